@@ -1,0 +1,189 @@
+/*
+ * backend.h - how bytes move and where memory is.
+ *
+ * A backend is one constant table of functions with its own clock. Everything above it is written
+ * from the view of one rank: each rank has a driver thread that attaches once and makes all
+ * calls of that rank. What a backend cannot do it refuses with BB_EUNSUPPORTED and a reason;
+ * it never does something else instead.
+ */
+#ifndef BB_BACKENDS_BACKEND_H
+#define BB_BACKENDS_BACKEND_H
+
+#include "core/datatype.h"
+#include "core/status.h"
+#include "schedules/schedule.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define BB_BACKEND_ABI 1u
+
+/* The world, as the launch found it. */
+struct bb_world {
+	int nranks;     /* in all processes */
+	int nprocs;     /* processes */
+	int proc;       /* this one */
+	int first_rank; /* rank of this process's first driver */
+	int nlocal;     /* drivers in this process */
+};
+
+struct bb_backend_config {
+	double link_rate;    /* bytes per second of every ordered pair of ranks; 0: not paced */
+	double link_latency; /* seconds, added to every message when paced */
+};
+
+struct bb_context; /* a backend opened in this process; shared by its drivers */
+struct bb_rank;    /* one rank's view; its driver's alone */
+struct bb_group;   /* one rank's view of an ordered subset of ranks */
+struct bb_queue;   /* an in-order lane of work of one rank */
+struct bb_event;   /* a point in a queue */
+
+/* Where a rank lives, for the "# Rank" lines and the records. */
+struct bb_location {
+	int pid;
+	int device;        /* ordinal: GPU, or core on host */
+	int numa;          /* -1: unknown */
+	char host[64];
+	char bus[16];      /* "0000:3b:00" of a GPU; host: package, NUMA node and core */
+	char name[64];     /* "Intel(R) Xeon(R) Processor" */
+};
+
+/* An algorithm of the backend's own, beside the schedules. */
+struct bb_native {
+	const char *name; /* "direct" */
+	const char *brief;
+	/* NULL, or why this backend cannot do the collective this way. */
+	const char *(*refuses)(const struct bb_collective *collective);
+};
+
+/* One call of a collective by one rank. Buffers are borrowed until it completes. */
+struct bb_call {
+	const struct bb_collective *collective;
+	const struct bb_algorithm *schedule; /* NULL: native */
+	const struct bb_native *native;      /* NULL: schedule */
+	enum bb_dtype dtype;
+	enum bb_op op;
+	struct bb_shape shape;
+	const void *in;
+	void *out;
+	void *tmp; /* at least tmp_bytes() */
+};
+
+/*
+ * Inputs and expected outputs. Element i of a pattern is
+ *     table[(i % period + rotation(i / period)) % period],
+ * rotation(b) = bb_pattern_rotation(pattern, b); the table holds the period twice, so that
+ * every block of a period is one contiguous piece of it.
+ */
+struct bb_pattern {
+	const void *table; /* 2 * period elements, host memory */
+	size_t period;
+	size_t element_size;
+	uint64_t seed;
+};
+
+static inline size_t bb_pattern_rotation(const struct bb_pattern *pattern, uint64_t block)
+{
+	uint64_t x = pattern->seed + block * 0x9e3779b97f4a7c15u; /* splitmix64 */
+
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+	return (size_t)((x ^ (x >> 31)) % pattern->period);
+}
+
+enum bb_capability {
+	BB_CAP_DATA = 1,    /* moves real data: results can be verified */
+	BB_CAP_SAMPLES = 2, /* per-iteration clock reads do not disturb */
+	BB_CAP_FREE_COST = 4 /* has no memory or time of its own (null): no bounds, no skips */
+};
+
+struct bb_backend {
+	unsigned abi;
+	const char *name;
+	const char *brief;
+	unsigned capabilities;
+	const struct bb_native *natives; /* ends with name NULL */
+
+	/* Once per process, before the drivers. CONTEXT is closed by close, after all detached. */
+	bb_status (*open)(struct bb_context **context, const struct bb_world *world,
+			  const struct bb_backend_config *config, struct bb_error *error);
+	void (*close)(struct bb_context *context);
+	/* From any thread or a signal handler: every wait returns BB_ETIMEOUT soon, for good. */
+	void (*abort)(struct bb_context *context);
+	/* Most ranks per process, and bytes that buffers of this process may take in all. */
+	int (*max_local)(void);
+	uint64_t (*memory_available)(struct bb_context *context);
+
+	/* Per driver, on its own thread: pins it and places its memory. */
+	bb_status (*attach)(struct bb_context *context, int local, struct bb_rank **rank,
+			    struct bb_error *error);
+	void (*detach)(struct bb_rank *rank); /* NULL: nothing */
+	void (*locate)(struct bb_rank *rank, struct bb_location *location);
+
+	/* Memory of this rank, 4 KiB aligned, content undefined. */
+	bb_status (*alloc)(struct bb_rank *rank, size_t bytes, void **memory);
+	void (*release)(struct bb_rank *rank, void *memory, size_t bytes);
+	/* Private copy of BYTES at full speed; either side may be host memory. */
+	bb_status (*copy)(struct bb_rank *rank, void *dst, const void *src, size_t bytes);
+	/* dst[0, count) = elements first … of PATTERN. */
+	bb_status (*fill)(struct bb_rank *rank, void *dst, const struct bb_pattern *pattern,
+			  size_t first, size_t count);
+	/* Elements of got[0, count) that differ from PATTERN by more than ULPS units in the last
+	   place of DTYPE (0: any bit). Adds to *wrong. */
+	bb_status (*verify)(struct bb_rank *rank, const void *got, const struct bb_pattern *pattern,
+			    size_t first, size_t count, enum bb_dtype dtype, int ulps,
+			    uint64_t *wrong);
+
+	/* Collective over the members, in the same order on all of them; rank 0 of the group is
+	   members[0]. The world itself is a group too. */
+	bb_status (*group_open)(struct bb_rank *rank, const int *members, int n,
+				struct bb_group **group, struct bb_error *error);
+	void (*group_close)(struct bb_group *group); /* NULL: nothing */
+	bb_status (*barrier)(struct bb_group *group);
+
+	/* What `auto` means for this call: sets schedule or native. tuned chunk: see tune. */
+	bb_status (*choose)(struct bb_group *group, struct bb_call *call);
+	/* Sets call->shape.chunk for the algorithm chosen. */
+	void (*tune)(struct bb_group *group, struct bb_call *call);
+	/* NULL, or why this call cannot be made here (algorithm, op, link pacing, …). */
+	const char *(*refuses)(struct bb_group *group, const struct bb_call *call);
+	size_t (*tmp_bytes)(struct bb_group *group, const struct bb_call *call);
+	/* Bytes moved by all ranks, counted in copies (see bb_algorithm_cost). 0: unknown. */
+	double (*cost_bytes)(struct bb_group *group, const struct bb_call *call);
+
+	/* Queue NULL in the calls below is the main one: work is done before the call returns,
+	   or by finish at the latest. Other queues run beside it, each in order. A group's
+	   collectives match in issue order, on whatever queue. The first error poisons a queue. */
+	bb_status (*queue_open)(struct bb_rank *rank, struct bb_queue **queue,
+				struct bb_error *error);
+	void (*queue_close)(struct bb_queue *queue); /* drains it; NULL: nothing */
+	bb_status (*event_open)(struct bb_rank *rank, struct bb_event **event,
+				struct bb_error *error);
+	void (*event_close)(struct bb_event *event); /* NULL: nothing */
+	/* The event is reached when all work issued to QUEUE so far is done. */
+	bb_status (*event_record)(struct bb_rank *rank, struct bb_queue *queue,
+				  struct bb_event *event);
+	/* Later work of QUEUE waits for the event's latest record. */
+	bb_status (*event_wait)(struct bb_rank *rank, struct bb_queue *queue,
+				struct bb_event *event);
+	/* Run FUNCTION(ARGUMENT) in QUEUE's order: a compute kernel's stand-in. */
+	bb_status (*compute)(struct bb_rank *rank, struct bb_queue *queue,
+			     void (*function)(void *argument), void *argument);
+	bb_status (*collective)(struct bb_group *group, struct bb_queue *queue,
+				const struct bb_call *call);
+	/* Wait until QUEUE is empty; returns its first error. */
+	bb_status (*finish)(struct bb_rank *rank, struct bb_queue *queue);
+
+	/* Seconds on this rank's clock, monotonic. */
+	double (*now)(struct bb_rank *rank);
+	/* Let TIME seconds pass on this rank (a delayed rank). */
+	void (*delay)(struct bb_rank *rank, double seconds);
+	/* Uncertainty when comparing two ranks' clocks, seconds. */
+	double (*clock_uncertainty)(struct bb_context *context);
+};
+
+/* Backends built in, in the order of preference for --list; ends with NULL. */
+extern const struct bb_backend *const bb_backends[];
+const struct bb_backend *bb_backend_find(const char *name); /* or NULL */
+
+#endif

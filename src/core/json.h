@@ -1,0 +1,35 @@
+/*
+ * json.h - writes JSON into a string. Asserts that calls nest as JSON does.
+ */
+#ifndef BB_CORE_JSON_H
+#define BB_CORE_JSON_H
+
+#include "core/strbuf.h"
+
+#include <stdint.h>
+
+#define BB_JSON_DEPTH 16
+
+struct bb_json {
+	struct bb_strbuf *out;
+	bool pretty; /* one member a line, two spaces a level */
+	int depth;
+	char open[BB_JSON_DEPTH]; /* '{' or '[' */
+	bool used[BB_JSON_DEPTH]; /* has a member already */
+	bool keyed;               /* a key waits for its value */
+};
+
+void bb_json_init(struct bb_json *j, struct bb_strbuf *out, bool pretty);
+void bb_json_key(struct bb_json *j, const char *key); /* then exactly one value */
+void bb_json_object(struct bb_json *j);
+void bb_json_array(struct bb_json *j);
+void bb_json_end(struct bb_json *j); /* of the innermost object or array */
+/* Escapes quotes, backslashes and control characters; bytes that are not UTF-8 become U+FFFD. */
+void bb_json_string(struct bb_json *j, const char *value); /* NULL writes null */
+void bb_json_int(struct bb_json *j, int64_t value);
+void bb_json_uint(struct bb_json *j, uint64_t value);
+void bb_json_double(struct bb_json *j, double value); /* shortest that reads back; not finite: null */
+void bb_json_bool(struct bb_json *j, bool value);
+void bb_json_null(struct bb_json *j);
+
+#endif

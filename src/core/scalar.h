@@ -1,0 +1,26 @@
+/*
+ * scalar.h - one element at a time: the arithmetic of every datatype written plainly, in double
+ * or 64-bit integers. The oracle that inputs, expected results and tests are made with; it shares
+ * no line with the vector kernels.
+ */
+#ifndef BB_CORE_SCALAR_H
+#define BB_CORE_SCALAR_H
+
+#include "core/datatype.h"
+
+/* Exact value of a half, bfloat16, fp8, float or double; nearest-even encoding of VALUE.
+   Beyond the range: infinity where the type has one, else (e4m3) the largest finite value. */
+double bb_scalar_decode(enum bb_dtype dtype, const void *element);
+void bb_scalar_encode(enum bb_dtype dtype, double value, void *element);
+
+/* accumulator = accumulator + operand, for every valid (op, dtype); AVG and MULSUM add. */
+void bb_scalar_reduce(enum bb_dtype dtype, enum bb_op op, void *accumulator, const void *operand);
+/* element *= factor (mulsum) and element /= divisor (avg). */
+void bb_scalar_scale(enum bb_dtype dtype, void *element, int factor);
+void bb_scalar_divide(enum bb_dtype dtype, void *element, int divisor);
+
+/* Distance of two elements in units in the last place; 0 iff the bits are equal;
+   UINT64_MAX where it makes no sense (NaN, different pair). */
+uint64_t bb_scalar_ulps(enum bb_dtype dtype, const void *a, const void *b);
+
+#endif

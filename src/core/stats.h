@@ -1,0 +1,28 @@
+/*
+ * stats.h - the one definition of every statistic that busbench reports.
+ */
+#ifndef BB_CORE_STATS_H
+#define BB_CORE_STATS_H
+
+#include <stddef.h>
+
+/*
+ * Percentile p of n sorted samples: linear interpolation between closest ranks at (n-1)*p
+ * (Hyndman and Fan, 1996, type 7). stdev: population. cv = stdev / mean (0 if the mean is 0).
+ * ci_low, ci_high: 95% confidence interval of the median from order statistics (the binomial
+ * interval, distribution-free); below 6 samples it is the whole range [min, max].
+ */
+struct bb_stats {
+	size_t n;
+	double min, p50, p95, p99, max;
+	double mean, stdev, cv;
+	double ci_low, ci_high;
+};
+
+/* Sorts SAMPLES in place. n = 0 gives all zeros. */
+void bb_stats_compute(double *samples, size_t n, struct bb_stats *stats);
+
+/* Half the confidence interval of the median as a fraction of the median (0 if that is 0). */
+double bb_stats_precision(const struct bb_stats *stats);
+
+#endif

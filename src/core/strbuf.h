@@ -1,0 +1,30 @@
+/*
+ * strbuf.h - a string that grows. Running out of memory is remembered, not returned: append
+ * freely, ask bb_strbuf_failed once at the end.
+ */
+#ifndef BB_CORE_STRBUF_H
+#define BB_CORE_STRBUF_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct bb_strbuf { /* zero-initialise */
+	char *text;    /* NUL-terminated once anything was appended; owned */
+	size_t length;
+	size_t capacity;
+	bool failed;
+};
+
+void bb_strbuf_add(struct bb_strbuf *s, const char *text);
+void bb_strbuf_add_bytes(struct bb_strbuf *s, const char *text, size_t length);
+void bb_strbuf_addf(struct bb_strbuf *s, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+void bb_strbuf_vaddf(struct bb_strbuf *s, const char *format, va_list args)
+	__attribute__((format(printf, 2, 0)));
+void bb_strbuf_clear(struct bb_strbuf *s); /* empty it, keep the memory */
+void bb_strbuf_free(struct bb_strbuf *s);
+const char *bb_strbuf_text(const struct bb_strbuf *s); /* never NULL */
+bool bb_strbuf_failed(const struct bb_strbuf *s);
+
+#endif

@@ -1,0 +1,31 @@
+/*
+ * units.h - numbers with units, read and written.
+ *
+ * The readers take the whole text or nothing: trailing garbage, a sign where none makes sense,
+ * overflow and empty text are refused. They return true on success.
+ */
+#ifndef BB_CORE_UNITS_H
+#define BB_CORE_UNITS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* "4096", "64K", "1M", "1.5G", "2T" (binary, upper or lower case, optional "B" or "iB") -> bytes. */
+bool bb_parse_size(const char *text, uint64_t *bytes);
+/* "20", "-1" decimal. */
+bool bb_parse_int(const char *text, int64_t *value);
+/* "10ns", "1.5us", "3ms", "2s", "2" (seconds), "5m", "1h" -> nanoseconds. */
+bool bb_parse_duration(const char *text, uint64_t *ns);
+/* "12.5GB/s", "100Gb/s", "10G" (bytes), decimal prefixes -> bytes per second, > 0. */
+bool bb_parse_rate(const char *text, double *bytes_per_second);
+/* "1%", "0.5%" -> 0.01, 0.005; without % the text is refused. */
+bool bb_parse_percent(const char *text, double *fraction);
+
+#define BB_UNIT_TEXT 24
+/* "64K", "1M", "1000" when it is not a whole binary multiple. Returns TEXT. */
+const char *bb_format_size(char text[BB_UNIT_TEXT], uint64_t bytes);
+/* "312 ns", "4.61 us", "22.5 ms", "1.20 s". Returns TEXT. */
+const char *bb_format_duration(char text[BB_UNIT_TEXT], double seconds);
+
+#endif

@@ -1,0 +1,189 @@
+/*
+ * schedule.h - collectives and algorithms as data.
+ *
+ * A collective says what every rank gives and gets. An algorithm says how, as a pure
+ * function from (shape, rank, round) to a few steps. Neither communicates, allocates or
+ * knows a buffer's address: the executor runs the steps over a backend's point-to-point,
+ * the checker proves them, the explainer prints them.
+ *
+ * All offsets and counts are in elements.
+ */
+#ifndef BB_SCHEDULES_SCHEDULE_H
+#define BB_SCHEDULES_SCHEDULE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* One call of a collective, as seen by a whole group. */
+struct bb_shape {
+	int nranks;
+	int root;             /* rooted collectives; else 0 */
+	bool in_place;        /* IN and OUT lie in one buffer, see in_place_in/out below */
+	size_t count;         /* the call's count parameter, as in NCCL: per rank for all_gather,
+	                         reduce_scatter, gather, scatter, alltoall; whole for the others */
+	size_t chunk;         /* largest message of a pipelined algorithm; 0: no pipelining */
+	const size_t *matrix; /* alltoallv: matrix[src * nranks + dst] elements; else NULL */
+};
+
+/* ---- collectives ------------------------------------------------------------------- */
+
+#define BB_REDUCED (-1) /* source of a segment: the reduction over all ranks */
+
+/* A piece of a rank's expected OUT: OUT[out, out+count) = IN of `source` at [in, in+count). */
+struct bb_segment {
+	size_t out;
+	size_t in;
+	size_t count;
+	int source; /* a rank, or BB_REDUCED */
+};
+
+enum bb_collective_flag {
+	BB_ROOTED = 1,      /* has a root */
+	BB_REDUCES = 2,     /* has a reduction op */
+	BB_SAME_OUTPUT = 4, /* every rank's OUT is the same */
+	BB_ROUNDED = 8,     /* per-rank count is floored to 16 bytes, as in nccl-tests */
+	BB_VARIABLE = 16    /* counts come from shape.matrix */
+};
+
+/* Who moves a piece of data when all memory is shared (the `direct` algorithm). */
+enum bb_split {
+	BB_SPLIT_EVEN,          /* every rank an equal slice of each segment */
+	BB_SPLIT_BY_SOURCE,     /* the rank whose IN it is */
+	BB_SPLIT_BY_DESTINATION /* the rank whose OUT it is */
+};
+
+struct bb_collective {
+	const char *name; /* "all_reduce"; its binary is all_reduce_perf */
+	const char *brief;
+	unsigned flags;
+	enum bb_split split;
+	/* Elements that RANK reads from IN and writes to OUT; 0 where it has no such buffer. */
+	size_t (*in_count)(const struct bb_shape *shape, int rank);
+	size_t (*out_count)(const struct bb_shape *shape, int rank);
+	/* In place, where IN and OUT begin in the one buffer. NULL: at 0. */
+	size_t (*in_place_in)(const struct bb_shape *shape, int rank);
+	size_t (*in_place_out)(const struct bb_shape *shape, int rank);
+	/* The expected OUT of RANK: segments 0 … n-1, together exactly out_count elements. */
+	int (*segments)(const struct bb_shape *shape, int rank);
+	void (*segment)(const struct bb_shape *shape, int rank, int k, struct bb_segment *segment);
+	/* busbw / algbw for n ranks, as nccl-tests defines it. */
+	double (*bus_factor)(int nranks);
+	/* Bytes over which algbw is taken, and which are printed as "size". NULL: the larger of
+	   in_count and out_count over the ranks. */
+	size_t (*algbw_count)(const struct bb_shape *shape);
+	/* Ranks it exists for; NULL: any. Returns NULL, or why not. */
+	const char *(*refuses)(int nranks);
+};
+
+/* Every collective, in the order of --list; ends with NULL. */
+extern const struct bb_collective *const bb_collectives[];
+extern const struct bb_collective bb_all_reduce, bb_all_gather, bb_reduce_scatter, bb_broadcast,
+	bb_reduce, bb_gather, bb_scatter, bb_alltoall, bb_alltoallv, bb_sendrecv, bb_hypercube;
+
+/* The collective of that name, or NULL. */
+const struct bb_collective *bb_collective_find(const char *name);
+
+/* The count parameter for a requested size of BYTES, rounded as nccl-tests rounds. */
+size_t bb_count_for_size(const struct bb_collective *collective, size_t bytes, size_t element_size,
+			 int nranks);
+/* The elements that "size" and algbw speak of. */
+size_t bb_size_count(const struct bb_collective *collective, const struct bb_shape *shape);
+
+/* Start and length of part K of N balanced parts of COUNT elements (any count, any n >= 1). */
+static inline size_t bb_part_start(size_t count, int n, int k)
+{
+	size_t base = count / (size_t)n, extra = count % (size_t)n, part = (size_t)k;
+
+	return part * base + (part < extra ? part : extra);
+}
+
+static inline size_t bb_part_count(size_t count, int n, int k)
+{
+	return count / (size_t)n + ((size_t)k < count % (size_t)n ? 1 : 0);
+}
+
+/* ---- algorithms -------------------------------------------------------------------- */
+
+enum bb_buffer { BB_IN, BB_OUT, BB_TMP };
+
+struct bb_place {
+	enum bb_buffer buffer;
+	size_t offset;
+};
+
+enum bb_step_kind {
+	BB_SEND,        /* src goes to peer */
+	BB_RECV,        /* dst = incoming from peer */
+	BB_RECV_REDUCE, /* dst = src + incoming from peer (+ incoming from peer2) */
+	BB_COPY         /* dst = src, local */
+};
+
+#define BB_NO_PEER (-1)
+#define BB_CHANNELS 2   /* messages match by (peer, channel) in order */
+#define BB_MAX_STEPS 16 /* of one rank in one round */
+
+struct bb_step {
+	enum bb_step_kind kind;
+	int peer;
+	int peer2; /* second source of a receive-and-reduce, else BB_NO_PEER */
+	int channel;
+	bool final; /* dst is not read again in this call, by anyone */
+	struct bb_place src;
+	struct bb_place dst;
+	size_t count;
+};
+
+/*
+ * A rank's place in an algorithm for one shape, worked out once per call so that a round
+ * costs nanoseconds. Plain data; what `at` holds is the algorithm's own affair.
+ */
+struct bb_role {
+	int rank;
+	size_t rounds; /* rounds of the call; the same for all ranks of the group */
+	size_t at[24];
+};
+
+enum bb_algorithm_flag {
+	BB_SHIFT_INVARIANT = 1 /* every round of rank r is round of rank 0 with peers and
+	                          chunk indices shifted by r, so one rank's sizes stand for all */
+};
+
+struct bb_algorithm {
+	const char *name;                      /* "ring" */
+	const struct bb_collective *collective;
+	const char *meaning;                   /* one sentence, for docs/ and --explain */
+	unsigned flags;
+	/* NULL, or why this shape cannot be done this way. Pointer may be NULL: does all. */
+	const char *(*refuses)(const struct bb_shape *shape);
+	/* Elements of TMP that RANK needs. NULL: none. */
+	size_t (*tmp_count)(const struct bb_shape *shape, int rank);
+	/* Fill ROLE (rank and rounds included). */
+	void (*prepare)(const struct bb_shape *shape, int rank, struct bb_role *role);
+	/*
+	 * The steps of one round; returns how many, <= BB_MAX_STEPS. Steps of count 0 are not
+	 * emitted, on both sides alike. Within a round no write overlaps another step's read or
+	 * write (a reduction onto its own source is fine); all sends are posted first, then the
+	 * others run in order. No step has the rank itself as peer.
+	 */
+	int (*round)(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+		     struct bb_step steps[BB_MAX_STEPS]);
+};
+
+/* Every (collective, algorithm) pair; ends with NULL. */
+extern const struct bb_algorithm *const bb_algorithms[];
+
+/* The algorithm NAME of COLLECTIVE, or NULL. */
+const struct bb_algorithm *bb_algorithm_find(const struct bb_collective *collective,
+					     const char *name);
+
+/*
+ * Bytes moved are counted in copies: an element copied (one read, one write) is 1, received and
+ * reduced 1.5 (two reads, one write), with two peers 2. Returns the sum over all ranks, in
+ * elements, and in *rounds and *wire (may be NULL) the rounds and the most elements that any
+ * one rank sends.
+ */
+double bb_algorithm_cost(const struct bb_algorithm *algorithm, const struct bb_shape *shape,
+			 size_t *rounds, size_t *wire);
+
+#endif
