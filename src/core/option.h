@@ -9,6 +9,8 @@
 #include "core/status.h"
 #include "core/strbuf.h"
 
+#include <stdint.h>
+
 enum bb_option_type {
 	BB_OPT_FLAG,     /* bool, no argument */
 	BB_OPT_INT,      /* int64_t within min … max */
