@@ -1,0 +1,27 @@
+/*
+ * compare.h - several algorithms of one run, side by side.
+ */
+#ifndef BB_HARNESS_COMPARE_H
+#define BB_HARNESS_COMPARE_H
+
+#include "core/status.h"
+#include "core/strbuf.h"
+#include "harness/record.h"
+
+struct bb_compare; /* the results so far */
+
+BB_MUST bb_status bb_compare_open(struct bb_compare **compare);
+void bb_compare_close(struct bb_compare *compare); /* NULL: nothing */
+
+/* Keep what is needed of RESULT. The same case again replaces it. BB_EINTERNAL without memory. */
+BB_MUST bb_status bb_compare_add(struct bb_compare *compare, const struct bb_result_record *result);
+
+/*
+ * Append '#' lines. Several algorithms: per datatype, op and root a table of sizes with the time
+ * of each algorithm out of place (in place where there is no other), as a percentage of its
+ * bound, the winner and how far it is ahead; then where one algorithm overtakes another. One
+ * algorithm: what ran and its percentages, if bounds are known or it was chosen; else nothing.
+ */
+void bb_compare_text(const struct bb_compare *compare, struct bb_strbuf *out);
+
+#endif

@@ -1,0 +1,20 @@
+/*
+ * harness.h - the way through a run: options -> plan -> run loop -> records -> sinks.
+ *
+ *   options.h  what was asked for, checked
+ *   plan.h     the ordered list of cases that this makes
+ *   record.h   what is known about the run and about each case once it is done
+ *   sink.h     where records go: text, CSV, JSON lines, nccl-tests' JSON
+ *   compare.h  several algorithms side by side
+ */
+#ifndef BB_HARNESS_HARNESS_H
+#define BB_HARNESS_HARNESS_H
+
+#include "schedules/schedule.h"
+
+#define BB_VERSION "0.1.0"
+
+/* The whole of a perf binary. Returns the exit status (see status.h). */
+int bb_main(int argc, char **argv, const struct bb_collective *collective);
+
+#endif

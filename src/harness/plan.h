@@ -1,0 +1,87 @@
+/*
+ * plan.h - the ordered list of cases that a request makes.
+ */
+#ifndef BB_HARNESS_PLAN_H
+#define BB_HARNESS_PLAN_H
+
+#include "core/strbuf.h"
+#include "harness/options.h"
+
+#define BB_NO_OP (-1)
+#define BB_NO_ROOT (-1)
+#define BB_PLAN_MAX_CASES 1000000
+
+/* One algorithm that was asked for. Schedule and native NULL: auto, the backend chooses. */
+struct bb_choice {
+	const char *name; /* owned by its algorithm, native, or constant */
+	const struct bb_algorithm *schedule;
+	const struct bb_native *native;
+};
+
+/* One row: both placements of one size. */
+struct bb_case {
+	const struct bb_choice *choice;
+	enum bb_dtype dtype;
+	int op;              /* enum bb_op, or BB_NO_OP */
+	int root;            /* or BB_NO_ROOT */
+	size_t count;        /* the call's count parameter */
+	uint64_t size_bytes; /* what "size" says and algbw is taken over */
+	uint64_t memory;     /* IN + OUT + the schedule's TMP of all local ranks, one set */
+	char *skip;          /* why it is not run, NULL: run it */
+};
+
+/* Something asked for that has no cases at all. */
+struct bb_plan_skip {
+	const char *algorithm;
+	char *reason;
+};
+
+struct bb_plan {
+	const struct bb_collective *collective;
+	const struct bb_backend *backend;
+	int nranks;
+	double spread;
+	struct bb_choice *choices;
+	int nchoices;
+	struct bb_case *cases; /* algorithm outermost, then datatype, op, root, size innermost */
+	size_t ncases;
+	struct bb_plan_skip *skips;
+	int nskips;
+	char *names; /* what skips name */
+};
+
+struct bb_plan_request {
+	const struct bb_options *options;
+	const struct bb_collective *collective;
+	const struct bb_backend *backend;
+	int nranks;      /* of the group that runs a case */
+	int nroots;      /* roots of -r all: the size of the smallest group */
+	int nlocal;      /* ranks of this process */
+	uint64_t memory; /* bytes that buffers of this process may take; UINT64_MAX: no limit */
+};
+
+/*
+ * Expand REQUEST. Pairs of datatype and op that do not go together are dropped where one of them
+ * came from a list; algorithms that do not exist here become skips; sizes beyond the memory become
+ * cases with a reason. BB_EUSAGE for an unknown algorithm or too many rows; BB_EUNSUPPORTED when
+ * nothing is left, with the reason; BB_EINTERNAL without memory.
+ */
+BB_MUST bb_status bb_plan_make(struct bb_plan *plan, const struct bb_plan_request *request,
+			       struct bb_error *error);
+void bb_plan_free(struct bb_plan *plan); /* of a zeroed plan: nothing */
+
+/*
+ * The shape of a case's call, its chunk left 0. Root is 0 where there is none. MATRIX: nranks²
+ * elements that an alltoallv's counts are written to and that the shape then points to; may be
+ * NULL for all others.
+ */
+struct bb_shape bb_plan_shape(const struct bb_plan *plan, const struct bb_case *c, bool in_place,
+			      size_t *matrix);
+
+/* alltoallv: elements from each rank to each for a mean of COUNT; see --help of its binary. */
+void bb_plan_matrix(size_t *matrix, int nranks, size_t count, double spread);
+
+/* --list: what COLLECTIVE can do on every backend that is built in. */
+void bb_plan_list(struct bb_strbuf *out);
+
+#endif

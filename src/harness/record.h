@@ -1,0 +1,189 @@
+/*
+ * record.h - results as values.
+ *
+ * One table of fields per kind of record drives the CSV and JSON-lines sinks and docs/records.md.
+ * Units are in the names. A double that is not known is NAN, an integer BB_ABSENT, a string
+ * NULL: JSON null and an empty CSV cell.
+ */
+#ifndef BB_HARNESS_RECORD_H
+#define BB_HARNESS_RECORD_H
+
+#include "backends/backend.h"
+#include "core/json.h"
+#include "core/strbuf.h"
+
+#include <math.h>
+
+#define BB_SCHEMA 1 /* raised when a field is renamed or changes its meaning */
+#define BB_ABSENT INT64_MIN
+#define BB_RUN_ID_TEXT 33
+#define BB_TIME_TEXT 32
+
+struct bb_numbers {
+	const double *values;
+	size_t n;
+};
+
+struct bb_words {
+	char *const *words;
+	size_t n;
+};
+
+struct bb_rank_info {
+	struct bb_location location;
+	int group; /* color of its group */
+};
+
+struct bb_rank_infos {
+	const struct bb_rank_info *ranks;
+	size_t n;
+};
+
+/* Once, first. What is needed to repeat the run; never the environment. */
+struct bb_run_record {
+	char run_id[BB_RUN_ID_TEXT];
+	char start_time[BB_TIME_TEXT]; /* UTC, ISO 8601 */
+	const char *program;           /* "all_reduce_perf" */
+	const char *version;
+	struct bb_words args;
+	const char *collective;
+	const char *backend;
+	const char *host;
+	const char *cpu;
+	const char *os;
+	int64_t cores; /* that this process may use */
+	int64_t nranks, nprocs;
+	int64_t threads, gpus;
+	struct bb_rank_infos ranks;
+	int64_t min_bytes, max_bytes;
+	int64_t step_factor; /* 1: steps of step_bytes */
+	int64_t step_bytes;
+	int64_t warmup_iters, iters, agg_iters, run_cycles;
+	double precision;
+	int64_t check;
+	int64_t blocking, graph, average, unalign, per_iter_skip;
+	bool per_iter_timing, parallel_init, report_cputime, report_timestamps;
+	const char *cache;
+	int64_t seed;
+	const char *algorithms;
+	const char *fault; /* --fault as given, or NULL; so too link and split */
+	const char *link;
+	const char *split;
+	double copy_GBps;            /* private memory copy of all ranks together, measured now */
+	double clock_uncertainty_us; /* when comparing two ranks' clocks */
+	double init_ms;              /* from start until every rank was attached */
+};
+
+/* One case in one placement. */
+struct bb_result_record {
+	const char *collective;
+	const char *algorithm_asked; /* "auto" */
+	const char *algorithm;       /* the one that ran */
+	const char *dtype;
+	const char *op; /* "none" where there is no reduction */
+	int64_t root;   /* -1: none */
+	int64_t nranks;
+	int64_t size_bytes;
+	int64_t count;
+	bool in_place;
+	double time_us; /* of one operation, reduced over ranks as -a says */
+	double algbw_GBps;
+	double busbw_GBps;
+	int64_t wrong;        /* wrong elements; BB_ABSENT: not checked */
+	int64_t iterations;   /* timed operations */
+	const char *verified; /* "pristine set", "refilled"; NULL: not checked */
+	/* Of the time of one iteration, its maximum over the ranks. */
+	double min_us, p50_us, p95_us, p99_us, max_us, mean_us, stdev_us, cv_percent;
+	double ci_low_us, ci_high_us;
+	struct bb_numbers samples_us;   /* each iteration; empty unless -I */
+	struct bb_numbers rank_mean_us; /* mean per rank */
+	/* How far apart the ranks entered an iteration. */
+	double skew_p50_us, skew_max_us;
+	int64_t last_rank;   /* that entered last most often */
+	double last_share;   /* of the iterations, 0 … 1 */
+	double last_late_us; /* how late it was after the median rank, on average */
+	double clock_uncertainty_us;
+	/* The least time that the bytes of this algorithm can take. */
+	double bound_us;
+	double percent_of_bound; /* bound_us / time_us * 100 */
+	const char *bound_source;
+	const char *cache;
+	int64_t chunk_bytes; /* of a pipelined schedule */
+	double cpu_time_us;  /* spent in the call itself; -C */
+	int64_t cycle;       /* of -N, from 1 */
+	double end_unix_s;   /* when it was done */
+};
+
+/* A case, or a whole algorithm (dtype NULL), that was asked for and is not run. */
+struct bb_skip_record {
+	const char *collective;
+	const char *algorithm;
+	const char *dtype;
+	const char *op;
+	int64_t root;
+	int64_t size_bytes;    /* BB_ABSENT: all of them */
+	const char *placement; /* "out-of-place", "in-place"; NULL: both */
+	const char *reason;
+};
+
+/* Once, last. */
+struct bb_end_record {
+	const char *verdict; /* "passed", "wrong data", "below the gate", "interrupted", … */
+	const char *error;   /* the first cause, NULL if none */
+	int64_t exit_status;
+	int64_t results;
+	int64_t skipped;
+	int64_t wrong;         /* results with wrong elements */
+	double avg_busbw_GBps; /* over all results; NAN without any */
+	double min_busbw_GBps; /* the gate; NAN: none */
+	double wall_s;
+	int64_t memory_init_bytes, memory_user_bytes, memory_call_bytes; /* -M */
+	char end_time[BB_TIME_TEXT];
+};
+
+/* Every number absent, everything else zero. */
+void bb_run_record_init(struct bb_run_record *r);
+void bb_result_record_init(struct bb_result_record *r);
+void bb_skip_record_init(struct bb_skip_record *r);
+void bb_end_record_init(struct bb_end_record *r);
+
+/* A random identity, and the present time as UTC text. */
+void bb_run_id(char text[BB_RUN_ID_TEXT]);
+void bb_time_text(char text[BB_TIME_TEXT]);
+
+enum bb_field_type {
+	BB_FIELD_STRING, /* const char * */
+	BB_FIELD_TEXT,   /* char[] */
+	BB_FIELD_INT,    /* int64_t */
+	BB_FIELD_DOUBLE,
+	BB_FIELD_BOOL,
+	BB_FIELD_NUMBERS, /* struct bb_numbers */
+	BB_FIELD_WORDS,   /* struct bb_words */
+	BB_FIELD_RANKS    /* struct bb_rank_infos */
+};
+
+struct bb_field {
+	const char *name;
+	enum bb_field_type type;
+	size_t offset;
+	const char *unit; /* "" where there is none */
+	const char *help;
+};
+
+enum bb_record_kind { BB_RECORD_RUN, BB_RECORD_RESULT, BB_RECORD_SKIP, BB_RECORD_END, BB_NRECORDS };
+
+extern const char *const bb_record_names[BB_NRECORDS]; /* "run", … */
+extern const char *const bb_record_briefs[BB_NRECORDS];
+extern const struct bb_field *const bb_record_fields[BB_NRECORDS]; /* each ends with name NULL */
+
+/* One line without newline: {"schema":1,"kind":…,"run_id":…, the fields}. */
+void bb_record_json(struct bb_strbuf *out, enum bb_record_kind kind, const char *run_id,
+		    const void *record);
+/* The header line and one row of tidy CSV, both with newline: schema, run_id, the fields. */
+void bb_record_csv_header(struct bb_strbuf *out, enum bb_record_kind kind);
+void bb_record_csv_row(struct bb_strbuf *out, enum bb_record_kind kind, const char *run_id,
+		       const void *record);
+/* docs/records.md. */
+void bb_record_markdown(struct bb_strbuf *out);
+
+#endif

@@ -1,0 +1,79 @@
+/*
+ * sink.h - where records go.
+ *
+ * A sink writes a record completely and flushes it before the call returns, so that a crash
+ * loses nothing already measured.
+ */
+#ifndef BB_HARNESS_SINK_H
+#define BB_HARNESS_SINK_H
+
+#include "harness/options.h"
+#include "harness/record.h"
+
+#include <stdio.h>
+
+struct bb_sink; /* one open sink; each kind embeds it */
+
+/* What a kind of sink does with each record; NULL: nothing. All return BB_OK, or a failure
+   without a report: the reporting is done once, for all kinds, by bb_sinks. */
+struct bb_sink_ops {
+	bb_status (*begin)(struct bb_sink *sink, const struct bb_run_record *run);
+	bb_status (*result)(struct bb_sink *sink, const struct bb_result_record *result);
+	bb_status (*skip)(struct bb_sink *sink, const struct bb_skip_record *skip);
+	bb_status (*comment)(struct bb_sink *sink, const char *lines);
+	bb_status (*end)(struct bb_sink *sink, const struct bb_end_record *end);
+	void (*release)(struct bb_sink *sink); /* frees what the kind owns, not the sink or file */
+};
+
+struct bb_sink {
+	const struct bb_sink_ops *ops;
+	const struct bb_run_record *run; /* borrowed between begin and end */
+	FILE *file;
+	const char *path; /* for reports */
+	bool owns_file;
+	bool failed; /* reported; nothing more is written */
+};
+
+/* Open kinds. *SINK is closed by bb_sink_close. BB_EINTERNAL without memory. */
+BB_MUST bb_status bb_sink_text_open(struct bb_sink **sink, FILE *file, const char *path);
+BB_MUST bb_status bb_sink_csv_open(struct bb_sink **sink, FILE *file, const char *path);
+BB_MUST bb_status bb_sink_jsonl_open(struct bb_sink **sink, FILE *file, const char *path);
+BB_MUST bb_status bb_sink_nccl_json_open(struct bb_sink **sink, FILE *file, const char *path);
+void bb_sink_close(struct bb_sink *sink); /* NULL: nothing */
+
+/* All sinks of a run. One thread at a time. */
+#define BB_MAX_SINKS 4
+struct bb_sinks { /* zero-initialise */
+	struct bb_sink *list[BB_MAX_SINKS];
+	int n;
+	char *nccl_path;        /* where -J really went */
+	struct bb_error *error; /* borrowed; takes the first write error */
+	bb_status status;
+};
+
+/*
+ * Open what OPTIONS ask for: text on TEXT unless stdout carries something else, CSV, JSON lines,
+ * nccl-tests' JSON (an existing file is kept: .0, .1, … is appended to the name). A file that
+ * cannot be opened is BB_EUSAGE. To be called in one process of the world only.
+ */
+BB_MUST bb_status bb_sinks_open(struct bb_sinks *sinks, const struct bb_options *options,
+				FILE *text, struct bb_error *error);
+void bb_sinks_close(struct bb_sinks *sinks); /* also after a failed open */
+
+/*
+ * Hand a record to every sink. A sink that cannot write is reported once into the error given to
+ * bb_sinks_open as BB_EINTERNAL with its path, and left alone from then on; the others go on.
+ * Every later call returns that status too, so it cannot be lost.
+ */
+bb_status bb_sinks_begin(struct bb_sinks *sinks, const struct bb_run_record *run);
+bb_status bb_sinks_result(struct bb_sinks *sinks, const struct bb_result_record *result);
+bb_status bb_sinks_skip(struct bb_sinks *sinks, const struct bb_skip_record *skip);
+/* Whole lines beginning with '#', for the text only. */
+bb_status bb_sinks_comment(struct bb_sinks *sinks, const char *lines);
+bb_status bb_sinks_end(struct bb_sinks *sinks, const struct bb_end_record *end);
+
+/* VALUE right-aligned in WIDTH: as many decimals (2, 1, 0) as fit, else exponent form. */
+#define BB_NUMBER_TEXT 16
+const char *bb_format_fit(char text[BB_NUMBER_TEXT], double value, int width);
+
+#endif
