@@ -1,6 +1,7 @@
 /*
  * strbuf.h - a string that grows. Running out of memory is remembered, not returned: append
- * freely, ask bb_strbuf_failed once at the end.
+ * freely, ask bb_strbuf_failed once at the end. After a failure the text is what was complete until
+ * then, and every further append does nothing, until bb_strbuf_free.
  */
 #ifndef BB_CORE_STRBUF_H
 #define BB_CORE_STRBUF_H
@@ -22,7 +23,7 @@ void bb_strbuf_addf(struct bb_strbuf *s, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void bb_strbuf_vaddf(struct bb_strbuf *s, const char *format, va_list args)
 	__attribute__((format(printf, 2, 0)));
-void bb_strbuf_clear(struct bb_strbuf *s); /* empty it, keep the memory */
+void bb_strbuf_clear(struct bb_strbuf *s); /* empty it, keep the memory and a failure */
 void bb_strbuf_free(struct bb_strbuf *s);
 const char *bb_strbuf_text(const struct bb_strbuf *s); /* never NULL */
 bool bb_strbuf_failed(const struct bb_strbuf *s);

@@ -2,7 +2,9 @@
  * units.h - numbers with units, read and written.
  *
  * The readers take the whole text or nothing: trailing garbage, a sign where none makes sense,
- * overflow and empty text are refused. They return true on success.
+ * overflow and empty text are refused. They return true on success; otherwise errno is ERANGE for a
+ * number that is too large (or zero for a rate) and EINVAL for anything else. Digits beyond the
+ * smallest unit are cut off ("1.1K" is 1126 bytes), but "1.5" bytes are refused.
  */
 #ifndef BB_CORE_UNITS_H
 #define BB_CORE_UNITS_H

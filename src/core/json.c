@@ -1,0 +1,194 @@
+#include "core/json.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+void bb_json_init(struct bb_json *j, struct bb_strbuf *out, bool pretty)
+{
+	*j = (struct bb_json){.out = out, .pretty = pretty};
+}
+
+static void new_line(struct bb_json *j)
+{
+	if (j->pretty)
+		bb_strbuf_addf(j->out, "\n%*s", 2 * j->depth, "");
+}
+
+/* The comma and the line break before the next member of the innermost container. */
+static void separate(struct bb_json *j)
+{
+	if (j->used[j->depth - 1])
+		bb_strbuf_add(j->out, ",");
+	j->used[j->depth - 1] = true;
+	new_line(j);
+}
+
+static void before_value(struct bb_json *j)
+{
+	if (!j->depth)
+		return;
+	assert((j->open[j->depth - 1] == '{') == j->keyed);
+	if (!j->keyed)
+		separate(j);
+	j->keyed = false;
+}
+
+static void open_container(struct bb_json *j, char kind)
+{
+	before_value(j);
+	assert(j->depth < BB_JSON_DEPTH);
+	bb_strbuf_add_bytes(j->out, &kind, 1);
+	j->open[j->depth] = kind;
+	j->used[j->depth] = false;
+	j->depth++;
+}
+
+void bb_json_object(struct bb_json *j)
+{
+	open_container(j, '{');
+}
+
+void bb_json_array(struct bb_json *j)
+{
+	open_container(j, '[');
+}
+
+void bb_json_end(struct bb_json *j)
+{
+	assert(j->depth > 0 && !j->keyed);
+	j->depth--;
+	if (j->used[j->depth])
+		new_line(j);
+	bb_strbuf_add(j->out, j->open[j->depth] == '{' ? "}" : "]");
+}
+
+/* Bytes of the well-formed UTF-8 sequence at S, 0 if there is none (Unicode, table 3-7). */
+static size_t utf8_length(const unsigned char *s)
+{
+	unsigned char low = 0x80, high = 0xbf;
+	size_t length;
+
+	if (s[0] < 0x80)
+		return 1;
+	if (s[0] < 0xc2 || s[0] > 0xf4)
+		return 0;
+	length = s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
+	if (s[0] == 0xe0)
+		low = 0xa0;
+	else if (s[0] == 0xed)
+		high = 0x9f;
+	else if (s[0] == 0xf0)
+		low = 0x90;
+	else if (s[0] == 0xf4)
+		high = 0x8f;
+	if (s[1] < low || s[1] > high)
+		return 0;
+	for (size_t i = 2; i < length; i++)
+		if (s[i] < 0x80 || s[i] > 0xbf)
+			return 0;
+	return length;
+}
+
+static void write_escaped(struct bb_strbuf *out, unsigned char c)
+{
+	switch (c) {
+	case '"':
+		bb_strbuf_add(out, "\\\"");
+		break;
+	case '\\':
+		bb_strbuf_add(out, "\\\\");
+		break;
+	case '\n':
+		bb_strbuf_add(out, "\\n");
+		break;
+	case '\r':
+		bb_strbuf_add(out, "\\r");
+		break;
+	case '\t':
+		bb_strbuf_add(out, "\\t");
+		break;
+	default:
+		bb_strbuf_addf(out, "\\u%04x", c);
+	}
+}
+
+static void write_string(struct bb_strbuf *out, const char *value)
+{
+	const unsigned char *s = (const unsigned char *)value;
+
+	bb_strbuf_add(out, "\"");
+	while (*s) {
+		size_t length = utf8_length(s);
+
+		if (*s < 0x20 || *s == '"' || *s == '\\')
+			write_escaped(out, *s);
+		else if (length)
+			bb_strbuf_add_bytes(out, (const char *)s, length);
+		else
+			bb_strbuf_add(out, "\xef\xbf\xbd");
+		s += length ? length : 1;
+	}
+	bb_strbuf_add(out, "\"");
+}
+
+void bb_json_key(struct bb_json *j, const char *key)
+{
+	assert(j->depth > 0 && j->open[j->depth - 1] == '{' && !j->keyed);
+	separate(j);
+	write_string(j->out, key);
+	bb_strbuf_add(j->out, j->pretty ? ": " : ":");
+	j->keyed = true;
+}
+
+void bb_json_string(struct bb_json *j, const char *value)
+{
+	before_value(j);
+	if (value)
+		write_string(j->out, value);
+	else
+		bb_strbuf_add(j->out, "null");
+}
+
+void bb_json_int(struct bb_json *j, int64_t value)
+{
+	before_value(j);
+	bb_strbuf_addf(j->out, "%" PRId64, value);
+}
+
+void bb_json_uint(struct bb_json *j, uint64_t value)
+{
+	before_value(j);
+	bb_strbuf_addf(j->out, "%" PRIu64, value);
+}
+
+void bb_json_double(struct bb_json *j, double value)
+{
+	char text[32];
+
+	before_value(j);
+	if (!isfinite(value)) {
+		bb_strbuf_add(j->out, "null");
+		return;
+	}
+	for (int digits = 15; digits <= 17; digits++) {
+		snprintf(text, sizeof(text), "%.*g", digits, value);
+		if (strtod(text, NULL) == value)
+			break;
+	}
+	bb_strbuf_add(j->out, text);
+}
+
+void bb_json_bool(struct bb_json *j, bool value)
+{
+	before_value(j);
+	bb_strbuf_add(j->out, value ? "true" : "false");
+}
+
+void bb_json_null(struct bb_json *j)
+{
+	before_value(j);
+	bb_strbuf_add(j->out, "null");
+}

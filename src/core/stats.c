@@ -1,0 +1,98 @@
+#include "core/stats.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Ascending, with not-a-number last so that the order is total. */
+static int compare(const void *left, const void *right)
+{
+	double a = *(const double *)left, b = *(const double *)right;
+
+	if (isnan(a) || isnan(b))
+		return !!isnan(a) - !!isnan(b);
+	return (a > b) - (a < b);
+}
+
+static double percentile(const double *sorted, size_t n, double p)
+{
+	double at = (double)(n - 1) * p;
+	size_t low = (size_t)at;
+	double weight = at - (double)low;
+
+	if (low + 1 >= n)
+		return sorted[n - 1];
+	if (weight == 0)
+		return sorted[low];
+	return sorted[low] + weight * (sorted[low + 1] - sorted[low]);
+}
+
+/*
+ * How many samples lie outside the interval on either side: one less than the largest rank r with
+ * P(Binomial(n, 1/2) < r) <= 0.025, and 0 where there is no such rank.
+ */
+static size_t outside_interval(size_t n)
+{
+	double term, sum;
+	size_t k = 0;
+
+	if (n >
+	    1000) { /* 2^-n would soon underflow, and the normal approximation is exact enough */
+		double half_width = 1.959963984540054 * sqrt((double)n) / 2;
+
+		return (size_t)((double)n / 2 - half_width - 0.5);
+	}
+	term = ldexp(1, -(int)n);
+	sum = term;
+	while (k < n) {
+		term *= (double)(n - k) / (double)(k + 1);
+		if (sum + term > 0.025)
+			break;
+		sum += term;
+		k++;
+	}
+	return k;
+}
+
+static void moments(const double *samples, size_t n, struct bb_stats *stats)
+{
+	double mean = 0, squares = 0, error = 0;
+
+	for (size_t i = 0; i < n; i++)
+		mean += (samples[i] - mean) / (double)(i + 1);
+	for (size_t i = 0; i < n; i++) {
+		double d = samples[i] - mean;
+
+		squares += d * d;
+		error += d; /* would be 0 without rounding; corrects the second pass */
+	}
+	squares -= error * error / (double)n;
+	stats->mean = mean;
+	stats->stdev = squares < 0 ? 0 : sqrt(squares / (double)n);
+	stats->cv = mean == 0 ? 0 : stats->stdev / mean;
+}
+
+void bb_stats_compute(double *samples, size_t n, struct bb_stats *stats)
+{
+	size_t outside;
+
+	*stats = (struct bb_stats){.n = n};
+	if (!n)
+		return;
+	qsort(samples, n, sizeof(*samples), compare);
+	moments(samples, n, stats);
+	stats->min = samples[0];
+	stats->max = samples[n - 1];
+	stats->p50 = percentile(samples, n, 0.50);
+	stats->p95 = percentile(samples, n, 0.95);
+	stats->p99 = percentile(samples, n, 0.99);
+	outside = outside_interval(n);
+	stats->ci_low = samples[outside];
+	stats->ci_high = samples[n - 1 - outside];
+}
+
+double bb_stats_precision(const struct bb_stats *stats)
+{
+	if (stats->p50 == 0)
+		return 0;
+	return (stats->ci_high - stats->ci_low) / 2 / fabs(stats->p50);
+}

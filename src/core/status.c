@@ -1,0 +1,24 @@
+#include "core/status.h"
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+
+bb_status bb_fail(struct bb_error *error, bb_status status, const char *format, ...)
+{
+	va_list args;
+	int unclaimed = 0;
+
+	if (!error || !atomic_compare_exchange_strong(&error->claimed, &unclaimed, 1))
+		return status;
+	va_start(args, format);
+	vsnprintf(error->text, sizeof(error->text), format, args);
+	va_end(args);
+	atomic_store(&error->status, status);
+	return status;
+}
+
+bb_status bb_error_status(const struct bb_error *error)
+{
+	return (bb_status)atomic_load(&error->status);
+}
