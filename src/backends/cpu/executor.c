@@ -1,0 +1,259 @@
+#include "backends/cpu/executor.h"
+
+#include <string.h>
+
+#define OUTSTANDING 64 /* sends remembered at once; when full, the oldest is waited for */
+
+/* A message whose data the peer may still be reading. */
+struct sent {
+	const char *begin;
+	const char *end;
+	int peer;
+	int channel;
+	uint32_t ticket;
+};
+
+struct run {
+	const struct bb_executor *x;
+	const struct bb_call *call;
+	bb_reduce_fn *reduce;
+	size_t element;
+	const char *in;
+	char *out;
+	char *tmp;
+	bool stream;
+	int nsent;
+	struct sent sent[OUTSTANDING];
+};
+
+static char *address(const struct run *run, struct bb_place place)
+{
+	size_t offset = place.offset * run->element;
+
+	switch (place.buffer) {
+	case BB_IN:
+		return (char *)run->in + offset;
+	case BB_OUT:
+		return run->out + offset;
+	default:
+		return run->tmp + offset;
+	}
+}
+
+static void forget_taken(struct run *run)
+{
+	const struct bb_executor *x = run->x;
+	int kept = 0;
+
+	for (int i = 0; i < run->nsent; i++) {
+		const struct sent *s = &run->sent[i];
+
+		if (!x->p2p->taken(x->port, s->peer, s->channel, s->ticket))
+			run->sent[kept++] = *s;
+	}
+	run->nsent = kept;
+}
+
+static bb_status wait_for(struct run *run, int i)
+{
+	const struct sent s = run->sent[i];
+	bb_status status = run->x->p2p->wait_taken(run->x->port, s.peer, s.channel, s.ticket);
+
+	run->sent[i] = run->sent[--run->nsent];
+	return status;
+}
+
+/* Whoever still reads what lies in [begin, end) must finish before it is overwritten. */
+static bb_status make_writable(struct run *run, const char *begin, size_t bytes)
+{
+	const char *end = begin + bytes;
+
+	for (int i = run->nsent - 1; i >= 0; i--) {
+		const struct sent *s = &run->sent[i];
+		bb_status status;
+
+		if (s->begin < end && begin < s->end && (status = wait_for(run, i)) != BB_OK)
+			return status;
+	}
+	return BB_OK;
+}
+
+static bb_status send_step(struct run *run, const struct bb_step *step)
+{
+	const struct bb_executor *x = run->x;
+	const char *data = address(run, step->src);
+	size_t bytes = step->count * run->element;
+	uint32_t ticket;
+	bool lent;
+	bb_status status;
+
+	if (run->nsent == OUTSTANDING)
+		forget_taken(run);
+	if (run->nsent == OUTSTANDING && (status = wait_for(run, 0)) != BB_OK)
+		return status;
+	status = x->p2p->send(x->port, step->peer, step->channel, data, bytes, &ticket, &lent);
+	if (status == BB_OK && lent)
+		run->sent[run->nsent++] = (struct sent){ data, data + bytes, step->peer,
+							 step->channel, ticket };
+	return status;
+}
+
+static bb_status receive_step(struct run *run, const struct bb_step *step)
+{
+	const struct bb_executor *x = run->x;
+	const int peers[2] = { step->peer, step->peer2 };
+	const int n = step->peer2 == BB_NO_PEER ? 1 : 2;
+	size_t bytes = step->count * run->element;
+	void *dst = address(run, step->dst);
+	const bool stream = step->final && run->stream;
+	const struct bb_reduce_args args = { .stream = stream };
+	const void *sources[3] = { address(run, step->src) };
+	bb_status status = make_writable(run, dst, bytes);
+
+	for (int i = 0; i < n && status == BB_OK; i++)
+		status = x->p2p->recv(x->port, peers[i], step->channel, bytes, &sources[1 + i]);
+	if (status != BB_OK)
+		return status;
+	if (step->kind == BB_RECV_REDUCE)
+		run->reduce(&dst, 1, sources, 1 + n, step->count, &args);
+	else if (dst != sources[1])
+		x->kernels->copy(&dst, 1, sources[1], bytes, stream);
+	for (int i = 0; i < n; i++)
+		x->p2p->release(x->port, peers[i], step->channel);
+	return BB_OK;
+}
+
+static bb_status copy_step(struct run *run, const struct bb_step *step)
+{
+	size_t bytes = step->count * run->element;
+	const void *src = address(run, step->src);
+	void *dst = address(run, step->dst);
+	bb_status status = make_writable(run, dst, bytes);
+
+	if (status == BB_OK && dst != src)
+		run->x->kernels->copy(&dst, 1, src, bytes, step->final && run->stream);
+	return status;
+}
+
+static bb_status run_round(struct run *run, const struct bb_step *steps, int n)
+{
+	bb_status status = BB_OK;
+
+	for (int i = 0; i < n && status == BB_OK; i++)
+		if (steps[i].kind == BB_SEND)
+			status = send_step(run, &steps[i]);
+	for (int i = 0; i < n && status == BB_OK; i++) {
+		if (steps[i].kind == BB_COPY)
+			status = copy_step(run, &steps[i]);
+		else if (steps[i].kind != BB_SEND)
+			status = receive_step(run, &steps[i]);
+	}
+	return status;
+}
+
+static bb_status run_schedule(struct run *run, const struct bb_shape *shape)
+{
+	const struct bb_algorithm *algorithm = run->call->schedule;
+	struct bb_step steps[BB_MAX_STEPS];
+	struct bb_role role;
+	bb_status status = BB_OK;
+
+	algorithm->prepare(shape, run->x->rank, &role);
+	for (size_t round = 0; round < role.rounds && status == BB_OK; round++) {
+		int n = algorithm->round(shape, &role, round, steps);
+
+		status = run_round(run, steps, n);
+	}
+	while (run->nsent > 0 && status == BB_OK)
+		status = wait_for(run, run->nsent - 1);
+	return status;
+}
+
+static bool is_weighted(const struct bb_call *call)
+{
+	return call->op == BB_MULSUM && (call->collective->flags & BB_REDUCES);
+}
+
+/* Weighted inputs are copies, so that a weighted call is never in place for the schedule. */
+static struct bb_shape scheduled_shape(const struct bb_call *call)
+{
+	struct bb_shape shape = call->shape;
+
+	if (is_weighted(call))
+		shape.in_place = false;
+	return shape;
+}
+
+static bool weighs_inputs(const struct bb_call *call, int rank)
+{
+	return is_weighted(call) && (call->shape.in_place || bb_mulsum_weight(rank) != 1);
+}
+
+static size_t schedule_tmp_bytes(const struct bb_call *call, int rank)
+{
+	const struct bb_shape shape = scheduled_shape(call);
+	size_t count = call->schedule->tmp_count ? call->schedule->tmp_count(&shape, rank) : 0;
+	size_t bytes = count * bb_dtype_size(call->dtype);
+
+	return (bytes + 63) & ~(size_t)63;
+}
+
+size_t bb_execute_tmp_bytes(const struct bb_call *call, int rank)
+{
+	size_t bytes = schedule_tmp_bytes(call, rank);
+
+	if (weighs_inputs(call, rank))
+		bytes += call->collective->in_count(&call->shape, rank) *
+			 bb_dtype_size(call->dtype);
+	return bytes;
+}
+
+/* Put this rank's weighted input behind the algorithm's TMP and let the schedule read that. */
+static void weigh_inputs(struct run *run)
+{
+	const struct bb_call *call = run->call;
+	const uint8_t weight = (uint8_t)bb_mulsum_weight(run->x->rank);
+	const struct bb_reduce_args args = { .weight = &weight };
+	void *weighed = run->tmp + schedule_tmp_bytes(call, run->x->rank);
+	const void *in = run->in;
+
+	run->x->kernels->reduce[call->dtype][BB_MULSUM](
+		&weighed, 1, &in, 1, call->collective->in_count(&call->shape, run->x->rank), &args);
+	run->in = weighed;
+}
+
+static void divide_outputs(struct run *run)
+{
+	const struct bb_call *call = run->call;
+	const struct bb_reduce_args args = { .divisor = call->shape.nranks };
+	void *out = run->out;
+	const void *sum = run->out;
+
+	run->x->kernels->reduce[call->dtype][BB_AVG](
+		&out, 1, &sum, 1, call->collective->out_count(&call->shape, run->x->rank), &args);
+}
+
+bb_status bb_execute(const struct bb_executor *executor, const struct bb_call *call)
+{
+	const bool reduces = call->collective->flags & BB_REDUCES;
+	const struct bb_shape shape = scheduled_shape(call);
+	const enum bb_op op = call->op == BB_AVG || call->op == BB_MULSUM ? BB_SUM : call->op;
+	struct run run;
+	bb_status status;
+
+	run.x = executor;
+	run.call = call;
+	run.reduce = reduces ? executor->kernels->reduce[call->dtype][op] : NULL;
+	run.element = bb_dtype_size(call->dtype);
+	run.in = call->in;
+	run.out = call->out;
+	run.tmp = call->tmp;
+	run.stream = call->shape.count * run.element >= executor->stream_bytes;
+	run.nsent = 0;
+	if (weighs_inputs(call, executor->rank))
+		weigh_inputs(&run);
+	status = run_schedule(&run, &shape);
+	if (status == BB_OK && reduces && call->op == BB_AVG)
+		divide_outputs(&run);
+	return status;
+}

@@ -1,0 +1,47 @@
+/*
+ * executor.h - runs an algorithm's steps for one rank over any point-to-point transport whose
+ * memory the CPU can address.
+ */
+#ifndef BB_BACKENDS_CPU_EXECUTOR_H
+#define BB_BACKENDS_CPU_EXECUTOR_H
+
+#include "backends/backend.h"
+#include "backends/cpu/kernels.h"
+
+/*
+ * Point-to-point between the ranks of one group; PORT is one rank's end. Messages match by
+ * (peer, channel) in order.
+ */
+struct bb_p2p {
+	/* Post a message; *ticket is its number. If *lent, DATA must stay unchanged until the
+	   message is taken, else it may be reused at once. Waits only for a free place. */
+	bb_status (*send)(void *port, int peer, int channel, const void *data, size_t bytes,
+			  uint32_t *ticket, bool *lent);
+	/* Wait for the next message, which must have BYTES, and lend its data until release. */
+	bb_status (*recv)(void *port, int peer, int channel, size_t bytes, const void **data);
+	/* Done reading the message last received. */
+	void (*release)(void *port, int peer, int channel);
+	/* Has the peer read message TICKET? wait_taken waits for it. */
+	bool (*taken)(void *port, int peer, int channel, uint32_t ticket);
+	bb_status (*wait_taken)(void *port, int peer, int channel, uint32_t ticket);
+};
+
+struct bb_executor {
+	const struct bb_p2p *p2p;
+	void *port;
+	int rank; /* in the group */
+	const struct bb_kernels *kernels;
+	size_t stream_bytes; /* final results of calls at least this large bypass the caches */
+};
+
+/*
+ * Run CALL's schedule. avg divides OUT at the end; mulsum needs its inputs weighted first, into
+ * TMP behind what the algorithm takes: see bb_execute_tmp_bytes. Returns when this rank's OUT
+ * is complete and all its messages were taken.
+ */
+BB_MUST bb_status bb_execute(const struct bb_executor *executor, const struct bb_call *call);
+
+/* Bytes of TMP that bb_execute needs for CALL on RANK. */
+size_t bb_execute_tmp_bytes(const struct bb_call *call, int rank);
+
+#endif

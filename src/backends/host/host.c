@@ -1,0 +1,266 @@
+/*
+ * The host backend: ranks are threads, memory is shared, messages are pointers.
+ */
+#include "backends/host/host.h"
+
+#include "backends/cpu/memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define HUGE_PAGE ((size_t)2 << 20)
+#define SMALL_PAGE ((size_t)4096)
+
+static bb_status host_open(struct bb_context **context, const struct bb_world *world,
+			   const struct bb_backend_config *config, struct bb_error *error)
+{
+	struct bb_context *c = calloc(1, sizeof(*c));
+	bb_status status;
+
+	if (!c)
+		return bb_fail(error, BB_EINTERNAL, "out of memory while opening the host backend");
+	if (world->nprocs != 1) {
+		free(c);
+		return bb_fail(error, BB_EBACKEND,
+			       "the host backend joins threads of one process, not %d processes",
+			       world->nprocs);
+	}
+	status = bb_machine_open(&c->machine, error);
+	if (status != BB_OK) {
+		free(c);
+		return status;
+	}
+	c->world = *world;
+	c->config = *config;
+	c->kernels = bb_kernels_select();
+	c->crowded = world->nlocal > bb_machine_cores(c->machine);
+	pthread_mutex_init(&c->lock, NULL);
+	*context = c;
+	return BB_OK;
+}
+
+static void host_close(struct bb_context *context)
+{
+	bb_host_teams_free(context);
+	pthread_mutex_destroy(&context->lock);
+	bb_machine_close(context->machine);
+	free(context);
+}
+
+static void host_abort(struct bb_context *context)
+{
+	atomic_store(&context->aborted, 1);
+}
+
+static int host_max_local(void)
+{
+	return BB_HOST_MAX_RANKS;
+}
+
+static uint64_t host_memory_available(struct bb_context *context)
+{
+	return bb_memory_available();
+}
+
+/* Neighbours in rank share a core, or sit on neighbouring ones. */
+static int core_of(const struct bb_context *context, int local)
+{
+	int cores = bb_machine_cores(context->machine);
+
+	return context->crowded ? (int)((int64_t)local * cores / context->world.nlocal) : local;
+}
+
+static bb_status host_attach(struct bb_context *context, int local, struct bb_rank **rank,
+			     struct bb_error *error)
+{
+	struct bb_rank *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for rank %d",
+			       context->world.first_rank + local);
+	r->context = context;
+	r->rank = context->world.first_rank + local;
+	r->core = core_of(context, local);
+	r->pinned = bb_machine_pin(context->machine, r->core);
+	*rank = r;
+	return BB_OK;
+}
+
+static void host_detach(struct bb_rank *rank)
+{
+	free(rank);
+}
+
+static void host_locate(struct bb_rank *rank, struct bb_location *location)
+{
+	const struct bb_core core = bb_machine_core(rank->context->machine, rank->core);
+
+	memset(location, 0, sizeof(*location));
+	location->pid = getpid();
+	location->device = core.pu;
+	location->numa = core.numa;
+	if (gethostname(location->host, sizeof(location->host) - 1) != 0)
+		snprintf(location->host, sizeof(location->host), "localhost");
+	snprintf(location->bus, sizeof(location->bus), "%04x:%02x:%02x", core.package & 0xffff,
+		 core.numa & 0xff, core.pu & 0xff);
+	snprintf(location->name, sizeof(location->name), "%s%s",
+		 bb_machine_cpu(rank->context->machine), rank->pinned ? "" : " (not pinned)");
+}
+
+static size_t mapped_bytes(size_t bytes)
+{
+	size_t page = bytes >= HUGE_PAGE ? HUGE_PAGE : SMALL_PAGE;
+
+	return (bytes + page - 1) & ~(page - 1);
+}
+
+/* The owner touches its pages itself, so that they lie on its own NUMA node. */
+static bb_status host_alloc(struct bb_rank *rank, size_t bytes, void **memory)
+{
+	const size_t size = mapped_bytes(bytes ? bytes : 1);
+	const size_t slack = size >= HUGE_PAGE ? HUGE_PAGE : 0;
+	char *p = mmap(NULL, size + slack, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	size_t head;
+
+	if (p == MAP_FAILED)
+		return BB_EINTERNAL;
+	head = slack ? (HUGE_PAGE - ((uintptr_t)p & (HUGE_PAGE - 1))) & (HUGE_PAGE - 1) : 0;
+	if (head)
+		munmap(p, head);
+	if (slack > head)
+		munmap(p + head + size, slack - head);
+	p += head;
+	if (slack)
+		madvise(p, size, MADV_HUGEPAGE); /* a wish: small pages work as well */
+	for (size_t at = 0; at < size; at += SMALL_PAGE)
+		((volatile char *)p)[at] = 0;
+	*memory = p;
+	return BB_OK;
+}
+
+static void host_release(struct bb_rank *rank, void *memory, size_t bytes)
+{
+	if (memory)
+		munmap(memory, mapped_bytes(bytes ? bytes : 1));
+}
+
+/* The better of plain and non-temporal stores for this size. */
+static bb_status host_copy(struct bb_rank *rank, void *dst, const void *src, size_t bytes)
+{
+	const struct bb_context *c = rank->context;
+
+	c->kernels->copy(&dst, 1, src, bytes, bytes >= 4 * bb_machine_l2(c->machine));
+	return BB_OK;
+}
+
+static bb_status host_fill(struct bb_rank *rank, void *dst, const struct bb_pattern *pattern,
+			   size_t first, size_t count)
+{
+	bb_cpu_fill(dst, pattern, first, count);
+	return BB_OK;
+}
+
+static bb_status host_verify(struct bb_rank *rank, const void *got, const struct bb_pattern *pattern,
+			     size_t first, size_t count, enum bb_dtype dtype, int ulps,
+			     uint64_t *wrong)
+{
+	*wrong += bb_cpu_verify(got, pattern, first, count, dtype, ulps);
+	return BB_OK;
+}
+
+static const char *host_refuses(struct bb_group *group, const struct bb_call *call)
+{
+	if (call->native && group->rank->context->config.link_rate != 0)
+		return "direct sends no messages that a paced link could delay";
+	if (call->native)
+		return call->native->refuses ? call->native->refuses(call->collective) : NULL;
+	return call->schedule->refuses ? call->schedule->refuses(&call->shape) : NULL;
+}
+
+static size_t host_tmp_bytes(struct bb_group *group, const struct bb_call *call)
+{
+	return call->native ? bb_host_direct_tmp_bytes(call, group->me) :
+			      bb_execute_tmp_bytes(call, group->me);
+}
+
+static double host_cost_bytes(struct bb_group *group, const struct bb_call *call)
+{
+	const double element = (double)bb_dtype_size(call->dtype);
+
+	return element * (call->native ? bb_host_direct_cost(call) :
+					 bb_algorithm_cost(call->schedule, &call->shape, NULL, NULL));
+}
+
+bb_status bb_host_run(struct bb_group *group, const struct bb_call *call)
+{
+	const struct bb_context *c = group->rank->context;
+	const struct bb_executor executor = {
+		.p2p = &bb_host_p2p,
+		.port = group,
+		.rank = group->me,
+		.kernels = c->kernels,
+		.stream_bytes = bb_machine_l3(c->machine) / 4 / (size_t)group->team->n,
+	};
+
+	return call->native ? bb_host_direct(group, call) : bb_execute(&executor, call);
+}
+
+static double host_now(struct bb_rank *rank)
+{
+	return bb_host_now();
+}
+
+static void host_delay(struct bb_rank *rank, double seconds)
+{
+	bb_host_pause(rank->context, seconds);
+}
+
+static double host_clock_uncertainty(struct bb_context *context)
+{
+	return 0; /* one clock for all threads */
+}
+
+const struct bb_backend bb_backend_host = {
+	.abi = BB_BACKEND_ABI,
+	.name = "host",
+	.brief = "ranks are threads of this process, over shared memory",
+	.capabilities = BB_CAP_DATA | BB_CAP_SAMPLES,
+	.natives = bb_host_natives,
+	.open = host_open,
+	.close = host_close,
+	.abort = host_abort,
+	.max_local = host_max_local,
+	.memory_available = host_memory_available,
+	.attach = host_attach,
+	.detach = host_detach,
+	.locate = host_locate,
+	.alloc = host_alloc,
+	.release = host_release,
+	.copy = host_copy,
+	.fill = host_fill,
+	.verify = host_verify,
+	.group_open = bb_host_group_open,
+	.group_close = bb_host_group_close,
+	.barrier = bb_host_barrier,
+	.choose = bb_host_choose,
+	.tune = bb_host_tune,
+	.refuses = host_refuses,
+	.tmp_bytes = host_tmp_bytes,
+	.cost_bytes = host_cost_bytes,
+	.queue_open = bb_host_queue_open,
+	.queue_close = bb_host_queue_close,
+	.event_open = bb_host_event_open,
+	.event_close = bb_host_event_close,
+	.event_record = bb_host_event_record,
+	.event_wait = bb_host_event_wait,
+	.compute = bb_host_compute,
+	.collective = bb_host_collective,
+	.finish = bb_host_finish,
+	.now = host_now,
+	.delay = host_delay,
+	.clock_uncertainty = host_clock_uncertainty,
+};

@@ -1,0 +1,190 @@
+/*
+ * host.h - the host backend from within: ranks are threads of one process that read each
+ * other's memory.
+ *
+ *   host.c    the backend's table; opening, pinning, memory
+ *   team.c    groups: what their members share, barrier
+ *   wait.c    waiting and waking, also with more threads than cores
+ *   p2p.c     messages, for the executor
+ *   direct.c  the algorithm without messages
+ *   queue.c   queues and events
+ *   tuning.c  which algorithm and chunk when
+ */
+#ifndef BB_BACKENDS_HOST_HOST_H
+#define BB_BACKENDS_HOST_HOST_H
+
+#include "backends/backend.h"
+#include "backends/cpu/executor.h"
+#include "topology/machine.h"
+
+#include <pthread.h>
+
+#define BB_HOST_MAX_RANKS 1024
+#define BB_LINE 64 /* bytes of a cache line */
+
+struct bb_context {
+	struct bb_world world;
+	struct bb_backend_config config;
+	struct bb_machine *machine;
+	const struct bb_kernels *kernels;
+	bool crowded; /* more ranks than cores: waiting threads must leave the core */
+	atomic_int aborted;
+	pthread_mutex_t lock;      /* teams */
+	struct bb_host_team *teams; /* those open or being joined */
+};
+
+struct bb_rank {
+	struct bb_context *context;
+	int rank;
+	int core;
+	bool pinned;
+};
+
+/* ---- waiting (wait.c) -------------------------------------------------------------- */
+
+/* Where a thread sleeps: one per member of a team. */
+struct bb_bell {
+	_Alignas(BB_LINE) atomic_int sleeping;
+	atomic_uint rung;
+};
+
+/* Wait until *word has reached TARGET (counters may wrap). BB_ETIMEOUT once aborted. */
+BB_MUST bb_status bb_host_wait(struct bb_context *context, struct bb_bell *bell,
+			       atomic_uint *word, uint32_t target);
+/* Publish VALUE in *word for the thread that may sleep at BELL. */
+void bb_host_signal(const struct bb_context *context, struct bb_bell *bell, atomic_uint *word,
+		    uint32_t value);
+/* Wake all N bells after a word they all wait for was stored by bb_host_store. */
+void bb_host_wake(const struct bb_context *context, struct bb_bell *bells, int n);
+void bb_host_store(const struct bb_context *context, atomic_uint *word, uint32_t value);
+/* Let SECONDS pass, precisely; returns early once aborted. */
+void bb_host_pause(struct bb_context *context, double seconds);
+double bb_host_now(void);
+
+static inline bool bb_reached(uint32_t value, uint32_t target)
+{
+	return (int32_t)(value - target) >= 0;
+}
+
+/* ---- groups (team.c) --------------------------------------------------------------- */
+
+#define BB_INLINE_BYTES 40
+#define BB_SLOTS 16 /* messages under way per (pair, channel) */
+
+/* One message. */
+struct bb_slot {
+	_Alignas(BB_LINE) atomic_uint sequence; /* number of the message it holds, once complete */
+	uint32_t bytes;
+	double ready_at; /* paced links: not before */
+	union {
+		const void *data;
+		unsigned char inlined[BB_INLINE_BYTES];
+	};
+};
+
+/* One direction of a pair on one channel. */
+struct bb_pipe {
+	_Alignas(BB_LINE) struct bb_slot slots[BB_SLOTS];
+	_Alignas(BB_LINE) atomic_uint taken; /* messages that the receiver has read */
+};
+
+#define BB_FLAT_BYTES 2048 /* inputs up to this are copied through the desk */
+
+/* Where a member of a team lays things out for the others in `direct`. */
+struct bb_desk {
+	_Alignas(BB_LINE) atomic_uint arrived; /* calls it has entered */
+	const void *in;
+	void *out;
+	_Alignas(BB_LINE) atomic_uint left; /* calls it has finished with others' buffers */
+	struct {
+		_Alignas(BB_LINE) atomic_uint posted;
+		_Alignas(8) unsigned char data[BB_FLAT_BYTES + BB_LINE - 8];
+	} flat[2]; /* by parity of the call */
+};
+
+/* What a crowded team shares: whoever runs does the work of all. */
+struct bb_pool {
+	_Alignas(BB_LINE) atomic_uint arrived; /* members that entered, over all calls */
+	_Alignas(BB_LINE) atomic_uint open;    /* calls whose members are all there */
+	_Alignas(BB_LINE) atomic_uint next;    /* next task of the open call */
+	_Alignas(BB_LINE) atomic_uint done;    /* tasks done of the open call */
+	_Alignas(BB_LINE) atomic_uint closed;  /* calls complete */
+};
+
+/* What the members of a group share. */
+struct bb_host_team {
+	struct bb_host_team *next;
+	int n;
+	int joined;
+	int left;
+	int *members;
+	bool *has_joined;
+	size_t pipes_bytes;
+	struct bb_pipe *pipes; /* [(dst * n + src) * BB_CHANNELS + channel], lazily touched */
+	size_t desks_bytes;
+	struct bb_desk *desks; /* [member] */
+	struct bb_bell *bells; /* [member] */
+	struct bb_pool *pool;
+	_Alignas(BB_LINE) atomic_uint barrier_arrived; /* members, over all barriers */
+	_Alignas(BB_LINE) atomic_uint barrier_opened;  /* barriers that all have reached */
+};
+
+/* One rank's view of a team. */
+struct bb_group {
+	struct bb_rank *rank;
+	struct bb_host_team *team;
+	int me;
+	uint32_t calls;    /* direct calls made */
+	uint32_t entered;  /* direct call that all members are known to have entered */
+	uint32_t barriers; /* barriers passed */
+	uint32_t *sent;    /* [peer * BB_CHANNELS + channel] messages so far */
+	uint32_t *received;
+	double *link_free; /* [peer]: when the paced link to it is free again */
+	/* Collectives of a group run in the order in which they were issued, on any queue. */
+	uint32_t issued;
+	atomic_uint completed;
+};
+
+BB_MUST bb_status bb_host_group_open(struct bb_rank *rank, const int *members, int n,
+				     struct bb_group **group, struct bb_error *error);
+void bb_host_group_close(struct bb_group *group);
+/* Free what members that never left leave behind (after an abort). */
+void bb_host_teams_free(struct bb_context *context);
+BB_MUST bb_status bb_host_barrier(struct bb_group *group);
+
+/* ---- messages (p2p.c) and the algorithm without them (direct.c) ---------------------- */
+
+extern const struct bb_p2p bb_host_p2p; /* port: struct bb_group * */
+
+extern const struct bb_native bb_host_natives[];
+BB_MUST bb_status bb_host_direct(struct bb_group *group, const struct bb_call *call);
+size_t bb_host_direct_tmp_bytes(const struct bb_call *call, int rank);
+double bb_host_direct_cost(const struct bb_call *call);
+
+/* ---- queues (queue.c) ---------------------------------------------------------------- */
+
+BB_MUST bb_status bb_host_queue_open(struct bb_rank *rank, struct bb_queue **queue,
+				     struct bb_error *error);
+void bb_host_queue_close(struct bb_queue *queue);
+BB_MUST bb_status bb_host_event_open(struct bb_rank *rank, struct bb_event **event,
+				     struct bb_error *error);
+void bb_host_event_close(struct bb_event *event);
+BB_MUST bb_status bb_host_event_record(struct bb_rank *rank, struct bb_queue *queue,
+				       struct bb_event *event);
+BB_MUST bb_status bb_host_event_wait(struct bb_rank *rank, struct bb_queue *queue,
+				     struct bb_event *event);
+BB_MUST bb_status bb_host_compute(struct bb_rank *rank, struct bb_queue *queue,
+				  void (*function)(void *argument), void *argument);
+BB_MUST bb_status bb_host_collective(struct bb_group *group, struct bb_queue *queue,
+				     const struct bb_call *call);
+BB_MUST bb_status bb_host_finish(struct bb_rank *rank, struct bb_queue *queue);
+
+/* Run CALL on this thread, now (host.c). */
+BB_MUST bb_status bb_host_run(struct bb_group *group, const struct bb_call *call);
+
+/* ---- choices (tuning.c) -------------------------------------------------------------- */
+
+BB_MUST bb_status bb_host_choose(struct bb_group *group, struct bb_call *call);
+void bb_host_tune(struct bb_group *group, struct bb_call *call);
+
+#endif

@@ -1,0 +1,308 @@
+/*
+ * Queues and events. The main queue is the driver itself: its work is done when the call returns.
+ * Any other queue is a worker thread with a list of work. A collective takes a number from its
+ * group when it is issued and runs when its turn comes, so that a group's calls match in issue
+ * order on whatever queue they were put.
+ */
+#include "backends/host/host.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define LOOK_NS 20000000L /* sleepers look around this often, so that an abort is seen */
+
+struct bb_event {
+	struct bb_context *context;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	uint64_t recorded; /* number of the latest record */
+	uint64_t reached;  /* number of the latest record that was reached */
+};
+
+enum work_kind { WORK_COLLECTIVE, WORK_COMPUTE, WORK_RECORD, WORK_WAIT };
+
+struct queued {
+	struct queued *next;
+	enum work_kind kind;
+	struct bb_group *group;
+	uint32_t turn;
+	struct bb_call call;
+	void (*function)(void *argument);
+	void *argument;
+	struct bb_event *event;
+	uint64_t number;
+};
+
+struct bb_queue {
+	struct bb_rank *rank;
+	pthread_t worker;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct queued *first;
+	struct queued **last;
+	bool busy;
+	bool closing;
+	bb_status status; /* the first error */
+};
+
+static bool is_aborted(struct bb_context *context)
+{
+	return atomic_load_explicit(&context->aborted, memory_order_relaxed) != 0;
+}
+
+/* Sleep on CHANGED for a moment; the caller looks at its condition again. */
+static void look_later(pthread_cond_t *changed, pthread_mutex_t *lock)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	t.tv_nsec += LOOK_NS;
+	if (t.tv_nsec >= 1000000000L) {
+		t.tv_nsec -= 1000000000L;
+		t.tv_sec++;
+	}
+	pthread_cond_timedwait(changed, lock, &t);
+}
+
+static void event_reach(struct bb_event *event, uint64_t number)
+{
+	pthread_mutex_lock(&event->lock);
+	if (event->reached < number)
+		event->reached = number;
+	pthread_cond_broadcast(&event->changed);
+	pthread_mutex_unlock(&event->lock);
+}
+
+static bb_status event_await(struct bb_event *event, uint64_t number)
+{
+	bool reached;
+
+	pthread_mutex_lock(&event->lock);
+	while (event->reached < number && !is_aborted(event->context))
+		look_later(&event->changed, &event->lock);
+	reached = event->reached >= number;
+	pthread_mutex_unlock(&event->lock);
+	return reached ? BB_OK : BB_ETIMEOUT;
+}
+
+/* Run CALL when the TURN-th collective of its group is due, and let the next one go. */
+static bb_status run_in_turn(struct bb_group *group, const struct bb_call *call, uint32_t turn)
+{
+	struct bb_context *context = group->rank->context;
+	bb_status status;
+
+	while (atomic_load_explicit(&group->completed, memory_order_acquire) != turn) {
+		if (is_aborted(context))
+			return BB_ETIMEOUT;
+		bb_host_pause(context, 20e-6);
+	}
+	status = bb_host_run(group, call);
+	atomic_store_explicit(&group->completed, turn + 1, memory_order_release);
+	return status;
+}
+
+static bb_status run_queued(struct queued *work)
+{
+	switch (work->kind) {
+	case WORK_COLLECTIVE:
+		return run_in_turn(work->group, &work->call, work->turn);
+	case WORK_COMPUTE:
+		work->function(work->argument);
+		return BB_OK;
+	case WORK_WAIT:
+		return event_await(work->event, work->number);
+	case WORK_RECORD:
+		break;
+	}
+	event_reach(work->event, work->number);
+	return BB_OK;
+}
+
+/*
+ * A poisoned queue runs nothing more, but lets go whoever waits for it: events are reached, and
+ * a collective that will not run fails its whole world.
+ */
+static void skip_queued(struct bb_queue *queue, struct queued *work)
+{
+	if (work->kind == WORK_RECORD)
+		event_reach(work->event, work->number);
+	else if (work->kind == WORK_COLLECTIVE)
+		atomic_store(&queue->rank->context->aborted, 1);
+}
+
+static void *work_off(void *argument)
+{
+	struct bb_queue *queue = argument;
+
+	bb_machine_pin(queue->rank->context->machine, queue->rank->core);
+	pthread_mutex_lock(&queue->lock);
+	for (;;) {
+		struct queued *work = queue->first;
+		bb_status status = queue->status;
+
+		if (!work && queue->closing)
+			break;
+		if (!work) {
+			pthread_cond_wait(&queue->changed, &queue->lock);
+			continue;
+		}
+		queue->busy = true;
+		pthread_mutex_unlock(&queue->lock);
+		if (status == BB_OK)
+			status = run_queued(work);
+		else
+			skip_queued(queue, work);
+		pthread_mutex_lock(&queue->lock);
+		queue->status = status;
+		queue->busy = false;
+		queue->first = work->next;
+		if (!queue->first)
+			queue->last = &queue->first;
+		free(work);
+		pthread_cond_broadcast(&queue->changed);
+	}
+	pthread_mutex_unlock(&queue->lock);
+	return NULL;
+}
+
+bb_status bb_host_queue_open(struct bb_rank *rank, struct bb_queue **queue, struct bb_error *error)
+{
+	struct bb_queue *q = calloc(1, sizeof(*q));
+
+	if (!q)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for a queue of rank %d",
+			       rank->rank);
+	q->rank = rank;
+	q->last = &q->first;
+	pthread_mutex_init(&q->lock, NULL);
+	pthread_cond_init(&q->changed, NULL);
+	if (pthread_create(&q->worker, NULL, work_off, q) != 0) {
+		pthread_cond_destroy(&q->changed);
+		pthread_mutex_destroy(&q->lock);
+		free(q);
+		return bb_fail(error, BB_EINTERNAL, "no thread for a queue of rank %d", rank->rank);
+	}
+	*queue = q;
+	return BB_OK;
+}
+
+void bb_host_queue_close(struct bb_queue *queue)
+{
+	if (!queue)
+		return;
+	pthread_mutex_lock(&queue->lock);
+	queue->closing = true;
+	pthread_cond_broadcast(&queue->changed);
+	pthread_mutex_unlock(&queue->lock);
+	pthread_join(queue->worker, NULL);
+	pthread_cond_destroy(&queue->changed);
+	pthread_mutex_destroy(&queue->lock);
+	free(queue);
+}
+
+bb_status bb_host_event_open(struct bb_rank *rank, struct bb_event **event, struct bb_error *error)
+{
+	struct bb_event *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for an event of rank %d",
+			       rank->rank);
+	e->context = rank->context;
+	pthread_mutex_init(&e->lock, NULL);
+	pthread_cond_init(&e->changed, NULL);
+	*event = e;
+	return BB_OK;
+}
+
+void bb_host_event_close(struct bb_event *event)
+{
+	if (!event)
+		return;
+	pthread_cond_destroy(&event->changed);
+	pthread_mutex_destroy(&event->lock);
+	free(event);
+}
+
+/* Put a copy of WORK into QUEUE, or run it now on the main one. Returns the queue's status. */
+static bb_status issue(struct bb_queue *queue, const struct queued *work)
+{
+	struct queued *copy;
+	bb_status status;
+
+	if (!queue) {
+		struct queued now = *work;
+
+		return run_queued(&now);
+	}
+	copy = malloc(sizeof(*copy));
+	if (!copy)
+		return BB_EINTERNAL;
+	*copy = *work;
+	copy->next = NULL;
+	pthread_mutex_lock(&queue->lock);
+	*queue->last = copy;
+	queue->last = &copy->next;
+	status = queue->status;
+	pthread_cond_broadcast(&queue->changed);
+	pthread_mutex_unlock(&queue->lock);
+	return status;
+}
+
+bb_status bb_host_event_record(struct bb_rank *rank, struct bb_queue *queue, struct bb_event *event)
+{
+	struct queued work = { .kind = WORK_RECORD, .event = event };
+
+	pthread_mutex_lock(&event->lock);
+	work.number = ++event->recorded;
+	pthread_mutex_unlock(&event->lock);
+	return issue(queue, &work);
+}
+
+bb_status bb_host_event_wait(struct bb_rank *rank, struct bb_queue *queue, struct bb_event *event)
+{
+	struct queued work = { .kind = WORK_WAIT, .event = event };
+
+	pthread_mutex_lock(&event->lock);
+	work.number = event->recorded;
+	pthread_mutex_unlock(&event->lock);
+	return issue(queue, &work);
+}
+
+bb_status bb_host_compute(struct bb_rank *rank, struct bb_queue *queue,
+			  void (*function)(void *argument), void *argument)
+{
+	const struct queued work = { .kind = WORK_COMPUTE,
+				     .function = function,
+				     .argument = argument };
+
+	return issue(queue, &work);
+}
+
+bb_status bb_host_collective(struct bb_group *group, struct bb_queue *queue,
+			     const struct bb_call *call)
+{
+	const uint32_t turn = group->issued++;
+	struct queued work;
+
+	if (!queue)
+		return run_in_turn(group, call, turn);
+	work = (struct queued){
+		.kind = WORK_COLLECTIVE, .group = group, .turn = turn, .call = *call
+	};
+	return issue(queue, &work);
+}
+
+bb_status bb_host_finish(struct bb_rank *rank, struct bb_queue *queue)
+{
+	bb_status status;
+
+	if (!queue)
+		return is_aborted(rank->context) ? BB_ETIMEOUT : BB_OK;
+	pthread_mutex_lock(&queue->lock);
+	while (queue->first || queue->busy)
+		look_later(&queue->changed, &queue->lock);
+	status = queue->status;
+	pthread_mutex_unlock(&queue->lock);
+	return status;
+}

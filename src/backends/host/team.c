@@ -1,0 +1,179 @@
+/*
+ * Groups. The members' drivers open a group independently; the first makes the team, the others
+ * join it. Memory that only some pairs need is mapped and left untouched until used.
+ */
+#include "backends/host/host.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static void *map_zeroed(size_t bytes)
+{
+	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+static void *zeroed_lines(size_t bytes)
+{
+	size_t rounded = (bytes + BB_LINE - 1) & ~(size_t)(BB_LINE - 1);
+	void *memory = aligned_alloc(BB_LINE, rounded);
+
+	return memory ? memset(memory, 0, rounded) : NULL;
+}
+
+static void team_free(struct bb_host_team *team)
+{
+	if (!team)
+		return;
+	if (team->pipes)
+		munmap(team->pipes, team->pipes_bytes);
+	if (team->desks)
+		munmap(team->desks, team->desks_bytes);
+	free(team->members);
+	free(team->has_joined);
+	free(team->bells);
+	free(team->pool);
+	free(team);
+}
+
+static struct bb_host_team *team_new(const int *members, int n)
+{
+	struct bb_host_team *team = zeroed_lines(sizeof(*team));
+	const size_t size = (size_t)n;
+
+	if (!team)
+		return NULL;
+	team->n = n;
+	team->pipes_bytes = size * size * BB_CHANNELS * sizeof(struct bb_pipe);
+	team->pipes = map_zeroed(team->pipes_bytes);
+	team->desks_bytes = size * sizeof(struct bb_desk);
+	team->desks = map_zeroed(team->desks_bytes);
+	team->members = calloc(size, sizeof(*team->members));
+	team->has_joined = calloc(size, sizeof(*team->has_joined));
+	team->bells = zeroed_lines(size * sizeof(*team->bells));
+	team->pool = zeroed_lines(sizeof(*team->pool));
+	if (!team->pipes || !team->desks || !team->members || !team->has_joined || !team->bells ||
+	    !team->pool) {
+		team_free(team);
+		return NULL;
+	}
+	memcpy(team->members, members, size * sizeof(*members));
+	return team;
+}
+
+static int member_index(const int *members, int n, int rank)
+{
+	for (int i = 0; i < n; i++)
+		if (members[i] == rank)
+			return i;
+	return -1;
+}
+
+/* The team with these members that ME has not joined yet, made if there is none. */
+static struct bb_host_team *team_join(struct bb_context *context, const int *members, int n, int me)
+{
+	struct bb_host_team *team;
+
+	pthread_mutex_lock(&context->lock);
+	for (team = context->teams; team; team = team->next)
+		if (team->n == n && !team->has_joined[me] &&
+		    memcmp(team->members, members, (size_t)n * sizeof(*members)) == 0)
+			break;
+	if (!team && (team = team_new(members, n)) != NULL) {
+		team->next = context->teams;
+		context->teams = team;
+	}
+	if (team) {
+		team->has_joined[me] = true;
+		team->joined++;
+	}
+	pthread_mutex_unlock(&context->lock);
+	return team;
+}
+
+static void team_leave(struct bb_context *context, struct bb_host_team *team)
+{
+	struct bb_host_team **link;
+	bool last;
+
+	pthread_mutex_lock(&context->lock);
+	last = ++team->left == team->n;
+	for (link = &context->teams; last && *link; link = &(*link)->next) {
+		if (*link != team)
+			continue;
+		*link = team->next;
+		break;
+	}
+	pthread_mutex_unlock(&context->lock);
+	if (last)
+		team_free(team);
+}
+
+void bb_host_teams_free(struct bb_context *context)
+{
+	while (context->teams) {
+		struct bb_host_team *team = context->teams;
+
+		context->teams = team->next;
+		team_free(team);
+	}
+}
+
+bb_status bb_host_group_open(struct bb_rank *rank, const int *members, int n,
+			     struct bb_group **group, struct bb_error *error)
+{
+	struct bb_group *g = calloc(1, sizeof(*g));
+	const size_t lanes = (size_t)n * BB_CHANNELS;
+
+	if (!g)
+		goto no_memory;
+	g->rank = rank;
+	g->me = member_index(members, n, rank->rank);
+	if (g->me < 0) {
+		free(g);
+		return bb_fail(error, BB_EINTERNAL, "rank %d opens a group it is no member of",
+			       rank->rank);
+	}
+	g->sent = calloc(lanes, sizeof(*g->sent));
+	g->received = calloc(lanes, sizeof(*g->received));
+	g->link_free = calloc((size_t)n, sizeof(*g->link_free));
+	if (!g->sent || !g->received || !g->link_free)
+		goto no_memory;
+	g->team = team_join(rank->context, members, n, g->me);
+	if (!g->team)
+		goto no_memory;
+	*group = g;
+	return BB_OK;
+no_memory:
+	bb_host_group_close(g);
+	return bb_fail(error, BB_EINTERNAL, "out of memory for a group of %d ranks", n);
+}
+
+void bb_host_group_close(struct bb_group *group)
+{
+	if (!group)
+		return;
+	if (group->team)
+		team_leave(group->rank->context, group->team);
+	free(group->sent);
+	free(group->received);
+	free(group->link_free);
+	free(group);
+}
+
+bb_status bb_host_barrier(struct bb_group *group)
+{
+	struct bb_context *context = group->rank->context;
+	struct bb_host_team *team = group->team;
+	const uint32_t number = ++group->barriers;
+
+	if (atomic_fetch_add(&team->barrier_arrived, 1) + 1 == number * (uint32_t)team->n) {
+		bb_host_store(context, &team->barrier_opened, number);
+		bb_host_wake(context, team->bells, team->n);
+		return BB_OK;
+	}
+	return bb_host_wait(context, &team->bells[group->me], &team->barrier_opened, number);
+}

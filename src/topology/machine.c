@@ -1,0 +1,181 @@
+#include "topology/machine.h"
+
+#include <hwloc.h>
+#include <inttypes.h>
+#include <numa.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct bb_machine {
+	hwloc_topology_t topology;
+	int ncores;
+	struct bb_core *cores;
+	size_t l2;
+	size_t l3;
+	char cpu[64];
+};
+
+static int numa_of(int pu)
+{
+	return numa_available() < 0 ? -1 : numa_node_of_cpu(pu);
+}
+
+static void read_cores(struct bb_machine *m)
+{
+	hwloc_obj_t core = NULL;
+	hwloc_obj_type_t type = HWLOC_OBJ_CORE;
+
+	if (hwloc_get_nbobjs_by_type(m->topology, type) <= 0)
+		type = HWLOC_OBJ_PU;
+	while ((core = hwloc_get_next_obj_by_type(m->topology, type, core)) != NULL) {
+		struct bb_core *c = &m->cores[m->ncores];
+		hwloc_obj_t package =
+			hwloc_get_ancestor_obj_by_type(m->topology, HWLOC_OBJ_PACKAGE, core);
+
+		c->pu = hwloc_bitmap_first(core->cpuset);
+		c->package = package ? (int)package->logical_index : -1;
+		c->numa = numa_of(c->pu);
+		m->ncores++;
+	}
+}
+
+static size_t cache_bytes(hwloc_topology_t topology, hwloc_obj_type_t type, bool all)
+{
+	size_t bytes = 0;
+	hwloc_obj_t cache = NULL;
+
+	while ((cache = hwloc_get_next_obj_by_type(topology, type, cache)) != NULL) {
+		bytes += cache->attr->cache.size;
+		if (!all)
+			break;
+	}
+	return bytes;
+}
+
+static void read_cpu_name(struct bb_machine *m)
+{
+	hwloc_obj_t package = hwloc_get_obj_by_type(m->topology, HWLOC_OBJ_PACKAGE, 0);
+	const char *name = package ? hwloc_obj_get_info_by_name(package, "CPUModel") : NULL;
+
+	snprintf(m->cpu, sizeof(m->cpu), "%s", name ? name : "unknown CPU");
+}
+
+bb_status bb_machine_open(struct bb_machine **machine, struct bb_error *error)
+{
+	struct bb_machine *m = calloc(1, sizeof(*m));
+	int pus;
+
+	if (!m || hwloc_topology_init(&m->topology) != 0) {
+		free(m);
+		return bb_fail(error, BB_EINTERNAL, "out of memory while looking at the machine");
+	}
+	if (hwloc_topology_load(m->topology) != 0) {
+		bb_machine_close(m);
+		return bb_fail(error, BB_EBACKEND, "hwloc could not read this machine's topology");
+	}
+	pus = hwloc_get_nbobjs_by_type(m->topology, HWLOC_OBJ_PU);
+	m->cores = calloc(pus > 0 ? (size_t)pus : 1, sizeof(*m->cores));
+	if (!m->cores) {
+		bb_machine_close(m);
+		return bb_fail(error, BB_EINTERNAL, "out of memory while looking at the machine");
+	}
+	read_cores(m);
+	if (m->ncores == 0)
+		m->ncores = 1;
+	m->l2 = cache_bytes(m->topology, HWLOC_OBJ_L2CACHE, false);
+	m->l3 = cache_bytes(m->topology, HWLOC_OBJ_L3CACHE, true);
+	m->l2 = m->l2 ? m->l2 : (size_t)1 << 20;
+	m->l3 = m->l3 ? m->l3 : (size_t)32 << 20;
+	read_cpu_name(m);
+	*machine = m;
+	return BB_OK;
+}
+
+void bb_machine_close(struct bb_machine *machine)
+{
+	if (!machine)
+		return;
+	hwloc_topology_destroy(machine->topology);
+	free(machine->cores);
+	free(machine);
+}
+
+int bb_machine_cores(const struct bb_machine *machine)
+{
+	return machine->ncores;
+}
+
+struct bb_core bb_machine_core(const struct bb_machine *machine, int core)
+{
+	return machine->cores[core];
+}
+
+size_t bb_machine_l2(const struct bb_machine *machine)
+{
+	return machine->l2;
+}
+
+size_t bb_machine_l3(const struct bb_machine *machine)
+{
+	return machine->l3;
+}
+
+const char *bb_machine_cpu(const struct bb_machine *machine)
+{
+	return machine->cpu;
+}
+
+bool bb_machine_pin(const struct bb_machine *machine, int core)
+{
+	hwloc_bitmap_t set = hwloc_bitmap_alloc();
+	bool pinned;
+
+	if (!set)
+		return false;
+	hwloc_bitmap_only(set, (unsigned)machine->cores[core].pu);
+	pinned = hwloc_set_cpubind(machine->topology, set, HWLOC_CPUBIND_THREAD) == 0;
+	hwloc_bitmap_free(set);
+	return pinned;
+}
+
+/* The first number after KEY in a file of "key value" lines; an empty key: the file's number. */
+static bool read_number(const char *path, const char *key, uint64_t *value)
+{
+	char line[256];
+	bool found = false;
+	FILE *f = fopen(path, "r");
+
+	if (!f)
+		return false;
+	while (!found && fgets(line, sizeof(line), f))
+		if (strncmp(line, key, strlen(key)) == 0)
+			found = sscanf(line + strlen(key), "%" SCNu64, value) == 1;
+	fclose(f);
+	return found;
+}
+
+/* What the cgroup at ROOT still allows; "max" (no number) is no limit. */
+static uint64_t cgroup_room(const char *limit_path, const char *usage_path)
+{
+	uint64_t limit, usage;
+
+	if (!read_number(limit_path, "", &limit) || !read_number(usage_path, "", &usage))
+		return UINT64_MAX;
+	return limit > usage ? limit - usage : 0;
+}
+
+uint64_t bb_memory_available(void)
+{
+	uint64_t available = 0, room[2];
+
+	if (read_number("/proc/meminfo", "MemAvailable:", &available))
+		available *= 1024;
+	room[0] = cgroup_room("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current");
+	room[1] = cgroup_room("/sys/fs/cgroup/memory/memory.limit_in_bytes",
+			      "/sys/fs/cgroup/memory/memory.usage_in_bytes");
+	for (int i = 0; i < 2; i++)
+		if (room[i] < available)
+			available = room[i];
+	return available;
+}
