@@ -37,7 +37,8 @@ struct bb_options {
 	/* As given: one target for each row of bb_option_rows. Strings are borrowed from argv. */
 	int64_t threads, gpus;
 	uint64_t min_bytes, max_bytes, step_bytes;
-	int64_t step_factor;
+	int64_t step_factor; /* above 1: sizes are multiplied; else step_bytes is added, unless it
+				is 0 */
 	int64_t iters, agg_iters, warmup_iters;
 	int64_t run_cycles; /* 0: for ever */
 	int64_t parallel_init;
@@ -63,7 +64,7 @@ struct bb_options {
 	int64_t seed;
 	bool explain, list, version, help, help_markdown;
 	bool min_bytes_given, max_bytes_given, step_bytes_given, step_factor_given;
-	bool cta_policy_given, iters_given;
+	bool cta_policy_given, iters_given, algo_given;
 
 	/* Worked out from them. */
 	const struct bb_backend *backend;
@@ -74,9 +75,8 @@ struct bb_options {
 	struct bb_fault fault;
 	struct bb_backend_config link;
 	struct bb_split_rule split;
-	double min_bw;           /* gate in GB/s; the average busbw must reach 0.9 of it; 0: none */
-	double spread;           /* alltoallv: 1 as uneven as nccl-tests' default, 0 even */
-	char algorithms_env[16]; /* where NCCL_ALGO's name is kept in lower case */
+	double min_bw; /* gate in GB/s; the average busbw must reach 0.9 of it; 0: none */
+	double spread; /* alltoallv: 1 as uneven as nccl-tests' default, 0 even */
 };
 
 /* Every option of the perf binaries; ends with name NULL. */

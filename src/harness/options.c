@@ -1,0 +1,364 @@
+/*
+ * options.c - from words to values: backend, datatypes, operations, root, algorithms, fault, link
+ * and environment. Whether the values go together is judged in options_check.c.
+ */
+#include "harness/options.h"
+#include "core/units.h"
+#include "harness/options_check.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define WORD 32 /* longest name in a list, with its end */
+
+struct bb_environment bb_environment_read(void)
+{
+	return (struct bb_environment){
+		.nccl_algo = getenv("NCCL_ALGO"),
+		.split = getenv("NCCL_TESTS_SPLIT"),
+		.split_mask = getenv("NCCL_TESTS_SPLIT_MASK"),
+		.min_bw = getenv("NCCL_TESTS_MIN_BW"),
+		.spread = getenv("NCCL_TESTS_ALLTOALLV_SPREAD"),
+	};
+}
+
+static bool is_set(const char *text)
+{
+	return text && *text;
+}
+
+/* "; did you mean X?" or nothing, for the end of a sentence. */
+static const char *suggest(char text[64], const char *word, const char *const *names)
+{
+	const char *near = bb_nearest(word, names);
+
+	if (near)
+		snprintf(text, 64, "; did you mean \"%s\"?", near);
+	else
+		text[0] = '\0';
+	return text;
+}
+
+/* Copy the word at *LIST and step to the comma or end behind it. False: empty or too long. */
+static bool next_word(const char **list, char word[WORD])
+{
+	size_t length = strcspn(*list, ",");
+
+	snprintf(word, WORD, "%.*s", (int)(length < WORD ? length : WORD - 1), *list);
+	*list += length;
+	return length > 0 && length < WORD;
+}
+
+static bb_status resolve_backend(struct bb_options *o, struct bb_error *error)
+{
+	const char *names[16];
+	char hint[64];
+	size_t n = 0;
+
+	o->backend = bb_backend_find(o->backend_text);
+	if (o->backend)
+		return BB_OK;
+	while (n < 15 && bb_backends[n]) {
+		names[n] = bb_backends[n]->name;
+		n++;
+	}
+	names[n] = NULL;
+	return bb_fail(error, BB_EUSAGE,
+		       "--backend: there is no backend \"%s\" here%s (see --list)", o->backend_text,
+		       suggest(hint, o->backend_text, names));
+}
+
+/*
+ * A list of NAMES, or all, as a bit mask. FLAG and WHAT are for the error's sentence.
+ */
+static bb_status resolve_set(const char *flag, const char *what, const char *list,
+			     const char *const *names, unsigned *set, bool *all,
+			     struct bb_error *error)
+{
+	char word[WORD], hint[64];
+	const char *rest = list;
+	int i;
+
+	*set = 0;
+	*all = strcmp(list, "all") == 0;
+	for (i = 0; *all && names[i]; i++)
+		*set |= 1u << i;
+	if (*all)
+		return BB_OK;
+	do {
+		bool whole = next_word(&rest, word);
+
+		for (i = 0; names[i] && strcmp(names[i], word) != 0; i++)
+			;
+		if (!whole || !names[i])
+			return bb_fail(error, BB_EUSAGE, "%s: \"%s\" is not %s%s (see --list)",
+				       flag, word, what, suggest(hint, word, names));
+		*set |= 1u << i;
+	} while (*rest++ == ',');
+	return BB_OK;
+}
+
+static bb_status resolve_dtypes(struct bb_options *o, struct bb_error *error)
+{
+	const char *names[BB_NDTYPES + 1] = {NULL};
+	int i;
+
+	for (i = 0; i < BB_NDTYPES; i++)
+		names[i] = bb_dtype_name((enum bb_dtype)i);
+	return resolve_set("-d", "a datatype", o->dtype_text, names, &o->dtypes, &o->dtypes_all,
+			   error);
+}
+
+static bb_status resolve_ops(struct bb_options *o, struct bb_error *error)
+{
+	const char *names[BB_NOPS + 1] = {NULL};
+	int i;
+
+	for (i = 0; i < BB_NOPS; i++)
+		names[i] = bb_op_name((enum bb_op)i);
+	return resolve_set("-o", "an operation", o->op_text, names, &o->ops, &o->ops_all, error);
+}
+
+static bool parse_rank(const char *text, int *rank)
+{
+	int64_t value;
+
+	if (!bb_parse_int(text, &value) || value < 0 || value > INT_MAX)
+		return false;
+	*rank = (int)value;
+	return true;
+}
+
+static bb_status resolve_root(struct bb_options *o, struct bb_error *error)
+{
+	if (strcmp(o->root_text, "all") == 0 || strcmp(o->root_text, "-1") == 0) {
+		o->root = BB_ROOT_ALL;
+		return BB_OK;
+	}
+	if (parse_rank(o->root_text, &o->root))
+		return BB_OK;
+	return bb_fail(error, BB_EUSAGE, "-r: \"%s\" is not a root; give a rank from 0, or all",
+		       o->root_text);
+}
+
+/* Names of every schedule of any collective, of this backend's own, auto and all. */
+static bool known_algorithm(const struct bb_backend *backend, const char *word)
+{
+	const struct bb_native *native;
+	int i;
+
+	if (strcmp(word, "auto") == 0 || strcmp(word, "all") == 0)
+		return true;
+	for (i = 0; bb_algorithms[i]; i++) {
+		if (strcmp(bb_algorithms[i]->name, word) == 0)
+			return true;
+	}
+	for (native = backend->natives; native && native->name; native++) {
+		if (strcmp(native->name, word) == 0)
+			return true;
+	}
+	return false;
+}
+
+static const char *nearest_algorithm(const struct bb_options *o,
+				     const struct bb_collective *collective, const char *word,
+				     char hint[64])
+{
+	const char *names[64] = {"auto", "all"};
+	const struct bb_native *native;
+	int i, n = 2;
+
+	for (i = 0; bb_algorithms[i] && n < 63; i++) {
+		if (bb_algorithms[i]->collective == collective)
+			names[n++] = bb_algorithms[i]->name;
+	}
+	for (native = o->backend->natives; native && native->name && n < 63; native++)
+		names[n++] = native->name;
+	names[n] = NULL;
+	return suggest(hint, word, names);
+}
+
+static bb_status resolve_algorithms(struct bb_options *o, const struct bb_collective *collective,
+				    struct bb_error *error)
+{
+	char word[WORD], hint[64];
+	const char *rest = o->algo_text;
+
+	o->algorithms = o->algo_text;
+	do {
+		bool whole = next_word(&rest, word);
+
+		if (!whole || !known_algorithm(o->backend, word))
+			return bb_fail(error, BB_EUSAGE,
+				       "--algo: \"%s\" is not an algorithm%s (see --list)", word,
+				       nearest_algorithm(o, collective, word, hint));
+		if (strcmp(word, "all") == 0 && strcmp(o->algo_text, "all") != 0)
+			return bb_fail(error, BB_EUSAGE,
+				       "--algo %s: all stands alone, not in a list", o->algo_text);
+	} while (*rest++ == ',');
+	return BB_OK;
+}
+
+static bb_status resolve_nccl_algo(struct bb_options *o, const char *value, struct bb_error *error)
+{
+	static const char *const names[] = {"ring", "tree"};
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		if (strcasecmp(value, names[i]) == 0) {
+			o->algorithms = names[i];
+			return BB_OK;
+		}
+	}
+	if (o->backend->capabilities & BB_CAP_GPU)
+		return BB_OK; /* the library reads it itself */
+	return bb_fail(error, BB_EUSAGE,
+		       "NCCL_ALGO=\"%s\": the %s backend understands Ring and Tree; unset it, or "
+		       "choose with --algo (see --list)",
+		       value, o->backend->name);
+}
+
+static bb_status resolve_fault(struct bb_options *o, struct bb_error *error)
+{
+	static const struct {
+		const char *word;
+		enum bb_fault_kind kind;
+	} kinds[] = {{"corrupt", BB_FAULT_CORRUPT}, {"slow", BB_FAULT_SLOW}, {"die", BB_FAULT_DIE}};
+	char copy[64], *rank, *time = NULL;
+	uint64_t ns = 0;
+	size_t i;
+
+	if (!o->fault_text)
+		return BB_OK;
+	snprintf(copy, sizeof(copy), "%s", o->fault_text);
+	rank = strchr(copy, ':');
+	if (rank)
+		*rank++ = '\0';
+	for (i = 0; i < 3 && strcmp(copy, kinds[i].word) != 0; i++)
+		;
+	if (i == 3 || !rank || strlen(o->fault_text) >= sizeof(copy))
+		goto bad;
+	o->fault.kind = kinds[i].kind;
+	if (o->fault.kind == BB_FAULT_SLOW) {
+		time = strchr(rank, ':');
+		if (!time)
+			goto bad;
+		*time++ = '\0';
+		if (!bb_parse_duration(time, &ns))
+			goto bad;
+	}
+	if (!parse_rank(rank, &o->fault.rank))
+		goto bad;
+	o->fault.seconds = (double)ns * 1e-9;
+	return BB_OK;
+bad:
+	return bb_fail(error, BB_EUSAGE,
+		       "--fault: \"%s\" is not understood; give corrupt:RANK, slow:RANK:TIME "
+		       "(slow:2:5ms) or die:RANK",
+		       o->fault_text);
+}
+
+static bb_status resolve_link(struct bb_options *o, struct bb_error *error)
+{
+	char rate[64];
+	const char *comma;
+	uint64_t ns = 0;
+	size_t length;
+
+	if (!o->link_text)
+		return BB_OK;
+	comma = strchr(o->link_text, ',');
+	length = comma ? (size_t)(comma - o->link_text) : strlen(o->link_text);
+	if (length >= sizeof(rate))
+		goto bad;
+	memcpy(rate, o->link_text, length);
+	rate[length] = '\0';
+	if (!bb_parse_rate(rate, &o->link.link_rate))
+		goto bad;
+	if (comma && !bb_parse_duration(comma + 1, &ns))
+		goto bad;
+	o->link.link_latency = (double)ns * 1e-9;
+	return BB_OK;
+bad:
+	return bb_fail(error, BB_EUSAGE,
+		       "--link: \"%s\" is not understood; give a rate and perhaps a latency: "
+		       "10GB/s or 100Gb/s,2us",
+		       o->link_text);
+}
+
+/* A number from the environment within LOW … HIGH; absent leaves VALUE. */
+static bb_status resolve_number(const char *name, const char *text, double low, double high,
+				double *value, struct bb_error *error)
+{
+	char *end;
+	double v;
+
+	if (!is_set(text))
+		return BB_OK;
+	v = strtod(text, &end);
+	if (end == text || *end || !(v >= low && v <= high))
+		return bb_fail(error, BB_EUSAGE, "%s=\"%s\" is not a number from %g to %g", name,
+			       text, low, high);
+	*value = v;
+	return BB_OK;
+}
+
+static bb_status resolve_environment(struct bb_options *o, const struct bb_environment *e,
+				     struct bb_error *error)
+{
+	bb_status st;
+
+	if (!o->algo_given && is_set(e->nccl_algo))
+		BB_TRY(st, resolve_nccl_algo(o, e->nccl_algo, error), out);
+	BB_TRY(st, bb_split_parse(&o->split, e->split, e->split_mask, error), out);
+	BB_TRY(st, resolve_number("NCCL_TESTS_MIN_BW", e->min_bw, 0, 1e9, &o->min_bw, error), out);
+	o->spread = 1;
+	st = resolve_number("NCCL_TESTS_ALLTOALLV_SPREAD", e->spread, 0, 1, &o->spread, error);
+out:
+	return st;
+}
+
+bb_status bb_options_read(struct bb_options *o, const struct bb_collective *collective, int argc,
+			  char **argv, const struct bb_environment *environment,
+			  struct bb_error *error)
+{
+	bb_status st;
+
+	memset(o, 0, sizeof(*o));
+	BB_TRY(st, bb_options_parse(bb_option_rows, argc, argv, o, error), out);
+	if (o->help || o->help_markdown || o->version || o->list)
+		goto out;
+	if (o->step_bytes_given && !o->step_factor_given)
+		o->step_factor = 1;
+	BB_TRY(st, resolve_backend(o, error), out);
+	BB_TRY(st, resolve_dtypes(o, error), out);
+	BB_TRY(st, resolve_ops(o, error), out);
+	BB_TRY(st, resolve_root(o, error), out);
+	BB_TRY(st, resolve_algorithms(o, collective, error), out);
+	BB_TRY(st, resolve_fault(o, error), out);
+	BB_TRY(st, resolve_link(o, error), out);
+	BB_TRY(st, resolve_environment(o, environment, error), out);
+	st = bb_options_check(o, collective, error);
+out:
+	return st;
+}
+
+uint64_t bb_options_next_size(const struct bb_options *o, uint64_t bytes)
+{
+	uint64_t factor = (uint64_t)o->step_factor;
+
+	if (factor > 1)
+		return bytes > o->max_bytes / factor ? 0 : bytes * factor;
+	if (o->step_bytes == 0 || bytes >= o->max_bytes || o->max_bytes - bytes < o->step_bytes)
+		return 0;
+	return bytes + o->step_bytes;
+}
+
+bool bb_options_stdout_taken(const struct bb_options *o)
+{
+	return (o->csv_file && strcmp(o->csv_file, "-") == 0) ||
+	       (o->json_file && strcmp(o->json_file, "-") == 0);
+}

@@ -1,0 +1,13 @@
+/*
+ * options_check.h - whether parsed options go together.
+ */
+#ifndef BB_HARNESS_OPTIONS_CHECK_H
+#define BB_HARNESS_OPTIONS_CHECK_H
+
+#include "harness/options.h"
+
+/* All that can be judged without a world. BB_EUSAGE or BB_EUNSUPPORTED with the reason. */
+BB_MUST bb_status bb_options_check(const struct bb_options *options,
+				   const struct bb_collective *collective, struct bb_error *error);
+
+#endif
