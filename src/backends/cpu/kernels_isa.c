@@ -1,0 +1,580 @@
+/*
+ * kernels_isa.c - every reduction, from one body. Compiled once for each instruction set with
+ * BB_ISA as its name. The datatype and the op are constants wherever the body is instantiated, so
+ * that each switch below leaves one case.
+ */
+#include "backends/cpu/kernels.h"
+#include "backends/cpu/kernels_float.h"
+#include "backends/cpu/kernels_vec.h"
+
+#include <string.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the pair's value is the low half");
+
+/* How an element is computed with. */
+enum lane {
+	LANE_I8,
+	LANE_U8,
+	LANE_I32,
+	LANE_U32,
+	LANE_I64,
+	LANE_U64,
+	LANE_F32,
+	LANE_F64,
+	LANE_PAIR
+};
+
+BB_INLINE enum lane lane_of(enum bb_dtype dtype)
+{
+	switch (dtype) {
+	case BB_INT8:
+		return LANE_I8;
+	case BB_UINT8:
+		return LANE_U8;
+	case BB_INT32:
+		return LANE_I32;
+	case BB_UINT32:
+		return LANE_U32;
+	case BB_INT64:
+		return LANE_I64;
+	case BB_UINT64:
+		return LANE_U64;
+	case BB_DOUBLE:
+		return LANE_F64;
+	case BB_FLOAT_INT:
+		return LANE_PAIR;
+	default:
+		return LANE_F32;
+	}
+}
+
+/* Bytes of memory that a vector of computed elements stands for. */
+BB_INLINE size_t unit_of(enum bb_dtype dtype)
+{
+	switch (dtype) {
+	case BB_HALF:
+	case BB_BFLOAT16:
+		return BB_VEC / 2;
+	case BB_F8E4M3:
+	case BB_F8E5M2:
+		return BB_VEC / 4;
+	default:
+		return BB_VEC;
+	}
+}
+
+BB_INLINE size_t element_of(enum bb_dtype dtype)
+{
+	switch (lane_of(dtype)) {
+	case LANE_I8:
+	case LANE_U8:
+		return 1;
+	case LANE_I32:
+	case LANE_U32:
+		return 4;
+	case LANE_F32:
+		return unit_of(dtype) / (BB_VEC / 4);
+	default:
+		return 8;
+	}
+}
+
+/* ---- memory ------------------------------------------------------------------------ */
+
+BB_INLINE bb_half get_half(const void *p, enum bb_access access, size_t part)
+{
+	if (access == BB_PART)
+		return bb_half_part(p, part);
+	return *(const bb_half_at *)p;
+}
+
+BB_INLINE bb_quarter get_quarter(const void *p, enum bb_access access, size_t part)
+{
+	if (access == BB_PART)
+		return bb_quarter_part(p, part);
+	return *(const bb_quarter_at *)p;
+}
+
+BB_INLINE bb_vec get(enum bb_dtype dtype, const void *p, enum bb_access access, size_t part)
+{
+	switch (dtype) {
+	case BB_HALF:
+		return (bb_vec)bb_from_half(get_half(p, access, part));
+	case BB_BFLOAT16:
+		return (bb_vec)bb_from_bfloat16(get_half(p, access, part));
+	case BB_F8E4M3:
+		return (bb_vec)bb_from_small(BB_SMALL_E4M3,
+					     bb_from_bytes(get_quarter(p, access, part)));
+	case BB_F8E5M2:
+		return (bb_vec)bb_from_small(BB_SMALL_E5M2,
+					     bb_from_bytes(get_quarter(p, access, part)));
+	default:
+		if (access == BB_PART)
+			return bb_vec_part(p, part);
+		return *(const bb_vec_at *)p;
+	}
+}
+
+BB_INLINE void put_vec(void *p, bb_vec v, enum bb_access access, size_t part)
+{
+	if (access == BB_PART)
+		bb_vec_store_part(p, v, part);
+	else if (access == BB_STREAM)
+		bb_vec_stream(p, v);
+	else
+		*(bb_vec_at *)p = v;
+}
+
+BB_INLINE void put_half(void *p, bb_half v, enum bb_access access, size_t part)
+{
+	if (access == BB_PART)
+		bb_half_store_part(p, v, part);
+	else if (access == BB_STREAM)
+		bb_half_stream(p, v);
+	else
+		*(bb_half_at *)p = v;
+}
+
+BB_INLINE void put_quarter(void *p, bb_quarter v, enum bb_access access, size_t part)
+{
+	if (access == BB_PART)
+		bb_quarter_store_part(p, v, part);
+	else if (access == BB_STREAM)
+		bb_quarter_stream(p, v);
+	else
+		*(bb_quarter_at *)p = v;
+}
+
+/* A result, rounded once for all destinations. */
+union result {
+	bb_vec vec;
+	bb_half half;
+	bb_quarter quarter;
+};
+
+BB_INLINE union result round_to(enum bb_dtype dtype, bb_vec v)
+{
+	switch (dtype) {
+	case BB_HALF:
+		return (union result){.half = bb_to_half((bb_vf32)v)};
+	case BB_BFLOAT16:
+		return (union result){.half = bb_to_bfloat16((bb_vf32)v)};
+	case BB_F8E4M3:
+		return (union result){.quarter =
+					      bb_to_bytes(bb_to_small(BB_SMALL_E4M3, (bb_vf32)v))};
+	case BB_F8E5M2:
+		return (union result){.quarter =
+					      bb_to_bytes(bb_to_small(BB_SMALL_E5M2, (bb_vf32)v))};
+	default:
+		return (union result){.vec = v};
+	}
+}
+
+BB_INLINE void put(enum bb_dtype dtype, void *p, union result r, enum bb_access access, size_t part)
+{
+	const size_t unit = unit_of(dtype);
+
+	if (unit == BB_VEC)
+		put_vec(p, r.vec, access, part);
+	else if (unit == BB_VEC / 2)
+		put_half(p, r.half, access, part);
+	else
+		put_quarter(p, r.quarter, access, part);
+}
+
+/* ---- arithmetic -------------------------------------------------------------------- */
+
+BB_INLINE bb_vec add(enum lane lane, bb_vec a, bb_vec b)
+{
+	switch (lane) {
+	case LANE_I8:
+	case LANE_U8:
+		return (bb_vec)((bb_vu8)a + (bb_vu8)b);
+	case LANE_I32:
+	case LANE_U32:
+		return (bb_vec)((bb_vu32)a + (bb_vu32)b);
+	case LANE_F32:
+		return (bb_vec)((bb_vf32)a + (bb_vf32)b);
+	case LANE_F64:
+		return (bb_vec)((bb_vf64)a + (bb_vf64)b);
+	default:
+		return a + b;
+	}
+}
+
+/* No instruction set multiplies bytes: the even ones and the odd ones of each pair on their own. */
+BB_INLINE bb_vec multiply_bytes(bb_vec a, bb_vec b)
+{
+	const bb_vu16 x = (bb_vu16)a, y = (bb_vu16)b;
+
+	return (bb_vec)(((x * y) & 0xff) | ((x >> 8) * (y & 0xff00)));
+}
+
+BB_INLINE bb_vec multiply(enum lane lane, bb_vec a, bb_vec b)
+{
+	switch (lane) {
+	case LANE_I8:
+	case LANE_U8:
+		return multiply_bytes(a, b);
+	case LANE_I32:
+	case LANE_U32:
+		return (bb_vec)((bb_vu32)a * (bb_vu32)b);
+	case LANE_F32:
+		return (bb_vec)((bb_vf32)a * (bb_vf32)b);
+	case LANE_F64:
+		return (bb_vec)((bb_vf64)a * (bb_vf64)b);
+	default:
+		return a * b;
+	}
+}
+
+/* All ones where a < b. */
+BB_INLINE bb_vec less(enum lane lane, bb_vec a, bb_vec b)
+{
+	switch (lane) {
+	case LANE_I8:
+		return (bb_vec)((bb_vi8)a < (bb_vi8)b);
+	case LANE_U8:
+		return (bb_vec)((bb_vu8)a < (bb_vu8)b);
+	case LANE_I32:
+		return (bb_vec)((bb_vi32)a < (bb_vi32)b);
+	case LANE_U32:
+		return (bb_vec)((bb_vu32)a < (bb_vu32)b);
+	case LANE_I64:
+		return (bb_vec)((bb_vi64)a < (bb_vi64)b);
+	case LANE_F32:
+		return (bb_vec)((bb_vf32)a < (bb_vf32)b);
+	case LANE_F64:
+		return (bb_vec)((bb_vf64)a < (bb_vf64)b);
+	default:
+		return (bb_vec)(a < b);
+	}
+}
+
+BB_INLINE bb_vec pick(bb_vec mask, bb_vec yes, bb_vec no)
+{
+	return (mask & yes) | (~mask & no);
+}
+
+/* All ones where a is zero. */
+BB_INLINE bb_vec is_zero(enum lane lane, bb_vec a)
+{
+	switch (lane) {
+	case LANE_I8:
+	case LANE_U8:
+		return (bb_vec)((bb_vu8)a == 0);
+	case LANE_I32:
+	case LANE_U32:
+		return (bb_vec)((bb_vu32)a == 0);
+	default:
+		return (bb_vec)(a == 0);
+	}
+}
+
+BB_INLINE bb_vec lowest_bit(enum lane lane)
+{
+	switch (lane) {
+	case LANE_I8:
+	case LANE_U8:
+		return (bb_vec)((bb_vu8){} + 1);
+	case LANE_I32:
+	case LANE_U32:
+		return (bb_vec)((bb_vu32){} + 1);
+	default:
+		return (bb_vec){} + 1;
+	}
+}
+
+BB_INLINE bb_vec logical(enum lane lane, enum bb_op op, bb_vec a, bb_vec b)
+{
+	const bb_vec x = ~is_zero(lane, a), y = ~is_zero(lane, b);
+	const bb_vec truth = op == BB_LAND ? x & y : op == BB_LOR ? x | y : x ^ y;
+
+	return truth & lowest_bit(lane);
+}
+
+/* A pair is a 64-bit lane, its value in the low half and its index in the high one. */
+BB_INLINE bb_vec better_pair(enum bb_op op, bb_vec a, bb_vec b)
+{
+	const bb_vf32 x = (bb_vf32)a, y = (bb_vf32)b;
+	const bb_vec value_wins = op == BB_MAXLOC ? (bb_vec)(y > x) : (bb_vec)(y < x);
+	const bb_vec lower_index = (bb_vec)((bb_vi32)b < (bb_vi32)a) >> 32;
+	const bb_vec wins = (value_wins | ((bb_vec)(x == y) & lower_index)) & 0xffffffff;
+
+	return pick(wins | (wins << 32), b, a);
+}
+
+BB_INLINE bb_vec combine(enum lane lane, enum bb_op op, bb_vec a, bb_vec b)
+{
+	switch (op) {
+	case BB_PROD:
+		return multiply(lane, a, b);
+	case BB_MIN:
+		return pick(less(lane, b, a), b, a);
+	case BB_MAX:
+		return pick(less(lane, a, b), b, a);
+	case BB_LAND:
+	case BB_LOR:
+	case BB_LXOR:
+		return logical(lane, op, a, b);
+	case BB_BAND:
+		return a & b;
+	case BB_BOR:
+		return a | b;
+	case BB_BXOR:
+		return a ^ b;
+	case BB_MAXLOC:
+	case BB_MINLOC:
+		return better_pair(op, a, b);
+	default: /* SUM, AVG, MULSUM */
+		return add(lane, a, b);
+	}
+}
+
+/* FACTOR is 1 or 2; whole numbers are doubled by adding. */
+BB_INLINE bb_vec scale(enum lane lane, bb_vec a, int factor)
+{
+	if (lane == LANE_F32)
+		return (bb_vec)((bb_vf32)a * (float)factor);
+	if (lane == LANE_F64)
+		return (bb_vec)((bb_vf64)a * (double)factor);
+	return add(lane, a, a & ((bb_vec){} - (uint64_t)(factor - 1)));
+}
+
+/* Vectors of integers have no division: lane by lane, out of line because it is long. */
+#define DIVIDE(name, type)                                                                         \
+	static __attribute__((noinline)) bb_vec divide_##name(bb_vec v, int divisor)               \
+	{                                                                                          \
+		type lanes[BB_VEC / sizeof(type)];                                                 \
+                                                                                                   \
+		memcpy(lanes, &v, sizeof(lanes));                                                  \
+		for (size_t i = 0; i < BB_VEC / sizeof(type); i++)                                 \
+			lanes[i] = (type)(lanes[i] / (type)divisor);                               \
+		memcpy(&v, lanes, sizeof(lanes));                                                  \
+		return v;                                                                          \
+	}
+
+DIVIDE(i32, int32_t)
+DIVIDE(u32, uint32_t)
+DIVIDE(i64, int64_t)
+DIVIDE(u64, uint64_t)
+#undef DIVIDE
+
+/* The same for bytes, whose divisor need not fit into one. */
+static __attribute__((noinline)) bb_vec divide_i8(bb_vec v, int divisor)
+{
+	bb_vi8 lanes = (bb_vi8)v;
+
+	for (size_t i = 0; i < BB_VEC; i++)
+		lanes[i] = (int8_t)(lanes[i] / divisor);
+	return (bb_vec)lanes;
+}
+
+static __attribute__((noinline)) bb_vec divide_u8(bb_vec v, int divisor)
+{
+	bb_vu8 lanes = (bb_vu8)v;
+
+	for (size_t i = 0; i < BB_VEC; i++)
+		lanes[i] = (uint8_t)(lanes[i] / divisor);
+	return (bb_vec)lanes;
+}
+
+BB_INLINE bb_vec divide(enum lane lane, bb_vec a, int divisor)
+{
+	switch (lane) {
+	case LANE_I8:
+		return divide_i8(a, divisor);
+	case LANE_U8:
+		return divide_u8(a, divisor);
+	case LANE_I32:
+		return divide_i32(a, divisor);
+	case LANE_U32:
+		return divide_u32(a, divisor);
+	case LANE_I64:
+		return divide_i64(a, divisor);
+	case LANE_U64:
+		return divide_u64(a, divisor);
+	case LANE_F64:
+		return (bb_vec)((bb_vf64)a / (double)divisor);
+	default:
+		return (bb_vec)((bb_vf32)a / (float)divisor);
+	}
+}
+
+/* ---- the body ---------------------------------------------------------------------- */
+
+struct streams {
+	void *const *dst;
+	const void *const *src;
+	int ndst;
+	int nsrc;
+	int divisor;
+	const uint8_t *weight;
+};
+
+BB_INLINE bb_vec input(enum bb_dtype dtype, enum bb_op op, const struct streams *s, int k,
+		       size_t at, enum bb_access access, size_t part)
+{
+	const bb_vec v = get(dtype, (const char *)s->src[k] + at, access, part);
+
+	if (op == BB_MULSUM && s->weight)
+		return scale(lane_of(dtype), v, s->weight[k]);
+	return v;
+}
+
+BB_INLINE bb_vec finish(enum bb_dtype dtype, enum bb_op op, const struct streams *s, bb_vec v)
+{
+	if (op == BB_AVG && s->divisor > 1)
+		return divide(lane_of(dtype), v, s->divisor);
+	return v;
+}
+
+/*
+ * UNITS vectors at byte AT of every stream, held in registers from the first source on. ACCESS is
+ * that of the sources; to STREAM changes only how whole vectors are stored.
+ */
+BB_INLINE void span(enum bb_dtype dtype, enum bb_op op, const struct streams *s, size_t at,
+		    const int units, enum bb_access access, size_t part, bool stream)
+{
+	const size_t unit = unit_of(dtype);
+	bb_vec v[BB_UNITS];
+	union result r[BB_UNITS];
+
+	for (int u = 0; u < units; u++)
+		v[u] = input(dtype, op, s, 0, at + (size_t)u * unit, access, part);
+	for (int k = 1; k < s->nsrc; k++) {
+		for (int u = 0; u < units; u++)
+			v[u] = combine(lane_of(dtype), op, v[u],
+				       input(dtype, op, s, k, at + (size_t)u * unit, access, part));
+	}
+	for (int u = 0; u < units; u++)
+		r[u] = round_to(dtype, finish(dtype, op, s, v[u]));
+	for (int d = 0; d < s->ndst; d++) {
+		char *const dst = (char *)s->dst[d] + at;
+
+		for (int u = 0; u < units; u++)
+			put(dtype, dst + (size_t)u * unit, r[u], stream ? BB_STREAM : access, part);
+	}
+}
+
+/* Bytes until dst[0] is aligned for streaming; SIZE_MAX if they cannot all be aligned at once. */
+BB_INLINE size_t head_of(const struct streams *s, size_t unit, size_t element)
+{
+	const uintptr_t first = (uintptr_t)s->dst[0];
+	const size_t head = (size_t)(-first & (unit - 1));
+
+	for (int d = 1; d < s->ndst; d++) {
+		if ((((uintptr_t)s->dst[d] ^ first) & (unit - 1)) != 0)
+			return SIZE_MAX;
+	}
+	return head % element == 0 ? head : SIZE_MAX;
+}
+
+BB_INLINE void reduce(enum bb_dtype dtype, enum bb_op op, const struct streams *s, size_t count,
+		      bool stream)
+{
+	const size_t unit = unit_of(dtype), block = BB_UNITS * unit;
+	const size_t bytes = count * element_of(dtype);
+	size_t part = stream ? head_of(s, unit, element_of(dtype)) : 0, at = 0;
+
+	if (part >= bytes) {
+		stream = false;
+		part = 0;
+	}
+	do { /* once, or twice where a head or a tail is less than a vector */
+		if (part)
+			span(dtype, op, s, at, 1, BB_PART, part, false);
+		at += part;
+		if (stream) {
+			for (; bytes - at >= block; at += block)
+				span(dtype, op, s, at, BB_UNITS, BB_WHOLE, 0, true);
+		} else {
+			for (; bytes - at >= block; at += block)
+				span(dtype, op, s, at, BB_UNITS, BB_WHOLE, 0, false);
+		}
+		for (; bytes - at >= unit; at += unit)
+			span(dtype, op, s, at, 1, BB_WHOLE, 0, false);
+		part = bytes - at;
+	} while (part);
+	if (stream)
+		bb_stream_fence();
+}
+
+/* ---- instances --------------------------------------------------------------------- */
+
+/* Two's complement: these take signed integers as unsigned ones. */
+#define SIGNLESS_OPS(X, dtype, instance)                                                           \
+	X(dtype, instance, SUM)                                                                    \
+	X(dtype, instance, PROD)                                                                   \
+	X(dtype, instance, MULSUM)                                                                 \
+	X(dtype, instance, LAND)                                                                   \
+	X(dtype, instance, LOR)                                                                    \
+	X(dtype, instance, LXOR)                                                                   \
+	X(dtype, instance, BAND)                                                                   \
+	X(dtype, instance, BOR)                                                                    \
+	X(dtype, instance, BXOR)
+#define SIGNED_OPS(X, dtype)                                                                       \
+	X(dtype, dtype, MIN)                                                                       \
+	X(dtype, dtype, MAX)                                                                       \
+	X(dtype, dtype, AVG)
+#define FLOAT_OPS(X, dtype)                                                                        \
+	SIGNED_OPS(X, dtype)                                                                       \
+	X(dtype, dtype, SUM)                                                                       \
+	X(dtype, dtype, PROD)                                                                      \
+	X(dtype, dtype, MULSUM)
+
+#define INSTANCES(X)                                                                               \
+	SIGNLESS_OPS(X, UINT8, UINT8)                                                              \
+	SIGNLESS_OPS(X, UINT32, UINT32)                                                            \
+	SIGNLESS_OPS(X, UINT64, UINT64)                                                            \
+	SIGNED_OPS(X, INT8)                                                                        \
+	SIGNED_OPS(X, UINT8)                                                                       \
+	SIGNED_OPS(X, INT32)                                                                       \
+	SIGNED_OPS(X, UINT32)                                                                      \
+	SIGNED_OPS(X, INT64)                                                                       \
+	SIGNED_OPS(X, UINT64)                                                                      \
+	FLOAT_OPS(X, HALF)                                                                         \
+	FLOAT_OPS(X, FLOAT)                                                                        \
+	FLOAT_OPS(X, DOUBLE)                                                                       \
+	FLOAT_OPS(X, BFLOAT16)                                                                     \
+	FLOAT_OPS(X, F8E4M3)                                                                       \
+	FLOAT_OPS(X, F8E5M2)                                                                       \
+	X(FLOAT_INT, FLOAT_INT, MAXLOC)                                                            \
+	X(FLOAT_INT, FLOAT_INT, MINLOC)
+
+#define DEFINE(dtype, instance, op)                                                                \
+	static void reduce_##dtype##_##op(void *const *dst, int ndst, const void *const *src,      \
+					  int nsrc, size_t count,                                  \
+					  const struct bb_reduce_args *args)                       \
+	{                                                                                          \
+		const struct streams s = {dst, src, ndst, nsrc, args->divisor, args->weight};      \
+                                                                                                   \
+		reduce(BB_##dtype, BB_##op, &s, count, args->stream);                              \
+	}
+
+INSTANCES(DEFINE)
+
+static void copy(void *const *dst, int ndst, const void *src, size_t bytes, bool stream)
+{
+	const struct streams s = {dst, &src, ndst, 1, 0, NULL};
+
+	if (ndst == 1 && dst[0] == src)
+		return;
+	if (ndst == 1 && !stream)
+		memcpy(dst[0], src, bytes);
+	else
+		reduce(BB_UINT8, BB_BOR, &s, bytes, stream);
+}
+
+#define NAME_(isa) bb_kernels_##isa
+#define NAME(isa) NAME_(isa)
+#define TEXT_(isa) #isa
+#define TEXT(isa) TEXT_(isa)
+#define ENTRY(dtype, instance, op) [BB_##dtype][BB_##op] = reduce_##instance##_##op,
+
+const struct bb_kernels NAME(BB_ISA) = {
+	.isa = TEXT(BB_ISA),
+	.reduce = {INSTANCES(ENTRY) SIGNLESS_OPS(ENTRY, INT8, UINT8)
+			   SIGNLESS_OPS(ENTRY, INT32, UINT32) SIGNLESS_OPS(ENTRY, INT64, UINT64)},
+	.copy = copy,
+};

@@ -1,0 +1,241 @@
+/*
+ * kernels_vec.h - vectors of the instruction set this file is compiled for: how they come from
+ * memory and go back, whole, in part, or past the caches. For kernels_isa.c alone.
+ */
+#ifndef BB_BACKENDS_CPU_KERNELS_VEC_H
+#define BB_BACKENDS_CPU_KERNELS_VEC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#if defined(__AVX512BW__)
+#define BB_VEC 64 /* bytes of a vector */
+#define BB_UNITS 4
+#elif defined(__AVX2__)
+#define BB_VEC 32
+#define BB_UNITS 4
+#else
+#define BB_VEC 16
+#define BB_UNITS 4
+#endif
+
+#define BB_INLINE static inline __attribute__((always_inline))
+
+/* Elements as they are computed with; reduced-precision ones are floats by then. */
+typedef uint64_t bb_vec __attribute__((vector_size(BB_VEC)));
+typedef uint8_t bb_vu8 __attribute__((vector_size(BB_VEC)));
+typedef int8_t bb_vi8 __attribute__((vector_size(BB_VEC)));
+typedef uint16_t bb_vu16 __attribute__((vector_size(BB_VEC)));
+typedef uint32_t bb_vu32 __attribute__((vector_size(BB_VEC)));
+typedef int32_t bb_vi32 __attribute__((vector_size(BB_VEC)));
+typedef int64_t bb_vi64 __attribute__((vector_size(BB_VEC)));
+typedef float bb_vf32 __attribute__((vector_size(BB_VEC)));
+typedef double bb_vf64 __attribute__((vector_size(BB_VEC)));
+
+/* As many 16-bit or 8-bit elements as a vector has floats. */
+typedef uint16_t bb_half __attribute__((vector_size(BB_VEC / 2)));
+typedef uint8_t bb_quarter __attribute__((vector_size(BB_VEC / 4)));
+
+/* How a vector meets memory. BB_PART: only its first bytes, fewer than it has. */
+enum bb_access { BB_WHOLE, BB_STREAM, BB_PART };
+
+typedef bb_vec bb_vec_at __attribute__((aligned(1), may_alias));
+typedef bb_half bb_half_at __attribute__((aligned(1), may_alias));
+typedef bb_quarter bb_quarter_at __attribute__((aligned(1), may_alias));
+
+#if BB_VEC == 64
+
+#define BB_MASK(type, bytes) ((type)(((uint64_t)1 << (bytes)) - 1))
+
+BB_INLINE bb_vec bb_vec_part(const void *p, size_t bytes)
+{
+	return (bb_vec)_mm512_maskz_loadu_epi8(BB_MASK(__mmask64, bytes), p);
+}
+
+BB_INLINE bb_half bb_half_part(const void *p, size_t bytes)
+{
+	return (bb_half)_mm256_maskz_loadu_epi8(BB_MASK(__mmask32, bytes), p);
+}
+
+BB_INLINE bb_quarter bb_quarter_part(const void *p, size_t bytes)
+{
+	return (bb_quarter)_mm_maskz_loadu_epi8(BB_MASK(__mmask16, bytes), p);
+}
+
+BB_INLINE void bb_vec_store_part(void *p, bb_vec v, size_t bytes)
+{
+	_mm512_mask_storeu_epi8(p, BB_MASK(__mmask64, bytes), (__m512i)v);
+}
+
+BB_INLINE void bb_half_store_part(void *p, bb_half v, size_t bytes)
+{
+	_mm256_mask_storeu_epi8(p, BB_MASK(__mmask32, bytes), (__m256i)v);
+}
+
+BB_INLINE void bb_quarter_store_part(void *p, bb_quarter v, size_t bytes)
+{
+	_mm_mask_storeu_epi8(p, BB_MASK(__mmask16, bytes), (__m128i)v);
+}
+
+#else
+
+typedef uint64_t bb_word_at __attribute__((aligned(1), may_alias));
+typedef uint32_t bb_dword_at __attribute__((aligned(1), may_alias));
+typedef uint16_t bb_short_at __attribute__((aligned(1), may_alias));
+
+/*
+ * Word K of BYTES bytes at P, zeros behind the end. Two overlapping reads stay in registers, where
+ * a copy of a few bytes through the stack would stall the vector load that follows it.
+ */
+BB_INLINE uint64_t bb_word(const void *p, size_t bytes, size_t k)
+{
+	const char *const at = (const char *)p + 8 * k;
+	const size_t n = bytes > 8 * k ? bytes - 8 * k : 0;
+
+	if (n >= 8)
+		return *(const bb_word_at *)at;
+	if (n >= 4)
+		return *(const bb_dword_at *)at | (uint64_t) * (const bb_dword_at *)(at + n - 4)
+							  << 8 * (n - 4);
+	if (n >= 2)
+		return *(const bb_short_at *)at | (uint64_t) * (const bb_short_at *)(at + n - 2)
+							  << 8 * (n - 2);
+	return n ? (uint64_t) * (const uint8_t *)at : 0;
+}
+
+BB_INLINE void bb_word_store(void *p, uint64_t word, size_t bytes, size_t k)
+{
+	char *const at = (char *)p + 8 * k;
+	const size_t n = bytes > 8 * k ? bytes - 8 * k : 0;
+
+	if (n >= 8) {
+		*(bb_word_at *)at = word;
+	} else if (n >= 4) {
+		*(bb_dword_at *)at = (uint32_t)word;
+		*(bb_dword_at *)(at + n - 4) = (uint32_t)(word >> 8 * (n - 4));
+	} else if (n >= 2) {
+		*(bb_short_at *)at = (uint16_t)word;
+		*(bb_short_at *)(at + n - 2) = (uint16_t)(word >> 8 * (n - 2));
+	} else if (n) {
+		*(uint8_t *)at = (uint8_t)word;
+	}
+}
+
+BB_INLINE bb_vec bb_vec_part(const void *p, size_t bytes)
+{
+#if BB_VEC == 32
+	return (bb_vec){bb_word(p, bytes, 0), bb_word(p, bytes, 1), bb_word(p, bytes, 2),
+			bb_word(p, bytes, 3)};
+#else
+	return (bb_vec){bb_word(p, bytes, 0), bb_word(p, bytes, 1)};
+#endif
+}
+
+BB_INLINE bb_half bb_half_part(const void *p, size_t bytes)
+{
+	typedef uint64_t words __attribute__((vector_size(BB_VEC / 2)));
+#if BB_VEC == 32
+	return (bb_half)(words){bb_word(p, bytes, 0), bb_word(p, bytes, 1)};
+#else
+	return (bb_half)(words){bb_word(p, bytes, 0)};
+#endif
+}
+
+BB_INLINE bb_quarter bb_quarter_part(const void *p, size_t bytes)
+{
+#if BB_VEC == 32
+	typedef uint64_t words __attribute__((vector_size(8)));
+
+	return (bb_quarter)(words){bb_word(p, bytes, 0)};
+#else
+	typedef uint32_t words __attribute__((vector_size(4)));
+
+	return (bb_quarter)(words){(uint32_t)bb_word(p, bytes, 0)};
+#endif
+}
+
+BB_INLINE void bb_vec_store_part(void *p, bb_vec v, size_t bytes)
+{
+	for (size_t k = 0; k < BB_VEC / 8; k++)
+		bb_word_store(p, v[k], bytes, k);
+}
+
+BB_INLINE void bb_half_store_part(void *p, bb_half v, size_t bytes)
+{
+	typedef uint64_t words __attribute__((vector_size(BB_VEC / 2)));
+
+	for (size_t k = 0; k < BB_VEC / 16; k++)
+		bb_word_store(p, ((words)v)[k], bytes, k);
+}
+
+BB_INLINE void bb_quarter_store_part(void *p, bb_quarter v, size_t bytes)
+{
+#if BB_VEC == 32
+	typedef uint64_t words __attribute__((vector_size(8)));
+#else
+	typedef uint32_t words __attribute__((vector_size(4)));
+#endif
+	bb_word_store(p, ((words)v)[0], bytes, 0);
+}
+
+#endif
+
+/* Stores past the caches, P aligned to the vector's size; plain ones where there are none. */
+BB_INLINE void bb_vec_stream(void *p, bb_vec v)
+{
+#if BB_VEC == 64
+	_mm512_stream_si512((__m512i *)p, (__m512i)v);
+#elif BB_VEC == 32
+	_mm256_stream_si256((__m256i *)p, (__m256i)v);
+#elif defined(__x86_64__)
+	_mm_stream_si128((__m128i *)p, (__m128i)v);
+#else
+	*(bb_vec_at *)p = v;
+#endif
+}
+
+BB_INLINE void bb_half_stream(void *p, bb_half v)
+{
+#if BB_VEC == 64
+	_mm256_stream_si256((__m256i *)p, (__m256i)v);
+#elif BB_VEC == 32
+	_mm_stream_si128((__m128i *)p, (__m128i)v);
+#elif defined(__x86_64__)
+	typedef long long words __attribute__((vector_size(8)));
+
+	_mm_stream_si64((long long *)p, ((words)v)[0]);
+#else
+	*(bb_half_at *)p = v;
+#endif
+}
+
+BB_INLINE void bb_quarter_stream(void *p, bb_quarter v)
+{
+#if BB_VEC == 64
+	_mm_stream_si128((__m128i *)p, (__m128i)v);
+#elif BB_VEC == 32
+	typedef long long words __attribute__((vector_size(8)));
+
+	_mm_stream_si64((long long *)p, ((words)v)[0]);
+#elif defined(__x86_64__)
+	typedef int words __attribute__((vector_size(4)));
+
+	_mm_stream_si32((int *)p, ((words)v)[0]);
+#else
+	*(bb_quarter_at *)p = v;
+#endif
+}
+
+/* Order streamed stores before whatever follows. */
+BB_INLINE void bb_stream_fence(void)
+{
+#if defined(__x86_64__)
+	_mm_sfence();
+#endif
+}
+
+#endif
