@@ -66,6 +66,9 @@ $(UNIT_BINS): $(B)/tests/%: $(B)/tests/unit/%.o $(LIB)
 	@[ $(V) = 1 ] || echo "  LINK  $@"
 	$(Q)$(CC) $(LDFLAGS) $(SAN_FLAGS) -pthread -o $@ $^ -lcmocka $(LDLIBS)
 
+# This test stands between busbench and its allocator.
+$(B)/tests/test_malloc: LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free
+
 units: $(UNIT_BINS)
 
 clean:

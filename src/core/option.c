@@ -1,0 +1,311 @@
+#include "core/option.h"
+#include "core/option_text.h"
+#include "core/units.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_VALUE 0x100 /* what getopt_long returns for row i is this plus i; below are keys */
+
+/* What getopt_long wants to know, made of the rows. */
+struct tables {
+	struct option *longs;
+	const char **names;
+	char *shorts;
+};
+
+/* One look at argv: the word that is being parsed and what came of it. */
+struct cursor {
+	const struct bb_option *rows;
+	struct tables tables;
+	char **argv;
+	const char *word;
+	int result;
+};
+
+static size_t count_rows(const struct bb_option *rows)
+{
+	size_t n = 0;
+
+	while (rows[n].name)
+		n++;
+	return n;
+}
+
+static void tables_free(struct tables *t)
+{
+	free(t->longs);
+	free(t->names);
+	free(t->shorts);
+}
+
+static bb_status tables_make(const struct bb_option *rows, struct tables *t, struct bb_error *error)
+{
+	size_t n = count_rows(rows);
+	char *s;
+
+	*t = (struct tables){
+		.longs = calloc(n + 1, sizeof(*t->longs)),
+		.names = calloc(n + 1, sizeof(*t->names)),
+		.shorts = malloc(2 * n + 3),
+	};
+	if (!t->longs || !t->names || !t->shorts) {
+		tables_free(t);
+		return bb_fail(error, BB_EINTERNAL, "out of memory while parsing options");
+	}
+	s = t->shorts;
+	*s++ = '+'; /* stop at the first operand */
+	*s++ = ':'; /* tell a missing argument from an unknown option */
+	for (size_t i = 0; i < n; i++) {
+		bool takes = rows[i].type != BB_OPT_FLAG;
+
+		t->names[i] = rows[i].name;
+		t->longs[i] = (struct option){
+			.name = rows[i].name,
+			.has_arg = takes ? required_argument : no_argument,
+			.val = FIRST_VALUE + (int)i,
+		};
+		if (rows[i].key)
+			*s++ = rows[i].key;
+		if (rows[i].key && takes)
+			*s++ = ':';
+	}
+	*s = '\0';
+	return BB_OK;
+}
+
+static bool fail(int why)
+{
+	errno = why;
+	return false;
+}
+
+static bool within(const struct bb_option *row, int64_t value)
+{
+	if ((bb_option_has_min(row) && value < row->min) ||
+	    (bb_option_has_max(row) && value > row->max))
+		return fail(ERANGE);
+	return true;
+}
+
+static bool within_unsigned(const struct bb_option *row, uint64_t value)
+{
+	if (value > INT64_MAX)
+		return bb_option_has_max(row) ? fail(ERANGE) : true;
+	return within(row, (int64_t)value);
+}
+
+static bool read_choice(const struct bb_option *row, const char *text, int *index)
+{
+	for (int i = 0; row->choices[i]; i++) {
+		if (!strcmp(row->choices[i], text)) {
+			*index = i;
+			return true;
+		}
+	}
+	return fail(EINVAL);
+}
+
+/* TEXT into the row's TARGET; on failure errno is EINVAL or ERANGE and TARGET is anything. */
+static bool read_value(const struct bb_option *row, const char *text, void *target)
+{
+	double *fraction = target;
+
+	switch (row->type) {
+	case BB_OPT_FLAG:
+		*(bool *)target = true;
+		return true;
+	case BB_OPT_INT:
+		return bb_parse_int(text, target) && within(row, *(int64_t *)target);
+	case BB_OPT_SIZE:
+		return bb_parse_size(text, target) && within_unsigned(row, *(uint64_t *)target);
+	case BB_OPT_DURATION:
+		return bb_parse_duration(text, target) && within_unsigned(row, *(uint64_t *)target);
+	case BB_OPT_PERCENT:
+		if (!bb_parse_percent(text, fraction))
+			return false;
+		return *fraction > 0 && *fraction <= 1 ? true : fail(ERANGE);
+	case BB_OPT_CHOICE:
+		return read_choice(row, text, target);
+	case BB_OPT_STRING:
+		*(const char **)target = text;
+		return true;
+	}
+	return fail(EINVAL);
+}
+
+static void set_zero(const struct bb_option *row, char *target)
+{
+	static const size_t sizes[] = {
+		[BB_OPT_FLAG] = sizeof(bool),      [BB_OPT_INT] = sizeof(int64_t),
+		[BB_OPT_SIZE] = sizeof(uint64_t),  [BB_OPT_DURATION] = sizeof(uint64_t),
+		[BB_OPT_PERCENT] = sizeof(double), [BB_OPT_CHOICE] = sizeof(int),
+		[BB_OPT_STRING] = sizeof(char *),
+	};
+
+	memset(target + row->offset, 0, sizes[row->type]);
+	if (row->given)
+		*(bool *)(target + row->given) = false;
+}
+
+/* In two passes, so that an alias without a default keeps that of the row it stands for. */
+static bb_status set_defaults(const struct bb_option *rows, char *target, struct bb_error *error)
+{
+	for (const struct bb_option *row = rows; row->name; row++)
+		set_zero(row, target);
+	for (const struct bb_option *row = rows; row->name; row++)
+		if (row->initial && row->type != BB_OPT_FLAG &&
+		    !read_value(row, row->initial, target + row->offset))
+			return bb_fail(error, BB_EINTERNAL, "--%s: its default %s is not valid",
+				       row->name, row->initial);
+	return BB_OK;
+}
+
+static const struct {
+	const char *is, *expected, *examples;
+} words[] = {
+	[BB_OPT_FLAG] = {"", "", ""},
+	[BB_OPT_INT] = {"not an integer", "an integer", ""},
+	[BB_OPT_SIZE] = {"not a size", "a size", ", such as 8, 64K or 1.5G"},
+	[BB_OPT_DURATION] = {"not a duration", "a duration", ", such as 500us, 1.5s or 2m"},
+	[BB_OPT_PERCENT] = {"not a percentage", "a percentage", ", such as 0.5% or 10%"},
+	[BB_OPT_CHOICE] = {"not a valid choice", "one of:", ""},
+	[BB_OPT_STRING] = {"", "", ""},
+};
+
+/* The long option that was meant by a word like -minbytes, or NULL. */
+static const char *single_dash(const struct cursor *c)
+{
+	size_t length = strcspn(c->word, "=");
+
+	if (c->word[1] == '-' || length < 4)
+		return NULL;
+	for (const char **name = c->tables.names; *name; name++)
+		if (!strncmp(*name, c->word + 1, length - 1) && !(*name)[length - 1])
+			return *name;
+	return NULL;
+}
+
+static bb_status fail_value(const struct cursor *c, const struct bb_option *row, const char *text,
+			    int why, struct bb_error *error)
+{
+	bool apart = text == c->argv[optind - 1] && text != c->word;
+	const char *meant = apart ? NULL : single_dash(c), *dashes = meant ? "--" : "";
+	struct bb_strbuf range = {0};
+
+	if (!meant && row->type == BB_OPT_CHOICE)
+		meant = bb_nearest(text, row->choices);
+	bb_option_add_range(row, &range);
+	bb_fail(error, BB_EUSAGE, "%s%s%s: %s%s%s%s%s; expected %s%s%s%s", c->word,
+		apart ? " " : "", apart ? text : "",
+		why == ERANGE ? "out of range" : words[row->type].is,
+		meant ? " (did you mean " : "", meant ? dashes : "", meant ? meant : "",
+		meant ? "?)" : "", words[row->type].expected,
+		bb_option_has_max(row) && bb_option_has_min(row) ? " from "
+		: range.length                                   ? " "
+								 : "",
+		bb_strbuf_text(&range), words[row->type].examples);
+	bb_strbuf_free(&range);
+	return BB_EUSAGE;
+}
+
+/* A long option that matches nothing, or too much. */
+static bb_status fail_long(const struct cursor *c, struct bb_error *error)
+{
+	const char *name = c->word + 2, *nearest = NULL;
+	size_t length = strcspn(name, "="), candidates = 0;
+	struct bb_strbuf list = {0};
+	char *plain;
+
+	for (const char **n = c->tables.names; length && *n; n++)
+		if (!strncmp(*n, name, length))
+			bb_strbuf_addf(&list, "%s--%s", candidates++ ? ", " : "", *n);
+	if (candidates) {
+		bb_fail(error, BB_EUSAGE, "%s: ambiguous; it could be %s", c->word,
+			bb_strbuf_text(&list));
+	} else {
+		plain = strndup(name, length);
+		if (plain)
+			nearest = bb_nearest(plain, c->tables.names);
+		bb_fail(error, BB_EUSAGE, "%s: unknown option%s%s%s", c->word,
+			nearest ? "; did you mean --" : "; see --help", nearest ? nearest : "",
+			nearest ? "?" : "");
+		free(plain);
+	}
+	bb_strbuf_free(&list);
+	return BB_EUSAGE;
+}
+
+static const struct bb_option *find_row(const struct cursor *c, int value)
+{
+	if (value >= FIRST_VALUE)
+		return &c->rows[value - FIRST_VALUE];
+	for (const struct bb_option *row = c->rows; row->name; row++)
+		if (value && (unsigned char)row->key == value)
+			return row;
+	return NULL;
+}
+
+static bb_status fail_option(const struct cursor *c, struct bb_error *error)
+{
+	const struct bb_option *row = find_row(c, optopt);
+	const char *meant;
+
+	if (c->result == ':')
+		return bb_fail(error, BB_EUSAGE, "%s: needs a value: %s", c->word,
+			       row && row->argument ? row->argument : "see --help");
+	if (row && optopt >= FIRST_VALUE)
+		return bb_fail(error, BB_EUSAGE, "%s: --%s takes no value", c->word, row->name);
+	if (!strncmp(c->word, "--", 2))
+		return fail_long(c, error);
+	meant = single_dash(c);
+	if (meant)
+		return bb_fail(error, BB_EUSAGE, "%s: unknown option -%c; did you mean --%s?",
+			       c->word, optopt, meant);
+	return bb_fail(error, BB_EUSAGE, "%s: unknown option -%c; see --help", c->word, optopt);
+}
+
+static bb_status take(const struct cursor *c, char *target, struct bb_error *error)
+{
+	const struct bb_option *row = NULL;
+
+	if (c->result != '?' && c->result != ':')
+		row = find_row(c, c->result);
+	if (!row)
+		return fail_option(c, error);
+	if (!read_value(row, optarg, target + row->offset))
+		return fail_value(c, row, optarg, errno, error);
+	if (row->given)
+		*(bool *)(target + row->given) = true;
+	return BB_OK;
+}
+
+bb_status bb_options_parse(const struct bb_option *rows, int argc, char **argv, void *target,
+			   struct bb_error *error)
+{
+	struct cursor c = {.rows = rows, .argv = argv};
+	bb_status st;
+
+	BB_TRY(st, set_defaults(rows, target, error), out);
+	BB_TRY(st, tables_make(rows, &c.tables, error), out);
+	opterr = 0;
+	optind = 0; /* glibc: forget everything about an earlier argv */
+	for (;;) {
+		int at = optind ? optind : 1;
+
+		c.word = at < argc ? argv[at] : "";
+		c.result = getopt_long(argc, argv, c.tables.shorts, c.tables.longs, NULL);
+		if (c.result == -1)
+			break;
+		BB_TRY(st, take(&c, target, error), free_tables);
+	}
+	if (optind < argc)
+		st = bb_fail(error, BB_EUSAGE, "%s: not an option; options start with a dash",
+			     argv[optind]);
+free_tables:
+	tables_free(&c.tables);
+out:
+	return st;
+}

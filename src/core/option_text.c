@@ -1,0 +1,237 @@
+#include "core/option_text.h"
+#include "core/units.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define HELP_WIDTH 100
+#define LABEL_MAX 32 /* a longer label has its help on the next line */
+
+static bool has_limits(const struct bb_option *row)
+{
+	bool numeric =
+		row->type == BB_OPT_INT || row->type == BB_OPT_SIZE || row->type == BB_OPT_DURATION;
+
+	return numeric && (row->min || row->max);
+}
+
+bool bb_option_has_min(const struct bb_option *row)
+{
+	return has_limits(row) && (row->type == BB_OPT_INT || row->min > 0 || row->max > 0);
+}
+
+bool bb_option_has_max(const struct bb_option *row)
+{
+	return has_limits(row) && row->max >= row->min && row->max < INT64_MAX;
+}
+
+/* In a unit that divides VALUE, so that it can be given back to the option. */
+static void add_duration(struct bb_strbuf *out, int64_t value)
+{
+	static const struct {
+		const char *name;
+		int64_t ns;
+	} units[] = {
+		{"h", 3600000000000}, {"m", 60000000000}, {"s", 1000000000},
+		{"ms", 1000000},      {"us", 1000},       {"ns", 1},
+	};
+	size_t i = 0;
+
+	if (!value) {
+		bb_strbuf_add(out, "0");
+		return;
+	}
+	while (value % units[i].ns)
+		i++;
+	bb_strbuf_addf(out, "%" PRId64 "%s", value / units[i].ns, units[i].name);
+}
+
+static void add_limit(const struct bb_option *row, int64_t value, struct bb_strbuf *out)
+{
+	char text[BB_UNIT_TEXT];
+
+	if (row->type == BB_OPT_SIZE)
+		bb_strbuf_add(out, bb_format_size(text, (uint64_t)value));
+	else if (row->type == BB_OPT_DURATION)
+		add_duration(out, value);
+	else
+		bb_strbuf_addf(out, "%" PRId64, value);
+}
+
+void bb_option_add_range(const struct bb_option *row, struct bb_strbuf *out)
+{
+	bool above = bb_option_has_min(row), below = bb_option_has_max(row);
+
+	if (row->type == BB_OPT_CHOICE) {
+		for (const char *const *c = row->choices; *c; c++)
+			bb_strbuf_addf(out, "%s%s", c == row->choices ? "" : ", ", *c);
+	} else if (row->type == BB_OPT_PERCENT) {
+		bb_strbuf_add(out, "above 0% to 100%");
+	} else if (above && below) {
+		add_limit(row, row->min, out);
+		bb_strbuf_add(out, " to ");
+		add_limit(row, row->max, out);
+	} else if (above || below) {
+		bb_strbuf_add(out, above ? "at least " : "at most ");
+		add_limit(row, above ? row->min : row->max, out);
+	}
+}
+
+static const char *argument(const struct bb_option *row)
+{
+	static const char *const by_type[] = {
+		[BB_OPT_FLAG] = "",         [BB_OPT_INT] = "N",           [BB_OPT_SIZE] = "SIZE",
+		[BB_OPT_DURATION] = "TIME", [BB_OPT_PERCENT] = "PERCENT", [BB_OPT_CHOICE] = "WORD",
+		[BB_OPT_STRING] = "TEXT",
+	};
+
+	return row->argument && row->type != BB_OPT_FLAG ? row->argument : by_type[row->type];
+}
+
+static void add_label(const struct bb_option *row, struct bb_strbuf *out)
+{
+	const char *name = argument(row);
+
+	if (row->key)
+		bb_strbuf_addf(out, "  -%c, --%s", row->key, row->name);
+	else
+		bb_strbuf_addf(out, "      --%s", row->name);
+	bb_strbuf_addf(out, "%s%s", *name ? " " : "", name);
+}
+
+/* "help (one of 1 to 1000; default 20)" */
+static void add_meaning(const struct bb_option *row, struct bb_strbuf *out)
+{
+	const char *separator = " (";
+	size_t start;
+
+	bb_strbuf_add(out, row->help ? row->help : "");
+	start = out->length;
+	bb_strbuf_add(out, separator);
+	bb_option_add_range(row, out);
+	if (out->length > start + 2)
+		separator = "; ";
+	else if (!out->failed) /* no range: take the bracket back */
+		out->text[out->length = start] = '\0';
+	if (row->initial && row->type != BB_OPT_FLAG)
+		bb_strbuf_addf(out, "%sdefault %s", separator,
+			       *row->initial ? row->initial : "none");
+	if (out->length > start)
+		bb_strbuf_add(out, ")");
+}
+
+/* TEXT in lines of WIDTH, the first one continued from COLUMN, the others indented to INDENT. */
+static void add_wrapped(struct bb_strbuf *out, const char *text, size_t column, size_t indent)
+{
+	while (*(text += strspn(text, " "))) {
+		size_t word = strcspn(text, " ");
+		bool first = column <= indent;
+
+		if (!first && column + 1 + word > HELP_WIDTH) {
+			bb_strbuf_add(out, "\n");
+			column = 0;
+			first = true;
+		}
+		bb_strbuf_addf(out, "%*s", first ? (int)(indent - column) : 1, "");
+		column = (first ? indent : column + 1) + word;
+		bb_strbuf_add_bytes(out, text, word);
+		text += word;
+	}
+	bb_strbuf_add(out, "\n");
+}
+
+static size_t label_width(const struct bb_option *rows)
+{
+	size_t width = 0;
+
+	for (; rows->name; rows++) {
+		const char *name = argument(rows);
+		size_t length = 8 + strlen(rows->name) + (*name ? 1 + strlen(name) : 0);
+
+		if (length > width && length <= LABEL_MAX)
+			width = length;
+	}
+	return width;
+}
+
+void bb_options_help(const struct bb_option *rows, const char *program, const char *brief,
+		     struct bb_strbuf *out)
+{
+	size_t indent = label_width(rows) + 2;
+	struct bb_strbuf text = {0};
+
+	bb_strbuf_addf(out, "Usage: %s [OPTION]...\n", program);
+	if (brief)
+		add_wrapped(out, brief, 0, 0);
+	if (rows->name && !rows->section)
+		bb_strbuf_add(out, "\n");
+	for (; rows->name; rows++) {
+		size_t column;
+
+		if (rows->section)
+			bb_strbuf_addf(out, "\n%s:\n", rows->section);
+		bb_strbuf_clear(&text);
+		add_label(rows, &text);
+		column = text.length;
+		bb_strbuf_add(out, bb_strbuf_text(&text));
+		bb_strbuf_clear(&text);
+		add_meaning(rows, &text);
+		if (column + 2 > indent && text.length) {
+			bb_strbuf_add(out, "\n");
+			column = 0;
+		}
+		add_wrapped(out, bb_strbuf_text(&text), column, indent);
+	}
+	out->failed |= text.failed;
+	bb_strbuf_free(&text);
+}
+
+/* A bar would end the cell. */
+static void add_cell(struct bb_strbuf *out, const char *text)
+{
+	for (; *text; text++) {
+		if (*text == '|')
+			bb_strbuf_add(out, "\\");
+		bb_strbuf_add_bytes(out, text, 1);
+	}
+}
+
+static void add_markdown_row(const struct bb_option *row, struct bb_strbuf *out)
+{
+	const char *name = argument(row);
+	struct bb_strbuf range = {0};
+
+	bb_strbuf_add(out, "| ");
+	if (row->key)
+		bb_strbuf_addf(out, "`-%c`, ", row->key);
+	bb_strbuf_addf(out, "`--%s%s", row->name, *name ? " " : "");
+	add_cell(out, name);
+	bb_strbuf_add(out, "` | ");
+	if (row->initial && *row->initial && row->type != BB_OPT_FLAG) {
+		bb_strbuf_add(out, "`");
+		add_cell(out, row->initial);
+		bb_strbuf_add(out, "`");
+	}
+	bb_strbuf_add(out, " | ");
+	bb_option_add_range(row, &range);
+	add_cell(out, bb_strbuf_text(&range));
+	bb_strbuf_add(out, " | ");
+	add_cell(out, row->help ? row->help : "");
+	bb_strbuf_add(out, " |\n");
+	out->failed |= range.failed;
+	bb_strbuf_free(&range);
+}
+
+void bb_options_markdown(const struct bb_option *rows, struct bb_strbuf *out)
+{
+	static const char header[] = "| Option | Default | Values | Meaning |\n"
+				     "| --- | --- | --- | --- |\n";
+
+	for (const struct bb_option *row = rows; row->name; row++) {
+		if (row->section)
+			bb_strbuf_addf(out, "%s### %s\n\n", row == rows ? "" : "\n", row->section);
+		if (row->section || row == rows)
+			bb_strbuf_add(out, header);
+		add_markdown_row(row, out);
+	}
+}

@@ -1,0 +1,260 @@
+#include "core/option.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+struct request {
+	char first; /* a bool at offset 0 cannot be a "given" */
+	bool check, check_given, bytes_given;
+	int64_t iters;
+	uint64_t minbytes, maxbytes, timeout;
+	double precision;
+	int type;
+	const char *output;
+};
+
+static const char *const types[] = {"float", "half", "bfloat16", NULL};
+
+#define AT(member) .offset = offsetof(struct request, member)
+
+static const struct bb_option rows[] = {
+	{"minbytes", 'b', BB_OPT_SIZE, AT(minbytes), .initial = "32M", .argument = "SIZE",
+	 .given = offsetof(struct request, bytes_given), .help = "smallest size", .min = 4,
+	 .max = (int64_t)1 << 40, .section = "Sizes"},
+	{"maxbytes", 'e', BB_OPT_SIZE, AT(maxbytes), .initial = "32M", .argument = "SIZE",
+	 .help = "largest size, which is described at such length that the line has to be broken "
+		 "somewhere to stay within the width"},
+	{"iters", 'n', BB_OPT_INT, AT(iters), .initial = "20", .argument = "N",
+	 .help = "iterations", .min = 1, .max = 1000, .section = "Repetition"},
+	{"repeat", 0, BB_OPT_INT, AT(iters), .help = "same as --iters"},
+	{"timeout", 'T', BB_OPT_DURATION, AT(timeout), .initial = "120s", .argument = "TIME",
+	 .help = "limit", .min = 0, .max = 86400000000000},
+	{"precision", 0, BB_OPT_PERCENT, AT(precision), .argument = "P", .help = "repeat until"},
+	{"check", 'c', BB_OPT_FLAG, AT(check), .given = offsetof(struct request, check_given),
+	 .help = "verify a|b", .section = "Output"},
+	{"type", 'd', BB_OPT_CHOICE, AT(type), .initial = "half", .argument = "TYPE",
+	 .choices = types, .help = "datatype"},
+	{
+		"output",
+		'o',
+		BB_OPT_STRING,
+		AT(output),
+		.initial = "-",
+		.argument = "FILE",
+		.help = "file to write",
+	},
+	{.name = NULL},
+};
+
+/* LINE split at blanks, given to the parser. */
+static bb_status parse(const char *line, struct request *r, struct bb_error *error)
+{
+	static const char program[] = "program";
+	char *copy = strdup(line), *argv[16] = {(char *)program}, *rest = NULL;
+	bb_status st;
+	int argc = 1;
+
+	assert_non_null(copy);
+	for (char *w = strtok_r(copy, " ", &rest); w && argc < 15; w = strtok_r(NULL, " ", &rest))
+		argv[argc++] = w;
+	memset(r, 0xff, sizeof(*r));
+	*error = (struct bb_error){0};
+	st = bb_options_parse(rows, argc, argv, r, error);
+	r->output = NULL; /* borrowed from the copy */
+	free(copy);
+	return st;
+}
+
+static void test_defaults(void **state)
+{
+	struct bb_error error;
+	struct request r;
+
+	assert_int_equal(parse("", &r, &error), BB_OK);
+	assert_true(r.minbytes == 32 << 20 && r.maxbytes == 32 << 20 && r.iters == 20);
+	assert_true(r.timeout == 120000000000 && r.precision == 0 && r.type == 1);
+	assert_false(r.check || r.check_given || r.bytes_given);
+}
+
+static void test_values(void **state)
+{
+	char *argv[] = {(char *)"p", (char *)"-o", (char *)"a b", (char *)"--", NULL};
+	struct bb_error error;
+	struct request r;
+
+	for (int twice = 0; twice < 2; twice++) { /* getopt keeps nothing from the first time */
+		assert_int_equal(parse("-b 8 -e1.5K --iters=7 --timeout 1.5ms --precision 0.5% -c "
+				       "-d bfloat16",
+				       &r, &error),
+				 BB_OK);
+		assert_true(r.minbytes == 8 && r.maxbytes == 1536 && r.iters == 7);
+		assert_true(r.timeout == 1500000 && r.precision == 0.005 && r.type == 2);
+		assert_true(r.check && r.check_given && r.bytes_given);
+	}
+	assert_int_equal(parse("-cb 16", &r, &error), BB_OK);
+	assert_true(r.check && r.minbytes == 16);
+	assert_int_equal(parse("-n 3 -n 4", &r, &error), BB_OK);
+	assert_int_equal(r.iters, 4);
+	assert_int_equal(parse("--repeat 5 --minb 4", &r, &error), BB_OK);
+	assert_true(r.iters == 5 && r.minbytes == 4);
+	assert_int_equal(parse("--maxbytes 16777215T", &r, &error), BB_OK);
+	assert_int_equal(bb_options_parse(rows, 4, argv, &r, &error), BB_OK);
+	assert_ptr_equal(r.output, argv[2]);
+	assert_int_equal(bb_options_parse(rows, 1, argv, &r, &error), BB_OK);
+	assert_string_equal(r.output, "-");
+}
+
+static void test_errors(void **state)
+{
+#define TYPES "float, half, bfloat16"
+#define SIZES "a size from 4 to 1T, such as 8, 64K or 1.5G"
+	static const char *const cases[][2] = {
+		{"--minbtyse 8", "--minbtyse: unknown option; did you mean --minbytes?"},
+		{"--minbtyse=8", "--minbtyse=8: unknown option; did you mean --minbytes?"},
+		{"--frobnicate", "--frobnicate: unknown option; see --help"},
+		{"--=3", "--=3: unknown option; see --help"},
+		{"-cx", "-cx: unknown option -x; see --help"},
+		{"-?", "-?: unknown option -?; see --help"},
+		{"--m 3", "--m: ambiguous; it could be --minbytes, --maxbytes"},
+		{"-b 2X", "-b 2X: not a size; expected " SIZES},
+		{"-b2X", "-b2X: not a size; expected " SIZES},
+		{"-cb 2X", "-cb 2X: not a size; expected " SIZES},
+		{"--minbytes=2X", "--minbytes=2X: not a size; expected " SIZES},
+		{"--minb 2X", "--minb 2X: not a size; expected " SIZES},
+		{"-b 2", "-b 2: out of range; expected " SIZES},
+		{"-b 2T", "-b 2T: out of range; expected " SIZES},
+		{"-b 99999999T", "-b 99999999T: out of range; expected " SIZES},
+		{"-b 18446744073709551615",
+		 "-b 18446744073709551615: out of range; expected " SIZES},
+		{"-e 2X", "-e 2X: not a size; expected a size, such as 8, 64K or 1.5G"},
+		{"-n 0", "-n 0: out of range; expected an integer from 1 to 1000"},
+		{"-n -1", "-n -1: out of range; expected an integer from 1 to 1000"},
+		{"-n 4294967297",
+		 "-n 4294967297: out of range; expected an integer from 1 to 1000"},
+		{"-n 18446744073709551617",
+		 "-n 18446744073709551617: out of range; expected an integer from 1 to 1000"},
+		{"-n 1.5", "-n 1.5: not an integer; expected an integer from 1 to 1000"},
+		{"-T 25h",
+		 "-T 25h: out of range; expected a duration from 0 to 24h, such as 500us, "
+		 "1.5s or 2m"},
+		{"--precision 1", "--precision 1: not a percentage; expected a percentage above 0% "
+				  "to 100%, such as 0.5% or 10%"},
+		{"--precision 0%",
+		 "--precision 0%: out of range; expected a percentage above 0% to "
+		 "100%, such as 0.5% or 10%"},
+		{"-d flaot",
+		 "-d flaot: not a valid choice (did you mean float?); expected one of: " TYPES},
+		{"-d FLOAT",
+		 "-d FLOAT: not a valid choice (did you mean float?); expected one of: " TYPES},
+		{"-d x", "-d x: not a valid choice; expected one of: " TYPES},
+		{"-n", "-n: needs a value: N"},
+		{"--minbytes", "--minbytes: needs a value: SIZE"},
+		{"--check=3", "--check=3: --check takes no value"},
+		{"8", "8: not an option; options start with a dash"},
+		{"-c -- 8", "8: not an option; options start with a dash"},
+		{"-c 8 --frobnicate", "8: not an option; options start with a dash"},
+		{"-minbytes 8", "-minbytes: unknown option -m; did you mean --minbytes?"},
+		{"-b 2X --frobnicate", "-b 2X: not a size; expected " SIZES},
+	};
+	struct bb_error error;
+	struct request r;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_int_equal(parse(cases[i][0], &r, &error), BB_EUSAGE);
+		assert_int_equal(bb_error_status(&error), BB_EUSAGE);
+		assert_string_equal(error.text, cases[i][1]);
+	}
+}
+
+static void test_wrong_default(void **state)
+{
+	static const struct bb_option wrong[] = {
+		{"n", 0, BB_OPT_INT, AT(iters), .initial = "0", .min = 1, .max = 2},
+		{.name = NULL},
+	};
+	char *argv[] = {(char *)"p", NULL};
+	struct bb_error error = {0};
+	struct request r;
+
+	assert_int_equal(bb_options_parse(wrong, 1, argv, &r, &error), BB_EINTERNAL);
+	assert_string_equal(error.text, "--n: its default 0 is not valid");
+}
+
+static void test_help(void **state)
+{
+	static const char *const lines[] = {
+		"Usage: x_perf [OPTION]...\nMeasure x.\n\nSizes:\n",
+		"\n  -b, --minbytes SIZE  smallest size (4 to 1T; default 32M)\n",
+		"\n      --repeat N       same as --iters\n",
+		"\n\nRepetition:\n  -n, --iters N        iterations (1 to 1000; default 20)\n",
+		"\n  -T, --timeout TIME   limit (0 to 24h; default 120s)\n",
+		"\n  -c, --check          verify a|b\n",
+		"\n  -d, --type TYPE      datatype (float, half, bfloat16; default half)\n",
+		"\n  -o, --output FILE    file to write (default -)\n",
+		"to be\n                       broken somewhere to stay",
+	};
+	struct bb_strbuf out = {0};
+	const char *text, *end;
+
+	bb_options_help(rows, "x_perf", "Measure x.", &out);
+	assert_false(bb_strbuf_failed(&out));
+	text = bb_strbuf_text(&out);
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+		if (!strstr(text, lines[i]))
+			fail_msg("'%s' is not in\n%s", lines[i], text);
+	for (const char *line = text; *line; line = end + 1) {
+		end = strchr(line, '\n');
+		assert_non_null(end);
+		assert_true(end - line <= 100 && (end == line || end[-1] != ' '));
+	}
+	bb_strbuf_free(&out);
+}
+
+static void test_markdown(void **state)
+{
+	static const char *const parts[] = {
+		"### Sizes\n\n| Option | Default | Values | Meaning |\n| --- | --- | --- | --- |\n",
+		"| `-b`, `--minbytes SIZE` | `32M` | 4 to 1T | smallest size |\n",
+		"| `-c`, `--check` |  |  | verify a\\|b |\n",
+		"| `--precision P` |  | above 0% to 100% | repeat until |\n",
+		"|\n\n### Repetition\n\n| Option",
+	};
+	struct bb_strbuf out = {0};
+
+	bb_options_markdown(rows, &out);
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		if (!strstr(bb_strbuf_text(&out), parts[i]))
+			fail_msg("'%s' is not in\n%s", parts[i], bb_strbuf_text(&out));
+	bb_strbuf_free(&out);
+}
+
+static void test_nearest(void **state)
+{
+	static const char *const words[] = {"ring", "tree", "recursive_doubling", "a", NULL};
+	static const char *const none[] = {NULL};
+
+	assert_string_equal(bb_nearest("rign", words), "ring");
+	assert_string_equal(bb_nearest("TREE", words), "tree");
+	assert_string_equal(bb_nearest("recursive-dubling", words), "recursive_doubling");
+	assert_null(bb_nearest("butterfly", words));
+	assert_null(bb_nearest("x", words));
+	assert_null(bb_nearest("", words));
+	assert_null(bb_nearest("ring", none));
+	assert_null(
+		bb_nearest("rrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrring", words));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_defaults), cmocka_unit_test(test_values),
+		cmocka_unit_test(test_errors),   cmocka_unit_test(test_wrong_default),
+		cmocka_unit_test(test_help),     cmocka_unit_test(test_markdown),
+		cmocka_unit_test(test_nearest),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

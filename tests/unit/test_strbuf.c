@@ -1,0 +1,103 @@
+#include "core/status.h"
+#include "core/strbuf.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static void test_append(void **state)
+{
+	struct bb_strbuf s = {0};
+
+	assert_string_equal(bb_strbuf_text(&s), "");
+	bb_strbuf_add(&s, "");
+	assert_non_null(s.text);
+	bb_strbuf_add(&s, "ab");
+	bb_strbuf_add_bytes(&s, "cdef", 2);
+	bb_strbuf_addf(&s, "%d-%s", 42, "x");
+	assert_string_equal(bb_strbuf_text(&s), "abcd42-x");
+	assert_int_equal(s.length, 8);
+	bb_strbuf_clear(&s);
+	assert_string_equal(bb_strbuf_text(&s), "");
+	assert_false(bb_strbuf_failed(&s));
+	bb_strbuf_free(&s);
+	assert_null(s.text);
+}
+
+/* Every length around the growth of the memory, by both ways to append. */
+static void test_growth(void **state)
+{
+	struct bb_strbuf bytes = {0}, formatted = {0};
+
+	for (size_t i = 0; i < 1000; i++) {
+		char c = (char)('a' + i % 26);
+
+		bb_strbuf_add_bytes(&bytes, &c, 1);
+		bb_strbuf_addf(&formatted, "%c", c);
+		assert_int_equal(strlen(bytes.text), i + 1);
+		assert_true(bytes.capacity > bytes.length);
+	}
+	assert_string_equal(bytes.text, formatted.text);
+	assert_int_equal(bytes.text[999], 'a' + 999 % 26);
+	bb_strbuf_addf(&formatted, "%5000d", 7);
+	assert_int_equal(formatted.length, 6000);
+	assert_int_equal(formatted.text[5999], '7');
+	bb_strbuf_free(&bytes);
+	bb_strbuf_free(&formatted);
+}
+
+static void test_overflow_is_sticky(void **state)
+{
+	struct bb_strbuf s = {0};
+
+	bb_strbuf_add(&s, "kept");
+	bb_strbuf_add_bytes(&s, "x", SIZE_MAX - 4);
+	assert_true(bb_strbuf_failed(&s));
+	bb_strbuf_add(&s, "dropped");
+	bb_strbuf_addf(&s, "%d", 1);
+	assert_string_equal(bb_strbuf_text(&s), "kept");
+	bb_strbuf_clear(&s);
+	bb_strbuf_add(&s, "dropped");
+	assert_string_equal(bb_strbuf_text(&s), "");
+	assert_true(bb_strbuf_failed(&s));
+	bb_strbuf_free(&s);
+	assert_false(bb_strbuf_failed(&s));
+	bb_strbuf_add_bytes(&s, "x", SIZE_MAX);
+	assert_true(bb_strbuf_failed(&s));
+	assert_string_equal(bb_strbuf_text(&s), "");
+	bb_strbuf_free(&s);
+}
+
+static void test_first_error_wins(void **state)
+{
+	struct bb_error error = {0};
+	char big[2000];
+
+	memset(big, 'x', sizeof(big) - 1);
+	big[sizeof(big) - 1] = '\0';
+	assert_int_equal(bb_error_status(&error), BB_OK);
+	assert_int_equal(bb_fail(&error, BB_EDATA, "rank %d", 3), BB_EDATA);
+	assert_int_equal(bb_fail(&error, BB_ETIMEOUT, "later"), BB_ETIMEOUT);
+	assert_int_equal(bb_error_status(&error), BB_EDATA);
+	assert_string_equal(error.text, "rank 3");
+	assert_int_equal(bb_fail(NULL, BB_EUSAGE, "nobody listens"), BB_EUSAGE);
+
+	error = (struct bb_error){0};
+	assert_int_equal(bb_fail(&error, BB_EUSAGE, "%s", big), BB_EUSAGE);
+	assert_int_equal(strlen(error.text), sizeof(error.text) - 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_append),
+		cmocka_unit_test(test_growth),
+		cmocka_unit_test(test_overflow_is_sticky),
+		cmocka_unit_test(test_first_error_wins),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
