@@ -9,7 +9,7 @@
 
 #define BB_NO_OP (-1)
 #define BB_NO_ROOT (-1)
-#define BB_PLAN_MAX_CASES 1000000
+#define BB_PLAN_MAX_CASES 100000
 
 /* One algorithm that was asked for. Schedule and native NULL: auto, the backend chooses. */
 struct bb_choice {
@@ -26,14 +26,14 @@ struct bb_case {
 	int root;            /* or BB_NO_ROOT */
 	size_t count;        /* the call's count parameter */
 	uint64_t size_bytes; /* what "size" says and algbw is taken over */
-	uint64_t memory;     /* IN + OUT + the schedule's TMP of all local ranks, one set */
+	uint64_t memory;     /* bytes of IN + OUT + the schedule's TMP of all local ranks */
 	char *skip;          /* why it is not run, NULL: run it */
 };
 
 /* Something asked for that has no cases at all. */
 struct bb_plan_skip {
 	const char *algorithm;
-	char *reason;
+	const char *reason;
 };
 
 struct bb_plan {
@@ -47,7 +47,7 @@ struct bb_plan {
 	size_t ncases;
 	struct bb_plan_skip *skips;
 	int nskips;
-	char *names; /* what skips name */
+	size_t runnable; /* cases without a skip */
 };
 
 struct bb_plan_request {
@@ -61,10 +61,10 @@ struct bb_plan_request {
 };
 
 /*
- * Expand REQUEST. Pairs of datatype and op that do not go together are dropped where one of them
- * came from a list; algorithms that do not exist here become skips; sizes beyond the memory become
- * cases with a reason. BB_EUSAGE for an unknown algorithm or too many rows; BB_EUNSUPPORTED when
- * nothing is left, with the reason; BB_EINTERNAL without memory.
+ * Expand REQUEST. Pairs of datatype and op that do not go together are dropped; algorithms that do
+ * not exist here become skips, sizes beyond the memory become cases with a reason. BB_EUSAGE for
+ * too many rows; BB_EUNSUPPORTED when nothing is left to run (the plan is complete even then, so
+ * that the reasons can be told); BB_EINTERNAL without memory. Free PLAN whatever comes back.
  */
 BB_MUST bb_status bb_plan_make(struct bb_plan *plan, const struct bb_plan_request *request,
 			       struct bb_error *error);
@@ -78,10 +78,14 @@ void bb_plan_free(struct bb_plan *plan); /* of a zeroed plan: nothing */
 struct bb_shape bb_plan_shape(const struct bb_plan *plan, const struct bb_case *c, bool in_place,
 			      size_t *matrix);
 
-/* alltoallv: elements from each rank to each for a mean of COUNT; see --help of its binary. */
+/*
+ * alltoallv: matrix[src * nranks + dst] elements. Every rank sends and receives nranks * COUNT:
+ * with SPREAD 1 in proportion to how far round the ring of ranks the destination is (nothing to
+ * itself), with 0 the same to all, between them a blend, as nccl-tests makes it.
+ */
 void bb_plan_matrix(size_t *matrix, int nranks, size_t count, double spread);
 
-/* --list: what COLLECTIVE can do on every backend that is built in. */
+/* --list: collectives and algorithms of every backend, and which ops take which datatypes. */
 void bb_plan_list(struct bb_strbuf *out);
 
 #endif

@@ -1,0 +1,127 @@
+/*
+ * bench.h - the benchmark itself, from the view of one rank: every driver runs the same program.
+ *
+ *   bench.c    the sequence of cases
+ *   arena.c    a rank's buffers: sets of IN and OUT, and TMP
+ *   measure.c  one case in one placement: fill, warm up, time, verify
+ *   judge.c    what the ranks measured, put together into a record
+ */
+#ifndef BB_HARNESS_BENCH_H
+#define BB_HARNESS_BENCH_H
+
+#include "harness/compare.h"
+#include "harness/crew.h"
+#include "harness/pattern.h"
+#include "harness/plan.h"
+#include "harness/ticker.h"
+#include "harness/sink.h"
+
+/* What all drivers of a process share; read-only for them but for what rank 0 alone uses. */
+struct bb_bench {
+	const struct bb_collective *collective;
+	const struct bb_options *options;
+	const struct bb_backend *backend;
+	const struct bb_world *world;
+	const struct bb_plan *plan;
+	struct bb_error *error;
+	uint64_t memory; /* bytes that buffers of this process may take; UINT64_MAX: no limit */
+	double started;  /* CLOCK_MONOTONIC seconds at program start */
+
+	/* Rank 0's. */
+	struct bb_run_record run;
+	struct bb_rank_info *infos; /* of run; owned */
+	struct bb_sinks *sinks;
+	struct bb_compare *compare;
+	struct bb_ticker *ticker;
+	struct bb_end_record end; /* summed up as results come */
+	double busbw_sum;
+};
+
+/* bb_crew_config's drive; ARGUMENT is a struct bb_bench. */
+bb_status bb_bench_drive(struct bb_driver *driver, void *bench);
+
+/* ---- a rank's buffers (arena.c) ------------------------------------------------------ */
+
+/* Where one set lies for one case and placement. */
+struct bb_buffers {
+	void *in; /* what calls read; in place it may be OUT's memory */
+	void *out;
+};
+
+struct bb_layout {
+	size_t in_bytes, out_bytes;
+	size_t in_at, out_at; /* within a set */
+	size_t set_bytes;     /* distance of sets */
+	size_t tmp_bytes;
+	int sets;             /* that fit, >= 1 */
+};
+
+struct bb_arena {
+	struct bb_rank *rank;
+	char *memory;
+	size_t bytes;
+};
+
+/* How a case's buffers lie in BYTES of arena. sets is 0 when not even one fits. */
+struct bb_layout bb_layout_make(const struct bb_collective *collective,
+				const struct bb_shape *shape, int rank, size_t element_size,
+				size_t unalign, size_t tmp_bytes, size_t arena_bytes);
+struct bb_buffers bb_arena_set(const struct bb_arena *arena, const struct bb_layout *layout,
+			       int set);
+void *bb_arena_tmp(const struct bb_arena *arena);
+
+/* ---- one rank's run (bench.c, measure.c) ----------------------------------------------- */
+
+#define BB_COPY_SPEEDS 64
+
+/* One driver's state through all cases. */
+struct bb_session {
+	struct bb_driver *driver;
+	struct bb_bench *bench;
+	struct bb_group *world;
+	struct bb_group *group; /* the world itself, or this rank's part of a split world */
+	int me;                 /* rank in the group */
+	int n;                  /* ranks of the group */
+	bool copies;            /* takes part in measuring the copy speed: one rank per device */
+	struct bb_arena arena;
+	size_t *matrix;         /* alltoallv: n * n counts */
+	struct bb_patterns *patterns;
+	int patterns_dtype, patterns_op; /* what they are for; -1: none yet */
+	size_t most_samples;
+	double *samples; /* seconds of each iteration */
+	double *arrivals; /* seconds at which it was entered */
+	struct {
+		size_t bytes;
+		double rate; /* of all devices together, bytes per second */
+	} copy_speed[BB_COPY_SPEEDS];
+	int ncopy_speeds;
+	int64_t cycle;
+};
+
+/* What one rank measured of one case in one placement. */
+struct bb_measured {
+	double seconds;     /* of one operation, mean over the timed iterations */
+	double cpu_seconds; /* likewise, CPU time of the driver's thread */
+	uint64_t wrong;
+	size_t iterations; /* timed; the number of samples */
+};
+
+/* Measure CALL (complete but for buffers) of case C. Collective over the world. */
+BB_MUST bb_status bb_measure(struct bb_session *s, const struct bb_case *c,
+			     const struct bb_call *call, const struct bb_layout *layout,
+			     struct bb_measured *measured);
+
+/* Speed of private copies of BYTES by all devices at once; measured once per size. */
+BB_MUST bb_status bb_measure_copy(struct bb_session *s, size_t bytes, double *rate);
+
+/* ---- putting together (judge.c) -------------------------------------------------------- */
+
+/*
+ * Gather what all ranks measured; on rank 0 fill RESULT completely, give it to the sinks and sum
+ * it up. *wrong: elements over all ranks.
+ */
+BB_MUST bb_status bb_judge(struct bb_session *s, const struct bb_case *c,
+			   const struct bb_call *call, const struct bb_layout *layout,
+			   const struct bb_measured *measured);
+
+#endif

@@ -1,0 +1,388 @@
+/*
+ * One case in one placement: fill, warm up, time, verify. The last timed iteration runs on
+ * buffers that nothing has touched since they were filled, its outputs poisoned, and exactly those
+ * outputs are verified.
+ */
+#include "harness/bench.h"
+
+#include "core/stats.h"
+
+#include <string.h>
+#include <time.h>
+
+#define COPY_REPEATS 5
+#define COPY_SECONDS 20e-6 /* least time of one repeat, so that the clock does not matter */
+#define POISON_PERIOD 1021
+
+/* What one placement works with. */
+struct job {
+	struct bb_session *s;
+	const struct bb_case *c;
+	const struct bb_call *call;
+	const struct bb_layout *layout;
+	int pristine; /* the set of the verified iteration */
+	bool refills; /* there is but one set: it is refilled and the last iteration timed alone */
+	bool apart;   /* iterations are timed one by one, because something lies between them */
+};
+
+static double thread_cpu_seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static struct bb_pattern poison(void)
+{
+	static const unsigned char bytes[2 * POISON_PERIOD] = {[0 ... 2 * POISON_PERIOD - 1] =
+								       0xa5};
+
+	return (struct bb_pattern){bytes, POISON_PERIOD, 1, 0};
+}
+
+/* Poison the outputs of a set and write its inputs. */
+static bb_status fill_set(const struct job *job, int set)
+{
+	struct bb_session *s = job->s;
+	const struct bb_backend *backend = s->bench->backend;
+	const struct bb_buffers b = bb_arena_set(&s->arena, job->layout, set);
+	const struct bb_pattern ruin = poison();
+	struct bb_pattern input;
+	bb_status status;
+
+	if (!(backend->capabilities & BB_CAP_DATA))
+		return BB_OK;
+	input = bb_patterns_get(s->patterns, s->me);
+	status = backend->fill(s->driver->handle, b.out, &ruin, 0, job->layout->out_bytes);
+	if (status == BB_OK)
+		status = backend->fill(s->driver->handle, b.in, &input, 0,
+				       job->layout->in_bytes / input.element_size);
+	return status;
+}
+
+/* One operation on SET, without a clock. */
+static bb_status operate(const struct job *job, int set)
+{
+	struct bb_session *s = job->s;
+	const struct bb_buffers b = bb_arena_set(&s->arena, job->layout, set);
+	struct bb_call call = *job->call;
+
+	call.in = b.in;
+	call.out = b.out;
+	call.tmp = bb_arena_tmp(&s->arena);
+	return s->bench->backend->collective(s->group, NULL, &call);
+}
+
+static bb_status enter(const struct job *job, int set, int64_t times)
+{
+	struct bb_session *s = job->s;
+	const struct bb_backend *backend = s->bench->backend;
+	struct bb_progress *progress = s->driver->progress;
+	bb_status status = BB_OK;
+
+	atomic_store_explicit(&progress->phase, BB_PHASE_INSIDE, memory_order_relaxed);
+	atomic_store_explicit(&progress->entered,
+			      atomic_load_explicit(&progress->entered, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+	/* Of aggregated operations only the last may touch a pristine set. */
+	for (int64_t i = 1; i < times && status == BB_OK; i++)
+		status = operate(job, set == job->pristine ? 0 : set);
+	if (status == BB_OK)
+		status = operate(job, set);
+	if (status == BB_OK)
+		status = backend->finish(s->driver->handle, NULL);
+	if (status == BB_OK && s->bench->options->blocking == 1)
+		status = backend->barrier(s->world);
+	atomic_store_explicit(&progress->phase, BB_PHASE_BETWEEN, memory_order_relaxed);
+	return status;
+}
+
+/* What lies between two timed iterations. */
+static bb_status prepare(const struct job *job, int set, bool fresh)
+{
+	struct bb_session *s = job->s;
+	const struct bb_options *options = s->bench->options;
+	const struct bb_fault *fault = &options->fault;
+	bb_status status = BB_OK;
+
+	if (fresh)
+		status = fill_set(job, set);
+	if (status == BB_OK && (fresh || options->blocking == 3))
+		status = s->bench->backend->barrier(s->world);
+	if (fault->kind == BB_FAULT_SLOW && fault->rank == s->driver->rank)
+		s->bench->backend->delay(s->driver->handle, fault->seconds);
+	return status;
+}
+
+/* Timed iterations FIRST … LAST-1; the last of all runs on the pristine set. */
+static bb_status iterate(const struct job *job, size_t first, size_t last, bool ends)
+{
+	struct bb_session *s = job->s;
+	const struct bb_backend *backend = s->bench->backend;
+	const struct bb_options *options = s->bench->options;
+	const int sets =
+		job->refills || options->cache != BB_CACHE_ROTATE ? 1 : job->layout->sets - 1;
+	bb_status status = BB_OK;
+
+	for (size_t i = first; i < last && status == BB_OK; i++) {
+		const bool verified = ends && i + 1 == last;
+		const int set = verified ? job->pristine : (int)(i % (size_t)sets);
+		const bool fresh = options->cache == BB_CACHE_REWRITE || (verified && job->refills);
+		const int64_t times = verified && job->refills ? 1 : options->agg_iters;
+		double start;
+
+		status = prepare(job, set, fresh);
+		start = backend->now(s->driver->handle);
+		if (status == BB_OK)
+			status = enter(job, set, times);
+		s->arrivals[i] = start;
+		s->samples[i] = (backend->now(s->driver->handle) - start) / (double)times;
+	}
+	return status;
+}
+
+/* Does every rank, or the clock, say that the measurement is precise enough? */
+static bb_status agree_to_stop(const struct job *job, size_t done, double began, bool *stop)
+{
+	struct bb_session *s = job->s;
+	const struct bb_options *options = s->bench->options;
+	const double spent = s->bench->backend->now(s->driver->handle) - began;
+	double *scratch = s->arrivals + s->most_samples;
+	struct bb_stats stats;
+	unsigned char mine, all_precise = 1;
+	const void *all;
+	bb_status status;
+
+	memcpy(scratch, s->samples, done * sizeof(*scratch));
+	bb_stats_compute(scratch, done, &stats);
+	mine = bb_stats_precision(&stats) <= options->precision;
+	if (bb_driver_leads(s->driver) && spent > 1e-9 * (double)options->max_time_ns)
+		mine |= 2;
+	status = bb_crew_gather(s->driver, &mine, sizeof(mine), &all);
+	if (status != BB_OK)
+		return status;
+	for (int i = 0; i < s->bench->world->nranks; i++)
+		all_precise &= ((const unsigned char *)all)[i];
+	*stop = (all_precise & 1) || (((const unsigned char *)all)[0] & 2);
+	return BB_OK;
+}
+
+/* The timed iterations: as many as asked, or until precise. */
+static bb_status time_iterations(const struct job *job, size_t *iterations)
+{
+	struct bb_session *s = job->s;
+	const struct bb_options *options = s->bench->options;
+	const size_t batch = (size_t)options->iters;
+	const double began = s->bench->backend->now(s->driver->handle);
+	size_t done = 0;
+	bool stop = options->precision == 0;
+	bb_status status = BB_OK;
+
+	while (!stop && status == BB_OK && done + 2 * batch <= s->most_samples) {
+		status = iterate(job, done, done + batch, false);
+		done += batch;
+		if (status == BB_OK)
+			status = agree_to_stop(job, done, began, &stop);
+	}
+	if (status == BB_OK)
+		status = bb_crew_barrier(s->driver);
+	if (status == BB_OK)
+		status = iterate(job, done, options->precision == 0 ? batch : done + 1, true);
+	*iterations = options->precision == 0 ? batch : done + 1;
+	return status;
+}
+
+/* Make one byte of what this rank was given wrong: proof that the check can fail. */
+static bb_status corrupt(const struct job *job)
+{
+	struct bb_session *s = job->s;
+	const struct bb_buffers b = bb_arena_set(&s->arena, job->layout, job->pristine);
+	char *victim = job->layout->out_bytes ? b.out : b.in;
+	size_t bytes = job->layout->out_bytes ? job->layout->out_bytes : job->layout->in_bytes;
+	unsigned char byte;
+	bb_status status;
+
+	if (bytes == 0)
+		return BB_OK;
+	victim += bytes / 2;
+	status = s->bench->backend->copy(s->driver->handle, &byte, victim, 1);
+	byte ^= 0x55;
+	if (status == BB_OK)
+		status = s->bench->backend->copy(s->driver->handle, victim, &byte, 1);
+	return status;
+}
+
+/* Compare the pristine set's outputs with what the collective promises, and its inputs with
+   what they were. */
+static bb_status verify(const struct job *job, uint64_t *wrong)
+{
+	struct bb_session *s = job->s;
+	const struct bb_backend *backend = s->bench->backend;
+	const struct bb_collective *collective = s->bench->collective;
+	const struct bb_shape *shape = &job->call->shape;
+	const enum bb_dtype dtype = job->call->dtype;
+	const size_t element = bb_dtype_size(dtype);
+	const struct bb_buffers b = bb_arena_set(&s->arena, job->layout, job->pristine);
+	const int segments = collective->segments(shape, s->me);
+	bb_status status = BB_OK;
+
+	for (int k = 0; k < segments && status == BB_OK; k++) {
+		struct bb_segment seg;
+		struct bb_pattern expected;
+		int ulps;
+
+		collective->segment(shape, s->me, k, &seg);
+		expected = bb_patterns_get(s->patterns, seg.source);
+		ulps = seg.source == BB_REDUCED && job->c->op == BB_AVG && bb_dtype_is_float(dtype)
+			       ? 2
+			       : 0;
+		status = backend->verify(s->driver->handle, (char *)b.out + seg.out * element,
+					 &expected, seg.in, seg.count, dtype, ulps, wrong);
+	}
+	if (status == BB_OK && (!shape->in_place || segments == 0)) {
+		struct bb_pattern input = bb_patterns_get(s->patterns, s->me);
+
+		status = backend->verify(s->driver->handle, b.in, &input, 0,
+					 job->layout->in_bytes / element, dtype, 0, wrong);
+	}
+	return status;
+}
+
+/* Verify the last timed iteration, then as many further rounds as -c asks for. */
+static bb_status check(const struct job *job, uint64_t *wrong)
+{
+	struct bb_session *s = job->s;
+	const struct bb_options *options = s->bench->options;
+	bb_status status = BB_OK;
+
+	*wrong = 0;
+	if (options->check == 0 || !(s->bench->backend->capabilities & BB_CAP_DATA))
+		return BB_OK;
+	for (int64_t round = 0; round < options->check && status == BB_OK; round++) {
+		if (round > 0) {
+			status = fill_set(job, job->pristine);
+			if (status == BB_OK)
+				status = bb_crew_barrier(s->driver);
+			if (status == BB_OK)
+				status = enter(job, job->pristine, 1);
+		}
+		/* Nobody may still be writing here when a rank begins to look. */
+		if (status == BB_OK)
+			status = bb_crew_barrier(s->driver);
+		if (status == BB_OK && options->fault.kind == BB_FAULT_CORRUPT &&
+		    options->fault.rank == s->driver->rank)
+			status = corrupt(job);
+		if (status == BB_OK)
+			status = verify(job, wrong);
+	}
+	return status;
+}
+
+static bb_status warm_up(const struct job *job)
+{
+	bb_status status = BB_OK;
+
+	for (int set = 0; set < job->layout->sets && status == BB_OK; set++)
+		status = fill_set(job, set);
+	if (status == BB_OK)
+		status = bb_crew_barrier(job->s->driver);
+	for (int64_t i = 0; i < job->s->bench->options->warmup_iters && status == BB_OK; i++)
+		status = enter(job, 0, 1);
+	/* Whoever is done first must not begin its clock while others still warm up. */
+	if (status == BB_OK)
+		status = bb_crew_barrier(job->s->driver);
+	return status == BB_OK ? job->s->bench->backend->barrier(job->s->world) : status;
+}
+
+bb_status bb_measure(struct bb_session *s, const struct bb_case *c, const struct bb_call *call,
+		     const struct bb_layout *layout, struct bb_measured *measured)
+{
+	const struct bb_options *options = s->bench->options;
+	struct job job = {.s = s, .c = c, .call = call, .layout = layout};
+	const bool dies =
+		options->fault.kind == BB_FAULT_DIE && options->fault.rank == s->driver->rank;
+	double cpu, total = 0;
+	bb_status status;
+
+	job.refills = layout->sets < 2;
+	job.pristine = layout->sets - 1;
+	status = warm_up(&job);
+	if (status != BB_OK)
+		return status;
+	if (dies)
+		return BB_ETIMEOUT; /* leaves without a word, as a killed process would */
+	cpu = thread_cpu_seconds();
+	status = time_iterations(&job, &measured->iterations);
+	cpu = thread_cpu_seconds() - cpu;
+	if (status != BB_OK)
+		return status;
+	for (size_t i = 0; i < measured->iterations; i++)
+		total += s->samples[i];
+	measured->seconds = total / (double)measured->iterations;
+	measured->cpu_seconds = cpu / (double)measured->iterations / (double)options->agg_iters;
+	return check(&job, &measured->wrong);
+}
+
+/* ---- the machine's copy speed ---------------------------------------------------------- */
+
+/* Median seconds of one private copy of BYTES between the halves of the arena. */
+static bb_status time_copy(struct bb_session *s, size_t bytes, double *seconds)
+{
+	const struct bb_backend *backend = s->bench->backend;
+	char *half = s->arena.memory + s->arena.bytes / 2;
+	double times[COPY_REPEATS];
+	struct bb_stats stats;
+	size_t loops = 1;
+	bb_status status = backend->copy(s->driver->handle, half, s->arena.memory, bytes);
+
+	for (int i = -1; i < COPY_REPEATS && status == BB_OK; i++) {
+		double start = backend->now(s->driver->handle), took;
+
+		for (size_t k = 0; k < loops && status == BB_OK; k++)
+			status = backend->copy(s->driver->handle, half, s->arena.memory, bytes);
+		took = backend->now(s->driver->handle) - start;
+		if (i < 0) /* a trial: how many make a repeat long enough? */
+			loops = took < COPY_SECONDS ? (size_t)(COPY_SECONDS / (took + 1e-9)) + 1
+						    : 1;
+		else
+			times[i] = took / (double)loops;
+	}
+	if (status != BB_OK)
+		return status;
+	bb_stats_compute(times, COPY_REPEATS, &stats);
+	*seconds = stats.p50;
+	return BB_OK;
+}
+
+bb_status bb_measure_copy(struct bb_session *s, size_t bytes, double *rate)
+{
+	const size_t most = s->arena.bytes / 2;
+	double mine = 0, sum = 0;
+	const void *all;
+	bb_status status;
+
+	bytes = bytes < 64 ? 64 : bytes > most ? most : bytes;
+	for (int i = 0; i < s->ncopy_speeds; i++)
+		if (s->copy_speed[i].bytes == bytes) {
+			*rate = s->copy_speed[i].rate;
+			return BB_OK;
+		}
+	status = bb_crew_barrier(s->driver);
+	if (status == BB_OK && s->copies) {
+		status = time_copy(s, bytes, &mine);
+		mine = mine > 0 ? (double)bytes / mine : 0;
+	}
+	if (status == BB_OK)
+		status = bb_crew_gather(s->driver, &mine, sizeof(mine), &all);
+	if (status != BB_OK)
+		return status;
+	for (int i = 0; i < s->bench->world->nranks; i++)
+		sum += ((const double *)all)[i];
+	if (s->ncopy_speeds < BB_COPY_SPEEDS) {
+		s->copy_speed[s->ncopy_speeds].bytes = bytes;
+		s->copy_speed[s->ncopy_speeds++].rate = sum;
+	}
+	*rate = sum;
+	return BB_OK;
+}

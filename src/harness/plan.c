@@ -1,0 +1,404 @@
+/*
+ * plan.c - expands a request: first which algorithms, then datatypes, ops, roots and sizes.
+ */
+#include "harness/plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_CHOICES 64
+#define PROBE_COUNT (1 << 20) /* a size that no algorithm refuses for being small */
+
+static const struct bb_choice auto_choice = {.name = "auto"};
+
+/* ---- algorithms -------------------------------------------------------------------- */
+
+static const struct bb_native *find_native(const struct bb_backend *backend, const char *name)
+{
+	const struct bb_native *native;
+
+	for (native = backend->natives; native && native->name; native++) {
+		if (strcmp(native->name, name) == 0)
+			return native;
+	}
+	return NULL;
+}
+
+/* The constant string that spells NAME, which the options found somewhere. */
+static const char *constant_name(const struct bb_backend *backend, const char *name)
+{
+	const struct bb_native *native = find_native(backend, name);
+	int i;
+
+	if (native)
+		return native->name;
+	for (i = 0; bb_algorithms[i]; i++) {
+		if (strcmp(bb_algorithms[i]->name, name) == 0)
+			return bb_algorithms[i]->name;
+	}
+	return "unknown";
+}
+
+static void add_skip(struct bb_plan *plan, const char *algorithm, const char *reason)
+{
+	int i;
+
+	for (i = 0; i < plan->nskips; i++) {
+		if (strcmp(plan->skips[i].algorithm, algorithm) == 0)
+			return;
+	}
+	if (plan->nskips < MAX_CHOICES)
+		plan->skips[plan->nskips++] =
+			(struct bb_plan_skip){.algorithm = algorithm, .reason = reason};
+}
+
+static void add_choice(struct bb_plan *plan, struct bb_choice choice)
+{
+	int i;
+
+	for (i = 0; i < plan->nchoices; i++) {
+		if (strcmp(plan->choices[i].name, choice.name) == 0)
+			return;
+	}
+	if (plan->nchoices < MAX_CHOICES)
+		plan->choices[plan->nchoices++] = choice;
+}
+
+static void add_schedule(struct bb_plan *plan, const struct bb_algorithm *schedule)
+{
+	struct bb_shape shape = {.nranks = plan->nranks, .count = PROBE_COUNT};
+	const char *reason = schedule->refuses && !(plan->collective->flags & BB_VARIABLE)
+				     ? schedule->refuses(&shape)
+				     : NULL;
+
+	if (reason)
+		add_skip(plan, schedule->name, reason);
+	else
+		add_choice(plan, (struct bb_choice){.name = schedule->name, .schedule = schedule});
+}
+
+static void add_native(struct bb_plan *plan, const struct bb_native *native)
+{
+	const char *reason = native->refuses ? native->refuses(plan->collective) : NULL;
+
+	if (reason)
+		add_skip(plan, native->name, reason);
+	else
+		add_choice(plan, (struct bb_choice){.name = native->name, .native = native});
+}
+
+/* A backend's own algorithm goes before a schedule of the same name. */
+static void add_named(struct bb_plan *plan, const char *name)
+{
+	const struct bb_native *native = find_native(plan->backend, name);
+	const struct bb_algorithm *schedule = bb_algorithm_find(plan->collective, name);
+
+	if (strcmp(name, auto_choice.name) == 0)
+		add_choice(plan, auto_choice);
+	else if (native)
+		add_native(plan, native);
+	else if (schedule)
+		add_schedule(plan, schedule);
+	else
+		add_skip(plan, constant_name(plan->backend, name),
+			 "not an algorithm of this collective");
+}
+
+static void add_all(struct bb_plan *plan)
+{
+	const struct bb_native *native;
+	int i;
+
+	for (i = 0; bb_algorithms[i]; i++) {
+		if (bb_algorithms[i]->collective == plan->collective &&
+		    !find_native(plan->backend, bb_algorithms[i]->name))
+			add_schedule(plan, bb_algorithms[i]);
+	}
+	for (native = plan->backend->natives; native && native->name; native++)
+		add_native(plan, native);
+	add_choice(plan, auto_choice);
+}
+
+static bb_status choose_algorithms(struct bb_plan *plan, const char *list)
+{
+	char *words, *word, *rest = NULL;
+
+	plan->choices = calloc(MAX_CHOICES, sizeof(*plan->choices));
+	plan->skips = calloc(MAX_CHOICES, sizeof(*plan->skips));
+	if (!plan->choices || !plan->skips)
+		return BB_EINTERNAL;
+	if (strcmp(list, "all") == 0) {
+		add_all(plan);
+		return BB_OK;
+	}
+	words = strdup(list);
+	if (!words)
+		return BB_EINTERNAL;
+	for (word = strtok_r(words, ",", &rest); word; word = strtok_r(NULL, ",", &rest))
+		add_named(plan, word);
+	free(words);
+	return BB_OK;
+}
+
+/* ---- cases ------------------------------------------------------------------------- */
+
+/* What one case differs in from its neighbours, and the sizes that they share. */
+struct expansion {
+	const struct bb_plan_request *request;
+	int dtypes[BB_NDTYPES * BB_NOPS], ops[BB_NDTYPES * BB_NOPS];
+	int npairs;
+	int first_root, nroots;
+	size_t nsizes;
+	size_t *matrix; /* scratch of alltoallv */
+};
+
+static void expand_pairs(struct expansion *e)
+{
+	const struct bb_options *o = e->request->options;
+	bool reduces = e->request->collective->flags & BB_REDUCES;
+	int dtype, op;
+
+	for (dtype = 0; dtype < BB_NDTYPES; dtype++) {
+		if (!(o->dtypes >> dtype & 1))
+			continue;
+		for (op = 0; op < (reduces ? BB_NOPS : 1); op++) {
+			if (reduces && (!(o->ops >> op & 1) ||
+					!bb_op_accepts((enum bb_op)op, (enum bb_dtype)dtype)))
+				continue;
+			e->dtypes[e->npairs] = dtype;
+			e->ops[e->npairs++] = reduces ? op : BB_NO_OP;
+		}
+	}
+}
+
+static void expand_roots(struct expansion *e)
+{
+	const struct bb_options *o = e->request->options;
+
+	e->first_root = BB_NO_ROOT;
+	e->nroots = 1;
+	if (!(e->request->collective->flags & BB_ROOTED))
+		return;
+	e->first_root = o->root == BB_ROOT_ALL ? 0 : o->root;
+	if (o->root == BB_ROOT_ALL)
+		e->nroots = e->request->nroots;
+}
+
+static bb_status expand(struct expansion *e, int nchoices, size_t *ncases, struct bb_error *error)
+{
+	const struct bb_options *o = e->request->options;
+	size_t n = (size_t)e->request->nranks, rows;
+	uint64_t size;
+
+	expand_pairs(e);
+	expand_roots(e);
+	for (size = o->min_bytes; size && e->nsizes <= BB_PLAN_MAX_CASES;
+	     size = bb_options_next_size(o, size))
+		e->nsizes++;
+	rows = e->nsizes * (size_t)nchoices * (size_t)e->npairs;
+	if (rows > BB_PLAN_MAX_CASES || rows * (size_t)e->nroots > BB_PLAN_MAX_CASES)
+		return bb_fail(error, BB_EUSAGE,
+			       "this makes more than %d rows; give a larger step (-i or -f), or "
+			       "fewer datatypes, operations, roots or algorithms",
+			       BB_PLAN_MAX_CASES);
+	*ncases = rows * (size_t)e->nroots;
+	if (e->request->collective->flags & BB_VARIABLE) {
+		e->matrix = calloc(n * n, sizeof(*e->matrix));
+		if (!e->matrix)
+			return bb_fail(error, BB_EINTERNAL, "out of memory for a traffic matrix");
+	}
+	return BB_OK;
+}
+
+/* Bytes that the buffers of this process take, one set of each. */
+static double buffer_bytes(const struct bb_plan *plan, const struct bb_case *c,
+			   const struct bb_shape *shape, const struct bb_plan_request *request)
+{
+	const struct bb_collective *collective = plan->collective;
+	const struct bb_algorithm *schedule = c->choice->schedule;
+	double most = 0, sum = 0, unalign = 2 * (double)request->options->unalign;
+	int rank, groups = (request->nlocal + plan->nranks - 1) / plan->nranks;
+
+	for (rank = 0; rank < plan->nranks; rank++) {
+		double here = unalign + (double)collective->in_count(shape, rank) +
+			      (double)collective->out_count(shape, rank);
+
+		if (schedule && schedule->tmp_count)
+			here += (double)schedule->tmp_count(shape, rank);
+		sum += here;
+		most = here > most ? here : most;
+	}
+	sum = request->nlocal < plan->nranks ? most * request->nlocal : sum * groups;
+	return sum * (double)bb_dtype_size(c->dtype);
+}
+
+static bb_status skip_case(struct bb_case *c, const char *reason)
+{
+	c->skip = strdup(reason);
+	return c->skip ? BB_OK : BB_EINTERNAL;
+}
+
+/* Work out a case's counts and whether it can be run. */
+static bb_status size_case(const struct bb_plan *plan, struct bb_case *c, const struct expansion *e,
+			   uint64_t bytes)
+{
+	const struct bb_plan_request *request = e->request;
+	size_t element = bb_dtype_size(c->dtype);
+	const char *reason = NULL;
+	struct bb_shape shape;
+	char text[96];
+	double need;
+
+	c->count = bb_count_for_size(plan->collective, bytes, element, plan->nranks);
+	shape = bb_plan_shape(plan, c, false, e->matrix);
+	c->size_bytes = (uint64_t)bb_size_count(plan->collective, &shape) * element;
+	need = buffer_bytes(plan, c, &shape, request);
+	c->memory = need < 0x1p63 ? (uint64_t)need : UINT64_MAX;
+	if (c->choice->schedule && c->choice->schedule->refuses)
+		reason = c->choice->schedule->refuses(&shape);
+	if (reason)
+		return skip_case(c, reason);
+	if (c->memory <= request->memory || (plan->backend->capabilities & BB_CAP_FREE_COST))
+		return BB_OK;
+	snprintf(text, sizeof(text), "needs %.2f GiB for its buffers, %.2f GiB are available",
+		 need / 0x1p30, (double)request->memory / 0x1p30);
+	return skip_case(c, text);
+}
+
+static bb_status make_sizes(struct bb_plan *plan, const struct bb_case *model,
+			    const struct expansion *e)
+{
+	const struct bb_options *o = e->request->options;
+	bb_status st = BB_OK;
+	uint64_t size;
+
+	for (size = o->min_bytes; size && st == BB_OK; size = bb_options_next_size(o, size)) {
+		struct bb_case *c = &plan->cases[plan->ncases++];
+
+		*c = *model;
+		st = size_case(plan, c, e, size);
+		plan->runnable += c->skip == NULL;
+	}
+	return st;
+}
+
+static bb_status make_cases(struct bb_plan *plan, const struct expansion *e)
+{
+	struct bb_case model = {.count = 0};
+	int choice, pair, root;
+	bb_status st = BB_OK;
+
+	for (choice = 0; choice < plan->nchoices; choice++) {
+		model.choice = &plan->choices[choice];
+		for (pair = 0; pair < e->npairs; pair++) {
+			model.dtype = (enum bb_dtype)e->dtypes[pair];
+			model.op = e->ops[pair];
+			for (root = 0; root < e->nroots; root++) {
+				model.root = e->first_root + root;
+				BB_TRY(st, make_sizes(plan, &model, e), out);
+			}
+		}
+	}
+out:
+	return st;
+}
+
+static bb_status nothing_left(const struct bb_plan *plan, struct bb_error *error)
+{
+	if (plan->ncases > 0)
+		return bb_fail(error, BB_EUNSUPPORTED, "no size of %s can be run: %s",
+			       plan->collective->name, plan->cases[0].skip);
+	if (plan->nskips > 0)
+		return bb_fail(error, BB_EUNSUPPORTED, "%s cannot be done by %s on %s: %s",
+			       plan->collective->name, plan->skips[0].algorithm,
+			       plan->backend->name, plan->skips[0].reason);
+	return bb_fail(error, BB_EUNSUPPORTED, "no datatype asked for goes with an operation");
+}
+
+bb_status bb_plan_make(struct bb_plan *plan, const struct bb_plan_request *request,
+		       struct bb_error *error)
+{
+	struct expansion e = {.request = request};
+	const char *reason;
+	size_t ncases = 0;
+	bb_status st;
+
+	*plan = (struct bb_plan){.collective = request->collective,
+				 .backend = request->backend,
+				 .nranks = request->nranks,
+				 .spread = request->options->spread};
+	reason = plan->collective->refuses ? plan->collective->refuses(plan->nranks) : NULL;
+	if (reason)
+		return bb_fail(error, BB_EUNSUPPORTED, "%s on %d ranks: %s", plan->collective->name,
+			       plan->nranks, reason);
+	BB_TRY(st, choose_algorithms(plan, request->options->algorithms), memory);
+	BB_TRY(st, expand(&e, plan->nchoices, &ncases, error), out);
+	plan->cases = calloc(ncases ? ncases : 1, sizeof(*plan->cases));
+	st = plan->cases ? BB_OK : BB_EINTERNAL;
+	BB_TRY(st, st, memory);
+	BB_TRY(st, make_cases(plan, &e), memory);
+	if (plan->runnable == 0)
+		st = nothing_left(plan, error);
+	goto out;
+memory:
+	st = bb_fail(error, BB_EINTERNAL, "out of memory for the plan");
+out:
+	free(e.matrix);
+	return st;
+}
+
+void bb_plan_free(struct bb_plan *plan)
+{
+	size_t i;
+
+	for (i = 0; i < plan->ncases; i++)
+		free(plan->cases[i].skip);
+	free(plan->cases);
+	free(plan->choices);
+	free(plan->skips);
+	*plan = (struct bb_plan){.nranks = 0};
+}
+
+struct bb_shape bb_plan_shape(const struct bb_plan *plan, const struct bb_case *c, bool in_place,
+			      size_t *matrix)
+{
+	struct bb_shape shape = {
+		.nranks = plan->nranks,
+		.root = c->root == BB_NO_ROOT ? 0 : c->root,
+		.in_place = in_place,
+		.count = c->count,
+	};
+
+	if (plan->collective->flags & BB_VARIABLE) {
+		bb_plan_matrix(matrix, plan->nranks, c->count, plan->spread);
+		shape.matrix = matrix;
+	}
+	return shape;
+}
+
+/* Elements to all destinations less than DISTANCE away, of the TOTAL that a rank sends. */
+static size_t sent_before(int distance, int nranks, size_t total, double spread)
+{
+	long double d = distance, n = nranks, share;
+
+	if (distance >= nranks)
+		return total;
+	share = (1 - (long double)spread) * d / n;
+	if (nranks > 1)
+		share += (long double)spread * d * (d - 1) / (n * (n - 1));
+	return (size_t)((long double)total * share);
+}
+
+void bb_plan_matrix(size_t *matrix, int nranks, size_t count, double spread)
+{
+	size_t n = (size_t)nranks, src, d;
+
+	for (d = 0; d < n; d++) {
+		size_t elements = sent_before((int)d + 1, nranks, n * count, spread) -
+				  sent_before((int)d, nranks, n * count, spread);
+
+		for (src = 0; src < n; src++)
+			matrix[src * n + (src + d) % n] = elements;
+	}
+}

@@ -1,0 +1,62 @@
+#include "harness/ticker.h"
+
+#include "core/units.h"
+
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+static double monotonic(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void bb_ticker_start(struct bb_ticker *ticker, size_t total, uint64_t bytes)
+{
+	*ticker = (struct bb_ticker){.on = isatty(STDERR_FILENO),
+				     .total = total,
+				     .bytes = bytes,
+				     .started = monotonic()};
+}
+
+/* Small cases cost about as much as a megabyte does. */
+static double weight(uint64_t bytes, size_t cases)
+{
+	return (double)bytes + 1048576.0 * (double)cases;
+}
+
+void bb_ticker_show(struct bb_ticker *ticker, const char *name, uint64_t size)
+{
+	const double all = weight(ticker->bytes, ticker->total);
+	const double done = weight(ticker->bytes_done, ticker->done);
+	char size_text[BB_UNIT_TEXT], left_text[BB_UNIT_TEXT];
+
+	if (!ticker->on)
+		return;
+	fprintf(stderr, "\r\033[K[%zu/%zu] %s %s", ticker->done + 1, ticker->total, name,
+		bb_format_size(size_text, size));
+	if (ticker->done > 0)
+		fprintf(stderr, ", about %s left",
+			bb_format_duration(left_text,
+					   (monotonic() - ticker->started) * (all - done) / done));
+	fflush(stderr);
+	ticker->shown = true;
+}
+
+void bb_ticker_step(struct bb_ticker *ticker, uint64_t size)
+{
+	ticker->done++;
+	ticker->bytes_done += size;
+}
+
+void bb_ticker_hide(struct bb_ticker *ticker)
+{
+	if (!ticker->shown)
+		return;
+	fputs("\r\033[K", stderr);
+	fflush(stderr);
+	ticker->shown = false;
+}

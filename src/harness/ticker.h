@@ -1,0 +1,30 @@
+/*
+ * ticker.h - the one line of progress on a terminal: which case of how many, and the time left.
+ */
+#ifndef BB_HARNESS_TICKER_H
+#define BB_HARNESS_TICKER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct bb_ticker {
+	bool on; /* stderr is a terminal */
+	bool shown;
+	size_t total;      /* cases */
+	uint64_t bytes;    /* sum over all cases: what the time left is judged by */
+	size_t done;
+	uint64_t bytes_done;
+	double started;
+};
+
+/* For TOTAL cases of BYTES in all. */
+void bb_ticker_start(struct bb_ticker *ticker, size_t total, uint64_t bytes);
+/* Show that NAME of SIZE bytes runs now. */
+void bb_ticker_show(struct bb_ticker *ticker, const char *name, uint64_t size);
+/* The case of SIZE bytes is done. */
+void bb_ticker_step(struct bb_ticker *ticker, uint64_t size);
+/* Take the line away: something else is about to be printed, or all is done. */
+void bb_ticker_hide(struct bb_ticker *ticker);
+
+#endif
