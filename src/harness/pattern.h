@@ -23,7 +23,8 @@ BB_MUST bb_status bb_patterns_make(struct bb_patterns **patterns, enum bb_dtype 
 				   int nranks, uint64_t seed);
 void bb_patterns_free(struct bb_patterns *patterns); /* NULL: nothing */
 
-/* What RANK's IN holds; BB_REDUCED: what their reduction holds. Borrowed from PATTERNS. */
+/* What RANK's IN holds; BB_REDUCED (OP >= 0 only): what their reduction holds. Borrowed from
+   PATTERNS. */
 struct bb_pattern bb_patterns_get(const struct bb_patterns *patterns, int rank);
 
 #endif
