@@ -1,0 +1,158 @@
+#!/usr/bin/env bash
+# Installs what busbench needs and is missing here.
+#
+#   scripts/setup.sh build   what `make` needs (the default)
+#   scripts/setup.sh check   and what the tests need
+#   scripts/setup.sh perf    and what the MPI runs need
+#
+# Presence is judged by use, by compiling two lines or by finding the command, so that anything
+# installed by hand counts too. Where all is there, nothing is done and no network is used.
+# Exit: 0 all there, 2 usage, 3 something is missing and cannot be installed here.
+set -euo pipefail
+
+LEVEL=${1:-build}
+case $#:$LEVEL in
+[01]:build | [01]:check | [01]:perf) ;;
+*)
+	echo "usage: scripts/setup.sh [build|check|perf]" >&2
+	exit 2
+	;;
+esac
+
+TEMP=$(mktemp -d)
+trap 'rm -rf "$TEMP"' EXIT
+
+# The compiler for the probes: the user's, else whichever is there.
+compiler() {
+	local name
+	for name in ${CC:+"${CC%% *}"} gcc clang cc; do
+		if command -v "$name" >/dev/null; then
+			echo "$name"
+			return
+		fi
+	done
+	return 1
+}
+
+has() {
+	command -v "$1" >/dev/null
+}
+
+# compiles COMPILER HEADERS [FLAG...]: a program with these headers compiles and links.
+compiles() {
+	local cc=$1 header
+	for header in $2; do
+		echo "#include <$header>"
+	done >"$TEMP/probe.c"
+	echo 'int main(void) { return 0; }' >>"$TEMP/probe.c"
+	shift 2
+	has "$cc" && "$cc" -o "$TEMP/probe" "$TEMP/probe.c" "$@" >/dev/null 2>&1
+}
+
+# Debian keeps clang's sanitizers in a package of clang's version, whose name changed over time.
+clang_runtime_package() {
+	local version
+	version=$(apt-cache depends clang 2>/dev/null |
+		sed -n 's/.*Depends: clang-\([0-9][0-9]*\).*/\1/p' | head -n 1)
+	if [ -z "$version" ]; then
+		return
+	elif [ -n "$(apt-cache show "libclang-rt-$version-dev" 2>/dev/null)" ]; then
+		echo "libclang-rt-$version-dev"
+	else
+		echo "libclang-common-$version-dev"
+	fi
+}
+
+MISSING=() # "Debian package: what it is called elsewhere"
+
+# need PACKAGE WHAT COMMAND...: PACKAGE is missing unless COMMAND succeeds. CLANG_RUNTIME stands for a
+# package whose name is known only once the package lists are fresh.
+need() {
+	local package=$1 what=$2
+	shift 2
+	"$@" || MISSING+=("$package: $what")
+}
+
+look() {
+	local cc
+	MISSING=()
+	cc=$(compiler) || cc=gcc
+	need gcc "a C compiler, gcc or clang" compiler >/dev/null
+	need libc6-dev "the C library's headers" compiles "$cc" stdio.h
+	need make "GNU make" has make
+	need libhwloc-dev "hwloc with its headers" compiles "$cc" hwloc.h -lhwloc
+	need libnuma-dev "libnuma with its headers" compiles "$cc" numa.h -lnuma
+	if [ "$LEVEL" = build ]; then
+		return
+	fi
+	need gcc "gcc with its sanitizers" compiles gcc stdio.h -fsanitize=address,undefined
+	need gcc "gcc with its sanitizers" compiles gcc stdio.h -fsanitize=thread
+	need clang "clang" has clang
+	need CLANG_RUNTIME "clang's sanitizer runtime" \
+		compiles clang stdio.h -fsanitize=address,undefined
+	need libcmocka-dev "cmocka with its headers" \
+		compiles "$cc" "stdarg.h stddef.h stdint.h setjmp.h cmocka.h" -lcmocka
+	need universal-ctags "Universal Ctags" has_ctags
+	need python3 "Python 3" has python3
+	need valgrind "Valgrind" has valgrind
+	if [ "$LEVEL" = check ]; then
+		return
+	fi
+	need libopenmpi-dev "an MPI with its headers and mpicc" compiles mpicc mpi.h
+	need openmpi-bin "mpirun" has mpirun
+}
+
+# Emacs and Exuberant install a ctags of their own, without JSON and line ends.
+has_ctags() {
+	has ctags && ctags --version 2>/dev/null | grep -q 'Universal Ctags'
+}
+
+report() {
+	echo "missing for 'setup.sh $LEVEL' (Debian package: what it is):"
+	printf '%s\n' "${MISSING[@]/#CLANG_RUNTIME:/libclang-rt-dev:}" | sort -u | sed 's/^/  /'
+}
+
+# give_up REASON
+give_up() {
+	echo "setup.sh: $1" >&2
+	report >&2
+	exit 3
+}
+
+look
+if [ ${#MISSING[@]} -eq 0 ]; then
+	echo "setup.sh $LEVEL: all there"
+	exit 0
+fi
+
+has apt-get || give_up "no apt-get here; please install these with your package manager"
+ROOT=()
+if [ "$(id -u)" -ne 0 ]; then
+	{ has sudo && sudo -n true 2>/dev/null; } ||
+		give_up "neither root nor sudo without a password; please have these installed"
+	ROOT=(sudo -n)
+fi
+APT=("${ROOT[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq
+	-o Dpkg::Options::=--force-confold -o DPkg::Lock::Timeout=120)
+
+report
+"${APT[@]}" update </dev/null || echo "setup.sh: could not refresh the package lists" >&2
+PACKAGES=()
+for entry in "${MISSING[@]}"; do
+	package=${entry%%:*}
+	if [ "$package" = CLANG_RUNTIME ]; then
+		package=$(clang_runtime_package)
+	fi
+	case " ${PACKAGES[*]} " in
+	*" $package "*) ;;
+	*) PACKAGES+=(${package:+"$package"}) ;;
+	esac
+done
+echo "installing: ${PACKAGES[*]}"
+"${APT[@]}" install -y --no-install-recommends "${PACKAGES[@]}" </dev/null >"$TEMP/log" 2>&1 || {
+	tail -n 20 "$TEMP/log" >&2
+	give_up "apt-get could not install them"
+}
+look
+[ ${#MISSING[@]} -eq 0 ] || give_up "still missing after the installation"
+echo "setup.sh $LEVEL: done"
