@@ -233,10 +233,11 @@ static void test_markdown(void **state)
 
 static void test_nearest(void **state)
 {
-	static const char *const words[] = {"ring", "tree", "recursive_doubling", "a", NULL};
+	static const char *const words[] = {"ring", "tree", "recursive_doubling", "a", "sum", NULL};
 	static const char *const none[] = {NULL};
 
 	assert_string_equal(bb_nearest("rign", words), "ring");
+	assert_string_equal(bb_nearest("smu", words), "sum"); /* a swap is one edit */
 	assert_string_equal(bb_nearest("TREE", words), "tree");
 	assert_string_equal(bb_nearest("recursive-dubling", words), "recursive_doubling");
 	assert_null(bb_nearest("butterfly", words));

@@ -76,6 +76,7 @@ static void test_size(void **state)
 	assert_false(bb_parse_size("18014398509481984K", &u));
 	assert_false(bb_parse_size("99999999999999999999999999", &u));
 	assert_int_equal(errno, ERANGE);
+	assert_false(bb_parse_size("1.0000000000000000001K", &u)); /* the scale would overflow */
 	assert_false(bb_parse_size("1.5", &u));
 	assert_false(bb_parse_size("1.5B", &u));
 	assert_int_equal(errno, EINVAL);
