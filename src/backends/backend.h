@@ -41,11 +41,11 @@ struct bb_event;   /* a point in a queue */
 /* Where a rank lives, for the "# Rank" lines and the records. */
 struct bb_location {
 	int pid;
-	int device;        /* ordinal: GPU, or core on host */
-	int numa;          /* -1: unknown */
+	int device; /* ordinal: GPU, or core on host */
+	int numa;   /* -1: unknown */
 	char host[64];
-	char bus[16];      /* "0000:3b:00" of a GPU; host: package, NUMA node and core */
-	char name[64];     /* "Intel(R) Xeon(R) Processor" */
+	char bus[16];  /* "0000:3b:00" of a GPU; host: package, NUMA node and core */
+	char name[64]; /* "Intel(R) Xeon(R) Processor" */
 };
 
 /* An algorithm of the backend's own, beside the schedules. */
@@ -92,8 +92,8 @@ static inline size_t bb_pattern_rotation(const struct bb_pattern *pattern, uint6
 }
 
 enum bb_capability {
-	BB_CAP_DATA = 1,    /* moves real data: results can be verified */
-	BB_CAP_SAMPLES = 2, /* per-iteration clock reads do not disturb */
+	BB_CAP_DATA = 1,      /* moves real data: results can be verified */
+	BB_CAP_SAMPLES = 2,   /* per-iteration clock reads do not disturb */
 	BB_CAP_FREE_COST = 4, /* has no memory or time of its own (null): no bounds, no skips */
 	BB_CAP_GPU = 8        /* its memory and queues are a GPU's: graphs, registration, … */
 };

@@ -53,7 +53,7 @@ struct bb_layout {
 	size_t in_at, out_at; /* within a set */
 	size_t set_bytes;     /* distance of sets */
 	size_t tmp_bytes;
-	int sets;             /* that fit, >= 1 */
+	int sets; /* that fit, >= 1 */
 };
 
 struct bb_arena {
@@ -84,11 +84,11 @@ struct bb_session {
 	int n;                  /* ranks of the group */
 	bool copies;            /* takes part in measuring the copy speed: one rank per device */
 	struct bb_arena arena;
-	size_t *matrix;         /* alltoallv: n * n counts */
+	size_t *matrix; /* alltoallv: n * n counts */
 	struct bb_patterns *patterns;
 	int patterns_dtype, patterns_op; /* what they are for; -1: none yet */
 	size_t most_samples;
-	double *samples; /* seconds of each iteration */
+	double *samples;  /* seconds of each iteration */
 	double *arrivals; /* seconds at which it was entered */
 	struct {
 		size_t bytes;

@@ -22,7 +22,6 @@ struct job {
 	const struct bb_layout *layout;
 	int pristine; /* the set of the verified iteration */
 	bool refills; /* there is but one set: it is refilled and the last iteration timed alone */
-	bool apart;   /* iterations are timed one by one, because something lies between them */
 };
 
 static double thread_cpu_seconds(void)
@@ -98,46 +97,62 @@ static bb_status enter(const struct job *job, int set, int64_t times)
 	return status;
 }
 
-/* What lies between two timed iterations. */
+/* Is there something to do before an iteration that is not part of it? */
+static bool has_preparation(const struct job *job, bool fresh)
+{
+	const struct bb_options *options = job->s->bench->options;
+
+	return fresh || options->blocking == 3 ||
+	       (options->fault.kind == BB_FAULT_SLOW &&
+		options->fault.rank == job->s->driver->rank);
+}
+
 static bb_status prepare(const struct job *job, int set, bool fresh)
 {
 	struct bb_session *s = job->s;
-	const struct bb_options *options = s->bench->options;
-	const struct bb_fault *fault = &options->fault;
+	const struct bb_fault *fault = &s->bench->options->fault;
 	bb_status status = BB_OK;
 
 	if (fresh)
 		status = fill_set(job, set);
-	if (status == BB_OK && (fresh || options->blocking == 3))
+	if (status == BB_OK && (fresh || s->bench->options->blocking == 3))
 		status = s->bench->backend->barrier(s->world);
 	if (fault->kind == BB_FAULT_SLOW && fault->rank == s->driver->rank)
 		s->bench->backend->delay(s->driver->handle, fault->seconds);
 	return status;
 }
 
-/* Timed iterations FIRST … LAST-1; the last of all runs on the pristine set. */
+/*
+ * Timed iterations FIRST … LAST-1; if they END the measurement, the last runs on the pristine set.
+ * Where nothing lies between two iterations one reading of the clock ends the first and begins the
+ * second, so that the samples add up to the time of the loop.
+ */
 static bb_status iterate(const struct job *job, size_t first, size_t last, bool ends)
 {
 	struct bb_session *s = job->s;
 	const struct bb_backend *backend = s->bench->backend;
 	const struct bb_options *options = s->bench->options;
-	const int sets =
-		job->refills || options->cache != BB_CACHE_ROTATE ? 1 : job->layout->sets - 1;
+	const bool rotates = options->cache == BB_CACHE_ROTATE && !job->refills;
+	const size_t sets = rotates ? (size_t)job->layout->sets - 1 : 1;
+	double begin = backend->now(s->driver->handle), end;
 	bb_status status = BB_OK;
 
 	for (size_t i = first; i < last && status == BB_OK; i++) {
 		const bool verified = ends && i + 1 == last;
-		const int set = verified ? job->pristine : (int)(i % (size_t)sets);
+		const int set = verified ? job->pristine : (int)(i % sets);
 		const bool fresh = options->cache == BB_CACHE_REWRITE || (verified && job->refills);
 		const int64_t times = verified && job->refills ? 1 : options->agg_iters;
-		double start;
 
-		status = prepare(job, set, fresh);
-		start = backend->now(s->driver->handle);
+		if (has_preparation(job, fresh)) {
+			status = prepare(job, set, fresh);
+			begin = backend->now(s->driver->handle);
+		}
 		if (status == BB_OK)
 			status = enter(job, set, times);
-		s->arrivals[i] = start;
-		s->samples[i] = (backend->now(s->driver->handle) - start) / (double)times;
+		end = backend->now(s->driver->handle);
+		s->arrivals[i] = begin;
+		s->samples[i] = (end - begin) / (double)times;
+		begin = end;
 	}
 	return status;
 }

@@ -11,8 +11,8 @@
 struct bb_ticker {
 	bool on; /* stderr is a terminal */
 	bool shown;
-	size_t total;      /* cases */
-	uint64_t bytes;    /* sum over all cases: what the time left is judged by */
+	size_t total;   /* cases */
+	uint64_t bytes; /* sum over all cases: what the time left is judged by */
 	size_t done;
 	uint64_t bytes_done;
 	double started;

@@ -16,7 +16,8 @@ struct bb_launch {
 	int proc;
 	int nprocs;
 	/* all[p * bytes …] = what process p gave; ALL holds nprocs * bytes. */
-	bb_status (*all_gather)(struct bb_launch *launch, const void *mine, size_t bytes, void *all);
+	bb_status (*all_gather)(struct bb_launch *launch, const void *mine, size_t bytes,
+				void *all);
 	bb_status (*barrier)(struct bb_launch *launch);
 	/* End the other processes; this one exits by itself. Any thread. */
 	void (*abort)(struct bb_launch *launch, bb_status status);

@@ -24,8 +24,8 @@ void bb_machine_close(struct bb_machine *machine); /* NULL: nothing */
 
 int bb_machine_cores(const struct bb_machine *machine); /* usable cores, >= 1 */
 struct bb_core bb_machine_core(const struct bb_machine *machine, int core);
-size_t bb_machine_l2(const struct bb_machine *machine); /* bytes per core; 1 MiB if unknown */
-size_t bb_machine_l3(const struct bb_machine *machine); /* bytes in all; 32 MiB if unknown */
+size_t bb_machine_l2(const struct bb_machine *machine);       /* bytes per core; 1 MiB if unknown */
+size_t bb_machine_l3(const struct bb_machine *machine);       /* bytes in all; 32 MiB if unknown */
 const char *bb_machine_cpu(const struct bb_machine *machine); /* model name, or "unknown CPU" */
 
 /* Pin the calling thread to CORE. False where the system does not allow it. */

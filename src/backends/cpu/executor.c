@@ -93,21 +93,21 @@ static bb_status send_step(struct run *run, const struct bb_step *step)
 		return status;
 	status = x->p2p->send(x->port, step->peer, step->channel, data, bytes, &ticket, &lent);
 	if (status == BB_OK && lent)
-		run->sent[run->nsent++] = (struct sent){ data, data + bytes, step->peer,
-							 step->channel, ticket };
+		run->sent[run->nsent++] =
+			(struct sent){data, data + bytes, step->peer, step->channel, ticket};
 	return status;
 }
 
 static bb_status receive_step(struct run *run, const struct bb_step *step)
 {
 	const struct bb_executor *x = run->x;
-	const int peers[2] = { step->peer, step->peer2 };
+	const int peers[2] = {step->peer, step->peer2};
 	const int n = step->peer2 == BB_NO_PEER ? 1 : 2;
 	size_t bytes = step->count * run->element;
 	void *dst = address(run, step->dst);
 	const bool stream = step->final && run->stream;
-	const struct bb_reduce_args args = { .stream = stream };
-	const void *sources[3] = { address(run, step->src) };
+	const struct bb_reduce_args args = {.stream = stream};
+	const void *sources[3] = {address(run, step->src)};
 	bb_status status = make_writable(run, dst, bytes);
 
 	for (int i = 0; i < n && status == BB_OK; i++)
@@ -203,8 +203,8 @@ size_t bb_execute_tmp_bytes(const struct bb_call *call, int rank)
 	size_t bytes = schedule_tmp_bytes(call, rank);
 
 	if (weighs_inputs(call, rank))
-		bytes += call->collective->in_count(&call->shape, rank) *
-			 bb_dtype_size(call->dtype);
+		bytes +=
+			call->collective->in_count(&call->shape, rank) * bb_dtype_size(call->dtype);
 	return bytes;
 }
 
@@ -213,7 +213,7 @@ static void weigh_inputs(struct run *run)
 {
 	const struct bb_call *call = run->call;
 	const uint8_t weight = (uint8_t)bb_mulsum_weight(run->x->rank);
-	const struct bb_reduce_args args = { .weight = &weight };
+	const struct bb_reduce_args args = {.weight = &weight};
 	void *weighed = run->tmp + schedule_tmp_bytes(call, run->x->rank);
 	const void *in = run->in;
 
@@ -225,7 +225,7 @@ static void weigh_inputs(struct run *run)
 static void divide_outputs(struct run *run)
 {
 	const struct bb_call *call = run->call;
-	const struct bb_reduce_args args = { .divisor = call->shape.nranks };
+	const struct bb_reduce_args args = {.divisor = call->shape.nranks};
 	void *out = run->out;
 	const void *sum = run->out;
 

@@ -46,12 +46,11 @@ static void reduce_piece(const struct work *work, const struct bb_segment *s, in
 {
 	const struct bb_call *call = work->call;
 	const int n = call->shape.nranks;
-	bb_reduce_fn *reduce =
-		work->group->rank->context->kernels->reduce[call->dtype][call->op];
+	bb_reduce_fn *reduce = work->group->rank->context->kernels->reduce[call->dtype][call->op];
 	const void *src[BB_KERNEL_STREAMS];
 	void *dst[BB_KERNEL_STREAMS];
 	uint8_t weight[BB_KERNEL_STREAMS];
-	struct bb_reduce_args args = { .divisor = 1, .weight = weight };
+	struct bb_reduce_args args = {.divisor = 1, .weight = weight};
 	void *partial = output_of(work, first) + s->out * work->element;
 	int done = 0;
 
@@ -73,8 +72,8 @@ static void reduce_piece(const struct work *work, const struct bb_segment *s, in
 			args.divisor = n;
 			args.stream = work->stream;
 			for (; to < ndst && to < BB_KERNEL_STREAMS; to++)
-				dst[to] = output_of(work, (first + to) % n) +
-					  s->out * work->element;
+				dst[to] =
+					output_of(work, (first + to) % n) + s->out * work->element;
 		}
 		reduce(dst, to, src, nsrc, s->count, &args);
 	}
@@ -349,7 +348,7 @@ bb_status bb_host_direct(struct bb_group *group, const struct bb_call *call)
 	const size_t element = bb_dtype_size(call->dtype);
 	const size_t size = bb_size_count(call->collective, &call->shape) * element;
 	struct bb_desk *desk = &group->team->desks[group->me];
-	struct work work = { .group = group, .call = call, .element = element, .flat = -1 };
+	struct work work = {.group = group, .call = call, .element = element, .flat = -1};
 
 	group->calls++;
 	work.stream = 2 * size * (size_t)n / (size_t)(n < cores ? n : cores) >=
@@ -364,8 +363,8 @@ bb_status bb_host_direct(struct bb_group *group, const struct bb_call *call)
 		context->kernels->copy(&tmp, 1, call->in, in_bytes_of(call, group->me), false);
 		desk->in = tmp;
 	}
-	return context->crowded ? run_pooled(group, &work, size * (size_t)n) :
-				  run_static(group, &work);
+	return context->crowded ? run_pooled(group, &work, size * (size_t)n)
+				: run_static(group, &work);
 }
 
 double bb_host_direct_cost(const struct bb_call *call)
@@ -388,13 +387,13 @@ double bb_host_direct_cost(const struct bb_call *call)
 
 static const char *direct_refuses(const struct bb_collective *collective)
 {
-	return strcmp(collective->name, "hypercube") == 0 ?
-		       "hypercube is an algorithm of its own; all_gather has direct" :
-		       NULL;
+	return strcmp(collective->name, "hypercube") == 0
+		       ? "hypercube is an algorithm of its own; all_gather has direct"
+		       : NULL;
 }
 
 const struct bb_native bb_host_natives[] = {
-	{ "direct", "each piece made once in registers, read from all and stored to all",
-	  direct_refuses },
-	{ NULL, NULL, NULL },
+	{"direct", "each piece made once in registers, read from all and stored to all",
+	 direct_refuses},
+	{NULL, NULL, NULL},
 };

@@ -164,9 +164,9 @@ static bb_status host_fill(struct bb_rank *rank, void *dst, const struct bb_patt
 	return BB_OK;
 }
 
-static bb_status host_verify(struct bb_rank *rank, const void *got, const struct bb_pattern *pattern,
-			     size_t first, size_t count, enum bb_dtype dtype, int ulps,
-			     uint64_t *wrong)
+static bb_status host_verify(struct bb_rank *rank, const void *got,
+			     const struct bb_pattern *pattern, size_t first, size_t count,
+			     enum bb_dtype dtype, int ulps, uint64_t *wrong)
 {
 	*wrong += bb_cpu_verify(got, pattern, first, count, dtype, ulps);
 	return BB_OK;
@@ -183,16 +183,17 @@ static const char *host_refuses(struct bb_group *group, const struct bb_call *ca
 
 static size_t host_tmp_bytes(struct bb_group *group, const struct bb_call *call)
 {
-	return call->native ? bb_host_direct_tmp_bytes(call, group->me) :
-			      bb_execute_tmp_bytes(call, group->me);
+	return call->native ? bb_host_direct_tmp_bytes(call, group->me)
+			    : bb_execute_tmp_bytes(call, group->me);
 }
 
 static double host_cost_bytes(struct bb_group *group, const struct bb_call *call)
 {
 	const double element = (double)bb_dtype_size(call->dtype);
 
-	return element * (call->native ? bb_host_direct_cost(call) :
-					 bb_algorithm_cost(call->schedule, &call->shape, NULL, NULL));
+	return element * (call->native
+				  ? bb_host_direct_cost(call)
+				  : bb_algorithm_cost(call->schedule, &call->shape, NULL, NULL));
 }
 
 bb_status bb_host_run(struct bb_group *group, const struct bb_call *call)

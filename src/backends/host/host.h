@@ -29,7 +29,7 @@ struct bb_context {
 	const struct bb_kernels *kernels;
 	bool crowded; /* more ranks than cores: waiting threads must leave the core */
 	atomic_int aborted;
-	pthread_mutex_t lock;      /* teams */
+	pthread_mutex_t lock;       /* teams */
 	struct bb_host_team *teams; /* those open or being joined */
 };
 
@@ -49,8 +49,8 @@ struct bb_bell {
 };
 
 /* Wait until *word has reached TARGET (counters may wrap). BB_ETIMEOUT once aborted. */
-BB_MUST bb_status bb_host_wait(struct bb_context *context, struct bb_bell *bell,
-			       atomic_uint *word, uint32_t target);
+BB_MUST bb_status bb_host_wait(struct bb_context *context, struct bb_bell *bell, atomic_uint *word,
+			       uint32_t target);
 /* Publish VALUE in *word for the thread that may sleep at BELL. */
 void bb_host_signal(const struct bb_context *context, struct bb_bell *bell, atomic_uint *word,
 		    uint32_t value);

@@ -251,7 +251,7 @@ static bb_status issue(struct bb_queue *queue, const struct queued *work)
 
 bb_status bb_host_event_record(struct bb_rank *rank, struct bb_queue *queue, struct bb_event *event)
 {
-	struct queued work = { .kind = WORK_RECORD, .event = event };
+	struct queued work = {.kind = WORK_RECORD, .event = event};
 
 	pthread_mutex_lock(&event->lock);
 	work.number = ++event->recorded;
@@ -261,7 +261,7 @@ bb_status bb_host_event_record(struct bb_rank *rank, struct bb_queue *queue, str
 
 bb_status bb_host_event_wait(struct bb_rank *rank, struct bb_queue *queue, struct bb_event *event)
 {
-	struct queued work = { .kind = WORK_WAIT, .event = event };
+	struct queued work = {.kind = WORK_WAIT, .event = event};
 
 	pthread_mutex_lock(&event->lock);
 	work.number = event->recorded;
@@ -272,9 +272,8 @@ bb_status bb_host_event_wait(struct bb_rank *rank, struct bb_queue *queue, struc
 bb_status bb_host_compute(struct bb_rank *rank, struct bb_queue *queue,
 			  void (*function)(void *argument), void *argument)
 {
-	const struct queued work = { .kind = WORK_COMPUTE,
-				     .function = function,
-				     .argument = argument };
+	const struct queued work = {
+		.kind = WORK_COMPUTE, .function = function, .argument = argument};
 
 	return issue(queue, &work);
 }
@@ -288,8 +287,7 @@ bb_status bb_host_collective(struct bb_group *group, struct bb_queue *queue,
 	if (!queue)
 		return run_in_turn(group, call, turn);
 	work = (struct queued){
-		.kind = WORK_COLLECTIVE, .group = group, .turn = turn, .call = *call
-	};
+		.kind = WORK_COLLECTIVE, .group = group, .turn = turn, .call = *call};
 	return issue(queue, &work);
 }
 

@@ -37,7 +37,7 @@ double bb_host_now(void)
 
 static void futex_wait(atomic_uint *word, uint32_t seen, long ns)
 {
-	const struct timespec timeout = { .tv_nsec = ns };
+	const struct timespec timeout = {.tv_nsec = ns};
 
 	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &timeout, NULL, 0);
 }
@@ -81,7 +81,7 @@ static bb_status wait_crowded(struct bb_context *context, struct bb_bell *bell, 
 
 static bb_status wait_alone(struct bb_context *context, atomic_uint *word, uint32_t target)
 {
-	const struct timespec nap = { .tv_nsec = NAP_NS };
+	const struct timespec nap = {.tv_nsec = NAP_NS};
 
 	for (int i = 0; i < SPINS; i++) {
 		if (has_come(word, target))
@@ -104,8 +104,8 @@ bb_status bb_host_wait(struct bb_context *context, struct bb_bell *bell, atomic_
 {
 	if (has_come(word, target))
 		return BB_OK;
-	return context->crowded ? wait_crowded(context, bell, word, target) :
-				  wait_alone(context, word, target);
+	return context->crowded ? wait_crowded(context, bell, word, target)
+				: wait_alone(context, word, target);
 }
 
 void bb_host_store(const struct bb_context *context, atomic_uint *word, uint32_t value)
@@ -138,9 +138,10 @@ void bb_host_pause(struct bb_context *context, double seconds)
 	double left;
 
 	while ((left = end - bb_host_now()) > 0 && !aborted(context)) {
-		/* Sleep while that is surely short enough, then give the core away until the end. */
+		/* Sleep while that is surely short enough, then give the core away until the end.
+		 */
 		double ns = left > 0.02 ? 2e7 : (left - 100e-6) * 1e9;
-		const struct timespec nap = { .tv_nsec = ns > 0 ? (long)ns : 0 };
+		const struct timespec nap = {.tv_nsec = ns > 0 ? (long)ns : 0};
 
 		if (ns > 0)
 			nanosleep(&nap, NULL);

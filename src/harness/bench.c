@@ -1,0 +1,355 @@
+/*
+ * The sequence of cases, as every driver goes through it.
+ */
+#include "harness/bench.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PRECISION_SAMPLES 20000       /* most iterations of a row under --precision */
+#define LEAST_ARENA ((size_t)4 << 20) /* so that small sizes have sets to rotate through */
+
+/* ---- before the first case ------------------------------------------------------------- */
+
+/* Every rank tells where it lives and which group it is in. */
+static bb_status gather_infos(struct bb_session *s, struct bb_rank_info *infos)
+{
+	struct bb_bench *bench = s->bench;
+	struct bb_rank_info mine;
+	const void *all;
+	bb_status status;
+
+	memset(&mine, 0, sizeof(mine));
+	bench->backend->locate(s->driver->handle, &mine.location);
+	mine.group = bb_split_color(&bench->options->split, s->driver->rank);
+	status = bb_crew_gather(s->driver, &mine, sizeof(mine), &all);
+	if (status == BB_OK)
+		memcpy(infos, all, (size_t)bench->world->nranks * sizeof(*infos));
+	return status;
+}
+
+/* One rank per device measures its copy speed: the lowest that lives there. */
+static bool is_first_on_device(const struct bb_rank_info *infos, int rank)
+{
+	for (int r = 0; r < rank; r++)
+		if (infos[r].location.device == infos[rank].location.device &&
+		    strcmp(infos[r].location.host, infos[rank].location.host) == 0)
+			return false;
+	return true;
+}
+
+static bb_status open_groups(struct bb_session *s, const struct bb_rank_info *infos)
+{
+	struct bb_bench *bench = s->bench;
+	const int nranks = bench->world->nranks, rank = s->driver->rank;
+	int *members = calloc((size_t)nranks, sizeof(*members));
+	bb_status status;
+
+	if (!members)
+		return bb_fail(bench->error, BB_EINTERNAL, "out of memory for groups");
+	for (int r = 0; r < nranks; r++)
+		members[r] = r;
+	status = bench->backend->group_open(s->driver->handle, members, nranks, &s->world,
+					    bench->error);
+	s->group = s->world;
+	s->me = rank;
+	s->n = nranks;
+	if (status == BB_OK && bench->options->split.kind != BB_SPLIT_NONE) {
+		s->n = 0;
+		for (int r = 0; r < nranks; r++) {
+			if (infos[r].group != infos[rank].group)
+				continue;
+			if (r == rank)
+				s->me = s->n;
+			members[s->n++] = r;
+		}
+		s->group = NULL;
+		status = bench->backend->group_open(s->driver->handle, members, s->n, &s->group,
+						    bench->error);
+	}
+	free(members);
+	return status;
+}
+
+/* The call of a case in one placement, its algorithm settled; buffers are set per iteration. */
+static bb_status make_call(struct bb_session *s, const struct bb_case *c, bool in_place,
+			   struct bb_call *call)
+{
+	const struct bb_bench *bench = s->bench;
+
+	*call = (struct bb_call){
+		.collective = bench->collective,
+		.schedule = c->choice->schedule,
+		.native = c->choice->native,
+		.dtype = c->dtype,
+		.op = c->op == BB_NO_OP ? BB_SUM : (enum bb_op)c->op,
+		.shape = bb_plan_shape(bench->plan, c, in_place, NULL),
+	};
+	call->shape.nranks = s->n;
+	if (s->matrix) {
+		bb_plan_matrix(s->matrix, s->n, c->count, bench->plan->spread);
+		call->shape.matrix = s->matrix;
+	}
+	if (!call->schedule && !call->native) {
+		bb_status status = bench->backend->choose(s->group, call);
+
+		if (status != BB_OK)
+			return status;
+	}
+	bench->backend->tune(s->group, call);
+	return BB_OK;
+}
+
+static struct bb_layout make_layout(const struct bb_session *s, const struct bb_call *call,
+				    size_t bytes)
+{
+	const struct bb_backend *backend = s->bench->backend;
+
+	return bb_layout_make(s->bench->collective, &call->shape, s->me, bb_dtype_size(call->dtype),
+			      (size_t)s->bench->options->unalign,
+			      backend->tmp_bytes(s->group, call), bytes);
+}
+
+/* This rank's share of the memory, and of it what the largest case can use: two sets. */
+static bb_status open_arena(struct bb_session *s)
+{
+	const struct bb_bench *bench = s->bench;
+	const uint64_t share = bench->memory / (uint64_t)bench->world->nlocal;
+	size_t want = LEAST_ARENA, least = 0, bytes;
+	bb_status status;
+
+	for (size_t i = 0; i < bench->plan->ncases; i++)
+		for (int in_place = 0; in_place < 2 && !bench->plan->cases[i].skip; in_place++) {
+			struct bb_layout l;
+			struct bb_call call;
+
+			status = make_call(s, &bench->plan->cases[i], in_place, &call);
+			if (status != BB_OK)
+				return status;
+			l = make_layout(s, &call, SIZE_MAX);
+			bytes = l.tmp_bytes + l.set_bytes + LEAST_ARENA / 16;
+			least = bytes <= share && bytes > least ? bytes : least;
+			bytes += l.set_bytes;
+			want = bytes > want ? bytes : want;
+		}
+	bytes = want <= share ? want : least > LEAST_ARENA ? least : LEAST_ARENA;
+	s->arena.rank = s->driver->handle;
+	status = bench->backend->alloc(s->driver->handle, bytes, (void **)&s->arena.memory);
+	if (status != BB_OK)
+		return bb_fail(bench->error, status, "rank %d cannot allocate %zu bytes",
+			       s->driver->rank, bytes);
+	s->arena.bytes = bytes;
+	if (bb_driver_leads(s->driver))
+		s->bench->end.memory_user_bytes = (int64_t)bytes * bench->world->nlocal;
+	return BB_OK;
+}
+
+static bb_status open_samples(struct bb_session *s)
+{
+	const struct bb_options *options = s->bench->options;
+
+	s->most_samples = (size_t)options->iters;
+	if (options->precision != 0)
+		s->most_samples = 2 * (size_t)options->iters + PRECISION_SAMPLES;
+	s->samples = calloc(2 * s->most_samples, sizeof(*s->samples));
+	s->arrivals = calloc(2 * s->most_samples, sizeof(*s->arrivals));
+	if (s->bench->collective->flags & BB_VARIABLE)
+		s->matrix = calloc((size_t)s->n * (size_t)s->n, sizeof(*s->matrix));
+	if (!s->samples || !s->arrivals ||
+	    ((s->bench->collective->flags & BB_VARIABLE) && !s->matrix))
+		return bb_fail(s->bench->error, BB_EINTERNAL, "out of memory for %zu samples",
+			       s->most_samples);
+	return BB_OK;
+}
+
+/* Rank 0: the run record is complete once everybody is there. */
+static bb_status begin(struct bb_session *s, struct bb_rank_info *infos)
+{
+	struct bb_bench *bench = s->bench;
+	struct timespec now;
+	double rate;
+	bb_status status = bb_measure_copy(s, (size_t)1 << 20, &rate);
+
+	if (status != BB_OK || !bb_driver_leads(s->driver))
+		return status;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	bench->run.ranks = (struct bb_rank_infos){infos, (size_t)bench->world->nranks};
+	if (!(bench->backend->capabilities & BB_CAP_FREE_COST))
+		bench->run.copy_GBps = rate / 1e9;
+	bench->run.init_ms =
+		1e3 * ((double)now.tv_sec + 1e-9 * (double)now.tv_nsec - bench->started);
+	return bb_sinks_begin(bench->sinks, &bench->run);
+}
+
+static bb_status open_session(struct bb_session *s)
+{
+	struct bb_bench *bench = s->bench;
+	struct bb_rank_info *infos = calloc((size_t)bench->world->nranks, sizeof(*infos));
+	bb_status status;
+
+	if (!infos)
+		return bb_fail(bench->error, BB_EINTERNAL, "out of memory for %d ranks",
+			       bench->world->nranks);
+	s->patterns_dtype = -1;
+	BB_TRY(status, gather_infos(s, infos), done);
+	s->copies = is_first_on_device(infos, s->driver->rank);
+	BB_TRY(status, open_groups(s, infos), done);
+	BB_TRY(status, open_samples(s), done);
+	BB_TRY(status, open_arena(s), done);
+	status = begin(s, infos);
+done:
+	if (bb_driver_leads(s->driver))
+		bench->infos = infos; /* lives as long as the run record */
+	else
+		free(infos);
+	return status;
+}
+
+/* After a failure the others may still be reading this rank's buffers: then they stay. */
+static void close_session(struct bb_session *s, bool all_done)
+{
+	const struct bb_backend *backend = s->bench->backend;
+
+	if (s->group != s->world)
+		backend->group_close(s->group);
+	backend->group_close(s->world);
+	if (all_done)
+		backend->release(s->driver->handle, s->arena.memory, s->arena.bytes);
+	bb_patterns_free(s->patterns);
+	free(s->matrix);
+	free(s->samples);
+	free(s->arrivals);
+}
+
+/* ---- the cases ------------------------------------------------------------------------- */
+
+static bb_status want_patterns(struct bb_session *s, const struct bb_case *c)
+{
+	bb_status status;
+
+	if (!(s->bench->backend->capabilities & BB_CAP_DATA) ||
+	    (s->patterns_dtype == (int)c->dtype && s->patterns_op == c->op))
+		return BB_OK;
+	bb_patterns_free(s->patterns);
+	s->patterns = NULL;
+	s->patterns_dtype = -1;
+	status = bb_patterns_make(&s->patterns, c->dtype, c->op, s->n,
+				  (uint64_t)s->bench->options->seed);
+	if (status != BB_OK)
+		return bb_fail(s->bench->error, status, "out of memory for input data");
+	s->patterns_dtype = (int)c->dtype;
+	s->patterns_op = c->op;
+	return BB_OK;
+}
+
+/* Rank 0 records that a case, or one placement of it, is not run. */
+static bb_status skip(struct bb_session *s, const struct bb_case *c, const char *placement,
+		      const char *reason)
+{
+	struct bb_skip_record record;
+
+	if (!bb_driver_leads(s->driver))
+		return BB_OK;
+	bb_skip_record_init(&record);
+	record.collective = s->bench->collective->name;
+	record.algorithm = c->choice->name;
+	record.dtype = bb_dtype_name(c->dtype);
+	record.op = c->op == BB_NO_OP ? "none" : bb_op_name((enum bb_op)c->op);
+	record.root = c->root == BB_NO_ROOT ? -1 : c->root;
+	record.size_bytes = (int64_t)c->size_bytes;
+	record.placement = placement;
+	record.reason = reason;
+	s->bench->end.skipped++;
+	bb_ticker_hide(s->bench->ticker);
+	return bb_sinks_skip(s->bench->sinks, &record);
+}
+
+static bb_status run_placement(struct bb_session *s, const struct bb_case *c, bool in_place)
+{
+	const struct bb_backend *backend = s->bench->backend;
+	const char *placement = in_place ? "in-place" : "out-of-place", *reason;
+	struct bb_measured measured = {0};
+	struct bb_layout layout;
+	struct bb_call call;
+	int fits, all_fit = 1;
+	const void *all;
+	bb_status status = make_call(s, c, in_place, &call);
+
+	if (status != BB_OK)
+		return status;
+	reason = backend->refuses(s->group, &call);
+	if (reason)
+		return skip(s, c, placement, reason);
+	layout = make_layout(s, &call, s->arena.bytes);
+	fits = layout.sets > 0;
+	status = bb_crew_gather(s->driver, &fits, sizeof(fits), &all);
+	if (status != BB_OK)
+		return status;
+	for (int r = 0; r < s->bench->world->nranks; r++)
+		all_fit &= ((const int *)all)[r];
+	if (!all_fit)
+		return skip(s, c, placement, "its buffers do not fit into the memory");
+	status = bb_measure(s, c, &call, &layout, &measured);
+	return status == BB_OK ? bb_judge(s, c, &call, &layout, &measured) : status;
+}
+
+static bb_status run_case(struct bb_session *s, const struct bb_case *c)
+{
+	bb_status status;
+
+	if (c->skip)
+		return skip(s, c, NULL, c->skip);
+	if (s->driver->local == 0)
+		bb_crew_deadline(s->driver, c->choice->name);
+	if (bb_driver_leads(s->driver))
+		bb_ticker_show(s->bench->ticker, c->choice->name, c->size_bytes);
+	status = want_patterns(s, c);
+	for (int in_place = 0; in_place < 2 && status == BB_OK; in_place++)
+		status = run_placement(s, c, in_place);
+	if (bb_driver_leads(s->driver))
+		bb_ticker_step(s->bench->ticker, c->size_bytes);
+	return status;
+}
+
+/* What was asked for and has no cases at all. */
+static bb_status skip_algorithms(struct bb_session *s)
+{
+	const struct bb_plan *plan = s->bench->plan;
+	bb_status status = BB_OK;
+
+	for (int i = 0; i < plan->nskips && status == BB_OK && bb_driver_leads(s->driver); i++) {
+		struct bb_skip_record record;
+
+		bb_skip_record_init(&record);
+		record.collective = s->bench->collective->name;
+		record.algorithm = plan->skips[i].algorithm;
+		record.reason = plan->skips[i].reason;
+		s->bench->end.skipped++;
+		status = bb_sinks_skip(s->bench->sinks, &record);
+	}
+	return status;
+}
+
+bb_status bb_bench_drive(struct bb_driver *driver, void *argument)
+{
+	struct bb_bench *bench = argument;
+	struct bb_session session = {.driver = driver, .bench = bench};
+	const int64_t cycles = bench->options->run_cycles;
+	bb_status status = open_session(&session);
+
+	if (status == BB_OK)
+		status = skip_algorithms(&session);
+	for (int64_t cycle = 1; status == BB_OK && (cycles == 0 || cycle <= cycles); cycle++) {
+		session.cycle = cycle;
+		for (size_t i = 0; i < bench->plan->ncases && status == BB_OK; i++)
+			status = run_case(&session, &bench->plan->cases[i]);
+	}
+	/* Nobody lets go of what others may still read. */
+	if (status == BB_OK)
+		status = bb_crew_barrier(driver);
+	close_session(&session, status == BB_OK);
+	atomic_store(&driver->progress->finished, status == BB_OK);
+	return status;
+}
