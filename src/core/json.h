@@ -28,7 +28,8 @@ void bb_json_end(struct bb_json *j); /* of the innermost object or array */
 void bb_json_string(struct bb_json *j, const char *value); /* NULL writes null */
 void bb_json_int(struct bb_json *j, int64_t value);
 void bb_json_uint(struct bb_json *j, uint64_t value);
-void bb_json_double(struct bb_json *j, double value); /* shortest that reads back; not finite: null */
+void bb_json_double(struct bb_json *j,
+		    double value); /* shortest that reads back; not finite: null */
 void bb_json_bool(struct bb_json *j, bool value);
 void bb_json_null(struct bb_json *j);
 

@@ -25,26 +25,27 @@ struct bb_option {
 	const char *name; /* long name without dashes */
 	char key;         /* short name, 0 if none */
 	enum bb_option_type type;
-	size_t offset;         /* of the target in the caller's struct */
-	size_t given;          /* offset of a bool that is set when the user gave it; 0: none */
-	const char *initial;   /* default, as the user would write it; NULL: zero */
-	const char *argument;  /* "SIZE" */
-	const char *help;      /* one line */
+	size_t offset;        /* of the target in the caller's struct */
+	size_t given;         /* offset of a bool that is set when the user gave it; 0: none */
+	const char *initial;  /* default, as the user would write it; NULL: zero */
+	const char *argument; /* "SIZE" */
+	const char *help;     /* one line */
 	/* INT, SIZE, DURATION. Both 0: no limits; max below min: no upper limit. */
 	int64_t min, max;
 	const char *const *choices; /* CHOICE: ends with NULL */
-	const char *section;   /* heading in the help, set on the first row of a section */
+	const char *section;        /* heading in the help, set on the first row of a section */
 };
 
 /*
  * Parse argv over ROWS (ends with name NULL) into TARGET, through getopt_long. Every target is set
  * to its default first. BB_EUSAGE with ERROR naming the offending word, what would be right, and
  * for an unknown option or choice the nearest valid one. Operands (words without a dash) are
- * refused. An option given twice: the last one counts, as in nccl-tests. Two rows may share a target
- * (an alias); the one without a default keeps that of the other. Not reentrant: getopt is not.
+ * refused. An option given twice: the last one counts, as in nccl-tests. Two rows may share a
+ * target (an alias); the one without a default keeps that of the other. Not reentrant: getopt is
+ * not.
  */
-BB_MUST bb_status bb_options_parse(const struct bb_option *rows, int argc, char **argv, void *target,
-				   struct bb_error *error);
+BB_MUST bb_status bb_options_parse(const struct bb_option *rows, int argc, char **argv,
+				   void *target, struct bb_error *error);
 
 /* The text of --help for PROGRAM, and the same as a Markdown table per section. */
 void bb_options_help(const struct bb_option *rows, const char *program, const char *brief,

@@ -35,8 +35,7 @@ static size_t outside_interval(size_t n)
 	double term, sum;
 	size_t k = 0;
 
-	/* Beyond, 2^-n would soon underflow; the normal approximation is off by one rank at most.
-	 */
+	/* Beyond, 2^-n would underflow; the normal approximation is off by one rank at most. */
 	if (n > 1000) {
 		double half_width = 1.959963984540054 * sqrt((double)n) / 2;
 

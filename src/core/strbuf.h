@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct bb_strbuf { /* zero-initialise */
-	char *text;    /* NUL-terminated once anything was appended; owned */
+struct bb_strbuf {  /* zero-initialise */
+	char *text; /* NUL-terminated once anything was appended; owned */
 	size_t length;
 	size_t capacity;
 	bool failed;

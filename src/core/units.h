@@ -13,7 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* "4096", "64K", "1M", "1.5G", "2T" (binary, upper or lower case, optional "B" or "iB") -> bytes. */
+/* "4096", "64K", "1M", "1.5G", "2T" (binary, upper or lower case, optional "B" or "iB") -> bytes.
+ */
 bool bb_parse_size(const char *text, uint64_t *bytes);
 /* "20", "-1" decimal. */
 bool bb_parse_int(const char *text, int64_t *value);
