@@ -41,6 +41,11 @@ BB_MUST bb_status bb_sink_jsonl_open(struct bb_sink **sink, FILE *file, const ch
 BB_MUST bb_status bb_sink_nccl_json_open(struct bb_sink **sink, FILE *file, const char *path);
 void bb_sink_close(struct bb_sink *sink); /* NULL: nothing */
 
+/* For the kinds: a sink of SIZE bytes that begins with struct bb_sink, zeroed; and TEXT to the
+   file, flushed, then emptied. */
+void *bb_sink_new(size_t size, const struct bb_sink_ops *ops, FILE *file, const char *path);
+bb_status bb_sink_write(struct bb_sink *sink, struct bb_strbuf *text);
+
 /* All sinks of a run. One thread at a time. */
 #define BB_MAX_SINKS 4
 struct bb_sinks { /* zero-initialise */

@@ -1,0 +1,221 @@
+/*
+ * sink.c - opens the sinks of a run and hands every record to all of them.
+ */
+#include "harness/sink.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- for the kinds ----------------------------------------------------------------- */
+
+void *bb_sink_new(size_t size, const struct bb_sink_ops *ops, FILE *file, const char *path)
+{
+	struct bb_sink *sink = calloc(1, size);
+
+	if (!sink)
+		return NULL;
+	sink->ops = ops;
+	sink->file = file;
+	sink->path = path;
+	return sink;
+}
+
+bb_status bb_sink_write(struct bb_sink *sink, struct bb_strbuf *text)
+{
+	bool ok = !bb_strbuf_failed(text);
+
+	errno = ok ? 0 : ENOMEM;
+	ok = ok && fwrite(bb_strbuf_text(text), 1, text->length, sink->file) == text->length;
+	ok = ok && fflush(sink->file) == 0;
+	bb_strbuf_clear(text);
+	return ok ? BB_OK : BB_EINTERNAL;
+}
+
+void bb_sink_close(struct bb_sink *sink)
+{
+	if (!sink)
+		return;
+	if (sink->ops->release)
+		sink->ops->release(sink);
+	if (sink->owns_file)
+		fclose(sink->file);
+	free(sink);
+}
+
+const char *bb_format_fit(char text[BB_NUMBER_TEXT], double value, int width)
+{
+	int decimals;
+
+	if (isnan(value)) {
+		snprintf(text, BB_NUMBER_TEXT, "%*s", width, "N/A");
+		return text;
+	}
+	for (decimals = 2; decimals >= 0; decimals--) {
+		if (snprintf(text, BB_NUMBER_TEXT, "%*.*f", width, decimals, value) <= width)
+			return text;
+	}
+	snprintf(text, BB_NUMBER_TEXT, "%*.*e", width, width >= 7 ? 1 : 0, value);
+	return text;
+}
+
+/* ---- all of a run ------------------------------------------------------------------ */
+
+/* The name that nccl-tests would take for PATH: the first of PATH, PATH.0, PATH.1, … that does
+   not exist yet. */
+static FILE *open_new(const char *path, char **taken)
+{
+	struct bb_strbuf name = {0};
+	FILE *file = NULL;
+	int i;
+
+	for (i = -1; i < 10000 && !file; i++) {
+		bb_strbuf_clear(&name);
+		bb_strbuf_add(&name, path);
+		if (i >= 0)
+			bb_strbuf_addf(&name, ".%d", i);
+		if (bb_strbuf_failed(&name))
+			errno = ENOMEM;
+		else
+			file = fopen(bb_strbuf_text(&name), "wxe");
+		if (!file && errno != EEXIST)
+			break;
+	}
+	*taken = file ? strdup(bb_strbuf_text(&name)) : NULL;
+	bb_strbuf_free(&name);
+	return file;
+}
+
+typedef bb_status open_kind(struct bb_sink **sink, FILE *file, const char *path);
+
+/* Takes FILE over if OWNS, also when it fails. */
+static bb_status add(struct bb_sinks *sinks, open_kind *open, FILE *file, const char *path,
+		     bool owns)
+{
+	struct bb_sink *sink = NULL;
+	bb_status st = open(&sink, file, path);
+
+	if (st != BB_OK) {
+		if (owns)
+			fclose(file);
+		return bb_fail(sinks->error, st, "out of memory for the output to %s", path);
+	}
+	sink->owns_file = owns;
+	sinks->list[sinks->n++] = sink;
+	return BB_OK;
+}
+
+static bb_status cannot_open(struct bb_sinks *sinks, const char *flag, const char *path)
+{
+	return bb_fail(sinks->error, BB_EUSAGE, "%s: %s cannot be written: %s", flag, path,
+		       strerror(errno));
+}
+
+static bb_status add_file(struct bb_sinks *sinks, open_kind *open, const char *flag,
+			  const char *path)
+{
+	FILE *file;
+
+	if (!path)
+		return BB_OK;
+	if (strcmp(path, "-") == 0)
+		return add(sinks, open, stdout, "stdout", false);
+	file = fopen(path, "we");
+	if (!file)
+		return cannot_open(sinks, flag, path);
+	return add(sinks, open, file, path, true);
+}
+
+static bb_status add_nccl(struct bb_sinks *sinks, const char *path)
+{
+	FILE *file;
+
+	if (!path)
+		return BB_OK;
+	file = open_new(path, &sinks->nccl_path);
+	if (!file)
+		return cannot_open(sinks, "-J", path);
+	return add(sinks, bb_sink_nccl_json_open, file, sinks->nccl_path ? sinks->nccl_path : path,
+		   true);
+}
+
+bb_status bb_sinks_open(struct bb_sinks *sinks, const struct bb_options *options, FILE *text,
+			struct bb_error *error)
+{
+	bb_status st;
+
+	*sinks = (struct bb_sinks){.error = error};
+	if (!bb_options_stdout_taken(options))
+		BB_TRY(st, add(sinks, bb_sink_text_open, text, "stdout", false), out);
+	BB_TRY(st, add_file(sinks, bb_sink_csv_open, "--csv", options->csv_file), out);
+	BB_TRY(st, add_file(sinks, bb_sink_jsonl_open, "--json", options->json_file), out);
+	st = add_nccl(sinks, options->output_file);
+out:
+	return st;
+}
+
+void bb_sinks_close(struct bb_sinks *sinks)
+{
+	int i;
+
+	for (i = 0; i < sinks->n; i++)
+		bb_sink_close(sinks->list[i]);
+	free(sinks->nccl_path);
+	*sinks = (struct bb_sinks){.n = 0};
+}
+
+/* Report the first time that a sink could not write, and leave it alone from then on. */
+static void settle(struct bb_sinks *sinks, struct bb_sink *sink, bb_status st)
+{
+	if (st == BB_OK)
+		return;
+	sink->failed = true;
+	sinks->status = bb_fail(sinks->error, BB_EINTERNAL, "%s cannot be written: %s", sink->path,
+				errno ? strerror(errno) : "unknown cause");
+}
+
+#define EACH(sinks, call, ...)                                                                     \
+	for (int i_ = 0; i_ < (sinks)->n; i_++) {                                                  \
+		struct bb_sink *s_ = (sinks)->list[i_];                                            \
+		if (!s_->failed && s_->ops->call)                                                  \
+			settle(sinks, s_, s_->ops->call(s_, __VA_ARGS__));                         \
+	}
+
+bb_status bb_sinks_begin(struct bb_sinks *sinks, const struct bb_run_record *run)
+{
+	char line[4096];
+	int i;
+
+	for (i = 0; i < sinks->n; i++)
+		sinks->list[i]->run = run;
+	if (sinks->nccl_path) {
+		snprintf(line, sizeof(line), "# Writing JSON output to %s\n", sinks->nccl_path);
+		EACH(sinks, comment, line);
+	}
+	EACH(sinks, begin, run);
+	return sinks->status;
+}
+
+bb_status bb_sinks_result(struct bb_sinks *sinks, const struct bb_result_record *result)
+{
+	EACH(sinks, result, result);
+	return sinks->status;
+}
+
+bb_status bb_sinks_skip(struct bb_sinks *sinks, const struct bb_skip_record *skip)
+{
+	EACH(sinks, skip, skip);
+	return sinks->status;
+}
+
+bb_status bb_sinks_comment(struct bb_sinks *sinks, const char *lines)
+{
+	EACH(sinks, comment, lines);
+	return sinks->status;
+}
+
+bb_status bb_sinks_end(struct bb_sinks *sinks, const struct bb_end_record *end)
+{
+	EACH(sinks, end, end);
+	return sinks->status;
+}
