@@ -185,6 +185,7 @@ struct bb_backend {
 
 /* Backends built in, in the order of preference for --list; ends with NULL. */
 extern const struct bb_backend *const bb_backends[];
+extern const struct bb_backend bb_backend_host, bb_backend_null;
 const struct bb_backend *bb_backend_find(const char *name); /* or NULL */
 
 #endif

@@ -1,0 +1,10 @@
+/*
+ * Every rank gives a piece and gets all pieces, in the order of ranks: how sharded parameters
+ * are put together before a layer runs.
+ */
+#include "harness/harness.h"
+
+int main(int argc, char **argv)
+{
+	return bb_main(argc, argv, &bb_all_gather);
+}

@@ -1,0 +1,10 @@
+/*
+ * Every rank has one piece for each other rank, all of one size; piece d of rank s becomes piece s
+ * of rank d: a transposition, and how tokens reach their experts.
+ */
+#include "harness/harness.h"
+
+int main(int argc, char **argv)
+{
+	return bb_main(argc, argv, &bb_alltoall);
+}

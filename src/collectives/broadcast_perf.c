@@ -1,0 +1,9 @@
+/*
+ * Every rank gets what the root has: how initial weights are handed out.
+ */
+#include "harness/harness.h"
+
+int main(int argc, char **argv)
+{
+	return bb_main(argc, argv, &bb_broadcast);
+}

@@ -1,0 +1,9 @@
+/*
+ * The root gets the pieces of all ranks, in their order.
+ */
+#include "harness/harness.h"
+
+int main(int argc, char **argv)
+{
+	return bb_main(argc, argv, &bb_gather);
+}

@@ -1,0 +1,9 @@
+/*
+ * An all-gather in log2(n) steps of pairwise exchanges that double: only for n a power of two.
+ */
+#include "harness/harness.h"
+
+int main(int argc, char **argv)
+{
+	return bb_main(argc, argv, &bb_hypercube);
+}

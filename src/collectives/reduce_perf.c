@@ -1,0 +1,9 @@
+/*
+ * The root gets the element-wise reduction of the vectors of all ranks.
+ */
+#include "harness/harness.h"
+
+int main(int argc, char **argv)
+{
+	return bb_main(argc, argv, &bb_reduce);
+}

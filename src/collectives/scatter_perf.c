@@ -1,0 +1,9 @@
+/*
+ * The root has one piece for each rank and hands them out.
+ */
+#include "harness/harness.h"
+
+int main(int argc, char **argv)
+{
+	return bb_main(argc, argv, &bb_scatter);
+}

@@ -1,0 +1,10 @@
+/*
+ * Every rank sends to the next one and receives from the one before, round the ring: what pipeline
+ * stages do.
+ */
+#include "harness/harness.h"
+
+int main(int argc, char **argv)
+{
+	return bb_main(argc, argv, &bb_sendrecv);
+}
