@@ -71,6 +71,47 @@ BB_INLINE bb_vu32 bb_to_small(const struct bb_small_float f, bb_vf32 value)
 	return sign | bb_pick(is_nan, (bb_vu32){} + f.nan, code);
 }
 
+/* ---- between 8, 16 and 32 bits ----------------------------------------------------- */
+
+BB_INLINE bb_vu32 bb_widen_half(bb_half code)
+{
+#if BB_VEC == 64
+	return (bb_vu32)_mm512_cvtepu16_epi32((__m256i)code);
+#elif BB_VEC == 32
+	return (bb_vu32)_mm256_cvtepu16_epi32((__m128i)code);
+#else
+	return __builtin_convertvector(code, bb_vu32);
+#endif
+}
+
+BB_INLINE bb_half bb_narrow_half(bb_vu32 code)
+{
+#if BB_VEC == 64
+	return (bb_half)_mm512_cvtepi32_epi16((__m512i)code);
+#elif BB_VEC == 32
+	const __m256i packed = _mm256_packus_epi32((__m256i)code, (__m256i)code);
+
+	return (bb_half)_mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08));
+#else
+	return __builtin_convertvector(code, bb_half);
+#endif
+}
+
+BB_INLINE bb_quarter bb_narrow_quarter(bb_vu32 code)
+{
+#if BB_VEC == 64
+	return (bb_quarter)_mm512_cvtepi32_epi8((__m512i)code);
+#elif BB_VEC == 32
+	const __m128i words = (__m128i)bb_narrow_half(code);
+
+	return (bb_quarter)_mm_packus_epi16(words, words)[0];
+#else
+	return __builtin_convertvector(code, bb_quarter);
+#endif
+}
+
+/* ---- the types --------------------------------------------------------------------- */
+
 BB_INLINE bb_vf32 bb_from_half(bb_half code)
 {
 #if BB_VEC == 64
@@ -78,7 +119,7 @@ BB_INLINE bb_vf32 bb_from_half(bb_half code)
 #elif BB_VEC == 32
 	return (bb_vf32)_mm256_cvtph_ps((__m128i)code);
 #else
-	return bb_from_small(BB_SMALL_HALF, __builtin_convertvector(code, bb_vu32));
+	return bb_from_small(BB_SMALL_HALF, bb_widen_half(code));
 #endif
 }
 
@@ -89,13 +130,13 @@ BB_INLINE bb_half bb_to_half(bb_vf32 value)
 #elif BB_VEC == 32
 	return (bb_half)_mm256_cvtps_ph((__m256)value, _MM_FROUND_TO_NEAREST_INT);
 #else
-	return __builtin_convertvector(bb_to_small(BB_SMALL_HALF, value), bb_half);
+	return bb_narrow_half(bb_to_small(BB_SMALL_HALF, value));
 #endif
 }
 
 BB_INLINE bb_vf32 bb_from_bfloat16(bb_half code)
 {
-	return (bb_vf32)(__builtin_convertvector(code, bb_vu32) << 16);
+	return (bb_vf32)(bb_widen_half(code) << 16);
 }
 
 BB_INLINE bb_half bb_to_bfloat16(bb_vf32 value)
@@ -103,31 +144,58 @@ BB_INLINE bb_half bb_to_bfloat16(bb_vf32 value)
 	const bb_vu32 bits = (bb_vu32)value;
 	const bb_vu32 rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
 	const bb_vi32 is_nan = (bb_vi32)(bits & 0x7fffffff) > 0x7f800000;
-	const bb_vu32 code = bb_pick(is_nan, (bits >> 16) | 0x40, rounded);
 
+	return bb_narrow_half(bb_pick(is_nan, (bits >> 16) | 0x40, rounded));
+}
+
+#if BB_VEC >= 32
+
+/* fp8 is half with fewer bits, e5m2 literally; the hardware knows half. */
+BB_INLINE bb_half bb_widen_quarter(bb_quarter code)
+{
 #if BB_VEC == 64
-	return (bb_half)_mm512_cvtepi32_epi16((__m512i)code);
+	return (bb_half)_mm256_cvtepu8_epi16((__m128i)code);
 #else
-	return __builtin_convertvector(code, bb_half);
+	return (bb_half)_mm_cvtepu8_epi16(_mm_cvtsi64_si128((long long)code));
 #endif
 }
 
-BB_INLINE bb_vu32 bb_from_bytes(bb_quarter code)
+BB_INLINE bb_vf32 bb_from_e5m2(bb_quarter code)
 {
-#if BB_VEC == 64
-	return (bb_vu32)_mm512_cvtepu8_epi32((__m128i)code);
-#else
-	return __builtin_convertvector(code, bb_vu32);
-#endif
+	return bb_from_half(bb_widen_quarter(code) << 8);
 }
 
-BB_INLINE bb_quarter bb_to_bytes(bb_vu32 code)
+/* The exponent's bias is 8 less than half's. */
+BB_INLINE bb_vf32 bb_from_e4m3(bb_quarter code)
 {
-#if BB_VEC == 64
-	return (bb_quarter)_mm512_cvtepi32_epi8((__m512i)code);
+	const bb_half bits = bb_widen_quarter(code), magnitude = bits & 0x7f;
+	const bb_half nan = (bb_half)(magnitude == 0x7f) & 0x7fff;
+
+	return bb_from_half(((bits & 0x80) << 8) | (magnitude << 7) | nan) * 256.0f;
+}
+
 #else
-	return __builtin_convertvector(code, bb_quarter);
+
+BB_INLINE bb_vf32 bb_from_e5m2(bb_quarter code)
+{
+	return bb_from_small(BB_SMALL_E5M2, __builtin_convertvector(code, bb_vu32));
+}
+
+BB_INLINE bb_vf32 bb_from_e4m3(bb_quarter code)
+{
+	return bb_from_small(BB_SMALL_E4M3, __builtin_convertvector(code, bb_vu32));
+}
+
 #endif
+
+BB_INLINE bb_quarter bb_to_e5m2(bb_vf32 value)
+{
+	return bb_narrow_quarter(bb_to_small(BB_SMALL_E5M2, value));
+}
+
+BB_INLINE bb_quarter bb_to_e4m3(bb_vf32 value)
+{
+	return bb_narrow_quarter(bb_to_small(BB_SMALL_E4M3, value));
 }
 
 #endif

@@ -103,11 +103,9 @@ BB_INLINE bb_vec get(enum bb_dtype dtype, const void *p, enum bb_access access, 
 	case BB_BFLOAT16:
 		return (bb_vec)bb_from_bfloat16(get_half(p, access, part));
 	case BB_F8E4M3:
-		return (bb_vec)bb_from_small(BB_SMALL_E4M3,
-					     bb_from_bytes(get_quarter(p, access, part)));
+		return (bb_vec)bb_from_e4m3(get_quarter(p, access, part));
 	case BB_F8E5M2:
-		return (bb_vec)bb_from_small(BB_SMALL_E5M2,
-					     bb_from_bytes(get_quarter(p, access, part)));
+		return (bb_vec)bb_from_e5m2(get_quarter(p, access, part));
 	default:
 		if (access == BB_PART)
 			return bb_vec_part(p, part);
@@ -160,11 +158,9 @@ BB_INLINE union result round_to(enum bb_dtype dtype, bb_vec v)
 	case BB_BFLOAT16:
 		return (union result){.half = bb_to_bfloat16((bb_vf32)v)};
 	case BB_F8E4M3:
-		return (union result){.quarter =
-					      bb_to_bytes(bb_to_small(BB_SMALL_E4M3, (bb_vf32)v))};
+		return (union result){.quarter = bb_to_e4m3((bb_vf32)v)};
 	case BB_F8E5M2:
-		return (union result){.quarter =
-					      bb_to_bytes(bb_to_small(BB_SMALL_E5M2, (bb_vf32)v))};
+		return (union result){.quarter = bb_to_e5m2((bb_vf32)v)};
 	default:
 		return (union result){.vec = v};
 	}
@@ -360,32 +356,31 @@ DIVIDE(i64, int64_t)
 DIVIDE(u64, uint64_t)
 #undef DIVIDE
 
-/* The same for bytes, whose divisor need not fit into one. */
-static __attribute__((noinline)) bb_vec divide_i8(bb_vec v, int divisor)
+/*
+ * Bytes are exact as floats, and so is the whole part of their quotients: one that is not whole
+ * is at least 1/divisor away from the next whole number, far more than a float's rounding.
+ */
+BB_INLINE bb_vec divide_bytes(bb_vec v, int divisor, const bool is_signed)
 {
-	bb_vi8 lanes = (bb_vi8)v;
+	bb_vu32 quotients = {};
 
-	for (size_t i = 0; i < BB_VEC; i++)
-		lanes[i] = (int8_t)(lanes[i] / divisor);
-	return (bb_vec)lanes;
-}
+	for (int q = 0; q < 4; q++) {
+		const bb_vi32 top = (bb_vi32)((bb_vu32)v << (24 - 8 * q));
+		const bb_vi32 lanes = is_signed ? top >> 24 : (bb_vi32)((bb_vu32)top >> 24);
+		const bb_vf32 quotient = __builtin_convertvector(lanes, bb_vf32) / (float)divisor;
 
-static __attribute__((noinline)) bb_vec divide_u8(bb_vec v, int divisor)
-{
-	bb_vu8 lanes = (bb_vu8)v;
-
-	for (size_t i = 0; i < BB_VEC; i++)
-		lanes[i] = (uint8_t)(lanes[i] / divisor);
-	return (bb_vec)lanes;
+		quotients |= ((bb_vu32) __builtin_convertvector(quotient, bb_vi32) & 0xff) << 8 * q;
+	}
+	return (bb_vec)quotients;
 }
 
 BB_INLINE bb_vec divide(enum lane lane, bb_vec a, int divisor)
 {
 	switch (lane) {
 	case LANE_I8:
-		return divide_i8(a, divisor);
+		return divide_bytes(a, divisor, true);
 	case LANE_U8:
-		return divide_u8(a, divisor);
+		return divide_bytes(a, divisor, false);
 	case LANE_I32:
 		return divide_i32(a, divisor);
 	case LANE_U32:

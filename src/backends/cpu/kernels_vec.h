@@ -125,7 +125,8 @@ BB_INLINE void bb_word_store(void *p, uint64_t word, size_t bytes, size_t k)
 	}
 }
 
-BB_INLINE bb_vec bb_vec_part(const void *p, size_t bytes)
+/* Out of line: it is long, and every kernel has it. */
+static __attribute__((noinline)) bb_vec bb_vec_long_part(const void *p, size_t bytes)
 {
 #if BB_VEC == 32
 	return (bb_vec){bb_word(p, bytes, 0), bb_word(p, bytes, 1), bb_word(p, bytes, 2),
@@ -133,6 +134,17 @@ BB_INLINE bb_vec bb_vec_part(const void *p, size_t bytes)
 #else
 	return (bb_vec){bb_word(p, bytes, 0), bb_word(p, bytes, 1)};
 #endif
+}
+
+static __attribute__((noinline)) void bb_vec_store_long_part(void *p, bb_vec v, size_t bytes)
+{
+	for (size_t k = 0; k < BB_VEC / 8; k++)
+		bb_word_store(p, v[k], bytes, k);
+}
+
+BB_INLINE bb_vec bb_vec_part(const void *p, size_t bytes)
+{
+	return bytes <= 8 ? (bb_vec){bb_word(p, bytes, 0)} : bb_vec_long_part(p, bytes);
 }
 
 BB_INLINE bb_half bb_half_part(const void *p, size_t bytes)
@@ -160,8 +172,10 @@ BB_INLINE bb_quarter bb_quarter_part(const void *p, size_t bytes)
 
 BB_INLINE void bb_vec_store_part(void *p, bb_vec v, size_t bytes)
 {
-	for (size_t k = 0; k < BB_VEC / 8; k++)
-		bb_word_store(p, v[k], bytes, k);
+	if (bytes <= 8)
+		bb_word_store(p, v[0], bytes, 0);
+	else
+		bb_vec_store_long_part(p, v, bytes);
 }
 
 BB_INLINE void bb_half_store_part(void *p, bb_half v, size_t bytes)
