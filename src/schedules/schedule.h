@@ -21,7 +21,7 @@ struct bb_shape {
 	int root;             /* rooted collectives; else 0 */
 	bool in_place;        /* IN and OUT lie in one buffer, see in_place_in/out below */
 	size_t count;         /* the call's count parameter, as in NCCL: per rank for all_gather,
-	                         reduce_scatter, gather, scatter, alltoall; whole for the others */
+				 reduce_scatter, gather, scatter, alltoall; whole for the others */
 	size_t chunk;         /* largest message of a pipelined algorithm; 0: no pipelining */
 	const size_t *matrix; /* alltoallv: matrix[src * nranks + dst] elements; else NULL */
 };
@@ -90,6 +90,17 @@ size_t bb_count_for_size(const struct bb_collective *collective, size_t bytes, s
 /* The elements that "size" and algbw speak of. */
 size_t bb_size_count(const struct bb_collective *collective, const struct bb_shape *shape);
 
+/* alltoall and alltoallv: elements from SOURCE to DESTINATION, and where they lie in SOURCE's IN
+   and in DESTINATION's OUT. A rank of nranks on the varying side gives the length of IN or OUT. */
+size_t bb_alltoall_count(const struct bb_shape *shape, int source, int destination);
+size_t bb_alltoall_in(const struct bb_shape *shape, int source, int destination);
+size_t bb_alltoall_out(const struct bb_shape *shape, int source, int destination);
+
+/* Fill MATRIX (n * n) as nccl-tests does by default: elements to a peer in proportion to its
+   distance along the ring at SPREAD 1, equal at SPREAD 0, blended between. A rank's total is
+   about n * count. */
+void bb_alltoallv_matrix(size_t *matrix, int n, size_t count, double spread);
+
 /* Start and length of part K of N balanced parts of COUNT elements (any count, any n >= 1). */
 static inline size_t bb_part_start(size_t count, int n, int k)
 {
@@ -146,13 +157,13 @@ struct bb_role {
 
 enum bb_algorithm_flag {
 	BB_SHIFT_INVARIANT = 1 /* every round of rank r is round of rank 0 with peers and
-	                          chunk indices shifted by r, so one rank's sizes stand for all */
+				  chunk indices shifted by r, so one rank's sizes stand for all */
 };
 
 struct bb_algorithm {
-	const char *name;                      /* "ring" */
+	const char *name; /* "ring" */
 	const struct bb_collective *collective;
-	const char *meaning;                   /* one sentence, for docs/ and --explain */
+	const char *meaning; /* one sentence, for docs/ and --explain */
 	unsigned flags;
 	/* NULL, or why this shape cannot be done this way. Pointer may be NULL: does all. */
 	const char *(*refuses)(const struct bb_shape *shape);
@@ -164,7 +175,8 @@ struct bb_algorithm {
 	 * The steps of one round; returns how many, <= BB_MAX_STEPS. Steps of count 0 are not
 	 * emitted, on both sides alike. Within a round no write overlaps another step's read or
 	 * write (a reduction onto its own source is fine); all sends are posted first, then the
-	 * others run in order. No step has the rank itself as peer.
+	 * others run in order. No step has the rank itself as peer. A message is received in the
+	 * round in which it was sent.
 	 */
 	int (*round)(const struct bb_shape *shape, const struct bb_role *role, size_t round,
 		     struct bb_step steps[BB_MAX_STEPS]);

@@ -1,0 +1,135 @@
+/*
+ * algorithms.c - every (collective, algorithm) pair, and what it costs.
+ */
+#include <string.h>
+
+#include "schedules/families.h"
+#include "schedules/parts.h"
+
+/* By collective; within one, the two that every collective has come first. */
+const struct bb_algorithm *const bb_algorithms[] = {
+	&bb_ring_all_reduce,
+	&bb_tree_all_reduce,
+	&bb_doubling_all_reduce,
+	&bb_halving_all_reduce,
+	&bb_linear_all_reduce,
+	&bb_naive_all_reduce,
+	&bb_reduce_broadcast_all_reduce,
+	&bb_reduce_scatter_all_gather_all_reduce,
+
+	&bb_ring_all_gather,
+	&bb_tree_all_gather,
+	&bb_doubling_all_gather,
+	&bb_bruck_all_gather,
+	&bb_pairwise_all_gather,
+	&bb_linear_all_gather,
+	&bb_naive_all_gather,
+	&bb_gather_broadcast_all_gather,
+
+	&bb_ring_reduce_scatter,
+	&bb_tree_reduce_scatter,
+	&bb_halving_reduce_scatter,
+	&bb_pairwise_reduce_scatter,
+	&bb_linear_reduce_scatter,
+	&bb_naive_reduce_scatter,
+
+	&bb_ring_broadcast,
+	&bb_tree_broadcast,
+	&bb_doubling_broadcast,
+	&bb_linear_broadcast,
+	&bb_scatter_all_gather_broadcast,
+
+	&bb_ring_reduce,
+	&bb_tree_reduce,
+	&bb_doubling_reduce,
+	&bb_linear_reduce,
+
+	&bb_ring_gather,
+	&bb_tree_gather,
+	&bb_linear_gather,
+
+	&bb_ring_scatter,
+	&bb_tree_scatter,
+	&bb_linear_scatter,
+
+	&bb_ring_alltoall,
+	&bb_tree_alltoall,
+	&bb_bruck_alltoall,
+	&bb_pairwise_alltoall,
+	&bb_naive_alltoall,
+
+	&bb_ring_alltoallv,
+	&bb_tree_alltoallv,
+	&bb_pairwise_alltoallv,
+	&bb_naive_alltoallv,
+
+	&bb_ring_sendrecv,
+	&bb_tree_sendrecv,
+
+	&bb_hypercube_hypercube,
+	NULL,
+};
+
+const struct bb_algorithm *bb_algorithm_find(const struct bb_collective *collective,
+					     const char *name)
+{
+	for (int i = 0; bb_algorithms[i]; i++) {
+		if (bb_algorithms[i]->collective == collective &&
+		    !strcmp(bb_algorithms[i]->name, name))
+			return bb_algorithms[i];
+	}
+	return NULL;
+}
+
+/* ---- cost ---------------------------------------------------------------------------- */
+
+#define WALK_MOST 2000000 /* rounds of all ranks that are walked one by one */
+
+/* Elements that RANK sends in the whole call; adds what it moves to *MOVED. */
+static size_t walk(const struct bb_algorithm *algorithm, const struct bb_shape *shape,
+		   const struct bb_role *role, double *moved)
+{
+	static const double weight[] = {[BB_RECV] = 1.0, [BB_RECV_REDUCE] = 1.5, [BB_COPY] = 1.0};
+	struct bb_step steps[BB_MAX_STEPS];
+	size_t wire = 0;
+
+	for (size_t round = 0; round < role->rounds; round++) {
+		int n = algorithm->round(shape, role, round, steps);
+
+		for (int k = 0; k < n; k++) {
+			double count = (double)steps[k].count;
+
+			if (steps[k].kind == BB_SEND)
+				wire += steps[k].count;
+			else if (steps[k].peer2 != BB_NO_PEER)
+				*moved += 2.0 * count;
+			else
+				*moved += weight[steps[k].kind] * count;
+		}
+	}
+	return wire;
+}
+
+double bb_algorithm_cost(const struct bb_algorithm *algorithm, const struct bb_shape *shape,
+			 size_t *rounds, size_t *wire)
+{
+	struct bb_role role;
+	size_t most = 0;
+	double moved = 0.0;
+	int ranks = shape->nranks, walked = ranks;
+
+	algorithm->prepare(shape, 0, &role);
+	if (rounds)
+		*rounds = role.rounds;
+	/* Ranks that differ by a shift alone also cost the same, but for an element here or there.
+	 */
+	if (algorithm->flags & BB_SHIFT_INVARIANT && role.rounds * (size_t)ranks > WALK_MOST)
+		walked = 1;
+	for (int rank = 0; rank < walked; rank++) {
+		algorithm->prepare(shape, rank, &role);
+		most = bb_most(most, walk(algorithm, shape, &role, &moved));
+	}
+	if (wire)
+		*wire = most;
+	return moved * ranks / walked;
+}

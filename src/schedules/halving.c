@@ -1,0 +1,210 @@
+/*
+ * halving.c - recursive halving: partners half as far apart every round swap halves of what they
+ * still reduce. Ranks beyond the greatest power of two P act through rank - P.
+ */
+#include "schedules/families.h"
+#include "schedules/parts.h"
+
+struct plan {
+	int levels;
+	int power;
+	int rest; /* ranks beyond it */
+};
+
+static struct plan plan_of(int n)
+{
+	int levels = bb_log2_down(n);
+
+	return (struct plan){levels, 1 << levels, n - (1 << levels)};
+}
+
+static void copy_alone(struct bb_writer *w, const struct bb_shape *shape)
+{
+	if (!shape->in_place)
+		bb_copy(w, bb_at(BB_IN, 0), bb_at(BB_OUT, 0), shape->count, true);
+}
+
+/* ---- all_reduce: halving, then doubling ------------------------------------------------ */
+
+static void all_reduce_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
+{
+	struct plan plan = plan_of(shape->nranks);
+
+	role->rank = rank;
+	role->rounds = bb_most(1, 2 * ((size_t)plan.levels + (plan.rest > 0)));
+}
+
+/* Elements of the blocks [from, from + width). */
+static size_t span(const struct bb_blocks *blocks, int from, int width)
+{
+	return bb_block_start(blocks, from + width) - bb_block_start(blocks, from);
+}
+
+static void halve(struct bb_writer *w, const struct bb_blocks *blocks, int rank, int width,
+		  enum bb_buffer from)
+{
+	int kept = rank & -width, given = kept ^ width, partner = rank ^ width;
+	size_t start = bb_block_start(blocks, kept);
+
+	bb_send(w, partner, bb_at(from, bb_block_start(blocks, given)), span(blocks, given, width));
+	bb_add(w, partner, bb_at(from, start), bb_at(BB_OUT, start), span(blocks, kept, width),
+	       false);
+}
+
+static void double_back(struct bb_writer *w, const struct bb_blocks *blocks, int rank, int width,
+			bool final)
+{
+	int mine = rank & -width, theirs = mine ^ width, partner = rank ^ width;
+
+	bb_send(w, partner, bb_at(BB_OUT, bb_block_start(blocks, mine)), span(blocks, mine, width));
+	bb_recv(w, partner, bb_at(BB_OUT, bb_block_start(blocks, theirs)),
+		span(blocks, theirs, width), final);
+}
+
+static int all_reduce_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			    struct bb_step *steps)
+{
+	struct bb_writer w = {steps, 0};
+	struct plan plan = plan_of(shape->nranks);
+	struct bb_blocks blocks = bb_blocks_of(0, shape->count, plan.power);
+	int rank = role->rank, level = (int)round - (plan.rest > 0);
+	struct bb_place in = bb_at(BB_IN, 0), out = bb_at(BB_OUT, 0);
+
+	if (shape->nranks == 1) {
+		copy_alone(&w, shape);
+	} else if (level < 0) {
+		if (rank >= plan.power)
+			bb_send(&w, rank - plan.power, in, shape->count);
+		else if (rank < plan.rest)
+			bb_add(&w, rank + plan.power, in, out, shape->count, false);
+	} else if (level == 2 * plan.levels) {
+		if (rank >= plan.power)
+			bb_recv(&w, rank - plan.power, out, shape->count, true);
+		else if (rank < plan.rest)
+			bb_send(&w, rank + plan.power, out, shape->count);
+	} else if (rank < plan.power && level < plan.levels) {
+		halve(&w, &blocks, rank, plan.power >> (level + 1),
+		      !level && rank >= plan.rest ? BB_IN : BB_OUT);
+	} else if (rank < plan.power) {
+		double_back(&w, &blocks, rank, 1 << (level - plan.levels),
+			    level == 2 * plan.levels - 1 && rank >= plan.rest);
+	}
+	return w.n;
+}
+
+const struct bb_algorithm bb_halving_all_reduce = {
+	.name = "halving_doubling",
+	.collective = &bb_all_reduce,
+	.meaning =
+		"Partners swap halves and add, then quarters, and so on until each rank has one "
+		"complete block; then the way back: blocks, pairs of blocks, halves are swapped.",
+	.prepare = all_reduce_prepare,
+	.round = all_reduce_round,
+};
+
+/* ---- reduce_scatter ------------------------------------------------------------------ */
+
+/* Sums wait in TMP: block k at (k - first) * count. */
+static int first_block(const struct plan *plan, int rank)
+{
+	return plan->rest ? 0 : rank & (plan->power / 2);
+}
+
+static size_t reduce_scatter_tmp(const struct bb_shape *shape, int rank)
+{
+	struct plan plan = plan_of(shape->nranks);
+
+	if (rank >= plan.power || shape->nranks < 3)
+		return 0;
+	return shape->count * (size_t)(plan.rest ? shape->nranks : plan.power / 2);
+}
+
+static void reduce_scatter_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
+{
+	struct plan plan = plan_of(shape->nranks);
+
+	role->rank = rank;
+	role->rounds = bb_most(1, (size_t)plan.levels + 2 * (plan.rest > 0));
+}
+
+struct side {
+	const struct bb_shape *shape;
+	struct plan plan;
+	int rank;
+	int width;
+	enum bb_buffer from;
+};
+
+static struct bb_place block_at(const struct side *s, enum bb_buffer buffer, int k)
+{
+	int first = buffer == BB_TMP ? first_block(&s->plan, s->rank) : 0;
+
+	return bb_at(buffer, (size_t)(k - first) * s->shape->count);
+}
+
+/* Swap and add blocks [GIVEN, …) against [KEPT, …), as far as they exist below END; those
+   beyond the power of two on a channel of their own. */
+static void swap_blocks(struct bb_writer *w, const struct side *s, int given, int kept, int end)
+{
+	int give = given >= end ? 0 : end - given < s->width ? end - given : s->width;
+	int keep = kept >= end ? 0 : end - kept < s->width ? end - kept : s->width;
+	bool own = s->width == 1 && kept == s->rank;
+	int partner = s->rank ^ s->width, channel = kept >= s->plan.power;
+	size_t count = s->shape->count;
+
+	bb_send_on(w, channel, partner, block_at(s, s->from, given), (size_t)give * count);
+	bb_write(w, &(struct bb_step){.kind = BB_RECV_REDUCE,
+				      .peer = partner,
+				      .peer2 = BB_NO_PEER,
+				      .channel = channel,
+				      .final = own,
+				      .src = block_at(s, s->from, kept),
+				      .dst = own ? bb_at(BB_OUT, 0) : block_at(s, BB_TMP, kept),
+				      .count = (size_t)keep * count});
+}
+
+static int reduce_scatter_round(const struct bb_shape *shape, const struct bb_role *role,
+				size_t round, struct bb_step *steps)
+{
+	struct bb_writer w = {steps, 0};
+	struct plan plan = plan_of(shape->nranks);
+	int rank = role->rank, level = (int)round - (plan.rest > 0);
+	size_t all = shape->count * (size_t)shape->nranks;
+
+	if (shape->nranks == 1) {
+		copy_alone(&w, shape);
+	} else if (level < 0) {
+		if (rank >= plan.power)
+			bb_send(&w, rank - plan.power, bb_at(BB_IN, 0), all);
+		else if (rank < plan.rest)
+			bb_add(&w, rank + plan.power, bb_at(BB_IN, 0), bb_at(BB_TMP, 0), all,
+			       false);
+	} else if (level == plan.levels) {
+		if (rank >= plan.power)
+			bb_recv(&w, rank - plan.power, bb_at(BB_OUT, 0), shape->count, true);
+		else if (rank < plan.rest)
+			bb_send(&w, rank + plan.power,
+				bb_at(BB_TMP, (size_t)(rank + plan.power) * shape->count),
+				shape->count);
+	} else if (rank < plan.power) {
+		int width = plan.power >> (level + 1), kept = rank & -width;
+		bool first = !level && rank >= plan.rest;
+		struct side side = {shape, plan, rank, width, first ? BB_IN : BB_TMP};
+
+		swap_blocks(&w, &side, kept ^ width, kept, plan.power);
+		swap_blocks(&w, &side, plan.power + (kept ^ width), plan.power + kept,
+			    shape->nranks);
+	}
+	return w.n;
+}
+
+const struct bb_algorithm bb_halving_reduce_scatter = {
+	.name = "halving_doubling",
+	.collective = &bb_reduce_scatter,
+	.meaning =
+		"Recursive halving: partners swap halves and add, then quarters, and so on until "
+		"each rank has its own block; ranks beyond a power of two use a proxy.",
+	.tmp_count = reduce_scatter_tmp,
+	.prepare = reduce_scatter_prepare,
+	.round = reduce_scatter_round,
+};

@@ -1,0 +1,320 @@
+/*
+ * parts.h - what the families of algorithms are made of: writing steps, balanced blocks, slabs,
+ * and the phases that several algorithms share. Known to src/schedules only.
+ */
+#ifndef BB_SCHEDULES_PARTS_H
+#define BB_SCHEDULES_PARTS_H
+
+#include "schedules/schedule.h"
+
+/* ---- writing steps ------------------------------------------------------------------- */
+
+struct bb_writer {
+	struct bb_step *steps;
+	int n;
+};
+
+static inline struct bb_place bb_at(enum bb_buffer buffer, size_t offset)
+{
+	return (struct bb_place){buffer, offset};
+}
+
+static inline struct bb_place bb_plus(struct bb_place place, size_t offset)
+{
+	return (struct bb_place){place.buffer, place.offset + offset};
+}
+
+static inline void bb_write(struct bb_writer *w, const struct bb_step *step)
+{
+	if (step->count)
+		w->steps[w->n++] = *step;
+}
+
+static inline void bb_send_on(struct bb_writer *w, int channel, int peer, struct bb_place src,
+			      size_t count)
+{
+	bb_write(w, &(struct bb_step){.kind = BB_SEND,
+				      .peer = peer,
+				      .peer2 = BB_NO_PEER,
+				      .channel = channel,
+				      .src = src,
+				      .count = count});
+}
+
+static inline void bb_recv_on(struct bb_writer *w, int channel, int peer, struct bb_place dst,
+			      size_t count, bool final)
+{
+	bb_write(w, &(struct bb_step){.kind = BB_RECV,
+				      .peer = peer,
+				      .peer2 = BB_NO_PEER,
+				      .channel = channel,
+				      .final = final,
+				      .dst = dst,
+				      .count = count});
+}
+
+static inline void bb_send(struct bb_writer *w, int peer, struct bb_place src, size_t count)
+{
+	bb_send_on(w, 0, peer, src, count);
+}
+
+static inline void bb_recv(struct bb_writer *w, int peer, struct bb_place dst, size_t count,
+			   bool final)
+{
+	bb_recv_on(w, 0, peer, dst, count, final);
+}
+
+/* dst = src + what comes from PEER. */
+static inline void bb_add(struct bb_writer *w, int peer, struct bb_place src, struct bb_place dst,
+			  size_t count, bool final)
+{
+	bb_write(w, &(struct bb_step){.kind = BB_RECV_REDUCE,
+				      .peer = peer,
+				      .peer2 = BB_NO_PEER,
+				      .final = final,
+				      .src = src,
+				      .dst = dst,
+				      .count = count});
+}
+
+static inline void bb_copy(struct bb_writer *w, struct bb_place src, struct bb_place dst,
+			   size_t count, bool final)
+{
+	bb_write(w, &(struct bb_step){.kind = BB_COPY,
+				      .peer = BB_NO_PEER,
+				      .peer2 = BB_NO_PEER,
+				      .final = final,
+				      .src = src,
+				      .dst = dst,
+				      .count = count});
+}
+
+/* ---- arithmetic ---------------------------------------------------------------------- */
+
+static inline size_t bb_least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline size_t bb_most(size_t a, size_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Rank X of a ring of N, for -N <= X < 2N. */
+static inline int bb_wrap(int x, int n)
+{
+	return x < 0 ? x + n : x >= n ? x - n : x;
+}
+
+/* Least d with 2^d >= n, and greatest d with 2^d <= n. */
+static inline int bb_log2_up(int n)
+{
+	return n <= 1 ? 0 : 32 - __builtin_clz((unsigned)n - 1);
+}
+
+static inline int bb_log2_down(int n)
+{
+	return 31 - __builtin_clz((unsigned)n);
+}
+
+/* Pieces of at most CHUNK that COUNT falls into, at least 1; CHUNK 0: one. */
+static inline size_t bb_pieces(size_t count, size_t chunk)
+{
+	return !chunk || count <= chunk ? 1 : (count - 1) / chunk + 1;
+}
+
+/* ---- blocks: n pieces of a buffer, one per rank -------------------------------------- */
+
+struct bb_blocks {
+	size_t origin; /* of block 0 */
+	size_t stride;
+	size_t length;
+	size_t extra; /* so many blocks at the front are one element longer */
+};
+
+/* n blocks that are the balanced parts of [origin, origin + count). */
+static inline struct bb_blocks bb_blocks_of(size_t origin, size_t count, int n)
+{
+	size_t base = count / (size_t)n;
+
+	return (struct bb_blocks){origin, base, base, count % (size_t)n};
+}
+
+/* Elements [origin, origin + count) of every block of STRIDE elements. */
+static inline struct bb_blocks bb_blocks_within(size_t origin, size_t count, size_t stride)
+{
+	return (struct bb_blocks){origin, stride, count, 0};
+}
+
+static inline size_t bb_block_start(const struct bb_blocks *blocks, int k)
+{
+	return blocks->origin + (size_t)k * blocks->stride + bb_least((size_t)k, blocks->extra);
+}
+
+static inline size_t bb_block_count(const struct bb_blocks *blocks, int k)
+{
+	return blocks->length + ((size_t)k < blocks->extra ? 1 : 0);
+}
+
+/* ---- slabs: a long call cut into equal calls that follow each other ------------------- */
+
+struct bb_slabs { /* lies at the front of role.at */
+	size_t number;
+	size_t rounds; /* of one slab */
+	size_t base;
+	size_t extra;
+};
+
+struct bb_slab {
+	size_t index;
+	size_t round; /* within the slab */
+	size_t start;
+	size_t count;
+};
+
+_Static_assert(sizeof(struct bb_slabs) <= sizeof(((struct bb_role *)0)->at), "fits a role");
+
+/* Cut TOTAL elements into slabs of at most LIMIT (0: one slab) of ROUNDS rounds each. */
+static inline void bb_slabs_prepare(struct bb_role *role, int rank, size_t total, size_t limit,
+				    size_t rounds)
+{
+	struct bb_slabs *slabs = (struct bb_slabs *)role->at;
+
+	slabs->number = bb_pieces(total, limit);
+	slabs->rounds = rounds;
+	slabs->base = total / slabs->number;
+	slabs->extra = total % slabs->number;
+	role->rank = rank;
+	role->rounds = slabs->number * rounds;
+}
+
+static inline struct bb_slab bb_slab_of(const struct bb_role *role, size_t round)
+{
+	const struct bb_slabs *slabs = (const struct bb_slabs *)role->at;
+	size_t k = slabs->number == 1 ? 0 : round / slabs->rounds;
+
+	return (struct bb_slab){k, round - k * slabs->rounds,
+				k * slabs->base + bb_least(k, slabs->extra),
+				slabs->base + (k < slabs->extra ? 1 : 0)};
+}
+
+/* The longest slab. */
+static inline size_t bb_slab_most(size_t total, size_t limit)
+{
+	size_t number = bb_pieces(total, limit);
+
+	return total / number + (total % number ? 1 : 0);
+}
+
+/* ---- alltoall, alltoallv: in place they work from a copy of IN in TMP ------------------ */
+
+/* Elements of that copy at the front of TMP; 0 out of place. */
+size_t bb_alltoall_saved(const struct bb_shape *shape, int rank);
+/* Where RANK finds what it sends to DESTINATION. */
+struct bb_place bb_alltoall_from(const struct bb_shape *shape, int rank, int destination);
+/* Save IN (in place; emitted in round 0, the algorithm proper begins in round 1). */
+void bb_alltoall_save(struct bb_writer *w, const struct bb_shape *shape, int rank);
+/* Bring the rank's own block to its place. */
+void bb_alltoall_keep(struct bb_writer *w, const struct bb_shape *shape, int rank);
+/* The longest block of all. */
+size_t bb_alltoall_longest(const struct bb_shape *shape);
+
+/* ---- ring ---------------------------------------------------------------------------- */
+
+/* Round I of n - 1 of passing blocks around until every rank has all; the own one is sent from
+   OWN, the others arrive in and leave from OUT. */
+void bb_ring_all_gather_part(struct bb_writer *w, int n, int rank, size_t i,
+			     const struct bb_blocks *blocks, struct bb_place own,
+			     enum bb_buffer out);
+
+/* ---- double binary tree -------------------------------------------------------------- */
+
+/*
+ * The root stands above two binary trees of all other ranks; each carries one half of the data
+ * in the same number of chunks. An inner rank of one tree is a leaf of the other.
+ */
+struct bb_lane {    /* a rank's place in one of the trees */
+	int parent; /* BB_NO_PEER: the root */
+	int depth;
+	int children;
+	int child[2]; /* [1] is BB_NO_PEER unless there are two */
+	size_t start;
+	size_t base;
+	size_t extra;
+};
+
+struct bb_tree { /* lies at the front of role.at */
+	size_t depth;
+	size_t chunks;
+	size_t window; /* elements of one of the two slots in TMP */
+	struct bb_lane lanes[2];
+};
+
+_Static_assert(sizeof(struct bb_tree) <= sizeof(((struct bb_role *)0)->at), "fits a role");
+
+void bb_tree_prepare(struct bb_tree *tree, int n, int rank, int root, size_t count, size_t chunk);
+/* Elements of TMP for bb_tree_up with a window. */
+size_t bb_tree_window(int n, int rank, int root, size_t count, size_t chunk);
+/* Rounds of going up or down. */
+size_t bb_tree_rounds(const struct bb_tree *tree);
+/* Reduce towards the root: IN is what the rank adds, sums go to SUM, or with WINDOWED to a
+   window of two slots at SUM. */
+void bb_tree_up(struct bb_writer *w, const struct bb_tree *tree, size_t round, struct bb_place in,
+		struct bb_place sum, bool windowed);
+/* Spread from the root's TOP to every other rank's OUT. */
+void bb_tree_down(struct bb_writer *w, const struct bb_tree *tree, size_t round,
+		  struct bb_place top, struct bb_place out);
+
+/* ---- binomial tree: scatter and gather of blocks ------------------------------------- */
+
+struct bb_binomial {
+	int n;
+	int rank;
+	int root;
+	const size_t *row;       /* counts of the ranks' blocks, one behind the other, or NULL: */
+	struct bb_blocks blocks; /* equal blocks, or balanced parts */
+	struct bb_place top;     /* the root's blocks, by rank */
+	struct bb_place own;     /* another rank's own block */
+	struct bb_place held;    /* what another rank holds for the ranks below it: */
+	bool natural;            /* at its place among all blocks, else packed */
+	bool final;              /* scatter: the own block is not read again */
+};
+
+/* Rounds of a scatter or gather: bb_log2_up(n). The root's own block is left to the caller. */
+void bb_binomial_scatter(struct bb_writer *w, const struct bb_binomial *b, size_t round);
+void bb_binomial_gather(struct bb_writer *w, const struct bb_binomial *b, size_t round);
+/* Elements that b->rank holds for others when packed. */
+size_t bb_binomial_held(const struct bb_binomial *b);
+
+/* ---- recursive doubling -------------------------------------------------------------- */
+
+/* All-gather of equal blocks for any n; rounds of it. Each rank's own block is sent from OWN. */
+size_t bb_doubling_rounds(int n);
+void bb_doubling_all_gather_part(struct bb_writer *w, const struct bb_shape *shape, int rank,
+				 size_t round);
+
+/* ---- pairwise ------------------------------------------------------------------------ */
+
+/* Round I of n - 1: with the rank I + 1 away. Blocks are reduced from IN into SUM, which takes
+   one block; or the own block is sent from OWN and the others arrive in OUT. */
+void bb_pairwise_reduce_scatter_part(struct bb_writer *w, int n, int rank, size_t i,
+				     const struct bb_blocks *blocks, struct bb_place sum,
+				     bool final);
+void bb_pairwise_all_gather_part(struct bb_writer *w, int n, int rank, size_t i,
+				 const struct bb_blocks *blocks, struct bb_place own);
+
+/* ---- linear: the root deals with one rank after the other ---------------------------- */
+
+/* Round I of n - 1. */
+void bb_linear_broadcast_part(struct bb_writer *w, int n, int rank, int root, size_t i,
+			      struct bb_place top, struct bb_place out, size_t count);
+void bb_linear_reduce_part(struct bb_writer *w, int n, int rank, int root, size_t i,
+			   struct bb_place sum, size_t count, bool final);
+void bb_linear_gather_part(struct bb_writer *w, int n, int rank, int root, size_t i,
+			   const struct bb_blocks *blocks, struct bb_place out, bool final);
+void bb_linear_scatter_part(struct bb_writer *w, int n, int rank, int root, size_t i,
+			    const struct bb_blocks *blocks, struct bb_place top,
+			    struct bb_place own);
+
+#endif

@@ -1,0 +1,502 @@
+/*
+ * ring.c - every rank receives from the previous rank and sends to the next one, nothing else.
+ */
+#include <math.h>
+
+#include "schedules/families.h"
+#include "schedules/parts.h"
+
+static int next_of(int rank, int n)
+{
+	return rank + 1 == n ? 0 : rank + 1;
+}
+
+static int previous_of(int rank, int n)
+{
+	return rank ? rank - 1 : n - 1;
+}
+
+static size_t at_least_one(int rounds)
+{
+	return rounds > 0 ? (size_t)rounds : 1;
+}
+
+void bb_ring_all_gather_part(struct bb_writer *w, int n, int rank, size_t i,
+			     const struct bb_blocks *blocks, struct bb_place own,
+			     enum bb_buffer out)
+{
+	int mine = bb_wrap(rank - (int)i, n), theirs = bb_wrap(rank - (int)i - 1, n);
+	struct bb_place from = i ? bb_at(out, bb_block_start(blocks, mine)) : own;
+
+	bb_send(w, next_of(rank, n), from, bb_block_count(blocks, mine));
+	bb_recv(w, previous_of(rank, n), bb_at(out, bb_block_start(blocks, theirs)),
+		bb_block_count(blocks, theirs), (int)i == n - 2);
+}
+
+/* ---- all_reduce: reduce-scatter of balanced parts, then all-gather of them ------------- */
+
+static void all_reduce_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
+{
+	bb_slabs_prepare(role, rank, shape->count, shape->chunk * (size_t)shape->nranks,
+			 at_least_one(2 * (shape->nranks - 1)));
+}
+
+static int all_reduce_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			    struct bb_step *steps)
+{
+	struct bb_writer w = {steps, 0};
+	struct bb_slab slab = bb_slab_of(role, round);
+	int n = shape->nranks, rank = role->rank, i = (int)slab.round;
+	struct bb_blocks blocks = bb_blocks_of(slab.start, slab.count, n);
+
+	if (n == 1) {
+		if (!shape->in_place)
+			bb_copy(&w, bb_at(BB_IN, slab.start), bb_at(BB_OUT, slab.start), slab.count,
+				true);
+	} else if (i < n - 1) {
+		int s = bb_wrap(rank - i - 1, n), d = bb_wrap(rank - i - 2, n);
+		size_t start = bb_block_start(&blocks, d);
+
+		bb_send(&w, next_of(rank, n), bb_at(i ? BB_OUT : BB_IN, bb_block_start(&blocks, s)),
+			bb_block_count(&blocks, s));
+		bb_add(&w, previous_of(rank, n), bb_at(BB_IN, start), bb_at(BB_OUT, start),
+		       bb_block_count(&blocks, d), false);
+	} else {
+		bb_ring_all_gather_part(&w, n, rank, (size_t)(i - (n - 1)), &blocks,
+					bb_at(BB_OUT, bb_block_start(&blocks, rank)), BB_OUT);
+	}
+	return w.n;
+}
+
+const struct bb_algorithm bb_ring_all_reduce = {
+	.name = "ring",
+	.collective = &bb_all_reduce,
+	.meaning =
+		"The data is cut into n blocks; sums of blocks travel around the ring until each "
+		"rank owns one complete block, then the complete blocks travel around once more.",
+	.flags = BB_SHIFT_INVARIANT,
+	.prepare = all_reduce_prepare,
+	.round = all_reduce_round,
+};
+
+/* ---- all_gather ---------------------------------------------------------------------- */
+
+static void block_slabs_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
+{
+	bb_slabs_prepare(role, rank, shape->count, shape->chunk, at_least_one(shape->nranks - 1));
+}
+
+static int all_gather_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			    struct bb_step *steps)
+{
+	struct bb_writer w = {steps, 0};
+	struct bb_slab slab = bb_slab_of(role, round);
+	int n = shape->nranks, rank = role->rank;
+	struct bb_blocks blocks = bb_blocks_within(slab.start, slab.count, shape->count);
+	struct bb_place own = bb_at(BB_IN, slab.start);
+
+	if (n > 1)
+		bb_ring_all_gather_part(&w, n, rank, slab.round, &blocks, own, BB_OUT);
+	if (!slab.round && !shape->in_place)
+		bb_copy(&w, own, bb_at(BB_OUT, bb_block_start(&blocks, rank)), slab.count, true);
+	return w.n;
+}
+
+const struct bb_algorithm bb_ring_all_gather = {
+	.name = "ring",
+	.collective = &bb_all_gather,
+	.meaning =
+		"Every rank passes on to the next rank the block that it received last, starting "
+		"with its own, until all blocks have been everywhere.",
+	.flags = BB_SHIFT_INVARIANT,
+	.prepare = block_slabs_prepare,
+	.round = all_gather_round,
+};
+
+/* ---- reduce_scatter ------------------------------------------------------------------ */
+
+/* Two slots in TMP take turns: what arrives in one round leaves in the next. */
+static struct bb_place slot(size_t base, size_t round, size_t length)
+{
+	return bb_at(BB_TMP, base + (round & 1 ? length : 0));
+}
+
+static size_t two_slots(const struct bb_shape *shape, int rank)
+{
+	return shape->nranks > 2 ? 2 * bb_slab_most(shape->count, shape->chunk) : 0;
+}
+
+static int reduce_scatter_round(const struct bb_shape *shape, const struct bb_role *role,
+				size_t round, struct bb_step *steps)
+{
+	struct bb_writer w = {steps, 0};
+	struct bb_slab slab = bb_slab_of(role, round);
+	int n = shape->nranks, rank = role->rank, i = (int)slab.round;
+	int s = bb_wrap(rank - i - 1, n), d = bb_wrap(rank - i - 2, n);
+	struct bb_blocks blocks = bb_blocks_within(slab.start, slab.count, shape->count);
+	size_t length = bb_slab_most(shape->count, shape->chunk);
+	struct bb_place out = bb_at(BB_OUT, slab.start);
+
+	if (n == 1) {
+		if (!shape->in_place)
+			bb_copy(&w, bb_at(BB_IN, slab.start), out, slab.count, true);
+		return w.n;
+	}
+	bb_send(&w, next_of(rank, n),
+		i ? slot(0, round - 1, length) : bb_at(BB_IN, bb_block_start(&blocks, s)),
+		slab.count);
+	bb_add(&w, previous_of(rank, n), bb_at(BB_IN, bb_block_start(&blocks, d)),
+	       i == n - 2 ? out : slot(0, round, length), slab.count, i == n - 2);
+	return w.n;
+}
+
+const struct bb_algorithm bb_ring_reduce_scatter = {
+	.name = "ring",
+	.collective = &bb_reduce_scatter,
+	.meaning = "Sums of blocks travel around the ring; each rank adds its own share to what "
+		   "arrives and passes it on; a block's sum is complete at the rank it belongs to.",
+	.flags = BB_SHIFT_INVARIANT,
+	.tmp_count = two_slots,
+	.prepare = block_slabs_prepare,
+	.round = reduce_scatter_round,
+};
+
+/* ---- broadcast, reduce: a chain with chunks in flight on every link --------------------- */
+
+static void chain_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
+{
+	bb_slabs_prepare(role, rank, shape->count, shape->chunk, 1);
+	if (shape->nranks > 2)
+		role->rounds += (size_t)shape->nranks - 2;
+}
+
+/* Chunk that a rank LAG links behind the start handles in ROUND; false: none. */
+static bool chunk_of(const struct bb_role *role, size_t round, int lag, struct bb_slab *chunk)
+{
+	const struct bb_slabs *slabs = (const struct bb_slabs *)role->at;
+
+	if (lag < 0 || round < (size_t)lag || round - (size_t)lag >= slabs->number)
+		return false;
+	*chunk = bb_slab_of(role, round - (size_t)lag);
+	return true;
+}
+
+static int broadcast_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			   struct bb_step *steps)
+{
+	struct bb_writer w = {steps, 0};
+	struct bb_slab chunk;
+	int n = shape->nranks, rank = role->rank, behind = bb_wrap(rank - shape->root, n);
+	bool last = behind == n - 1;
+
+	if (!last && chunk_of(role, round, behind, &chunk))
+		bb_send(&w, next_of(rank, n), bb_at(behind ? BB_OUT : BB_IN, chunk.start),
+			chunk.count);
+	if (behind && chunk_of(role, round, behind - 1, &chunk))
+		bb_recv(&w, previous_of(rank, n), bb_at(BB_OUT, chunk.start), chunk.count, last);
+	if (!behind && !shape->in_place && chunk_of(role, round, 0, &chunk))
+		bb_copy(&w, bb_at(BB_IN, chunk.start), bb_at(BB_OUT, chunk.start), chunk.count,
+			true);
+	return w.n;
+}
+
+const struct bb_algorithm bb_ring_broadcast = {
+	.name = "ring",
+	.collective = &bb_broadcast,
+	.meaning = "A chain: the root sends chunk after chunk to the next rank, and every rank "
+		   "passes a chunk on while it receives the following one.",
+	.prepare = chain_prepare,
+	.round = broadcast_round,
+};
+
+static size_t reduce_tmp(const struct bb_shape *shape, int rank)
+{
+	int behind = bb_wrap(rank - shape->root, shape->nranks);
+	size_t slots = bb_least(2, bb_pieces(shape->count, shape->chunk));
+
+	return behind < 2 ? 0 : slots * bb_slab_most(shape->count, shape->chunk);
+}
+
+static int reduce_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			struct bb_step *steps)
+{
+	struct bb_writer w = {steps, 0};
+	struct bb_slab chunk;
+	int n = shape->nranks, rank = role->rank;
+	int behind = bb_wrap(rank - shape->root - 1, n); /* the root is last */
+	bool root = behind == n - 1;
+	size_t length = bb_slab_most(shape->count, shape->chunk);
+
+	if (!root && chunk_of(role, round, behind, &chunk))
+		bb_send(&w, next_of(rank, n),
+			behind ? slot(0, chunk.index, length) : bb_at(BB_IN, chunk.start),
+			chunk.count);
+	if (behind && chunk_of(role, round, behind - 1, &chunk))
+		bb_add(&w, previous_of(rank, n), bb_at(BB_IN, chunk.start),
+		       root ? bb_at(BB_OUT, chunk.start) : slot(0, chunk.index, length),
+		       chunk.count, root);
+	if (n == 1 && !shape->in_place && chunk_of(role, round, 0, &chunk))
+		bb_copy(&w, bb_at(BB_IN, chunk.start), bb_at(BB_OUT, chunk.start), chunk.count,
+			true);
+	return w.n;
+}
+
+const struct bb_algorithm bb_ring_reduce = {
+	.name = "ring",
+	.collective = &bb_reduce,
+	.meaning = "A chain that ends at the root: every rank adds its own chunk to the sum that "
+		   "arrives and passes it on while the following chunk arrives.",
+	.tmp_count = reduce_tmp,
+	.prepare = chain_prepare,
+	.round = reduce_round,
+};
+
+/* ---- gather, scatter: blocks forwarded along the chain ---------------------------------- */
+
+static int gather_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			struct bb_step *steps)
+{
+	struct bb_writer w = {steps, 0};
+	struct bb_slab slab = bb_slab_of(role, round);
+	int n = shape->nranks, rank = role->rank, i = (int)slab.round;
+	int behind = bb_wrap(rank - shape->root - 1, n);
+	bool root = behind == n - 1;
+	int source = bb_wrap(rank - i - 1, n);
+	size_t length = bb_slab_most(shape->count, shape->chunk);
+	struct bb_place out = bb_at(BB_OUT, (size_t)source * shape->count + slab.start);
+
+	if (!root && i <= behind)
+		bb_send(&w, next_of(rank, n),
+			i ? slot(0, round - 1, length) : bb_at(BB_IN, slab.start), slab.count);
+	if (i < behind)
+		bb_recv(&w, previous_of(rank, n), root ? out : slot(0, round, length), slab.count,
+			root);
+	if (root && !i && !shape->in_place)
+		bb_copy(&w, bb_at(BB_IN, slab.start),
+			bb_at(BB_OUT, (size_t)rank * shape->count + slab.start), slab.count, true);
+	return w.n;
+}
+
+/* Ranks that pass blocks on: all but the root and its neighbour at the chain's far end. */
+static size_t gather_tmp(const struct bb_shape *shape, int rank)
+{
+	int behind = bb_wrap(rank - shape->root, shape->nranks);
+
+	return behind < 2 ? 0 : 2 * bb_slab_most(shape->count, shape->chunk);
+}
+
+const struct bb_algorithm bb_ring_gather = {
+	.name = "ring",
+	.collective = &bb_gather,
+	.meaning =
+		"A chain that ends at the root: every rank sends its own block to the next rank, "
+		"then passes on the blocks that arrive from behind.",
+	.tmp_count = gather_tmp,
+	.prepare = block_slabs_prepare,
+	.round = gather_round,
+};
+
+static int scatter_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			 struct bb_step *steps)
+{
+	struct bb_writer w = {steps, 0};
+	struct bb_slab slab = bb_slab_of(role, round);
+	int n = shape->nranks, rank = role->rank, i = (int)slab.round;
+	int behind = bb_wrap(rank - shape->root, n);
+	int out = n - 1 - i + behind, in = out - 1; /* whose blocks move, counted from the root */
+	size_t length = bb_slab_most(shape->count, shape->chunk);
+	struct bb_place own = bb_at(BB_OUT, slab.start);
+
+	if (out > behind && out < n) {
+		size_t start = (size_t)bb_wrap(shape->root + out, n) * shape->count + slab.start;
+
+		bb_send(&w, next_of(rank, n),
+			behind ? slot(0, round - 1, length) : bb_at(BB_IN, start), slab.count);
+	}
+	if (behind && in >= behind && in < n)
+		bb_recv(&w, previous_of(rank, n), in == behind ? own : slot(0, round, length),
+			slab.count, in == behind);
+	if (!behind && !i && !shape->in_place)
+		bb_copy(&w, bb_at(BB_IN, (size_t)rank * shape->count + slab.start), own, slab.count,
+			true);
+	return w.n;
+}
+
+static size_t scatter_tmp(const struct bb_shape *shape, int rank)
+{
+	int behind = bb_wrap(rank - shape->root, shape->nranks);
+
+	return !behind || behind == shape->nranks - 1
+		       ? 0
+		       : 2 * bb_slab_most(shape->count, shape->chunk);
+}
+
+const struct bb_algorithm bb_ring_scatter = {
+	.name = "ring",
+	.collective = &bb_scatter,
+	.meaning = "A chain that begins at the root: blocks leave in the order of the way before "
+		   "them, the farthest first, and every rank passes on what is not its own.",
+	.tmp_count = scatter_tmp,
+	.prepare = block_slabs_prepare,
+	.round = scatter_round,
+};
+
+/* ---- alltoall, alltoallv: a block at a time takes its hops ------------------------------ */
+
+static void alltoall_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
+{
+	size_t n = (size_t)shape->nranks, trips = n * (n - 1) / 2;
+
+	bb_slabs_prepare(role, rank, bb_alltoall_longest(shape), shape->chunk, trips ? trips : 1);
+	role->rounds += shape->in_place;
+}
+
+static size_t alltoall_tmp(const struct bb_shape *shape, int rank)
+{
+	size_t slots = shape->nranks > 2 ? 2 : 0;
+
+	return bb_alltoall_saved(shape, rank) +
+	       slots * bb_slab_most(bb_alltoall_longest(shape), shape->chunk);
+}
+
+/* Round I of a slab is hop *HOP of the blocks that go DISTANCE ranks far. */
+static int distance_of(size_t i, int *hop)
+{
+	size_t d = (size_t)((sqrt(8.0 * (double)i + 1.0) + 1.0) / 2.0);
+
+	while (d * (d - 1) / 2 > i)
+		d--;
+	while (d * (d + 1) / 2 <= i)
+		d++;
+	*hop = (int)(i - d * (d - 1) / 2);
+	return (int)d;
+}
+
+/* The part of a block of COUNT elements that this slab carries. */
+static size_t piece_of(const struct bb_role *role, size_t index, size_t count, size_t *start)
+{
+	size_t number = ((const struct bb_slabs *)role->at)->number;
+	size_t base = count / number, extra = count % number;
+
+	*start = index * base + bb_least(index, extra);
+	return base + (index < extra ? 1 : 0);
+}
+
+static int alltoall_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			  struct bb_step *steps)
+{
+	struct bb_writer w = {steps, 0};
+	int n = shape->nranks, rank = role->rank, hop, distance, source;
+	size_t saved = bb_alltoall_saved(shape, rank), start, count, length;
+	struct bb_slab slab;
+
+	if (shape->in_place && !round) {
+		bb_alltoall_save(&w, shape, rank);
+		return w.n;
+	}
+	round -= shape->in_place;
+	if (!round)
+		bb_alltoall_keep(&w, shape, rank);
+	if (n == 1)
+		return w.n;
+	slab = bb_slab_of(role, round);
+	length = ((const struct bb_slabs *)role->at)->base +
+		 (((const struct bb_slabs *)role->at)->extra ? 1 : 0);
+	distance = distance_of(slab.round, &hop);
+
+	source = bb_wrap(rank - hop, n);
+	count = piece_of(role, slab.index,
+			 bb_alltoall_count(shape, source, bb_wrap(source + distance, n)), &start);
+	bb_send(&w, next_of(rank, n),
+		hop ? slot(saved, round - 1, length)
+		    : bb_plus(bb_alltoall_from(shape, rank, bb_wrap(rank + distance, n)), start),
+		count);
+
+	source = bb_wrap(rank - hop - 1, n);
+	count = piece_of(role, slab.index,
+			 bb_alltoall_count(shape, source, bb_wrap(source + distance, n)), &start);
+	bb_recv(&w, previous_of(rank, n),
+		hop == distance - 1 ? bb_at(BB_OUT, bb_alltoall_out(shape, source, rank) + start)
+				    : slot(saved, round, length),
+		count, hop == distance - 1);
+	return w.n;
+}
+
+const struct bb_algorithm bb_ring_alltoall = {
+	.name = "ring",
+	.collective = &bb_alltoall,
+	.meaning = "Every block is handed from neighbour to neighbour until it is there: first all "
+		   "blocks that go one rank far, then those that go two, and so on.",
+	.flags = BB_SHIFT_INVARIANT,
+	.tmp_count = alltoall_tmp,
+	.prepare = alltoall_prepare,
+	.round = alltoall_round,
+};
+
+const struct bb_algorithm bb_ring_alltoallv = {
+	.name = "ring",
+	.collective = &bb_alltoallv,
+	.meaning = "Every block is handed from neighbour to neighbour until it is there: first all "
+		   "blocks that go one rank far, then those that go two, and so on.",
+	.tmp_count = alltoall_tmp,
+	.prepare = alltoall_prepare,
+	.round = alltoall_round,
+};
+
+/* ---- sendrecv: one hop ----------------------------------------------------------------- */
+
+static bool through_tmp(const struct bb_shape *shape)
+{
+	return shape->in_place && shape->nranks > 1;
+}
+
+static void sendrecv_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
+{
+	bb_slabs_prepare(role, rank, shape->count, shape->chunk, 1);
+	role->rounds += through_tmp(shape);
+}
+
+static size_t sendrecv_tmp(const struct bb_shape *shape, int rank)
+{
+	size_t slots = bb_least(2, bb_pieces(shape->count, shape->chunk));
+
+	return through_tmp(shape) ? slots * bb_slab_most(shape->count, shape->chunk) : 0;
+}
+
+static int sendrecv_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			  struct bb_step *steps)
+{
+	struct bb_writer w = {steps, 0};
+	struct bb_slab chunk;
+	int n = shape->nranks, rank = role->rank;
+	bool saved = through_tmp(shape);
+	size_t length = bb_slab_most(shape->count, shape->chunk);
+
+	if (n == 1) {
+		if (!shape->in_place && chunk_of(role, round, 0, &chunk))
+			bb_copy(&w, bb_at(BB_IN, chunk.start), bb_at(BB_OUT, chunk.start),
+				chunk.count, true);
+		return w.n;
+	}
+	if (chunk_of(role, round, saved, &chunk)) {
+		bb_send(&w, next_of(rank, n),
+			saved ? slot(0, chunk.index, length) : bb_at(BB_IN, chunk.start),
+			chunk.count);
+		bb_recv(&w, previous_of(rank, n), bb_at(BB_OUT, chunk.start), chunk.count, true);
+	}
+	if (saved && chunk_of(role, round, 0, &chunk))
+		bb_copy(&w, bb_at(BB_IN, chunk.start), slot(0, chunk.index, length), chunk.count,
+			false);
+	return w.n;
+}
+
+const struct bb_algorithm bb_ring_sendrecv = {
+	.name = "ring",
+	.collective = &bb_sendrecv,
+	.meaning = "Every rank sends to the next rank and receives from the previous one directly, "
+		   "chunk by chunk.",
+	.flags = BB_SHIFT_INVARIANT,
+	.tmp_count = sendrecv_tmp,
+	.prepare = sendrecv_prepare,
+	.round = sendrecv_round,
+};

@@ -1,0 +1,53 @@
+/*
+ * symbols.c - buffers of symbols.
+ */
+#include <stdlib.h>
+
+#include "schedules/symbols.h"
+
+static size_t larger(size_t a, size_t b)
+{
+	return a > b ? a : b;
+}
+
+static void lay_out(struct bb_symbols *s, const struct bb_algorithm *algorithm,
+		    const struct bb_shape *shape, int rank)
+{
+	const struct bb_collective *collective = algorithm->collective;
+
+	s->count[BB_IN] = collective->in_count(shape, rank);
+	s->count[BB_OUT] = collective->out_count(shape, rank);
+	s->count[BB_TMP] = algorithm->tmp_count ? algorithm->tmp_count(shape, rank) : 0;
+	s->start[BB_IN] = 0;
+	s->start[BB_OUT] = s->count[BB_IN];
+	if (shape->in_place) {
+		if (collective->in_place_in)
+			s->start[BB_IN] = collective->in_place_in(shape, rank);
+		s->start[BB_OUT] =
+			collective->in_place_out ? collective->in_place_out(shape, rank) : 0;
+	}
+	s->start[BB_TMP] =
+		larger(s->start[BB_IN] + s->count[BB_IN], s->start[BB_OUT] + s->count[BB_OUT]);
+}
+
+bb_status bb_symbols_make(struct bb_symbols *symbols, const struct bb_algorithm *algorithm,
+			  const struct bb_shape *shape, int rank)
+{
+	size_t all;
+
+	lay_out(symbols, algorithm, shape, rank);
+	all = symbols->start[BB_TMP] + symbols->count[BB_TMP];
+	symbols->cells = calloc(all ? all : 1, sizeof(*symbols->cells));
+	if (!symbols->cells)
+		return BB_EINTERNAL;
+	for (size_t i = 0; i < symbols->count[BB_IN]; i++)
+		symbols->cells[symbols->start[BB_IN] + i] =
+			(struct bb_symbol){.ranks = UINT64_C(1) << rank, .index = (uint32_t)i};
+	return BB_OK;
+}
+
+void bb_symbols_free(struct bb_symbols *symbols)
+{
+	free(symbols->cells);
+	symbols->cells = NULL;
+}
