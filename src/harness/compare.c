@@ -134,7 +134,7 @@ bb_status bb_compare_add(struct bb_compare *compare, const struct bb_result_reco
 		cell = append(compare, &model);
 	if (!cell)
 		return BB_EINTERNAL;
-	cell->used = r->algorithm;
+	cell->used = r->algorithm ? r->algorithm : r->algorithm_asked;
 	if (!isnan(r->percent_of_bound))
 		cell->source = r->bound_source;
 	cell->time[r->in_place] = r->time_us;
@@ -156,10 +156,17 @@ static bool is_auto(const struct table *t, int algorithm)
 	return strcmp(t->all->names[algorithm], "auto") == 0;
 }
 
-/* auto repeats one of the others, so it competes only where there are not two of those. */
-static bool competes(const struct table *t, int algorithm)
+/* Does auto at this size only repeat an algorithm that has a column of its own? */
+static bool repeats(const struct table *t, size_t size, int algorithm)
 {
-	return t->norder < 3 || !is_auto(t, algorithm);
+	const struct cell *cell = t->at[size * (size_t)t->all->nnames + (size_t)algorithm];
+	int i;
+
+	for (i = 0; cell && cell->used && is_auto(t, algorithm) && i < t->norder; i++) {
+		if (strcmp(t->all->names[t->order[i]], cell->used) == 0)
+			return true;
+	}
+	return false;
 }
 
 /* The fastest at a size and how many times faster than the second; -1: none was run. */
@@ -171,7 +178,7 @@ static int winner(const struct table *t, size_t size, double *lead)
 	for (i = 0; i < t->norder; i++) {
 		double time = time_at(t, size, t->order[i]);
 
-		if (isnan(time) || !competes(t, t->order[i]))
+		if (isnan(time) || repeats(t, size, t->order[i]))
 			continue;
 		if (who < 0 || time < best) {
 			second = best;
@@ -265,12 +272,20 @@ static const char *about(char text[BB_UNIT_TEXT], double bytes)
 	return text;
 }
 
-static void print_time(struct bb_strbuf *out, double us)
+/* Of the algorithm at PLACE: its name, or a time and perhaps a percentage. */
+static int column_width(const struct table *t, int place, bool percents)
+{
+	int name = (int)strlen(t->all->names[t->order[place]]), cell = percents ? 17 : 10;
+
+	return name > cell ? name : cell;
+}
+
+static void print_time(struct bb_strbuf *out, double us, int width)
 {
 	if (isnan(us))
-		bb_strbuf_addf(out, "  %10s", "-");
+		bb_strbuf_addf(out, "  %*s", width, "-");
 	else
-		bb_strbuf_addf(out, "  %10.*f", us < 100 ? 2 : us < 10000 ? 1 : 0, us);
+		bb_strbuf_addf(out, "  %*.*f", width, us < 100 ? 2 : us < 10000 ? 1 : 0, us);
 }
 
 static void print_row(const struct table *t, struct bb_strbuf *out, size_t size, int from, int to,
@@ -286,7 +301,8 @@ static void print_row(const struct table *t, struct bb_strbuf *out, size_t size,
 			t->at[size * (size_t)t->all->nnames + (size_t)t->order[i]];
 		double percent = cell ? cell->percent[t->placement] : NAN;
 
-		print_time(out, time_at(t, size, t->order[i]));
+		print_time(out, time_at(t, size, t->order[i]),
+			   column_width(t, i, percents) - (percents ? 7 : 0));
 		if (percents && isnan(percent))
 			bb_strbuf_addf(out, " %6s", "-");
 		else if (percents)
@@ -294,7 +310,8 @@ static void print_row(const struct table *t, struct bb_strbuf *out, size_t size,
 	}
 	who = t->norder > 1 && to == t->norder ? winner(t, size, &lead) : -1;
 	if (who >= 0 && !isnan(lead))
-		bb_strbuf_addf(out, "  %s %.2fx", t->all->names[who], lead);
+		bb_strbuf_addf(out, "  %s %.2fx",
+			       t->at[size * (size_t)t->all->nnames + (size_t)who]->used, lead);
 	bb_strbuf_add(out, "\n");
 }
 
@@ -306,11 +323,13 @@ static void print_block(const struct table *t, struct bb_strbuf *out, int from, 
 
 	bb_strbuf_addf(out, "# %10s", "size");
 	for (i = from; i < to; i++)
-		bb_strbuf_addf(out, "  %*s", percents ? 17 : 10, t->all->names[t->order[i]]);
+		bb_strbuf_addf(out, "  %*s", column_width(t, i, percents),
+			       t->all->names[t->order[i]]);
 	bb_strbuf_addf(out, "%s\n", t->norder > 1 && to == t->norder ? "  winner, ahead" : "");
 	bb_strbuf_addf(out, "# %10s", "(B)");
 	for (i = from; i < to; i++)
-		bb_strbuf_addf(out, "  %10s%s", "(us)", percents ? "  bound" : "");
+		bb_strbuf_addf(out, "  %*s%s", column_width(t, i, percents) - (percents ? 7 : 0),
+			       "(us)", percents ? "  bound" : "");
 	bb_strbuf_add(out, "\n");
 	for (size = 0; size < t->nsizes; size++)
 		print_row(t, out, size, from, to, percents);
@@ -344,8 +363,11 @@ static void print_auto(const struct table *t, int algorithm, struct bb_strbuf *o
 
 		if (!c || !c->used || (last && strcmp(c->used, last) == 0))
 			continue;
-		bb_strbuf_addf(out, "%s %s from %s", last ? "," : "# auto chose", c->used,
-			       bb_format_size(text, (uint64_t)c->size));
+		if (last)
+			bb_strbuf_addf(out, ", %s from %s", c->used,
+				       bb_format_size(text, (uint64_t)c->size));
+		else
+			bb_strbuf_addf(out, "# auto chose %s", c->used);
 		last = c->used;
 	}
 	if (last)
@@ -362,7 +384,8 @@ static int crossings(const struct table *t, int a, int b, double places[MAX_CROS
 
 	*faster = -1;
 	for (size = 0; size < t->nsizes; size++) {
-		double now = log(time_at(t, size, a) / time_at(t, size, b));
+		bool same = repeats(t, size, a) || repeats(t, size, b);
+		double now = same ? NAN : log(time_at(t, size, a) / time_at(t, size, b));
 		double here = log((double)t->sizes[size]);
 
 		if (!isfinite(now) || now == 0 || t->sizes[size] == 0)
@@ -411,8 +434,6 @@ static void print_pairs(const struct table *t, struct bb_strbuf *out)
 		for (k = i + 1; k < t->norder; k++) {
 			int a = t->order[i], b = t->order[k];
 
-			if (!competes(t, a) || !competes(t, b))
-				continue;
 			if (t->norder <= ALL_PAIRS || (t->won[a] && t->won[b]))
 				print_pair(t, a, b, out);
 		}

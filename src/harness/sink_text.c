@@ -64,8 +64,6 @@ static void add_ranks(struct bb_strbuf *out, const struct bb_rank_infos *infos)
 /* What nccl-tests does not know about. */
 static void add_extras(struct bb_strbuf *out, const struct bb_run_record *run)
 {
-	char text[BB_NUMBER_TEXT];
-
 	bb_strbuf_addf(out, "# Backend: %s  ranks: %lld  cache: %s  seed: %lld", run->backend,
 		       (long long)run->nranks, run->cache ? run->cache : "rotate",
 		       (long long)run->seed);
@@ -79,8 +77,8 @@ static void add_extras(struct bb_strbuf *out, const struct bb_run_record *run)
 		bb_strbuf_addf(out, "  split: %s", run->split);
 	bb_strbuf_add(out, "\n");
 	if (!isnan(run->copy_GBps))
-		bb_strbuf_addf(out, "# Memory copy of all ranks together, in this run: %s GB/s\n",
-			       bb_format_fit(text, run->copy_GBps, 1));
+		bb_strbuf_addf(out, "# Memory copy of all ranks together, in this run: %.1f GB/s\n",
+			       run->copy_GBps);
 }
 
 static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
@@ -322,7 +320,7 @@ static bb_status end(struct bb_sink *sink, const struct bb_end_record *r)
 	if (r->verdict && strcmp(r->verdict, "passed") != 0)
 		bb_strbuf_addf(out, "# Verdict: %s\n", r->verdict);
 	bb_strbuf_addf(out, "# Collective test concluded: %s\n", sink->run->program);
-	if (r->memory_user_bytes != BB_ABSENT)
+	if (r->memory_init_bytes != BB_ABSENT)
 		add_memory(out, r);
 	bb_strbuf_add(out, "#\n");
 	if (r->error)
