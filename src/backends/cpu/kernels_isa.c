@@ -468,7 +468,9 @@ BB_INLINE size_t head_of(const struct streams *s, size_t unit, size_t element)
 BB_INLINE void reduce(enum bb_dtype dtype, enum bb_op op, const struct streams *s, size_t count,
 		      bool stream)
 {
-	const size_t unit = unit_of(dtype), block = BB_UNITS * unit;
+	/* Conversions keep the processor busy as it is, and are long. */
+	const int units = unit_of(dtype) == BB_VEC ? BB_UNITS : 2;
+	const size_t unit = unit_of(dtype), block = (size_t)units * unit;
 	const size_t bytes = count * element_of(dtype);
 	size_t part = stream ? head_of(s, unit, element_of(dtype)) : 0, at = 0;
 
@@ -482,10 +484,10 @@ BB_INLINE void reduce(enum bb_dtype dtype, enum bb_op op, const struct streams *
 		at += part;
 		if (stream) {
 			for (; bytes - at >= block; at += block)
-				span(dtype, op, s, at, BB_UNITS, BB_WHOLE, 0, true);
+				span(dtype, op, s, at, units, BB_WHOLE, 0, true);
 		} else {
 			for (; bytes - at >= block; at += block)
-				span(dtype, op, s, at, BB_UNITS, BB_WHOLE, 0, false);
+				span(dtype, op, s, at, units, BB_WHOLE, 0, false);
 		}
 		for (; bytes - at >= unit; at += unit)
 			span(dtype, op, s, at, 1, BB_WHOLE, 0, false);
