@@ -26,8 +26,8 @@ LDLIBS   := -lhwloc -lnuma -lm -ldl
 COLLECTIVES := $(patsubst src/collectives/%.c,%,$(wildcard src/collectives/*_perf.c))
 ISAS        := plain $(if $(filter x86_64%,$(shell $(CC) -dumpmachine)),avx2 avx512)
 ISA_plain   := -O3
-ISA_avx2    := -O3 -mavx2 -mfma -mf16c
-ISA_avx512  := -O3 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c -mprefer-vector-width=512
+ISA_avx2    := -O3 -mavx2 -mfma -mf16c -mprfchw
+ISA_avx512  := -O3 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c -mprfchw -mprefer-vector-width=512
 
 SOURCES := $(filter-out %/kernels_isa.c,$(wildcard src/core/*.c src/schedules/*.c \
            src/topology/*.c src/launch/*.c src/backends/*.c src/backends/cpu/*.c \
@@ -76,4 +76,5 @@ clean:
 
 .PHONY: all units clean
 .SECONDARY:
+$(B)/%.d: ; # by-products of compiling; make must not look for a way to make them
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -72,8 +72,8 @@ const struct bb_option bb_option_rows[] = {
 	{INT("check", 'c', check, "1", "N", 0, MAX_COUNT,
 	     "rounds of verification; 0: none, #wrong says N/A")},
 	{INT("blocking", 'z', blocking, "0", "0-3", 0, 3,
-	     "after each operation 1: wait and barrier, 2: wait; 3: both after each iteration, "
-	     "the barrier not timed")},
+	     "1: wait and barrier after each operation, 2: wait; 3: both after each iteration, "
+	     "untimed")},
 	{INT("average", 'a', average, "1", "0-3", 0, 3,
 	     "the time printed is that of 0: rank 0, 1: mean, 2: least, 3: most over the ranks")},
 	{INT("per_iter_timing", 'I', per_iter_timing, "0", "0|1", 0, 1,
