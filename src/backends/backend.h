@@ -184,8 +184,8 @@ struct bb_backend {
 };
 
 /* Backends built in, in the order of preference for --list; ends with NULL. */
-extern const struct bb_backend *const bb_backends[];
 extern const struct bb_backend bb_backend_host, bb_backend_null;
+extern const struct bb_backend *const bb_backends[];
 const struct bb_backend *bb_backend_find(const char *name); /* or NULL */
 
 #endif

@@ -352,7 +352,7 @@ bb_status bb_host_direct(struct bb_group *group, const struct bb_call *call)
 
 	group->calls++;
 	work.stream = 2 * size * (size_t)n / (size_t)(n < cores ? n : cores) >=
-		      4 * bb_machine_l2(context->machine);
+		      8 * bb_machine_l2(context->machine);
 	if (!context->crowded && size <= BB_FLAT_BYTES)
 		return run_flat(group, &work, in_bytes_of(call, group->me));
 	desk->in = call->in;
