@@ -339,7 +339,10 @@ static void print_heading(const struct table *t, struct bb_strbuf *out)
 {
 	const struct cell *c = t->first;
 
-	bb_strbuf_addf(out, "#\n# %s of %s %s", t->norder > 1 ? "Comparison" : "Bounds",
+	bb_strbuf_addf(out, "#\n# %s of %s %s",
+		       t->norder > 1     ? "Comparison"
+		       : bounds_known(t) ? "Bounds"
+					 : "Algorithm",
 		       c->collective, c->dtype);
 	if (strcmp(c->op, "none") != 0)
 		bb_strbuf_addf(out, " %s", c->op);
@@ -445,7 +448,7 @@ static void print_table(const struct table *t, struct bb_strbuf *out)
 	int i;
 
 	print_heading(t, out);
-	for (i = 0; i < t->norder; i += BLOCK)
+	for (i = 0; (t->norder > 1 || bounds_known(t)) && i < t->norder; i += BLOCK)
 		print_block(t, out, i, i + BLOCK < t->norder ? i + BLOCK : t->norder);
 	for (i = 0; i < t->norder; i++) {
 		if (is_auto(t, t->order[i]))

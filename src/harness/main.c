@@ -125,7 +125,7 @@ static bool inform(const struct run *run, const struct bb_collective *collective
 	if (o->help)
 		bb_options_help(bb_option_rows, program, collective->brief, &out);
 	else if (o->help_markdown)
-		bb_options_markdown(bb_option_rows, &out);
+		bb_options_document(&out);
 	else if (o->version)
 		bb_strbuf_addf(&out, "%s (busbench) %s\n", program, BB_VERSION);
 	else if (o->list)

@@ -82,6 +82,9 @@ struct bb_options {
 /* Every option of the perf binaries; ends with name NULL. */
 extern const struct bb_option bb_option_rows[];
 
+/* The text of docs/options.md. */
+void bb_options_document(struct bb_strbuf *out);
+
 struct bb_environment bb_environment_read(void);
 
 /*

@@ -126,3 +126,41 @@ const struct bb_option bb_option_rows[] = {
 	{FLAG("help-markdown", 0, help_markdown, "the same as docs/options.md")},
 	{.name = NULL},
 };
+
+static const char introduction[] =
+	"# Options\n\n"
+	"Every `*_perf` binary takes the same options: those of nccl-tests, under their names and "
+	"in "
+	"their form, and a few more. `--help` prints this page as text, `--help-markdown` as it is "
+	"here. An option given twice counts as given last. One difference is deliberate: without "
+	"`-i` or `-f` the size doubles from row to row.\n\n";
+
+static const char environment[] =
+	"\n### Environment\n\n"
+	"| Variable | Meaning |\n"
+	"| --- | --- |\n"
+	"| `NCCL_ALGO` | `Ring` or `Tree`: the algorithm, where `--algo` is not given |\n"
+	"| `NCCL_TESTS_SPLIT` | `AND`, `OR`, `MOD`, `DIV` (or `&`, `\\|`, `%`, `/`) and a number: "
+	"ranks for which it gives the same value form a group; all groups run at the same time |\n"
+	"| `NCCL_TESTS_SPLIT_MASK` | a hexadecimal number: the same with `AND`; goes first |\n"
+	"| `NCCL_TESTS_MIN_BW` | GB/s: the run fails (exit 7) when the average busbw is below 0.9 "
+	"of "
+	"it |\n"
+	"| `NCCL_TESTS_ALLTOALLV_SPREAD` | 0 to 1: how uneven alltoallv is; 0 is even |\n"
+	"\n### Exit status\n\n"
+	"| Status | Meaning |\n"
+	"| --- | --- |\n"
+	"| 0 | passed |\n"
+	"| 1 | internal error, or an output that cannot be written |\n"
+	"| 2 | the request makes no sense |\n"
+	"| 3 | the backend, the hardware or a rank is not usable |\n"
+	"| 4 | timed out |\n"
+	"| 5 | nothing of what was asked is supported |\n"
+	"| 7 | wrong data, or below a gate |\n";
+
+void bb_options_document(struct bb_strbuf *out)
+{
+	bb_strbuf_add(out, introduction);
+	bb_options_markdown(bb_option_rows, out);
+	bb_strbuf_add(out, environment);
+}
