@@ -333,7 +333,7 @@ static void check_copy(const struct bb_kernels *kernels, int ndst, size_t bytes,
 	enum { SIZE = 4096 + 256 };
 	_Alignas(64) static char from[SIZE];
 	_Alignas(64) static char to[3][SIZE];
-	void *dst[3];
+	void *dst[3] = {NULL};
 
 	for (size_t i = 0; i < SIZE; i++)
 		from[i] = (char)(i * 131 >> 3);
