@@ -1,8 +1,15 @@
-# busbench - `make` builds build/*_perf; `make bench` and `make check` do all the set-up first.
+# busbench - `make bench` and `make check` do all the set-up first, `make` alone builds.
 #
-#   B=DIR                            where to build (default: build, or build-SAN)
+#   all (default)     the binaries: B/*_perf
+#   bench             the main job: all-reduce from 1M to 1G on 8 ranks, ring, tree and the default
+#   check             all tests; check-full: and the long ones under sanitizers
+#   perf tune truth   measurements that print tables: speed, the tuning table, known truths
+#   docs              docs/options.md, docs/records.md and docs/algorithms.md from the code
+#   install clean
+#
+#   B=DIR                            where to build; nothing is written anywhere else
 #   SAN=address,undefined | thread   instrument with sanitizers
-#   CC=gcc | clang                   compiler
+#   CC=gcc | clang   CFLAGS= LDFLAGS= CPPFLAGS=   V=1: show the commands
 #   PREFIX=DIR DESTDIR=DIR           where `make install` puts things
 
 SAN    ?=
@@ -10,11 +17,19 @@ comma  := ,
 B      ?= build$(if $(SAN),-$(subst $(comma),-,$(SAN)))
 PREFIX ?= /usr/local
 V      ?= 0
+MPICC  ?= mpicc
+PYTHON ?= python3
+
+# `make -s` says nothing, V=1 says all.
+silent := $(findstring s,$(filter-out --%,$(firstword -$(MAKEFLAGS))))
 Q      := $(if $(filter 1,$(V)),,@)
+say     = @$(if $(silent)$(filter 1,$(V)),:,printf '  %-5s %s\n' $(1) '$(2)')
+# For the targets that build and then run something: all cores, unless -j was given.
+BUILD  := $(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 
-BACKENDS := host null
+# ---- flags -------------------------------------------------------------------------------
 
-CFLAGS   ?= -O2 -g
+CFLAGS   ?= $(if $(SAN),-O1,-O2) -g
 BB_FLAGS := -std=gnu11 -Isrc -D_GNU_SOURCE -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes \
             -Wmissing-prototypes -Wpointer-arith -Wvla -Wwrite-strings -Wno-unused-parameter \
             -ffp-contract=off -fno-strict-aliasing -pthread -MMD -MP
@@ -23,58 +38,124 @@ SAN_FLAGS := -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=und
 endif
 LDLIBS   := -lhwloc -lnuma -lm -ldl
 
-COLLECTIVES := $(patsubst src/collectives/%.c,%,$(wildcard src/collectives/*_perf.c))
+# The vector kernels: one source, several instruction sets, chosen when a backend opens.
 ISAS        := plain $(if $(filter x86_64%,$(shell $(CC) -dumpmachine)),avx2 avx512)
-ISA_plain   := -O3
-ISA_avx2    := -O3 -mavx2 -mfma -mf16c -mprfchw
-ISA_avx512  := -O3 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c -mprfchw -mprefer-vector-width=512
+ISA_O       := $(if $(SAN),-O1,-O3)
+ISA_plain   := $(ISA_O)
+ISA_avx2    := $(ISA_O) -mavx2 -mfma -mf16c
+ISA_avx512  := $(ISA_O) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c \
+               -mprefer-vector-width=512
 
-SOURCES := $(filter-out %/kernels_isa.c,$(wildcard src/core/*.c src/schedules/*.c \
-           src/topology/*.c src/launch/*.c src/backends/*.c src/backends/cpu/*.c \
-           $(BACKENDS:%=src/backends/%/*.c) src/harness/*.c))
-OBJECTS := $(SOURCES:%.c=$(B)/%.o) $(ISAS:%=$(B)/src/backends/cpu/kernels_%.o)
-LIB     := $(B)/libbusbench.a
-BINS    := $(COLLECTIVES:%=$(B)/%)
-UNITS   := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_*.c))
-UNIT_BINS := $(UNITS:%=$(B)/tests/%)
+COMPILE = $(CC) $(CPPFLAGS) $(CFLAGS) $(BB_FLAGS) $(SAN_FLAGS)
+LINK    = $(CC) $(CFLAGS) $(LDFLAGS) $(SAN_FLAGS) -pthread
+
+# ---- what there is -------------------------------------------------------------------------
+
+BACKENDS := host null
+SOURCES  := $(filter-out %/kernels_isa.c,$(wildcard $(foreach d,core schedules topology launch \
+            backends backends/cpu $(BACKENDS:%=backends/%) harness,src/$(d)/*.c)))
+OBJECTS  := $(SOURCES:%.c=$(B)/%.o) $(ISAS:%=$(B)/src/backends/cpu/kernels_%.o)
+LIB      := $(B)/libbusbench.a
+
+COLLECTIVES := $(patsubst src/collectives/%.c,%,$(wildcard src/collectives/*_perf.c))
+BINS        := $(COLLECTIVES:%=$(B)/%)
+UNITS       := $(patsubst tests/unit/%.c,$(B)/tests/%,$(wildcard tests/unit/test_*.c))
+REFERENCE   := $(B)/docs/reference
 
 all: $(BINS)
+units: $(UNITS)
 
-$(B)/%.o: %.c
-	@mkdir -p $(@D)
-	@[ $(V) = 1 ] || echo "  CC    $<"
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(BB_FLAGS) $(SAN_FLAGS) -c -o $@ $<
+# ---- how it is built -----------------------------------------------------------------------
 
-# The vector kernels: one source, several instruction sets, chosen when a backend opens.
-$(B)/src/backends/cpu/kernels_%.o: src/backends/cpu/kernels_isa.c
+# Rewritten only when what they say changes: other flags or another compiler rebuild everything, a
+# source that comes or goes the library.
+$(B)/flags: SAYS = $(shell $(CC) --version | head -n 1) $(COMPILE) $(LINK) $(foreach i,$(ISAS),$(ISA_$(i)))
+$(B)/objects: SAYS = $(OBJECTS)
+$(B)/flags $(B)/objects: FORCE
 	@mkdir -p $(@D)
-	@[ $(V) = 1 ] || echo "  CC    $< ($*)"
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(BB_FLAGS) $(SAN_FLAGS) $(ISA_$*) -DBB_ISA=$* -c -o $@ $<
+	@echo '$(SAYS)' | cmp -s - $@ || echo '$(SAYS)' >$@
+
+$(B)/%.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(COMPILE) -c -o $@ $<
+
+$(B)/src/backends/cpu/kernels_%.o: src/backends/cpu/kernels_isa.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$< ($*))
+	$(Q)$(COMPILE) $(ISA_$*) -DBB_ISA=$* -c -o $@ $<
 
 $(B)/src/backends/cpu/kernels.o: BB_FLAGS += $(ISAS:%=-DBB_HAVE_ISA_%)
 
-$(LIB): $(OBJECTS)
-	@[ $(V) = 1 ] || echo "  AR    $@"
-	$(Q)rm -f $@ && $(AR) rcs $@ $^
+$(LIB): $(OBJECTS) $(B)/objects
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && $(AR) rcs $@ $(OBJECTS)
 
-$(BINS): $(B)/%: $(B)/src/collectives/%.o $(LIB)
-	@[ $(V) = 1 ] || echo "  LINK  $@"
-	$(Q)$(CC) $(LDFLAGS) $(SAN_FLAGS) -pthread -o $@ $^ $(LDLIBS)
-
-$(UNIT_BINS): $(B)/tests/%: $(B)/tests/unit/%.o $(LIB)
-	@mkdir -p $(@D)
-	@[ $(V) = 1 ] || echo "  LINK  $@"
-	$(Q)$(CC) $(LDFLAGS) $(SAN_FLAGS) -pthread -o $@ $^ -lcmocka $(LDLIBS)
+$(BINS): $(B)/%: $(B)/src/collectives/%.o
+$(UNITS): $(B)/tests/%: $(B)/tests/unit/%.o
+$(UNITS): LDLIBS := -lcmocka $(LDLIBS)
+$(REFERENCE): $(B)/docs/reference.o
+$(B)/tests/host_speed: $(B)/tests/perf/host_speed.o
 
 # This test stands between busbench and its allocator.
 $(B)/tests/test_malloc: LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free
 
-units: $(UNIT_BINS)
+$(BINS) $(UNITS) $(REFERENCE) $(B)/tests/host_speed: $(LIB)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(LINK) -o $@ $(filter %.o,$^) $(LIB) $(LDLIBS)
+
+$(B)/tests/mpi_speed: tests/perf/mpi_speed.c tests/perf/speed.h $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,MPICC,$<)
+	$(Q)$(MPICC) $(CFLAGS) -std=gnu11 -D_GNU_SOURCE -o $@ $<
+
+# ---- tests and measurements ----------------------------------------------------------------
+
+SANITIZED := address,undefined thread
+
+bench:
+	scripts/setup.sh build
+	+$(BUILD) all
+	@lscpu | grep -E '^(Architecture|CPU\(s\)|Model name|Thread|Core|Socket|L[123]|NUMA)' || true
+	@grep -E '^Mem(Total|Available)' /proc/meminfo
+	$(B)/all_reduce_perf -b 1M -e 1G -g 8 --algo ring,tree,auto
+
+check check-full:
+	scripts/setup.sh check
+	+$(BUILD) all units $(REFERENCE)
+	+$(foreach s,$(SANITIZED),$(BUILD) B=$(B)/$(subst $(comma),-,$(s)) SAN=$(s) all units &&) :
+	$(PYTHON) tests/run.py $(if $(filter %-full,$@),--full) $(B)
+
+perf:
+	scripts/setup.sh perf
+	+$(BUILD) all $(B)/tests/host_speed $(B)/tests/mpi_speed
+	$(PYTHON) scripts/perf.py $(B)
+
+tune truth:
+	scripts/setup.sh check
+	+$(BUILD) all $(B)/tests/host_speed
+	$(PYTHON) scripts/$@.py $(B)
+
+# ---- the rest ------------------------------------------------------------------------------
+
+docs: $(REFERENCE)
+	$(Q)for page in options records algorithms; do \
+		$(REFERENCE) $$page >$(B)/docs/$$page.md && \
+		cp $(B)/docs/$$page.md docs/ || exit 1; \
+	done
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin
+	install -m 755 $(BINS) $(DESTDIR)$(PREFIX)/bin
 
 clean:
 	rm -rf $(B)
 
-.PHONY: all units clean
+.PHONY: all units bench check check-full perf tune truth docs install clean FORCE
 .SECONDARY:
-$(B)/%.d: ; # by-products of compiling; make must not look for a way to make them
--include $(shell find $(B) -name '*.d' 2>/dev/null)
+.SUFFIXES:
+MAKEFLAGS += --no-builtin-rules
+.DELETE_ON_ERROR:
+-include $(OBJECTS:.o=.d) $(COLLECTIVES:%=$(B)/src/collectives/%.d) \
+         $(UNITS:$(B)/tests/%=$(B)/tests/unit/%.d) $(B)/docs/reference.d $(B)/tests/perf/host_speed.d

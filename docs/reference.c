@@ -1,0 +1,43 @@
+/*
+ * reference.c - writes the pages of docs/ that follow from tables in the code: options, records,
+ * algorithms.
+ */
+#include "core/option.h"
+#include "harness/options.h"
+#include "harness/record.h"
+#include "schedules/explain.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void write_options(struct bb_strbuf *out)
+{
+	bb_options_document(out);
+}
+
+static const struct {
+	const char *name;
+	void (*write)(struct bb_strbuf *out);
+} pages[] = {
+	{"options", write_options},
+	{"records", bb_record_markdown},
+	{"algorithms", bb_document_algorithms},
+};
+
+int main(int argc, char **argv)
+{
+	struct bb_strbuf out = {0};
+	bool written = false;
+
+	for (size_t i = 0; argc == 2 && i < sizeof(pages) / sizeof(pages[0]); i++) {
+		if (strcmp(argv[1], pages[i].name) == 0) {
+			pages[i].write(&out);
+			written = !bb_strbuf_failed(&out) &&
+				  fputs(bb_strbuf_text(&out), stdout) >= 0 && fflush(stdout) == 0;
+		}
+	}
+	bb_strbuf_free(&out);
+	if (!written)
+		fprintf(stderr, "usage: reference options|records|algorithms\n");
+	return written ? 0 : 1;
+}
