@@ -5,7 +5,8 @@
  *
  * WHAT is copy (each rank copies its IN to its OUT), xcopy (its neighbour's IN to its OUT), or
  * COLLECTIVE:ALGORITHM ("all_reduce:ring", "all_gather:auto"). One JSON line per size and WHAT:
- * the median of interleaved repetitions. Sizes are bytes as the perf binaries print them.
+ * the median of interleaved repetitions, and what a rank moves on average, counted in copies of
+ * that size. Sizes are bytes as the perf binaries print them.
  */
 #include "speed.h"
 
@@ -37,7 +38,7 @@ struct shared {
 	uint64_t min, max, factor;
 	struct what whats[MOST_WHATS];
 	int nwhats;
-	char **in; /* [rank] */
+	char **in;          /* [rank] */
 	double (*spans)[2]; /* [rank]: start, end of the repetition */
 	double *samples;    /* [what * MOST_REPEATS + repeat] */
 };
@@ -98,7 +99,7 @@ static void repeat(const struct worker *w, int k, size_t bytes, int repetition)
 	struct shared *s = w->s;
 	const struct what *what = &s->whats[k];
 	const int inner = speed_inner(bytes);
-	struct bb_call call = { 0 };
+	struct bb_call call = {0};
 	double first = 1e300, last = 0;
 
 	if (what->kind == COLLECTIVE)
@@ -121,6 +122,17 @@ static void repeat(const struct worker *w, int k, size_t bytes, int repetition)
 	must(s->backend->barrier(w->group), "barrier");
 }
 
+/* What a rank moves, in copies of BYTES. */
+static double copies(const struct worker *w, const struct what *what, size_t bytes)
+{
+	struct bb_call call;
+
+	if (what->kind != COLLECTIVE)
+		return 1;
+	call = make_call(w, what, bytes);
+	return w->s->backend->cost_bytes(w->group, &call) / w->s->nranks / (double)bytes;
+}
+
 static void report(const struct worker *w, size_t bytes, int repeats)
 {
 	struct shared *s = w->s;
@@ -129,8 +141,10 @@ static void report(const struct worker *w, size_t bytes, int repeats)
 		struct bb_stats stats;
 
 		bb_stats_compute(&s->samples[k * MOST_REPEATS], (size_t)repeats, &stats);
-		printf("{\"ranks\":%d,\"size\":%zu,\"what\":\"%s\",\"us\":%.4f,\"p95_us\":%.4f}\n",
-		       s->nranks, bytes, s->whats[k].name, 1e6 * stats.p50, 1e6 * stats.p95);
+		printf("{\"ranks\":%d,\"size\":%zu,\"what\":\"%s\",\"us\":%.4f,\"p95_us\":%.4f,"
+		       "\"copies\":%.4f}\n",
+		       s->nranks, bytes, s->whats[k].name, 1e6 * stats.p50, 1e6 * stats.p95,
+		       copies(w, &s->whats[k], bytes));
 	}
 	fflush(stdout);
 }
@@ -162,7 +176,7 @@ static void *work(void *argument)
 	struct worker *w = argument;
 	struct shared *s = w->s;
 	const struct bb_backend *b = s->backend;
-	struct bb_error error = { 0 };
+	struct bb_error error = {0};
 	int *members = calloc((size_t)s->nranks, sizeof(*members));
 
 	must(members ? BB_OK : BB_EINTERNAL, "malloc");
@@ -193,7 +207,7 @@ static bool parse_what(struct what *what, char *text)
 	char *colon = strchr(text, ':');
 	const struct bb_native *native = bb_backend_find("host")->natives;
 
-	*what = (struct what){ .name = text };
+	*what = (struct what){.name = text};
 	if (!colon) {
 		what->kind = strcmp(text, "copy") == 0 ? COPY : XCOPY;
 		return strcmp(text, "copy") == 0 || strcmp(text, "xcopy") == 0;
@@ -213,10 +227,10 @@ static bool parse_what(struct what *what, char *text)
 
 int main(int argc, char **argv)
 {
-	struct shared s = { .backend = bb_backend_find("host") };
-	struct bb_world world = { .nprocs = 1 };
-	const struct bb_backend_config config = { 0 };
-	struct bb_error error = { 0 };
+	struct shared s = {.backend = bb_backend_find("host")};
+	struct bb_world world = {.nprocs = 1};
+	const struct bb_backend_config config = {0};
+	struct bb_error error = {0};
 	struct worker *workers;
 	pthread_t *threads;
 	int64_t ranks, factor;
@@ -243,7 +257,7 @@ int main(int argc, char **argv)
 	must(s.in && s.spans && s.samples && workers && threads ? BB_OK : BB_EINTERNAL, "malloc");
 	must(s.backend->open(&s.context, &world, &config, &error), "open");
 	for (int r = 0; r < s.nranks; r++) {
-		workers[r] = (struct worker){ .s = &s, .rank = r };
+		workers[r] = (struct worker){.s = &s, .rank = r};
 		must(pthread_create(&threads[r], NULL, work, &workers[r]) ? BB_EINTERNAL : BB_OK,
 		     "pthread_create");
 	}

@@ -64,7 +64,8 @@ int main(int argc, char **argv)
 		}
 		qsort(samples, (size_t)repeats, sizeof(*samples), compare);
 		if (rank == 0)
-			printf("{\"ranks\":%d,\"size\":%zu,\"what\":\"MPI_Allreduce\",\"us\":%.4f}\n",
+			printf("{\"ranks\":%d,\"size\":%zu,\"what\":\"MPI_Allreduce\",\"us\":%.4f}"
+			       "\n",
 			       ranks, bytes, 1e6 * samples[repeats / 2]);
 		fflush(stdout);
 	}

@@ -1,9 +1,10 @@
 /*
  * speed.h - how the speed programs measure, the same for busbench and for its peer.
  *
- * Before each repetition every rank writes its IN and OUT anew, so that each buffer is in its owner's
- * cache and nowhere else. A repetition takes from the first rank's start to the last rank's end on the
- * one clock of the machine. Small operations run several times back to back within a repetition.
+ * Before each repetition every rank writes its IN and OUT anew, so that each buffer is in its
+ * owner's cache and nowhere else. A repetition takes from the first rank's start to the last rank's
+ * end on the one clock of the machine. Small operations run several times back to back within a
+ * repetition.
  */
 #ifndef BB_TESTS_PERF_SPEED_H
 #define BB_TESTS_PERF_SPEED_H

@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""make perf: the host backend's speed as ratios within one run, written as a table.
+
+Every ratio holds a time against another of the same run: a plain copy by the same threads, a
+copy of the neighbour's freshly written buffer, or Open MPI's MPI_Allreduce. Buffers are written
+anew before each repetition; medians of interleaved repetitions. Nothing here passes or fails.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+
+import speed
+
+KIB, MIB = 1 << 10, 1 << 20
+DIRECT = ["all_reduce", "all_gather", "broadcast", "reduce_scatter", "alltoall"]
+
+
+def cpu_name():
+    with open("/proc/cpuinfo", encoding="ascii", errors="replace") as lines:
+        for line in lines:
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or "unknown CPU"
+
+
+def table(out, head, rows):
+    out.append("| " + " | ".join(head) + " |")
+    out.append("|" + " ---: |" * len(head))
+    out.extend("| " + " | ".join(row) + " |" for row in rows)
+    out.append("")
+
+
+def us(value):
+    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+
+
+def direct_section(out, ranks, low, high, repeats):
+    """direct against copies: what its minimal bytes cost at copy speed, over what it takes."""
+    whats = ["copy", "xcopy"] + [f"{name}:direct" for name in DIRECT]
+    result = speed.interleave([speed.host_command(ranks, low, high, 4, whats)], repeats)
+    rows = []
+    for size in sorted({key[0] for key in result}):
+        copy, xcopy = result[size, "copy"][0], result[size, "xcopy"][0]
+        row = [speed.size_text(size), us(copy), us(xcopy)]
+        for name in DIRECT:
+            time, copies = result[size, f"{name}:direct"]
+            row.append(f"{us(time)} ({copy * copies / time:.2f} / {xcopy * copies / time:.2f})")
+        rows.append(row)
+    out.append(f"## direct, {ranks} ranks")
+    out.append("")
+    out.append("Microseconds, and in parentheses the share of copy speed / of xcopy speed for the "
+               "bytes that the collective needs at the least.")
+    out.append("")
+    table(out, ["size", "copy", "xcopy", *DIRECT], rows)
+
+
+def peer_section(out, ranks, low, high, repeats):
+    """The default against MPI_Allreduce."""
+    if not shutil.which("mpirun") or not os.path.exists(f"{speed.BUILD}/tests/mpi_speed"):
+        out.append(f"## Against MPI_Allreduce, {ranks} ranks: not run, Open MPI is not installed")
+        out.append("")
+        return
+    commands = [speed.host_command(ranks, low, high, 8, ["all_reduce:auto"]),
+                speed.mpi_command(ranks, low, high, 8)]
+    result = speed.interleave(commands, repeats)
+    rows = []
+    for size in sorted({key[0] for key in result}):
+        ours, peer = result[size, "all_reduce:auto"][0], result[size, "MPI_Allreduce"][0]
+        rows.append([speed.size_text(size), us(ours), us(peer), f"{peer / ours:.2f}"])
+    out.append(f"## The default against MPI_Allreduce, {ranks} ranks")
+    out.append("")
+    table(out, ["size", "auto us", "MPI us", "times faster"], rows)
+
+
+def schedule_section(out, ranks, low, high, repeats):
+    """ring and tree against what the bytes they move cost at copy speed."""
+    whats = ["copy", "xcopy", "all_reduce:ring", "all_reduce:tree", "all_reduce:halving_doubling",
+             "all_reduce:recursive_doubling"]
+    result = speed.interleave([speed.host_command(ranks, low, high, 4, whats)], repeats)
+    rows = []
+    for size in sorted({key[0] for key in result}):
+        reference = result[size, "copy" if size >= 4 * MIB else "xcopy"][0]
+        row = [speed.size_text(size), us(reference)]
+        for what in whats[2:]:
+            time, copies = result[size, what]
+            row.append(f"{us(time)} ({time / (reference * copies):.2f})")
+        rows.append(row)
+    out.append(f"## Schedules, {ranks} ranks")
+    out.append("")
+    out.append("Microseconds, and in parentheses how many times what the moved bytes cost: at copy "
+               "speed from 4M, at xcopy speed below.")
+    out.append("")
+    table(out, ["size", "copy/xcopy", "ring", "tree", "halving_doubling", "recursive_doubling"],
+          rows)
+
+
+def overhead_section(out):
+    """What the harness itself costs per iteration."""
+    path = f"{speed.BUILD}/perf-null.jsonl"
+    command = [f"{speed.BUILD}/all_reduce_perf", "--backend", "null", "-b", "8", "-e", "8",
+               "-n", "100000", "-g", "2", "--json", path]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    with open(path, encoding="utf-8") as lines:
+        times = [1e3 * row["p50_us"] for row in map(json.loads, lines) if row["kind"] == "result"]
+    out.append("## The harness itself")
+    out.append("")
+    out.append(f"One iteration on the null backend takes {min(times):.0f} ns (median of 100,000).")
+    out.append("")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=3, help="runs of each program (default 3)")
+    parser.add_argument("--most", type=int, default=64, help="largest size in MiB (default 64)")
+    parser.add_argument("-o", "--output", default=f"{speed.BUILD}/perf.md")
+    options = parser.parse_args()
+    most, repeats = options.most * MIB, options.repeats
+
+    out = ["# Speed of the host backend", "",
+           f"{cpu_name()}, {len(os.sched_getaffinity(0))} cores, Linux {platform.release()}, "
+           f"{datetime.date.today()}. Written by `make perf`; all ratios are within one run.", ""]
+    direct_section(out, 2, 64 * KIB, most, repeats)
+    direct_section(out, 8, 64 * KIB, min(most, 16 * MIB), repeats)
+    for ranks in (2, 4, 8):
+        peer_section(out, ranks, 8, most if ranks == 2 else min(most, 16 * MIB), repeats)
+    schedule_section(out, 2, 1 * MIB, most, repeats)
+    schedule_section(out, 8, 64 * KIB, min(most, 16 * MIB), repeats)
+    overhead_section(out)
+    text = "\n".join(out)
+    with open(options.output, "w", encoding="utf-8") as file:
+        file.write(text)
+    print(text)
+    print(f"written to {options.output}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
