@@ -113,6 +113,8 @@ static size_t walk(const struct bb_algorithm *algorithm, const struct bb_shape *
 double bb_algorithm_cost(const struct bb_algorithm *algorithm, const struct bb_shape *shape,
 			 size_t *rounds, size_t *wire)
 {
+	/* Chunks change when data moves, not how much. */
+	struct bb_shape whole = *shape;
 	struct bb_role role;
 	size_t most = 0;
 	double moved = 0.0;
@@ -121,13 +123,15 @@ double bb_algorithm_cost(const struct bb_algorithm *algorithm, const struct bb_s
 	algorithm->prepare(shape, 0, &role);
 	if (rounds)
 		*rounds = role.rounds;
+	whole.chunk = 0;
+	algorithm->prepare(&whole, 0, &role);
 	/* Ranks that differ by a shift alone also cost the same, but for an element here or there.
 	 */
 	if (algorithm->flags & BB_SHIFT_INVARIANT && role.rounds * (size_t)ranks > WALK_MOST)
 		walked = 1;
 	for (int rank = 0; rank < walked; rank++) {
-		algorithm->prepare(shape, rank, &role);
-		most = bb_most(most, walk(algorithm, shape, &role, &moved));
+		algorithm->prepare(&whole, rank, &role);
+		most = bb_most(most, walk(algorithm, &whole, &role, &moved));
 	}
 	if (wire)
 		*wire = most;

@@ -281,7 +281,7 @@ const struct bb_collective bb_alltoall = {
 
 const struct bb_collective bb_alltoallv = {
 	.name = "alltoallv",
-	.brief = "alltoall with a different count for every pair of ranks",
+	.brief = "every rank gets its block of every rank's data, each of its own length",
 	.flags = BB_ROUNDED | BB_VARIABLE,
 	.split = BB_SPLIT_BY_DESTINATION,
 	.in_count = row_sum,
@@ -304,7 +304,7 @@ const struct bb_collective bb_sendrecv = {
 
 const struct bb_collective bb_hypercube = {
 	.name = "hypercube",
-	.brief = "all_gather along the edges of a hypercube, for powers of two",
+	.brief = "every rank gets the blocks of all ranks over the edges of a hypercube",
 	.flags = BB_SAME_OUTPUT | BB_ROUNDED,
 	.split = BB_SPLIT_BY_SOURCE,
 	.in_count = whole,

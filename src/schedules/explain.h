@@ -18,4 +18,7 @@
 BB_MUST bb_status bb_explain(struct bb_strbuf *out, const struct bb_algorithm *algorithm,
 			     const struct bb_shape *shape, struct bb_error *error);
 
+/* Append docs/algorithms.md: what every algorithm means for its collective, rounds and volumes. */
+void bb_document_algorithms(struct bb_strbuf *out);
+
 #endif

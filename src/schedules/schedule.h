@@ -193,7 +193,7 @@ const struct bb_algorithm *bb_algorithm_find(const struct bb_collective *collect
  * Bytes moved are counted in copies: an element copied (one read, one write) is 1, received and
  * reduced 1.5 (two reads, one write), with two peers 2. Returns the sum over all ranks, in
  * elements, and in *rounds and *wire (may be NULL) the rounds and the most elements that any
- * one rank sends.
+ * one rank sends (as if it were not cut into chunks, which may round parts differently).
  */
 double bb_algorithm_cost(const struct bb_algorithm *algorithm, const struct bb_shape *shape,
 			 size_t *rounds, size_t *wire);
