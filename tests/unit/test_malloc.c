@@ -9,6 +9,7 @@
 #include "core/json.h"
 #include "core/option.h"
 #include "core/strbuf.h"
+#include "harness/pattern.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -203,6 +204,16 @@ static bool call_help(bool *orderly)
 	return ok;
 }
 
+static bool call_patterns(bool *orderly)
+{
+	struct bb_patterns *patterns = NULL;
+	bb_status st = bb_patterns_make(&patterns, BB_FLOAT, BB_SUM, 2, 1);
+
+	*orderly = st == BB_OK || (st == BB_EINTERNAL && !patterns);
+	bb_patterns_free(patterns);
+	return st == BB_OK;
+}
+
 static const struct {
 	const char *name;
 	bool (*call)(bool *orderly);
@@ -210,7 +221,7 @@ static const struct {
 } callers[] = {
 	{"strbuf", call_strbuf, false},          {"json", call_json, false},
 	{"options", call_options, false},        {"options refused", call_options_refused, true},
-	{"help and markdown", call_help, false},
+	{"help and markdown", call_help, false}, {"patterns", call_patterns, false},
 };
 
 /* Runs caller I with call FAIL failing; returns how many allocations it asked for. */
