@@ -12,42 +12,39 @@ static void all_gather_prepare(const struct bb_shape *shape, int rank, struct bb
 	role->rounds = bb_most(1, (size_t)bb_log2_up(shape->nranks));
 }
 
-/* The blocks of ranks [first, first + number), which may wrap, in one message or two. */
-static void cross(struct bb_writer *w, const struct bb_shape *shape, int peer, bool send, int first,
-		  int number, bool final)
+/* The blocks of ranks [first, first + number) in the one or two runs that they make up. */
+static void runs_of(int n, int first, int number, int from[2], int length[2])
 {
-	int n = shape->nranks, low = first + number <= n ? number : n - first;
-	int from[2] = {first, 0}, run[2] = {low, number - low};
-
-	for (int k = 0; k < 2; k++) {
-		struct bb_place place = bb_at(BB_OUT, (size_t)from[k] * shape->count);
-		size_t count = (size_t)run[k] * shape->count;
-
-		if (!send)
-			bb_recv(w, peer, place, count, final);
-		else
-			bb_send(w, peer, number == 1 ? bb_at(BB_IN, 0) : place, count);
-	}
+	from[0] = first;
+	length[0] = first + number <= n ? number : n - first;
+	from[1] = 0;
+	length[1] = number - length[0];
 }
 
 static int all_gather_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
 			    struct bb_step *steps)
 {
 	struct bb_writer w = {steps, 0};
-	int n = shape->nranks, rank = role->rank, far = 1 << round;
+	int n = shape->nranks, rank = role->rank, far = 1 << round, from[2], length[2];
 	int number = n - far < far ? n - far : far;
+	int later = n - 2 * far < 2 * far ? n - 2 * far : 2 * far; /* are sent in the next round */
+	size_t count = shape->count;
+	struct bb_place own = bb_at(BB_OUT, (size_t)rank * count);
 
-	if (n > 1) {
+	for (int k = 0; k < 2 && n > 1; k++) {
 		int ahead = bb_wrap(rank + far, n);
-		bool last = round + 1 == role->rounds;
 
-		/* With one block to send it is the own one, whatever the round. */
-		cross(&w, shape, bb_wrap(rank - far, n), true, rank, number, false);
-		cross(&w, shape, ahead, false, ahead, number, last);
+		/* One block to send is the own one, whatever the round. */
+		runs_of(n, rank, number, from, length);
+		bb_send(&w, bb_wrap(rank - far, n),
+			number == 1 ? bb_at(BB_IN, 0) : bb_at(BB_OUT, (size_t)from[k] * count),
+			(size_t)length[k] * count);
+		runs_of(n, ahead, number, from, length);
+		bb_recv(&w, ahead, bb_at(BB_OUT, (size_t)from[k] * count),
+			(size_t)length[k] * count, far + (k ? length[0] : 0) >= later);
 	}
 	if (!round && !shape->in_place)
-		bb_copy(&w, bb_at(BB_IN, 0), bb_at(BB_OUT, (size_t)rank * shape->count),
-			shape->count, n <= 3);
+		bb_copy(&w, bb_at(BB_IN, 0), own, count, n <= 3);
 	return w.n;
 }
 

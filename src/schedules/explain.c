@@ -323,11 +323,12 @@ static void print_columns(const struct play *p, enum bb_buffer buffer, size_t fi
 
 static void print_buffer(const struct play *p, enum bb_buffer buffer, const char *title)
 {
-	size_t cells = longest(p, buffer), width = widest(p, buffer);
-	size_t fit = (LINE - LABEL) / (width + 1);
+	size_t cells = longest(p, buffer), width, fit;
 
 	if (cells > CONTENTS_CELLS || p->shape->nranks > CONTENTS_RANKS)
 		return;
+	width = widest(p, buffer);
+	fit = (LINE - LABEL) / (width + 1);
 	fit = fit ? fit : 1;
 	for (size_t first = 0; first < cells; first += fit)
 		print_columns(p, buffer, first, cells < first + fit ? cells : first + fit,
@@ -404,6 +405,22 @@ static void print_wrapped(struct bb_strbuf *out, const char *text)
 	bb_strbuf_add(out, "\n");
 }
 
+static void print_names(const struct play *p)
+{
+	struct bb_strbuf text = {0};
+
+	bb_strbuf_addf(
+		&text,
+		"A letter counts the elements of IN, the digit says whose IN: b%d is element "
+		"1 of rank %d's.",
+		p->shape->root, p->shape->root);
+	print_wrapped(p->out, bb_strbuf_text(&text));
+	p->out->failed |= bb_strbuf_failed(&text);
+	bb_strbuf_free(&text);
+	if (longest(p, BB_TMP))
+		print_wrapped(p->out, "TMP is scratch memory.");
+}
+
 static void print_intro(const struct play *p)
 {
 	const struct bb_collective *collective = p->algorithm->collective;
@@ -420,7 +437,7 @@ static void print_intro(const struct play *p)
 	bb_strbuf_add(p->out, "How:\n");
 	print_wrapped(p->out, p->algorithm->meaning);
 	bb_strbuf_add(p->out, "Names:\n");
-	print_wrapped(p->out, "b2 is element 1 (a, b, c, ...) of rank 2's IN.");
+	print_names(p);
 	if (reduces(p) && many)
 		print_wrapped(
 			p->out,

@@ -199,7 +199,14 @@ static inline struct bb_slab bb_slab_of(const struct bb_role *role, size_t round
 				slabs->base + (k < slabs->extra ? 1 : 0)};
 }
 
-/* The longest slab. */
+/* The longest slab: of a prepared role, or of what a role would be prepared for. */
+static inline size_t bb_slab_longest(const struct bb_role *role)
+{
+	const struct bb_slabs *slabs = (const struct bb_slabs *)role->at;
+
+	return slabs->base + (slabs->extra ? 1 : 0);
+}
+
 static inline size_t bb_slab_most(size_t total, size_t limit)
 {
 	size_t number = bb_pieces(total, limit);
@@ -286,13 +293,6 @@ void bb_binomial_scatter(struct bb_writer *w, const struct bb_binomial *b, size_
 void bb_binomial_gather(struct bb_writer *w, const struct bb_binomial *b, size_t round);
 /* Elements that b->rank holds for others when packed. */
 size_t bb_binomial_held(const struct bb_binomial *b);
-
-/* ---- recursive doubling -------------------------------------------------------------- */
-
-/* All-gather of equal blocks for any n; rounds of it. Each rank's own block is sent from OWN. */
-size_t bb_doubling_rounds(int n);
-void bb_doubling_all_gather_part(struct bb_writer *w, const struct bb_shape *shape, int rank,
-				 size_t round);
 
 /* ---- pairwise ------------------------------------------------------------------------ */
 

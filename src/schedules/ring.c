@@ -134,7 +134,7 @@ static int reduce_scatter_round(const struct bb_shape *shape, const struct bb_ro
 	int n = shape->nranks, rank = role->rank, i = (int)slab.round;
 	int s = bb_wrap(rank - i - 1, n), d = bb_wrap(rank - i - 2, n);
 	struct bb_blocks blocks = bb_blocks_within(slab.start, slab.count, shape->count);
-	size_t length = bb_slab_most(shape->count, shape->chunk);
+	size_t length = bb_slab_longest(role);
 	struct bb_place out = bb_at(BB_OUT, slab.start);
 
 	if (n == 1) {
@@ -225,7 +225,7 @@ static int reduce_round(const struct bb_shape *shape, const struct bb_role *role
 	int n = shape->nranks, rank = role->rank;
 	int behind = bb_wrap(rank - shape->root - 1, n); /* the root is last */
 	bool root = behind == n - 1;
-	size_t length = bb_slab_most(shape->count, shape->chunk);
+	size_t length = bb_slab_longest(role);
 
 	if (!root && chunk_of(role, round, behind, &chunk))
 		bb_send(&w, next_of(rank, n),
@@ -262,7 +262,7 @@ static int gather_round(const struct bb_shape *shape, const struct bb_role *role
 	int behind = bb_wrap(rank - shape->root - 1, n);
 	bool root = behind == n - 1;
 	int source = bb_wrap(rank - i - 1, n);
-	size_t length = bb_slab_most(shape->count, shape->chunk);
+	size_t length = bb_slab_longest(role);
 	struct bb_place out = bb_at(BB_OUT, (size_t)source * shape->count + slab.start);
 
 	if (!root && i <= behind)
@@ -304,7 +304,7 @@ static int scatter_round(const struct bb_shape *shape, const struct bb_role *rol
 	int n = shape->nranks, rank = role->rank, i = (int)slab.round;
 	int behind = bb_wrap(rank - shape->root, n);
 	int out = n - 1 - i + behind, in = out - 1; /* whose blocks move, counted from the root */
-	size_t length = bb_slab_most(shape->count, shape->chunk);
+	size_t length = bb_slab_longest(role);
 	struct bb_place own = bb_at(BB_OUT, slab.start);
 
 	if (out > behind && out < n) {
@@ -400,8 +400,7 @@ static int alltoall_round(const struct bb_shape *shape, const struct bb_role *ro
 	if (n == 1)
 		return w.n;
 	slab = bb_slab_of(role, round);
-	length = ((const struct bb_slabs *)role->at)->base +
-		 (((const struct bb_slabs *)role->at)->extra ? 1 : 0);
+	length = bb_slab_longest(role);
 	distance = distance_of(slab.round, &hop);
 
 	source = bb_wrap(rank - hop, n);
@@ -470,7 +469,7 @@ static int sendrecv_round(const struct bb_shape *shape, const struct bb_role *ro
 	struct bb_slab chunk;
 	int n = shape->nranks, rank = role->rank;
 	bool saved = through_tmp(shape);
-	size_t length = bb_slab_most(shape->count, shape->chunk);
+	size_t length = bb_slab_longest(role);
 
 	if (n == 1) {
 		if (!shape->in_place && chunk_of(role, round, 0, &chunk))
