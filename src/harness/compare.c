@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define MAX_ALGORITHMS 64
-#define BLOCK 4         /* algorithms side by side, so that a row fits a terminal */
+#define BLOCK 4         /* algorithms side by side, so that a row fits; one less with bounds */
 #define ALL_PAIRS 4     /* up to so many algorithms every pair is compared */
 #define MAX_CROSSINGS 4 /* told for one pair */
 
@@ -315,9 +315,9 @@ static void print_row(const struct table *t, struct bb_strbuf *out, size_t size,
 	bb_strbuf_add(out, "\n");
 }
 
-static void print_block(const struct table *t, struct bb_strbuf *out, int from, int to)
+static void print_block(const struct table *t, struct bb_strbuf *out, int from, int to,
+			bool percents)
 {
-	bool percents = bounds_known(t);
 	size_t size;
 	int i;
 
@@ -445,11 +445,12 @@ static void print_pairs(const struct table *t, struct bb_strbuf *out)
 
 static void print_table(const struct table *t, struct bb_strbuf *out)
 {
-	int i;
+	bool percents = bounds_known(t);
+	int i, block = percents ? BLOCK - 1 : BLOCK;
 
 	print_heading(t, out);
-	for (i = 0; (t->norder > 1 || bounds_known(t)) && i < t->norder; i += BLOCK)
-		print_block(t, out, i, i + BLOCK < t->norder ? i + BLOCK : t->norder);
+	for (i = 0; (t->norder > 1 || percents) && i < t->norder; i += block)
+		print_block(t, out, i, i + block < t->norder ? i + block : t->norder, percents);
 	for (i = 0; i < t->norder; i++) {
 		if (is_auto(t, t->order[i]))
 			print_auto(t, t->order[i], out);

@@ -1,0 +1,185 @@
+#include "harness/compare.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static void add(struct bb_compare *compare, const char *asked, const char *used, int64_t size,
+		bool in_place, double time_us, double percent)
+{
+	struct bb_result_record r;
+
+	bb_result_record_init(&r);
+	r.collective = "all_reduce";
+	r.algorithm_asked = asked;
+	r.algorithm = used;
+	r.dtype = "float";
+	r.op = "sum";
+	r.root = -1;
+	r.size_bytes = size;
+	r.in_place = in_place;
+	r.time_us = time_us;
+	r.percent_of_bound = percent;
+	r.bound_source = "copies";
+	r.cycle = 1;
+	assert_int_equal(bb_compare_add(compare, &r), BB_OK);
+}
+
+static const char *text_of(struct bb_compare *compare, struct bb_strbuf *out)
+{
+	const char *line;
+
+	bb_compare_text(compare, out);
+	assert_false(bb_strbuf_failed(out));
+	/* Comments, for whoever reads rows. */
+	for (line = bb_strbuf_text(out); *line; line = strchr(line, '\n') + 1)
+		assert_int_equal(*line, '#');
+	return bb_strbuf_text(out);
+}
+
+static void test_two(void **state)
+{
+	struct bb_strbuf out = {0};
+	struct bb_compare *c;
+
+	assert_int_equal(bb_compare_open(&c), BB_OK);
+	for (int64_t size = 1024; size <= 16384; size *= 2) {
+		/* Equal at 4 KiB times the square root of two, in logarithms half way. */
+		add(c, "ring", "ring", size, false, size < 8192 ? 20 : 10, NAN);
+		add(c, "ring", "ring", size, true, 1, NAN);
+	}
+	for (int64_t size = 1024; size <= 16384; size *= 2) {
+		add(c, "tree", "tree", size, false, size < 8192 ? 10 : 20, NAN);
+		add(c, "tree", "tree", size, true, 1, NAN);
+	}
+	assert_string_equal(text_of(c, &out),
+			    "#\n"
+			    "# Comparison of all_reduce float sum, out of place\n"
+			    "#       size        ring        tree  winner, ahead\n"
+			    "#        (B)        (us)        (us)\n"
+			    "#         1K       20.00       10.00  tree 2.00x\n"
+			    "#         2K       20.00       10.00  tree 2.00x\n"
+			    "#         4K       20.00       10.00  tree 2.00x\n"
+			    "#         8K       10.00       20.00  ring 2.00x\n"
+			    "#        16K       10.00       20.00  ring 2.00x\n"
+			    "# tree is faster than ring below about 5.66K, slower above\n");
+	bb_strbuf_free(&out);
+	bb_compare_close(c);
+}
+
+static void test_bounds_and_auto(void **state)
+{
+	struct bb_strbuf out = {0};
+	struct bb_compare *c;
+	const char *text;
+
+	assert_int_equal(bb_compare_open(&c), BB_OK);
+	add(c, "ring", "ring", 1024, false, 10, 50);
+	add(c, "ring", "ring", 2048, false, 20, 5.25);
+	add(c, "tree", "tree", 1024, false, 20, NAN);
+	add(c, "tree", "tree", 2048, false, 15000, 90);
+	/* Repeats ring at first, and then finds what has no column. */
+	add(c, "auto", "ring", 1024, false, 5, 100);
+	add(c, "auto", "direct", 2048, false, 5, 100);
+	text = text_of(c, &out);
+	assert_non_null(strstr(text, "; percent of each algorithm's bound (copies)\n"));
+	assert_non_null(strstr(text,
+			       "#         1K       10.00    50%       20.00      -        5.00"
+			       "   100%  ring 2.00x\n"));
+	assert_non_null(strstr(text,
+			       "#         2K       20.00   5.2%       15000    90%        5.00"
+			       "   100%  direct 4.00x\n"));
+	assert_non_null(strstr(text, "# auto chose ring, direct from 2K\n"));
+	assert_non_null(strstr(text, "# ring is faster than tree at every size\n"));
+	bb_strbuf_free(&out);
+	bb_compare_close(c);
+}
+
+static void test_holes(void **state)
+{
+	struct bb_strbuf out = {0};
+	struct bb_compare *c;
+	const char *text;
+
+	assert_int_equal(bb_compare_open(&c), BB_OK);
+	assert_string_equal(text_of(c, &out), "");
+	add(c, "ring", "ring", 1024, false, 10, NAN);
+	/* One algorithm that was asked for, and nothing to hold it against. */
+	assert_string_equal(text_of(c, &out), "");
+	add(c, "tree", "tree", 2048, false, 10, NAN);
+	add(c, "bruck", "bruck", 2048, true, 10, NAN); /* has no out-of-place time */
+	text = text_of(c, &out);
+	assert_non_null(strstr(text, "#         1K       10.00           -           -\n"));
+	assert_non_null(strstr(text, "#         2K           -       10.00           -\n"));
+	assert_null(strstr(text, "faster"));
+	bb_strbuf_free(&out);
+	bb_compare_close(c);
+}
+
+static void test_again(void **state)
+{
+	struct bb_strbuf out = {0};
+	struct bb_compare *c;
+	struct bb_result_record r;
+
+	assert_int_equal(bb_compare_open(&c), BB_OK);
+	add(c, "ring", "ring", 1024, true, 10, NAN);
+	add(c, "tree", "tree", 1024, true, 20, NAN);
+	bb_result_record_init(&r);
+	r.collective = "all_reduce";
+	r.algorithm_asked = r.algorithm = "ring";
+	r.dtype = "float";
+	r.op = "sum";
+	r.root = -1;
+	r.size_bytes = 1024;
+	r.in_place = true;
+	r.time_us = 40;
+	r.cycle = 2;
+	assert_int_equal(bb_compare_add(c, &r), BB_OK);
+	assert_string_equal(text_of(c, &out),
+			    "#\n"
+			    "# Comparison of all_reduce float sum, in place\n"
+			    "#       size        ring        tree  winner, ahead\n"
+			    "#        (B)        (us)        (us)\n"
+			    "#         1K       40.00       20.00  tree 2.00x\n");
+	bb_strbuf_free(&out);
+	bb_compare_close(c);
+}
+
+/* Rows stay within a terminal however many algorithms there are. */
+static void test_many(void **state)
+{
+	static const char *const names[] = {"ring", "tree", "a", "b", "c", "d", "e", "auto"};
+	struct bb_strbuf out = {0};
+	struct bb_compare *c;
+	const char *line, *end;
+
+	assert_int_equal(bb_compare_open(&c), BB_OK);
+	for (size_t i = 0; i < 8; i++) {
+		for (int64_t size = 1; size <= 4; size *= 2)
+			add(c, names[i], names[i < 7 ? i : 0], size, false,
+			    (double)(i + 1) * (double)size, 50);
+	}
+	for (line = text_of(c, &out); *line; line = end + 1) {
+		end = strchr(line, '\n');
+		assert_true(end - line <= 100);
+	}
+	assert_int_equal(strncmp(bb_strbuf_text(&out), "#\n# Comparison", 14), 0);
+	assert_non_null(strstr(bb_strbuf_text(&out), "  ring 2.00x\n"));
+	assert_null(strstr(bb_strbuf_text(&out), "faster")); /* ring alone wins anywhere */
+	bb_strbuf_free(&out);
+	bb_compare_close(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_two),   cmocka_unit_test(test_bounds_and_auto),
+		cmocka_unit_test(test_holes), cmocka_unit_test(test_again),
+		cmocka_unit_test(test_many),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
