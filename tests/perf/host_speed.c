@@ -4,7 +4,7 @@
  *   host_speed RANKS MIN MAX FACTOR WHAT…
  *
  * WHAT is copy (each rank copies its IN to its OUT), xcopy (its neighbour's IN to its OUT), or
- * COLLECTIVE:ALGORITHM ("all_reduce:ring", "all_gather:auto"). One JSON line per size and WHAT:
+ * COLLECTIVE:ALGORITHM[@CHUNK] ("all_reduce:ring", "all_gather:auto", "all_reduce:tree@32K"). One JSON line per size and WHAT:
  * the median of interleaved repetitions, and what a rank moves on average, counted in copies of
  * that size. Sizes are bytes as the perf binaries print them.
  */
@@ -29,6 +29,7 @@ struct what {
 	const struct bb_collective *collective;
 	const struct bb_algorithm *schedule;
 	const struct bb_native *native;
+	uint64_t chunk; /* bytes; 0: as tuned */
 };
 
 struct shared {
@@ -79,6 +80,8 @@ static struct bb_call make_call(const struct worker *w, const struct what *what,
 	if (!call.schedule && !call.native)
 		must(b->choose(w->group, &call), "choose");
 	b->tune(w->group, &call);
+	if (what->chunk)
+		call.shape.chunk = what->chunk / 4;
 	return call;
 }
 
@@ -204,7 +207,7 @@ static void *work(void *argument)
 
 static bool parse_what(struct what *what, char *text)
 {
-	char *colon = strchr(text, ':');
+	char *colon = strchr(text, ':'), *at;
 	const struct bb_native *native = bb_backend_find("host")->natives;
 
 	*what = (struct what){.name = text};
@@ -214,6 +217,12 @@ static bool parse_what(struct what *what, char *text)
 	}
 	what->name = strdup(text);
 	*colon = '\0';
+	at = strchr(colon + 1, '@');
+	if (at) {
+		*at = '\0';
+		if (!bb_parse_size(at + 1, &what->chunk))
+			return false;
+	}
 	what->kind = COLLECTIVE;
 	what->collective = bb_collective_find(text);
 	if (!what->collective || !what->name)

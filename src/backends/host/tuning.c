@@ -1,15 +1,75 @@
+/*
+ * What `auto` means, and how large a pipelined algorithm's messages are.
+ */
 #include "backends/host/host.h"
 
-/* What `auto` means, and how large a pipelined algorithm's messages are. */
+#include <string.h>
+
+/* Up to max_bytes and max_ranks this algorithm was the fastest; the first row that fits counts. */
+struct choice {
+	const char *collective;
+	bool crowded; /* more ranks than cores */
+	int max_ranks;
+	size_t max_bytes;
+	const char *algorithm;
+};
+
+#define K *1024
+#define M *1048576
+
+/* Written by scripts/tune.py (make tune). What no row covers is done by direct. */
+static const struct choice choices[] = {
+#include "backends/host/tuning_table.inc"
+	{ .collective = NULL },
+};
 
 #define CHUNK_BYTES ((size_t)128 << 10)
 #define CROWDED_CHUNK_BYTES ((size_t)64 << 10)
+#define LATENCY_BYTES ((size_t)64 << 10) /* over paced links: below, few rounds win */
+
+static const char *measured_best(const struct bb_group *group, const struct bb_call *call)
+{
+	const size_t bytes =
+		bb_size_count(call->collective, &call->shape) * bb_dtype_size(call->dtype);
+
+	for (const struct choice *c = choices; c->collective; c++)
+		if (strcmp(c->collective, call->collective->name) == 0 &&
+		    c->crowded == group->rank->context->crowded &&
+		    call->shape.nranks <= c->max_ranks && bytes <= c->max_bytes)
+			return c->algorithm;
+	return "direct";
+}
+
+/* Paced links carry messages only, so that direct is no choice. */
+static const char *best_over_links(const struct bb_call *call)
+{
+	const size_t bytes =
+		bb_size_count(call->collective, &call->shape) * bb_dtype_size(call->dtype);
+
+	return bytes <= LATENCY_BYTES ? "tree" : "ring";
+}
 
 bb_status bb_host_choose(struct bb_group *group, struct bb_call *call)
 {
-	call->schedule = NULL;
-	call->native = &bb_host_natives[0];
-	return BB_OK;
+	const bool paced = group->rank->context->config.link_rate != 0;
+	const char *name = paced ? best_over_links(call) : measured_best(group, call);
+	const struct bb_algorithm *const *a;
+
+	call->native = NULL;
+	call->schedule = bb_algorithm_find(call->collective, name);
+	if (call->schedule && call->schedule->refuses && call->schedule->refuses(&call->shape))
+		call->schedule = NULL;
+	if (call->schedule)
+		return BB_OK;
+	if (!paced && !bb_host_natives[0].refuses(call->collective)) {
+		call->native = &bb_host_natives[0];
+		return BB_OK;
+	}
+	/* A collective that is an algorithm of its own. */
+	for (a = bb_algorithms; *a && !call->schedule; a++)
+		if ((*a)->collective == call->collective)
+			call->schedule = *a;
+	return call->schedule ? BB_OK : BB_EUNSUPPORTED;
 }
 
 void bb_host_tune(struct bb_group *group, struct bb_call *call)
