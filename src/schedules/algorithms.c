@@ -110,30 +110,47 @@ static size_t walk(const struct bb_algorithm *algorithm, const struct bb_shape *
 	return wire;
 }
 
+/* How many ranks to walk, so that it takes no longer than a second whatever the group. */
+static int ranks_to_walk(const struct bb_algorithm *algorithm, int n, size_t rounds)
+{
+	size_t all = rounds * (size_t)n, sample = 10 * (size_t)WALK_MOST / (rounds ? rounds : 1);
+
+	/* Ranks that differ by a shift alone also cost the same, but for an element here or there.
+	 */
+	if (all > WALK_MOST && algorithm->flags & BB_SHIFT_INVARIANT)
+		return 1;
+	if (all <= 10 * (size_t)WALK_MOST)
+		return n;
+	return sample < 2 ? 2 : (int)sample;
+}
+
 double bb_algorithm_cost(const struct bb_algorithm *algorithm, const struct bb_shape *shape,
 			 size_t *rounds, size_t *wire)
 {
 	/* Chunks change when data moves, not how much. */
 	struct bb_shape whole = *shape;
 	struct bb_role role;
-	size_t most = 0;
-	double moved = 0.0;
-	int ranks = shape->nranks, walked = ranks;
+	size_t most = 0, others = (size_t)shape->nranks - 1;
+	double root = 0.0, rest = 0.0;
+	int walked;
 
 	algorithm->prepare(shape, 0, &role);
 	if (rounds)
 		*rounds = role.rounds;
 	whole.chunk = 0;
 	algorithm->prepare(&whole, 0, &role);
-	/* Ranks that differ by a shift alone also cost the same, but for an element here or there.
-	 */
-	if (algorithm->flags & BB_SHIFT_INVARIANT && role.rounds * (size_t)ranks > WALK_MOST)
-		walked = 1;
-	for (int rank = 0; rank < walked; rank++) {
-		algorithm->prepare(&whole, rank, &role);
-		most = bb_most(most, walk(algorithm, &whole, &role, &moved));
+	walked = ranks_to_walk(algorithm, shape->nranks, role.rounds);
+	/* The root may differ from all others; those are walked evenly spaced. */
+	for (int i = 0; i < walked; i++) {
+		size_t behind = i ? 1 + (size_t)(i - 1) * others / (size_t)(walked - 1) : 0;
+
+		algorithm->prepare(&whole, bb_wrap(shape->root + (int)behind, shape->nranks),
+				   &role);
+		most = bb_most(most, walk(algorithm, &whole, &role, i ? &rest : &root));
 	}
 	if (wire)
 		*wire = most;
-	return moved * ranks / walked;
+	if (walked == 1)
+		return root * shape->nranks;
+	return root + rest * (double)others / (walked - 1);
 }

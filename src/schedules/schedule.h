@@ -194,6 +194,7 @@ const struct bb_algorithm *bb_algorithm_find(const struct bb_collective *collect
  * reduced 1.5 (two reads, one write), with two peers 2. Returns the sum over all ranks, in
  * elements, and in *rounds and *wire (may be NULL) the rounds and the most elements that any
  * one rank sends (as if it were not cut into chunks, which may round parts differently).
+ * Exact for groups of some thousand ranks; beyond, a sample of ranks stands for all.
  */
 double bb_algorithm_cost(const struct bb_algorithm *algorithm, const struct bb_shape *shape,
 			 size_t *rounds, size_t *wire);

@@ -343,6 +343,22 @@ static void test_cost_is_quick(void **state)
 	}
 }
 
+static void test_cost_of_a_large_group(void **state)
+{
+	struct bb_shape shape = {.nranks = 100000, .count = 7};
+	size_t rounds, wire;
+	double cost = bb_algorithm_cost(bb_algorithm_find(&bb_broadcast, "linear"), &shape, &rounds,
+					&wire);
+
+	assert_float_equal(cost, 7.0 * 100000, 7.0 * 1000);
+	assert_int_equal(rounds, 99999);
+	assert_int_equal(wire, 7 * 99999);
+	shape.count = 100000;
+	cost = bb_algorithm_cost(bb_algorithm_find(&bb_all_reduce, "ring"), &shape, NULL, &wire);
+	assert_float_equal(cost, 2.5 * 99999.0 * 100000, 1.0);
+	assert_int_equal(wire, 2 * 99999);
+}
+
 /* ---- docs ---------------------------------------------------------------------------- */
 
 static void test_page_is_current(void **state)
@@ -385,6 +401,7 @@ int main(void)
 		cmocka_unit_test(test_cost),
 		cmocka_unit_test(test_cost_is_what_chunks_move),
 		cmocka_unit_test(test_cost_is_quick),
+		cmocka_unit_test(test_cost_of_a_large_group),
 		cmocka_unit_test(test_page_is_current),
 	};
 
