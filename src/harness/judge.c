@@ -19,6 +19,7 @@ struct summary {
 struct view {
 	int nranks;
 	size_t iterations;
+	size_t skipped;        /* leading iterations left out of the statistics, -K */
 	const double *samples; /* [rank * 2 * iterations + i], then as many arrivals */
 	double *work;          /* 4 * (iterations + nranks) */
 };
@@ -70,8 +71,8 @@ static void fill_statistics(const struct view *v, struct bb_result_record *resul
 				longest[i] = sample(v, r, i);
 		longest[i] *= 1e6;
 	}
-	memcpy(sorted, longest, v->iterations * sizeof(*sorted));
-	bb_stats_compute(sorted, v->iterations, &stats);
+	memcpy(sorted, longest + v->skipped, (v->iterations - v->skipped) * sizeof(*sorted));
+	bb_stats_compute(sorted, v->iterations - v->skipped, &stats);
 	result->min_us = stats.min;
 	result->p50_us = stats.p50;
 	result->p95_us = stats.p95;
@@ -225,6 +226,7 @@ static bb_status put_together(struct bb_session *s, const struct summary *all,
 	double *means;
 	bb_status status;
 
+	v.skipped = (size_t)options->per_iter_skip < iterations ? (size_t)options->per_iter_skip : 0;
 	v.work = calloc(4 * (iterations + (size_t)n), sizeof(*v.work));
 	means = calloc((size_t)n, sizeof(*means));
 	if (!v.work || !means) {

@@ -385,8 +385,9 @@ static void listens_to_the_environment(void **state)
 	assert_int_equal(setenv("BUSBENCH_ISA", "plain", 1), 0);
 	assert_string_equal(bb_kernels_select()->isa, "plain");
 	assert_int_equal(setenv("BUSBENCH_ISA", "mmx", 1), 0);
-	assert_ptr_equal(bb_kernels_select(), best);
+	assert_null(bb_kernels_select());
 	assert_int_equal(unsetenv("BUSBENCH_ISA"), 0);
+	assert_ptr_equal(bb_kernels_select(), best);
 	assert_null(bb_kernels_named("mmx"));
 	assert_non_null(bb_kernels_named("plain"));
 }

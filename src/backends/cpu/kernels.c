@@ -59,11 +59,11 @@ const struct bb_kernels *bb_kernels_named(const char *isa)
 const struct bb_kernels *bb_kernels_select(void)
 {
 	const char *const wish = getenv("BUSBENCH_ISA");
-	const struct bb_kernels *kernels = wish ? bb_kernels_named(wish) : NULL;
+	size_t i = 0;
 
-	for (size_t i = 0; !kernels; i++) {
-		if (sets[i].runs())
-			kernels = sets[i].kernels;
-	}
-	return kernels;
+	if (wish && *wish)
+		return bb_kernels_named(wish);
+	while (!sets[i].runs())
+		i++;
+	return sets[i].kernels;
 }

@@ -28,6 +28,13 @@ static bb_status host_open(struct bb_context **context, const struct bb_world *w
 			       "the host backend joins threads of one process, not %d processes",
 			       world->nprocs);
 	}
+	c->kernels = bb_kernels_select();
+	if (!c->kernels) {
+		free(c);
+		return bb_fail(error, BB_EUSAGE,
+			       "BUSBENCH_ISA=%s: expected one this CPU can run of plain, avx2, avx512",
+			       getenv("BUSBENCH_ISA"));
+	}
 	status = bb_machine_open(&c->machine, error);
 	if (status != BB_OK) {
 		free(c);
@@ -35,7 +42,6 @@ static bb_status host_open(struct bb_context **context, const struct bb_world *w
 	}
 	c->world = *world;
 	c->config = *config;
-	c->kernels = bb_kernels_select();
 	c->crowded = world->nlocal > bb_machine_cores(c->machine);
 	pthread_mutex_init(&c->lock, NULL);
 	*context = c;
