@@ -94,6 +94,7 @@ $(LIB): $(OBJECTS) $(B)/objects
 $(BINS): $(B)/%: $(B)/src/collectives/%.o
 $(UNITS): $(B)/tests/%: $(B)/tests/unit/%.o
 $(UNITS): LDLIBS := -lcmocka $(LDLIBS)
+$(B)/tests/test_collectives $(B)/tests/test_host: $(B)/tests/unit/ranks.o
 $(REFERENCE): $(B)/docs/reference.o
 $(B)/tests/host_speed: $(B)/tests/perf/host_speed.o
 
@@ -158,4 +159,5 @@ clean:
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
 -include $(OBJECTS:.o=.d) $(COLLECTIVES:%=$(B)/src/collectives/%.d) \
-         $(UNITS:$(B)/tests/%=$(B)/tests/unit/%.d) $(B)/docs/reference.d $(B)/tests/perf/host_speed.d
+         $(UNITS:$(B)/tests/%=$(B)/tests/unit/%.d) $(B)/tests/unit/ranks.d \
+         $(B)/docs/reference.d $(B)/tests/perf/host_speed.d
