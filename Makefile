@@ -59,7 +59,9 @@ LIB      := $(B)/libbusbench.a
 
 COLLECTIVES := $(patsubst src/collectives/%.c,%,$(wildcard src/collectives/*_perf.c))
 BINS        := $(COLLECTIVES:%=$(B)/%)
-UNITS       := $(patsubst tests/unit/%.c,$(B)/tests/%,$(wildcard tests/unit/test_*.c))
+# Under ThreadSanitizer only the tests that start threads.
+UNITS       := $(patsubst tests/unit/%.c,$(B)/tests/%,$(if $(filter thread,$(SAN)),\
+               $(shell grep -l pthread_create tests/unit/test_*.c),$(wildcard tests/unit/test_*.c)))
 REFERENCE   := $(B)/docs/reference
 
 all: $(BINS)

@@ -1,0 +1,214 @@
+"""What the tests are written with: registering them, running a binary, reading its tables."""
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+VARIANTS = ("address-undefined", "thread")  # folders of the sanitized builds
+
+
+class Failure(Exception):
+    """A test failed; the message says how."""
+
+
+class Skipped(Exception):
+    """A test cannot be made here; the message says why."""
+
+
+class Settings:
+    """Set by run.py before any test module is loaded."""
+
+    build = os.path.join(ROOT, "build")
+    full = False
+
+
+class Test:
+    def __init__(self, name, function, arguments, alone):
+        self.name = name
+        self.function = function
+        self.arguments = arguments
+        self.alone = alone
+
+
+TESTS = []  # of the module that is being loaded
+
+
+def add(name, function, *arguments, alone=False):
+    """Register function(*arguments). alone: nothing else runs meanwhile."""
+    TESTS.append(Test(name, function, arguments, alone))
+
+
+def test(function=None, *, alone=False):
+    """Decorator: the function is one test, named after itself."""
+
+    def register(f):
+        add(f.__name__, f, alone=alone)
+        return f
+
+    return register(function) if function else register
+
+
+def expect(condition, message):
+    if not condition:
+        raise Failure(message)
+
+
+def equal(got, wanted, what):
+    expect(got == wanted, f"{what}: {got!r}, not {wanted!r}")
+
+
+def built(name, variant=""):
+    """Path of a program; variant is the folder of a sanitized build."""
+    path = os.path.join(Settings.build, variant, name)
+    expect(os.path.exists(path), f"{path} was not built")
+    return path
+
+
+class Result:
+    def __init__(self, words, code, out, err, seconds):
+        self.words, self.code, self.out, self.err, self.seconds = words, code, out, err, seconds
+
+    def __str__(self):
+        return "\n".join(
+            [f"$ {' '.join(shlex.quote(w) for w in self.words)}", f"exit {self.code}"]
+            + clipped("stdout", self.out)
+            + clipped("stderr", self.err)
+        )
+
+    def require(self, condition, message):
+        expect(condition, f"{message}\n{self}")
+        return self
+
+    def exits(self, *codes):
+        return self.require(self.code in codes, f"exit {self.code}, not {' or '.join(map(str, codes))}")
+
+    def says(self, *words):
+        """stderr contains each of these words."""
+        for word in words:
+            self.require(word in self.err, f"stderr does not contain {word!r}")
+        return self
+
+    def prints(self, *words):
+        """stdout contains each of these words."""
+        for word in words:
+            self.require(word in self.out, f"stdout does not contain {word!r}")
+        return self
+
+    def rows(self):
+        return rows(self.out)
+
+
+def clipped(name, text):
+    if not text:
+        return [f"{name}: empty"]
+    lines = text.splitlines()
+    if len(lines) > 60:
+        lines = lines[:40] + [f"... {len(lines) - 60} lines ..."] + lines[-20:]
+    return [f"{name}:"] + ["  " + line for line in lines]
+
+
+def environment(extra=None):
+    """The environment without what busbench and the sanitizers would read, and EXTRA."""
+    clean = {k: v for k, v in os.environ.items() if not re.match(r"NCCL_|BUSBENCH_|[A-Z]+SAN_OPTIONS", k)}
+    clean.update(extra or {})
+    return clean
+
+
+def spawn(words, env=None, **options):
+    options.setdefault("stdin", subprocess.DEVNULL)
+    options.setdefault("stdout", subprocess.PIPE)
+    options.setdefault("stderr", subprocess.PIPE)
+    return subprocess.Popen(
+        words, env=environment(env), start_new_session=True, text=True, errors="replace", **options
+    )
+
+
+def finish(process, timeout, started=None):
+    """Wait for PROCESS, or kill it and everything it started, and fail."""
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, err = process.communicate()
+        raise Failure(f"did not end within {timeout} s\n{Result(process.args, 'killed', out, err, timeout)}")
+    seconds = time.monotonic() - started if started else 0
+    return Result(process.args, process.returncode, out or "", err or "", seconds)
+
+
+def execute(words, env=None, timeout=60, **options):
+    started = time.monotonic()
+    return finish(spawn(words, env, **options), timeout, started)
+
+
+def run(line, env=None, timeout=60, variant="", **options):
+    """Run "all_reduce -g 4 …": the words of a command line, without _perf and a folder."""
+    name, *arguments = shlex.split(line)
+    return execute([built(name + "_perf", variant)] + arguments, env, timeout, **options)
+
+
+def passes(line, env=None, timeout=60, variant=""):
+    """Run LINE; it exits 0 with nothing on stderr, and every row that was checked is right."""
+    result = run(line, env, timeout, variant).exits(0)
+    result.require(not result.err, "something on stderr")
+    for row in result.rows():
+        for half in row.halves:
+            result.require(half.wrong in ("0", "N/A"), f"#wrong {half.wrong} of {row.size} B")
+    return result
+
+
+class Half:
+    """One placement of a row: time, algbw, busbw, #wrong, and with -I four more."""
+
+    def __init__(self, words):
+        self.time, self.algbw, self.busbw, self.wrong = words[:4]
+        self.per_iter = words[4:]
+
+
+class Row:
+    def __init__(self, algorithm, words):
+        self.algorithm = algorithm
+        self.size, self.count = int(words[0]), int(words[1])
+        self.dtype, self.op, self.root = words[2], words[3], int(words[4])
+        width = (len(words) - 5) // 2
+        self.halves = [Half(words[5 : 5 + width]), Half(words[5 + width : 5 + 2 * width])]
+        self.words = words
+
+
+def rows(text):
+    """The result rows as parsers of nccl-tests' text read them: lines that are not comments, split at
+    white space, 13 columns (21 with -I)."""
+    found, algorithm = [], None
+    for line in text.splitlines():
+        if line.startswith("# Algorithm:"):
+            algorithm = line.split()[2]
+        words = line.split("#")[0].split()
+        if len(words) >= 13:
+            found.append(Row(algorithm, words))
+    return found
+
+
+COLLECTIVES = (
+    "all_reduce all_gather reduce_scatter broadcast reduce gather scatter alltoall alltoallv sendrecv hypercube"
+).split()
+
+
+def listing():
+    """--list of the host backend: {collective: [algorithm…]}, and {op: [datatype…]}."""
+    algorithms, types = {}, {}
+    section = None
+    for line in run("all_reduce --list").exits(0).out.splitlines():
+        if not line.startswith(" "):
+            section = line.split()[1] if line.startswith("backend") else line.split()[0]
+            section = section.rstrip(":")
+        elif line.startswith("    ") and section == "host":
+            name, *rest = line.split()
+            algorithms[name] = rest
+        elif line.startswith("    ") and section == "operations":
+            name, *rest = line.split()
+            types[name] = rest
+    expect(len(algorithms) == len(COLLECTIVES) and len(types) >= 14, "--list cannot be read")
+    return algorithms, types

@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+"""Runs the tests of a build and closes with one line: N passed, N failed.
+
+    tests/run.py [--full] [-k WORD] [-j JOBS] BUILD
+
+Unit tests are the programs BUILD/tests/test_* (cmocka); tests of the binaries and of the sources are
+the modules tests/cli/test_*.py and tests/checks/test_*.py. A program that crashes, hangs or says
+nothing has failed. Tests run side by side but for those that ask to be alone.
+"""
+
+import argparse
+import concurrent.futures
+import importlib.util
+import os
+import re
+import sys
+import threading
+import time
+import traceback
+
+import kit
+
+UNIT_SECONDS = 180
+
+
+class File:
+    """The tests of one program or module, printed as one line when all are done."""
+
+    def __init__(self, name):
+        self.name = name
+        self.open = 0
+        self.passed = self.failed = self.skipped = 0
+        self.seconds = 0.0
+        self.messages = []
+
+
+class Report:
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.files = []
+        self.failures = []
+
+    def file(self, name):
+        self.files.append(File(name))
+        return self.files[-1]
+
+    def add(self, file, passed, failures, skips, seconds):
+        """failures: (name, text) each; skips likewise."""
+        with self.lock:
+            file.passed += passed
+            file.failed += len(failures)
+            file.skipped += len(skips)
+            file.seconds += seconds
+            file.messages += [("FAILED", *f) for f in failures] + [("skipped", *s) for s in skips]
+            self.failures += [f"{file.name}: {name}" for name, _ in failures]
+            file.open -= 1
+            if file.open == 0:
+                self.print(file)
+
+    def print(self, file):
+        counts = f"{file.passed} passed"
+        counts += f", {file.failed} failed" if file.failed else ""
+        counts += f", {file.skipped} skipped" if file.skipped else ""
+        print(f"{file.name:<34} {counts:<36} {file.seconds:6.1f} s")
+        for what, name, text in file.messages:
+            print(f"  {what}: {name}")
+            for line in text.splitlines():
+                print(f"      {line}")
+        sys.stdout.flush()
+
+    def close(self):
+        passed = sum(f.passed for f in self.files)
+        failed = sum(f.failed for f in self.files)
+        skipped = sum(f.skipped for f in self.files)
+        if self.failures:
+            print("\nfailed:")
+            for name in self.failures:
+                print(f"  {name}")
+        if passed + failed == 0:
+            print("no test was run")
+            failed = 1
+        print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
+        sys.stdout.flush()
+        return 1 if failed else 0
+
+
+# ---- unit tests ------------------------------------------------------------------------
+
+
+def run_unit(path, variant):
+    """Run a cmocka program. Returns how many passed, and the failures and skips."""
+    options = {"ASAN_OPTIONS": "detect_leaks=1", "TSAN_OPTIONS": "halt_on_error=0"} if variant else {}
+    name = os.path.basename(path)
+    try:
+        result = kit.execute([path], {"CMOCKA_MESSAGE_OUTPUT": "TAP", **options}, UNIT_SECONDS)
+    except kit.Failure as failure:
+        return 0, [(name, str(failure))], []
+    planned = sum(int(n) for n in re.findall(r"^1\.\.(\d+)", result.out, re.M))
+    lines = re.findall(r"^(ok|not ok) \d+ (?:- )?(.*)$", result.out, re.M)
+    skips = [(what, "") for state, what in lines if "SKIP" in what]
+    good = [what for state, what in lines if state == "ok" and "SKIP" not in what]
+    failures = [(what, str(result)) for state, what in lines if state != "ok"]
+    if planned == 0:
+        failures.append((name, f"ran no test\n{result}"))
+    elif len(lines) < planned:
+        failures.append((name, f"ended after {len(lines)} of {planned} tests\n{result}"))
+    elif result.code != 0 and not failures:
+        failures.append((name, f"ended badly\n{result}"))
+    return len(good), failures, skips
+
+
+def has_threads(name):
+    with open(os.path.join(kit.ROOT, "tests", "unit", name + ".c"), encoding="utf-8") as source:
+        return "pthread_create" in source.read()
+
+
+def unit_jobs(report, wanted):
+    sources = os.listdir(os.path.join(kit.ROOT, "tests", "unit"))
+    names = sorted(n[:-2] for n in sources if re.match(r"test_.*\.c$", n))
+    for variant in ("",) + kit.VARIANTS:
+        for name in names:
+            if variant == "thread" and not has_threads(name):
+                continue
+            label = f"unit/{name}" + (f" ({variant})" if variant else "")
+            path = os.path.join(kit.Settings.build, variant, "tests", name)
+            if wanted not in label:
+                continue
+            file = report.file(label)
+            file.open = 1
+
+            def job(file=file, path=path, variant=variant):
+                started = time.monotonic()
+                if os.path.exists(path):
+                    result = run_unit(path, variant)
+                else:
+                    result = 0, [(file.name, f"{path} was not built")], []
+                report.add(file, *result, time.monotonic() - started)
+
+            yield job, False
+
+
+# ---- modules -----------------------------------------------------------------------------
+
+
+def run_test(test):
+    try:
+        test.function(*test.arguments)
+    except kit.Failure as failure:
+        return 0, [(test.name, str(failure))], []
+    except kit.Skipped as reason:
+        return 0, [], [(test.name, str(reason))]
+    except Exception:  # a defect of the test itself is a failure, not the end of the run
+        return 0, [(test.name, traceback.format_exc())], []
+    return 1, [], []
+
+
+def load(path, name):
+    """The tests of one module; one that does not load is a test that fails."""
+    kit.TESTS.clear()
+    try:
+        spec = importlib.util.spec_from_file_location(name.replace("/", "."), path)
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    except Exception:
+        text = traceback.format_exc()
+
+        def fail():
+            raise kit.Failure(text)
+
+        kit.TESTS[:] = [kit.Test("loading it", fail, (), False)]
+    return list(kit.TESTS)
+
+
+def module_jobs(report, wanted):
+    for folder in ("checks", "cli"):
+        path = os.path.join(kit.ROOT, "tests", folder)
+        for name in sorted(os.listdir(path)):
+            if not re.match(r"test_.*\.py$", name):
+                continue
+            label = f"{folder}/{name[:-3]}"
+            tests = [t for t in load(os.path.join(path, name), label) if wanted in f"{label} {t.name}"]
+            if not tests:
+                continue
+            file = report.file(label)
+            file.open = len(tests)
+            for test in tests:
+
+                def job(file=file, test=test):
+                    started = time.monotonic()
+                    result = run_test(test)
+                    report.add(file, *result, time.monotonic() - started)
+
+                yield job, test.alone
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Runs the tests of a build.")
+    parser.add_argument("--full", action="store_true", help="the long ones too")
+    parser.add_argument("-k", default="", metavar="WORD", help="only tests with WORD in file or name")
+    parser.add_argument("-j", type=int, default=os.cpu_count() or 1, metavar="JOBS")
+    parser.add_argument("build", metavar="BUILD")
+    arguments = parser.parse_args()
+    sys.dont_write_bytecode = True
+    kit.Settings.build = os.path.abspath(arguments.build)
+    kit.Settings.full = arguments.full
+    report = Report()
+    jobs = list(module_jobs(report, arguments.k)) + list(unit_jobs(report, arguments.k))
+    with concurrent.futures.ThreadPoolExecutor(max(arguments.j, 1)) as pool:
+        for done in [pool.submit(job) for job, alone in jobs if not alone]:
+            done.result()
+    for job, alone in jobs:
+        if alone:
+            job()
+    return report.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
