@@ -9,11 +9,15 @@
 #include "core/json.h"
 #include "core/option.h"
 #include "core/strbuf.h"
+#include "harness/compare.h"
 #include "harness/pattern.h"
+#include "harness/plan.h"
+#include "harness/sink.h"
 
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -214,14 +218,111 @@ static bool call_patterns(bool *orderly)
 	return st == BB_OK;
 }
 
+static bool call_plan(bool *orderly)
+{
+	struct bb_options options = {.min_bytes = 1024,
+				     .max_bytes = 4096,
+				     .step_factor = 2,
+				     .algorithms = "all",
+				     .dtypes = 1u << BB_FLOAT,
+				     .ops = 1u << BB_SUM,
+				     .spread = 1};
+	struct bb_plan_request request = {.options = &options,
+					  .collective = &bb_alltoallv,
+					  .backend = &bb_backend_host,
+					  .nranks = 4,
+					  .nroots = 4,
+					  .nlocal = 4,
+					  .memory = 20000};
+	struct bb_error error = {0};
+	struct bb_plan plan;
+	bb_status st = bb_plan_make(&plan, &request, &error);
+
+	*orderly = st == BB_OK || (st == BB_EINTERNAL && error.text[0]);
+	bb_plan_free(&plan);
+	return st == BB_OK;
+}
+
+/* One size under one of two algorithms. */
+static struct bb_result_record some_result(int i)
+{
+	struct bb_result_record r;
+
+	bb_result_record_init(&r);
+	r.collective = "all_reduce";
+	r.algorithm_asked = r.algorithm = i % 2 ? "ring" : "tree";
+	r.dtype = "float";
+	r.op = "sum";
+	r.root = -1;
+	r.size_bytes = (int64_t)1024 * (i / 2 + 1);
+	r.in_place = true;
+	r.time_us = 1 + i;
+	return r;
+}
+
+static bool call_compare(bool *orderly)
+{
+	struct bb_compare *compare = NULL;
+	struct bb_strbuf out = {0};
+	bool ok = bb_compare_open(&compare) == BB_OK;
+
+	for (int i = 0; i < 200 && ok; i++) {
+		struct bb_result_record r = some_result(i);
+
+		ok = bb_compare_add(compare, &r) == BB_OK;
+	}
+	if (ok)
+		bb_compare_text(compare, &out);
+	ok = ok && !bb_strbuf_failed(&out);
+	bb_strbuf_free(&out);
+	bb_compare_close(compare);
+	return ok;
+}
+
+/* Every kind of sink, on a file that takes everything. */
+static bool call_sinks(bool *orderly)
+{
+	struct bb_options options = {.csv_file = "/dev/null", .json_file = "/dev/null"};
+	struct bb_error error = {0};
+	struct bb_sinks sinks;
+	struct bb_run_record run;
+	struct bb_end_record end;
+	FILE *null = fopen("/dev/null", "w");
+	bb_status st;
+
+	bb_run_record_init(&run);
+	run.program = run.version = run.backend = "x";
+	bb_end_record_init(&end);
+	st = null ? bb_sinks_open(&sinks, &options, null, &error) : BB_EINTERNAL;
+	if (null && st == BB_OK) {
+		struct bb_result_record r = some_result(0);
+
+		bb_sinks_begin(&sinks, &run);
+		bb_sinks_result(&sinks, &r);
+		st = bb_sinks_end(&sinks, &end);
+	}
+	*orderly = st == BB_OK || !null || error.text[0];
+	if (null)
+		bb_sinks_close(&sinks);
+	if (null)
+		fclose(null);
+	return st == BB_OK;
+}
+
 static const struct {
 	const char *name;
 	bool (*call)(bool *orderly);
 	bool degrades; /* may succeed although an allocation failed */
 } callers[] = {
-	{"strbuf", call_strbuf, false},          {"json", call_json, false},
-	{"options", call_options, false},        {"options refused", call_options_refused, true},
-	{"help and markdown", call_help, false}, {"patterns", call_patterns, false},
+	{"strbuf", call_strbuf, false},
+	{"json", call_json, false},
+	{"options", call_options, false},
+	{"options refused", call_options_refused, true},
+	{"help and markdown", call_help, false},
+	{"patterns", call_patterns, false},
+	{"plan", call_plan, false},
+	{"compare", call_compare, false},
+	{"sinks", call_sinks, false},
 };
 
 /* Runs caller I with call FAIL failing; returns how many allocations it asked for. */

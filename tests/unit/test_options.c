@@ -48,7 +48,7 @@ static bb_status read_env(struct reading *r, const struct bb_collective *collect
 
 static bb_status read_line(struct reading *r, const char *line)
 {
-	return read_env(r, &bb_all_reduce, line, (struct bb_environment){NULL});
+	return read_env(r, &bb_all_reduce, line, (struct bb_environment){.nccl_algo = NULL});
 }
 
 static const struct {
@@ -346,7 +346,7 @@ static void test_only_informs(void **state)
 static void test_unreduced(void **state)
 {
 	struct reading r;
-	struct bb_environment none = {NULL};
+	struct bb_environment none = {.nccl_algo = NULL};
 
 	/* Where nothing is reduced the operation does not matter. */
 	assert_int_equal(read_env(&r, &bb_broadcast, "-o band -d float", none), BB_OK);

@@ -21,7 +21,7 @@ static bb_status make(struct fixture *f, const struct bb_collective *collective,
 		      int nranks, uint64_t memory)
 {
 	static char program[] = "perf";
-	struct bb_environment none = {NULL};
+	struct bb_environment none = {.nccl_algo = NULL};
 	struct bb_plan_request request = {.options = &f->options,
 					  .collective = collective,
 					  .nranks = nranks,
