@@ -85,13 +85,8 @@ static bb_status make_call(struct bb_session *s, const struct bb_case *c, bool i
 		.native = c->choice->native,
 		.dtype = c->dtype,
 		.op = c->op == BB_NO_OP ? BB_SUM : (enum bb_op)c->op,
-		.shape = bb_plan_shape(bench->plan, c, in_place, NULL),
+		.shape = bb_plan_shape(bench->plan, c, s->n, in_place, s->matrix),
 	};
-	call->shape.nranks = s->n;
-	if (s->matrix) {
-		bb_plan_matrix(s->matrix, s->n, c->count, bench->plan->spread);
-		call->shape.matrix = s->matrix;
-	}
 	if (!call->schedule && !call->native) {
 		bb_status status = bench->backend->choose(s->group, call);
 

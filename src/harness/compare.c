@@ -349,9 +349,10 @@ static void print_heading(const struct table *t, struct bb_strbuf *out)
 	if (c->root >= 0)
 		bb_strbuf_addf(out, " root %lld", (long long)c->root);
 	bb_strbuf_addf(out, ", %s", t->placement ? "in place" : "out of place");
-	if (bounds_known(t) && c->source)
-		bb_strbuf_addf(out, "; percent of each algorithm's bound (%s)", c->source);
 	bb_strbuf_add(out, "\n");
+	if (bounds_known(t) && c->source)
+		bb_strbuf_addf(out, "# bound: percent of what it could be; source: %s\n",
+			       c->source);
 }
 
 /* Where auto changed its mind. */

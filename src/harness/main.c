@@ -106,7 +106,7 @@ static bb_status explain(const struct run *run, const struct bb_collective *coll
 		if (!matrix)
 			return bb_fail(error, BB_EINTERNAL, "out of memory");
 		shape.count = shape.count > 2 ? shape.count : 2;
-		bb_plan_matrix(matrix, n, shape.count, o->spread);
+		bb_alltoallv_matrix(matrix, n, shape.count, o->spread);
 		shape.matrix = matrix;
 	}
 	status = bb_explain(out, algorithm, &shape, error);

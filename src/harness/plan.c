@@ -251,7 +251,7 @@ static bb_status size_case(const struct bb_plan *plan, struct bb_case *c, const 
 	double need;
 
 	c->count = bb_count_for_size(plan->collective, bytes, element, plan->nranks);
-	shape = bb_plan_shape(plan, c, false, e->matrix);
+	shape = bb_plan_shape(plan, c, plan->nranks, false, e->matrix);
 	c->size_bytes = (uint64_t)bb_size_count(plan->collective, &shape) * element;
 	need = buffer_bytes(plan, c, &shape, request);
 	c->memory = need < 0x1p63 ? (uint64_t)need : UINT64_MAX;
@@ -360,45 +360,19 @@ void bb_plan_free(struct bb_plan *plan)
 	*plan = (struct bb_plan){.nranks = 0};
 }
 
-struct bb_shape bb_plan_shape(const struct bb_plan *plan, const struct bb_case *c, bool in_place,
-			      size_t *matrix)
+struct bb_shape bb_plan_shape(const struct bb_plan *plan, const struct bb_case *c, int nranks,
+			      bool in_place, size_t *matrix)
 {
 	struct bb_shape shape = {
-		.nranks = plan->nranks,
+		.nranks = nranks,
 		.root = c->root == BB_NO_ROOT ? 0 : c->root,
 		.in_place = in_place,
 		.count = c->count,
 	};
 
-	if (plan->collective->flags & BB_VARIABLE) {
-		bb_plan_matrix(matrix, plan->nranks, c->count, plan->spread);
+	if (matrix && (plan->collective->flags & BB_VARIABLE)) {
+		bb_alltoallv_matrix(matrix, nranks, c->count, plan->spread);
 		shape.matrix = matrix;
 	}
 	return shape;
-}
-
-/* Elements to all destinations less than DISTANCE away, of the TOTAL that a rank sends. */
-static size_t sent_before(int distance, int nranks, size_t total, double spread)
-{
-	long double d = distance, n = nranks, share;
-
-	if (distance >= nranks)
-		return total;
-	share = (1 - (long double)spread) * d / n;
-	if (nranks > 1)
-		share += (long double)spread * d * (d - 1) / (n * (n - 1));
-	return (size_t)((long double)total * share);
-}
-
-void bb_plan_matrix(size_t *matrix, int nranks, size_t count, double spread)
-{
-	size_t n = (size_t)nranks, src, d;
-
-	for (d = 0; d < n; d++) {
-		size_t elements = sent_before((int)d + 1, nranks, n * count, spread) -
-				  sent_before((int)d, nranks, n * count, spread);
-
-		for (src = 0; src < n; src++)
-			matrix[src * n + (src + d) % n] = elements;
-	}
 }

@@ -72,18 +72,11 @@ void bb_plan_free(struct bb_plan *plan); /* of a zeroed plan: nothing */
 
 /*
  * The shape of a case's call, its chunk left 0. Root is 0 where there is none. MATRIX: nranks²
- * elements that an alltoallv's counts are written to and that the shape then points to; may be
- * NULL for all others.
+ * elements that an alltoallv's counts are written to and that the shape then points to; NULL
+ * leaves the shape without.
  */
-struct bb_shape bb_plan_shape(const struct bb_plan *plan, const struct bb_case *c, bool in_place,
-			      size_t *matrix);
-
-/*
- * alltoallv: matrix[src * nranks + dst] elements. Every rank sends and receives nranks * COUNT:
- * with SPREAD 1 in proportion to how far round the ring of ranks the destination is (nothing to
- * itself), with 0 the same to all, between them a blend, as nccl-tests makes it.
- */
-void bb_plan_matrix(size_t *matrix, int nranks, size_t count, double spread);
+struct bb_shape bb_plan_shape(const struct bb_plan *plan, const struct bb_case *c, int nranks,
+			      bool in_place, size_t *matrix);
 
 /* --list: collectives and algorithms of every backend, and which ops take which datatypes. */
 void bb_plan_list(struct bb_strbuf *out);

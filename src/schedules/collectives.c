@@ -71,19 +71,29 @@ size_t bb_alltoall_out(const struct bb_shape *shape, int source, int destination
 	return start;
 }
 
-void bb_alltoallv_matrix(size_t *matrix, int n, size_t count, double spread)
+/* Elements to all destinations less than DISTANCE away, of the TOTAL that a rank sends. */
+static size_t sent_before(int distance, int nranks, size_t total, double spread)
 {
-	double mean = n > 1 ? (n - 1) / 2.0 : 1.0;
+	long double d = distance, n = nranks, share;
 
-	for (int source = 0; source < n; source++) {
-		for (int destination = 0; destination < n; destination++) {
-			int distance = (destination - source + n) % n;
-			double slope = n > 1 ? distance / mean : 1.0;
-			double weight = spread * slope + (1.0 - spread);
+	if (distance >= nranks)
+		return total;
+	share = (1 - (long double)spread) * d / n;
+	if (nranks > 1)
+		share += (long double)spread * d * (d - 1) / (n * (n - 1));
+	return (size_t)((long double)total * share);
+}
 
-			matrix[(size_t)source * (size_t)n + (size_t)destination] =
-				(size_t)((double)count * weight);
-		}
+void bb_alltoallv_matrix(size_t *matrix, int nranks, size_t count, double spread)
+{
+	size_t n = (size_t)nranks, src, d;
+
+	for (d = 0; d < n; d++) {
+		size_t elements = sent_before((int)d + 1, nranks, n * count, spread) -
+				  sent_before((int)d, nranks, n * count, spread);
+
+		for (src = 0; src < n; src++)
+			matrix[src * n + (src + d) % n] = elements;
 	}
 }
 

@@ -449,9 +449,15 @@ static bool through_tmp(const struct bb_shape *shape)
 	return shape->in_place && shape->nranks > 1;
 }
 
+/* Nothing is passed on, so that chunks would only cost a hop each; in place they keep TMP small. */
+static size_t sendrecv_chunk(const struct bb_shape *shape)
+{
+	return through_tmp(shape) ? shape->chunk : 0;
+}
+
 static void sendrecv_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
 {
-	bb_slabs_prepare(role, rank, shape->count, shape->chunk, 1);
+	bb_slabs_prepare(role, rank, shape->count, sendrecv_chunk(shape), 1);
 	role->rounds += through_tmp(shape);
 }
 
@@ -493,7 +499,7 @@ const struct bb_algorithm bb_ring_sendrecv = {
 	.name = "ring",
 	.collective = &bb_sendrecv,
 	.meaning = "Every rank sends to the next rank and receives from the previous one directly, "
-		   "chunk by chunk.",
+		   "in one message (in place: chunk by chunk).",
 	.flags = BB_SHIFT_INVARIANT,
 	.tmp_count = sendrecv_tmp,
 	.prepare = sendrecv_prepare,

@@ -97,8 +97,8 @@ size_t bb_alltoall_in(const struct bb_shape *shape, int source, int destination)
 size_t bb_alltoall_out(const struct bb_shape *shape, int source, int destination);
 
 /* Fill MATRIX (n * n) as nccl-tests does by default: elements to a peer in proportion to its
-   distance along the ring at SPREAD 1, equal at SPREAD 0, blended between. A rank's total is
-   about n * count. */
+   distance along the ring at SPREAD 1, equal at SPREAD 0, blended between. Every rank sends
+   n * count in all. */
 void bb_alltoallv_matrix(size_t *matrix, int n, size_t count, double spread);
 
 /* Start and length of part K of N balanced parts of COUNT elements (any count, any n >= 1). */

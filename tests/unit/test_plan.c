@@ -262,7 +262,7 @@ static void test_matrix(void **state)
 		size_t n = (size_t)ns[i % 6], count = counts[i / 6 % 5];
 		double spread = spreads[i / 30];
 
-		bb_plan_matrix(matrix, (int)n, count, spread);
+		bb_alltoallv_matrix(matrix, (int)n, count, spread);
 		for (size_t a = 0; a < n; a++) {
 			size_t sent = 0, received = 0;
 
@@ -274,11 +274,11 @@ static void test_matrix(void **state)
 			assert_int_equal(received, n * count);
 		}
 	}
-	bb_plan_matrix(matrix, 4, 100, 0);
+	bb_alltoallv_matrix(matrix, 4, 100, 0);
 	for (size_t i = 0; i < 16; i++)
 		assert_int_equal(matrix[i], 100);
 	/* 0 : 1 : 2 : 3, from rank 2 to ranks 2, 3, 0, 1. */
-	bb_plan_matrix(matrix, 4, 150, 1);
+	bb_alltoallv_matrix(matrix, 4, 150, 1);
 	assert_int_equal(matrix[2 * 4 + 2], 0);
 	assert_int_equal(matrix[2 * 4 + 3], 100);
 	assert_int_equal(matrix[2 * 4 + 0], 200);
@@ -295,7 +295,7 @@ static void test_alltoallv(void **state)
 	assert_int_equal(f.plan.cases[0].count, 256);
 	assert_int_equal(f.plan.cases[0].size_bytes, 4096);
 	assert_int_equal(f.plan.cases[0].memory, 4 * 2 * 4096);
-	shape = bb_plan_shape(&f.plan, &f.plan.cases[0], true, matrix);
+	shape = bb_plan_shape(&f.plan, &f.plan.cases[0], f.plan.nranks, true, matrix);
 	assert_true(shape.in_place && shape.matrix == matrix && shape.count == 256);
 	assert_int_equal(matrix[0] + matrix[1] + matrix[2] + matrix[3], 1024);
 	bb_plan_free(&f.plan);
