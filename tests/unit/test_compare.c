@@ -84,7 +84,7 @@ static void test_bounds_and_auto(void **state)
 	add(c, "auto", "ring", 1024, false, 5, 100);
 	add(c, "auto", "direct", 2048, false, 5, 100);
 	text = text_of(c, &out);
-	assert_non_null(strstr(text, "; percent of each algorithm's bound (copies)\n"));
+	assert_non_null(strstr(text, "\n# bound: percent of what it could be; source: copies\n"));
 	assert_non_null(strstr(text,
 			       "#         1K       10.00    50%       20.00      -        5.00"
 			       "   100%  ring 2.00x\n"));
