@@ -10,6 +10,7 @@ const char *const bb_cache_names[] = {"rotate", "reuse", "rewrite", NULL};
 
 #define MAX_SIZE (INT64_C(1) << 60)
 #define MAX_COUNT INT64_C(1000000000)
+#define MAX_SAMPLES 1000000 /* each timed iteration is kept */
 #define HOUR_NS INT64_C(3600000000000)
 
 #define ROW(kind, word, letter, field, init, arg, text)                                            \
@@ -62,11 +63,11 @@ const struct bb_option bb_option_rows[] = {
 	     "elements by which buffers are moved off their alignment")},
 	{INT("seed", 0, seed, "1", "N", 0, INT64_MAX, "of the input data")},
 
-	{INT("iters", 'n', iters, "20", "N", 1, MAX_COUNT, "timed iterations"), GIVEN(iters_given),
+	{INT("iters", 'n', iters, "20", "N", 1, MAX_SAMPLES, "timed iterations"), GIVEN(iters_given),
 	 .section = "How it is measured"},
 	{INT("agg_iters", 'm', agg_iters, "1", "N", 1, MAX_COUNT, "operations in each iteration")},
 	{INT("warmup_iters", 'w', warmup_iters, "1", "N", 0, MAX_COUNT,
-	     "untimed iterations of each size before the sweep")},
+	     "untimed iterations before each row")},
 	{INT("run_cycles", 'N', run_cycles, "1", "N", 0, MAX_COUNT,
 	     "times the whole sweep is run; 0: for ever")},
 	{INT("check", 'c', check, "1", "N", 0, MAX_COUNT,
