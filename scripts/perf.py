@@ -117,10 +117,13 @@ def overhead_section(out):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", nargs="?", default="build", help="build folder")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each program (default 3)")
     parser.add_argument("--most", type=int, default=64, help="largest size in MiB (default 64)")
-    parser.add_argument("-o", "--output", default=f"{speed.BUILD}/perf.md")
+    parser.add_argument("-o", "--output", help="default: perf.md in the build folder")
     options = parser.parse_args()
+    speed.use_build(options.build)
+    output = options.output or f"{options.build}/perf.md"
     most, repeats = options.most * MIB, options.repeats
 
     out = ["# Speed of the host backend", "",
@@ -134,10 +137,10 @@ def main():
     schedule_section(out, 8, 64 * KIB, min(most, 16 * MIB), repeats)
     overhead_section(out)
     text = "\n".join(out)
-    with open(options.output, "w", encoding="utf-8") as file:
+    with open(output, "w", encoding="utf-8") as file:
         file.write(text)
     print(text)
-    print(f"written to {options.output}", file=sys.stderr)
+    print(f"written to {output}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,13 @@ import statistics
 import subprocess
 import sys
 
-BUILD = os.environ.get("B", "build")
+BUILD = "build"  # set by use_build
+
+
+def use_build(folder):
+    """Look for the programs in FOLDER."""
+    global BUILD  # pylint: disable=global-statement
+    BUILD = folder
 
 
 def size_text(size):

@@ -60,10 +60,12 @@ def merge(rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", nargs="?", default="build", help="build folder")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each program (default 3)")
     parser.add_argument("--ranks", default="2,4,8", help="numbers of ranks (default 2,4,8)")
     parser.add_argument("--most", type=int, default=16, help="largest size in MiB (default 16)")
     options = parser.parse_args()
+    speed.use_build(options.build)
     cores = len(os.sched_getaffinity(0))
     ranks = sorted(int(n) for n in options.ranks.split(","))
     lines = ["/* collective, crowded, most ranks, most bytes, algorithm */"]
