@@ -173,7 +173,7 @@ class Row:
         self.algorithm = algorithm
         self.size, self.count = int(words[0]), int(words[1])
         self.dtype, self.op, self.root = words[2], words[3], int(words[4])
-        width = (len(words) - 5) // 2
+        width = 8 if len(words) >= 21 else 4
         self.halves = [Half(words[5 : 5 + width]), Half(words[5 + width : 5 + 2 * width])]
         self.words = words
 

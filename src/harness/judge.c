@@ -145,7 +145,7 @@ static void fill_case(const struct bb_session *s, const struct bb_case *c,
 	result->dtype = bb_dtype_name(c->dtype);
 	result->op = c->op == BB_NO_OP ? "none" : bb_op_name((enum bb_op)c->op);
 	result->root = c->root == BB_NO_ROOT ? -1 : c->root;
-	result->nranks = s->bench->world->nranks;
+	result->nranks = s->n;
 	result->size_bytes = (int64_t)c->size_bytes;
 	result->count = (int64_t)c->count;
 	result->in_place = call->shape.in_place;

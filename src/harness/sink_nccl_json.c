@@ -190,11 +190,22 @@ static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 
 /* ---- rows -------------------------------------------------------------------------- */
 
-static void put_per_iter(struct bb_json *j, const char *key, const struct bb_run_record *run,
-			 const struct bb_result_record *r)
+/* KEY NULL: an element of an array. */
+static void put_times(struct bb_json *j, const char *key, const struct bb_numbers *times)
 {
 	size_t i;
 
+	if (key)
+		bb_json_key(j, key);
+	bb_json_array(j);
+	for (i = 0; i < times->n; i++)
+		bb_json_double(j, times->values[i]);
+	bb_json_end(j);
+}
+
+static void put_per_iter(struct bb_json *j, const char *key, const struct bb_run_record *run,
+			 const struct bb_result_record *r)
+{
 	bb_json_key(j, key);
 	bb_json_object(j);
 	put_int(j, "skipped_iterations", run->per_iter_skip);
@@ -206,10 +217,12 @@ static void put_per_iter(struct bb_json *j, const char *key, const struct bb_run
 	put_double(j, "p99_us", r->p99_us);
 	put_double(j, "stdev_us", r->stdev_us);
 	put_double(j, "cv_pct", r->cv_percent);
-	bb_json_key(j, "times_us");
+	put_times(j, "times_us", &r->samples_us);
+	/* Samples are the longest over all ranks, which of one process are all there are. */
+	bb_json_key(j, "per_process_max_times_us");
 	bb_json_array(j);
-	for (i = 0; i < r->samples_us.n; i++)
-		bb_json_double(j, r->samples_us.values[i]);
+	if (run->nprocs == 1)
+		put_times(j, NULL, &r->samples_us);
 	bb_json_end(j);
 	bb_json_end(j);
 }

@@ -439,6 +439,7 @@ static void test_nccl_json_per_iter(void **state)
 	struct writing w;
 
 	run.per_iter_timing = run.report_cputime = true;
+	run.nprocs = 1;
 	begin(&w, bb_sink_nccl_json_open, run);
 	r.samples_us = (struct bb_numbers){samples, 2};
 	r.min_us = 1;
@@ -448,7 +449,8 @@ static void test_nccl_json_per_iter(void **state)
 	assert_non_null(strstr(w.text, "\"out_of_place\":{\"cpu_time\":0.5,"));
 	assert_non_null(strstr(w.text, "\"out_of_place_per_iter\":{\"skipped_iterations\":0,"
 				       "\"min_us\":1,"));
-	assert_non_null(strstr(w.text, "\"times_us\":[1,2.5]}"));
+	assert_non_null(strstr(w.text, "\"times_us\":[1,2.5],"
+				       "\"per_process_max_times_us\":[[1,2.5]]}"));
 	done(&w);
 }
 

@@ -1,0 +1,190 @@
+"""Requests that make no sense end at once, say which word is wrong, and print nothing else."""
+
+import os
+import re
+import tempfile
+
+from kit import add, expect, run
+
+# A line, and what the sentence on stderr has to contain: the offending word, and where there is a
+# second one, what would be right.
+USAGE = [
+    ("all_reduce --no-such-flag", "--no-such-flag"),
+    ("all_reduce --itres 5", "--itres", "--iters"),
+    ("all_reduce -q", "-q"),
+    ("all_reduce -Z 1", "-Z"),
+    ("all_reduce 1M", "1M"),
+    ("all_reduce -b 8 -e 64 garbage", "garbage"),
+    ("all_reduce -b", "-b"),
+    ("all_reduce --algo", "algo"),
+    ("all_reduce --help=yes", "help"),
+    ("all_reduce -b 2M -e 1M", "2M", "1M"),
+    ("all_reduce -b 64M", "64M", "32M"),
+    ("all_reduce -e 1M", "1M", "32M"),
+    ("all_reduce -b 0", "-b 0:"),
+    ("all_reduce -e 0", "-e 0:"),
+    ("all_reduce -b 0 -e 0", "0"),
+    ("all_reduce -b -1", "-1"),
+    ("all_reduce -b -8K", "-8K"),
+    ("all_reduce -b 1X", "1X"),
+    ("all_reduce -b 1MM", "1MM"),
+    ("all_reduce -b M", "M"),
+    ("all_reduce -b 1.2.3K", "1.2.3K"),
+    ("all_reduce -b 1,024", "1,024"),
+    ("all_reduce -b ''", "-b"),
+    ("all_reduce -b 0x10", "0x10"),
+    ("all_reduce -b 1e6", "1e6"),
+    ("all_reduce -b 8 -e 99999999999999999999", "99999999999999999999"),
+    ("all_reduce -b 8 -e 99999999T", "99999999T"),
+    ("all_reduce -b 8 -e 64 -i 0", "-i 0:"),
+    ("all_reduce -b 8 -e 64 -i -4", "-4"),
+    ("all_reduce -b 8 -e 64 -f 0", "-f 0:"),
+    ("all_reduce -b 8 -e 64 -f 1", "-f 1", "-i"),
+    ("all_reduce -b 8 -e 64 -f -2", "-2"),
+    ("all_reduce -b 8 -e 64 -f 1.5", "1.5"),
+    ("all_reduce -g 0", "-g 0:"),
+    ("all_reduce -g -1", "-1"),
+    ("all_reduce -g 100000", "100000", "1024"),
+    ("all_reduce -g two", "two"),
+    ("all_reduce -g 2x", "2x"),
+    ("all_reduce -g 4294967297", "4294967297"),
+    ("all_reduce -t 0", "-t 0:"),
+    ("all_reduce -t 100 -g 100", "100", "1024"),
+    ("all_reduce -n 0", "-n 0:"),
+    ("all_reduce -n -5", "-5"),
+    ("all_reduce -n 99999999999999999999999", "99999999999999999999999"),
+    ("all_reduce -w -1", "-1"),
+    ("all_reduce -m 0", "-m 0:"),
+    ("all_reduce -N -1", "-1"),
+    ("all_reduce -p 2", "-p 2:"),
+    ("all_reduce -c -1", "-1"),
+    ("all_reduce -z 4", "-z 4:"),
+    ("all_reduce -a 4", "-a 4:"),
+    ("all_reduce -a -1", "-1"),
+    ("all_reduce -u -1", "-1"),
+    ("all_reduce -u 65536", "65536", "65535"),
+    ("all_reduce -I 2", "2"),
+    ("all_reduce -K 20 -I 1", "20", "-n 20"),
+    ("all_reduce -K -1", "-1"),
+    ("all_reduce -S 2", "2"),
+    ("all_reduce -M 7", "7"),
+    ("all_reduce -C x", "x"),
+    ("all_reduce -T -1", "-1"),
+    ("all_reduce -T soon", "soon"),
+    ("all_reduce -o plus", "plus"),
+    ("all_reduce -o suum", "suum", "sum"),
+    ("all_reduce -o sum,", "-o"),
+    ("all_reduce -o ''", "-o"),
+    ("all_reduce -o sum,all", "all"),
+    ("all_reduce -d flaot", "flaot", "float"),
+    ("all_reduce -d float64", "float64"),
+    ("all_reduce -d float,,half", "-d"),
+    ("all_reduce -d float -o band", "band", "float"),
+    ("all_reduce -d int32 -o maxloc", "maxloc", "int32"),
+    ("broadcast -g 4 -r 4", "4", "3"),
+    ("broadcast -g 4 -r -2", "-2"),
+    ("broadcast -g 4 -r first", "first"),
+    ("reduce -g 2 -r 99999999999", "99999999999"),
+    ("all_reduce --backend hots", "hots", "host"),
+    ("all_reduce --backend ''", "--backend"),
+    ("all_reduce --algo rnig", "rnig", "ring"),
+    ("all_reduce --algo ring,", "--algo"),
+    ("all_reduce --algo ring,all", "all"),
+    ("all_reduce --algo Ring", "Ring", "ring"),
+    ("all_reduce --precision 1", "1", "precision"),
+    ("all_reduce --precision 0%", "0%"),
+    ("all_reduce --precision 200%", "200%"),
+    ("all_reduce --precision tight", "tight"),
+    ("all_reduce --precision 1% --max-time 0", "0", "max-time"),
+    ("all_reduce --max-time 1parsec", "1parsec"),
+    ("all_reduce --cache warm", "warm", "rotate"),
+    ("all_reduce --seed -1", "-1"),
+    ("all_reduce --fault explode:1", "explode:1"),
+    ("all_reduce --fault corrupt", "corrupt"),
+    ("all_reduce --fault corrupt:", "corrupt:"),
+    ("all_reduce --fault corrupt:x", "corrupt:x"),
+    ("all_reduce --fault slow:1", "slow:1"),
+    ("all_reduce --fault slow:1:fast", "slow:1:fast"),
+    ("all_reduce -g 2 --fault die:2", "die:2"),
+    ("all_reduce -g 2 --fault corrupt:1 -c 0", "corrupt:1", "-c"),
+    ("all_reduce --link fast", "fast"),
+    ("all_reduce --link 0", "0"),
+    ("all_reduce --link -1GB/s", "-1GB/s"),
+    ("all_reduce --link 1GB/s,2parsec", "2parsec"),
+    ("all_reduce --link 1GB/s,", "1GB/s,"),
+    ("all_reduce --csv /no/such/folder/x.csv", "/no/such/folder/x.csv"),
+    ("all_reduce --csv /", "--csv"),
+    ("all_reduce --csv ''", "--csv"),
+    ("all_reduce --json /no/such/folder/x.jsonl", "/no/such/folder/x.jsonl"),
+    ("all_reduce -J /tmp", "/tmp"),
+    ("all_reduce -J /no/such/x.json", "/no/such/x.json"),
+    ("all_reduce -J result.txt", "result.txt", ".json"),
+    ("all_reduce --csv - --json -", "-"),
+    ("all_reduce --csv same --json same", "same"),
+    ("all_reduce -b 1 -e 1G -i 1", "rows"),
+    ("all_reduce -G -1", "-1"),
+    ("all_reduce -R 3", "3"),
+    ("all_reduce -x 3", "3"),
+    ("all_reduce -D 5", "5"),
+    ("all_reduce -V 0", "0"),
+    ("all_reduce -V 129", "129"),
+]
+
+# Environment, then as above.
+ENVIRONMENT = [
+    ({"NCCL_ALGO": "Circle"}, "all_reduce", "NCCL_ALGO", "Circle"),
+    ({"NCCL_ALGO": "CollNetDirect"}, "all_reduce", "CollNetDirect"),
+    ({"NCCL_TESTS_SPLIT": "SUM 3"}, "all_reduce", "NCCL_TESTS_SPLIT"),
+    ({"NCCL_TESTS_SPLIT": "MOD 0"}, "all_reduce", "NCCL_TESTS_SPLIT"),
+    ({"NCCL_TESTS_SPLIT": "% x"}, "all_reduce", "NCCL_TESTS_SPLIT"),
+    ({"NCCL_TESTS_SPLIT_MASK": "zz"}, "all_reduce", "NCCL_TESTS_SPLIT_MASK"),
+    ({"NCCL_TESTS_MIN_BW": "fast"}, "all_reduce", "NCCL_TESTS_MIN_BW", "fast"),
+    ({"NCCL_TESTS_MIN_BW": "-1"}, "all_reduce", "NCCL_TESTS_MIN_BW"),
+    ({"NCCL_TESTS_ALLTOALLV_SPREAD": "2"}, "alltoallv", "NCCL_TESTS_ALLTOALLV_SPREAD"),
+]
+
+# What only a GPU can do: exit 5, the flag, and who has it.
+GPU_ONLY = ["-G 1", "-y 1", "-R 1", "-R 2", "-x 0", "-x 2", "-D 1 -R 2", "--cudagraph 4"]
+
+
+def refused(code, line, words, env=None):
+    # Where a request is wrongly taken, the run must stay small.
+    result = run(line, env=env, timeout=20, cwd=tempfile.gettempdir())
+    result.exits(code).says(*words)
+    result.require(not result.out, "something on stdout")
+    result.require(result.seconds < 5, f"took {result.seconds:.1f} s")
+    result.require(len(result.err.strip().splitlines()) == 1, "not one sentence")
+    result.require(re.match(r"\w+_perf: \S", result.err), "does not begin with the program")
+
+
+for row in USAGE:
+    add(row[0], refused, 2, row[0], row[1:])
+for extra, *row in ENVIRONMENT:
+    add(" ".join(f"{k}={v}" for k, v in extra.items()), refused, 2, row[0], row[1:], extra)
+for flag in GPU_ONLY:
+    add(f"host has no {flag}", refused, 5, f"all_reduce -b 8 -e 8 {flag}", ("nccl", "host"))
+
+
+def nothing_can_run():
+    """Asked for, understood, and not there: exit 5 with the reason."""
+    run("hypercube -g 6 -b 1K -e 1K").exits(5).says("power")
+    run("broadcast -g 2 -b 8 -e 8 --algo halving").exits(2, 5)
+    run("all_reduce -g 2 -b 900T -e 900T").exits(5)
+
+
+def unwritable():
+    """A file without permission is refused before the run, unless one is root."""
+    if os.geteuid() == 0:
+        return
+    with tempfile.NamedTemporaryFile(suffix=".csv") as file:
+        os.chmod(file.name, 0o400)
+        refused(2, f"all_reduce --csv {file.name}", (file.name,))
+
+
+def enough_cases():
+    expect(len(USAGE) >= 40, "too few")
+
+
+add("nothing can run", nothing_can_run)
+add("unwritable file", unwritable)
+add("at least 40 cases", enough_cases)

@@ -1,0 +1,59 @@
+"""Every collective under every algorithm gives the right result, and wrong ones are found."""
+
+import kit
+from kit import COLLECTIVES, Settings, add, equal, listing, passes, run
+
+RANKS = (1, 2, 3, 5, 7, 8)
+HYPERCUBE_RANKS = (1, 2, 4, 8, 16)
+
+
+def ranks_of(name):
+    return HYPERCUBE_RANKS if name == "hypercube" else RANKS
+
+
+def everything(name, n):
+    """All algorithms, sizes that do not divide, that are below n, and zero."""
+    result = passes(f"{name} -g {n} --algo all -b 1 -e 100000 -f 7 -n 3")
+    ran = {row.algorithm for row in result.rows()}
+    wanted = set(listing()[0][name])
+    skipped = {line.split()[2].rstrip(":") for line in result.out.splitlines() if line.startswith("# skipped")}
+    equal(wanted - skipped, ran, "algorithms that ran")
+    result.require(ran >= wanted & {"ring", "tree", "auto"}, "ring, tree or auto did not run")
+
+
+def every_type(name, n):
+    """All datatypes and operations under all algorithms, against the known result."""
+    passes(f"{name} -g {n} --algo all -d all -o all -r all -b 1000 -e 1000 -n 1 -w 0", timeout=120)
+
+
+def corrupt(name, algorithm, rank):
+    """One wrong byte is found, under every algorithm and from every rank."""
+    result = run(f"{name} -g 4 -b 4K -e 4K --algo {algorithm} --fault corrupt:{rank}")
+    result.exits(7).require(result.rows(), "no rows")
+    for row in result.rows():
+        wrong = sum(float(half.wrong) for half in row.halves)
+        result.require(wrong > 0, f"{row.algorithm}: the wrong byte of rank {rank} went unseen")
+
+
+def both_corrupt(name, algorithm):
+    for rank in (0, 3):
+        corrupt(name, algorithm, rank)
+
+
+for name in COLLECTIVES:
+    for n in ranks_of(name):
+        add(f"{name} -g {n} --algo all", everything, name, n)
+    for n in (4,) if name == "hypercube" else (3, 4):
+        add(f"{name} -g {n} -d all -o all", every_type, name, n)
+    if Settings.full:
+        for n in (16, 17, 32, 33):
+            if name != "hypercube" or n in (16, 32):
+                add(f"{name} -g {n} --algo all", everything, name, n)
+
+for name, names in listing()[0].items():
+    for algorithm in names:
+        add(f"corrupt {name} {algorithm}", both_corrupt, name, algorithm)
+
+add("unaligned", passes, "all_reduce -g 3 --algo all -u 5 -d all -b 1000 -e 1000 -n 2")
+add("large enough for chunks", passes, "all_reduce -g 3 --algo all -b 1500001 -e 6000001 -f 2 -n 2 -d int8")
+add("64 ranks", passes, "all_reduce -g 64 --algo all -b 1 -e 64K -f 32 -n 2")

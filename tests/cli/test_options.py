@@ -1,0 +1,233 @@
+"""Every option does what its line in --help says."""
+
+import json
+import os
+import re
+import signal
+import time
+
+import kit
+from kit import COLLECTIVES, add, equal, expect, listing, passes, run, test
+
+
+def records(line, kind="result", **options):
+    found = [json.loads(text) for text in run(f"{line} --json -", **options).exits(0).out.splitlines()]
+    return [r for r in found if r["kind"] == kind]
+
+
+# ---- nccl-tests' options ---------------------------------------------------------------------
+
+
+@test
+def iterations():
+    """-n iterations of -m operations; each has its sample, -K leaves the first ones out."""
+    (r, _) = records("all_reduce -g 2 -b 1K -e 1K -n 7 -m 3 -w 2 -I 1")
+    equal((r["iterations"], len(r["samples_us"])), (7, 7), "iterations of -n 7 -m 3")
+    (config,) = records("all_reduce -g 2 -b 1K -e 1K -n 7 -m 3 -w 2", "run")
+    equal((config["iters"], config["agg_iters"], config["warmup_iters"]), (7, 3, 2), "-n -m -w")
+    passes("all_reduce -g 2 -b 1K -e 1K -n 1 -w 0")
+    passes("all_reduce -g 2 -b 1K -e 1K -n 10 -K 9 -I 1")
+
+
+@test
+def cycles():
+    equal([r["cycle"] for r in records("all_reduce -g 2 -b 8 -e 16 -N 3")], [1] * 4 + [2] * 4 + [3] * 4, "-N 3")
+
+
+@test
+def endless_cycles():
+    """-N 0 runs until it is told to stop, and what it measured is there."""
+    process = kit.spawn([kit.built("all_reduce_perf"), "-b", "8", "-e", "8", "-N", "0"])
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    result = kit.finish(process, 20).exits(130)
+    result.require(len(result.rows()) > 3, "not even three cycles")
+
+
+@test
+def unchecked():
+    """-c 0 measures and says N/A."""
+    for row in passes("all_reduce -g 2 -b 8 -e 64 -c 0").rows():
+        equal([half.wrong for half in row.halves], ["N/A", "N/A"], "#wrong")
+    equal({r["verified"] for r in records("all_reduce -g 2 -b 8 -e 64 -c 0")}, {None}, "verified")
+
+
+@test
+def roots():
+    """-r all, also as -1, takes every rank in turn; the others one."""
+    for root in ("all", "-1"):
+        equal([r.root for r in passes(f"broadcast -g 3 -b 8 -e 8 -r {root}").rows()], [0, 1, 2], f"-r {root}")
+    equal([r.root for r in passes("scatter -g 3 -b 64 -e 64 -r 2").rows()], [2], "-r 2")
+    equal([r.root for r in passes("all_reduce -g 2 -b 64 -e 64 -r 1").rows()], [-1], "root of all_reduce")
+
+
+@test
+def types_and_ops():
+    """-d all -o all makes every pair that goes together, once."""
+    types = listing()[1]
+    wanted = {(dtype, op) for op, dtypes in types.items() for dtype in dtypes}
+    rows = passes("reduce_scatter -g 2 -b 64 -e 64 -d all -o all").rows()
+    equal(sorted((r.dtype, r.op) for r in rows), sorted(wanted), "pairs")
+    every = sorted({dtype for dtype, _ in wanted})
+    equal(sorted(r.dtype for r in passes("alltoall -g 2 -b 64 -e 64 -d all -o all").rows()), every, "datatypes")
+    expect(len(every) == 13 and len(types) == 14, f"{len(every)} datatypes and {len(types)} operations")
+
+
+@test
+def averages():
+    """-a: the time is that of rank 0, the mean, the least or the most over the ranks."""
+    pick = {0: lambda t: t[0], 1: lambda t: sum(t) / len(t), 2: min, 3: max}
+    for a, choose in pick.items():
+        for r in records(f"broadcast -g 3 -b 64K -e 64K -n 5 --algo ring -a {a}"):
+            wanted = choose(r["rank_mean_us"])
+            expect(abs(r["time_us"] / wanted - 1) < 1e-6, f"-a {a}: {r['time_us']} of {r['rank_mean_us']}")
+
+
+@test
+def stamps_and_memory():
+    for line in run("all_reduce -g 2 -b 8 -e 16 -S 1").exits(0).out.splitlines():
+        if line and not line.startswith("#"):
+            expect(re.search(r"  \d{4}-\d\d-\d\d \d\d:\d\d:\d\d$", line), f"no time stamp: {line!r}")
+    passes("all_reduce -g 2 -b 1M -e 1M -M 1").prints("Initialization", "User-Allocated", "Collective", "Total")
+
+
+@test
+def per_iteration_columns():
+    (row,) = passes("all_reduce -g 2 -b 1K -e 1K -I 1").rows()
+    for half in row.halves:
+        low, high, p99, _ = map(float, half.per_iter)
+        expect(low <= p99 <= high, f"i_min {low} i_p99 {p99} i_max {high}")
+
+
+@test
+def cpu_time():
+    (r, _) = records("all_reduce -g 2 -b 1M -e 1M -C 1")
+    expect(r["cpu_time_us"] > 0, "no CPU time with -C 1")
+    (r, _) = records("all_reduce -g 2 -b 1M -e 1M")
+    equal(r["cpu_time_us"], None, "CPU time without -C")
+
+
+for flags in [
+    "-z 1", "-z 2", "-z 3", "-p 1", "-p 0", "-t 2 -g 2", "-t 4", "-u 1", "-u 3 -d int8", "-u 7 -d double",
+    "-m 5 -z 1", "-w 0 -n 1 -c 3", "-T 30", "-T 500ms", "-T 0", "-x 0 --backend null -c 0", "--seed 77",
+    "--cache rotate", "--cache reuse", "--cache rewrite", "--cache rewrite -m 2", "--precision 20%",
+    "--precision 0.01% --max-time 20ms", "-i 4096 -f 1", "-I 1 -K 3 -S 1 -C 1 -M 1",
+]:  # fmt: skip
+    if "-x" not in flags:
+        add(f"all_reduce {flags}", passes, f"all_reduce -g 3 -b 1000 -e 30000 -f 5 {flags}")
+for long in [
+    "--nthreads 1 --ngpus 2 --minbytes 1K --maxbytes 4K --stepfactor 2 --iters 3 --agg_iters 2 --warmup_iters 1 "
+    "--run_cycles 1 --parallel_init 1 --check 1 --op sum --datatype float --root 0 --blocking 0 --cudagraph 0 "
+    "--stream_null 0 --timeout 60 --report_cputime 0 --average 1 --local_register 0 --report_timestamps 1 "
+    "--memory 1 --unalign 1 --per_iter_timing 1 --per_iter_skip 1 --device_implementation 0 --device_cta_count 16",
+    "--stepbytes 1K --minbytes=1K --maxbytes=2K -g2 -n5",
+]:
+    add("long names", passes, f"all_reduce {long}")
+
+
+# ---- busbench's own ----------------------------------------------------------------------------
+
+
+@test
+def precision():
+    """More iterations until it is tight, or --max-time is over."""
+    (r, _) = records("all_reduce -g 2 -b 1K -e 1K --precision 5% --max-time 2s")
+    half = (r["ci_high_us"] - r["ci_low_us"]) / 2 / r["p50_us"]
+    expect(half <= 0.05 or r["iterations"] > 20, f"half the interval is {half:.3f} of the median")
+    started = time.monotonic()
+    passes("all_reduce -g 2 -b 1K -e 1K --precision 0.001% --max-time 300ms")
+    expect(time.monotonic() - started < 10, "--max-time is not kept")
+
+
+@test
+def cache_modes_are_recorded():
+    for mode in ("rotate", "reuse", "rewrite"):
+        equal({r["cache"] for r in records(f"all_reduce -g 2 -b 8 -e 8 --cache {mode}")}, {mode}, "cache")
+
+
+@test
+def nccl_algo():
+    """NCCL_ALGO counts unless --algo is given."""
+    for value, algorithm in (("Ring", "ring"), ("Tree", "tree"), ("TREE", "tree")):
+        rows = passes("all_reduce -g 2 -b 8 -e 8", env={"NCCL_ALGO": value}).rows()
+        equal([r.algorithm for r in rows], [algorithm], f"NCCL_ALGO={value}")
+    rows = passes("all_reduce -g 2 -b 8 -e 8 --algo direct", env={"NCCL_ALGO": "Ring"}).rows()
+    equal([r.algorithm for r in rows], ["direct"], "--algo beside NCCL_ALGO")
+
+
+@test
+def split():
+    """NCCL_TESTS_SPLIT makes groups that run side by side; n is the group's."""
+    for env, groups in [
+        ({"NCCL_TESTS_SPLIT": "MOD 2"}, [0, 1, 0, 1]),
+        ({"NCCL_TESTS_SPLIT": "%2"}, [0, 1, 0, 1]),
+        ({"NCCL_TESTS_SPLIT": "DIV 2"}, [0, 0, 1, 1]),
+        ({"NCCL_TESTS_SPLIT": "AND 0x2"}, [0, 0, 2, 2]),
+        ({"NCCL_TESTS_SPLIT": "| 0b1"}, [1, 1, 3, 3]),
+        ({"NCCL_TESTS_SPLIT_MASK": "1"}, [0, 1, 0, 1]),
+    ]:
+        result = passes("all_reduce -g 4 -b 64 -e 1K -f 4 --algo all", env=env)
+        found = [int(g) for g in re.findall(r"^#  Rank +\d+ Group +(\d+)", result.out, re.M)]
+        equal(found, groups, f"groups of {env}")
+        equal({r["nranks"] for r in records("all_reduce -g 4 -b 64 -e 64", env=env)}, {2}, "ranks of a group")
+    for name in COLLECTIVES:
+        passes(f"{name} -g 6 -b 256 -e 1K --algo all -r all", env={"NCCL_TESTS_SPLIT": "MOD 3"})
+    # Groups of 3 and 2.
+    passes("all_reduce -g 5 -b 64 -e 1K --algo all", env={"NCCL_TESTS_SPLIT": "MOD 2"})
+
+
+@test
+def least_bandwidth():
+    """NCCL_TESTS_MIN_BW is a gate for the mean bus bandwidth."""
+    run("all_reduce -g 2 -b 8 -e 8", env={"NCCL_TESTS_MIN_BW": "1e6"}).exits(7).prints("FAILED")
+    run("all_reduce -g 2 -b 1M -e 1M", env={"NCCL_TESTS_MIN_BW": "0.000001"}).exits(0).prints("OK")
+
+
+@test
+def alltoallv_spread():
+    """With NCCL_TESTS_ALLTOALLV_SPREAD 0 all pairs get the same."""
+    for spread in ("0", "0.5", "1"):
+        passes("alltoallv -g 3 -b 1K -e 64K -f 8 --algo all", env={"NCCL_TESTS_ALLTOALLV_SPREAD": spread})
+
+
+# ---- telling about itself ----------------------------------------------------------------------
+
+
+@test
+def version_help_list():
+    for name in COLLECTIVES:
+        text = run(f"{name} --help").exits(0).prints("--minbytes", "--algo", "--explain").out
+        equal(run(f"{name} -h").exits(0).out, text, "-h")
+        run(f"{name} --version").exits(0).prints(f"{name}_perf (busbench) ")
+        expect(all(len(line) <= 100 for line in text.splitlines()), f"{name} --help is wider than 100 columns")
+    algorithms, types = listing()
+    for name in COLLECTIVES:
+        wanted = {"hypercube"} if name == "hypercube" else {"ring", "tree", "direct"}
+        expect(wanted | {"auto"} <= set(algorithms[name]), f"{name} lists {algorithms[name]}")
+    run("all_reduce --list").exits(0).prints("backend host", "backend null")
+
+
+@test
+def documents_are_current():
+    """docs/ is what `make docs` writes now."""
+    markdown = run("all_reduce --help-markdown").exits(0).out
+    for page in ("options", "records", "algorithms"):
+        with open(os.path.join(kit.ROOT, "docs", page + ".md"), encoding="utf-8") as file:
+            text = file.read()
+        now = kit.execute([kit.built("docs/reference"), page]).exits(0).out
+        expect(text == now, f"docs/{page}.md is out of date: run make docs")
+        expect(page != "options" or text == markdown, "docs/options.md is not what --help-markdown prints")
+
+
+@test
+def explain():
+    """What a student reads: each round, who sends what to whom, and sums to check by head."""
+    result = run("all_reduce --explain -g 4").exits(0).prints("ring", "4")
+    rounds = set(re.findall(r"[Rr]ound +(\d+)", result.out))
+    result.require(len(rounds) >= 6, f"{len(rounds)} rounds, not 6")
+    out = run("reduce_scatter --explain -g 4").exits(0).out
+    expect(re.search(r"\b0\b.*\b4\b.*\b8\b.*\b12\b", out, re.S), f"no 0, 4, 8, 12 in\n{out}")
+    for name, names in listing()[0].items():
+        for algorithm in set(names) - {"auto", "direct"}:
+            run(f"{name} --explain -g 4 --algo {algorithm}").exits(0).prints(algorithm)
+    run("all_reduce --explain -g 4 --algo direct").exits(5).says("direct")
