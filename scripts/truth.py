@@ -33,7 +33,7 @@ def ring_seconds(collective, size, ranks, chunk, rate, latency):
         return size / rate + latency
     if collective == "broadcast":  # a chain, filled and drained chunk by chunk
         chunks = -(-size // chunk)
-        return (chunks + ranks - 2) * (size / chunks / rate + latency)
+        return (chunks + ranks - 2) * size / chunks / rate + (ranks - 1) * latency
     slabs = -(-size // (chunk * ranks))
     steps = 2 * (ranks - 1) if collective == "all_reduce" else ranks - 1
     return slabs * steps * (size / slabs / ranks / rate + latency)
@@ -45,7 +45,7 @@ def link_rows(build):
         for collective, ranks in (("sendrecv", 2), ("all_reduce", 2), ("all_reduce", 4),
                                   ("all_gather", 4), ("broadcast", 4)):
             arguments = ["-b", "1M", "-e", "16M", "-f", "16", "-g", str(ranks), "-n", "10",
-                         "--link", rate_text, "--algo", "ring"]
+                         "--link", rate_text, "--algo", "ring", "-z", "1"]
             for record in results(build, collective, arguments):
                 if record["in_place"]:
                     continue

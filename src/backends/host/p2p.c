@@ -69,19 +69,21 @@ static bb_status host_recv(void *port, int peer, int channel, size_t bytes, cons
 		return status;
 	if (slot->bytes != (uint32_t)bytes)
 		return BB_EINTERNAL;
-	if (slot->ready_at != 0)
-		bb_host_pause(context, slot->ready_at - bb_host_now());
 	*data = bytes <= BB_INLINE_BYTES ? slot->inlined : slot->data;
 	return BB_OK;
 }
 
+/* Over a paced link the data crosses while it is read: both are done when the slower one is. */
 static void host_release(void *port, int peer, int channel)
 {
 	struct bb_group *group = port;
 	struct bb_pipe *pipe = pipe_of(group, peer, group->me, channel);
+	const uint32_t number = group->received[peer * BB_CHANNELS + channel];
+	const double ready_at = pipe->slots[number % BB_SLOTS].ready_at;
 
-	bb_host_signal(group->rank->context, &group->team->bells[peer], &pipe->taken,
-		       group->received[peer * BB_CHANNELS + channel]);
+	if (ready_at != 0)
+		bb_host_pause(group->rank->context, ready_at - bb_host_now());
+	bb_host_signal(group->rank->context, &group->team->bells[peer], &pipe->taken, number);
 }
 
 static bool host_taken(void *port, int peer, int channel, uint32_t ticket)
