@@ -6,7 +6,7 @@
 #include <time.h>
 
 #define PRINTED 10
-#define LONGEST_S 300
+#define LONGEST_S 150
 
 void ranks_failed(struct one *me, const char *file, int line, const char *format, ...)
 {
