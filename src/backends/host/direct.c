@@ -16,6 +16,7 @@
 
 #define PIECE_BYTES ((size_t)256 << 10) /* of a share, pooled */
 #define ALONE_BYTES ((size_t)16 << 10)  /* less work than this, the last to enter does alone */
+#define REFRESH_CALLS (1u << 24)
 
 /* What the work is about: a call, and where every member's buffers are. */
 struct work {
@@ -340,6 +341,22 @@ size_t bb_host_direct_tmp_bytes(const struct bb_call *call, int rank)
 	return needs_staging(call) ? in_bytes_of(call, rank) : 0;
 }
 
+/*
+ * The modes count in one number but each in words of its own. A word that rested for half the
+ * range of a counter would seem to be ahead, so all are brought up to the last call now and then.
+ */
+static void refresh(struct bb_group *group)
+{
+	const struct bb_context *context = group->rank->context;
+	struct bb_desk *desk = &group->team->desks[group->me];
+	const uint32_t last = group->calls - 1;
+
+	bb_host_store(context, &desk->arrived, last);
+	bb_host_store(context, &desk->left, last);
+	bb_host_store(context, &desk->flat[0].posted, last);
+	bb_host_store(context, &desk->flat[1].posted, last);
+}
+
 bb_status bb_host_direct(struct bb_group *group, const struct bb_call *call)
 {
 	const struct bb_context *context = group->rank->context;
@@ -350,7 +367,8 @@ bb_status bb_host_direct(struct bb_group *group, const struct bb_call *call)
 	struct bb_desk *desk = &group->team->desks[group->me];
 	struct work work = {.group = group, .call = call, .element = element, .flat = -1};
 
-	group->calls++;
+	if (++group->calls % REFRESH_CALLS == 0)
+		refresh(group);
 	work.stream = 2 * size * (size_t)n / (size_t)(n < cores ? n : cores) >=
 		      8 * bb_machine_l2(context->machine);
 	if (!context->crowded && size <= BB_FLAT_BYTES)

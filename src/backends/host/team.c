@@ -72,20 +72,18 @@ static int member_index(const int *members, int n, int rank)
 	return -1;
 }
 
-/* The team with these members that ME has not joined yet, made if there is none. */
+/* The oldest team with these members that ME has not joined yet, made if there is none. */
 static struct bb_host_team *team_join(struct bb_context *context, const int *members, int n, int me)
 {
-	struct bb_host_team *team;
+	struct bb_host_team **link, *team;
 
 	pthread_mutex_lock(&context->lock);
-	for (team = context->teams; team; team = team->next)
+	for (link = &context->teams; (team = *link) != NULL; link = &team->next)
 		if (team->n == n && !team->has_joined[me] &&
 		    memcmp(team->members, members, (size_t)n * sizeof(*members)) == 0)
 			break;
-	if (!team && (team = team_new(members, n)) != NULL) {
-		team->next = context->teams;
-		context->teams = team;
-	}
+	if (!team)
+		team = *link = team_new(members, n);
 	if (team) {
 		team->has_joined[me] = true;
 		team->joined++;
