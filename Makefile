@@ -96,7 +96,7 @@ $(LIB): $(OBJECTS) $(B)/objects
 $(BINS): $(B)/%: $(B)/src/collectives/%.o
 $(UNITS): $(B)/tests/%: $(B)/tests/unit/%.o
 $(UNITS): LDLIBS := -lcmocka $(LDLIBS)
-$(B)/tests/test_collectives $(B)/tests/test_host: $(B)/tests/unit/ranks.o
+$(addprefix $(B)/tests/,test_collectives test_host test_host_memory test_queues): $(B)/tests/unit/ranks.o
 $(REFERENCE): $(B)/docs/reference.o
 $(B)/tests/host_speed: $(B)/tests/perf/host_speed.o
 

@@ -1,9 +1,14 @@
 #include "ranks.h"
 
+#include "backends/host/host.h"
+
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+
+#include <cmocka.h>
 
 #define PRINTED 10
 #define LONGEST_S 150
@@ -149,4 +154,16 @@ void ranks_close(struct ranks *ranks)
 	pthread_cond_destroy(&ranks->changed);
 	pthread_mutex_destroy(&ranks->lock);
 	free(ranks->ones);
+}
+
+void ranks_host(int n, bool crowded, ranks_job *job, void *argument)
+{
+	struct ranks ranks;
+	int failures;
+
+	ranks_open(&ranks, &bb_backend_host, n, NULL);
+	ranks.context->crowded = crowded;
+	failures = ranks_run(&ranks, job, argument);
+	ranks_close(&ranks);
+	assert_int_equal(failures, 0);
 }

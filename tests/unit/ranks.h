@@ -10,6 +10,21 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define RANKS_SANITIZED 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define RANKS_SANITIZED 1
+#endif
+#ifndef RANKS_SANITIZED
+#define RANKS_SANITIZED 0
+#endif
+
+/* How often to repeat what would be repeated TIMES times at full speed. */
+#define ROUNDS(times) (RANKS_SANITIZED ? (times) / 5 : (times))
+
 struct ranks;
 
 /* What a job sees: one rank. */
@@ -50,6 +65,10 @@ void ranks_start(struct ranks *ranks, ranks_job *job, void *argument);
 int ranks_join(struct ranks *ranks);
 int ranks_run(struct ranks *ranks, ranks_job *job, void *argument);
 void ranks_close(struct ranks *ranks);
+
+/* JOB on N ranks of the host backend, waiting as with too few cores or as with enough whatever this
+   machine has; fails the test if a check does. */
+void ranks_host(int n, bool crowded, ranks_job *job, void *argument);
 
 /* Count, and print the first few: an assertion that a thread other than the test's may make. */
 void ranks_failed(struct one *me, const char *file, int line, const char *format, ...)

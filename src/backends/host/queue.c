@@ -81,7 +81,7 @@ static bb_status event_await(struct bb_event *event, uint64_t number)
 	pthread_mutex_lock(&event->lock);
 	while (event->reached < number && !is_aborted(event->context))
 		look_later(&event->changed, &event->lock);
-	reached = event->reached >= number;
+	reached = event->reached >= number && !is_aborted(event->context);
 	pthread_mutex_unlock(&event->lock);
 	return reached ? BB_OK : BB_ETIMEOUT;
 }
