@@ -1,5 +1,6 @@
 """What the tests are written with: registering them, running a binary, reading its tables."""
 
+import functools
 import os
 import re
 import shlex
@@ -196,6 +197,7 @@ COLLECTIVES = (
 ).split()
 
 
+@functools.lru_cache(None)
 def listing():
     """--list of the host backend: {collective: [algorithm…]}, and {op: [datatype…]}."""
     algorithms, types = {}, {}

@@ -1,0 +1,192 @@
+"""What goes wrong is found, named and survived: slow and dying ranks, time-outs, signals, full disks."""
+
+import csv
+import json
+import os
+import signal
+import tempfile
+import time
+
+import kit
+from kit import COLLECTIVES, add, built, equal, expect, run, test
+
+
+def results(text):
+    return [r for r in map(json.loads, text.splitlines()) if r["kind"] == "result"]
+
+
+# ---- a slow rank -------------------------------------------------------------------------------
+
+
+def slow(name, rank, algorithm):
+    """The records name the rank that arrives last, and how late."""
+    line = f"{name} -g 4 -b 4K -e 4K -n 6 --algo {algorithm} --fault slow:{rank}:5ms --json -"
+    for r in results(run(line).exits(0).out):
+        what = f"{name} {algorithm}: {r['last_rank']=} {r['last_share']=} {r['last_late_us']=}"
+        expect(r["last_rank"] == rank and r["last_share"] >= 0.8, what)
+        expect(r["last_late_us"] >= 1000 and r["skew_max_us"] >= r["skew_p50_us"] >= 1000, what)
+
+
+for name in COLLECTIVES:
+    add(f"slow rank in {name}", slow, name, 2, "auto", alone=True)
+for algorithm in ("ring", "tree", "halving_doubling", "naive"):
+    add(f"slow rank under {algorithm}", slow, "all_reduce", 1, algorithm, alone=True)
+
+
+# ---- a rank that dies --------------------------------------------------------------------------
+
+
+def die(name, rank, n, algorithm):
+    """The run ends well within -T, and says which rank it was."""
+    result = run(f"{name} -g {n} -b 1K -e 1M -T 20 --algo {algorithm} --fault die:{rank}", timeout=30)
+    result.exits(3, 4).says(f"rank {rank}").require(result.seconds < 15, f"took {result.seconds:.1f} s")
+    equal(len(result.err.strip().splitlines()), 1, "sentences on stderr")
+
+
+for name in COLLECTIVES:
+    add(f"rank 1 dies in {name}", die, name, 1, 4, "auto")
+for algorithm in ("ring", "tree", "naive"):
+    add(f"rank 0 dies under {algorithm}", die, "all_reduce", 0, 3, algorithm)
+add("the only rank dies", die, "all_reduce", 0, 1, "auto")
+add("the last of 32 ranks dies", die, "all_reduce", 31, 32, "ring")
+
+
+# ---- time is up --------------------------------------------------------------------------------
+
+
+def expires(line, least, most):
+    """Exit 4, in time, with the ranks that had arrived and those that had not."""
+    result = run(line, timeout=most + 10).exits(4)
+    result.require(least <= result.seconds <= most, f"took {result.seconds:.1f} s, not {least} to {most}")
+    result.require("rank" in result.err, "names no rank")
+    return result
+
+
+@test
+def a_slow_rank_exceeds_the_time():
+    expires("all_reduce -g 3 -b 8 -e 8 -n 100000 -T 1 --fault slow:1:60s", 1, 7).says("had not: 1")
+
+
+@test
+def a_slow_link_exceeds_the_time():
+    expires("all_reduce -g 2 -b 1M -e 1M --algo ring -T 1 --link 100KB/s", 1, 7)
+
+
+@test
+def each_case_has_its_own_time():
+    """-T is for one case, not for the run."""
+    run("sendrecv -g 2 -b 8 -e 1K -n 10 -w 0 -T 2 --fault slow:0:20ms").exits(0)
+
+
+# ---- signals -----------------------------------------------------------------------------------
+
+
+def told_to_stop(number, name):
+    """Rows that were complete are in the files, the exit status says which signal."""
+    with tempfile.TemporaryDirectory() as folder:
+        table, lines = os.path.join(folder, "a.csv"), os.path.join(folder, "a.jsonl")
+        words = [built(f"{name}_perf"), "-g", "4", "-b", "8", "-e", "1K", "-N", "0", "--csv", table, "--json", lines]
+        process = kit.spawn(words)
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline and not (os.path.exists(table) and os.path.getsize(table) > 10000):
+            time.sleep(0.05)
+        process.send_signal(number)
+        started = time.monotonic()
+        result = kit.finish(process, 20)
+        expect(time.monotonic() - started < 6, "took too long to stop")
+        result.exits(128 + number)
+        with open(table, newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        with open(lines, encoding="utf-8") as file:
+            records = [json.loads(line) for line in file]
+    expect(len(rows) > 8 and all(row["end_unix_s"] for row in rows), "rows are missing or cut")
+    equal([r["kind"] for r in records[::len(records) - 1]], ["run", "end"], "first and last record")
+    equal(len([r for r in records if r["kind"] == "result"]), len(rows), "results in CSV and JSON lines")
+    equal((records[-1]["verdict"], records[-1]["exit_status"]), ("interrupted", 128 + number), "verdict")
+
+
+add("SIGINT", told_to_stop, signal.SIGINT, "all_reduce")
+add("SIGTERM", told_to_stop, signal.SIGTERM, "alltoall")
+
+
+@test
+def stopped_while_ranks_wait():
+    """A signal ends a run whose ranks all wait in a collective."""
+    process = kit.spawn([built("all_reduce_perf"), *"-g 3 -b 8 -e 8 --fault slow:1:60s".split()])
+    time.sleep(1)
+    process.send_signal(signal.SIGTERM)
+    started = time.monotonic()
+    kit.finish(process, 20).exits(143)
+    expect(time.monotonic() - started < 6, "took too long to stop")
+
+
+@test
+def killed():
+    """Even without a chance to say goodbye, complete rows are complete."""
+    with tempfile.TemporaryDirectory() as folder:
+        table = os.path.join(folder, "a.csv")
+        process = kit.spawn([built("all_reduce_perf"), *"-g 2 -b 8 -e 1K -N 0 --csv".split(), table])
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline and not (os.path.exists(table) and os.path.getsize(table) > 10000):
+            time.sleep(0.05)
+        process.kill()
+        kit.finish(process, 10)
+        with open(table, encoding="utf-8") as file:
+            text = file.read()
+    expect(text.endswith("\n") and len(text.splitlines()) > 8, "rows are missing or cut")
+
+
+# ---- nowhere to write --------------------------------------------------------------------------
+
+
+@test
+def the_disk_is_full():
+    for flag in ("--csv", "--json"):
+        run(f"all_reduce -g 2 -b 8 -e 64 {flag} /dev/full").exits(1).says("/dev/full", "No space left")
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "full.json")
+        os.symlink("/dev/full", path)
+        run(f"all_reduce -g 2 -b 8 -e 64 --csv {path}").exits(1).says("No space left")
+
+
+@test
+def standard_output_is_full():
+    for arguments in ("-g 2 -b 8 -e 64", "-g 2 -b 8 -e 64 --csv -", "-g 2 -b 8 -e 64 --json -", "--help",
+                      "--list", "--version", "--explain -g 4", "--help-markdown"):  # fmt: skip
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            result = run(f"all_reduce {arguments}", stdout=full)
+        result.exits(1).require(result.err, "nothing on stderr")
+
+
+@test
+def nobody_listens():
+    """A reader that goes away (… | head) ends the run without a crash."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as pipe:
+        result = run("all_reduce -g 2 -b 8 -e 64", stdout=pipe)
+    result.exits(1, -signal.SIGPIPE, 141)
+
+
+# ---- paced links -------------------------------------------------------------------------------
+
+
+def paced(line, least_us):
+    """No transfer is faster than its link."""
+    for r in results(run(f"{line} --json -").exits(0).out):
+        expect(r["min_us"] >= least_us, f"{line}: {r['min_us']} us, not at least {least_us}")
+
+
+# One rank sends 1 MiB: at 1 GB/s that is 1049 us; a message takes its latency at least.
+add("sendrecv over 1GB/s", paced, "sendrecv -g 2 -b 1M -e 1M -n 3 --algo ring --link 1GB/s", 1048)
+add("broadcast over 1GB/s", paced, "broadcast -g 3 -b 1M -e 1M -n 3 --algo ring --link 1GB/s,10us", 1048)
+add("ring all_reduce over 1GB/s", paced, "all_reduce -g 4 -b 1M -e 1M -n 3 --algo ring --link 8Gb/s", 1572)
+add("a latency of 1ms", paced, "all_reduce -g 2 -b 8 -e 8 -n 3 --algo ring --link 100GB/s,1ms", 1000)
+add("auto over a link", paced, "all_gather -g 2 -b 1M -e 1M -n 3 --link 1GB/s", 524)
+
+
+@test
+def direct_has_no_links():
+    """Memory that is read directly cannot be paced: refused, not replaced."""
+    result = run("all_reduce -g 2 -b 8 -e 8 --algo direct --link 1GB/s").exits(5)
+    expect("link" in result.out + result.err, f"no reason given\n{result}")
