@@ -159,7 +159,8 @@ static void do_share(const struct work *work, int owner, int piece, int pieces)
 	for (int k = 0; k < segments; k++) {
 		struct bb_segment part;
 
-		c->segment(shape, target, k, &s);
+		/* Each begins elsewhere, so that not all read from the same rank at once. */
+		c->segment(shape, target, (owner + k) % segments, &s);
 		if (c->split == BB_SPLIT_BY_SOURCE && s.source != owner)
 			continue;
 		if (c->split == BB_SPLIT_EVEN)
@@ -361,7 +362,6 @@ bb_status bb_host_direct(struct bb_group *group, const struct bb_call *call)
 {
 	const struct bb_context *context = group->rank->context;
 	const int n = group->team->n;
-	const int cores = bb_machine_cores(context->machine);
 	const size_t element = bb_dtype_size(call->dtype);
 	const size_t size = bb_size_count(call->collective, &call->shape) * element;
 	struct bb_desk *desk = &group->team->desks[group->me];
@@ -369,8 +369,7 @@ bb_status bb_host_direct(struct bb_group *group, const struct bb_call *call)
 
 	if (++group->calls % REFRESH_CALLS == 0)
 		refresh(group);
-	work.stream = 2 * size * (size_t)n / (size_t)(n < cores ? n : cores) >=
-		      8 * bb_machine_l2(context->machine);
+	work.stream = bb_host_streams(context, 2 * size, n);
 	if (!context->crowded && size <= BB_FLAT_BYTES)
 		return run_flat(group, &work, in_bytes_of(call, group->me));
 	desk->in = call->in;

@@ -31,9 +31,10 @@ static bb_status host_open(struct bb_context **context, const struct bb_world *w
 	c->kernels = bb_kernels_select();
 	if (!c->kernels) {
 		free(c);
-		return bb_fail(error, BB_EUSAGE,
-			       "BUSBENCH_ISA=%s: expected one this CPU can run of plain, avx2, avx512",
-			       getenv("BUSBENCH_ISA"));
+		return bb_fail(
+			error, BB_EUSAGE,
+			"BUSBENCH_ISA=%s: expected one this CPU can run of plain, avx2, avx512",
+			getenv("BUSBENCH_ISA"));
 	}
 	status = bb_machine_open(&c->machine, error);
 	if (status != BB_OK) {
@@ -154,12 +155,11 @@ static void host_release(struct bb_rank *rank, void *memory, size_t bytes)
 		munmap(memory, mapped_bytes(bytes ? bytes : 1));
 }
 
-/* The better of plain and non-temporal stores for this size. */
 static bb_status host_copy(struct bb_rank *rank, void *dst, const void *src, size_t bytes)
 {
 	const struct bb_context *c = rank->context;
 
-	c->kernels->copy(&dst, 1, src, bytes, bytes >= 4 * bb_machine_l2(c->machine));
+	c->kernels->copy(&dst, 1, src, bytes, bb_host_streams(c, 2 * bytes, c->world.nlocal));
 	return BB_OK;
 }
 
