@@ -3,10 +3,11 @@
  *
  *   host_speed RANKS MIN MAX FACTOR WHAT…
  *
- * WHAT is copy (each rank copies its IN to its OUT), xcopy (its neighbour's IN to its OUT), or
- * COLLECTIVE:ALGORITHM[@CHUNK] ("all_reduce:ring", "all_gather:auto", "all_reduce:tree@32K"). One JSON line per size and WHAT:
- * the median of interleaved repetitions, and what a rank moves on average, counted in copies of
- * that size. Sizes are bytes as the perf binaries print them.
+ * WHAT is copy (each rank copies its IN to its OUT), xcopy (the IN of a rank on
+ * another core, half the ranks away, to its OUT), or
+ * COLLECTIVE:ALGORITHM[@CHUNK] ("all_reduce:ring", "all_gather:auto", "all_reduce:tree@32K"). One
+ * JSON line per size and WHAT: the median of interleaved repetitions, and what a rank moves on
+ * average, counted in copies of that size. Sizes are bytes as the perf binaries print them.
  */
 #include "speed.h"
 
@@ -89,7 +90,8 @@ static void run(const struct worker *w, const struct what *what, const struct bb
 		size_t bytes)
 {
 	const struct bb_backend *b = w->s->backend;
-	const char *from = what->kind == COPY ? w->in : w->s->in[(w->rank + 1) % w->s->nranks];
+	const int n = w->s->nranks, other = (w->rank + (n > 1 ? n / 2 : 0)) % n;
+	const char *from = what->kind == COPY ? w->in : w->s->in[other];
 
 	if (what->kind == COLLECTIVE)
 		must(b->collective(w->group, NULL, call), what->name);
@@ -111,8 +113,11 @@ static void repeat(const struct worker *w, int k, size_t bytes, int repetition)
 	speed_rewrite((float *)w->out, bytes, 2);
 	must(s->backend->barrier(w->group), "barrier");
 	s->spans[w->rank][0] = speed_now();
-	for (int i = 0; i < inner; i++)
+	for (int i = 0; i < inner; i++) {
+		if (inner > 1)
+			speed_rewrite((float *)w->in, bytes, (float)i);
 		run(w, what, &call, bytes);
+	}
 	s->spans[w->rank][1] = speed_now();
 	must(s->backend->barrier(w->group), "barrier");
 	if (w->rank == 0 && repetition >= 0) {

@@ -26,8 +26,11 @@ static double repeat(float *in, float *out, size_t bytes)
 	speed_rewrite(out, bytes, 2);
 	MPI_Barrier(MPI_COMM_WORLD);
 	mine[0] = speed_now();
-	for (int i = 0; i < inner; i++)
+	for (int i = 0; i < inner; i++) {
+		if (inner > 1)
+			speed_rewrite(in, bytes, (float)i);
 		MPI_Allreduce(in, out, (int)(bytes / 4), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+	}
 	mine[1] = speed_now();
 	MPI_Allreduce(&mine[0], &first, 1, MPI_DOUBLE, MPI_MIN, MPI_COMM_WORLD);
 	MPI_Allreduce(&mine[1], &last, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);

@@ -4,7 +4,7 @@
  * Before each repetition every rank writes its IN and OUT anew, so that each buffer is in its
  * owner's cache and nowhere else. A repetition takes from the first rank's start to the last rank's
  * end on the one clock of the machine. Small operations run several times back to back within a
- * repetition.
+ * repetition, IN written anew before each: that time counts, for both sides alike.
  */
 #ifndef BB_TESTS_PERF_SPEED_H
 #define BB_TESTS_PERF_SPEED_H

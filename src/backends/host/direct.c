@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define PIECE_BYTES ((size_t)256 << 10) /* of a share, pooled */
-#define ALONE_BYTES ((size_t)16 << 10)  /* less work than this, the last to enter does alone */
+#define ALONE_BYTES ((size_t)64 << 10)  /* less work than this, the last to enter does alone */
 #define REFRESH_CALLS (1u << 24)
 
 /* What the work is about: a call, and where every member's buffers are. */

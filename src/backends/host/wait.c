@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define SPINS 2000
-#define CROWDED_YIELDS 20
+#define CROWDED_YIELDS 40
 #define YIELDS 2000
 #define SLEEP_NS 20000000L /* a sleeper looks around this often, so that an abort is seen */
 #define NAP_NS 50000L
