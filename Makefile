@@ -5,7 +5,7 @@
 #   check             all tests; check-full: and the long ones under sanitizers
 #   perf tune truth   measurements that print tables: speed, the tuning table, known truths
 #   docs              docs/options.md, docs/records.md and docs/algorithms.md from the code
-#   install clean
+#   install clean help
 #
 #   B=DIR                            where to build; nothing is written anywhere else
 #   SAN=address,undefined | thread   instrument with sanitizers
@@ -72,7 +72,7 @@ units: $(UNITS)
 # Rewritten only when what they say changes: other flags or another compiler rebuild everything, a
 # source that comes or goes the library.
 $(B)/flags: SAYS = $(shell $(CC) --version | head -n 1) $(COMPILE) $(LINK) $(foreach i,$(ISAS),$(ISA_$(i)))
-$(B)/objects: SAYS = $(OBJECTS)
+$(B)/objects: SAYS = $(SOURCES) $(ISAS)
 $(B)/flags $(B)/objects: FORCE
 	@mkdir -p $(@D)
 	@echo '$(SAYS)' | cmp -s - $@ || echo '$(SAYS)' >$@
@@ -149,6 +149,9 @@ docs: $(REFERENCE)
 		cp $(B)/docs/$$page.md docs/ || exit 1; \
 	done
 
+help:
+	@sed -n 's/^# \{0,1\}//; /^ *[A-Z]* *?=/q; p' Makefile
+
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin
 	install -m 755 $(BINS) $(DESTDIR)$(PREFIX)/bin
@@ -156,7 +159,7 @@ install: all
 clean:
 	rm -rf $(B)
 
-.PHONY: all units bench check check-full perf tune truth docs install clean FORCE
+.PHONY: all units bench check check-full perf tune truth docs help install clean FORCE
 .SECONDARY:
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules

@@ -23,6 +23,7 @@ class Skipped(Exception):
 class Settings:
     """Set by run.py before any test module is loaded."""
 
+    given = "build"  # the build folder as make knows it
     build = os.path.join(ROOT, "build")
     full = False
 

@@ -111,7 +111,7 @@ def run_unit(path, variant):
 
 def has_threads(name):
     with open(os.path.join(kit.ROOT, "tests", "unit", name + ".c"), encoding="utf-8") as source:
-        return "pthread_create" in source.read()
+        return re.search(r"pthread_create|ranks\.h", source.read())
 
 
 def unit_jobs(report, wanted):
@@ -200,6 +200,7 @@ def main():
     parser.add_argument("build", metavar="BUILD")
     arguments = parser.parse_args()
     sys.dont_write_bytecode = True
+    kit.Settings.given = arguments.build
     kit.Settings.build = os.path.abspath(arguments.build)
     kit.Settings.full = arguments.full
     report = Report()

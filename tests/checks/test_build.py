@@ -1,0 +1,68 @@
+"""The Makefile: what is rebuilt when, what is installed, what is said; and memory under Valgrind."""
+
+import os
+import shutil
+import tempfile
+
+import kit
+from kit import COLLECTIVES, ROOT, add, built, equal, execute, expect, test
+
+CLEAN = {"MAKEFLAGS": "", "MAKELEVEL": "", "MFLAGS": ""}
+
+
+def make(*words):
+    return execute(["make", *words], CLEAN, 120, cwd=ROOT).exits(0)
+
+
+@test
+def silent_when_built():
+    result = make("-s", f"B={kit.Settings.given}", "all", "units")
+    equal(result.out + result.err, "", "what make -s says")
+
+
+@test
+def rebuilds_what_changed():
+    """A header makes those who include it, other flags make everything, the same flags nothing."""
+    plan = make("-n", f"B={kit.Settings.given}", "-W", "src/core/units.h", "all").out
+    compiles = lambda path: f"{path}.o {path}.c" in plan
+    expect(compiles("src/core/units") and compiles("src/harness/options"), "a header's users are not rebuilt")
+    expect(not compiles("src/core/json"), "more than a header's users is rebuilt")
+    with tempfile.TemporaryDirectory() as folder:
+        target = [f"B={folder}", f"{folder}/src/core/units.o"]
+        said = [make(*target, *flags).out for flags in ([], [], ["CFLAGS=-O0"], ["CFLAGS=-O0"])]
+    compiled = ["src/core/units.c" in text for text in said]
+    equal(compiled, [True, False, True, False], "first, again, other flags, again")
+
+
+@test
+def builds_outside_and_installs():
+    with tempfile.TemporaryDirectory() as folder:
+        make(f"B={kit.Settings.given}", "install", f"DESTDIR={folder}", "PREFIX=/usr")
+        found = sorted(os.path.relpath(os.path.join(path, n), folder) for path, _, names in os.walk(folder) for n in names)
+        equal(found, sorted(f"usr/bin/{name}_perf" for name in COLLECTIVES), "installed files")
+        installed = os.path.join(folder, "usr", "bin", "all_reduce_perf")
+        execute([installed, "-g", "2", "-b", "8", "-e", "8"], cwd="/").exits(0)
+
+
+@test
+def writes_nothing_into_the_sources():
+    """Whatever was built and run, git sees no new file."""
+    if not os.path.isdir(os.path.join(ROOT, ".git")) or not shutil.which("git"):
+        raise kit.Skipped("not a git checkout")
+    status = execute(["git", "status", "--porcelain", "--ignored"], cwd=ROOT)
+    if status.code != 0:
+        raise kit.Skipped("git does not work here")
+    strange = [line for line in status.out.splitlines()
+               if line.startswith(("!!", "??")) and line.endswith((".o", ".d", ".a", ".csv", ".jsonl", ".pyc"))]  # fmt: skip
+    expect(not strange, "\n".join(strange))
+
+
+def valgrind(words):
+    execute(["valgrind", "-q", "--error-exitcode=99", "--leak-check=full", "--show-leak-kinds=definite,possible",
+             "--errors-for-leak-kinds=definite", *words], timeout=180).exits(0)  # fmt: skip
+
+
+add("valgrind: host", lambda: valgrind(
+    [built("all_reduce_perf"), *"-g 2 -b 4 -e 400 -f 10 -n 2 --algo ring,tree,direct --csv /dev/null --json /dev/null".split()]))
+add("valgrind: null", lambda: valgrind([built("alltoallv_perf"), *"-g 3 -b 1K -e 1K --backend null".split()]))
+add("valgrind: options", lambda: valgrind([built("tests/test_options")]))

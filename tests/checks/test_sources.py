@@ -1,0 +1,203 @@
+"""Rules that the sources keep: who may include whom, sizes, what is not used."""
+
+import concurrent.futures
+import json
+import os
+import re
+import subprocess
+
+import kit
+from kit import ROOT, add, expect, test
+
+# Folder of src/: the folders it may include beside itself.
+BELOW = {
+    "core": set(),
+    "schedules": {"core"},
+    "topology": {"core"},
+    "launch": {"core"},
+    "backends": {"core", "schedules", "topology"},
+    "harness": {"core", "schedules", "topology", "launch", "backends"},
+    "collectives": {"harness", "schedules"},
+}
+FUNCTION_MOST, FUNCTION_MEDIAN, FUNCTION_P95, FILE_MOST = 80, 15, 45, 600
+BANNED = (
+    "strcpy strcat sprintf vsprintf gets atoi atol atoll atof strtok tmpnam mktemp alloca rand srand system popen "
+    "setjmp longjmp"
+).split()
+COMPILERS = ("gcc", "clang")
+FLAGS = (
+    "-std=gnu11 -Isrc -D_GNU_SOURCE -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes "
+    "-Wpointer-arith -Wvla -Wwrite-strings -Wno-unused-parameter -pthread -fsyntax-only"
+).split()
+
+
+def sources(folder, endings=(".c", ".h")):
+    """Paths below FOLDER, relative to the root, in order."""
+    found = []
+    for path, _, names in os.walk(os.path.join(ROOT, folder)):
+        found += [os.path.relpath(os.path.join(path, n), ROOT) for n in names if n.endswith(endings)]
+    expect(found, f"nothing in {folder}")
+    return sorted(found)
+
+
+def read(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def code(path):
+    """The text without comments and strings, as many lines long."""
+    blank = lambda match: re.sub(r"[^\n]", " ", match[0])
+    return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', blank, read(path), flags=re.S)
+
+
+def upward(path, included):
+    """Why the file may not include that one, or None."""
+    folder, target = path.split("/")[1], included.split("/")[0]
+    if "/" not in included:
+        return "is not named from src/ on"
+    if target != folder and target not in BELOW[folder]:
+        return f"{folder} knows nothing of {target}"
+    if target == "backends" and included != "backends/backend.h":
+        mine = path.split("/")[2] if folder == "backends" else None
+        other = included.split("/")[1]
+        if other not in (mine, "cpu") or (folder != "backends"):
+            return "a backend is known by its table alone"
+    return None
+
+
+@test
+def includes_point_downwards():
+    wrong = []
+    for path in sources("src"):
+        for included in re.findall(r'^\s*#\s*include\s+"([^"]+)"', read(path), re.M):
+            reason = upward(path, included)
+            if reason:
+                wrong.append(f'{path} includes "{included}": {reason}')
+    expect(not wrong, "\n".join(wrong))
+
+
+@test
+def the_check_of_includes_can_fail():
+    for path, included in [
+        ("src/core/json.c", "schedules/schedule.h"),
+        ("src/schedules/ring.c", "topology/machine.h"),
+        ("src/backends/host/p2p.c", "backends/null/null.h"),
+        ("src/backends/cpu/memory.c", "backends/host/host.h"),
+        ("src/backends/host/host.c", "launch/launch.h"),
+        ("src/harness/main.c", "backends/host/host.h"),
+        ("src/launch/single.c", "harness/plan.h"),
+        ("src/core/json.c", "json.h"),
+    ]:
+        expect(upward(path, included), f"{path} may include {included}")
+    expect(not upward("src/backends/host/p2p.c", "backends/cpu/executor.h"), "host may not include cpu")
+
+
+def functions():
+    """(lines, path, name) of every function."""
+    files = sources("src") + sources("tests") + sources("docs")
+    output = subprocess.run(
+        ["ctags", "--output-format=json", "--fields=+ne", "--kinds-C=f", "--languages=C", "-o", "-", *files],
+        cwd=ROOT, stdout=subprocess.PIPE, check=True, text=True,
+    ).stdout  # fmt: skip
+    tags = [json.loads(line) for line in output.splitlines()]
+    return sorted((t["end"] - t["line"] + 1, t["path"], t["name"]) for t in tags if "end" in t)
+
+
+@test
+def functions_are_short():
+    found = functions()
+    expect(len(found) > 500, f"only {len(found)} functions found")
+    long = [f"{path}: {name} has {lines} lines" for lines, path, name in found if lines > FUNCTION_MOST]
+    expect(not long, "\n".join(long))
+    lines = [f[0] for f in found if f[1].startswith("src/")]
+    median, p95 = lines[len(lines) // 2], lines[int(len(lines) * 0.95)]
+    expect(median <= FUNCTION_MEDIAN, f"median function of src has {median} lines")
+    expect(p95 <= FUNCTION_P95, f"95th percentile of src is {p95} lines")
+
+
+@test
+def files_are_short():
+    paths = sources("src") + sources("tests", (".c", ".h", ".py")) + sources("docs") + sources("scripts", (".py", ".sh"))
+    long = [f"{p} has {n} lines" for p in paths for n in [len(read(p).splitlines())] if n > FILE_MOST]
+    expect(not long, "\n".join(long))
+
+
+@test
+def nothing_banned():
+    pattern = re.compile(r"\b(%s)\s*\(" % "|".join(BANNED))
+    paths = sources("src") + sources("docs") + sources("tests/perf")
+    found = [f"{p}:{code(p)[: m.start()].count(chr(10)) + 1}: {m[1]}" for p in paths for m in pattern.finditer(code(p))]
+    # Libraries neither end the process nor print.
+    quiet = re.compile(r"(?<![>.\w])(exit|_exit|quick_exit|printf|puts|putchar|perror)\s*\(")
+    for path in paths:
+        if path.startswith("src/") and path != "src/harness/main.c":
+            found += [f"{path}: {m[1]}" for m in quiet.finditer(code(path))]
+    expect(not found, "\n".join(found))
+
+
+@test
+def nothing_unfinished():
+    found = [f"{p}: {m[0]}" for p in sources("src") for m in re.finditer(r"\b(TODO|FIXME|XXX|HACK)\b", read(p))]
+    expect(not found, "\n".join(found))
+
+
+def mutable(folder):
+    """Data that can be written in the object files of a folder of the build."""
+    objects, found = [], []
+    for path, _, names in os.walk(os.path.join(kit.Settings.build, folder)):
+        objects += [os.path.join(path, name) for name in names if name.endswith(".o")]
+    expect(objects, f"no objects in {folder}")
+    table = subprocess.run(["objdump", "-t", *objects], stdout=subprocess.PIPE, check=True, text=True).stdout
+    for line in table.splitlines():
+        if "file format" in line:
+            name = os.path.relpath(line.split(":")[0], kit.Settings.build)
+        match = re.search(r" O (\S+)\s+([0-9a-f]+) (\S+)$", line)
+        if match and re.match(r"\.(data|bss|tdata|tbss)(?!\.rel\.ro)|\*COM\*", match[1]) and int(match[2], 16):
+            found.append(f"{name}: {match[3]} in {match[1]}")
+    return found
+
+
+@test
+def nothing_mutable_at_file_scope():
+    found = mutable("src")
+    expect(not found, "\n".join(found))
+    # The stand-in for the allocator cannot do without; so the check can fail.
+    expect(any("heap" in line for line in mutable("tests")), "the check finds nothing anywhere")
+
+
+# ---- compilers -----------------------------------------------------------------------------
+
+
+def compile_alone(compiler, paths, flags=()):
+    """Each path on its own; what the compiler says, if anything."""
+
+    def one(path):
+        kind = ["-x", "c"] if path.endswith(".h") else []
+        quiet = ["-Wno-pragma-once-outside-header"] if compiler == "clang" else []
+        return subprocess.run(
+            [compiler, *FLAGS, *quiet, *flags, *kind, path], cwd=ROOT, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(one, paths))
+    expect(all(r.returncode == 0 for r in results), "\n".join(r.stdout for r in results if r.returncode))
+
+
+def headers_compile_alone(compiler):
+    compile_alone(compiler, sources("src", (".h",)), ["-Wno-unused-function"])
+
+
+def sources_compile(compiler):
+    """Without a warning; the build itself has only used one compiler."""
+    paths = [p for p in sources("src", (".c",)) if not p.endswith("kernels_isa.c")]
+    compile_alone(compiler, paths + sources("tests/unit", (".c",)) + sources("docs", (".c",)))
+    for isa in (["plain"], ["avx2", "-mavx2", "-mfma", "-mf16c"]):
+        if isa[0] == "plain" or os.uname().machine == "x86_64":
+            compile_alone(compiler, ["src/backends/cpu/kernels_isa.c"], [f"-DBB_ISA={isa[0]}", *isa[1:]])
+
+
+for compiler in COMPILERS:
+    add(f"headers compile alone with {compiler}", headers_compile_alone, compiler)
+add("sources compile with clang", sources_compile, "clang")
