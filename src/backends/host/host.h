@@ -42,7 +42,7 @@ struct bb_rank {
 
 /* ---- waiting (wait.c) -------------------------------------------------------------- */
 
-/* Where a thread sleeps: one per member of a team. */
+/* Where the threads of one member of a team sleep: its driver, and those of its queues. */
 struct bb_bell {
 	_Alignas(BB_LINE) atomic_int sleeping;
 	atomic_uint rung;

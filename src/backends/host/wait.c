@@ -7,7 +7,7 @@
  */
 #include "backends/host/host.h"
 
-#include <errno.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -45,7 +45,7 @@ static void futex_wait(atomic_uint *word, uint32_t seen, long ns)
 static void ring(struct bb_bell *bell)
 {
 	atomic_fetch_add(&bell->rung, 1);
-	syscall(SYS_futex, &bell->rung, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	syscall(SYS_futex, &bell->rung, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 static bool aborted(struct bb_context *context)
@@ -69,10 +69,10 @@ static bb_status wait_crowded(struct bb_context *context, struct bb_bell *bell, 
 	while (!aborted(context)) {
 		uint32_t rung = atomic_load(&bell->rung);
 
-		atomic_store(&bell->sleeping, 1);
+		atomic_fetch_add(&bell->sleeping, 1);
 		if (!bb_reached(atomic_load(word), target))
 			futex_wait(&bell->rung, rung, SLEEP_NS);
-		atomic_store_explicit(&bell->sleeping, 0, memory_order_relaxed);
+		atomic_fetch_sub_explicit(&bell->sleeping, 1, memory_order_relaxed);
 		if (has_come(word, target))
 			return BB_OK;
 	}
