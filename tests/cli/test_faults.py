@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import resource
 import signal
 import tempfile
 import time
@@ -166,6 +167,29 @@ def nobody_listens():
     with os.fdopen(writer, "w") as pipe:
         result = run("all_reduce -g 2 -b 8 -e 64", stdout=pipe)
     result.exits(1, -signal.SIGPIPE, 141)
+
+
+# ---- a poor machine ----------------------------------------------------------------------------
+
+
+def limited(what, amount):
+    return lambda: resource.setrlimit(what, (amount, amount))
+
+
+@test
+def no_memory():
+    """Too little address space for threads or buffers is an orderly failure, wherever it strikes."""
+    for megabytes in (20, 50, 80, 100, 150, 300):
+        result = run("all_reduce -g 4 -b 32M -e 32M -n 1", preexec_fn=limited(resource.RLIMIT_AS, megabytes << 20))
+        result.exits(1).require(len(result.err.strip().splitlines()) == 1, "not one sentence")
+
+
+@test
+def no_files():
+    with tempfile.TemporaryDirectory() as folder:
+        result = run("all_reduce -g 2 -b 8 -e 8 --csv x --json y -J z.json", cwd=folder,
+                     preexec_fn=limited(resource.RLIMIT_NOFILE, 4))  # fmt: skip
+    result.exits(2).says("Too many open files")
 
 
 # ---- paced links -------------------------------------------------------------------------------
