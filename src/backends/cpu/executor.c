@@ -105,9 +105,10 @@ static bb_status receive_step(struct run *run, const struct bb_step *step)
 	const int n = step->peer2 == BB_NO_PEER ? 1 : 2;
 	size_t bytes = step->count * run->element;
 	void *dst = address(run, step->dst);
-	const bool stream = step->final && run->stream;
-	const struct bb_reduce_args args = {.stream = stream};
 	const void *sources[3] = {address(run, step->src)};
+	const bool stream = step->final && run->stream;
+	/* What a reduction just read is in the cache: storing there again is cheap. */
+	const struct bb_reduce_args args = {.stream = stream && dst != sources[0]};
 	bb_status status = make_writable(run, dst, bytes);
 
 	for (int i = 0; i < n && status == BB_OK; i++)
@@ -248,7 +249,7 @@ bb_status bb_execute(const struct bb_executor *executor, const struct bb_call *c
 	run.in = call->in;
 	run.out = call->out;
 	run.tmp = call->tmp;
-	run.stream = call->shape.count * run.element >= executor->stream_bytes;
+	run.stream = executor->stream;
 	run.nsent = 0;
 	if (weighs_inputs(call, executor->rank))
 		weigh_inputs(&run);

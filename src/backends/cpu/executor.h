@@ -31,7 +31,7 @@ struct bb_executor {
 	void *port;
 	int rank; /* in the group */
 	const struct bb_kernels *kernels;
-	size_t stream_bytes; /* final results of calls at least this large bypass the caches */
+	bool stream; /* what nobody reads again in this call bypasses the caches */
 };
 
 /*

@@ -369,7 +369,9 @@ bb_status bb_host_direct(struct bb_group *group, const struct bb_call *call)
 
 	if (++group->calls % REFRESH_CALLS == 0)
 		refresh(group);
-	work.stream = bb_host_streams(context, 2 * size, n);
+	/* What was just read is in the cache: storing there again is cheap, past it is not. */
+	work.stream = !(call->shape.in_place && (call->collective->flags & BB_REDUCES)) &&
+		      bb_host_streams(context, 2 * size, n);
 	if (!context->crowded && size <= BB_FLAT_BYTES)
 		return run_flat(group, &work, in_bytes_of(call, group->me));
 	desk->in = call->in;

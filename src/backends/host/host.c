@@ -205,12 +205,14 @@ static double host_cost_bytes(struct bb_group *group, const struct bb_call *call
 bb_status bb_host_run(struct bb_group *group, const struct bb_call *call)
 {
 	const struct bb_context *c = group->rank->context;
+	const size_t size =
+		bb_size_count(call->collective, &call->shape) * bb_dtype_size(call->dtype);
 	const struct bb_executor executor = {
 		.p2p = &bb_host_p2p,
 		.port = group,
 		.rank = group->me,
 		.kernels = c->kernels,
-		.stream_bytes = bb_machine_l3(c->machine) / 4 / (size_t)group->team->n,
+		.stream = bb_host_streams(c, 2 * size, group->team->n),
 	};
 
 	return call->native ? bb_host_direct(group, call) : bb_execute(&executor, call);
