@@ -3,10 +3,10 @@
  */
 #include "harness/bench.h"
 
+#include "core/clock.h"
+
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #define PRECISION_SAMPLES 20000       /* most iterations of a row under --precision */
 #define LEAST_ARENA ((size_t)4 << 20) /* so that small sizes have sets to rotate through */
@@ -163,18 +163,15 @@ static bb_status open_samples(struct bb_session *s)
 static bb_status begin(struct bb_session *s, struct bb_rank_info *infos)
 {
 	struct bb_bench *bench = s->bench;
-	struct timespec now;
 	double rate;
 	bb_status status = bb_measure_copy(s, (size_t)1 << 20, &rate);
 
 	if (status != BB_OK || !bb_driver_leads(s->driver))
 		return status;
-	clock_gettime(CLOCK_MONOTONIC, &now);
 	bench->run.ranks = (struct bb_rank_infos){infos, (size_t)bench->world->nranks};
 	if (!(bench->backend->capabilities & BB_CAP_FREE_COST))
 		bench->run.copy_GBps = rate / 1e9;
-	bench->run.init_ms =
-		1e3 * ((double)now.tv_sec + 1e-9 * (double)now.tv_nsec - bench->started);
+	bench->run.init_ms = 1e3 * (bb_clock_now() - bench->started);
 	return bb_sinks_begin(bench->sinks, &bench->run);
 }
 

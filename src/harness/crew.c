@@ -1,5 +1,6 @@
 #include "harness/crew.h"
 
+#include "core/clock.h"
 #include "core/strbuf.h"
 #include "core/units.h"
 
@@ -10,7 +11,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOOK_NS 20000000L /* the watch and the waiters look around this often */
 #define GRACE_SECONDS 3.0 /* that drivers have to let go once the run is abandoned */
 #define NAMED_RANKS 16    /* in the report of a deadline */
 
@@ -29,27 +29,6 @@ struct bb_crew {
 	struct bb_driver *drivers;
 	struct bb_progress *progress;
 };
-
-static double monotonic(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static void look_later(struct bb_crew *crew)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	t.tv_nsec += LOOK_NS;
-	if (t.tv_nsec >= 1000000000L) {
-		t.tv_nsec -= 1000000000L;
-		t.tv_sec++;
-	}
-	pthread_cond_timedwait(&crew->changed, &crew->lock, &t);
-}
 
 /* ---- what drivers exchange ----------------------------------------------------------- */
 
@@ -70,7 +49,7 @@ static bb_status meet(struct bb_crew *crew, void (*last)(struct bb_crew *crew, v
 		pthread_cond_broadcast(&crew->changed);
 	}
 	while (crew->passed == passed && !atomic_load(&crew->stop))
-		look_later(crew);
+		bb_clock_wait_moment(&crew->changed, &crew->lock);
 	if (crew->passed == passed)
 		status = BB_ETIMEOUT;
 	pthread_mutex_unlock(&crew->lock);
@@ -144,7 +123,7 @@ void bb_crew_deadline(struct bb_driver *driver, const char *what)
 	const uint64_t timeout = crew->config->timeout_ns;
 
 	pthread_mutex_lock(&crew->lock);
-	crew->deadline = timeout ? monotonic() + 1e-9 * (double)timeout : 0;
+	crew->deadline = timeout ? bb_clock_now() + 1e-9 * (double)timeout : 0;
 	crew->what = what;
 	pthread_mutex_unlock(&crew->lock);
 }
@@ -246,7 +225,7 @@ static void look_around(struct bb_crew *crew)
 	deadline = crew->deadline;
 	what = crew->what;
 	pthread_mutex_unlock(&crew->lock);
-	if (deadline != 0 && monotonic() > deadline && !atomic_load(&crew->stop)) {
+	if (deadline != 0 && bb_clock_now() > deadline && !atomic_load(&crew->stop)) {
 		report_deadline(crew, what);
 		abandon(crew, BB_ETIMEOUT);
 	}
@@ -263,7 +242,7 @@ static bool all_ended(const struct bb_crew *crew, int started)
 /* Watch until all drivers ended, or until they had their time to. Returns the signal, or 0. */
 static int watch(struct bb_crew *crew, const sigset_t *signals, int started)
 {
-	const struct timespec look = {.tv_nsec = LOOK_NS};
+	const struct timespec look = {.tv_nsec = BB_MOMENT_NS};
 	double stopped = 0;
 	int caught = 0;
 
@@ -276,8 +255,8 @@ static int watch(struct bb_crew *crew, const sigset_t *signals, int started)
 		}
 		look_around(crew);
 		if (atomic_load(&crew->stop) && stopped == 0)
-			stopped = monotonic();
-		if (stopped != 0 && monotonic() > stopped + GRACE_SECONDS)
+			stopped = bb_clock_now();
+		if (stopped != 0 && bb_clock_now() > stopped + GRACE_SECONDS)
 			break;
 	}
 	look_around(crew);
@@ -301,7 +280,8 @@ static bb_status crew_init(struct bb_crew *crew, const struct bb_crew_config *co
 	pthread_mutex_init(&crew->lock, NULL);
 	pthread_cond_init(&crew->changed, NULL);
 	crew->what = "start-up";
-	crew->deadline = config->timeout_ns ? monotonic() + 1e-9 * (double)config->timeout_ns : 0;
+	crew->deadline =
+		config->timeout_ns ? bb_clock_now() + 1e-9 * (double)config->timeout_ns : 0;
 	for (size_t i = 0; i < n; i++)
 		crew->drivers[i] = (struct bb_driver){
 			.crew = crew,

@@ -3,6 +3,7 @@
  */
 #include "harness/harness.h"
 
+#include "core/clock.h"
 #include "core/units.h"
 #include "harness/bench.h"
 #include "harness/options.h"
@@ -36,14 +37,6 @@ struct run {
 	struct utsname system;
 	struct bb_bench bench;
 };
-
-static double monotonic(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static int64_t most_resident_bytes(void)
 {
@@ -333,7 +326,7 @@ static int conclude(struct run *run, int caught)
 		bench->end.avg_busbw_GBps = bench->busbw_sum / (double)bench->end.results;
 	if (run->options.min_bw > 0)
 		bench->end.min_busbw_GBps = run->options.min_bw;
-	bench->end.wall_s = monotonic() - bench->started;
+	bench->end.wall_s = bb_clock_now() - bench->started;
 	if (run->options.memory_report)
 		bench->end.memory_call_bytes = most_resident_bytes() -
 					       bench->end.memory_init_bytes -
@@ -404,7 +397,7 @@ int bb_main(int argc, char **argv, const struct bb_collective *collective)
 		fprintf(stderr, "%s: out of memory\n", program);
 		return BB_EINTERNAL;
 	}
-	run->bench.started = monotonic();
+	run->bench.started = bb_clock_now();
 	run->environment = bb_environment_read();
 	status = bb_options_read(&run->options, collective, argc, argv, &run->environment,
 				 &run->error);

@@ -1,25 +1,18 @@
 #include "harness/ticker.h"
 
+#include "core/clock.h"
 #include "core/units.h"
 
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
 
-static double monotonic(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 void bb_ticker_start(struct bb_ticker *ticker, size_t total, uint64_t bytes)
 {
 	*ticker = (struct bb_ticker){.on = isatty(STDERR_FILENO),
 				     .total = total,
 				     .bytes = bytes,
-				     .started = monotonic()};
+				     .started = bb_clock_now()};
 }
 
 /* Small cases cost about as much as a megabyte does. */
@@ -40,8 +33,8 @@ void bb_ticker_show(struct bb_ticker *ticker, const char *name, uint64_t size)
 		bb_format_size(size_text, size));
 	if (ticker->done > 0)
 		fprintf(stderr, ", about %s left",
-			bb_format_duration(left_text,
-					   (monotonic() - ticker->started) * (all - done) / done));
+			bb_format_duration(left_text, (bb_clock_now() - ticker->started) *
+							      (all - done) / done));
 	fflush(stderr);
 	ticker->shown = true;
 }

@@ -4,6 +4,7 @@
 #include "backends/host/host.h"
 
 #include "backends/cpu/memory.h"
+#include "core/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -220,7 +221,7 @@ bb_status bb_host_run(struct bb_group *group, const struct bb_call *call)
 
 static double host_now(struct bb_rank *rank)
 {
-	return bb_host_now();
+	return bb_clock_now();
 }
 
 static void host_delay(struct bb_rank *rank, double seconds)

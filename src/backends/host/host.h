@@ -59,7 +59,6 @@ void bb_host_wake(const struct bb_context *context, struct bb_bell *bells, int n
 void bb_host_store(const struct bb_context *context, atomic_uint *word, uint32_t value);
 /* Let SECONDS pass, precisely; returns early once aborted. */
 void bb_host_pause(struct bb_context *context, double seconds);
-double bb_host_now(void);
 
 static inline bool bb_reached(uint32_t value, uint32_t target)
 {

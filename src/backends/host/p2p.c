@@ -4,6 +4,8 @@
  */
 #include "backends/host/host.h"
 
+#include "core/clock.h"
+
 #include <string.h>
 
 static struct bb_pipe *pipe_of(const struct bb_group *group, int src, int dst, int channel)
@@ -22,7 +24,7 @@ static double crossing_time(struct bb_group *group, int peer, size_t bytes)
 
 	if (config->link_rate == 0)
 		return 0;
-	start = bb_host_now();
+	start = bb_clock_now();
 	if (start < group->link_free[peer])
 		start = group->link_free[peer];
 	group->link_free[peer] = start + (double)bytes / config->link_rate;
@@ -82,7 +84,7 @@ static void host_release(void *port, int peer, int channel)
 	const double ready_at = pipe->slots[number % BB_SLOTS].ready_at;
 
 	if (ready_at != 0)
-		bb_host_pause(group->rank->context, ready_at - bb_host_now());
+		bb_host_pause(group->rank->context, ready_at - bb_clock_now());
 	bb_host_signal(group->rank->context, &group->team->bells[peer], &pipe->taken, number);
 }
 

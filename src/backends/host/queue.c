@@ -6,11 +6,9 @@
  */
 #include "backends/host/host.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <time.h>
+#include "core/clock.h"
 
-#define LOOK_NS 20000000L /* sleepers look around this often, so that an abort is seen */
+#include <stdlib.h>
 
 struct bb_event {
 	struct bb_context *context;
@@ -51,20 +49,6 @@ static bool is_aborted(struct bb_context *context)
 	return atomic_load_explicit(&context->aborted, memory_order_relaxed) != 0;
 }
 
-/* Sleep on CHANGED for a moment; the caller looks at its condition again. */
-static void look_later(pthread_cond_t *changed, pthread_mutex_t *lock)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	t.tv_nsec += LOOK_NS;
-	if (t.tv_nsec >= 1000000000L) {
-		t.tv_nsec -= 1000000000L;
-		t.tv_sec++;
-	}
-	pthread_cond_timedwait(changed, lock, &t);
-}
-
 static void event_reach(struct bb_event *event, uint64_t number)
 {
 	pthread_mutex_lock(&event->lock);
@@ -80,7 +64,7 @@ static bb_status event_await(struct bb_event *event, uint64_t number)
 
 	pthread_mutex_lock(&event->lock);
 	while (event->reached < number && !is_aborted(event->context))
-		look_later(&event->changed, &event->lock);
+		bb_clock_wait_moment(&event->changed, &event->lock);
 	reached = event->reached >= number && !is_aborted(event->context);
 	pthread_mutex_unlock(&event->lock);
 	return reached ? BB_OK : BB_ETIMEOUT;
@@ -299,7 +283,7 @@ bb_status bb_host_finish(struct bb_rank *rank, struct bb_queue *queue)
 		return is_aborted(rank->context) ? BB_ETIMEOUT : BB_OK;
 	pthread_mutex_lock(&queue->lock);
 	while (queue->first || queue->busy)
-		look_later(&queue->changed, &queue->lock);
+		bb_clock_wait_moment(&queue->changed, &queue->lock);
 	status = queue->status;
 	pthread_mutex_unlock(&queue->lock);
 	return status;

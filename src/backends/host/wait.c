@@ -7,6 +7,8 @@
  */
 #include "backends/host/host.h"
 
+#include "core/clock.h"
+
 #include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
@@ -17,7 +19,6 @@
 #define SPINS 2000
 #define CROWDED_YIELDS 40
 #define YIELDS 2000
-#define SLEEP_NS 20000000L /* a sleeper looks around this often, so that an abort is seen */
 #define NAP_NS 50000L
 
 static void relax(void)
@@ -25,14 +26,6 @@ static void relax(void)
 #if defined(__x86_64__)
 	__builtin_ia32_pause();
 #endif
-}
-
-double bb_host_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 static void futex_wait(atomic_uint *word, uint32_t seen, long ns)
@@ -71,7 +64,7 @@ static bb_status wait_crowded(struct bb_context *context, struct bb_bell *bell, 
 
 		atomic_fetch_add(&bell->sleeping, 1);
 		if (!bb_reached(atomic_load(word), target))
-			futex_wait(&bell->rung, rung, SLEEP_NS);
+			futex_wait(&bell->rung, rung, BB_MOMENT_NS);
 		atomic_fetch_sub_explicit(&bell->sleeping, 1, memory_order_relaxed);
 		if (has_come(word, target))
 			return BB_OK;
@@ -134,10 +127,10 @@ void bb_host_signal(const struct bb_context *context, struct bb_bell *bell, atom
 
 void bb_host_pause(struct bb_context *context, double seconds)
 {
-	const double end = bb_host_now() + seconds;
+	const double end = bb_clock_now() + seconds;
 	double left;
 
-	while ((left = end - bb_host_now()) > 0 && !aborted(context)) {
+	while ((left = end - bb_clock_now()) > 0 && !aborted(context)) {
 		/* Sleep while that is surely short enough, then give the core away until the end.
 		 */
 		double ns = left > 0.02 ? 2e7 : (left - 100e-6) * 1e9;

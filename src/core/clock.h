@@ -1,0 +1,19 @@
+/*
+ * clock.h - this machine's clock, and waits that look around from time to time.
+ */
+#ifndef BB_CORE_CLOCK_H
+#define BB_CORE_CLOCK_H
+
+#include <pthread.h>
+
+/* Seconds on the monotonic clock. */
+double bb_clock_now(void);
+
+/*
+ * Sleep on CHANGED, LOCK held, for a moment at most (20 ms): the caller looks at its condition
+ * again, and at whether the run is being abandoned, which nobody signals.
+ */
+#define BB_MOMENT_NS 20000000L
+void bb_clock_wait_moment(pthread_cond_t *changed, pthread_mutex_t *lock);
+
+#endif
