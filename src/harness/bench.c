@@ -8,8 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PRECISION_SAMPLES 20000       /* most iterations of a row under --precision */
-#define LEAST_ARENA ((size_t)4 << 20) /* so that small sizes have sets to rotate through */
+#define PRECISION_SAMPLES 20000 /* most iterations of a row under --precision */
+/* So that small sizes have sets to rotate through: of each rank, and of all together. */
+#define LEAST_ARENA ((size_t)4 << 20)
+#define LEAST_ARENAS ((size_t)256 << 20)
+#define SLACK ((size_t)64 << 10) /* what lies between a rank's buffers */
 
 /* ---- before the first case ------------------------------------------------------------- */
 
@@ -112,7 +115,9 @@ static bb_status open_arena(struct bb_session *s)
 {
 	const struct bb_bench *bench = s->bench;
 	const uint64_t share = bench->memory / (uint64_t)bench->world->nlocal;
-	size_t want = LEAST_ARENA, least = 0, bytes;
+	const size_t even = LEAST_ARENAS / (size_t)bench->world->nlocal;
+	const size_t floor = even < LEAST_ARENA ? even : LEAST_ARENA;
+	size_t want = floor, least = 0, bytes;
 	bb_status status;
 
 	for (size_t i = 0; i < bench->plan->ncases; i++)
@@ -124,12 +129,12 @@ static bb_status open_arena(struct bb_session *s)
 			if (status != BB_OK)
 				return status;
 			l = make_layout(s, &call, SIZE_MAX);
-			bytes = l.tmp_bytes + l.set_bytes + LEAST_ARENA / 16;
+			bytes = l.tmp_bytes + l.set_bytes + SLACK;
 			least = bytes <= share && bytes > least ? bytes : least;
 			bytes += l.set_bytes;
 			want = bytes > want ? bytes : want;
 		}
-	bytes = want <= share ? want : least > LEAST_ARENA ? least : LEAST_ARENA;
+	bytes = want <= share ? want : least > floor ? least : floor;
 	s->arena.rank = s->driver->handle;
 	status = bench->backend->alloc(s->driver->handle, bytes, (void **)&s->arena.memory);
 	if (status != BB_OK)
@@ -209,7 +214,7 @@ static void close_session(struct bb_session *s, bool all_done)
 	backend->group_close(s->world);
 	if (all_done)
 		backend->release(s->driver->handle, s->arena.memory, s->arena.bytes);
-	bb_patterns_free(s->patterns);
+	bb_pattern_store_give(&s->bench->patterns, s->patterns);
 	free(s->matrix);
 	free(s->samples);
 	free(s->arrivals);
@@ -224,11 +229,11 @@ static bb_status want_patterns(struct bb_session *s, const struct bb_case *c)
 	if (!(s->bench->backend->capabilities & BB_CAP_DATA) ||
 	    (s->patterns_dtype == (int)c->dtype && s->patterns_op == c->op))
 		return BB_OK;
-	bb_patterns_free(s->patterns);
+	bb_pattern_store_give(&s->bench->patterns, s->patterns);
 	s->patterns = NULL;
 	s->patterns_dtype = -1;
-	status = bb_patterns_make(&s->patterns, c->dtype, c->op, s->n,
-				  (uint64_t)s->bench->options->seed);
+	status = bb_pattern_store_take(&s->bench->patterns, c->dtype, c->op, s->n,
+				       (uint64_t)s->bench->options->seed, &s->patterns);
 	if (status != BB_OK)
 		return bb_fail(s->bench->error, status, "out of memory for input data");
 	s->patterns_dtype = (int)c->dtype;

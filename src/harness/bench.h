@@ -11,7 +11,7 @@
 
 #include "harness/compare.h"
 #include "harness/crew.h"
-#include "harness/pattern.h"
+#include "harness/pattern_store.h"
 #include "harness/plan.h"
 #include "harness/ticker.h"
 #include "harness/sink.h"
@@ -25,6 +25,7 @@ struct bb_bench {
 	const struct bb_plan *plan;
 	struct bb_error *error;
 	uint64_t memory; /* bytes that buffers of this process may take; UINT64_MAX: no limit */
+	struct bb_pattern_store patterns;
 	double started;  /* CLOCK_MONOTONIC seconds at program start */
 
 	/* Rank 0's. */
@@ -85,8 +86,9 @@ struct bb_session {
 	bool copies;            /* takes part in measuring the copy speed: one rank per device */
 	struct bb_arena arena;
 	size_t *matrix; /* alltoallv: n * n counts */
-	struct bb_patterns *patterns;
+	const struct bb_patterns *patterns; /* taken from the bench's store */
 	int patterns_dtype, patterns_op; /* what they are for; -1: none yet */
+	double cpu_seconds; /* in the timed calls, with -C */
 	size_t most_samples;
 	double *samples;  /* seconds of each iteration */
 	double *arrivals; /* seconds at which it was entered */

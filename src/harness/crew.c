@@ -185,7 +185,7 @@ static void name_ranks(const struct bb_crew *crew, unsigned long long most, bool
 	if (named > NAMED_RANKS)
 		bb_strbuf_addf(out, ", … (%d in all)", named);
 	if (named == 0)
-		bb_strbuf_add(out, "none");
+		bb_strbuf_add(out, "none, all are inside it or wait for another");
 }
 
 static void report_deadline(const struct bb_crew *crew, const char *what)
@@ -215,7 +215,8 @@ static void look_around(struct bb_crew *crew)
 	for (int i = 0; i < config->world->nlocal; i++) {
 		const struct bb_progress *p = &crew->progress[i];
 
-		if (atomic_load(&p->phase) == BB_PHASE_ENDED && !atomic_load(&p->finished)) {
+		if (!atomic_load(&crew->stop) && atomic_load(&p->phase) == BB_PHASE_ENDED &&
+		    !atomic_load(&p->finished)) {
 			bb_fail(config->error, BB_EBACKEND, "rank %d ended before the run was over",
 				config->world->first_rank + i);
 			abandon(crew, BB_EBACKEND);

@@ -9,12 +9,6 @@
 #include <string.h>
 #include <time.h>
 
-/* One rank's summary, gathered as it is. */
-struct summary {
-	struct bb_measured measured;
-	double mean; /* seconds */
-};
-
 /* Over all ranks and iterations; rank 0's. */
 struct view {
 	int nranks;
@@ -35,12 +29,12 @@ static double arrival(const struct view *v, int rank, size_t i)
 }
 
 /* Time over ranks as -a says. */
-static double over_ranks(const struct summary *all, int n, int64_t how, bool cpu)
+static double over_ranks(const struct bb_measured *all, int n, int64_t how, bool cpu)
 {
 	double sum = 0, least = INFINITY, most = 0;
 
 	for (int r = 0; r < n; r++) {
-		double x = cpu ? all[r].measured.cpu_seconds : all[r].measured.seconds;
+		double x = cpu ? all[r].cpu_seconds : all[r].seconds;
 
 		sum += x;
 		least = x < least ? x : least;
@@ -48,7 +42,7 @@ static double over_ranks(const struct summary *all, int n, int64_t how, bool cpu
 	}
 	switch (how) {
 	case BB_AVERAGE_RANK0:
-		return cpu ? all[0].measured.cpu_seconds : all[0].measured.seconds;
+		return cpu ? all[0].cpu_seconds : all[0].seconds;
 	case BB_AVERAGE_MIN:
 		return least;
 	case BB_AVERAGE_MAX:
@@ -92,8 +86,20 @@ static int compare_doubles(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Who came last, how often, and how late against the median rank. */
-static void fill_skew(const struct view *v, struct bb_result_record *result)
+/* The ranks of rank 0's group: only within a group does one wait for the other. */
+static int members_of_first_group(const struct bb_rank_infos *infos, int *members)
+{
+	int n = 0;
+
+	for (size_t r = 0; r < infos->n; r++)
+		if (infos->ranks[r].group == infos->ranks[0].group)
+			members[n++] = (int)r;
+	return n;
+}
+
+/* Who came last, how often, and how late against the median rank, of N MEMBERS. */
+static void fill_skew(const struct view *v, const int *members, int n,
+		      struct bb_result_record *result)
 {
 	double *skews = v->work + v->iterations, *sorted = skews + v->iterations;
 	double *late = sorted + v->nranks, *times_last = late + v->nranks;
@@ -105,21 +111,21 @@ static void fill_skew(const struct view *v, struct bb_result_record *result)
 		int latest = 0;
 		double median;
 
-		for (int r = 0; r < v->nranks; r++) {
-			sorted[r] = arrival(v, r, i);
-			if (sorted[r] > arrival(v, latest, i))
-				latest = r;
+		for (int m = 0; m < n; m++) {
+			sorted[m] = arrival(v, members[m], i);
+			if (sorted[m] > arrival(v, members[latest], i))
+				latest = m;
 		}
-		qsort(sorted, (size_t)v->nranks, sizeof(*sorted), compare_doubles);
-		median = sorted[(v->nranks - 1) / 2];
-		skews[i] = (sorted[v->nranks - 1] - sorted[0]) * 1e6;
-		late[latest] += (arrival(v, latest, i) - median) * 1e6;
+		qsort(sorted, (size_t)n, sizeof(*sorted), compare_doubles);
+		median = sorted[(n - 1) / 2];
+		skews[i] = (sorted[n - 1] - sorted[0]) * 1e6;
+		late[latest] += (sorted[n - 1] - median) * 1e6;
 		times_last[latest]++;
 	}
-	for (int r = 1; r < v->nranks; r++)
-		if (times_last[r] > times_last[last])
-			last = r;
-	result->last_rank = last;
+	for (int m = 1; m < n; m++)
+		if (times_last[m] > times_last[last])
+			last = m;
+	result->last_rank = members[last];
 	result->last_share = times_last[last] / (double)v->iterations;
 	result->last_late_us = times_last[last] > 0 ? late[last] / times_last[last] : 0;
 	bb_stats_compute(skews, v->iterations, &stats);
@@ -215,42 +221,70 @@ static bb_status deliver(struct bb_session *s, const struct bb_result_record *re
 	return status == BB_OK ? bb_compare_add(bench->compare, result) : status;
 }
 
-/* Rank 0: from what all ranks gave to a delivered record. */
-static bb_status put_together(struct bb_session *s, const struct summary *all,
-			      const double *samples, size_t iterations,
-			      struct bb_result_record *result)
+/* Rank 0: what follows from all ranks' samples. */
+static bb_status fill_from_samples(const struct bb_session *s, const struct view *v,
+				   struct bb_result_record *result)
+{
+	int *members = calloc((size_t)v->nranks, sizeof(*members)), n;
+
+	if (!members)
+		return BB_EINTERNAL;
+	n = members_of_first_group(&s->bench->run.ranks, members);
+	fill_statistics(v, result);
+	if (n > 1)
+		fill_skew(v, members, n, result);
+	free(members);
+	if (s->bench->options->per_iter_timing)
+		result->samples_us = (struct bb_numbers){v->work, v->iterations};
+	return BB_OK;
+}
+
+/* Rank 0: what follows from all ranks' summaries. */
+static void fill_from_ranks(const struct bb_session *s, const struct bb_measured *all,
+			    double *means, struct bb_result_record *result)
 {
 	const struct bb_options *options = s->bench->options;
 	const int n = s->bench->world->nranks;
-	struct view v = {.nranks = n, .iterations = iterations, .samples = samples};
-	double *means;
-	bb_status status;
 
-	v.skipped = (size_t)options->per_iter_skip < iterations ? (size_t)options->per_iter_skip : 0;
-	v.work = calloc(4 * (iterations + (size_t)n), sizeof(*v.work));
-	means = calloc((size_t)n, sizeof(*means));
-	if (!v.work || !means) {
-		free(v.work);
-		free(means);
-		return bb_fail(s->bench->error, BB_EINTERNAL, "out of memory for statistics");
-	}
-	result->iterations = (int64_t)iterations;
 	for (int r = 0; r < n; r++)
-		means[r] = all[r].measured.seconds * 1e6;
+		means[r] = all[r].seconds * 1e6;
+	result->rank_mean_us = (struct bb_numbers){means, (size_t)n};
 	if (result->verified) {
 		result->wrong = 0;
 		for (int r = 0; r < n; r++)
-			result->wrong += (int64_t)all[r].measured.wrong;
+			result->wrong += (int64_t)all[r].wrong;
 	}
 	if (options->report_cputime)
 		result->cpu_time_us = 1e6 * over_ranks(all, n, options->average, true);
 	result->clock_uncertainty_us = s->bench->run.clock_uncertainty_us;
-	fill_statistics(&v, result);
-	fill_skew(&v, result);
-	if (options->per_iter_timing)
-		result->samples_us = (struct bb_numbers){v.work, iterations};
-	result->rank_mean_us = (struct bb_numbers){means, (size_t)n};
-	status = deliver(s, result);
+}
+
+/* Rank 0: from what all ranks gave to a delivered record. */
+static bb_status put_together(struct bb_session *s, const struct bb_measured *all,
+			      const double *samples, size_t iterations,
+			      struct bb_result_record *result)
+{
+	const size_t skip = (size_t)s->bench->options->per_iter_skip;
+	const size_t n = (size_t)s->bench->world->nranks;
+	const struct view v = {
+		.nranks = (int)n,
+		.iterations = iterations,
+		.skipped = skip < iterations ? skip : 0,
+		.samples = samples,
+		.work = calloc(4 * (iterations + n), sizeof(*v.work)),
+	};
+	double *means = calloc(n, sizeof(*means));
+	bb_status status = v.work && means ? BB_OK : BB_EINTERNAL;
+
+	result->iterations = (int64_t)iterations;
+	if (status == BB_OK)
+		status = fill_from_samples(s, &v, result);
+	if (status == BB_OK) {
+		fill_from_ranks(s, all, means, result);
+		status = deliver(s, result);
+	} else {
+		bb_fail(s->bench->error, status, "out of memory for statistics");
+	}
 	free(v.work);
 	free(means);
 	return status;
@@ -260,16 +294,15 @@ bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct b
 		   const struct bb_layout *layout, const struct bb_measured *measured)
 {
 	const size_t n = (size_t)s->bench->world->nranks, iterations = measured->iterations;
-	const struct summary mine = {.measured = *measured};
 	struct bb_result_record result;
-	struct summary *all;
+	struct bb_measured *all;
 	const void *gathered;
 	bb_status status;
 
 	/* Samples, then arrivals, in one piece. */
 	memmove(s->samples + iterations, s->arrivals, iterations * sizeof(*s->samples));
 	fill_case(s, c, call, layout, &result);
-	status = bb_crew_gather(s->driver, &mine, sizeof(mine), &gathered);
+	status = bb_crew_gather(s->driver, measured, sizeof(*measured), &gathered);
 	if (status != BB_OK)
 		return status;
 	all = malloc(n * sizeof(*all));

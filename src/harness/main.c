@@ -371,6 +371,7 @@ static int benchmark(struct run *run, const struct bb_collective *collective, co
 	run->bench.sinks = &run->sinks;
 	run->bench.compare = run->compare;
 	run->bench.ticker = &run->ticker;
+	bb_pattern_store_open(&run->bench.patterns);
 	bb_end_record_init(&run->bench.end);
 	run->bench.end.results = run->bench.end.skipped = run->bench.end.wrong = 0;
 	if (run->options.memory_report)
@@ -383,6 +384,7 @@ static int benchmark(struct run *run, const struct bb_collective *collective, co
 		fprintf(stderr, "%s: interrupted\n", program);
 	if (stuck)
 		_exit(status); /* a thread still uses what would be freed */
+	bb_pattern_store_close(&run->bench.patterns);
 	return status;
 }
 

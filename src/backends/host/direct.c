@@ -386,6 +386,20 @@ bb_status bb_host_direct(struct bb_group *group, const struct bb_call *call)
 				: run_static(group, &work);
 }
 
+/* Reads and writes of a segment, in place not counting what lies where it belongs already. */
+static double segment_cost(const struct bb_call *call, const struct bb_segment *s, int target)
+{
+	const int n = call->shape.nranks;
+	const bool all = same_output(call);
+	int writes = all ? n : 1;
+
+	if (s->source == BB_REDUCED)
+		return 0.5 * (double)s->count * (n + writes);
+	if (call->shape.in_place && !needs_staging(call) && (all || s->source == target))
+		writes--;
+	return writes > 0 ? 0.5 * (double)s->count * (1 + writes) : 0;
+}
+
 double bb_host_direct_cost(const struct bb_call *call)
 {
 	const struct bb_collective *c = call->collective;
@@ -398,9 +412,10 @@ double bb_host_direct_cost(const struct bb_call *call)
 			struct bb_segment s;
 
 			c->segment(&call->shape, target, k, &s);
-			cost += (double)s.count * 0.5 *
-				((s.source == BB_REDUCED ? n : 1) + (same_output(call) ? n : 1));
+			cost += segment_cost(call, &s, target);
 		}
+	for (int rank = 0; rank < n && needs_staging(call); rank++)
+		cost += (double)c->in_count(&call->shape, rank);
 	return cost;
 }
 

@@ -25,7 +25,6 @@ static const struct choice choices[] = {
 
 #define CHUNK_BYTES ((size_t)128 << 10)
 #define CROWDED_CHUNK_BYTES ((size_t)64 << 10)
-#define LATENCY_BYTES ((size_t)64 << 10) /* over paced links: below, few rounds win */
 
 /*
  * Non-temporal stores save reading what is overwritten, but send it to memory. They pay once the
@@ -60,36 +59,61 @@ static const char *measured_best(const struct bb_group *group, const struct bb_c
 	return "direct";
 }
 
-/* Paced links carry messages only, so that direct is no choice. */
-static const char *best_over_links(const struct bb_call *call)
+/*
+ * Paced links carry messages only, so that direct is no choice. A round costs a latency, and the
+ * rank that sends most keeps its link busy for that long: the schedule with the least sum.
+ */
+static const struct bb_algorithm *best_over_links(const struct bb_group *group,
+						  const struct bb_call *call)
 {
-	const size_t bytes =
-		bb_size_count(call->collective, &call->shape) * bb_dtype_size(call->dtype);
+	const struct bb_backend_config *config = &group->rank->context->config;
+	const struct bb_algorithm *best = NULL;
+	double least = 0;
 
-	return bytes <= LATENCY_BYTES ? "tree" : "ring";
+	for (const struct bb_algorithm *const *a = bb_algorithms; *a; a++) {
+		size_t rounds, wire;
+		double seconds;
+
+		if ((*a)->collective != call->collective ||
+		    ((*a)->refuses && (*a)->refuses(&call->shape)))
+			continue;
+		bb_algorithm_cost(*a, &call->shape, &rounds, &wire);
+		seconds = (double)rounds * config->link_latency +
+			  (double)wire * (double)bb_dtype_size(call->dtype) / config->link_rate;
+		if (best && seconds >= least)
+			continue;
+		best = *a;
+		least = seconds;
+	}
+	return best;
+}
+
+static const struct bb_algorithm *measured_schedule(const struct bb_group *group,
+						    const struct bb_call *call)
+{
+	const struct bb_algorithm *schedule =
+		bb_algorithm_find(call->collective, measured_best(group, call));
+
+	/* A collective that is an algorithm of its own has no direct. */
+	if (!schedule && bb_host_natives[0].refuses(call->collective))
+		schedule = bb_algorithm_find(call->collective, call->collective->name);
+	if (schedule && schedule->refuses && schedule->refuses(&call->shape))
+		schedule = NULL;
+	return schedule;
 }
 
 bb_status bb_host_choose(struct bb_group *group, struct bb_call *call)
 {
 	const bool paced = group->rank->context->config.link_rate != 0;
-	const char *name = paced ? best_over_links(call) : measured_best(group, call);
-	const struct bb_algorithm *const *a;
 
 	call->native = NULL;
-	call->schedule = bb_algorithm_find(call->collective, name);
-	if (call->schedule && call->schedule->refuses && call->schedule->refuses(&call->shape))
-		call->schedule = NULL;
+	call->schedule = paced ? best_over_links(group, call) : measured_schedule(group, call);
 	if (call->schedule)
 		return BB_OK;
-	if (!paced && !bb_host_natives[0].refuses(call->collective)) {
-		call->native = &bb_host_natives[0];
-		return BB_OK;
-	}
-	/* A collective that is an algorithm of its own. */
-	for (a = bb_algorithms; *a && !call->schedule; a++)
-		if ((*a)->collective == call->collective)
-			call->schedule = *a;
-	return call->schedule ? BB_OK : BB_EUNSUPPORTED;
+	if (paced || bb_host_natives[0].refuses(call->collective))
+		return BB_EUNSUPPORTED;
+	call->native = &bb_host_natives[0];
+	return BB_OK;
 }
 
 void bb_host_tune(struct bb_group *group, struct bb_call *call)
