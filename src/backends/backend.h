@@ -93,7 +93,6 @@ static inline size_t bb_pattern_rotation(const struct bb_pattern *pattern, uint6
 
 enum bb_capability {
 	BB_CAP_DATA = 1,      /* moves real data: results can be verified */
-	BB_CAP_SAMPLES = 2,   /* per-iteration clock reads do not disturb */
 	BB_CAP_FREE_COST = 4, /* has no memory or time of its own (null): no bounds, no skips */
 	BB_CAP_GPU = 8        /* its memory and queues are a GPU's: graphs, registration, … */
 };

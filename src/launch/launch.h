@@ -12,7 +12,6 @@
 #include <stddef.h>
 
 struct bb_launch {
-	const char *name; /* "single" */
 	int proc;
 	int nprocs;
 	/* all[p * bytes …] = what process p gave; ALL holds nprocs * bytes. */

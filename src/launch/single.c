@@ -25,7 +25,6 @@ static void single_close(struct bb_launch *launch)
 struct bb_launch bb_launch_single(void)
 {
 	return (struct bb_launch){
-		.name = "single",
 		.proc = 0,
 		.nprocs = 1,
 		.all_gather = single_all_gather,

@@ -47,17 +47,17 @@ enum bb_collective_flag {
 };
 
 /* Who moves a piece of data when all memory is shared (the `direct` algorithm). */
-enum bb_split {
-	BB_SPLIT_EVEN,          /* every rank an equal slice of each segment */
-	BB_SPLIT_BY_SOURCE,     /* the rank whose IN it is */
-	BB_SPLIT_BY_DESTINATION /* the rank whose OUT it is */
+enum bb_share {
+	BB_SHARE_EVEN,          /* every rank an equal slice of each segment */
+	BB_SHARE_BY_SOURCE,     /* the rank whose IN it is */
+	BB_SHARE_BY_DESTINATION /* the rank whose OUT it is */
 };
 
 struct bb_collective {
 	const char *name; /* "all_reduce"; its binary is all_reduce_perf */
 	const char *brief;
 	unsigned flags;
-	enum bb_split split;
+	enum bb_share share;
 	/* Elements that RANK reads from IN and writes to OUT; 0 where it has no such buffer. */
 	size_t (*in_count)(const struct bb_shape *shape, int rank);
 	size_t (*out_count)(const struct bb_shape *shape, int rank);

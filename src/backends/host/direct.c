@@ -2,7 +2,7 @@
  * `direct`: no messages. Each piece of the result is made once, reading all its sources and
  * storing to all its destinations in one pass; that is the least traffic the collective needs.
  *
- * Work is divided into one share per rank (struct bb_collective's split says which). Three ways
+ * Work is divided into one share per rank (struct bb_collective's share says which). Three ways
  * to carry it out:
  *   flat    few bytes: every rank posts a copy of its input and makes its own output from the
  *           others' copies. Copies alternate between two places, so no rank waits for readers.
@@ -150,7 +150,7 @@ static void do_share(const struct work *work, int owner, int piece, int pieces)
 	const struct bb_call *call = work->call;
 	const struct bb_collective *c = call->collective;
 	const struct bb_shape *shape = &call->shape;
-	const bool by_destination = c->split == BB_SPLIT_BY_DESTINATION;
+	const bool by_destination = c->share == BB_SHARE_BY_DESTINATION;
 	const int target = by_destination ? owner : same_output(call) ? 0 : shape->root;
 	const int ndst = same_output(call) ? shape->nranks : 1;
 	const int segments = c->segments(shape, target);
@@ -161,9 +161,9 @@ static void do_share(const struct work *work, int owner, int piece, int pieces)
 
 		/* Each begins elsewhere, so that not all read from the same rank at once. */
 		c->segment(shape, target, (owner + k) % segments, &s);
-		if (c->split == BB_SPLIT_BY_SOURCE && s.source != owner)
+		if (c->share == BB_SHARE_BY_SOURCE && s.source != owner)
 			continue;
-		if (c->split == BB_SPLIT_EVEN)
+		if (c->share == BB_SHARE_EVEN)
 			part = cut(work, &s, shape->nranks * pieces, owner * pieces + piece);
 		else
 			part = cut(work, &s, pieces, piece);
@@ -329,7 +329,7 @@ static bool needs_staging(const struct bb_call *call)
 {
 	const struct bb_collective *c = call->collective;
 
-	return call->shape.in_place && c->split == BB_SPLIT_BY_DESTINATION && !c->in_place_out;
+	return call->shape.in_place && c->share == BB_SHARE_BY_DESTINATION && !c->in_place_out;
 }
 
 static size_t in_bytes_of(const struct bb_call *call, int rank)
