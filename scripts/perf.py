@@ -60,14 +60,14 @@ def direct_section(out, ranks, low, high, repeats):
     table(out, ["size", "copy", "xcopy", *DIRECT], rows)
 
 
-def peer_section(out, ranks, low, high, repeats):
+def peer_section(out, ranks, low, high, factor, repeats):
     """The default against MPI_Allreduce."""
     if not shutil.which("mpirun") or not os.path.exists(f"{speed.BUILD}/tests/mpi_speed"):
         out.append(f"## Against MPI_Allreduce, {ranks} ranks: not run, Open MPI is not installed")
         out.append("")
         return
-    commands = [speed.host_command(ranks, low, high, 8, ["all_reduce:auto"]),
-                speed.mpi_command(ranks, low, high, 8)]
+    commands = [speed.host_command(ranks, low, high, factor, ["all_reduce:auto"]),
+                speed.mpi_command(ranks, low, high, factor)]
     result = speed.interleave(commands, repeats)
     rows = []
     for size in sorted({key[0] for key in result}):
@@ -131,8 +131,9 @@ def main():
            f"{datetime.date.today()}. Written by `make perf`; all ratios are within one run.", ""]
     direct_section(out, 2, 64 * KIB, most, repeats)
     direct_section(out, 8, 64 * KIB, min(most, 16 * MIB), repeats)
-    for ranks in (2, 4, 8):
-        peer_section(out, ranks, 8, most if ranks == 2 else min(most, 16 * MIB), repeats)
+    peer_section(out, 2, 8, most, 2, repeats)
+    for ranks in (4, 8):
+        peer_section(out, ranks, 16, min(most, 16 * MIB), 4, repeats)
     schedule_section(out, 2, 1 * MIB, most, repeats)
     schedule_section(out, 8, 64 * KIB, min(most, 16 * MIB), repeats)
     overhead_section(out)
