@@ -164,10 +164,11 @@ static void fill_case(const struct bb_session *s, const struct bb_case *c,
 	result->end_unix_s = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static void fill_bandwidth(const struct bb_session *s, double seconds,
+static void fill_bandwidth(const struct bb_session *s, const struct bb_call *call, double seconds,
 			   struct bb_result_record *result)
 {
-	const double bytes = (double)result->size_bytes;
+	const double bytes = (double)bb_algbw_count(call->collective, &call->shape) *
+			     (double)bb_dtype_size(call->dtype);
 
 	result->time_us = seconds * 1e6;
 	result->algbw_GBps = seconds > 0 ? bytes / seconds / 1e9 : 0;
@@ -309,7 +310,8 @@ bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct b
 	if (!all)
 		return bb_fail(s->bench->error, BB_EINTERNAL, "out of memory for statistics");
 	memcpy(all, gathered, n * sizeof(*all));
-	fill_bandwidth(s, over_ranks(all, (int)n, s->bench->options->average, false), &result);
+	fill_bandwidth(s, call, over_ranks(all, (int)n, s->bench->options->average, false),
+		       &result);
 	status = fill_bound(s, call, &result);
 	if (status == BB_OK)
 		status = bb_crew_gather(s->driver, s->samples, 2 * iterations * sizeof(double),

@@ -357,8 +357,6 @@ size_t bb_size_count(const struct bb_collective *collective, const struct bb_sha
 {
 	size_t most = 0;
 
-	if (collective->algbw_count)
-		return collective->algbw_count(shape);
 	for (int rank = 0; rank < shape->nranks; rank++) {
 		size_t in = collective->in_count(shape, rank);
 		size_t out = collective->out_count(shape, rank);
@@ -370,4 +368,10 @@ size_t bb_size_count(const struct bb_collective *collective, const struct bb_sha
 			break;
 	}
 	return most;
+}
+
+size_t bb_algbw_count(const struct bb_collective *collective, const struct bb_shape *shape)
+{
+	return collective->algbw_count ? collective->algbw_count(shape)
+				       : bb_size_count(collective, shape);
 }

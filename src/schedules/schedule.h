@@ -69,8 +69,7 @@ struct bb_collective {
 	void (*segment)(const struct bb_shape *shape, int rank, int k, struct bb_segment *segment);
 	/* busbw / algbw for n ranks, as nccl-tests defines it. */
 	double (*bus_factor)(int nranks);
-	/* Bytes over which algbw is taken, and which are printed as "size". NULL: the larger of
-	   in_count and out_count over the ranks. */
+	/* Elements over which algbw is taken. NULL: those that are printed as "size". */
 	size_t (*algbw_count)(const struct bb_shape *shape);
 	/* Ranks it exists for; NULL: any. Returns NULL, or why not. */
 	const char *(*refuses)(int nranks);
@@ -87,8 +86,10 @@ const struct bb_collective *bb_collective_find(const char *name);
 /* The count parameter for a requested size of BYTES, rounded as nccl-tests rounds. */
 size_t bb_count_for_size(const struct bb_collective *collective, size_t bytes, size_t element_size,
 			 int nranks);
-/* The elements that "size" and algbw speak of. */
+/* The elements that "size" speaks of: the larger of a rank's IN and OUT. */
 size_t bb_size_count(const struct bb_collective *collective, const struct bb_shape *shape);
+/* Those that algbw is taken over; nccl-tests has them apart for hypercube. */
+size_t bb_algbw_count(const struct bb_collective *collective, const struct bb_shape *shape);
 
 /* alltoall and alltoallv: elements from SOURCE to DESTINATION, and where they lie in SOURCE's IN
    and in DESTINATION's OUT. A rank of nranks on the varying side gives the length of IN or OUT. */

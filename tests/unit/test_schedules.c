@@ -195,7 +195,9 @@ static void test_size_count(void **state)
 	assert_int_equal(bb_size_count(&bb_gather, &shape), 40);
 	assert_int_equal(bb_size_count(&bb_scatter, &shape), 40);
 	assert_int_equal(bb_size_count(&bb_reduce, &shape), 10);
-	assert_int_equal(bb_size_count(&bb_hypercube, &shape), 30);
+	assert_int_equal(bb_size_count(&bb_hypercube, &shape), 40);
+	assert_int_equal(bb_algbw_count(&bb_hypercube, &shape), 30);
+	assert_int_equal(bb_algbw_count(&bb_all_gather, &shape), 40);
 	shape = (struct bb_shape){.nranks = 2, .count = 10, .matrix = matrix};
 	assert_int_equal(bb_size_count(&bb_alltoallv, &shape), 34); /* rank 1 sends 30 + 4 */
 }
