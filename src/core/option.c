@@ -275,6 +275,9 @@ static bb_status take(const struct cursor *c, char *target, struct bb_error *err
 		row = find_row(c, c->result);
 	if (!row)
 		return fail_option(c, error);
+	if (row->once && *(bool *)(target + row->given))
+		return bb_fail(error, BB_EUSAGE, "--%s %s: given twice; %s", row->name, optarg,
+			       row->once);
 	if (!read_value(row, optarg, target + row->offset))
 		return fail_value(c, row, optarg, errno, error);
 	if (row->given)

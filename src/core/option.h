@@ -33,7 +33,8 @@ struct bb_option {
 	/* INT, SIZE, DURATION. Both 0: no limits; max below min: no upper limit. */
 	int64_t min, max;
 	const char *const *choices; /* CHOICE: ends with NULL */
-	const char *section;        /* heading in the help, set on the first row of a section */
+	const char *once;    /* needs given: why a second one is refused; NULL: the last counts */
+	const char *section; /* heading in the help, set on the first row of a section */
 };
 
 /*

@@ -144,16 +144,19 @@ bool bb_parse_duration(const char *text, uint64_t *ns)
 bool bb_parse_rate(const char *text, double *bytes_per_second)
 {
 	struct decimal d;
+	const char *unit;
 	double rate, bits = 1;
 
 	if (!read_decimal(&text, &d))
 		return false;
+	unit = text;
 	rate = to_double(&d);
 	for (int power = read_prefix(&text); power; power--)
 		rate *= 1000;
 	if (*text == 'B' || *text == 'b')
 		bits = *text++ == 'b' ? 8 : 1;
-	if (*text && strcmp(text, "/s"))
+	/* A bare number is more likely a forgotten unit than bytes; but 0 is too little of any. */
+	if ((*text && strcmp(text, "/s")) || (text == unit && (*text || rate > 0)))
 		return fail(EINVAL);
 	if (rate <= 0)
 		return fail(ERANGE);

@@ -20,7 +20,8 @@ bool bb_parse_size(const char *text, uint64_t *bytes);
 bool bb_parse_int(const char *text, int64_t *value);
 /* "10ns", "1.5us", "3ms", "2s", "2" (seconds), "5m", "1h" -> nanoseconds. */
 bool bb_parse_duration(const char *text, uint64_t *ns);
-/* "12.5GB/s", "100Gb/s", "10G" (bytes), decimal prefixes -> bytes per second, > 0. */
+/* "12.5GB/s", "100Gb/s", "10G" (bytes), decimal prefixes -> bytes per second, > 0. A number without
+   any unit is refused. */
 bool bb_parse_rate(const char *text, double *bytes_per_second);
 /* "1%", "0.5%" -> 0.01, 0.005; without % the text is refused. */
 bool bb_parse_percent(const char *text, double *fraction);

@@ -6,6 +6,7 @@
 #include "core/units.h"
 #include "harness/options_check.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,10 @@
 #include <strings.h>
 
 #define WORD 32 /* longest name in a list, with its end */
+/* --link: beyond these nothing would be measured but a slip of the pen. */
+#define LEAST_RATE 1e3
+#define MOST_RATE 1e15
+#define MOST_LATENCY_NS UINT64_C(60000000000)
 
 struct bb_environment bb_environment_read(void)
 {
@@ -22,6 +27,9 @@ struct bb_environment bb_environment_read(void)
 		.split_mask = getenv("NCCL_TESTS_SPLIT_MASK"),
 		.min_bw = getenv("NCCL_TESTS_MIN_BW"),
 		.spread = getenv("NCCL_TESTS_ALLTOALLV_SPREAD"),
+		.matrix_file = getenv("NCCL_TESTS_ALLTOALLV_MATRIX_FILE"),
+		.matrix_scale = getenv("NCCL_TESTS_ALLTOALLV_MATRIX_SCALE"),
+		.print_summary = getenv("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY"),
 	};
 }
 
@@ -91,6 +99,9 @@ static bb_status resolve_set(const char *flag, const char *what, const char *lis
 	do {
 		bool whole = next_word(&rest, word);
 
+		if (!*word)
+			return bb_fail(error, BB_EUSAGE,
+				       "%s %s: there is an empty name in the list", flag, list);
 		for (i = 0; names[i] && strcmp(names[i], word) != 0; i++)
 			;
 		if (!whole || !names[i])
@@ -191,6 +202,10 @@ static bb_status resolve_algorithms(struct bb_options *o, const struct bb_collec
 	do {
 		bool whole = next_word(&rest, word);
 
+		if (!*word)
+			return bb_fail(error, BB_EUSAGE,
+				       "--algo %s: there is an empty name in the list",
+				       o->algo_text);
 		if (!whole || !known_algorithm(o->backend, word))
 			return bb_fail(error, BB_EUSAGE,
 				       "--algo: \"%s\" is not an algorithm%s (see --list)", word,
@@ -270,23 +285,26 @@ static bb_status resolve_link(struct bb_options *o, struct bb_error *error)
 
 	if (!o->link_text)
 		return BB_OK;
+	errno = EINVAL;
 	comma = strchr(o->link_text, ',');
 	length = comma ? (size_t)(comma - o->link_text) : strlen(o->link_text);
 	if (length >= sizeof(rate))
 		goto bad;
 	memcpy(rate, o->link_text, length);
 	rate[length] = '\0';
-	if (!bb_parse_rate(rate, &o->link.link_rate))
+	if (!bb_parse_rate(rate, &o->link.link_rate) ||
+	    (comma && !bb_parse_duration(comma + 1, &ns)))
 		goto bad;
-	if (comma && !bb_parse_duration(comma + 1, &ns))
+	errno = ERANGE;
+	if (o->link.link_rate < LEAST_RATE || o->link.link_rate > MOST_RATE || ns > MOST_LATENCY_NS)
 		goto bad;
 	o->link.link_latency = (double)ns * 1e-9;
 	return BB_OK;
 bad:
 	return bb_fail(error, BB_EUSAGE,
-		       "--link: \"%s\" is not understood; give a rate and perhaps a latency: "
-		       "10GB/s or 100Gb/s,2us",
-		       o->link_text);
+		       "--link %s: %s; give a rate from 1KB/s to 1000TB/s with its unit, and "
+		       "perhaps a latency up to 1m: 10GB/s or 100Gb/s,2us",
+		       o->link_text, errno == ERANGE ? "out of range" : "not understood");
 }
 
 /* A number from the environment within LOW … HIGH; absent leaves VALUE. */
@@ -306,11 +324,34 @@ static bb_status resolve_number(const char *name, const char *text, double low, 
 	return BB_OK;
 }
 
-static bb_status resolve_environment(struct bb_options *o, const struct bb_environment *e,
-				     struct bb_error *error)
+/* What nccl-tests would obey and busbench cannot must not pass in silence. */
+static bb_status refuse_unsupported(const struct bb_environment *e, struct bb_error *error)
+{
+	const struct {
+		const char *name, *value;
+	} rows[] = {
+		{"MATRIX_FILE", e->matrix_file},
+		{"MATRIX_SCALE", e->matrix_scale},
+		{"PRINT_SUMMARY", e->print_summary},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		if (is_set(rows[i].value) && strcmp(rows[i].value, "0") != 0)
+			return bb_fail(error, BB_EUNSUPPORTED,
+				       "NCCL_TESTS_ALLTOALLV_%s=\"%s\" is not supported; unset it "
+				       "(NCCL_TESTS_ALLTOALLV_SPREAD shapes the traffic)",
+				       rows[i].name, rows[i].value);
+	}
+	return BB_OK;
+}
+
+static bb_status resolve_environment(struct bb_options *o, const struct bb_collective *collective,
+				     const struct bb_environment *e, struct bb_error *error)
 {
 	bb_status st;
 
+	if (collective->flags & BB_VARIABLE)
+		BB_TRY(st, refuse_unsupported(e, error), out);
 	if (!o->algo_given && is_set(e->nccl_algo))
 		BB_TRY(st, resolve_nccl_algo(o, e->nccl_algo, error), out);
 	BB_TRY(st, bb_split_parse(&o->split, e->split, e->split_mask, error), out);
@@ -340,7 +381,7 @@ bb_status bb_options_read(struct bb_options *o, const struct bb_collective *coll
 	BB_TRY(st, resolve_algorithms(o, collective, error), out);
 	BB_TRY(st, resolve_fault(o, error), out);
 	BB_TRY(st, resolve_link(o, error), out);
-	BB_TRY(st, resolve_environment(o, environment, error), out);
+	BB_TRY(st, resolve_environment(o, collective, environment, error), out);
 	st = bb_options_check(o, collective, error);
 out:
 	return st;

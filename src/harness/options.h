@@ -31,6 +31,9 @@ struct bb_environment {
 	const char *split_mask; /* NCCL_TESTS_SPLIT_MASK */
 	const char *min_bw;     /* NCCL_TESTS_MIN_BW */
 	const char *spread;     /* NCCL_TESTS_ALLTOALLV_SPREAD */
+	/* Known to nccl-tests alone, of alltoallv: NCCL_TESTS_ALLTOALLV_MATRIX_FILE, …_SCALE and
+	   NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY. */
+	const char *matrix_file, *matrix_scale, *print_summary;
 };
 
 struct bb_options {
@@ -64,7 +67,7 @@ struct bb_options {
 	int64_t seed;
 	bool explain, list, version, help, help_markdown;
 	bool min_bytes_given, max_bytes_given, step_bytes_given, step_factor_given;
-	bool cta_policy_given, iters_given, algo_given;
+	bool cta_policy_given, iters_given, algo_given, fault_given;
 
 	/* Worked out from them. */
 	const struct bb_backend *backend;

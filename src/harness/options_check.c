@@ -81,7 +81,7 @@ static bb_status check_gpu_only(const struct bb_options *o, struct bb_error *err
 		int64_t value;
 	} rows[] = {
 		{"-G", "captured graphs", o->cudagraph > 0, o->cudagraph},
-		{"-y", "a default stream", o->stream_null > 0, o->stream_null},
+		{"-y", "default stream", o->stream_null > 0, o->stream_null},
 		{"-R", "buffer registration", o->local_register > 0, o->local_register},
 		{"-x", "thread block policies", o->cta_policy_given, o->cta_policy},
 		{"-D", "device-side kernels", o->device_implementation > 0,
@@ -174,12 +174,52 @@ out:
 	return st;
 }
 
+/* WHERE: "among" all ranks, or in a smaller group. */
+static bb_status check_rank(const char *flag, const char *text, int rank, int nranks,
+			    const char *where, struct bb_error *error)
+{
+	if (rank < nranks)
+		return BB_OK;
+	return bb_fail(error, BB_EUSAGE, "%s %s: there is no rank %d %s %d ranks; give 0 … %d",
+		       flag, text, rank, where, nranks, nranks - 1);
+}
+
+/* --explain plays one root, sums, and as much as can be read. */
+static bb_status check_explain(const struct bb_options *o, const struct bb_collective *collective,
+			       struct bb_error *error)
+{
+	const int n = (int)(o->threads * o->gpus);
+	const uint64_t least =
+		(collective->flags & BB_ROUNDED ? (uint64_t)n : 1) * bb_dtype_size(BB_FLOAT);
+	char size[BB_UNIT_TEXT];
+
+	if ((collective->flags & BB_REDUCES) && o->ops != 1U << BB_SUM)
+		return bb_fail(error, BB_EUSAGE, "-o %s: --explain shows sums; leave -o out",
+			       o->op_text);
+	if ((collective->flags & BB_ROOTED) && o->root == BB_ROOT_ALL)
+		return bb_fail(error, BB_EUSAGE, "-r %s: --explain shows one root; name it",
+			       o->root_text);
+	if (o->min_bytes_given && (o->min_bytes < least || o->min_bytes > BB_EXPLAIN_BYTES))
+		return bb_fail(error, BB_EUSAGE,
+			       "-b %s: --explain shows every element, 4 bytes each; give from "
+			       "%llu to %d bytes, or leave -b out for the fewest",
+			       bb_format_size(size, o->min_bytes), (unsigned long long)least,
+			       BB_EXPLAIN_BYTES);
+	if (collective->flags & BB_ROOTED)
+		return check_rank("-r", o->root_text, o->root, n, "among", error);
+	return BB_OK;
+}
+
 bb_status bb_options_check(const struct bb_options *o, const struct bb_collective *collective,
 			   struct bb_error *error)
 {
 	bb_status st;
 
 	BB_TRY(st, check_ranks(o, error), out);
+	if (o->explain) {
+		st = check_explain(o, collective, error);
+		goto out;
+	}
 	BB_TRY(st, check_sizes(o, error), out);
 	BB_TRY(st, check_counts(o, error), out);
 	BB_TRY(st, check_op(o, collective, error), out);
@@ -187,15 +227,6 @@ bb_status bb_options_check(const struct bb_options *o, const struct bb_collectiv
 	st = check_gpu_only(o, error);
 out:
 	return st;
-}
-
-static bb_status check_rank(const char *flag, const char *text, int rank, int nranks,
-			    struct bb_error *error)
-{
-	if (rank < nranks)
-		return BB_OK;
-	return bb_fail(error, BB_EUSAGE, "%s %s: there is no rank %d among %d ranks; give 0 … %d",
-		       flag, text, rank, nranks, nranks - 1);
 }
 
 bb_status bb_options_validate_world(const struct bb_options *o,
@@ -214,10 +245,15 @@ bb_status bb_options_validate_world(const struct bb_options *o,
 		goto out;
 	}
 	if (collective->flags & BB_ROOTED)
-		BB_TRY(st, check_rank("-r", o->root_text, o->root, group_min, error), out);
+		BB_TRY(st,
+		       check_rank("-r", o->root_text, o->root, group_min,
+				  group_min < world->nranks ? "in the smallest group, of" : "among",
+				  error),
+		       out);
 	if (o->fault.kind != BB_FAULT_NONE)
 		BB_TRY(st,
-		       check_rank("--fault", o->fault_text, o->fault.rank, world->nranks, error),
+		       check_rank("--fault", o->fault_text, o->fault.rank, world->nranks, "among",
+				  error),
 		       out);
 	st = BB_OK;
 out:

@@ -54,17 +54,18 @@ const struct bb_option bb_option_rows[] = {
 	{STRING("algo", 0, algo_text, "auto", "LIST|all",
 		"algorithms to run one after the other and compare; auto: the backend's choice"),
 	 GIVEN(algo_given), .section = "What is run"},
-	{STRING("datatype", 'd', dtype_text, "float", "LIST|all", "element types")},
+	{STRING("datatype", 'd', dtype_text, "float", "LIST|all",
+		"element types, run in the order of --list")},
 	{STRING("op", 'o', op_text, "sum", "LIST|all",
-		"reduction operations, of collectives that reduce")},
+		"reduction operations, of collectives that reduce; in the order of --list")},
 	{STRING("root", 'r', root_text, "0", "RANK|all",
 		"root, of collectives that have one; -1 is all")},
 	{INT("unalign", 'u', unalign, "0", "N", 0, 65535,
 	     "elements by which buffers are moved off their alignment")},
 	{INT("seed", 0, seed, "1", "N", 0, INT64_MAX, "of the input data")},
 
-	{INT("iters", 'n', iters, "20", "N", 1, MAX_SAMPLES, "timed iterations"), GIVEN(iters_given),
-	 .section = "How it is measured"},
+	{INT("iters", 'n', iters, "20", "N", 1, MAX_SAMPLES, "timed iterations"),
+	 GIVEN(iters_given), .section = "How it is measured"},
 	{INT("agg_iters", 'm', agg_iters, "1", "N", 1, MAX_COUNT, "operations in each iteration")},
 	{INT("warmup_iters", 'w', warmup_iters, "1", "N", 0, MAX_COUNT,
 	     "untimed iterations before each row")},
@@ -103,9 +104,9 @@ const struct bb_option bb_option_rows[] = {
 
 	{STRING("fault", 0, fault_text, NULL, "SPEC",
 		"corrupt:RANK, slow:RANK:TIME or die:RANK, to see that it is found"),
-	 .section = "Faults and links"},
+	 GIVEN(fault_given), .once = "only one fault at a time", .section = "Faults and links"},
 	{STRING("link", 0, link_text, NULL, "RATE[,LATENCY]",
-		"pace every transfer between two ranks, as in 10GB/s,2us")},
+		"pace every transfer between two ranks, as in 10GB/s,2us or 100Gb/s")},
 
 	{INT("cudagraph", 'G', cudagraph, "0", "N", 0, MAX_COUNT, "launches of a captured graph"),
 	 .section = "GPU only"},
@@ -119,7 +120,8 @@ const struct bb_option bb_option_rows[] = {
 	     "a kernel of the device API instead of the library's")},
 	{INT("device_cta_count", 'V', device_cta_count, "16", "N", 1, 128, "its thread blocks")},
 
-	{FLAG("explain", 0, explain, "show the algorithm round by round instead of running it"),
+	{FLAG("explain", 0, explain,
+	      "show each algorithm of --algo round by round instead of running it"),
 	 .section = "Information"},
 	{FLAG("list", 0, list, "what this build can do, per backend")},
 	{FLAG("version", 0, version, "the version")},
@@ -148,6 +150,13 @@ static const char environment[] =
 	"of "
 	"it |\n"
 	"| `NCCL_TESTS_ALLTOALLV_SPREAD` | 0 to 1: how uneven alltoallv is; 0 is even |\n"
+	"| `BUSBENCH_ISA` | `plain`, `avx2` or `avx512`: the vector instructions that ranks on "
+	"CPUs "
+	"add with; without it the widest that the processor has |\n"
+	"\nnccl-tests' `NCCL_TESTS_ALLTOALLV_MATRIX_FILE`, `NCCL_TESTS_ALLTOALLV_MATRIX_SCALE` and "
+	"`NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY` are not supported: alltoallv refuses to run with "
+	"them "
+	"(exit 5).\n"
 	"\n### Exit status\n\n"
 	"| Status | Meaning |\n"
 	"| --- | --- |\n"

@@ -140,7 +140,7 @@ static void test_rate(void **state)
 	} good[] = {
 		{"12.5GB/s", 12.5e9}, {"100Gb/s", 12.5e9},
 		{"10G", 10e9},        {"10GB", 10e9},
-		{"1000", 1000},       {"8b/s", 1},
+		{"1000B/s", 1000},    {"8b/s", 1},
 		{"1T", 1e12},         {"0.5k", 500},
 		{"900GB/s", 900e9},   {"25.6Gb/s", 25.6e9 / 8},
 	};
@@ -150,7 +150,13 @@ static void test_rate(void **state)
 		assert_true(bb_parse_rate(good[i].text, &rate));
 		assert_true(rate == good[i].rate);
 	}
+	/* A number alone is no rate; no rate is 0, whatever its unit. */
+	assert_false(bb_parse_rate("10", &rate));
+	assert_int_equal(errno, EINVAL);
+	assert_false(bb_parse_rate("10/s", &rate));
+	assert_int_equal(errno, EINVAL);
 	assert_false(bb_parse_rate("0", &rate));
+	assert_int_equal(errno, ERANGE);
 	assert_false(bb_parse_rate("0GB/s", &rate));
 	assert_false(bb_parse_rate("1G/m", &rate));
 	assert_false(bb_parse_rate("1GBb/s", &rate));
