@@ -6,9 +6,9 @@
 #include "core/clock.h"
 #include "core/units.h"
 #include "harness/bench.h"
+#include "harness/lesson.h"
 #include "harness/options.h"
 #include "launch/launch.h"
-#include "schedules/explain.h"
 #include "topology/machine.h"
 
 #include <stdio.h>
@@ -26,6 +26,7 @@ struct run {
 	struct bb_environment environment;
 	struct bb_options options;
 	struct bb_error error;
+	struct bb_error nothing; /* why there is nothing to run; told in the end */
 	struct bb_launch launch;
 	struct bb_world world;
 	struct bb_context *context;
@@ -70,43 +71,6 @@ static bb_status print(struct bb_strbuf *text, bb_status status)
 	return status;
 }
 
-/* Small enough to follow: one element per chunk, unless -b asks for more. */
-static bb_status explain(const struct run *run, const struct bb_collective *collective,
-			 struct bb_strbuf *out, struct bb_error *error)
-{
-	const struct bb_options *o = &run->options;
-	const int n = (int)(o->threads * o->gpus);
-	const bool by_default = strchr(o->algorithms, ',') || strcmp(o->algorithms, "auto") == 0 ||
-				strcmp(o->algorithms, "all") == 0;
-	const char *name = !by_default                                  ? o->algorithms
-			   : strcmp(collective->name, "hypercube") == 0 ? "hypercube"
-									: "ring";
-	const struct bb_algorithm *algorithm = bb_algorithm_find(collective, name);
-	struct bb_shape shape = {.nranks = n, .root = o->root < 0 ? 0 : o->root};
-	size_t *matrix = NULL;
-	bb_status status;
-
-	if (!algorithm)
-		return bb_fail(error, BB_EUNSUPPORTED,
-			       "%s has no schedule to explain for %s; see --list", name,
-			       collective->name);
-	shape.count = collective->flags & BB_ROUNDED ? 1 : (size_t)n;
-	if (o->min_bytes_given)
-		shape.count = o->min_bytes / bb_dtype_size(BB_FLOAT) /
-			      (size_t)(collective->flags & BB_ROUNDED ? n : 1);
-	if (collective->flags & BB_VARIABLE) {
-		matrix = calloc((size_t)n * (size_t)n, sizeof(*matrix));
-		if (!matrix)
-			return bb_fail(error, BB_EINTERNAL, "out of memory");
-		shape.count = shape.count > 2 ? shape.count : 2;
-		bb_alltoallv_matrix(matrix, n, shape.count, o->spread);
-		shape.matrix = matrix;
-	}
-	status = bb_explain(out, algorithm, &shape, error);
-	free(matrix);
-	return status;
-}
-
 /* --help, --list, --explain and their like. Returns false if a run was asked for. */
 static bool inform(const struct run *run, const struct bb_collective *collective,
 		   const char *program, struct bb_error *error, bb_status *status)
@@ -124,7 +88,7 @@ static bool inform(const struct run *run, const struct bb_collective *collective
 	else if (o->list)
 		bb_plan_list(&out);
 	else if (o->explain)
-		*status = explain(run, collective, &out, error);
+		*status = bb_lesson(&out, o, collective, error);
 	else
 		return false;
 	*status = print(&out, *status);
@@ -190,10 +154,14 @@ static bb_status make_plan(struct run *run, const struct bb_collective *collecti
 	group_sizes(run, &request.nroots, &request.nranks);
 	status = bb_options_validate_world(&run->options, collective, &run->world, request.nroots,
 					   &run->error);
-	if (status == BB_OK)
-		status = bb_plan_make(&run->plan, &request, &run->error);
 	run->bench.memory = request.memory;
-	return status;
+	if (status != BB_OK)
+		return status;
+	status = bb_plan_make(&run->plan, &request, &run->nothing);
+	/* What is skipped is recorded, even if it is all there is. */
+	if (status == BB_EUNSUPPORTED && run->plan.ncases + (size_t)run->plan.nskips > 0)
+		return BB_OK;
+	return status == BB_OK ? BB_OK : bb_fail(&run->error, status, "%s", run->nothing.text);
 }
 
 static void describe_run(struct run *run, int argc, char **argv,
@@ -266,6 +234,8 @@ static bb_status open_run(struct run *run, int argc, char **argv,
 	describe_run(run, argc, argv, collective);
 	for (size_t i = 0; i < run->plan.ncases; i++)
 		bytes += run->plan.cases[i].skip ? 0 : run->plan.cases[i].size_bytes;
+	if (run->plan.runnable == 0)
+		run->options.run_cycles = 1; /* recorded as given; told once is enough */
 	bb_ticker_start(&run->ticker, run->plan.ncases, bytes);
 failed:
 	return status;
@@ -295,6 +265,10 @@ static int judge_run(struct run *run, int caught, const char **verdict)
 		*verdict = "interrupted";
 		return 128 + caught;
 	}
+	if (bb_error_status(&run->error) == BB_EUNSUPPORTED && end->results == 0) {
+		*verdict = "nothing was run";
+		return BB_EUNSUPPORTED;
+	}
 	if (bb_error_status(&run->error) != BB_OK) {
 		*verdict = bb_error_status(&run->error) == BB_ETIMEOUT ? "timed out" : "failed";
 		return (int)bb_error_status(&run->error);
@@ -303,15 +277,23 @@ static int judge_run(struct run *run, int caught, const char **verdict)
 		*verdict = "wrong data";
 		return BB_EDATA;
 	}
-	if (end->results == 0) {
-		*verdict = "nothing was run";
-		return BB_EUNSUPPORTED;
-	}
 	if (gate > 0 && end->avg_busbw_GBps < 0.9 * gate) {
 		*verdict = "below the gate";
 		return BB_EDATA;
 	}
 	return 0;
+}
+
+/* No result and nothing that went wrong: an error all the same. */
+static void require_results(struct run *run)
+{
+	if (run->bench.end.results > 0 || bb_error_status(&run->error) != BB_OK)
+		return;
+	if (bb_error_status(&run->nothing) != BB_OK)
+		bb_fail(&run->error, BB_EUNSUPPORTED, "%s", run->nothing.text);
+	else
+		bb_fail(&run->error, BB_EUNSUPPORTED,
+			"nothing of what was asked can be run; the skipped lines say why");
 }
 
 /* The comparison and the end record; after a crash of the sinks only the exit status counts. */
@@ -332,6 +314,8 @@ static int conclude(struct run *run, int caught)
 					       bench->end.memory_init_bytes -
 					       bench->end.memory_user_bytes;
 	bb_time_text(bench->end.end_time);
+	if (!caught)
+		require_results(run);
 	status = judge_run(run, caught, &bench->end.verdict);
 	bench->end.exit_status = status;
 	if (bb_error_status(&run->error) != BB_OK)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define MAX_CHOICES 64
+#define MAX_SKIPS (MAX_CHOICES + BB_NDTYPES * BB_NOPS)
 #define PROBE_COUNT (1 << 20) /* a size that no algorithm refuses for being small */
 
 static const struct bb_choice auto_choice = {.name = "auto"};
@@ -48,7 +49,7 @@ static void add_skip(struct bb_plan *plan, const char *algorithm, const char *re
 		if (strcmp(plan->skips[i].algorithm, algorithm) == 0)
 			return;
 	}
-	if (plan->nskips < MAX_CHOICES)
+	if (plan->nskips < MAX_SKIPS)
 		plan->skips[plan->nskips++] =
 			(struct bb_plan_skip){.algorithm = algorithm, .reason = reason};
 }
@@ -89,7 +90,7 @@ static void add_native(struct bb_plan *plan, const struct bb_native *native)
 }
 
 /* A backend's own algorithm goes before a schedule of the same name. */
-static void add_named(struct bb_plan *plan, const char *name)
+static void add_named(struct bb_plan *plan, const char *name, bool by_environment)
 {
 	const struct bb_native *native = find_native(plan->backend, name);
 	const struct bb_algorithm *schedule = bb_algorithm_find(plan->collective, name);
@@ -102,7 +103,9 @@ static void add_named(struct bb_plan *plan, const char *name)
 		add_schedule(plan, schedule);
 	else
 		add_skip(plan, constant_name(plan->backend, name),
-			 "not an algorithm of this collective");
+			 by_environment
+				 ? "not an algorithm of this collective, though NCCL_ALGO says so"
+				 : "not an algorithm of this collective");
 }
 
 static void add_all(struct bb_plan *plan)
@@ -120,14 +123,11 @@ static void add_all(struct bb_plan *plan)
 	add_choice(plan, auto_choice);
 }
 
-static bb_status choose_algorithms(struct bb_plan *plan, const char *list)
+static bb_status choose_algorithms(struct bb_plan *plan, const struct bb_options *o)
 {
+	const char *const list = o->algorithms;
 	char *words, *word, *rest = NULL;
 
-	plan->choices = calloc(MAX_CHOICES, sizeof(*plan->choices));
-	plan->skips = calloc(MAX_CHOICES, sizeof(*plan->skips));
-	if (!plan->choices || !plan->skips)
-		return BB_EINTERNAL;
 	if (strcmp(list, "all") == 0) {
 		add_all(plan);
 		return BB_OK;
@@ -136,7 +136,7 @@ static bb_status choose_algorithms(struct bb_plan *plan, const char *list)
 	if (!words)
 		return BB_EINTERNAL;
 	for (word = strtok_r(words, ",", &rest); word; word = strtok_r(NULL, ",", &rest))
-		add_named(plan, word);
+		add_named(plan, word, list != o->algo_text);
 	free(words);
 	return BB_OK;
 }
@@ -153,7 +153,21 @@ struct expansion {
 	size_t *matrix; /* scratch of alltoallv */
 };
 
-static void expand_pairs(struct expansion *e)
+/* A pair that was asked for in so many words is told about, one that `all` made is not. */
+static void drop_pair(struct bb_plan *plan, const struct bb_options *o, int dtype, int op)
+{
+	struct bb_plan_skip *skip;
+
+	if (o->dtypes_all || o->ops_all || plan->nskips == MAX_SKIPS)
+		return;
+	skip = &plan->skips[plan->nskips++];
+	skip->algorithm = o->algorithms;
+	skip->reason = skip->text;
+	snprintf(skip->text, sizeof(skip->text), "-o %s does not take -d %s",
+		 bb_op_name((enum bb_op)op), bb_dtype_name((enum bb_dtype)dtype));
+}
+
+static void expand_pairs(struct expansion *e, struct bb_plan *plan)
 {
 	const struct bb_options *o = e->request->options;
 	bool reduces = e->request->collective->flags & BB_REDUCES;
@@ -163,9 +177,12 @@ static void expand_pairs(struct expansion *e)
 		if (!(o->dtypes >> dtype & 1))
 			continue;
 		for (op = 0; op < (reduces ? BB_NOPS : 1); op++) {
-			if (reduces && (!(o->ops >> op & 1) ||
-					!bb_op_accepts((enum bb_op)op, (enum bb_dtype)dtype)))
+			if (reduces && !(o->ops >> op & 1))
 				continue;
+			if (reduces && !bb_op_accepts((enum bb_op)op, (enum bb_dtype)dtype)) {
+				drop_pair(plan, o, dtype, op);
+				continue;
+			}
 			e->dtypes[e->npairs] = dtype;
 			e->ops[e->npairs++] = reduces ? op : BB_NO_OP;
 		}
@@ -185,18 +202,19 @@ static void expand_roots(struct expansion *e)
 		e->nroots = e->request->nroots;
 }
 
-static bb_status expand(struct expansion *e, int nchoices, size_t *ncases, struct bb_error *error)
+static bb_status expand(struct expansion *e, struct bb_plan *plan, size_t *ncases,
+			struct bb_error *error)
 {
 	const struct bb_options *o = e->request->options;
 	size_t n = (size_t)e->request->nranks, rows;
 	uint64_t size;
 
-	expand_pairs(e);
+	expand_pairs(e, plan);
 	expand_roots(e);
 	for (size = o->min_bytes; size && e->nsizes <= BB_PLAN_MAX_CASES;
 	     size = bb_options_next_size(o, size))
 		e->nsizes++;
-	rows = e->nsizes * (size_t)nchoices * (size_t)e->npairs;
+	rows = e->nsizes * (size_t)plan->nchoices * (size_t)e->npairs;
 	if (rows > BB_PLAN_MAX_CASES || rows * (size_t)e->nroots > BB_PLAN_MAX_CASES)
 		return bb_fail(error, BB_EUSAGE,
 			       "this makes more than %d rows; give a larger step (-i or -f), or "
@@ -329,11 +347,17 @@ bb_status bb_plan_make(struct bb_plan *plan, const struct bb_plan_request *reque
 				 .nranks = request->nranks,
 				 .spread = request->options->spread};
 	reason = plan->collective->refuses ? plan->collective->refuses(plan->nranks) : NULL;
-	if (reason)
+	plan->choices = calloc(MAX_CHOICES, sizeof(*plan->choices));
+	plan->skips = calloc(MAX_SKIPS, sizeof(*plan->skips));
+	st = plan->choices && plan->skips ? BB_OK : BB_EINTERNAL;
+	BB_TRY(st, st, memory);
+	if (reason) {
+		add_skip(plan, request->options->algorithms, reason);
 		return bb_fail(error, BB_EUNSUPPORTED, "%s on %d ranks: %s", plan->collective->name,
 			       plan->nranks, reason);
-	BB_TRY(st, choose_algorithms(plan, request->options->algorithms), memory);
-	BB_TRY(st, expand(&e, plan->nchoices, &ncases, error), out);
+	}
+	BB_TRY(st, choose_algorithms(plan, request->options), memory);
+	BB_TRY(st, expand(&e, plan, &ncases, error), out);
 	plan->cases = calloc(ncases ? ncases : 1, sizeof(*plan->cases));
 	st = plan->cases ? BB_OK : BB_EINTERNAL;
 	BB_TRY(st, st, memory);

@@ -32,8 +32,9 @@ struct bb_case {
 
 /* Something asked for that has no cases at all. */
 struct bb_plan_skip {
-	const char *algorithm;
+	const char *algorithm; /* where not one: the list as it was asked for */
 	const char *reason;
+	char text[64]; /* where the reason had to be made */
 };
 
 struct bb_plan {
@@ -61,10 +62,11 @@ struct bb_plan_request {
 };
 
 /*
- * Expand REQUEST. Pairs of datatype and op that do not go together are dropped; algorithms that do
- * not exist here become skips, sizes beyond the memory become cases with a reason. BB_EUSAGE for
- * too many rows; BB_EUNSUPPORTED when nothing is left to run (the plan is complete even then, so
- * that the reasons can be told); BB_EINTERNAL without memory. Free PLAN whatever comes back.
+ * Expand REQUEST. Pairs of datatype and op that do not go together become skips where both were
+ * named, and are dropped where `all` made them; algorithms that do not exist here become skips,
+ * sizes beyond the memory become cases with a reason. BB_EUSAGE for too many rows; BB_EUNSUPPORTED
+ * when nothing is left to run (the plan is complete even then, so that the reasons can be told);
+ * BB_EINTERNAL without memory. Free PLAN whatever comes back.
  */
 BB_MUST bb_status bb_plan_make(struct bb_plan *plan, const struct bb_plan_request *request,
 			       struct bb_error *error);

@@ -522,8 +522,10 @@ static void print_end(const struct play *p)
 	    p->shape->nranks <= CONTENTS_RANKS)
 		print_result(p);
 	bb_strbuf_add(p->out, "\nIn all\n");
-	bb_strbuf_addf(p->out, "  %-22s %8zu   %d would do if every rank sent once a round\n",
-		       "rounds", rounds, least_rounds(p));
+	bb_strbuf_addf(
+		p->out,
+		"  %-22s %8zu   at least %d for any algorithm where a rank sends once a round\n",
+		"rounds", rounds, least_rounds(p));
 	bb_strbuf_addf(p->out, "  %-22s %8zu\n", "messages", p->messages);
 	bb_strbuf_addf(p->out, "  %-22s %8zu   %zu is the least possible\n", "elements sent",
 		       p->elements, least_elements(p));

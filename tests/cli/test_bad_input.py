@@ -1,5 +1,6 @@
 """Requests that make no sense end at once, say which word is wrong, and print nothing else."""
 
+import json
 import os
 import re
 import tempfile
@@ -88,7 +89,7 @@ USAGE = [
     ("all_reduce --backend hots", "hots", "host"),
     ("all_reduce --backend ''", "--backend"),
     ("all_reduce --algo rnig", "rnig", "ring"),
-    ("all_reduce --algo ring,", "--algo"),
+    ("all_reduce --algo ring,", "--algo ring,", "empty name"),
     ("all_reduce --algo ring,all", "all"),
     ("all_reduce --algo Ring", "Ring", "ring"),
     ("all_reduce --precision 1", "1", "precision"),
@@ -108,7 +109,15 @@ USAGE = [
     ("all_reduce -g 2 --fault die:2", "die:2"),
     ("all_reduce -g 2 --fault corrupt:1 -c 0", "corrupt:1", "-c"),
     ("all_reduce --link fast", "fast"),
-    ("all_reduce --link 0", "0"),
+    ("all_reduce --link 0", "0", "out of range"),
+    ("all_reduce --link 10", "10", "10GB/s"),
+    ("all_reduce --link 9999999TB/s", "9999999TB/s", "out of range"),
+    ("all_reduce --fault die:0 --fault corrupt:1", "--fault", "one fault"),
+    ("all_reduce --explain -o max", "max", "sums"),
+    ("all_reduce --explain -b 1G", "-b 1G", "4096"),
+    ("broadcast --explain -g 4 -r 7", "no rank 7 among 4"),
+    ("broadcast --explain -g 4 -r all", "-r all", "one root"),
+    ("all_reduce --explain -g 65", "65", "64"),
     ("all_reduce --link -1GB/s", "-1GB/s"),
     ("all_reduce --link 1GB/s,2parsec", "2parsec"),
     ("all_reduce --link 1GB/s,", "1GB/s,"),
@@ -166,10 +175,38 @@ for flag in GPU_ONLY:
 
 
 def nothing_can_run():
-    """Asked for, understood, and not there: exit 5 with the reason."""
-    run("hypercube -g 6 -b 1K -e 1K").exits(5).says("power")
-    run("broadcast -g 2 -b 8 -e 8 --algo halving").exits(2, 5)
-    run("all_reduce -g 2 -b 900T -e 900T").exits(5)
+    """Asked for, understood, and not there: exit 5 with the reason, and all of it recorded."""
+    for line, reason, env in [
+        ("hypercube -g 6 -b 1K -e 1K", "power", None),
+        ("broadcast -g 2 -b 8 -e 8 --algo bruck,halving_doubling", "bruck", None),
+        ("all_reduce -g 2 -b 900T -e 900T -N 0", "GiB", None),
+        ("hypercube -g 2", "NCCL_ALGO", {"NCCL_ALGO": "Ring"}),
+    ]:
+        text = run(line, env=env).exits(5).says(reason).prints("# skipped: ", "# Verdict: nothing was run").out
+        expect("Avg bus bandwidth" not in text and "Out of bounds" not in text, f"{line} sums up nothing")
+        records = [json.loads(record) for record in run(f"{line} --json -", env=env).exits(5).out.splitlines()]
+        kinds = [record["kind"] for record in records]
+        expect(kinds[0] == "run" and kinds[-1] == "end" and set(kinds[1:-1]) == {"skip"}, f"{line}: {kinds}")
+        expect(reason in records[-1]["error"] and records[-1]["exit_status"] == 5, f"{line}: {records[-1]}")
+
+
+def named_pairs():
+    """A datatype and an operation that do not go together are told of where both were named."""
+    line = "all_reduce -g 2 -b 8 -e 8 -o band,sum"
+    run(f"{line} -d float,int8").exits(0).prints("# skipped: ", "-o band does not take -d float")
+    expect("skipped" not in run(f"{line} -d all").exits(0).out, "-d all tells of pairs")
+
+
+def alltoallv_environment():
+    """What only nccl-tests can do is not left out in silence."""
+    for name in ("MATRIX_FILE", "MATRIX_SCALE", "PRINT_SUMMARY"):
+        variable = f"NCCL_TESTS_ALLTOALLV_{name}"
+        refused(5, "alltoallv -b 8 -e 8", (variable,), {variable: "1"})
+
+
+def smallest_group():
+    """A root is counted within its group."""
+    refused(2, "broadcast -g 8 -r 2", ("smallest group, of 2 ranks",), {"NCCL_TESTS_SPLIT": "MOD 4"})
 
 
 def unwritable():
@@ -186,5 +223,8 @@ def enough_cases():
 
 
 add("nothing can run", nothing_can_run)
+add("pairs that were named", named_pairs)
+add("alltoallv's environment", alltoallv_environment)
+add("a root beyond its group", smallest_group)
 add("unwritable file", unwritable)
 add("at least 40 cases", enough_cases)

@@ -231,3 +231,21 @@ def explain():
         for algorithm in set(names) - {"auto", "direct"}:
             run(f"{name} --explain -g 4 --algo {algorithm}").exits(0).prints(algorithm)
     run("all_reduce --explain -g 4 --algo direct").exits(5).says("direct")
+
+
+@test
+def explain_several():
+    """Every schedule that was named, in that order; what has none is told in a line."""
+
+    def explained(line):
+        return re.findall(r"^\w+ by (\S+), ", run(line).exits(0).out, re.M)
+
+    equal(explained("all_reduce --explain -g 4 --algo tree,direct,ring"), ["tree", "ring"], "of a list")
+    run("all_reduce --explain -g 4 --algo tree,direct,bruck,auto").exits(0).prints(
+        "direct: has no schedule", "bruck: not an algorithm of all_reduce", "auto: ", "at run time"
+    )
+    run("all_reduce --explain -g 4").exits(0).prints("auto is the backend's choice at run time")
+    equal(explained("hypercube --explain -g 4"), ["hypercube"], "of hypercube")
+    for name, names in listing()[0].items():
+        wanted = set(names) - {"auto", "direct"}
+        equal(set(explained(f"{name} --explain -g 4 --algo all")), wanted, f"of all of {name}")

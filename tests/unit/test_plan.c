@@ -112,6 +112,29 @@ static void test_pairs(void **state)
 	bb_plan_free(&f.plan);
 }
 
+/* What was asked for in so many words and does not go together is told; `all` is not. */
+static void test_named_pairs(void **state)
+{
+	struct fixture f;
+
+	assert_int_equal(
+		make(&f, &bb_all_reduce, "-d float,int8 -o band,sum -b 1K -e 4K", 2, UINT64_MAX),
+		BB_OK);
+	assert_int_equal(f.plan.ncases, 3 * 3);
+	assert_int_equal(f.plan.nskips, 1);
+	assert_string_equal(f.plan.skips[0].reason, "-o band does not take -d float");
+	bb_plan_free(&f.plan);
+	assert_int_equal(make(&f, &bb_all_reduce, "-d all -o band,sum -b 1K -e 1K", 2, UINT64_MAX),
+			 BB_OK);
+	assert_int_equal(f.plan.nskips, 0);
+	bb_plan_free(&f.plan);
+	assert_int_equal(
+		make(&f, &bb_broadcast, "-d float,int8 -o band,sum -b 1K -e 1K", 2, UINT64_MAX),
+		BB_OK);
+	assert_int_equal(f.plan.nskips, 0);
+	bb_plan_free(&f.plan);
+}
+
 static bool has_choice(const struct bb_plan *plan, const char *name)
 {
 	int found = 0;
@@ -170,6 +193,9 @@ static void test_skips(void **state)
 	/* Six is not a power of two. */
 	assert_int_equal(make(&f, &bb_hypercube, "-b 4K -e 4K", 6, UINT64_MAX), BB_EUNSUPPORTED);
 	assert_non_null(strstr(f.error.text, "hypercube on 6 ranks"));
+	assert_int_equal(f.plan.nskips, 1);
+	assert_string_equal(f.plan.skips[0].algorithm, "auto");
+	assert_non_null(strstr(f.plan.skips[0].reason, "power of two"));
 	bb_plan_free(&f.plan);
 }
 
@@ -322,7 +348,7 @@ int main(void)
 		cmocka_unit_test(test_skips),    cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_too_many), cmocka_unit_test(test_counts),
 		cmocka_unit_test(test_matrix),   cmocka_unit_test(test_alltoallv),
-		cmocka_unit_test(test_list),
+		cmocka_unit_test(test_list),     cmocka_unit_test(test_named_pairs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
