@@ -27,6 +27,7 @@ struct cell {
 struct bb_compare {
 	struct cell *cells;
 	size_t ncells, room;
+	int64_t cycles; /* seen so far */
 	const char *names[MAX_ALGORITHMS];
 	int nnames;
 };
@@ -134,6 +135,7 @@ bb_status bb_compare_add(struct bb_compare *compare, const struct bb_result_reco
 		cell = append(compare, &model);
 	if (!cell)
 		return BB_EINTERNAL;
+	compare->cycles = r->cycle > compare->cycles ? r->cycle : compare->cycles;
 	cell->used = r->algorithm ? r->algorithm : r->algorithm_asked;
 	if (!isnan(r->percent_of_bound))
 		cell->source = r->bound_source;
@@ -349,6 +351,8 @@ static void print_heading(const struct table *t, struct bb_strbuf *out)
 	if (c->root >= 0)
 		bb_strbuf_addf(out, " root %lld", (long long)c->root);
 	bb_strbuf_addf(out, ", %s", t->placement ? "in place" : "out of place");
+	if (t->all->cycles > 1)
+		bb_strbuf_addf(out, ", the last of %lld cycles", (long long)t->all->cycles);
 	bb_strbuf_add(out, "\n");
 	if (bounds_known(t) && c->source)
 		bb_strbuf_addf(out, "# bound: percent of what it could be; source: %s\n",

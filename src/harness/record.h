@@ -90,7 +90,7 @@ struct bb_result_record {
 	double algbw_GBps;
 	double busbw_GBps;
 	int64_t wrong;        /* wrong elements; BB_ABSENT: not checked */
-	int64_t iterations;   /* timed operations */
+	int64_t iterations;   /* timed iterations */
 	const char *verified; /* "pristine set", "refilled"; NULL: not checked */
 	/* Of the time of one iteration, its maximum over the ranks. */
 	double min_us, p50_us, p95_us, p99_us, max_us, mean_us, stdev_us, cv_percent;

@@ -313,9 +313,11 @@ static bb_status end(struct bb_sink *sink, const struct bb_end_record *r)
 	finish_half(t);
 	if (!isnan(r->min_busbw_GBps))
 		gate = mean < 0.9 * r->min_busbw_GBps ? "FAILED" : "OK";
-	bb_strbuf_addf(out, "# %-20s : %lld %s\n", "Out of bounds values", (long long)r->wrong,
-		       r->wrong > 0 ? "FAILED" : "OK");
-	bb_strbuf_addf(out, "# %-20s : %g %s\n", "Avg bus bandwidth", mean, gate);
+	if (r->results != 0) {
+		bb_strbuf_addf(out, "# %-20s : %lld %s\n", "Out of bounds values",
+			       (long long)r->wrong, r->wrong > 0 ? "FAILED" : "OK");
+		bb_strbuf_addf(out, "# %-20s : %g %s\n", "Avg bus bandwidth", mean, gate);
+	}
 	bb_strbuf_add(out, "#\n");
 	if (r->verdict && strcmp(r->verdict, "passed") != 0)
 		bb_strbuf_addf(out, "# Verdict: %s\n", r->verdict);

@@ -140,7 +140,7 @@ static void test_again(void **state)
 	assert_int_equal(bb_compare_add(c, &r), BB_OK);
 	assert_string_equal(text_of(c, &out),
 			    "#\n"
-			    "# Comparison of all_reduce float sum, in place\n"
+			    "# Comparison of all_reduce float sum, in place, the last of 2 cycles\n"
 			    "#       size        ring        tree  winner, ahead\n"
 			    "#        (B)        (us)        (us)\n"
 			    "#         1K       40.00       20.00  tree 2.00x\n");

@@ -324,6 +324,13 @@ static void test_text_extras(void **state)
 	begin(&w, bb_sink_text_open, run_record());
 	assert_non_null(strstr(finish(&w, end), "# Avg bus bandwidth    : 1.5 OK\n"));
 	done(&w);
+	/* Without any result there is nothing to sum up. */
+	end.results = 0;
+	begin(&w, bb_sink_text_open, run_record());
+	assert_null(strstr(finish(&w, end), "Avg bus bandwidth"));
+	assert_null(strstr(w.text, "Out of bounds"));
+	assert_non_null(strstr(w.text, "# Collective test concluded"));
+	done(&w);
 }
 
 /* ---- the others -------------------------------------------------------------------- */
