@@ -24,14 +24,13 @@ UNIT_SECONDS = 180
 
 
 class File:
-    """The tests of one program or module, printed as one line when all are done."""
+    """The tests of one program or module: one line when all are done."""
 
     def __init__(self, name):
         self.name = name
         self.open = 0
         self.passed = self.failed = self.skipped = 0
         self.seconds = 0.0
-        self.messages = []
 
 
 class Report:
@@ -51,7 +50,8 @@ class Report:
             file.failed += len(failures)
             file.skipped += len(skips)
             file.seconds += seconds
-            file.messages += [("FAILED", *f) for f in failures] + [("skipped", *s) for s in skips]
+            self.tell("FAILED", file, failures)
+            self.tell("skipped", file, skips)
             self.failures += [f"{file.name}: {name}" for name, _ in failures]
             file.open -= 1
             if file.open == 0:
@@ -61,11 +61,14 @@ class Report:
         counts = f"{file.passed} passed"
         counts += f", {file.failed} failed" if file.failed else ""
         counts += f", {file.skipped} skipped" if file.skipped else ""
-        print(f"{file.name:<34} {counts:<36} {file.seconds:6.1f} s")
-        for what, name, text in file.messages:
-            print(f"  {what}: {name}")
+        print(f"{file.name:<40} {counts:<30} {file.seconds:6.1f} s", flush=True)
+
+    def tell(self, what, file, messages):
+        """At once: a long run that is ended early has still said what it found."""
+        for name, text in messages:
+            print(f"{what}: {file.name}: {name}")
             for line in text.splitlines():
-                print(f"      {line}")
+                print(f"    {line}")
         sys.stdout.flush()
 
     def close(self):
