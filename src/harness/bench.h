@@ -26,7 +26,7 @@ struct bb_bench {
 	struct bb_error *error;
 	uint64_t memory; /* bytes that buffers of this process may take; UINT64_MAX: no limit */
 	struct bb_pattern_store patterns;
-	double started;  /* CLOCK_MONOTONIC seconds at program start */
+	double started; /* CLOCK_MONOTONIC seconds at program start */
 
 	/* Rank 0's. */
 	struct bb_run_record run;
@@ -85,10 +85,10 @@ struct bb_session {
 	int n;                  /* ranks of the group */
 	bool copies;            /* takes part in measuring the copy speed: one rank per device */
 	struct bb_arena arena;
-	size_t *matrix; /* alltoallv: n * n counts */
+	size_t *matrix;                     /* alltoallv: n * n counts */
 	const struct bb_patterns *patterns; /* taken from the bench's store */
-	int patterns_dtype, patterns_op; /* what they are for; -1: none yet */
-	double cpu_seconds; /* in the timed calls, with -C */
+	int patterns_dtype, patterns_op;    /* what they are for; -1: none yet */
+	double cpu_seconds;                 /* in the timed calls, with -C */
 	size_t most_samples;
 	double *samples;  /* seconds of each iteration */
 	double *arrivals; /* seconds at which it was entered */
