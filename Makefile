@@ -123,7 +123,7 @@ bench:
 	+$(BUILD) all
 	@lscpu | grep -E '^(Architecture|CPU\(s\)|Model name|Thread|Core|Socket|L[123]|NUMA)' || true
 	@grep -E '^Mem(Total|Available)' /proc/meminfo
-	$(B)/all_reduce_perf -b 1M -e 1G -g 8 --algo ring,tree,auto
+	$(B)/all_reduce_perf -b 1M -e 1G -g 8 --algo ring,tree,auto -T 600
 
 check check-full:
 	scripts/setup.sh check

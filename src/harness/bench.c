@@ -276,6 +276,8 @@ static bb_status run_placement(struct bb_session *s, const struct bb_case *c, bo
 
 	if (status != BB_OK)
 		return status;
+	if (s->driver->local == 0)
+		bb_crew_deadline(s->driver, c->choice->name);
 	reason = backend->refuses(s->group, &call);
 	if (reason)
 		return skip(s, c, placement, reason);
@@ -298,8 +300,6 @@ static bb_status run_case(struct bb_session *s, const struct bb_case *c)
 
 	if (c->skip)
 		return skip(s, c, NULL, c->skip);
-	if (s->driver->local == 0)
-		bb_crew_deadline(s->driver, c->choice->name);
 	if (bb_driver_leads(s->driver))
 		bb_ticker_show(s->bench->ticker, c->choice->name, c->size_bytes);
 	status = want_patterns(s, c);

@@ -260,6 +260,10 @@ struct bb_tree { /* lies at the front of role.at */
 
 _Static_assert(sizeof(struct bb_tree) <= sizeof(((struct bb_role *)0)->at), "fits a role");
 
+/* In place of a root, where there is none: ranks 0 and 1 each stand above one of the trees, so that
+   no rank has the top of both. */
+#define BB_TREES_APART (-1)
+
 void bb_tree_prepare(struct bb_tree *tree, int n, int rank, int root, size_t count, size_t chunk);
 /* Elements of TMP for bb_tree_up with a window. */
 size_t bb_tree_window(int n, int rank, int root, size_t count, size_t chunk);

@@ -85,7 +85,10 @@ void bb_tree_prepare(struct bb_tree *tree, int n, int rank, int root, size_t cou
 		struct bb_lane *lane = &tree->lanes[which];
 		size_t half = bb_part_count(count, 2, which);
 
-		lane_prepare(lane, which, n, rank, root);
+		if (root == BB_TREES_APART) /* one rank on, inner ranks become leaves */
+			lane_prepare(lane, 0, n, rank, bb_wrap(which, n));
+		else
+			lane_prepare(lane, which, n, rank, root);
 		lane->start = bb_part_start(count, 2, which);
 		lane->base = half / tree->chunks;
 		lane->extra = half % tree->chunks;
@@ -201,7 +204,7 @@ static void all_reduce_prepare(const struct bb_shape *shape, int rank, struct bb
 {
 	struct bb_tree *tree = tree_of(role);
 
-	bb_tree_prepare(tree, shape->nranks, rank, 0, shape->count, shape->chunk);
+	bb_tree_prepare(tree, shape->nranks, rank, BB_TREES_APART, shape->count, shape->chunk);
 	role->rank = rank;
 	role->rounds = tree->chunks + (tree->depth ? 2 * tree->depth - 1 : 0);
 }
@@ -228,8 +231,9 @@ static int all_reduce_round(const struct bb_shape *shape, const struct bb_role *
 const struct bb_algorithm bb_tree_all_reduce = {
 	.name = "tree",
 	.collective = &bb_all_reduce,
-	.meaning = "Two binary trees below rank 0, each for one half of the data: sums go up chunk "
-		   "by chunk, and complete chunks come down while later ones still go up.",
+	.meaning = "Two binary trees, below rank 0 and below rank 1, each for one half of the "
+		   "data: sums go up chunk by chunk, and complete chunks come down while later "
+		   "ones still go up.",
 	.prepare = all_reduce_prepare,
 	.round = all_reduce_round,
 };
