@@ -113,14 +113,16 @@ BB_MUST bb_status bb_measure(struct bb_session *s, const struct bb_case *c,
 			     const struct bb_call *call, const struct bb_layout *layout,
 			     struct bb_measured *measured);
 
-/* Speed of private copies of BYTES by all devices at once; measured once per size. */
+/* Speed of private copies of BYTES by all devices at once; measured once per size, for as many
+   sizes as are remembered. Overwrites the arena: between two measurements its content does not
+   matter. */
 BB_MUST bb_status bb_measure_copy(struct bb_session *s, size_t bytes, double *rate);
 
 /* ---- putting together (judge.c) -------------------------------------------------------- */
 
 /*
- * Gather what all ranks measured; on rank 0 fill RESULT completely, give it to the sinks and sum
- * it up. *wrong: elements over all ranks.
+ * Gather what all ranks measured; on rank 0 make a complete record of it, give it to the sinks and
+ * sum it up. Collective over the world.
  */
 BB_MUST bb_status bb_judge(struct bb_session *s, const struct bb_case *c,
 			   const struct bb_call *call, const struct bb_layout *layout,
