@@ -10,6 +10,7 @@
 #   B=DIR                            where to build; nothing is written anywhere else
 #   SAN=address,undefined | thread   instrument with sanitizers
 #   CC=gcc | clang   CFLAGS= LDFLAGS= CPPFLAGS=   V=1: show the commands
+#   MPI=auto | 0 | 1                 the mpi backend: if MPICC is there, never, always
 #   PREFIX=DIR DESTDIR=DIR           where `make install` puts things
 
 SAN    ?=
@@ -17,6 +18,7 @@ comma  := ,
 B      ?= build$(if $(SAN),-$(subst $(comma),-,$(SAN)))
 PREFIX ?= /usr/local
 V      ?= 0
+MPI    ?= auto
 MPICC  ?= mpicc
 PYTHON ?= python3
 
@@ -52,10 +54,11 @@ LINK    = $(CC) $(CFLAGS) $(LDFLAGS) $(SAN_FLAGS) -pthread
 # ---- what there is -------------------------------------------------------------------------
 
 BACKENDS := host null
-SOURCES  := $(filter-out %/kernels_isa.c,$(wildcard $(foreach d,core schedules topology launch \
+SOURCES  := $(filter-out %/kernels_isa.c src/launch/mpi.c,$(wildcard $(foreach d,core schedules topology launch \
             backends backends/cpu $(BACKENDS:%=backends/%) harness,src/$(d)/*.c)))
 OBJECTS  := $(SOURCES:%.c=$(B)/%.o) $(ISAS:%=$(B)/src/backends/cpu/kernels_%.o)
 LIB      := $(B)/libbusbench.a
+USES_LIB := $(LIB)
 
 COLLECTIVES := $(patsubst src/collectives/%.c,%,$(wildcard src/collectives/*_perf.c))
 BINS        := $(COLLECTIVES:%=$(B)/%)
@@ -64,7 +67,13 @@ UNITS       := $(patsubst tests/unit/%.c,$(B)/tests/%,$(if $(filter thread,$(SAN
                $(shell grep -lE "pthread_create|ranks\.h" tests/unit/test_*.c),$(wildcard tests/unit/test_*.c)))
 REFERENCE   := $(B)/docs/reference
 
-all: $(BINS)
+# Backends loaded at run time; what they need is needed by nothing else.
+HAVE_MPI    := $(if $(filter auto,$(MPI)),$(shell command -v $(MPICC) >/dev/null 2>&1 && echo 1),$(filter 1,$(MPI)))
+MPI_SOURCES := $(wildcard src/backends/mpi/*.c) src/launch/mpi.c
+MPI_OBJECTS := $(MPI_SOURCES:%.c=$(B)/%.o)
+PLUGINS     := $(if $(HAVE_MPI),$(B)/backends/mpi.so)
+
+all: $(BINS) $(PLUGINS)
 units: $(UNITS)
 
 # ---- how it is built -----------------------------------------------------------------------
@@ -104,10 +113,20 @@ $(B)/tests/host_speed: $(B)/tests/perf/host_speed.o
 # This test stands between busbench and its allocator.
 $(B)/tests/test_malloc: LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free
 
+# A backend loaded at run time finds in the binary what it is built on.
+$(BINS): USES_LIB := -rdynamic -Wl,--whole-archive $(LIB) -Wl,--no-whole-archive
 $(BINS) $(UNITS) $(REFERENCE) $(B)/tests/host_speed: $(LIB)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(LINK) -o $@ $(filter %.o,$^) $(LIB) $(LDLIBS)
+	$(Q)$(LINK) -o $@ $(filter %.o,$^) $(USES_LIB) $(LDLIBS)
+
+# The wrapper adds what its MPI needs to the compiler that all else is built with.
+$(MPI_OBJECTS): COMPILE = OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC) $(CPPFLAGS) $(CFLAGS) $(BB_FLAGS) $(SAN_FLAGS) -fPIC
+
+$(B)/backends/mpi.so: $(MPI_OBJECTS)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC) $(CFLAGS) $(LDFLAGS) $(SAN_FLAGS) -shared -pthread -o $@ $^
 
 $(B)/tests/mpi_speed: tests/perf/mpi_speed.c tests/perf/speed.h $(B)/flags
 	@mkdir -p $(@D)
@@ -155,6 +174,8 @@ help:
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin
 	install -m 755 $(BINS) $(DESTDIR)$(PREFIX)/bin
+	$(if $(PLUGINS),install -d $(DESTDIR)$(PREFIX)/lib/busbench)
+	$(if $(PLUGINS),install -m 755 $(PLUGINS) $(DESTDIR)$(PREFIX)/lib/busbench)
 
 clean:
 	rm -rf $(B)
@@ -164,6 +185,6 @@ clean:
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
--include $(OBJECTS:.o=.d) $(COLLECTIVES:%=$(B)/src/collectives/%.d) \
+-include $(OBJECTS:.o=.d) $(MPI_OBJECTS:.o=.d) $(COLLECTIVES:%=$(B)/src/collectives/%.d) \
          $(UNITS:$(B)/tests/%=$(B)/tests/unit/%.d) $(B)/tests/unit/ranks.d $(B)/tests/unit/oracle.d \
          $(B)/docs/reference.d $(B)/tests/perf/host_speed.d

@@ -50,10 +50,12 @@ struct bb_location {
 
 /* An algorithm of the backend's own, beside the schedules. */
 struct bb_native {
-	const char *name; /* "direct" */
+	const char *name; /* "direct", "native:ring" */
 	const char *brief;
 	/* NULL, or why this backend cannot do the collective this way. */
-	const char *(*refuses)(const struct bb_collective *collective);
+	const char *(*refuses)(const struct bb_native *native,
+			       const struct bb_collective *collective);
+	const void *own; /* the backend's affair */
 };
 
 /* One call of a collective by one rank. Buffers are borrowed until it completes. */
@@ -93,6 +95,7 @@ static inline size_t bb_pattern_rotation(const struct bb_pattern *pattern, uint6
 
 enum bb_capability {
 	BB_CAP_DATA = 1,      /* moves real data: results can be verified */
+	BB_CAP_PROCESSES = 2, /* its ranks may live in several processes */
 	BB_CAP_FREE_COST = 4, /* has no memory or time of its own (null): no bounds, no skips */
 	BB_CAP_GPU = 8        /* its memory and queues are a GPU's: graphs, registration, … */
 };
@@ -103,6 +106,12 @@ struct bb_backend {
 	const char *brief;
 	unsigned capabilities;
 	const struct bb_native *natives; /* ends with name NULL */
+	/*
+	 * All natives, with those that only the backend's library can name: "NAME:…", NAME being
+	 * that of a row of NATIVES. Needs no open backend. One block, ends with name NULL; the
+	 * caller frees it. NULL: there are no others.
+	 */
+	bb_status (*discover)(struct bb_native **natives, struct bb_error *error);
 
 	/* Once per process, before the drivers. CONTEXT is closed by close, after all detached. */
 	bb_status (*open)(struct bb_context **context, const struct bb_world *world,
@@ -143,8 +152,9 @@ struct bb_backend {
 
 	/* What `auto` means for this call: sets schedule or native. tuned chunk: see tune. */
 	bb_status (*choose)(struct bb_group *group, struct bb_call *call);
-	/* Sets call->shape.chunk for the algorithm chosen. */
-	void (*tune)(struct bb_group *group, struct bb_call *call);
+	/* Sets call->shape.chunk for the algorithm chosen and makes ready what it needs.
+	   Collective over the group. */
+	bb_status (*tune)(struct bb_group *group, struct bb_call *call);
 	/* NULL, or why this call cannot be made here (algorithm, op, link pacing, …). */
 	const char *(*refuses)(struct bb_group *group, const struct bb_call *call);
 	size_t (*tmp_bytes)(struct bb_group *group, const struct bb_call *call);
@@ -178,9 +188,15 @@ struct bb_backend {
 	double (*now)(struct bb_rank *rank);
 	/* Let TIME seconds pass on this rank (a delayed rank). */
 	void (*delay)(struct bb_rank *rank, double seconds);
-	/* Uncertainty when comparing two ranks' clocks, seconds. */
-	double (*clock_uncertainty)(struct bb_context *context);
+	/*
+	 * By how much this rank's clock is ahead of rank 0's, in seconds, and how wrong that may
+	 * be. Collective over the world. NULL: there is but one clock.
+	 */
+	bb_status (*clock_offset)(struct bb_rank *rank, double *offset, double *uncertainty);
 };
+
+/* What a backend's shared object exports, as `bb_plugin_backend`: its table. */
+#define BB_BACKEND_SYMBOL "bb_plugin_backend"
 
 /* Backends built in, in the order of preference for --list; ends with NULL. */
 extern const struct bb_backend bb_backend_host, bb_backend_null;

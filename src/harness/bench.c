@@ -96,8 +96,7 @@ static bb_status make_call(struct bb_session *s, const struct bb_case *c, bool i
 		if (status != BB_OK)
 			return status;
 	}
-	bench->backend->tune(s->group, call);
-	return BB_OK;
+	return bench->backend->tune(s->group, call);
 }
 
 static struct bb_layout make_layout(const struct bb_session *s, const struct bb_call *call,

@@ -155,7 +155,6 @@ static void abandon(struct bb_crew *crew, bb_status status)
 	if (atomic_exchange(&crew->stop, true))
 		return;
 	crew->config->backend->abort(crew->config->context);
-	crew->config->launch->abort(crew->config->launch, status);
 }
 
 static unsigned long long most_entered(const struct bb_crew *crew)

@@ -29,7 +29,7 @@ static void list_algorithms(struct bb_strbuf *out, const struct bb_backend *back
 			bb_strbuf_addf(out, " %s", bb_algorithms[i]->name);
 	}
 	for (native = backend->natives; native && native->name; native++) {
-		if (!native->refuses || !native->refuses(collective))
+		if (!native->refuses || !native->refuses(native, collective))
 			bb_strbuf_addf(out, " %s", native->name);
 	}
 	bb_strbuf_add(out, " auto\n");

@@ -214,7 +214,7 @@ static void describe_run(struct run *run, int argc, char **argv,
 	r->fault = o->fault_text;
 	r->link = o->link_text;
 	r->split = run->environment.split ? run->environment.split : run->environment.split_mask;
-	r->clock_uncertainty_us = 1e6 * o->backend->clock_uncertainty(run->context);
+	r->clock_uncertainty_us = 0;
 }
 
 static bb_status open_run(struct run *run, int argc, char **argv,

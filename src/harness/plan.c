@@ -81,7 +81,7 @@ static void add_schedule(struct bb_plan *plan, const struct bb_algorithm *schedu
 
 static void add_native(struct bb_plan *plan, const struct bb_native *native)
 {
-	const char *reason = native->refuses ? native->refuses(plan->collective) : NULL;
+	const char *reason = native->refuses ? native->refuses(native, plan->collective) : NULL;
 
 	if (reason)
 		add_skip(plan, native->name, reason);

@@ -2,14 +2,18 @@
  * launch.h - how the processes of a run find each other.
  *
  * One launch per process. All functions are called by one thread at a time, in the same order in
- * every process.
+ * every process. None of them ends before all processes have come; whoever waits in one for a
+ * process that is gone is told so by the control channel (control.h), not by the launch.
  */
 #ifndef BB_LAUNCH_LAUNCH_H
 #define BB_LAUNCH_LAUNCH_H
 
 #include "core/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
+
+#define BB_LAUNCH_ABI 1u
 
 struct bb_launch {
 	int proc;
@@ -17,13 +21,48 @@ struct bb_launch {
 	/* all[p * bytes …] = what process p gave; ALL holds nprocs * bytes. */
 	bb_status (*all_gather)(struct bb_launch *launch, const void *mine, size_t bytes,
 				void *all);
+	/* The same, but only process 0 gets it; elsewhere ALL may be NULL. */
+	bb_status (*gather)(struct bb_launch *launch, const void *mine, size_t bytes, void *all);
 	bb_status (*barrier)(struct bb_launch *launch);
-	/* End the other processes; this one exits by itself. Any thread. */
-	void (*abort)(struct bb_launch *launch, bb_status status);
+	/* Waits for all processes; after a failure it must not be called, the process just exits.
+	 */
 	void (*close)(struct bb_launch *launch);
+	const char *library; /* what carries it, with its version; NULL: nothing. The launch's. */
+	void *own;
 };
 
 /* One process, no launcher. */
 struct bb_launch bb_launch_single(void);
+
+/* A kind of launch that is loaded at run time; its shared object exports it as this symbol. */
+#define BB_LAUNCH_SYMBOL "bb_plugin_launch"
+
+struct bb_launch_kind {
+	unsigned abi;
+	const char *name; /* "mpi" */
+	/* Wait until all processes are there. THREADS: several threads will call the library that
+	   carries it at once. */
+	bb_status (*open)(struct bb_launch *launch, bool threads, struct bb_error *error);
+};
+
+/*
+ * What the environment says of a launcher before anything is started. A hint, no more: who is
+ * there is known only once the launch is open.
+ */
+struct bb_launch_hint {
+	const char *launcher; /* "mpirun", "srun", "PMI"; NULL: none */
+	const char *variable; /* that says how many processes there are */
+	int nprocs;           /* that it says; 1 without a launcher */
+	int proc;             /* this one; 0 if unknown */
+};
+
+struct bb_launch_hint bb_launch_hint_read(void);
+
+/*
+ * BB_EBACKEND when the launcher started several processes and each of them is alone: what would
+ * otherwise pass as many worlds of one.
+ */
+BB_MUST bb_status bb_launch_check(const struct bb_launch *launch, const struct bb_launch_hint *hint,
+				  struct bb_error *error);
 
 #endif

@@ -14,10 +14,6 @@ static bb_status single_barrier(struct bb_launch *launch)
 	return BB_OK;
 }
 
-static void single_abort(struct bb_launch *launch, bb_status status)
-{
-}
-
 static void single_close(struct bb_launch *launch)
 {
 }
@@ -29,7 +25,7 @@ struct bb_launch bb_launch_single(void)
 		.nprocs = 1,
 		.all_gather = single_all_gather,
 		.barrier = single_barrier,
-		.abort = single_abort,
+		.gather = single_all_gather,
 		.close = single_close,
 	};
 }

@@ -53,13 +53,13 @@ struct space {
 
 static void list_space(struct space *s)
 {
-	const char *(*refuses)(const struct bb_collective *) = bb_host_natives[0].refuses;
+	const struct bb_native *direct = &bb_host_natives[0];
 	int ways = 0, types = 0;
 
 	for (int i = 0; bb_algorithms[i]; i++)
 		s->ways[ways++] = (struct way){bb_algorithms[i]->collective, bb_algorithms[i]};
 	for (int i = 0; bb_collectives[i]; i++)
-		if (!refuses(bb_collectives[i]))
+		if (!direct->refuses(direct, bb_collectives[i]))
 			s->ways[ways++] = (struct way){bb_collectives[i], NULL};
 	for (int dtype = 0; dtype < BB_NDTYPES; dtype++)
 		for (int op = 0; op < BB_NOPS; op++)
@@ -370,7 +370,7 @@ static void run_case(struct one *me, const struct bench *bench, struct buffers *
 			       .tmp = b->tmp + GUARD};
 
 	if (c->value[CHUNK] == 0)
-		me->backend->tune(me->world, &call);
+		CHECK(me, me->backend->tune(me->world, &call) == BB_OK);
 	CHECK(me, me->backend->refuses(me->world, &call) == NULL);
 	tmp_bytes = me->backend->tmp_bytes(me->world, &call);
 	CHECK(me, tmp_bytes <= TMP_BYTES);

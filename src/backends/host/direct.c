@@ -419,7 +419,8 @@ double bb_host_direct_cost(const struct bb_call *call)
 	return cost;
 }
 
-static const char *direct_refuses(const struct bb_collective *collective)
+static const char *direct_refuses(const struct bb_native *native,
+				  const struct bb_collective *collective)
 {
 	return strcmp(collective->name, "hypercube") == 0
 		       ? "hypercube is an algorithm of its own; all_gather has direct"
@@ -427,7 +428,8 @@ static const char *direct_refuses(const struct bb_collective *collective)
 }
 
 const struct bb_native bb_host_natives[] = {
-	{"direct", "each piece made once in registers, read from all and stored to all",
-	 direct_refuses},
-	{NULL, NULL, NULL},
+	{.name = "direct",
+	 .brief = "each piece made once in registers, read from all and stored to all",
+	 .refuses = direct_refuses},
+	{.name = NULL},
 };

@@ -184,7 +184,7 @@ static const char *host_refuses(struct bb_group *group, const struct bb_call *ca
 	if (call->native && group->rank->context->config.link_rate != 0)
 		return "direct sends no messages that a paced link could delay";
 	if (call->native)
-		return call->native->refuses ? call->native->refuses(call->collective) : NULL;
+		return call->native->refuses ? call->native->refuses(call->native, call->collective) : NULL;
 	return call->schedule->refuses ? call->schedule->refuses(&call->shape) : NULL;
 }
 
@@ -229,11 +229,6 @@ static void host_delay(struct bb_rank *rank, double seconds)
 	bb_host_pause(rank->context, seconds);
 }
 
-static double host_clock_uncertainty(struct bb_context *context)
-{
-	return 0; /* one clock for all threads */
-}
-
 const struct bb_backend bb_backend_host = {
 	.abi = BB_BACKEND_ABI,
 	.name = "host",
@@ -272,5 +267,4 @@ const struct bb_backend bb_backend_host = {
 	.finish = bb_host_finish,
 	.now = host_now,
 	.delay = host_delay,
-	.clock_uncertainty = host_clock_uncertainty,
 };

@@ -184,7 +184,7 @@ BB_MUST bb_status bb_host_run(struct bb_group *group, const struct bb_call *call
 /* ---- choices (tuning.c) -------------------------------------------------------------- */
 
 BB_MUST bb_status bb_host_choose(struct bb_group *group, struct bb_call *call);
-void bb_host_tune(struct bb_group *group, struct bb_call *call);
+BB_MUST bb_status bb_host_tune(struct bb_group *group, struct bb_call *call);
 /* Should results bypass the caches when each of N ranks reads and writes BYTES in all? */
 bool bb_host_streams(const struct bb_context *context, size_t bytes, int n);
 

@@ -95,7 +95,7 @@ static const struct bb_algorithm *measured_schedule(const struct bb_group *group
 		bb_algorithm_find(call->collective, measured_best(group, call));
 
 	/* A collective that is an algorithm of its own has no direct. */
-	if (!schedule && bb_host_natives[0].refuses(call->collective))
+	if (!schedule && bb_host_natives[0].refuses(NULL, call->collective))
 		schedule = bb_algorithm_find(call->collective, call->collective->name);
 	if (schedule && schedule->refuses && schedule->refuses(&call->shape))
 		schedule = NULL;
@@ -110,15 +110,16 @@ bb_status bb_host_choose(struct bb_group *group, struct bb_call *call)
 	call->schedule = paced ? best_over_links(group, call) : measured_schedule(group, call);
 	if (call->schedule)
 		return BB_OK;
-	if (paced || bb_host_natives[0].refuses(call->collective))
+	if (paced || bb_host_natives[0].refuses(NULL, call->collective))
 		return BB_EUNSUPPORTED;
 	call->native = &bb_host_natives[0];
 	return BB_OK;
 }
 
-void bb_host_tune(struct bb_group *group, struct bb_call *call)
+bb_status bb_host_tune(struct bb_group *group, struct bb_call *call)
 {
 	const size_t bytes = group->rank->context->crowded ? CROWDED_CHUNK_BYTES : CHUNK_BYTES;
 
 	call->shape.chunk = bytes / bb_dtype_size(call->dtype);
+	return BB_OK;
 }

@@ -158,9 +158,10 @@ static bb_status null_choose(struct bb_group *group, struct bb_call *call)
 	return BB_EUNSUPPORTED;
 }
 
-static void null_tune(struct bb_group *group, struct bb_call *call)
+static bb_status null_tune(struct bb_group *group, struct bb_call *call)
 {
 	call->shape.chunk = 0;
+	return BB_OK;
 }
 
 static const char *null_refuses(struct bb_group *group, const struct bb_call *call)
@@ -240,11 +241,6 @@ static void null_delay(struct bb_rank *rank, double seconds)
 	nanosleep(&t, NULL);
 }
 
-static double null_clock_uncertainty(struct bb_context *context)
-{
-	return 0;
-}
-
 static const struct bb_native null_natives[] = {{.name = NULL}};
 
 const struct bb_backend bb_backend_null = {
@@ -285,5 +281,4 @@ const struct bb_backend bb_backend_null = {
 	.finish = null_finish,
 	.now = null_now,
 	.delay = null_delay,
-	.clock_uncertainty = null_clock_uncertainty,
 };
