@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-#define OUTSTANDING 64 /* sends remembered at once; when full, the oldest is waited for */
-
 /* A message whose data the peer may still be reading. */
 struct sent {
 	const char *begin;
@@ -11,6 +9,13 @@ struct sent {
 	int peer;
 	int channel;
 	uint32_t ticket;
+};
+
+/* A piece of a message of a round, in the order in which they are received. */
+struct piece {
+	int step;   /* in the round */
+	size_t at;  /* bytes into the message */
+	int source; /* 0, or 1: of the second peer */
 };
 
 struct run {
@@ -23,7 +28,12 @@ struct run {
 	char *tmp;
 	bool stream;
 	int nsent;
-	struct sent sent[OUTSTANDING];
+	struct sent sent[BB_SENT_MOST];
+	/* The pieces of this round that are expected, where the transport wants to know. */
+	const struct bb_step *steps;
+	int nsteps;
+	struct piece next; /* the first that is not yet expected */
+	int nexpected, nlent;
 };
 
 static char *address(const struct run *run, struct bb_place place)
@@ -87,9 +97,9 @@ static bb_status send_step(struct run *run, const struct bb_step *step)
 	bool lent;
 	bb_status status;
 
-	if (run->nsent == OUTSTANDING)
+	if (run->nsent == BB_SENT_MOST)
 		forget_taken(run);
-	if (run->nsent == OUTSTANDING && (status = wait_for(run, 0)) != BB_OK)
+	if (run->nsent == BB_SENT_MOST && (status = wait_for(run, 0)) != BB_OK)
 		return status;
 	status = x->p2p->send(x->port, step->peer, step->channel, data, bytes, &ticket, &lent);
 	if (status == BB_OK && lent)
@@ -98,30 +108,123 @@ static bb_status send_step(struct run *run, const struct bb_step *step)
 	return status;
 }
 
-static bb_status receive_step(struct run *run, const struct bb_step *step)
+static bool receives(const struct bb_step *step)
+{
+	return step->kind == BB_RECV || step->kind == BB_RECV_REDUCE;
+}
+
+static size_t piece_length(const struct run *run, size_t bytes)
+{
+	const struct bb_p2p *p2p = run->x->p2p;
+
+	return p2p->piece ? p2p->piece(run->x->port, bytes) : bytes;
+}
+
+static size_t piece_bytes(const struct run *run, size_t bytes, size_t at)
+{
+	const size_t length = piece_length(run, bytes);
+
+	return bytes - at < length ? bytes - at : length;
+}
+
+/* Let PIECE be the one after it; past the last one its step is nsteps. */
+static void next_piece(const struct run *run, struct piece *piece)
+{
+	const struct bb_step *step = &run->steps[piece->step];
+
+	if (piece->source == 0 && step->peer2 != BB_NO_PEER) {
+		piece->source = 1;
+		return;
+	}
+	piece->source = 0;
+	piece->at += piece_length(run, step->count * run->element);
+	if (piece->at < step->count * run->element)
+		return;
+	piece->at = 0;
+	while (++piece->step < run->nsteps && !receives(&run->steps[piece->step]))
+		;
+}
+
+/* Tell the transport of as many pieces as it takes. */
+static bb_status expect_pieces(struct run *run)
+{
+	const struct bb_executor *x = run->x;
+	bb_status status = BB_OK;
+
+	while (run->next.step < run->nsteps && run->nexpected < BB_EXPECTED_MOST) {
+		const struct bb_step *step = &run->steps[run->next.step];
+		const bool lent = step->kind == BB_RECV_REDUCE;
+		const size_t bytes = piece_bytes(run, step->count * run->element, run->next.at);
+		char *dst = lent ? NULL : address(run, step->dst) + run->next.at;
+
+		if (lent && run->nlent == BB_LENT_MOST)
+			break;
+		if (dst)
+			status = make_writable(run, dst, bytes);
+		if (status == BB_OK)
+			status =
+				x->p2p->expect(x->port, run->next.source ? step->peer2 : step->peer,
+					       step->channel, dst, bytes);
+		if (status != BB_OK)
+			return status;
+		run->nexpected++;
+		run->nlent += lent;
+		next_piece(run, &run->next);
+	}
+	return status;
+}
+
+/* A round begins; where messages must land in time the transport hears of them now. */
+static bb_status begin_round(struct run *run, const struct bb_step *steps, int n)
+{
+	if (!run->x->p2p->expect)
+		return BB_OK;
+	run->steps = steps;
+	run->nsteps = n;
+	run->next = (struct piece){.step = -1};
+	while (++run->next.step < n && !receives(&steps[run->next.step]))
+		;
+	return expect_pieces(run);
+}
+
+/* Piece AT of STEP, BYTES long: from every peer, into its place. */
+static bb_status receive_piece(struct run *run, const struct bb_step *step, size_t at, size_t bytes)
 {
 	const struct bb_executor *x = run->x;
 	const int peers[2] = {step->peer, step->peer2};
 	const int n = step->peer2 == BB_NO_PEER ? 1 : 2;
-	size_t bytes = step->count * run->element;
-	void *dst = address(run, step->dst);
-	const void *sources[3] = {address(run, step->src)};
+	void *dst = address(run, step->dst) + at;
+	const void *sources[3] = {address(run, step->src) + at};
 	const bool stream = step->final && run->stream;
 	/* What a reduction just read is in the cache: storing there again is cheap. */
 	const struct bb_reduce_args args = {.stream = stream && dst != sources[0]};
-	bb_status status = make_writable(run, dst, bytes);
+	bb_status status = BB_OK;
 
 	for (int i = 0; i < n && status == BB_OK; i++)
 		status = x->p2p->recv(x->port, peers[i], step->channel, bytes, &sources[1 + i]);
 	if (status != BB_OK)
 		return status;
 	if (step->kind == BB_RECV_REDUCE)
-		run->reduce(&dst, 1, sources, 1 + n, step->count, &args);
+		run->reduce(&dst, 1, sources, 1 + n, bytes / run->element, &args);
 	else if (dst != sources[1])
 		x->kernels->copy(&dst, 1, sources[1], bytes, stream);
 	for (int i = 0; i < n; i++)
 		x->p2p->release(x->port, peers[i], step->channel);
-	return BB_OK;
+	if (!x->p2p->expect)
+		return BB_OK;
+	run->nexpected -= n;
+	run->nlent -= step->kind == BB_RECV_REDUCE ? n : 0;
+	return expect_pieces(run);
+}
+
+static bb_status receive_step(struct run *run, const struct bb_step *step)
+{
+	const size_t bytes = step->count * run->element, length = piece_length(run, bytes);
+	bb_status status = make_writable(run, address(run, step->dst), bytes);
+
+	for (size_t at = 0; at < bytes && status == BB_OK; at += length)
+		status = receive_piece(run, step, at, piece_bytes(run, bytes, at));
+	return status;
 }
 
 static bb_status copy_step(struct run *run, const struct bb_step *step)
@@ -138,7 +241,7 @@ static bb_status copy_step(struct run *run, const struct bb_step *step)
 
 static bb_status run_round(struct run *run, const struct bb_step *steps, int n)
 {
-	bb_status status = BB_OK;
+	bb_status status = begin_round(run, steps, n);
 
 	for (int i = 0; i < n && status == BB_OK; i++)
 		if (steps[i].kind == BB_SEND)
@@ -250,7 +353,7 @@ bb_status bb_execute(const struct bb_executor *executor, const struct bb_call *c
 	run.out = call->out;
 	run.tmp = call->tmp;
 	run.stream = executor->stream;
-	run.nsent = 0;
+	run.nsent = run.nexpected = run.nlent = 0;
 	if (weighs_inputs(call, executor->rank))
 		weigh_inputs(&run);
 	status = run_schedule(&run, &shape);

@@ -8,11 +8,29 @@
 #include "backends/backend.h"
 #include "backends/cpu/kernels.h"
 
+#define BB_SENT_MOST 64     /* messages sent and not known to be taken, at any time */
+#define BB_EXPECTED_MOST 64 /* pieces expected and not yet received */
+#define BB_LENT_MOST 4      /* of these, pieces without a place to land */
+#define BB_PIECES_MOST 64   /* of one message */
+
 /*
  * Point-to-point between the ranks of one group; PORT is one rank's end. Messages match by
  * (peer, channel) in order.
  */
 struct bb_p2p {
+	/*
+	 * Optional, NULL: messages come whole. Length of the pieces (the last may be shorter) in
+	 * which a message of BYTES arrives, so that one is added while the next is on its way: at
+	 * least BYTES / BB_PIECES_MOST, a multiple of 64, a function of BYTES alone. send cuts the
+	 * message itself; expect, recv and release are called for each piece.
+	 */
+	size_t (*piece)(void *port, size_t bytes);
+	/*
+	 * Optional, with piece: the next piece from PEER on CHANNEL, in the order of the recvs to
+	 * come, and before the sends of the same round as far as the limits above go. It must
+	 * land in DST; NULL: recv lends it from the transport's own memory.
+	 */
+	bb_status (*expect)(void *port, int peer, int channel, void *dst, size_t bytes);
 	/* Post a message; *ticket is its number. If *lent, DATA must stay unchanged until the
 	   message is taken, else it may be reused at once. Waits only for a free place. */
 	bb_status (*send)(void *port, int peer, int channel, const void *data, size_t bytes,
