@@ -163,18 +163,42 @@ static bb_status open_samples(struct bb_session *s)
 	return BB_OK;
 }
 
+/* How wrong it may be to compare any two ranks' clocks. */
+static bb_status compare_clocks(struct bb_session *s, double *uncertainty)
+{
+	struct bb_bench *bench = s->bench;
+	double offset, mine = 0;
+	const void *all;
+	bb_status status = BB_OK;
+
+	*uncertainty = 0;
+	if (bench->backend->clock_offset)
+		status = bench->backend->clock_offset(s->driver->handle, &offset, &mine);
+	if (status == BB_OK)
+		status = bb_crew_gather(s->driver, &mine, sizeof(mine), &all);
+	for (int r = 0; r < bench->world->nranks && status == BB_OK; r++)
+		if (((const double *)all)[r] > *uncertainty)
+			*uncertainty = ((const double *)all)[r];
+	return status;
+}
+
 /* Rank 0: the run record is complete once everybody is there. */
 static bb_status begin(struct bb_session *s, struct bb_rank_info *infos)
 {
 	struct bb_bench *bench = s->bench;
-	double rate;
+	double rate, uncertainty;
 	bb_status status = bb_measure_copy(s, (size_t)1 << 20, &rate);
 
+	if (status == BB_OK)
+		status = compare_clocks(s, &uncertainty);
 	if (status != BB_OK || !bb_driver_leads(s->driver))
 		return status;
 	bench->run.ranks = (struct bb_rank_infos){infos, (size_t)bench->world->nranks};
 	if (!(bench->backend->capabilities & BB_CAP_FREE_COST))
 		bench->run.copy_GBps = rate / 1e9;
+	if (bb_groups_open(&bench->groups, &bench->run.ranks) != BB_OK)
+		return bb_fail(bench->error, BB_EINTERNAL, "out of memory for groups");
+	bench->run.clock_uncertainty_us = uncertainty * 1e6;
 	bench->run.init_ms = 1e3 * (bb_clock_now() - bench->started);
 	return bb_sinks_begin(bench->sinks, &bench->run);
 }

@@ -11,6 +11,7 @@
 
 #include "harness/compare.h"
 #include "harness/crew.h"
+#include "harness/groups.h"
 #include "harness/pattern_store.h"
 #include "harness/plan.h"
 #include "harness/ticker.h"
@@ -33,6 +34,7 @@ struct bb_bench {
 	struct bb_rank_info *infos; /* of run; owned */
 	struct bb_sinks *sinks;
 	struct bb_compare *compare;
+	struct bb_groups *groups; /* NULL: one group */
 	struct bb_ticker *ticker;
 	struct bb_end_record end; /* summed up as results come */
 	double busbw_sum;
@@ -91,7 +93,7 @@ struct bb_session {
 	double cpu_seconds;                 /* in the timed calls, with -C */
 	size_t most_samples;
 	double *samples;  /* seconds of each iteration */
-	double *arrivals; /* seconds at which it was entered */
+	double *arrivals; /* seconds at which it was entered; in the end on rank 0's clock */
 	struct {
 		size_t bytes;
 		double rate; /* of all devices together, bytes per second */
@@ -102,8 +104,9 @@ struct bb_session {
 
 /* What one rank measured of one case in one placement. */
 struct bb_measured {
-	double seconds;     /* of one operation, mean over the timed iterations */
-	double cpu_seconds; /* likewise, CPU time of the driver's thread */
+	struct bb_group_part part; /* seconds: mean over the timed iterations */
+	double cpu_seconds;        /* likewise, CPU time of the driver's thread */
+	double clock_uncertainty;  /* of the arrivals, which are on rank 0's clock */
 	uint64_t wrong;
 	size_t iterations; /* timed; the number of samples */
 };
@@ -126,6 +129,6 @@ BB_MUST bb_status bb_measure_copy(struct bb_session *s, size_t bytes, double *ra
  */
 BB_MUST bb_status bb_judge(struct bb_session *s, const struct bb_case *c,
 			   const struct bb_call *call, const struct bb_layout *layout,
-			   const struct bb_measured *measured);
+			   struct bb_measured *measured);
 
 #endif

@@ -28,21 +28,19 @@ static double arrival(const struct view *v, int rank, size_t i)
 	return v->samples[((size_t)rank * 2 + 1) * v->iterations + i];
 }
 
-/* Time over ranks as -a says. */
-static double over_ranks(const struct bb_measured *all, int n, int64_t how, bool cpu)
+/* Time over N ranks as -a says; rank 0 is the first of them. */
+static double over_ranks(const double *seconds, int n, int64_t how)
 {
 	double sum = 0, least = INFINITY, most = 0;
 
 	for (int r = 0; r < n; r++) {
-		double x = cpu ? all[r].cpu_seconds : all[r].seconds;
-
-		sum += x;
-		least = x < least ? x : least;
-		most = x > most ? x : most;
+		sum += seconds[r];
+		least = seconds[r] < least ? seconds[r] : least;
+		most = seconds[r] > most ? seconds[r] : most;
 	}
 	switch (how) {
 	case BB_AVERAGE_RANK0:
-		return cpu ? all[0].cpu_seconds : all[0].seconds;
+		return seconds[0];
 	case BB_AVERAGE_MIN:
 		return least;
 	case BB_AVERAGE_MAX:
@@ -164,11 +162,16 @@ static void fill_case(const struct bb_session *s, const struct bb_case *c,
 	result->end_unix_s = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+static double algbw_bytes(const struct bb_call *call)
+{
+	return (double)bb_algbw_count(call->collective, &call->shape) *
+	       (double)bb_dtype_size(call->dtype);
+}
+
 static void fill_bandwidth(const struct bb_session *s, const struct bb_call *call, double seconds,
 			   struct bb_result_record *result)
 {
-	const double bytes = (double)bb_algbw_count(call->collective, &call->shape) *
-			     (double)bb_dtype_size(call->dtype);
+	const double bytes = algbw_bytes(call);
 
 	result->time_us = seconds * 1e6;
 	result->algbw_GBps = seconds > 0 ? bytes / seconds / 1e9 : 0;
@@ -240,15 +243,25 @@ static bb_status fill_from_samples(const struct bb_session *s, const struct view
 	return BB_OK;
 }
 
-/* Rank 0: what follows from all ranks' summaries. */
-static void fill_from_ranks(const struct bb_session *s, const struct bb_measured *all,
-			    double *means, struct bb_result_record *result)
+/* Rank 0: what follows from all ranks' summaries. MEANS: 2 numbers a rank. */
+static bb_status fill_from_ranks(const struct bb_session *s, const struct bb_measured *all,
+				 double *means, struct bb_result_record *result)
 {
 	const struct bb_options *options = s->bench->options;
 	const int n = s->bench->world->nranks;
+	double *cpu = means + n, uncertainty = 0;
+	struct bb_group_part *parts = calloc((size_t)n, sizeof(*parts));
+	bb_status status;
 
-	for (int r = 0; r < n; r++)
-		means[r] = all[r].seconds * 1e6;
+	if (!parts)
+		return BB_EINTERNAL;
+	for (int r = 0; r < n; r++) {
+		parts[r] = all[r].part;
+		means[r] = all[r].part.seconds * 1e6;
+		cpu[r] = all[r].cpu_seconds * 1e6;
+		if (all[r].clock_uncertainty > uncertainty)
+			uncertainty = all[r].clock_uncertainty;
+	}
 	result->rank_mean_us = (struct bb_numbers){means, (size_t)n};
 	if (result->verified) {
 		result->wrong = 0;
@@ -256,8 +269,11 @@ static void fill_from_ranks(const struct bb_session *s, const struct bb_measured
 			result->wrong += (int64_t)all[r].wrong;
 	}
 	if (options->report_cputime)
-		result->cpu_time_us = 1e6 * over_ranks(all, n, options->average, true);
-	result->clock_uncertainty_us = s->bench->run.clock_uncertainty_us;
+		result->cpu_time_us = over_ranks(cpu, n, options->average);
+	result->clock_uncertainty_us = uncertainty * 1e6;
+	status = bb_groups_add(s->bench->groups, parts, over_ranks, options->average, result);
+	free(parts);
+	return status;
 }
 
 /* Rank 0: from what all ranks gave to a delivered record. */
@@ -274,44 +290,57 @@ static bb_status put_together(struct bb_session *s, const struct bb_measured *al
 		.samples = samples,
 		.work = calloc(4 * (iterations + n), sizeof(*v.work)),
 	};
-	double *means = calloc(n, sizeof(*means));
+	double *means = calloc(2 * n, sizeof(*means));
 	bb_status status = v.work && means ? BB_OK : BB_EINTERNAL;
 
 	result->iterations = (int64_t)iterations;
 	if (status == BB_OK)
 		status = fill_from_samples(s, &v, result);
-	if (status == BB_OK) {
-		fill_from_ranks(s, all, means, result);
+	if (status == BB_OK)
+		status = fill_from_ranks(s, all, means, result);
+	if (status == BB_OK)
 		status = deliver(s, result);
-	} else {
+	else
 		bb_fail(s->bench->error, status, "out of memory for statistics");
-	}
 	free(v.work);
 	free(means);
 	return status;
 }
 
+/* The time that the row tells: over all ranks of the world. */
+static double row_seconds(const struct bb_session *s, const struct bb_measured *all,
+			  double *scratch)
+{
+	const int n = s->bench->world->nranks;
+
+	for (int r = 0; r < n; r++)
+		scratch[r] = all[r].part.seconds;
+	return over_ranks(scratch, n, s->bench->options->average);
+}
+
 bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct bb_call *call,
-		   const struct bb_layout *layout, const struct bb_measured *measured)
+		   const struct bb_layout *layout, struct bb_measured *measured)
 {
 	const size_t n = (size_t)s->bench->world->nranks, iterations = measured->iterations;
 	struct bb_result_record result;
 	struct bb_measured *all;
+	double *scratch;
 	const void *gathered;
 	bb_status status;
 
 	/* Samples, then arrivals, in one piece. */
 	memmove(s->samples + iterations, s->arrivals, iterations * sizeof(*s->samples));
 	fill_case(s, c, call, layout, &result);
+	measured->part.busbw_bytes = algbw_bytes(call) * s->bench->collective->bus_factor(s->n);
 	status = bb_crew_gather(s->driver, measured, sizeof(*measured), &gathered);
 	if (status != BB_OK)
 		return status;
-	all = malloc(n * sizeof(*all));
+	all = malloc(n * (sizeof(*all) + sizeof(*scratch)));
 	if (!all)
 		return bb_fail(s->bench->error, BB_EINTERNAL, "out of memory for statistics");
+	scratch = (double *)(all + n);
 	memcpy(all, gathered, n * sizeof(*all));
-	fill_bandwidth(s, call, over_ranks(all, (int)n, s->bench->options->average, false),
-		       &result);
+	fill_bandwidth(s, call, row_seconds(s, all, scratch), &result);
 	status = fill_bound(s, call, &result);
 	if (status == BB_OK)
 		status = bb_crew_gather(s->driver, s->samples, 2 * iterations * sizeof(double),

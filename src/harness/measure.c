@@ -312,6 +312,35 @@ static bb_status warm_up(const struct job *job)
 	return status == BB_OK ? job->s->bench->backend->barrier(job->s->world) : status;
 }
 
+/* This rank's clock against rank 0's. */
+struct reading {
+	double at, offset, uncertainty;
+};
+
+static bb_status read_clock(struct bb_session *s, struct reading *r)
+{
+	const struct bb_backend *backend = s->bench->backend;
+	bb_status status;
+
+	*r = (struct reading){.offset = 0};
+	if (!backend->clock_offset)
+		return BB_OK;
+	status = backend->clock_offset(s->driver->handle, &r->offset, &r->uncertainty);
+	r->at = backend->now(s->driver->handle);
+	return status;
+}
+
+/* Arrivals on rank 0's clock: two clocks drift apart evenly between two comparisons. */
+static void correct_arrivals(struct bb_session *s, size_t n, const struct reading *before,
+			     const struct reading *after)
+{
+	const double span = after->at - before->at;
+	const double drift = span > 0 ? (after->offset - before->offset) / span : 0;
+
+	for (size_t i = 0; i < n; i++)
+		s->arrivals[i] -= before->offset + drift * (s->arrivals[i] - before->at);
+}
+
 bb_status bb_measure(struct bb_session *s, const struct bb_case *c, const struct bb_call *call,
 		     const struct bb_layout *layout, struct bb_measured *measured)
 {
@@ -319,6 +348,7 @@ bb_status bb_measure(struct bb_session *s, const struct bb_case *c, const struct
 	struct job job = {.s = s, .c = c, .call = call, .layout = layout};
 	const bool dies =
 		options->fault.kind == BB_FAULT_DIE && options->fault.rank == s->driver->rank;
+	struct reading before, after;
 	double total = 0;
 	bb_status status;
 
@@ -330,12 +360,18 @@ bb_status bb_measure(struct bb_session *s, const struct bb_case *c, const struct
 	if (dies)
 		return BB_ETIMEOUT; /* leaves without a word, as a killed process would */
 	s->cpu_seconds = 0;
-	status = time_iterations(&job, &measured->iterations);
+	status = read_clock(s, &before);
+	if (status == BB_OK)
+		status = time_iterations(&job, &measured->iterations);
+	if (status == BB_OK)
+		status = read_clock(s, &after);
 	if (status != BB_OK)
 		return status;
+	correct_arrivals(s, measured->iterations, &before, &after);
+	measured->clock_uncertainty = before.uncertainty + after.uncertainty;
 	for (size_t i = 0; i < measured->iterations; i++)
 		total += s->samples[i];
-	measured->seconds = total / (double)measured->iterations;
+	measured->part.seconds = total / (double)measured->iterations;
 	measured->cpu_seconds =
 		s->cpu_seconds / (double)measured->iterations / (double)options->agg_iters;
 	return check(&job, &measured->wrong);

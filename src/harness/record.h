@@ -48,6 +48,7 @@ struct bb_run_record {
 	struct bb_words args;
 	const char *collective;
 	const char *backend;
+	const char *library; /* that carries the run, with its version; NULL: none */
 	const char *host;
 	const char *cpu;
 	const char *os;
@@ -97,6 +98,10 @@ struct bb_result_record {
 	double ci_low_us, ci_high_us;
 	struct bb_numbers samples_us;   /* each iteration; empty unless -I */
 	struct bb_numbers rank_mean_us; /* mean per rank */
+	/* Of a split world, each group by itself; empty otherwise. */
+	struct bb_numbers groups; /* their numbers */
+	struct bb_numbers group_time_us, group_busbw_GBps;
+	int64_t worst_group; /* that with the least busbw */
 	/* How far apart the ranks entered an iteration. */
 	double skew_p50_us, skew_max_us;
 	int64_t last_rank;   /* that entered last most often */
