@@ -214,7 +214,6 @@ static void describe_run(struct run *run, int argc, char **argv,
 	r->fault = o->fault_text;
 	r->link = o->link_text;
 	r->split = run->environment.split ? run->environment.split : run->environment.split_mask;
-	r->clock_uncertainty_us = 0;
 }
 
 static bb_status open_run(struct run *run, int argc, char **argv,
@@ -251,6 +250,7 @@ static void close_run(struct run *run)
 		run->options.backend->close(run->context);
 	if (run->launch.close)
 		run->launch.close(&run->launch);
+	bb_groups_close(run->bench.groups);
 	free(run->bench.infos);
 }
 
@@ -322,6 +322,7 @@ static int conclude(struct run *run, int caught)
 		bench->end.error = run->error.text;
 	if (bench->run.ranks.n > 0) {
 		bb_compare_text(run->compare, &text);
+		bb_groups_text(bench->groups, &text);
 		if (text.length > 0)
 			bb_sinks_comment(&run->sinks, bb_strbuf_text(&text));
 		bb_sinks_end(&run->sinks, &bench->end);
