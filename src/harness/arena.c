@@ -6,7 +6,6 @@
  */
 #define LINE ((size_t)64)
 #define APART (33 * LINE)
-#define MOST_SETS 17 /* 16 to move through and a pristine one */
 
 static size_t whole_lines(size_t bytes)
 {
@@ -39,7 +38,7 @@ struct bb_layout bb_layout_make(const struct bb_collective *collective,
 	if (arena_bytes >= tmp_span + l.set_bytes) {
 		size_t fit = (arena_bytes - tmp_span) / l.set_bytes;
 
-		l.sets = fit > MOST_SETS ? MOST_SETS : (int)fit;
+		l.sets = fit > BB_MOST_SETS ? BB_MOST_SETS : (int)fit;
 	}
 	return l;
 }

@@ -51,6 +51,8 @@ struct bb_buffers {
 	void *out;
 };
 
+#define BB_MOST_SETS 17 /* 16 to move through and a pristine one */
+
 struct bb_layout {
 	size_t in_bytes, out_bytes;
 	size_t in_at, out_at; /* within a set */

@@ -20,7 +20,8 @@ struct job {
 	const struct bb_case *c;
 	const struct bb_call *call;
 	const struct bb_layout *layout;
-	int pristine; /* the set of the verified iteration */
+	struct bb_call calls[BB_MOST_SETS]; /* CALL on each set, made ahead of time */
+	int pristine;                       /* the set of the verified iteration */
 	bool refills; /* there is but one set: it is refilled and the last iteration timed alone */
 };
 
@@ -60,17 +61,26 @@ static bb_status fill_set(const struct job *job, int set)
 	return status;
 }
 
+static void make_calls(struct job *job)
+{
+	const struct bb_arena *arena = &job->s->arena;
+
+	for (int set = 0; set < job->layout->sets; set++) {
+		const struct bb_buffers b = bb_arena_set(arena, job->layout, set);
+
+		job->calls[set] = *job->call;
+		job->calls[set].in = b.in;
+		job->calls[set].out = b.out;
+		job->calls[set].tmp = bb_arena_tmp(arena);
+	}
+}
+
 /* One operation on SET, without a clock. */
 static bb_status operate(const struct job *job, int set)
 {
 	struct bb_session *s = job->s;
-	const struct bb_buffers b = bb_arena_set(&s->arena, job->layout, set);
-	struct bb_call call = *job->call;
 
-	call.in = b.in;
-	call.out = b.out;
-	call.tmp = bb_arena_tmp(&s->arena);
-	return s->bench->backend->collective(s->group, NULL, &call);
+	return s->bench->backend->collective(s->group, NULL, &job->calls[set]);
 }
 
 static bb_status enter(const struct job *job, int set, int64_t times)
@@ -354,6 +364,7 @@ bb_status bb_measure(struct bb_session *s, const struct bb_case *c, const struct
 
 	job.refills = layout->sets < 2;
 	job.pristine = layout->sets - 1;
+	make_calls(&job);
 	status = warm_up(&job);
 	if (status != BB_OK)
 		return status;
