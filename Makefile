@@ -128,10 +128,15 @@ $(B)/backends/mpi.so: $(MPI_OBJECTS)
 	$(call say,LINK,$@)
 	$(Q)OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC) $(CFLAGS) $(LDFLAGS) $(SAN_FLAGS) -shared -pthread -o $@ $^
 
-$(B)/tests/mpi_speed: tests/perf/mpi_speed.c tests/perf/speed.h $(B)/flags
+$(B)/tests/mpi_speed $(B)/tests/mpi_bare: $(B)/tests/%: tests/perf/%.c tests/perf/speed.h $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,MPICC,$<)
 	$(Q)$(MPICC) $(CFLAGS) -std=gnu11 -D_GNU_SOURCE -o $@ $<
+
+$(B)/tests/wire: tests/perf/wire.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CFLAGS) -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -o $@ $<
 
 # ---- tests and measurements ----------------------------------------------------------------
 
@@ -151,13 +156,13 @@ check check-full:
 	$(PYTHON) tests/run.py $(if $(filter %-full,$@),--full) $(B)
 
 perf:
-	scripts/setup.sh perf
-	+$(BUILD) all $(B)/tests/host_speed $(B)/tests/mpi_speed
+	scripts/setup.sh check
+	+$(BUILD) all $(B)/tests/host_speed $(B)/tests/mpi_speed $(B)/tests/mpi_bare
 	$(PYTHON) scripts/perf.py $(B)
 
 tune truth:
 	scripts/setup.sh check
-	+$(BUILD) all $(B)/tests/host_speed
+	+$(BUILD) all $(B)/tests/host_speed $(if $(filter truth,$@),$(B)/tests/wire)
 	$(PYTHON) scripts/$@.py $(B)
 
 # ---- the rest ------------------------------------------------------------------------------

@@ -2,8 +2,7 @@
 # Installs what busbench needs and is missing here.
 #
 #   scripts/setup.sh build   what `make` needs (the default)
-#   scripts/setup.sh check   and what the tests need
-#   scripts/setup.sh perf    and what the MPI runs need
+#   scripts/setup.sh check   and what the tests and measurements need
 #
 # Presence is judged by use, by compiling two lines or by finding the command, so that anything
 # installed by hand counts too. Where all is there, nothing is done and no network is used.
@@ -12,9 +11,9 @@ set -euo pipefail
 
 LEVEL=${1:-build}
 case $#:$LEVEL in
-[01]:build | [01]:check | [01]:perf) ;;
+[01]:build | [01]:check) ;;
 *)
-	echo "usage: scripts/setup.sh [build|check|perf]" >&2
+	echo "usage: scripts/setup.sh [build|check]" >&2
 	exit 2
 	;;
 esac
@@ -95,11 +94,9 @@ look() {
 	need universal-ctags "Universal Ctags" has_ctags
 	need python3 "Python 3" has python3
 	need valgrind "Valgrind" has valgrind
-	if [ "$LEVEL" = check ]; then
-		return
-	fi
 	need libopenmpi-dev "an MPI with its headers and mpicc" compiles mpicc mpi.h
 	need openmpi-bin "mpirun" has mpirun
+	need iproute2 "ip, for tests with several hosts on one machine" has ip
 }
 
 # Emacs and Exuberant install a ctags of their own, without JSON and line ends.
