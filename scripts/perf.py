@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make perf: the host backend's speed as ratios within one run, written as a table.
+"""make perf: the speed of the host and mpi backends as ratios within one run, written as tables.
 
 Every ratio holds a time against another of the same run: a plain copy by the same threads, a
 copy of the neighbour's freshly written buffer, or Open MPI's MPI_Allreduce. Buffers are written
@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 
+import perf_mpi
 import speed
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -29,17 +30,6 @@ def cpu_name():
     return platform.processor() or "unknown CPU"
 
 
-def table(out, head, rows):
-    out.append("| " + " | ".join(head) + " |")
-    out.append("|" + " ---: |" * len(head))
-    out.extend("| " + " | ".join(row) + " |" for row in rows)
-    out.append("")
-
-
-def us(value):
-    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
-
-
 def direct_section(out, ranks, low, high, repeats):
     """direct against copies: what its minimal bytes cost at copy speed, over what it takes."""
     whats = ["copy", "xcopy"] + [f"{name}:direct" for name in DIRECT]
@@ -47,17 +37,17 @@ def direct_section(out, ranks, low, high, repeats):
     rows = []
     for size in sorted({key[0] for key in result}):
         copy, xcopy = result[size, "copy"][0], result[size, "xcopy"][0]
-        row = [speed.size_text(size), us(copy), us(xcopy)]
+        row = [speed.size_text(size), speed.us(copy), speed.us(xcopy)]
         for name in DIRECT:
             time, copies = result[size, f"{name}:direct"]
-            row.append(f"{us(time)} ({copy * copies / time:.2f} / {xcopy * copies / time:.2f})")
+            row.append(f"{speed.us(time)} ({copy * copies / time:.2f} / {xcopy * copies / time:.2f})")
         rows.append(row)
     out.append(f"## direct, {ranks} ranks")
     out.append("")
     out.append("Microseconds, and in parentheses the share of copy speed / of xcopy speed for the "
                "bytes that the collective needs at the least.")
     out.append("")
-    table(out, ["size", "copy", "xcopy", *DIRECT], rows)
+    speed.table(out, ["size", "copy", "xcopy", *DIRECT], rows)
 
 
 def peer_section(out, ranks, low, high, factor, repeats):
@@ -72,10 +62,10 @@ def peer_section(out, ranks, low, high, factor, repeats):
     rows = []
     for size in sorted({key[0] for key in result}):
         ours, peer = result[size, "all_reduce:auto"][0], result[size, "MPI_Allreduce"][0]
-        rows.append([speed.size_text(size), us(ours), us(peer), f"{peer / ours:.2f}"])
+        rows.append([speed.size_text(size), speed.us(ours), speed.us(peer), f"{peer / ours:.2f}"])
     out.append(f"## The default against MPI_Allreduce, {ranks} ranks")
     out.append("")
-    table(out, ["size", "auto us", "MPI us", "times faster"], rows)
+    speed.table(out, ["size", "auto us", "MPI us", "times faster"], rows)
 
 
 def schedule_section(out, ranks, low, high, repeats):
@@ -86,17 +76,17 @@ def schedule_section(out, ranks, low, high, repeats):
     rows = []
     for size in sorted({key[0] for key in result}):
         reference = result[size, "copy" if size >= 4 * MIB else "xcopy"][0]
-        row = [speed.size_text(size), us(reference)]
+        row = [speed.size_text(size), speed.us(reference)]
         for what in whats[2:]:
             time, copies = result[size, what]
-            row.append(f"{us(time)} ({time / (reference * copies):.2f})")
+            row.append(f"{speed.us(time)} ({time / (reference * copies):.2f})")
         rows.append(row)
     out.append(f"## Schedules, {ranks} ranks")
     out.append("")
     out.append("Microseconds, and in parentheses how many times what the moved bytes cost: at copy "
                "speed from 4M, at xcopy speed below.")
     out.append("")
-    table(out, ["size", "copy/xcopy", "ring", "tree", "halving_doubling", "recursive_doubling"],
+    speed.table(out, ["size", "copy/xcopy", "ring", "tree", "halving_doubling", "recursive_doubling"],
           rows)
 
 
@@ -126,7 +116,7 @@ def main():
     output = options.output or f"{options.build}/perf.md"
     most, repeats = options.most * MIB, options.repeats
 
-    out = ["# Speed of the host backend", "",
+    out = ["# Speed", "",
            f"{cpu_name()}, {len(os.sched_getaffinity(0))} cores, Linux {platform.release()}, "
            f"{datetime.date.today()}. Written by `make perf`; all ratios are within one run.", ""]
     direct_section(out, 2, 64 * KIB, most, repeats)
@@ -137,6 +127,7 @@ def main():
     schedule_section(out, 2, 1 * MIB, most, repeats)
     schedule_section(out, 8, 64 * KIB, min(most, 16 * MIB), repeats)
     overhead_section(out)
+    perf_mpi.sections(out, most, repeats)
     text = "\n".join(out)
     with open(output, "w", encoding="utf-8") as file:
         file.write(text)

@@ -22,36 +22,65 @@ def size_text(size):
     return str(size)
 
 
+def us(value):
+    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+
+
+def table(out, head, rows):
+    """Append a table of numbers in Markdown."""
+    out.append("| " + " | ".join(head) + " |")
+    out.append("|" + " ---: |" * len(head))
+    out.extend("| " + " | ".join(row) + " |" for row in rows)
+    out.append("")
+
+
 def host_command(ranks, low, high, factor, whats):
     return [f"{BUILD}/tests/host_speed", str(ranks), str(low), str(high), str(factor), *whats]
 
 
-def mpi_command(ranks, low, high, factor):
+def mpirun(ranks, *command):
     crowded = ranks > len(os.sched_getaffinity(0))
     options = ["--mca", "mpi_yield_when_idle", "1"] if crowded else ["--bind-to", "core"]
-    return ["mpirun", "--oversubscribe", *options, "-np", str(ranks),
-            f"{BUILD}/tests/mpi_speed", str(low), str(high), str(factor)]
+    return ["mpirun", "--oversubscribe", *options, "-np", str(ranks), *command]
+
+
+def mpi_command(ranks, low, high, factor):
+    return mpirun(ranks, f"{BUILD}/tests/mpi_speed", str(low), str(high), str(factor))
+
+
+def rows_of(line):
+    """What one line of output says: the row of a speed program, or a record of a perf binary."""
+    if not line.startswith("{"):
+        return []
+    row = json.loads(line)
+    if "kind" not in row:
+        return [row]
+    if row["kind"] != "result" or row["in_place"]:
+        return []
+    return [{"size": row["size_bytes"], "what": row["algorithm_asked"], "us": row["time_us"]}]
 
 
 def run(command):
-    """The JSON lines a speed program prints; ends the script with its message if it fails."""
+    """The rows that a program prints as JSON lines; ends the script with its message if it fails."""
     environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return [row for line in done.stdout.splitlines() for row in rows_of(line)]
 
 
 def interleave(commands, repeats):
-    """Run COMMANDS in turn, REPEATS times; medians as {(size, what): (microseconds, copies)}."""
+    """Run COMMANDS in turn, REPEATS times; medians as {(size, what): (microseconds, copies)}. A
+    command may be a pair (what, command) where its rows are to be called otherwise."""
     times, copies = {}, {}
     for turn in range(repeats):
-        for number, command in enumerate(commands):
+        for command in commands:
+            name, command = command if isinstance(command, tuple) else (None, command)
             if sys.stderr.isatty():
                 print(f"\r\033[K[{turn + 1}/{repeats}] {' '.join(command)[:90]}", end="",
                       file=sys.stderr, flush=True)
             for row in run(command):
-                key = row["size"], row["what"]
+                key = row["size"], name or row["what"]
                 times.setdefault(key, []).append(row["us"])
                 copies[key] = row.get("copies", 1.0)
     if sys.stderr.isatty():
