@@ -5,6 +5,7 @@
 #define BB_CORE_CLOCK_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 /* Seconds on the monotonic clock. */
 double bb_clock_now(void);
@@ -15,5 +16,8 @@ double bb_clock_now(void);
  */
 #define BB_MOMENT_NS 20000000L
 void bb_clock_wait_moment(pthread_cond_t *changed, pthread_mutex_t *lock);
+
+/* Let SECONDS pass, precisely; returns early once *ABANDONED is set. */
+void bb_clock_pause(double seconds, const atomic_int *abandoned);
 
 #endif

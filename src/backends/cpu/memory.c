@@ -2,6 +2,66 @@
 #include "core/scalar.h"
 
 #include <string.h>
+#include <sys/mman.h>
+
+#define HUGE_PAGE ((size_t)2 << 20)
+#define SMALL_PAGE ((size_t)4096)
+
+static size_t mapped_bytes(size_t bytes)
+{
+	size_t page = bytes >= HUGE_PAGE ? HUGE_PAGE : SMALL_PAGE;
+
+	return ((bytes ? bytes : 1) + page - 1) & ~(page - 1);
+}
+
+bb_status bb_cpu_alloc(size_t bytes, void **memory)
+{
+	const size_t size = mapped_bytes(bytes);
+	const size_t slack = size >= HUGE_PAGE ? HUGE_PAGE : 0;
+	char *p = mmap(NULL, size + slack, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	size_t head;
+
+	if (p == MAP_FAILED)
+		return BB_EINTERNAL;
+	head = slack ? (HUGE_PAGE - ((uintptr_t)p & (HUGE_PAGE - 1))) & (HUGE_PAGE - 1) : 0;
+	if (head)
+		munmap(p, head);
+	if (slack > head)
+		munmap(p + head + size, slack - head);
+	p += head;
+	if (slack)
+		madvise(p, size, MADV_HUGEPAGE); /* a wish: small pages work as well */
+	for (size_t at = 0; at < size; at += SMALL_PAGE)
+		((volatile char *)p)[at] = 0;
+	*memory = p;
+	return BB_OK;
+}
+
+void bb_cpu_release(void *memory, size_t bytes)
+{
+	if (memory)
+		munmap(memory, mapped_bytes(bytes));
+}
+
+/*
+ * Non-temporal stores save reading what is overwritten, but send it to memory. They pay once the
+ * buffers of a core exceed its L2 by far and those of all ranks a good part of the L3; ranks that
+ * share cores leave more of each other's data there.
+ */
+#define STREAM_L2S 4
+#define STREAM_L3_PART 5
+#define CROWDED_STREAM_L3_PART 4
+
+bool bb_cpu_streams(const struct bb_machine *machine, bool crowded, size_t bytes, int n)
+{
+	const int cores = bb_machine_cores(machine);
+	const size_t total = bytes * (size_t)n;
+	const size_t part = crowded ? CROWDED_STREAM_L3_PART : STREAM_L3_PART;
+
+	return total / (size_t)(n < cores ? n : cores) >= STREAM_L2S * bb_machine_l2(machine) &&
+	       total >= bb_machine_l3(machine) / part;
+}
 
 /* The longest piece of the table that holds elements FIRST …, at most COUNT of them. */
 static const char *piece(const struct bb_pattern *pattern, size_t first, size_t count,

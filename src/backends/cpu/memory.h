@@ -1,10 +1,20 @@
 /*
- * memory.h - writing and checking patterns in CPU memory.
+ * memory.h - CPU memory: getting it, writing patterns into it and checking them.
  */
 #ifndef BB_BACKENDS_CPU_MEMORY_H
 #define BB_BACKENDS_CPU_MEMORY_H
 
 #include "backends/backend.h"
+#include "topology/machine.h"
+
+/* BYTES (0 too), 4 KiB aligned, from 2 MiB on in huge pages where there are any. The caller touches
+   its pages here, so that they lie on its own NUMA node. BB_EINTERNAL without memory. */
+BB_MUST bb_status bb_cpu_alloc(size_t bytes, void **memory);
+void bb_cpu_release(void *memory, size_t bytes); /* NULL: nothing */
+
+/* Should results bypass the caches when each of N ranks of MACHINE reads and writes BYTES in all?
+   CROWDED: they have not a core each. */
+bool bb_cpu_streams(const struct bb_machine *machine, bool crowded, size_t bytes, int n);
 
 /* dst[0, count) = elements FIRST … of PATTERN. */
 void bb_cpu_fill(void *dst, const struct bb_pattern *pattern, size_t first, size_t count);

@@ -3,17 +3,12 @@
  */
 #include "backends/host/host.h"
 
-#include "backends/cpu/memory.h"
 #include "core/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
-
-#define HUGE_PAGE ((size_t)2 << 20)
-#define SMALL_PAGE ((size_t)4096)
 
 static bb_status host_open(struct bb_context **context, const struct bb_world *world,
 			   const struct bb_backend_config *config, struct bb_error *error)
@@ -81,6 +76,28 @@ static int core_of(const struct bb_context *context, int local)
 	return context->crowded ? (int)((int64_t)local * cores / context->world.nlocal) : local;
 }
 
+static bb_status host_run(struct bb_group *group, const struct bb_call *call)
+{
+	const struct bb_context *c = group->rank->context;
+	const size_t size =
+		bb_size_count(call->collective, &call->shape) * bb_dtype_size(call->dtype);
+	const struct bb_executor executor = {
+		.p2p = &bb_host_p2p,
+		.port = group,
+		.rank = group->me,
+		.kernels = c->kernels,
+		.stream = bb_host_streams(c, 2 * size, group->team->n),
+	};
+
+	return call->native ? bb_host_direct(group, call) : bb_execute(&executor, call);
+}
+
+/* The workers of a rank's queues share its core. */
+static void host_settle(struct bb_rank *rank)
+{
+	bb_machine_pin(rank->context->machine, rank->core);
+}
+
 static bb_status host_attach(struct bb_context *context, int local, struct bb_rank **rank,
 			     struct bb_error *error)
 {
@@ -93,6 +110,11 @@ static bb_status host_attach(struct bb_context *context, int local, struct bb_ra
 	r->rank = context->world.first_rank + local;
 	r->core = core_of(context, local);
 	r->pinned = bb_machine_pin(context->machine, r->core);
+	r->queues = (struct bb_queues){.rank = r,
+				       .number = r->rank,
+				       .aborted = &context->aborted,
+				       .settle = host_settle,
+				       .run = host_run};
 	*rank = r;
 	return BB_OK;
 }
@@ -118,42 +140,14 @@ static void host_locate(struct bb_rank *rank, struct bb_location *location)
 		 bb_machine_cpu(rank->context->machine), rank->pinned ? "" : " (not pinned)");
 }
 
-static size_t mapped_bytes(size_t bytes)
-{
-	size_t page = bytes >= HUGE_PAGE ? HUGE_PAGE : SMALL_PAGE;
-
-	return (bytes + page - 1) & ~(page - 1);
-}
-
-/* The owner touches its pages itself, so that they lie on its own NUMA node. */
 static bb_status host_alloc(struct bb_rank *rank, size_t bytes, void **memory)
 {
-	const size_t size = mapped_bytes(bytes ? bytes : 1);
-	const size_t slack = size >= HUGE_PAGE ? HUGE_PAGE : 0;
-	char *p = mmap(NULL, size + slack, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	size_t head;
-
-	if (p == MAP_FAILED)
-		return BB_EINTERNAL;
-	head = slack ? (HUGE_PAGE - ((uintptr_t)p & (HUGE_PAGE - 1))) & (HUGE_PAGE - 1) : 0;
-	if (head)
-		munmap(p, head);
-	if (slack > head)
-		munmap(p + head + size, slack - head);
-	p += head;
-	if (slack)
-		madvise(p, size, MADV_HUGEPAGE); /* a wish: small pages work as well */
-	for (size_t at = 0; at < size; at += SMALL_PAGE)
-		((volatile char *)p)[at] = 0;
-	*memory = p;
-	return BB_OK;
+	return bb_cpu_alloc(bytes, memory);
 }
 
 static void host_release(struct bb_rank *rank, void *memory, size_t bytes)
 {
-	if (memory)
-		munmap(memory, mapped_bytes(bytes ? bytes : 1));
+	bb_cpu_release(memory, bytes);
 }
 
 static bb_status host_copy(struct bb_rank *rank, void *dst, const void *src, size_t bytes)
@@ -184,7 +178,8 @@ static const char *host_refuses(struct bb_group *group, const struct bb_call *ca
 	if (call->native && group->rank->context->config.link_rate != 0)
 		return "direct sends no messages that a paced link could delay";
 	if (call->native)
-		return call->native->refuses ? call->native->refuses(call->native, call->collective) : NULL;
+		return call->native->refuses ? call->native->refuses(call->native, call->collective)
+					     : NULL;
 	return call->schedule->refuses ? call->schedule->refuses(&call->shape) : NULL;
 }
 
@@ -203,20 +198,27 @@ static double host_cost_bytes(struct bb_group *group, const struct bb_call *call
 				  : bb_algorithm_cost(call->schedule, &call->shape, NULL, NULL));
 }
 
-bb_status bb_host_run(struct bb_group *group, const struct bb_call *call)
+static bb_status host_queue_open(struct bb_rank *rank, struct bb_queue **queue,
+				 struct bb_error *error)
 {
-	const struct bb_context *c = group->rank->context;
-	const size_t size =
-		bb_size_count(call->collective, &call->shape) * bb_dtype_size(call->dtype);
-	const struct bb_executor executor = {
-		.p2p = &bb_host_p2p,
-		.port = group,
-		.rank = group->me,
-		.kernels = c->kernels,
-		.stream = bb_host_streams(c, 2 * size, group->team->n),
-	};
+	return bb_cpu_queue_open(&rank->queues, queue, error);
+}
 
-	return call->native ? bb_host_direct(group, call) : bb_execute(&executor, call);
+static bb_status host_event_open(struct bb_rank *rank, struct bb_event **event,
+				 struct bb_error *error)
+{
+	return bb_cpu_event_open(&rank->queues, event, error);
+}
+
+static bb_status host_collective(struct bb_group *group, struct bb_queue *queue,
+				 const struct bb_call *call)
+{
+	return bb_cpu_collective(&group->rank->queues, group, &group->turns, queue, call);
+}
+
+static bb_status host_finish(struct bb_rank *rank, struct bb_queue *queue)
+{
+	return bb_cpu_finish(&rank->queues, queue);
 }
 
 static double host_now(struct bb_rank *rank)
@@ -226,7 +228,7 @@ static double host_now(struct bb_rank *rank)
 
 static void host_delay(struct bb_rank *rank, double seconds)
 {
-	bb_host_pause(rank->context, seconds);
+	bb_clock_pause(seconds, &rank->context->aborted);
 }
 
 const struct bb_backend bb_backend_host = {
@@ -256,15 +258,15 @@ const struct bb_backend bb_backend_host = {
 	.refuses = host_refuses,
 	.tmp_bytes = host_tmp_bytes,
 	.cost_bytes = host_cost_bytes,
-	.queue_open = bb_host_queue_open,
-	.queue_close = bb_host_queue_close,
-	.event_open = bb_host_event_open,
-	.event_close = bb_host_event_close,
-	.event_record = bb_host_event_record,
-	.event_wait = bb_host_event_wait,
-	.compute = bb_host_compute,
-	.collective = bb_host_collective,
-	.finish = bb_host_finish,
+	.queue_open = host_queue_open,
+	.queue_close = bb_cpu_queue_close,
+	.event_open = host_event_open,
+	.event_close = bb_cpu_event_close,
+	.event_record = bb_cpu_event_record,
+	.event_wait = bb_cpu_event_wait,
+	.compute = bb_cpu_compute,
+	.collective = host_collective,
+	.finish = host_finish,
 	.now = host_now,
 	.delay = host_delay,
 };

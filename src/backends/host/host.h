@@ -7,7 +7,6 @@
  *   wait.c    waiting and waking, also with more threads than cores
  *   p2p.c     messages, for the executor
  *   direct.c  the algorithm without messages
- *   queue.c   queues and events
  *   tuning.c  which algorithm and chunk when
  */
 #ifndef BB_BACKENDS_HOST_HOST_H
@@ -15,6 +14,8 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/executor.h"
+#include "backends/cpu/memory.h"
+#include "backends/cpu/queue.h"
 #include "topology/machine.h"
 
 #include <pthread.h>
@@ -38,6 +39,7 @@ struct bb_rank {
 	int rank;
 	int core;
 	bool pinned;
+	struct bb_queues queues;
 };
 
 /* ---- waiting (wait.c) -------------------------------------------------------------- */
@@ -57,8 +59,6 @@ void bb_host_signal(const struct bb_context *context, struct bb_bell *bell, atom
 /* Wake all N bells after a word they all wait for was stored by bb_host_store. */
 void bb_host_wake(const struct bb_context *context, struct bb_bell *bells, int n);
 void bb_host_store(const struct bb_context *context, atomic_uint *word, uint32_t value);
-/* Let SECONDS pass, precisely; returns early once aborted. */
-void bb_host_pause(struct bb_context *context, double seconds);
 
 static inline bool bb_reached(uint32_t value, uint32_t target)
 {
@@ -139,9 +139,7 @@ struct bb_group {
 	uint32_t *sent;    /* [peer * BB_CHANNELS + channel] messages so far */
 	uint32_t *received;
 	double *link_free; /* [peer]: when the paced link to it is free again */
-	/* Collectives of a group run in the order in which they were issued, on any queue. */
-	uint32_t issued;
-	atomic_uint completed;
+	struct bb_turns turns;
 };
 
 BB_MUST bb_status bb_host_group_open(struct bb_rank *rank, const int *members, int n,
@@ -160,32 +158,14 @@ BB_MUST bb_status bb_host_direct(struct bb_group *group, const struct bb_call *c
 size_t bb_host_direct_tmp_bytes(const struct bb_call *call, int rank);
 double bb_host_direct_cost(const struct bb_call *call);
 
-/* ---- queues (queue.c) ---------------------------------------------------------------- */
-
-BB_MUST bb_status bb_host_queue_open(struct bb_rank *rank, struct bb_queue **queue,
-				     struct bb_error *error);
-void bb_host_queue_close(struct bb_queue *queue);
-BB_MUST bb_status bb_host_event_open(struct bb_rank *rank, struct bb_event **event,
-				     struct bb_error *error);
-void bb_host_event_close(struct bb_event *event);
-BB_MUST bb_status bb_host_event_record(struct bb_rank *rank, struct bb_queue *queue,
-				       struct bb_event *event);
-BB_MUST bb_status bb_host_event_wait(struct bb_rank *rank, struct bb_queue *queue,
-				     struct bb_event *event);
-BB_MUST bb_status bb_host_compute(struct bb_rank *rank, struct bb_queue *queue,
-				  void (*function)(void *argument), void *argument);
-BB_MUST bb_status bb_host_collective(struct bb_group *group, struct bb_queue *queue,
-				     const struct bb_call *call);
-BB_MUST bb_status bb_host_finish(struct bb_rank *rank, struct bb_queue *queue);
-
-/* Run CALL on this thread, now (host.c). */
-BB_MUST bb_status bb_host_run(struct bb_group *group, const struct bb_call *call);
-
 /* ---- choices (tuning.c) -------------------------------------------------------------- */
 
 BB_MUST bb_status bb_host_choose(struct bb_group *group, struct bb_call *call);
 BB_MUST bb_status bb_host_tune(struct bb_group *group, struct bb_call *call);
 /* Should results bypass the caches when each of N ranks reads and writes BYTES in all? */
-bool bb_host_streams(const struct bb_context *context, size_t bytes, int n);
+static inline bool bb_host_streams(const struct bb_context *context, size_t bytes, int n)
+{
+	return bb_cpu_streams(context->machine, context->crowded, bytes, n);
+}
 
 #endif

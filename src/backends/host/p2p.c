@@ -84,7 +84,7 @@ static void host_release(void *port, int peer, int channel)
 	const double ready_at = pipe->slots[number % BB_SLOTS].ready_at;
 
 	if (ready_at != 0)
-		bb_host_pause(group->rank->context, ready_at - bb_clock_now());
+		bb_clock_pause(ready_at - bb_clock_now(), &group->rank->context->aborted);
 	bb_host_signal(group->rank->context, &group->team->bells[peer], &pipe->taken, number);
 }
 

@@ -26,26 +26,6 @@ static const struct choice choices[] = {
 #define CHUNK_BYTES ((size_t)128 << 10)
 #define CROWDED_CHUNK_BYTES ((size_t)64 << 10)
 
-/*
- * Non-temporal stores save reading what is overwritten, but send it to memory. They pay once the
- * buffers of a core exceed its L2 by far and those of all ranks a good part of the L3; ranks that
- * share cores leave more of each other's data there.
- */
-#define STREAM_L2S 4
-#define STREAM_L3_PART 5
-#define CROWDED_STREAM_L3_PART 4
-
-bool bb_host_streams(const struct bb_context *context, size_t bytes, int n)
-{
-	const int cores = bb_machine_cores(context->machine);
-	const size_t total = bytes * (size_t)n;
-	const size_t part = context->crowded ? CROWDED_STREAM_L3_PART : STREAM_L3_PART;
-
-	return total / (size_t)(n < cores ? n : cores) >=
-		       STREAM_L2S * bb_machine_l2(context->machine) &&
-	       total >= bb_machine_l3(context->machine) / part;
-}
-
 static const char *measured_best(const struct bb_group *group, const struct bb_call *call)
 {
 	const size_t bytes =

@@ -124,21 +124,3 @@ void bb_host_signal(const struct bb_context *context, struct bb_bell *bell, atom
 	bb_host_store(context, word, value);
 	bb_host_wake(context, bell, 1);
 }
-
-void bb_host_pause(struct bb_context *context, double seconds)
-{
-	const double end = bb_clock_now() + seconds;
-	double left;
-
-	while ((left = end - bb_clock_now()) > 0 && !aborted(context)) {
-		/* Sleep while that is surely short enough, then give the core away until the end.
-		 */
-		double ns = left > 0.02 ? 2e7 : (left - 100e-6) * 1e9;
-		const struct timespec nap = {.tv_nsec = ns > 0 ? (long)ns : 0};
-
-		if (ns > 0)
-			nanosleep(&nap, NULL);
-		else
-			sched_yield();
-	}
-}

@@ -1,17 +1,13 @@
-/*
- * Queues and events. The main queue is the driver itself: its work is done when the call returns.
- * Any other queue is a worker thread with a list of work. A collective takes a number from its
- * group when it is issued and runs when its turn comes, so that a group's calls match in issue
- * order on whatever queue they were put.
- */
-#include "backends/host/host.h"
+#include "backends/cpu/queue.h"
 
 #include "core/clock.h"
 
 #include <stdlib.h>
 
+#define TURN_SECONDS 20e-6 /* between two looks at whose turn it is */
+
 struct bb_event {
-	struct bb_context *context;
+	const atomic_int *aborted;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	uint64_t recorded; /* number of the latest record */
@@ -23,7 +19,9 @@ enum work_kind { WORK_COLLECTIVE, WORK_COMPUTE, WORK_RECORD, WORK_WAIT };
 struct queued {
 	struct queued *next;
 	enum work_kind kind;
+	const struct bb_queues *queues;
 	struct bb_group *group;
+	struct bb_turns *turns;
 	uint32_t turn;
 	struct bb_call call;
 	void (*function)(void *argument);
@@ -33,7 +31,7 @@ struct queued {
 };
 
 struct bb_queue {
-	struct bb_rank *rank;
+	const struct bb_queues *queues;
 	pthread_t worker;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -44,9 +42,9 @@ struct bb_queue {
 	bb_status status; /* the first error */
 };
 
-static bool is_aborted(struct bb_context *context)
+static bool is_set(const atomic_int *flag)
 {
-	return atomic_load_explicit(&context->aborted, memory_order_relaxed) != 0;
+	return atomic_load_explicit(flag, memory_order_relaxed) != 0;
 }
 
 static void event_reach(struct bb_event *event, uint64_t number)
@@ -63,26 +61,26 @@ static bb_status event_await(struct bb_event *event, uint64_t number)
 	bool reached;
 
 	pthread_mutex_lock(&event->lock);
-	while (event->reached < number && !is_aborted(event->context))
+	while (event->reached < number && !is_set(event->aborted))
 		bb_clock_wait_moment(&event->changed, &event->lock);
-	reached = event->reached >= number && !is_aborted(event->context);
+	reached = event->reached >= number && !is_set(event->aborted);
 	pthread_mutex_unlock(&event->lock);
 	return reached ? BB_OK : BB_ETIMEOUT;
 }
 
 /* Run CALL when the TURN-th collective of its group is due, and let the next one go. */
-static bb_status run_in_turn(struct bb_group *group, const struct bb_call *call, uint32_t turn)
+static bb_status run_in_turn(const struct bb_queues *queues, struct bb_group *group,
+			     struct bb_turns *turns, uint32_t turn, const struct bb_call *call)
 {
-	struct bb_context *context = group->rank->context;
 	bb_status status;
 
-	while (atomic_load_explicit(&group->completed, memory_order_acquire) != turn) {
-		if (is_aborted(context))
+	while (atomic_load_explicit(&turns->completed, memory_order_acquire) != turn) {
+		if (is_set(queues->aborted))
 			return BB_ETIMEOUT;
-		bb_host_pause(context, 20e-6);
+		bb_clock_pause(TURN_SECONDS, queues->aborted);
 	}
-	status = bb_host_run(group, call);
-	atomic_store_explicit(&group->completed, turn + 1, memory_order_release);
+	status = queues->run(group, call);
+	atomic_store_explicit(&turns->completed, turn + 1, memory_order_release);
 	return status;
 }
 
@@ -90,7 +88,7 @@ static bb_status run_queued(struct queued *work)
 {
 	switch (work->kind) {
 	case WORK_COLLECTIVE:
-		return run_in_turn(work->group, &work->call, work->turn);
+		return run_in_turn(work->queues, work->group, work->turns, work->turn, &work->call);
 	case WORK_COMPUTE:
 		work->function(work->argument);
 		return BB_OK;
@@ -112,14 +110,15 @@ static void skip_queued(struct bb_queue *queue, struct queued *work)
 	if (work->kind == WORK_RECORD)
 		event_reach(work->event, work->number);
 	else if (work->kind == WORK_COLLECTIVE)
-		atomic_store(&queue->rank->context->aborted, 1);
+		atomic_store(queue->queues->aborted, 1);
 }
 
 static void *work_off(void *argument)
 {
 	struct bb_queue *queue = argument;
 
-	bb_machine_pin(queue->rank->context->machine, queue->rank->core);
+	if (queue->queues->settle)
+		queue->queues->settle(queue->queues->rank);
 	pthread_mutex_lock(&queue->lock);
 	for (;;) {
 		struct queued *work = queue->first;
@@ -150,14 +149,15 @@ static void *work_off(void *argument)
 	return NULL;
 }
 
-bb_status bb_host_queue_open(struct bb_rank *rank, struct bb_queue **queue, struct bb_error *error)
+bb_status bb_cpu_queue_open(const struct bb_queues *queues, struct bb_queue **queue,
+			    struct bb_error *error)
 {
 	struct bb_queue *q = calloc(1, sizeof(*q));
 
 	if (!q)
 		return bb_fail(error, BB_EINTERNAL, "out of memory for a queue of rank %d",
-			       rank->rank);
-	q->rank = rank;
+			       queues->number);
+	q->queues = queues;
 	q->last = &q->first;
 	pthread_mutex_init(&q->lock, NULL);
 	pthread_cond_init(&q->changed, NULL);
@@ -165,13 +165,14 @@ bb_status bb_host_queue_open(struct bb_rank *rank, struct bb_queue **queue, stru
 		pthread_cond_destroy(&q->changed);
 		pthread_mutex_destroy(&q->lock);
 		free(q);
-		return bb_fail(error, BB_EINTERNAL, "no thread for a queue of rank %d", rank->rank);
+		return bb_fail(error, BB_EINTERNAL, "no thread for a queue of rank %d",
+			       queues->number);
 	}
 	*queue = q;
 	return BB_OK;
 }
 
-void bb_host_queue_close(struct bb_queue *queue)
+void bb_cpu_queue_close(struct bb_queue *queue)
 {
 	if (!queue)
 		return;
@@ -185,21 +186,22 @@ void bb_host_queue_close(struct bb_queue *queue)
 	free(queue);
 }
 
-bb_status bb_host_event_open(struct bb_rank *rank, struct bb_event **event, struct bb_error *error)
+bb_status bb_cpu_event_open(const struct bb_queues *queues, struct bb_event **event,
+			    struct bb_error *error)
 {
 	struct bb_event *e = calloc(1, sizeof(*e));
 
 	if (!e)
 		return bb_fail(error, BB_EINTERNAL, "out of memory for an event of rank %d",
-			       rank->rank);
-	e->context = rank->context;
+			       queues->number);
+	e->aborted = queues->aborted;
 	pthread_mutex_init(&e->lock, NULL);
 	pthread_cond_init(&e->changed, NULL);
 	*event = e;
 	return BB_OK;
 }
 
-void bb_host_event_close(struct bb_event *event)
+void bb_cpu_event_close(struct bb_event *event)
 {
 	if (!event)
 		return;
@@ -233,7 +235,7 @@ static bb_status issue(struct bb_queue *queue, const struct queued *work)
 	return status;
 }
 
-bb_status bb_host_event_record(struct bb_rank *rank, struct bb_queue *queue, struct bb_event *event)
+bb_status bb_cpu_event_record(struct bb_rank *rank, struct bb_queue *queue, struct bb_event *event)
 {
 	struct queued work = {.kind = WORK_RECORD, .event = event};
 
@@ -243,7 +245,7 @@ bb_status bb_host_event_record(struct bb_rank *rank, struct bb_queue *queue, str
 	return issue(queue, &work);
 }
 
-bb_status bb_host_event_wait(struct bb_rank *rank, struct bb_queue *queue, struct bb_event *event)
+bb_status bb_cpu_event_wait(struct bb_rank *rank, struct bb_queue *queue, struct bb_event *event)
 {
 	struct queued work = {.kind = WORK_WAIT, .event = event};
 
@@ -253,8 +255,8 @@ bb_status bb_host_event_wait(struct bb_rank *rank, struct bb_queue *queue, struc
 	return issue(queue, &work);
 }
 
-bb_status bb_host_compute(struct bb_rank *rank, struct bb_queue *queue,
-			  void (*function)(void *argument), void *argument)
+bb_status bb_cpu_compute(struct bb_rank *rank, struct bb_queue *queue,
+			 void (*function)(void *argument), void *argument)
 {
 	const struct queued work = {
 		.kind = WORK_COMPUTE, .function = function, .argument = argument};
@@ -262,25 +264,30 @@ bb_status bb_host_compute(struct bb_rank *rank, struct bb_queue *queue,
 	return issue(queue, &work);
 }
 
-bb_status bb_host_collective(struct bb_group *group, struct bb_queue *queue,
-			     const struct bb_call *call)
+bb_status bb_cpu_collective(const struct bb_queues *queues, struct bb_group *group,
+			    struct bb_turns *turns, struct bb_queue *queue,
+			    const struct bb_call *call)
 {
-	const uint32_t turn = group->issued++;
+	const uint32_t turn = turns->issued++;
 	struct queued work;
 
 	if (!queue)
-		return run_in_turn(group, call, turn);
-	work = (struct queued){
-		.kind = WORK_COLLECTIVE, .group = group, .turn = turn, .call = *call};
+		return run_in_turn(queues, group, turns, turn, call);
+	work = (struct queued){.kind = WORK_COLLECTIVE,
+			       .queues = queues,
+			       .group = group,
+			       .turns = turns,
+			       .turn = turn,
+			       .call = *call};
 	return issue(queue, &work);
 }
 
-bb_status bb_host_finish(struct bb_rank *rank, struct bb_queue *queue)
+bb_status bb_cpu_finish(const struct bb_queues *queues, struct bb_queue *queue)
 {
 	bb_status status;
 
 	if (!queue)
-		return is_aborted(rank->context) ? BB_ETIMEOUT : BB_OK;
+		return is_set(queues->aborted) ? BB_ETIMEOUT : BB_OK;
 	pthread_mutex_lock(&queue->lock);
 	while (queue->first || queue->busy)
 		bb_clock_wait_moment(&queue->changed, &queue->lock);
