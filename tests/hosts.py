@@ -66,6 +66,8 @@ mount -t tmpfs -o size=2g,mode=1777 tmpfs /dev/shm
 printf %s {shlex.quote(AGENT)} >{PLACE}/agent
 chmod 755 {PLACE}/agent
 hostname head
+{{ cat /etc/hosts; for i in $(seq @N@); do echo {NETWORK}.$i h$i; done; echo {NETWORK}.{HEAD} head; }} >{PLACE}/names
+mount --bind {PLACE}/names /etc/hosts
 ip link set lo up
 ip link add br0 type bridge
 ip link set br0 mtu @MTU@ up
@@ -168,7 +170,7 @@ class Hosts:
             part = part.replace("@RATE@", f"{link.mbit():g}" if link.rate else "0").replace("@CLOCK@", clock)
             part = part.replace("@ENTER@", "-m -u -i -n -p" + (" -T" if clock else ""))
             text += part.replace("@H@", f"h{i}").replace("@I@", str(i))
-        return (text + END).replace("@MTU@", str(self.mtu)).replace("@LIMIT@", str(self.limit))
+        return (text + END).replace("@MTU@", str(self.mtu)).replace("@LIMIT@", str(self.limit)).replace("@N@", str(self.n))
 
     def _start(self):
         words = outer(self.user) + ["-c", self._script()]
