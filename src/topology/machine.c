@@ -21,7 +21,17 @@ static int numa_of(int pu)
 	return numa_available() < 0 ? -1 : numa_node_of_cpu(pu);
 }
 
-static void read_cores(struct bb_machine *m)
+/* The hardware threads that this thread may run on; all of them where nobody knows. */
+static hwloc_bitmap_t usable_pus(hwloc_topology_t topology)
+{
+	hwloc_bitmap_t set = hwloc_bitmap_alloc();
+
+	if (set && hwloc_get_cpubind(topology, set, HWLOC_CPUBIND_THREAD) != 0)
+		hwloc_bitmap_fill(set);
+	return set;
+}
+
+static void read_cores(struct bb_machine *m, hwloc_const_bitmap_t usable)
 {
 	hwloc_obj_t core = NULL;
 	hwloc_obj_type_t type = HWLOC_OBJ_CORE;
@@ -34,6 +44,10 @@ static void read_cores(struct bb_machine *m)
 			hwloc_get_ancestor_obj_by_type(m->topology, HWLOC_OBJ_PACKAGE, core);
 
 		c->pu = hwloc_bitmap_first(core->cpuset);
+		while (c->pu >= 0 && !hwloc_bitmap_isset(usable, (unsigned)c->pu))
+			c->pu = hwloc_bitmap_next(core->cpuset, c->pu);
+		if (c->pu < 0)
+			continue;
 		c->package = package ? (int)package->logical_index : -1;
 		c->numa = numa_of(c->pu);
 		m->ncores++;
@@ -64,6 +78,7 @@ static void read_cpu_name(struct bb_machine *m)
 bb_status bb_machine_open(struct bb_machine **machine, struct bb_error *error)
 {
 	struct bb_machine *m = calloc(1, sizeof(*m));
+	hwloc_bitmap_t usable;
 	int pus;
 
 	if (!m || hwloc_topology_init(&m->topology) != 0) {
@@ -76,11 +91,14 @@ bb_status bb_machine_open(struct bb_machine **machine, struct bb_error *error)
 	}
 	pus = hwloc_get_nbobjs_by_type(m->topology, HWLOC_OBJ_PU);
 	m->cores = calloc(pus > 0 ? (size_t)pus : 1, sizeof(*m->cores));
-	if (!m->cores) {
+	usable = usable_pus(m->topology);
+	if (!m->cores || !usable) {
+		hwloc_bitmap_free(usable);
 		bb_machine_close(m);
 		return bb_fail(error, BB_EINTERNAL, "out of memory while looking at the machine");
 	}
-	read_cores(m);
+	read_cores(m, usable);
+	hwloc_bitmap_free(usable);
 	if (m->ncores == 0)
 		m->ncores = 1;
 	m->l2 = cache_bytes(m->topology, HWLOC_OBJ_L2CACHE, false);

@@ -11,14 +11,14 @@
 #include <stdint.h>
 
 struct bb_core {
-	int pu;      /* the operating system's number of its first hardware thread */
+	int pu;      /* the operating system's number of its first usable hardware thread */
 	int package; /* logical numbers, -1 unknown */
 	int numa;
 };
 
 struct bb_machine; /* read-only once open; may be shared by threads */
 
-/* Look at the machine through hwloc, within the affinity and cgroup this process has. */
+/* Look at the machine through hwloc, within the affinity this thread has and the cgroup. */
 BB_MUST bb_status bb_machine_open(struct bb_machine **machine, struct bb_error *error);
 void bb_machine_close(struct bb_machine *machine); /* NULL: nothing */
 
