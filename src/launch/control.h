@@ -5,6 +5,13 @@
  *
  * A star of TCP connections around process 0. Process 0 alone speaks to the user: whoever fails
  * tells it why, and it tells all others that the run is over. Nothing is sent while all goes well.
+ *
+ *   control.c          what is heard and told
+ *   control_connect.c  how the connections come about
+ *   control_wire.c     frames over one connection
+ *
+ * Once it is open, a control channel belongs to one thread at a time. A channel that is NULL, as
+ * with one process, hears nothing and tells nobody.
  */
 #ifndef BB_LAUNCH_CONTROL_H
 #define BB_LAUNCH_CONTROL_H
@@ -16,41 +23,57 @@
 struct bb_control;
 
 /*
- * Connect all processes of LAUNCH; collective over them. The address of process 0 and a secret
- * travel through the launch, so that nobody else can join. Fails in all processes alike, naming the
- * one that could not connect. *CONTROL is NULL for a launch of one process.
+ * Connect all processes of LAUNCH within TIMEOUT_S (more than 0) seconds; collective over them. The
+ * addresses of process 0 and a secret travel through the launch, so that nobody else can join.
+ * Fails in all processes alike, naming the one that could not connect. *CONTROL is NULL for a
+ * launch of one process.
  */
 BB_MUST bb_status bb_control_open(struct bb_control **control, struct bb_launch *launch,
 				  double timeout_s, struct bb_error *error);
-/* Says goodbye, so that nobody takes this for a failure. NULL: nothing. */
+/*
+ * Says goodbye, so that nobody takes this for a failure. Also for a process whose drivers are stuck
+ * and that will just _exit.
+ */
 void bb_control_close(struct bb_control *control);
 
 enum bb_news_kind {
 	BB_NEWS_NONE,
 	BB_NEWS_FAILED, /* at process 0: process PROC failed with STATUS, TEXT says why */
-	BB_NEWS_GONE,   /* process PROC went without goodbye (elsewhere than at 0: process 0) */
-	BB_NEWS_STOP,   /* elsewhere than at 0: the run is over with STATUS */
-	BB_NEWS_ASKED,  /* elsewhere than at 0: answer how far this process has come */
-	BB_NEWS_ANSWER  /* at process 0: process PROC has ENTERED so many collectives, INSIDE or not
-			 */
+	BB_NEWS_LEFT,   /* at process 0: process PROC leaves because of SIGNAL */
+	BB_NEWS_ANSWER, /* at process 0: RANK of process PROC has ENTERED so many collectives and is
+			   INSIDE the last one or not */
+	BB_NEWS_STOP,   /* elsewhere: the run is over, with STATUS or because of SIGNAL (not 0) */
+	BB_NEWS_ASKED,  /* elsewhere: answer how far the ranks of this process have come */
+	BB_NEWS_GONE    /* process PROC went without goodbye (elsewhere than at 0: process 0); the
+			   last that is heard of it */
 };
+
+#define BB_NEWS_TEXT 512
 
 struct bb_news {
 	enum bb_news_kind kind;
 	int proc;
 	bb_status status;
+	int signal;
+	int rank;
 	uint64_t entered;
 	bool inside;
-	char text[512];
+	char text[BB_NEWS_TEXT];
 };
 
-/* The next thing that was heard; BB_NEWS_NONE at once when there is nothing. One thread. */
+/* The next thing that was heard; BB_NEWS_NONE at once when there is nothing. */
 void bb_control_poll(struct bb_control *control, struct bb_news *news);
 
-/* Never wait long for a slow receiver; what cannot be delivered is dropped. */
+/*
+ * None of these waits. Whoever has not read for so long that no more can be told is given up: it
+ * will take this process for gone.
+ */
+/* Elsewhere than at process 0. TEXT is cut at BB_NEWS_TEXT - 1 bytes. */
 void bb_control_tell_failed(struct bb_control *control, bb_status status, const char *text);
-void bb_control_tell_stop(struct bb_control *control, bb_status status); /* process 0 */
-void bb_control_ask(struct bb_control *control);                         /* process 0 */
-void bb_control_answer(struct bb_control *control, uint64_t entered, bool inside);
+void bb_control_tell_left(struct bb_control *control, int signal);
+void bb_control_answer(struct bb_control *control, int rank, uint64_t entered, bool inside);
+/* At process 0, to all others. */
+void bb_control_tell_stop(struct bb_control *control, bb_status status, int signal);
+void bb_control_ask(struct bb_control *control);
 
 #endif
