@@ -13,6 +13,7 @@ struct lesson {
 	struct bb_strbuf *out;
 	const struct bb_options *options;
 	const struct bb_collective *collective;
+	const struct bb_native *natives;
 	struct bb_shape shape;
 	struct bb_error *error;
 	int explained;
@@ -60,7 +61,7 @@ static bb_status explain(struct lesson *l, const struct bb_algorithm *algorithm)
 static bb_status explain_named(struct lesson *l, const char *name)
 {
 	const struct bb_algorithm *algorithm = bb_algorithm_find(l->collective, name);
-	const struct bb_native *native = l->options->backend->natives;
+	const struct bb_native *native = l->natives;
 
 	if (algorithm)
 		return explain(l, algorithm);
@@ -70,9 +71,7 @@ static bb_status explain_named(struct lesson *l, const char *name)
 		decline(l, name, "no algorithm of its own, but the %s backend's choice at run time",
 			l->options->backend->name);
 	else if (native && native->name)
-		decline(l, name,
-			"has no schedule to explain, because the %s backend does it without "
-			"messages between ranks",
+		decline(l, name, "has no schedule to explain: it is the %s backend's own",
 			l->options->backend->name);
 	else
 		decline(l, name, "not an algorithm of %s, see --list", l->collective->name);
@@ -128,11 +127,15 @@ static size_t count_asked(const struct bb_options *o, const struct bb_collective
 }
 
 bb_status bb_lesson(struct bb_strbuf *out, const struct bb_options *options,
-		    const struct bb_collective *collective, struct bb_error *error)
+		    const struct bb_collective *collective, const struct bb_native *natives,
+		    struct bb_error *error)
 {
 	const int n = (int)(options->threads * options->gpus);
-	struct lesson l = {
-		.out = out, .options = options, .collective = collective, .error = error};
+	struct lesson l = {.out = out,
+			   .options = options,
+			   .collective = collective,
+			   .natives = natives,
+			   .error = error};
 	size_t *matrix = NULL;
 	bb_status st;
 

@@ -9,10 +9,12 @@
 
 /*
  * Append to OUT an explanation of every algorithm that OPTIONS (checked for --explain) ask for, one
- * element per chunk unless -b asks for more; for what has no schedule one line that says why.
+ * element per chunk unless -b asks for more; for what has no schedule, as NATIVES (the backend's),
+ * one line that says why.
  * BB_EUNSUPPORTED with the first of these reasons when nothing could be explained.
  */
 BB_MUST bb_status bb_lesson(struct bb_strbuf *out, const struct bb_options *options,
-			    const struct bb_collective *collective, struct bb_error *error);
+			    const struct bb_collective *collective, const struct bb_native *natives,
+			    struct bb_error *error);
 
 #endif

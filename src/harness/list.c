@@ -3,20 +3,21 @@
  */
 #include "harness/plan.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-static bool shadowed(const struct bb_backend *backend, const char *name)
+static bool shadowed(const struct bb_native *natives, const char *name)
 {
 	const struct bb_native *native;
 
-	for (native = backend->natives; native && native->name; native++) {
+	for (native = natives; native && native->name; native++) {
 		if (strcmp(native->name, name) == 0)
 			return true;
 	}
 	return false;
 }
 
-static void list_algorithms(struct bb_strbuf *out, const struct bb_backend *backend,
+static void list_algorithms(struct bb_strbuf *out, const struct bb_native *natives,
 			    const struct bb_collective *collective)
 {
 	const struct bb_native *native;
@@ -25,10 +26,10 @@ static void list_algorithms(struct bb_strbuf *out, const struct bb_backend *back
 	bb_strbuf_addf(out, "    %-15s", collective->name);
 	for (i = 0; bb_algorithms[i]; i++) {
 		if (bb_algorithms[i]->collective == collective &&
-		    !shadowed(backend, bb_algorithms[i]->name))
+		    !shadowed(natives, bb_algorithms[i]->name))
 			bb_strbuf_addf(out, " %s", bb_algorithms[i]->name);
 	}
-	for (native = backend->natives; native && native->name; native++) {
+	for (native = natives; native && native->name; native++) {
 		if (!native->refuses || !native->refuses(native, collective))
 			bb_strbuf_addf(out, " %s", native->name);
 	}
@@ -51,16 +52,33 @@ static void list_types(struct bb_strbuf *out)
 	bb_strbuf_add(out, "collectives that only move data take every datatype\n");
 }
 
+static void list_backend(struct bb_strbuf *out, const struct bb_backend *backend)
+{
+	struct bb_error error = {.text = ""};
+	const struct bb_native *natives;
+	struct bb_native *owned;
+
+	bb_strbuf_addf(out, "backend %s: %s\n", backend->name, backend->brief);
+	if (bb_plan_natives(&natives, &owned, backend, &error) != BB_OK)
+		bb_strbuf_addf(out, "  what its library has is not known: %s\n", error.text);
+	bb_strbuf_add(out, "  collectives and their algorithms (--algo)\n");
+	for (int c = 0; bb_collectives[c]; c++)
+		list_algorithms(out, natives, bb_collectives[c]);
+	free(owned);
+}
+
 void bb_plan_list(struct bb_strbuf *out)
 {
-	int b, c;
+	for (int b = 0; bb_backends[b]; b++)
+		list_backend(out, bb_backends[b]);
+	for (const struct bb_loadable *l = bb_loadables; l->name; l++) {
+		struct bb_error error = {.text = ""};
+		struct bb_plugin plugin;
 
-	for (b = 0; bb_backends[b]; b++) {
-		bb_strbuf_addf(out, "backend %s: %s\n", bb_backends[b]->name,
-			       bb_backends[b]->brief);
-		bb_strbuf_add(out, "  collectives and their algorithms (--algo)\n");
-		for (c = 0; bb_collectives[c]; c++)
-			list_algorithms(out, bb_backends[b], bb_collectives[c]);
+		if (bb_plugin_load(&plugin, l, &error) != BB_OK)
+			bb_strbuf_addf(out, "backend %s: not usable: %s\n", l->name, error.text);
+		else if (plugin.backend)
+			list_backend(out, plugin.backend);
 	}
 	list_types(out);
 }

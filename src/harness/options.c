@@ -8,29 +8,47 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#define WORD 32 /* longest name in a list, with its end */
+#define WORD 64 /* longest name in a list, with its end */
 /* --link: beyond these nothing would be measured but a slip of the pen. */
 #define LEAST_RATE 1e3
 #define MOST_RATE 1e15
 #define MOST_LATENCY_NS UINT64_C(60000000000)
 
+#define VARIABLE(name, field)                                                                      \
+	{                                                                                          \
+		name, offsetof(struct bb_environment, field)                                       \
+	}
+
+const struct bb_environment_row bb_environment_rows[BB_NENVIRONMENT] = {
+	VARIABLE("NCCL_ALGO", nccl_algo),
+	VARIABLE("NCCL_TESTS_SPLIT", split),
+	VARIABLE("NCCL_TESTS_SPLIT_MASK", split_mask),
+	VARIABLE("NCCL_TESTS_MIN_BW", min_bw),
+	VARIABLE("NCCL_TESTS_ALLTOALLV_SPREAD", spread),
+	VARIABLE("NCCL_TESTS_ALLTOALLV_MATRIX_FILE", matrix_file),
+	VARIABLE("NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", matrix_scale),
+	VARIABLE("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY", print_summary),
+};
+
 struct bb_environment bb_environment_read(void)
 {
-	return (struct bb_environment){
-		.nccl_algo = getenv("NCCL_ALGO"),
-		.split = getenv("NCCL_TESTS_SPLIT"),
-		.split_mask = getenv("NCCL_TESTS_SPLIT_MASK"),
-		.min_bw = getenv("NCCL_TESTS_MIN_BW"),
-		.spread = getenv("NCCL_TESTS_ALLTOALLV_SPREAD"),
-		.matrix_file = getenv("NCCL_TESTS_ALLTOALLV_MATRIX_FILE"),
-		.matrix_scale = getenv("NCCL_TESTS_ALLTOALLV_MATRIX_SCALE"),
-		.print_summary = getenv("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY"),
-	};
+	struct bb_environment e = {.launch = bb_launch_hint_read()};
+
+	for (int i = 0; i < BB_NENVIRONMENT; i++)
+		*(const char **)((char *)&e + bb_environment_rows[i].offset) =
+			getenv(bb_environment_rows[i].name);
+	return e;
+}
+
+const char *bb_environment_value(const struct bb_environment *environment, int row)
+{
+	return *(const char *const *)((const char *)environment + bb_environment_rows[row].offset);
 }
 
 static bool is_set(const char *text)
@@ -60,23 +78,77 @@ static bool next_word(const char **list, char word[WORD])
 	return length > 0 && length < WORD;
 }
 
-static bb_status resolve_backend(struct bb_options *o, struct bb_error *error)
+static bb_status unknown_backend(const struct bb_options *o, struct bb_error *error)
 {
-	const char *names[16];
+	const char *names[16] = {"auto"};
 	char hint[64];
-	size_t n = 0;
+	size_t n = 1;
 
-	o->backend = bb_backend_find(o->backend_text);
-	if (o->backend)
-		return BB_OK;
-	while (n < 15 && bb_backends[n]) {
-		names[n] = bb_backends[n]->name;
-		n++;
-	}
+	for (int i = 0; bb_backends[i] && n < 15; i++)
+		names[n++] = bb_backends[i]->name;
+	for (const struct bb_loadable *l = bb_loadables; l->name && n < 15; l++)
+		names[n++] = l->name;
 	names[n] = NULL;
-	return bb_fail(error, BB_EUSAGE,
-		       "--backend: there is no backend \"%s\" here%s (see --list)", o->backend_text,
-		       suggest(hint, o->backend_text, names));
+	return bb_fail(error, BB_EUSAGE, "--backend: there is no backend \"%s\"%s (see --list)",
+		       o->backend_text, suggest(hint, o->backend_text, names));
+}
+
+/* Because a launcher started this process, what it needs is loaded though nobody asked for it. */
+static bb_status load_for_launcher(struct bb_plugin *plugin, const struct bb_launch_hint *launch,
+				   struct bb_error *error)
+{
+	struct bb_error cause = {.text = ""};
+	bb_status st = bb_plugin_load(plugin, bb_loadable_find(BB_LAUNCHER), &cause);
+
+	if (st == BB_OK)
+		return BB_OK;
+	if (launch->nprocs > 1)
+		return bb_fail(error, st, "%s started %d processes: %s", launch->launcher,
+			       launch->nprocs, cause.text);
+	return bb_fail(error, st,
+		       "%s started this, so the backend is " BB_LAUNCHER
+		       " (unless --backend host is given): %s",
+		       launch->launcher, cause.text);
+}
+
+static bb_status resolve_backend(struct bb_options *o, const struct bb_launch_hint *launch,
+				 struct bb_error *error)
+{
+	const bool automatic = strcmp(o->backend_text, "auto") == 0;
+	const struct bb_loadable *loadable = bb_loadable_find(o->backend_text);
+	struct bb_plugin plugin = {.backend = NULL};
+	bb_status st = BB_OK;
+
+	if (automatic && launch->launcher)
+		st = load_for_launcher(&plugin, launch, error);
+	else if (loadable)
+		st = bb_plugin_load(&plugin, loadable, error);
+	else
+		plugin.backend = bb_backend_find(automatic ? "host" : o->backend_text);
+	o->backend = plugin.backend;
+	o->launch = plugin.launch;
+	if (st == BB_OK && !o->backend)
+		st = unknown_backend(o, error);
+	return st;
+}
+
+/* Several processes need a launch, whatever the backend. */
+static bb_status resolve_launch(struct bb_options *o, const struct bb_launch_hint *launch,
+				struct bb_error *error)
+{
+	struct bb_plugin plugin;
+	bb_status st;
+
+	if (o->launch || o->explain || launch->nprocs <= 1)
+		return BB_OK;
+	if (!(o->backend->capabilities & BB_CAP_PROCESSES))
+		return bb_fail(error, BB_EUSAGE,
+			       "the %s backend is one process, and %s started %d; use "
+			       "--backend " BB_LAUNCHER ", or start one",
+			       o->backend->name, launch->launcher, launch->nprocs);
+	st = load_for_launcher(&plugin, launch, error);
+	o->launch = plugin.launch;
+	return st;
 }
 
 /*
@@ -168,7 +240,13 @@ static bool known_algorithm(const struct bb_backend *backend, const char *word)
 			return true;
 	}
 	for (native = backend->natives; native && native->name; native++) {
+		size_t length = strlen(native->name);
+
 		if (strcmp(native->name, word) == 0)
+			return true;
+		/* What only the library can name; whether it does is seen later. */
+		if (backend->discover && strncmp(native->name, word, length) == 0 &&
+		    word[length] == ':' && word[length + 1])
 			return true;
 	}
 	return false;
@@ -369,12 +447,13 @@ bb_status bb_options_read(struct bb_options *o, const struct bb_collective *coll
 	bb_status st;
 
 	memset(o, 0, sizeof(*o));
+	o->program = strrchr(argv[0], '/') ? strrchr(argv[0], '/') + 1 : argv[0];
 	BB_TRY(st, bb_options_parse(bb_option_rows, argc, argv, o, error), out);
 	if (o->help || o->help_markdown || o->version || o->list)
 		goto out;
 	if (o->step_bytes_given && !o->step_factor_given)
 		o->step_factor = 1;
-	BB_TRY(st, resolve_backend(o, error), out);
+	BB_TRY(st, resolve_backend(o, &environment->launch, error), out);
 	BB_TRY(st, resolve_dtypes(o, error), out);
 	BB_TRY(st, resolve_ops(o, error), out);
 	BB_TRY(st, resolve_root(o, error), out);
@@ -382,7 +461,8 @@ bb_status bb_options_read(struct bb_options *o, const struct bb_collective *coll
 	BB_TRY(st, resolve_fault(o, error), out);
 	BB_TRY(st, resolve_link(o, error), out);
 	BB_TRY(st, resolve_environment(o, collective, environment, error), out);
-	st = bb_options_check(o, collective, error);
+	BB_TRY(st, bb_options_check(o, collective, &environment->launch, error), out);
+	st = resolve_launch(o, &environment->launch, error);
 out:
 	return st;
 }

@@ -6,7 +6,9 @@
 
 #include "backends/backend.h"
 #include "core/option.h"
+#include "harness/plugin.h"
 #include "harness/split.h"
+#include "launch/launch.h"
 
 #define BB_MAX_RANKS 1024 /* -t times -g in one process */
 #define BB_ROOT_ALL (-1)
@@ -24,7 +26,7 @@ struct bb_fault {
 	double seconds; /* BB_FAULT_SLOW: added before every operation of the rank */
 };
 
-/* The environment variables that matter; NULL where not set. */
+/* The environment that matters; NULL where a variable is not set. */
 struct bb_environment {
 	const char *nccl_algo;  /* NCCL_ALGO */
 	const char *split;      /* NCCL_TESTS_SPLIT */
@@ -34,7 +36,16 @@ struct bb_environment {
 	/* Known to nccl-tests alone, of alltoallv: NCCL_TESTS_ALLTOALLV_MATRIX_FILE, …_SCALE and
 	   NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY. */
 	const char *matrix_file, *matrix_scale, *print_summary;
+	struct bb_launch_hint launch; /* differs from process to process */
 };
+
+/* The variables, which are the same in all processes of a run. */
+#define BB_NENVIRONMENT 8
+extern const struct bb_environment_row {
+	const char *name;
+	size_t offset;
+} bb_environment_rows[BB_NENVIRONMENT];
+const char *bb_environment_value(const struct bb_environment *environment, int row);
 
 struct bb_options {
 	/* As given: one target for each row of bb_option_rows. Strings are borrowed from argv. */
@@ -70,7 +81,9 @@ struct bb_options {
 	bool cta_policy_given, iters_given, algo_given, fault_given;
 
 	/* Worked out from them. */
+	const char *program; /* the last part of argv[0] */
 	const struct bb_backend *backend;
+	const struct bb_launch_kind *launch; /* NULL: a single process */
 	const char *algorithms; /* comma list of names, "auto" or "all"; --algo or NCCL_ALGO */
 	unsigned dtypes, ops;   /* bit per enum value */
 	bool dtypes_all, ops_all;
@@ -92,15 +105,16 @@ struct bb_environment bb_environment_read(void);
 
 /*
  * Parse ARGV and ENVIRONMENT, work out the rest and judge everything that can be judged without
- * a world: ranges, conflicts, names, files that cannot be written. BB_EUSAGE for what makes no
- * sense, BB_EUNSUPPORTED for what only another backend has. With one of explain, list, version,
- * help and help_markdown set only what these need is judged.
+ * a world: ranges, conflicts, names, files that cannot be written (by process 0, whose they are).
+ * Loads the backend, but starts nothing. BB_EUSAGE for what makes no sense, BB_EUNSUPPORTED for
+ * what only another backend has, BB_EBACKEND if what is needed cannot be loaded. With one of
+ * explain, list, version, help and help_markdown set only what these need is judged.
  */
 BB_MUST bb_status bb_options_read(struct bb_options *options,
 				  const struct bb_collective *collective, int argc, char **argv,
 				  const struct bb_environment *environment, struct bb_error *error);
 
-/* What needs the world: its size, the root, the rank of a fault. Split groups are judged by
+/* What needs the world: the root, the rank of a fault. Split groups are judged by
    their smallest size, GROUP_MIN. */
 BB_MUST bb_status bb_options_validate_world(const struct bb_options *options,
 					    const struct bb_collective *collective,

@@ -11,13 +11,40 @@
 
 #define PATH_TEXT 4096
 
-static bb_status check_ranks(const struct bb_options *o, struct bb_error *error)
+/* "-g 8", "-t 2" or "-t 2 times -g 4". */
+static const char *ranks_asked(char text[64], const struct bb_options *o)
 {
-	if (o->threads * o->gpus > BB_MAX_RANKS)
-		return bb_fail(error, BB_EUSAGE,
-			       "-t %lld times -g %lld is more than %d ranks in one process",
-			       (long long)o->threads, (long long)o->gpus, BB_MAX_RANKS);
-	return BB_OK;
+	if (o->threads == 1)
+		snprintf(text, 64, "-g %lld", (long long)o->gpus);
+	else if (o->gpus == 1)
+		snprintf(text, 64, "-t %lld", (long long)o->threads);
+	else
+		snprintf(text, 64, "-t %lld times -g %lld", (long long)o->threads,
+			 (long long)o->gpus);
+	return text;
+}
+
+static bb_status check_ranks(const struct bb_options *o, const struct bb_launch_hint *launch,
+			     struct bb_error *error)
+{
+	const int64_t local = o->threads * o->gpus;
+	const int most = o->explain ? BB_MAX_RANKS : o->backend->max_local();
+	const int nprocs = launch->nprocs > 1 ? launch->nprocs : 1;
+	char asked[64];
+
+	if (local <= most)
+		return BB_OK;
+	ranks_asked(asked, o);
+	if (most > 1)
+		return bb_fail(
+			error, BB_EUSAGE,
+			"%s is more than %d ranks in one process, the most of the %s backend",
+			asked, most, o->backend->name);
+	return bb_fail(error, BB_EUSAGE,
+		       "%s: on %s a rank is a process; start %lld of them: %s %lld %s …%s", asked,
+		       o->backend->name, (long long)(local * nprocs),
+		       launch->start ? launch->start : "mpirun -np", (long long)(local * nprocs),
+		       o->program, nprocs > 1 ? "" : " (or give --backend host)");
 }
 
 static bb_status check_sizes(const struct bb_options *o, struct bb_error *error)
@@ -143,7 +170,8 @@ static bool same_file(const char *a, const char *b)
 	return strcmp(a, b) == 0;
 }
 
-static bb_status check_files(const struct bb_options *o, struct bb_error *error)
+/* Only process 0 writes; the hosts of others may not have the folder. */
+static bb_status check_files(const struct bb_options *o, bool writes, struct bb_error *error)
 {
 	const struct {
 		const char *flag, *path;
@@ -155,7 +183,8 @@ static bb_status check_files(const struct bb_options *o, struct bb_error *error)
 	for (i = 0; i < 3; i++) {
 		if (!files[i].path)
 			continue;
-		BB_TRY(st, check_file(files[i].flag, files[i].path, error), out);
+		if (writes)
+			BB_TRY(st, check_file(files[i].flag, files[i].path, error), out);
 		for (k = 0; k < i; k++) {
 			if (files[k].path && same_file(files[i].path, files[k].path))
 				return bb_fail(error, BB_EUSAGE,
@@ -211,11 +240,11 @@ static bb_status check_explain(const struct bb_options *o, const struct bb_colle
 }
 
 bb_status bb_options_check(const struct bb_options *o, const struct bb_collective *collective,
-			   struct bb_error *error)
+			   const struct bb_launch_hint *launch, struct bb_error *error)
 {
 	bb_status st;
 
-	BB_TRY(st, check_ranks(o, error), out);
+	BB_TRY(st, check_ranks(o, launch, error), out);
 	if (o->explain) {
 		st = check_explain(o, collective, error);
 		goto out;
@@ -223,7 +252,7 @@ bb_status bb_options_check(const struct bb_options *o, const struct bb_collectiv
 	BB_TRY(st, check_sizes(o, error), out);
 	BB_TRY(st, check_counts(o, error), out);
 	BB_TRY(st, check_op(o, collective, error), out);
-	BB_TRY(st, check_files(o, error), out);
+	BB_TRY(st, check_files(o, launch->proc == 0, error), out);
 	st = check_gpu_only(o, error);
 out:
 	return st;
@@ -234,16 +263,8 @@ bb_status bb_options_validate_world(const struct bb_options *o,
 				    const struct bb_world *world, int group_min,
 				    struct bb_error *error)
 {
-	int most = o->backend->max_local();
 	bb_status st;
 
-	if (world->nlocal > most) {
-		st = bb_fail(error, BB_EUSAGE,
-			     "-t %lld times -g %lld: the %s backend takes at most %d ranks in one "
-			     "process",
-			     (long long)o->threads, (long long)o->gpus, o->backend->name, most);
-		goto out;
-	}
 	if (collective->flags & BB_ROOTED)
 		BB_TRY(st,
 		       check_rank("-r", o->root_text, o->root, group_min,

@@ -10,6 +10,7 @@
 
 /* All that can be judged without a world. BB_EUSAGE or BB_EUNSUPPORTED with the reason. */
 BB_MUST bb_status bb_options_check(const struct bb_options *options,
-				   const struct bb_collective *collective, struct bb_error *error);
+				   const struct bb_collective *collective,
+				   const struct bb_launch_hint *launch, struct bb_error *error);
 
 #endif

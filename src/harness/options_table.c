@@ -33,9 +33,10 @@ const struct bb_option bb_option_rows[] = {
 	{INT("nthreads", 't', threads, "1", "N", 1, BB_MAX_RANKS, "threads of this process"),
 	 .section = "Ranks"},
 	{INT("ngpus", 'g', gpus, "1", "N", 1, BB_MAX_RANKS,
-	     "ranks per thread: GPUs on nccl, CPU ranks on host")},
-	{STRING("backend", 0, backend_text, "host", "NAME",
-		"how bytes move and where memory is; see --list")},
+	     "ranks per thread: GPUs on nccl, CPU ranks on host; on mpi a rank is a process")},
+	{STRING("backend", 0, backend_text, "auto", "NAME",
+		"how bytes move and where memory is, see --list; auto: mpi under a launcher, else "
+		"host")},
 	{INT("parallel_init", 'p', parallel_init, "0", "0|1", 0, 1,
 	     "1: ranks start up side by side; what the host backend always does")},
 	{DURATION(
@@ -153,6 +154,9 @@ static const char environment[] =
 	"| `BUSBENCH_ISA` | `plain`, `avx2` or `avx512`: the vector instructions that ranks on "
 	"CPUs "
 	"add with; without it the widest that the processor has |\n"
+	"| `BUSBENCH_BACKEND_DIR` | an absolute path: where backends that are loaded at run time "
+	"are "
+	"looked for after `backends` beside the binary and `../lib/busbench` from there |\n"
 	"\nnccl-tests' `NCCL_TESTS_ALLTOALLV_MATRIX_FILE`, `NCCL_TESTS_ALLTOALLV_MATRIX_SCALE` and "
 	"`NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY` are not supported: alltoallv refuses to run with "
 	"them "

@@ -7,38 +7,63 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_CHOICES 64
-#define MAX_SKIPS (MAX_CHOICES + BB_NDTYPES * BB_NOPS)
 #define PROBE_COUNT (1 << 20) /* a size that no algorithm refuses for being small */
 
 static const struct bb_choice auto_choice = {.name = "auto"};
 
 /* ---- algorithms -------------------------------------------------------------------- */
 
-static const struct bb_native *find_native(const struct bb_backend *backend, const char *name)
+bb_status bb_plan_natives(const struct bb_native **natives, struct bb_native **owned,
+			  const struct bb_backend *backend, struct bb_error *error)
+{
+	bb_status st = BB_OK;
+
+	*owned = NULL;
+	if (backend->discover)
+		st = backend->discover(owned, error);
+	*natives = *owned ? *owned : backend->natives;
+	return st;
+}
+
+static const struct bb_native *find_native(const struct bb_plan *plan, const char *name)
 {
 	const struct bb_native *native;
 
-	for (native = backend->natives; native && native->name; native++) {
+	for (native = plan->natives; native && native->name; native++) {
 		if (strcmp(native->name, name) == 0)
 			return native;
 	}
 	return NULL;
 }
 
-/* The constant string that spells NAME, which the options found somewhere. */
-static const char *constant_name(const struct bb_backend *backend, const char *name)
+/* One of those that only a library could name: "native:NAME". */
+static bool is_discovered(const char *name)
 {
-	const struct bb_native *native = find_native(backend, name);
+	return strchr(name, ':') != NULL;
+}
+
+/* The constant string that spells NAME, which the options found somewhere. */
+static const char *constant_name(const char *name)
+{
 	int i;
 
-	if (native)
-		return native->name;
 	for (i = 0; bb_algorithms[i]; i++) {
 		if (strcmp(bb_algorithms[i]->name, name) == 0)
 			return bb_algorithms[i]->name;
 	}
 	return "unknown";
+}
+
+/* Room for every name there is, auto and the whole list; add_* keep names apart. */
+static int most_choices(const struct bb_plan *plan)
+{
+	int n = 2, i;
+
+	for (i = 0; bb_algorithms[i]; i++)
+		n++;
+	for (i = 0; plan->natives && plan->natives[i].name; i++)
+		n++;
+	return n;
 }
 
 static void add_skip(struct bb_plan *plan, const char *algorithm, const char *reason)
@@ -49,9 +74,8 @@ static void add_skip(struct bb_plan *plan, const char *algorithm, const char *re
 		if (strcmp(plan->skips[i].algorithm, algorithm) == 0)
 			return;
 	}
-	if (plan->nskips < MAX_SKIPS)
-		plan->skips[plan->nskips++] =
-			(struct bb_plan_skip){.algorithm = algorithm, .reason = reason};
+	plan->skips[plan->nskips++] =
+		(struct bb_plan_skip){.algorithm = algorithm, .reason = reason};
 }
 
 static void add_choice(struct bb_plan *plan, struct bb_choice choice)
@@ -62,8 +86,7 @@ static void add_choice(struct bb_plan *plan, struct bb_choice choice)
 		if (strcmp(plan->choices[i].name, choice.name) == 0)
 			return;
 	}
-	if (plan->nchoices < MAX_CHOICES)
-		plan->choices[plan->nchoices++] = choice;
+	plan->choices[plan->nchoices++] = choice;
 }
 
 static void add_schedule(struct bb_plan *plan, const struct bb_algorithm *schedule)
@@ -89,12 +112,34 @@ static void add_native(struct bb_plan *plan, const struct bb_native *native)
 		add_choice(plan, (struct bb_choice){.name = native->name, .native = native});
 }
 
-/* A backend's own algorithm goes before a schedule of the same name. */
-static void add_named(struct bb_plan *plan, const char *name, bool by_environment)
+static bb_status no_native(const struct bb_plan *plan, const char *name, struct bb_error *error)
 {
-	const struct bb_native *native = find_native(plan->backend, name);
+	const char **names = calloc((size_t)most_choices(plan), sizeof(*names)), *near;
+	int n = 0;
+
+	if (!names)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for the plan");
+	for (const struct bb_native *native = plan->natives; native && native->name; native++) {
+		if (!native->refuses || !native->refuses(native, plan->collective))
+			names[n++] = native->name;
+	}
+	near = bb_nearest(name, names);
+	bb_fail(error, BB_EUSAGE, "--algo: the %s backend has no \"%s\"%s%s%s (see --list)",
+		plan->backend->name, name, near ? "; did you mean \"" : "", near ? near : "",
+		near ? "\"?" : "");
+	free(names);
+	return BB_EUSAGE;
+}
+
+/* A backend's own algorithm goes before a schedule of the same name. */
+static bb_status add_named(struct bb_plan *plan, const char *name, bool by_environment,
+			   struct bb_error *error)
+{
+	const struct bb_native *native = find_native(plan, name);
 	const struct bb_algorithm *schedule = bb_algorithm_find(plan->collective, name);
 
+	if (!native && is_discovered(name))
+		return no_native(plan, name, error);
 	if (strcmp(name, auto_choice.name) == 0)
 		add_choice(plan, auto_choice);
 	else if (native)
@@ -102,12 +147,14 @@ static void add_named(struct bb_plan *plan, const char *name, bool by_environmen
 	else if (schedule)
 		add_schedule(plan, schedule);
 	else
-		add_skip(plan, constant_name(plan->backend, name),
+		add_skip(plan, constant_name(name),
 			 by_environment
 				 ? "not an algorithm of this collective, though NCCL_ALGO says so"
 				 : "not an algorithm of this collective");
+	return BB_OK;
 }
 
+/* What the library only has for other collectives does not belong to all, as other schedules. */
 static void add_all(struct bb_plan *plan)
 {
 	const struct bb_native *native;
@@ -115,18 +162,23 @@ static void add_all(struct bb_plan *plan)
 
 	for (i = 0; bb_algorithms[i]; i++) {
 		if (bb_algorithms[i]->collective == plan->collective &&
-		    !find_native(plan->backend, bb_algorithms[i]->name))
+		    !find_native(plan, bb_algorithms[i]->name))
 			add_schedule(plan, bb_algorithms[i]);
 	}
-	for (native = plan->backend->natives; native && native->name; native++)
-		add_native(plan, native);
+	for (native = plan->natives; native && native->name; native++) {
+		if (!is_discovered(native->name) || !native->refuses ||
+		    !native->refuses(native, plan->collective))
+			add_native(plan, native);
+	}
 	add_choice(plan, auto_choice);
 }
 
-static bb_status choose_algorithms(struct bb_plan *plan, const struct bb_options *o)
+static bb_status choose_algorithms(struct bb_plan *plan, const struct bb_options *o,
+				   struct bb_error *error)
 {
 	const char *const list = o->algorithms;
 	char *words, *word, *rest = NULL;
+	bb_status st = BB_OK;
 
 	if (strcmp(list, "all") == 0) {
 		add_all(plan);
@@ -134,11 +186,12 @@ static bb_status choose_algorithms(struct bb_plan *plan, const struct bb_options
 	}
 	words = strdup(list);
 	if (!words)
-		return BB_EINTERNAL;
-	for (word = strtok_r(words, ",", &rest); word; word = strtok_r(NULL, ",", &rest))
-		add_named(plan, word, list != o->algo_text);
+		return bb_fail(error, BB_EINTERNAL, "out of memory for the plan");
+	for (word = strtok_r(words, ",", &rest); word && st == BB_OK;
+	     word = strtok_r(NULL, ",", &rest))
+		st = add_named(plan, word, list != o->algo_text, error);
 	free(words);
-	return BB_OK;
+	return st;
 }
 
 /* ---- cases ------------------------------------------------------------------------- */
@@ -158,7 +211,7 @@ static void drop_pair(struct bb_plan *plan, const struct bb_options *o, int dtyp
 {
 	struct bb_plan_skip *skip;
 
-	if (o->dtypes_all || o->ops_all || plan->nskips == MAX_SKIPS)
+	if (o->dtypes_all || o->ops_all)
 		return;
 	skip = &plan->skips[plan->nskips++];
 	skip->algorithm = o->algorithms;
@@ -339,16 +392,18 @@ bb_status bb_plan_make(struct bb_plan *plan, const struct bb_plan_request *reque
 {
 	struct expansion e = {.request = request};
 	const char *reason;
-	size_t ncases = 0;
+	size_t ncases = 0, room;
 	bb_status st;
 
 	*plan = (struct bb_plan){.collective = request->collective,
 				 .backend = request->backend,
+				 .natives = request->natives,
 				 .nranks = request->nranks,
 				 .spread = request->options->spread};
 	reason = plan->collective->refuses ? plan->collective->refuses(plan->nranks) : NULL;
-	plan->choices = calloc(MAX_CHOICES, sizeof(*plan->choices));
-	plan->skips = calloc(MAX_SKIPS, sizeof(*plan->skips));
+	room = (size_t)most_choices(plan);
+	plan->choices = calloc(room, sizeof(*plan->choices));
+	plan->skips = calloc(room + BB_NDTYPES * BB_NOPS, sizeof(*plan->skips));
 	st = plan->choices && plan->skips ? BB_OK : BB_EINTERNAL;
 	BB_TRY(st, st, memory);
 	if (reason) {
@@ -356,7 +411,7 @@ bb_status bb_plan_make(struct bb_plan *plan, const struct bb_plan_request *reque
 		return bb_fail(error, BB_EUNSUPPORTED, "%s on %d ranks: %s", plan->collective->name,
 			       plan->nranks, reason);
 	}
-	BB_TRY(st, choose_algorithms(plan, request->options), memory);
+	BB_TRY(st, choose_algorithms(plan, request->options, error), out);
 	BB_TRY(st, expand(&e, plan, &ncases, error), out);
 	plan->cases = calloc(ncases ? ncases : 1, sizeof(*plan->cases));
 	st = plan->cases ? BB_OK : BB_EINTERNAL;

@@ -40,6 +40,7 @@ struct bb_plan_skip {
 struct bb_plan {
 	const struct bb_collective *collective;
 	const struct bb_backend *backend;
+	const struct bb_native *natives;
 	int nranks;
 	double spread;
 	struct bb_choice *choices;
@@ -55,6 +56,8 @@ struct bb_plan_request {
 	const struct bb_options *options;
 	const struct bb_collective *collective;
 	const struct bb_backend *backend;
+	/* The backend's, with those it discovered; ends with name NULL. They outlive the plan. */
+	const struct bb_native *natives;
 	int nranks;      /* of the group that runs a case */
 	int nroots;      /* roots of -r all: the size of the smallest group */
 	int nlocal;      /* ranks of this process */
@@ -80,7 +83,17 @@ void bb_plan_free(struct bb_plan *plan); /* of a zeroed plan: nothing */
 struct bb_shape bb_plan_shape(const struct bb_plan *plan, const struct bb_case *c, int nranks,
 			      bool in_place, size_t *matrix);
 
-/* --list: collectives and algorithms of every backend, and which ops take which datatypes. */
+/*
+ * *natives = what BACKEND has of its own, with what it discovers. *OWNED: to be freed in the end,
+ * or NULL.
+ */
+BB_MUST bb_status bb_plan_natives(const struct bb_native **natives, struct bb_native **owned,
+				  const struct bb_backend *backend, struct bb_error *error);
+
+/*
+ * --list: collectives and algorithms of every backend, of those that can be loaded why they are not
+ * here, and which ops take which datatypes.
+ */
 void bb_plan_list(struct bb_strbuf *out);
 
 #endif

@@ -5,17 +5,24 @@
 #include <limits.h>
 #include <stdlib.h>
 
-/* Where a launcher says how many processes it started; the first that is set counts. */
+/*
+ * Where a launcher says how many processes it started; the first that is set counts. Those that
+ * others run under come last: mpirun within a batch job sees the job's variables too.
+ */
 static const struct {
 	const char *launcher;
 	const char *only_with; /* variable that must be set too; NULL: none */
 	const char *nprocs;
 	const char *proc;
+	const char *start;
 } launchers[] = {
-	{"mpirun", NULL, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
-	{"the PMI launcher", NULL, "PMI_SIZE", "PMI_RANK"},
-	/* Without a step this is a batch script, which nobody started several times. */
-	{"srun", "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"},
+	{"mpirun", NULL, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "mpirun -np"},
+	{"mpirun", NULL, "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", "mpirun -np"},
+	{"mpiexec", NULL, "PMI_SIZE", "PMI_RANK", "mpiexec -n"},
+	{"jsrun", NULL, "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_RANK", "jsrun -n"},
+	/* Without a task, or a step, this is a batch script, which nobody started several times. */
+	{"flux run", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_RANK", "flux run -n"},
+	{"srun", "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun -n"},
 };
 
 static int number(const char *name, int otherwise)
@@ -37,6 +44,7 @@ struct bb_launch_hint bb_launch_hint_read(void)
 			continue;
 		hint.launcher = launchers[i].launcher;
 		hint.variable = launchers[i].nprocs;
+		hint.start = launchers[i].start;
 		hint.nprocs = number(launchers[i].nprocs, 1);
 		hint.proc = number(launchers[i].proc, 0);
 		break;
@@ -51,8 +59,8 @@ bb_status bb_launch_check(const struct bb_launch *launch, const struct bb_launch
 		return BB_OK;
 	return bb_fail(error, BB_EBACKEND,
 		       "%s started %d processes (%s=%d), but each is alone in its MPI world, as if "
-		       "it had been run %d times; start it with the launcher of %s (srun needs "
-		       "--mpi=pmix)",
+		       "it had been run %d times; start it with the launcher of %s (srun perhaps "
+		       "needs --mpi=pmix or --mpi=pmi2)",
 		       hint->launcher, hint->nprocs, hint->variable, hint->nprocs, hint->nprocs,
 		       launch->library ? launch->library : "the MPI it was built with");
 }

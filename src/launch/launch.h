@@ -50,9 +50,10 @@ struct bb_launch_kind {
  * there is known only once the launch is open.
  */
 struct bb_launch_hint {
-	const char *launcher; /* "mpirun", "srun", "PMI"; NULL: none */
+	const char *launcher; /* "mpirun", "srun", …; NULL: none */
 	const char *variable; /* that says how many processes there are */
-	int nprocs;           /* that it says; 1 without a launcher */
+	const char *start;    /* what is written before a number of processes: "mpirun -np" */
+	int nprocs;           /* that it says; 1 without a launcher or if it cannot be read */
 	int proc;             /* this one; 0 if unknown */
 };
 

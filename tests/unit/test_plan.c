@@ -16,9 +16,13 @@ struct fixture {
 	struct bb_error error;
 };
 
-/* The plan that LINE makes for COLLECTIVE on NRANKS ranks with MEMORY bytes. Free F->plan. */
-static bb_status make(struct fixture *f, const struct bb_collective *collective, const char *line,
-		      int nranks, uint64_t memory)
+/*
+ * The plan that LINE makes for COLLECTIVE on NRANKS ranks with MEMORY bytes, NATIVES being what the
+ * backend has of its own, if not NULL. Free F->plan.
+ */
+static bb_status make_with(struct fixture *f, const struct bb_collective *collective,
+			   const char *line, int nranks, uint64_t memory,
+			   const struct bb_native *natives)
 {
 	static char program[] = "perf";
 	struct bb_environment none = {.nccl_algo = NULL};
@@ -40,7 +44,14 @@ static bb_status make(struct fixture *f, const struct bb_collective *collective,
 	if (bb_options_read(&f->options, collective, argc, f->argv, &none, &f->error) != BB_OK)
 		fail_msg("%s", f->error.text);
 	request.backend = f->options.backend;
+	request.natives = natives ? natives : f->options.backend->natives;
 	return bb_plan_make(&f->plan, &request, &f->error);
+}
+
+static bb_status make(struct fixture *f, const struct bb_collective *collective, const char *line,
+		      int nranks, uint64_t memory)
+{
+	return make_with(f, collective, line, nranks, memory, NULL);
 }
 
 static void test_order(void **state)

@@ -1,0 +1,92 @@
+/*
+ * conclude.c - what a run came to.
+ */
+#include "harness/run.h"
+
+#include "core/clock.h"
+
+#include <sys/resource.h>
+
+int64_t bb_resident_bytes(void)
+{
+	struct rusage usage;
+
+	return getrusage(RUSAGE_SELF, &usage) == 0 ? (int64_t)usage.ru_maxrss * 1024 : 0;
+}
+
+/* What the run came to: the exit status, and the verdict in a word. */
+static int judge_run(struct bb_run *run, int caught, const char **verdict)
+{
+	const struct bb_end_record *end = &run->bench.end;
+	const double gate = run->options.min_bw;
+
+	*verdict = "passed";
+	if (caught) {
+		*verdict = "interrupted";
+		return 128 + caught;
+	}
+	if (bb_error_status(&run->error) == BB_EUNSUPPORTED && end->results == 0) {
+		*verdict = "nothing was run";
+		return BB_EUNSUPPORTED;
+	}
+	if (bb_error_status(&run->error) != BB_OK) {
+		*verdict = bb_error_status(&run->error) == BB_ETIMEOUT ? "timed out" : "failed";
+		return (int)bb_error_status(&run->error);
+	}
+	if (end->wrong > 0) {
+		*verdict = "wrong data";
+		return BB_EDATA;
+	}
+	if (gate > 0 && end->avg_busbw_GBps < 0.9 * gate) {
+		*verdict = "below the gate";
+		return BB_EDATA;
+	}
+	return 0;
+}
+
+/* No result and nothing that went wrong: an error all the same. */
+static void require_results(struct bb_run *run)
+{
+	if (run->bench.end.results > 0 || bb_error_status(&run->error) != BB_OK)
+		return;
+	if (bb_error_status(&run->nothing) != BB_OK)
+		bb_fail(&run->error, BB_EUNSUPPORTED, "%s", run->nothing.text);
+	else
+		bb_fail(&run->error, BB_EUNSUPPORTED,
+			"nothing of what was asked can be run; the skipped lines say why");
+}
+
+/* The comparison and the end record; after a crash of the sinks only the exit status counts. */
+int bb_run_conclude(struct bb_run *run, int caught)
+{
+	struct bb_bench *bench = &run->bench;
+	struct bb_strbuf text = {0};
+	int status;
+
+	bb_ticker_hide(&run->ticker);
+	if (bench->end.results > 0)
+		bench->end.avg_busbw_GBps = bench->busbw_sum / (double)bench->end.results;
+	if (run->options.min_bw > 0)
+		bench->end.min_busbw_GBps = run->options.min_bw;
+	bench->end.wall_s = bb_clock_now() - bench->started;
+	if (run->options.memory_report)
+		bench->end.memory_call_bytes = bb_resident_bytes() - bench->end.memory_init_bytes -
+					       bench->end.memory_user_bytes;
+	bb_time_text(bench->end.end_time);
+	if (!caught)
+		require_results(run);
+	status = judge_run(run, caught, &bench->end.verdict);
+	bench->end.exit_status = status;
+	if (bb_error_status(&run->error) != BB_OK)
+		bench->end.error = run->error.text;
+	if (bench->run.ranks.n > 0) {
+		bb_compare_text(run->compare, &text);
+		bb_groups_text(bench->groups, &text);
+		if (text.length > 0)
+			bb_sinks_comment(&run->sinks, bb_strbuf_text(&text));
+		bb_sinks_end(&run->sinks, &bench->end);
+	}
+	bb_strbuf_free(&text);
+	/* A sink may have failed only now. */
+	return status == 0 ? (int)run->sinks.status : status;
+}

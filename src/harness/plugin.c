@@ -1,0 +1,146 @@
+#include "harness/plugin.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PLACES 3
+#define DIRECTORY "BUSBENCH_BACKEND_DIR"
+
+const struct bb_loadable bb_loadables[] = {
+	{.name = "mpi", .remedy = "make MPI=1, which needs mpicc"},
+	{.name = NULL},
+};
+
+/* Files that may be the plug-in, in the order of preference. */
+struct places {
+	char path[PLACES][PATH_MAX + 64];
+	int n;
+};
+
+const struct bb_loadable *bb_loadable_find(const char *name)
+{
+	for (const struct bb_loadable *l = bb_loadables; l->name; l++)
+		if (strcmp(l->name, name) == 0)
+			return l;
+	return NULL;
+}
+
+static bb_status list_places(struct places *places, const char *name, struct bb_error *error)
+{
+	const char *given = getenv(DIRECTORY);
+	char folder[PATH_MAX];
+	ssize_t length = readlink("/proc/self/exe", folder, sizeof(folder) - 1);
+	char *slash;
+
+	places->n = 0;
+	if (length > 0) {
+		folder[length] = '\0';
+		slash = strrchr(folder, '/');
+		if (slash)
+			*slash = '\0';
+		snprintf(places->path[places->n++], sizeof(places->path[0]), "%s/backends/%s.so",
+			 folder, name);
+		snprintf(places->path[places->n++], sizeof(places->path[0]),
+			 "%s/../lib/busbench/%s.so", folder, name);
+	}
+	if (!given || !*given)
+		return BB_OK;
+	if (given[0] != '/' || strlen(given) >= PATH_MAX)
+		return bb_fail(error, BB_EUSAGE,
+			       DIRECTORY "=\"%s\" is not an absolute path; give one that begins "
+					 "with /",
+			       given);
+	snprintf(places->path[places->n++], sizeof(places->path[0]), "%s/%s.so", given, name);
+	return BB_OK;
+}
+
+static bb_status not_there(const struct places *places, const struct bb_loadable *what,
+			   struct bb_error *error)
+{
+	char looked[PLACES * (PATH_MAX + 80)];
+	int length = 0;
+
+	for (int i = 0; i < places->n; i++)
+		length += snprintf(looked + length, sizeof(looked) - (size_t)length, "%s%s",
+				   i == 0              ? ""
+				   : i + 1 < places->n ? ", "
+						       : " or ",
+				   places->path[i]);
+	return bb_fail(error, BB_EBACKEND, "there is no %s backend here (build it with %s): no %s",
+		       what->name, what->remedy, looked);
+}
+
+/* What the dynamic linker complains of, without the path if it begins with it. */
+static const char *complaint(const char *path)
+{
+	const char *text = dlerror();
+	size_t length = strlen(path);
+
+	if (!text)
+		return "the dynamic linker does not say why";
+	return strncmp(text, path, length) == 0 && text[length] == ':' ? text + length + 2 : text;
+}
+
+static bb_status check_abi(const char *path, unsigned abi, unsigned wanted, struct bb_error *error)
+{
+	if (abi == wanted)
+		return BB_OK;
+	return bb_fail(error, BB_EBACKEND,
+		       "%s was built for another busbench (its ABI is %u, this one's is %u); "
+		       "rebuild it",
+		       path, abi, wanted);
+}
+
+static bb_status load(struct bb_plugin *plugin, const char *name, const char *path,
+		      struct bb_error *error)
+{
+	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	bb_status status;
+
+	if (!handle)
+		return bb_fail(error, BB_EBACKEND, "the %s backend cannot be loaded from %s: %s",
+			       name, path, complaint(path));
+	plugin->backend = dlsym(handle, BB_BACKEND_SYMBOL);
+	plugin->launch = dlsym(handle, BB_LAUNCH_SYMBOL);
+	if (plugin->backend)
+		BB_TRY(status, check_abi(path, plugin->backend->abi, BB_BACKEND_ABI, error),
+		       refused);
+	if (plugin->launch)
+		BB_TRY(status, check_abi(path, plugin->launch->abi, BB_LAUNCH_ABI, error), refused);
+	if (plugin->backend || plugin->launch)
+		return BB_OK;
+	status = bb_fail(error, BB_EBACKEND,
+			 "%s is not a part of busbench: it has neither " BB_BACKEND_SYMBOL
+			 " nor " BB_LAUNCH_SYMBOL,
+			 path);
+refused:
+	*plugin = (struct bb_plugin){.backend = NULL};
+	dlclose(handle);
+	return status;
+}
+
+bb_status bb_plugin_load(struct bb_plugin *plugin, const struct bb_loadable *what,
+			 struct bb_error *error)
+{
+	struct places *places = malloc(sizeof(*places));
+	bb_status status;
+
+	*plugin = (struct bb_plugin){.backend = NULL};
+	if (!places)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for the %s backend", what->name);
+	BB_TRY(status, list_places(places, what->name, error), out);
+	for (int i = 0; i < places->n; i++) {
+		if (access(places->path[i], F_OK) != 0)
+			continue;
+		status = load(plugin, what->name, places->path[i], error);
+		goto out;
+	}
+	status = not_there(places, what, error);
+out:
+	free(places);
+	return status;
+}

@@ -1,0 +1,238 @@
+/*
+ * start.c - from options to a run that the crew can begin, and back.
+ */
+#include "harness/run.h"
+
+#include "harness/harness.h"
+
+#include <stdlib.h>
+
+#define MEMORY_SHARE 0.8 /* of what is available, that buffers may take */
+
+/* ---- the processes --------------------------------------------------------------------- */
+
+bb_status bb_run_guard(struct bb_run *run, enum bb_stage stage)
+{
+	bb_status status = BB_OK;
+
+	atomic_store(&run->stage, stage);
+	if (!run->guarded && run->options.launch)
+		status = bb_guard_start(&run->guard, run->options.timeout_ns, run->give_up, run,
+					&run->error);
+	run->guarded = run->options.launch && status == BB_OK;
+	run->assembly.lost |= status != BB_OK;
+	return status;
+}
+
+void bb_run_unguard(struct bb_run *run)
+{
+	if (run->guarded)
+		bb_guard_stop(&run->guard);
+	run->guarded = false;
+}
+
+/* Starts MPI where there are several processes, or where the backend needs it. */
+static bb_status open_launch(struct bb_run *run, int argc, char **argv)
+{
+	const struct bb_launch_kind *kind = run->options.launch;
+	bb_status status;
+
+	run->assembly = (struct bb_assembly){.launch = &run->launch, .error = &run->error};
+	if (!kind) {
+		run->launch = bb_launch_single();
+		return BB_OK;
+	}
+	bb_guard_signals(); /* before the library starts threads of its own */
+	BB_TRY(status, bb_run_guard(run, BB_STAGE_START), out);
+	BB_TRY(status, kind->open(&run->launch, false, &run->error), out);
+	BB_TRY(status, bb_launch_check(&run->launch, &run->environment.launch, &run->error), out);
+	BB_TRY(status, bb_run_guard(run, BB_STAGE_COMPARE), out);
+	status = bb_assembly_compare(&run->assembly, argc, argv, &run->environment);
+out:
+	return status;
+}
+
+static void describe_world(struct bb_run *run)
+{
+	const int local = (int)(run->options.threads * run->options.gpus);
+
+	run->world = (struct bb_world){
+		.nranks = local * run->launch.nprocs,
+		.nprocs = run->launch.nprocs,
+		.proc = run->launch.proc,
+		.first_rank = run->launch.proc * local,
+		.nlocal = local,
+	};
+}
+
+/* ---- what is run -------------------------------------------------------------------- */
+
+/* Ranks of the smallest group, and of the first one. */
+static void group_sizes(const struct bb_run *run, int *least, int *first)
+{
+	*first = *least = run->world.nranks;
+	if (run->options.split.kind == BB_SPLIT_NONE)
+		return;
+	for (int r = 0; r < run->world.nranks; r++) {
+		int color = bb_split_color(&run->options.split, r), size = 0;
+
+		for (int other = 0; other < run->world.nranks; other++)
+			size += bb_split_color(&run->options.split, other) == color;
+		*least = size < *least ? size : *least;
+		if (r == 0)
+			*first = size;
+	}
+}
+
+/* Bytes that buffers of a process may take: as many in each, so that all have the same plan. */
+static bb_status share_memory(struct bb_run *run)
+{
+	const struct bb_backend *backend = run->options.backend;
+	uint64_t mine = UINT64_MAX;
+
+	if (!(backend->capabilities & BB_CAP_FREE_COST))
+		mine = (uint64_t)(MEMORY_SHARE * (double)backend->memory_available(run->context));
+	return bb_assembly_least(&run->assembly, mine, &run->bench.memory);
+}
+
+static bb_status make_plan(struct bb_run *run, const struct bb_collective *collective)
+{
+	struct bb_plan_request request = {
+		.options = &run->options,
+		.collective = collective,
+		.backend = run->options.backend,
+		.natives = run->natives,
+		.nlocal = run->world.nlocal,
+		.memory = run->bench.memory,
+	};
+	bb_status status;
+
+	group_sizes(run, &request.nroots, &request.nranks);
+	status = bb_options_validate_world(&run->options, collective, &run->world, request.nroots,
+					   &run->error);
+	if (status != BB_OK)
+		return status;
+	status = bb_plan_make(&run->plan, &request, &run->nothing);
+	/* What is skipped is recorded, even if it is all there is. */
+	if (status == BB_EUNSUPPORTED && run->plan.ncases + (size_t)run->plan.nskips > 0)
+		return BB_OK;
+	return status == BB_OK ? BB_OK : bb_fail(&run->error, status, "%s", run->nothing.text);
+}
+
+/* ---- all of it ----------------------------------------------------------------------- */
+
+static void describe_run(struct bb_run *run, int argc, char **argv,
+			 const struct bb_collective *collective)
+{
+	const struct bb_options *o = &run->options;
+	struct bb_run_record *r = &run->bench.run;
+
+	bb_run_record_init(r);
+	bb_run_id(r->run_id);
+	bb_time_text(r->start_time);
+	r->program = run->options.program;
+	r->version = BB_VERSION;
+	r->args = (struct bb_words){argv, (size_t)argc};
+	r->collective = collective->name;
+	r->backend = o->backend->name;
+	r->library = run->launch.library;
+	if (uname(&run->system) == 0) {
+		r->host = run->system.nodename;
+		r->os = run->system.release;
+	}
+	r->cpu = bb_machine_cpu(run->machine);
+	r->cores = bb_machine_cores(run->machine);
+	r->nranks = run->world.nranks;
+	r->nprocs = run->world.nprocs;
+	r->threads = o->threads;
+	r->gpus = o->gpus;
+	r->min_bytes = (int64_t)o->min_bytes;
+	r->max_bytes = (int64_t)o->max_bytes;
+	r->step_factor = o->step_factor;
+	r->step_bytes = (int64_t)o->step_bytes;
+	r->warmup_iters = o->warmup_iters;
+	r->iters = o->iters;
+	r->agg_iters = o->agg_iters;
+	r->run_cycles = o->run_cycles;
+	if (o->precision != 0)
+		r->precision = o->precision;
+	r->check = o->check;
+	r->blocking = o->blocking;
+	r->graph = o->cudagraph;
+	r->average = o->average;
+	r->unalign = o->unalign;
+	r->per_iter_skip = o->per_iter_skip;
+	r->per_iter_timing = o->per_iter_timing != 0;
+	r->parallel_init = o->parallel_init != 0;
+	r->report_cputime = o->report_cputime != 0;
+	r->report_timestamps = o->report_timestamps != 0;
+	r->cache = bb_cache_names[o->cache];
+	r->seed = o->seed;
+	r->algorithms = o->algorithms;
+	r->fault = o->fault_text;
+	r->link = o->link_text;
+	r->split = run->environment.split ? run->environment.split : run->environment.split_mask;
+}
+
+/* Where results go: process 0's affair. */
+static bb_status open_results(struct bb_run *run, int argc, char **argv,
+			      const struct bb_collective *collective)
+{
+	uint64_t bytes = 0;
+	bb_status status;
+
+	if (!bb_run_leads(run))
+		return BB_OK;
+	if (bb_compare_open(&run->compare) != BB_OK)
+		return bb_fail(&run->error, BB_EINTERNAL, "out of memory for the comparison");
+	status = bb_sinks_open(&run->sinks, &run->options, stdout, &run->error);
+	if (status != BB_OK)
+		return status;
+	describe_run(run, argc, argv, collective);
+	for (size_t i = 0; i < run->plan.ncases; i++)
+		bytes += run->plan.cases[i].skip ? 0 : run->plan.cases[i].size_bytes;
+	bb_ticker_start(&run->ticker, run->plan.ncases, bytes);
+	return BB_OK;
+}
+
+/* After each step that may fail here and not there, the processes agree on what it came to. */
+bb_status bb_run_open(struct bb_run *run, int argc, char **argv,
+		      const struct bb_collective *collective)
+{
+	const struct bb_backend *backend = run->options.backend;
+	bb_status status;
+
+	BB_TRY(status, open_launch(run, argc, argv), failed);
+	BB_TRY(status, bb_run_guard(run, BB_STAGE_OPEN), failed);
+	describe_world(run);
+	status = backend->open(&run->context, &run->world, &run->options.link, &run->error);
+	BB_TRY(status, bb_assembly_agree(&run->assembly, status), failed);
+	status = bb_machine_open(&run->machine, &run->error);
+	if (status == BB_OK)
+		status = bb_plan_natives(&run->natives, &run->own_natives, backend, &run->error);
+	BB_TRY(status, bb_assembly_agree(&run->assembly, status), failed);
+	BB_TRY(status, share_memory(run), failed);
+	status = make_plan(run, collective);
+	if (status == BB_OK)
+		status = open_results(run, argc, argv, collective);
+	BB_TRY(status, bb_assembly_agree(&run->assembly, status), failed);
+	if (run->plan.runnable == 0)
+		run->options.run_cycles = 1; /* recorded as given; told once is enough */
+failed:
+	return status;
+}
+
+void bb_run_close(struct bb_run *run)
+{
+	bb_sinks_close(&run->sinks);
+	bb_compare_close(run->compare);
+	bb_plan_free(&run->plan);
+	free(run->own_natives);
+	bb_machine_close(run->machine);
+	if (run->context)
+		run->options.backend->close(run->context);
+	if (run->launch.close)
+		run->launch.close(&run->launch);
+	free(run->bench.infos);
+	bb_run_unguard(run);
+}

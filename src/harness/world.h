@@ -1,0 +1,36 @@
+/*
+ * world.h - what the processes of a run agree on before they begin, so that none of them goes on
+ * alone. All functions are collective over the launch.
+ */
+#ifndef BB_HARNESS_WORLD_H
+#define BB_HARNESS_WORLD_H
+
+#include "harness/options.h"
+#include "launch/launch.h"
+
+/* The processes, as one of them takes part in what they agree on. */
+struct bb_assembly {
+	struct bb_launch *launch;
+	struct bb_error *error;
+	bool lost; /* set when the launch itself failed: the others may not know of it */
+};
+
+/*
+ * BB_OK if everybody's MINE is. If not, all return the status of the first process that failed,
+ * and the error of process 0 says why, naming that process.
+ */
+BB_MUST bb_status bb_assembly_agree(struct bb_assembly *assembly, bb_status mine);
+
+/* *least = the least of what all gave. */
+BB_MUST bb_status bb_assembly_least(struct bb_assembly *assembly, uint64_t mine, uint64_t *least);
+
+/*
+ * Does the same busbench with the same library run in all processes, the same program with the
+ * same command line and environment? If not, all return BB_EBACKEND (version or library) or
+ * BB_EUSAGE, and the error of process 0 names the first process that differs from it, and in
+ * what.
+ */
+BB_MUST bb_status bb_assembly_compare(struct bb_assembly *assembly, int argc, char **argv,
+				      const struct bb_environment *environment);
+
+#endif
