@@ -16,7 +16,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define BB_BACKEND_ABI 1u
+#define BB_BACKEND_ABI 2u
 
 /* The world, as the launch found it. */
 struct bb_world {
@@ -27,9 +27,33 @@ struct bb_world {
 	int nlocal;     /* drivers in this process */
 };
 
+/*
+ * How the drivers of all ranks reach each other beside the backend: for what it must tell them
+ * before it can move bytes itself.
+ */
+struct bb_exchange {
+	/*
+	 * all[r * bytes …] = what rank r gave; ALL holds nranks * bytes, BYTES is the same on all
+	 * ranks. Called by every driver of the world, on its own thread; LOCAL is its index in
+	 * this process. BB_ETIMEOUT once the run is being abandoned.
+	 */
+	bb_status (*gather)(void *own, int local, const void *mine, size_t bytes, void *all);
+	void *own;
+};
+
+/* How buffers are made known to the library before they are used (BB_CAP_GPU). */
+enum bb_registration { BB_REGISTER_NONE, BB_REGISTER_LOCAL, BB_REGISTER_SYMMETRIC };
+
+/* All zeros: nothing special is asked for. */
 struct bb_backend_config {
 	double link_rate;    /* bytes per second of every ordered pair of ranks; 0: not paced */
 	double link_latency; /* seconds, added to every message when paced */
+	/* For a backend of GPUs; the others have no use for them. */
+	struct bb_exchange exchange; /* it needs one */
+	int ranks_before; /* on this host, in processes before this one: their GPUs are taken */
+	enum bb_registration registration;
+	int cta_policy;      /* 0: the library's default, 1: few thread blocks, 2: none if it can */
+	bool default_stream; /* the main queue is the device's default stream */
 };
 
 struct bb_context; /* a backend opened in this process; shared by its drivers */
@@ -37,6 +61,7 @@ struct bb_rank;    /* one rank's view; its driver's alone */
 struct bb_group;   /* one rank's view of an ordered subset of ranks */
 struct bb_queue;   /* an in-order lane of work of one rank */
 struct bb_event;   /* a point in a queue */
+struct bb_graph;   /* what was issued to a queue, to be issued again as a whole */
 
 /* Where a rank lives, for the "# Rank" lines and the records. */
 struct bb_location {
@@ -97,7 +122,14 @@ enum bb_capability {
 	BB_CAP_DATA = 1,      /* moves real data: results can be verified */
 	BB_CAP_PROCESSES = 2, /* its ranks may live in several processes */
 	BB_CAP_FREE_COST = 4, /* has no memory or time of its own (null): no bounds, no skips */
-	BB_CAP_GPU = 8        /* its memory and queues are a GPU's: graphs, registration, … */
+	BB_CAP_GPU = 8,       /* its memory and queues are a GPU's: graphs, registration, … */
+	/*
+	 * The main queue, too, runs beside the driver. What fill, collective and copies within its
+	 * memory issue is done in their order, and known to be once finish has returned. verify
+	 * and copies from or to host memory wait for all before them, and are done when they
+	 * return.
+	 */
+	BB_CAP_ASYNC = 16
 };
 
 struct bb_backend {
@@ -113,7 +145,8 @@ struct bb_backend {
 	 */
 	bb_status (*discover)(struct bb_native **natives, struct bb_error *error);
 
-	/* Once per process, before the drivers. CONTEXT is closed by close, after all detached. */
+	/* Once per process, before the drivers. CONTEXT is closed by close, after all detached.
+	   What fails later is told in ERROR too, which must live as long. */
 	bb_status (*open)(struct bb_context **context, const struct bb_world *world,
 			  const struct bb_backend_config *config, struct bb_error *error);
 	void (*close)(struct bb_context *context);
@@ -193,6 +226,36 @@ struct bb_backend {
 	 * be. Collective over the world. NULL: there is but one clock.
 	 */
 	bb_status (*clock_offset)(struct bb_rank *rank, double *offset, double *uncertainty);
+
+	/* ---- from here on NULL: the backend has no such thing -------------------------------- */
+
+	/*
+	 * Make ready what CALL, settled by choose and tune, needs beyond its buffers: a
+	 * communicator of its algorithm, buffers registered. Whether it came about refuses says
+	 * afterwards. Collective over the world: every rank comes with the group that makes the
+	 * call, and all with the same algorithm. NULL: nothing is ever needed.
+	 */
+	bb_status (*ready)(struct bb_group *group, const struct bb_call *call);
+	/* Between the two, collectives of the main queue are issued to the library as one. */
+	bb_status (*batch_begin)(struct bb_rank *rank);
+	bb_status (*batch_end)(struct bb_rank *rank);
+	/* What the library chose for CALL the last time it was made: "ring:LL128"; NULL where it
+	   does not tell. Lasts until the group's next call of another algorithm. */
+	const char *(*chosen)(struct bb_group *group, const struct bb_call *call);
+	/* Seconds between two events that were recorded and reached. */
+	bb_status (*elapsed)(struct bb_rank *rank, struct bb_event *from, struct bb_event *to,
+			     double *seconds);
+	/*
+	 * Between begin and end, what is issued to QUEUE is not done but kept. launch issues all of
+	 * it to QUEUE, as often as it is called. No rank may wait for a queue in between. After an
+	 * error there is no graph.
+	 */
+	bb_status (*graph_begin)(struct bb_rank *rank, struct bb_queue *queue);
+	bb_status (*graph_end)(struct bb_rank *rank, struct bb_queue *queue,
+			       struct bb_graph **graph);
+	bb_status (*graph_launch)(struct bb_rank *rank, struct bb_queue *queue,
+				  struct bb_graph *graph);
+	void (*graph_close)(struct bb_graph *graph); /* NULL: nothing */
 };
 
 /* What a backend's shared object exports, as `bb_plugin_backend`: its table. */
