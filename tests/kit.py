@@ -114,8 +114,8 @@ def clipped(name, text):
 
 
 def environment(extra=None):
-    """The environment without what busbench and the sanitizers would read, and EXTRA."""
-    clean = {k: v for k, v in os.environ.items() if not re.match(r"NCCL_|BUSBENCH_|[A-Z]+SAN_OPTIONS", k)}
+    """The environment without what busbench and the sanitizers would read, a launcher's too, and EXTRA."""
+    clean = {k: v for k, v in os.environ.items() if not re.match(r"NCCL_|BUSBENCH_|[A-Z]+SAN_OPTIONS|OMPI_COMM_|PMIX?_|SLURM_|FLUX_", k)}
     clean.update(extra or {})
     return clean
 

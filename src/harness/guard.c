@@ -19,6 +19,19 @@ void bb_guard_signals(void)
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 }
 
+int bb_guard_sleep(double seconds)
+{
+	const double until = bb_clock_now() + seconds;
+	const struct timespec look = {.tv_nsec = BB_MOMENT_NS};
+	sigset_t signals;
+	int signal = 0;
+
+	fill_set(&signals);
+	while (signal <= 0 && bb_clock_now() < until)
+		signal = sigtimedwait(&signals, NULL, &look);
+	return signal > 0 ? signal : 0;
+}
+
 static void *watch(void *argument)
 {
 	const struct timespec look = {.tv_nsec = BB_MOMENT_NS};

@@ -76,7 +76,7 @@ void bb_plan_list(struct bb_strbuf *out)
 		struct bb_plugin plugin;
 
 		if (bb_plugin_load(&plugin, l, &error) != BB_OK)
-			bb_strbuf_addf(out, "backend %s: not usable: %s\n", l->name, error.text);
+			bb_strbuf_addf(out, "backend %s: %s\n", l->name, error.text);
 		else if (plugin.backend)
 			list_backend(out, plugin.backend);
 	}

@@ -100,8 +100,11 @@ static bb_status load_for_launcher(struct bb_plugin *plugin, const struct bb_lau
 	struct bb_error cause = {.text = ""};
 	bb_status st = bb_plugin_load(plugin, bb_loadable_find(BB_LAUNCHER), &cause);
 
-	if (st == BB_OK)
+	if (st == BB_OK && plugin->launch)
 		return BB_OK;
+	if (st == BB_OK)
+		st = bb_fail(&cause, BB_EBACKEND,
+			     "the " BB_LAUNCHER " backend cannot connect processes; rebuild it");
 	if (launch->nprocs > 1)
 		return bb_fail(error, st, "%s started %d processes: %s", launch->launcher,
 			       launch->nprocs, cause.text);
@@ -127,9 +130,14 @@ static bb_status resolve_backend(struct bb_options *o, const struct bb_launch_hi
 		plugin.backend = bb_backend_find(automatic ? "host" : o->backend_text);
 	o->backend = plugin.backend;
 	o->launch = plugin.launch;
-	if (st == BB_OK && !o->backend)
-		st = unknown_backend(o, error);
-	return st;
+	if (st != BB_OK || o->backend)
+		return st;
+	if (o->launch)
+		return bb_fail(
+			error, BB_EBACKEND,
+			"the %s backend can connect processes, but has no backend; rebuild it",
+			o->launch->name);
+	return unknown_backend(o, error);
 }
 
 /* Several processes need a launch, whatever the backend. */

@@ -12,13 +12,14 @@
 #include "harness/bench.h"
 #include "harness/guard.h"
 #include "harness/world.h"
+#include "launch/control.h"
 #include "topology/machine.h"
 
 #include <stdatomic.h>
 #include <sys/utsname.h>
 
 /* What waits for other processes while the guard looks on. */
-enum bb_stage { BB_STAGE_START, BB_STAGE_COMPARE, BB_STAGE_OPEN, BB_STAGE_END };
+enum bb_stage { BB_STAGE_START, BB_STAGE_COMPARE, BB_STAGE_CONNECT, BB_STAGE_OPEN, BB_STAGE_END };
 
 /* Everything one run holds, so that it can be let go in one place. */
 struct bb_run {
@@ -28,6 +29,7 @@ struct bb_run {
 	struct bb_error nothing; /* why there is nothing to run; told in the end */
 	struct bb_launch launch; /* zeroed until it is open */
 	struct bb_assembly assembly;
+	struct bb_control *control; /* NULL: one process */
 	struct bb_guard guard;
 	bool guarded;
 	atomic_int stage; /* enum bb_stage */

@@ -7,7 +7,8 @@
 
 #include <stdlib.h>
 
-#define MEMORY_SHARE 0.8 /* of what is available, that buffers may take */
+#define CONNECT_SECONDS 60.0 /* with -T 0 */
+#define MEMORY_SHARE 0.8     /* of what is available, that buffers may take */
 
 /* ---- the processes --------------------------------------------------------------------- */
 
@@ -35,6 +36,10 @@ void bb_run_unguard(struct bb_run *run)
 static bb_status open_launch(struct bb_run *run, int argc, char **argv)
 {
 	const struct bb_launch_kind *kind = run->options.launch;
+	/* So that who could not connect is told before the guard only knows that it took too long.
+	 */
+	const double connect_s = run->options.timeout_ns ? 0.5e-9 * (double)run->options.timeout_ns
+							 : CONNECT_SECONDS;
 	bb_status status;
 
 	run->assembly = (struct bb_assembly){.launch = &run->launch, .error = &run->error};
@@ -47,7 +52,9 @@ static bb_status open_launch(struct bb_run *run, int argc, char **argv)
 	BB_TRY(status, kind->open(&run->launch, false, &run->error), out);
 	BB_TRY(status, bb_launch_check(&run->launch, &run->environment.launch, &run->error), out);
 	BB_TRY(status, bb_run_guard(run, BB_STAGE_COMPARE), out);
-	status = bb_assembly_compare(&run->assembly, argc, argv, &run->environment);
+	BB_TRY(status, bb_assembly_compare(&run->assembly, argc, argv, &run->environment), out);
+	BB_TRY(status, bb_run_guard(run, BB_STAGE_CONNECT), out);
+	status = bb_control_open(&run->control, &run->launch, connect_s, &run->error);
 out:
 	return status;
 }
@@ -231,8 +238,10 @@ void bb_run_close(struct bb_run *run)
 	bb_machine_close(run->machine);
 	if (run->context)
 		run->options.backend->close(run->context);
+	bb_control_close(run->control);
 	if (run->launch.close)
 		run->launch.close(&run->launch);
+	bb_assembly_close(&run->assembly);
 	free(run->bench.infos);
 	bb_run_unguard(run);
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define HOST 64
+#define HOST sizeof(((struct bb_member *)0)->host)
 #define LIBRARY 128
 #define SHOWN 60 /* bytes of a word in a sentence */
 
@@ -110,7 +110,7 @@ bb_status bb_assembly_least(struct bb_assembly *a, uint64_t mine, uint64_t *leas
 struct origin {
 	char version[32];
 	char library[LIBRARY];
-	char host[HOST];
+	struct bb_member member;
 };
 
 #define WORDS 768
@@ -178,12 +178,14 @@ static bb_status compare_origins(struct bb_assembly *a, const struct origin *all
 			return bb_fail(a->error, BB_EBACKEND,
 				       "process %d (%s) runs busbench %s, process 0 (%s) %s; "
 				       "install one version everywhere",
-				       p, all[p].host, all[p].version, all[0].host, all[0].version);
+				       p, all[p].member.host, all[p].version, all[0].member.host,
+				       all[0].version);
 		if (strcmp(all[p].library, all[0].library) != 0)
 			return bb_fail(a->error, BB_EBACKEND,
 				       "process %d (%s) runs with %s, process 0 (%s) with %s; "
 				       "install one version everywhere",
-				       p, all[p].host, all[p].library, all[0].host, all[0].library);
+				       p, all[p].member.host, all[p].library, all[0].member.host,
+				       all[0].library);
 	}
 	return BB_OK;
 }
@@ -248,9 +250,19 @@ static const char *find_difference(struct bb_strbuf *how, const struct request *
 	return NULL;
 }
 
+static bb_status keep_members(struct bb_assembly *a, const struct origin *all)
+{
+	a->members = calloc((size_t)a->launch->nprocs, sizeof(*a->members));
+	if (!a->members)
+		return bb_fail(a->error, BB_EINTERNAL, "out of memory for %d processes",
+			       a->launch->nprocs);
+	for (int p = 0; p < a->launch->nprocs; p++)
+		a->members[p] = all[p].member;
+	return BB_OK;
+}
+
 /* At process 0. */
-static bb_status compare_requests(struct bb_assembly *a, const struct request *all,
-				  const struct origin *origins)
+static bb_status compare_requests(struct bb_assembly *a, const struct request *all)
 {
 	const char *what = NULL;
 	int differ = 0, named = 0;
@@ -269,7 +281,7 @@ static bb_status compare_requests(struct bb_assembly *a, const struct request *a
 			bb_strbuf_addf(&how, " (%d processes differ)", differ);
 		status = bb_fail(a->error, BB_EUSAGE,
 				 "%s of process %d (%s) differs from that of process 0 (%s): %s",
-				 what, named, origins[named].host, origins[0].host,
+				 what, named, a->members[named].host, a->members[0].host,
 				 bb_strbuf_text(&how));
 	}
 	bb_strbuf_free(&how);
@@ -284,16 +296,32 @@ bb_status bb_assembly_compare(struct bb_assembly *a, int argc, char **argv,
 	bb_status status;
 
 	snprintf(mine.library, LIBRARY, "%s", a->launch->library ? a->launch->library : "");
-	name_host(mine.host);
+	name_host(mine.member.host);
+	mine.member.pid = (int)getpid();
 	BB_TRY(status, collect(a, &mine, sizeof(mine), false, (void **)&origins), out);
 	BB_TRY(status, compare_origins(a, origins), out);
+	BB_TRY(status, bb_assembly_agree(a, keep_members(a, origins)), out);
 	describe_request(&request, argc, argv, environment);
 	BB_TRY(status, collect(a, &request, sizeof(request), true, (void **)&requests), out);
 	if (requests)
-		status = compare_requests(a, requests, origins);
+		status = compare_requests(a, requests);
 	status = bb_assembly_agree(a, status);
 out:
 	free(origins);
 	free(requests);
 	return status;
+}
+
+bool bb_assembly_speaks_for_host(const struct bb_assembly *a)
+{
+	for (int p = 1; p < a->launch->proc; p++)
+		if (strcmp(a->members[p].host, a->members[a->launch->proc].host) == 0)
+			return false;
+	return a->launch->proc > 0;
+}
+
+void bb_assembly_close(struct bb_assembly *a)
+{
+	free(a->members);
+	a->members = NULL;
 }

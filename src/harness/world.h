@@ -8,12 +8,20 @@
 #include "harness/options.h"
 #include "launch/launch.h"
 
+struct bb_member {
+	char host[64];
+	int pid;
+};
+
 /* The processes, as one of them takes part in what they agree on. */
 struct bb_assembly {
 	struct bb_launch *launch;
 	struct bb_error *error;
 	bool lost; /* set when the launch itself failed: the others may not know of it */
+	struct bb_member *members; /* of each process, once they have compared; owned */
 };
+
+void bb_assembly_close(struct bb_assembly *assembly);
 
 /*
  * BB_OK if everybody's MINE is. If not, all return the status of the first process that failed,
@@ -32,5 +40,8 @@ BB_MUST bb_status bb_assembly_least(struct bb_assembly *assembly, uint64_t mine,
  */
 BB_MUST bb_status bb_assembly_compare(struct bb_assembly *assembly, int argc, char **argv,
 				      const struct bb_environment *environment);
+
+/* Is this the lowest process but 0 of its host? After compare. */
+bool bb_assembly_speaks_for_host(const struct bb_assembly *assembly);
 
 #endif

@@ -109,6 +109,8 @@ static const struct {
 	{"-r first", BB_EUSAGE, "first"},
 	{"-r 99999999999", BB_EUSAGE, "99999999999"},
 	{"--backend hots", BB_EUSAGE, "did you mean \"host\""},
+	{"--backend mip", BB_EUSAGE, "did you mean \"mpi\""},
+	{"--algo native:ring", BB_EUSAGE, "native:ring"},
 	{"--algo rnig", BB_EUSAGE, "did you mean \"ring\""},
 	{"--algo ring,,tree", BB_EUSAGE, "an empty name"},
 	{"--algo ring,all", BB_EUSAGE, "all stands alone"},
@@ -258,6 +260,37 @@ static void test_values(void **state)
 	assert_int_equal(read_line(&r, "--csv -"), BB_OK);
 	assert_true(bb_options_stdout_taken(o));
 	assert_int_equal(read_line(&r, "--csv /dev/null --json /dev/null"), BB_OK);
+}
+
+/* What a launcher says decides between auto's backends, and who may judge files. */
+static void test_launcher(void **state)
+{
+	struct bb_environment e = {
+		.launch = {.launcher = "mpirun", .variable = "SIZE", .nprocs = 4, .proc = 1}};
+	struct reading r;
+
+	assert_int_equal(read_env(&r, &bb_all_reduce, "--backend host", e), BB_EUSAGE);
+	assert_non_null(strstr(r.error.text, "mpirun started 4"));
+	/* No plug-in lies beside this program. */
+	assert_int_equal(read_env(&r, &bb_all_reduce, "", e), BB_EBACKEND);
+	assert_non_null(
+		strstr(r.error.text, "mpirun started 4 processes: there is no mpi backend"));
+	assert_int_equal(read_env(&r, &bb_all_reduce, "--backend null", e), BB_EBACKEND);
+	assert_int_equal(read_env(&r, &bb_all_reduce, "--backend null --explain", e), BB_OK);
+	assert_null(r.options.launch);
+	assert_int_equal(read_env(&r, &bb_all_reduce, "--backend null --csv /no/such/x", e),
+			 BB_EBACKEND);
+	e.launch.proc = 0;
+	assert_int_equal(read_env(&r, &bb_all_reduce, "--backend null --csv /no/such/x", e),
+			 BB_EUSAGE);
+	e.launch.nprocs = 1;
+	assert_int_equal(read_env(&r, &bb_all_reduce, "--backend host", e), BB_OK);
+	assert_null(r.options.launch);
+	assert_int_equal(read_env(&r, &bb_all_reduce, "--backend auto", e), BB_EBACKEND);
+	assert_int_equal(read_line(&r, "--backend auto"), BB_OK);
+	assert_string_equal(r.options.backend->name, "host");
+	assert_int_equal(read_line(&r, "--backend mpi"), BB_EBACKEND);
+	assert_non_null(strstr(r.error.text, "/backends/mpi.so"));
 }
 
 static void test_fault_and_link(void **state)
@@ -475,6 +508,7 @@ int main(void)
 		cmocka_unit_test(test_bad),
 		cmocka_unit_test(test_defaults),
 		cmocka_unit_test(test_values),
+		cmocka_unit_test(test_launcher),
 		cmocka_unit_test(test_fault_and_link),
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_environment),

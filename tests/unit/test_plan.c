@@ -2,6 +2,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -16,22 +17,11 @@ struct fixture {
 	struct bb_error error;
 };
 
-/*
- * The plan that LINE makes for COLLECTIVE on NRANKS ranks with MEMORY bytes, NATIVES being what the
- * backend has of its own, if not NULL. Free F->plan.
- */
-static bb_status make_with(struct fixture *f, const struct bb_collective *collective,
-			   const char *line, int nranks, uint64_t memory,
-			   const struct bb_native *natives)
+/* Take LINE as the options of COLLECTIVE. */
+static void read_line(struct fixture *f, const struct bb_collective *collective, const char *line)
 {
 	static char program[] = "perf";
 	struct bb_environment none = {.nccl_algo = NULL};
-	struct bb_plan_request request = {.options = &f->options,
-					  .collective = collective,
-					  .nranks = nranks,
-					  .nroots = nranks,
-					  .nlocal = nranks,
-					  .memory = memory};
 	char *word, *rest = NULL;
 	int argc = 0;
 
@@ -43,15 +33,23 @@ static bb_status make_with(struct fixture *f, const struct bb_collective *collec
 		f->argv[argc++] = word;
 	if (bb_options_read(&f->options, collective, argc, f->argv, &none, &f->error) != BB_OK)
 		fail_msg("%s", f->error.text);
-	request.backend = f->options.backend;
-	request.natives = natives ? natives : f->options.backend->natives;
-	return bb_plan_make(&f->plan, &request, &f->error);
 }
 
+/* The plan that LINE makes for COLLECTIVE on NRANKS ranks with MEMORY bytes. Free F->plan. */
 static bb_status make(struct fixture *f, const struct bb_collective *collective, const char *line,
 		      int nranks, uint64_t memory)
 {
-	return make_with(f, collective, line, nranks, memory, NULL);
+	struct bb_plan_request request = {.options = &f->options,
+					  .collective = collective,
+					  .nranks = nranks,
+					  .nroots = nranks,
+					  .nlocal = nranks,
+					  .memory = memory};
+
+	read_line(f, collective, line);
+	request.backend = f->options.backend;
+	request.natives = f->options.backend->natives;
+	return bb_plan_make(&f->plan, &request, &f->error);
 }
 
 static void test_order(void **state)
@@ -180,6 +178,81 @@ static void test_all_algorithms(void **state)
 	}
 	assert_int_equal(make(&f, &bb_all_reduce, "--algo all -b 4K -e 4K", 8, UINT64_MAX), BB_OK);
 	assert_true(has_choice(&f.plan, "direct"));
+	bb_plan_free(&f.plan);
+}
+
+static const char *only_all_reduce(const struct bb_native *native,
+				   const struct bb_collective *collective)
+{
+	return collective == &bb_all_reduce ? NULL : "the library has it for another collective";
+}
+
+/* Twenty of each kind: there is room for as many as a library has. */
+#define LIBRARY 41
+
+static void name_natives(struct bb_native natives[LIBRARY + 1], char names[LIBRARY][24])
+{
+	memset(natives, 0, (LIBRARY + 1) * sizeof(*natives));
+	for (int i = 0; i < LIBRARY; i++) {
+		snprintf(names[i], 24, i == 0 ? "native" : "native:way_%d", i);
+		natives[i].name = names[i];
+		if (i % 2)
+			natives[i].refuses = only_all_reduce;
+	}
+}
+
+/* The plan of ALGORITHMS for COLLECTIVE on null as if it had NATIVES. Free F->plan. */
+static bb_status make_native(struct fixture *f, const struct bb_collective *collective,
+			     const char *algorithms, const struct bb_native *natives)
+{
+	struct bb_plan_request request = {.options = &f->options,
+					  .collective = collective,
+					  .backend = bb_backend_find("null"),
+					  .natives = natives,
+					  .nranks = 4,
+					  .nroots = 4,
+					  .nlocal = 4,
+					  .memory = UINT64_MAX};
+
+	read_line(f, collective, "--backend null -b 4K -e 4K");
+	f->options.algorithms = algorithms;
+	return bb_plan_make(&f->plan, &request, &f->error);
+}
+
+static void test_natives(void **state)
+{
+	struct bb_native natives[LIBRARY + 1];
+	char names[LIBRARY][24];
+	struct fixture f;
+
+	name_natives(natives, names);
+	assert_int_equal(make_native(&f, &bb_all_reduce, "all", natives), BB_OK);
+	for (int i = 0; i < LIBRARY; i++)
+		assert_true(has_choice(&f.plan, names[i]));
+	assert_true(has_choice(&f.plan, "ring") && has_choice(&f.plan, "auto"));
+	bb_plan_free(&f.plan);
+
+	/* What the library has for others is not part of all, but told of when it was named. */
+	assert_int_equal(make_native(&f, &bb_broadcast, "all", natives), BB_OK);
+	for (int i = 0; i < LIBRARY; i++)
+		assert_int_equal(has_choice(&f.plan, names[i]), i % 2 == 0);
+	for (int i = 0; i < f.plan.nskips; i++)
+		assert_null(strstr(f.plan.skips[i].algorithm, "native:"));
+	bb_plan_free(&f.plan);
+	assert_int_equal(
+		make_native(&f, &bb_broadcast, "native:way_1,native,native:way_2", natives), BB_OK);
+	assert_int_equal(f.plan.nchoices, 2);
+	assert_int_equal(f.plan.nskips, 1);
+	assert_string_equal(f.plan.skips[0].algorithm, "native:way_1");
+	assert_string_equal(f.plan.skips[0].reason, "the library has it for another collective");
+	bb_plan_free(&f.plan);
+
+	/* What it does not have at all is a slip of the pen. */
+	assert_int_equal(make_native(&f, &bb_broadcast, "native:ywa_12", natives), BB_EUSAGE);
+	assert_non_null(strstr(f.error.text, "\"native:ywa_12\"; did you mean \"native:way_12\"?"));
+	bb_plan_free(&f.plan);
+	assert_int_equal(make_native(&f, &bb_broadcast, "ring,native:zzz", natives), BB_EUSAGE);
+	assert_non_null(strstr(f.error.text, "has no \"native:zzz\" (see --list)"));
 	bb_plan_free(&f.plan);
 }
 
@@ -360,6 +433,7 @@ int main(void)
 		cmocka_unit_test(test_too_many), cmocka_unit_test(test_counts),
 		cmocka_unit_test(test_matrix),   cmocka_unit_test(test_alltoallv),
 		cmocka_unit_test(test_list),     cmocka_unit_test(test_named_pairs),
+		cmocka_unit_test(test_natives),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
