@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """make truth: what busbench measures, held against truths planted beforehand.
 
-A paced link has a known rate and latency, a delayed rank a known delay; the table shows how near
-the measurements come. Nothing here passes or fails: a loaded machine measures late."""
+A paced link has a known rate and latency, a delayed rank a known delay, a shaped link between hosts a
+known rate; the table shows how near the measurements come. Nothing here passes or fails: a loaded
+machine measures late."""
 
 import argparse
 import json
@@ -10,6 +11,8 @@ import os
 import subprocess
 import sys
 import tempfile
+
+import truth_hosts
 
 MIB = 1 << 20
 
@@ -74,7 +77,7 @@ def main():
     head = ["measured", "planted", "truth", "median", "off by"]
     print("| " + " | ".join(head) + " |")
     print("|" + " --- |" * len(head))
-    for rows in (link_rows(build), delay_rows(build)):
+    for rows in (link_rows(build), delay_rows(build), truth_hosts.rows(build)):
         for row in rows:
             print("| " + " | ".join(row) + " |", flush=True)
 

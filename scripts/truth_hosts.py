@@ -1,0 +1,130 @@
+"""Links between hosts with planted rates and delays; part of truth.py.
+
+The rate of a shaped link counts Ethernet frames as the kernel does, from the destination address to
+the end of the data. Of a full frame, MTU + 14 bytes, MTU - 52 are the program's: IP takes 20, TCP 32 with
+its time stamps. So the truth is rate * (MTU - 52) / (MTU + 14). Acknowledgements are not counted; they
+take some of it, as in a ring both directions carry data.
+
+For links that are all late and slow, the model plays the rounds of --explain: a message leaves when
+its sender is done with the round before and its link has carried what was sent earlier, occupies the
+links of both its ends at the planted rate, and arrives the planted delays later."""
+
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests"))
+
+import kit  # noqa: E402
+from hosts import Hosts, Link  # noqa: E402
+
+MIB = 1 << 20
+MTU, JUMBO = 1500, 9000
+
+
+def framed(rate, mtu):
+    """Bytes per second of the program's over a link of RATE."""
+    return 1e6 / 8 * Link(rate).mbit() * (mtu - 52) / (mtu + 14)
+
+
+def results(hosts, build, binary, arguments):
+    """The result records, out of place, of a run with one rank on each host."""
+    program = os.path.abspath(f"{build}/{binary}_perf")
+    words = ["mpirun", "--host", hosts.names(), "-np", str(hosts.n), program, *arguments.split(), "--json", "-"]
+    done = hosts.execute(words, timeout=600)
+    if done.code != 0:
+        sys.exit(str(done))
+    records = [json.loads(line) for line in done.out.splitlines()]
+    return [r for r in records if r["kind"] == "result" and not r["in_place"]]
+
+
+def off(measured, truth):
+    return f"{100 * (measured / truth - 1):+.1f}%"
+
+
+def rate_rows(build):
+    """One of three hosts has a slow link, both ways."""
+    for rate in ("100mbit", "500mbit"):
+        truth = framed(rate, MTU) / 1e9
+        with Hosts(3, links={3: Link(rate)}, mtu=MTU) as hosts:
+            for binary, arguments in (("sendrecv", "-b 4M -e 16M -f 4 -n 5"), ("all_reduce", "-b 64M -e 64M -n 2")):
+                for r in results(hosts, build, binary, f"{arguments} -w 1 -T 300 --algo ring"):
+                    yield [f"ring {binary}, 3 hosts, {r['size_bytes'] // MIB}M, busbw", f"link of h3 {rate}",
+                           f"{truth:.5f} GB/s", f"{r['busbw_GBps']:.5f} GB/s", off(r["busbw_GBps"], truth)]  # fmt: skip
+
+
+# ---- where ring overtakes tree -------------------------------------------------------------------
+
+HOSTS, DELAY, RATE = 8, 2e-3, "50mbit"
+ELEMENTS = 64  # of the call whose rounds are played
+
+
+def rounds(build, algorithm):
+    """Of each round the messages: from, to, share of the data."""
+    size = str(4 * ELEMENTS)
+    words = [f"{build}/all_reduce_perf", "--explain", "-g", str(HOSTS), "--algo", algorithm, "-b", size, "-e", size]
+    text = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout
+    found = []
+    for line in text.splitlines():
+        if re.match(r"Round \d+ of", line):
+            found.append([])
+        step = re.match(r"\s+(\d+) -> (\d+)\s+\w+\[(\d+)(?:\.\.(\d+))?\]", line)
+        if step:
+            first, last = int(step[3]), int(step[4] or step[3])
+            found[-1].append((int(step[1]), int(step[2]), (last - first + 1) / ELEMENTS))
+    return found
+
+
+def model_seconds(played, size):
+    """What they take for SIZE bytes. No message is cut into chunks."""
+    latency, rate = 2 * DELAY, framed(RATE, JUMBO)
+    done, sent, received = [0.0] * HOSTS, [0.0] * HOSTS, [0.0] * HOSTS
+    for steps in played:
+        after = list(done)
+        for a, b, share in steps:
+            wire = share * size / rate
+            sent[a] = max(sent[a], done[a]) + wire
+            received[b] = max(received[b] + wire, sent[a])
+            after[b] = max(after[b], received[b] + latency)
+        done = after
+    return max(done)
+
+
+def crossover(ratios):
+    """The size at which ring and tree take as long, from {size: ring / tree}; straight between logarithms."""
+    sizes = sorted(ratios)
+    for a, b in zip(sizes, sizes[1:]):
+        if ratios[a] > 1 >= ratios[b]:
+            part = math.log(ratios[a]) / math.log(ratios[a] / ratios[b])
+            return a * (b / a) ** part
+    return math.nan
+
+
+def delay_rows(build, wire):
+    played = {name: rounds(build, name) for name in ("ring", "tree")}
+    link = Link(RATE, DELAY)
+    planted = f"links {1e3 * DELAY:g} ms, {RATE}"
+    with Hosts(HOSTS, links={i + 1: link for i in range(HOSTS)}, mtu=JUMBO, wire=wire) as hosts:
+        found = results(hosts, build, "all_reduce", "-b 4K -e 512K -n 5 -w 1 -T 300 --algo ring,tree")
+    times = {(r["algorithm"], r["size_bytes"]): r["p50_us"] * 1e-6 for r in found}
+    for (name, size), measured in sorted(times.items()):
+        truth = model_seconds(played[name], size)
+        yield [f"{name} all_reduce, {HOSTS} hosts, {size >> 10}K", planted,
+               f"{1e3 * truth:.1f} ms", f"{1e3 * measured:.1f} ms", off(measured, truth)]  # fmt: skip
+    sizes = sorted({size for _, size in times})
+    truth = crossover({s: model_seconds(played["ring"], s) / model_seconds(played["tree"], s) for s in sizes})
+    measured = crossover({s: times["ring", s] / times["tree", s] for s in sizes})
+    yield [f"tree wins below, ring above, {HOSTS} hosts", planted,
+           f"{truth / 1024:.0f} KiB", f"{measured / 1024:.0f} KiB", off(measured, truth)]  # fmt: skip
+
+
+def rows(build):
+    """All of them; where there is no way to have hosts, a row that says so."""
+    for part in (lambda: rate_rows(build), lambda: delay_rows(build, os.path.abspath(f"{build}/tests/wire"))):
+        try:
+            yield from part()
+        except kit.Skipped as reason:
+            yield ["hosts", "nothing", "", "", f"skipped: {reason}"]

@@ -1,0 +1,69 @@
+"""Several hosts, simulated on this machine: who is where, what crosses between them, whose clock says what."""
+
+import os
+
+import kit
+import mpi
+from hosts import Hosts, Link
+from kit import equal, expect, test
+
+
+def hosts_of(run):
+    return [rank["host"] for rank in run["ranks"]]
+
+
+@test
+def three_hosts():
+    """One rank each and two; every algorithm crosses between them."""
+    mpi.need()
+    with Hosts(3) as hosts:
+        for slots in (1, 2):
+            n = 3 * slots
+            for name in ("all_reduce", "alltoall", "broadcast"):
+                line = f"{name} -b 1 -e 90000 -f 300 -n 2 -w 0 --algo all"
+                run, rows = mpi.measured(n, line, hosts=hosts, slots=slots)
+                equal(hosts_of(run), [f"h{1 + rank // slots}" for rank in range(n)], "hosts of the ranks")
+                expect(len({row["algorithm"] for row in rows}) > 3, "few algorithms")
+        text = mpi.run(3, "all_reduce -b 8 -e 8", hosts=hosts).exits(0)
+        text.prints(" on         h1 ", " on         h2 ", " on         h3 ")
+
+
+@test
+def groups_across_hosts():
+    """A group per host, two ranks each."""
+    mpi.need()
+    with Hosts(3) as hosts:
+        env = {"NCCL_TESTS_SPLIT": "DIV 2"}
+        _, records = mpi.measured(6, "all_reduce -b 64K -e 64K", env, hosts=hosts, slots=2)
+    for record in records:
+        equal((record["groups"], len(record["group_time_us"])), ([0, 1, 2], 3), "groups")
+
+
+@test
+def a_slow_link():
+    """Right results over a link that drops and delays."""
+    mpi.need()
+    with Hosts(3, links={3: Link(rate="100mbit")}) as hosts:
+        mpi.measured(3, "all_reduce -b 64K -e 1M -f 16 -n 2 --algo ring,tree,native", hosts=hosts)
+
+
+CLOCK = "import time; print(time.monotonic())"
+
+
+@test
+def clocks_that_differ():
+    """A host whose clock is 1000 s ahead: arrivals are compared on one clock nevertheless."""
+    mpi.need()
+    if not os.path.exists("/proc/self/ns/time"):
+        raise kit.Skipped("this kernel has no time namespaces")
+    with Hosts(3, clocks={2: 1000}) as hosts:
+        clocks = [float(hosts.execute(["python3", "-c", CLOCK], host=host).exits(0).out) for host in (1, 2)]
+        expect(abs(clocks[1] - clocks[0] - 1000) < 10, f"clocks of h1 and h2: {clocks}")
+        run, rows = mpi.measured(3, "all_reduce -b 8 -e 64K -f 64 --algo ring,native", hosts=hosts)
+        _, late = mpi.measured(3, "all_reduce -b 8 -e 8 -n 5 --fault slow:2:20ms", hosts=hosts)
+    expect(run["clock_uncertainty_us"] > 0, f"uncertainty of the run: {run['clock_uncertainty_us']}")
+    for row in rows + late:
+        expect(0 <= row["skew_p50_us"] <= row["skew_max_us"] < 1e6, f"skew: {row['skew_p50_us']} … {row['skew_max_us']}")
+        expect(0 < row["clock_uncertainty_us"] < 1e6, f"uncertainty: {row['clock_uncertainty_us']}")
+    for row in late:
+        expect(row["last_rank"] == 2 and row["last_late_us"] > 1e4, f"{row['last_rank']=} {row['last_late_us']=}")

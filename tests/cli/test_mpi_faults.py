@@ -1,0 +1,237 @@
+"""What goes wrong between processes: whatever dies, stalls or disagrees, the run ends in time on all of
+them, says why once, and keeps the rows that it had."""
+
+import contextlib
+import csv
+import json
+import os
+import re
+import signal
+import tempfile
+import time
+
+import kit
+import mpi
+from hosts import Hosts
+from kit import add, built, equal, expect, test
+
+TIMEOUT = 3  # -T of most runs
+GRACE = 5  # busbench's own, to end after it
+SLACK = 2  # of a busy machine
+
+FOREVER = f"all_reduce -b 8 -e 1K -n 50 -N 0 -T {TIMEOUT}"
+
+
+@contextlib.contextmanager
+def running(n, line, hosts=None):
+    """A job of N processes that has written rows, and the folder with its a.csv and a.jsonl."""
+    with tempfile.TemporaryDirectory() as folder:
+        table = os.path.join(folder, "a.csv")
+        files = f" --csv {table} --json {os.path.join(folder, 'a.jsonl')}"
+        job = mpi.Job(mpi.words(n, line + files, hosts=hosts), hosts=hosts)
+        try:
+            deadline = time.monotonic() + 20
+            while not (os.path.exists(table) and os.path.getsize(table) > 10000):
+                if job.process.poll() is not None or time.monotonic() > deadline:
+                    raise kit.Failure(f"no rows\n{job.finish(5)}")
+                time.sleep(0.02)
+            yield job, folder
+        finally:
+            job.end()
+
+
+def ended(job, timeout=TIMEOUT):
+    """All busbench processes end by themselves in time; then whatever the launcher does is cut short."""
+    job.await_gone(timeout + GRACE + SLACK)
+    try:
+        job.process.wait(5)
+    except kit.subprocess.TimeoutExpired:
+        job.end()
+    return job.finish(10)
+
+
+def sentences(result):
+    """What busbench itself says on stderr."""
+    return [line for line in result.err.splitlines() if "_perf: " in line]
+
+
+def told_once(result, *words):
+    said = sentences(result)
+    result.require(len(said) == 1, f"{len(said)} sentences, not one: {said}")
+    return result.says(*words)
+
+
+def keeps_rows(folder):
+    """Rows that were complete are in both files, whole."""
+    with open(os.path.join(folder, "a.csv"), newline="", encoding="utf-8") as file:
+        text = file.read()
+    with open(os.path.join(folder, "a.jsonl"), encoding="utf-8") as file:
+        lines = file.read()
+    expect(text.endswith("\n") and lines.endswith("\n"), "a row is cut")
+    table = list(csv.DictReader(text.splitlines()))
+    records = [json.loads(line) for line in lines.splitlines()]
+    results = [r for r in records if r["kind"] == "result"]
+    expect(len(table) > 8 and all(row["end_unix_s"] for row in table), "rows are missing or cut")
+    expect(abs(len(results) - len(table)) <= 1, f"{len(table)} rows in the CSV, {len(results)} in the JSON lines")
+    return records
+
+
+# ---- a process dies ------------------------------------------------------------------------------
+
+
+def killed(rank):
+    with running(3, FOREVER) as (job, folder):
+        os.kill(job.ranks()[rank], signal.SIGKILL)
+        result = ended(job)
+        keeps_rows(folder)
+    result.exits(137).require(len(sentences(result)) <= 1, "more than one cause")
+
+
+for rank in (0, 2):
+    add(f"rank {rank} is killed", killed, rank)
+
+
+def dies(rank):
+    job = mpi.Job(mpi.words(3, f"all_reduce -b 8 -e 1M -T 20 --fault die:{rank}"))
+    job.await_gone(20)
+    result = told_once(job.finish(10), f"rank {rank}")
+    result.require(result.code != 0 and result.seconds < 15, "passed, or took too long")
+
+
+for rank in (0, 1):
+    add(f"rank {rank} dies", dies, rank)
+
+
+# ---- a process does not come ---------------------------------------------------------------------
+
+
+def with_wrapper(folder, rank, instead, n, line):
+    """The words of a run in which RANK does something INSTEAD."""
+    script = os.path.join(folder, "wrapper")
+    with open(script, "w", encoding="utf-8") as file:
+        file.write(f'#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" != {rank} ] || {instead}\nexec "$@"\n')
+    os.chmod(script, 0o755)
+    words = mpi.words(n, line)
+    at = next(i for i, word in enumerate(words) if word.endswith("_perf"))
+    return words[:at] + [script] + words[at:]
+
+
+@test
+def never_starts():
+    with tempfile.TemporaryDirectory() as folder:
+        job = mpi.Job(with_wrapper(folder, 2, "exec sleep 100", 3, "all_reduce -b 8 -e 8 -T 5"))
+        job.await_gone(5 + GRACE + SLACK + 1)
+        result = ended(job)
+    expect(result.code != 0, str(result))
+    told_once(result)
+
+
+@test
+def arrives_late():
+    """The rank that had not come is named."""
+    result = mpi.run(3, f"all_reduce -b 8 -e 8 -n 5 -T {TIMEOUT} --fault slow:2:60s").exits(4)
+    told_once(result, "had not: 2").require(result.seconds < TIMEOUT + GRACE + SLACK + 1, "took too long")
+
+
+@test
+def stopped():
+    """A rank that SIGSTOP holds."""
+    with running(3, FOREVER) as (job, folder):
+        os.kill(job.ranks()[1], signal.SIGSTOP)
+        result = told_once(ended(job), "1").exits(4)
+        equal(keeps_rows(folder)[-1]["kind"], "end", "last record")
+    expect(result.code, "passed")
+
+
+@test
+def a_host_is_cut_off():
+    """Its link goes down in the middle of the run."""
+    with Hosts(3) as hosts, running(3, FOREVER, hosts) as (job, folder):
+        hosts.cut(3)
+        result = told_once(ended(job))
+        keeps_rows(folder)
+    expect(result.code != 0, str(result))
+
+
+# ---- told to stop --------------------------------------------------------------------------------
+
+
+@test
+def mpirun_is_terminated():
+    with running(3, FOREVER) as (job, folder):
+        os.kill(job.process.pid, signal.SIGTERM)
+        result = ended(job, 0)
+        keeps_rows(folder)
+    result.require(result.code != 0 and len(sentences(result)) <= 1, "passed, or said too much")
+
+
+@test
+def the_disk_is_full():
+    """Only process 0 writes; all end."""
+    for flag in ("--csv", "--json"):
+        job = mpi.Job(mpi.words(3, f"all_reduce -b 8 -e 64 -T {TIMEOUT} {flag} /dev/full"))
+        told_once(ended(job).exits(1), "/dev/full", "No space left")
+
+
+# ---- who does not fit ----------------------------------------------------------------------------
+
+
+def patched(path, folder, old, new):
+    """A copy of the file with other bytes of the same number."""
+    with open(path, "rb") as file:
+        data = file.read()
+    expect(old in data and len(old) == len(new), f"{old} is not in {path}")
+    copy = os.path.join(folder, os.path.basename(path))
+    with open(copy, "wb") as file:
+        file.write(data.replace(old, new))
+    os.chmod(copy, 0o755)
+    return copy
+
+
+def misfits(first, last, *said):
+    """Two processes of FIRST and one of LAST do not start; who differs is said once."""
+    line = ["mpirun", "-np", "2", *first, ":", "-np", "1", *last]
+    env = {"BUSBENCH_BACKEND_DIR": os.path.join(kit.Settings.build, "backends")}
+    result = mpi.Job(line, env).finish(30).exits(2, 3)
+    told_once(result, *said).require(not result.rows(), "rows in spite of it")
+
+
+@test
+def another_version():
+    mpi.need()
+    program = built("all_reduce_perf")
+    version = kit.execute([program, "--version"]).out.split()[-1]
+    other = version[:-1] + ("8" if version[-1] == "9" else "9")
+    with tempfile.TemporaryDirectory() as folder:
+        copy = patched(program, folder, version.encode(), other.encode())
+        equal(kit.execute([copy, "--version"]).out.split()[-1], other, "version of the copy")
+        misfits([program, "-b", "8"], [copy, "-b", "8"], version, other, "2")
+
+
+@test
+def another_command_line():
+    misfits([built("all_reduce_perf"), "-b", "8"], [built("all_reduce_perf"), "-b", "16"], "2")
+
+
+@test
+def another_program():
+    misfits([built("all_reduce_perf"), "-b", "8"], [built("all_gather_perf"), "-b", "8"], "all_gather", "2")
+
+
+@test
+def another_library():
+    mpi.need()
+    plugin = os.path.join(kit.Settings.build, "backends", "mpi.so")
+    linked = kit.execute(["ldd", plugin]).out
+    path = next((line.split()[2] for line in linked.splitlines() if "libmpi.so" in line), None)
+    if not path:
+        raise kit.Skipped("no libmpi.so in " + linked)
+    program = built("all_reduce_perf")
+    with tempfile.TemporaryDirectory() as folder:
+        with open(path, "rb") as file:
+            data = file.read()
+        version = re.search(rb"Open MPI v(\d+\.\d+\.\d+)", data)[1]
+        other = version[:-1] + (b"8" if version[-1:] == b"9" else b"9")
+        patched(path, folder, b"Open MPI v" + version, b"Open MPI v" + other)
+        line = [program, "-b", "8"]
+        misfits(line, ["env", f"LD_LIBRARY_PATH={folder}", *line], version.decode(), other.decode(), "2")

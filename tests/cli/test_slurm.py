@@ -1,0 +1,80 @@
+"""Under Slurm: three nodes on this machine."""
+
+import os
+import signal
+import tempfile
+import time
+
+import kit
+import mpi
+from kit import ROOT, built, equal, expect, rows, test
+from slurm import Slurm
+
+SRUN = ["srun", "-N3", "-n3", "--mpi=pmix"]
+
+
+def program(line):
+    name, *arguments = line.split()
+    return [built(name + "_perf"), *arguments]
+
+
+@test
+def srun():
+    """Ranks are where Slurm put them, and right."""
+    mpi.need()
+    with Slurm(3) as cluster:
+        out = cluster.execute(SRUN + program("all_reduce -b 8 -e 64K -f 64 --algo all --json -")).exits(0).out
+        records = mpi.records(out)
+        run, results = records[0], [r for r in records if r["kind"] == "result"]
+        equal(sorted(rank["host"] for rank in run["ranks"]), ["h1", "h2", "h3"], "hosts")
+        expect(results and all(r["wrong"] == 0 for r in results), "wrong or no rows")
+        two = cluster.execute(["srun", "-N3", "-n6", "--ntasks-per-node=2", "--mpi=pmix"] + program("alltoall -b 1K -e 1K"))
+        two.exits(0).require(len(two.rows()) == 1, "not one row")
+
+
+@test
+def without_pmix():
+    """Each task would be alone in its world: refused, with what to do."""
+    mpi.need()
+    with Slurm(3) as cluster:
+        result = cluster.execute(["srun", "-N3", "-n3"] + program("all_reduce -b 8 -e 8"))
+    result.exits(3).says("--mpi=pmix").require(not result.rows(), "rows in spite of it")
+
+
+def killed(flags):
+    with Slurm(3) as cluster, tempfile.TemporaryDirectory() as folder:
+        table = os.path.join(folder, "a.csv")
+        job = mpi.Job(SRUN[:1] + flags + SRUN[1:] + program(f"all_reduce -b 8 -e 1K -N 0 -T 3 --csv {table}"), hosts=cluster)
+        try:
+            deadline = time.monotonic() + 20
+            while not (os.path.exists(table) and os.path.getsize(table) > 10000):
+                if job.process.poll() is not None or time.monotonic() > deadline:
+                    raise kit.Failure(f"no rows\n{job.finish(5)}")
+                time.sleep(0.02)
+            os.kill(job.ranks()[2], signal.SIGKILL)
+            job.await_gone(3 + 5 + 2)
+            result = job.finish(15)
+        finally:
+            job.end()
+    result.require(result.code != 0, "srun returns 0")
+
+
+kit.add("a killed task", killed, [])
+kit.add("a killed task, srun -K1", killed, ["-K1"])
+
+
+@test
+def batch_script():
+    """The example of the documentation runs, and hands on busbench's exit status."""
+    mpi.need()
+    script = os.path.join(ROOT, "ci", "examples", "slurm.sbatch")
+    with Slurm(3) as cluster, tempfile.TemporaryDirectory() as folder:
+        for fault, code in ((None, 0), ("corrupt:1", 7)):
+            path = os.path.join(folder, f"out{code}")
+            more = ["--fault", fault] if fault else []
+            words = ["sbatch", "-W", "-N3", "-o", path, script, *program("all_reduce -b 8 -e 8"), *more]
+            result = cluster.execute(words)
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+            result.require(result.code == code, f"not {code}; its output:\n{text}")
+            equal([row.size for row in rows(text)], [8], "rows of the batch job")

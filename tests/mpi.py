@@ -1,0 +1,142 @@
+"""busbench under mpirun, on this machine or on the hosts of hosts.py, and what is left of it."""
+
+import contextlib
+import functools
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import uuid
+
+import kit
+
+LOCAL = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_hwloc_base_binding_policy": "none",
+    "OMPI_MCA_mpi_yield_when_idle": "1",
+}
+
+
+@functools.lru_cache(None)
+def missing():
+    """Why there is no mpirun for busbench here, or None."""
+    if not os.path.exists(os.path.join(kit.Settings.build, "backends", "mpi.so")):
+        return "the mpi backend was not built"
+    if not shutil.which("mpirun"):
+        return "no mpirun here"
+    said = subprocess.run(["mpirun", "--version"], capture_output=True, text=True, check=False).stdout
+    return None if "Open MPI" in said else "mpirun is not Open MPI's"
+
+
+def need():
+    if missing():
+        raise kit.Skipped(missing())
+
+
+class Job:
+    """A command, usually mpirun, and all that it starts; on HOSTS, or on this machine."""
+
+    def __init__(self, words, env=None, hosts=None):
+        need()
+        self.token = f"TEST_JOB={uuid.uuid4()}"
+        self.folder = tempfile.TemporaryDirectory(prefix="bb")
+        where = hosts.environment() if hosts else {**LOCAL, "TMPDIR": self.folder.name}
+        name, value = self.token.split("=")
+        self.started = time.monotonic()
+        self.process = kit.spawn(hosts.words(words) if hosts else words, {**where, name: value, **(env or {})})
+
+    def finish(self, timeout=60):
+        try:
+            return kit.finish(self.process, timeout, self.started)
+        finally:
+            self.end()
+
+    def end(self):
+        """Whatever is left of it ends now."""
+        for pid in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.folder.cleanup()
+
+    def processes(self, name=""):
+        """{pid: command line} of what lives of it and has NAME in its program's path."""
+        found = {}
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as file:
+                    mine = self.token.encode() in file.read().split(b"\0")
+                with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
+                    words = file.read().split("\0")
+            except (OSError, ProcessLookupError):
+                continue
+            if mine and name in words[0]:
+                found[int(pid)] = words[:-1]
+        return found
+
+    def ranks(self):
+        """{rank: pid} of the busbench processes that live."""
+        found = {}
+        for pid in self.processes("_perf"):
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as file:
+                    values = dict(v.split(b"=", 1) for v in file.read().split(b"\0") if b"=" in v)
+            except OSError:
+                continue
+            rank = values.get(b"OMPI_COMM_WORLD_RANK") or values.get(b"SLURM_PROCID")
+            if rank is not None:
+                found[int(rank)] = pid
+        return found
+
+    def await_gone(self, seconds):
+        """All busbench processes are gone within SECONDS, or the test fails."""
+        deadline = time.monotonic() + seconds
+        while left := self.processes("_perf"):
+            if time.monotonic() > deadline:
+                self.end()
+                raise kit.Failure(f"still there after {seconds:.1f} s: {left}")
+            time.sleep(0.05)
+
+
+def words(n, line, options="", hosts=None, slots=1):
+    """mpirun -np N of "all_reduce -b 8 …"."""
+    name, *arguments = shlex.split(line)
+    there = ["--host", hosts.names(slots)] if hosts else []
+    return ["mpirun", *there, "-np", str(n), *shlex.split(options), kit.built(name + "_perf"), *arguments]
+
+
+def run(n, line, env=None, timeout=60, options="", hosts=None, slots=1):
+    return Job(words(n, line, options, hosts, slots), env, hosts).finish(timeout)
+
+
+def quiet(result):
+    """Nothing on stderr but what the launcher says now and then of its agent."""
+    said = [line for line in result.err.splitlines() if line.strip() and "plm:rsh: Warning: setpgid" not in line]
+    return result.require(not said, "something on stderr")
+
+
+def passes(n, line, env=None, timeout=60, options="", hosts=None, slots=1):
+    """It exits 0 with nothing on stderr, and every row that was checked is right."""
+    result = quiet(run(n, line, env, timeout, options, hosts, slots).exits(0))
+    for row in result.rows():
+        for half in row.halves:
+            result.require(half.wrong in ("0", "N/A"), f"#wrong {half.wrong} of {row.size} B")
+    return result
+
+
+def records(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def measured(n, line, env=None, timeout=60, hosts=None, slots=1):
+    """The record of a run that exits 0, and those of its results, which are all right."""
+    result = quiet(run(n, line + " --json -", env, timeout, "", hosts, slots).exits(0))
+    found = records(result.out)
+    rows = [record for record in found if record["kind"] == "result"]
+    result.require(rows and all(record["wrong"] == 0 for record in rows), "wrong or no rows")
+    return found[0], rows
