@@ -113,9 +113,12 @@ def clipped(name, text):
     return [f"{name}:"] + ["  " + line for line in lines]
 
 
+READ = r"NCCL_|BUSBENCH_|[A-Z]+SAN_OPTIONS|OMPI_COMM_|MV2_COMM_|PMIX?_|JSM_|FLUX_|SLURM_"
+
+
 def environment(extra=None):
-    """The environment without what busbench and the sanitizers would read, a launcher's too, and EXTRA."""
-    clean = {k: v for k, v in os.environ.items() if not re.match(r"NCCL_|BUSBENCH_|[A-Z]+SAN_OPTIONS|OMPI_COMM_|PMIX?_|SLURM_|FLUX_", k)}
+    """The environment without what busbench and the sanitizers would read, and EXTRA."""
+    clean = {k: v for k, v in os.environ.items() if not re.match(READ, k)}
     clean.update(extra or {})
     return clean
 
