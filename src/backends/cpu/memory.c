@@ -53,9 +53,8 @@ void bb_cpu_release(void *memory, size_t bytes)
 #define STREAM_L3_PART 5
 #define CROWDED_STREAM_L3_PART 4
 
-bool bb_cpu_streams(const struct bb_machine *machine, bool crowded, size_t bytes, int n)
+bool bb_cpu_streams(const struct bb_machine *machine, size_t bytes, int n, int cores, bool crowded)
 {
-	const int cores = bb_machine_cores(machine);
 	const size_t total = bytes * (size_t)n;
 	const size_t part = crowded ? CROWDED_STREAM_L3_PART : STREAM_L3_PART;
 

@@ -12,9 +12,9 @@
 BB_MUST bb_status bb_cpu_alloc(size_t bytes, void **memory);
 void bb_cpu_release(void *memory, size_t bytes); /* NULL: nothing */
 
-/* Should results bypass the caches when each of N ranks of MACHINE reads and writes BYTES in all?
-   CROWDED: they have not a core each. */
-bool bb_cpu_streams(const struct bb_machine *machine, bool crowded, size_t bytes, int n);
+/* Should results bypass the caches when each of N ranks reads and writes BYTES in all? They run on
+   CORES of MACHINE's cores; CROWDED: so do others, and they have not one each. */
+bool bb_cpu_streams(const struct bb_machine *machine, size_t bytes, int n, int cores, bool crowded);
 
 /* dst[0, count) = elements FIRST … of PATTERN. */
 void bb_cpu_fill(void *dst, const struct bb_pattern *pattern, size_t first, size_t count);

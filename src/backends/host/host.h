@@ -165,7 +165,8 @@ BB_MUST bb_status bb_host_tune(struct bb_group *group, struct bb_call *call);
 /* Should results bypass the caches when each of N ranks reads and writes BYTES in all? */
 static inline bool bb_host_streams(const struct bb_context *context, size_t bytes, int n)
 {
-	return bb_cpu_streams(context->machine, context->crowded, bytes, n);
+	return bb_cpu_streams(context->machine, bytes, n, bb_machine_cores(context->machine),
+			      context->crowded);
 }
 
 #endif

@@ -1,0 +1,26 @@
+/*
+ * compat.h - what differs between versions of MPI.
+ */
+#ifndef BB_BACKENDS_MPI_COMPAT_H
+#define BB_BACKENDS_MPI_COMPAT_H
+
+#include <limits.h>
+#include <mpi.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* BB_MPI(Bcast) takes counts up to BB_MPI_MOST: where an int is not enough for them, the function
+   for large ones. */
+#if MPI_VERSION >= 4
+#define BB_MPI(name) MPI_##name##_c
+#define BB_MPI_MOST ((size_t)PTRDIFF_MAX)
+typedef MPI_Count bb_mpi_count;
+typedef MPI_Aint bb_mpi_offset;
+#else
+#define BB_MPI(name) MPI_##name
+#define BB_MPI_MOST ((size_t)INT_MAX)
+typedef int bb_mpi_count;
+typedef int bb_mpi_offset;
+#endif
+
+#endif

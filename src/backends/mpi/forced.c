@@ -1,0 +1,242 @@
+/*
+ * Algorithms that the library has names for. Open MPI tells them through MPI's tool interface: a
+ * control variable per collective, whose values are an enumeration of names. Its component reads
+ * the variable when a communicator is made, so that a duplicate made while the variable is set
+ * keeps that algorithm, and all other communicators keep theirs.
+ */
+#include "backends/mpi/mpi.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COMPONENT "tuned" /* of Open MPI, whose algorithms these are */
+#define NAME_BYTES 64
+#define MOST_NAMES 64
+
+static const char *const functions[] = {
+	[BB_MPI_ALLREDUCE] = "allreduce",
+	[BB_MPI_ALLGATHER] = "allgather",
+	[BB_MPI_REDUCE_SCATTER_BLOCK] = "reduce_scatter_block",
+	[BB_MPI_REDUCE_SCATTER] = "reduce_scatter",
+	[BB_MPI_BCAST] = "bcast",
+	[BB_MPI_REDUCE] = "reduce",
+	[BB_MPI_GATHER] = "gather",
+	[BB_MPI_SCATTER] = "scatter",
+	[BB_MPI_ALLTOALL] = "alltoall",
+	[BB_MPI_ALLTOALLV] = "alltoallv",
+};
+
+/* ---- control variables --------------------------------------------------------------------- */
+
+struct variable {
+	int index;
+	int scope;
+	MPI_T_enum names;
+};
+
+static bool find_variable(const char *name, struct variable *v)
+{
+	int verbosity, bind, none = 0;
+	MPI_Datatype type;
+
+	return MPI_T_cvar_get_index(name, &v->index) == MPI_SUCCESS &&
+	       MPI_T_cvar_get_info(v->index, NULL, &none, &verbosity, &type, &v->names, NULL, NULL,
+				   &bind, &v->scope) == MPI_SUCCESS;
+}
+
+static bool find_choice(enum bb_mpi_function function, struct variable *v)
+{
+	char name[2 * NAME_BYTES];
+
+	snprintf(name, sizeof(name), "coll_" COMPONENT "_%s_algorithm", functions[function]);
+	return find_variable(name, v) && v->scope != MPI_T_SCOPE_CONSTANT &&
+	       v->scope != MPI_T_SCOPE_READONLY && v->names != MPI_T_ENUM_NULL;
+}
+
+/* What the variable holds, a number shorter than BYTES; zeros behind. */
+static bool read_variable(const struct variable *v, void *value, size_t bytes)
+{
+	MPI_T_cvar_handle handle;
+	int count;
+	bool read = false;
+
+	memset(value, 0, bytes);
+	if (MPI_T_cvar_handle_alloc(v->index, NULL, &handle, &count) != MPI_SUCCESS)
+		return false;
+	if (count == 1)
+		read = MPI_T_cvar_read(handle, value) == MPI_SUCCESS;
+	MPI_T_cvar_handle_free(&handle);
+	return read;
+}
+
+static bool write_variable(const struct variable *v, int value)
+{
+	MPI_T_cvar_handle handle;
+	int count;
+	bool written;
+
+	if (MPI_T_cvar_handle_alloc(v->index, NULL, &handle, &count) != MPI_SUCCESS)
+		return false;
+	written = MPI_T_cvar_write(handle, &value) == MPI_SUCCESS;
+	MPI_T_cvar_handle_free(&handle);
+	return written;
+}
+
+/* ---- names --------------------------------------------------------------------------------- */
+
+struct named {
+	char name[NAME_BYTES];
+	struct bb_mpi_forced forced;
+};
+
+static void add_name(struct named *all, int *n, const char *name, enum bb_mpi_function function,
+		     int value)
+{
+	int i = 0;
+
+	while (i < *n && strcmp(all[i].name, name) != 0)
+		i++;
+	if (i == MOST_NAMES)
+		return;
+	if (i == *n) {
+		all[i] = (struct named){.forced.only_pairs = strcmp(name, "two_proc") == 0};
+		snprintf(all[i].name, sizeof(all[i].name), "%s", name);
+		(*n)++;
+	}
+	all[i].forced.value[function] = value;
+}
+
+/* All names over all functions; returns how many. */
+static int read_names(struct named all[MOST_NAMES])
+{
+	int n = 0;
+
+	for (int f = 0; f < BB_MPI_FUNCTIONS; f++) {
+		struct variable v;
+		int items = 0, none = 0;
+
+		if (!find_choice((enum bb_mpi_function)f, &v) ||
+		    MPI_T_enum_get_info(v.names, &items, NULL, &none) != MPI_SUCCESS)
+			continue;
+		for (int i = 0; i < items; i++) {
+			char name[NAME_BYTES];
+			int value, length = sizeof(name);
+
+			/* Value 0 lets the library choose. */
+			if (MPI_T_enum_get_item(v.names, i, &value, name, &length) == MPI_SUCCESS &&
+			    value != 0)
+				add_name(all, &n, name, (enum bb_mpi_function)f, value);
+		}
+	}
+	return n;
+}
+
+/* Plain `native` and ALL as one block. */
+static struct bb_native *make_natives(const struct named *all, int n)
+{
+	static const char prefix[] = "native:";
+	const size_t count = (size_t)n, before = sizeof(prefix) - 1, text = before + NAME_BYTES;
+	struct bb_native *natives = calloc(
+		1, (count + 2) * sizeof(*natives) + count * (sizeof(struct bb_mpi_forced) + text));
+	struct bb_mpi_forced *forced;
+	char *names;
+
+	if (!natives)
+		return NULL;
+	forced = (struct bb_mpi_forced *)(natives + count + 2);
+	names = (char *)(forced + count);
+	natives[0] = bb_mpi_natives[0];
+	for (size_t i = 0; i < count; i++, names += text) {
+		memcpy(names, prefix, before);
+		memcpy(names + before, all[i].name, NAME_BYTES);
+		forced[i] = all[i].forced;
+		natives[i + 1] =
+			(struct bb_native){.name = names,
+					   .brief = "the MPI library's algorithm of that name",
+					   .refuses = bb_mpi_native_refuses,
+					   .own = &forced[i]};
+	}
+	return natives;
+}
+
+bb_status bb_mpi_discover(struct bb_native **natives, struct bb_error *error)
+{
+	struct named all[MOST_NAMES];
+	int n = 0, provided;
+
+	if (MPI_T_init_thread(MPI_THREAD_SERIALIZED, &provided) == MPI_SUCCESS) {
+		n = read_names(all);
+		MPI_T_finalize();
+	}
+	*natives = make_natives(all, n);
+	return *natives ? BB_OK
+			: bb_fail(error, BB_EINTERNAL, "out of memory for %d algorithms", n);
+}
+
+/* ---- forcing ------------------------------------------------------------------------------- */
+
+void bb_mpi_controls_open(struct bb_mpi_controls *controls)
+{
+	struct variable v;
+	int provided;
+	uint64_t on;
+
+	if (controls->open || controls->reason)
+		return;
+	controls->open = MPI_T_init_thread(MPI_THREAD_SERIALIZED, &provided) == MPI_SUCCESS;
+	if (!controls->open)
+		controls->reason = "the MPI library has no tool interface";
+	else if (!find_variable("coll_" COMPONENT "_use_dynamic_rules", &v) ||
+		 !read_variable(&v, &on, sizeof(on)))
+		controls->reason = "this MPI library's algorithms cannot be chosen";
+	else if (!on)
+		controls->reason = "OMPI_MCA_coll_" COMPONENT
+				   "_use_dynamic_rules is off: the library would not obey";
+}
+
+void bb_mpi_controls_close(struct bb_mpi_controls *controls)
+{
+	if (controls->open)
+		MPI_T_finalize();
+	controls->open = false;
+}
+
+/* Duplicate COMM so that the component whose variable is set serves it. */
+static int duplicate(MPI_Comm comm, MPI_Comm *copy)
+{
+	MPI_Info info;
+	int code = MPI_Info_create(&info);
+
+	if (code != MPI_SUCCESS)
+		return code;
+	code = MPI_Info_set(info, "ompi_comm_coll_preference", COMPONENT);
+	if (code == MPI_SUCCESS)
+		code = MPI_Comm_dup_with_info(comm, info, copy);
+	MPI_Info_free(&info);
+	return code;
+}
+
+int bb_mpi_force(struct bb_mpi_controls *controls, MPI_Comm comm, enum bb_mpi_function function,
+		 int value, MPI_Comm *forced, const char **reason)
+{
+	struct variable v;
+	int before;
+	int mine, all = 0, code;
+
+	*forced = MPI_COMM_NULL;
+	bb_mpi_controls_open(controls);
+	*reason = controls->reason;
+	mine = !*reason && find_choice(function, &v) &&
+	       read_variable(&v, &before, sizeof(before)) && write_variable(&v, value);
+	/* The environment of each rank is its own. */
+	code = MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm);
+	if (code == MPI_SUCCESS && all)
+		code = duplicate(comm, forced);
+	if (mine && !write_variable(&v, before) && code == MPI_SUCCESS)
+		code = MPI_ERR_INTERN;
+	if (!all && !*reason)
+		*reason = mine ? "on another rank the library's algorithms cannot be chosen"
+			       : "the MPI library does not let this algorithm be chosen";
+	return code;
+}

@@ -1,0 +1,195 @@
+/*
+ * Groups, and what is made ready for a call: the communicators. A group has one for the library's
+ * collectives, one for messages, and one more for each algorithm that was forced on it.
+ */
+#include "backends/mpi/mpi.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CREATE_TAG 0
+#define CHUNK_BYTES ((size_t)256 << 10)
+
+/* ---- opening and closing ------------------------------------------------------------------- */
+
+/* After a failure others may never come to free a communicator; it goes with the process. */
+static void free_comm(const struct bb_context *context, MPI_Comm *comm)
+{
+	const bool healthy = !bb_mpi_aborted(context) && bb_error_status(context->error) == BB_OK;
+
+	if (*comm != MPI_COMM_NULL && healthy)
+		MPI_Comm_free(comm);
+}
+
+static int make_comms(struct bb_context *context, const int *members, int n, struct bb_group *g)
+{
+	MPI_Group world, group;
+	MPI_Comm messages = MPI_COMM_NULL;
+	int code = MPI_Comm_group(context->comm, &world);
+
+	if (code != MPI_SUCCESS)
+		return code;
+	code = MPI_Group_incl(world, n, members, &group);
+	MPI_Group_free(&world);
+	if (code != MPI_SUCCESS)
+		return code;
+	code = MPI_Comm_create_group(context->comm, group, CREATE_TAG, &g->comm);
+	MPI_Group_free(&group);
+	if (code == MPI_SUCCESS)
+		code = MPI_Comm_set_errhandler(g->comm, MPI_ERRORS_RETURN);
+	if (code == MPI_SUCCESS)
+		code = MPI_Comm_dup(g->comm, &messages);
+	bb_mpi_port_init(&g->port, context, messages);
+	return code;
+}
+
+static bool live_together(const struct bb_context *context, const int *members, int n)
+{
+	for (int i = 1; i < n; i++)
+		if (context->hosts[members[i]] != context->hosts[members[0]])
+			return false;
+	return true;
+}
+
+bb_status bb_mpi_group_open(struct bb_rank *rank, const int *members, int n,
+			    struct bb_group **group, struct bb_error *error)
+{
+	struct bb_context *context = rank->context;
+	struct bb_group *g = calloc(1, sizeof(*g));
+	bb_status status;
+
+	if (!g)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for a group of %d ranks", n);
+	g->rank = rank;
+	g->n = n;
+	while (g->me < n && members[g->me] != context->world.proc)
+		g->me++;
+	g->one_host = live_together(context, members, n);
+	g->comm = g->port.comm = MPI_COMM_NULL;
+	g->counts = calloc(2 * (size_t)n, sizeof(*g->counts));
+	g->offsets = calloc(2 * (size_t)n, sizeof(*g->offsets));
+	if (!g->counts || !g->offsets)
+		status = bb_fail(error, BB_EINTERNAL, "out of memory for a group of %d ranks", n);
+	else if (g->me == n)
+		status = bb_fail(error, BB_EINTERNAL, "rank %d opens a group it is no member of",
+				 context->world.proc);
+	else
+		status = bb_mpi_told(context, "MPI_Comm_create_group",
+				     make_comms(context, members, n, g));
+	if (status == BB_OK)
+		*group = g;
+	else
+		bb_mpi_group_close(g);
+	return status;
+}
+
+void bb_mpi_group_close(struct bb_group *group)
+{
+	struct bb_mpi_way *way, *next;
+
+	if (!group)
+		return;
+	for (way = group->ways; way; way = next) {
+		next = way->next;
+		free_comm(group->rank->context, &way->comm);
+		free(way);
+	}
+	free_comm(group->rank->context, &group->port.comm);
+	free_comm(group->rank->context, &group->comm);
+	free(group->counts);
+	free(group->offsets);
+	free(group);
+}
+
+bb_status bb_mpi_barrier(struct bb_group *group)
+{
+	struct bb_context *context = group->rank->context;
+
+	if (bb_mpi_aborted(context))
+		return BB_ETIMEOUT;
+	return bb_mpi_told(context, "MPI_Barrier", MPI_Barrier(group->comm));
+}
+
+/* ---- what is made ready --------------------------------------------------------------------- */
+
+const struct bb_mpi_way *bb_mpi_way_find(const struct bb_group *group,
+					 enum bb_mpi_function function, int value)
+{
+	const struct bb_mpi_way *way = group->ways;
+
+	while (way && (way->function != function || way->value != value))
+		way = way->next;
+	return way;
+}
+
+static bb_status make_way(struct bb_group *group, enum bb_mpi_function function, int value)
+{
+	struct bb_context *context = group->rank->context;
+	struct bb_mpi_way *way;
+	int code;
+
+	if (bb_mpi_way_find(group, function, value))
+		return BB_OK;
+	way = calloc(1, sizeof(*way));
+	if (!way)
+		return bb_fail(context->error, BB_EINTERNAL, "out of memory for an algorithm");
+	*way = (struct bb_mpi_way){.next = group->ways, .function = function, .value = value};
+	code = bb_mpi_force(&context->controls, group->comm, function, value, &way->comm,
+			    &way->reason);
+	group->ways = way;
+	return bb_mpi_told(context, "MPI_Comm_dup", code);
+}
+
+bb_status bb_mpi_choose(struct bb_group *group, struct bb_call *call)
+{
+	call->native = NULL;
+	call->schedule = NULL;
+	if (!bb_mpi_native_refuses(&bb_mpi_natives[0], call->collective))
+		call->native = &bb_mpi_natives[0];
+	else /* a collective that is an algorithm of its own */
+		call->schedule = bb_algorithm_find(call->collective, call->collective->name);
+	return call->native || call->schedule ? BB_OK : BB_EUNSUPPORTED;
+}
+
+bb_status bb_mpi_tune(struct bb_group *group, struct bb_call *call)
+{
+	enum bb_mpi_function function;
+	int value;
+
+	call->shape.chunk = CHUNK_BYTES / bb_dtype_size(call->dtype);
+	if (!call->native || group->n == 1 ||
+	    !bb_mpi_native_forces(call->native, call->collective, &function, &value))
+		return BB_OK;
+	return make_way(group, function, value);
+}
+
+static const char *way_refuses(const struct bb_group *group, const struct bb_call *call)
+{
+	const struct bb_mpi_forced *forced = call->native->own;
+	const struct bb_mpi_way *way;
+	enum bb_mpi_function function;
+	int value;
+
+	if (!bb_mpi_native_forces(call->native, call->collective, &function, &value))
+		return NULL;
+	if (group->n == 1)
+		return "the MPI library serves a rank alone by other means";
+	if (forced->only_pairs && group->n != 2)
+		return "two_proc is for two ranks";
+	way = bb_mpi_way_find(group, function, value);
+	return way ? way->reason : "it was not made ready";
+}
+
+const char *bb_mpi_refuses(struct bb_group *group, const struct bb_call *call)
+{
+	const char *reason;
+
+	if (call->native) {
+		reason = bb_mpi_native_refuses(call->native, call->collective);
+		if (!reason)
+			reason = way_refuses(group, call);
+		return reason ? reason : bb_mpi_native_limits(group, call);
+	}
+	reason = call->schedule->refuses ? call->schedule->refuses(&call->shape) : NULL;
+	return reason ? reason : bb_mpi_schedule_refuses(call);
+}

@@ -1,0 +1,353 @@
+/*
+ * The mpi backend: ranks are processes, messages and collectives are an MPI library's. Where its
+ * processes run is the launcher's affair; nothing is pinned here.
+ */
+#include "backends/mpi/mpi.h"
+
+#include "core/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+extern const struct bb_backend bb_plugin_backend;
+
+bb_status bb_mpi_told(struct bb_context *context, const char *function, int code)
+{
+	char text[MPI_MAX_ERROR_STRING] = "unknown error";
+	int length;
+
+	if (code == MPI_SUCCESS)
+		return BB_OK;
+	MPI_Error_string(code, text, &length);
+	return bb_fail(context->error, BB_EBACKEND, "rank %d: %s: %s", context->world.proc,
+		       function, text);
+}
+
+/* ---- opening -----------------------------------------------------------------------------------
+ */
+
+/* Whom this process shares its cores with. */
+static int look_at_host(struct bb_context *c, MPI_Comm host)
+{
+	const int mine = bb_machine_core(c->machine, 0).pu, cores = bb_machine_cores(c->machine);
+	int *pus, me, code, lowest = c->world.proc;
+
+	MPI_Comm_size(host, &c->on_host);
+	MPI_Comm_rank(host, &me);
+	code = MPI_Bcast(&lowest, 1, MPI_INT, 0, host);
+	if (code == MPI_SUCCESS)
+		code = MPI_Allgather(&lowest, 1, MPI_INT, c->hosts, 1, MPI_INT, c->comm);
+	if (code != MPI_SUCCESS)
+		return code;
+	pus = calloc((size_t)c->on_host, sizeof(*pus));
+	if (!pus)
+		return MPI_ERR_NO_MEM;
+	code = MPI_Allgather(&mine, 1, MPI_INT, pus, 1, MPI_INT, host);
+	for (int i = 0; i < c->on_host; i++) {
+		c->place += i < me && pus[i] == mine;
+		c->sharing += pus[i] == mine;
+	}
+	free(pus);
+	if (code == MPI_SUCCESS) {
+		c->crowded = c->sharing > cores;
+		c->cores = c->crowded ? c->on_host / c->sharing * cores : c->on_host;
+	}
+	return code;
+}
+
+/* Everything that all processes do together. */
+static int look_around(struct bb_context *c)
+{
+	MPI_Comm host;
+	int code = MPI_Comm_dup(MPI_COMM_WORLD, &c->comm);
+
+	if (code != MPI_SUCCESS)
+		return code;
+	code = MPI_Comm_set_errhandler(c->comm, MPI_ERRORS_RETURN);
+	if (code != MPI_SUCCESS)
+		return code;
+	code = MPI_Comm_split_type(c->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
+	if (code != MPI_SUCCESS)
+		return code;
+	code = look_at_host(c, host);
+	MPI_Comm_free(&host);
+	return code == MPI_SUCCESS ? bb_mpi_compare_clocks(c) : code;
+}
+
+static bb_status check_started(const struct bb_world *world, const struct bb_backend_config *config,
+			       struct bb_error *error)
+{
+	int started, ended, size;
+
+	if (config->link_rate != 0)
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "--link paces ranks that are threads; the links of the mpi backend "
+			       "are real");
+	if (MPI_Initialized(&started) != MPI_SUCCESS || !started ||
+	    MPI_Finalized(&ended) != MPI_SUCCESS || ended)
+		return bb_fail(error, BB_EBACKEND, "the mpi backend needs MPI to be running");
+	if (MPI_Comm_size(MPI_COMM_WORLD, &size) != MPI_SUCCESS || size != world->nprocs ||
+	    world->nlocal != 1)
+		return bb_fail(error, BB_EBACKEND,
+			       "on the mpi backend a rank is a process: %d ranks in %d processes "
+			       "cannot be had",
+			       world->nranks, world->nprocs);
+	return BB_OK;
+}
+
+static void mpi_close(struct bb_context *context);
+
+static bb_status mpi_open(struct bb_context **context, const struct bb_world *world,
+			  const struct bb_backend_config *config, struct bb_error *error)
+{
+	struct bb_context *c = NULL;
+	int level = MPI_THREAD_SINGLE;
+	bb_status status = check_started(world, config, error);
+
+	if (status != BB_OK)
+		return status;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return bb_fail(error, BB_EINTERNAL, "out of memory while opening the mpi backend");
+	c->world = *world;
+	c->error = error;
+	c->comm = MPI_COMM_NULL;
+	c->hosts = calloc((size_t)world->nprocs, sizeof(*c->hosts));
+	c->kernels = bb_kernels_select();
+	MPI_Query_thread(&level);
+	c->threads = level == MPI_THREAD_MULTIPLE;
+	if (!c->hosts)
+		status = bb_fail(error, BB_EINTERNAL, "out of memory for %d processes",
+				 world->nprocs);
+	else if (!c->kernels)
+		status = bb_fail(error, BB_EUSAGE,
+				 "BUSBENCH_ISA=%s: expected one this CPU can run of plain, avx2, "
+				 "avx512",
+				 getenv("BUSBENCH_ISA"));
+	else
+		status = bb_machine_open(&c->machine, error);
+	if (status == BB_OK)
+		status = bb_mpi_told(c, "looking around", look_around(c));
+	if (status == BB_OK)
+		status = bb_mpi_told(c, "MPI_Op_create",
+				     bb_mpi_types_open(&c->types, c->kernels, c->comm));
+	if (status == BB_OK)
+		*context = c;
+	else
+		mpi_close(c);
+	return status;
+}
+
+static void mpi_close(struct bb_context *context)
+{
+	const bool healthy = !bb_mpi_aborted(context) && bb_error_status(context->error) == BB_OK;
+
+	bb_mpi_controls_close(&context->controls);
+	bb_mpi_types_close(&context->types);
+	/* After a failure others may never come to free it. */
+	if (healthy && context->comm != MPI_COMM_NULL)
+		MPI_Comm_free(&context->comm);
+	bb_machine_close(context->machine);
+	free(context->hosts);
+	free(context);
+}
+
+static void mpi_abort(struct bb_context *context)
+{
+	atomic_store(&context->aborted, 1);
+}
+
+/* ---- the process and its memory
+ * ------------------------------------------------------------------ */
+
+static int mpi_max_local(void)
+{
+	return 1;
+}
+
+static uint64_t mpi_memory_available(struct bb_context *context)
+{
+	return bb_memory_available() / (uint64_t)context->on_host;
+}
+
+static bb_status mpi_run(struct bb_group *group, const struct bb_call *call)
+{
+	if (bb_mpi_aborted(group->rank->context))
+		return BB_ETIMEOUT;
+	return call->native ? bb_mpi_native(group, call) : bb_mpi_schedule(group, call);
+}
+
+static bb_status mpi_attach(struct bb_context *context, int local, struct bb_rank **rank,
+			    struct bb_error *error)
+{
+	struct bb_rank *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for rank %d",
+			       context->world.proc);
+	r->context = context;
+	r->queues = (struct bb_queues){.rank = r,
+				       .number = context->world.proc,
+				       .aborted = &context->aborted,
+				       .run = mpi_run};
+	*rank = r;
+	return BB_OK;
+}
+
+static void mpi_detach(struct bb_rank *rank)
+{
+	free(rank);
+}
+
+/* A process that is bound is on its core; others are taken to spread over those they may use. */
+static void mpi_locate(struct bb_rank *rank, struct bb_location *location)
+{
+	const struct bb_context *c = rank->context;
+	const int cores = bb_machine_cores(c->machine);
+	const int place = c->crowded ? (int)((int64_t)c->place * cores / c->sharing) : c->place;
+	const struct bb_core core = bb_machine_core(c->machine, place);
+
+	memset(location, 0, sizeof(*location));
+	location->pid = getpid();
+	location->device = core.pu;
+	location->numa = core.numa;
+	if (gethostname(location->host, sizeof(location->host) - 1) != 0)
+		snprintf(location->host, sizeof(location->host), "localhost");
+	snprintf(location->bus, sizeof(location->bus), "%04x:%02x:%02x", core.package & 0xffff,
+		 core.numa & 0xff, core.pu & 0xff);
+	snprintf(location->name, sizeof(location->name), "%s%s", bb_machine_cpu(c->machine),
+		 cores == 1 ? "" : " (not bound)");
+}
+
+static bb_status mpi_alloc(struct bb_rank *rank, size_t bytes, void **memory)
+{
+	return bb_cpu_alloc(bytes, memory);
+}
+
+static void mpi_release(struct bb_rank *rank, void *memory, size_t bytes)
+{
+	bb_cpu_release(memory, bytes);
+}
+
+static bb_status mpi_copy(struct bb_rank *rank, void *dst, const void *src, size_t bytes)
+{
+	const struct bb_context *c = rank->context;
+
+	c->kernels->copy(&dst, 1, src, bytes,
+			 bb_cpu_streams(c->machine, 2 * bytes, c->on_host, c->cores, c->crowded));
+	return BB_OK;
+}
+
+static bb_status mpi_fill(struct bb_rank *rank, void *dst, const struct bb_pattern *pattern,
+			  size_t first, size_t count)
+{
+	bb_cpu_fill(dst, pattern, first, count);
+	return BB_OK;
+}
+
+static bb_status mpi_verify(struct bb_rank *rank, const void *got, const struct bb_pattern *pattern,
+			    size_t first, size_t count, enum bb_dtype dtype, int ulps,
+			    uint64_t *wrong)
+{
+	*wrong += bb_cpu_verify(got, pattern, first, count, dtype, ulps);
+	return BB_OK;
+}
+
+/* ---- calls
+ * --------------------------------------------------------------------------------------- */
+
+static size_t mpi_tmp_bytes(struct bb_group *group, const struct bb_call *call)
+{
+	return call->native ? bb_mpi_native_tmp_bytes(call, group->me)
+			    : bb_mpi_schedule_tmp_bytes(call, group->me);
+}
+
+/* Only on one host is what crosses a link a copy in memory. */
+static double mpi_cost_bytes(struct bb_group *group, const struct bb_call *call)
+{
+	if (call->native || !group->one_host)
+		return 0;
+	return (double)bb_dtype_size(call->dtype) *
+	       bb_algorithm_cost(call->schedule, &call->shape, NULL, NULL);
+}
+
+static bb_status mpi_queue_open(struct bb_rank *rank, struct bb_queue **queue,
+				struct bb_error *error)
+{
+	if (!rank->context->threads)
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "queues need an MPI that several threads may call at once "
+			       "(MPI_THREAD_MULTIPLE)");
+	return bb_cpu_queue_open(&rank->queues, queue, error);
+}
+
+static bb_status mpi_event_open(struct bb_rank *rank, struct bb_event **event,
+				struct bb_error *error)
+{
+	return bb_cpu_event_open(&rank->queues, event, error);
+}
+
+static bb_status mpi_collective(struct bb_group *group, struct bb_queue *queue,
+				const struct bb_call *call)
+{
+	return bb_cpu_collective(&group->rank->queues, group, &group->turns, queue, call);
+}
+
+static bb_status mpi_finish(struct bb_rank *rank, struct bb_queue *queue)
+{
+	return bb_cpu_finish(&rank->queues, queue);
+}
+
+static double mpi_now(struct bb_rank *rank)
+{
+	return bb_clock_now();
+}
+
+static void mpi_delay(struct bb_rank *rank, double seconds)
+{
+	bb_clock_pause(seconds, &rank->context->aborted);
+}
+
+const struct bb_backend bb_plugin_backend = {
+	.abi = BB_BACKEND_ABI,
+	.name = "mpi",
+	.brief = "ranks are processes, over an MPI library",
+	.capabilities = BB_CAP_DATA | BB_CAP_PROCESSES,
+	.natives = bb_mpi_natives,
+	.discover = bb_mpi_discover,
+	.open = mpi_open,
+	.close = mpi_close,
+	.abort = mpi_abort,
+	.max_local = mpi_max_local,
+	.memory_available = mpi_memory_available,
+	.attach = mpi_attach,
+	.detach = mpi_detach,
+	.locate = mpi_locate,
+	.alloc = mpi_alloc,
+	.release = mpi_release,
+	.copy = mpi_copy,
+	.fill = mpi_fill,
+	.verify = mpi_verify,
+	.group_open = bb_mpi_group_open,
+	.group_close = bb_mpi_group_close,
+	.barrier = bb_mpi_barrier,
+	.choose = bb_mpi_choose,
+	.tune = bb_mpi_tune,
+	.refuses = bb_mpi_refuses,
+	.tmp_bytes = mpi_tmp_bytes,
+	.cost_bytes = mpi_cost_bytes,
+	.queue_open = mpi_queue_open,
+	.queue_close = bb_cpu_queue_close,
+	.event_open = mpi_event_open,
+	.event_close = bb_cpu_event_close,
+	.event_record = bb_cpu_event_record,
+	.event_wait = bb_cpu_event_wait,
+	.compute = bb_cpu_compute,
+	.collective = mpi_collective,
+	.finish = mpi_finish,
+	.now = mpi_now,
+	.delay = mpi_delay,
+	.clock_offset = bb_mpi_clock_offset,
+};

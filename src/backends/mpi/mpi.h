@@ -1,0 +1,205 @@
+/*
+ * mpi.h - the mpi backend from within: a rank is a process of MPI_COMM_WORLD.
+ *
+ *   mpi.c     the backend's table; opening, place, memory
+ *   group.c   groups, and what is made ready for a call
+ *   native.c  the library's own collectives
+ *   forced.c  the algorithms that the library has names for
+ *   types.c   its datatypes and operations
+ *   p2p.c     messages, for the executor
+ *   clock.c   how the clocks of the processes differ
+ *   compat.h  what differs between versions of MPI
+ *
+ * MPI is started and ended by the launch. The library's errors are returned, none is fatal.
+ */
+#ifndef BB_BACKENDS_MPI_MPI_H
+#define BB_BACKENDS_MPI_MPI_H
+
+#include "backends/backend.h"
+#include "backends/cpu/executor.h"
+#include "backends/cpu/memory.h"
+#include "backends/cpu/queue.h"
+#include "backends/mpi/compat.h"
+#include "topology/machine.h"
+
+/* ---- datatypes and operations (types.c) ----------------------------------------------- */
+
+struct bb_mpi_types {
+	MPI_Datatype type[BB_NDTYPES];
+	MPI_Op op[BB_NDTYPES][BB_NOPS]; /* where the op takes the type; of avg and mulsum the sum */
+	bool own[BB_NDTYPES][BB_NOPS];  /* it is ours, to be freed */
+};
+
+/* Collective over COMM. Returns an MPI code; close TYPES, zeroed before, whatever comes back. */
+int bb_mpi_types_open(struct bb_mpi_types *types, const struct bb_kernels *kernels, MPI_Comm comm);
+void bb_mpi_types_close(struct bb_mpi_types *types);
+
+/* ---- the library's own algorithms (forced.c) -------------------------------------------- */
+
+/* The library's functions that have algorithms to choose from. */
+enum bb_mpi_function {
+	BB_MPI_ALLREDUCE,
+	BB_MPI_ALLGATHER,
+	BB_MPI_REDUCE_SCATTER_BLOCK,
+	BB_MPI_REDUCE_SCATTER,
+	BB_MPI_BCAST,
+	BB_MPI_REDUCE,
+	BB_MPI_GATHER,
+	BB_MPI_SCATTER,
+	BB_MPI_ALLTOALL,
+	BB_MPI_ALLTOALLV,
+	BB_MPI_FUNCTIONS
+};
+
+/* bb_native's own for "native:NAME"; of plain "native" it is NULL. */
+struct bb_mpi_forced {
+	int value[BB_MPI_FUNCTIONS]; /* what the library calls NAME; 0: it has none */
+	bool only_pairs;             /* needs exactly two ranks */
+};
+
+BB_MUST bb_status bb_mpi_discover(struct bb_native **natives, struct bb_error *error);
+
+/* The library's control variables, once somebody needs them. */
+struct bb_mpi_controls {
+	bool open;
+	const char *reason; /* why no algorithm can be forced; NULL: it can */
+};
+
+void bb_mpi_controls_open(struct bb_mpi_controls *controls);
+void bb_mpi_controls_close(struct bb_mpi_controls *controls);
+/*
+ * *FORCED = a duplicate of COMM on which FUNCTION takes algorithm VALUE; or MPI_COMM_NULL, and
+ * *REASON why not, on all members alike. Collective over COMM. Returns an MPI code.
+ */
+int bb_mpi_force(struct bb_mpi_controls *controls, MPI_Comm comm, enum bb_mpi_function function,
+		 int value, MPI_Comm *forced, const char **reason);
+
+/* ---- the process ----------------------------------------------------------------------- */
+
+struct bb_context {
+	struct bb_world world;
+	struct bb_error *error; /* where the library's errors are told */
+	struct bb_machine *machine;
+	const struct bb_kernels *kernels;
+	MPI_Comm comm;  /* of the world; groups are made of it */
+	bool threads;   /* several threads may call the library at once */
+	int *hosts;     /* [rank]: the lowest rank of its host */
+	int on_host;    /* processes of this host */
+	int sharing;    /* of them on the cores that this one may use, itself included */
+	int place;      /* of this one among them, by rank */
+	int cores;      /* that those of this host may use in all */
+	bool crowded;   /* they are more than their cores */
+	bool one_clock; /* all processes of the world read the same */
+	struct bb_mpi_types types;
+	struct bb_mpi_controls controls;
+	atomic_int aborted;
+};
+
+struct bb_rank {
+	struct bb_context *context;
+	struct bb_queues queues;
+};
+
+/* Tell that FUNCTION of the library failed with CODE; BB_OK if it did not. */
+BB_MUST bb_status bb_mpi_told(struct bb_context *context, const char *function, int code);
+
+static inline bool bb_mpi_aborted(const struct bb_context *context)
+{
+	return atomic_load_explicit(&context->aborted, memory_order_relaxed) != 0;
+}
+
+/* ---- messages (p2p.c) ------------------------------------------------------------------ */
+
+/* A message sent, in pieces. */
+struct bb_mpi_sent {
+	int pieces; /* of them the first TAKEN were */
+	int taken;
+	MPI_Request requests[BB_PIECES_MOST];
+};
+
+/* A piece expected. */
+struct bb_mpi_expected {
+	int peer;
+	int channel;
+	void *data;
+	MPI_Request request;
+};
+
+/* One rank's end of the messages of a group. */
+struct bb_mpi_port {
+	struct bb_context *context;
+	MPI_Comm comm; /* for messages alone */
+	bool cuts;     /* the call reduces: messages travel in pieces */
+	char *lent;    /* its TMP: BB_LENT_MOST pieces of lent_bytes */
+	size_t lent_bytes;
+	unsigned nlent; /* pieces lent so far */
+	unsigned expected, received;
+	struct bb_mpi_expected queue[BB_EXPECTED_MOST];
+	int nfree;
+	uint32_t free[BB_SENT_MOST]; /* tickets that stand for no message */
+	struct bb_mpi_sent sent[BB_SENT_MOST];
+};
+
+void bb_mpi_port_init(struct bb_mpi_port *port, struct bb_context *context, MPI_Comm comm);
+size_t bb_mpi_schedule_tmp_bytes(const struct bb_call *call, int rank);
+BB_MUST bb_status bb_mpi_schedule(struct bb_group *group, const struct bb_call *call);
+/* NULL, or why messages cannot carry CALL. */
+const char *bb_mpi_schedule_refuses(const struct bb_call *call);
+
+/* ---- groups (group.c) ------------------------------------------------------------------ */
+
+/* A function of the library under an algorithm that was forced. */
+struct bb_mpi_way {
+	struct bb_mpi_way *next;
+	enum bb_mpi_function function;
+	int value;
+	MPI_Comm comm;
+	const char *reason; /* why there is none */
+};
+
+struct bb_group {
+	struct bb_rank *rank;
+	MPI_Comm comm;
+	int me;
+	int n;
+	bool one_host;
+	struct bb_mpi_way *ways;
+	bb_mpi_count *counts;   /* 2 n, for the functions that take them */
+	bb_mpi_offset *offsets; /* likewise */
+	struct bb_turns turns;
+	struct bb_mpi_port port;
+};
+
+BB_MUST bb_status bb_mpi_group_open(struct bb_rank *rank, const int *members, int n,
+				    struct bb_group **group, struct bb_error *error);
+void bb_mpi_group_close(struct bb_group *group);
+BB_MUST bb_status bb_mpi_barrier(struct bb_group *group);
+BB_MUST bb_status bb_mpi_choose(struct bb_group *group, struct bb_call *call);
+BB_MUST bb_status bb_mpi_tune(struct bb_group *group, struct bb_call *call);
+const char *bb_mpi_refuses(struct bb_group *group, const struct bb_call *call);
+/* What tune made of it; NULL: nothing. */
+const struct bb_mpi_way *bb_mpi_way_find(const struct bb_group *group,
+					 enum bb_mpi_function function, int value);
+
+/* ---- the library's collectives (native.c) ------------------------------------------------ */
+
+extern const struct bb_native bb_mpi_natives[];
+
+/* NULL, or why COLLECTIVE cannot be had as NATIVE (bb_native's refuses). */
+const char *bb_mpi_native_refuses(const struct bb_native *native,
+				  const struct bb_collective *collective);
+/* The function and the value that force NATIVE on COLLECTIVE; false: there is nothing to force. */
+bool bb_mpi_native_forces(const struct bb_native *native, const struct bb_collective *collective,
+			  enum bb_mpi_function *function, int *value);
+/* NULL, or why the library cannot take CALL. */
+const char *bb_mpi_native_limits(const struct bb_group *group, const struct bb_call *call);
+size_t bb_mpi_native_tmp_bytes(const struct bb_call *call, int rank);
+BB_MUST bb_status bb_mpi_native(struct bb_group *group, const struct bb_call *call);
+
+/* ---- the clock (clock.c) ----------------------------------------------------------------- */
+
+/* Sets context->one_clock. Collective over the world. Returns an MPI code. */
+int bb_mpi_compare_clocks(struct bb_context *context);
+BB_MUST bb_status bb_mpi_clock_offset(struct bb_rank *rank, double *offset, double *uncertainty);
+
+#endif

@@ -1,0 +1,459 @@
+/*
+ * The library's own collectives. Where its meaning of "in place" is another than busbench's, or a
+ * buffer would be read and written at once, TMP stands in.
+ */
+#include "backends/mpi/mpi.h"
+
+#define SENDRECV_TAG 0
+#define NO_FUNCTION BB_MPI_FUNCTIONS
+
+/* One call, in the library's words. */
+struct work {
+	struct bb_group *group;
+	const struct bb_call *call;
+	MPI_Comm comm;
+	enum bb_mpi_function function; /* where there are several to choose from */
+	const char *in;
+	char *out;
+	bool in_place; /* and OUT holds the input as MPI wants it */
+	size_t element;
+	size_t count;      /* the shape's, in units */
+	size_t unit;       /* elements that one count stands for */
+	MPI_Datatype type; /* of a unit */
+	MPI_Op op;
+};
+
+struct collective {
+	const struct bb_collective *collective;
+	const char *name; /* the library's, for errors */
+	/* What can be forced on it; the first that knows the algorithm's name counts. */
+	enum bb_mpi_function functions[2];
+	const char *lacks; /* why an algorithm cannot be forced */
+	int (*run)(const struct work *work);
+	/* The most elements that one count speaks of; NULL: it is cut into pieces. */
+	size_t (*most)(const struct bb_shape *shape, int rank);
+};
+
+static void copy(const struct work *w, void *dst, const void *src, size_t bytes)
+{
+	const struct bb_context *c = w->group->rank->context;
+
+	c->kernels->copy(&dst, 1, src, bytes,
+			 bb_cpu_streams(c->machine, 2 * bytes, c->on_host, c->cores, c->crowded));
+}
+
+/* ---- reductions, and what is cut as they are ---------------------------------------------------
+ */
+
+#define PIECE ((size_t)1 << 30)
+
+static size_t piece(const struct work *w, size_t at)
+{
+	const size_t left = w->count - at;
+
+	return left > BB_MPI_MOST ? PIECE : left;
+}
+
+static int all_reduce(const struct work *w)
+{
+	size_t at = 0;
+	int code;
+
+	do {
+		const size_t n = piece(w, at);
+		char *out = w->out + at * w->element;
+
+		code = BB_MPI(Allreduce)(w->in_place ? MPI_IN_PLACE : w->in + at * w->element, out,
+					 (bb_mpi_count)n, w->type, w->op, w->comm);
+		at += n;
+	} while (code == MPI_SUCCESS && at < w->count);
+	return code;
+}
+
+static int reduce(const struct work *w)
+{
+	const bool at_root = w->group->me == w->call->shape.root;
+	size_t at = 0;
+	int code;
+
+	do {
+		const size_t n = piece(w, at);
+		char *out = at_root ? w->out + at * w->element : NULL;
+
+		code = BB_MPI(Reduce)(
+			w->in_place && at_root ? MPI_IN_PLACE : w->in + at * w->element, out,
+			(bb_mpi_count)n, w->type, w->op, w->call->shape.root, w->comm);
+		at += n;
+	} while (code == MPI_SUCCESS && at < w->count);
+	return code;
+}
+
+/* MPI has one buffer for it: the root's is IN. */
+static int broadcast(const struct work *w)
+{
+	const bool at_root = w->group->me == w->call->shape.root;
+	size_t at = 0;
+	int code;
+
+	do {
+		const size_t n = piece(w, at);
+		char *buffer = (at_root ? (char *)w->in : w->out) + at * w->element;
+
+		code = BB_MPI(Bcast)(buffer, (bb_mpi_count)n, w->type, w->call->shape.root,
+				     w->comm);
+		at += n;
+	} while (code == MPI_SUCCESS && at < w->count);
+	if (code == MPI_SUCCESS && at_root && w->in != w->out)
+		copy(w, w->out, w->in, w->count * w->element);
+	return code;
+}
+
+/* In place the result belongs into this rank's block, where MPI would put it into the first: it
+   goes through TMP, unless that already holds the input. */
+static int reduce_scatter(const struct work *w)
+{
+	const struct bb_group *g = w->group;
+	void *result = w->in_place ? w->call->tmp : w->out;
+	int code;
+
+	for (int r = 0; w->function == BB_MPI_REDUCE_SCATTER && r < g->n; r++)
+		g->counts[r] = (bb_mpi_count)w->count;
+	if (w->function == BB_MPI_REDUCE_SCATTER)
+		code = BB_MPI(Reduce_scatter)(w->in, result, g->counts, w->type, w->op, w->comm);
+	else
+		code = BB_MPI(Reduce_scatter_block)(w->in, result, (bb_mpi_count)w->count, w->type,
+						    w->op, w->comm);
+	if (code == MPI_SUCCESS && result != w->out)
+		copy(w, w->out, result, w->count * w->element);
+	return code;
+}
+
+static size_t whole(const struct bb_shape *shape, int rank)
+{
+	return shape->count;
+}
+
+/* ---- moving data -------------------------------------------------------------------------------
+ */
+
+static int all_gather(const struct work *w)
+{
+	const bb_mpi_count n = (bb_mpi_count)w->count;
+
+	return BB_MPI(Allgather)(w->in_place ? MPI_IN_PLACE : w->in, n, w->type, w->out, n, w->type,
+				 w->comm);
+}
+
+static int gather(const struct work *w)
+{
+	const bb_mpi_count n = (bb_mpi_count)w->count;
+	const int root = w->call->shape.root;
+
+	return BB_MPI(Gather)(w->in_place && w->group->me == root ? MPI_IN_PLACE : w->in, n,
+			      w->type, w->out, n, w->type, root, w->comm);
+}
+
+static int scatter(const struct work *w)
+{
+	const bb_mpi_count n = (bb_mpi_count)w->count;
+	const int root = w->call->shape.root;
+
+	return BB_MPI(Scatter)(w->in, n, w->type,
+			       w->in_place && w->group->me == root ? MPI_IN_PLACE : w->out, n,
+			       w->type, root, w->comm);
+}
+
+static int alltoall(const struct work *w)
+{
+	const bb_mpi_count n = (bb_mpi_count)w->count;
+
+	return BB_MPI(Alltoall)(w->in_place ? MPI_IN_PLACE : w->in, n, w->type, w->out, n, w->type,
+				w->comm);
+}
+
+/* In place MPI wants as much to come from a rank as goes to it: the input is in TMP instead. */
+static int alltoallv(const struct work *w)
+{
+	const struct bb_shape *shape = &w->call->shape;
+	const struct bb_group *g = w->group;
+	bb_mpi_count *sent = g->counts, *received = sent + g->n;
+	bb_mpi_offset *from = g->offsets, *to = from + g->n;
+	const void *in = w->in_place ? w->call->tmp : w->in;
+	size_t in_at = 0, out_at = 0;
+
+	for (int r = 0; r < g->n; r++) {
+		const size_t out = bb_alltoall_count(shape, g->me, r) / w->unit;
+		const size_t back = bb_alltoall_count(shape, r, g->me) / w->unit;
+
+		sent[r] = (bb_mpi_count)out;
+		received[r] = (bb_mpi_count)back;
+		from[r] = (bb_mpi_offset)in_at;
+		to[r] = (bb_mpi_offset)out_at;
+		in_at += out;
+		out_at += back;
+	}
+	if (w->in_place)
+		copy(w, w->call->tmp, w->in, in_at * w->unit * w->element);
+	return BB_MPI(Alltoallv)(in, sent, from, w->type, w->out, received, to, w->type, w->comm);
+}
+
+static size_t row_or_column(const struct bb_shape *shape, int rank)
+{
+	const size_t row = bb_alltoall_in(shape, rank, shape->nranks);
+	const size_t column = bb_alltoall_out(shape, shape->nranks, rank);
+
+	return row > column ? row : column;
+}
+
+static int sendrecv(const struct work *w)
+{
+	const bb_mpi_count n = (bb_mpi_count)w->count;
+	const int next = w->group->me + 1 == w->group->n ? 0 : w->group->me + 1;
+	const int previous = (w->group->me ? w->group->me : w->group->n) - 1;
+
+	if (w->in_place)
+		return BB_MPI(Sendrecv_replace)(w->out, n, w->type, next, SENDRECV_TAG, previous,
+						SENDRECV_TAG, w->comm, MPI_STATUS_IGNORE);
+	return BB_MPI(Sendrecv)(w->in, n, w->type, next, SENDRECV_TAG, w->out, n, w->type, previous,
+				SENDRECV_TAG, w->comm, MPI_STATUS_IGNORE);
+}
+
+/* ---- which is which ----------------------------------------------------------------------------
+ */
+
+#define LACKS(name) "the MPI library has no algorithm of that name for " name
+
+static const struct collective collectives[] = {
+	{&bb_all_reduce,
+	 "MPI_Allreduce",
+	 {BB_MPI_ALLREDUCE, NO_FUNCTION},
+	 LACKS("all_reduce"),
+	 all_reduce,
+	 NULL},
+	{&bb_all_gather,
+	 "MPI_Allgather",
+	 {BB_MPI_ALLGATHER, NO_FUNCTION},
+	 LACKS("all_gather"),
+	 all_gather,
+	 whole},
+	{&bb_reduce_scatter,
+	 "MPI_Reduce_scatter_block",
+	 {BB_MPI_REDUCE_SCATTER_BLOCK, BB_MPI_REDUCE_SCATTER},
+	 LACKS("reduce_scatter"),
+	 reduce_scatter,
+	 whole},
+	{&bb_broadcast,
+	 "MPI_Bcast",
+	 {BB_MPI_BCAST, NO_FUNCTION},
+	 LACKS("broadcast"),
+	 broadcast,
+	 NULL},
+	{&bb_reduce, "MPI_Reduce", {BB_MPI_REDUCE, NO_FUNCTION}, LACKS("reduce"), reduce, NULL},
+	{&bb_gather, "MPI_Gather", {BB_MPI_GATHER, NO_FUNCTION}, LACKS("gather"), gather, whole},
+	{&bb_scatter,
+	 "MPI_Scatter",
+	 {BB_MPI_SCATTER, NO_FUNCTION},
+	 LACKS("scatter"),
+	 scatter,
+	 whole},
+	{&bb_alltoall,
+	 "MPI_Alltoall",
+	 {BB_MPI_ALLTOALL, NO_FUNCTION},
+	 LACKS("alltoall"),
+	 alltoall,
+	 whole},
+	{&bb_alltoallv,
+	 "MPI_Alltoallv",
+	 {BB_MPI_ALLTOALLV, NO_FUNCTION},
+	 LACKS("alltoallv"),
+	 alltoallv,
+	 row_or_column},
+	{&bb_sendrecv,
+	 "MPI_Sendrecv",
+	 {NO_FUNCTION, NO_FUNCTION},
+	 LACKS("sendrecv"),
+	 sendrecv,
+	 whole},
+};
+
+static const struct collective *find(const struct bb_collective *collective)
+{
+	for (size_t i = 0; i < sizeof(collectives) / sizeof(collectives[0]); i++)
+		if (collectives[i].collective == collective)
+			return &collectives[i];
+	return NULL;
+}
+
+bool bb_mpi_native_forces(const struct bb_native *native, const struct bb_collective *collective,
+			  enum bb_mpi_function *function, int *value)
+{
+	const struct bb_mpi_forced *forced = native->own;
+	const struct collective *c = find(collective);
+
+	for (int i = 0; forced && c && i < 2 && c->functions[i] != NO_FUNCTION; i++) {
+		*function = c->functions[i];
+		*value = forced->value[*function];
+		if (*value != 0)
+			return true;
+	}
+	return false;
+}
+
+const char *bb_mpi_native_refuses(const struct bb_native *native,
+				  const struct bb_collective *collective)
+{
+	const struct collective *c = find(collective);
+	enum bb_mpi_function function;
+	int value;
+
+	if (!c)
+		return "hypercube is an algorithm of its own; all_gather has native";
+	if (native->own && !bb_mpi_native_forces(native, collective, &function, &value))
+		return c->lacks;
+	return NULL;
+}
+
+const struct bb_native bb_mpi_natives[] = {
+	{.name = "native",
+	 .brief = "the MPI library's own collective",
+	 .refuses = bb_mpi_native_refuses},
+	{.name = NULL},
+};
+
+/* ---- limits ------------------------------------------------------------------------------------
+ */
+
+/* Elements of a unit, so that counts up to MOST can be told to the library. */
+static size_t unit_for(size_t most)
+{
+	size_t unit = 1;
+
+	while (most / unit > BB_MPI_MOST)
+		unit *= 2;
+	return unit;
+}
+
+static bool divides(size_t unit, const struct bb_group *group, const struct bb_shape *shape)
+{
+	if (!shape->matrix)
+		return shape->count % unit == 0;
+	for (int r = 0; r < shape->nranks; r++)
+		if (bb_alltoall_count(shape, group->me, r) % unit != 0 ||
+		    bb_alltoall_count(shape, r, group->me) % unit != 0)
+			return false;
+	return true;
+}
+
+const char *bb_mpi_native_limits(const struct bb_group *group, const struct bb_call *call)
+{
+	const struct collective *c = find(call->collective);
+	const size_t unit = c->most ? unit_for(c->most(&call->shape, group->me)) : 1;
+
+	if (unit == 1)
+		return NULL;
+	if (call->collective->flags & BB_REDUCES)
+		return "this MPI counts in ints: at most 2147483647 elements for each rank";
+	if (!divides(unit, group, &call->shape))
+		return "this MPI counts in ints, and more elements than that must come in equal "
+		       "parts";
+	return NULL;
+}
+
+/* ---- running -----------------------------------------------------------------------------------
+ */
+
+static bool weighs_inputs(const struct bb_call *call, int rank)
+{
+	return call->op == BB_MULSUM && (call->collective->flags & BB_REDUCES) &&
+	       (call->shape.in_place || bb_mulsum_weight(rank) != 1);
+}
+
+size_t bb_mpi_native_tmp_bytes(const struct bb_call *call, int rank)
+{
+	const struct bb_collective *c = call->collective;
+	const size_t element = bb_dtype_size(call->dtype);
+
+	if (weighs_inputs(call, rank))
+		return c->in_count(&call->shape, rank) * element;
+	if (!call->shape.in_place)
+		return 0;
+	if (c == &bb_reduce_scatter)
+		return call->shape.count * element;
+	return c == &bb_alltoallv ? c->in_count(&call->shape, rank) * element : 0;
+}
+
+/* Put this rank's weighted input into TMP; then the call is no longer in place. */
+static void weigh_inputs(struct work *w)
+{
+	const struct bb_call *call = w->call;
+	const uint8_t weight = (uint8_t)bb_mulsum_weight(w->group->me);
+	const struct bb_reduce_args args = {.weight = &weight};
+	const void *in = call->in;
+	void *weighed = call->tmp;
+
+	w->group->rank->context->kernels->reduce[call->dtype][BB_MULSUM](
+		&weighed, 1, &in, 1, call->collective->in_count(&call->shape, w->group->me), &args);
+	w->in = call->tmp;
+	w->in_place = false;
+}
+
+static void divide_outputs(const struct work *w)
+{
+	const struct bb_call *call = w->call;
+	const struct bb_reduce_args args = {.divisor = w->group->n};
+	const void *sum = w->out;
+	void *out = w->out;
+
+	w->group->rank->context->kernels->reduce[call->dtype][BB_AVG](
+		&out, 1, &sum, 1, call->collective->out_count(&call->shape, w->group->me), &args);
+}
+
+static int run_in_units(const struct collective *c, struct work *w)
+{
+	int code = MPI_Type_contiguous((int)w->unit, w->type, &w->type);
+
+	if (code != MPI_SUCCESS)
+		return code;
+	w->count /= w->unit;
+	code = MPI_Type_commit(&w->type);
+	if (code == MPI_SUCCESS)
+		code = c->run(w);
+	MPI_Type_free(&w->type);
+	return code;
+}
+
+bb_status bb_mpi_native(struct bb_group *group, const struct bb_call *call)
+{
+	const struct bb_context *context = group->rank->context;
+	const struct collective *c = find(call->collective);
+	const bool reduces = call->collective->flags & BB_REDUCES;
+	struct work w = {.group = group,
+			 .call = call,
+			 .comm = group->comm,
+			 .function = c->functions[0],
+			 .in = call->in,
+			 .out = call->out,
+			 .in_place = call->shape.in_place,
+			 .element = bb_dtype_size(call->dtype),
+			 .count = call->shape.count,
+			 .unit = c->most ? unit_for(c->most(&call->shape, group->me)) : 1,
+			 .type = context->types.type[call->dtype],
+			 .op = context->types.op[call->dtype][call->op]};
+	const struct bb_mpi_way *way;
+	bb_status status;
+	int value;
+
+	if (bb_mpi_native_forces(call->native, call->collective, &w.function, &value)) {
+		way = bb_mpi_way_find(group, w.function, value);
+		if (!way || way->comm == MPI_COMM_NULL)
+			return BB_EINTERNAL;
+		w.comm = way->comm;
+	}
+	if (weighs_inputs(call, group->me))
+		weigh_inputs(&w);
+	status = bb_mpi_told(group->rank->context, c->name,
+			     w.unit == 1 ? c->run(&w) : run_in_units(c, &w));
+	if (status == BB_OK && reduces && call->op == BB_AVG)
+		divide_outputs(&w);
+	return status;
+}

@@ -1,0 +1,214 @@
+/*
+ * Messages for the executor, on a communicator of their own; a channel is a tag. Whatever waits
+ * tests, so that it can look at whether the run is being abandoned.
+ */
+#include "backends/mpi/mpi.h"
+
+#include <sched.h>
+#include <string.h>
+
+#define PIECE_BYTES ((size_t)128 << 10) /* so that some are in the cache at once */
+#define LONGEST_BYTES                                                                              \
+	((size_t)1 << 30) /* of a message that is not cut otherwise: counts are ints */
+#define TESTS 1000        /* between two looks at whether the run is being abandoned */
+
+void bb_mpi_port_init(struct bb_mpi_port *port, struct bb_context *context, MPI_Comm comm)
+{
+	port->context = context;
+	port->comm = comm;
+	port->nfree = BB_SENT_MOST;
+	for (int i = 0; i < BB_SENT_MOST; i++)
+		port->free[i] = (uint32_t)i;
+}
+
+static bb_status await(struct bb_mpi_port *port, MPI_Request *request, MPI_Status *message)
+{
+	int done, code;
+
+	for (int i = 0;; i++) {
+		code = MPI_Test(request, &done, message);
+		if (code != MPI_SUCCESS)
+			return bb_mpi_told(port->context, "MPI_Test", code);
+		if (done)
+			return BB_OK;
+		if (i % TESTS == TESTS - 1 && bb_mpi_aborted(port->context))
+			return BB_ETIMEOUT;
+	}
+}
+
+/* ---- how messages are cut -------------------------------------------------------------------- */
+
+static size_t piece_of(size_t bytes, bool cuts)
+{
+	const size_t wanted = cuts ? PIECE_BYTES : LONGEST_BYTES;
+	const size_t least = (bytes / BB_PIECES_MOST + 64) & ~(size_t)63;
+
+	return least > wanted ? least : wanted;
+}
+
+static size_t mpi_piece(void *port, size_t bytes)
+{
+	return piece_of(bytes, ((const struct bb_mpi_port *)port)->cuts);
+}
+
+static bool is_cut(const struct bb_call *call)
+{
+	return call->collective->flags & BB_REDUCES;
+}
+
+/* No message is longer than what its collective is about. */
+static size_t longest_message(const struct bb_call *call)
+{
+	return bb_size_count(call->collective, &call->shape) * bb_dtype_size(call->dtype);
+}
+
+/* Room for a piece that is lent. */
+static size_t lent_bytes(const struct bb_call *call)
+{
+	const size_t message = longest_message(call), piece = piece_of(message, true);
+
+	if (!is_cut(call))
+		return 0;
+	return ((message < piece ? message : piece) + 63) & ~(size_t)63;
+}
+
+static size_t executor_tmp_bytes(const struct bb_call *call, int rank)
+{
+	return (bb_execute_tmp_bytes(call, rank) + 63) & ~(size_t)63;
+}
+
+size_t bb_mpi_schedule_tmp_bytes(const struct bb_call *call, int rank)
+{
+	return executor_tmp_bytes(call, rank) + BB_LENT_MOST * lent_bytes(call);
+}
+
+const char *bb_mpi_schedule_refuses(const struct bb_call *call)
+{
+	return piece_of(longest_message(call), is_cut(call)) > INT_MAX
+		       ? "its messages are longer than MPI's counts"
+		       : NULL;
+}
+
+/* ---- sending ----------------------------------------------------------------------------------
+ */
+
+static bb_status mpi_send(void *argument, int peer, int channel, const void *data, size_t bytes,
+			  uint32_t *ticket, bool *lent)
+{
+	struct bb_mpi_port *port = argument;
+	const size_t length = piece_of(bytes, port->cuts);
+	struct bb_mpi_sent *sent;
+	int code = MPI_SUCCESS;
+
+	if (port->nfree == 0)
+		return BB_EINTERNAL;
+	*lent = true;
+	*ticket = port->free[--port->nfree];
+	sent = &port->sent[*ticket];
+	sent->pieces = sent->taken = 0;
+	for (size_t at = 0; at < bytes && code == MPI_SUCCESS; at += length)
+		code = MPI_Isend((const char *)data + at,
+				 (int)(bytes - at < length ? bytes - at : length), MPI_BYTE, peer,
+				 channel, port->comm, &sent->requests[sent->pieces++]);
+	return bb_mpi_told(port->context, "MPI_Isend", code);
+}
+
+static bool mpi_taken(void *argument, int peer, int channel, uint32_t ticket)
+{
+	struct bb_mpi_port *port = argument;
+	struct bb_mpi_sent *sent = &port->sent[ticket];
+	int done = true;
+
+	for (; sent->taken < sent->pieces; sent->taken++)
+		if (MPI_Test(&sent->requests[sent->taken], &done, MPI_STATUS_IGNORE) !=
+			    MPI_SUCCESS ||
+		    !done)
+			return false;
+	port->free[port->nfree++] = ticket;
+	return true;
+}
+
+static bb_status mpi_wait_taken(void *argument, int peer, int channel, uint32_t ticket)
+{
+	struct bb_mpi_port *port = argument;
+	struct bb_mpi_sent *sent = &port->sent[ticket];
+	bb_status status = BB_OK;
+
+	for (; sent->taken < sent->pieces && status == BB_OK; sent->taken++)
+		status = await(port, &sent->requests[sent->taken], MPI_STATUS_IGNORE);
+	if (status == BB_OK)
+		port->free[port->nfree++] = ticket;
+	return status;
+}
+
+/* ---- receiving --------------------------------------------------------------------------------
+ */
+
+static bb_status mpi_expect(void *argument, int peer, int channel, void *dst, size_t bytes)
+{
+	struct bb_mpi_port *port = argument;
+	struct bb_mpi_expected *e = &port->queue[port->expected++ % BB_EXPECTED_MOST];
+
+	if (!dst && bytes > port->lent_bytes)
+		return BB_EINTERNAL;
+	if (!dst)
+		dst = port->lent + port->nlent++ % BB_LENT_MOST * port->lent_bytes;
+	*e = (struct bb_mpi_expected){.peer = peer, .channel = channel, .data = dst};
+	return bb_mpi_told(
+		port->context, "MPI_Irecv",
+		MPI_Irecv(dst, (int)bytes, MPI_BYTE, peer, channel, port->comm, &e->request));
+}
+
+static bb_status mpi_recv(void *argument, int peer, int channel, size_t bytes, const void **data)
+{
+	struct bb_mpi_port *port = argument;
+	struct bb_mpi_expected *e = &port->queue[port->received++ % BB_EXPECTED_MOST];
+	MPI_Status message;
+	bb_status status;
+	int length;
+
+	if (e->peer != peer || e->channel != channel)
+		return BB_EINTERNAL;
+	status = await(port, &e->request, &message);
+	if (status != BB_OK)
+		return status;
+	if (MPI_Get_count(&message, MPI_BYTE, &length) != MPI_SUCCESS || (size_t)length != bytes)
+		return BB_EINTERNAL;
+	*data = e->data;
+	return BB_OK;
+}
+
+static void mpi_release(void *argument, int peer, int channel)
+{
+	/* Its place in the queue, and its data where it was lent, come round again when the
+	   executor expects more. */
+}
+
+static const struct bb_p2p p2p = {
+	.piece = mpi_piece,
+	.expect = mpi_expect,
+	.send = mpi_send,
+	.recv = mpi_recv,
+	.release = mpi_release,
+	.taken = mpi_taken,
+	.wait_taken = mpi_wait_taken,
+};
+
+bb_status bb_mpi_schedule(struct bb_group *group, const struct bb_call *call)
+{
+	const struct bb_context *c = group->rank->context;
+	struct bb_mpi_port *port = &group->port;
+	const struct bb_executor executor = {
+		.p2p = &p2p,
+		.port = port,
+		.rank = group->me,
+		.kernels = c->kernels,
+		.stream = bb_cpu_streams(c->machine, 2 * longest_message(call), c->on_host,
+					 c->cores, c->crowded),
+	};
+
+	port->cuts = is_cut(call);
+	port->lent = (char *)call->tmp + executor_tmp_bytes(call, group->me);
+	port->lent_bytes = lent_bytes(call);
+	return bb_execute(&executor, call);
+}

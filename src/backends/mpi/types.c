@@ -1,0 +1,211 @@
+/*
+ * Datatypes and operations. What MPI has and means as busbench does it does itself. The small
+ * floating-point types, which it has not, travel as integers of their size; they, and integers
+ * where the library does not wrap (Open MPI 4.1 lets sums of bytes saturate), are reduced by
+ * busbench's kernels.
+ */
+#include "backends/mpi/mpi.h"
+
+#include "core/scalar.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* Only those that the compiler's target has are linked in. */
+#pragma weak bb_kernels_avx2
+#pragma weak bb_kernels_avx512
+
+/* ---- operations of our own ---------------------------------------------------------------- */
+
+static void combine(const struct bb_kernels *kernels, enum bb_dtype dtype, enum bb_op op, void *in,
+		    void *inout, int count)
+{
+	const void *sources[2] = {in, inout};
+	const struct bb_reduce_args args = {.stream = false};
+
+	kernels->reduce[dtype][op](&inout, 1, sources, 2, (size_t)count, &args);
+}
+
+/* MPI hands its operations nothing but data, so that there is one for each combination. */
+#define OP(isa, dtype, op)                                                                         \
+	static void isa##_##dtype##_##op(void *in, void *inout, int *count, MPI_Datatype *type)    \
+	{                                                                                          \
+		combine(&bb_kernels_##isa, BB_##dtype, BB_##op, in, inout, *count);                \
+	}
+#define OPS_OF_TYPE(isa, dtype)                                                                    \
+	OP(isa, dtype, SUM) OP(isa, dtype, PROD) OP(isa, dtype, MIN) OP(isa, dtype, MAX)
+#define FOR_TYPES(what, isa)                                                                       \
+	what(isa, INT8) what(isa, UINT8) what(isa, INT32) what(isa, UINT32) what(isa, INT64)       \
+		what(isa, UINT64) what(isa, HALF) what(isa, BFLOAT16) what(isa, F8E4M3)            \
+			what(isa, F8E5M2)
+
+FOR_TYPES(OPS_OF_TYPE, plain)
+FOR_TYPES(OPS_OF_TYPE, avx2)
+FOR_TYPES(OPS_OF_TYPE, avx512)
+
+#define ROW(isa, dtype)                                                                            \
+	[BB_##dtype] = {[BB_SUM] = isa##_##dtype##_SUM,                                            \
+			[BB_PROD] = isa##_##dtype##_PROD,                                          \
+			[BB_MIN] = isa##_##dtype##_MIN,                                            \
+			[BB_MAX] = isa##_##dtype##_MAX},
+
+static const struct {
+	const struct bb_kernels *kernels;
+	MPI_User_function *op[BB_NDTYPES][BB_NOPS]; /* NULL: there is none of our own */
+} sets[] = {
+	{&bb_kernels_plain, {FOR_TYPES(ROW, plain)}},
+	{&bb_kernels_avx2, {FOR_TYPES(ROW, avx2)}},
+	{&bb_kernels_avx512, {FOR_TYPES(ROW, avx512)}},
+};
+
+static MPI_User_function *own_op(const struct bb_kernels *kernels, enum bb_dtype dtype,
+				 enum bb_op op)
+{
+	size_t set = 0;
+
+	while (sets[set].kernels != kernels)
+		set++;
+	return sets[set].op[dtype][op];
+}
+
+/* ---- what MPI has -------------------------------------------------------------------------- */
+
+static_assert(sizeof(struct bb_float_int) == sizeof(float) + sizeof(int), "that of MPI_FLOAT_INT");
+
+static void name_types(struct bb_mpi_types *types)
+{
+	types->type[BB_INT8] = MPI_INT8_T;
+	types->type[BB_UINT8] = MPI_UINT8_T;
+	types->type[BB_INT32] = MPI_INT32_T;
+	types->type[BB_UINT32] = MPI_UINT32_T;
+	types->type[BB_INT64] = MPI_INT64_T;
+	types->type[BB_UINT64] = MPI_UINT64_T;
+	types->type[BB_HALF] = MPI_UINT16_T;
+	types->type[BB_FLOAT] = MPI_FLOAT;
+	types->type[BB_DOUBLE] = MPI_DOUBLE;
+	types->type[BB_BFLOAT16] = MPI_UINT16_T;
+	types->type[BB_F8E4M3] = MPI_UINT8_T;
+	types->type[BB_F8E5M2] = MPI_UINT8_T;
+	types->type[BB_FLOAT_INT] = MPI_FLOAT_INT;
+}
+
+static MPI_Op named_op(enum bb_op op)
+{
+	switch (op) {
+	case BB_SUM:
+	case BB_AVG:
+	case BB_MULSUM:
+		return MPI_SUM;
+	case BB_PROD:
+		return MPI_PROD;
+	case BB_MIN:
+		return MPI_MIN;
+	case BB_MAX:
+		return MPI_MAX;
+	case BB_LAND:
+		return MPI_LAND;
+	case BB_LOR:
+		return MPI_LOR;
+	case BB_LXOR:
+		return MPI_LXOR;
+	case BB_BAND:
+		return MPI_BAND;
+	case BB_BOR:
+		return MPI_BOR;
+	case BB_BXOR:
+		return MPI_BXOR;
+	case BB_MAXLOC:
+		return MPI_MAXLOC;
+	case BB_MINLOC:
+		return MPI_MINLOC;
+	default:
+		return MPI_OP_NULL;
+	}
+}
+
+static bool is_small_float(enum bb_dtype dtype)
+{
+	return bb_dtype_is_float(dtype) && dtype != BB_FLOAT && dtype != BB_DOUBLE;
+}
+
+/* Does the library do the op as busbench does? Enough elements that its vector code has some. */
+#define SAMPLES 256
+
+static bool means_the_same(MPI_Datatype type, MPI_Op op, enum bb_dtype dtype, enum bb_op meant)
+{
+	const size_t size = bb_dtype_size(dtype);
+	char in[SAMPLES * sizeof(uint64_t)], inout[sizeof(in)], expected[sizeof(in)];
+	uint32_t x = 1;
+
+	for (size_t i = 0; i < sizeof(in); i++) {
+		x = x * 1664525u + 1013904223u; /* Knuth and Lewis */
+		in[i] = (char)(x >> 24);
+		inout[i] = (char)(x >> 16);
+	}
+	memcpy(expected, inout, sizeof(inout));
+	for (size_t i = 0; i < SAMPLES; i++)
+		bb_scalar_reduce(dtype, meant, &expected[i * size], &in[i * size]);
+	return MPI_Reduce_local(in, inout, SAMPLES, type, op) == MPI_SUCCESS &&
+	       memcmp(inout, expected, SAMPLES * size) == 0;
+}
+
+/* Bit DTYPE * BB_NOPS + OP of a set: the op is one of our own. */
+#define OWN_BYTES ((BB_NDTYPES * BB_NOPS + 7) / 8)
+
+static void find_own(const struct bb_mpi_types *types, const struct bb_kernels *kernels,
+		     unsigned char own[OWN_BYTES])
+{
+	memset(own, 0, OWN_BYTES);
+	for (int bit = 0; bit < BB_NDTYPES * BB_NOPS; bit++) {
+		const enum bb_dtype dtype = (enum bb_dtype)(bit / BB_NOPS);
+		const enum bb_op op = (enum bb_op)(bit % BB_NOPS);
+
+		if (own_op(kernels, dtype, op) &&
+		    (is_small_float(dtype) ||
+		     !means_the_same(types->type[dtype], named_op(op), dtype, op)))
+			own[bit / 8] |= (unsigned char)(1 << bit % 8);
+	}
+}
+
+static int make_ops(struct bb_mpi_types *types, const struct bb_kernels *kernels,
+		    const unsigned char own[OWN_BYTES])
+{
+	int code = MPI_SUCCESS;
+
+	for (int bit = 0; bit < BB_NDTYPES * BB_NOPS && code == MPI_SUCCESS; bit++) {
+		const enum bb_dtype dtype = (enum bb_dtype)(bit / BB_NOPS);
+		const enum bb_op op = (enum bb_op)(bit % BB_NOPS);
+
+		types->own[dtype][op] = own[bit / 8] >> bit % 8 & 1;
+		types->op[dtype][op] = named_op(op);
+		if (types->own[dtype][op])
+			code = MPI_Op_create(own_op(kernels, dtype, op), true,
+					     &types->op[dtype][op]);
+		types->own[dtype][op] &= code == MPI_SUCCESS;
+	}
+	for (int dtype = 0; dtype < BB_NDTYPES; dtype++) {
+		types->op[dtype][BB_AVG] = types->op[dtype][BB_SUM];
+		types->op[dtype][BB_MULSUM] = types->op[dtype][BB_SUM];
+	}
+	return code;
+}
+
+int bb_mpi_types_open(struct bb_mpi_types *types, const struct bb_kernels *kernels, MPI_Comm comm)
+{
+	unsigned char own[OWN_BYTES];
+	int code;
+
+	name_types(types);
+	find_own(types, kernels, own);
+	/* An op must be the same on all ranks, whatever their processors. */
+	code = MPI_Allreduce(MPI_IN_PLACE, own, OWN_BYTES, MPI_UINT8_T, MPI_BOR, comm);
+	return code == MPI_SUCCESS ? make_ops(types, kernels, own) : code;
+}
+
+void bb_mpi_types_close(struct bb_mpi_types *types)
+{
+	for (int dtype = 0; dtype < BB_NDTYPES; dtype++)
+		for (int op = 0; op < BB_NOPS; op++)
+			if (types->own[dtype][op])
+				MPI_Op_free(&types->op[dtype][op]);
+}
