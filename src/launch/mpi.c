@@ -21,9 +21,9 @@ static bb_status told(int code)
 	return code == MPI_SUCCESS ? BB_OK : BB_EBACKEND;
 }
 
-/* Pieces, because counts are ints. */
-#define PIECE ((size_t)1 << 30)
+#define MOST_BYTES ((size_t)1 << 30) /* of one process */
 
+/* What a process gives is one element, so that what all give is counted in processes. */
 static bb_status collect(struct bb_launch *launch, const void *mine, size_t bytes, void *all,
 			 bool everywhere)
 {
@@ -31,7 +31,7 @@ static bb_status collect(struct bb_launch *launch, const void *mine, size_t byte
 	MPI_Datatype block;
 	int code;
 
-	if (bytes > PIECE)
+	if (bytes > MOST_BYTES)
 		return BB_EINTERNAL;
 	code = MPI_Type_contiguous((int)bytes, MPI_BYTE, &block);
 	if (code != MPI_SUCCESS)
@@ -68,37 +68,72 @@ static void mpi_close(struct bb_launch *launch)
 	free(own);
 }
 
-/* "Open MPI v4.1.4": the first words of what the library says of itself. */
-static void name_library(char *text)
+/* "Open MPI v4.1.4", "MPICH Version: 4.0.2": the first words of what the library says of itself, a
+   space between two of them. */
+static void name_library(char name[MPI_MAX_LIBRARY_VERSION_STRING])
 {
-	int length;
+	char text[MPI_MAX_LIBRARY_VERSION_STRING];
+	int length, end = 0;
 
 	if (MPI_Get_library_version(text, &length) != MPI_SUCCESS)
-		snprintf(text, MPI_MAX_LIBRARY_VERSION_STRING, "an MPI without a name");
+		snprintf(text, sizeof(text), "an MPI without a name");
 	text[strcspn(text, ",\n")] = '\0';
+	for (const char *c = text; *c; c++) {
+		const bool blank = *c == ' ' || *c == '\t';
+
+		if (!blank)
+			name[end++] = *c;
+		else if (end > 0 && name[end - 1] != ' ')
+			name[end++] = ' ';
+	}
+	name[end] = '\0';
+}
+
+/* Wishes that the user may have set otherwise; other libraries than Open MPI do not look. */
+static void prepare_environment(void)
+{
+	/* So that an algorithm can be forced later; by itself it changes no decision. */
+	setenv("OMPI_MCA_coll_tuned_use_dynamic_rules", "1", 0);
+	/* A process without a launcher needs no daemon, which would outlive it if it is killed. */
+	setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
+}
+
+static bb_status start(struct own *own, int wanted, struct bb_error *error)
+{
+	int provided, code = MPI_Init_thread(NULL, NULL, wanted, &provided);
+
+	if (code != MPI_SUCCESS)
+		return bb_fail(error, BB_EBACKEND, "%s cannot be started: MPI_Init_thread gives %d",
+			       own->library, code);
+	if (provided < wanted)
+		return bb_fail(error, BB_EBACKEND, "%s does not let %s call it", own->library,
+			       wanted == MPI_THREAD_MULTIPLE ? "several threads at once"
+							     : "one thread after another");
+	code = MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	if (code == MPI_SUCCESS)
+		code = MPI_Comm_dup(MPI_COMM_WORLD, &own->comm);
+	if (code == MPI_SUCCESS)
+		code = MPI_Comm_set_errhandler(own->comm, MPI_ERRORS_RETURN);
+	if (code == MPI_SUCCESS)
+		return BB_OK;
+	return bb_fail(error, BB_EBACKEND, "%s: MPI_Comm_dup of the world gives %d", own->library,
+		       code);
 }
 
 static bb_status mpi_open(struct bb_launch *launch, bool threads, struct bb_error *error)
 {
-	const int wanted = threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SERIALIZED;
 	struct own *own = calloc(1, sizeof(*own));
-	int provided;
+	bb_status status;
 
 	if (!own)
 		return bb_fail(error, BB_EINTERNAL, "out of memory for the MPI launch");
 	name_library(own->library);
-	/* So that an algorithm can be forced later; by itself it changes no decision. */
-	setenv("OMPI_MCA_coll_tuned_use_dynamic_rules", "1", 0);
-	if (MPI_Init_thread(NULL, NULL, wanted, &provided) != MPI_SUCCESS)
-		goto failed;
-	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-	if (provided < wanted) {
-		bb_fail(error, BB_EBACKEND, "%s does not let several threads call it",
-			own->library);
-		goto failed;
+	prepare_environment();
+	status = start(own, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SERIALIZED, error);
+	if (status != BB_OK) {
+		free(own);
+		return status;
 	}
-	if (MPI_Comm_dup(MPI_COMM_WORLD, &own->comm) != MPI_SUCCESS)
-		goto failed;
 	*launch = (struct bb_launch){
 		.all_gather = mpi_all_gather,
 		.gather = mpi_gather,
@@ -110,9 +145,6 @@ static bb_status mpi_open(struct bb_launch *launch, bool threads, struct bb_erro
 	MPI_Comm_rank(own->comm, &launch->proc);
 	MPI_Comm_size(own->comm, &launch->nprocs);
 	return BB_OK;
-failed:
-	free(own);
-	return bb_fail(error, BB_EBACKEND, "MPI cannot be started");
 }
 
 const struct bb_launch_kind bb_plugin_launch = {
