@@ -1,11 +1,17 @@
 /*
  * crew.h - the drivers of this process: one thread per local rank, what they exchange outside
  * the measured collectives, and the watch over them so that nothing hangs for ever.
+ *
+ *   crew.c         the drivers and what they exchange
+ *   crew_watch.c   the watch: failures, deadlines, signals, and what other processes have to say
+ *   crew_report.c  what is said when a deadline has passed
  */
 #ifndef BB_HARNESS_CREW_H
 #define BB_HARNESS_CREW_H
 
 #include "backends/backend.h"
+#include "core/strbuf.h"
+#include "launch/control.h"
 #include "launch/launch.h"
 
 #include <pthread.h>
@@ -38,24 +44,40 @@ struct bb_driver {
 
 struct bb_crew_config {
 	struct bb_launch *launch;
-	const struct bb_world *world;
+	struct bb_control *control;   /* the watch's as long as the crew runs; NULL: one process */
+	const struct bb_world *world; /* every process has as many ranks as this one */
 	const struct bb_backend *backend;
 	struct bb_context *context;
 	uint64_t timeout_ns; /* for start-up and for each deadline; 0: none */
 	struct bb_error *error;
+	bool speaks_for_host; /* the lowest process but 0 of its host */
 	/* What a driver does; ARGUMENT as given. Runs on the driver's own thread, attached. */
 	bb_status (*drive)(struct bb_driver *driver, void *argument);
+	/* Append what a user calls process PROC: "rank 3 (h4, pid 4711)". On the watch's thread, at
+	   any time. NULL: "process 3". */
+	void (*name)(void *argument, int proc, struct bb_strbuf *out);
 	void *argument;
 };
 
+struct bb_crew_outcome {
+	/* The signal (SIGINT, SIGTERM) that ended the run, here or at process 0; 0: none, or
+	   something else was the cause: a launcher that loses a process ends the others by one. */
+	int caught;
+	/* A driver did not let go: what it uses must not be freed, and the process can only _exit,
+	   having closed its control channel. */
+	bool stuck;
+	/* Another process tells the user what happened. */
+	bool silent;
+};
+
 /*
- * Run the drivers to their end. Returns 0, or the number of the signal (SIGINT, SIGTERM) that
- * ended the run. The first cause of a failure is in config->error: a driver's own, a driver that
- * ended without finishing, or a deadline that passed, with the ranks that had arrived and those
- * that had not. *stuck is set if a driver did not let go: its memory must then not be freed, and
- * the process can only _exit.
+ * Run the drivers to their end. The first cause of a failure is in config->error: a driver's own, a
+ * driver that ended without finishing, another process's, a process that is gone, or a deadline
+ * that passed, with the ranks of the world that had arrived and those that had not. With several
+ * processes the first cause is process 0's to tell. All of them end soon after one of them failed
+ * or is gone, and within the deadline and 4 seconds if one hangs.
  */
-int bb_crew_run(const struct bb_crew_config *config, bool *stuck);
+struct bb_crew_outcome bb_crew_run(const struct bb_crew_config *config);
 
 /* A new deadline from now on, for WHAT (borrowed; "512M ring"). By the first local driver. */
 void bb_crew_deadline(struct bb_driver *driver, const char *what);
@@ -65,10 +87,17 @@ BB_MUST bb_status bb_crew_barrier(struct bb_driver *driver);
 
 /*
  * *all = what every rank of the world gave, in rank order, nranks * bytes; valid until this
- * driver's next call here. BYTES is the same on all.
+ * driver's next call here or of bb_crew_collect. BYTES, more than 0, is the same on all.
  */
 BB_MUST bb_status bb_crew_gather(struct bb_driver *driver, const void *mine, size_t bytes,
 				 const void **all);
+
+/*
+ * The same for the drivers of process 0 alone; *all is NULL on the others, which do not wait for
+ * it.
+ */
+BB_MUST bb_status bb_crew_collect(struct bb_driver *driver, const void *mine, size_t bytes,
+				  const void **all);
 
 static inline bool bb_driver_leads(const struct bb_driver *driver)
 {

@@ -181,7 +181,8 @@ static int benchmark(struct bb_run *run, const struct bb_collective *collective)
 		.drive = bb_bench_drive,
 		.argument = &run->bench,
 	};
-	bool stuck, failed;
+	struct bb_crew_outcome outcome;
+	bool failed;
 	int caught, status;
 
 	run->bench.collective = collective;
@@ -199,7 +200,8 @@ static int benchmark(struct bb_run *run, const struct bb_collective *collective)
 	if (run->options.memory_report)
 		run->bench.end.memory_init_bytes = bb_resident_bytes();
 	bb_run_unguard(run);
-	caught = bb_crew_run(&crew, &stuck);
+	outcome = bb_crew_run(&crew);
+	caught = outcome.caught;
 	failed = caught || bb_error_status(&run->error) != BB_OK;
 	status = bb_run_leads(run) ? bb_run_conclude(run, caught) : others_status(run, caught);
 	if (bb_run_leads(run) && bb_error_status(&run->error) != BB_OK)
@@ -208,7 +210,7 @@ static int benchmark(struct bb_run *run, const struct bb_collective *collective)
 		fprintf(stderr, "%s: interrupted\n", run->options.program);
 	fflush(stdout);
 	/* A thread still uses what would be freed, or others may never answer. */
-	if (stuck || (failed && run->launch.nprocs > 1))
+	if (outcome.stuck || (failed && run->launch.nprocs > 1))
 		_exit(status);
 	bb_pattern_store_close(&run->bench.patterns);
 	return end_together(run, status);

@@ -1,0 +1,389 @@
+/*
+ * The watch over a crew: the main thread looks around every 20 ms, decides when the run is over and
+ * why, and tells the other processes.
+ *
+ * Process 0 alone decides for all. A signal or a process that is gone may be the consequence of
+ * something that is still on its way here, because a launcher that loses a process ends the others:
+ * before such a sign becomes the cause, the watch waits for a moment.
+ */
+#include "harness/crew_watch.h"
+
+#include "core/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define GRACE_S 2.5 /* that drivers have to let go once the run is abandoned */
+/* After a signal a launcher kills whoever is still there; Open MPI's waits for 1 s. */
+#define GRACE_SIGNALLED_S 0.7
+#define SETTLE_S 0.3 /* that a sign waits for the true cause */
+#define ANSWER_S 0.8 /* that other processes have to say how far they are */
+#define WORD_S 1.2   /* that process 0 has after a deadline to say what to do */
+#define RECEIPT_S 1. /* that process 0 has to acknowledge a failure by ending the run */
+
+struct watch {
+	struct bb_crew *crew;
+	const struct bb_crew_config *config;
+	int proc;
+	double now;
+	/* When something happened first; 0: it did not. */
+	double troubled;  /* any sign that the run will not end well */
+	double signalled; /* this process was */
+	double expired;   /* process 0: its deadline; the others are asked */
+	double told;      /* process 0 was told of a failure here */
+	double stopped;   /* the run was abandoned, its cause is known */
+	int signal;       /* that came, or that process 0 ended the run because of */
+	int gone, left;   /* the first process that is gone, that left because of a signal; -1 */
+	int left_signal;
+	bool obeyed; /* process 0 ended the run */
+	bool common; /* the cause is one that every process but 0 sees */
+	bool gone_said;
+	const char *what; /* expired */
+};
+
+static void note(double *first, double now)
+{
+	if (*first == 0)
+		*first = now;
+}
+
+static bool failed(const struct watch *w)
+{
+	return bb_error_status(w->config->error) != BB_OK;
+}
+
+/* ---- the end --------------------------------------------------------------------------- */
+
+/* Who is gone is told even where something else came to light first: it may be why. */
+static void say_gone(struct watch *w)
+{
+	struct bb_error *error = w->config->error;
+	struct bb_strbuf name = {0};
+	size_t length;
+
+	if (w->gone < 0 || w->gone_said || w->stopped == 0 || !failed(w) || w->obeyed)
+		return;
+	w->gone_said = true;
+	bb_report_name(w->config, w->gone, &name);
+	length = strlen(error->text);
+	snprintf(error->text + length, sizeof(error->text) - length,
+		 "; %s is gone: its process ended without a word", bb_strbuf_text(&name));
+	bb_strbuf_free(&name);
+}
+
+/* The cause is in config->error, or it is w->signal: the run is over on all processes. */
+static void end(struct watch *w, bb_status status)
+{
+	if (failed(w) && !w->obeyed) {
+		status = bb_error_status(w->config->error);
+		w->signal = 0;
+	}
+	note(&w->troubled, w->now);
+	w->stopped = w->now;
+	atomic_store(&w->crew->stop, true);
+	if (w->proc == 0)
+		bb_control_tell_stop(w->config->control, status, w->signal);
+	w->config->backend->abort(w->config->context);
+	say_gone(w);
+}
+
+void bb_watch_tell(const struct bb_crew_config *config)
+{
+	const bb_status status = bb_error_status(config->error);
+
+	if (config->world->proc == 0)
+		bb_control_tell_stop(config->control, status, 0);
+	else
+		bb_control_tell_failed(config->control, status, config->error->text);
+}
+
+/* The cause was found in this process; process 0 shall tell it. */
+static void end_and_tell(struct watch *w)
+{
+	if (w->proc != 0) {
+		bb_watch_tell(w->config);
+		w->told = w->now;
+	}
+	end(w, bb_error_status(w->config->error));
+}
+
+/* ---- what others have to say ----------------------------------------------------------- */
+
+/* Does TEXT say which rank of process PROC it is about? */
+static bool names_rank(const struct watch *w, int proc, const char *text)
+{
+	const int nlocal = w->config->world->nlocal;
+
+	while ((text = strstr(text, "rank ")) != NULL) {
+		char *behind;
+		const long rank = strtol(text + 5, &behind, 10);
+
+		if (behind != text + 5 && rank >= 0 && rank / nlocal == proc)
+			return true;
+		text += 5;
+	}
+	return false;
+}
+
+static void hear_failed(struct watch *w, const struct bb_news *news)
+{
+	struct bb_strbuf name = {0};
+
+	if (w->stopped != 0)
+		return;
+	if (!names_rank(w, news->proc, news->text)) {
+		bb_report_name(w->config, news->proc, &name);
+		bb_strbuf_add(&name, ": ");
+	}
+	bb_fail(w->config->error, news->status, "%s%s", bb_strbuf_text(&name), news->text);
+	bb_strbuf_free(&name);
+	end(w, news->status);
+}
+
+static void hear_answer(struct watch *w, const struct bb_news *news)
+{
+	const struct bb_world *world = w->config->world;
+
+	if (news->rank >= 0 && news->rank < world->nranks &&
+	    news->rank / world->nlocal == news->proc)
+		w->crew->ranks[news->rank] = (struct bb_rank_progress){
+			.known = true, .inside = news->inside, .entered = news->entered};
+}
+
+static void hear_stop(struct watch *w, const struct bb_news *news)
+{
+	w->obeyed = true;
+	if (w->stopped != 0)
+		return;
+	w->signal = news->signal;
+	if (!news->signal)
+		bb_fail(w->config->error, news->status, "process 0 ended the run");
+	end(w, news->status);
+}
+
+static struct bb_rank_progress local_progress(const struct watch *w, int local)
+{
+	const struct bb_progress *p = &w->crew->progress[local];
+
+	return (struct bb_rank_progress){.known = true,
+					 .inside = atomic_load(&p->phase) == BB_PHASE_INSIDE,
+					 .entered = atomic_load(&p->entered)};
+}
+
+static void answer(const struct watch *w)
+{
+	for (int i = 0; i < w->config->world->nlocal; i++) {
+		const struct bb_rank_progress p = local_progress(w, i);
+
+		bb_control_answer(w->config->control, w->config->world->first_rank + i, p.entered,
+				  p.inside);
+	}
+}
+
+static void hear_gone(struct watch *w, int proc)
+{
+	note(&w->troubled, w->now);
+	w->gone = w->gone < 0 ? proc : w->gone;
+	w->common = w->common || w->proc != 0;
+	/* Who goes later goes because the run is over. */
+	if (w->now < w->troubled + SETTLE_S)
+		say_gone(w);
+}
+
+static void hear(struct watch *w)
+{
+	struct bb_news news;
+
+	for (;;) {
+		bb_control_poll(w->config->control, &news);
+		switch (news.kind) {
+		case BB_NEWS_NONE:
+			return;
+		case BB_NEWS_FAILED:
+			hear_failed(w, &news);
+			break;
+		case BB_NEWS_LEFT:
+			note(&w->troubled, w->now);
+			if (w->left < 0) {
+				w->left = news.proc;
+				w->left_signal = news.signal;
+			}
+			break;
+		case BB_NEWS_ANSWER:
+			hear_answer(w, &news);
+			break;
+		case BB_NEWS_STOP:
+			hear_stop(w, &news);
+			break;
+		case BB_NEWS_ASKED:
+			answer(w);
+			break;
+		case BB_NEWS_GONE:
+			hear_gone(w, news.proc);
+			break;
+		}
+	}
+}
+
+/* ---- what happens here ----------------------------------------------------------------- */
+
+static void catch_signal(struct watch *w, int signal)
+{
+	note(&w->signalled, w->now);
+	if (w->signal || w->stopped != 0)
+		return;
+	note(&w->troubled, w->now);
+	w->signal = signal;
+	if (w->proc != 0)
+		bb_control_tell_left(w->config->control, signal);
+}
+
+/* Has a driver failed, or gone without finishing? */
+static void look_at_drivers(struct watch *w)
+{
+	const struct bb_crew *crew = w->crew;
+
+	if (w->stopped != 0)
+		return;
+	for (int i = 0; i < crew->started; i++)
+		if (atomic_load(&crew->progress[i].phase) == BB_PHASE_ENDED &&
+		    !atomic_load(&crew->progress[i].finished))
+			bb_fail(w->config->error, BB_EBACKEND,
+				"rank %d ended before the run was over", crew->drivers[i].rank);
+	if (failed(w))
+		end_and_tell(w);
+}
+
+static bool all_known(const struct watch *w)
+{
+	for (int r = 0; r < w->config->world->nranks; r++)
+		if (!w->crew->ranks[r].known)
+			return false;
+	return true;
+}
+
+/* Process 0: its deadline has passed; how far is everybody? */
+static void find_out(struct watch *w)
+{
+	const struct bb_world *world = w->config->world;
+
+	for (int i = 0; i < world->nlocal; i++)
+		w->crew->ranks[world->first_rank + i] = local_progress(w, i);
+	if (!all_known(w) && w->now < w->expired + ANSWER_S && w->signalled == 0)
+		return;
+	bb_report_deadline(w->config, w->what, w->crew->ranks);
+	end(w, BB_ETIMEOUT);
+}
+
+static void look_at_clock(struct watch *w)
+{
+	struct bb_crew *crew = w->crew;
+	double deadline;
+	const char *what;
+
+	if (w->stopped != 0)
+		return;
+	pthread_mutex_lock(&crew->lock);
+	deadline = crew->deadline;
+	what = crew->what;
+	pthread_mutex_unlock(&crew->lock);
+	if (w->expired == 0 && deadline != 0 && w->now > deadline && w->proc == 0) {
+		w->expired = w->now;
+		w->what = what;
+		note(&w->troubled, w->now);
+		bb_control_ask(w->config->control);
+	} else if (deadline != 0 && w->now > deadline + WORD_S && w->proc != 0) {
+		w->common = true;
+		bb_fail(w->config->error, BB_ETIMEOUT,
+			"%s did not end in its time (-T), and process 0 says nothing", what);
+		end_and_tell(w);
+	}
+	if (w->expired != 0)
+		find_out(w);
+}
+
+/* Signs that had their time become the cause. */
+static void settle(struct watch *w)
+{
+	const double settled = w->troubled + (w->config->control ? SETTLE_S : 0);
+	struct bb_strbuf name = {0};
+
+	if (w->stopped != 0 || w->troubled == 0 || w->now < settled || w->expired != 0)
+		return;
+	if (w->gone >= 0) {
+		bb_report_name(w->config, w->gone, &name);
+		w->gone_said = true;
+		bb_fail(w->config->error, BB_EBACKEND,
+			"%s is gone: its process ended without a word", bb_strbuf_text(&name));
+	} else if (!w->signal) {
+		bb_report_name(w->config, w->left, &name);
+		bb_fail(w->config->error, BB_EBACKEND, "%s was ended by signal %d",
+			bb_strbuf_text(&name), w->left_signal);
+	}
+	bb_strbuf_free(&name);
+	end(w, w->gone < 0 && w->signal ? BB_ETIMEOUT : BB_EBACKEND);
+}
+
+/* ---- the watch ------------------------------------------------------------------------- */
+
+/* ENDED: all drivers had, before anything else was looked at. */
+static bool is_over(const struct watch *w, bool ended)
+{
+	double until = w->stopped + GRACE_S;
+
+	if (w->stopped == 0)
+		return ended && w->troubled == 0;
+	if (w->signalled != 0 && w->config->control && w->signalled + GRACE_SIGNALLED_S < until)
+		until = w->signalled + GRACE_SIGNALLED_S;
+	if (w->now > until)
+		return true;
+	if (!ended)
+		return false;
+	if (!w->config->control || w->obeyed)
+		return true;
+	if (w->told != 0 && w->gone < 0 && w->now < w->told + RECEIPT_S)
+		return false;
+	return w->now > w->troubled + SETTLE_S;
+}
+
+static bool is_silent(const struct watch *w, bool speaks_for_host)
+{
+	if (w->proc == 0)
+		return false;
+	if (w->obeyed || w->signal)
+		return true;
+	return w->common && !speaks_for_host;
+}
+
+struct bb_crew_outcome bb_watch_run(struct bb_crew *crew, const sigset_t *signals)
+{
+	const struct timespec look = {.tv_nsec = BB_MOMENT_NS};
+	struct watch w = {
+		.crew = crew,
+		.config = crew->config,
+		.proc = crew->config->world->proc,
+		.gone = -1,
+		.left = -1,
+	};
+	bool ended;
+
+	do {
+		const int signal = sigtimedwait(signals, NULL, &look);
+
+		w.now = bb_clock_now();
+		ended = bb_crew_ended(crew);
+		if (signal > 0)
+			catch_signal(&w, signal);
+		hear(&w);
+		look_at_drivers(&w);
+		look_at_clock(&w);
+		settle(&w);
+	} while (!is_over(&w, ended));
+	return (struct bb_crew_outcome){
+		.caught = w.signal,
+		.stuck = !ended,
+		.silent = is_silent(&w, crew->config->speaks_for_host),
+	};
+}

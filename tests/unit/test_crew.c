@@ -1,0 +1,596 @@
+/*
+ * A crew in several processes: what they exchange, and how all of them end, with one cause told
+ * once, when a process fails, dies, hangs or is told to stop.
+ */
+#include "harness/crew.h"
+
+#include "processes.h"
+
+#include <pthread.h> /* ThreadSanitizer runs the tests that name pthread_create */
+#include <setjmp.h>
+#include <signal.h>
+
+#include <cmocka.h>
+
+#define T_S 0.4 /* the deadline */
+#define RANKS 64
+
+/* ---- a backend that only waits ------------------------------------------------------------ */
+
+struct bb_context {
+	atomic_int aborted;
+};
+
+struct bb_rank {
+	struct bb_context *context;
+};
+
+static bb_status attach(struct bb_context *context, int local, struct bb_rank **rank,
+			struct bb_error *error)
+{
+	*rank = malloc(sizeof(**rank));
+	if (!*rank)
+		return bb_fail(error, BB_EINTERNAL, "out of memory");
+	(*rank)->context = context;
+	return BB_OK;
+}
+
+static void detach(struct bb_rank *rank)
+{
+	free(rank);
+}
+
+static void note_abort(struct bb_context *context)
+{
+	atomic_store(&context->aborted, 1);
+}
+
+static const struct bb_backend waiting = {
+	.name = "waiting", .attach = attach, .detach = detach, .abort = note_abort};
+
+static bb_status wait_for_abort(struct bb_driver *driver)
+{
+	while (!atomic_load(&driver->handle->context->aborted))
+		nap_ms(2);
+	return BB_ETIMEOUT;
+}
+
+static void enter(struct bb_driver *driver, int times)
+{
+	atomic_store(&driver->progress->phase, BB_PHASE_INSIDE);
+	atomic_fetch_add(&driver->progress->entered, (unsigned)times);
+}
+
+/* ---- a run of several processes ------------------------------------------------------------ */
+
+/* What one process came to; shared with the test. */
+struct result {
+	struct bb_crew_outcome outcome;
+	bb_status status;
+	char text[512];
+	double seconds;
+	atomic_int began; /* its drivers */
+};
+
+/* What a test does; ARGUMENT of its processes. */
+struct plot {
+	int n, nlocal;
+	double timeout;
+	bb_status (*drive)(struct bb_driver *driver, void *scene);
+	int culprit; /* the rank that does something else */
+	int number;  /* what DRIVE makes of it */
+	struct result *results;
+};
+
+/* What the drivers of one process see. */
+struct scene {
+	const struct plot *plot;
+	struct process *me;
+	struct bb_error error;
+};
+
+static void name_process(void *argument, int proc, struct bb_strbuf *out)
+{
+	bb_strbuf_addf(out, "rank %d (h%d, pid %d)", proc, proc / 2, 1000 + proc);
+}
+
+static void play(struct process *me)
+{
+	const struct plot *plot = me->argument;
+	struct result *result = &plot->results[me->launch.proc];
+	const struct bb_world world = {.nranks = plot->n * plot->nlocal,
+				       .nprocs = plot->n,
+				       .proc = me->launch.proc,
+				       .first_rank = me->launch.proc * plot->nlocal,
+				       .nlocal = plot->nlocal};
+	struct bb_context context = {0};
+	struct scene scene = {.plot = plot, .me = me};
+	struct bb_crew_config config = {
+		.launch = &me->launch,
+		.world = &world,
+		.backend = &waiting,
+		.context = &context,
+		.timeout_ns = (uint64_t)(1e9 * plot->timeout),
+		.error = &scene.error,
+		.speaks_for_host = me->launch.proc == 1 || me->launch.proc % 2 == 0,
+		.drive = plot->drive,
+		.name = name_process,
+		.argument = &scene,
+	};
+	struct bb_error error = {0};
+	double start;
+
+	CHECK(me->meeting, bb_control_open(&config.control, &me->launch, 10, &error) == BB_OK);
+	start = bb_clock_now();
+	result->outcome = bb_crew_run(&config);
+	result->seconds = bb_clock_now() - start;
+	result->status = bb_error_status(&scene.error);
+	memcpy(result->text, scene.error.text, sizeof(result->text));
+	bb_control_close(config.control);
+	if (result->outcome.stuck)
+		_exit(0); /* its drivers still use what is on this stack */
+}
+
+static struct plot plot_of(int n, int nlocal,
+			   bb_status (*drive)(struct bb_driver *driver, void *scene))
+{
+	struct plot plot = {.n = n, .nlocal = nlocal, .drive = drive, .timeout = 60};
+
+	plot.results = mmap(NULL, (size_t)n * sizeof(*plot.results), PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (plot.results == MAP_FAILED)
+		abort();
+	return plot;
+}
+
+static void plot_free(struct plot *plot)
+{
+	munmap(plot->results, (size_t)plot->n * sizeof(*plot->results));
+}
+
+static void play_in_threads(struct plot *plot)
+{
+	assert_int_equal(run_threads(plot->n, play, plot), 0);
+}
+
+/* Forked, and all drivers at work. */
+static struct meeting *start_play(struct plot *plot, struct process *all)
+{
+	struct meeting *m = start_forks(all, plot->n, play, plot);
+
+	for (int p = 0; p < plot->n; p++)
+		while (atomic_load(&plot->results[p].began) < plot->nlocal)
+			nap_ms(1);
+	return m;
+}
+
+/* All end by themselves but process KILLED (-1: none). */
+static void end_play(const struct plot *plot, struct process *all, struct meeting *m, int killed)
+{
+	for (int p = 0; p < plot->n; p++)
+		assert_int_equal(await_fork(&all[p]), p == killed ? 256 + SIGKILL : 0);
+	assert_int_equal(meeting_close(m), 0);
+}
+
+/* Process 0 tells TEXT, with STATUS; the others have ended silently, all within SECONDS. */
+static void assert_told_once(const struct plot *plot, int killed, bb_status status,
+			     const char *text, double seconds)
+{
+	const struct result *first = &plot->results[0];
+
+	assert_string_equal(first->text, text);
+	assert_int_equal(first->status, status);
+	assert_int_equal(first->outcome.caught, 0);
+	assert_false(first->outcome.silent);
+	for (int p = 0; p < plot->n; p++) {
+		const struct result *r = &plot->results[p];
+
+		if (p == killed)
+			continue;
+		if (r->seconds > seconds)
+			fail_msg("process %d took %.2f s", p, r->seconds);
+		assert_true(p == 0 || r->outcome.silent);
+		assert_true(r->status != BB_OK || r->outcome.caught != 0);
+	}
+}
+
+/* ---- exchanges ------------------------------------------------------------------------------- */
+
+#define ROUNDS 30
+
+struct given {
+	int rank, round, filler[100];
+};
+
+static void exchange_once(struct bb_driver *driver, const struct scene *scene, int round)
+{
+	const int nranks = scene->plot->n * scene->plot->nlocal;
+	const struct given mine = {.rank = driver->rank, .round = round};
+	/* Of changing sizes. */
+	const size_t bytes = sizeof(mine) - 4 * (size_t)(round * 37 % 100);
+	struct meeting *m = scene->me->meeting;
+	const void *all = NULL;
+
+	if (round % 2 == 0)
+		CHECK(m, bb_crew_gather(driver, &mine, bytes, &all) == BB_OK);
+	else
+		CHECK(m, bb_crew_collect(driver, &mine, bytes, &all) == BB_OK);
+	if (round % 2 == 1 && scene->me->launch.proc != 0) {
+		CHECK(m, all == NULL);
+		return;
+	}
+	for (int r = 0; r < nranks; r++) {
+		struct given given = {0};
+
+		memcpy(&given, (const char *)all + (size_t)r * bytes, bytes);
+		CHECK(m, given.rank == r && given.round == round);
+	}
+}
+
+static bb_status exchange_much(struct bb_driver *driver, void *argument)
+{
+	const struct scene *scene = argument;
+
+	for (int round = 0; round < ROUNDS; round++) {
+		exchange_once(driver, scene, round);
+		if (round % 3 == 0)
+			CHECK(scene->me->meeting, bb_crew_barrier(driver) == BB_OK);
+		if (driver->local == 0)
+			bb_crew_deadline(driver, "a round");
+	}
+	atomic_store(&driver->progress->finished, true);
+	return BB_OK;
+}
+
+static void test_exchange(void **state)
+{
+	for (int n = 1; n <= 4; n++)
+		for (int nlocal = 1; nlocal <= 3; nlocal++) {
+			struct plot plot = plot_of(n, nlocal, exchange_much);
+
+			play_in_threads(&plot);
+			for (int p = 0; p < n; p++) {
+				assert_string_equal(plot.results[p].text, "");
+				assert_int_equal(plot.results[p].status, BB_OK);
+				assert_int_equal(plot.results[p].outcome.caught, 0);
+				assert_false(plot.results[p].outcome.stuck);
+			}
+			plot_free(&plot);
+		}
+}
+
+/* ---- a rank that fails ------------------------------------------------------------------------
+ */
+
+enum failure { NAMELESS, NAMED, WORDLESS, BOTH, FAILURES };
+
+static bb_status fail_somewhere(struct bb_driver *driver, void *argument)
+{
+	struct scene *scene = argument;
+	const bool also = scene->plot->number == BOTH && driver->rank == scene->plot->culprit + 1;
+
+	enter(driver, 1);
+	if (driver->rank != scene->plot->culprit && !also)
+		return wait_for_abort(driver);
+	nap_ms(50);
+	switch ((enum failure)scene->plot->number) {
+	case NAMELESS:
+		return bb_fail(&scene->error, BB_EDATA, "no luck with rank 777 or rank x");
+	case WORDLESS:
+		return BB_ETIMEOUT;
+	default:
+		return bb_fail(&scene->error, BB_EDATA, "rank %d has no luck", driver->rank);
+	}
+}
+
+static void test_failure(void **state)
+{
+	static const char *const texts[FAILURES] = {
+		[NAMELESS] = "rank 2 (h1, pid 1002): no luck with rank 777 or rank x",
+		[NAMED] = "rank 2 has no luck",
+		[WORDLESS] = "rank 2 ended before the run was over",
+	};
+	struct plot plot = plot_of(4, 1, fail_somewhere);
+
+	plot.culprit = 2;
+	for (plot.number = 0; plot.number < BOTH; plot.number++) {
+		play_in_threads(&plot);
+		assert_told_once(&plot, -1, plot.number == WORDLESS ? BB_EBACKEND : BB_EDATA,
+				 texts[plot.number], 5);
+	}
+	play_in_threads(&plot);
+	assert_told_once(&plot, -1, BB_EDATA,
+			 strchr(plot.results[0].text, '3') ? "rank 3 has no luck" : texts[NAMED],
+			 5);
+	plot.culprit = 0;
+	plot.number = NAMED;
+	play_in_threads(&plot);
+	assert_told_once(&plot, -1, BB_EDATA, "rank 0 has no luck", 5);
+	plot_free(&plot);
+}
+
+static void test_failure_among_locals(void **state)
+{
+	struct plot plot = plot_of(2, 3, fail_somewhere);
+
+	plot.culprit = 4;
+	plot.number = NAMED;
+	play_in_threads(&plot);
+	assert_told_once(&plot, -1, BB_EDATA, "rank 4 has no luck", 5);
+	plot_free(&plot);
+}
+
+/* ---- time is up --------------------------------------------------------------------------------
+ */
+
+enum delay { BEFORE_ALL, BEFORE, INSIDE, AT_ONCE };
+
+static bb_status be_late(struct bb_driver *driver, void *argument)
+{
+	const struct scene *scene = argument;
+	const enum delay delay = (enum delay)scene->plot->number;
+	const bool late = driver->rank == scene->plot->culprit;
+
+	if (driver->local == 0)
+		bb_crew_deadline(driver, "ring");
+	atomic_fetch_add(&scene->plot->results[scene->me->launch.proc].began, 1);
+	if (delay != BEFORE_ALL)
+		enter(driver, delay == BEFORE && late ? 2 : 3);
+	if (delay == INSIDE && !late)
+		atomic_store(&driver->progress->phase, BB_PHASE_BETWEEN);
+	return wait_for_abort(driver);
+}
+
+#define LATE "ring did not end within 400 ms (-T); "
+#define ARRIVED LATE "ranks that had arrived at the last collective: "
+
+static void test_deadline(void **state)
+{
+	static const struct {
+		int n, nlocal;
+		enum delay delay;
+		const char *text;
+	} cases[] = {
+		{3, 2, BEFORE, ARRIVED "0, 1, 2, 3, 5; had not: 4"},
+		{1, 3, INSIDE,
+		 ARRIVED "0, 1, 2; had not: none, all are inside it or wait for another"},
+		{3, 2, INSIDE, ARRIVED "0, 1, 2, 3, 4, 5; had not: none, but still inside it: 4"},
+		{2, 2, AT_ONCE,
+		 ARRIVED "0, 1, 2, 3; had not: none, all are inside it or wait for another"},
+		{3, 1, BEFORE_ALL, LATE "no rank had come to a collective yet"},
+		{10, 2, BEFORE,
+		 ARRIVED "0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, … (19 in all); "
+			 "had not: 4"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct plot plot = plot_of(cases[i].n, cases[i].nlocal, be_late);
+
+		plot.timeout = T_S;
+		plot.culprit = 4;
+		plot.number = cases[i].delay;
+		play_in_threads(&plot);
+		assert_told_once(&plot, -1, BB_ETIMEOUT, cases[i].text, T_S + 4);
+		plot_free(&plot);
+	}
+}
+
+/* A process that is stopped says nothing. */
+static void test_deadline_without_answer(void **state)
+{
+	struct plot plot = plot_of(4, 1, be_late);
+	struct process all[4];
+	struct meeting *m;
+
+	plot.timeout = T_S;
+	plot.culprit = 1;
+	plot.number = BEFORE;
+	m = start_play(&plot, all);
+	kill(all[3].pid, SIGSTOP);
+	for (int p = 0; p < 3; p++)
+		assert_int_equal(await_fork(&all[p]), 0);
+	kill(all[3].pid, SIGCONT);
+	assert_int_equal(await_fork(&all[3]), 0);
+	assert_told_once(&plot, 3, BB_ETIMEOUT,
+			 ARRIVED "0, 2; had not: 1; no answer from: rank 3 (h1, pid 1003)",
+			 T_S + 4);
+	assert_true(plot.results[0].seconds > T_S + 0.7);
+	assert_true(plot.results[3].outcome.silent);
+	assert_int_equal(meeting_close(m), 0);
+	plot_free(&plot);
+}
+
+/* Process 0 is stopped: one process per host says so. */
+static void test_deadline_without_word(void **state)
+{
+	struct plot plot = plot_of(4, 1, be_late);
+	struct process all[4];
+	struct meeting *m;
+
+	plot.timeout = T_S;
+	m = start_play(&plot, all);
+	kill(all[0].pid, SIGSTOP);
+	for (int p = 1; p < 4; p++) {
+		const struct result *r = &plot.results[p];
+
+		assert_int_equal(await_fork(&all[p]), 0);
+		assert_string_equal(
+			r->text, "ring did not end in its time (-T), and process 0 says nothing");
+		assert_int_equal(r->status, BB_ETIMEOUT);
+		assert_int_equal(r->outcome.silent, p == 3);
+		assert_true(r->seconds > T_S + 1 && r->seconds < T_S + 5);
+	}
+	kill(all[0].pid, SIGCONT);
+	assert_int_equal(await_fork(&all[0]), 0);
+	assert_int_equal(plot.results[0].status, BB_ETIMEOUT);
+	assert_int_equal(meeting_close(m), 0);
+	plot_free(&plot);
+}
+
+/* ---- who is gone
+ * --------------------------------------------------------------------------------- */
+
+enum wait { FOR_ABORT, FOR_EVER, AND_COMPLAIN };
+
+static bb_status wait_for_others(struct bb_driver *driver, void *argument)
+{
+	struct scene *scene = argument;
+	bb_status status;
+
+	if (scene->plot->number == FOR_EVER && scene->me->launch.proc == scene->plot->culprit)
+		nap_ms(100); /* the others are in the barrier meanwhile */
+	atomic_fetch_add(&scene->plot->results[scene->me->launch.proc].began, 1);
+	if (scene->plot->number == FOR_EVER && scene->me->launch.proc == scene->plot->culprit)
+		nap_ms(100000);
+	if (scene->plot->number == FOR_EVER)
+		return bb_crew_barrier(driver);
+	while (atomic_load(&scene->plot->results[3].began) < 2 &&
+	       scene->plot->number == AND_COMPLAIN)
+		nap_ms(1);
+	status = scene->plot->number == AND_COMPLAIN && driver->rank == 0
+			 ? bb_fail(&scene->error, BB_EINTERNAL, "rank 0 has no connection")
+			 : wait_for_abort(driver);
+	return status;
+}
+
+#define IS_GONE "rank 2 (h1, pid 1002) is gone: its process ended without a word"
+
+static void kill_one(struct plot *plot, int victim, int others_signal, int number)
+{
+	struct process all[MOST_PROCESSES];
+	struct meeting *m;
+
+	plot->culprit = victim;
+	plot->number = number;
+	m = start_play(plot, all);
+	kill(all[victim].pid, SIGKILL);
+	for (int p = 0; p < plot->n; p++)
+		if (p != victim && others_signal)
+			kill(all[p].pid, others_signal);
+	if (number == AND_COMPLAIN)
+		atomic_fetch_add(&plot->results[3].began, 1);
+	end_play(plot, all, m, victim);
+}
+
+static void test_killed(void **state)
+{
+	struct plot plot = plot_of(4, 1, wait_for_others);
+
+	kill_one(&plot, 2, 0, FOR_ABORT);
+	assert_told_once(&plot, 2, BB_EBACKEND, IS_GONE, 5);
+	assert_false(plot.results[0].outcome.stuck);
+	plot_free(&plot);
+}
+
+/* A launcher that loses a process ends the others, and does not wait long. */
+static void test_killed_by_launcher(void **state)
+{
+	struct plot plot = plot_of(4, 1, wait_for_others);
+
+	kill_one(&plot, 2, SIGTERM, FOR_EVER);
+	assert_told_once(&plot, 2, BB_EBACKEND, IS_GONE, 2);
+	plot_free(&plot);
+}
+
+/* What a driver says first may be no more than a consequence. */
+static void test_killed_and_noticed(void **state)
+{
+	struct plot plot = plot_of(4, 1, wait_for_others);
+
+	kill_one(&plot, 2, 0, AND_COMPLAIN);
+	assert_told_once(&plot, 2, BB_EINTERNAL, "rank 0 has no connection; " IS_GONE, 5);
+	plot_free(&plot);
+}
+
+/* Stuck where nothing can be done, they end all the same. */
+static void test_stuck(void **state)
+{
+	struct plot plot = plot_of(4, 1, wait_for_others);
+
+	kill_one(&plot, 2, 0, FOR_EVER);
+	assert_told_once(&plot, 2, BB_EBACKEND, IS_GONE, 8);
+	for (int p = 0; p < 4; p++)
+		assert_true(p == 2 || plot.results[p].outcome.stuck);
+	plot_free(&plot);
+}
+
+static void test_first_killed(void **state)
+{
+	struct plot plot = plot_of(4, 1, wait_for_others);
+
+	kill_one(&plot, 0, 0, FOR_ABORT);
+	for (int p = 1; p < 4; p++) {
+		const struct result *r = &plot.results[p];
+
+		assert_string_equal(r->text, "rank 0 (h0, pid 1000) is gone: its process ended "
+					     "without a word");
+		assert_int_equal(r->status, BB_EBACKEND);
+		assert_int_equal(r->outcome.silent, p == 3);
+		assert_true(r->seconds < 5);
+	}
+	plot_free(&plot);
+}
+
+/* ---- signals
+ * -------------------------------------------------------------------------------------- */
+
+static void test_signalled(void **state)
+{
+	struct plot plot = plot_of(3, 1, wait_for_others);
+	struct process all[3];
+	struct meeting *m = start_play(&plot, all);
+
+	for (int p = 2; p >= 0; p--) {
+		kill(all[p].pid, SIGTERM);
+		nap_ms(20);
+	}
+	end_play(&plot, all, m, -1);
+	for (int p = 0; p < 3; p++) {
+		assert_string_equal(plot.results[p].text, "");
+		assert_int_equal(plot.results[p].status, BB_OK);
+		assert_int_equal(plot.results[p].outcome.caught, SIGTERM);
+		assert_int_equal(plot.results[p].outcome.silent, p != 0);
+		assert_true(plot.results[p].seconds < 5);
+	}
+	plot_free(&plot);
+}
+
+/* A signal to process 0 alone ends all, one to another alone as well. */
+static void test_one_signalled(void **state)
+{
+	struct plot plot = plot_of(3, 1, wait_for_others);
+	struct process all[3];
+	struct meeting *m = start_play(&plot, all);
+
+	kill(all[0].pid, SIGINT);
+	end_play(&plot, all, m, -1);
+	for (int p = 0; p < 3; p++)
+		assert_int_equal(plot.results[p].outcome.caught, SIGINT);
+	memset(plot.results, 0, 3 * sizeof(*plot.results));
+	m = start_play(&plot, all);
+	kill(all[2].pid, SIGTERM);
+	end_play(&plot, all, m, -1);
+	assert_told_once(&plot, -1, BB_EBACKEND, "rank 2 (h1, pid 1002) was ended by signal 15", 5);
+	plot_free(&plot);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_deadline_without_answer),
+		cmocka_unit_test(test_deadline_without_word),
+		cmocka_unit_test(test_killed),
+		cmocka_unit_test(test_killed_by_launcher),
+		cmocka_unit_test(test_killed_and_noticed),
+		cmocka_unit_test(test_stuck),
+		cmocka_unit_test(test_first_killed),
+		cmocka_unit_test(test_signalled),
+		cmocka_unit_test(test_one_signalled),
+		cmocka_unit_test(test_exchange),
+		cmocka_unit_test(test_failure),
+		cmocka_unit_test(test_failure_among_locals),
+		cmocka_unit_test(test_deadline),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
