@@ -8,9 +8,9 @@
 #include "harness/lesson.h"
 #include "harness/run.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 /*
@@ -30,13 +30,14 @@ static bool is_assembled(const struct bb_run *run)
 /* Alone with bad news that others may have too. */
 static void wait_for_first_word(const struct bb_run *run)
 {
-	const struct timespec moment = {.tv_nsec = BB_MOMENT_NS};
-	const double until = bb_clock_now() + FIRST_WORD_SECONDS;
+	int signal;
 
 	fflush(stdout);
-	while (run->environment.launch.nprocs > 1 && run->environment.launch.proc > 0 &&
-	       bb_clock_now() < until)
-		nanosleep(&moment, NULL);
+	if (run->environment.launch.nprocs <= 1 || run->environment.launch.proc == 0)
+		return;
+	signal = bb_guard_sleep(FIRST_WORD_SECONDS);
+	if (signal)
+		_exit(128 + signal);
 }
 
 static void complain(const struct bb_run *run)
@@ -54,6 +55,7 @@ static void give_up(void *argument, int signal)
 	static const char *const stages[] = {
 		[BB_STAGE_START] = "MPI start-up",
 		[BB_STAGE_COMPARE] = "comparing the command lines of all processes",
+		[BB_STAGE_CONNECT] = "connecting all processes",
 		[BB_STAGE_OPEN] = "opening the backend and planning",
 		[BB_STAGE_END] = "MPI shut-down",
 	};
@@ -163,55 +165,85 @@ static int end_together(struct bb_run *run, int status)
 	return (int)first;
 }
 
+/* What a user calls a process: its rank, where it has one. */
+static void name_process(void *argument, int proc, struct bb_strbuf *out)
+{
+	const struct bb_run *run =
+		(struct bb_run *)((char *)argument - offsetof(struct bb_run, bench));
+	const struct bb_member *member = &run->assembly.members[proc];
+
+	bb_strbuf_addf(out, "%s %d (%s, pid %d)", run->world.nlocal == 1 ? "rank" : "process", proc,
+		       member->host, member->pid);
+}
+
+static struct bb_crew_outcome run_crew(struct bb_run *run)
+{
+	const bool several = run->world.nprocs > 1;
+	const struct bb_crew_config crew = {
+		.launch = &run->launch,
+		.control = run->control,
+		.world = &run->world,
+		.backend = run->options.backend,
+		.context = run->context,
+		.timeout_ns = run->options.timeout_ns,
+		.error = &run->error,
+		.speaks_for_host = several && bb_assembly_speaks_for_host(&run->assembly),
+		.drive = bb_bench_drive,
+		.name = several ? name_process : NULL,
+		.argument = &run->bench,
+	};
+
+	return bb_crew_run(&crew);
+}
+
 /* Process 0 has the results and judges them; here it is known whether they came about. */
 static int others_status(const struct bb_run *run, int caught)
 {
 	return caught ? 128 + caught : (int)bb_error_status(&run->error);
 }
 
+static void prepare_bench(struct bb_run *run, const struct bb_collective *collective)
+{
+	struct bb_bench *bench = &run->bench;
+
+	bench->collective = collective;
+	bench->options = &run->options;
+	bench->backend = run->options.backend;
+	bench->world = &run->world;
+	bench->plan = &run->plan;
+	bench->error = &run->error;
+	bench->sinks = &run->sinks;
+	bench->compare = run->compare;
+	bench->ticker = &run->ticker;
+	bb_pattern_store_open(&bench->patterns);
+	bb_end_record_init(&bench->end);
+	bench->end.results = bench->end.skipped = bench->end.wrong = 0;
+	if (run->options.memory_report)
+		bench->end.memory_init_bytes = bb_resident_bytes();
+}
+
 static int benchmark(struct bb_run *run, const struct bb_collective *collective)
 {
-	const struct bb_crew_config crew = {
-		.launch = &run->launch,
-		.world = &run->world,
-		.backend = run->options.backend,
-		.context = run->context,
-		.timeout_ns = run->options.timeout_ns,
-		.error = &run->error,
-		.drive = bb_bench_drive,
-		.argument = &run->bench,
-	};
 	struct bb_crew_outcome outcome;
 	bool failed;
-	int caught, status;
+	int status;
 
-	run->bench.collective = collective;
-	run->bench.options = &run->options;
-	run->bench.backend = run->options.backend;
-	run->bench.world = &run->world;
-	run->bench.plan = &run->plan;
-	run->bench.error = &run->error;
-	run->bench.sinks = &run->sinks;
-	run->bench.compare = run->compare;
-	run->bench.ticker = &run->ticker;
-	bb_pattern_store_open(&run->bench.patterns);
-	bb_end_record_init(&run->bench.end);
-	run->bench.end.results = run->bench.end.skipped = run->bench.end.wrong = 0;
-	if (run->options.memory_report)
-		run->bench.end.memory_init_bytes = bb_resident_bytes();
+	prepare_bench(run, collective);
 	bb_run_unguard(run);
-	outcome = bb_crew_run(&crew);
-	caught = outcome.caught;
-	failed = caught || bb_error_status(&run->error) != BB_OK;
-	status = bb_run_leads(run) ? bb_run_conclude(run, caught) : others_status(run, caught);
-	if (bb_run_leads(run) && bb_error_status(&run->error) != BB_OK)
+	outcome = run_crew(run);
+	failed = outcome.caught || outcome.stuck || bb_error_status(&run->error) != BB_OK;
+	status = bb_run_leads(run) ? bb_run_conclude(run, outcome.caught)
+				   : others_status(run, outcome.caught);
+	if (!outcome.silent && bb_error_status(&run->error) != BB_OK)
 		fprintf(stderr, "%s: %s\n", run->options.program, run->error.text);
-	else if (bb_run_leads(run) && caught)
+	else if (!outcome.silent && outcome.caught)
 		fprintf(stderr, "%s: interrupted\n", run->options.program);
 	fflush(stdout);
 	/* A thread still uses what would be freed, or others may never answer. */
-	if (outcome.stuck || (failed && run->launch.nprocs > 1))
+	if (outcome.stuck || (failed && run->launch.nprocs > 1)) {
+		bb_control_close(run->control);
 		_exit(status);
+	}
 	bb_pattern_store_close(&run->bench.patterns);
 	return end_together(run, status);
 }
