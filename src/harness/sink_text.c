@@ -61,12 +61,33 @@ static void add_ranks(struct bb_strbuf *out, const struct bb_rank_infos *infos)
 	}
 }
 
+static size_t count_hosts(const struct bb_rank_infos *infos)
+{
+	size_t hosts = 0;
+
+	for (size_t r = 0; r < infos->n; r++) {
+		size_t before = 0;
+
+		while (before < r && strcmp(infos->ranks[before].location.host,
+					    infos->ranks[r].location.host) != 0)
+			before++;
+		hosts += before == r;
+	}
+	return hosts;
+}
+
 /* What nccl-tests does not know about. */
 static void add_extras(struct bb_strbuf *out, const struct bb_run_record *run)
 {
 	bb_strbuf_addf(out, "# Backend: %s  ranks: %lld  cache: %s  seed: %lld", run->backend,
 		       (long long)run->nranks, run->cache ? run->cache : "rotate",
 		       (long long)run->seed);
+	if (run->library)
+		bb_strbuf_addf(out, "  library: %s", run->library);
+	if (count_hosts(&run->ranks) > 1)
+		bb_strbuf_addf(out, "  hosts: %zu", count_hosts(&run->ranks));
+	if (run->clock_uncertainty_us > 0)
+		bb_strbuf_addf(out, "  clocks within: %.3g us", run->clock_uncertainty_us);
 	if (!isnan(run->precision))
 		bb_strbuf_addf(out, "  precision: %g%%", run->precision * 100);
 	if (run->fault)
