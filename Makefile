@@ -64,7 +64,7 @@ COLLECTIVES := $(patsubst src/collectives/%.c,%,$(wildcard src/collectives/*_per
 BINS        := $(COLLECTIVES:%=$(B)/%)
 # Under ThreadSanitizer only the tests that start threads.
 UNITS       := $(patsubst tests/unit/%.c,$(B)/tests/%,$(if $(filter thread,$(SAN)),\
-               $(shell grep -lE "pthread_create|ranks\.h" tests/unit/test_*.c),$(wildcard tests/unit/test_*.c)))
+               $(shell grep -lE "pthread_create|(ranks|processes)\.h" tests/unit/test_*.c),$(wildcard tests/unit/test_*.c)))
 REFERENCE   := $(B)/docs/reference
 
 # Backends loaded at run time; what they need is needed by nothing else.

@@ -114,7 +114,7 @@ def run_unit(path, variant):
 
 def has_threads(name):
     with open(os.path.join(kit.ROOT, "tests", "unit", name + ".c"), encoding="utf-8") as source:
-        return re.search(r"pthread_create|ranks\.h", source.read())
+        return re.search(r"pthread_create|(ranks|processes)\.h", source.read())
 
 
 def unit_jobs(report, wanted):

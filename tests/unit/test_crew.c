@@ -6,14 +6,12 @@
 
 #include "processes.h"
 
-#include <pthread.h> /* ThreadSanitizer runs the tests that name pthread_create */
 #include <setjmp.h>
 #include <signal.h>
 
 #include <cmocka.h>
 
 #define T_S 0.4 /* the deadline */
-#define RANKS 64
 
 /* ---- a backend that only waits ------------------------------------------------------------ */
 
