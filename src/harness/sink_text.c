@@ -79,13 +79,15 @@ static size_t count_hosts(const struct bb_rank_infos *infos)
 /* What nccl-tests does not know about. */
 static void add_extras(struct bb_strbuf *out, const struct bb_run_record *run)
 {
+	const size_t hosts = count_hosts(&run->ranks);
+
 	bb_strbuf_addf(out, "# Backend: %s  ranks: %lld  cache: %s  seed: %lld", run->backend,
 		       (long long)run->nranks, run->cache ? run->cache : "rotate",
 		       (long long)run->seed);
 	if (run->library)
 		bb_strbuf_addf(out, "  library: %s", run->library);
-	if (count_hosts(&run->ranks) > 1)
-		bb_strbuf_addf(out, "  hosts: %zu", count_hosts(&run->ranks));
+	if (hosts > 1)
+		bb_strbuf_addf(out, "  hosts: %zu", hosts);
 	if (run->clock_uncertainty_us > 0)
 		bb_strbuf_addf(out, "  clocks within: %.3g us", run->clock_uncertainty_us);
 	if (!isnan(run->precision))
