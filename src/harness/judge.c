@@ -343,8 +343,8 @@ bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct b
 	fill_bandwidth(s, call, row_seconds(s, all, scratch), &result);
 	status = fill_bound(s, call, &result);
 	if (status == BB_OK)
-		status = bb_crew_gather(s->driver, s->samples, 2 * iterations * sizeof(double),
-					&gathered);
+		status = bb_crew_collect(s->driver, s->samples, 2 * iterations * sizeof(double),
+					 &gathered);
 	if (status == BB_OK && bb_driver_leads(s->driver))
 		status = put_together(s, all, gathered, iterations, &result);
 	free(all);
