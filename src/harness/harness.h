@@ -2,7 +2,10 @@
  * harness.h - the way through a run: options -> plan -> run loop -> records -> sinks.
  *
  *   options.h  what was asked for, checked
- *   plan.h     the ordered list of cases that this makes
+ *   plugin.h   backends and launches that are loaded at run time
+ *   run.h      one run, from start-up to exit status
+ *   world.h    what the processes of a run agree on
+ *   plan.h     the ordered list of cases that a request makes
  *   record.h   what is known about the run and about each case once it is done
  *   sink.h     where records go: text, CSV, JSON lines, nccl-tests' JSON
  *   compare.h  several algorithms side by side

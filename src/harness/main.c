@@ -142,6 +142,7 @@ static void end_unbegun(struct bb_run *run, bb_status status)
 		return;
 	}
 	bb_sinks_close(&run->sinks);
+	bb_control_close(run->control);
 	if (is_assembled(run) && bb_run_guard(run, BB_STAGE_END) == BB_OK)
 		run->launch.close(&run->launch);
 	fflush(stdout);

@@ -129,7 +129,9 @@ for variant in VARIANTS:
     ]:
 
         def ends(line=line, code=code, variant=variant):
-            result = run(line, env=SANITIZERS[variant], timeout=120, variant=variant).exits(code)
+            # An MPI that is asked what it has keeps some of its memory.
+            leaks = {"LSAN_OPTIONS": "detect_leaks=0"} if "--list" in line else {}
+            result = run(line, env={**SANITIZERS[variant], **leaks}, timeout=120, variant=variant).exits(code)
             expect("Sanitizer" not in result.err and "runtime error" not in result.err, f"not clean\n{result}")
 
         add(f"{line} ({variant})", ends)
