@@ -23,4 +23,19 @@ typedef int bb_mpi_count;
 typedef int bb_mpi_offset;
 #endif
 
+/* The library has control variables that name its algorithms. Others are not even asked: MPICH 4.0
+   does not survive an MPI_Init after its tool interface was opened and closed. */
+#ifdef OPEN_MPI
+#define BB_MPI_NAMES_ALGORITHMS 1
+#else
+#define BB_MPI_NAMES_ALGORITHMS 0
+#endif
+
+/* MPI_Reduce takes MPI_IN_PLACE at every root. MPICH before 4.1.2 crashes at another than 0. */
+#if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 40102300
+#define BB_MPI_REDUCES_IN_PLACE_ANYWHERE 0
+#else
+#define BB_MPI_REDUCES_IN_PLACE_ANYWHERE 1
+#endif
+
 #endif

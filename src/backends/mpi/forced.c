@@ -165,7 +165,8 @@ bb_status bb_mpi_discover(struct bb_native **natives, struct bb_error *error)
 	struct named all[MOST_NAMES];
 	int n = 0, provided;
 
-	if (MPI_T_init_thread(MPI_THREAD_SERIALIZED, &provided) == MPI_SUCCESS) {
+	if (BB_MPI_NAMES_ALGORITHMS &&
+	    MPI_T_init_thread(MPI_THREAD_SERIALIZED, &provided) == MPI_SUCCESS) {
 		n = read_names(all);
 		MPI_T_finalize();
 	}

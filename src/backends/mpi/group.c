@@ -101,13 +101,14 @@ void bb_mpi_group_close(struct bb_group *group)
 	free(group);
 }
 
+/* Not where a queue may be in a collective just now. */
 bb_status bb_mpi_barrier(struct bb_group *group)
 {
 	struct bb_context *context = group->rank->context;
 
 	if (bb_mpi_aborted(context))
 		return BB_ETIMEOUT;
-	return bb_mpi_told(context, "MPI_Barrier", MPI_Barrier(group->comm));
+	return bb_mpi_told(context, "MPI_Barrier", MPI_Barrier(group->port.comm));
 }
 
 /* ---- what is made ready --------------------------------------------------------------------- */

@@ -349,6 +349,9 @@ const char *bb_mpi_native_limits(const struct bb_group *group, const struct bb_c
 	const struct collective *c = find(call->collective);
 	const size_t unit = c->most ? unit_for(c->most(&call->shape, group->me)) : 1;
 
+	if (!BB_MPI_REDUCES_IN_PLACE_ANYWHERE && call->collective == &bb_reduce &&
+	    call->shape.in_place && call->shape.root != 0 && call->op != BB_MULSUM)
+		return "MPICH before 4.1.2 crashes in it: MPI_IN_PLACE at another root than 0";
 	if (unit == 1)
 		return NULL;
 	if (call->collective->flags & BB_REDUCES)
