@@ -37,6 +37,8 @@ struct watch {
 	int signal;       /* that came, or that process 0 ended the run because of */
 	int gone, left;   /* the first process that is gone, that left because of a signal; -1 */
 	int left_signal;
+	int culprit; /* process 0: whose failure is the cause; -1 */
+	bool late;   /* it has not waited for process 0, which was held up, but spoken itself */
 	bool obeyed; /* process 0 ended the run */
 	bool common; /* the cause is one that every process but 0 sees */
 	bool gone_said;
@@ -131,15 +133,15 @@ static void hear_failed(struct watch *w, const struct bb_news *news)
 {
 	struct bb_strbuf name = {0};
 
-	if (w->stopped != 0)
+	if (w->stopped != 0 || failed(w))
 		return;
+	w->culprit = news->proc;
 	if (!names_rank(w, news->proc, news->text)) {
 		bb_report_name(w->config, news->proc, &name);
 		bb_strbuf_add(&name, ": ");
 	}
 	bb_fail(w->config->error, news->status, "%s%s", bb_strbuf_text(&name), news->text);
 	bb_strbuf_free(&name);
-	end(w, news->status);
 }
 
 static void hear_answer(struct watch *w, const struct bb_news *news)
@@ -187,6 +189,7 @@ static void hear_gone(struct watch *w, int proc)
 	note(&w->troubled, w->now);
 	w->gone = w->gone < 0 ? proc : w->gone;
 	w->common = w->common || w->proc != 0;
+	w->culprit = w->culprit == proc ? -1 : w->culprit;
 	/* Who goes later goes because the run is over. */
 	if (w->now < w->troubled + SETTLE_S)
 		say_gone(w);
@@ -240,8 +243,8 @@ static void catch_signal(struct watch *w, int signal)
 		bb_control_tell_left(w->config->control, signal);
 }
 
-/* Has a driver failed, or gone without finishing? */
-static void look_at_drivers(struct watch *w)
+/* Has a driver failed or gone without finishing, or did another process fail? */
+static void look_at_failures(struct watch *w)
 {
 	const struct bb_crew *crew = w->crew;
 
@@ -252,8 +255,10 @@ static void look_at_drivers(struct watch *w)
 		    !atomic_load(&crew->progress[i].finished))
 			bb_fail(w->config->error, BB_EBACKEND,
 				"rank %d ended before the run was over", crew->drivers[i].rank);
-	if (failed(w))
-		end_and_tell(w);
+	if (!failed(w))
+		return;
+	w->late = w->culprit >= 0 && !bb_control_reaches(w->config->control, w->culprit);
+	end_and_tell(w);
 }
 
 static bool all_known(const struct watch *w)
@@ -351,7 +356,7 @@ static bool is_over(const struct watch *w, bool ended)
 static bool is_silent(const struct watch *w, bool speaks_for_host)
 {
 	if (w->proc == 0)
-		return false;
+		return w->late;
 	if (w->obeyed || w->signal)
 		return true;
 	return w->common && !speaks_for_host;
@@ -366,6 +371,7 @@ struct bb_crew_outcome bb_watch_run(struct bb_crew *crew, const sigset_t *signal
 		.proc = crew->config->world->proc,
 		.gone = -1,
 		.left = -1,
+		.culprit = -1,
 	};
 	bool ended;
 
@@ -377,7 +383,7 @@ struct bb_crew_outcome bb_watch_run(struct bb_crew *crew, const sigset_t *signal
 		if (signal > 0)
 			catch_signal(&w, signal);
 		hear(&w);
-		look_at_drivers(&w);
+		look_at_failures(&w);
 		look_at_clock(&w);
 		settle(&w);
 	} while (!is_over(&w, ended));

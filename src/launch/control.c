@@ -74,6 +74,11 @@ void bb_control_poll(struct bb_control *control, struct bb_news *news)
 	}
 }
 
+bool bb_control_reaches(const struct bb_control *control, int proc)
+{
+	return control && proc < control->nwires && control->wires[proc].fd >= 0;
+}
+
 /* ---- what is told ---------------------------------------------------------------------- */
 
 static void tell(struct bb_control *control, struct bb_frame *frame, const char *text)

@@ -64,6 +64,9 @@ struct bb_news {
 /* The next thing that was heard; BB_NEWS_NONE at once when there is nothing. */
 void bb_control_poll(struct bb_control *control, struct bb_news *news);
 
+/* Of the other end of a connection: has it neither said goodbye nor gone, as far as was heard? */
+bool bb_control_reaches(const struct bb_control *control, int proc);
+
 /*
  * None of these waits. Whoever has not read for so long that no more can be told is given up: it
  * will take this process for gone.

@@ -115,7 +115,12 @@ static void talk(struct process *me)
 	meet_all(&me->launch);
 	if (me->launch.proc % 2 == 0) {
 		CHECK(me->meeting, hear_within(control, 0.1).kind == BB_NEWS_NONE);
+		for (int p = 1; p < me->launch.nprocs && me->launch.proc == 0; p++)
+			CHECK(me->meeting, bb_control_reaches(control, p) == (p % 2 == 0));
+		meet_all(&me->launch);
 		bb_control_close(control);
+	} else {
+		meet_all(&me->launch);
 	}
 }
 

@@ -398,7 +398,7 @@ static void test_deadline_without_answer(void **state)
 	plot_free(&plot);
 }
 
-/* Process 0 is stopped: one process per host says so. */
+/* Process 0 is stopped: one process per host says so, and it does not say it again. */
 static void test_deadline_without_word(void **state)
 {
 	struct plot plot = plot_of(4, 1, be_late);
@@ -421,6 +421,7 @@ static void test_deadline_without_word(void **state)
 	kill(all[0].pid, SIGCONT);
 	assert_int_equal(await_fork(&all[0]), 0);
 	assert_int_equal(plot.results[0].status, BB_ETIMEOUT);
+	assert_true(plot.results[0].outcome.silent);
 	assert_int_equal(meeting_close(m), 0);
 	plot_free(&plot);
 }
