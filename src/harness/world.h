@@ -8,6 +8,7 @@
 #include "harness/options.h"
 #include "launch/launch.h"
 
+/* Told to other versions of busbench too: its layout stays. */
 struct bb_member {
 	char host[64];
 	int pid;
