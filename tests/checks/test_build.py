@@ -37,9 +37,14 @@ def builds_outside_and_installs():
     with tempfile.TemporaryDirectory() as folder:
         make(f"B={kit.Settings.given}", "install", f"DESTDIR={folder}", "PREFIX=/usr")
         found = sorted(os.path.relpath(os.path.join(path, n), folder) for path, _, names in os.walk(folder) for n in names)
-        equal(found, sorted(f"usr/bin/{name}_perf" for name in COLLECTIVES), "installed files")
+        wanted = [f"usr/bin/{name}_perf" for name in COLLECTIVES]
+        loadable = [n for n in ("mpi", "nccl") if os.path.exists(os.path.join(kit.Settings.build, "backends", f"{n}.so"))]
+        wanted += [f"usr/lib/busbench/{name}.so" for name in loadable]
+        equal(found, sorted(wanted), "installed files")
         installed = os.path.join(folder, "usr", "bin", "all_reduce_perf")
         execute([installed, "-g", "2", "-b", "8", "-e", "8"], cwd="/").exits(0)
+        if "mpi" in loadable:
+            execute([installed, "--backend", "mpi", "-b", "8", "-e", "8"], cwd="/").exits(0)
 
 
 @test

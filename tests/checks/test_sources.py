@@ -1,6 +1,7 @@
 """Rules that the sources keep: who may include whom, sizes, what is not used."""
 
 import concurrent.futures
+import functools
 import json
 import os
 import re
@@ -169,14 +170,32 @@ def nothing_mutable_at_file_scope():
 # ---- compilers -----------------------------------------------------------------------------
 
 
+@functools.lru_cache(None)
+def mpi_flags():
+    """Where the headers of the MPI are that mpicc stands for; None without one."""
+    for question in ("-showme:compile", "-compile-info"):
+        try:
+            done = subprocess.run(["mpicc", question], capture_output=True, text=True, check=False)
+        except FileNotFoundError:
+            return None
+        if done.returncode == 0:
+            return [word for word in done.stdout.split() if word.startswith("-I")]
+    return None
+
+
+def needs_mpi(path):
+    return path.startswith("src/backends/mpi/") or path == "src/launch/mpi.c"
+
+
 def compile_alone(compiler, paths, flags=()):
     """Each path on its own; what the compiler says, if anything."""
+    paths = [p for p in paths if not needs_mpi(p) or mpi_flags() is not None]
 
     def one(path):
         kind = ["-x", "c"] if path.endswith(".h") else []
         quiet = ["-Wno-pragma-once-outside-header"] if compiler == "clang" else []
         return subprocess.run(
-            [compiler, *FLAGS, *quiet, *flags, *kind, path], cwd=ROOT, text=True,
+            [compiler, *FLAGS, *quiet, *flags, *(mpi_flags() or []), *kind, path], cwd=ROOT, text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
 
