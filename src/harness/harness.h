@@ -13,9 +13,8 @@
 #ifndef BB_HARNESS_HARNESS_H
 #define BB_HARNESS_HARNESS_H
 
+#include "core/version.h"
 #include "schedules/schedule.h"
-
-#define BB_VERSION "0.1.0"
 
 /* The whole of a perf binary. Returns the exit status (see status.h). */
 int bb_main(int argc, char **argv, const struct bb_collective *collective);
