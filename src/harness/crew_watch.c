@@ -16,12 +16,16 @@
 #include <time.h>
 
 #define GRACE_S 2.5 /* that drivers have to let go once the run is abandoned */
-/* After a signal a launcher kills whoever is still there; Open MPI's waits for 1 s. */
-#define GRACE_SIGNALLED_S 0.7
-#define SETTLE_S 0.3 /* that a sign waits for the true cause */
-#define ANSWER_S 0.8 /* that other processes have to say how far they are */
-#define WORD_S 1.2   /* that process 0 has after a deadline to say what to do */
-#define RECEIPT_S 1. /* that process 0 has to acknowledge a failure by ending the run */
+/*
+ * The same where a launcher soon kills whoever is still there: Open MPI's 1.7 s after it lost a
+ * process, and 0.7 s after the SIGTERM that it sends meanwhile.
+ */
+#define GRACE_GONE_S 0.7
+#define GRACE_SIGNALLED_S 0.5 /* from the signal on */
+#define SETTLE_S 0.3          /* that a sign waits for the true cause */
+#define ANSWER_S 0.8          /* that other processes have to say how far they are */
+#define WORD_S 1.2            /* that process 0 has after a deadline to say what to do */
+#define RECEIPT_S 1.          /* that process 0 has to acknowledge a failure by ending the run */
 
 struct watch {
 	struct bb_crew *crew;
@@ -336,7 +340,7 @@ static void settle(struct watch *w)
 /* ENDED: all drivers had, before anything else was looked at. */
 static bool is_over(const struct watch *w, bool ended)
 {
-	double until = w->stopped + GRACE_S;
+	double until = w->stopped + (w->gone < 0 ? GRACE_S : GRACE_GONE_S);
 
 	if (w->stopped == 0)
 		return ended && w->troubled == 0;
