@@ -61,9 +61,12 @@ static void give_up(void *argument, int signal)
 	};
 	const struct bb_run *run = argument;
 	const struct bb_launch_hint *hint = &run->environment.launch;
-	const int stage = atomic_load(&run->stage);
+	const int stage = atomic_load(&run->stage), agreed = atomic_load(&run->agreed);
 	char time[BB_UNIT_TEXT], who[128] = "";
 
+	/* One that has left already may have made the launcher end the others. */
+	if (signal && agreed)
+		_exit(agreed - 1);
 	/* Of several processes one has failed and said so, or a launcher knows who asked for it. */
 	if (signal && hint->nprocs <= 1)
 		fprintf(stderr, "%s: interrupted\n", run->options.program);
@@ -162,6 +165,7 @@ static int end_together(struct bb_run *run, int status)
 		complain(run);
 		_exit(shared);
 	}
+	atomic_store(&run->agreed, 1 + (int)first);
 	bb_run_close(run);
 	return (int)first;
 }

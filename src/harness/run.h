@@ -32,7 +32,8 @@ struct bb_run {
 	struct bb_control *control; /* NULL: one process */
 	struct bb_guard guard;
 	bool guarded;
-	atomic_int stage; /* enum bb_stage */
+	atomic_int stage;  /* enum bb_stage */
+	atomic_int agreed; /* 1 + the exit status that all processes agreed on; 0: not yet */
 	/* Called on the guard's thread, see guard.h; ARGUMENT is the run. */
 	void (*give_up)(void *argument, int signal);
 	struct bb_world world;

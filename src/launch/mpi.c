@@ -98,6 +98,21 @@ static void prepare_environment(void)
 	setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
 }
 
+/* Without PMIx Open MPI ends the processes of srun by itself, with a status of its own. */
+static bb_status expect_others(const struct own *own, struct bb_error *error)
+{
+	const struct bb_launch_hint hint = bb_launch_hint_read();
+
+	if (hint.nprocs <= 1 || strcmp(hint.launcher, "srun") != 0 || getenv("PMIX_NAMESPACE") ||
+	    getenv("PMI_FD") || strncmp(own->library, "Open MPI", 8) != 0)
+		return BB_OK;
+	return bb_fail(
+		error, BB_EBACKEND,
+		"srun started %d processes (%s=%d), but %s has nothing to find them by; give "
+		"srun --mpi=pmix",
+		hint.nprocs, hint.variable, hint.nprocs, own->library);
+}
+
 static bb_status start(struct own *own, int wanted, struct bb_error *error)
 {
 	int provided, code = MPI_Init_thread(NULL, NULL, wanted, &provided);
@@ -129,7 +144,9 @@ static bb_status mpi_open(struct bb_launch *launch, bool threads, struct bb_erro
 		return bb_fail(error, BB_EINTERNAL, "out of memory for the MPI launch");
 	name_library(own->library);
 	prepare_environment();
-	status = start(own, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SERIALIZED, error);
+	status = expect_others(own, error);
+	if (status == BB_OK)
+		status = start(own, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SERIALIZED, error);
 	if (status != BB_OK) {
 		free(own);
 		return status;
