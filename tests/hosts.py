@@ -118,7 +118,7 @@ class Link:
         """The queueing discipline at each of its ends, where that alone does it."""
         if self.delay:
             return f"netem limit 10000 delay {1e6 * self.delay:.0f}us" + (f" rate {self.rate}" if self.rate else "")
-        return f"tbf rate {self.rate} burst 128kb limit 8mb"
+        return f"tbf rate {self.rate} burst 128kb limit 2mb"
 
 
 def outer(user):

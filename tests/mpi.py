@@ -93,8 +93,14 @@ class Job:
                 found[int(rank)] = pid
         return found
 
+    def await_start(self):
+        """A busbench process is there; or the launcher is not, any more."""
+        deadline = time.monotonic() + 20
+        while not self.processes("_perf") and self.process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+
     def await_gone(self, seconds):
-        """All busbench processes are gone within SECONDS, or the test fails."""
+        """All busbench processes that have started are gone within SECONDS, or the test fails."""
         deadline = time.monotonic() + seconds
         while left := self.processes("_perf"):
             if time.monotonic() > deadline:

@@ -5,8 +5,8 @@ import contextlib
 import csv
 import json
 import os
-import re
 import signal
+import subprocess
 import tempfile
 import time
 
@@ -42,10 +42,11 @@ def running(n, line, hosts=None):
 
 def ended(job, timeout=TIMEOUT):
     """All busbench processes end by themselves in time; then whatever the launcher does is cut short."""
+    job.await_start()
     job.await_gone(timeout + GRACE + SLACK)
     try:
         job.process.wait(5)
-    except kit.subprocess.TimeoutExpired:
+    except subprocess.TimeoutExpired:
         job.end()
     return job.finish(10)
 
@@ -93,8 +94,7 @@ for rank in (0, 2):
 
 def dies(rank):
     job = mpi.Job(mpi.words(3, f"all_reduce -b 8 -e 1M -T 20 --fault die:{rank}"))
-    job.await_gone(20)
-    result = told_once(job.finish(10), f"rank {rank}")
+    result = told_once(ended(job, 20), f"rank {rank}")
     result.require(result.code != 0 and result.seconds < 15, "passed, or took too long")
 
 
@@ -120,10 +120,8 @@ def with_wrapper(folder, rank, instead, n, line):
 def never_starts():
     with tempfile.TemporaryDirectory() as folder:
         job = mpi.Job(with_wrapper(folder, 2, "exec sleep 100", 3, "all_reduce -b 8 -e 8 -T 5"))
-        job.await_gone(5 + GRACE + SLACK + 1)
-        result = ended(job)
-    expect(result.code != 0, str(result))
-    told_once(result)
+        result = ended(job, 5)
+    told_once(result, "3 processes").exits(4)
 
 
 @test
@@ -140,7 +138,6 @@ def stopped():
         os.kill(job.ranks()[1], signal.SIGSTOP)
         result = told_once(ended(job), "1").exits(4)
         equal(keeps_rows(folder)[-1]["kind"], "end", "last record")
-    expect(result.code, "passed")
 
 
 @test
@@ -226,12 +223,7 @@ def another_library():
     path = next((line.split()[2] for line in linked.splitlines() if "libmpi.so" in line), None)
     if not path:
         raise kit.Skipped("no libmpi.so in " + linked)
-    program = built("all_reduce_perf")
+    line = [built("all_reduce_perf"), "-b", "8"]
     with tempfile.TemporaryDirectory() as folder:
-        with open(path, "rb") as file:
-            data = file.read()
-        version = re.search(rb"Open MPI v(\d+\.\d+\.\d+)", data)[1]
-        other = version[:-1] + (b"8" if version[-1:] == b"9" else b"9")
-        patched(path, folder, b"Open MPI v" + version, b"Open MPI v" + other)
-        line = [program, "-b", "8"]
-        misfits(line, ["env", f"LD_LIBRARY_PATH={folder}", *line], version.decode(), other.decode(), "2")
+        patched(path, folder, b"Open MPI v%d.%d.%d", b"Open MPI v%d.%d+%d")
+        misfits(line, ["env", f"LD_LIBRARY_PATH={folder}", *line], "Open MPI v", "+", "2")
