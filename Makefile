@@ -11,6 +11,8 @@
 #   SAN=address,undefined | thread   instrument with sanitizers
 #   CC=gcc | clang   CFLAGS= LDFLAGS= CPPFLAGS=   V=1: show the commands
 #   MPI=auto | 0 | 1                 the mpi backend: if MPICC is there, never, always
+#   CUDA=auto | 0 | 1                the nccl backend: if nvcc and nccl.h are there, never, always
+#   CUDA_HOME=DIR NCCL_HOME=DIR NVCC_GENCODE=   where they are; the devices that it is built for
 #   PREFIX=DIR DESTDIR=DIR           where `make install` puts things
 
 SAN    ?=
@@ -20,6 +22,12 @@ PREFIX ?= /usr/local
 V      ?= 0
 MPI    ?= auto
 MPICC  ?= mpicc
+CUDA   ?= 0
+CUDA_HOME    ?= /usr/local/cuda
+NCCL_HOME    ?=
+NVCC         ?= $(CUDA_HOME)/bin/nvcc
+NVCC_GENCODE ?= -gencode arch=compute_80,code=sm_80 \
+                -gencode arch=compute_90,code=[sm_90,compute_90]
 PYTHON ?= python3
 
 # `make -s` says nothing, V=1 says all.
@@ -68,13 +76,35 @@ UNITS       := $(patsubst tests/unit/%.c,$(B)/tests/%,$(if $(filter thread,$(SAN
 REFERENCE   := $(B)/docs/reference
 
 # Backends loaded at run time; what they need is needed by nothing else.
+# Reads XML; the only binary that needs expat, and left out without it.
+HAVE_EXPAT  := $(shell echo '#include <expat.h>' | $(CC) $(CPPFLAGS) $(CFLAGS) -E -o /dev/null - 2>/dev/null && echo 1)
+TOPOLOGY_SOURCES := $(wildcard src/topology/files/*.c src/topology/tool/*.c)
+TOPOLOGY_OBJECTS := $(TOPOLOGY_SOURCES:%.c=$(B)/%.o)
+TOPOLOGY         := $(if $(HAVE_EXPAT),$(B)/topology)
+
 HAVE_MPI    := $(if $(filter auto,$(MPI)),$(shell command -v $(MPICC) >/dev/null 2>&1 && echo 1),$(filter 1,$(MPI)))
 MPI_SOURCES := $(wildcard src/backends/mpi/*.c) src/launch/mpi.c
 MPI_OBJECTS := $(MPI_SOURCES:%.c=$(B)/%.o)
 PLUGINS     := $(if $(HAVE_MPI),$(B)/backends/mpi.so)
 
-all: $(BINS) $(PLUGINS)
-units: $(UNITS)
+# The nccl backend, and for its tests the same with stand-ins for the libraries, whose headers suffice.
+CUDA_INCLUDE := $(addprefix -isystem ,$(wildcard $(if $(NCCL_HOME),$(NCCL_HOME)/include) $(CUDA_HOME)/include))
+CUDA_LIBS    := $(foreach d,$(wildcard $(if $(NCCL_HOME),$(NCCL_HOME)/lib) $(CUDA_HOME)/lib64),-L$(d) -Wl,-rpath,$(d)) \
+                -lcudart_static -lnccl -lrt -ldl -lpthread
+HAVE_NCCL_H  := $(if $(filter auto,$(CUDA)),$(shell echo '\#include <nccl.h>' | \
+                $(CC) $(CUDA_INCLUDE) -E - >/dev/null 2>&1 && echo 1),$(filter 1,$(CUDA)))
+HAVE_NVCC    := $(if $(filter auto,$(CUDA)),$(shell command -v $(NVCC) >/dev/null 2>&1 && echo 1),$(filter 1,$(CUDA)))
+NCCL_OBJECTS := $(patsubst %.c,$(B)/%.o,$(wildcard src/backends/nccl/*.c))
+CUDA_OBJECTS := $(patsubst %.cu,$(B)/%.o,$(wildcard src/backends/nccl/*.cu))
+FAKE_OBJECTS := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/fake/*.c)) \
+                $(patsubst tests/%.cc,$(B)/tests/%.o,$(wildcard tests/fake/*.cc)) \
+                $(patsubst src/backends/nccl/%.cu,$(B)/tests/fake/%.o,$(wildcard src/backends/nccl/*.cu))
+FAKE_UNITS   := $(if $(HAVE_NCCL_H),$(patsubst tests/gpu/%.c,$(B)/tests/%,$(wildcard tests/gpu/test_*.c)))
+PLUGINS      += $(if $(and $(HAVE_NCCL_H),$(HAVE_NVCC),$(if $(SAN),,1)),$(B)/backends/nccl.so)
+
+all: $(BINS) $(PLUGINS) $(TOPOLOGY)
+	$(if $(TOPOLOGY),,@echo 'make: no expat.h (libexpat1-dev): the binary topology is left out')
+units: $(UNITS) $(FAKE_UNITS) $(if $(HAVE_NCCL_H),$(B)/tests/fake/nccl.so)
 
 # ---- how it is built -----------------------------------------------------------------------
 
@@ -115,10 +145,14 @@ $(B)/tests/test_malloc: LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=reallo
 
 # A backend loaded at run time finds in the binary what it is built on.
 $(BINS): USES_LIB := -rdynamic -Wl,--whole-archive $(LIB) -Wl,--no-whole-archive
-$(BINS) $(UNITS) $(REFERENCE) $(B)/tests/host_speed: $(LIB)
+$(BINS) $(UNITS) $(FAKE_UNITS) $(REFERENCE) $(B)/tests/host_speed: $(LIB)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(LINK) -o $@ $(filter %.o,$^) $(USES_LIB) $(LDLIBS)
+
+$(B)/topology: $(TOPOLOGY_OBJECTS) $(LIB)
+	$(call say,LINK,$@)
+	$(Q)$(LINK) -o $@ $^ -lexpat $(LDLIBS)
 
 # The wrapper adds what its MPI needs to the compiler that all else is built with.
 $(MPI_OBJECTS): COMPILE = OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC) $(CPPFLAGS) $(CFLAGS) $(BB_FLAGS) $(SAN_FLAGS) -fPIC
@@ -127,6 +161,46 @@ $(B)/backends/mpi.so: $(MPI_OBJECTS)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC) $(CFLAGS) $(LDFLAGS) $(SAN_FLAGS) -shared -pthread -o $@ $^
+
+# The nccl backend: its C by the compiler of all else, its kernels by CUDA's.
+$(NCCL_OBJECTS) $(FAKE_OBJECTS): private BB_FLAGS += -fPIC $(CUDA_INCLUDE)
+
+$(CUDA_OBJECTS): $(B)/%.o: %.cu $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,NVCC,$<)
+	$(Q)$(NVCC) -std=c++17 -O3 -Isrc $(CUDA_INCLUDE) $(NVCC_GENCODE) -Werror all-warnings \
+		-Xcompiler -fPIC,-Wall -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
+
+$(B)/backends/nccl.so: $(NCCL_OBJECTS) $(CUDA_OBJECTS)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -pthread -o $@ $^ $(CUDA_LIBS)
+
+# For tests alone: no CUDA, no NCCL, the kernels compiled for the CPU. Nobody finds it who does not
+# name its folder.
+FAKE_CXX      = $(if $(findstring clang,$(CC)),$(subst clang,clang++,$(CC)),$(if $(findstring gcc,$(CC)),$(subst gcc,g++,$(CC)),g++))
+COMPILE_FAKE  = $(FAKE_CXX) $(CPPFLAGS) $(CFLAGS) -x c++ -std=c++17 -Isrc -Itests/fake $(CUDA_INCLUDE) -fPIC -Wall \
+                -Wextra -Werror -Wno-unused-parameter -Wno-unused-function -Wno-unknown-pragmas -fno-exceptions \
+                -fno-rtti -ffp-contract=off -fno-strict-aliasing -pthread -MMD -MP $(SAN_FLAGS)
+
+$(FAKE_OBJECTS) $(FAKE_UNITS:$(B)/tests/%=$(B)/tests/gpu/%.o): private BB_FLAGS += -Itests/fake -Itests/unit $(CUDA_INCLUDE)
+
+$(B)/tests/fake/%.o: tests/fake/%.cc $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$(Q)$(COMPILE_FAKE) -c -o $@ $<
+
+$(B)/tests/fake/%.o: src/backends/nccl/%.cu $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$(Q)$(COMPILE_FAKE) -include cuda_on_cpu.h -c -o $@ $<
+
+$(B)/tests/fake/nccl.so: $(NCCL_OBJECTS) $(FAKE_OBJECTS)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(SAN_FLAGS) -shared -Wl,-Bsymbolic -pthread -o $@ $^
+
+$(FAKE_UNITS): $(B)/tests/%: $(B)/tests/gpu/%.o $(NCCL_OBJECTS) $(FAKE_OBJECTS) $(B)/tests/unit/ranks.o $(B)/tests/unit/oracle.o
+$(FAKE_UNITS): LDLIBS := -lcmocka $(LDLIBS)
 
 $(B)/tests/mpi_speed $(B)/tests/mpi_bare: $(B)/tests/%: tests/perf/%.c tests/perf/speed.h $(B)/flags
 	@mkdir -p $(@D)
@@ -190,6 +264,7 @@ clean:
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
--include $(OBJECTS:.o=.d) $(MPI_OBJECTS:.o=.d) $(COLLECTIVES:%=$(B)/src/collectives/%.d) \
+-include $(OBJECTS:.o=.d) $(MPI_OBJECTS:.o=.d) $(TOPOLOGY_OBJECTS:.o=.d) $(COLLECTIVES:%=$(B)/src/collectives/%.d) \
          $(UNITS:$(B)/tests/%=$(B)/tests/unit/%.d) $(B)/tests/unit/ranks.d $(B)/tests/unit/oracle.d \
-         $(B)/docs/reference.d $(B)/tests/perf/host_speed.d
+         $(B)/docs/reference.d $(B)/tests/perf/host_speed.d $(NCCL_OBJECTS:.o=.d) $(CUDA_OBJECTS:.o=.d) \
+         $(FAKE_OBJECTS:.o=.d) $(FAKE_UNITS:$(B)/tests/%=$(B)/tests/gpu/%.d)

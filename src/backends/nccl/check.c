@@ -1,0 +1,56 @@
+#include "backends/nccl/check.h"
+
+#include "backends/nccl/nccl.h"
+
+#include <string.h>
+
+#define DETAIL 240
+
+/* The function of "function(arguments)". */
+static int name_length(const char *call)
+{
+	return (int)strcspn(call, "(");
+}
+
+/* The first failure of the process ends everybody's waits; what fails after it says nothing new. */
+static bb_status tell(const struct bb_rank *rank, const char *call, const char *file, int line,
+		      const char *what, const char *detail)
+{
+	struct bb_context *context = rank->context;
+
+	if (bb_nccl_aborted(context))
+		return BB_ETIMEOUT;
+	bb_fail(context->error, BB_EBACKEND, "rank %d: %.*s failed in %s:%d: %s%s%s", rank->rank,
+		name_length(call), call, file, line, what, *detail ? ": " : "", detail);
+	atomic_store(&context->aborted, 1);
+	return BB_EBACKEND;
+}
+
+bb_status bb_cuda_told(const struct bb_rank *rank, cudaError_t result, const char *call,
+		       const char *file, int line)
+{
+	if (result == cudaSuccess)
+		return BB_OK;
+	return tell(rank, call, file, line, cudaGetErrorString(result), cudaGetErrorName(result));
+}
+
+void bb_nccl_last_error(char *text, size_t room)
+{
+	const char *last = ncclGetLastError(NULL);
+	size_t length = 0;
+
+	for (; last && *last && length + 1 < room; last++)
+		text[length++] = *last == '\n' ? ' ' : *last;
+	text[length] = '\0';
+}
+
+bb_status bb_nccl_told(const struct bb_rank *rank, ncclResult_t result, const char *call,
+		       const char *file, int line)
+{
+	char detail[DETAIL];
+
+	if (result == ncclSuccess)
+		return BB_OK;
+	bb_nccl_last_error(detail, sizeof(detail));
+	return tell(rank, call, file, line, ncclGetErrorString(result), detail);
+}

@@ -1,0 +1,378 @@
+/*
+ * Groups and their communicators.
+ */
+#include "backends/nccl/nccl.h"
+
+#include "core/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CLOCK_TRIES 16
+
+/* The environment as the user left it. */
+struct kept {
+	char *algorithm;
+	char *protocol;
+	bool changed;
+};
+
+static struct bb_group *world_of(const struct bb_rank *rank)
+{
+	struct bb_group *g = rank->groups;
+
+	while (g && g->next)
+		g = g->next;
+	return g;
+}
+
+static bb_status no_memory(const struct bb_rank *rank)
+{
+	return bb_fail(rank->context->error, BB_EINTERNAL, "out of memory for rank %d", rank->rank);
+}
+
+/* ---- meeting --------------------------------------------------------------------------------- */
+
+/*
+ * All drivers of the world come here and get what each of them brought. Whoever has failed does not
+ * come but leaves: others may be waiting for it where nobody can call them away.
+ */
+static bb_status gather(struct bb_rank *rank, const void *mine, size_t bytes, void *all)
+{
+	const struct bb_exchange *exchange = &rank->context->config.exchange;
+
+	return exchange->gather(exchange->own, rank->local, mine, bytes, all);
+}
+
+static bb_status park(struct bb_rank *rank)
+{
+	const char mine = 0;
+	char *all = malloc((size_t)rank->context->world.nranks);
+	bb_status status;
+
+	if (!all)
+		return no_memory(rank);
+	status = gather(rank, &mine, sizeof(mine), all);
+	free(all);
+	return status;
+}
+
+/* Nobody of the group is behind when it returns. */
+static bb_status meet_group(struct bb_group *group)
+{
+	struct bb_rank *rank = group->rank;
+	char *const token = rank->desk + BB_DESK_ID;
+	bb_status status = BB_OK;
+
+	for (int distance = 1; distance < group->n && status == BB_OK; distance *= 2) {
+		const int to = (group->me + distance) % group->n;
+		const int from = (group->me + group->n - distance) % group->n;
+
+		BB_TRY(status, BB_NCCL(rank, ncclGroupStart()), out);
+		status = BB_NCCL(rank, ncclSend(token, 1, ncclInt8, to, group->comm, rank->main));
+		if (status == BB_OK)
+			status = BB_NCCL(rank, ncclRecv(token + 1, 1, ncclInt8, from, group->comm,
+							rank->main));
+		if (status == BB_OK)
+			status = BB_NCCL(rank, ncclGroupEnd());
+		else
+			ncclGroupEnd();
+	}
+	if (status == BB_OK)
+		status = bb_nccl_wait(rank, rank->main);
+out:
+	return status;
+}
+
+bb_status bb_nccl_barrier(struct bb_group *group)
+{
+	return group == world_of(group->rank) ? park(group->rank) : meet_group(group);
+}
+
+/*
+ * Rank 0 reads its clock after this driver came to the first meeting and before it leaves the
+ * second one. The closest of some tries counts.
+ */
+bb_status bb_nccl_clock_offset(struct bb_rank *rank, double *offset, double *uncertainty)
+{
+	double *all = calloc((size_t)rank->context->world.nranks, sizeof(*all));
+	bb_status status = all ? BB_OK : no_memory(rank);
+
+	*offset = *uncertainty = 0;
+	for (int i = 0; i < CLOCK_TRIES && status == BB_OK && rank->context->world.nprocs > 1;
+	     i++) {
+		const double before = bb_clock_now();
+		double now, after;
+
+		BB_TRY(status, park(rank), out);
+		now = bb_clock_now();
+		BB_TRY(status, gather(rank, &now, sizeof(now), all), out);
+		after = bb_clock_now();
+		if (i > 0 && after - before >= 2 * *uncertainty)
+			continue;
+		*offset = (before + after) / 2 - all[0];
+		*uncertainty = (after - before) / 2;
+	}
+	if (rank->rank == 0)
+		*offset = *uncertainty = 0;
+out:
+	free(all);
+	return status;
+}
+
+/* ---- communicators ----------------------------------------------------------------------------
+ */
+
+static bb_status make(struct bb_group *group, const ncclUniqueId *id)
+{
+	const struct bb_rank *rank = group->rank;
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+
+	config.blocking = 1;
+#if BB_NCCL_HAS_WINDOWS
+	config.CTAPolicy = rank->context->config.cta_policy;
+#endif
+	return BB_NCCL(rank,
+		       ncclCommInitRankConfig(&group->comm, group->n, *id, group->me, &config));
+}
+
+/* After a failure the others may never come to an orderly end. */
+static bb_status unmake(struct bb_group *group)
+{
+	struct bb_rank *rank = group->rank;
+	ncclComm_t comm = group->comm;
+	bb_status status = BB_OK;
+
+	bb_nccl_deregister(group, NULL);
+	group->comm = NULL;
+	if (!comm)
+		return BB_OK;
+	if (bb_nccl_aborted(rank->context)) {
+		ncclCommAbort(comm);
+		return BB_ETIMEOUT;
+	}
+	for (int d = 0; d < BB_NDTYPES && status == BB_OK; d++) {
+		if (group->weighted[d])
+			status = BB_NCCL(rank, ncclRedOpDestroy(group->weights[d], comm));
+		group->weighted[d] = false;
+	}
+	if (status == BB_OK)
+		return BB_NCCL(rank, ncclCommDestroy(comm));
+	ncclCommAbort(comm);
+	return status;
+}
+
+static bb_status keep_one(char **kept, const char *name, const char *value)
+{
+	const char *const now = getenv(name);
+
+	if (now && !(*kept = strdup(now)))
+		return BB_EINTERNAL;
+	return value && setenv(name, value, 1) != 0 ? BB_EINTERNAL : BB_OK;
+}
+
+static bb_status change_environment(const struct bb_rank *rank, const struct bb_nccl_way *way,
+				    struct kept *kept)
+{
+	kept->changed = true;
+	if (keep_one(&kept->algorithm, "NCCL_ALGO", way->algorithm) != BB_OK ||
+	    keep_one(&kept->protocol, "NCCL_PROTO", way->protocol) != BB_OK)
+		return no_memory(rank);
+	return BB_OK;
+}
+
+static bb_status put_back(char *kept, const char *name)
+{
+	const int result = kept ? setenv(name, kept, 1) : unsetenv(name);
+
+	free(kept);
+	return result == 0 ? BB_OK : BB_EINTERNAL;
+}
+
+static bb_status restore_environment(const struct bb_rank *rank, const struct kept *kept)
+{
+	bb_status algorithm, protocol;
+
+	if (!kept->changed)
+		return BB_OK;
+	algorithm = put_back(kept->algorithm, "NCCL_ALGO");
+	protocol = put_back(kept->protocol, "NCCL_PROTO");
+	return algorithm == BB_OK && protocol == BB_OK ? BB_OK : no_memory(rank);
+}
+
+/* *ID = that of the communicator that this group is going to have. */
+static bb_status gather_id(struct bb_group *group, ncclUniqueId *id)
+{
+	struct bb_rank *rank = group->rank;
+	ncclUniqueId mine = {{0}};
+	ncclUniqueId *all = calloc((size_t)rank->context->world.nranks, sizeof(*all));
+	bb_status status = all ? BB_OK : no_memory(rank);
+
+	if (status == BB_OK && group->me == 0)
+		status = BB_NCCL(rank, ncclGetUniqueId(&mine));
+	if (status == BB_OK)
+		status = gather(rank, &mine, sizeof(mine), all);
+	if (status == BB_OK)
+		*id = all[group->members[0]];
+	free(all);
+	return status;
+}
+
+/* Make the group's communicator as NATIVE wants it. Nobody may look at the environment while it is
+   changed, therefore all park before and after each change. */
+static bb_status make_as(struct bb_group *group, const struct bb_native *native)
+{
+	struct bb_rank *rank = group->rank;
+	const bool changes = native != &bb_nccl_auto && rank->local == 0;
+	struct kept kept = {.changed = false};
+	ncclUniqueId id;
+	bb_status status, restored;
+
+	BB_TRY(status, gather_id(group, &id), out);
+	if (changes)
+		status = change_environment(rank, native->own, &kept);
+	if (status == BB_OK)
+		status = park(rank);
+	if (status == BB_OK)
+		status = make(group, &id);
+	if (status == BB_OK)
+		status = park(rank);
+	restored = restore_environment(rank, &kept);
+	if (status == BB_OK)
+		status = restored;
+	if (status == BB_OK)
+		status = park(rank);
+	if (status == BB_OK)
+		group->made = native;
+out:
+	return status;
+}
+
+bb_status bb_nccl_ready(struct bb_group *group, const struct bb_call *call)
+{
+	const struct bb_native *want = call->native ? call->native : &bb_nccl_auto;
+	bb_status status;
+
+	group->probed = *call;
+	group->refusal[0] = '\0';
+	if (group->made != want) {
+		group->made = NULL;
+		BB_TRY(status, bb_nccl_wait(group->rank, group->rank->main), out);
+		BB_TRY(status, unmake(group), out);
+		BB_TRY(status, make_as(group, want), out);
+	}
+	if (want != &bb_nccl_auto)
+		BB_TRY(status, bb_nccl_native_probe(group, call), out);
+	status = bb_nccl_register(group);
+out:
+	return status;
+}
+
+/* ---- groups -------------------------------------------------------------------------------------
+ */
+
+/* The first member's ID goes to the others through the world. */
+static bb_status share_id(const struct bb_group *group, const struct bb_group *world,
+			  ncclUniqueId *id)
+{
+	struct bb_rank *rank = group->rank;
+	char *const desk = rank->desk + BB_DESK_ID;
+	bb_status status;
+
+	if (group->me == 0) {
+		BB_TRY(status, BB_NCCL(rank, ncclGetUniqueId(id)), out);
+		BB_TRY(status, bb_nccl_copy(rank, desk, id, sizeof(*id)), out);
+	}
+	BB_TRY(status, BB_NCCL(rank, ncclGroupStart()), out);
+	if (group->me > 0)
+		status = BB_NCCL(rank, ncclRecv(desk, sizeof(*id), ncclInt8, group->members[0],
+						world->comm, rank->main));
+	for (int m = 1; group->me == 0 && m < group->n && status == BB_OK; m++)
+		status = BB_NCCL(rank, ncclSend(desk, sizeof(*id), ncclInt8, group->members[m],
+						world->comm, rank->main));
+	if (status != BB_OK) {
+		ncclGroupEnd();
+		goto out;
+	}
+	BB_TRY(status, BB_NCCL(rank, ncclGroupEnd()), out);
+	status = bb_nccl_copy(rank, id, desk, sizeof(*id));
+out:
+	return status;
+}
+
+static bb_status make_part(struct bb_group *group, const struct bb_group *world)
+{
+	ncclUniqueId id;
+	bb_status status;
+
+	if (!world->comm)
+		return bb_fail(group->rank->context->error, BB_EINTERNAL,
+			       "rank %d opens a group before that of all ranks", group->rank->rank);
+	BB_TRY(status, share_id(group, world, &id), out);
+	BB_TRY(status, make(group, &id), out);
+	group->made = &bb_nccl_auto;
+out:
+	return status;
+}
+
+static int place_of(int rank, const int *members, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (members[i] == rank)
+			return i;
+	return -1;
+}
+
+bb_status bb_nccl_group_open(struct bb_rank *rank, const int *members, int n,
+			     struct bb_group **group, struct bb_error *error)
+{
+	struct bb_group *g = calloc(1, sizeof(*g));
+	const struct bb_group *const world = world_of(rank);
+	bb_status status;
+
+	if (g)
+		g->members = calloc((size_t)n, sizeof(*g->members));
+	if (!g || !g->members) {
+		free(g);
+		return no_memory(rank);
+	}
+	memcpy(g->members, members, (size_t)n * sizeof(*members));
+	g->rank = rank;
+	g->n = n;
+	g->me = place_of(rank->rank, members, n);
+	if (g->me < 0) {
+		free(g->members);
+		free(g);
+		return bb_fail(error, BB_EINTERNAL, "rank %d opens a group it is no member of",
+			       rank->rank);
+	}
+	g->next = rank->groups;
+	rank->groups = g;
+	if (n == rank->context->world.nranks && !world)
+		status = make_as(g, &bb_nccl_auto);
+	else
+		status = world ? make_part(g, world)
+			       : bb_fail(error, BB_EINTERNAL,
+					 "rank %d opens a group before that of all ranks",
+					 rank->rank);
+	if (status != BB_OK)
+		bb_nccl_group_close(g);
+	else
+		*group = g;
+	return status;
+}
+
+void bb_nccl_group_close(struct bb_group *group)
+{
+	struct bb_group **link;
+
+	if (!group)
+		return;
+	bb_nccl_ignore(bb_nccl_end_group(group->rank));
+	bb_nccl_ignore(unmake(group));
+	for (link = &group->rank->groups; *link != group; link = &(*link)->next)
+		;
+	*link = group->next;
+	free(group->members);
+	free(group);
+}

@@ -1,0 +1,301 @@
+/*
+ * busbench's schedules over the library's messages, in the order of a stream: the messages of a
+ * round are one group of the library, then its reductions and copies follow. Within a round no step
+ * writes what another one reads or writes, so that their order does not matter; and what a round
+ * reads the rounds before it have written by then.
+ *
+ * A message that is reduced arrives on the bench behind TMP.
+ */
+#include "backends/nccl/nccl.h"
+
+#define ALIGNMENT ((size_t)256)
+
+struct run {
+	struct bb_group *group;
+	const struct bb_call *call;
+	cudaStream_t stream;
+	enum bb_op op;
+	size_t element;
+	const char *in;
+	char *out;
+	char *tmp;
+	char *bench;
+};
+
+static size_t aligned(size_t bytes)
+{
+	return (bytes + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
+}
+
+/* ---- what lies in TMP: the schedule's own, weighted inputs, the bench --------------------------
+ */
+
+static bool is_weighted(const struct bb_call *call)
+{
+	return call->op == BB_MULSUM && (call->collective->flags & BB_REDUCES);
+}
+
+/* Weighted inputs are copies, so that a weighted call is never in place for the schedule. */
+static struct bb_shape scheduled_shape(const struct bb_call *call)
+{
+	struct bb_shape shape = call->shape;
+
+	if (is_weighted(call))
+		shape.in_place = false;
+	return shape;
+}
+
+static bool weighs_inputs(const struct bb_call *call, int rank)
+{
+	return is_weighted(call) && (call->shape.in_place || bb_mulsum_weight(rank) != 1);
+}
+
+static size_t own_bytes(const struct bb_call *call, int rank)
+{
+	const struct bb_shape shape = scheduled_shape(call);
+
+	return call->schedule->tmp_count ? aligned(call->schedule->tmp_count(&shape, rank) *
+						   bb_dtype_size(call->dtype))
+					 : 0;
+}
+
+static size_t weighted_bytes(const struct bb_call *call, int rank)
+{
+	return weighs_inputs(call, rank) ? aligned(call->collective->in_count(&call->shape, rank) *
+						   bb_dtype_size(call->dtype))
+					 : 0;
+}
+
+static int sources_of(const struct bb_step *step)
+{
+	return step->peer2 == BB_NO_PEER ? 1 : 2;
+}
+
+/* The most that arrives on the bench in any round. */
+static size_t bench_bytes(const struct bb_call *call, int rank)
+{
+	const struct bb_shape shape = scheduled_shape(call);
+	const size_t element = bb_dtype_size(call->dtype);
+	struct bb_step steps[BB_MAX_STEPS];
+	struct bb_role role;
+	size_t most = 0;
+
+	if (!(call->collective->flags & BB_REDUCES))
+		return 0;
+	call->schedule->prepare(&shape, rank, &role);
+	for (size_t round = 0; round < role.rounds; round++) {
+		const int n = call->schedule->round(&shape, &role, round, steps);
+		size_t bytes = 0;
+
+		for (int i = 0; i < n; i++)
+			if (steps[i].kind == BB_RECV_REDUCE)
+				bytes += (size_t)sources_of(&steps[i]) *
+					 aligned(steps[i].count * element);
+		most = bytes > most ? bytes : most;
+	}
+	return most;
+}
+
+size_t bb_nccl_schedule_tmp_bytes(const struct bb_call *call, int rank)
+{
+	return own_bytes(call, rank) + weighted_bytes(call, rank) + bench_bytes(call, rank);
+}
+
+/* ---- a round
+ * ------------------------------------------------------------------------------------- */
+
+static char *address(const struct run *run, struct bb_place place)
+{
+	const size_t offset = place.offset * run->element;
+
+	switch (place.buffer) {
+	case BB_IN:
+		return (char *)run->in + offset;
+	case BB_OUT:
+		return run->out + offset;
+	default:
+		return run->tmp + offset;
+	}
+}
+
+static bb_status send_step(const struct run *run, const struct bb_step *step)
+{
+	struct bb_group *g = run->group;
+
+	return BB_NCCL(g->rank, ncclSend(address(run, step->src), step->count * run->element,
+					 ncclInt8, step->peer, g->comm, run->stream));
+}
+
+/* From all its peers, to its place or from *BENCH on, which moves on. */
+static bb_status receive_step(const struct run *run, const struct bb_step *step, char **bench)
+{
+	const int peers[2] = {step->peer, step->peer2};
+	const size_t bytes = step->count * run->element;
+	struct bb_group *g = run->group;
+	bb_status status = BB_OK;
+
+	for (int i = 0; i < sources_of(step) && status == BB_OK; i++) {
+		char *dst = address(run, step->dst);
+
+		if (step->kind == BB_RECV_REDUCE) {
+			dst = *bench;
+			*bench += aligned(bytes);
+		}
+		status = BB_NCCL(g->rank,
+				 ncclRecv(dst, bytes, ncclInt8, peers[i], g->comm, run->stream));
+	}
+	return status;
+}
+
+/*
+ * The library matches the messages of two ranks in order, whatever their channel: both sides go
+ * through one channel after the other. Places on the bench are given in the order of the steps.
+ */
+static bb_status issue_messages(const struct run *run, const struct bb_step *steps, int n)
+{
+	bb_status status = BB_OK;
+
+	for (int channel = 0; channel < BB_CHANNELS; channel++) {
+		char *bench = run->bench;
+
+		for (int i = 0; i < n && status == BB_OK; i++) {
+			const struct bb_step *step = &steps[i];
+			const bool mine = step->channel == channel;
+
+			if (step->kind == BB_SEND && mine)
+				status = send_step(run, step);
+			else if (step->kind != BB_SEND && step->kind != BB_COPY && mine)
+				status = receive_step(run, step, &bench);
+			else if (step->kind == BB_RECV_REDUCE)
+				bench += (size_t)sources_of(step) *
+					 aligned(step->count * run->element);
+		}
+	}
+	return status;
+}
+
+static bb_status exchange(const struct run *run, const struct bb_step *steps, int n)
+{
+	struct bb_rank *rank = run->group->rank;
+	int messages = 0;
+	bb_status status;
+
+	for (int i = 0; i < n; i++)
+		messages += steps[i].kind != BB_COPY;
+	if (messages == 0)
+		return BB_OK;
+	BB_TRY(status, BB_NCCL(rank, ncclGroupStart()), out);
+	status = issue_messages(run, steps, n);
+	if (status == BB_OK)
+		status = BB_NCCL(rank, ncclGroupEnd());
+	else
+		ncclGroupEnd();
+out:
+	return status;
+}
+
+static bb_status reduce_step(const struct run *run, const struct bb_step *step, char **bench)
+{
+	struct bb_rank *rank = run->group->rank;
+	const void *sources[3] = {address(run, step->src)};
+	const int n = sources_of(step);
+
+	for (int i = 0; i < n; i++) {
+		sources[1 + i] = *bench;
+		*bench += aligned(step->count * run->element);
+	}
+	return BB_CUDA(rank,
+		       bb_gpu_reduce(bb_nccl_lane(rank, run->stream), run->call->dtype, run->op,
+				     address(run, step->dst), sources, 1 + n, step->count));
+}
+
+static bb_status copy_step(const struct run *run, const struct bb_step *step)
+{
+	const char *src = address(run, step->src);
+	char *dst = address(run, step->dst);
+
+	if (dst == src)
+		return BB_OK;
+	return BB_CUDA(run->group->rank, cudaMemcpyAsync(dst, src, step->count * run->element,
+							 cudaMemcpyDeviceToDevice, run->stream));
+}
+
+static bb_status run_round(const struct run *run, const struct bb_step *steps, int n)
+{
+	char *bench = run->bench;
+	bb_status status = exchange(run, steps, n);
+
+	for (int i = 0; i < n && status == BB_OK; i++) {
+		if (steps[i].kind == BB_RECV_REDUCE)
+			status = reduce_step(run, &steps[i], &bench);
+		else if (steps[i].kind == BB_COPY)
+			status = copy_step(run, &steps[i]);
+	}
+	return status;
+}
+
+/* ---- a call -------------------------------------------------------------------------------------
+ */
+
+static bb_status run_rounds(const struct run *run)
+{
+	const struct bb_shape shape = scheduled_shape(run->call);
+	struct bb_step steps[BB_MAX_STEPS];
+	struct bb_role role;
+	bb_status status = BB_OK;
+
+	run->call->schedule->prepare(&shape, run->group->me, &role);
+	for (size_t round = 0; round < role.rounds && status == BB_OK; round++) {
+		const int n = run->call->schedule->round(&shape, &role, round, steps);
+
+		status = run_round(run, steps, n);
+	}
+	return status;
+}
+
+/* This rank's weighted input, where the schedule reads it. */
+static bb_status weigh_inputs(struct run *run)
+{
+	const struct bb_call *call = run->call;
+	struct bb_rank *rank = run->group->rank;
+	const int me = run->group->me;
+	char *const weighted = run->tmp + own_bytes(call, me);
+
+	run->in = weighted;
+	return BB_CUDA(rank, bb_gpu_scale(bb_nccl_lane(rank, run->stream), call->dtype, weighted,
+					  call->in, call->collective->in_count(&call->shape, me),
+					  bb_mulsum_weight(me), 1));
+}
+
+static bb_status divide_outputs(const struct run *run)
+{
+	const struct bb_call *call = run->call;
+	struct bb_rank *rank = run->group->rank;
+	const size_t count = call->collective->out_count(&call->shape, run->group->me);
+
+	return BB_CUDA(rank, bb_gpu_scale(bb_nccl_lane(rank, run->stream), call->dtype, run->out,
+					  run->out, count, 1, call->shape.nranks));
+}
+
+bb_status bb_nccl_schedule(struct bb_group *group, cudaStream_t stream, const struct bb_call *call)
+{
+	const bool reduces = call->collective->flags & BB_REDUCES;
+	struct run run = {.group = group,
+			  .call = call,
+			  .stream = stream,
+			  .op = call->op == BB_AVG || call->op == BB_MULSUM ? BB_SUM : call->op,
+			  .element = bb_dtype_size(call->dtype),
+			  .in = call->in,
+			  .out = call->out,
+			  .tmp = call->tmp};
+	bb_status status = BB_OK;
+
+	run.bench = run.tmp + own_bytes(call, group->me) + weighted_bytes(call, group->me);
+	if (weighs_inputs(call, group->me))
+		BB_TRY(status, weigh_inputs(&run), out);
+	BB_TRY(status, run_rounds(&run), out);
+	if (reduces && call->op == BB_AVG)
+		status = divide_outputs(&run);
+out:
+	return status;
+}

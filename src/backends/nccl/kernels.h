@@ -1,0 +1,68 @@
+/*
+ * kernels.h - what the device computes: fill, verify, reduce and scale, for every datatype.
+ *
+ * Each call issues one kernel to a stream, or none where there is nothing to do, and returns at
+ * once. Pointers are the device's and aligned to an element, no more. The arithmetic is that of the
+ * CPU's kernels: half, bfloat16 and fp8 are computed in float and rounded to nearest even once, fp8
+ * e4m3 saturates at 448, e5m2 overflows to infinity, integers wrap.
+ */
+#ifndef BB_BACKENDS_NCCL_KERNELS_H
+#define BB_BACKENDS_NCCL_KERNELS_H
+
+#include <cuda_runtime_api.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "core/datatype.h"
+
+/* Where kernels run. */
+struct bb_gpu_lane {
+	cudaStream_t stream;
+	unsigned blocks; /* most thread blocks of one kernel: as many as the device runs at once */
+};
+
+#define BB_GPU_TABLE_MARGIN 32u /* bytes readable before and behind a pattern's table */
+#define BB_GPU_PERIOD_MOST 4096u
+
+/* A bb_pattern (backend.h) whose table is in the device's memory, 4-byte aligned. */
+struct bb_gpu_pattern {
+	const void *table;
+	uint32_t period; /* 16 … BB_GPU_PERIOD_MOST elements */
+	uint32_t element_size;
+	uint64_t seed;
+};
+
+/* dst[0, count) = elements FIRST … of PATTERN. */
+cudaError_t bb_gpu_fill(struct bb_gpu_lane lane, void *dst, const struct bb_gpu_pattern *pattern,
+			uint64_t first, uint64_t count);
+
+/*
+ * *wrong += how many elements of got[0, count) differ from PATTERN's elements FIRST … by more than
+ * ULPS units in the last place of DTYPE (0: in any bit).
+ */
+cudaError_t bb_gpu_verify(struct bb_gpu_lane lane, const void *got,
+			  const struct bb_gpu_pattern *pattern, uint64_t first, uint64_t count,
+			  enum bb_dtype dtype, int ulps, unsigned long long *wrong);
+
+/*
+ * dst[i] = src[0][i] OP src[1][i] (OP src[2][i]); NSRC is 2 or 3. DST may be one of the sources
+ * exactly. OP is neither avg nor mulsum and accepts DTYPE, else cudaErrorInvalidValue.
+ */
+cudaError_t bb_gpu_reduce(struct bb_gpu_lane lane, enum bb_dtype dtype, enum bb_op op, void *dst,
+			  const void *const *src, int nsrc, uint64_t count);
+
+/* dst[i] = src[i] * factor / divisor, of which one is 1; integers towards zero. DST may be SRC. Not
+   for pairs. */
+cudaError_t bb_gpu_scale(struct bb_gpu_lane lane, enum bb_dtype dtype, void *dst, const void *src,
+			 uint64_t count, int factor, int divisor);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,266 @@
+/*
+ * Buffers in the device's memory, and patterns in them.
+ */
+#include "backends/nccl/nccl.h"
+
+#include <stdlib.h>
+
+#define ALIGNMENT ((size_t)4096)
+
+/* ---- allocated ------------------------------------------------------------------------------ */
+
+static bb_status device_alloc(struct bb_rank *rank, size_t bytes, void **base)
+{
+#if BB_NCCL_HAS_REGISTRATION
+	return BB_NCCL(rank, ncclMemAlloc(base, bytes));
+#else
+	return BB_CUDA(rank, cudaMalloc(base, bytes));
+#endif
+}
+
+static bb_status device_free(struct bb_rank *rank, void *base)
+{
+#if BB_NCCL_HAS_REGISTRATION
+	return BB_NCCL(rank, ncclMemFree(base));
+#else
+	return BB_CUDA(rank, cudaFree(base));
+#endif
+}
+
+bb_status bb_nccl_alloc(struct bb_rank *rank, size_t bytes, void **memory)
+{
+	struct bb_nccl_memory *m = calloc(1, sizeof(*m));
+	bb_status status;
+
+	if (!m)
+		return bb_fail(rank->context->error, BB_EINTERNAL, "out of memory for rank %d",
+			       rank->rank);
+	m->bytes = bytes + ALIGNMENT;
+	BB_TRY(status, device_alloc(rank, m->bytes, &m->base), failed);
+	m->next = rank->memories;
+	rank->memories = m;
+	*memory = (void *)(((uintptr_t)m->base + ALIGNMENT - 1) & ~(ALIGNMENT - 1));
+	return BB_OK;
+failed:
+	free(m);
+	return status;
+}
+
+void bb_nccl_release(struct bb_rank *rank, void *memory, size_t bytes)
+{
+	const char *const at = memory;
+
+	for (struct bb_nccl_memory **link = &rank->memories; *link; link = &(*link)->next) {
+		struct bb_nccl_memory *m = *link;
+
+		if (at < (char *)m->base || at >= (char *)m->base + m->bytes)
+			continue;
+		for (struct bb_group *g = rank->groups; g; g = g->next)
+			bb_nccl_deregister(g, m);
+		*link = m->next;
+		bb_nccl_ignore(device_free(rank, m->base));
+		free(m);
+		return;
+	}
+}
+
+uint64_t bb_nccl_memory_available(struct bb_context *context)
+{
+	const int n = context->world.nlocal;
+	size_t least = SIZE_MAX;
+
+	for (int local = 0; local < n; local++) {
+		size_t left = 0, total;
+
+		if (cudaSetDevice(bb_nccl_device(context, local)) != cudaSuccess ||
+		    cudaMemGetInfo(&left, &total) != cudaSuccess)
+			return 0;
+		left /= (size_t)bb_nccl_sharers(context, local);
+		least = left < least ? left : least;
+	}
+	return (uint64_t)least * (uint64_t)n;
+}
+
+/* ---- registered ------------------------------------------------------------------------------ */
+
+#if BB_NCCL_HAS_REGISTRATION
+
+static bb_status make_known(struct bb_group *group, struct bb_nccl_registration *r)
+{
+#if BB_NCCL_HAS_WINDOWS
+	if (group->rank->context->config.registration == BB_REGISTER_SYMMETRIC)
+		return BB_NCCL(group->rank,
+			       ncclCommWindowRegister(group->comm, r->memory->base,
+						      r->memory->bytes, (ncclWindow_t *)&r->handle,
+						      NCCL_WIN_COLL_SYMMETRIC));
+#endif
+	return BB_NCCL(group->rank, ncclCommRegister(group->comm, r->memory->base, r->memory->bytes,
+						     &r->handle));
+}
+
+static bb_status make_unknown(struct bb_group *group, const struct bb_nccl_registration *r)
+{
+#if BB_NCCL_HAS_WINDOWS
+	if (group->rank->context->config.registration == BB_REGISTER_SYMMETRIC)
+		return BB_NCCL(group->rank, ncclCommWindowDeregister(group->comm, r->handle));
+#endif
+	return BB_NCCL(group->rank, ncclCommDeregister(group->comm, r->handle));
+}
+
+static bool is_known(const struct bb_group *group, const struct bb_nccl_memory *memory)
+{
+	for (const struct bb_nccl_registration *r = group->registrations; r; r = r->next)
+		if (r->memory == memory)
+			return true;
+	return false;
+}
+
+bb_status bb_nccl_register(struct bb_group *group)
+{
+	struct bb_rank *rank = group->rank;
+	bb_status status = BB_OK;
+
+	if (rank->context->config.registration == BB_REGISTER_NONE)
+		return BB_OK;
+	for (const struct bb_nccl_memory *m = rank->memories; m && status == BB_OK; m = m->next) {
+		struct bb_nccl_registration *r;
+
+		if (is_known(group, m))
+			continue;
+		r = calloc(1, sizeof(*r));
+		if (!r)
+			return bb_fail(rank->context->error, BB_EINTERNAL,
+				       "out of memory for rank %d", rank->rank);
+		*r = (struct bb_nccl_registration){.next = group->registrations, .memory = m};
+		status = make_known(group, r);
+		if (status == BB_OK)
+			group->registrations = r;
+		else
+			free(r);
+	}
+	return status;
+}
+
+/* An abandoned communicator is not asked any more; it takes its knowledge with it. */
+void bb_nccl_deregister(struct bb_group *group, const struct bb_nccl_memory *memory)
+{
+	struct bb_nccl_registration **link = &group->registrations, *r;
+
+	while ((r = *link) != NULL) {
+		if (memory && r->memory != memory) {
+			link = &r->next;
+			continue;
+		}
+		*link = r->next;
+		if (!bb_nccl_aborted(group->rank->context))
+			bb_nccl_ignore(make_unknown(group, r));
+		free(r);
+	}
+}
+
+#else
+
+bb_status bb_nccl_register(struct bb_group *group)
+{
+	return BB_OK;
+}
+
+void bb_nccl_deregister(struct bb_group *group, const struct bb_nccl_memory *memory)
+{
+}
+
+#endif
+
+/* ---- copied ------------------------------------------------------------------------------------
+ */
+
+static bb_status is_on_device(struct bb_rank *rank, const void *memory, bool *on_device)
+{
+	struct cudaPointerAttributes attributes;
+	bb_status status = BB_CUDA(rank, cudaPointerGetAttributes(&attributes, memory));
+
+	if (status == BB_OK)
+		*on_device = attributes.type == cudaMemoryTypeDevice;
+	return status;
+}
+
+/* The driver would wait inside CUDA for what precedes a copy from or to host memory. */
+bb_status bb_nccl_copy(struct bb_rank *rank, void *dst, const void *src, size_t bytes)
+{
+	bool dst_here, src_here, within;
+	bb_status status = is_on_device(rank, dst, &dst_here);
+
+	if (status == BB_OK)
+		status = is_on_device(rank, src, &src_here);
+	if (status != BB_OK)
+		return status;
+	within = dst_here && src_here;
+	if (!within)
+		BB_TRY(status, bb_nccl_wait(rank, rank->main), out);
+	BB_TRY(status,
+	       BB_CUDA(rank, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, rank->main)), out);
+	if (!within)
+		status = bb_nccl_wait(rank, rank->main);
+out:
+	return status;
+}
+
+/* ---- patterns
+ * ------------------------------------------------------------------------------------ */
+
+/* Lay the table of PATTERN on the desk, once nobody reads the one before it. */
+static bb_status lay_out(struct bb_rank *rank, const struct bb_pattern *pattern,
+			 struct bb_gpu_pattern *laid)
+{
+	const size_t bytes = 2 * pattern->period * pattern->element_size;
+	char *const table = rank->desk + BB_DESK_TABLE;
+	bb_status status;
+
+	if (pattern->period < 16 || pattern->period > BB_GPU_PERIOD_MOST)
+		return bb_fail(rank->context->error, BB_EINTERNAL,
+			       "a pattern of %zu elements, not 16 … %u", pattern->period,
+			       BB_GPU_PERIOD_MOST);
+	BB_TRY(status, bb_nccl_wait(rank, rank->main), out);
+	*laid = (struct bb_gpu_pattern){.table = table,
+					.period = (uint32_t)pattern->period,
+					.element_size = (uint32_t)pattern->element_size,
+					.seed = pattern->seed};
+	status = BB_CUDA(rank, cudaMemcpyAsync(table, pattern->table, bytes, cudaMemcpyHostToDevice,
+					       rank->main));
+out:
+	return status;
+}
+
+bb_status bb_nccl_fill(struct bb_rank *rank, void *dst, const struct bb_pattern *pattern,
+		       size_t first, size_t count)
+{
+	struct bb_gpu_pattern laid;
+	bb_status status;
+
+	BB_TRY(status, lay_out(rank, pattern, &laid), out);
+	status = BB_CUDA(rank,
+			 bb_gpu_fill(bb_nccl_lane(rank, rank->main), dst, &laid, first, count));
+out:
+	return status;
+}
+
+bb_status bb_nccl_verify(struct bb_rank *rank, const void *got, const struct bb_pattern *pattern,
+			 size_t first, size_t count, enum bb_dtype dtype, int ulps, uint64_t *wrong)
+{
+	unsigned long long *const counter = (unsigned long long *)(rank->desk + BB_DESK_WRONG);
+	unsigned long long found = 0;
+	struct bb_gpu_pattern laid;
+	bb_status status;
+
+	BB_TRY(status, lay_out(rank, pattern, &laid), out);
+	BB_TRY(status, BB_CUDA(rank, cudaMemsetAsync(counter, 0, sizeof(*counter), rank->main)),
+	       out);
+	BB_TRY(status,
+	       BB_CUDA(rank, bb_gpu_verify(bb_nccl_lane(rank, rank->main), got, &laid, first, count,
+					   dtype, ulps, counter)),
+	       out);
+	status = bb_nccl_copy(rank, &found, counter, sizeof(found));
+	*wrong += found;
+out:
+	return status;
+}

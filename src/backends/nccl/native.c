@@ -1,0 +1,454 @@
+/*
+ * The library's own collectives; those that it does not have are built from its messages, as
+ * nccl-tests builds them. Where IN and OUT are one buffer and may not be, TMP stands in for IN.
+ */
+#include "backends/nccl/nccl.h"
+
+#include "core/scalar.h"
+
+#include <string.h>
+
+/* One call, in the library's words. */
+struct work {
+	struct bb_group *group;
+	const struct bb_call *call;
+	const char *in;
+	char *out;
+	size_t count;
+	size_t element;
+	ncclDataType_t type;
+	ncclRedOp_t op;
+	ncclComm_t comm;
+	cudaStream_t stream;
+};
+
+enum algorithm { RING = 1, TREE = 2, COLLNET = 4, NVLS = 8, NVLSTREE = 16, PAT = 32 };
+
+struct collective {
+	const struct bb_collective *collective;
+	const char *name; /* the library's, for errors */
+	ncclResult_t (*run)(const struct work *w);
+	unsigned algorithms; /* that the library has for it */
+	bool apart;          /* IN and OUT must not overlap */
+};
+
+/* ---- what is one call of the library ------------------------------------------------------------
+ */
+
+static ncclResult_t all_reduce(const struct work *w)
+{
+	return ncclAllReduce(w->in, w->out, w->count, w->type, w->op, w->comm, w->stream);
+}
+
+static ncclResult_t all_gather(const struct work *w)
+{
+	return ncclAllGather(w->in, w->out, w->count, w->type, w->comm, w->stream);
+}
+
+static ncclResult_t reduce_scatter(const struct work *w)
+{
+	return ncclReduceScatter(w->in, w->out, w->count, w->type, w->op, w->comm, w->stream);
+}
+
+static ncclResult_t broadcast(const struct work *w)
+{
+	return ncclBroadcast(w->in, w->out, w->count, w->type, w->call->shape.root, w->comm,
+			     w->stream);
+}
+
+static ncclResult_t reduce(const struct work *w)
+{
+	return ncclReduce(w->in, w->out, w->count, w->type, w->op, w->call->shape.root, w->comm,
+			  w->stream);
+}
+
+/* ---- what is made of messages
+ * -------------------------------------------------------------------- */
+
+/* COUNT elements from AT of IN to PEER; nothing if there are none. */
+static ncclResult_t give(const struct work *w, size_t at, size_t count, int peer)
+{
+	if (count == 0)
+		return ncclSuccess;
+	return ncclSend(w->in + at * w->element, count, w->type, peer, w->comm, w->stream);
+}
+
+static ncclResult_t take(const struct work *w, size_t at, size_t count, int peer)
+{
+	if (count == 0)
+		return ncclSuccess;
+	return ncclRecv(w->out + at * w->element, count, w->type, peer, w->comm, w->stream);
+}
+
+/* Issue all messages of RANK side by side; the group is ended whatever happens. */
+static ncclResult_t together(const struct work *w, ncclResult_t (*messages)(const struct work *w))
+{
+	ncclResult_t result = ncclGroupStart(), end;
+
+	if (result != ncclSuccess)
+		return result;
+	result = messages(w);
+	end = ncclGroupEnd();
+	return result != ncclSuccess ? result : end;
+}
+
+static ncclResult_t sendrecv_messages(const struct work *w)
+{
+	const int n = w->group->n, me = w->group->me;
+	ncclResult_t result = give(w, 0, w->count, (me + 1) % n);
+
+	return result == ncclSuccess ? take(w, 0, w->count, (me + n - 1) % n) : result;
+}
+
+static ncclResult_t alltoallv_messages(const struct work *w)
+{
+	const struct bb_shape *shape = &w->call->shape;
+	const int me = w->group->me;
+	size_t from = 0, to = 0;
+	ncclResult_t result = ncclSuccess;
+
+	for (int peer = 0; peer < w->group->n && result == ncclSuccess; peer++) {
+		const size_t out = bb_alltoall_count(shape, me, peer);
+		const size_t in = bb_alltoall_count(shape, peer, me);
+
+		result = give(w, from, out, peer);
+		if (result == ncclSuccess)
+			result = take(w, to, in, peer);
+		from += out;
+		to += in;
+	}
+	return result;
+}
+
+static ncclResult_t sendrecv(const struct work *w)
+{
+	return together(w, sendrecv_messages);
+}
+
+static ncclResult_t alltoallv(const struct work *w)
+{
+	return together(w, alltoallv_messages);
+}
+
+#if BB_NCCL_HAS_ALLTOALL
+
+static ncclResult_t alltoall(const struct work *w)
+{
+	return ncclAlltoAll(w->in, w->out, w->count, w->type, w->comm, w->stream);
+}
+
+static ncclResult_t gather(const struct work *w)
+{
+	return ncclGather(w->in, w->out, w->count, w->type, w->call->shape.root, w->comm,
+			  w->stream);
+}
+
+static ncclResult_t scatter(const struct work *w)
+{
+	return ncclScatter(w->in, w->out, w->count, w->type, w->call->shape.root, w->comm,
+			   w->stream);
+}
+
+#else
+
+static ncclResult_t gather_messages(const struct work *w)
+{
+	const int root = w->call->shape.root;
+	ncclResult_t result = give(w, 0, w->count, root);
+
+	for (int peer = 0; w->group->me == root && peer < w->group->n && result == ncclSuccess;
+	     peer++)
+		result = take(w, (size_t)peer * w->count, w->count, peer);
+	return result;
+}
+
+static ncclResult_t scatter_messages(const struct work *w)
+{
+	const int root = w->call->shape.root;
+	ncclResult_t result = ncclSuccess;
+
+	for (int peer = 0; w->group->me == root && peer < w->group->n && result == ncclSuccess;
+	     peer++)
+		result = give(w, (size_t)peer * w->count, w->count, peer);
+	return result == ncclSuccess ? take(w, 0, w->count, root) : result;
+}
+
+static ncclResult_t alltoall(const struct work *w)
+{
+	return together(w, alltoallv_messages);
+}
+
+static ncclResult_t gather(const struct work *w)
+{
+	return together(w, gather_messages);
+}
+
+static ncclResult_t scatter(const struct work *w)
+{
+	return together(w, scatter_messages);
+}
+
+#endif
+
+#if BB_NCCL_HAS_ALLTOALL
+#define MADE_OF_MESSAGES(name) name
+#else
+#define MADE_OF_MESSAGES(name) "ncclSend and ncclRecv"
+#endif
+
+static const struct collective collectives[] = {
+	{&bb_all_reduce, "ncclAllReduce", all_reduce, RING | TREE | COLLNET | NVLS | NVLSTREE,
+	 false},
+	{&bb_all_gather, "ncclAllGather", all_gather, RING | COLLNET | NVLS | PAT, false},
+	{&bb_reduce_scatter, "ncclReduceScatter", reduce_scatter, RING | COLLNET | NVLS | PAT,
+	 false},
+	{&bb_broadcast, "ncclBroadcast", broadcast, RING, false},
+	{&bb_reduce, "ncclReduce", reduce, RING, false},
+	{&bb_gather, MADE_OF_MESSAGES("ncclGather"), gather, 0, false},
+	{&bb_scatter, MADE_OF_MESSAGES("ncclScatter"), scatter, 0, false},
+	{&bb_alltoall, MADE_OF_MESSAGES("ncclAlltoAll"), alltoall, 0, true},
+	{&bb_alltoallv, "ncclSend and ncclRecv", alltoallv, 0, true},
+	{&bb_sendrecv, "ncclSend and ncclRecv", sendrecv, 0, true},
+};
+
+static const struct collective *find(const struct bb_collective *collective)
+{
+	for (size_t i = 0; i < sizeof(collectives) / sizeof(collectives[0]); i++)
+		if (collectives[i].collective == collective)
+			return &collectives[i];
+	return NULL;
+}
+
+/* ---- ways to make communicators
+ * -------------------------------------------------------------------- */
+
+static const char *refuses_unless(const struct bb_collective *collective, unsigned algorithms)
+{
+	const struct collective *c = find(collective);
+
+	if (!c)
+		return "it is an algorithm of its own, not a collective of NCCL";
+	if (c->algorithms == 0)
+		return "NCCL_ALGO and NCCL_PROTO do not govern NCCL's messages";
+	return c->algorithms & algorithms ? NULL : "NCCL has no such algorithm for this collective";
+}
+
+#define REFUSES(name, algorithms)                                                                  \
+	static const char *name##_refuses(const struct bb_native *native,                          \
+					  const struct bb_collective *collective)                  \
+	{                                                                                          \
+		return refuses_unless(collective, algorithms);                                     \
+	}
+
+REFUSES(ring, RING)
+REFUSES(tree, TREE)
+REFUSES(collnet, COLLNET)
+REFUSES(nvls, NVLS)
+REFUSES(nvlstree, NVLSTREE)
+REFUSES(pat, PAT)
+REFUSES(any, RING | TREE)
+
+static const char *auto_refuses(const struct bb_native *native,
+				const struct bb_collective *collective)
+{
+	return find(collective) ? NULL : "it is an algorithm of its own, not a collective of NCCL";
+}
+
+#define WAY(text, sentence, check, algo, proto)                                                    \
+	{                                                                                          \
+		.name = text, .brief = sentence, .refuses = check##_refuses,                       \
+		.own = &(const struct bb_nccl_way)                                                 \
+		{                                                                                  \
+			.algorithm = algo, .protocol = proto                                       \
+		}                                                                                  \
+	}
+
+const struct bb_native bb_nccl_natives[] = {
+	WAY("ring", "NCCL_ALGO=Ring", ring, "Ring", NULL),
+	WAY("tree", "NCCL_ALGO=Tree", tree, "Tree", NULL),
+	WAY("collnet", "NCCL_ALGO=CollnetDirect,CollnetChain: reduced by the network", collnet,
+	    "CollnetDirect,CollnetChain", NULL),
+	WAY("nvls", "NCCL_ALGO=NVLS: reduced by NVSwitch", nvls, "NVLS", NULL),
+	WAY("nvlstree", "NCCL_ALGO=NVLSTree: NVSwitch in a node, a tree between them", nvlstree,
+	    "NVLSTree", NULL),
+	WAY("pat", "NCCL_ALGO=PAT: parallel aggregated trees", pat, "PAT", NULL),
+	WAY("ring:LL", "and NCCL_PROTO=LL", ring, "Ring", "LL"),
+	WAY("ring:LL128", "and NCCL_PROTO=LL128", ring, "Ring", "LL128"),
+	WAY("ring:Simple", "and NCCL_PROTO=Simple", ring, "Ring", "Simple"),
+	WAY("tree:LL", "and NCCL_PROTO=LL", tree, "Tree", "LL"),
+	WAY("tree:LL128", "and NCCL_PROTO=LL128", tree, "Tree", "LL128"),
+	WAY("tree:Simple", "and NCCL_PROTO=Simple", tree, "Tree", "Simple"),
+	WAY("auto:LL", "NCCL's choice under NCCL_PROTO=LL", any, NULL, "LL"),
+	WAY("auto:LL128", "NCCL's choice under NCCL_PROTO=LL128", any, NULL, "LL128"),
+	WAY("auto:Simple", "NCCL's choice under NCCL_PROTO=Simple", any, NULL, "Simple"),
+	{.name = NULL},
+};
+
+const struct bb_native bb_nccl_auto = WAY("nccl", "NCCL's own choice", auto, NULL, NULL);
+
+/* ---- types and operations
+ * --------------------------------------------------------------------------- */
+
+#define NO_TYPE ncclNumTypes
+
+static const ncclDataType_t types[BB_NDTYPES] = {
+	[BB_INT8] = ncclInt8,         [BB_UINT8] = ncclUint8,       [BB_INT32] = ncclInt32,
+	[BB_UINT32] = ncclUint32,     [BB_INT64] = ncclInt64,       [BB_UINT64] = ncclUint64,
+	[BB_HALF] = ncclFloat16,      [BB_FLOAT] = ncclFloat32,     [BB_DOUBLE] = ncclFloat64,
+	[BB_BFLOAT16] = ncclBfloat16,
+#if BB_NCCL_HAS_FP8
+	[BB_F8E4M3] = ncclFloat8e4m3, [BB_F8E5M2] = ncclFloat8e5m2,
+#else
+	[BB_F8E4M3] = NO_TYPE,        [BB_F8E5M2] = NO_TYPE,
+#endif
+	[BB_FLOAT_INT] = NO_TYPE,
+};
+
+/* What is only moved is moved as any type of its size. */
+static ncclDataType_t moved_type(enum bb_dtype dtype)
+{
+	if (types[dtype] != NO_TYPE)
+		return types[dtype];
+	return bb_dtype_size(dtype) == 1 ? ncclUint8 : ncclUint64;
+}
+
+static bool has_op(enum bb_op op)
+{
+	return op <= BB_MULSUM;
+}
+
+static bool reduces(const struct bb_call *call)
+{
+	return call->collective->flags & BB_REDUCES;
+}
+
+const char *bb_nccl_native_limits(const struct bb_group *group, const struct bb_call *call)
+{
+	const struct bb_rank *rank = group->rank;
+	const bool is_fp8 = call->dtype == BB_F8E4M3 || call->dtype == BB_F8E5M2;
+
+	if (call->native->refuses(call->native, call->collective))
+		return call->native->refuses(call->native, call->collective);
+	if (strcmp(call->native->name, "pat") == 0 && rank->context->version < BB_NCCL_PAT_VERSION)
+		return "PAT is in NCCL from 2.23 on";
+	if (!reduces(call))
+		return NULL;
+	if (!has_op(call->op))
+		return "NCCL has no logical or bitwise operations, no maxloc and no minloc";
+	if (types[call->dtype] == NO_TYPE)
+		return is_fp8 ? "this NCCL does not know eight-bit floats"
+			      : "NCCL does not know this datatype";
+	if (is_fp8 && rank->capability < 90)
+		return "NCCL reduces eight-bit floats from compute capability 9.0 on";
+	return NULL;
+}
+
+/* mulsum: every rank's input is weighted by the library. Its operation lasts as long as the
+   communicator. */
+static bb_status weigh(struct bb_group *group, enum bb_dtype dtype, ncclRedOp_t *op)
+{
+	const int weight = bb_mulsum_weight(group->me);
+	uint64_t scalar = (uint64_t)weight;
+	bb_status status = BB_OK;
+
+	if (!group->weighted[dtype]) {
+		if (bb_dtype_is_float(dtype))
+			bb_scalar_encode(dtype, weight, &scalar);
+		status = BB_NCCL(group->rank, ncclRedOpCreatePreMulSum(
+						      &group->weights[dtype], &scalar, types[dtype],
+						      ncclScalarHostImmediate, group->comm));
+		group->weighted[dtype] = status == BB_OK;
+	}
+	*op = group->weights[dtype];
+	return status;
+}
+
+static bb_status find_op(struct bb_group *group, const struct bb_call *call, ncclRedOp_t *op)
+{
+	static const ncclRedOp_t ops[] = {
+		[BB_SUM] = ncclSum, [BB_PROD] = ncclProd, [BB_MIN] = ncclMin,
+		[BB_MAX] = ncclMax, [BB_AVG] = ncclAvg,
+	};
+
+	if (reduces(call) && call->op == BB_MULSUM)
+		return weigh(group, call->dtype, op);
+	*op = reduces(call) ? ops[call->op] : ncclSum;
+	return BB_OK;
+}
+
+/* ---- calls
+ * ------------------------------------------------------------------------------------------- */
+
+static bool needs_copy(const struct bb_call *call)
+{
+	return call->shape.in_place && find(call->collective)->apart;
+}
+
+size_t bb_nccl_native_tmp_bytes(const struct bb_call *call, int rank)
+{
+	return needs_copy(call)
+		       ? call->collective->in_count(&call->shape, rank) * bb_dtype_size(call->dtype)
+		       : 0;
+}
+
+static bb_status prepare(struct work *w, struct bb_group *group, cudaStream_t stream,
+			 const struct bb_call *call)
+{
+	*w = (struct work){.group = group,
+			   .call = call,
+			   .in = needs_copy(call) ? call->tmp : call->in,
+			   .out = call->out,
+			   .count = call->shape.count,
+			   .element = bb_dtype_size(call->dtype),
+			   .type = moved_type(call->dtype),
+			   .comm = group->comm,
+			   .stream = stream};
+	return find_op(group, call, &w->op);
+}
+
+bb_status bb_nccl_native(struct bb_group *group, cudaStream_t stream, const struct bb_call *call)
+{
+	const struct collective *const c = find(call->collective);
+	struct bb_rank *rank = group->rank;
+	struct work w;
+	bb_status status;
+
+	BB_TRY(status, prepare(&w, group, stream, call), out);
+	if (needs_copy(call))
+		BB_TRY(status,
+		       BB_CUDA(rank, cudaMemcpyAsync(call->tmp, call->in,
+						     bb_nccl_native_tmp_bytes(call, group->me),
+						     cudaMemcpyDeviceToDevice, stream)),
+		       out);
+	status = bb_nccl_told(rank, c->run(&w), c->name, __FILE__, __LINE__);
+out:
+	return status;
+}
+
+/* Whether an algorithm can be had turns out in a call only: one of a single element. */
+bb_status bb_nccl_native_probe(struct bb_group *group, const struct bb_call *call)
+{
+	const struct collective *const c = find(call->collective);
+	struct bb_rank *rank = group->rank;
+	struct bb_call probe = *call;
+	char *const area = rank->desk + BB_DESK_PROBES;
+	ncclResult_t result;
+	struct work w;
+	bb_status status;
+
+	if (bb_nccl_native_limits(group, call))
+		return BB_OK;
+	probe.shape = (struct bb_shape){.nranks = group->n, .count = 1};
+	probe.in = area;
+	probe.out = area + (size_t)group->n * BB_DESK_PROBE;
+	BB_TRY(status, prepare(&w, group, rank->main, &probe), out);
+	result = c->run(&w);
+	if (result == ncclInvalidUsage) {
+		bb_nccl_last_error(group->refusal, sizeof(group->refusal));
+		return BB_OK;
+	}
+	BB_TRY(status, bb_nccl_told(rank, result, c->name, __FILE__, __LINE__), out);
+	status = bb_nccl_wait(rank, rank->main);
+out:
+	return status;
+}

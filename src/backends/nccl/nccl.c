@@ -1,0 +1,395 @@
+/*
+ * The nccl backend: a rank is a GPU, its driver a thread, its main queue a stream.
+ */
+#include "backends/nccl/nccl.h"
+
+#include "core/clock.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CHUNK_BYTES ((size_t)4 << 20)
+#define KERNELS_PER_PROCESSOR 8 /* thread blocks that a multiprocessor runs at once */
+/* What choose takes a round and a byte to cost; the ratio of the two is what counts. */
+#define ROUND_SECONDS 10e-6
+#define BYTES_PER_SECOND 100e9
+
+/* ---- devices --------------------------------------------------------------------------------- */
+
+int bb_nccl_device(const struct bb_context *context, int local)
+{
+	return (context->first_device + local) % context->devices;
+}
+
+int bb_nccl_sharers(const struct bb_context *context, int local)
+{
+	int n = 0;
+
+	for (int other = 0; other < context->world.nlocal; other++)
+		n += bb_nccl_device(context, other) == bb_nccl_device(context, local);
+	return n;
+}
+
+/* NCCL_TESTS_DEVICE: the device of a process's first rank, as nccl-tests has it. */
+static bb_status read_first(struct bb_context *c, const char *text, struct bb_error *error)
+{
+	char *end;
+	const long first = strtol(text, &end, 10);
+
+	if (!isdigit((unsigned char)*text) || *end || first < 0 || first >= c->devices)
+		return bb_fail(error, BB_EUSAGE,
+			       "NCCL_TESTS_DEVICE=%s: expected the number of one of the %d GPUs "
+			       "that this process sees, from 0 on",
+			       text, c->devices);
+	c->first_device = (int)first;
+	return BB_OK;
+}
+
+/*
+ * Every rank of a host has a device of its own: counted on from those of the processes before this
+ * one, unless a launcher lets each process see its own only. NCCL may let ranks share a device
+ * (2.30, when it is told so).
+ */
+static bb_status place_ranks(struct bb_context *c, struct bb_error *error)
+{
+	const char *const given = getenv("NCCL_TESTS_DEVICE");
+	const char *const shared = getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+	const int before = c->config.ranks_before, mine = c->world.nlocal;
+	bb_status status = BB_OK;
+
+	if (given && *given)
+		status = read_first(c, given, error);
+	else if (before + mine <= c->devices || mine != c->devices)
+		c->first_device = before;
+	if (status != BB_OK || (shared && strcmp(shared, "1") == 0))
+		return status;
+	if (c->first_device + mine > c->devices)
+		return bb_fail(error, BB_EUSAGE,
+			       "%d GPUs are asked for on this host, %d are there%s",
+			       c->first_device + mine, c->devices,
+			       given && *given ? " (NCCL_TESTS_DEVICE counts)" : "");
+	return BB_OK;
+}
+
+static bb_status count_devices(struct bb_context *c, struct bb_error *error)
+{
+	const cudaError_t result = cudaGetDeviceCount(&c->devices);
+
+	if (result != cudaSuccess || c->devices < 1)
+		return bb_fail(error, BB_EBACKEND, "the nccl backend finds no GPU: %s (%s)",
+			       result == cudaSuccess ? "CUDA has no device"
+						     : cudaGetErrorString(result),
+			       cudaGetErrorName(result));
+	return BB_OK;
+}
+
+/* ---- opening -----------------------------------------------------------------------------------
+ */
+
+static bb_status check_version(struct bb_context *c, struct bb_error *error)
+{
+	if (ncclGetVersion(&c->version) != ncclSuccess || c->version < BB_NCCL_LEAST_VERSION)
+		return bb_fail(error, BB_EBACKEND,
+			       "the nccl backend needs NCCL 2.18 or newer, the library's version "
+			       "code is %d",
+			       c->version);
+	return BB_OK;
+}
+
+static bb_status check_config(const struct bb_backend_config *config, struct bb_error *error)
+{
+	if (!config->exchange.gather)
+		return bb_fail(error, BB_EINTERNAL, "the nccl backend was given no exchange");
+	if (!BB_NCCL_HAS_REGISTRATION && config->registration != BB_REGISTER_NONE)
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "-R %d: registration needs a busbench built with NCCL 2.19 or newer",
+			       (int)config->registration);
+	if (!BB_NCCL_HAS_WINDOWS && config->registration == BB_REGISTER_SYMMETRIC)
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "-R 2: symmetric windows need a busbench built with NCCL 2.27 or "
+			       "newer");
+	if (!BB_NCCL_HAS_WINDOWS && config->cta_policy != 0)
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "-x %d: thread block policies need a busbench built with NCCL 2.27 "
+			       "or newer",
+			       config->cta_policy);
+	return BB_OK;
+}
+
+static bb_status nccl_open(struct bb_context **context, const struct bb_world *world,
+			   const struct bb_backend_config *config, struct bb_error *error)
+{
+	struct bb_context *c = calloc(1, sizeof(*c));
+	bb_status status;
+
+	if (!c)
+		return bb_fail(error, BB_EINTERNAL, "out of memory while opening the nccl backend");
+	c->world = *world;
+	c->config = *config;
+	c->error = error;
+	BB_TRY(status, check_config(config, error), failed);
+	BB_TRY(status, count_devices(c, error), failed);
+	BB_TRY(status, check_version(c, error), failed);
+	BB_TRY(status, place_ranks(c, error), failed);
+	*context = c;
+	return BB_OK;
+failed:
+	free(c);
+	return status;
+}
+
+static void nccl_close(struct bb_context *context)
+{
+	free(context);
+}
+
+static void nccl_abort(struct bb_context *context)
+{
+	atomic_store(&context->aborted, 1);
+}
+
+static int nccl_max_local(void)
+{
+	return BB_NCCL_MAX_LOCAL;
+}
+
+/* ---- ranks
+ * --------------------------------------------------------------------------------------- */
+
+static void nccl_detach(struct bb_rank *rank)
+{
+	if (!rank)
+		return;
+	while (rank->memories)
+		bb_nccl_release(rank, rank->memories->base, 0);
+	if (rank->desk)
+		bb_nccl_ignore(BB_CUDA(rank, cudaFree(rank->desk)));
+	if (rank->main && !rank->context->config.default_stream)
+		bb_nccl_ignore(BB_CUDA(rank, cudaStreamDestroy(rank->main)));
+	free(rank);
+}
+
+static bb_status read_device(struct bb_rank *rank)
+{
+	int major, minor, processors;
+	bb_status status;
+
+	BB_TRY(status,
+	       BB_CUDA(rank, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor,
+						    rank->device)),
+	       out);
+	BB_TRY(status,
+	       BB_CUDA(rank, cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor,
+						    rank->device)),
+	       out);
+	BB_TRY(status,
+	       BB_CUDA(rank, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
+						    rank->device)),
+	       out);
+	rank->capability = 10 * major + minor;
+	rank->blocks = (unsigned)processors * KERNELS_PER_PROCESSOR;
+out:
+	return status;
+}
+
+static bb_status nccl_attach(struct bb_context *context, int local, struct bb_rank **rank,
+			     struct bb_error *error)
+{
+	struct bb_rank *r = calloc(1, sizeof(*r));
+	const size_t probes = 2 * (size_t)context->world.nranks * BB_DESK_PROBE;
+	bb_status status;
+
+	if (!r)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for rank %d",
+			       context->world.first_rank + local);
+	r->context = context;
+	r->rank = context->world.first_rank + local;
+	r->local = local;
+	r->device = bb_nccl_device(context, local);
+	BB_TRY(status, BB_CUDA(r, cudaSetDevice(r->device)), failed);
+	BB_TRY(status, read_device(r), failed);
+	if (!context->config.default_stream)
+		BB_TRY(status,
+		       BB_CUDA(r, cudaStreamCreateWithFlags(&r->main, cudaStreamNonBlocking)),
+		       failed);
+	BB_TRY(status, BB_CUDA(r, cudaMalloc((void **)&r->desk, BB_DESK_PROBES + probes)), failed);
+	BB_TRY(status, BB_CUDA(r, cudaMemset(r->desk, 0, BB_DESK_PROBES + probes)), failed);
+	*rank = r;
+	return BB_OK;
+failed:
+	nccl_detach(r);
+	return status;
+}
+
+/* -1: unknown. */
+static int numa_of(const char *bus)
+{
+	char path[96];
+	FILE *file;
+	int node = -1;
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/numa_node", bus);
+	file = fopen(path, "r");
+	if (!file)
+		return -1;
+	if (fscanf(file, "%d", &node) != 1)
+		node = -1;
+	fclose(file);
+	return node;
+}
+
+static void nccl_locate(struct bb_rank *rank, struct bb_location *location)
+{
+	struct cudaDeviceProp properties;
+	char bus[32] = "";
+
+	memset(location, 0, sizeof(*location));
+	location->pid = getpid();
+	location->device = rank->device;
+	if (gethostname(location->host, sizeof(location->host) - 1) != 0)
+		snprintf(location->host, sizeof(location->host), "localhost");
+	if (cudaDeviceGetPCIBusId(bus, sizeof(bus), rank->device) != cudaSuccess)
+		bus[0] = '\0';
+	for (char *p = bus; *p; p++)
+		*p = (char)tolower((unsigned char)*p);
+	location->numa = numa_of(bus);
+	/* "0000:3b:00.0"; the function is always 0. */
+	bus[strcspn(bus, ".")] = '\0';
+	snprintf(location->bus, sizeof(location->bus), "%.15s", bus);
+	if (cudaGetDeviceProperties(&properties, rank->device) == cudaSuccess)
+		snprintf(location->name, sizeof(location->name), "%.63s", properties.name);
+}
+
+/* ---- calls
+ * ------------------------------------------------------------------------------------------ */
+
+/* The schedule with the least rounds and bytes; they are there for what the library lacks. */
+static const struct bb_algorithm *best_schedule(const struct bb_call *call)
+{
+	const struct bb_algorithm *best = NULL;
+	double least = 0;
+
+	for (const struct bb_algorithm *const *a = bb_algorithms; *a; a++) {
+		size_t rounds, wire;
+		double seconds;
+
+		if ((*a)->collective != call->collective ||
+		    ((*a)->refuses && (*a)->refuses(&call->shape)))
+			continue;
+		bb_algorithm_cost(*a, &call->shape, &rounds, &wire);
+		seconds = (double)rounds * ROUND_SECONDS +
+			  (double)wire * (double)bb_dtype_size(call->dtype) / BYTES_PER_SECOND;
+		if (best && seconds >= least)
+			continue;
+		best = *a;
+		least = seconds;
+	}
+	return best;
+}
+
+static bb_status nccl_choose(struct bb_group *group, struct bb_call *call)
+{
+	call->schedule = NULL;
+	call->native = &bb_nccl_auto;
+	if (!bb_nccl_native_limits(group, call))
+		return BB_OK;
+	call->native = NULL;
+	call->schedule = best_schedule(call);
+	return call->schedule ? BB_OK : BB_EUNSUPPORTED;
+}
+
+static bb_status nccl_tune(struct bb_group *group, struct bb_call *call)
+{
+	call->shape.chunk = CHUNK_BYTES / bb_dtype_size(call->dtype);
+	return BB_OK;
+}
+
+/* Is CALL like the one that ready was asked for last? */
+static bool was_probed(const struct bb_group *group, const struct bb_call *call)
+{
+	const struct bb_call *p = &group->probed;
+
+	return p->collective == call->collective && p->native == call->native &&
+	       p->dtype == call->dtype && p->op == call->op;
+}
+
+static const char *nccl_refuses(struct bb_group *group, const struct bb_call *call)
+{
+	const char *limit;
+
+	if (call->schedule)
+		return call->schedule->refuses ? call->schedule->refuses(&call->shape) : NULL;
+	limit = bb_nccl_native_limits(group, call);
+	if (limit)
+		return limit;
+	return group->refusal[0] && was_probed(group, call) ? group->refusal : NULL;
+}
+
+static size_t nccl_tmp_bytes(struct bb_group *group, const struct bb_call *call)
+{
+	return call->schedule ? bb_nccl_schedule_tmp_bytes(call, group->me)
+			      : bb_nccl_native_tmp_bytes(call, group->me);
+}
+
+static double nccl_now(struct bb_rank *rank)
+{
+	return bb_clock_now();
+}
+
+static void nccl_delay(struct bb_rank *rank, double seconds)
+{
+	bb_clock_pause(seconds, &rank->context->aborted);
+}
+
+extern const struct bb_backend bb_plugin_backend;
+
+const struct bb_backend bb_plugin_backend = {
+	.abi = BB_BACKEND_ABI,
+	.name = "nccl",
+	.brief = "ranks are GPUs, over NCCL",
+	.capabilities = BB_CAP_DATA | BB_CAP_PROCESSES | BB_CAP_GPU | BB_CAP_ASYNC,
+	.natives = bb_nccl_natives,
+	.open = nccl_open,
+	.close = nccl_close,
+	.abort = nccl_abort,
+	.max_local = nccl_max_local,
+	.memory_available = bb_nccl_memory_available,
+	.attach = nccl_attach,
+	.detach = nccl_detach,
+	.locate = nccl_locate,
+	.alloc = bb_nccl_alloc,
+	.release = bb_nccl_release,
+	.copy = bb_nccl_copy,
+	.fill = bb_nccl_fill,
+	.verify = bb_nccl_verify,
+	.group_open = bb_nccl_group_open,
+	.group_close = bb_nccl_group_close,
+	.barrier = bb_nccl_barrier,
+	.choose = nccl_choose,
+	.tune = nccl_tune,
+	.refuses = nccl_refuses,
+	.tmp_bytes = nccl_tmp_bytes,
+	.queue_open = bb_nccl_queue_open,
+	.queue_close = bb_nccl_queue_close,
+	.event_open = bb_nccl_event_open,
+	.event_close = bb_nccl_event_close,
+	.event_record = bb_nccl_event_record,
+	.event_wait = bb_nccl_event_wait,
+	.compute = bb_nccl_compute,
+	.collective = bb_nccl_collective,
+	.finish = bb_nccl_finish,
+	.now = nccl_now,
+	.delay = nccl_delay,
+	.clock_offset = bb_nccl_clock_offset,
+	.ready = bb_nccl_ready,
+	.batch_begin = bb_nccl_batch_begin,
+	.batch_end = bb_nccl_batch_end,
+	.elapsed = bb_nccl_elapsed,
+	.graph_begin = bb_nccl_graph_begin,
+	.graph_end = bb_nccl_graph_end,
+	.graph_launch = bb_nccl_graph_launch,
+	.graph_close = bb_nccl_graph_close,
+};

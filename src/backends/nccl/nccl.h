@@ -1,0 +1,204 @@
+/*
+ * nccl.h - the nccl backend from within: a rank is a GPU, its driver a thread of its own.
+ *
+ *   nccl.c      the backend's table; opening, devices, attaching, place
+ *   memory.c    buffers: allocated, registered, copied, filled, verified
+ *   comm.c      groups and their communicators, one algorithm at a time
+ *   native.c    the library's collectives
+ *   executor.c  busbench's schedules over ncclSend and ncclRecv
+ *   queue.c     streams, events and graphs; waiting
+ *   check.h     calls of the libraries, and what is told when they fail
+ *   compat.h    what differs between versions
+ *   kernels.h   what the device computes: patterns.cu, reductions.cu; both go through pieces.cuh
+ *
+ * NCCL reads NCCL_ALGO and NCCL_PROTO when a communicator is made. A group has one communicator
+ * at a time. To change its algorithm all drivers destroy theirs and park, one of each process sets
+ * the environment, all make the new one and park again, the environment is put back. The
+ * communicator made first, and that of `auto`, finds the environment as the user left it.
+ *
+ * Nothing waits in a call of CUDA for work of the device: waits look at the stream, at the
+ * communicators' errors and at whether the run is being abandoned. What the libraries themselves
+ * wait for (a communicator's ranks to come) they alone can end.
+ */
+#ifndef BB_BACKENDS_NCCL_NCCL_H
+#define BB_BACKENDS_NCCL_NCCL_H
+
+#include "backends/backend.h"
+#include "backends/nccl/check.h"
+#include "backends/nccl/compat.h"
+#include "backends/nccl/kernels.h"
+
+#define BB_NCCL_MAX_LOCAL 64 /* ranks of one process */
+
+struct bb_context {
+	struct bb_world world;
+	struct bb_backend_config config;
+	struct bb_error *error;
+	int version;      /* of the library */
+	int devices;      /* that this process sees */
+	int first_device; /* that its first rank would have were there enough; see bb_nccl_device */
+	atomic_int aborted;
+};
+
+/* The device of a local rank, and how many local ranks have it. */
+int bb_nccl_device(const struct bb_context *context, int local);
+int bb_nccl_sharers(const struct bb_context *context, int local);
+
+struct bb_rank {
+	struct bb_context *context;
+	int rank;
+	int local;
+	int device;
+	int capability;  /* 90: 9.0 */
+	unsigned blocks; /* most thread blocks of a kernel of ours */
+	cudaStream_t main;
+	struct bb_group *groups; /* all that are open; the world is the last */
+	struct bb_nccl_memory *memories;
+	char *desk;    /* the device's memory for small things, see BB_DESK_… */
+	bool batched;  /* between batch_begin and batch_end */
+	bool grouping; /* and the library's group has begun */
+};
+
+/* Where things lie on a rank's desk. Behind it two areas of BB_DESK_PROBE bytes for each rank. */
+#define BB_DESK_TABLE BB_GPU_TABLE_MARGIN
+#define BB_DESK_WRONG (BB_DESK_TABLE + 2 * BB_GPU_PERIOD_MOST * 8 + BB_GPU_TABLE_MARGIN)
+#define BB_DESK_ID (BB_DESK_WRONG + 256)
+#define BB_DESK_PROBES (BB_DESK_ID + 256)
+#define BB_DESK_PROBE 16
+
+static inline bool bb_nccl_aborted(const struct bb_context *context)
+{
+	return atomic_load_explicit(&context->aborted, memory_order_relaxed) != 0;
+}
+
+static inline struct bb_gpu_lane bb_nccl_lane(const struct bb_rank *rank, cudaStream_t stream)
+{
+	return (struct bb_gpu_lane){.stream = stream, .blocks = rank->blocks};
+}
+
+/* What goes wrong in letting go has been told; nothing else can be done about it. */
+static inline void bb_nccl_ignore(bb_status status)
+{
+}
+
+/* ---- memory (memory.c) -------------------------------------------------------------------- */
+
+struct bb_nccl_memory {
+	struct bb_nccl_memory *next;
+	void *base; /* as the library gave it, with BYTES; the user's part is aligned */
+	size_t bytes;
+};
+
+/* A buffer as a communicator knows it. */
+struct bb_nccl_registration {
+	struct bb_nccl_registration *next;
+	const struct bb_nccl_memory *memory;
+	void *handle;
+};
+
+BB_MUST bb_status bb_nccl_alloc(struct bb_rank *rank, size_t bytes, void **memory);
+void bb_nccl_release(struct bb_rank *rank, void *memory, size_t bytes);
+BB_MUST bb_status bb_nccl_copy(struct bb_rank *rank, void *dst, const void *src, size_t bytes);
+BB_MUST bb_status bb_nccl_fill(struct bb_rank *rank, void *dst, const struct bb_pattern *pattern,
+			       size_t first, size_t count);
+BB_MUST bb_status bb_nccl_verify(struct bb_rank *rank, const void *got,
+				 const struct bb_pattern *pattern, size_t first, size_t count,
+				 enum bb_dtype dtype, int ulps, uint64_t *wrong);
+uint64_t bb_nccl_memory_available(struct bb_context *context);
+
+/* Make all of the rank's buffers known to the group's communicator, as was asked for. Collective
+   over the group. */
+BB_MUST bb_status bb_nccl_register(struct bb_group *group);
+/* MEMORY NULL: all. */
+void bb_nccl_deregister(struct bb_group *group, const struct bb_nccl_memory *memory);
+
+/* ---- groups (comm.c) ------------------------------------------------------------------------ */
+
+struct bb_group {
+	struct bb_group *next; /* of the rank's */
+	struct bb_rank *rank;
+	int me;
+	int n;
+	int *members;
+	ncclComm_t comm;              /* NULL: none */
+	const struct bb_native *made; /* as which way comm was made */
+	struct bb_nccl_registration *registrations;
+	bool weighted[BB_NDTYPES]; /* mulsum's operation exists for comm */
+	ncclRedOp_t weights[BB_NDTYPES];
+	struct bb_call probed; /* the call that ready was last asked for, and */
+	char refusal[256];     /* why the library does not make it; empty: it does */
+};
+
+BB_MUST bb_status bb_nccl_group_open(struct bb_rank *rank, const int *members, int n,
+				     struct bb_group **group, struct bb_error *error);
+void bb_nccl_group_close(struct bb_group *group);
+BB_MUST bb_status bb_nccl_barrier(struct bb_group *group);
+BB_MUST bb_status bb_nccl_clock_offset(struct bb_rank *rank, double *offset, double *uncertainty);
+BB_MUST bb_status bb_nccl_ready(struct bb_group *group, const struct bb_call *call);
+
+/* ---- the library's collectives (native.c) -----------------------------------------------------
+ */
+
+/* bb_native's own. */
+struct bb_nccl_way {
+	const char *algorithm; /* NCCL_ALGO; NULL: as it is */
+	const char *protocol;  /* NCCL_PROTO; likewise */
+};
+
+extern const struct bb_native bb_nccl_natives[]; /* ends with name NULL */
+extern const struct bb_native bb_nccl_auto;      /* the library's choice; in no list */
+
+/* NULL, or why the library cannot take CALL on RANK's device. */
+const char *bb_nccl_native_limits(const struct bb_group *group, const struct bb_call *call);
+size_t bb_nccl_native_tmp_bytes(const struct bb_call *call, int rank);
+/* Issue CALL to STREAM. */
+BB_MUST bb_status bb_nccl_native(struct bb_group *group, cudaStream_t stream,
+				 const struct bb_call *call);
+/*
+ * Does the library make CALL with its communicator as it is? If not, group->refusal says
+ * why. Collective over the group; waits.
+ */
+BB_MUST bb_status bb_nccl_native_probe(struct bb_group *group, const struct bb_call *call);
+
+/* ---- schedules (executor.c) ------------------------------------------------------------------ */
+
+size_t bb_nccl_schedule_tmp_bytes(const struct bb_call *call, int rank);
+BB_MUST bb_status bb_nccl_schedule(struct bb_group *group, cudaStream_t stream,
+				   const struct bb_call *call);
+
+/* ---- queues (queue.c) ---------------------------------------------------------------------------
+ */
+
+/* Wait until STREAM is empty; BB_ETIMEOUT once the run is being abandoned. */
+BB_MUST bb_status bb_nccl_wait(struct bb_rank *rank, cudaStream_t stream);
+cudaStream_t bb_nccl_stream(const struct bb_rank *rank, const struct bb_queue *queue);
+
+BB_MUST bb_status bb_nccl_queue_open(struct bb_rank *rank, struct bb_queue **queue,
+				     struct bb_error *error);
+void bb_nccl_queue_close(struct bb_queue *queue);
+BB_MUST bb_status bb_nccl_event_open(struct bb_rank *rank, struct bb_event **event,
+				     struct bb_error *error);
+void bb_nccl_event_close(struct bb_event *event);
+BB_MUST bb_status bb_nccl_event_record(struct bb_rank *rank, struct bb_queue *queue,
+				       struct bb_event *event);
+BB_MUST bb_status bb_nccl_event_wait(struct bb_rank *rank, struct bb_queue *queue,
+				     struct bb_event *event);
+BB_MUST bb_status bb_nccl_compute(struct bb_rank *rank, struct bb_queue *queue,
+				  void (*function)(void *argument), void *argument);
+BB_MUST bb_status bb_nccl_collective(struct bb_group *group, struct bb_queue *queue,
+				     const struct bb_call *call);
+BB_MUST bb_status bb_nccl_finish(struct bb_rank *rank, struct bb_queue *queue);
+/* End the library's group if one has begun. */
+BB_MUST bb_status bb_nccl_end_group(struct bb_rank *rank);
+BB_MUST bb_status bb_nccl_batch_begin(struct bb_rank *rank);
+BB_MUST bb_status bb_nccl_batch_end(struct bb_rank *rank);
+BB_MUST bb_status bb_nccl_elapsed(struct bb_rank *rank, struct bb_event *from, struct bb_event *to,
+				  double *seconds);
+BB_MUST bb_status bb_nccl_graph_begin(struct bb_rank *rank, struct bb_queue *queue);
+BB_MUST bb_status bb_nccl_graph_end(struct bb_rank *rank, struct bb_queue *queue,
+				    struct bb_graph **graph);
+BB_MUST bb_status bb_nccl_graph_launch(struct bb_rank *rank, struct bb_queue *queue,
+				       struct bb_graph *graph);
+void bb_nccl_graph_close(struct bb_graph *graph);
+
+#endif

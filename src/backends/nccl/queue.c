@@ -1,0 +1,292 @@
+/*
+ * Streams, events and graphs. The main queue is a stream like the others.
+ */
+#include "backends/nccl/nccl.h"
+
+#include <sched.h>
+#include <stdlib.h>
+
+#define LOOKS 64 /* at a stream, for one at the communicators */
+
+struct bb_queue {
+	struct bb_rank *rank;
+	cudaStream_t stream;
+	bb_status status; /* the first error */
+};
+
+struct bb_event {
+	struct bb_rank *rank;
+	cudaEvent_t event;
+};
+
+struct bb_graph {
+	struct bb_rank *rank;
+	cudaGraph_t graph;
+	cudaGraphExec_t ready;
+};
+
+cudaStream_t bb_nccl_stream(const struct bb_rank *rank, const struct bb_queue *queue)
+{
+	return queue ? queue->stream : rank->main;
+}
+
+/* ---- waiting ----------------------------------------------------------------------------------
+ */
+
+static bb_status look_at_communicators(struct bb_rank *rank)
+{
+	ncclResult_t result;
+	bb_status status = BB_OK;
+
+	for (struct bb_group *g = rank->groups; g && status == BB_OK; g = g->next) {
+		if (!g->comm)
+			continue;
+		BB_TRY(status, BB_NCCL(rank, ncclCommGetAsyncError(g->comm, &result)), out);
+		status = bb_nccl_told(rank, result, "a collective", __FILE__, __LINE__);
+	}
+out:
+	return status;
+}
+
+bb_status bb_nccl_wait(struct bb_rank *rank, cudaStream_t stream)
+{
+	bb_status status = BB_OK;
+
+	for (unsigned looks = 1; status == BB_OK; looks++) {
+		const cudaError_t result = cudaStreamQuery(stream);
+
+		if (bb_nccl_aborted(rank->context))
+			return BB_ETIMEOUT;
+		if (result != cudaErrorNotReady)
+			return bb_cuda_told(rank, result, "work on the device", __FILE__, __LINE__);
+		if (looks % LOOKS == 0)
+			status = look_at_communicators(rank);
+		sched_yield();
+	}
+	return status;
+}
+
+/* Keep the first error of QUEUE. */
+static bb_status keep(struct bb_queue *queue, bb_status status)
+{
+	if (queue && queue->status == BB_OK)
+		queue->status = status;
+	return queue ? queue->status : status;
+}
+
+bb_status bb_nccl_finish(struct bb_rank *rank, struct bb_queue *queue)
+{
+	if (queue && queue->status != BB_OK)
+		return queue->status;
+	return keep(queue, bb_nccl_wait(rank, bb_nccl_stream(rank, queue)));
+}
+
+/* ---- queues -------------------------------------------------------------------------------------
+ */
+
+bb_status bb_nccl_queue_open(struct bb_rank *rank, struct bb_queue **queue, struct bb_error *error)
+{
+	struct bb_queue *q = calloc(1, sizeof(*q));
+	bb_status status;
+
+	if (!q)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for a queue of rank %d",
+			       rank->rank);
+	q->rank = rank;
+	BB_TRY(status, BB_CUDA(rank, cudaStreamCreateWithFlags(&q->stream, cudaStreamNonBlocking)),
+	       failed);
+	*queue = q;
+	return BB_OK;
+failed:
+	free(q);
+	return status;
+}
+
+void bb_nccl_queue_close(struct bb_queue *queue)
+{
+	if (!queue)
+		return;
+	bb_nccl_ignore(bb_nccl_finish(queue->rank, queue));
+	bb_nccl_ignore(BB_CUDA(queue->rank, cudaStreamDestroy(queue->stream)));
+	free(queue);
+}
+
+bb_status bb_nccl_compute(struct bb_rank *rank, struct bb_queue *queue,
+			  void (*function)(void *argument), void *argument)
+{
+	if (queue && queue->status != BB_OK)
+		return queue->status;
+	return keep(queue, BB_CUDA(rank, cudaLaunchHostFunc(bb_nccl_stream(rank, queue), function,
+							    argument)));
+}
+
+/* ---- collectives
+ * ---------------------------------------------------------------------------------- */
+
+bb_status bb_nccl_end_group(struct bb_rank *rank)
+{
+	if (!rank->grouping)
+		return BB_OK;
+	rank->grouping = false;
+	return BB_NCCL(rank, ncclGroupEnd());
+}
+
+bb_status bb_nccl_batch_begin(struct bb_rank *rank)
+{
+	rank->batched = true;
+	return BB_OK;
+}
+
+bb_status bb_nccl_batch_end(struct bb_rank *rank)
+{
+	rank->batched = false;
+	return bb_nccl_end_group(rank);
+}
+
+/*
+ * In a group of the library all is issued at its end, side by side: what has an order of its own
+ * (the rounds of a schedule, a copy before the messages) cannot be part of one.
+ */
+static bb_status join_group(struct bb_group *group, const struct bb_call *call)
+{
+	struct bb_rank *rank = group->rank;
+	bb_status status;
+
+	if (call->schedule || bb_nccl_native_tmp_bytes(call, group->me) > 0)
+		return bb_nccl_end_group(rank);
+	if (!rank->batched || rank->grouping)
+		return BB_OK;
+	status = BB_NCCL(rank, ncclGroupStart());
+	rank->grouping = status == BB_OK;
+	return status;
+}
+
+static bb_status issue(struct bb_group *group, struct bb_queue *queue, const struct bb_call *call)
+{
+	struct bb_rank *rank = group->rank;
+	const cudaStream_t stream = bb_nccl_stream(rank, queue);
+	bb_status status = BB_OK;
+
+	if (!group->comm || (call->native && call->native != group->made))
+		return bb_fail(rank->context->error, BB_EINTERNAL,
+			       "rank %d calls a group that is not ready for this algorithm",
+			       rank->rank);
+	if (bb_nccl_aborted(rank->context))
+		return BB_ETIMEOUT;
+	if (!queue)
+		BB_TRY(status, join_group(group, call), out);
+	status = call->schedule ? bb_nccl_schedule(group, stream, call)
+				: bb_nccl_native(group, stream, call);
+out:
+	return status;
+}
+
+bb_status bb_nccl_collective(struct bb_group *group, struct bb_queue *queue,
+			     const struct bb_call *call)
+{
+	if (queue && queue->status != BB_OK)
+		return queue->status;
+	return keep(queue, issue(group, queue, call));
+}
+
+/* ---- events -------------------------------------------------------------------------------------
+ */
+
+bb_status bb_nccl_event_open(struct bb_rank *rank, struct bb_event **event, struct bb_error *error)
+{
+	struct bb_event *e = calloc(1, sizeof(*e));
+	bb_status status;
+
+	if (!e)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for an event of rank %d",
+			       rank->rank);
+	e->rank = rank;
+	BB_TRY(status, BB_CUDA(rank, cudaEventCreateWithFlags(&e->event, cudaEventDefault)),
+	       failed);
+	*event = e;
+	return BB_OK;
+failed:
+	free(e);
+	return status;
+}
+
+void bb_nccl_event_close(struct bb_event *event)
+{
+	if (!event)
+		return;
+	bb_nccl_ignore(BB_CUDA(event->rank, cudaEventDestroy(event->event)));
+	free(event);
+}
+
+bb_status bb_nccl_event_record(struct bb_rank *rank, struct bb_queue *queue, struct bb_event *event)
+{
+	if (queue && queue->status != BB_OK)
+		return queue->status;
+	return keep(queue,
+		    BB_CUDA(rank, cudaEventRecord(event->event, bb_nccl_stream(rank, queue))));
+}
+
+bb_status bb_nccl_event_wait(struct bb_rank *rank, struct bb_queue *queue, struct bb_event *event)
+{
+	if (queue && queue->status != BB_OK)
+		return queue->status;
+	return keep(queue, BB_CUDA(rank, cudaStreamWaitEvent(bb_nccl_stream(rank, queue),
+							     event->event, 0)));
+}
+
+bb_status bb_nccl_elapsed(struct bb_rank *rank, struct bb_event *from, struct bb_event *to,
+			  double *seconds)
+{
+	float ms = 0;
+	bb_status status = BB_CUDA(rank, cudaEventElapsedTime(&ms, from->event, to->event));
+
+	*seconds = 1e-3 * (double)ms;
+	return status;
+}
+
+/* ---- graphs -------------------------------------------------------------------------------------
+ */
+
+bb_status bb_nccl_graph_begin(struct bb_rank *rank, struct bb_queue *queue)
+{
+	/* Others of the process may allocate meanwhile. */
+	return BB_CUDA(rank, cudaStreamBeginCapture(bb_nccl_stream(rank, queue),
+						    cudaStreamCaptureModeThreadLocal));
+}
+
+bb_status bb_nccl_graph_end(struct bb_rank *rank, struct bb_queue *queue, struct bb_graph **graph)
+{
+	struct bb_graph *g = calloc(1, sizeof(*g));
+	bb_status status;
+
+	if (!g)
+		return bb_fail(rank->context->error, BB_EINTERNAL,
+			       "out of memory for a graph of rank %d", rank->rank);
+	g->rank = rank;
+	BB_TRY(status, BB_CUDA(rank, cudaStreamEndCapture(bb_nccl_stream(rank, queue), &g->graph)),
+	       failed);
+	BB_TRY(status, BB_CUDA(rank, cudaGraphInstantiateWithFlags(&g->ready, g->graph, 0)),
+	       failed);
+	*graph = g;
+	return BB_OK;
+failed:
+	bb_nccl_graph_close(g);
+	return status;
+}
+
+bb_status bb_nccl_graph_launch(struct bb_rank *rank, struct bb_queue *queue, struct bb_graph *graph)
+{
+	return keep(queue,
+		    BB_CUDA(rank, cudaGraphLaunch(graph->ready, bb_nccl_stream(rank, queue))));
+}
+
+void bb_nccl_graph_close(struct bb_graph *graph)
+{
+	if (!graph)
+		return;
+	if (graph->ready)
+		bb_nccl_ignore(BB_CUDA(graph->rank, cudaGraphExecDestroy(graph->ready)));
+	if (graph->graph)
+		bb_nccl_ignore(BB_CUDA(graph->rank, cudaGraphDestroy(graph->graph)));
+	free(graph);
+}

@@ -1,0 +1,36 @@
+/*
+ * cuda_on_cpu.h - what CUDA's compiler knows by itself, for the backend's kernels on the CPU. A
+ * grid's threads run one after the other. They share nothing and never wait for each other, so that
+ * this is one of the orders in which a device may run them.
+ */
+#ifndef BB_TESTS_CUDA_ON_CPU_H
+#define BB_TESTS_CUDA_ON_CPU_H
+
+#include <cuda_runtime.h>
+#include <cuda_fp16.h>
+#include <stdint.h>
+
+#define __launch_bounds__(threads)
+
+struct fake_place {
+	unsigned x;
+};
+
+extern thread_local struct fake_place blockIdx, threadIdx, blockDim, gridDim;
+
+static inline uint64_t __umul64hi(uint64_t a, uint64_t b)
+{
+	return (uint64_t)((unsigned __int128)a * b >> 64);
+}
+
+static inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift)
+{
+	return (unsigned)(((uint64_t)high << 32 | low) >> (shift & 31));
+}
+
+static inline void atomicAdd(unsigned long long *sum, unsigned long long value)
+{
+	__atomic_fetch_add(sum, value, __ATOMIC_RELAXED);
+}
+
+#endif

@@ -1,0 +1,195 @@
+#include "fake.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define MOST_FUNCTIONS 96
+#define NAME 48
+
+static const char *const things[FAKE_THINGS] = {
+	"blocks of memory", "streams",       "events",     "graphs",
+	"communicators",    "registrations", "operations",
+};
+
+static struct {
+	pthread_mutex_t lock;
+	int nfunctions;
+	struct {
+		char name[NAME];
+		int calls;
+	} functions[MOST_FUNCTIONS];
+	char failing[NAME];
+	int failing_call;
+	atomic_bool failed;
+	int open[FAKE_THINGS];
+	char misuse[256];
+} fake = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- which call fails -------------------------------------------------------------------------
+ */
+
+/* Locked. */
+static int find(const char *function)
+{
+	int i;
+
+	for (i = 0; i < fake.nfunctions; i++)
+		if (strcmp(fake.functions[i].name, function) == 0)
+			return i;
+	if (i == MOST_FUNCTIONS)
+		abort();
+	snprintf(fake.functions[i].name, NAME, "%s", function);
+	fake.functions[i].calls = 0;
+	fake.nfunctions++;
+	return i;
+}
+
+void fake_reset(void)
+{
+	pthread_mutex_lock(&fake.lock);
+	for (int i = 0; i < fake.nfunctions; i++)
+		fake.functions[i].calls = 0;
+	fake.failing[0] = '\0';
+	atomic_store(&fake.failed, false);
+	pthread_mutex_unlock(&fake.lock);
+}
+
+void fake_fail(const char *function, int call)
+{
+	pthread_mutex_lock(&fake.lock);
+	snprintf(fake.failing, NAME, "%s", function);
+	fake.failing_call = call;
+	pthread_mutex_unlock(&fake.lock);
+}
+
+bool fake_enter(const char *function)
+{
+	bool fails;
+	int i;
+
+	pthread_mutex_lock(&fake.lock);
+	i = find(function);
+	fake.functions[i].calls++;
+	fails = strcmp(fake.failing, function) == 0 && fake.functions[i].calls == fake.failing_call;
+	if (fails)
+		atomic_store(&fake.failed, true);
+	pthread_mutex_unlock(&fake.lock);
+	return fails;
+}
+
+bool fake_has_failed(void)
+{
+	return atomic_load(&fake.failed);
+}
+
+int fake_calls(const char *function)
+{
+	int calls;
+
+	pthread_mutex_lock(&fake.lock);
+	calls = fake.functions[find(function)].calls;
+	pthread_mutex_unlock(&fake.lock);
+	return calls;
+}
+
+const char *fake_function(int i)
+{
+	return i < fake.nfunctions ? fake.functions[i].name : NULL;
+}
+
+/* ---- what was made
+ * ------------------------------------------------------------------------------- */
+
+void fake_made(enum fake_thing thing)
+{
+	pthread_mutex_lock(&fake.lock);
+	fake.open[thing]++;
+	pthread_mutex_unlock(&fake.lock);
+}
+
+void fake_let_go(enum fake_thing thing)
+{
+	pthread_mutex_lock(&fake.lock);
+	fake.open[thing]--;
+	pthread_mutex_unlock(&fake.lock);
+}
+
+int fake_leaks(char *text, size_t room)
+{
+	size_t used = 0;
+	int sum = 0;
+
+	text[0] = '\0';
+	pthread_mutex_lock(&fake.lock);
+	for (int i = 0; i < FAKE_THINGS; i++) {
+		sum += abs(fake.open[i]);
+		if (fake.open[i] != 0 && used < room)
+			used += (size_t)snprintf(text + used, room - used, "%d %s, ", fake.open[i],
+						 things[i]);
+	}
+	pthread_mutex_unlock(&fake.lock);
+	return sum;
+}
+
+void fake_misused(const char *format, ...)
+{
+	va_list args;
+
+	pthread_mutex_lock(&fake.lock);
+	va_start(args, format);
+	if (!fake.misuse[0])
+		vsnprintf(fake.misuse, sizeof(fake.misuse), format, args);
+	va_end(args);
+	pthread_mutex_unlock(&fake.lock);
+}
+
+const char *fake_misuse(void)
+{
+	return fake.misuse[0] ? fake.misuse : NULL;
+}
+
+/* ---- the environment
+ * ------------------------------------------------------------------------------ */
+
+__attribute__((constructor)) static void begin(void)
+{
+	const char *const given = getenv("BUSBENCH_FAKE_FAIL");
+	const char *const colon = given ? strchr(given, ':') : NULL;
+
+	if (!colon || colon - given >= NAME)
+		return;
+	snprintf(fake.failing, NAME, "%.*s", (int)(colon - given), given);
+	fake.failing_call = atoi(colon + 1);
+}
+
+__attribute__((destructor)) static void end(void)
+{
+	const char *const wanted = getenv("BUSBENCH_FAKE_LEAKS");
+	char text[256];
+
+	if (!wanted || strcmp(wanted, "1") != 0)
+		return;
+	if (fake_leaks(text, sizeof(text)) > 0)
+		fprintf(stderr, "fake: not let go: %s\n", text);
+	if (fake_misuse())
+		fprintf(stderr, "fake: %s\n", fake_misuse());
+}
+
+/* ---- waiting
+ * -------------------------------------------------------------------------------------- */
+
+void fake_wait(pthread_cond_t *changed, pthread_mutex_t *lock)
+{
+	struct timespec end;
+
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_nsec += 20000000;
+	if (end.tv_nsec >= 1000000000) {
+		end.tv_nsec -= 1000000000;
+		end.tv_sec++;
+	}
+	pthread_cond_timedwait(changed, lock, &end);
+}

@@ -1,0 +1,187 @@
+/*
+ * fake.h - stand-ins for CUDA and NCCL, so that the nccl backend runs where there is no GPU:
+ * devices whose memory is the host's, streams that are threads, kernels that are run one thread
+ * after the other, communicators between the threads of one process. Only what the backend uses is
+ * there.
+ *
+ *   fake.c          which call is to fail, what was not let go
+ *   fake_stream.c   streams, events, graphs
+ *   fake_cuda.c     devices, memory, copies, kernels
+ *   fake_comm.c     communicators and all that belongs to them
+ *   fake_ops.c      collectives and messages
+ *   fake_grid.cc    the backend's kernels, compiled for the CPU (cuda_on_cpu.h)
+ *
+ * Environment: BUSBENCH_FAKE_GPUS (8) is how many devices there are; BUSBENCH_FAKE_FAIL=NAME:K lets
+ * the K-th call of function NAME fail; BUSBENCH_FAKE_LEAKS=1 says on stderr at the end what was not
+ * let go.
+ */
+#ifndef BB_TESTS_FAKE_H
+#define BB_TESTS_FAKE_H
+
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* ---- for tests ------------------------------------------------------------------------------ */
+
+/* Forget all calls so far and which was to fail. */
+void fake_reset(void);
+/* The CALL-th call (from 1) of FUNCTION since the reset fails. */
+void fake_fail(const char *function, int call);
+/* Calls of FUNCTION since the reset; and the I-th function that was ever called, NULL behind the
+   last. */
+int fake_calls(const char *function);
+const char *fake_function(int i);
+/* What was made and not let go, in words; returns how many things. */
+int fake_leaks(char *text, size_t room);
+/* What was used as it may not be, since the process began; NULL: nothing. */
+const char *fake_misuse(void);
+
+/* ---- within the fake ---------------------------------------------------------------------------
+ */
+
+/* Count a call; true if it is to fail. */
+bool fake_enter(const char *function);
+#define FAKE_CUDA()                                                                                \
+	do {                                                                                       \
+		if (fake_enter(__func__))                                                          \
+			return cudaErrorUnknown;                                                   \
+	} while (0)
+#define FAKE_NCCL()                                                                                \
+	do {                                                                                       \
+		if (fake_enter(__func__))                                                          \
+			return fake_complain(ncclSystemError, "%s was to fail", __func__);         \
+	} while (0)
+
+/* A call was let fail: whoever waits for others may wait in vain. */
+bool fake_has_failed(void);
+void fake_misused(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+enum fake_thing {
+	FAKE_MEMORY,
+	FAKE_STREAM,
+	FAKE_EVENT,
+	FAKE_GRAPH,
+	FAKE_COMM,
+	FAKE_REGISTRATION,
+	FAKE_OPERATION,
+	FAKE_THINGS
+};
+void fake_made(enum fake_thing thing);
+void fake_let_go(enum fake_thing thing);
+
+/* Wait for a change, for a moment at most: nobody signals that a call has failed. */
+void fake_wait(pthread_cond_t *changed, pthread_mutex_t *lock);
+
+/* Something to do in a stream's order. PAYLOAD is copied; RUN's error is the stream's from then on.
+   HOLD, NULL for nothing, is called for each copy that is kept, DROP when it is done with. */
+struct fake_task {
+	cudaError_t (*run)(void *payload);
+	void (*hold)(void *payload);
+	void (*drop)(void *payload);
+	size_t bytes;
+	const void *payload;
+};
+cudaError_t fake_issue(cudaStream_t stream, const struct fake_task *task);
+bool fake_is_capturing(cudaStream_t stream);
+/* Wait until the stream is empty. */
+cudaError_t fake_drain(cudaStream_t stream);
+
+int fake_device(void); /* the thread's */
+
+/* Keep the sentence for ncclGetLastError; returns RESULT. */
+ncclResult_t fake_complain(ncclResult_t result, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* The kernels (fake_grid.cc): run FUNCTION with the one argument it has, in a grid. */
+extern const size_t fake_kernel_bytes;
+void fake_kernel_run(const void *function, const void *argument, unsigned blocks, unsigned threads);
+
+/* ---- communicators
+ * ------------------------------------------------------------------------------- */
+
+struct fake_message {
+	struct fake_message *next;
+	int from, to;
+	const void *data;
+	size_t bytes;
+	bool taken;
+};
+
+enum fake_kind {
+	FAKE_ALL_REDUCE,
+	FAKE_ALL_GATHER,
+	FAKE_REDUCE_SCATTER,
+	FAKE_BROADCAST,
+	FAKE_REDUCE,
+	FAKE_ALLTOALL,
+	FAKE_GATHER,
+	FAKE_SCATTER
+};
+
+/* What a rank calls. */
+struct fake_call {
+	enum fake_kind kind;
+	const void *in;
+	void *out;
+	size_t count;
+	ncclDataType_t type;
+	ncclRedOp_t op; /* of the library's own; ncclNumOps: weighted sum */
+	int weight;
+	int root;
+};
+
+#define FAKE_MOST_RANKS 16
+
+/* Where the ranks of a collective meet. */
+struct fake_meeting {
+	struct fake_meeting *next;
+	unsigned long number;
+	int arrived, computed, left;
+	struct fake_call calls[FAKE_MOST_RANKS];
+};
+
+/* What the ranks of a communicator share. */
+struct fake_clique {
+	struct fake_clique *next;
+	uint64_t id;
+	int n;
+	int refs; /* communicators, and what still uses them */
+	int joined, left;
+	int registering, registered;
+	size_t window_bytes;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	char algorithm[64], protocol[64];
+	struct fake_meeting *meetings;
+	struct fake_message *messages;
+};
+
+#define FAKE_MOST_OPERATIONS 64
+
+struct ncclComm {
+	struct fake_clique *clique;
+	int rank;
+	int refs; /* under the clique's lock: the handle, and tasks */
+	bool aborted;
+	atomic_int error;
+	unsigned long collectives; /* issued */
+	int registrations;
+	int noperations;
+	int weights[FAKE_MOST_OPERATIONS];
+	bool open[FAKE_MOST_OPERATIONS];
+};
+
+/* Does BITS mean 2, of TYPE? */
+bool fake_is_two(ncclDataType_t type, uint64_t bits);
+void fake_comm_hold(ncclComm_t comm);
+void fake_comm_drop(ncclComm_t comm);
+/* ncclInvalidUsage, and complained of, unless an algorithm of COMM takes the call. */
+ncclResult_t fake_check_algorithm(ncclComm_t comm, enum fake_kind kind, ncclDataType_t type);
+/* Has COMM been aborted? Under the clique's lock. */
+bool fake_is_over(ncclComm_t comm);
+
+#endif

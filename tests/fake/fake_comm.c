@@ -1,0 +1,421 @@
+/*
+ * Communicators between the threads of one process, their registrations and operations.
+ */
+#include "fake.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct {
+	pthread_mutex_t lock;
+	struct fake_clique *cliques;
+	uint64_t ids;
+} all = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static _Thread_local char last_error[256];
+
+/* ---- errors
+ * --------------------------------------------------------------------------------------- */
+
+ncclResult_t fake_complain(ncclResult_t result, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(last_error, sizeof(last_error), format, args);
+	va_end(args);
+	return result;
+}
+
+const char *ncclGetLastError(ncclComm_t comm)
+{
+	return last_error;
+}
+
+const char *ncclGetErrorString(ncclResult_t result)
+{
+	switch (result) {
+	case ncclSuccess:
+		return "no error";
+	case ncclSystemError:
+		return "unhandled system error";
+	case ncclInvalidArgument:
+		return "invalid argument";
+	case ncclInvalidUsage:
+		return "invalid usage";
+	case ncclRemoteError:
+		return "remote process exited or there was a network error";
+	default:
+		return "internal error";
+	}
+}
+
+ncclResult_t ncclGetVersion(int *version)
+{
+	FAKE_NCCL();
+	*version = NCCL_VERSION_CODE;
+	return ncclSuccess;
+}
+
+/* ---- life of a communicator
+ * ------------------------------------------------------------------------- */
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
+{
+	uint64_t number;
+
+	FAKE_NCCL();
+	pthread_mutex_lock(&all.lock);
+	number = ++all.ids;
+	pthread_mutex_unlock(&all.lock);
+	memset(id, 0, sizeof(*id));
+	memcpy(id->internal, &number, sizeof(number));
+	return ncclSuccess;
+}
+
+static struct fake_clique *find_clique(uint64_t id, int n)
+{
+	struct fake_clique *c;
+
+	pthread_mutex_lock(&all.lock);
+	for (c = all.cliques; c && c->id != id; c = c->next)
+		;
+	if (!c) {
+		c = calloc(1, sizeof(*c));
+		if (!c)
+			abort();
+		c->id = id;
+		c->n = n;
+		c->next = all.cliques;
+		pthread_mutex_init(&c->lock, NULL);
+		pthread_cond_init(&c->changed, NULL);
+		all.cliques = c;
+	}
+	c->refs++;
+	pthread_mutex_unlock(&all.lock);
+	return c;
+}
+
+static void leave_clique(struct fake_clique *c)
+{
+	struct fake_clique **link = &all.cliques;
+	bool last;
+
+	pthread_mutex_lock(&all.lock);
+	last = --c->refs == 0;
+	while (last && *link != c)
+		link = &(*link)->next;
+	if (last)
+		*link = c->next;
+	pthread_mutex_unlock(&all.lock);
+	if (!last)
+		return;
+	while (c->meetings) {
+		struct fake_meeting *m = c->meetings;
+
+		c->meetings = m->next;
+		free(m);
+	}
+	pthread_cond_destroy(&c->changed);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+}
+
+void fake_comm_hold(ncclComm_t comm)
+{
+	pthread_mutex_lock(&comm->clique->lock);
+	comm->refs++;
+	pthread_mutex_unlock(&comm->clique->lock);
+}
+
+void fake_comm_drop(ncclComm_t comm)
+{
+	struct fake_clique *c = comm->clique;
+	bool last;
+
+	pthread_mutex_lock(&c->lock);
+	last = --comm->refs == 0;
+	pthread_mutex_unlock(&c->lock);
+	if (!last)
+		return;
+	free(comm);
+	leave_clique(c);
+}
+
+static const char *environment(const char *name)
+{
+	const char *const value = getenv(name);
+
+	return value ? value : "";
+}
+
+static bool is_token(const char *token, size_t length, const char *const *tokens)
+{
+	for (; *tokens; tokens++)
+		if (strlen(*tokens) == length && strncasecmp(*tokens, token, length) == 0)
+			return true;
+	return false;
+}
+
+/* NCCL_ALGO and NCCL_PROTO are lists; a name that is not known is refused. */
+static ncclResult_t check_list(const char *name, const char *const *tokens)
+{
+	const char *list = environment(name);
+
+	while (*list) {
+		const size_t length = strcspn(list, ",");
+
+		if (!is_token(list, length, tokens))
+			return fake_complain(ncclInvalidUsage,
+					     "Unrecognized element token \"%.*s\" when parsing %s",
+					     (int)length, list, name);
+		list += length + (list[length] == ',');
+	}
+	return ncclSuccess;
+}
+
+static ncclResult_t check_environment(void)
+{
+	static const char *const algorithms[] = {
+		"Tree", "Ring", "CollnetDirect", "CollnetChain", "NVLS", "NVLSTree", "PAT", NULL};
+	static const char *const protocols[] = {"LL", "LL128", "Simple", NULL};
+	ncclResult_t result = check_list("NCCL_ALGO", algorithms);
+
+	return result == ncclSuccess ? check_list("NCCL_PROTO", protocols) : result;
+}
+
+/* The first to come says what the environment is; locked. */
+static void note_environment(struct fake_clique *c)
+{
+	const char *const algorithm = environment("NCCL_ALGO");
+	const char *const protocol = environment("NCCL_PROTO");
+
+	if (c->joined++ == 0) {
+		snprintf(c->algorithm, sizeof(c->algorithm), "%s", algorithm);
+		snprintf(c->protocol, sizeof(c->protocol), "%s", protocol);
+	} else if (strcmp(c->algorithm, algorithm) != 0 || strcmp(c->protocol, protocol) != 0) {
+		fake_misused("ranks of a communicator find different environments");
+	}
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n, ncclUniqueId id, int rank,
+				    ncclConfig_t *config)
+{
+	struct fake_clique *c;
+	ncclResult_t result = check_environment();
+	uint64_t number;
+	bool complete;
+
+	FAKE_NCCL();
+	if (result != ncclSuccess)
+		return result;
+	if (n > FAKE_MOST_RANKS || rank < 0 || rank >= n)
+		return fake_complain(ncclInvalidArgument, "rank %d of %d", rank, n);
+	memcpy(&number, id.internal, sizeof(number));
+	c = find_clique(number, n);
+	pthread_mutex_lock(&c->lock);
+	note_environment(c);
+	pthread_cond_broadcast(&c->changed);
+	while (c->joined < n && !fake_has_failed())
+		fake_wait(&c->changed, &c->lock);
+	complete = c->joined == n;
+	pthread_mutex_unlock(&c->lock);
+	if (!complete) {
+		leave_clique(c);
+		return fake_complain(ncclRemoteError, "a rank did not come");
+	}
+	*comm = calloc(1, sizeof(**comm));
+	if (!*comm)
+		abort();
+	**comm = (struct ncclComm){.clique = c, .rank = rank, .refs = 1};
+	fake_made(FAKE_COMM);
+	return ncclSuccess;
+}
+
+static void close_comm(ncclComm_t comm)
+{
+	for (int i = 0; i < comm->registrations; i++)
+		fake_let_go(FAKE_REGISTRATION);
+	for (int i = 0; i < comm->noperations; i++)
+		if (comm->open[i])
+			fake_let_go(FAKE_OPERATION);
+	fake_let_go(FAKE_COMM);
+	fake_comm_drop(comm);
+}
+
+/* All ranks come to it, with nothing left to do. */
+ncclResult_t ncclCommDestroy(ncclComm_t comm)
+{
+	struct fake_clique *c = comm->clique;
+	const bool fails = fake_enter(__func__);
+	bool together;
+
+	pthread_mutex_lock(&c->lock);
+	if (comm->refs > 1)
+		fake_misused("a communicator is destroyed while it has work");
+	if (comm->registrations > 0)
+		fake_misused("a communicator is destroyed with %d registrations",
+			     comm->registrations);
+	c->left++;
+	pthread_cond_broadcast(&c->changed);
+	while (c->left < c->n && !fake_has_failed())
+		fake_wait(&c->changed, &c->lock);
+	together = c->left == c->n;
+	pthread_mutex_unlock(&c->lock);
+	close_comm(comm);
+	if (fails)
+		return fake_complain(ncclSystemError, "ncclCommDestroy was to fail");
+	return together ? ncclSuccess : fake_complain(ncclRemoteError, "a rank did not come");
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm)
+{
+	struct fake_clique *c = comm->clique;
+	const bool fails = fake_enter(__func__);
+
+	pthread_mutex_lock(&c->lock);
+	comm->aborted = true;
+	pthread_cond_broadcast(&c->changed);
+	pthread_mutex_unlock(&c->lock);
+	close_comm(comm);
+	return fails ? fake_complain(ncclSystemError, "ncclCommAbort was to fail") : ncclSuccess;
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
+{
+	FAKE_NCCL();
+	*error = (ncclResult_t)atomic_load(&comm->error);
+	return ncclSuccess;
+}
+
+bool fake_is_over(ncclComm_t comm)
+{
+	return comm->aborted;
+}
+
+/* ---- algorithms
+ * -------------------------------------------------------------------------------------- */
+
+/* One node without a network that reduces and without NVSwitch. */
+static bool has_algorithm(enum fake_kind kind, const char *name, size_t length)
+{
+	if (strncasecmp(name, "Ring", length) == 0)
+		return true;
+	if (strncasecmp(name, "Tree", length) == 0)
+		return kind == FAKE_ALL_REDUCE;
+	if (strncasecmp(name, "PAT", length) == 0)
+		return kind == FAKE_ALL_GATHER || kind == FAKE_REDUCE_SCATTER;
+	return false;
+}
+
+ncclResult_t fake_check_algorithm(ncclComm_t comm, enum fake_kind kind, ncclDataType_t type)
+{
+	const char *list = comm->clique->algorithm;
+
+	if (!*list || kind > FAKE_REDUCE)
+		return ncclSuccess;
+	for (; *list; list += strcspn(list, ",") + (list[strcspn(list, ",")] == ','))
+		if (has_algorithm(kind, list, strcspn(list, ",")))
+			return ncclSuccess;
+	return fake_complain(ncclInvalidUsage,
+			     "No algorithm/protocol available for function %d with datatype %d. "
+			     "NCCL_ALGO was set to %s.",
+			     (int)kind, (int)type, comm->clique->algorithm);
+}
+
+/* ---- operations and registrations
+ * -------------------------------------------------------------------- */
+
+ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t type,
+				      ncclScalarResidence_t residence, ncclComm_t comm)
+{
+	uint64_t bits = 0;
+	int i;
+
+	FAKE_NCCL();
+	if (residence != ncclScalarHostImmediate || comm->noperations == FAKE_MOST_OPERATIONS)
+		return fake_complain(ncclInvalidArgument, "an operation of another kind");
+	i = comm->noperations++;
+	memcpy(&bits, scalar, sizeof(bits));
+	comm->weights[i] = fake_is_two(type, bits) ? 2 : 1;
+	comm->open[i] = true;
+	*op = (ncclRedOp_t)((int)ncclNumOps + i);
+	fake_made(FAKE_OPERATION);
+	return ncclSuccess;
+}
+
+ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
+{
+	const int i = (int)op - (int)ncclNumOps;
+
+	FAKE_NCCL();
+	if (i < 0 || i >= comm->noperations || !comm->open[i])
+		return fake_complain(ncclInvalidArgument, "no such operation");
+	comm->open[i] = false;
+	fake_let_go(FAKE_OPERATION);
+	return ncclSuccess;
+}
+
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void *at, size_t bytes, void **handle)
+{
+	FAKE_NCCL();
+	comm->registrations++;
+	fake_made(FAKE_REGISTRATION);
+	*handle = at;
+	return ncclSuccess;
+}
+
+ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
+{
+	FAKE_NCCL();
+	if (comm->registrations < 1)
+		fake_misused("a buffer is deregistered that is not registered");
+	comm->registrations--;
+	fake_let_go(FAKE_REGISTRATION);
+	return ncclSuccess;
+}
+
+/* All ranks come with buffers of one size. */
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *at, size_t bytes, ncclWindow_t *window,
+				    int flags)
+{
+	struct fake_clique *c = comm->clique;
+	int round;
+	bool together;
+
+	FAKE_NCCL();
+	if (flags != NCCL_WIN_COLL_SYMMETRIC)
+		return fake_complain(ncclInvalidArgument, "a window of another kind");
+	pthread_mutex_lock(&c->lock);
+	round = c->registered;
+	if (c->registering == 0)
+		c->window_bytes = bytes;
+	else if (c->window_bytes != bytes)
+		fake_misused("a window is %zu bytes on one rank and %zu on another",
+			     c->window_bytes, bytes);
+	if (++c->registering == c->n) {
+		c->registering = 0;
+		c->registered++;
+	}
+	pthread_cond_broadcast(&c->changed);
+	while (c->registered == round && !fake_has_failed())
+		fake_wait(&c->changed, &c->lock);
+	together = c->registered != round;
+	pthread_mutex_unlock(&c->lock);
+	if (!together)
+		return fake_complain(ncclRemoteError, "a rank did not come");
+	comm->registrations++;
+	fake_made(FAKE_REGISTRATION);
+	*window = at;
+	return ncclSuccess;
+}
+
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
+{
+	FAKE_NCCL();
+	comm->registrations--;
+	fake_let_go(FAKE_REGISTRATION);
+	return ncclSuccess;
+}

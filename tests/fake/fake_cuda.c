@@ -1,0 +1,349 @@
+/*
+ * Devices, memory, copies and kernels. Memory is the host's, poisoned, and known by its address.
+ */
+#include "fake.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GPUS 8
+#define DEVICE_BYTES ((size_t)1 << 30)
+#define POISON 0xdb
+#define ALIGNMENT ((size_t)512)
+
+struct block {
+	struct block *next;
+	char *at;
+	size_t bytes;
+	int device;
+};
+
+static struct {
+	pthread_mutex_t lock;
+	struct block *blocks;
+} memory = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static _Thread_local int device;
+
+int fake_device(void)
+{
+	return device;
+}
+
+static int devices(void)
+{
+	const char *const given = getenv("BUSBENCH_FAKE_GPUS");
+	const int n = given ? atoi(given) : GPUS;
+
+	return n < FAKE_MOST_RANKS ? n : FAKE_MOST_RANKS;
+}
+
+/* ---- devices ------------------------------------------------------------------------------------
+ */
+
+cudaError_t cudaGetDeviceCount(int *count)
+{
+	FAKE_CUDA();
+	*count = devices();
+	return *count > 0 ? cudaSuccess : cudaErrorNoDevice;
+}
+
+cudaError_t cudaSetDevice(int ordinal)
+{
+	FAKE_CUDA();
+	if (ordinal < 0 || ordinal >= devices())
+		return cudaErrorInvalidDevice;
+	device = ordinal;
+	return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int ordinal)
+{
+	FAKE_CUDA();
+	*value = attribute == cudaDevAttrMultiProcessorCount      ? 2
+		 : attribute == cudaDevAttrComputeCapabilityMajor ? 9
+								  : 0;
+	return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char *text, int room, int ordinal)
+{
+	FAKE_CUDA();
+	snprintf(text, (size_t)room, "0000:%02X:00.0", 0x1b + ordinal);
+	return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int ordinal)
+{
+	FAKE_CUDA();
+	memset(properties, 0, sizeof(*properties));
+	snprintf(properties->name, sizeof(properties->name), "Fake GPU");
+	return cudaSuccess;
+}
+
+/* ---- memory
+ * --------------------------------------------------------------------------------------- */
+
+static struct block **find(const void *at)
+{
+	struct block **link = &memory.blocks;
+
+	while (*link &&
+	       ((const char *)at < (*link)->at || (const char *)at >= (*link)->at + (*link)->bytes))
+		link = &(*link)->next;
+	return link;
+}
+
+static bool is_device(const void *at)
+{
+	bool is;
+
+	pthread_mutex_lock(&memory.lock);
+	is = *find(at) != NULL;
+	pthread_mutex_unlock(&memory.lock);
+	return is;
+}
+
+static bool get(void **at, size_t bytes)
+{
+	struct block *block = calloc(1, sizeof(*block));
+
+	if (!block)
+		abort();
+	block->bytes = bytes ? bytes : 1;
+	block->device = device;
+	block->at = aligned_alloc(ALIGNMENT, (block->bytes + ALIGNMENT - 1) & ~(ALIGNMENT - 1));
+	if (!block->at) {
+		free(block);
+		return false;
+	}
+	memset(block->at, POISON, block->bytes);
+	*at = block->at;
+	fake_made(FAKE_MEMORY);
+	pthread_mutex_lock(&memory.lock);
+	block->next = memory.blocks;
+	memory.blocks = block;
+	pthread_mutex_unlock(&memory.lock);
+	return true;
+}
+
+static bool let_go(void *at)
+{
+	struct block **link, *block;
+
+	pthread_mutex_lock(&memory.lock);
+	link = find(at);
+	block = *link;
+	if (block && block->at == at)
+		*link = block->next;
+	pthread_mutex_unlock(&memory.lock);
+	if (!block || block->at != at)
+		return false;
+	free(block->at);
+	free(block);
+	fake_let_go(FAKE_MEMORY);
+	return true;
+}
+
+cudaError_t cudaMalloc(void **at, size_t bytes)
+{
+	FAKE_CUDA();
+	return get(at, bytes) ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+/* As with streams, gone even where the call is to fail. */
+cudaError_t cudaFree(void *at)
+{
+	const bool fails = fake_enter(__func__), known = let_go(at);
+
+	return fails ? cudaErrorUnknown : known ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+ncclResult_t ncclMemAlloc(void **at, size_t bytes)
+{
+	FAKE_NCCL();
+	return get(at, bytes) ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+ncclResult_t ncclMemFree(void *at)
+{
+	const bool fails = fake_enter(__func__), known = let_go(at);
+
+	if (fails)
+		return fake_complain(ncclSystemError, "ncclMemFree was to fail");
+	return known ? ncclSuccess : fake_complain(ncclInvalidArgument, "unknown memory");
+}
+
+cudaError_t cudaMemGetInfo(size_t *left, size_t *total)
+{
+	FAKE_CUDA();
+	*left = *total = DEVICE_BYTES;
+	pthread_mutex_lock(&memory.lock);
+	for (const struct block *b = memory.blocks; b; b = b->next)
+		if (b->device == device)
+			*left -= b->bytes < *left ? b->bytes : *left;
+	pthread_mutex_unlock(&memory.lock);
+	return cudaSuccess;
+}
+
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *at)
+{
+	FAKE_CUDA();
+	memset(attributes, 0, sizeof(*attributes));
+	attributes->type = is_device(at) ? cudaMemoryTypeDevice : cudaMemoryTypeUnregistered;
+	return cudaSuccess;
+}
+
+/* ---- copies
+ * ----------------------------------------------------------------------------------------- */
+
+struct copy {
+	void *dst;
+	const void *src;
+	size_t bytes;
+	void *snapshot; /* of host memory, which the caller may change at once */
+};
+
+static cudaError_t do_copy(void *payload)
+{
+	const struct copy *c = payload;
+
+	memmove(c->dst, c->snapshot ? c->snapshot : c->src, c->bytes);
+	return cudaSuccess;
+}
+
+static void drop_copy(void *payload)
+{
+	free(((struct copy *)payload)->snapshot);
+}
+
+/* As CUDA does with pageable memory of the host: read at once, or written on return. */
+cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind,
+			    cudaStream_t stream)
+{
+	struct copy c = {.dst = dst, .src = src, .bytes = bytes};
+	const bool from_host = !is_device(src), to_host = !is_device(dst);
+	cudaError_t error;
+
+	FAKE_CUDA();
+	if ((from_host || to_host) && fake_is_capturing(stream))
+		return cudaErrorStreamCaptureUnsupported;
+	if (bytes == 0)
+		return cudaSuccess;
+	if (from_host) {
+		c.snapshot = malloc(bytes);
+		if (!c.snapshot)
+			abort();
+		memcpy(c.snapshot, src, bytes);
+	}
+	error = fake_issue(stream, &(struct fake_task){.run = do_copy,
+						       .drop = drop_copy,
+						       .bytes = sizeof(c),
+						       .payload = &c});
+	return error == cudaSuccess && to_host ? fake_drain(stream) : error;
+}
+
+struct set {
+	void *dst;
+	int value;
+	size_t bytes;
+};
+
+static cudaError_t do_set(void *payload)
+{
+	const struct set *s = payload;
+
+	memset(s->dst, s->value, s->bytes);
+	return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void *dst, int value, size_t bytes, cudaStream_t stream)
+{
+	const struct set s = {dst, value, bytes};
+
+	FAKE_CUDA();
+	return fake_issue(stream,
+			  &(struct fake_task){.run = do_set, .bytes = sizeof(s), .payload = &s});
+}
+
+cudaError_t cudaMemset(void *dst, int value, size_t bytes)
+{
+	FAKE_CUDA();
+	memset(dst, value, bytes);
+	return cudaSuccess;
+}
+
+/* ---- kernels
+ * ------------------------------------------------------------------------------------------ */
+
+struct launch {
+	const void *function;
+	unsigned blocks, threads;
+	_Alignas(16) char argument[256];
+};
+
+static cudaError_t do_launch(void *payload)
+{
+	const struct launch *l = payload;
+
+	fake_kernel_run(l->function, l->argument, l->blocks, l->threads);
+	return cudaSuccess;
+}
+
+cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **arguments,
+			     size_t shared, cudaStream_t stream)
+{
+	struct launch l = {.function = function, .blocks = grid.x, .threads = block.x};
+
+	FAKE_CUDA();
+	if (fake_kernel_bytes > sizeof(l.argument))
+		abort();
+	memcpy(l.argument, arguments[0], fake_kernel_bytes);
+	return fake_issue(stream,
+			  &(struct fake_task){.run = do_launch, .bytes = sizeof(l), .payload = &l});
+}
+
+struct host_call {
+	void (*function)(void *argument);
+	void *argument;
+};
+
+static cudaError_t do_host_call(void *payload)
+{
+	const struct host_call *h = payload;
+
+	h->function(h->argument);
+	return cudaSuccess;
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *argument)
+{
+	const struct host_call h = {function, argument};
+
+	FAKE_CUDA();
+	return fake_issue(stream, &(struct fake_task){
+					  .run = do_host_call, .bytes = sizeof(h), .payload = &h});
+}
+
+/* ---- errors
+ * -------------------------------------------------------------------------------------------- */
+
+const char *cudaGetErrorString(cudaError_t error)
+{
+	switch (error) {
+	case cudaSuccess:
+		return "no error";
+	case cudaErrorNoDevice:
+		return "no CUDA-capable device is detected";
+	case cudaErrorMemoryAllocation:
+		return "out of memory";
+	default:
+		return "unknown error";
+	}
+}
+
+const char *cudaGetErrorName(cudaError_t error)
+{
+	return error == cudaErrorNoDevice ? "cudaErrorNoDevice" : "cudaErrorUnknown";
+}

@@ -1,0 +1,589 @@
+/*
+ * Collectives and messages. The streams of all ranks meet, each computes its own output from
+ * everybody's inputs, and stores it when all are done reading.
+ */
+#include "fake.h"
+
+#include "backends/cpu/kernels.h"
+#include "core/scalar.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_GROUPED 512 /* calls of a thread between ncclGroupStart and ncclGroupEnd */
+
+static const enum bb_dtype dtypes[ncclNumTypes] = {
+	[ncclInt8] = BB_INT8,         [ncclUint8] = BB_UINT8,       [ncclInt32] = BB_INT32,
+	[ncclUint32] = BB_UINT32,     [ncclInt64] = BB_INT64,       [ncclUint64] = BB_UINT64,
+	[ncclFloat16] = BB_HALF,      [ncclFloat32] = BB_FLOAT,     [ncclFloat64] = BB_DOUBLE,
+	[ncclBfloat16] = BB_BFLOAT16, [ncclFloat8e4m3] = BB_F8E4M3, [ncclFloat8e5m2] = BB_F8E5M2,
+};
+
+static size_t bytes_of(size_t count, ncclDataType_t type)
+{
+	return count * bb_dtype_size(dtypes[type]);
+}
+
+bool fake_is_two(ncclDataType_t type, uint64_t bits)
+{
+	return bb_dtype_is_float(dtypes[type]) ? bb_scalar_decode(dtypes[type], &bits) == 2.0
+					       : (bits & 0xff) == 2;
+}
+
+/* ---- what a rank gets
+ * ---------------------------------------------------------------------------------- */
+
+/* As NCCL: floats are multiplied before they are added, integers divided at the end. */
+static void multiply(void *out, const void *in, size_t count, enum bb_dtype dtype, int n)
+{
+	const size_t size = bb_dtype_size(dtype);
+	char factor[8];
+
+	bb_scalar_encode(dtype, 1.0 / n, factor);
+	for (size_t i = 0; i < count; i++)
+		bb_scalar_encode(dtype,
+				 bb_scalar_decode(dtype, (const char *)in + i * size) *
+					 bb_scalar_decode(dtype, factor),
+				 (char *)out + i * size);
+}
+
+/* COUNT elements of everybody's IN, from element FIRST on, reduced. */
+static void reduce(const struct fake_meeting *m, int n, size_t first, size_t count, void *out)
+{
+	static const enum bb_op ops[] = {
+		[ncclSum] = BB_SUM, [ncclProd] = BB_PROD, [ncclMax] = BB_MAX,
+		[ncclMin] = BB_MIN, [ncclAvg] = BB_AVG,   [ncclNumOps] = BB_MULSUM};
+	const struct bb_kernels *const kernels = bb_kernels_select();
+	const enum bb_dtype dtype = dtypes[m->calls[0].type];
+	const size_t bytes = count * bb_dtype_size(dtype);
+	enum bb_op op = ops[m->calls[0].op];
+	const bool multiplies = op == BB_AVG && bb_dtype_is_float(dtype);
+	struct bb_reduce_args args = {.divisor = n};
+	uint8_t weights[FAKE_MOST_RANKS];
+	const void *in[FAKE_MOST_RANKS];
+	char *scaled = multiplies ? malloc(bytes * (size_t)n + 1) : NULL;
+
+	for (int r = 0; r < n; r++) {
+		in[r] = (const char *)m->calls[r].in + first * bb_dtype_size(dtype);
+		weights[r] = (uint8_t)m->calls[r].weight;
+		if (multiplies) {
+			multiply(scaled + (size_t)r * bytes, in[r], count, dtype, n);
+			in[r] = scaled + (size_t)r * bytes;
+		}
+	}
+	if (multiplies)
+		op = BB_SUM;
+	args.weight = op == BB_MULSUM ? weights : NULL;
+	kernels->reduce[dtype][op](&out, 1, in, n, count, &args);
+	free(scaled);
+}
+
+/* Elements that RANK gets. */
+static size_t out_count(const struct fake_call *c, int rank, int n)
+{
+	switch (c->kind) {
+	case FAKE_ALL_GATHER:
+	case FAKE_ALLTOALL:
+		return c->count * (size_t)n;
+	case FAKE_REDUCE:
+		return rank == c->root ? c->count : 0;
+	case FAKE_GATHER:
+		return rank == c->root ? c->count * (size_t)n : 0;
+	default:
+		return c->count;
+	}
+}
+
+static void compute(const struct fake_meeting *m, int rank, int n, char *out)
+{
+	const struct fake_call *c = &m->calls[rank];
+	const size_t block = bytes_of(c->count, c->type), mine = (size_t)rank * block;
+
+	switch (c->kind) {
+	case FAKE_ALL_REDUCE:
+	case FAKE_REDUCE:
+		reduce(m, n, 0, c->count, out);
+		break;
+	case FAKE_REDUCE_SCATTER:
+		reduce(m, n, (size_t)rank * c->count, c->count, out);
+		break;
+	case FAKE_BROADCAST:
+		memcpy(out, m->calls[c->root].in, block);
+		break;
+	case FAKE_SCATTER:
+		memcpy(out, (const char *)m->calls[c->root].in + mine, block);
+		break;
+	case FAKE_ALL_GATHER:
+	case FAKE_GATHER:
+		for (int r = 0; r < n; r++)
+			memcpy(out + (size_t)r * block, m->calls[r].in, block);
+		break;
+	case FAKE_ALLTOALL:
+		for (int r = 0; r < n; r++)
+			memcpy(out + (size_t)r * block, (const char *)m->calls[r].in + mine, block);
+		break;
+	}
+}
+
+/* ---- meetings
+ * -------------------------------------------------------------------------------------------- */
+
+struct collective {
+	ncclComm_t comm;
+	unsigned long number;
+	struct fake_call call;
+};
+
+/* Locked. */
+static struct fake_meeting *find_meeting(struct fake_clique *c, unsigned long number)
+{
+	struct fake_meeting *m = c->meetings;
+
+	while (m && m->number != number)
+		m = m->next;
+	if (m)
+		return m;
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		abort();
+	m->number = number;
+	m->next = c->meetings;
+	c->meetings = m;
+	return m;
+}
+
+static void end_meeting(struct fake_clique *c, struct fake_meeting *m)
+{
+	struct fake_meeting **link = &c->meetings;
+
+	if (++m->left < c->n)
+		return;
+	while (*link != m)
+		link = &(*link)->next;
+	*link = m->next;
+	free(m);
+}
+
+static bool agree(const struct fake_call *a, const struct fake_call *b)
+{
+	return a->kind == b->kind && a->count == b->count && a->type == b->type && a->op == b->op &&
+	       a->root == b->root;
+}
+
+/* Wait until *COUNTER is N; false if that will not be. Locked. */
+static bool await_all(ncclComm_t comm, const int *counter, int n)
+{
+	while (*counter < n && !fake_is_over(comm))
+		fake_wait(&comm->clique->changed, &comm->clique->lock);
+	return *counter == n;
+}
+
+static cudaError_t run_collective(void *payload)
+{
+	const struct collective *p = payload;
+	struct fake_clique *c = p->comm->clique;
+	const int rank = p->comm->rank, n = c->n;
+	const size_t bytes = bytes_of(out_count(&p->call, rank, n), p->call.type);
+	char *out = malloc(bytes + 1);
+	struct fake_meeting *m;
+	bool done = false;
+
+	if (!out)
+		abort();
+	pthread_mutex_lock(&c->lock);
+	m = find_meeting(c, p->number);
+	m->calls[rank] = p->call;
+	m->arrived++;
+	pthread_cond_broadcast(&c->changed);
+	if (await_all(p->comm, &m->arrived, n)) {
+		for (int r = 0; r < n; r++)
+			if (!agree(&m->calls[r], &p->call))
+				fake_misused("ranks %d and %d call different collectives", r, rank);
+		pthread_mutex_unlock(&c->lock);
+		if (bytes)
+			compute(m, rank, n, out);
+		pthread_mutex_lock(&c->lock);
+		m->computed++;
+		pthread_cond_broadcast(&c->changed);
+		done = await_all(p->comm, &m->computed, n);
+	}
+	if (done) {
+		if (bytes)
+			memcpy(p->call.out, out, bytes);
+		end_meeting(c, m);
+	}
+	pthread_mutex_unlock(&c->lock);
+	free(out);
+	return done ? cudaSuccess : cudaErrorLaunchFailure;
+}
+
+/* A collective is numbered when it is issued; kept in a graph it gets another number each time. */
+static void hold_collective(void *payload)
+{
+	struct collective *p = payload;
+
+	pthread_mutex_lock(&p->comm->clique->lock);
+	p->comm->refs++;
+	p->number = p->comm->collectives++;
+	pthread_mutex_unlock(&p->comm->clique->lock);
+}
+
+static void drop_collective(void *payload)
+{
+	fake_comm_drop(((struct collective *)payload)->comm);
+}
+
+/* ---- messages
+ * --------------------------------------------------------------------------------------------- */
+
+struct letter {
+	bool sends;
+	int peer;
+	void *data;
+	size_t bytes;
+};
+
+/* Messages of one rank that are under way side by side. */
+struct bundle {
+	ncclComm_t comm;
+	int n;
+	struct letter letters[];
+};
+
+static void post(struct fake_clique *c, struct fake_message *message)
+{
+	struct fake_message **link = &c->messages;
+
+	while (*link)
+		link = &(*link)->next;
+	message->next = NULL;
+	*link = message;
+	pthread_cond_broadcast(&c->changed);
+}
+
+static void withdraw(struct fake_clique *c, struct fake_message *message)
+{
+	struct fake_message **link = &c->messages;
+
+	while (*link && *link != message)
+		link = &(*link)->next;
+	if (*link)
+		*link = message->next;
+}
+
+/* Take the oldest message from PEER; false if there will be none. Locked. */
+static bool take(ncclComm_t comm, const struct letter *letter)
+{
+	struct fake_clique *c = comm->clique;
+	struct fake_message *m;
+
+	for (;;) {
+		for (m = c->messages; m; m = m->next)
+			if (m->from == letter->peer && m->to == comm->rank)
+				break;
+		if (m || fake_is_over(comm))
+			break;
+		fake_wait(&c->changed, &c->lock);
+	}
+	if (!m)
+		return false;
+	if (m->bytes != letter->bytes)
+		fake_misused("rank %d sends %zu bytes to rank %d, which expects %zu", m->from,
+			     m->bytes, m->to, letter->bytes);
+	else
+		memmove(letter->data, m->data, m->bytes);
+	withdraw(c, m);
+	m->taken = true;
+	pthread_cond_broadcast(&c->changed);
+	return true;
+}
+
+static cudaError_t run_bundle(void *payload)
+{
+	const struct bundle *b = payload;
+	struct fake_clique *c = b->comm->clique;
+	struct fake_message *sent = calloc((size_t)b->n, sizeof(*sent));
+	bool well = true;
+
+	if (!sent)
+		abort();
+	pthread_mutex_lock(&c->lock);
+	for (int i = 0; i < b->n; i++) {
+		const struct letter *l = &b->letters[i];
+
+		sent[i] = (struct fake_message){.from = b->comm->rank,
+						.to = l->peer,
+						.data = l->data,
+						.bytes = l->bytes,
+						.taken = !l->sends};
+		if (l->sends)
+			post(c, &sent[i]);
+	}
+	for (int i = 0; i < b->n && well; i++)
+		if (!b->letters[i].sends)
+			well = take(b->comm, &b->letters[i]);
+	for (int i = 0; i < b->n; i++) {
+		while (!sent[i].taken && !fake_is_over(b->comm))
+			fake_wait(&c->changed, &c->lock);
+		well = well && sent[i].taken;
+		if (!sent[i].taken)
+			withdraw(c, &sent[i]);
+	}
+	pthread_mutex_unlock(&c->lock);
+	free(sent);
+	return well ? cudaSuccess : cudaErrorLaunchFailure;
+}
+
+static void hold_bundle(void *payload)
+{
+	fake_comm_hold(((struct bundle *)payload)->comm);
+}
+
+static void drop_bundle(void *payload)
+{
+	fake_comm_drop(((struct bundle *)payload)->comm);
+}
+
+/* ---- groups of calls
+ * --------------------------------------------------------------------------------------- */
+
+struct grouped {
+	ncclComm_t comm;
+	cudaStream_t stream;
+	bool is_message;
+	struct letter letter;
+	struct fake_call call;
+};
+
+static _Thread_local struct {
+	int depth;
+	int n;
+	ncclResult_t error;
+	struct grouped calls[MOST_GROUPED];
+} group;
+
+static ncclResult_t issue_collective(const struct grouped *g)
+{
+	const struct collective p = {.comm = g->comm, .call = g->call};
+	const struct fake_task task = {.run = run_collective,
+				       .hold = hold_collective,
+				       .drop = drop_collective,
+				       .bytes = sizeof(p),
+				       .payload = &p};
+
+	return fake_issue(g->stream, &task) == cudaSuccess
+		       ? ncclSuccess
+		       : fake_complain(ncclUnhandledCudaError, "the stream has failed");
+}
+
+/* All messages of the group with the communicator and stream of call FIRST, marked as done. */
+static ncclResult_t issue_bundle(int first)
+{
+	const struct grouped *const model = &group.calls[first];
+	const size_t most = sizeof(struct bundle) + (size_t)group.n * sizeof(struct letter);
+	struct bundle *b = calloc(1, most);
+	cudaError_t error;
+
+	if (!b)
+		abort();
+	b->comm = model->comm;
+	for (int i = first; i < group.n; i++) {
+		struct grouped *g = &group.calls[i];
+
+		if (!g->is_message || g->comm != model->comm || g->stream != model->stream)
+			continue;
+		b->letters[b->n++] = g->letter;
+		if (i > first)
+			g->comm = NULL;
+	}
+	error = fake_issue(
+		model->stream,
+		&(struct fake_task){.run = run_bundle,
+				    .hold = hold_bundle,
+				    .drop = drop_bundle,
+				    .bytes = sizeof(*b) + (size_t)b->n * sizeof(struct letter),
+				    .payload = b});
+	free(b);
+	return error == cudaSuccess
+		       ? ncclSuccess
+		       : fake_complain(ncclUnhandledCudaError, "the stream has failed");
+}
+
+static ncclResult_t issue_group(void)
+{
+	ncclResult_t result = ncclSuccess;
+
+	for (int i = 0; i < group.n && result == ncclSuccess; i++)
+		if (!group.calls[i].is_message)
+			result = issue_collective(&group.calls[i]);
+	for (int i = 0; i < group.n && result == ncclSuccess; i++)
+		if (group.calls[i].is_message && group.calls[i].comm)
+			result = issue_bundle(i);
+	return result;
+}
+
+/* The header names no arguments. */
+ncclResult_t ncclGroupStart(void);
+ncclResult_t ncclGroupEnd(void);
+
+ncclResult_t ncclGroupStart(void)
+{
+	FAKE_NCCL();
+	group.depth++;
+	return ncclSuccess;
+}
+
+ncclResult_t ncclGroupEnd(void)
+{
+	const bool fails = fake_enter(__func__);
+	ncclResult_t result;
+
+	if (group.depth == 0)
+		return fake_complain(ncclInvalidUsage, "ncclGroupEnd: not in a group call.");
+	if (--group.depth > 0)
+		return ncclSuccess;
+	result = fails ? fake_complain(ncclSystemError, "ncclGroupEnd was to fail") : group.error;
+	if (result == ncclSuccess)
+		result = issue_group();
+	group.n = 0;
+	group.error = ncclSuccess;
+	return result;
+}
+
+static ncclResult_t add(const struct grouped *call)
+{
+	ncclResult_t result;
+
+	if (group.n == MOST_GROUPED)
+		abort();
+	group.calls[group.n++] = *call;
+	if (group.depth > 0)
+		return ncclSuccess;
+	result = issue_group();
+	group.n = 0;
+	return result;
+}
+
+/* ---- the library's functions
+ * ------------------------------------------------------------------------------ */
+
+static ncclResult_t collect(const char *function, struct fake_call call, ncclComm_t comm,
+			    cudaStream_t stream)
+{
+	struct grouped g = {.comm = comm, .stream = stream, .call = call};
+	const int own = (int)call.op - (int)ncclNumOps;
+	ncclResult_t result;
+
+	if (fake_enter(function)) {
+		group.error = fake_complain(ncclSystemError, "%s was to fail", function);
+		return group.error;
+	}
+	result = fake_check_algorithm(comm, call.kind, call.type);
+	if (result == ncclSuccess && own >= 0) {
+		g.call.weight = comm->weights[own];
+		g.call.op = ncclNumOps;
+	}
+	return result == ncclSuccess ? add(&g) : result;
+}
+
+ncclResult_t ncclAllReduce(const void *in, void *out, size_t count, ncclDataType_t type,
+			   ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
+{
+	return collect(__func__,
+		       (struct fake_call){.kind = FAKE_ALL_REDUCE,
+					  .in = in,
+					  .out = out,
+					  .count = count,
+					  .type = type,
+					  .op = op},
+		       comm, stream);
+}
+
+ncclResult_t ncclReduce(const void *in, void *out, size_t count, ncclDataType_t type,
+			ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)
+{
+	return collect(__func__,
+		       (struct fake_call){.kind = FAKE_REDUCE,
+					  .in = in,
+					  .out = out,
+					  .count = count,
+					  .type = type,
+					  .op = op,
+					  .root = root},
+		       comm, stream);
+}
+
+ncclResult_t ncclReduceScatter(const void *in, void *out, size_t count, ncclDataType_t type,
+			       ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
+{
+	return collect(__func__,
+		       (struct fake_call){.kind = FAKE_REDUCE_SCATTER,
+					  .in = in,
+					  .out = out,
+					  .count = count,
+					  .type = type,
+					  .op = op},
+		       comm, stream);
+}
+
+/* A function that only moves data. */
+#define MOVES(function, what, has_root)                                                            \
+	{                                                                                          \
+		return collect(function,                                                           \
+			       (struct fake_call){.kind = what,                                    \
+						  .in = in,                                        \
+						  .out = out,                                      \
+						  .count = count,                                  \
+						  .type = type,                                    \
+						  .root = has_root},                               \
+			       comm, stream);                                                      \
+	}
+
+ncclResult_t ncclBroadcast(const void *in, void *out, size_t count, ncclDataType_t type, int root,
+			   ncclComm_t comm, cudaStream_t stream)
+	MOVES(__func__, FAKE_BROADCAST, root)
+
+		ncclResult_t
+	ncclAllGather(const void *in, void *out, size_t count, ncclDataType_t type, ncclComm_t comm,
+		      cudaStream_t stream) MOVES(__func__, FAKE_ALL_GATHER, 0)
+
+		ncclResult_t ncclAlltoAll(const void *in, void *out, size_t count,
+					  ncclDataType_t type, ncclComm_t comm, cudaStream_t stream)
+			MOVES(__func__, FAKE_ALLTOALL, 0)
+
+				ncclResult_t
+	ncclGather(const void *in, void *out, size_t count, ncclDataType_t type, int root,
+		   ncclComm_t comm, cudaStream_t stream) MOVES(__func__, FAKE_GATHER, root)
+
+		ncclResult_t
+	ncclScatter(const void *in, void *out, size_t count, ncclDataType_t type, int root,
+		    ncclComm_t comm, cudaStream_t stream) MOVES(__func__, FAKE_SCATTER, root)
+
+		static ncclResult_t
+	mail(const char *function, struct letter letter, ncclComm_t comm, cudaStream_t stream)
+{
+	const struct grouped g = {
+		.comm = comm, .stream = stream, .is_message = true, .letter = letter};
+
+	if (fake_enter(function)) {
+		group.error = fake_complain(ncclSystemError, "%s was to fail", function);
+		return group.error;
+	}
+	if (letter.peer < 0 || letter.peer >= comm->clique->n)
+		return fake_complain(ncclInvalidArgument, "no rank %d", letter.peer);
+	return add(&g);
+}
+
+ncclResult_t ncclSend(const void *data, size_t count, ncclDataType_t type, int peer,
+		      ncclComm_t comm, cudaStream_t stream)
+{
+	return mail(__func__, (struct letter){true, peer, (void *)data, bytes_of(count, type)},
+		    comm, stream);
+}
+
+ncclResult_t ncclRecv(void *data, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+		      cudaStream_t stream)
+{
+	return mail(__func__, (struct letter){false, peer, data, bytes_of(count, type)}, comm,
+		    stream);
+}

@@ -1,0 +1,437 @@
+/*
+ * Streams are threads with a list of tasks. While one is captured, its tasks are kept in a graph.
+ */
+#include "fake.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct task {
+	struct task *next;
+	struct fake_task what;
+	_Alignas(16) char payload[];
+};
+
+struct list {
+	struct task *first;
+	struct task **last;
+};
+
+struct CUgraph_st {
+	struct list tasks;
+};
+
+struct CUgraphExec_st {
+	struct list tasks;
+};
+
+struct CUstream_st {
+	pthread_t worker;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct list tasks;
+	bool busy;
+	bool closing;
+	cudaError_t error;
+	struct CUgraph_st *captured; /* NULL: it is not */
+};
+
+struct CUevent_st {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	unsigned long recorded, reached;
+	double time;
+};
+
+/* ---- tasks -------------------------------------------------------------------------------------
+ */
+
+static void list_init(struct list *list)
+{
+	list->first = NULL;
+	list->last = &list->first;
+}
+
+static void append(struct list *list, const struct fake_task *what)
+{
+	struct task *task = aligned_alloc(16, (sizeof(*task) + what->bytes + 15) & ~(size_t)15);
+
+	if (!task)
+		abort();
+	task->next = NULL;
+	task->what = *what;
+	memcpy(task->payload, what->payload, what->bytes);
+	task->what.payload = task->payload;
+	if (what->hold)
+		what->hold(task->payload);
+	*list->last = task;
+	list->last = &task->next;
+}
+
+static void task_free(struct task *task)
+{
+	if (task->what.drop)
+		task->what.drop(task->payload);
+	free(task);
+}
+
+static struct task *take_first(struct list *list)
+{
+	struct task *task = list->first;
+
+	if (!task)
+		return NULL;
+	list->first = task->next;
+	if (!list->first)
+		list->last = &list->first;
+	return task;
+}
+
+static void list_free(struct list *list)
+{
+	struct task *task;
+
+	while ((task = take_first(list)) != NULL)
+		task_free(task);
+}
+
+/* ---- streams ------------------------------------------------------------------------------------
+ */
+
+static void *work_off(void *argument)
+{
+	struct CUstream_st *s = argument;
+	struct task *task;
+
+	pthread_mutex_lock(&s->lock);
+	for (;;) {
+		cudaError_t error = s->error;
+
+		task = take_first(&s->tasks);
+		if (!task && s->closing)
+			break;
+		if (!task) {
+			pthread_cond_wait(&s->changed, &s->lock);
+			continue;
+		}
+		s->busy = true;
+		pthread_mutex_unlock(&s->lock);
+		if (error == cudaSuccess)
+			error = task->what.run(task->payload);
+		task_free(task);
+		pthread_mutex_lock(&s->lock);
+		s->error = error;
+		s->busy = false;
+		pthread_cond_broadcast(&s->changed);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return NULL;
+}
+
+static struct CUstream_st *new_stream(void)
+{
+	struct CUstream_st *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		abort();
+	list_init(&s->tasks);
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->changed, NULL);
+	if (pthread_create(&s->worker, NULL, work_off, s) != 0)
+		abort();
+	return s;
+}
+
+static void end_stream(struct CUstream_st *s)
+{
+	pthread_mutex_lock(&s->lock);
+	s->closing = true;
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+	pthread_join(s->worker, NULL);
+	if (s->captured) {
+		list_free(&s->captured->tasks);
+		free(s->captured);
+	}
+	pthread_cond_destroy(&s->changed);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
+{
+	FAKE_CUDA();
+	*stream = new_stream();
+	fake_made(FAKE_STREAM);
+	return cudaSuccess;
+}
+
+/* The default stream of a device, made when it is first used and closed with the process. */
+static struct CUstream_st *defaults[FAKE_MOST_RANKS];
+
+static struct CUstream_st *named(cudaStream_t stream)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	struct CUstream_st **s = &defaults[fake_device()];
+
+	if (stream)
+		return stream;
+	pthread_mutex_lock(&lock);
+	if (!*s)
+		*s = new_stream();
+	pthread_mutex_unlock(&lock);
+	return *s;
+}
+
+__attribute__((destructor)) static void close_defaults(void)
+{
+	for (int i = 0; i < FAKE_MOST_RANKS; i++)
+		if (defaults[i])
+			end_stream(defaults[i]);
+}
+
+/* It is gone even where the call is to fail: nobody could let go of it a second time. */
+cudaError_t cudaStreamDestroy(cudaStream_t s)
+{
+	const bool fails = fake_enter(__func__);
+
+	end_stream(s);
+	fake_let_go(FAKE_STREAM);
+	return fails ? cudaErrorUnknown : cudaSuccess;
+}
+
+cudaError_t fake_issue(cudaStream_t stream, const struct fake_task *task)
+{
+	struct CUstream_st *const s = named(stream);
+	cudaError_t error;
+
+	pthread_mutex_lock(&s->lock);
+	append(s->captured ? &s->captured->tasks : &s->tasks, task);
+	error = s->error;
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+	return error;
+}
+
+bool fake_is_capturing(cudaStream_t stream)
+{
+	struct CUstream_st *const s = named(stream);
+	bool captured;
+
+	pthread_mutex_lock(&s->lock);
+	captured = s->captured != NULL;
+	pthread_mutex_unlock(&s->lock);
+	return captured;
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream)
+{
+	struct CUstream_st *const s = named(stream);
+	cudaError_t error;
+
+	FAKE_CUDA();
+	pthread_mutex_lock(&s->lock);
+	error = s->captured                 ? cudaErrorStreamCaptureUnsupported
+		: s->error != cudaSuccess   ? s->error
+		: s->busy || s->tasks.first ? cudaErrorNotReady
+					    : cudaSuccess;
+	pthread_mutex_unlock(&s->lock);
+	return error;
+}
+
+cudaError_t fake_drain(cudaStream_t stream)
+{
+	struct CUstream_st *const s = named(stream);
+	cudaError_t error;
+
+	pthread_mutex_lock(&s->lock);
+	while (s->busy || s->tasks.first)
+		pthread_cond_wait(&s->changed, &s->lock);
+	error = s->error;
+	pthread_mutex_unlock(&s->lock);
+	return error;
+}
+
+/* ---- events
+ * --------------------------------------------------------------------------------------- */
+
+struct mark {
+	cudaEvent_t event;
+	unsigned long number;
+};
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
+{
+	struct CUevent_st *e;
+
+	FAKE_CUDA();
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		abort();
+	pthread_mutex_init(&e->lock, NULL);
+	pthread_cond_init(&e->changed, NULL);
+	fake_made(FAKE_EVENT);
+	*event = e;
+	return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t e)
+{
+	const bool fails = fake_enter(__func__);
+
+	pthread_cond_destroy(&e->changed);
+	pthread_mutex_destroy(&e->lock);
+	free(e);
+	fake_let_go(FAKE_EVENT);
+	return fails ? cudaErrorUnknown : cudaSuccess;
+}
+
+static cudaError_t reach(void *payload)
+{
+	const struct mark *m = payload;
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	pthread_mutex_lock(&m->event->lock);
+	if (m->event->reached < m->number)
+		m->event->reached = m->number;
+	m->event->time = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+	pthread_cond_broadcast(&m->event->changed);
+	pthread_mutex_unlock(&m->event->lock);
+	return cudaSuccess;
+}
+
+static cudaError_t await(void *payload)
+{
+	const struct mark *m = payload;
+
+	pthread_mutex_lock(&m->event->lock);
+	while (m->event->reached < m->number && !fake_has_failed())
+		fake_wait(&m->event->changed, &m->event->lock);
+	pthread_mutex_unlock(&m->event->lock);
+	return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+	struct mark m = {.event = event};
+
+	FAKE_CUDA();
+	pthread_mutex_lock(&event->lock);
+	m.number = ++event->recorded;
+	pthread_mutex_unlock(&event->lock);
+	return fake_issue(stream,
+			  &(struct fake_task){.run = reach, .bytes = sizeof(m), .payload = &m});
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
+{
+	struct mark m = {.event = event};
+
+	FAKE_CUDA();
+	pthread_mutex_lock(&event->lock);
+	m.number = event->recorded;
+	pthread_mutex_unlock(&event->lock);
+	return fake_issue(stream,
+			  &(struct fake_task){.run = await, .bytes = sizeof(m), .payload = &m});
+}
+
+static bool time_of(cudaEvent_t event, double *time)
+{
+	bool reached;
+
+	pthread_mutex_lock(&event->lock);
+	reached = event->recorded > 0 && event->reached == event->recorded;
+	*time = event->time;
+	pthread_mutex_unlock(&event->lock);
+	return reached;
+}
+
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
+{
+	double began, ended;
+
+	FAKE_CUDA();
+	if (!time_of(from, &began) || !time_of(to, &ended))
+		return cudaErrorNotReady;
+	*ms = (float)(1e3 * (ended - began));
+	return cudaSuccess;
+}
+
+/* ---- graphs
+ * ----------------------------------------------------------------------------------------- */
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode mode)
+{
+	FAKE_CUDA();
+	if (!s || mode != cudaStreamCaptureModeThreadLocal)
+		return cudaErrorStreamCaptureUnsupported;
+	pthread_mutex_lock(&s->lock);
+	s->captured = calloc(1, sizeof(*s->captured));
+	if (!s->captured)
+		abort();
+	list_init(&s->captured->tasks);
+	pthread_mutex_unlock(&s->lock);
+	return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *graph)
+{
+	FAKE_CUDA();
+	pthread_mutex_lock(&s->lock);
+	*graph = s->captured;
+	s->captured = NULL;
+	pthread_mutex_unlock(&s->lock);
+	if (!*graph)
+		return cudaErrorIllegalState;
+	fake_made(FAKE_GRAPH);
+	return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *exec, cudaGraph_t graph,
+					  unsigned long long flags)
+{
+	struct CUgraphExec_st *e;
+
+	FAKE_CUDA();
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		abort();
+	list_init(&e->tasks);
+	for (const struct task *t = graph->tasks.first; t; t = t->next)
+		append(&e->tasks, &t->what);
+	fake_made(FAKE_GRAPH);
+	*exec = e;
+	return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
+{
+	cudaError_t error = cudaSuccess;
+
+	FAKE_CUDA();
+	for (const struct task *t = exec->tasks.first; t && error == cudaSuccess; t = t->next)
+		error = fake_issue(stream, &t->what);
+	return error;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
+{
+	const bool fails = fake_enter(__func__);
+
+	list_free(&exec->tasks);
+	free(exec);
+	fake_let_go(FAKE_GRAPH);
+	return fails ? cudaErrorUnknown : cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+	const bool fails = fake_enter(__func__);
+
+	list_free(&graph->tasks);
+	free(graph);
+	fake_let_go(FAKE_GRAPH);
+	return fails ? cudaErrorUnknown : cudaSuccess;
+}
