@@ -75,13 +75,14 @@ UNITS       := $(patsubst tests/unit/%.c,$(B)/tests/%,$(if $(filter thread,$(SAN
                $(shell grep -lE "pthread_create|(ranks|processes)\.h" tests/unit/test_*.c),$(wildcard tests/unit/test_*.c)))
 REFERENCE   := $(B)/docs/reference
 
-# Backends loaded at run time; what they need is needed by nothing else.
-# Reads XML; the only binary that needs expat, and left out without it.
-HAVE_EXPAT  := $(shell echo '#include <expat.h>' | $(CC) $(CPPFLAGS) $(CFLAGS) -E -o /dev/null - 2>/dev/null && echo 1)
+# The binary that reads XML files: the only one that needs expat, and left out without it.
+HAVE_EXPAT       := $(shell printf '\043include <expat.h>\n' | \
+                    $(CC) $(CPPFLAGS) -E - >/dev/null 2>&1 && echo 1)
 TOPOLOGY_SOURCES := $(wildcard src/topology/files/*.c src/topology/tool/*.c)
 TOPOLOGY_OBJECTS := $(TOPOLOGY_SOURCES:%.c=$(B)/%.o)
 TOPOLOGY         := $(if $(HAVE_EXPAT),$(B)/topology)
 
+# Backends loaded at run time; what they need is needed by nothing else.
 HAVE_MPI    := $(if $(filter auto,$(MPI)),$(shell command -v $(MPICC) >/dev/null 2>&1 && echo 1),$(filter 1,$(MPI)))
 MPI_SOURCES := $(wildcard src/backends/mpi/*.c) src/launch/mpi.c
 MPI_OBJECTS := $(MPI_SOURCES:%.c=$(B)/%.o)
@@ -183,7 +184,7 @@ COMPILE_FAKE  = $(FAKE_CXX) $(CPPFLAGS) $(CFLAGS) -x c++ -std=c++17 -Isrc -Itest
                 -Wextra -Werror -Wno-unused-parameter -Wno-unused-function -Wno-unknown-pragmas -fno-exceptions \
                 -fno-rtti -ffp-contract=off -fno-strict-aliasing -pthread -MMD -MP $(SAN_FLAGS)
 
-$(FAKE_OBJECTS) $(FAKE_UNITS:$(B)/tests/%=$(B)/tests/gpu/%.o): private BB_FLAGS += -Itests/fake -Itests/unit $(CUDA_INCLUDE)
+$(FAKE_OBJECTS) $(FAKE_UNITS:$(B)/tests/%=$(B)/tests/gpu/%.o) $(B)/tests/gpu/meeting.o: private BB_FLAGS += -Itests/fake -Itests/unit $(CUDA_INCLUDE)
 
 $(B)/tests/fake/%.o: tests/fake/%.cc $(B)/flags
 	@mkdir -p $(@D)
@@ -199,7 +200,8 @@ $(B)/tests/fake/nccl.so: $(NCCL_OBJECTS) $(FAKE_OBJECTS)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(SAN_FLAGS) -shared -Wl,-Bsymbolic -pthread -o $@ $^
 
-$(FAKE_UNITS): $(B)/tests/%: $(B)/tests/gpu/%.o $(NCCL_OBJECTS) $(FAKE_OBJECTS) $(B)/tests/unit/ranks.o $(B)/tests/unit/oracle.o
+$(FAKE_UNITS): $(B)/tests/%: $(B)/tests/gpu/%.o $(B)/tests/gpu/meeting.o $(NCCL_OBJECTS) $(FAKE_OBJECTS) \
+               $(B)/tests/unit/ranks.o $(B)/tests/unit/oracle.o
 $(FAKE_UNITS): LDLIBS := -lcmocka $(LDLIBS)
 
 $(B)/tests/mpi_speed $(B)/tests/mpi_bare: $(B)/tests/%: tests/perf/%.c tests/perf/speed.h $(B)/flags

@@ -81,6 +81,7 @@ look() {
 	need make "GNU make" has make
 	need libhwloc-dev "hwloc with its headers" compiles "$cc" hwloc.h -lhwloc
 	need libnuma-dev "libnuma with its headers" compiles "$cc" numa.h -lnuma
+	need libexpat1-dev "expat, for the binary topology" compiles "$cc" expat.h -lexpat
 	if [ "$LEVEL" = build ]; then
 		return
 	fi

@@ -1,0 +1,133 @@
+/*
+ * bound_net.c - what may leave a machine over its NICs.
+ */
+#include "topology/bound_parts.h"
+#include "topology/build.h"
+#include "topology/rates.h"
+
+#include <string.h>
+
+/* The rate that is known of a NIC, or the most that its model can do. 0: it is down or unknown. */
+static int64_t rate_of(const struct bb_topology *t, int nic, bool *assumed)
+{
+	const struct bb_device *d = &t->devices[nic];
+	const struct bb_pci *p = d->pci >= 0 ? &t->pcis[d->pci] : NULL;
+
+	*assumed = d->rate_Mbps == 0;
+	if (d->state == BB_STATE_DOWN)
+		return 0;
+	if (d->rate_Mbps > 0)
+		return d->rate_Mbps;
+	return p ? bb_pci_model(p->vendor, p->device).rate_Mbps : 0;
+}
+
+/* Whether NIC is among the best of GPU (-1: of the host): no other is nearer, or as near and
+   faster. */
+static bool is_best(const struct bb_topology *t, int gpu, int nic)
+{
+	bool assumed;
+	const int64_t rate = rate_of(t, nic, &assumed);
+	const enum bb_path path = gpu < 0 ? BB_PATH_SELF : bb_topology_pci_path(t, gpu, nic);
+
+	if (rate <= 0)
+		return false;
+	for (int i = 0; i < bb_topology_count(t, BB_NIC); i++) {
+		int other = bb_topology_device(t, BB_NIC, i);
+		int64_t its = rate_of(t, other, &assumed);
+		enum bb_path near = gpu < 0 ? BB_PATH_SELF : bb_topology_pci_path(t, gpu, other);
+
+		if (its > 0 && (near < path || (near == path && its > rate)))
+			return false;
+	}
+	return true;
+}
+
+static bool is_used(const struct bb_topology *t, bb_gpus set, int nic)
+{
+	if (set == 0)
+		return is_best(t, -1, nic);
+	for (bb_gpus s = set; s; s &= s - 1)
+		if (is_best(t, __builtin_ctzll(s), nic))
+			return true;
+	return false;
+}
+
+/* Two ports of one card share its slot. */
+static bool on_card(const struct bb_topology *t, int a, int b)
+{
+	const int p = t->devices[a].pci, q = t->devices[b].pci;
+	size_t length;
+
+	if (p < 0 || q < 0)
+		return a == b;
+	length = strcspn(t->pcis[p].id, ".");
+	return strncmp(t->pcis[p].id, t->pcis[q].id, length + 1) == 0;
+}
+
+/* All ports in USED of the card that NIC is on, if NIC is the first of them. */
+static double card_GBps(const struct bb_topology *t, const bool *used, int nic)
+{
+	double GBps = 0, slot;
+	bool assumed;
+
+	for (int d = 0; d < t->ndevices; d++) {
+		if (!used[d] || !on_card(t, nic, d))
+			continue;
+		if (d < nic)
+			return 0;
+		GBps += (double)rate_of(t, d, &assumed) / 8000 * bb_nic_share(t->devices[d].layer);
+	}
+	if (t->devices[nic].pci >= 0) {
+		struct bb_pcie link = bb_pci_link(t, t->devices[nic].pci);
+
+		slot = bb_pcie_payload(&link);
+		if (slot > 0 && slot < GBps)
+			return slot;
+	}
+	return GBps;
+}
+
+/* Over C2C a GPU reaches the CPU's NICs by a wider way than its own slot. */
+static double gpus_GBps(const struct bb_topology *t, bb_gpus set)
+{
+	double GBps = 0;
+
+	for (bb_gpus s = set; s; s &= s - 1) {
+		const int gpu = __builtin_ctzll(s);
+		const struct bb_link *c2c = bb_topology_link(t, gpu, BB_C2C);
+		struct bb_pcie link = {0};
+
+		if (t->devices[gpu].pci >= 0)
+			link = bb_pci_link(t, t->devices[gpu].pci);
+		if (c2c && c2c->GBps > 0)
+			GBps += c2c->count * c2c->GBps;
+		else if (link.GBps > 0)
+			GBps += bb_pcie_payload(&link);
+		else
+			return INFINITY;
+	}
+	return set ? GBps : INFINITY;
+}
+
+struct bb_egress bb_egress_of(const struct bb_topology *t, bb_gpus set)
+{
+	struct bb_egress e = {.gpus_GBps = gpus_GBps(t, set)};
+	bool used[BB_MOST_DEVICES] = {false};
+	bool assumed;
+
+	for (int d = 0; d < t->ndevices; d++)
+		used[d] = t->devices[d].kind == BB_NIC && is_used(t, set, d);
+	for (int d = 0; d < t->ndevices; d++) {
+		int64_t rate;
+
+		if (!used[d])
+			continue;
+		rate = rate_of(t, d, &assumed);
+		e.assumed = e.assumed || assumed;
+		e.rate_Mbps = e.nics == 0 || e.rate_Mbps == rate ? rate : 0;
+		e.layer = t->devices[d].layer;
+		e.GBps += card_GBps(t, used, d);
+		e.nics++;
+	}
+	return e;
+}

@@ -1,0 +1,59 @@
+/*
+ * build.h - how the sources put a model together: they add what they find, in any order but
+ * parents before children, and finish.
+ *
+ * Everything added is bounded, since it may come from a file: beyond BB_TOPOLOGY_MOST of a kind it
+ * is BB_EDATA.
+ */
+#ifndef BB_TOPOLOGY_BUILD_H
+#define BB_TOPOLOGY_BUILD_H
+
+#include "topology/topology.h"
+
+#define BB_TOPOLOGY_MOST 16384 /* NUMA nodes, PCI objects, links; of each */
+#define BB_MOST_GPUS 64        /* of one machine: sets of them are bits of a word */
+#define BB_MOST_NUMAS 1024     /* and packages */
+#define BB_MOST_DEVICES 1024
+
+/* An empty model of one machine. NULL: out of memory. */
+struct bb_topology *bb_topology_new(void);
+
+/* Each copies what it is given. *INDEX (may be NULL) is where it went. A device's index is only
+   valid until bb_topology_finish. */
+BB_MUST bb_status bb_add_package(struct bb_topology *t, const struct bb_package *package,
+				 int *index, struct bb_error *error);
+BB_MUST bb_status bb_add_numa(struct bb_topology *t, const struct bb_numa *numa, const char *cpus,
+			      int *index, struct bb_error *error);
+BB_MUST bb_status bb_add_core(struct bb_topology *t, const struct bb_core *core,
+			      struct bb_error *error);
+BB_MUST bb_status bb_add_pci(struct bb_topology *t, const struct bb_pci *pci, int *index,
+			     struct bb_error *error);
+BB_MUST bb_status bb_add_device(struct bb_topology *t, const struct bb_device *device, int *index,
+				struct bb_error *error);
+/* Added to a link of that kind between the two that is there already. */
+BB_MUST bb_status bb_add_link(struct bb_topology *t, const struct bb_link *link,
+			      struct bb_error *error);
+/* Room for the distances, zero, if they are not there yet. */
+BB_MUST bb_status bb_add_distances(struct bb_topology *t, struct bb_error *error);
+/* Room for peer access, all unknown, if it is not there yet; the GPUs must be. */
+BB_MUST bb_status bb_add_p2p(struct bb_topology *t, struct bb_error *error);
+
+/* The PCI object called ID, whatever the digits of its domain ("00000000:1B:00.0"), or -1. */
+int bb_find_pci(const struct bb_topology *t, const char *id);
+/* "0000:1b:00.0" into TEXT from an id as NVML, NCCL or hwloc writes it. False: it is none. */
+bool bb_pci_id(char text[16], const char *id);
+
+/* The role of a port by its place: root ports are at the top, below them the two ends of a switch
+   take turns. */
+enum bb_pci_role bb_port_role(const struct bb_topology *t, int parent);
+
+/* A device for PCI object P: kind, NUMA node, and what its model says. */
+struct bb_device bb_device_of(const struct bb_topology *t, int p, enum bb_device_kind kind);
+
+/*
+ * Sort the devices (GPUs as they came, NICs and disks by name), give those without a name one,
+ * drop ports with no device below, and order the links. From then on indices hold.
+ */
+BB_MUST bb_status bb_topology_finish(struct bb_topology *t, struct bb_error *error);
+
+#endif

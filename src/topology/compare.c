@@ -1,0 +1,486 @@
+/*
+ * compare.c - whether two machines are alike and, if not, in what they differ.
+ *
+ * First a one-to-one map of the devices is sought under which everything is the same, as a bus may
+ * be numbered otherwise. Only if there is none are devices matched by what is likely, bus number
+ * first, and each difference told.
+ */
+#include "topology/topology.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TRIES 200000 /* steps of the search for a map; symmetric machines succeed at once */
+#define PAIRS_TOLD 8
+
+/* ---- signatures ------------------------------------------------------------------------------ */
+
+static uint64_t mix(uint64_t hash, uint64_t value) /* FNV-1a over the bytes of VALUE */
+{
+	for (int i = 0; i < 8; i++)
+		hash = (hash ^ (value >> (8 * i) & 0xff)) * 0x100000001b3ull;
+	return hash;
+}
+
+#define START 0xcbf29ce484222325ull
+
+static uint64_t mix_text(uint64_t hash, const char *text)
+{
+	for (; *text; text++)
+		hash = mix(hash, (unsigned char)*text);
+	return mix(hash, 0);
+}
+
+static uint64_t gib(int64_t bytes)
+{
+	return (uint64_t)(bytes + (1 << 29)) >> 30;
+}
+
+static int numa_number(const struct bb_topology *t, int d)
+{
+	return t->devices[d].numa >= 0 ? t->host.numas[t->devices[d].numa].os : -1;
+}
+
+/* Of device D by itself. */
+static uint64_t own_signature(const struct bb_topology *t, int d)
+{
+	const struct bb_device *v = &t->devices[d];
+	uint64_t hash = mix_text(mix(START, v->kind), v->model);
+
+	hash = mix(mix(hash, gib(v->bytes)), (uint64_t)v->sm);
+	hash = mix(mix(hash, (uint64_t)v->rate_Mbps), v->layer);
+	hash = mix(mix(hash, v->state), (uint64_t)numa_number(t, d));
+	if (v->pci >= 0) {
+		hash = mix(hash, (uint64_t)t->pcis[v->pci].now.width);
+		hash = mix(hash, (uint64_t)t->pcis[v->pci].most.width);
+		hash = mix(hash, (uint64_t)t->pcis[v->pci].most.gen);
+	}
+	for (int l = 0; l < t->nlinks; l++)
+		if (t->links[l].device == d && t->links[l].peer < 0) {
+			hash = mix(mix(hash, t->links[l].kind), (uint64_t)t->links[l].peer);
+			hash = mix(mix(hash, (uint64_t)t->links[l].count),
+				   (uint64_t)t->links[l].down);
+		}
+	return hash;
+}
+
+/* What one of the two sources does not know is no difference. */
+static bool reachable(const struct bb_topology *t, int d, int e)
+{
+	enum bb_p2p p2p = bb_topology_p2p(t, d, e);
+
+	return p2p == BB_P2P_OK || p2p == BB_P2P_UNKNOWN;
+}
+
+/* How device D stands to E. */
+static uint64_t pair_signature(const struct bb_topology *t, int d, int e)
+{
+	int nvlinks = 0;
+	uint64_t hash = mix(START, bb_topology_path(t, d, e, &nvlinks));
+
+	hash = mix(hash, (uint64_t)nvlinks);
+	if (t->devices[d].kind == BB_GPU && t->devices[e].kind == BB_GPU)
+		hash = mix(hash, reachable(t, d, e));
+	return hash;
+}
+
+/* Of device D among all others, whatever their order. */
+static uint64_t signature(const struct bb_topology *t, int d)
+{
+	uint64_t sum = 0;
+
+	for (int e = 0; e < t->ndevices; e++)
+		if (e != d)
+			sum += mix(pair_signature(t, d, e), t->devices[e].kind);
+	return mix(own_signature(t, d), sum);
+}
+
+uint64_t bb_topology_digest(const struct bb_topology *t)
+{
+	const struct bb_host *h = &t->host;
+	uint64_t hash = mix_text(START, h->arch), devices = 0;
+
+	for (int i = 0; i < h->npackages; i++)
+		hash = mix_text(hash, h->packages[i].model);
+	for (int i = 0; i < h->nnumas; i++)
+		hash = mix(hash, gib(h->numas[i].bytes));
+	for (int i = 0; h->distances && i < h->nnumas * h->nnumas; i++)
+		hash = mix(hash, (uint64_t)h->distances[i]);
+	hash = mix(mix(hash, (uint64_t)h->ncores), (uint64_t)h->nthreads);
+	for (int d = 0; d < t->ndevices; d++)
+		devices += signature(t, d);
+	return mix(hash, devices);
+}
+
+/* ---- a map under which all is the same ------------------------------------------------------- */
+
+struct match {
+	const struct bb_topology *a, *b;
+	uint64_t *left, *right; /* signatures */
+	int *map;               /* device of A to device of B, -1 none */
+	bool *taken;            /* devices of B */
+	int tries;
+};
+
+static bool fits(const struct match *m, int d, int e)
+{
+	if (m->taken[e] || m->left[d] != m->right[e])
+		return false;
+	for (int x = 0; x < d; x++)
+		if (pair_signature(m->a, x, d) != pair_signature(m->b, m->map[x], e) ||
+		    pair_signature(m->a, d, x) != pair_signature(m->b, e, m->map[x]))
+			return false;
+	return true;
+}
+
+static bool map_rest(struct match *m, int d)
+{
+	const int n = m->b->ndevices;
+
+	if (d == m->a->ndevices)
+		return true;
+	for (int i = 0; i < n; i++) {
+		int e = (d + i) % n; /* the same place first */
+
+		if (++m->tries > TRIES)
+			return false;
+		if (!fits(m, d, e))
+			continue;
+		m->map[d] = e;
+		m->taken[e] = true;
+		if (map_rest(m, d + 1))
+			return true;
+		m->taken[e] = false;
+		m->map[d] = -1;
+	}
+	return false;
+}
+
+/* ---- telling --------------------------------------------------------------------------------- */
+
+struct diff {
+	struct match m;
+	const char *name_a, *name_b;
+	void (*tell)(void *context, const char *text);
+	void *context;
+	int told;
+};
+
+static void tell(struct diff *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void tell(struct diff *f, const char *format, ...)
+{
+	char text[320];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	f->tell(f->context, text);
+	f->told++;
+}
+
+/* Empty is unknown, which differs from nothing. */
+static void tell_text(struct diff *f, const char *what, const char *a, const char *b)
+{
+	if (*a && *b && strcmp(a, b) != 0)
+		tell(f, "%s: %s in %s, %s in %s", what, a, f->name_a, b, f->name_b);
+}
+
+static void tell_number(struct diff *f, const char *what, int64_t a, int64_t b)
+{
+	if (a != b)
+		tell(f, "%s: %lld in %s, %lld in %s", what, (long long)a, f->name_a, (long long)b,
+		     f->name_b);
+}
+
+/* Of numbers that are above 0 where they are known. */
+static void tell_known(struct diff *f, const char *what, int64_t a, int64_t b)
+{
+	if (a > 0 && b > 0)
+		tell_number(f, what, a, b);
+}
+
+static void tell_bytes(struct diff *f, const char *what, int64_t a, int64_t b)
+{
+	const double most = (double)(a > b ? a : b), gap = (double)(a > b ? a - b : b - a);
+
+	if (a > 0 && b > 0 && gap > most / 100)
+		tell(f, "%s: %.1f GiB in %s, %.1f GiB in %s", what, (double)a / (1 << 30),
+		     f->name_a, (double)b / (1 << 30), f->name_b);
+}
+
+/* ---- the host -------------------------------------------------------------------------------- */
+
+static void compare_packages(struct diff *f)
+{
+	const struct bb_host *a = &f->m.a->host, *b = &f->m.b->host;
+
+	tell_text(f, "architecture", a->arch, b->arch);
+	tell_known(f, "packages", a->npackages, b->npackages);
+	for (int i = 0; i < a->npackages && i < b->npackages; i++) {
+		char what[32];
+
+		snprintf(what, sizeof(what), "package %d", i);
+		tell_text(f, what, a->packages[i].model, b->packages[i].model);
+	}
+	tell_known(f, "cores", a->ncores, b->ncores);
+	tell_known(f, "hardware threads", a->nthreads, b->nthreads);
+	for (int i = 0; i < a->ncaches && i < b->ncaches; i++) {
+		char what[32];
+
+		snprintf(what, sizeof(what), "L%d cache, KiB", a->caches[i].level);
+		tell_number(f, what, a->caches[i].bytes / 1024, b->caches[i].bytes / 1024);
+	}
+}
+
+static void compare_numas(struct diff *f)
+{
+	const struct bb_host *a = &f->m.a->host, *b = &f->m.b->host;
+	char what[64];
+
+	tell_number(f, "NUMA nodes", a->nnumas, b->nnumas);
+	if (a->nnumas != b->nnumas)
+		return;
+	for (int i = 0; i < a->nnumas; i++) {
+		snprintf(what, sizeof(what), "memory of NUMA node %d", a->numas[i].os);
+		tell_bytes(f, what, a->numas[i].bytes, b->numas[i].bytes);
+		snprintf(what, sizeof(what), "cores of NUMA node %d", a->numas[i].os);
+		tell_text(f, what, a->numas[i].cpus ? a->numas[i].cpus : "",
+			  b->numas[i].cpus ? b->numas[i].cpus : "");
+	}
+	for (int i = 0; a->distances && b->distances && i < a->nnumas * a->nnumas; i++) {
+		snprintf(what, sizeof(what), "distance from NUMA node %d to %d",
+			 a->numas[i / a->nnumas].os, a->numas[i % a->nnumas].os);
+		tell_number(f, what, a->distances[i], b->distances[i]);
+	}
+}
+
+/* ---- devices --------------------------------------------------------------------------------- */
+
+static const char *pci_id(const struct bb_topology *t, int d)
+{
+	return t->devices[d].pci >= 0 ? t->pcis[t->devices[d].pci].id : "";
+}
+
+/* Match what is left by LIKE, in order. */
+static void match_by(struct match *m, bool (*like)(const struct match *m, int d, int e))
+{
+	for (int d = 0; d < m->a->ndevices; d++)
+		for (int e = 0; e < m->b->ndevices && m->map[d] < 0; e++)
+			if (!m->taken[e] && m->a->devices[d].kind == m->b->devices[e].kind &&
+			    like(m, d, e)) {
+				m->map[d] = e;
+				m->taken[e] = true;
+			}
+}
+
+static bool same_bus(const struct match *m, int d, int e)
+{
+	return *pci_id(m->a, d) && strcmp(pci_id(m->a, d), pci_id(m->b, e)) == 0;
+}
+
+static bool same_by_itself(const struct match *m, int d, int e)
+{
+	return own_signature(m->a, d) == own_signature(m->b, e);
+}
+
+static bool same_place(const struct match *m, int d, int e)
+{
+	return numa_number(m->a, d) == numa_number(m->b, e) &&
+	       strcmp(m->a->devices[d].model, m->b->devices[e].model) == 0;
+}
+
+static bool same_kind(const struct match *m, int d, int e)
+{
+	return m->a->devices[d].kind == m->b->devices[e].kind;
+}
+
+/* "ConnectX-7, 400 Gb/s, NUMA node 1, PIX to GPU5" */
+static void describe(const struct bb_topology *t, int d, char *text, size_t size)
+{
+	const struct bb_device *v = &t->devices[d];
+	enum bb_path best = BB_PATH_UNKNOWN;
+	size_t at = (size_t)snprintf(text, size, "%s", v->model[0] ? v->model : "unknown model");
+
+	if (v->kind == BB_NIC && v->rate_Mbps > 0)
+		at += (size_t)snprintf(text + at, size - at, ", %.4g Gb/s",
+				       (double)v->rate_Mbps / 1000);
+	if (numa_number(t, d) >= 0)
+		at += (size_t)snprintf(text + at, size - at, ", NUMA node %d", numa_number(t, d));
+	if (v->kind == BB_GPU)
+		return;
+	for (int g = 0; g < bb_topology_count(t, BB_GPU); g++)
+		if (bb_topology_path(t, g, d, NULL) < best)
+			best = bb_topology_path(t, g, d, NULL);
+	for (int g = 0; g < bb_topology_count(t, BB_GPU) && best < BB_PATH_NODE; g++)
+		if (bb_topology_path(t, g, d, NULL) == best && at < size - 24)
+			at += (size_t)snprintf(text + at, size - at, ", %s to %s",
+					       bb_path_word(best), t->devices[g].name);
+}
+
+static void tell_missing(struct diff *f)
+{
+	char text[200];
+
+	for (int d = 0; d < f->m.a->ndevices; d++)
+		if (f->m.map[d] < 0) {
+			describe(f->m.a, d, text, sizeof(text));
+			tell(f, "%s is missing in %s (%s)", f->m.a->devices[d].name, f->name_b,
+			     text);
+		}
+	for (int e = 0; e < f->m.b->ndevices; e++)
+		if (!f->m.taken[e]) {
+			describe(f->m.b, e, text, sizeof(text));
+			tell(f, "%s is only in %s (%s)", f->m.b->devices[e].name, f->name_b, text);
+		}
+}
+
+static void compare_pcie(struct diff *f, int d, int e)
+{
+	const struct bb_pci *a, *b;
+	const char *name = f->m.a->devices[d].name;
+	char what[64];
+
+	if (f->m.a->devices[d].pci < 0 || f->m.b->devices[e].pci < 0)
+		return;
+	a = &f->m.a->pcis[f->m.a->devices[d].pci];
+	b = &f->m.b->pcis[f->m.b->devices[e].pci];
+	snprintf(what, sizeof(what), "PCIe lanes of %s", name);
+	tell_known(f, what, a->now.width, b->now.width);
+	snprintf(what, sizeof(what), "most PCIe lanes of %s", name);
+	tell_known(f, what, a->most.width, b->most.width);
+	snprintf(what, sizeof(what), "PCIe generation of %s", name);
+	tell_known(f, what, a->most.gen, b->most.gen);
+}
+
+static void compare_links(struct diff *f, int d, int e)
+{
+	const struct bb_topology *a = f->m.a, *b = f->m.b;
+	const struct bb_link *x = bb_topology_link(a, d, BB_C2C);
+	const struct bb_link *y = bb_topology_link(b, e, BB_C2C);
+	char what[64];
+
+	snprintf(what, sizeof(what), "NVLinks of %s", a->devices[d].name);
+	tell_number(f, what, bb_topology_nvlinks_all(a, d), bb_topology_nvlinks_all(b, e));
+	snprintf(what, sizeof(what), "NVLink-C2C of %s", a->devices[d].name);
+	tell_number(f, what, x ? x->count : 0, y ? y->count : 0);
+}
+
+static void compare_device(struct diff *f, int d, int e)
+{
+	static const char *const layers[] = {"", "InfiniBand", "Ethernet"};
+	static const char *const states[] = {"", "up", "down"};
+	const struct bb_device *a = &f->m.a->devices[d], *b = &f->m.b->devices[e];
+	char what[64];
+
+	snprintf(what, sizeof(what), "model of %s", a->name);
+	tell_text(f, what, a->model, b->model);
+	snprintf(what, sizeof(what), "memory of %s", a->name);
+	tell_bytes(f, what, a->bytes, b->bytes);
+	snprintf(what, sizeof(what), "NUMA node of %s", a->name);
+	if (a->numa >= 0 && b->numa >= 0)
+		tell_number(f, what, numa_number(f->m.a, d), numa_number(f->m.b, e));
+	snprintf(what, sizeof(what), "Mb/s of %s", a->name);
+	tell_known(f, what, a->rate_Mbps, b->rate_Mbps);
+	snprintf(what, sizeof(what), "link layer of %s", a->name);
+	tell_text(f, what, layers[a->layer], layers[b->layer]);
+	snprintf(what, sizeof(what), "port of %s", a->name);
+	tell_text(f, what, states[a->state], states[b->state]);
+	compare_pcie(f, d, e);
+	if (a->kind == BB_GPU)
+		compare_links(f, d, e);
+}
+
+static void compare_pair(struct diff *f, int d, int e, int *pairs)
+{
+	const struct bb_topology *a = f->m.a, *b = f->m.b;
+	const int x = f->m.map[d], y = f->m.map[e];
+	char left[BB_PATH_TEXT], right[BB_PATH_TEXT];
+	int n;
+	enum bb_path path;
+
+	if (pair_signature(a, d, e) == pair_signature(b, x, y) || (*pairs)++ >= PAIRS_TOLD)
+		return;
+	path = bb_topology_path(a, d, e, &n);
+	bb_topology_path_text(left, path, n);
+	path = bb_topology_path(b, x, y, &n);
+	bb_topology_path_text(right, path, n);
+	if (strcmp(left, right) != 0)
+		tell(f, "between %s and %s: %s in %s, %s in %s", a->devices[d].name,
+		     a->devices[e].name, left, f->name_a, right, f->name_b);
+	else
+		tell(f, "between %s and %s: P2P in %s only", a->devices[d].name, a->devices[e].name,
+		     reachable(a, d, e) ? f->name_a : f->name_b);
+}
+
+static void compare_devices(struct diff *f)
+{
+	struct match *m = &f->m;
+	int pairs = 0;
+
+	for (int d = 0; d < m->a->ndevices; d++)
+		m->map[d] = -1;
+	memset(m->taken, 0, (size_t)m->b->ndevices * sizeof(*m->taken));
+	match_by(m, same_bus);
+	match_by(m, same_by_itself);
+	match_by(m, same_place);
+	match_by(m, same_kind);
+	tell_missing(f);
+	for (int d = 0; d < m->a->ndevices; d++)
+		if (m->map[d] >= 0)
+			compare_device(f, d, m->map[d]);
+	for (int d = 0; d < m->a->ndevices; d++)
+		for (int e = d + 1; e < m->a->ndevices; e++)
+			if (m->map[d] >= 0 && m->map[e] >= 0)
+				compare_pair(f, d, e, &pairs);
+	if (pairs > PAIRS_TOLD)
+		tell(f, "and %d more pairs of devices", pairs - PAIRS_TOLD);
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+static bool open_match(struct match *m, const struct bb_topology *a, const struct bb_topology *b)
+{
+	*m = (struct match){.a = a, .b = b};
+	m->left = calloc((size_t)a->ndevices + 1, sizeof(*m->left));
+	m->right = calloc((size_t)b->ndevices + 1, sizeof(*m->right));
+	m->map = calloc((size_t)a->ndevices + 1, sizeof(*m->map));
+	m->taken = calloc((size_t)b->ndevices + 1, sizeof(*m->taken));
+	if (!m->left || !m->right || !m->map || !m->taken)
+		return false;
+	for (int d = 0; d < a->ndevices; d++)
+		m->left[d] = signature(a, d);
+	for (int e = 0; e < b->ndevices; e++)
+		m->right[e] = signature(b, e);
+	return true;
+}
+
+static void close_match(struct match *m)
+{
+	free(m->left);
+	free(m->right);
+	free(m->map);
+	free(m->taken);
+}
+
+int bb_topology_diff(const struct bb_topology *a, const struct bb_topology *b, const char *name_a,
+		     const char *name_b, void (*teller)(void *context, const char *text),
+		     void *context)
+{
+	struct diff f = {.name_a = name_a, .name_b = name_b, .tell = teller, .context = context};
+
+	if (!open_match(&f.m, a, b)) {
+		tell(&f, "out of memory for comparing");
+	} else {
+		tell_text(&f, "driver of the GPUs", a->driver, b->driver);
+		compare_packages(&f);
+		compare_numas(&f);
+		if (a->ndevices != b->ndevices || !map_rest(&f.m, 0))
+			compare_devices(&f);
+	}
+	close_match(&f.m);
+	return f.told;
+}

@@ -1,0 +1,52 @@
+/*
+ * formats.h - the readers of the XML formats, from a parsed document into a model.
+ */
+#ifndef BB_TOPOLOGY_FILES_FORMATS_H
+#define BB_TOPOLOGY_FILES_FORMATS_H
+
+#include "topology/files/files.h"
+#include "topology/files/xml.h"
+
+/* T is new; bb_topology_finish comes after. BB_EDATA: it is no such document, or says what cannot
+   be. */
+BB_MUST bb_status bb_read_hwloc_xml(const struct bb_xml *root, struct bb_topology *t,
+				    struct bb_error *error);
+BB_MUST bb_status bb_read_nccl_xml(const struct bb_xml *root, struct bb_topology *t,
+				   struct bb_error *error);
+
+/* What hwloc's gp_index number GP is: a device, or BB_PEER_SWITCH or BB_PEER_CPU. */
+struct bb_gp {
+	int64_t gp;
+	int device;
+};
+/* The links and peer access that busbench's own files keep with the GPUs below X. */
+BB_MUST bb_status bb_read_own_links(const struct bb_gp *gps, int ngps, const struct bb_xml *x,
+				    struct bb_topology *t, struct bb_error *error);
+/* hwloc's NVLinkBandwidth matrix: MB/s of all links between two objects, 0 none. */
+BB_MUST bb_status bb_read_hwloc_nvlinks(const struct bb_gp *gps, int ngps,
+					const struct bb_xml *matrix, struct bb_topology *t,
+					struct bb_error *error);
+
+/* Hardware threads of a mask in hexadecimal words, as a list: "0-3,8"; NULL: it is none, or there
+   are none. To be freed. */
+char *bb_cpu_list(const char *mask);
+
+/*
+ * What busbench's own files keep that hwloc's format has no place for, as info attributes. Values
+ * are numbers and words with spaces between.
+ */
+#define BB_INFO_MODEL "busbench.model"   /* Machine: nodes, those that share NVSwitches, */
+					 /* NVSwitches, hidden GPUs, cores, processors made up */
+#define BB_INFO_CACHES "busbench.caches" /* Machine: level, bytes and count of each */
+#define BB_INFO_NAME "busbench.name"
+#define BB_INFO_SOURCE "busbench.source"
+#define BB_INFO_DRIVER "busbench.driver"
+#define BB_INFO_PCI "busbench.pci"       /* PCIDev, Bridge: role, host bridge, ACS */
+#define BB_INFO_LINK "busbench.link"     /* generation and width now, the same at most */
+#define BB_INFO_DEVICE "busbench.device" /* OSDev: kind, place in the order, bytes, sm, */
+					 /* rate, layer, state */
+#define BB_INFO_PORT "busbench.interface"
+#define BB_INFO_NVLINK "busbench.links" /* of each: kind, peer, version, count, down, MB/s */
+#define BB_INFO_P2P "busbench.p2p"      /* a digit for each GPU */
+
+#endif

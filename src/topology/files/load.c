@@ -1,0 +1,104 @@
+#include "topology/files/formats.h"
+#include "topology/build.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bb_status read_document(const struct bb_xml *root, struct bb_topology *t,
+			       struct bb_error *error)
+{
+	if (bb_xml_is(root, "topology"))
+		return bb_read_hwloc_xml(root, t, error);
+	if (bb_xml_is(root, "system"))
+		return bb_read_nccl_xml(root, t, error);
+	return bb_fail(error, BB_EDATA,
+		       "the outermost element is %.32s; expected topology (hwloc) or system (NCCL)",
+		       root->name);
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static bb_status parse(const char *text, size_t length, const char *name, struct bb_topology **out,
+		       struct bb_error *error)
+{
+	struct bb_xml_document *document = NULL;
+	struct bb_topology *t = NULL;
+	bb_status st;
+
+	BB_TRY(st, bb_xml_open(text, length, &document, error), out);
+	t = bb_topology_new();
+	if (!t) {
+		st = bb_fail(error, BB_EINTERNAL, "out of memory for a topology");
+		goto out;
+	}
+	BB_TRY(st, read_document(bb_xml_root(document), t, error), out);
+	if (!t->name[0])
+		snprintf(t->name, sizeof(t->name), "%s", base_name(name));
+	BB_TRY(st, bb_topology_finish(t, error), out);
+	*out = t;
+	t = NULL;
+out:
+	bb_topology_free(t);
+	bb_xml_close(document);
+	return st;
+}
+
+bb_status bb_topology_parse(const char *text, size_t length, const char *name,
+			    struct bb_topology **t, struct bb_error *error)
+{
+	struct bb_error cause = {0};
+	bb_status st = parse(text, length, name, t, &cause);
+
+	return st == BB_OK ? BB_OK : bb_fail(error, st, "%s: %s", name, cause.text);
+}
+
+/* All of FILE, at most BB_FILE_MOST bytes. */
+static bb_status read_file(FILE *file, const char *path, char **text, size_t *length,
+			   struct bb_error *error)
+{
+	size_t room = (size_t)64 << 10;
+	char *more;
+
+	*length = 0;
+	*text = NULL;
+	for (;;) {
+		more = realloc(*text, room);
+		if (!more)
+			return bb_fail(error, BB_EINTERNAL, "out of memory for %s", path);
+		*text = more;
+		*length += fread(*text + *length, 1, room - *length, file);
+		if (ferror(file))
+			return bb_fail(error, BB_EUSAGE, "%s: cannot be read: %s", path,
+				       strerror(errno));
+		if (*length < room)
+			return BB_OK;
+		if (room >= BB_FILE_MOST)
+			return bb_fail(error, BB_EDATA, "%s: larger than %zu MiB", path,
+				       BB_FILE_MOST >> 20);
+		room *= 2;
+	}
+}
+
+bb_status bb_topology_load(const char *path, struct bb_topology **t, struct bb_error *error)
+{
+	FILE *file = fopen(path, "rb");
+	char *text = NULL;
+	size_t length = 0;
+	bb_status st;
+
+	if (!file)
+		return bb_fail(error, BB_EUSAGE, "%s: cannot be opened: %s", path, strerror(errno));
+	st = read_file(file, path, &text, &length, error);
+	fclose(file);
+	if (st == BB_OK)
+		st = bb_topology_parse(text, length, path, t, error);
+	free(text);
+	return st;
+}

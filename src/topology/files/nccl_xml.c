@@ -1,0 +1,284 @@
+/*
+ * nccl_xml.c - the XML that NCCL writes to NCCL_TOPO_DUMP_FILE (src/graph/xml.cc, topo.cc). A cpu
+ * element is a NUMA node. As NCCL has it, each is a package of its own, with one host bridge; files
+ * do not tell. A dump of a machine whose NVSwitches are shared holds several machines, told apart
+ * by host_hash: the first is read, the others are counted.
+ */
+#include "topology/build.h"
+#include "topology/files/formats.h"
+#include "topology/rates.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct reader {
+	struct bb_topology *t;
+	struct bb_error *error;
+	int numa;
+	/* Of each device: the element of a GPU, and its number as NCCL counts. */
+	const struct bb_xml *elements[BB_MOST_DEVICES];
+	int numbers[BB_MOST_DEVICES];
+};
+
+/* ---- PCI ------------------------------------------------------------------------------------- */
+
+/* "16.0 GT/s PCIe" and "16"; width 0 is how a virtual machine says that it does not know. */
+static struct bb_pcie link_of(const struct bb_xml *x)
+{
+	return bb_pcie(bb_pcie_gen(strtod(bb_xml_text(x, "link_speed"), NULL)),
+		       (int)bb_xml_number(x, "link_width", 0, 32, 0));
+}
+
+static bool has_child(const struct bb_xml *x, const char *name)
+{
+	for (const struct bb_xml *c = x->child; c; c = c->next)
+		if (bb_xml_is(c, name))
+			return true;
+	return false;
+}
+
+static bb_status add_pci(struct reader *r, const struct bb_xml *x, int parent, int *index)
+{
+	struct bb_pci p = {
+		.class_code = (uint32_t)(bb_xml_number(x, "class", 0, 0xffffff, 0) >> 8),
+		.vendor = (uint32_t)bb_xml_number(x, "vendor", 0, 0xffff, 0),
+		.device = (uint32_t)bb_xml_number(x, "device", 0, 0xffff, 0),
+		.parent = parent,
+		.root = r->numa,
+		.numa = r->numa,
+		.most = link_of(x), /* NCCL reads what the device could do, not what it does */
+	};
+
+	if (!bb_pci_id(p.id, bb_xml_text(x, "busid")))
+		return bb_fail(r->error, BB_EDATA, "line %d: \"%.32s\" is no PCI bus id", x->line,
+			       bb_xml_text(x, "busid"));
+	p.role = has_child(x, "pci") || p.class_code == 0x0604 ? BB_PCI_SWITCH_UP : BB_PCI_ENDPOINT;
+	return bb_add_pci(r->t, &p, index, r->error);
+}
+
+/* ---- devices --------------------------------------------------------------------------------- */
+
+static bb_status add_gpu(struct reader *r, const struct bb_xml *x, int pci)
+{
+	struct bb_device d = {.kind = BB_GPU, .pci = -1, .numa = r->numa};
+	int index;
+	bb_status st;
+
+	if (pci >= 0)
+		d = bb_device_of(r->t, pci, BB_GPU);
+	d.sm = (int)bb_xml_number(x, "sm", 0, 999, d.sm);
+	BB_TRY(st, bb_add_device(r->t, &d, &index, r->error), out);
+	r->elements[index] = x;
+	r->numbers[index] = (int)bb_xml_number(x, "dev", 0, BB_MOST_DEVICES - 1, index);
+out:
+	return st;
+}
+
+/* One port. X is NULL where a card is there without a port, as in a file made by hand. */
+static bb_status add_nic(struct reader *r, const struct bb_xml *x, int pci)
+{
+	struct bb_device d = {.kind = BB_NIC, .pci = -1, .numa = r->numa};
+
+	if (pci >= 0)
+		d = bb_device_of(r->t, pci, BB_NIC);
+	if (pci >= 0 && r->t->pcis[pci].class_code == 0x0207)
+		d.layer = BB_INFINIBAND;
+	if (x) {
+		snprintf(d.name, sizeof(d.name), "%s", bb_xml_text(x, "name"));
+		d.rate_Mbps = bb_xml_number(x, "speed", 1, 100000000, 0);
+		d.state = BB_STATE_UP;
+	}
+	return bb_add_device(r->t, &d, NULL, r->error);
+}
+
+static bb_status add_ports(struct reader *r, const struct bb_xml *nic, int pci)
+{
+	bb_status st = BB_OK;
+
+	for (const struct bb_xml *c = nic->child; c; c = c->next)
+		if (bb_xml_is(c, "net"))
+			BB_TRY(st, add_nic(r, c, pci), out);
+out:
+	return st;
+}
+
+static bb_status read_below(struct reader *r, const struct bb_xml *x, int pci)
+{
+	bb_status st = BB_OK;
+	int index;
+
+	for (const struct bb_xml *c = x->child; c; c = c->next) {
+		if (bb_xml_is(c, "pci")) {
+			BB_TRY(st, add_pci(r, c, pci, &index), out);
+			BB_TRY(st, read_below(r, c, index), out);
+		} else if (bb_xml_is(c, "gpu")) {
+			BB_TRY(st, add_gpu(r, c, pci), out);
+		} else if (bb_xml_is(c, "nic")) {
+			BB_TRY(st, add_ports(r, c, pci), out);
+		} else if (bb_xml_is(c, "net")) {
+			BB_TRY(st, add_nic(r, c, pci), out);
+		}
+	}
+	if (pci >= 0 && !x->child && bb_pci_kind(&r->t->pcis[pci]) == BB_NIC)
+		st = add_nic(r, NULL, pci);
+	if (pci >= 0 && !x->child && bb_pci_kind(&r->t->pcis[pci]) == BB_GPU)
+		st = add_gpu(r, x, pci);
+out:
+	return st;
+}
+
+/* ---- NUMA nodes ------------------------------------------------------------------------------ */
+
+static bb_status read_cpu(struct reader *r, const struct bb_xml *x)
+{
+	struct bb_package p = {
+		.family = (int)bb_xml_number(x, "familyid", 0, 0xffff, 0),
+		.number = (int)bb_xml_number(x, "modelid", 0, 0xffff, 0),
+	};
+	struct bb_numa n = {.package = -1};
+	char *cpus = bb_cpu_list(bb_xml_text(x, "affinity"));
+	bb_status st = BB_OK;
+
+	n.os = (int)bb_xml_number(x, "numaid", -1, 65535, -1);
+	if (n.os < 0)
+		n.os = r->t->host.nnumas; /* NCCL's -1: the machine has only one */
+	snprintf(p.vendor, sizeof(p.vendor), "%s", bb_xml_text(x, "vendor"));
+	snprintf(r->t->host.arch, sizeof(r->t->host.arch), "%s", bb_xml_text(x, "arch"));
+	BB_TRY(st, bb_add_package(r->t, &p, &n.package, r->error), out);
+	BB_TRY(st, bb_add_numa(r->t, &n, cpus, &r->numa, r->error), out);
+	st = read_below(r, x, -1);
+out:
+	free(cpus);
+	return st;
+}
+
+/* ---- links -------------------------------------------------------------------------------------
+ */
+
+/* The GPU at TARGET, the CPU by its class, or else a switch: also where the id is blank. */
+static int peer_of(const struct bb_topology *t, const struct bb_xml *x)
+{
+	const int64_t class_code = bb_xml_number(x, "tclass", 0, 0xffffff, 0);
+	const int p = bb_find_pci(t, bb_xml_text(x, "target"));
+
+	for (int d = 0; p >= 0 && d < t->ndevices; d++)
+		if (t->devices[d].kind == BB_GPU && t->devices[d].pci == p)
+			return d;
+	return class_code == 0x068001 ? BB_PEER_CPU : BB_PEER_SWITCH;
+}
+
+static bb_status add_link(struct reader *r, const struct bb_xml *x, int gpu)
+{
+	const int sm = r->t->devices[gpu].sm;
+	struct bb_link l = {.device = gpu, .count = (int)bb_xml_number(x, "count", 1, 999, 1)};
+
+	if (bb_xml_is(x, "c2c")) {
+		l.kind = BB_C2C;
+		l.peer = BB_PEER_CPU;
+		l.GBps = (double)bb_xml_number(x, "bw", 0, 10000000, 0) / 1000;
+	} else {
+		l.kind = BB_NVLINK;
+		l.peer = peer_of(r->t, x);
+		l.version = bb_nvlink_version(sm);
+		l.GBps = bb_nvlink_payload(sm);
+	}
+	return l.peer == gpu ? BB_OK : bb_add_link(r->t, &l, r->error);
+}
+
+static bb_status read_links(struct reader *r)
+{
+	bb_status st = BB_OK;
+
+	for (int d = 0; d < r->t->ndevices; d++)
+		for (const struct bb_xml *l = r->elements[d] ? r->elements[d]->child : NULL; l;
+		     l = l->next)
+			if (bb_xml_is(l, "nvlink") || bb_xml_is(l, "c2c"))
+				BB_TRY(st, add_link(r, l, d), out);
+out:
+	return st;
+}
+
+/* ---- the document
+ * -------------------------------------------------------------------------------- */
+
+static void swap(struct reader *r, int a, int b)
+{
+	const struct bb_device device = r->t->devices[a];
+	const struct bb_xml *element = r->elements[a];
+	const int number = r->numbers[a];
+
+	r->t->devices[a] = r->t->devices[b];
+	r->elements[a] = r->elements[b];
+	r->numbers[a] = r->numbers[b];
+	r->t->devices[b] = device;
+	r->elements[b] = element;
+	r->numbers[b] = number;
+}
+
+/* GPUs by NCCL's number; those with the same stay as they are. */
+static void order_gpus(struct reader *r)
+{
+	const struct bb_topology *t = r->t;
+
+	for (int d = 1; d < t->ndevices; d++)
+		for (int at = d; at > 0; at--) {
+			const bool before = t->devices[at - 1].kind == BB_GPU &&
+					    r->numbers[at - 1] <= r->numbers[at];
+
+			if (t->devices[at].kind != BB_GPU || before)
+				break;
+			swap(r, at - 1, at);
+		}
+}
+
+/* Machines other than that of FIRST. */
+static int count_others(const struct bb_xml *root, const char *first)
+{
+	int n = 0;
+
+	for (const struct bb_xml *c = root->child; c; c = c->next) {
+		const char *host = bb_xml_text(c, "host_hash");
+		bool seen = strcmp(host, first) == 0 || !bb_xml_is(c, "cpu");
+
+		for (const struct bb_xml *e = root->child; e != c && !seen; e = e->next)
+			seen = strcmp(bb_xml_text(e, "host_hash"), host) == 0;
+		n += !seen;
+	}
+	return n;
+}
+
+static const struct bb_xml *first_cpu(const struct bb_xml *root)
+{
+	for (const struct bb_xml *c = root->child; c; c = c->next)
+		if (bb_xml_is(c, "cpu"))
+			return c;
+	return NULL;
+}
+
+bb_status bb_read_nccl_xml(const struct bb_xml *root, struct bb_topology *t, struct bb_error *error)
+{
+	const struct bb_xml *first = first_cpu(root);
+	struct reader *r = calloc(1, sizeof(*r));
+	const char *host = first ? bb_xml_text(first, "host_hash") : "";
+	bb_status st = BB_OK;
+
+	if (!r)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for a topology");
+	r->t = t;
+	r->error = error;
+	if (!first) {
+		st = bb_fail(error, BB_EDATA, "there is no cpu in the system");
+		goto out;
+	}
+	snprintf(t->source, sizeof(t->source), "NCCL's XML");
+	for (const struct bb_xml *c = root->child; c; c = c->next)
+		if (bb_xml_is(c, "cpu") && strcmp(bb_xml_text(c, "host_hash"), host) == 0)
+			BB_TRY(st, read_cpu(r, c), out);
+	t->nodes = t->nvlink_nodes = 1 + count_others(root, host);
+	order_gpus(r);
+	st = read_links(r);
+out:
+	free(r);
+	return st;
+}

@@ -1,0 +1,265 @@
+#include "topology/files/xml.h"
+#include "core/strbuf.h"
+
+#include <errno.h>
+#include <expat.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BLOCK ((size_t)64 << 10)
+
+/* Memory that is given back all at once. */
+struct block {
+	struct block *before;
+	char bytes[];
+};
+
+struct bb_xml_document {
+	struct block *blocks;
+	size_t used, room; /* of the newest */
+	struct bb_xml *root;
+	int elements;
+};
+
+/* An element whose end has not come yet. */
+struct open_element {
+	struct bb_xml *element, *last_child;
+	struct bb_strbuf text;
+};
+
+struct parse {
+	struct bb_xml_document *document;
+	XML_Parser parser;
+	struct open_element open[BB_XML_DEPTH];
+	int depth;
+	const char *problem; /* why it was stopped */
+};
+
+static void *take(struct bb_xml_document *d, size_t size)
+{
+	struct block *block;
+	void *at;
+
+	size = (size + 15) & ~(size_t)15;
+	if (!d->blocks || d->room - d->used < size) {
+		d->room = size > BLOCK ? size : BLOCK;
+		block = malloc(sizeof(*block) + d->room);
+		if (!block)
+			return NULL;
+		block->before = d->blocks;
+		d->blocks = block;
+		d->used = 0;
+	}
+	at = d->blocks->bytes + d->used;
+	d->used += size;
+	return memset(at, 0, size);
+}
+
+static char *copy(struct bb_xml_document *d, const char *text)
+{
+	size_t length = strlen(text) + 1;
+	char *at = take(d, length);
+
+	return at ? memcpy(at, text, length) : NULL;
+}
+
+static void stop(struct parse *p, const char *problem)
+{
+	if (!p->problem)
+		p->problem = problem;
+	XML_StopParser(p->parser, XML_FALSE);
+}
+
+static bool copy_attributes(struct bb_xml_document *d, struct bb_xml *x, const char **pairs)
+{
+	struct bb_xml_attribute *list;
+	int n = 0;
+
+	while (pairs[2 * n])
+		n++;
+	list = take(d, (size_t)(n + 1) * sizeof(*list));
+	if (!list)
+		return false;
+	for (int i = 0; i < n; i++) {
+		list[i].name = copy(d, pairs[2 * i]);
+		list[i].value = copy(d, pairs[2 * i + 1]);
+		if (!list[i].name || !list[i].value)
+			return false;
+	}
+	x->attributes = list;
+	x->nattributes = n;
+	return true;
+}
+
+static void on_start(void *context, const char *name, const char **attributes)
+{
+	struct parse *p = context;
+	struct bb_xml_document *d = p->document;
+	struct bb_xml *x;
+	struct open_element *parent = p->depth > 0 ? &p->open[p->depth - 1] : NULL;
+
+	if (p->problem)
+		return;
+	if (p->depth == BB_XML_DEPTH) {
+		stop(p, "elements nest too deep");
+		return;
+	}
+	if (++d->elements > BB_XML_ELEMENTS) {
+		stop(p, "too many elements");
+		return;
+	}
+	x = take(d, sizeof(*x));
+	if (!x || !(x->name = copy(d, name)) || !copy_attributes(d, x, attributes)) {
+		stop(p, "out of memory");
+		return;
+	}
+	x->text = "";
+	x->line = (int)XML_GetCurrentLineNumber(p->parser);
+	if (!parent)
+		d->root = x;
+	else if (parent->last_child)
+		parent->last_child->next = x;
+	else
+		parent->element->child = x;
+	if (parent)
+		parent->last_child = x;
+	p->open[p->depth++] = (struct open_element){.element = x};
+}
+
+static void on_text(void *context, const char *text, int length)
+{
+	struct parse *p = context;
+
+	if (!p->problem && p->depth > 0)
+		bb_strbuf_add_bytes(&p->open[p->depth - 1].text, text, (size_t)length);
+}
+
+static void on_end(void *context, const char *name)
+{
+	struct parse *p = context;
+	struct open_element *o;
+	const char *text;
+
+	if (p->problem || p->depth == 0)
+		return;
+	o = &p->open[--p->depth];
+	text = bb_strbuf_text(&o->text);
+	if (bb_strbuf_failed(&o->text))
+		stop(p, "out of memory");
+	else if (text[strspn(text, " \t\r\n")])
+		o->element->text = copy(p->document, text);
+	if (!o->element->text)
+		stop(p, "out of memory");
+	bb_strbuf_free(&o->text);
+}
+
+/* They can make a small file a huge one, and no topology needs them. */
+static void on_entity(void *context, const char *name, int is_parameter, const char *value,
+		      int length, const char *base, const char *system, const char *public,
+		      const char *notation)
+{
+	stop(context, "it declares entities");
+}
+
+static bb_status run(struct parse *p, const char *text, size_t length, struct bb_error *error)
+{
+	enum XML_Status status;
+	const char *problem;
+
+	XML_SetUserData(p->parser, p);
+	XML_SetElementHandler(p->parser, on_start, on_end);
+	XML_SetCharacterDataHandler(p->parser, on_text);
+	XML_SetEntityDeclHandler(p->parser, on_entity);
+	status = XML_Parse(p->parser, text, (int)length, XML_TRUE);
+	if (status == XML_STATUS_OK && !p->problem)
+		return BB_OK;
+	problem = p->problem ? p->problem : XML_ErrorString(XML_GetErrorCode(p->parser));
+	return bb_fail(error, BB_EDATA, "line %lu: %s",
+		       (unsigned long)XML_GetCurrentLineNumber(p->parser), problem);
+}
+
+bb_status bb_xml_open(const char *text, size_t length, struct bb_xml_document **document,
+		      struct bb_error *error)
+{
+	struct parse *p = calloc(1, sizeof(*p));
+	bb_status st = BB_OK;
+
+	if (length > INT32_MAX) {
+		free(p);
+		return bb_fail(error, BB_EDATA, "too large");
+	}
+	if (p) {
+		p->document = calloc(1, sizeof(*p->document));
+		p->parser = XML_ParserCreate(NULL);
+	}
+	if (!p || !p->document || !p->parser)
+		st = bb_fail(error, BB_EINTERNAL, "out of memory for XML");
+	else
+		st = run(p, text, length, error);
+	if (p) {
+		while (p->depth > 0)
+			bb_strbuf_free(&p->open[--p->depth].text);
+		if (p->parser)
+			XML_ParserFree(p->parser);
+		if (st == BB_OK)
+			*document = p->document;
+		else
+			bb_xml_close(p->document);
+	}
+	free(p);
+	return st;
+}
+
+void bb_xml_close(struct bb_xml_document *document)
+{
+	struct block *before;
+
+	if (!document)
+		return;
+	for (struct block *block = document->blocks; block; block = before) {
+		before = block->before;
+		free(block);
+	}
+	free(document);
+}
+
+const struct bb_xml *bb_xml_root(const struct bb_xml_document *document)
+{
+	return document->root;
+}
+
+const char *bb_xml_get(const struct bb_xml *x, const char *name)
+{
+	for (int i = 0; i < x->nattributes; i++)
+		if (strcmp(x->attributes[i].name, name) == 0)
+			return x->attributes[i].value;
+	return NULL;
+}
+
+const char *bb_xml_text(const struct bb_xml *x, const char *name)
+{
+	const char *value = bb_xml_get(x, name);
+
+	return value ? value : "";
+}
+
+bool bb_xml_is(const struct bb_xml *x, const char *name)
+{
+	return strcmp(x->name, name) == 0;
+}
+
+int64_t bb_xml_number(const struct bb_xml *x, const char *name, int64_t low, int64_t high,
+		      int64_t otherwise)
+{
+	const char *text = bb_xml_get(x, name);
+	long long value;
+	char *end;
+
+	if (!text || !*text)
+		return otherwise;
+	errno = 0;
+	value = strtoll(text, &end, strncmp(text, "0x", 2) == 0 ? 16 : 10);
+	if (end == text || *end || errno != 0 || value < low || value > high)
+		return otherwise;
+	return value;
+}

@@ -1,0 +1,308 @@
+/*
+ * findings.c - what looks wrong on a machine: links that are not what both ends could do, devices
+ * that are less than their like.
+ */
+#include "topology/bound.h"
+#include "topology/rates.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+struct teller {
+	const struct bb_topology *t;
+	void (*tell)(void *context, const char *text);
+	void *context;
+	int told;
+};
+
+static void tell(struct teller *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void tell(struct teller *f, const char *format, ...)
+{
+	char text[256];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	f->tell(f->context, text);
+	f->told++;
+}
+
+/* ---- GPUs and NVLink ----------------------------------------------------------------------- */
+
+static int most_nvlinks(const struct bb_topology *t, const char *model)
+{
+	int most = 0;
+
+	for (int d = 0; d < t->ndevices; d++)
+		if (t->devices[d].kind == BB_GPU && strcmp(t->devices[d].model, model) == 0) {
+			int n = bb_topology_nvlinks_all(t, d);
+
+			most = n > most ? n : most;
+		}
+	return most;
+}
+
+static void check_nvlinks(struct teller *f)
+{
+	const struct bb_topology *t = f->t;
+
+	for (int l = 0; l < t->nlinks; l++)
+		if (t->links[l].down > 0)
+			tell(f, "%s: %d of %d %s links are down",
+			     t->devices[t->links[l].device].name, t->links[l].down,
+			     t->links[l].down + t->links[l].count,
+			     t->links[l].kind == BB_C2C ? "NVLink-C2C" : "NVLink");
+	for (int d = 0; d < bb_topology_count(t, BB_GPU); d++) {
+		int n = bb_topology_nvlinks_all(t, d), most = most_nvlinks(t, t->devices[d].model);
+		const struct bb_link *l = bb_topology_link(t, d, BB_NVLINK);
+
+		if (n < most && !(l && l->down > 0))
+			tell(f, "%s: %d NVLinks, where others of its model have %d",
+			     t->devices[d].name, n, most);
+	}
+}
+
+static void check_both_ends(struct teller *f)
+{
+	const struct bb_topology *t = f->t;
+
+	for (int l = 0; l < t->nlinks; l++) {
+		const struct bb_link *a = &t->links[l];
+		int back;
+
+		if (a->kind != BB_NVLINK || a->peer < a->device)
+			continue;
+		back = bb_topology_nvlinks(t, a->peer, a->device);
+		if (back != a->count)
+			tell(f, "%s has %d NVLinks to %s, which has %d back",
+			     t->devices[a->device].name, a->count, t->devices[a->peer].name, back);
+	}
+}
+
+/* ---- PCIe ---------------------------------------------------------------------------------- */
+
+/* The port that a device is plugged into, NULL if its link is not known. */
+static const struct bb_pci *port_of(const struct bb_topology *t, const struct bb_pci *p)
+{
+	const struct bb_pci *port = p->parent >= 0 ? &t->pcis[p->parent] : NULL;
+
+	return port && port->role != BB_PCI_SWITCH_UP && port->most.width > 0 ? port : NULL;
+}
+
+static void check_width(struct teller *f, const char *name, const struct bb_pci *p)
+{
+	const struct bb_pci *port = port_of(f->t, p);
+	const int now = p->now.width, most = p->most.width;
+
+	if (now == 0 || now >= most)
+		return;
+	if (port && port->most.width <= now)
+		tell(f, "%s: runs at PCIe x%d; the card could do x%d, its slot has x%d", name, now,
+		     most, port->most.width);
+	else
+		tell(f, "%s: runs at PCIe x%d; the card could do x%d%s", name, now, most,
+		     port ? " and so could its slot: reseat or replace it" : "");
+}
+
+/* Not of GPUs: they lower their speed while they sleep. */
+static void check_speed(struct teller *f, const char *name, const struct bb_pci *p)
+{
+	const struct bb_pci *port = port_of(f->t, p);
+	int possible = p->most.gen;
+
+	if (port && port->most.gen > 0 && port->most.gen < possible)
+		possible = port->most.gen;
+	if (p->now.gen > 0 && p->now.gen < possible)
+		tell(f, "%s: runs at PCIe generation %d; both ends could do %d", name, p->now.gen,
+		     possible);
+}
+
+static void check_slot(struct teller *f, const char *name, const struct bb_pci *p)
+{
+	const struct bb_pci *port = port_of(f->t, p);
+
+	if (port && port->most.gen > 0 && port->most.gen < p->most.gen)
+		tell(f, "%s: a card of PCIe generation %d in a slot of generation %d", name,
+		     p->most.gen, port->most.gen);
+}
+
+static void check_links(struct teller *f)
+{
+	const struct bb_topology *t = f->t;
+
+	for (int d = 0; d < t->ndevices; d++) {
+		const struct bb_pci *p =
+			t->devices[d].pci >= 0 ? &t->pcis[t->devices[d].pci] : NULL;
+
+		if (!p || bb_pci_virtual(p))
+			continue;
+		check_width(f, t->devices[d].name, p);
+		if (t->devices[d].kind != BB_GPU)
+			check_speed(f, t->devices[d].name, p);
+		check_slot(f, t->devices[d].name, p);
+	}
+	for (int i = 0; i < t->npcis; i++) {
+		char name[40];
+
+		if (t->pcis[i].role != BB_PCI_SWITCH_UP || bb_pci_virtual(&t->pcis[i]))
+			continue;
+		snprintf(name, sizeof(name), "PCIe switch %s", t->pcis[i].id);
+		check_width(f, name, &t->pcis[i]);
+		check_speed(f, name, &t->pcis[i]);
+	}
+}
+
+/* ---- peer access ----------------------------------------------------------------------------- */
+
+static const char *const p2p_reasons[] = {
+	[BB_P2P_CHIPSET] = "the chipset does not support it",
+	[BB_P2P_GPU] = "the GPU does not support it",
+	[BB_P2P_TOPOLOGY] = "the way between them does not support it",
+	[BB_P2P_DISABLED] = "it is disabled in the driver's settings",
+	[BB_P2P_NOT_SUPPORTED] = "it is not supported",
+};
+
+/* One sentence per reason, with how many pairs it concerns and the first of them. */
+static void check_p2p(struct teller *f)
+{
+	const struct bb_topology *t = f->t;
+	const int n = bb_topology_count(t, BB_GPU);
+
+	for (int code = BB_P2P_CHIPSET; code <= BB_P2P_NOT_SUPPORTED; code++) {
+		int pairs = 0, a = -1, b = -1;
+
+		for (int i = 0; i < n; i++)
+			for (int j = i + 1; j < n; j++)
+				if ((int)bb_topology_p2p(t, i, j) == code && pairs++ == 0) {
+					a = i;
+					b = j;
+				}
+		if (pairs == n * (n - 1) / 2 && pairs > 0)
+			tell(f, "no P2P between any two GPUs: %s", p2p_reasons[code]);
+		else if (pairs > 0)
+			tell(f, "no P2P between %d pair%s of GPUs, such as %s and %s: %s", pairs,
+			     pairs > 1 ? "s" : "", t->devices[a].name, t->devices[b].name,
+			     p2p_reasons[code]);
+	}
+}
+
+/* Redirected to the host bridge, P2P between the devices of one switch is slow, often slower than
+   over host memory. */
+static void check_acs(struct teller *f)
+{
+	const struct bb_topology *t = f->t;
+	int ports = 0, first = -1;
+
+	for (int d = 0; d < t->ndevices; d++) {
+		int port = t->devices[d].pci >= 0 ? t->pcis[t->devices[d].pci].parent : -1;
+
+		if (port >= 0 && t->pcis[port].role == BB_PCI_SWITCH_DOWN &&
+		    t->pcis[port].acs == BB_ACS_REDIRECT && ports++ == 0)
+			first = port;
+	}
+	if (ports > 0)
+		tell(f,
+		     "ACS sends P2P of %d device%s up to the host bridge, at port %s%s: slow; "
+		     "disable it if no virtual machine needs it",
+		     ports, ports > 1 ? "s" : "", t->pcis[first].id,
+		     ports > 1 ? " and others" : "");
+}
+
+/* ---- NICs ---------------------------------------------------------------------------------- */
+
+/* On-board Ethernet that nobody uses is none of our business. */
+static bool has_like_up(const struct bb_topology *t, const struct bb_device *nic)
+{
+	for (int d = 0; d < t->ndevices; d++)
+		if (t->devices[d].kind == BB_NIC && t->devices[d].state == BB_STATE_UP &&
+		    nic->model[0] && strcmp(t->devices[d].model, nic->model) == 0)
+			return true;
+	return false;
+}
+
+static void check_nics(struct teller *f)
+{
+	const struct bb_topology *t = f->t;
+
+	for (int d = 0; d < t->ndevices; d++) {
+		const struct bb_device *nic = &t->devices[d];
+		int64_t most = 0;
+
+		if (nic->kind != BB_NIC)
+			continue;
+		if (nic->state == BB_STATE_DOWN) {
+			if (nic->layer == BB_INFINIBAND || has_like_up(t, nic))
+				tell(f, "%s: its port is down", nic->name);
+			continue;
+		}
+		for (int e = 0; e < t->ndevices; e++)
+			if (t->devices[e].kind == BB_NIC && nic->model[0] &&
+			    t->devices[e].layer == nic->layer &&
+			    strcmp(t->devices[e].model, nic->model) == 0 &&
+			    t->devices[e].rate_Mbps > most)
+				most = t->devices[e].rate_Mbps;
+		if (nic->rate_Mbps > 0 && nic->rate_Mbps < most)
+			tell(f, "%s: %.4g Gb/s, where others of its model run at %.4g", nic->name,
+			     (double)nic->rate_Mbps / 1000, (double)most / 1000);
+	}
+}
+
+/* A slot that is narrower than the network port behind it. */
+static void check_nic_slots(struct teller *f)
+{
+	const struct bb_topology *t = f->t;
+
+	for (int d = 0; d < t->ndevices; d++) {
+		const struct bb_device *nic = &t->devices[d];
+		struct bb_pcie link;
+		double GBps;
+
+		if (nic->kind != BB_NIC || nic->pci < 0)
+			continue;
+		link = bb_pci_link(t, nic->pci);
+		GBps = (double)nic->rate_Mbps / 8000 * bb_nic_share(nic->layer);
+		if (link.GBps > 0 && bb_pcie_payload(&link) < 0.97 * GBps)
+			tell(f, "%s: its PCIe link carries %.3g GB/s, its port %.3g", nic->name,
+			     bb_pcie_payload(&link), GBps);
+	}
+}
+
+/* ---- all ----------------------------------------------------------------------------------- */
+
+static void check_numa(struct teller *f)
+{
+	const struct bb_topology *t = f->t;
+
+	for (int i = 0; i < t->host.nnumas && t->host.nnumas > 1; i++)
+		if (t->host.numas[i].cpus && t->host.numas[i].bytes == 0 &&
+		    bb_host_memory(&t->host) > 0)
+			tell(f, "NUMA node %d has cores but no memory", t->host.numas[i].os);
+	for (int d = 0; d < t->ndevices && t->host.nnumas > 1; d++)
+		if (t->devices[d].numa < 0 && t->devices[d].kind != BB_NVME)
+			tell(f, "%s: the firmware does not say which NUMA node it is at",
+			     t->devices[d].name);
+}
+
+int bb_topology_findings(const struct bb_topology *t,
+			 void (*teller)(void *context, const char *text), void *context)
+{
+	struct teller f = {t, teller, context, 0};
+
+	if (t->hidden_gpus > 0)
+		tell(&f,
+		     "%d GPU%s on the bus that the driver does not show: dead, or not of this "
+		     "container",
+		     t->hidden_gpus, t->hidden_gpus > 1 ? "s are" : " is");
+	check_nvlinks(&f);
+	check_both_ends(&f);
+	check_links(&f);
+	check_p2p(&f);
+	check_acs(&f);
+	check_nics(&f);
+	check_nic_slots(&f);
+	check_numa(&f);
+	return f.told;
+}

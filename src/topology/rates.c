@@ -1,0 +1,224 @@
+#include "topology/rates.h"
+
+#include <string.h>
+
+/* ---- PCIe --------------------------------------------------------------------------------- */
+
+static const struct {
+	double gigatransfers; /* per second and lane */
+	double coding;        /* part of them that is data */
+	double usable;        /* GB/s of 16 lanes (NCCL, topo.cc: width x rate / 80) */
+} generations[] = {
+	{0, 0, 0},
+	{2.5, 8.0 / 10, 3},
+	{5, 8.0 / 10, 6},
+	{8, 128.0 / 130, 12},
+	{16, 128.0 / 130, 24},
+	{32, 128.0 / 130, 48},
+	{64, 242.0 / 256, 96},
+};
+
+#define GENERATIONS (int)(sizeof(generations) / sizeof(generations[0]))
+#define PACKET 256.0  /* bytes of payload: what platforms agree on */
+#define OVERHEAD 24.0 /* framing and sequence 4, header with a 64-bit address 16, CRC 4 */
+
+int bb_pcie_gen(double gigatransfers)
+{
+	for (int g = 1; g < GENERATIONS; g++)
+		if (gigatransfers > generations[g].gigatransfers * 0.99 &&
+		    gigatransfers < generations[g].gigatransfers * 1.01)
+			return g;
+	return 0;
+}
+
+struct bb_pcie bb_pcie(int gen, int width)
+{
+	struct bb_pcie link = {.gen = gen > 0 && gen < GENERATIONS ? gen : 0,
+			       .width = width > 0 && width <= 64 ? width : 0};
+
+	link.GBps =
+		generations[link.gen].gigatransfers * generations[link.gen].coding / 8 * link.width;
+	return link;
+}
+
+double bb_pcie_payload(const struct bb_pcie *link)
+{
+	return link->GBps * PACKET / (PACKET + OVERHEAD);
+}
+
+double bb_pcie_usable(const struct bb_pcie *link)
+{
+	if (link->gen > 0 && link->width > 0)
+		return generations[link->gen].usable * link->width / 16;
+	/* Generations 3 to 5 are alike in this, and 16 lanes of 3 carry 15.75 GB/s. */
+	return link->GBps * 12 / 15.754;
+}
+
+/* ---- NVLink ------------------------------------------------------------------------------- */
+
+/*
+ * Payload as NVIDIA specifies it (signalling at 25, 26.56 and 53.1 GB/s from A100 on, times 0.94
+ * on the last two); usable: NCCL, topo.h. GA10x has fewer and slower lanes: its bridge carries
+ * 56.25 GB/s over 4 links.
+ */
+static const struct {
+	int from, to; /* compute capability */
+	int version;
+	double payload, usable;
+} nvlinks[] = {
+	{60, 62, 1, 20, 18},      {70, 75, 2, 25, 20},   {80, 80, 3, 25, 20},
+	{86, 87, 3, 14.0625, 12}, {90, 90, 4, 25, 20.6}, {100, 103, 5, 50, 40.1},
+};
+
+#define NVLINKS (sizeof(nvlinks) / sizeof(nvlinks[0]))
+
+int bb_nvlink_version(int sm)
+{
+	for (size_t i = 0; i < NVLINKS; i++)
+		if (sm >= nvlinks[i].from && sm <= nvlinks[i].to)
+			return nvlinks[i].version;
+	return 0;
+}
+
+double bb_nvlink_payload(int sm)
+{
+	for (size_t i = 0; i < NVLINKS; i++)
+		if (sm >= nvlinks[i].from && sm <= nvlinks[i].to)
+			return nvlinks[i].payload;
+	return 0;
+}
+
+double bb_nvlink_usable(int sm)
+{
+	for (size_t i = 0; i < NVLINKS; i++)
+		if (sm >= nvlinks[i].from && sm <= nvlinks[i].to)
+			return nvlinks[i].usable;
+	return 0;
+}
+
+/* ---- NICs --------------------------------------------------------------------------------- */
+
+double bb_nic_share(enum bb_nic_layer layer)
+{
+	/* Preamble and gap 20, Ethernet 18, IPv4 20, UDP 8, BTH 12, ICRC 4. */
+	if (layer == BB_ETHERNET)
+		return 4096.0 / (4096 + 82);
+	/* LRH 8, BTH 12, ICRC 4, VCRC 2. */
+	return 4096.0 / (4096 + 26);
+}
+
+/* ---- between packages --------------------------------------------------------------------- */
+
+/* Intel's models: 79 Broadwell, 85 Skylake, 106 Ice Lake, 143 Sapphire, 207 Emerald Rapids. */
+static double intel_usable(int number)
+{
+	if (number >= 207)
+		return 40;
+	if (number >= 143)
+		return 22;
+	return number >= 85 ? 10 : 6;
+}
+
+/* AMD's families: 23 Zen 1 and 2, 25 Zen 3 and 4, 26 Zen 5. */
+static double amd_usable(int family)
+{
+	if (family >= 26)
+		return 32;
+	return family >= 25 ? 24 : 16;
+}
+
+double bb_package_usable(const struct bb_host *host)
+{
+	const struct bb_package *p = host->npackages > 0 ? &host->packages[0] : NULL;
+
+	if (strncmp(host->arch, "ppc64", 5) == 0)
+		return 32;
+	if (strcmp(host->arch, "arm64") == 0 || strcmp(host->arch, "aarch64") == 0)
+		return 6;
+	if (p && strstr(p->vendor, "Intel") && p->number > 0)
+		return intel_usable(p->number);
+	if (p && strstr(p->vendor, "AMD") && p->family > 0)
+		return amd_usable(p->family);
+	return 0;
+}
+
+/* ---- models ------------------------------------------------------------------------------- */
+
+#define NVIDIA 0x10de
+#define AMD 0x1002
+#define INTEL 0x8086
+#define MELLANOX 0x15b3
+
+static const struct {
+	uint32_t vendor, device;
+	struct bb_model model;
+} models[] = {
+	{NVIDIA, 0x15f9, {"P100 SXM2", 60, 0}},
+	{NVIDIA, 0x1db1, {"V100 SXM2 16GB", 70, 0}},
+	{NVIDIA, 0x1db5, {"V100 SXM2 32GB", 70, 0}},
+	{NVIDIA, 0x1db8, {"V100 SXM3 32GB", 70, 0}},
+	{NVIDIA, 0x20b0, {"A100 SXM4 40GB", 80, 0}},
+	{NVIDIA, 0x20b2, {"A100 SXM4 80GB", 80, 0}},
+	{NVIDIA, 0x2330, {"H100 SXM5 80GB", 90, 0}},
+	{NVIDIA, 0x2331, {"H100 PCIe", 90, 0}},
+	{NVIDIA, 0x2335, {"H200 SXM5 141GB", 90, 0}},
+	{NVIDIA, 0x2684, {"RTX 4090", 89, 0}},
+	{NVIDIA, 0x26b9, {"L40S", 89, 0}},
+	{NVIDIA, 0x2901, {"B200", 100, 0}},
+	{NVIDIA, 0x2941, {"GB200", 100, 0}},
+	{MELLANOX, 0x1013, {"ConnectX-4", 0, 100000}},
+	{MELLANOX, 0x1017, {"ConnectX-5", 0, 100000}},
+	{MELLANOX, 0x1019, {"ConnectX-5 Ex", 0, 100000}},
+	{MELLANOX, 0x101b, {"ConnectX-6", 0, 200000}},
+	{MELLANOX, 0x101d, {"ConnectX-6 Dx", 0, 100000}},
+	{MELLANOX, 0x1021, {"ConnectX-7", 0, 400000}},
+	{MELLANOX, 0x1023, {"ConnectX-8", 0, 800000}},
+	{MELLANOX, 0xa2dc, {"BlueField-3", 0, 400000}},
+};
+
+struct bb_model bb_pci_model(uint32_t vendor, uint32_t device)
+{
+	for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++)
+		if (models[i].vendor == vendor && models[i].device == device)
+			return models[i].model;
+	return (struct bb_model){NULL, 0, 0};
+}
+
+int bb_gpu_sm(const char *name)
+{
+	static const struct {
+		const char *part;
+		int sm;
+	} names[] = {
+		{"GB300", 103}, {"B300", 103}, {"GB200", 100}, {"B200", 100}, {"B100", 100},
+		{"GH200", 90},  {"H200", 90},  {"H100", 90},   {"H800", 90},  {"H20", 90},
+		{"L40", 89},    {"L4", 89},    {"4090", 89},   {"A100", 80},  {"A800", 80},
+		{"A30", 80},    {"A40", 86},   {"A10", 86},    {"A6000", 86}, {"3090", 86},
+		{"T4", 75},     {"V100", 70},  {"P100", 60},   {"5090", 120}, {"RTX PRO 6000", 120},
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strstr(name, names[i].part))
+			return names[i].sm;
+	return 0;
+}
+
+enum bb_device_kind bb_pci_kind(const struct bb_pci *p)
+{
+	if (p->class_code == 0x0302)
+		return BB_GPU;
+	/* A server's own display (Matrox, ASPEED) is none. */
+	if ((p->class_code == 0x0300 && (p->vendor == NVIDIA || p->vendor == AMD)) ||
+	    (p->class_code == 0x0380 && (p->vendor == AMD || p->vendor == INTEL)))
+		return BB_GPU;
+	if (p->class_code >> 8 == 0x02)
+		return BB_NIC;
+	return p->class_code == 0x0108 ? BB_NVME : BB_DEVICE_KINDS;
+}
+
+bool bb_pci_virtual(const struct bb_pci *p)
+{
+	/* Red Hat's of QEMU, and the two parts of Texas Instruments that it imitates. */
+	return p->vendor == 0x1b36 || p->vendor == 0x1af4 ||
+	       (p->vendor == 0x104c && (p->device == 0x8232 || p->device == 0x8233));
+}

@@ -1,0 +1,58 @@
+/*
+ * rates.h - what a link carries, in GB/s (10^9 bytes per second) in one direction.
+ *
+ * payload: what the wire's encoding and packet headers leave; nothing exceeds it. usable: what
+ * NCCL's kernels are known to reach in a ring (NCCL, src/graph/topo.h and topo.cc), by which its
+ * own tuning goes; copy engines may exceed it.
+ */
+#ifndef BB_TOPOLOGY_RATES_H
+#define BB_TOPOLOGY_RATES_H
+
+#include "topology/topology.h"
+
+/* ---- PCIe ---- */
+
+/* The generation of a transfer rate in GT/s, 0 if it is none. */
+int bb_pcie_gen(double gigatransfers);
+/* A link with its rate after line coding (8b/10b, 128b/130b; generation 6: 242/256 of a flit). */
+struct bb_pcie bb_pcie(int gen, int width);
+double bb_pcie_payload(const struct bb_pcie *link); /* packets of 256 bytes with 24 of overhead */
+double bb_pcie_usable(const struct bb_pcie *link);  /* width x 12/16 GB/s for generation 3, etc. */
+
+/* ---- NVLink ---- */
+
+/* The version of NVLink of an NVIDIA GPU, by compute capability: NVML's own word for it was wrong
+   for H100. 0: none, or unknown. */
+int bb_nvlink_version(int sm);
+double bb_nvlink_payload(int sm); /* of one link; 0 unknown */
+double bb_nvlink_usable(int sm);
+
+/* ---- NICs ---- */
+
+/* The part of the signalling rate that is payload: InfiniBand or RoCE packets of 4096 bytes. */
+double bb_nic_share(enum bb_nic_layer layer);
+
+/* ---- between packages ---- */
+
+/* NCCL's figure for QPI, UPI, Infinity Fabric and their like between two packages; 0 unknown. */
+double bb_package_usable(const struct bb_host *host);
+
+/* ---- models ---- */
+
+/* What is known of a PCI device: a name for it (NULL unknown), the compute capability of a GPU and
+   the most that a NIC's port carries (0 unknown). */
+struct bb_model {
+	const char *name;
+	int sm;
+	int64_t rate_Mbps;
+};
+struct bb_model bb_pci_model(uint32_t vendor, uint32_t device);
+/* Compute capability by a GPU's name ("NVIDIA H100 80GB HBM3"), 0 unknown. */
+int bb_gpu_sm(const char *name);
+
+/* Whether PCI object P is a GPU, a NIC or an NVMe disk; BB_DEVICE_KINDS if none of these. */
+enum bb_device_kind bb_pci_kind(const struct bb_pci *p);
+/* A virtual machine's bridge, whose link speed means nothing. */
+bool bb_pci_virtual(const struct bb_pci *p);
+
+#endif

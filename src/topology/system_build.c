@@ -1,0 +1,296 @@
+/*
+ * system_build.c - the model of a known system.
+ */
+#include "core/option.h"
+#include "topology/build.h"
+#include "topology/rates.h"
+#include "topology/systems.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define GIB ((int64_t)1 << 30)
+#define MIB ((int64_t)1 << 20)
+#define SLOTS 40
+
+struct builder {
+	struct bb_topology *t;
+	const struct bb_system *s;
+	struct bb_error *error;
+	int bus; /* the next number */
+	/* Ports there are already: of a host bridge, a switch, the other end of a switch. */
+	int outer[SLOTS], inner[SLOTS];
+	int ngpus, nnics;
+};
+
+/* "0-19,40-59": cores FIRST to LAST, and their second threads after all the first ones. */
+static void list_cpus(const struct bb_system_cpu *c, int first, int last, char text[64])
+{
+	const int all = c->packages * c->cores;
+
+	if (c->threads == 1)
+		snprintf(text, 64, "%d-%d", first, last);
+	else
+		snprintf(text, 64, "%d-%d,%d-%d", first, last, all + first, all + last);
+}
+
+static bb_status build_cores(struct builder *b)
+{
+	const struct bb_system_cpu *c = b->s->cpu;
+	const int of_numa = c->cores / c->numas;
+	bb_status st = BB_OK;
+
+	for (int i = 0; i < c->packages * c->cores; i++) {
+		struct bb_core core = {.pu = i, .package = i / c->cores, .numa = i / of_numa};
+
+		BB_TRY(st, bb_add_core(b->t, &core, b->error), out);
+	}
+	b->t->host.nthreads = b->t->host.ncores * c->threads;
+out:
+	return st;
+}
+
+static bb_status build_host(struct builder *b)
+{
+	const struct bb_system_cpu *c = b->s->cpu;
+	struct bb_host *h = &b->t->host;
+	const int n = c->packages * c->numas, of_numa = c->cores / c->numas;
+	char cpus[64];
+	bb_status st;
+
+	snprintf(h->arch, sizeof(h->arch), "%s", c->arch);
+	for (int i = 0; i < c->packages; i++) {
+		struct bb_package p = {.family = c->family, .number = c->number};
+
+		snprintf(p.model, sizeof(p.model), "%s", c->model);
+		snprintf(p.vendor, sizeof(p.vendor), "%s", c->vendor);
+		BB_TRY(st, bb_add_package(b->t, &p, NULL, b->error), out);
+	}
+	for (int i = 0; i < n; i++) {
+		struct bb_numa numa = {.os = i, .package = i / c->numas, .bytes = c->gib / n * GIB};
+
+		list_cpus(c, i * of_numa, (i + 1) * of_numa - 1, cpus);
+		BB_TRY(st, bb_add_numa(b->t, &numa, cpus, NULL, b->error), out);
+	}
+	BB_TRY(st, bb_add_distances(b->t, b->error), out);
+	for (int i = 0; i < n * n; i++)
+		h->distances[i] = i / n == i % n                         ? 10
+				  : i / n / c->numas == i % n / c->numas ? c->near
+									 : c->far;
+	h->caches[0] = (struct bb_cache){2, c->l2_kib * (MIB / 1024), c->packages * c->cores};
+	h->caches[1] = (struct bb_cache){3, c->l3_mib * MIB, c->packages * c->cores / c->l3_cores};
+	h->ncaches = 2;
+	st = build_cores(b);
+out:
+	return st;
+}
+
+/* A PCI object on a new bus below PARENT. */
+static bb_status plug(struct builder *b, const struct bb_system_slot *slot, int parent,
+		      enum bb_pci_role role, int gen, int *index)
+{
+	struct bb_pci p = {.class_code = 0x0604,
+			   .vendor = 0x1000, /* Broadcom */
+			   .device = 0xc030,
+			   .role = role,
+			   .parent = parent,
+			   .root = slot->root,
+			   .numa = slot->numa,
+			   .now = bb_pcie(gen, 16),
+			   .most = bb_pcie(gen, 16)};
+
+	snprintf(p.id, sizeof(p.id), "0000:%02x:00.0", ++b->bus);
+	return bb_add_pci(b->t, &p, index, b->error);
+}
+
+/* The downstream port of switch number NUMBER (0: no switch) below PORT, which it becomes. UPS
+   remembers upstream ports. */
+static bb_status pass_switch(struct builder *b, const struct bb_system_slot *slot, int *ups,
+			     int number, int *port)
+{
+	const int gen = b->s->gpu->gen;
+	int *up = &ups[slot->root * 4 + number];
+	bb_status st = BB_OK;
+
+	if (number == 0)
+		return BB_OK;
+	if (*up < 0)
+		BB_TRY(st, plug(b, slot, *port, BB_PCI_SWITCH_UP, gen, up), out);
+	st = plug(b, slot, *up, BB_PCI_SWITCH_DOWN, gen, port);
+out:
+	return st;
+}
+
+/* The port that a slot's device is plugged into: a root port, or the end of its switches. */
+static bb_status find_port(struct builder *b, const struct bb_system_slot *slot, int *port)
+{
+	const int gen = b->s->gpu->gen;
+	bool new_root = slot->outer == 0 || b->outer[slot->root * 4 + slot->outer] < 0;
+	bb_status st = BB_OK;
+
+	*port = -1;
+	if (new_root)
+		BB_TRY(st, plug(b, slot, -1, BB_PCI_ROOT_PORT, gen, port), out);
+	if (slot->inner == 0 || b->inner[slot->root * 4 + slot->inner] < 0)
+		BB_TRY(st, pass_switch(b, slot, b->outer, slot->outer, port), out);
+	BB_TRY(st, pass_switch(b, slot, b->inner, slot->inner, port), out);
+out:
+	return st;
+}
+
+static void describe_gpu(struct builder *b, struct bb_device *d, struct bb_pci *p)
+{
+	p->class_code = 0x0302;
+	p->vendor = 0x10de;
+	p->device = b->s->gpu->device;
+	d->kind = BB_GPU;
+	d->bytes = b->s->gpu->gib * GIB;
+	d->sm = b->s->gpu->sm;
+	snprintf(d->model, sizeof(d->model), "%s", b->s->gpu->model);
+	b->ngpus++;
+}
+
+static void describe_nic(struct builder *b, struct bb_device *d, struct bb_pci *p, bool side)
+{
+	const struct bb_system_nic *nic = b->s->nic;
+
+	p->class_code = nic->layer == BB_INFINIBAND && !side ? 0x0207 : 0x0200;
+	p->vendor = 0x15b3;
+	p->device = nic->device;
+	p->now = p->most = bb_pcie(nic->gen, 16);
+	d->kind = BB_NIC;
+	d->rate_Mbps = 1000 * (int64_t)(side ? nic->side_Gbps : nic->Gbps);
+	d->layer = side ? BB_ETHERNET : nic->layer;
+	d->state = BB_STATE_UP;
+	snprintf(d->model, sizeof(d->model), "%s", bb_pci_model(p->vendor, p->device).name);
+	snprintf(d->name, sizeof(d->name), "mlx5_%d", b->nnics++);
+}
+
+static bb_status build_slot(struct builder *b, const struct bb_system_slot *slot)
+{
+	struct bb_device d = {.numa = slot->numa};
+	struct bb_pci pci;
+	int port;
+	bb_status st;
+
+	if (slot->card == BB_CARD_SIDE_PORT) {
+		/* The next function of the card before. */
+		pci = b->t->pcis[b->t->npcis - 1];
+		pci.id[strlen(pci.id) - 1]++;
+		BB_TRY(st, bb_add_pci(b->t, &pci, &d.pci, b->error), out);
+	} else {
+		BB_TRY(st, find_port(b, slot, &port), out);
+		BB_TRY(st, plug(b, slot, port, BB_PCI_ENDPOINT, b->s->gpu->gen, &d.pci), out);
+	}
+	if (slot->card == BB_CARD_GPU)
+		describe_gpu(b, &d, &b->t->pcis[d.pci]);
+	else
+		describe_nic(b, &d, &b->t->pcis[d.pci], slot->card != BB_CARD_NIC);
+	st = bb_add_device(b->t, &d, NULL, b->error);
+out:
+	return st;
+}
+
+static int digit(char c)
+{
+	return c >= 'a' ? c - 'a' + 10 : c - '0';
+}
+
+static bb_status link_gpu(struct builder *b, int gpu, int peer, int count)
+{
+	const int sm = b->s->gpu->sm;
+	struct bb_link l = {.kind = BB_NVLINK,
+			    .device = bb_topology_device(b->t, BB_GPU, gpu),
+			    .peer = peer,
+			    .version = bb_nvlink_version(sm),
+			    .count = count,
+			    .GBps = bb_nvlink_payload(sm)};
+
+	if (peer >= 0)
+		l.peer = bb_topology_device(b->t, BB_GPU, peer);
+	return count > 0 ? bb_add_link(b->t, &l, b->error) : BB_OK;
+}
+
+static bb_status build_links(struct builder *b)
+{
+	bb_status st = BB_OK;
+
+	for (int i = 0; i < b->ngpus; i++) {
+		struct bb_link c2c = {.kind = BB_C2C,
+				      .device = bb_topology_device(b->t, BB_GPU, i),
+				      .peer = BB_PEER_CPU,
+				      .count = b->s->c2c,
+				      .GBps = 44.712};
+
+		BB_TRY(st, link_gpu(b, i, BB_PEER_SWITCH, b->s->switched), out);
+		for (int j = 0; b->s->bridged && j < b->ngpus; j++)
+			BB_TRY(st, link_gpu(b, i, j, digit(b->s->bridged[i][j])), out);
+		if (c2c.count > 0)
+			BB_TRY(st, bb_add_link(b->t, &c2c, b->error), out);
+	}
+out:
+	return st;
+}
+
+static bb_status build_p2p(struct builder *b)
+{
+	const enum bb_p2p p2p = b->s->no_p2p ? BB_P2P_CHIPSET : BB_P2P_OK;
+	bb_status st = bb_add_p2p(b->t, b->error);
+
+	if (st == BB_OK)
+		memset(b->t->p2p, (int)p2p, (size_t)b->ngpus * (size_t)b->ngpus);
+	return st;
+}
+
+static bb_status build(struct builder *b)
+{
+	bb_status st;
+
+	snprintf(b->t->name, sizeof(b->t->name), "%s", b->s->name);
+	snprintf(b->t->source, sizeof(b->t->source), "known system");
+	b->t->nvswitches = b->s->nvswitches;
+	b->t->nodes = b->t->nvlink_nodes = b->s->nodes > 0 ? b->s->nodes : 1;
+	memset(b->outer, -1, sizeof(b->outer));
+	memset(b->inner, -1, sizeof(b->inner));
+	BB_TRY(st, build_host(b), out);
+	for (const struct bb_system_slot *slot = b->s->slots; slot->card != BB_CARD_NONE; slot++)
+		BB_TRY(st, build_slot(b, slot), out);
+	BB_TRY(st, build_links(b), out);
+	BB_TRY(st, build_p2p(b), out);
+	st = bb_topology_finish(b->t, b->error);
+out:
+	return st;
+}
+
+static const char *nearest_system(const char *name)
+{
+	const char *names[64] = {NULL};
+
+	for (int i = 0; i < 63 && bb_system_name(i); i++)
+		names[i] = bb_system_name(i);
+	return bb_nearest(name, names);
+}
+
+bb_status bb_topology_system(const char *name, struct bb_topology **topology,
+			     struct bb_error *error)
+{
+	struct builder b = {.s = bb_system_find(name), .error = error};
+	const char *nearest;
+	bb_status st;
+
+	if (!b.s) {
+		nearest = nearest_system(name);
+		return bb_fail(error, BB_EUSAGE, "%s: not a known system%s%s%s", name,
+			       nearest ? "; did you mean " : ", see --list-systems",
+			       nearest ? nearest : "", nearest ? "?" : "");
+	}
+	b.t = bb_topology_new();
+	if (!b.t)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for the system %s", name);
+	st = build(&b);
+	if (st == BB_OK)
+		*topology = b.t;
+	else
+		bb_topology_free(b.t);
+	return st;
+}

@@ -1,0 +1,63 @@
+/*
+ * systems.h - how a known system is written down.
+ */
+#ifndef BB_TOPOLOGY_SYSTEMS_H
+#define BB_TOPOLOGY_SYSTEMS_H
+
+#include "topology/topology.h"
+
+enum bb_system_card { BB_CARD_NONE, BB_CARD_GPU, BB_CARD_NIC, BB_CARD_SIDE_NIC, BB_CARD_SIDE_PORT };
+
+/*
+ * Where a device is plugged in. Devices of the same root share a host bridge; below it an outer and
+ * an inner switch, 0: none. BB_CARD_SIDE_NIC is for storage and management, BB_CARD_SIDE_PORT the
+ * second port of the one before.
+ */
+struct bb_system_slot {
+	enum bb_system_card card;
+	short numa, root, outer, inner;
+};
+
+struct bb_system_cpu {
+	const char *model, *vendor, *arch;
+	int family, number;
+	int packages, numas;          /* of each package */
+	int cores, threads;           /* of each package; of each core */
+	int gib;                      /* of memory in all */
+	int l2_kib, l3_mib, l3_cores; /* of one; cores that share an L3 */
+	int near, far;                /* distance to a NUMA node of the same package, of another */
+};
+
+struct bb_system_gpu {
+	uint32_t device; /* PCI */
+	const char *model;
+	int sm, gib;
+	int gen; /* of PCIe */
+};
+
+struct bb_system_nic {
+	uint32_t device;
+	int Gbps, side_Gbps;
+	enum bb_nic_layer layer;
+	int gen;
+};
+
+struct bb_system {
+	const char *name, *brief;
+	const struct bb_system_cpu *cpu;
+	const struct bb_system_gpu *gpu;
+	const struct bb_system_nic *nic;
+	const struct bb_system_slot *slots;
+	int switched; /* NVLinks of each GPU to NVSwitches */
+	int nvswitches;
+	const char *const *bridged; /* or a row for each GPU of the NVLinks to every other, a digit
+				       each, a letter from 10 on: 'c' is 12 */
+	bool no_p2p;
+	int nodes; /* that share the NVSwitches; 0: one */
+	int c2c;   /* NVLink-C2C to the CPU, of each GPU */
+};
+
+/* The system of that name, or NULL. */
+const struct bb_system *bb_system_find(const char *name);
+
+#endif

@@ -1,0 +1,34 @@
+/*
+ * print.h - a topology as text and as JSON.
+ */
+#ifndef BB_TOPOLOGY_TOOL_PRINT_H
+#define BB_TOPOLOGY_TOOL_PRINT_H
+
+#include "topology/bound.h"
+
+/* Lines of at most WIDTH columns where what is printed can be split or shortened. */
+
+/* What there is, and the devices by their way to the CPUs. */
+void bb_print_tree(const struct bb_topology *t, int width, struct bb_strbuf *out);
+/* GPUs and NICs as nvidia-smi topo -m has them, with its legend; nothing if there are none. */
+void bb_print_matrix(const struct bb_topology *t, int width, struct bb_strbuf *out);
+/* NUMA nodes: the distances that the firmware gives; nothing if there is only one node. */
+void bb_print_numas(const struct bb_topology *t, int width, struct bb_strbuf *out);
+/* What looks wrong, or that nothing does. */
+void bb_print_findings(const struct bb_topology *t, int width, struct bb_strbuf *out);
+/* The speed of light of N ranks. */
+void bb_print_bounds(const struct bb_topology *t, const struct bb_place *ranks, int n, int width,
+		     struct bb_strbuf *out);
+
+/* All of that, for programs: one object. */
+void bb_print_json(const struct bb_topology *t, const struct bb_place *ranks, int n,
+		   struct bb_strbuf *out);
+
+/* TEXT at column INDENT, broken at spaces; the first line continues at column AT. */
+void bb_print_wrapped(struct bb_strbuf *out, const char *text, int at, int indent, int width);
+
+/* "1.5 TiB" into TEXT. Returns TEXT. */
+#define BB_BYTES_TEXT 24
+const char *bb_bytes_text(char text[BB_BYTES_TEXT], int64_t bytes);
+
+#endif

@@ -1,0 +1,204 @@
+#include "topology/topology.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void bb_topology_free(struct bb_topology *t)
+{
+	if (!t)
+		return;
+	bb_host_free(&t->host);
+	free(t->pcis);
+	free(t->devices);
+	free(t->links);
+	free(t->p2p);
+	free(t);
+}
+
+int bb_topology_count(const struct bb_topology *t, enum bb_device_kind kind)
+{
+	int n = 0;
+
+	for (int d = 0; d < t->ndevices; d++)
+		n += t->devices[d].kind == kind;
+	return n;
+}
+
+int bb_topology_device(const struct bb_topology *t, enum bb_device_kind kind, int i)
+{
+	for (int d = 0; d < t->ndevices; d++)
+		if (t->devices[d].kind == kind && i-- == 0)
+			return d;
+	return -1;
+}
+
+int bb_topology_find(const struct bb_topology *t, const char *name)
+{
+	for (int d = 0; d < t->ndevices; d++)
+		if (strcmp(t->devices[d].name, name) == 0)
+			return d;
+	return -1;
+}
+
+int bb_topology_nvlinks(const struct bb_topology *t, int gpu, int peer)
+{
+	int n = 0;
+
+	for (int l = 0; l < t->nlinks; l++)
+		if (t->links[l].kind == BB_NVLINK && t->links[l].device == gpu &&
+		    t->links[l].peer == peer)
+			n += t->links[l].count;
+	return n;
+}
+
+int bb_topology_nvlinks_all(const struct bb_topology *t, int gpu)
+{
+	int n = 0;
+
+	for (int l = 0; l < t->nlinks; l++)
+		if (t->links[l].kind == BB_NVLINK && t->links[l].device == gpu)
+			n += t->links[l].count;
+	return n;
+}
+
+const struct bb_link *bb_topology_link(const struct bb_topology *t, int gpu, enum bb_link_kind kind)
+{
+	for (int l = 0; l < t->nlinks; l++)
+		if (t->links[l].kind == kind && t->links[l].device == gpu)
+			return &t->links[l];
+	return NULL;
+}
+
+static int least(int a, int b)
+{
+	return a < b ? a : b;
+}
+
+/* NVLinks that are bonded between two GPUs, directly or through a switch. */
+static int bonded(const struct bb_topology *t, int a, int b)
+{
+	int direct = bb_topology_nvlinks(t, a, b);
+
+	return direct > 0 ? direct
+			  : least(bb_topology_nvlinks(t, a, BB_PEER_SWITCH),
+				  bb_topology_nvlinks(t, b, BB_PEER_SWITCH));
+}
+
+enum bb_p2p bb_topology_p2p(const struct bb_topology *t, int a, int b)
+{
+	int ngpus = bb_topology_count(t, BB_GPU);
+
+	if (a == b || bonded(t, a, b) > 0)
+		return BB_P2P_OK;
+	if (!t->p2p || a >= ngpus || b >= ngpus)
+		return BB_P2P_UNKNOWN;
+	return (enum bb_p2p)t->p2p[a * ngpus + b];
+}
+
+/* ---- paths ------------------------------------------------------------------------------- */
+
+int bb_pci_switch(const struct bb_topology *t, int p)
+{
+	while (p >= 0 && t->pcis[p].role != BB_PCI_SWITCH_UP)
+		p = t->pcis[p].parent;
+	return p;
+}
+
+/* Switches from P up to, and without, the port ABOVE. */
+static int switches_below(const struct bb_topology *t, int p, int above)
+{
+	int n = 0;
+
+	for (; p != above; p = t->pcis[p].parent)
+		n += t->pcis[p].role == BB_PCI_SWITCH_UP;
+	return n;
+}
+
+/* The nearest port that both are below, or -1. */
+static int common_port(const struct bb_topology *t, int a, int b)
+{
+	for (int x = t->pcis[a].parent; x >= 0; x = t->pcis[x].parent)
+		for (int y = t->pcis[b].parent; y >= 0; y = t->pcis[y].parent)
+			if (x == y)
+				return x;
+	return -1;
+}
+
+/* Functions of one card: the same bus and slot. */
+static bool same_card(const struct bb_pci *a, const struct bb_pci *b)
+{
+	size_t length = strcspn(a->id, ".");
+
+	return length > 0 && a->id[length] == '.' && strncmp(a->id, b->id, length + 1) == 0;
+}
+
+enum bb_path bb_topology_pci_path(const struct bb_topology *t, int a, int b)
+{
+	const struct bb_device *da = &t->devices[a], *db = &t->devices[b];
+	int port, switches;
+
+	if (a == b)
+		return BB_PATH_SELF;
+	if (da->pci >= 0 && db->pci >= 0) {
+		if (da->pci == db->pci || same_card(&t->pcis[da->pci], &t->pcis[db->pci]))
+			return BB_PATH_PIX;
+		port = common_port(t, da->pci, db->pci);
+		if (port >= 0) {
+			switches = (t->pcis[port].role == BB_PCI_SWITCH_UP) +
+				   switches_below(t, da->pci, port) +
+				   switches_below(t, db->pci, port);
+			return switches <= 1 ? BB_PATH_PIX : BB_PATH_PXB;
+		}
+		if (t->pcis[da->pci].root == t->pcis[db->pci].root)
+			return BB_PATH_PHB;
+	}
+	if (t->host.nnumas <= 1)
+		return BB_PATH_NODE;
+	if (da->numa < 0 || db->numa < 0)
+		return BB_PATH_UNKNOWN;
+	return da->numa == db->numa ? BB_PATH_NODE : BB_PATH_SYS;
+}
+
+enum bb_path bb_topology_path(const struct bb_topology *t, int a, int b, int *nvlinks)
+{
+	int n = 0;
+
+	if (a != b && t->devices[a].kind == BB_GPU && t->devices[b].kind == BB_GPU)
+		n = bonded(t, a, b);
+	if (nvlinks)
+		*nvlinks = n;
+	return n > 0 ? BB_PATH_NVLINK : bb_topology_pci_path(t, a, b);
+}
+
+static const struct {
+	const char *word, *meaning;
+} paths[] = {
+	[BB_PATH_SELF] = {"X", "itself"},
+	[BB_PATH_NVLINK] = {"NV#", "a bonded set of # NVLinks"},
+	[BB_PATH_PIX] = {"PIX", "at most one PCIe switch"},
+	[BB_PATH_PXB] = {"PXB", "several PCIe switches, but no host bridge"},
+	[BB_PATH_PHB] = {"PHB", "a PCIe host bridge, typically the CPU"},
+	[BB_PATH_NODE] = {"NODE", "several PCIe host bridges of one NUMA node"},
+	[BB_PATH_SYS] = {"SYS", "the interconnect between NUMA nodes"},
+	[BB_PATH_UNKNOWN] = {"?", NULL},
+};
+
+const char *bb_path_word(enum bb_path path)
+{
+	return paths[path].word;
+}
+
+const char *bb_path_meaning(enum bb_path path)
+{
+	return paths[path].meaning;
+}
+
+const char *bb_topology_path_text(char text[BB_PATH_TEXT], enum bb_path path, int nvlinks)
+{
+	if (path == BB_PATH_NVLINK)
+		snprintf(text, BB_PATH_TEXT, "NV%d", nvlinks);
+	else
+		snprintf(text, BB_PATH_TEXT, "%s", paths[path].word);
+	return text;
+}

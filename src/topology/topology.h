@@ -1,0 +1,194 @@
+/*
+ * topology.h - one model of a machine, or of several that are alike: the CPU side, devices by
+ * their PCI path, links between GPUs, what is known about peer access.
+ *
+ * Plain values: built once by one of the sources, read by everyone, freed once. An index is a
+ * position in an array of the model; -1 stands for unknown or none.
+ */
+#ifndef BB_TOPOLOGY_TOPOLOGY_H
+#define BB_TOPOLOGY_TOPOLOGY_H
+
+#include "core/status.h"
+#include "core/strbuf.h"
+#include "topology/host.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* ---- PCI ------------------------------------------------------------------------------- */
+
+struct bb_pcie {
+	int gen, width; /* 0 unknown */
+	double GBps;    /* after line coding, in one direction; known even where the above are not,
+			   0 if nothing is known */
+};
+
+enum bb_pci_role { BB_PCI_ENDPOINT, BB_PCI_ROOT_PORT, BB_PCI_SWITCH_UP, BB_PCI_SWITCH_DOWN };
+
+enum bb_acs { BB_ACS_UNKNOWN, BB_ACS_OFF, BB_ACS_REDIRECT };
+
+struct bb_pci {
+	char id[16];         /* "0000:1b:00.0" */
+	uint32_t class_code; /* base and sub class: 0x0302 */
+	uint32_t vendor, device;
+	enum bb_pci_role role;
+	int parent;          /* index of the port above; -1: a host bridge */
+	int root;            /* number of its host bridge, the same for all below it */
+	int numa;            /* index */
+	struct bb_pcie now;  /* link to what is above */
+	struct bb_pcie most; /* what this end could do */
+	enum bb_acs acs;     /* of a port: whether it sends traffic between peers upwards */
+};
+
+/* ---- devices --------------------------------------------------------------------------- */
+
+enum bb_device_kind { BB_GPU, BB_NIC, BB_NVME, BB_DEVICE_KINDS };
+
+enum bb_nic_layer { BB_LAYER_UNKNOWN, BB_INFINIBAND, BB_ETHERNET };
+enum bb_nic_state { BB_STATE_UNKNOWN, BB_STATE_UP, BB_STATE_DOWN };
+
+struct bb_device {
+	enum bb_device_kind kind;
+	char name[32];       /* "GPU0", "mlx5_0", "nvme0n1"; unique */
+	char model[BB_TEXT]; /* empty if unknown */
+	int pci;             /* index */
+	int numa;            /* index */
+	int64_t bytes;       /* memory of a GPU; 0 unknown */
+	int sm;              /* of an NVIDIA GPU: 90 is compute capability 9.0; 0 unknown */
+	int64_t rate_Mbps;   /* of a NIC; 0 unknown */
+	enum bb_nic_layer layer;
+	enum bb_nic_state state;
+	char port[32]; /* of a NIC with RDMA: its network interface, empty if unknown */
+};
+
+/* ---- links ----------------------------------------------------------------------------- */
+
+#define BB_PEER_SWITCH (-1) /* an NVSwitch */
+#define BB_PEER_CPU (-2)    /* the CPU of its NUMA node */
+
+enum bb_link_kind { BB_NVLINK, BB_C2C };
+
+/* What one GPU is linked to, seen from it. A link between two GPUs is there twice. */
+struct bb_link {
+	enum bb_link_kind kind;
+	int device;  /* index of a GPU */
+	int peer;    /* index of a GPU, or one of the above */
+	int version; /* of NVLink: 4; 0 unknown */
+	int count;   /* links that work */
+	int down;    /* links that are there and do not */
+	double GBps; /* one link, payload in one direction */
+};
+
+/* Whether two GPUs can reach each other's memory, as NVML puts it. */
+enum bb_p2p {
+	BB_P2P_OK,
+	BB_P2P_CHIPSET,
+	BB_P2P_GPU,
+	BB_P2P_TOPOLOGY,
+	BB_P2P_DISABLED,
+	BB_P2P_NOT_SUPPORTED,
+	BB_P2P_UNKNOWN
+};
+
+/* ---- the model ------------------------------------------------------------------------- */
+
+struct bb_topology {
+	char name[BB_TEXT];   /* host name, known system or file */
+	char source[BB_TEXT]; /* where the knowledge comes from */
+	char driver[32];      /* of the GPUs; empty if unknown */
+	int nodes;            /* machines like this one, >= 1 */
+	int nvlink_nodes;     /* so many of them share their NVSwitches, >= 1 */
+	int nvswitches;       /* chips in one machine; 0 none or unknown */
+	struct bb_host host;
+	int hidden_gpus; /* on the bus, but not shown by their driver */
+	int npcis, ndevices, nlinks;
+	struct bb_pci *pcis;       /* parents before children */
+	struct bb_device *devices; /* GPUs, then NICs, then NVMe, each in order */
+	struct bb_link *links;     /* by device, then peer */
+	uint8_t *p2p; /* enum bb_p2p, GPUs x GPUs, row reads column; NULL: nothing is known */
+};
+
+void bb_topology_free(struct bb_topology *t); /* NULL: nothing */
+
+/* How many devices of a kind there are, and the index of number I of them. */
+int bb_topology_count(const struct bb_topology *t, enum bb_device_kind kind);
+int bb_topology_device(const struct bb_topology *t, enum bb_device_kind kind, int i);
+/* The device of that name, or -1. */
+int bb_topology_find(const struct bb_topology *t, const char *name);
+
+/* Working NVLinks of a GPU to PEER (a device or BB_PEER_*), and to all together. */
+int bb_topology_nvlinks(const struct bb_topology *t, int gpu, int peer);
+int bb_topology_nvlinks_all(const struct bb_topology *t, int gpu);
+/* The first link of this kind of a GPU, or NULL. */
+const struct bb_link *bb_topology_link(const struct bb_topology *t, int gpu,
+				       enum bb_link_kind kind);
+/* Whether GPU B's memory can be reached from A; GPUs joined by NVLink always can. */
+enum bb_p2p bb_topology_p2p(const struct bb_topology *t, int a, int b);
+
+/* ---- paths ----------------------------------------------------------------------------- */
+
+/* As nvidia-smi topo -m has them, from near to far. */
+enum bb_path {
+	BB_PATH_SELF,
+	BB_PATH_NVLINK,
+	BB_PATH_PIX,  /* at most one PCIe switch */
+	BB_PATH_PXB,  /* several PCIe switches, no host bridge */
+	BB_PATH_PHB,  /* one host bridge */
+	BB_PATH_NODE, /* several host bridges of a NUMA node */
+	BB_PATH_SYS,  /* several NUMA nodes */
+	BB_PATH_UNKNOWN
+};
+
+/* Between two devices. On BB_PATH_NVLINK *NVLINKS (may be NULL) is how many are bonded: the smaller
+   count of the two where they meet in a switch. */
+enum bb_path bb_topology_path(const struct bb_topology *t, int a, int b, int *nvlinks);
+/* The same without NVLink. */
+enum bb_path bb_topology_pci_path(const struct bb_topology *t, int a, int b);
+/* "X", "NV18", "PIX"... into TEXT. Returns TEXT. */
+#define BB_PATH_TEXT 16
+const char *bb_topology_path_text(char text[BB_PATH_TEXT], enum bb_path path, int nvlinks);
+/* One sentence per class, as in nvidia-smi's legend; NULL for BB_PATH_UNKNOWN. */
+const char *bb_path_meaning(enum bb_path path);
+const char *bb_path_word(enum bb_path path);
+
+/* The nearest port above PCI object P, or P itself, that is the upstream end of a switch; -1. */
+int bb_pci_switch(const struct bb_topology *t, int p);
+
+/* ---- sources --------------------------------------------------------------------------- */
+
+/* This machine: hwloc, sysfs, and NVML if its library is there. It looks at PCI, which takes a
+   while. *T is to be freed. */
+BB_MUST bb_status bb_topology_here(struct bb_topology **t, struct bb_error *error);
+
+/* A known system by its name (bb_system_names). BB_EUSAGE with the nearest name if there is none.
+ */
+BB_MUST bb_status bb_topology_system(const char *name, struct bb_topology **t,
+				     struct bb_error *error);
+/* Names and one line about each, in order; NULL beyond the last. */
+const char *bb_system_name(int i);
+const char *bb_system_brief(int i);
+
+/* ---- what follows from it --------------------------------------------------------------- */
+
+/* What looks wrong, most serious first: one call of TELL for each, with a sentence. Returns how
+   many. */
+int bb_topology_findings(const struct bb_topology *t, void (*tell)(void *context, const char *text),
+			 void *context);
+
+/*
+ * In what two machines differ: one call of TELL for each, with a sentence that calls them by
+ * NAME_A and NAME_B. Returns how many.
+ *
+ * Not differences, as they vary between machines that are alike: the numbers and the order of PCI
+ * buses, and with them the order of devices; serial numbers and host names; less than 1 percent of
+ * memory; the generation at which a sleeping GPU's link runs; which nodes are counted.
+ */
+int bb_topology_diff(const struct bb_topology *a, const struct bb_topology *b, const char *name_a,
+		     const char *name_b, void (*tell)(void *context, const char *text),
+		     void *context);
+
+/* A number for what bb_topology_diff compares: the same on machines that are alike, but for
+   memory, which counts in whole GiB. */
+uint64_t bb_topology_digest(const struct bb_topology *t);
+
+#endif
