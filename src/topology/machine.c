@@ -1,25 +1,20 @@
 #include "topology/machine.h"
+#include "topology/host_hwloc.h"
 
-#include <hwloc.h>
 #include <inttypes.h>
-#include <numa.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct bb_machine {
 	hwloc_topology_t topology;
+	struct bb_host host;
 	int ncores;
-	struct bb_core *cores;
+	struct bb_core *cores; /* those that may be used */
 	size_t l2;
 	size_t l3;
-	char cpu[64];
+	char cpu[BB_TEXT];
 };
-
-static int numa_of(int pu)
-{
-	return numa_available() < 0 ? -1 : numa_node_of_cpu(pu);
-}
 
 /* The hardware threads that this thread may run on; all of them where nobody knows. */
 static hwloc_bitmap_t usable_pus(hwloc_topology_t topology)
@@ -31,55 +26,46 @@ static hwloc_bitmap_t usable_pus(hwloc_topology_t topology)
 	return set;
 }
 
+/* Of the host's cores those with a usable hardware thread; hwloc gives both in the same order. */
 static void read_cores(struct bb_machine *m, hwloc_const_bitmap_t usable)
 {
-	hwloc_obj_t core = NULL;
-	hwloc_obj_type_t type = HWLOC_OBJ_CORE;
+	const int type = hwloc_get_nbobjs_by_type(m->topology, HWLOC_OBJ_CORE) > 0 ? HWLOC_OBJ_CORE
+										   : HWLOC_OBJ_PU;
 
-	if (hwloc_get_nbobjs_by_type(m->topology, type) <= 0)
-		type = HWLOC_OBJ_PU;
-	while ((core = hwloc_get_next_obj_by_type(m->topology, type, core)) != NULL) {
-		struct bb_core *c = &m->cores[m->ncores];
-		hwloc_obj_t package =
-			hwloc_get_ancestor_obj_by_type(m->topology, HWLOC_OBJ_PACKAGE, core);
+	for (int i = 0; i < m->host.ncores; i++) {
+		hwloc_obj_t core =
+			hwloc_get_obj_by_type(m->topology, (hwloc_obj_type_t)type, (unsigned)i);
+		struct bb_core c = m->host.cores[i];
 
-		c->pu = hwloc_bitmap_first(core->cpuset);
-		while (c->pu >= 0 && !hwloc_bitmap_isset(usable, (unsigned)c->pu))
-			c->pu = hwloc_bitmap_next(core->cpuset, c->pu);
-		if (c->pu < 0)
-			continue;
-		c->package = package ? (int)package->logical_index : -1;
-		c->numa = numa_of(c->pu);
-		m->ncores++;
+		while (c.pu >= 0 && !hwloc_bitmap_isset(usable, (unsigned)c.pu))
+			c.pu = hwloc_bitmap_next(core->cpuset, c.pu);
+		if (c.pu >= 0)
+			m->cores[m->ncores++] = c;
 	}
 }
 
-static size_t cache_bytes(hwloc_topology_t topology, hwloc_obj_type_t type, bool all)
+/* Bytes of one cache of a level, or of all of them. */
+static size_t cache_bytes(const struct bb_host *host, int level, bool all)
 {
-	size_t bytes = 0;
-	hwloc_obj_t cache = NULL;
-
-	while ((cache = hwloc_get_next_obj_by_type(topology, type, cache)) != NULL) {
-		bytes += cache->attr->cache.size;
-		if (!all)
-			break;
-	}
-	return bytes;
+	for (int i = 0; i < host->ncaches; i++)
+		if (host->caches[i].level == level)
+			return (size_t)host->caches[i].bytes *
+			       (all ? (size_t)host->caches[i].count : 1);
+	return 0;
 }
 
 static void read_cpu_name(struct bb_machine *m)
 {
-	hwloc_obj_t package = hwloc_get_obj_by_type(m->topology, HWLOC_OBJ_PACKAGE, 0);
-	const char *name = package ? hwloc_obj_get_info_by_name(package, "CPUModel") : NULL;
+	const char *name = m->host.npackages > 0 ? m->host.packages[0].model : "";
 
-	snprintf(m->cpu, sizeof(m->cpu), "%s", name ? name : "unknown CPU");
+	snprintf(m->cpu, sizeof(m->cpu), "%s", *name ? name : "unknown CPU");
 }
 
 bb_status bb_machine_open(struct bb_machine **machine, struct bb_error *error)
 {
 	struct bb_machine *m = calloc(1, sizeof(*m));
 	hwloc_bitmap_t usable;
-	int pus;
+	bb_status st;
 
 	if (!m || hwloc_topology_init(&m->topology) != 0) {
 		free(m);
@@ -89,8 +75,12 @@ bb_status bb_machine_open(struct bb_machine **machine, struct bb_error *error)
 		bb_machine_close(m);
 		return bb_fail(error, BB_EBACKEND, "hwloc could not read this machine's topology");
 	}
-	pus = hwloc_get_nbobjs_by_type(m->topology, HWLOC_OBJ_PU);
-	m->cores = calloc(pus > 0 ? (size_t)pus : 1, sizeof(*m->cores));
+	st = bb_host_read(m->topology, &m->host, error);
+	if (st != BB_OK) {
+		bb_machine_close(m);
+		return st;
+	}
+	m->cores = calloc((size_t)m->host.ncores + 1, sizeof(*m->cores));
 	usable = usable_pus(m->topology);
 	if (!m->cores || !usable) {
 		hwloc_bitmap_free(usable);
@@ -101,8 +91,8 @@ bb_status bb_machine_open(struct bb_machine **machine, struct bb_error *error)
 	hwloc_bitmap_free(usable);
 	if (m->ncores == 0)
 		m->ncores = 1;
-	m->l2 = cache_bytes(m->topology, HWLOC_OBJ_L2CACHE, false);
-	m->l3 = cache_bytes(m->topology, HWLOC_OBJ_L3CACHE, true);
+	m->l2 = cache_bytes(&m->host, 2, false);
+	m->l3 = cache_bytes(&m->host, 3, true);
 	m->l2 = m->l2 ? m->l2 : (size_t)1 << 20;
 	m->l3 = m->l3 ? m->l3 : (size_t)32 << 20;
 	read_cpu_name(m);
@@ -115,8 +105,14 @@ void bb_machine_close(struct bb_machine *machine)
 	if (!machine)
 		return;
 	hwloc_topology_destroy(machine->topology);
+	bb_host_free(&machine->host);
 	free(machine->cores);
 	free(machine);
+}
+
+const struct bb_host *bb_machine_host(const struct bb_machine *machine)
+{
+	return &machine->host;
 }
 
 int bb_machine_cores(const struct bb_machine *machine)
