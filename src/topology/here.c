@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 struct walk {
+	hwloc_topology_t topology;
 	struct bb_topology *t;
 	struct bb_error *error;
 };
@@ -101,7 +102,7 @@ out:
 /* All I/O below OBJ, which is a normal object. */
 static bb_status add_all_io(struct walk *w, hwloc_obj_t obj)
 {
-	const int numa = bb_host_numa_of(&w->t->host, obj);
+	const int numa = bb_host_numa_of(&w->t->host, w->topology, obj);
 	bb_status st = BB_OK;
 
 	for (hwloc_obj_t child = obj->io_first_child; child; child = child->next_sibling)
@@ -114,7 +115,7 @@ out:
 
 static bb_status read_hwloc(struct bb_topology *t, struct bb_error *error)
 {
-	struct walk w = {t, error};
+	struct walk w = {.t = t, .error = error};
 	hwloc_topology_t topology;
 	bb_status st;
 
@@ -125,6 +126,7 @@ static bb_status read_hwloc(struct bb_topology *t, struct bb_error *error)
 		st = bb_fail(error, BB_EBACKEND, "hwloc could not read this machine's topology");
 		goto out;
 	}
+	w.topology = topology;
 	BB_TRY(st, bb_host_read(topology, &t->host, error), out);
 	BB_TRY(st, add_all_io(&w, hwloc_get_root_obj(topology)), out);
 out:

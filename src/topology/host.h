@@ -30,7 +30,7 @@ struct bb_core {
 	int numa;    /* the operating system's number, -1 unknown */
 };
 
-struct bb_cache {
+struct bb_cpu_cache {
 	int level;
 	int64_t bytes; /* of one */
 	int count;
@@ -42,7 +42,7 @@ struct bb_host {
 	struct bb_package *packages;
 	struct bb_numa *numas;
 	struct bb_core *cores;
-	struct bb_cache caches[BB_CACHES]; /* data and unified, level by level */
+	struct bb_cpu_cache caches[BB_CACHES]; /* data and unified, level by level */
 	int *distances; /* nnumas x nnumas, row by row, as the firmware says; NULL unknown */
 };
 

@@ -71,11 +71,17 @@ static bool read_numas(hwloc_topology_t topology, struct bb_host *host)
 	return true;
 }
 
-int bb_host_numa_of(const struct bb_host *host, hwloc_obj_t obj)
+int bb_host_numa_of(const struct bb_host *host, hwloc_topology_t topology, hwloc_obj_t obj)
 {
-	if (!obj->nodeset || hwloc_bitmap_weight(obj->nodeset) != 1)
+	const int first = obj->nodeset ? hwloc_bitmap_first(obj->nodeset) : -1;
+	hwloc_obj_t node;
+
+	if (first < 0)
 		return -1;
-	return bb_host_numa(host, hwloc_bitmap_first(obj->nodeset));
+	node = hwloc_get_numanode_obj_by_os_index(topology, (unsigned)first);
+	if (!node || !hwloc_bitmap_isincluded(obj->cpuset, node->cpuset))
+		return -1;
+	return bb_host_numa(host, first);
 }
 
 static void read_cores(hwloc_topology_t topology, struct bb_host *host)
@@ -87,7 +93,7 @@ static void read_cores(hwloc_topology_t topology, struct bb_host *host)
 	if (count_of(topology, type) == 0)
 		type = HWLOC_OBJ_PU;
 	while ((obj = hwloc_get_next_obj_by_type(topology, type, obj)) != NULL) {
-		int numa = bb_host_numa_of(host, obj);
+		int numa = bb_host_numa_of(host, topology, obj);
 
 		host->cores[host->ncores++] = (struct bb_core){
 			.pu = hwloc_bitmap_first(obj->cpuset),
@@ -107,7 +113,7 @@ static void read_caches(hwloc_topology_t topology, struct bb_host *host)
 		hwloc_obj_t obj = hwloc_get_obj_by_type(topology, types[level - 1], 0);
 
 		if (obj)
-			host->caches[host->ncaches++] = (struct bb_cache){
+			host->caches[host->ncaches++] = (struct bb_cpu_cache){
 				.level = level,
 				.bytes = (int64_t)obj->attr->cache.size,
 				.count = n,

@@ -12,8 +12,8 @@
 BB_MUST bb_status bb_host_read(hwloc_topology_t topology, struct bb_host *host,
 			       struct bb_error *error);
 
-/* The index of the NUMA node of OBJ, a normal object: the one it lies in, -1 if it spans several.
- */
-int bb_host_numa_of(const struct bb_host *host, hwloc_obj_t obj);
+/* The index of the NUMA node that OBJ, a normal object, lies in; -1 if it spans several. Where
+   memory of two kinds is at the same cores, that of the lower number. */
+int bb_host_numa_of(const struct bb_host *host, hwloc_topology_t topology, hwloc_obj_t obj);
 
 #endif

@@ -77,8 +77,9 @@ static bb_status build_host(struct builder *b)
 		h->distances[i] = i / n == i % n                         ? 10
 				  : i / n / c->numas == i % n / c->numas ? c->near
 									 : c->far;
-	h->caches[0] = (struct bb_cache){2, c->l2_kib * (MIB / 1024), c->packages * c->cores};
-	h->caches[1] = (struct bb_cache){3, c->l3_mib * MIB, c->packages * c->cores / c->l3_cores};
+	h->caches[0] = (struct bb_cpu_cache){2, c->l2_kib * (MIB / 1024), c->packages * c->cores};
+	h->caches[1] =
+		(struct bb_cpu_cache){3, c->l3_mib * MIB, c->packages * c->cores / c->l3_cores};
 	h->ncaches = 2;
 	st = build_cores(b);
 out:

@@ -144,7 +144,7 @@ static void read_cache(struct reader *r, const struct bb_xml *x)
 			return;
 		memmove(&h->caches[i + 1], &h->caches[i],
 			(size_t)(h->ncaches++ - i) * sizeof(h->caches[0]));
-		h->caches[i] = (struct bb_cache){
+		h->caches[i] = (struct bb_cpu_cache){
 			.level = level,
 			.bytes = bb_xml_number(x, "cache_size", 0, INT64_MAX, 0),
 		};
@@ -483,7 +483,7 @@ static void read_own_caches(struct bb_host *h, const char *text)
 		h->ncaches = 0;
 	while (h->ncaches < BB_CACHES &&
 	       sscanf(text, "%d %lld %d%n", &level, &bytes, &count, &length) == 3) {
-		h->caches[h->ncaches++] = (struct bb_cache){
+		h->caches[h->ncaches++] = (struct bb_cpu_cache){
 			.level = level & 0xf,
 			.bytes = bytes > 0 ? bytes : 0,
 			.count = count > 0 && count <= BB_TOPOLOGY_MOST ? count : 0,
