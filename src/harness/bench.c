@@ -4,7 +4,9 @@
 #include "harness/bench.h"
 
 #include "core/clock.h"
+#include "core/units.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -286,6 +288,15 @@ static bb_status skip(struct bb_session *s, const struct bb_case *c, const char 
 	return bb_sinks_skip(s->bench->sinks, &record);
 }
 
+static void begin_deadline(struct bb_session *s, const struct bb_case *c)
+{
+	char size[BB_UNIT_TEXT], what[BB_WHAT_TEXT];
+
+	snprintf(what, sizeof(what), "%s at %s", c->choice->name,
+		 bb_format_size(size, c->size_bytes));
+	bb_crew_deadline(s->driver, what);
+}
+
 static bb_status run_placement(struct bb_session *s, const struct bb_case *c, bool in_place)
 {
 	const struct bb_backend *backend = s->bench->backend;
@@ -300,7 +311,7 @@ static bb_status run_placement(struct bb_session *s, const struct bb_case *c, bo
 	if (status != BB_OK)
 		return status;
 	if (s->driver->local == 0)
-		bb_crew_deadline(s->driver, c->choice->name);
+		begin_deadline(s, c);
 	reason = backend->refuses(s->group, &call);
 	if (reason)
 		return skip(s, c, placement, reason);

@@ -2,6 +2,7 @@
 
 #include "core/clock.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -133,7 +134,7 @@ void bb_crew_deadline(struct bb_driver *driver, const char *what)
 
 	pthread_mutex_lock(&crew->lock);
 	crew->deadline = timeout ? bb_clock_now() + 1e-9 * (double)timeout : 0;
-	crew->what = what;
+	snprintf(crew->what, sizeof(crew->what), "%s", what);
 	pthread_mutex_unlock(&crew->lock);
 }
 
@@ -183,7 +184,7 @@ static bb_status crew_init(struct bb_crew *crew, const struct bb_crew_config *co
 	memset(crew->progress, 0, n * sizeof(*crew->progress));
 	pthread_mutex_init(&crew->lock, NULL);
 	pthread_cond_init(&crew->changed, NULL);
-	crew->what = "start-up";
+	snprintf(crew->what, sizeof(crew->what), "start-up");
 	crew->deadline =
 		config->timeout_ns ? bb_clock_now() + 1e-9 * (double)config->timeout_ns : 0;
 	for (size_t i = 0; i < n; i++)

@@ -79,7 +79,9 @@ struct bb_crew_outcome {
  */
 struct bb_crew_outcome bb_crew_run(const struct bb_crew_config *config);
 
-/* A new deadline from now on, for WHAT (borrowed; "512M ring"). By the first local driver. */
+/* A new deadline from now on, for WHAT ("ring at 512M"; cut at BB_WHAT_TEXT - 1 bytes). By the
+   first local driver. */
+#define BB_WHAT_TEXT 64
 void bb_crew_deadline(struct bb_driver *driver, const char *what);
 
 /* Wait for all drivers of the world. BB_ETIMEOUT once the run is being abandoned. */

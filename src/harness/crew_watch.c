@@ -46,7 +46,7 @@ struct watch {
 	bool obeyed; /* process 0 ended the run */
 	bool common; /* the cause is one that every process but 0 sees */
 	bool gone_said;
-	const char *what; /* expired */
+	char what[BB_WHAT_TEXT]; /* expired */
 };
 
 static void note(double *first, double now)
@@ -290,17 +290,17 @@ static void look_at_clock(struct watch *w)
 {
 	struct bb_crew *crew = w->crew;
 	double deadline;
-	const char *what;
+	char what[BB_WHAT_TEXT];
 
 	if (w->stopped != 0)
 		return;
 	pthread_mutex_lock(&crew->lock);
 	deadline = crew->deadline;
-	what = crew->what;
+	memcpy(what, crew->what, sizeof(what));
 	pthread_mutex_unlock(&crew->lock);
 	if (w->expired == 0 && deadline != 0 && w->now > deadline && w->proc == 0) {
 		w->expired = w->now;
-		w->what = what;
+		memcpy(w->what, what, sizeof(w->what));
 		note(&w->troubled, w->now);
 		bb_control_ask(w->config->control);
 	} else if (deadline != 0 && w->now > deadline + WORD_S && w->proc != 0) {

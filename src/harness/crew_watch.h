@@ -20,11 +20,11 @@ struct bb_crew {
 	pthread_mutex_t
 		lock; /* of all up to WHAT; never held while other processes are waited for */
 	pthread_cond_t changed;
-	int waiting;      /* drivers at the barrier */
-	unsigned passed;  /* barriers passed */
-	double deadline;  /* on the monotonic clock; 0: none */
-	const char *what; /* the deadline is for */
-	atomic_bool stop; /* the run is being abandoned */
+	int waiting;             /* drivers at the barrier */
+	unsigned passed;         /* barriers passed */
+	double deadline;         /* on the monotonic clock; 0: none */
+	char what[BB_WHAT_TEXT]; /* the deadline is for */
+	atomic_bool stop;        /* the run is being abandoned */
 	/* Of the drivers' exchange under way: what all give, and what this process gives. */
 	char *gathered, *given; /* GIVEN lies behind GATHERED */
 	size_t capacity;
