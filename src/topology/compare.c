@@ -228,12 +228,15 @@ static void compare_packages(struct diff *f)
 	}
 	tell_known(f, "cores", a->ncores, b->ncores);
 	tell_known(f, "hardware threads", a->nthreads, b->nthreads);
-	for (int i = 0; i < a->ncaches && i < b->ncaches; i++) {
-		char what[32];
+	for (int i = 0; i < a->ncaches; i++)
+		for (int j = 0; j < b->ncaches; j++) {
+			char what[32];
 
-		snprintf(what, sizeof(what), "L%d cache, KiB", a->caches[i].level);
-		tell_number(f, what, a->caches[i].bytes / 1024, b->caches[i].bytes / 1024);
-	}
+			if (a->caches[i].level != b->caches[j].level)
+				continue;
+			snprintf(what, sizeof(what), "L%d cache, KiB", a->caches[i].level);
+			tell_known(f, what, a->caches[i].bytes / 1024, b->caches[j].bytes / 1024);
+		}
 }
 
 static void compare_numas(struct diff *f)

@@ -25,7 +25,7 @@ struct reader {
 /* What an element is inside of. */
 struct place {
 	int package;
-	int numa; /* of the innermost object that has processors: index, -1 none or several */
+	int numa; /* of the innermost object that has processors: the system's number, -1 several */
 	int port, root;
 	int device; /* of the PCI device, -1 none */
 };
@@ -74,14 +74,14 @@ static int first_in(const char *mask)
 	return first;
 }
 
-/* The index of the only NUMA node in MASK, or -1. */
-static int only_numa(const struct bb_topology *t, const char *mask)
+/* The only NUMA node in MASK, or -1. */
+static int only_numa(const char *mask)
 {
 	hwloc_bitmap_t set = read_set(mask);
 	int numa = -1;
 
 	if (set && hwloc_bitmap_weight(set) == 1)
-		numa = bb_host_numa(&t->host, hwloc_bitmap_first(set));
+		numa = hwloc_bitmap_first(set);
 	hwloc_bitmap_free(set);
 	return numa;
 }
@@ -121,10 +121,7 @@ static bb_status read_numa(struct reader *r, const struct bb_xml *x, int package
 static bb_status read_core(struct reader *r, const struct bb_xml *x, const struct place *at)
 {
 	struct bb_core core = {
-		.pu = first_in(bb_xml_text(x, "cpuset")), .package = at->package, .numa = -1};
-
-	if (at->numa >= 0)
-		core.numa = r->t->host.numas[at->numa].os;
+		.pu = first_in(bb_xml_text(x, "cpuset")), .package = at->package, .numa = at->numa};
 	return bb_add_core(r->t, &core, r->error);
 }
 
@@ -242,8 +239,12 @@ static bb_status read_pci_device(struct reader *r, const struct bb_xml *x, struc
 	if (has_own_device(x))
 		return BB_OK;
 	kind = bb_pci_kind(&r->t->pcis[at->port]);
-	if (r->t->pcis[at->port].class_code == 0x0680)
+	/* Some are known by nothing else. */
+	if (r->t->pcis[at->port].class_code == 0x0680 ||
+	    strcmp(bb_xml_text(x, "subtype"), "NVSwitch") == 0) {
+		r->t->nvswitches++;
 		return remember(r, x, BB_PEER_SWITCH);
+	}
 	if (kind == BB_DEVICE_KINDS)
 		return BB_OK;
 	d = bb_device_of(r->t, at->port, kind);
@@ -367,7 +368,7 @@ static bb_status read_object(struct reader *r, const struct bb_xml *x, struct pl
 	if (strcmp(type, "NUMANode") == 0)
 		st = read_numa(r, x, at.package);
 	else if (*bb_xml_text(x, "nodeset"))
-		at.numa = only_numa(r->t, bb_xml_text(x, "nodeset"));
+		at.numa = only_numa(bb_xml_text(x, "nodeset"));
 	if (st == BB_OK && strcmp(type, "Package") == 0)
 		BB_TRY(st, read_package(r, x, &at.package), out);
 	if (strcmp(type, "Package") == 0)
@@ -382,18 +383,27 @@ static bb_status read_object(struct reader *r, const struct bb_xml *x, struct pl
 		read_cache(r, x);
 	if (st == BB_OK && strcmp(type, core) == 0)
 		BB_TRY(st, read_core(r, x, &at), out);
-	/* NUMA nodes first: the place of everything else is told by their numbers. */
-	for (int pass = 0; pass < 2; pass++)
-		for (const struct bb_xml *c = x->child; c; c = c->next)
-			if (bb_xml_is(c, "object") &&
-			    (strcmp(bb_xml_text(c, "type"), "NUMANode") == 0) == (pass == 0))
-				BB_TRY(st, read_object(r, c, at, core), out);
+	for (const struct bb_xml *c = x->child; c; c = c->next)
+		if (bb_xml_is(c, "object"))
+			BB_TRY(st, read_object(r, c, at, core), out);
 out:
 	return st;
 }
 
 /* ---- after the tree
  * ------------------------------------------------------------------------------ */
+
+/* Numbers of NUMA nodes become indices, now that all nodes are there. */
+static void find_numas(struct bb_topology *t)
+{
+	for (int p = 0; p < t->npcis; p++)
+		t->pcis[p].numa = bb_host_numa(&t->host, t->pcis[p].numa);
+	for (int d = 0; d < t->ndevices; d++)
+		t->devices[d].numa = bb_host_numa(&t->host, t->devices[d].numa);
+	for (int c = 0; c < t->host.ncores; c++)
+		if (bb_host_numa(&t->host, t->host.cores[c].numa) < 0)
+			t->host.cores[c].numa = -1;
+}
 
 /* A NUMA node that holds whole packages is not inside of any: it gets the first of them. */
 static void place_numas(struct bb_topology *t)
@@ -568,6 +578,7 @@ bb_status bb_read_hwloc_xml(const struct bb_xml *root, struct bb_topology *t,
 	       read_object(r, machine, nowhere, count_objects(machine, "Core") > 0 ? "Core" : "PU"),
 	       out);
 	t->host.nthreads = count_objects(machine, "PU");
+	find_numas(t);
 	place_numas(t);
 	read_own_machine(t, machine);
 	BB_TRY(st, order_gpus(r), out);

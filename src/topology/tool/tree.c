@@ -184,26 +184,38 @@ static void add_nic(const struct bb_device *d, struct bb_strbuf *s)
 		bb_strbuf_addf(s, ", %s", d->port);
 }
 
+/* Without the domain where it says nothing. */
+static const char *short_id(const struct bb_pci *p)
+{
+	return strncmp(p->id, "0000:", 5) == 0 ? p->id + 5 : p->id;
+}
+
+#define DEVICE_NAME 8
+
 static void print_device(struct printer *p, int indent, int index)
 {
 	const struct bb_device *d = &p->t->devices[index];
+	const int name = columns(d->name) > DEVICE_NAME ? columns(d->name) : DEVICE_NAME;
 	char memory[BB_BYTES_TEXT];
 	struct bb_strbuf s = {0};
 
-	bb_strbuf_addf(&s, "%-8s ", d->name);
+	bb_strbuf_addf(p->out, "%*s%-*s ", indent, "", DEVICE_NAME, d->name);
 	if (d->pci >= 0) {
-		bb_strbuf_add(&s, p->t->pcis[d->pci].id);
+		bb_strbuf_add(&s, short_id(&p->t->pcis[d->pci]));
 		add_pcie(&p->t->pcis[d->pci], &s);
+	} else {
+		bb_strbuf_add(&s, "not on PCI");
 	}
-	if (d->kind == BB_GPU)
-		add_links(p->t, index, &s);
-	else if (d->kind == BB_NIC)
-		add_nic(d, &s);
 	if (d->model[0])
 		bb_strbuf_addf(&s, ", %s", d->model);
 	if (d->bytes > 0 && !strstr(d->model, "GB"))
 		bb_strbuf_addf(&s, " %s", bb_bytes_text(memory, d->bytes));
-	line(p, indent, "%s", bb_strbuf_text(&s));
+	if (d->kind == BB_GPU)
+		add_links(p->t, index, &s);
+	else if (d->kind == BB_NIC)
+		add_nic(d, &s);
+	bb_print_wrapped(p->out, bb_strbuf_text(&s), indent + name + 1, indent + name + 1,
+			 p->width);
 	bb_strbuf_free(&s);
 }
 
@@ -214,7 +226,7 @@ static void print_below(struct printer *p, int indent, int index)
 	struct bb_strbuf s = {0};
 
 	if (pci->role == BB_PCI_SWITCH_UP) {
-		bb_strbuf_addf(&s, "switch   %s", pci->id);
+		bb_strbuf_addf(&s, "switch   %s", short_id(pci));
 		add_pcie(pci, &s);
 		line(p, indent, "%s", bb_strbuf_text(&s));
 		bb_strbuf_free(&s);
@@ -274,6 +286,21 @@ static void print_numa(struct printer *p, int indent, int numa)
 	print_io(p, indent + 2, numa);
 }
 
+/* Where a NUMA node spans several packages, it shows below the first. */
+static void print_package(struct printer *p, int k)
+{
+	bool begun = false;
+
+	for (int i = 0; i < p->t->host.nnumas; i++) {
+		if (p->t->host.numas[i].package != k)
+			continue;
+		if (!begun)
+			line(p, 0, "package %d", k);
+		begun = true;
+		print_numa(p, 2, i);
+	}
+}
+
 static bool has_unplaced(const struct bb_topology *t)
 {
 	for (int i = 0; i < t->npcis; i++)
@@ -290,12 +317,8 @@ void bb_print_tree(const struct bb_topology *t, int width, struct bb_strbuf *out
 	struct printer p = {t, out, width};
 
 	print_summary(&p);
-	for (int k = 0; k < t->host.npackages; k++) {
-		line(&p, 0, "package %d", k);
-		for (int i = 0; i < t->host.nnumas; i++)
-			if (t->host.numas[i].package == k)
-				print_numa(&p, 2, i);
-	}
+	for (int k = 0; k < t->host.npackages; k++)
+		print_package(&p, k);
 	for (int i = 0; i < t->host.nnumas; i++)
 		if (t->host.numas[i].package < 0)
 			print_numa(&p, 0, i);
