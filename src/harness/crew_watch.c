@@ -15,13 +15,16 @@
 #include <string.h>
 #include <time.h>
 
-#define GRACE_S 2.5 /* that drivers have to let go once the run is abandoned */
+/* That drivers have to let go once the run is abandoned. */
+#define GRACE_S 2.5
 /*
- * The same where a launcher soon kills whoever is still there: Open MPI's 1.7 s after it lost a
- * process, and 0.7 s after the SIGTERM that it sends meanwhile.
+ * The same with several processes, where they may be stuck in a library for ever and a launcher
+ * soon kills whoever is still there: Open MPI's 1.7 s after it lost a process, and 0.7 s after the
+ * SIGTERM that it sends meanwhile. So that process 0 can speak the others leave after it.
  */
-#define GRACE_GONE_S 0.7
+#define GRACE_SEVERAL_S 0.7
 #define GRACE_SIGNALLED_S 0.5 /* from the signal on */
+#define LINGER_S 1.5          /* that process 0 has to leave */
 #define SETTLE_S 0.3          /* that a sign waits for the true cause */
 #define ANSWER_S 0.8          /* that other processes have to say how far they are */
 #define WORD_S 1.2            /* that process 0 has after a deadline to say what to do */
@@ -340,21 +343,25 @@ static void settle(struct watch *w)
 /* ENDED: all drivers had, before anything else was looked at. */
 static bool is_over(const struct watch *w, bool ended)
 {
-	double until = w->stopped + (w->gone < 0 ? GRACE_S : GRACE_GONE_S);
+	const struct bb_control *control = w->config->control;
+	/* For a word of process 0, and until it has left. */
+	const bool hopes = w->told != 0 && w->gone < 0 && !w->obeyed;
+	const bool lingers = w->obeyed && bb_control_reaches(control, 0);
+	double until = w->stopped + (control ? GRACE_SEVERAL_S : GRACE_S);
 
 	if (w->stopped == 0)
 		return ended && w->troubled == 0;
-	if (w->signalled != 0 && w->config->control && w->signalled + GRACE_SIGNALLED_S < until)
+	if (hopes)
+		until = w->told + RECEIPT_S;
+	if (lingers)
+		until = w->stopped + LINGER_S;
+	if (w->signalled != 0 && control && w->signalled + GRACE_SIGNALLED_S < until)
 		until = w->signalled + GRACE_SIGNALLED_S;
 	if (w->now > until)
 		return true;
-	if (!ended)
+	if (!ended || hopes || lingers)
 		return false;
-	if (!w->config->control || w->obeyed)
-		return true;
-	if (w->told != 0 && w->gone < 0 && w->now < w->told + RECEIPT_S)
-		return false;
-	return w->now > w->troubled + SETTLE_S;
+	return !control || w->obeyed || w->now > w->troubled + SETTLE_S;
 }
 
 static bool is_silent(const struct watch *w, bool speaks_for_host)
