@@ -4,6 +4,7 @@
 #   bench             the main job: all-reduce from 1M to 1G on 8 ranks, ring, tree and the default
 #   check             all tests; check-full: and the long ones under sanitizers
 #   perf tune truth   measurements that print tables: speed, the tuning table, known truths
+#   fuzz              the readers of topology files, for FUZZ_SECONDS (60)
 #   docs              docs/options.md, docs/records.md and docs/algorithms.md from the code
 #   install clean help
 #
@@ -101,6 +102,7 @@ FAKE_OBJECTS := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/fake/*.c)) 
                 $(patsubst tests/%.cc,$(B)/tests/%.o,$(wildcard tests/fake/*.cc)) \
                 $(patsubst src/backends/nccl/%.cu,$(B)/tests/fake/%.o,$(wildcard src/backends/nccl/*.cu))
 FAKE_UNITS   := $(if $(HAVE_NCCL_H),$(patsubst tests/gpu/%.c,$(B)/tests/%,$(wildcard tests/gpu/test_*.c)))
+GPU_TEST_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out tests/gpu/test_%,$(wildcard tests/gpu/*.c)))
 PLUGINS      += $(if $(and $(HAVE_NCCL_H),$(HAVE_NVCC),$(if $(SAN),,1)),$(B)/backends/nccl.so)
 
 all: $(BINS) $(PLUGINS) $(TOPOLOGY)
@@ -184,7 +186,7 @@ COMPILE_FAKE  = $(FAKE_CXX) $(CPPFLAGS) $(CFLAGS) -x c++ -std=c++17 -Isrc -Itest
                 -Wextra -Werror -Wno-unused-parameter -Wno-unused-function -Wno-unknown-pragmas -fno-exceptions \
                 -fno-rtti -ffp-contract=off -fno-strict-aliasing -pthread -MMD -MP $(SAN_FLAGS)
 
-$(FAKE_OBJECTS) $(FAKE_UNITS:$(B)/tests/%=$(B)/tests/gpu/%.o) $(B)/tests/gpu/meeting.o: private BB_FLAGS += -Itests/fake -Itests/unit $(CUDA_INCLUDE)
+$(FAKE_OBJECTS) $(FAKE_UNITS:$(B)/tests/%=$(B)/tests/gpu/%.o) $(GPU_TEST_OBJECTS): private BB_FLAGS += -Itests/fake -Itests/unit $(CUDA_INCLUDE)
 
 $(B)/tests/fake/%.o: tests/fake/%.cc $(B)/flags
 	@mkdir -p $(@D)
@@ -200,7 +202,7 @@ $(B)/tests/fake/nccl.so: $(NCCL_OBJECTS) $(FAKE_OBJECTS)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(SAN_FLAGS) -shared -Wl,-Bsymbolic -pthread -o $@ $^
 
-$(FAKE_UNITS): $(B)/tests/%: $(B)/tests/gpu/%.o $(B)/tests/gpu/meeting.o $(NCCL_OBJECTS) $(FAKE_OBJECTS) \
+$(FAKE_UNITS): $(B)/tests/%: $(B)/tests/gpu/%.o $(GPU_TEST_OBJECTS) $(NCCL_OBJECTS) $(FAKE_OBJECTS) \
                $(B)/tests/unit/ranks.o $(B)/tests/unit/oracle.o
 $(FAKE_UNITS): LDLIBS := -lcmocka $(LDLIBS)
 
@@ -241,6 +243,20 @@ tune truth:
 	+$(BUILD) all $(B)/tests/host_speed $(if $(filter truth,$@),$(B)/tests/wire)
 	$(PYTHON) scripts/$@.py $(B)
 
+# The readers of topology files against what libFuzzer thinks of, for a while. What it finds is kept
+# in B/fuzz and makes it fail.
+FUZZ_SECONDS ?= 60
+fuzz:
+	scripts/setup.sh check
+	+$(BUILD) CC=clang B=$(B)/fuzz SAN=address,undefined,fuzzer-no-link $(B)/fuzz/topology_fuzz
+	mkdir -p $(B)/fuzz/corpus
+	cd $(B)/fuzz && ./topology_fuzz -max_total_time=$(FUZZ_SECONDS) -timeout=20 -max_len=8192 \
+		-print_final_stats=1 corpus $(CURDIR)/tests/fuzz/seeds
+
+$(B)/topology_fuzz: $(B)/tests/fuzz/topology.o $(filter-out %/main.o,$(TOPOLOGY_OBJECTS)) $(LIB)
+	$(call say,LINK,$@)
+	$(Q)$(LINK) -fsanitize=fuzzer -o $@ $^ -lexpat $(LDLIBS)
+
 # ---- the rest ------------------------------------------------------------------------------
 
 docs: $(REFERENCE)
@@ -261,7 +277,7 @@ install: all
 clean:
 	rm -rf $(B)
 
-.PHONY: all units bench check check-full perf tune truth docs help install clean FORCE
+.PHONY: all units bench check check-full fuzz perf tune truth docs help install clean FORCE
 .SECONDARY:
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules
@@ -269,4 +285,4 @@ MAKEFLAGS += --no-builtin-rules
 -include $(OBJECTS:.o=.d) $(MPI_OBJECTS:.o=.d) $(TOPOLOGY_OBJECTS:.o=.d) $(COLLECTIVES:%=$(B)/src/collectives/%.d) \
          $(UNITS:$(B)/tests/%=$(B)/tests/unit/%.d) $(B)/tests/unit/ranks.d $(B)/tests/unit/oracle.d \
          $(B)/docs/reference.d $(B)/tests/perf/host_speed.d $(NCCL_OBJECTS:.o=.d) $(CUDA_OBJECTS:.o=.d) \
-         $(FAKE_OBJECTS:.o=.d) $(FAKE_UNITS:$(B)/tests/%=$(B)/tests/gpu/%.d)
+         $(FAKE_OBJECTS:.o=.d) $(FAKE_UNITS:$(B)/tests/%=$(B)/tests/gpu/%.d) $(GPU_TEST_OBJECTS:.o=.d)

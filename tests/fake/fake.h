@@ -165,7 +165,9 @@ struct fake_clique {
 struct ncclComm {
 	struct fake_clique *clique;
 	int rank;
-	int refs; /* under the clique's lock: the handle, and tasks */
+	/* Under the clique's lock. */
+	int refs;    /* the handle, and tasks */
+	int running; /* tasks */
 	bool aborted;
 	atomic_int error;
 	unsigned long collectives; /* issued */

@@ -278,6 +278,8 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
 	pthread_mutex_lock(&c->lock);
 	comm->aborted = true;
 	pthread_cond_broadcast(&c->changed);
+	while (comm->running > 0)
+		fake_wait(&c->changed, &c->lock);
 	pthread_mutex_unlock(&c->lock);
 	close_comm(comm);
 	return fails ? fake_complain(ncclSystemError, "ncclCommAbort was to fail") : ncclSuccess;

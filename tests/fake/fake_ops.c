@@ -191,6 +191,7 @@ static cudaError_t run_collective(void *payload)
 	if (!out)
 		abort();
 	pthread_mutex_lock(&c->lock);
+	p->comm->running++;
 	m = find_meeting(c, p->number);
 	m->calls[rank] = p->call;
 	m->arrived++;
@@ -212,6 +213,8 @@ static cudaError_t run_collective(void *payload)
 			memcpy(p->call.out, out, bytes);
 		end_meeting(c, m);
 	}
+	p->comm->running--;
+	pthread_cond_broadcast(&c->changed);
 	pthread_mutex_unlock(&c->lock);
 	free(out);
 	return done ? cudaSuccess : cudaErrorLaunchFailure;
@@ -308,6 +311,7 @@ static cudaError_t run_bundle(void *payload)
 	if (!sent)
 		abort();
 	pthread_mutex_lock(&c->lock);
+	b->comm->running++;
 	for (int i = 0; i < b->n; i++) {
 		const struct letter *l = &b->letters[i];
 
@@ -329,6 +333,8 @@ static cudaError_t run_bundle(void *payload)
 		if (!sent[i].taken)
 			withdraw(c, &sent[i]);
 	}
+	b->comm->running--;
+	pthread_cond_broadcast(&c->changed);
 	pthread_mutex_unlock(&c->lock);
 	free(sent);
 	return well ? cudaSuccess : cudaErrorLaunchFailure;

@@ -33,6 +33,7 @@ struct CUstream_st {
 	struct list tasks;
 	bool busy;
 	bool closing;
+	bool abandoned; /* nobody joins its worker, which lets go of it */
 	cudaError_t error;
 	struct CUgraph_st *captured; /* NULL: it is not */
 };
@@ -40,6 +41,7 @@ struct CUstream_st {
 struct CUevent_st {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
+	int refs; /* the handle, and tasks */
 	unsigned long recorded, reached;
 	double time;
 };
@@ -99,10 +101,22 @@ static void list_free(struct list *list)
 /* ---- streams ------------------------------------------------------------------------------------
  */
 
+static void stream_free(struct CUstream_st *s)
+{
+	if (s->captured) {
+		list_free(&s->captured->tasks);
+		free(s->captured);
+	}
+	pthread_cond_destroy(&s->changed);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}
+
 static void *work_off(void *argument)
 {
 	struct CUstream_st *s = argument;
 	struct task *task;
+	bool abandoned;
 
 	pthread_mutex_lock(&s->lock);
 	for (;;) {
@@ -125,7 +139,10 @@ static void *work_off(void *argument)
 		s->busy = false;
 		pthread_cond_broadcast(&s->changed);
 	}
+	abandoned = s->abandoned;
 	pthread_mutex_unlock(&s->lock);
+	if (abandoned)
+		stream_free(s);
 	return NULL;
 }
 
@@ -143,20 +160,22 @@ static struct CUstream_st *new_stream(void)
 	return s;
 }
 
-static void end_stream(struct CUstream_st *s)
+/* Without waiting for its work, as CUDA does, unless JOINED. */
+static void end_stream(struct CUstream_st *s, bool joined)
 {
+	const pthread_t worker = s->worker;
+
 	pthread_mutex_lock(&s->lock);
 	s->closing = true;
+	s->abandoned = !joined;
 	pthread_cond_broadcast(&s->changed);
 	pthread_mutex_unlock(&s->lock);
-	pthread_join(s->worker, NULL);
-	if (s->captured) {
-		list_free(&s->captured->tasks);
-		free(s->captured);
+	if (joined) {
+		pthread_join(worker, NULL);
+		stream_free(s);
+	} else {
+		pthread_detach(worker);
 	}
-	pthread_cond_destroy(&s->changed);
-	pthread_mutex_destroy(&s->lock);
-	free(s);
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
@@ -188,7 +207,7 @@ __attribute__((destructor)) static void close_defaults(void)
 {
 	for (int i = 0; i < FAKE_MOST_RANKS; i++)
 		if (defaults[i])
-			end_stream(defaults[i]);
+			end_stream(defaults[i], true);
 }
 
 /* It is gone even where the call is to fail: nobody could let go of it a second time. */
@@ -196,7 +215,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t s)
 {
 	const bool fails = fake_enter(__func__);
 
-	end_stream(s);
+	end_stream(s, false);
 	fake_let_go(FAKE_STREAM);
 	return fails ? cudaErrorUnknown : cudaSuccess;
 }
@@ -271,18 +290,55 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 		abort();
 	pthread_mutex_init(&e->lock, NULL);
 	pthread_cond_init(&e->changed, NULL);
+	e->refs = 1;
 	fake_made(FAKE_EVENT);
 	*event = e;
 	return cudaSuccess;
+}
+
+static void hold_event(void *payload)
+{
+	cudaEvent_t e = ((struct mark *)payload)->event;
+
+	pthread_mutex_lock(&e->lock);
+	e->refs++;
+	pthread_mutex_unlock(&e->lock);
+}
+
+static void event_free(cudaEvent_t e)
+{
+	bool last;
+
+	pthread_mutex_lock(&e->lock);
+	last = --e->refs == 0;
+	pthread_mutex_unlock(&e->lock);
+	if (!last)
+		return;
+	pthread_cond_destroy(&e->changed);
+	pthread_mutex_destroy(&e->lock);
+	free(e);
+}
+
+static void drop_event(void *payload)
+{
+	event_free(((struct mark *)payload)->event);
+}
+
+static cudaError_t issue_mark(cudaStream_t stream, const struct mark *m,
+			      cudaError_t (*run)(void *payload))
+{
+	return fake_issue(stream, &(struct fake_task){.run = run,
+						      .hold = hold_event,
+						      .drop = drop_event,
+						      .bytes = sizeof(*m),
+						      .payload = m});
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t e)
 {
 	const bool fails = fake_enter(__func__);
 
-	pthread_cond_destroy(&e->changed);
-	pthread_mutex_destroy(&e->lock);
-	free(e);
+	event_free(e);
 	fake_let_go(FAKE_EVENT);
 	return fails ? cudaErrorUnknown : cudaSuccess;
 }
@@ -321,8 +377,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 	pthread_mutex_lock(&event->lock);
 	m.number = ++event->recorded;
 	pthread_mutex_unlock(&event->lock);
-	return fake_issue(stream,
-			  &(struct fake_task){.run = reach, .bytes = sizeof(m), .payload = &m});
+	return issue_mark(stream, &m, reach);
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
@@ -333,8 +388,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 	pthread_mutex_lock(&event->lock);
 	m.number = event->recorded;
 	pthread_mutex_unlock(&event->lock);
-	return fake_issue(stream,
-			  &(struct fake_task){.run = await, .bytes = sizeof(m), .payload = &m});
+	return issue_mark(stream, &m, await);
 }
 
 static bool time_of(cudaEvent_t event, double *time)

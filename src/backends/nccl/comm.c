@@ -181,23 +181,25 @@ static bb_status change_environment(const struct bb_rank *rank, const struct bb_
 	return BB_OK;
 }
 
-static bb_status put_back(char *kept, const char *name)
+static bb_status put_back(const char *name, const char *kept)
 {
 	const int result = kept ? setenv(name, kept, 1) : unsetenv(name);
 
-	free(kept);
 	return result == 0 ? BB_OK : BB_EINTERNAL;
 }
 
-static bb_status restore_environment(const struct bb_rank *rank, const struct kept *kept)
+/* After a failure others may still be looking at it; and nobody will any more. */
+static bb_status restore_environment(const struct bb_rank *rank, struct kept *kept, bool failed)
 {
-	bb_status algorithm, protocol;
+	bb_status status = BB_OK;
 
-	if (!kept->changed)
-		return BB_OK;
-	algorithm = put_back(kept->algorithm, "NCCL_ALGO");
-	protocol = put_back(kept->protocol, "NCCL_PROTO");
-	return algorithm == BB_OK && protocol == BB_OK ? BB_OK : no_memory(rank);
+	if (kept->changed && !failed &&
+	    (put_back("NCCL_ALGO", kept->algorithm) != BB_OK ||
+	     put_back("NCCL_PROTO", kept->protocol) != BB_OK))
+		status = no_memory(rank);
+	free(kept->algorithm);
+	free(kept->protocol);
+	return status;
 }
 
 /* *ID = that of the communicator that this group is going to have. */
@@ -237,7 +239,7 @@ static bb_status make_as(struct bb_group *group, const struct bb_native *native)
 		status = make(group, &id);
 	if (status == BB_OK)
 		status = park(rank);
-	restored = restore_environment(rank, &kept);
+	restored = restore_environment(rank, &kept, status != BB_OK);
 	if (status == BB_OK)
 		status = restored;
 	if (status == BB_OK)

@@ -42,7 +42,7 @@ static bb_status look_at_communicators(struct bb_rank *rank)
 		if (!g->comm)
 			continue;
 		BB_TRY(status, BB_NCCL(rank, ncclCommGetAsyncError(g->comm, &result)), out);
-		status = bb_nccl_told(rank, result, "a collective", __FILE__, __LINE__);
+		status = bb_nccl_told(rank, result, "ncclCommGetAsyncError", __FILE__, __LINE__);
 	}
 out:
 	return status;
@@ -58,7 +58,7 @@ bb_status bb_nccl_wait(struct bb_rank *rank, cudaStream_t stream)
 		if (bb_nccl_aborted(rank->context))
 			return BB_ETIMEOUT;
 		if (result != cudaErrorNotReady)
-			return bb_cuda_told(rank, result, "work on the device", __FILE__, __LINE__);
+			return bb_cuda_told(rank, result, "cudaStreamQuery", __FILE__, __LINE__);
 		if (looks % LOOKS == 0)
 			status = look_at_communicators(rank);
 		sched_yield();
