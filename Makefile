@@ -253,7 +253,8 @@ fuzz:
 	cd $(B)/fuzz && ./topology_fuzz -max_total_time=$(FUZZ_SECONDS) -timeout=20 -max_len=8192 \
 		-print_final_stats=1 corpus $(CURDIR)/tests/fuzz/seeds
 
-$(B)/topology_fuzz: $(B)/tests/fuzz/topology.o $(filter-out %/main.o,$(TOPOLOGY_OBJECTS)) $(LIB)
+$(B)/topology_fuzz: $(B)/tests/fuzz/topology.o $(filter-out %/main.o,$(TOPOLOGY_OBJECTS)) \
+                    $(filter $(B)/src/core/% $(B)/src/topology/%,$(OBJECTS))
 	$(call say,LINK,$@)
 	$(Q)$(LINK) -fsanitize=fuzzer -o $@ $^ -lexpat $(LDLIBS)
 
@@ -282,7 +283,7 @@ clean:
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
--include $(OBJECTS:.o=.d) $(MPI_OBJECTS:.o=.d) $(TOPOLOGY_OBJECTS:.o=.d) $(COLLECTIVES:%=$(B)/src/collectives/%.d) \
+-include $(OBJECTS:.o=.d) $(MPI_OBJECTS:.o=.d) $(TOPOLOGY_OBJECTS:.o=.d) $(B)/tests/fuzz/topology.d $(COLLECTIVES:%=$(B)/src/collectives/%.d) \
          $(UNITS:$(B)/tests/%=$(B)/tests/unit/%.d) $(B)/tests/unit/ranks.d $(B)/tests/unit/oracle.d \
          $(B)/docs/reference.d $(B)/tests/perf/host_speed.d $(NCCL_OBJECTS:.o=.d) $(CUDA_OBJECTS:.o=.d) \
          $(FAKE_OBJECTS:.o=.d) $(FAKE_UNITS:$(B)/tests/%=$(B)/tests/gpu/%.d) $(GPU_TEST_OBJECTS:.o=.d)

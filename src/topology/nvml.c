@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define NO_PEER (-3)
+
 struct api {
 	void *library;
 #define POINTER(name, parameters) nvmlReturn_t(*name) parameters;
@@ -169,7 +171,8 @@ static enum link_state link_state(struct api *api, nvmlDevice_t handle, unsigned
 	return active ? LINK_UP : LINK_DOWN;
 }
 
-/* Where a link goes: a GPU of the model, the CPU, or a switch, seen or not. */
+/* Where a link goes: a GPU of the model, the CPU, or a switch, seen or not. NO_PEER: a GPU that is
+   hidden here. */
 static int link_peer(struct reader *r, nvmlDevice_t handle, unsigned link)
 {
 	nvmlPciInfo_t remote = {0};
@@ -181,10 +184,11 @@ static int link_peer(struct reader *r, nvmlDevice_t handle, unsigned link)
 		if (p >= 0 && device_on(r->t, p) >= 0)
 			return device_on(r->t, p);
 	}
-	if (ASKED(&r->api, nvmlDeviceGetNvLinkRemoteDeviceType, handle, link, &type) &&
-	    type == BB_NVML_REMOTE_IBMNPU)
-		return BB_PEER_CPU;
-	return BB_PEER_SWITCH;
+	if (!ASKED(&r->api, nvmlDeviceGetNvLinkRemoteDeviceType, handle, link, &type))
+		return BB_PEER_SWITCH;
+	if (type == BB_NVML_REMOTE_GPU)
+		return NO_PEER;
+	return type == BB_NVML_REMOTE_IBMNPU ? BB_PEER_CPU : BB_PEER_SWITCH;
 }
 
 static bb_status add_nvlinks(struct reader *r, int i)
@@ -205,7 +209,8 @@ static bb_status add_nvlinks(struct reader *r, int i)
 		if (state != LINK_UP)
 			continue;
 		l.peer = link_peer(r, r->handles[i], link);
-		BB_TRY(st, bb_add_link(r->t, &l, r->error), out);
+		if (l.peer != NO_PEER)
+			BB_TRY(st, bb_add_link(r->t, &l, r->error), out);
 	}
 	/* A link that is down has no remote end: where any goes to a switch, this one does too. */
 	if (down > 0 && bb_topology_nvlinks_all(r->t, l.device) > 0) {

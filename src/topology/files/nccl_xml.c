@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define NO_PEER (-3)
+
 struct reader {
 	struct bb_topology *t;
 	struct bb_error *error;
@@ -156,7 +158,8 @@ out:
 /* ---- links -------------------------------------------------------------------------------------
  */
 
-/* The GPU at TARGET, the CPU by its class, or else a switch: also where the id is blank. */
+/* The GPU at TARGET, the CPU by its class, or else a switch: also where the id is blank. NO_PEER: a
+   GPU that is not in the file. */
 static int peer_of(const struct bb_topology *t, const struct bb_xml *x)
 {
 	const int64_t class_code = bb_xml_number(x, "tclass", 0, 0xffffff, 0);
@@ -165,6 +168,8 @@ static int peer_of(const struct bb_topology *t, const struct bb_xml *x)
 	for (int d = 0; p >= 0 && d < t->ndevices; d++)
 		if (t->devices[d].kind == BB_GPU && t->devices[d].pci == p)
 			return d;
+	if (class_code >> 16 == 0x03)
+		return NO_PEER;
 	return class_code == 0x068001 ? BB_PEER_CPU : BB_PEER_SWITCH;
 }
 
@@ -183,7 +188,7 @@ static bb_status add_link(struct reader *r, const struct bb_xml *x, int gpu)
 		l.version = bb_nvlink_version(sm);
 		l.GBps = bb_nvlink_payload(sm);
 	}
-	return l.peer == gpu ? BB_OK : bb_add_link(r->t, &l, r->error);
+	return l.peer == gpu || l.peer == NO_PEER ? BB_OK : bb_add_link(r->t, &l, r->error);
 }
 
 static bb_status read_links(struct reader *r)

@@ -1,0 +1,85 @@
+/*
+ * topology.c - what the readers of topology files make of any bytes: a model or an error. A model
+ * then goes through everything that takes one, and through export and back.
+ */
+#include "topology/bound.h"
+#include "topology/files/files.h"
+#include "topology/tool/print.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MOST_DEVICES 64 /* beyond, matrices take long and say nothing new */
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void count(void *context, const char *text)
+{
+	fprintf(stderr, "lost on the way: %s\n", text);
+	++*(int *)context;
+}
+
+static struct bb_topology *again(const struct bb_topology *t)
+{
+	struct bb_strbuf xml = {0};
+	struct bb_error error = {0};
+	struct bb_topology *copy = NULL;
+
+	bb_topology_export(t, &xml);
+	if (bb_topology_parse(bb_strbuf_text(&xml), xml.length, "again", &copy, &error) != BB_OK) {
+		fprintf(stderr, "%s\n%s\n", error.text, bb_strbuf_text(&xml));
+		abort();
+	}
+	bb_strbuf_free(&xml);
+	return copy;
+}
+
+/* What cannot be, such as a core in two packages, is put right by the first export; the second one
+   has nothing to lose. */
+static void there_and_back(const struct bb_topology *t)
+{
+	struct bb_topology *once = again(t), *twice = again(once);
+	int lost = 0;
+
+	bb_topology_diff(once, twice, "once", "twice", count, &lost);
+	if (lost > 0 || bb_topology_digest(once) != bb_topology_digest(twice))
+		abort();
+	bb_topology_free(once);
+	bb_topology_free(twice);
+}
+
+static void print_everything(const struct bb_topology *t)
+{
+	struct bb_strbuf out = {0};
+	const int nodes = t->nodes < 3 ? t->nodes : 3;
+	int n;
+	struct bb_place *ranks = bb_all_gpus(t, nodes, &n);
+
+	bb_print_tree(t, 80, &out);
+	bb_print_matrix(t, 80, &out);
+	bb_print_numas(t, 80, &out);
+	bb_print_findings(t, 80, &out);
+	bb_print_bounds(t, ranks, n < 16 ? n : 16, 80, &out);
+	bb_print_json(t, ranks, n, &out);
+	bb_strbuf_free(&out);
+	free(ranks);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct bb_topology *t = NULL;
+	struct bb_error error = {0};
+
+	if (bb_topology_parse((const char *)data, size, "input", &t, &error) != BB_OK) {
+		if (!error.text[0])
+			abort();
+		return 0;
+	}
+	if (t->ndevices <= MOST_DEVICES && t->host.nnumas <= MOST_DEVICES) {
+		print_everything(t);
+		there_and_back(t);
+	}
+	bb_topology_free(t);
+	return 0;
+}
