@@ -118,7 +118,11 @@ class Link:
         """The queueing discipline at each of its ends, where that alone does it."""
         if self.delay:
             return f"netem limit 10000 delay {1e6 * self.delay:.0f}us" + (f" rate {self.rate}" if self.rate else "")
-        return f"tbf rate {self.rate} burst 128kb limit 2mb"
+        # Segments wait for tokens as a whole, 64 KiB; tokens for 8 ms bridge a late timer. Behind
+        # 20 ms of data an answer does not wait for long.
+        ms = 125 * self.mbit()  # bytes
+        burst = max(128 << 10, int(8 * ms))
+        return f"tbf rate {self.rate} burst {burst} limit {burst + int(20 * ms)}"
 
 
 def outer(user):

@@ -20,6 +20,7 @@ LOCAL = {
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
     "OMPI_MCA_hwloc_base_binding_policy": "none",
     "OMPI_MCA_mpi_yield_when_idle": "1",
+    "MPIEXEC_TIMEOUT": "300",  # should nobody be left to end it
 }
 
 
