@@ -189,7 +189,7 @@ const char *bb_mpi_refuses(struct bb_group *group, const struct bb_call *call)
 		reason = bb_mpi_native_refuses(call->native, call->collective);
 		if (!reason)
 			reason = way_refuses(group, call);
-		return reason ? reason : bb_mpi_native_limits(group, call);
+		return reason ? reason : bb_mpi_native_limits(call);
 	}
 	reason = call->schedule->refuses ? call->schedule->refuses(&call->shape) : NULL;
 	return reason ? reason : bb_mpi_schedule_refuses(call);

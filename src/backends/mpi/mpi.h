@@ -143,7 +143,7 @@ struct bb_mpi_port {
 void bb_mpi_port_init(struct bb_mpi_port *port, struct bb_context *context, MPI_Comm comm);
 size_t bb_mpi_schedule_tmp_bytes(const struct bb_call *call, int rank);
 BB_MUST bb_status bb_mpi_schedule(struct bb_group *group, const struct bb_call *call);
-/* NULL, or why messages cannot carry CALL. */
+/* NULL, or why messages cannot carry CALL; the same on all ranks. */
 const char *bb_mpi_schedule_refuses(const struct bb_call *call);
 
 /* ---- groups (group.c) ------------------------------------------------------------------ */
@@ -191,8 +191,8 @@ const char *bb_mpi_native_refuses(const struct bb_native *native,
 /* The function and the value that force NATIVE on COLLECTIVE; false: there is nothing to force. */
 bool bb_mpi_native_forces(const struct bb_native *native, const struct bb_collective *collective,
 			  enum bb_mpi_function *function, int *value);
-/* NULL, or why the library cannot take CALL. */
-const char *bb_mpi_native_limits(const struct bb_group *group, const struct bb_call *call);
+/* NULL, or why the library cannot take CALL; the same on all ranks. */
+const char *bb_mpi_native_limits(const struct bb_call *call);
 size_t bb_mpi_native_tmp_bytes(const struct bb_call *call, int rank);
 BB_MUST bb_status bb_mpi_native(struct bb_group *group, const struct bb_call *call);
 

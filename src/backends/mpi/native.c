@@ -333,30 +333,34 @@ static size_t unit_for(size_t most)
 	return unit;
 }
 
-static bool divides(size_t unit, const struct bb_group *group, const struct bb_shape *shape)
+static bool divides(size_t unit, const struct bb_shape *shape)
 {
-	if (!shape->matrix)
-		return shape->count % unit == 0;
-	for (int r = 0; r < shape->nranks; r++)
-		if (bb_alltoall_count(shape, group->me, r) % unit != 0 ||
-		    bb_alltoall_count(shape, r, group->me) % unit != 0)
-			return false;
-	return true;
+	for (int r = 0; shape->matrix && r < shape->nranks; r++)
+		for (int s = 0; s < shape->nranks; s++)
+			if (bb_alltoall_count(shape, r, s) % unit != 0)
+				return false;
+	return shape->matrix || shape->count % unit == 0;
 }
 
-const char *bb_mpi_native_limits(const struct bb_group *group, const struct bb_call *call)
+const char *bb_mpi_native_limits(const struct bb_call *call)
 {
 	const struct collective *c = find(call->collective);
-	const size_t unit = c->most ? unit_for(c->most(&call->shape, group->me)) : 1;
+	const struct bb_shape *shape = &call->shape;
+	size_t most = 0;
 
 	if (!BB_MPI_REDUCES_IN_PLACE_ANYWHERE && call->collective == &bb_reduce &&
-	    call->shape.in_place && call->shape.root != 0 && call->op != BB_MULSUM)
+	    shape->in_place && shape->root != 0 && call->op != BB_MULSUM)
 		return "MPICH before 4.1.2 crashes in it: MPI_IN_PLACE at another root than 0";
-	if (unit == 1)
+	for (int r = 0; c->most && r < (shape->matrix ? shape->nranks : 1); r++) {
+		const size_t its = c->most(shape, r);
+
+		most = its > most ? its : most;
+	}
+	if (most <= BB_MPI_MOST)
 		return NULL;
 	if (call->collective->flags & BB_REDUCES)
 		return "this MPI counts in ints: at most 2147483647 elements for each rank";
-	if (!divides(unit, group, &call->shape))
+	if (!divides(unit_for(most), shape))
 		return "this MPI counts in ints, and more elements than that must come in equal "
 		       "parts";
 	return NULL;
