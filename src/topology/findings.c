@@ -223,6 +223,28 @@ static bool has_like_up(const struct bb_topology *t, const struct bb_device *nic
 	return false;
 }
 
+/* How near NIC is to the nearest GPU: those for storage are farther away than those for GPUs. */
+static enum bb_path nearest(const struct bb_topology *t, int nic)
+{
+	enum bb_path best = BB_PATH_UNKNOWN;
+
+	for (int g = 0; g < bb_topology_count(t, BB_GPU); g++) {
+		enum bb_path path = bb_topology_pci_path(t, g, nic);
+
+		best = path < best ? path : best;
+	}
+	return best;
+}
+
+/* Whether another NIC is expected to run as fast. */
+static bool is_like(const struct bb_topology *t, int nic, int other)
+{
+	const struct bb_device *a = &t->devices[nic], *b = &t->devices[other];
+
+	return b->kind == BB_NIC && a->model[0] && strcmp(a->model, b->model) == 0 &&
+	       a->layer == b->layer && nearest(t, nic) == nearest(t, other);
+}
+
 static void check_nics(struct teller *f)
 {
 	const struct bb_topology *t = f->t;
@@ -239,10 +261,7 @@ static void check_nics(struct teller *f)
 			continue;
 		}
 		for (int e = 0; e < t->ndevices; e++)
-			if (t->devices[e].kind == BB_NIC && nic->model[0] &&
-			    t->devices[e].layer == nic->layer &&
-			    strcmp(t->devices[e].model, nic->model) == 0 &&
-			    t->devices[e].rate_Mbps > most)
+			if (is_like(t, d, e) && t->devices[e].rate_Mbps > most)
 				most = t->devices[e].rate_Mbps;
 		if (nic->rate_Mbps > 0 && nic->rate_Mbps < most)
 			tell(f, "%s: %.4g Gb/s, where others of its model run at %.4g", nic->name,

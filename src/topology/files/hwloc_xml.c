@@ -439,7 +439,8 @@ static bb_status order_gpus(struct reader *r)
 			sorted[n] = t->devices[d];
 			moved[d] = n++;
 		}
-	memcpy(t->devices, sorted, (size_t)t->ndevices * sizeof(*sorted));
+	if (t->ndevices > 0)
+		memcpy(t->devices, sorted, (size_t)t->ndevices * sizeof(*sorted));
 	for (int i = 0; i < r->ngps; i++)
 		if (r->gps[i].device >= 0)
 			r->gps[i].device = moved[r->gps[i].device];
