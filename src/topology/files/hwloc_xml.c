@@ -400,9 +400,37 @@ static void find_numas(struct bb_topology *t)
 		t->pcis[p].numa = bb_host_numa(&t->host, t->pcis[p].numa);
 	for (int d = 0; d < t->ndevices; d++)
 		t->devices[d].numa = bb_host_numa(&t->host, t->devices[d].numa);
-	for (int c = 0; c < t->host.ncores; c++)
-		if (bb_host_numa(&t->host, t->host.cores[c].numa) < 0)
-			t->host.cores[c].numa = -1;
+}
+
+/* Each core belongs to the first NUMA node that has its processor, and to the package that it is in
+   or else that node is. What has no node, or the processor of another core, cannot be. */
+static void place_cores(struct bb_host *h)
+{
+	hwloc_bitmap_t left = hwloc_bitmap_alloc();
+	int n = 0;
+
+	for (int i = 0; i < h->ncores; i++)
+		h->cores[i].numa = -1;
+	for (int i = 0; left && i < h->nnumas; i++) {
+		hwloc_bitmap_zero(left);
+		if (h->numas[i].cpus)
+			hwloc_bitmap_list_sscanf(left, h->numas[i].cpus);
+		for (int c = 0; c < h->ncores; c++) {
+			struct bb_core *core = &h->cores[c];
+
+			if (core->pu < 0 || core->numa >= 0 ||
+			    !hwloc_bitmap_isset(left, (unsigned)core->pu))
+				continue;
+			hwloc_bitmap_clr(left, (unsigned)core->pu);
+			core->numa = h->numas[i].os;
+			core->package = core->package < 0 ? h->numas[i].package : core->package;
+		}
+	}
+	hwloc_bitmap_free(left);
+	for (int c = 0; c < h->ncores; c++)
+		if (h->cores[c].numa >= 0)
+			h->cores[n++] = h->cores[c];
+	h->ncores = n;
 }
 
 /* A NUMA node that holds whole packages is not inside of any: it gets the first of them. */
@@ -580,6 +608,7 @@ bb_status bb_read_hwloc_xml(const struct bb_xml *root, struct bb_topology *t,
 	       out);
 	t->host.nthreads = count_objects(machine, "PU");
 	find_numas(t);
+	place_cores(&t->host);
 	place_numas(t);
 	read_own_machine(t, machine);
 	BB_TRY(st, order_gpus(r), out);
