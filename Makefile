@@ -140,6 +140,8 @@ $(UNITS): $(B)/tests/%: $(B)/tests/unit/%.o
 $(UNITS): LDLIBS := -lcmocka $(LDLIBS)
 $(addprefix $(B)/tests/,test_collectives test_host test_host_memory test_queues): $(B)/tests/unit/ranks.o
 $(B)/tests/test_collectives $(B)/tests/test_pieces: $(B)/tests/unit/oracle.o
+$(B)/tests/test_topology_files: $(filter-out %/main.o,$(TOPOLOGY_OBJECTS))
+$(B)/tests/test_topology_files: LDLIBS += -lexpat
 $(REFERENCE): $(B)/docs/reference.o
 $(B)/tests/host_speed: $(B)/tests/perf/host_speed.o
 
