@@ -404,6 +404,8 @@ static void write_package(struct writer *w, int k)
 			start_normal(w, "Group", -1, k, i);
 		write_numa_node(w, i);
 		write_cores(w, k, i);
+		if (h->ncores > 0)
+			write_cores(w, -1, i);
 		write_io(w, i);
 		if (group)
 			end(w);
