@@ -107,7 +107,7 @@ PLUGINS      += $(if $(and $(HAVE_NCCL_H),$(HAVE_NVCC),$(if $(SAN),,1)),$(B)/bac
 
 all: $(BINS) $(PLUGINS) $(TOPOLOGY)
 	$(if $(TOPOLOGY),,@echo 'make: no expat.h (libexpat1-dev): the binary topology is left out')
-units: $(UNITS) $(FAKE_UNITS) $(if $(HAVE_NCCL_H),$(B)/tests/fake/nccl.so)
+units: $(UNITS) $(FAKE_UNITS) $(if $(HAVE_NCCL_H),$(B)/tests/fake/nccl.so) $(B)/tests/nvml/libnvidia-ml.so.1
 
 # ---- how it is built -----------------------------------------------------------------------
 
@@ -207,6 +207,13 @@ $(B)/tests/fake/nccl.so: $(NCCL_OBJECTS) $(FAKE_OBJECTS)
 $(FAKE_UNITS): $(B)/tests/%: $(B)/tests/gpu/%.o $(GPU_TEST_OBJECTS) $(NCCL_OBJECTS) $(FAKE_OBJECTS) \
                $(B)/tests/unit/ranks.o $(B)/tests/unit/oracle.o
 $(FAKE_UNITS): LDLIBS := -lcmocka $(LDLIBS)
+
+# What the driver's library would say of GPUs that are not here; tests name its folder in
+# LD_LIBRARY_PATH.
+$(B)/tests/nvml/libnvidia-ml.so.1: tests/topology/nvml.c src/topology/nvml_api.h $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(COMPILE) $(LDFLAGS) -fPIC -shared -o $@ $<
 
 $(B)/tests/mpi_speed $(B)/tests/mpi_bare: $(B)/tests/%: tests/perf/%.c tests/perf/speed.h $(B)/flags
 	@mkdir -p $(@D)

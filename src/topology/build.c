@@ -328,6 +328,17 @@ static void clean_texts(struct bb_topology *t)
 		clean(t->pcis[i].id);
 }
 
+/* Where there is only one NUMA node, everything is at it. */
+static void place_all(struct bb_topology *t)
+{
+	if (t->host.nnumas != 1)
+		return;
+	for (int p = 0; p < t->npcis; p++)
+		t->pcis[p].numa = 0;
+	for (int d = 0; d < t->ndevices; d++)
+		t->devices[d].numa = 0;
+}
+
 bb_status bb_topology_finish(struct bb_topology *t, struct bb_error *error)
 {
 	int *moved = calloc(t->ndevices > 0 ? (size_t)t->ndevices : 1, sizeof(*moved));
@@ -344,6 +355,7 @@ bb_status bb_topology_finish(struct bb_topology *t, struct bb_error *error)
 	}
 	if (t->nlinks > 0)
 		qsort(t->links, (size_t)t->nlinks, sizeof(*t->links), compare_links);
+	place_all(t);
 	clean_texts(t);
 	name_devices(t);
 	free(moved);

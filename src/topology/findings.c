@@ -45,21 +45,40 @@ static int most_nvlinks(const struct bb_topology *t, const char *model)
 	return most;
 }
 
+static int down_links(const struct bb_topology *t, int gpu, enum bb_link_kind kind, int *all)
+{
+	int down = 0;
+
+	for (int l = 0; l < t->nlinks; l++)
+		if (t->links[l].device == gpu && t->links[l].kind == kind) {
+			down += t->links[l].down;
+			*all += t->links[l].down + t->links[l].count;
+		}
+	return down;
+}
+
+static void tell_down(struct teller *f, int gpu, enum bb_link_kind kind, const char *what)
+{
+	int all = 0, down = down_links(f->t, gpu, kind, &all);
+
+	if (down > 0)
+		tell(f, "%s: %d of %d %s %s down", f->t->devices[gpu].name, down, all, what,
+		     down > 1 ? "are" : "is");
+}
+
 static void check_nvlinks(struct teller *f)
 {
 	const struct bb_topology *t = f->t;
 
-	for (int l = 0; l < t->nlinks; l++)
-		if (t->links[l].down > 0)
-			tell(f, "%s: %d of %d %s links are down",
-			     t->devices[t->links[l].device].name, t->links[l].down,
-			     t->links[l].down + t->links[l].count,
-			     t->links[l].kind == BB_C2C ? "NVLink-C2C" : "NVLink");
-	for (int d = 0; d < bb_topology_count(t, BB_GPU); d++) {
+		for (int d = 0; d < bb_topology_count(t, BB_GPU); d++) {
+		tell_down(f, d, BB_NVLINK, "NVLinks");
+		tell_down(f, d, BB_C2C, "NVLink-C2C");
+	}
+for (int d = 0; d < bb_topology_count(t, BB_GPU); d++) {
 		int n = bb_topology_nvlinks_all(t, d), most = most_nvlinks(t, t->devices[d].model);
-		const struct bb_link *l = bb_topology_link(t, d, BB_NVLINK);
+		int all = 0;
 
-		if (n < most && !(l && l->down > 0))
+		if (n < most && down_links(t, d, BB_NVLINK, &all) == 0)
 			tell(f, "%s: %d NVLinks, where others of its model have %d",
 			     t->devices[d].name, n, most);
 	}

@@ -190,6 +190,14 @@ static const char *short_id(const struct bb_pci *p)
 	return strncmp(p->id, "0000:", 5) == 0 ? p->id + 5 : p->id;
 }
 
+/* "H100 80GB HBM3" */
+static bool tells_size(const char *model)
+{
+	const char *unit = strstr(model, "GB");
+
+	return unit && unit > model && unit[-1] >= '0' && unit[-1] <= '9';
+}
+
 #define DEVICE_NAME 8
 
 static void print_device(struct printer *p, int indent, int index)
@@ -208,7 +216,7 @@ static void print_device(struct printer *p, int indent, int index)
 	}
 	if (d->model[0])
 		bb_strbuf_addf(&s, ", %s", d->model);
-	if (d->bytes > 0 && !strstr(d->model, "GB"))
+	if (d->bytes > 0 && !tells_size(d->model))
 		bb_strbuf_addf(&s, " %s", bb_bytes_text(memory, d->bytes));
 	if (d->kind == BB_GPU)
 		add_links(p->t, index, &s);

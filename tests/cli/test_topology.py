@@ -1,0 +1,312 @@
+"""The binary topology: what it prints of known systems, of files and of GPUs that are not here."""
+
+import json
+import os
+import re
+import tempfile
+
+import kit
+from kit import Failure, add, built, equal, execute, expect, test
+
+FOLDER = os.path.join(kit.ROOT, "tests", "topology")
+SEEDS = os.path.join(kit.ROOT, "tests", "fuzz", "seeds")
+
+
+def topology(*words, env=None, variant=""):
+    return execute([built("topology", variant), *words], env)
+
+
+def systems():
+    return [line.split()[0] for line in topology("--list-systems").exits(0).out.splitlines()]
+
+
+def read_json(*words, env=None):
+    return json.loads(topology(*words, "--json", "-", env=env).exits(0).out)
+
+
+# ---- what is printed -------------------------------------------------------------------------
+
+
+def golden(name, *words):
+    got = topology(*words).exits(0).out
+    path = os.path.join(FOLDER, "golden", name + ".txt")
+    if os.environ.get("UPDATE_GOLDEN"):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(got)
+    with open(path, encoding="utf-8") as file:
+        wanted = file.read()
+    if got != wanted:
+        raise Failure(f"topology {' '.join(words)}\n--- golden/{name}.txt\n{wanted}--- now\n{got}")
+
+
+GOLDEN = sorted(os.listdir(os.path.join(FOLDER, "golden")))
+for name in [n[:-4] for n in GOLDEN if not n.startswith("file-")]:
+    add(f"golden {name}", golden, name, "--system", name, *(["--nodes", "4"] if name == "dgx-a100" else []))
+for name in [n[5:-4] for n in GOLDEN if n.startswith("file-")]:
+    add(f"golden file {name}", golden, f"file-{name}", "--topology", os.path.join(SEEDS, name + ".xml"))
+
+
+@test
+def every_system_has_a_golden():
+    missing = {n for n in systems() if not n.endswith("-roce")} - {name[:-4] for name in GOLDEN}
+    equal(missing, set(), "systems without a golden file")
+
+
+@test
+def fits_a_terminal():
+    for name in systems():
+        wide = [l for l in topology("--system", name, "--nodes", "12").exits(0).out.splitlines() if len(l) > 80]
+        equal(wide, [], f"lines of {name} beyond 80 columns")
+
+
+@test
+def parts_make_the_whole():
+    whole = topology("--system", "dgx-1v").exits(0).out
+    parts = [topology("--system", "dgx-1v", "--print", p).exits(0).out for p in "tree matrix numa findings bounds".split()]
+    equal("\n".join(parts), whole, "the parts, one after the other")
+
+
+@test
+def this_machine():
+    """Whatever it is: text, JSON, export and itself again."""
+    topology().exits(0).prints("NUMA node", "Findings")
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "here.xml")
+        topology("--export", path).exits(0)
+        topology("--diff", path).exits(0).prints("are alike")
+        topology("--diff", path, "here").exits(0).prints("are alike")
+
+
+# ---- JSON ------------------------------------------------------------------------------------
+
+
+@test
+def json_says_the_same():
+    for name in systems():
+        j = read_json("--system", name)
+        equal((j["schema"], j["kind"], j["name"]), (1, "topology", name), "head")
+        devices = [d["name"] for d in j["devices"]]
+        equal(j["paths"]["names"], devices, "names of the matrix")
+        matrix = topology("--system", name, "--print", "matrix").out
+        first = re.search(r"^GPU0 +X (.*)$", matrix, re.M)[1].split()
+        equal(j["paths"]["classes"][0][1 : len(first) + 1], first, f"row of GPU0 of {name}")
+        for bound, value in j["bounds"].items():
+            if bound != "ranks":
+                expect(value["why"] and (value["GBps"] is None or value["GBps"] > 0), f"{name} {bound}: {value}")
+        gpus = [d for d in j["devices"] if d["kind"] == "gpu"]
+        equal(len(j["pair_GBps"]), len(gpus), "rows of pair_GBps")
+        for link in j["links"]:
+            expect(link["from"] in devices and link["to"] in devices + ["switch", "cpu"], f"{link}")
+        for device in j["devices"]:
+            expect(j["pci"][device["pci"]]["role"] == "endpoint", f"{device}")
+    digests = [read_json("--system", name)["digest"] for name in systems()]
+    equal(len(set(digests)), len(digests), "different digests")
+
+
+@test
+def json_and_text_together():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "out.json")
+        topology("--system", "dgx-2", "--json", path).exits(0).prints("GPU15")
+        with open(path, encoding="utf-8") as file:
+            equal(json.load(file)["nvswitches"], 12, "NVSwitches")
+
+
+# ---- files -----------------------------------------------------------------------------------
+
+
+@test
+def export_and_back():
+    with tempfile.TemporaryDirectory() as folder:
+        for name in systems():
+            path = os.path.join(folder, name + ".xml")
+            topology("--system", name, "--export", path).exits(0)
+            topology("--diff", name, path).exits(0)
+            there, back = topology("--system", name).out, topology("--topology", path).exits(0).out
+            equal(back, there, f"{name}, exported and read")
+    xml = topology("--system", "dgx-2", "--export", "-").exits(0).out
+    expect(xml.startswith("<?xml") and xml.endswith("</topology>\n"), "--export - prints more than XML")
+
+
+@test
+def bad_files():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "bad.xml")
+        for text, words in [
+            ("", "no element"),
+            ("<topology version='2.0'><object", "line 1"),
+            ("<html/>", "html"),
+            ("<topology version='1.0'/>", "version 1.0"),
+            ("\0" * 100, "bad.xml"),
+        ]:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            result = topology("--topology", path).exits(7).says(path, words)
+            equal(result.out, "", "on stdout")
+            equal(len(result.err.splitlines()), 1, "lines on stderr")
+    topology("--topology", "/nonexistent.xml").exits(2).says("/nonexistent.xml", "cannot be opened")
+    topology("--topology", "/").exits(2).says("cannot be read")
+    topology("--system", "dgx-2", "--export", "/nonexistent/a.xml").exits(2).says("cannot be written")
+
+
+# ---- comparing -------------------------------------------------------------------------------
+
+
+def changed(xml, *changes):
+    for old, new in changes:
+        expect(re.search(old, xml), f"{old!r} is not in the file")
+        xml = re.sub(old, new, xml)
+    return xml
+
+
+@test
+def differences():
+    """7 when they differ, 0 when alike; where and what."""
+    whole = topology("--system", "hgx-h100", "--export", "-").out
+    card = re.search(r' *<object type="PCIDev"[^<]*(?:<info[^<]*)*<object type="OSDev"[^<]*name="mlx5_5"', whole)
+    end = whole.index("</object>", whole.index("</object>", card.end()) + 1) + len("</object>\n")
+    cases = [
+        ("alike", whole, 0, []),
+        ("no-nic", whole[: card.start()] + whole[end:], 7, ["mlx5_5 is missing in", "PIX to GPU5"]),
+        ("lost-links", changed(whole, ('"0 -1 4 18 0 25000"', '"0 -1 4 12 6 25000"')), 7, ["NVLinks of GPU0: 18", "12"]),
+        ("no-p2p", changed(whole, ('"00000000"', '"03333333"')), 0, []),  # NVLink is P2P
+        ("other-buses", changed(whole, ("0000:0", "0001:0")), 0, []),
+        ("slow-nic", changed(whole, (r'"1 12 0 0 400000 1 1"', '"1 12 0 0 200000 1 1"')), 7, ["mlx5_4", "200000"]),
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text, code, words in cases:
+            path = os.path.join(folder, name + ".xml")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            result = topology("--diff", "hgx-h100", path).exits(code).prints(*words)
+            result.require(("are alike" in result.out) == (code == 0), "words and exit status")
+            equal(result.err, "", "stderr")
+    topology("--diff", "dgx-2", "dgx-a100").exits(7).prints("GPU15", "NUMA nodes: 2 in dgx-2, 8 in dgx-a100")
+    topology("--diff=dgx-2", "--with", "dgx-2").exits(0)
+    topology("--diff", "dgx-2", "/nonexistent.xml").exits(2).says("/nonexistent.xml")
+    topology("--with", "dgx-2").exits(2).says("--diff")
+
+
+# ---- options -----------------------------------------------------------------------------------
+
+
+@test
+def bad_options():
+    for words, says in [
+        (["--nonsense"], "--nonsense"),
+        (["--system", "hgx-h10"], "did you mean hgx-h100?"),
+        (["--system", "dgx-2", "--topology", "x.xml"], "only one"),
+        (["--nodes", "-1"], "--nodes"),
+        (["--print", "all,tree"], "--print"),
+        (["--system", "dgx-2", "--ranks", "0-16"], "has 16"),
+        (["--system", "dgx-2", "--ranks", ""], "--ranks"),
+        (["--system", "dgx-2", "--ranks", "3-1"], "3-1"),
+        (["--system", "dgx-2", "--ranks", "1,,2"], "1,,2"),
+        (["--system", "dgx-2", "--json", "-", "--export", "-"], "only one"),
+        (["operand"], "operand"),
+        (["--diff"], "needs a value"),
+        (["--diff", "a", "b", "c"], "c: not an option"),
+    ]:
+        result = topology(*words).exits(2).says(says)
+        equal(result.out, "", "on stdout")
+
+
+@test
+def help_and_version():
+    topology("--help").exits(0).prints("--topology", "--diff", "--system")
+    equal(topology("-h").out, topology("--help").out, "-h")
+    topology("--version").exits(0).prints("topology (busbench) ")
+    with open(os.path.join(kit.ROOT, "docs", "topology.md"), encoding="utf-8") as file:
+        page = file.read()
+    table = topology("--help-markdown").exits(0).out
+    expect(table.strip() in page, "docs/topology.md does not have what --help-markdown prints")
+    for name in systems():
+        expect(f"`{name}`" in page, f"docs/topology.md does not name {name}")
+
+
+@test
+def ranks_and_nodes():
+    def ring(*words):
+        return read_json(*words)["bounds"]["ring"]["GBps"]
+
+    equal(ring("--system", "dgx-1v", "--ranks", "0-3"), 80, "ring of four of a cube")
+    equal(ring("--system", "dgx-1v", "--ranks", "0,3"), 40, "ring of two of a cube")
+    expect(198 < ring("--system", "dgx-a100", "--nodes", "2") < 199, "ring of two nodes")
+    equal(read_json("--system", "gb200-nvl72")["bounds"]["ranks"], 72, "ranks of a rack")
+    equal(read_json("--system", "gb200-nvl72", "--nodes", "1")["bounds"]["ranks"], 4, "ranks of a tray")
+    topology("--system", "hgx-b200", "--nodes", "12800").exits(0).prints("102400 GPUs on 12800 nodes")
+
+
+# ---- GPUs that are not here ----------------------------------------------------------------------
+
+
+def driver(words):
+    return {"LD_LIBRARY_PATH": os.path.join(kit.Settings.build, "tests", "nvml"), "FAKE_NVML": words}
+
+
+@test
+def nvml_switches():
+    for ids in ("", " ids=hidden"):
+        j = read_json(env=driver("gpus=8 sm=90 switch=18 gen=1 name=NVIDIA_H100_80GB_HBM3" + ids))
+        gpus = [d for d in j["devices"] if d["kind"] == "gpu"]
+        equal([g["name"] for g in gpus], [f"GPU{i}" for i in range(8)], "GPUs")
+        equal({(g["model"], g["sm"], g["memory_bytes"]) for g in gpus}, {("H100 80GB HBM3", 90, 80 << 30)}, "models")
+        equal(j["driver"], "580.65.06", "driver")
+        expect("NVML" in j["source"], f"source {j['source']}")
+        equal({c for row in j["paths"]["classes"][:8] for c in row[:8]}, {"X", "NV18"}, "paths")
+        equal({(l["to"], l["version"], l["count"], l["link_GBps"]) for l in j["links"]}, {("switch", 4, 18, 25)}, "links")
+        equal(round(j["bounds"]["ring"]["GBps"], 1), 370.8, "ring")
+        equal(j["findings"], [], "findings: asleep, not ill")
+
+
+@test
+def nvml_mesh():
+    j = read_json(env=driver("gpus=4 sm=70 mesh=2"))
+    equal([row[:4] for row in j["paths"]["classes"][:4]],
+          [["X" if i == k else "NV2" for k in range(4)] for i in range(4)], "paths")  # fmt: skip
+    equal(j["bounds"]["ring"]["GBps"], 120, "ring")
+
+
+@test
+def nvml_faults():
+    for words, findings in [
+        ("gpus=8 sm=90 switch=18 down=5:17", ["GPU5: 1 of 18 NVLinks is down"]),
+        ("gpus=8 sm=80 switch=12 down=5:0 down=5:1", ["GPU5: 2 of 12 NVLinks are down"]),
+        ("gpus=4 sm=89 p2p=1", ["no P2P between any two GPUs: the chipset does not support it"]),
+        ("gpus=2 sm=89 p2p=4", ["no P2P between any two GPUs: it is disabled in the driver's settings"]),
+        ("gpus=2 sm=89 width=8", ["GPU0: runs at PCIe x8; the card could do x16", "GPU1: runs at PCIe x8; the card could do x16"]),
+    ]:  # fmt: skip
+        equal(read_json(env=driver(words))["findings"], findings, f"findings of {words}")
+
+
+@test
+def nvml_cpu_links():
+    j = read_json(env=driver("gpus=2 sm=100 switch=18 c2c=5"))
+    c2c = [l for l in j["links"] if l["kind"] == "c2c"]
+    equal({(l["to"], l["count"], l["link_GBps"]) for l in c2c}, {("cpu", 5, 44.712)}, "C2C")
+    j = read_json(env=driver("gpus=2 sm=70 mesh=3 cpu=3"))
+    equal({(l["to"], l["count"]) for l in j["links"]}, {("cpu", 3), ("GPU0", 3), ("GPU1", 3)}, "links of a POWER9")
+
+
+@test
+def nvml_that_fails():
+    """A GPU that does not answer is left out; a driver that does not start is as none."""
+    j = read_json(env=driver("gpus=4 sm=90 switch=18 lost=2"))
+    equal(len([d for d in j["devices"] if d["kind"] == "gpu"]), 3, "GPUs")
+    for words in ("gpus=8 init=9", "gpus=0"):
+        j = read_json(env=driver(words))
+        equal([d for d in j["devices"] if d["kind"] == "gpu"], [], f"GPUs of {words}")
+    expect("NVML" not in read_json(env=driver("gpus=8 init=9"))["source"], "source without a driver")
+
+
+# ---- sanitized -----------------------------------------------------------------------------------
+
+
+@test
+def sanitized():
+    for name in ("dgx-1v", "gb200-nvl72", "pcie-4090"):
+        for words in (["--system", name], ["--system", name, "--json", "-"], ["--system", name, "--export", "-"]):
+            topology(*words, variant="address-undefined").exits(0)
+    topology("--diff", "dgx-1v", "dgx-2", variant="address-undefined").exits(7)
+    for seed in sorted(os.listdir(SEEDS)):
+        topology("--topology", os.path.join(SEEDS, seed), variant="address-undefined").exits(0)
