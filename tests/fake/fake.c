@@ -1,13 +1,15 @@
 #include "fake.h"
 
+#include "core/clock.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define MOST_FUNCTIONS 96
 #define NAME 48
+#define NOTICED_SECONDS 2.0 /* a failure, at the latest */
 
 static const char *const things[FAKE_THINGS] = {
 	"blocks of memory", "streams",       "events",     "graphs",
@@ -23,7 +25,10 @@ static struct {
 	} functions[MOST_FUNCTIONS];
 	char failing[NAME];
 	int failing_call;
-	atomic_bool failed;
+	bool happened; /* it did, in this thread at this time */
+	pthread_t thread;
+	double time;
+	atomic_bool noticed; /* by the others */
 	int open[FAKE_THINGS];
 	char misuse[256];
 } fake = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -53,7 +58,8 @@ void fake_reset(void)
 	for (int i = 0; i < fake.nfunctions; i++)
 		fake.functions[i].calls = 0;
 	fake.failing[0] = '\0';
-	atomic_store(&fake.failed, false);
+	fake.happened = false;
+	atomic_store(&fake.noticed, false);
 	pthread_mutex_unlock(&fake.lock);
 }
 
@@ -74,15 +80,26 @@ bool fake_enter(const char *function)
 	i = find(function);
 	fake.functions[i].calls++;
 	fails = strcmp(fake.failing, function) == 0 && fake.functions[i].calls == fake.failing_call;
-	if (fails)
-		atomic_store(&fake.failed, true);
+	/* Whoever failed goes on: it has told its error, and the others may know. */
+	if (fake.happened && pthread_equal(fake.thread, pthread_self()))
+		atomic_store(&fake.noticed, true);
+	if (fails) {
+		fake.happened = true;
+		fake.thread = pthread_self();
+		fake.time = bb_clock_now();
+	}
 	pthread_mutex_unlock(&fake.lock);
 	return fails;
 }
 
 bool fake_has_failed(void)
 {
-	return atomic_load(&fake.failed);
+	bool long_ago;
+
+	pthread_mutex_lock(&fake.lock);
+	long_ago = fake.happened && bb_clock_now() > fake.time + NOTICED_SECONDS;
+	pthread_mutex_unlock(&fake.lock);
+	return long_ago || atomic_load(&fake.noticed);
 }
 
 int fake_calls(const char *function)
@@ -183,13 +200,5 @@ __attribute__((destructor)) static void end(void)
 
 void fake_wait(pthread_cond_t *changed, pthread_mutex_t *lock)
 {
-	struct timespec end;
-
-	clock_gettime(CLOCK_REALTIME, &end);
-	end.tv_nsec += 20000000;
-	if (end.tv_nsec >= 1000000000) {
-		end.tv_nsec -= 1000000000;
-		end.tv_sec++;
-	}
-	pthread_cond_timedwait(changed, lock, &end);
+	bb_clock_wait_moment(changed, lock);
 }

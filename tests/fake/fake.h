@@ -87,8 +87,9 @@ struct fake_task {
 };
 cudaError_t fake_issue(cudaStream_t stream, const struct fake_task *task);
 bool fake_is_capturing(cudaStream_t stream);
-/* Wait until the stream is empty. */
+/* Wait until the stream is empty; all streams of the thread's device. */
 cudaError_t fake_drain(cudaStream_t stream);
+void fake_settle(void);
 
 int fake_device(void); /* the thread's */
 

@@ -132,6 +132,7 @@ static bool let_go(void *at)
 {
 	struct block **link, *block;
 
+	fake_settle(); /* as CUDA does */
 	pthread_mutex_lock(&memory.lock);
 	link = find(at);
 	block = *link;

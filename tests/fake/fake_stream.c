@@ -3,6 +3,8 @@
  */
 #include "fake.h"
 
+#include "core/clock.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -27,6 +29,8 @@ struct CUgraphExec_st {
 };
 
 struct CUstream_st {
+	struct CUstream_st *next; /* of all */
+	int device;
 	pthread_t worker;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -101,8 +105,20 @@ static void list_free(struct list *list)
 /* ---- streams ------------------------------------------------------------------------------------
  */
 
+static struct {
+	pthread_mutex_t lock;
+	struct CUstream_st *first;
+} streams = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
 static void stream_free(struct CUstream_st *s)
 {
+	struct CUstream_st **link = &streams.first;
+
+	pthread_mutex_lock(&streams.lock);
+	while (*link != s)
+		link = &(*link)->next;
+	*link = s->next;
+	pthread_mutex_unlock(&streams.lock);
 	if (s->captured) {
 		list_free(&s->captured->tasks);
 		free(s->captured);
@@ -155,9 +171,39 @@ static struct CUstream_st *new_stream(void)
 	list_init(&s->tasks);
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->changed, NULL);
+	s->device = fake_device();
+	pthread_mutex_lock(&streams.lock);
+	s->next = streams.first;
+	streams.first = s;
+	pthread_mutex_unlock(&streams.lock);
 	if (pthread_create(&s->worker, NULL, work_off, s) != 0)
 		abort();
 	return s;
+}
+
+static bool is_busy(struct CUstream_st *s)
+{
+	bool busy;
+
+	pthread_mutex_lock(&s->lock);
+	busy = s->busy || s->tasks.first;
+	pthread_mutex_unlock(&s->lock);
+	return busy;
+}
+
+void fake_settle(void)
+{
+	bool busy = true;
+
+	while (busy) {
+		busy = false;
+		pthread_mutex_lock(&streams.lock);
+		for (struct CUstream_st *s = streams.first; s && !busy; s = s->next)
+			busy = s->device == fake_device() && is_busy(s);
+		pthread_mutex_unlock(&streams.lock);
+		if (busy)
+			bb_clock_pause(1e-4, &(atomic_int){0});
+	}
 }
 
 /* Without waiting for its work, as CUDA does, unless JOINED. */
