@@ -337,6 +337,45 @@ static void refuses(const char *text, const char *words)
 	assert_null(t);
 }
 
+/* Sets of processors; hwloc's own reader ends the process on some of these. */
+static void test_masks(void **state)
+{
+	static const struct {
+		const char *mask, *list;
+	} masks[] = {
+		{"0x0000000f", "0-3"},
+		{"f", "0-3"},
+		{"0x1,0x00000002", "1,32"},
+		{"0x1,,0x0", "64"},
+		{"00000001,00000000", "32"},
+		{"0x0", NULL},
+		{"", NULL},
+		{",", NULL},
+		{"0xf...f", NULL},
+		{"0xf...f,0x1", NULL},
+		{"123456789", NULL},
+		{"1 ", NULL},
+		{"-1", NULL},
+		{"0x", NULL},
+		{"x", NULL},
+		{"1,,g", NULL},
+	};
+
+	for (size_t i = 0; i < sizeof(masks) / sizeof(masks[0]); i++) {
+		char text[256];
+		struct bb_topology *t;
+
+		snprintf(text, sizeof(text), "<system><cpu numaid='0' affinity='%s'/></system>",
+			 masks[i].mask);
+		t = good(text);
+		if (masks[i].list)
+			assert_string_equal(t->host.numas[0].cpus, masks[i].list);
+		else
+			assert_null(t->host.numas[0].cpus);
+		bb_topology_free(t);
+	}
+}
+
 static void test_refused(void **state)
 {
 	refuses("", "FILE: line 1: no element found");
@@ -491,6 +530,7 @@ int main(void)
 		cmocka_unit_test(test_this_machine),
 		cmocka_unit_test(test_export),
 		cmocka_unit_test(test_export_oddities),
+		cmocka_unit_test(test_masks),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_too_much),
 		cmocka_unit_test(test_large_and_missing_files),

@@ -7,6 +7,8 @@
 #include "topology/files/files.h"
 #include "topology/files/xml.h"
 
+#include <hwloc/bitmap.h>
+
 /* T is new; bb_topology_finish comes after. BB_EDATA: it is no such document, or says what cannot
    be. */
 BB_MUST bb_status bb_read_hwloc_xml(const struct bb_xml *root, struct bb_topology *t,
@@ -27,8 +29,10 @@ BB_MUST bb_status bb_read_hwloc_nvlinks(const struct bb_gp *gps, int ngps,
 					const struct bb_xml *matrix, struct bb_topology *t,
 					struct bb_error *error);
 
-/* Hardware threads of a mask in hexadecimal words, as a list: "0-3,8"; NULL: it is none, or there
-   are none. To be freed. */
+/* The bits of a mask in hexadecimal words ("0x000000ff,0xffffffff"); NULL: it is none, it is
+   endless, or there are none. */
+hwloc_bitmap_t bb_read_mask(const char *mask);
+/* The same as a list: "0-3,8". To be freed. */
 char *bb_cpu_list(const char *mask);
 
 /*

@@ -6,7 +6,6 @@
 #include "topology/build.h"
 #include "topology/rates.h"
 
-#include <hwloc/bitmap.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,33 +40,9 @@ static const char *info(const struct bb_xml *x, const char *name)
 /* ---- sets of hardware threads and NUMA nodes ---------------------------------------------------
  */
 
-/* NULL: there is none, or it is endless, or its numbers are out of all reason. */
-static hwloc_bitmap_t read_set(const char *mask)
-{
-	hwloc_bitmap_t set = *mask ? hwloc_bitmap_alloc() : NULL;
-
-	if (set && (hwloc_bitmap_sscanf(set, mask) != 0 || hwloc_bitmap_weight(set) <= 0 ||
-		    hwloc_bitmap_last(set) >= MOST_CPU)) {
-		hwloc_bitmap_free(set);
-		set = NULL;
-	}
-	return set;
-}
-
-char *bb_cpu_list(const char *mask)
-{
-	hwloc_bitmap_t set = read_set(mask);
-	char *list = NULL;
-
-	if (set && hwloc_bitmap_list_asprintf(&list, set) < 0)
-		list = NULL;
-	hwloc_bitmap_free(set);
-	return list;
-}
-
 static int first_in(const char *mask)
 {
-	hwloc_bitmap_t set = read_set(mask);
+	hwloc_bitmap_t set = bb_read_mask(mask);
 	int first = set ? hwloc_bitmap_first(set) : -1;
 
 	hwloc_bitmap_free(set);
@@ -77,7 +52,7 @@ static int first_in(const char *mask)
 /* The only NUMA node in MASK, or -1. */
 static int only_numa(const char *mask)
 {
-	hwloc_bitmap_t set = read_set(mask);
+	hwloc_bitmap_t set = bb_read_mask(mask);
 	int numa = -1;
 
 	if (set && hwloc_bitmap_weight(set) == 1)
