@@ -280,7 +280,7 @@ help:
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin
-	install -m 755 $(BINS) $(DESTDIR)$(PREFIX)/bin
+	install -m 755 $(BINS) $(TOPOLOGY) $(DESTDIR)$(PREFIX)/bin
 	$(if $(PLUGINS),install -d $(DESTDIR)$(PREFIX)/lib/busbench)
 	$(if $(PLUGINS),install -m 755 $(PLUGINS) $(DESTDIR)$(PREFIX)/lib/busbench)
 

@@ -322,11 +322,17 @@ static bb_status inform(const struct options *o, struct bb_error *error)
 /* "--diff A B" as "--diff A --with B", since an option takes one word. NULL: out of memory. */
 static char **spell_out(int *argc, char **argv)
 {
-	static char with[] = "--with";
-	char **words = calloc((size_t)*argc + 2, sizeof(*words));
+	static const char option[] = "--with";
+	const size_t most = (size_t)*argc + 2;
+	char **words = calloc(1, most * sizeof(*words) + sizeof(option)), *with;
 	int n = 0;
 
-	for (int i = 0; words && i < *argc; i++) {
+	if (!words)
+		return NULL;
+	with = (char *)(words + most); /* behind the last word */
+	memcpy(with, option, sizeof(option));
+
+	for (int i = 0; i < *argc; i++) {
 		int operand = strcmp(argv[i], "--diff") == 0        ? i + 2
 			      : strncmp(argv[i], "--diff=", 7) == 0 ? i + 1
 								    : *argc;
