@@ -29,7 +29,7 @@ NCCL_HOME    ?=
 NVCC         ?= $(CUDA_HOME)/bin/nvcc
 NVCC_GENCODE ?= -gencode arch=compute_80,code=sm_80 \
                 -gencode arch=compute_90,code=[sm_90,compute_90]
-PYTHON ?= python3
+PYTHON ?= python3 -B
 
 # `make -s` says nothing, V=1 says all.
 silent := $(findstring s,$(filter-out --%,$(firstword -$(MAKEFLAGS))))

@@ -53,12 +53,12 @@ def off(measured, truth):
 def rate_rows(build):
     """One of three hosts has a slow link, both ways."""
     for rate in ("100mbit", "500mbit"):
-        truth = framed(rate, MTU) / 1e9
+        truth = framed(rate, MTU) / 1e6
         with Hosts(3, links={3: Link(rate)}, mtu=MTU) as hosts:
             for binary, arguments in (("sendrecv", "-b 4M -e 8M -n 10"), ("all_reduce", "-b 64M -e 64M -n 2 -w 0")):
                 for r in results(hosts, build, binary, f"{arguments} -T 300 --algo ring"):
                     yield [f"ring {binary}, 3 hosts, {r['size_bytes'] // MIB}M, busbw", f"link of h3 {rate}",
-                           f"{truth:.5f} GB/s", f"{r['busbw_GBps']:.5f} GB/s", off(r["busbw_GBps"], truth)]  # fmt: skip
+                           f"{truth:.2f} MB/s", f"{1e3 * r['busbw_GBps']:.2f} MB/s", off(1e3 * r["busbw_GBps"], truth)]  # fmt: skip
 
 
 # ---- where ring overtakes tree -------------------------------------------------------------------
