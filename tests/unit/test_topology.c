@@ -270,7 +270,7 @@ static void test_lost_links(void **state)
 	only(&told, "GPU5: 12 NVLinks", "have 18");
 	link_of(t, 5)->down = 6;
 	told = findings_of(t);
-	only(&told, "GPU5: 6 of 18 NVLink links are down", "");
+	only(&told, "GPU5: 6 of 18 NVLinks are down", "");
 	bb_topology_free(t);
 	t = system_of("v100-x4");
 	link_of(t, 0)->count = 1; /* seen from one end only */
