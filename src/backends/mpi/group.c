@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define CREATE_TAG 0
-#define CHUNK_BYTES ((size_t)256 << 10)
+#define CHUNK_BYTES ((size_t)512 << 10)
 
 /* ---- opening and closing ------------------------------------------------------------------- */
 
@@ -185,12 +185,10 @@ const char *bb_mpi_refuses(struct bb_group *group, const struct bb_call *call)
 {
 	const char *reason;
 
-	if (call->native) {
-		reason = bb_mpi_native_refuses(call->native, call->collective);
-		if (!reason)
-			reason = way_refuses(group, call);
-		return reason ? reason : bb_mpi_native_limits(call);
-	}
-	reason = call->schedule->refuses ? call->schedule->refuses(&call->shape) : NULL;
-	return reason ? reason : bb_mpi_schedule_refuses(call);
+	if (!call->native)
+		return call->schedule->refuses ? call->schedule->refuses(&call->shape) : NULL;
+	reason = bb_mpi_native_refuses(call->native, call->collective);
+	if (!reason)
+		reason = way_refuses(group, call);
+	return reason ? reason : bb_mpi_native_limits(call);
 }

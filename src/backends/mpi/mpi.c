@@ -261,7 +261,7 @@ static bb_status mpi_verify(struct bb_rank *rank, const void *got, const struct 
 static size_t mpi_tmp_bytes(struct bb_group *group, const struct bb_call *call)
 {
 	return call->native ? bb_mpi_native_tmp_bytes(call, group->me)
-			    : bb_mpi_schedule_tmp_bytes(call, group->me);
+			    : bb_mpi_schedule_tmp_bytes(group, call);
 }
 
 /* Only on one host is what crosses a link a copy in memory. */

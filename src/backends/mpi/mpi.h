@@ -129,8 +129,8 @@ struct bb_mpi_expected {
 struct bb_mpi_port {
 	struct bb_context *context;
 	MPI_Comm comm; /* for messages alone */
-	bool cuts;     /* the call reduces: messages travel in pieces */
-	char *lent;    /* its TMP: BB_LENT_MOST pieces of lent_bytes */
+	size_t piece;  /* that this call's messages are cut into, but for very long ones */
+	char *lent;    /* in its TMP: room for BB_LENT_MOST pieces of lent_bytes */
 	size_t lent_bytes;
 	unsigned nlent; /* pieces lent so far */
 	unsigned expected, received;
@@ -141,10 +141,8 @@ struct bb_mpi_port {
 };
 
 void bb_mpi_port_init(struct bb_mpi_port *port, struct bb_context *context, MPI_Comm comm);
-size_t bb_mpi_schedule_tmp_bytes(const struct bb_call *call, int rank);
+size_t bb_mpi_schedule_tmp_bytes(const struct bb_group *group, const struct bb_call *call);
 BB_MUST bb_status bb_mpi_schedule(struct bb_group *group, const struct bb_call *call);
-/* NULL, or why messages cannot carry CALL; the same on all ranks. */
-const char *bb_mpi_schedule_refuses(const struct bb_call *call);
 
 /* ---- groups (group.c) ------------------------------------------------------------------ */
 

@@ -4,13 +4,18 @@
  */
 #include "backends/mpi/mpi.h"
 
-#include <sched.h>
 #include <string.h>
 
-#define PIECE_BYTES ((size_t)128 << 10) /* so that some are in the cache at once */
-#define LONGEST_BYTES                                                                              \
-	((size_t)1 << 30) /* of a message that is not cut otherwise: counts are ints */
-#define TESTS 1000        /* between two looks at whether the run is being abandoned */
+/*
+ * Pieces of a message that is reduced: on one host some of them stay in the cache, over a network
+ * each must be worth its way. Any other message comes whole as far as MPI's counts, which are ints,
+ * go.
+ */
+#define PIECE_BYTES ((size_t)128 << 10)
+#define FAR_PIECE_BYTES ((size_t)512 << 10)
+#define WHOLE_BYTES ((size_t)1 << 30)
+
+#define TESTS 1000 /* between two looks at whether the run is being abandoned */
 
 void bb_mpi_port_init(struct bb_mpi_port *port, struct bb_context *context, MPI_Comm comm)
 {
@@ -38,9 +43,16 @@ static bb_status await(struct bb_mpi_port *port, MPI_Request *request, MPI_Statu
 
 /* ---- how messages are cut -------------------------------------------------------------------- */
 
-static size_t piece_of(size_t bytes, bool cuts)
+static size_t wanted_piece(const struct bb_group *group, const struct bb_call *call)
 {
-	const size_t wanted = cuts ? PIECE_BYTES : LONGEST_BYTES;
+	if (!(call->collective->flags & BB_REDUCES))
+		return WHOLE_BYTES;
+	return group->one_host ? PIECE_BYTES : FAR_PIECE_BYTES;
+}
+
+/* As bb_p2p wants it: a multiple of 64, and not too many of them. */
+static size_t piece_of(size_t bytes, size_t wanted)
+{
 	const size_t least = (bytes / BB_PIECES_MOST + 64) & ~(size_t)63;
 
 	return least > wanted ? least : wanted;
@@ -48,28 +60,19 @@ static size_t piece_of(size_t bytes, bool cuts)
 
 static size_t mpi_piece(void *port, size_t bytes)
 {
-	return piece_of(bytes, ((const struct bb_mpi_port *)port)->cuts);
+	return piece_of(bytes, ((const struct bb_mpi_port *)port)->piece);
 }
 
-static bool is_cut(const struct bb_call *call)
+/* Room for a piece that is lent: what is reduced is no longer than a rank's IN. */
+static size_t lent_bytes(const struct bb_group *group, const struct bb_call *call)
 {
-	return call->collective->flags & BB_REDUCES;
-}
+	const size_t most =
+		call->collective->in_count(&call->shape, group->me) * bb_dtype_size(call->dtype);
+	const size_t piece = piece_of(most, wanted_piece(group, call));
 
-/* No message is longer than what its collective is about. */
-static size_t longest_message(const struct bb_call *call)
-{
-	return bb_size_count(call->collective, &call->shape) * bb_dtype_size(call->dtype);
-}
-
-/* Room for a piece that is lent. */
-static size_t lent_bytes(const struct bb_call *call)
-{
-	const size_t message = longest_message(call), piece = piece_of(message, true);
-
-	if (!is_cut(call))
+	if (!(call->collective->flags & BB_REDUCES))
 		return 0;
-	return ((message < piece ? message : piece) + 63) & ~(size_t)63;
+	return ((most < piece ? most : piece) + 63) & ~(size_t)63;
 }
 
 static size_t executor_tmp_bytes(const struct bb_call *call, int rank)
@@ -77,16 +80,9 @@ static size_t executor_tmp_bytes(const struct bb_call *call, int rank)
 	return (bb_execute_tmp_bytes(call, rank) + 63) & ~(size_t)63;
 }
 
-size_t bb_mpi_schedule_tmp_bytes(const struct bb_call *call, int rank)
+size_t bb_mpi_schedule_tmp_bytes(const struct bb_group *group, const struct bb_call *call)
 {
-	return executor_tmp_bytes(call, rank) + BB_LENT_MOST * lent_bytes(call);
-}
-
-const char *bb_mpi_schedule_refuses(const struct bb_call *call)
-{
-	return piece_of(longest_message(call), is_cut(call)) > INT_MAX
-		       ? "its messages are longer than MPI's counts"
-		       : NULL;
+	return executor_tmp_bytes(call, group->me) + BB_LENT_MOST * lent_bytes(group, call);
 }
 
 /* ---- sending ----------------------------------------------------------------------------------
@@ -96,10 +92,15 @@ static bb_status mpi_send(void *argument, int peer, int channel, const void *dat
 			  uint32_t *ticket, bool *lent)
 {
 	struct bb_mpi_port *port = argument;
-	const size_t length = piece_of(bytes, port->cuts);
+	const size_t length = piece_of(bytes, port->piece);
 	struct bb_mpi_sent *sent;
 	int code = MPI_SUCCESS;
 
+	if (length > INT_MAX)
+		return bb_fail(
+			port->context->error, BB_EUNSUPPORTED,
+			"a message of %zu bytes is too long for %d pieces that MPI can count",
+			bytes, BB_PIECES_MOST);
 	if (port->nfree == 0)
 		return BB_EINTERNAL;
 	*lent = true;
@@ -194,21 +195,30 @@ static const struct bb_p2p p2p = {
 	.wait_taken = mpi_wait_taken,
 };
 
-bb_status bb_mpi_schedule(struct bb_group *group, const struct bb_call *call)
+/* Should what is done with be stored past the caches? By this rank's own buffers. */
+static bool streams(const struct bb_group *group, const struct bb_call *call)
 {
 	const struct bb_context *c = group->rank->context;
+	const size_t in = call->collective->in_count(&call->shape, group->me);
+	const size_t out = call->collective->out_count(&call->shape, group->me);
+	const size_t bytes = 2 * (in > out ? in : out) * bb_dtype_size(call->dtype);
+
+	return bb_cpu_streams(c->machine, bytes, c->on_host, c->cores, c->crowded);
+}
+
+bb_status bb_mpi_schedule(struct bb_group *group, const struct bb_call *call)
+{
 	struct bb_mpi_port *port = &group->port;
 	const struct bb_executor executor = {
 		.p2p = &p2p,
 		.port = port,
 		.rank = group->me,
-		.kernels = c->kernels,
-		.stream = bb_cpu_streams(c->machine, 2 * longest_message(call), c->on_host,
-					 c->cores, c->crowded),
+		.kernels = group->rank->context->kernels,
+		.stream = streams(group, call),
 	};
 
-	port->cuts = is_cut(call);
+	port->piece = wanted_piece(group, call);
 	port->lent = (char *)call->tmp + executor_tmp_bytes(call, group->me);
-	port->lent_bytes = lent_bytes(call);
+	port->lent_bytes = lent_bytes(group, call);
 	return bb_execute(&executor, call);
 }
