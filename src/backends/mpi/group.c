@@ -5,7 +5,6 @@
 #include "backends/mpi/mpi.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define CREATE_TAG 0
 #define CHUNK_BYTES ((size_t)512 << 10)

@@ -4,8 +4,6 @@
  */
 #include "backends/mpi/mpi.h"
 
-#include <string.h>
-
 /*
  * Pieces of a message that is reduced: on one host some of them stay in the cache, over a network
  * each must be worth its way. Any other message comes whole as far as MPI's counts, which are ints,
@@ -30,13 +28,13 @@ static bb_status await(struct bb_mpi_port *port, MPI_Request *request, MPI_Statu
 {
 	int done, code;
 
-	for (int i = 0;; i++) {
+	for (unsigned i = 1;; i++) {
 		code = MPI_Test(request, &done, message);
 		if (code != MPI_SUCCESS)
 			return bb_mpi_told(port->context, "MPI_Test", code);
 		if (done)
 			return BB_OK;
-		if (i % TESTS == TESTS - 1 && bb_mpi_aborted(port->context))
+		if (i % TESTS == 0 && bb_mpi_aborted(port->context))
 			return BB_ETIMEOUT;
 	}
 }
