@@ -113,6 +113,13 @@ out:
 	return st;
 }
 
+/*
+ * Parts of hwloc that start whole drivers for names that we do not use; and libpciaccess, which
+ * leaks and finds no more than hwloc itself does in sysfs.
+ */
+static const char *const unwanted[] = {"opencl", "gl",        "cuda", "nvml", "rsmi",
+				       "hip",    "levelzero", "pci",  NULL};
+
 static bb_status read_hwloc(struct bb_topology *t, struct bb_error *error)
 {
 	struct walk w = {.t = t, .error = error};
@@ -121,6 +128,9 @@ static bb_status read_hwloc(struct bb_topology *t, struct bb_error *error)
 
 	if (hwloc_topology_init(&topology) != 0)
 		return bb_fail(error, BB_EINTERNAL, "out of memory while looking at the machine");
+	for (const char *const *name = unwanted; *name; name++)
+		hwloc_topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
+					      *name);
 	if (hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT) != 0 ||
 	    hwloc_topology_load(topology) != 0) {
 		st = bb_fail(error, BB_EBACKEND, "hwloc could not read this machine's topology");
