@@ -6,34 +6,36 @@
 #include <string.h>
 
 /* Characters of UTF-8, as columns. */
-static int columns(const char *text)
+static int columns_of(const char *text, size_t length)
 {
 	int n = 0;
 
-	for (; *text; text++)
-		n += ((unsigned char)*text & 0xc0) != 0x80;
+	for (size_t i = 0; i < length; i++)
+		n += ((unsigned char)text[i] & 0xc0) != 0x80;
 	return n;
+}
+
+static int columns(const char *text)
+{
+	return columns_of(text, strlen(text));
 }
 
 void bb_print_wrapped(struct bb_strbuf *out, const char *text, int at, int indent, int width)
 {
 	while (*text) {
-		const char *end = text + strcspn(text, " ");
-		char word[256];
-		int length;
+		const size_t length = strcspn(text, " ");
+		const int n = columns_of(text, length);
 
-		snprintf(word, sizeof(word), "%.*s", (int)(end - text), text);
-		length = columns(word);
-		if (at > indent && at + 1 + length > width) {
+		if (at > indent && at + 1 + n > width) {
 			bb_strbuf_addf(out, "\n%*s", indent, "");
 			at = indent;
 		} else if (at > indent) {
 			bb_strbuf_add(out, " ");
 			at++;
 		}
-		bb_strbuf_add(out, word);
-		at += length;
-		text = end + strspn(end, " ");
+		bb_strbuf_add_bytes(out, text, length);
+		at += n;
+		text += length + strspn(text + length, " ");
 	}
 	bb_strbuf_add(out, "\n");
 }
