@@ -27,7 +27,7 @@ static const char *const functions[] = {
 	[BB_MPI_ALLTOALLV] = "alltoallv",
 };
 
-/* ---- control variables --------------------------------------------------------------------- */
+/* ---- control variables ------------------------------------------------------------------ */
 
 struct variable {
 	int index;
@@ -83,7 +83,7 @@ static bool write_variable(const struct variable *v, int value)
 	return written;
 }
 
-/* ---- names --------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------ */
 
 struct named {
 	char name[NAME_BYTES];
@@ -175,7 +175,7 @@ bb_status bb_mpi_discover(struct bb_native **natives, struct bb_error *error)
 			: bb_fail(error, BB_EINTERNAL, "out of memory for %d algorithms", n);
 }
 
-/* ---- forcing ------------------------------------------------------------------------------- */
+/* ---- forcing ---------------------------------------------------------------------------- */
 
 void bb_mpi_controls_open(struct bb_mpi_controls *controls)
 {

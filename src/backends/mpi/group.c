@@ -9,7 +9,7 @@
 #define CREATE_TAG 0
 #define CHUNK_BYTES ((size_t)512 << 10)
 
-/* ---- opening and closing ------------------------------------------------------------------- */
+/* ---- opening and closing ---------------------------------------------------------------- */
 
 /* After a failure others may never come to free a communicator; it goes with the process. */
 static void free_comm(const struct bb_context *context, MPI_Comm *comm)
@@ -110,7 +110,7 @@ bb_status bb_mpi_barrier(struct bb_group *group)
 	return bb_mpi_told(context, "MPI_Barrier", MPI_Barrier(group->port.comm));
 }
 
-/* ---- what is made ready --------------------------------------------------------------------- */
+/* ---- what is made ready ----------------------------------------------------------------- */
 
 const struct bb_mpi_way *bb_mpi_way_find(const struct bb_group *group,
 					 enum bb_mpi_function function, int value)

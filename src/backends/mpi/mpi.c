@@ -25,8 +25,7 @@ bb_status bb_mpi_told(struct bb_context *context, const char *function, int code
 		       function, text);
 }
 
-/* ---- opening -----------------------------------------------------------------------------------
- */
+/* ---- opening ---------------------------------------------------------------------------- */
 
 /* Whom this process shares its cores with. */
 static int look_at_host(struct bb_context *c, MPI_Comm host)
@@ -159,8 +158,7 @@ static void mpi_abort(struct bb_context *context)
 	atomic_store(&context->aborted, 1);
 }
 
-/* ---- the process and its memory
- * ------------------------------------------------------------------ */
+/* ---- the process and its memory --------------------------------------------------------- */
 
 static int mpi_max_local(void)
 {
@@ -255,8 +253,7 @@ static bb_status mpi_verify(struct bb_rank *rank, const void *got, const struct 
 	return BB_OK;
 }
 
-/* ---- calls
- * --------------------------------------------------------------------------------------- */
+/* ---- calls ------------------------------------------------------------------------------ */
 
 static size_t mpi_tmp_bytes(struct bb_group *group, const struct bb_call *call)
 {

@@ -22,7 +22,7 @@
 #include "backends/mpi/compat.h"
 #include "topology/machine.h"
 
-/* ---- datatypes and operations (types.c) ----------------------------------------------- */
+/* ---- datatypes and operations (types.c) ------------------------------------------------- */
 
 struct bb_mpi_types {
 	MPI_Datatype type[BB_NDTYPES];
@@ -74,7 +74,7 @@ void bb_mpi_controls_close(struct bb_mpi_controls *controls);
 int bb_mpi_force(struct bb_mpi_controls *controls, MPI_Comm comm, enum bb_mpi_function function,
 		 int value, MPI_Comm *forced, const char **reason);
 
-/* ---- the process ----------------------------------------------------------------------- */
+/* ---- the process ------------------------------------------------------------------------ */
 
 struct bb_context {
 	struct bb_world world;
@@ -108,7 +108,7 @@ static inline bool bb_mpi_aborted(const struct bb_context *context)
 	return atomic_load_explicit(&context->aborted, memory_order_relaxed) != 0;
 }
 
-/* ---- messages (p2p.c) ------------------------------------------------------------------ */
+/* ---- messages (p2p.c) ------------------------------------------------------------------- */
 
 /* A message sent, in pieces. */
 struct bb_mpi_sent {
@@ -144,7 +144,7 @@ void bb_mpi_port_init(struct bb_mpi_port *port, struct bb_context *context, MPI_
 size_t bb_mpi_schedule_tmp_bytes(const struct bb_group *group, const struct bb_call *call);
 BB_MUST bb_status bb_mpi_schedule(struct bb_group *group, const struct bb_call *call);
 
-/* ---- groups (group.c) ------------------------------------------------------------------ */
+/* ---- groups (group.c) ------------------------------------------------------------------- */
 
 /* A function of the library under an algorithm that was forced. */
 struct bb_mpi_way {
@@ -179,7 +179,7 @@ const char *bb_mpi_refuses(struct bb_group *group, const struct bb_call *call);
 const struct bb_mpi_way *bb_mpi_way_find(const struct bb_group *group,
 					 enum bb_mpi_function function, int value);
 
-/* ---- the library's collectives (native.c) ------------------------------------------------ */
+/* ---- the library's collectives (native.c) ----------------------------------------------- */
 
 extern const struct bb_native bb_mpi_natives[];
 
@@ -194,7 +194,7 @@ const char *bb_mpi_native_limits(const struct bb_call *call);
 size_t bb_mpi_native_tmp_bytes(const struct bb_call *call, int rank);
 BB_MUST bb_status bb_mpi_native(struct bb_group *group, const struct bb_call *call);
 
-/* ---- the clock (clock.c) ----------------------------------------------------------------- */
+/* ---- the clock (clock.c) ---------------------------------------------------------------- */
 
 /* Sets context->one_clock. Collective over the world. Returns an MPI code. */
 int bb_mpi_compare_clocks(struct bb_context *context);

@@ -42,8 +42,7 @@ static void copy(const struct work *w, void *dst, const void *src, size_t bytes)
 			 bb_cpu_streams(c->machine, 2 * bytes, c->on_host, c->cores, c->crowded));
 }
 
-/* ---- reductions, and what is cut as they are ---------------------------------------------------
- */
+/* ---- reductions, and what is cut as they are -------------------------------------------- */
 
 #define PIECE ((size_t)1 << 30)
 
@@ -133,8 +132,7 @@ static size_t whole(const struct bb_shape *shape, int rank)
 	return shape->count;
 }
 
-/* ---- moving data -------------------------------------------------------------------------------
- */
+/* ---- moving data ------------------------------------------------------------------------ */
 
 static int all_gather(const struct work *w)
 {
@@ -218,62 +216,27 @@ static int sendrecv(const struct work *w)
 				SENDRECV_TAG, w->comm, MPI_STATUS_IGNORE);
 }
 
-/* ---- which is which ----------------------------------------------------------------------------
- */
+/* ---- which is which --------------------------------------------------------------------- */
 
-#define LACKS(name) "the MPI library has no algorithm of that name for " name
+#define ROW(collective, name, run, most, ...)                                                      \
+	{                                                                                          \
+		&bb_##collective, name, {__VA_ARGS__},                                             \
+			"the MPI library has no algorithm of that name for " #collective, run,     \
+			most                                                                       \
+	}
 
 static const struct collective collectives[] = {
-	{&bb_all_reduce,
-	 "MPI_Allreduce",
-	 {BB_MPI_ALLREDUCE, NO_FUNCTION},
-	 LACKS("all_reduce"),
-	 all_reduce,
-	 NULL},
-	{&bb_all_gather,
-	 "MPI_Allgather",
-	 {BB_MPI_ALLGATHER, NO_FUNCTION},
-	 LACKS("all_gather"),
-	 all_gather,
-	 whole},
-	{&bb_reduce_scatter,
-	 "MPI_Reduce_scatter_block",
-	 {BB_MPI_REDUCE_SCATTER_BLOCK, BB_MPI_REDUCE_SCATTER},
-	 LACKS("reduce_scatter"),
-	 reduce_scatter,
-	 whole},
-	{&bb_broadcast,
-	 "MPI_Bcast",
-	 {BB_MPI_BCAST, NO_FUNCTION},
-	 LACKS("broadcast"),
-	 broadcast,
-	 NULL},
-	{&bb_reduce, "MPI_Reduce", {BB_MPI_REDUCE, NO_FUNCTION}, LACKS("reduce"), reduce, NULL},
-	{&bb_gather, "MPI_Gather", {BB_MPI_GATHER, NO_FUNCTION}, LACKS("gather"), gather, whole},
-	{&bb_scatter,
-	 "MPI_Scatter",
-	 {BB_MPI_SCATTER, NO_FUNCTION},
-	 LACKS("scatter"),
-	 scatter,
-	 whole},
-	{&bb_alltoall,
-	 "MPI_Alltoall",
-	 {BB_MPI_ALLTOALL, NO_FUNCTION},
-	 LACKS("alltoall"),
-	 alltoall,
-	 whole},
-	{&bb_alltoallv,
-	 "MPI_Alltoallv",
-	 {BB_MPI_ALLTOALLV, NO_FUNCTION},
-	 LACKS("alltoallv"),
-	 alltoallv,
-	 row_or_column},
-	{&bb_sendrecv,
-	 "MPI_Sendrecv",
-	 {NO_FUNCTION, NO_FUNCTION},
-	 LACKS("sendrecv"),
-	 sendrecv,
-	 whole},
+	ROW(all_reduce, "MPI_Allreduce", all_reduce, NULL, BB_MPI_ALLREDUCE, NO_FUNCTION),
+	ROW(all_gather, "MPI_Allgather", all_gather, whole, BB_MPI_ALLGATHER, NO_FUNCTION),
+	ROW(reduce_scatter, "MPI_Reduce_scatter_block", reduce_scatter, whole,
+	    BB_MPI_REDUCE_SCATTER_BLOCK, BB_MPI_REDUCE_SCATTER),
+	ROW(broadcast, "MPI_Bcast", broadcast, NULL, BB_MPI_BCAST, NO_FUNCTION),
+	ROW(reduce, "MPI_Reduce", reduce, NULL, BB_MPI_REDUCE, NO_FUNCTION),
+	ROW(gather, "MPI_Gather", gather, whole, BB_MPI_GATHER, NO_FUNCTION),
+	ROW(scatter, "MPI_Scatter", scatter, whole, BB_MPI_SCATTER, NO_FUNCTION),
+	ROW(alltoall, "MPI_Alltoall", alltoall, whole, BB_MPI_ALLTOALL, NO_FUNCTION),
+	ROW(alltoallv, "MPI_Alltoallv", alltoallv, row_or_column, BB_MPI_ALLTOALLV, NO_FUNCTION),
+	ROW(sendrecv, "MPI_Sendrecv", sendrecv, whole, NO_FUNCTION, NO_FUNCTION),
 };
 
 static const struct collective *find(const struct bb_collective *collective)
@@ -320,8 +283,7 @@ const struct bb_native bb_mpi_natives[] = {
 	{.name = NULL},
 };
 
-/* ---- limits ------------------------------------------------------------------------------------
- */
+/* ---- limits ----------------------------------------------------------------------------- */
 
 /* Elements of a unit, so that counts up to MOST can be told to the library. */
 static size_t unit_for(size_t most)
@@ -366,8 +328,7 @@ const char *bb_mpi_native_limits(const struct bb_call *call)
 	return NULL;
 }
 
-/* ---- running -----------------------------------------------------------------------------------
- */
+/* ---- running ---------------------------------------------------------------------------- */
 
 static bool weighs_inputs(const struct bb_call *call, int rank)
 {

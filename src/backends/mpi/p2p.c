@@ -39,7 +39,7 @@ static bb_status await(struct bb_mpi_port *port, MPI_Request *request, MPI_Statu
 	}
 }
 
-/* ---- how messages are cut -------------------------------------------------------------------- */
+/* ---- how messages are cut --------------------------------------------------------------- */
 
 static size_t wanted_piece(const struct bb_group *group, const struct bb_call *call)
 {
@@ -83,8 +83,7 @@ size_t bb_mpi_schedule_tmp_bytes(const struct bb_group *group, const struct bb_c
 	return executor_tmp_bytes(call, group->me) + BB_LENT_MOST * lent_bytes(group, call);
 }
 
-/* ---- sending ----------------------------------------------------------------------------------
- */
+/* ---- sending ---------------------------------------------------------------------------- */
 
 static bb_status mpi_send(void *argument, int peer, int channel, const void *data, size_t bytes,
 			  uint32_t *ticket, bool *lent)
@@ -140,8 +139,7 @@ static bb_status mpi_wait_taken(void *argument, int peer, int channel, uint32_t 
 	return status;
 }
 
-/* ---- receiving --------------------------------------------------------------------------------
- */
+/* ---- receiving -------------------------------------------------------------------------- */
 
 static bb_status mpi_expect(void *argument, int peer, int channel, void *dst, size_t bytes)
 {

@@ -15,7 +15,7 @@
 #pragma weak bb_kernels_avx2
 #pragma weak bb_kernels_avx512
 
-/* ---- operations of our own ---------------------------------------------------------------- */
+/* ---- operations of our own -------------------------------------------------------------- */
 
 static void combine(const struct bb_kernels *kernels, enum bb_dtype dtype, enum bb_op op, void *in,
 		    void *inout, int count)
@@ -68,7 +68,7 @@ static MPI_User_function *own_op(const struct bb_kernels *kernels, enum bb_dtype
 	return sets[set].op[dtype][op];
 }
 
-/* ---- what MPI has -------------------------------------------------------------------------- */
+/* ---- what MPI has ----------------------------------------------------------------------- */
 
 static_assert(sizeof(struct bb_float_int) == sizeof(float) + sizeof(int), "that of MPI_FLOAT_INT");
 
