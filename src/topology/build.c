@@ -145,7 +145,7 @@ bool bb_pci_id(char text[16], const char *id)
 	int end = 0;
 
 	if (sscanf(id, "%8x:%2x:%2x.%1x%n", &domain, &bus, &slot, &function, &end) != 4 ||
-	    id[end] || domain > 0xffffff || slot > 0x1f || function > 7)
+	    id[end] || domain > 0xffffff || bus > 0xff || slot > 0x1f || function > 7)
 		return false;
 	snprintf(text, 16, "%04x:%02x:%02x.%x", domain, bus, slot, function);
 	return true;

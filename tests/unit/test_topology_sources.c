@@ -273,7 +273,7 @@ static void test_ids(void **state)
 	assert_true(bb_pci_id(text, "ffff:ff:01.0"));
 	for (const char *const *id =
 		     (const char *const[]){"", "1b:00.0", "0000:1b:00", "0000:1b:00.8",
-					   "0000:1b:20.0", "0000:1b:00.0x", "-1:2:3.4",
+					   "0000:1b:20.0", "0000:1b:00.0x", "-1:2:3.4", "0:-5:0.0",
 					   "fffffff:ffff:ff", NULL};
 	     *id; id++)
 		assert_false(bb_pci_id(text, *id));
