@@ -93,6 +93,9 @@ void fake_settle(void);
 
 int fake_device(void); /* the thread's */
 
+/* A communicator gets to know memory (1) or forgets it (-1). */
+void fake_known(const void *at, int change);
+
 /* Keep the sentence for ncclGetLastError; returns RESULT. */
 ncclResult_t fake_complain(ncclResult_t result, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -178,6 +181,8 @@ struct ncclComm {
 	bool open[FAKE_MOST_OPERATIONS];
 };
 
+/* Groups of calls that the thread is in. */
+int fake_group_depth(void);
 /* Does BITS mean 2, of TYPE? */
 bool fake_is_two(ncclDataType_t type, uint64_t bits);
 void fake_comm_hold(ncclComm_t comm);

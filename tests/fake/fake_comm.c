@@ -236,6 +236,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n, ncclUniqueId id, in
 
 static void close_comm(ncclComm_t comm)
 {
+	if (fake_group_depth() > 0)
+		fake_misused("a communicator is let go within a group of calls");
 	for (int i = 0; i < comm->registrations; i++)
 		fake_let_go(FAKE_REGISTRATION);
 	for (int i = 0; i < comm->noperations; i++)
@@ -364,6 +366,7 @@ ncclResult_t ncclCommRegister(const ncclComm_t comm, void *at, size_t bytes, voi
 {
 	FAKE_NCCL();
 	comm->registrations++;
+	fake_known(at, 1);
 	fake_made(FAKE_REGISTRATION);
 	*handle = at;
 	return ncclSuccess;
@@ -375,6 +378,7 @@ ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
 	if (comm->registrations < 1)
 		fake_misused("a buffer is deregistered that is not registered");
 	comm->registrations--;
+	fake_known(handle, -1);
 	fake_let_go(FAKE_REGISTRATION);
 	return ncclSuccess;
 }
@@ -409,6 +413,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *at, size_t bytes, ncc
 	if (!together)
 		return fake_complain(ncclRemoteError, "a rank did not come");
 	comm->registrations++;
+	fake_known(at, 1);
 	fake_made(FAKE_REGISTRATION);
 	*window = at;
 	return ncclSuccess;
@@ -418,6 +423,7 @@ ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
 {
 	FAKE_NCCL();
 	comm->registrations--;
+	fake_known(window, -1);
 	fake_let_go(FAKE_REGISTRATION);
 	return ncclSuccess;
 }

@@ -17,6 +17,7 @@ struct block {
 	char *at;
 	size_t bytes;
 	int device;
+	int known; /* to communicators */
 };
 
 static struct {
@@ -139,12 +140,28 @@ static bool let_go(void *at)
 	if (block && block->at == at)
 		*link = block->next;
 	pthread_mutex_unlock(&memory.lock);
+	/* After a failure communicators are not asked any more. */
+	if (block && block->known > 0 && !fake_has_failed())
+		fake_misused("memory is let go that %d communicators know", block->known);
 	if (!block || block->at != at)
 		return false;
 	free(block->at);
 	free(block);
 	fake_let_go(FAKE_MEMORY);
 	return true;
+}
+
+void fake_known(const void *at, int change)
+{
+	struct block *block;
+
+	pthread_mutex_lock(&memory.lock);
+	block = *find(at);
+	if (block)
+		block->known += change;
+	else if (!fake_has_failed())
+		fake_misused("memory is made known, or forgotten, that is not there");
+	pthread_mutex_unlock(&memory.lock);
 }
 
 cudaError_t cudaMalloc(void **at, size_t bytes)
@@ -219,7 +236,8 @@ static void drop_copy(void *payload)
 	free(((struct copy *)payload)->snapshot);
 }
 
-/* As CUDA does with pageable memory of the host: read at once, or written on return. */
+/* As CUDA does with pageable memory of the host: all work before it is waited for, it is read at
+   once, or written on return. */
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind,
 			    cudaStream_t stream)
 {
@@ -233,6 +251,7 @@ cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaM
 	if (bytes == 0)
 		return cudaSuccess;
 	if (from_host) {
+		fake_drain(stream);
 		c.snapshot = malloc(bytes);
 		if (!c.snapshot)
 			abort();

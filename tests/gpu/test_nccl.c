@@ -84,6 +84,7 @@ struct region {
 struct buffers {
 	struct region in, out;
 	char *tmp;
+	char guard[GUARD];
 };
 
 static void region_open(struct one *me, struct region *r)
@@ -209,21 +210,42 @@ static bool settle(struct one *me, struct bb_call *call)
 	return b->refuses(me->world, call) == NULL;
 }
 
+/* What lies behind TMP is not for the call. */
+static void guard_tmp(struct one *me, struct buffers *b, size_t bytes)
+{
+	memset(b->guard, POISON, GUARD);
+	CHECK(me, bytes <= TMP_BYTES);
+	if (bytes <= TMP_BYTES)
+		CHECK(me, me->backend->copy(me->handle, b->tmp + bytes, b->guard, GUARD) == BB_OK);
+}
+
+static void check_tmp(struct one *me, struct buffers *b, size_t bytes)
+{
+	char found[GUARD];
+
+	CHECK(me, me->backend->copy(me->handle, found, b->tmp + bytes, GUARD) == BB_OK);
+	CHECK(me, memcmp(found, b->guard, GUARD) == 0);
+}
+
 static void make_call(struct one *me, struct job *job, struct buffers *b, struct bb_call call,
 		      size_t skew)
 {
+	size_t tmp_bytes;
+
 	if (!settle(me, &call)) {
 		atomic_fetch_add(&job->skipped, 1);
 		return;
 	}
 	atomic_fetch_add(&job->calls, 1);
-	CHECK(me, me->backend->tmp_bytes(me->world, &call) <= TMP_BYTES);
+	tmp_bytes = me->backend->tmp_bytes(me->world, &call);
+	guard_tmp(me, b, tmp_bytes);
 	lay_out(me, b, job, &call, skew);
 	CHECK(me, me->backend->collective(me->world, NULL, &call) == BB_OK);
 	CHECK(me, me->backend->finish(me->handle, NULL) == BB_OK);
 	if (!call.shape.in_place)
 		check_region(me, &b->in, &call, "IN");
 	check_region(me, call.shape.in_place ? &b->in : &b->out, &call, "OUT");
+	check_tmp(me, b, tmp_bytes);
 }
 
 static void next_truth(struct one *me, struct job *job, struct type type)
@@ -264,7 +286,7 @@ static void try_ways(struct one *me, void *argument)
 
 	region_open(me, &b.in);
 	region_open(me, &b.out);
-	CHECK(me, me->backend->alloc(me->handle, TMP_BYTES, (void **)&b.tmp) == BB_OK);
+	CHECK(me, me->backend->alloc(me->handle, TMP_BYTES + GUARD, (void **)&b.tmp) == BB_OK);
 	for (int w = 0; w < job->nways && atomic_load(&me->all->failures) == 0; w++) {
 		const struct way *way = &job->ways[w];
 		struct bb_shape shape = {.nranks = me->n, .count = 1000};

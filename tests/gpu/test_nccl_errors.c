@@ -340,11 +340,61 @@ static void stay_away(struct one *me, void *argument)
 	CHECK(me, call_one(&s, &bb_all_reduce, NULL, NULL, BB_SUM, false) == BB_ETIMEOUT);
 }
 
+/* What has to wait for a collective that will not end can be called away too. */
+static void stay_away_from_fill(struct one *me, void *argument)
+{
+	static const uint32_t table[64];
+	const struct bb_pattern p = {table, 32, sizeof(table[0]), 1};
+	struct bb_call call = {.collective = &bb_all_reduce,
+			       .dtype = BB_FLOAT,
+			       .shape = {.nranks = me->n, .count = COUNT}};
+	struct hang *hang = argument;
+	char *memory;
+	float number;
+
+	CHECK(me, me->backend->alloc(me->handle, BYTES, (void **)&memory) == BB_OK);
+	call.in = call.out = memory;
+	CHECK(me, me->backend->choose(me->world, &call) == BB_OK);
+	if (me->rank == 0) {
+		while (atomic_load(&hang->inside) < me->n - 1)
+			bb_clock_pause(1e-3, &(atomic_int){0});
+		bb_clock_pause(50e-3, &(atomic_int){0});
+		me->backend->abort(me->context);
+		return;
+	}
+	CHECK(me, me->backend->collective(me->world, NULL, &call) == BB_OK);
+	atomic_fetch_add(&hang->inside, 1);
+	if (me->rank == 1)
+		CHECK(me, me->backend->fill(me->handle, memory, &p, 0, COUNT) == BB_ETIMEOUT);
+	else
+		CHECK(me, me->backend->copy(me->handle, &number, memory, 4) == BB_ETIMEOUT);
+}
+
+/* Between the beginning and the end of a batch. */
+static void leave_in_batch(struct one *me, void *argument)
+{
+	struct bb_call call = {.collective = &bb_all_reduce,
+			       .dtype = BB_FLOAT,
+			       .shape = {.nranks = me->n, .count = COUNT}};
+	char *memory;
+
+	CHECK(me, me->backend->alloc(me->handle, BYTES, (void **)&memory) == BB_OK);
+	call.in = call.out = memory;
+	CHECK(me, me->backend->choose(me->world, &call) == BB_OK);
+	CHECK(me, me->backend->batch_begin(me->handle) == BB_OK);
+	CHECK(me, me->backend->collective(me->world, NULL, &call) == BB_OK);
+	CHECK(me, me->backend->barrier(me->world) == BB_OK);
+	me->backend->abort(me->context);
+}
+
 static void test_abort(void **state)
 {
 	struct hang hang = {.began = bb_clock_now()};
 
 	on_gpus(N, NULL, stay_away, &hang);
+	atomic_store(&hang.inside, 0);
+	on_gpus(N, NULL, stay_away_from_fill, &hang);
+	on_gpus(N, NULL, leave_in_batch, NULL);
 	assert_true(bb_clock_now() - hang.began < 60);
 }
 

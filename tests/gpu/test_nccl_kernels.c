@@ -366,12 +366,38 @@ static void test_verify(void **state)
 	}
 }
 
+/* Around zero the two signs are neighbours; what is no number is near nothing. */
+static void test_neighbours(void **state)
+{
+	static const struct {
+		uint16_t got, expected;
+		int apart; /* 100: more than can be asked for */
+	} pairs[] = {{0x8000, 0x0000, 1},   {0x8001, 0x0000, 2}, {0x8000, 0x0001, 2},
+		     {0x3c00, 0x3c03, 3},   {0x7c00, 0x7bff, 1}, {0x7c01, 0x7c00, 100},
+		     {0x7c00, 0x7c01, 100}, {0xfc00, 0xfbff, 1}, {0xbc02, 0xbc00, 2}};
+
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+		struct patterned p;
+
+		patterned_open(&p, 2);
+		for (int k = 0; k < 2 * PERIOD; k++)
+			memcpy(p.table + BB_GPU_TABLE_MARGIN + 2 * k, &pairs[i].expected, 2);
+		bb_cpu_fill(p.memory, &p.host, 0, 100);
+		memcpy(p.memory + 2 * 50, &pairs[i].got, 2);
+		for (int ulps = 0; ulps < 4; ulps++)
+			assert_int_equal(wrong_ones(&p, 0, 0, 100, BB_HALF, ulps),
+					 ulps < pairs[i].apart);
+		patterned_close(&p);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_reduce), cmocka_unit_test(test_reduce_refuses),
-		cmocka_unit_test(test_scale),  cmocka_unit_test(test_conversions),
-		cmocka_unit_test(test_fill),   cmocka_unit_test(test_verify),
+		cmocka_unit_test(test_reduce),     cmocka_unit_test(test_reduce_refuses),
+		cmocka_unit_test(test_scale),      cmocka_unit_test(test_conversions),
+		cmocka_unit_test(test_fill),       cmocka_unit_test(test_verify),
+		cmocka_unit_test(test_neighbours),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
