@@ -7,7 +7,7 @@ import shutil
 import speed
 
 KIB, MIB = 1 << 10, 1 << 20
-BANDS = ((8, 4 * KIB, 20000), (16 * KIB, 1 * MIB, 500), (4 * MIB, 64 * MIB, 20))  # sizes, iterations
+BANDS = ((8, 4 * KIB, 10000), (16 * KIB, 1 * MIB, 200), (4 * MIB, 64 * MIB, 10))  # sizes, iterations
 GROUPED = 100  # calls in one timed iteration, where the clock's own time would count
 
 
@@ -47,7 +47,7 @@ def loop_rows(ranks, most, repeats):
 
 def ring_rows(ranks, most, repeats):
     low = 64 * KIB
-    command = perf_command(ranks, low, most, 20, "--algo", "ring,native:ring,tree,native")
+    command = perf_command(ranks, low, most, 10, "--algo", "ring,native:ring,tree,native")
     times = speed.interleave([command], repeats)
     for size in sizes(low, most):
         ours, theirs, tree, native = (times[size, name][0]
