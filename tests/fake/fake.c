@@ -102,6 +102,16 @@ bool fake_has_failed(void)
 	return long_ago || atomic_load(&fake.noticed);
 }
 
+bool fake_is_failing(void)
+{
+	bool happened;
+
+	pthread_mutex_lock(&fake.lock);
+	happened = fake.happened;
+	pthread_mutex_unlock(&fake.lock);
+	return happened;
+}
+
 int fake_calls(const char *function)
 {
 	int calls;

@@ -37,6 +37,8 @@ int fake_calls(const char *function);
 const char *fake_function(int i);
 /* What was made and not let go, in words; returns how many things. */
 int fake_leaks(char *text, size_t room);
+/* Let go of all memory: after a failure it stays as long as the process. Nobody may be using it. */
+void fake_forget_memory(void);
 /* What was used as it may not be, since the process began; NULL: nothing. */
 const char *fake_misuse(void);
 
@@ -56,8 +58,10 @@ bool fake_enter(const char *function);
 			return fake_complain(ncclSystemError, "%s was to fail", __func__);         \
 	} while (0)
 
-/* A call was let fail: whoever waits for others may wait in vain. */
+/* A call was let fail, and the others may know: whoever waits for them may wait in vain. */
 bool fake_has_failed(void);
+/* A call was let fail, whether others know it or not. */
+bool fake_is_failing(void);
 void fake_misused(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 enum fake_thing {
@@ -90,6 +94,8 @@ bool fake_is_capturing(cudaStream_t stream);
 /* Wait until the stream is empty; all streams of the thread's device. */
 cudaError_t fake_drain(cudaStream_t stream);
 void fake_settle(void);
+/* Until streams that were destroyed with work under way are gone. */
+void fake_settle_ended(void);
 
 int fake_device(void); /* the thread's */
 

@@ -132,23 +132,41 @@ static bool get(void **at, size_t bytes)
 static bool let_go(void *at)
 {
 	struct block **link, *block;
+	int known = 0;
 
 	fake_settle(); /* as CUDA does */
 	pthread_mutex_lock(&memory.lock);
 	link = find(at);
 	block = *link;
-	if (block && block->at == at)
+	if (block && block->at == at) {
 		*link = block->next;
+		known = block->known;
+	}
 	pthread_mutex_unlock(&memory.lock);
 	/* After a failure communicators are not asked any more. */
-	if (block && block->known > 0 && !fake_has_failed())
-		fake_misused("memory is let go that %d communicators know", block->known);
+	if (known > 0 && !fake_is_failing())
+		fake_misused("memory is let go that %d communicators know", known);
 	if (!block || block->at != at)
 		return false;
 	free(block->at);
 	free(block);
 	fake_let_go(FAKE_MEMORY);
 	return true;
+}
+
+void fake_forget_memory(void)
+{
+	fake_settle_ended();
+	pthread_mutex_lock(&memory.lock);
+	while (memory.blocks) {
+		struct block *block = memory.blocks;
+
+		memory.blocks = block->next;
+		free(block->at);
+		free(block);
+		fake_let_go(FAKE_MEMORY);
+	}
+	pthread_mutex_unlock(&memory.lock);
 }
 
 void fake_known(const void *at, int change)
@@ -159,7 +177,7 @@ void fake_known(const void *at, int change)
 	block = *find(at);
 	if (block)
 		block->known += change;
-	else if (!fake_has_failed())
+	else if (!fake_is_failing())
 		fake_misused("memory is made known, or forgotten, that is not there");
 	pthread_mutex_unlock(&memory.lock);
 }

@@ -191,19 +191,45 @@ static bool is_busy(struct CUstream_st *s)
 	return busy;
 }
 
-void fake_settle(void)
+/* Wait until no stream is in the way. */
+static void settle(bool (*is_in_the_way)(struct CUstream_st *s))
 {
-	bool busy = true;
+	bool wait = true;
 
-	while (busy) {
-		busy = false;
+	while (wait) {
+		wait = false;
 		pthread_mutex_lock(&streams.lock);
-		for (struct CUstream_st *s = streams.first; s && !busy; s = s->next)
-			busy = s->device == fake_device() && is_busy(s);
+		for (struct CUstream_st *s = streams.first; s && !wait; s = s->next)
+			wait = is_in_the_way(s);
 		pthread_mutex_unlock(&streams.lock);
-		if (busy)
+		if (wait)
 			bb_clock_pause(1e-4, &(atomic_int){0});
 	}
+}
+
+static bool works_here(struct CUstream_st *s)
+{
+	return s->device == fake_device() && is_busy(s);
+}
+
+static bool is_ending(struct CUstream_st *s)
+{
+	bool closing;
+
+	pthread_mutex_lock(&s->lock);
+	closing = s->closing;
+	pthread_mutex_unlock(&s->lock);
+	return closing;
+}
+
+void fake_settle(void)
+{
+	settle(works_here);
+}
+
+void fake_settle_ended(void)
+{
+	settle(is_ending);
 }
 
 /* Without waiting for its work, as CUDA does, unless JOINED. */

@@ -34,6 +34,14 @@ void gpus_close(struct gpus *g)
 	gpus_left_nothing();
 }
 
+void gpus_close_abandoned(struct gpus *g)
+{
+	ranks_close(&g->ranks);
+	meeting_close(&g->meeting);
+	fake_forget_memory();
+	gpus_left_nothing();
+}
+
 void on_gpus(int n, const struct bb_backend_config *config, ranks_job *job, void *argument)
 {
 	struct gpus g;

@@ -17,6 +17,8 @@ void gpus_open(struct gpus *g, int n, const struct bb_backend_config *config);
 /* Fails the test if something was not let go, or used as it may not be. */
 void gpus_close(struct gpus *g);
 void gpus_left_nothing(void);
+/* After an abort: then memory stays. */
+void gpus_close_abandoned(struct gpus *g);
 /* JOB on N ranks; fails the test if a check does. */
 void on_gpus(int n, const struct bb_backend_config *config, ranks_job *job, void *argument);
 

@@ -18,8 +18,11 @@ static bb_status device_alloc(struct bb_rank *rank, size_t bytes, void **base)
 #endif
 }
 
+/* Once the run is being abandoned others may still be reading here; it goes with the process. */
 static bb_status device_free(struct bb_rank *rank, void *base)
 {
+	if (bb_nccl_aborted(rank->context))
+		return BB_OK;
 #if BB_NCCL_HAS_REGISTRATION
 	return BB_NCCL(rank, ncclMemFree(base));
 #else

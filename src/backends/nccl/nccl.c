@@ -165,7 +165,8 @@ static void nccl_detach(struct bb_rank *rank)
 		return;
 	while (rank->memories)
 		bb_nccl_release(rank, rank->memories->base, 0);
-	if (rank->desk)
+	/* As with buffers: see device_free. */
+	if (rank->desk && !bb_nccl_aborted(rank->context))
 		bb_nccl_ignore(BB_CUDA(rank, cudaFree(rank->desk)));
 	if (rank->main && !rank->context->config.default_stream)
 		bb_nccl_ignore(BB_CUDA(rank, cudaStreamDestroy(rank->main)));
