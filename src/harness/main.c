@@ -99,7 +99,7 @@ static bb_status explain(struct bb_run *run, const struct bb_collective *collect
 			 struct bb_strbuf *out)
 {
 	bb_status status = bb_plan_natives(&run->natives, &run->own_natives, run->options.backend,
-					   &run->error);
+					   run->options.algorithms, &run->error);
 
 	if (status == BB_OK)
 		status = bb_lesson(out, &run->options, collective, run->natives, &run->error);

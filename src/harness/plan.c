@@ -13,13 +13,20 @@ static const struct bb_choice auto_choice = {.name = "auto"};
 
 /* ---- algorithms -------------------------------------------------------------------- */
 
+/* One of those that only a library could name, "native:NAME"; or a list that has one. */
+static bool is_discovered(const char *name)
+{
+	return strchr(name, ':') != NULL;
+}
+
 bb_status bb_plan_natives(const struct bb_native **natives, struct bb_native **owned,
-			  const struct bb_backend *backend, struct bb_error *error)
+			  const struct bb_backend *backend, const char *algorithms,
+			  struct bb_error *error)
 {
 	bb_status st = BB_OK;
 
 	*owned = NULL;
-	if (backend->discover)
+	if (backend->discover && (is_discovered(algorithms) || strcmp(algorithms, "all") == 0))
 		st = backend->discover(owned, error);
 	*natives = *owned ? *owned : backend->natives;
 	return st;
@@ -34,12 +41,6 @@ static const struct bb_native *find_native(const struct bb_plan *plan, const cha
 			return native;
 	}
 	return NULL;
-}
-
-/* One of those that only a library could name: "native:NAME". */
-static bool is_discovered(const char *name)
-{
-	return strchr(name, ':') != NULL;
 }
 
 /* The constant string that spells NAME, which the options found somewhere. */

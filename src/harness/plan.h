@@ -84,11 +84,13 @@ struct bb_shape bb_plan_shape(const struct bb_plan *plan, const struct bb_case *
 			      bool in_place, size_t *matrix);
 
 /*
- * *natives = what BACKEND has of its own, with what it discovers. *OWNED: to be freed in the end,
- * or NULL.
+ * *natives = what BACKEND has of its own. Discovering takes a library its time: with what it
+ * discovers only where ALGORITHMS, a list of names or all, may speak of it. *OWNED: to be freed in
+ * the end, or NULL.
  */
 BB_MUST bb_status bb_plan_natives(const struct bb_native **natives, struct bb_native **owned,
-				  const struct bb_backend *backend, struct bb_error *error);
+				  const struct bb_backend *backend, const char *algorithms,
+				  struct bb_error *error);
 
 /*
  * --list: collectives and algorithms of every backend, of those that can be loaded why they are not

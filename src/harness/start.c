@@ -216,7 +216,8 @@ bb_status bb_run_open(struct bb_run *run, int argc, char **argv,
 	BB_TRY(status, bb_assembly_agree(&run->assembly, status), failed);
 	status = bb_machine_open(&run->machine, &run->error);
 	if (status == BB_OK)
-		status = bb_plan_natives(&run->natives, &run->own_natives, backend, &run->error);
+		status = bb_plan_natives(&run->natives, &run->own_natives, backend,
+					 run->options.algorithms, &run->error);
 	BB_TRY(status, bb_assembly_agree(&run->assembly, status), failed);
 	BB_TRY(status, share_memory(run), failed);
 	status = make_plan(run, collective);
