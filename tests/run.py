@@ -112,29 +112,41 @@ def run_unit(path, variant):
     return len(good), failures, skips
 
 
-def has_threads(name):
-    with open(os.path.join(kit.ROOT, "tests", "unit", name + ".c"), encoding="utf-8") as source:
-        return re.search(r"pthread_create|(ranks|processes)\.h", source.read())
+def has_threads(folder, name):
+    with open(os.path.join(kit.ROOT, "tests", folder, name + ".c"), encoding="utf-8") as source:
+        return folder == "gpu" or re.search(r"pthread_create|(ranks|processes)\.h", source.read())
+
+
+def units():
+    """(folder, name) of each program."""
+    for folder in ("unit", "gpu"):
+        sources = os.listdir(os.path.join(kit.ROOT, "tests", folder))
+        yield from ((folder, n[:-2]) for n in sorted(sources) if re.match(r"test_.*\.c$", n))
+
+
+def was_left_out(folder):
+    """The programs of the folder are built only where there are headers that others do without."""
+    return folder == "gpu" and not os.path.exists(os.path.join(kit.Settings.build, "tests", "fake", "nccl.so"))
 
 
 def unit_jobs(report, wanted):
-    sources = os.listdir(os.path.join(kit.ROOT, "tests", "unit"))
-    names = sorted(n[:-2] for n in sources if re.match(r"test_.*\.c$", n))
     for variant in ("",) + kit.VARIANTS:
-        for name in names:
-            if variant == "thread" and not has_threads(name):
+        for folder, name in units():
+            if variant == "thread" and not has_threads(folder, name):
                 continue
-            label = f"unit/{name}" + (f" ({variant})" if variant else "")
+            label = f"{folder}/{name}" + (f" ({variant})" if variant else "")
             path = os.path.join(kit.Settings.build, variant, "tests", name)
             if wanted not in label:
                 continue
             file = report.file(label)
             file.open = 1
 
-            def job(file=file, path=path, variant=variant):
+            def job(file=file, path=path, variant=variant, folder=folder):
                 started = time.monotonic()
                 if os.path.exists(path):
                     result = run_unit(path, variant)
+                elif was_left_out(folder):
+                    result = 0, [], [(file.name, "built without the headers of CUDA and NCCL")]
                 else:
                     result = 0, [(file.name, f"{path} was not built")], []
                 report.add(file, *result, time.monotonic() - started)
