@@ -70,11 +70,11 @@ static void check_nvlinks(struct teller *f)
 {
 	const struct bb_topology *t = f->t;
 
-		for (int d = 0; d < bb_topology_count(t, BB_GPU); d++) {
+	for (int d = 0; d < bb_topology_count(t, BB_GPU); d++) {
 		tell_down(f, d, BB_NVLINK, "NVLinks");
 		tell_down(f, d, BB_C2C, "NVLink-C2C");
 	}
-for (int d = 0; d < bb_topology_count(t, BB_GPU); d++) {
+	for (int d = 0; d < bb_topology_count(t, BB_GPU); d++) {
 		int n = bb_topology_nvlinks_all(t, d), most = most_nvlinks(t, t->devices[d].model);
 		int all = 0;
 
