@@ -23,7 +23,7 @@ PREFIX ?= /usr/local
 V      ?= 0
 MPI    ?= auto
 MPICC  ?= mpicc
-CUDA   ?= 0
+CUDA   ?= auto
 CUDA_HOME    ?= /usr/local/cuda
 NCCL_HOME    ?=
 NVCC         ?= $(CUDA_HOME)/bin/nvcc
@@ -91,8 +91,8 @@ PLUGINS     := $(if $(HAVE_MPI),$(B)/backends/mpi.so)
 
 # The nccl backend, and for its tests the same with stand-ins for the libraries, whose headers suffice.
 CUDA_INCLUDE := $(addprefix -isystem ,$(wildcard $(if $(NCCL_HOME),$(NCCL_HOME)/include) $(CUDA_HOME)/include))
-CUDA_LIBS    := $(foreach d,$(wildcard $(if $(NCCL_HOME),$(NCCL_HOME)/lib) $(CUDA_HOME)/lib64),-L$(d) -Wl,-rpath,$(d)) \
-                -lcudart_static -lnccl -lrt -ldl -lpthread
+CUDA_LIBS    := $(foreach d,$(wildcard $(if $(NCCL_HOME),$(NCCL_HOME)/lib) $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib),-L$(d) -Wl,-rpath,$(d)) \
+                -lcudart_static -l:libnccl.so.2 -lrt -ldl -lpthread
 HAVE_NCCL_H  := $(if $(filter auto,$(CUDA)),$(shell echo '\#include <nccl.h>' | \
                 $(CC) $(CUDA_INCLUDE) -E - >/dev/null 2>&1 && echo 1),$(filter 1,$(CUDA)))
 HAVE_NVCC    := $(if $(filter auto,$(CUDA)),$(shell command -v $(NVCC) >/dev/null 2>&1 && echo 1),$(filter 1,$(CUDA)))
@@ -101,13 +101,15 @@ CUDA_OBJECTS := $(patsubst %.cu,$(B)/%.o,$(wildcard src/backends/nccl/*.cu))
 FAKE_OBJECTS := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/fake/*.c)) \
                 $(patsubst tests/%.cc,$(B)/tests/%.o,$(wildcard tests/fake/*.cc)) \
                 $(patsubst src/backends/nccl/%.cu,$(B)/tests/fake/%.o,$(wildcard src/backends/nccl/*.cu))
-FAKE_UNITS   := $(if $(HAVE_NCCL_H),$(patsubst tests/gpu/%.c,$(B)/tests/%,$(wildcard tests/gpu/test_*.c)))
+FAKE_CXX     := $(if $(findstring clang,$(CC)),$(subst clang,clang++,$(CC)),$(if $(findstring gcc,$(CC)),$(subst gcc,g++,$(CC)),g++))
+HAVE_FAKE    := $(if $(HAVE_NCCL_H),$(shell command -v $(firstword $(FAKE_CXX)) >/dev/null 2>&1 && echo 1))
+FAKE_UNITS   := $(if $(HAVE_FAKE),$(patsubst tests/gpu/%.c,$(B)/tests/%,$(wildcard tests/gpu/test_*.c)))
 GPU_TEST_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out tests/gpu/test_%,$(wildcard tests/gpu/*.c)))
 PLUGINS      += $(if $(and $(HAVE_NCCL_H),$(HAVE_NVCC),$(if $(SAN),,1)),$(B)/backends/nccl.so)
 
 all: $(BINS) $(PLUGINS) $(TOPOLOGY)
 	$(if $(TOPOLOGY),,@echo 'make: no expat.h (libexpat1-dev): the binary topology is left out')
-units: $(UNITS) $(FAKE_UNITS) $(if $(HAVE_NCCL_H),$(B)/tests/fake/nccl.so) $(B)/tests/nvml/libnvidia-ml.so.1
+units: $(UNITS) $(FAKE_UNITS) $(if $(HAVE_FAKE),$(B)/tests/fake/nccl.so) $(B)/tests/nvml/libnvidia-ml.so.1
 
 # ---- how it is built -----------------------------------------------------------------------
 
@@ -183,7 +185,6 @@ $(B)/backends/nccl.so: $(NCCL_OBJECTS) $(CUDA_OBJECTS)
 
 # For tests alone: no CUDA, no NCCL, the kernels compiled for the CPU. Nobody finds it who does not
 # name its folder.
-FAKE_CXX      = $(if $(findstring clang,$(CC)),$(subst clang,clang++,$(CC)),$(if $(findstring gcc,$(CC)),$(subst gcc,g++,$(CC)),g++))
 COMPILE_FAKE  = $(FAKE_CXX) $(CPPFLAGS) $(CFLAGS) -x c++ -std=c++17 -Isrc -Itests/fake $(CUDA_INCLUDE) -fPIC -Wall \
                 -Wextra -Werror -Wno-unused-parameter -Wno-unused-function -Wno-unknown-pragmas -fno-exceptions \
                 -fno-rtti -ffp-contract=off -fno-strict-aliasing -pthread -MMD -MP $(SAN_FLAGS)

@@ -33,8 +33,7 @@ static struct {
 	char misuse[256];
 } fake = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* ---- which call fails -------------------------------------------------------------------------
- */
+/* ---- which call fails ---------------------------------------------------------------- */
 
 /* Locked. */
 static int find(const char *function)

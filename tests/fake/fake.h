@@ -8,7 +8,8 @@
  *   fake_stream.c   streams, events, graphs
  *   fake_cuda.c     devices, memory, copies, kernels
  *   fake_comm.c     communicators and all that belongs to them
- *   fake_ops.c      collectives and messages
+ *   fake_ops.c      collectives and messages, and groups of calls
+ *   fake_compute.c  what the ranks of a collective get
  *   fake_grid.cc    the backend's kernels, compiled for the CPU (cuda_on_cpu.h)
  *
  * Environment: BUSBENCH_FAKE_GPUS (8) is how many devices there are; BUSBENCH_FAKE_FAIL=NAME:K lets
@@ -18,14 +19,14 @@
 #ifndef BB_TESTS_FAKE_H
 #define BB_TESTS_FAKE_H
 
-#include <cuda_runtime_api.h>
-#include <nccl.h>
+#include "backends/nccl/compat.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-/* ---- for tests ------------------------------------------------------------------------------ */
+/* ---- for tests ----------------------------------------------------------------------- */
 
 /* Forget all calls so far and which was to fail. */
 void fake_reset(void);
@@ -42,8 +43,7 @@ void fake_forget_memory(void);
 /* What was used as it may not be, since the process began; NULL: nothing. */
 const char *fake_misuse(void);
 
-/* ---- within the fake ---------------------------------------------------------------------------
- */
+/* ---- within the fake ----------------------------------------------------------------- */
 
 /* Count a call; true if it is to fail. */
 bool fake_enter(const char *function);
@@ -153,6 +153,12 @@ struct fake_meeting {
 	int arrived, computed, left;
 	struct fake_call calls[FAKE_MOST_RANKS];
 };
+
+/* OUT of RANK, of N, of what was called; how many elements it has, and bytes that COUNT of them
+ * take. */
+void fake_compute(const struct fake_meeting *m, int rank, int n, char *out);
+size_t fake_out_count(const struct fake_call *c, int rank, int n);
+size_t fake_bytes(size_t count, ncclDataType_t type);
 
 /* What the ranks of a communicator share. */
 struct fake_clique {

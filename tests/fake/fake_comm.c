@@ -362,6 +362,8 @@ ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
 	return ncclSuccess;
 }
 
+#if BB_NCCL_HAS_REGISTRATION
+
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void *at, size_t bytes, void **handle)
 {
 	FAKE_NCCL();
@@ -382,6 +384,10 @@ ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
 	fake_let_go(FAKE_REGISTRATION);
 	return ncclSuccess;
 }
+
+#endif
+
+#if BB_NCCL_HAS_WINDOWS
 
 /* All ranks come with buffers of one size. */
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *at, size_t bytes, ncclWindow_t *window,
@@ -427,3 +433,5 @@ ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
 	fake_let_go(FAKE_REGISTRATION);
 	return ncclSuccess;
 }
+
+#endif

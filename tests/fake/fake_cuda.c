@@ -40,8 +40,7 @@ static int devices(void)
 	return n < FAKE_MOST_RANKS ? n : FAKE_MOST_RANKS;
 }
 
-/* ---- devices ------------------------------------------------------------------------------------
- */
+/* ---- devices ------------------------------------------------------------------------- */
 
 cudaError_t cudaGetDeviceCount(int *count)
 {
@@ -196,6 +195,8 @@ cudaError_t cudaFree(void *at)
 	return fails ? cudaErrorUnknown : known ? cudaSuccess : cudaErrorInvalidValue;
 }
 
+#if BB_NCCL_HAS_REGISTRATION
+
 ncclResult_t ncclMemAlloc(void **at, size_t bytes)
 {
 	FAKE_NCCL();
@@ -210,6 +211,8 @@ ncclResult_t ncclMemFree(void *at)
 		return fake_complain(ncclSystemError, "ncclMemFree was to fail");
 	return known ? ncclSuccess : fake_complain(ncclInvalidArgument, "unknown memory");
 }
+
+#endif
 
 cudaError_t cudaMemGetInfo(size_t *left, size_t *total)
 {

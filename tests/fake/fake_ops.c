@@ -4,126 +4,10 @@
  */
 #include "fake.h"
 
-#include "backends/cpu/kernels.h"
-#include "core/scalar.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #define MOST_GROUPED 512 /* calls of a thread between ncclGroupStart and ncclGroupEnd */
-
-static const enum bb_dtype dtypes[ncclNumTypes] = {
-	[ncclInt8] = BB_INT8,         [ncclUint8] = BB_UINT8,       [ncclInt32] = BB_INT32,
-	[ncclUint32] = BB_UINT32,     [ncclInt64] = BB_INT64,       [ncclUint64] = BB_UINT64,
-	[ncclFloat16] = BB_HALF,      [ncclFloat32] = BB_FLOAT,     [ncclFloat64] = BB_DOUBLE,
-	[ncclBfloat16] = BB_BFLOAT16, [ncclFloat8e4m3] = BB_F8E4M3, [ncclFloat8e5m2] = BB_F8E5M2,
-};
-
-static size_t bytes_of(size_t count, ncclDataType_t type)
-{
-	return count * bb_dtype_size(dtypes[type]);
-}
-
-bool fake_is_two(ncclDataType_t type, uint64_t bits)
-{
-	return bb_dtype_is_float(dtypes[type]) ? bb_scalar_decode(dtypes[type], &bits) == 2.0
-					       : (bits & 0xff) == 2;
-}
-
-/* ---- what a rank gets
- * ---------------------------------------------------------------------------------- */
-
-/* As NCCL: floats are multiplied before they are added, integers divided at the end. */
-static void multiply(void *out, const void *in, size_t count, enum bb_dtype dtype, int n)
-{
-	const size_t size = bb_dtype_size(dtype);
-	char factor[8];
-
-	bb_scalar_encode(dtype, 1.0 / n, factor);
-	for (size_t i = 0; i < count; i++)
-		bb_scalar_encode(dtype,
-				 bb_scalar_decode(dtype, (const char *)in + i * size) *
-					 bb_scalar_decode(dtype, factor),
-				 (char *)out + i * size);
-}
-
-/* COUNT elements of everybody's IN, from element FIRST on, reduced. */
-static void reduce(const struct fake_meeting *m, int n, size_t first, size_t count, void *out)
-{
-	static const enum bb_op ops[] = {
-		[ncclSum] = BB_SUM, [ncclProd] = BB_PROD, [ncclMax] = BB_MAX,
-		[ncclMin] = BB_MIN, [ncclAvg] = BB_AVG,   [ncclNumOps] = BB_MULSUM};
-	const struct bb_kernels *const kernels = bb_kernels_select();
-	const enum bb_dtype dtype = dtypes[m->calls[0].type];
-	const size_t bytes = count * bb_dtype_size(dtype);
-	enum bb_op op = ops[m->calls[0].op];
-	const bool multiplies = op == BB_AVG && bb_dtype_is_float(dtype);
-	struct bb_reduce_args args = {.divisor = n};
-	uint8_t weights[FAKE_MOST_RANKS];
-	const void *in[FAKE_MOST_RANKS];
-	char *scaled = multiplies ? malloc(bytes * (size_t)n + 1) : NULL;
-
-	for (int r = 0; r < n; r++) {
-		in[r] = (const char *)m->calls[r].in + first * bb_dtype_size(dtype);
-		weights[r] = (uint8_t)m->calls[r].weight;
-		if (multiplies) {
-			multiply(scaled + (size_t)r * bytes, in[r], count, dtype, n);
-			in[r] = scaled + (size_t)r * bytes;
-		}
-	}
-	if (multiplies)
-		op = BB_SUM;
-	args.weight = op == BB_MULSUM ? weights : NULL;
-	kernels->reduce[dtype][op](&out, 1, in, n, count, &args);
-	free(scaled);
-}
-
-/* Elements that RANK gets. */
-static size_t out_count(const struct fake_call *c, int rank, int n)
-{
-	switch (c->kind) {
-	case FAKE_ALL_GATHER:
-	case FAKE_ALLTOALL:
-		return c->count * (size_t)n;
-	case FAKE_REDUCE:
-		return rank == c->root ? c->count : 0;
-	case FAKE_GATHER:
-		return rank == c->root ? c->count * (size_t)n : 0;
-	default:
-		return c->count;
-	}
-}
-
-static void compute(const struct fake_meeting *m, int rank, int n, char *out)
-{
-	const struct fake_call *c = &m->calls[rank];
-	const size_t block = bytes_of(c->count, c->type), mine = (size_t)rank * block;
-
-	switch (c->kind) {
-	case FAKE_ALL_REDUCE:
-	case FAKE_REDUCE:
-		reduce(m, n, 0, c->count, out);
-		break;
-	case FAKE_REDUCE_SCATTER:
-		reduce(m, n, (size_t)rank * c->count, c->count, out);
-		break;
-	case FAKE_BROADCAST:
-		memcpy(out, m->calls[c->root].in, block);
-		break;
-	case FAKE_SCATTER:
-		memcpy(out, (const char *)m->calls[c->root].in + mine, block);
-		break;
-	case FAKE_ALL_GATHER:
-	case FAKE_GATHER:
-		for (int r = 0; r < n; r++)
-			memcpy(out + (size_t)r * block, m->calls[r].in, block);
-		break;
-	case FAKE_ALLTOALL:
-		for (int r = 0; r < n; r++)
-			memcpy(out + (size_t)r * block, (const char *)m->calls[r].in + mine, block);
-		break;
-	}
-}
 
 /* ---- meetings
  * -------------------------------------------------------------------------------------------- */
@@ -183,7 +67,7 @@ static cudaError_t run_collective(void *payload)
 	const struct collective *p = payload;
 	struct fake_clique *c = p->comm->clique;
 	const int rank = p->comm->rank, n = c->n;
-	const size_t bytes = bytes_of(out_count(&p->call, rank, n), p->call.type);
+	const size_t bytes = fake_bytes(fake_out_count(&p->call, rank, n), p->call.type);
 	char *out = malloc(bytes + 1);
 	struct fake_meeting *m;
 	bool done = false;
@@ -202,7 +86,7 @@ static cudaError_t run_collective(void *payload)
 				fake_misused("ranks %d and %d call different collectives", r, rank);
 		pthread_mutex_unlock(&c->lock);
 		if (bytes)
-			compute(m, rank, n, out);
+			fake_compute(m, rank, n, out);
 		pthread_mutex_lock(&c->lock);
 		m->computed++;
 		pthread_cond_broadcast(&c->changed);
@@ -537,41 +421,49 @@ ncclResult_t ncclReduceScatter(const void *in, void *out, size_t count, ncclData
 		       comm, stream);
 }
 
-/* A function that only moves data. */
-#define MOVES(function, what, has_root)                                                            \
-	{                                                                                          \
-		return collect(function,                                                           \
-			       (struct fake_call){.kind = what,                                    \
-						  .in = in,                                        \
-						  .out = out,                                      \
-						  .count = count,                                  \
-						  .type = type,                                    \
-						  .root = has_root},                               \
-			       comm, stream);                                                      \
-	}
+static struct fake_call moving(enum fake_kind kind, const void *in, void *out, size_t count,
+			       ncclDataType_t type, int root)
+{
+	return (struct fake_call){
+		.kind = kind, .in = in, .out = out, .count = count, .type = type, .root = root};
+}
 
 ncclResult_t ncclBroadcast(const void *in, void *out, size_t count, ncclDataType_t type, int root,
 			   ncclComm_t comm, cudaStream_t stream)
-	MOVES(__func__, FAKE_BROADCAST, root)
+{
+	return collect(__func__, moving(FAKE_BROADCAST, in, out, count, type, root), comm, stream);
+}
 
-		ncclResult_t
-	ncclAllGather(const void *in, void *out, size_t count, ncclDataType_t type, ncclComm_t comm,
-		      cudaStream_t stream) MOVES(__func__, FAKE_ALL_GATHER, 0)
+ncclResult_t ncclAllGather(const void *in, void *out, size_t count, ncclDataType_t type,
+			   ncclComm_t comm, cudaStream_t stream)
+{
+	return collect(__func__, moving(FAKE_ALL_GATHER, in, out, count, type, 0), comm, stream);
+}
 
-		ncclResult_t ncclAlltoAll(const void *in, void *out, size_t count,
-					  ncclDataType_t type, ncclComm_t comm, cudaStream_t stream)
-			MOVES(__func__, FAKE_ALLTOALL, 0)
+#if BB_NCCL_HAS_ALLTOALL
 
-				ncclResult_t
-	ncclGather(const void *in, void *out, size_t count, ncclDataType_t type, int root,
-		   ncclComm_t comm, cudaStream_t stream) MOVES(__func__, FAKE_GATHER, root)
+ncclResult_t ncclAlltoAll(const void *in, void *out, size_t count, ncclDataType_t type,
+			  ncclComm_t comm, cudaStream_t stream)
+{
+	return collect(__func__, moving(FAKE_ALLTOALL, in, out, count, type, 0), comm, stream);
+}
 
-		ncclResult_t
-	ncclScatter(const void *in, void *out, size_t count, ncclDataType_t type, int root,
-		    ncclComm_t comm, cudaStream_t stream) MOVES(__func__, FAKE_SCATTER, root)
+ncclResult_t ncclGather(const void *in, void *out, size_t count, ncclDataType_t type, int root,
+			ncclComm_t comm, cudaStream_t stream)
+{
+	return collect(__func__, moving(FAKE_GATHER, in, out, count, type, root), comm, stream);
+}
 
-		static ncclResult_t
-	mail(const char *function, struct letter letter, ncclComm_t comm, cudaStream_t stream)
+ncclResult_t ncclScatter(const void *in, void *out, size_t count, ncclDataType_t type, int root,
+			 ncclComm_t comm, cudaStream_t stream)
+{
+	return collect(__func__, moving(FAKE_SCATTER, in, out, count, type, root), comm, stream);
+}
+
+#endif
+
+static ncclResult_t mail(const char *function, struct letter letter, ncclComm_t comm,
+			 cudaStream_t stream)
 {
 	const struct grouped g = {
 		.comm = comm, .stream = stream, .is_message = true, .letter = letter};
@@ -588,13 +480,13 @@ ncclResult_t ncclBroadcast(const void *in, void *out, size_t count, ncclDataType
 ncclResult_t ncclSend(const void *data, size_t count, ncclDataType_t type, int peer,
 		      ncclComm_t comm, cudaStream_t stream)
 {
-	return mail(__func__, (struct letter){true, peer, (void *)data, bytes_of(count, type)},
+	return mail(__func__, (struct letter){true, peer, (void *)data, fake_bytes(count, type)},
 		    comm, stream);
 }
 
 ncclResult_t ncclRecv(void *data, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
 		      cudaStream_t stream)
 {
-	return mail(__func__, (struct letter){false, peer, data, bytes_of(count, type)}, comm,
+	return mail(__func__, (struct letter){false, peer, data, fake_bytes(count, type)}, comm,
 		    stream);
 }

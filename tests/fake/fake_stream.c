@@ -3,8 +3,6 @@
  */
 #include "fake.h"
 
-#include "core/clock.h"
-
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -50,8 +48,7 @@ struct CUevent_st {
 	double time;
 };
 
-/* ---- tasks -------------------------------------------------------------------------------------
- */
+/* ---- tasks --------------------------------------------------------------------------- */
 
 static void list_init(struct list *list)
 {
@@ -102,8 +99,7 @@ static void list_free(struct list *list)
 		task_free(task);
 }
 
-/* ---- streams ------------------------------------------------------------------------------------
- */
+/* ---- streams ------------------------------------------------------------------------- */
 
 static struct {
 	pthread_mutex_t lock;
@@ -194,6 +190,7 @@ static bool is_busy(struct CUstream_st *s)
 /* Wait until no stream is in the way. */
 static void settle(bool (*is_in_the_way)(struct CUstream_st *s))
 {
+	const struct timespec moment = {.tv_nsec = 100000};
 	bool wait = true;
 
 	while (wait) {
@@ -203,7 +200,7 @@ static void settle(bool (*is_in_the_way)(struct CUstream_st *s))
 			wait = is_in_the_way(s);
 		pthread_mutex_unlock(&streams.lock);
 		if (wait)
-			bb_clock_pause(1e-4, &(atomic_int){0});
+			nanosleep(&moment, NULL);
 	}
 }
 

@@ -25,8 +25,7 @@
 #define MOST_TYPES 128
 #define TYPES_EACH (RANKS_SANITIZED ? 2 : 10) /* of a way */
 
-/* ---- every collective --------------------------------------------------------------------------
- */
+/* ---- every collective ---------------------------------------------------------------- */
 
 struct way {
 	const struct bb_collective *collective;

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -320,6 +321,17 @@ struct hang {
 	double began;
 };
 
+/* Rank 0: when all others are inside, and a moment later, nobody shall wait any more. */
+static void abandon_others(struct one *me, struct hang *hang)
+{
+	const struct timespec moment = {.tv_nsec = 1000000}, later = {.tv_nsec = 50000000};
+
+	while (atomic_load(&hang->inside) < me->n - 1)
+		nanosleep(&moment, NULL);
+	nanosleep(&later, NULL);
+	me->backend->abort(me->context);
+}
+
 static void stay_away(struct one *me, void *argument)
 {
 	struct hang *hang = argument;
@@ -329,10 +341,7 @@ static void stay_away(struct one *me, void *argument)
 	CHECK(me, me->backend->alloc(me->handle, BYTES, (void **)&s.in) == BB_OK);
 	CHECK(me, me->backend->alloc(me->handle, BYTES, (void **)&s.out) == BB_OK);
 	if (me->rank == 0) {
-		while (atomic_load(&hang->inside) < me->n - 1)
-			bb_clock_pause(1e-3, &(atomic_int){0});
-		bb_clock_pause(50e-3, &(atomic_int){0});
-		me->backend->abort(me->context);
+		abandon_others(me, hang);
 		return;
 	}
 	atomic_fetch_add(&hang->inside, 1);
@@ -357,10 +366,7 @@ static void stay_away_from_fill(struct one *me, void *argument)
 	call.in = call.out = memory;
 	CHECK(me, me->backend->choose(me->world, &call) == BB_OK);
 	if (me->rank == 0) {
-		while (atomic_load(&hang->inside) < me->n - 1)
-			bb_clock_pause(1e-3, &(atomic_int){0});
-		bb_clock_pause(50e-3, &(atomic_int){0});
-		me->backend->abort(me->context);
+		abandon_others(me, hang);
 		return;
 	}
 	CHECK(me, me->backend->collective(me->world, NULL, &call) == BB_OK);

@@ -18,8 +18,7 @@
 #define N 4
 #define COUNT 1000
 
-/* ---- sums of numbers that are easy to know ----------------------------------------------------
- */
+/* ---- sums of numbers that are easy to know ------------------------------------------- */
 
 struct sums {
 	int32_t *in, *out;
@@ -85,8 +84,7 @@ static bool is_sum_of_all(struct one *me, const struct sums *s)
 	return is_sum(me, s, members, me->n);
 }
 
-/* ---- ways ---------------------------------------------------------------------------------------
- */
+/* ---- ways ---------------------------------------------------------------------------- */
 
 static void switch_ways(struct one *me, void *argument)
 {

@@ -48,8 +48,7 @@ static uint64_t draw(uint64_t i)
 	return x ^ (x >> 27);
 }
 
-/* ---- reductions --------------------------------------------------------------------------------
- */
+/* ---- reductions ---------------------------------------------------------------------- */
 
 struct operands {
 	char *memory[4]; /* three sources and the destination */

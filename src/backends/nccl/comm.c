@@ -31,7 +31,7 @@ static bb_status no_memory(const struct bb_rank *rank)
 	return bb_fail(rank->context->error, BB_EINTERNAL, "out of memory for rank %d", rank->rank);
 }
 
-/* ---- meeting --------------------------------------------------------------------------------- */
+/* ---- meeting ------------------------------------------------------------------------- */
 
 /*
  * All drivers of the world come here and get what each of them brought. Whoever has failed does not
@@ -120,8 +120,7 @@ out:
 	return status;
 }
 
-/* ---- communicators ----------------------------------------------------------------------------
- */
+/* ---- communicators ------------------------------------------------------------------- */
 
 static bb_status make(struct bb_group *group, const ncclUniqueId *id)
 {
@@ -270,8 +269,7 @@ out:
 	return status;
 }
 
-/* ---- groups -------------------------------------------------------------------------------------
- */
+/* ---- groups -------------------------------------------------------------------------- */
 
 /* The first member's ID goes to the others through the world. */
 static bb_status share_id(const struct bb_group *group, const struct bb_group *world,

@@ -20,6 +20,8 @@
 #define BB_NCCL_HAS_REGISTRATION (NCCL_VERSION_CODE >= 21901)
 /* Eight-bit floats. */
 #define BB_NCCL_HAS_FP8 (NCCL_VERSION_CODE >= 22400)
+/* In C the header of some versions leaves the name out; the number is always the same. */
+#define BB_NCCL_BFLOAT16 ((ncclDataType_t)9)
 /* ncclCommWindowRegister, and the thread block policy of a communicator. */
 #define BB_NCCL_HAS_WINDOWS (NCCL_VERSION_CODE >= 22703)
 /* ncclAlltoAll, ncclGather and ncclScatter. */

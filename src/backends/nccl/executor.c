@@ -27,8 +27,7 @@ static size_t aligned(size_t bytes)
 	return (bytes + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
 }
 
-/* ---- what lies in TMP: the schedule's own, weighted inputs, the bench --------------------------
- */
+/* ---- what lies in TMP: the schedule's own, weighted inputs, the bench ---------------- */
 
 static bool is_weighted(const struct bb_call *call)
 {
@@ -234,8 +233,7 @@ static bb_status run_round(const struct run *run, const struct bb_step *steps, i
 	return status;
 }
 
-/* ---- a call -------------------------------------------------------------------------------------
- */
+/* ---- a call -------------------------------------------------------------------------- */
 
 static bb_status run_rounds(const struct run *run)
 {

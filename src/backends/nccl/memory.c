@@ -7,7 +7,7 @@
 
 #define ALIGNMENT ((size_t)4096)
 
-/* ---- allocated ------------------------------------------------------------------------------ */
+/* ---- allocated ----------------------------------------------------------------------- */
 
 static bb_status device_alloc(struct bb_rank *rank, size_t bytes, void **base)
 {
@@ -84,7 +84,7 @@ uint64_t bb_nccl_memory_available(struct bb_context *context)
 	return (uint64_t)least * (uint64_t)n;
 }
 
-/* ---- registered ------------------------------------------------------------------------------ */
+/* ---- registered ---------------------------------------------------------------------- */
 
 #if BB_NCCL_HAS_REGISTRATION
 
@@ -174,8 +174,7 @@ void bb_nccl_deregister(struct bb_group *group, const struct bb_nccl_memory *mem
 
 #endif
 
-/* ---- copied ------------------------------------------------------------------------------------
- */
+/* ---- copied -------------------------------------------------------------------------- */
 
 static bb_status is_on_device(struct bb_rank *rank, const void *memory, bool *on_device)
 {

@@ -32,8 +32,7 @@ struct collective {
 	bool apart;          /* IN and OUT must not overlap */
 };
 
-/* ---- what is one call of the library ------------------------------------------------------------
- */
+/* ---- what is one call of the library ------------------------------------------------- */
 
 static ncclResult_t all_reduce(const struct work *w)
 {
@@ -289,17 +288,18 @@ const struct bb_native bb_nccl_auto = WAY("nccl", "NCCL's own choice", auto, NUL
 /* ---- types and operations
  * --------------------------------------------------------------------------- */
 
-#define NO_TYPE ncclNumTypes
+#define NO_TYPE ((ncclDataType_t)127)
 
 static const ncclDataType_t types[BB_NDTYPES] = {
-	[BB_INT8] = ncclInt8,         [BB_UINT8] = ncclUint8,       [BB_INT32] = ncclInt32,
-	[BB_UINT32] = ncclUint32,     [BB_INT64] = ncclInt64,       [BB_UINT64] = ncclUint64,
-	[BB_HALF] = ncclFloat16,      [BB_FLOAT] = ncclFloat32,     [BB_DOUBLE] = ncclFloat64,
-	[BB_BFLOAT16] = ncclBfloat16,
+	[BB_INT8] = ncclInt8,         [BB_UINT8] = ncclUint8,
+	[BB_INT32] = ncclInt32,       [BB_UINT32] = ncclUint32,
+	[BB_INT64] = ncclInt64,       [BB_UINT64] = ncclUint64,
+	[BB_HALF] = ncclFloat16,      [BB_FLOAT] = ncclFloat32,
+	[BB_DOUBLE] = ncclFloat64,    [BB_BFLOAT16] = BB_NCCL_BFLOAT16,
 #if BB_NCCL_HAS_FP8
 	[BB_F8E4M3] = ncclFloat8e4m3, [BB_F8E5M2] = ncclFloat8e5m2,
 #else
-	[BB_F8E4M3] = NO_TYPE,        [BB_F8E5M2] = NO_TYPE,
+	[BB_F8E4M3] = NO_TYPE,     [BB_F8E5M2] = NO_TYPE,
 #endif
 	[BB_FLOAT_INT] = NO_TYPE,
 };

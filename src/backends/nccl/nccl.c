@@ -17,7 +17,7 @@
 #define ROUND_SECONDS 10e-6
 #define BYTES_PER_SECOND 100e9
 
-/* ---- devices --------------------------------------------------------------------------------- */
+/* ---- devices ------------------------------------------------------------------------- */
 
 int bb_nccl_device(const struct bb_context *context, int local)
 {
@@ -86,8 +86,7 @@ static bb_status count_devices(struct bb_context *c, struct bb_error *error)
 	return BB_OK;
 }
 
-/* ---- opening -----------------------------------------------------------------------------------
- */
+/* ---- opening ------------------------------------------------------------------------- */
 
 static bb_status check_version(struct bb_context *c, struct bb_error *error)
 {

@@ -81,7 +81,7 @@ static inline void bb_nccl_ignore(bb_status status)
 {
 }
 
-/* ---- memory (memory.c) -------------------------------------------------------------------- */
+/* ---- memory (memory.c) --------------------------------------------------------------- */
 
 struct bb_nccl_memory {
 	struct bb_nccl_memory *next;
@@ -112,7 +112,7 @@ BB_MUST bb_status bb_nccl_register(struct bb_group *group);
 /* MEMORY NULL: all. */
 void bb_nccl_deregister(struct bb_group *group, const struct bb_nccl_memory *memory);
 
-/* ---- groups (comm.c) ------------------------------------------------------------------------ */
+/* ---- groups (comm.c) ----------------------------------------------------------------- */
 
 struct bb_group {
 	struct bb_group *next; /* of the rank's */
@@ -136,8 +136,7 @@ BB_MUST bb_status bb_nccl_barrier(struct bb_group *group);
 BB_MUST bb_status bb_nccl_clock_offset(struct bb_rank *rank, double *offset, double *uncertainty);
 BB_MUST bb_status bb_nccl_ready(struct bb_group *group, const struct bb_call *call);
 
-/* ---- the library's collectives (native.c) -----------------------------------------------------
- */
+/* ---- the library's collectives (native.c) -------------------------------------------- */
 
 /* bb_native's own. */
 struct bb_nccl_way {
@@ -160,14 +159,13 @@ BB_MUST bb_status bb_nccl_native(struct bb_group *group, cudaStream_t stream,
  */
 BB_MUST bb_status bb_nccl_native_probe(struct bb_group *group, const struct bb_call *call);
 
-/* ---- schedules (executor.c) ------------------------------------------------------------------ */
+/* ---- schedules (executor.c) ---------------------------------------------------------- */
 
 size_t bb_nccl_schedule_tmp_bytes(const struct bb_call *call, int rank);
 BB_MUST bb_status bb_nccl_schedule(struct bb_group *group, cudaStream_t stream,
 				   const struct bb_call *call);
 
-/* ---- queues (queue.c) ---------------------------------------------------------------------------
- */
+/* ---- queues (queue.c) ---------------------------------------------------------------- */
 
 /* Wait until STREAM is empty; BB_ETIMEOUT once the run is being abandoned. */
 BB_MUST bb_status bb_nccl_wait(struct bb_rank *rank, cudaStream_t stream);

@@ -30,8 +30,7 @@ cudaStream_t bb_nccl_stream(const struct bb_rank *rank, const struct bb_queue *q
 	return queue ? queue->stream : rank->main;
 }
 
-/* ---- waiting ----------------------------------------------------------------------------------
- */
+/* ---- waiting ------------------------------------------------------------------------- */
 
 static bb_status look_at_communicators(struct bb_rank *rank)
 {
@@ -81,8 +80,7 @@ bb_status bb_nccl_finish(struct bb_rank *rank, struct bb_queue *queue)
 	return keep(queue, bb_nccl_wait(rank, bb_nccl_stream(rank, queue)));
 }
 
-/* ---- queues -------------------------------------------------------------------------------------
- */
+/* ---- queues -------------------------------------------------------------------------- */
 
 bb_status bb_nccl_queue_open(struct bb_rank *rank, struct bb_queue **queue, struct bb_error *error)
 {
@@ -189,8 +187,7 @@ bb_status bb_nccl_collective(struct bb_group *group, struct bb_queue *queue,
 	return keep(queue, issue(group, queue, call));
 }
 
-/* ---- events -------------------------------------------------------------------------------------
- */
+/* ---- events -------------------------------------------------------------------------- */
 
 bb_status bb_nccl_event_open(struct bb_rank *rank, struct bb_event **event, struct bb_error *error)
 {
@@ -244,8 +241,7 @@ bb_status bb_nccl_elapsed(struct bb_rank *rank, struct bb_event *from, struct bb
 	return status;
 }
 
-/* ---- graphs -------------------------------------------------------------------------------------
- */
+/* ---- graphs -------------------------------------------------------------------------- */
 
 bb_status bb_nccl_graph_begin(struct bb_rank *rank, struct bb_queue *queue)
 {

@@ -12,8 +12,7 @@ namespace
 
 const int UNROLL = 2; /* pieces of a thread under way at once */
 
-/* ---- datatypes: how they are stored, and what they are computed in ----------------------------
- */
+/* ---- datatypes: how they are stored, and what they are computed in ------------------- */
 
 template <typename T> struct plain {
 	typedef T bits;
@@ -76,7 +75,7 @@ template <__nv_fp8_interpretation_t FORMAT, __nv_saturation_t BEYOND> struct tin
 typedef tiny_float<__NV_E4M3, __NV_SATFINITE> e4m3;
 typedef tiny_float<__NV_E5M2, __NV_NOSAT> e5m2;
 
-/* ---- operations --------------------------------------------------------------------------- */
+/* ---- operations ---------------------------------------------------------------------- */
 
 #define OPERATION(name, result)                                                                    \
 	struct name {                                                                              \
@@ -114,7 +113,7 @@ template <> __device__ uint8_t divided::of(const work &w, uint8_t a, uint8_t b)
 	return (uint8_t)(a / w.divisor);
 }
 
-/* ---- reductions ---------------------------------------------------------------------------- */
+/* ---- reductions ---------------------------------------------------------------------- */
 
 template <typename F, typename O>
 __device__ typename F::bits combine(const work &w, typename F::bits a, typename F::bits b,
