@@ -3,6 +3,11 @@
 #
 #   scripts/setup.sh build   what `make` needs (the default)
 #   scripts/setup.sh check   and what the tests and measurements need
+#   scripts/setup.sh gpu     and what the nccl backend is built with: CUDA's compiler and NCCL
+#
+# CUDA and NCCL come from NVIDIA's Python packages (about 350 MB to fetch, 700 MB unpacked) and go into
+# build/cuda, where no other place has them. The tests of the nccl backend need no GPU, but these; where
+# they are missing `make check` leaves those tests out and says so.
 #
 # Presence is judged by use, by compiling two lines or by finding the command, so that anything
 # installed by hand counts too. Where all is there, nothing is done and no network is used.
@@ -11,9 +16,9 @@ set -euo pipefail
 
 LEVEL=${1:-build}
 case $#:$LEVEL in
-[01]:build | [01]:check) ;;
+[01]:build | [01]:check | [01]:gpu) ;;
 *)
-	echo "usage: scripts/setup.sh [build|check]" >&2
+	echo "usage: scripts/setup.sh [build|check|gpu]" >&2
 	exit 2
 	;;
 esac
@@ -82,7 +87,11 @@ look() {
 	need libhwloc-dev "hwloc with its headers" compiles "$cc" hwloc.h -lhwloc
 	need libnuma-dev "libnuma with its headers" compiles "$cc" numa.h -lnuma
 	need libexpat1-dev "expat, for the binary topology" compiles "$cc" expat.h -lexpat
-	if [ "$LEVEL" = build ]; then
+	if [ "$LEVEL" = gpu ]; then
+		need g++ "g++" has g++
+		need python3-pip "pip, of Python 3" python3 -m pip --version >/dev/null 2>&1
+	fi
+	if [ "$LEVEL" != check ]; then
 		return
 	fi
 	need gcc "gcc with its sanitizers" compiles gcc stdio.h -fsanitize=address,undefined
@@ -113,15 +122,46 @@ report() {
 # give_up REASON
 give_up() {
 	echo "setup.sh: $1" >&2
-	report >&2
+	[ ${#MISSING[@]} -eq 0 ] || report >&2
 	exit 3
 }
 
-look
-if [ ${#MISSING[@]} -eq 0 ]; then
-	echo "setup.sh $LEVEL: all there"
+# has_cuda CUDA_HOME NCCL_HOME: nvcc runs, and a program with NCCL's header compiles.
+has_cuda() {
+	"$1/bin/nvcc" --version >/dev/null 2>&1 &&
+		echo '#include <nccl.h>' | "$(compiler)" -I"$2/include" -I"$1/include" -E - >/dev/null 2>&1
+}
+
+WHEELS=(nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-runtime nvidia-cuda-cccl)
+
+get_cuda() {
+	local home=${CUDA_HOME:-/usr/local/cuda} folder
+	has_cuda "$home" "${NCCL_HOME:-$home}" && return
+	folder=$(cd "$(dirname "$0")/.." && pwd)/build/cuda
+	home=$folder/nvidia/cu13
+	has_cuda "$home" "$folder/nvidia/nccl" || {
+		echo "installing into $folder: ${WHEELS[*]} nvidia-nccl-cu13"
+		python3 -m pip install --quiet --no-deps --upgrade --target "$folder" \
+			"${WHEELS[@]/%/==13.*}" nvidia-nccl-cu13 >"$TEMP/log" 2>&1 || {
+			tail -n 20 "$TEMP/log" >&2
+			give_up "pip could not install them; please install CUDA's toolkit (13, or 11.8 or newer) and NCCL (2.18 or newer)"
+		}
+		has_cuda "$home" "$folder/nvidia/nccl" || give_up "what pip installed in $folder does not work"
+	}
+	echo "build with: make CUDA=1 CUDA_HOME=$home NCCL_HOME=$folder/nvidia/nccl"
+}
+
+# finish WORDS
+finish() {
+	if [ "$LEVEL" = gpu ]; then
+		get_cuda
+	fi
+	echo "setup.sh $LEVEL: $1"
 	exit 0
-fi
+}
+
+look
+[ ${#MISSING[@]} -gt 0 ] || finish "all there"
 
 has apt-get || give_up "no apt-get here; please install these with your package manager"
 ROOT=()
@@ -153,4 +193,4 @@ echo "installing: ${PACKAGES[*]}"
 }
 look
 [ ${#MISSING[@]} -eq 0 ] || give_up "still missing after the installation"
-echo "setup.sh $LEVEL: done"
+finish "done"
