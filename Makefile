@@ -175,7 +175,7 @@ $(NCCL_OBJECTS) $(FAKE_OBJECTS): private BB_FLAGS += -fPIC $(CUDA_INCLUDE)
 $(CUDA_OBJECTS): $(B)/%.o: %.cu $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
-	$(Q)$(NVCC) -std=c++17 -O3 -Isrc $(CUDA_INCLUDE) $(NVCC_GENCODE) -Werror all-warnings \
+	$(Q)$(NVCC) -std=c++17 -O3 -Isrc $(CUDA_INCLUDE) $(NVCC_GENCODE) -Werror all-warnings -Wno-deprecated-gpu-targets \
 		-Xcompiler -fPIC,-Wall -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
 
 $(B)/backends/nccl.so: $(NCCL_OBJECTS) $(CUDA_OBJECTS)

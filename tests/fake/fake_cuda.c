@@ -308,13 +308,6 @@ cudaError_t cudaMemsetAsync(void *dst, int value, size_t bytes, cudaStream_t str
 			  &(struct fake_task){.run = do_set, .bytes = sizeof(s), .payload = &s});
 }
 
-cudaError_t cudaMemset(void *dst, int value, size_t bytes)
-{
-	FAKE_CUDA();
-	memset(dst, value, bytes);
-	return cudaSuccess;
-}
-
 /* ---- kernels
  * ------------------------------------------------------------------------------------------ */
 

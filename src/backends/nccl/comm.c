@@ -369,6 +369,7 @@ void bb_nccl_group_close(struct bb_group *group)
 	if (!group)
 		return;
 	bb_nccl_ignore(bb_nccl_end_group(group->rank));
+	bb_nccl_ignore(bb_nccl_wait(group->rank, group->rank->main));
 	bb_nccl_ignore(unmake(group));
 	for (link = &group->rank->groups; *link != group; link = &(*link)->next)
 		;

@@ -216,7 +216,8 @@ static bb_status nccl_attach(struct bb_context *context, int local, struct bb_ra
 		       BB_CUDA(r, cudaStreamCreateWithFlags(&r->main, cudaStreamNonBlocking)),
 		       failed);
 	BB_TRY(status, BB_CUDA(r, cudaMalloc((void **)&r->desk, BB_DESK_PROBES + probes)), failed);
-	BB_TRY(status, BB_CUDA(r, cudaMemset(r->desk, 0, BB_DESK_PROBES + probes)), failed);
+	BB_TRY(status, BB_CUDA(r, cudaMemsetAsync(r->desk, 0, BB_DESK_PROBES + probes, r->main)),
+	       failed);
 	*rank = r;
 	return BB_OK;
 failed:
