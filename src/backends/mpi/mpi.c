@@ -96,18 +96,12 @@ static bb_status check_started(const struct bb_world *world, const struct bb_bac
 	return BB_OK;
 }
 
-static void mpi_close(struct bb_context *context);
-
-static bb_status mpi_open(struct bb_context **context, const struct bb_world *world,
-			  const struct bb_backend_config *config, struct bb_error *error)
+/* What this process needs for itself. C may be NULL. */
+static bb_status open_alone(struct bb_context *c, const struct bb_world *world,
+			    struct bb_error *error)
 {
-	struct bb_context *c = NULL;
 	int level = MPI_THREAD_SINGLE;
-	bb_status status = check_started(world, config, error);
 
-	if (status != BB_OK)
-		return status;
-	c = calloc(1, sizeof(*c));
 	if (!c)
 		return bb_fail(error, BB_EINTERNAL, "out of memory while opening the mpi backend");
 	c->world = *world;
@@ -118,15 +112,51 @@ static bb_status mpi_open(struct bb_context **context, const struct bb_world *wo
 	MPI_Query_thread(&level);
 	c->threads = level == MPI_THREAD_MULTIPLE;
 	if (!c->hosts)
-		status = bb_fail(error, BB_EINTERNAL, "out of memory for %d processes",
-				 world->nprocs);
-	else if (!c->kernels)
-		status = bb_fail(error, BB_EUSAGE,
-				 "BUSBENCH_ISA=%s: expected one this CPU can run of plain, avx2, "
-				 "avx512",
-				 getenv("BUSBENCH_ISA"));
-	else
-		status = bb_machine_open(&c->machine, error);
+		return bb_fail(error, BB_EINTERNAL, "out of memory for %d processes",
+			       world->nprocs);
+	if (!c->kernels)
+		return bb_fail(error, BB_EUSAGE,
+			       "BUSBENCH_ISA=%s: expected one this CPU can run of plain, avx2, "
+			       "avx512",
+			       getenv("BUSBENCH_ISA"));
+	return bb_machine_open(&c->machine, error);
+}
+
+/*
+ * Nobody begins what all do together before everybody is ready for it. All return the status of
+ * the lowest process whose MINE is not BB_OK, and those without a cause of their own take over its.
+ */
+static bb_status agree(bb_status mine, const struct bb_world *world, struct bb_error *error)
+{
+	struct {
+		bb_status status;
+		char text[sizeof(error->text)];
+	} cause = {.status = mine};
+	int failed = mine == BB_OK ? world->nprocs : world->proc, first = world->nprocs;
+
+	if (MPI_Allreduce(&failed, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD) != MPI_SUCCESS)
+		return bb_fail(error, BB_EBACKEND, "rank %d: MPI_Allreduce failed", world->proc);
+	if (first == world->nprocs)
+		return BB_OK;
+	if (first == world->proc)
+		memcpy(cause.text, error->text, sizeof(cause.text));
+	if (MPI_Bcast(&cause, (int)sizeof(cause), MPI_BYTE, first, MPI_COMM_WORLD) != MPI_SUCCESS)
+		return bb_fail(error, BB_EBACKEND, "rank %d: MPI_Bcast failed", world->proc);
+	return bb_fail(error, cause.status, "rank %d: %s", first, cause.text);
+}
+
+static void mpi_close(struct bb_context *context);
+
+static bb_status mpi_open(struct bb_context **context, const struct bb_world *world,
+			  const struct bb_backend_config *config, struct bb_error *error)
+{
+	struct bb_context *c;
+	bb_status status = check_started(world, config, error);
+
+	if (status != BB_OK)
+		return status;
+	c = calloc(1, sizeof(*c));
+	status = agree(open_alone(c, world, error), world, error);
 	if (status == BB_OK)
 		status = bb_mpi_told(c, "looking around", look_around(c));
 	if (status == BB_OK)
@@ -134,7 +164,7 @@ static bb_status mpi_open(struct bb_context **context, const struct bb_world *wo
 				     bb_mpi_types_open(&c->types, c->kernels, c->comm));
 	if (status == BB_OK)
 		*context = c;
-	else
+	else if (c)
 		mpi_close(c);
 	return status;
 }
