@@ -34,6 +34,7 @@ const struct bb_environment_row bb_environment_rows[BB_NENVIRONMENT] = {
 	VARIABLE("NCCL_TESTS_ALLTOALLV_MATRIX_FILE", matrix_file),
 	VARIABLE("NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", matrix_scale),
 	VARIABLE("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY", print_summary),
+	VARIABLE("BUSBENCH_ISA", isa),
 };
 
 struct bb_environment bb_environment_read(void)
@@ -278,10 +279,40 @@ static const char *nearest_algorithm(const struct bb_options *o,
 	return suggest(hint, word, names);
 }
 
+/* The backend other than O's that has WORD of its own, as far as is known here; NULL: none. */
+static const char *whose_algorithm(const struct bb_options *o, const char *word)
+{
+	for (int i = 0; bb_backends[i]; i++) {
+		const struct bb_native *native = bb_backends[i]->natives;
+
+		for (; native && native->name; native++)
+			if (bb_backends[i] != o->backend && strcmp(native->name, word) == 0)
+				return bb_backends[i]->name;
+	}
+	/* No backend need be loaded for that. */
+	return strcmp(word, "native") == 0 ? "mpi or nccl" : NULL;
+}
+
+static bb_status unknown_algorithm(const struct bb_options *o,
+				   const struct bb_collective *collective, const char *word,
+				   struct bb_error *error)
+{
+	const char *owner = whose_algorithm(o, word);
+	char hint[64];
+
+	if (owner)
+		return bb_fail(error, BB_EUSAGE,
+			       "--algo: %s is an algorithm of the %s backend; this is %s (see "
+			       "--list)",
+			       word, owner, o->backend->name);
+	return bb_fail(error, BB_EUSAGE, "--algo: \"%s\" is not an algorithm%s (see --list)", word,
+		       nearest_algorithm(o, collective, word, hint));
+}
+
 static bb_status resolve_algorithms(struct bb_options *o, const struct bb_collective *collective,
 				    struct bb_error *error)
 {
-	char word[WORD], hint[64];
+	char word[WORD];
 	const char *rest = o->algo_text;
 
 	o->algorithms = o->algo_text;
@@ -293,9 +324,7 @@ static bb_status resolve_algorithms(struct bb_options *o, const struct bb_collec
 				       "--algo %s: there is an empty name in the list",
 				       o->algo_text);
 		if (!whole || !known_algorithm(o->backend, word))
-			return bb_fail(error, BB_EUSAGE,
-				       "--algo: \"%s\" is not an algorithm%s (see --list)", word,
-				       nearest_algorithm(o, collective, word, hint));
+			return unknown_algorithm(o, collective, word, error);
 		if (strcmp(word, "all") == 0 && strcmp(o->algo_text, "all") != 0)
 			return bb_fail(error, BB_EUSAGE,
 				       "--algo %s: all stands alone, not in a list", o->algo_text);

@@ -36,11 +36,12 @@ struct bb_environment {
 	/* Known to nccl-tests alone, of alltoallv: NCCL_TESTS_ALLTOALLV_MATRIX_FILE, …_SCALE and
 	   NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY. */
 	const char *matrix_file, *matrix_scale, *print_summary;
+	const char *isa;              /* BUSBENCH_ISA, which the backends on CPUs read */
 	struct bb_launch_hint launch; /* differs from process to process */
 };
 
 /* The variables, which are the same in all processes of a run. */
-#define BB_NENVIRONMENT 8
+#define BB_NENVIRONMENT 9
 extern const struct bb_environment_row {
 	const char *name;
 	size_t offset;

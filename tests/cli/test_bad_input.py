@@ -91,6 +91,8 @@ USAGE = [
     ("all_reduce --backend ''", "--backend"),
     ("all_reduce --algo rnig", "rnig", "ring"),
     ("all_reduce --algo native:ring", "native:ring"),
+    ("all_reduce --algo ring,native", "native", "backend", "this is host"),
+    ("all_reduce --algo direct --backend null", "direct", "host backend", "this is null"),
     ("all_reduce --algo ring,", "--algo ring,", "empty name"),
     ("all_reduce --algo ring,all", "all"),
     ("all_reduce --algo Ring", "Ring", "ring"),
