@@ -297,33 +297,68 @@ static void begin_deadline(struct bb_session *s, const struct bb_case *c)
 	bb_crew_deadline(s->driver, what);
 }
 
+#define OBJECTION_TEXT 160
+
+/* Why this rank cannot make CALL; empty: it can, with LAYOUT. */
+static void object(const struct bb_session *s, const struct bb_call *call, struct bb_layout *layout,
+		   char objection[OBJECTION_TEXT])
+{
+	const struct bb_bench *bench = s->bench;
+	const char *reason = bench->collective->refuses ? bench->collective->refuses(s->n) : NULL;
+
+	if (!reason)
+		reason = bench->backend->refuses(s->group, call);
+	if (!reason) {
+		*layout = make_layout(s, call, s->arena.bytes);
+		reason = layout->sets > 0 ? "" : "its buffers do not fit into the memory";
+	}
+	memset(objection, 0, OBJECTION_TEXT);
+	if (*reason && s->group != s->world)
+		snprintf(objection, OBJECTION_TEXT, "a group of %d ranks: %s", s->n, reason);
+	else
+		snprintf(objection, OBJECTION_TEXT, "%s", reason);
+}
+
+/* OBJECTION = the first of any rank, the same on all: groups differ, but a case is run by all or
+   by none. Collective over the world. */
+static bb_status hear_objections(struct bb_session *s, const struct bb_call *call,
+				 struct bb_layout *layout, char objection[OBJECTION_TEXT])
+{
+	const char(*all)[OBJECTION_TEXT];
+	const void *gathered;
+	bb_status status;
+
+	object(s, call, layout, objection);
+	status = bb_crew_gather(s->driver, objection, OBJECTION_TEXT, &gathered);
+	if (status != BB_OK)
+		return status;
+	all = gathered;
+	for (int r = 0; r < s->bench->world->nranks; r++) {
+		if (!all[r][0])
+			continue;
+		memcpy(objection, all[r], OBJECTION_TEXT);
+		break;
+	}
+	return BB_OK;
+}
+
 static bb_status run_placement(struct bb_session *s, const struct bb_case *c, bool in_place)
 {
-	const struct bb_backend *backend = s->bench->backend;
-	const char *placement = in_place ? "in-place" : "out-of-place", *reason;
+	const char *placement = in_place ? "in-place" : "out-of-place";
 	struct bb_measured measured = {0};
 	struct bb_layout layout;
 	struct bb_call call;
-	int fits, all_fit = 1;
-	const void *all;
+	char objection[OBJECTION_TEXT];
 	bb_status status = make_call(s, c, in_place, &call);
 
-	if (status != BB_OK)
-		return status;
-	if (s->driver->local == 0)
+	if (status == BB_OK && s->driver->local == 0)
 		begin_deadline(s, c);
-	reason = backend->refuses(s->group, &call);
-	if (reason)
-		return skip(s, c, placement, reason);
-	layout = make_layout(s, &call, s->arena.bytes);
-	fits = layout.sets > 0;
-	status = bb_crew_gather(s->driver, &fits, sizeof(fits), &all);
+	if (status == BB_OK)
+		status = hear_objections(s, &call, &layout, objection);
 	if (status != BB_OK)
 		return status;
-	for (int r = 0; r < s->bench->world->nranks; r++)
-		all_fit &= ((const int *)all)[r];
-	if (!all_fit)
-		return skip(s, c, placement, "its buffers do not fit into the memory");
+	if (*objection)
+		return skip(s, c, placement, objection);
 	status = bb_measure(s, c, &call, &layout, &measured);
 	return status == BB_OK ? bb_judge(s, c, &call, &layout, &measured) : status;
 }

@@ -109,6 +109,7 @@ struct bb_measured {
 	struct bb_group_part part; /* seconds: mean over the timed iterations */
 	double cpu_seconds;        /* likewise, CPU time of the driver's thread */
 	double clock_uncertainty;  /* of the arrivals, which are on rank 0's clock */
+	double cost_bytes;         /* bytes moved by its group, counted in copies; 0: unknown */
 	uint64_t wrong;
 	size_t iterations; /* timed; the number of samples */
 };
@@ -118,9 +119,9 @@ BB_MUST bb_status bb_measure(struct bb_session *s, const struct bb_case *c,
 			     const struct bb_call *call, const struct bb_layout *layout,
 			     struct bb_measured *measured);
 
-/* Speed of private copies of BYTES by all devices at once; measured once per size, for as many
-   sizes as are remembered. Overwrites the arena: between two measurements its content does not
-   matter. */
+/* Collective over the world. Speed of private copies of BYTES by all devices at once; measured once
+   per size, for as many sizes as are remembered. Overwrites the arena: between two measurements its
+   content does not matter. */
 BB_MUST bb_status bb_measure_copy(struct bb_session *s, size_t bytes, double *rate);
 
 /* ---- putting together (judge.c) -------------------------------------------------------- */

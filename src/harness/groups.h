@@ -22,9 +22,10 @@ BB_MUST bb_status bb_groups_open(struct bb_groups **groups, const struct bb_rank
 void bb_groups_close(struct bb_groups *groups); /* NULL: nothing */
 
 /*
- * From what each rank contributed (by rank), every group's time, over its ranks by REDUCE, and
- * busbw go into RESULT, which borrows them until the next call; they are kept for the text.
- * GROUPS NULL: nothing. BB_EINTERNAL without memory.
+ * The worst group is that which is furthest behind the median of the groups of its own size: others
+ * do other work. From what each rank contributed (by rank), every group's time, over its ranks by
+ * REDUCE, and busbw go into RESULT, which borrows them until the next call; they are kept for the
+ * text. GROUPS NULL: nothing. BB_EINTERNAL without memory.
  */
 BB_MUST bb_status bb_groups_add(struct bb_groups *groups, const struct bb_group_part *parts,
 				double (*reduce)(const double *seconds, int n, int64_t how),

@@ -178,16 +178,29 @@ static void fill_bandwidth(const struct bb_session *s, const struct bb_call *cal
 	result->busbw_GBps = result->algbw_GBps * s->bench->collective->bus_factor(s->n);
 }
 
-/* The least time that the bytes of this algorithm take at this run's copy or link speed. */
+/* Does any rank need to know the speed of copies? */
+static bool any_counts(const struct bb_measured *all, int n)
+{
+	for (int r = 0; r < n; r++)
+		if (all[r].cost_bytes > 0)
+			return true;
+	return false;
+}
+
+/* The least time that the bytes of this algorithm take at this run's copy or link speed. Groups may
+   differ in what is known; measuring is for all of them. */
 static bb_status fill_bound(struct bb_session *s, const struct bb_call *call,
-			    struct bb_result_record *result)
+			    const struct bb_measured *all, struct bb_result_record *result)
 {
 	const struct bb_options *options = s->bench->options;
-	const double cost =
-		s->bench->backend->cost_bytes ? s->bench->backend->cost_bytes(s->group, call) : 0;
-	double rate;
-	bb_status status;
+	const double cost = all[s->driver->rank].cost_bytes;
+	double rate = 0;
+	bb_status status = BB_OK;
 
+	if (any_counts(all, s->bench->world->nranks))
+		status = bb_measure_copy(s, (size_t)result->size_bytes, &rate);
+	if (status != BB_OK)
+		return status;
 	if (options->link.link_rate > 0 && call->schedule) {
 		size_t rounds, wire;
 
@@ -197,9 +210,6 @@ static bb_status fill_bound(struct bb_session *s, const struct bb_call *call,
 			       (double)(s->n > 1 ? s->n - 1 : 1) / options->link.link_rate);
 		result->bound_source = "the most bytes a rank sends, spread over all its links";
 	} else if (cost > 0) {
-		status = bb_measure_copy(s, (size_t)result->size_bytes, &rate);
-		if (status != BB_OK)
-			return status;
 		/* Split groups run at the same time and share the machine. */
 		result->bound_us = 1e6 * cost / s->n * s->bench->world->nranks / rate;
 		result->bound_source = "bytes this algorithm moves at this run's copy speed";
@@ -331,6 +341,8 @@ bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct b
 	/* Samples, then arrivals, in one piece. */
 	memmove(s->samples + iterations, s->arrivals, iterations * sizeof(*s->samples));
 	fill_case(s, c, call, layout, &result);
+	if (s->bench->backend->cost_bytes)
+		measured->cost_bytes = s->bench->backend->cost_bytes(s->group, call);
 	measured->part.busbw_bytes = algbw_bytes(call) * s->bench->collective->bus_factor(s->n);
 	status = bb_crew_gather(s->driver, measured, sizeof(*measured), &gathered);
 	if (status != BB_OK)
@@ -341,7 +353,7 @@ bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct b
 	scratch = (double *)(all + n);
 	memcpy(all, gathered, n * sizeof(*all));
 	fill_bandwidth(s, call, row_seconds(s, all, scratch), &result);
-	status = fill_bound(s, call, &result);
+	status = fill_bound(s, call, all, &result);
 	if (status == BB_OK)
 		status = bb_crew_collect(s->driver, s->samples, 2 * iterations * sizeof(double),
 					 &gathered);

@@ -431,14 +431,15 @@ static bb_status time_copy(struct bb_session *s, size_t bytes, double *seconds)
 
 bb_status bb_measure_copy(struct bb_session *s, size_t bytes, double *rate)
 {
-	const size_t most = s->arena.bytes / 2;
+	/* What is asked for decides whether it is measured: that is the same on all ranks. */
+	const size_t asked = bytes, most = s->arena.bytes / 2;
 	double mine = 0, sum = 0;
 	const void *all;
 	bb_status status;
 
 	bytes = bytes < 64 ? 64 : bytes > most ? most : bytes;
 	for (int i = 0; i < s->ncopy_speeds; i++)
-		if (s->copy_speed[i].bytes == bytes) {
+		if (s->copy_speed[i].bytes == asked) {
 			*rate = s->copy_speed[i].rate;
 			return BB_OK;
 		}
@@ -454,7 +455,7 @@ bb_status bb_measure_copy(struct bb_session *s, size_t bytes, double *rate)
 	for (int i = 0; i < s->bench->world->nranks; i++)
 		sum += ((const double *)all)[i];
 	if (s->ncopy_speeds < BB_COPY_SPEEDS) {
-		s->copy_speed[s->ncopy_speeds].bytes = bytes;
+		s->copy_speed[s->ncopy_speeds].bytes = asked;
 		s->copy_speed[s->ncopy_speeds++].rate = sum;
 	}
 	*rate = sum;

@@ -101,7 +101,7 @@ struct bb_result_record {
 	/* Of a split world, each group by itself; empty otherwise. */
 	struct bb_numbers groups; /* their numbers */
 	struct bb_numbers group_time_us, group_busbw_GBps;
-	int64_t worst_group; /* that with the least busbw */
+	int64_t worst_group; /* that furthest behind the median of those of its size */
 	/* How far apart the ranks entered an iteration. */
 	double skew_p50_us, skew_max_us;
 	int64_t last_rank;   /* that entered last most often */

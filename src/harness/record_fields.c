@@ -105,7 +105,7 @@ static const struct bb_field result_fields[] = {
 	       "time of each group, over its ranks as -a says"),
 	RESULT(BB_FIELD_NUMBERS, group_busbw_GBps, "GB/s",
 	       "busbw of each group, by its own size, factor and time"),
-	RESULT(INT, worst_group, "", "group with the least busbw"),
+	RESULT(INT, worst_group, "", "group furthest behind the median of those of its size"),
 	RESULT(DOUBLE, skew_p50_us, "us",
 	       "median time between the first and the last rank to enter"),
 	RESULT(DOUBLE, skew_max_us, "us", "its maximum"),
