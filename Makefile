@@ -107,17 +107,21 @@ FAKE_UNITS   := $(if $(HAVE_FAKE),$(patsubst tests/gpu/%.c,$(B)/tests/%,$(wildca
 GPU_TEST_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out tests/gpu/test_%,$(wildcard tests/gpu/*.c)))
 PLUGINS      += $(if $(and $(HAVE_NCCL_H),$(HAVE_NVCC),$(if $(SAN),,1)),$(B)/backends/nccl.so)
 
-all: $(BINS) $(PLUGINS) $(TOPOLOGY)
+all: $(BINS) $(PLUGINS) $(TOPOLOGY) $(if $(HAVE_MPI),,no-mpi)
 	$(if $(TOPOLOGY),,@echo 'make: no expat.h (libexpat1-dev): the binary topology is left out')
+# What an earlier build left would still be loaded.
+no-mpi:
+	@rm -f $(B)/backends/mpi.so
 units: $(UNITS) $(FAKE_UNITS) $(if $(HAVE_FAKE),$(B)/tests/fake/nccl.so) $(B)/tests/nvml/libnvidia-ml.so.1
 
 # ---- how it is built -----------------------------------------------------------------------
 
 # Rewritten only when what they say changes: other flags or another compiler rebuild everything, a
-# source that comes or goes the library.
+# source that comes or goes the library, another MPI the mpi backend.
 $(B)/flags: SAYS = $(shell $(CC) --version | head -n 1) $(COMPILE) $(LINK) $(foreach i,$(ISAS),$(ISA_$(i)))
 $(B)/objects: SAYS = $(SOURCES) $(ISAS)
-$(B)/flags $(B)/objects: FORCE
+$(B)/mpicc: SAYS = $(MPICC) $(shell command -v $(MPICC)) $(shell $(MPICC) -show 2>/dev/null)
+$(B)/flags $(B)/objects $(B)/mpicc: FORCE
 	@mkdir -p $(@D)
 	@echo '$(SAYS)' | cmp -s - $@ || echo '$(SAYS)' >$@
 
@@ -162,12 +166,13 @@ $(B)/topology: $(TOPOLOGY_OBJECTS) $(LIB)
 	$(Q)$(LINK) -o $@ $^ -lexpat $(LDLIBS)
 
 # The wrapper adds what its MPI needs to the compiler that all else is built with.
+$(MPI_OBJECTS) $(B)/backends/mpi.so: $(B)/mpicc
 $(MPI_OBJECTS): COMPILE = OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC) $(CPPFLAGS) $(CFLAGS) $(BB_FLAGS) $(SAN_FLAGS) -fPIC
 
 $(B)/backends/mpi.so: $(MPI_OBJECTS)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC) $(CFLAGS) $(LDFLAGS) $(SAN_FLAGS) -shared -pthread -o $@ $^
+	$(Q)OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC) $(CFLAGS) $(LDFLAGS) $(SAN_FLAGS) -shared -pthread -o $@ $(MPI_OBJECTS)
 
 # The nccl backend: its C by the compiler of all else, its kernels by CUDA's.
 $(NCCL_OBJECTS) $(FAKE_OBJECTS): private BB_FLAGS += -fPIC $(CUDA_INCLUDE)
@@ -288,7 +293,7 @@ install: all
 clean:
 	rm -rf $(B)
 
-.PHONY: all units bench check check-full fuzz perf tune truth docs help install clean FORCE
+.PHONY: all units bench check check-full fuzz perf tune truth docs help install clean no-mpi FORCE
 .SECONDARY:
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules
