@@ -211,6 +211,39 @@ def another_command_line():
 
 
 @test
+def another_environment():
+    line = [built("all_reduce_perf"), "-b", "8"]
+    misfits(line, ["env", "BUSBENCH_ISA=plain", *line], "BUSBENCH_ISA of process 2", "plain")
+
+
+@test
+def another_algorithm():
+    result = mpi.run(2, "all_reduce -b 8 -e 8 --algo direct")
+    result.exits(2).says("direct is an algorithm of the host backend", "this is mpi")
+
+
+def cannot_open(rank):
+    """Only this one lacks what all are to use, and what all do together does not wait for it."""
+    mpi.need()
+    program = built("all_reduce_perf")
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        if "avx2" not in file.read():
+            raise kit.Skipped("no avx2 here")
+    with tempfile.TemporaryDirectory() as folder:
+        programs = [program, program]
+        programs[rank] = patched(program, folder, b"avx2\0", b"none\0")
+        line = [["-np", "1", which, "-b", "8", "-e", "8", "-T", "60"] for which in programs]
+        env = {"BUSBENCH_BACKEND_DIR": os.path.join(kit.Settings.build, "backends"), "BUSBENCH_ISA": "avx2"}
+        result = mpi.Job(["mpirun", *line[0], ":", *line[1]], env).finish(30).exits(2)
+    told_once(result, "BUSBENCH_ISA=avx2: expected")
+    result.require(result.seconds < 15, "took too long")
+
+
+for rank in (0, 1):
+    add(f"rank {rank} cannot open the backend", cannot_open, rank)
+
+
+@test
 def another_program():
     misfits([built("all_reduce_perf"), "-b", "8"], [built("all_gather_perf"), "-b", "8"], "all_gather", "2")
 
