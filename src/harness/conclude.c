@@ -63,7 +63,6 @@ int bb_run_conclude(struct bb_run *run, int caught)
 	struct bb_strbuf text = {0};
 	int status;
 
-	bb_ticker_hide(&run->ticker);
 	if (bench->end.results > 0)
 		bench->end.avg_busbw_GBps = bench->busbw_sum / (double)bench->end.results;
 	if (run->options.min_bw > 0)
@@ -80,11 +79,13 @@ int bb_run_conclude(struct bb_run *run, int caught)
 	if (bb_error_status(&run->error) != BB_OK)
 		bench->end.error = run->error.text;
 	if (bench->run.ranks.n > 0) {
+		/* First: a launcher may kill this process any moment. */
+		bb_sinks_end_data(&run->sinks, &bench->end);
 		bb_compare_text(run->compare, &text);
 		bb_groups_text(bench->groups, &text);
 		if (text.length > 0)
 			bb_sinks_comment(&run->sinks, bb_strbuf_text(&text));
-		bb_sinks_end(&run->sinks, &bench->end);
+		bb_sinks_end_text(&run->sinks, &bench->end);
 	}
 	bb_strbuf_free(&text);
 	/* A sink may have failed only now. */

@@ -24,6 +24,7 @@
  */
 #define GRACE_SEVERAL_S 0.7
 #define GRACE_SIGNALLED_S 0.5 /* from the signal on */
+#define GRACE_LEADER_S 0.35   /* the same for process 0, which has much to write then */
 #define LINGER_S 1.5          /* that process 0 has to leave */
 #define SETTLE_S 0.3          /* that a sign waits for the true cause */
 #define ANSWER_S 0.8          /* that other processes have to say how far they are */
@@ -347,6 +348,7 @@ static bool is_over(const struct watch *w, bool ended)
 	/* For a word of process 0, and until it has left. */
 	const bool hopes = w->told != 0 && w->gone < 0 && !w->obeyed;
 	const bool lingers = w->obeyed && bb_control_reaches(control, 0);
+	const double signalled = w->proc == 0 ? GRACE_LEADER_S : GRACE_SIGNALLED_S;
 	double until = w->stopped + (control ? GRACE_SEVERAL_S : GRACE_S);
 
 	if (w->stopped == 0)
@@ -355,8 +357,8 @@ static bool is_over(const struct watch *w, bool ended)
 		until = w->told + RECEIPT_S;
 	if (lingers)
 		until = w->stopped + LINGER_S;
-	if (w->signalled != 0 && control && w->signalled + GRACE_SIGNALLED_S < until)
-		until = w->signalled + GRACE_SIGNALLED_S;
+	if (w->signalled != 0 && control && w->signalled + signalled < until)
+		until = w->signalled + signalled;
 	if (w->now > until)
 		return true;
 	if (!ended || hopes || lingers)

@@ -227,23 +227,37 @@ static void prepare_bench(struct bb_run *run, const struct bb_collective *collec
 		bench->end.memory_init_bytes = bb_resident_bytes();
 }
 
+static void say_cause(const struct bb_run *run, const struct bb_crew_outcome *outcome)
+{
+	if (outcome->silent)
+		return;
+	if (bb_error_status(&run->error) != BB_OK)
+		fprintf(stderr, "%s: %s\n", run->options.program, run->error.text);
+	else if (outcome->caught)
+		fprintf(stderr, "%s: interrupted\n", run->options.program);
+}
+
 static int benchmark(struct bb_run *run, const struct bb_collective *collective)
 {
 	struct bb_crew_outcome outcome;
-	bool failed;
+	bool failed, early;
 	int status;
 
 	prepare_bench(run, collective);
 	bb_run_unguard(run);
 	outcome = run_crew(run);
 	failed = outcome.caught || outcome.stuck || bb_error_status(&run->error) != BB_OK;
+	/* Before anything that may take time, or wait for a reader. */
+	early = outcome.caught || outcome.stuck;
+	bb_ticker_hide(&run->ticker);
+	if (early)
+		say_cause(run, &outcome);
+	if (outcome.stuck)
+		bb_sinks_seize(&run->sinks);
 	status = bb_run_leads(run) ? bb_run_conclude(run, outcome.caught)
 				   : others_status(run, outcome.caught);
-	if (!outcome.silent && bb_error_status(&run->error) != BB_OK)
-		fprintf(stderr, "%s: %s\n", run->options.program, run->error.text);
-	else if (!outcome.silent && outcome.caught)
-		fprintf(stderr, "%s: interrupted\n", run->options.program);
-	fflush(stdout);
+	if (!early)
+		say_cause(run, &outcome);
 	/* A thread still uses what would be freed, or others may never answer. */
 	if (outcome.stuck || (failed && run->launch.nprocs > 1)) {
 		bb_control_close(run->control);

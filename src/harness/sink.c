@@ -214,8 +214,31 @@ bb_status bb_sinks_comment(struct bb_sinks *sinks, const char *lines)
 	return sinks->status;
 }
 
-bb_status bb_sinks_end(struct bb_sinks *sinks, const struct bb_end_record *end)
+/* TEXT: the sinks that take comments; else the others. */
+static bb_status end_some(struct bb_sinks *sinks, bool text, const struct bb_end_record *end)
 {
-	EACH(sinks, end, end);
+	for (int i = 0; i < sinks->n; i++) {
+		struct bb_sink *s = sinks->list[i];
+
+		if (!s->failed && s->ops->end && (s->ops->comment != NULL) == text)
+			settle(sinks, s, s->ops->end(s, end));
+	}
 	return sinks->status;
+}
+
+bb_status bb_sinks_end_data(struct bb_sinks *sinks, const struct bb_end_record *end)
+{
+	return end_some(sinks, false, end);
+}
+
+bb_status bb_sinks_end_text(struct bb_sinks *sinks, const struct bb_end_record *end)
+{
+	return end_some(sinks, true, end);
+}
+
+void bb_sinks_seize(struct bb_sinks *sinks)
+{
+	for (int i = 0; i < sinks->n; i++)
+		if (ftrylockfile(sinks->list[i]->file) != 0)
+			sinks->list[i]->failed = true;
 }

@@ -31,7 +31,7 @@ struct bb_sink {
 	FILE *file;
 	const char *path; /* for reports */
 	bool owns_file;
-	bool failed; /* reported; nothing more is written */
+	bool failed; /* nothing more is written; reported, or another thread holds it for ever */
 };
 
 /* Open kinds. *SINK is closed by bb_sink_close. BB_EINTERNAL without memory. */
@@ -75,7 +75,15 @@ bb_status bb_sinks_result(struct bb_sinks *sinks, const struct bb_result_record 
 bb_status bb_sinks_skip(struct bb_sinks *sinks, const struct bb_skip_record *skip);
 /* Whole lines beginning with '#', for the text only. */
 bb_status bb_sinks_comment(struct bb_sinks *sinks, const char *lines);
-bb_status bb_sinks_end(struct bb_sinks *sinks, const struct bb_end_record *end);
+/* The end record: once for the data, once for the text, which may be long and unread. */
+bb_status bb_sinks_end_data(struct bb_sinks *sinks, const struct bb_end_record *end);
+bb_status bb_sinks_end_text(struct bb_sinks *sinks, const struct bb_end_record *end);
+
+/*
+ * Another thread may be stuck in the middle of a record: leave the sinks alone that it holds, and
+ * take the others from it. The process must then end with _exit, which lets go of nothing.
+ */
+void bb_sinks_seize(struct bb_sinks *sinks);
 
 /* VALUE right-aligned in WIDTH: as many decimals (2, 1, 0) as fit, else exponent form. */
 #define BB_NUMBER_TEXT 16

@@ -169,6 +169,20 @@ def nobody_listens():
     result.exits(1, -signal.SIGPIPE, 141)
 
 
+@test
+def nobody_reads():
+    """A full pipe that stays open holds up neither the time limit nor the exit, nor the other files."""
+    reader, writer = os.pipe()
+    with tempfile.TemporaryDirectory() as folder, os.fdopen(reader), os.fdopen(writer, "w") as pipe:
+        path = os.path.join(folder, "a.jsonl")
+        result = run(f"all_reduce -g 2 -b 8 -e 64 -n 1 -N 0 -T 2 --json {path}", stdout=pipe, timeout=40)
+        with open(path, encoding="utf-8") as file:
+            last = json.loads(file.read().splitlines()[-1])
+    result.exits(4).says("-T")
+    equal(len(result.err.strip().splitlines()), 1, "sentences on stderr")
+    equal((last["kind"], last["verdict"]), ("end", "timed out"), "last record")
+
+
 # ---- a poor machine ----------------------------------------------------------------------------
 
 
