@@ -167,7 +167,7 @@ $(B)/topology: $(TOPOLOGY_OBJECTS) $(LIB)
 
 # The wrapper adds what its MPI needs to the compiler that all else is built with.
 $(MPI_OBJECTS) $(B)/backends/mpi.so: $(B)/mpicc
-$(MPI_OBJECTS): COMPILE = OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC) $(CPPFLAGS) $(CFLAGS) $(BB_FLAGS) $(SAN_FLAGS) -fPIC
+$(MPI_OBJECTS): private COMPILE = OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC) $(CPPFLAGS) $(CFLAGS) $(BB_FLAGS) $(SAN_FLAGS) -fPIC
 
 $(B)/backends/mpi.so: $(MPI_OBJECTS)
 	@mkdir -p $(@D)
