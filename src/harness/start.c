@@ -243,6 +243,7 @@ void bb_run_close(struct bb_run *run)
 	if (run->launch.close)
 		run->launch.close(&run->launch);
 	bb_assembly_close(&run->assembly);
+	bb_groups_close(run->bench.groups);
 	free(run->bench.infos);
 	bb_run_unguard(run);
 }
