@@ -56,6 +56,15 @@ static void require_results(struct bb_run *run)
 			"nothing of what was asked can be run; the skipped lines say why");
 }
 
+/* What the peak of memory grew by beyond the buffers. Start-up may have had a higher one: then the
+   calls took nothing that can be seen. */
+static int64_t call_bytes(const struct bb_end_record *end)
+{
+	const int64_t grown = bb_resident_bytes() - end->memory_init_bytes;
+
+	return grown > end->memory_user_bytes ? grown - end->memory_user_bytes : 0;
+}
+
 /* The comparison and the end record; after a crash of the sinks only the exit status counts. */
 int bb_run_conclude(struct bb_run *run, int caught)
 {
@@ -69,8 +78,7 @@ int bb_run_conclude(struct bb_run *run, int caught)
 		bench->end.min_busbw_GBps = run->options.min_bw;
 	bench->end.wall_s = bb_clock_now() - bench->started;
 	if (run->options.memory_report)
-		bench->end.memory_call_bytes = bb_resident_bytes() - bench->end.memory_init_bytes -
-					       bench->end.memory_user_bytes;
+		bench->end.memory_call_bytes = call_bytes(&bench->end);
 	bb_time_text(bench->end.end_time);
 	if (!caught)
 		require_results(run);
