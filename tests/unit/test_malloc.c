@@ -299,7 +299,8 @@ static bool call_sinks(bool *orderly)
 
 		bb_sinks_begin(&sinks, &run);
 		bb_sinks_result(&sinks, &r);
-		st = bb_sinks_end(&sinks, &end);
+		bb_sinks_end_data(&sinks, &end);
+		st = bb_sinks_end_text(&sinks, &end);
 	}
 	*orderly = st == BB_OK || !null || error.text[0];
 	if (null)
