@@ -501,12 +501,6 @@ static void tear_down(struct set *s)
 	assert_int_equal(rmdir(s->dir), 0);
 }
 
-static bb_status end_all(struct bb_sinks *sinks, const struct bb_end_record *end)
-{
-	bb_sinks_end_data(sinks, end);
-	return bb_sinks_end_text(sinks, end);
-}
-
 static void test_all(void **state)
 {
 	struct bb_result_record r = result_record(1024, false, 2);
@@ -525,7 +519,8 @@ static void test_all(void **state)
 		assert_int_equal(bb_sinks_begin(&s.sinks, &s.run), BB_OK);
 		assert_int_equal(bb_sinks_result(&s.sinks, &r), BB_OK);
 		assert_int_equal(bb_sinks_comment(&s.sinks, "# c\n"), BB_OK);
-		assert_int_equal(end_all(&s.sinks, &end), BB_OK);
+		assert_int_equal(bb_sinks_end_data(&s.sinks, &end), BB_OK);
+		assert_int_equal(bb_sinks_end_text(&s.sinks, &end), BB_OK);
 		assert_int_equal(access(s.sinks.nccl_path, R_OK), 0);
 		bb_sinks_close(&s.sinks);
 	}
@@ -551,7 +546,8 @@ static void test_full_disk(void **state)
 	assert_string_equal(s.error.text, "/dev/full cannot be written: No space left on device");
 	/* It stays so, and the others go on. */
 	assert_int_equal(bb_sinks_result(&s.sinks, &r), BB_EINTERNAL);
-	assert_int_equal(end_all(&s.sinks, &end), BB_EINTERNAL);
+	assert_int_equal(bb_sinks_end_data(&s.sinks, &end), BB_EINTERNAL);
+	assert_int_equal(bb_sinks_end_text(&s.sinks, &end), BB_EINTERNAL);
 	rewind(s.text);
 	n = fread(text, 1, sizeof(text) - 1, s.text);
 	text[n] = '\0';
