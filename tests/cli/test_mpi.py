@@ -52,20 +52,33 @@ def averages():
             expect(abs(record["time_us"] - choice(times)) < 1e-6 * max(times), f"-a {a}: {record['time_us']} of {times}")
 
 
-@test
-def split():
-    """Each group of a split world has its own time and bandwidth, and the worst is named."""
+def split(n, sizes):
+    """Each group of a split world has its own time and bandwidth; of equal ones the worst is named."""
     line = "all_reduce -b 64K -e 64K --algo ring,native"
-    _, records = mpi.measured(5, line, {"NCCL_TESTS_SPLIT": "MOD 2"})
+    _, records = mpi.measured(n, line, {"NCCL_TESTS_SPLIT": "MOD 2"})
     equal(len(records), 4, "records")
     for record in records:
-        equal((record["groups"], record["nranks"]), ([0, 1], 3), "groups, ranks of the first")
+        equal((record["groups"], record["nranks"]), ([0, 1], sizes[0]), "groups, ranks of the first")
         expect(len(record["group_time_us"]) == len(record["group_busbw_GBps"]) == 2, f"groups' own: {record}")
-        for size, time, busbw in zip((3, 2), record["group_time_us"], record["group_busbw_GBps"]):
+        for size, time, busbw in zip(sizes, record["group_time_us"], record["group_busbw_GBps"]):
             factor = 2 * (size - 1) / size
             expect(abs(busbw / (record["size_bytes"] / time / 1e3 * factor) - 1) < 1e-3, f"busbw of a group: {record}")
         least = record["group_busbw_GBps"].index(min(record["group_busbw_GBps"]))
-        equal(record["worst_group"], record["groups"][least], "worst group")
+        equal(record["worst_group"], least if sizes[0] == sizes[1] else None, "worst group")
+
+
+add("split into 3 and 2", split, 5, (3, 2))
+add("split into 2 and 2", split, 4, (2, 2))
+
+
+@test
+def groups_object_together():
+    """What one group cannot run none runs, and all go on with the next."""
+    line = "all_gather -b 1K -e 4K -n 3 -T 20 --algo native:two_proc,native:ring,ring"
+    for how, n in (("MOD 2", 5), ("DIV 2", 3)):
+        _, found = mpi.measured(n, line, {"NCCL_TESTS_SPLIT": how})
+        ran = {record["algorithm"] for record in found}
+        expect("ring" in ran and "native:two_proc" not in ran, f"{how}: {ran} ran")
 
 
 @test
