@@ -1,4 +1,4 @@
-#include "launch/control_wire.h"
+#include "launch/control_inside.h"
 
 #include <stdlib.h>
 #include <string.h>

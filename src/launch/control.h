@@ -8,7 +8,8 @@
  *
  *   control.c          what is heard and told
  *   control_connect.c  how the connections come about
- *   control_wire.c     frames over one connection
+ *   star.c             for them, and for the tcp launch: who comes, and who is let in
+ *   wire.c             frames over one connection
  *
  * Once it is open, a control channel belongs to one thread at a time. A channel that is NULL, as
  * with one process, hears nothing and tells nobody.

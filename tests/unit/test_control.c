@@ -2,7 +2,8 @@
  * The control channel: who may join, what arrives, who is found gone, and that nobody who is slow,
  * silent or talks nonsense holds up the others.
  */
-#include "launch/control_wire.h"
+#include "launch/control_inside.h"
+#include "launch/star.h"
 
 #include "processes.h"
 
@@ -260,7 +261,7 @@ static bb_status gather_in_a_crowd(struct bb_launch *launch, const void *mine, s
 {
 	struct meeting *m = launch->own;
 	struct crowd *crowd = (struct crowd *)m->given[MOST_PROCESSES - 1];
-	static const uint32_t hello[6] = {BB_FRAME_MAGIC, 1}; /* as process 1, without the secret */
+	const struct bb_hello hello = {.magic = BB_HELLO_MAGIC, .proc = 1}; /* without the secret */
 	const in_port_t port = find_port();
 	char noise[4096];
 	int i;
@@ -272,9 +273,9 @@ static bb_status gather_in_a_crowd(struct bb_launch *launch, const void *mine, s
 		crowd->fds[i] = knock(port, "", 0);
 	crowd->fds[i++] = knock(port, noise, sizeof(noise));
 	crowd->fds[i++] = knock(port, "GET / HTTP/1.1\r\n\r\n", 18);
-	crowd->fds[i++] = knock(port, hello, sizeof(hello));
-	crowd->fds[i++] = knock(port, hello, sizeof(hello) - 1);
-	crowd->fds[i++] = knock(port, hello, 1);
+	crowd->fds[i++] = knock(port, &hello, sizeof(hello));
+	crowd->fds[i++] = knock(port, &hello, sizeof(hello) - 1);
+	crowd->fds[i++] = knock(port, &hello, 1);
 	crowd->fds[i] = knock(port, noise, 1);
 	shutdown(crowd->fds[i], SHUT_RDWR);
 	return meet_all_gather(launch, mine, bytes, all);

@@ -1,13 +1,12 @@
 /*
- * control_wire.h - the control channel from inside: connections, and the frames that they carry.
+ * wire.h - one connection between two processes, and the frames that it carries.
  */
-#ifndef BB_LAUNCH_CONTROL_WIRE_H
-#define BB_LAUNCH_CONTROL_WIRE_H
+#ifndef BB_LAUNCH_WIRE_H
+#define BB_LAUNCH_WIRE_H
 
 #include "launch/control.h"
 
 #include <stddef.h>
-#include <sys/epoll.h>
 
 /*
  * As it travels, in the words of the machine: all processes run the same program, and one that
@@ -43,23 +42,10 @@ enum bb_heard {
 	BB_HEARD_END    /* closed, broken, or what came is no frame */
 };
 
-struct bb_control {
-	int proc;
-	int nprocs;
-	int epoll;
-	int nwires;                    /* NPROCS at process 0, else 1 */
-	struct bb_wire *wires;         /* to process i; process 0 has none to itself */
-	struct epoll_event events[64]; /* data: the wire */
-	int nevents, next;             /* of them: how many, and the next to look at */
-};
-
 /* Send LENGTH bytes of TEXT behind the head of FRAME, whose magic and length it sets. */
 void bb_wire_send(struct bb_wire *wire, struct bb_frame *frame, const char *text, size_t length);
 /* Never more than one frame, so that nothing waits unseen outside the socket. */
 enum bb_heard bb_wire_receive(struct bb_wire *wire);
 void bb_wire_close(struct bb_wire *wire); /* none: nothing */
-
-/* All that an open channel has, without a goodbye. NULL: nothing. */
-void bb_control_release(struct bb_control *control);
 
 #endif

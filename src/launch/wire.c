@@ -1,4 +1,4 @@
-#include "launch/control_wire.h"
+#include "launch/wire.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,0 +1,24 @@
+/*
+ * control_inside.h - the control channel from inside.
+ */
+#ifndef BB_LAUNCH_CONTROL_INSIDE_H
+#define BB_LAUNCH_CONTROL_INSIDE_H
+
+#include "launch/wire.h"
+
+#include <sys/epoll.h>
+
+struct bb_control {
+	int proc;
+	int nprocs;
+	int epoll;
+	int nwires;                    /* NPROCS at process 0, else 1 */
+	struct bb_wire *wires;         /* to process i; process 0 has none to itself */
+	struct epoll_event events[64]; /* data: the wire */
+	int nevents, next;             /* of them: how many, and the next to look at */
+};
+
+/* All that an open channel has, without a goodbye. NULL: nothing. */
+void bb_control_release(struct bb_control *control);
+
+#endif
