@@ -151,7 +151,7 @@ static bb_status open_samples(struct bb_session *s)
 {
 	const struct bb_options *options = s->bench->options;
 
-	s->most_samples = (size_t)options->iters;
+	s->most_samples = (size_t)options->iters + 1; /* one may have to be taken alone */
 	if (options->precision != 0)
 		s->most_samples = 2 * (size_t)options->iters + PRECISION_SAMPLES;
 	s->samples = calloc(2 * s->most_samples, sizeof(*s->samples));

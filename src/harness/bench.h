@@ -1,10 +1,12 @@
 /*
  * bench.h - the benchmark itself, from the view of one rank: every driver runs the same program.
  *
- *   bench.c    the sequence of cases
- *   arena.c    a rank's buffers: sets of IN and OUT, and TMP
- *   measure.c  one case in one placement: fill, warm up, time, verify
- *   judge.c    what the ranks measured, put together into a record
+ *   bench.c       the sequence of cases
+ *   arena.c       a rank's buffers: sets of IN and OUT, and TMP
+ *   measure.c     one case in one placement: fill, warm up, time, verify
+ *   timing.c      the timed iterations
+ *   copy_speed.c  what the memory can do
+ *   judge.c       what the ranks measured, put together into a record
  */
 #ifndef BB_HARNESS_BENCH_H
 #define BB_HARNESS_BENCH_H
@@ -92,10 +94,13 @@ struct bb_session {
 	size_t *matrix;                     /* alltoallv: n * n counts */
 	const struct bb_patterns *patterns; /* taken from the bench's store */
 	int patterns_dtype, patterns_op;    /* what they are for; -1: none yet */
-	double cpu_seconds;                 /* in the timed calls, with -C */
 	size_t most_samples;
-	double *samples;  /* seconds of each iteration */
-	double *arrivals; /* seconds at which it was entered; in the end on rank 0's clock */
+	/* Of each sample: seconds of an operation, and when its first was entered, in the end on
+	   rank 0's clock; NAN where that says nothing. */
+	double *samples, *arrivals;
+	struct bb_event **events; /* with -I on a queue that runs beside the driver; or NULL */
+	size_t nevents;
+	double clock_seconds; /* that reading the clock takes */
 	struct {
 		size_t bytes;
 		double rate; /* of all devices together, bytes per second */
@@ -106,15 +111,20 @@ struct bb_session {
 
 /* What one rank measured of one case in one placement. */
 struct bb_measured {
-	struct bb_group_part part; /* seconds: mean over the timed iterations */
-	double cpu_seconds;        /* likewise, CPU time of the driver's thread */
+	struct bb_group_part part; /* seconds: of one operation, mean over all that were timed */
+	double cpu_seconds;        /* likewise, of the driver: see bb_measure */
 	double clock_uncertainty;  /* of the arrivals, which are on rank 0's clock */
 	double cost_bytes;         /* bytes moved by its group, counted in copies; 0: unknown */
 	uint64_t wrong;
-	size_t iterations; /* timed; the number of samples */
+	size_t iterations; /* timed */
+	size_t nsamples;   /* that they are told in; the same on all ranks */
 };
 
-/* Measure CALL (complete but for buffers) of case C. Collective over the world. */
+/*
+ * Measure CALL (complete but for buffers) of case C. Collective over the world. cpu_seconds, with
+ * -C: CPU time that the driver's thread spends in the calls; of a queue that runs beside it
+ * (BB_CAP_ASYNC) the time until all is issued, as nccl-tests has it.
+ */
 BB_MUST bb_status bb_measure(struct bb_session *s, const struct bb_case *c,
 			     const struct bb_call *call, const struct bb_layout *layout,
 			     struct bb_measured *measured);

@@ -9,23 +9,23 @@
 #include <string.h>
 #include <time.h>
 
-/* Over all ranks and iterations; rank 0's. */
+/* Over all ranks and samples; rank 0's. */
 struct view {
 	int nranks;
-	size_t iterations;
-	size_t skipped;        /* leading iterations left out of the statistics, -K */
-	const double *samples; /* [rank * 2 * iterations + i], then as many arrivals */
-	double *work;          /* 4 * (iterations + nranks) */
+	size_t n;              /* samples */
+	size_t skipped;        /* leading ones left out of the statistics, -K */
+	const double *samples; /* [rank * 2 * n + i], then as many arrivals */
+	double *work;          /* 4 * (n + nranks) */
 };
 
 static double sample(const struct view *v, int rank, size_t i)
 {
-	return v->samples[(size_t)rank * 2 * v->iterations + i];
+	return v->samples[(size_t)rank * 2 * v->n + i];
 }
 
 static double arrival(const struct view *v, int rank, size_t i)
 {
-	return v->samples[((size_t)rank * 2 + 1) * v->iterations + i];
+	return v->samples[((size_t)rank * 2 + 1) * v->n + i];
 }
 
 /* Time over N ranks as -a says; rank 0 is the first of them. */
@@ -53,24 +53,26 @@ static double over_ranks(const double *seconds, int n, int64_t how)
 /* The iteration takes as long as its slowest rank; each of them in result->samples' memory. */
 static void fill_statistics(const struct view *v, struct bb_result_record *result)
 {
-	double *longest = v->work, *sorted = v->work + v->iterations;
+	double *longest = v->work, *sorted = v->work + v->n;
 	struct bb_stats stats;
 
-	for (size_t i = 0; i < v->iterations; i++) {
+	for (size_t i = 0; i < v->n; i++) {
 		longest[i] = 0;
 		for (int r = 0; r < v->nranks; r++)
 			if (sample(v, r, i) > longest[i])
 				longest[i] = sample(v, r, i);
 		longest[i] *= 1e6;
 	}
-	memcpy(sorted, longest + v->skipped, (v->iterations - v->skipped) * sizeof(*sorted));
-	bb_stats_compute(sorted, v->iterations - v->skipped, &stats);
+	memcpy(sorted, longest + v->skipped, (v->n - v->skipped) * sizeof(*sorted));
+	bb_stats_compute(sorted, v->n - v->skipped, &stats);
+	result->mean_us = stats.mean;
+	if (v->n == 1 && result->iterations > 1)
+		return; /* of many iterations only their sum is known */
 	result->min_us = stats.min;
 	result->p50_us = stats.p50;
 	result->p95_us = stats.p95;
 	result->p99_us = stats.p99;
 	result->max_us = stats.max;
-	result->mean_us = stats.mean;
 	result->stdev_us = stats.stdev;
 	result->cv_percent = stats.cv * 100;
 	result->ci_low_us = stats.ci_low;
@@ -99,13 +101,13 @@ static int members_of_first_group(const struct bb_rank_infos *infos, int *member
 static void fill_skew(const struct view *v, const int *members, int n,
 		      struct bb_result_record *result)
 {
-	double *skews = v->work + v->iterations, *sorted = skews + v->iterations;
+	double *skews = v->work + v->n, *sorted = skews + v->n;
 	double *late = sorted + v->nranks, *times_last = late + v->nranks;
 	struct bb_stats stats;
 	int last = 0;
 
 	memset(late, 0, 2 * (size_t)v->nranks * sizeof(*late));
-	for (size_t i = 0; i < v->iterations; i++) {
+	for (size_t i = 0; i < v->n; i++) {
 		int latest = 0;
 		double median;
 
@@ -124,9 +126,9 @@ static void fill_skew(const struct view *v, const int *members, int n,
 		if (times_last[m] > times_last[last])
 			last = m;
 	result->last_rank = members[last];
-	result->last_share = times_last[last] / (double)v->iterations;
+	result->last_share = times_last[last] / (double)v->n;
 	result->last_late_us = times_last[last] > 0 ? late[last] / times_last[last] : 0;
-	bb_stats_compute(skews, v->iterations, &stats);
+	bb_stats_compute(skews, v->n, &stats);
 	result->skew_p50_us = stats.p50;
 	result->skew_max_us = stats.max;
 }
@@ -245,11 +247,11 @@ static bb_status fill_from_samples(const struct bb_session *s, const struct view
 		return BB_EINTERNAL;
 	n = members_of_first_group(&s->bench->run.ranks, members);
 	fill_statistics(v, result);
-	if (n > 1)
+	if (n > 1 && !isnan(arrival(v, 0, 0)))
 		fill_skew(v, members, n, result);
 	free(members);
 	if (s->bench->options->per_iter_timing)
-		result->samples_us = (struct bb_numbers){v->work, v->iterations};
+		result->samples_us = (struct bb_numbers){v->work, v->n};
 	return BB_OK;
 }
 
@@ -288,22 +290,22 @@ static bb_status fill_from_ranks(const struct bb_session *s, const struct bb_mea
 
 /* Rank 0: from what all ranks gave to a delivered record. */
 static bb_status put_together(struct bb_session *s, const struct bb_measured *all,
-			      const double *samples, size_t iterations,
-			      struct bb_result_record *result)
+			      const double *samples, struct bb_result_record *result)
 {
 	const size_t skip = (size_t)s->bench->options->per_iter_skip;
-	const size_t n = (size_t)s->bench->world->nranks;
+	const size_t n = (size_t)s->bench->world->nranks, nsamples = all[0].nsamples;
 	const struct view v = {
 		.nranks = (int)n,
-		.iterations = iterations,
-		.skipped = skip < iterations ? skip : 0,
+		.n = nsamples,
+		.skipped = skip < nsamples ? skip : 0,
 		.samples = samples,
-		.work = calloc(4 * (iterations + n), sizeof(*v.work)),
+		.work = calloc(4 * (nsamples + n), sizeof(*v.work)),
 	};
 	double *means = calloc(2 * n, sizeof(*means));
 	bb_status status = v.work && means ? BB_OK : BB_EINTERNAL;
 
-	result->iterations = (int64_t)iterations;
+	result->iterations = (int64_t)all[0].iterations;
+	result->samples = (int64_t)nsamples;
 	if (status == BB_OK)
 		status = fill_from_samples(s, &v, result);
 	if (status == BB_OK)
@@ -331,7 +333,7 @@ static double row_seconds(const struct bb_session *s, const struct bb_measured *
 bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct bb_call *call,
 		   const struct bb_layout *layout, struct bb_measured *measured)
 {
-	const size_t n = (size_t)s->bench->world->nranks, iterations = measured->iterations;
+	const size_t n = (size_t)s->bench->world->nranks, nsamples = measured->nsamples;
 	struct bb_result_record result;
 	struct bb_measured *all;
 	double *scratch;
@@ -339,7 +341,7 @@ bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct b
 	bb_status status;
 
 	/* Samples, then arrivals, in one piece. */
-	memmove(s->samples + iterations, s->arrivals, iterations * sizeof(*s->samples));
+	memmove(s->samples + nsamples, s->arrivals, nsamples * sizeof(*s->samples));
 	fill_case(s, c, call, layout, &result);
 	if (s->bench->backend->cost_bytes)
 		measured->cost_bytes = s->bench->backend->cost_bytes(s->group, call);
@@ -355,10 +357,10 @@ bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct b
 	fill_bandwidth(s, call, row_seconds(s, all, scratch), &result);
 	status = fill_bound(s, call, all, &result);
 	if (status == BB_OK)
-		status = bb_crew_collect(s->driver, s->samples, 2 * iterations * sizeof(double),
+		status = bb_crew_collect(s->driver, s->samples, 2 * nsamples * sizeof(double),
 					 &gathered);
 	if (status == BB_OK && bb_driver_leads(s->driver))
-		status = put_together(s, all, gathered, iterations, &result);
+		status = put_together(s, all, gathered, &result);
 	free(all);
 	return status;
 }

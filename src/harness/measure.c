@@ -3,35 +3,9 @@
  * buffers that nothing has touched since they were filled, its outputs poisoned, and exactly those
  * outputs are verified.
  */
-#include "harness/bench.h"
+#include "harness/measure.h"
 
-#include "core/stats.h"
-
-#include <string.h>
-#include <time.h>
-
-#define COPY_REPEATS 5
-#define COPY_SECONDS 20e-6 /* least time of one repeat, so that the clock does not matter */
 #define POISON_PERIOD 1021
-
-/* What one placement works with. */
-struct job {
-	struct bb_session *s;
-	const struct bb_case *c;
-	const struct bb_call *call;
-	const struct bb_layout *layout;
-	struct bb_call calls[BB_MOST_SETS]; /* CALL on each set, made ahead of time */
-	int pristine;                       /* the set of the verified iteration */
-	bool refills; /* there is but one set: it is refilled and the last iteration timed alone */
-};
-
-static double thread_cpu_seconds(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static struct bb_pattern poison(void)
 {
@@ -41,8 +15,7 @@ static struct bb_pattern poison(void)
 	return (struct bb_pattern){bytes, POISON_PERIOD, 1, 0};
 }
 
-/* Poison the outputs of a set and write its inputs. */
-static bb_status fill_set(const struct job *job, int set)
+bb_status bb_job_fill(const struct bb_job *job, int set)
 {
 	struct bb_session *s = job->s;
 	const struct bb_backend *backend = s->bench->backend;
@@ -61,167 +34,62 @@ static bb_status fill_set(const struct job *job, int set)
 	return status;
 }
 
-static void make_calls(struct job *job)
+static void make_calls(struct bb_job *job, const struct bb_call *call)
 {
 	const struct bb_arena *arena = &job->s->arena;
 
 	for (int set = 0; set < job->layout->sets; set++) {
 		const struct bb_buffers b = bb_arena_set(arena, job->layout, set);
 
-		job->calls[set] = *job->call;
+		job->calls[set] = *call;
 		job->calls[set].in = b.in;
 		job->calls[set].out = b.out;
 		job->calls[set].tmp = bb_arena_tmp(arena);
 	}
 }
 
-/* One operation on SET, without a clock. */
-static bb_status operate(const struct job *job, int set)
-{
-	struct bb_session *s = job->s;
-
-	return s->bench->backend->collective(s->group, NULL, &job->calls[set]);
-}
-
-static bb_status enter(const struct job *job, int set, int64_t times)
+/* Of several operations only the last may touch a pristine set. */
+static bb_status operate(const struct bb_job *job, int set, int64_t times)
 {
 	struct bb_session *s = job->s;
 	const struct bb_backend *backend = s->bench->backend;
+	const bool batch = times > 1 && backend->batch_begin;
+	bb_status status = batch ? backend->batch_begin(s->driver->handle) : BB_OK;
+
+	for (int64_t i = 1; i < times && status == BB_OK; i++)
+		status = backend->collective(s->group, NULL,
+					     &job->calls[set == job->pristine ? 0 : set]);
+	if (status == BB_OK)
+		status = backend->collective(s->group, NULL, &job->calls[set]);
+	return batch && status == BB_OK ? backend->batch_end(s->driver->handle) : status;
+}
+
+bb_status bb_job_finish(const struct bb_job *job)
+{
+	return job->s->bench->backend->finish(job->s->driver->handle, NULL);
+}
+
+bb_status bb_job_enter(const struct bb_job *job, int set, int64_t times)
+{
+	struct bb_session *s = job->s;
 	struct bb_progress *progress = s->driver->progress;
-	bb_status status = BB_OK;
+	bb_status status;
 
 	atomic_store_explicit(&progress->phase, BB_PHASE_INSIDE, memory_order_relaxed);
 	atomic_store_explicit(&progress->entered,
 			      atomic_load_explicit(&progress->entered, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
-	/* Of aggregated operations only the last may touch a pristine set. */
-	for (int64_t i = 1; i < times && status == BB_OK; i++)
-		status = operate(job, set == job->pristine ? 0 : set);
-	if (status == BB_OK)
-		status = operate(job, set);
-	if (status == BB_OK)
-		status = backend->finish(s->driver->handle, NULL);
+	status = operate(job, set, times);
+	if (status == BB_OK && !job->runs_ahead)
+		status = bb_job_finish(job);
 	if (status == BB_OK && s->bench->options->blocking == 1)
-		status = backend->barrier(s->world);
+		status = s->bench->backend->barrier(s->world);
 	atomic_store_explicit(&progress->phase, BB_PHASE_BETWEEN, memory_order_relaxed);
 	return status;
 }
 
-/* Is there something to do before an iteration that is not part of it? */
-static bool has_preparation(const struct job *job, bool fresh)
-{
-	const struct bb_options *options = job->s->bench->options;
-
-	return fresh || options->blocking == 3 || options->report_cputime ||
-	       (options->fault.kind == BB_FAULT_SLOW &&
-		options->fault.rank == job->s->driver->rank);
-}
-
-static bb_status prepare(const struct job *job, int set, bool fresh)
-{
-	struct bb_session *s = job->s;
-	const struct bb_fault *fault = &s->bench->options->fault;
-	bb_status status = BB_OK;
-
-	if (fresh)
-		status = fill_set(job, set);
-	if (status == BB_OK && (fresh || s->bench->options->blocking == 3))
-		status = s->bench->backend->barrier(s->world);
-	if (fault->kind == BB_FAULT_SLOW && fault->rank == s->driver->rank)
-		s->bench->backend->delay(s->driver->handle, fault->seconds);
-	return status;
-}
-
-/*
- * Timed iterations FIRST … LAST-1; if they END the measurement, the last runs on the pristine set.
- * Where nothing lies between two iterations one reading of the clock ends the first and begins the
- * second, so that the samples add up to the time of the loop.
- */
-static bb_status iterate(const struct job *job, size_t first, size_t last, bool ends)
-{
-	struct bb_session *s = job->s;
-	const struct bb_backend *backend = s->bench->backend;
-	const struct bb_options *options = s->bench->options;
-	const bool rotates = options->cache == BB_CACHE_ROTATE && !job->refills;
-	const size_t sets = rotates ? (size_t)job->layout->sets - 1 : 1;
-	double begin = backend->now(s->driver->handle), end;
-	bb_status status = BB_OK;
-
-	for (size_t i = first; i < last && status == BB_OK; i++) {
-		const bool verified = ends && i + 1 == last;
-		const int set = verified ? job->pristine : (int)(i % sets);
-		const bool fresh = options->cache == BB_CACHE_REWRITE || (verified && job->refills);
-		const int64_t times = verified && job->refills ? 1 : options->agg_iters;
-
-		if (has_preparation(job, fresh)) {
-			status = prepare(job, set, fresh);
-			s->cpu_seconds -= options->report_cputime ? thread_cpu_seconds() : 0;
-			begin = backend->now(s->driver->handle);
-		}
-		if (status == BB_OK)
-			status = enter(job, set, times);
-		end = backend->now(s->driver->handle);
-		s->cpu_seconds += options->report_cputime ? thread_cpu_seconds() : 0;
-		s->arrivals[i] = begin;
-		s->samples[i] = (end - begin) / (double)times;
-		begin = end;
-	}
-	return status;
-}
-
-/* Does every rank, or the clock, say that the measurement is precise enough? */
-static bb_status agree_to_stop(const struct job *job, size_t done, double began, bool *stop)
-{
-	struct bb_session *s = job->s;
-	const struct bb_options *options = s->bench->options;
-	const double spent = s->bench->backend->now(s->driver->handle) - began;
-	double *scratch = s->arrivals + s->most_samples;
-	struct bb_stats stats;
-	unsigned char mine, all_precise = 1;
-	const void *all;
-	bb_status status;
-
-	memcpy(scratch, s->samples, done * sizeof(*scratch));
-	bb_stats_compute(scratch, done, &stats);
-	mine = bb_stats_precision(&stats) <= options->precision;
-	if (bb_driver_leads(s->driver) && spent > 1e-9 * (double)options->max_time_ns)
-		mine |= 2;
-	status = bb_crew_gather(s->driver, &mine, sizeof(mine), &all);
-	if (status != BB_OK)
-		return status;
-	for (int i = 0; i < s->bench->world->nranks; i++)
-		all_precise &= ((const unsigned char *)all)[i];
-	*stop = (all_precise & 1) || (((const unsigned char *)all)[0] & 2);
-	return BB_OK;
-}
-
-/* The timed iterations: as many as asked, or until precise. */
-static bb_status time_iterations(const struct job *job, size_t *iterations)
-{
-	struct bb_session *s = job->s;
-	const struct bb_options *options = s->bench->options;
-	const size_t batch = (size_t)options->iters;
-	const double began = s->bench->backend->now(s->driver->handle);
-	size_t done = 0;
-	bool stop = options->precision == 0;
-	bb_status status = BB_OK;
-
-	while (!stop && status == BB_OK && done + 2 * batch <= s->most_samples) {
-		status = iterate(job, done, done + batch, false);
-		done += batch;
-		if (status == BB_OK)
-			status = agree_to_stop(job, done, began, &stop);
-	}
-	if (status == BB_OK)
-		status = bb_crew_barrier(s->driver);
-	if (status == BB_OK)
-		status = iterate(job, done, options->precision == 0 ? batch : done + 1, true);
-	*iterations = options->precision == 0 ? batch : done + 1;
-	return status;
-}
-
 /* Make one byte of what this rank was given wrong: proof that the check can fail. */
-static bb_status corrupt(const struct job *job)
+static bb_status corrupt(const struct bb_job *job)
 {
 	struct bb_session *s = job->s;
 	const struct bb_buffers b = bb_arena_set(&s->arena, job->layout, job->pristine);
@@ -242,13 +110,13 @@ static bb_status corrupt(const struct job *job)
 
 /* Compare the pristine set's outputs with what the collective promises, and its inputs with
    what they were. */
-static bb_status verify(const struct job *job, uint64_t *wrong)
+static bb_status verify(const struct bb_job *job, uint64_t *wrong)
 {
 	struct bb_session *s = job->s;
 	const struct bb_backend *backend = s->bench->backend;
 	const struct bb_collective *collective = s->bench->collective;
-	const struct bb_shape *shape = &job->call->shape;
-	const enum bb_dtype dtype = job->call->dtype;
+	const struct bb_shape *shape = &job->calls[0].shape;
+	const enum bb_dtype dtype = job->calls[0].dtype;
 	const size_t element = bb_dtype_size(dtype);
 	const struct bb_buffers b = bb_arena_set(&s->arena, job->layout, job->pristine);
 	const int segments = collective->segments(shape, s->me);
@@ -277,7 +145,7 @@ static bb_status verify(const struct job *job, uint64_t *wrong)
 }
 
 /* Verify the last timed iteration, then as many further rounds as -c asks for. */
-static bb_status check(const struct job *job, uint64_t *wrong)
+static bb_status check(const struct bb_job *job, uint64_t *wrong)
 {
 	struct bb_session *s = job->s;
 	const struct bb_options *options = s->bench->options;
@@ -288,11 +156,13 @@ static bb_status check(const struct job *job, uint64_t *wrong)
 		return BB_OK;
 	for (int64_t round = 0; round < options->check && status == BB_OK; round++) {
 		if (round > 0) {
-			status = fill_set(job, job->pristine);
+			status = bb_job_fill(job, job->pristine);
 			if (status == BB_OK)
 				status = bb_crew_barrier(s->driver);
 			if (status == BB_OK)
-				status = enter(job, job->pristine, 1);
+				status = bb_job_enter(job, job->pristine, 1);
+			if (status == BB_OK)
+				status = bb_job_finish(job);
 		}
 		/* Nobody may still be writing here when a rank begins to look. */
 		if (status == BB_OK)
@@ -306,16 +176,18 @@ static bb_status check(const struct job *job, uint64_t *wrong)
 	return status;
 }
 
-static bb_status warm_up(const struct job *job)
+static bb_status warm_up(const struct bb_job *job)
 {
 	bb_status status = BB_OK;
 
 	for (int set = 0; set < job->layout->sets && status == BB_OK; set++)
-		status = fill_set(job, set);
+		status = bb_job_fill(job, set);
 	if (status == BB_OK)
 		status = bb_crew_barrier(job->s->driver);
 	for (int64_t i = 0; i < job->s->bench->options->warmup_iters && status == BB_OK; i++)
-		status = enter(job, 0, 1);
+		status = bb_job_enter(job, 0, 1);
+	if (status == BB_OK)
+		status = bb_job_finish(job);
 	/* Whoever is done first must not begin its clock while others still warm up. */
 	if (status == BB_OK)
 		status = bb_crew_barrier(job->s->driver);
@@ -351,113 +223,47 @@ static void correct_arrivals(struct bb_session *s, size_t n, const struct readin
 		s->arrivals[i] -= before->offset + drift * (s->arrivals[i] - before->at);
 }
 
+static void set_up(struct bb_job *job, const struct bb_call *call)
+{
+	const struct bb_bench *bench = job->s->bench;
+
+	job->refills = job->layout->sets < 2;
+	job->pristine = job->layout->sets - 1;
+	job->rotates = bench->options->cache == BB_CACHE_ROTATE && !job->refills
+			       ? job->layout->sets - 1
+			       : 1;
+	job->runs_ahead = (bench->backend->capabilities & BB_CAP_ASYNC) &&
+			  bench->options->blocking == 0;
+	make_calls(job, call);
+}
+
+static void sum_up(const struct bb_job *job, struct bb_measured *measured)
+{
+	measured->iterations = job->iterations;
+	measured->nsamples = job->nsamples;
+	measured->part.seconds = job->seconds / job->operations;
+	measured->cpu_seconds = job->cpu_seconds / job->operations;
+}
+
 bb_status bb_measure(struct bb_session *s, const struct bb_case *c, const struct bb_call *call,
 		     const struct bb_layout *layout, struct bb_measured *measured)
 {
-	const struct bb_options *options = s->bench->options;
-	struct job job = {.s = s, .c = c, .call = call, .layout = layout};
-	const bool dies =
-		options->fault.kind == BB_FAULT_DIE && options->fault.rank == s->driver->rank;
+	const struct bb_fault *fault = &s->bench->options->fault;
+	struct bb_job job = {.s = s, .c = c, .layout = layout};
 	struct reading before, after;
-	double total = 0;
 	bb_status status;
 
-	job.refills = layout->sets < 2;
-	job.pristine = layout->sets - 1;
-	make_calls(&job);
-	status = warm_up(&job);
-	if (status != BB_OK)
-		return status;
-	if (dies)
+	set_up(&job, call);
+	BB_TRY(status, warm_up(&job), out);
+	if (fault->kind == BB_FAULT_DIE && fault->rank == s->driver->rank)
 		return BB_ETIMEOUT; /* leaves without a word, as a killed process would */
-	s->cpu_seconds = 0;
-	status = read_clock(s, &before);
-	if (status == BB_OK)
-		status = time_iterations(&job, &measured->iterations);
-	if (status == BB_OK)
-		status = read_clock(s, &after);
-	if (status != BB_OK)
-		return status;
-	correct_arrivals(s, measured->iterations, &before, &after);
+	BB_TRY(status, read_clock(s, &before), out);
+	BB_TRY(status, bb_job_time(&job), out);
+	BB_TRY(status, read_clock(s, &after), out);
+	correct_arrivals(s, job.nsamples, &before, &after);
 	measured->clock_uncertainty = before.uncertainty + after.uncertainty;
-	for (size_t i = 0; i < measured->iterations; i++)
-		total += s->samples[i];
-	measured->part.seconds = total / (double)measured->iterations;
-	measured->cpu_seconds =
-		s->cpu_seconds / (double)measured->iterations / (double)options->agg_iters;
-	return check(&job, &measured->wrong);
-}
-
-/* ---- the machine's copy speed ---------------------------------------------------------- */
-
-/* LOOPS private copies of BYTES from one half of the arena to the other, moving through both as the
-   timed iterations move through their sets. */
-static bb_status copy_through(struct bb_session *s, size_t bytes, size_t loops, double *seconds)
-{
-	const struct bb_backend *backend = s->bench->backend;
-	const size_t half = s->arena.bytes / 2;
-	const size_t places = s->bench->options->cache == BB_CACHE_ROTATE ? half / bytes : 1;
-	const double start = backend->now(s->driver->handle);
-	bb_status status = BB_OK;
-
-	for (size_t k = 0; k < loops && status == BB_OK; k++) {
-		char *from = s->arena.memory + k % places * bytes;
-
-		status = backend->copy(s->driver->handle, from + half, from, bytes);
-	}
-	*seconds = (backend->now(s->driver->handle) - start) / (double)loops;
+	sum_up(&job, measured);
+	status = check(&job, &measured->wrong);
+out:
 	return status;
-}
-
-/* Seconds of one private copy of BYTES, the best of a few: what the machine can do. */
-static bb_status time_copy(struct bb_session *s, size_t bytes, double *seconds)
-{
-	double times[COPY_REPEATS], trial;
-	struct bb_stats stats;
-	size_t loops;
-	bb_status status = copy_through(s, bytes, 1, &trial);
-
-	if (status == BB_OK)
-		status = copy_through(s, bytes, 1, &trial);
-	loops = trial < COPY_SECONDS ? (size_t)(COPY_SECONDS / (trial + 1e-9)) + 1 : 1;
-	for (int i = 0; i < COPY_REPEATS && status == BB_OK; i++)
-		status = copy_through(s, bytes, loops, &times[i]);
-	if (status != BB_OK)
-		return status;
-	bb_stats_compute(times, COPY_REPEATS, &stats);
-	*seconds = stats.min;
-	return BB_OK;
-}
-
-bb_status bb_measure_copy(struct bb_session *s, size_t bytes, double *rate)
-{
-	/* What is asked for decides whether it is measured: that is the same on all ranks. */
-	const size_t asked = bytes, most = s->arena.bytes / 2;
-	double mine = 0, sum = 0;
-	const void *all;
-	bb_status status;
-
-	bytes = bytes < 64 ? 64 : bytes > most ? most : bytes;
-	for (int i = 0; i < s->ncopy_speeds; i++)
-		if (s->copy_speed[i].bytes == asked) {
-			*rate = s->copy_speed[i].rate;
-			return BB_OK;
-		}
-	status = bb_crew_barrier(s->driver);
-	if (status == BB_OK && s->copies) {
-		status = time_copy(s, bytes, &mine);
-		mine = mine > 0 ? (double)bytes / mine : 0;
-	}
-	if (status == BB_OK)
-		status = bb_crew_gather(s->driver, &mine, sizeof(mine), &all);
-	if (status != BB_OK)
-		return status;
-	for (int i = 0; i < s->bench->world->nranks; i++)
-		sum += ((const double *)all)[i];
-	if (s->ncopy_speeds < BB_COPY_SPEEDS) {
-		s->copy_speed[s->ncopy_speeds].bytes = asked;
-		s->copy_speed[s->ncopy_speeds++].rate = sum;
-	}
-	*rate = sum;
-	return BB_OK;
 }

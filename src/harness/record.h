@@ -92,8 +92,9 @@ struct bb_result_record {
 	double busbw_GBps;
 	int64_t wrong;        /* wrong elements; BB_ABSENT: not checked */
 	int64_t iterations;   /* timed iterations */
+	int64_t samples;      /* that they are told in */
 	const char *verified; /* "pristine set", "refilled"; NULL: not checked */
-	/* Of the time of one iteration, its maximum over the ranks. */
+	/* Of the samples: the time of an operation, its maximum over the ranks. */
 	double min_us, p50_us, p95_us, p99_us, max_us, mean_us, stdev_us, cv_percent;
 	double ci_low_us, ci_high_us;
 	struct bb_numbers samples_us;   /* each iteration; empty unless -I */

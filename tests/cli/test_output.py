@@ -279,3 +279,22 @@ def skipped_sizes():
     result = passes("all_reduce -g 64 -b 128 -e 128G -f 1073741824")
     result.prints("# skipped: auto 137438953472 B")
     equal([r.size for r in result.rows()], [128], "sizes that ran")
+
+
+# ---- samples -------------------------------------------------------------------------------
+
+
+@test("a sample is one iteration where the clock does not matter, and with -I")
+def _():
+    for line, apart in (
+        ("all_reduce -g 2 -b 1M -e 1M -n 7", True),
+        ("all_reduce -g 2 -b 8 -e 8 -n 7 -I 1", True),
+        ("all_reduce -g 2 -b 8 -e 8 -n 40 -m 3", False),
+        ("all_reduce -g 2 -b 8 -e 8 --precision 20%", False),
+    ):
+        records = [json.loads(row) for row in passes(line + " --json -").out.splitlines()]
+        for record in (r for r in records if r["kind"] == "result"):
+            expect(0 < record["samples"] <= record["iterations"], f"{line}: {record}")
+            if apart:
+                equal(record["samples"], record["iterations"], line)
+                equal(record["iterations"], 7, line)
