@@ -284,8 +284,8 @@ def skipped_sizes():
 # ---- samples -------------------------------------------------------------------------------
 
 
-@test("a sample is one iteration where the clock does not matter, and with -I")
-def _():
+@test
+def a_sample_is_one_iteration_where_the_clock_does_not_matter():
     for line, apart in (
         ("all_reduce -g 2 -b 1M -e 1M -n 7", True),
         ("all_reduce -g 2 -b 8 -e 8 -n 7 -I 1", True),
