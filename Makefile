@@ -173,7 +173,7 @@ $(MPI_OBJECTS): private COMPILE = OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC) $(CP
 $(B)/backends/mpi.so: $(MPI_OBJECTS)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC) $(CFLAGS) $(LDFLAGS) $(SAN_FLAGS) -shared -pthread -o $@ $(MPI_OBJECTS)
+	$(Q)OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC) $(CFLAGS) $(LDFLAGS) $(SAN_FLAGS) -shared -Wl,-Bsymbolic-functions -pthread -o $@ $(MPI_OBJECTS)
 
 # The nccl backend: its C by the compiler of all else, its kernels by CUDA's.
 $(NCCL_OBJECTS) $(FAKE_OBJECTS): private BB_FLAGS += -fPIC $(CUDA_INCLUDE)

@@ -16,7 +16,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define BB_BACKEND_ABI 2u
+#define BB_BACKEND_ABI 3u
 
 /* The world, as the launch found it. */
 struct bb_world {
@@ -93,7 +93,8 @@ struct bb_call {
 	struct bb_shape shape;
 	const void *in;
 	void *out;
-	void *tmp; /* at least tmp_bytes() */
+	void *tmp;            /* at least tmp_bytes() */
+	const void *prepared; /* what tune made ready: the backend's affair */
 };
 
 /*
@@ -185,8 +186,10 @@ struct bb_backend {
 
 	/* What `auto` means for this call: sets schedule or native. tuned chunk: see tune. */
 	bb_status (*choose)(struct bb_group *group, struct bb_call *call);
-	/* Sets call->shape.chunk for the algorithm chosen and makes ready what it needs.
-	   Collective over the group. */
+	/* Sets call->shape.chunk for the algorithm chosen, and makes ready what all calls of it
+	   have in common: prepared, which lasts as long as the group. Before the call is made;
+	   whatever is changed of it but its buffers needs another tune. Collective over the group.
+	 */
 	bb_status (*tune)(struct bb_group *group, struct bb_call *call);
 	/* NULL, or why this call cannot be made here (algorithm, op, link pacing, …). */
 	const char *(*refuses)(struct bb_group *group, const struct bb_call *call);

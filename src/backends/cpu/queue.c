@@ -68,27 +68,23 @@ static bb_status event_await(struct bb_event *event, uint64_t number)
 	return reached ? BB_OK : BB_ETIMEOUT;
 }
 
-/* Run CALL when the TURN-th collective of its group is due, and let the next one go. */
-static bb_status run_in_turn(const struct bb_queues *queues, struct bb_group *group,
-			     struct bb_turns *turns, uint32_t turn, const struct bb_call *call)
+bb_status bb_cpu_await_turn(const struct bb_queues *queues, const struct bb_turns *turns,
+			    uint32_t turn)
 {
-	bb_status status;
-
 	while (atomic_load_explicit(&turns->completed, memory_order_acquire) != turn) {
 		if (is_set(queues->aborted))
 			return BB_ETIMEOUT;
 		bb_clock_pause(TURN_SECONDS, queues->aborted);
 	}
-	status = queues->run(group, call);
-	atomic_store_explicit(&turns->completed, turn + 1, memory_order_release);
-	return status;
+	return BB_OK;
 }
 
 static bb_status run_queued(struct queued *work)
 {
 	switch (work->kind) {
 	case WORK_COLLECTIVE:
-		return run_in_turn(work->queues, work->group, work->turns, work->turn, &work->call);
+		return bb_cpu_run_in_turn(work->queues, work->group, work->turns, work->turn,
+					  &work->call);
 	case WORK_COMPUTE:
 		work->function(work->argument);
 		return BB_OK;
@@ -264,21 +260,17 @@ bb_status bb_cpu_compute(struct bb_rank *rank, struct bb_queue *queue,
 	return issue(queue, &work);
 }
 
-bb_status bb_cpu_collective(const struct bb_queues *queues, struct bb_group *group,
-			    struct bb_turns *turns, struct bb_queue *queue,
-			    const struct bb_call *call)
+bb_status bb_cpu_enqueue(const struct bb_queues *queues, struct bb_group *group,
+			 struct bb_turns *turns, uint32_t turn, struct bb_queue *queue,
+			 const struct bb_call *call)
 {
-	const uint32_t turn = turns->issued++;
-	struct queued work;
+	const struct queued work = {.kind = WORK_COLLECTIVE,
+				    .queues = queues,
+				    .group = group,
+				    .turns = turns,
+				    .turn = turn,
+				    .call = *call};
 
-	if (!queue)
-		return run_in_turn(queues, group, turns, turn, call);
-	work = (struct queued){.kind = WORK_COLLECTIVE,
-			       .queues = queues,
-			       .group = group,
-			       .turns = turns,
-			       .turn = turn,
-			       .call = *call};
 	return issue(queue, &work);
 }
 

@@ -32,9 +32,6 @@ BB_MUST bb_status bb_cpu_queue_open(const struct bb_queues *queues, struct bb_qu
 				    struct bb_error *error);
 BB_MUST bb_status bb_cpu_event_open(const struct bb_queues *queues, struct bb_event **event,
 				    struct bb_error *error);
-BB_MUST bb_status bb_cpu_collective(const struct bb_queues *queues, struct bb_group *group,
-				    struct bb_turns *turns, struct bb_queue *queue,
-				    const struct bb_call *call);
 BB_MUST bb_status bb_cpu_finish(const struct bb_queues *queues, struct bb_queue *queue);
 
 /* As in the backend's table. */
@@ -46,5 +43,43 @@ BB_MUST bb_status bb_cpu_event_wait(struct bb_rank *rank, struct bb_queue *queue
 				    struct bb_event *event);
 BB_MUST bb_status bb_cpu_compute(struct bb_rank *rank, struct bb_queue *queue,
 				 void (*function)(void *argument), void *argument);
+
+/* ---- collectives ------------------------------------------------------------------------ */
+
+/* Wait until COMPLETED is TURN. */
+BB_MUST bb_status bb_cpu_await_turn(const struct bb_queues *queues, const struct bb_turns *turns,
+				    uint32_t turn);
+/* Put CALL into QUEUE, not the main one, to be run in its TURN. */
+BB_MUST bb_status bb_cpu_enqueue(const struct bb_queues *queues, struct bb_group *group,
+				 struct bb_turns *turns, uint32_t turn, struct bb_queue *queue,
+				 const struct bb_call *call);
+
+/* Run CALL when the TURN-th collective of its group is due, and let the next one go. */
+BB_MUST static inline bb_status bb_cpu_run_in_turn(const struct bb_queues *queues,
+						   struct bb_group *group, struct bb_turns *turns,
+						   uint32_t turn, const struct bb_call *call)
+{
+	bb_status status = BB_OK;
+
+	if (atomic_load_explicit(&turns->completed, memory_order_acquire) != turn)
+		status = bb_cpu_await_turn(queues, turns, turn);
+	if (status != BB_OK)
+		return status;
+	status = queues->run(group, call);
+	atomic_store_explicit(&turns->completed, turn + 1, memory_order_release);
+	return status;
+}
+
+/* Here, because on the main queue it is part of the time of every call. */
+BB_MUST static inline bb_status bb_cpu_collective(const struct bb_queues *queues,
+						  struct bb_group *group, struct bb_turns *turns,
+						  struct bb_queue *queue,
+						  const struct bb_call *call)
+{
+	const uint32_t turn = turns->issued++;
+
+	return queue ? bb_cpu_enqueue(queues, group, turns, turn, queue, call)
+		     : bb_cpu_run_in_turn(queues, group, turns, turn, call);
+}
 
 #endif

@@ -90,7 +90,7 @@ void bb_mpi_group_close(struct bb_group *group)
 		return;
 	for (way = group->ways; way; way = next) {
 		next = way->next;
-		free_comm(group->rank->context, &way->comm);
+		free_comm(group->rank->context, &way->forced);
 		free(way);
 	}
 	free_comm(group->rank->context, &group->port.comm);
@@ -112,32 +112,55 @@ bb_status bb_mpi_barrier(struct bb_group *group)
 
 /* ---- what is made ready ----------------------------------------------------------------- */
 
-const struct bb_mpi_way *bb_mpi_way_find(const struct bb_group *group,
-					 enum bb_mpi_function function, int value)
+/* Why no algorithm can be forced on this group at all; NULL: it may be tried. */
+static const char *unforceable(const struct bb_group *group, const struct bb_mpi_forced *forced)
+{
+	if (group->n == 1)
+		return "the MPI library serves a rank alone by other means";
+	return forced->only_pairs && group->n != 2 ? "two_proc is for two ranks" : NULL;
+}
+
+/* Collective over the group. Returns an MPI code. */
+static int force(struct bb_group *group, struct bb_mpi_way *way, int value)
+{
+	int code;
+
+	way->reason = unforceable(group, way->native->own);
+	if (way->reason)
+		return MPI_SUCCESS;
+	code = bb_mpi_force(&group->rank->context->controls, group->comm, way->function, value,
+			    &way->forced, &way->reason);
+	way->comm = way->forced;
+	return code;
+}
+
+static bb_status make_way(struct bb_group *group, const struct bb_native *native,
+			  const struct bb_mpi_row *row)
+{
+	struct bb_context *context = group->rank->context;
+	struct bb_mpi_way *way = calloc(1, sizeof(*way));
+	int value;
+
+	if (!way)
+		return bb_fail(context->error, BB_EINTERNAL, "out of memory for an algorithm");
+	*way = (struct bb_mpi_way){.next = group->ways,
+				   .native = native,
+				   .row = row,
+				   .forced = MPI_COMM_NULL,
+				   .comm = group->comm};
+	group->ways = way;
+	value = bb_mpi_native_forces(native, row, &way->function);
+	return bb_mpi_told(context, "MPI_Comm_dup", value ? force(group, way, value) : MPI_SUCCESS);
+}
+
+static const struct bb_mpi_way *
+find_way(const struct bb_group *group, const struct bb_native *native, const struct bb_mpi_row *row)
 {
 	const struct bb_mpi_way *way = group->ways;
 
-	while (way && (way->function != function || way->value != value))
+	while (way && (way->native != native || way->row != row))
 		way = way->next;
 	return way;
-}
-
-static bb_status make_way(struct bb_group *group, enum bb_mpi_function function, int value)
-{
-	struct bb_context *context = group->rank->context;
-	struct bb_mpi_way *way;
-	int code;
-
-	if (bb_mpi_way_find(group, function, value))
-		return BB_OK;
-	way = calloc(1, sizeof(*way));
-	if (!way)
-		return bb_fail(context->error, BB_EINTERNAL, "out of memory for an algorithm");
-	*way = (struct bb_mpi_way){.next = group->ways, .function = function, .value = value};
-	code = bb_mpi_force(&context->controls, group->comm, function, value, &way->comm,
-			    &way->reason);
-	group->ways = way;
-	return bb_mpi_told(context, "MPI_Comm_dup", code);
 }
 
 bb_status bb_mpi_choose(struct bb_group *group, struct bb_call *call)
@@ -153,41 +176,27 @@ bb_status bb_mpi_choose(struct bb_group *group, struct bb_call *call)
 
 bb_status bb_mpi_tune(struct bb_group *group, struct bb_call *call)
 {
-	enum bb_mpi_function function;
-	int value;
+	const struct bb_mpi_row *row = bb_mpi_row_find(call->collective);
+	bb_status status = BB_OK;
 
 	call->shape.chunk = CHUNK_BYTES / bb_dtype_size(call->dtype);
-	if (!call->native || group->n == 1 ||
-	    !bb_mpi_native_forces(call->native, call->collective, &function, &value))
+	if (!call->native || !row)
 		return BB_OK;
-	return make_way(group, function, value);
-}
-
-static const char *way_refuses(const struct bb_group *group, const struct bb_call *call)
-{
-	const struct bb_mpi_forced *forced = call->native->own;
-	const struct bb_mpi_way *way;
-	enum bb_mpi_function function;
-	int value;
-
-	if (!bb_mpi_native_forces(call->native, call->collective, &function, &value))
-		return NULL;
-	if (group->n == 1)
-		return "the MPI library serves a rank alone by other means";
-	if (forced->only_pairs && group->n != 2)
-		return "two_proc is for two ranks";
-	way = bb_mpi_way_find(group, function, value);
-	return way ? way->reason : "it was not made ready";
+	if (!find_way(group, call->native, row))
+		status = make_way(group, call->native, row);
+	call->prepared = find_way(group, call->native, row);
+	return status;
 }
 
 const char *bb_mpi_refuses(struct bb_group *group, const struct bb_call *call)
 {
+	const struct bb_mpi_way *way = call->prepared;
 	const char *reason;
 
 	if (!call->native)
 		return call->schedule->refuses ? call->schedule->refuses(&call->shape) : NULL;
 	reason = bb_mpi_native_refuses(call->native, call->collective);
 	if (!reason)
-		reason = way_refuses(group, call);
+		reason = way ? way->reason : "it was not made ready";
 	return reason ? reason : bb_mpi_native_limits(call);
 }

@@ -13,13 +13,11 @@
 
 extern const struct bb_backend bb_plugin_backend;
 
-bb_status bb_mpi_told(struct bb_context *context, const char *function, int code)
+bb_status bb_mpi_failed(struct bb_context *context, const char *function, int code)
 {
 	char text[MPI_MAX_ERROR_STRING] = "unknown error";
 	int length;
 
-	if (code == MPI_SUCCESS)
-		return BB_OK;
 	MPI_Error_string(code, text, &length);
 	return bb_fail(context->error, BB_EBACKEND, "rank %d: %s: %s", context->world.proc,
 		       function, text);

@@ -100,8 +100,15 @@ struct bb_rank {
 	struct bb_queues queues;
 };
 
-/* Tell that FUNCTION of the library failed with CODE; BB_OK if it did not. */
-BB_MUST bb_status bb_mpi_told(struct bb_context *context, const char *function, int code);
+/* Tell that FUNCTION of the library failed with CODE. */
+bb_status bb_mpi_failed(struct bb_context *context, const char *function, int code);
+
+/* The same; BB_OK if it did not. */
+BB_MUST static inline bb_status bb_mpi_told(struct bb_context *context, const char *function,
+					    int code)
+{
+	return code == MPI_SUCCESS ? BB_OK : bb_mpi_failed(context, function, code);
+}
 
 static inline bool bb_mpi_aborted(const struct bb_context *context)
 {
@@ -146,13 +153,17 @@ BB_MUST bb_status bb_mpi_schedule(struct bb_group *group, const struct bb_call *
 
 /* ---- groups (group.c) ------------------------------------------------------------------- */
 
-/* A function of the library under an algorithm that was forced. */
+struct bb_mpi_row; /* how the library is called for a collective (native.c) */
+
+/* What all calls of one collective by one native have in common; bb_call's prepared. */
 struct bb_mpi_way {
 	struct bb_mpi_way *next;
-	enum bb_mpi_function function;
-	int value;
-	MPI_Comm comm;
-	const char *reason; /* why there is none */
+	const struct bb_native *native;
+	const struct bb_mpi_row *row;
+	enum bb_mpi_function function; /* of those that ROW has */
+	MPI_Comm forced;               /* made for an algorithm that was forced */
+	MPI_Comm comm;                 /* that calls are made on: FORCED, or the group's */
+	const char *reason;            /* NULL, or why no call can be made this way */
 };
 
 struct bb_group {
@@ -175,10 +186,6 @@ BB_MUST bb_status bb_mpi_barrier(struct bb_group *group);
 BB_MUST bb_status bb_mpi_choose(struct bb_group *group, struct bb_call *call);
 BB_MUST bb_status bb_mpi_tune(struct bb_group *group, struct bb_call *call);
 const char *bb_mpi_refuses(struct bb_group *group, const struct bb_call *call);
-/* What tune made of it; NULL: nothing. */
-const struct bb_mpi_way *bb_mpi_way_find(const struct bb_group *group,
-					 enum bb_mpi_function function, int value);
-
 /* ---- the library's collectives (native.c) ----------------------------------------------- */
 
 extern const struct bb_native bb_mpi_natives[];
@@ -186,9 +193,12 @@ extern const struct bb_native bb_mpi_natives[];
 /* NULL, or why COLLECTIVE cannot be had as NATIVE (bb_native's refuses). */
 const char *bb_mpi_native_refuses(const struct bb_native *native,
 				  const struct bb_collective *collective);
-/* The function and the value that force NATIVE on COLLECTIVE; false: there is nothing to force. */
-bool bb_mpi_native_forces(const struct bb_native *native, const struct bb_collective *collective,
-			  enum bb_mpi_function *function, int *value);
+/* How COLLECTIVE is done; NULL: the library has no such thing. */
+const struct bb_mpi_row *bb_mpi_row_find(const struct bb_collective *collective);
+/* What forces NATIVE on ROW: sets *function and returns its value. 0: nothing is to be forced, and
+ *function is the one that ROW prefers. */
+int bb_mpi_native_forces(const struct bb_native *native, const struct bb_mpi_row *row,
+			 enum bb_mpi_function *function);
 /* NULL, or why the library cannot take CALL; the same on all ranks. */
 const char *bb_mpi_native_limits(const struct bb_call *call);
 size_t bb_mpi_native_tmp_bytes(const struct bb_call *call, int rank);

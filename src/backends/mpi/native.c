@@ -11,19 +11,16 @@
 struct work {
 	struct bb_group *group;
 	const struct bb_call *call;
-	MPI_Comm comm;
-	enum bb_mpi_function function; /* where there are several to choose from */
-	const char *in;
-	char *out;
-	bool in_place; /* and OUT holds the input as MPI wants it */
-	size_t element;
+	const struct bb_mpi_way *way;
+	const void *in;
+	bool in_place;     /* and OUT holds the input as MPI wants it */
 	size_t count;      /* the shape's, in units */
 	size_t unit;       /* elements that one count stands for */
 	MPI_Datatype type; /* of a unit */
 	MPI_Op op;
 };
 
-struct collective {
+struct bb_mpi_row {
 	const struct bb_collective *collective;
 	const char *name; /* the library's, for errors */
 	/* What can be forced on it; the first that knows the algorithm's name counts. */
@@ -46,6 +43,12 @@ static void copy(const struct work *w, void *dst, const void *src, size_t bytes)
 
 #define PIECE ((size_t)1 << 30)
 
+/* Element AT of what MEMORY holds. */
+static void *element(const struct work *w, const void *memory, size_t at)
+{
+	return at == 0 ? (void *)memory : (char *)memory + at * bb_dtype_size(w->call->dtype);
+}
+
 static size_t piece(const struct work *w, size_t at)
 {
 	const size_t left = w->count - at;
@@ -60,10 +63,10 @@ static int all_reduce(const struct work *w)
 
 	do {
 		const size_t n = piece(w, at);
-		char *out = w->out + at * w->element;
 
-		code = BB_MPI(Allreduce)(w->in_place ? MPI_IN_PLACE : w->in + at * w->element, out,
-					 (bb_mpi_count)n, w->type, w->op, w->comm);
+		code = BB_MPI(Allreduce)(w->in_place ? MPI_IN_PLACE : element(w, w->in, at),
+					 element(w, w->call->out, at), (bb_mpi_count)n, w->type,
+					 w->op, w->way->comm);
 		at += n;
 	} while (code == MPI_SUCCESS && at < w->count);
 	return code;
@@ -77,11 +80,11 @@ static int reduce(const struct work *w)
 
 	do {
 		const size_t n = piece(w, at);
-		char *out = at_root ? w->out + at * w->element : NULL;
+		void *out = at_root ? element(w, w->call->out, at) : NULL;
 
-		code = BB_MPI(Reduce)(
-			w->in_place && at_root ? MPI_IN_PLACE : w->in + at * w->element, out,
-			(bb_mpi_count)n, w->type, w->op, w->call->shape.root, w->comm);
+		code = BB_MPI(Reduce)(w->in_place && at_root ? MPI_IN_PLACE : element(w, w->in, at),
+				      out, (bb_mpi_count)n, w->type, w->op, w->call->shape.root,
+				      w->way->comm);
 		at += n;
 	} while (code == MPI_SUCCESS && at < w->count);
 	return code;
@@ -96,14 +99,14 @@ static int broadcast(const struct work *w)
 
 	do {
 		const size_t n = piece(w, at);
-		char *buffer = (at_root ? (char *)w->in : w->out) + at * w->element;
+		void *buffer = element(w, at_root ? w->in : w->call->out, at);
 
 		code = BB_MPI(Bcast)(buffer, (bb_mpi_count)n, w->type, w->call->shape.root,
-				     w->comm);
+				     w->way->comm);
 		at += n;
 	} while (code == MPI_SUCCESS && at < w->count);
-	if (code == MPI_SUCCESS && at_root && w->in != w->out)
-		copy(w, w->out, w->in, w->count * w->element);
+	if (code == MPI_SUCCESS && at_root && w->in != w->call->out)
+		copy(w, w->call->out, w->in, w->count * bb_dtype_size(w->call->dtype));
 	return code;
 }
 
@@ -112,18 +115,19 @@ static int broadcast(const struct work *w)
 static int reduce_scatter(const struct work *w)
 {
 	const struct bb_group *g = w->group;
-	void *result = w->in_place ? w->call->tmp : w->out;
+	void *result = w->in_place ? w->call->tmp : w->call->out;
 	int code;
 
-	for (int r = 0; w->function == BB_MPI_REDUCE_SCATTER && r < g->n; r++)
+	for (int r = 0; w->way->function == BB_MPI_REDUCE_SCATTER && r < g->n; r++)
 		g->counts[r] = (bb_mpi_count)w->count;
-	if (w->function == BB_MPI_REDUCE_SCATTER)
-		code = BB_MPI(Reduce_scatter)(w->in, result, g->counts, w->type, w->op, w->comm);
+	if (w->way->function == BB_MPI_REDUCE_SCATTER)
+		code = BB_MPI(Reduce_scatter)(w->in, result, g->counts, w->type, w->op,
+					      w->way->comm);
 	else
 		code = BB_MPI(Reduce_scatter_block)(w->in, result, (bb_mpi_count)w->count, w->type,
-						    w->op, w->comm);
-	if (code == MPI_SUCCESS && result != w->out)
-		copy(w, w->out, result, w->count * w->element);
+						    w->op, w->way->comm);
+	if (code == MPI_SUCCESS && result != w->call->out)
+		copy(w, w->call->out, result, w->count * bb_dtype_size(w->call->dtype));
 	return code;
 }
 
@@ -138,8 +142,8 @@ static int all_gather(const struct work *w)
 {
 	const bb_mpi_count n = (bb_mpi_count)w->count;
 
-	return BB_MPI(Allgather)(w->in_place ? MPI_IN_PLACE : w->in, n, w->type, w->out, n, w->type,
-				 w->comm);
+	return BB_MPI(Allgather)(w->in_place ? MPI_IN_PLACE : w->in, n, w->type, w->call->out, n,
+				 w->type, w->way->comm);
 }
 
 static int gather(const struct work *w)
@@ -148,7 +152,7 @@ static int gather(const struct work *w)
 	const int root = w->call->shape.root;
 
 	return BB_MPI(Gather)(w->in_place && w->group->me == root ? MPI_IN_PLACE : w->in, n,
-			      w->type, w->out, n, w->type, root, w->comm);
+			      w->type, w->call->out, n, w->type, root, w->way->comm);
 }
 
 static int scatter(const struct work *w)
@@ -157,16 +161,16 @@ static int scatter(const struct work *w)
 	const int root = w->call->shape.root;
 
 	return BB_MPI(Scatter)(w->in, n, w->type,
-			       w->in_place && w->group->me == root ? MPI_IN_PLACE : w->out, n,
-			       w->type, root, w->comm);
+			       w->in_place && w->group->me == root ? MPI_IN_PLACE : w->call->out, n,
+			       w->type, root, w->way->comm);
 }
 
 static int alltoall(const struct work *w)
 {
 	const bb_mpi_count n = (bb_mpi_count)w->count;
 
-	return BB_MPI(Alltoall)(w->in_place ? MPI_IN_PLACE : w->in, n, w->type, w->out, n, w->type,
-				w->comm);
+	return BB_MPI(Alltoall)(w->in_place ? MPI_IN_PLACE : w->in, n, w->type, w->call->out, n,
+				w->type, w->way->comm);
 }
 
 /* In place MPI wants as much to come from a rank as goes to it: the input is in TMP instead. */
@@ -191,8 +195,9 @@ static int alltoallv(const struct work *w)
 		out_at += back;
 	}
 	if (w->in_place)
-		copy(w, w->call->tmp, w->in, in_at * w->unit * w->element);
-	return BB_MPI(Alltoallv)(in, sent, from, w->type, w->out, received, to, w->type, w->comm);
+		copy(w, w->call->tmp, w->in, in_at * w->unit * bb_dtype_size(w->call->dtype));
+	return BB_MPI(Alltoallv)(in, sent, from, w->type, w->call->out, received, to, w->type,
+				 w->way->comm);
 }
 
 static size_t row_or_column(const struct bb_shape *shape, int rank)
@@ -210,10 +215,11 @@ static int sendrecv(const struct work *w)
 	const int previous = (w->group->me ? w->group->me : w->group->n) - 1;
 
 	if (w->in_place)
-		return BB_MPI(Sendrecv_replace)(w->out, n, w->type, next, SENDRECV_TAG, previous,
-						SENDRECV_TAG, w->comm, MPI_STATUS_IGNORE);
-	return BB_MPI(Sendrecv)(w->in, n, w->type, next, SENDRECV_TAG, w->out, n, w->type, previous,
-				SENDRECV_TAG, w->comm, MPI_STATUS_IGNORE);
+		return BB_MPI(Sendrecv_replace)(w->call->out, n, w->type, next, SENDRECV_TAG,
+						previous, SENDRECV_TAG, w->way->comm,
+						MPI_STATUS_IGNORE);
+	return BB_MPI(Sendrecv)(w->in, n, w->type, next, SENDRECV_TAG, w->call->out, n, w->type,
+				previous, SENDRECV_TAG, w->way->comm, MPI_STATUS_IGNORE);
 }
 
 /* ---- which is which --------------------------------------------------------------------- */
@@ -225,7 +231,7 @@ static int sendrecv(const struct work *w)
 			most                                                                       \
 	}
 
-static const struct collective collectives[] = {
+static const struct bb_mpi_row rows[] = {
 	ROW(all_reduce, "MPI_Allreduce", all_reduce, NULL, BB_MPI_ALLREDUCE, NO_FUNCTION),
 	ROW(all_gather, "MPI_Allgather", all_gather, whole, BB_MPI_ALLGATHER, NO_FUNCTION),
 	ROW(reduce_scatter, "MPI_Reduce_scatter_block", reduce_scatter, whole,
@@ -239,40 +245,38 @@ static const struct collective collectives[] = {
 	ROW(sendrecv, "MPI_Sendrecv", sendrecv, whole, NO_FUNCTION, NO_FUNCTION),
 };
 
-static const struct collective *find(const struct bb_collective *collective)
+const struct bb_mpi_row *bb_mpi_row_find(const struct bb_collective *collective)
 {
-	for (size_t i = 0; i < sizeof(collectives) / sizeof(collectives[0]); i++)
-		if (collectives[i].collective == collective)
-			return &collectives[i];
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (rows[i].collective == collective)
+			return &rows[i];
 	return NULL;
 }
 
-bool bb_mpi_native_forces(const struct bb_native *native, const struct bb_collective *collective,
-			  enum bb_mpi_function *function, int *value)
+int bb_mpi_native_forces(const struct bb_native *native, const struct bb_mpi_row *row,
+			 enum bb_mpi_function *function)
 {
 	const struct bb_mpi_forced *forced = native->own;
-	const struct collective *c = find(collective);
 
-	for (int i = 0; forced && c && i < 2 && c->functions[i] != NO_FUNCTION; i++) {
-		*function = c->functions[i];
-		*value = forced->value[*function];
-		if (*value != 0)
-			return true;
+	for (int i = 0; forced && i < 2 && row->functions[i] != NO_FUNCTION; i++) {
+		*function = row->functions[i];
+		if (forced->value[*function] != 0)
+			return forced->value[*function];
 	}
-	return false;
+	*function = row->functions[0];
+	return 0;
 }
 
 const char *bb_mpi_native_refuses(const struct bb_native *native,
 				  const struct bb_collective *collective)
 {
-	const struct collective *c = find(collective);
+	const struct bb_mpi_row *row = bb_mpi_row_find(collective);
 	enum bb_mpi_function function;
-	int value;
 
-	if (!c)
+	if (!row)
 		return "hypercube is an algorithm of its own; all_gather has native";
-	if (native->own && !bb_mpi_native_forces(native, collective, &function, &value))
-		return c->lacks;
+	if (native->own && !bb_mpi_native_forces(native, row, &function))
+		return row->lacks;
 	return NULL;
 }
 
@@ -290,7 +294,7 @@ static size_t unit_for(size_t most)
 {
 	size_t unit = 1;
 
-	while (most / unit > BB_MPI_MOST)
+	while (most > unit * BB_MPI_MOST)
 		unit *= 2;
 	return unit;
 }
@@ -306,15 +310,15 @@ static bool divides(size_t unit, const struct bb_shape *shape)
 
 const char *bb_mpi_native_limits(const struct bb_call *call)
 {
-	const struct collective *c = find(call->collective);
+	const struct bb_mpi_row *row = bb_mpi_row_find(call->collective);
 	const struct bb_shape *shape = &call->shape;
 	size_t most = 0;
 
 	if (!BB_MPI_REDUCES_IN_PLACE_ANYWHERE && call->collective == &bb_reduce &&
 	    shape->in_place && shape->root != 0 && call->op != BB_MULSUM)
 		return "MPICH before 4.1.2 crashes in it: MPI_IN_PLACE at another root than 0";
-	for (int r = 0; c->most && r < (shape->matrix ? shape->nranks : 1); r++) {
-		const size_t its = c->most(shape, r);
+	for (int r = 0; row->most && r < (shape->matrix ? shape->nranks : 1); r++) {
+		const size_t its = row->most(shape, r);
 
 		most = its > most ? its : most;
 	}
@@ -369,14 +373,14 @@ static void divide_outputs(const struct work *w)
 {
 	const struct bb_call *call = w->call;
 	const struct bb_reduce_args args = {.divisor = w->group->n};
-	const void *sum = w->out;
-	void *out = w->out;
+	const void *sum = w->call->out;
+	void *out = w->call->out;
 
 	w->group->rank->context->kernels->reduce[call->dtype][BB_AVG](
 		&out, 1, &sum, 1, call->collective->out_count(&call->shape, w->group->me), &args);
 }
 
-static int run_in_units(const struct collective *c, struct work *w)
+static int run_in_units(struct work *w)
 {
 	int code = MPI_Type_contiguous((int)w->unit, w->type, &w->type);
 
@@ -385,43 +389,33 @@ static int run_in_units(const struct collective *c, struct work *w)
 	w->count /= w->unit;
 	code = MPI_Type_commit(&w->type);
 	if (code == MPI_SUCCESS)
-		code = c->run(w);
+		code = w->way->row->run(w);
 	MPI_Type_free(&w->type);
 	return code;
 }
 
 bb_status bb_mpi_native(struct bb_group *group, const struct bb_call *call)
 {
-	const struct bb_context *context = group->rank->context;
-	const struct collective *c = find(call->collective);
-	const bool reduces = call->collective->flags & BB_REDUCES;
+	const struct bb_mpi_types *types = &group->rank->context->types;
+	const struct bb_mpi_way *way = call->prepared;
+	const struct bb_mpi_row *row = way->row;
 	struct work w = {.group = group,
 			 .call = call,
-			 .comm = group->comm,
-			 .function = c->functions[0],
+			 .way = way,
 			 .in = call->in,
-			 .out = call->out,
 			 .in_place = call->shape.in_place,
-			 .element = bb_dtype_size(call->dtype),
 			 .count = call->shape.count,
-			 .unit = c->most ? unit_for(c->most(&call->shape, group->me)) : 1,
-			 .type = context->types.type[call->dtype],
-			 .op = context->types.op[call->dtype][call->op]};
-	const struct bb_mpi_way *way;
+			 .unit = row->most ? unit_for(row->most(&call->shape, group->me)) : 1,
+			 .type = types->type[call->dtype],
+			 .op = types->op[call->dtype][call->op]};
 	bb_status status;
-	int value;
+	int code;
 
-	if (bb_mpi_native_forces(call->native, call->collective, &w.function, &value)) {
-		way = bb_mpi_way_find(group, w.function, value);
-		if (!way || way->comm == MPI_COMM_NULL)
-			return BB_EINTERNAL;
-		w.comm = way->comm;
-	}
 	if (weighs_inputs(call, group->me))
 		weigh_inputs(&w);
-	status = bb_mpi_told(group->rank->context, c->name,
-			     w.unit == 1 ? c->run(&w) : run_in_units(c, &w));
-	if (status == BB_OK && reduces && call->op == BB_AVG)
+	code = w.unit == 1 ? row->run(&w) : run_in_units(&w);
+	status = bb_mpi_told(group->rank->context, row->name, code);
+	if (status == BB_OK && call->op == BB_AVG && (call->collective->flags & BB_REDUCES))
 		divide_outputs(&w);
 	return status;
 }
