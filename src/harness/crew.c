@@ -140,9 +140,8 @@ void bb_crew_deadline(struct bb_driver *driver, const char *what)
 
 /* ---- the drivers --------------------------------------------------------------------- */
 
-static void *driver_main(void *argument)
+static void run_driver(struct bb_driver *driver)
 {
-	struct bb_driver *driver = argument;
 	const struct bb_crew_config *config = driver->crew->config;
 	bb_status status = config->backend->attach(config->context, driver->local, &driver->handle,
 						   config->error);
@@ -155,12 +154,46 @@ static void *driver_main(void *argument)
 	if (status != BB_OK && status != BB_ETIMEOUT)
 		bb_fail(config->error, status, "rank %d failed", driver->rank);
 	atomic_store(&driver->progress->phase, BB_PHASE_ENDED);
+}
+
+static void *driver_main(void *driver)
+{
+	run_driver(driver);
 	return NULL;
+}
+
+static void *watch_main(void *argument)
+{
+	struct bb_crew *crew = argument;
+
+	crew->outcome = bb_watch_run(crew);
+	if (crew->outcome.stuck)
+		crew->config->leave(crew->config->argument, &crew->outcome);
+	return NULL;
+}
+
+/* All drivers, the first on this thread. */
+static void run_drivers(struct bb_crew *crew, pthread_t *threads)
+{
+	const struct bb_world *world = crew->config->world;
+	int started = 1;
+
+	while (started < world->nlocal &&
+	       pthread_create(&threads[started], NULL, driver_main, &crew->drivers[started]) == 0)
+		started++;
+	if (started < world->nlocal)
+		bb_fail(crew->config->error, BB_EINTERNAL, "the system gives no thread for rank %d",
+			world->first_rank + started);
+	for (int i = started; i < world->nlocal; i++)
+		atomic_store(&crew->progress[i].phase, BB_PHASE_ENDED);
+	run_driver(&crew->drivers[0]);
+	for (int i = 1; i < started; i++)
+		pthread_join(threads[i], NULL);
 }
 
 bool bb_crew_ended(const struct bb_crew *crew)
 {
-	for (int i = 0; i < crew->started; i++)
+	for (int i = 0; i < crew->config->world->nlocal; i++)
 		if (atomic_load(&crew->progress[i].phase) != BB_PHASE_ENDED)
 			return false;
 	return true;
@@ -208,39 +241,39 @@ static void crew_release(struct bb_crew *crew)
 	free(crew);
 }
 
+/* Nobody watches yet. */
+static struct bb_crew_outcome give_up(const struct bb_crew_config *config, const char *what)
+{
+	bb_fail(config->error, BB_EINTERNAL, "rank %d: %s", config->world->first_rank, what);
+	bb_watch_tell(config);
+	return (struct bb_crew_outcome){0};
+}
+
 struct bb_crew_outcome bb_crew_run(const struct bb_crew_config *config)
 {
-	const int nlocal = config->world->nlocal;
 	struct bb_crew *crew = malloc(sizeof(*crew));
-	pthread_t *threads = calloc((size_t)nlocal, sizeof(*threads));
-	struct bb_crew_outcome outcome = {0};
+	pthread_t *threads = calloc((size_t)config->world->nlocal, sizeof(*threads));
+	struct bb_crew_outcome outcome;
 	sigset_t signals, before;
 
 	if (!crew || !threads || crew_init(crew, config) != BB_OK) {
-		bb_fail(config->error, BB_EINTERNAL, "rank %d: out of memory for its threads",
-			config->world->first_rank);
-		bb_watch_tell(config);
 		free(threads);
 		free(crew);
-		return outcome;
+		return give_up(config, "out of memory for its threads");
 	}
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);
 	pthread_sigmask(SIG_BLOCK, &signals, &before);
-	for (; crew->started < nlocal; crew->started++)
-		if (pthread_create(&threads[crew->started], NULL, driver_main,
-				   &crew->drivers[crew->started]))
-			break;
-	if (crew->started < nlocal)
-		bb_fail(config->error, BB_EINTERNAL, "the system gives no thread for rank %d",
-			config->world->first_rank + crew->started);
-	outcome = bb_watch_run(crew, &signals);
-	for (int i = 0; i < crew->started && !outcome.stuck; i++)
-		pthread_join(threads[i], NULL);
+	if (pthread_create(&crew->watch, NULL, watch_main, crew) == 0) {
+		run_drivers(crew, threads);
+		pthread_join(crew->watch, NULL);
+		outcome = crew->outcome;
+	} else {
+		outcome = give_up(config, "the system gives no thread to watch over it");
+	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	free(threads);
-	if (!outcome.stuck)
-		crew_release(crew);
+	crew_release(crew);
 	return outcome;
 }

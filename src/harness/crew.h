@@ -1,6 +1,7 @@
 /*
- * crew.h - the drivers of this process: one thread per local rank, what they exchange outside
- * the measured collectives, and the watch over them so that nothing hangs for ever.
+ * crew.h - the drivers of this process: one thread per local rank, the first of them the caller's,
+ * what they exchange outside the measured collectives, and the watch over them, on a thread of its
+ * own, so that nothing hangs for ever.
  *
  *   crew.c         the drivers and what they exchange
  *   crew_watch.c   the watch: failures, deadlines, signals, and what other processes have to say
@@ -42,6 +43,15 @@ struct bb_driver {
 	struct bb_progress *progress;
 };
 
+struct bb_crew_outcome {
+	/* The signal (SIGINT, SIGTERM) that ended the run, here or at process 0; 0: none, or
+	   something else was the cause: a launcher that loses a process ends the others by one. */
+	int caught;
+	bool stuck; /* a driver did not let go */
+	/* Another process tells the user what happened. */
+	bool silent;
+};
+
 struct bb_crew_config {
 	struct bb_launch *launch;
 	struct bb_control *control;   /* the watch's as long as the crew runs; NULL: one process */
@@ -56,26 +66,19 @@ struct bb_crew_config {
 	/* Append what a user calls process PROC: "rank 3 (h4, pid 4711)". On the watch's thread, at
 	   any time. NULL: "process 3". */
 	void (*name)(void *argument, int proc, struct bb_strbuf *out);
+	/* A driver, perhaps the caller of bb_crew_run, does not let go: end the process with _exit,
+	   having closed its control channel. What drivers use must not be freed. On the watch's
+	   thread. */
+	void (*leave)(void *argument, const struct bb_crew_outcome *outcome);
 	void *argument;
 };
 
-struct bb_crew_outcome {
-	/* The signal (SIGINT, SIGTERM) that ended the run, here or at process 0; 0: none, or
-	   something else was the cause: a launcher that loses a process ends the others by one. */
-	int caught;
-	/* A driver did not let go: what it uses must not be freed, and the process can only _exit,
-	   having closed its control channel. */
-	bool stuck;
-	/* Another process tells the user what happened. */
-	bool silent;
-};
-
 /*
- * Run the drivers to their end. The first cause of a failure is in config->error: a driver's own, a
- * driver that ended without finishing, another process's, a process that is gone, or a deadline
- * that passed, with the ranks of the world that had arrived and those that had not. With several
- * processes the first cause is process 0's to tell. All of them end soon after one of them failed
- * or is gone, and within the deadline and 4 seconds if one hangs.
+ * Run the drivers to their end, or leave the process by config->leave. The first cause of a failure
+ * is in config->error: a driver's own, a driver that ended without finishing, another process's, a
+ * process that is gone, or a deadline that passed, with the ranks of the world that had arrived and
+ * those that had not. With several processes the first cause is process 0's to tell. All of them
+ * end soon after one of them failed or is gone, and within the deadline and 4 seconds if one hangs.
  */
 struct bb_crew_outcome bb_crew_run(const struct bb_crew_config *config);
 

@@ -1,5 +1,5 @@
 /*
- * The watch over a crew: the main thread looks around every 20 ms, decides when the run is over and
+ * The watch over a crew: its thread looks around every 20 ms, decides when the run is over and
  * why, and tells the other processes.
  *
  * Process 0 alone decides for all. A signal or a process that is gone may be the consequence of
@@ -258,7 +258,7 @@ static void look_at_failures(struct watch *w)
 
 	if (w->stopped != 0)
 		return;
-	for (int i = 0; i < crew->started; i++)
+	for (int i = 0; i < w->config->world->nlocal; i++)
 		if (atomic_load(&crew->progress[i].phase) == BB_PHASE_ENDED &&
 		    !atomic_load(&crew->progress[i].finished))
 			bb_fail(w->config->error, BB_EBACKEND,
@@ -375,7 +375,7 @@ static bool is_silent(const struct watch *w, bool speaks_for_host)
 	return w->common && !speaks_for_host;
 }
 
-struct bb_crew_outcome bb_watch_run(struct bb_crew *crew, const sigset_t *signals)
+struct bb_crew_outcome bb_watch_run(struct bb_crew *crew)
 {
 	const struct timespec look = {.tv_nsec = BB_MOMENT_NS};
 	struct watch w = {
@@ -386,10 +386,14 @@ struct bb_crew_outcome bb_watch_run(struct bb_crew *crew, const sigset_t *signal
 		.left = -1,
 		.culprit = -1,
 	};
+	sigset_t signals;
 	bool ended;
 
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
 	do {
-		const int signal = sigtimedwait(signals, NULL, &look);
+		const int signal = sigtimedwait(&signals, NULL, &look);
 
 		w.now = bb_clock_now();
 		ended = bb_crew_ended(crew);

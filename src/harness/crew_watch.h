@@ -29,17 +29,19 @@ struct bb_crew {
 	char *gathered, *given; /* GIVEN lies behind GATHERED */
 	size_t capacity;
 	bb_status exchanged; /* what it came to between the processes */
-	int started;         /* drivers that have a thread */
+	pthread_t watch;
+	struct bb_crew_outcome outcome; /* the watch's, until it has ended */
 	struct bb_driver *drivers;
 	struct bb_progress *progress;
 	struct bb_rank_progress *ranks; /* process 0: as far as is known, of the world */
 };
 
-/* Have all threads of drivers come to their end? */
+/* Have all drivers come to their end? */
 bool bb_crew_ended(const struct bb_crew *crew);
 
-/* Watch until all drivers ended, or had their time to. SIGNALS are blocked in all threads. */
-struct bb_crew_outcome bb_watch_run(struct bb_crew *crew, const sigset_t *signals);
+/* Watch until all drivers ended, or had their time to. SIGINT and SIGTERM are blocked in all
+   threads. */
+struct bb_crew_outcome bb_watch_run(struct bb_crew *crew);
 
 /* Tell the other processes what config->error says, where there is no crew yet. */
 void bb_watch_tell(const struct bb_crew_config *config);

@@ -170,35 +170,19 @@ static int end_together(struct bb_run *run, int status)
 	return (int)first;
 }
 
-/* What a user calls a process: its rank, where it has one. */
-static void name_process(void *argument, int proc, struct bb_strbuf *out)
+static struct bb_run *run_of(void *bench)
 {
-	const struct bb_run *run =
-		(struct bb_run *)((char *)argument - offsetof(struct bb_run, bench));
+	return (struct bb_run *)((char *)bench - offsetof(struct bb_run, bench));
+}
+
+/* What a user calls a process: its rank, where it has one. */
+static void name_process(void *bench, int proc, struct bb_strbuf *out)
+{
+	const struct bb_run *run = run_of(bench);
 	const struct bb_member *member = &run->assembly.members[proc];
 
 	bb_strbuf_addf(out, "%s %d (%s, pid %d)", run->world.nlocal == 1 ? "rank" : "process", proc,
 		       member->host, member->pid);
-}
-
-static struct bb_crew_outcome run_crew(struct bb_run *run)
-{
-	const bool several = run->world.nprocs > 1;
-	const struct bb_crew_config crew = {
-		.launch = &run->launch,
-		.control = run->control,
-		.world = &run->world,
-		.backend = run->options.backend,
-		.context = run->context,
-		.timeout_ns = run->options.timeout_ns,
-		.error = &run->error,
-		.speaks_for_host = several && bb_assembly_speaks_for_host(&run->assembly),
-		.drive = bb_bench_drive,
-		.name = several ? name_process : NULL,
-		.argument = &run->bench,
-	};
-
-	return bb_crew_run(&crew);
 }
 
 /* Process 0 has the results and judges them; here it is known whether they came about. */
@@ -237,34 +221,67 @@ static void say_cause(const struct bb_run *run, const struct bb_crew_outcome *ou
 		fprintf(stderr, "%s: interrupted\n", run->options.program);
 }
 
+/* Tell all that is to be told. Returns the exit status. */
+static int report(struct bb_run *run, const struct bb_crew_outcome *outcome)
+{
+	/* Before anything that may take time, or wait for a reader. */
+	const bool early = outcome->caught || outcome->stuck;
+	int status;
+
+	bb_ticker_hide(&run->ticker);
+	if (early)
+		say_cause(run, outcome);
+	if (outcome->stuck)
+		bb_sinks_seize(&run->sinks);
+	status = bb_run_leads(run) ? bb_run_conclude(run, outcome->caught)
+				   : others_status(run, outcome->caught);
+	if (!early)
+		say_cause(run, outcome);
+	return status;
+}
+
+/* A thread still uses what would be freed, or others may never answer. */
+static void leave(void *bench, const struct bb_crew_outcome *outcome)
+{
+	struct bb_run *run = run_of(bench);
+	const int status = report(run, outcome);
+
+	bb_control_close(run->control);
+	_exit(status);
+}
+
+static struct bb_crew_outcome run_crew(struct bb_run *run)
+{
+	const bool several = run->world.nprocs > 1;
+	const struct bb_crew_config crew = {
+		.launch = &run->launch,
+		.control = run->control,
+		.world = &run->world,
+		.backend = run->options.backend,
+		.context = run->context,
+		.timeout_ns = run->options.timeout_ns,
+		.error = &run->error,
+		.speaks_for_host = several && bb_assembly_speaks_for_host(&run->assembly),
+		.drive = bb_bench_drive,
+		.name = several ? name_process : NULL,
+		.leave = leave,
+		.argument = &run->bench,
+	};
+
+	return bb_crew_run(&crew);
+}
+
 static int benchmark(struct bb_run *run, const struct bb_collective *collective)
 {
 	struct bb_crew_outcome outcome;
-	bool failed, early;
-	int status;
 
 	prepare_bench(run, collective);
 	bb_run_unguard(run);
 	outcome = run_crew(run);
-	failed = outcome.caught || outcome.stuck || bb_error_status(&run->error) != BB_OK;
-	/* Before anything that may take time, or wait for a reader. */
-	early = outcome.caught || outcome.stuck;
-	bb_ticker_hide(&run->ticker);
-	if (early)
-		say_cause(run, &outcome);
-	if (outcome.stuck)
-		bb_sinks_seize(&run->sinks);
-	status = bb_run_leads(run) ? bb_run_conclude(run, outcome.caught)
-				   : others_status(run, outcome.caught);
-	if (!early)
-		say_cause(run, &outcome);
-	/* A thread still uses what would be freed, or others may never answer. */
-	if (outcome.stuck || (failed && run->launch.nprocs > 1)) {
-		bb_control_close(run->control);
-		_exit(status);
-	}
+	if (run->launch.nprocs > 1 && (outcome.caught || bb_error_status(&run->error) != BB_OK))
+		leave(&run->bench, &outcome);
 	bb_pattern_store_close(&run->bench.patterns);
-	return end_together(run, status);
+	return end_together(run, report(run, &outcome));
 }
 
 int bb_main(int argc, char **argv, const struct bb_collective *collective)

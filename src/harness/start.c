@@ -40,6 +40,10 @@ static bb_status open_launch(struct bb_run *run, int argc, char **argv)
 	 */
 	const double connect_s = run->options.timeout_ns ? 0.5e-9 * (double)run->options.timeout_ns
 							 : CONNECT_SECONDS;
+	/* A driver alone runs on this very thread. */
+	const enum bb_launch_callers callers = run->options.threads * run->options.gpus == 1
+						       ? BB_LAUNCH_OPENER
+						       : BB_LAUNCH_IN_TURN;
 	bb_status status;
 
 	run->assembly = (struct bb_assembly){.launch = &run->launch, .error = &run->error};
@@ -49,7 +53,7 @@ static bb_status open_launch(struct bb_run *run, int argc, char **argv)
 	}
 	bb_guard_signals(); /* before the library starts threads of its own */
 	BB_TRY(status, bb_run_guard(run, BB_STAGE_START), out);
-	BB_TRY(status, kind->open(&run->launch, false, &run->error), out);
+	BB_TRY(status, kind->open(&run->launch, callers, &run->error), out);
 	BB_TRY(status, bb_launch_check(&run->launch, &run->environment.launch, &run->error), out);
 	BB_TRY(status, bb_run_guard(run, BB_STAGE_COMPARE), out);
 	BB_TRY(status, bb_assembly_compare(&run->assembly, argc, argv, &run->environment), out);

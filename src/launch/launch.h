@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define BB_LAUNCH_ABI 1u
+#define BB_LAUNCH_ABI 2u
 
 struct bb_launch {
 	int proc;
@@ -37,12 +37,19 @@ struct bb_launch bb_launch_single(void);
 /* A kind of launch that is loaded at run time; its shared object exports it as this symbol. */
 #define BB_LAUNCH_SYMBOL "bb_plugin_launch"
 
+/* Who will call the library that carries a launch, through it or otherwise. */
+enum bb_launch_callers {
+	BB_LAUNCH_OPENER,  /* the thread that opens the launch alone */
+	BB_LAUNCH_IN_TURN, /* any thread, one at a time */
+	BB_LAUNCH_AT_ONCE  /* several threads at the same time */
+};
+
 struct bb_launch_kind {
 	unsigned abi;
 	const char *name; /* "mpi" */
-	/* Wait until all processes are there. THREADS: several threads will call the library that
-	   carries it at once. */
-	bb_status (*open)(struct bb_launch *launch, bool threads, struct bb_error *error);
+	/* Wait until all processes are there. */
+	bb_status (*open)(struct bb_launch *launch, enum bb_launch_callers callers,
+			  struct bb_error *error);
 };
 
 /*

@@ -19,23 +19,16 @@ struct bb_context {
 	atomic_int aborted;
 };
 
-struct bb_rank {
-	struct bb_context *context;
-};
-
+/* A rank needs no more than its context. */
 static bb_status attach(struct bb_context *context, int local, struct bb_rank **rank,
 			struct bb_error *error)
 {
-	*rank = malloc(sizeof(**rank));
-	if (!*rank)
-		return bb_fail(error, BB_EINTERNAL, "out of memory");
-	(*rank)->context = context;
+	*rank = (struct bb_rank *)context;
 	return BB_OK;
 }
 
 static void detach(struct bb_rank *rank)
 {
-	free(rank);
 }
 
 static void note_abort(struct bb_context *context)
@@ -48,7 +41,7 @@ static const struct bb_backend waiting = {
 
 static bb_status wait_for_abort(struct bb_driver *driver)
 {
-	while (!atomic_load(&driver->handle->context->aborted))
+	while (!atomic_load(&((struct bb_context *)driver->handle)->aborted))
 		nap_ms(2);
 	return BB_ETIMEOUT;
 }
@@ -85,6 +78,8 @@ struct scene {
 	const struct plot *plot;
 	struct process *me;
 	struct bb_error error;
+	struct bb_crew_config config;
+	double start;
 };
 
 static void name_process(void *argument, int proc, struct bb_strbuf *out)
@@ -92,10 +87,26 @@ static void name_process(void *argument, int proc, struct bb_strbuf *out)
 	bb_strbuf_addf(out, "rank %d (h%d, pid %d)", proc, proc / 2, 1000 + proc);
 }
 
+static void note_result(const struct scene *scene, const struct bb_crew_outcome *outcome)
+{
+	struct result *result = &scene->plot->results[scene->me->launch.proc];
+
+	result->outcome = *outcome;
+	result->seconds = bb_clock_now() - scene->start;
+	result->status = bb_error_status(&scene->error);
+	memcpy(result->text, scene->error.text, sizeof(result->text));
+	bb_control_close(scene->config.control);
+}
+
+static void leave(void *scene, const struct bb_crew_outcome *outcome)
+{
+	note_result(scene, outcome);
+	_exit(0);
+}
+
 static void play(struct process *me)
 {
 	const struct plot *plot = me->argument;
-	struct result *result = &plot->results[me->launch.proc];
 	const struct bb_world world = {.nranks = plot->n * plot->nlocal,
 				       .nprocs = plot->n,
 				       .proc = me->launch.proc,
@@ -103,7 +114,11 @@ static void play(struct process *me)
 				       .nlocal = plot->nlocal};
 	struct bb_context context = {0};
 	struct scene scene = {.plot = plot, .me = me};
-	struct bb_crew_config config = {
+	struct bb_crew_config *config = &scene.config;
+	struct bb_crew_outcome outcome;
+	struct bb_error error = {0};
+
+	*config = (struct bb_crew_config){
 		.launch = &me->launch,
 		.world = &world,
 		.backend = &waiting,
@@ -113,20 +128,13 @@ static void play(struct process *me)
 		.speaks_for_host = me->launch.proc == 1 || me->launch.proc % 2 == 0,
 		.drive = plot->drive,
 		.name = name_process,
+		.leave = leave,
 		.argument = &scene,
 	};
-	struct bb_error error = {0};
-	double start;
-
-	CHECK(me->meeting, bb_control_open(&config.control, &me->launch, 10, &error) == BB_OK);
-	start = bb_clock_now();
-	result->outcome = bb_crew_run(&config);
-	result->seconds = bb_clock_now() - start;
-	result->status = bb_error_status(&scene.error);
-	memcpy(result->text, scene.error.text, sizeof(result->text));
-	bb_control_close(config.control);
-	if (result->outcome.stuck)
-		_exit(0); /* its drivers still use what is on this stack */
+	CHECK(me->meeting, bb_control_open(&config->control, &me->launch, 10, &error) == BB_OK);
+	scene.start = bb_clock_now();
+	outcome = bb_crew_run(config);
+	note_result(&scene, &outcome);
 }
 
 static struct plot plot_of(int n, int nlocal,
@@ -257,8 +265,7 @@ static void test_exchange(void **state)
 		}
 }
 
-/* ---- a rank that fails ------------------------------------------------------------------------
- */
+/* ---- a rank that fails --------------------------------------------------------------------- */
 
 enum failure { NAMELESS, NAMED, WORDLESS, BOTH, FAILURES };
 
@@ -318,8 +325,7 @@ static void test_failure_among_locals(void **state)
 	plot_free(&plot);
 }
 
-/* ---- time is up --------------------------------------------------------------------------------
- */
+/* ---- time is up ---------------------------------------------------------------------------- */
 
 enum delay { BEFORE_ALL, BEFORE, INSIDE, AT_ONCE };
 
@@ -426,8 +432,7 @@ static void test_deadline_without_word(void **state)
 	plot_free(&plot);
 }
 
-/* ---- who is gone
- * --------------------------------------------------------------------------------- */
+/* ---- who is gone --------------------------------------------------------------------------- */
 
 enum wait { FOR_ABORT, FOR_EVER, AND_COMPLAIN };
 
@@ -531,8 +536,7 @@ static void test_first_killed(void **state)
 	plot_free(&plot);
 }
 
-/* ---- signals
- * -------------------------------------------------------------------------------------- */
+/* ---- signals ------------------------------------------------------------------------------- */
 
 static void test_signalled(void **state)
 {
