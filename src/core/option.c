@@ -9,8 +9,15 @@
 
 #define FIRST_VALUE 0x100 /* what getopt_long returns for row i is this plus i; below are keys */
 
-/* What getopt_long wants to know, made of the rows. */
+/* A row, and the target of its table. */
+struct place {
+	const struct bb_option *row;
+	char *target;
+};
+
+/* All rows, and what getopt_long wants to know of them. */
 struct tables {
+	struct place *places; /* ends with row NULL */
 	struct option *longs;
 	const char **names;
 	char *shorts;
@@ -18,58 +25,70 @@ struct tables {
 
 /* One look at argv: the word that is being parsed and what came of it. */
 struct cursor {
-	const struct bb_option *rows;
 	struct tables tables;
 	char **argv;
 	const char *word;
 	int result;
 };
 
-static size_t count_rows(const struct bb_option *rows)
+static size_t count_rows(const struct bb_option_table *tables)
 {
 	size_t n = 0;
 
-	while (rows[n].name)
-		n++;
+	for (; tables->rows; tables++)
+		for (const struct bb_option *row = tables->rows; row->name; row++)
+			n++;
 	return n;
 }
 
 static void tables_free(struct tables *t)
 {
+	free(t->places);
 	free(t->longs);
 	free(t->names);
 	free(t->shorts);
 }
 
-static bb_status tables_make(const struct bb_option *rows, struct tables *t, struct bb_error *error)
+static void list_rows(const struct bb_option_table *tables, struct place *places)
 {
-	size_t n = count_rows(rows);
+	for (; tables->rows; tables++)
+		for (const struct bb_option *row = tables->rows; row->name; row++)
+			*places++ = (struct place){row, tables->target};
+}
+
+static bb_status tables_make(const struct bb_option_table *tables, struct tables *t,
+			     struct bb_error *error)
+{
+	size_t n = count_rows(tables);
 	char *s;
 
 	*t = (struct tables){
+		.places = calloc(n + 1, sizeof(*t->places)),
 		.longs = calloc(n + 1, sizeof(*t->longs)),
 		.names = calloc(n + 1, sizeof(*t->names)),
 		.shorts = malloc(2 * n + 3),
 	};
-	if (!t->longs || !t->names || !t->shorts) {
+	if (!t->places || !t->longs || !t->names || !t->shorts) {
 		tables_free(t);
 		return bb_fail(error, BB_EINTERNAL, "out of memory while parsing options");
 	}
+	list_rows(tables, t->places);
 	s = t->shorts;
 	*s++ = '+'; /* stop at the first operand */
 	*s++ = ':'; /* tell a missing argument from an unknown option */
 	for (size_t i = 0; i < n; i++) {
-		bool takes = rows[i].type != BB_OPT_FLAG;
+		const struct bb_option *row = t->places[i].row;
+		bool takes = row->type != BB_OPT_FLAG;
 
-		t->names[i] = rows[i].name;
+		t->names[i] = row->name;
 		t->longs[i] = (struct option){
-			.name = rows[i].name,
+			.name = row->name,
 			.has_arg = takes ? required_argument : no_argument,
 			.val = FIRST_VALUE + (int)i,
 		};
-		if (rows[i].key)
-			*s++ = rows[i].key;
-		if (rows[i].key && takes)
+		if (row->key)
+			*s++ = row->key;
+		if (row->key && takes)
 			*s++ = ':';
 	}
 	*s = '\0';
@@ -151,15 +170,15 @@ static void set_zero(const struct bb_option *row, char *target)
 }
 
 /* In two passes, so that an alias without a default keeps that of the row it stands for. */
-static bb_status set_defaults(const struct bb_option *rows, char *target, struct bb_error *error)
+static bb_status set_defaults(const struct place *places, struct bb_error *error)
 {
-	for (const struct bb_option *row = rows; row->name; row++)
-		set_zero(row, target);
-	for (const struct bb_option *row = rows; row->name; row++)
-		if (row->initial && row->type != BB_OPT_FLAG &&
-		    !read_value(row, row->initial, target + row->offset))
+	for (const struct place *p = places; p->row; p++)
+		set_zero(p->row, p->target);
+	for (const struct place *p = places; p->row; p++)
+		if (p->row->initial && p->row->type != BB_OPT_FLAG &&
+		    !read_value(p->row, p->row->initial, p->target + p->row->offset))
 			return bb_fail(error, BB_EINTERNAL, "--%s: its default %s is not valid",
-				       row->name, row->initial);
+				       p->row->name, p->row->initial);
 	return BB_OK;
 }
 
@@ -238,19 +257,21 @@ static bb_status fail_long(const struct cursor *c, struct bb_error *error)
 	return BB_EUSAGE;
 }
 
-static const struct bb_option *find_row(const struct cursor *c, int value)
+/* Its row is NULL where there is none. */
+static struct place find(const struct cursor *c, int value)
 {
+	const struct place *p = c->tables.places;
+
 	if (value >= FIRST_VALUE)
-		return &c->rows[value - FIRST_VALUE];
-	for (const struct bb_option *row = c->rows; row->name; row++)
-		if (value && (unsigned char)row->key == value)
-			return row;
-	return NULL;
+		return p[value - FIRST_VALUE];
+	while (p->row && (!value || (unsigned char)p->row->key != value))
+		p++;
+	return *p;
 }
 
 static bb_status fail_option(const struct cursor *c, struct bb_error *error)
 {
-	const struct bb_option *row = find_row(c, optopt);
+	const struct bb_option *row = find(c, optopt).row;
 	const char *meant;
 
 	if (c->result == ':')
@@ -267,32 +288,32 @@ static bb_status fail_option(const struct cursor *c, struct bb_error *error)
 	return bb_fail(error, BB_EUSAGE, "%s: unknown option -%c; see --help", c->word, optopt);
 }
 
-static bb_status take(const struct cursor *c, char *target, struct bb_error *error)
+static bb_status take(const struct cursor *c, struct bb_error *error)
 {
-	const struct bb_option *row = NULL;
+	struct place p = {.row = NULL};
 
 	if (c->result != '?' && c->result != ':')
-		row = find_row(c, c->result);
-	if (!row)
+		p = find(c, c->result);
+	if (!p.row)
 		return fail_option(c, error);
-	if (row->once && *(bool *)(target + row->given))
-		return bb_fail(error, BB_EUSAGE, "--%s %s: given twice; %s", row->name, optarg,
-			       row->once);
-	if (!read_value(row, optarg, target + row->offset))
-		return fail_value(c, row, optarg, errno, error);
-	if (row->given)
-		*(bool *)(target + row->given) = true;
+	if (p.row->once && *(bool *)(p.target + p.row->given))
+		return bb_fail(error, BB_EUSAGE, "--%s %s: given twice; %s", p.row->name, optarg,
+			       p.row->once);
+	if (!read_value(p.row, optarg, p.target + p.row->offset))
+		return fail_value(c, p.row, optarg, errno, error);
+	if (p.row->given)
+		*(bool *)(p.target + p.row->given) = true;
 	return BB_OK;
 }
 
-bb_status bb_options_parse(const struct bb_option *rows, int argc, char **argv, void *target,
+bb_status bb_options_parse(const struct bb_option_table *tables, int argc, char **argv,
 			   struct bb_error *error)
 {
-	struct cursor c = {.rows = rows, .argv = argv};
+	struct cursor c = {.argv = argv};
 	bb_status st;
 
-	BB_TRY(st, set_defaults(rows, target, error), out);
-	BB_TRY(st, tables_make(rows, &c.tables, error), out);
+	BB_TRY(st, tables_make(tables, &c.tables, error), out);
+	BB_TRY(st, set_defaults(c.tables.places, error), free_tables);
 	opterr = 0;
 	optind = 0; /* glibc: forget everything about an earlier argv */
 	for (;;) {
@@ -302,7 +323,7 @@ bb_status bb_options_parse(const struct bb_option *rows, int argc, char **argv, 
 		c.result = getopt_long(argc, argv, c.tables.shorts, c.tables.longs, NULL);
 		if (c.result == -1)
 			break;
-		BB_TRY(st, take(&c, target, error), free_tables);
+		BB_TRY(st, take(&c, error), free_tables);
 	}
 	if (optind < argc)
 		st = bb_fail(error, BB_EUSAGE, "%s: not an option; options start with a dash",

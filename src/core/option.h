@@ -37,19 +37,25 @@ struct bb_option {
 	const char *section; /* heading in the help, set on the first row of a section */
 };
 
+/* Rows (ending with name NULL) and what they are read into. */
+struct bb_option_table {
+	const struct bb_option *rows;
+	void *target; /* NULL: only to be shown */
+};
+
 /*
- * Parse argv over ROWS (ends with name NULL) into TARGET, through getopt_long. Every target is set
- * to its default first. BB_EUSAGE with ERROR naming the offending word, what would be right, and
+ * Parse argv over TABLES (ends with rows NULL) through getopt_long. Every target is set to its
+ * default first. BB_EUSAGE with ERROR naming the offending word, what would be right, and
  * for an unknown option or choice the nearest valid one. Operands (words without a dash) are
  * refused. An option given twice: the last one counts, as in nccl-tests. Two rows may share a
  * target (an alias); the one without a default keeps that of the other. Not reentrant: getopt is
  * not.
  */
-BB_MUST bb_status bb_options_parse(const struct bb_option *rows, int argc, char **argv,
-				   void *target, struct bb_error *error);
+BB_MUST bb_status bb_options_parse(const struct bb_option_table *tables, int argc, char **argv,
+				   struct bb_error *error);
 
-/* The text of --help for PROGRAM, and the same as a Markdown table per section. */
-void bb_options_help(const struct bb_option *rows, const char *program, const char *brief,
+/* The text of --help for PROGRAM, and of one table the same as Markdown, section by section. */
+void bb_options_help(const struct bb_option_table *tables, const char *program, const char *brief,
 		     struct bb_strbuf *out);
 void bb_options_markdown(const struct bb_option *rows, struct bb_strbuf *out);
 

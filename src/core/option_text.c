@@ -140,31 +140,25 @@ static void add_wrapped(struct bb_strbuf *out, const char *text, size_t column, 
 	bb_strbuf_add(out, "\n");
 }
 
-static size_t label_width(const struct bb_option *rows)
+static size_t label_width(const struct bb_option_table *tables)
 {
 	size_t width = 0;
 
-	for (; rows->name; rows++) {
-		const char *name = argument(rows);
-		size_t length = 8 + strlen(rows->name) + (*name ? 1 + strlen(name) : 0);
+	for (; tables->rows; tables++)
+		for (const struct bb_option *row = tables->rows; row->name; row++) {
+			const char *name = argument(row);
+			size_t length = 8 + strlen(row->name) + (*name ? 1 + strlen(name) : 0);
 
-		if (length > width && length <= LABEL_MAX)
-			width = length;
-	}
+			if (length > width && length <= LABEL_MAX)
+				width = length;
+		}
 	return width;
 }
 
-void bb_options_help(const struct bb_option *rows, const char *program, const char *brief,
-		     struct bb_strbuf *out)
+static void add_rows(const struct bb_option *rows, size_t indent, struct bb_strbuf *out)
 {
-	size_t indent = label_width(rows) + 2;
 	struct bb_strbuf text = {0};
 
-	bb_strbuf_addf(out, "Usage: %s [OPTION]...\n", program);
-	if (brief)
-		add_wrapped(out, brief, 0, 0);
-	if (rows->name && !rows->section)
-		bb_strbuf_add(out, "\n");
 	for (; rows->name; rows++) {
 		size_t column;
 
@@ -184,6 +178,20 @@ void bb_options_help(const struct bb_option *rows, const char *program, const ch
 	}
 	out->failed |= text.failed;
 	bb_strbuf_free(&text);
+}
+
+void bb_options_help(const struct bb_option_table *tables, const char *program, const char *brief,
+		     struct bb_strbuf *out)
+{
+	size_t indent = label_width(tables) + 2;
+
+	bb_strbuf_addf(out, "Usage: %s [OPTION]...\n", program);
+	if (brief)
+		add_wrapped(out, brief, 0, 0);
+	if (tables->rows && tables->rows->name && !tables->rows->section)
+		bb_strbuf_add(out, "\n");
+	for (; tables->rows; tables++)
+		add_rows(tables->rows, indent, out);
 }
 
 /* A bar would end the cell. */

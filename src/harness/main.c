@@ -115,7 +115,9 @@ static bool inform(struct bb_run *run, const struct bb_collective *collective, b
 
 	*status = BB_OK;
 	if (o->help)
-		bb_options_help(bb_option_rows, run->options.program, collective->brief, &out);
+		bb_options_help(
+			(const struct bb_option_table[]){{bb_option_rows, NULL}, {NULL, NULL}},
+			run->options.program, collective->brief, &out);
 	else if (o->help_markdown)
 		bb_options_document(&out);
 	else if (o->version)

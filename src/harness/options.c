@@ -485,7 +485,10 @@ bb_status bb_options_read(struct bb_options *o, const struct bb_collective *coll
 
 	memset(o, 0, sizeof(*o));
 	o->program = strrchr(argv[0], '/') ? strrchr(argv[0], '/') + 1 : argv[0];
-	BB_TRY(st, bb_options_parse(bb_option_rows, argc, argv, o, error), out);
+	BB_TRY(st,
+	       bb_options_parse((const struct bb_option_table[]){{bb_option_rows, o}, {NULL, NULL}},
+				argc, argv, error),
+	       out);
 	if (o->help || o->help_markdown || o->version || o->list)
 		goto out;
 	if (o->step_bytes_given && !o->step_factor_given)

@@ -165,8 +165,9 @@ static bb_status parse(const char *word, struct bb_error *error)
 {
 	char *argv[] = {(char *)"program", (char *)"-n", (char *)"3", (char *)word, NULL};
 	struct request r;
+	const struct bb_option_table tables[] = {{rows, &r}, {NULL, NULL}};
 
-	return bb_options_parse(rows, 4, argv, &r, error);
+	return bb_options_parse(tables, 4, argv, error);
 }
 
 static bool call_options(bool *orderly)
@@ -197,10 +198,11 @@ static bool call_options_refused(bool *orderly)
 
 static bool call_help(bool *orderly)
 {
+	const struct bb_option_table tables[] = {{rows, NULL}, {NULL, NULL}};
 	struct bb_strbuf help = {0}, markdown = {0};
 	bool ok;
 
-	bb_options_help(rows, "program", "brief", &help);
+	bb_options_help(tables, "program", "brief", &help);
 	bb_options_markdown(rows, &markdown);
 	ok = !bb_strbuf_failed(&help) && !bb_strbuf_failed(&markdown);
 	bb_strbuf_free(&help);

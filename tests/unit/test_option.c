@@ -49,6 +49,14 @@ static const struct bb_option rows[] = {
 	{.name = NULL},
 };
 
+static bb_status parse_rows(const struct bb_option *table, int argc, char **argv, struct request *r,
+			    struct bb_error *error)
+{
+	const struct bb_option_table tables[] = {{table, r}, {NULL, NULL}};
+
+	return bb_options_parse(tables, argc, argv, error);
+}
+
 /* LINE split at blanks, given to the parser. */
 static bb_status parse(const char *line, struct request *r, struct bb_error *error)
 {
@@ -62,7 +70,7 @@ static bb_status parse(const char *line, struct request *r, struct bb_error *err
 		argv[argc++] = w;
 	memset(r, 0xff, sizeof(*r));
 	*error = (struct bb_error){0};
-	st = bb_options_parse(rows, argc, argv, r, error);
+	st = parse_rows(rows, argc, argv, r, error);
 	r->output = NULL; /* borrowed from the copy */
 	free(copy);
 	return st;
@@ -101,9 +109,9 @@ static void test_values(void **state)
 	assert_int_equal(parse("--repeat 5 --minb 4", &r, &error), BB_OK);
 	assert_true(r.iters == 5 && r.minbytes == 4);
 	assert_int_equal(parse("--maxbytes 16777215T", &r, &error), BB_OK);
-	assert_int_equal(bb_options_parse(rows, 4, argv, &r, &error), BB_OK);
+	assert_int_equal(parse_rows(rows, 4, argv, &r, &error), BB_OK);
 	assert_ptr_equal(r.output, argv[2]);
-	assert_int_equal(bb_options_parse(rows, 1, argv, &r, &error), BB_OK);
+	assert_int_equal(parse_rows(rows, 1, argv, &r, &error), BB_OK);
 	assert_string_equal(r.output, "-");
 }
 
@@ -179,12 +187,45 @@ static void test_wrong_default(void **state)
 	struct bb_error error = {0};
 	struct request r;
 
-	assert_int_equal(bb_options_parse(wrong, 1, argv, &r, &error), BB_EINTERNAL);
+	assert_int_equal(parse_rows(wrong, 1, argv, &r, &error), BB_EINTERNAL);
 	assert_string_equal(error.text, "--n: its default 0 is not valid");
+}
+
+/* Two tables, each with a target of its own, are one set of options. */
+static void test_tables(void **state)
+{
+	struct other {
+		bool loud;
+		int64_t n;
+	};
+	static const struct bb_option more[] = {
+		{"loud", 'l', BB_OPT_FLAG, offsetof(struct other, loud), .section = "More"},
+		{"number", 0, BB_OPT_INT, offsetof(struct other, n), .initial = "7"},
+		{.name = NULL},
+	};
+	char *argv[] = {(char *)"p", (char *)"-ln4", (char *)"--number", (char *)"5", NULL};
+	char *wrong[] = {(char *)"p", (char *)"--nmuber", (char *)"5", NULL};
+	struct bb_strbuf out = {0};
+	struct bb_error error = {0};
+	struct other other;
+	struct request r;
+	const struct bb_option_table tables[] = {{more, &other}, {rows, &r}, {NULL, NULL}};
+
+	assert_int_equal(bb_options_parse(tables, 4, argv, &error), BB_OK);
+	assert_true(other.loud && other.n == 5 && r.iters == 4);
+	assert_int_equal(bb_options_parse(tables, 1, argv, &error), BB_OK);
+	assert_true(!other.loud && other.n == 7 && r.iters == 20);
+	assert_int_equal(bb_options_parse(tables, 3, wrong, &error), BB_EUSAGE);
+	assert_non_null(strstr(error.text, "did you mean --number?"));
+	bb_options_help(tables, "p", NULL, &out);
+	assert_non_null(strstr(bb_strbuf_text(&out), "\nMore:\n  -l, --loud"));
+	assert_non_null(strstr(bb_strbuf_text(&out), "\n\nSizes:\n  -b, --minbytes SIZE"));
+	bb_strbuf_free(&out);
 }
 
 static void test_help(void **state)
 {
+	const struct bb_option_table tables[] = {{rows, NULL}, {NULL, NULL}};
 	static const char *const lines[] = {
 		"Usage: x_perf [OPTION]...\nMeasure x.\n\nSizes:\n",
 		"\n  -b, --minbytes SIZE  smallest size (4 to 1T; default 32M)\n",
@@ -199,7 +240,7 @@ static void test_help(void **state)
 	struct bb_strbuf out = {0};
 	const char *text, *end;
 
-	bb_options_help(rows, "x_perf", "Measure x.", &out);
+	bb_options_help(tables, "x_perf", "Measure x.", &out);
 	assert_false(bb_strbuf_failed(&out));
 	text = bb_strbuf_text(&out);
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
@@ -253,8 +294,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defaults), cmocka_unit_test(test_values),
 		cmocka_unit_test(test_errors),   cmocka_unit_test(test_wrong_default),
-		cmocka_unit_test(test_help),     cmocka_unit_test(test_markdown),
-		cmocka_unit_test(test_nearest),
+		cmocka_unit_test(test_tables),   cmocka_unit_test(test_help),
+		cmocka_unit_test(test_markdown), cmocka_unit_test(test_nearest),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -306,11 +306,12 @@ static bb_status list_systems(struct bb_error *error)
 
 static bb_status inform(const struct options *o, struct bb_error *error)
 {
+	const struct bb_option_table tables[] = {{rows, NULL}, {NULL, NULL}};
 	struct bb_strbuf out = {0};
 	bb_status st;
 
 	if (o->help)
-		bb_options_help(rows, "topology", BRIEF, &out);
+		bb_options_help(tables, "topology", BRIEF, &out);
 	else if (o->help_markdown)
 		bb_options_markdown(rows, &out);
 	else
@@ -355,6 +356,7 @@ static char **spell_out(int *argc, char **argv)
 int main(int argc, char **argv)
 {
 	struct options o;
+	const struct bb_option_table tables[] = {{rows, &o}, {NULL, NULL}};
 	struct bb_error error = {0};
 	char **words = spell_out(&argc, argv);
 	bb_status st;
@@ -362,7 +364,7 @@ int main(int argc, char **argv)
 	if (!words)
 		st = bb_fail(&error, BB_EINTERNAL, "out of memory");
 	else
-		st = bb_options_parse(rows, argc, words, &o, &error);
+		st = bb_options_parse(tables, argc, words, &error);
 	if (st != BB_OK)
 		;
 	else if (o.help || o.help_markdown || o.version)
