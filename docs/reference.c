@@ -15,12 +15,20 @@ static void write_options(struct bb_strbuf *out)
 	bb_options_document(out);
 }
 
+static void write_records(struct bb_strbuf *out)
+{
+	static const struct bb_record_kind *const kinds[] = {&bb_record_run, &bb_record_result,
+							     &bb_record_skip, &bb_record_end, NULL};
+
+	bb_record_markdown(out, kinds);
+}
+
 static const struct {
 	const char *name;
 	void (*write)(struct bb_strbuf *out);
 } pages[] = {
 	{"options", write_options},
-	{"records", bb_record_markdown},
+	{"records", write_records},
 	{"algorithms", bb_document_algorithms},
 };
 

@@ -274,7 +274,7 @@ static bb_status skip(struct bb_session *s, const struct bb_case *c, const char 
 
 	if (!bb_driver_leads(s->driver))
 		return BB_OK;
-	bb_skip_record_init(&record);
+	bb_record_init(&bb_record_skip, &record);
 	record.collective = s->bench->collective->name;
 	record.algorithm = c->choice->name;
 	record.dtype = bb_dtype_name(c->dtype);
@@ -285,7 +285,7 @@ static bb_status skip(struct bb_session *s, const struct bb_case *c, const char 
 	record.reason = reason;
 	s->bench->end.skipped++;
 	bb_ticker_hide(s->bench->ticker);
-	return bb_sinks_skip(s->bench->sinks, &record);
+	return bb_sinks_record(s->bench->sinks, &bb_record_skip, &record);
 }
 
 static void begin_deadline(struct bb_session *s, const struct bb_case *c)
@@ -388,12 +388,12 @@ static bb_status skip_algorithms(struct bb_session *s)
 	for (int i = 0; i < plan->nskips && status == BB_OK && bb_driver_leads(s->driver); i++) {
 		struct bb_skip_record record;
 
-		bb_skip_record_init(&record);
+		bb_record_init(&bb_record_skip, &record);
 		record.collective = s->bench->collective->name;
 		record.algorithm = plan->skips[i].algorithm;
 		record.reason = plan->skips[i].reason;
 		s->bench->end.skipped++;
-		status = bb_sinks_skip(s->bench->sinks, &record);
+		status = bb_sinks_record(s->bench->sinks, &bb_record_skip, &record);
 	}
 	return status;
 }

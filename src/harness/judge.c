@@ -141,7 +141,7 @@ static void fill_case(const struct bb_session *s, const struct bb_case *c,
 	const bool verified = options->check > 0 && (s->bench->backend->capabilities & BB_CAP_DATA);
 	struct timespec now;
 
-	bb_result_record_init(result);
+	bb_record_init(&bb_record_result, result);
 	clock_gettime(CLOCK_REALTIME, &now);
 	result->collective = s->bench->collective->name;
 	result->algorithm_asked = c->choice->name;
@@ -233,7 +233,7 @@ static bb_status deliver(struct bb_session *s, const struct bb_result_record *re
 	bench->end.wrong += result->wrong > 0;
 	bench->busbw_sum += result->busbw_GBps;
 	bb_ticker_hide(bench->ticker);
-	status = bb_sinks_result(bench->sinks, result);
+	status = bb_sinks_record(bench->sinks, &bb_record_result, result);
 	return status == BB_OK ? bb_compare_add(bench->compare, result) : status;
 }
 

@@ -207,7 +207,7 @@ static void prepare_bench(struct bb_run *run, const struct bb_collective *collec
 	bench->compare = run->compare;
 	bench->ticker = &run->ticker;
 	bb_pattern_store_open(&bench->patterns);
-	bb_end_record_init(&bench->end);
+	bb_record_init(&bb_record_end, &bench->end);
 	bench->end.results = bench->end.skipped = bench->end.wrong = 0;
 	if (run->options.memory_report)
 		bench->end.memory_init_bytes = bb_resident_bytes();

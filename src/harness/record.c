@@ -12,40 +12,19 @@ static const void *at(const void *record, const struct bb_field *field)
 	return (const char *)record + field->offset;
 }
 
-/* Zeros everywhere, then "not known" into every number. */
-static void init(void *record, size_t size, enum bb_record_kind kind)
+void bb_record_init(const struct bb_record_kind *kind, void *record)
 {
 	const struct bb_field *field;
 	const int64_t absent = BB_ABSENT;
 	const double nan = NAN;
 
-	memset(record, 0, size);
-	for (field = bb_record_fields[kind]; field->name; field++) {
+	memset(record, 0, kind->size);
+	for (field = kind->fields; field->name; field++) {
 		if (field->type == BB_FIELD_DOUBLE)
 			memcpy((char *)record + field->offset, &nan, sizeof(nan));
 		else if (field->type == BB_FIELD_INT)
 			memcpy((char *)record + field->offset, &absent, sizeof(absent));
 	}
-}
-
-void bb_run_record_init(struct bb_run_record *r)
-{
-	init(r, sizeof(*r), BB_RECORD_RUN);
-}
-
-void bb_result_record_init(struct bb_result_record *r)
-{
-	init(r, sizeof(*r), BB_RECORD_RESULT);
-}
-
-void bb_skip_record_init(struct bb_skip_record *r)
-{
-	init(r, sizeof(*r), BB_RECORD_SKIP);
-}
-
-void bb_end_record_init(struct bb_end_record *r)
-{
-	init(r, sizeof(*r), BB_RECORD_END);
 }
 
 void bb_run_id(char text[BB_RUN_ID_TEXT])
@@ -172,7 +151,7 @@ static void json_value(struct bb_json *j, const struct bb_field *field, const vo
 	}
 }
 
-void bb_record_json(struct bb_strbuf *out, enum bb_record_kind kind, const char *run_id,
+void bb_record_json(struct bb_strbuf *out, const struct bb_record_kind *kind, const char *run_id,
 		    const void *record)
 {
 	const struct bb_field *field;
@@ -183,10 +162,10 @@ void bb_record_json(struct bb_strbuf *out, enum bb_record_kind kind, const char 
 	bb_json_key(&j, "schema");
 	bb_json_int(&j, BB_SCHEMA);
 	bb_json_key(&j, "kind");
-	bb_json_string(&j, bb_record_names[kind]);
+	bb_json_string(&j, kind->name);
 	bb_json_key(&j, "run_id");
 	bb_json_string(&j, run_id);
-	for (field = bb_record_fields[kind]; field->name; field++) {
+	for (field = kind->fields; field->name; field++) {
 		bb_json_key(&j, field->name);
 		json_value(&j, field, at(record, field));
 	}
@@ -281,24 +260,24 @@ static void csv_value(struct bb_strbuf *out, const struct bb_field *field, const
 	}
 }
 
-void bb_record_csv_header(struct bb_strbuf *out, enum bb_record_kind kind)
+void bb_record_csv_header(struct bb_strbuf *out, const struct bb_record_kind *kind)
 {
 	const struct bb_field *field;
 
 	bb_strbuf_add(out, "schema,run_id");
-	for (field = bb_record_fields[kind]; field->name; field++)
+	for (field = kind->fields; field->name; field++)
 		bb_strbuf_addf(out, ",%s", field->name);
 	bb_strbuf_add(out, "\n");
 }
 
-void bb_record_csv_row(struct bb_strbuf *out, enum bb_record_kind kind, const char *run_id,
+void bb_record_csv_row(struct bb_strbuf *out, const struct bb_record_kind *kind, const char *run_id,
 		       const void *record)
 {
 	const struct bb_field *field;
 
 	bb_strbuf_addf(out, "%d,", BB_SCHEMA);
 	csv_string(out, run_id);
-	for (field = bb_record_fields[kind]; field->name; field++) {
+	for (field = kind->fields; field->name; field++) {
 		bb_strbuf_add(out, ",");
 		csv_value(out, field, at(record, field));
 	}
@@ -333,25 +312,26 @@ static void markdown_cell(struct bb_strbuf *out, const char *text)
 	}
 }
 
-void bb_record_markdown(struct bb_strbuf *out)
+void bb_record_markdown(struct bb_strbuf *out, const struct bb_record_kind *const *kinds)
 {
 	const struct bb_field *field;
-	int kind;
 
-	bb_strbuf_addf(out,
-		       "# Records\n\n"
-		       "`--json FILE` writes every record as one line of JSON that begins with "
-		       "`schema` (%d), `kind` and `run_id`; `--csv FILE` writes the `result` "
-		       "records, one row each, arrays as numbers with semicolons between. What is "
-		       "not known is `null` in JSON and an empty cell in CSV. Units are in the "
-		       "names; GB is 10^9 bytes. Renaming a field raises `schema`.\n",
-		       BB_SCHEMA);
-	for (kind = 0; kind < BB_NRECORDS; kind++) {
+	bb_strbuf_addf(
+		out,
+		"# Records\n\n"
+		"`--json FILE` writes every record as one line of JSON that begins with "
+		"`schema` (%d), `kind` and `run_id`; `--csv FILE` writes the records of what "
+		"was measured (`result` of a collective), one row each, arrays as numbers with "
+		"semicolons between. What is not known is `null` in JSON and an empty cell in "
+		"CSV. Units are in the names; GB is 10^9 bytes. Renaming a field raises "
+		"`schema`.\n",
+		BB_SCHEMA);
+	for (; *kinds; kinds++) {
 		bb_strbuf_addf(out,
 			       "\n## %s\n\n%s\n\n| field | type | unit | meaning |\n"
 			       "| --- | --- | --- | --- |\n",
-			       bb_record_names[kind], bb_record_briefs[kind]);
-		for (field = bb_record_fields[kind]; field->name; field++) {
+			       (*kinds)->name, (*kinds)->brief);
+		for (field = (*kinds)->fields; field->name; field++) {
 			bb_strbuf_addf(out, "| `%s` | %s | %s | ", field->name,
 				       type_name(field->type), field->unit);
 			markdown_cell(out, field->help);

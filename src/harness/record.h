@@ -147,12 +147,6 @@ struct bb_end_record {
 	char end_time[BB_TIME_TEXT];
 };
 
-/* Every number absent, everything else zero. */
-void bb_run_record_init(struct bb_run_record *r);
-void bb_result_record_init(struct bb_result_record *r);
-void bb_skip_record_init(struct bb_skip_record *r);
-void bb_end_record_init(struct bb_end_record *r);
-
 /* A random identity, and the present time as UTC text. */
 void bb_run_id(char text[BB_RUN_ID_TEXT]);
 void bb_time_text(char text[BB_TIME_TEXT]);
@@ -176,20 +170,27 @@ struct bb_field {
 	const char *help;
 };
 
-enum bb_record_kind { BB_RECORD_RUN, BB_RECORD_RESULT, BB_RECORD_SKIP, BB_RECORD_END, BB_NRECORDS };
+/* One kind of record: a struct and what its fields are. Those of a single benchmark are its own. */
+struct bb_record_kind {
+	const char *name; /* "result" */
+	const char *brief;
+	const struct bb_field *fields; /* ends with name NULL */
+	size_t size;                   /* of the struct */
+};
 
-extern const char *const bb_record_names[BB_NRECORDS]; /* "run", … */
-extern const char *const bb_record_briefs[BB_NRECORDS];
-extern const struct bb_field *const bb_record_fields[BB_NRECORDS]; /* each ends with name NULL */
+extern const struct bb_record_kind bb_record_run, bb_record_result, bb_record_skip, bb_record_end;
+
+/* Every number of RECORD, a struct of KIND, absent, everything else zero. */
+void bb_record_init(const struct bb_record_kind *kind, void *record);
 
 /* One line without newline: {"schema":1,"kind":…,"run_id":…, the fields}. */
-void bb_record_json(struct bb_strbuf *out, enum bb_record_kind kind, const char *run_id,
+void bb_record_json(struct bb_strbuf *out, const struct bb_record_kind *kind, const char *run_id,
 		    const void *record);
 /* The header line and one row of tidy CSV, both with newline: schema, run_id, the fields. */
-void bb_record_csv_header(struct bb_strbuf *out, enum bb_record_kind kind);
-void bb_record_csv_row(struct bb_strbuf *out, enum bb_record_kind kind, const char *run_id,
+void bb_record_csv_header(struct bb_strbuf *out, const struct bb_record_kind *kind);
+void bb_record_csv_row(struct bb_strbuf *out, const struct bb_record_kind *kind, const char *run_id,
 		       const void *record);
-/* docs/records.md. */
-void bb_record_markdown(struct bb_strbuf *out);
+/* docs/records.md: all KINDS, the last one NULL. */
+void bb_record_markdown(struct bb_strbuf *out, const struct bb_record_kind *const *kinds);
 
 #endif

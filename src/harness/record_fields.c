@@ -155,23 +155,11 @@ static const struct bb_field end_fields[] = {
 	{.name = NULL},
 };
 
-const char *const bb_record_names[BB_NRECORDS] = {
-	[BB_RECORD_RUN] = "run",
-	[BB_RECORD_RESULT] = "result",
-	[BB_RECORD_SKIP] = "skip",
-	[BB_RECORD_END] = "end",
-};
+#define KIND(word, text)                                                                           \
+	const struct bb_record_kind bb_record_##word = {#word, text, word##_fields,                \
+							sizeof(struct bb_##word##_record)}
 
-const char *const bb_record_briefs[BB_NRECORDS] = {
-	[BB_RECORD_RUN] = "Once, first: what is needed to repeat the run.",
-	[BB_RECORD_RESULT] = "One size in one placement under one algorithm.",
-	[BB_RECORD_SKIP] = "Something that was asked for and not run, with the reason.",
-	[BB_RECORD_END] = "Once, last: the verdict.",
-};
-
-const struct bb_field *const bb_record_fields[BB_NRECORDS] = {
-	[BB_RECORD_RUN] = run_fields,
-	[BB_RECORD_RESULT] = result_fields,
-	[BB_RECORD_SKIP] = skip_fields,
-	[BB_RECORD_END] = end_fields,
-};
+KIND(run, "Once, first: what is needed to repeat the run.");
+KIND(result, "One size in one placement under one algorithm.");
+KIND(skip, "Something that was asked for and not run, with the reason.");
+KIND(end, "Once, last: the verdict.");

@@ -86,10 +86,8 @@ static FILE *open_new(const char *path, char **taken)
 	return file;
 }
 
-typedef bb_status open_kind(struct bb_sink **sink, FILE *file, const char *path);
-
 /* Takes FILE over if OWNS, also when it fails. */
-static bb_status add(struct bb_sinks *sinks, open_kind *open, FILE *file, const char *path,
+static bb_status add(struct bb_sinks *sinks, bb_sink_open *open, FILE *file, const char *path,
 		     bool owns)
 {
 	struct bb_sink *sink = NULL;
@@ -111,7 +109,7 @@ static bb_status cannot_open(struct bb_sinks *sinks, const char *flag, const cha
 		       strerror(errno));
 }
 
-static bb_status add_file(struct bb_sinks *sinks, open_kind *open, const char *flag,
+static bb_status add_file(struct bb_sinks *sinks, bb_sink_open *open, const char *flag,
 			  const char *path)
 {
 	FILE *file;
@@ -126,7 +124,7 @@ static bb_status add_file(struct bb_sinks *sinks, open_kind *open, const char *f
 	return add(sinks, open, file, path, true);
 }
 
-static bb_status add_nccl(struct bb_sinks *sinks, const char *path)
+bb_status bb_sinks_add_nccl(struct bb_sinks *sinks, const char *path)
 {
 	FILE *file;
 
@@ -139,17 +137,17 @@ static bb_status add_nccl(struct bb_sinks *sinks, const char *path)
 		   true);
 }
 
-bb_status bb_sinks_open(struct bb_sinks *sinks, const struct bb_options *options, FILE *text,
+bb_status bb_sinks_open(struct bb_sinks *sinks, const struct bb_options *options,
+			bb_sink_open *open_text, const struct bb_record_kind *rows, FILE *text,
 			struct bb_error *error)
 {
 	bb_status st;
 
-	*sinks = (struct bb_sinks){.error = error};
+	*sinks = (struct bb_sinks){.error = error, .rows = rows};
 	if (!bb_options_stdout_taken(options))
-		BB_TRY(st, add(sinks, bb_sink_text_open, text, "stdout", false), out);
+		BB_TRY(st, add(sinks, open_text, text, "stdout", false), out);
 	BB_TRY(st, add_file(sinks, bb_sink_csv_open, "--csv", options->csv_file), out);
-	BB_TRY(st, add_file(sinks, bb_sink_jsonl_open, "--json", options->json_file), out);
-	st = add_nccl(sinks, options->output_file);
+	st = add_file(sinks, bb_sink_jsonl_open, "--json", options->json_file);
 out:
 	return st;
 }
@@ -186,8 +184,10 @@ bb_status bb_sinks_begin(struct bb_sinks *sinks, const struct bb_run_record *run
 	char line[4096];
 	int i;
 
-	for (i = 0; i < sinks->n; i++)
+	for (i = 0; i < sinks->n; i++) {
 		sinks->list[i]->run = run;
+		sinks->list[i]->rows = sinks->rows;
+	}
 	if (sinks->nccl_path) {
 		snprintf(line, sizeof(line), "# Writing JSON output to %s\n", sinks->nccl_path);
 		EACH(sinks, comment, line);
@@ -196,15 +196,10 @@ bb_status bb_sinks_begin(struct bb_sinks *sinks, const struct bb_run_record *run
 	return sinks->status;
 }
 
-bb_status bb_sinks_result(struct bb_sinks *sinks, const struct bb_result_record *result)
+bb_status bb_sinks_record(struct bb_sinks *sinks, const struct bb_record_kind *kind,
+			  const void *record)
 {
-	EACH(sinks, result, result);
-	return sinks->status;
-}
-
-bb_status bb_sinks_skip(struct bb_sinks *sinks, const struct bb_skip_record *skip)
-{
-	EACH(sinks, skip, skip);
+	EACH(sinks, record, kind, record);
 	return sinks->status;
 }
 

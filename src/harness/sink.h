@@ -18,8 +18,9 @@ struct bb_sink; /* one open sink; each kind embeds it */
    without a report: the reporting is done once, for all kinds, by bb_sinks. */
 struct bb_sink_ops {
 	bb_status (*begin)(struct bb_sink *sink, const struct bb_run_record *run);
-	bb_status (*result)(struct bb_sink *sink, const struct bb_result_record *result);
-	bb_status (*skip)(struct bb_sink *sink, const struct bb_skip_record *skip);
+	/* RECORD is a struct of KIND; what a sink does not know it leaves alone. */
+	bb_status (*record)(struct bb_sink *sink, const struct bb_record_kind *kind,
+			    const void *record);
 	bb_status (*comment)(struct bb_sink *sink, const char *lines);
 	bb_status (*end)(struct bb_sink *sink, const struct bb_end_record *end);
 	void (*release)(struct bb_sink *sink); /* frees what the kind owns, not the sink or file */
@@ -27,7 +28,8 @@ struct bb_sink_ops {
 
 struct bb_sink {
 	const struct bb_sink_ops *ops;
-	const struct bb_run_record *run; /* borrowed between begin and end */
+	const struct bb_run_record *run;   /* borrowed between begin and end */
+	const struct bb_record_kind *rows; /* of which a table has rows */
 	FILE *file;
 	const char *path; /* for reports */
 	bool owns_file;
@@ -35,11 +37,10 @@ struct bb_sink {
 };
 
 /* Open kinds. *SINK is closed by bb_sink_close. BB_EINTERNAL without memory. */
-BB_MUST bb_status bb_sink_text_open(struct bb_sink **sink, FILE *file, const char *path);
-BB_MUST bb_status bb_sink_csv_open(struct bb_sink **sink, FILE *file, const char *path);
-BB_MUST bb_status bb_sink_jsonl_open(struct bb_sink **sink, FILE *file, const char *path);
-BB_MUST bb_status bb_sink_nccl_json_open(struct bb_sink **sink, FILE *file, const char *path);
-void bb_sink_close(struct bb_sink *sink); /* NULL: nothing */
+typedef bb_status bb_sink_open(struct bb_sink **sink, FILE *file, const char *path);
+bb_sink_open bb_sink_csv_open, bb_sink_jsonl_open;
+bb_sink_open bb_sink_text_open, bb_sink_nccl_json_open; /* of collectives */
+void bb_sink_close(struct bb_sink *sink);               /* NULL: nothing */
 
 /* For the kinds: a sink of SIZE bytes that begins with struct bb_sink, zeroed; and TEXT to the
    file, flushed, then emptied. */
@@ -51,18 +52,23 @@ bb_status bb_sink_write(struct bb_sink *sink, struct bb_strbuf *text);
 struct bb_sinks { /* zero-initialise */
 	struct bb_sink *list[BB_MAX_SINKS];
 	int n;
+	const struct bb_record_kind *rows;
 	char *nccl_path;        /* where -J really went */
 	struct bb_error *error; /* borrowed; takes the first write error */
 	bb_status status;
 };
 
 /*
- * Open what OPTIONS ask for: text on TEXT unless stdout carries something else, CSV, JSON lines,
- * nccl-tests' JSON (an existing file is kept: .0, .1, … is appended to the name). A file that
- * cannot be opened is BB_EUSAGE. To be called in one process of the world only.
+ * Open what OPTIONS ask for: text on TEXT, as OPEN_TEXT writes it, unless stdout carries something
+ * else, CSV with a row for each record of kind ROWS, JSON lines. A file that cannot be opened is
+ * BB_EUSAGE. To be called in one process of the world only.
  */
 BB_MUST bb_status bb_sinks_open(struct bb_sinks *sinks, const struct bb_options *options,
+				bb_sink_open *open_text, const struct bb_record_kind *rows,
 				FILE *text, struct bb_error *error);
+/* nccl-tests' JSON too (an existing file is kept: .0, .1, … is appended to the name). PATH NULL:
+   nothing. */
+BB_MUST bb_status bb_sinks_add_nccl(struct bb_sinks *sinks, const char *path);
 void bb_sinks_close(struct bb_sinks *sinks); /* also after a failed open */
 
 /*
@@ -71,8 +77,8 @@ void bb_sinks_close(struct bb_sinks *sinks); /* also after a failed open */
  * Every later call returns that status too, so it cannot be lost.
  */
 bb_status bb_sinks_begin(struct bb_sinks *sinks, const struct bb_run_record *run);
-bb_status bb_sinks_result(struct bb_sinks *sinks, const struct bb_result_record *result);
-bb_status bb_sinks_skip(struct bb_sinks *sinks, const struct bb_skip_record *skip);
+bb_status bb_sinks_record(struct bb_sinks *sinks, const struct bb_record_kind *kind,
+			  const void *record);
 /* Whole lines beginning with '#', for the text only. */
 bb_status bb_sinks_comment(struct bb_sinks *sinks, const char *lines);
 /* The end record: once for the data, once for the text, which may be long and unread. */

@@ -8,33 +8,23 @@ struct jsonl {
 	struct bb_strbuf line;
 };
 
-static bb_status write_record(struct bb_sink *sink, enum bb_record_kind kind, const void *record)
+static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind, const void *r)
 {
 	struct jsonl *jsonl = (struct jsonl *)sink;
 
-	bb_record_json(&jsonl->line, kind, sink->run->run_id, record);
+	bb_record_json(&jsonl->line, kind, sink->run->run_id, r);
 	bb_strbuf_add(&jsonl->line, "\n");
 	return bb_sink_write(sink, &jsonl->line);
 }
 
 static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 {
-	return write_record(sink, BB_RECORD_RUN, run);
-}
-
-static bb_status result(struct bb_sink *sink, const struct bb_result_record *r)
-{
-	return write_record(sink, BB_RECORD_RESULT, r);
-}
-
-static bb_status skip(struct bb_sink *sink, const struct bb_skip_record *r)
-{
-	return write_record(sink, BB_RECORD_SKIP, r);
+	return record(sink, &bb_record_run, run);
 }
 
 static bb_status end(struct bb_sink *sink, const struct bb_end_record *r)
 {
-	return write_record(sink, BB_RECORD_END, r);
+	return record(sink, &bb_record_end, r);
 }
 
 static void release(struct bb_sink *sink)
@@ -43,7 +33,7 @@ static void release(struct bb_sink *sink)
 }
 
 static const struct bb_sink_ops jsonl_ops = {
-	.begin = begin, .result = result, .skip = skip, .end = end, .release = release};
+	.begin = begin, .record = record, .end = end, .release = release};
 
 bb_status bb_sink_jsonl_open(struct bb_sink **sink, FILE *file, const char *path)
 {

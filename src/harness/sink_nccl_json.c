@@ -319,6 +319,11 @@ out:
 	return st;
 }
 
+static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind, const void *r)
+{
+	return kind == &bb_record_result ? result(sink, r) : BB_OK;
+}
+
 static bb_status end(struct bb_sink *sink, const struct bb_end_record *r)
 {
 	struct nccl_json *n = of(sink);
@@ -336,7 +341,7 @@ static void release(struct bb_sink *sink)
 }
 
 static const struct bb_sink_ops nccl_json_ops = {
-	.begin = begin, .result = result, .end = end, .release = release};
+	.begin = begin, .record = record, .end = end, .release = release};
 
 bb_status bb_sink_nccl_json_open(struct bb_sink **sink, FILE *file, const char *path)
 {

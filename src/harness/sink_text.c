@@ -283,6 +283,13 @@ static bb_status skip(struct bb_sink *sink, const struct bb_skip_record *r)
 	return bb_sink_write(sink, &t->out);
 }
 
+static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind, const void *r)
+{
+	if (kind == &bb_record_result)
+		return result(sink, r);
+	return kind == &bb_record_skip ? skip(sink, r) : BB_OK;
+}
+
 static bb_status comment(struct bb_sink *sink, const char *lines)
 {
 	struct text *t = of(sink);
@@ -362,8 +369,7 @@ static void release(struct bb_sink *sink)
 
 static const struct bb_sink_ops text_ops = {
 	.begin = begin,
-	.result = result,
-	.skip = skip,
+	.record = record,
 	.comment = comment,
 	.end = end,
 	.release = release,

@@ -138,7 +138,7 @@ static void describe_run(struct bb_run *run, int argc, char **argv,
 	const struct bb_options *o = &run->options;
 	struct bb_run_record *r = &run->bench.run;
 
-	bb_run_record_init(r);
+	bb_record_init(&bb_record_run, r);
 	bb_run_id(r->run_id);
 	bb_time_text(r->start_time);
 	r->program = run->options.program;
@@ -196,7 +196,10 @@ static bb_status open_results(struct bb_run *run, int argc, char **argv,
 		return BB_OK;
 	if (bb_compare_open(&run->compare) != BB_OK)
 		return bb_fail(&run->error, BB_EINTERNAL, "out of memory for the comparison");
-	status = bb_sinks_open(&run->sinks, &run->options, stdout, &run->error);
+	status = bb_sinks_open(&run->sinks, &run->options, bb_sink_text_open, &bb_record_result,
+			       stdout, &run->error);
+	if (status == BB_OK)
+		status = bb_sinks_add_nccl(&run->sinks, run->options.output_file);
 	if (status != BB_OK)
 		return status;
 	describe_run(run, argc, argv, collective);

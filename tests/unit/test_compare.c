@@ -11,7 +11,7 @@ static void add(struct bb_compare *compare, const char *asked, const char *used,
 {
 	struct bb_result_record r;
 
-	bb_result_record_init(&r);
+	bb_record_init(&bb_record_result, &r);
 	r.collective = "all_reduce";
 	r.algorithm_asked = asked;
 	r.algorithm = used;
@@ -127,7 +127,7 @@ static void test_again(void **state)
 	assert_int_equal(bb_compare_open(&c), BB_OK);
 	add(c, "ring", "ring", 1024, true, 10, NAN);
 	add(c, "tree", "tree", 1024, true, 20, NAN);
-	bb_result_record_init(&r);
+	bb_record_init(&bb_record_result, &r);
 	r.collective = "all_reduce";
 	r.algorithm_asked = r.algorithm = "ring";
 	r.dtype = "float";

@@ -35,7 +35,7 @@ static void test_one_group(void **state)
 	struct bb_strbuf text = {0};
 	struct bb_groups *groups;
 
-	bb_result_record_init(&result);
+	bb_record_init(&bb_record_result, &result);
 	assert_int_equal(bb_groups_open(&groups, &ranks), BB_OK);
 	assert_null(groups);
 	assert_int_equal(bb_groups_add(groups, NULL, longest, 0, &result), BB_OK);
@@ -58,7 +58,7 @@ static void test_two_groups(void **state)
 	put(infos, 0, 0, "h1");
 	put(infos, 1, 5, "h2");
 	put(infos, 2, 0, "h3");
-	bb_result_record_init(&result);
+	bb_record_init(&bb_record_result, &result);
 	result.algorithm = "ring";
 	result.size_bytes = 1 << 20;
 	assert_int_equal(bb_groups_open(&groups, &ranks), BB_OK);
@@ -91,7 +91,7 @@ static void test_many_groups(void **state)
 		put(infos, r, r, "host");
 		parts[r] = (struct bb_group_part){r == 7 ? 2e-3 : 1e-3, 1e6};
 	}
-	bb_result_record_init(&result);
+	bb_record_init(&bb_record_result, &result);
 	result.algorithm = "tree";
 	assert_int_equal(bb_groups_open(&groups, &ranks), BB_OK);
 	assert_int_equal(bb_groups_add(groups, parts, longest, 0, &result), BB_OK);

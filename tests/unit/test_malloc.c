@@ -250,7 +250,7 @@ static struct bb_result_record some_result(int i)
 {
 	struct bb_result_record r;
 
-	bb_result_record_init(&r);
+	bb_record_init(&bb_record_result, &r);
 	r.collective = "all_reduce";
 	r.algorithm_asked = r.algorithm = i % 2 ? "ring" : "tree";
 	r.dtype = "float";
@@ -292,15 +292,17 @@ static bool call_sinks(bool *orderly)
 	FILE *null = fopen("/dev/null", "w");
 	bb_status st;
 
-	bb_run_record_init(&run);
+	bb_record_init(&bb_record_run, &run);
 	run.program = run.version = run.backend = "x";
-	bb_end_record_init(&end);
-	st = null ? bb_sinks_open(&sinks, &options, null, &error) : BB_EINTERNAL;
+	bb_record_init(&bb_record_end, &end);
+	st = null ? bb_sinks_open(&sinks, &options, bb_sink_text_open, &bb_record_result, null,
+				  &error)
+		  : BB_EINTERNAL;
 	if (null && st == BB_OK) {
 		struct bb_result_record r = some_result(0);
 
 		bb_sinks_begin(&sinks, &run);
-		bb_sinks_result(&sinks, &r);
+		bb_sinks_record(&sinks, &bb_record_result, &r);
 		bb_sinks_end_data(&sinks, &end);
 		st = bb_sinks_end_text(&sinks, &end);
 	}

@@ -43,7 +43,7 @@ static struct bb_run_record run_record(void)
 {
 	struct bb_run_record run;
 
-	bb_run_record_init(&run);
+	bb_record_init(&bb_record_run, &run);
 	snprintf(run.run_id, sizeof(run.run_id), "id");
 	run.program = "all_reduce_perf";
 	run.version = "1.2.3";
@@ -70,7 +70,7 @@ static struct bb_result_record result_record(int64_t size, bool in_place, double
 {
 	struct bb_result_record r;
 
-	bb_result_record_init(&r);
+	bb_record_init(&bb_record_result, &r);
 	r.collective = "all_reduce";
 	r.algorithm_asked = r.algorithm = "ring";
 	r.dtype = "float";
@@ -92,14 +92,12 @@ static struct bb_end_record end_record(void)
 {
 	struct bb_end_record end;
 
-	bb_end_record_init(&end);
+	bb_record_init(&bb_record_end, &end);
 	end.verdict = "passed";
 	end.wrong = 0;
 	end.avg_busbw_GBps = 1.5;
 	return end;
 }
-
-typedef bb_status open_kind(struct bb_sink **sink, FILE *file, const char *path);
 
 struct writing {
 	FILE *file;
@@ -108,20 +106,21 @@ struct writing {
 	char text[16384];
 };
 
-static void begin(struct writing *w, open_kind *open, struct bb_run_record run)
+static void begin(struct writing *w, bb_sink_open *open, struct bb_run_record run)
 {
 	w->run = run;
 	w->file = tmpfile();
 	assert_non_null(w->file);
 	assert_int_equal(open(&w->sink, w->file, "a file"), BB_OK);
 	w->sink->run = &w->run;
+	w->sink->rows = &bb_record_result;
 	if (w->sink->ops->begin)
 		assert_int_equal(w->sink->ops->begin(w->sink, &w->run), BB_OK);
 }
 
 static void put(struct writing *w, struct bb_result_record r)
 {
-	assert_int_equal(w->sink->ops->result(w->sink, &r), BB_OK);
+	assert_int_equal(w->sink->ops->record(w->sink, &bb_record_result, &r), BB_OK);
 }
 
 /* What is in the file at this moment. */
@@ -235,14 +234,14 @@ static void test_text_halves(void **state)
 	put(&w, result_record(1024, true, 2)); /* only in place */
 	put(&w, result_record(2048, false, 2));
 	put(&w, result_record(4096, false, 2)); /* the half before is left alone */
-	bb_skip_record_init(&skip_record);
+	bb_record_init(&bb_record_skip, &skip_record);
 	skip_record.algorithm = "ring";
 	skip_record.size_bytes = 4096;
 	skip_record.dtype = "float";
 	skip_record.op = "sum";
 	skip_record.placement = "in-place";
 	skip_record.reason = "because";
-	assert_int_equal((w.sink->ops->skip)(w.sink, &skip_record), BB_OK);
+	assert_int_equal((w.sink->ops->record)(w.sink, &bb_record_skip, &skip_record), BB_OK);
 	r = result_record(8192, false, 2);
 	r.wrong = BB_ABSENT;
 	put(&w, r);
@@ -356,8 +355,8 @@ static void test_jsonl(void **state)
 
 	begin(&w, bb_sink_jsonl_open, run_record());
 	put(&w, result_record(1024, false, 2));
-	bb_skip_record_init(&skip_record);
-	assert_int_equal((w.sink->ops->skip)(w.sink, &skip_record), BB_OK);
+	bb_record_init(&bb_record_skip, &skip_record);
+	assert_int_equal((w.sink->ops->record)(w.sink, &bb_record_skip, &skip_record), BB_OK);
 	finish(&w, end_record());
 	assert_int_equal(count(w.text, "\n"), 4);
 	assert_int_equal(count(w.text, "{\"schema\":1,\"kind\":\"run\",\"run_id\":\"id\","), 1);
@@ -485,6 +484,14 @@ static void set_up(struct set *s)
 	assert_non_null(s->text);
 }
 
+static bb_status open_all(struct set *s)
+{
+	bb_status st = bb_sinks_open(&s->sinks, &s->options, bb_sink_text_open, &bb_record_result,
+				     s->text, &s->error);
+
+	return st == BB_OK ? bb_sinks_add_nccl(&s->sinks, s->options.output_file) : st;
+}
+
 static void tear_down(struct set *s)
 {
 	char path[64];
@@ -512,12 +519,12 @@ static void test_all(void **state)
 	s.options.json_file = s.json;
 	s.options.output_file = s.nccl;
 	for (int i = 0; i < 3; i++) { /* an existing file is kept */
-		assert_int_equal(bb_sinks_open(&s.sinks, &s.options, s.text, &s.error), BB_OK);
+		assert_int_equal(open_all(&s), BB_OK);
 		assert_int_equal(s.sinks.n, 4);
 		if (i == 2)
 			assert_string_equal(s.sinks.nccl_path + strlen(s.nccl), ".1");
 		assert_int_equal(bb_sinks_begin(&s.sinks, &s.run), BB_OK);
-		assert_int_equal(bb_sinks_result(&s.sinks, &r), BB_OK);
+		assert_int_equal(bb_sinks_record(&s.sinks, &bb_record_result, &r), BB_OK);
 		assert_int_equal(bb_sinks_comment(&s.sinks, "# c\n"), BB_OK);
 		assert_int_equal(bb_sinks_end_data(&s.sinks, &end), BB_OK);
 		assert_int_equal(bb_sinks_end_text(&s.sinks, &end), BB_OK);
@@ -540,12 +547,12 @@ static void test_full_disk(void **state)
 	set_up(&s);
 	s.options.csv_file = "/dev/full";
 	s.options.json_file = s.json;
-	assert_int_equal(bb_sinks_open(&s.sinks, &s.options, s.text, &s.error), BB_OK);
+	assert_int_equal(open_all(&s), BB_OK);
 	assert_int_equal(bb_sinks_begin(&s.sinks, &s.run), BB_EINTERNAL);
 	assert_int_equal(bb_error_status(&s.error), BB_EINTERNAL);
 	assert_string_equal(s.error.text, "/dev/full cannot be written: No space left on device");
 	/* It stays so, and the others go on. */
-	assert_int_equal(bb_sinks_result(&s.sinks, &r), BB_EINTERNAL);
+	assert_int_equal(bb_sinks_record(&s.sinks, &bb_record_result, &r), BB_EINTERNAL);
 	assert_int_equal(bb_sinks_end_data(&s.sinks, &end), BB_EINTERNAL);
 	assert_int_equal(bb_sinks_end_text(&s.sinks, &end), BB_EINTERNAL);
 	rewind(s.text);
@@ -562,13 +569,13 @@ static void test_unwritable(void **state)
 
 	set_up(&s);
 	s.options.json_file = s.dir;
-	assert_int_equal(bb_sinks_open(&s.sinks, &s.options, s.text, &s.error), BB_EUSAGE);
+	assert_int_equal(open_all(&s), BB_EUSAGE);
 	assert_non_null(strstr(s.error.text, "--json"));
 	bb_sinks_close(&s.sinks);
 	s.options.json_file = NULL;
 	s.options.output_file = "/nonexistent/x.json";
 	s.error = (struct bb_error){0};
-	assert_int_equal(bb_sinks_open(&s.sinks, &s.options, s.text, &s.error), BB_EUSAGE);
+	assert_int_equal(open_all(&s), BB_EUSAGE);
 	assert_non_null(strstr(s.error.text, "/nonexistent/x.json"));
 	tear_down(&s);
 }
@@ -579,7 +586,7 @@ static void test_stdout_taken(void **state)
 
 	set_up(&s);
 	s.options.csv_file = "-";
-	assert_int_equal(bb_sinks_open(&s.sinks, &s.options, s.text, &s.error), BB_OK);
+	assert_int_equal(open_all(&s), BB_OK);
 	assert_int_equal(s.sinks.n, 1); /* CSV instead of the text */
 	tear_down(&s);
 }
