@@ -2,8 +2,7 @@
  * reference.c - writes the pages of docs/ that follow from tables in the code: options, records,
  * algorithms.
  */
-#include "core/option.h"
-#include "harness/options.h"
+#include "harness/collective.h"
 #include "harness/record.h"
 #include "schedules/explain.h"
 
@@ -12,7 +11,13 @@
 
 static void write_options(struct bb_strbuf *out)
 {
-	bb_options_document(out);
+	static const struct bb_option_section sections[] = {
+		{"All programs", bb_option_rows},
+		{"Collectives", bb_collective_rows},
+		{NULL, NULL},
+	};
+
+	bb_options_document(sections, out);
 }
 
 static void write_records(struct bb_strbuf *out)

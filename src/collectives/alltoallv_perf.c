@@ -6,5 +6,5 @@
 
 int main(int argc, char **argv)
 {
-	return bb_main(argc, argv, &bb_alltoallv);
+	return bb_collective_main(argc, argv, &bb_alltoallv);
 }

@@ -5,5 +5,5 @@
 
 int main(int argc, char **argv)
 {
-	return bb_main(argc, argv, &bb_gather);
+	return bb_collective_main(argc, argv, &bb_gather);
 }

@@ -3,7 +3,6 @@
  */
 #include "harness/bench.h"
 
-#include "core/clock.h"
 #include "core/units.h"
 
 #include <stdio.h>
@@ -18,62 +17,33 @@
 
 /* ---- before the first case ------------------------------------------------------------- */
 
-/* Every rank tells where it lives and which group it is in. */
-static bb_status gather_infos(struct bb_session *s, struct bb_rank_info *infos)
-{
-	struct bb_bench *bench = s->bench;
-	struct bb_rank_info mine;
-	const void *all;
-	bb_status status;
-
-	memset(&mine, 0, sizeof(mine));
-	bench->backend->locate(s->driver->handle, &mine.location);
-	mine.group = bb_split_color(&bench->options->split, s->driver->rank);
-	status = bb_crew_gather(s->driver, &mine, sizeof(mine), &all);
-	if (status == BB_OK)
-		memcpy(infos, all, (size_t)bench->world->nranks * sizeof(*infos));
-	return status;
-}
-
-/* One rank per device measures its copy speed: the lowest that lives there. */
-static bool is_first_on_device(const struct bb_rank_info *infos, int rank)
-{
-	for (int r = 0; r < rank; r++)
-		if (infos[r].location.device == infos[rank].location.device &&
-		    strcmp(infos[r].location.host, infos[rank].location.host) == 0)
-			return false;
-	return true;
-}
-
+/* Of a split world this rank's part, which INFOS tell; else the world itself. */
 static bb_status open_groups(struct bb_session *s, const struct bb_rank_info *infos)
 {
 	struct bb_bench *bench = s->bench;
 	const int nranks = bench->world->nranks, rank = s->driver->rank;
-	int *members = calloc((size_t)nranks, sizeof(*members));
-	bb_status status;
+	bb_status status = bb_run_open_world(bench->run, s->driver, &s->world);
+	int *members;
 
-	if (!members)
-		return bb_fail(bench->error, BB_EINTERNAL, "out of memory for groups");
-	for (int r = 0; r < nranks; r++)
-		members[r] = r;
-	status = bench->backend->group_open(s->driver->handle, members, nranks, &s->world,
-					    bench->error);
 	s->group = s->world;
 	s->me = rank;
 	s->n = nranks;
-	if (status == BB_OK && bench->options->split.kind != BB_SPLIT_NONE) {
-		s->n = 0;
-		for (int r = 0; r < nranks; r++) {
-			if (infos[r].group != infos[rank].group)
-				continue;
-			if (r == rank)
-				s->me = s->n;
-			members[s->n++] = r;
-		}
-		s->group = NULL;
-		status = bench->backend->group_open(s->driver->handle, members, s->n, &s->group,
-						    bench->error);
+	if (status != BB_OK || bench->asked.split.kind == BB_SPLIT_NONE)
+		return status;
+	s->group = NULL;
+	members = calloc((size_t)nranks, sizeof(*members));
+	if (!members)
+		return bb_fail(bench->error, BB_EINTERNAL, "out of memory for groups");
+	s->n = 0;
+	for (int r = 0; r < nranks; r++) {
+		if (infos[r].group != infos[rank].group)
+			continue;
+		if (r == rank)
+			s->me = s->n;
+		members[s->n++] = r;
 	}
+	status = bench->backend->group_open(s->driver->handle, members, s->n, &s->group,
+					    bench->error);
 	free(members);
 	return status;
 }
@@ -90,7 +60,7 @@ static bb_status make_call(struct bb_session *s, const struct bb_case *c, bool i
 		.native = c->choice->native,
 		.dtype = c->dtype,
 		.op = c->op == BB_NO_OP ? BB_SUM : (enum bb_op)c->op,
-		.shape = bb_plan_shape(bench->plan, c, s->n, in_place, s->matrix),
+		.shape = bb_plan_shape(&bench->plan, c, s->n, in_place, s->matrix),
 	};
 	if (!call->schedule && !call->native) {
 		bb_status status = bench->backend->choose(s->group, call);
@@ -107,26 +77,26 @@ static struct bb_layout make_layout(const struct bb_session *s, const struct bb_
 	const struct bb_backend *backend = s->bench->backend;
 
 	return bb_layout_make(s->bench->collective, &call->shape, s->me, bb_dtype_size(call->dtype),
-			      (size_t)s->bench->options->unalign,
-			      backend->tmp_bytes(s->group, call), bytes);
+			      (size_t)s->bench->asked.unalign, backend->tmp_bytes(s->group, call),
+			      bytes);
 }
 
 /* This rank's share of the memory, and of it what the largest case can use: two sets. */
 static bb_status open_arena(struct bb_session *s)
 {
 	const struct bb_bench *bench = s->bench;
-	const uint64_t share = bench->memory / (uint64_t)bench->world->nlocal;
+	const uint64_t share = bench->run->memory / (uint64_t)bench->world->nlocal;
 	const size_t even = LEAST_ARENAS / (size_t)bench->world->nlocal;
 	const size_t floor = even < LEAST_ARENA ? even : LEAST_ARENA;
 	size_t want = floor, least = 0, bytes;
 	bb_status status;
 
-	for (size_t i = 0; i < bench->plan->ncases; i++)
-		for (int in_place = 0; in_place < 2 && !bench->plan->cases[i].skip; in_place++) {
+	for (size_t i = 0; i < bench->plan.ncases; i++)
+		for (int in_place = 0; in_place < 2 && !bench->plan.cases[i].skip; in_place++) {
 			struct bb_layout l;
 			struct bb_call call;
 
-			status = make_call(s, &bench->plan->cases[i], in_place, &call);
+			status = make_call(s, &bench->plan.cases[i], in_place, &call);
 			if (status != BB_OK)
 				return status;
 			l = make_layout(s, &call, SIZE_MAX);
@@ -143,7 +113,7 @@ static bb_status open_arena(struct bb_session *s)
 			       s->driver->rank, bytes);
 	s->arena.bytes = bytes;
 	if (bb_driver_leads(s->driver))
-		s->bench->end.memory_user_bytes = (int64_t)bytes * bench->world->nlocal;
+		s->bench->run->end.memory_user_bytes = (int64_t)bytes * bench->world->nlocal;
 	return BB_OK;
 }
 
@@ -165,66 +135,32 @@ static bb_status open_samples(struct bb_session *s)
 	return BB_OK;
 }
 
-/* How wrong it may be to compare any two ranks' clocks. */
-static bb_status compare_clocks(struct bb_session *s, double *uncertainty)
-{
-	struct bb_bench *bench = s->bench;
-	double offset, mine = 0;
-	const void *all;
-	bb_status status = BB_OK;
-
-	*uncertainty = 0;
-	if (bench->backend->clock_offset)
-		status = bench->backend->clock_offset(s->driver->handle, &offset, &mine);
-	if (status == BB_OK)
-		status = bb_crew_gather(s->driver, &mine, sizeof(mine), &all);
-	for (int r = 0; r < bench->world->nranks && status == BB_OK; r++)
-		if (((const double *)all)[r] > *uncertainty)
-			*uncertainty = ((const double *)all)[r];
-	return status;
-}
-
-/* Rank 0: the run record is complete once everybody is there. */
-static bb_status begin(struct bb_session *s, struct bb_rank_info *infos)
-{
-	struct bb_bench *bench = s->bench;
-	double rate, uncertainty;
-	bb_status status = bb_measure_copy(s, (size_t)1 << 20, &rate);
-
-	if (status == BB_OK)
-		status = compare_clocks(s, &uncertainty);
-	if (status != BB_OK || !bb_driver_leads(s->driver))
-		return status;
-	bench->run.ranks = (struct bb_rank_infos){infos, (size_t)bench->world->nranks};
-	if (!(bench->backend->capabilities & BB_CAP_FREE_COST))
-		bench->run.copy_GBps = rate / 1e9;
-	if (bb_groups_open(&bench->groups, &bench->run.ranks) != BB_OK)
-		return bb_fail(bench->error, BB_EINTERNAL, "out of memory for groups");
-	bench->run.clock_uncertainty_us = uncertainty * 1e6;
-	bench->run.init_ms = 1e3 * (bb_clock_now() - bench->started);
-	return bb_sinks_begin(bench->sinks, &bench->run);
-}
-
 static bb_status open_session(struct bb_session *s)
 {
 	struct bb_bench *bench = s->bench;
+	const int group = bb_split_color(&bench->asked.split, s->driver->rank);
 	struct bb_rank_info *infos = calloc((size_t)bench->world->nranks, sizeof(*infos));
+	bool taken = false;
+	double rate;
 	bb_status status;
 
 	if (!infos)
 		return bb_fail(bench->error, BB_EINTERNAL, "out of memory for %d ranks",
 			       bench->world->nranks);
 	s->patterns_dtype = -1;
-	BB_TRY(status, gather_infos(s, infos), done);
-	s->copies = is_first_on_device(infos, s->driver->rank);
+	BB_TRY(status, bb_run_gather_infos(bench->run, s->driver, group, infos), done);
+	s->copies = bb_is_first_on_device(infos, s->driver->rank);
 	BB_TRY(status, open_groups(s, infos), done);
 	BB_TRY(status, open_samples(s), done);
 	BB_TRY(status, open_arena(s), done);
-	status = begin(s, infos);
+	BB_TRY(status, bb_measure_copy(s, (size_t)1 << 20, &rate), done);
+	taken = bb_driver_leads(s->driver);
+	BB_TRY(status, bb_run_begin(bench->run, s->driver, infos, rate), done);
+	if (bb_driver_leads(s->driver) &&
+	    bb_groups_open(&bench->groups, &bench->run->record.ranks) != BB_OK)
+		status = bb_fail(bench->error, BB_EINTERNAL, "out of memory for groups");
 done:
-	if (bb_driver_leads(s->driver))
-		bench->infos = infos; /* lives as long as the run record */
-	else
+	if (!taken)
 		free(infos);
 	return status;
 }
@@ -239,7 +175,7 @@ static void close_session(struct bb_session *s, bool all_done)
 	backend->group_close(s->world);
 	if (all_done)
 		backend->release(s->driver->handle, s->arena.memory, s->arena.bytes);
-	bb_pattern_store_give(&s->bench->patterns, s->patterns);
+	bb_pattern_store_give(&s->bench->run->patterns, s->patterns);
 	free(s->matrix);
 	free(s->samples);
 	free(s->arrivals);
@@ -254,10 +190,10 @@ static bb_status want_patterns(struct bb_session *s, const struct bb_case *c)
 	if (!(s->bench->backend->capabilities & BB_CAP_DATA) ||
 	    (s->patterns_dtype == (int)c->dtype && s->patterns_op == c->op))
 		return BB_OK;
-	bb_pattern_store_give(&s->bench->patterns, s->patterns);
+	bb_pattern_store_give(&s->bench->run->patterns, s->patterns);
 	s->patterns = NULL;
 	s->patterns_dtype = -1;
-	status = bb_pattern_store_take(&s->bench->patterns, c->dtype, c->op, s->n,
+	status = bb_pattern_store_take(&s->bench->run->patterns, c->dtype, c->op, s->n,
 				       (uint64_t)s->bench->options->seed, &s->patterns);
 	if (status != BB_OK)
 		return bb_fail(s->bench->error, status, "out of memory for input data");
@@ -283,9 +219,9 @@ static bb_status skip(struct bb_session *s, const struct bb_case *c, const char 
 	record.size_bytes = (int64_t)c->size_bytes;
 	record.placement = placement;
 	record.reason = reason;
-	s->bench->end.skipped++;
-	bb_ticker_hide(s->bench->ticker);
-	return bb_sinks_record(s->bench->sinks, &bb_record_skip, &record);
+	s->bench->run->end.skipped++;
+	bb_ticker_hide(&s->bench->run->ticker);
+	return bb_sinks_record(&s->bench->run->sinks, &bb_record_skip, &record);
 }
 
 static void begin_deadline(struct bb_session *s, const struct bb_case *c)
@@ -370,19 +306,19 @@ static bb_status run_case(struct bb_session *s, const struct bb_case *c)
 	if (c->skip)
 		return skip(s, c, NULL, c->skip);
 	if (bb_driver_leads(s->driver))
-		bb_ticker_show(s->bench->ticker, c->choice->name, c->size_bytes);
+		bb_ticker_show(&s->bench->run->ticker, c->choice->name, c->size_bytes);
 	status = want_patterns(s, c);
 	for (int in_place = 0; in_place < 2 && status == BB_OK; in_place++)
 		status = run_placement(s, c, in_place);
 	if (bb_driver_leads(s->driver))
-		bb_ticker_step(s->bench->ticker, c->size_bytes);
+		bb_ticker_step(&s->bench->run->ticker, c->size_bytes);
 	return status;
 }
 
 /* What was asked for and has no cases at all. */
 static bb_status skip_algorithms(struct bb_session *s)
 {
-	const struct bb_plan *plan = s->bench->plan;
+	const struct bb_plan *plan = &s->bench->plan;
 	bb_status status = BB_OK;
 
 	for (int i = 0; i < plan->nskips && status == BB_OK && bb_driver_leads(s->driver); i++) {
@@ -392,25 +328,25 @@ static bb_status skip_algorithms(struct bb_session *s)
 		record.collective = s->bench->collective->name;
 		record.algorithm = plan->skips[i].algorithm;
 		record.reason = plan->skips[i].reason;
-		s->bench->end.skipped++;
-		status = bb_sinks_record(s->bench->sinks, &bb_record_skip, &record);
+		s->bench->run->end.skipped++;
+		status = bb_sinks_record(&s->bench->run->sinks, &bb_record_skip, &record);
 	}
 	return status;
 }
 
 bb_status bb_bench_drive(struct bb_driver *driver, void *argument)
 {
-	struct bb_bench *bench = argument;
+	struct bb_bench *bench = ((struct bb_run *)argument)->own;
 	struct bb_session session = {.driver = driver, .bench = bench};
-	const int64_t cycles = bench->options->run_cycles;
+	const int64_t cycles = bench->asked.run_cycles;
 	bb_status status = open_session(&session);
 
 	if (status == BB_OK)
 		status = skip_algorithms(&session);
 	for (int64_t cycle = 1; status == BB_OK && (cycles == 0 || cycle <= cycles); cycle++) {
 		session.cycle = cycle;
-		for (size_t i = 0; i < bench->plan->ncases && status == BB_OK; i++)
-			status = run_case(&session, &bench->plan->cases[i]);
+		for (size_t i = 0; i < bench->plan.ncases && status == BB_OK; i++)
+			status = run_case(&session, &bench->plan.cases[i]);
 	}
 	/* Nobody lets go of what others may still read. */
 	if (status == BB_OK)

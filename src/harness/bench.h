@@ -11,39 +11,34 @@
 #ifndef BB_HARNESS_BENCH_H
 #define BB_HARNESS_BENCH_H
 
+#include "harness/collective.h"
 #include "harness/compare.h"
-#include "harness/crew.h"
 #include "harness/groups.h"
-#include "harness/pattern_store.h"
 #include "harness/plan.h"
-#include "harness/ticker.h"
-#include "harness/sink.h"
+#include "harness/run.h"
 
-/* What all drivers of a process share; read-only for them but for what rank 0 alone uses. */
+/* The state of a collective's benchmark: what all drivers of a process share, read-only for them
+   but for what rank 0 alone uses. */
 struct bb_bench {
+	struct bb_collective_options asked; /* first: the rows are read into it */
+	struct bb_run *run;
 	const struct bb_collective *collective;
-	const struct bb_options *options;
+	const struct bb_options *options; /* of the run, as the next three */
 	const struct bb_backend *backend;
 	const struct bb_world *world;
-	const struct bb_plan *plan;
 	struct bb_error *error;
-	uint64_t memory; /* bytes that buffers of this process may take; UINT64_MAX: no limit */
-	struct bb_pattern_store patterns;
-	double started; /* CLOCK_MONOTONIC seconds at program start */
+	const struct bb_native *natives;
+	struct bb_native *own_natives; /* or NULL */
+	struct bb_plan plan;
 
 	/* Rank 0's. */
-	struct bb_run_record run;
-	struct bb_rank_info *infos; /* of run; owned */
-	struct bb_sinks *sinks;
 	struct bb_compare *compare;
 	struct bb_groups *groups; /* NULL: one group */
-	struct bb_ticker *ticker;
-	struct bb_end_record end; /* summed up as results come */
 	double busbw_sum;
 };
 
-/* bb_crew_config's drive; ARGUMENT is a struct bb_bench. */
-bb_status bb_bench_drive(struct bb_driver *driver, void *bench);
+/* A benchmark's drive; RUN's own state is a struct bb_bench. */
+bb_status bb_bench_drive(struct bb_driver *driver, void *run);
 
 /* ---- a rank's buffers (arena.c) ------------------------------------------------------ */
 

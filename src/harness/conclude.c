@@ -17,8 +17,9 @@ int64_t bb_resident_bytes(void)
 /* What the run came to: the exit status, and the verdict in a word. */
 static int judge_run(struct bb_run *run, int caught, const char **verdict)
 {
-	const struct bb_end_record *end = &run->bench.end;
-	const double gate = run->options.min_bw;
+	const struct bb_end_record *end = &run->end;
+	const char *gate = "below the gate";
+	const bool passes = run->benchmark->judge(run, &gate);
 
 	*verdict = "passed";
 	if (caught) {
@@ -37,8 +38,8 @@ static int judge_run(struct bb_run *run, int caught, const char **verdict)
 		*verdict = "wrong data";
 		return BB_EDATA;
 	}
-	if (gate > 0 && end->avg_busbw_GBps < 0.9 * gate) {
-		*verdict = "below the gate";
+	if (!passes) {
+		*verdict = gate;
 		return BB_EDATA;
 	}
 	return 0;
@@ -47,7 +48,7 @@ static int judge_run(struct bb_run *run, int caught, const char **verdict)
 /* No result and nothing that went wrong: an error all the same. */
 static void require_results(struct bb_run *run)
 {
-	if (run->bench.end.results > 0 || bb_error_status(&run->error) != BB_OK)
+	if (run->end.results > 0 || bb_error_status(&run->error) != BB_OK)
 		return;
 	if (bb_error_status(&run->nothing) != BB_OK)
 		bb_fail(&run->error, BB_EUNSUPPORTED, "%s", run->nothing.text);
@@ -65,35 +66,31 @@ static int64_t call_bytes(const struct bb_end_record *end)
 	return grown > end->memory_user_bytes ? grown - end->memory_user_bytes : 0;
 }
 
-/* The comparison and the end record; after a crash of the sinks only the exit status counts. */
+/* What ends the text, and the end record; after a crash of the sinks only the exit status counts.
+ */
 int bb_run_conclude(struct bb_run *run, int caught)
 {
-	struct bb_bench *bench = &run->bench;
+	struct bb_end_record *end = &run->end;
 	struct bb_strbuf text = {0};
 	int status;
 
-	if (bench->end.results > 0)
-		bench->end.avg_busbw_GBps = bench->busbw_sum / (double)bench->end.results;
-	if (run->options.min_bw > 0)
-		bench->end.min_busbw_GBps = run->options.min_bw;
-	bench->end.wall_s = bb_clock_now() - bench->started;
+	end->wall_s = bb_clock_now() - run->started;
 	if (run->options.memory_report)
-		bench->end.memory_call_bytes = call_bytes(&bench->end);
-	bb_time_text(bench->end.end_time);
+		end->memory_call_bytes = call_bytes(end);
+	bb_time_text(end->end_time);
 	if (!caught)
 		require_results(run);
-	status = judge_run(run, caught, &bench->end.verdict);
-	bench->end.exit_status = status;
+	status = judge_run(run, caught, &end->verdict);
+	end->exit_status = status;
 	if (bb_error_status(&run->error) != BB_OK)
-		bench->end.error = run->error.text;
-	if (bench->run.ranks.n > 0) {
+		end->error = run->error.text;
+	if (run->record.ranks.n > 0) {
 		/* First: a launcher may kill this process any moment. */
-		bb_sinks_end_data(&run->sinks, &bench->end);
-		bb_compare_text(run->compare, &text);
-		bb_groups_text(bench->groups, &text);
+		bb_sinks_end_data(&run->sinks, end);
+		run->benchmark->tell(run, &text);
 		if (text.length > 0)
 			bb_sinks_comment(&run->sinks, bb_strbuf_text(&text));
-		bb_sinks_end_text(&run->sinks, &bench->end);
+		bb_sinks_end_text(&run->sinks, end);
 	}
 	bb_strbuf_free(&text);
 	/* A sink may have failed only now. */

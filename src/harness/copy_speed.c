@@ -14,7 +14,7 @@ static bb_status copy_through(struct bb_session *s, size_t bytes, size_t loops, 
 {
 	const struct bb_backend *backend = s->bench->backend;
 	const size_t half = s->arena.bytes / 2;
-	const size_t places = s->bench->options->cache == BB_CACHE_ROTATE ? half / bytes : 1;
+	const size_t places = s->bench->asked.cache == BB_CACHE_ROTATE ? half / bytes : 1;
 	const double start = backend->now(s->driver->handle);
 	bb_status status = BB_OK;
 

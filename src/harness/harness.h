@@ -1,7 +1,9 @@
 /*
  * harness.h - the way through a run: options -> plan -> run loop -> records -> sinks.
  *
- *   options.h  what was asked for, checked
+ *   benchmark.h   what makes a program out of this: a descriptor
+ *   options.h     what was asked for, checked
+ *   collective.h  the benchmark of a collective
  *   plugin.h   backends and launches that are loaded at run time
  *   run.h      one run, from start-up to exit status
  *   world.h    what the processes of a run agree on
@@ -16,7 +18,10 @@
 #include "core/version.h"
 #include "schedules/schedule.h"
 
+struct bb_benchmark;
+
 /* The whole of a perf binary. Returns the exit status (see status.h). */
-int bb_main(int argc, char **argv, const struct bb_collective *collective);
+int bb_main(int argc, char **argv, const struct bb_benchmark *benchmark);
+int bb_collective_main(int argc, char **argv, const struct bb_collective *collective);
 
 #endif

@@ -138,6 +138,7 @@ static void fill_case(const struct bb_session *s, const struct bb_case *c,
 		      struct bb_result_record *result)
 {
 	const struct bb_options *options = s->bench->options;
+	const struct bb_collective_options *asked = &s->bench->asked;
 	const bool verified = options->check > 0 && (s->bench->backend->capabilities & BB_CAP_DATA);
 	struct timespec now;
 
@@ -155,7 +156,7 @@ static void fill_case(const struct bb_session *s, const struct bb_case *c,
 	result->size_bytes = (int64_t)c->size_bytes;
 	result->count = (int64_t)c->count;
 	result->in_place = call->shape.in_place;
-	result->cache = bb_cache_names[options->cache];
+	result->cache = bb_cache_names[asked->cache];
 	result->chunk_bytes = call->schedule && call->shape.chunk
 				      ? (int64_t)(call->shape.chunk * bb_dtype_size(c->dtype))
 				      : BB_ABSENT;
@@ -229,11 +230,11 @@ static bb_status deliver(struct bb_session *s, const struct bb_result_record *re
 	struct bb_bench *bench = s->bench;
 	bb_status status;
 
-	bench->end.results++;
-	bench->end.wrong += result->wrong > 0;
+	bench->run->end.results++;
+	bench->run->end.wrong += result->wrong > 0;
 	bench->busbw_sum += result->busbw_GBps;
-	bb_ticker_hide(bench->ticker);
-	status = bb_sinks_record(bench->sinks, &bb_record_result, result);
+	bb_ticker_hide(&bench->run->ticker);
+	status = bb_sinks_record(&bench->run->sinks, &bb_record_result, result);
 	return status == BB_OK ? bb_compare_add(bench->compare, result) : status;
 }
 
@@ -245,12 +246,12 @@ static bb_status fill_from_samples(const struct bb_session *s, const struct view
 
 	if (!members)
 		return BB_EINTERNAL;
-	n = members_of_first_group(&s->bench->run.ranks, members);
+	n = members_of_first_group(&s->bench->run->record.ranks, members);
 	fill_statistics(v, result);
 	if (n > 1 && !isnan(arrival(v, 0, 0)))
 		fill_skew(v, members, n, result);
 	free(members);
-	if (s->bench->options->per_iter_timing)
+	if (s->bench->asked.per_iter_timing)
 		result->samples_us = (struct bb_numbers){v->work, v->n};
 	return BB_OK;
 }
@@ -259,7 +260,7 @@ static bb_status fill_from_samples(const struct bb_session *s, const struct view
 static bb_status fill_from_ranks(const struct bb_session *s, const struct bb_measured *all,
 				 double *means, struct bb_result_record *result)
 {
-	const struct bb_options *options = s->bench->options;
+	const struct bb_collective_options *asked = &s->bench->asked;
 	const int n = s->bench->world->nranks;
 	double *cpu = means + n, uncertainty = 0;
 	struct bb_group_part *parts = calloc((size_t)n, sizeof(*parts));
@@ -280,10 +281,10 @@ static bb_status fill_from_ranks(const struct bb_session *s, const struct bb_mea
 		for (int r = 0; r < n; r++)
 			result->wrong += (int64_t)all[r].wrong;
 	}
-	if (options->report_cputime)
-		result->cpu_time_us = over_ranks(cpu, n, options->average);
+	if (asked->report_cputime)
+		result->cpu_time_us = over_ranks(cpu, n, asked->average);
 	result->clock_uncertainty_us = uncertainty * 1e6;
-	status = bb_groups_add(s->bench->groups, parts, over_ranks, options->average, result);
+	status = bb_groups_add(s->bench->groups, parts, over_ranks, asked->average, result);
 	free(parts);
 	return status;
 }
@@ -292,7 +293,7 @@ static bb_status fill_from_ranks(const struct bb_session *s, const struct bb_mea
 static bb_status put_together(struct bb_session *s, const struct bb_measured *all,
 			      const double *samples, struct bb_result_record *result)
 {
-	const size_t skip = (size_t)s->bench->options->per_iter_skip;
+	const size_t skip = (size_t)s->bench->asked.per_iter_skip;
 	const size_t n = (size_t)s->bench->world->nranks, nsamples = all[0].nsamples;
 	const struct view v = {
 		.nranks = (int)n,
@@ -327,7 +328,7 @@ static double row_seconds(const struct bb_session *s, const struct bb_measured *
 
 	for (int r = 0; r < n; r++)
 		scratch[r] = all[r].part.seconds;
-	return over_ranks(scratch, n, s->bench->options->average);
+	return over_ranks(scratch, n, s->bench->asked.average);
 }
 
 bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct bb_call *call,

@@ -12,6 +12,7 @@
 struct lesson {
 	struct bb_strbuf *out;
 	const struct bb_options *options;
+	const struct bb_collective_options *asked;
 	const struct bb_collective *collective;
 	const struct bb_native *natives;
 	struct bb_shape shape;
@@ -103,7 +104,7 @@ static bb_status explain_all(struct lesson *l)
 
 static bb_status explain_list(struct lesson *l)
 {
-	char *words = strdup(l->options->algorithms), *word, *rest = NULL;
+	char *words = strdup(l->asked->algorithms), *word, *rest = NULL;
 	bb_status st = BB_OK;
 
 	if (!words)
@@ -127,12 +128,14 @@ static size_t count_asked(const struct bb_options *o, const struct bb_collective
 }
 
 bb_status bb_lesson(struct bb_strbuf *out, const struct bb_options *options,
+		    const struct bb_collective_options *asked,
 		    const struct bb_collective *collective, const struct bb_native *natives,
 		    struct bb_error *error)
 {
 	const int n = (int)(options->threads * options->gpus);
 	struct lesson l = {.out = out,
 			   .options = options,
+			   .asked = asked,
 			   .collective = collective,
 			   .natives = natives,
 			   .error = error};
@@ -141,17 +144,17 @@ bb_status bb_lesson(struct bb_strbuf *out, const struct bb_options *options,
 
 	l.shape = (struct bb_shape){.nranks = n, .count = count_asked(options, collective, n)};
 	if (collective->flags & BB_ROOTED)
-		l.shape.root = options->root;
+		l.shape.root = asked->root;
 	if (collective->flags & BB_VARIABLE) {
 		matrix = calloc((size_t)n * (size_t)n, sizeof(*matrix));
 		if (!matrix)
 			return bb_fail(error, BB_EINTERNAL, "out of memory");
-		bb_alltoallv_matrix(matrix, n, l.shape.count, options->spread);
+		bb_alltoallv_matrix(matrix, n, l.shape.count, asked->spread);
 		l.shape.matrix = matrix;
 	}
-	if (strcmp(options->algorithms, "auto") == 0)
+	if (strcmp(asked->algorithms, "auto") == 0)
 		st = explain_default(&l);
-	else if (strcmp(options->algorithms, "all") == 0)
+	else if (strcmp(asked->algorithms, "all") == 0)
 		st = explain_all(&l);
 	else
 		st = explain_list(&l);

@@ -5,15 +5,16 @@
 #define BB_HARNESS_LESSON_H
 
 #include "core/strbuf.h"
-#include "harness/options.h"
+#include "harness/collective.h"
 
 /*
- * Append to OUT an explanation of every algorithm that OPTIONS (checked for --explain) ask for, one
+ * Append to OUT an explanation of every algorithm that is ASKED for (checked for --explain), one
  * element per chunk unless -b asks for more; for what has no schedule, as NATIVES (the backend's),
  * one line that says why.
  * BB_EUNSUPPORTED with the first of these reasons when nothing could be explained.
  */
 BB_MUST bb_status bb_lesson(struct bb_strbuf *out, const struct bb_options *options,
+			    const struct bb_collective_options *asked,
 			    const struct bb_collective *collective, const struct bb_native *natives,
 			    struct bb_error *error);
 

@@ -5,10 +5,8 @@
 
 #include "core/clock.h"
 #include "core/units.h"
-#include "harness/lesson.h"
 #include "harness/run.h"
 
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -95,37 +93,33 @@ static bb_status print(struct bb_strbuf *text, bb_status status)
 	return status;
 }
 
-static bb_status explain(struct bb_run *run, const struct bb_collective *collective,
-			 struct bb_strbuf *out)
+static void document(const struct bb_benchmark *benchmark, struct bb_strbuf *out)
 {
-	bb_status status = bb_plan_natives(&run->natives, &run->own_natives, run->options.backend,
-					   run->options.algorithms, &run->error);
-
-	if (status == BB_OK)
-		status = bb_lesson(out, &run->options, collective, run->natives, &run->error);
-	free(run->own_natives);
-	return status;
+	bb_options_markdown(benchmark->options, out);
+	bb_strbuf_add(out, "\n");
+	bb_options_markdown(bb_option_rows, out);
 }
 
-/* --help, --list, --explain and their like. Returns false if a run was asked for. */
-static bool inform(struct bb_run *run, const struct bb_collective *collective, bb_status *status)
+/* --help, --list and their like. Returns false if a run was asked for. */
+static bool inform(struct bb_run *run, bb_status *status)
 {
+	const struct bb_benchmark *benchmark = run->benchmark;
 	const struct bb_options *o = &run->options;
+	const struct bb_option_table tables[] = {
+		{benchmark->options, NULL}, {bb_option_rows, NULL}, {NULL, NULL}};
 	struct bb_strbuf out = {0};
 
 	*status = BB_OK;
 	if (o->help)
-		bb_options_help(
-			(const struct bb_option_table[]){{bb_option_rows, NULL}, {NULL, NULL}},
-			run->options.program, collective->brief, &out);
+		bb_options_help(tables, o->program, benchmark->brief, &out);
 	else if (o->help_markdown)
-		bb_options_document(&out);
+		document(benchmark, &out);
 	else if (o->version)
-		bb_strbuf_addf(&out, "%s (busbench) %s\n", run->options.program, BB_VERSION);
+		bb_strbuf_addf(&out, "%s (busbench) %s\n", o->program, BB_VERSION);
 	else if (o->list)
-		bb_plan_list(&out);
-	else if (o->explain)
-		*status = explain(run, collective, &out);
+		benchmark->list(&out);
+	else if (o->shows)
+		*status = benchmark->show(run, &out);
 	else
 		return false;
 	if (run->environment.launch.proc > 0)
@@ -172,15 +166,10 @@ static int end_together(struct bb_run *run, int status)
 	return (int)first;
 }
 
-static struct bb_run *run_of(void *bench)
-{
-	return (struct bb_run *)((char *)bench - offsetof(struct bb_run, bench));
-}
-
 /* What a user calls a process: its rank, where it has one. */
-static void name_process(void *bench, int proc, struct bb_strbuf *out)
+static void name_process(void *argument, int proc, struct bb_strbuf *out)
 {
-	const struct bb_run *run = run_of(bench);
+	const struct bb_run *run = argument;
 	const struct bb_member *member = &run->assembly.members[proc];
 
 	bb_strbuf_addf(out, "%s %d (%s, pid %d)", run->world.nlocal == 1 ? "rank" : "process", proc,
@@ -193,24 +182,13 @@ static int others_status(const struct bb_run *run, int caught)
 	return caught ? 128 + caught : (int)bb_error_status(&run->error);
 }
 
-static void prepare_bench(struct bb_run *run, const struct bb_collective *collective)
+static void prepare(struct bb_run *run)
 {
-	struct bb_bench *bench = &run->bench;
-
-	bench->collective = collective;
-	bench->options = &run->options;
-	bench->backend = run->options.backend;
-	bench->world = &run->world;
-	bench->plan = &run->plan;
-	bench->error = &run->error;
-	bench->sinks = &run->sinks;
-	bench->compare = run->compare;
-	bench->ticker = &run->ticker;
-	bb_pattern_store_open(&bench->patterns);
-	bb_record_init(&bb_record_end, &bench->end);
-	bench->end.results = bench->end.skipped = bench->end.wrong = 0;
+	bb_pattern_store_open(&run->patterns);
+	bb_record_init(&bb_record_end, &run->end);
+	run->end.results = run->end.skipped = run->end.wrong = 0;
 	if (run->options.memory_report)
-		bench->end.memory_init_bytes = bb_resident_bytes();
+		run->end.memory_init_bytes = bb_resident_bytes();
 }
 
 static void say_cause(const struct bb_run *run, const struct bb_crew_outcome *outcome)
@@ -243,9 +221,9 @@ static int report(struct bb_run *run, const struct bb_crew_outcome *outcome)
 }
 
 /* A thread still uses what would be freed, or others may never answer. */
-static void leave(void *bench, const struct bb_crew_outcome *outcome)
+static void leave(void *argument, const struct bb_crew_outcome *outcome)
 {
-	struct bb_run *run = run_of(bench);
+	struct bb_run *run = argument;
 	const int status = report(run, outcome);
 
 	bb_control_close(run->control);
@@ -264,55 +242,59 @@ static struct bb_crew_outcome run_crew(struct bb_run *run)
 		.timeout_ns = run->options.timeout_ns,
 		.error = &run->error,
 		.speaks_for_host = several && bb_assembly_speaks_for_host(&run->assembly),
-		.drive = bb_bench_drive,
+		.drive = run->benchmark->drive,
 		.name = several ? name_process : NULL,
 		.leave = leave,
-		.argument = &run->bench,
+		.argument = run,
 	};
 
 	return bb_crew_run(&crew);
 }
 
-static int benchmark(struct bb_run *run, const struct bb_collective *collective)
+static int measure(struct bb_run *run)
 {
 	struct bb_crew_outcome outcome;
 
-	prepare_bench(run, collective);
+	prepare(run);
 	bb_run_unguard(run);
 	outcome = run_crew(run);
 	if (run->launch.nprocs > 1 && (outcome.caught || bb_error_status(&run->error) != BB_OK))
-		leave(&run->bench, &outcome);
-	bb_pattern_store_close(&run->bench.patterns);
+		leave(run, &outcome);
+	bb_pattern_store_close(&run->patterns);
 	return end_together(run, report(run, &outcome));
 }
 
-int bb_main(int argc, char **argv, const struct bb_collective *collective)
+int bb_main(int argc, char **argv, const struct bb_benchmark *benchmark)
 {
 	struct bb_run *run = calloc(1, sizeof(*run));
-	bb_status status;
+	void *own = calloc(1, benchmark->own_bytes);
+	bb_status status = BB_EINTERNAL;
 	int result = 0;
 
-	if (!run) {
+	if (!run || !own) {
 		fprintf(stderr, "%s: out of memory\n", argv[0]);
-		return BB_EINTERNAL;
+		goto out;
 	}
-	run->bench.started = bb_clock_now();
+	run->benchmark = benchmark;
+	run->own = own;
+	run->started = bb_clock_now();
 	run->environment = bb_environment_read();
 	run->give_up = give_up;
-	status = bb_options_read(&run->options, collective, argc, argv, &run->environment,
+	status = bb_options_read(&run->options, benchmark, own, argc, argv, &run->environment,
 				 &run->error);
-	if (status == BB_OK && inform(run, collective, &status)) {
+	if (status == BB_OK && inform(run, &status)) {
 		if (status != BB_OK)
 			complain(run);
 		goto out;
 	}
 	if (status == BB_OK)
-		status = bb_run_open(run, argc, argv, collective);
+		status = bb_run_open(run, argc, argv);
 	if (status != BB_OK)
 		end_unbegun(run, status);
 	else
-		result = benchmark(run, collective);
+		result = measure(run);
 out:
+	free(own);
 	free(run);
 	return status != BB_OK ? (int)status : result;
 }

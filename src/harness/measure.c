@@ -82,7 +82,7 @@ bb_status bb_job_enter(const struct bb_job *job, int set, int64_t times)
 	status = operate(job, set, times);
 	if (status == BB_OK && !job->runs_ahead)
 		status = bb_job_finish(job);
-	if (status == BB_OK && s->bench->options->blocking == 1)
+	if (status == BB_OK && s->bench->asked.blocking == 1)
 		status = s->bench->backend->barrier(s->world);
 	atomic_store_explicit(&progress->phase, BB_PHASE_BETWEEN, memory_order_relaxed);
 	return status;
@@ -229,11 +229,10 @@ static void set_up(struct bb_job *job, const struct bb_call *call)
 
 	job->refills = job->layout->sets < 2;
 	job->pristine = job->layout->sets - 1;
-	job->rotates = bench->options->cache == BB_CACHE_ROTATE && !job->refills
-			       ? job->layout->sets - 1
-			       : 1;
-	job->runs_ahead = (bench->backend->capabilities & BB_CAP_ASYNC) &&
-			  bench->options->blocking == 0;
+	job->rotates =
+		bench->asked.cache == BB_CACHE_ROTATE && !job->refills ? job->layout->sets - 1 : 1;
+	job->runs_ahead =
+		(bench->backend->capabilities & BB_CAP_ASYNC) && bench->asked.blocking == 0;
 	make_calls(job, call);
 }
 

@@ -1,16 +1,33 @@
 /*
- * options_check.h - whether parsed options go together.
+ * options_check.h - whether parsed options go together, and what the parts that judge them share.
  */
 #ifndef BB_HARNESS_OPTIONS_CHECK_H
 #define BB_HARNESS_OPTIONS_CHECK_H
 
 #include "harness/options.h"
 
-#define BB_EXPLAIN_BYTES 4096 /* the largest -b with --explain */
-
 /* All that can be judged without a world. BB_EUSAGE or BB_EUNSUPPORTED with the reason. */
 BB_MUST bb_status bb_options_check(const struct bb_options *options,
-				   const struct bb_collective *collective,
 				   const struct bb_launch_hint *launch, struct bb_error *error);
+
+/* "; did you mean X?" or nothing, for the end of a sentence. */
+const char *bb_suggest(char text[64], const char *word, const char *const *names);
+
+/* Copy the word at *LIST and step to the comma or end behind it. False: empty or too long. */
+#define BB_WORD 64 /* longest name in a list, with its end */
+bool bb_next_word(const char **list, char word[BB_WORD]);
+
+bool bb_parse_rank(const char *text, int *rank);
+/* FLAG TEXT names RANK. WHERE: "among" all ranks, or in a smaller group. */
+BB_MUST bb_status bb_check_rank(const char *flag, const char *text, int rank, int nranks,
+				const char *where, struct bb_error *error);
+
+/* Whether the N files can be written, PATH NULL being none, and no two are one. Only process 0
+   WRITES; the hosts of others may not have the folder. */
+struct bb_output_file {
+	const char *flag, *path;
+};
+BB_MUST bb_status bb_check_files(const struct bb_output_file *files, int n, bool writes,
+				 struct bb_error *error);
 
 #endif

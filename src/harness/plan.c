@@ -174,10 +174,10 @@ static void add_all(struct bb_plan *plan)
 	add_choice(plan, auto_choice);
 }
 
-static bb_status choose_algorithms(struct bb_plan *plan, const struct bb_options *o,
+static bb_status choose_algorithms(struct bb_plan *plan, const struct bb_collective_options *a,
 				   struct bb_error *error)
 {
-	const char *const list = o->algorithms;
+	const char *const list = a->algorithms;
 	char *words, *word, *rest = NULL;
 	bb_status st = BB_OK;
 
@@ -190,7 +190,7 @@ static bb_status choose_algorithms(struct bb_plan *plan, const struct bb_options
 		return bb_fail(error, BB_EINTERNAL, "out of memory for the plan");
 	for (word = strtok_r(words, ",", &rest); word && st == BB_OK;
 	     word = strtok_r(NULL, ",", &rest))
-		st = add_named(plan, word, list != o->algo_text, error);
+		st = add_named(plan, word, list != a->algo_text, error);
 	free(words);
 	return st;
 }
@@ -208,14 +208,15 @@ struct expansion {
 };
 
 /* A pair that was asked for in so many words is told about, one that `all` made is not. */
-static void drop_pair(struct bb_plan *plan, const struct bb_options *o, int dtype, int op)
+static void drop_pair(struct bb_plan *plan, const struct bb_collective_options *a, int dtype,
+		      int op)
 {
 	struct bb_plan_skip *skip;
 
-	if (o->dtypes_all || o->ops_all)
+	if (a->dtypes_all || a->ops_all)
 		return;
 	skip = &plan->skips[plan->nskips++];
-	skip->algorithm = o->algorithms;
+	skip->algorithm = a->algorithms;
 	skip->reason = skip->text;
 	snprintf(skip->text, sizeof(skip->text), "-o %s does not take -d %s",
 		 bb_op_name((enum bb_op)op), bb_dtype_name((enum bb_dtype)dtype));
@@ -223,18 +224,18 @@ static void drop_pair(struct bb_plan *plan, const struct bb_options *o, int dtyp
 
 static void expand_pairs(struct expansion *e, struct bb_plan *plan)
 {
-	const struct bb_options *o = e->request->options;
+	const struct bb_collective_options *a = e->request->asked;
 	bool reduces = e->request->collective->flags & BB_REDUCES;
 	int dtype, op;
 
 	for (dtype = 0; dtype < BB_NDTYPES; dtype++) {
-		if (!(o->dtypes >> dtype & 1))
+		if (!(a->dtypes >> dtype & 1))
 			continue;
 		for (op = 0; op < (reduces ? BB_NOPS : 1); op++) {
-			if (reduces && !(o->ops >> op & 1))
+			if (reduces && !(a->ops >> op & 1))
 				continue;
 			if (reduces && !bb_op_accepts((enum bb_op)op, (enum bb_dtype)dtype)) {
-				drop_pair(plan, o, dtype, op);
+				drop_pair(plan, a, dtype, op);
 				continue;
 			}
 			e->dtypes[e->npairs] = dtype;
@@ -245,14 +246,14 @@ static void expand_pairs(struct expansion *e, struct bb_plan *plan)
 
 static void expand_roots(struct expansion *e)
 {
-	const struct bb_options *o = e->request->options;
+	const struct bb_collective_options *a = e->request->asked;
 
 	e->first_root = BB_NO_ROOT;
 	e->nroots = 1;
 	if (!(e->request->collective->flags & BB_ROOTED))
 		return;
-	e->first_root = o->root == BB_ROOT_ALL ? 0 : o->root;
-	if (o->root == BB_ROOT_ALL)
+	e->first_root = a->root == BB_ROOT_ALL ? 0 : a->root;
+	if (a->root == BB_ROOT_ALL)
 		e->nroots = e->request->nroots;
 }
 
@@ -289,7 +290,7 @@ static double buffer_bytes(const struct bb_plan *plan, const struct bb_case *c,
 {
 	const struct bb_collective *collective = plan->collective;
 	const struct bb_algorithm *schedule = c->choice->schedule;
-	double most = 0, sum = 0, unalign = 2 * (double)request->options->unalign;
+	double most = 0, sum = 0, unalign = 2 * (double)request->asked->unalign;
 	int rank, groups = (request->nlocal + plan->nranks - 1) / plan->nranks;
 
 	for (rank = 0; rank < plan->nranks; rank++) {
@@ -400,7 +401,7 @@ bb_status bb_plan_make(struct bb_plan *plan, const struct bb_plan_request *reque
 				 .backend = request->backend,
 				 .natives = request->natives,
 				 .nranks = request->nranks,
-				 .spread = request->options->spread};
+				 .spread = request->asked->spread};
 	reason = plan->collective->refuses ? plan->collective->refuses(plan->nranks) : NULL;
 	room = (size_t)most_choices(plan);
 	plan->choices = calloc(room, sizeof(*plan->choices));
@@ -408,11 +409,11 @@ bb_status bb_plan_make(struct bb_plan *plan, const struct bb_plan_request *reque
 	st = plan->choices && plan->skips ? BB_OK : BB_EINTERNAL;
 	BB_TRY(st, st, memory);
 	if (reason) {
-		add_skip(plan, request->options->algorithms, reason);
+		add_skip(plan, request->asked->algorithms, reason);
 		return bb_fail(error, BB_EUNSUPPORTED, "%s on %d ranks: %s", plan->collective->name,
 			       plan->nranks, reason);
 	}
-	BB_TRY(st, choose_algorithms(plan, request->options, error), out);
+	BB_TRY(st, choose_algorithms(plan, request->asked, error), out);
 	BB_TRY(st, expand(&e, plan, &ncases, error), out);
 	plan->cases = calloc(ncases ? ncases : 1, sizeof(*plan->cases));
 	st = plan->cases ? BB_OK : BB_EINTERNAL;

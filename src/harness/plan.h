@@ -5,7 +5,7 @@
 #define BB_HARNESS_PLAN_H
 
 #include "core/strbuf.h"
-#include "harness/options.h"
+#include "harness/collective.h"
 
 #define BB_NO_OP (-1)
 #define BB_NO_ROOT (-1)
@@ -54,6 +54,7 @@ struct bb_plan {
 
 struct bb_plan_request {
 	const struct bb_options *options;
+	const struct bb_collective_options *asked;
 	const struct bb_collective *collective;
 	const struct bb_backend *backend;
 	/* The backend's, with those it discovered; ends with name NULL. They outlive the plan. */

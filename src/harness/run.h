@@ -3,14 +3,18 @@
  * parts of that way share.
  *
  *   main.c      what is said and how the process ends
- *   start.c     launch, agreement, backend, plan, sinks; and letting go of them
+ *   start.c     launch, agreement, backend, sinks; and letting go of them
+ *   attend.c    what every driver does before it measures
  *   conclude.c  the end record and the exit status
  */
 #ifndef BB_HARNESS_RUN_H
 #define BB_HARNESS_RUN_H
 
-#include "harness/bench.h"
+#include "harness/benchmark.h"
+#include "harness/crew.h"
 #include "harness/guard.h"
+#include "harness/pattern_store.h"
+#include "harness/ticker.h"
 #include "harness/world.h"
 #include "launch/control.h"
 #include "topology/machine.h"
@@ -23,6 +27,8 @@ enum bb_stage { BB_STAGE_START, BB_STAGE_COMPARE, BB_STAGE_CONNECT, BB_STAGE_OPE
 
 /* Everything one run holds, so that it can be let go in one place. */
 struct bb_run {
+	const struct bb_benchmark *benchmark;
+	void *own; /* the benchmark's state */
 	struct bb_environment environment;
 	struct bb_options options;
 	struct bb_error error;
@@ -38,15 +44,18 @@ struct bb_run {
 	void (*give_up)(void *argument, int signal);
 	struct bb_world world;
 	struct bb_context *context;
-	const struct bb_native *natives;
-	struct bb_native *own_natives; /* or NULL */
+	uint64_t memory; /* bytes that buffers of this process may take; UINT64_MAX: no limit */
 	struct bb_machine *machine;
-	struct bb_plan plan;
-	struct bb_sinks sinks;
-	struct bb_compare *compare;
-	struct bb_ticker ticker;
+	struct bb_pattern_store patterns;
+	double started; /* CLOCK_MONOTONIC seconds at program start */
+
+	/* Process 0's, while the drivers run rank 0's. */
 	struct utsname system;
-	struct bb_bench bench;
+	struct bb_run_record record;
+	struct bb_rank_info *infos; /* of the record; owned */
+	struct bb_sinks sinks;
+	struct bb_ticker ticker;
+	struct bb_end_record end; /* summed up as results come */
 };
 
 /*
@@ -54,8 +63,7 @@ struct bb_run {
  * processes: all return the same status, unless assembly.lost is set or there was no launch yet.
  * Call bb_run_close whatever comes back, or leave the process.
  */
-BB_MUST bb_status bb_run_open(struct bb_run *run, int argc, char **argv,
-			      const struct bb_collective *collective);
+BB_MUST bb_status bb_run_open(struct bb_run *run, int argc, char **argv);
 /* Collective where the launch is open. */
 void bb_run_close(struct bb_run *run);
 
@@ -77,5 +85,26 @@ int bb_run_conclude(struct bb_run *run, int caught);
 
 /* Most bytes that this process had in memory so far. */
 int64_t bb_resident_bytes(void);
+
+/* ---- for the drivers of any benchmark (attend.c); collective over the world ------------- */
+
+/* infos[rank] = where each rank lives, and the number of the GROUP it says it is in. */
+BB_MUST bb_status bb_run_gather_infos(struct bb_run *run, struct bb_driver *driver, int group,
+				      struct bb_rank_info *infos);
+
+/* Is RANK the lowest of those that live on its device? */
+bool bb_is_first_on_device(const struct bb_rank_info *infos, int rank);
+
+/* The group of all ranks. */
+BB_MUST bb_status bb_run_open_world(struct bb_run *run, struct bb_driver *driver,
+				    struct bb_group **group);
+
+/*
+ * On rank 0 the run record is complete with INFOS, which the run takes over there whatever comes
+ * back (malloc'd; on other ranks they stay the caller's), and COPY_RATE, bytes per second of
+ * private copies of all ranks together; the sinks begin.
+ */
+BB_MUST bb_status bb_run_begin(struct bb_run *run, struct bb_driver *driver,
+			       struct bb_rank_info *infos, double copy_rate);
 
 #endif

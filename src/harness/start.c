@@ -78,23 +78,6 @@ static void describe_world(struct bb_run *run)
 
 /* ---- what is run -------------------------------------------------------------------- */
 
-/* Ranks of the smallest group, and of the first one. */
-static void group_sizes(const struct bb_run *run, int *least, int *first)
-{
-	*first = *least = run->world.nranks;
-	if (run->options.split.kind == BB_SPLIT_NONE)
-		return;
-	for (int r = 0; r < run->world.nranks; r++) {
-		int color = bb_split_color(&run->options.split, r), size = 0;
-
-		for (int other = 0; other < run->world.nranks; other++)
-			size += bb_split_color(&run->options.split, other) == color;
-		*least = size < *least ? size : *least;
-		if (r == 0)
-			*first = size;
-	}
-}
-
 /* Bytes that buffers of a process may take: as many in each, so that all have the same plan. */
 static bb_status share_memory(struct bb_run *run)
 {
@@ -103,40 +86,16 @@ static bb_status share_memory(struct bb_run *run)
 
 	if (!(backend->capabilities & BB_CAP_FREE_COST))
 		mine = (uint64_t)(MEMORY_SHARE * (double)backend->memory_available(run->context));
-	return bb_assembly_least(&run->assembly, mine, &run->bench.memory);
-}
-
-static bb_status make_plan(struct bb_run *run, const struct bb_collective *collective)
-{
-	struct bb_plan_request request = {
-		.options = &run->options,
-		.collective = collective,
-		.backend = run->options.backend,
-		.natives = run->natives,
-		.nlocal = run->world.nlocal,
-		.memory = run->bench.memory,
-	};
-	bb_status status;
-
-	group_sizes(run, &request.nroots, &request.nranks);
-	status = bb_options_validate_world(&run->options, collective, &run->world, request.nroots,
-					   &run->error);
-	if (status != BB_OK)
-		return status;
-	status = bb_plan_make(&run->plan, &request, &run->nothing);
-	/* What is skipped is recorded, even if it is all there is. */
-	if (status == BB_EUNSUPPORTED && run->plan.ncases + (size_t)run->plan.nskips > 0)
-		return BB_OK;
-	return status == BB_OK ? BB_OK : bb_fail(&run->error, status, "%s", run->nothing.text);
+	return bb_assembly_least(&run->assembly, mine, &run->memory);
 }
 
 /* ---- all of it ----------------------------------------------------------------------- */
 
-static void describe_run(struct bb_run *run, int argc, char **argv,
-			 const struct bb_collective *collective)
+/* What the benchmark does not tell itself. */
+static void describe_run(struct bb_run *run, int argc, char **argv)
 {
 	const struct bb_options *o = &run->options;
-	struct bb_run_record *r = &run->bench.run;
+	struct bb_run_record *r = &run->record;
 
 	bb_record_init(&bb_record_run, r);
 	bb_run_id(r->run_id);
@@ -144,7 +103,6 @@ static void describe_run(struct bb_run *run, int argc, char **argv,
 	r->program = run->options.program;
 	r->version = BB_VERSION;
 	r->args = (struct bb_words){argv, (size_t)argc};
-	r->collective = collective->name;
 	r->backend = o->backend->name;
 	r->library = run->launch.library;
 	if (uname(&run->system) == 0) {
@@ -163,55 +121,38 @@ static void describe_run(struct bb_run *run, int argc, char **argv,
 	r->step_bytes = (int64_t)o->step_bytes;
 	r->warmup_iters = o->warmup_iters;
 	r->iters = o->iters;
-	r->agg_iters = o->agg_iters;
-	r->run_cycles = o->run_cycles;
 	if (o->precision != 0)
 		r->precision = o->precision;
 	r->check = o->check;
-	r->blocking = o->blocking;
-	r->graph = o->cudagraph;
-	r->average = o->average;
-	r->unalign = o->unalign;
-	r->per_iter_skip = o->per_iter_skip;
-	r->per_iter_timing = o->per_iter_timing != 0;
 	r->parallel_init = o->parallel_init != 0;
-	r->report_cputime = o->report_cputime != 0;
-	r->report_timestamps = o->report_timestamps != 0;
-	r->cache = bb_cache_names[o->cache];
 	r->seed = o->seed;
-	r->algorithms = o->algorithms;
 	r->fault = o->fault_text;
 	r->link = o->link_text;
-	r->split = run->environment.split ? run->environment.split : run->environment.split_mask;
+}
+
+static bb_status make_plan(struct bb_run *run)
+{
+	bb_status status = bb_options_check_world(&run->options, &run->world, &run->error);
+
+	return status == BB_OK ? run->benchmark->plan(run) : status;
 }
 
 /* Where results go: process 0's affair. */
-static bb_status open_results(struct bb_run *run, int argc, char **argv,
-			      const struct bb_collective *collective)
+static bb_status open_results(struct bb_run *run)
 {
-	uint64_t bytes = 0;
 	bb_status status;
 
 	if (!bb_run_leads(run))
 		return BB_OK;
-	if (bb_compare_open(&run->compare) != BB_OK)
-		return bb_fail(&run->error, BB_EINTERNAL, "out of memory for the comparison");
-	status = bb_sinks_open(&run->sinks, &run->options, bb_sink_text_open, &bb_record_result,
-			       stdout, &run->error);
-	if (status == BB_OK)
-		status = bb_sinks_add_nccl(&run->sinks, run->options.output_file);
-	if (status != BB_OK)
-		return status;
-	describe_run(run, argc, argv, collective);
-	for (size_t i = 0; i < run->plan.ncases; i++)
-		bytes += run->plan.cases[i].skip ? 0 : run->plan.cases[i].size_bytes;
-	bb_ticker_start(&run->ticker, run->plan.ncases, bytes);
-	return BB_OK;
+	status = bb_sinks_open(&run->sinks, &run->options, run->benchmark->open_text,
+			       run->benchmark->rows, stdout, &run->error);
+	if (status == BB_OK && run->benchmark->open_results)
+		status = run->benchmark->open_results(run);
+	return status;
 }
 
 /* After each step that may fail here and not there, the processes agree on what it came to. */
-bb_status bb_run_open(struct bb_run *run, int argc, char **argv,
-		      const struct bb_collective *collective)
+bb_status bb_run_open(struct bb_run *run, int argc, char **argv)
 {
 	const struct bb_backend *backend = run->options.backend;
 	bb_status status;
@@ -222,17 +163,13 @@ bb_status bb_run_open(struct bb_run *run, int argc, char **argv,
 	status = backend->open(&run->context, &run->world, &run->options.link, &run->error);
 	BB_TRY(status, bb_assembly_agree(&run->assembly, status), failed);
 	status = bb_machine_open(&run->machine, &run->error);
-	if (status == BB_OK)
-		status = bb_plan_natives(&run->natives, &run->own_natives, backend,
-					 run->options.algorithms, &run->error);
 	BB_TRY(status, bb_assembly_agree(&run->assembly, status), failed);
 	BB_TRY(status, share_memory(run), failed);
-	status = make_plan(run, collective);
+	describe_run(run, argc, argv);
+	status = make_plan(run);
 	if (status == BB_OK)
-		status = open_results(run, argc, argv, collective);
-	BB_TRY(status, bb_assembly_agree(&run->assembly, status), failed);
-	if (run->plan.runnable == 0)
-		run->options.run_cycles = 1; /* recorded as given; told once is enough */
+		status = open_results(run);
+	status = bb_assembly_agree(&run->assembly, status);
 failed:
 	return status;
 }
@@ -240,9 +177,7 @@ failed:
 void bb_run_close(struct bb_run *run)
 {
 	bb_sinks_close(&run->sinks);
-	bb_compare_close(run->compare);
-	bb_plan_free(&run->plan);
-	free(run->own_natives);
+	run->benchmark->close(run);
 	bb_machine_close(run->machine);
 	if (run->context)
 		run->options.backend->close(run->context);
@@ -250,7 +185,6 @@ void bb_run_close(struct bb_run *run)
 	if (run->launch.close)
 		run->launch.close(&run->launch);
 	bb_assembly_close(&run->assembly);
-	bb_groups_close(run->bench.groups);
-	free(run->bench.infos);
+	free(run->infos);
 	bb_run_unguard(run);
 }

@@ -17,14 +17,19 @@
 #include <string.h>
 #include <time.h>
 
-#define CLOCK_SHARE 0.01    /* of a sample, that reading the clock may take */
-#define CLOCK_READINGS 1000 /* to know how long one takes */
+#define CLOCK_SHARE 0.01                  /* of a sample, that reading the clock may take */
+#define CLOCK_READINGS 1000               /* to know how long one takes */
 #define PROBED_BYTES ((uint64_t)64 << 10) /* from this size on the clock does not matter */
 #define PROBES 8
 
 static const struct bb_options *options_of(const struct bb_job *job)
 {
 	return job->s->bench->options;
+}
+
+static const struct bb_collective_options *asked_of(const struct bb_job *job)
+{
+	return &job->s->bench->asked;
 }
 
 static double now(const struct bb_job *job)
@@ -55,9 +60,10 @@ static bb_status line_up(const struct bb_job *job)
 static bool is_prepared(const struct bb_job *job)
 {
 	const struct bb_options *o = options_of(job);
+	const struct bb_collective_options *asked = asked_of(job);
 
-	return o->cache == BB_CACHE_REWRITE || o->blocking == 3 ||
-	       o->fault.kind == BB_FAULT_SLOW || (o->report_cputime && !job->runs_ahead);
+	return asked->cache == BB_CACHE_REWRITE || asked->blocking == 3 ||
+	       o->fault.kind == BB_FAULT_SLOW || (asked->report_cputime && !job->runs_ahead);
 }
 
 static double clock_seconds(struct bb_session *s)
@@ -84,7 +90,7 @@ static bb_status probe(const struct bb_job *job, size_t *span)
 	bb_status status = BB_OK;
 
 	for (int i = 0; i < PROBES && status == BB_OK; i++)
-		status = bb_job_enter(job, 0, options_of(job)->agg_iters);
+		status = bb_job_enter(job, 0, asked_of(job)->agg_iters);
 	mine = clock / (CLOCK_SHARE * ((now(job) - begin) / PROBES + 1e-12));
 	if (status == BB_OK)
 		status = bb_crew_gather(s->driver, &mine, sizeof(mine), &all);
@@ -97,14 +103,15 @@ static bb_status probe(const struct bb_job *job, size_t *span)
 /* *SPAN comes with the iterations there are. */
 static bb_status choose_span(const struct bb_job *job, size_t *span)
 {
-	const struct bb_options *o = options_of(job);
+	const struct bb_collective_options *asked = asked_of(job);
 	const bool free = job->s->bench->backend->capabilities & BB_CAP_FREE_COST;
 
 	if (is_prepared(job))
 		*span = 1;
 	else if (job->runs_ahead)
 		return BB_OK;
-	else if (o->per_iter_timing || o->per_iter_skip > 0 || job->c->size_bytes > PROBED_BYTES)
+	else if (asked->per_iter_timing || asked->per_iter_skip > 0 ||
+		 job->c->size_bytes > PROBED_BYTES)
 		*span = 1;
 	else if (!free) /* null is there to show what all this costs */
 		return probe(job, span);
@@ -125,7 +132,7 @@ static bb_status prepare(const struct bb_job *job, int set, bool fresh)
 		status = bb_job_fill(job, set);
 	if (status == BB_OK && fresh)
 		status = bb_job_finish(job);
-	if (status == BB_OK && (fresh || options_of(job)->blocking == 3))
+	if (status == BB_OK && (fresh || asked_of(job)->blocking == 3))
 		status = s->bench->backend->barrier(s->world);
 	if (fault->kind == BB_FAULT_SLOW && fault->rank == s->driver->rank)
 		s->bench->backend->delay(s->driver->handle, fault->seconds);
@@ -192,9 +199,9 @@ static bb_status run_span(const struct bb_job *job, const struct span *span, int
 
 static bb_status time_span(struct bb_job *job, struct span *span)
 {
-	const struct bb_options *o = options_of(job);
+	const struct bb_collective_options *asked = asked_of(job);
 	const bool alone = span->verified && job->refills;
-	const int64_t times = alone ? 1 : o->agg_iters;
+	const int64_t times = alone ? 1 : asked->agg_iters;
 	const double operations = (double)span->length * (double)times;
 	double begin = span->begin, issued, end, cpu = 0;
 	bb_status status = BB_OK;
@@ -203,8 +210,8 @@ static bb_status time_span(struct bb_job *job, struct span *span)
 		const int set = span->verified ? job->pristine
 					       : (int)(job->iterations % (size_t)job->rotates);
 
-		status = prepare(job, set, o->cache == BB_CACHE_REWRITE || alone);
-		cpu = o->report_cputime ? thread_cpu_seconds() : 0;
+		status = prepare(job, set, asked->cache == BB_CACHE_REWRITE || alone);
+		cpu = asked->report_cputime ? thread_cpu_seconds() : 0;
 		begin = now(job);
 	}
 	if (status == BB_OK)
@@ -213,7 +220,7 @@ static bb_status time_span(struct bb_job *job, struct span *span)
 	if (status == BB_OK)
 		status = bb_job_finish(job);
 	end = now(job);
-	if (o->report_cputime)
+	if (asked->report_cputime)
 		job->cpu_seconds += job->runs_ahead ? issued - begin : thread_cpu_seconds() - cpu;
 	job->seconds += end - begin;
 	job->operations += operations;
@@ -345,23 +352,25 @@ static bb_status launch_graphs(struct bb_job *job)
 {
 	const struct bb_backend *backend = job->s->bench->backend;
 	const struct bb_options *o = options_of(job);
+	const struct bb_collective_options *asked = asked_of(job);
 	const size_t iters = (size_t)o->iters;
-	const int64_t before = job->refills ? o->cudagraph : o->cudagraph - 1;
+	const int64_t before = job->refills ? asked->cudagraph : asked->cudagraph - 1;
 	struct bb_graph *all = NULL, *last = NULL;
 	bb_status status = BB_OK;
 
 	if (before > 0)
-		BB_TRY(status, capture(job, iters, false, o->agg_iters, &all), out);
+		BB_TRY(status, capture(job, iters, false, asked->agg_iters, &all), out);
 	BB_TRY(status,
-	       capture(job, job->refills ? 1 : iters, true, job->refills ? 1 : o->agg_iters, &last),
+	       capture(job, job->refills ? 1 : iters, true, job->refills ? 1 : asked->agg_iters,
+		       &last),
 	       out);
 	if (!job->refills) {
-		status = time_graphs(job, all, before, last, iters * (size_t)o->cudagraph,
-				     o->agg_iters);
+		status = time_graphs(job, all, before, last, iters * (size_t)asked->cudagraph,
+				     asked->agg_iters);
 		goto out;
 	}
-	BB_TRY(status, time_graphs(job, all, before, NULL, iters * (size_t)before, o->agg_iters),
-	       out);
+	BB_TRY(status,
+	       time_graphs(job, all, before, NULL, iters * (size_t)before, asked->agg_iters), out);
 	BB_TRY(status, bb_job_fill(job, job->pristine), out);
 	BB_TRY(status, bb_job_finish(job), out);
 	status = time_graphs(job, NULL, 0, last, 1, 1);
@@ -374,10 +383,11 @@ out:
 bb_status bb_job_time(struct bb_job *job)
 {
 	const struct bb_options *o = options_of(job);
+	const struct bb_collective_options *asked = asked_of(job);
 	size_t span = (size_t)o->iters;
 	bb_status status;
 
-	if (o->cudagraph > 0)
+	if (asked->cudagraph > 0)
 		return launch_graphs(job);
 	BB_TRY(status, choose_span(job, &span), out);
 	BB_TRY(status, line_up(job), out);

@@ -210,13 +210,16 @@ def version_help_list():
 @test
 def documents_are_current():
     """docs/ is what `make docs` writes now."""
-    markdown = run("all_reduce --help-markdown").exits(0).out
     for page in ("options", "records", "algorithms"):
         with open(os.path.join(kit.ROOT, "docs", page + ".md"), encoding="utf-8") as file:
             text = file.read()
         now = kit.execute([kit.built("docs/reference"), page]).exits(0).out
         expect(text == now, f"docs/{page}.md is out of date: run make docs")
-        expect(page != "options" or text == markdown, "docs/options.md is not what --help-markdown prints")
+        if page == "options":
+            markdown = run("all_reduce --help-markdown").exits(0).out
+            tables = ["### " + part.strip() for part in markdown.split("### ")[1:]]
+            missing = [table for table in tables if table not in text]
+            expect(tables and not missing, f"docs/options.md lacks what --help-markdown prints: {missing}")
 
 
 @test

@@ -222,14 +222,11 @@ static bool call_patterns(bool *orderly)
 
 static bool call_plan(bool *orderly)
 {
-	struct bb_options options = {.min_bytes = 1024,
-				     .max_bytes = 4096,
-				     .step_factor = 2,
-				     .algorithms = "all",
-				     .dtypes = 1u << BB_FLOAT,
-				     .ops = 1u << BB_SUM,
-				     .spread = 1};
+	struct bb_options options = {.min_bytes = 1024, .max_bytes = 4096, .step_factor = 2};
+	struct bb_collective_options asked = {
+		.algorithms = "all", .dtypes = 1u << BB_FLOAT, .ops = 1u << BB_SUM, .spread = 1};
 	struct bb_plan_request request = {.options = &options,
+					  .asked = &asked,
 					  .collective = &bb_alltoallv,
 					  .backend = &bb_backend_host,
 					  .nranks = 4,

@@ -1,4 +1,4 @@
-#include "harness/options.h"
+#include "harness/collective.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,17 +33,20 @@ struct reading {
 	char copy[512];
 	char *argv[MAX_ARGS];
 	struct bb_options options;
+	struct bb_collective_options asked;
 	struct bb_error error;
 };
 
 static bb_status read_env(struct reading *r, const struct bb_collective *collective,
 			  const char *line, struct bb_environment environment)
 {
+	const struct bb_benchmark benchmark = bb_collective_benchmark(collective);
 	int argc;
 
 	memset(r, 0, sizeof(*r));
 	argc = split_line(line, r->copy, sizeof(r->copy), r->argv);
-	return bb_options_read(&r->options, collective, argc, r->argv, &environment, &r->error);
+	return bb_options_read(&r->options, &benchmark, &r->asked, argc, r->argv, &environment,
+			       &r->error);
 }
 
 static bb_status read_line(struct reading *r, const char *line)
@@ -190,6 +193,7 @@ static void test_defaults(void **state)
 {
 	struct reading r;
 	const struct bb_options *o = &r.options;
+	const struct bb_collective_options *a = &r.asked;
 
 	assert_int_equal(read_line(&r, ""), BB_OK);
 	assert_int_equal(o->threads, 1);
@@ -198,23 +202,23 @@ static void test_defaults(void **state)
 	assert_int_equal(o->max_bytes, 32 << 20);
 	assert_int_equal(o->step_factor, 2);
 	assert_int_equal(o->iters, 20);
-	assert_int_equal(o->agg_iters, 1);
+	assert_int_equal(a->agg_iters, 1);
 	assert_int_equal(o->warmup_iters, 1);
-	assert_int_equal(o->run_cycles, 1);
+	assert_int_equal(a->run_cycles, 1);
 	assert_int_equal(o->check, 1);
-	assert_int_equal(o->average, BB_AVERAGE_MEAN);
+	assert_int_equal(a->average, BB_AVERAGE_MEAN);
 	assert_true(o->timeout_ns == 120 * UINT64_C(1000000000));
 	assert_true(o->max_time_ns == 60 * UINT64_C(1000000000));
 	assert_true(o->precision == 0);
-	assert_int_equal(o->cache, BB_CACHE_ROTATE);
-	assert_int_equal(o->dtypes, 1u << BB_FLOAT);
-	assert_int_equal(o->ops, 1u << BB_SUM);
-	assert_int_equal(o->root, 0);
+	assert_int_equal(a->cache, BB_CACHE_ROTATE);
+	assert_int_equal(a->dtypes, 1u << BB_FLOAT);
+	assert_int_equal(a->ops, 1u << BB_SUM);
+	assert_int_equal(a->root, 0);
 	assert_string_equal(o->backend->name, "host");
-	assert_string_equal(o->algorithms, "auto");
+	assert_string_equal(a->algorithms, "auto");
 	assert_int_equal(o->fault.kind, BB_FAULT_NONE);
-	assert_int_equal(o->split.kind, BB_SPLIT_NONE);
-	assert_true(o->link.link_rate == 0 && o->min_bw == 0 && o->spread == 1);
+	assert_int_equal(a->split.kind, BB_SPLIT_NONE);
+	assert_true(o->link.link_rate == 0 && a->min_bw == 0 && a->spread == 1);
 	assert_false(bb_options_stdout_taken(o));
 }
 
@@ -222,41 +226,42 @@ static void test_values(void **state)
 {
 	struct reading r;
 	const struct bb_options *o = &r.options;
+	const struct bb_collective_options *a = &r.asked;
 
 	assert_int_equal(read_line(&r, "-t 2 -g 4 -b 1K -e 1.5G -n 7 -m 3 -w 0 -N 0 -p 1 -c 0 -z 3 "
 				       "-T 500ms -C 1 -a 3 -S 1 -M 1 -u 5 -I 1 -K 6 -y 0 -G 0"),
 			 BB_OK);
 	assert_int_equal(o->threads * o->gpus, 8);
 	assert_true(o->max_bytes == UINT64_C(3) << 29);
-	assert_int_equal(o->run_cycles, 0);
-	assert_int_equal(o->blocking, 3);
+	assert_int_equal(a->run_cycles, 0);
+	assert_int_equal(a->blocking, 3);
 	assert_true(o->timeout_ns == 500000000);
-	assert_int_equal(o->average, BB_AVERAGE_MAX);
-	assert_int_equal(o->unalign, 5);
-	assert_int_equal(o->per_iter_skip, 6);
+	assert_int_equal(a->average, BB_AVERAGE_MAX);
+	assert_int_equal(a->unalign, 5);
+	assert_int_equal(a->per_iter_skip, 6);
 
 	assert_int_equal(read_line(&r, "--nthreads 3 --minbytes 4 --maxbytes 8 --iters=9 --op max "
 				       "--datatype int8,half --root all --check 2"),
 			 BB_OK);
 	assert_int_equal(o->iters, 9);
-	assert_int_equal(o->ops, 1u << BB_MAX);
-	assert_int_equal(o->dtypes, 1u << BB_INT8 | 1u << BB_HALF);
-	assert_false(o->dtypes_all);
-	assert_int_equal(o->root, BB_ROOT_ALL);
+	assert_int_equal(a->ops, 1u << BB_MAX);
+	assert_int_equal(a->dtypes, 1u << BB_INT8 | 1u << BB_HALF);
+	assert_false(a->dtypes_all);
+	assert_int_equal(a->root, BB_ROOT_ALL);
 
 	assert_int_equal(read_line(&r, "-d all -o all -r -1 -T 0"), BB_OK);
-	assert_int_equal(o->dtypes, (1u << BB_NDTYPES) - 1);
-	assert_int_equal(o->ops, (1u << BB_NOPS) - 1);
-	assert_true(o->dtypes_all && o->ops_all && o->timeout_ns == 0);
-	assert_int_equal(o->root, BB_ROOT_ALL);
+	assert_int_equal(a->dtypes, (1u << BB_NDTYPES) - 1);
+	assert_int_equal(a->ops, (1u << BB_NOPS) - 1);
+	assert_true(a->dtypes_all && a->ops_all && o->timeout_ns == 0);
+	assert_int_equal(a->root, BB_ROOT_ALL);
 
 	assert_int_equal(
 		read_line(&r, "-n 3 -n 4 -r 3 --precision 1% --max-time 2m --cache rewrite"),
 		BB_OK);
 	assert_int_equal(o->iters, 4);
-	assert_int_equal(o->root, 3);
+	assert_int_equal(a->root, 3);
 	assert_true(o->precision > 0.0099 && o->precision < 0.0101);
-	assert_int_equal(o->cache, BB_CACHE_REWRITE);
+	assert_int_equal(a->cache, BB_CACHE_REWRITE);
 	assert_int_equal(read_line(&r, "--csv -"), BB_OK);
 	assert_true(bb_options_stdout_taken(o));
 	assert_int_equal(read_line(&r, "--csv /dev/null --json /dev/null"), BB_OK);
@@ -343,25 +348,25 @@ static void test_environment(void **state)
 	struct bb_environment e = {.nccl_algo = "RING"};
 
 	assert_int_equal(read_env(&r, &bb_all_reduce, "", e), BB_OK);
-	assert_string_equal(r.options.algorithms, "ring");
+	assert_string_equal(r.asked.algorithms, "ring");
 	assert_int_equal(read_env(&r, &bb_all_reduce, "--algo tree,auto", e), BB_OK);
-	assert_string_equal(r.options.algorithms, "tree,auto");
+	assert_string_equal(r.asked.algorithms, "tree,auto");
 	e.nccl_algo = "tree";
 	assert_int_equal(read_env(&r, &bb_broadcast, "", e), BB_OK);
-	assert_string_equal(r.options.algorithms, "tree");
+	assert_string_equal(r.asked.algorithms, "tree");
 	e.nccl_algo = "NVLS";
 	assert_int_equal(read_env(&r, &bb_all_reduce, "", e), BB_EUSAGE);
 	assert_non_null(strstr(r.error.text, "NCCL_ALGO=\"NVLS\""));
 	assert_int_equal(read_env(&r, &bb_all_reduce, "--algo ring", e), BB_OK);
 	e.nccl_algo = "";
 	assert_int_equal(read_env(&r, &bb_all_reduce, "", e), BB_OK);
-	assert_string_equal(r.options.algorithms, "auto");
+	assert_string_equal(r.asked.algorithms, "auto");
 
 	e = (struct bb_environment){.min_bw = "12.5", .spread = "0.25", .split = "MOD 2"};
 	assert_int_equal(read_env(&r, &bb_all_reduce, "", e), BB_OK);
-	assert_true(r.options.min_bw == 12.5 && r.options.spread == 0.25);
-	assert_int_equal(r.options.split.kind, BB_SPLIT_MOD);
-	assert_int_equal(r.options.split.operand, 2);
+	assert_true(r.asked.min_bw == 12.5 && r.asked.spread == 0.25);
+	assert_int_equal(r.asked.split.kind, BB_SPLIT_MOD);
+	assert_int_equal(r.asked.split.operand, 2);
 	e = (struct bb_environment){.min_bw = "12.5GB"};
 	assert_int_equal(read_env(&r, &bb_all_reduce, "", e), BB_EUSAGE);
 	assert_non_null(strstr(r.error.text, "NCCL_TESTS_MIN_BW"));
@@ -440,6 +445,15 @@ static void test_unreduced(void **state)
 	assert_int_equal(read_env(&r, &bb_hypercube, "--algo ring", none), BB_OK);
 }
 
+static bb_status check_world(const struct reading *r, const struct bb_collective *collective,
+			     const struct bb_world *world, int least, struct bb_error *error)
+{
+	bb_status st = bb_options_check_world(&r->options, world, error);
+
+	return st == BB_OK ? bb_collective_check_world(&r->asked, collective, world, least, error)
+			   : st;
+}
+
 static void test_world(void **state)
 {
 	const struct bb_world world = {.nranks = 4, .nprocs = 1, .nlocal = 4};
@@ -447,20 +461,16 @@ static void test_world(void **state)
 	struct reading r;
 
 	assert_int_equal(read_line(&r, "-r 4 --fault die:3"), BB_OK);
-	assert_int_equal(bb_options_validate_world(&r.options, &bb_all_reduce, &world, 4, &error),
-			 BB_OK);
-	assert_int_equal(bb_options_validate_world(&r.options, &bb_broadcast, &world, 4, &error),
-			 BB_EUSAGE);
+	assert_int_equal(check_world(&r, &bb_all_reduce, &world, 4, &error), BB_OK);
+	assert_int_equal(check_world(&r, &bb_broadcast, &world, 4, &error), BB_EUSAGE);
 	assert_non_null(strstr(error.text, "-r 4"));
 	assert_non_null(strstr(error.text, "0 … 3"));
 	error = (struct bb_error){0};
 	assert_int_equal(read_line(&r, "-r 2"), BB_OK);
-	assert_int_equal(bb_options_validate_world(&r.options, &bb_broadcast, &world, 2, &error),
-			 BB_EUSAGE);
+	assert_int_equal(check_world(&r, &bb_broadcast, &world, 2, &error), BB_EUSAGE);
 	error = (struct bb_error){0};
 	assert_int_equal(read_line(&r, "--fault corrupt:4"), BB_OK);
-	assert_int_equal(bb_options_validate_world(&r.options, &bb_all_reduce, &world, 4, &error),
-			 BB_EUSAGE);
+	assert_int_equal(check_world(&r, &bb_all_reduce, &world, 4, &error), BB_EUSAGE);
 	assert_non_null(strstr(error.text, "--fault corrupt:4"));
 }
 
@@ -485,21 +495,27 @@ static void test_files(void **state)
 	rmdir(dir);
 }
 
-/* Every row has what the help prints, and no two rows share a name or a target. */
+/* Every row has what the help prints, and no two rows of a table share a target, or of all those
+   of a program a name. */
 static void test_table(void **state)
 {
+	const struct bb_option *const tables[] = {bb_option_rows, bb_collective_rows};
 	const struct bb_option *row, *other;
 
-	for (row = bb_option_rows; row->name; row++) {
-		assert_non_null(row->help);
-		assert_true(strlen(row->help) < 100);
-		assert_true(row->type == BB_OPT_FLAG || row->argument);
-		for (other = row + 1; other->name; other++) {
-			assert_string_not_equal(row->name, other->name);
-			assert_true(row->offset != other->offset);
-			assert_true(!row->key || row->key != other->key);
+	for (int t = 0; t < 2; t++)
+		for (row = tables[t]; row->name; row++) {
+			assert_non_null(row->help);
+			assert_true(strlen(row->help) < 100);
+			assert_true(row->type == BB_OPT_FLAG || row->argument);
+			for (other = row + 1; other->name; other++)
+				assert_true(row->offset != other->offset);
+			for (int u = 0; u < 2; u++)
+				for (other = tables[u]; other->name; other++) {
+					assert_true(row == other || strcmp(row->name, other->name));
+					assert_true(row == other || !row->key ||
+						    row->key != other->key);
+				}
 		}
-	}
 }
 
 int main(void)

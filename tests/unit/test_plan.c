@@ -13,6 +13,7 @@ struct fixture {
 	char copy[512];
 	char *argv[MAX_ARGS];
 	struct bb_options options;
+	struct bb_collective_options asked;
 	struct bb_plan plan;
 	struct bb_error error;
 };
@@ -21,6 +22,7 @@ struct fixture {
 static void read_line(struct fixture *f, const struct bb_collective *collective, const char *line)
 {
 	static char program[] = "perf";
+	const struct bb_benchmark benchmark = bb_collective_benchmark(collective);
 	struct bb_environment none = {.nccl_algo = NULL};
 	char *word, *rest = NULL;
 	int argc = 0;
@@ -31,7 +33,8 @@ static void read_line(struct fixture *f, const struct bb_collective *collective,
 	f->argv[argc++] = program;
 	for (word = strtok_r(f->copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
 		f->argv[argc++] = word;
-	if (bb_options_read(&f->options, collective, argc, f->argv, &none, &f->error) != BB_OK)
+	if (bb_options_read(&f->options, &benchmark, &f->asked, argc, f->argv, &none, &f->error) !=
+	    BB_OK)
 		fail_msg("%s", f->error.text);
 }
 
@@ -40,6 +43,7 @@ static bb_status make(struct fixture *f, const struct bb_collective *collective,
 		      int nranks, uint64_t memory)
 {
 	struct bb_plan_request request = {.options = &f->options,
+					  .asked = &f->asked,
 					  .collective = collective,
 					  .nranks = nranks,
 					  .nroots = nranks,
@@ -206,6 +210,7 @@ static bb_status make_native(struct fixture *f, const struct bb_collective *coll
 			     const char *algorithms, const struct bb_native *natives)
 {
 	struct bb_plan_request request = {.options = &f->options,
+					  .asked = &f->asked,
 					  .collective = collective,
 					  .backend = bb_backend_find("null"),
 					  .natives = natives,
@@ -215,7 +220,7 @@ static bb_status make_native(struct fixture *f, const struct bb_collective *coll
 					  .memory = UINT64_MAX};
 
 	read_line(f, collective, "--backend null -b 4K -e 4K");
-	f->options.algorithms = algorithms;
+	f->asked.algorithms = algorithms;
 	return bb_plan_make(&f->plan, &request, &f->error);
 }
 

@@ -1,10 +1,8 @@
 #include "harness/record.h"
-#include "harness/options.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -167,52 +165,12 @@ static void test_identity(void **state)
 	assert_int_equal(now[strlen(now) - 1], 'Z');
 }
 
-/* The page in docs/ is what the table says now. */
-static void expect_page(const char *path, const struct bb_strbuf *text)
-{
-	FILE *file = fopen(path, "r");
-	char *page;
-	size_t n;
-
-	if (!file) /* the test runs somewhere else than in the source tree */
-		skip();
-	page = malloc(text->length + 2);
-	assert_non_null(page);
-	n = fread(page, 1, text->length + 1, file);
-	fclose(file);
-	page[n] = '\0';
-	if (strcmp(page, bb_strbuf_text(text)) != 0)
-		fail_msg("%s is not what the code says; make docs writes it anew", path);
-	free(page);
-}
-
-static void test_records_page(void **state)
-{
-	struct bb_strbuf out = {0};
-
-	bb_record_markdown(&out, kinds);
-	assert_false(bb_strbuf_failed(&out));
-	expect_page("docs/records.md", &out);
-	bb_strbuf_free(&out);
-}
-
-static void test_options_page(void **state)
-{
-	struct bb_strbuf out = {0};
-
-	bb_options_document(&out);
-	assert_false(bb_strbuf_failed(&out));
-	expect_page("docs/options.md", &out);
-	bb_strbuf_free(&out);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_init),         cmocka_unit_test(test_absent_json),
-		cmocka_unit_test(test_values_json),  cmocka_unit_test(test_csv),
-		cmocka_unit_test(test_fields),       cmocka_unit_test(test_identity),
-		cmocka_unit_test(test_records_page), cmocka_unit_test(test_options_page),
+		cmocka_unit_test(test_init),        cmocka_unit_test(test_absent_json),
+		cmocka_unit_test(test_values_json), cmocka_unit_test(test_csv),
+		cmocka_unit_test(test_fields),      cmocka_unit_test(test_identity),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

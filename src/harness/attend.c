@@ -1,0 +1,90 @@
+/*
+ * attend.c - what every driver does before it measures, whatever the benchmark: the ranks tell
+ * where they live, compare clocks, and rank 0 begins the output.
+ */
+#include "harness/run.h"
+
+#include "core/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bb_status bb_run_gather_infos(struct bb_run *run, struct bb_driver *driver, int group,
+			      struct bb_rank_info *infos)
+{
+	struct bb_rank_info mine;
+	const void *all;
+	bb_status status;
+
+	memset(&mine, 0, sizeof(mine));
+	run->options.backend->locate(driver->handle, &mine.location);
+	mine.group = group;
+	status = bb_crew_gather(driver, &mine, sizeof(mine), &all);
+	if (status == BB_OK)
+		memcpy(infos, all, (size_t)run->world.nranks * sizeof(*infos));
+	return status;
+}
+
+bool bb_is_first_on_device(const struct bb_rank_info *infos, int rank)
+{
+	for (int r = 0; r < rank; r++)
+		if (infos[r].location.device == infos[rank].location.device &&
+		    strcmp(infos[r].location.host, infos[rank].location.host) == 0)
+			return false;
+	return true;
+}
+
+bb_status bb_run_open_world(struct bb_run *run, struct bb_driver *driver, struct bb_group **group)
+{
+	const int nranks = run->world.nranks;
+	int *members = calloc((size_t)nranks, sizeof(*members));
+	bb_status status;
+
+	if (!members)
+		return bb_fail(&run->error, BB_EINTERNAL, "out of memory for groups");
+	for (int r = 0; r < nranks; r++)
+		members[r] = r;
+	status = run->options.backend->group_open(driver->handle, members, nranks, group,
+						  &run->error);
+	free(members);
+	return status;
+}
+
+/* How wrong it may be to compare any two ranks' clocks. */
+static bb_status compare_clocks(struct bb_run *run, struct bb_driver *driver, double *uncertainty)
+{
+	const struct bb_backend *backend = run->options.backend;
+	double offset, mine = 0;
+	const void *all;
+	bb_status status = BB_OK;
+
+	*uncertainty = 0;
+	if (backend->clock_offset)
+		status = backend->clock_offset(driver->handle, &offset, &mine);
+	if (status == BB_OK)
+		status = bb_crew_gather(driver, &mine, sizeof(mine), &all);
+	for (int r = 0; r < run->world.nranks && status == BB_OK; r++)
+		if (((const double *)all)[r] > *uncertainty)
+			*uncertainty = ((const double *)all)[r];
+	return status;
+}
+
+bb_status bb_run_begin(struct bb_run *run, struct bb_driver *driver, struct bb_rank_info *infos,
+		       double copy_rate)
+{
+	struct bb_run_record *record = &run->record;
+	double uncertainty;
+	bb_status status;
+
+	if (bb_driver_leads(driver))
+		run->infos = infos;
+	status = compare_clocks(run, driver, &uncertainty);
+	if (status != BB_OK || !bb_driver_leads(driver))
+		return status;
+	record->ranks = (struct bb_rank_infos){infos, (size_t)run->world.nranks};
+	if (!(run->options.backend->capabilities & BB_CAP_FREE_COST))
+		record->copy_GBps = copy_rate / 1e9;
+	record->clock_uncertainty_us = uncertainty * 1e6;
+	record->init_ms = 1e3 * (bb_clock_now() - run->started);
+	return bb_sinks_begin(&run->sinks, record);
+}

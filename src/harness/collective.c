@@ -1,0 +1,196 @@
+/*
+ * collective.c - what makes a benchmark of a collective: its plan, what its run record says, what
+ * it comes to.
+ */
+#include "harness/collective.h"
+#include "harness/bench.h"
+#include "harness/harness.h"
+#include "harness/lesson.h"
+
+#include <stdlib.h>
+
+static struct bb_bench *of(struct bb_run *run)
+{
+	return run->own;
+}
+
+/* ---- --explain --------------------------------------------------------------------------- */
+
+static bb_status show(struct bb_run *run, struct bb_strbuf *out)
+{
+	struct bb_bench *bench = of(run);
+	bb_status status =
+		bb_plan_natives(&bench->natives, &bench->own_natives, run->options.backend,
+				bench->asked.algorithms, &run->error);
+
+	if (status == BB_OK)
+		status = bb_lesson(out, &run->options, &bench->asked, run->benchmark->subject,
+				   bench->natives, &run->error);
+	free(bench->own_natives);
+	return status;
+}
+
+/* ---- what is run ------------------------------------------------------------------------- */
+
+/* Ranks of the smallest group, and of the first one. */
+static void group_sizes(const struct bb_bench *bench, int *least, int *first)
+{
+	const int n = bench->world->nranks;
+
+	*first = *least = n;
+	if (bench->asked.split.kind == BB_SPLIT_NONE)
+		return;
+	for (int r = 0; r < n; r++) {
+		int color = bb_split_color(&bench->asked.split, r), size = 0;
+
+		for (int other = 0; other < n; other++)
+			size += bb_split_color(&bench->asked.split, other) == color;
+		*least = size < *least ? size : *least;
+		if (r == 0)
+			*first = size;
+	}
+}
+
+static void describe(const struct bb_bench *bench, const struct bb_environment *environment,
+		     struct bb_run_record *r)
+{
+	const struct bb_collective_options *a = &bench->asked;
+
+	r->collective = bench->collective->name;
+	r->agg_iters = a->agg_iters;
+	r->run_cycles = a->run_cycles;
+	r->blocking = a->blocking;
+	r->graph = a->cudagraph;
+	r->average = a->average;
+	r->unalign = a->unalign;
+	r->per_iter_skip = a->per_iter_skip;
+	r->per_iter_timing = a->per_iter_timing != 0;
+	r->report_cputime = a->report_cputime != 0;
+	r->report_timestamps = a->report_timestamps != 0;
+	r->cache = bb_cache_names[a->cache];
+	r->algorithms = a->algorithms;
+	r->split = environment->split ? environment->split : environment->split_mask;
+}
+
+static void prepare(struct bb_run *run)
+{
+	struct bb_bench *bench = of(run);
+
+	bench->run = run;
+	bench->collective = run->benchmark->subject;
+	bench->options = &run->options;
+	bench->backend = run->options.backend;
+	bench->world = &run->world;
+	bench->error = &run->error;
+	describe(bench, &run->environment, &run->record);
+}
+
+static bb_status plan(struct bb_run *run)
+{
+	struct bb_bench *bench = of(run);
+	struct bb_plan_request request = {
+		.options = &run->options,
+		.asked = &bench->asked,
+		.collective = run->benchmark->subject,
+		.backend = run->options.backend,
+		.nlocal = run->world.nlocal,
+		.memory = run->memory,
+	};
+	bb_status status;
+
+	prepare(run);
+	group_sizes(bench, &request.nroots, &request.nranks);
+	BB_TRY(status,
+	       bb_collective_check_world(&bench->asked, bench->collective, &run->world,
+					 request.nroots, &run->error),
+	       out);
+	BB_TRY(status,
+	       bb_plan_natives(&bench->natives, &bench->own_natives, bench->backend,
+			       bench->asked.algorithms, &run->error),
+	       out);
+	request.natives = bench->natives;
+	status = bb_plan_make(&bench->plan, &request, &run->nothing);
+	if (bench->plan.runnable == 0)
+		bench->asked.run_cycles = 1; /* recorded as given; told once is enough */
+	/* What is skipped is recorded, even if it is all there is. */
+	if (status == BB_EUNSUPPORTED && bench->plan.ncases + (size_t)bench->plan.nskips > 0)
+		status = BB_OK;
+	if (status != BB_OK)
+		bb_fail(&run->error, status, "%s", run->nothing.text);
+out:
+	return status;
+}
+
+/* ---- results ----------------------------------------------------------------------------- */
+
+static bb_status open_results(struct bb_run *run)
+{
+	struct bb_bench *bench = of(run);
+	const struct bb_plan *p = &bench->plan;
+	uint64_t bytes = 0;
+
+	if (bb_compare_open(&bench->compare) != BB_OK)
+		return bb_fail(&run->error, BB_EINTERNAL, "out of memory for the comparison");
+	for (size_t i = 0; i < p->ncases; i++)
+		bytes += p->cases[i].skip ? 0 : p->cases[i].size_bytes;
+	bb_ticker_start(&run->ticker, p->ncases, bytes);
+	return bb_sinks_add_nccl(&run->sinks, bench->asked.output_file);
+}
+
+static bool judge(struct bb_run *run, const char **verdict)
+{
+	const struct bb_bench *bench = of(run);
+	struct bb_end_record *end = &run->end;
+	const double gate = bench->asked.min_bw;
+
+	if (end->results > 0)
+		end->avg_busbw_GBps = bench->busbw_sum / (double)end->results;
+	if (gate > 0)
+		end->min_busbw_GBps = gate;
+	*verdict = "below the gate";
+	return !(gate > 0 && end->avg_busbw_GBps < 0.9 * gate);
+}
+
+static void tell(struct bb_run *run, struct bb_strbuf *out)
+{
+	bb_compare_text(of(run)->compare, out);
+	bb_groups_text(of(run)->groups, out);
+}
+
+static void close_bench(struct bb_run *run)
+{
+	struct bb_bench *bench = of(run);
+
+	bb_compare_close(bench->compare);
+	bb_groups_close(bench->groups);
+	bb_plan_free(&bench->plan);
+	free(bench->own_natives);
+}
+
+struct bb_benchmark bb_collective_benchmark(const struct bb_collective *collective)
+{
+	return (struct bb_benchmark){
+		.brief = collective->brief,
+		.subject = collective,
+		.own_bytes = sizeof(struct bb_bench),
+		.options = bb_collective_rows,
+		.check = bb_collective_check,
+		.list = bb_plan_list,
+		.show = show,
+		.open_text = bb_sink_text_open,
+		.rows = &bb_record_result,
+		.plan = plan,
+		.open_results = open_results,
+		.drive = bb_bench_drive,
+		.judge = judge,
+		.tell = tell,
+		.close = close_bench,
+	};
+}
+
+int bb_collective_main(int argc, char **argv, const struct bb_collective *collective)
+{
+	const struct bb_benchmark benchmark = bb_collective_benchmark(collective);
+
+	return bb_main(argc, argv, &benchmark);
+}
