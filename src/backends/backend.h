@@ -80,6 +80,8 @@ struct bb_native {
 	/* NULL, or why this backend cannot do the collective this way. */
 	const char *(*refuses)(const struct bb_native *native,
 			       const struct bb_collective *collective);
+	/* NULL, or why no group of NRANKS can use it, whatever the collective and its size. */
+	const char *(*refuses_group)(const struct bb_native *native, int nranks);
 	const void *own; /* the backend's affair */
 };
 

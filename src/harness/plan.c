@@ -107,6 +107,8 @@ static void add_native(struct bb_plan *plan, const struct bb_native *native)
 {
 	const char *reason = native->refuses ? native->refuses(native, plan->collective) : NULL;
 
+	if (!reason && native->refuses_group)
+		reason = native->refuses_group(native, plan->nranks);
 	if (reason)
 		add_skip(plan, native->name, reason);
 	else

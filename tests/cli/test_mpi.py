@@ -82,6 +82,16 @@ def groups_object_together():
 
 
 @test
+def skips_an_algorithm_once():
+    """Where no size can be run there is one line for all of them."""
+    for n, algorithm, reason in ((3, "native:two_proc", "two ranks"), (1, "native:ring", "a rank alone")):
+        out = mpi.passes(n, f"all_gather -b 1K -e 4K -n 3 --algo {algorithm},ring").out
+        lines = [line for line in out.splitlines() if line.startswith("# skipped")]
+        equal(len(lines), 1, f"skipped lines with {n} ranks")
+        expect(algorithm in lines[0] and reason in lines[0], lines[0])
+
+
+@test
 def names_the_ranks():
     """A line for each process: its host, pid and core; the records say the same."""
     out = mpi.passes(3, "all_reduce -b 8 -e 8").out

@@ -155,6 +155,7 @@ static struct bb_native *make_natives(const struct named *all, int n)
 			(struct bb_native){.name = names,
 					   .brief = "the MPI library's algorithm of that name",
 					   .refuses = bb_mpi_native_refuses,
+					   .refuses_group = bb_mpi_native_refuses_group,
 					   .own = &forced[i]};
 	}
 	return natives;

@@ -112,20 +112,12 @@ bb_status bb_mpi_barrier(struct bb_group *group)
 
 /* ---- what is made ready ----------------------------------------------------------------- */
 
-/* Why no algorithm can be forced on this group at all; NULL: it may be tried. */
-static const char *unforceable(const struct bb_group *group, const struct bb_mpi_forced *forced)
-{
-	if (group->n == 1)
-		return "the MPI library serves a rank alone by other means";
-	return forced->only_pairs && group->n != 2 ? "two_proc is for two ranks" : NULL;
-}
-
 /* Collective over the group. Returns an MPI code. */
 static int force(struct bb_group *group, struct bb_mpi_way *way, int value)
 {
 	int code;
 
-	way->reason = unforceable(group, way->native->own);
+	way->reason = bb_mpi_native_refuses_group(way->native, group->n);
 	if (way->reason)
 		return MPI_SUCCESS;
 	code = bb_mpi_force(&group->rank->context->controls, group->comm, way->function, value,

@@ -193,6 +193,8 @@ extern const struct bb_native bb_mpi_natives[];
 /* NULL, or why COLLECTIVE cannot be had as NATIVE (bb_native's refuses). */
 const char *bb_mpi_native_refuses(const struct bb_native *native,
 				  const struct bb_collective *collective);
+/* NULL, or why NRANKS cannot have a NATIVE that is forced (bb_native's refuses_group). */
+const char *bb_mpi_native_refuses_group(const struct bb_native *native, int nranks);
 /* How COLLECTIVE is done; NULL: the library has no such thing. */
 const struct bb_mpi_row *bb_mpi_row_find(const struct bb_collective *collective);
 /* What forces NATIVE on ROW: sets *function and returns its value. 0: nothing is to be forced, and

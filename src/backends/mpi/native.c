@@ -280,6 +280,15 @@ const char *bb_mpi_native_refuses(const struct bb_native *native,
 	return NULL;
 }
 
+const char *bb_mpi_native_refuses_group(const struct bb_native *native, int nranks)
+{
+	const struct bb_mpi_forced *forced = native->own;
+
+	if (nranks == 1)
+		return "the MPI library serves a rank alone by other means";
+	return forced->only_pairs && nranks != 2 ? "two_proc is for groups of two ranks" : NULL;
+}
+
 const struct bb_native bb_mpi_natives[] = {
 	{.name = "native",
 	 .brief = "the MPI library's own collective",
