@@ -1,10 +1,13 @@
 #include "harness/plugin.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PLACES 3
@@ -95,12 +98,67 @@ static bb_status check_abi(const char *path, unsigned abi, unsigned wanted, stru
 		       path, abi, wanted);
 }
 
+static uint64_t later(uint64_t end, uint64_t offset, uint64_t bytes)
+{
+	const uint64_t other = bytes <= UINT64_MAX - offset ? offset + bytes : UINT64_MAX;
+
+	return other > end ? other : end;
+}
+
+/* Bytes that the shared object FD must have by what it says of itself: its two tables, and what is
+   mapped of it. 0: it is no shared object of this machine, which the dynamic linker says better. */
+static uint64_t bytes_needed(int fd)
+{
+	ElfW(Ehdr) head;
+	ElfW(Phdr) part;
+	uint64_t end = 0;
+
+	if (pread(fd, &head, sizeof(head), 0) != sizeof(head) ||
+	    memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
+	    head.e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32) ||
+	    head.e_phentsize != sizeof(part))
+		return 0;
+	end = later(end, head.e_phoff, (uint64_t)head.e_phnum * head.e_phentsize);
+	end = later(end, head.e_shoff, (uint64_t)head.e_shnum * head.e_shentsize);
+	for (int i = 0; i < head.e_phnum; i++) {
+		const off_t at = (off_t)(head.e_phoff + (uint64_t)i * sizeof(part));
+
+		if (pread(fd, &part, sizeof(part), at) == sizeof(part) && part.p_type == PT_LOAD)
+			end = later(end, part.p_offset, part.p_filesz);
+	}
+	return end;
+}
+
+/* The dynamic linker dies of SIGBUS where a file ends before what it maps of it. */
+static bb_status check_whole(const char *name, const char *path, struct bb_error *error)
+{
+	const int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat file;
+	uint64_t needed;
+	bool whole;
+
+	if (fd < 0)
+		return BB_OK; /* it says why it cannot read it, too */
+	needed = bytes_needed(fd);
+	whole = fstat(fd, &file) != 0 || (uint64_t)file.st_size >= needed;
+	close(fd);
+	if (whole)
+		return BB_OK;
+	return bb_fail(error, BB_EBACKEND,
+		       "the %s backend cannot be loaded from %s: the file is damaged, it has %llu "
+		       "bytes and needs %llu; build or install it anew",
+		       name, path, (unsigned long long)file.st_size, (unsigned long long)needed);
+}
+
 static bb_status load(struct bb_plugin *plugin, const char *name, const char *path,
 		      struct bb_error *error)
 {
-	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	bb_status status;
+	bb_status status = check_whole(name, path, error);
+	void *handle;
 
+	if (status != BB_OK)
+		return status;
+	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!handle)
 		return bb_fail(error, BB_EBACKEND, "the %s backend cannot be loaded from %s: %s",
 			       name, path, complaint(path));

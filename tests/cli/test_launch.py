@@ -56,7 +56,7 @@ __attribute__((constructor)) static void fill(void)
 	bb_plugin_backend.max_local = one;
 }
 
-static bb_status start(struct bb_launch *launch, bool threads, struct bb_error *error)
+static bb_status start(struct bb_launch *launch, enum bb_launch_callers callers, struct bb_error *error)
 {
 	*launch = bb_launch_single();
 	launch->library = "An MPI";
@@ -161,6 +161,21 @@ def does_not_load():
         place.run(f"{SMALL} --backend mpi").exits(3).says("cannot be loaded from", "undefined symbol: nowhere")
         place.plug("bin", "backends", "mpi.so", text="int f(void) { return 0; }")
         place.run(f"{SMALL} --backend mpi").exits(3).says("not a part of busbench", "bb_plugin_backend")
+
+
+@test
+def damaged():
+    """Cut off anywhere it is refused by a sentence, not by a signal."""
+    with plugged() as place:
+        path = place.path("bin", "backends", "mpi.so")
+        with open(path, "rb") as file:
+            whole = file.read()
+        for bytes_left in (len(whole) - 1, len(whole) // 2, 4096, 100, 64, 20, 0):
+            with open(path, "wb") as file:
+                file.write(whole[:bytes_left])
+            result = place.run(f"{SMALL} --backend mpi").exits(3).says("cannot be loaded from", path)
+            if bytes_left >= 64:
+                result.says("damaged", f"it has {bytes_left} bytes and needs {len(whole)};")
 
 
 @test
