@@ -191,7 +191,7 @@ def rows(text):
         if line.startswith("# Algorithm:"):
             algorithm = line.split()[2]
         words = line.split("#")[0].split()
-        if len(words) >= 13:
+        if len(words) >= 13 and words[0].isdigit():  # else a line of JSON
             found.append(Row(algorithm, words))
     return found
 

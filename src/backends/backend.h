@@ -148,11 +148,19 @@ struct bb_backend {
 	 */
 	bb_status (*discover)(struct bb_native **natives, struct bb_error *error);
 
+	/*
+	 * BB_EBACKEND with the reason unless the hardware that it needs is there. Before open, whether
+	 * or not that follows. NULL: any will do.
+	 */
+	bb_status (*usable)(struct bb_error *error);
 	/* Once per process, before the drivers. CONTEXT is closed by close, after all detached.
 	   What fails later is told in ERROR too, which must live as long. */
 	bb_status (*open)(struct bb_context **context, const struct bb_world *world,
 			  const struct bb_backend_config *config, struct bb_error *error);
 	void (*close)(struct bb_context *context);
+	/* What moves the bytes, with its version; lasts as long as CONTEXT. NULL: what carries the
+	   launch, or nothing but this program. */
+	const char *(*library)(const struct bb_context *context);
 	/* From any thread or a signal handler: every wait returns BB_ETIMEOUT soon, for good. */
 	void (*abort)(struct bb_context *context);
 	/* Most ranks per process, and bytes that buffers of this process may take in all. */

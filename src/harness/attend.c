@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 bb_status bb_run_gather_infos(struct bb_run *run, struct bb_driver *driver, int group,
 			      struct bb_rank_info *infos)
@@ -48,6 +49,38 @@ bb_status bb_run_open_world(struct bb_run *run, struct bb_driver *driver, struct
 						  &run->error);
 	free(members);
 	return status;
+}
+
+int64_t bb_memory_taken(const struct bb_run *run)
+{
+	const struct bb_backend *backend = run->options.backend;
+	struct rusage usage;
+
+	if (backend->capabilities & BB_CAP_GPU)
+		return -(int64_t)backend->memory_available(run->context);
+	return getrusage(RUSAGE_SELF, &usage) == 0 ? (int64_t)usage.ru_maxrss * 1024 : 0;
+}
+
+static int64_t known(int64_t bytes)
+{
+	return bytes == BB_ABSENT ? 0 : bytes;
+}
+
+bb_status bb_run_note_memory(struct bb_run *run, struct bb_driver *driver, int64_t *bytes)
+{
+	const struct bb_end_record *end = &run->end;
+	int64_t taken;
+	bb_status status = bb_crew_barrier(driver);
+
+	if (status != BB_OK || !run->options.memory_report)
+		return status;
+	if (bb_driver_leads(driver)) {
+		taken = bb_memory_taken(run) - run->memory_before - known(end->memory_init_bytes) -
+			known(end->memory_user_bytes);
+		/* On CPUs start-up may have had the highest peak. */
+		*bytes = taken > 0 ? taken : 0;
+	}
+	return bb_crew_barrier(driver);
 }
 
 /* How wrong it may be to compare any two ranks' clocks. */

@@ -48,16 +48,19 @@ static bb_status open_groups(struct bb_session *s, const struct bb_rank_info *in
 	return status;
 }
 
-/* The call of a case in one placement, its algorithm settled; buffers are set per iteration. */
+/*
+ * The call of a case in one placement, its algorithm settled; buffers are set per iteration.
+ * STANDS_IN: by the schedule that stands in for the library's algorithm.
+ */
 static bb_status make_call(struct bb_session *s, const struct bb_case *c, bool in_place,
-			   struct bb_call *call)
+			   bool stands_in, struct bb_call *call)
 {
 	const struct bb_bench *bench = s->bench;
 
 	*call = (struct bb_call){
 		.collective = bench->collective,
-		.schedule = c->choice->schedule,
-		.native = c->choice->native,
+		.schedule = stands_in ? c->choice->stand_in : c->choice->schedule,
+		.native = stands_in ? NULL : c->choice->native,
 		.dtype = c->dtype,
 		.op = c->op == BB_NO_OP ? BB_SUM : (enum bb_op)c->op,
 		.shape = bb_plan_shape(&bench->plan, c, s->n, in_place, s->matrix),
@@ -81,40 +84,101 @@ static struct bb_layout make_layout(const struct bb_session *s, const struct bb_
 			      bytes);
 }
 
+/* What arenas are made for: bytes of one set of the largest case that fits, and of two of any. */
+struct need {
+	uint64_t share; /* of the memory */
+	size_t one, two;
+};
+
+static bb_status add_need(struct bb_session *s, const struct bb_case *c, bool in_place,
+			  bool stands_in, struct need *need)
+{
+	struct bb_layout l;
+	struct bb_call call;
+	size_t bytes;
+	bb_status status = make_call(s, c, in_place, stands_in, &call);
+
+	if (status != BB_OK)
+		return status;
+	l = make_layout(s, &call, SIZE_MAX);
+	bytes = l.tmp_bytes + l.set_bytes + SLACK;
+	need->one = bytes <= need->share && bytes > need->one ? bytes : need->one;
+	bytes += l.set_bytes;
+	need->two = bytes > need->two ? bytes : need->two;
+	return BB_OK;
+}
+
+/* Symmetric windows are of one size on all ranks. Collective over the world where that matters. */
+static bb_status even_out(struct bb_session *s, size_t *bytes)
+{
+	const void *all;
+	bb_status status;
+
+	if (s->bench->options->config.registration != BB_REGISTER_SYMMETRIC)
+		return BB_OK;
+	status = bb_crew_gather(s->driver, bytes, sizeof(*bytes), &all);
+	for (int r = 0; r < s->bench->world->nranks && status == BB_OK; r++)
+		if (((const size_t *)all)[r] > *bytes)
+			*bytes = ((const size_t *)all)[r];
+	return status;
+}
+
 /* This rank's share of the memory, and of it what the largest case can use: two sets. */
 static bb_status open_arena(struct bb_session *s)
 {
 	const struct bb_bench *bench = s->bench;
-	const uint64_t share = bench->run->memory / (uint64_t)bench->world->nlocal;
 	const size_t even = LEAST_ARENAS / (size_t)bench->world->nlocal;
 	const size_t floor = even < LEAST_ARENA ? even : LEAST_ARENA;
-	size_t want = floor, least = 0, bytes;
-	bb_status status;
+	struct need need = {.share = bench->run->memory / (uint64_t)bench->world->nlocal,
+			    .two = floor};
+	size_t bytes;
+	bb_status status = BB_OK;
 
-	for (size_t i = 0; i < bench->plan.ncases; i++)
-		for (int in_place = 0; in_place < 2 && !bench->plan.cases[i].skip; in_place++) {
-			struct bb_layout l;
-			struct bb_call call;
+	for (size_t i = 0; i < bench->plan.ncases; i++) {
+		const struct bb_case *c = &bench->plan.cases[i];
 
-			status = make_call(s, &bench->plan.cases[i], in_place, &call);
-			if (status != BB_OK)
-				return status;
-			l = make_layout(s, &call, SIZE_MAX);
-			bytes = l.tmp_bytes + l.set_bytes + SLACK;
-			least = bytes <= share && bytes > least ? bytes : least;
-			bytes += l.set_bytes;
-			want = bytes > want ? bytes : want;
-		}
-	bytes = want <= share ? want : least > floor ? least : floor;
+		for (int k = 0; k < 4 && !c->skip && status == BB_OK; k++)
+			if (k < 2 || c->choice->stand_in)
+				status = add_need(s, c, k % 2, k >= 2, &need);
+	}
+	bytes = need.two <= need.share ? need.two : need.one > floor ? need.one : floor;
+	if (status == BB_OK)
+		status = even_out(s, &bytes);
+	if (status != BB_OK)
+		return status;
 	s->arena.rank = s->driver->handle;
 	status = bench->backend->alloc(s->driver->handle, bytes, (void **)&s->arena.memory);
 	if (status != BB_OK)
 		return bb_fail(bench->error, status, "rank %d cannot allocate %zu bytes",
 			       s->driver->rank, bytes);
 	s->arena.bytes = bytes;
-	if (bb_driver_leads(s->driver))
-		s->bench->run->end.memory_user_bytes = (int64_t)bytes * bench->world->nlocal;
 	return BB_OK;
+}
+
+/* The device's events, if it is they that tell of each iteration. */
+static bb_status open_events(struct bb_session *s)
+{
+	const struct bb_bench *bench = s->bench;
+	const size_t n = (size_t)bench->options->iters + 1;
+	bb_status status = BB_OK;
+
+	if (!(bench->backend->capabilities & BB_CAP_ASYNC) || !bench->asked.per_iter_timing ||
+	    bench->asked.blocking != 0)
+		return BB_OK;
+	s->events = calloc(n, sizeof(*s->events));
+	if (!s->events)
+		return bb_fail(bench->error, BB_EINTERNAL, "out of memory for %zu events", n);
+	for (; s->nevents < n && status == BB_OK; s->nevents += status == BB_OK)
+		status = bench->backend->event_open(s->driver->handle, &s->events[s->nevents],
+						    bench->error);
+	return status;
+}
+
+static void close_events(struct bb_session *s)
+{
+	for (size_t i = 0; i < s->nevents; i++)
+		s->bench->backend->event_close(s->events[i]);
+	free(s->events);
 }
 
 static bb_status open_samples(struct bb_session *s)
@@ -152,7 +216,13 @@ static bb_status open_session(struct bb_session *s)
 	s->copies = bb_is_first_on_device(infos, s->driver->rank);
 	BB_TRY(status, open_groups(s, infos), done);
 	BB_TRY(status, open_samples(s), done);
+	BB_TRY(status, open_events(s), done);
+	BB_TRY(status,
+	       bb_run_note_memory(bench->run, s->driver, &bench->run->end.memory_init_bytes), done);
 	BB_TRY(status, open_arena(s), done);
+	if (bb_driver_leads(s->driver))
+		s->bench->run->end.memory_user_bytes =
+			(int64_t)s->arena.bytes * bench->world->nlocal;
 	BB_TRY(status, bb_measure_copy(s, (size_t)1 << 20, &rate), done);
 	taken = bb_driver_leads(s->driver);
 	BB_TRY(status, bb_run_begin(bench->run, s->driver, infos, rate), done);
@@ -170,6 +240,7 @@ static void close_session(struct bb_session *s, bool all_done)
 {
 	const struct bb_backend *backend = s->bench->backend;
 
+	close_events(s);
 	if (s->group != s->world)
 		backend->group_close(s->group);
 	backend->group_close(s->world);
@@ -278,6 +349,57 @@ static bb_status hear_objections(struct bb_session *s, const struct bb_call *cal
 	return BB_OK;
 }
 
+/* Rank 0: tell, once for all sizes, that and why busbench's own runs in the library's stead. */
+static bb_status tell_stand_in(struct bb_session *s, const struct bb_case *c, const char *objection)
+{
+	struct bb_strbuf lines = {0};
+	bb_status status = BB_OK;
+
+	if (!bb_driver_leads(s->driver) ||
+	    (s->told_choice == c->choice && s->told_dtype == c->dtype && s->told_op == c->op))
+		return BB_OK;
+	s->told_choice = c->choice;
+	s->told_dtype = c->dtype;
+	s->told_op = c->op;
+	bb_strbuf_addf(&lines, "# %s %s %s: %s runs, because %s\n", c->choice->name,
+		       bb_dtype_name(c->dtype),
+		       c->op == BB_NO_OP ? "none" : bb_op_name((enum bb_op)c->op),
+		       bb_plan_schedule_name(&s->bench->plan, c->choice->stand_in), objection);
+	bb_ticker_hide(&s->bench->run->ticker);
+	if (bb_strbuf_failed(&lines))
+		status = BB_EINTERNAL;
+	else
+		status = bb_sinks_comment(&s->bench->run->sinks, bb_strbuf_text(&lines));
+	bb_strbuf_free(&lines);
+	return status;
+}
+
+/*
+ * The call that all ranks can make, or what one of them has against it: by the algorithm asked for,
+ * or where the library does not have that by busbench's own.
+ */
+static bb_status agree_on_call(struct bb_session *s, const struct bb_case *c, bool in_place,
+			       struct bb_call *call, struct bb_layout *layout,
+			       char objection[OBJECTION_TEXT])
+{
+	const struct bb_backend *backend = s->bench->backend;
+	bb_status status = BB_OK;
+
+	for (int stands_in = 0; stands_in < 2 && status == BB_OK; stands_in++) {
+		if (stands_in && (!*objection || !c->choice->stand_in))
+			break;
+		if (stands_in)
+			BB_TRY(status, tell_stand_in(s, c, objection), out);
+		status = make_call(s, c, in_place, stands_in, call);
+		if (status == BB_OK && backend->ready)
+			status = backend->ready(s->group, call);
+		if (status == BB_OK)
+			status = hear_objections(s, call, layout, objection);
+	}
+out:
+	return status;
+}
+
 static bb_status run_placement(struct bb_session *s, const struct bb_case *c, bool in_place)
 {
 	const char *placement = in_place ? "in-place" : "out-of-place";
@@ -285,12 +407,11 @@ static bb_status run_placement(struct bb_session *s, const struct bb_case *c, bo
 	struct bb_layout layout;
 	struct bb_call call;
 	char objection[OBJECTION_TEXT];
-	bb_status status = make_call(s, c, in_place, &call);
+	bb_status status;
 
-	if (status == BB_OK && s->driver->local == 0)
+	if (s->driver->local == 0)
 		begin_deadline(s, c);
-	if (status == BB_OK)
-		status = hear_objections(s, &call, &layout, objection);
+	status = agree_on_call(s, c, in_place, &call, &layout, objection);
 	if (status != BB_OK)
 		return status;
 	if (*objection)
@@ -336,7 +457,8 @@ static bb_status skip_algorithms(struct bb_session *s)
 
 bb_status bb_bench_drive(struct bb_driver *driver, void *argument)
 {
-	struct bb_bench *bench = ((struct bb_run *)argument)->own;
+	struct bb_run *run = argument;
+	struct bb_bench *bench = run->own;
 	struct bb_session session = {.driver = driver, .bench = bench};
 	const int64_t cycles = bench->asked.run_cycles;
 	bb_status status = open_session(&session);
@@ -350,7 +472,9 @@ bb_status bb_bench_drive(struct bb_driver *driver, void *argument)
 	}
 	/* Nobody lets go of what others may still read. */
 	if (status == BB_OK)
-		status = bb_crew_barrier(driver);
+		status = bb_run_note_memory(run, driver, &run->end.memory_call_bytes);
+	if (status != BB_OK)
+		bb_crew_abandon(driver);
 	close_session(&session, status == BB_OK);
 	atomic_store(&driver->progress->finished, status == BB_OK);
 	return status;

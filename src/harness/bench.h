@@ -101,6 +101,10 @@ struct bb_session {
 		double rate; /* of all devices together, bytes per second */
 	} copy_speed[BB_COPY_SPEEDS];
 	int ncopy_speeds;
+	/* Of rank 0: for what a stand-in was told last. */
+	const struct bb_choice *told_choice;
+	enum bb_dtype told_dtype;
+	int told_op;
 	int64_t cycle;
 };
 

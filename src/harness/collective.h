@@ -10,6 +10,7 @@
 #include "schedules/schedule.h"
 
 #define BB_ROOT_ALL (-1)
+#define BB_ALGORITHMS_TEXT 512
 #define BB_EXPLAIN_BYTES 4096 /* the largest -b with --explain */
 
 enum bb_cache { BB_CACHE_ROTATE, BB_CACHE_REUSE, BB_CACHE_REWRITE };
@@ -21,7 +22,7 @@ struct bb_collective_options {
 	/* As given: one target for each row of bb_collective_rows. */
 	int64_t agg_iters;
 	int64_t run_cycles; /* 0: for ever */
-	const char *op_text, *dtype_text, *root_text, *algo_text;
+	const char *op_text, *dtype_text, *root_text, *algo_text, *proto_text;
 	int64_t blocking; /* 0 … 3 */
 	int64_t stream_null;
 	int64_t cudagraph;
@@ -37,8 +38,10 @@ struct bb_collective_options {
 	bool cta_policy_given, algo_given;
 
 	/* Worked out from them. */
-	const char *algorithms; /* comma list of names, "auto" or "all"; --algo or NCCL_ALGO */
-	unsigned dtypes, ops;   /* bit per enum value */
+	/* Comma list of names, "auto" or "all": --algo or NCCL_ALGO, each under every --proto. */
+	const char *algorithms;
+	char algorithms_text[BB_ALGORITHMS_TEXT]; /* where it had to be made */
+	unsigned dtypes, ops;                     /* bit per enum value */
 	bool dtypes_all, ops_all;
 	int root; /* a rank or BB_ROOT_ALL */
 	struct bb_split_rule split;

@@ -5,6 +5,7 @@
 #include "core/units.h"
 #include "harness/collective.h"
 #include "harness/options_check.h"
+#include "harness/plan.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -87,12 +88,13 @@ static bb_status resolve_root(struct bb_collective_options *a, struct bb_error *
 static bool known_algorithm(const struct bb_backend *backend, const char *word)
 {
 	const struct bb_native *native;
+	const char *schedule = bb_plan_own(word);
 	int i;
 
 	if (strcmp(word, "auto") == 0 || strcmp(word, "all") == 0)
 		return true;
 	for (i = 0; bb_algorithms[i]; i++) {
-		if (strcmp(bb_algorithms[i]->name, word) == 0)
+		if (strcmp(bb_algorithms[i]->name, schedule) == 0)
 			return true;
 	}
 	for (native = backend->natives; native && native->name; native++) {
@@ -178,6 +180,61 @@ static bb_status resolve_algorithms(struct bb_collective_options *a,
 				       "--algo %s: all stands alone, not in a list", a->algo_text);
 	} while (*rest++ == ',');
 	return BB_OK;
+}
+
+/* Append ALGORITHM under each of LIST: "ring:LL,ring:LL128". */
+static bb_status add_protocols(struct bb_collective_options *a, const char *algorithm,
+			       const char *list, struct bb_error *error)
+{
+	static const char *const names[] = {"LL", "LL128", "Simple", NULL};
+	char word[BB_WORD], hint[64];
+	size_t used = strlen(a->algorithms_text);
+
+	do {
+		const bool whole = bb_next_word(&list, word);
+		const char *const *name = names;
+
+		while (*name && strcasecmp(*name, word) != 0)
+			name++;
+		if (!whole || !*name)
+			return bb_fail(error, BB_EUSAGE,
+				       "--proto: \"%s\" is not a protocol%s (LL, LL128, Simple)",
+				       word, bb_suggest(hint, word, names));
+		used += (size_t)snprintf(a->algorithms_text + used, BB_ALGORITHMS_TEXT - used,
+					 "%s%s:%s", used ? "," : "", algorithm, *name);
+		if (used >= BB_ALGORITHMS_TEXT)
+			return bb_fail(error, BB_EUSAGE,
+				       "--proto %s: too many algorithms and protocols",
+				       a->proto_text);
+	} while (*list++ == ',');
+	return BB_OK;
+}
+
+static bb_status resolve_protocols(struct bb_collective_options *a,
+				   const struct bb_backend *backend, struct bb_error *error)
+{
+	const char *rest = a->algorithms;
+	char algorithm[BB_WORD];
+	bb_status st = BB_OK;
+
+	if (!a->proto_text)
+		return BB_OK;
+	if (!(backend->capabilities & BB_CAP_GPU))
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "--proto %s: the %s backend has no protocols; only the nccl backend "
+			       "has",
+			       a->proto_text, backend->name);
+	do {
+		if (!bb_next_word(&rest, algorithm) || strchr(algorithm, ':') ||
+		    strcmp(algorithm, "all") == 0)
+			return bb_fail(
+				error, BB_EUSAGE,
+				"--algo %s: under --proto give plain names (ring, tree, auto)",
+				a->algorithms);
+		st = add_protocols(a, algorithm, a->proto_text, error);
+	} while (st == BB_OK && *rest++ == ',');
+	a->algorithms = a->algorithms_text;
+	return st;
 }
 
 static bb_status resolve_nccl_algo(struct bb_collective_options *a,
@@ -305,11 +362,43 @@ static bb_status check_gpu_only(const struct bb_collective_options *a,
 				       rows[i].flag, (long long)rows[i].value, backend->name,
 				       rows[i].what);
 	}
-	if (a->device_implementation > 0 && a->local_register != 2)
-		return bb_fail(error, BB_EUSAGE,
-			       "-D %lld needs -R 2: device kernels work on symmetric windows",
+	if (a->device_implementation > 0)
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "-D %lld: busbench has no kernels on NCCL's device API",
 			       (long long)a->device_implementation);
 	return BB_OK;
+}
+
+/* What is captured once cannot be told apart, waited for or prepared iteration by iteration. */
+static bb_status check_graph(const struct bb_collective_options *a, const struct bb_options *o,
+			     struct bb_error *error)
+{
+	const struct {
+		bool given;
+		const char *flag, *why;
+	} rows[] = {
+		{a->per_iter_timing, "-I 1", "a graph is timed as a whole"},
+		{a->blocking > 0, "-z", "nobody waits within a graph"},
+		{a->stream_null > 0, "-y 1", "the default stream cannot be captured"},
+		{o->precision != 0, "--precision", "a graph is launched as often as -G says"},
+		{a->cache == BB_CACHE_REWRITE, "--cache rewrite",
+		 "nothing is rewritten within a graph"},
+		{o->fault.kind == BB_FAULT_SLOW, "--fault slow", "nobody is slow within a graph"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && a->cudagraph > 0; i++)
+		if (rows[i].given)
+			return bb_fail(error, BB_EUSAGE, "-G %lld and %s exclude each other: %s",
+				       (long long)a->cudagraph, rows[i].flag, rows[i].why);
+	return BB_OK;
+}
+
+/* What a backend of GPUs is asked for; the enum's values are the option's. */
+static void resolve_gpu(const struct bb_collective_options *a, struct bb_options *o)
+{
+	o->config.registration = (enum bb_registration)a->local_register;
+	o->config.cta_policy = (int)a->cta_policy;
+	o->config.default_stream = a->stream_null != 0;
 }
 
 /* --explain plays one root, sums, and as much as can be read. */
@@ -371,11 +460,15 @@ bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, s
 	bb_status st;
 
 	o->shows = a->explain;
+	/* What is explained are busbench's own algorithms. */
+	if (a->explain && *o->backend_reason)
+		o->backend = bb_backend_find("host");
 	BB_TRY(st, resolve_dtypes(a, error), out);
 	BB_TRY(st, resolve_ops(a, error), out);
 	BB_TRY(st, resolve_root(a, error), out);
 	BB_TRY(st, resolve_algorithms(a, o->backend, collective, error), out);
 	BB_TRY(st, resolve_environment(a, o->backend, collective, e, error), out);
+	BB_TRY(st, resolve_protocols(a, o->backend, error), out);
 	if (a->explain) {
 		st = check_explain(a, o, collective, error);
 		goto out;
@@ -383,7 +476,9 @@ bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, s
 	BB_TRY(st, check_skip(a, o, error), out);
 	BB_TRY(st, check_op(a, collective, error), out);
 	BB_TRY(st, check_output(a, o, e->launch.proc == 0, error), out);
-	st = check_gpu_only(a, o->backend, error);
+	BB_TRY(st, check_gpu_only(a, o->backend, error), out);
+	resolve_gpu(a, o);
+	st = check_graph(a, o, error);
 out:
 	return st;
 }

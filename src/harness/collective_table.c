@@ -12,6 +12,8 @@ const struct bb_option bb_collective_rows[] = {
 	{STRING("algo", 0, algo_text, "auto", "LIST|all",
 		"algorithms to run one after the other and compare; auto: the backend's choice"),
 	 GIVEN(algo_given), .section = "What is run"},
+	{STRING("proto", 0, proto_text, NULL, "LIST",
+		"of NCCL: LL, LL128, Simple; each algorithm of --algo is run under each")},
 	{STRING("datatype", 'd', dtype_text, "float", "LIST|all",
 		"element types, run in the order of --list")},
 	{STRING("op", 'o', op_text, "sum", "LIST|all",

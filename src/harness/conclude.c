@@ -5,15 +5,6 @@
 
 #include "core/clock.h"
 
-#include <sys/resource.h>
-
-int64_t bb_resident_bytes(void)
-{
-	struct rusage usage;
-
-	return getrusage(RUSAGE_SELF, &usage) == 0 ? (int64_t)usage.ru_maxrss * 1024 : 0;
-}
-
 /* What the run came to: the exit status, and the verdict in a word. */
 static int judge_run(struct bb_run *run, int caught, const char **verdict)
 {
@@ -57,15 +48,6 @@ static void require_results(struct bb_run *run)
 			"nothing of what was asked can be run; the skipped lines say why");
 }
 
-/* What the peak of memory grew by beyond the buffers. Start-up may have had a higher one: then the
-   calls took nothing that can be seen. */
-static int64_t call_bytes(const struct bb_end_record *end)
-{
-	const int64_t grown = bb_resident_bytes() - end->memory_init_bytes;
-
-	return grown > end->memory_user_bytes ? grown - end->memory_user_bytes : 0;
-}
-
 /* What ends the text, and the end record; after a crash of the sinks only the exit status counts.
  */
 int bb_run_conclude(struct bb_run *run, int caught)
@@ -75,8 +57,6 @@ int bb_run_conclude(struct bb_run *run, int caught)
 	int status;
 
 	end->wall_s = bb_clock_now() - run->started;
-	if (run->options.memory_report)
-		end->memory_call_bytes = call_bytes(end);
 	bb_time_text(end->end_time);
 	if (!caught)
 		require_results(run);

@@ -127,6 +127,25 @@ bb_status bb_crew_collect(struct bb_driver *driver, const void *mine, size_t byt
 	return exchange(driver, mine, (struct exchange){.bytes = bytes}, all);
 }
 
+bb_status bb_crew_exchange(void *own, int local, const void *mine, size_t bytes, void *all)
+{
+	struct bb_crew *const *crew = own;
+	const size_t nranks = (size_t)(*crew)->config->world->nranks;
+	const void *gathered;
+	bb_status status = bb_crew_gather(&(*crew)->drivers[local], mine, bytes, &gathered);
+
+	if (status == BB_OK)
+		memcpy(all, gathered, nranks * bytes);
+	return status;
+}
+
+void bb_crew_abandon(struct bb_driver *driver)
+{
+	const struct bb_crew_config *config = driver->crew->config;
+
+	config->backend->abort(config->context);
+}
+
 void bb_crew_deadline(struct bb_driver *driver, const char *what)
 {
 	struct bb_crew *crew = driver->crew;
@@ -261,6 +280,8 @@ struct bb_crew_outcome bb_crew_run(const struct bb_crew_config *config)
 		free(crew);
 		return give_up(config, "out of memory for its threads");
 	}
+	if (config->crew)
+		*config->crew = crew;
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);

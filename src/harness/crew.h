@@ -60,7 +60,8 @@ struct bb_crew_config {
 	struct bb_context *context;
 	uint64_t timeout_ns; /* for start-up and for each deadline; 0: none */
 	struct bb_error *error;
-	bool speaks_for_host; /* the lowest process but 0 of its host */
+	bool speaks_for_host;  /* the lowest process but 0 of its host */
+	struct bb_crew **crew; /* where bb_crew_exchange finds the crew; NULL: nobody looks */
 	/* What a driver does; ARGUMENT as given. Runs on the driver's own thread, attached. */
 	bb_status (*drive)(struct bb_driver *driver, void *argument);
 	/* Append what a user calls process PROC: "rank 3 (h4, pid 4711)". On the watch's thread, at
@@ -103,6 +104,18 @@ BB_MUST bb_status bb_crew_gather(struct bb_driver *driver, const void *mine, siz
  */
 BB_MUST bb_status bb_crew_collect(struct bb_driver *driver, const void *mine, size_t bytes,
 				  const void **all);
+
+/*
+ * struct bb_exchange's gather, for a backend that was opened before the crew. OWN: config->crew's
+ * value, what it points to set by then.
+ */
+bb_status bb_crew_exchange(void *own, int local, const void *mine, size_t bytes, void *all);
+
+/*
+ * A driver that fails calls this before it lets go of what others may be waiting for: nobody waits
+ * in the backend any more.
+ */
+void bb_crew_abandon(struct bb_driver *driver);
 
 static inline bool bb_driver_leads(const struct bb_driver *driver)
 {

@@ -146,7 +146,7 @@ static void fill_case(const struct bb_session *s, const struct bb_case *c,
 	clock_gettime(CLOCK_REALTIME, &now);
 	result->collective = s->bench->collective->name;
 	result->algorithm_asked = c->choice->name;
-	result->algorithm = call->schedule ? call->schedule->name
+	result->algorithm = call->schedule ? bb_plan_schedule_name(&s->bench->plan, call->schedule)
 			    : call->native ? call->native->name
 					   : c->choice->name;
 	result->dtype = bb_dtype_name(c->dtype);
@@ -204,13 +204,13 @@ static bb_status fill_bound(struct bb_session *s, const struct bb_call *call,
 		status = bb_measure_copy(s, (size_t)result->size_bytes, &rate);
 	if (status != BB_OK)
 		return status;
-	if (options->link.link_rate > 0 && call->schedule) {
+	if (options->config.link_rate > 0 && call->schedule) {
 		size_t rounds, wire;
 
 		bb_algorithm_cost(call->schedule, &call->shape, &rounds, &wire);
 		result->bound_us =
 			1e6 * ((double)wire * (double)bb_dtype_size(call->dtype) /
-			       (double)(s->n > 1 ? s->n - 1 : 1) / options->link.link_rate);
+			       (double)(s->n > 1 ? s->n - 1 : 1) / options->config.link_rate);
 		result->bound_source = "the most bytes a rank sends, spread over all its links";
 	} else if (cost > 0) {
 		/* Split groups run at the same time and share the machine. */

@@ -187,8 +187,9 @@ static void prepare(struct bb_run *run)
 	bb_pattern_store_open(&run->patterns);
 	bb_record_init(&bb_record_end, &run->end);
 	run->end.results = run->end.skipped = run->end.wrong = 0;
-	if (run->options.memory_report)
-		run->end.memory_init_bytes = bb_resident_bytes();
+	/* A GPU's is shared with others. */
+	if (run->options.backend->capabilities & BB_CAP_GPU)
+		run->memory_before = bb_memory_taken(run);
 }
 
 static void say_cause(const struct bb_run *run, const struct bb_crew_outcome *outcome)
@@ -245,6 +246,7 @@ static struct bb_crew_outcome run_crew(struct bb_run *run)
 		.drive = run->benchmark->drive,
 		.name = several ? name_process : NULL,
 		.leave = leave,
+		.crew = &run->crew,
 		.argument = run,
 	};
 

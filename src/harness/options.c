@@ -87,20 +87,57 @@ static bb_status load_for_launcher(struct bb_plugin *plugin, const struct bb_lau
 		       launch->launcher, cause.text);
 }
 
+/* BB_EBACKEND and why, unless GPUs can be used here. */
+static bb_status load_for_gpus(struct bb_plugin *plugin, struct bb_error *why)
+{
+	bb_status st = bb_plugin_load(plugin, bb_loadable_find(BB_GPUS), why);
+
+	if (st == BB_OK && plugin->backend && plugin->backend->usable)
+		st = plugin->backend->usable(why);
+	else if (st == BB_OK && !plugin->backend)
+		st = bb_fail(why, BB_EBACKEND,
+			     "the " BB_GPUS " backend has no backend; rebuild it");
+	return st;
+}
+
+/* GPUs where there are some, else a launcher's processes, else threads. */
+static bb_status choose_backend(struct bb_options *o, struct bb_plugin *plugin,
+				const struct bb_launch_hint *launch, struct bb_error *error)
+{
+	struct bb_error why = {.text = ""};
+	bb_status st = load_for_gpus(plugin, &why);
+	const char *gpus = plugin->missing ? "no " BB_GPUS " backend was built" : why.text;
+
+	if (st == BB_EUSAGE)
+		return bb_fail(error, st, "%s", why.text);
+	if (st == BB_OK) {
+		snprintf(o->backend_reason, BB_REASON_TEXT, "there are GPUs");
+		return BB_OK;
+	}
+	*plugin = (struct bb_plugin){.backend = NULL};
+	if (launch->launcher) {
+		snprintf(o->backend_reason, BB_REASON_TEXT, "%s started this, and %s",
+			 launch->launcher, gpus);
+		return load_for_launcher(plugin, launch, error);
+	}
+	snprintf(o->backend_reason, BB_REASON_TEXT, "%s, and no launcher started this", gpus);
+	plugin->backend = bb_backend_find("host");
+	return BB_OK;
+}
+
 static bb_status resolve_backend(struct bb_options *o, const struct bb_launch_hint *launch,
 				 struct bb_error *error)
 {
-	const bool automatic = strcmp(o->backend_text, "auto") == 0;
 	const struct bb_loadable *loadable = bb_loadable_find(o->backend_text);
 	struct bb_plugin plugin = {.backend = NULL};
 	bb_status st = BB_OK;
 
-	if (automatic && launch->launcher)
-		st = load_for_launcher(&plugin, launch, error);
+	if (strcmp(o->backend_text, "auto") == 0)
+		st = choose_backend(o, &plugin, launch, error);
 	else if (loadable)
 		st = bb_plugin_load(&plugin, loadable, error);
 	else
-		plugin.backend = bb_backend_find(automatic ? "host" : o->backend_text);
+		plugin.backend = bb_backend_find(o->backend_text);
 	o->backend = plugin.backend;
 	o->launch = plugin.launch;
 	if (st != BB_OK || o->backend)
@@ -188,13 +225,14 @@ static bb_status resolve_link(struct bb_options *o, struct bb_error *error)
 		goto bad;
 	memcpy(rate, o->link_text, length);
 	rate[length] = '\0';
-	if (!bb_parse_rate(rate, &o->link.link_rate) ||
+	if (!bb_parse_rate(rate, &o->config.link_rate) ||
 	    (comma && !bb_parse_duration(comma + 1, &ns)))
 		goto bad;
 	errno = ERANGE;
-	if (o->link.link_rate < LEAST_RATE || o->link.link_rate > MOST_RATE || ns > MOST_LATENCY_NS)
+	if (o->config.link_rate < LEAST_RATE || o->config.link_rate > MOST_RATE ||
+	    ns > MOST_LATENCY_NS)
 		goto bad;
-	o->link.link_latency = (double)ns * 1e-9;
+	o->config.link_latency = (double)ns * 1e-9;
 	return BB_OK;
 bad:
 	return bb_fail(error, BB_EUSAGE,

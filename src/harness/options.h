@@ -10,6 +10,8 @@
 #include "launch/launch.h"
 
 #define BB_MAX_RANKS 1024 /* -t times -g in one process */
+#define BB_REASON_TEXT 640
+
 enum bb_fault_kind { BB_FAULT_NONE, BB_FAULT_CORRUPT, BB_FAULT_SLOW, BB_FAULT_DIE };
 
 struct bb_fault {
@@ -64,9 +66,12 @@ struct bb_options {
 	/* Worked out from them. */
 	const char *program; /* the last part of argv[0] */
 	const struct bb_backend *backend;
+	/* Why --backend auto is that one; empty: it was named. */
+	char backend_reason[BB_REASON_TEXT];
 	const struct bb_launch_kind *launch; /* NULL: a single process */
 	struct bb_fault fault;
-	struct bb_backend_config link;
+	/* But for what only the run knows: exchange, ranks_before. */
+	struct bb_backend_config config;
 	bool shows; /* the benchmark prints something instead of running: nothing is started */
 };
 

@@ -15,7 +15,7 @@ const struct bb_option bb_option_rows[] = {
 	{INT("ngpus", 'g', gpus, "1", "N", 1, BB_MAX_RANKS,
 	     "ranks per thread: GPUs on nccl, CPU ranks on host; on mpi a rank is a process")},
 	{STRING("backend", 0, backend_text, "auto", "NAME",
-		"how bytes move and where memory is, see --list; auto: mpi under a launcher, else "
+		"how bytes move, see --list; auto: nccl where GPUs are, mpi under a launcher, else "
 		"host")},
 	{INT("parallel_init", 'p', parallel_init, "0", "0|1", 0, 1,
 	     "1: ranks start up side by side; what the host backend always does")},

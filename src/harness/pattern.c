@@ -148,6 +148,38 @@ static void pair_column(struct maker *m)
 	}
 }
 
+/* Of integers whose sum the mantissa holds; MARGIN: by which it stays above the least. */
+static int draw_exponent(const struct maker *m, int margin)
+{
+	const struct range *const range = &ranges[m->p->dtype];
+	const int highest = (int)fmin(16, range->highest - range->precision);
+	const int lowest = (int)fmin(highest, fmax(-16, range->lowest + margin));
+
+	return draw_between(m->hash, lowest, highest);
+}
+
+/*
+ * Two ranks have integers of one sign times one power of two, the others 0. Whether the sum is
+ * divided or, as NCCL does, each input is multiplied by a rounded 1/n, two units in the last place
+ * hold all that rounding does. The average should not fall among the subnormal numbers, where it
+ * is coarse.
+ */
+static void float_avg_column(struct maker *m)
+{
+	const struct bb_patterns *const p = m->p;
+	const uint64_t most = (uint64_t)1 << (ranges[p->dtype].precision - 1);
+	const int exponent = draw_exponent(m, ilogb(p->nranks) + 1);
+
+	for (int r = 0; r < p->nranks; r++)
+		put_float(m, r, 0);
+	for (int i = 0; i < 2 && i < p->nranks; i++) {
+		const int rank = next_rank(m);
+		const double magnitude = (double)(1 + (draw(m, rank) >> 1) % most);
+
+		put_float(m, rank, ldexp(m->hash & 1 ? -magnitude : magnitude, exponent));
+	}
+}
+
 /*
  * Integers times one power of two. Their magnitudes, times the weights, add up to no more than
  * what the mantissa holds, so that every sum of some of them is exact. Where there are more ranks
@@ -158,11 +190,7 @@ static void float_sum_column(struct maker *m)
 	const struct bb_patterns *const p = m->p;
 	const struct range *const range = &ranges[p->dtype];
 	const uint64_t budget = (uint64_t)1 << range->precision, most = budget / m->weights;
-	const int highest = (int)fmin(16, range->highest - range->precision);
-	/* The average should not fall among the subnormal numbers, where it is coarse. */
-	const int margin = p->op == BB_AVG ? ilogb(p->nranks) + 1 : 0;
-	const int lowest = (int)fmin(highest, fmax(-16, range->lowest + margin));
-	const int exponent = draw_between(m->hash, lowest, highest);
+	const int exponent = draw_exponent(m, 0);
 
 	for (int r = 0; r < p->nranks; r++) {
 		const uint64_t hash = draw(m, r);
@@ -278,8 +306,9 @@ static void (*column_of(const struct bb_patterns *p))(struct maker *m)
 		return is_float ? moved_float_column : random_column;
 	}
 	switch ((enum bb_op)p->op) {
-	case BB_SUM:
 	case BB_AVG:
+		return is_float ? float_avg_column : random_column;
+	case BB_SUM:
 	case BB_MULSUM:
 		return is_float ? float_sum_column : random_column;
 	case BB_PROD:

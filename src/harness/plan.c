@@ -32,6 +32,13 @@ bb_status bb_plan_natives(const struct bb_native **natives, struct bb_native **o
 	return st;
 }
 
+const char *bb_plan_own(const char *word)
+{
+	const size_t length = strlen(BB_OWN);
+
+	return strncmp(word, BB_OWN, length) == 0 ? word + length : word;
+}
+
 static const struct bb_native *find_native(const struct bb_plan *plan, const char *name)
 {
 	const struct bb_native *native;
@@ -41,6 +48,29 @@ static const struct bb_native *find_native(const struct bb_plan *plan, const cha
 			return native;
 	}
 	return NULL;
+}
+
+/* Only a backend with several algorithms of its own has names that could be mistaken. */
+static bb_status name_schedules(struct bb_plan *plan)
+{
+	size_t n = 0;
+
+	while (bb_algorithms[n])
+		n++;
+	plan->own_names = calloc(n + 1, sizeof(*plan->own_names));
+	for (size_t i = 0; i < n && plan->own_names; i++)
+		if (find_native(plan, bb_algorithms[i]->name))
+			snprintf(plan->own_names[i], BB_ALGORITHM_TEXT, BB_OWN "%s",
+				 bb_algorithms[i]->name);
+	return plan->own_names ? BB_OK : BB_EINTERNAL;
+}
+
+const char *bb_plan_schedule_name(const struct bb_plan *plan, const struct bb_algorithm *schedule)
+{
+	for (size_t i = 0; bb_algorithms[i]; i++)
+		if (bb_algorithms[i] == schedule && plan->own_names[i][0])
+			return plan->own_names[i];
+	return schedule->name;
 }
 
 /* The constant string that spells NAME, which the options found somewhere. */
@@ -96,23 +126,29 @@ static void add_schedule(struct bb_plan *plan, const struct bb_algorithm *schedu
 	const char *reason = schedule->refuses && !(plan->collective->flags & BB_VARIABLE)
 				     ? schedule->refuses(&shape)
 				     : NULL;
+	const char *name = bb_plan_schedule_name(plan, schedule);
 
 	if (reason)
-		add_skip(plan, schedule->name, reason);
+		add_skip(plan, name, reason);
 	else
-		add_choice(plan, (struct bb_choice){.name = schedule->name, .schedule = schedule});
+		add_choice(plan, (struct bb_choice){.name = name, .schedule = schedule});
 }
 
 static void add_native(struct bb_plan *plan, const struct bb_native *native)
 {
 	const char *reason = native->refuses ? native->refuses(native, plan->collective) : NULL;
+	const struct bb_algorithm *schedule = bb_algorithm_find(plan->collective, native->name);
 
 	if (!reason && native->refuses_group)
 		reason = native->refuses_group(native, plan->nranks);
-	if (reason)
+	if (reason && schedule)
+		add_schedule(plan, schedule);
+	else if (reason)
 		add_skip(plan, native->name, reason);
 	else
-		add_choice(plan, (struct bb_choice){.name = native->name, .native = native});
+		add_choice(plan, (struct bb_choice){.name = native->name,
+						    .native = native,
+						    .stand_in = schedule});
 }
 
 static bb_status no_native(const struct bb_plan *plan, const char *name, struct bb_error *error)
@@ -134,11 +170,13 @@ static bb_status no_native(const struct bb_plan *plan, const char *name, struct 
 	return BB_EUSAGE;
 }
 
-/* A backend's own algorithm goes before a schedule of the same name. */
-static bb_status add_named(struct bb_plan *plan, const char *name, bool by_environment,
+/* A backend's own algorithm goes before a schedule of the same name, which stands in for it where
+   the library does not have it. */
+static bb_status add_named(struct bb_plan *plan, const char *asked, bool by_environment,
 			   struct bb_error *error)
 {
-	const struct bb_native *native = find_native(plan, name);
+	const char *name = bb_plan_own(asked);
+	const struct bb_native *native = name == asked ? find_native(plan, name) : NULL;
 	const struct bb_algorithm *schedule = bb_algorithm_find(plan->collective, name);
 
 	if (!native && is_discovered(name))
@@ -157,7 +195,19 @@ static bb_status add_named(struct bb_plan *plan, const char *name, bool by_envir
 	return BB_OK;
 }
 
-/* What the library only has for other collectives does not belong to all, as other schedules. */
+/* "ring:LL", which the backend lists by itself. */
+static bool is_variant(const struct bb_backend *backend, const char *name)
+{
+	for (const struct bb_native *n = backend->natives; n && n->name; n++)
+		if (strcmp(n->name, name) == 0)
+			return strchr(name, ':') != NULL;
+	return false;
+}
+
+/*
+ * What the library only has for other collectives does not belong to all, as other schedules; nor
+ * do the variants that a backend lists beside what they vary.
+ */
 static void add_all(struct bb_plan *plan)
 {
 	const struct bb_native *native;
@@ -169,9 +219,11 @@ static void add_all(struct bb_plan *plan)
 			add_schedule(plan, bb_algorithms[i]);
 	}
 	for (native = plan->natives; native && native->name; native++) {
-		if (!is_discovered(native->name) || !native->refuses ||
-		    !native->refuses(native, plan->collective))
-			add_native(plan, native);
+		if (is_discovered(native->name) &&
+		    (is_variant(plan->backend, native->name) ||
+		     (native->refuses && native->refuses(native, plan->collective))))
+			continue;
+		add_native(plan, native);
 	}
 	add_choice(plan, auto_choice);
 }
@@ -291,7 +343,8 @@ static double buffer_bytes(const struct bb_plan *plan, const struct bb_case *c,
 			   const struct bb_shape *shape, const struct bb_plan_request *request)
 {
 	const struct bb_collective *collective = plan->collective;
-	const struct bb_algorithm *schedule = c->choice->schedule;
+	const struct bb_algorithm *schedule =
+		c->choice->schedule ? c->choice->schedule : c->choice->stand_in;
 	double most = 0, sum = 0, unalign = 2 * (double)request->asked->unalign;
 	int rank, groups = (request->nlocal + plan->nranks - 1) / plan->nranks;
 
@@ -408,7 +461,7 @@ bb_status bb_plan_make(struct bb_plan *plan, const struct bb_plan_request *reque
 	room = (size_t)most_choices(plan);
 	plan->choices = calloc(room, sizeof(*plan->choices));
 	plan->skips = calloc(room + BB_NDTYPES * BB_NOPS, sizeof(*plan->skips));
-	st = plan->choices && plan->skips ? BB_OK : BB_EINTERNAL;
+	st = plan->choices && plan->skips ? name_schedules(plan) : BB_EINTERNAL;
 	BB_TRY(st, st, memory);
 	if (reason) {
 		add_skip(plan, request->asked->algorithms, reason);
@@ -440,6 +493,7 @@ void bb_plan_free(struct bb_plan *plan)
 	free(plan->cases);
 	free(plan->choices);
 	free(plan->skips);
+	free(plan->own_names);
 	*plan = (struct bb_plan){.nranks = 0};
 }
 

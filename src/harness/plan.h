@@ -11,11 +11,24 @@
 #define BB_NO_ROOT (-1)
 #define BB_PLAN_MAX_CASES 100000
 
+/*
+ * What a schedule of busbench's is called where the backend's library has an algorithm of the same
+ * name: "busbench:ring". Such a name can be asked for everywhere.
+ */
+#define BB_OWN "busbench:"
+#define BB_ALGORITHM_TEXT 48
+
+/* The schedule that WORD asks for: what follows BB_OWN, or WORD itself. */
+const char *bb_plan_own(const char *word);
+
 /* One algorithm that was asked for. Schedule and native NULL: auto, the backend chooses. */
 struct bb_choice {
-	const char *name; /* owned by its algorithm, native, or constant */
+	const char *name; /* owned by its algorithm, native, the plan, or constant */
 	const struct bb_algorithm *schedule;
 	const struct bb_native *native;
+	/* What is run where the library cannot do a call by NATIVE: busbench's schedule of that
+	   name. NULL: nothing. */
+	const struct bb_algorithm *stand_in;
 };
 
 /* One row: both placements of one size. */
@@ -43,6 +56,8 @@ struct bb_plan {
 	const struct bb_native *natives;
 	int nranks;
 	double spread;
+	/* Of each of bb_algorithms, how it is called here; "" where by its own name. */
+	char (*own_names)[BB_ALGORITHM_TEXT];
 	struct bb_choice *choices;
 	int nchoices;
 	struct bb_case *cases; /* algorithm outermost, then datatype, op, root, size innermost */
@@ -75,6 +90,9 @@ struct bb_plan_request {
 BB_MUST bb_status bb_plan_make(struct bb_plan *plan, const struct bb_plan_request *request,
 			       struct bb_error *error);
 void bb_plan_free(struct bb_plan *plan); /* of a zeroed plan: nothing */
+
+/* What SCHEDULE is called in this plan; lasts as long as the plan. */
+const char *bb_plan_schedule_name(const struct bb_plan *plan, const struct bb_algorithm *schedule);
 
 /*
  * The shape of a case's call, its chunk left 0. Root is 0 where there is none. MATRIX: nranks²

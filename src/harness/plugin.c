@@ -14,7 +14,8 @@
 #define DIRECTORY "BUSBENCH_BACKEND_DIR"
 
 const struct bb_loadable bb_loadables[] = {
-	{.name = "mpi", .remedy = "make MPI=1, which needs mpicc"},
+	{.name = BB_GPUS, .remedy = "make CUDA=1, which needs nvcc and nccl.h"},
+	{.name = BB_LAUNCHER, .remedy = "make MPI=1, which needs mpicc"},
 	{.name = NULL},
 };
 
@@ -197,6 +198,7 @@ bb_status bb_plugin_load(struct bb_plugin *plugin, const struct bb_loadable *wha
 		status = load(plugin, what->name, places->path[i], error);
 		goto out;
 	}
+	plugin->missing = true;
 	status = not_there(places, what, error);
 out:
 	free(places);

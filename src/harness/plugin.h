@@ -8,6 +8,7 @@
 #include "backends/backend.h"
 #include "launch/launch.h"
 
+#define BB_GPUS "nccl"    /* the backend of machines that have GPUs */
 #define BB_LAUNCHER "mpi" /* whose launch the processes of a launcher find each other by */
 
 struct bb_loadable {
@@ -21,6 +22,7 @@ extern const struct bb_loadable bb_loadables[];
 struct bb_plugin {
 	const struct bb_backend *backend;    /* NULL: it has none */
 	const struct bb_launch_kind *launch; /* likewise */
+	bool missing;                        /* it was not loaded because it is not there */
 };
 
 /* The row of NAME, or NULL. */

@@ -48,7 +48,9 @@ struct bb_run_record {
 	struct bb_words args;
 	const char *collective;
 	const char *backend;
-	const char *library; /* that carries the run, with its version; NULL: none */
+	const char *backend_reason; /* why it is that one; NULL: it was named */
+	const char *library;        /* that moves the bytes, with its version; NULL: none */
+	const char *launch;         /* that connects the processes, likewise; NULL: one process */
 	const char *host;
 	const char *cpu;
 	const char *os;

@@ -43,11 +43,13 @@ struct bb_run {
 	/* Called on the guard's thread, see guard.h; ARGUMENT is the run. */
 	void (*give_up)(void *argument, int signal);
 	struct bb_world world;
+	struct bb_crew *crew; /* while it runs, for the backend's exchange */
 	struct bb_context *context;
 	uint64_t memory; /* bytes that buffers of this process may take; UINT64_MAX: no limit */
 	struct bb_machine *machine;
 	struct bb_pattern_store patterns;
-	double started; /* CLOCK_MONOTONIC seconds at program start */
+	double started;        /* CLOCK_MONOTONIC seconds at program start */
+	int64_t memory_before; /* taken by others, in the measure of bb_memory_taken */
 
 	/* Process 0's, while the drivers run rank 0's. */
 	struct utsname system;
@@ -83,14 +85,23 @@ static inline bool bb_run_leads(const struct bb_run *run)
  */
 int bb_run_conclude(struct bb_run *run, int caught);
 
-/* Most bytes that this process had in memory so far. */
-int64_t bb_resident_bytes(void);
+/*
+ * Bytes that are taken of the memory that buffers are in: on CPUs the most that this process had so
+ * far. What GPUs have left is known, so there only differences mean something.
+ */
+int64_t bb_memory_taken(const struct bb_run *run);
 
 /* ---- for the drivers of any benchmark (attend.c); collective over the world ------------- */
 
 /* infos[rank] = where each rank lives, and the number of the GROUP it says it is in. */
 BB_MUST bb_status bb_run_gather_infos(struct bb_run *run, struct bb_driver *driver, int group,
 				      struct bb_rank_info *infos);
+
+/*
+ * -M: *BYTES, on rank 0, = what was taken since the start but for what the end record knows of. At
+ * a point that all ranks pass.
+ */
+BB_MUST bb_status bb_run_note_memory(struct bb_run *run, struct bb_driver *driver, int64_t *bytes);
 
 /* Is RANK the lowest of those that live on its device? */
 bool bb_is_first_on_device(const struct bb_rank_info *infos, int rank);

@@ -81,11 +81,16 @@ static void add_extras(struct bb_strbuf *out, const struct bb_run_record *run)
 {
 	const size_t hosts = count_hosts(&run->ranks);
 
+	if (run->backend_reason)
+		bb_strbuf_addf(out, "# Backend %s was chosen: %s\n", run->backend,
+			       run->backend_reason);
 	bb_strbuf_addf(out, "# Backend: %s  ranks: %lld  cache: %s  seed: %lld", run->backend,
 		       (long long)run->nranks, run->cache ? run->cache : "rotate",
 		       (long long)run->seed);
 	if (run->library)
 		bb_strbuf_addf(out, "  library: %s", run->library);
+	if (run->launch && (!run->library || strcmp(run->launch, run->library) != 0))
+		bb_strbuf_addf(out, "  launch: %s", run->launch);
 	if (hosts > 1)
 		bb_strbuf_addf(out, "  hosts: %zu", hosts);
 	if (run->clock_uncertainty_us > 0)

@@ -56,7 +56,10 @@ static bb_status open_launch(struct bb_run *run, int argc, char **argv)
 	BB_TRY(status, kind->open(&run->launch, callers, &run->error), out);
 	BB_TRY(status, bb_launch_check(&run->launch, &run->environment.launch, &run->error), out);
 	BB_TRY(status, bb_run_guard(run, BB_STAGE_COMPARE), out);
-	BB_TRY(status, bb_assembly_compare(&run->assembly, argc, argv, &run->environment), out);
+	BB_TRY(status,
+	       bb_assembly_compare(&run->assembly, argc, argv, &run->environment,
+				   run->options.backend),
+	       out);
 	BB_TRY(status, bb_run_guard(run, BB_STAGE_CONNECT), out);
 	status = bb_control_open(&run->control, &run->launch, connect_s, &run->error);
 out:
@@ -104,7 +107,9 @@ static void describe_run(struct bb_run *run, int argc, char **argv)
 	r->version = BB_VERSION;
 	r->args = (struct bb_words){argv, (size_t)argc};
 	r->backend = o->backend->name;
-	r->library = run->launch.library;
+	r->library = o->backend->library ? o->backend->library(run->context) : run->launch.library;
+	r->launch = run->launch.library;
+	r->backend_reason = *o->backend_reason ? o->backend_reason : NULL;
 	if (uname(&run->system) == 0) {
 		r->host = run->system.nodename;
 		r->os = run->system.release;
@@ -155,12 +160,16 @@ static bb_status open_results(struct bb_run *run)
 bb_status bb_run_open(struct bb_run *run, int argc, char **argv)
 {
 	const struct bb_backend *backend = run->options.backend;
+	struct bb_backend_config config;
 	bb_status status;
 
 	BB_TRY(status, open_launch(run, argc, argv), failed);
 	BB_TRY(status, bb_run_guard(run, BB_STAGE_OPEN), failed);
 	describe_world(run);
-	status = backend->open(&run->context, &run->world, &run->options.link, &run->error);
+	config = run->options.config;
+	config.exchange = (struct bb_exchange){bb_crew_exchange, &run->crew};
+	config.ranks_before = bb_assembly_before(&run->assembly) * run->world.nlocal;
+	status = backend->open(&run->context, &run->world, &config, &run->error);
 	BB_TRY(status, bb_assembly_agree(&run->assembly, status), failed);
 	status = bb_machine_open(&run->machine, &run->error);
 	BB_TRY(status, bb_assembly_agree(&run->assembly, status), failed);

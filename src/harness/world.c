@@ -118,6 +118,7 @@ struct origin {
 
 struct request {
 	char program[64];
+	char backend[16];
 	uint64_t digest; /* of all words */
 	int nwords;
 	int nkept;         /* words that found room in … */
@@ -141,13 +142,15 @@ static uint64_t digest(uint64_t so_far, const char *text)
 #define DIGEST_START UINT64_C(0xcbf29ce484222325)
 
 static void describe_request(struct request *r, int argc, char **argv,
-			     const struct bb_environment *environment)
+			     const struct bb_environment *environment,
+			     const struct bb_backend *backend)
 {
 	const char *slash = strrchr(argv[0], '/');
 	size_t used = 0;
 
 	memset(r, 0, sizeof(*r));
 	snprintf(r->program, sizeof(r->program), "%s", slash ? slash + 1 : argv[0]);
+	snprintf(r->backend, sizeof(r->backend), "%s", backend->name);
 	r->digest = DIGEST_START;
 	r->nwords = argc - 1;
 	for (int i = 1; i < argc; i++) {
@@ -239,6 +242,11 @@ static const char *find_difference(struct bb_strbuf *how, const struct request *
 			       word + 1);
 		return "the command line";
 	}
+	if (strcmp(r->backend, first->backend) != 0) {
+		bb_strbuf_addf(how, "%s instead of %s; name one with --backend", r->backend,
+			       first->backend);
+		return "the backend";
+	}
 	for (int i = 0; i < BB_NENVIRONMENT; i++) {
 		if (r->environment[i].digest == first->environment[i].digest)
 			continue;
@@ -289,7 +297,8 @@ static bb_status compare_requests(struct bb_assembly *a, const struct request *a
 }
 
 bb_status bb_assembly_compare(struct bb_assembly *a, int argc, char **argv,
-			      const struct bb_environment *environment)
+			      const struct bb_environment *environment,
+			      const struct bb_backend *backend)
 {
 	struct origin mine = {.version = BB_VERSION}, *origins = NULL;
 	struct request request, *requests = NULL;
@@ -301,7 +310,7 @@ bb_status bb_assembly_compare(struct bb_assembly *a, int argc, char **argv,
 	BB_TRY(status, collect(a, &mine, sizeof(mine), false, (void **)&origins), out);
 	BB_TRY(status, compare_origins(a, origins), out);
 	BB_TRY(status, bb_assembly_agree(a, keep_members(a, origins)), out);
-	describe_request(&request, argc, argv, environment);
+	describe_request(&request, argc, argv, environment, backend);
 	BB_TRY(status, collect(a, &request, sizeof(request), true, (void **)&requests), out);
 	if (requests)
 		status = compare_requests(a, requests);
@@ -310,6 +319,15 @@ out:
 	free(origins);
 	free(requests);
 	return status;
+}
+
+int bb_assembly_before(const struct bb_assembly *a)
+{
+	int n = 0;
+
+	for (int p = 0; p < a->launch->proc && a->members; p++)
+		n += strcmp(a->members[p].host, a->members[a->launch->proc].host) == 0;
+	return n;
 }
 
 bool bb_assembly_speaks_for_host(const struct bb_assembly *a)

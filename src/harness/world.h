@@ -35,12 +35,16 @@ BB_MUST bb_status bb_assembly_least(struct bb_assembly *assembly, uint64_t mine,
 
 /*
  * Does the same busbench with the same library run in all processes, the same program with the
- * same command line and environment? If not, all return BB_EBACKEND (version or library) or
- * BB_EUSAGE, and the error of process 0 names the first process that differs from it, and in
- * what.
+ * same command line and environment, on the same BACKEND? If not, all return BB_EBACKEND (version
+ * or library) or BB_EUSAGE, and the error of process 0 names the first process that differs from
+ * it, and in what.
  */
 BB_MUST bb_status bb_assembly_compare(struct bb_assembly *assembly, int argc, char **argv,
-				      const struct bb_environment *environment);
+				      const struct bb_environment *environment,
+				      const struct bb_backend *backend);
+
+/* How many processes of this host come before this one. After compare, or alone. */
+int bb_assembly_before(const struct bb_assembly *assembly);
 
 /* Is this the lowest process but 0 of its host? After compare. */
 bool bb_assembly_speaks_for_host(const struct bb_assembly *assembly);

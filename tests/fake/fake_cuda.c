@@ -49,12 +49,33 @@ cudaError_t cudaGetDeviceCount(int *count)
 	return *count > 0 ? cudaSuccess : cudaErrorNoDevice;
 }
 
+cudaError_t cudaRuntimeGetVersion(int *version)
+{
+	FAKE_CUDA();
+	*version = CUDART_VERSION;
+	return cudaSuccess;
+}
+
+cudaError_t cudaDriverGetVersion(int *version)
+{
+	FAKE_CUDA();
+	*version = CUDART_VERSION;
+	return cudaSuccess;
+}
+
 cudaError_t cudaSetDevice(int ordinal)
 {
 	FAKE_CUDA();
 	if (ordinal < 0 || ordinal >= devices())
 		return cudaErrorInvalidDevice;
 	device = ordinal;
+	return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int *ordinal)
+{
+	FAKE_CUDA();
+	*ordinal = device;
 	return cudaSuccess;
 }
 

@@ -239,8 +239,13 @@ static bb_status play_all(struct world *w)
 /* Where open asks it says what it means, without the call. */
 static bool is_of_open(const char *function)
 {
-	return strcmp(function, "cudaGetDeviceCount") == 0 ||
-	       strcmp(function, "ncclGetVersion") == 0;
+	static const char *const names[] = {"cudaGetDeviceCount", "ncclGetVersion",
+					    "cudaRuntimeGetVersion", "cudaDriverGetVersion"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(function, names[i]) == 0)
+			return true;
+	return false;
 }
 
 /* A kernel is named, not how it is launched. */

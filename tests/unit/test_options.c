@@ -218,7 +218,7 @@ static void test_defaults(void **state)
 	assert_string_equal(a->algorithms, "auto");
 	assert_int_equal(o->fault.kind, BB_FAULT_NONE);
 	assert_int_equal(a->split.kind, BB_SPLIT_NONE);
-	assert_true(o->link.link_rate == 0 && a->min_bw == 0 && a->spread == 1);
+	assert_true(o->config.link_rate == 0 && a->min_bw == 0 && a->spread == 1);
 	assert_false(bb_options_stdout_taken(o));
 }
 
@@ -306,11 +306,11 @@ static void test_fault_and_link(void **state)
 	assert_int_equal(r.options.fault.kind, BB_FAULT_SLOW);
 	assert_int_equal(r.options.fault.rank, 3);
 	assert_true(r.options.fault.seconds > 0.00499 && r.options.fault.seconds < 0.00501);
-	assert_true(r.options.link.link_rate == 12.5e9);
-	assert_true(r.options.link.link_latency > 1.99e-6 && r.options.link.link_latency < 2.01e-6);
+	assert_true(r.options.config.link_rate == 12.5e9);
+	assert_true(r.options.config.link_latency > 1.99e-6 && r.options.config.link_latency < 2.01e-6);
 	assert_int_equal(read_line(&r, "--fault die:0 --link 1GB/s"), BB_OK);
 	assert_int_equal(r.options.fault.kind, BB_FAULT_DIE);
-	assert_true(r.options.link.link_rate == 1e9 && r.options.link.link_latency == 0);
+	assert_true(r.options.config.link_rate == 1e9 && r.options.config.link_latency == 0);
 	assert_int_equal(read_line(&r, "--fault corrupt:7"), BB_OK);
 	assert_int_equal(r.options.fault.kind, BB_FAULT_CORRUPT);
 	assert_int_equal(r.options.fault.rank, 7);

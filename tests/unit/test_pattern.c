@@ -190,7 +190,8 @@ static void no_rank_is_all_zeros(void **state)
 
 			for (size_t i = 0; i < BB_PATTERN_PERIOD; i++)
 				nonzero += bb_scalar_decode(dtype, at(p, r, i)) != 0;
-			assert_true(nonzero >= 2);
+			/* Of averages a column has but two. */
+			assert_true(nonzero >= (ops[k % 3] == BB_AVG ? 1 : 2));
 		}
 		bb_patterns_free(p);
 	}

@@ -30,6 +30,7 @@ struct process {
 	/* What the bodies below are given, and what they come to. */
 	bb_status mine, status;
 	uint64_t number, least;
+	const struct bb_backend *backend;
 	char *argv[6];
 	struct bb_environment environment;
 };
@@ -76,6 +77,7 @@ static void prepare(struct process *processes, struct hub *hub, int n,
 				   .library = "Some MPI 1.0",
 				   .own = hub},
 			.body = body,
+			.backend = &bb_backend_null,
 			.argv = {program, flag, size},
 		};
 }
@@ -197,8 +199,8 @@ static void compare(struct process *process)
 
 	while (process->argv[argc])
 		argc++;
-	process->status =
-		bb_assembly_compare(&process->assembly, argc, process->argv, &process->environment);
+	process->status = bb_assembly_compare(&process->assembly, argc, process->argv,
+					      &process->environment, process->backend);
 }
 
 /* All come to STATUS, and process 0 says SAYS. */
@@ -235,6 +237,18 @@ static void test_library(void **state)
 	processes[2].launch.library = "Some MPI 1.1";
 	expect_compared(processes, BB_EBACKEND, "process 2 (");
 	assert_non_null(strstr(processes[0].error.text, "Some MPI 1.1"));
+}
+
+/* --backend auto may come to something else where a GPU is gone. */
+static void test_backend(void **state)
+{
+	struct process processes[MOST];
+	struct hub hub;
+
+	prepare(processes, &hub, 3, compare);
+	processes[1].backend = &bb_backend_host;
+	expect_compared(processes, BB_EUSAGE, "the backend of process 1 (");
+	assert_non_null(strstr(processes[0].error.text, "host instead of null; name one"));
 }
 
 static void test_words(void **state)
@@ -382,12 +396,19 @@ static void test_guard(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_agree),        cmocka_unit_test(test_agree_alone),
-		cmocka_unit_test(test_least),        cmocka_unit_test(test_lost),
-		cmocka_unit_test(test_same),         cmocka_unit_test(test_library),
-		cmocka_unit_test(test_words),        cmocka_unit_test(test_long_words),
-		cmocka_unit_test(test_environments), cmocka_unit_test(test_environment_rows),
-		cmocka_unit_test(test_hosts),        cmocka_unit_test(test_guard),
+		cmocka_unit_test(test_agree),
+		cmocka_unit_test(test_agree_alone),
+		cmocka_unit_test(test_least),
+		cmocka_unit_test(test_lost),
+		cmocka_unit_test(test_same),
+		cmocka_unit_test(test_library),
+		cmocka_unit_test(test_backend),
+		cmocka_unit_test(test_words),
+		cmocka_unit_test(test_long_words),
+		cmocka_unit_test(test_environments),
+		cmocka_unit_test(test_environment_rows),
+		cmocka_unit_test(test_hosts),
+		cmocka_unit_test(test_guard),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -71,7 +71,10 @@ uint64_t bb_nccl_memory_available(struct bb_context *context)
 {
 	const int n = context->world.nlocal;
 	size_t least = SIZE_MAX;
+	int before; /* a driver's own device stays what it was */
 
+	if (cudaGetDevice(&before) != cudaSuccess)
+		return 0;
 	for (int local = 0; local < n; local++) {
 		size_t left = 0, total;
 
@@ -81,7 +84,7 @@ uint64_t bb_nccl_memory_available(struct bb_context *context)
 		left /= (size_t)bb_nccl_sharers(context, local);
 		least = left < least ? left : least;
 	}
-	return (uint64_t)least * (uint64_t)n;
+	return cudaSetDevice(before) == cudaSuccess ? (uint64_t)least * (uint64_t)n : 0;
 }
 
 /* ---- registered ---------------------------------------------------------------------- */

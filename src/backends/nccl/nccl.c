@@ -74,16 +74,23 @@ static bb_status place_ranks(struct bb_context *c, struct bb_error *error)
 	return BB_OK;
 }
 
-static bb_status count_devices(struct bb_context *c, struct bb_error *error)
+static bb_status count_devices(int *devices, struct bb_error *error)
 {
-	const cudaError_t result = cudaGetDeviceCount(&c->devices);
+	const cudaError_t result = cudaGetDeviceCount(devices);
 
-	if (result != cudaSuccess || c->devices < 1)
+	if (result != cudaSuccess || *devices < 1)
 		return bb_fail(error, BB_EBACKEND, "the nccl backend finds no GPU: %s (%s)",
 			       result == cudaSuccess ? "CUDA has no device"
 						     : cudaGetErrorString(result),
 			       cudaGetErrorName(result));
 	return BB_OK;
+}
+
+static bb_status nccl_usable(struct bb_error *error)
+{
+	int devices = 0;
+
+	return count_devices(&devices, error);
 }
 
 /* ---- opening ------------------------------------------------------------------------- */
@@ -98,8 +105,31 @@ static bb_status check_version(struct bb_context *c, struct bb_error *error)
 	return BB_OK;
 }
 
+/* A version code of CUDA: 13000 is 13.0. */
+static bb_status name_library(struct bb_context *c, struct bb_error *error)
+{
+	int runtime = 0, driver = 0;
+
+	if (cudaRuntimeGetVersion(&runtime) != cudaSuccess ||
+	    cudaDriverGetVersion(&driver) != cudaSuccess)
+		return bb_fail(error, BB_EBACKEND, "CUDA does not tell its version");
+	snprintf(c->library, sizeof(c->library), "NCCL %d.%d.%d, CUDA %d.%d, driver's %d.%d",
+		 c->version / 10000, c->version / 100 % 100, c->version % 100, runtime / 1000,
+		 runtime % 1000 / 10, driver / 1000, driver % 1000 / 10);
+	return BB_OK;
+}
+
+static const char *nccl_library(const struct bb_context *context)
+{
+	return context->library;
+}
+
 static bb_status check_config(const struct bb_backend_config *config, struct bb_error *error)
 {
+	if (config->link_rate != 0)
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "--link paces ranks that are threads; the links of the nccl backend "
+			       "are real");
 	if (!config->exchange.gather)
 		return bb_fail(error, BB_EINTERNAL, "the nccl backend was given no exchange");
 	if (!BB_NCCL_HAS_REGISTRATION && config->registration != BB_REGISTER_NONE)
@@ -130,8 +160,9 @@ static bb_status nccl_open(struct bb_context **context, const struct bb_world *w
 	c->config = *config;
 	c->error = error;
 	BB_TRY(status, check_config(config, error), failed);
-	BB_TRY(status, count_devices(c, error), failed);
+	BB_TRY(status, count_devices(&c->devices, error), failed);
 	BB_TRY(status, check_version(c, error), failed);
+	BB_TRY(status, name_library(c, error), failed);
 	BB_TRY(status, place_ranks(c, error), failed);
 	*context = c;
 	return BB_OK;
@@ -353,8 +384,10 @@ const struct bb_backend bb_plugin_backend = {
 	.brief = "ranks are GPUs, over NCCL",
 	.capabilities = BB_CAP_DATA | BB_CAP_PROCESSES | BB_CAP_GPU | BB_CAP_ASYNC,
 	.natives = bb_nccl_natives,
+	.usable = nccl_usable,
 	.open = nccl_open,
 	.close = nccl_close,
+	.library = nccl_library,
 	.abort = nccl_abort,
 	.max_local = nccl_max_local,
 	.memory_available = bb_nccl_memory_available,

@@ -35,6 +35,7 @@ struct bb_context {
 	struct bb_backend_config config;
 	struct bb_error *error;
 	int version;      /* of the library */
+	char library[64]; /* its name and version, and CUDA's */
 	int devices;      /* that this process sees */
 	int first_device; /* that its first rank would have were there enough; see bb_nccl_device */
 	atomic_int aborted;
