@@ -45,9 +45,10 @@ static void note_exchange(struct bb_crew *crew, bb_status status)
 	crew->exchanged = status;
 	if (status != BB_OK)
 		bb_fail(crew->config->error, status,
-			"rank %d cannot exchange results with the other processes through %s",
+			"rank %d cannot exchange results with the other processes through %s%s%s",
 			crew->config->world->first_rank,
-			launch->library ? launch->library : "its launch");
+			launch->library ? launch->library : "its launch", launch->cause ? ": " : "",
+			launch->cause ? launch->cause : "");
 }
 
 static void meet_processes(struct bb_crew *crew, void *argument)

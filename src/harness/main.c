@@ -40,7 +40,7 @@ static void wait_for_first_word(const struct bb_run *run)
 
 static void complain(const struct bb_run *run)
 {
-	if (is_assembled(run) && !bb_run_leads(run))
+	if (run->launch.silent || (is_assembled(run) && !bb_run_leads(run)))
 		return;
 	if (!is_assembled(run))
 		wait_for_first_word(run);
@@ -51,15 +51,16 @@ static void complain(const struct bb_run *run)
 static void give_up(void *argument, int signal)
 {
 	static const char *const stages[] = {
-		[BB_STAGE_START] = "MPI start-up",
+		[BB_STAGE_START] = "start-up",
 		[BB_STAGE_COMPARE] = "comparing the command lines of all processes",
 		[BB_STAGE_CONNECT] = "connecting all processes",
 		[BB_STAGE_OPEN] = "opening the backend and planning",
-		[BB_STAGE_END] = "MPI shut-down",
+		[BB_STAGE_END] = "shut-down",
 	};
-	const struct bb_run *run = argument;
+	struct bb_run *run = argument;
 	const struct bb_launch_hint *hint = &run->environment.launch;
 	const int stage = atomic_load(&run->stage), agreed = atomic_load(&run->agreed);
+	const bool by_launch = stage == BB_STAGE_START || stage == BB_STAGE_END;
 	char time[BB_UNIT_TEXT], who[128] = "";
 
 	/* One that has left already may have made the launcher end the others. */
@@ -74,10 +75,13 @@ static void give_up(void *argument, int signal)
 		snprintf(who, sizeof(who),
 			 ": not all of the %d processes that %s started have come", hint->nprocs,
 			 hint->launcher);
+	/* The launch is there, and it stays. */
+	if (!by_launch && run->launch.abandon)
+		run->launch.abandon(&run->launch);
 	wait_for_first_word(run);
-	fprintf(stderr, "%s: %s did not end within %s (-T)%s\n", run->options.program,
-		stages[stage], bb_format_duration(time, 1e-9 * (double)run->options.timeout_ns),
-		who);
+	fprintf(stderr, "%s: %s%s%s did not end within %s (-T)%s\n", run->options.program,
+		by_launch ? run->options.launch->name : "", by_launch ? " " : "", stages[stage],
+		bb_format_duration(time, 1e-9 * (double)run->options.timeout_ns), who);
 	_exit(BB_ETIMEOUT);
 }
 

@@ -100,7 +100,7 @@ static bb_status load_for_gpus(struct bb_plugin *plugin, struct bb_error *why)
 	return st;
 }
 
-/* GPUs where there are some, else a launcher's processes, else threads. */
+/* GPUs where there are some, else the processes of MPI's launcher, else threads. */
 static bb_status choose_backend(struct bb_options *o, struct bb_plugin *plugin,
 				const struct bb_launch_hint *launch, struct bb_error *error)
 {
@@ -115,12 +115,13 @@ static bb_status choose_backend(struct bb_options *o, struct bb_plugin *plugin,
 		return BB_OK;
 	}
 	*plugin = (struct bb_plugin){.backend = NULL};
-	if (launch->launcher) {
+	if (launch->launcher && !launch->kind) {
 		snprintf(o->backend_reason, BB_REASON_TEXT, "%s started this, and %s",
 			 launch->launcher, gpus);
 		return load_for_launcher(plugin, launch, error);
 	}
-	snprintf(o->backend_reason, BB_REASON_TEXT, "%s, and no launcher started this", gpus);
+	snprintf(o->backend_reason, BB_REASON_TEXT, "%s, and no launcher of MPI started this",
+		 gpus);
 	plugin->backend = bb_backend_find("host");
 	return BB_OK;
 }
@@ -146,8 +147,29 @@ static bb_status resolve_backend(struct bb_options *o, const struct bb_launch_hi
 		return bb_fail(
 			error, BB_EBACKEND,
 			"the %s backend can connect processes, but has no backend; rebuild it",
-			o->launch->name);
+			loadable ? loadable->name : BB_LAUNCHER);
 	return unknown_backend(o, error);
+}
+
+/* The backend is one process, which the launcher has started several times. */
+static bb_status one_process(const struct bb_options *o, const struct bb_launch_hint *launch,
+			     struct bb_error *error)
+{
+	const bool automatic = *o->backend_reason != '\0';
+
+	if (launch->kind)
+		return bb_fail(error, BB_EUSAGE,
+			       "the %s backend is one process, and %s started %d (%s=%d); start "
+			       "one, or give --backend " BB_GPUS
+			       " where there are GPUs, or use mpirun and --backend " BB_LAUNCHER
+			       "%s%s%s",
+			       o->backend->name, launch->launcher, launch->nprocs, launch->variable,
+			       launch->nprocs, automatic ? " (" : "", o->backend_reason,
+			       automatic ? ")" : "");
+	return bb_fail(error, BB_EUSAGE,
+		       "the %s backend is one process, and %s started %d; use "
+		       "--backend " BB_LAUNCHER ", or start one",
+		       o->backend->name, launch->launcher, launch->nprocs);
 }
 
 /* Several processes need a launch, whatever the backend. */
@@ -157,13 +179,16 @@ static bb_status resolve_launch(struct bb_options *o, const struct bb_launch_hin
 	struct bb_plugin plugin;
 	bb_status st;
 
-	if (o->launch || o->shows || launch->nprocs <= 1)
+	if (o->launch || o->shows)
 		return BB_OK;
+	st = launch->kind && launch->kind->check ? launch->kind->check(error) : BB_OK;
+	if (st != BB_OK || launch->nprocs <= 1)
+		return st;
 	if (!(o->backend->capabilities & BB_CAP_PROCESSES))
-		return bb_fail(error, BB_EUSAGE,
-			       "the %s backend is one process, and %s started %d; use "
-			       "--backend " BB_LAUNCHER ", or start one",
-			       o->backend->name, launch->launcher, launch->nprocs);
+		return one_process(o, launch, error);
+	o->launch = launch->kind;
+	if (o->launch)
+		return BB_OK;
 	st = load_for_launcher(&plugin, launch, error);
 	o->launch = plugin.launch;
 	return st;

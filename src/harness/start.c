@@ -32,18 +32,19 @@ void bb_run_unguard(struct bb_run *run)
 	run->guarded = false;
 }
 
-/* Starts MPI where there are several processes, or where the backend needs it. */
+/* Connects several processes; starts the library of a backend that needs one. */
 static bb_status open_launch(struct bb_run *run, int argc, char **argv)
 {
 	const struct bb_launch_kind *kind = run->options.launch;
 	/* So that who could not connect is told before the guard only knows that it took too long.
 	 */
-	const double connect_s = run->options.timeout_ns ? 0.5e-9 * (double)run->options.timeout_ns
-							 : CONNECT_SECONDS;
-	/* A driver alone runs on this very thread. */
-	const enum bb_launch_callers callers = run->options.threads * run->options.gpus == 1
-						       ? BB_LAUNCH_OPENER
-						       : BB_LAUNCH_IN_TURN;
+	const double half_s = 0.5e-9 * (double)run->options.timeout_ns;
+	const bool alone = run->options.threads * run->options.gpus == 1;
+	const struct bb_launch_request request = {
+		/* A driver alone runs on this very thread. */
+		.callers = alone ? BB_LAUNCH_OPENER : BB_LAUNCH_IN_TURN,
+		.timeout_s = half_s,
+	};
 	bb_status status;
 
 	run->assembly = (struct bb_assembly){.launch = &run->launch, .error = &run->error};
@@ -53,7 +54,7 @@ static bb_status open_launch(struct bb_run *run, int argc, char **argv)
 	}
 	bb_guard_signals(); /* before the library starts threads of its own */
 	BB_TRY(status, bb_run_guard(run, BB_STAGE_START), out);
-	BB_TRY(status, kind->open(&run->launch, callers, &run->error), out);
+	BB_TRY(status, kind->open(&run->launch, &request, &run->error), out);
 	BB_TRY(status, bb_launch_check(&run->launch, &run->environment.launch, &run->error), out);
 	BB_TRY(status, bb_run_guard(run, BB_STAGE_COMPARE), out);
 	BB_TRY(status,
@@ -61,7 +62,8 @@ static bb_status open_launch(struct bb_run *run, int argc, char **argv)
 				   run->options.backend),
 	       out);
 	BB_TRY(status, bb_run_guard(run, BB_STAGE_CONNECT), out);
-	status = bb_control_open(&run->control, &run->launch, connect_s, &run->error);
+	status = bb_control_open(&run->control, &run->launch, half_s > 0 ? half_s : CONNECT_SECONDS,
+				 &run->error);
 out:
 	return status;
 }

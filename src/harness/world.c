@@ -13,11 +13,15 @@
 
 /* ---- exchanging ------------------------------------------------------------------------ */
 
-static bb_status lose(struct bb_assembly *a)
+static bb_status lose(struct bb_assembly *a, bb_status status)
 {
+	const struct bb_launch *launch = a->launch;
+
 	a->lost = true;
-	return bb_fail(a->error, BB_EBACKEND, "process %d cannot reach the others through %s",
-		       a->launch->proc, a->launch->library ? a->launch->library : "the launch");
+	if (launch->cause)
+		return bb_fail(a->error, status, "%s", launch->cause);
+	return bb_fail(a->error, status, "process %d cannot reach the others through %s",
+		       launch->proc, launch->library ? launch->library : "the launch");
 }
 
 /* *all = what every process gave; with GATHER only at process 0, elsewhere NULL. */
@@ -39,7 +43,7 @@ static bb_status collect(struct bb_assembly *a, const void *mine, size_t bytes, 
 		return BB_OK;
 	free(*all);
 	*all = NULL;
-	return lose(a);
+	return lose(a, status);
 }
 
 static void name_host(char host[HOST])

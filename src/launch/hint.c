@@ -5,24 +5,46 @@
 #include <limits.h>
 #include <stdlib.h>
 
+#define MPIRUN "mpirun", "mpirun -np", NULL
+#define TORCHRUN "torchrun", "torchrun --no-python --nproc-per-node", &bb_launch_tcp
+
 /*
- * Where a launcher says how many processes it started; the first that is set counts. Those that
- * others run under come last: mpirun within a batch job sees the job's variables too.
+ * Where a launcher says how many processes it started; the first row of which all that it is known
+ * by is set counts. Those that others run under come last: mpirun within a batch job sees the job's
+ * variables too. Scripts export torchrun's variables whatever they start then, but for RANK, which
+ * is another in each process: with it they mean this program, without it any launcher goes first.
  */
 static const struct {
-	const char *launcher;
-	const char *only_with; /* variable that must be set too; NULL: none */
-	const char *nprocs;
-	const char *proc;
-	const char *start;
+	const char *launcher, *start;
+	const struct bb_launch_kind *kind;
+	const char *known_by[2]; /* the second may be NULL */
+	const char *nprocs, *proc;
 } launchers[] = {
-	{"mpirun", NULL, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "mpirun -np"},
-	{"mpirun", NULL, "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", "mpirun -np"},
-	{"mpiexec", NULL, "PMI_SIZE", "PMI_RANK", "mpiexec -n"},
-	{"jsrun", NULL, "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_RANK", "jsrun -n"},
+	{MPIRUN, {"OMPI_COMM_WORLD_SIZE"}, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+	{MPIRUN, {"MV2_COMM_WORLD_SIZE"}, "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK"},
+	{"mpiexec", "mpiexec -n", NULL, {"PMI_SIZE"}, "PMI_SIZE", "PMI_RANK"},
+	{"jsrun",
+	 "jsrun -n",
+	 NULL,
+	 {"JSM_NAMESPACE_SIZE"},
+	 "JSM_NAMESPACE_SIZE",
+	 "JSM_NAMESPACE_RANK"},
+	{TORCHRUN, {"RANK", "WORLD_SIZE"}, "WORLD_SIZE", "RANK"},
+	{TORCHRUN, {"RANK", "MASTER_ADDR"}, "WORLD_SIZE", "RANK"},
 	/* Without a task, or a step, this is a batch script, which nobody started several times. */
-	{"flux run", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_RANK", "flux run -n"},
-	{"srun", "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun -n"},
+	{"flux run",
+	 "flux run -n",
+	 NULL,
+	 {"FLUX_JOB_SIZE", "FLUX_TASK_RANK"},
+	 "FLUX_JOB_SIZE",
+	 "FLUX_TASK_RANK"},
+	{"srun",
+	 "srun -n",
+	 NULL,
+	 {"SLURM_STEP_NUM_TASKS", "SLURM_STEP_ID"},
+	 "SLURM_STEP_NUM_TASKS",
+	 "SLURM_PROCID"},
+	{TORCHRUN, {"WORLD_SIZE", "MASTER_ADDR"}, "WORLD_SIZE", "RANK"},
 };
 
 static int number(const char *name, int otherwise)
@@ -39,12 +61,14 @@ struct bb_launch_hint bb_launch_hint_read(void)
 	struct bb_launch_hint hint = {.nprocs = 1};
 
 	for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
-		if (!getenv(launchers[i].nprocs) ||
-		    (launchers[i].only_with && !getenv(launchers[i].only_with)))
+		const char *const *known_by = launchers[i].known_by;
+
+		if (!getenv(known_by[0]) || (known_by[1] && !getenv(known_by[1])))
 			continue;
 		hint.launcher = launchers[i].launcher;
 		hint.variable = launchers[i].nprocs;
 		hint.start = launchers[i].start;
+		hint.kind = launchers[i].kind;
 		hint.nprocs = number(launchers[i].nprocs, 1);
 		hint.proc = number(launchers[i].proc, 0);
 		break;

@@ -3,7 +3,8 @@
  *
  * One launch per process. All functions are called by one thread at a time, in the same order in
  * every process. None of them ends before all processes have come; whoever waits in one for a
- * process that is gone is told so by the control channel (control.h), not by the launch.
+ * process that is gone is told so by the control channel (control.h), not by the launch; one that
+ * notices by itself gives the control channel a second first.
  */
 #ifndef BB_LAUNCH_LAUNCH_H
 #define BB_LAUNCH_LAUNCH_H
@@ -13,7 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define BB_LAUNCH_ABI 2u
+#define BB_LAUNCH_ABI 3u
 
 struct bb_launch {
 	int proc;
@@ -27,15 +28,20 @@ struct bb_launch {
 	/* Waits for all processes; after a failure it must not be called, the process just exits.
 	 */
 	void (*close)(struct bb_launch *launch);
+	/*
+	 * From any thread, while another is stuck in a call; none may come after it: tell the other
+	 * processes that process 0 says why the run is over. NULL: the library has no such thing.
+	 */
+	void (*abandon)(struct bb_launch *launch);
 	const char *library; /* what carries it, with its version; NULL: nothing. The launch's. */
+	/* After a call failed, open included: */
+	const char *cause; /* why, NULL: the library does not say. The launch's. */
+	bool silent;       /* another process says why */
 	void *own;
 };
 
 /* One process, no launcher. */
 struct bb_launch bb_launch_single(void);
-
-/* A kind of launch that is loaded at run time; its shared object exports it as this symbol. */
-#define BB_LAUNCH_SYMBOL "bb_plugin_launch"
 
 /* Who will call the library that carries a launch, through it or otherwise. */
 enum bb_launch_callers {
@@ -44,13 +50,31 @@ enum bb_launch_callers {
 	BB_LAUNCH_AT_ONCE  /* several threads at the same time */
 };
 
+struct bb_launch_request {
+	enum bb_launch_callers callers;
+	double timeout_s; /* half of -T: to give up after, where the launch can; 0: never */
+};
+
 struct bb_launch_kind {
 	unsigned abi;
-	const char *name; /* "mpi" */
+	const char *name; /* in sentences: "MPI" */
+	/* Judges the environment before anything is started; BB_EUSAGE names the variable. NULL:
+	   there is nothing to judge. */
+	bb_status (*check)(struct bb_error *error);
 	/* Wait until all processes are there. */
-	bb_status (*open)(struct bb_launch *launch, enum bb_launch_callers callers,
+	bb_status (*open)(struct bb_launch *launch, const struct bb_launch_request *request,
 			  struct bb_error *error);
 };
+
+/* What the shared object of a launch that is loaded at run time exports: its kind. */
+#define BB_LAUNCH_SYMBOL "bb_plugin_launch"
+
+/*
+ * torchrun's convention: a process is RANK of WORLD_SIZE, and process 0 is at MASTER_ADDR, where it
+ * listens on BUSBENCH_PORT or, without that, on MASTER_PORT + 1. Nobody proves more than that it is
+ * a busbench of this version that was told the same WORLD_SIZE.
+ */
+extern const struct bb_launch_kind bb_launch_tcp;
 
 /*
  * What the environment says of a launcher before anything is started. A hint, no more: who is
@@ -60,8 +84,10 @@ struct bb_launch_hint {
 	const char *launcher; /* "mpirun", "srun", …; NULL: none */
 	const char *variable; /* that says how many processes there are */
 	const char *start;    /* what is written before a number of processes: "mpirun -np" */
-	int nprocs;           /* that it says; 1 without a launcher or if it cannot be read */
-	int proc;             /* this one; 0 if unknown */
+	/* How its processes find each other; NULL: by the MPI that it belongs to. */
+	const struct bb_launch_kind *kind;
+	int nprocs; /* that it says; 1 without a launcher or if it cannot be read */
+	int proc;   /* this one; 0 if unknown */
 };
 
 struct bb_launch_hint bb_launch_hint_read(void);

@@ -154,7 +154,7 @@ static bb_status start(struct own *own, int wanted, struct bb_error *error)
 		       code);
 }
 
-static bb_status mpi_open(struct bb_launch *launch, enum bb_launch_callers callers,
+static bb_status mpi_open(struct bb_launch *launch, const struct bb_launch_request *request,
 			  struct bb_error *error)
 {
 	struct own *own = calloc(1, sizeof(*own));
@@ -166,7 +166,7 @@ static bb_status mpi_open(struct bb_launch *launch, enum bb_launch_callers calle
 	prepare_environment();
 	status = expect_others(own, error);
 	if (status == BB_OK)
-		status = start(own, level_for(callers), error);
+		status = start(own, level_for(request->callers), error);
 	if (status != BB_OK) {
 		free(own);
 		return status;
@@ -186,6 +186,6 @@ static bb_status mpi_open(struct bb_launch *launch, enum bb_launch_callers calle
 
 const struct bb_launch_kind bb_plugin_launch = {
 	.abi = BB_LAUNCH_ABI,
-	.name = "mpi",
+	.name = "MPI",
 	.open = mpi_open,
 };

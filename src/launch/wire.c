@@ -34,9 +34,9 @@ static bool is_frame(const struct bb_wire *wire, size_t *length)
 	if (wire->got < BB_FRAME_HEAD)
 		return true;
 	*length += frame->length;
-	return frame->magic == BB_FRAME_MAGIC && frame->kind < BB_NEWS_GONE &&
-	       frame->length < BB_NEWS_TEXT && frame->inside <= 1 && frame->status >= BB_OK &&
-	       frame->status <= BB_EDATA && frame->signal >= 0;
+	return frame->magic == BB_FRAME_MAGIC && frame->kind <= BB_FRAME_DATA &&
+	       frame->kind != BB_NEWS_GONE && frame->length < BB_NEWS_TEXT && frame->inside <= 1 &&
+	       frame->status >= BB_OK && frame->status <= BB_EDATA && frame->signal >= 0;
 }
 
 enum bb_heard bb_wire_receive(struct bb_wire *wire)

@@ -15,7 +15,7 @@
  */
 struct bb_frame {
 	uint32_t magic;
-	uint16_t kind; /* enum bb_news_kind */
+	uint16_t kind; /* enum bb_news_kind, BB_FRAME_DATA */
 	uint16_t length;
 	int32_t status;
 	int32_t signal;
@@ -24,6 +24,9 @@ struct bb_frame {
 	uint64_t entered;
 	char text[BB_NEWS_TEXT];
 };
+
+/* Of the tcp launch: ENTERED bytes follow that are no frame. */
+#define BB_FRAME_DATA (BB_NEWS_GONE + 1)
 
 #define BB_FRAME_MAGIC 0x62624331u
 #define BB_FRAME_HEAD offsetof(struct bb_frame, text)

@@ -56,14 +56,14 @@ __attribute__((constructor)) static void fill(void)
 	bb_plugin_backend.max_local = one;
 }
 
-static bb_status start(struct bb_launch *launch, enum bb_launch_callers callers, struct bb_error *error)
+static bb_status start(struct bb_launch *launch, const struct bb_launch_request *request, struct bb_error *error)
 {
 	*launch = bb_launch_single();
 	launch->library = "An MPI";
 	return BB_OK;
 }
 
-const struct bb_launch_kind bb_plugin_launch = {.abi = LAUNCH_ABI, .name = "mpi", .open = start};
+const struct bb_launch_kind bb_plugin_launch = {.abi = LAUNCH_ABI, .name = "MPI", .open = start};
 """
 
 

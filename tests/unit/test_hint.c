@@ -20,6 +20,9 @@ static const char *const variables[] = {
 	"SLURM_STEP_ID",
 	"SLURM_STEP_NUM_TASKS",
 	"SLURM_PROCID",
+	"RANK",
+	"WORLD_SIZE",
+	"MASTER_ADDR",
 };
 
 /* What is read of an environment with these variables alone: names and values, NULL at the end. */
@@ -83,6 +86,32 @@ static void test_nested(void **state)
 		    "mpiexec", 4, 3);
 }
 
+#define SRUN "SLURM_STEP_ID", "0", "SLURM_STEP_NUM_TASKS", "2", "SLURM_PROCID", "1"
+#define TORCHRUN "WORLD_SIZE", "8", "MASTER_ADDR", "h1"
+
+static void test_torchrun(void **state)
+{
+	struct bb_launch_hint hint = READ("RANK", "7", TORCHRUN);
+
+	expect_hint(hint, "torchrun", 8, 7);
+	assert_string_equal(hint.variable, "WORLD_SIZE");
+	assert_ptr_equal(hint.kind, &bb_launch_tcp);
+	/* Two of them are enough to miss the third. */
+	assert_ptr_equal(READ("RANK", "7", "WORLD_SIZE", "8").kind, &bb_launch_tcp);
+	assert_ptr_equal(READ("RANK", "7", "MASTER_ADDR", "h1").kind, &bb_launch_tcp);
+	assert_ptr_equal(READ(TORCHRUN).kind, &bb_launch_tcp);
+	assert_null(READ("RANK", "7").launcher);
+	assert_null(READ("WORLD_SIZE", "8").launcher);
+	assert_null(READ("MASTER_ADDR", "h1").launcher);
+	/* MPI's launchers go first; others do unless RANK is set. */
+	hint = READ("RANK", "7", TORCHRUN, "OMPI_COMM_WORLD_SIZE", "4");
+	expect_hint(hint, "mpirun", 4, 0);
+	assert_null(hint.kind);
+	expect_hint(READ("RANK", "7", TORCHRUN, "PMI_SIZE", "4"), "mpiexec", 4, 0);
+	expect_hint(READ("RANK", "7", TORCHRUN, SRUN), "torchrun", 8, 7);
+	expect_hint(READ(TORCHRUN, SRUN), "srun", 2, 1);
+}
+
 /* What is no number is as good as nothing. */
 static void test_garbage(void **state)
 {
@@ -115,7 +144,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_none),   cmocka_unit_test(test_launchers),
 		cmocka_unit_test(test_nested), cmocka_unit_test(test_garbage),
-		cmocka_unit_test(test_alone),
+		cmocka_unit_test(test_alone),  cmocka_unit_test(test_torchrun),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,277 @@
+#include "launch/tcp.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+/* That the control channel has to say who is gone, and why. */
+#define GONE_MS 1000
+
+enum progress { UNDER_WAY, DONE, BROKEN };
+
+/* ---- one transfer ---------------------------------------------------------------------- */
+
+/* A call that moved nothing. */
+static enum progress after(ssize_t moved)
+{
+	if (moved < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+		return UNDER_WAY;
+	return BROKEN;
+}
+
+static enum progress push(struct bb_wire *wire, struct bb_tcp_transfer *t)
+{
+	const size_t head = BB_FRAME_HEAD;
+
+	while (t->done < head + t->bytes) {
+		const size_t skip = t->done < head ? t->done : head, sent = t->done - skip;
+		struct iovec pieces[] = {
+			{.iov_base = (char *)&t->head + skip, .iov_len = head - skip},
+			{.iov_base = t->data + sent, .iov_len = t->bytes - sent},
+		};
+		const struct msghdr message = {.msg_iov = pieces, .msg_iovlen = t->bytes ? 2 : 1};
+		const ssize_t moved = sendmsg(wire->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (moved <= 0)
+			return after(moved);
+		t->done += (size_t)moved;
+	}
+	return DONE;
+}
+
+/* The head of what comes; BROKEN too if it is no such thing, which WIRE->frame then is. */
+static enum progress pull_head(struct bb_wire *wire, struct bb_tcp_transfer *t)
+{
+	const enum bb_heard heard = bb_wire_receive(wire);
+
+	if (heard == BB_HEARD_NOTHING)
+		return UNDER_WAY;
+	t->headed = heard == BB_HEARD_FRAME && wire->frame.kind == BB_FRAME_DATA &&
+		    wire->frame.entered == t->bytes;
+	return t->headed ? DONE : BROKEN;
+}
+
+static enum progress pull(struct bb_wire *wire, struct bb_tcp_transfer *t)
+{
+	if (!t->headed) {
+		const enum progress head = pull_head(wire, t);
+
+		if (head != DONE)
+			return head;
+	}
+	while (t->done < t->bytes) {
+		const ssize_t moved =
+			recv(wire->fd, t->data + t->done, t->bytes - t->done, MSG_DONTWAIT);
+
+		if (moved <= 0)
+			return after(moved);
+		t->done += (size_t)moved;
+	}
+	return DONE;
+}
+
+/* ---- all of them ----------------------------------------------------------------------- */
+
+const char *bb_tcp_name(char text[112], const struct bb_hello *hello)
+{
+	snprintf(text, 112, "process %d (%s, pid %d)", hello->proc, hello->host, hello->pid);
+	return text;
+}
+
+void bb_tcp_tell_stop(struct bb_tcp *tcp, bb_status status)
+{
+	struct bb_frame frame = {.kind = BB_NEWS_STOP, .status = (int32_t)status};
+
+	for (int i = 0; i < tcp->nwires; i++)
+		bb_wire_send(&tcp->wires[i], &frame, "", 0);
+}
+
+/* Elsewhere than at process 0: did that say, as its last, that the run is over? */
+static bool is_stopped(struct bb_wire *wire)
+{
+	if (wire->got == 0 && wire->frame.kind == BB_NEWS_STOP && wire->frame.status != BB_OK)
+		return true;
+	/* It may have come while this process was sending. */
+	return bb_wire_receive(wire) == BB_HEARD_FRAME && wire->frame.kind == BB_NEWS_STOP &&
+	       wire->frame.status != BB_OK;
+}
+
+/* The connection to process I is broken. */
+static bb_status lose(struct bb_launch *launch, int i)
+{
+	struct bb_tcp *tcp = launch->own;
+	char name[112];
+
+	if (tcp->proc != 0 && is_stopped(&tcp->wires[0])) {
+		launch->silent = true;
+		return (bb_status)tcp->wires[0].frame.status;
+	}
+	poll(NULL, 0, GONE_MS);
+	if (tcp->proc == 0)
+		bb_tcp_tell_stop(tcp, BB_EBACKEND);
+	launch->silent = tcp->proc != 0 && !tcp->speaks;
+	snprintf(tcp->cause, sizeof(tcp->cause), "%s is gone: its process ended without a word",
+		 bb_tcp_name(name, &tcp->hello[i]));
+	launch->cause = tcp->cause;
+	return BB_EBACKEND;
+}
+
+/* All transfers, with MOVE: push or pull. */
+static bb_status carry(struct bb_launch *launch,
+		       enum progress (*move)(struct bb_wire *, struct bb_tcp_transfer *),
+		       short event)
+{
+	struct bb_tcp *tcp = launch->own;
+	int left = 0;
+
+	for (int i = 0; i < tcp->nwires; i++) {
+		tcp->fds[i] =
+			(struct pollfd){.fd = tcp->wires[i].fd, .events = event, .revents = event};
+		left += tcp->fds[i].fd >= 0;
+	}
+	for (;;) {
+		for (int i = 0; i < tcp->nwires; i++) {
+			enum progress progress;
+
+			if (tcp->fds[i].fd < 0 || !tcp->fds[i].revents)
+				continue;
+			progress = move(&tcp->wires[i], &tcp->transfers[i]);
+			if (progress == BROKEN)
+				return lose(launch, i);
+			if (progress == UNDER_WAY)
+				continue;
+			tcp->fds[i].fd = -1;
+			left--;
+		}
+		if (left == 0)
+			return BB_OK;
+		poll(tcp->fds, (nfds_t)tcp->nwires, -1);
+	}
+}
+
+static bb_status send_all(struct bb_launch *launch, const void *data, size_t bytes)
+{
+	struct bb_tcp *tcp = launch->own;
+
+	for (int i = 0; i < tcp->nwires; i++)
+		tcp->transfers[i] = (struct bb_tcp_transfer){
+			.data = (char *)(uintptr_t)data,
+			.bytes = bytes,
+			.head = {.magic = BB_FRAME_MAGIC, .kind = BB_FRAME_DATA, .entered = bytes},
+		};
+	return carry(launch, push, POLLOUT);
+}
+
+/* The BYTES of wire I come to data + i * BYTES. */
+static bb_status receive_all(struct bb_launch *launch, void *data, size_t bytes)
+{
+	struct bb_tcp *tcp = launch->own;
+
+	for (int i = 0; i < tcp->nwires; i++)
+		tcp->transfers[i] = (struct bb_tcp_transfer){
+			.data = bytes ? (char *)data + (size_t)i * bytes : NULL,
+			.bytes = bytes,
+		};
+	return carry(launch, pull, POLLIN);
+}
+
+/* What all gave comes to process 0, and BACK bytes of that to all others. */
+static bb_status exchange(struct bb_launch *launch, const void *mine, size_t bytes, void *all,
+			  size_t back)
+{
+	bb_status status;
+
+	if (launch->proc != 0) {
+		status = send_all(launch, mine, bytes);
+		return status == BB_OK ? receive_all(launch, all, back) : status;
+	}
+	if (bytes > 0)
+		memcpy(all, mine, bytes);
+	status = receive_all(launch, all, bytes);
+	return status == BB_OK ? send_all(launch, all, back) : status;
+}
+
+/* ---- the launch ------------------------------------------------------------------------ */
+
+static bb_status tcp_all_gather(struct bb_launch *launch, const void *mine, size_t bytes, void *all)
+{
+	return exchange(launch, mine, bytes, all, bytes * (size_t)launch->nprocs);
+}
+
+static bb_status tcp_gather(struct bb_launch *launch, const void *mine, size_t bytes, void *all)
+{
+	return exchange(launch, mine, bytes, all, 0);
+}
+
+static bb_status tcp_barrier(struct bb_launch *launch)
+{
+	char nothing = 0;
+
+	return exchange(launch, &nothing, 0, &nothing, 0);
+}
+
+static void tcp_abandon(struct bb_launch *launch)
+{
+	if (launch->proc == 0)
+		bb_tcp_tell_stop(launch->own, BB_ETIMEOUT);
+}
+
+struct bb_tcp *bb_tcp_new(int proc, int nprocs)
+{
+	struct bb_tcp *tcp = calloc(1, sizeof(*tcp));
+	const int nwires = proc == 0 ? nprocs : 1;
+	const size_t n = (size_t)nwires;
+
+	if (!tcp)
+		return NULL;
+	*tcp = (struct bb_tcp){.proc = proc, .nprocs = nprocs};
+	tcp->wires = calloc(n, sizeof(*tcp->wires));
+	tcp->hello = calloc(n, sizeof(*tcp->hello));
+	tcp->transfers = calloc(n, sizeof(*tcp->transfers));
+	tcp->fds = calloc(n, sizeof(*tcp->fds));
+	if (!tcp->wires || !tcp->hello || !tcp->transfers || !tcp->fds) {
+		bb_tcp_release(tcp);
+		return NULL;
+	}
+	tcp->nwires = nwires;
+	for (int i = 0; i < nwires; i++)
+		tcp->wires[i].fd = -1;
+	return tcp;
+}
+
+void bb_tcp_release(struct bb_tcp *tcp)
+{
+	if (!tcp)
+		return;
+	for (int i = 0; i < tcp->nwires && tcp->wires; i++)
+		bb_wire_close(&tcp->wires[i]);
+	free(tcp->wires);
+	free(tcp->hello);
+	free(tcp->transfers);
+	free(tcp->fds);
+	free(tcp);
+}
+
+/* Who does not come any more has nothing to miss. */
+static void tcp_close(struct bb_launch *launch)
+{
+	(void)!tcp_barrier(launch);
+	bb_tcp_release(launch->own);
+}
+
+struct bb_launch bb_tcp_launch(struct bb_tcp *tcp)
+{
+	return (struct bb_launch){
+		.proc = tcp->proc,
+		.nprocs = tcp->nprocs,
+		.all_gather = tcp_all_gather,
+		.gather = tcp_gather,
+		.barrier = tcp_barrier,
+		.close = tcp_close,
+		.abandon = tcp_abandon,
+		.own = tcp,
+	};
+}

@@ -1,0 +1,377 @@
+"""Several processes without MPI: torchrun's variables, on this machine and on several hosts. Whatever
+dies, stays away or does not fit, all end in time and say why once."""
+
+import contextlib
+import csv
+import os
+import shlex
+import signal
+import socket
+import tempfile
+import threading
+import time
+
+import kit
+from hosts import Hosts
+from kit import add, built, equal, expect, run, test
+
+TIMEOUT = 4  # -T of most runs
+GRACE = 5  # busbench's own, to end after it
+SLACK = 2  # of a busy machine
+
+SMALL = f"all_reduce -b 8 -e 64 --backend null -T {TIMEOUT}"
+FOREVER = f"all_reduce -b 8 -e 1K -n 50 -N 0 --backend null -T {TIMEOUT}"
+
+
+def free_port():
+    """One that nobody listens on, and its neighbour neither."""
+    while True:
+        with socket.socket() as low, socket.socket() as high:
+            low.bind(("", 0))
+            with contextlib.suppress(OSError, OverflowError):
+                high.bind(("", low.getsockname()[1] + 1))
+                return low.getsockname()[1]
+
+
+class Job:
+    """N processes of "all_reduce …", as torchrun starts them. CHANGED: {rank: variables that differ}, a
+    value None being a variable that is not set; LINES: {rank: another command line, or None for none}."""
+
+    def __init__(self, n, line, changed=None, lines=None, hosts=None, master="localhost", **common):
+        self.processes, self.results = {}, {}
+        self.started = time.monotonic()
+        port = free_port()
+        for rank in range(n):
+            other = (lines or {}).get(rank, line)
+            if other is None:
+                continue
+            env = {"RANK": str(rank), "WORLD_SIZE": str(n), "LOCAL_RANK": "0" if hosts else str(rank)}
+            env |= {"MASTER_ADDR": master, "MASTER_PORT": str(port), **common, **(changed or {}).get(rank, {})}
+            env = {name: value for name, value in env.items() if value is not None}
+            name, *words = shlex.split(other)
+            words = [built(name + "_perf"), *words]
+            if hosts:
+                settings = [f"{name}={value}" for name, value in env.items()]
+                self.processes[rank] = hosts.spawn(["env", *settings, *words], host=rank + 1)
+            else:
+                self.processes[rank] = kit.spawn(words, env)
+
+    def end(self):
+        for process in self.processes.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+    def finish(self, seconds=TIMEOUT + GRACE + SLACK):
+        """All end within SECONDS: their results by rank."""
+        failures = []
+
+        def one(rank, process):
+            try:
+                self.results[rank] = kit.finish(process, max(0.1, self.started + seconds - time.monotonic()), self.started)
+            except kit.Failure as failure:
+                failures.append(f"process {rank}: {failure}")
+
+        threads = [threading.Thread(target=one, args=item) for item in self.processes.items()]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        expect(not failures, "\n".join(failures))
+        return self.results
+
+
+def everything(results):
+    return "\n".join(f"process {rank}: {result}" for rank, result in sorted(results.items()))
+
+
+def told_once(results, *words, code=None):
+    """One sentence on all the stderrs, with these WORDS; all exit with CODE."""
+    said = [line for result in results.values() for line in result.err.splitlines() if "_perf: " in line]
+    expect(len(said) == 1, f"{len(said)} sentences, not one\n{everything(results)}")
+    for word in words:
+        expect(word in said[0], f"{word!r} is not in {said[0]!r}")
+    for result in results.values():
+        expect(code is None or result.code in (code, -signal.SIGKILL), f"not exit {code}\n{everything(results)}")
+    return results
+
+
+def passed(results, n):
+    for rank, result in results.items():
+        result.exits(0).require(not result.err, "something on stderr")
+        result.require(rank == 0 or not result.out, f"process {rank} prints")
+    results[0].prints(f"ranks: {n} ")
+    expect(len(results[0].rows()) == 4, str(results[0]))
+
+
+def outcome(n, line=SMALL, seconds=TIMEOUT + GRACE + SLACK, **options):
+    return Job(n, line, **options).finish(seconds)
+
+
+# ---- all is well ---------------------------------------------------------------------------------
+
+
+def runs(n, master="localhost", **common):
+    passed(outcome(n, master=master, **common), n)
+
+
+for n in (1, 2, 4):
+    add(f"{n} processes", runs, n)
+add("by IPv4 address", runs, 2, "127.0.0.1")
+
+
+@test
+def by_ipv6_address():
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError as error:
+        raise kit.Skipped(f"no IPv6 here: {error}")
+    runs(2, "::1")
+
+
+@test
+def without_local_rank():
+    runs(3, changed={rank: {"LOCAL_RANK": None} for rank in range(3)})
+
+
+@test
+def on_a_port_of_its_own():
+    port = str(free_port())
+    with socket.socket() as taken:  # MASTER_PORT + 1
+        taken.bind(("", 0))
+        taken.listen()
+        runs(2, BUSBENCH_PORT=port, MASTER_PORT=str(taken.getsockname()[1] - 1))
+
+
+@test
+def one_after_the_other():
+    """A port can be used again at once."""
+    port = str(free_port())
+    for _ in range(3):
+        runs(2, BUSBENCH_PORT=port)
+
+
+@test
+def among_strangers():
+    """A port scanner, a browser and who says nothing do not keep the others from coming."""
+    port = free_port()
+    job = Job(3, SMALL, lines={2: None}, BUSBENCH_PORT=str(port))
+    crowd = []
+    for said in (b"", b"GET / HTTP/1.1\r\n\r\n", b"x" * 5000, b"\0" * 136, b"H"):
+        for _ in range(5):
+            until = time.monotonic() + 10
+            while True:
+                try:
+                    crowd.append(socket.create_connection(("127.0.0.1", port), 5))
+                    break
+                except ConnectionRefusedError:
+                    expect(time.monotonic() < until, "nobody listens")
+                    time.sleep(0.01)
+            with contextlib.suppress(OSError):
+                crowd[-1].sendall(said)
+    late = Job(3, SMALL, lines={0: None, 1: None}, BUSBENCH_PORT=str(port))
+    passed({**job.finish(), **late.finish()}, 3)
+    for connection in crowd:
+        connection.close()
+
+
+@test
+def on_several_hosts():
+    with Hosts(3) as hosts:
+        results = outcome(3, hosts=hosts, master="h1")
+        passed(results, 3)
+        for rank in range(3):
+            results[0].prints(f" on         h{rank + 1} device")
+
+
+# ---- who does not come, and who goes -------------------------------------------------------------
+
+
+@test
+def never_comes():
+    told_once(outcome(3, lines={2: None}), "1 of the 3 processes", "RANK 2", "half of -T", code=4)
+
+
+@test
+def process_0_never_comes():
+    told_once(outcome(3, lines={0: None}), "cannot reach process 0 at localhost", "MASTER_ADDR", code=4)
+
+
+@test
+def comes_late():
+    """The others wait for it for their share of the time."""
+    port = str(free_port())
+    early = Job(3, SMALL, lines={0: None}, BUSBENCH_PORT=port)
+    time.sleep(0.8)
+    late = Job(3, SMALL, lines={1: None, 2: None}, BUSBENCH_PORT=port)
+    passed({**early.finish(), **late.finish()}, 3)
+
+
+@test
+def nowhere():
+    told_once(outcome(2, lines={0: None}, master="no.such.host.invalid"), "no.such.host.invalid", code=4)
+
+
+@contextlib.contextmanager
+def running(n, hosts=None, master="localhost"):
+    """A job that has written rows, and the table that process 0 writes."""
+    with tempfile.TemporaryDirectory() as folder:
+        table = os.path.join(folder, "a.csv")
+        job = Job(n, FOREVER + f" --csv {table}", hosts=hosts, master=master)
+        try:
+            until = time.monotonic() + 20
+            while not (os.path.exists(table) and os.path.getsize(table) > 10000):
+                expect(time.monotonic() < until, "no rows")
+                time.sleep(0.02)
+            job.started = time.monotonic()  # of what is done to it
+            yield job, table
+        finally:
+            job.end()
+
+
+def keeps_rows(table):
+    with open(table, newline="", encoding="utf-8") as file:
+        text = file.read()
+    rows = list(csv.DictReader(text.splitlines()))
+    expect(text.endswith("\n") and len(rows) > 8, f"{len(rows)} rows, or one is cut")
+
+
+def killed(rank):
+    with running(3) as (job, table):
+        job.processes[rank].kill()
+        results = job.finish()
+        keeps_rows(table)
+    told_once(results, f"rank {rank} (", "is gone: its process ended without a word", code=3)
+
+
+for rank in (0, 2):
+    add(f"process {rank} is killed", killed, rank)
+
+
+@test
+def stopped():
+    with running(3) as (job, table):
+        job.processes[1].send_signal(signal.SIGSTOP)
+        time.sleep(TIMEOUT + GRACE - 1)
+        job.processes[1].kill()
+        results = job.finish()
+        keeps_rows(table)
+    told_once(results, "did not end within", code=4)
+
+
+@test
+def stopped_at_start():
+    """It has come, and then says nothing."""
+    port = str(free_port())
+    job = Job(3, SMALL, lines={0: None, 2: None}, BUSBENCH_PORT=port)
+    time.sleep(0.3)
+    job.processes[1].send_signal(signal.SIGSTOP)
+    others = Job(3, SMALL, lines={1: None}, BUSBENCH_PORT=port).finish()
+    job.processes[1].kill()
+    job.finish()
+    told_once(others, "did not ", code=4)
+
+
+@test
+def interrupted():
+    with running(3) as (job, table):
+        job.processes[0].send_signal(signal.SIGTERM)
+        results = job.finish()
+        keeps_rows(table)
+    told_once(results, "interrupted")
+
+
+@test
+def a_host_is_cut_off():
+    with Hosts(3) as hosts, running(3, hosts, "h1") as (job, table):
+        hosts.cut(3)
+        results = job.finish()
+        keeps_rows(table)
+    for rank in range(3):
+        expect(results[rank].code != 0, str(results[rank]))
+    told_once({rank: results[rank] for rank in (0, 1)}, "did not end within", code=4)
+
+
+# ---- who does not fit ----------------------------------------------------------------------------
+
+
+@test
+def another_world_size():
+    results = outcome(3, changed={2: {"WORLD_SIZE": "4"}})
+    told_once(results, "process 2 (", "has WORLD_SIZE 4, process 0 (", "has 3", code=2)
+
+
+@test
+def the_same_rank_twice():
+    told_once(outcome(3, changed={2: {"RANK": "1"}}), "have the same RANK", "process 1 (", code=2)
+
+
+@test
+def rank_0_twice():
+    results = outcome(3, changed={2: {"RANK": "0", "LOCAL_RANK": "0"}})
+    said = everything(results)
+    expect("cannot listen on port" in said and "RANK=0" in said, said)
+    for result in results.values():
+        result.exits(3, 4)
+
+
+@test
+def port_in_use():
+    with socket.socket() as taken:
+        taken.bind(("", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        results = outcome(2, BUSBENCH_PORT=port)
+    results[0].exits(3).says(f"port {port} (BUSBENCH_PORT)", "Address already in use")
+    results[1].exits(4).says("cannot reach process 0")
+
+
+@test
+def another_command_line():
+    results = outcome(3, lines={2: SMALL.replace("-e 64", "-e 128")})
+    told_once(results, "the command line of process 2", '"128" instead of "64"', code=2)
+
+
+@test
+def another_environment():
+    results = outcome(3, changed={1: {"BUSBENCH_ISA": "plain"}})
+    told_once(results, "BUSBENCH_ISA of process 1", "plain", code=2)
+
+
+def refused(env, *said):
+    line = [built("all_reduce_perf"), "-b", "8", "-e", "8", "--backend", "null"]
+    everywhere = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
+    env = {name: value for name, value in {**everywhere, **env}.items() if value is not None}
+    result = kit.execute(line, env, 20).exits(2).says(*said)
+    equal(len(result.err.splitlines()), 1, "lines on stderr")
+
+
+for env, *said in (
+    ({"RANK": None}, "RANK is not set"),
+    ({"WORLD_SIZE": None}, "WORLD_SIZE is not set"),
+    ({"MASTER_ADDR": None}, "MASTER_ADDR is not set"),
+    ({"MASTER_PORT": None}, "MASTER_PORT is not set"),
+    ({"RANK": "2"}, "RANK=2", "0 … 1"),
+    ({"RANK": "first"}, 'RANK="first"'),
+    ({"WORLD_SIZE": "0"}, 'WORLD_SIZE="0"'),
+    ({"MASTER_PORT": "99999"}, 'MASTER_PORT="99999"', "1 to 65535"),
+    ({"MASTER_PORT": "65535"}, "MASTER_PORT=65535", "BUSBENCH_PORT"),
+    ({"BUSBENCH_PORT": "x"}, 'BUSBENCH_PORT="x"'),
+    ({"LOCAL_RANK": "2"}, 'LOCAL_RANK="2"'),
+):
+    add(f"refused: {env}", refused, env, *said)
+
+
+@test
+def which_backend():
+    """host is one process: it serves a world of one, and is refused in another."""
+    alone = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
+    run("all_reduce -b 8 -e 8 -g 2", alone).exits(0).prints("backend=host", "ranks: 2 ")
+    for words in ("", " --backend host"):
+        result = run("all_reduce -b 8 -e 8" + words, {**alone, "WORLD_SIZE": "2"}).exits(2)
+        result.says("host backend is one process", "WORLD_SIZE=2", "mpirun")
+    # Scripts export all but RANK for what they start later: nobody runs alone for that.
+    run("all_reduce -b 8 -e 8", {"WORLD_SIZE": "2", "MASTER_ADDR": "h1"}).exits(2).says("RANK is not set")
+    run("all_reduce -b 8 -e 8", {"MASTER_ADDR": "h1", "MASTER_PORT": "29500"}).exits(0)
+    for words in ("--help", "--version", "--list", "--explain -g 2"):
+        run("all_reduce " + words, {**alone, "WORLD_SIZE": "many"}).exits(0)

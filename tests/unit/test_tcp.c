@@ -1,0 +1,587 @@
+/*
+ * The launch over TCP: what the variables say, who comes and who does not belong there, what is
+ * exchanged, and that nobody waits for who is gone.
+ */
+#include "launch/tcp.h"
+
+#include "core/version.h"
+#include "processes.h"
+
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/socket.h>
+
+#include <cmocka.h>
+
+static const char *const variables[] = {"RANK",        "WORLD_SIZE",  "LOCAL_RANK",
+					"MASTER_ADDR", "MASTER_PORT", "BUSBENCH_PORT"};
+
+static void clear_environment(void)
+{
+	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
+		unsetenv(variables[i]);
+}
+
+/* ---- the variables ----------------------------------------------------------------------- */
+
+struct words {
+	const char *values[6]; /* of the variables above; NULL: not set */
+	const char *said;      /* NULL: there is nothing wrong */
+};
+
+#define GOOD "127.0.0.1", "29500"
+
+static const struct words environments[] = {
+	{{"3", "4", "3", GOOD}, NULL},
+	{{"0", "4", NULL, GOOD}, NULL},
+	{{"0", "1"}, NULL},
+	{{"0", "1", "0", NULL, "many"}, NULL},
+	{{"0", "4", NULL, "h1", NULL, "1"}, NULL},
+	{{"0", "4", NULL, "h1", "65535", "65535"}, NULL},
+	{{NULL, "4", NULL, GOOD}, "RANK is not set"},
+	{{"0", NULL, NULL, GOOD}, "WORLD_SIZE is not set"},
+	{{"0", "4", NULL, NULL, "29500"}, "MASTER_ADDR is not set"},
+	{{"0", "4", NULL, "", "29500"}, "MASTER_ADDR is not set"},
+	{{"0", "4", NULL, "h1"}, "MASTER_PORT is not set"},
+	{{"4", "4", NULL, GOOD}, "RANK=4: with WORLD_SIZE=4 there is only 0 … 3"},
+	{{"1", "1"}, "RANK=1: with WORLD_SIZE=1"},
+	{{"-1", "4", NULL, GOOD}, "RANK=\"-1\""},
+	{{"1st", "4", NULL, GOOD}, "RANK=\"1st\""},
+	{{"", "4", NULL, GOOD}, "RANK=\"\""},
+	{{"0", "0", NULL, GOOD}, "WORLD_SIZE=\"0\""},
+	{{"0", "99999999999", NULL, GOOD}, "WORLD_SIZE=\"99999999999\""},
+	{{"0", "4", "4", GOOD}, "LOCAL_RANK=\"4\" is not a number from 0 to 3"},
+	{{"0", "4", NULL, "h1", "0"}, "MASTER_PORT=\"0\" is not a number from 1 to 65535"},
+	{{"0", "4", NULL, "h1", "65536"}, "MASTER_PORT=\"65536\""},
+	{{"0", "4", NULL, "h1", "29500x"}, "MASTER_PORT=\"29500x\""},
+	{{"0", "4", NULL, "h1", "65535"}, "MASTER_PORT=65535: there is no port above it"},
+	{{"0", "4", NULL, GOOD, "http"}, "BUSBENCH_PORT=\"http\""},
+};
+
+static void test_environment(void **state)
+{
+	struct bb_tcp_environment e;
+
+	for (size_t i = 0; i < sizeof(environments) / sizeof(environments[0]); i++) {
+		const struct words *w = &environments[i];
+		struct bb_error error = {0};
+
+		clear_environment();
+		for (int v = 0; v < 6; v++)
+			if (w->values[v])
+				setenv(variables[v], w->values[v], 1);
+		assert_int_equal(bb_launch_tcp.check(&error), w->said ? BB_EUSAGE : BB_OK);
+		if (w->said && !strstr(error.text, w->said))
+			fail_msg("%s, not %s", error.text, w->said);
+	}
+	clear_environment();
+	setenv("RANK", "2", 1);
+	setenv("WORLD_SIZE", "4", 1);
+	setenv("MASTER_ADDR", "h1", 1);
+	setenv("MASTER_PORT", "100", 1);
+	assert_int_equal(bb_tcp_environment_read(&e, &(struct bb_error){0}), BB_OK);
+	assert_int_equal(e.port, 101);
+	assert_int_equal(e.local, -1);
+	assert_string_equal(e.master, "h1");
+	setenv("BUSBENCH_PORT", "100", 1);
+	assert_int_equal(bb_tcp_environment_read(&e, &(struct bb_error){0}), BB_OK);
+	assert_int_equal(e.port, 100);
+}
+
+/* ---- how the processes of a test begin --------------------------------------------------- */
+
+#define PATIENCE_S 20.0
+
+static void set_number(const char *name, int number)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", number);
+	setenv(name, text, 1);
+}
+
+/* A port that was free a moment ago. */
+static int free_port(void)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET};
+	socklen_t length = sizeof(at);
+	const int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	if (bind(fd, (struct sockaddr *)&at, length) < 0 ||
+	    getsockname(fd, (struct sockaddr *)&at, &length) < 0)
+		abort();
+	close(fd);
+	return ntohs(at.sin_port);
+}
+
+/* What the parent says to all before they begin. */
+static void set_run(int nprocs, int port)
+{
+	clear_environment();
+	set_number("WORLD_SIZE", nprocs);
+	set_number("BUSBENCH_PORT", port);
+	setenv("MASTER_ADDR", "localhost", 1);
+}
+
+static bb_status open_as(struct bb_launch *launch, int proc, double timeout_s,
+			 struct bb_error *error)
+{
+	const struct bb_launch_request request = {.timeout_s = timeout_s};
+
+	set_number("RANK", proc);
+	return bb_launch_tcp.open(launch, &request, error);
+}
+
+static struct bb_launch join(struct process *me)
+{
+	struct bb_launch launch = {0};
+	struct bb_error error = {0};
+	const bb_status status = open_as(&launch, me->launch.proc, PATIENCE_S, &error);
+
+	CHECK(me->meeting, status == BB_OK);
+	if (status != BB_OK) {
+		fprintf(stderr, "process %d: %s\n", me->launch.proc, error.text);
+		_exit(1);
+	}
+	CHECK(me->meeting, launch.proc == me->launch.proc && launch.nprocs == me->meeting->n);
+	return launch;
+}
+
+/* N processes that run RUN to their end; KILLED is killed by then, -1: none. */
+static void run_all(int n, void (*run)(struct process *me), void *argument, int killed)
+{
+	struct process all[MOST_PROCESSES];
+	struct meeting *m;
+
+	set_run(n, free_port());
+	m = start_forks(all, n, run, argument);
+	for (int p = 0; p < n; p++)
+		assert_int_equal(await_fork(&all[p]), p == killed ? 256 + SIGKILL : 0);
+	assert_int_equal(meeting_close(m), 0);
+}
+
+/* ---- what is exchanged ------------------------------------------------------------------- */
+
+static unsigned char pattern(int proc, size_t i)
+{
+	return (unsigned char)((size_t)proc * 37 + i * 11 + i / 251);
+}
+
+static void check_all(struct process *me, const unsigned char *all, size_t bytes)
+{
+	size_t wrong = 0;
+
+	for (int p = 0; p < me->launch.nprocs; p++)
+		for (size_t i = 0; i < bytes; i++)
+			wrong += all[(size_t)p * bytes + i] != pattern(p, i);
+	CHECK(me->meeting, wrong == 0);
+}
+
+static void exchange(struct process *me)
+{
+	static const size_t sizes[] = {1, 0, 12, 100000, 3};
+	const size_t most = 100000, n = (size_t)me->launch.nprocs;
+	struct bb_launch launch = join(me);
+	unsigned char *mine = malloc(most), *all = malloc(n * most);
+
+	for (size_t i = 0; i < most; i++)
+		mine[i] = pattern(launch.proc, i);
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		memset(all, 0, n * most);
+		CHECK(me->meeting, launch.all_gather(&launch, mine, sizes[i], all) == BB_OK);
+		check_all(me, all, sizes[i]);
+		memset(all, 0, n * most);
+		CHECK(me->meeting, launch.gather(&launch, mine, sizes[i],
+						 launch.proc == 0 ? all : NULL) == BB_OK);
+		if (launch.proc == 0)
+			check_all(me, all, sizes[i]);
+		CHECK(me->meeting, launch.barrier(&launch) == BB_OK);
+	}
+	launch.close(&launch);
+	free(mine);
+	free(all);
+}
+
+static void test_exchange(void **state)
+{
+	const int numbers[] = {1, 2, 5, 16};
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		run_all(numbers[i], exchange, NULL, -1);
+}
+
+/* More than any socket holds, while one does not read for a while. */
+static void exchange_much(struct process *me)
+{
+	const size_t bytes = (size_t)16 << 20;
+	struct bb_launch launch = join(me);
+	unsigned char *mine = malloc(bytes), *all = malloc(3 * bytes);
+
+	for (size_t i = 0; i < bytes; i++)
+		mine[i] = pattern(launch.proc, i);
+	if (launch.proc == 1)
+		nap_ms(200);
+	CHECK(me->meeting, launch.all_gather(&launch, mine, bytes, all) == BB_OK);
+	check_all(me, all, bytes);
+	launch.close(&launch);
+	free(mine);
+	free(all);
+}
+
+static void test_much(void **state)
+{
+	run_all(3, exchange_much, NULL, -1);
+}
+
+/* Nobody ends a call before all have come to it, nor the opening. */
+static void arrive_late(struct process *me)
+{
+	atomic_int *arrived = &me->meeting->came;
+	struct bb_launch launch;
+
+	nap_ms(me->launch.proc == *(const int *)me->argument ? 300 : 0);
+	atomic_fetch_add(arrived, 1);
+	launch = join(me);
+	CHECK(me->meeting, atomic_load(arrived) >= 3);
+	for (int late = 0; late < 3; late++) {
+		const int before = 3 * (late + 1);
+		char mine = 0, all[3];
+
+		nap_ms(launch.proc == late ? 100 : 0);
+		atomic_fetch_add(arrived, 1);
+		if (late == 1)
+			CHECK(me->meeting, launch.gather(&launch, &mine, 1, all) == BB_OK);
+		else
+			CHECK(me->meeting, launch.barrier(&launch) == BB_OK);
+		CHECK(me->meeting, atomic_load(arrived) >= before + 3);
+		CHECK(me->meeting, launch.barrier(&launch) == BB_OK);
+	}
+	launch.close(&launch);
+}
+
+static void test_late(void **state)
+{
+	for (int proc = 0; proc < 3; proc++)
+		run_all(3, arrive_late, &proc, -1);
+}
+
+/* ---- who does not belong here ------------------------------------------------------------ */
+
+#define SILENT 300 /* more than may be here at once */
+
+static int knock(const void *said, size_t length)
+{
+	const struct sockaddr_in to = {.sin_family = AF_INET,
+				       .sin_port = htons((uint16_t)atoi(getenv("BUSBENCH_PORT"))),
+				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	const double end = bb_clock_now() + PATIENCE_S;
+
+	while (connect(fd, (const struct sockaddr *)&to, sizeof(to)) < 0) {
+		if (bb_clock_now() > end)
+			abort();
+		nap_ms(2);
+	}
+	send(fd, said, length, MSG_NOSIGNAL | MSG_DONTWAIT);
+	return fd;
+}
+
+/* Process 1 comes with a crowd that talks nonsense or nothing. */
+static void join_with_crowd(struct process *me)
+{
+	const struct bb_hello hello = {.magic = BB_HELLO_MAGIC, .proc = 1, .nprocs = 3};
+	const double start = bb_clock_now();
+	struct bb_launch launch;
+	char noise[4096];
+
+	memset(noise, 'x', sizeof(noise));
+	if (me->launch.proc == 1) {
+		for (int i = 0; i < SILENT; i++)
+			knock("", 0);
+		knock(noise, sizeof(noise));
+		knock("GET / HTTP/1.1\r\n\r\n", 18);
+		knock(&hello, sizeof(hello));
+		knock(&hello, sizeof(hello) - 1);
+		shutdown(knock(noise, 1), SHUT_RDWR);
+	}
+	launch = join(me);
+	CHECK(me->meeting, launch.barrier(&launch) == BB_OK);
+	CHECK(me->meeting, bb_clock_now() - start < 10);
+	launch.close(&launch);
+}
+
+static void test_strangers(void **state)
+{
+	run_all(3, join_with_crowd, NULL, -1);
+}
+
+/* Somebody else listens where process 0 should, and says what it hears: that is no answer. */
+static void test_echo(void **state)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t length = sizeof(at);
+	const int door = socket(AF_INET, SOCK_STREAM, 0);
+	struct bb_launch launch = {0};
+	struct bb_error error = {0};
+	char heard[4096];
+	pid_t echo;
+
+	assert_int_equal(bind(door, (struct sockaddr *)&at, length), 0);
+	assert_int_equal(listen(door, 10), 0);
+	assert_int_equal(getsockname(door, (struct sockaddr *)&at, &length), 0);
+	echo = fork();
+	if (echo == 0) {
+		for (;;) {
+			const int fd = accept(door, NULL, NULL);
+			const ssize_t got = recv(fd, heard, sizeof(heard), 0);
+
+			send(fd, heard, got > 0 ? (size_t)got : 0, MSG_NOSIGNAL);
+		}
+	}
+	close(door);
+	set_run(2, ntohs(at.sin_port));
+	assert_int_equal(open_as(&launch, 1, 1, &error), BB_ETIMEOUT);
+	assert_non_null(strstr(error.text, "cannot reach process 0 at localhost, port "));
+	kill(echo, SIGKILL);
+	waitpid(echo, NULL, 0);
+}
+
+/* ---- who does not fit -------------------------------------------------------------------- */
+
+/* Process 2 of 3 claims to be something else. */
+struct misfit {
+	const char *variable, *value;
+	bb_status status;
+	const char *said[3]; /* by process 0 */
+};
+
+static const struct misfit misfits[] = {
+	{"WORLD_SIZE", "4", BB_EUSAGE, {"process 2 (", "has WORLD_SIZE 4, process 0 (", "has 3"}},
+	{"WORLD_SIZE", "1000", BB_EUSAGE, {"has WORLD_SIZE 1000, process 0 ("}},
+	{"RANK", "1", BB_EUSAGE, {"process 1 (", " and process 1 (", "have the same RANK"}},
+};
+
+static void misfit(struct process *me)
+{
+	const struct misfit *m = me->argument;
+	const double start = bb_clock_now();
+	struct bb_launch launch = {0};
+	struct bb_error error = {0};
+	int proc = me->launch.proc;
+
+	if (proc == 2) {
+		setenv(m->variable, m->value, 1);
+		proc = strcmp(m->variable, "RANK") == 0 ? atoi(m->value) : proc;
+	}
+	CHECK(me->meeting, open_as(&launch, proc, PATIENCE_S, &error) == m->status);
+	CHECK(me->meeting, bb_clock_now() - start < 6);
+	CHECK(me->meeting, launch.silent == (proc != 0));
+	for (int i = 0; i < 3 && m->said[i] && proc == 0; i++) {
+		CHECK(me->meeting, strstr(error.text, m->said[i]) != NULL);
+		if (!strstr(error.text, m->said[i]))
+			fprintf(stderr, "%s\n", error.text);
+	}
+}
+
+static void test_misfits(void **state)
+{
+	for (size_t i = 0; i < sizeof(misfits) / sizeof(misfits[0]); i++)
+		run_all(3, misfit, (void *)(uintptr_t)&misfits[i], -1);
+}
+
+/* Process 1 says hello with words of its own. */
+static void say_hello(struct process *me)
+{
+	struct bb_launch launch = {0};
+	struct bb_error error = {0};
+	struct bb_frame frame;
+	struct bb_hello answer;
+
+	if (me->launch.proc == 1) {
+		const int fd = knock(me->argument, sizeof(struct bb_hello));
+
+		CHECK(me->meeting,
+		      recv(fd, &answer, sizeof(answer), MSG_WAITALL) == sizeof(answer));
+		CHECK(me->meeting, memcmp(answer.secret, "busbench, indeed", 16) == 0);
+		CHECK(me->meeting,
+		      recv(fd, &frame, BB_FRAME_HEAD, MSG_WAITALL) == (ssize_t)BB_FRAME_HEAD);
+		CHECK(me->meeting, frame.kind == BB_NEWS_STOP && frame.status != BB_OK);
+		CHECK(me->meeting, recv(fd, &frame, 1, 0) == 0);
+		return;
+	}
+	CHECK(me->meeting, open_as(&launch, 0, PATIENCE_S, &error) != BB_OK);
+	CHECK(me->meeting, strstr(error.text, "(far, pid 77)") != NULL);
+}
+
+static void test_hello(void **state)
+{
+	struct bb_hello hello = {.magic = BB_HELLO_MAGIC,
+				 .proc = 1,
+				 .secret = "busbench, hello",
+				 .nprocs = 2,
+				 .pid = 77,
+				 .nonce = 5,
+				 .version = "0.0.0",
+				 .host = "far"};
+	const int procs[] = {1, 0, 2, -1, 1 << 30};
+
+	for (size_t i = 0; i < sizeof(procs) / sizeof(procs[0]); i++) {
+		hello.proc = procs[i];
+		run_all(2, say_hello, &hello, -1);
+		snprintf(hello.version, sizeof(hello.version), "%s", BB_VERSION);
+	}
+}
+
+static void test_port_in_use(void **state)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET};
+	socklen_t length = sizeof(at);
+	const int door = socket(AF_INET, SOCK_STREAM, 0);
+	struct bb_launch launch = {0};
+	struct bb_error error = {0};
+
+	assert_int_equal(bind(door, (struct sockaddr *)&at, length), 0);
+	assert_int_equal(listen(door, 1), 0);
+	assert_int_equal(getsockname(door, (struct sockaddr *)&at, &length), 0);
+	set_run(2, ntohs(at.sin_port));
+	assert_int_equal(open_as(&launch, 0, PATIENCE_S, &error), BB_EBACKEND);
+	assert_non_null(strstr(error.text, "process 0 cannot listen on port "));
+	assert_non_null(strstr(error.text, "BUSBENCH_PORT"));
+	close(door);
+}
+
+/* ---- who does not come, and who goes ----------------------------------------------------- */
+
+static void wait_in_vain(struct process *me)
+{
+	const int absent = *(const int *)me->argument;
+	struct bb_launch launch = {0};
+	struct bb_error error = {0};
+	const double start = bb_clock_now();
+
+	if (me->launch.proc == absent)
+		return;
+	set_number("LOCAL_RANK", me->launch.proc);
+	CHECK(me->meeting, open_as(&launch, me->launch.proc, 1, &error) == BB_ETIMEOUT);
+	CHECK(me->meeting, bb_clock_now() - start < 4);
+	if (absent == 0)
+		CHECK(me->meeting,
+		      strstr(error.text, "cannot reach process 0 at localhost") != NULL);
+	else if (me->launch.proc == 0)
+		CHECK(me->meeting, strstr(error.text, ": RANK 2") != NULL);
+	/* One alone tells. */
+	CHECK(me->meeting, launch.silent == (me->launch.proc != (absent == 0 ? 1 : 0)));
+}
+
+static void test_absent(void **state)
+{
+	for (int absent = 0; absent < 3; absent += 2)
+		run_all(4, wait_in_vain, &absent, -1);
+}
+
+struct death {
+	int proc;     /* who is killed */
+	bool opening; /* by the time that not all have come */
+};
+
+static void lose(struct process *me)
+{
+	const struct death *death = me->argument;
+	const double start = bb_clock_now();
+	struct bb_launch launch = {0};
+	struct bb_error error = {0};
+	bb_status status;
+	char said[32];
+
+	if (me->launch.proc == death->proc && death->opening) {
+		struct bb_hello hello = {.magic = BB_HELLO_MAGIC,
+					 .proc = death->proc,
+					 .secret = "busbench, hello",
+					 .nprocs = 4,
+					 .nonce = 9,
+					 .version = BB_VERSION};
+
+		knock(&hello, sizeof(hello));
+		nap_ms(300);
+		raise(SIGKILL);
+	}
+	nap_ms(death->opening && me->launch.proc == 3 ? 500 : 0);
+	status = open_as(&launch, me->launch.proc, PATIENCE_S, &error);
+	if (status == BB_OK && me->launch.proc == death->proc) {
+		nap_ms(100);
+		raise(SIGKILL);
+	}
+	CHECK(me->meeting, (status == BB_OK) == !death->opening);
+	if (status == BB_OK)
+		CHECK(me->meeting, launch.barrier(&launch) == BB_EBACKEND);
+	CHECK(me->meeting, bb_clock_now() - start < 5);
+	snprintf(said, sizeof(said), "process %d (", death->proc);
+	if (!launch.silent)
+		CHECK(me->meeting, strstr(death->opening ? error.text : launch.cause, said));
+	CHECK(me->meeting, launch.silent == (me->launch.proc != (death->proc == 0 ? 1 : 0)));
+}
+
+static void test_killed(void **state)
+{
+	struct death deaths[] = {{0, false}, {2, false}};
+
+	for (size_t i = 0; i < sizeof(deaths) / sizeof(deaths[0]); i++)
+		run_all(4, lose, &deaths[i], deaths[i].proc);
+}
+
+/* Process 2 has come and is gone before 3 comes, which is told all the same. */
+static void test_killed_early(void **state)
+{
+	struct death death = {2, true};
+
+	run_all(4, lose, &death, 2);
+}
+
+static void *abandon(void *argument)
+{
+	struct bb_launch *launch = argument;
+
+	nap_ms(300);
+	launch->abandon(launch);
+	nap_ms(300);
+	_exit(0);
+}
+
+/* Process 2 is stuck, and another thread of process 0 gives up: process 1 is told. */
+static void give_up(struct process *me)
+{
+	const double start = bb_clock_now();
+	struct bb_launch launch = join(me);
+	pthread_t thread;
+
+	if (launch.proc == 2) {
+		nap_ms(1500);
+		return;
+	}
+	if (launch.proc == 0)
+		pthread_create(&thread, NULL, abandon, &launch);
+	CHECK(me->meeting, launch.barrier(&launch) == BB_ETIMEOUT);
+	CHECK(me->meeting, launch.proc == 1 && launch.silent);
+	CHECK(me->meeting, bb_clock_now() - start < 5);
+}
+
+static void test_abandon(void **state)
+{
+	run_all(3, give_up, NULL, -1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_environment), cmocka_unit_test(test_exchange),
+		cmocka_unit_test(test_much),        cmocka_unit_test(test_late),
+		cmocka_unit_test(test_strangers),   cmocka_unit_test(test_echo),
+		cmocka_unit_test(test_misfits),     cmocka_unit_test(test_hello),
+		cmocka_unit_test(test_port_in_use), cmocka_unit_test(test_absent),
+		cmocka_unit_test(test_killed),      cmocka_unit_test(test_killed_early),
+		cmocka_unit_test(test_abandon),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
