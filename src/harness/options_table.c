@@ -15,8 +15,8 @@ const struct bb_option bb_option_rows[] = {
 	{INT("ngpus", 'g', gpus, "1", "N", 1, BB_MAX_RANKS,
 	     "ranks per thread: GPUs on nccl, CPU ranks on host; on mpi a rank is a process")},
 	{STRING("backend", 0, backend_text, "auto", "NAME",
-		"how bytes move, see --list; auto: nccl where GPUs are, mpi under a launcher, else "
-		"host")},
+		"how bytes move, see --list; auto: nccl where GPUs are, mpi under an MPI launcher, "
+		"else host")},
 	{INT("parallel_init", 'p', parallel_init, "0", "0|1", 0, 1,
 	     "1: ranks start up side by side; what the host backend always does")},
 	{DURATION(
@@ -77,6 +77,11 @@ static const char environment[] =
 	"of "
 	"it |\n"
 	"| `NCCL_TESTS_ALLTOALLV_SPREAD` | 0 to 1: how uneven alltoallv is; 0 is even |\n"
+	"| `RANK`, `WORLD_SIZE`, `MASTER_ADDR`, `MASTER_PORT`, `LOCAL_RANK` | as torchrun sets "
+	"them: "
+	"several processes find each other by them without MPI, see [launch.md](launch.md) |\n"
+	"| `BUSBENCH_PORT` | the port that process 0 then listens on, instead of `MASTER_PORT` + 1 "
+	"|\n"
 	"| `BUSBENCH_ISA` | `plain`, `avx2` or `avx512`: the vector instructions that ranks on "
 	"CPUs "
 	"add with; without it the widest that the processor has |\n"
