@@ -145,7 +145,7 @@ $(LIB): $(OBJECTS) $(B)/objects
 $(BINS): $(B)/%: $(B)/src/collectives/%.o
 $(UNITS): $(B)/tests/%: $(B)/tests/unit/%.o
 $(UNITS): LDLIBS := -lcmocka $(LDLIBS)
-$(addprefix $(B)/tests/,test_collectives test_host test_host_memory test_queues): $(B)/tests/unit/ranks.o
+$(addprefix $(B)/tests/,test_collectives test_host test_host_memory test_queues test_routes): $(B)/tests/unit/ranks.o
 $(B)/tests/test_collectives $(B)/tests/test_pieces: $(B)/tests/unit/oracle.o
 $(B)/tests/test_topology_files: $(filter-out %/main.o,$(TOPOLOGY_OBJECTS))
 $(B)/tests/test_topology_files: LDLIBS += -lexpat

@@ -16,7 +16,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define BB_BACKEND_ABI 3u
+#define BB_BACKEND_ABI 4u
 
 /* The world, as the launch found it. */
 struct bb_world {
@@ -48,6 +48,10 @@ enum bb_registration { BB_REGISTER_NONE, BB_REGISTER_LOCAL, BB_REGISTER_SYMMETRI
 struct bb_backend_config {
 	double link_rate;    /* bytes per second of every ordered pair of ranks; 0: not paced */
 	double link_latency; /* seconds, added to every message when paced */
+	struct {
+		int from, to;
+		double factor; /* by which what goes this way over a route takes longer; 0: none */
+	} slow_link;
 	/* For a backend of GPUs; the others have no use for them. */
 	struct bb_exchange exchange; /* it needs one */
 	int ranks_before; /* on this host, in processes before this one: their GPUs are taken */
@@ -83,6 +87,40 @@ struct bb_native {
 	/* NULL, or why no group of NRANKS can use it, whatever the collective and its size. */
 	const char *(*refuses_group)(const struct bb_native *native, int nranks);
 	const void *own; /* the backend's affair */
+};
+
+/* ---- routes between two ranks, beside collectives ---------------------------------------- */
+
+enum bb_route_use {
+	BB_ROUTE_TRANSFER = 1, /* takes bytes: transfer */
+	BB_ROUTE_PING = 2      /* takes words to and fro: ping */
+};
+
+/* Which end of a transfer moves the bytes. */
+enum bb_route_actor { BB_BY_TARGET, BB_BY_SOURCE, BB_BY_BOTH };
+
+/* One way from a rank's memory to another's. */
+struct bb_route {
+	const char *name; /* "read", "staged" */
+	const char *brief;
+	unsigned uses; /* enum bb_route_use */
+	enum bb_route_actor actor;
+	/* The one end works on the other's memory (P2P on); else there is a place between them (P2P
+	   off). */
+	bool direct;
+	const void *own; /* the backend's affair */
+};
+
+/* What a rank tells about its memory so that others reach it. A value: it may be sent anywhere. */
+struct bb_token {
+	_Alignas(8) unsigned char bytes[128];
+};
+
+/* One direction of a transfer, seen from one of its two ends. */
+struct bb_half {
+	void *mine;   /* what goes out, or the place for what comes in */
+	void *theirs; /* the other end's, as reach gave it */
+	size_t bytes; /* 0: nothing goes this way */
 };
 
 /* One call of a collective by one rank. Buffers are borrowed until it completes. */
@@ -241,6 +279,34 @@ struct bb_backend {
 	bb_status (*clock_offset)(struct bb_rank *rank, double *offset, double *uncertainty);
 
 	/* ---- from here on NULL: the backend has no such thing -------------------------------- */
+
+	/* Routes between two ranks; ends with name NULL. NULL: none, nor the six functions below.
+	 */
+	const struct bb_route *routes;
+	/* NULL, or why ROUTE does not lead from this rank to PEER of GROUP (no peer access, …). The
+	   same answer at both ends. Itself is a peer too: a private copy by the same means. */
+	const char *(*route_refuses)(struct bb_group *group, const struct bb_route *route,
+				     int peer);
+	/* TOKEN for BYTES of this rank's memory, which came from alloc. */
+	bb_status (*share)(struct bb_rank *rank, void *memory, size_t bytes,
+			   struct bb_token *token);
+	/* *THEIRS = where this rank reaches what PEER shared as TOKEN, until unreach. NULL in
+	 *THEIRS where it does not: then no direct route leads there. */
+	bb_status (*reach)(struct bb_group *group, int peer, const struct bb_token *token,
+			   void **theirs, struct bb_error *error);
+	void (*unreach)(struct bb_group *group, int peer, void *theirs); /* NULL: nothing */
+	/*
+	 * OUT goes to PEER and IN comes from it over ROUTE, both at once. The ends that act call
+	 * it; both with halves that match, in the same order. Returns when this end has done its
+	 * part: the bytes that it moves are where they belong. To know that the other end is done
+	 * too, and may act, is the caller's affair.
+	 */
+	bb_status (*transfer)(struct bb_group *group, const struct bb_route *route, int peer,
+			      const struct bb_half *out, const struct bb_half *in);
+	/* A word goes to PEER and comes back, ROUNDS times: this end starts if FIRST, else it
+	   answers. Returns when its last word has come, or gone. */
+	bb_status (*ping)(struct bb_group *group, const struct bb_route *route, int peer,
+			  bool first, size_t rounds);
 
 	/*
 	 * Make ready what CALL, settled by choose and tune, needs beyond its buffers: a

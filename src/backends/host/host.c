@@ -269,4 +269,11 @@ const struct bb_backend bb_backend_host = {
 	.finish = host_finish,
 	.now = host_now,
 	.delay = host_delay,
+	.routes = bb_host_routes,
+	.route_refuses = bb_host_route_refuses,
+	.share = bb_host_share,
+	.reach = bb_host_reach,
+	.unreach = bb_host_unreach,
+	.transfer = bb_host_transfer,
+	.ping = bb_host_ping,
 };

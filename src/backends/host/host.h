@@ -7,6 +7,7 @@
  *   wait.c    waiting and waking, also with more threads than cores
  *   p2p.c     messages, for the executor
  *   direct.c  the algorithm without messages
+ *   pair.c    routes between two ranks
  *   tuning.c  which algorithm and chunk when
  */
 #ifndef BB_BACKENDS_HOST_HOST_H
@@ -110,6 +111,11 @@ struct bb_pool {
 	_Alignas(BB_LINE) atomic_uint closed;  /* calls complete */
 };
 
+/* What one member waits for in a ping from another. */
+struct bb_word {
+	_Alignas(BB_LINE) atomic_uint count;
+};
+
 /* What the members of a group share. */
 struct bb_host_team {
 	struct bb_host_team *next;
@@ -120,6 +126,8 @@ struct bb_host_team {
 	bool *has_joined;
 	size_t pipes_bytes;
 	struct bb_pipe *pipes; /* [(dst * n + src) * BB_CHANNELS + channel], lazily touched */
+	size_t words_bytes;
+	struct bb_word *words; /* [dst * n + src], lazily touched */
 	size_t desks_bytes;
 	struct bb_desk *desks; /* [member] */
 	struct bb_bell *bells; /* [member] */
@@ -139,6 +147,8 @@ struct bb_group {
 	uint32_t *sent;    /* [peer * BB_CHANNELS + channel] messages so far */
 	uint32_t *received;
 	double *link_free; /* [peer]: when the paced link to it is free again */
+	uint32_t *words;   /* [peer]: pings that have come from it */
+	char *bounce;      /* the place of what this member stages; NULL: nothing yet */
 	struct bb_turns turns;
 };
 
@@ -157,6 +167,21 @@ extern const struct bb_native bb_host_natives[];
 BB_MUST bb_status bb_host_direct(struct bb_group *group, const struct bb_call *call);
 size_t bb_host_direct_tmp_bytes(const struct bb_call *call, int rank);
 double bb_host_direct_cost(const struct bb_call *call);
+
+/* ---- routes between two members (pair.c) ---------------------------------------------- */
+
+extern const struct bb_route bb_host_routes[];
+const char *bb_host_route_refuses(struct bb_group *group, const struct bb_route *route, int peer);
+BB_MUST bb_status bb_host_share(struct bb_rank *rank, void *memory, size_t bytes,
+				struct bb_token *token);
+BB_MUST bb_status bb_host_reach(struct bb_group *group, int peer, const struct bb_token *token,
+				void **theirs, struct bb_error *error);
+void bb_host_unreach(struct bb_group *group, int peer, void *theirs);
+BB_MUST bb_status bb_host_transfer(struct bb_group *group, const struct bb_route *route, int peer,
+				   const struct bb_half *out, const struct bb_half *in);
+BB_MUST bb_status bb_host_ping(struct bb_group *group, const struct bb_route *route, int peer,
+			       bool first, size_t rounds);
+void bb_host_bounce_free(struct bb_group *group);
 
 /* ---- choices (tuning.c) -------------------------------------------------------------- */
 

@@ -30,6 +30,8 @@ static void team_free(struct bb_host_team *team)
 		return;
 	if (team->pipes)
 		munmap(team->pipes, team->pipes_bytes);
+	if (team->words)
+		munmap(team->words, team->words_bytes);
 	if (team->desks)
 		munmap(team->desks, team->desks_bytes);
 	free(team->members);
@@ -49,14 +51,16 @@ static struct bb_host_team *team_new(const int *members, int n)
 	team->n = n;
 	team->pipes_bytes = size * size * BB_CHANNELS * sizeof(struct bb_pipe);
 	team->pipes = map_zeroed(team->pipes_bytes);
+	team->words_bytes = size * size * sizeof(struct bb_word);
+	team->words = map_zeroed(team->words_bytes);
 	team->desks_bytes = size * sizeof(struct bb_desk);
 	team->desks = map_zeroed(team->desks_bytes);
 	team->members = calloc(size, sizeof(*team->members));
 	team->has_joined = calloc(size, sizeof(*team->has_joined));
 	team->bells = zeroed_lines(size * sizeof(*team->bells));
 	team->pool = zeroed_lines(sizeof(*team->pool));
-	if (!team->pipes || !team->desks || !team->members || !team->has_joined || !team->bells ||
-	    !team->pool) {
+	if (!team->pipes || !team->words || !team->desks || !team->members || !team->has_joined ||
+	    !team->bells || !team->pool) {
 		team_free(team);
 		return NULL;
 	}
@@ -138,7 +142,8 @@ bb_status bb_host_group_open(struct bb_rank *rank, const int *members, int n,
 	g->sent = calloc(lanes, sizeof(*g->sent));
 	g->received = calloc(lanes, sizeof(*g->received));
 	g->link_free = calloc((size_t)n, sizeof(*g->link_free));
-	if (!g->sent || !g->received || !g->link_free)
+	g->words = calloc((size_t)n, sizeof(*g->words));
+	if (!g->sent || !g->received || !g->link_free || !g->words)
 		goto no_memory;
 	g->team = team_join(rank->context, members, n, g->me);
 	if (!g->team)
@@ -159,6 +164,8 @@ void bb_host_group_close(struct bb_group *group)
 	free(group->sent);
 	free(group->received);
 	free(group->link_free);
+	free(group->words);
+	bb_host_bounce_free(group);
 	free(group);
 }
 

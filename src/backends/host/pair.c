@@ -1,0 +1,277 @@
+/*
+ * Routes between two ranks: one of them copies from or to the other's memory, or both pass the
+ * bytes on through a place between, piece by piece. And words to and fro.
+ */
+#include "backends/host/host.h"
+
+#include "core/clock.h"
+
+#include <string.h>
+
+#define PIECE ((size_t)128 << 10) /* of a staged transfer: two of them stay in an L2 */
+#define PLACES 4                  /* pieces under way */
+
+enum way { READ, WRITE, STAGED, WORD, MESSAGE };
+
+static const enum way ways[] = {READ, WRITE, STAGED, WORD, MESSAGE};
+
+const struct bb_route bb_host_routes[] = {
+	{"read", "the target copies from the source's memory", BB_ROUTE_TRANSFER, BB_BY_TARGET,
+	 true, &ways[READ]},
+	{"write", "the source copies into the target's memory", BB_ROUTE_TRANSFER, BB_BY_SOURCE,
+	 true, &ways[WRITE]},
+	{"staged", "the source copies into a bounce buffer, the target out of it, in pieces",
+	 BB_ROUTE_TRANSFER, BB_BY_BOTH, false, &ways[STAGED]},
+	{"word", "each spins on a word that the other writes", BB_ROUTE_PING, BB_BY_BOTH, true,
+	 &ways[WORD]},
+	{"message", "a small message, as collectives send it", BB_ROUTE_PING, BB_BY_BOTH, false,
+	 &ways[MESSAGE]},
+	{.name = NULL},
+};
+
+static enum way way_of(const struct bb_route *route)
+{
+	return *(const enum way *)route->own;
+}
+
+const char *bb_host_route_refuses(struct bb_group *group, const struct bb_route *route, int peer)
+{
+	if (peer == group->me && way_of(route) != READ && way_of(route) != WRITE)
+		return "a rank has no bounce buffer to itself and sends itself no words";
+	return NULL;
+}
+
+bb_status bb_host_share(struct bb_rank *rank, void *memory, size_t bytes, struct bb_token *token)
+{
+	memset(token, 0, sizeof(*token));
+	memcpy(token->bytes, &memory, sizeof(memory));
+	return BB_OK;
+}
+
+bb_status bb_host_reach(struct bb_group *group, int peer, const struct bb_token *token,
+			void **theirs, struct bb_error *error)
+{
+	memcpy(theirs, token->bytes, sizeof(*theirs));
+	return BB_OK;
+}
+
+void bb_host_unreach(struct bb_group *group, int peer, void *theirs)
+{
+}
+
+/* ---- pacing ------------------------------------------------------------------------------ */
+
+/* By how much longer than healthy what goes FROM one member TO another takes. */
+static double slowness(const struct bb_group *group, int from, int to)
+{
+	const struct bb_backend_config *c = &group->rank->context->config;
+	const int *members = group->team->members;
+
+	if (c->slow_link.factor == 0 || members[from] != c->slow_link.from ||
+	    members[to] != c->slow_link.to)
+		return 0;
+	return c->slow_link.factor - 1;
+}
+
+/* BYTES have gone FROM … TO since START: not before a paced link is through with them. */
+static void pace(const struct bb_group *group, int from, int to, size_t bytes, double start)
+{
+	struct bb_context *context = group->rank->context;
+	const struct bb_backend_config *c = &context->config;
+	const double slow = slowness(group, from, to);
+	double until = 0, now;
+
+	if (bytes == 0 || from == to || (c->link_rate == 0 && slow == 0))
+		return;
+	now = bb_clock_now();
+	if (c->link_rate != 0)
+		until = start + (double)bytes / c->link_rate + c->link_latency;
+	if (until < now)
+		until = now;
+	bb_clock_pause(until + slow * (until - start) - now, &context->aborted);
+}
+
+/* ---- transfers --------------------------------------------------------------------------- */
+
+static void copy(const struct bb_group *group, void *dst, const void *src, size_t bytes, size_t all)
+{
+	const struct bb_context *c = group->rank->context;
+
+	c->kernels->copy(&dst, 1, src, bytes, bb_host_streams(c, 2 * all, 1));
+}
+
+/* One end of a staged transfer: what it has put into its own place, and taken out of the other's.
+ */
+struct staging {
+	struct bb_group *group;
+	int peer;
+	size_t put, taken;
+	uint32_t tickets[PLACES];
+};
+
+static size_t piece(size_t bytes, size_t done)
+{
+	return bytes - done < PIECE ? bytes - done : PIECE;
+}
+
+/* The next piece OUT; it waits until the peer has taken what was in its place before. */
+static bb_status put(struct staging *s, const struct bb_half *out)
+{
+	const size_t number = s->put / PIECE, bytes = piece(out->bytes, s->put);
+	char *place = s->group->bounce + number % PLACES * PIECE;
+	bb_status status = BB_OK;
+	bool lent;
+
+	if (number >= PLACES)
+		status = bb_host_p2p.wait_taken(s->group, s->peer, 0, s->tickets[number % PLACES]);
+	if (status != BB_OK)
+		return status;
+	copy(s->group, place, (char *)out->mine + s->put, bytes, bytes);
+	s->put += bytes;
+	return bb_host_p2p.send(s->group, s->peer, 0, place, bytes, &s->tickets[number % PLACES],
+				&lent);
+}
+
+static bb_status take(struct staging *s, const struct bb_half *in)
+{
+	const size_t bytes = piece(in->bytes, s->taken);
+	const void *data;
+	bb_status status = bb_host_p2p.recv(s->group, s->peer, 0, bytes, &data);
+
+	if (status != BB_OK)
+		return status;
+	copy(s->group, (char *)in->mine + s->taken, data, bytes, in->bytes);
+	bb_host_p2p.release(s->group, s->peer, 0);
+	s->taken += bytes;
+	return BB_OK;
+}
+
+/* Both directions take turns, so that neither end waits for a piece that the other cannot send. */
+static bb_status stage(struct bb_group *group, int peer, const struct bb_half *out,
+		       const struct bb_half *in)
+{
+	struct staging s = {.group = group, .peer = peer};
+	bb_status status = BB_OK;
+
+	if (out->bytes && !group->bounce)
+		status = bb_cpu_alloc(PLACES * PIECE, (void **)&group->bounce);
+	while (status == BB_OK && (s.put < out->bytes || s.taken < in->bytes)) {
+		if (s.put < out->bytes)
+			status = put(&s, out);
+		if (status == BB_OK && s.taken < in->bytes)
+			status = take(&s, in);
+	}
+	/* The place is free again when the peer has taken the last pieces. */
+	for (size_t i = 0; i < PLACES && i * PIECE < out->bytes && status == BB_OK; i++)
+		status = bb_host_p2p.wait_taken(group, peer, 0, s.tickets[i]);
+	return status;
+}
+
+void bb_host_bounce_free(struct bb_group *group)
+{
+	bb_cpu_release(group->bounce, PLACES * PIECE);
+}
+
+bb_status bb_host_transfer(struct bb_group *group, const struct bb_route *route, int peer,
+			   const struct bb_half *out, const struct bb_half *in)
+{
+	const double start = bb_clock_now();
+	bb_status status = BB_OK;
+
+	switch (way_of(route)) {
+	case READ:
+		if (in->bytes)
+			copy(group, in->mine, in->theirs, in->bytes, in->bytes);
+		pace(group, peer, group->me, in->bytes, start);
+		break;
+	case WRITE:
+		if (out->bytes)
+			copy(group, out->theirs, out->mine, out->bytes, out->bytes);
+		pace(group, group->me, peer, out->bytes, start);
+		break;
+	default:
+		status = stage(group, peer, out, in);
+		pace(group, peer, group->me, in->bytes, start);
+	}
+	return status;
+}
+
+/* ---- words ------------------------------------------------------------------------------- */
+
+/* The two ends each have a word that only the other writes: what it counts to is the round. */
+static bb_status ping_word(struct bb_group *group, int peer, bool first, size_t rounds)
+{
+	struct bb_host_team *team = group->team;
+	struct bb_context *context = group->rank->context;
+	atomic_uint *theirs =
+		&team->words[(size_t)peer * (size_t)team->n + (size_t)group->me].count;
+	atomic_uint *mine = &team->words[(size_t)group->me * (size_t)team->n + (size_t)peer].count;
+	struct bb_bell *bells = team->bells;
+	uint32_t sent = atomic_load_explicit(theirs, memory_order_relaxed);
+	uint32_t come = group->words[peer];
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; i < rounds && status == BB_OK; i++) {
+		if (first)
+			bb_host_signal(context, &bells[peer], theirs, ++sent);
+		status = bb_host_wait(context, &bells[group->me], mine, ++come);
+		if (!first)
+			bb_host_signal(context, &bells[peer], theirs, ++sent);
+	}
+	group->words[peer] = come;
+	return status;
+}
+
+static bb_status send_word(struct bb_group *group, int peer)
+{
+	const uint64_t word = 0;
+	uint32_t ticket;
+	bool lent;
+
+	return bb_host_p2p.send(group, peer, 0, &word, sizeof(word), &ticket, &lent);
+}
+
+static bb_status ping_message(struct bb_group *group, int peer, bool first, size_t rounds)
+{
+	bb_status status = BB_OK;
+	const void *data;
+
+	for (size_t i = 0; i < rounds && status == BB_OK; i++) {
+		if (first)
+			status = send_word(group, peer);
+		if (status == BB_OK)
+			status = bb_host_p2p.recv(group, peer, 0, sizeof(uint64_t), &data);
+		if (status == BB_OK)
+			bb_host_p2p.release(group, peer, 0);
+		if (status == BB_OK && !first)
+			status = send_word(group, peer);
+	}
+	return status;
+}
+
+/* Words over a paced link: a message is delayed by its own route, a word here, all rounds at once.
+ */
+static void pace_words(struct bb_group *group, const struct bb_route *route, int peer,
+		       size_t rounds, double start)
+{
+	const struct bb_backend_config *c = &group->rank->context->config;
+	const double one_way = 0.5 * (bb_clock_now() - start);
+	const double link = way_of(route) == WORD ? c->link_latency * (double)rounds : 0;
+	const double wait = 2 * link + slowness(group, group->me, peer) * (one_way + link) +
+			    slowness(group, peer, group->me) * (one_way + link);
+
+	if (wait > 0)
+		bb_clock_pause(wait, &group->rank->context->aborted);
+}
+
+bb_status bb_host_ping(struct bb_group *group, const struct bb_route *route, int peer, bool first,
+		       size_t rounds)
+{
+	const double start = bb_clock_now();
+	bb_status status = way_of(route) == WORD ? ping_word(group, peer, first, rounds)
+						 : ping_message(group, peer, first, rounds);
+
+	if (status == BB_OK)
+		pace_words(group, route, peer, rounds, start);
+	return status;
+}
