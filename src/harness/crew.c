@@ -143,7 +143,10 @@ bb_status bb_crew_exchange(void *own, int local, const void *mine, size_t bytes,
 void bb_crew_abandon(struct bb_driver *driver)
 {
 	const struct bb_crew_config *config = driver->crew->config;
+	int none = 0;
 
+	/* The others soon end, too. */
+	atomic_compare_exchange_strong(&driver->crew->quitter, &none, 1 + driver->local);
 	config->backend->abort(config->context);
 }
 

@@ -251,18 +251,35 @@ static void catch_signal(struct watch *w, int signal)
 		bb_control_tell_left(w->config->control, signal);
 }
 
+static bool ended_unfinished(const struct bb_driver *driver)
+{
+	return atomic_load(&driver->progress->phase) == BB_PHASE_ENDED &&
+	       !atomic_load(&driver->progress->finished);
+}
+
+/* The driver that ended first of those that did not finish, NULL: none. */
+static const struct bb_driver *find_unfinished(const struct bb_crew *crew)
+{
+	const int quitter = atomic_load(&crew->quitter);
+	const struct bb_driver *d = quitter ? &crew->drivers[quitter - 1] : crew->drivers;
+	const struct bb_driver *end = quitter ? d + 1 : d + crew->config->world->nlocal;
+
+	while (d < end && !ended_unfinished(d))
+		d++;
+	return d < end ? d : NULL;
+}
+
 /* Has a driver failed or gone without finishing, or did another process fail? */
 static void look_at_failures(struct watch *w)
 {
-	const struct bb_crew *crew = w->crew;
+	const struct bb_driver *gone;
 
 	if (w->stopped != 0)
 		return;
-	for (int i = 0; i < w->config->world->nlocal; i++)
-		if (atomic_load(&crew->progress[i].phase) == BB_PHASE_ENDED &&
-		    !atomic_load(&crew->progress[i].finished))
-			bb_fail(w->config->error, BB_EBACKEND,
-				"rank %d ended before the run was over", crew->drivers[i].rank);
+	gone = find_unfinished(w->crew);
+	if (gone)
+		bb_fail(w->config->error, BB_EBACKEND, "rank %d ended before the run was over",
+			gone->rank);
 	if (!failed(w))
 		return;
 	w->late = w->culprit >= 0 && !bb_control_reaches(w->config->control, w->culprit);

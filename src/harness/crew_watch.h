@@ -31,6 +31,7 @@ struct bb_crew {
 	bb_status exchanged; /* what it came to between the processes */
 	pthread_t watch;
 	struct bb_crew_outcome outcome; /* the watch's, until it has ended */
+	atomic_int quitter;             /* 1 + the driver that abandoned the run first; 0: none */
 	struct bb_driver *drivers;
 	struct bb_progress *progress;
 	struct bb_rank_progress *ranks; /* process 0: as far as is known, of the world */
