@@ -49,7 +49,7 @@ static void *watch(void *argument)
 	return NULL;
 }
 
-bb_status bb_guard_start(struct bb_guard *guard, uint64_t timeout_ns,
+bb_status bb_guard_start(struct bb_guard *guard, uint64_t timeout_ns, bool signals,
 			 void (*call)(void *argument, int signal), void *argument,
 			 struct bb_error *error)
 {
@@ -58,10 +58,12 @@ bb_status bb_guard_start(struct bb_guard *guard, uint64_t timeout_ns,
 		.call = call,
 		.argument = argument,
 	};
-	fill_set(&guard->signals);
+	sigemptyset(&guard->signals);
+	if (signals)
+		fill_set(&guard->signals);
 	if (pthread_create(&guard->thread, NULL, watch, guard) != 0)
 		return bb_fail(error, BB_EINTERNAL,
-			       "the system gives no thread to watch over start-up");
+			       "the system gives no thread to watch over the process");
 	return BB_OK;
 }
 

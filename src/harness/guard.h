@@ -33,8 +33,9 @@ void bb_guard_signals(void);
 /* Sleep, but not through SIGINT or SIGTERM: returns the signal, or 0. */
 int bb_guard_sleep(double seconds);
 
-/* Watch for TIMEOUT_NS from now on, 0: without an end, and for signals, which are blocked. */
-BB_MUST bb_status bb_guard_start(struct bb_guard *guard, uint64_t timeout_ns,
+/* Watch for TIMEOUT_NS from now on, 0: without an end, and, if SIGNALS, for signals, which are
+   blocked. */
+BB_MUST bb_status bb_guard_start(struct bb_guard *guard, uint64_t timeout_ns, bool signals,
 				 void (*call)(void *argument, int signal), void *argument,
 				 struct bb_error *error);
 /* After it CALL is not called any more. */

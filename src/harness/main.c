@@ -17,6 +17,9 @@
  */
 #define FIRST_WORD_SECONDS 1.5
 
+/* To write the end of the output in a run that has failed, and may have used up its time. */
+#define LAST_WORDS_NS UINT64_C(2000000000)
+
 /* ---- complaining ----------------------------------------------------------------------- */
 
 /* Everybody knows everything: process 0 speaks for all. */
@@ -30,7 +33,6 @@ static void wait_for_first_word(const struct bb_run *run)
 {
 	int signal;
 
-	fflush(stdout);
 	if (run->environment.launch.nprocs <= 1 || run->environment.launch.proc == 0)
 		return;
 	signal = bb_guard_sleep(FIRST_WORD_SECONDS);
@@ -206,21 +208,50 @@ static void say_cause(const struct bb_run *run, const struct bb_crew_outcome *ou
 		fprintf(stderr, "%s: interrupted\n", run->options.program);
 }
 
+/* On a guard's thread: nobody reads what is written last. */
+static void cut_short(void *argument, int signal)
+{
+	const struct bb_run *run = argument;
+	char time[BB_UNIT_TEXT];
+
+	/* The cause has been told. */
+	if (run->ending)
+		_exit(run->ending);
+	fprintf(stderr, "%s: the end of the output could not be written within %s (-T)\n",
+		run->options.program,
+		bb_format_duration(time, 1e-9 * (double)run->options.timeout_ns));
+	_exit(BB_ETIMEOUT);
+}
+
+/* Process 0, in the time that it has for it. */
+static int conclude(struct bb_run *run, int caught)
+{
+	const uint64_t time_ns = run->ending ? LAST_WORDS_NS : run->options.timeout_ns;
+	struct bb_guard guard;
+	int status;
+
+	if (bb_guard_start(&guard, time_ns, false, cut_short, run, &run->error) != BB_OK)
+		return BB_EINTERNAL;
+	status = bb_run_conclude(run, caught);
+	bb_guard_stop(&guard);
+	return status;
+}
+
 /* Tell all that is to be told. Returns the exit status. */
 static int report(struct bb_run *run, const struct bb_crew_outcome *outcome)
 {
-	/* Before anything that may take time, or wait for a reader. */
-	const bool early = outcome->caught || outcome->stuck;
-	int status;
+	int status = others_status(run, outcome->caught);
 
 	bb_ticker_hide(&run->ticker);
-	if (early)
+	run->ending = status;
+	/* Before anything that may take time, or wait for a reader. */
+	if (run->ending)
 		say_cause(run, outcome);
 	if (outcome->stuck)
 		bb_sinks_seize(&run->sinks);
-	status = bb_run_leads(run) ? bb_run_conclude(run, outcome->caught)
-				   : others_status(run, outcome->caught);
-	if (!early)
+	if (bb_run_leads(run))
+		status = conclude(run, outcome->caught);
+	if (!run->ending)
 		say_cause(run, outcome);
 	return status;
 }

@@ -39,6 +39,7 @@ struct bb_run {
 	struct bb_guard guard;
 	bool guarded;
 	atomic_int stage;  /* enum bb_stage */
+	int ending;        /* the exit status of a run that failed before its conclusion; 0: not */
 	atomic_int agreed; /* 1 + the exit status that all processes agreed on; 0: not yet */
 	/* Called on the guard's thread, see guard.h; ARGUMENT is the run. */
 	void (*give_up)(void *argument, int signal);

@@ -18,8 +18,8 @@ bb_status bb_run_guard(struct bb_run *run, enum bb_stage stage)
 
 	atomic_store(&run->stage, stage);
 	if (!run->guarded && run->options.launch)
-		status = bb_guard_start(&run->guard, run->options.timeout_ns, run->give_up, run,
-					&run->error);
+		status = bb_guard_start(&run->guard, run->options.timeout_ns, true, run->give_up,
+					run, &run->error);
 	run->guarded = run->options.launch && status == BB_OK;
 	run->assembly.lost |= status != BB_OK;
 	return status;

@@ -1,6 +1,7 @@
 """What goes wrong is found, named and survived: slow and dying ranks, time-outs, signals, full disks."""
 
 import csv
+import fcntl
 import json
 import os
 import resource
@@ -181,6 +182,22 @@ def nobody_reads():
     result.exits(4).says("-T")
     equal(len(result.err.strip().splitlines()), 1, "sentences on stderr")
     equal((last["kind"], last["verdict"]), ("end", "timed out"), "last record")
+
+
+@test
+def nobody_reads_the_end():
+    """Nor does a pipe that is full only when the conclusion comes."""
+    line = "all_reduce -g 2 -b 8 -e 64 -n 1 -T 2 --algo ring,tree"
+    text = run(line).exits(0).out
+    for room in range(len(text) - 300, len(text), 100):
+        reader, writer = os.pipe()
+        size = fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 1 << 16)
+        os.write(writer, b"x" * (size - room))
+        with os.fdopen(reader), os.fdopen(writer, "w") as pipe:
+            started = time.monotonic()
+            result = run(line, stdout=pipe, timeout=40)
+        result.exits(4).says("the end of the output", "-T")
+        expect(time.monotonic() - started < 2 + 5, "it took too long")
 
 
 # ---- a poor machine ----------------------------------------------------------------------------

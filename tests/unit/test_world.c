@@ -373,13 +373,13 @@ static void test_guard(void **state)
 	struct bb_guard guard;
 
 	bb_guard_signals();
-	assert_int_equal(bb_guard_start(&guard, 10000000, count_call, &call, &error), BB_OK);
+	assert_int_equal(bb_guard_start(&guard, 10000000, true, count_call, &call, &error), BB_OK);
 	wait_for(&call);
 	bb_guard_stop(&guard);
 	assert_int_equal(atomic_load(&call.signal), 0);
 
 	atomic_store(&call.count, 0);
-	assert_int_equal(bb_guard_start(&guard, 0, count_call, &call, &error), BB_OK);
+	assert_int_equal(bb_guard_start(&guard, 0, true, count_call, &call, &error), BB_OK);
 	kill(getpid(), SIGTERM);
 	wait_for(&call);
 	bb_guard_stop(&guard);
@@ -387,8 +387,9 @@ static void test_guard(void **state)
 
 	/* Stopped in time it calls nobody. */
 	atomic_store(&call.count, 0);
-	assert_int_equal(bb_guard_start(&guard, UINT64_C(100000000000), count_call, &call, &error),
-			 BB_OK);
+	assert_int_equal(
+		bb_guard_start(&guard, UINT64_C(100000000000), true, count_call, &call, &error),
+		BB_OK);
 	bb_guard_stop(&guard);
 	assert_int_equal(atomic_load(&call.count), 0);
 }
