@@ -6,6 +6,7 @@
 
 #include "core/clock.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -102,22 +103,74 @@ static bb_status compare_clocks(struct bb_run *run, struct bb_driver *driver, do
 	return status;
 }
 
+/*
+ * Digests of the hosts' topologies, as one rank of each tells: on rank 0 the first goes into the
+ * record, and which hosts are not like it into the text.
+ */
+static bb_status compare_hosts(struct bb_run *run, struct bb_driver *driver,
+			       const struct bb_rank_info *infos, struct bb_strbuf *lines)
+{
+	const bool tells = run->topology && driver->local == 0;
+	const uint64_t mine = tells ? bb_topology_digest(run->topology) : 0, *digests;
+	const void *all;
+	bb_status status = bb_crew_gather(driver, &mine, sizeof(mine), &all);
+
+	if (status != BB_OK || !bb_driver_leads(driver))
+		return status;
+	digests = all;
+	if (digests[0])
+		snprintf(run->topology_digest, BB_DIGEST_TEXT, "%016llx",
+			 (unsigned long long)digests[0]);
+	for (int r = 1; r < run->world.nranks && digests[0]; r++)
+		if (digests[r] && digests[r] != digests[0])
+			bb_strbuf_addf(
+				lines,
+				"# Host %s is not like %s (%016llx, %s): see topology --diff\n",
+				infos[r].location.host, infos[0].location.host,
+				(unsigned long long)digests[r], run->topology_digest);
+	if (!run->topology)
+		bb_strbuf_addf(lines, "# The topology is not known: %s\n",
+			       run->topology_error.text);
+	return BB_OK;
+}
+
+/* Rank 0: the record, which is complete, the speed of light and what LINES say of hosts. */
+static bb_status begin_output(struct bb_run *run, const struct bb_strbuf *lines)
+{
+	const bool gpus = run->options.backend->capabilities & BB_CAP_GPU;
+	bb_status status;
+
+	run->record.topology = *run->topology_digest ? run->topology_digest : NULL;
+	if (bb_light_open(&run->light, run->topology, &run->record.ranks, gpus) != BB_OK ||
+	    bb_strbuf_failed(lines))
+		return bb_fail(&run->error, BB_EINTERNAL, "out of memory for the topology");
+	status = bb_sinks_begin(&run->sinks, &run->record);
+	if (status == BB_OK && lines->length > 0)
+		status = bb_sinks_comment(&run->sinks, bb_strbuf_text(lines));
+	return status;
+}
+
 bb_status bb_run_begin(struct bb_run *run, struct bb_driver *driver, struct bb_rank_info *infos,
 		       double copy_rate)
 {
 	struct bb_run_record *record = &run->record;
+	struct bb_strbuf lines = {0};
 	double uncertainty;
 	bb_status status;
 
 	if (bb_driver_leads(driver))
 		run->infos = infos;
-	status = compare_clocks(run, driver, &uncertainty);
-	if (status != BB_OK || !bb_driver_leads(driver))
-		return status;
+	BB_TRY(status, compare_clocks(run, driver, &uncertainty), out);
+	BB_TRY(status, compare_hosts(run, driver, infos, &lines), out);
+	if (!bb_driver_leads(driver))
+		goto out;
 	record->ranks = (struct bb_rank_infos){infos, (size_t)run->world.nranks};
 	if (!(run->options.backend->capabilities & BB_CAP_FREE_COST))
 		record->copy_GBps = copy_rate / 1e9;
 	record->clock_uncertainty_us = uncertainty * 1e6;
 	record->init_ms = 1e3 * (bb_clock_now() - run->started);
-	return bb_sinks_begin(&run->sinks, record);
+	status = begin_output(run, &lines);
+out:
+	bb_strbuf_free(&lines);
+	return status;
 }

@@ -337,6 +337,42 @@ static void print_block(const struct table *t, struct bb_strbuf *out, int from, 
 		print_row(t, out, size, from, to, percents);
 }
 
+/* Where the bound of an algorithm comes from; NULL: it has none. */
+static const char *source_of(const struct table *t, int algorithm)
+{
+	for (size_t size = 0; size < t->nsizes; size++) {
+		const struct cell *c = t->at[size * (size_t)t->all->nnames + (size_t)algorithm];
+
+		if (c && c->source)
+			return c->source;
+	}
+	return NULL;
+}
+
+/* Once for all algorithms, or a line each. */
+static void print_sources(const struct table *t, struct bb_strbuf *out)
+{
+	const char *first = NULL;
+	bool differ = false;
+
+	for (int i = 0; i < t->norder; i++) {
+		const char *source = source_of(t, t->order[i]);
+
+		differ |= first && source && strcmp(source, first) != 0;
+		first = first ? first : source;
+	}
+	bb_strbuf_add(out, "# bound: percent of what it could be");
+	if (!differ && first)
+		bb_strbuf_addf(out, "; source: %s", first);
+	bb_strbuf_add(out, "\n");
+	for (int i = 0; differ && i < t->norder; i++) {
+		const char *source = source_of(t, t->order[i]);
+
+		if (source)
+			bb_strbuf_addf(out, "#   of %s: %s\n", t->all->names[t->order[i]], source);
+	}
+}
+
 static void print_heading(const struct table *t, struct bb_strbuf *out)
 {
 	const struct cell *c = t->first;
@@ -354,9 +390,8 @@ static void print_heading(const struct table *t, struct bb_strbuf *out)
 	if (t->all->cycles > 1)
 		bb_strbuf_addf(out, ", the last of %lld cycles", (long long)t->all->cycles);
 	bb_strbuf_add(out, "\n");
-	if (bounds_known(t) && c->source)
-		bb_strbuf_addf(out, "# bound: percent of what it could be; source: %s\n",
-			       c->source);
+	if (bounds_known(t))
+		print_sources(t, out);
 }
 
 /* Where auto changed its mind. */

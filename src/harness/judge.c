@@ -357,6 +357,9 @@ bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct b
 	memcpy(all, gathered, n * sizeof(*all));
 	fill_bandwidth(s, call, row_seconds(s, all, scratch), &result);
 	status = fill_bound(s, call, all, &result);
+	if (bb_driver_leads(s->driver) && isnan(result.bound_us))
+		bb_light_bound(&s->bench->run->light, s->bench->collective, result.algorithm,
+			       measured->part.busbw_bytes, &result);
 	if (status == BB_OK)
 		status = bb_crew_collect(s->driver, s->samples, 2 * nsamples * sizeof(double),
 					 &gathered);

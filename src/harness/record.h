@@ -54,7 +54,8 @@ struct bb_run_record {
 	const char *host;
 	const char *cpu;
 	const char *os;
-	int64_t cores; /* that this process may use */
+	const char *topology; /* digest of rank 0's host: the same on hosts that are alike */
+	int64_t cores;        /* that this process may use */
 	int64_t nranks, nprocs;
 	int64_t threads, gpus;
 	struct bb_rank_infos ranks;

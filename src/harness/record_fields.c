@@ -34,6 +34,8 @@ static const struct bb_field run_fields[] = {
 	RUN(STRING, host, "", "name of the machine of rank 0"),
 	RUN(STRING, cpu, "", "its processor"),
 	RUN(STRING, os, "", "its operating system"),
+	RUN(STRING, topology, "",
+	    "its digest (build/topology): the same on machines that are alike"),
 	RUN(INT, cores, "", "processors that the process of rank 0 may use"),
 	RUN(INT, nranks, "", "participants in all processes"),
 	RUN(INT, nprocs, "", "processes"),

@@ -13,6 +13,7 @@
 #include "harness/benchmark.h"
 #include "harness/crew.h"
 #include "harness/guard.h"
+#include "harness/light.h"
 #include "harness/pattern_store.h"
 #include "harness/ticker.h"
 #include "harness/world.h"
@@ -48,6 +49,8 @@ struct bb_run {
 	struct bb_context *context;
 	uint64_t memory; /* bytes that buffers of this process may take; UINT64_MAX: no limit */
 	struct bb_machine *machine;
+	struct bb_topology *topology;   /* of the first process of each host; NULL: not known */
+	struct bb_error topology_error; /* why not */
 	struct bb_pattern_store patterns;
 	double started;        /* CLOCK_MONOTONIC seconds at program start */
 	int64_t memory_before; /* taken by others, in the measure of bb_memory_taken */
@@ -56,6 +59,8 @@ struct bb_run {
 	struct utsname system;
 	struct bb_run_record record;
 	struct bb_rank_info *infos; /* of the record; owned */
+	char topology_digest[BB_DIGEST_TEXT];
+	struct bb_light light;
 	struct bb_sinks sinks;
 	struct bb_ticker ticker;
 	struct bb_end_record end; /* summed up as results come */

@@ -173,6 +173,11 @@ bb_status bb_run_open(struct bb_run *run, int argc, char **argv)
 	config.ranks_before = bb_assembly_before(&run->assembly) * run->world.nlocal;
 	status = backend->open(&run->context, &run->world, &config, &run->error);
 	BB_TRY(status, bb_assembly_agree(&run->assembly, status), failed);
+	/* One of each host looks; what comes of it is for bounds, without which there is enough to
+	   tell. */
+	if (bb_assembly_before(&run->assembly) == 0 &&
+	    bb_topology_here(&run->topology, &run->topology_error) != BB_OK)
+		run->topology = NULL;
 	status = bb_machine_open(&run->machine, &run->error);
 	BB_TRY(status, bb_assembly_agree(&run->assembly, status), failed);
 	BB_TRY(status, share_memory(run), failed);
@@ -189,6 +194,8 @@ void bb_run_close(struct bb_run *run)
 {
 	bb_sinks_close(&run->sinks);
 	run->benchmark->close(run);
+	bb_light_close(&run->light);
+	bb_topology_free(run->topology);
 	bb_machine_close(run->machine);
 	if (run->context)
 		run->options.backend->close(run->context);

@@ -15,14 +15,14 @@ const char *bb_bound_name(enum bb_bound what)
 	return names[what];
 }
 
-struct bb_place *bb_all_gpus(const struct bb_topology *t, int nodes, int *n)
+struct bb_rank_place *bb_all_gpus(const struct bb_topology *t, int nodes, int *n)
 {
 	const int gpus = bb_topology_count(t, BB_GPU);
-	struct bb_place *ranks = calloc((size_t)nodes * (size_t)gpus + 1, sizeof(*ranks));
+	struct bb_rank_place *ranks = calloc((size_t)nodes * (size_t)gpus + 1, sizeof(*ranks));
 
 	*n = nodes * gpus;
 	for (int i = 0; ranks && i < *n; i++)
-		ranks[i] = (struct bb_place){.node = i / gpus, .device = i % gpus};
+		ranks[i] = (struct bb_rank_place){.node = i / gpus, .device = i % gpus};
 	return ranks;
 }
 
@@ -58,12 +58,13 @@ static bb_status refuse(struct bb_strbuf *why, bb_status status, const char *for
 	return status;
 }
 
-static bb_status place_all(struct world *w, const struct bb_place *ranks, struct bb_strbuf *why)
+static bb_status place_all(struct world *w, const struct bb_rank_place *ranks,
+			   struct bb_strbuf *why)
 {
 	int on_host = 0;
 
 	for (int i = 0; i < w->n; i++) {
-		const struct bb_place r = ranks[i];
+		const struct bb_rank_place r = ranks[i];
 
 		if (r.node < 0 || r.node >= w->t->nodes)
 			return refuse(why, BB_EUSAGE, "rank %d is on node %d, of %d nodes", i,
@@ -101,7 +102,7 @@ static bool shares_switches(const struct world *w)
 }
 
 static bb_status open_world(struct world *w, const struct bb_topology *t,
-			    const struct bb_place *ranks, int n, struct bb_strbuf *why)
+			    const struct bb_rank_place *ranks, int n, struct bb_strbuf *why)
 {
 	bb_status st;
 
@@ -316,7 +317,7 @@ out:
 	return st;
 }
 
-static bb_status bound_pair(const struct world *w, const struct bb_place *ranks,
+static bb_status bound_pair(const struct world *w, const struct bb_rank_place *ranks,
 			    struct bb_limit *limit)
 {
 	int a = ranks[0].device, b = ranks[1].device;
@@ -338,7 +339,7 @@ static bb_status bound_pair(const struct world *w, const struct bb_place *ranks,
 	return bb_bound_pair(w->t, a, b, limit);
 }
 
-bb_status bb_speed_of_light(const struct bb_topology *t, const struct bb_place *ranks, int n,
+bb_status bb_speed_of_light(const struct bb_topology *t, const struct bb_rank_place *ranks, int n,
 			    enum bb_bound what, double *GBps, struct bb_strbuf *why)
 {
 	struct bb_limit limit = {.GBps = INFINITY};

@@ -8,7 +8,7 @@
 
 /* Where a rank is. */
 #define BB_ON_HOST (-1) /* in the memory of the CPUs, not on a GPU */
-struct bb_place {
+struct bb_rank_place {
 	int node;   /* 0 … topology->nodes - 1 */
 	int device; /* index of a GPU, or BB_ON_HOST */
 };
@@ -33,11 +33,11 @@ const char *bb_bound_name(enum bb_bound what); /* "ring" */
  * not known. BB_EUSAGE: a rank is not in the topology, or there twice. Costs O(n + nodes) for
  * machines that are used alike.
  */
-BB_MUST bb_status bb_speed_of_light(const struct bb_topology *t, const struct bb_place *ranks,
+BB_MUST bb_status bb_speed_of_light(const struct bb_topology *t, const struct bb_rank_place *ranks,
 				    int n, enum bb_bound what, double *GBps, struct bb_strbuf *why);
 
 /* The GPUs of all nodes as ranks, node by node. *N of them; NULL if out of memory; to be freed. */
-struct bb_place *bb_all_gpus(const struct bb_topology *t, int nodes, int *n);
+struct bb_rank_place *bb_all_gpus(const struct bb_topology *t, int nodes, int *n);
 
 /* The link of PCI object P to what is above as it is under load: a sleeping device lowers the
    generation, not the width. */

@@ -91,7 +91,8 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
 cudaError_t cudaDeviceGetPCIBusId(char *text, int room, int ordinal)
 {
 	FAKE_CUDA();
-	snprintf(text, (size_t)room, "0000:%02X:00.0", 0x1b + ordinal);
+	/* Where the stand-in of NVML has them. */
+	snprintf(text, (size_t)room, "0000:%02X:00.0", 0x10 + 0x11 * ordinal);
 	return cudaSuccess;
 }
 

@@ -54,7 +54,7 @@ static void print_everything(const struct bb_topology *t)
 	struct bb_strbuf out = {0};
 	const int nodes = t->nodes < 3 ? t->nodes : 3;
 	int n;
-	struct bb_place *ranks = bb_all_gpus(t, nodes, &n);
+	struct bb_rank_place *ranks = bb_all_gpus(t, nodes, &n);
 
 	bb_print_tree(t, 80, &out);
 	bb_print_matrix(t, 80, &out);

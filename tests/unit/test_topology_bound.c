@@ -30,7 +30,7 @@ static struct bb_topology *system_of(const char *name, int nodes)
 static double bound_of(const struct bb_topology *t, int each, enum bb_bound what,
 		       struct bb_strbuf *why)
 {
-	struct bb_place *ranks = calloc((size_t)t->nodes * 64, sizeof(*ranks));
+	struct bb_rank_place *ranks = calloc((size_t)t->nodes * 64, sizeof(*ranks));
 	double GBps = -1;
 	int n = 0;
 	bb_status st;
@@ -38,7 +38,7 @@ static double bound_of(const struct bb_topology *t, int each, enum bb_bound what
 	assert_non_null(ranks);
 	for (int node = 0; node < t->nodes; node++)
 		for (int g = 0; g < each; g++)
-			ranks[n++] = (struct bb_place){node, g};
+			ranks[n++] = (struct bb_rank_place){node, g};
 	st = bb_speed_of_light(t, ranks, n, what, &GBps, why);
 	free(ranks);
 	assert_true(st == BB_OK || st == BB_EUNSUPPORTED);
@@ -162,8 +162,8 @@ static void test_pairs(void **state)
 {
 	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
 		struct bb_topology *t = system_of(pairs[i].system, 0);
-		const struct bb_place there[] = {{0, pairs[i].a}, {0, pairs[i].b}};
-		const struct bb_place back[] = {{0, pairs[i].b}, {0, pairs[i].a}};
+		const struct bb_rank_place there[] = {{0, pairs[i].a}, {0, pairs[i].b}};
+		const struct bb_rank_place back[] = {{0, pairs[i].b}, {0, pairs[i].a}};
 		struct bb_strbuf why = {0};
 		double GBps, other;
 		bb_status st = bb_speed_of_light(t, there, 2, BB_BOUND_PAIR, &GBps, &why);
@@ -233,13 +233,13 @@ static void test_parts_of_a_cube(void **state)
 	struct bb_topology *t = system_of("dgx-1v", 0);
 
 	for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
-		struct bb_place ranks[4];
+		struct bb_rank_place ranks[4];
 		struct bb_strbuf why = {0};
 		double GBps;
 		bb_status st;
 
 		for (int k = 0; k < sets[i].n; k++)
-			ranks[k] = (struct bb_place){0, sets[i].gpus[k]};
+			ranks[k] = (struct bb_rank_place){0, sets[i].gpus[k]};
 		st = bb_speed_of_light(t, ranks, sets[i].n, RING, &GBps, &why);
 		assert_int_equal(st, BB_OK);
 		close_to(GBps, sets[i].GBps);
@@ -323,7 +323,7 @@ static void test_sentences(void **state)
 	explains("hgx-h100", 4, 1, NVLS, "NVLS needs several GPUs");
 }
 
-static void refuses(const struct bb_topology *t, const struct bb_place *ranks, int n,
+static void refuses(const struct bb_topology *t, const struct bb_rank_place *ranks, int n,
 		    enum bb_bound what, bb_status wanted, const char *words)
 {
 	struct bb_strbuf why = {0};
@@ -343,23 +343,25 @@ static void test_refused(void **state)
 	struct bb_topology *t = system_of("hgx-h100", 2);
 	const int nic = bb_topology_find(t, "mlx5_0");
 
-	refuses(t, (struct bb_place[]){{0, 0}}, 1, RING, BB_EUSAGE, "two ranks or more");
-	refuses(t, (struct bb_place[]){{0, 0}, {0, 1}, {0, 2}}, 3, BB_BOUND_PAIR, BB_EUSAGE,
+	refuses(t, (struct bb_rank_place[]){{0, 0}}, 1, RING, BB_EUSAGE, "two ranks or more");
+	refuses(t, (struct bb_rank_place[]){{0, 0}, {0, 1}, {0, 2}}, 3, BB_BOUND_PAIR, BB_EUSAGE,
 		"a pair has two ranks, not 3");
-	refuses(t, (struct bb_place[]){{0, 0}, {2, 0}}, 2, RING, BB_EUSAGE, "rank 1 is on node 2");
-	refuses(t, (struct bb_place[]){{0, 0}, {0, nic}}, 2, RING, BB_EUSAGE, "no GPU");
-	refuses(t, (struct bb_place[]){{0, 0}, {0, 0}}, 2, RING, BB_EUSAGE,
+	refuses(t, (struct bb_rank_place[]){{0, 0}, {2, 0}}, 2, RING, BB_EUSAGE,
+		"rank 1 is on node 2");
+	refuses(t, (struct bb_rank_place[]){{0, 0}, {0, nic}}, 2, RING, BB_EUSAGE, "no GPU");
+	refuses(t, (struct bb_rank_place[]){{0, 0}, {0, 0}}, 2, RING, BB_EUSAGE,
 		"two ranks are on GPU0");
-	refuses(t, (struct bb_place[]){{0, -1}, {0, -1}}, 2, RING, BB_EUNSUPPORTED, "one host");
-	refuses(t, (struct bb_place[]){{0, -1}, {0, -1}, {0, 0}}, 3, RING, BB_EUNSUPPORTED,
+	refuses(t, (struct bb_rank_place[]){{0, -1}, {0, -1}}, 2, RING, BB_EUNSUPPORTED,
+		"one host");
+	refuses(t, (struct bb_rank_place[]){{0, -1}, {0, -1}, {0, 0}}, 3, RING, BB_EUNSUPPORTED,
 		"some ranks are on GPUs");
 	for (int d = 0; d < t->ndevices; d++)
 		t->devices[d].state = BB_STATE_DOWN;
-	refuses(t, (struct bb_place[]){{0, 0}, {1, 0}}, 2, RING, BB_EUNSUPPORTED, "no NIC");
+	refuses(t, (struct bb_rank_place[]){{0, 0}, {1, 0}}, 2, RING, BB_EUNSUPPORTED, "no NIC");
 	bb_topology_free(t);
 	t = system_of("pcie-l40s", 0);
 	t->pcis[t->devices[1].pci].now = t->pcis[t->devices[1].pci].most = (struct bb_pcie){0};
-	refuses(t, (struct bb_place[]){{0, 0}, {0, 1}}, 2, RING, BB_EUNSUPPORTED,
+	refuses(t, (struct bb_rank_place[]){{0, 0}, {0, 1}}, 2, RING, BB_EUNSUPPORTED,
 		"the PCIe link of GPU1 is not known");
 	bb_topology_free(t);
 }
@@ -368,13 +370,13 @@ static void test_refused(void **state)
 static void test_hosts(void **state)
 {
 	struct bb_topology *t = system_of("pcie-l40s", 3);
-	struct bb_place ranks[12];
+	struct bb_rank_place ranks[12];
 	struct bb_strbuf why = {0};
 	double GBps;
 	bb_status st;
 
 	for (int i = 0; i < 12; i++)
-		ranks[i] = (struct bb_place){i / 4, BB_ON_HOST};
+		ranks[i] = (struct bb_rank_place){i / 4, BB_ON_HOST};
 	st = bb_speed_of_light(t, ranks, 12, RING, &GBps, &why);
 	assert_int_equal(st, BB_OK);
 	close_to(GBps, 2 * 25 * 4096.0 / 4178);
@@ -386,7 +388,7 @@ static void test_hosts(void **state)
 static void test_many(void **state)
 {
 	struct bb_topology *t = system_of("hgx-h100", 12800);
-	struct bb_place *ranks;
+	struct bb_rank_place *ranks;
 	struct bb_strbuf why = {0};
 	double GBps, turned;
 	int n;
@@ -397,7 +399,7 @@ static void test_many(void **state)
 	st = bb_speed_of_light(t, ranks, n, TREE, &GBps, &why);
 	assert_int_equal(st, BB_OK);
 	for (int i = 0; i < n / 2; i++) {
-		struct bb_place other = ranks[i];
+		struct bb_rank_place other = ranks[i];
 
 		ranks[i] = ranks[n - 1 - i];
 		ranks[n - 1 - i] = other;

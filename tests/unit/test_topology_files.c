@@ -215,7 +215,7 @@ static void fail_on(void *context, const char *text)
 static void same_bounds(const struct bb_topology *a, const struct bb_topology *b)
 {
 	int n;
-	struct bb_place *ranks = bb_all_gpus(a, a->nodes, &n);
+	struct bb_rank_place *ranks = bb_all_gpus(a, a->nodes, &n);
 
 	for (int what = BB_BOUND_RING; what < BB_BOUNDS; what++) {
 		struct bb_strbuf why = {0}, again = {0};

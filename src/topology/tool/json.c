@@ -240,7 +240,7 @@ static void add_finding(void *context, const char *text)
 }
 
 static void write_bounds(struct bb_json *j, const struct bb_topology *t,
-			 const struct bb_place *ranks, int n)
+			 const struct bb_rank_place *ranks, int n)
 {
 	bb_json_key(j, "bounds");
 	bb_json_object(j);
@@ -274,7 +274,7 @@ static void write_pairs(struct bb_json *j, const struct bb_topology *t)
 	for (int a = 0; a < n; a++) {
 		bb_json_array(j);
 		for (int b = 0; b < n; b++) {
-			const struct bb_place pair[] = {{0, a}, {0, b}};
+			const struct bb_rank_place pair[] = {{0, a}, {0, b}};
 			struct bb_strbuf why = {0};
 			double GBps;
 
@@ -290,7 +290,7 @@ static void write_pairs(struct bb_json *j, const struct bb_topology *t)
 	bb_json_end(j);
 }
 
-void bb_print_json(const struct bb_topology *t, const struct bb_place *ranks, int n,
+void bb_print_json(const struct bb_topology *t, const struct bb_rank_place *ranks, int n,
 		   struct bb_strbuf *out)
 {
 	struct bb_json j;

@@ -157,7 +157,7 @@ static bool read_list(const char *text, int n, uint64_t *bits)
 
 /* The chosen GPUs of every node or, where there is none, one rank on the host of every node. */
 static bb_status choose_ranks(const struct options *o, const struct bb_topology *t,
-			      struct bb_place **ranks, int *n, struct bb_error *error)
+			      struct bb_rank_place **ranks, int *n, struct bb_error *error)
 {
 	const int gpus = bb_topology_count(t, BB_GPU);
 	uint64_t bits = 0;
@@ -177,7 +177,7 @@ static bb_status choose_ranks(const struct options *o, const struct bb_topology 
 	if (!*ranks)
 		return bb_fail(error, BB_EINTERNAL, "out of memory for %d ranks", *n);
 	for (int i = 0; i < *n; i++)
-		(*ranks)[i] = (struct bb_place){i / each, chosen[i % each]};
+		(*ranks)[i] = (struct bb_rank_place){i / each, chosen[i % each]};
 	return BB_OK;
 }
 
@@ -195,7 +195,7 @@ static int terminal_width(void)
 }
 
 static void add_text(const struct options *o, const struct bb_topology *t,
-		     const struct bb_place *ranks, int n, struct bb_strbuf *out)
+		     const struct bb_rank_place *ranks, int n, struct bb_strbuf *out)
 {
 	const int width = terminal_width();
 	const enum print_choice part = (enum print_choice)o->print;
@@ -216,7 +216,7 @@ static void add_text(const struct options *o, const struct bb_topology *t,
 }
 
 static bb_status print_all(const struct options *o, const struct bb_topology *t,
-			   const struct bb_place *ranks, int n, struct bb_error *error)
+			   const struct bb_rank_place *ranks, int n, struct bb_error *error)
 {
 	struct bb_strbuf text = {0}, json = {0}, xml = {0};
 	const bool to_json = o->json && strcmp(o->json, "-") == 0;
@@ -248,7 +248,7 @@ out:
 static bb_status show(const struct options *o, struct bb_error *error)
 {
 	struct bb_topology *t = NULL;
-	struct bb_place *ranks = NULL;
+	struct bb_rank_place *ranks = NULL;
 	int n = 0;
 	bb_status st;
 

@@ -17,11 +17,11 @@ void bb_print_numas(const struct bb_topology *t, int width, struct bb_strbuf *ou
 /* What looks wrong, or that nothing does. */
 void bb_print_findings(const struct bb_topology *t, int width, struct bb_strbuf *out);
 /* The speed of light of N ranks. */
-void bb_print_bounds(const struct bb_topology *t, const struct bb_place *ranks, int n, int width,
-		     struct bb_strbuf *out);
+void bb_print_bounds(const struct bb_topology *t, const struct bb_rank_place *ranks, int n,
+		     int width, struct bb_strbuf *out);
 
 /* All of that, for programs: one object. */
-void bb_print_json(const struct bb_topology *t, const struct bb_place *ranks, int n,
+void bb_print_json(const struct bb_topology *t, const struct bb_rank_place *ranks, int n,
 		   struct bb_strbuf *out);
 
 /* TEXT at column INDENT, broken at spaces; the first line continues at column AT. */

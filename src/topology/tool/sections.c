@@ -41,15 +41,15 @@ static void print_bound(const char *name, bb_status st, double GBps, const struc
 }
 
 /* The slowest and, if it differs, the fastest pair of RANKS. */
-static void print_pairs(const struct bb_topology *t, const struct bb_place *ranks, int n, int width,
-			struct bb_strbuf *out)
+static void print_pairs(const struct bb_topology *t, const struct bb_rank_place *ranks, int n,
+			int width, struct bb_strbuf *out)
 {
 	double least = 0, most = 0;
 	struct bb_strbuf low = {0}, high = {0}, why = {0};
 
 	for (int i = 1; i < n; i++) {
 		for (int j = 0; j < i; j++) {
-			const struct bb_place pair[] = {ranks[j], ranks[i]};
+			const struct bb_rank_place pair[] = {ranks[j], ranks[i]};
 			double GBps;
 
 			bb_strbuf_clear(&why);
@@ -78,8 +78,8 @@ static void print_pairs(const struct bb_topology *t, const struct bb_place *rank
 
 #define PAIR_RANKS 128 /* beyond, pairs repeat on nodes that are alike */
 
-void bb_print_bounds(const struct bb_topology *t, const struct bb_place *ranks, int n, int width,
-		     struct bb_strbuf *out)
+void bb_print_bounds(const struct bb_topology *t, const struct bb_rank_place *ranks, int n,
+		     int width, struct bb_strbuf *out)
 {
 	int nodes = 0;
 
