@@ -38,6 +38,7 @@ struct bb_collective_options {
 	bool cta_policy_given, algo_given;
 
 	/* Worked out from them. */
+	int explained_ranks; /* with --explain: of all processes that a launcher has started */
 	/* Comma list of names, "auto" or "all": --algo or NCCL_ALGO, each under every --proto. */
 	const char *algorithms;
 	char algorithms_text[BB_ALGORITHMS_TEXT]; /* where it had to be made */

@@ -6,6 +6,7 @@
 #include "harness/collective.h"
 #include "harness/options_check.h"
 #include "harness/plan.h"
+#include "schedules/checker.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -401,11 +402,27 @@ static void resolve_gpu(const struct bb_collective_options *a, struct bb_options
 	o->config.default_stream = a->stream_null != 0;
 }
 
+/* The ranks of a run with the same words; nothing is started for that. */
+static bb_status count_explained(struct bb_collective_options *a, const struct bb_options *o,
+				 const struct bb_launch_hint *launch, struct bb_error *error)
+{
+	const int64_t local = o->threads * o->gpus;
+	const int nprocs = launch->nprocs > 1 ? launch->nprocs : 1;
+
+	if (local * nprocs > BB_CHECKER_RANKS)
+		return bb_fail(error, BB_EUSAGE,
+			       "--explain shows at most %d ranks, and this would be %lld in each "
+			       "of %d process%s; give fewer",
+			       BB_CHECKER_RANKS, (long long)local, nprocs, nprocs > 1 ? "es" : "");
+	a->explained_ranks = (int)local * nprocs;
+	return BB_OK;
+}
+
 /* --explain plays one root, sums, and as much as can be read. */
 static bb_status check_explain(const struct bb_collective_options *a, const struct bb_options *o,
 			       const struct bb_collective *collective, struct bb_error *error)
 {
-	const int n = (int)(o->threads * o->gpus);
+	const int n = a->explained_ranks;
 	const uint64_t least =
 		(collective->flags & BB_ROUNDED ? (uint64_t)n : 1) * bb_dtype_size(BB_FLOAT);
 	char size[BB_UNIT_TEXT];
@@ -470,6 +487,7 @@ bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, s
 	BB_TRY(st, resolve_environment(a, o->backend, collective, e, error), out);
 	BB_TRY(st, resolve_protocols(a, o->backend, error), out);
 	if (a->explain) {
+		BB_TRY(st, count_explained(a, o, &e->launch, error), out);
 		st = check_explain(a, o, collective, error);
 		goto out;
 	}

@@ -132,7 +132,7 @@ bb_status bb_lesson(struct bb_strbuf *out, const struct bb_options *options,
 		    const struct bb_collective *collective, const struct bb_native *natives,
 		    struct bb_error *error)
 {
-	const int n = (int)(options->threads * options->gpus);
+	const int n = asked->explained_ranks;
 	struct lesson l = {.out = out,
 			   .options = options,
 			   .asked = asked,

@@ -254,7 +254,7 @@ static const char *find_difference(struct bb_strbuf *how, const struct request *
 	for (int i = 0; i < BB_NENVIRONMENT; i++) {
 		if (r->environment[i].digest == first->environment[i].digest)
 			continue;
-		bb_strbuf_addf(how, "%s instead of %s; give all the same (mpirun -x %s)",
+		bb_strbuf_addf(how, "%s instead of %s; give all the same (with mpirun: -x %s)",
 			       r->environment[i].value, first->environment[i].value,
 			       bb_environment_rows[i].name);
 		return bb_environment_rows[i].name;

@@ -283,6 +283,8 @@ def ranks_are_processes():
         ):
             place.run(f"{SMALL} {flags}", env).exits(2).says("on mpi a rank is a process", *said)
         place.run("all_reduce --explain -g 4 --backend mpi").exits(0).prints("4 ranks")
+        place.run("all_reduce --explain", two(4)).exits(0).prints("4 ranks")
+        place.run("all_reduce --explain -g 2", two(4)).exits(0).prints("8 ranks")
     run(f"{SMALL} -g 2 --backend null").exits(0)
 
 

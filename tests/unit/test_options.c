@@ -1,5 +1,6 @@
 #include "harness/collective.h"
 
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -307,7 +308,8 @@ static void test_fault_and_link(void **state)
 	assert_int_equal(r.options.fault.rank, 3);
 	assert_true(r.options.fault.seconds > 0.00499 && r.options.fault.seconds < 0.00501);
 	assert_true(r.options.config.link_rate == 12.5e9);
-	assert_true(r.options.config.link_latency > 1.99e-6 && r.options.config.link_latency < 2.01e-6);
+	assert_true(r.options.config.link_latency > 1.99e-6 &&
+		    r.options.config.link_latency < 2.01e-6);
 	assert_int_equal(read_line(&r, "--fault die:0 --link 1GB/s"), BB_OK);
 	assert_int_equal(r.options.fault.kind, BB_FAULT_DIE);
 	assert_true(r.options.config.link_rate == 1e9 && r.options.config.link_latency == 0);
@@ -419,6 +421,20 @@ static void test_explain(void **state)
 	assert_non_null(strstr(r.error.text, "one root"));
 	assert_int_equal(read_env(&r, &bb_all_gather, "--explain -g 4 -b 12", none), BB_EUSAGE);
 	assert_int_equal(read_env(&r, &bb_all_gather, "--explain -g 4 -b 16", none), BB_OK);
+	assert_int_equal(r.asked.explained_ranks, 4);
+	/* What a launcher has started counts. */
+	none.launch = (struct bb_launch_hint){.launcher = "mpirun", .nprocs = 3};
+	assert_int_equal(
+		read_env(&r, &bb_all_gather, "--backend null --explain -t 2 -g 4 -b 96", none),
+		BB_OK);
+	assert_int_equal(r.asked.explained_ranks, 24);
+	none.launch.nprocs = INT_MAX;
+	assert_int_equal(read_env(&r, &bb_all_gather, "--backend null --explain -g 1024", none),
+			 BB_EUSAGE);
+	assert_non_null(strstr(r.error.text, "at most 64 ranks"));
+	none.launch.nprocs = 0;
+	assert_int_equal(read_env(&r, &bb_all_gather, "--backend null --explain", none), BB_OK);
+	assert_int_equal(r.asked.explained_ranks, 1);
 }
 
 static void test_only_informs(void **state)

@@ -311,7 +311,7 @@ static void test_environments(void **state)
 	processes[2].environment.nccl_algo = NULL;
 	expect_compared(processes, BB_EUSAGE, "nothing instead of \"ring\"");
 	assert_memory_equal(processes[0].error.text, "NCCL_ALGO of process 2 (", 24);
-	assert_non_null(strstr(processes[0].error.text, "mpirun -x NCCL_ALGO"));
+	assert_non_null(strstr(processes[0].error.text, "with mpirun: -x NCCL_ALGO"));
 	processes[2].environment.nccl_algo = "ring";
 	processes[1].environment.split = "";
 	expect_compared(processes, BB_EUSAGE, "NCCL_TESTS_SPLIT of process 1");
