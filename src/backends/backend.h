@@ -16,7 +16,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define BB_BACKEND_ABI 4u
+#define BB_BACKEND_ABI 5u
 
 /* The world, as the launch found it. */
 struct bb_world {
@@ -122,6 +122,25 @@ struct bb_half {
 	void *theirs; /* the other end's, as reach gave it */
 	size_t bytes; /* 0: nothing goes this way */
 };
+
+/* ---- memory, worked on to see how fast it is --------------------------------------------- */
+
+/*
+ * What is done with A, B and C, arrays of the same size. The bytes that count are those the work
+ * itself reads and writes: a line that caches fetch because it is about to be written does not,
+ * and stores go past the caches so that none need be.
+ */
+enum bb_memory_work {
+	BB_WORK_READ,  /* reads A */
+	BB_WORK_WRITE, /* writes A */
+	BB_WORK_COPY,  /* A = B */
+	BB_WORK_TRIAD, /* A = B + 2 C, numbers in double precision */
+	BB_WORKS
+};
+
+#define BB_SPACE_TEXT 16
+#define BB_WORK_ALIGNMENT 256 /* of arrays, and of their sizes */
+#define BB_CHASE_STRIDE 128   /* bytes from one stop of a chase to the next: two lines */
 
 /* One call of a collective by one rank. Buffers are borrowed until it completes. */
 struct bb_call {
@@ -307,6 +326,24 @@ struct bb_backend {
 	   answers. Returns when its last word has come, or gone. */
 	bb_status (*ping)(struct bb_group *group, const struct bb_route *route, int peer,
 			  bool first, size_t rounds);
+
+	/* Spaces that memory may be in: NUMA nodes, a GPU, the host. NULL: there is nothing to
+	   choose, nor the functions below. */
+	int (*spaces)(struct bb_context *context);
+	void (*space_name)(struct bb_context *context, int space, char name[BB_SPACE_TEXT]);
+	/* BYTES in SPACE, 4 KiB aligned, touched; reached by this rank at least. */
+	bb_status (*alloc_in)(struct bb_rank *rank, int space, size_t bytes, void **memory,
+			      struct bb_error *error);
+	void (*release_in)(struct bb_rank *rank, int space, void *memory, size_t bytes);
+	/* Work on arrays of BYTES; those that WHAT has no use for may be NULL. Done when finish
+	   returns. */
+	bb_status (*work)(struct bb_rank *rank, enum bb_memory_work what, void *a, const void *b,
+			  const void *c, size_t bytes);
+	/* Lay a way through all of MEMORY that visits each BB_CHASE_STRIDE bytes once, in an order
+	   that follows from SEED; go HOPS steps along it, each of which knows only from the last
+	   where to go. */
+	bb_status (*chase_lay)(struct bb_rank *rank, void *memory, size_t bytes, uint64_t seed);
+	bb_status (*chase)(struct bb_rank *rank, void *memory, size_t hops);
 
 	/*
 	 * Make ready what CALL, settled by choose and tune, needs beyond its buffers: a

@@ -3,6 +3,7 @@
  */
 #include "backends/host/host.h"
 
+#include "backends/cpu/work.h"
 #include "core/clock.h"
 
 #include <stdio.h>
@@ -231,6 +232,48 @@ static void host_delay(struct bb_rank *rank, double seconds)
 	bb_clock_pause(seconds, &rank->context->aborted);
 }
 
+/* ---- memory, worked on --------------------------------------------------------------- */
+
+static int host_spaces(struct bb_context *context)
+{
+	return bb_cpu_spaces(context->machine);
+}
+
+static void host_space_name(struct bb_context *context, int space, char name[BB_SPACE_TEXT])
+{
+	bb_cpu_space_name(context->machine, space, name);
+}
+
+static bb_status host_alloc_in(struct bb_rank *rank, int space, size_t bytes, void **memory,
+			       struct bb_error *error)
+{
+	return bb_cpu_alloc_in(rank->context->machine, space, bytes, memory, error);
+}
+
+static void host_release_in(struct bb_rank *rank, int space, void *memory, size_t bytes)
+{
+	bb_cpu_release(memory, bytes);
+}
+
+static bb_status host_work(struct bb_rank *rank, enum bb_memory_work what, void *a, const void *b,
+			   const void *c, size_t bytes)
+{
+	bb_cpu_work(rank->context->kernels, what, a, b, c, bytes);
+	return BB_OK;
+}
+
+static bb_status host_chase_lay(struct bb_rank *rank, void *memory, size_t bytes, uint64_t seed)
+{
+	bb_cpu_chase_lay(memory, bytes, seed);
+	return BB_OK;
+}
+
+static bb_status host_chase(struct bb_rank *rank, void *memory, size_t hops)
+{
+	bb_cpu_chase(memory, hops);
+	return BB_OK;
+}
+
 const struct bb_backend bb_backend_host = {
 	.abi = BB_BACKEND_ABI,
 	.name = "host",
@@ -269,6 +312,13 @@ const struct bb_backend bb_backend_host = {
 	.finish = host_finish,
 	.now = host_now,
 	.delay = host_delay,
+	.spaces = host_spaces,
+	.space_name = host_space_name,
+	.alloc_in = host_alloc_in,
+	.release_in = host_release_in,
+	.work = host_work,
+	.chase_lay = host_chase_lay,
+	.chase = host_chase,
 	.routes = bb_host_routes,
 	.route_refuses = bb_host_route_refuses,
 	.share = bb_host_share,

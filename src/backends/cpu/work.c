@@ -1,0 +1,176 @@
+#include "backends/cpu/work.h"
+
+#include "backends/cpu/memory.h"
+
+#include <numa.h>
+#include <stdio.h>
+
+#define PAGE ((size_t)4096)
+#define PROBED_PAGES 64                /* of what was allocated, to see where it is */
+#define BLOCK_BYTES ((size_t)32 << 10) /* what is written again and again comes from the caches */
+
+/* ---- where ------------------------------------------------------------------------------- */
+
+/* Nodes that have memory; without NUMA there is one. */
+int bb_cpu_spaces(const struct bb_machine *machine)
+{
+	const int n = bb_machine_host(machine)->nnumas;
+
+	return n > 0 ? n : 1;
+}
+
+/* The system's number of SPACE's node; -1: there is but one. */
+static int node_of(const struct bb_machine *machine, int space)
+{
+	const struct bb_host *host = bb_machine_host(machine);
+
+	return host->nnumas > 1 && numa_available() >= 0 ? host->numas[space].os : -1;
+}
+
+void bb_cpu_space_name(const struct bb_machine *machine, int space, char name[BB_SPACE_TEXT])
+{
+	const struct bb_host *host = bb_machine_host(machine);
+
+	snprintf(name, BB_SPACE_TEXT, "node %d", host->nnumas > 0 ? host->numas[space].os : 0);
+}
+
+static bool is_on(const char *memory, size_t bytes, int node)
+{
+	const size_t pages = (bytes + PAGE - 1) / PAGE;
+	const size_t step = pages > PROBED_PAGES ? pages / PROBED_PAGES : 1;
+
+	for (size_t page = 0; page < pages; page += step) {
+		void *at = (char *)memory + page * PAGE;
+		int found = -1;
+
+		if (numa_move_pages(0, 1, &at, NULL, &found, 0) == 0 && found >= 0 && found != node)
+			return false;
+	}
+	return true;
+}
+
+bb_status bb_cpu_alloc_in(const struct bb_machine *machine, int space, size_t bytes, void **memory,
+			  struct bb_error *error)
+{
+	const int node = node_of(machine, space);
+	struct bitmask *nodes;
+	bb_status status;
+
+	if (node < 0)
+		return bb_cpu_alloc(bytes, memory);
+	nodes = numa_allocate_nodemask();
+	if (!nodes)
+		return BB_EINTERNAL;
+	numa_bitmask_setbit(nodes, (unsigned)node);
+	numa_set_membind(nodes);
+	status = bb_cpu_alloc(bytes, memory);
+	numa_set_localalloc();
+	numa_bitmask_free(nodes);
+	if (status != BB_OK || is_on(*memory, bytes, node))
+		return status;
+	bb_cpu_release(*memory, bytes);
+	return bb_fail(error, BB_EBACKEND, "the system does not put memory on NUMA node %d", node);
+}
+
+/* ---- bandwidth --------------------------------------------------------------------------- */
+
+typedef uint64_t words __attribute__((vector_size(64), aligned(64), may_alias));
+
+/* The sum keeps the compiler from leaving the loads out. No prefetching: the caches do it better.
+ */
+static void read_all(const void *a, size_t bytes)
+{
+	const words *const from = a, *const end = from + bytes / sizeof(words) / 4 * 4;
+	words sum[4] = {{0}, {0}, {0}, {0}};
+
+	for (const words *at = from; at < end; at += 4) {
+		sum[0] ^= at[0];
+		sum[1] ^= at[1];
+		sum[2] ^= at[2];
+		sum[3] ^= at[3];
+	}
+	sum[0] ^= sum[1] ^ sum[2] ^ sum[3];
+	__asm__ volatile("" : : "r"(&sum[0]) : "memory");
+}
+
+static void write_all(const struct bb_kernels *kernels, char *a, size_t bytes)
+{
+	static const _Alignas(64) char source[BLOCK_BYTES] = {1};
+
+	for (size_t at = 0; at < bytes; at += BLOCK_BYTES) {
+		void *to = a + at;
+		const size_t left = bytes - at;
+
+		kernels->copy(&to, 1, source, left < BLOCK_BYTES ? left : BLOCK_BYTES, true);
+	}
+}
+
+/* a = b + 2 c: mulsum, weighted 1 and 2. */
+static void triad(const struct bb_kernels *kernels, void *a, const void *b, const void *c,
+		  size_t bytes)
+{
+	static const uint8_t weight[] = {1, 2};
+	const struct bb_reduce_args args = {.stream = true, .weight = weight};
+	const void *const sources[] = {b, c};
+
+	kernels->reduce[BB_DOUBLE][BB_MULSUM](&a, 1, sources, 2, bytes / sizeof(double), &args);
+}
+
+void bb_cpu_work(const struct bb_kernels *kernels, enum bb_memory_work what, void *a, const void *b,
+		 const void *c, size_t bytes)
+{
+	switch (what) {
+	case BB_WORK_READ:
+		read_all(a, bytes);
+		break;
+	case BB_WORK_WRITE:
+		write_all(kernels, a, bytes);
+		break;
+	case BB_WORK_COPY:
+		kernels->copy(&a, 1, b, bytes, true);
+		break;
+	default:
+		triad(kernels, a, b, c, bytes);
+	}
+}
+
+/* ---- latency ----------------------------------------------------------------------------- */
+
+struct stop {
+	struct stop *next;
+	char rest[BB_CHASE_STRIDE - sizeof(void *)];
+};
+
+/*
+ * One cycle through all stops in an order that nothing can foresee: Sattolo's shuffle, in place. A
+ * stop holds the number of the next until all are drawn.
+ */
+void bb_cpu_chase_lay(void *memory, size_t bytes, uint64_t seed)
+{
+	struct stop *const stops = memory;
+	const size_t n = bytes / sizeof(*stops);
+	uint64_t state = seed | 1;
+
+	for (size_t i = 0; i < n; i++)
+		stops[i].next = &stops[i];
+	for (size_t i = n; i-- > 1;) {
+		struct stop *const kept = stops[i].next;
+		size_t j;
+
+		state ^= state << 13; /* xorshift64 (Marsaglia, 2003) */
+		state ^= state >> 7;
+		state ^= state << 17;
+		j = (size_t)(state % i);
+		stops[i].next = stops[j].next;
+		stops[j].next = kept;
+	}
+}
+
+void bb_cpu_chase(void *memory, size_t hops)
+{
+	const struct stop *at = memory;
+
+	while (hops-- > 0)
+		at = at->next;
+	__asm__ volatile("" : : "r"(at));
+}
