@@ -16,6 +16,9 @@ struct text {
 	int64_t row_size, row_root; /* what the half row is about */
 	const char *row_dtype, *row_op;
 	int64_t row_cycle;
+	struct bb_skip_record skipped; /* the last that was told; reason: in … */
+	char skip_reason[256];
+	int more_skips; /* for the same reason, since then */
 };
 
 static struct text *of(struct bb_sink *sink)
@@ -232,6 +235,15 @@ static void end_row(struct text *t, double end_unix_s)
 	bb_strbuf_add(&t->out, "\n");
 }
 
+static void finish_skips(struct text *t)
+{
+	if (t->more_skips > 0)
+		bb_strbuf_addf(&t->out, "# skipped: %s, %d more for the same reason\n",
+			       t->skipped.algorithm, t->more_skips);
+	t->more_skips = 0;
+	t->skipped.algorithm = NULL;
+}
+
 static void finish_half(struct text *t)
 {
 	if (!t->half)
@@ -252,6 +264,7 @@ static bb_status result(struct bb_sink *sink, const struct bb_result_record *r)
 {
 	struct text *t = of(sink);
 
+	finish_skips(t);
 	if (!r->in_place || !same_row(t, r)) {
 		finish_half(t);
 		begin_row(t, r);
@@ -268,10 +281,26 @@ static bb_status result(struct bb_sink *sink, const struct bb_result_record *r)
 
 /* ---- everything else --------------------------------------------------------------- */
 
+/* Of one algorithm at many sizes one line tells. */
+static bool repeats_skip(const struct text *t, const struct bb_skip_record *r)
+{
+	const struct bb_skip_record *s = &t->skipped;
+
+	return s->algorithm && strcmp(s->algorithm, r->algorithm) == 0 && s->root == r->root &&
+	       s->dtype == r->dtype && s->op == r->op && strcmp(t->skip_reason, r->reason) == 0;
+}
+
 static bb_status skip(struct bb_sink *sink, const struct bb_skip_record *r)
 {
 	struct text *t = of(sink);
 
+	if (repeats_skip(t, r)) {
+		t->more_skips++;
+		return BB_OK;
+	}
+	finish_skips(t);
+	t->skipped = *r;
+	snprintf(t->skip_reason, sizeof(t->skip_reason), "%s", r->reason);
 	finish_half(t);
 	bb_strbuf_addf(&t->out, "# skipped: %s", r->algorithm);
 	if (r->size_bytes != BB_ABSENT)
@@ -299,6 +328,7 @@ static bb_status comment(struct bb_sink *sink, const char *lines)
 {
 	struct text *t = of(sink);
 
+	finish_skips(t);
 	finish_half(t);
 	bb_strbuf_add(&t->out, lines);
 	return bb_sink_write(sink, &t->out);
@@ -345,6 +375,7 @@ static bb_status end(struct bb_sink *sink, const struct bb_end_record *r)
 	double mean = isnan(r->avg_busbw_GBps) ? 0 : r->avg_busbw_GBps;
 	const char *gate = "";
 
+	finish_skips(t);
 	finish_half(t);
 	if (!isnan(r->min_busbw_GBps))
 		gate = mean < 0.9 * r->min_busbw_GBps ? "FAILED" : "OK";
