@@ -93,7 +93,7 @@ PLUGINS     := $(if $(HAVE_MPI),$(B)/backends/mpi.so)
 # The nccl backend, and for its tests the same with stand-ins for the libraries, whose headers suffice.
 CUDA_INCLUDE := $(addprefix -isystem ,$(wildcard $(if $(NCCL_HOME),$(NCCL_HOME)/include) $(CUDA_HOME)/include))
 CUDA_LIBS    := $(foreach d,$(wildcard $(if $(NCCL_HOME),$(NCCL_HOME)/lib) $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib),-L$(d) -Wl,-rpath,$(d)) \
-                -lcudart_static -l:libnccl.so.2 -lrt -ldl -lpthread
+                -lcudart_static -l:libnccl.so.2 -lstdc++ -lrt -ldl -lpthread
 HAVE_NCCL_H  := $(if $(filter auto,$(CUDA)),$(shell echo '\#include <nccl.h>' | \
                 $(CC) $(CUDA_INCLUDE) -E - >/dev/null 2>&1 && echo 1),$(filter 1,$(CUDA)))
 HAVE_NVCC    := $(if $(filter auto,$(CUDA)),$(shell command -v $(NVCC) >/dev/null 2>&1 && echo 1),$(filter 1,$(CUDA)))
