@@ -93,7 +93,7 @@ PLUGINS     := $(if $(HAVE_MPI),$(B)/backends/mpi.so)
 # The nccl backend, and for its tests the same with stand-ins for the libraries, whose headers suffice.
 CUDA_INCLUDE := $(addprefix -isystem ,$(wildcard $(if $(NCCL_HOME),$(NCCL_HOME)/include) $(CUDA_HOME)/include))
 CUDA_LIBS    := $(foreach d,$(wildcard $(if $(NCCL_HOME),$(NCCL_HOME)/lib) $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib),-L$(d) -Wl,-rpath,$(d)) \
-                -lcudart_static -l:libnccl.so.2 -lstdc++ -lrt -ldl -lpthread
+                -lcudart_static -lstdc++ -lrt -ldl -lpthread
 HAVE_NCCL_H  := $(if $(filter auto,$(CUDA)),$(shell echo '\#include <nccl.h>' | \
                 $(CC) $(CUDA_INCLUDE) -E - >/dev/null 2>&1 && echo 1),$(filter 1,$(CUDA)))
 HAVE_NVCC    := $(if $(filter auto,$(CUDA)),$(shell command -v $(NVCC) >/dev/null 2>&1 && echo 1),$(filter 1,$(CUDA)))
@@ -106,14 +106,16 @@ FAKE_CXX     := $(if $(findstring clang,$(CC)),$(subst clang,clang++,$(CC)),$(if
 HAVE_FAKE    := $(if $(HAVE_NCCL_H),$(shell command -v $(firstword $(FAKE_CXX)) >/dev/null 2>&1 && echo 1))
 FAKE_UNITS   := $(if $(HAVE_FAKE),$(patsubst tests/gpu/%.c,$(B)/tests/%,$(wildcard tests/gpu/test_*.c)))
 GPU_TEST_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out tests/gpu/test_%,$(wildcard tests/gpu/*.c)))
-PLUGINS      += $(if $(and $(HAVE_NCCL_H),$(HAVE_NVCC),$(if $(SAN),,1)),$(B)/backends/nccl.so)
+HAVE_CUDA    := $(and $(HAVE_NCCL_H),$(HAVE_NVCC),$(if $(SAN),,1))
+PLUGINS      += $(if $(HAVE_CUDA),$(B)/backends/nccl.so)
+GPU_SPEED    := $(if $(HAVE_CUDA),$(B)/tests/gpu_speed) $(if $(HAVE_FAKE),$(B)/tests/fake/gpu_speed)
 
 all: $(BINS) $(PLUGINS) $(TOPOLOGY) $(if $(HAVE_MPI),,no-mpi)
 	$(if $(TOPOLOGY),,@echo 'make: no expat.h (libexpat1-dev): the binary topology is left out')
 # What an earlier build left would still be loaded.
 no-mpi:
 	@rm -f $(B)/backends/mpi.so
-units: $(UNITS) $(FAKE_UNITS) $(if $(HAVE_FAKE),$(B)/tests/fake/nccl.so) $(B)/tests/nvml/libnvidia-ml.so.1
+units: $(UNITS) $(FAKE_UNITS) $(if $(HAVE_FAKE),$(B)/tests/fake/nccl.so) $(GPU_SPEED) $(B)/tests/nvml/libnvidia-ml.so.1
 
 # ---- how it is built -----------------------------------------------------------------------
 
@@ -187,7 +189,7 @@ $(CUDA_OBJECTS): $(B)/%.o: %.cu $(B)/flags
 $(B)/backends/nccl.so: $(NCCL_OBJECTS) $(CUDA_OBJECTS)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -pthread -o $@ $^ $(CUDA_LIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -pthread -o $@ $^ -l:libnccl.so.2 $(CUDA_LIBS)
 
 # For tests alone: no CUDA, no NCCL, the kernels compiled for the CPU. Nobody finds it who does not
 # name its folder.
@@ -214,6 +216,18 @@ $(B)/tests/fake/nccl.so: $(NCCL_OBJECTS) $(FAKE_OBJECTS)
 $(FAKE_UNITS): $(B)/tests/%: $(B)/tests/gpu/%.o $(GPU_TEST_OBJECTS) $(NCCL_OBJECTS) $(FAKE_OBJECTS) \
                $(B)/tests/unit/ranks.o $(B)/tests/unit/oracle.o
 $(FAKE_UNITS): LDLIBS := -lcmocka $(LDLIBS)
+
+# The speed of the kernels, and for tests the same with stand-ins.
+$(B)/tests/perf/gpu_speed.o: private BB_FLAGS += $(CUDA_INCLUDE)
+
+$(B)/tests/gpu_speed: $(B)/tests/perf/gpu_speed.o $(CUDA_OBJECTS) $(LIB)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(LINK) -o $@ $^ $(CUDA_LIBS) -lm
+
+$(B)/tests/fake/gpu_speed: $(B)/tests/perf/gpu_speed.o $(FAKE_OBJECTS) $(LIB)
+	$(call say,LINK,$@)
+	$(Q)$(LINK) -o $@ $^ -lm
 
 # What the driver's library would say of GPUs that are not here; tests name its folder in
 # LD_LIBRARY_PATH.
@@ -301,5 +315,5 @@ MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
 -include $(OBJECTS:.o=.d) $(MPI_OBJECTS:.o=.d) $(TOPOLOGY_OBJECTS:.o=.d) $(B)/tests/fuzz/topology.d $(COLLECTIVES:%=$(B)/src/collectives/%.d) \
          $(UNITS:$(B)/tests/%=$(B)/tests/unit/%.d) $(B)/tests/unit/ranks.d $(B)/tests/unit/oracle.d \
-         $(B)/docs/reference.d $(B)/tests/perf/host_speed.d $(NCCL_OBJECTS:.o=.d) $(CUDA_OBJECTS:.o=.d) \
+         $(B)/docs/reference.d $(B)/tests/perf/host_speed.d $(B)/tests/perf/gpu_speed.d $(NCCL_OBJECTS:.o=.d) $(CUDA_OBJECTS:.o=.d) \
          $(FAKE_OBJECTS:.o=.d) $(FAKE_UNITS:$(B)/tests/%=$(B)/tests/gpu/%.d) $(GPU_TEST_OBJECTS:.o=.d)

@@ -26,7 +26,8 @@ struct bb_gpu_lane {
 	unsigned blocks; /* most thread blocks of one kernel: as many as the device runs at once */
 };
 
-#define BB_GPU_TABLE_MARGIN 32u /* bytes readable before and behind a pattern's table */
+#define BB_GPU_BLOCKS_PER_PROCESSOR 8u /* that a multiprocessor runs at once */
+#define BB_GPU_TABLE_MARGIN 32u        /* bytes readable before and behind a pattern's table */
 #define BB_GPU_PERIOD_MOST 4096u
 
 /* A bb_pattern (backend.h) whose table is in the device's memory, 4-byte aligned. */

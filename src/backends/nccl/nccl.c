@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #define CHUNK_BYTES ((size_t)4 << 20)
-#define KERNELS_PER_PROCESSOR 8 /* thread blocks that a multiprocessor runs at once */
 /* What choose takes a round and a byte to cost; the ratio of the two is what counts. */
 #define ROUND_SECONDS 10e-6
 #define BYTES_PER_SECOND 100e9
@@ -221,7 +220,7 @@ static bb_status read_device(struct bb_rank *rank)
 						    rank->device)),
 	       out);
 	rank->capability = 10 * major + minor;
-	rank->blocks = (unsigned)processors * KERNELS_PER_PROCESSOR;
+	rank->blocks = (unsigned)processors * BB_GPU_BLOCKS_PER_PROCESSOR;
 out:
 	return status;
 }
