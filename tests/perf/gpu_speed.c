@@ -1,14 +1,14 @@
 /*
  * gpu_speed - what the nccl backend's kernels cost beside the device's own copy, in one run.
  *
- *   gpu_speed MIN MAX FACTOR
+ *   gpu_speed MIN MAX FACTOR [CALLS]
  *
  * One line per size, kernel, datatype and operation: its time, the bytes that it reads and writes
  * per second, and that as a percentage of what a copy within the device's memory of as many bytes
- * reaches. Both are medians of repetitions that take turns, timed by the device's events. Sizes are
- * bytes of one buffer. Which kernels are measured: fill and verify for every size of element,
- * verify with a tolerance for every floating-point type, reduce of two and of three sources for
- * every type and operation.
+ * reaches. Both are medians of repetitions that take turns, each of as many as CALLS (64) calls,
+ * timed by the device's events. Sizes are bytes of one buffer. Which kernels are measured: fill and
+ * verify for every size of element, verify with a tolerance for every floating-point type, reduce
+ * of two and of three sources for every type and operation.
  */
 #include "backends/nccl/kernels.h"
 #include "core/stats.h"
@@ -22,7 +22,7 @@
 #define PERIOD 1021u /* elements of the pattern */
 #define BUFFERS 4
 #define BYTES_AT_ONCE ((size_t)512 << 20) /* a repetition moves about so many, */
-#define MOST_AT_ONCE 64                   /* or makes so many calls */
+#define MOST_AT_ONCE 64                   /* or makes so many calls, or fewer if told */
 
 struct rig {
 	struct bb_gpu_lane lane;
@@ -30,6 +30,7 @@ struct rig {
 	char *buffers[BUFFERS];
 	char *table; /* as the desk of a rank has it: readable before and behind */
 	unsigned long long *wrong;
+	uint64_t most_at_once;
 };
 
 enum what { COPY, FILL, VERIFY, REDUCE };
@@ -138,7 +139,7 @@ static cudaError_t issue(const struct rig *r, const struct kernel *k)
 static double time_once(const struct rig *r, const struct kernel *k)
 {
 	const size_t fit = BYTES_AT_ONCE / (k->bytes + 1) + 1;
-	const int calls = fit < MOST_AT_ONCE ? (int)fit : MOST_AT_ONCE;
+	const int calls = (int)(fit < r->most_at_once ? fit : r->most_at_once);
 	float milliseconds;
 
 	MUST(cudaEventRecord(r->from, r->lane.stream));
@@ -245,13 +246,14 @@ int main(int argc, char **argv)
 	uint64_t min, max, factor;
 	struct rig r = {0};
 
-	if (argc != 4) {
-		fprintf(stderr, "usage: gpu_speed MIN MAX FACTOR\n");
+	if (argc < 4 || argc > 5) {
+		fprintf(stderr, "usage: gpu_speed MIN MAX FACTOR [CALLS]\n");
 		return 2;
 	}
 	min = number(argv[1], 64);
 	max = number(argv[2], min);
 	factor = number(argv[3], 2);
+	r.most_at_once = argc > 4 ? number(argv[4], 1) : MOST_AT_ONCE;
 	open_rig(&r, max);
 	MUST(cudaGetDeviceProperties(&device, 0));
 	printf("# %s, %u thread blocks\n", device.name, r.lane.blocks);
