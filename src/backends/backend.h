@@ -16,7 +16,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define BB_BACKEND_ABI 5u
+#define BB_BACKEND_ABI 6u
 
 /* The world, as the launch found it. */
 struct bb_world {
@@ -335,10 +335,10 @@ struct bb_backend {
 	bb_status (*alloc_in)(struct bb_rank *rank, int space, size_t bytes, void **memory,
 			      struct bb_error *error);
 	void (*release_in)(struct bb_rank *rank, int space, void *memory, size_t bytes);
-	/* Work on arrays of BYTES; those that WHAT has no use for may be NULL. Done when finish
-	   returns. */
-	bb_status (*work)(struct bb_rank *rank, enum bb_memory_work what, void *a, const void *b,
-			  const void *c, size_t bytes);
+	/* Work on arrays of BYTES; those that WHAT has no use for may be NULL. Copies may go from
+	   one space to another. Done when finish returns. QUEUE other than NULL only of GPUs. */
+	bb_status (*work)(struct bb_rank *rank, struct bb_queue *queue, enum bb_memory_work what,
+			  void *a, const void *b, const void *c, size_t bytes);
 	/* Lay a way through all of MEMORY that visits each BB_CHASE_STRIDE bytes once, in an order
 	   that follows from SEED; go HOPS steps along it, each of which knows only from the last
 	   where to go. */

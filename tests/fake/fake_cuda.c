@@ -217,6 +217,27 @@ cudaError_t cudaFree(void *at)
 	return fails ? cudaErrorUnknown : known ? cudaSuccess : cudaErrorInvalidValue;
 }
 
+/* Pinned: any memory of the host will do. */
+cudaError_t cudaMallocHost(void **at, size_t bytes)
+{
+	FAKE_CUDA();
+	*at = aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT - 1) & ~(ALIGNMENT - 1));
+	if (!*at)
+		return cudaErrorMemoryAllocation;
+	fake_made(FAKE_MEMORY);
+	return cudaSuccess;
+}
+
+cudaError_t cudaFreeHost(void *at)
+{
+	const bool fails = fake_enter(__func__);
+
+	if (at)
+		fake_let_go(FAKE_MEMORY);
+	free(at);
+	return fails ? cudaErrorUnknown : cudaSuccess;
+}
+
 #if BB_NCCL_HAS_REGISTRATION
 
 ncclResult_t ncclMemAlloc(void **at, size_t bytes)

@@ -396,6 +396,61 @@ static void test_groups(void **state)
 	on_gpus(5, NULL, use_groups, NULL);
 }
 
+/* ---- memory, worked on ---------------------------------------------------------------- */
+
+static void work_on_memory(struct one *me, void *argument)
+{
+	enum { SPACES = 2, BYTES = 64 * 1024, DOUBLES = BYTES / 8 };
+	const struct bb_backend *const b = me->backend;
+	double *const here = malloc(BYTES), *arrays[SPACES][3];
+	struct bb_error error = {0};
+	struct bb_queue *queue;
+	char name[BB_SPACE_TEXT];
+
+	CHECK(me, b->spaces(me->context) == SPACES);
+	CHECK(me, b->queue_open(me->handle, &queue, &error) == BB_OK);
+	for (int space = 0; space < SPACES; space++) {
+		b->space_name(me->context, space, name);
+		CHECK(me, strcmp(name, space ? "host" : "device") == 0);
+		for (int k = 0; k < 3; k++)
+			CHECK(me, b->alloc_in(me->handle, space, BYTES, (void **)&arrays[space][k],
+					      &error) == BB_OK);
+	}
+	for (int i = 0; i < DOUBLES; i++)
+		here[i] = i;
+	for (int k = 1; k < 3; k++)
+		CHECK(me, b->copy(me->handle, arrays[0][k], here, BYTES) == BB_OK);
+	CHECK(me,
+	      b->work(me->handle, NULL, BB_WORK_READ, arrays[0][1], NULL, NULL, BYTES) == BB_OK);
+	CHECK(me, b->work(me->handle, NULL, BB_WORK_TRIAD, arrays[0][0], arrays[0][1], arrays[0][2],
+			  BYTES) == BB_OK);
+	/* From one space to the other, in a queue's order. */
+	CHECK(me, b->finish(me->handle, NULL) == BB_OK);
+	CHECK(me, b->work(me->handle, queue, BB_WORK_COPY, arrays[1][0], arrays[0][0], NULL,
+			  BYTES) == BB_OK);
+	CHECK(me, b->finish(me->handle, queue) == BB_OK);
+	for (int i = 0; i < DOUBLES; i++)
+		CHECK(me, arrays[1][0][i] == 3 * i);
+	CHECK(me,
+	      b->work(me->handle, NULL, BB_WORK_WRITE, arrays[0][0], NULL, NULL, BYTES) == BB_OK);
+	CHECK(me, b->copy(me->handle, here, arrays[0][0], BYTES) == BB_OK);
+	CHECK(me, memcmp(here, here + 1, BYTES - 8) == 0);
+	for (int space = 0; space < SPACES; space++) {
+		CHECK(me, b->chase_lay(me->handle, arrays[space][0], BYTES, 7) == BB_OK);
+		CHECK(me, b->chase(me->handle, arrays[space][0], 1000) == BB_OK);
+	}
+	CHECK(me, b->finish(me->handle, NULL) == BB_OK);
+	for (int k = 0; k < 2 * 3; k++)
+		b->release_in(me->handle, k % 2, arrays[k % 2][k / 2], BYTES);
+	b->queue_close(queue);
+	free(here);
+}
+
+static void test_works(void **state)
+{
+	on_gpus(2, NULL, work_on_memory, NULL);
+}
+
 /* ---- patterns and places
  * ---------------------------------------------------------------------------------- */
 
@@ -535,6 +590,7 @@ int main(void)
 		cmocka_unit_test(test_queues),
 		cmocka_unit_test(test_registration),
 		cmocka_unit_test(test_groups),
+		cmocka_unit_test(test_works),
 		cmocka_unit_test(test_patterns),
 		cmocka_unit_test(test_locations),
 		cmocka_unit_test(test_devices),

@@ -90,7 +90,7 @@ static void test_chase(void **state)
 	char *at = (char *)s.b;
 	size_t steps = 0, near = 0;
 
-	bb_cpu_chase_lay(s.b, BYTES, 42);
+	bb_cpu_chase_lay(s.b, s.b, BYTES, 42);
 	do {
 		char *const next = *(char **)at;
 		const size_t stop = (size_t)(next - (char *)s.b) / BB_CHASE_STRIDE;

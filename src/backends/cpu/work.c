@@ -142,17 +142,16 @@ struct stop {
 };
 
 /*
- * One cycle through all stops in an order that nothing can foresee: Sattolo's shuffle, in place. A
- * stop holds the number of the next until all are drawn.
+ * One cycle through all stops in an order that nothing can foresee: Sattolo's shuffle, in place.
  */
-void bb_cpu_chase_lay(void *memory, size_t bytes, uint64_t seed)
+void bb_cpu_chase_lay(void *memory, void *at, size_t bytes, uint64_t seed)
 {
-	struct stop *const stops = memory;
+	struct stop *const stops = memory, *const there = at;
 	const size_t n = bytes / sizeof(*stops);
 	uint64_t state = seed | 1;
 
 	for (size_t i = 0; i < n; i++)
-		stops[i].next = &stops[i];
+		stops[i].next = &there[i];
 	for (size_t i = n; i-- > 1;) {
 		struct stop *const kept = stops[i].next;
 		size_t j;

@@ -20,7 +20,8 @@ BB_MUST bb_status bb_cpu_alloc_in(const struct bb_machine *machine, int space, s
 void bb_cpu_work(const struct bb_kernels *kernels, enum bb_memory_work what, void *a, const void *b,
 		 const void *c, size_t bytes);
 
-void bb_cpu_chase_lay(void *memory, size_t bytes, uint64_t seed);
+/* Into MEMORY, for a chase through a copy of it that begins AT. */
+void bb_cpu_chase_lay(void *memory, void *at, size_t bytes, uint64_t seed);
 void bb_cpu_chase(void *memory, size_t hops);
 
 #endif

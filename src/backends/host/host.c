@@ -255,16 +255,18 @@ static void host_release_in(struct bb_rank *rank, int space, void *memory, size_
 	bb_cpu_release(memory, bytes);
 }
 
-static bb_status host_work(struct bb_rank *rank, enum bb_memory_work what, void *a, const void *b,
-			   const void *c, size_t bytes)
+static bb_status host_work(struct bb_rank *rank, struct bb_queue *queue, enum bb_memory_work what,
+			   void *a, const void *b, const void *c, size_t bytes)
 {
+	if (queue)
+		return BB_EUNSUPPORTED;
 	bb_cpu_work(rank->context->kernels, what, a, b, c, bytes);
 	return BB_OK;
 }
 
 static bb_status host_chase_lay(struct bb_rank *rank, void *memory, size_t bytes, uint64_t seed)
 {
-	bb_cpu_chase_lay(memory, bytes, seed);
+	bb_cpu_chase_lay(memory, memory, bytes, seed);
 	return BB_OK;
 }
 

@@ -1,5 +1,6 @@
 /*
- * kernels.h - what the device computes: fill, verify, reduce and scale, for every datatype.
+ * kernels.h - what the device computes: fill, verify, reduce and scale, for every datatype; and
+ * work on memory whose speed is to be seen.
  *
  * Each call issues one kernel to a stream, or none where there is nothing to do, and returns at
  * once. Pointers are the device's and aligned to an element, no more. The arithmetic is that of the
@@ -61,6 +62,17 @@ cudaError_t bb_gpu_reduce(struct bb_gpu_lane lane, enum bb_dtype dtype, enum bb_
    for pairs. */
 cudaError_t bb_gpu_scale(struct bb_gpu_lane lane, enum bb_dtype dtype, void *dst, const void *src,
 			 uint64_t count, int factor, int divisor);
+
+enum bb_gpu_works { BB_GPU_READ, BB_GPU_WRITE, BB_GPU_TRIAD };
+
+/* Read A, write A, or A = B + 2 C in doubles; BYTES of each, in memory that the device reaches,
+   aligned to 16 bytes. SINK: 8 bytes that may be written. */
+cudaError_t bb_gpu_work_on(struct bb_gpu_lane lane, enum bb_gpu_works what, void *a, const void *b,
+			   const void *c, uint64_t bytes, unsigned long long *sink);
+
+/* HOPS steps from one pointer to the next, from MEMORY on; where that ends into SINK. */
+cudaError_t bb_gpu_chase(struct bb_gpu_lane lane, void *memory, uint64_t hops,
+			 unsigned long long *sink);
 
 #ifdef __cplusplus
 }

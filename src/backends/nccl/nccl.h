@@ -7,9 +7,11 @@
  *   native.c    the library's collectives
  *   executor.c  busbench's schedules over ncclSend and ncclRecv
  *   queue.c     streams, events and graphs; waiting
+ *   spaces.c    memory, worked on to see how fast it is
  *   check.h     calls of the libraries, and what is told when they fail
  *   compat.h    what differs between versions
- *   kernels.h   what the device computes: patterns.cu, reductions.cu; both go through pieces.cuh
+ *   kernels.h   what the device computes: patterns.cu, reductions.cu, works.cu; all go through
+ *               pieces.cuh
  *
  * NCCL reads NCCL_ALGO and NCCL_PROTO when a communicator is made. A group has one communicator
  * at a time. To change its algorithm all drivers destroy theirs and park, one of each process sets
@@ -112,6 +114,20 @@ uint64_t bb_nccl_memory_available(struct bb_context *context);
 BB_MUST bb_status bb_nccl_register(struct bb_group *group);
 /* MEMORY NULL: all. */
 void bb_nccl_deregister(struct bb_group *group, const struct bb_nccl_memory *memory);
+
+/* ---- works (spaces.c), see backend.h -------------------------------------------------- */
+
+int bb_nccl_spaces(struct bb_context *context);
+void bb_nccl_space_name(struct bb_context *context, int space, char name[BB_SPACE_TEXT]);
+BB_MUST bb_status bb_nccl_alloc_in(struct bb_rank *rank, int space, size_t bytes, void **memory,
+				   struct bb_error *error);
+void bb_nccl_release_in(struct bb_rank *rank, int space, void *memory, size_t bytes);
+BB_MUST bb_status bb_nccl_work(struct bb_rank *rank, struct bb_queue *queue,
+			       enum bb_memory_work what, void *a, const void *b, const void *c,
+			       size_t bytes);
+BB_MUST bb_status bb_nccl_chase_lay(struct bb_rank *rank, void *memory, size_t bytes,
+				    uint64_t seed);
+BB_MUST bb_status bb_nccl_chase(struct bb_rank *rank, void *memory, size_t hops);
 
 /* ---- groups (comm.c) ----------------------------------------------------------------- */
 

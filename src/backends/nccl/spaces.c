@@ -1,0 +1,77 @@
+/*
+ * Memory, worked on to see how fast it is: the GPU's own, and the host's that it reaches.
+ */
+#include "backends/nccl/nccl.h"
+
+#include "backends/cpu/work.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum space { DEVICE, HOST, SPACES };
+
+int bb_nccl_spaces(struct bb_context *context)
+{
+	return SPACES;
+}
+
+void bb_nccl_space_name(struct bb_context *context, int space, char name[BB_SPACE_TEXT])
+{
+	snprintf(name, BB_SPACE_TEXT, "%s", space == DEVICE ? "device" : "host");
+}
+
+/* Pinned memory of the host lies where the driver's thread runs. */
+bb_status bb_nccl_alloc_in(struct bb_rank *rank, int space, size_t bytes, void **memory,
+			   struct bb_error *error)
+{
+	if (space == HOST)
+		return BB_CUDA(rank, cudaMallocHost(memory, bytes));
+	return BB_CUDA(rank, cudaMalloc(memory, bytes));
+}
+
+void bb_nccl_release_in(struct bb_rank *rank, int space, void *memory, size_t bytes)
+{
+	/* As with buffers: see device_free. */
+	if (!memory || bb_nccl_aborted(rank->context))
+		return;
+	if (space == HOST)
+		bb_nccl_ignore(BB_CUDA(rank, cudaFreeHost(memory)));
+	else
+		bb_nccl_ignore(BB_CUDA(rank, cudaFree(memory)));
+}
+
+bb_status bb_nccl_work(struct bb_rank *rank, struct bb_queue *queue, enum bb_memory_work what,
+		       void *a, const void *b, const void *c, size_t bytes)
+{
+	static const enum bb_gpu_works works[BB_WORKS] = {[BB_WORK_READ] = BB_GPU_READ,
+							  [BB_WORK_WRITE] = BB_GPU_WRITE,
+							  [BB_WORK_TRIAD] = BB_GPU_TRIAD};
+	unsigned long long *const sink = (unsigned long long *)(rank->desk + BB_DESK_WRONG);
+	const cudaStream_t stream = bb_nccl_stream(rank, queue);
+
+	if (what == BB_WORK_COPY)
+		return BB_CUDA(rank, cudaMemcpyAsync(a, b, bytes, cudaMemcpyDefault, stream));
+	return BB_CUDA(rank, bb_gpu_work_on(bb_nccl_lane(rank, stream), works[what], a, b, c, bytes,
+					    sink));
+}
+
+bb_status bb_nccl_chase_lay(struct bb_rank *rank, void *memory, size_t bytes, uint64_t seed)
+{
+	void *const laid = malloc(bytes);
+	bb_status status;
+
+	if (!laid)
+		return bb_fail(rank->context->error, BB_EINTERNAL, "out of memory for rank %d",
+			       rank->rank);
+	bb_cpu_chase_lay(laid, memory, bytes, seed);
+	status = bb_nccl_copy(rank, memory, laid, bytes);
+	free(laid);
+	return status;
+}
+
+bb_status bb_nccl_chase(struct bb_rank *rank, void *memory, size_t hops)
+{
+	unsigned long long *const sink = (unsigned long long *)(rank->desk + BB_DESK_WRONG);
+
+	return BB_CUDA(rank, bb_gpu_chase(bb_nccl_lane(rank, rank->main), memory, hops, sink));
+}

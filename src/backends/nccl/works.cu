@@ -1,0 +1,85 @@
+/*
+ * Work on memory whose speed is to be seen.
+ */
+#include "backends/nccl/pieces.cuh"
+
+namespace
+{
+
+const int EACH = 4; /* pieces that a thread has under way */
+
+/* What is read is added up, or the loads would be left out; no sum of these words is told. */
+__global__ void __launch_bounds__(THREADS) read_memory(const work w)
+{
+	const uint4 *const from = (const uint4 *)w.src[0];
+	uint4 sum = make_uint4(0, 0, 0, 0);
+
+	for (uint64_t i = thread_index(); i < w.pieces; i += thread_count()) {
+		const uint4 v = from[i];
+
+		sum.x ^= v.x;
+		sum.y ^= v.y;
+		sum.z ^= v.z;
+		sum.w ^= v.w;
+	}
+	if ((sum.x ^ sum.y ^ sum.z ^ sum.w) == 0x5bd1e995u && w.count == 0)
+		*w.wrong = sum.x;
+}
+
+__global__ void __launch_bounds__(THREADS) write_memory(const work w)
+{
+	const uint4 v = make_uint4(1, 1, 1, 1);
+
+	for (uint64_t i = thread_index(); i < w.pieces; i += thread_count())
+		((uint4 *)w.dst)[i] = v;
+}
+
+__global__ void __launch_bounds__(THREADS) triad(const work w)
+{
+	for (uint64_t i = thread_index(); i < w.pieces; i += thread_count()) {
+		const double2 b = ((const double2 *)w.src[0])[i];
+		const double2 c = ((const double2 *)w.src[1])[i];
+
+		((double2 *)w.dst)[i] = make_double2(b.x + 2 * c.x, b.y + 2 * c.y);
+	}
+}
+
+/* One thread; where it ends is kept, or the way would be left out. */
+__global__ void chase(const work w)
+{
+	const char *at = w.dst;
+
+	if (thread_index() > 0)
+		return;
+	for (uint64_t i = 0; i < w.count; i++)
+		at = *(const char *const *)at;
+	*w.wrong = (unsigned long long)(uintptr_t)at;
+}
+
+} // namespace
+
+cudaError_t bb_gpu_work_on(struct bb_gpu_lane lane, enum bb_gpu_works what, void *a, const void *b,
+			   const void *c, uint64_t bytes, unsigned long long *sink)
+{
+	static bb_gpu_kernel *const kernels[] = {read_memory, write_memory, triad};
+	work w = {};
+
+	w.dst = (char *)a;
+	w.src[0] = (const char *)(what == BB_GPU_READ ? a : b);
+	w.src[1] = (const char *)c;
+	w.pieces = bytes / PIECE;
+	w.count = w.pieces;
+	w.wrong = sink;
+	return launch(kernels[what], &w, lane, EACH);
+}
+
+cudaError_t bb_gpu_chase(struct bb_gpu_lane lane, void *memory, uint64_t hops,
+			 unsigned long long *sink)
+{
+	work w = {};
+
+	w.dst = (char *)memory;
+	w.count = hops;
+	w.wrong = sink;
+	return launch(chase, &w, lane, 1);
+}
