@@ -220,7 +220,8 @@ struct bb_backend {
 	const char *(*library)(const struct bb_context *context);
 	/* From any thread or a signal handler: every wait returns BB_ETIMEOUT soon, for good. */
 	void (*abort)(struct bb_context *context);
-	/* Most ranks per process, and bytes that buffers of this process may take in all. */
+	/* Most ranks per process, and bytes that buffers of this process may take in all: 0, and the
+	   ERROR of open tells why, where the hardware does not say. */
 	int (*max_local)(void);
 	uint64_t (*memory_available)(struct bb_context *context);
 

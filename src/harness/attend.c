@@ -80,8 +80,9 @@ bb_status bb_run_note_memory(struct bb_run *run, struct bb_driver *driver, int64
 			known(end->memory_user_bytes);
 		/* On CPUs start-up may have had the highest peak. */
 		*bytes = taken > 0 ? taken : 0;
+		status = bb_error_status(&run->error);
 	}
-	return bb_crew_barrier(driver);
+	return status == BB_OK ? bb_crew_barrier(driver) : status;
 }
 
 /* How wrong it may be to compare any two ranks' clocks. */

@@ -88,10 +88,12 @@ static bb_status share_memory(struct bb_run *run)
 {
 	const struct bb_backend *backend = run->options.backend;
 	uint64_t mine = UINT64_MAX;
+	bb_status status;
 
 	if (!(backend->capabilities & BB_CAP_FREE_COST))
 		mine = (uint64_t)(MEMORY_SHARE * (double)backend->memory_available(run->context));
-	return bb_assembly_least(&run->assembly, mine, &run->memory);
+	status = bb_assembly_agree(&run->assembly, bb_error_status(&run->error));
+	return status == BB_OK ? bb_assembly_least(&run->assembly, mine, &run->memory) : status;
 }
 
 /* ---- all of it ----------------------------------------------------------------------- */

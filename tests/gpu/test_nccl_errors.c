@@ -236,7 +236,7 @@ static bb_status play_all(struct world *w)
 /* ---- every call fails
  * --------------------------------------------------------------------------------- */
 
-/* Where open asks it says what it means, without the call. */
+/* What open asks before there are ranks. */
 static bool is_of_open(const char *function)
 {
 	static const char *const names[] = {"cudaGetDeviceCount", "ncclGetVersion",
@@ -248,10 +248,12 @@ static bool is_of_open(const char *function)
 	return false;
 }
 
-/* A kernel is named, not how it is launched. */
+/* A kernel is named, not how it is launched; of no GPU it is said what that means. */
 static const char *told_name(const char *function)
 {
-	return strcmp(function, "cudaLaunchKernel") == 0 ? "bb_gpu_" : function;
+	return strcmp(function, "cudaLaunchKernel") == 0     ? "bb_gpu_"
+	       : strcmp(function, "cudaGetDeviceCount") == 0 ? "no GPU"
+							     : function;
 }
 
 static void fail_once(const char *function, int call)
@@ -268,6 +270,7 @@ static void fail_once(const char *function, int call)
 		return; /* in this order of things it was not called as often */
 	if (is_of_open(function)) {
 		assert_int_equal(st, BB_EBACKEND);
+		assert_non_null(strstr(w.error.text, told_name(function)));
 		return;
 	}
 	assert_int_equal(st, BB_OK);

@@ -54,3 +54,24 @@ bb_status bb_nccl_told(const struct bb_rank *rank, ncclResult_t result, const ch
 	bb_nccl_last_error(detail, sizeof(detail));
 	return tell(rank, call, file, line, ncclGetErrorString(result), detail);
 }
+
+bb_status bb_cuda_asked(struct bb_error *error, cudaError_t result, const char *call,
+			const char *file, int line)
+{
+	if (result == cudaSuccess)
+		return BB_OK;
+	return bb_fail(error, BB_EBACKEND, "%.*s failed in %s:%d: %s: %s", name_length(call), call,
+		       file, line, cudaGetErrorString(result), cudaGetErrorName(result));
+}
+
+bb_status bb_nccl_asked(struct bb_error *error, ncclResult_t result, const char *call,
+			const char *file, int line)
+{
+	char detail[DETAIL];
+
+	if (result == ncclSuccess)
+		return BB_OK;
+	bb_nccl_last_error(detail, sizeof(detail));
+	return bb_fail(error, BB_EBACKEND, "%.*s failed in %s:%d: %s: %s", name_length(call), call,
+		       file, line, ncclGetErrorString(result), detail);
+}

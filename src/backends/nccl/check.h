@@ -15,10 +15,19 @@
 #define BB_CUDA(rank, call) bb_cuda_told(rank, call, #call, __FILE__, __LINE__)
 #define BB_NCCL(rank, call) bb_nccl_told(rank, call, #call, __FILE__, __LINE__)
 
+/* The same of a call that no rank makes: on start-up, or of the process as a whole. ERROR is told.
+ */
+#define BB_CUDA_ASKED(error, call) bb_cuda_asked(error, call, #call, __FILE__, __LINE__)
+#define BB_NCCL_ASKED(error, call) bb_nccl_asked(error, call, #call, __FILE__, __LINE__)
+
 BB_MUST bb_status bb_cuda_told(const struct bb_rank *rank, cudaError_t result, const char *call,
 			       const char *file, int line);
 BB_MUST bb_status bb_nccl_told(const struct bb_rank *rank, ncclResult_t result, const char *call,
 			       const char *file, int line);
+BB_MUST bb_status bb_cuda_asked(struct bb_error *error, cudaError_t result, const char *call,
+				const char *file, int line);
+BB_MUST bb_status bb_nccl_asked(struct bb_error *error, ncclResult_t result, const char *call,
+				const char *file, int line);
 
 /* What the library says of its last error, on one line. */
 void bb_nccl_last_error(char *text, size_t room);

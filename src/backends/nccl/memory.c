@@ -70,21 +70,24 @@ void bb_nccl_release(struct bb_rank *rank, void *memory, size_t bytes)
 uint64_t bb_nccl_memory_available(struct bb_context *context)
 {
 	const int n = context->world.nlocal;
+	struct bb_error *error = context->error;
 	size_t least = SIZE_MAX;
 	int before; /* a driver's own device stays what it was */
+	bb_status status;
 
-	if (cudaGetDevice(&before) != cudaSuccess)
-		return 0;
+	BB_TRY(status, BB_CUDA_ASKED(error, cudaGetDevice(&before)), out);
 	for (int local = 0; local < n; local++) {
-		size_t left = 0, total;
+		size_t left, total;
 
-		if (cudaSetDevice(bb_nccl_device(context, local)) != cudaSuccess ||
-		    cudaMemGetInfo(&left, &total) != cudaSuccess)
-			return 0;
+		BB_TRY(status, BB_CUDA_ASKED(error, cudaSetDevice(bb_nccl_device(context, local))),
+		       out);
+		BB_TRY(status, BB_CUDA_ASKED(error, cudaMemGetInfo(&left, &total)), out);
 		left /= (size_t)bb_nccl_sharers(context, local);
 		least = left < least ? left : least;
 	}
-	return cudaSetDevice(before) == cudaSuccess ? (uint64_t)least * (uint64_t)n : 0;
+	status = BB_CUDA_ASKED(error, cudaSetDevice(before));
+out:
+	return status == BB_OK ? (uint64_t)least * (uint64_t)n : 0;
 }
 
 /* ---- registered ---------------------------------------------------------------------- */

@@ -96,26 +96,29 @@ static bb_status nccl_usable(struct bb_error *error)
 
 static bb_status check_version(struct bb_context *c, struct bb_error *error)
 {
-	if (ncclGetVersion(&c->version) != ncclSuccess || c->version < BB_NCCL_LEAST_VERSION)
+	bb_status status = BB_NCCL_ASKED(error, ncclGetVersion(&c->version));
+
+	if (status == BB_OK && c->version < BB_NCCL_LEAST_VERSION)
 		return bb_fail(error, BB_EBACKEND,
 			       "the nccl backend needs NCCL 2.18 or newer, the library's version "
 			       "code is %d",
 			       c->version);
-	return BB_OK;
+	return status;
 }
 
 /* A version code of CUDA: 13000 is 13.0. */
 static bb_status name_library(struct bb_context *c, struct bb_error *error)
 {
 	int runtime = 0, driver = 0;
+	bb_status status;
 
-	if (cudaRuntimeGetVersion(&runtime) != cudaSuccess ||
-	    cudaDriverGetVersion(&driver) != cudaSuccess)
-		return bb_fail(error, BB_EBACKEND, "CUDA does not tell its version");
+	BB_TRY(status, BB_CUDA_ASKED(error, cudaRuntimeGetVersion(&runtime)), out);
+	BB_TRY(status, BB_CUDA_ASKED(error, cudaDriverGetVersion(&driver)), out);
 	snprintf(c->library, sizeof(c->library), "NCCL %d.%d.%d, CUDA %d.%d, driver's %d.%d",
 		 c->version / 10000, c->version / 100 % 100, c->version % 100, runtime / 1000,
 		 runtime % 1000 / 10, driver / 1000, driver % 1000 / 10);
-	return BB_OK;
+out:
+	return status;
 }
 
 static const char *nccl_library(const struct bb_context *context)
