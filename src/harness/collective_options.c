@@ -338,9 +338,11 @@ static bb_status check_op(const struct bb_collective_options *a,
 		       a->op_text, a->dtype_text, bb_dtype_name(BB_FLOAT_INT));
 }
 
-static bb_status check_gpu_only(const struct bb_collective_options *a,
-				const struct bb_backend *backend, struct bb_error *error)
+/* Whoever did not choose the backend is told why it is that one. */
+static bb_status check_gpu_only(const struct bb_collective_options *a, const struct bb_options *o,
+				struct bb_error *error)
 {
+	const char *const why = o->backend_reason;
 	const struct {
 		const char *flag, *what;
 		bool asked;
@@ -356,12 +358,13 @@ static bb_status check_gpu_only(const struct bb_collective_options *a,
 	size_t i;
 
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		if (rows[i].asked && !(backend->capabilities & BB_CAP_GPU))
+		if (rows[i].asked && !(o->backend->capabilities & BB_CAP_GPU))
 			return bb_fail(error, BB_EUNSUPPORTED,
 				       "%s %lld: the %s backend has no %s; only the nccl backend "
-				       "has",
-				       rows[i].flag, (long long)rows[i].value, backend->name,
-				       rows[i].what);
+				       "has%s%s%s",
+				       rows[i].flag, (long long)rows[i].value, o->backend->name,
+				       rows[i].what, *why ? " (it was chosen because " : "", why,
+				       *why ? ")" : "");
 	}
 	if (a->device_implementation > 0)
 		return bb_fail(error, BB_EUNSUPPORTED,
@@ -494,7 +497,7 @@ bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, s
 	BB_TRY(st, check_skip(a, o, error), out);
 	BB_TRY(st, check_op(a, collective, error), out);
 	BB_TRY(st, check_output(a, o, e->launch.proc == 0, error), out);
-	BB_TRY(st, check_gpu_only(a, o->backend, error), out);
+	BB_TRY(st, check_gpu_only(a, o, error), out);
 	resolve_gpu(a, o);
 	st = check_graph(a, o, error);
 out:
