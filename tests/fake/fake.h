@@ -12,9 +12,9 @@
  *   fake_compute.c  what the ranks of a collective get
  *   fake_grid.cc    the backend's kernels, compiled for the CPU (cuda_on_cpu.h)
  *
- * Environment: BUSBENCH_FAKE_GPUS (8) is how many devices there are; BUSBENCH_FAKE_FAIL=NAME:K lets
- * the K-th call of function NAME fail; BUSBENCH_FAKE_LEAKS=1 says on stderr at the end what was not
- * let go.
+ * Environment: BUSBENCH_FAKE_GPUS (8) is how many devices there are, BUSBENCH_FAKE_BYTES (1 GiB)
+ * how much memory each has; BUSBENCH_FAKE_FAIL=NAME:K lets the K-th call of function NAME fail;
+ * BUSBENCH_FAKE_LEAKS=1 says on stderr at the end what was not let go, or misused.
  */
 #ifndef BB_TESTS_FAKE_H
 #define BB_TESTS_FAKE_H

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define GPUS 8
-#define DEVICE_BYTES ((size_t)1 << 30)
+#define DEVICE_BYTES (1l << 30)
 #define POISON 0xdb
 #define ALIGNMENT ((size_t)512)
 
@@ -32,12 +32,18 @@ int fake_device(void)
 	return device;
 }
 
+static long number(const char *name, long otherwise)
+{
+	const char *const given = getenv(name);
+
+	return given ? atol(given) : otherwise;
+}
+
 static int devices(void)
 {
-	const char *const given = getenv("BUSBENCH_FAKE_GPUS");
-	const int n = given ? atoi(given) : GPUS;
+	const long n = number("BUSBENCH_FAKE_GPUS", GPUS);
 
-	return n < FAKE_MOST_RANKS ? n : FAKE_MOST_RANKS;
+	return n < FAKE_MOST_RANKS ? (int)n : FAKE_MOST_RANKS;
 }
 
 /* ---- devices ------------------------------------------------------------------------- */
@@ -260,7 +266,7 @@ ncclResult_t ncclMemFree(void *at)
 cudaError_t cudaMemGetInfo(size_t *left, size_t *total)
 {
 	FAKE_CUDA();
-	*left = *total = DEVICE_BYTES;
+	*left = *total = (size_t)number("BUSBENCH_FAKE_BYTES", DEVICE_BYTES);
 	pthread_mutex_lock(&memory.lock);
 	for (const struct block *b = memory.blocks; b; b = b->next)
 		if (b->device == device)

@@ -1,0 +1,394 @@
+"""The nccl backend from the command line, on GPUs that are stood in for (tests/fake)."""
+
+import csv
+import json
+import os
+import re
+import tempfile
+
+import gpus
+from kit import COLLECTIVES, VARIANTS, Result, add, equal, expect, listing, test
+
+RANKS = (1, 2, 3, 4, 7, 8)
+HYPERCUBE_RANKS = (1, 2, 4, 8)
+REDUCING = ("all_reduce", "reduce_scatter", "reduce")
+ROOTED = ("broadcast", "reduce", "gather", "scatter")
+SANITIZERS = {
+    "address-undefined": {"ASAN_OPTIONS": "detect_leaks=1", "UBSAN_OPTIONS": "print_stacktrace=1"},
+    "thread": {"TSAN_OPTIONS": "halt_on_error=1"},
+}
+
+# What stands in for NCCL is a node without NVSwitch and without a network that reduces.
+RING = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")
+HAS = {
+    "ring": RING,
+    "tree": ("all_reduce",),
+    "pat": ("all_gather", "reduce_scatter"),
+}
+NAMED = ("ring", "tree", "collnet", "nvls", "nvlstree", "pat")
+
+
+def sentences(result):
+    """What is said on stderr but of memory, which after a failure stays as long as the process."""
+    stays = r"fake: not let go: \d+ blocks of memory, $"
+    return [text for text in result.err.splitlines() if not re.match(stays, text)]
+
+
+def records(line, env=None):
+    """The run's record, those of its results, all of which are right, and the others."""
+    result = gpus.right(gpus.run(line + " --json -", env))
+    found = [json.loads(text) for text in result.out.splitlines()]
+    results = [r for r in found if r["kind"] == "result"]
+    result.require(results and all(r["wrong"] == 0 for r in results), "wrong or no results")
+    return found[0], results, [r for r in found[1:] if r["kind"] != "result"]
+
+
+# ---- every collective, every algorithm ---------------------------------------------------------
+
+
+def everything(name, n):
+    """NCCL's and busbench's, at sizes that do not divide or are below n."""
+    result = gpus.passes(f"{name} --algo all -g {n} -b 1 -e 90000 -f 300 -n 2 -w 0")
+    ran = {row.algorithm for row in result.rows()}
+    wanted = {"auto"} | {way for way, names in HAS.items() if name in names}
+    result.require(ran >= wanted, f"only {sorted(ran)} ran")
+    for row in result.rows():
+        result.require(row.dtype == "float" and row.op == ("sum" if name in REDUCING else "none"), str(row.words))
+
+
+def named(name, n):
+    """What NCCL lacks busbench's schedule of that name does, and is called so; the rest is skipped."""
+    own = listing()[0][name]
+    schedules = [a for a in own if a not in ("auto", "direct")]
+    algorithms = ",".join([*NAMED, *(f"busbench:{a}" for a in schedules), "auto"])
+    run, results, others = records(f"{name} --algo {algorithms} -g {n} -b 100 -e 3000 -f 30 -n 2")
+    equal((run["backend"], run["backend_reason"]), ("nccl", "there are GPUs"), "backend, reason")
+    expect(run["library"].startswith("NCCL 2."), f"library {run['library']}")
+    pairs = {(r["algorithm_asked"], r["algorithm"]) for r in results}
+    skipped = {r["algorithm"] for r in others if r["kind"] == "skip"}
+    for way in NAMED:
+        if name in HAS.get(way, ()):
+            expect((way, way) in pairs, f"{way}: {pairs}")
+        elif way in schedules:
+            expect((f"busbench:{way}",) * 2 in pairs, f"{way}: {pairs}")
+        else:
+            expect(way in skipped, f"{way} ran: {pairs}")
+    # What NCCL has a name for is told apart; one that no number of ranks allows is skipped.
+    for way in schedules:
+        whose = f"busbench:{way}" if way in NAMED else way
+        expect((whose, whose) in pairs or (whose in skipped and n & (n - 1)), f"{whose}: {pairs}")
+    expect(name == "hypercube" or ("auto", "nccl") in pairs, f"auto: {pairs}")
+
+
+for name in COLLECTIVES:
+    for n in HYPERCUBE_RANKS if name == "hypercube" else RANKS:
+        add(f"{name} -g {n}", everything, name, n)
+    add(f"{name} by name", named, name, 4)
+for name in REDUCING:
+    line = f"{name} --algo ring,busbench:tree,auto -d all -o all -g 3 -b 1000 -e 1000 -n 1"
+    add(f"{name} -d all -o all", gpus.passes, line)
+for name in set(COLLECTIVES) - set(REDUCING):
+    add(f"{name} -d all", gpus.passes, f"{name} --algo all -d all -g 4 -b 1000 -e 1000 -n 1")
+for name in ROOTED:
+    add(f"{name} -r all", gpus.passes, f"{name} --algo all -r all -g 3 -b 1000 -e 1000 -n 1")
+
+
+@test
+def stands_in():
+    """NCCL has a ring, but none that takes bxor: a line says so, once, and the records say what ran."""
+    line = "all_reduce -g 3 -b 40 -e 4000 -f 10 -n 2 -d int32 -o bxor,sum --algo ring,auto"
+    result = gpus.passes(line)
+    said = [text for text in result.out.splitlines() if "busbench:ring runs, because NCCL has no" in text]
+    equal(said[0].split(":")[0], "# ring int32 bxor", "the line")
+    equal(len(said), 1, "lines")
+    for r in records(line)[1]:
+        wanted = {("ring", "sum"): "ring", ("ring", "bxor"): "busbench:ring", ("auto", "sum"): "nccl"}
+        if (r["algorithm_asked"], r["op"]) in wanted:
+            equal(r["algorithm"], wanted[r["algorithm_asked"], r["op"]], "algorithm")
+        else:
+            expect(r["algorithm"] in listing()[0]["all_reduce"], f"auto ran {r['algorithm']}")
+
+
+@test
+def compares():
+    """Ring, tree and the library's choice side by side, in one run."""
+    result = gpus.passes("all_reduce -g 4 -b 1K -e 64K -f 8 -n 3 --algo ring,tree,auto")
+    equal([row.algorithm for row in result.rows()], ["ring"] * 3 + ["tree"] * 3 + ["auto"] * 3, "algorithms")
+    result.prints("# Backend nccl was chosen: there are GPUs", "# Comparison of all_reduce float sum")
+    ranks = re.findall(r"^#\s+Rank\s+(\d) .* device\s+(\d) \[0000:(..):00\] Fake GPU", result.out, re.M)
+    equal([r[:2] for r in ranks], [(str(r), str(r)) for r in range(4)], "ranks and devices")
+    equal(len({r[2] for r in ranks}), 4, "different places")
+
+
+@test
+def protocols():
+    _, results, _ = records("all_reduce -g 3 -b 4K -e 4K -n 2 --algo ring,tree,auto --proto LL,simple")
+    asked = [r["algorithm_asked"] for r in results if not r["in_place"]]
+    equal(asked, [f"{a}:{p}" for a in ("ring", "tree", "auto") for p in ("LL", "Simple")], "algorithms")
+    gpus.run("all_reduce --proto LL129").exits(2).says("LL129", "LL128")
+    gpus.run("all_reduce --proto LL --algo all").exits(2).says("all", "plain names")
+    gpus.run("broadcast -g 2 -b 8 -e 8 --proto LL --algo tree").exits(5).says("tree:LL", "no such algorithm")
+
+
+# ---- features ----------------------------------------------------------------------------------
+
+
+def feature(line, env, check):
+    line = f"all_reduce -g 4 -b 40 -e 40000 -f 30 -n 4 --algo ring,busbench:ring,auto {line}"
+    _, results, others = records(line, env)
+    equal(len(results), 18, "results")
+    for r in results:
+        expect(check(r), f"{line}: {r}")
+    return others
+
+
+FEATURES = [  # and what each record says of it
+    ("-z 0", {}, lambda r: r["samples"] == 1 and r["iterations"] == 4),
+    ("-z 1", {}, lambda r: r["samples"] > 0 and r["skew_p50_us"] is not None),
+    ("-z 2", {}, lambda r: r["samples"] > 0 and r["skew_p50_us"] is not None),
+    ("-z 3", {}, lambda r: r["samples"] == r["iterations"] == 4),
+    ("-t 2 -g 2", {}, lambda r: r["nranks"] == 4),
+    ("-G 3", {}, lambda r: r["iterations"] == 12 and r["samples"] == 1),
+    ("-G 2 -m 3", {}, lambda r: r["iterations"] == 8),
+    ("-I 1", {}, lambda r: r["samples"] == len(r["samples_us"]) == 4 and r["min_us"] > 0),
+    ("-I 1 -K 2", {}, lambda r: r["samples"] == 4),
+    ("-m 5", {}, lambda r: r["iterations"] == 4),
+    ("-R 1", {}, lambda r: True),
+    ("-R 2", {}, lambda r: True),
+    ("-R 2 -G 1 -u 1", {}, lambda r: True),
+    ("-y 1", {}, lambda r: True),
+    ("-C 1", {}, lambda r: 0 < r["cpu_time_us"] < r["time_us"] * 100),
+    ("-C 1 -G 2", {}, lambda r: r["cpu_time_us"] > 0),
+    ("-u 3", {}, lambda r: True),
+    ("-x 0", {}, lambda r: True),
+    ("-x 1", {}, lambda r: True),
+    ("-x 2", {}, lambda r: True),
+    ("-c 3", {}, lambda r: True),
+    ("-w 0", {}, lambda r: True),
+    ("-p 1", {}, lambda r: True),
+    ("--cache rotate", {}, lambda r: r["cache"] == "rotate" and r["verified"] == "pristine set"),
+    ("--cache reuse", {}, lambda r: r["cache"] == "reuse"),
+    ("--cache rewrite", {}, lambda r: r["cache"] == "rewrite" and r["samples"] == 4),
+    ("--precision 50% --max-time 2", {}, lambda r: r["samples"] > 1 and r["ci_low_us"] > 0),
+    ("", {"NCCL_TESTS_SPLIT": "MOD 2"}, lambda r: r["groups"] == [0, 1] and r["nranks"] == 2),
+    ("-R 2 -z 1", {"NCCL_TESTS_SPLIT": "DIV 3"}, lambda r: r["groups"] == [0, 1] and r["nranks"] == 3),
+    ("", {"NCCL_TESTS_DEVICE": "4"}, lambda r: True),
+    ("", {"NCCL_ALGO": "ring", "NCCL_PROTO": "LL"}, lambda r: True),
+]
+for line, env, check in FEATURES:
+    add(" ".join([f"feature {line}", *(f"{k}={v}" for k, v in env.items())]), feature, line, env, check)
+
+
+def one_set(line):
+    """With no memory for two sets of buffers, the verified iteration is made alone, on them refilled."""
+    some = {"BUSBENCH_FAKE_BYTES": "8000000"}
+    _, results, others = records(f"all_reduce -g 3 -b 500K -e 4M -n 3 --algo ring,busbench:tree {line}", some)
+    last = [r for r in results if r["size_bytes"] == 2048000]
+    expect(len(last) == 4 and any("refilled" in r["verified"] for r in last), f"not refilled: {last}")
+    expect(all(r["verified"] == "pristine set" for r in results if r["size_bytes"] == 512000), "refilled")
+    skipped = [r for r in others if r["kind"] == "skip"]
+    equal({r["size_bytes"] for r in skipped}, {4096000}, "sizes skipped")
+    expect(all("available" in r["reason"] for r in skipped), f"{skipped}")
+
+
+for line in ("", "-G 2", "-G 2 -m 2", "-I 1", "-m 3", "-R 2", "-z 1", "--cache rewrite"):
+    add(f"one set of buffers {line}", one_set, line)
+
+
+@test
+def per_iteration_columns():
+    result = gpus.passes("all_reduce -g 3 -b 1K -e 4K -n 5 -I 1")
+    for row in result.rows():
+        for half in row.halves:
+            least, most, p99, cv = map(float, half.per_iter)
+            result.require(0 < least <= p99 <= most and cv >= 0, f"{half.per_iter}")
+
+
+@test
+def memory_report():
+    """The buffers are the user's, what a communicator takes is not known to be anything."""
+    out = gpus.passes("all_reduce -g 2 -b 8 -e 1K -M 1").out
+    line = next(text for text in out.splitlines() if text.startswith("# Memory usage"))
+    expect(re.search(r"User-Allocated +8\.0+ MB", line), line)
+
+
+@test
+def devices():
+    """NCCL_TESTS_DEVICE is the first; there must be enough from there on."""
+    run, _, _ = records("all_reduce -g 3 -b 8 -e 8", {"NCCL_TESTS_DEVICE": "5"})
+    equal([r["device"] for r in run["ranks"]], [5, 6, 7], "devices")
+    gpus.run("all_reduce -g 3", {"NCCL_TESTS_DEVICE": "6"}).exits(2).says("9 GPUs", "8 are there", "NCCL_TESTS_DEVICE")
+    for value in ("8", "-1", "two", "1x"):
+        gpus.run("all_reduce", {"NCCL_TESTS_DEVICE": value}).exits(2).says(f"NCCL_TESTS_DEVICE={value}", "8 GPUs")
+    gpus.run("all_reduce -g 9").exits(2).says("9 GPUs", "8 are there")
+    gpus.run("all_reduce -t 2 -g 2", {"BUSBENCH_FAKE_GPUS": "3"}).exits(2).says("4 GPUs", "3 are there")
+
+
+def excludes_graphs(flag):
+    gpus.run(f"all_reduce -g 2 -G 1 {flag}").exits(2).says("-G 1", flag.split()[0])
+
+
+for flag in ("-I 1", "-z 1", "-y 1", "--precision 5%", "--cache rewrite", "--fault slow:0:1ms"):
+    add(f"-G 1 {flag}", excludes_graphs, flag)
+
+
+@test
+def refused():
+    gpus.run("all_reduce -g 2 -D 1").exits(5).says("-D 1", "device API")
+    gpus.run("all_reduce -g 2 --link 1GB/s").exits(5).says("--link")
+    gpus.run("all_reduce -g 2 --algo direct").exits(2).says("direct", "host", "this is nccl")
+    gpus.run("all_reduce -g 2 --algo rnig").exits(2).says("rnig", "ring")
+
+
+@test
+def wrong_environment():
+    """NCCL reads NCCL_ALGO itself, and its own sentence is told."""
+    result = gpus.run("all_reduce -g 2 -b 8 -e 8", {"NCCL_ALGO": "Rnig"}).exits(3)
+    result.says("ncclCommInitRankConfig", "Rnig")
+    equal(len(sentences(result)), 1, "sentences")
+
+
+# ---- faults ------------------------------------------------------------------------------------
+
+
+def corrupt(rank, line):
+    result = gpus.run(f"all_reduce -g 4 -b 1K -e 16K -f 4 -n 2 --fault corrupt:{rank} {line}").exits(7)
+    result.require(not result.err, "something on stderr").prints("FAILED")
+    for row in result.rows():
+        for half in row.halves:
+            result.require(half.wrong == "1", f"#wrong {half.wrong}")
+
+
+for line in ("", "-G 2", "--algo busbench:tree", "-m 2 -R 1", "-z 3 --cache reuse"):
+    add(f"corrupt {line}", corrupt, 2, line)
+
+
+@test
+def dies():
+    for line in ("", "-G 1", "-R 2", "--algo tree,busbench:ring"):
+        result = gpus.run(f"all_reduce -g 4 -b 1K -e 1M -T 20 --fault die:2 {line}").exits(3).says("rank 2")
+        equal(len(sentences(result)), 1, "sentences")
+        result.require(result.seconds < 15, f"took {result.seconds:.1f} s")
+
+
+@test
+def is_slow():
+    """No iteration is faster than the rank that the others wait for."""
+    for r in records("all_reduce -g 3 -b 4K -e 4K -n 4 -I 1 --fault slow:1:20ms")[1]:
+        expect(r["max_us"] >= 19000, f"{r['max_us']} us")
+    for r in records("all_reduce -g 3 -b 4K -e 4K -n 4 -z 2 --fault slow:1:20ms")[1]:
+        equal(r["last_rank"], 1, "last rank")
+
+
+@test
+def expires():
+    """A rank that does not come is named, though the others wait on their devices."""
+    for line in ("", "-z 1", "-G 2 -m 2"):
+        slow = "--fault slow:1:60s" if "-G" not in line else "--fault die:1"
+        result = gpus.run(f"all_reduce -g 3 -b 8 -e 8 -T 2 {slow} {line}").exits(4, 3).says("1")
+        result.require(result.seconds < 9, f"took {result.seconds:.1f} s")
+
+
+# ---- no GPU ------------------------------------------------------------------------------------
+
+
+@test
+def no_gpu():
+    none = {"BUSBENCH_FAKE_GPUS": "0"}
+    why = "the nccl backend finds no GPU: no CUDA-capable device is detected (cudaErrorNoDevice)"
+    result = gpus.run("all_reduce -b 8 -e 8 --backend nccl", none).exits(3)
+    equal(result.err, f"all_reduce_perf: {why}\n", "sentence")
+    result.require(not result.out, "something on stdout")
+    result = gpus.passes("all_reduce -g 2 -b 8 -e 8", none)
+    result.prints(f"# Backend host was chosen: {why}, and no launcher")
+    # What only GPUs can do says why there are none.
+    gpus.run("all_reduce -b 8 -e 8 -G 1", none).exits(5).says("-G 1", "host", why)
+
+
+# ---- failures ----------------------------------------------------------------------------------
+
+# A line, the calls that fail, and their numbers from 1; told is the call, except of kernels.
+FAILURES = [
+    ("all_reduce -g 3", "cudaSetDevice cudaMemGetInfo cudaDeviceGetAttribute cudaMalloc", (1, 3)),
+    ("all_reduce -g 3", "cudaGetDevice cudaStreamCreateWithFlags ncclGetUniqueId", (1,)),
+    ("all_reduce -g 1", "ncclGetVersion cudaRuntimeGetVersion cudaDriverGetVersion ncclCommDestroy", (1,)),
+    ("all_reduce -g 3 -R 1 --algo auto,ring", "ncclCommInitRankConfig ncclCommRegister ncclGetUniqueId", (1, 2)),
+    ("all_reduce -g 3 -R 1 --algo auto,ring", "ncclAllReduce ncclCommDeregister ncclCommDestroy", (1, 4)),
+    ("all_reduce -g 3 -R 2", "ncclCommWindowRegister ncclMemAlloc", (1, 3)),
+    ("all_reduce -g 3", "cudaStreamQuery cudaMemcpyAsync cudaMemsetAsync cudaPointerGetAttributes", (1, 40)),
+    ("all_reduce -g 3", "cudaLaunchKernel ncclAllReduce ncclMemFree cudaFree cudaStreamDestroy", (2,)),
+    ("all_reduce -g 3 -I 1", "cudaEventCreateWithFlags cudaEventRecord cudaEventElapsedTime cudaEventDestroy", (1, 9)),
+    ("all_reduce -g 3 -G 2 -m 2", "cudaStreamBeginCapture cudaStreamEndCapture ncclGroupStart ncclGroupEnd", (1, 8)),
+    ("all_reduce -g 3 -G 2", "cudaGraphInstantiateWithFlags cudaGraphLaunch cudaGraphDestroy", (1, 8)),
+    ("alltoallv -g 4 -z 1", "ncclSend ncclRecv ncclGroupStart ncclGroupEnd", (1, 50)),
+    ("all_gather -g 3 --algo busbench:ring", "ncclSend ncclRecv ncclGroupEnd", (1, 50)),
+    ("reduce_scatter -g 2 -o mulsum", "ncclRedOpCreatePreMulSum ncclRedOpDestroy ncclReduceScatter", (1, 2)),
+    ("broadcast -g 4", "ncclBroadcast", (1, 30)),
+    ("reduce -g 4", "ncclReduce", (1, 30)),
+]
+
+
+def fails(line, call, number):
+    """The run ends soon, says once what failed where, and keeps the rows that it had."""
+    with tempfile.TemporaryDirectory() as folder:
+        table = os.path.join(folder, "a.csv")
+        env = {"BUSBENCH_FAKE_FAIL": f"{call}:{number}"}
+        result = gpus.run(f"{line} -b 1K -e 16K -n 3 -T 20 --csv {table}", env)
+        text = ""
+        if os.path.exists(table):
+            with open(table, encoding="utf-8") as file:
+                text = file.read()
+    result.exits(3).require(result.seconds < 15, f"took {result.seconds:.1f} s")
+    equal(len(sentences(result)), 1, f"sentences on stderr\n{result}")
+    result.says("bb_gpu_fill" if call == "cudaLaunchKernel" else call, "failed in src/backends/nccl/", ".c:")
+    result.says("was to fail" if call.startswith("nccl") else "cudaErrorUnknown")
+    result.require(not text or text.endswith("\n"), "a row is cut")
+    return list(csv.DictReader(text.splitlines()))
+
+
+for line, calls, numbers in FAILURES:
+    for call in calls.split():
+        for number in numbers:
+            add(f"{call} {number} fails: {line}", fails, line, call, number)
+
+
+@test
+def keeps_rows():
+    rows = fails("all_reduce -g 3", "ncclAllReduce", 100)
+    expect(len(rows) >= 2 and all(row["end_unix_s"] for row in rows), f"{len(rows)} rows")
+
+
+# ---- sanitized ---------------------------------------------------------------------------------
+
+SAMPLE = [
+    "all_reduce -g 4 --algo ring,tree,busbench:ring,auto -b 40 -e 4000 -f 10 -n 2 -d float,int32 -o sum,bxor,mulsum",
+    "all_gather -g 3 --algo all -b 1 -e 3000 -f 50 -n 2 -R 2",
+    "alltoallv -g 4 --algo all -b 1 -e 3000 -f 50 -n 2 -G 2 -m 2",
+    "reduce -g 3 --algo all -b 1000 -e 1000 -n 2 -I 1 -M 1 -o avg",
+    "sendrecv -g 2 --algo all -b 1000 -e 1000 -n 2 -z 1 -y 1 -u 3",
+    "hypercube -g 4 -b 1000 -e 1000 -n 2 -C 1 --cache rewrite",
+]
+BROKEN = ("ncclCommInitRankConfig:2", "ncclAllReduce:20", "cudaEventRecord:4", "cudaMalloc:2", "cudaGraphLaunch:3")
+
+
+def clean(result: Result):
+    return result.require("Sanitizer" not in result.err and "runtime error" not in result.err, "not clean")
+
+
+def sanitized(variant, line):
+    gpus.passes(line, SANITIZERS[variant], variant, 300)
+
+
+def fails_sanitized(variant, failure):
+    """What others may still read stays as long as the process: no leak is looked for."""
+    flags = "-I 1" if "Event" in failure else "-G 2" if "Graph" in failure else "-R 1"
+    env = {**SANITIZERS[variant], "BUSBENCH_FAKE_FAIL": failure}
+    env["ASAN_OPTIONS"] = "detect_leaks=0"
+    clean(gpus.run(f"all_reduce -g 3 -b 1K -e 4K -n 3 {flags}", env, variant, 120)).exits(3)
+
+
+for variant in VARIANTS:
+    for line in SAMPLE:
+        add(f"{line} ({variant})", sanitized, variant, line)
+    for failure in BROKEN:
+        add(f"{failure} fails ({variant})", fails_sanitized, variant, failure)

@@ -1,0 +1,58 @@
+"""busbench on GPUs that are not there: the nccl backend with stand-ins for CUDA and NCCL (tests/fake)."""
+
+import functools
+import os
+import shutil
+import tempfile
+import threading
+
+import kit
+
+LOCK = threading.Lock()  # tests run side by side
+
+
+def installed(variant=""):
+    """A folder with the binaries, and beside them the backends: nccl's is the one with the stand-ins."""
+    with LOCK:
+        return install(variant)
+
+
+@functools.lru_cache(None)
+def install(variant):
+    build = os.path.join(kit.Settings.build, variant)
+    fake = os.path.join(build, "tests", "fake", "nccl.so")
+    if not os.path.exists(fake):
+        raise kit.Skipped("built without the headers of CUDA and NCCL")
+    folder = tempfile.TemporaryDirectory(prefix="bb")
+    os.mkdir(os.path.join(folder.name, "backends"))
+    os.symlink(fake, os.path.join(folder.name, "backends", "nccl.so"))
+    mpi = os.path.join(build, "backends", "mpi.so")
+    if os.path.exists(mpi):
+        os.symlink(mpi, os.path.join(folder.name, "backends", "mpi.so"))
+    for name in kit.COLLECTIVES:  # a link would lead back to where they were built
+        shutil.copy(kit.built(name + "_perf", variant), folder.name)
+    return folder
+
+
+def program(name, variant=""):
+    return os.path.join(installed(variant).name, name + "_perf")
+
+
+def run(line, env=None, variant="", timeout=60):
+    """Run "all_reduce -g 4 …"; what it does not let go is said on stderr."""
+    name, *arguments = line.split()
+    return kit.execute([program(name, variant), *arguments], {"BUSBENCH_FAKE_LEAKS": "1", **(env or {})}, timeout)
+
+
+def right(result):
+    """It exits 0 with nothing on stderr, and every row that was checked is right."""
+    result.exits(0).require(not result.err, "something on stderr")
+    for row in result.rows():
+        for half in row.halves:
+            result.require(half.wrong in ("0", "N/A"), f"#wrong {half.wrong} of {row.size} B")
+    return result
+
+
+def passes(line, env=None, variant="", timeout=60):
+    result = right(run(line, env, variant, timeout))
+    return result.require(result.rows(), "no rows")
