@@ -40,12 +40,14 @@ static void wait_for_first_word(const struct bb_run *run)
 		_exit(128 + signal);
 }
 
-static void complain(const struct bb_run *run)
+static void complain(struct bb_run *run)
 {
 	if (run->launch.silent || (is_assembled(run) && !bb_run_leads(run)))
 		return;
-	if (!is_assembled(run))
+	if (!is_assembled(run)) {
+		bb_run_unguard(run); /* or it would speak as well, should time run out meanwhile */
 		wait_for_first_word(run);
+	}
 	fprintf(stderr, "%s: %s\n", run->options.program, run->error.text);
 }
 
@@ -63,6 +65,7 @@ static void give_up(void *argument, int signal)
 	const struct bb_launch_hint *hint = &run->environment.launch;
 	const int stage = atomic_load(&run->stage), agreed = atomic_load(&run->agreed);
 	const bool by_launch = stage == BB_STAGE_START || stage == BB_STAGE_END;
+	bool speaks = true;
 	char time[BB_UNIT_TEXT], who[128] = "";
 
 	/* One that has left already may have made the launcher end the others. */
@@ -79,8 +82,10 @@ static void give_up(void *argument, int signal)
 			 hint->launcher);
 	/* The launch is there, and it stays. */
 	if (!by_launch && run->launch.abandon)
-		run->launch.abandon(&run->launch);
+		speaks = run->launch.abandon(&run->launch);
 	wait_for_first_word(run);
+	if (!speaks)
+		_exit(BB_ETIMEOUT);
 	fprintf(stderr, "%s: %s%s%s did not end within %s (-T)%s\n", run->options.program,
 		by_launch ? run->options.launch->name : "", by_launch ? " " : "", stages[stage],
 		bb_format_duration(time, 1e-9 * (double)run->options.timeout_ns), who);

@@ -64,6 +64,7 @@ static bb_status open_launch(struct bb_run *run, int argc, char **argv)
 	BB_TRY(status, bb_run_guard(run, BB_STAGE_CONNECT), out);
 	status = bb_control_open(&run->control, &run->launch, half_s > 0 ? half_s : CONNECT_SECONDS,
 				 &run->error);
+	run->assembly.lost |= run->launch.broken;
 out:
 	return status;
 }

@@ -26,8 +26,8 @@ struct bb_control;
 /*
  * Connect all processes of LAUNCH within TIMEOUT_S (more than 0) seconds; collective over them. The
  * addresses of process 0 and a secret travel through the launch, so that nobody else can join.
- * Fails in all processes alike, naming the one that could not connect. *CONTROL is NULL for a
- * launch of one process.
+ * Fails in all processes alike, naming the one that could not connect, unless the launch breaks
+ * (launch.broken). *CONTROL is NULL for a launch of one process.
  */
 BB_MUST bb_status bb_control_open(struct bb_control **control, struct bb_launch *launch,
 				  double timeout_s, struct bb_error *error);

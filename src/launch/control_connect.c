@@ -273,16 +273,27 @@ static bb_status judge(const struct opening *o, const int32_t *errors, bool conn
 	return BB_EBACKEND;
 }
 
+static bb_status exchange(struct opening *o, const void *mine, size_t bytes, void *all,
+			  struct bb_error *error)
+{
+	struct bb_launch *launch = o->launch;
+	const bb_status status = launch->all_gather(launch, mine, bytes, all);
+
+	if (status == BB_OK)
+		return BB_OK;
+	launch->broken = true;
+	return bb_fail(error, status, "%s",
+		       launch->cause ? launch->cause : "the processes cannot find each other");
+}
+
 /* Tell everybody how it went here, and go by how it went for all. */
 static bb_status agree(struct opening *o, int mine, int32_t *errors, bool connected,
 		       struct bb_error *error)
 {
 	const int32_t number = mine;
-	bb_status status = o->launch->all_gather(o->launch, &number, sizeof(number), errors);
+	const bb_status status = exchange(o, &number, sizeof(number), errors, error);
 
-	if (status != BB_OK)
-		return bb_fail(error, status, "the processes cannot find each other");
-	return judge(o, errors, connected, error);
+	return status == BB_OK ? judge(o, errors, connected, error) : status;
 }
 
 static bb_status run_opening(struct opening *o, int32_t *errors, struct bb_error *error)
@@ -291,9 +302,9 @@ static bb_status run_opening(struct opening *o, int32_t *errors, struct bb_error
 
 	o->mine.error = prepare(o);
 	gethostname(o->mine.host, sizeof(o->mine.host) - 1);
-	status = o->launch->all_gather(o->launch, &o->mine, sizeof(o->mine), o->offers);
+	status = exchange(o, &o->mine, sizeof(o->mine), o->offers, error);
 	if (status != BB_OK)
-		return bb_fail(error, status, "the processes cannot find each other");
+		return status;
 	for (int p = 0; p < o->launch->nprocs; p++)
 		errors[p] = o->offers[p].error;
 	status = judge(o, errors, false, error);

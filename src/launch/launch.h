@@ -29,14 +29,16 @@ struct bb_launch {
 	 */
 	void (*close)(struct bb_launch *launch);
 	/*
-	 * From any thread, while another is stuck in a call; none may come after it: tell the other
-	 * processes that process 0 says why the run is over. NULL: the library has no such thing.
+	 * From any thread, while another is stuck in a call; none may come after it: this process
+	 * waits no longer. Process 0 tells the others so. Returns whether to say why; if not,
+	 * another process does. NULL: the library has no such thing.
 	 */
-	void (*abandon)(struct bb_launch *launch);
+	bool (*abandon)(struct bb_launch *launch);
 	const char *library; /* what carries it, with its version; NULL: nothing. The launch's. */
-	/* After a call failed, open included: */
+	/* After a call failed: */
 	const char *cause; /* why, NULL: the library does not say. The launch's. */
-	bool silent;       /* another process says why */
+	bool silent;       /* another process says why; after open too */
+	bool broken;       /* set by the caller: none may come after it, the others may not know */
 	void *own;
 };
 

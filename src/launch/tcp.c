@@ -213,10 +213,13 @@ static bb_status tcp_barrier(struct bb_launch *launch)
 	return exchange(launch, &nothing, 0, &nothing, 0);
 }
 
-static void tcp_abandon(struct bb_launch *launch)
+static bool tcp_abandon(struct bb_launch *launch)
 {
-	if (launch->proc == 0)
-		bb_tcp_tell_stop(launch->own, BB_ETIMEOUT);
+	struct bb_tcp *tcp = launch->own;
+
+	if (tcp->proc == 0)
+		bb_tcp_tell_stop(tcp, BB_ETIMEOUT);
+	return tcp->proc == 0 || tcp->speaks;
 }
 
 struct bb_tcp *bb_tcp_new(int proc, int nprocs)

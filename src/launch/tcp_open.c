@@ -254,24 +254,38 @@ static bb_status cannot_reach(struct opening *o, const char *why, struct bb_laun
 		       bb_format_duration(time, o->request->timeout_s), why);
 }
 
-/* Process 0 says whether there will be a run; as long as it does not, it waits for others. */
-static bb_status await_welcome(struct opening *o, struct bb_launch *launch)
+/*
+ * Process 0 says whether there will be a run; as long as it does not, it waits for others. It does
+ * not wait for longer than this process has waited for it, and comes to its end before -T does.
+ */
+static enum bb_heard hear_process_0(struct opening *o)
 {
 	struct bb_wire *wire = &o->tcp->wires[0];
-	const struct bb_frame *frame = &wire->frame;
+	const double end = o->star.end + 0.9 * o->request->timeout_s;
 	enum bb_heard heard;
+
+	while ((heard = bb_wire_receive(wire)) == BB_HEARD_NOTHING && bb_clock_now() < end)
+		poll(&(struct pollfd){.fd = wire->fd, .events = POLLIN}, 1, 100);
+	return heard;
+}
+
+static bb_status await_welcome(struct opening *o, struct bb_launch *launch)
+{
+	const struct bb_frame *frame = &o->tcp->wires[0].frame;
+	const enum bb_heard heard = hear_process_0(o);
 	char name[112];
 
-	while ((heard = bb_wire_receive(wire)) == BB_HEARD_NOTHING)
-		poll(&(struct pollfd){.fd = wire->fd, .events = POLLIN}, 1, -1);
 	o->tcp->speaks = heard == BB_HEARD_FRAME && frame->inside;
 	if (heard == BB_HEARD_FRAME && frame->kind == BB_FRAME_DATA)
 		return BB_OK;
 	launch->silent = heard == BB_HEARD_FRAME || !speaks_unasked(o->environment);
+	bb_tcp_name(name, &o->tcp->hello[0]);
 	if (heard == BB_HEARD_FRAME && frame->status != BB_OK)
 		return bb_fail(o->error, (bb_status)frame->status, "process 0 ended the run");
-	return bb_fail(o->error, BB_EBACKEND, "%s is gone: its process ended without a word",
-		       bb_tcp_name(name, &o->tcp->hello[0]));
+	if (heard == BB_HEARD_NOTHING)
+		return bb_fail(o->error, BB_ETIMEOUT,
+			       "%s did not say within its time (-T) whether all have come", name);
+	return bb_fail(o->error, BB_EBACKEND, "%s is gone: its process ended without a word", name);
 }
 
 static bb_status join(struct opening *o, struct bb_launch *launch)

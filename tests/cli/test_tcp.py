@@ -259,17 +259,33 @@ def stopped():
     told_once(results, "did not end within", code=4)
 
 
-@test
-def stopped_at_start():
+def stopped_at_start(rank):
     """It has come, and then says nothing."""
     port = str(free_port())
-    job = Job(3, SMALL, lines={0: None, 2: None}, BUSBENCH_PORT=port)
+    job = Job(4, SMALL, lines={other: None for other in range(4) if other != rank}, BUSBENCH_PORT=port)
     time.sleep(0.3)
-    job.processes[1].send_signal(signal.SIGSTOP)
-    others = Job(3, SMALL, lines={1: None}, BUSBENCH_PORT=port).finish()
-    job.processes[1].kill()
+    job.processes[rank].send_signal(signal.SIGSTOP)
+    others = Job(4, SMALL, lines={rank: None}, BUSBENCH_PORT=port).finish()
+    job.processes[rank].kill()
     job.finish()
     told_once(others, "did not ", code=4)
+
+
+add("stopped at start", stopped_at_start, 1)
+
+
+@test
+def process_0_is_stopped():
+    """Whenever that happens, one alone of its host says so."""
+    for ms in (0, 5, 10, 20, 40):
+        job = Job(4, FOREVER)
+        time.sleep(ms / 1000)
+        job.processes[0].send_signal(signal.SIGSTOP)
+        first = job.processes.pop(0)
+        results = job.finish()
+        first.kill()
+        kit.finish(first, 5)
+        told_once(results, code=4)
 
 
 @test

@@ -543,7 +543,8 @@ static void *abandon(void *argument)
 	struct bb_launch *launch = argument;
 
 	nap_ms(300);
-	launch->abandon(launch);
+	if (!launch->abandon(launch))
+		_exit(1);
 	nap_ms(300);
 	_exit(0);
 }
@@ -557,6 +558,8 @@ static void give_up(struct process *me)
 
 	if (launch.proc == 2) {
 		nap_ms(1500);
+		/* Process 1 would speak for this host. */
+		CHECK(me->meeting, !launch.abandon(&launch));
 		return;
 	}
 	if (launch.proc == 0)
