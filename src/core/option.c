@@ -31,13 +31,29 @@ struct cursor {
 	int result;
 };
 
-static size_t count_rows(const struct bb_option_table *tables)
+bool bb_option_hidden(const struct bb_option_table *tables, const struct bb_option_table *at,
+		      const struct bb_option *row)
+{
+	for (; tables != at; tables++)
+		for (const struct bb_option *r = tables->rows; r->name; r++)
+			if (strcmp(r->name, row->name) == 0)
+				return true;
+	return false;
+}
+
+/* The rows of all tables that are not hidden into PLACES, if that is not NULL. Returns how many. */
+static size_t list_rows(const struct bb_option_table *tables, struct place *places)
 {
 	size_t n = 0;
 
-	for (; tables->rows; tables++)
-		for (const struct bb_option *row = tables->rows; row->name; row++)
+	for (const struct bb_option_table *t = tables; t->rows; t++)
+		for (const struct bb_option *row = t->rows; row->name; row++) {
+			if (bb_option_hidden(tables, t, row))
+				continue;
+			if (places)
+				places[n] = (struct place){row, t->target};
 			n++;
+		}
 	return n;
 }
 
@@ -49,17 +65,10 @@ static void tables_free(struct tables *t)
 	free(t->shorts);
 }
 
-static void list_rows(const struct bb_option_table *tables, struct place *places)
-{
-	for (; tables->rows; tables++)
-		for (const struct bb_option *row = tables->rows; row->name; row++)
-			*places++ = (struct place){row, tables->target};
-}
-
 static bb_status tables_make(const struct bb_option_table *tables, struct tables *t,
 			     struct bb_error *error)
 {
-	size_t n = count_rows(tables);
+	size_t n = list_rows(tables, NULL);
 	char *s;
 
 	*t = (struct tables){

@@ -44,12 +44,19 @@ struct bb_option_table {
 };
 
 /*
+ * Is ROW of table AT, whose name an earlier table of TABLES has too, hidden by it? So a program
+ * gives an option that all have another default.
+ */
+bool bb_option_hidden(const struct bb_option_table *tables, const struct bb_option_table *at,
+		      const struct bb_option *row);
+
+/*
  * Parse argv over TABLES (ends with rows NULL) through getopt_long. Every target is set to its
- * default first. BB_EUSAGE with ERROR naming the offending word, what would be right, and
- * for an unknown option or choice the nearest valid one. Operands (words without a dash) are
- * refused. An option given twice: the last one counts, as in nccl-tests. Two rows may share a
- * target (an alias); the one without a default keeps that of the other. Not reentrant: getopt is
- * not.
+ * default first, but for those of hidden rows, which are left alone. BB_EUSAGE with ERROR naming
+ * the offending word, what would be right, and for an unknown option or choice the nearest valid
+ * one. Operands (words without a dash) are refused. An option given twice: the last one counts, as
+ * in nccl-tests. Two rows may share a target (an alias); the one without a default keeps that of
+ * the other. Not reentrant: getopt is not.
  */
 BB_MUST bb_status bb_options_parse(const struct bb_option_table *tables, int argc, char **argv,
 				   struct bb_error *error);

@@ -155,15 +155,18 @@ static size_t label_width(const struct bb_option_table *tables)
 	return width;
 }
 
-static void add_rows(const struct bb_option *rows, size_t indent, struct bb_strbuf *out)
+static void add_rows(const struct bb_option_table *tables, const struct bb_option_table *table,
+		     size_t indent, struct bb_strbuf *out)
 {
 	struct bb_strbuf text = {0};
 
-	for (; rows->name; rows++) {
+	for (const struct bb_option *rows = table->rows; rows->name; rows++) {
 		size_t column;
 
 		if (rows->section)
 			bb_strbuf_addf(out, "\n%s:\n", rows->section);
+		if (bb_option_hidden(tables, table, rows))
+			continue;
 		bb_strbuf_clear(&text);
 		add_label(rows, &text);
 		column = text.length;
@@ -190,8 +193,8 @@ void bb_options_help(const struct bb_option_table *tables, const char *program, 
 		add_wrapped(out, brief, 0, 0);
 	if (tables->rows && tables->rows->name && !tables->rows->section)
 		bb_strbuf_add(out, "\n");
-	for (; tables->rows; tables++)
-		add_rows(tables->rows, indent, out);
+	for (const struct bb_option_table *t = tables; t->rows; t++)
+		add_rows(tables, t, indent, out);
 }
 
 /* A bar would end the cell. */

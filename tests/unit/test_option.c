@@ -196,11 +196,12 @@ static void test_tables(void **state)
 {
 	struct other {
 		bool loud;
-		int64_t n;
+		int64_t n, type;
 	};
 	static const struct bb_option more[] = {
 		{"loud", 'l', BB_OPT_FLAG, offsetof(struct other, loud), .section = "More"},
 		{"number", 0, BB_OPT_INT, offsetof(struct other, n), .initial = "7"},
+		{"type", 't', BB_OPT_INT, offsetof(struct other, type), .initial = "3"},
 		{.name = NULL},
 	};
 	char *argv[] = {(char *)"p", (char *)"-ln4", (char *)"--number", (char *)"5", NULL};
@@ -208,11 +209,13 @@ static void test_tables(void **state)
 	struct bb_strbuf out = {0};
 	struct bb_error error = {0};
 	struct other other;
-	struct request r;
+	struct request r = {.type = 77};
 	const struct bb_option_table tables[] = {{more, &other}, {rows, &r}, {NULL, NULL}};
 
 	assert_int_equal(bb_options_parse(tables, 4, argv, &error), BB_OK);
 	assert_true(other.loud && other.n == 5 && r.iters == 4);
+	/* Of two of a name the first is meant. */
+	assert_true(other.type == 3 && r.type == 77);
 	assert_int_equal(bb_options_parse(tables, 1, argv, &error), BB_OK);
 	assert_true(!other.loud && other.n == 7 && r.iters == 20);
 	assert_int_equal(bb_options_parse(tables, 3, wrong, &error), BB_EUSAGE);
