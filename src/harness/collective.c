@@ -174,6 +174,7 @@ struct bb_benchmark bb_collective_benchmark(const struct bb_collective *collecti
 		.subject = collective,
 		.own_bytes = sizeof(struct bb_bench),
 		.options = bb_collective_rows,
+		.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_SLOW | 1u << BB_FAULT_DIE,
 		.check = bb_collective_check,
 		.list = bb_plan_list,
 		.show = show,

@@ -18,6 +18,7 @@
 #define LEAST_RATE 1e3
 #define MOST_RATE 1e15
 #define MOST_LATENCY_NS UINT64_C(60000000000)
+#define MOST_FACTOR 1e6 /* of a slow link */
 
 #define VARIABLE(name, field)                                                                      \
 	{                                                                                          \
@@ -194,44 +195,82 @@ static bb_status resolve_launch(struct bb_options *o, const struct bb_launch_hin
 	return st;
 }
 
-static bb_status resolve_fault(struct bb_options *o, struct bb_error *error)
+#define FAULT_WORDS 4
+
+static const struct {
+	const char *word, *form;
+	int words;
+} faults[] = {
+	[BB_FAULT_CORRUPT] = {"corrupt", "corrupt:RANK", 2},
+	[BB_FAULT_SLOW] = {"slow", "slow:RANK:TIME (slow:2:5ms)", 3},
+	[BB_FAULT_DIE] = {"die", "die:RANK", 2},
+	[BB_FAULT_SLOW_LINK] = {"slow_link", "slow_link:FROM:TO:FACTOR (slow_link:0:1:1.5)", 4},
+};
+
+static bb_status unknown_fault(const struct bb_options *o, unsigned known, struct bb_error *error)
 {
-	static const struct {
-		const char *word;
-		enum bb_fault_kind kind;
-	} kinds[] = {{"corrupt", BB_FAULT_CORRUPT}, {"slow", BB_FAULT_SLOW}, {"die", BB_FAULT_DIE}};
-	char copy[64], *rank, *time = NULL;
+	const char *forms[BB_NFAULTS];
+	int n = 0, k;
+	char list[192] = "";
+
+	for (k = BB_FAULT_NONE + 1; k < BB_NFAULTS; k++)
+		if (known >> k & 1)
+			forms[n++] = faults[k].form;
+	for (k = 0; k < n; k++)
+		snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s",
+			 k == 0       ? ""
+			 : k == n - 1 ? " or "
+				      : ", ",
+			 forms[k]);
+	return bb_fail(error, BB_EUSAGE, "--fault: \"%s\" is not understood; give %s",
+		       o->fault_text, list);
+}
+
+/* The words behind the kind's name. */
+static bool read_fault(struct bb_fault *fault, char *const *words)
+{
 	uint64_t ns = 0;
-	size_t i;
+	char *end;
+
+	if (!bb_parse_rank(words[1], &fault->rank))
+		return false;
+	if (fault->kind == BB_FAULT_SLOW && !bb_parse_duration(words[2], &ns))
+		return false;
+	fault->seconds = (double)ns * 1e-9;
+	if (fault->kind != BB_FAULT_SLOW_LINK)
+		return true;
+	fault->factor = strtod(words[3], &end);
+	return bb_parse_rank(words[2], &fault->to) && fault->to != fault->rank && end != words[3] &&
+	       !*end && fault->factor > 1 && fault->factor <= MOST_FACTOR;
+}
+
+/* KNOWN: a bit for each kind that the benchmark obeys. */
+static bb_status resolve_fault(struct bb_options *o, unsigned known, struct bb_error *error)
+{
+	char copy[64], *words[FAULT_WORDS + 1], *rest = NULL, *word;
+	int n = 0, kind = BB_FAULT_NONE + 1;
 
 	if (!o->fault_text)
 		return BB_OK;
 	snprintf(copy, sizeof(copy), "%s", o->fault_text);
-	rank = strchr(copy, ':');
-	if (rank)
-		*rank++ = '\0';
-	for (i = 0; i < 3 && strcmp(copy, kinds[i].word) != 0; i++)
-		;
-	if (i == 3 || !rank || strlen(o->fault_text) >= sizeof(copy))
-		goto bad;
-	o->fault.kind = kinds[i].kind;
-	if (o->fault.kind == BB_FAULT_SLOW) {
-		time = strchr(rank, ':');
-		if (!time)
-			goto bad;
-		*time++ = '\0';
-		if (!bb_parse_duration(time, &ns))
-			goto bad;
+	for (word = copy; word && n <= FAULT_WORDS; word = rest) {
+		rest = strchr(word, ':');
+		if (rest)
+			*rest++ = '\0';
+		words[n++] = word;
 	}
-	if (!bb_parse_rank(rank, &o->fault.rank))
-		goto bad;
-	o->fault.seconds = (double)ns * 1e-9;
+	while (kind < BB_NFAULTS && (!(known >> kind & 1) || strcmp(copy, faults[kind].word) != 0))
+		kind++;
+	o->fault.kind = kind < BB_NFAULTS ? (enum bb_fault_kind)kind : BB_FAULT_NONE;
+	if (kind == BB_NFAULTS || n != faults[kind].words || word ||
+	    strlen(o->fault_text) >= sizeof(copy) || !read_fault(&o->fault, words))
+		return unknown_fault(o, known, error);
+	if (o->fault.kind == BB_FAULT_SLOW_LINK) {
+		o->config.slow_link.from = o->fault.rank;
+		o->config.slow_link.to = o->fault.to;
+		o->config.slow_link.factor = o->fault.factor;
+	}
 	return BB_OK;
-bad:
-	return bb_fail(error, BB_EUSAGE,
-		       "--fault: \"%s\" is not understood; give corrupt:RANK, slow:RANK:TIME "
-		       "(slow:2:5ms) or die:RANK",
-		       o->fault_text);
 }
 
 static bb_status resolve_link(struct bb_options *o, struct bb_error *error)
@@ -282,7 +321,7 @@ bb_status bb_options_read(struct bb_options *o, const struct bb_benchmark *bench
 	if (o->step_bytes_given && !o->step_factor_given)
 		o->step_factor = 1;
 	BB_TRY(st, resolve_backend(o, &environment->launch, error), out);
-	BB_TRY(st, resolve_fault(o, error), out);
+	BB_TRY(st, resolve_fault(o, benchmark->faults, error), out);
 	BB_TRY(st, resolve_link(o, error), out);
 	BB_TRY(st, benchmark->check(benchmark, own, o, environment, error), out);
 	BB_TRY(st, bb_options_check(o, &environment->launch, error), out);

@@ -12,11 +12,20 @@
 #define BB_MAX_RANKS 1024 /* -t times -g in one process */
 #define BB_REASON_TEXT 640
 
-enum bb_fault_kind { BB_FAULT_NONE, BB_FAULT_CORRUPT, BB_FAULT_SLOW, BB_FAULT_DIE };
+enum bb_fault_kind {
+	BB_FAULT_NONE,
+	BB_FAULT_CORRUPT,
+	BB_FAULT_SLOW,
+	BB_FAULT_DIE,
+	BB_FAULT_SLOW_LINK,
+	BB_NFAULTS
+};
 
 struct bb_fault {
 	enum bb_fault_kind kind;
-	int rank;
+	int rank;       /* BB_FAULT_SLOW_LINK: where it comes from */
+	int to;         /* BB_FAULT_SLOW_LINK */
+	double factor;  /* BB_FAULT_SLOW_LINK: how many times as long everything takes */
 	double seconds; /* BB_FAULT_SLOW: added before every operation of the rank */
 };
 

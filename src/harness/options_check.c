@@ -196,8 +196,10 @@ out:
 bb_status bb_options_check_world(const struct bb_options *o, const struct bb_world *world,
 				 struct bb_error *error)
 {
+	const bool link = o->fault.kind == BB_FAULT_SLOW_LINK;
+	const int most = link && o->fault.to > o->fault.rank ? o->fault.to : o->fault.rank;
+
 	if (o->fault.kind == BB_FAULT_NONE)
 		return BB_OK;
-	return bb_check_rank("--fault", o->fault_text, o->fault.rank, world->nranks, "among",
-			     error);
+	return bb_check_rank("--fault", o->fault_text, most, world->nranks, "among", error);
 }
