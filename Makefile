@@ -71,7 +71,9 @@ LIB      := $(B)/libbusbench.a
 USES_LIB := $(LIB)
 
 COLLECTIVES := $(patsubst src/collectives/%.c,%,$(wildcard src/collectives/*_perf.c))
-BINS        := $(COLLECTIVES:%=$(B)/%)
+PAIRS       := $(patsubst src/p2p/%.c,%,$(wildcard src/p2p/*_perf.c))
+P2P_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out %_perf.c,$(wildcard src/p2p/*.c)))
+BINS        := $(COLLECTIVES:%=$(B)/%) $(PAIRS:%=$(B)/%)
 # Under ThreadSanitizer only the tests that start threads.
 UNITS       := $(patsubst tests/unit/%.c,$(B)/tests/%,$(if $(filter thread,$(SAN)),\
                $(shell grep -lE "pthread_create|(ranks|processes)\.h" tests/unit/test_*.c),$(wildcard tests/unit/test_*.c)))
@@ -144,13 +146,15 @@ $(LIB): $(OBJECTS) $(B)/objects
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $(OBJECTS)
 
-$(BINS): $(B)/%: $(B)/src/collectives/%.o
+$(COLLECTIVES:%=$(B)/%): $(B)/%: $(B)/src/collectives/%.o
+$(PAIRS:%=$(B)/%): $(B)/%: $(B)/src/p2p/%.o $(P2P_OBJECTS)
 $(UNITS): $(B)/tests/%: $(B)/tests/unit/%.o
 $(UNITS): LDLIBS := -lcmocka $(LDLIBS)
 $(addprefix $(B)/tests/,test_collectives test_host test_host_memory test_queues test_routes): $(B)/tests/unit/ranks.o
 $(B)/tests/test_collectives $(B)/tests/test_pieces: $(B)/tests/unit/oracle.o
 $(B)/tests/test_topology_files: $(filter-out %/main.o,$(TOPOLOGY_OBJECTS))
 $(B)/tests/test_topology_files: LDLIBS += -lexpat
+$(B)/tests/test_findings $(REFERENCE): $(P2P_OBJECTS)
 $(REFERENCE): $(B)/docs/reference.o
 $(B)/tests/host_speed: $(B)/tests/perf/host_speed.o
 
@@ -314,6 +318,7 @@ clean:
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
 -include $(OBJECTS:.o=.d) $(MPI_OBJECTS:.o=.d) $(TOPOLOGY_OBJECTS:.o=.d) $(B)/tests/fuzz/topology.d $(COLLECTIVES:%=$(B)/src/collectives/%.d) \
+         $(PAIRS:%=$(B)/src/p2p/%.d) $(P2P_OBJECTS:.o=.d) \
          $(UNITS:$(B)/tests/%=$(B)/tests/unit/%.d) $(B)/tests/unit/ranks.d $(B)/tests/unit/oracle.d \
          $(B)/docs/reference.d $(B)/tests/perf/host_speed.d $(B)/tests/perf/gpu_speed.d $(NCCL_OBJECTS:.o=.d) $(CUDA_OBJECTS:.o=.d) \
          $(FAKE_OBJECTS:.o=.d) $(FAKE_UNITS:$(B)/tests/%=$(B)/tests/gpu/%.d) $(GPU_TEST_OBJECTS:.o=.d)

@@ -4,6 +4,7 @@
  */
 #include "harness/collective.h"
 #include "harness/record.h"
+#include "p2p/pairs.h"
 #include "schedules/explain.h"
 
 #include <stdio.h>
@@ -14,6 +15,8 @@ static void write_options(struct bb_strbuf *out)
 	static const struct bb_option_section sections[] = {
 		{"All programs", bb_option_rows},
 		{"Collectives", bb_collective_rows},
+		{"p2p_bandwidth_perf", bb_bandwidth_rows},
+		{"p2p_latency_perf", bb_latency_rows},
 		{NULL, NULL},
 	};
 
@@ -22,8 +25,13 @@ static void write_options(struct bb_strbuf *out)
 
 static void write_records(struct bb_strbuf *out)
 {
-	static const struct bb_record_kind *const kinds[] = {&bb_record_run, &bb_record_result,
-							     &bb_record_skip, &bb_record_end, NULL};
+	static const struct bb_record_kind *const kinds[] = {&bb_record_run,
+							     &bb_record_result,
+							     &bb_record_pair,
+							     &bb_record_finding,
+							     &bb_record_skip,
+							     &bb_record_end,
+							     NULL};
 
 	bb_record_markdown(out, kinds);
 }

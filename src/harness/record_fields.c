@@ -72,6 +72,8 @@ static const struct bb_field run_fields[] = {
 	    "private memory copy of all ranks at once, measured in this run"),
 	RUN(DOUBLE, clock_uncertainty_us, "us", "when clocks of two ranks are compared"),
 	RUN(DOUBLE, init_ms, "ms", "from the start until every rank was ready"),
+	RUN(STRING, topology_digest, "",
+	    "of the machine of rank 0, as `topology` prints it; null: not looked at"),
 	{.name = NULL},
 };
 

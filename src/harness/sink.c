@@ -59,6 +59,20 @@ const char *bb_format_fit(char text[BB_NUMBER_TEXT], double value, int width)
 	return text;
 }
 
+void bb_sink_add_ranks(struct bb_strbuf *out, const struct bb_rank_infos *infos)
+{
+	size_t i;
+
+	bb_strbuf_add(out, "# Using devices\n");
+	for (i = 0; i < infos->n; i++) {
+		const struct bb_location *at = &infos->ranks[i].location;
+
+		bb_strbuf_addf(out, "#  Rank %2zu Group %2d Pid %6d on %10s device %2d [%s] %s\n",
+			       i, infos->ranks[i].group, at->pid, at->host, at->device, at->bus,
+			       at->name);
+	}
+}
+
 /* ---- all of a run ------------------------------------------------------------------ */
 
 /* The name that nccl-tests would take for PATH: the first of PATH, PATH.0, PATH.1, … that does

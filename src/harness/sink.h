@@ -46,6 +46,8 @@ void bb_sink_close(struct bb_sink *sink);               /* NULL: nothing */
    file, flushed, then emptied. */
 void *bb_sink_new(size_t size, const struct bb_sink_ops *ops, FILE *file, const char *path);
 bb_status bb_sink_write(struct bb_sink *sink, struct bb_strbuf *text);
+/* For text: a line for each rank, as nccl-tests prints it. */
+void bb_sink_add_ranks(struct bb_strbuf *out, const struct bb_rank_infos *infos);
 
 /* All sinks of a run. One thread at a time. */
 #define BB_MAX_SINKS 4

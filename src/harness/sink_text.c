@@ -50,20 +50,6 @@ static void add_blocking(struct bb_strbuf *out, const struct bb_run_record *run)
 		bb_strbuf_add(out, "# Parallel Init Enabled: ranks start up side by side \n");
 }
 
-static void add_ranks(struct bb_strbuf *out, const struct bb_rank_infos *infos)
-{
-	size_t i;
-
-	bb_strbuf_add(out, "# Using devices\n");
-	for (i = 0; i < infos->n; i++) {
-		const struct bb_location *at = &infos->ranks[i].location;
-
-		bb_strbuf_addf(out, "#  Rank %2zu Group %2d Pid %6d on %10s device %2d [%s] %s\n",
-			       i, infos->ranks[i].group, at->pid, at->host, at->device, at->bus,
-			       at->name);
-	}
-}
-
 static size_t count_hosts(const struct bb_rank_infos *infos)
 {
 	size_t hosts = 0;
@@ -131,7 +117,7 @@ static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 		       (long long)run->graph, (long long)run->unalign);
 	add_blocking(out, run);
 	bb_strbuf_add(out, "#\n");
-	add_ranks(out, &run->ranks);
+	bb_sink_add_ranks(out, &run->ranks);
 	add_extras(out, run);
 	return bb_sink_write(sink, out);
 }

@@ -19,6 +19,7 @@ BELOW = {
     "backends": {"core", "schedules", "topology"},
     "harness": {"core", "schedules", "topology", "launch", "backends"},
     "collectives": {"harness", "schedules"},
+    "p2p": {"core", "topology", "launch", "backends", "harness"},
 }
 FUNCTION_MOST, FUNCTION_MEDIAN, FUNCTION_P95, FILE_MOST = 80, 15, 45, 600
 BANNED = (

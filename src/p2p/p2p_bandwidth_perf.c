@@ -1,0 +1,10 @@
+/*
+ * All pairs of ranks: how fast bytes go from the memory of one to that of the other.
+ */
+#include "harness/harness.h"
+#include "p2p/pairs.h"
+
+int main(int argc, char **argv)
+{
+	return bb_main(argc, argv, &bb_bandwidth_benchmark);
+}

@@ -1,0 +1,10 @@
+/*
+ * All pairs of ranks: how long a word takes from one to the other, as half a round trip.
+ */
+#include "harness/harness.h"
+#include "p2p/pairs.h"
+
+int main(int argc, char **argv)
+{
+	return bb_main(argc, argv, &bb_latency_benchmark);
+}

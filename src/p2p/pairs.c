@@ -1,0 +1,324 @@
+/*
+ * pairs.c - the benchmarks of pairs: their options, what is run, and what it comes to.
+ */
+#include "p2p/pairs.h"
+
+#include "core/units.h"
+#include "harness/plugin.h"
+#include "topology/topology.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define BB_TARGET struct bb_pair_options
+#include "harness/option_rows.h"
+
+/* A sample is to be long against reading the clock: transfers together this many bytes, words there
+   and back this often. */
+#define SAMPLE_BYTES ((uint64_t)256 << 10)
+#define SAMPLE_REPEATS 1000
+#define SAMPLE_PINGS 50
+#define MAX_ITERS 1000000
+#define MOST_SAMPLES 50000000 /* kept by all ranks together */
+#define SETS 3                /* a source, a target, and a target that is verified */
+
+static const char *const p2p_names[] = {"on", "off", "both", NULL};
+static const char *const way_names[] = {"unidirectional", "bidirectional", "both", NULL};
+static const char *const findings_names[] = {"report", "fail", NULL};
+
+#define P2P_ROW                                                                                    \
+	{                                                                                          \
+		CHOICE("p2p", p2p, "both", "WORD", p2p_names,                                      \
+		       "on: work on the peer's memory; off: through a place between"),             \
+			.section = "Pairs"                                                         \
+	}
+#define FINDINGS_ROW                                                                               \
+	{                                                                                          \
+		CHOICE("findings", findings, "report", "WORD", findings_names,                     \
+		       "fail: exit with status 7 if anything looks wrong")                         \
+	}
+
+const struct bb_option bb_bandwidth_rows[] = {
+	P2P_ROW,
+	{CHOICE("direction", ways, "both", "WORD", way_names,
+		"one way, both ways at once, or the one after the other")},
+	FINDINGS_ROW,
+	{.name = NULL},
+};
+
+const struct bb_option bb_latency_rows[] = {
+	P2P_ROW,
+	FINDINGS_ROW,
+	{INT("iters", 'n', iters, "1000", "N", 1, MAX_ITERS,
+	     "samples of each pair, of 50 round trips each")},
+	{.name = NULL},
+};
+
+/* ---- what is asked for ------------------------------------------------------------------- */
+
+static bb_status check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
+		       const struct bb_environment *environment, struct bb_error *error)
+{
+	if (!o->backend->routes)
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "the %s backend has no routes between two ranks (see --list)",
+			       o->backend->name);
+	return BB_OK;
+}
+
+/* A word has no size. */
+static bb_status check_latency(const struct bb_benchmark *benchmark, void *own,
+			       struct bb_options *o, const struct bb_environment *environment,
+			       struct bb_error *error)
+{
+	const char *given = o->min_bytes_given     ? "-b"
+			    : o->max_bytes_given   ? "-e"
+			    : o->step_bytes_given  ? "-i"
+			    : o->step_factor_given ? "-f"
+						   : NULL;
+
+	if (given)
+		return bb_fail(error, BB_EUSAGE,
+			       "%s: latency is that of a word, which has no other size; leave it "
+			       "out, or use p2p_bandwidth_perf",
+			       given);
+	o->iters = ((const struct bb_pair_options *)own)->iters;
+	return check(benchmark, own, o, environment, error);
+}
+
+static void list_backend(struct bb_strbuf *out, const struct bb_backend *backend)
+{
+	bb_strbuf_addf(out, "backend %s: %s\n", backend->name, backend->brief);
+	if (!backend->routes)
+		bb_strbuf_add(out, "  no routes between two ranks\n");
+	for (const struct bb_route *r = backend->routes; r && r->name; r++)
+		bb_strbuf_addf(out, "    %-9s %-10s P2P %-4s %s\n", r->name,
+			       r->uses & BB_ROUTE_PING ? "latency" : "bandwidth",
+			       r->direct ? "on" : "off", r->brief);
+}
+
+static void list(struct bb_strbuf *out)
+{
+	for (int b = 0; bb_backends[b]; b++)
+		list_backend(out, bb_backends[b]);
+	for (const struct bb_loadable *l = bb_loadables; l->name; l++) {
+		struct bb_error error = {.text = ""};
+		struct bb_plugin plugin;
+
+		if (bb_plugin_load(&plugin, l, &error) != BB_OK)
+			bb_strbuf_addf(out, "backend %s: %s\n", l->name, error.text);
+		else if (plugin.backend)
+			list_backend(out, plugin.backend);
+	}
+}
+
+/* ---- what is run ------------------------------------------------------------------------- */
+
+static struct bb_pairs *of(struct bb_run *run)
+{
+	return run->own;
+}
+
+static bool is_wanted(const struct bb_pairs *pairs, const struct bb_route *route, unsigned use)
+{
+	const int p2p = pairs->asked.p2p;
+
+	return (route->uses & use) && (p2p == BB_P2P_BOTH || route->direct == (p2p == BB_P2P_ON));
+}
+
+static bb_status add_cell(struct bb_pairs *pairs, struct bb_cell cell)
+{
+	struct bb_cell *cells = realloc(pairs->cells, (pairs->ncells + 1) * sizeof(*cells));
+
+	if (!cells)
+		return bb_fail(&pairs->run->error, BB_EINTERNAL, "out of memory for the plan");
+	pairs->cells = cells;
+	cells[pairs->ncells++] = cell;
+	return BB_OK;
+}
+
+static bb_status add_sizes(struct bb_pairs *pairs, const struct bb_route *route, bool both_ways)
+{
+	const struct bb_options *o = &pairs->run->options;
+	bb_status status = BB_OK;
+
+	for (uint64_t size = o->min_bytes; size && status == BB_OK;
+	     size = bb_options_next_size(o, size)) {
+		const uint64_t repeats = SAMPLE_BYTES / size;
+		struct bb_cell cell = {.route = route, .both_ways = both_ways, .bytes = size};
+
+		cell.repeats = repeats < 1                ? 1
+			       : repeats > SAMPLE_REPEATS ? SAMPLE_REPEATS
+							  : (size_t)repeats;
+		if (size > pairs->run->memory / SETS / (uint64_t)pairs->run->world.nlocal)
+			cell.skip = "its buffers do not fit into the memory";
+		else if (size > pairs->most_bytes)
+			pairs->most_bytes = size;
+		status = add_cell(pairs, cell);
+	}
+	return status;
+}
+
+static bb_status plan_bandwidth(struct bb_pairs *pairs)
+{
+	const struct bb_route *routes = pairs->run->options.backend->routes;
+	bb_status status = BB_OK;
+
+	for (int both = 0; both < 2; both++) {
+		if (pairs->asked.ways != BB_ANY_WAY && pairs->asked.ways != both)
+			continue;
+		for (const struct bb_route *r = routes; r->name && status == BB_OK; r++)
+			if (is_wanted(pairs, r, BB_ROUTE_TRANSFER))
+				status = add_sizes(pairs, r, both == 1);
+	}
+	return status;
+}
+
+static bb_status plan_latency(struct bb_pairs *pairs)
+{
+	const struct bb_route *routes = pairs->run->options.backend->routes;
+	bb_status status = BB_OK;
+
+	for (const struct bb_route *r = routes; r->name && status == BB_OK; r++)
+		if (is_wanted(pairs, r, BB_ROUTE_PING))
+			status = add_cell(pairs, (struct bb_cell){.route = r,
+								  .ping = true,
+								  .both_ways = true,
+								  .repeats = SAMPLE_PINGS});
+	return status;
+}
+
+static bb_status check_world(struct bb_run *run)
+{
+	const int n = run->world.nranks;
+
+	if (n < 2)
+		return bb_fail(&run->error, BB_EUSAGE, "-g 1: a pair needs two ranks; give -g 2");
+	if (n > BB_PAIR_MAX_RANKS)
+		return bb_fail(&run->error, BB_EUSAGE,
+			       "%d ranks make %d pairs; give at most %d ranks", n, n * (n - 1),
+			       BB_PAIR_MAX_RANKS);
+	if (run->options.iters > MOST_SAMPLES / n / n)
+		return bb_fail(&run->error, BB_EUSAGE,
+			       "-n %lld of all pairs of %d ranks are too many; give at most %d",
+			       (long long)run->options.iters, n, MOST_SAMPLES / n / n);
+	return BB_OK;
+}
+
+static bb_status plan(struct bb_run *run, bb_status (*make)(struct bb_pairs *pairs))
+{
+	struct bb_pairs *pairs = of(run);
+	bb_status status = check_world(run);
+
+	pairs->run = run;
+	if (status == BB_OK)
+		status = make(pairs);
+	if (status == BB_OK && pairs->ncells == 0)
+		status = bb_fail(&run->error, BB_EUNSUPPORTED,
+				 "--p2p %s: the %s backend has no such route (see --list)",
+				 p2p_names[pairs->asked.p2p], run->options.backend->name);
+	run->record.topology_digest = pairs->digest;
+	return status;
+}
+
+static bb_status plan_for_bandwidth(struct bb_run *run)
+{
+	return plan(run, plan_bandwidth);
+}
+
+static bb_status plan_for_latency(struct bb_run *run)
+{
+	return plan(run, plan_latency);
+}
+
+static bb_status open_results(struct bb_run *run)
+{
+	struct bb_pairs *pairs = of(run);
+	struct bb_topology *t = NULL;
+	uint64_t bytes = 0;
+	bb_status status = bb_topology_here(&t, &run->error);
+
+	if (status != BB_OK)
+		return status;
+	snprintf(pairs->digest, sizeof(pairs->digest), "%016" PRIx64, bb_topology_digest(t));
+	bb_topology_free(t);
+	pairs->matrices = calloc(pairs->ncells, sizeof(*pairs->matrices));
+	pairs->matrix_cells = calloc(pairs->ncells, sizeof(*pairs->matrix_cells));
+	if (!pairs->matrices || !pairs->matrix_cells)
+		return bb_fail(&run->error, BB_EINTERNAL, "out of memory for the findings");
+	for (size_t i = 0; i < pairs->ncells; i++)
+		bytes += pairs->cells[i].bytes;
+	bb_ticker_start(&run->ticker, pairs->ncells, bytes);
+	return BB_OK;
+}
+
+/* ---- what it comes to -------------------------------------------------------------------- */
+
+static bool judge(struct bb_run *run, const char **verdict)
+{
+	const struct bb_pairs *pairs = of(run);
+
+	*verdict = "findings";
+	return pairs->nfindings == 0 || pairs->asked.findings != BB_FINDINGS_FAIL;
+}
+
+static void tell(struct bb_run *run, struct bb_strbuf *out)
+{
+	const struct bb_pairs *pairs = of(run);
+
+	if (pairs->nmatrices > 0 && pairs->nfindings == 0)
+		bb_strbuf_add(out,
+			      pairs->matrices[0].values && run->options.iters < BB_FINDING_ROUNDS
+				      ? "# findings: too few iterations to tell (-n)\n"
+				      : "# findings: none\n");
+}
+
+static void close_pairs(struct bb_run *run)
+{
+	struct bb_pairs *pairs = of(run);
+
+	for (size_t i = 0; i < pairs->nmatrices; i++)
+		free((void *)(uintptr_t)pairs->matrices[i].values);
+	free(pairs->matrices);
+	free(pairs->matrix_cells);
+	free(pairs->cells);
+}
+
+#define FAULTS                                                                                     \
+	(1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_SLOW | 1u << BB_FAULT_DIE |                       \
+	 1u << BB_FAULT_SLOW_LINK)
+
+const struct bb_benchmark bb_bandwidth_benchmark = {
+	.brief = "How fast bytes go from each rank to each, with P2P on and off.",
+	.own_bytes = sizeof(struct bb_pairs),
+	.options = bb_bandwidth_rows,
+	.faults = FAULTS,
+	.check = check,
+	.list = list,
+	.open_text = bb_sink_matrix_open,
+	.rows = &bb_record_pair,
+	.plan = plan_for_bandwidth,
+	.open_results = open_results,
+	.drive = bb_pairs_drive,
+	.judge = judge,
+	.tell = tell,
+	.close = close_pairs,
+};
+
+const struct bb_benchmark bb_latency_benchmark = {
+	.brief = "How long a word takes from each rank to each: half a round trip.",
+	.own_bytes = sizeof(struct bb_pairs),
+	.options = bb_latency_rows,
+	.faults = FAULTS & ~(1u << BB_FAULT_CORRUPT),
+	.check = check_latency,
+	.list = list,
+	.open_text = bb_sink_matrix_open,
+	.rows = &bb_record_pair,
+	.plan = plan_for_latency,
+	.open_results = open_results,
+	.drive = bb_pairs_drive,
+	.judge = judge,
+	.tell = tell,
+	.close = close_pairs,
+};

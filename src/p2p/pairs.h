@@ -1,0 +1,126 @@
+/*
+ * pairs.h - the benchmarks of pairs of ranks: how fast bytes go from each to each, and words to and
+ * fro.
+ *
+ *   pairs.c        the benchmark: options, what is run, what it comes to
+ *   drive.c        what every rank does: one pair after the other, round after round
+ *   results.c      what the ranks measured, put together into records and findings
+ *   pair_record.c  the fields of these records
+ *   matrix.c       the text: matrices
+ *   findings.c     what looks wrong
+ */
+#ifndef BB_P2P_PAIRS_H
+#define BB_P2P_PAIRS_H
+
+#include "harness/run.h"
+#include "p2p/findings.h"
+
+#define BB_PAIR_MAX_RANKS 256
+#define BB_PAIR_ROUNDS 7        /* over all pairs, so that what passes by does not hit one alone */
+#define BB_PAIR_MOST_ROUNDS 100 /* with --precision */
+
+enum bb_p2p_choice { BB_P2P_ON, BB_P2P_OFF, BB_P2P_BOTH };
+enum bb_way_choice { BB_ONE_WAY, BB_BOTH_WAYS, BB_ANY_WAY };
+enum bb_findings_choice { BB_FINDINGS_REPORT, BB_FINDINGS_FAIL };
+
+struct bb_pair_options {
+	int p2p;       /* enum bb_p2p_choice */
+	int ways;      /* enum bb_way_choice */
+	int findings;  /* enum bb_findings_choice */
+	int64_t iters; /* of latency, whose samples are short */
+};
+
+/* ---- records (pair_record.c) ----------------------------------------------------------- */
+
+/* One ordered pair over one route at one size; in both directions at once, or words to and fro: one
+   unordered pair. */
+struct bb_pair_record {
+	const char *quantity; /* "bandwidth", "latency" */
+	const char *ends;     /* "core", "gpu" */
+	int64_t from, to;     /* ranks: the direction of the data */
+	const char *from_host, *to_host;
+	int64_t from_device, to_device, from_numa, to_numa;
+	const char *path;      /* "same NUMA node" */
+	const char *route;     /* "read" */
+	const char *p2p;       /* "on", "off" */
+	const char *actor;     /* "target", "source", "both" */
+	const char *direction; /* "unidirectional", "bidirectional" */
+	int64_t size_bytes;
+	double GBps;                           /* median of the rounds */
+	double low_GBps, high_GBps;            /* their quartiles */
+	double p50_us, p99_us, min_us, max_us; /* of one transfer, or of a word one way */
+	int64_t rounds, samples, repeats;
+	int64_t wrong;
+	double bound_GBps, percent_of_bound;
+	const char *bound_source;
+	double end_unix_s;
+};
+
+struct bb_finding_record {
+	const char *finding; /* "asymmetry" */
+	int64_t rank, from, to, pairs;
+	const char *path, *route, *direction;
+	int64_t size_bytes;
+	double value_GBps, reference_GBps;
+	double value_us, reference_us;
+	double share; /* of the reference */
+	const char *cause;
+	const char *text;
+};
+
+extern const struct bb_record_kind bb_record_pair, bb_record_finding;
+
+/* ---- the benchmark --------------------------------------------------------------------- */
+
+/* One matrix. */
+struct bb_cell {
+	const struct bb_route *route;
+	bool ping;
+	bool both_ways;   /* each pair once, from < to */
+	uint64_t bytes;   /* 0 with ping */
+	size_t repeats;   /* transfers, or rounds, of one sample */
+	const char *skip; /* why it is not run; NULL: run it */
+};
+
+/* What a rank measured with a peer in one cell. */
+struct bb_pair_part {
+	double low, mid, high;     /* seconds of one operation: quartiles of the rounds */
+	double p50, p99, min, max; /* over all samples */
+	uint64_t wrong;
+	int rounds; /* 0: it did not time this pair */
+	int samples;
+	bool checked;
+};
+
+/* The state of a benchmark of pairs. */
+struct bb_pairs {
+	struct bb_pair_options asked; /* first: the rows are read into it */
+	struct bb_run *run;
+	struct bb_cell *cells;
+	size_t ncells;
+	uint64_t most_bytes; /* of cells that are run */
+
+	/* Rank 0's. */
+	char digest[20];                 /* of the topology */
+	struct bb_pair_matrix *matrices; /* those that are judged: the largest size of each kind */
+	size_t *matrix_cells;
+	size_t nmatrices;
+	size_t nfindings;
+};
+
+extern const struct bb_option bb_bandwidth_rows[], bb_latency_rows[];
+extern const struct bb_benchmark bb_bandwidth_benchmark, bb_latency_benchmark;
+
+/* A benchmark's drive; RUN's own state is a struct bb_pairs. */
+bb_status bb_pairs_drive(struct bb_driver *driver, void *run);
+
+/* bb_sink_open: matrices as text. */
+bb_sink_open bb_sink_matrix_open;
+
+/* Rank 0: PARTS[rank * nranks + peer] of cell CELL to the sinks, and kept for the findings. */
+BB_MUST bb_status bb_pairs_deliver(struct bb_pairs *pairs, size_t cell,
+				   const struct bb_pair_part *parts);
+/* Rank 0, in the end: judge what was kept, and the findings to the sinks. */
+BB_MUST bb_status bb_pairs_judge(struct bb_pairs *pairs);
+
+#endif

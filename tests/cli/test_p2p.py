@@ -1,0 +1,199 @@
+"""Pairs of ranks: what the matrices and the records say, that planted faults are found and nothing else is."""
+
+import csv
+import io
+import json
+import re
+
+from kit import Failure, add, equal, expect, run, test
+
+PACED = "-b 512K -e 512K --link 500MB/s"  # so that a shared machine's own speed does not matter
+
+
+def records(line, env=None, codes=(0,)):
+    """{kind: [record…]} of a run with --json -."""
+    found = {}
+    for text in run(line + " --json -", env).exits(*codes).out.splitlines():
+        record = json.loads(text)
+        found.setdefault(record["kind"], []).append(record)
+    return found
+
+
+def pairs(line, **conditions):
+    """(from, to) -> record of those pairs that meet the conditions."""
+    return {(r["from"], r["to"]): r for r in records(line)["pair"] if all(r[k] == v for k, v in conditions.items())}
+
+
+@test
+def every_pair_has_a_record():
+    """Each ordered pair, and private copies on the diagonal; both ways at once each pair once."""
+    found = records("p2p_bandwidth -g 3 -b 4K -e 64K -f 16 -n 5")
+    for route, p2p, actor in (("read", "on", "target"), ("write", "on", "source"), ("staged", "off", "both")):
+        for size in (4096, 65536):
+            mine = [r for r in found["pair"] if r["route"] == route and r["size_bytes"] == size]
+            one = {(r["from"], r["to"]) for r in mine if r["direction"] == "unidirectional"}
+            both = {(r["from"], r["to"]) for r in mine if r["direction"] == "bidirectional"}
+            wanted = {(a, b) for a in range(3) for b in range(3) if a != b or p2p == "on"}
+            equal(one, wanted, f"pairs of {route} at {size}")
+            equal(both, {(0, 1), (0, 2), (1, 2)}, f"pairs of {route} both ways at {size}")
+            for r in mine:
+                equal((r["p2p"], r["actor"], r["wrong"], r["ends"]), (p2p, actor, 0, "core"), "route")
+                expect(r["low_GBps"] <= r["GBps"] <= r["high_GBps"], f"quartiles {r}")
+                expect(r["min_us"] <= r["p50_us"] <= r["p99_us"] <= r["max_us"], f"times {r}")
+                bounded = route != "staged" and r["direction"] == "unidirectional" and r["from"] != r["to"]
+                equal(r["bound_GBps"] is not None, bounded, f"bound of {r['route']} {r['direction']}")
+    equal(found["end"][0]["results"], len(found["pair"]), "results")
+    expect(re.fullmatch("[0-9a-f]{16}", found["run"][0]["topology_digest"]), "topology digest")
+
+
+@test
+def choices():
+    """--p2p and --direction choose what is run."""
+    for words, routes in (("on", {"read", "write"}), ("off", {"staged"}), ("both", {"read", "write", "staged"})):
+        got = {r["route"] for r in records(f"p2p_bandwidth -g 2 -b 8 -e 8 --p2p {words}")["pair"]}
+        equal(got, routes, f"routes of --p2p {words}")
+    for words in ("unidirectional", "bidirectional"):
+        got = {r["direction"] for r in records(f"p2p_bandwidth -g 2 -b 8 -e 8 --direction {words}")["pair"]}
+        equal(got, {words}, f"--direction {words}")
+
+
+@test(alone=True)
+def matrices():
+    """A matrix for each route, direction and size; rows are where the data comes from."""
+    out = run(f"p2p_bandwidth -g 2 {PACED} --fault slow_link:0:1:8 --p2p on").exits(0).out
+    titles = [line for line in out.splitlines() if "bandwidth, " in line]
+    equal(len(titles), 4, "matrices")
+    expect("data goes row -> column; diagonal: private copy" in titles[0], titles[0])
+    expect("row <-> column" in titles[2], titles[2])
+    for title in titles[:2]:
+        rows = out[out.index(title) :].splitlines()[2:4]
+        there, back = float(rows[0].split()[2]), float(rows[1].split()[1])
+        expect(there < 0.7 * back, f"0 -> 1 is not the slow one: {rows}")
+
+
+@test
+def csv_holds_pairs():
+    rows = list(csv.DictReader(io.StringIO(run("p2p_bandwidth -g 2 -b 8 -e 8 --csv -").exits(0).out)))
+    equal(len(rows), 4 + 4 + 2 + 3, "rows")
+    equal({r["quantity"] for r in rows}, {"bandwidth"}, "quantity")
+
+
+def only(found, what, **values):
+    findings = found.get("finding", [])
+    if len(findings) != 1 or findings[0]["finding"] != what or any(findings[0][k] != v for k, v in values.items()):
+        raise Failure(f"not one {what} {values}: {[f['text'] for f in findings]}")
+
+
+def slow_link(ranks, a, b):
+    found = records(f"p2p_bandwidth -g {ranks} {PACED} --fault slow_link:{a}:{b}:3")
+    only(found, "asymmetry", **{"from": a, "to": b})
+
+
+def slow_rank(ranks, r):
+    only(records(f"p2p_bandwidth -g {ranks} {PACED} --fault slow:{r}:4ms"), "slow rank", rank=r)
+
+
+for n, a, b in ((2, 0, 1), (2, 1, 0), (4, 1, 2)):
+    add(f"slow link {a} -> {b} of {n}", slow_link, n, a, b, alone=True)
+for n, r in ((2, 1), (4, 2)):
+    add(f"slow rank {r} of {n}", slow_rank, n, r, alone=True)
+
+
+@test(alone=True)
+def healthy():
+    """Nothing is found where nothing is planted."""
+    for ranks in (2, 4):
+        result = run(f"p2p_bandwidth -g {ranks} {PACED}").exits(0).prints("# findings: none")
+        result.require("# finding:" not in result.out, "a finding")
+
+
+@test(alone=True)
+def findings_can_fail():
+    line = f"p2p_bandwidth -g 2 {PACED} --p2p on --fault slow_link:0:1:3"
+    run(line).exits(0).prints("# finding: 0 -> 1 is slower than the way back", "# verdict: passed")
+    run(line + " --findings fail").exits(7).prints("# finding:", "# verdict: findings")
+    run(f"p2p_bandwidth -g 2 {PACED} --findings fail").exits(0)
+
+
+@test
+def too_few_to_tell():
+    line = "p2p_bandwidth -g 2 -b 64K -e 64K -n 2 --link 1GB/s --fault slow_link:0:1:9"
+    run(line).exits(0).prints("# findings: too few iterations to tell (-n)")
+
+
+@test
+def wrong_data():
+    """Every pair is checked, at the rank that was given the data."""
+    found = records("p2p_bandwidth -g 3 -b 100 -e 100 --fault corrupt:1", codes=(7,))
+    for r in found["pair"]:
+        hit = r["to"] == 1 or (r["direction"] == "bidirectional" and r["from"] == 1)
+        equal(r["wrong"], int(hit), f"wrong of {r['route']} {r['from']} -> {r['to']}")
+    equal(found["end"][0]["verdict"], "wrong data", "verdict")
+    unchecked = records("p2p_bandwidth -g 2 -b 100 -e 100 -c 0")["pair"]
+    equal({r["wrong"] for r in unchecked}, {None}, "wrong with -c 0")
+
+
+@test
+def precision():
+    few = pairs("p2p_bandwidth -g 2 -b 64 -e 64 -n 7 --p2p off", direction="unidirectional")
+    more = pairs("p2p_bandwidth -g 2 -b 64 -e 64 -n 7 --p2p off --precision 0.01% --max-time 300ms", direction="unidirectional")
+    equal({r["rounds"] for r in few.values()}, {7}, "rounds")
+    expect(all(r["rounds"] > 7 for r in more.values()), "--precision did not repeat")
+
+
+@test
+def latency():
+    found = records("p2p_latency -g 3 -n 50")
+    equal({(r["from"], r["to"]) for r in found["pair"]}, {(0, 1), (0, 2), (1, 2)}, "pairs")
+    equal({r["route"] for r in found["pair"]}, {"word", "message"}, "routes")
+    for r in found["pair"]:
+        expect(0 < r["min_us"] <= r["p50_us"] <= r["p99_us"], f"times of {r}")
+        equal((r["quantity"], r["size_bytes"], r["GBps"], r["samples"]), ("latency", None, None, 50), "record")
+    run("p2p_latency -g 2 -n 5").exits(0).prints("One-way latency, word (P2P on), ns, median: row <-> column")
+
+
+@test(alone=True)
+def latency_faults():
+    """A word takes 5 us longer from a slow rank, and over a link of that latency."""
+    only(records("p2p_latency -g 4 -n 70 --link 1GB/s,20us --fault slow:1:80us"), "slow rank", rank=1)
+    for r in records("p2p_latency -g 2 -n 20 --link 1GB/s,20us")["pair"]:
+        expect(r["min_us"] >= 20, f"{r['route']} takes {r['min_us']} us")
+
+
+@test
+def dies():
+    run("p2p_bandwidth -g 3 -b 8 -e 8 --fault die:1 -T 20").exits(3).says("rank 1")
+
+
+@test
+def refused():
+    for line, code, word in (
+        ("p2p_bandwidth", 2, "give -g 2"),
+        ("p2p_bandwidth -g 2 --backend null", 5, "null"),
+        ("p2p_bandwidth -g 2 --algo ring", 2, "algo"),
+        ("p2p_bandwidth -g 2 --p2p of", 2, "off"),
+        ("p2p_bandwidth -g 2 --fault slow_link:0:0:2", 2, "slow_link"),
+        ("p2p_bandwidth -g 2 --fault slow_link:0:1:0.5", 2, "slow_link"),
+        ("p2p_bandwidth -g 2 --fault slow_link:0:1", 2, "slow_link"),
+        ("p2p_bandwidth -g 2 --fault slow_link:0:2:2", 2, "0 … 1"),
+        ("p2p_bandwidth -g 512", 2, "256"),
+        ("p2p_latency -g 2 -b 8", 2, "-b"),
+        ("p2p_latency -g 2 --fault corrupt:1", 2, "corrupt:1"),
+        ("all_reduce -g 2 --fault slow_link:0:1:2", 2, "slow_link:0:1:2"),
+        ("all_reduce --p2p on", 2, "--p2p"),
+    ):
+        run(line).exits(code).says(word)
+
+
+@test
+def too_large():
+    run("p2p_bandwidth -g 2 -b 1T -e 1T").exits(5).prints("# skipped: read", "do not fit into the memory")
+
+
+@test
+def help_and_list():
+    for name in ("p2p_bandwidth", "p2p_latency"):
+        text = run(f"{name} --help").exits(0).prints("--p2p", "--findings", "--timeout").out
+        expect("--algo" not in text and "--root" not in text, "the help has options of collectives")
+        expect(all(len(line) <= 100 for line in text.splitlines()), "the help is wider than 100 columns")
+        run(f"{name} --list").exits(0).prints("staged", "word", "P2P on")
