@@ -171,7 +171,8 @@ describe() {
 	if [ -n "$STAND_IN" ]; then
 		say "GPU      none: stand-ins, so nothing here is about a GPU"
 	else
-		say "GPU      $(nvidia-smi --query-gpu=name,memory.total,driver_version --format=csv,noheader 2>&1)"
+		say "GPU      $(nvidia-smi --query-gpu=name,memory.total,driver_version --format=csv,noheader 2>/dev/null ||
+			echo 'nvidia-smi does not tell')"
 	fi
 }
 

@@ -16,7 +16,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define BB_BACKEND_ABI 6u
+#define BB_BACKEND_ABI 7u
+#define BB_CHOSEN_TEXT 32
 
 /* The world, as the launch found it. */
 struct bb_world {
@@ -206,8 +207,8 @@ struct bb_backend {
 	bb_status (*discover)(struct bb_native **natives, struct bb_error *error);
 
 	/*
-	 * BB_EBACKEND with the reason unless the hardware that it needs is there. Before open, whether
-	 * or not that follows. NULL: any will do.
+	 * BB_EBACKEND with the reason unless the hardware that it needs is there. Before open,
+	 * whether or not that follows. NULL: any will do.
 	 */
 	bb_status (*usable)(struct bb_error *error);
 	/* Once per process, before the drivers. CONTEXT is closed by close, after all detached.
@@ -356,9 +357,14 @@ struct bb_backend {
 	/* Between the two, collectives of the main queue are issued to the library as one. */
 	bb_status (*batch_begin)(struct bb_rank *rank);
 	bb_status (*batch_end)(struct bb_rank *rank);
-	/* What the library chose for CALL the last time it was made: "ring:LL128"; NULL where it
-	   does not tell. Lasts until the group's next call of another algorithm. */
-	const char *(*chosen)(struct bb_group *group, const struct bb_call *call);
+	/*
+	 * From ON to OFF the library is listened to, which takes time: chosen says what it chose
+	 * for the last call of GROUP meanwhile. Between it and the calls all ranks of the process
+	 * meet.
+	 */
+	void (*listen)(struct bb_group *group, bool on);
+	/* TEXT = "ring:LL128"; empty where the library does not tell. */
+	void (*chosen)(struct bb_group *group, char text[BB_CHOSEN_TEXT]);
 	/* Seconds between two events that were recorded and reached. */
 	bb_status (*elapsed)(struct bb_rank *rank, struct bb_event *from, struct bb_event *to,
 			     double *seconds);

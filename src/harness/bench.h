@@ -115,8 +115,9 @@ struct bb_measured {
 	double clock_uncertainty;  /* of the arrivals, which are on rank 0's clock */
 	double cost_bytes;         /* bytes moved by its group, counted in copies; 0: unknown */
 	uint64_t wrong;
-	size_t iterations; /* timed */
-	size_t nsamples;   /* that they are told in; the same on all ranks */
+	size_t iterations;           /* timed */
+	size_t nsamples;             /* that they are told in; the same on all ranks */
+	char chosen[BB_CHOSEN_TEXT]; /* by the library; empty: not told */
 };
 
 /*

@@ -17,11 +17,12 @@
 struct cell {
 	const char *collective, *dtype, *op;
 	int64_t root, size;
-	int algorithm;      /* index into names */
-	const char *used;   /* what ran: differs from the name for auto */
-	const char *source; /* of the bound */
-	double time[2];     /* out of place, in place; NAN: not run */
-	double percent[2];  /* of the bound */
+	int algorithm;             /* index into names */
+	const char *used;          /* what ran: differs from the name for auto */
+	char told[BB_CHOSEN_TEXT]; /* what the library chose in it; empty: not told */
+	const char *source;        /* of the bound */
+	double time[2];            /* out of place, in place; NAN: not run */
+	double percent[2];         /* of the bound */
 };
 
 struct bb_compare {
@@ -137,6 +138,8 @@ bb_status bb_compare_add(struct bb_compare *compare, const struct bb_result_reco
 		return BB_EINTERNAL;
 	compare->cycles = r->cycle > compare->cycles ? r->cycle : compare->cycles;
 	cell->used = r->algorithm ? r->algorithm : r->algorithm_asked;
+	snprintf(cell->told, sizeof(cell->told), "%s",
+		 r->library_algorithm ? r->library_algorithm : "");
 	if (!isnan(r->percent_of_bound))
 		cell->source = r->bound_source;
 	cell->time[r->in_place] = r->time_us;
@@ -158,14 +161,26 @@ static bool is_auto(const struct table *t, int algorithm)
 	return strcmp(t->all->names[algorithm], "auto") == 0;
 }
 
-/* Does auto at this size only repeat an algorithm that has a column of its own? */
+/* What ran: under auto, what was chosen. */
+static const char *ran(const struct table *t, const struct cell *cell)
+{
+	return cell->told[0] && is_auto(t, cell->algorithm) ? cell->told : cell->used;
+}
+
+/* Does auto at this size only repeat what stands in another column? */
 static bool repeats(const struct table *t, size_t size, int algorithm)
 {
-	const struct cell *cell = t->at[size * (size_t)t->all->nnames + (size_t)algorithm];
-	int i;
+	const struct cell *const *row = &t->at[size * (size_t)t->all->nnames];
+	const struct cell *cell = row[algorithm];
 
-	for (i = 0; cell && cell->used && is_auto(t, algorithm) && i < t->norder; i++) {
-		if (strcmp(t->all->names[t->order[i]], cell->used) == 0)
+	for (int i = 0; cell && cell->used && is_auto(t, algorithm) && i < t->norder; i++) {
+		const struct cell *other = row[t->order[i]];
+
+		if (!other || other == cell)
+			continue;
+		if (strcmp(t->all->names[t->order[i]], ran(t, cell)) == 0)
+			return true;
+		if (cell->told[0] && strcmp(other->told, cell->told) == 0)
 			return true;
 	}
 	return false;
@@ -313,7 +328,7 @@ static void print_row(const struct table *t, struct bb_strbuf *out, size_t size,
 	who = t->norder > 1 && to == t->norder ? winner(t, size, &lead) : -1;
 	if (who >= 0 && !isnan(lead))
 		bb_strbuf_addf(out, "  %s %.2fx",
-			       t->at[size * (size_t)t->all->nnames + (size_t)who]->used, lead);
+			       ran(t, t->at[size * (size_t)t->all->nnames + (size_t)who]), lead);
 	bb_strbuf_add(out, "\n");
 }
 
@@ -404,14 +419,14 @@ static void print_auto(const struct table *t, int algorithm, struct bb_strbuf *o
 	for (size = 0; size < t->nsizes; size++) {
 		const struct cell *c = t->at[size * (size_t)t->all->nnames + (size_t)algorithm];
 
-		if (!c || !c->used || (last && strcmp(c->used, last) == 0))
+		if (!c || !c->used || (last && strcmp(ran(t, c), last) == 0))
 			continue;
 		if (last)
-			bb_strbuf_addf(out, ", %s from %s", c->used,
+			bb_strbuf_addf(out, ", %s from %s", ran(t, c),
 				       bb_format_size(text, (uint64_t)c->size));
 		else
-			bb_strbuf_addf(out, "# auto chose %s", c->used);
-		last = c->used;
+			bb_strbuf_addf(out, "# auto chose %s", ran(t, c));
+		last = ran(t, c);
 	}
 	if (last)
 		bb_strbuf_add(out, "\n");

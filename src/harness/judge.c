@@ -135,7 +135,7 @@ static void fill_skew(const struct view *v, const int *members, int n,
 
 static void fill_case(const struct bb_session *s, const struct bb_case *c,
 		      const struct bb_call *call, const struct bb_layout *layout,
-		      struct bb_result_record *result)
+		      const struct bb_measured *measured, struct bb_result_record *result)
 {
 	const struct bb_options *options = s->bench->options;
 	const struct bb_collective_options *asked = &s->bench->asked;
@@ -149,6 +149,7 @@ static void fill_case(const struct bb_session *s, const struct bb_case *c,
 	result->algorithm = call->schedule ? bb_plan_schedule_name(&s->bench->plan, call->schedule)
 			    : call->native ? call->native->name
 					   : c->choice->name;
+	result->library_algorithm = measured->chosen[0] ? measured->chosen : NULL;
 	result->dtype = bb_dtype_name(c->dtype);
 	result->op = c->op == BB_NO_OP ? "none" : bb_op_name((enum bb_op)c->op);
 	result->root = c->root == BB_NO_ROOT ? -1 : c->root;
@@ -343,7 +344,7 @@ bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct b
 
 	/* Samples, then arrivals, in one piece. */
 	memmove(s->samples + nsamples, s->arrivals, nsamples * sizeof(*s->samples));
-	fill_case(s, c, call, layout, &result);
+	fill_case(s, c, call, layout, measured, &result);
 	if (s->bench->backend->cost_bytes)
 		measured->cost_bytes = s->bench->backend->cost_bytes(s->group, call);
 	measured->part.busbw_bytes = algbw_bytes(call) * s->bench->collective->bus_factor(s->n);

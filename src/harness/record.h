@@ -82,8 +82,9 @@ struct bb_run_record {
 /* One case in one placement. */
 struct bb_result_record {
 	const char *collective;
-	const char *algorithm_asked; /* "auto" */
-	const char *algorithm;       /* the one that ran */
+	const char *algorithm_asked;   /* "auto" */
+	const char *algorithm;         /* the one that ran */
+	const char *library_algorithm; /* what the library says it chose; NULL: not told */
 	const char *dtype;
 	const char *op; /* "none" where there is no reduction */
 	int64_t root;   /* -1: none */

@@ -81,6 +81,8 @@ static const struct bb_field result_fields[] = {
 	RESULT(STRING, collective, "", "what was done"),
 	RESULT(STRING, algorithm_asked, "", "as in --algo"),
 	RESULT(STRING, algorithm, "", "the one that ran: for auto the backend's choice"),
+	RESULT(STRING, library_algorithm, "",
+	       "ring:LL128: what the library says it chose; null: it does not tell"),
 	RESULT(STRING, dtype, "", "element type"),
 	RESULT(STRING, op, "", "reduction; none where data is only moved"),
 	RESULT(INT, root, "", "rank; -1 where there is none"),

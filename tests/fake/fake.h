@@ -9,6 +9,7 @@
  *   fake_cuda.c     devices, memory, copies, kernels
  *   fake_comm.c     communicators and all that belongs to them
  *   fake_ops.c      collectives and messages, and groups of calls
+ *   fake_profiler.c  what a profiler is told
  *   fake_compute.c  what the ranks of a collective get
  *   fake_grid.cc    the backend's kernels, compiled for the CPU (cuda_on_cpu.h)
  *
@@ -181,6 +182,7 @@ struct fake_clique {
 struct ncclComm {
 	struct fake_clique *clique;
 	int rank;
+	void *profiler; /* the plug-in's own */
 	/* Under the clique's lock. */
 	int refs;    /* the handle, and tasks */
 	int running; /* tasks */
@@ -201,6 +203,10 @@ void fake_comm_hold(ncclComm_t comm);
 void fake_comm_drop(ncclComm_t comm);
 /* ncclInvalidUsage, and complained of, unless an algorithm of COMM takes the call. */
 ncclResult_t fake_check_algorithm(ncclComm_t comm, enum fake_kind kind, ncclDataType_t type);
+/* A communicator is made, is destroyed; a collective of it is called. */
+void fake_profiler_begin(ncclComm_t comm, const char *name);
+void fake_profiler_end(ncclComm_t comm);
+void fake_profiler_tell(ncclComm_t comm, const struct fake_call *call);
 /* Has COMM been aborted? Under the clique's lock. */
 bool fake_is_over(ncclComm_t comm);
 

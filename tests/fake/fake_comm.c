@@ -231,6 +231,9 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n, ncclUniqueId id, in
 		abort();
 	**comm = (struct ncclComm){.clique = c, .rank = rank, .refs = 1};
 	fake_made(FAKE_COMM);
+#if BB_NCCL_HAS_NAMES
+	fake_profiler_begin(*comm, config->commName);
+#endif
 	return ncclSuccess;
 }
 
@@ -243,6 +246,7 @@ static void close_comm(ncclComm_t comm)
 	for (int i = 0; i < comm->noperations; i++)
 		if (comm->open[i])
 			fake_let_go(FAKE_OPERATION);
+	fake_profiler_end(comm);
 	fake_let_go(FAKE_COMM);
 	fake_comm_drop(comm);
 }

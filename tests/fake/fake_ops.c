@@ -378,6 +378,8 @@ static ncclResult_t collect(const char *function, struct fake_call call, ncclCom
 		g.call.weight = comm->weights[own];
 		g.call.op = ncclNumOps;
 	}
+	if (result == ncclSuccess)
+		fake_profiler_tell(comm, &call);
 	return result == ncclSuccess ? add(&g) : result;
 }
 

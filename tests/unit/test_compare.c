@@ -27,6 +27,25 @@ static void add(struct bb_compare *compare, const char *asked, const char *used,
 	assert_int_equal(bb_compare_add(compare, &r), BB_OK);
 }
 
+static void add_told(struct bb_compare *compare, const char *asked, const char *used,
+		     const char *told, int64_t size, double time_us)
+{
+	struct bb_result_record r;
+
+	bb_record_init(&bb_record_result, &r);
+	r.collective = "all_reduce";
+	r.algorithm_asked = asked;
+	r.algorithm = used;
+	r.library_algorithm = told;
+	r.dtype = "float";
+	r.op = "sum";
+	r.root = -1;
+	r.size_bytes = size;
+	r.time_us = time_us;
+	r.cycle = 1;
+	assert_int_equal(bb_compare_add(compare, &r), BB_OK);
+}
+
 static const char *text_of(struct bb_compare *compare, struct bb_strbuf *out)
 {
 	const char *line;
@@ -65,6 +84,35 @@ static void test_two(void **state)
 			    "#         8K       10.00       20.00  ring 2.00x\n"
 			    "#        16K       10.00       20.00  ring 2.00x\n"
 			    "# tree is faster than ring below about 5.66K, slower above\n");
+	bb_strbuf_free(&out);
+	bb_compare_close(c);
+}
+
+/* What the library says it chose under auto, which may be what a column of its own shows. */
+static void test_told(void **state)
+{
+	static const struct {
+		const char *asked, *used, *told;
+		int64_t size;
+		double time;
+	} rows[] = {
+		{"ring", "ring", "ring:LL", 1024, 10},  {"ring", "ring", "ring:Simple", 2048, 20},
+		{"auto", "nccl", "ring:LL", 1024, 9},   {"auto", "nccl", "tree:LL", 2048, 5},
+		{"tree:LL", "tree:LL", NULL, 1024, 12},
+	};
+	struct bb_strbuf out = {0};
+	struct bb_compare *c;
+	const char *text;
+
+	assert_int_equal(bb_compare_open(&c), BB_OK);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		add_told(c, rows[i].asked, rows[i].used, rows[i].told, rows[i].size, rows[i].time);
+	text = text_of(c, &out);
+	assert_non_null(strstr(text, "# auto chose ring:LL, tree:LL from 2K\n"));
+	/* At 1K auto is the ring, and the ring wins; at 2K it is itself. */
+	assert_non_null(strstr(text, "ring 1.20x\n"));
+	assert_non_null(strstr(text, "tree:LL 4.00x\n"));
+	assert_null(strstr(text, "nccl"));
 	bb_strbuf_free(&out);
 	bb_compare_close(c);
 }
@@ -176,8 +224,11 @@ static void test_many(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_two),   cmocka_unit_test(test_bounds_and_auto),
-		cmocka_unit_test(test_holes), cmocka_unit_test(test_again),
+		cmocka_unit_test(test_two),
+		cmocka_unit_test(test_told),
+		cmocka_unit_test(test_bounds_and_auto),
+		cmocka_unit_test(test_holes),
+		cmocka_unit_test(test_again),
 		cmocka_unit_test(test_many),
 	};
 

@@ -131,6 +131,9 @@ static bb_status make(struct bb_group *group, const ncclUniqueId *id)
 #if BB_NCCL_HAS_WINDOWS
 	config.CTAPolicy = rank->context->config.cta_policy;
 #endif
+#if BB_NCCL_HAS_NAMES
+	config.commName = bb_nccl_ear_name(group);
+#endif
 	return BB_NCCL(rank,
 		       ncclCommInitRankConfig(&group->comm, group->n, *id, group->me, &config));
 }

@@ -22,6 +22,8 @@
 #define BB_NCCL_HAS_FP8 (NCCL_VERSION_CODE >= 22400)
 /* In C the header of some versions leaves the name out; the number is always the same. */
 #define BB_NCCL_BFLOAT16 ((ncclDataType_t)9)
+/* A communicator's name, which its profiler is told. */
+#define BB_NCCL_HAS_NAMES (NCCL_VERSION_CODE >= 22703)
 /* ncclCommWindowRegister, and the thread block policy of a communicator. */
 #define BB_NCCL_HAS_WINDOWS (NCCL_VERSION_CODE >= 22703)
 /* ncclAlltoAll, ncclGather and ncclScatter. */

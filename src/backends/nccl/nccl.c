@@ -166,6 +166,7 @@ static bb_status nccl_open(struct bb_context **context, const struct bb_world *w
 	BB_TRY(status, check_version(c, error), failed);
 	BB_TRY(status, name_library(c, error), failed);
 	BB_TRY(status, place_ranks(c, error), failed);
+	BB_TRY(status, bb_nccl_plug(c, error), failed);
 	*context = c;
 	return BB_OK;
 failed:
@@ -175,6 +176,7 @@ failed:
 
 static void nccl_close(struct bb_context *context)
 {
+	bb_nccl_unplug(context);
 	free(context);
 }
 
@@ -430,6 +432,8 @@ const struct bb_backend bb_plugin_backend = {
 	.ready = bb_nccl_ready,
 	.batch_begin = bb_nccl_batch_begin,
 	.batch_end = bb_nccl_batch_end,
+	.listen = bb_nccl_listen,
+	.chosen = bb_nccl_chosen,
 	.elapsed = bb_nccl_elapsed,
 	.graph_begin = bb_nccl_graph_begin,
 	.graph_end = bb_nccl_graph_end,

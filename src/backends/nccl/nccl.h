@@ -5,6 +5,7 @@
  *   memory.c    buffers: allocated, registered, copied, filled, verified
  *   comm.c      groups and their communicators, one algorithm at a time
  *   native.c    the library's collectives
+ *   chosen.c    what the library chose for a call
  *   executor.c  busbench's schedules over ncclSend and ncclRecv
  *   queue.c     streams, events and graphs; waiting
  *   spaces.c    memory, worked on to see how fast it is
@@ -40,6 +41,7 @@ struct bb_context {
 	char library[64]; /* its name and version, and CUDA's */
 	int devices;      /* that this process sees */
 	int first_device; /* that its first rank would have were there enough; see bb_nccl_device */
+	bool plugged;     /* NCCL_PROFILER_PLUGIN is chosen.c's */
 	atomic_int aborted;
 };
 
@@ -129,6 +131,25 @@ BB_MUST bb_status bb_nccl_chase_lay(struct bb_rank *rank, void *memory, size_t b
 				    uint64_t seed);
 BB_MUST bb_status bb_nccl_chase(struct bb_rank *rank, void *memory, size_t hops);
 
+/* ---- what the library chooses (chosen.c) ------------------------------------------------ */
+
+/* Where the profiler's calls for a communicator go. */
+struct bb_nccl_ear {
+	char name[32]; /* the communicator's, by which the ear is found */
+	int *events;   /* the library's: what it tells of, for all communicators. NULL: it tells
+			  nothing */
+	_Atomic(const char *) algorithm, protocol; /* as the library names them; NULL: not told */
+};
+
+/* Before the drivers. From here on communicators may be listened to, unless the user has a profiler
+   of his own. */
+BB_MUST bb_status bb_nccl_plug(struct bb_context *context, struct bb_error *error);
+void bb_nccl_unplug(struct bb_context *context);
+/* The name that the group's communicator must be made with. */
+const char *bb_nccl_ear_name(struct bb_group *group);
+void bb_nccl_listen(struct bb_group *group, bool on);
+void bb_nccl_chosen(struct bb_group *group, char text[BB_CHOSEN_TEXT]);
+
 /* ---- groups (comm.c) ----------------------------------------------------------------- */
 
 struct bb_group {
@@ -142,6 +163,7 @@ struct bb_group {
 	struct bb_nccl_registration *registrations;
 	bool weighted[BB_NDTYPES]; /* mulsum's operation exists for comm */
 	ncclRedOp_t weights[BB_NDTYPES];
+	struct bb_nccl_ear ear;
 	struct bb_call probed; /* the call that ready was last asked for, and */
 	char refusal[256];     /* why the library does not make it; empty: it does */
 };

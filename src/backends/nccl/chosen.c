@@ -1,0 +1,184 @@
+/*
+ * What the library chose for a call, as it tells profilers.
+ *
+ * When a process makes its first communicator NCCL loads the file that NCCL_PROFILER_PLUGIN names
+ * and asks it for an interface; ncclProfiler_v4 is asked for from 2.27 on, by newer versions after
+ * their own. Here that file is the one that this code is in. Each communicator is announced by its
+ * name, which says where the ear of its group is. Events are on only between listen(true) and
+ * listen(false), so nothing that is timed pays for them.
+ *
+ * Of calls on symmetric windows NCCL tells no algorithm, or one that did not run.
+ */
+#include "backends/nccl/nccl.h"
+
+#include <ctype.h>
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VARIABLE "NCCL_PROFILER_PLUGIN"
+#define LONGEST_PATH 254 /* that the library takes */
+#define NAME_PREFIX "busbench-"
+
+/* ---- the library's interface, version 4 ------------------------------------------------ */
+
+enum { GROUP_EVENT = 1, COLLECTIVE_EVENT = 2 };
+
+/* Of its events only what is read here; the first three fields are those of all kinds. */
+struct event {
+	uint8_t type;
+	void *parent;
+	int rank;
+	struct {
+		uint64_t number;
+		const char *function;
+		const void *in;
+		void *out;
+		size_t count;
+		int root;
+		const char *datatype;
+		uint8_t channels;
+		uint8_t warps;
+		const char *algorithm; /* "RING"; it and the next last as long as the library */
+		const char *protocol;  /* "LL128" */
+	} collective;
+};
+
+struct profiler {
+	const char *name;
+	ncclResult_t (*init)(void **context, int *events, const char *name, uint64_t hash,
+			     int nodes, int ranks, int rank, void (*log)(void));
+	ncclResult_t (*start)(void *context, void **handle, struct event *event);
+	ncclResult_t (*stop)(void *handle);
+	ncclResult_t (*state)(void *handle, int state, void *arguments);
+	ncclResult_t (*finalize)(void *context);
+};
+
+/* NULL: the communicator is none of ours. */
+static struct bb_nccl_ear *ear_named(const char *name)
+{
+	const size_t length = strlen(NAME_PREFIX);
+	char *end;
+	uintptr_t at;
+
+	if (!name || strncmp(name, NAME_PREFIX, length) != 0)
+		return NULL;
+	at = (uintptr_t)strtoumax(name + length, &end, 16);
+	return *end ? NULL : (struct bb_nccl_ear *)at;
+}
+
+static ncclResult_t on_init(void **context, int *events, const char *name, uint64_t hash, int nodes,
+			    int ranks, int rank, void (*log)(void))
+{
+	struct bb_nccl_ear *ear = ear_named(name);
+
+	if (ear)
+		ear->events = events;
+	*context = ear;
+	return ncclSuccess;
+}
+
+/* 2.27 tells of the collectives of a group of calls only if the group's event has got a handle. */
+static ncclResult_t on_start(void *context, void **handle, struct event *event)
+{
+	struct bb_nccl_ear *ear = context;
+
+	*handle = event->type == GROUP_EVENT ? context : NULL;
+	if (!ear || event->type != COLLECTIVE_EVENT)
+		return ncclSuccess;
+	atomic_store(&ear->algorithm, event->collective.algorithm);
+	atomic_store(&ear->protocol, event->collective.protocol);
+	return ncclSuccess;
+}
+
+static ncclResult_t on_stop(void *handle)
+{
+	return ncclSuccess;
+}
+
+static ncclResult_t on_state(void *handle, int state, void *arguments)
+{
+	return ncclSuccess;
+}
+
+static ncclResult_t on_finalize(void *context)
+{
+	struct bb_nccl_ear *ear = context;
+
+	if (ear)
+		ear->events = NULL;
+	return ncclSuccess;
+}
+
+extern const struct profiler ncclProfiler_v4;
+
+const struct profiler ncclProfiler_v4 = {
+	.name = "busbench",
+	.init = on_init,
+	.start = on_start,
+	.stop = on_stop,
+	.state = on_state,
+	.finalize = on_finalize,
+};
+
+/* ---- for the backend ------------------------------------------------------------------- */
+
+/* A path that the library does not take is not given to it: then it tells nothing. */
+bb_status bb_nccl_plug(struct bb_context *context, struct bb_error *error)
+{
+	Dl_info here;
+
+	if (getenv(VARIABLE) || !dladdr(&ncclProfiler_v4, &here) || here.dli_fname[0] != '/' ||
+	    strlen(here.dli_fname) > LONGEST_PATH)
+		return BB_OK;
+	if (setenv(VARIABLE, here.dli_fname, 0) != 0)
+		return bb_fail(error, BB_EINTERNAL, "out of memory while opening the nccl backend");
+	context->plugged = true;
+	return BB_OK;
+}
+
+void bb_nccl_unplug(struct bb_context *context)
+{
+	if (context->plugged)
+		unsetenv(VARIABLE);
+}
+
+const char *bb_nccl_ear_name(struct bb_group *group)
+{
+	struct bb_nccl_ear *ear = &group->ear;
+
+	snprintf(ear->name, sizeof(ear->name), NAME_PREFIX "%" PRIxPTR, (uintptr_t)ear);
+	return ear->name;
+}
+
+void bb_nccl_listen(struct bb_group *group, bool on)
+{
+	struct bb_nccl_ear *ear = &group->ear;
+
+	if (on) {
+		atomic_store(&ear->algorithm, NULL);
+		atomic_store(&ear->protocol, NULL);
+	}
+	if (ear->events)
+		__atomic_store_n(ear->events, on ? COLLECTIVE_EVENT : 0, __ATOMIC_RELAXED);
+}
+
+/* "NVLS_TREE" and "SIMPLE" are "nvlstree:Simple" here, as in NCCL_ALGO and NCCL_PROTO. */
+void bb_nccl_chosen(struct bb_group *group, char text[BB_CHOSEN_TEXT])
+{
+	const char *algorithm = atomic_load(&group->ear.algorithm);
+	const char *protocol = atomic_load(&group->ear.protocol);
+	const bool symmetric = group->rank->context->config.registration == BB_REGISTER_SYMMETRIC;
+	size_t length = 0;
+
+	text[0] = '\0';
+	if (!algorithm || !protocol || symmetric || strcmp(algorithm, "Unknown") == 0)
+		return;
+	for (; *algorithm && length < BB_CHOSEN_TEXT / 2; algorithm++)
+		if (*algorithm != '_')
+			text[length++] = (char)tolower((unsigned char)*algorithm);
+	snprintf(text + length, BB_CHOSEN_TEXT - length, ":%s",
+		 strcmp(protocol, "SIMPLE") == 0 ? "Simple" : protocol);
+}

@@ -1,0 +1,83 @@
+"""What the library says that it chose, on stand-ins for GPUs and NCCL: recorded, compared, and null where
+it does not tell."""
+
+import json
+import os
+import shutil
+import tempfile
+
+import kit
+from kit import built, equal, execute, expect, test
+
+
+def run(line, env=None, variant=""):
+    """LINE on the stand-ins, which are beside no binary of a build."""
+    stand_ins = os.path.join(kit.Settings.build, variant, "tests", "fake")
+    if not os.path.exists(os.path.join(stand_ins, "nccl.so")):
+        raise kit.Skipped("the stand-ins need the headers of CUDA and NCCL")
+    name, *words = line.split()
+    with tempfile.TemporaryDirectory() as folder:
+        binary = shutil.copy(built(f"{name}_perf", variant), folder)
+        given = {"BUSBENCH_BACKEND_DIR": stand_ins, "BUSBENCH_FAKE_LEAKS": "1", **(env or {})}
+        result = execute([binary, "--backend", "nccl", "-n", "2", *words], given).exits(0)
+    return result.require(not result.err, "something on stderr")
+
+
+def told(line, env=None, variant=""):
+    """library_algorithm of each result: (algorithm asked, size, what was told) out of place."""
+    records = [json.loads(text) for text in run(line + " --json -", env, variant).out.splitlines()]
+    return [(r["algorithm_asked"], r["size_bytes"], r["library_algorithm"]) for r in records
+            if r["kind"] == "result" and not r["in_place"]]  # fmt: skip
+
+
+@test
+def by_size_and_algorithm():
+    """The stand-in takes a tree for small all-reduces, and LL below 64 KiB."""
+    equal(told("all_reduce -g 4 -b 1K -e 1M -f 1024 --algo auto,ring,tree"),
+          [("auto", 1024, "tree:LL"), ("auto", 1048576, "ring:Simple"), ("ring", 1024, "ring:LL"),
+           ("ring", 1048576, "ring:Simple"), ("tree", 1024, "tree:LL"), ("tree", 1048576, "tree:Simple")],
+          "what the library chose")  # fmt: skip
+    equal(told("all_gather -g 4 -b 1K -e 1K"), [("auto", 1024, "ring:LL")], "of all_gather")
+
+
+@test
+def however_operations_are_made():
+    for flags in ("-m 3", "-z 1", "-z 3", "-I 1", "-C 1", "-R 1", "-y 1", "-c 0", "-c 2", "-t 2"):
+        got = told(f"all_reduce -g 2 -b 1K -e 1K {flags}")
+        equal([word for _, _, word in got], ["tree:LL"], f"with {flags}")
+
+
+@test
+def not_told():
+    """Within graphs, on symmetric windows, of one rank, of messages, of busbench's own, with another profiler."""
+    for line, env in (
+        ("all_reduce -g 2 -b 1K -e 1K -G 2", None),
+        ("all_reduce -g 2 -b 1K -e 1K -R 2", None),
+        ("all_reduce -g 1 -b 1K -e 1K", None),
+        ("alltoall -g 2 -b 1K -e 1K", None),
+        ("all_reduce -g 2 -b 1K -e 1K --algo busbench:ring", None),
+        ("all_reduce -g 2 -b 1K -e 1K", {"NCCL_PROFILER_PLUGIN": "none"}),
+    ):
+        equal([word for _, _, word in told(line, env)], [None], f"{line}, {env}")
+
+
+@test
+def split_world():
+    got = told("all_reduce -g 4 -b 1K -e 1K", {"NCCL_TESTS_SPLIT": "MOD 2"})
+    equal([word for _, _, word in got], ["tree:LL"], "of the first group")
+
+
+@test
+def compared():
+    result = run("all_reduce -g 4 -b 1K -e 1M -f 1024 --algo ring,tree,auto")
+    result.prints("# auto chose tree:LL, ring:Simple from 1M")
+    for line in result.out.splitlines():
+        expect("ahead" in line or not line.startswith("#  ") or "nccl" not in line, f"names no algorithm: {line}")
+
+
+@test
+def sanitized():
+    for variant in kit.VARIANTS:
+        if os.path.exists(os.path.join(kit.Settings.build, variant, "tests", "fake", "nccl.so")):
+            got = told("all_reduce -g 4 -b 1K -e 1M -f 1024 --algo auto,ring -R 1", None, variant)
+            equal([word for _, _, word in got], ["tree:LL", "ring:Simple", "ring:LL", "ring:Simple"], variant)
