@@ -36,6 +36,9 @@ static int make_comms(struct bb_context *context, const int *members, int n, str
 	MPI_Group_free(&group);
 	if (code == MPI_SUCCESS)
 		code = MPI_Comm_set_errhandler(g->comm, MPI_ERRORS_RETURN);
+	g->crowded = context->crowded;
+	if (code == MPI_SUCCESS)
+		code = MPI_Allreduce(MPI_IN_PLACE, &g->crowded, 1, MPI_INT, MPI_MAX, g->comm);
 	if (code == MPI_SUCCESS)
 		code = MPI_Comm_dup(g->comm, &messages);
 	bb_mpi_port_init(&g->port, context, messages);

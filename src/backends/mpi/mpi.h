@@ -172,6 +172,7 @@ struct bb_group {
 	int me;
 	int n;
 	bool one_host;
+	int crowded; /* any member's process is; the same on all */
 	struct bb_mpi_way *ways;
 	bb_mpi_count *counts;   /* 2 n, for the functions that take them */
 	bb_mpi_offset *offsets; /* likewise */

@@ -5,11 +5,12 @@
 #include "backends/mpi/mpi.h"
 
 /*
- * Pieces of a message that is reduced: on one host some of them stay in the cache, over a network
- * each must be worth its way. Any other message comes whole as far as MPI's counts, which are ints,
- * go.
+ * Pieces of a message that is reduced: on one host some of them stay in the cache; where processes
+ * share cores each piece may wait for its sender's turn, over a network each must be worth its way.
+ * Any other message comes whole as far as MPI's counts, which are ints, go.
  */
 #define PIECE_BYTES ((size_t)128 << 10)
+#define CROWDED_PIECE_BYTES ((size_t)256 << 10)
 #define FAR_PIECE_BYTES ((size_t)512 << 10)
 #define WHOLE_BYTES ((size_t)1 << 30)
 
@@ -45,7 +46,9 @@ static size_t wanted_piece(const struct bb_group *group, const struct bb_call *c
 {
 	if (!(call->collective->flags & BB_REDUCES))
 		return WHOLE_BYTES;
-	return group->one_host ? PIECE_BYTES : FAR_PIECE_BYTES;
+	if (!group->one_host)
+		return FAR_PIECE_BYTES;
+	return group->crowded ? CROWDED_PIECE_BYTES : PIECE_BYTES;
 }
 
 /* As bb_p2p wants it: a multiple of 64, and not too many of them. */
