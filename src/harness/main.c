@@ -40,6 +40,16 @@ static void wait_for_first_word(const struct bb_run *run)
 		_exit(128 + signal);
 }
 
+/* Of a command line that is the same everywhere, where a launcher lets all processes come to their
+   own end: it says which of them failed. */
+static bool is_left_to_first(const struct bb_run *run)
+{
+	const struct bb_launch_hint *hint = &run->environment.launch;
+
+	return run->launch.nprocs == 0 && bb_error_status(&run->error) == BB_EUSAGE &&
+	       hint->reports && hint->proc > 0;
+}
+
 static void complain(struct bb_run *run)
 {
 	if (run->launch.silent || (is_assembled(run) && !bb_run_leads(run)))
@@ -48,7 +58,8 @@ static void complain(struct bb_run *run)
 		bb_run_unguard(run); /* or it would speak as well, should time run out meanwhile */
 		wait_for_first_word(run);
 	}
-	fprintf(stderr, "%s: %s\n", run->options.program, run->error.text);
+	if (!is_left_to_first(run))
+		fprintf(stderr, "%s: %s\n", run->options.program, run->error.text);
 }
 
 /* On the guard's thread. The main thread may be anywhere: nothing is let go. */

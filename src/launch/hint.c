@@ -19,32 +19,36 @@ static const struct {
 	const struct bb_launch_kind *kind;
 	const char *known_by[2]; /* the second may be NULL */
 	const char *nprocs, *proc;
+	bool reports;
 } launchers[] = {
-	{MPIRUN, {"OMPI_COMM_WORLD_SIZE"}, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
-	{MPIRUN, {"MV2_COMM_WORLD_SIZE"}, "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK"},
-	{"mpiexec", "mpiexec -n", NULL, {"PMI_SIZE"}, "PMI_SIZE", "PMI_RANK"},
+	{MPIRUN, {"OMPI_COMM_WORLD_SIZE"}, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", false},
+	{MPIRUN, {"MV2_COMM_WORLD_SIZE"}, "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", false},
+	{"mpiexec", "mpiexec -n", NULL, {"PMI_SIZE"}, "PMI_SIZE", "PMI_RANK", false},
 	{"jsrun",
 	 "jsrun -n",
 	 NULL,
 	 {"JSM_NAMESPACE_SIZE"},
 	 "JSM_NAMESPACE_SIZE",
-	 "JSM_NAMESPACE_RANK"},
-	{TORCHRUN, {"RANK", "WORLD_SIZE"}, "WORLD_SIZE", "RANK"},
-	{TORCHRUN, {"RANK", "MASTER_ADDR"}, "WORLD_SIZE", "RANK"},
+	 "JSM_NAMESPACE_RANK",
+	 false},
+	{TORCHRUN, {"RANK", "WORLD_SIZE"}, "WORLD_SIZE", "RANK", false},
+	{TORCHRUN, {"RANK", "MASTER_ADDR"}, "WORLD_SIZE", "RANK", false},
 	/* Without a task, or a step, this is a batch script, which nobody started several times. */
 	{"flux run",
 	 "flux run -n",
 	 NULL,
 	 {"FLUX_JOB_SIZE", "FLUX_TASK_RANK"},
 	 "FLUX_JOB_SIZE",
-	 "FLUX_TASK_RANK"},
+	 "FLUX_TASK_RANK",
+	 false},
 	{"srun",
 	 "srun -n",
 	 NULL,
 	 {"SLURM_STEP_NUM_TASKS", "SLURM_STEP_ID"},
 	 "SLURM_STEP_NUM_TASKS",
-	 "SLURM_PROCID"},
-	{TORCHRUN, {"WORLD_SIZE", "MASTER_ADDR"}, "WORLD_SIZE", "RANK"},
+	 "SLURM_PROCID",
+	 true},
+	{TORCHRUN, {"WORLD_SIZE", "MASTER_ADDR"}, "WORLD_SIZE", "RANK", false},
 };
 
 static int number(const char *name, int otherwise)
@@ -69,6 +73,7 @@ struct bb_launch_hint bb_launch_hint_read(void)
 		hint.variable = launchers[i].nprocs;
 		hint.start = launchers[i].start;
 		hint.kind = launchers[i].kind;
+		hint.reports = launchers[i].reports;
 		hint.nprocs = number(launchers[i].nprocs, 1);
 		hint.proc = number(launchers[i].proc, 0);
 		break;

@@ -88,6 +88,8 @@ struct bb_launch_hint {
 	const char *start;    /* what is written before a number of processes: "mpirun -np" */
 	/* How its processes find each other; NULL: by the MPI that it belongs to. */
 	const struct bb_launch_kind *kind;
+	/* It ends nobody when a process fails, but says which one did, with what status. */
+	bool reports;
 	int nprocs; /* that it says; 1 without a launcher or if it cannot be read */
 	int proc;   /* this one; 0 if unknown */
 };

@@ -295,6 +295,10 @@ def process_0_comes_first():
     run(line, two(2)).exits(2).says("/no/such/folder")
     result = run(f"{SMALL} --itres 3", two(2, "1")).exits(2).says("--itres")
     result.require(1.4 < result.seconds < 4, f"complained after {result.seconds:.1f} s")
+    task = {"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2"}
+    run(f"{SMALL} --itres 3", {**task, "SLURM_PROCID": "0"}).exits(2).says("--itres")
+    result = run(f"{SMALL} --itres 3", {**task, "SLURM_PROCID": "1"}).exits(2)
+    equal(result.err, "", "what task 1 of srun says, which srun tells of itself")
     with plugged() as place:
         result = place.run(line, two(2, "1")).exits(3).says("alone")
     for words in ("--version", "--help", "--list", "--explain -g 2 --backend null"):
