@@ -580,22 +580,20 @@ static void test_shared_devices(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_switch_ways),
-		cmocka_unit_test(test_refused_by_library),
-		cmocka_unit_test(test_refused_beforehand),
-		cmocka_unit_test(test_choose),
-		cmocka_unit_test(test_batches),
-		cmocka_unit_test(test_graphs),
-		cmocka_unit_test(test_queues),
-		cmocka_unit_test(test_registration),
-		cmocka_unit_test(test_groups),
-		cmocka_unit_test(test_works),
-		cmocka_unit_test(test_patterns),
-		cmocka_unit_test(test_locations),
-		cmocka_unit_test(test_devices),
-		cmocka_unit_test(test_shared_devices),
-	};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_switch_ways),
+					   cmocka_unit_test(test_refused_by_library),
+					   cmocka_unit_test(test_refused_beforehand),
+					   cmocka_unit_test(test_choose),
+					   cmocka_unit_test(test_batches),
+					   cmocka_unit_test(test_graphs),
+					   cmocka_unit_test(test_queues),
+					   cmocka_unit_test(test_registration),
+					   cmocka_unit_test(test_groups),
+					   cmocka_unit_test(test_works),
+					   cmocka_unit_test(test_patterns),
+					   cmocka_unit_test(test_locations),
+					   cmocka_unit_test(test_devices),
+					   cmocka_unit_test(test_shared_devices)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
