@@ -12,8 +12,7 @@
 #   SAN=address,undefined | thread   instrument with sanitizers
 #   CC=gcc | clang   CFLAGS= LDFLAGS= CPPFLAGS=   V=1: show the commands
 #   MPI=auto | 0 | 1                 the mpi backend: if MPICC is there, never, always
-#   CUDA=auto | 0 | 1                the nccl backend, which no program chooses yet: if nvcc and nccl.h
-#                                    are there, never, always
+#   CUDA=auto | 0 | 1                the nccl backend: if nvcc and nccl.h are there, never, always
 #   CUDA_HOME=DIR NCCL_HOME=DIR NVCC_GENCODE=   where they are; the devices that it is built for
 #   PREFIX=DIR DESTDIR=DIR           where `make install` puts things
 
