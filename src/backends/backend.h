@@ -133,7 +133,7 @@ struct bb_half {
  */
 enum bb_memory_work {
 	BB_WORK_READ,  /* reads A */
-	BB_WORK_WRITE, /* writes A */
+	BB_WORK_WRITE, /* writes A: bytes of 1 */
 	BB_WORK_COPY,  /* A = B */
 	BB_WORK_TRIAD, /* A = B + 2 C, numbers in double precision */
 	BB_WORKS

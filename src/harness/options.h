@@ -70,7 +70,7 @@ struct bb_options {
 	int64_t seed;
 	bool list, version, help, help_markdown;
 	bool min_bytes_given, max_bytes_given, step_bytes_given, step_factor_given;
-	bool iters_given, fault_given;
+	bool iters_given, fault_given, threads_given, gpus_given;
 
 	/* Worked out from them. */
 	const char *program; /* the last part of argv[0] */

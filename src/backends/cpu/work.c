@@ -95,7 +95,7 @@ static void read_all(const void *a, size_t bytes)
 
 static void write_all(const struct bb_kernels *kernels, char *a, size_t bytes)
 {
-	static const _Alignas(64) char source[BLOCK_BYTES] = {1};
+	static const _Alignas(64) char source[BLOCK_BYTES] = {[0 ... BLOCK_BYTES - 1] = 1};
 
 	for (size_t at = 0; at < bytes; at += BLOCK_BYTES) {
 		void *to = a + at;

@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(THREADS) read_memory(const work w)
 
 __global__ void __launch_bounds__(THREADS) write_memory(const work w)
 {
-	const uint4 v = make_uint4(1, 1, 1, 1);
+	const uint4 v = make_uint4(0x01010101, 0x01010101, 0x01010101, 0x01010101);
 
 	for (uint64_t i = thread_index(); i < w.pieces; i += thread_count())
 		((uint4 *)w.dst)[i] = v;

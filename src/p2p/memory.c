@@ -1,0 +1,265 @@
+/*
+ * memory.c - the benchmark of memory: its options and what is run.
+ */
+#include "p2p/memory.h"
+
+#include "harness/options_check.h"
+#include "topology/machine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BB_TARGET struct bb_memory_options
+#include "harness/option_rows.h"
+
+#define CACHES 4 /* arrays are so many times the last cache, as STREAM has it */
+#define LEAST_BYTES ((uint64_t)64 << 20)
+#define MOST_ARRAYS 3
+#define MOST_ITERS 100000 /* each is kept */
+
+static const char *const work_names[] = {"read", "write", "copy", "triad", "latency", NULL};
+static const enum bb_memory_kind works[] = {BB_MEMORY_READ, BB_MEMORY_WRITE, BB_MEMORY_COPY,
+					    BB_MEMORY_TRIAD, BB_MEMORY_CHASE};
+static const char *const worker_names[] = {"all", "one", "both", NULL};
+
+static const struct bb_option rows[] = {
+	{STRING("work", 0, work_text, "all", "LIST|all",
+		"read, write, copy, triad, latency: what is done with memory"),
+	 .section = "Memory"},
+	{CHOICE("workers", workers, "both", "WORD", worker_names,
+		"all ranks of a NUMA node at once, one of them, or the one after the other")},
+	{.name = NULL},
+};
+
+const char *bb_memory_name(enum bb_memory_kind kind)
+{
+	static const char *const names[] = {"read", "write", "copy", "triad", "both", "latency"};
+
+	return names[kind];
+}
+
+double bb_memory_counts(const struct bb_memory_case *c)
+{
+	switch (c->kind) {
+	case BB_MEMORY_COPY:
+		return c->to == c->from ? 2 : 1;
+	case BB_MEMORY_TRIAD:
+		return 3;
+	case BB_MEMORY_BOTH:
+		return 2;
+	default:
+		return 1;
+	}
+}
+
+/* ---- what is asked for --------------------------------------------------------------------- */
+
+static bb_status read_works(struct bb_memory_options *a, struct bb_error *error)
+{
+	char word[BB_WORD], hint[64];
+	const char *rest = a->work_text;
+
+	if (strcmp(rest, "all") == 0) {
+		a->works = (1u << BB_MEMORY_KINDS) - 1;
+		return BB_OK;
+	}
+	do {
+		const bool whole = bb_next_word(&rest, word);
+		size_t i = 0;
+
+		while (work_names[i] && strcmp(work_names[i], word) != 0)
+			i++;
+		if (!whole || !work_names[i])
+			return bb_fail(error, BB_EUSAGE, "--work: \"%s\" is not a kind of work%s",
+				       word, bb_suggest(hint, word, work_names));
+		a->works |= 1u << works[i];
+	} while (*rest++ == ',');
+	if (a->works & 1u << BB_MEMORY_COPY)
+		a->works |= 1u << BB_MEMORY_BOTH;
+	return BB_OK;
+}
+
+/* The ranks and sizes that show the memory of this machine, where they were not given. */
+static bb_status choose_defaults(struct bb_options *o, struct bb_error *error)
+{
+	const bool ranks_given = o->gpus_given || o->threads_given;
+	struct bb_machine *machine;
+	bb_status status = bb_machine_open(&machine, error);
+
+	if (status != BB_OK)
+		return status;
+	if (!ranks_given && !(o->backend->capabilities & BB_CAP_GPU))
+		o->gpus = bb_machine_cores(machine) < o->backend->max_local()
+				  ? bb_machine_cores(machine)
+				  : o->backend->max_local();
+	if (!o->min_bytes_given && !o->max_bytes_given) {
+		const uint64_t caches = CACHES * (uint64_t)bb_machine_l3(machine);
+
+		o->min_bytes = o->max_bytes = caches > LEAST_BYTES ? caches : LEAST_BYTES;
+	}
+	bb_machine_close(machine);
+	return BB_OK;
+}
+
+static bb_status check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
+		       const struct bb_environment *environment, struct bb_error *error)
+{
+	struct bb_memory_options *a = own;
+	bb_status status;
+
+	if (!o->backend->spaces)
+		return bb_fail(error, BB_EUNSUPPORTED, "the %s backend has no memory to work on",
+			       o->backend->name);
+	BB_TRY(status, read_works(a, error), out);
+	BB_TRY(status, choose_defaults(o, error), out);
+	if (o->iters > MOST_ITERS)
+		return bb_fail(error, BB_EUSAGE, "-n %lld: give at most %d", (long long)o->iters,
+			       MOST_ITERS);
+out:
+	return status;
+}
+
+static void list(struct bb_strbuf *out)
+{
+	bb_strbuf_add(out, "work on memory, and the bytes that count of arrays of n bytes\n"
+			   "  read     n: reads an array\n"
+			   "  write    n: writes one, past the caches\n"
+			   "  copy     2 n: reads one, writes another; from one space to another n\n"
+			   "  triad    3 n: reads two, writes a third: a = b + 2 c\n"
+			   "  latency  loads that each wait for the one before, in an order that\n"
+			   "           nothing can foresee\n");
+}
+
+/* ---- what is run --------------------------------------------------------------------------- */
+
+static struct bb_memory *of(struct bb_run *run)
+{
+	return run->own;
+}
+
+static bb_status add(struct bb_memory *m, struct bb_memory_case c)
+{
+	struct bb_memory_case *cases = realloc(m->cases, (m->ncases + 1) * sizeof(*cases));
+
+	if (!cases)
+		return bb_fail(&m->run->error, BB_EINTERNAL, "out of memory for the plan");
+	m->cases = cases;
+	if (c.bytes > m->run->memory / MOST_ARRAYS)
+		c.skip = "its arrays do not fit into the memory";
+	cases[m->ncases++] = c;
+	return BB_OK;
+}
+
+/* Is KIND done with what is in spaces TO and FROM? Only a GPU copies from one to another; what is
+   the host's it leaves to the host. */
+static bool goes_together(const struct bb_memory *m, enum bb_memory_kind kind, int to, int from)
+{
+	const bool gpu = m->run->options.backend->capabilities & BB_CAP_GPU;
+
+	if (kind == BB_MEMORY_BOTH)
+		return gpu && to < from;
+	if (!gpu)
+		return to == from;
+	return kind == BB_MEMORY_COPY ? to + from < 2 : to == 0 && from == 0;
+}
+
+static bb_status add_sizes(struct bb_memory *m, struct bb_memory_case model)
+{
+	const struct bb_options *o = &m->run->options;
+	bb_status status = BB_OK;
+
+	for (uint64_t size = o->min_bytes; size && status == BB_OK;
+	     size = bb_options_next_size(o, size)) {
+		model.bytes = size < BB_WORK_ALIGNMENT ? BB_WORK_ALIGNMENT
+						       : size / BB_WORK_ALIGNMENT * BB_WORK_ALIGNMENT;
+		status = add(m, model);
+	}
+	return status;
+}
+
+/* Spaces outermost, so that arrays last. */
+static bb_status add_spaces(struct bb_memory *m, int to, int from)
+{
+	bb_status status = BB_OK;
+
+	for (int alone = 0; alone < 2; alone++)
+		for (int kind = 0; kind < BB_MEMORY_KINDS && status == BB_OK; kind++) {
+			const bool wanted = m->asked.workers == BB_WORKERS_BOTH ||
+					    m->asked.workers ==
+						    (alone ? BB_WORKERS_ONE : BB_WORKERS_ALL);
+
+			if (!(m->asked.works >> kind & 1) ||
+			    !goes_together(m, (enum bb_memory_kind)kind, to, from))
+				continue;
+			/* A way has one who goes it. */
+			if (kind == BB_MEMORY_CHASE ? !alone : !wanted)
+				continue;
+			/* A GPU is one rank. */
+			if (kind != BB_MEMORY_CHASE && alone &&
+			    (m->run->options.backend->capabilities & BB_CAP_GPU))
+				continue;
+			status = add_sizes(m, (struct bb_memory_case){.kind = (enum bb_memory_kind)kind,
+								      .to = to,
+								      .from = from,
+								      .alone = alone});
+		}
+	return status;
+}
+
+static bb_status plan(struct bb_run *run)
+{
+	struct bb_memory *m = of(run);
+	bb_status status = BB_OK;
+
+	m->run = run;
+	m->nspaces = run->options.backend->spaces(run->context);
+	for (int to = 0; to < m->nspaces; to++)
+		for (int from = 0; from < m->nspaces && status == BB_OK; from++)
+			status = add_spaces(m, to, from);
+	if (status == BB_OK && m->ncases == 0)
+		status = bb_fail(&run->error, BB_EUNSUPPORTED,
+				 "--work %s --workers %s: there is nothing of that here",
+				 m->asked.work_text, worker_names[m->asked.workers]);
+	return status;
+}
+
+static bb_status open_results(struct bb_run *run)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < of(run)->ncases; i++)
+		bytes += of(run)->cases[i].bytes;
+	bb_ticker_start(&run->ticker, of(run)->ncases, bytes);
+	return BB_OK;
+}
+
+static bool judge(struct bb_run *run, const char **verdict)
+{
+	return true;
+}
+
+static void tell(struct bb_run *run, struct bb_strbuf *out)
+{
+}
+
+static void close_memory(struct bb_run *run)
+{
+	free(of(run)->cases);
+}
+
+const struct bb_benchmark bb_memory_benchmark = {
+	.brief = "How fast memory is: bandwidth and latency from each NUMA node to each.",
+	.own_bytes = sizeof(struct bb_memory),
+	.options = rows,
+	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
+	.check = check,
+	.list = list,
+	.open_text = bb_sink_memory_open,
+	.rows = &bb_record_pair,
+	.plan = plan,
+	.open_results = open_results,
+	.drive = bb_memory_drive,
+	.judge = judge,
+	.tell = tell,
+	.close = close_memory,
+};

@@ -1,0 +1,65 @@
+/*
+ * memory.h - the benchmark of memory itself: how fast the cores of each NUMA node work on the memory
+ * of each, how fast a GPU works on its own and what it exchanges with the host; and how long one
+ * load takes that waits for the one before.
+ *
+ *   memory.c        the benchmark: options, what is run
+ *   memory_drive.c  what every rank does
+ *   memory_text.c   the text: a row a case, then matrices
+ */
+#ifndef BB_P2P_MEMORY_H
+#define BB_P2P_MEMORY_H
+
+#include "harness/run.h"
+#include "p2p/pairs.h"
+
+enum bb_memory_kind {
+	BB_MEMORY_READ,
+	BB_MEMORY_WRITE,
+	BB_MEMORY_COPY,
+	BB_MEMORY_TRIAD,
+	BB_MEMORY_BOTH, /* copies from one space to another and back at once */
+	BB_MEMORY_CHASE,
+	BB_MEMORY_KINDS
+};
+
+/* Ranks that work at once. */
+enum bb_workers { BB_WORKERS_ALL, BB_WORKERS_ONE, BB_WORKERS_BOTH };
+
+struct bb_memory_options {
+	const char *work_text;
+	int workers;  /* enum bb_workers */
+	unsigned works; /* bit per kind; worked out from the text */
+};
+
+/* What is measured of all places, each by itself. */
+struct bb_memory_case {
+	enum bb_memory_kind kind;
+	int to, from;     /* spaces: of what is written, or read alone; of what it is made from */
+	bool alone;       /* by one rank of a place */
+	uint64_t bytes;   /* of an array, for all workers together; of the way of a chase */
+	const char *skip; /* why it is not run; NULL: run it */
+};
+
+/* The state of the benchmark. */
+struct bb_memory {
+	struct bb_memory_options asked; /* first: the rows are read into it */
+	struct bb_run *run;
+	struct bb_memory_case *cases;
+	size_t ncases;
+	int nspaces;
+};
+
+/* "read", …; and the bytes that count of N in each array (backend.h): what is copied from one space
+   to another counts once, as links between them carry it. */
+const char *bb_memory_name(enum bb_memory_kind kind);
+double bb_memory_counts(const struct bb_memory_case *c);
+
+extern const struct bb_benchmark bb_memory_benchmark;
+
+bb_status bb_memory_drive(struct bb_driver *driver, void *run);
+
+/* bb_sink_open */
+bb_sink_open bb_sink_memory_open;
+
+#endif
