@@ -4,6 +4,7 @@
  */
 #include "harness/collective.h"
 #include "harness/record.h"
+#include "p2p/memory.h"
 #include "p2p/pairs.h"
 #include "schedules/explain.h"
 
@@ -17,6 +18,7 @@ static void write_options(struct bb_strbuf *out)
 		{"Collectives", bb_collective_rows},
 		{"p2p_bandwidth_perf", bb_bandwidth_rows},
 		{"p2p_latency_perf", bb_latency_rows},
+		{"mem_bandwidth_perf", bb_memory_rows},
 		{NULL, NULL},
 	};
 

@@ -11,9 +11,10 @@
 
 const struct bb_option bb_option_rows[] = {
 	{INT("nthreads", 't', threads, "1", "N", 1, BB_MAX_RANKS, "threads of this process"),
-	 .section = "Ranks"},
+	 GIVEN(threads_given), .section = "Ranks"},
 	{INT("ngpus", 'g', gpus, "1", "N", 1, BB_MAX_RANKS,
-	     "ranks per thread: GPUs on nccl, CPU ranks on host; on mpi a rank is a process")},
+	     "ranks per thread: GPUs on nccl, CPU ranks on host; on mpi a rank is a process"),
+	 GIVEN(gpus_given)},
 	{STRING("backend", 0, backend_text, "auto", "NAME",
 		"how bytes move, see --list; auto: nccl where GPUs are, mpi under an MPI launcher, "
 		"else host")},

@@ -22,12 +22,13 @@ static const enum bb_memory_kind works[] = {BB_MEMORY_READ, BB_MEMORY_WRITE, BB_
 					    BB_MEMORY_TRIAD, BB_MEMORY_CHASE};
 static const char *const worker_names[] = {"all", "one", "both", NULL};
 
-static const struct bb_option rows[] = {
+const struct bb_option bb_memory_rows[] = {
 	{STRING("work", 0, work_text, "all", "LIST|all",
 		"read, write, copy, triad, latency: what is done with memory"),
 	 .section = "Memory"},
 	{CHOICE("workers", workers, "both", "WORD", worker_names,
 		"all ranks of a NUMA node at once, one of them, or the one after the other")},
+	{INT("iters", 'n', iters, "10", "N", 1, MOST_ITERS, "timed iterations")},
 	{.name = NULL},
 };
 
@@ -112,22 +113,21 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 			       o->backend->name);
 	BB_TRY(status, read_works(a, error), out);
 	BB_TRY(status, choose_defaults(o, error), out);
-	if (o->iters > MOST_ITERS)
-		return bb_fail(error, BB_EUSAGE, "-n %lld: give at most %d", (long long)o->iters,
-			       MOST_ITERS);
+	o->iters = a->iters;
 out:
 	return status;
 }
 
 static void list(struct bb_strbuf *out)
 {
-	bb_strbuf_add(out, "work on memory, and the bytes that count of arrays of n bytes\n"
-			   "  read     n: reads an array\n"
-			   "  write    n: writes one, past the caches\n"
-			   "  copy     2 n: reads one, writes another; from one space to another n\n"
-			   "  triad    3 n: reads two, writes a third: a = b + 2 c\n"
-			   "  latency  loads that each wait for the one before, in an order that\n"
-			   "           nothing can foresee\n");
+	bb_strbuf_add(out,
+		      "work on memory, and the bytes that count of arrays of n bytes\n"
+		      "  read     n: reads an array\n"
+		      "  write    n: writes one, past the caches\n"
+		      "  copy     2 n: reads one, writes another; from one space to another n\n"
+		      "  triad    3 n: reads two, writes a third: a = b + 2 c\n"
+		      "  latency  loads that each wait for the one before, in an order that\n"
+		      "           nothing can foresee\n");
 }
 
 /* ---- what is run --------------------------------------------------------------------------- */
@@ -170,8 +170,9 @@ static bb_status add_sizes(struct bb_memory *m, struct bb_memory_case model)
 
 	for (uint64_t size = o->min_bytes; size && status == BB_OK;
 	     size = bb_options_next_size(o, size)) {
-		model.bytes = size < BB_WORK_ALIGNMENT ? BB_WORK_ALIGNMENT
-						       : size / BB_WORK_ALIGNMENT * BB_WORK_ALIGNMENT;
+		model.bytes = size < BB_WORK_ALIGNMENT
+				      ? BB_WORK_ALIGNMENT
+				      : size / BB_WORK_ALIGNMENT * BB_WORK_ALIGNMENT;
 		status = add(m, model);
 	}
 	return status;
@@ -184,9 +185,9 @@ static bb_status add_spaces(struct bb_memory *m, int to, int from)
 
 	for (int alone = 0; alone < 2; alone++)
 		for (int kind = 0; kind < BB_MEMORY_KINDS && status == BB_OK; kind++) {
-			const bool wanted = m->asked.workers == BB_WORKERS_BOTH ||
-					    m->asked.workers ==
-						    (alone ? BB_WORKERS_ONE : BB_WORKERS_ALL);
+			const bool wanted =
+				m->asked.workers == BB_WORKERS_BOTH ||
+				m->asked.workers == (alone ? BB_WORKERS_ONE : BB_WORKERS_ALL);
 
 			if (!(m->asked.works >> kind & 1) ||
 			    !goes_together(m, (enum bb_memory_kind)kind, to, from))
@@ -198,10 +199,11 @@ static bb_status add_spaces(struct bb_memory *m, int to, int from)
 			if (kind != BB_MEMORY_CHASE && alone &&
 			    (m->run->options.backend->capabilities & BB_CAP_GPU))
 				continue;
-			status = add_sizes(m, (struct bb_memory_case){.kind = (enum bb_memory_kind)kind,
-								      .to = to,
-								      .from = from,
-								      .alone = alone});
+			status = add_sizes(
+				m, (struct bb_memory_case){.kind = (enum bb_memory_kind)kind,
+							   .to = to,
+							   .from = from,
+							   .alone = alone});
 		}
 	return status;
 }
@@ -250,7 +252,7 @@ static void close_memory(struct bb_run *run)
 const struct bb_benchmark bb_memory_benchmark = {
 	.brief = "How fast memory is: bandwidth and latency from each NUMA node to each.",
 	.own_bytes = sizeof(struct bb_memory),
-	.options = rows,
+	.options = bb_memory_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
 	.check = check,
 	.list = list,

@@ -1,7 +1,7 @@
 /*
- * memory.h - the benchmark of memory itself: how fast the cores of each NUMA node work on the memory
- * of each, how fast a GPU works on its own and what it exchanges with the host; and how long one
- * load takes that waits for the one before.
+ * memory.h - the benchmark of memory itself: how fast the cores of each NUMA node work on the
+ * memory of each, how fast a GPU works on its own and what it exchanges with the host; and how long
+ * one load takes that waits for the one before.
  *
  *   memory.c        the benchmark: options, what is run
  *   memory_drive.c  what every rank does
@@ -28,7 +28,8 @@ enum bb_workers { BB_WORKERS_ALL, BB_WORKERS_ONE, BB_WORKERS_BOTH };
 
 struct bb_memory_options {
 	const char *work_text;
-	int workers;  /* enum bb_workers */
+	int workers; /* enum bb_workers */
+	int64_t iters;
 	unsigned works; /* bit per kind; worked out from the text */
 };
 
@@ -55,6 +56,7 @@ struct bb_memory {
 const char *bb_memory_name(enum bb_memory_kind kind);
 double bb_memory_counts(const struct bb_memory_case *c);
 
+extern const struct bb_option bb_memory_rows[];
 extern const struct bb_benchmark bb_memory_benchmark;
 
 bb_status bb_memory_drive(struct bb_driver *driver, void *run);

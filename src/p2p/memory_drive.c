@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#define PERIOD 1021 /* of the data, in doubles */
+#define PERIOD 1021                      /* of the data, in doubles */
 #define SAMPLE_BYTES ((size_t)256 << 10) /* a sample is to be long against reading the clock */
 #define SAMPLE_REPEATS 1000
 #define HOPS 20000 /* of a chase, in one sample */
@@ -37,10 +37,10 @@ struct session {
 	const struct bb_backend *backend;
 	struct bb_group *world, *team; /* all, and those of this rank's place */
 	int n, nplaces;
-	int *places;  /* of each rank, from 0 on in the order in which they first come */
-	int mine;     /* this rank's place */
-	int nteam;    /* ranks there */
-	bool first;   /* this is the lowest of them */
+	int *places; /* of each rank, from 0 on in the order in which they first come */
+	int mine;    /* this rank's place */
+	int nteam;   /* ranks there */
+	bool first;  /* this is the lowest of them */
 	struct array_of arrays[ARRAYS];
 	struct bb_queue *queues[2]; /* for both ways at once; or NULL */
 	double *data;               /* DATA tables of 2 * PERIOD */
@@ -74,7 +74,7 @@ static void number_places(struct session *s, const struct bb_rank_info *infos)
 
 static bb_status open_team(struct session *s)
 {
-	int *members = calloc((size_t)s->n, sizeof(*members));
+	int *members = s->n > 0 ? calloc((size_t)s->n, sizeof(*members)) : NULL;
 	bb_status status;
 
 	if (!members)
@@ -208,8 +208,8 @@ static bb_status open_arrays(struct session *s, const struct bb_memory_case *c)
 	const size_t bytes = share(s, c);
 	bb_status status;
 
-	BB_TRY(status,
-	       open_array(s, A, c->to, bytes, c->kind == BB_MEMORY_READ ? BASE : POISON), out);
+	BB_TRY(status, open_array(s, A, c->to, bytes, c->kind == BB_MEMORY_READ ? BASE : POISON),
+	       out);
 	if (c->kind == BB_MEMORY_CHASE) {
 		status = s->backend->chase_lay(s->driver->handle, s->arrays[A].memory, bytes,
 					       (uint64_t)s->run->options.seed * ALIEN);
@@ -219,8 +219,7 @@ static bb_status open_arrays(struct session *s, const struct bb_memory_case *c)
 		BB_TRY(status, open_array(s, B, c->from, bytes, BASE), out);
 	if (c->kind >= BB_MEMORY_TRIAD)
 		BB_TRY(status,
-		       open_array(s, C, c->from, bytes,
-				  c->kind == BB_MEMORY_TRIAD ? BASE : POISON),
+		       open_array(s, C, c->from, bytes, c->kind == BB_MEMORY_TRIAD ? BASE : POISON),
 		       out);
 	if (c->kind == BB_MEMORY_BOTH)
 		BB_TRY(status, open_array(s, D, c->to, bytes, BASE), out);
@@ -425,7 +424,9 @@ static bb_status deliver(struct session *s, const struct bb_memory_case *c, int 
 	r.quantity = chases ? "latency" : "bandwidth";
 	r.ends = "memory";
 	r.place = at;
-	r.memory_from = c->kind == BB_MEMORY_WRITE ? NULL : chases || c->kind == BB_MEMORY_READ ? to : from;
+	r.memory_from = c->kind == BB_MEMORY_WRITE            ? NULL
+			: chases || c->kind == BB_MEMORY_READ ? to
+							      : from;
 	r.memory_to = chases || c->kind == BB_MEMORY_READ ? NULL : to;
 	r.route = bb_memory_name(c->kind);
 	r.direction = c->kind == BB_MEMORY_BOTH ? "bidirectional" : "unidirectional";

@@ -46,11 +46,12 @@ static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 		bb_strbuf_addf(out, "  library: %s", run->library);
 	if (run->fault)
 		bb_strbuf_addf(out, "  fault: %s", run->fault);
-	bb_strbuf_add(out,
-		      "\n# Bytes that count, of arrays of n bytes: read n, write n, copy 2 n (from one "
-		      "space to another n), triad 3 n\n"
-		      "# Stores go past the caches. Latency: loads that each wait for the one "
-		      "before.\n");
+	bb_strbuf_add(
+		out,
+		"\n# Bytes that count, of arrays of n bytes: read n, write n, copy 2 n (from one "
+		"space to another n), triad 3 n\n"
+		"# Stores go past the caches. Latency: loads that each wait for the one "
+		"before.\n");
 	return bb_sink_write(sink, out);
 }
 
@@ -59,8 +60,8 @@ static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 /* "node 0", "host -> device" */
 static void name_space(char text[2 * BB_SPACE_TEXT], const struct bb_pair_record *r)
 {
-	const bool differ = r->memory_from && r->memory_to &&
-			    strcmp(r->memory_from, r->memory_to) != 0;
+	const bool differ =
+		r->memory_from && r->memory_to && strcmp(r->memory_from, r->memory_to) != 0;
 
 	if (differ)
 		snprintf(text, 2 * BB_SPACE_TEXT, "%s %s %s", r->memory_from,
@@ -73,8 +74,9 @@ static void name_space(char text[2 * BB_SPACE_TEXT], const struct bb_pair_record
 static void add_head(struct text *t)
 {
 	if (!t->headed)
-		bb_strbuf_addf(&t->out, "#\n# %9s  %7s  %7s  %10s  %14s  %8s  %8s  %8s  %8s  %6s\n"
-					"# %9s  %7s  %7s  %10s  %14s  %8s  %8s  %8s  %8s  %6s\n",
+		bb_strbuf_addf(&t->out,
+			       "#\n# %9s  %7s  %7s  %10s  %14s  %8s  %8s  %8s  %8s  %6s\n"
+			       "# %9s  %7s  %7s  %10s  %14s  %8s  %8s  %8s  %8s  %6s\n",
 			       "size", "work", "workers", "on", "memory", "p50", "low", "high",
 			       "time", "#wrong", "(B)", "", "", "", "", "(GB/s)", "(GB/s)",
 			       "(GB/s)", "(us)", "(B)");
@@ -161,8 +163,8 @@ static size_t first_like(const struct text *t, size_t i, bool place)
 	for (size_t k = 0; k < i; k++) {
 		const struct kept *a = &t->rows[k], *b = &t->rows[i];
 
-		if (same_matrix(a, b) && strcmp(place ? a->place : a->space,
-						place ? b->place : b->space) == 0)
+		if (same_matrix(a, b) &&
+		    strcmp(place ? a->place : a->space, place ? b->place : b->space) == 0)
 			return k;
 	}
 	return i;
@@ -256,8 +258,11 @@ static void release(struct bb_sink *sink)
 
 bb_status bb_sink_memory_open(struct bb_sink **sink, FILE *file, const char *path)
 {
-	static const struct bb_sink_ops ops = {
-		.begin = begin, .record = record, .comment = comment, .end = end, .release = release};
+	static const struct bb_sink_ops ops = {.begin = begin,
+					       .record = record,
+					       .comment = comment,
+					       .end = end,
+					       .release = release};
 
 	*sink = bb_sink_new(sizeof(struct text), &ops, file, path);
 	return *sink ? BB_OK : BB_EINTERNAL;

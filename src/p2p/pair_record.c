@@ -19,9 +19,13 @@
 
 static const struct bb_field pair_fields[] = {
 	PAIR(STRING, quantity, "", "bandwidth or latency"),
-	PAIR(STRING, ends, "", "what the ends are: core or gpu"),
-	PAIR(INT, from, "", "rank that the data comes from"),
+	PAIR(STRING, ends, "", "what the ends are: core, gpu or memory"),
+	PAIR(INT, from, "", "rank that the data comes from; null for memory"),
 	PAIR(INT, to, "", "rank that it goes to; itself: a private copy"),
+	PAIR(STRING, place, "", "for memory: where the ranks that work are, a NUMA node or a GPU"),
+	PAIR(INT, workers, "", "for memory: how many of them work at once"),
+	PAIR(STRING, memory_from, "", "for memory: where what is read is"),
+	PAIR(STRING, memory_to, "", "for memory: where what is written is"),
 	PAIR(STRING, from_host, "", "where that rank lives"),
 	PAIR(STRING, to_host, "", "where the other lives"),
 	PAIR(INT, from_device, "", "its core or GPU"),
@@ -29,7 +33,7 @@ static const struct bb_field pair_fields[] = {
 	PAIR(INT, from_numa, "", "its NUMA node"),
 	PAIR(INT, to_numa, "", "that of the other"),
 	PAIR(STRING, path, "", "what lies between them"),
-	PAIR(STRING, route, "", "how the bytes go, see --list"),
+	PAIR(STRING, route, "", "how the bytes go, or what is done with memory: see --list"),
 	PAIR(STRING, p2p, "",
 	     "on: one end works on the other's memory; off: there is a place between"),
 	PAIR(STRING, actor, "", "who moves the bytes: target, source or both"),
@@ -76,7 +80,7 @@ static const struct bb_field finding_fields[] = {
 };
 
 const struct bb_record_kind bb_record_pair = {
-	"pair", "Of pairs: one pair of ranks over one route at one size.", pair_fields,
+	"pair", "Of pairs and memory: one of them over one route at one size.", pair_fields,
 	sizeof(struct bb_pair_record)};
 const struct bb_record_kind bb_record_finding = {"finding", "Of pairs: something that looks wrong.",
 						 finding_fields, sizeof(struct bb_finding_record)};

@@ -36,8 +36,11 @@ struct bb_pair_options {
    unordered pair. */
 struct bb_pair_record {
 	const char *quantity; /* "bandwidth", "latency" */
-	const char *ends;     /* "core", "gpu" */
+	const char *ends;     /* "core", "gpu", "memory" */
 	int64_t from, to;     /* ranks: the direction of the data */
+	/* Of memory instead: who works, how many at once, and where what is read and written is. */
+	const char *place, *memory_from, *memory_to;
+	int64_t workers;
 	const char *from_host, *to_host;
 	int64_t from_device, to_device, from_numa, to_numa;
 	const char *path;      /* "same NUMA node" */

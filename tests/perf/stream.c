@@ -92,21 +92,21 @@ int main(int argc, char **argv)
 	pthread_barrier_init(&met, NULL, (unsigned)threads);
 	longest = calloc((size_t)iterations, sizeof(*longest));
 	for (int t = 0; t < threads; t++) {
-		works[t] = (struct work){&met, t, iterations,
-					 bytes / sizeof(double) / (size_t)threads,
-					 calloc((size_t)iterations, sizeof(double))};
+		works[t] =
+			(struct work){&met, t, iterations, bytes / sizeof(double) / (size_t)threads,
+				      calloc((size_t)iterations, sizeof(double))};
 		pthread_create(&ids[t], NULL, run, &works[t]);
 	}
 	for (int t = 0; t < threads; t++) {
 		pthread_join(ids[t], NULL);
 		for (int i = 0; i < iterations; i++)
-			longest[i] = works[t].seconds[i] > longest[i] ? works[t].seconds[i]
-								      : longest[i];
+			longest[i] =
+				works[t].seconds[i] > longest[i] ? works[t].seconds[i] : longest[i];
 		free(works[t].seconds);
 	}
 	qsort(longest, (size_t)iterations, sizeof(*longest), by_value);
-	printf("%.3f\n", 2e-9 * (double)works[0].count * sizeof(double) * threads /
-				 longest[iterations / 2]);
+	printf("%.3f\n",
+	       2e-9 * (double)works[0].count * sizeof(double) * threads / longest[iterations / 2]);
 	free(longest);
 	return 0;
 }

@@ -1,0 +1,104 @@
+"""Memory: what mem_bandwidth_perf measures where, counts and verifies."""
+
+import json
+
+import gpus
+from kit import equal, expect, run, test
+
+SMALL = "-b 64K -e 64K -n 4"
+
+
+def records(result, codes=(0,)):
+    found = {}
+    for text in result.exits(*codes).out.splitlines():
+        record = json.loads(text)
+        found.setdefault(record["kind"], []).append(record)
+    return found
+
+
+def check_numbers(record, counts):
+    """What counts of an array, by the time of the median iteration."""
+    expect(record["low_GBps"] <= record["GBps"] <= record["high_GBps"], f"quartiles {record}")
+    bytes_ = record["GBps"] * record["p50_us"] * 1e3
+    share = record["size_bytes"] // record["workers"] // 256 * 256
+    expect(abs(bytes_ / (counts * share * record["workers"]) - 1) < 1e-6, f"bytes of {record}")
+
+
+@test
+def every_work_on_the_host():
+    """By all ranks of a node and by one; what writes is verified."""
+    found = records(run(f"mem_bandwidth -g 2 {SMALL} --json -"))
+    got = {(r["route"], r["workers"]): r for r in found["pair"]}
+    works = {"read": 1, "write": 1, "copy": 2, "triad": 3}
+    # Ranks may live on two nodes.
+    expect({("latency", 1)} | {(work, 1) for work in works} <= set(got), f"works {sorted(got)}")
+    for (work, _), r in got.items():
+        equal(r["ends"], "memory", "ends")
+        expect(r["place"].startswith("node "), f"place {r}")
+        if work == "latency":
+            expect(0 < r["p50_us"] <= r["p99_us"] and r["GBps"] is None and r["wrong"] is None, f"latency {r}")
+            continue
+        check_numbers(r, works[work])
+        equal(r["wrong"], None if work == "read" else 0, f"verified {work}")
+        equal((r["memory_from"] is None, r["memory_to"] is None), (work == "write", work == "read"), work)
+    equal(found["end"][0]["results"], len(found["pair"]), "results")
+
+
+@test
+def choices():
+    for words, works in (("copy", {"copy"}), ("read,latency", {"read", "latency"})):
+        got = {r["route"] for r in records(run(f"mem_bandwidth -g 2 {SMALL} --work {words} --json -"))["pair"]}
+        equal(got, works, f"--work {words}")
+    got = {r["workers"] for r in records(run(f"mem_bandwidth -g 2 {SMALL} --work copy --workers one --json -"))["pair"]}
+    equal(got, {1}, "--workers one")
+    sizes = [r["size_bytes"] for r in records(run("mem_bandwidth -g 1 -b 1K -e 64K -f 8 --work read --workers one "
+                                                  "--json -"))["pair"]]
+    equal(sizes, [1024, 8192, 65536], "sizes")
+
+
+@test
+def bad_words():
+    run("mem_bandwidth --work raed").exits(2).says('"raed" is not a kind of work; did you mean "read"?')
+    run("mem_bandwidth --work ,").exits(2).says("is not a kind of work")
+    run("mem_bandwidth --workers two").exits(2).says("two")
+    run("mem_bandwidth --backend null").exits(5).says("the null backend has no memory to work on")
+    run("mem_bandwidth -n 1000000").exits(2).says("from 1 to 100000")
+
+
+@test
+def too_much_memory():
+    run("mem_bandwidth -g 1 -b 1K -e 1T -f 1073741824 -n 2 --work copy").exits(0).prints(
+        "# skipped: copy 1099511627776 B: its arrays do not fit")
+    run("mem_bandwidth -g 1 -b 1T -e 1T -n 2 --work copy").exits(5).prints("# skipped: copy")
+
+
+@test
+def wrong_data_is_found():
+    found = records(run(f"mem_bandwidth -g 2 {SMALL} --fault corrupt:0 --json -"), (7,))
+    wrong = {r["route"] for r in found["pair"] if r["wrong"]}
+    equal(wrong, {"write", "copy", "triad"}, "where wrong data is found")
+    equal(found["end"][0]["verdict"], "wrong data", "verdict")
+
+
+@test
+def a_dead_rank_ends_the_run():
+    run(f"mem_bandwidth -g 2 {SMALL} --fault die:1 -T 10").exits(3).says("rank 1 ended before the run was over")
+
+
+@test
+def gpus_copy_to_and_from_the_host():
+    """Device-local, host to device, device to host, both at once: on two GPUs."""
+    found = records(gpus.run(f"mem_bandwidth -g 2 {SMALL} --json -"))
+    got = {(r["place"], r["route"], r["memory_from"], r["memory_to"]) for r in found["pair"]}
+    for gpu in ("GPU 0", "GPU 1"):
+        expect((gpu, "copy", "device", "device") in got, "device-local")
+        expect((gpu, "copy", "host", "device") in got, "host to device")
+        expect((gpu, "copy", "device", "host") in got, "device to host")
+        expect((gpu, "both", "host", "device") in got, "both at once")
+        expect((gpu, "latency", "device", None) in got, "latency")
+    for r in found["pair"]:
+        if r["route"] == "copy":
+            check_numbers(r, 2 if r["memory_from"] == r["memory_to"] else 1)
+        expect(not r["wrong"], f"wrong data {r}")
+    text = gpus.run(f"mem_bandwidth -g 2 {SMALL} --work copy").exits(0).out
+    expect("host -> device" in text and "# copy, GB/s, one rank at once, 64K" in text, text)
