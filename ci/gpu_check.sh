@@ -58,10 +58,12 @@ skipped() { # NAME REASON
 	say "skipped  $1: $2"
 }
 
-# Seconds that a check may take: those that are left and some, so that one ends rather than hangs.
+# Seconds that a check may take, MOST at most: no longer than those that are left and some, in which what
+# is nearly done may end.
+MOST=150
 limit() {
-	local left=$((END - SECONDS))
-	echo $((left < 150 ? left + 15 : 150))
+	local left=$((END - SECONDS + 15))
+	echo $((left < MOST ? left : MOST))
 }
 
 alone() {
@@ -83,6 +85,10 @@ processes() {
 		wait "$pid" || status=$?
 	done
 	return "$status"
+}
+
+count() {
+	say "$PASSED passed, $FAILED failed, $SKIPPED skipped"
 }
 
 # What a failed or skipped program said last.
@@ -127,6 +133,9 @@ find_tools() {
 		export LDFLAGS="-L$DEPS/usr/lib/$machine -Wl,-rpath-link,$DEPS/usr/lib/$machine ${LDFLAGS:-}"
 		export LD_LIBRARY_PATH="$DEPS/usr/lib/$machine${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 	fi
+	if [ -n "${NCCL_HOME:-}" ]; then # B may have been built where it is elsewhere
+		export LD_LIBRARY_PATH="$NCCL_HOME/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+	fi
 	export CUDA_HOME NCCL_HOME="${NCCL_HOME:-}"
 }
 
@@ -140,7 +149,7 @@ architecture() {
 }
 
 build() {
-	local gencode=${NVCC_GENCODE:-$(architecture)}
+	local gencode=${NVCC_GENCODE:-$(architecture)} MOST=400
 	check 0 "make CUDA=1" alone make -j"$(nproc)" B="$B" CUDA=1 MPI=0 NCCL_HOME="$NCCL_HOME" \
 		CUDA_HOME="$CUDA_HOME" ${gencode:+NVCC_GENCODE="$gencode"} all "$B/tests/gpu_speed"
 }
@@ -282,7 +291,7 @@ shared_gpu() {
 }
 
 sanitize() {
-	local tool
+	local tool MOST=240
 	if [ -n "$STAND_IN" ] || ! command -v compute-sanitizer >/dev/null; then
 		skipped "compute-sanitizer" "it is not here"
 		return
@@ -363,12 +372,15 @@ find_tools
 describe
 if [ -z "${GPU_CHECK_BUILT:-}" ] && ! build; then
 	say "$(tail -n 15 "$TEMP/out")"
-	say "$PASSED passed, $FAILED failed, $SKIPPED skipped"
+	count
 	exit 1
 fi
 BIN=$B SPEED=$B/tests/gpu_speed
 [ -z "$STAND_IN" ] || take_stand_in
-look_at_backend || exit 3
+if ! look_at_backend; then
+	count
+	exit 3
+fi
 choose_sizes
 every_collective 1
 every_feature 1
@@ -383,5 +395,5 @@ else
 	skipped "several GPUs" "there is one"
 fi
 compare_with_nccl_tests
-say "$PASSED passed, $FAILED failed, $SKIPPED skipped"
+count
 [ "$FAILED" -eq 0 ] && [ "$PASSED" -gt 0 ]

@@ -79,6 +79,7 @@ def no_time_left():
 def no_gpu():
     result, _ = checked({"BUSBENCH_FAKE_GPUS": "0"})
     result.exits(3).prints("there is no GPU that busbench can use", "CUDA")
+    equal(counts(result), [0, 0, 0], "what was checked")
 
 
 @test
