@@ -77,8 +77,8 @@ static int by_value(const void *a, const void *b)
 
 int main(int argc, char **argv)
 {
-	const int threads = argc == 4 ? atoi(argv[1]) : 0;
-	const int iterations = argc == 4 ? atoi(argv[3]) : 0;
+	const int threads = argc == 4 ? (int)strtol(argv[1], NULL, 10) : 0;
+	const int iterations = argc == 4 ? (int)strtol(argv[3], NULL, 10) : 0;
 	const size_t bytes = argc == 4 ? strtoull(argv[2], NULL, 10) : 0;
 	pthread_barrier_t met;
 	pthread_t ids[MOST];
