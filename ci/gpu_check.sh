@@ -203,11 +203,12 @@ look_at_backend() {
 
 # ---- the checks -----------------------------------------------------------------------------
 
-# SIZES: those of a sweep. ONE: a single one. Odd ones do not divide by anything.
+# SIZES: those of a sweep. ONE: a single one. Odd ones do not divide by anything. MEMORY: of the memory's speed,
+# by default as caches are large.
 choose_sizes() {
-	SIZES="-b 8 -e 64M -f 16" ONE="-b 4M -e 4M" ODD="-b 1003 -e 1000003 -f 997" SPEEDS="16M 1G 4"
+	MEMORY="" SIZES="-b 8 -e 64M -f 16" ONE="-b 4M -e 4M" ODD="-b 1003 -e 1000003 -f 997" SPEEDS="16M 1G 4"
 	if [ -n "$STAND_IN" ]; then
-		SIZES="-b 8 -e 8K -f 32" ONE="-b 2K -e 2K" ODD="-b 1003 -e 1003" SPEEDS="1K 4K 4"
+		MEMORY="-b 64K -e 64K" SIZES="-b 8 -e 8K -f 32" ONE="-b 2K -e 2K" ODD="-b 1003 -e 1003" SPEEDS="1K 4K 4"
 	fi
 }
 
@@ -264,6 +265,18 @@ every_feature() {
 	check 0 "all_reduce --proto, $n GPU" alone $(perf all_reduce -g "$n" --algo ring,tree,auto --proto LL,LL128,Simple $ONE)
 	# shellcheck disable=SC2046,SC2086
 	check 7 "a wrong byte is found, $n GPU" alone $(perf all_reduce -g "$n" --fault corrupt:0 $ONE)
+}
+
+memory_speed() {
+	# shellcheck disable=SC2046,SC2086
+	check 0 "the memory's speed, $1 GPU" alone $(perf mem_bandwidth -g "$1" $MEMORY)
+}
+
+pairs() {
+	# shellcheck disable=SC2046
+	check 0 "pairs of GPUs, bandwidth" alone $(perf p2p_bandwidth -g "$GPUS")
+	# shellcheck disable=SC2046
+	check 0 "pairs of GPUs, latency" alone $(perf p2p_latency -g "$GPUS")
 }
 
 # Ranks that share a GPU take turns on it: their results count, their times do not.
@@ -384,6 +397,7 @@ fi
 choose_sizes
 every_collective 1
 every_feature 1
+memory_speed 1
 kernel_speed
 shared_gpu
 sanitize
@@ -391,6 +405,8 @@ if [ "$GPUS" -gt 1 ]; then
 	SIZES="$SIZES -n 5"
 	every_collective "$GPUS"
 	every_feature "$GPUS"
+	memory_speed "$GPUS"
+	pairs
 else
 	skipped "several GPUs" "there is one"
 fi
