@@ -163,6 +163,16 @@ void bb_crew_deadline(struct bb_driver *driver, const char *what)
 
 /* ---- the drivers --------------------------------------------------------------------- */
 
+/* What fails in letting go, when all else is done, fails before anybody ends. */
+static bb_status end_with_others(struct bb_driver *driver)
+{
+	const bb_status status = bb_error_status(driver->crew->config->error);
+
+	if (status != BB_OK || !atomic_load(&driver->progress->finished))
+		return status;
+	return bb_crew_barrier(driver);
+}
+
 static void run_driver(struct bb_driver *driver)
 {
 	const struct bb_crew_config *config = driver->crew->config;
@@ -173,6 +183,8 @@ static void run_driver(struct bb_driver *driver)
 		status = config->drive(driver, config->argument);
 		config->backend->detach(driver->handle);
 	}
+	if (status == BB_OK)
+		status = end_with_others(driver);
 	/* A driver that just stops reports nothing; the watch sees that it is gone. */
 	if (status != BB_OK && status != BB_ETIMEOUT)
 		bb_fail(config->error, status, "rank %d failed", driver->rank);
