@@ -1,6 +1,7 @@
 """busbench under mpirun, on this machine or on the hosts of hosts.py, and what is left of it."""
 
 import contextlib
+import csv
 import functools
 import json
 import os
@@ -13,6 +14,10 @@ import time
 import uuid
 
 import kit
+
+TIMEOUT = 3  # -T of most runs
+GRACE = 5  # busbench's own, to end after it
+SLACK = 2  # of a busy machine
 
 LOCAL = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -110,11 +115,11 @@ class Job:
             time.sleep(0.05)
 
 
-def words(n, line, options="", hosts=None, slots=1):
-    """mpirun -np N of "all_reduce -b 8 …"."""
+def words(n, line, options="", hosts=None, slots=1, program=kit.built):
+    """mpirun -np N of "all_reduce -b 8 …"; PROGRAM gives the path of "all_reduce_perf"."""
     name, *arguments = shlex.split(line)
     there = ["--host", hosts.names(slots)] if hosts else []
-    return ["mpirun", *there, "-np", str(n), *shlex.split(options), kit.built(name + "_perf"), *arguments]
+    return ["mpirun", *there, "-np", str(n), *shlex.split(options), program(name + "_perf"), *arguments]
 
 
 def run(n, line, env=None, timeout=60, options="", hosts=None, slots=1):
@@ -147,3 +152,61 @@ def measured(n, line, env=None, timeout=60, hosts=None, slots=1):
     rows = [record for record in found if record["kind"] == "result"]
     result.require(rows and all(record["wrong"] == 0 for record in rows), "wrong or no rows")
     return found[0], rows
+
+
+# ---- what goes wrong -----------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def running(n, line, hosts=None, program=kit.built, env=None):
+    """A job of N processes that has written rows, and the folder with its a.csv and a.jsonl."""
+    with tempfile.TemporaryDirectory() as folder:
+        table = os.path.join(folder, "a.csv")
+        files = f" --csv {table} --json {os.path.join(folder, 'a.jsonl')}"
+        job = Job(words(n, line + files, hosts=hosts, program=program), env, hosts=hosts)
+        try:
+            deadline = time.monotonic() + 20
+            while not (os.path.exists(table) and os.path.getsize(table) > 10000):
+                if job.process.poll() is not None or time.monotonic() > deadline:
+                    raise kit.Failure(f"no rows\n{job.finish(5)}")
+                time.sleep(0.02)
+            yield job, folder
+        finally:
+            job.end()
+
+
+def ended(job, timeout=TIMEOUT):
+    """All busbench processes end by themselves in time; then whatever the launcher does is cut short."""
+    job.await_start()
+    job.await_gone(timeout + GRACE + SLACK)
+    try:
+        job.process.wait(5)
+    except subprocess.TimeoutExpired:
+        job.end()
+    return job.finish(10)
+
+
+def sentences(result):
+    """What busbench itself says on stderr."""
+    return [line for line in result.err.splitlines() if "_perf: " in line]
+
+
+def told_once(result, *words):
+    said = sentences(result)
+    result.require(len(said) == 1, f"{len(said)} sentences, not one: {said}")
+    return result.says(*words)
+
+
+def keeps_rows(folder):
+    """Rows that were complete are in both files, whole."""
+    with open(os.path.join(folder, "a.csv"), newline="", encoding="utf-8") as file:
+        text = file.read()
+    with open(os.path.join(folder, "a.jsonl"), encoding="utf-8") as file:
+        lines = file.read()
+    kit.expect(text.endswith("\n") and lines.endswith("\n"), "a row is cut")
+    table = list(csv.DictReader(text.splitlines()))
+    found = records(lines)
+    results = [r for r in found if r["kind"] == "result"]
+    kit.expect(len(table) > 8 and all(row["end_unix_s"] for row in table), "rows are missing or cut")
+    kit.expect(abs(len(results) - len(table)) <= 1, f"{len(table)} rows in the CSV, {len(results)} in the JSON lines")
+    return found

@@ -1,80 +1,17 @@
 """What goes wrong between processes: whatever dies, stalls or disagrees, the run ends in time on all of
 them, says why once, and keeps the rows that it had."""
 
-import contextlib
-import csv
-import json
 import os
 import signal
-import subprocess
 import tempfile
-import time
 
 import kit
 import mpi
 from hosts import Hosts
 from kit import add, built, equal, expect, test
-
-TIMEOUT = 3  # -T of most runs
-GRACE = 5  # busbench's own, to end after it
-SLACK = 2  # of a busy machine
+from mpi import GRACE, SLACK, TIMEOUT, ended, keeps_rows, running, sentences, told_once
 
 FOREVER = f"all_reduce -b 8 -e 1K -n 50 -N 0 -T {TIMEOUT}"
-
-
-@contextlib.contextmanager
-def running(n, line, hosts=None):
-    """A job of N processes that has written rows, and the folder with its a.csv and a.jsonl."""
-    with tempfile.TemporaryDirectory() as folder:
-        table = os.path.join(folder, "a.csv")
-        files = f" --csv {table} --json {os.path.join(folder, 'a.jsonl')}"
-        job = mpi.Job(mpi.words(n, line + files, hosts=hosts), hosts=hosts)
-        try:
-            deadline = time.monotonic() + 20
-            while not (os.path.exists(table) and os.path.getsize(table) > 10000):
-                if job.process.poll() is not None or time.monotonic() > deadline:
-                    raise kit.Failure(f"no rows\n{job.finish(5)}")
-                time.sleep(0.02)
-            yield job, folder
-        finally:
-            job.end()
-
-
-def ended(job, timeout=TIMEOUT):
-    """All busbench processes end by themselves in time; then whatever the launcher does is cut short."""
-    job.await_start()
-    job.await_gone(timeout + GRACE + SLACK)
-    try:
-        job.process.wait(5)
-    except subprocess.TimeoutExpired:
-        job.end()
-    return job.finish(10)
-
-
-def sentences(result):
-    """What busbench itself says on stderr."""
-    return [line for line in result.err.splitlines() if "_perf: " in line]
-
-
-def told_once(result, *words):
-    said = sentences(result)
-    result.require(len(said) == 1, f"{len(said)} sentences, not one: {said}")
-    return result.says(*words)
-
-
-def keeps_rows(folder):
-    """Rows that were complete are in both files, whole."""
-    with open(os.path.join(folder, "a.csv"), newline="", encoding="utf-8") as file:
-        text = file.read()
-    with open(os.path.join(folder, "a.jsonl"), encoding="utf-8") as file:
-        lines = file.read()
-    expect(text.endswith("\n") and lines.endswith("\n"), "a row is cut")
-    table = list(csv.DictReader(text.splitlines()))
-    records = [json.loads(line) for line in lines.splitlines()]
-    results = [r for r in records if r["kind"] == "result"]
-    expect(len(table) > 8 and all(row["end_unix_s"] for row in table), "rows are missing or cut")
-    expect(abs(len(results) - len(table)) <= 1, f"{len(table)} rows in the CSV, {len(results)} in the JSON lines")
-    return records
 
 
 # ---- a process dies ------------------------------------------------------------------------------
