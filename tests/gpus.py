@@ -1,5 +1,6 @@
 """busbench on GPUs that are not there: the nccl backend with stand-ins for CUDA and NCCL (tests/fake)."""
 
+import contextlib
 import functools
 import os
 import shutil
@@ -34,14 +35,15 @@ def install(variant):
     return folder
 
 
-def program(name, variant=""):
-    return os.path.join(installed(variant).name, name + "_perf")
+def built(program, variant=""):
+    return os.path.join(installed(variant).name, program)
 
 
 def run(line, env=None, variant="", timeout=60):
     """Run "all_reduce -g 4 …"; what it does not let go is said on stderr."""
     name, *arguments = line.split()
-    return kit.execute([program(name, variant), *arguments], {"BUSBENCH_FAKE_LEAKS": "1", **(env or {})}, timeout)
+    env = {"BUSBENCH_FAKE_LEAKS": "1", **(env or {})}
+    return kit.execute([built(name + "_perf", variant), *arguments], env, timeout)
 
 
 def right(result):
@@ -56,3 +58,11 @@ def right(result):
 def passes(line, env=None, variant="", timeout=60):
     result = right(run(line, env, variant, timeout))
     return result.require(result.rows(), "no rows")
+
+
+@contextlib.contextmanager
+def shared():
+    """The environment of processes that see each other's GPUs."""
+    memory = "/dev/shm" if os.path.isdir("/dev/shm") else None  # what is in a file need not be written to a disk
+    with tempfile.TemporaryDirectory(prefix="bb", dir=memory) as folder:
+        yield {"BUSBENCH_FAKE_REGION": os.path.join(folder, "region"), "BUSBENCH_FAKE_LEAKS": "1"}

@@ -1,10 +1,12 @@
 /*
  * fake.h - stand-ins for CUDA and NCCL, so that the nccl backend runs where there is no GPU:
  * devices whose memory is the host's, streams that are threads, kernels that are run one thread
- * after the other, communicators between the threads of one process. Only what the backend uses is
- * there.
+ * after the other, communicators between the threads of one process or several. Only what the
+ * backend uses is there. Several processes share a communicator if all are given the same file to
+ * share memory in.
  *
  *   fake.c          which call is to fail, what was not let go
+ *   fake_region.c   memory that several processes share
  *   fake_stream.c   streams, events, graphs
  *   fake_cuda.c     devices, memory, copies, kernels
  *   fake_comm.c     communicators and all that belongs to them
@@ -15,7 +17,8 @@
  *
  * Environment: BUSBENCH_FAKE_GPUS (8) is how many devices there are, BUSBENCH_FAKE_BYTES (1 GiB)
  * how much memory each has; BUSBENCH_FAKE_FAIL=NAME:K lets the K-th call of function NAME fail;
- * BUSBENCH_FAKE_LEAKS=1 says on stderr at the end what was not let go, or misused.
+ * BUSBENCH_FAKE_LEAKS=1 says on stderr at the end what was not let go, or misused;
+ * BUSBENCH_FAKE_REGION=FILE is what the processes of a run share, made by the first of them.
  */
 #ifndef BB_TESTS_FAKE_H
 #define BB_TESTS_FAKE_H
@@ -78,8 +81,30 @@ enum fake_thing {
 void fake_made(enum fake_thing thing);
 void fake_let_go(enum fake_thing thing);
 
-/* Wait for a change, for a moment at most: nobody signals that a call has failed. */
+/* Wait for a change, for a moment at most: nobody signals that a call has failed, or wakes another
+   process. */
 void fake_wait(pthread_cond_t *changed, pthread_mutex_t *lock);
+
+/* ---- memory that all processes see, at the same address (fake_region.c) --------------- */
+
+struct fake_clique;
+
+/* One for all processes. */
+struct fake_shared {
+	pthread_mutex_t lock;
+	struct fake_clique *cliques;
+	uint64_t ids;
+};
+struct fake_shared *fake_shared(void);
+bool fake_has_region(void);
+#define FAKE_ALIGNMENT ((size_t)512)
+/* BYTES, aligned as device memory is; NULL: there are no more. Let go of with the same BYTES. */
+void *fake_alloc(size_t bytes);
+void fake_free(void *at, size_t bytes);
+/* The same, zeros; never NULL. */
+void *fake_zeroed(size_t bytes);
+/* For all processes. */
+void fake_mutex_init(pthread_mutex_t *mutex);
 
 /* Something to do in a stream's order. PAYLOAD is copied; RUN's error is the stream's from then on.
    HOLD, NULL for nothing, is called for each copy that is kept, DROP when it is done with. */

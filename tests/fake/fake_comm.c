@@ -1,5 +1,5 @@
 /*
- * Communicators between the threads of one process, their registrations and operations.
+ * Communicators between threads, of one process or several, their registrations and operations.
  */
 #include "fake.h"
 
@@ -7,12 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static struct {
-	pthread_mutex_t lock;
-	struct fake_clique *cliques;
-	uint64_t ids;
-} all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static _Thread_local char last_error[256];
 
@@ -64,12 +58,13 @@ ncclResult_t ncclGetVersion(int *version)
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 {
+	struct fake_shared *const all = fake_shared();
 	uint64_t number;
 
 	FAKE_NCCL();
-	pthread_mutex_lock(&all.lock);
-	number = ++all.ids;
-	pthread_mutex_unlock(&all.lock);
+	pthread_mutex_lock(&all->lock);
+	number = ++all->ids;
+	pthread_mutex_unlock(&all->lock);
 	memset(id, 0, sizeof(*id));
 	memcpy(id->internal, &number, sizeof(number));
 	return ncclSuccess;
@@ -77,50 +72,50 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 
 static struct fake_clique *find_clique(uint64_t id, int n)
 {
+	struct fake_shared *const all = fake_shared();
 	struct fake_clique *c;
 
-	pthread_mutex_lock(&all.lock);
-	for (c = all.cliques; c && c->id != id; c = c->next)
+	pthread_mutex_lock(&all->lock);
+	for (c = all->cliques; c && c->id != id; c = c->next)
 		;
 	if (!c) {
-		c = calloc(1, sizeof(*c));
-		if (!c)
-			abort();
+		c = fake_zeroed(sizeof(*c));
 		c->id = id;
 		c->n = n;
-		c->next = all.cliques;
-		pthread_mutex_init(&c->lock, NULL);
+		c->next = all->cliques;
+		fake_mutex_init(&c->lock);
 		pthread_cond_init(&c->changed, NULL);
-		all.cliques = c;
+		all->cliques = c;
 	}
 	c->refs++;
-	pthread_mutex_unlock(&all.lock);
+	pthread_mutex_unlock(&all->lock);
 	return c;
 }
 
 static void leave_clique(struct fake_clique *c)
 {
-	struct fake_clique **link = &all.cliques;
+	struct fake_shared *const all = fake_shared();
+	struct fake_clique **link = &all->cliques;
 	bool last;
 
-	pthread_mutex_lock(&all.lock);
+	pthread_mutex_lock(&all->lock);
 	last = --c->refs == 0;
 	while (last && *link != c)
 		link = &(*link)->next;
 	if (last)
 		*link = c->next;
-	pthread_mutex_unlock(&all.lock);
+	pthread_mutex_unlock(&all->lock);
 	if (!last)
 		return;
 	while (c->meetings) {
 		struct fake_meeting *m = c->meetings;
 
 		c->meetings = m->next;
-		free(m);
+		fake_free(m, sizeof(*m));
 	}
 	pthread_cond_destroy(&c->changed);
 	pthread_mutex_destroy(&c->lock);
-	free(c);
+	fake_free(c, sizeof(*c));
 }
 
 void fake_comm_hold(ncclComm_t comm)

@@ -10,7 +10,6 @@
 #define GPUS 8
 #define DEVICE_BYTES (1l << 30)
 #define POISON 0xdb
-#define ALIGNMENT ((size_t)512)
 
 struct block {
 	struct block *next;
@@ -141,7 +140,7 @@ static bool get(void **at, size_t bytes)
 		abort();
 	block->bytes = bytes ? bytes : 1;
 	block->device = device;
-	block->at = aligned_alloc(ALIGNMENT, (block->bytes + ALIGNMENT - 1) & ~(ALIGNMENT - 1));
+	block->at = fake_alloc(block->bytes);
 	if (!block->at) {
 		free(block);
 		return false;
@@ -175,7 +174,7 @@ static bool let_go(void *at)
 		fake_misused("memory is let go that %d communicators know", known);
 	if (!block || block->at != at)
 		return false;
-	free(block->at);
+	fake_free(block->at, block->bytes);
 	free(block);
 	fake_let_go(FAKE_MEMORY);
 	return true;
@@ -189,7 +188,7 @@ void fake_forget_memory(void)
 		struct block *block = memory.blocks;
 
 		memory.blocks = block->next;
-		free(block->at);
+		fake_free(block->at, block->bytes);
 		free(block);
 		fake_let_go(FAKE_MEMORY);
 	}
@@ -227,7 +226,7 @@ cudaError_t cudaFree(void *at)
 cudaError_t cudaMallocHost(void **at, size_t bytes)
 {
 	FAKE_CUDA();
-	*at = aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT - 1) & ~(ALIGNMENT - 1));
+	*at = aligned_alloc(FAKE_ALIGNMENT, (bytes + FAKE_ALIGNMENT - 1) & ~(FAKE_ALIGNMENT - 1));
 	if (!*at)
 		return cudaErrorMemoryAllocation;
 	fake_made(FAKE_MEMORY);

@@ -27,9 +27,7 @@ static struct fake_meeting *find_meeting(struct fake_clique *c, unsigned long nu
 		m = m->next;
 	if (m)
 		return m;
-	m = calloc(1, sizeof(*m));
-	if (!m)
-		abort();
+	m = fake_zeroed(sizeof(*m));
 	m->number = number;
 	m->next = c->meetings;
 	c->meetings = m;
@@ -45,7 +43,7 @@ static void end_meeting(struct fake_clique *c, struct fake_meeting *m)
 	while (*link != m)
 		link = &(*link)->next;
 	*link = m->next;
-	free(m);
+	fake_free(m, sizeof(*m));
 }
 
 static bool agree(const struct fake_call *a, const struct fake_call *b)
@@ -189,11 +187,10 @@ static cudaError_t run_bundle(void *payload)
 {
 	const struct bundle *b = payload;
 	struct fake_clique *c = b->comm->clique;
-	struct fake_message *sent = calloc((size_t)b->n, sizeof(*sent));
+	const size_t bytes = (size_t)b->n * sizeof(struct fake_message);
+	struct fake_message *sent = fake_zeroed(bytes);
 	bool well = true;
 
-	if (!sent)
-		abort();
 	pthread_mutex_lock(&c->lock);
 	b->comm->running++;
 	for (int i = 0; i < b->n; i++) {
@@ -220,7 +217,7 @@ static cudaError_t run_bundle(void *payload)
 	b->comm->running--;
 	pthread_cond_broadcast(&c->changed);
 	pthread_mutex_unlock(&c->lock);
-	free(sent);
+	fake_free(sent, bytes);
 	return well ? cudaSuccess : cudaErrorLaunchFailure;
 }
 

@@ -1,0 +1,184 @@
+"""The nccl backend in several processes, each with GPUs of its own that are stood in for: under mpirun, and as
+torchrun starts them. Whatever dies or fails, all end in time and say why once."""
+
+import json
+import os
+import shlex
+import signal
+import tempfile
+
+import gpus
+import mpi
+import tcp
+from kit import COLLECTIVES, add, equal, expect, test
+
+TIMEOUT = 4  # -T of runs in which something goes wrong
+SECONDS = TIMEOUT + mpi.GRACE + mpi.SLACK
+WAYS = "ring,tree,busbench:ring,auto"
+SOME = "-b 40 -e 40000 -f 30 -n 3"
+BROKEN = f"all_reduce {SOME} -T {TIMEOUT} --algo auto,ring -R 1"
+FOREVER = f"all_reduce -b 8 -e 1K -n 50 -N 0 -T {TIMEOUT}"
+
+
+# ---- all is well ---------------------------------------------------------------------------------
+
+
+def under_mpirun(n, line, env=None):
+    with gpus.shared() as shared:
+        result = mpi.Job(mpi.words(n, line, program=gpus.built), {**shared, **(env or {})}).finish()
+    return gpus.right(mpi.quiet(result))
+
+
+def records(n, line, env=None):
+    found = mpi.records(under_mpirun(n, line + " --json -", env).out)
+    return found[0], [r for r in found if r["kind"] == "result"]
+
+
+def everything(name, n):
+    run, results = records(n, f"{name} {SOME} --algo {WAYS if name != 'hypercube' else 'auto'}")
+    equal((run["backend"], run["nprocs"], run["nranks"]), ("nccl", n, n), "backend, processes, ranks")
+    expect("MPI" in run["launch"] and run["library"].startswith("NCCL"), f"{run['launch']}, {run['library']}")
+    equal([rank["device"] for rank in run["ranks"]], list(range(n)), "devices")
+    equal(len({rank["pid"] for rank in run["ranks"]}), n, "processes")
+    expect(all(r["wrong"] == 0 for r in results), "wrong results")
+    ran = {r["algorithm"] for r in results}
+    expect(name == "hypercube" or ran >= {"nccl", "busbench:ring"}, f"{ran} ran")
+
+
+for name in COLLECTIVES:
+    for n in (2, 4):
+        add(f"{name} -np {n}", everything, name, n)
+
+
+@test
+def several_gpus_each():
+    """Each process takes those behind what the processes before it on its host have."""
+    run, results = records(2, f"reduce_scatter -g 3 {SOME} --algo {WAYS} -o sum,mulsum,bxor -d int32 -R 2")
+    pids = [rank["pid"] for rank in run["ranks"]]
+    equal([rank["device"] for rank in run["ranks"]], list(range(6)), "devices")
+    expect(len(set(pids[:3])) == len(set(pids[3:])) == 1 and pids[0] != pids[3], f"processes {pids}")
+    expect(all(r["wrong"] == 0 for r in results), "wrong results")
+
+
+@test
+def features():
+    for line, env in (("-G 2 -m 2", {}), ("-I 1", {}), ("-z 1", {}), ("", {"NCCL_TESTS_SPLIT": "MOD 2"})):
+        _, results = records(4, f"all_reduce {SOME} --algo {WAYS} {line}", env)
+        expect(results and all(r["wrong"] == 0 for r in results), f"wrong results of {line} {env}")
+
+
+@test
+def too_many_gpus():
+    """What all processes of a host ask for counts, and is told once."""
+    with gpus.shared() as shared:
+        result = mpi.Job(mpi.words(3, "all_reduce -g 3 -b 8 -e 8", program=gpus.built), shared).finish()
+    mpi.told_once(result.exits(2), "9 GPUs", "8 are there")
+
+
+@test
+def finds_what_is_corrupt():
+    with gpus.shared() as shared:
+        line = f"all_reduce {SOME} --fault corrupt:1"
+        result = mpi.Job(mpi.words(2, line, program=gpus.built), shared).finish().exits(7)
+    result.require(all(half.wrong == "1" for row in result.rows() for half in row.halves), "not found")
+
+
+def without_mpi(n, line):
+    with gpus.shared() as shared:
+        results = tcp.Job(n, line + " --json -", program=gpus.built, **shared).finish(60)
+    for result in results.values():
+        result.exits(0).require(not result.err, "something on stderr")
+    found = [json.loads(text) for text in results[0].out.splitlines()]
+    equal((found[0]["backend"], found[0]["nprocs"]), ("nccl", n), "backend, processes")
+    equal([rank["device"] for rank in found[0]["ranks"]], list(range(found[0]["nranks"])), "devices")
+    rows = [r for r in found if r["kind"] == "result"]
+    expect(rows and all(r["wrong"] == 0 for r in rows), "wrong or no results")
+
+
+for name in ("all_reduce", "alltoall", "broadcast"):
+    for n in (2, 4):
+        add(f"{name}, {n} processes without MPI", without_mpi, n, f"{name} {SOME} --algo {WAYS}")
+add("2 processes of 2 GPUs without MPI", without_mpi, 2, f"all_gather -g 2 {SOME} --algo {WAYS}")
+
+
+# ---- a process dies ------------------------------------------------------------------------------
+
+
+def killed(rank):
+    with gpus.shared() as shared, mpi.running(3, FOREVER, program=gpus.built, env=shared) as (job, folder):
+        os.kill(job.ranks()[rank], signal.SIGKILL)
+        result = mpi.ended(job, TIMEOUT)
+        mpi.keeps_rows(folder)
+    result.exits(137).require(len(mpi.sentences(result)) <= 1, "more than one cause")
+
+
+def killed_without_mpi(rank):
+    with gpus.shared() as shared, tcp.running(3, FOREVER, program=gpus.built, **shared) as (job, table):
+        job.processes[rank].kill()
+        results = job.finish(SECONDS)
+        tcp.keeps_rows(table)
+    tcp.told_once(results, f"rank {rank} (", "is gone", code=3)
+
+
+for rank in (0, 2):
+    add(f"rank {rank} is killed", killed, rank)
+    add(f"rank {rank} is killed without MPI", killed_without_mpi, rank)
+
+
+@test
+def stopped():
+    """The others wait on their GPUs for a rank that SIGSTOP holds."""
+    with gpus.shared() as shared, mpi.running(3, FOREVER, program=gpus.built, env=shared) as (job, folder):
+        os.kill(job.ranks()[1], signal.SIGSTOP)
+        result = mpi.told_once(mpi.ended(job, TIMEOUT), "1").exits(4)
+        equal(mpi.keeps_rows(folder)[-1]["kind"], "end", "last record")
+
+
+def leaves(fault, code, *said):
+    with gpus.shared() as shared:
+        line = f"all_reduce -b 8 -e 1M -T {TIMEOUT} --fault {fault}"
+        result = mpi.ended(mpi.Job(mpi.words(3, line, program=gpus.built), shared), TIMEOUT)
+    mpi.told_once(result.exits(code), *said)
+
+
+add("rank 0 dies", leaves, "die:0", 3, "rank 0 ended")
+add("rank 2 dies", leaves, "die:2", 3, "rank 2 ended")
+add("rank 1 is late", leaves, "slow:1:60s", 4, "had not: 1")
+
+
+# ---- a call fails in one process -----------------------------------------------------------------
+
+
+def fails(rank, failure):
+    """The first cause is told once, whoever waits where, and all exit with 3 in time."""
+    call = failure.split(":")[0]
+    with gpus.shared() as shared:
+        changed = {rank: {"BUSBENCH_FAKE_FAIL": failure}}
+        results = tcp.Job(3, BROKEN, changed, program=gpus.built, **shared).finish(SECONDS)
+    tcp.told_once(results, f"rank {rank}", call, "failed in src/backends/nccl/", code=3)
+
+
+CALLS = (
+    "cudaMalloc:1 ncclCommInitRankConfig:1 ncclCommInitRankConfig:2 ncclMemAlloc:1 ncclCommRegister:1 "
+    "ncclAllReduce:1 ncclAllReduce:20 cudaStreamQuery:100 ncclCommDestroy:1 ncclCommDestroy:2 ncclMemFree:1 cudaFree:1"
+)
+for call in CALLS.split():
+    for rank in (0, 2):
+        add(f"{call} fails at rank {rank}", fails, rank, call)
+
+
+def fails_under_mpirun(rank, failure):
+    with gpus.shared() as shared, tempfile.TemporaryDirectory() as folder:
+        words = mpi.words(3, BROKEN, program=gpus.built)
+        at = next(i for i, word in enumerate(words) if word.endswith("_perf"))
+        script = os.path.join(folder, "one_fails")
+        with open(script, "w", encoding="utf-8") as file:
+            export = f"export BUSBENCH_FAKE_FAIL={shlex.quote(failure)}"
+            file.write(f'#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" != {rank} ] || {export}\nexec "$@"\n')
+        os.chmod(script, 0o755)
+        result = mpi.ended(mpi.Job([*words[:at], script, *words[at:]], shared), TIMEOUT)
+    mpi.told_once(result.exits(3), f"rank {rank}", failure.split(":")[0], "failed in src/backends/nccl/")
+
+
+for call in ("ncclCommInitRankConfig:1", "ncclAllReduce:20", "ncclCommDestroy:1"):
+    add(f"{call} fails at rank 1 under mpirun", fails_under_mpirun, 1, call)
