@@ -244,6 +244,11 @@ $(B)/tests/mpi_speed $(B)/tests/mpi_bare: $(B)/tests/%: tests/perf/%.c tests/per
 	$(call say,MPICC,$<)
 	$(Q)$(MPICC) $(CFLAGS) -std=gnu11 -D_GNU_SOURCE -o $@ $<
 
+$(B)/tests/stream: tests/perf/stream.c tests/perf/speed.h $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CFLAGS) -O3 -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -pthread -o $@ $<
+
 $(B)/tests/wire: tests/perf/wire.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
@@ -268,7 +273,7 @@ check check-full:
 
 perf:
 	scripts/setup.sh check
-	+$(BUILD) all $(B)/tests/host_speed $(B)/tests/mpi_speed $(B)/tests/mpi_bare
+	+$(BUILD) all $(B)/tests/host_speed $(B)/tests/mpi_speed $(B)/tests/mpi_bare $(B)/tests/stream
 	$(PYTHON) scripts/perf.py $(B)
 
 tune truth:

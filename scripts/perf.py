@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 
+import perf_memory
 import perf_mpi
 import speed
 
@@ -127,6 +128,7 @@ def main():
     schedule_section(out, 2, 1 * MIB, most, repeats)
     schedule_section(out, 8, 64 * KIB, min(most, 16 * MIB), repeats)
     overhead_section(out)
+    perf_memory.sections(out, repeats)
     perf_mpi.sections(out, most, repeats)
     text = "\n".join(out)
     with open(output, "w", encoding="utf-8") as file:

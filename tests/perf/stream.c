@@ -1,10 +1,11 @@
 /*
  * STREAM's copy kernel (McCalpin, 1995) as a bare loop: what mem_bandwidth_perf is held against.
  *
- *     stream THREADS BYTES ITERATIONS
+ *     stream plain|streaming THREADS BYTES ITERATIONS
  *
- * Thread i runs on processor i and copies its part of an array of doubles. Prints GB/s, read and
- * written bytes counted, of the median iteration.
+ * Thread i runs on processor i and copies its part of an array of doubles, with the stores that the
+ * compiler makes of the loop, or with stores past the caches. Prints GB/s, read and written bytes
+ * counted, of the median iteration.
  */
 #include "speed.h"
 
@@ -13,10 +14,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #define MOST 4096
 
+typedef void copy_fn(double *restrict c, const double *restrict a, size_t count);
+
 struct work {
+	copy_fn *copy;
 	pthread_barrier_t *met;
 	int thread, iterations;
 	size_t count;
@@ -42,6 +49,18 @@ static void copy(double *restrict c, const double *restrict a, size_t count)
 		c[i] = a[i];
 }
 
+static void copy_streaming(double *restrict c, const double *restrict a, size_t count)
+{
+#ifdef __SSE2__
+	for (size_t i = 0; i + 8 <= count; i += 8)
+		for (size_t k = 0; k < 8; k += 2)
+			_mm_stream_pd(c + i + k, _mm_load_pd(a + i + k));
+	_mm_sfence();
+#else
+	copy(c, a, count);
+#endif
+}
+
 static void *run(void *argument)
 {
 	struct work *w = argument;
@@ -58,7 +77,7 @@ static void *run(void *argument)
 
 		pthread_barrier_wait(w->met);
 		begin = speed_now();
-		copy(c, a, w->count);
+		w->copy(c, a, w->count);
 		if (i >= 0)
 			w->seconds[i] = speed_now() - begin;
 		__asm__ volatile("" : : "r"(c) : "memory");
@@ -77,24 +96,27 @@ static int by_value(const void *a, const void *b)
 
 int main(int argc, char **argv)
 {
-	const int threads = argc == 4 ? (int)strtol(argv[1], NULL, 10) : 0;
-	const int iterations = argc == 4 ? (int)strtol(argv[3], NULL, 10) : 0;
-	const size_t bytes = argc == 4 ? strtoull(argv[2], NULL, 10) : 0;
+	const int threads = argc == 5 ? (int)strtol(argv[2], NULL, 10) : 0;
+	const int iterations = argc == 5 ? (int)strtol(argv[4], NULL, 10) : 0;
+	const size_t bytes = argc == 5 ? strtoull(argv[3], NULL, 10) : 0;
 	pthread_barrier_t met;
 	pthread_t ids[MOST];
 	struct work works[MOST];
 	double *longest;
 
 	if (threads < 1 || threads > MOST || iterations < 1 || bytes < 4096) {
-		fprintf(stderr, "usage: stream THREADS BYTES ITERATIONS\n");
+		fprintf(stderr, "usage: stream plain|streaming THREADS BYTES ITERATIONS\n");
 		return 2;
 	}
 	pthread_barrier_init(&met, NULL, (unsigned)threads);
 	longest = calloc((size_t)iterations, sizeof(*longest));
 	for (int t = 0; t < threads; t++) {
-		works[t] =
-			(struct work){&met, t, iterations, bytes / sizeof(double) / (size_t)threads,
-				      calloc((size_t)iterations, sizeof(double))};
+		works[t] = (struct work){strcmp(argv[1], "plain") == 0 ? copy : copy_streaming,
+					 &met,
+					 t,
+					 iterations,
+					 bytes / sizeof(double) / (size_t)threads,
+					 calloc((size_t)iterations, sizeof(double))};
 		pthread_create(&ids[t], NULL, run, &works[t]);
 	}
 	for (int t = 0; t < threads; t++) {
