@@ -249,7 +249,7 @@ $(B)/tests/stream: tests/perf/stream.c tests/perf/speed.h $(B)/flags
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CFLAGS) -O3 -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -pthread -o $@ $<
 
-$(B)/tests/wire: tests/perf/wire.c $(B)/flags
+$(B)/tests/wire $(B)/tests/bare_pairs: $(B)/tests/%: tests/perf/%.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CFLAGS) -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -o $@ $<
@@ -273,7 +273,8 @@ check check-full:
 
 perf:
 	scripts/setup.sh check
-	+$(BUILD) all $(B)/tests/host_speed $(B)/tests/mpi_speed $(B)/tests/mpi_bare $(B)/tests/stream
+	+$(BUILD) all $(B)/tests/host_speed $(B)/tests/mpi_speed $(B)/tests/mpi_bare $(B)/tests/stream \
+		$(B)/tests/bare_pairs
 	$(PYTHON) scripts/perf.py $(B)
 
 tune truth:

@@ -17,6 +17,7 @@ import sys
 
 import perf_memory
 import perf_mpi
+import perf_pairs
 import speed
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -127,6 +128,7 @@ def main():
         peer_section(out, ranks, 16, min(most, 16 * MIB), 4, repeats)
     schedule_section(out, 2, 1 * MIB, most, repeats)
     schedule_section(out, 8, 64 * KIB, min(most, 16 * MIB), repeats)
+    perf_pairs.sections(out, most, repeats)
     overhead_section(out)
     perf_memory.sections(out, repeats)
     perf_mpi.sections(out, most, repeats)

@@ -48,6 +48,12 @@ def mpi_command(ranks, low, high, factor):
     return mpirun(ranks, f"{BUILD}/tests/mpi_speed", str(low), str(high), str(factor))
 
 
+def pair_row(row):
+    """A record of a pair of ranks. Pairs over one route are one row: their median."""
+    what = "private" if row["from"] == row["to"] else row["route"]
+    return {"size": row["size_bytes"] or 0, "what": what, "us": row["p50_us"]}
+
+
 def rows_of(line):
     """What one line of output says: the row of a speed program, or a record of a perf binary."""
     if not line.startswith("{"):
@@ -55,6 +61,8 @@ def rows_of(line):
     row = json.loads(line)
     if "kind" not in row:
         return [row]
+    if row["kind"] == "pair":
+        return [pair_row(row)]
     if row["kind"] != "result" or row["in_place"]:
         return []
     return [{"size": row["size_bytes"], "what": row["algorithm_asked"], "us": row["time_us"]}]
