@@ -126,6 +126,11 @@ for variant in VARIANTS:
         ("all_reduce --help", 0),
         ("all_reduce --itres 3", 2),
         ("hypercube -g 6 -b 1K -e 1K", 5),
+        ("p2p_bandwidth -g 3 -b 100 -e 300K -f 50 -n 7", 0),
+        ("p2p_bandwidth -g 4 -b 4K -e 4K -n 7 --link 1GB/s --fault slow:1:1ms", 0),
+        ("p2p_bandwidth -g 3 -b 4K -e 4K -n 3 --csv - --fault corrupt:1", 7),
+        ("p2p_bandwidth -g 3 -b 8 -e 8 --fault die:1", 3),
+        ("p2p_latency -g 3 -n 20 --json - --precision 20% --max-time 1s", 0),
     ]:
 
         def ends(line=line, code=code, variant=variant):
