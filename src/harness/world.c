@@ -278,24 +278,25 @@ static bb_status compare_requests(struct bb_assembly *a, const struct request *a
 {
 	const char *what = NULL;
 	int differ = 0, named = 0;
-	struct bb_strbuf how = {0};
+	struct bb_strbuf first = {0}, how = {0};
 	bb_status status = BB_OK;
 
 	for (int p = 1; p < a->launch->nprocs; p++) {
-		if (!find_difference(&how, &all[p], &all[0]))
-			continue;
-		if (differ++ == 0)
+		const char *its = find_difference(differ ? &how : &first, &all[p], &all[0]);
+
+		if (its && differ++ == 0) {
+			what = its;
 			named = p;
+		}
 	}
-	if (differ > 0) {
-		what = find_difference(&how, &all[named], &all[0]);
-		if (differ > 1)
-			bb_strbuf_addf(&how, " (%d processes differ)", differ);
+	if (differ > 1)
+		bb_strbuf_addf(&first, " (%d processes differ)", differ);
+	if (differ > 0)
 		status = bb_fail(a->error, BB_EUSAGE,
 				 "%s of process %d (%s) differs from that of process 0 (%s): %s",
 				 what, named, a->members[named].host, a->members[0].host,
-				 bb_strbuf_text(&how));
-	}
+				 bb_strbuf_text(&first));
+	bb_strbuf_free(&first);
 	bb_strbuf_free(&how);
 	return status;
 }
