@@ -380,51 +380,41 @@ static ncclResult_t collect(const char *function, struct fake_call call, ncclCom
 	return result == ncclSuccess ? add(&g) : result;
 }
 
-ncclResult_t ncclAllReduce(const void *in, void *out, size_t count, ncclDataType_t type,
-			   ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
-{
-	return collect(__func__,
-		       (struct fake_call){.kind = FAKE_ALL_REDUCE,
-					  .in = in,
-					  .out = out,
-					  .count = count,
-					  .type = type,
-					  .op = op},
-		       comm, stream);
-}
-
-ncclResult_t ncclReduce(const void *in, void *out, size_t count, ncclDataType_t type,
-			ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)
-{
-	return collect(__func__,
-		       (struct fake_call){.kind = FAKE_REDUCE,
-					  .in = in,
-					  .out = out,
-					  .count = count,
-					  .type = type,
-					  .op = op,
-					  .root = root},
-		       comm, stream);
-}
-
-ncclResult_t ncclReduceScatter(const void *in, void *out, size_t count, ncclDataType_t type,
-			       ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
-{
-	return collect(__func__,
-		       (struct fake_call){.kind = FAKE_REDUCE_SCATTER,
-					  .in = in,
-					  .out = out,
-					  .count = count,
-					  .type = type,
-					  .op = op},
-		       comm, stream);
-}
-
 static struct fake_call moving(enum fake_kind kind, const void *in, void *out, size_t count,
 			       ncclDataType_t type, int root)
 {
 	return (struct fake_call){
 		.kind = kind, .in = in, .out = out, .count = count, .type = type, .root = root};
+}
+
+static struct fake_call reducing(enum fake_kind kind, const void *in, void *out, size_t count,
+				 ncclDataType_t type, ncclRedOp_t op, int root)
+{
+	struct fake_call call = moving(kind, in, out, count, type, root);
+
+	call.op = op;
+	return call;
+}
+
+ncclResult_t ncclAllReduce(const void *in, void *out, size_t count, ncclDataType_t type,
+			   ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
+{
+	return collect(__func__, reducing(FAKE_ALL_REDUCE, in, out, count, type, op, 0), comm,
+		       stream);
+}
+
+ncclResult_t ncclReduce(const void *in, void *out, size_t count, ncclDataType_t type,
+			ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)
+{
+	return collect(__func__, reducing(FAKE_REDUCE, in, out, count, type, op, root), comm,
+		       stream);
+}
+
+ncclResult_t ncclReduceScatter(const void *in, void *out, size_t count, ncclDataType_t type,
+			       ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
+{
+	return collect(__func__, reducing(FAKE_REDUCE_SCATTER, in, out, count, type, op, 0), comm,
+		       stream);
 }
 
 ncclResult_t ncclBroadcast(const void *in, void *out, size_t count, ncclDataType_t type, int root,
