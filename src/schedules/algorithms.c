@@ -154,3 +154,26 @@ double bb_algorithm_cost(const struct bb_algorithm *algorithm, const struct bb_s
 		return root * shape->nranks;
 	return root + rest * (double)others / (walked - 1);
 }
+
+const struct bb_algorithm *bb_algorithm_cheapest(const struct bb_collective *collective,
+						 const struct bb_shape *shape, double round,
+						 double element)
+{
+	const struct bb_algorithm *best = NULL;
+	double least = 0;
+
+	for (const struct bb_algorithm *const *a = bb_algorithms; *a; a++) {
+		size_t rounds, wire;
+		double seconds;
+
+		if ((*a)->collective != collective || ((*a)->refuses && (*a)->refuses(shape)))
+			continue;
+		bb_algorithm_cost(*a, shape, &rounds, &wire);
+		seconds = (double)rounds * round + (double)wire * element;
+		if (best && seconds >= least)
+			continue;
+		best = *a;
+		least = seconds;
+	}
+	return best;
+}

@@ -200,4 +200,12 @@ const struct bb_algorithm *bb_algorithm_find(const struct bb_collective *collect
 double bb_algorithm_cost(const struct bb_algorithm *algorithm, const struct bb_shape *shape,
 			 size_t *rounds, size_t *wire);
 
+/*
+ * The algorithm of COLLECTIVE that takes SHAPE and costs the least where a round takes ROUND
+ * seconds and each element that a rank sends ELEMENT more; NULL: none takes it.
+ */
+const struct bb_algorithm *bb_algorithm_cheapest(const struct bb_collective *collective,
+						 const struct bb_shape *shape, double round,
+						 double element);
+
 #endif

@@ -47,25 +47,9 @@ static const struct bb_algorithm *best_over_links(const struct bb_group *group,
 						  const struct bb_call *call)
 {
 	const struct bb_backend_config *config = &group->rank->context->config;
-	const struct bb_algorithm *best = NULL;
-	double least = 0;
 
-	for (const struct bb_algorithm *const *a = bb_algorithms; *a; a++) {
-		size_t rounds, wire;
-		double seconds;
-
-		if ((*a)->collective != call->collective ||
-		    ((*a)->refuses && (*a)->refuses(&call->shape)))
-			continue;
-		bb_algorithm_cost(*a, &call->shape, &rounds, &wire);
-		seconds = (double)rounds * config->link_latency +
-			  (double)wire * (double)bb_dtype_size(call->dtype) / config->link_rate;
-		if (best && seconds >= least)
-			continue;
-		best = *a;
-		least = seconds;
-	}
-	return best;
+	return bb_algorithm_cheapest(call->collective, &call->shape, config->link_latency,
+				     (double)bb_dtype_size(call->dtype) / config->link_rate);
 }
 
 static const struct bb_algorithm *measured_schedule(const struct bb_group *group,

@@ -305,25 +305,8 @@ static void nccl_locate(struct bb_rank *rank, struct bb_location *location)
 /* The schedule with the least rounds and bytes; they are there for what the library lacks. */
 static const struct bb_algorithm *best_schedule(const struct bb_call *call)
 {
-	const struct bb_algorithm *best = NULL;
-	double least = 0;
-
-	for (const struct bb_algorithm *const *a = bb_algorithms; *a; a++) {
-		size_t rounds, wire;
-		double seconds;
-
-		if ((*a)->collective != call->collective ||
-		    ((*a)->refuses && (*a)->refuses(&call->shape)))
-			continue;
-		bb_algorithm_cost(*a, &call->shape, &rounds, &wire);
-		seconds = (double)rounds * ROUND_SECONDS +
-			  (double)wire * (double)bb_dtype_size(call->dtype) / BYTES_PER_SECOND;
-		if (best && seconds >= least)
-			continue;
-		best = *a;
-		least = seconds;
-	}
-	return best;
+	return bb_algorithm_cheapest(call->collective, &call->shape, ROUND_SECONDS,
+				     (double)bb_dtype_size(call->dtype) / BYTES_PER_SECOND);
 }
 
 static bb_status nccl_choose(struct bb_group *group, struct bb_call *call)
