@@ -157,6 +157,35 @@ struct bb_call {
 	const void *prepared; /* what tune made ready: the backend's affair */
 };
 
+/* mulsum: is what each rank gives weighted, by bb_mulsum_weight? */
+static inline bool bb_call_is_weighted(const struct bb_call *call)
+{
+	return call->op == BB_MULSUM && (call->collective->flags & BB_REDUCES);
+}
+
+/* Must RANK weigh its input into a copy, and give that? */
+static inline bool bb_call_weighs(const struct bb_call *call, int rank)
+{
+	return bb_call_is_weighted(call) && (call->shape.in_place || bb_mulsum_weight(rank) != 1);
+}
+
+/* avg: is what comes out a sum, to be divided by the number of ranks? */
+static inline bool bb_call_divides(const struct bb_call *call)
+{
+	return call->op == BB_AVG && (call->collective->flags & BB_REDUCES);
+}
+
+/* The shape for CALL's schedule. Weighted inputs are copies: to it such a call is never in place.
+ */
+static inline struct bb_shape bb_call_scheduled_shape(const struct bb_call *call)
+{
+	struct bb_shape shape = call->shape;
+
+	if (bb_call_is_weighted(call))
+		shape.in_place = false;
+	return shape;
+}
+
 /*
  * Inputs and expected outputs. Element i of a pattern is
  *     table[(i % period + rotation(i / period)) % period],
@@ -221,8 +250,8 @@ struct bb_backend {
 	const char *(*library)(const struct bb_context *context);
 	/* From any thread or a signal handler: every wait returns BB_ETIMEOUT soon, for good. */
 	void (*abort)(struct bb_context *context);
-	/* Most ranks per process, and bytes that buffers of this process may take in all: 0, and the
-	   ERROR of open tells why, where the hardware does not say. */
+	/* Most ranks per process, and bytes that buffers of this process may take in all: 0, and
+	   the ERROR of open tells why, where the hardware does not say. */
 	int (*max_local)(void);
 	uint64_t (*memory_available)(struct bb_context *context);
 

@@ -273,29 +273,9 @@ static bb_status run_schedule(struct run *run, const struct bb_shape *shape)
 	return status;
 }
 
-static bool is_weighted(const struct bb_call *call)
-{
-	return call->op == BB_MULSUM && (call->collective->flags & BB_REDUCES);
-}
-
-/* Weighted inputs are copies, so that a weighted call is never in place for the schedule. */
-static struct bb_shape scheduled_shape(const struct bb_call *call)
-{
-	struct bb_shape shape = call->shape;
-
-	if (is_weighted(call))
-		shape.in_place = false;
-	return shape;
-}
-
-static bool weighs_inputs(const struct bb_call *call, int rank)
-{
-	return is_weighted(call) && (call->shape.in_place || bb_mulsum_weight(rank) != 1);
-}
-
 static size_t schedule_tmp_bytes(const struct bb_call *call, int rank)
 {
-	const struct bb_shape shape = scheduled_shape(call);
+	const struct bb_shape shape = bb_call_scheduled_shape(call);
 	size_t count = call->schedule->tmp_count ? call->schedule->tmp_count(&shape, rank) : 0;
 	size_t bytes = count * bb_dtype_size(call->dtype);
 
@@ -306,41 +286,36 @@ size_t bb_execute_tmp_bytes(const struct bb_call *call, int rank)
 {
 	size_t bytes = schedule_tmp_bytes(call, rank);
 
-	if (weighs_inputs(call, rank))
+	if (bb_call_weighs(call, rank))
 		bytes +=
 			call->collective->in_count(&call->shape, rank) * bb_dtype_size(call->dtype);
 	return bytes;
 }
 
-/* Put this rank's weighted input behind the algorithm's TMP and let the schedule read that. */
-static void weigh_inputs(struct run *run)
+void bb_cpu_weigh(const struct bb_kernels *kernels, const struct bb_call *call, int rank,
+		  void *weighed)
 {
-	const struct bb_call *call = run->call;
-	const uint8_t weight = (uint8_t)bb_mulsum_weight(run->x->rank);
+	const uint8_t weight = (uint8_t)bb_mulsum_weight(rank);
 	const struct bb_reduce_args args = {.weight = &weight};
-	void *weighed = run->tmp + schedule_tmp_bytes(call, run->x->rank);
-	const void *in = run->in;
 
-	run->x->kernels->reduce[call->dtype][BB_MULSUM](
-		&weighed, 1, &in, 1, call->collective->in_count(&call->shape, run->x->rank), &args);
-	run->in = weighed;
+	kernels->reduce[call->dtype][BB_MULSUM](
+		&weighed, 1, &call->in, 1, call->collective->in_count(&call->shape, rank), &args);
 }
 
-static void divide_outputs(struct run *run)
+void bb_cpu_divide(const struct bb_kernels *kernels, const struct bb_call *call, int rank)
 {
-	const struct bb_call *call = run->call;
 	const struct bb_reduce_args args = {.divisor = call->shape.nranks};
-	void *out = run->out;
-	const void *sum = run->out;
+	const void *sum = call->out;
 
-	run->x->kernels->reduce[call->dtype][BB_AVG](
-		&out, 1, &sum, 1, call->collective->out_count(&call->shape, run->x->rank), &args);
+	kernels->reduce[call->dtype][BB_AVG](&(void *){call->out}, 1, &sum, 1,
+					     call->collective->out_count(&call->shape, rank),
+					     &args);
 }
 
 bb_status bb_execute(const struct bb_executor *executor, const struct bb_call *call)
 {
 	const bool reduces = call->collective->flags & BB_REDUCES;
-	const struct bb_shape shape = scheduled_shape(call);
+	const struct bb_shape shape = bb_call_scheduled_shape(call);
 	const enum bb_op op = call->op == BB_AVG || call->op == BB_MULSUM ? BB_SUM : call->op;
 	struct run run;
 	bb_status status;
@@ -354,10 +329,13 @@ bb_status bb_execute(const struct bb_executor *executor, const struct bb_call *c
 	run.tmp = call->tmp;
 	run.stream = executor->stream;
 	run.nsent = run.nexpected = run.nlent = 0;
-	if (weighs_inputs(call, executor->rank))
-		weigh_inputs(&run);
+	if (bb_call_weighs(call, executor->rank)) {
+		/* Behind the algorithm's TMP, and the schedule reads that. */
+		run.in = run.tmp + schedule_tmp_bytes(call, executor->rank);
+		bb_cpu_weigh(executor->kernels, call, executor->rank, (void *)run.in);
+	}
 	status = run_schedule(&run, &shape);
-	if (status == BB_OK && reduces && call->op == BB_AVG)
-		divide_outputs(&run);
+	if (status == BB_OK && bb_call_divides(call))
+		bb_cpu_divide(executor->kernels, call, executor->rank);
 	return status;
 }

@@ -59,6 +59,12 @@ struct bb_executor {
  */
 BB_MUST bb_status bb_execute(const struct bb_executor *executor, const struct bb_call *call);
 
+/* WEIGHED, room for RANK's input, gets it weighted (bb_call_weighs); divide RANK's OUT by the
+   number of ranks (bb_call_divides). */
+void bb_cpu_weigh(const struct bb_kernels *kernels, const struct bb_call *call, int rank,
+		  void *weighed);
+void bb_cpu_divide(const struct bb_kernels *kernels, const struct bb_call *call, int rank);
+
 /* Bytes of TMP that bb_execute needs for CALL on RANK. */
 size_t bb_execute_tmp_bytes(const struct bb_call *call, int rank);
 

@@ -343,50 +343,18 @@ const char *bb_mpi_native_limits(const struct bb_call *call)
 
 /* ---- running ---------------------------------------------------------------------------- */
 
-static bool weighs_inputs(const struct bb_call *call, int rank)
-{
-	return call->op == BB_MULSUM && (call->collective->flags & BB_REDUCES) &&
-	       (call->shape.in_place || bb_mulsum_weight(rank) != 1);
-}
-
 size_t bb_mpi_native_tmp_bytes(const struct bb_call *call, int rank)
 {
 	const struct bb_collective *c = call->collective;
 	const size_t element = bb_dtype_size(call->dtype);
 
-	if (weighs_inputs(call, rank))
+	if (bb_call_weighs(call, rank))
 		return c->in_count(&call->shape, rank) * element;
 	if (!call->shape.in_place)
 		return 0;
 	if (c == &bb_reduce_scatter)
 		return call->shape.count * element;
 	return c == &bb_alltoallv ? c->in_count(&call->shape, rank) * element : 0;
-}
-
-/* Put this rank's weighted input into TMP; then the call is no longer in place. */
-static void weigh_inputs(struct work *w)
-{
-	const struct bb_call *call = w->call;
-	const uint8_t weight = (uint8_t)bb_mulsum_weight(w->group->me);
-	const struct bb_reduce_args args = {.weight = &weight};
-	const void *in = call->in;
-	void *weighed = call->tmp;
-
-	w->group->rank->context->kernels->reduce[call->dtype][BB_MULSUM](
-		&weighed, 1, &in, 1, call->collective->in_count(&call->shape, w->group->me), &args);
-	w->in = call->tmp;
-	w->in_place = false;
-}
-
-static void divide_outputs(const struct work *w)
-{
-	const struct bb_call *call = w->call;
-	const struct bb_reduce_args args = {.divisor = w->group->n};
-	const void *sum = w->call->out;
-	void *out = w->call->out;
-
-	w->group->rank->context->kernels->reduce[call->dtype][BB_AVG](
-		&out, 1, &sum, 1, call->collective->out_count(&call->shape, w->group->me), &args);
 }
 
 static int run_in_units(struct work *w)
@@ -406,6 +374,7 @@ static int run_in_units(struct work *w)
 bb_status bb_mpi_native(struct bb_group *group, const struct bb_call *call)
 {
 	const struct bb_mpi_types *types = &group->rank->context->types;
+	const struct bb_kernels *kernels = group->rank->context->kernels;
 	const struct bb_mpi_way *way = call->prepared;
 	const struct bb_mpi_row *row = way->row;
 	struct work w = {.group = group,
@@ -420,11 +389,14 @@ bb_status bb_mpi_native(struct bb_group *group, const struct bb_call *call)
 	bb_status status;
 	int code;
 
-	if (weighs_inputs(call, group->me))
-		weigh_inputs(&w);
+	if (bb_call_weighs(call, group->me)) {
+		bb_cpu_weigh(kernels, call, group->me, call->tmp);
+		w.in = call->tmp;
+		w.in_place = false;
+	}
 	code = w.unit == 1 ? row->run(&w) : run_in_units(&w);
 	status = bb_mpi_told(group->rank->context, row->name, code);
-	if (status == BB_OK && call->op == BB_AVG && (call->collective->flags & BB_REDUCES))
-		divide_outputs(&w);
+	if (status == BB_OK && bb_call_divides(call))
+		bb_cpu_divide(kernels, call, group->me);
 	return status;
 }

@@ -29,29 +29,9 @@ static size_t aligned(size_t bytes)
 
 /* ---- what lies in TMP: the schedule's own, weighted inputs, the bench ---------------- */
 
-static bool is_weighted(const struct bb_call *call)
-{
-	return call->op == BB_MULSUM && (call->collective->flags & BB_REDUCES);
-}
-
-/* Weighted inputs are copies, so that a weighted call is never in place for the schedule. */
-static struct bb_shape scheduled_shape(const struct bb_call *call)
-{
-	struct bb_shape shape = call->shape;
-
-	if (is_weighted(call))
-		shape.in_place = false;
-	return shape;
-}
-
-static bool weighs_inputs(const struct bb_call *call, int rank)
-{
-	return is_weighted(call) && (call->shape.in_place || bb_mulsum_weight(rank) != 1);
-}
-
 static size_t own_bytes(const struct bb_call *call, int rank)
 {
-	const struct bb_shape shape = scheduled_shape(call);
+	const struct bb_shape shape = bb_call_scheduled_shape(call);
 
 	return call->schedule->tmp_count ? aligned(call->schedule->tmp_count(&shape, rank) *
 						   bb_dtype_size(call->dtype))
@@ -60,9 +40,9 @@ static size_t own_bytes(const struct bb_call *call, int rank)
 
 static size_t weighted_bytes(const struct bb_call *call, int rank)
 {
-	return weighs_inputs(call, rank) ? aligned(call->collective->in_count(&call->shape, rank) *
-						   bb_dtype_size(call->dtype))
-					 : 0;
+	return bb_call_weighs(call, rank) ? aligned(call->collective->in_count(&call->shape, rank) *
+						    bb_dtype_size(call->dtype))
+					  : 0;
 }
 
 static int sources_of(const struct bb_step *step)
@@ -73,7 +53,7 @@ static int sources_of(const struct bb_step *step)
 /* The most that arrives on the bench in any round. */
 static size_t bench_bytes(const struct bb_call *call, int rank)
 {
-	const struct bb_shape shape = scheduled_shape(call);
+	const struct bb_shape shape = bb_call_scheduled_shape(call);
 	const size_t element = bb_dtype_size(call->dtype);
 	struct bb_step steps[BB_MAX_STEPS];
 	struct bb_role role;
@@ -237,7 +217,7 @@ static bb_status run_round(const struct run *run, const struct bb_step *steps, i
 
 static bb_status run_rounds(const struct run *run)
 {
-	const struct bb_shape shape = scheduled_shape(run->call);
+	const struct bb_shape shape = bb_call_scheduled_shape(run->call);
 	struct bb_step steps[BB_MAX_STEPS];
 	struct bb_role role;
 	bb_status status = BB_OK;
@@ -277,7 +257,6 @@ static bb_status divide_outputs(const struct run *run)
 
 bb_status bb_nccl_schedule(struct bb_group *group, cudaStream_t stream, const struct bb_call *call)
 {
-	const bool reduces = call->collective->flags & BB_REDUCES;
 	struct run run = {.group = group,
 			  .call = call,
 			  .stream = stream,
@@ -289,10 +268,10 @@ bb_status bb_nccl_schedule(struct bb_group *group, cudaStream_t stream, const st
 	bb_status status = BB_OK;
 
 	run.bench = run.tmp + own_bytes(call, group->me) + weighted_bytes(call, group->me);
-	if (weighs_inputs(call, group->me))
+	if (bb_call_weighs(call, group->me))
 		BB_TRY(status, weigh_inputs(&run), out);
 	BB_TRY(status, run_rounds(&run), out);
-	if (reduces && call->op == BB_AVG)
+	if (bb_call_divides(call))
 		status = divide_outputs(&run);
 out:
 	return status;
