@@ -5,9 +5,9 @@
  * be numbered otherwise. Only if there is none are devices matched by what is likely, bus number
  * first, and each difference told.
  */
+#include "topology/tell.h"
 #include "topology/topology.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,37 +163,21 @@ static bool map_rest(struct match *m, int d)
 struct diff {
 	struct match m;
 	const char *name_a, *name_b;
-	void (*tell)(void *context, const char *text);
-	void *context;
-	int told;
+	struct bb_teller out;
 };
-
-static void tell(struct diff *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void tell(struct diff *f, const char *format, ...)
-{
-	char text[320];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
-	f->tell(f->context, text);
-	f->told++;
-}
 
 /* Empty is unknown, which differs from nothing. */
 static void tell_text(struct diff *f, const char *what, const char *a, const char *b)
 {
 	if (*a && *b && strcmp(a, b) != 0)
-		tell(f, "%s: %s in %s, %s in %s", what, a, f->name_a, b, f->name_b);
+		bb_tell(&f->out, "%s: %s in %s, %s in %s", what, a, f->name_a, b, f->name_b);
 }
 
 static void tell_number(struct diff *f, const char *what, int64_t a, int64_t b)
 {
 	if (a != b)
-		tell(f, "%s: %lld in %s, %lld in %s", what, (long long)a, f->name_a, (long long)b,
-		     f->name_b);
+		bb_tell(&f->out, "%s: %lld in %s, %lld in %s", what, (long long)a, f->name_a,
+			(long long)b, f->name_b);
 }
 
 /* Of numbers that are above 0 where they are known. */
@@ -208,8 +192,8 @@ static void tell_bytes(struct diff *f, const char *what, int64_t a, int64_t b)
 	const double most = (double)(a > b ? a : b), gap = (double)(a > b ? a - b : b - a);
 
 	if (a > 0 && b > 0 && gap > most / 100)
-		tell(f, "%s: %.1f GiB in %s, %.1f GiB in %s", what, (double)a / (1 << 30),
-		     f->name_a, (double)b / (1 << 30), f->name_b);
+		bb_tell(&f->out, "%s: %.1f GiB in %s, %.1f GiB in %s", what, (double)a / (1 << 30),
+			f->name_a, (double)b / (1 << 30), f->name_b);
 }
 
 /* ---- the host -------------------------------------------------------------------------------- */
@@ -331,13 +315,14 @@ static void tell_missing(struct diff *f)
 	for (int d = 0; d < f->m.a->ndevices; d++)
 		if (f->m.map[d] < 0) {
 			describe(f->m.a, d, text, sizeof(text));
-			tell(f, "%s is missing in %s (%s)", f->m.a->devices[d].name, f->name_b,
-			     text);
+			bb_tell(&f->out, "%s is missing in %s (%s)", f->m.a->devices[d].name,
+				f->name_b, text);
 		}
 	for (int e = 0; e < f->m.b->ndevices; e++)
 		if (!f->m.taken[e]) {
 			describe(f->m.b, e, text, sizeof(text));
-			tell(f, "%s is only in %s (%s)", f->m.b->devices[e].name, f->name_b, text);
+			bb_tell(&f->out, "%s is only in %s (%s)", f->m.b->devices[e].name,
+				f->name_b, text);
 		}
 }
 
@@ -412,11 +397,11 @@ static void compare_pair(struct diff *f, int d, int e, int *pairs)
 	path = bb_topology_path(b, x, y, &n);
 	bb_topology_path_text(right, path, n);
 	if (strcmp(left, right) != 0)
-		tell(f, "between %s and %s: %s in %s, %s in %s", a->devices[d].name,
-		     a->devices[e].name, left, f->name_a, right, f->name_b);
+		bb_tell(&f->out, "between %s and %s: %s in %s, %s in %s", a->devices[d].name,
+			a->devices[e].name, left, f->name_a, right, f->name_b);
 	else
-		tell(f, "between %s and %s: P2P in %s only", a->devices[d].name, a->devices[e].name,
-		     reachable(a, d, e) ? f->name_a : f->name_b);
+		bb_tell(&f->out, "between %s and %s: P2P in %s only", a->devices[d].name,
+			a->devices[e].name, reachable(a, d, e) ? f->name_a : f->name_b);
 }
 
 static void compare_devices(struct diff *f)
@@ -440,7 +425,7 @@ static void compare_devices(struct diff *f)
 			if (m->map[d] >= 0 && m->map[e] >= 0)
 				compare_pair(f, d, e, &pairs);
 	if (pairs > PAIRS_TOLD)
-		tell(f, "and %d more pairs of devices", pairs - PAIRS_TOLD);
+		bb_tell(&f->out, "and %d more pairs of devices", pairs - PAIRS_TOLD);
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */
@@ -473,10 +458,11 @@ int bb_topology_diff(const struct bb_topology *a, const struct bb_topology *b, c
 		     const char *name_b, void (*teller)(void *context, const char *text),
 		     void *context)
 {
-	struct diff f = {.name_a = name_a, .name_b = name_b, .tell = teller, .context = context};
+	struct diff f = {
+		.name_a = name_a, .name_b = name_b, .out = {.hear = teller, .context = context}};
 
 	if (!open_match(&f.m, a, b)) {
-		tell(&f, "out of memory for comparing");
+		bb_tell(&f.out, "out of memory for comparing");
 	} else {
 		tell_text(&f, "driver of the GPUs", a->driver, b->driver);
 		compare_packages(&f);
@@ -485,5 +471,5 @@ int bb_topology_diff(const struct bb_topology *a, const struct bb_topology *b, c
 			compare_devices(&f);
 	}
 	close_match(&f.m);
-	return f.told;
+	return f.out.told;
 }

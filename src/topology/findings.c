@@ -4,31 +4,15 @@
  */
 #include "topology/bound.h"
 #include "topology/rates.h"
+#include "topology/tell.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-struct teller {
+struct report {
 	const struct bb_topology *t;
-	void (*tell)(void *context, const char *text);
-	void *context;
-	int told;
+	struct bb_teller out;
 };
-
-static void tell(struct teller *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void tell(struct teller *f, const char *format, ...)
-{
-	char text[256];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
-	f->tell(f->context, text);
-	f->told++;
-}
 
 /* ---- GPUs and NVLink ----------------------------------------------------------------------- */
 
@@ -57,16 +41,16 @@ static int down_links(const struct bb_topology *t, int gpu, enum bb_link_kind ki
 	return down;
 }
 
-static void tell_down(struct teller *f, int gpu, enum bb_link_kind kind, const char *what)
+static void tell_down(struct report *f, int gpu, enum bb_link_kind kind, const char *what)
 {
 	int all = 0, down = down_links(f->t, gpu, kind, &all);
 
 	if (down > 0)
-		tell(f, "%s: %d of %d %s %s down", f->t->devices[gpu].name, down, all, what,
-		     down > 1 ? "are" : "is");
+		bb_tell(&f->out, "%s: %d of %d %s %s down", f->t->devices[gpu].name, down, all,
+			what, down > 1 ? "are" : "is");
 }
 
-static void check_nvlinks(struct teller *f)
+static void check_nvlinks(struct report *f)
 {
 	const struct bb_topology *t = f->t;
 
@@ -79,12 +63,12 @@ static void check_nvlinks(struct teller *f)
 		int all = 0;
 
 		if (n < most && down_links(t, d, BB_NVLINK, &all) == 0)
-			tell(f, "%s: %d NVLinks, where others of its model have %d",
-			     t->devices[d].name, n, most);
+			bb_tell(&f->out, "%s: %d NVLinks, where others of its model have %d",
+				t->devices[d].name, n, most);
 	}
 }
 
-static void check_both_ends(struct teller *f)
+static void check_both_ends(struct report *f)
 {
 	const struct bb_topology *t = f->t;
 
@@ -96,8 +80,9 @@ static void check_both_ends(struct teller *f)
 			continue;
 		back = bb_topology_nvlinks(t, a->peer, a->device);
 		if (back != a->count)
-			tell(f, "%s has %d NVLinks to %s, which has %d back",
-			     t->devices[a->device].name, a->count, t->devices[a->peer].name, back);
+			bb_tell(&f->out, "%s has %d NVLinks to %s, which has %d back",
+				t->devices[a->device].name, a->count, t->devices[a->peer].name,
+				back);
 	}
 }
 
@@ -111,7 +96,7 @@ static const struct bb_pci *port_of(const struct bb_topology *t, const struct bb
 	return port && port->role != BB_PCI_SWITCH_UP && port->most.width > 0 ? port : NULL;
 }
 
-static void check_width(struct teller *f, const char *name, const struct bb_pci *p)
+static void check_width(struct report *f, const char *name, const struct bb_pci *p)
 {
 	const struct bb_pci *port = port_of(f->t, p);
 	const int now = p->now.width, most = p->most.width;
@@ -119,15 +104,15 @@ static void check_width(struct teller *f, const char *name, const struct bb_pci 
 	if (now == 0 || now >= most)
 		return;
 	if (port && port->most.width <= now)
-		tell(f, "%s: runs at PCIe x%d; the card could do x%d, its slot has x%d", name, now,
-		     most, port->most.width);
+		bb_tell(&f->out, "%s: runs at PCIe x%d; the card could do x%d, its slot has x%d",
+			name, now, most, port->most.width);
 	else
-		tell(f, "%s: runs at PCIe x%d; the card could do x%d%s", name, now, most,
-		     port ? " and so could its slot: reseat or replace it" : "");
+		bb_tell(&f->out, "%s: runs at PCIe x%d; the card could do x%d%s", name, now, most,
+			port ? " and so could its slot: reseat or replace it" : "");
 }
 
 /* Not of GPUs: they lower their speed while they sleep. */
-static void check_speed(struct teller *f, const char *name, const struct bb_pci *p)
+static void check_speed(struct report *f, const char *name, const struct bb_pci *p)
 {
 	const struct bb_pci *port = port_of(f->t, p);
 	int possible = p->most.gen;
@@ -135,20 +120,20 @@ static void check_speed(struct teller *f, const char *name, const struct bb_pci 
 	if (port && port->most.gen > 0 && port->most.gen < possible)
 		possible = port->most.gen;
 	if (p->now.gen > 0 && p->now.gen < possible)
-		tell(f, "%s: runs at PCIe generation %d; both ends could do %d", name, p->now.gen,
-		     possible);
+		bb_tell(&f->out, "%s: runs at PCIe generation %d; both ends could do %d", name,
+			p->now.gen, possible);
 }
 
-static void check_slot(struct teller *f, const char *name, const struct bb_pci *p)
+static void check_slot(struct report *f, const char *name, const struct bb_pci *p)
 {
 	const struct bb_pci *port = port_of(f->t, p);
 
 	if (port && port->most.gen > 0 && port->most.gen < p->most.gen)
-		tell(f, "%s: a card of PCIe generation %d in a slot of generation %d", name,
-		     p->most.gen, port->most.gen);
+		bb_tell(&f->out, "%s: a card of PCIe generation %d in a slot of generation %d",
+			name, p->most.gen, port->most.gen);
 }
 
-static void check_links(struct teller *f)
+static void check_links(struct report *f)
 {
 	const struct bb_topology *t = f->t;
 
@@ -185,7 +170,7 @@ static const char *const p2p_reasons[] = {
 };
 
 /* One sentence per reason, with how many pairs it concerns and the first of them. */
-static void check_p2p(struct teller *f)
+static void check_p2p(struct report *f)
 {
 	const struct bb_topology *t = f->t;
 	const int n = bb_topology_count(t, BB_GPU);
@@ -200,17 +185,17 @@ static void check_p2p(struct teller *f)
 					b = j;
 				}
 		if (pairs == n * (n - 1) / 2 && pairs > 0)
-			tell(f, "no P2P between any two GPUs: %s", p2p_reasons[code]);
+			bb_tell(&f->out, "no P2P between any two GPUs: %s", p2p_reasons[code]);
 		else if (pairs > 0)
-			tell(f, "no P2P between %d pair%s of GPUs, such as %s and %s: %s", pairs,
-			     pairs > 1 ? "s" : "", t->devices[a].name, t->devices[b].name,
-			     p2p_reasons[code]);
+			bb_tell(&f->out, "no P2P between %d pair%s of GPUs, such as %s and %s: %s",
+				pairs, pairs > 1 ? "s" : "", t->devices[a].name, t->devices[b].name,
+				p2p_reasons[code]);
 	}
 }
 
 /* Redirected to the host bridge, P2P between the devices of one switch is slow, often slower than
    over host memory. */
-static void check_acs(struct teller *f)
+static void check_acs(struct report *f)
 {
 	const struct bb_topology *t = f->t;
 	int ports = 0, first = -1;
@@ -223,11 +208,11 @@ static void check_acs(struct teller *f)
 			first = port;
 	}
 	if (ports > 0)
-		tell(f,
-		     "ACS sends P2P of %d device%s up to the host bridge, at port %s%s: slow; "
-		     "disable it if no virtual machine needs it",
-		     ports, ports > 1 ? "s" : "", t->pcis[first].id,
-		     ports > 1 ? " and others" : "");
+		bb_tell(&f->out,
+			"ACS sends P2P of %d device%s up to the host bridge, at port %s%s: slow; "
+			"disable it if no virtual machine needs it",
+			ports, ports > 1 ? "s" : "", t->pcis[first].id,
+			ports > 1 ? " and others" : "");
 }
 
 /* ---- NICs ---------------------------------------------------------------------------------- */
@@ -264,7 +249,7 @@ static bool is_like(const struct bb_topology *t, int nic, int other)
 	       a->layer == b->layer && nearest(t, nic) == nearest(t, other);
 }
 
-static void check_nics(struct teller *f)
+static void check_nics(struct report *f)
 {
 	const struct bb_topology *t = f->t;
 
@@ -276,20 +261,20 @@ static void check_nics(struct teller *f)
 			continue;
 		if (nic->state == BB_STATE_DOWN) {
 			if (nic->layer == BB_INFINIBAND || has_like_up(t, nic))
-				tell(f, "%s: its port is down", nic->name);
+				bb_tell(&f->out, "%s: its port is down", nic->name);
 			continue;
 		}
 		for (int e = 0; e < t->ndevices; e++)
 			if (is_like(t, d, e) && t->devices[e].rate_Mbps > most)
 				most = t->devices[e].rate_Mbps;
 		if (nic->rate_Mbps > 0 && nic->rate_Mbps < most)
-			tell(f, "%s: %.4g Gb/s, where others of its model run at %.4g", nic->name,
-			     (double)nic->rate_Mbps / 1000, (double)most / 1000);
+			bb_tell(&f->out, "%s: %.4g Gb/s, where others of its model run at %.4g",
+				nic->name, (double)nic->rate_Mbps / 1000, (double)most / 1000);
 	}
 }
 
 /* A slot that is narrower than the network port behind it. */
-static void check_nic_slots(struct teller *f)
+static void check_nic_slots(struct report *f)
 {
 	const struct bb_topology *t = f->t;
 
@@ -303,37 +288,38 @@ static void check_nic_slots(struct teller *f)
 		link = bb_pci_link(t, nic->pci);
 		GBps = (double)nic->rate_Mbps / 8000 * bb_nic_share(nic->layer);
 		if (link.GBps > 0 && bb_pcie_payload(&link) < 0.97 * GBps)
-			tell(f, "%s: its PCIe link carries %.3g GB/s, its port %.3g", nic->name,
-			     bb_pcie_payload(&link), GBps);
+			bb_tell(&f->out, "%s: its PCIe link carries %.3g GB/s, its port %.3g",
+				nic->name, bb_pcie_payload(&link), GBps);
 	}
 }
 
 /* ---- all ----------------------------------------------------------------------------------- */
 
-static void check_numa(struct teller *f)
+static void check_numa(struct report *f)
 {
 	const struct bb_topology *t = f->t;
 
 	for (int i = 0; i < t->host.nnumas && t->host.nnumas > 1; i++)
 		if (t->host.numas[i].cpus && t->host.numas[i].bytes == 0 &&
 		    bb_host_memory(&t->host) > 0)
-			tell(f, "NUMA node %d has cores but no memory", t->host.numas[i].os);
+			bb_tell(&f->out, "NUMA node %d has cores but no memory",
+				t->host.numas[i].os);
 	for (int d = 0; d < t->ndevices && t->host.nnumas > 1; d++)
 		if (t->devices[d].numa < 0 && t->devices[d].kind != BB_NVME)
-			tell(f, "%s: the firmware does not say which NUMA node it is at",
-			     t->devices[d].name);
+			bb_tell(&f->out, "%s: the firmware does not say which NUMA node it is at",
+				t->devices[d].name);
 }
 
 int bb_topology_findings(const struct bb_topology *t,
 			 void (*teller)(void *context, const char *text), void *context)
 {
-	struct teller f = {t, teller, context, 0};
+	struct report f = {.t = t, .out = {.hear = teller, .context = context}};
 
 	if (t->hidden_gpus > 0)
-		tell(&f,
-		     "%d GPU%s on the bus that the driver does not show: dead, or not of this "
-		     "container",
-		     t->hidden_gpus, t->hidden_gpus > 1 ? "s are" : " is");
+		bb_tell(&f.out,
+			"%d GPU%s on the bus that the driver does not show: dead, or not of this "
+			"container",
+			t->hidden_gpus, t->hidden_gpus > 1 ? "s are" : " is");
 	check_nvlinks(&f);
 	check_both_ends(&f);
 	check_links(&f);
@@ -342,5 +328,5 @@ int bb_topology_findings(const struct bb_topology *t,
 	check_nics(&f);
 	check_nic_slots(&f);
 	check_numa(&f);
-	return f.told;
+	return f.out.told;
 }
