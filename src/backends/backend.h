@@ -78,6 +78,9 @@ struct bb_location {
 	char name[64]; /* "Intel(R) Xeon(R) Processor" */
 };
 
+/* *LOCATION = this process on this host, all else zero. */
+void bb_location_here(struct bb_location *location);
+
 /* An algorithm of the backend's own, beside the schedules. */
 struct bb_native {
 	const char *name; /* "direct", "native:ring" */

@@ -1,6 +1,7 @@
 #include "backends/cpu/memory.h"
 #include "core/scalar.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -12,6 +13,19 @@ static size_t mapped_bytes(size_t bytes)
 	size_t page = bytes >= HUGE_PAGE ? HUGE_PAGE : SMALL_PAGE;
 
 	return ((bytes ? bytes : 1) + page - 1) & ~(page - 1);
+}
+
+void bb_cpu_locate(const struct bb_machine *machine, int core, const char *unbound,
+		   struct bb_location *location)
+{
+	const struct bb_core c = bb_machine_core(machine, core);
+
+	bb_location_here(location);
+	location->device = c.pu;
+	location->numa = c.numa;
+	snprintf(location->bus, sizeof(location->bus), "%04x:%02x:%02x", c.package & 0xffff,
+		 c.numa & 0xff, c.pu & 0xff);
+	snprintf(location->name, sizeof(location->name), "%s%s", bb_machine_cpu(machine), unbound);
 }
 
 bb_status bb_cpu_alloc(size_t bytes, void **memory)

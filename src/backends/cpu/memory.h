@@ -1,11 +1,17 @@
 /*
- * memory.h - CPU memory: getting it, writing patterns into it and checking them.
+ * memory.h - CPU memory: where a rank lives, getting memory, writing patterns into it and checking
+ * them.
  */
 #ifndef BB_BACKENDS_CPU_MEMORY_H
 #define BB_BACKENDS_CPU_MEMORY_H
 
 #include "backends/backend.h"
 #include "topology/machine.h"
+
+/* *LOCATION = CORE (an index) of MACHINE in this process; UNBOUND: what its name ends with where
+   the rank need not stay there, "" where it does. */
+void bb_cpu_locate(const struct bb_machine *machine, int core, const char *unbound,
+		   struct bb_location *location);
 
 /* BYTES (0 too), 4 KiB aligned, from 2 MiB on in huge pages where there are any. The caller touches
    its pages here, so that they lie on its own NUMA node. BB_EINTERNAL without memory. */

@@ -6,10 +6,8 @@
 #include "backends/cpu/work.h"
 #include "core/clock.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static bb_status host_open(struct bb_context **context, const struct bb_world *world,
 			   const struct bb_backend_config *config, struct bb_error *error)
@@ -127,18 +125,8 @@ static void host_detach(struct bb_rank *rank)
 
 static void host_locate(struct bb_rank *rank, struct bb_location *location)
 {
-	const struct bb_core core = bb_machine_core(rank->context->machine, rank->core);
-
-	memset(location, 0, sizeof(*location));
-	location->pid = getpid();
-	location->device = core.pu;
-	location->numa = core.numa;
-	if (gethostname(location->host, sizeof(location->host) - 1) != 0)
-		snprintf(location->host, sizeof(location->host), "localhost");
-	snprintf(location->bus, sizeof(location->bus), "%04x:%02x:%02x", core.package & 0xffff,
-		 core.numa & 0xff, core.pu & 0xff);
-	snprintf(location->name, sizeof(location->name), "%s%s",
-		 bb_machine_cpu(rank->context->machine), rank->pinned ? "" : " (not pinned)");
+	bb_cpu_locate(rank->context->machine, rank->core, rank->pinned ? "" : " (not pinned)",
+		      location);
 }
 
 static bb_status host_alloc(struct bb_rank *rank, size_t bytes, void **memory)

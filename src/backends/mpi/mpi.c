@@ -6,10 +6,8 @@
 
 #include "core/clock.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 extern const struct bb_backend bb_plugin_backend;
 
@@ -233,18 +231,8 @@ static void mpi_locate(struct bb_rank *rank, struct bb_location *location)
 	const struct bb_context *c = rank->context;
 	const int cores = bb_machine_cores(c->machine);
 	const int place = c->crowded ? (int)((int64_t)c->place * cores / c->sharing) : c->place;
-	const struct bb_core core = bb_machine_core(c->machine, place);
 
-	memset(location, 0, sizeof(*location));
-	location->pid = getpid();
-	location->device = core.pu;
-	location->numa = core.numa;
-	if (gethostname(location->host, sizeof(location->host) - 1) != 0)
-		snprintf(location->host, sizeof(location->host), "localhost");
-	snprintf(location->bus, sizeof(location->bus), "%04x:%02x:%02x", core.package & 0xffff,
-		 core.numa & 0xff, core.pu & 0xff);
-	snprintf(location->name, sizeof(location->name), "%s%s", bb_machine_cpu(c->machine),
-		 cores == 1 ? "" : " (not bound)");
+	bb_cpu_locate(c->machine, place, cores == 1 ? "" : " (not bound)", location);
 }
 
 static bb_status mpi_alloc(struct bb_rank *rank, size_t bytes, void **memory)

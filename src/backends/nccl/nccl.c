@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define CHUNK_BYTES ((size_t)4 << 20)
 /* What choose takes a round and a byte to cost; the ratio of the two is what counts. */
@@ -282,11 +281,8 @@ static void nccl_locate(struct bb_rank *rank, struct bb_location *location)
 	struct cudaDeviceProp properties;
 	char bus[32] = "";
 
-	memset(location, 0, sizeof(*location));
-	location->pid = getpid();
+	bb_location_here(location);
 	location->device = rank->device;
-	if (gethostname(location->host, sizeof(location->host) - 1) != 0)
-		snprintf(location->host, sizeof(location->host), "localhost");
 	if (cudaDeviceGetPCIBusId(bus, sizeof(bus), rank->device) != cudaSuccess)
 		bus[0] = '\0';
 	for (char *p = bus; *p; p++)

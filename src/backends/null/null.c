@@ -3,10 +3,9 @@
  */
 #include "backends/backend.h"
 
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #define MAX_RANKS 1024
 #define PAGE 4096
@@ -88,9 +87,10 @@ static void null_detach(struct bb_rank *rank)
 
 static void null_locate(struct bb_rank *rank, struct bb_location *location)
 {
-	*location = (struct bb_location){
-		.pid = (int)getpid(), .device = rank->rank, .numa = -1, .name = "nothing"};
-	gethostname(location->host, sizeof(location->host) - 1);
+	bb_location_here(location);
+	location->device = rank->rank;
+	location->numa = -1;
+	snprintf(location->name, sizeof(location->name), "nothing");
 }
 
 static bb_status null_alloc(struct bb_rank *rank, size_t bytes, void **memory)
