@@ -15,21 +15,33 @@
 #include <string.h>
 #include <time.h>
 
-/* That drivers have to let go once the run is abandoned. */
-#define GRACE_S 2.5
 /*
- * The same with several processes, where they may be stuck in a library for ever and a launcher
+ * Which clock rules when. Each runs from a moment that is noted in struct watch, once:
+ *
+ *   from       for        what is waited for, and what comes then
+ *   troubled   SETTLE     the true cause of a sign; then the sign is the cause (settle)
+ *   expired    ANSWER     process 0 has asked the others how far they are; then it reports who has
+ *                         not come (find_out)
+ *   deadline   WORD       the others wait for process 0 to do so; then each ends by itself
+ *   told       RECEIPT    process 0 ends the run because of a failure here; then it is taken to be
+ *                         gone (is_over)
+ *   stopped    GRACE      the drivers let go; then the process leaves without them (is_over)
+ *   stopped    LINGER     process 0 leaves first, having ended the run: it must be able to speak
+ *   signalled  GRACE_…    both of the former, cut short: who sends SIGTERM soon sends SIGKILL
+ *
+ * With several processes GRACE is short, as they may be stuck in a library for ever and a launcher
  * soon kills whoever is still there: Open MPI's 1.7 s after it lost a process, and 0.7 s after the
- * SIGTERM that it sends meanwhile. So that process 0 can speak the others leave after it.
+ * SIGTERM that it sends meanwhile.
  */
+#define SETTLE_S 0.3
+#define ANSWER_S 0.8
+#define WORD_S 1.2
+#define RECEIPT_S 1.
+#define GRACE_S 2.5
 #define GRACE_SEVERAL_S 0.7
-#define GRACE_SIGNALLED_S 0.5 /* from the signal on */
-#define GRACE_LEADER_S 0.35   /* the same for process 0, which has much to write then */
-#define LINGER_S 1.5          /* that process 0 has to leave */
-#define SETTLE_S 0.3          /* that a sign waits for the true cause */
-#define ANSWER_S 0.8          /* that other processes have to say how far they are */
-#define WORD_S 1.2            /* that process 0 has after a deadline to say what to do */
-#define RECEIPT_S 1.          /* that process 0 has to acknowledge a failure by ending the run */
+#define LINGER_S 1.5
+#define GRACE_SIGNALLED_S 0.5
+#define GRACE_LEADER_S 0.35 /* of process 0, which has much to write then */
 
 struct watch {
 	struct bb_crew *crew;
@@ -358,29 +370,46 @@ static void settle(struct watch *w)
 
 /* ---- the watch ------------------------------------------------------------------------- */
 
+/* Does this process wait for process 0 to end the run? */
+static bool awaits_word(const struct watch *w)
+{
+	return w->told != 0 && w->gone < 0 && !w->obeyed;
+}
+
+/* Or, after that, to leave? */
+static bool lingers(const struct watch *w)
+{
+	return w->obeyed && bb_control_reaches(w->config->control, 0);
+}
+
+/* When this process leaves, whoever has not let go or not spoken; the run is stopped. */
+static double last_moment(const struct watch *w)
+{
+	const double grace = w->proc == 0 ? GRACE_LEADER_S : GRACE_SIGNALLED_S;
+	double until = w->stopped + GRACE_SEVERAL_S;
+
+	if (!w->config->control)
+		return w->stopped + GRACE_S;
+	if (awaits_word(w))
+		until = w->told + RECEIPT_S;
+	if (lingers(w))
+		until = w->stopped + LINGER_S;
+	if (w->signalled != 0 && w->signalled + grace < until)
+		until = w->signalled + grace;
+	return until;
+}
+
 /* ENDED: all drivers had, before anything else was looked at. */
 static bool is_over(const struct watch *w, bool ended)
 {
-	const struct bb_control *control = w->config->control;
-	/* For a word of process 0, and until it has left. */
-	const bool hopes = w->told != 0 && w->gone < 0 && !w->obeyed;
-	const bool lingers = w->obeyed && bb_control_reaches(control, 0);
-	const double signalled = w->proc == 0 ? GRACE_LEADER_S : GRACE_SIGNALLED_S;
-	double until = w->stopped + (control ? GRACE_SEVERAL_S : GRACE_S);
-
 	if (w->stopped == 0)
 		return ended && w->troubled == 0;
-	if (hopes)
-		until = w->told + RECEIPT_S;
-	if (lingers)
-		until = w->stopped + LINGER_S;
-	if (w->signalled != 0 && control && w->signalled + signalled < until)
-		until = w->signalled + signalled;
-	if (w->now > until)
+	if (w->now > last_moment(w))
 		return true;
-	if (!ended || hopes || lingers)
+	if (!ended || awaits_word(w) || lingers(w))
 		return false;
-	return !control || w->obeyed || w->now > w->troubled + SETTLE_S;
+	/* A sign that comes late may still say who is gone. */
+	return !w->config->control || w->obeyed || w->now > w->troubled + SETTLE_S;
 }
 
 static bool is_silent(const struct watch *w, bool speaks_for_host)
