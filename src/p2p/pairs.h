@@ -123,6 +123,10 @@ bb_sink_open bb_sink_matrix_open;
 /* Rank 0: PARTS[rank * nranks + peer] of cell CELL to the sinks, and kept for the findings. */
 BB_MUST bb_status bb_pairs_deliver(struct bb_pairs *pairs, size_t cell,
 				   const struct bb_pair_part *parts);
+/* Rank 0: does anything that was kept look wrong? */
+BB_MUST bb_status bb_pairs_suspect(struct bb_pairs *pairs, unsigned char *suspects);
+/* Rank 0: CELL, which was kept, has been measured again: the better of each pair is kept. */
+void bb_pairs_review(struct bb_pairs *pairs, size_t cell, const struct bb_pair_part *parts);
 /* Rank 0, in the end: judge what was kept, and the findings to the sinks. */
 BB_MUST bb_status bb_pairs_judge(struct bb_pairs *pairs);
 

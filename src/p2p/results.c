@@ -401,6 +401,45 @@ static bb_status tell(struct bb_pairs *pairs, const struct bb_finding *f)
 	return status;
 }
 
+bb_status bb_pairs_suspect(struct bb_pairs *pairs, unsigned char *suspects)
+{
+	struct bb_findings found;
+	bb_status status = bb_findings_make(&found, pairs->matrices, pairs->nmatrices);
+
+	if (status != BB_OK)
+		bb_fail(&pairs->run->error, status, "out of memory for the findings");
+	*suspects = found.n > 0;
+	bb_findings_free(&found);
+	return status;
+}
+
+void bb_pairs_review(struct bb_pairs *pairs, size_t number, const struct bb_pair_part *parts)
+{
+	const struct bb_cell *cell = &pairs->cells[number];
+	const int n = pairs->run->world.nranks;
+	struct bb_pair_value *values;
+	const char *source;
+	size_t k = 0;
+
+	while (pairs->matrix_cells[k] != number)
+		k++;
+	values = (struct bb_pair_value *)(uintptr_t)pairs->matrices[k].values;
+	for (int i = 0; i < n * n; i++) {
+		const int from = i / n, to = i % n;
+		struct bb_pair_value *v = &values[i], again;
+
+		if (v->rounds == 0)
+			continue;
+		again = value_of(pairs, cell, parts, from, to);
+		again.bound = bound_of(pairs, cell, parts, from, to, &source);
+		if (again.bound > v->bound)
+			again.bound = v->bound;
+		if (again.mid > v->mid)
+			*v = again;
+		v->bound = again.bound;
+	}
+}
+
 bb_status bb_pairs_judge(struct bb_pairs *pairs)
 {
 	struct bb_findings found;
