@@ -27,11 +27,17 @@ bb_status bb_run_gather_infos(struct bb_run *run, struct bb_driver *driver, int 
 	return status;
 }
 
+/* Processes that see different devices may number them alike. */
+static bool share_device(const struct bb_location *a, const struct bb_location *b)
+{
+	return a->device == b->device && strcmp(a->bus, b->bus) == 0 &&
+	       strcmp(a->host, b->host) == 0;
+}
+
 bool bb_is_first_on_device(const struct bb_rank_info *infos, int rank)
 {
 	for (int r = 0; r < rank; r++)
-		if (infos[r].location.device == infos[rank].location.device &&
-		    strcmp(infos[r].location.host, infos[rank].location.host) == 0)
+		if (share_device(&infos[r].location, &infos[rank].location))
 			return false;
 	return true;
 }

@@ -1,0 +1,35 @@
+/*
+ * What ranks find out of each other when they attend.
+ */
+#include "harness/run.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+/* Each device has one rank that copies for all. */
+static void test_first_on_device(void **state)
+{
+	const struct bb_rank_info infos[] = {
+		{.location = {.device = 0, .host = "h1", .bus = "0000:3b:00"}},
+		{.location = {.device = 1, .host = "h1", .bus = "0000:5e:00"}},
+		{.location = {.device = 0, .host = "h1", .bus = "0000:3b:00"}},
+		{.location = {.device = 0, .host = "h2", .bus = "0000:3b:00"}},
+		/* Of a process that sees no other device. */
+		{.location = {.device = 0, .host = "h1", .bus = "0000:af:00"}},
+	};
+	static const bool first[] = {true, true, false, true, true};
+
+	for (int r = 0; r < 5; r++)
+		assert_int_equal(bb_is_first_on_device(infos, r), first[r]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_first_on_device)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
