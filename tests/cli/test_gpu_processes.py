@@ -101,6 +101,54 @@ for name in ("all_reduce", "alltoall", "broadcast"):
 add("2 processes of 2 GPUs without MPI", without_mpi, 2, f"all_gather -g 2 {SOME} --algo {WAYS}")
 
 
+# ---- whose GPUs ----------------------------------------------------------------------------------
+
+
+def each_its_own(n, line, **common):
+    """A launcher may let each process see its own GPU only, which it calls device 0."""
+    changed = {rank: {"BUSBENCH_FAKE_GPUS": "1", "BUSBENCH_FAKE_FIRST": str(rank)} for rank in range(n)}
+    with gpus.shared() as shared:
+        return tcp.Job(n, line, changed, program=gpus.built, **shared, **common).finish(SECONDS)
+
+
+@test
+def sees_its_own_only():
+    results = each_its_own(3, f"all_reduce {SOME} --algo {WAYS} --json -")
+    found = mpi.records(results[0].exits(0).out)
+    equal([rank["device"] for rank in found[0]["ranks"]], [0, 0, 0], "devices")
+    equal(len({rank["bus"] for rank in found[0]["ranks"]}), 3, "places")
+
+
+@test
+def same_gpu_twice():
+    """NCCL refuses, unless it is told that it may; its sentence is told once."""
+    one = {"BUSBENCH_FAKE_GPUS": "1"}
+    with gpus.shared() as shared:
+        results = tcp.Job(2, f"all_reduce {SOME}", program=gpus.built, **shared, **one).finish(SECONDS)
+    tcp.told_once(results, "ncclCommInitRankConfig failed", "Duplicate GPU detected", code=3)
+    records(2, f"all_reduce {SOME}", {**one, "NCCL_MULTI_RANK_GPU_ENABLE": "1"})
+
+
+def on_different(words, env):
+    """Two processes under mpirun, the second of which has no GPU."""
+    line = [gpus.built("all_reduce_perf"), "-b", "8", "-e", "8", *words]
+    with gpus.shared() as shared:
+        job = mpi.Job(["mpirun", "-np", "1", *line, ":", "-np", "1", "env", *env, *line], shared)
+        return job.finish(30)
+
+
+@test
+def no_gpu():
+    """Without any the backend is mpi, and says why; all processes must have them or none."""
+    none = "BUSBENCH_FAKE_GPUS=0"
+    why = "the nccl backend finds no GPU"
+    result = under_mpirun(2, "all_reduce -b 8 -e 8", dict([none.split("=")]))
+    result.prints(f"# Backend mpi was chosen: mpirun started this, and {why}")
+    result = on_different([], [none]).exits(2)
+    mpi.told_once(result, "backend of process 1", "mpi instead of nccl", "--backend")
+    mpi.told_once(on_different(["--backend", "nccl"], [none]).exits(3), "process 1", why)
+
+
 # ---- a process dies ------------------------------------------------------------------------------
 
 

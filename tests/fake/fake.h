@@ -15,10 +15,11 @@
  *   fake_compute.c  what the ranks of a collective get
  *   fake_grid.cc    the backend's kernels, compiled for the CPU (cuda_on_cpu.h)
  *
- * Environment: BUSBENCH_FAKE_GPUS (8) is how many devices there are, BUSBENCH_FAKE_BYTES (1 GiB)
- * how much memory each has; BUSBENCH_FAKE_FAIL=NAME:K lets the K-th call of function NAME fail;
- * BUSBENCH_FAKE_LEAKS=1 says on stderr at the end what was not let go, or misused;
- * BUSBENCH_FAKE_REGION=FILE is what the processes of a run share, made by the first of them.
+ * Environment: BUSBENCH_FAKE_GPUS (8) is how many devices there are, BUSBENCH_FAKE_FIRST (0) which
+ * of the machine's is the first of them, BUSBENCH_FAKE_BYTES (1 GiB) how much memory each has;
+ * BUSBENCH_FAKE_FAIL=NAME:K lets the K-th call of function NAME fail; BUSBENCH_FAKE_LEAKS=1 says on
+ * stderr at the end what was not let go, or misused; BUSBENCH_FAKE_REGION=FILE is what the
+ * processes of a run share, made by the first of them.
  */
 #ifndef BB_TESTS_FAKE_H
 #define BB_TESTS_FAKE_H
@@ -123,7 +124,8 @@ void fake_settle(void);
 /* Until streams that were destroyed with work under way are gone. */
 void fake_settle_ended(void);
 
-int fake_device(void); /* the thread's */
+int fake_device(void);     /* the thread's */
+int fake_gpu(int ordinal); /* which of the machine's that is */
 
 /* A communicator gets to know memory (1) or forgets it (-1). */
 void fake_known(const void *at, int change);
@@ -193,6 +195,7 @@ struct fake_clique {
 	int n;
 	int refs; /* communicators, and what still uses them */
 	int joined, left;
+	int gpus[FAKE_MOST_RANKS]; /* 1 + that of each rank that joined */
 	int registering, registered;
 	size_t window_bytes;
 	pthread_mutex_t lock;

@@ -195,13 +195,26 @@ static void note_environment(struct fake_clique *c)
 	}
 }
 
+/* NCCL lets ranks share a GPU when it is told so. Locked. */
+static ncclResult_t check_gpu(const struct fake_clique *c, int rank)
+{
+	if (strcmp(environment("NCCL_MULTI_RANK_GPU_ENABLE"), "1") == 0)
+		return ncclSuccess;
+	for (int r = 0; r < c->n; r++)
+		if (r != rank && c->gpus[r] == c->gpus[rank])
+			return fake_complain(ncclInvalidUsage,
+					     "Duplicate GPU detected : rank %d and rank %d both on "
+					     "CUDA device %d",
+					     rank, r, c->gpus[rank] - 1);
+	return ncclSuccess;
+}
+
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n, ncclUniqueId id, int rank,
 				    ncclConfig_t *config)
 {
 	struct fake_clique *c;
 	ncclResult_t result = check_environment();
 	uint64_t number;
-	bool complete;
 
 	FAKE_NCCL();
 	if (result != ncclSuccess)
@@ -212,14 +225,16 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n, ncclUniqueId id, in
 	c = find_clique(number, n);
 	pthread_mutex_lock(&c->lock);
 	note_environment(c);
+	c->gpus[rank] = 1 + fake_gpu(fake_device());
 	pthread_cond_broadcast(&c->changed);
 	while (c->joined < n && !fake_has_failed())
 		fake_wait(&c->changed, &c->lock);
-	complete = c->joined == n;
+	result = c->joined == n ? check_gpu(c, rank)
+				: fake_complain(ncclRemoteError, "a rank did not come");
 	pthread_mutex_unlock(&c->lock);
-	if (!complete) {
+	if (result != ncclSuccess) {
 		leave_clique(c);
-		return fake_complain(ncclRemoteError, "a rank did not come");
+		return result;
 	}
 	*comm = calloc(1, sizeof(**comm));
 	if (!*comm)

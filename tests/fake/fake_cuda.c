@@ -47,6 +47,11 @@ static int devices(void)
 
 /* ---- devices ------------------------------------------------------------------------- */
 
+int fake_gpu(int ordinal)
+{
+	return (int)number("BUSBENCH_FAKE_FIRST", 0) + ordinal;
+}
+
 cudaError_t cudaGetDeviceCount(int *count)
 {
 	FAKE_CUDA();
@@ -97,7 +102,7 @@ cudaError_t cudaDeviceGetPCIBusId(char *text, int room, int ordinal)
 {
 	FAKE_CUDA();
 	/* Where the stand-in of NVML has them. */
-	snprintf(text, (size_t)room, "0000:%02X:00.0", 0x10 + 0x11 * ordinal);
+	snprintf(text, (size_t)room, "0000:%02X:00.0", 0x10 + 0x11 * fake_gpu(ordinal));
 	return cudaSuccess;
 }
 
