@@ -11,8 +11,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
-bb_status bb_run_gather_infos(struct bb_run *run, struct bb_driver *driver, int group,
-			      struct bb_rank_info *infos)
+/* Where all live: one of the drivers keeps it for the process. */
+static bb_status gather_infos(struct bb_run *run, struct bb_driver *driver, int group)
 {
 	struct bb_rank_info mine;
 	const void *all;
@@ -22,9 +22,9 @@ bb_status bb_run_gather_infos(struct bb_run *run, struct bb_driver *driver, int 
 	run->options.backend->locate(driver->handle, &mine.location);
 	mine.group = group;
 	status = bb_crew_gather(driver, &mine, sizeof(mine), &all);
-	if (status == BB_OK)
-		memcpy(infos, all, (size_t)run->world.nranks * sizeof(*infos));
-	return status;
+	if (status == BB_OK && driver->local == 0)
+		memcpy(run->infos, all, (size_t)run->world.nranks * sizeof(*run->infos));
+	return status == BB_OK ? bb_crew_barrier(driver) : status;
 }
 
 /* Processes that see different devices may number them alike. */
@@ -42,7 +42,7 @@ bool bb_is_first_on_device(const struct bb_rank_info *infos, int rank)
 	return true;
 }
 
-bb_status bb_run_open_world(struct bb_run *run, struct bb_driver *driver, struct bb_group **group)
+static bb_status open_world(struct bb_run *run, struct bb_driver *driver, struct bb_group **world)
 {
 	const int nranks = run->world.nranks;
 	int *members = calloc((size_t)nranks, sizeof(*members));
@@ -52,10 +52,18 @@ bb_status bb_run_open_world(struct bb_run *run, struct bb_driver *driver, struct
 		return bb_fail(&run->error, BB_EINTERNAL, "out of memory for groups");
 	for (int r = 0; r < nranks; r++)
 		members[r] = r;
-	status = run->options.backend->group_open(driver->handle, members, nranks, group,
+	status = run->options.backend->group_open(driver->handle, members, nranks, world,
 						  &run->error);
 	free(members);
 	return status;
+}
+
+bb_status bb_run_attend(struct bb_run *run, struct bb_driver *driver, int group,
+			struct bb_group **world)
+{
+	const bb_status status = gather_infos(run, driver, group);
+
+	return status == BB_OK ? open_world(run, driver, world) : status;
 }
 
 int64_t bb_memory_taken(const struct bb_run *run)
@@ -115,8 +123,9 @@ static bb_status compare_clocks(struct bb_run *run, struct bb_driver *driver, do
  * record, and which hosts are not like it into the text.
  */
 static bb_status compare_hosts(struct bb_run *run, struct bb_driver *driver,
-			       const struct bb_rank_info *infos, struct bb_strbuf *lines)
+			       struct bb_strbuf *lines)
 {
+	const struct bb_rank_info *infos = run->infos;
 	const bool tells = run->topology && driver->local == 0;
 	const uint64_t mine = tells ? bb_topology_digest(run->topology) : 0, *digests;
 	const void *all;
@@ -157,21 +166,18 @@ static bb_status begin_output(struct bb_run *run, const struct bb_strbuf *lines)
 	return status;
 }
 
-bb_status bb_run_begin(struct bb_run *run, struct bb_driver *driver, struct bb_rank_info *infos,
-		       double copy_rate)
+bb_status bb_run_begin(struct bb_run *run, struct bb_driver *driver, double copy_rate)
 {
 	struct bb_run_record *record = &run->record;
 	struct bb_strbuf lines = {0};
 	double uncertainty;
 	bb_status status;
 
-	if (bb_driver_leads(driver))
-		run->infos = infos;
 	BB_TRY(status, compare_clocks(run, driver, &uncertainty), out);
-	BB_TRY(status, compare_hosts(run, driver, infos, &lines), out);
+	BB_TRY(status, compare_hosts(run, driver, &lines), out);
 	if (!bb_driver_leads(driver))
 		goto out;
-	record->ranks = (struct bb_rank_infos){infos, (size_t)run->world.nranks};
+	record->ranks = (struct bb_rank_infos){run->infos, (size_t)run->world.nranks};
 	if (!(run->options.backend->capabilities & BB_CAP_FREE_COST))
 		record->copy_GBps = copy_rate / 1e9;
 	record->clock_uncertainty_us = uncertainty * 1e6;

@@ -17,19 +17,20 @@
 
 /* ---- before the first case ------------------------------------------------------------- */
 
-/* Of a split world this rank's part, which INFOS tell; else the world itself. */
-static bb_status open_groups(struct bb_session *s, const struct bb_rank_info *infos)
+/* Of a split world this rank's part; else the world itself. */
+static bb_status open_group(struct bb_session *s)
 {
 	struct bb_bench *bench = s->bench;
+	const struct bb_rank_info *infos = bench->run->infos;
 	const int nranks = bench->world->nranks, rank = s->driver->rank;
-	bb_status status = bb_run_open_world(bench->run, s->driver, &s->world);
+	bb_status status;
 	int *members;
 
 	s->group = s->world;
 	s->me = rank;
 	s->n = nranks;
-	if (status != BB_OK || bench->asked.split.kind == BB_SPLIT_NONE)
-		return status;
+	if (bench->asked.split.kind == BB_SPLIT_NONE)
+		return BB_OK;
 	s->group = NULL;
 	members = calloc((size_t)nranks, sizeof(*members));
 	if (!members)
@@ -203,18 +204,13 @@ static bb_status open_session(struct bb_session *s)
 {
 	struct bb_bench *bench = s->bench;
 	const int group = bb_split_color(&bench->asked.split, s->driver->rank);
-	struct bb_rank_info *infos = calloc((size_t)bench->world->nranks, sizeof(*infos));
-	bool taken = false;
 	double rate;
 	bb_status status;
 
-	if (!infos)
-		return bb_fail(bench->error, BB_EINTERNAL, "out of memory for %d ranks",
-			       bench->world->nranks);
 	s->patterns_dtype = -1;
-	BB_TRY(status, bb_run_gather_infos(bench->run, s->driver, group, infos), done);
-	s->copies = bb_is_first_on_device(infos, s->driver->rank);
-	BB_TRY(status, open_groups(s, infos), done);
+	BB_TRY(status, bb_run_attend(bench->run, s->driver, group, &s->world), done);
+	s->copies = bb_is_first_on_device(bench->run->infos, s->driver->rank);
+	BB_TRY(status, open_group(s), done);
 	BB_TRY(status, open_samples(s), done);
 	BB_TRY(status, open_events(s), done);
 	BB_TRY(status,
@@ -224,14 +220,11 @@ static bb_status open_session(struct bb_session *s)
 		s->bench->run->end.memory_user_bytes =
 			(int64_t)s->arena.bytes * bench->world->nlocal;
 	BB_TRY(status, bb_measure_copy(s, (size_t)1 << 20, &rate), done);
-	taken = bb_driver_leads(s->driver);
-	BB_TRY(status, bb_run_begin(bench->run, s->driver, infos, rate), done);
+	BB_TRY(status, bb_run_begin(bench->run, s->driver, rate), done);
 	if (bb_driver_leads(s->driver) &&
 	    bb_groups_open(&bench->groups, &bench->run->record.ranks) != BB_OK)
 		status = bb_fail(bench->error, BB_EINTERNAL, "out of memory for groups");
 done:
-	if (!taken)
-		free(infos);
 	return status;
 }
 

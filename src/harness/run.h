@@ -48,6 +48,7 @@ struct bb_run {
 	struct bb_crew *crew; /* while it runs, for the backend's exchange */
 	struct bb_context *context;
 	uint64_t memory; /* bytes that buffers of this process may take; UINT64_MAX: no limit */
+	struct bb_rank_info *infos; /* of all ranks, once they have told */
 	struct bb_machine *machine;
 	struct bb_topology *topology;   /* of the first process of each host; NULL: not known */
 	struct bb_error topology_error; /* why not */
@@ -58,7 +59,6 @@ struct bb_run {
 	/* Process 0's, while the drivers run rank 0's. */
 	struct utsname system;
 	struct bb_run_record record;
-	struct bb_rank_info *infos; /* of the record; owned */
 	char topology_digest[BB_DIGEST_TEXT];
 	struct bb_light light;
 	struct bb_sinks sinks;
@@ -99,9 +99,12 @@ int64_t bb_memory_taken(const struct bb_run *run);
 
 /* ---- for the drivers of any benchmark (attend.c); collective over the world ------------- */
 
-/* infos[rank] = where each rank lives, and the number of the GROUP it says it is in. */
-BB_MUST bb_status bb_run_gather_infos(struct bb_run *run, struct bb_driver *driver, int group,
-				      struct bb_rank_info *infos);
+/*
+ * All ranks tell where they live and the number of the GROUP that they say they are in; from then
+ * on run->infos is known. *WORLD = the group of all ranks, to be closed.
+ */
+BB_MUST bb_status bb_run_attend(struct bb_run *run, struct bb_driver *driver, int group,
+				struct bb_group **world);
 
 /*
  * -M: *BYTES, on rank 0, = what was taken since the start but for what the end record knows of. At
@@ -112,16 +115,10 @@ BB_MUST bb_status bb_run_note_memory(struct bb_run *run, struct bb_driver *drive
 /* Is RANK the lowest of those that live on its device? */
 bool bb_is_first_on_device(const struct bb_rank_info *infos, int rank);
 
-/* The group of all ranks. */
-BB_MUST bb_status bb_run_open_world(struct bb_run *run, struct bb_driver *driver,
-				    struct bb_group **group);
-
 /*
- * On rank 0 the run record is complete with INFOS, which the run takes over there whatever comes
- * back (malloc'd; on other ranks they stay the caller's), and COPY_RATE, bytes per second of
- * private copies of all ranks together; the sinks begin.
+ * On rank 0 the run record is complete with COPY_RATE, bytes per second of private copies of all
+ * ranks together (NAN: not measured); the sinks begin.
  */
-BB_MUST bb_status bb_run_begin(struct bb_run *run, struct bb_driver *driver,
-			       struct bb_rank_info *infos, double copy_rate);
+BB_MUST bb_status bb_run_begin(struct bb_run *run, struct bb_driver *driver, double copy_rate);
 
 #endif

@@ -171,6 +171,11 @@ bb_status bb_run_open(struct bb_run *run, int argc, char **argv)
 	BB_TRY(status, open_launch(run, argc, argv), failed);
 	BB_TRY(status, bb_run_guard(run, BB_STAGE_OPEN), failed);
 	describe_world(run);
+	run->infos = calloc((size_t)run->world.nranks, sizeof(*run->infos));
+	if (!run->infos)
+		bb_fail(&run->error, BB_EINTERNAL, "out of memory for %d ranks", run->world.nranks);
+	BB_TRY(status, bb_assembly_agree(&run->assembly, run->infos ? BB_OK : BB_EINTERNAL),
+	       failed);
 	config = run->options.config;
 	config.exchange = (struct bb_exchange){bb_crew_exchange, &run->crew};
 	config.ranks_before = bb_assembly_before(&run->assembly) * run->world.nlocal;

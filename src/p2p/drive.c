@@ -139,22 +139,14 @@ static bb_status open_lists(struct session *s)
 
 static bb_status open_session(struct session *s)
 {
-	struct bb_rank_info *infos = calloc((size_t)s->n, sizeof(*infos));
-	bool taken = false;
 	bb_status status;
 
-	if (!infos)
-		return bb_fail(&s->run->error, BB_EINTERNAL, "out of memory for %d ranks", s->n);
-	BB_TRY(status, bb_run_gather_infos(s->run, s->driver, 0, infos), done);
-	BB_TRY(status, bb_run_open_world(s->run, s->driver, &s->world), done);
+	BB_TRY(status, bb_run_attend(s->run, s->driver, 0, &s->world), done);
 	BB_TRY(status, open_lists(s), done);
 	BB_TRY(status, open_memory(s), done);
 	BB_TRY(status, open_data(s), done);
-	taken = bb_driver_leads(s->driver);
-	status = bb_run_begin(s->run, s->driver, infos, NAN);
+	status = bb_run_begin(s->run, s->driver, NAN);
 done:
-	if (!taken)
-		free(infos);
 	return status;
 }
 

@@ -1,6 +1,6 @@
 /*
- * How fast memory is: what the cores of each NUMA node read, write and copy per second in the memory
- * of each, and how long a load takes.
+ * How fast memory is: what the cores of each NUMA node read, write and copy per second in the
+ * memory of each, and how long a load takes.
  */
 #include "harness/harness.h"
 #include "p2p/memory.h"

@@ -118,26 +118,18 @@ static bool copies_both_ways(const struct session *s)
 
 static bb_status open_session(struct session *s)
 {
-	struct bb_rank_info *infos = calloc((size_t)s->n, sizeof(*infos));
-	bool taken = false;
 	bb_status status;
 
-	if (!infos)
-		return bb_fail(&s->run->error, BB_EINTERNAL, "out of memory for %d ranks", s->n);
-	BB_TRY(status, bb_run_gather_infos(s->run, s->driver, 0, infos), done);
-	BB_TRY(status, bb_run_open_world(s->run, s->driver, &s->world), done);
+	BB_TRY(status, bb_run_attend(s->run, s->driver, 0, &s->world), done);
 	BB_TRY(status, open_lists(s), done);
-	number_places(s, infos);
+	number_places(s, s->run->infos);
 	BB_TRY(status, open_team(s), done);
 	for (int q = 0; q < 2 && copies_both_ways(s); q++)
 		BB_TRY(status,
 		       s->backend->queue_open(s->driver->handle, &s->queues[q], &s->run->error),
 		       done);
-	taken = bb_driver_leads(s->driver);
-	status = bb_run_begin(s->run, s->driver, infos, NAN);
+	status = bb_run_begin(s->run, s->driver, NAN);
 done:
-	if (!taken)
-		free(infos);
 	return status;
 }
 
