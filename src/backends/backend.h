@@ -16,8 +16,9 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define BB_BACKEND_ABI 7u
+#define BB_BACKEND_ABI 8u
 #define BB_CHOSEN_TEXT 32
+#define BB_SWITCH_TEXT 96
 
 /* The world, as the launch found it. */
 struct bb_world {
@@ -113,11 +114,13 @@ struct bb_route {
 	   off). */
 	bool direct;
 	const void *own; /* the backend's affair */
+	/* It is the library's: direct only as long as library_p2p says so. */
+	bool switched;
 };
 
 /* What a rank tells about its memory so that others reach it. A value: it may be sent anywhere. */
 struct bb_token {
-	_Alignas(8) unsigned char bytes[128];
+	_Alignas(8) unsigned char bytes[256];
 };
 
 /* One direction of a transfer, seen from one of its two ends. */
@@ -336,23 +339,34 @@ struct bb_backend {
 	/* Routes between two ranks; ends with name NULL. NULL: none, nor the six functions below.
 	 */
 	const struct bb_route *routes;
-	/* NULL, or why ROUTE does not lead from this rank to PEER of GROUP (no peer access, …). The
-	   same answer at both ends. Itself is a peer too: a private copy by the same means. */
+	/*
+	 * Does the library let one end work on the other's memory? TEXT = how that is known:
+	 * "btl_vader_single_copy_mechanism=cma". NULL: no route is switched.
+	 */
+	bool (*library_p2p)(struct bb_context *context, char text[BB_SWITCH_TEXT]);
+	/* What forbids it, as it stands in the environment when a process begins: "NAME=VALUE";
+	   ends with NULL. NULL: there is no library. */
+	const char *const *p2p_off;
+	/* NULL, or why ROUTE does not lead from this rank to PEER of GROUP (no peer access, …),
+	   known when both reach each other's memory. It leads there if neither end refuses. Itself
+	   is a peer too: a private copy by the same means. Lasts as long as the group. */
 	const char *(*route_refuses)(struct bb_group *group, const struct bb_route *route,
 				     int peer);
 	/* TOKEN for BYTES of this rank's memory, which came from alloc. */
 	bb_status (*share)(struct bb_rank *rank, void *memory, size_t bytes,
 			   struct bb_token *token);
-	/* *THEIRS = where this rank reaches what PEER shared as TOKEN, until unreach. NULL in
-	 *THEIRS where it does not: then no direct route leads there. */
+	/* *THEIRS = where this rank reaches what PEER shared as TOKEN, until unreach. NULL where it
+	   does not: route_refuses then says why of the routes that need it. All members call it,
+	   in the same order, once all have shared what is to be reached. */
 	bb_status (*reach)(struct bb_group *group, int peer, const struct bb_token *token,
 			   void **theirs, struct bb_error *error);
-	void (*unreach)(struct bb_group *group, int peer, void *theirs); /* NULL: nothing */
+	/* Likewise all members. THEIRS NULL: nothing. */
+	void (*unreach)(struct bb_group *group, int peer, void *theirs);
 	/*
 	 * OUT goes to PEER and IN comes from it over ROUTE, both at once. The ends that act call
-	 * it; both with halves that match, in the same order. Returns when this end has done its
-	 * part: the bytes that it moves are where they belong. To know that the other end is done
-	 * too, and may act, is the caller's affair.
+	 * it; both with halves that match, in the same order. This end has done its part when it
+	 * returns, with BB_CAP_ASYNC when finish has: the bytes that it moves are where they
+	 * belong. To know that the other end is done too, and may act, is the caller's affair.
 	 */
 	bb_status (*transfer)(struct bb_group *group, const struct bb_route *route, int peer,
 			      const struct bb_half *out, const struct bb_half *in);

@@ -50,6 +50,7 @@ struct bb_run_record {
 	const char *backend;
 	const char *backend_reason; /* why it is that one; NULL: it was named */
 	const char *library;        /* that moves the bytes, with its version; NULL: none */
+	const char *library_p2p;    /* whether it works on a peer's memory; NULL: not told */
 	const char *launch;         /* that connects the processes, likewise; NULL: one process */
 	const char *host;
 	const char *cpu;

@@ -30,6 +30,8 @@ static const struct bb_field run_fields[] = {
 	RUN(STRING, backend, "", "how bytes move"),
 	RUN(STRING, backend_reason, "", "why --backend auto is that one; null: it was named"),
 	RUN(STRING, library, "", "that moves the bytes, with its version; null: none is used"),
+	RUN(STRING, library_p2p, "",
+	    "of pairs: whether it lets one end work on the other's memory, and how that is known"),
 	RUN(STRING, launch, "", "that connects the processes, likewise; null: there is but one"),
 	RUN(STRING, host, "", "name of the machine of rank 0"),
 	RUN(STRING, cpu, "", "its processor"),

@@ -11,9 +11,8 @@
 #include <string.h>
 
 #define POISON_PERIOD 1021
-#define APART                                                                                      \
-	((size_t)4096) /* between a rank's buffers, so that they are not aliases in a cache        \
-			*/
+/* Between a rank's buffers, so that they are not aliases in a cache. */
+#define APART ((size_t)4096)
 
 enum buffer { SOURCE, TARGET, VERIFIED, BUFFERS };
 
@@ -43,6 +42,7 @@ struct session {
 	size_t most_samples;
 	struct series *series;      /* [peer] */
 	struct bb_pair_part *parts; /* [peer] */
+	struct bb_way *ways;        /* of each route */
 	double *scratch;            /* most_samples */
 };
 
@@ -95,9 +95,13 @@ out:
 static bb_status fill(struct session *s, enum buffer which, const struct bb_pattern *pattern,
 		      size_t bytes)
 {
+	bb_status status;
+
 	if (!(s->backend->capabilities & BB_CAP_DATA))
 		return BB_OK;
-	return s->backend->fill(s->driver->handle, buffer(s, which), pattern, 0, bytes);
+	status = s->backend->fill(s->driver->handle, buffer(s, which), pattern, 0, bytes);
+	/* Others reach it. */
+	return status == BB_OK ? s->backend->finish(s->driver->handle, NULL) : status;
 }
 
 static bb_status open_data(struct session *s)
@@ -144,6 +148,7 @@ static bb_status open_session(struct session *s)
 	BB_TRY(status, bb_run_attend(s->run, s->driver, 0, &s->world), done);
 	BB_TRY(status, open_lists(s), done);
 	BB_TRY(status, open_memory(s), done);
+	BB_TRY(status, bb_ways_find(s->driver, s->run, s->world, &s->ways), done);
 	BB_TRY(status, open_data(s), done);
 	status = bb_run_begin(s->run, s->driver, NAN);
 done:
@@ -168,6 +173,7 @@ static void close_session(struct session *s, bool all_done)
 	free(s->series);
 	free(s->parts);
 	free(s->scratch);
+	bb_ways_free(s->backend, s->ways);
 }
 
 /* ---- one pair's turn ------------------------------------------------------------------------ */
@@ -306,6 +312,8 @@ static bb_status act(struct session *s, const struct turn *t)
 	atomic_store_explicit(&s->driver->progress->phase, BB_PHASE_INSIDE, memory_order_relaxed);
 	for (int64_t i = 0; i < warm && status == BB_OK; i++)
 		status = operate(s, t, false);
+	if (status == BB_OK)
+		status = s->backend->finish(s->driver->handle, NULL);
 	for (size_t i = 0; i < n && status == BB_OK; i++) {
 		double seconds;
 
@@ -400,11 +408,14 @@ out:
 	return status;
 }
 
+static const struct bb_way *way_of(const struct session *s, const struct bb_cell *cell)
+{
+	return &s->ways[cell->route - s->backend->routes];
+}
+
 static bool has_turn(const struct session *s, const struct bb_cell *cell, int from, int to)
 {
-	if (from == to)
-		return !cell->both_ways && cell->route->direct && cell->route->actor != BB_BY_BOTH;
-	return !cell->both_ways || from < to;
+	return way_of(s, cell)->leads[from * s->n + to] && (!cell->both_ways || from < to);
 }
 
 static bb_status run_round(struct session *s, const struct bb_cell *cell, int round, bool final)
@@ -513,11 +524,11 @@ static bb_status run_cell(struct session *s, size_t i)
 	const struct bb_cell *cell = &s->pairs->cells[i];
 	const bool leads = bb_driver_leads(s->driver);
 	const void *all = NULL;
-	bb_status status = BB_OK;
+	bb_status status = leads ? bb_pairs_refuse(s->pairs, i, way_of(s, cell)) : BB_OK;
 
 	if (leads)
 		bb_ticker_show(&s->run->ticker, cell->route->name, cell->bytes);
-	if (!cell->skip)
+	if (!cell->skip && status == BB_OK)
 		status = measure_cell(s, cell, true, &all);
 	if (status == BB_OK && leads)
 		status = bb_pairs_deliver(s->pairs, i, all);

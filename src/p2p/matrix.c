@@ -57,6 +57,8 @@ static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 		bb_strbuf_addf(out, "  fault: %s", run->fault);
 	if (run->link)
 		bb_strbuf_addf(out, "  link: %s", run->link);
+	if (run->library_p2p)
+		bb_strbuf_addf(out, "\n# P2P of the library: %s", run->library_p2p);
 	bb_strbuf_addf(out, "\n# topology: %s\n", run->topology_digest);
 	return bb_sink_write(sink, out);
 }
@@ -191,6 +193,7 @@ static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind,
 	struct matrix *m = of(sink);
 	const struct bb_finding_record *f = r;
 	const struct bb_skip_record *s = r;
+	char size[32];
 	bb_status status;
 
 	if (kind == &bb_record_pair)
@@ -199,8 +202,10 @@ static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind,
 	if (kind == &bb_record_finding)
 		bb_strbuf_addf(&m->out, "# finding: %s\n", f->text);
 	if (kind == &bb_record_skip)
-		bb_strbuf_addf(&m->out, "# skipped: %s %lld B: %s\n", s->algorithm,
-			       (long long)s->size_bytes, s->reason);
+		snprintf(size, sizeof(size), " %lld B", (long long)s->size_bytes);
+	if (kind == &bb_record_skip)
+		bb_strbuf_addf(&m->out, "# skipped: %s%s: %s\n", s->algorithm,
+			       s->size_bytes == BB_ABSENT ? "" : size, s->reason);
 	status = bb_sink_write(sink, &m->out);
 out:
 	return status;

@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define BB_TARGET struct bb_pair_options
 #include "harness/option_rows.h"
@@ -17,6 +18,8 @@
 /* A sample is to be long against reading the clock: transfers together this many bytes, words there
    and back this often. */
 #define SAMPLE_BYTES ((uint64_t)256 << 10)
+#define GPU_SAMPLE_BYTES                                                                           \
+	((uint64_t)128 << 20) /* against starting a copy, and looking for its end */
 #define SAMPLE_REPEATS 1000
 #define SAMPLE_PINGS 50
 #define MAX_ITERS 1000000
@@ -31,7 +34,7 @@ static const char *const findings_names[] = {"report", "fail", NULL};
 	{                                                                                          \
 		CHOICE("p2p", p2p, "both", "WORD", p2p_names,                                      \
 		       "on: work on the peer's memory; off: through a place between"),             \
-			.section = "Pairs"                                                         \
+			GIVEN(p2p_given), .section = "Pairs"                                       \
 	}
 #define FINDINGS_ROW                                                                               \
 	{                                                                                          \
@@ -57,6 +60,29 @@ const struct bb_option bb_latency_rows[] = {
 
 /* ---- what is asked for ------------------------------------------------------------------- */
 
+/* A library reads its switch when its process begins: it is set before there is a library. */
+static bb_status switch_library(const struct bb_pair_options *asked,
+				const struct bb_backend *backend,
+				const struct bb_environment *environment, struct bb_error *error)
+{
+	if (!backend->p2p_off)
+		return BB_OK;
+	if (asked->p2p == BB_P2P_BOTH && asked->p2p_given && environment->launch.nprocs > 1)
+		return bb_fail(error, BB_EUSAGE,
+			       "--p2p both: the library of the %s backend reads its switch once, "
+			       "when its process begins; run it with --p2p on, then with --p2p off",
+			       backend->name);
+	for (const char *const *s = backend->p2p_off; asked->p2p == BB_P2P_OFF && *s; s++) {
+		char name[BB_SWITCH_TEXT];
+		const char *const value = strchr(*s, '=') + 1;
+
+		snprintf(name, sizeof(name), "%.*s", (int)(value - *s - 1), *s);
+		if (setenv(name, value, 1) != 0)
+			return bb_fail(error, BB_EINTERNAL, "out of memory for %s", name);
+	}
+	return BB_OK;
+}
+
 static bb_status check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
 		       const struct bb_environment *environment, struct bb_error *error)
 {
@@ -64,7 +90,7 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "the %s backend has no routes between two ranks (see --list)",
 			       o->backend->name);
-	return BB_OK;
+	return switch_library(own, o->backend, environment, error);
 }
 
 /* A word has no size. */
@@ -93,9 +119,12 @@ static void list_backend(struct bb_strbuf *out, const struct bb_backend *backend
 	if (!backend->routes)
 		bb_strbuf_add(out, "  no routes between two ranks\n");
 	for (const struct bb_route *r = backend->routes; r && r->name; r++)
-		bb_strbuf_addf(out, "    %-9s %-10s P2P %-4s %s\n", r->name,
+		bb_strbuf_addf(out, "    %-12s %-10s P2P %-7s %s\n", r->name,
 			       r->uses & BB_ROUTE_PING ? "latency" : "bandwidth",
-			       r->direct ? "on" : "off", r->brief);
+			       r->switched ? "on, off"
+			       : r->direct ? "on"
+					   : "off",
+			       r->brief);
 }
 
 static void list(struct bb_strbuf *out)
@@ -120,11 +149,17 @@ static struct bb_pairs *of(struct bb_run *run)
 	return run->own;
 }
 
+static bool is_direct(const struct bb_pairs *pairs, const struct bb_route *route)
+{
+	return route->direct && (!route->switched || pairs->library_p2p);
+}
+
 static bool is_wanted(const struct bb_pairs *pairs, const struct bb_route *route, unsigned use)
 {
 	const int p2p = pairs->asked.p2p;
 
-	return (route->uses & use) && (p2p == BB_P2P_BOTH || route->direct == (p2p == BB_P2P_ON));
+	return (route->uses & use) &&
+	       (p2p == BB_P2P_BOTH || is_direct(pairs, route) == (p2p == BB_P2P_ON));
 }
 
 static bb_status add_cell(struct bb_pairs *pairs, struct bb_cell cell)
@@ -133,6 +168,7 @@ static bb_status add_cell(struct bb_pairs *pairs, struct bb_cell cell)
 
 	if (!cells)
 		return bb_fail(&pairs->run->error, BB_EINTERNAL, "out of memory for the plan");
+	cell.direct = is_direct(pairs, cell.route);
 	pairs->cells = cells;
 	cells[pairs->ncells++] = cell;
 	return BB_OK;
@@ -141,11 +177,12 @@ static bb_status add_cell(struct bb_pairs *pairs, struct bb_cell cell)
 static bb_status add_sizes(struct bb_pairs *pairs, const struct bb_route *route, bool both_ways)
 {
 	const struct bb_options *o = &pairs->run->options;
+	const bool gpus = o->backend->capabilities & BB_CAP_GPU;
 	bb_status status = BB_OK;
 
 	for (uint64_t size = o->min_bytes; size && status == BB_OK;
 	     size = bb_options_next_size(o, size)) {
-		const uint64_t repeats = SAMPLE_BYTES / size;
+		const uint64_t repeats = (gpus ? GPU_SAMPLE_BYTES : SAMPLE_BYTES) / size;
 		struct bb_cell cell = {.route = route, .both_ways = both_ways, .bytes = size};
 
 		cell.repeats = repeats < 1                ? 1
@@ -191,10 +228,17 @@ static bb_status plan_latency(struct bb_pairs *pairs)
 
 static bb_status check_world(struct bb_run *run)
 {
+	const char *const word = run->options.launch ? "-np" : "-g";
 	const int n = run->world.nranks;
 
+	if (n < 2 && (run->options.backend->capabilities & BB_CAP_GPU))
+		return bb_fail(&run->error, BB_EUSAGE,
+			       "%s 1: a GPU alone has no peer but the host; mem_bandwidth_perf "
+			       "measures that pair, or give %s 2",
+			       word, word);
 	if (n < 2)
-		return bb_fail(&run->error, BB_EUSAGE, "-g 1: a pair needs two ranks; give -g 2");
+		return bb_fail(&run->error, BB_EUSAGE, "%s 1: a pair needs two ranks; give %s 2",
+			       word, word);
 	if (n > BB_PAIR_MAX_RANKS)
 		return bb_fail(&run->error, BB_EUSAGE,
 			       "%d ranks make %d pairs; give at most %d ranks", n, n * (n - 1),
@@ -206,6 +250,25 @@ static bb_status check_world(struct bb_run *run)
 	return BB_OK;
 }
 
+/* Asked for or not, what the library does is what it says it does. */
+static bb_status ask_library(struct bb_pairs *pairs)
+{
+	struct bb_run *run = pairs->run;
+	const struct bb_backend *backend = run->options.backend;
+	char text[BB_SWITCH_TEXT] = "";
+
+	if (!backend->library_p2p)
+		return BB_OK;
+	pairs->library_p2p = backend->library_p2p(run->context, text);
+	snprintf(pairs->library_text, sizeof(pairs->library_text), "%s (%s)",
+		 pairs->library_p2p ? "on" : "off", text);
+	run->record.library_p2p = pairs->library_text;
+	if (pairs->asked.p2p == BB_P2P_OFF && pairs->library_p2p)
+		return bb_fail(&run->error, BB_EBACKEND,
+			       "--p2p off: the library cannot be switched: %s", text);
+	return BB_OK;
+}
+
 static bb_status plan(struct bb_run *run, bb_status (*make)(struct bb_pairs *pairs))
 {
 	struct bb_pairs *pairs = of(run);
@@ -213,11 +276,15 @@ static bb_status plan(struct bb_run *run, bb_status (*make)(struct bb_pairs *pai
 
 	pairs->run = run;
 	if (status == BB_OK)
+		status = ask_library(pairs);
+	if (status == BB_OK)
 		status = make(pairs);
 	if (status == BB_OK && pairs->ncells == 0)
 		status = bb_fail(&run->error, BB_EUNSUPPORTED,
-				 "--p2p %s: the %s backend has no such route (see --list)",
-				 p2p_names[pairs->asked.p2p], run->options.backend->name);
+				 "--p2p %s: the %s backend has no such route%s%s (see --list)",
+				 p2p_names[pairs->asked.p2p], run->options.backend->name,
+				 *pairs->library_text ? "; P2P of the library is " : "",
+				 pairs->library_text);
 	run->record.topology_digest = pairs->digest;
 	return status;
 }

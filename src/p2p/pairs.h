@@ -4,6 +4,7 @@
  *
  *   pairs.c        the benchmark: options, what is run, what it comes to
  *   drive.c        what every rank does: one pair after the other, round after round
+ *   ways.c         where each route leads
  *   results.c      what the ranks measured, put together into records and findings
  *   pair_record.c  the fields of these records
  *   matrix.c       the text: matrices
@@ -24,7 +25,8 @@ enum bb_way_choice { BB_ONE_WAY, BB_BOTH_WAYS, BB_ANY_WAY };
 enum bb_findings_choice { BB_FINDINGS_REPORT, BB_FINDINGS_FAIL };
 
 struct bb_pair_options {
-	int p2p;       /* enum bb_p2p_choice */
+	int p2p; /* enum bb_p2p_choice */
+	bool p2p_given;
 	int ways;      /* enum bb_way_choice */
 	int findings;  /* enum bb_findings_choice */
 	int64_t iters; /* of latency, whose samples are short */
@@ -78,6 +80,7 @@ extern const struct bb_record_kind bb_record_pair, bb_record_finding;
 /* One matrix. */
 struct bb_cell {
 	const struct bb_route *route;
+	bool direct; /* P2P on */
 	bool ping;
 	bool both_ways;   /* each pair once, from < to */
 	uint64_t bytes;   /* 0 with ping */
@@ -102,6 +105,8 @@ struct bb_pairs {
 	struct bb_cell *cells;
 	size_t ncells;
 	uint64_t most_bytes; /* of cells that are run */
+	bool library_p2p;    /* routes that are switched are direct */
+	char library_text[BB_SWITCH_TEXT + 8];
 
 	/* Rank 0's. */
 	char digest[20];                 /* of the topology */
@@ -120,6 +125,22 @@ bb_status bb_pairs_drive(struct bb_driver *driver, void *run);
 /* bb_sink_open: matrices as text. */
 bb_sink_open bb_sink_matrix_open;
 
+/* Where a route leads (ways.c). */
+struct bb_way {
+	bool *leads; /* [from * nranks + to] */
+	int refused; /* pairs that it does not connect; the first of them: */
+	int from, to;
+	char reason[160];
+};
+
+/* Of each of the backend's routes from member to member of GROUP, the world, in their order.
+   Collective; free WAYS whatever comes back. */
+BB_MUST bb_status bb_ways_find(struct bb_driver *driver, struct bb_run *run, struct bb_group *group,
+			       struct bb_way **ways);
+void bb_ways_free(const struct bb_backend *backend, struct bb_way *ways);
+
+/* Rank 0: tell of CELL, unless all of it is skipped, where WAY, its route's, does not lead. */
+BB_MUST bb_status bb_pairs_refuse(struct bb_pairs *pairs, size_t cell, const struct bb_way *way);
 /* Rank 0: PARTS[rank * nranks + peer] of cell CELL to the sinks, and kept for the findings. */
 BB_MUST bb_status bb_pairs_deliver(struct bb_pairs *pairs, size_t cell,
 				   const struct bb_pair_part *parts);

@@ -93,7 +93,7 @@ static double bound_of(const struct bb_pairs *pairs, const struct bb_cell *cell,
 
 	if (cell->ping || cell->both_ways || from == to)
 		return 0;
-	if (cell->route->direct && cell->route->actor != BB_BY_BOTH) {
+	if (cell->direct && cell->route->actor != BB_BY_BOTH) {
 		bound = (double)cell->bytes * rate(part_of(pairs, parts, actor, actor)->mid);
 		*source = "private copy of the rank that acts, in this run";
 	}
@@ -135,7 +135,7 @@ static void fill_route(const struct bb_cell *cell, struct bb_pair_record *r)
 
 	r->quantity = cell->ping ? "latency" : "bandwidth";
 	r->route = cell->route->name;
-	r->p2p = cell->route->direct ? "on" : "off";
+	r->p2p = cell->direct ? "on" : "off";
 	r->actor = actors[cell->route->actor];
 	r->direction = direction_of(cell);
 	r->size_bytes = cell->ping ? BB_ABSENT : (int64_t)cell->bytes;
@@ -195,16 +195,33 @@ static bb_status deliver_pair(struct bb_pairs *pairs, const struct bb_cell *cell
 	return bb_sinks_record(&run->sinks, &bb_record_pair, &r);
 }
 
-static bb_status skip(struct bb_pairs *pairs, const struct bb_cell *cell)
+static bb_status skip(struct bb_pairs *pairs, const struct bb_cell *cell, const char *reason)
 {
 	struct bb_skip_record record;
 
 	bb_record_init(&bb_record_skip, &record);
 	record.algorithm = cell->route->name;
-	record.size_bytes = (int64_t)cell->bytes;
-	record.reason = cell->skip;
+	record.size_bytes = cell->ping ? BB_ABSENT : (int64_t)cell->bytes;
+	record.reason = reason;
 	pairs->run->end.skipped++;
 	return bb_sinks_record(&pairs->run->sinks, &bb_record_skip, &record);
+}
+
+bb_status bb_pairs_refuse(struct bb_pairs *pairs, size_t cell, const struct bb_way *way)
+{
+	const int others = way->refused - 1;
+	struct bb_strbuf text = {0};
+	bb_status status;
+
+	if (way->refused == 0 || pairs->cells[cell].skip)
+		return BB_OK;
+	bb_strbuf_addf(&text, "%d <-> %d", way->from, way->to);
+	if (others > 0)
+		bb_strbuf_addf(&text, " and %d other pair%s", others, others == 1 ? "" : "s");
+	bb_strbuf_addf(&text, ": %s", way->reason);
+	status = skip(pairs, &pairs->cells[cell], bb_strbuf_text(&text));
+	bb_strbuf_free(&text);
+	return status;
 }
 
 /* Findings are about the largest size: that of the last cell of its route and direction. */
@@ -223,7 +240,7 @@ static void keep(struct bb_pairs *pairs, size_t cell, struct bb_pair_value *valu
 	free((void *)(uintptr_t)m[i].values);
 	pairs->matrix_cells[i] = cell;
 	m[i] = (struct bb_pair_matrix){
-		.direct = c->route->direct,
+		.direct = c->direct,
 		.both_ways = c->both_ways,
 		.by_source = c->route->actor == BB_BY_SOURCE,
 		.by_target = c->route->actor == BB_BY_TARGET,
@@ -273,7 +290,7 @@ bb_status bb_pairs_deliver(struct bb_pairs *pairs, size_t number, const struct b
 
 	bb_ticker_hide(&pairs->run->ticker);
 	if (cell->skip)
-		return skip(pairs, cell);
+		return skip(pairs, cell, cell->skip);
 	values = calloc(n * n, sizeof(*values));
 	if (!values)
 		return bb_fail(&pairs->run->error, BB_EINTERNAL, "out of memory for the findings");

@@ -204,6 +204,26 @@ void bb_mpi_controls_close(struct bb_mpi_controls *controls)
 	controls->open = false;
 }
 
+bool bb_mpi_control_read(const struct bb_mpi_controls *controls, const char *name, char *text,
+			 size_t room)
+{
+	struct variable v;
+	int set, value, items = 0, none = 0;
+
+	if (!controls->open || !find_variable(name, &v) || v.names == MPI_T_ENUM_NULL ||
+	    !read_variable(&v, &set, sizeof(set)) ||
+	    MPI_T_enum_get_info(v.names, &items, NULL, &none) != MPI_SUCCESS)
+		return false;
+	for (int i = 0; i < items; i++) {
+		int length = (int)room;
+
+		if (MPI_T_enum_get_item(v.names, i, &value, text, &length) == MPI_SUCCESS &&
+		    value == set)
+			return true;
+	}
+	return false;
+}
+
 /* Duplicate COMM so that the component whose variable is set serves it. */
 static int duplicate(MPI_Comm comm, MPI_Comm *copy)
 {

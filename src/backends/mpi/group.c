@@ -5,6 +5,7 @@
 #include "backends/mpi/mpi.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define CREATE_TAG 0
 #define CHUNK_BYTES ((size_t)512 << 10)
@@ -68,9 +69,13 @@ bb_status bb_mpi_group_open(struct bb_rank *rank, const int *members, int n,
 		g->me++;
 	g->one_host = live_together(context, members, n);
 	g->comm = g->port.comm = MPI_COMM_NULL;
+	g->window = MPI_WIN_NULL;
+	g->members = calloc((size_t)n, sizeof(*g->members));
 	g->counts = calloc(2 * (size_t)n, sizeof(*g->counts));
 	g->offsets = calloc(2 * (size_t)n, sizeof(*g->offsets));
-	if (!g->counts || !g->offsets)
+	if (g->members)
+		memcpy(g->members, members, (size_t)n * sizeof(*members));
+	if (!g->members || !g->counts || !g->offsets)
 		status = bb_fail(error, BB_EINTERNAL, "out of memory for a group of %d ranks", n);
 	else if (g->me == n)
 		status = bb_fail(error, BB_EINTERNAL, "rank %d opens a group it is no member of",
@@ -98,6 +103,7 @@ void bb_mpi_group_close(struct bb_group *group)
 	}
 	free_comm(group->rank->context, &group->port.comm);
 	free_comm(group->rank->context, &group->comm);
+	free(group->members);
 	free(group->counts);
 	free(group->offsets);
 	free(group);

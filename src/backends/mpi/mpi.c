@@ -94,13 +94,14 @@ static bb_status check_started(const struct bb_world *world, const struct bb_bac
 
 /* What this process needs for itself. C may be NULL. */
 static bb_status open_alone(struct bb_context *c, const struct bb_world *world,
-			    struct bb_error *error)
+			    const struct bb_backend_config *config, struct bb_error *error)
 {
 	int level = MPI_THREAD_SINGLE;
 
 	if (!c)
 		return bb_fail(error, BB_EINTERNAL, "out of memory while opening the mpi backend");
 	c->world = *world;
+	c->config = *config;
 	c->error = error;
 	c->comm = MPI_COMM_NULL;
 	c->hosts = calloc((size_t)world->nprocs, sizeof(*c->hosts));
@@ -152,7 +153,7 @@ static bb_status mpi_open(struct bb_context **context, const struct bb_world *wo
 	if (status != BB_OK)
 		return status;
 	c = calloc(1, sizeof(*c));
-	status = agree(open_alone(c, world, error), world, error);
+	status = agree(open_alone(c, world, config, error), world, error);
 	if (status == BB_OK)
 		status = bb_mpi_told(c, "looking around", look_around(c));
 	if (status == BB_OK)
@@ -222,6 +223,8 @@ static bb_status mpi_attach(struct bb_context *context, int local, struct bb_ran
 
 static void mpi_detach(struct bb_rank *rank)
 {
+	while (rank && rank->shared)
+		bb_mpi_unshare(rank, rank->shared->memory, 1);
 	free(rank);
 }
 
@@ -242,6 +245,7 @@ static bb_status mpi_alloc(struct bb_rank *rank, size_t bytes, void **memory)
 
 static void mpi_release(struct bb_rank *rank, void *memory, size_t bytes)
 {
+	bb_mpi_unshare(rank, memory, bytes);
 	bb_cpu_release(memory, bytes);
 }
 
@@ -363,4 +367,13 @@ const struct bb_backend bb_plugin_backend = {
 	.now = mpi_now,
 	.delay = mpi_delay,
 	.clock_offset = bb_mpi_clock_offset,
+	.routes = bb_mpi_routes,
+	.library_p2p = bb_mpi_library_p2p,
+	.p2p_off = bb_mpi_p2p_off,
+	.route_refuses = bb_mpi_route_refuses,
+	.share = bb_mpi_share,
+	.reach = bb_mpi_reach,
+	.unreach = bb_mpi_unreach,
+	.transfer = bb_mpi_transfer,
+	.ping = bb_mpi_ping,
 };

@@ -7,6 +7,7 @@
  *   forced.c  the algorithms that the library has names for
  *   types.c   its datatypes and operations
  *   p2p.c     messages, for the executor
+ *   routes.c  routes between two ranks
  *   clock.c   how the clocks of the processes differ
  *   compat.h  what differs between versions of MPI
  *
@@ -67,6 +68,9 @@ struct bb_mpi_controls {
 
 void bb_mpi_controls_open(struct bb_mpi_controls *controls);
 void bb_mpi_controls_close(struct bb_mpi_controls *controls);
+/* TEXT = the name of what control variable NAME is set to, cut at ROOM; false: it has none. */
+bool bb_mpi_control_read(const struct bb_mpi_controls *controls, const char *name, char *text,
+			 size_t room);
 /*
  * *FORCED = a duplicate of COMM on which FUNCTION takes algorithm VALUE; or MPI_COMM_NULL, and
  * *REASON why not, on all members alike. Collective over COMM. Returns an MPI code.
@@ -78,6 +82,7 @@ int bb_mpi_force(struct bb_mpi_controls *controls, MPI_Comm comm, enum bb_mpi_fu
 
 struct bb_context {
 	struct bb_world world;
+	struct bb_backend_config config;
 	struct bb_error *error; /* where the library's errors are told */
 	struct bb_machine *machine;
 	const struct bb_kernels *kernels;
@@ -98,6 +103,7 @@ struct bb_context {
 struct bb_rank {
 	struct bb_context *context;
 	struct bb_queues queues;
+	struct bb_mpi_shared *shared; /* memory that others may reach */
 };
 
 /* Tell that FUNCTION of the library failed with CODE. */
@@ -148,6 +154,8 @@ struct bb_mpi_port {
 };
 
 void bb_mpi_port_init(struct bb_mpi_port *port, struct bb_context *context, MPI_Comm comm);
+/* Until REQUEST is done; BB_ETIMEOUT once the run is being abandoned. */
+BB_MUST bb_status bb_mpi_await(struct bb_mpi_port *port, MPI_Request *request, MPI_Status *message);
 size_t bb_mpi_schedule_tmp_bytes(const struct bb_group *group, const struct bb_call *call);
 BB_MUST bb_status bb_mpi_schedule(struct bb_group *group, const struct bb_call *call);
 
@@ -171,8 +179,12 @@ struct bb_group {
 	MPI_Comm comm;
 	int me;
 	int n;
+	int *members;
 	bool one_host;
-	int crowded; /* any member's process is; the same on all */
+	int reached;    /* what of others is reached, */
+	bool windowed;  /* and there is */
+	MPI_Win window; /* a window to it */
+	int crowded;    /* any member's process is; the same on all */
 	struct bb_mpi_way *ways;
 	bb_mpi_count *counts;   /* 2 n, for the functions that take them */
 	bb_mpi_offset *offsets; /* likewise */
@@ -187,6 +199,31 @@ BB_MUST bb_status bb_mpi_barrier(struct bb_group *group);
 BB_MUST bb_status bb_mpi_choose(struct bb_group *group, struct bb_call *call);
 BB_MUST bb_status bb_mpi_tune(struct bb_group *group, struct bb_call *call);
 const char *bb_mpi_refuses(struct bb_group *group, const struct bb_call *call);
+
+/* ---- routes (routes.c), see backend.h --------------------------------------------------- */
+
+struct bb_mpi_shared {
+	struct bb_mpi_shared *next;
+	char *memory;
+	size_t bytes;
+};
+
+extern const struct bb_route bb_mpi_routes[];
+extern const char *const bb_mpi_p2p_off[];
+bool bb_mpi_library_p2p(struct bb_context *context, char text[BB_SWITCH_TEXT]);
+const char *bb_mpi_route_refuses(struct bb_group *group, const struct bb_route *route, int peer);
+BB_MUST bb_status bb_mpi_share(struct bb_rank *rank, void *memory, size_t bytes,
+			       struct bb_token *token);
+/* What was shared of BYTES at MEMORY is not any more; no window is open to it. */
+void bb_mpi_unshare(struct bb_rank *rank, const void *memory, size_t bytes);
+BB_MUST bb_status bb_mpi_reach(struct bb_group *group, int peer, const struct bb_token *token,
+			       void **theirs, struct bb_error *error);
+void bb_mpi_unreach(struct bb_group *group, int peer, void *theirs);
+BB_MUST bb_status bb_mpi_transfer(struct bb_group *group, const struct bb_route *route, int peer,
+				  const struct bb_half *out, const struct bb_half *in);
+BB_MUST bb_status bb_mpi_ping(struct bb_group *group, const struct bb_route *route, int peer,
+			      bool first, size_t rounds);
+
 /* ---- the library's collectives (native.c) ----------------------------------------------- */
 
 extern const struct bb_native bb_mpi_natives[];

@@ -25,7 +25,7 @@ void bb_mpi_port_init(struct bb_mpi_port *port, struct bb_context *context, MPI_
 		port->free[i] = (uint32_t)i;
 }
 
-static bb_status await(struct bb_mpi_port *port, MPI_Request *request, MPI_Status *message)
+bb_status bb_mpi_await(struct bb_mpi_port *port, MPI_Request *request, MPI_Status *message)
 {
 	int done, code;
 
@@ -136,7 +136,7 @@ static bb_status mpi_wait_taken(void *argument, int peer, int channel, uint32_t 
 	bb_status status = BB_OK;
 
 	for (; sent->taken < sent->pieces && status == BB_OK; sent->taken++)
-		status = await(port, &sent->requests[sent->taken], MPI_STATUS_IGNORE);
+		status = bb_mpi_await(port, &sent->requests[sent->taken], MPI_STATUS_IGNORE);
 	if (status == BB_OK)
 		port->free[port->nfree++] = ticket;
 	return status;
@@ -169,7 +169,7 @@ static bb_status mpi_recv(void *argument, int peer, int channel, size_t bytes, c
 
 	if (e->peer != peer || e->channel != channel)
 		return BB_EINTERNAL;
-	status = await(port, &e->request, &message);
+	status = bb_mpi_await(port, &e->request, &message);
 	if (status != BB_OK)
 		return status;
 	if (MPI_Get_count(&message, MPI_BYTE, &length) != MPI_SUCCESS || (size_t)length != bytes)

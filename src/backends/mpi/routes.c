@@ -1,0 +1,316 @@
+/*
+ * Routes between two ranks: messages, and one end that works on the other's memory through a
+ * window. Within a host the library copies once, from process to process, if it can and may
+ * (Open MPI: the single copy mechanism of btl vader); else through memory that both share.
+ */
+#include "backends/mpi/mpi.h"
+
+#include "core/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST ((size_t)1 << 30) /* bytes of one call: its count is an int */
+#define MECHANISM "btl_vader_single_copy_mechanism"
+
+enum way { SEND, GET, PUT, MESSAGE };
+
+static const enum way ways[] = {SEND, GET, PUT, MESSAGE};
+
+const struct bb_route bb_mpi_routes[] = {
+	{.name = "send",
+	 .brief = "MPI_Isend and MPI_Irecv",
+	 .uses = BB_ROUTE_TRANSFER,
+	 .actor = BB_BY_BOTH,
+	 .direct = true,
+	 .switched = true,
+	 .own = &ways[SEND]},
+	{.name = "get",
+	 .brief = "MPI_Get: the target reads the source's window",
+	 .uses = BB_ROUTE_TRANSFER,
+	 .actor = BB_BY_TARGET,
+	 .direct = true,
+	 .own = &ways[GET]},
+	{.name = "put",
+	 .brief = "MPI_Put: the source writes the target's window",
+	 .uses = BB_ROUTE_TRANSFER,
+	 .actor = BB_BY_SOURCE,
+	 .direct = true,
+	 .own = &ways[PUT]},
+	{.name = "message",
+	 .brief = "a small message, which is copied twice in any case",
+	 .uses = BB_ROUTE_PING,
+	 .actor = BB_BY_BOTH,
+	 .own = &ways[MESSAGE]},
+	{.name = NULL},
+};
+
+static enum way way_of(const struct bb_route *route)
+{
+	return *(const enum way *)route->own;
+}
+
+/* ---- the library's switch ---------------------------------------------------------------- */
+
+const char *const bb_mpi_p2p_off[] = {
+#ifdef OPEN_MPI
+	"OMPI_MCA_" MECHANISM "=none",
+#endif
+	NULL,
+};
+
+bool bb_mpi_library_p2p(struct bb_context *context, char text[BB_SWITCH_TEXT])
+{
+	char value[BB_SWITCH_TEXT / 2];
+
+	if (!bb_mpi_p2p_off[0]) {
+		snprintf(text, BB_SWITCH_TEXT, "as the library does it, which has no known switch");
+		return true;
+	}
+	bb_mpi_controls_open(&context->controls);
+	if (!bb_mpi_control_read(&context->controls, MECHANISM, value, sizeof(value)))
+		snprintf(value, sizeof(value), "not told");
+	snprintf(text, BB_SWITCH_TEXT, MECHANISM "=%s", value);
+	return strcmp(value, "none") != 0 && strcmp(value, "not told") != 0;
+}
+
+/* ---- windows ----------------------------------------------------------------------------- */
+
+bb_status bb_mpi_share(struct bb_rank *rank, void *memory, size_t bytes, struct bb_token *token)
+{
+	struct bb_mpi_shared *s = calloc(1, sizeof(*s));
+	MPI_Aint address;
+
+	if (!s)
+		return bb_fail(rank->context->error, BB_EINTERNAL, "out of memory for rank %d",
+			       rank->context->world.proc);
+	*s = (struct bb_mpi_shared){rank->shared, memory, bytes};
+	rank->shared = s;
+	MPI_Get_address(memory, &address);
+	memset(token, 0, sizeof(*token));
+	memcpy(token->bytes, &address, sizeof(address));
+	return BB_OK;
+}
+
+void bb_mpi_unshare(struct bb_rank *rank, const void *memory, size_t bytes)
+{
+	struct bb_mpi_shared **link = &rank->shared, *s;
+
+	while ((s = *link) != NULL) {
+		if (s->memory < (const char *)memory || s->memory >= (const char *)memory + bytes) {
+			link = &s->next;
+			continue;
+		}
+		*link = s->next;
+		free(s);
+	}
+}
+
+/* A window of all that this rank shares. Not every library, or way between hosts, has such a thing:
+   then GROUP has no window, on all members alike. Returns an MPI code. */
+static int open_window(struct bb_group *group)
+{
+	MPI_Comm comm = group->port.comm;
+	int mine, all = 0;
+	int code = MPI_Win_create_dynamic(MPI_INFO_NULL, comm, &group->window);
+
+	if (code != MPI_SUCCESS)
+		group->window = MPI_WIN_NULL;
+	else
+		code = MPI_Win_set_errhandler(group->window, MPI_ERRORS_RETURN);
+	for (const struct bb_mpi_shared *s = group->rank->shared; s && code == MPI_SUCCESS;
+	     s = s->next)
+		code = MPI_Win_attach(group->window, s->memory, (MPI_Aint)s->bytes);
+	mine = code == MPI_SUCCESS;
+	code = MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm);
+	group->windowed = all;
+	if (code == MPI_SUCCESS && all)
+		code = MPI_Win_lock_all(MPI_MODE_NOCHECK, group->window);
+	return code;
+}
+
+static void close_window(struct bb_group *group)
+{
+	MPI_Win_unlock_all(group->window);
+	for (const struct bb_mpi_shared *s = group->rank->shared; s; s = s->next)
+		MPI_Win_detach(group->window, s->memory);
+	MPI_Win_free(&group->window);
+}
+
+bb_status bb_mpi_reach(struct bb_group *group, int peer, const struct bb_token *token,
+		       void **theirs, struct bb_error *error)
+{
+	bb_status status = BB_OK;
+	MPI_Aint address;
+
+	if (group->reached++ == 0)
+		status = bb_mpi_told(group->rank->context, "opening a window", open_window(group));
+	memcpy(&address, token->bytes, sizeof(address));
+	*theirs = group->windowed ? (void *)address : NULL;
+	return status;
+}
+
+/* The last one closes the window. */
+void bb_mpi_unreach(struct bb_group *group, int peer, void *theirs)
+{
+	if (theirs && --group->reached == 0)
+		close_window(group);
+}
+
+const char *bb_mpi_route_refuses(struct bb_group *group, const struct bb_route *route, int peer)
+{
+	const enum way way = way_of(route);
+	char text[BB_SWITCH_TEXT];
+
+	if (way == SEND || way == MESSAGE)
+		return peer == group->me ? "a rank sends itself no messages" : NULL;
+	if (group->one_host && !bb_mpi_library_p2p(group->rank->context, text))
+		return "the library may not copy from one process to another (" MECHANISM ")";
+	return group->windowed ? NULL
+			       : "the MPI library has no window for these ranks that memory can be "
+				 "attached to";
+}
+
+/* ---- a slow link ------------------------------------------------------------------------- */
+
+static double slowness(const struct bb_group *group, int from, int to)
+{
+	const struct bb_context *c = group->rank->context;
+
+	if (c->config.slow_link.factor == 0 || group->members[from] != c->config.slow_link.from ||
+	    group->members[to] != c->config.slow_link.to)
+		return 0;
+	return c->config.slow_link.factor - 1;
+}
+
+/* What began at START went FROM … TO: it takes longer there. */
+static void slow_down(const struct bb_group *group, int from, int to, double start)
+{
+	const double slow = slowness(group, from, to);
+
+	if (slow > 0)
+		bb_clock_pause(slow * (bb_clock_now() - start), &group->rank->context->aborted);
+}
+
+/* ---- transfers --------------------------------------------------------------------------- */
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* BYTES behind AT, as far as one call goes. */
+static int part(size_t bytes, size_t at)
+{
+	return at < bytes ? (int)least(bytes - at, MOST) : 0;
+}
+
+static bb_status exchange(struct bb_group *group, int peer, const struct bb_half *out,
+			  const struct bb_half *in)
+{
+	struct bb_mpi_port *port = &group->port;
+	bb_status status = BB_OK;
+
+	for (size_t at = 0; (at < out->bytes || at < in->bytes) && status == BB_OK; at += MOST) {
+		MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+		int code = MPI_SUCCESS;
+
+		if (at < in->bytes)
+			code = MPI_Irecv((char *)in->mine + at, part(in->bytes, at), MPI_BYTE, peer,
+					 0, port->comm, &requests[0]);
+		if (at < out->bytes && code == MPI_SUCCESS)
+			code = MPI_Isend((const char *)out->mine + at, part(out->bytes, at),
+					 MPI_BYTE, peer, 0, port->comm, &requests[1]);
+		status = bb_mpi_told(port->context, "MPI_Isend or MPI_Irecv", code);
+		for (int i = 0; i < 2 && status == BB_OK; i++)
+			status = bb_mpi_await(port, &requests[i], MPI_STATUS_IGNORE);
+	}
+	return status;
+}
+
+/* The end that acts reads the other's window, or writes it. */
+static bb_status work_on_window(struct bb_group *group, enum way way, int peer,
+				const struct bb_half *half)
+{
+	const MPI_Aint there = (MPI_Aint)half->theirs;
+	int code = MPI_SUCCESS;
+
+	for (size_t at = 0; at < half->bytes && code == MPI_SUCCESS; at += MOST) {
+		const int n = part(half->bytes, at);
+		const MPI_Aint target = MPI_Aint_add(there, (MPI_Aint)at);
+		char *const mine = (char *)half->mine + at;
+
+		code = way == GET ? MPI_Get(mine, n, MPI_BYTE, peer, target, n, MPI_BYTE,
+					    group->window)
+				  : MPI_Put(mine, n, MPI_BYTE, peer, target, n, MPI_BYTE,
+					    group->window);
+	}
+	if (code == MPI_SUCCESS)
+		code = MPI_Win_flush(peer, group->window);
+	return bb_mpi_told(group->rank->context, way == GET ? "MPI_Get" : "MPI_Put", code);
+}
+
+bb_status bb_mpi_transfer(struct bb_group *group, const struct bb_route *route, int peer,
+			  const struct bb_half *out, const struct bb_half *in)
+{
+	const enum way way = way_of(route);
+	const double start = bb_clock_now();
+	bb_status status;
+
+	if (way == SEND)
+		status = exchange(group, peer, out, in);
+	else
+		status = work_on_window(group, way, peer, way == GET ? in : out);
+	if (way != PUT && in->bytes > 0)
+		slow_down(group, peer, group->me, start);
+	if (way == PUT && out->bytes > 0)
+		slow_down(group, group->me, peer, start);
+	return status;
+}
+
+/* ---- words ------------------------------------------------------------------------------- */
+
+static bb_status send_word(struct bb_mpi_port *port, int peer)
+{
+	const uint64_t word = 0;
+	MPI_Request request;
+	const int code =
+		MPI_Isend(&word, (int)sizeof(word), MPI_BYTE, peer, 0, port->comm, &request);
+
+	return code == MPI_SUCCESS ? bb_mpi_await(port, &request, MPI_STATUS_IGNORE)
+				   : bb_mpi_told(port->context, "MPI_Isend", code);
+}
+
+static bb_status receive_word(struct bb_mpi_port *port, int peer)
+{
+	uint64_t word;
+	MPI_Request request;
+	const int code =
+		MPI_Irecv(&word, (int)sizeof(word), MPI_BYTE, peer, 0, port->comm, &request);
+
+	return code == MPI_SUCCESS ? bb_mpi_await(port, &request, MPI_STATUS_IGNORE)
+				   : bb_mpi_told(port->context, "MPI_Irecv", code);
+}
+
+bb_status bb_mpi_ping(struct bb_group *group, const struct bb_route *route, int peer, bool first,
+		      size_t rounds)
+{
+	const double start = bb_clock_now();
+	bb_status status = BB_OK;
+	double one_way;
+
+	for (size_t i = 0; i < rounds && status == BB_OK; i++) {
+		if (first)
+			status = send_word(&group->port, peer);
+		if (status == BB_OK)
+			status = receive_word(&group->port, peer);
+		if (status == BB_OK && !first)
+			status = send_word(&group->port, peer);
+	}
+	one_way = 0.5 * (bb_clock_now() - start);
+	bb_clock_pause((slowness(group, group->me, peer) + slowness(group, peer, group->me)) *
+			       one_way,
+		       &group->rank->context->aborted);
+	return status;
+}

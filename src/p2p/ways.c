@@ -1,0 +1,89 @@
+/*
+ * ways.c - where each route leads: from one rank to another if neither of them refuses.
+ */
+#include "p2p/pairs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REASON sizeof(((struct bb_way *)NULL)->reason)
+
+/* What a rank says of a route: the first reason, and behind it for each peer whether it refuses. */
+static void answer(const struct bb_backend *backend, struct bb_group *group,
+		   const struct bb_route *route, int me, int n, char *mine)
+{
+	memset(mine, 0, REASON + (size_t)n);
+	for (int peer = n - 1; peer >= 0; peer--) {
+		const char *why = backend->route_refuses(group, route, peer);
+
+		mine[REASON + (size_t)peer] = why != NULL;
+		if (why && peer != me)
+			snprintf(mine, REASON, "%s", why);
+	}
+}
+
+/* From ALL answers of N ranks. */
+static void judge(struct bb_way *way, const char *all, int n)
+{
+	const size_t bytes = REASON + (size_t)n;
+
+	for (int from = 0; from < n; from++)
+		for (int to = 0; to < n; to++) {
+			const char *a = all + (size_t)from * bytes, *b = all + (size_t)to * bytes;
+			const bool by_a = a[REASON + (size_t)to], by_b = b[REASON + (size_t)from];
+
+			way->leads[from * n + to] = !by_a && !by_b;
+			if (from >= to || (!by_a && !by_b) || way->refused++ > 0)
+				continue;
+			way->from = from;
+			way->to = to;
+			memcpy(way->reason, by_a ? a : b, REASON);
+		}
+}
+
+static int count(const struct bb_backend *backend)
+{
+	int n = 0;
+
+	while (backend->routes[n].name)
+		n++;
+	return n;
+}
+
+bb_status bb_ways_find(struct bb_driver *driver, struct bb_run *run, struct bb_group *group,
+		       struct bb_way **ways)
+{
+	const struct bb_backend *backend = run->options.backend;
+	const int n = run->world.nranks, nroutes = count(backend);
+	const size_t bytes = REASON + (size_t)n;
+	char *mine = malloc(bytes);
+	const void *all;
+	bb_status status = BB_OK;
+
+	*ways = calloc((size_t)nroutes, sizeof(**ways));
+	for (int r = 0; r < nroutes && status == BB_OK; r++) {
+		struct bb_way *way = *ways ? &(*ways)[r] : NULL;
+
+		if (way)
+			way->leads = calloc((size_t)n * (size_t)n, sizeof(*way->leads));
+		if (!mine || !way || !way->leads) {
+			status =
+				bb_fail(&run->error, BB_EINTERNAL, "out of memory for %d ranks", n);
+			break;
+		}
+		answer(backend, group, &backend->routes[r], driver->rank, n, mine);
+		status = bb_crew_gather(driver, mine, bytes, &all);
+		if (status == BB_OK)
+			judge(way, all, n);
+	}
+	free(mine);
+	return status;
+}
+
+void bb_ways_free(const struct bb_backend *backend, struct bb_way *ways)
+{
+	for (int r = 0; ways && r < count(backend); r++)
+		free(ways[r].leads);
+	free(ways);
+}

@@ -1,0 +1,82 @@
+"""Pairs of processes over MPI: every pair is right, with the library's single copy and without."""
+
+import json
+
+import mpi
+from kit import equal, expect, test
+
+
+def records(n, line, env=None, codes=(0,)):
+    """{kind: [record…]} of a run under mpirun."""
+    result = mpi.run(n, line + " --json -", env)
+    result.exits(*codes)
+    found = {}
+    for record in map(json.loads, result.out.splitlines()):
+        found.setdefault(record["kind"], []).append(record)
+    return found
+
+
+@test
+def single_copy_on():
+    """Messages, and one end alone that reads or writes the other's window; a window to itself is a private copy."""
+    found = records(3, "p2p_bandwidth -b 100 -e 1M -f 100 -n 5 --p2p on")
+    expect(found["run"][0]["library_p2p"].startswith("on (btl_vader_single_copy_mechanism="), "library_p2p")
+    for route, actor in (("send", "both"), ("get", "target"), ("put", "source")):
+        mine = [r for r in found["pair"] if r["route"] == route]
+        one = {(r["from"], r["to"]) for r in mine if r["direction"] == "unidirectional"}
+        both = {(r["from"], r["to"]) for r in mine if r["direction"] == "bidirectional"}
+        equal(one, {(a, b) for a in range(3) for b in range(3) if a != b or route != "send"}, f"pairs of {route}")
+        equal(both, {(0, 1), (0, 2), (1, 2)}, f"pairs of {route} both ways")
+        for r in mine:
+            equal((r["p2p"], r["actor"], r["wrong"], r["ends"]), ("on", actor, 0, "core"), f"{route}")
+
+
+@test
+def single_copy_off():
+    """The library is told before it begins, says that it obeys, and what needs a single copy is not run."""
+    for env in (None, {"OMPI_MCA_btl_vader_single_copy_mechanism": "cma"}):
+        found = records(2, "p2p_bandwidth -b 1M -e 1M -n 5 --p2p off", env)
+        equal(found["run"][0]["library_p2p"], "off (btl_vader_single_copy_mechanism=none)", "library_p2p")
+        equal({(r["route"], r["p2p"], r["wrong"]) for r in found["pair"]}, {("send", "off", 0)}, "routes")
+    env = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+    found = records(2, "p2p_bandwidth -b 1M -e 1M -n 5", env)
+    equal({(r["route"], r["p2p"]) for r in found["pair"]}, {("send", "off")}, "routes where it is off")
+    equal({r["algorithm"] for r in found["skip"]}, {"get", "put"}, "what is skipped")
+    expect("btl_vader_single_copy_mechanism" in found["skip"][0]["reason"], "reason")
+
+
+@test
+def both_are_two_runs():
+    mpi.run(2, "p2p_bandwidth -b 8 -e 8 --p2p both").exits(2).says("--p2p on, then with --p2p off")
+    mpi.run(1, "p2p_bandwidth -b 8 -e 8").exits(2).says("give -np 2")
+
+
+@test
+def words():
+    for n in (2, 3):
+        found = records(n, "p2p_latency -n 20")
+        equal({(r["from"], r["to"]) for r in found["pair"]}, {(a, b) for b in range(n) for a in range(b)}, "pairs")
+        for r in found["pair"]:
+            equal((r["route"], r["quantity"]), ("message", "latency"), "record")
+            expect(0 < r["min_us"] <= r["p50_us"] <= r["p99_us"], f"times of {r}")
+
+
+@test
+def wrong_data():
+    found = records(3, "p2p_bandwidth -b 100 -e 100 --fault corrupt:1", codes=(7,))
+    for r in found["pair"]:
+        hit = r["to"] == 1 or (r["direction"] == "bidirectional" and r["from"] == 1)
+        equal(r["wrong"], int(hit), f"wrong of {r['route']} {r['from']} -> {r['to']}")
+
+
+@test(alone=True)
+def slow_link():
+    """20 times as slow is found, whatever else the machine does; what else is found is its affair."""
+    line = "p2p_bandwidth -b 256K -e 256K -n 350 --direction unidirectional --fault slow_link:0:1:20"
+    texts = [f for f in records(2, line).get("finding", []) if f["finding"] == "asymmetry"]
+    equal([(f["from"], f["to"]) for f in texts], [(0, 1)], "asymmetry")
+
+
+@test
+def dies():
+    mpi.run(3, "p2p_bandwidth -b 8 -e 8 --fault die:1 -T 20").exits(3).says("rank 1")
