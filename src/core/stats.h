@@ -12,6 +12,7 @@
  * ci_low, ci_high: 95% confidence interval of the median from order statistics (the binomial
  * interval, distribution-free); below 6 samples it is the whole range [min, max].
  */
+#define BB_STATS_INTERVAL 6
 struct bb_stats {
 	size_t n;
 	double min, p50, p95, p99, max;

@@ -429,6 +429,28 @@ static bb_status run_case(struct bb_session *s, const struct bb_case *c)
 	return status;
 }
 
+/* Rank 0: by what the library does not have for this collective. */
+static bb_status tell_stand_ins(struct bb_session *s)
+{
+	const struct bb_plan *plan = &s->bench->plan;
+	struct bb_strbuf lines = {0};
+	bb_status status = BB_OK;
+
+	for (int i = 0; i < plan->nchoices && bb_driver_leads(s->driver); i++) {
+		const struct bb_choice *choice = &plan->choices[i];
+
+		if (choice->instead_of)
+			bb_strbuf_addf(&lines, "# %s: %s runs, because %s\n",
+				       choice->instead_of->name, choice->name, choice->reason);
+	}
+	if (bb_strbuf_failed(&lines))
+		status = BB_EINTERNAL;
+	else if (lines.length > 0)
+		status = bb_sinks_comment(&s->bench->run->sinks, bb_strbuf_text(&lines));
+	bb_strbuf_free(&lines);
+	return status;
+}
+
 /* What was asked for and has no cases at all. */
 static bb_status skip_algorithms(struct bb_session *s)
 {
@@ -458,6 +480,8 @@ bb_status bb_bench_drive(struct bb_driver *driver, void *argument)
 
 	if (status == BB_OK)
 		status = skip_algorithms(&session);
+	if (status == BB_OK)
+		status = tell_stand_ins(&session);
 	for (int64_t cycle = 1; status == BB_OK && (cycles == 0 || cycle <= cycles); cycle++) {
 		session.cycle = cycle;
 		for (size_t i = 0; i < bench->plan.ncases && status == BB_OK; i++)

@@ -85,10 +85,23 @@ static bb_status resolve_root(struct bb_collective_options *a, struct bb_error *
 		       a->root_text);
 }
 
+/* Does BACKEND have WORD of its own, or what WORD is a variant of? */
+static bool has_own(const struct bb_backend *backend, const char *word)
+{
+	for (const struct bb_native *native = backend->natives; native && native->name; native++) {
+		const size_t length = strlen(native->name);
+
+		if (strcmp(native->name, word) == 0 ||
+		    (backend->discover && strncmp(native->name, word, length) == 0 &&
+		     word[length] == ':' && word[length + 1]))
+			return true;
+	}
+	return false;
+}
+
 /* Names of every schedule of any collective, of this backend's own, auto and all. */
 static bool known_algorithm(const struct bb_backend *backend, const char *word)
 {
-	const struct bb_native *native;
 	const char *schedule = bb_plan_own(word);
 	int i;
 
@@ -98,17 +111,7 @@ static bool known_algorithm(const struct bb_backend *backend, const char *word)
 		if (strcmp(bb_algorithms[i]->name, schedule) == 0)
 			return true;
 	}
-	for (native = backend->natives; native && native->name; native++) {
-		size_t length = strlen(native->name);
-
-		if (strcmp(native->name, word) == 0)
-			return true;
-		/* What only the library can name; whether it does is seen later. */
-		if (backend->discover && strncmp(native->name, word, length) == 0 &&
-		    word[length] == ':' && word[length + 1])
-			return true;
-	}
-	return false;
+	return has_own(backend, word);
 }
 
 static const char *nearest_algorithm(const struct bb_backend *backend,
@@ -129,38 +132,42 @@ static const char *nearest_algorithm(const struct bb_backend *backend,
 	return bb_suggest(hint, word, names);
 }
 
-/* The backend other than O's that has WORD of its own, as far as is known here; NULL: none. */
+/* The other backend that has WORD of its own; NULL: none, as far as they can be loaded. */
 static const char *whose_algorithm(const struct bb_backend *backend, const char *word)
 {
-	for (int i = 0; bb_backends[i]; i++) {
-		const struct bb_native *native = bb_backends[i]->natives;
+	for (int i = 0; bb_backends[i]; i++)
+		if (bb_backends[i] != backend && has_own(bb_backends[i], word))
+			return bb_backends[i]->name;
+	for (const struct bb_loadable *l = bb_loadables; l->name; l++) {
+		struct bb_error ignored = {.text = ""};
+		struct bb_plugin plugin;
 
-		for (; native && native->name; native++)
-			if (bb_backends[i] != backend && strcmp(native->name, word) == 0)
-				return bb_backends[i]->name;
+		if (strcmp(l->name, backend->name) != 0 &&
+		    bb_plugin_load(&plugin, l, &ignored) == BB_OK && plugin.backend &&
+		    has_own(plugin.backend, word))
+			return l->name;
 	}
-	/* No backend need be loaded for that. */
-	return strcmp(word, "native") == 0 ? "mpi or nccl" : NULL;
+	return NULL;
 }
 
-static bb_status unknown_algorithm(const struct bb_backend *backend,
+static bb_status unknown_algorithm(const struct bb_options *o,
 				   const struct bb_collective *collective, const char *word,
 				   struct bb_error *error)
 {
-	const char *owner = whose_algorithm(backend, word);
+	const char *owner = whose_algorithm(o->backend, word);
 	char hint[64];
 
 	if (owner)
 		return bb_fail(error, BB_EUSAGE,
-			       "--algo: %s is an algorithm of the %s backend; this is %s (see "
+			       "--algo: %s is an algorithm of the %s backend; this is %s%s%s (see "
 			       "--list)",
-			       word, owner, backend->name);
+			       word, owner, o->backend->name, *o->backend_reason ? ", as " : "",
+			       o->backend_reason);
 	return bb_fail(error, BB_EUSAGE, "--algo: \"%s\" is not an algorithm%s (see --list)", word,
-		       nearest_algorithm(backend, collective, word, hint));
+		       nearest_algorithm(o->backend, collective, word, hint));
 }
 
-static bb_status resolve_algorithms(struct bb_collective_options *a,
-				    const struct bb_backend *backend,
+static bb_status resolve_algorithms(struct bb_collective_options *a, const struct bb_options *o,
 				    const struct bb_collective *collective, struct bb_error *error)
 {
 	char word[BB_WORD];
@@ -174,8 +181,8 @@ static bb_status resolve_algorithms(struct bb_collective_options *a,
 			return bb_fail(error, BB_EUSAGE,
 				       "--algo %s: there is an empty name in the list",
 				       a->algo_text);
-		if (!whole || !known_algorithm(backend, word))
-			return unknown_algorithm(backend, collective, word, error);
+		if (!whole || !known_algorithm(o->backend, word))
+			return unknown_algorithm(o, collective, word, error);
 		if (strcmp(word, "all") == 0 && strcmp(a->algo_text, "all") != 0)
 			return bb_fail(error, BB_EUSAGE,
 				       "--algo %s: all stands alone, not in a list", a->algo_text);
@@ -245,14 +252,14 @@ static bb_status resolve_nccl_algo(struct bb_collective_options *a,
 	static const char *const names[] = {"ring", "tree"};
 	int i;
 
+	if (backend->capabilities & BB_CAP_GPU)
+		return BB_OK; /* the library reads it itself */
 	for (i = 0; i < 2; i++) {
 		if (strcasecmp(value, names[i]) == 0) {
 			a->algorithms = names[i];
 			return BB_OK;
 		}
 	}
-	if (backend->capabilities & BB_CAP_GPU)
-		return BB_OK; /* the library reads it itself */
 	return bb_fail(error, BB_EUSAGE,
 		       "NCCL_ALGO=\"%s\": the %s backend understands Ring and Tree; unset it, or "
 		       "choose with --algo (see --list)",
@@ -486,7 +493,7 @@ bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, s
 	BB_TRY(st, resolve_dtypes(a, error), out);
 	BB_TRY(st, resolve_ops(a, error), out);
 	BB_TRY(st, resolve_root(a, error), out);
-	BB_TRY(st, resolve_algorithms(a, o->backend, collective, error), out);
+	BB_TRY(st, resolve_algorithms(a, o, collective, error), out);
 	BB_TRY(st, resolve_environment(a, o->backend, collective, e, error), out);
 	BB_TRY(st, resolve_protocols(a, o->backend, error), out);
 	if (a->explain) {

@@ -167,8 +167,8 @@ static const char *ran(const struct table *t, const struct cell *cell)
 	return cell->told[0] && is_auto(t, cell->algorithm) ? cell->told : cell->used;
 }
 
-/* Does auto at this size only repeat what stands in another column? */
-static bool repeats(const struct table *t, size_t size, int algorithm)
+/* The column that auto's at this size only repeats; -1: none. */
+static int repeated(const struct table *t, size_t size, int algorithm)
 {
 	const struct cell *const *row = &t->at[size * (size_t)t->all->nnames];
 	const struct cell *cell = row[algorithm];
@@ -179,11 +179,27 @@ static bool repeats(const struct table *t, size_t size, int algorithm)
 		if (!other || other == cell)
 			continue;
 		if (strcmp(t->all->names[t->order[i]], ran(t, cell)) == 0)
-			return true;
+			return t->order[i];
 		if (cell->told[0] && strcmp(other->told, cell->told) == 0)
-			return true;
+			return t->order[i];
 	}
-	return false;
+	return -1;
+}
+
+static bool repeats(const struct table *t, size_t size, int algorithm)
+{
+	return repeated(t, size, algorithm) >= 0;
+}
+
+/* What was run twice, under its own name and by auto, was as fast as the faster of the two. */
+static double best_time(const struct table *t, size_t size, int algorithm)
+{
+	double best = time_at(t, size, algorithm);
+
+	for (int i = 0; i < t->norder; i++)
+		if (repeated(t, size, t->order[i]) == algorithm)
+			best = fmin(best, time_at(t, size, t->order[i]));
+	return best;
 }
 
 /* The fastest at a size and how many times faster than the second; -1: none was run. */
@@ -193,7 +209,7 @@ static int winner(const struct table *t, size_t size, double *lead)
 	int i, who = -1;
 
 	for (i = 0; i < t->norder; i++) {
-		double time = time_at(t, size, t->order[i]);
+		double time = best_time(t, size, t->order[i]);
 
 		if (isnan(time) || repeats(t, size, t->order[i]))
 			continue;
@@ -420,6 +436,9 @@ static void print_auto(const struct table *t, int algorithm, struct bb_strbuf *o
 		const struct cell *c = t->at[size * (size_t)t->all->nnames + (size_t)algorithm];
 
 		if (!c || !c->used || (last && strcmp(ran(t, c), last) == 0))
+			continue;
+		/* The library chose, and does not tell what. */
+		if (strcmp(ran(t, c), t->all->names[algorithm]) == 0)
 			continue;
 		if (last)
 			bb_strbuf_addf(out, ", %s from %s", ran(t, c),

@@ -12,7 +12,7 @@
 
 /* One result. */
 struct row {
-	const char *algorithm;
+	const char *algorithm, *dtype, *op;
 	int64_t size_bytes;
 	bool in_place;
 	int worst; /* index of the group furthest behind those of its size; -1: none has a like */
@@ -167,6 +167,8 @@ bb_status bb_groups_add(struct bb_groups *groups, const struct bb_group_part *pa
 	}
 	row->worst = worst_of(groups, row->busbw);
 	row->algorithm = result->algorithm;
+	row->dtype = result->dtype;
+	row->op = result->op;
 	row->size_bytes = result->size_bytes;
 	row->in_place = result->in_place;
 	result->groups = (struct bb_numbers){groups->colors, (size_t)groups->n};
@@ -182,7 +184,7 @@ bb_status bb_groups_add(struct bb_groups *groups, const struct bb_group_part *pa
 static void add_head(const struct bb_groups *groups, struct bb_strbuf *out)
 {
 	bb_strbuf_addf(out, "#\n# Groups, %d of them, busbw in GB/s\n#       size", groups->n);
-	bb_strbuf_addf(out, "  %-20s %-12s", "algorithm", "placement");
+	bb_strbuf_addf(out, "  %-20s %-8s %-6s %-12s", "algorithm", "type", "redop", "placement");
 	if (groups->n > COLUMNS)
 		bb_strbuf_addf(out, " %9s %9s %9s", "least", "median", "most");
 	for (int g = 0; g < groups->n && groups->n <= COLUMNS; g++)
@@ -194,8 +196,9 @@ static void add_row(const struct bb_groups *groups, const struct row *row, struc
 {
 	char size[BB_UNIT_TEXT];
 
-	bb_strbuf_addf(out, "# %10s  %-20s %-12s", bb_format_size(size, (uint64_t)row->size_bytes),
-		       row->algorithm, row->in_place ? "in-place" : "out-of-place");
+	bb_strbuf_addf(out, "# %10s  %-20s %-8s %-6s %-12s",
+		       bb_format_size(size, (uint64_t)row->size_bytes), row->algorithm, row->dtype,
+		       row->op, row->in_place ? "in-place" : "out-of-place");
 	if (groups->n > COLUMNS) {
 		double least = INFINITY, most = 0;
 

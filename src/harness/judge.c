@@ -75,6 +75,8 @@ static void fill_statistics(const struct view *v, struct bb_result_record *resul
 	result->max_us = stats.max;
 	result->stdev_us = stats.stdev;
 	result->cv_percent = stats.cv * 100;
+	if (stats.n < BB_STATS_INTERVAL)
+		return; /* too few for an interval */
 	result->ci_low_us = stats.ci_low;
 	result->ci_high_us = stats.ci_high;
 }

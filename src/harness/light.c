@@ -5,21 +5,17 @@
 
 /* ---- where the ranks are ----------------------------------------------------------------- */
 
-/* The number of the host of rank R, in the order in which hosts first come. */
-static int node_of(const struct bb_rank_infos *infos, size_t r)
+/* The number of the host of rank R, in the order in which hosts first come: FIRSTS are the first
+   ranks of the *N hosts so far. */
+static int node_of(const struct bb_rank_infos *infos, size_t r, size_t *firsts, int *n)
 {
 	int node = 0;
 
-	for (size_t first = 0; first < infos->n; first++) {
-		size_t before = 0;
-
-		if (strcmp(infos->ranks[first].location.host, infos->ranks[r].location.host) == 0)
-			return node;
-		while (before < first && strcmp(infos->ranks[before].location.host,
-						infos->ranks[first].location.host) != 0)
-			before++;
-		node += before == first;
-	}
+	while (node < *n &&
+	       strcmp(infos->ranks[firsts[node]].location.host, infos->ranks[r].location.host) != 0)
+		node++;
+	if (node == *n)
+		firsts[(*n)++] = r;
 	return node;
 }
 
@@ -40,30 +36,33 @@ static int gpu_at(const struct bb_topology *t, const char *bus)
 bb_status bb_light_open(struct bb_light *light, struct bb_topology *topology,
 			const struct bb_rank_infos *infos, bool gpus)
 {
-	int nodes = 1, n = 0;
+	bb_status status;
+	bool lost = false;
+	size_t *firsts;
+	int nodes = 0, n = 0;
 
 	*light = (struct bb_light){.topology = topology};
 	if (!topology)
 		return BB_OK;
 	light->places = calloc(infos->n, sizeof(*light->places));
-	if (!light->places)
-		return BB_EINTERNAL;
-	for (size_t r = 0; r < infos->n; r++) {
-		struct bb_rank_place place = {.node = node_of(infos, r), .device = BB_ON_HOST};
+	firsts = calloc(infos->n, sizeof(*firsts));
+	for (size_t r = 0; r < infos->n && light->places && firsts; r++) {
+		struct bb_rank_place place = {.node = node_of(infos, r, firsts, &nodes),
+					      .device = BB_ON_HOST};
 
-		nodes = place.node >= nodes ? place.node + 1 : nodes;
 		if (infos->ranks[r].group != infos->ranks[0].group)
 			continue;
 		if (gpus) {
 			place.device = gpu_at(topology, infos->ranks[r].location.bus);
-			if (place.device < 0)
-				return BB_OK;
+			lost |= place.device < 0;
 		}
 		light->places[n++] = place;
 	}
 	topology->nodes = nodes;
-	light->n = n;
-	return BB_OK;
+	light->n = lost ? 0 : n;
+	status = light->places && firsts ? BB_OK : BB_EINTERNAL;
+	free(firsts);
+	return status;
 }
 
 void bb_light_close(struct bb_light *light)
@@ -92,16 +91,13 @@ static const struct {
 	{&bb_all_reduce, "ring", RING},
 	{&bb_all_reduce, "tree", TREE},
 	{&bb_all_reduce, "nvls", NVLS},
-	{&bb_all_reduce, "nccl", RING | TREE | NVLS},
 	{&bb_all_reduce, "auto", RING | TREE | NVLS},
 	{&bb_all_reduce, "native", RING | TREE},
 	{&bb_all_gather, NULL, RING},
 	{&bb_reduce_scatter, NULL, RING},
 	{&bb_broadcast, "ring", RING},
-	{&bb_broadcast, "nccl", RING},
 	{&bb_broadcast, "auto", RING},
 	{&bb_reduce, "ring", RING},
-	{&bb_reduce, "nccl", RING},
 	{&bb_reduce, "auto", RING},
 	{&bb_sendrecv, NULL, RING},
 	{&bb_alltoall, NULL, ALLTOALL},

@@ -6,15 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool shadowed(const struct bb_native *natives, const char *name)
+static const struct bb_native *shadow(const struct bb_native *natives, const char *name)
 {
 	const struct bb_native *native;
 
 	for (native = natives; native && native->name; native++) {
 		if (strcmp(native->name, name) == 0)
-			return true;
+			return native;
 	}
-	return false;
+	return NULL;
+}
+
+static bool has(const struct bb_native *native, const struct bb_collective *collective)
+{
+	return !native->refuses || !native->refuses(native, collective);
 }
 
 static void list_algorithms(struct bb_strbuf *out, const struct bb_native *natives,
@@ -25,12 +30,14 @@ static void list_algorithms(struct bb_strbuf *out, const struct bb_native *nativ
 
 	bb_strbuf_addf(out, "    %-15s", collective->name);
 	for (i = 0; bb_algorithms[i]; i++) {
-		if (bb_algorithms[i]->collective == collective &&
-		    !shadowed(natives, bb_algorithms[i]->name))
-			bb_strbuf_addf(out, " %s", bb_algorithms[i]->name);
+		if (bb_algorithms[i]->collective != collective)
+			continue;
+		/* What the library has of that name goes first; busbench's own can be had too. */
+		native = shadow(natives, bb_algorithms[i]->name);
+		bb_strbuf_addf(out, " %s%s", native ? BB_OWN : "", bb_algorithms[i]->name);
 	}
 	for (native = natives; native && native->name; native++) {
-		if (!native->refuses || !native->refuses(native, collective))
+		if (has(native, collective))
 			bb_strbuf_addf(out, " %s", native->name);
 	}
 	bb_strbuf_add(out, " auto\n");

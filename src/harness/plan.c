@@ -134,6 +134,19 @@ static void add_schedule(struct bb_plan *plan, const struct bb_algorithm *schedu
 		add_choice(plan, (struct bb_choice){.name = name, .schedule = schedule});
 }
 
+/* SCHEDULE for NATIVE, which the library does not have for this collective. */
+static void add_stand_in(struct bb_plan *plan, const struct bb_native *native,
+			 const struct bb_algorithm *schedule, const char *reason)
+{
+	const int before = plan->nchoices;
+
+	add_schedule(plan, schedule);
+	if (plan->nchoices == before)
+		return;
+	plan->choices[before].instead_of = native;
+	plan->choices[before].reason = reason;
+}
+
 static void add_native(struct bb_plan *plan, const struct bb_native *native)
 {
 	const char *reason = native->refuses ? native->refuses(native, plan->collective) : NULL;
@@ -142,7 +155,7 @@ static void add_native(struct bb_plan *plan, const struct bb_native *native)
 	if (!reason && native->refuses_group)
 		reason = native->refuses_group(native, plan->nranks);
 	if (reason && schedule)
-		add_schedule(plan, schedule);
+		add_stand_in(plan, native, schedule, reason);
 	else if (reason)
 		add_skip(plan, native->name, reason);
 	else

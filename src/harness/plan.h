@@ -29,6 +29,10 @@ struct bb_choice {
 	/* What is run where the library cannot do a call by NATIVE: busbench's schedule of that
 	   name. NULL: nothing. */
 	const struct bb_algorithm *stand_in;
+	/* The library's algorithm that was asked for, and why SCHEDULE runs in its place at any
+	   call; NULL: it does not. */
+	const struct bb_native *instead_of;
+	const char *reason;
 };
 
 /* One row: both placements of one size. */

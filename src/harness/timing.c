@@ -265,7 +265,7 @@ static bb_status agree_to_stop(const struct bb_job *job, double began, bool *sto
 
 	memcpy(scratch, s->samples, job->nsamples * sizeof(*scratch));
 	bb_stats_compute(scratch, job->nsamples, &stats);
-	mine = job->nsamples > 1 && bb_stats_precision(&stats) <= o->precision;
+	mine = job->nsamples >= BB_STATS_INTERVAL && bb_stats_precision(&stats) <= o->precision;
 	if (bb_driver_leads(s->driver) && now(job) - began > 1e-9 * (double)o->max_time_ns)
 		mine |= 2;
 	status = bb_crew_gather(s->driver, &mine, sizeof(mine), &all);

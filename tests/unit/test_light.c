@@ -66,9 +66,9 @@ static void test_node(void **state)
 	assert_non_null(strstr(result.bound_source, "18 NVLink4"));
 	assert_true(bound(&run, &bb_all_reduce, "busbench:tree").bound_us > 0);
 	/* The library may let the switches reduce. */
-	assert_true(bound(&run, &bb_all_reduce, "nccl").bound_us < 9);
+	assert_true(bound(&run, &bb_all_reduce, "auto").bound_us < 9);
 	assert_true(isnan(bound(&run, &bb_all_reduce, "bruck").bound_us));
-	assert_true(isnan(bound(&run, &bb_gather, "nccl").bound_us));
+	assert_true(isnan(bound(&run, &bb_gather, "auto").bound_us));
 	close_run(&run);
 }
 
@@ -81,11 +81,11 @@ static void test_hosts(void **state)
 	for (int r = 0; r < 16; r++)
 		run.ranks[r].group = r / 8;
 	assert_int_equal(bb_light_open(&run.light, run.topology, &run.infos, true), BB_OK);
-	one = bound(&run, &bb_alltoall, "nccl");
+	one = bound(&run, &bb_alltoall, "auto");
 	close_run(&run);
 	open_run(&run, "hgx-h100", 16, 8);
 	assert_int_equal(bb_light_open(&run.light, run.topology, &run.infos, true), BB_OK);
-	two = bound(&run, &bb_alltoall, "nccl");
+	two = bound(&run, &bb_alltoall, "auto");
 	assert_true(two.bound_us > 2 * one.bound_us); /* over the NICs */
 	close_run(&run);
 }

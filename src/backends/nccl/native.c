@@ -283,7 +283,7 @@ const struct bb_native bb_nccl_natives[] = {
 	{.name = NULL},
 };
 
-const struct bb_native bb_nccl_auto = WAY("nccl", "NCCL's own choice", auto, NULL, NULL);
+const struct bb_native bb_nccl_auto = WAY("auto", "NCCL's own choice", auto, NULL, NULL);
 
 /* ---- types and operations
  * --------------------------------------------------------------------------- */
