@@ -206,6 +206,45 @@ static void nccl_detach(struct bb_rank *rank)
 	free(rank);
 }
 
+/* -1: unknown. */
+static int numa_of(const char *bus)
+{
+	char path[96];
+	FILE *file;
+	int node = -1;
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/numa_node", bus);
+	file = fopen(path, "r");
+	if (!file)
+		return -1;
+	if (fscanf(file, "%d", &node) != 1)
+		node = -1;
+	fclose(file);
+	return node;
+}
+
+static bb_status read_place(struct bb_rank *rank)
+{
+	struct bb_location *const here = &rank->location;
+	struct cudaDeviceProp properties;
+	char bus[32];
+	bb_status status;
+
+	bb_location_here(here);
+	here->device = rank->device;
+	BB_TRY(status, BB_CUDA(rank, cudaDeviceGetPCIBusId(bus, sizeof(bus), rank->device)), out);
+	BB_TRY(status, BB_CUDA(rank, cudaGetDeviceProperties(&properties, rank->device)), out);
+	for (char *p = bus; *p; p++)
+		*p = (char)tolower((unsigned char)*p);
+	here->numa = numa_of(bus);
+	/* "0000:3b:00.0"; the function is always 0. */
+	bus[strcspn(bus, ".")] = '\0';
+	snprintf(here->bus, sizeof(here->bus), "%.15s", bus);
+	snprintf(here->name, sizeof(here->name), "%.63s", properties.name);
+out:
+	return status;
+}
+
 static bb_status read_device(struct bb_rank *rank)
 {
 	int major, minor, processors;
@@ -245,6 +284,7 @@ static bb_status nccl_attach(struct bb_context *context, int local, struct bb_ra
 	r->device = bb_nccl_device(context, local);
 	BB_TRY(status, BB_CUDA(r, cudaSetDevice(r->device)), failed);
 	BB_TRY(status, read_device(r), failed);
+	BB_TRY(status, read_place(r), failed);
 	if (!context->config.default_stream)
 		BB_TRY(status,
 		       BB_CUDA(r, cudaStreamCreateWithFlags(&r->main, cudaStreamNonBlocking)),
@@ -259,40 +299,9 @@ failed:
 	return status;
 }
 
-/* -1: unknown. */
-static int numa_of(const char *bus)
-{
-	char path[96];
-	FILE *file;
-	int node = -1;
-
-	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/numa_node", bus);
-	file = fopen(path, "r");
-	if (!file)
-		return -1;
-	if (fscanf(file, "%d", &node) != 1)
-		node = -1;
-	fclose(file);
-	return node;
-}
-
 static void nccl_locate(struct bb_rank *rank, struct bb_location *location)
 {
-	struct cudaDeviceProp properties;
-	char bus[32] = "";
-
-	bb_location_here(location);
-	location->device = rank->device;
-	if (cudaDeviceGetPCIBusId(bus, sizeof(bus), rank->device) != cudaSuccess)
-		bus[0] = '\0';
-	for (char *p = bus; *p; p++)
-		*p = (char)tolower((unsigned char)*p);
-	location->numa = numa_of(bus);
-	/* "0000:3b:00.0"; the function is always 0. */
-	bus[strcspn(bus, ".")] = '\0';
-	snprintf(location->bus, sizeof(location->bus), "%.15s", bus);
-	if (cudaGetDeviceProperties(&properties, rank->device) == cudaSuccess)
-		snprintf(location->name, sizeof(location->name), "%.63s", properties.name);
+	*location = rank->location;
 }
 
 /* ---- calls

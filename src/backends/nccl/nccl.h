@@ -54,6 +54,7 @@ struct bb_rank {
 	int rank;
 	int local;
 	int device;
+	struct bb_location location;
 	int capability;  /* 90: 9.0 */
 	unsigned blocks; /* most thread blocks of a kernel of ours */
 	cudaStream_t main;
