@@ -121,12 +121,40 @@ def sees_its_own_only():
 
 @test
 def same_gpu_twice():
-    """NCCL refuses, unless it is told that it may; its sentence is told once."""
+    """Refused with both numbers, once, unless NCCL is told that it may, or that these are several hosts."""
     one = {"BUSBENCH_FAKE_GPUS": "1"}
-    with gpus.shared() as shared:
-        results = tcp.Job(2, f"all_reduce {SOME}", program=gpus.built, **shared, **one).finish(SECONDS)
-    tcp.told_once(results, "ncclCommInitRankConfig failed", "Duplicate GPU detected", code=3)
+    for n, gpus_each, env, said in (
+        (2, 1, one, ("2 GPUs are asked for", "see 1:")),
+        (3, 2, {"BUSBENCH_FAKE_GPUS": "2"}, ("6 GPUs are asked for", "see 2:")),
+        (2, 1, {**one, "NCCL_HOSTID": "same"}, ("2 GPUs are asked for", "see 1:")),
+    ):
+        line = f"all_reduce -g {gpus_each} {SOME}"
+        with gpus.shared() as shared:
+            result = mpi.Job(mpi.words(n, line, program=gpus.built), {**shared, **env}).finish()
+        mpi.told_once(result.exits(2), *said)
+        with gpus.shared() as shared:
+            results = tcp.Job(n, line, program=gpus.built, **shared, **env).finish(SECONDS)
+        tcp.told_once(results, *said, code=2)
     records(2, f"all_reduce {SOME}", {**one, "NCCL_MULTI_RANK_GPU_ENABLE": "1"})
+    changed = {rank: {"NCCL_HOSTID": str(rank)} for rank in range(2)}
+    with gpus.shared() as shared:
+        results = tcp.Job(2, f"all_reduce {SOME}", changed, program=gpus.built, **shared, **one).finish(SECONDS)
+    gpus.right(results[0])
+
+
+@test
+def not_all_can():
+    """What one rank's GPU or library cannot do, none asks for: f8e4m3 is reduced from 9.0 on, PAT is from 2.23 on."""
+    changed = {1: {"BUSBENCH_FAKE_CAPABILITY": "80"}, 2: {"BUSBENCH_FAKE_VERSION": "22200"}}
+    line = "-b 4000 -e 4000 -n 2 -d f8e4m3,half --algo ring,pat,auto --json -"
+    with gpus.shared() as shared:
+        results = tcp.Job(3, f"reduce_scatter {line}", changed, program=gpus.built, **shared).finish(SECONDS)
+    found = mpi.records(results[0].exits(0).out)
+    ran = {(r["dtype"], r["algorithm_asked"]): r["algorithm"] for r in found if r["kind"] == "result"}
+    equal(ran["half", "auto"], "auto", "half")
+    expect(ran["f8e4m3", "auto"] != "auto", "f8e4m3 ran as what one of the GPUs cannot do")
+    skipped = {(r["dtype"], r["algorithm"]): r["reason"] for r in found if r["kind"] == "skip"}
+    expect("from 2.23 on" in skipped["half", "pat"], f"{skipped}")
 
 
 def on_different(words, env):

@@ -16,9 +16,10 @@
  *   fake_grid.cc    the backend's kernels, compiled for the CPU (cuda_on_cpu.h)
  *
  * Environment: BUSBENCH_FAKE_GPUS (8) is how many devices there are, BUSBENCH_FAKE_FIRST (0) which
- * of the machine's is the first of them, BUSBENCH_FAKE_BYTES (1 GiB) how much memory each has;
- * BUSBENCH_FAKE_FAIL=NAME:K lets the K-th call of function NAME fail; BUSBENCH_FAKE_LEAKS=1 says on
- * stderr at the end what was not let go, or misused; BUSBENCH_FAKE_REGION=FILE is what the
+ * of the machine's is the first of them, BUSBENCH_FAKE_BYTES (1 GiB) how much memory each has,
+ * BUSBENCH_FAKE_CAPABILITY (90) what it can do; BUSBENCH_FAKE_VERSION is the library's version
+ * code; BUSBENCH_FAKE_FAIL=NAME:K lets the K-th call of function NAME fail; BUSBENCH_FAKE_LEAKS=1
+ * says on stderr at the end what was not let go, or misused; BUSBENCH_FAKE_REGION=FILE is what the
  * processes of a run share, made by the first of them.
  */
 #ifndef BB_TESTS_FAKE_H
@@ -124,6 +125,8 @@ void fake_settle(void);
 /* Until streams that were destroyed with work under way are gone. */
 void fake_settle_ended(void);
 
+/* A number of the environment. */
+long fake_number(const char *name, long otherwise);
 int fake_device(void);     /* the thread's */
 int fake_gpu(int ordinal); /* which of the machine's that is */
 
@@ -195,7 +198,8 @@ struct fake_clique {
 	int n;
 	int refs; /* communicators, and what still uses them */
 	int joined, left;
-	int gpus[FAKE_MOST_RANKS]; /* 1 + that of each rank that joined */
+	int gpus[FAKE_MOST_RANKS];       /* 1 + that of each rank that joined */
+	char hosts[FAKE_MOST_RANKS][32]; /* NCCL_HOSTID */
 	int registering, registered;
 	size_t window_bytes;
 	pthread_mutex_t lock;

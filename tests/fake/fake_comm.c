@@ -49,7 +49,7 @@ const char *ncclGetErrorString(ncclResult_t result)
 ncclResult_t ncclGetVersion(int *version)
 {
 	FAKE_NCCL();
-	*version = NCCL_VERSION_CODE;
+	*version = (int)fake_number("BUSBENCH_FAKE_VERSION", NCCL_VERSION_CODE);
 	return ncclSuccess;
 }
 
@@ -195,13 +195,14 @@ static void note_environment(struct fake_clique *c)
 	}
 }
 
-/* NCCL lets ranks share a GPU when it is told so. Locked. */
+/* NCCL lets ranks share a GPU when it is told so, or that they are on several hosts. Locked. */
 static ncclResult_t check_gpu(const struct fake_clique *c, int rank)
 {
 	if (strcmp(environment("NCCL_MULTI_RANK_GPU_ENABLE"), "1") == 0)
 		return ncclSuccess;
 	for (int r = 0; r < c->n; r++)
-		if (r != rank && c->gpus[r] == c->gpus[rank])
+		if (r != rank && c->gpus[r] == c->gpus[rank] &&
+		    strcmp(c->hosts[r], c->hosts[rank]) == 0)
 			return fake_complain(ncclInvalidUsage,
 					     "Duplicate GPU detected : rank %d and rank %d both on "
 					     "CUDA device %d",
@@ -226,6 +227,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n, ncclUniqueId id, in
 	pthread_mutex_lock(&c->lock);
 	note_environment(c);
 	c->gpus[rank] = 1 + fake_gpu(fake_device());
+	snprintf(c->hosts[rank], sizeof(c->hosts[rank]), "%s", environment("NCCL_HOSTID"));
 	pthread_cond_broadcast(&c->changed);
 	while (c->joined < n && !fake_has_failed())
 		fake_wait(&c->changed, &c->lock);

@@ -31,7 +31,7 @@ int fake_device(void)
 	return device;
 }
 
-static long number(const char *name, long otherwise)
+long fake_number(const char *name, long otherwise)
 {
 	const char *const given = getenv(name);
 
@@ -40,7 +40,7 @@ static long number(const char *name, long otherwise)
 
 static int devices(void)
 {
-	const long n = number("BUSBENCH_FAKE_GPUS", GPUS);
+	const long n = fake_number("BUSBENCH_FAKE_GPUS", GPUS);
 
 	return n < FAKE_MOST_RANKS ? (int)n : FAKE_MOST_RANKS;
 }
@@ -49,7 +49,7 @@ static int devices(void)
 
 int fake_gpu(int ordinal)
 {
-	return (int)number("BUSBENCH_FAKE_FIRST", 0) + ordinal;
+	return (int)fake_number("BUSBENCH_FAKE_FIRST", 0) + ordinal;
 }
 
 cudaError_t cudaGetDeviceCount(int *count)
@@ -91,10 +91,12 @@ cudaError_t cudaGetDevice(int *ordinal)
 
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int ordinal)
 {
+	const int capability = (int)fake_number("BUSBENCH_FAKE_CAPABILITY", 90);
+
 	FAKE_CUDA();
 	*value = attribute == cudaDevAttrMultiProcessorCount      ? 2
-		 : attribute == cudaDevAttrComputeCapabilityMajor ? 9
-								  : 0;
+		 : attribute == cudaDevAttrComputeCapabilityMajor ? capability / 10
+								  : capability % 10;
 	return cudaSuccess;
 }
 
@@ -270,7 +272,7 @@ ncclResult_t ncclMemFree(void *at)
 cudaError_t cudaMemGetInfo(size_t *left, size_t *total)
 {
 	FAKE_CUDA();
-	*left = *total = (size_t)number("BUSBENCH_FAKE_BYTES", DEVICE_BYTES);
+	*left = *total = (size_t)fake_number("BUSBENCH_FAKE_BYTES", DEVICE_BYTES);
 	pthread_mutex_lock(&memory.lock);
 	for (const struct block *b = memory.blocks; b; b = b->next)
 		if (b->device == device)

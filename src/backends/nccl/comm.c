@@ -33,17 +33,6 @@ static bb_status no_memory(const struct bb_rank *rank)
 
 /* ---- meeting ------------------------------------------------------------------------- */
 
-/*
- * All drivers of the world come here and get what each of them brought. Whoever has failed does not
- * come but leaves: others may be waiting for it where nobody can call them away.
- */
-static bb_status gather(struct bb_rank *rank, const void *mine, size_t bytes, void *all)
-{
-	const struct bb_exchange *exchange = &rank->context->config.exchange;
-
-	return exchange->gather(exchange->own, rank->local, mine, bytes, all);
-}
-
 static bb_status park(struct bb_rank *rank)
 {
 	const char mine = 0;
@@ -52,7 +41,7 @@ static bb_status park(struct bb_rank *rank)
 
 	if (!all)
 		return no_memory(rank);
-	status = gather(rank, &mine, sizeof(mine), all);
+	status = bb_nccl_gather(rank, &mine, sizeof(mine), all);
 	free(all);
 	return status;
 }
@@ -106,7 +95,7 @@ bb_status bb_nccl_clock_offset(struct bb_rank *rank, double *offset, double *unc
 
 		BB_TRY(status, park(rank), out);
 		now = bb_clock_now();
-		BB_TRY(status, gather(rank, &now, sizeof(now), all), out);
+		BB_TRY(status, bb_nccl_gather(rank, &now, sizeof(now), all), out);
 		after = bb_clock_now();
 		if (i > 0 && after - before >= 2 * *uncertainty)
 			continue;
@@ -215,7 +204,7 @@ static bb_status gather_id(struct bb_group *group, ncclUniqueId *id)
 	if (status == BB_OK && group->me == 0)
 		status = BB_NCCL(rank, ncclGetUniqueId(&mine));
 	if (status == BB_OK)
-		status = gather(rank, &mine, sizeof(mine), all);
+		status = bb_nccl_gather(rank, &mine, sizeof(mine), all);
 	if (status == BB_OK)
 		*id = all[group->members[0]];
 	free(all);
@@ -318,6 +307,13 @@ out:
 	return status;
 }
 
+static bb_status make_world(struct bb_group *group)
+{
+	const bb_status status = bb_nccl_meet(group->rank);
+
+	return status == BB_OK ? make_as(group, &bb_nccl_auto) : status;
+}
+
 static int place_of(int rank, const int *members, int n)
 {
 	for (int i = 0; i < n; i++)
@@ -352,7 +348,7 @@ bb_status bb_nccl_group_open(struct bb_rank *rank, const int *members, int n,
 	g->next = rank->groups;
 	rank->groups = g;
 	if (n == rank->context->world.nranks && !world)
-		status = make_as(g, &bb_nccl_auto);
+		status = make_world(g);
 	else
 		status = world ? make_part(g, world)
 			       : bb_fail(error, BB_EINTERNAL,

@@ -329,7 +329,7 @@ const char *bb_nccl_native_limits(const struct bb_group *group, const struct bb_
 
 	if (call->native->refuses(call->native, call->collective))
 		return call->native->refuses(call->native, call->collective);
-	if (strcmp(call->native->name, "pat") == 0 && rank->context->version < BB_NCCL_PAT_VERSION)
+	if (strcmp(call->native->name, "pat") == 0 && rank->version < BB_NCCL_PAT_VERSION)
 		return "PAT is in NCCL from 2.23 on";
 	if (!reduces(call))
 		return NULL;

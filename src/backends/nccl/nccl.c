@@ -282,6 +282,7 @@ static bb_status nccl_attach(struct bb_context *context, int local, struct bb_ra
 	r->rank = context->world.first_rank + local;
 	r->local = local;
 	r->device = bb_nccl_device(context, local);
+	r->version = context->version;
 	BB_TRY(status, BB_CUDA(r, cudaSetDevice(r->device)), failed);
 	BB_TRY(status, read_device(r), failed);
 	BB_TRY(status, read_place(r), failed);

@@ -3,6 +3,7 @@
  *
  *   nccl.c      the backend's table; opening, devices, attaching, place
  *   memory.c    buffers: allocated, registered, copied, filled, verified
+ *   meet.c      what all ranks tell each other first: whose GPU is where, what it can do
  *   comm.c      groups and their communicators, one algorithm at a time
  *   native.c    the library's collectives
  *   chosen.c    what the library chose for a call
@@ -55,7 +56,8 @@ struct bb_rank {
 	int local;
 	int device;
 	struct bb_location location;
-	int capability;  /* 90: 9.0 */
+	int capability;  /* 90: 9.0; */
+	int version;     /* of the library: once the world is open, the least of all ranks' */
 	unsigned blocks; /* most thread blocks of a kernel of ours */
 	cudaStream_t main;
 	struct bb_group *groups; /* all that are open; the world is the last */
@@ -151,6 +153,21 @@ const char *bb_nccl_ear_name(struct bb_group *group);
 void bb_nccl_listen(struct bb_group *group, bool on);
 void bb_nccl_chosen(struct bb_group *group, char text[BB_CHOSEN_TEXT]);
 
+/* ---- meeting (meet.c) ------------------------------------------------------------------ */
+
+/*
+ * All drivers of the world come here and get what each of them brought: ALL holds BYTES of each.
+ * Whoever has failed does not come but leaves: others may be waiting for it where nobody can call
+ * them away.
+ */
+BB_MUST bb_status bb_nccl_gather(struct bb_rank *rank, const void *mine, size_t bytes, void *all);
+/*
+ * Before the first communicator: BB_EUSAGE on all ranks where some that may not share a GPU would.
+ * From here on capability and version are the least of all ranks', so that all decide alike what
+ * the library can do.
+ */
+BB_MUST bb_status bb_nccl_meet(struct bb_rank *rank);
+
 /* ---- groups (comm.c) ----------------------------------------------------------------- */
 
 struct bb_group {
@@ -187,7 +204,7 @@ struct bb_nccl_way {
 extern const struct bb_native bb_nccl_natives[]; /* ends with name NULL */
 extern const struct bb_native bb_nccl_auto;      /* the library's choice; in no list */
 
-/* NULL, or why the library cannot take CALL on RANK's device. */
+/* NULL, or why the library cannot take CALL: the same on all ranks. */
 const char *bb_nccl_native_limits(const struct bb_group *group, const struct bb_call *call);
 size_t bb_nccl_native_tmp_bytes(const struct bb_call *call, int rank);
 /* Issue CALL to STREAM. */

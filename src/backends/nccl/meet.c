@@ -1,0 +1,124 @@
+/*
+ * What all ranks tell each other before the first communicator: whose GPU is where, and what it can
+ * do. Only then is it known whether processes that number their GPUs apart have different ones.
+ */
+#include "backends/nccl/nccl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct card {
+	uint64_t host; /* as the library tells hosts apart */
+	char name[64]; /* of the host */
+	char bus[16];
+	bool shares; /* NCCL_MULTI_RANK_GPU_ENABLE: the library lets its GPU be shared */
+	int capability;
+	int version;
+};
+
+bb_status bb_nccl_gather(struct bb_rank *rank, const void *mine, size_t bytes, void *all)
+{
+	const struct bb_exchange *exchange = &rank->context->config.exchange;
+
+	return exchange->gather(exchange->own, rank->local, mine, bytes, all);
+}
+
+/* ---- hosts --------------------------------------------------------------------------- */
+
+/* FNV-1a of all that was added to HASH. */
+static uint64_t add(uint64_t hash, const char *text)
+{
+	for (; *text; text++)
+		hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
+	return hash;
+}
+
+/* NCCL_HOSTID, else the host's name and when it was booted: what NCCL takes for one host. */
+static uint64_t identify_host(const char *name)
+{
+	const uint64_t empty = 0xcbf29ce484222325u;
+	const char *const given = getenv("NCCL_HOSTID");
+	char boot[64] = "";
+	FILE *file;
+
+	if (given && *given)
+		return add(empty, given);
+	file = fopen("/proc/sys/kernel/random/boot_id", "r");
+	if (file && !fgets(boot, sizeof(boot), file))
+		boot[0] = '\0';
+	if (file)
+		fclose(file);
+	return add(add(empty, name), boot);
+}
+
+static struct card describe(const struct bb_rank *rank)
+{
+	const char *const shared = getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+	struct card card;
+
+	memset(&card, 0, sizeof(card)); /* it is sent as it is */
+	card.host = identify_host(rank->location.host);
+	snprintf(card.name, sizeof(card.name), "%s", rank->location.host);
+	snprintf(card.bus, sizeof(card.bus), "%s", rank->location.bus);
+	card.shares = shared && strcmp(shared, "1") == 0;
+	card.capability = rank->capability;
+	card.version = rank->version;
+	return card;
+}
+
+/* ---- GPUs ---------------------------------------------------------------------------- */
+
+static bool is_same_gpu(const struct card *a, const struct card *b)
+{
+	return a->host == b->host && strcmp(a->bus, b->bus) == 0;
+}
+
+/* Does a rank before R have its GPU? */
+static bool is_taken(const struct card *cards, int r)
+{
+	for (int before = 0; before < r; before++)
+		if (is_same_gpu(&cards[before], &cards[r]))
+			return true;
+	return false;
+}
+
+static bb_status refuse_sharing(const struct bb_rank *rank, const struct card *cards, int shared)
+{
+	int ranks = 0, gpus = 0;
+
+	for (int r = 0; r < rank->context->world.nranks; r++) {
+		if (cards[r].host != cards[shared].host)
+			continue;
+		ranks++;
+		gpus += !is_taken(cards, r);
+	}
+	return bb_fail(
+		rank->context->error, BB_EUSAGE,
+		"%d GPUs are asked for on host %s, its processes see %d: each rank needs one "
+		"of its own (unless NCCL_MULTI_RANK_GPU_ENABLE=1, from NCCL 2.30 on)",
+		ranks, cards[shared].name, gpus);
+}
+
+bb_status bb_nccl_meet(struct bb_rank *rank)
+{
+	const int n = rank->context->world.nranks;
+	const struct card mine = describe(rank);
+	struct card *cards = calloc((size_t)n, sizeof(*cards));
+	bb_status status;
+
+	if (!cards)
+		return bb_fail(rank->context->error, BB_EINTERNAL, "out of memory for rank %d",
+			       rank->rank);
+	status = bb_nccl_gather(rank, &mine, sizeof(mine), cards);
+	for (int r = 0; r < n && status == BB_OK; r++) {
+		if (!cards[r].shares && is_taken(cards, r))
+			status = refuse_sharing(rank, cards, r);
+		if (cards[r].capability < rank->capability)
+			rank->capability = cards[r].capability;
+		if (cards[r].version < rank->version)
+			rank->version = cards[r].version;
+	}
+	free(cards);
+	return status;
+}
