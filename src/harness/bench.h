@@ -105,6 +105,7 @@ struct bb_session {
 	const struct bb_choice *told_choice;
 	enum bb_dtype told_dtype;
 	int told_op;
+	const struct bb_choice *strayed; /* of which it was told last that another ran */
 	int64_t cycle;
 };
 

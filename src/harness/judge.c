@@ -227,6 +227,54 @@ static bb_status fill_bound(struct bb_session *s, const struct bb_call *call,
 	return BB_OK;
 }
 
+/* Is NAME the first LENGTH characters of OF? */
+static bool is_algorithm(const char *name, const char *of, size_t length)
+{
+	return strlen(name) == length && strncmp(name, of, length) == 0;
+}
+
+/*
+ * Did the library run RAN ("ring:LL128") when NATIVE forced another algorithm or protocol? What it
+ * has no such name for (a kind of CollNet) is no other than what was asked for.
+ */
+static bool is_another(const struct bb_backend *backend, const struct bb_native *native,
+		       const char *ran)
+{
+	const size_t length = strcspn(ran, ":"), asked = strcspn(native->name, ":");
+	const char *const protocol = native->name + asked;
+
+	if (*protocol && strcmp(protocol, ran + length) != 0)
+		return true;
+	if (is_algorithm("auto", native->name, asked) ||
+	    (asked == length && strncmp(native->name, ran, length) == 0))
+		return false;
+	for (const struct bb_native *other = backend->natives; other->name; other++)
+		if (is_algorithm(other->name, ran, length))
+			return true;
+	return false;
+}
+
+/* Rank 0: once for all sizes that the library did not do as it was told. */
+static bb_status tell_stray(struct bb_session *s, const struct bb_case *c,
+			    const struct bb_call *call, const char *ran)
+{
+	struct bb_strbuf lines = {0};
+	bb_status status;
+
+	if (!call->native || !*ran || s->strayed == c->choice ||
+	    !is_another(s->bench->backend, call->native, ran))
+		return BB_OK;
+	s->strayed = c->choice;
+	bb_strbuf_addf(&lines, "# Warning: %s was asked for, but the library ran %s\n",
+		       call->native->name, ran);
+	bb_ticker_hide(&s->bench->run->ticker);
+	status = bb_strbuf_failed(&lines)
+			 ? BB_EINTERNAL
+			 : bb_sinks_comment(&s->bench->run->sinks, bb_strbuf_text(&lines));
+	bb_strbuf_free(&lines);
+	return status;
+}
+
 /* Rank 0: to the sinks, and into the sums. */
 static bb_status deliver(struct bb_session *s, const struct bb_result_record *result)
 {
@@ -366,6 +414,8 @@ bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct b
 	if (status == BB_OK)
 		status = bb_crew_collect(s->driver, s->samples, 2 * nsamples * sizeof(double),
 					 &gathered);
+	if (status == BB_OK && bb_driver_leads(s->driver))
+		status = tell_stray(s, c, call, measured->chosen);
 	if (status == BB_OK && bb_driver_leads(s->driver))
 		status = put_together(s, all, gathered, &result);
 	free(all);

@@ -130,6 +130,36 @@ def protocols():
     gpus.run("broadcast -g 2 -b 8 -e 8 --proto LL --algo tree").exits(5).says("tree:LL", "no such algorithm")
 
 
+@test
+def lacks_algorithms():
+    """By whatever error NCCL says that it lacks an algorithm, that one is skipped and the others run."""
+    line = "all_reduce -g 3 -b 4K -e 4K -n 2 --algo nvls,ring"
+    for env in ({}, {"BUSBENCH_FAKE_INTERNAL": "1"}):
+        _, results, others = records(line, env)
+        equal({r["algorithm"] for r in results}, {"ring"}, "ran")
+        reasons = {r["algorithm"]: r["reason"] for r in others if r["kind"] == "skip"}
+        expect("No algorithm/protocol available" in reasons["nvls"], f"{reasons}")
+
+
+@test
+def falls_back():
+    """Before 2.24 NCCL ran a ring for what it lacks: no algorithm but a ring is believed there."""
+    lax = {"BUSBENCH_FAKE_LAX": "1"}
+    line = "all_reduce -g 3 -b 4K -e 4K -n 2 --algo nvls,tree,ring,ring:LL,auto"
+    _, results, others = records(line, {**lax, "BUSBENCH_FAKE_VERSION": "22304"})
+    equal({r["algorithm"] for r in results}, {"busbench:tree", "ring", "ring:LL", "auto"}, "ran")
+    reasons = {r["algorithm"]: r["reason"] for r in others if r["kind"] == "skip"}
+    expect("before 2.24" in reasons["nvls"], f"{reasons}")
+    warning = "# Warning: nvls was asked for"
+    result = gpus.passes(line, lax)
+    told = [text for text in result.out.splitlines() if text.startswith("# Warning")]
+    expect(len(told) == 1 and told[0].startswith(warning) and "ran ring:LL" in told[0], f"{told}")
+    named = "all_gather -g 3 -b 4K -e 4M -f 1024 -n 2 --algo ring,auto --proto LL,Simple"
+    for quiet in (line, named, "all_gather -g 3 -b 4K -e 4K -n 2 --algo pat"):
+        out = gpus.passes(quiet).out
+        expect("# Warning" not in out, out)
+
+
 # ---- features ----------------------------------------------------------------------------------
 
 

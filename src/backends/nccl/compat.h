@@ -31,5 +31,8 @@
 
 /* From which version of the library on NCCL_ALGO knows PAT. */
 #define BB_NCCL_PAT_VERSION 22300
+/* From which on it refuses what NCCL_ALGO rules out. Before, it falls back to a ring and says
+   nothing. */
+#define BB_NCCL_STRICT_VERSION 22400
 
 #endif

@@ -322,6 +322,12 @@ static bool reduces(const struct bb_call *call)
 	return call->collective->flags & BB_REDUCES;
 }
 
+static bool may_fall_back(const struct bb_rank *rank, const struct bb_nccl_way *way)
+{
+	return rank->version < BB_NCCL_STRICT_VERSION && way->algorithm &&
+	       strcmp(way->algorithm, "Ring") != 0;
+}
+
 const char *bb_nccl_native_limits(const struct bb_group *group, const struct bb_call *call)
 {
 	const struct bb_rank *rank = group->rank;
@@ -331,6 +337,8 @@ const char *bb_nccl_native_limits(const struct bb_group *group, const struct bb_
 		return call->native->refuses(call->native, call->collective);
 	if (strcmp(call->native->name, "pat") == 0 && rank->version < BB_NCCL_PAT_VERSION)
 		return "PAT is in NCCL from 2.23 on";
+	if (may_fall_back(rank, call->native->own))
+		return "NCCL before 2.24 may run a ring in its place and does not say so";
 	if (!reduces(call))
 		return NULL;
 	if (!has_op(call->op))
@@ -425,6 +433,17 @@ out:
 	return status;
 }
 
+/* Into group->refusal, if RESULT is one. Some versions call it an internal error. */
+static bool is_refused(struct bb_group *group, ncclResult_t result)
+{
+	bb_nccl_last_error(group->refusal, sizeof(group->refusal));
+	if (result == ncclInvalidUsage ||
+	    (result == ncclInternalError && strcasestr(group->refusal, "no algorithm")))
+		return true;
+	group->refusal[0] = '\0';
+	return false;
+}
+
 /* Whether an algorithm can be had turns out in a call only: one of a single element. */
 bb_status bb_nccl_native_probe(struct bb_group *group, const struct bb_call *call)
 {
@@ -443,10 +462,8 @@ bb_status bb_nccl_native_probe(struct bb_group *group, const struct bb_call *cal
 	probe.out = area + (size_t)group->n * BB_DESK_PROBE;
 	BB_TRY(status, prepare(&w, group, rank->main, &probe), out);
 	result = c->run(&w);
-	if (result == ncclInvalidUsage) {
-		bb_nccl_last_error(group->refusal, sizeof(group->refusal));
+	if (is_refused(group, result))
 		return BB_OK;
-	}
 	BB_TRY(status, bb_nccl_told(rank, result, c->name, __FILE__, __LINE__), out);
 	status = bb_nccl_wait(rank, rank->main);
 out:
