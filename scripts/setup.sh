@@ -103,6 +103,7 @@ look() {
 		compiles "$cc" "stdarg.h stddef.h stdint.h setjmp.h cmocka.h" -lcmocka
 	need universal-ctags "Universal Ctags" has_ctags
 	need python3 "Python 3" has python3
+	need python3-matplotlib "matplotlib, for scripts/report.py" has_matplotlib
 	need valgrind "Valgrind" has valgrind
 	need libopenmpi-dev "an MPI with its headers and mpicc" compiles mpicc mpi.h
 	need openmpi-bin "mpirun" has mpirun
@@ -112,6 +113,15 @@ look() {
 # Emacs and Exuberant install a ctags of their own, without JSON and line ends.
 has_ctags() {
 	has ctags && ctags --version 2>/dev/null | grep -q 'Universal Ctags'
+}
+
+# Of the Python that comes first in PATH, or of the distribution's, which its package is for.
+has_matplotlib() {
+	local python
+	for python in python3 /usr/bin/python3; do
+		"$python" -c 'import importlib.util as u; exit(not u.find_spec("matplotlib"))' 2>/dev/null && return
+	done
+	return 1
 }
 
 report() {

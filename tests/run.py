@@ -4,7 +4,7 @@
     tests/run.py [--full] [-k WORD] [-j JOBS] BUILD
 
 Unit tests are the programs BUILD/tests/test_* (cmocka); tests of the binaries and of the sources are
-the modules tests/cli/test_*.py and tests/checks/test_*.py. A program that crashes, hangs or says
+the modules test_*.py of tests/checks, tests/cli and tests/report. A program that crashes, hangs or says
 nothing has failed. Tests run side by side but for those that ask to be alone.
 """
 
@@ -186,7 +186,7 @@ def load(path, name):
 
 
 def module_jobs(report, wanted):
-    for folder in ("checks", "cli"):
+    for folder in ("checks", "cli", "report"):
         path = os.path.join(kit.ROOT, "tests", folder)
         for name in sorted(os.listdir(path)):
             if not re.match(r"test_.*\.py$", name):

@@ -1,0 +1,180 @@
+"""What joins the GPUs of a machine, between the rows of its picture: NVSwitches or NVLinks."""
+
+from report import paper as ink
+from report.paper import NAME, TEXT, clip, width_of
+
+NVLINK, C2C = ink.GREEN, ink.PURPLE
+BAR, BAR_GAP = 44, 38  # the box of NVSwitches; to the GPUs
+BAR_LEAST = 320
+
+
+def nvlink_name(link):
+    return f"NVLink{link['version']}" if link["version"] else "NVLink"
+
+
+def count_label(link):
+    return f"×{link['count']}" + (f" of {link['count'] + link['down']}" if link["down"] else "")
+
+
+def link_width(link):
+    return min(1.2 + 0.5 * link["count"], 6)
+
+
+class Fabric:
+    """The links between GPUs; how much room they need between the rows."""
+
+    def __init__(self, machine, rows):
+        self.machine = machine
+        self.place = {p.part.name: p for row in rows for p in row.gpus}
+        self.row = {p.part.name: i for i, row in enumerate(rows) for p in row.gpus}
+        self.order = {p.part.name: i for row in rows for i, p in enumerate(row.gpus)}
+        links = machine.topology["links"]
+        self.cpu = [link for link in links if link["to"] == "cpu"]
+        self.switched = [link for link in links if link["to"] == "switch"]
+        self.pairs = self.both_ways([link for link in links if link["to"] in self.place])
+        self.rows = len(rows)
+        self.arcs = [max([self.depth(p) for p in self.pairs if self.is_arc(p, i)], default=0) for i in range(self.rows)]
+
+    def both_ways(self, links):
+        """One link of every two: the one that has less where they differ."""
+        pairs = {}
+        for link in links:
+            key = frozenset((link["from"], link["to"]))
+            if key not in pairs or (link["count"], -link["down"]) < (pairs[key]["count"], -pairs[key]["down"]):
+                pairs[key] = link
+        return list(pairs.values())
+
+    def is_arc(self, link, row):
+        return self.row[link["from"]] == self.row[link["to"]] == row
+
+    def depth(self, link):
+        return 14 + 24 * abs(self.order[link["from"]] - self.order[link["to"]])
+
+    def height(self):
+        """Between the rows, or below the only one."""
+        bar = BAR_GAP * min(self.rows, 2) + BAR if self.switched else 0
+        if self.rows == 1:
+            return bar + (self.arcs[0] + 16 if self.arcs[0] else 0)
+        return max(bar + sum(self.arcs) + (50 if self.pairs else 0), 40)
+
+    def warned(self, link):
+        """Whether a finding is about the link; which one of a GPU that lacks some is not known."""
+        device = self.machine.devices[link["from"]]
+        missing = device.finds("NVLinks, where others") and link["to"] == "switch"
+        return link["down"] > 0 or missing or device.finds(f"NVLinks to {link['to']},")
+
+
+class FabricDrawing:
+    """Between the heights TOP and BOTTOM, where the first and the second row end."""
+
+    def __init__(self, paper, fabric, top, bottom):
+        self.paper, self.fabric, self.top, self.bottom = paper, fabric, top, bottom
+        self.labels = []  # boxes that are taken: left, top, right, bottom
+        self.curves = []  # (link, its points)
+
+    def edge(self, name):
+        """Where the GPU's row ends, and which way is away from it."""
+        return (self.top, 1) if self.fabric.row[name] == 0 else (self.bottom, -1)
+
+    def draw(self):
+        if self.fabric.switched:
+            self.switches()
+        self.pairs()
+
+    def switches(self):
+        fabric, topology = self.fabric, self.fabric.machine.topology
+        places = [fabric.place[link["from"]] for link in fabric.switched]
+        left, right = min(p.x for p in places), max(p.x + p.width for p in places)
+        middle = self.top + fabric.arcs[0] + BAR_GAP + BAR / 2
+        right = max(right, left + BAR_LEAST)
+        self.paper.box(left, middle - BAR / 2, right - left, BAR, edge=NVLINK, fill="#cdebdf", line=1.8)
+        self.labels.append((left, middle - BAR / 2, right, middle + BAR / 2))
+        n, sharing = topology["nvswitches"], topology["nvlink_nodes"]
+        name = f"{n} NVSwitch{'' if n == 1 else 'es'}" if n else "NVSwitches"
+        rate = next((link["link_GBps"] for link in fabric.switched if link["link_GBps"]), None)
+        kind = nvlink_name(fabric.switched[0]) + (f", a link {rate:.4g} GB/s each way" if rate else "")
+        kind = (f"shared by {sharing} nodes, " if sharing > 1 else "") + kind
+        center = (left + right) / 2
+        self.paper.text(center, middle - 8, name, NAME, bold=True, align="center")
+        self.paper.text(center, middle + 9, clip(kind, TEXT, right - left - 10), TEXT, align="center")
+        for link, place in zip(fabric.switched, places):
+            edge, away = self.edge(link["from"])
+            self.switch_link(link, place.middle, edge, middle - away * BAR / 2)
+
+    def switch_link(self, link, x, start, end):
+        warned = self.fabric.warned(link)
+        color = ink.WARNING if warned else NVLINK
+        self.paper.line([(x, start), (x, end)], color, link_width(link))
+        middle, text = (start + end) / 2, count_label(link)
+        self.paper.text(x + 7, middle, text, TEXT, color, bold=True)
+        self.labels.append((x - 4, middle - 8, x + 9 + width_of(text, TEXT, True), middle + 8))
+
+    def ports(self):
+        """{(GPU, link): where on its edge the link begins}: in an order in which arcs do not cross there."""
+        ports = {}
+        for name, place in self.fabric.place.items():
+            mine = [link for link in self.fabric.pairs if name in (link["from"], link["to"])]
+            mine.sort(key=lambda link: self.port_order(name, link))
+            for i, link in enumerate(mine):
+                ports[name, id(link)] = place.x + place.width * (0.12 + 0.76 * (i + 0.5) / len(mine))
+        return ports
+
+    def port_order(self, name, link):
+        """To the left first, near before far; then to the other row; then to the right, far before near."""
+        other = link["to"] if link["from"] == name else link["from"]
+        away = self.fabric.order[other] - self.fabric.order[name]
+        if self.fabric.row[other] != self.fabric.row[name]:
+            return (1, away)
+        return (0, -away) if away < 0 else (2, -away)
+
+    def pairs(self):
+        ports = self.ports()
+        for link in self.fabric.pairs:
+            ends = []
+            for name in (link["from"], link["to"]):
+                edge, away = self.edge(name)
+                ends.append((ports[name, id(link)], edge, away))
+            (xa, ya, away), (xb, yb, _) = ends
+            if ya == yb:
+                reach = ya + away * self.fabric.depth(link) * 4 / 3
+                points = [(xa, ya), (xa, reach), (xb, reach), (xb, yb)]
+            else:
+                points = [(xa, ya), (xa, (ya + yb) / 2), (xb, (ya + yb) / 2), (xb, yb)]
+            warned = self.fabric.warned(link)
+            self.paper.curve(points, ink.WARNING if warned else NVLINK, link_width(link))
+            self.curves.append((link, [bezier(points, t / 60) for t in range(61)]))
+        for link, points in self.curves:
+            self.label(link, points)
+
+    def label(self, link, points):
+        """The count, at the place near the middle where it covers nothing else."""
+        text = count_label(link)
+        width, height = width_of(text, TEXT, True) + 6, 15
+
+        def box(at):
+            x, y = points[at]
+            return x - width / 2, y - height / 2, x + width / 2, y + height / 2
+
+        def covered(at):
+            taken = sum(overlap(box(at), other) for other in self.labels)
+            lines = sum(inside(p, box(at)) for other, ps in self.curves if other is not link for p in ps)
+            return 1000 * taken + 10 * lines + abs(at - 30)
+
+        at = min(range(6, 55), key=covered)
+        self.labels.append(box(at))
+        warned = self.fabric.warned(link)
+        color = ink.WARNING if warned else NVLINK
+        self.paper.text(*points[at], text, TEXT, color, True, align="center", ground=ink.PAPER)
+
+
+def bezier(points, t):
+    weights = ((1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t**3)
+    return tuple(sum(w * p[axis] for w, p in zip(weights, points)) for axis in (0, 1))
+
+
+def overlap(a, b):
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+
+
+def inside(point, box):
+    return box[0] < point[0] < box[2] and box[1] < point[1] < box[3]

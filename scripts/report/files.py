@@ -1,0 +1,107 @@
+"""Reading a file without trust: JSON values, and whether they have the shape that they must have."""
+
+import json
+import os
+
+MOST_BYTES = 64 << 20
+
+
+class CannotOpen(Exception):
+    """The file cannot be read or written."""
+
+
+class BadFile(Exception):
+    """What is in the file cannot be drawn; the message says what is wrong with it."""
+
+
+def refuse_constant(word):
+    raise ValueError(f"{word} is no JSON")
+
+
+def read_values(path):
+    """All JSON values of a file, one after the other: one document, or JSON lines."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise CannotOpen(f"{path}: cannot be read: {error.strerror}") from None
+    if len(data) > MOST_BYTES:
+        raise BadFile(f"larger than {MOST_BYTES >> 20} MiB")
+    decoder = json.JSONDecoder(parse_constant=refuse_constant)
+    values, at = [], 0
+    try:
+        text = data.decode("utf-8").strip()
+        while at < len(text):
+            value, at = decoder.raw_decode(text, at)
+            values.append(value)
+            at += len(text[at : at + 256]) - len(text[at : at + 256].lstrip())
+    except (ValueError, RecursionError) as error:
+        raise BadFile(f"no JSON: {error}") from None
+    if not values:
+        raise BadFile("no JSON: nothing is in it")
+    return values
+
+
+def write(path, data):
+    """All or nothing: an earlier picture stays where the new one cannot be written."""
+    beside = f"{path}.part"
+    try:
+        with open(beside, "wb") as file:
+            file.write(data)
+        os.replace(beside, path)
+    except OSError as error:
+        if os.path.exists(beside):
+            os.remove(beside)
+        raise CannotOpen(f"{path}: cannot be written: {error.strerror}") from None
+
+
+# ---- shapes ----------------------------------------------------------------------------------
+# A shape is a type; a tuple of allowed words; Maybe(shape), which null has too; List(shape, most);
+# or a dictionary of the members that an object must have (it may have more).
+
+INTEGER_MOST = 1 << 62
+
+
+class Maybe:
+    def __init__(self, shape):
+        self.shape = shape
+
+
+class List:
+    def __init__(self, shape, most):
+        self.shape, self.most = shape, most
+
+
+def check(value, shape, where):
+    """Raise BadFile naming the first place below WHERE that does not have the shape."""
+    if isinstance(shape, Maybe):
+        if value is not None:
+            check(value, shape.shape, where)
+    elif isinstance(shape, List):
+        check_list(value, shape, where)
+    elif isinstance(shape, dict):
+        if not isinstance(value, dict):
+            raise BadFile(f"{where} is no object")
+        for key, member in shape.items():
+            if key not in value:
+                raise BadFile(f"{where} has no {key!r}")
+            check(value[key], member, f"{where}.{key}")
+    elif isinstance(shape, tuple):
+        if not isinstance(value, str) or value not in shape:
+            raise BadFile(f"{where} is none of {', '.join(shape)}")
+    elif shape is str:
+        if not isinstance(value, str):
+            raise BadFile(f"{where} is no string")
+    elif isinstance(value, bool) or not isinstance(value, (int, shape)):
+        raise BadFile(f"{where} is no {'integer' if shape is int else 'number'}")
+    elif not 0 <= value < INTEGER_MOST:
+        raise BadFile(f"{where} is out of range")
+
+
+def check_list(value, shape, where):
+    if not isinstance(value, list):
+        raise BadFile(f"{where} is no list")
+    if len(value) > shape.most:
+        raise BadFile(f"{where} has {len(value)} elements, more than {shape.most}")
+    for i, element in enumerate(value):
+        check(element, shape.shape, f"{where}[{i}]")

@@ -1,0 +1,127 @@
+"""A sheet that is drawn on in pixels, the origin at its top left."""
+
+import functools
+import io
+import logging
+import warnings
+
+import matplotlib
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.patches import FancyBboxPatch, PathPatch
+from matplotlib.path import Path
+from matplotlib.textpath import text_to_path
+
+DPI = 100  # of the sheet's pixels
+PNG_SCALE = 2  # pixels of a PNG for one of the sheet
+
+SMALL, TEXT, NAME, TITLE = 9, 10.5, 11.5, 17  # heights of letters
+LINE = 14  # from one line of text to the next
+GAP = 8  # between neighbours
+
+# Okabe and Ito's colours, which people with any kind of colour vision tell apart, and tints of them.
+INK, FAINT, PAPER = "#222222", "#666666", "#ffffff"
+BLUE, SKY, GREEN, PURPLE = "#0072b2", "#56b4e9", "#009e73", "#b0528c"
+WARNING = "#c24400"  # their vermilion, darker: readable as text
+
+matplotlib.rcParams.update(
+    {
+        "font.family": ["sans-serif"],
+        "font.sans-serif": ["DejaVu Sans", "Verdana"],  # an SVG names both: they are as wide as each other
+        "svg.fonttype": "none",  # text stays text: it can be searched and copied
+        "svg.hashsalt": "busbench",  # the same picture is the same file
+        "pdf.fonttype": 42,
+    }
+)
+logging.getLogger("matplotlib").setLevel(logging.ERROR)
+warnings.filterwarnings("ignore", message="Glyph")  # a box stands for a character the font lacks
+
+
+def clean(text):
+    """Without what is no character of a line, nor one that SVG could have."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+@functools.lru_cache(None)
+def font(size, bold):
+    return FontProperties(family="DejaVu Sans", size=size, weight="bold" if bold else "normal")
+
+
+@functools.lru_cache(4096)
+def width_of(text, size, bold=False):
+    return text_to_path.get_text_width_height_descent(text, font(size, bold), False)[0]
+
+
+def clip(text, size, width, bold=False):
+    """TEXT, or as much of it as fits, and an ellipsis."""
+    text = clean(text)[:2000]
+    if width_of(text, size, bold) <= width:
+        return text
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if width_of(text[:middle] + "…", size, bold) <= width:
+            low = middle
+        else:
+            high = middle - 1
+    return text[:low].rstrip() + "…"
+
+
+def wrap(text, size, width, most):
+    """At most MOST lines that fit the width; what is left over ends in an ellipsis."""
+    lines = []
+    words = clean(text)[:4000].split()
+    while words and len(lines) < most:
+        line = words.pop(0)
+        while words and width_of(f"{line} {words[0]}", size) <= width:
+            line += " " + words.pop(0)
+        lines.append(line)
+    if words:
+        lines[-1] += " " + " ".join(words)
+    return [clip(line, size, width) for line in lines]
+
+
+class Paper:
+    def __init__(self, width, height):
+        self.width, self.height = width, height
+        self.figure = Figure(figsize=(width / DPI, height / DPI), dpi=DPI, facecolor=PAPER)
+        self.axes = self.figure.add_axes([0, 0, 1, 1])
+        self.axes.set_xlim(0, width)
+        self.axes.set_ylim(height, 0)
+        self.axes.axis("off")
+
+    def text(self, x, y, text, size, color=INK, bold=False, align="left", ground=None, above=5):
+        """One line whose middle is at height Y. GROUND: a colour behind it."""
+        return self.axes.text(
+            x, y, text.replace("$", r"\$"),  # else what stands between two would be a formula
+            fontsize=size * 72 / DPI, color=color, weight="bold" if bold else "normal", ha=align,
+            va="center_baseline", zorder=above,
+            bbox={"facecolor": ground, "edgecolor": "none", "pad": 1.2} if ground else None,
+        )
+
+    def box(self, x, y, width, height, edge=INK, fill=PAPER, line=1.2, radius=4, above=3):
+        self.axes.add_patch(
+            FancyBboxPatch(
+                (x + radius, y + radius), width - 2 * radius, height - 2 * radius, edgecolor=edge, facecolor=fill,
+                boxstyle=f"round,pad={radius},rounding_size={radius}", linewidth=line, zorder=above,
+            )
+        )
+
+    def line(self, points, color=INK, width=1.4, style="-", above=2):
+        self.axes.plot(*zip(*points), color=color, linewidth=width, linestyle=style, solid_capstyle="butt",
+                       solid_joinstyle="round", zorder=above)
+
+    def curve(self, points, color, width, above=2):
+        """A cubic Bézier curve of four points."""
+        codes = [Path.MOVETO] + [Path.CURVE4] * 3
+        self.axes.add_patch(
+            PathPatch(Path(points, codes), edgecolor=color, facecolor="none", linewidth=width, zorder=above)
+        )
+
+    def save(self, form):
+        """The picture as bytes of a file of that format."""
+        out = io.BytesIO()
+        when = {"svg": "Date", "pdf": "CreationDate"}.get(form)
+        self.figure.savefig(out, format=form, dpi=DPI * PNG_SCALE if form == "png" else DPI,
+                            metadata={when: None} if when else None)
+        return out.getvalue()

@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""Draws files and says, as JSON, which texts each picture has, which of them overlap, and which are not
+all on the paper: judged by the boxes that matplotlib draws them in."""
+
+import json
+import os
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts"))
+
+from report import files, machine, python
+
+SLACK = 1  # pixel: letters do not fill their box
+
+
+def look(path):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    from report import topology
+
+    paper = topology.draw(machine.Machine(files.read_values(path)))
+    renderer = FigureCanvasAgg(paper.figure).get_renderer()
+    texts = [(text.get_text(), text.get_window_extent(renderer)) for text in paper.axes.texts if text.get_text()]
+    overlaps = [
+        [a, b]
+        for i, (a, one) in enumerate(texts)
+        for b, other in texts[:i]
+        if min(one.x1, other.x1) - max(one.x0, other.x0) > SLACK
+        and min(one.y1, other.y1) - max(one.y0, other.y0) > SLACK
+    ]
+    outside = [
+        text for text, box in texts if box.x0 < 0 or box.y0 < 0 or box.x1 > paper.width or box.y1 > paper.height
+    ]
+    return {"texts": [text for text, _ in texts], "overlaps": overlaps, "outside": outside, "width": paper.width}
+
+
+if __name__ == "__main__":
+    missing = python.need_matplotlib()
+    if missing:
+        sys.exit(missing)
+    print(json.dumps({os.path.basename(path): look(path) for path in sys.argv[1:]}))

@@ -1,0 +1,236 @@
+"""scripts/report.py: pictures of known and of faulty machines, and what it says of files that are none."""
+
+import json
+import os
+import re
+import sys
+import tempfile
+import xml.etree.ElementTree
+
+import kit
+from kit import Skipped, add, built, equal, execute, expect, test
+
+REPORT = os.path.join(kit.ROOT, "scripts", "report.py")
+OVERLAPS = os.path.join(kit.ROOT, "tests", "report", "overlaps.py")
+SEEDS = os.path.join(kit.ROOT, "tests", "fuzz", "seeds")
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def topology(*words):
+    return execute([built("topology"), *words]).exits(0)
+
+
+def systems():
+    return [line.split()[0] for line in topology("--list-systems").out.splitlines()]
+
+
+def python(script, *words):
+    """Run a script of the reports. Where no Python here has matplotlib nothing can be drawn."""
+    result = execute([sys.executable, "-B", script, *words], timeout=120)
+    if "has no matplotlib" in result.err:
+        raise Skipped(result.err.strip())
+    return result
+
+
+def draw(source, target):
+    result = python(REPORT, source, "-o", target).exits(0)
+    equal(result.out + result.err, "", f"said while drawing {source}")
+    with open(target, "rb") as file:
+        return file.read()
+
+
+def texts(svg):
+    return {" ".join(e.itertext()): e for e in xml.etree.ElementTree.fromstring(svg).iter(SVG + "text")}
+
+
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+def read_json(path):
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+# ---- what is drawn --------------------------------------------------------------------------------
+
+
+def has_all(words, path):
+    """The SVG is well-formed and has each device and each bound."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = os.path.join(folder, "node.json")
+        topology(*words, "--json", source)
+        found = texts(draw(source, os.path.join(folder, "node.svg")))
+        machine = read_json(source)
+        wanted = [device["name"] for device in machine["devices"]] + [machine["name"]]
+        wanted += [f"NUMA node {n['number']}" for n in machine["numa_nodes"]]
+        wanted += [name for name in machine["bounds"] if name != "ranks"]
+        equal([name for name in wanted if name not in found], [], f"not in the picture of {path}")
+
+
+for name in ("dgx-1v", "dgx-2", "hgx-h100", "gb200-nvl72"):
+    add(f"has all of {name}", has_all, ["--system", name], name)
+for name in sorted(os.listdir(SEEDS)):
+    add(f"has all of {name}", has_all, ["--topology", os.path.join(SEEDS, name)], name)
+add("has all of this machine", has_all, [], "this machine")
+
+
+def crowded(machine):
+    """With more disks and NICs than stand side by side, and names that are long."""
+    for i in range(40):
+        machine["pci"].append(dict(machine["pci"][-1], id=f"0001:{i:02x}:00.0"))
+        machine["devices"].append(
+            {"kind": "nvme", "name": f"nvme{i}n1_" + "x" * i, "model": "W" * 60, "pci": len(machine["pci"]) - 1,
+             "numa_node": 0}
+        )
+    machine["name"] = "n" * 400
+    machine["findings"] = ["word " * 500] * 50
+    return machine
+
+
+@test
+def no_text_overlaps():
+    with tempfile.TemporaryDirectory() as folder:
+        files = []
+        for name in systems():
+            files.append(os.path.join(folder, name + ".json"))
+            topology("--system", name, "--json", files[-1])
+        for name in os.listdir(SEEDS):
+            files.append(os.path.join(folder, name + ".json"))
+            topology("--topology", os.path.join(SEEDS, name), "--json", files[-1])
+        dense = read_json(os.path.join(folder, "dgx-2.json"))
+        files.append(write(os.path.join(folder, "crowded.json"), json.dumps(crowded(dense))))
+        for name, picture in json.loads(python(OVERLAPS, *files).exits(0).out).items():
+            expect(len(picture["texts"]) > 5, f"{name}: {picture['texts']}")
+            equal((picture["overlaps"], picture["outside"]), ([], []), f"texts of {name} that overlap, are outside")
+            expect(picture["width"] <= 1200 or name == "crowded.json", f"{name} is {picture['width']} wide")
+
+
+def changed(xml_text, *changes):
+    for old, new in changes:
+        expect(re.search(old, xml_text), f"{old!r} is not in the file")
+        xml_text = re.sub(old, new, xml_text, count=1)
+    return xml_text
+
+
+@test
+def findings_stand_out():
+    """A card at x8, links that are down and a port that is down: in the colour of the findings."""
+    cases = [
+        ("pcie-4090", [('"3 16 3 16"', '"3 8 3 16"')], "Gen3 x8 of x16"),
+        ("hgx-h100", [('"0 -1 4 18 0 25000"', '"0 -1 4 12 6 25000"')], "×12 of 18"),
+        ("dgx-1v", [('"0 1 2 1 0 25000', '"0 1 2 0 1 25000')], "×0 of 1"),
+        ("hgx-h100", [('"1 8 0 0 400000 1 1"', '"1 8 0 0 400000 1 2"')], "down"),
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        path = lambda ending: os.path.join(folder, "node." + ending)
+        for name, changes, text in cases:
+            write(path("xml"), changed(topology("--system", name, "--export", "-").out, *changes))
+            topology("--topology", path("xml"), "--json", path("json"))
+            found = texts(draw(path("json"), path("svg")))
+            finding = read_json(path("json"))["findings"][0]
+            expect(finding in found, f"{finding!r} is not in the picture")
+            expect(text in found, f"{text!r} is not in the picture of {name}")
+            color = re.search(r"fill: (#\w+)", found[text].get("style", ""))
+            equal(color and color[1], "#c24400", f"colour of {text!r}")
+
+
+@test
+def formats():
+    with tempfile.TemporaryDirectory() as folder:
+        source = os.path.join(folder, "node.json")
+        topology("--system", "pcie-h100", "--json", source)
+        for suffix, begins in ((".svg", b"<?xml"), (".png", b"\x89PNG\r\n"), (".pdf", b"%PDF-"), (".PNG", b"\x89PNG")):
+            first, second = [draw(source, os.path.join(folder, f"{i}{suffix}")) for i in range(2)]
+            expect(first.startswith(begins), f"{suffix} begins with {first[:8]}")
+            expect(first == second, f"{suffix}: two pictures of one machine differ")
+
+
+# ---- what is no topology ----------------------------------------------------------------------------
+
+
+def without(machine, *keys):
+    inner = machine
+    for key in keys[:-1]:
+        inner = inner[key]
+    del inner[keys[-1]]
+    return machine
+
+
+def with_value(machine, value, *keys):
+    inner = machine
+    for key in keys[:-1]:
+        inner = inner[key]
+    inner[keys[-1]] = value
+    return machine
+
+
+def refused(path, target, words):
+    result = python(REPORT, path, "-o", target).exits(7).says("node.json", words)
+    equal((result.out, len(result.err.splitlines())), ("", 1), "on stdout, lines on stderr")
+    expect(not os.path.exists(target), "a picture was written")
+
+
+@test
+def bad_files():
+    good = topology("--system", "v100-x4", "--json", "-").out
+    new = lambda: json.loads(good)
+    cases = [
+        ("", "nothing is in it"),
+        ("<xml/>", "no JSON"),
+        ("[" * 100000, "no JSON"),
+        (good[: len(good) // 2], "no JSON"),
+        ('{"kind": "topology", "schema": NaN}', "NaN"),
+        (good + good, "more follows"),
+        ("[]", 'no "kind"'),
+        ('{"kind": {}}', 'no "kind"'),
+        ('{"kind": "run"}\n{"kind": "record"}\n', "'run' cannot be drawn"),
+        (json.dumps(with_value(new(), 2, "schema")), "schema 2"),
+        (json.dumps(without(new(), "links")), "no 'links'"),
+        (json.dumps(without(new(), "devices", 0, "memory_bytes")), "devices[0]"),
+        (json.dumps(with_value(new(), 3, "pci", 3, "parent")), "pci[3].parent"),
+        (json.dumps(with_value(new(), -1, "devices", 0, "pci")), "devices[0].pci"),
+        (json.dumps(with_value(new(), 99, "devices", 0, "pci")), "devices[0].pci"),
+        (json.dumps(with_value(new(), "GPU9", "links", 0, "to")), "links[0]"),
+        (json.dumps(with_value(new(), 10**30, "links", 0, "count")), "links[0].count"),
+        (json.dumps(with_value(new(), True, "nodes")), "it.nodes"),
+        (json.dumps(with_value(new(), [new()["packages"][0]] * 1000, "packages")), "more than"),
+        (json.dumps(with_value(new(), 7, "numa_nodes", 0, "package")), "numa_nodes[0].package"),
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = os.path.join(folder, "node.json"), os.path.join(folder, "node.svg")
+        for text, words in cases:
+            refused(write(source, text), target, words)
+        with open(source, "wb") as file:
+            file.write(b"\xff\xfe\0")
+        refused(source, target, "no JSON")
+
+
+@test
+def odd_words_are_drawn():
+    """Words that are formulas, mark-up or no characters elsewhere are drawn as they stand."""
+    machine = json.loads(topology("--system", "v100-x4", "--json", "-").out)
+    machine["name"], machine["findings"] = "$\\frac{$ <b>&amp; \ud800\0", ["GPU0: \x1b[31m$x$"]
+    machine["devices"][0]["model"] = "$_$"
+    with tempfile.TemporaryDirectory() as folder:
+        source = write(os.path.join(folder, "node.json"), json.dumps(machine))
+        found = texts(draw(source, os.path.join(folder, "node.svg")))
+        for text in ("$\\frac{$ <b>&amp; \ufffd\ufffd", "GPU0: \ufffd[31m$x$", "$_$ 16 GiB"):
+            expect(text in found, f"{text!r} is not in the picture: {list(found)}")
+
+
+@test
+def usage():
+    with tempfile.TemporaryDirectory() as folder:
+        source = os.path.join(folder, "node.json")
+        topology("--system", "v100-x4", "--json", source)
+        run = lambda *words: python(REPORT, *words).exits(2)
+        run().says("usage")
+        run(source).says("-o")
+        run(source, "-o", "node.gif").says("node.gif", ".svg")
+        run(source, "-o", "svg").says(".svg")
+        run(os.path.join(folder, "none.json"), "-o", os.path.join(folder, "a.svg")).says("none.json: cannot be read")
+        run(folder, "-o", os.path.join(folder, "a.svg")).says("cannot be read")
+        run(source, "-o", os.path.join(folder, "none", "a.svg")).says("a.svg: cannot be written")
