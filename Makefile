@@ -31,6 +31,13 @@ NVCC_GENCODE ?= -gencode arch=compute_80,code=sm_80 \
                 -gencode arch=compute_90,code=[sm_90,compute_90]
 PYTHON ?= python3 -B
 
+$(foreach v,MPI CUDA,$(if $(filter auto 0 1,$($v)),,$(error $v=$($v): expected auto, 0 or 1)))
+# A folder that somebody names must be there, else another one's headers would be taken for its. Under
+# `auto` the environment may name what this machine has not.
+$(foreach v,$(if $(filter 0,$(CUDA)),,CUDA_HOME NCCL_HOME),$(if $(and $($v),\
+  $(filter command $(if $(filter 1,$(CUDA)),environment),$(firstword $(origin $v)))),\
+  $(if $(wildcard $($v)/include),,$(error $v=$($v): there is no folder $($v)/include))))
+
 # `make -s` says nothing, V=1 says all.
 silent := $(findstring s,$(filter-out --%,$(firstword -$(MAKEFLAGS))))
 Q      := $(if $(filter 1,$(V)),,@)
@@ -111,21 +118,23 @@ HAVE_CUDA    := $(and $(HAVE_NCCL_H),$(HAVE_NVCC),$(if $(SAN),,1))
 PLUGINS      += $(if $(HAVE_CUDA),$(B)/backends/nccl.so)
 GPU_SPEED    := $(if $(HAVE_CUDA),$(B)/tests/gpu_speed) $(if $(HAVE_FAKE),$(B)/tests/fake/gpu_speed)
 
-all: $(BINS) $(PLUGINS) $(TOPOLOGY) $(if $(HAVE_MPI),,no-mpi)
+all: $(BINS) $(PLUGINS) $(TOPOLOGY) $(if $(HAVE_MPI),,no-mpi) $(if $(HAVE_CUDA),,no-nccl)
 	$(if $(TOPOLOGY),,@echo 'make: no expat.h (libexpat1-dev): the binary topology is left out')
 # What an earlier build left would still be loaded.
-no-mpi:
-	@rm -f $(B)/backends/mpi.so
+no-mpi no-nccl: no-%:
+	@rm -f $(B)/backends/$*.so
 units: $(UNITS) $(FAKE_UNITS) $(if $(HAVE_FAKE),$(B)/tests/fake/nccl.so) $(GPU_SPEED) $(B)/tests/nvml/libnvidia-ml.so.1
 
 # ---- how it is built -----------------------------------------------------------------------
 
 # Rewritten only when what they say changes: other flags or another compiler rebuild everything, a
-# source that comes or goes the library, another MPI the mpi backend.
+# source that comes or goes the library, another MPI the mpi backend, another CUDA or NCCL what needs
+# their headers.
 $(B)/flags: SAYS = $(shell $(CC) --version | head -n 1) $(COMPILE) $(LINK) $(foreach i,$(ISAS),$(ISA_$(i)))
 $(B)/objects: SAYS = $(SOURCES) $(ISAS)
 $(B)/mpicc: SAYS = $(MPICC) $(shell command -v $(MPICC)) $(shell $(MPICC) -show 2>/dev/null)
-$(B)/flags $(B)/objects $(B)/mpicc: FORCE
+$(B)/cuda: SAYS = $(NVCC) $(NVCC_GENCODE) $(CUDA_INCLUDE) $(CUDA_LIBS)
+$(B)/flags $(B)/objects $(B)/mpicc $(B)/cuda: FORCE
 	@mkdir -p $(@D)
 	@echo '$(SAYS)' | cmp -s - $@ || echo '$(SAYS)' >$@
 
@@ -182,6 +191,8 @@ $(B)/backends/mpi.so: $(MPI_OBJECTS)
 
 # The nccl backend: its C by the compiler of all else, its kernels by CUDA's.
 $(NCCL_OBJECTS) $(FAKE_OBJECTS): private BB_FLAGS += -fPIC $(CUDA_INCLUDE)
+$(NCCL_OBJECTS) $(CUDA_OBJECTS) $(FAKE_OBJECTS) $(GPU_TEST_OBJECTS): $(B)/cuda
+$(FAKE_UNITS:$(B)/tests/%=$(B)/tests/gpu/%.o) $(B)/tests/perf/gpu_speed.o: $(B)/cuda
 
 $(CUDA_OBJECTS): $(B)/%.o: %.cu $(B)/flags
 	@mkdir -p $(@D)
@@ -189,10 +200,10 @@ $(CUDA_OBJECTS): $(B)/%.o: %.cu $(B)/flags
 	$(Q)$(NVCC) -std=c++17 -O3 -Isrc $(CUDA_INCLUDE) $(NVCC_GENCODE) -Werror all-warnings -Wno-deprecated-gpu-targets \
 		-Xcompiler -fPIC,-Wall -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
 
-$(B)/backends/nccl.so: $(NCCL_OBJECTS) $(CUDA_OBJECTS)
+$(B)/backends/nccl.so: $(NCCL_OBJECTS) $(CUDA_OBJECTS) $(B)/cuda
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -pthread -o $@ $^ -l:libnccl.so.2 $(CUDA_LIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -pthread -o $@ $(filter %.o,$^) -l:libnccl.so.2 $(CUDA_LIBS)
 
 # For tests alone: no CUDA, no NCCL, the kernels compiled for the CPU. Nobody finds it who does not
 # name its folder.
@@ -317,7 +328,7 @@ install: all
 clean:
 	rm -rf $(B)
 
-.PHONY: all units bench check check-full fuzz perf tune truth docs help install clean no-mpi FORCE
+.PHONY: all units bench check check-full fuzz perf tune truth docs help install clean no-mpi no-nccl FORCE
 .SECONDARY:
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules

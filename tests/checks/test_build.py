@@ -32,6 +32,34 @@ def rebuilds_what_changed():
     equal(made, [both, [], ["units"], both, []], "first, again, a header, other flags, again")
 
 
+@test
+def another_cuda():
+    """What is built with NCCL's headers, and nothing else, is built again for another folder of them."""
+    if not os.path.exists(os.path.join(kit.Settings.build, "tests", "fake", "nccl.so")):
+        raise kit.Skipped("built without the headers of CUDA and NCCL")
+    with tempfile.TemporaryDirectory() as folder:
+        other = os.path.join(folder, "other")
+        os.makedirs(os.path.join(other, "include"))
+        target = [f"B={folder}", f"{folder}/src/core/units.o", f"{folder}/src/backends/nccl/check.o"]
+        changes = ([], [f"NCCL_HOME={other}"], [f"NCCL_HOME={other}"], ["NVCC_GENCODE=other"])
+        said = [make("-j2", *target, *change).out for change in changes]
+    made = [[name for name in ("core/units", "nccl/check") if f"{name}.c" in text] for text in said]
+    equal(made, [["core/units", "nccl/check"], ["nccl/check"], [], ["nccl/check"]], "first, other, again, other")
+
+
+def refuses(words, *said):
+    with tempfile.TemporaryDirectory() as folder:
+        result = execute(["make", f"B={folder}", f"{folder}/src/core/units.o", *words], CLEAN, 60, cwd=ROOT).exits(2)
+    result.says(*said)
+
+
+for word in ("CUDA=yes", "CUDA=2", "MPI=yes", "MPI="):
+    add(f"make {word}", refuses, [word], word, "auto, 0 or 1")
+for word in ("CUDA_HOME=/nonexistent", "NCCL_HOME=/nonexistent"):
+    add(f"make {word}", refuses, [word], word, "/nonexistent/include")
+    add(f"make CUDA=1 {word}", refuses, ["CUDA=1", word], word, "/nonexistent/include")
+
+
 @test(alone=True)
 def builds_outside_and_installs():
     with tempfile.TemporaryDirectory() as folder:
