@@ -24,6 +24,7 @@ struct CUgraph_st {
 
 struct CUgraphExec_st {
 	struct list tasks;
+	bool uploaded;
 };
 
 struct CUstream_st {
@@ -529,11 +530,20 @@ cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *exec, cudaGraph_t gra
 	return cudaSuccess;
 }
 
+cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream)
+{
+	FAKE_CUDA();
+	exec->uploaded = true;
+	return cudaSuccess;
+}
+
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
 	cudaError_t error = cudaSuccess;
 
 	FAKE_CUDA();
+	if (!exec->uploaded)
+		fake_misused("a graph is launched before it is uploaded");
 	for (const struct task *t = exec->tasks.first; t && error == cudaSuccess; t = t->next)
 		error = fake_issue(stream, &t->what);
 	return error;

@@ -252,6 +252,7 @@ bb_status bb_nccl_graph_begin(struct bb_rank *rank, struct bb_queue *queue)
 
 bb_status bb_nccl_graph_end(struct bb_rank *rank, struct bb_queue *queue, struct bb_graph **graph)
 {
+	const cudaStream_t stream = bb_nccl_stream(rank, queue);
 	struct bb_graph *g = calloc(1, sizeof(*g));
 	bb_status status;
 
@@ -259,10 +260,12 @@ bb_status bb_nccl_graph_end(struct bb_rank *rank, struct bb_queue *queue, struct
 		return bb_fail(rank->context->error, BB_EINTERNAL,
 			       "out of memory for a graph of rank %d", rank->rank);
 	g->rank = rank;
-	BB_TRY(status, BB_CUDA(rank, cudaStreamEndCapture(bb_nccl_stream(rank, queue), &g->graph)),
-	       failed);
+	BB_TRY(status, BB_CUDA(rank, cudaStreamEndCapture(stream, &g->graph)), failed);
 	BB_TRY(status, BB_CUDA(rank, cudaGraphInstantiateWithFlags(&g->ready, g->graph, 0)),
 	       failed);
+	/* Else the first launch would do it, which may be timed. */
+	BB_TRY(status, BB_CUDA(rank, cudaGraphUpload(g->ready, stream)), failed);
+	BB_TRY(status, bb_nccl_wait(rank, stream), failed);
 	*graph = g;
 	return BB_OK;
 failed:
