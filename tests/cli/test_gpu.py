@@ -331,6 +331,9 @@ def no_gpu():
     result.require(not result.out, "something on stdout")
     result = gpus.passes("all_reduce -g 2 -b 8 -e 8", none)
     result.prints(f"# Backend host was chosen: {why}, and no launcher")
+    for driver, said in (("0", "no NVIDIA driver is loaded"), ("11000", "CUDA driver version is insufficient")):
+        result = gpus.run("all_reduce -b 8 -e 8 --backend nccl", {"BUSBENCH_FAKE_DRIVER": driver}).exits(3)
+        result.says(f"finds no GPU: {said}", "(cudaErrorInsufficientDriver)")
     # What only GPUs can do says why there are none.
     gpus.run("all_reduce -b 8 -e 8 -G 1", none).exits(5).says("-G 1", "host", why)
 

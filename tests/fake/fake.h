@@ -17,12 +17,12 @@
  *
  * Environment: BUSBENCH_FAKE_GPUS (8) is how many devices there are, BUSBENCH_FAKE_FIRST (0) which
  * of the machine's is the first of them, BUSBENCH_FAKE_BYTES (1 GiB) how much memory each has,
- * BUSBENCH_FAKE_CAPABILITY (90) what it can do; BUSBENCH_FAKE_VERSION is the library's version
- * code; BUSBENCH_FAKE_LAX=1 lets it run a ring where it lacks the algorithm of NCCL_ALGO, as before
- * 2.24, BUSBENCH_FAKE_INTERNAL=1 call that an internal error; BUSBENCH_FAKE_FAIL=NAME:K lets the
- * K-th call of function NAME fail; BUSBENCH_FAKE_LEAKS=1 says on stderr at the end what was not let
- * go, or misused; BUSBENCH_FAKE_REGION=FILE is what the processes of a run share, made by the first
- * of them.
+ * BUSBENCH_FAKE_CAPABILITY (90) what it can do; BUSBENCH_FAKE_DRIVER is the driver's version code,
+ * 0 without one, BUSBENCH_FAKE_VERSION the library's version code; BUSBENCH_FAKE_LAX=1 lets it run
+ * a ring where it lacks the algorithm of NCCL_ALGO, as before 2.24, BUSBENCH_FAKE_INTERNAL=1 call
+ * that an internal error; BUSBENCH_FAKE_FAIL=NAME:K lets the K-th call of function NAME fail;
+ * BUSBENCH_FAKE_LEAKS=1 says on stderr at the end what was not let go, or misused;
+ * BUSBENCH_FAKE_REGION=FILE is what the processes of a run share, made by the first of them.
  */
 #ifndef BB_TESTS_FAKE_H
 #define BB_TESTS_FAKE_H

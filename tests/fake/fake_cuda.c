@@ -52,10 +52,17 @@ int fake_gpu(int ordinal)
 	return (int)fake_number("BUSBENCH_FAKE_FIRST", 0) + ordinal;
 }
 
+static int driver_version(void)
+{
+	return (int)fake_number("BUSBENCH_FAKE_DRIVER", CUDART_VERSION);
+}
+
 cudaError_t cudaGetDeviceCount(int *count)
 {
 	FAKE_CUDA();
 	*count = devices();
+	if (driver_version() < CUDART_VERSION)
+		return cudaErrorInsufficientDriver;
 	return *count > 0 ? cudaSuccess : cudaErrorNoDevice;
 }
 
@@ -69,7 +76,7 @@ cudaError_t cudaRuntimeGetVersion(int *version)
 cudaError_t cudaDriverGetVersion(int *version)
 {
 	FAKE_CUDA();
-	*version = CUDART_VERSION;
+	*version = driver_version();
 	return cudaSuccess;
 }
 
@@ -425,6 +432,8 @@ const char *cudaGetErrorString(cudaError_t error)
 		return "no error";
 	case cudaErrorNoDevice:
 		return "no CUDA-capable device is detected";
+	case cudaErrorInsufficientDriver:
+		return "CUDA driver version is insufficient for CUDA runtime version";
 	case cudaErrorMemoryAllocation:
 		return "out of memory";
 	default:
@@ -434,5 +443,7 @@ const char *cudaGetErrorString(cudaError_t error)
 
 const char *cudaGetErrorName(cudaError_t error)
 {
-	return error == cudaErrorNoDevice ? "cudaErrorNoDevice" : "cudaErrorUnknown";
+	return error == cudaErrorNoDevice             ? "cudaErrorNoDevice"
+	       : error == cudaErrorInsufficientDriver ? "cudaErrorInsufficientDriver"
+						      : "cudaErrorUnknown";
 }

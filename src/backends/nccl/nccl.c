@@ -75,13 +75,18 @@ static bb_status place_ranks(struct bb_context *c, struct bb_error *error)
 static bb_status count_devices(int *devices, struct bb_error *error)
 {
 	const cudaError_t result = cudaGetDeviceCount(devices);
+	const char *why = cudaGetErrorString(result);
+	int driver;
 
-	if (result != cudaSuccess || *devices < 1)
-		return bb_fail(error, BB_EBACKEND, "the nccl backend finds no GPU: %s (%s)",
-			       result == cudaSuccess ? "CUDA has no device"
-						     : cudaGetErrorString(result),
-			       cudaGetErrorName(result));
-	return BB_OK;
+	if (result == cudaSuccess && *devices > 0)
+		return BB_OK;
+	if (result == cudaSuccess)
+		why = "CUDA has no device";
+	/* CUDA calls no driver at all an old one. */
+	else if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0)
+		why = "no NVIDIA driver is loaded";
+	return bb_fail(error, BB_EBACKEND, "the nccl backend finds no GPU: %s (%s)", why,
+		       cudaGetErrorName(result));
 }
 
 static bb_status nccl_usable(struct bb_error *error)
