@@ -182,6 +182,7 @@ FEATURES = [  # and what each record says of it
     ("-G 2 -m 3", {}, lambda r: r["iterations"] == 8),
     ("-I 1", {}, lambda r: r["samples"] == len(r["samples_us"]) == 4 and r["min_us"] > 0),
     ("-I 1 -K 2", {}, lambda r: r["samples"] == 4),
+    ("-m 300", {}, lambda r: r["iterations"] == 4),
     ("-m 5", {}, lambda r: r["iterations"] == 4),
     ("-R 1", {}, lambda r: True),
     ("-R 2", {}, lambda r: True),

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_GROUPED 512 /* calls of a thread between ncclGroupStart and ncclGroupEnd */
-
 /* ---- meetings
  * -------------------------------------------------------------------------------------------- */
 
@@ -246,8 +244,16 @@ static _Thread_local struct {
 	int depth;
 	int n;
 	ncclResult_t error;
-	struct grouped calls[MOST_GROUPED];
+	struct grouped *calls;
 } group;
+
+/* After each, else a thread would leave it behind. */
+static void clear_group(void)
+{
+	free(group.calls);
+	group.calls = NULL;
+	group.n = 0;
+}
 
 int fake_group_depth(void)
 {
@@ -337,7 +343,7 @@ ncclResult_t ncclGroupEnd(void)
 	result = fails ? fake_complain(ncclSystemError, "ncclGroupEnd was to fail") : group.error;
 	if (result == ncclSuccess)
 		result = issue_group();
-	group.n = 0;
+	clear_group();
 	group.error = ncclSuccess;
 	return result;
 }
@@ -346,13 +352,14 @@ static ncclResult_t add(const struct grouped *call)
 {
 	ncclResult_t result;
 
-	if (group.n == MOST_GROUPED)
+	group.calls = realloc(group.calls, (size_t)(group.n + 1) * sizeof(*group.calls));
+	if (!group.calls)
 		abort();
 	group.calls[group.n++] = *call;
 	if (group.depth > 0)
 		return ncclSuccess;
 	result = issue_group();
-	group.n = 0;
+	clear_group();
 	return result;
 }
 
