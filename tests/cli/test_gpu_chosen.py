@@ -3,23 +3,14 @@ it does not tell."""
 
 import json
 import os
-import shutil
-import tempfile
 
+import gpus
 import kit
-from kit import built, equal, execute, expect, test
+from kit import equal, expect, test
 
 
 def run(line, env=None, variant=""):
-    """LINE on the stand-ins, which are beside no binary of a build."""
-    stand_ins = os.path.join(kit.Settings.build, variant, "tests", "fake")
-    if not os.path.exists(os.path.join(stand_ins, "nccl.so")):
-        raise kit.Skipped("the stand-ins need the headers of CUDA and NCCL")
-    name, *words = line.split()
-    with tempfile.TemporaryDirectory() as folder:
-        binary = shutil.copy(built(f"{name}_perf", variant), folder)
-        given = {"BUSBENCH_BACKEND_DIR": stand_ins, "BUSBENCH_FAKE_LEAKS": "1", **(env or {})}
-        result = execute([binary, "--backend", "nccl", "-n", "2", *words], given).exits(0)
+    result = gpus.run(f"{line} --backend nccl -n 2", env, variant).exits(0)
     return result.require(not result.err, "something on stderr")
 
 
