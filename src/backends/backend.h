@@ -16,7 +16,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define BB_BACKEND_ABI 8u
+#define BB_BACKEND_ABI 9u
 #define BB_CHOSEN_TEXT 32
 #define BB_SWITCH_TEXT 96
 
@@ -57,6 +57,7 @@ struct bb_backend_config {
 	/* For a backend of GPUs; the others have no use for them. */
 	struct bb_exchange exchange; /* it needs one */
 	int ranks_before; /* on this host, in processes before this one: their GPUs are taken */
+	int ranks_here;   /* on this host, in all processes */
 	enum bb_registration registration;
 	int cta_policy;      /* 0: the library's default, 1: few thread blocks, 2: none if it can */
 	bool default_stream; /* the main queue is the device's default stream */

@@ -179,6 +179,7 @@ bb_status bb_run_open(struct bb_run *run, int argc, char **argv)
 	config = run->options.config;
 	config.exchange = (struct bb_exchange){bb_crew_exchange, &run->crew};
 	config.ranks_before = bb_assembly_before(&run->assembly) * run->world.nlocal;
+	config.ranks_here = bb_assembly_here(&run->assembly) * run->world.nlocal;
 	status = backend->open(&run->context, &run->world, &config, &run->error);
 	BB_TRY(status, bb_assembly_agree(&run->assembly, status), failed);
 	/* One of each host looks; what comes of it is for bounds, without which there is enough to

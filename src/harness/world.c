@@ -326,13 +326,24 @@ out:
 	return status;
 }
 
-int bb_assembly_before(const struct bb_assembly *a)
+/* Of processes 0 … NPROCS - 1, how many are of this host? */
+static int count_of_host(const struct bb_assembly *a, int nprocs)
 {
 	int n = 0;
 
-	for (int p = 0; p < a->launch->proc && a->members; p++)
+	for (int p = 0; p < nprocs; p++)
 		n += strcmp(a->members[p].host, a->members[a->launch->proc].host) == 0;
 	return n;
+}
+
+int bb_assembly_before(const struct bb_assembly *a)
+{
+	return a->members ? count_of_host(a, a->launch->proc) : 0;
+}
+
+int bb_assembly_here(const struct bb_assembly *a)
+{
+	return a->members ? count_of_host(a, a->launch->nprocs) : 1;
 }
 
 bool bb_assembly_speaks_for_host(const struct bb_assembly *a)

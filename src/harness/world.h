@@ -45,6 +45,8 @@ BB_MUST bb_status bb_assembly_compare(struct bb_assembly *assembly, int argc, ch
 
 /* How many processes of this host come before this one. After compare, or alone. */
 int bb_assembly_before(const struct bb_assembly *assembly);
+/* How many processes this host has. After compare, or alone. */
+int bb_assembly_here(const struct bb_assembly *assembly);
 
 /* Is this the lowest process but 0 of its host? After compare. */
 bool bb_assembly_speaks_for_host(const struct bb_assembly *assembly);

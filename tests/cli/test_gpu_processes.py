@@ -143,6 +143,15 @@ def same_gpu_twice():
 
 
 @test
+def shares_memory():
+    """Of 8 MB that two processes share each plans with half: 80 percent of 4 MB are not two buffers of 2 MiB."""
+    env = {"BUSBENCH_FAKE_GPUS": "1", "BUSBENCH_FAKE_BYTES": "8000000", "NCCL_MULTI_RANK_GPU_ENABLE": "1"}
+    for more in ({}, {"NCCL_TESTS_DEVICE": "0"}):
+        _, results = records(2, "all_reduce -b 1M -e 2M -n 2", {**env, **more})
+        equal({r["size_bytes"] for r in results}, {1 << 20}, "sizes that ran")
+
+
+@test
 def not_all_can():
     """What one rank's GPU or library cannot do, none asks for: f8e4m3 is reduced from 9.0 on, PAT is from 2.23 on."""
     changed = {1: {"BUSBENCH_FAKE_CAPABILITY": "80"}, 2: {"BUSBENCH_FAKE_VERSION": "22200"}}

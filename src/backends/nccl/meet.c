@@ -12,7 +12,7 @@ struct card {
 	uint64_t host; /* as the library tells hosts apart */
 	char name[64]; /* of the host */
 	char bus[16];
-	bool shares; /* NCCL_MULTI_RANK_GPU_ENABLE: the library lets its GPU be shared */
+	bool shares; /* see bb_nccl_may_share */
 	int capability;
 	int version;
 };
@@ -54,14 +54,13 @@ static uint64_t identify_host(const char *name)
 
 static struct card describe(const struct bb_rank *rank)
 {
-	const char *const shared = getenv("NCCL_MULTI_RANK_GPU_ENABLE");
 	struct card card;
 
 	memset(&card, 0, sizeof(card)); /* it is sent as it is */
 	card.host = identify_host(rank->location.host);
 	snprintf(card.name, sizeof(card.name), "%s", rank->location.host);
 	snprintf(card.bus, sizeof(card.bus), "%s", rank->location.bus);
-	card.shares = shared && strcmp(shared, "1") == 0;
+	card.shares = bb_nccl_may_share();
 	card.capability = rank->capability;
 	card.version = rank->version;
 	return card;

@@ -82,7 +82,7 @@ uint64_t bb_nccl_memory_available(struct bb_context *context)
 		BB_TRY(status, BB_CUDA_ASKED(error, cudaSetDevice(bb_nccl_device(context, local))),
 		       out);
 		BB_TRY(status, BB_CUDA_ASKED(error, cudaMemGetInfo(&left, &total)), out);
-		left /= (size_t)bb_nccl_sharers(context, local);
+		left /= (size_t)context->sharers;
 		least = left < least ? left : least;
 	}
 	status = BB_CUDA_ASKED(error, cudaSetDevice(before));

@@ -22,13 +22,38 @@ int bb_nccl_device(const struct bb_context *context, int local)
 	return (context->first_device + local) % context->devices;
 }
 
-int bb_nccl_sharers(const struct bb_context *context, int local)
+static int divide_up(int a, int b)
 {
-	int n = 0;
+	return (a + b - 1) / b;
+}
 
-	for (int other = 0; other < context->world.nlocal; other++)
-		n += bb_nccl_device(context, other) == bb_nccl_device(context, local);
-	return n;
+static bool is_set(const char *name)
+{
+	const char *const value = getenv(name);
+
+	return value && *value;
+}
+
+bool bb_nccl_may_share(void)
+{
+	const char *const value = getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+
+	return value && strcmp(value, "1") == 0;
+}
+
+/*
+ * Most ranks that one device may have. Where the library may let those of several processes share
+ * one nobody knows yet whether they see the same: they count as if they did.
+ */
+static int most_sharers(const struct bb_context *c)
+{
+	const int mine = c->world.nlocal;
+	const int here = c->config.ranks_here > mine ? c->config.ranks_here : mine;
+
+	if (!bb_nccl_may_share() && !is_set("NCCL_HOSTID"))
+		return divide_up(mine, c->devices);
+	return is_set("NCCL_TESTS_DEVICE") ? divide_up(mine, c->devices) * (here / mine)
+					   : divide_up(here, c->devices);
 }
 
 /* NCCL_TESTS_DEVICE: the device of a process's first rank, as nccl-tests has it. */
@@ -54,7 +79,6 @@ static bb_status read_first(struct bb_context *c, const char *text, struct bb_er
 static bb_status place_ranks(struct bb_context *c, struct bb_error *error)
 {
 	const char *const given = getenv("NCCL_TESTS_DEVICE");
-	const char *const shared = getenv("NCCL_MULTI_RANK_GPU_ENABLE");
 	const int before = c->config.ranks_before, mine = c->world.nlocal;
 	bb_status status = BB_OK;
 
@@ -62,7 +86,7 @@ static bb_status place_ranks(struct bb_context *c, struct bb_error *error)
 		status = read_first(c, given, error);
 	else if (before + mine <= c->devices || mine != c->devices)
 		c->first_device = before;
-	if (status != BB_OK || (shared && strcmp(shared, "1") == 0))
+	if (status != BB_OK || bb_nccl_may_share())
 		return status;
 	if (c->first_device + mine > c->devices)
 		return bb_fail(error, BB_EUSAGE,
@@ -170,6 +194,7 @@ static bb_status nccl_open(struct bb_context **context, const struct bb_world *w
 	BB_TRY(status, check_version(c, error), failed);
 	BB_TRY(status, name_library(c, error), failed);
 	BB_TRY(status, place_ranks(c, error), failed);
+	c->sharers = most_sharers(c);
 	BB_TRY(status, bb_nccl_plug(c, error), failed);
 	*context = c;
 	return BB_OK;

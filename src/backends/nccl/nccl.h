@@ -42,13 +42,15 @@ struct bb_context {
 	char library[64]; /* its name and version, and CUDA's */
 	int devices;      /* that this process sees */
 	int first_device; /* that its first rank would have were there enough; see bb_nccl_device */
+	int sharers;      /* most ranks that one of them may have, in all processes */
 	bool plugged;     /* NCCL_PROFILER_PLUGIN is chosen.c's */
 	atomic_int aborted;
 };
 
-/* The device of a local rank, and how many local ranks have it. */
+/* NCCL_MULTI_RANK_GPU_ENABLE: the library is told to let ranks share a device (from 2.30 on). */
+bool bb_nccl_may_share(void);
+/* The device of a local rank. */
 int bb_nccl_device(const struct bb_context *context, int local);
-int bb_nccl_sharers(const struct bb_context *context, int local);
 
 struct bb_rank {
 	struct bb_context *context;
