@@ -30,7 +30,7 @@ def install(variant):
     mpi = os.path.join(build, "backends", "mpi.so")
     if os.path.exists(mpi):
         os.symlink(mpi, os.path.join(folder.name, "backends", "mpi.so"))
-    for name in (*kit.COLLECTIVES, "mem_bandwidth"):  # a link would lead back to where they were built
+    for name in (*kit.COLLECTIVES, "mem_bandwidth", "p2p_bandwidth", "p2p_latency"):  # a link leads back to where they were built
         shutil.copy(kit.built(name + "_perf", variant), folder.name)
     return folder
 

@@ -60,6 +60,7 @@ struct bb_backend_config {
 	int ranks_here;   /* on this host, in all processes */
 	enum bb_registration registration;
 	int cta_policy;      /* 0: the library's default, 1: few thread blocks, 2: none if it can */
+	bool reached;        /* other ranks are to reach buffers, over routes */
 	bool default_stream; /* the main queue is the device's default stream */
 };
 

@@ -95,11 +95,11 @@ out:
 static bb_status fill(struct session *s, enum buffer which, const struct bb_pattern *pattern,
 		      size_t bytes)
 {
-	bb_status status;
+	const bool has = s->backend->capabilities & BB_CAP_DATA;
+	bb_status status =
+		has ? s->backend->fill(s->driver->handle, buffer(s, which), pattern, 0, bytes)
+		    : BB_OK;
 
-	if (!(s->backend->capabilities & BB_CAP_DATA))
-		return BB_OK;
-	status = s->backend->fill(s->driver->handle, buffer(s, which), pattern, 0, bytes);
 	/* Others reach it. */
 	return status == BB_OK ? s->backend->finish(s->driver->handle, NULL) : status;
 }
@@ -591,8 +591,9 @@ bb_status bb_pairs_drive(struct bb_driver *driver, void *argument)
 	if (status == BB_OK && bb_driver_leads(driver))
 		status = bb_pairs_judge(s.pairs);
 	/* Nobody lets go of what others may still read. */
-	if (status == BB_OK)
-		status = bb_crew_barrier(driver);
+	status = status == BB_OK ? bb_crew_barrier(driver) : status;
+	if (status != BB_OK)
+		bb_crew_abandon(driver);
 	close_session(&s, status == BB_OK);
 	atomic_store(&driver->progress->finished, status == BB_OK);
 	return status;

@@ -22,6 +22,7 @@
 	((uint64_t)128 << 20) /* against starting a copy, and looking for its end */
 #define SAMPLE_REPEATS 1000
 #define SAMPLE_PINGS 50
+#define GPU_SAMPLE_PINGS 500 /* against starting a kernel */
 #define MAX_ITERS 1000000
 #define MOST_SAMPLES 50000000 /* kept by all ranks together */
 #define SETS 3                /* a source, a target, and a target that is verified */
@@ -90,6 +91,7 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "the %s backend has no routes between two ranks (see --list)",
 			       o->backend->name);
+	o->config.reached = true;
 	return switch_library(own, o->backend, environment, error);
 }
 
@@ -214,6 +216,7 @@ static bb_status plan_bandwidth(struct bb_pairs *pairs)
 
 static bb_status plan_latency(struct bb_pairs *pairs)
 {
+	const bool gpus = pairs->run->options.backend->capabilities & BB_CAP_GPU;
 	const struct bb_route *routes = pairs->run->options.backend->routes;
 	bb_status status = BB_OK;
 
@@ -222,7 +225,8 @@ static bb_status plan_latency(struct bb_pairs *pairs)
 			status = add_cell(pairs, (struct bb_cell){.route = r,
 								  .ping = true,
 								  .both_ways = true,
-								  .repeats = SAMPLE_PINGS});
+								  .repeats = gpus ? GPU_SAMPLE_PINGS
+										  : SAMPLE_PINGS});
 	return status;
 }
 

@@ -8,6 +8,7 @@
 
 #include <cuda_runtime.h>
 #include <cuda_fp16.h>
+#include <sched.h>
 #include <stdint.h>
 
 #define __launch_bounds__(threads)
@@ -31,6 +32,18 @@ static inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shi
 static inline void atomicAdd(unsigned long long *sum, unsigned long long value)
 {
 	__atomic_fetch_add(sum, value, __ATOMIC_RELAXED);
+}
+
+/* Whoever waits for a word lets others run. */
+static inline unsigned __ldcv(const unsigned *at)
+{
+	sched_yield();
+	return __atomic_load_n(at, __ATOMIC_ACQUIRE);
+}
+
+static inline void __stwt(unsigned *at, unsigned word)
+{
+	__atomic_store_n(at, word, __ATOMIC_RELEASE);
 }
 
 #endif

@@ -20,7 +20,8 @@
  * BUSBENCH_FAKE_CAPABILITY (90) what it can do; BUSBENCH_FAKE_DRIVER is the driver's version code,
  * 0 without one, BUSBENCH_FAKE_VERSION the library's version code; BUSBENCH_FAKE_LAX=1 lets it run
  * a ring where it lacks the algorithm of NCCL_ALGO, as before 2.24, BUSBENCH_FAKE_INTERNAL=1 call
- * that an internal error; BUSBENCH_FAKE_FAIL=NAME:K lets the K-th call of function NAME fail;
+ * that an internal error; BUSBENCH_FAKE_PEERS=0: no GPU reaches another's memory;
+ * BUSBENCH_FAKE_FAIL=NAME:K lets the K-th call of function NAME fail;
  * BUSBENCH_FAKE_LEAKS=1 says on stderr at the end what was not let go, or misused;
  * BUSBENCH_FAKE_REGION=FILE is what the processes of a run share, made by the first of them.
  */

@@ -296,6 +296,68 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
 	return cudaSuccess;
 }
 
+/* ---- peers --------------------------------------------------------------------------- */
+
+cudaError_t cudaDeviceCanAccessPeer(int *can, int from, int to)
+{
+	FAKE_CUDA();
+	*can = from != to && fake_number("BUSBENCH_FAKE_PEERS", 1) != 0;
+	return cudaSuccess;
+}
+
+/* Nobody remembers it: it is as if it had been so always. */
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags)
+{
+	FAKE_CUDA();
+	return fake_number("BUSBENCH_FAKE_PEERS", 1) != 0 ? cudaErrorPeerAccessAlreadyEnabled
+						     : cudaErrorPeerAccessUnsupported;
+}
+
+cudaError_t cudaGetLastError(void)
+{
+	return cudaSuccess;
+}
+
+/* A process sees its own GPUs, and if FAKE_FIRST is 0 all. */
+cudaError_t cudaDeviceGetByPCIBusId(int *ordinal, const char *text)
+{
+	char bus[16];
+
+	FAKE_CUDA();
+	for (int i = 0; i < FAKE_MOST_RANKS; i++) {
+		snprintf(bus, sizeof(bus), "0000:%02X:00.0", 0x10 + 0x11 * fake_gpu(i));
+		*ordinal = i;
+		if (strcmp(bus, text) == 0)
+			return cudaSuccess;
+	}
+	return cudaErrorInvalidDevice;
+}
+
+/* In another process memory is at the same place. */
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *at)
+{
+	FAKE_CUDA();
+	memset(handle, 0, sizeof(*handle));
+	memcpy(handle, &at, sizeof(at));
+	return is_device(at) ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+cudaError_t cudaIpcOpenMemHandle(void **at, cudaIpcMemHandle_t handle, unsigned flags)
+{
+	FAKE_CUDA();
+	memcpy(at, &handle, sizeof(*at));
+	fake_made(FAKE_REGISTRATION);
+	return cudaSuccess;
+}
+
+cudaError_t cudaIpcCloseMemHandle(void *at)
+{
+	const bool fails = fake_enter(__func__);
+
+	fake_let_go(FAKE_REGISTRATION);
+	return fails ? cudaErrorUnknown : cudaSuccess;
+}
+
 /* ---- copies
  * ----------------------------------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /*
- * kernels.h - what the device computes: fill, verify, reduce and scale, for every datatype; and
- * work on memory whose speed is to be seen.
+ * kernels.h - what the device computes: fill, verify, reduce and scale, for every datatype; work on
+ * memory whose speed is to be seen; what goes from one device to another.
  *
  * Each call issues one kernel to a stream, or none where there is nothing to do, and returns at
  * once. Pointers are the device's and aligned to an element, no more. The arithmetic is that of the
@@ -73,6 +73,17 @@ cudaError_t bb_gpu_work_on(struct bb_gpu_lane lane, enum bb_gpu_works what, void
 /* HOPS steps from one pointer to the next, from MEMORY on; where that ends into SINK. */
 cudaError_t bb_gpu_chase(struct bb_gpu_lane lane, void *memory, uint64_t hops,
 			 unsigned long long *sink);
+
+/* BYTES from SRC to DST, either of which may be another GPU's that this one reaches. */
+cudaError_t bb_gpu_copy(struct bb_gpu_lane lane, void *dst, const void *src, uint64_t bytes);
+
+/*
+ * ROUNDS words to and fro, counted from WORD + 1 on: written to *THEIRS, waited for in *MINE; those
+ * of the end that is FIRST are answered by the other's. Ends at once where *HALT, of the host, is
+ * not 0.
+ */
+cudaError_t bb_gpu_ping(struct bb_gpu_lane lane, unsigned *theirs, const unsigned *mine,
+			const unsigned *halt, unsigned word, bool first, uint64_t rounds);
 
 #ifdef __cplusplus
 }

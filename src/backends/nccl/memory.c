@@ -9,13 +9,14 @@
 
 /* ---- allocated ----------------------------------------------------------------------- */
 
+/* What ncclMemAlloc gives cannot be mapped into another process by CUDA's own handles. */
 static bb_status device_alloc(struct bb_rank *rank, size_t bytes, void **base)
 {
 #if BB_NCCL_HAS_REGISTRATION
-	return BB_NCCL(rank, ncclMemAlloc(base, bytes));
-#else
-	return BB_CUDA(rank, cudaMalloc(base, bytes));
+	if (!rank->context->config.reached)
+		return BB_NCCL(rank, ncclMemAlloc(base, bytes));
 #endif
+	return BB_CUDA(rank, cudaMalloc(base, bytes));
 }
 
 /* Once the run is being abandoned others may still be reading here; it goes with the process. */
@@ -24,10 +25,10 @@ static bb_status device_free(struct bb_rank *rank, void *base)
 	if (bb_nccl_aborted(rank->context))
 		return BB_OK;
 #if BB_NCCL_HAS_REGISTRATION
-	return BB_NCCL(rank, ncclMemFree(base));
-#else
-	return BB_CUDA(rank, cudaFree(base));
+	if (!rank->context->config.reached)
+		return BB_NCCL(rank, ncclMemFree(base));
 #endif
+	return BB_CUDA(rank, cudaFree(base));
 }
 
 bb_status bb_nccl_alloc(struct bb_rank *rank, size_t bytes, void **memory)

@@ -195,10 +195,12 @@ static bb_status nccl_open(struct bb_context **context, const struct bb_world *w
 	BB_TRY(status, name_library(c, error), failed);
 	BB_TRY(status, place_ranks(c, error), failed);
 	c->sharers = most_sharers(c);
+	BB_TRY(status, bb_nccl_lanes_open(c), failed);
 	BB_TRY(status, bb_nccl_plug(c, error), failed);
 	*context = c;
 	return BB_OK;
 failed:
+	free(c->lanes);
 	free(c);
 	return status;
 }
@@ -206,6 +208,7 @@ failed:
 static void nccl_close(struct bb_context *context)
 {
 	bb_nccl_unplug(context);
+	free(context->lanes);
 	free(context);
 }
 
@@ -228,6 +231,8 @@ static void nccl_detach(struct bb_rank *rank)
 		return;
 	while (rank->memories)
 		bb_nccl_release(rank, rank->memories->base, 0);
+	if (rank->peers)
+		bb_nccl_routes_close(rank);
 	/* As with buffers: see device_free. */
 	if (rank->desk && !bb_nccl_aborted(rank->context))
 		bb_nccl_ignore(BB_CUDA(rank, cudaFree(rank->desk)));
@@ -302,7 +307,8 @@ static bb_status nccl_attach(struct bb_context *context, int local, struct bb_ra
 			     struct bb_error *error)
 {
 	struct bb_rank *r = calloc(1, sizeof(*r));
-	const size_t probes = 2 * (size_t)context->world.nranks * BB_DESK_PROBE;
+	const size_t desk =
+		bb_nccl_desk_words(context) + (size_t)context->world.nranks * BB_DESK_WORD;
 	bb_status status;
 
 	if (!r)
@@ -320,9 +326,9 @@ static bb_status nccl_attach(struct bb_context *context, int local, struct bb_ra
 		BB_TRY(status,
 		       BB_CUDA(r, cudaStreamCreateWithFlags(&r->main, cudaStreamNonBlocking)),
 		       failed);
-	BB_TRY(status, BB_CUDA(r, cudaMalloc((void **)&r->desk, BB_DESK_PROBES + probes)), failed);
-	BB_TRY(status, BB_CUDA(r, cudaMemsetAsync(r->desk, 0, BB_DESK_PROBES + probes, r->main)),
-	       failed);
+	BB_TRY(status, bb_nccl_peers_open(r), failed);
+	BB_TRY(status, BB_CUDA(r, cudaMalloc((void **)&r->desk, desk)), failed);
+	BB_TRY(status, BB_CUDA(r, cudaMemsetAsync(r->desk, 0, desk, r->main)), failed);
 	*rank = r;
 	return BB_OK;
 failed:
@@ -441,6 +447,15 @@ const struct bb_backend bb_plugin_backend = {
 	.now = nccl_now,
 	.delay = nccl_delay,
 	.clock_offset = bb_nccl_clock_offset,
+	.routes = bb_nccl_routes,
+	.library_p2p = bb_nccl_library_p2p,
+	.p2p_off = bb_nccl_p2p_off,
+	.route_refuses = bb_nccl_route_refuses,
+	.share = bb_nccl_share,
+	.reach = bb_nccl_reach,
+	.unreach = bb_nccl_unreach,
+	.transfer = bb_nccl_transfer,
+	.ping = bb_nccl_ping,
 	.spaces = bb_nccl_spaces,
 	.space_name = bb_nccl_space_name,
 	.alloc_in = bb_nccl_alloc_in,

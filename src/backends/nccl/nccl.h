@@ -9,11 +9,13 @@
  *   chosen.c    what the library chose for a call
  *   executor.c  busbench's schedules over ncclSend and ncclRecv
  *   queue.c     streams, events and graphs; waiting
+ *   peers.c     who reaches whose memory
+ *   routes.c    routes between two ranks
  *   spaces.c    memory, worked on to see how fast it is
  *   check.h     calls of the libraries, and what is told when they fail
  *   compat.h    what differs between versions
- *   kernels.h   what the device computes: patterns.cu, reductions.cu, works.cu; all go through
- *               pieces.cuh
+ *   kernels.h   what the device computes: patterns.cu, reductions.cu, works.cu, transfers.cu;
+ *               all go through pieces.cuh
  *
  * NCCL reads NCCL_ALGO and NCCL_PROTO when a communicator is made. A group has one communicator
  * at a time. To change its algorithm all drivers destroy theirs and park, one of each process sets
@@ -44,6 +46,7 @@ struct bb_context {
 	int first_device; /* that its first rank would have were there enough; see bb_nccl_device */
 	int sharers;      /* most ranks that one of them may have, in all processes */
 	bool plugged;     /* NCCL_PROFILER_PLUGIN is chosen.c's */
+	struct bb_nccl_lane *lanes; /* from local rank to local rank */
 	atomic_int aborted;
 };
 
@@ -64,17 +67,29 @@ struct bb_rank {
 	cudaStream_t main;
 	struct bb_group *groups; /* all that are open; the world is the last */
 	struct bb_nccl_memory *memories;
-	char *desk;    /* the device's memory for small things, see BB_DESK_… */
-	bool batched;  /* between batch_begin and batch_end */
-	bool grouping; /* and the library's group has begun */
+	char *desk;                 /* the device's memory for small things, see BB_DESK_… */
+	bool batched;               /* between batch_begin and batch_end */
+	bool grouping;              /* and the library's group has begun */
+	struct bb_nccl_peer *peers; /* of all ranks */
+	struct bb_nccl_mapped *mapped;
+	atomic_uint *halt; /* pinned: kernels that wait for words are to end */
 };
 
-/* Where things lie on a rank's desk. Behind it two areas of BB_DESK_PROBE bytes for each rank. */
+/* Where things lie on a rank's desk. Behind it two areas of BB_DESK_PROBE bytes for each rank, and
+   one of BB_DESK_WORD. */
 #define BB_DESK_TABLE BB_GPU_TABLE_MARGIN
 #define BB_DESK_WRONG (BB_DESK_TABLE + 2 * BB_GPU_PERIOD_MOST * 8 + BB_GPU_TABLE_MARGIN)
 #define BB_DESK_ID (BB_DESK_WRONG + 256)
 #define BB_DESK_PROBES (BB_DESK_ID + 256)
 #define BB_DESK_PROBE 16
+#define BB_DESK_WORD 128
+
+/* Where the words begin that the ranks write. */
+static inline size_t bb_nccl_desk_words(const struct bb_context *context)
+{
+	return (BB_DESK_PROBES + 2 * (size_t)context->world.nranks * BB_DESK_PROBE + 255) &
+	       ~(size_t)255;
+}
 
 static inline bool bb_nccl_aborted(const struct bb_context *context)
 {
@@ -135,6 +150,50 @@ BB_MUST bb_status bb_nccl_work(struct bb_rank *rank, struct bb_queue *queue,
 BB_MUST bb_status bb_nccl_chase_lay(struct bb_rank *rank, void *memory, size_t bytes,
 				    uint64_t seed);
 BB_MUST bb_status bb_nccl_chase(struct bb_rank *rank, void *memory, size_t hops);
+
+/* ---- who reaches whom (peers.c) ------------------------------------------------------- */
+
+/* Another rank, or this one, as this rank reaches it. */
+struct bb_nccl_peer {
+	bool known;
+	bool within;     /* this process */
+	int reached;     /* memories of its, by tokens */
+	const char *why; /* it does not reach; NULL: it does */
+	char *desk;      /* its, as this rank reaches it */
+	uint32_t words;  /* that went to and fro */
+};
+
+/* Memory of another process, mapped. */
+struct bb_nccl_mapped {
+	struct bb_nccl_mapped *next;
+	char *at;
+	void *base;
+};
+
+BB_MUST bb_status bb_nccl_peers_open(struct bb_rank *rank);
+void bb_nccl_peers_close(struct bb_rank *rank);
+/* See backend.h. */
+BB_MUST bb_status bb_nccl_share(struct bb_rank *rank, void *memory, size_t bytes,
+				struct bb_token *token);
+BB_MUST bb_status bb_nccl_reach(struct bb_group *group, int peer, const struct bb_token *token,
+				void **theirs, struct bb_error *error);
+void bb_nccl_unreach(struct bb_group *group, int peer, void *theirs);
+
+/* ---- routes (routes.c), see backend.h ------------------------------------------------ */
+
+#define BB_NCCL_PLACES 4 /* pieces of a staged transfer that are under way */
+
+extern const struct bb_route bb_nccl_routes[];
+extern const char *const bb_nccl_p2p_off[];
+bool bb_nccl_library_p2p(struct bb_context *context, char text[BB_SWITCH_TEXT]);
+const char *bb_nccl_route_refuses(struct bb_group *group, const struct bb_route *route, int peer);
+BB_MUST bb_status bb_nccl_transfer(struct bb_group *group, const struct bb_route *route, int peer,
+				   const struct bb_half *out, const struct bb_half *in);
+BB_MUST bb_status bb_nccl_ping(struct bb_group *group, const struct bb_route *route, int peer,
+			       bool first, size_t rounds);
+BB_MUST bb_status bb_nccl_lanes_open(struct bb_context *context);
+/* What RANK made for routes. */
+void bb_nccl_routes_close(struct bb_rank *rank);
 
 /* ---- what the library chooses (chosen.c) ------------------------------------------------ */
 

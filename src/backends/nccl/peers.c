@@ -1,0 +1,211 @@
+/*
+ * Who reaches whose memory: within a process it is where it is, once access is enabled; that of
+ * other processes CUDA maps.
+ */
+#include "backends/nccl/nccl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A token's bytes. */
+struct shared {
+	char host[64];
+	char bus[16]; /* of the GPU */
+	int proc;
+	int device; /* the process's number for it */
+	uint64_t base, offset, desk;
+	cudaIpcMemHandle_t base_handle, desk_handle; /* for other processes, if there are any */
+};
+
+_Static_assert(sizeof(struct shared) <= sizeof(((struct bb_token *)NULL)->bytes),
+	       "a token has no room");
+
+static struct bb_nccl_memory *memory_at(const struct bb_rank *rank, const char *at)
+{
+	struct bb_nccl_memory *m = rank->memories;
+
+	while (m && (at < (char *)m->base || at >= (char *)m->base + m->bytes))
+		m = m->next;
+	return m;
+}
+
+bb_status bb_nccl_share(struct bb_rank *rank, void *memory, size_t bytes, struct bb_token *token)
+{
+	const struct bb_nccl_memory *m = memory_at(rank, memory);
+	struct shared s = {.proc = rank->context->world.proc, .device = rank->device};
+	bb_status status = BB_OK;
+
+	if (!m)
+		return bb_fail(rank->context->error, BB_EINTERNAL,
+			       "rank %d shares memory that it does not have", rank->rank);
+	s.base = (uintptr_t)m->base;
+	s.offset = (uintptr_t)memory - s.base;
+	s.desk = (uintptr_t)rank->desk;
+	if (gethostname(s.host, sizeof(s.host) - 1) != 0)
+		snprintf(s.host, sizeof(s.host), "localhost");
+	BB_TRY(status, BB_CUDA(rank, cudaDeviceGetPCIBusId(s.bus, sizeof(s.bus), rank->device)),
+	       out);
+	if (rank->context->world.nprocs > 1) {
+		BB_TRY(status, BB_CUDA(rank, cudaIpcGetMemHandle(&s.base_handle, m->base)), out);
+		BB_TRY(status, BB_CUDA(rank, cudaIpcGetMemHandle(&s.desk_handle, rank->desk)), out);
+	}
+	memset(token, 0, sizeof(*token));
+	memcpy(token->bytes, &s, sizeof(s));
+out:
+	return status;
+}
+
+/* Let this rank's GPU reach DEVICE, another. */
+static bb_status enable(struct bb_rank *rank, int device, bool within, const char **why)
+{
+	cudaError_t result;
+	int can = 0;
+	bb_status status = BB_CUDA(rank, cudaDeviceCanAccessPeer(&can, rank->device, device));
+
+	if (status != BB_OK)
+		return status;
+	if (!can) {
+		*why = "the GPUs have no access to each other's memory (cudaDeviceCanAccessPeer)";
+		return BB_OK;
+	}
+	if (!within)
+		return BB_OK; /* comes with the mapping */
+	result = cudaDeviceEnablePeerAccess(device, 0);
+	if (result != cudaErrorPeerAccessAlreadyEnabled)
+		return BB_CUDA(rank, result);
+	cudaGetLastError(); /* that is no error, and nobody's */
+	return BB_OK;
+}
+
+static bb_status map(struct bb_rank *rank, cudaIpcMemHandle_t handle, void **at)
+{
+	return BB_CUDA(rank, cudaIpcOpenMemHandle(at, handle, cudaIpcMemLazyEnablePeerAccess));
+}
+
+static bb_status get_to_know(struct bb_rank *rank, struct bb_nccl_peer *peer,
+			     const struct shared *s)
+{
+	char host[sizeof(s->host)] = "localhost";
+	int device = s->device;
+	bb_status status = BB_OK;
+
+	peer->known = true;
+	peer->within = s->proc == rank->context->world.proc;
+	if (gethostname(host, sizeof(host) - 1) != 0)
+		snprintf(host, sizeof(host), "localhost");
+	if (strcmp(host, s->host) != 0) {
+		peer->why = "the GPUs are in different hosts";
+		return BB_OK;
+	}
+	if (!peer->within && cudaDeviceGetByPCIBusId(&device, s->bus) != cudaSuccess) {
+		cudaGetLastError();
+		peer->why = "the process does not see the other's GPU (CUDA_VISIBLE_DEVICES)";
+		return BB_OK;
+	}
+	if (device != rank->device)
+		BB_TRY(status, enable(rank, device, peer->within, &peer->why), out);
+	if (peer->within)
+		peer->desk = (char *)(uintptr_t)s->desk;
+	else if (!peer->why)
+		status = map(rank, s->desk_handle, (void **)&peer->desk);
+out:
+	return status;
+}
+
+/* *THEIRS in another process. */
+static bb_status reach_out(struct bb_rank *rank, const struct shared *s, void **theirs)
+{
+	struct bb_nccl_mapped *m = calloc(1, sizeof(*m));
+	bb_status status;
+
+	if (!m)
+		return bb_fail(rank->context->error, BB_EINTERNAL, "out of memory for rank %d",
+			       rank->rank);
+	status = map(rank, s->base_handle, &m->base);
+	if (status != BB_OK) {
+		free(m);
+		return status;
+	}
+	m->at = (char *)m->base + s->offset;
+	m->next = rank->mapped;
+	rank->mapped = m;
+	*theirs = m->at;
+	return BB_OK;
+}
+
+bb_status bb_nccl_reach(struct bb_group *group, int number, const struct bb_token *token,
+			void **theirs, struct bb_error *error)
+{
+	struct bb_rank *rank = group->rank;
+	struct bb_nccl_peer *peer = &rank->peers[group->members[number]];
+	struct shared s;
+	bb_status status = BB_OK;
+
+	*theirs = NULL;
+	memcpy(&s, token->bytes, sizeof(s));
+	if (!peer->known)
+		BB_TRY(status, get_to_know(rank, peer, &s), out);
+	if (peer->why)
+		return BB_OK;
+	peer->reached++;
+	if (peer->within)
+		*theirs = (void *)(uintptr_t)(s.base + s.offset);
+	else
+		status = reach_out(rank, &s, theirs);
+out:
+	return status;
+}
+
+static void unmap(struct bb_rank *rank, void *base)
+{
+	if (!bb_nccl_aborted(rank->context))
+		bb_nccl_ignore(BB_CUDA(rank, cudaIpcCloseMemHandle(base)));
+}
+
+void bb_nccl_unreach(struct bb_group *group, int number, void *theirs)
+{
+	struct bb_rank *rank = group->rank;
+	struct bb_nccl_peer *peer = &rank->peers[group->members[number]];
+	struct bb_nccl_mapped **link = &rank->mapped, *m;
+
+	if (!theirs)
+		return;
+	while (!peer->within && *link && (*link)->at != (char *)theirs)
+		link = &(*link)->next;
+	if (!peer->within && *link) {
+		m = *link;
+		*link = m->next;
+		unmap(rank, m->base);
+		free(m);
+	}
+	if (--peer->reached > 0)
+		return;
+	if (!peer->within)
+		unmap(rank, peer->desk);
+	peer->desk = NULL;
+	peer->known = false;
+}
+
+/* ---- a rank's part ------------------------------------------------------------------- */
+
+bb_status bb_nccl_peers_open(struct bb_rank *rank)
+{
+	rank->peers = calloc((size_t)rank->context->world.nranks, sizeof(*rank->peers));
+	return rank->peers ? BB_OK
+			   : bb_fail(rank->context->error, BB_EINTERNAL,
+				     "out of memory for rank %d", rank->rank);
+}
+
+/* What is still mapped goes with the process: the run has failed. */
+void bb_nccl_peers_close(struct bb_rank *rank)
+{
+	struct bb_nccl_mapped *m;
+
+	while ((m = rank->mapped) != NULL) {
+		rank->mapped = m->next;
+		free(m);
+	}
+	free(rank->peers);
+}

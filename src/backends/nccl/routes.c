@@ -1,0 +1,430 @@
+/*
+ * Routes between two ranks: GPUs that reach each other's memory, by copy engine and by kernel;
+ * pinned memory of the host between them; and the library's messages. And words to and fro.
+ *
+ * Within a process a peer's memory is where it is, once access is enabled; of other processes CUDA
+ * maps it.
+ */
+#include "backends/nccl/nccl.h"
+
+#include "core/clock.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PIECE ((size_t)1 << 20) /* of a staged transfer: long against starting a copy */
+#define WORD_BYTES sizeof(uint64_t)
+
+enum way { READ, WRITE, READ_KERNEL, WRITE_KERNEL, STAGED, SEND, WORD, COPY };
+
+static const enum way ways[] = {READ, WRITE, READ_KERNEL, WRITE_KERNEL, STAGED, SEND, WORD, COPY};
+
+const struct bb_route bb_nccl_routes[] = {
+	{.name = "read",
+	 .brief = "the target's copy engine, from the source's memory",
+	 .uses = BB_ROUTE_TRANSFER,
+	 .actor = BB_BY_TARGET,
+	 .direct = true,
+	 .own = &ways[READ]},
+	{.name = "write",
+	 .brief = "the source's copy engine, into the target's memory",
+	 .uses = BB_ROUTE_TRANSFER,
+	 .actor = BB_BY_SOURCE,
+	 .direct = true,
+	 .own = &ways[WRITE]},
+	{.name = "read-kernel",
+	 .brief = "a kernel of the target that loads from the source's memory",
+	 .uses = BB_ROUTE_TRANSFER,
+	 .actor = BB_BY_TARGET,
+	 .direct = true,
+	 .own = &ways[READ_KERNEL]},
+	{.name = "write-kernel",
+	 .brief = "a kernel of the source that stores into the target's memory",
+	 .uses = BB_ROUTE_TRANSFER,
+	 .actor = BB_BY_SOURCE,
+	 .direct = true,
+	 .own = &ways[WRITE_KERNEL]},
+	{.name = "staged",
+	 .brief = "through pinned memory of the host, in pieces",
+	 .uses = BB_ROUTE_TRANSFER,
+	 .actor = BB_BY_BOTH,
+	 .own = &ways[STAGED]},
+	{.name = "send",
+	 .brief = "ncclSend and ncclRecv",
+	 .uses = BB_ROUTE_TRANSFER,
+	 .actor = BB_BY_BOTH,
+	 .direct = true,
+	 .switched = true,
+	 .own = &ways[SEND]},
+	{.name = "word",
+	 .brief = "a kernel of each spins on a word that the other's writes",
+	 .uses = BB_ROUTE_PING,
+	 .actor = BB_BY_BOTH,
+	 .direct = true,
+	 .own = &ways[WORD]},
+	{.name = "copy",
+	 .brief = "8 bytes by copy engine, there and back",
+	 .uses = BB_ROUTE_PING,
+	 .actor = BB_BY_SOURCE,
+	 .direct = true,
+	 .own = &ways[COPY]},
+	{.name = NULL},
+};
+
+static enum way way_of(const struct bb_route *route)
+{
+	return *(const enum way *)route->own;
+}
+
+/* ---- the library's switch ------------------------------------------------------------ */
+
+const char *const bb_nccl_p2p_off[] = {"NCCL_P2P_DISABLE=1", NULL};
+
+bool bb_nccl_library_p2p(struct bb_context *context, char text[BB_SWITCH_TEXT])
+{
+	const char *const disabled = getenv("NCCL_P2P_DISABLE"), *const level =
+									 getenv("NCCL_P2P_LEVEL");
+
+	if (disabled && *disabled)
+		snprintf(text, BB_SWITCH_TEXT, "NCCL_P2P_DISABLE=%s", disabled);
+	else if (level && *level)
+		snprintf(text, BB_SWITCH_TEXT, "NCCL_P2P_LEVEL=%s", level);
+	else
+		snprintf(text, BB_SWITCH_TEXT, "NCCL_P2P_DISABLE is not set");
+	return !(disabled && *disabled && strcmp(disabled, "0") != 0) &&
+	       !(level && (strcmp(level, "LOC") == 0 || strcmp(level, "0") == 0));
+}
+
+const char *bb_nccl_route_refuses(struct bb_group *group, const struct bb_route *route, int number)
+{
+	const struct bb_rank *rank = group->rank;
+	const struct bb_nccl_peer *peer = &rank->peers[group->members[number]];
+	const enum way way = way_of(route);
+	const int other = group->members[number] - rank->context->world.first_rank;
+
+	if (number == group->me)
+		return way <= WRITE_KERNEL ? NULL : "a rank sends itself nothing";
+	if (way == SEND)
+		return NULL;
+	if (way == STAGED)
+		return peer->within ? NULL
+				    : "the ranks are in different processes, which have no "
+				      "pinned memory in common";
+	if (way == WORD && peer->within && bb_nccl_device(rank->context, other) == rank->device)
+		return "the ranks share a GPU, which may not run the kernels of both at once";
+	return peer->why;
+}
+
+/* ---- staged -------------------------------------------------------------------------- */
+
+/* From a rank of this process to another: a ring of places in pinned memory. */
+struct bb_nccl_lane {
+	char *places; /* the source's; BB_NCCL_PLACES pieces */
+	cudaEvent_t full[BB_NCCL_PLACES], empty[BB_NCCL_PLACES]; /* the source's, the target's */
+	bool source_open, target_open;
+	/* Pieces that the copy into its place, and out of it, was issued of, since the start. */
+	_Alignas(64) atomic_ullong put;
+	_Alignas(64) atomic_ullong taken;
+};
+
+static struct bb_nccl_lane *lane_of(const struct bb_context *context, int from, int to)
+{
+	const struct bb_world *w = &context->world;
+
+	return &context->lanes[(from - w->first_rank) * w->nlocal + to - w->first_rank];
+}
+
+bb_status bb_nccl_lanes_open(struct bb_context *context)
+{
+	const size_t n = (size_t)context->world.nlocal;
+	const size_t bytes = n * n * sizeof(*context->lanes);
+
+	context->lanes = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+	if (!context->lanes)
+		return bb_fail(context->error, BB_EINTERNAL,
+			       "out of memory while opening the nccl backend");
+	memset(context->lanes, 0, bytes);
+	return BB_OK;
+}
+
+static bb_status open_events(struct bb_rank *rank, cudaEvent_t events[BB_NCCL_PLACES])
+{
+	bb_status status = BB_OK;
+
+	for (int i = 0; i < BB_NCCL_PLACES && status == BB_OK; i++)
+		status =
+			BB_CUDA(rank, cudaEventCreateWithFlags(&events[i], cudaEventDisableTiming));
+	return status;
+}
+
+static void close_events(struct bb_rank *rank, cudaEvent_t events[BB_NCCL_PLACES])
+{
+	for (int i = 0; i < BB_NCCL_PLACES; i++)
+		if (events[i])
+			bb_nccl_ignore(BB_CUDA(rank, cudaEventDestroy(events[i])));
+}
+
+/* What this rank has of all lanes; nobody is at work on them. */
+static void close_lanes(struct bb_rank *rank)
+{
+	const struct bb_world *w = &rank->context->world;
+
+	for (int r = w->first_rank; r < w->first_rank + w->nlocal; r++) {
+		struct bb_nccl_lane *out = lane_of(rank->context, rank->rank, r);
+		struct bb_nccl_lane *in = lane_of(rank->context, r, rank->rank);
+
+		close_events(rank, out->full);
+		close_events(rank, in->empty);
+		/* As with buffers: see device_free. */
+		if (out->places && !bb_nccl_aborted(rank->context))
+			bb_nccl_ignore(BB_CUDA(rank, cudaFreeHost(out->places)));
+	}
+}
+
+/* Until COUNT has come to NUMBER. */
+static bb_status await(const struct bb_rank *rank, atomic_ullong *count, unsigned long long number)
+{
+	while (atomic_load_explicit(count, memory_order_acquire) < number) {
+		if (bb_nccl_aborted(rank->context))
+			return BB_ETIMEOUT;
+		sched_yield();
+	}
+	return BB_OK;
+}
+
+/* Issue the copy of the next BYTES at SRC into their place, once it is empty. */
+static bb_status put(struct bb_rank *rank, struct bb_nccl_lane *lane, const char *src, size_t bytes)
+{
+	const unsigned long long number = atomic_load(&lane->put);
+	const int i = (int)(number % BB_NCCL_PLACES);
+	bb_status status = BB_OK;
+
+	if (!lane->source_open) {
+		lane->source_open = true;
+		BB_TRY(status, open_events(rank, lane->full), out);
+		BB_TRY(status,
+		       BB_CUDA(rank,
+			       cudaMallocHost((void **)&lane->places, BB_NCCL_PLACES * PIECE)),
+		       out);
+	}
+	if (number >= BB_NCCL_PLACES) {
+		BB_TRY(status, await(rank, &lane->taken, number - BB_NCCL_PLACES + 1), out);
+		BB_TRY(status, BB_CUDA(rank, cudaStreamWaitEvent(rank->main, lane->empty[i], 0)),
+		       out);
+	}
+	BB_TRY(status,
+	       BB_CUDA(rank, cudaMemcpyAsync(lane->places + (size_t)i * PIECE, src, bytes,
+					     cudaMemcpyDeviceToHost, rank->main)),
+	       out);
+	BB_TRY(status, BB_CUDA(rank, cudaEventRecord(lane->full[i], rank->main)), out);
+	atomic_store_explicit(&lane->put, number + 1, memory_order_release);
+out:
+	return status;
+}
+
+static bb_status take(struct bb_rank *rank, struct bb_nccl_lane *lane, char *dst, size_t bytes)
+{
+	const unsigned long long number = atomic_load(&lane->taken);
+	const int i = (int)(number % BB_NCCL_PLACES);
+	bb_status status = BB_OK;
+
+	if (!lane->target_open) {
+		lane->target_open = true;
+		BB_TRY(status, open_events(rank, lane->empty), out);
+	}
+	BB_TRY(status, await(rank, &lane->put, number + 1), out);
+	BB_TRY(status, BB_CUDA(rank, cudaStreamWaitEvent(rank->main, lane->full[i], 0)), out);
+	BB_TRY(status,
+	       BB_CUDA(rank, cudaMemcpyAsync(dst, lane->places + (size_t)i * PIECE, bytes,
+					     cudaMemcpyHostToDevice, rank->main)),
+	       out);
+	BB_TRY(status, BB_CUDA(rank, cudaEventRecord(lane->empty[i], rank->main)), out);
+	atomic_store_explicit(&lane->taken, number + 1, memory_order_release);
+out:
+	return status;
+}
+
+static size_t piece(size_t bytes, size_t done)
+{
+	return bytes - done < PIECE ? bytes - done : PIECE;
+}
+
+/* Both directions take turns, so that neither end waits for a piece that the other cannot issue. */
+static bb_status stage(struct bb_group *group, int peer, const struct bb_half *out,
+		       const struct bb_half *in)
+{
+	struct bb_rank *rank = group->rank;
+	const int me = rank->rank, other = group->members[peer];
+	struct bb_nccl_lane *forth = lane_of(rank->context, me, other);
+	struct bb_nccl_lane *back = lane_of(rank->context, other, me);
+	bb_status status = BB_OK;
+
+	for (size_t at = 0; (at < out->bytes || at < in->bytes) && status == BB_OK; at += PIECE) {
+		if (at < out->bytes)
+			status = put(rank, forth, (const char *)out->mine + at,
+				     piece(out->bytes, at));
+		if (at < in->bytes && status == BB_OK)
+			status = take(rank, back, (char *)in->mine + at, piece(in->bytes, at));
+	}
+	return status;
+}
+
+/* ---- transfers ----------------------------------------------------------------------- */
+
+static bb_status send(struct bb_group *group, int peer, const struct bb_half *out,
+		      const struct bb_half *in)
+{
+	struct bb_rank *rank = group->rank;
+	bb_status status = BB_NCCL(rank, ncclGroupStart());
+
+	if (status != BB_OK)
+		return status;
+	if (out->bytes)
+		status = BB_NCCL(rank, ncclSend(out->mine, out->bytes, ncclInt8, peer, group->comm,
+						rank->main));
+	if (in->bytes && status == BB_OK)
+		status = BB_NCCL(rank, ncclRecv(in->mine, in->bytes, ncclInt8, peer, group->comm,
+						rank->main));
+	if (status == BB_OK)
+		return BB_NCCL(rank, ncclGroupEnd());
+	ncclGroupEnd();
+	return status;
+}
+
+static bb_status move(struct bb_rank *rank, bool by_kernel, void *dst, const void *src,
+		      size_t bytes)
+{
+	if (bytes == 0)
+		return BB_OK;
+	if (by_kernel)
+		return BB_CUDA(rank, bb_gpu_copy(bb_nccl_lane(rank, rank->main), dst, src, bytes));
+	return BB_CUDA(rank, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, rank->main));
+}
+
+/* By how much longer than healthy what goes FROM one member TO another takes. */
+static double slowness(const struct bb_group *group, int from, int to)
+{
+	const struct bb_backend_config *c = &group->rank->context->config;
+
+	if (c->slow_link.factor == 0 || group->members[from] != c->slow_link.from ||
+	    group->members[to] != c->slow_link.to)
+		return 0;
+	return c->slow_link.factor - 1;
+}
+
+/* What was issued at START is waited for, and SLOW times as long again. */
+static bb_status slow_down(struct bb_rank *rank, double slow, double start)
+{
+	bb_status status;
+
+	if (slow == 0)
+		return BB_OK;
+	status = bb_nccl_wait(rank, rank->main);
+	bb_clock_pause(slow * (bb_clock_now() - start), &rank->context->aborted);
+	return status;
+}
+
+bb_status bb_nccl_transfer(struct bb_group *group, const struct bb_route *route, int peer,
+			   const struct bb_half *out, const struct bb_half *in)
+{
+	struct bb_rank *rank = group->rank;
+	const double start = bb_clock_now();
+	const enum way way = way_of(route);
+	const bool outward = way == WRITE || way == WRITE_KERNEL;
+	double slow = 0;
+	bb_status status;
+
+	if (bb_nccl_aborted(rank->context))
+		return BB_ETIMEOUT;
+	if (way == STAGED)
+		status = stage(group, peer, out, in);
+	else if (way == SEND)
+		status = send(group, peer, out, in);
+	else if (outward)
+		status = move(rank, way == WRITE_KERNEL, out->theirs, out->mine, out->bytes);
+	else
+		status = move(rank, way == READ_KERNEL, in->mine, in->theirs, in->bytes);
+	if (outward && out->bytes)
+		slow = slowness(group, group->me, peer);
+	if (!outward && in->bytes)
+		slow = slowness(group, peer, group->me);
+	return status == BB_OK ? slow_down(rank, slow, start) : status;
+}
+
+/* ---- words --------------------------------------------------------------------------- */
+
+/* Where the rank MEMBER writes into the words of a desk. */
+static size_t word_at(const struct bb_context *context, int member)
+{
+	return bb_nccl_desk_words(context) + (size_t)member * BB_DESK_WORD;
+}
+
+/* A kernel that waits for a word in vain would never end: it looks at the host's memory, too. */
+static bb_status ping_word(struct bb_group *group, int number, bool first, size_t rounds)
+{
+	struct bb_rank *rank = group->rank;
+	const int other = group->members[number];
+	struct bb_nccl_peer *peer = &rank->peers[other];
+	char *const mine = rank->desk + word_at(rank->context, other);
+	char *const theirs = peer->desk + word_at(rank->context, rank->rank);
+	bb_status status = BB_OK;
+
+	if (!rank->halt) {
+		BB_TRY(status, BB_CUDA(rank, cudaMallocHost((void **)&rank->halt, WORD_BYTES)),
+		       out);
+		atomic_init(rank->halt, 0);
+	}
+	BB_TRY(status,
+	       BB_CUDA(rank, bb_gpu_ping(bb_nccl_lane(rank, rank->main), (unsigned *)theirs,
+					 (const unsigned *)mine, (const unsigned *)rank->halt,
+					 peer->words, first, rounds)),
+	       out);
+	peer->words += (uint32_t)rounds;
+	status = bb_nccl_wait(rank, rank->main);
+	if (status != BB_OK)
+		atomic_store(rank->halt, 1);
+out:
+	return status;
+}
+
+/* The end that starts it moves the word there and back; a stream does one after the other. */
+static bb_status ping_copy(struct bb_group *group, int number, bool first, size_t rounds)
+{
+	struct bb_rank *rank = group->rank;
+	const int other = group->members[number];
+	char *const mine = rank->desk + word_at(rank->context, other) + WORD_BYTES;
+	char *const theirs =
+		rank->peers[other].desk + word_at(rank->context, rank->rank) + WORD_BYTES;
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; i < rounds && first && status == BB_OK; i++) {
+		status = move(rank, false, theirs, mine, WORD_BYTES);
+		if (status == BB_OK)
+			status = move(rank, false, mine, theirs, WORD_BYTES);
+	}
+	return status == BB_OK ? bb_nccl_wait(rank, rank->main) : status;
+}
+
+bb_status bb_nccl_ping(struct bb_group *group, const struct bb_route *route, int peer, bool first,
+		       size_t rounds)
+{
+	const double start = bb_clock_now();
+	bb_status status = way_of(route) == WORD ? ping_word(group, peer, first, rounds)
+						 : ping_copy(group, peer, first, rounds);
+	const double slow =
+		0.5 * (slowness(group, group->me, peer) + slowness(group, peer, group->me));
+
+	return status == BB_OK ? slow_down(group->rank, slow, start) : status;
+}
+
+/* ---- a rank's part ------------------------------------------------------------------- */
+
+void bb_nccl_routes_close(struct bb_rank *rank)
+{
+	close_lanes(rank);
+	if (rank->halt && !bb_nccl_aborted(rank->context))
+		bb_nccl_ignore(BB_CUDA(rank, cudaFreeHost((void *)rank->halt)));
+	bb_nccl_peers_close(rank);
+}

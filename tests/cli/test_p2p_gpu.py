@@ -1,0 +1,103 @@
+"""Pairs of GPUs, which are stood in for (tests/fake)."""
+
+import json
+
+import gpus
+from kit import equal, expect, test
+
+DIRECT = {"read": "target", "write": "source", "read-kernel": "target", "write-kernel": "source"}
+
+
+def records(line, env=None, codes=(0,)):
+    """{kind: [record…]} of a run; nothing is left behind."""
+    result = gpus.run(line + " --backend nccl --json -", env).exits(*codes)
+    result.require(codes != (0,) or not result.err, "something on stderr")
+    found = {}
+    for record in map(json.loads, result.out.splitlines()):
+        found.setdefault(record["kind"], []).append(record)
+    return found
+
+
+@test
+def every_route():
+    """Every pair over every route, at sizes of one piece of a kernel, not of one, and of several staged."""
+    for sizes in ("-b 1 -e 5000 -f 70 -n 1", "-b 9000001 -e 9000001 -n 1 -w 0 --direction bidirectional"):
+        found = records(f"p2p_bandwidth -g 3 {sizes}")
+        equal(found["run"][0]["library_p2p"], "on (NCCL_P2P_DISABLE is not set)", "library_p2p")
+        for route, actor in {**DIRECT, "staged": "both", "send": "both"}.items():
+            mine = [r for r in found["pair"] if r["route"] == route]
+            one = {(r["from"], r["to"]) for r in mine if r["direction"] == "unidirectional"}
+            both = {(r["from"], r["to"]) for r in mine if r["direction"] == "bidirectional"}
+            wanted = {(a, b) for a in range(3) for b in range(3) if a != b or route in DIRECT}
+            expect(one in (wanted, set()), f"pairs of {route}: {one}")
+            equal(both, {(0, 1), (0, 2), (1, 2)}, f"pairs of {route} both ways")
+            for r in mine:
+                p2p = "off" if route == "staged" else "on"
+                equal((r["p2p"], r["actor"], r["wrong"], r["ends"]), (p2p, actor, 0, "gpu"), route)
+
+
+@test
+def without_peer_access():
+    """What needs it is skipped with the reason, but for a GPU's own memory."""
+    found = records("p2p_bandwidth -g 3 -b 64 -e 64 -n 2", {"BUSBENCH_FAKE_PEERS": "0"})
+    pairs = {(r["from"], r["to"]) for r in found["pair"] if r["route"] in DIRECT}
+    equal(pairs, {(0, 0), (1, 1), (2, 2)}, "pairs")
+    equal({r["algorithm"] for r in found["skip"]}, set(DIRECT), "skipped")
+    for r in found["skip"]:
+        expect(r["reason"].startswith("0 <-> 1 and 2 other pairs: the GPUs have no access"), r["reason"])
+    equal({r["route"] for r in found["pair"] if r["from"] != r["to"]}, {"staged", "send"}, "routes")
+    line = "p2p_latency -g 2 -n 2 --backend nccl"
+    gpus.run(line, {"BUSBENCH_FAKE_PEERS": "0"}).exits(5).prints("# skipped: word: 0 <-> 1: the GPUs have no access")
+
+
+@test
+def library_switched_off():
+    """NCCL is told before it begins; as the user set it, it counts as what it is."""
+    found = records("p2p_bandwidth -g 2 -b 64 -e 64 -n 2 --p2p off")
+    equal(found["run"][0]["library_p2p"], "off (NCCL_P2P_DISABLE=1)", "library_p2p")
+    equal({(r["route"], r["p2p"]) for r in found["pair"]}, {("staged", "off"), ("send", "off")}, "routes")
+    for env, p2p in (
+        ({"NCCL_P2P_DISABLE": "1"}, "off"),
+        ({"NCCL_P2P_DISABLE": "0"}, "on"),
+        ({"NCCL_P2P_LEVEL": "LOC"}, "off"),
+        ({"NCCL_P2P_LEVEL": "SYS"}, "on"),
+    ):
+        found = records("p2p_bandwidth -g 2 -b 8 -e 8 -n 1", env)
+        equal({r["p2p"] for r in found["pair"] if r["route"] == "send"}, {p2p}, f"send with {env}")
+
+
+@test
+def words():
+    found = records("p2p_latency -g 3 -n 7")
+    equal({(r["from"], r["to"], r["route"]) for r in found["pair"]},
+          {(a, b, way) for way in ("word", "copy") for b in range(3) for a in range(b)}, "pairs")
+    for r in found["pair"]:
+        expect(0 < r["min_us"] <= r["p50_us"] <= r["p99_us"], f"times of {r}")
+
+
+@test
+def wrong_data():
+    found = records("p2p_bandwidth -g 3 -b 100 -e 100 -n 1 --fault corrupt:1", codes=(7,))
+    for r in found["pair"]:
+        hit = r["to"] == 1 or (r["direction"] == "bidirectional" and r["from"] == 1)
+        equal(r["wrong"], int(hit), f"wrong of {r['route']} {r['from']} -> {r['to']}")
+
+
+@test(alone=True)
+def slow_link():
+    """What goes one way takes 20 times as long, over every route."""
+    line = "p2p_bandwidth -g 2 -b 1K -e 1K -n 3 --direction unidirectional --fault slow_link:1:0:20"
+    speeds = {(r["route"], r["from"], r["to"]): r["GBps"] for r in records(line)["pair"]}
+    for route in (*DIRECT, "staged", "send"):
+        there, back = speeds[route, 1, 0], speeds[route, 0, 1]
+        expect(there < 0.5 * back, f"{route}: {there} there, {back} back")
+
+
+@test
+def one_gpu():
+    gpus.run("p2p_bandwidth -g 1 --backend nccl").exits(2).says("mem_bandwidth_perf")
+
+
+@test
+def dies():
+    gpus.run("p2p_bandwidth -g 3 -b 8 -e 8 --backend nccl --fault die:1 -T 20").exits(3).says("rank 1")
