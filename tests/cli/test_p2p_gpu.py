@@ -3,6 +3,7 @@
 import json
 
 import gpus
+import mpi
 from kit import equal, expect, test
 
 DIRECT = {"read": "target", "write": "source", "read-kernel": "target", "write-kernel": "source"}
@@ -91,6 +92,18 @@ def slow_link():
     for route in (*DIRECT, "staged", "send"):
         there, back = speeds[route, 1, 0], speeds[route, 0, 1]
         expect(there < 0.5 * back, f"{route}: {there} there, {back} back")
+
+
+@test
+def processes():
+    """Each GPU in a process of its own: memory is mapped, there is none of the host in common."""
+    words = ["mpirun", "-np", "2", gpus.built("p2p_bandwidth_perf"), *"--backend nccl -b 64 -e 64 -n 1 --json -".split()]
+    with gpus.shared() as shared:
+        result = mpi.Job(words, shared).finish().exits(0)
+    found = [json.loads(line) for line in result.out.splitlines()]
+    pairs = [r for r in found if r["kind"] == "pair" and r["from"] != r["to"]]
+    equal({(r["route"], r["wrong"]) for r in pairs}, {(route, 0) for route in (*DIRECT, "send")}, "routes")
+    equal([r["algorithm"] for r in found if r["kind"] == "skip"], ["staged"] * 2, "skipped")
 
 
 @test
