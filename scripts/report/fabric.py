@@ -6,6 +6,7 @@ from report.paper import NAME, TEXT, clip, width_of
 NVLINK, C2C = ink.GREEN, ink.PURPLE
 BAR, BAR_GAP = 44, 38  # the box of NVSwitches; to the GPUs
 BAR_LEAST = 320
+SAMPLES, CELL = 240, 5  # of curves, and pixels of the squares that they go through
 
 
 def nvlink_name(link):
@@ -69,8 +70,8 @@ class FabricDrawing:
 
     def __init__(self, paper, fabric, top, bottom):
         self.paper, self.fabric, self.top, self.bottom = paper, fabric, top, bottom
-        self.labels = []  # boxes that are taken: left, top, right, bottom
-        self.curves = []  # (link, its points)
+        self.taken = set()  # cells that have text
+        self.crossed = {}  # cell: the links whose lines go through it
 
     def edge(self, name):
         """Where the GPU's row ends, and which way is away from it."""
@@ -88,7 +89,7 @@ class FabricDrawing:
         middle = self.top + fabric.arcs[0] + BAR_GAP + BAR / 2
         right = max(right, left + BAR_LEAST)
         self.paper.box(left, middle - BAR / 2, right - left, BAR, edge=NVLINK, fill="#cdebdf", line=1.8)
-        self.labels.append((left, middle - BAR / 2, right, middle + BAR / 2))
+        self.taken.update(cells((left, middle - BAR / 2, right, middle + BAR / 2)))
         n, sharing = topology["nvswitches"], topology["nvlink_nodes"]
         name = f"{n} NVSwitch{'' if n == 1 else 'es'}" if n else "NVSwitches"
         rate = next((link["link_GBps"] for link in fabric.switched if link["link_GBps"]), None)
@@ -107,7 +108,7 @@ class FabricDrawing:
         self.paper.line([(x, start), (x, end)], color, link_width(link))
         middle, text = (start + end) / 2, count_label(link)
         self.paper.text(x + 7, middle, text, TEXT, color, bold=True)
-        self.labels.append((x - 4, middle - 8, x + 9 + width_of(text, TEXT, True), middle + 8))
+        self.taken.update(cells((x - 4, middle - 8, x + 9 + width_of(text, TEXT, True), middle + 8)))
 
     def ports(self):
         """{(GPU, link): where on its edge the link begins}: in an order in which arcs do not cross there."""
@@ -128,7 +129,7 @@ class FabricDrawing:
         return (0, -away) if away < 0 else (2, -away)
 
     def pairs(self):
-        ports = self.ports()
+        ports, curves = self.ports(), []
         for link in self.fabric.pairs:
             ends = []
             for name in (link["from"], link["to"]):
@@ -142,8 +143,10 @@ class FabricDrawing:
                 points = [(xa, ya), (xa, (ya + yb) / 2), (xb, (ya + yb) / 2), (xb, yb)]
             warned = self.fabric.warned(link)
             self.paper.curve(points, ink.WARNING if warned else NVLINK, link_width(link))
-            self.curves.append((link, [bezier(points, t / 60) for t in range(61)]))
-        for link, points in self.curves:
+            curves.append((link, [bezier(points, t / SAMPLES) for t in range(SAMPLES + 1)]))
+            for x, y in curves[-1][1]:
+                self.crossed.setdefault((x // CELL, y // CELL), set()).add(id(link))
+        for link, points in curves:
             self.label(link, points)
 
     def label(self, link, points):
@@ -156,12 +159,12 @@ class FabricDrawing:
             return x - width / 2, y - height / 2, x + width / 2, y + height / 2
 
         def covered(at):
-            taken = sum(overlap(box(at), other) for other in self.labels)
-            lines = sum(inside(p, box(at)) for other, ps in self.curves if other is not link for p in ps)
-            return 1000 * taken + 10 * lines + abs(at - 30)
+            below = list(cells(box(at)))
+            lines = set().union(*(self.crossed.get(cell, ()) for cell in below)) - {id(link)}
+            return 10 * (not self.taken.isdisjoint(below)) + len(lines) + abs(at / SAMPLES - 0.5)
 
-        at = min(range(6, 55), key=covered)
-        self.labels.append(box(at))
+        at = min(range(SAMPLES // 8, SAMPLES * 7 // 8, 4), key=covered)
+        self.taken.update(cells(box(at)))
         warned = self.fabric.warned(link)
         color = ink.WARNING if warned else NVLINK
         self.paper.text(*points[at], text, TEXT, color, True, align="center", ground=ink.PAPER)
@@ -172,9 +175,7 @@ def bezier(points, t):
     return tuple(sum(w * p[axis] for w, p in zip(weights, points)) for axis in (0, 1))
 
 
-def overlap(a, b):
-    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
-
-
-def inside(point, box):
-    return box[0] < point[0] < box[2] and box[1] < point[1] < box[3]
+def cells(box):
+    """The squares of CELL pixels that a box (left, top, right, bottom) touches."""
+    left, top, right, bottom = (int(edge // CELL) for edge in box)
+    return ((x, y) for x in range(left, right + 1) for y in range(top, bottom + 1))

@@ -8,6 +8,7 @@ SCHEMA = 1
 # More than any machine has; busbench's own readers stop earlier.
 MOST_PACKAGES, MOST_NUMAS, MOST_PCIS, MOST_DEVICES, MOST_GPUS = 64, 256, 8192, 1024, 64
 MOST_DEEP = 64  # PCI bridges above a device
+MOST_LINKS = 20 * MOST_GPUS  # from a GPU to each of its peers
 
 PCIE = {"generation": Maybe(int), "width": Maybe(int), "GBps": Maybe(float)}
 SHAPE = {
@@ -55,7 +56,7 @@ SHAPE = {
             "down": int,
             "link_GBps": Maybe(float),
         },
-        MOST_GPUS * (MOST_GPUS + 2),
+        MOST_LINKS,
     ),
     "bounds": {"ranks": int},
     "findings": List(str, 100000),

@@ -16,7 +16,7 @@ MARGIN = 20
 KINDS = {"gpu": (ink.GREEN, "#e3f4ee"), "nvme": (ink.PURPLE, "#f7eaf2")}
 LAYERS = {"InfiniBand": (ink.BLUE, "#e2eff7"), "Ethernet": (ink.SKY, "#eef7fc"), None: (ink.FAINT, "#f2f2f2")}
 PCIE = "#555555"
-BETWEEN = (0, (4, 2))  # how the line between packages is dashed
+BETWEEN = (0, (1.5, 0.8))  # how the line between packages is dashed
 
 
 def colors(device):
