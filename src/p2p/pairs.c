@@ -351,6 +351,7 @@ static void close_pairs(struct bb_run *run)
 
 	for (size_t i = 0; i < pairs->nmatrices; i++)
 		free((void *)(uintptr_t)pairs->matrices[i].values);
+	bb_pair_lights_close(pairs);
 	free(pairs->matrices);
 	free(pairs->matrix_cells);
 	free(pairs->cells);

@@ -6,6 +6,7 @@
  *   drive.c        what every rank does: one pair after the other, round after round
  *   ways.c         where each route leads
  *   results.c      what the ranks measured, put together into records and findings
+ *   paths.c        what lies between two ranks, what that allows, and why a pair may be slow
  *   pair_record.c  the fields of these records
  *   matrix.c       the text: matrices
  *   findings.c     what looks wrong
@@ -75,6 +76,26 @@ struct bb_finding_record {
 
 extern const struct bb_record_kind bb_record_pair, bb_record_finding;
 
+/* ---- paths (paths.c); on rank 0 ---------------------------------------------------------- */
+
+#define BB_PAIR_PATH_TEXT 24
+#define BB_CAUSE_TEXT 96
+
+struct bb_pairs;
+
+/* The kind of path between two ranks: the same number where paths are alike; and what it is called:
+   "NV18", "same NUMA node". */
+int bb_pair_path(const struct bb_pairs *pairs, int from, int to, char name[BB_PAIR_PATH_TEXT]);
+
+/* What links allow from one GPU to another in bytes per second, and in *WHY, which lasts as long as
+   PAIRS, the sentence that explains it; 0: that is not known. */
+double bb_pair_light(struct bb_pairs *pairs, int from, int to, const char **why);
+void bb_pair_lights_close(struct bb_pairs *pairs);
+
+/* Why what F is about may be so, constant or in CAUSE; NULL: it is not known. */
+const char *bb_pair_cause(const struct bb_pairs *pairs, const struct bb_finding *f,
+			  char cause[BB_CAUSE_TEXT]);
+
 /* ---- the benchmark --------------------------------------------------------------------- */
 
 /* One matrix. */
@@ -114,6 +135,7 @@ struct bb_pairs {
 	size_t *matrix_cells;
 	size_t nmatrices;
 	size_t nfindings;
+	struct bb_pair_light *lights; /* [from * nranks + to]; NULL: not asked for yet */
 };
 
 extern const struct bb_option bb_bandwidth_rows[], bb_latency_rows[];

@@ -10,28 +10,6 @@
 #include <string.h>
 #include <time.h>
 
-/* What lies between two ranks; pairs of the same kind are alike. */
-enum path { SAME_DEVICE, SAME_NUMA, SAME_HOST, OTHER_HOST };
-
-static const char *const path_names[] = {
-	[SAME_DEVICE] = "same device",
-	[SAME_NUMA] = "same NUMA node",
-	[SAME_HOST] = "across NUMA nodes",
-	[OTHER_HOST] = "across hosts",
-};
-
-static enum path path_between(const struct bb_pairs *pairs, int from, int to)
-{
-	const struct bb_location *a = &pairs->run->infos[from].location;
-	const struct bb_location *b = &pairs->run->infos[to].location;
-
-	if (strcmp(a->host, b->host) != 0)
-		return OTHER_HOST;
-	if (a->device == b->device)
-		return SAME_DEVICE;
-	return a->numa == b->numa ? SAME_NUMA : SAME_HOST;
-}
-
 static const char *direction_of(const struct bb_cell *cell)
 {
 	return cell->both_ways && !cell->ping ? "bidirectional" : "unidirectional";
@@ -66,9 +44,10 @@ static struct bb_pair_value value_of(const struct bb_pairs *pairs, const struct 
 	const bool adds = cell->both_ways && !cell->ping;
 	const struct bb_pair_part *b = adds ? timed(pairs, cell, parts, to, from) : NULL;
 	const double unit = cell->ping ? 1 : (double)cell->bytes;
+	char path[BB_PAIR_PATH_TEXT];
 	struct bb_pair_value v = {.from = from,
 				  .to = to,
-				  .like = (int)path_between(pairs, from, to),
+				  .like = bb_pair_path(pairs, from, to, path),
 				  .rounds = a->rounds};
 
 	v.low = unit * rate(a->high);
@@ -82,8 +61,9 @@ static struct bb_pair_value value_of(const struct bb_pairs *pairs, const struct 
 	return v;
 }
 
-/* What the pair could do: its paced link, and what who acts copies within its own memory. */
-static double bound_of(const struct bb_pairs *pairs, const struct bb_cell *cell,
+/* What the pair could do: what its links allow, or where that is not known what who acts copies
+   within its own memory; or its paced link. */
+static double bound_of(struct bb_pairs *pairs, const struct bb_cell *cell,
 		       const struct bb_pair_part *parts, int from, int to, const char **source)
 {
 	const struct bb_backend_config *link = &pairs->run->options.config;
@@ -93,7 +73,9 @@ static double bound_of(const struct bb_pairs *pairs, const struct bb_cell *cell,
 
 	if (cell->ping || cell->both_ways || from == to)
 		return 0;
-	if (cell->direct && cell->route->actor != BB_BY_BOTH) {
+	if (cell->direct)
+		bound = bb_pair_light(pairs, from, to, source);
+	if (bound == 0 && cell->direct && cell->route->actor != BB_BY_BOTH) {
 		bound = (double)cell->bytes * rate(part_of(pairs, parts, actor, actor)->mid);
 		*source = "private copy of the rank that acts, in this run";
 	}
@@ -111,7 +93,9 @@ static double bound_of(const struct bb_pairs *pairs, const struct bb_cell *cell,
 
 /* ---- records ------------------------------------------------------------------------------- */
 
-static void fill_ends(const struct bb_pairs *pairs, int from, int to, struct bb_pair_record *r)
+/* PATH keeps the name of the path. */
+static void fill_ends(const struct bb_pairs *pairs, int from, int to, char path[BB_PAIR_PATH_TEXT],
+		      struct bb_pair_record *r)
 {
 	const struct bb_location *a = &pairs->run->infos[from].location;
 	const struct bb_location *b = &pairs->run->infos[to].location;
@@ -125,7 +109,8 @@ static void fill_ends(const struct bb_pairs *pairs, int from, int to, struct bb_
 	r->to_device = b->device;
 	r->from_numa = a->numa < 0 ? BB_ABSENT : a->numa;
 	r->to_numa = b->numa < 0 ? BB_ABSENT : b->numa;
-	r->path = from == to ? "private copy" : path_names[path_between(pairs, from, to)];
+	bb_pair_path(pairs, from, to, path);
+	r->path = from == to ? "private copy" : path;
 }
 
 static void fill_route(const struct bb_cell *cell, struct bb_pair_record *r)
@@ -173,10 +158,11 @@ static bb_status deliver_pair(struct bb_pairs *pairs, const struct bb_cell *cell
 			      const struct bb_pair_part *parts, struct bb_pair_value *v)
 {
 	struct bb_run *run = pairs->run;
+	char path[BB_PAIR_PATH_TEXT];
 	struct bb_pair_record r;
 
 	bb_record_init(&bb_record_pair, &r);
-	fill_ends(pairs, v->from, v->to, &r);
+	fill_ends(pairs, v->from, v->to, path, &r);
 	fill_route(cell, &r);
 	fill_times(timed(pairs, cell, parts, v->from, v->to), &r);
 	fill_wrong(pairs, cell, parts, v->from, v->to, &r);
@@ -308,23 +294,6 @@ static const char *const finding_names[] = {
 	[BB_FIND_BELOW_BOUND] = "below bound",
 };
 
-static bool is_pinned(const struct bb_pairs *pairs, int rank)
-{
-	return !strstr(pairs->run->infos[rank].location.name, "(not pinned)");
-}
-
-/* Why, where the ranks' places tell. */
-static const char *cause_of(const struct bb_pairs *pairs, const struct bb_finding *f)
-{
-	const int a = f->rank >= 0 ? f->rank : f->from, b = f->rank >= 0 ? f->rank : f->to;
-
-	if (!is_pinned(pairs, a) || !is_pinned(pairs, b))
-		return "a rank could not be pinned to its core";
-	if (f->rank < 0 && path_between(pairs, a, b) == SAME_DEVICE)
-		return "both ranks take turns on one device";
-	return NULL;
-}
-
 static void add_speed(struct bb_strbuf *out, const struct bb_cell *cell, double speed)
 {
 	char text[BB_UNIT_TEXT];
@@ -338,6 +307,10 @@ static void add_speed(struct bb_strbuf *out, const struct bb_cell *cell, double 
 static void add_subject(struct bb_strbuf *out, const struct bb_pairs *pairs,
 			const struct bb_finding *f)
 {
+	char path[BB_PAIR_PATH_TEXT] = "";
+
+	if (f->from >= 0)
+		bb_pair_path(pairs, f->from, f->to, path);
 	switch (f->kind) {
 	case BB_FIND_SLOWER_DIRECT:
 		bb_strbuf_addf(out, "%d -> %d is slower with P2P on than off: ", f->from, f->to);
@@ -350,13 +323,12 @@ static void add_subject(struct bb_strbuf *out, const struct bb_pairs *pairs,
 		break;
 	case BB_FIND_SLOW_PAIR:
 		bb_strbuf_addf(out, "%d <-> %d is slower than other pairs (%s): ", f->from, f->to,
-			       path_names[path_between(pairs, f->from, f->to)]);
+			       path);
 		break;
 	case BB_FIND_BELOW_BOUND:
 		bb_strbuf_addf(out,
 			       "%d pair%s (%s) far below what is possible; the worst, %d -> %d: ",
-			       f->pairs, f->pairs == 1 ? " is" : "s are", path_names[f->like],
-			       f->from, f->to);
+			       f->pairs, f->pairs == 1 ? " is" : "s are", path, f->from, f->to);
 		break;
 	}
 }
@@ -366,8 +338,8 @@ static void describe(struct bb_strbuf *out, const struct bb_pairs *pairs,
 		     const struct bb_finding *f)
 {
 	const struct bb_cell *cell = &pairs->cells[pairs->matrix_cells[f->matrix]];
-	const char *cause = cause_of(pairs, f);
-	char size[BB_UNIT_TEXT];
+	char size[BB_UNIT_TEXT], text[BB_CAUSE_TEXT];
+	const char *cause = bb_pair_cause(pairs, f, text);
 
 	add_subject(out, pairs, f);
 	add_speed(out, cell, f->value);
@@ -388,6 +360,7 @@ static int64_t or_absent(int number)
 static bb_status tell(struct bb_pairs *pairs, const struct bb_finding *f)
 {
 	const struct bb_cell *cell = &pairs->cells[pairs->matrix_cells[f->matrix]];
+	char path[BB_PAIR_PATH_TEXT], cause[BB_CAUSE_TEXT];
 	struct bb_strbuf text = {0};
 	struct bb_finding_record r;
 	bb_status status;
@@ -398,7 +371,9 @@ static bb_status tell(struct bb_pairs *pairs, const struct bb_finding *f)
 	r.from = or_absent(f->from);
 	r.to = or_absent(f->to);
 	r.pairs = f->pairs;
-	r.path = f->from < 0 ? NULL : path_names[path_between(pairs, f->from, f->to)];
+	if (f->from >= 0)
+		bb_pair_path(pairs, f->from, f->to, path);
+	r.path = f->from < 0 ? NULL : path;
 	r.route = cell->route->name;
 	r.direction = direction_of(cell);
 	r.size_bytes = cell->ping ? BB_ABSENT : (int64_t)cell->bytes;
@@ -410,7 +385,7 @@ static bb_status tell(struct bb_pairs *pairs, const struct bb_finding *f)
 		r.reference_GBps = f->reference / 1e9;
 	}
 	r.share = f->value / f->reference;
-	r.cause = cause_of(pairs, f);
+	r.cause = bb_pair_cause(pairs, f, cause);
 	describe(&text, pairs, f);
 	r.text = bb_strbuf_text(&text);
 	status = bb_sinks_record(&pairs->run->sinks, &bb_record_finding, &r);

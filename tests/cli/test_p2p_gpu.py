@@ -1,8 +1,10 @@
 """Pairs of GPUs, which are stood in for (tests/fake)."""
 
 import json
+import os
 
 import gpus
+import kit
 import mpi
 from kit import equal, expect, test
 
@@ -114,3 +116,33 @@ def one_gpu():
 @test
 def dies():
     gpus.run("p2p_bandwidth -g 3 -b 8 -e 8 --backend nccl --fault die:1 -T 20").exits(3).says("rank 1")
+
+
+def with_links(words):
+    """GPUs that NVML's stand-in describes (tests/topology/nvml.c)."""
+    return {"LD_LIBRARY_PATH": os.path.join(kit.Settings.build, "tests", "nvml"), "FAKE_NVML": words}
+
+
+@test
+def links_tell_path_and_bound():
+    """NVML says what lies between two GPUs: the path, what it allows, and why a pair is slow."""
+    line = "p2p_bandwidth -g 3 -b 64K -e 64K -n 7 --p2p on --direction unidirectional"
+    found = records(line, with_links("gpus=3 sm=90 switch=18 down=1:3"))
+    for r in found["pair"]:
+        if r["from"] == r["to"]:
+            equal((r["path"], r["bound_GBps"]), ("private copy", None), "a rank and itself")
+            continue
+        nvlinks = 17 if 1 in (r["from"], r["to"]) else 18
+        equal(r["path"], f"NV{nvlinks}", f"path of {r['from']} -> {r['to']}")
+        equal(round(r["bound_GBps"]), 25 * nvlinks, "bound")
+        expect(r["bound_source"].startswith(f"{nvlinks} NVLink4 "), r["bound_source"])
+    causes = {r["path"]: r["cause"] for r in found["finding"] if r["finding"] == "below bound"}
+    equal(causes, {"NV17": "1 NVLink of GPU1 is down", "NV18": None}, "causes")
+
+
+@test
+def nvml_tells_why_there_is_no_p2p():
+    line = "p2p_bandwidth -g 2 -b 64K -e 64K -n 7 --p2p on --direction unidirectional"
+    found = records(line, with_links("gpus=2 sm=80 p2p=1"))
+    causes = {r["cause"] for r in found["finding"]}
+    equal(causes, {"NVML: the chipset does not support P2P between them"}, "causes")

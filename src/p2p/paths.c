@@ -1,0 +1,190 @@
+/*
+ * paths.c - what lies between two ranks: where they are GPUs that the topology knows what it says,
+ * else what follows from their places; and why a pair may be slow.
+ */
+#include "p2p/pairs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Kinds of path by place; those of the topology are numbered behind. */
+enum { SAME_DEVICE, SAME_NUMA, SAME_HOST, OTHER_HOST, TOPOLOGY };
+#define MOST_NVLINKS 64
+
+static const char *const place_names[] = {
+	[SAME_DEVICE] = "same device",
+	[SAME_NUMA] = "same NUMA node",
+	[SAME_HOST] = "across NUMA nodes",
+	[OTHER_HOST] = "across hosts",
+};
+
+/* What the speed of light of a pair is, once it was asked for. */
+struct bb_pair_light {
+	bool known;
+	double GBps; /* 0: none */
+	struct bb_strbuf why;
+};
+
+static bool on_topology(const struct bb_run *run)
+{
+	return (run->options.backend->capabilities & BB_CAP_GPU) &&
+	       run->light.n == run->world.nranks;
+}
+
+static int by_place(const struct bb_location *a, const struct bb_location *b)
+{
+	if (strcmp(a->host, b->host) != 0)
+		return OTHER_HOST;
+	if (a->device == b->device && strcmp(a->bus, b->bus) == 0)
+		return SAME_DEVICE;
+	return a->numa == b->numa ? SAME_NUMA : SAME_HOST;
+}
+
+int bb_pair_path(const struct bb_pairs *pairs, int from, int to, char name[BB_PAIR_PATH_TEXT])
+{
+	const struct bb_run *run = pairs->run;
+	const int place = by_place(&run->infos[from].location, &run->infos[to].location);
+	const struct bb_rank_place *at = run->light.places;
+	char text[BB_PATH_TEXT];
+	enum bb_path path;
+	int nvlinks = 0;
+
+	if (!on_topology(run) || place == OTHER_HOST || place == SAME_DEVICE) {
+		snprintf(name, BB_PAIR_PATH_TEXT, "%s", place_names[place]);
+		return place;
+	}
+	path = bb_topology_path(run->topology, at[from].device, at[to].device, &nvlinks);
+	if (path == BB_PATH_UNKNOWN) {
+		snprintf(name, BB_PAIR_PATH_TEXT, "%s", place_names[place]);
+		return place;
+	}
+	snprintf(name, BB_PAIR_PATH_TEXT, "%s", bb_topology_path_text(text, path, nvlinks));
+	return TOPOLOGY + (int)path * MOST_NVLINKS + nvlinks % MOST_NVLINKS;
+}
+
+double bb_pair_light(struct bb_pairs *pairs, int from, int to, const char **why)
+{
+	const struct bb_run *run = pairs->run;
+	const size_t n = (size_t)run->world.nranks;
+	struct bb_pair_light *light;
+
+	if (!on_topology(run))
+		return 0;
+	if (!pairs->lights)
+		pairs->lights = calloc(n * n, sizeof(*pairs->lights));
+	if (!pairs->lights)
+		return 0;
+	light = &pairs->lights[(size_t)from * n + (size_t)to];
+	if (!light->known) {
+		const struct bb_rank_place two[] = {run->light.places[from], run->light.places[to]};
+
+		light->known = true;
+		if (bb_speed_of_light(run->topology, two, 2, BB_BOUND_PAIR, &light->GBps,
+				      &light->why) != BB_OK)
+			light->GBps = 0;
+	}
+	*why = bb_strbuf_text(&light->why);
+	return 1e9 * light->GBps;
+}
+
+void bb_pair_lights_close(struct bb_pairs *pairs)
+{
+	size_t n;
+
+	if (!pairs->lights)
+		return;
+	n = (size_t)pairs->run->world.nranks;
+	for (size_t i = 0; i < n * n; i++)
+		bb_strbuf_free(&pairs->lights[i].why);
+	free(pairs->lights);
+}
+
+/* ---- causes ------------------------------------------------------------------------------ */
+
+static bool is_pinned(const struct bb_run *run, int rank)
+{
+	return !strstr(run->infos[rank].location.name, "(not pinned)");
+}
+
+/* Does a port above both, below where they meet at the host, send their traffic up? */
+static bool is_redirected(const struct bb_topology *t, int device)
+{
+	for (int p = t->devices[device].pci; p >= 0; p = t->pcis[p].parent)
+		if (t->pcis[p].acs == BB_ACS_REDIRECT)
+			return true;
+	return false;
+}
+
+/* Of one GPU: links that are down or narrow. */
+static bool tell_device(const struct bb_topology *t, int device, char cause[BB_CAUSE_TEXT])
+{
+	const struct bb_device *d = &t->devices[device];
+	int down = 0;
+
+	for (int i = 0; i < t->nlinks; i++)
+		if (t->links[i].device == device && t->links[i].kind == BB_NVLINK)
+			down += t->links[i].down;
+	if (down > 0) {
+		snprintf(cause, BB_CAUSE_TEXT, "%d NVLink%s of %s %s down", down,
+			 down == 1 ? "" : "s", d->name, down == 1 ? "is" : "are");
+		return true;
+	}
+	if (d->pci >= 0 && t->pcis[d->pci].now.width > 0 &&
+	    t->pcis[d->pci].now.width < t->pcis[d->pci].most.width) {
+		snprintf(cause, BB_CAUSE_TEXT, "%s's PCIe link has %d lanes of %d", d->name,
+			 t->pcis[d->pci].now.width, t->pcis[d->pci].most.width);
+		return true;
+	}
+	return false;
+}
+
+static const char *const p2p_causes[] = {
+	[BB_P2P_OK] = NULL,
+	[BB_P2P_CHIPSET] = "NVML: the chipset does not support P2P between them",
+	[BB_P2P_GPU] = "NVML: the GPUs do not support P2P",
+	[BB_P2P_TOPOLOGY] = "NVML: the topology does not allow P2P between them",
+	[BB_P2P_DISABLED] = "NVML: P2P is disabled by a setting of the driver",
+	[BB_P2P_NOT_SUPPORTED] = "NVML: P2P is not supported between them",
+	[BB_P2P_UNKNOWN] = NULL,
+};
+
+static bool tell_gpus(const struct bb_topology *t, int a, int b, char cause[BB_CAUSE_TEXT])
+{
+	const enum bb_p2p p2p = bb_topology_p2p(t, a, b);
+	const enum bb_path path = bb_topology_path(t, a, b, NULL);
+
+	if (a != b && p2p_causes[p2p]) {
+		snprintf(cause, BB_CAUSE_TEXT, "%s", p2p_causes[p2p]);
+		return true;
+	}
+	if (tell_device(t, a, cause) || tell_device(t, b, cause))
+		return true;
+	if ((path == BB_PATH_PIX || path == BB_PATH_PXB) &&
+	    (is_redirected(t, a) || is_redirected(t, b))) {
+		snprintf(cause, BB_CAUSE_TEXT,
+			 "ACS sends what goes between them up to the host bridge");
+		return true;
+	}
+	return false;
+}
+
+const char *bb_pair_cause(const struct bb_pairs *pairs, const struct bb_finding *f,
+			  char cause[BB_CAUSE_TEXT])
+{
+	const struct bb_run *run = pairs->run;
+	const int a = f->rank >= 0 ? f->rank : f->from, b = f->rank >= 0 ? f->rank : f->to;
+	const struct bb_location *at_a = &run->infos[a].location, *at_b = &run->infos[b].location;
+
+	if (!is_pinned(run, a) || !is_pinned(run, b))
+		return "a rank could not be pinned to its core";
+	if (f->rank < 0 && by_place(at_a, at_b) == SAME_DEVICE)
+		return "both ranks take turns on one device";
+	/* The topology is that of rank 0's host. */
+	if (!on_topology(run) || run->light.places[a].node != 0 || run->light.places[b].node != 0)
+		return NULL;
+	return tell_gpus(run->topology, run->light.places[a].device, run->light.places[b].device,
+			 cause)
+		       ? cause
+		       : NULL;
+}
