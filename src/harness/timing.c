@@ -21,6 +21,8 @@
 #define CLOCK_READINGS 1000               /* to know how long one takes */
 #define PROBED_BYTES ((uint64_t)64 << 10) /* from this size on the clock does not matter */
 #define PROBES 8
+#define MORE_PROBES 64
+#define NEARLY 0.1 /* of an iteration to a sample: too short to be sure by few */
 
 static const struct bb_options *options_of(const struct bb_job *job)
 {
@@ -80,23 +82,36 @@ static double clock_seconds(struct bb_session *s)
 	return s->clock_seconds;
 }
 
-/* Iterations, untimed, that tell how long one takes. Collective over the world. */
-static bb_status probe(const struct bb_job *job, size_t *span)
+/* *NEEDED = iterations that a sample should have, by COUNT untimed ones; the same on all ranks.
+   Collective over the world. */
+static bb_status probe(const struct bb_job *job, int count, double *needed)
 {
 	struct bb_session *s = job->s;
 	const double clock = clock_seconds(s);
-	double begin = now(job), mine, most = 0;
+	double begin = now(job), mine;
 	const void *all;
 	bb_status status = BB_OK;
 
-	for (int i = 0; i < PROBES && status == BB_OK; i++)
+	for (int i = 0; i < count && status == BB_OK; i++)
 		status = bb_job_enter(job, 0, asked_of(job)->agg_iters);
-	mine = clock / (CLOCK_SHARE * ((now(job) - begin) / PROBES + 1e-12));
+	mine = clock / (CLOCK_SHARE * ((now(job) - begin) / count + 1e-12));
 	if (status == BB_OK)
 		status = bb_crew_gather(s->driver, &mine, sizeof(mine), &all);
+	*needed = 0;
 	for (int r = 0; r < s->bench->world->nranks && status == BB_OK; r++)
-		most = fmax(most, ((const double *)all)[r]);
-	*span = most > 1 ? (size_t)fmin(ceil(most), (double)*span) : 1;
+		*needed = fmax(*needed, ((const double *)all)[r]);
+	return status;
+}
+
+/* The first iterations take longer, for ranks come late; short ones are looked at once more. */
+static bb_status probe_span(const struct bb_job *job, size_t *span)
+{
+	double needed;
+	bb_status status = probe(job, PROBES, &needed);
+
+	if (status == BB_OK && needed > NEARLY)
+		status = probe(job, MORE_PROBES, &needed);
+	*span = needed > 1 ? (size_t)fmin(ceil(needed), (double)*span) : 1;
 	return status;
 }
 
@@ -114,7 +129,7 @@ static bb_status choose_span(const struct bb_job *job, size_t *span)
 		 job->c->size_bytes > PROBED_BYTES)
 		*span = 1;
 	else if (!free) /* null is there to show what all this costs */
-		return probe(job, span);
+		return probe_span(job, span);
 	else
 		*span = 1;
 	return BB_OK;

@@ -500,7 +500,10 @@ BB_INLINE void reduce(enum bb_dtype dtype, enum bb_op op, const struct streams *
 		if (part)
 			span(dtype, op, s, at, 1, BB_PART, part, false);
 		at += part;
-		if (stream) {
+		if (stream && unit == BB_VEC && s->nsrc + s->ndst <= BB_FEW_STREAMS) {
+			for (; bytes - at >= unit; at += unit)
+				span(dtype, op, s, at, 1, BB_WHOLE, 0, true);
+		} else if (stream) {
 			for (; bytes - at >= block; at += block)
 				span(dtype, op, s, at, units, BB_WHOLE, 0, true);
 		} else {

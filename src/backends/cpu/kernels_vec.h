@@ -23,6 +23,10 @@
 #define BB_UNITS 4
 #endif
 
+/* Up to so many sources and destinations together, what goes past the caches is fastest one vector
+   after the other: a copy by 1.4 times with vectors of 64 bytes. */
+#define BB_FEW_STREAMS 3
+
 #define BB_INLINE static inline __attribute__((always_inline))
 
 /* Elements as they are computed with; reduced-precision ones are floats by then. */
