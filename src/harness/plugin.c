@@ -204,3 +204,19 @@ out:
 	free(places);
 	return status;
 }
+
+void bb_plugin_list(struct bb_strbuf *out,
+		    void (*list)(struct bb_strbuf *out, const struct bb_backend *backend))
+{
+	for (int b = 0; bb_backends[b]; b++)
+		list(out, bb_backends[b]);
+	for (const struct bb_loadable *l = bb_loadables; l->name; l++) {
+		struct bb_error error = {.text = ""};
+		struct bb_plugin plugin;
+
+		if (bb_plugin_load(&plugin, l, &error) != BB_OK)
+			bb_strbuf_addf(out, "backend %s: %s\n", l->name, error.text);
+		else if (plugin.backend)
+			list(out, plugin.backend);
+	}
+}

@@ -6,6 +6,7 @@
 #define BB_HARNESS_PLUGIN_H
 
 #include "backends/backend.h"
+#include "core/strbuf.h"
 #include "launch/launch.h"
 
 #define BB_GPUS "nccl"    /* the backend of machines that have GPUs */
@@ -37,5 +38,10 @@ const struct bb_loadable *bb_loadable_find(const char *name);
  */
 BB_MUST bb_status bb_plugin_load(struct bb_plugin *plugin, const struct bb_loadable *what,
 				 struct bb_error *error);
+
+/* For --list: LIST appends what there is to say of a backend, of each in turn; of those that cannot
+   be loaded a line says why. */
+void bb_plugin_list(struct bb_strbuf *out,
+		    void (*list)(struct bb_strbuf *out, const struct bb_backend *backend));
 
 #endif

@@ -131,17 +131,7 @@ static void list_backend(struct bb_strbuf *out, const struct bb_backend *backend
 
 static void list(struct bb_strbuf *out)
 {
-	for (int b = 0; bb_backends[b]; b++)
-		list_backend(out, bb_backends[b]);
-	for (const struct bb_loadable *l = bb_loadables; l->name; l++) {
-		struct bb_error error = {.text = ""};
-		struct bb_plugin plugin;
-
-		if (bb_plugin_load(&plugin, l, &error) != BB_OK)
-			bb_strbuf_addf(out, "backend %s: %s\n", l->name, error.text);
-		else if (plugin.backend)
-			list_backend(out, plugin.backend);
-	}
+	bb_plugin_list(out, list_backend);
 }
 
 /* ---- what is run ------------------------------------------------------------------------- */
