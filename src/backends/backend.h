@@ -12,11 +12,12 @@
 #include "core/datatype.h"
 #include "core/status.h"
 #include "schedules/schedule.h"
+#include "schedules/timeline.h"
 
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define BB_BACKEND_ABI 9u
+#define BB_BACKEND_ABI 10u
 #define BB_CHOSEN_TEXT 32
 #define BB_SWITCH_TEXT 96
 
@@ -227,7 +228,12 @@ enum bb_capability {
 	 * and copies from or to host memory wait for all before them, and are done when they
 	 * return.
 	 */
-	BB_CAP_ASYNC = 16
+	BB_CAP_ASYNC = 16,
+	/*
+	 * Time is virtual: one driver, rank 0's, stands for all ranks of the world. What it calls
+	 * happens to all of them, its clock is the latest of theirs; programs are evaluated.
+	 */
+	BB_CAP_VIRTUAL = 32
 };
 
 struct bb_backend {
@@ -337,6 +343,39 @@ struct bb_backend {
 	bb_status (*clock_offset)(struct bb_rank *rank, double *offset, double *uncertainty);
 
 	/* ---- from here on NULL: the backend has no such thing -------------------------------- */
+
+	/*
+	 * Messages between members, in QUEUE's order; those from one member to another match in the
+	 * order in which they are issued, and must have the same length. A group carries messages
+	 * or collectives, not both; at any time one queue sends to a peer, and one receives.
+	 * Buffers are borrowed until the message is done: sent, when the peer has it. PEER and
+	 * SOURCE are members; *PEER is read when the message's turn has come (BB_CAP_GPU: when it
+	 * is issued).
+	 */
+	bb_status (*send)(struct bb_group *group, struct bb_queue *queue, const int *peer,
+			  const void *data, size_t bytes);
+	bb_status (*recv)(struct bb_group *group, struct bb_queue *queue, int peer, void *data,
+			  size_t bytes);
+	/* From whoever's message is there first; *SOURCE says who, when it is done. On this member
+	   no message of the group is received in any other way. */
+	bb_status (*recv_any)(struct bb_group *group, struct bb_queue *queue, void *data,
+			      size_t bytes, int *source);
+
+	/* QUEUE is busy for SECONDS with a kernel that keeps a GPU's processor from other work. */
+	bb_status (*spin)(struct bb_rank *rank, struct bb_queue *queue, double seconds);
+	/* QUEUE multiplies matrices of half precision, FLOPS operations or the least that makes
+	   sense. BB_EUNSUPPORTED with the reason where the library that does it is missing. */
+	bb_status (*gemm)(struct bb_rank *rank, struct bb_queue *queue, double flops,
+			  struct bb_error *error);
+
+	/*
+	 * BB_CAP_VIRTUAL: PROGRAM, which has passed its check, from now on, on all ranks. WATCH,
+	 * which may be NULL, hears of its operations on this rank's clock. *END = when all was
+	 * done.
+	 */
+	bb_status (*evaluate)(struct bb_rank *rank, const struct bb_program *program,
+			      const struct bb_timeline_watch *watch, double *end,
+			      struct bb_error *error);
 
 	/* Routes between two ranks; ends with name NULL. NULL: none, nor the six functions below.
 	 */

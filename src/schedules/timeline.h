@@ -1,0 +1,63 @@
+/*
+ * timeline.h - when things happen: schedules and programs in virtual time, over a model of the
+ * links. Pure: the same inputs give the same times, bit for bit.
+ *
+ * The model is that of --link on the host backend: every ordered pair of ranks has a link of its
+ * own, in each group and on each lane. A message enters it when it is sent and the one before has
+ * left, takes bytes / rate to do so, and is there LATENCY later. Reading, adding and copying take
+ * no time. A collective is done on a rank when its OUT is complete and what it sent has arrived.
+ */
+#ifndef BB_SCHEDULES_TIMELINE_H
+#define BB_SCHEDULES_TIMELINE_H
+
+#include "schedules/program.h"
+
+struct bb_link_model {
+	double rate;    /* bytes per second; 0: a message takes no time to enter */
+	double latency; /* seconds */
+	/* Each computation and each message takes a factor more that is drawn for it, with this
+	   standard deviation (of its logarithm); 0: none. What is drawn follows from the seed and
+	   from what it is drawn for, not from when. */
+	double noise;
+	uint64_t seed;
+};
+
+/*
+ * TIMES, one of each member, are when they enter SCHEDULE of SHAPE with elements of ELEMENT bytes,
+ * and become when they are done. CALL tells one collective from the next to what is drawn.
+ * BB_EINTERNAL without memory.
+ */
+BB_MUST bb_status bb_timeline_collective(const struct bb_link_model *links,
+					 const struct bb_algorithm *schedule,
+					 const struct bb_shape *shape, size_t element,
+					 uint64_t call, double *times);
+
+/*
+ * What a collective of SHAPE is done by where NAME is asked for (NULL: what takes the least time on
+ * LINKS), with shape->chunk set to the best length of its messages. NULL with the reason in ERROR.
+ */
+const struct bb_algorithm *bb_timeline_choose(const struct bb_link_model *links, const char *name,
+					      const struct bb_collective *collective,
+					      struct bb_shape *shape, size_t element,
+					      struct bb_error *error);
+
+/* Who hears of every operation that is done, in the order of their ends. */
+struct bb_timeline_watch {
+	/* FROM is when the queue came to it (a collective: when this member did), TO when it was
+	   done; SOURCE, of a message that was received, is the rank that sent it. */
+	void (*done)(void *own, int rank, size_t index, const struct bb_operation *operation,
+		     double from, double to, int source);
+	void *own;
+};
+
+/*
+ * Play PROGRAM from time 0; *END = when all is done. PROGRAM has passed its check. WATCH may be
+ * NULL. BB_EUNSUPPORTED for a collective that cannot be done in the way asked for, BB_EINTERNAL
+ * without memory.
+ */
+BB_MUST bb_status bb_timeline_program(const struct bb_link_model *links,
+				      const struct bb_program *program,
+				      const struct bb_timeline_watch *watch, double *end,
+				      struct bb_error *error);
+
+#endif
