@@ -19,7 +19,7 @@
 
 #define BB_BACKEND_ABI 10u
 #define BB_CHOSEN_TEXT 32
-#define BB_SWITCH_TEXT 96
+#define BB_SWITCH_TEXT 128
 
 /* The world, as the launch found it. */
 struct bb_world {
@@ -119,6 +119,13 @@ struct bb_route {
 	const void *own; /* the backend's affair */
 	/* It is the library's: direct only as long as library_p2p says so. */
 	bool switched;
+};
+
+/* One way in which a library moves bytes between ranks of a host. It settles it when it starts. */
+struct bb_library_state {
+	const char *name;    /* "shared memory, two copies" */
+	const char *setting; /* NAME=VALUE in the environment of its process brings it about */
+	bool p2p;            /* one end works on the other's memory */
 };
 
 /* What a rank tells about its memory so that others reach it. A value: it may be sent anywhere. */
@@ -381,13 +388,15 @@ struct bb_backend {
 	 */
 	const struct bb_route *routes;
 	/*
-	 * Does the library let one end work on the other's memory? TEXT = how that is known:
-	 * "btl_vader_single_copy_mechanism=cma". NULL: no route is switched.
+	 * *P2P = does the library let one end work on the other's memory? TEXT = the state that it
+	 * is in, and how that is known: "no shared memory: pml=ob1 btl=self,tcp". The same in all
+	 * processes, which call it together, before routes are asked for. NULL: no route is
+	 * switched.
 	 */
-	bool (*library_p2p)(struct bb_context *context, char text[BB_SWITCH_TEXT]);
-	/* What forbids it, as it stands in the environment when a process begins: "NAME=VALUE";
-	   ends with NULL. NULL: there is no library. */
-	const char *const *p2p_off;
+	bb_status (*library_p2p)(struct bb_context *context, bool *p2p, char text[BB_SWITCH_TEXT]);
+	/* The states that are known, one without P2P among them; ends with name NULL. NULL: there
+	   is no library. */
+	const struct bb_library_state *library_states;
 	/* NULL, or why ROUTE does not lead from this rank to PEER of GROUP (no peer access, …),
 	   known when both reach each other's memory. It leads there if neither end refuses. Itself
 	   is a peer too: a private copy by the same means. Lasts as long as the group. */

@@ -61,26 +61,45 @@ const struct bb_option bb_latency_rows[] = {
 
 /* ---- what is asked for ------------------------------------------------------------------- */
 
+/* "\n  NAME=VALUE   # what it brings about" for each state of BACKEND's library. */
+static bb_status tell_states(const struct bb_backend *backend, struct bb_error *error)
+{
+	struct bb_strbuf lines = {0};
+	bb_status status;
+
+	for (const struct bb_library_state *s = backend->library_states; s->name; s++)
+		bb_strbuf_addf(&lines, "\n  %-46s # %s", s->setting, s->name);
+	status =
+		bb_fail(error, BB_EUSAGE,
+			"--p2p both: the library of the %s backend settles how it moves bytes when "
+			"it starts. Leave out --p2p, and give the launcher's command once with "
+			"each of these in front:%s",
+			backend->name, bb_strbuf_text(&lines));
+	bb_strbuf_free(&lines);
+	return status;
+}
+
 /* A library reads its switch when its process begins: it is set before there is a library. */
 static bb_status switch_library(const struct bb_pair_options *asked,
 				const struct bb_backend *backend,
 				const struct bb_environment *environment, struct bb_error *error)
 {
-	if (!backend->p2p_off)
+	const struct bb_library_state *state = backend->library_states;
+	char name[BB_SWITCH_TEXT];
+	const char *value;
+
+	if (!state || !state->name)
 		return BB_OK;
 	if (asked->p2p == BB_P2P_BOTH && asked->p2p_given && environment->launch.nprocs > 1)
-		return bb_fail(error, BB_EUSAGE,
-			       "--p2p both: the library of the %s backend reads its switch once, "
-			       "when its process begins; run it with --p2p on, then with --p2p off",
-			       backend->name);
-	for (const char *const *s = backend->p2p_off; asked->p2p == BB_P2P_OFF && *s; s++) {
-		char name[BB_SWITCH_TEXT];
-		const char *const value = strchr(*s, '=') + 1;
-
-		snprintf(name, sizeof(name), "%.*s", (int)(value - *s - 1), *s);
-		if (setenv(name, value, 1) != 0)
-			return bb_fail(error, BB_EINTERNAL, "out of memory for %s", name);
-	}
+		return tell_states(backend, error);
+	if (asked->p2p != BB_P2P_OFF)
+		return BB_OK;
+	while (state->p2p)
+		state++;
+	value = strchr(state->setting, '=') + 1;
+	snprintf(name, sizeof(name), "%.*s", (int)(value - state->setting - 1), state->setting);
+	if (setenv(name, value, 1) != 0)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for %s", name);
 	return BB_OK;
 }
 
@@ -250,10 +269,13 @@ static bb_status ask_library(struct bb_pairs *pairs)
 	struct bb_run *run = pairs->run;
 	const struct bb_backend *backend = run->options.backend;
 	char text[BB_SWITCH_TEXT] = "";
+	bb_status status;
 
 	if (!backend->library_p2p)
 		return BB_OK;
-	pairs->library_p2p = backend->library_p2p(run->context, text);
+	status = backend->library_p2p(run->context, &pairs->library_p2p, text);
+	if (status != BB_OK)
+		return status;
 	snprintf(pairs->library_text, sizeof(pairs->library_text), "%s (%s)",
 		 pairs->library_p2p ? "on" : "off", text);
 	run->record.library_p2p = pairs->library_text;

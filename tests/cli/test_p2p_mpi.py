@@ -1,9 +1,11 @@
-"""Pairs of processes over MPI: every pair is right, with the library's single copy and without."""
+"""Pairs of processes over MPI: every pair is right, in each state that the library may be in."""
 
 import json
 
 import mpi
 from kit import equal, expect, test
+
+MECHANISM = "btl_vader_single_copy_mechanism"
 
 
 def records(n, line, env=None, codes=(0,)):
@@ -20,7 +22,8 @@ def records(n, line, env=None, codes=(0,)):
 def single_copy_on():
     """Messages, and one end alone that reads or writes the other's window; a window to itself is a private copy."""
     found = records(3, "p2p_bandwidth -b 100 -e 1M -f 100 -n 5 --p2p on")
-    expect(found["run"][0]["library_p2p"].startswith("on (btl_vader_single_copy_mechanism="), "library_p2p")
+    said = found["run"][0]["library_p2p"]
+    expect(said.startswith("on (single copy: pml=ob1 btl=") and f" {MECHANISM}=" in said, said)
     for route, actor in (("send", "both"), ("get", "target"), ("put", "source")):
         mine = [r for r in found["pair"] if r["route"] == route]
         one = {(r["from"], r["to"]) for r in mine if r["direction"] == "unidirectional"}
@@ -34,20 +37,46 @@ def single_copy_on():
 @test
 def single_copy_off():
     """The library is told before it begins, says that it obeys, and what needs a single copy is not run."""
-    for env in (None, {"OMPI_MCA_btl_vader_single_copy_mechanism": "cma"}):
+    for env in (None, {f"OMPI_MCA_{MECHANISM}": "cma"}):
         found = records(2, "p2p_bandwidth -b 1M -e 1M -n 5 --p2p off", env)
-        equal(found["run"][0]["library_p2p"], "off (btl_vader_single_copy_mechanism=none)", "library_p2p")
+        said = found["run"][0]["library_p2p"]
+        expect(said.startswith("off (shared memory, two copies: ") and said.endswith(f"{MECHANISM}=none)"), said)
         equal({(r["route"], r["p2p"], r["wrong"]) for r in found["pair"]}, {("send", "off", 0)}, "routes")
-    env = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+    env = {f"OMPI_MCA_{MECHANISM}": "none"}
     found = records(2, "p2p_bandwidth -b 1M -e 1M -n 5", env)
     equal({(r["route"], r["p2p"]) for r in found["pair"]}, {("send", "off")}, "routes where it is off")
     equal({r["algorithm"] for r in found["skip"]}, {"get", "put"}, "what is skipped")
-    expect("btl_vader_single_copy_mechanism" in found["skip"][0]["reason"], "reason")
+    expect(MECHANISM in found["skip"][0]["reason"], "reason")
 
 
 @test
-def both_are_two_runs():
-    mpi.run(2, "p2p_bandwidth -b 8 -e 8 --p2p both").exits(2).says("--p2p on, then with --p2p off")
+def no_shared_memory():
+    """What the library left open says it, however it was told; then its messages are all there is."""
+    for env in ({"OMPI_MCA_btl": "self,tcp"}, {"OMPI_MCA_btl": "^vader,ofi"}):
+        for choice in ("", " --p2p off"):
+            found = records(3, "p2p_bandwidth -b 100 -e 1M -f 100 -n 5" + choice, env)
+            said = found["run"][0]["library_p2p"]
+            expect(said.startswith("off (no shared memory: pml=ob1 btl=") and "tcp" in said, said)
+            equal({(r["route"], r["p2p"], r["wrong"]) for r in found["pair"]}, {("send", "off", 0)}, "routes")
+            equal({r["algorithm"] for r in found.get("skip", [])}, set() if choice else {"get", "put"}, "skipped")
+    for r in records(2, "p2p_latency -n 20", {"OMPI_MCA_btl": "self,tcp"})["pair"]:
+        equal((r["route"], r["p2p"]), ("message", "off"), "words")
+
+
+@test
+def states_are_runs():
+    """Each line that is told, in front of the command, gives another state of the library."""
+    result = mpi.run(2, "p2p_bandwidth -b 8 -e 8 --p2p both").exits(2).says("Leave out --p2p")
+    lines = [line.split() for line in result.err.splitlines() if line.startswith("  OMPI_MCA_")]
+    states = []
+    for setting, *_ in lines:
+        found = records(2, "p2p_bandwidth -b 8 -e 8 -n 1", dict([setting.split("=", 1)]))
+        states.append(found["run"][0]["library_p2p"].split(":")[0])
+    equal(states, ["on (single copy", "off (shared memory, two copies", "off (no shared memory"], "states")
+
+
+@test
+def one_process_has_no_pair():
     mpi.run(1, "p2p_bandwidth -b 8 -e 8").exits(2).says("give -np 2")
 
 

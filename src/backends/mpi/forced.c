@@ -224,6 +224,35 @@ bool bb_mpi_control_read(const struct bb_mpi_controls *controls, const char *nam
 	return false;
 }
 
+void bb_mpi_components(const struct bb_mpi_controls *controls, const char *framework,
+		       const char *suffix, char *text, size_t room)
+{
+	const size_t before = strlen(framework), behind = strlen(suffix);
+	size_t used = 0;
+	int n = 0;
+
+	snprintf(text, room, "none");
+	if (!controls->open || MPI_T_cvar_get_num(&n) != MPI_SUCCESS)
+		return;
+	for (int i = 0; i < n && used < room; i++) {
+		char name[2 * NAME_BYTES];
+		int length = sizeof(name), none = 0, verbosity, bind, scope;
+		MPI_Datatype type;
+		size_t bytes;
+
+		/* Variables of what is closed keep their numbers, but are not told of. */
+		if (MPI_T_cvar_get_info(i, name, &length, &verbosity, &type, NULL, NULL, &none,
+					&bind, &scope) != MPI_SUCCESS)
+			continue;
+		bytes = strlen(name);
+		if (bytes <= before + behind || strncmp(name, framework, before) != 0 ||
+		    strcmp(name + bytes - behind, suffix) != 0)
+			continue;
+		used += (size_t)snprintf(text + used, room - used, "%s%.*s", used ? "," : "",
+					 (int)(bytes - before - behind), name + before);
+	}
+}
+
 /* Duplicate COMM so that the component whose variable is set serves it. */
 static int duplicate(MPI_Comm comm, MPI_Comm *copy)
 {

@@ -78,6 +78,21 @@ bool bb_mpi_control_read(const struct bb_mpi_controls *controls, const char *nam
 int bb_mpi_force(struct bb_mpi_controls *controls, MPI_Comm comm, enum bb_mpi_function function,
 		 int value, MPI_Comm *forced, const char **reason);
 
+/*
+ * TEXT = the names of FRAMEWORK's components that are open, "self,tcp", cut at ROOM: of FRAMEWORK
+ * "btl_" those that have a control variable "btl_NAME" SUFFIX. "none": there are none, or the
+ * library does not tell.
+ */
+void bb_mpi_components(const struct bb_mpi_controls *controls, const char *framework,
+		       const char *suffix, char *text, size_t room);
+
+/* How bytes move between processes of one host; the same in all processes. */
+struct bb_mpi_found {
+	bool p2p; /* one process works on another's memory */
+	char text[BB_SWITCH_TEXT];
+	char why[BB_SWITCH_TEXT + 64]; /* it does not */
+};
+
 /* ---- the process ------------------------------------------------------------------------ */
 
 struct bb_context {
@@ -97,6 +112,7 @@ struct bb_context {
 	bool one_clock; /* all processes of the world read the same */
 	struct bb_mpi_types types;
 	struct bb_mpi_controls controls;
+	struct bb_mpi_found found;
 	atomic_int aborted;
 };
 
@@ -200,6 +216,12 @@ BB_MUST bb_status bb_mpi_choose(struct bb_group *group, struct bb_call *call);
 BB_MUST bb_status bb_mpi_tune(struct bb_group *group, struct bb_call *call);
 const char *bb_mpi_refuses(struct bb_group *group, const struct bb_call *call);
 
+/* ---- the library's state (library.c), see backend.h -------------------------------------- */
+
+extern const struct bb_library_state bb_mpi_library_states[];
+BB_MUST bb_status bb_mpi_library_p2p(struct bb_context *context, bool *p2p,
+				     char text[BB_SWITCH_TEXT]);
+
 /* ---- routes (routes.c), see backend.h --------------------------------------------------- */
 
 struct bb_mpi_shared {
@@ -209,8 +231,6 @@ struct bb_mpi_shared {
 };
 
 extern const struct bb_route bb_mpi_routes[];
-extern const char *const bb_mpi_p2p_off[];
-bool bb_mpi_library_p2p(struct bb_context *context, char text[BB_SWITCH_TEXT]);
 const char *bb_mpi_route_refuses(struct bb_group *group, const struct bb_route *route, int peer);
 BB_MUST bb_status bb_mpi_share(struct bb_rank *rank, void *memory, size_t bytes,
 			       struct bb_token *token);

@@ -1,18 +1,15 @@
 /*
  * Routes between two ranks: messages, and one end that works on the other's memory through a
- * window. Within a host the library copies once, from process to process, if it can and may
- * (Open MPI: the single copy mechanism of btl vader); else through memory that both share.
+ * window. How the library does it within a host, library.c finds out.
  */
 #include "backends/mpi/mpi.h"
 
 #include "core/clock.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MOST ((size_t)1 << 30) /* bytes of one call: its count is an int */
-#define MECHANISM "btl_vader_single_copy_mechanism"
 
 enum way { SEND, GET, PUT, MESSAGE };
 
@@ -39,7 +36,7 @@ const struct bb_route bb_mpi_routes[] = {
 	 .direct = true,
 	 .own = &ways[PUT]},
 	{.name = "message",
-	 .brief = "a small message, which is copied twice in any case",
+	 .brief = "a small message, which has no single copy in any case",
 	 .uses = BB_ROUTE_PING,
 	 .actor = BB_BY_BOTH,
 	 .own = &ways[MESSAGE]},
@@ -49,30 +46,6 @@ const struct bb_route bb_mpi_routes[] = {
 static enum way way_of(const struct bb_route *route)
 {
 	return *(const enum way *)route->own;
-}
-
-/* ---- the library's switch ---------------------------------------------------------------- */
-
-const char *const bb_mpi_p2p_off[] = {
-#ifdef OPEN_MPI
-	"OMPI_MCA_" MECHANISM "=none",
-#endif
-	NULL,
-};
-
-bool bb_mpi_library_p2p(struct bb_context *context, char text[BB_SWITCH_TEXT])
-{
-	char value[BB_SWITCH_TEXT / 2];
-
-	if (!bb_mpi_p2p_off[0]) {
-		snprintf(text, BB_SWITCH_TEXT, "as the library does it, which has no known switch");
-		return true;
-	}
-	bb_mpi_controls_open(&context->controls);
-	if (!bb_mpi_control_read(&context->controls, MECHANISM, value, sizeof(value)))
-		snprintf(value, sizeof(value), "not told");
-	snprintf(text, BB_SWITCH_TEXT, MECHANISM "=%s", value);
-	return strcmp(value, "none") != 0 && strcmp(value, "not told") != 0;
 }
 
 /* ---- windows ----------------------------------------------------------------------------- */
@@ -161,12 +134,11 @@ void bb_mpi_unreach(struct bb_group *group, int peer, void *theirs)
 const char *bb_mpi_route_refuses(struct bb_group *group, const struct bb_route *route, int peer)
 {
 	const enum way way = way_of(route);
-	char text[BB_SWITCH_TEXT];
 
 	if (way == SEND || way == MESSAGE)
 		return peer == group->me ? "a rank sends itself no messages" : NULL;
-	if (group->one_host && !bb_mpi_library_p2p(group->rank->context, text))
-		return "the library may not copy from one process to another (" MECHANISM ")";
+	if (group->one_host && !group->rank->context->found.p2p)
+		return group->rank->context->found.why;
 	return group->windowed ? NULL
 			       : "the MPI library has no window for these ranks that memory can be "
 				 "attached to";

@@ -184,8 +184,9 @@ void bb_nccl_unreach(struct bb_group *group, int peer, void *theirs);
 #define BB_NCCL_PLACES 4 /* pieces of a staged transfer that are under way */
 
 extern const struct bb_route bb_nccl_routes[];
-extern const char *const bb_nccl_p2p_off[];
-bool bb_nccl_library_p2p(struct bb_context *context, char text[BB_SWITCH_TEXT]);
+extern const struct bb_library_state bb_nccl_library_states[];
+BB_MUST bb_status bb_nccl_library_p2p(struct bb_context *context, bool *p2p,
+				      char text[BB_SWITCH_TEXT]);
 const char *bb_nccl_route_refuses(struct bb_group *group, const struct bb_route *route, int peer);
 BB_MUST bb_status bb_nccl_transfer(struct bb_group *group, const struct bb_route *route, int peer,
 				   const struct bb_half *out, const struct bb_half *in);

@@ -80,9 +80,13 @@ static enum way way_of(const struct bb_route *route)
 
 /* ---- the library's switch ------------------------------------------------------------ */
 
-const char *const bb_nccl_p2p_off[] = {"NCCL_P2P_DISABLE=1", NULL};
+const struct bb_library_state bb_nccl_library_states[] = {
+	{"P2P where the GPUs have it", "NCCL_P2P_DISABLE=0", true},
+	{"no P2P", "NCCL_P2P_DISABLE=1", false},
+	{NULL, NULL, false},
+};
 
-bool bb_nccl_library_p2p(struct bb_context *context, char text[BB_SWITCH_TEXT])
+bb_status bb_nccl_library_p2p(struct bb_context *context, bool *p2p, char text[BB_SWITCH_TEXT])
 {
 	const char *const disabled = getenv("NCCL_P2P_DISABLE"), *const level =
 									 getenv("NCCL_P2P_LEVEL");
@@ -93,8 +97,9 @@ bool bb_nccl_library_p2p(struct bb_context *context, char text[BB_SWITCH_TEXT])
 		snprintf(text, BB_SWITCH_TEXT, "NCCL_P2P_LEVEL=%s", level);
 	else
 		snprintf(text, BB_SWITCH_TEXT, "NCCL_P2P_DISABLE is not set");
-	return !(disabled && *disabled && strcmp(disabled, "0") != 0) &&
+	*p2p = !(disabled && *disabled && strcmp(disabled, "0") != 0) &&
 	       !(level && (strcmp(level, "LOC") == 0 || strcmp(level, "0") == 0));
+	return BB_OK;
 }
 
 const char *bb_nccl_route_refuses(struct bb_group *group, const struct bb_route *route, int number)
