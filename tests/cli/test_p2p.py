@@ -157,7 +157,7 @@ def wrong_data():
 @test
 def precision():
     few = pairs("p2p_bandwidth -g 2 -b 64 -e 64 -n 7 --p2p off", direction="unidirectional")
-    more = pairs("p2p_bandwidth -g 2 -b 64 -e 64 -n 7 --p2p off --precision 0.01% --max-time 300ms", direction="unidirectional")
+    more = pairs("p2p_bandwidth -g 2 -b 64 -e 64 -n 7 --p2p off --precision 0.01% --max-time 30s", direction="unidirectional")
     equal({r["rounds"] for r in few.values()}, {7}, "rounds")
     expect(all(r["rounds"] > 7 for r in more.values()), "--precision did not repeat")
 
