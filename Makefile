@@ -80,9 +80,16 @@ COLLECTIVES := $(patsubst src/collectives/%.c,%,$(wildcard src/collectives/*_per
 PAIRS       := $(patsubst src/p2p/%.c,%,$(wildcard src/p2p/*_perf.c))
 P2P_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out %_perf.c,$(wildcard src/p2p/*.c)))
 BINS        := $(COLLECTIVES:%=$(B)/%) $(PAIRS:%=$(B)/%)
+
+# Training kernels read models, those in a config.json with jansson: left out without it.
+HAVE_JANSSON     := $(shell printf '\043include <jansson.h>\n' | \
+                    $(CC) $(CPPFLAGS) -E - >/dev/null 2>&1 && echo 1)
+TRAINING_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out %_perf.c,$(wildcard src/training_kernels/*.c src/training_kernels/models/*.c)))
+TRAINING_UNITS   := $(addprefix $(B)/tests/,test_models test_buckets)
+
 # Under ThreadSanitizer only the tests that start threads.
-UNITS       := $(patsubst tests/unit/%.c,$(B)/tests/%,$(if $(filter thread,$(SAN)),\
-               $(shell grep -lE "pthread_create|(ranks|processes)\.h" tests/unit/test_*.c),$(wildcard tests/unit/test_*.c)))
+UNITS       := $(filter-out $(if $(HAVE_JANSSON),,$(TRAINING_UNITS)),$(patsubst tests/unit/%.c,$(B)/tests/%,$(if $(filter thread,$(SAN)),\
+               $(shell grep -lE "pthread_create|(ranks|processes)\.h" tests/unit/test_*.c),$(wildcard tests/unit/test_*.c))))
 REFERENCE   := $(B)/docs/reference
 
 # The binary that reads XML files: the only one that needs expat, and left out without it.
@@ -162,6 +169,8 @@ $(addprefix $(B)/tests/,test_collectives test_host test_host_memory test_queues 
 $(B)/tests/test_collectives $(B)/tests/test_pieces: $(B)/tests/unit/oracle.o
 $(B)/tests/test_topology_files: $(filter-out %/main.o,$(TOPOLOGY_OBJECTS))
 $(B)/tests/test_topology_files: LDLIBS += -lexpat
+$(filter $(TRAINING_UNITS),$(UNITS)): $(TRAINING_OBJECTS)
+$(filter $(TRAINING_UNITS),$(UNITS)): LDLIBS += -ljansson
 $(B)/tests/test_findings $(REFERENCE): $(P2P_OBJECTS)
 $(REFERENCE): $(B)/docs/reference.o
 $(B)/tests/host_speed: $(B)/tests/perf/host_speed.o
@@ -333,7 +342,7 @@ clean:
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
--include $(OBJECTS:.o=.d) $(MPI_OBJECTS:.o=.d) $(TOPOLOGY_OBJECTS:.o=.d) $(B)/tests/fuzz/topology.d $(COLLECTIVES:%=$(B)/src/collectives/%.d) \
+-include $(OBJECTS:.o=.d) $(MPI_OBJECTS:.o=.d) $(TOPOLOGY_OBJECTS:.o=.d) $(TRAINING_OBJECTS:.o=.d) $(B)/tests/fuzz/topology.d $(COLLECTIVES:%=$(B)/src/collectives/%.d) \
          $(PAIRS:%=$(B)/src/p2p/%.d) $(P2P_OBJECTS:.o=.d) \
          $(UNITS:$(B)/tests/%=$(B)/tests/unit/%.d) $(B)/tests/unit/ranks.d $(B)/tests/unit/oracle.d \
          $(B)/docs/reference.d $(B)/tests/perf/host_speed.d $(B)/tests/perf/gpu_speed.d $(NCCL_OBJECTS:.o=.d) $(CUDA_OBJECTS:.o=.d) \

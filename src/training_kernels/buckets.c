@@ -1,0 +1,61 @@
+/*
+ * buckets.c - gradients in buckets.
+ */
+#include "training_kernels/buckets.h"
+
+#include <stdlib.h>
+
+bb_status bb_buckets_make(struct bb_buckets *buckets, const struct bb_model *model,
+			  size_t element_size, uint64_t first_cap, uint64_t cap,
+			  struct bb_error *error)
+{
+	struct bb_bucket *list, *open = NULL;
+
+	/* No more buckets than tensors; what is not needed is given back. */
+	*buckets = (struct bb_buckets){.list = calloc(model->ntensors, sizeof(*list))};
+	list = buckets->list;
+	if (!list)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for the buckets");
+	for (size_t i = 0; i < model->ntensors; i++) {
+		const uint64_t elements = model->tensors[model->order[i]].elements;
+
+		if (!open) {
+			open = &list[buckets->n++];
+			open->first = i;
+		}
+		open->count++;
+		open->elements += elements;
+		open->bytes += elements * element_size;
+		buckets->bytes += elements * element_size;
+		if (open->bytes >= (buckets->n == 1 ? first_cap : cap))
+			open = NULL;
+	}
+	list = realloc(list, buckets->n * sizeof(*list));
+	if (list)
+		buckets->list = list;
+	return BB_OK;
+}
+
+void bb_buckets_free(struct bb_buckets *buckets)
+{
+	free(buckets->list);
+	*buckets = (struct bb_buckets){.list = NULL};
+}
+
+uint64_t bb_buckets_least(const struct bb_buckets *buckets)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (size_t i = 0; i < buckets->n; i++)
+		least = buckets->list[i].bytes < least ? buckets->list[i].bytes : least;
+	return least;
+}
+
+uint64_t bb_buckets_most(const struct bb_buckets *buckets)
+{
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < buckets->n; i++)
+		most = buckets->list[i].bytes > most ? buckets->list[i].bytes : most;
+	return most;
+}
