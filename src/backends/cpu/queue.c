@@ -3,6 +3,7 @@
 #include "core/clock.h"
 
 #include <stdlib.h>
+#include <sys/prctl.h>
 
 #define TURN_SECONDS 20e-6 /* between two looks at whose turn it is */
 
@@ -14,7 +15,7 @@ struct bb_event {
 	uint64_t reached;  /* number of the latest record that was reached */
 };
 
-enum work_kind { WORK_COLLECTIVE, WORK_COMPUTE, WORK_RECORD, WORK_WAIT };
+enum work_kind { WORK_COLLECTIVE, WORK_MESSAGE, WORK_COMPUTE, WORK_RECORD, WORK_WAIT };
 
 struct queued {
 	struct queued *next;
@@ -24,6 +25,7 @@ struct queued {
 	struct bb_turns *turns;
 	uint32_t turn;
 	struct bb_call call;
+	struct bb_message message;
 	void (*function)(void *argument);
 	void *argument;
 	struct bb_event *event;
@@ -85,6 +87,8 @@ static bb_status run_queued(struct queued *work)
 	case WORK_COLLECTIVE:
 		return bb_cpu_run_in_turn(work->queues, work->group, work->turns, work->turn,
 					  &work->call);
+	case WORK_MESSAGE:
+		return work->queues->pass(&work->message);
 	case WORK_COMPUTE:
 		work->function(work->argument);
 		return BB_OK;
@@ -99,13 +103,13 @@ static bb_status run_queued(struct queued *work)
 
 /*
  * A poisoned queue runs nothing more, but lets go whoever waits for it: events are reached, and
- * a collective that will not run fails its whole world.
+ * a collective or a message that will not run fails its whole world.
  */
 static void skip_queued(struct bb_queue *queue, struct queued *work)
 {
 	if (work->kind == WORK_RECORD)
 		event_reach(work->event, work->number);
-	else if (work->kind == WORK_COLLECTIVE)
+	else if (work->kind == WORK_COLLECTIVE || work->kind == WORK_MESSAGE)
 		atomic_store(queue->queues->aborted, 1);
 }
 
@@ -113,6 +117,8 @@ static void *work_off(void *argument)
 {
 	struct bb_queue *queue = argument;
 
+	/* Stand-ins for kernels sleep: they are to wake when they should. */
+	prctl(PR_SET_TIMERSLACK, 1);
 	if (queue->queues->settle)
 		queue->queues->settle(queue->queues->rank);
 	pthread_mutex_lock(&queue->lock);
@@ -164,6 +170,8 @@ bb_status bb_cpu_queue_open(const struct bb_queues *queues, struct bb_queue **qu
 		return bb_fail(error, BB_EINTERNAL, "no thread for a queue of rank %d",
 			       queues->number);
 	}
+	if (queues->open)
+		atomic_fetch_add(queues->open, 1);
 	*queue = q;
 	return BB_OK;
 }
@@ -177,6 +185,8 @@ void bb_cpu_queue_close(struct bb_queue *queue)
 	pthread_cond_broadcast(&queue->changed);
 	pthread_mutex_unlock(&queue->lock);
 	pthread_join(queue->worker, NULL);
+	if (queue->queues->open)
+		atomic_fetch_sub(queue->queues->open, 1);
 	pthread_cond_destroy(&queue->changed);
 	pthread_mutex_destroy(&queue->lock);
 	free(queue);
@@ -256,6 +266,14 @@ bb_status bb_cpu_compute(struct bb_rank *rank, struct bb_queue *queue,
 {
 	const struct queued work = {
 		.kind = WORK_COMPUTE, .function = function, .argument = argument};
+
+	return issue(queue, &work);
+}
+
+bb_status bb_cpu_message(const struct bb_queues *queues, struct bb_queue *queue,
+			 const struct bb_message *message)
+{
+	const struct queued work = {.kind = WORK_MESSAGE, .queues = queues, .message = *message};
 
 	return issue(queue, &work);
 }

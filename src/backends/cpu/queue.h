@@ -4,22 +4,39 @@
  * The main queue is the driver itself: its work is done when the call returns. Any other queue is a
  * worker thread with a list of work. A collective takes a number from its group when it is issued
  * and runs when its turn comes, so that a group's calls match in issue order on whatever queue they
- * were put.
+ * were put. Messages run when their queue comes to them.
  */
 #ifndef BB_BACKENDS_CPU_QUEUE_H
 #define BB_BACKENDS_CPU_QUEUE_H
 
 #include "backends/backend.h"
 
+enum bb_message_kind { BB_MESSAGE_SEND, BB_MESSAGE_RECV, BB_MESSAGE_RECV_ANY };
+
+/* What send, recv and recv_any of a backend's table are told. */
+struct bb_message {
+	enum bb_message_kind kind;
+	struct bb_group *group;
+	const int *to; /* SEND; read when it is sent */
+	int from;      /* RECV */
+	int *source;   /* RECV_ANY */
+	const void *out;
+	void *in;
+	size_t bytes;
+};
+
 /* What the queues of a rank need of its backend; they keep the address. */
 struct bb_queues {
 	struct bb_rank *rank;
 	int number;          /* of the rank in the world */
 	atomic_int *aborted; /* set: every wait returns BB_ETIMEOUT, for good */
+	atomic_int *open;    /* counts the queues that are; NULL: nobody looks */
 	/* On a worker's own thread, before its first work. NULL: nothing. */
 	void (*settle)(struct bb_rank *rank);
 	/* Run CALL on this thread, now. */
 	bb_status (*run)(struct bb_group *group, const struct bb_call *call);
+	/* Pass MESSAGE on this thread, until it is done. */
+	bb_status (*pass)(const struct bb_message *message);
 };
 
 /* The collectives of a group, one of these in each rank's view of it. Zero-initialise it. */
@@ -43,6 +60,10 @@ BB_MUST bb_status bb_cpu_event_wait(struct bb_rank *rank, struct bb_queue *queue
 				    struct bb_event *event);
 BB_MUST bb_status bb_cpu_compute(struct bb_rank *rank, struct bb_queue *queue,
 				 void (*function)(void *argument), void *argument);
+
+/* Pass MESSAGE in QUEUE's order. */
+BB_MUST bb_status bb_cpu_message(const struct bb_queues *queues, struct bb_queue *queue,
+				 const struct bb_message *message);
 
 /* ---- collectives ------------------------------------------------------------------------ */
 

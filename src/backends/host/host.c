@@ -112,8 +112,10 @@ static bb_status host_attach(struct bb_context *context, int local, struct bb_ra
 	r->queues = (struct bb_queues){.rank = r,
 				       .number = r->rank,
 				       .aborted = &context->aborted,
+				       .open = &context->queues,
 				       .settle = host_settle,
-				       .run = host_run};
+				       .run = host_run,
+				       .pass = bb_host_message};
 	*rank = r;
 	return BB_OK;
 }
@@ -203,6 +205,36 @@ static bb_status host_collective(struct bb_group *group, struct bb_queue *queue,
 				 const struct bb_call *call)
 {
 	return bb_cpu_collective(&group->rank->queues, group, &group->turns, queue, call);
+}
+
+static bb_status host_send(struct bb_group *group, struct bb_queue *queue, const int *peer,
+			   const void *data, size_t bytes)
+{
+	const struct bb_message message = {
+		.kind = BB_MESSAGE_SEND, .group = group, .to = peer, .out = data, .bytes = bytes};
+
+	return bb_cpu_message(&group->rank->queues, queue, &message);
+}
+
+static bb_status host_recv(struct bb_group *group, struct bb_queue *queue, int peer, void *data,
+			   size_t bytes)
+{
+	const struct bb_message message = {
+		.kind = BB_MESSAGE_RECV, .group = group, .from = peer, .in = data, .bytes = bytes};
+
+	return bb_cpu_message(&group->rank->queues, queue, &message);
+}
+
+static bb_status host_recv_any(struct bb_group *group, struct bb_queue *queue, void *data,
+			       size_t bytes, int *source)
+{
+	const struct bb_message message = {.kind = BB_MESSAGE_RECV_ANY,
+					   .group = group,
+					   .source = source,
+					   .in = data,
+					   .bytes = bytes};
+
+	return bb_cpu_message(&group->rank->queues, queue, &message);
 }
 
 static bb_status host_finish(struct bb_rank *rank, struct bb_queue *queue)
@@ -302,6 +334,9 @@ const struct bb_backend bb_backend_host = {
 	.finish = host_finish,
 	.now = host_now,
 	.delay = host_delay,
+	.send = host_send,
+	.recv = host_recv,
+	.recv_any = host_recv_any,
 	.spaces = host_spaces,
 	.space_name = host_space_name,
 	.alloc_in = host_alloc_in,

@@ -29,7 +29,8 @@ struct bb_context {
 	struct bb_backend_config config;
 	struct bb_machine *machine;
 	const struct bb_kernels *kernels;
-	bool crowded; /* more ranks than cores: waiting threads must leave the core */
+	bool crowded;      /* more ranks than cores */
+	atomic_int queues; /* that are open: threads beside the drivers */
 	atomic_int aborted;
 	pthread_mutex_t lock;       /* teams */
 	struct bb_host_team *teams; /* those open or being joined */
@@ -51,9 +52,18 @@ struct bb_bell {
 	atomic_uint rung;
 };
 
+/* Do threads wait asleep, so that they leave the core to others? */
+static inline bool bb_host_sleeps(const struct bb_context *context)
+{
+	return context->crowded || atomic_load_explicit(&context->queues, memory_order_relaxed) > 0;
+}
+
 /* Wait until *word has reached TARGET (counters may wrap). BB_ETIMEOUT once aborted. */
 BB_MUST bb_status bb_host_wait(struct bb_context *context, struct bb_bell *bell, atomic_uint *word,
 			       uint32_t target);
+/* Wait until COME(ARGUMENT), which looks at words of the thread's own. Likewise. */
+BB_MUST bb_status bb_host_wait_for(struct bb_context *context, struct bb_bell *bell,
+				   bool (*come)(const void *argument), const void *argument);
 /* Publish VALUE in *word for the thread that may sleep at BELL. */
 void bb_host_signal(const struct bb_context *context, struct bb_bell *bell, atomic_uint *word,
 		    uint32_t value);
@@ -74,8 +84,8 @@ static inline bool bb_reached(uint32_t value, uint32_t target)
 /* One message. */
 struct bb_slot {
 	_Alignas(BB_LINE) atomic_uint sequence; /* number of the message it holds, once complete */
-	uint32_t bytes;
-	double ready_at; /* paced links: not before */
+	double ready_at;                        /* paced links: not before */
+	size_t bytes;
 	union {
 		const void *data;
 		unsigned char inlined[BB_INLINE_BYTES];
@@ -146,6 +156,7 @@ struct bb_group {
 	uint32_t barriers; /* barriers passed */
 	uint32_t *sent;    /* [peer * BB_CHANNELS + channel] messages so far */
 	uint32_t *received;
+	int heard;         /* member that was last received from by bb_host_message, of any */
 	double *link_free; /* [peer]: when the paced link to it is free again */
 	uint32_t *words;   /* [peer]: pings that have come from it */
 	char *bounce;      /* the place of what this member stages; NULL: nothing yet */
@@ -162,6 +173,7 @@ BB_MUST bb_status bb_host_barrier(struct bb_group *group);
 /* ---- messages (p2p.c) and the algorithm without them (direct.c) ---------------------- */
 
 extern const struct bb_p2p bb_host_p2p; /* port: struct bb_group * */
+BB_MUST bb_status bb_host_message(const struct bb_message *message);
 
 extern const struct bb_native bb_host_natives[];
 BB_MUST bb_status bb_host_direct(struct bb_group *group, const struct bb_call *call);

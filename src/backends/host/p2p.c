@@ -1,6 +1,7 @@
 /*
- * Messages between ranks that share memory: the sender lays out where its data is, the receiver
- * reads it there and says when it is done. What fits into the slot travels in it.
+ * Messages between ranks that share memory, of the executor and of queues: the sender lays out
+ * where its data is, the receiver reads it there and says when it is done. What fits into the slot
+ * travels in it.
  */
 #include "backends/host/host.h"
 
@@ -45,7 +46,7 @@ static bb_status host_send(void *port, int peer, int channel, const void *data, 
 
 	if (status != BB_OK)
 		return status;
-	slot->bytes = (uint32_t)bytes;
+	slot->bytes = bytes;
 	slot->ready_at = crossing_time(group, peer, bytes);
 	*ticket = number;
 	*lent = bytes > BB_INLINE_BYTES;
@@ -69,7 +70,7 @@ static bb_status host_recv(void *port, int peer, int channel, size_t bytes, cons
 
 	if (status != BB_OK)
 		return status;
-	if (slot->bytes != (uint32_t)bytes)
+	if (slot->bytes != bytes)
 		return BB_EINTERNAL;
 	*data = bytes <= BB_INLINE_BYTES ? slot->inlined : slot->data;
 	return BB_OK;
@@ -112,3 +113,93 @@ const struct bb_p2p bb_host_p2p = {
 	.taken = host_taken,
 	.wait_taken = host_wait_taken,
 };
+
+/* ---- messages of queues ------------------------------------------------------------------ */
+
+static bb_status pass_out(struct bb_group *group, const struct bb_message *m)
+{
+	uint32_t ticket;
+	bool lent;
+	bb_status status = host_send(group, *m->to, 0, m->out, m->bytes, &ticket, &lent);
+
+	return status == BB_OK ? host_wait_taken(group, *m->to, 0, ticket) : status;
+}
+
+static bb_status pass_in(struct bb_group *group, int peer, const struct bb_message *m)
+{
+	const struct bb_context *c = group->rank->context;
+	void *const in = m->in;
+	const void *data;
+	bb_status status = host_recv(group, peer, 0, m->bytes, &data);
+
+	if (status != BB_OK)
+		return status;
+	c->kernels->copy(&in, 1, data, m->bytes, bb_host_streams(c, 2 * m->bytes, group->team->n));
+	host_release(group, peer, 0);
+	/* Then it may not have waited for the link. */
+	return atomic_load_explicit(&c->aborted, memory_order_relaxed) ? BB_ETIMEOUT : BB_OK;
+}
+
+/* The next message from PEER; NULL: it has not been sent. */
+static const struct bb_slot *next_slot(const struct bb_group *group, int peer)
+{
+	const uint32_t number = group->received[peer * BB_CHANNELS] + 1;
+	struct bb_slot *slot = &pipe_of(group, peer, group->me, 0)->slots[number % BB_SLOTS];
+
+	return bb_reached(atomic_load(&slot->sequence), number) ? slot : NULL;
+}
+
+/* Whose message is there first, of those that were sent; none: -1. All are of one length, so that
+   none that is sent later can be there before. Where links are not paced the one whose turn it is,
+   so that nobody goes unheard. */
+static int find_first(const struct bb_group *group)
+{
+	const int n = group->team->n;
+	double ready_at = 0;
+	int first = -1;
+
+	for (int i = 1; i <= n; i++) {
+		const int peer = (group->heard + i) % n;
+		const struct bb_slot *slot = next_slot(group, peer);
+
+		if (!slot || (first >= 0 && slot->ready_at >= ready_at))
+			continue;
+		first = peer;
+		ready_at = slot->ready_at;
+	}
+	return first;
+}
+
+static bool any_has_come(const void *group)
+{
+	return find_first(group) >= 0;
+}
+
+static bb_status pass_in_any(struct bb_group *group, const struct bb_message *m)
+{
+	bb_status status = bb_host_wait_for(group->rank->context, &group->team->bells[group->me],
+					    any_has_come, group);
+
+	if (status != BB_OK)
+		return status;
+	group->heard = find_first(group);
+	status = pass_in(group, group->heard, m);
+	if (status == BB_OK)
+		*m->source = group->heard;
+	return status;
+}
+
+bb_status bb_host_message(const struct bb_message *message)
+{
+	struct bb_group *group = message->group;
+
+	switch (message->kind) {
+	case BB_MESSAGE_SEND:
+		return pass_out(group, message);
+	case BB_MESSAGE_RECV:
+		return pass_in(group, message->from, message);
+	case BB_MESSAGE_RECV_ANY:
+		break;
+	}
+	return pass_in_any(group, message);
+}

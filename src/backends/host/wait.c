@@ -1,9 +1,9 @@
 /*
- * Waiting. With a core for every rank a waiter spins, because what it waits for is a cache miss
- * away. With more ranks than cores it must not: it gives the core away a few times, then sleeps
- * on its bell. The order of the stores and loads around `sleeping` is what keeps a wake-up from
- * being lost: the waker publishes, then looks for a sleeper; the sleeper announces itself, then
- * looks at the word again.
+ * Waiting. With a core for every thread a waiter spins, because what it waits for is a cache miss
+ * away. With more ranks than cores, or queues, which share their rank's core, it must not: it gives
+ * the core away a few times, then sleeps on its bell. The order of the stores and loads around
+ * `sleeping` is what keeps a wake-up from being lost: the waker publishes, then looks for a
+ * sleeper; the sleeper announces itself, then looks at the word again.
  */
 #include "backends/host/host.h"
 
@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define SPINS 2000
-#define CROWDED_YIELDS 40
+#define SLEEPER_YIELDS 40
 #define YIELDS 2000
 #define NAP_NS 50000L
 
@@ -46,38 +46,51 @@ static bool aborted(struct bb_context *context)
 	return atomic_load_explicit(&context->aborted, memory_order_relaxed) != 0;
 }
 
-static bool has_come(atomic_uint *word, uint32_t target)
+/* What a waiter looks at; its loads are ordered behind the announcement that it sleeps. */
+typedef bool come_fn(const void *argument);
+
+struct goal {
+	atomic_uint *word;
+	uint32_t target;
+};
+
+static bool has_come(const void *argument)
 {
-	return bb_reached(atomic_load_explicit(word, memory_order_acquire), target);
+	const struct goal *goal = argument;
+
+	return bb_reached(atomic_load(goal->word), goal->target);
 }
 
-static bb_status wait_crowded(struct bb_context *context, struct bb_bell *bell, atomic_uint *word,
-			      uint32_t target)
+/* The two are part of the time of every message: COME is known where they are compiled. */
+#define WITH_COME static inline __attribute__((always_inline))
+
+WITH_COME bb_status wait_asleep(struct bb_context *context, struct bb_bell *bell, come_fn *come,
+				const void *argument)
 {
-	for (int i = 0; i < CROWDED_YIELDS; i++) {
+	for (int i = 0; i < SLEEPER_YIELDS; i++) {
 		sched_yield();
-		if (has_come(word, target))
+		if (come(argument))
 			return BB_OK;
 	}
 	while (!aborted(context)) {
 		uint32_t rung = atomic_load(&bell->rung);
 
 		atomic_fetch_add(&bell->sleeping, 1);
-		if (!bb_reached(atomic_load(word), target))
+		if (!come(argument))
 			futex_wait(&bell->rung, rung, BB_MOMENT_NS);
 		atomic_fetch_sub_explicit(&bell->sleeping, 1, memory_order_relaxed);
-		if (has_come(word, target))
+		if (come(argument))
 			return BB_OK;
 	}
 	return BB_ETIMEOUT;
 }
 
-static bb_status wait_alone(struct bb_context *context, atomic_uint *word, uint32_t target)
+WITH_COME bb_status wait_awake(struct bb_context *context, come_fn *come, const void *argument)
 {
 	const struct timespec nap = {.tv_nsec = NAP_NS};
 
 	for (int i = 0; i < SPINS; i++) {
-		if (has_come(word, target))
+		if (come(argument))
 			return BB_OK;
 		relax();
 	}
@@ -86,7 +99,7 @@ static bb_status wait_alone(struct bb_context *context, atomic_uint *word, uint3
 			sched_yield();
 		else
 			nanosleep(&nap, NULL);
-		if (has_come(word, target))
+		if (come(argument))
 			return BB_OK;
 	}
 	return BB_ETIMEOUT;
@@ -95,15 +108,26 @@ static bb_status wait_alone(struct bb_context *context, atomic_uint *word, uint3
 bb_status bb_host_wait(struct bb_context *context, struct bb_bell *bell, atomic_uint *word,
 		       uint32_t target)
 {
-	if (has_come(word, target))
+	const struct goal goal = {word, target};
+
+	if (has_come(&goal))
 		return BB_OK;
-	return context->crowded ? wait_crowded(context, bell, word, target)
-				: wait_alone(context, word, target);
+	return bb_host_sleeps(context) ? wait_asleep(context, bell, has_come, &goal)
+				       : wait_awake(context, has_come, &goal);
+}
+
+bb_status bb_host_wait_for(struct bb_context *context, struct bb_bell *bell,
+			   bool (*come)(const void *argument), const void *argument)
+{
+	if (come(argument))
+		return BB_OK;
+	return bb_host_sleeps(context) ? wait_asleep(context, bell, come, argument)
+				       : wait_awake(context, come, argument);
 }
 
 void bb_host_store(const struct bb_context *context, atomic_uint *word, uint32_t value)
 {
-	if (context->crowded)
+	if (bb_host_sleeps(context))
 		atomic_store(word, value);
 	else
 		atomic_store_explicit(word, value, memory_order_release);
@@ -111,7 +135,7 @@ void bb_host_store(const struct bb_context *context, atomic_uint *word, uint32_t
 
 void bb_host_wake(const struct bb_context *context, struct bb_bell *bells, int n)
 {
-	if (!context->crowded)
+	if (!bb_host_sleeps(context))
 		return;
 	for (int i = 0; i < n; i++)
 		if (atomic_load(&bells[i].sleeping))
