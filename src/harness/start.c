@@ -32,6 +32,15 @@ void bb_run_unguard(struct bb_run *run)
 	run->guarded = false;
 }
 
+/* A driver alone runs on this very thread; queues that are not a GPU's run on threads of their own.
+ */
+static enum bb_launch_callers callers_of(const struct bb_run *run)
+{
+	if (run->benchmark->queues && !(run->options.backend->capabilities & BB_CAP_GPU))
+		return BB_LAUNCH_AT_ONCE;
+	return run->options.threads * run->options.gpus == 1 ? BB_LAUNCH_OPENER : BB_LAUNCH_IN_TURN;
+}
+
 /* Connects several processes; starts the library of a backend that needs one. */
 static bb_status open_launch(struct bb_run *run, int argc, char **argv)
 {
@@ -39,10 +48,8 @@ static bb_status open_launch(struct bb_run *run, int argc, char **argv)
 	/* So that who could not connect is told before the guard only knows that it took too long.
 	 */
 	const double half_s = 0.5e-9 * (double)run->options.timeout_ns;
-	const bool alone = run->options.threads * run->options.gpus == 1;
 	const struct bb_launch_request request = {
-		/* A driver alone runs on this very thread. */
-		.callers = alone ? BB_LAUNCH_OPENER : BB_LAUNCH_IN_TURN,
+		.callers = callers_of(run),
 		.timeout_s = half_s,
 	};
 	bb_status status;

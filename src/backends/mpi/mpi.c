@@ -216,7 +216,9 @@ static bb_status mpi_attach(struct bb_context *context, int local, struct bb_ran
 	r->queues = (struct bb_queues){.rank = r,
 				       .number = context->world.proc,
 				       .aborted = &context->aborted,
-				       .run = mpi_run};
+				       .open = &context->queues,
+				       .run = mpi_run,
+				       .pass = bb_mpi_message};
 	*rank = r;
 	return BB_OK;
 }
@@ -367,6 +369,9 @@ const struct bb_backend bb_plugin_backend = {
 	.now = mpi_now,
 	.delay = mpi_delay,
 	.clock_offset = bb_mpi_clock_offset,
+	.send = bb_mpi_send,
+	.recv = bb_mpi_recv,
+	.recv_any = bb_mpi_recv_any,
 	.routes = bb_mpi_routes,
 	.library_p2p = bb_mpi_library_p2p,
 	.library_states = bb_mpi_library_states,

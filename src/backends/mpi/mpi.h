@@ -6,7 +6,8 @@
  *   native.c  the library's own collectives
  *   forced.c  the algorithms that the library has names for
  *   types.c   its datatypes and operations
- *   p2p.c     messages, for the executor
+ *   p2p.c     messages, for the executor; waiting
+ *   messages.c  messages of queues
  *   routes.c  routes between two ranks
  *   clock.c   how the clocks of the processes differ
  *   compat.h  what differs between versions of MPI
@@ -113,6 +114,7 @@ struct bb_context {
 	struct bb_mpi_types types;
 	struct bb_mpi_controls controls;
 	struct bb_mpi_found found;
+	atomic_int queues; /* that are open: threads beside the driver */
 	atomic_int aborted;
 };
 
@@ -174,6 +176,17 @@ void bb_mpi_port_init(struct bb_mpi_port *port, struct bb_context *context, MPI_
 BB_MUST bb_status bb_mpi_await(struct bb_mpi_port *port, MPI_Request *request, MPI_Status *message);
 size_t bb_mpi_schedule_tmp_bytes(const struct bb_group *group, const struct bb_call *call);
 BB_MUST bb_status bb_mpi_schedule(struct bb_group *group, const struct bb_call *call);
+
+/* ---- messages of queues (messages.c), see backend.h -------------------------------------- */
+
+/* bb_queues' pass. */
+BB_MUST bb_status bb_mpi_message(const struct bb_message *message);
+BB_MUST bb_status bb_mpi_send(struct bb_group *group, struct bb_queue *queue, const int *peer,
+			      const void *data, size_t bytes);
+BB_MUST bb_status bb_mpi_recv(struct bb_group *group, struct bb_queue *queue, int peer, void *data,
+			      size_t bytes);
+BB_MUST bb_status bb_mpi_recv_any(struct bb_group *group, struct bb_queue *queue, void *data,
+				  size_t bytes, int *source);
 
 /* ---- groups (group.c) ------------------------------------------------------------------- */
 

@@ -1,8 +1,11 @@
 /*
  * Messages for the executor, on a communicator of their own; a channel is a tag. Whatever waits
- * tests, so that it can look at whether the run is being abandoned.
+ * tests, so that it can look at whether the run is being abandoned; and where queues are open,
+ * which share the process's cores, it leaves those to others from time to time.
  */
 #include "backends/mpi/mpi.h"
+
+#include <time.h>
 
 /*
  * Pieces of a message that is reduced: on one host some of them stay in the cache; where processes
@@ -15,6 +18,7 @@
 #define WHOLE_BYTES ((size_t)1 << 30)
 
 #define TESTS 1000 /* between two looks at whether the run is being abandoned */
+#define NAP_NS 20000L
 
 void bb_mpi_port_init(struct bb_mpi_port *port, struct bb_context *context, MPI_Comm comm)
 {
@@ -27,6 +31,7 @@ void bb_mpi_port_init(struct bb_mpi_port *port, struct bb_context *context, MPI_
 
 bb_status bb_mpi_await(struct bb_mpi_port *port, MPI_Request *request, MPI_Status *message)
 {
+	const struct timespec nap = {.tv_nsec = NAP_NS};
 	int done, code;
 
 	for (unsigned i = 1;; i++) {
@@ -37,6 +42,9 @@ bb_status bb_mpi_await(struct bb_mpi_port *port, MPI_Request *request, MPI_Statu
 			return BB_OK;
 		if (i % TESTS == 0 && bb_mpi_aborted(port->context))
 			return BB_ETIMEOUT;
+		if (i >= TESTS &&
+		    atomic_load_explicit(&port->context->queues, memory_order_relaxed) > 0)
+			nanosleep(&nap, NULL);
 	}
 }
 

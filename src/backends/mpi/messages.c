@@ -1,0 +1,94 @@
+/*
+ * Messages of queues. One that MPI's counts, which are ints, do not hold goes in pieces, one after
+ * the other. What is sent is done when the peer has begun to receive its last piece: a message that
+ * the library keeps for the peer would be done before.
+ */
+#include "backends/mpi/mpi.h"
+
+#define TAG 0
+#define PIECE ((size_t)1 << 30)
+
+static int piece(size_t bytes, size_t at)
+{
+	return (int)(bytes - at < PIECE ? bytes - at : PIECE);
+}
+
+/* One piece, from or to PEER; *peer becomes who it was. */
+static bb_status pass_piece(const struct bb_message *m, size_t at, int *peer)
+{
+	struct bb_mpi_port *port = &m->group->port;
+	const int length = piece(m->bytes, at);
+	const bool sends = m->kind == BB_MESSAGE_SEND;
+	MPI_Request request;
+	MPI_Status got;
+	bb_status status;
+	int code, came;
+
+	if (sends)
+		code = MPI_Issend((const char *)m->out + at, length, MPI_BYTE, *peer, TAG,
+				  port->comm, &request);
+	else
+		code = MPI_Irecv((char *)m->in + at, length, MPI_BYTE, *peer, TAG, port->comm,
+				 &request);
+	status = bb_mpi_told(port->context, sends ? "MPI_Issend" : "MPI_Irecv", code);
+	if (status == BB_OK)
+		status = bb_mpi_await(port, &request, &got);
+	if (status != BB_OK || sends)
+		return status;
+	*peer = got.MPI_SOURCE;
+	if (MPI_Get_count(&got, MPI_BYTE, &came) != MPI_SUCCESS || came != length)
+		return bb_fail(port->context->error, BB_EINTERNAL,
+			       "rank %d: a message of %zu bytes was expected, another came",
+			       port->context->world.proc, m->bytes);
+	return BB_OK;
+}
+
+bb_status bb_mpi_message(const struct bb_message *message)
+{
+	size_t at = 0;
+	int peer = message->from;
+	bb_status status;
+
+	if (bb_mpi_aborted(message->group->rank->context))
+		return BB_ETIMEOUT;
+	if (message->kind == BB_MESSAGE_SEND)
+		peer = *message->to;
+	else if (message->kind == BB_MESSAGE_RECV_ANY)
+		peer = MPI_ANY_SOURCE;
+	do /* one without bytes is a message too */
+		status = pass_piece(message, at, &peer);
+	while (status == BB_OK && (at += PIECE) < message->bytes);
+	if (status == BB_OK && message->kind == BB_MESSAGE_RECV_ANY)
+		*message->source = peer;
+	return status;
+}
+
+bb_status bb_mpi_send(struct bb_group *group, struct bb_queue *queue, const int *peer,
+		      const void *data, size_t bytes)
+{
+	const struct bb_message message = {
+		.kind = BB_MESSAGE_SEND, .group = group, .to = peer, .out = data, .bytes = bytes};
+
+	return bb_cpu_message(&group->rank->queues, queue, &message);
+}
+
+bb_status bb_mpi_recv(struct bb_group *group, struct bb_queue *queue, int peer, void *data,
+		      size_t bytes)
+{
+	const struct bb_message message = {
+		.kind = BB_MESSAGE_RECV, .group = group, .from = peer, .in = data, .bytes = bytes};
+
+	return bb_cpu_message(&group->rank->queues, queue, &message);
+}
+
+bb_status bb_mpi_recv_any(struct bb_group *group, struct bb_queue *queue, void *data, size_t bytes,
+			  int *source)
+{
+	const struct bb_message message = {.kind = BB_MESSAGE_RECV_ANY,
+					   .group = group,
+					   .source = source,
+					   .in = data,
+					   .bytes = bytes};
+
+	return bb_cpu_message(&group->rank->queues, queue, &message);
+}
