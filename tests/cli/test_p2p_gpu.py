@@ -2,6 +2,8 @@
 
 import json
 import os
+import signal
+import time
 
 import gpus
 import kit
@@ -96,16 +98,80 @@ def slow_link():
         expect(there > 2 * back, f"{route}: {there} us there, {back} us back at best")
 
 
+def words_of(n, line):
+    return ["mpirun", "-np", str(n), gpus.built("p2p_bandwidth_perf"), *f"--backend nccl {line}".split()]
+
+
+def among_processes(n, line, env=None):
+    """({(route, from, to, wrong)…} of pairs of different ranks, {route: reason} of what was skipped)."""
+    with gpus.shared() as shared:
+        result = mpi.Job(words_of(n, line + " --json -"), {**shared, **(env or {})}).finish().exits(0)
+    result.require("fake: " not in result.err, "something was not let go")
+    found = [json.loads(line) for line in result.out.splitlines()]
+    pairs = {(r["route"], r["from"], r["to"], r["wrong"]) for r in found if r["kind"] == "pair" and r["from"] != r["to"]}
+    return pairs, {r["algorithm"]: r["reason"] for r in found if r["kind"] == "skip"}
+
+
 @test
 def processes():
-    """Each GPU in a process of its own: memory is mapped, there is none of the host in common."""
-    words = ["mpirun", "-np", "2", gpus.built("p2p_bandwidth_perf"), *"--backend nccl -b 64 -e 64 -n 1 --json -".split()]
+    """Each GPU in a process of its own: memory is mapped, that of the host is shared."""
+    pairs, skipped = among_processes(2, "-b 64 -e 64 -n 1")
+    equal({(route, wrong) for route, _, _, wrong in pairs}, {(r, 0) for r in (*DIRECT, "staged", "send")}, "routes")
+    equal(skipped, {}, "skipped")
+
+
+@test
+def staged_between_processes():
+    """One piece that is not whole, as many as there are places, and more; one way and both."""
+    for size in (1, 4 << 20, 9_000_001):
+        pairs, _ = among_processes(3, f"-b {size} -e {size} -n 2 --p2p off")
+        one_way = {("staged", a, b, 0) for a in range(3) for b in range(3) if a != b}
+        equal({p for p in pairs if p[0] == "staged"}, one_way, f"pairs of {size} B")
+    pairs, skipped = among_processes(2, "-b 3M -e 3M -n 20", {"BUSBENCH_FAKE_PEERS": "0"})
+    equal({p[0] for p in pairs}, {"staged", "send"}, "routes without peer access")
+    equal(set(skipped), set(DIRECT), "skipped without it")
+
+
+@test
+def staged_has_reasons():
+    """What cannot be pinned, and what is on another host (as NCCL sees it), does not share memory."""
+    pairs, skipped = among_processes(2, "-b 64 -e 64 -n 1 --p2p off", {"BUSBENCH_FAKE_PINS": "0"})
+    equal({p[0] for p in pairs}, {"send"}, "routes")
+    expect("cannot pin memory that processes share (cudaHostRegister)" in skipped["staged"], skipped)
+    words = words_of(1, "-b 64 -e 64 -n 1 --json -")
+    apart = [w for i in (0, 1) for w in ("-x", f"NCCL_HOSTID=host{i}", *words[1:], ":")][:-1]
     with gpus.shared() as shared:
-        result = mpi.Job(words, shared).finish().exits(0)
-    found = [json.loads(line) for line in result.out.splitlines()]
-    pairs = [r for r in found if r["kind"] == "pair" and r["from"] != r["to"]]
-    equal({(r["route"], r["wrong"]) for r in pairs}, {(route, 0) for route in (*DIRECT, "send")}, "routes")
-    equal([r["algorithm"] for r in found if r["kind"] == "skip"], ["staged"] * 2, "skipped")
+        result = mpi.Job(["mpirun", *apart], shared).finish().exits(0)
+    skipped = {r["algorithm"]: r["reason"] for r in map(json.loads, result.out.splitlines()) if r["kind"] == "skip"}
+    equal({reason for reason in skipped.values()}, {"0 <-> 1: the GPUs are in different hosts"}, "reasons")
+    equal(set(skipped), {*DIRECT, "staged"}, "skipped")
+
+
+def mapped(pid):
+    """Does the process have memory that staged transfers go through?"""
+    try:
+        with open(f"/proc/{pid}/maps", encoding="utf-8") as file:
+            return "/memfd:busbench-staged" in file.read()
+    except (OSError, ProcessLookupError):
+        return False
+
+
+@test
+def staged_leaves_nothing():
+    """A rank is killed amid transfers: the others end in time, and nobody has the memory any more."""
+    with gpus.shared() as shared:
+        job = mpi.Job(words_of(3, "-b 8M -e 8M -n 100000 --p2p off -T 3"), shared)
+        try:
+            deadline = time.monotonic() + 20
+            while len([pid for pid in job.ranks().values() if mapped(pid)]) < 3:
+                expect(time.monotonic() < deadline and job.process.poll() is None, "no memory is shared")
+                time.sleep(0.02)
+            os.kill(job.ranks()[1], signal.SIGKILL)
+            mpi.ended(job).exits(137)
+        finally:
+            job.end()
+    equal(job.ranks(), {}, "processes left")
+    equal([name for name in os.listdir("/dev/shm") if "busbench" in name], [], "files left")
 
 
 @test

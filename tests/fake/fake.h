@@ -21,6 +21,7 @@
  * 0 without one, BUSBENCH_FAKE_VERSION the library's version code; BUSBENCH_FAKE_LAX=1 lets it run
  * a ring where it lacks the algorithm of NCCL_ALGO, as before 2.24, BUSBENCH_FAKE_INTERNAL=1 call
  * that an internal error; BUSBENCH_FAKE_PEERS=0: no GPU reaches another's memory;
+ * BUSBENCH_FAKE_PINS=0: memory of the host cannot be pinned in place;
  * BUSBENCH_FAKE_FAIL=NAME:K lets the K-th call of function NAME fail;
  * BUSBENCH_FAKE_LEAKS=1 says on stderr at the end what was not let go, or misused;
  * BUSBENCH_FAKE_REGION=FILE is what the processes of a run share, made by the first of them.

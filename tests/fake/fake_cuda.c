@@ -257,6 +257,24 @@ cudaError_t cudaFreeHost(void *at)
 	return fails ? cudaErrorUnknown : cudaSuccess;
 }
 
+/* BUSBENCH_FAKE_PINS=0: as where the user may not lock as much memory. */
+cudaError_t cudaHostRegister(void *at, size_t bytes, unsigned flags)
+{
+	FAKE_CUDA();
+	if (fake_number("BUSBENCH_FAKE_PINS", 1) == 0)
+		return cudaErrorMemoryAllocation;
+	fake_made(FAKE_REGISTRATION);
+	return cudaSuccess;
+}
+
+cudaError_t cudaHostUnregister(void *at)
+{
+	const bool fails = fake_enter(__func__);
+
+	fake_let_go(FAKE_REGISTRATION);
+	return fails ? cudaErrorUnknown : cudaSuccess;
+}
+
 #if BB_NCCL_HAS_REGISTRATION
 
 ncclResult_t ncclMemAlloc(void **at, size_t bytes)

@@ -472,6 +472,14 @@ static bool time_of(cudaEvent_t event, double *time)
 	return reached;
 }
 
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+	double time;
+
+	FAKE_CUDA();
+	return time_of(event, &time) ? cudaSuccess : cudaErrorNotReady;
+}
+
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 {
 	double began, ended;

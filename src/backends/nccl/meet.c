@@ -109,6 +109,7 @@ bb_status bb_nccl_meet(struct bb_rank *rank)
 	if (!cards)
 		return bb_fail(rank->context->error, BB_EINTERNAL, "out of memory for rank %d",
 			       rank->rank);
+	rank->host = mine.host;
 	status = bb_nccl_gather(rank, &mine, sizeof(mine), cards);
 	for (int r = 0; r < n && status == BB_OK; r++) {
 		if (!cards[r].shares && is_taken(cards, r))

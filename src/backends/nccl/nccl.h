@@ -11,6 +11,7 @@
  *   queue.c     streams, events and graphs; waiting
  *   peers.c     who reaches whose memory
  *   routes.c    routes between two ranks
+ *   staged.c    the one through memory of the host
  *   spaces.c    memory, worked on to see how fast it is
  *   check.h     calls of the libraries, and what is told when they fail
  *   compat.h    what differs between versions
@@ -55,6 +56,13 @@ bool bb_nccl_may_share(void);
 /* The device of a local rank. */
 int bb_nccl_device(const struct bb_context *context, int local);
 
+/* Memory of the host, as other processes find it. */
+struct bb_nccl_staging {
+	int32_t pid;    /* 0: it is not made yet */
+	int32_t number; /* of the file in that process; -1: it could not be made */
+	uint64_t file;  /* its inode */
+};
+
 struct bb_rank {
 	struct bb_context *context;
 	int rank;
@@ -62,6 +70,7 @@ struct bb_rank {
 	int device;
 	struct bb_location location;
 	int capability;  /* 90: 9.0; */
+	uint64_t host;   /* as the library tells hosts apart; once the world is open */
 	int version;     /* of the library: once the world is open, the least of all ranks' */
 	unsigned blocks; /* most thread blocks of a kernel of ours */
 	cudaStream_t main;
@@ -72,7 +81,8 @@ struct bb_rank {
 	bool grouping;              /* and the library's group has begun */
 	struct bb_nccl_peer *peers; /* of all ranks */
 	struct bb_nccl_mapped *mapped;
-	atomic_uint *halt; /* pinned: kernels that wait for words are to end */
+	struct bb_nccl_staging staging; /* for lanes to ranks of other processes */
+	atomic_uint *halt;              /* pinned: kernels that wait for words are to end */
 };
 
 /* Where things lie on a rank's desk. Behind it two areas of BB_DESK_PROBE bytes for each rank, and
@@ -161,6 +171,10 @@ struct bb_nccl_peer {
 	const char *why; /* it does not reach; NULL: it does */
 	char *desk;      /* its, as this rank reaches it */
 	uint32_t words;  /* that went to and fro */
+	/* Of another process: lanes to it and back, and why it has no memory of the host in common
+	   with this one. NULL: it has. */
+	struct bb_nccl_lane *lanes;
+	const char *apart;
 };
 
 /* Memory of another process, mapped. */
@@ -181,8 +195,6 @@ void bb_nccl_unreach(struct bb_group *group, int peer, void *theirs);
 
 /* ---- routes (routes.c), see backend.h ------------------------------------------------ */
 
-#define BB_NCCL_PLACES 4 /* pieces of a staged transfer that are under way */
-
 extern const struct bb_route bb_nccl_routes[];
 extern const struct bb_library_state bb_nccl_library_states[];
 BB_MUST bb_status bb_nccl_library_p2p(struct bb_context *context, bool *p2p,
@@ -192,9 +204,25 @@ BB_MUST bb_status bb_nccl_transfer(struct bb_group *group, const struct bb_route
 				   const struct bb_half *out, const struct bb_half *in);
 BB_MUST bb_status bb_nccl_ping(struct bb_group *group, const struct bb_route *route, int peer,
 			       bool first, size_t rounds);
-BB_MUST bb_status bb_nccl_lanes_open(struct bb_context *context);
 /* What RANK made for routes. */
 void bb_nccl_routes_close(struct bb_rank *rank);
+
+/* ---- staged transfers (staged.c) -------------------------------------------------------- */
+
+#define BB_NCCL_PLACES 4 /* pieces that are under way */
+
+/* Lanes between the ranks of this process. The caller frees context->lanes. */
+BB_MUST bb_status bb_nccl_lanes_open(struct bb_context *context);
+/* *STAGING = where ranks of other processes find the rank's lanes to them. */
+void bb_nccl_staging_open(struct bb_rank *rank, struct bb_nccl_staging *staging);
+/* Map the lanes to the rank OTHER, of another process of this host, and back, which is found at
+   STAGING. Where that cannot be, peer->apart says why. */
+BB_MUST bb_status bb_nccl_lanes_meet(struct bb_rank *rank, int other,
+				     const struct bb_nccl_staging *staging);
+/* What RANK has of all lanes; nobody is at work on them. */
+void bb_nccl_lanes_close(struct bb_rank *rank);
+BB_MUST bb_status bb_nccl_stage(struct bb_group *group, int peer, const struct bb_half *out,
+				const struct bb_half *in);
 
 /* ---- what the library chooses (chosen.c) ------------------------------------------------ */
 

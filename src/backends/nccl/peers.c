@@ -4,18 +4,17 @@
  */
 #include "backends/nccl/nccl.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* A token's bytes. */
 struct shared {
-	char host[64];
-	char bus[16]; /* of the GPU */
+	uint64_t host; /* see struct bb_rank */
+	char bus[16];  /* of the GPU */
 	int proc;
 	int device; /* the process's number for it */
 	uint64_t base, offset, desk;
+	struct bb_nccl_staging staging;
 	cudaIpcMemHandle_t base_handle, desk_handle; /* for other processes, if there are any */
 };
 
@@ -34,7 +33,8 @@ static struct bb_nccl_memory *memory_at(const struct bb_rank *rank, const char *
 bb_status bb_nccl_share(struct bb_rank *rank, void *memory, size_t bytes, struct bb_token *token)
 {
 	const struct bb_nccl_memory *m = memory_at(rank, memory);
-	struct shared s = {.proc = rank->context->world.proc, .device = rank->device};
+	struct shared s = {
+		.host = rank->host, .proc = rank->context->world.proc, .device = rank->device};
 	bb_status status = BB_OK;
 
 	if (!m)
@@ -43,13 +43,12 @@ bb_status bb_nccl_share(struct bb_rank *rank, void *memory, size_t bytes, struct
 	s.base = (uintptr_t)m->base;
 	s.offset = (uintptr_t)memory - s.base;
 	s.desk = (uintptr_t)rank->desk;
-	if (gethostname(s.host, sizeof(s.host) - 1) != 0)
-		snprintf(s.host, sizeof(s.host), "localhost");
 	BB_TRY(status, BB_CUDA(rank, cudaDeviceGetPCIBusId(s.bus, sizeof(s.bus), rank->device)),
 	       out);
 	if (rank->context->world.nprocs > 1) {
 		BB_TRY(status, BB_CUDA(rank, cudaIpcGetMemHandle(&s.base_handle, m->base)), out);
 		BB_TRY(status, BB_CUDA(rank, cudaIpcGetMemHandle(&s.desk_handle, rank->desk)), out);
+		bb_nccl_staging_open(rank, &s.staging);
 	}
 	memset(token, 0, sizeof(*token));
 	memcpy(token->bytes, &s, sizeof(s));
@@ -84,21 +83,20 @@ static bb_status map(struct bb_rank *rank, cudaIpcMemHandle_t handle, void **at)
 	return BB_CUDA(rank, cudaIpcOpenMemHandle(at, handle, cudaIpcMemLazyEnablePeerAccess));
 }
 
-static bb_status get_to_know(struct bb_rank *rank, struct bb_nccl_peer *peer,
-			     const struct shared *s)
+static bb_status get_to_know(struct bb_rank *rank, int other, const struct shared *s)
 {
-	char host[sizeof(s->host)] = "localhost";
+	struct bb_nccl_peer *peer = &rank->peers[other];
 	int device = s->device;
 	bb_status status = BB_OK;
 
 	peer->known = true;
 	peer->within = s->proc == rank->context->world.proc;
-	if (gethostname(host, sizeof(host) - 1) != 0)
-		snprintf(host, sizeof(host), "localhost");
-	if (strcmp(host, s->host) != 0) {
-		peer->why = "the GPUs are in different hosts";
+	if (s->host != rank->host) {
+		peer->why = peer->apart = "the GPUs are in different hosts";
 		return BB_OK;
 	}
+	if (!peer->within)
+		BB_TRY(status, bb_nccl_lanes_meet(rank, other, &s->staging), out);
 	if (!peer->within && cudaDeviceGetByPCIBusId(&device, s->bus) != cudaSuccess) {
 		cudaGetLastError();
 		peer->why = "the process does not see the other's GPU (CUDA_VISIBLE_DEVICES)";
@@ -146,7 +144,7 @@ bb_status bb_nccl_reach(struct bb_group *group, int number, const struct bb_toke
 	*theirs = NULL;
 	memcpy(&s, token->bytes, sizeof(s));
 	if (!peer->known)
-		BB_TRY(status, get_to_know(rank, peer, &s), out);
+		BB_TRY(status, get_to_know(rank, group->members[number], &s), out);
 	if (peer->why)
 		return BB_OK;
 	peer->reached++;

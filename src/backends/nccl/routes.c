@@ -9,12 +9,10 @@
 
 #include "core/clock.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PIECE ((size_t)1 << 20) /* of a staged transfer: long against starting a copy */
 #define WORD_BYTES sizeof(uint64_t)
 
 enum way { READ, WRITE, READ_KERNEL, WRITE_KERNEL, STAGED, SEND, WORD, COPY };
@@ -114,166 +112,10 @@ const char *bb_nccl_route_refuses(struct bb_group *group, const struct bb_route 
 	if (way == SEND)
 		return NULL;
 	if (way == STAGED)
-		return peer->within ? NULL
-				    : "the ranks are in different processes, which have no "
-				      "pinned memory in common";
+		return peer->within ? NULL : peer->apart;
 	if (way == WORD && peer->within && bb_nccl_device(rank->context, other) == rank->device)
 		return "the ranks share a GPU, which may not run the kernels of both at once";
 	return peer->why;
-}
-
-/* ---- staged -------------------------------------------------------------------------- */
-
-/* From a rank of this process to another: a ring of places in pinned memory. */
-struct bb_nccl_lane {
-	char *places; /* the source's; BB_NCCL_PLACES pieces */
-	cudaEvent_t full[BB_NCCL_PLACES], empty[BB_NCCL_PLACES]; /* the source's, the target's */
-	bool source_open, target_open;
-	/* Pieces that the copy into its place, and out of it, was issued of, since the start. */
-	_Alignas(64) atomic_ullong put;
-	_Alignas(64) atomic_ullong taken;
-};
-
-static struct bb_nccl_lane *lane_of(const struct bb_context *context, int from, int to)
-{
-	const struct bb_world *w = &context->world;
-
-	return &context->lanes[(from - w->first_rank) * w->nlocal + to - w->first_rank];
-}
-
-bb_status bb_nccl_lanes_open(struct bb_context *context)
-{
-	const size_t n = (size_t)context->world.nlocal;
-	const size_t bytes = n * n * sizeof(*context->lanes);
-
-	context->lanes = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
-	if (!context->lanes)
-		return bb_fail(context->error, BB_EINTERNAL,
-			       "out of memory while opening the nccl backend");
-	memset(context->lanes, 0, bytes);
-	return BB_OK;
-}
-
-static bb_status open_events(struct bb_rank *rank, cudaEvent_t events[BB_NCCL_PLACES])
-{
-	bb_status status = BB_OK;
-
-	for (int i = 0; i < BB_NCCL_PLACES && status == BB_OK; i++)
-		status =
-			BB_CUDA(rank, cudaEventCreateWithFlags(&events[i], cudaEventDisableTiming));
-	return status;
-}
-
-static void close_events(struct bb_rank *rank, cudaEvent_t events[BB_NCCL_PLACES])
-{
-	for (int i = 0; i < BB_NCCL_PLACES; i++)
-		if (events[i])
-			bb_nccl_ignore(BB_CUDA(rank, cudaEventDestroy(events[i])));
-}
-
-/* What this rank has of all lanes; nobody is at work on them. */
-static void close_lanes(struct bb_rank *rank)
-{
-	const struct bb_world *w = &rank->context->world;
-
-	for (int r = w->first_rank; r < w->first_rank + w->nlocal; r++) {
-		struct bb_nccl_lane *out = lane_of(rank->context, rank->rank, r);
-		struct bb_nccl_lane *in = lane_of(rank->context, r, rank->rank);
-
-		close_events(rank, out->full);
-		close_events(rank, in->empty);
-		/* As with buffers: see device_free. */
-		if (out->places && !bb_nccl_aborted(rank->context))
-			bb_nccl_ignore(BB_CUDA(rank, cudaFreeHost(out->places)));
-	}
-}
-
-/* Until COUNT has come to NUMBER. */
-static bb_status await(const struct bb_rank *rank, atomic_ullong *count, unsigned long long number)
-{
-	while (atomic_load_explicit(count, memory_order_acquire) < number) {
-		if (bb_nccl_aborted(rank->context))
-			return BB_ETIMEOUT;
-		sched_yield();
-	}
-	return BB_OK;
-}
-
-/* Issue the copy of the next BYTES at SRC into their place, once it is empty. */
-static bb_status put(struct bb_rank *rank, struct bb_nccl_lane *lane, const char *src, size_t bytes)
-{
-	const unsigned long long number = atomic_load(&lane->put);
-	const int i = (int)(number % BB_NCCL_PLACES);
-	bb_status status = BB_OK;
-
-	if (!lane->source_open) {
-		lane->source_open = true;
-		BB_TRY(status, open_events(rank, lane->full), out);
-		BB_TRY(status,
-		       BB_CUDA(rank,
-			       cudaMallocHost((void **)&lane->places, BB_NCCL_PLACES * PIECE)),
-		       out);
-	}
-	if (number >= BB_NCCL_PLACES) {
-		BB_TRY(status, await(rank, &lane->taken, number - BB_NCCL_PLACES + 1), out);
-		BB_TRY(status, BB_CUDA(rank, cudaStreamWaitEvent(rank->main, lane->empty[i], 0)),
-		       out);
-	}
-	BB_TRY(status,
-	       BB_CUDA(rank, cudaMemcpyAsync(lane->places + (size_t)i * PIECE, src, bytes,
-					     cudaMemcpyDeviceToHost, rank->main)),
-	       out);
-	BB_TRY(status, BB_CUDA(rank, cudaEventRecord(lane->full[i], rank->main)), out);
-	atomic_store_explicit(&lane->put, number + 1, memory_order_release);
-out:
-	return status;
-}
-
-static bb_status take(struct bb_rank *rank, struct bb_nccl_lane *lane, char *dst, size_t bytes)
-{
-	const unsigned long long number = atomic_load(&lane->taken);
-	const int i = (int)(number % BB_NCCL_PLACES);
-	bb_status status = BB_OK;
-
-	if (!lane->target_open) {
-		lane->target_open = true;
-		BB_TRY(status, open_events(rank, lane->empty), out);
-	}
-	BB_TRY(status, await(rank, &lane->put, number + 1), out);
-	BB_TRY(status, BB_CUDA(rank, cudaStreamWaitEvent(rank->main, lane->full[i], 0)), out);
-	BB_TRY(status,
-	       BB_CUDA(rank, cudaMemcpyAsync(dst, lane->places + (size_t)i * PIECE, bytes,
-					     cudaMemcpyHostToDevice, rank->main)),
-	       out);
-	BB_TRY(status, BB_CUDA(rank, cudaEventRecord(lane->empty[i], rank->main)), out);
-	atomic_store_explicit(&lane->taken, number + 1, memory_order_release);
-out:
-	return status;
-}
-
-static size_t piece(size_t bytes, size_t done)
-{
-	return bytes - done < PIECE ? bytes - done : PIECE;
-}
-
-/* Both directions take turns, so that neither end waits for a piece that the other cannot issue. */
-static bb_status stage(struct bb_group *group, int peer, const struct bb_half *out,
-		       const struct bb_half *in)
-{
-	struct bb_rank *rank = group->rank;
-	const int me = rank->rank, other = group->members[peer];
-	struct bb_nccl_lane *forth = lane_of(rank->context, me, other);
-	struct bb_nccl_lane *back = lane_of(rank->context, other, me);
-	bb_status status = BB_OK;
-
-	for (size_t at = 0; (at < out->bytes || at < in->bytes) && status == BB_OK; at += PIECE) {
-		if (at < out->bytes)
-			status = put(rank, forth, (const char *)out->mine + at,
-				     piece(out->bytes, at));
-		if (at < in->bytes && status == BB_OK)
-			status = take(rank, back, (char *)in->mine + at, piece(in->bytes, at));
-	}
-	return status;
 }
 
 /* ---- transfers ----------------------------------------------------------------------- */
@@ -344,7 +186,7 @@ bb_status bb_nccl_transfer(struct bb_group *group, const struct bb_route *route,
 	if (bb_nccl_aborted(rank->context))
 		return BB_ETIMEOUT;
 	if (way == STAGED)
-		status = stage(group, peer, out, in);
+		status = bb_nccl_stage(group, peer, out, in);
 	else if (way == SEND)
 		status = send(group, peer, out, in);
 	else if (outward)
@@ -428,7 +270,7 @@ bb_status bb_nccl_ping(struct bb_group *group, const struct bb_route *route, int
 
 void bb_nccl_routes_close(struct bb_rank *rank)
 {
-	close_lanes(rank);
+	bb_nccl_lanes_close(rank);
 	if (rank->halt && !bb_nccl_aborted(rank->context))
 		bb_nccl_ignore(BB_CUDA(rank, cudaFreeHost((void *)rank->halt)));
 	bb_nccl_peers_close(rank);

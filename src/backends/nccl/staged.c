@@ -1,0 +1,365 @@
+/*
+ * The route through pinned memory of the host: the source's copy engine fills places of a ring, the
+ * target's empties them, piece by piece.
+ *
+ * Ranks of one process hand over pieces that are not done yet: each stream waits for the other's
+ * events. Between processes it is the host that hands over what is done. An event of another
+ * process would need a GPU that this one may not see, and where it does not, this route is one of
+ * the few that are left. The memory has no name, so that nothing of it outlives the processes: who
+ * made it tells its number, and /proc leads to it.
+ */
+#include "backends/nccl/nccl.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PIECE ((size_t)1 << 20) /* long against starting a copy */
+#define RING_BYTES (BB_NCCL_PLACES * PIECE)
+#define HEAD_BYTES ((size_t)4096) /* before a ring that processes share: its counts */
+#define SHARED_BYTES (HEAD_BYTES + RING_BYTES)
+
+/* Pieces that are handed over, since the start: into their places, and out of them. */
+struct counts {
+	_Alignas(64) atomic_ullong put;
+	_Alignas(64) atomic_ullong taken;
+};
+
+_Static_assert(sizeof(struct counts) <= HEAD_BYTES, "a ring's head has no room");
+
+/* From a rank to another, at least one of them in this process. */
+struct bb_nccl_lane {
+	struct counts within;
+	struct counts *counts; /* WITHIN, or those that processes share */
+	char *places;          /* BB_NCCL_PLACES pieces */
+	bool shared;           /* with another process; then places are mapped, behind the counts */
+	cudaEvent_t full[BB_NCCL_PLACES], empty[BB_NCCL_PLACES]; /* the source's, the target's */
+	bool source_open, target_open;
+	unsigned long long sent, got; /* pieces that the source, the target issued the copy of */
+};
+
+/* ---- lanes --------------------------------------------------------------------------- */
+
+static struct bb_nccl_lane *lane_within(const struct bb_context *context, int from, int to)
+{
+	const struct bb_world *w = &context->world;
+
+	return &context->lanes[(from - w->first_rank) * w->nlocal + to - w->first_rank];
+}
+
+static struct bb_nccl_lane *lane_of(const struct bb_rank *rank, int from, int to)
+{
+	const struct bb_nccl_peer *peer = &rank->peers[from == rank->rank ? to : from];
+
+	if (peer->within)
+		return lane_within(rank->context, from, to);
+	return &peer->lanes[from == rank->rank ? 0 : 1];
+}
+
+/* N lanes, zeros, with counts of their own; NULL: out of memory. */
+static struct bb_nccl_lane *make_lanes(size_t n)
+{
+	struct bb_nccl_lane *lanes = aligned_alloc(64, n * sizeof(*lanes));
+
+	if (!lanes)
+		return NULL;
+	memset(lanes, 0, n * sizeof(*lanes));
+	for (size_t i = 0; i < n; i++)
+		lanes[i].counts = &lanes[i].within;
+	return lanes;
+}
+
+bb_status bb_nccl_lanes_open(struct bb_context *context)
+{
+	const size_t n = (size_t)context->world.nlocal;
+
+	context->lanes = make_lanes(n * n);
+	return context->lanes ? BB_OK
+			      : bb_fail(context->error, BB_EINTERNAL,
+					"out of memory while opening the nccl backend");
+}
+
+static bb_status open_events(struct bb_rank *rank, cudaEvent_t events[BB_NCCL_PLACES])
+{
+	bb_status status = BB_OK;
+
+	for (int i = 0; i < BB_NCCL_PLACES && status == BB_OK; i++)
+		status =
+			BB_CUDA(rank, cudaEventCreateWithFlags(&events[i], cudaEventDisableTiming));
+	return status;
+}
+
+static void close_events(struct bb_rank *rank, cudaEvent_t events[BB_NCCL_PLACES])
+{
+	for (int i = 0; i < BB_NCCL_PLACES; i++)
+		if (events[i])
+			bb_nccl_ignore(BB_CUDA(rank, cudaEventDestroy(events[i])));
+}
+
+/* As with buffers (see device_free), places stay after a failure. */
+static void close_shared(struct bb_rank *rank, struct bb_nccl_lane *lane)
+{
+	if (!lane->shared || bb_nccl_aborted(rank->context))
+		return;
+	bb_nccl_ignore(BB_CUDA(rank, cudaHostUnregister(lane->places)));
+	munmap(lane->counts, SHARED_BYTES);
+}
+
+static void close_within(struct bb_rank *rank, struct bb_nccl_lane *out)
+{
+	if (out->places && !bb_nccl_aborted(rank->context))
+		bb_nccl_ignore(BB_CUDA(rank, cudaFreeHost(out->places)));
+}
+
+void bb_nccl_lanes_close(struct bb_rank *rank)
+{
+	const struct bb_world *w = &rank->context->world;
+
+	for (int r = w->first_rank; r < w->first_rank + w->nlocal; r++) {
+		struct bb_nccl_lane *out = lane_within(rank->context, rank->rank, r);
+
+		close_events(rank, out->full);
+		close_events(rank, lane_within(rank->context, r, rank->rank)->empty);
+		close_within(rank, out);
+	}
+	for (int r = 0; rank->peers && r < w->nranks; r++) {
+		struct bb_nccl_lane *lanes = rank->peers[r].lanes;
+
+		for (int i = 0; lanes && i < 2; i++) {
+			close_events(rank, i == 0 ? lanes[i].full : lanes[i].empty);
+			close_shared(rank, &lanes[i]);
+		}
+		free(lanes);
+	}
+	if (rank->staging.pid != 0 && rank->staging.number >= 0)
+		close(rank->staging.number);
+}
+
+/* ---- lanes that processes share ------------------------------------------------------ */
+
+void bb_nccl_staging_open(struct bb_rank *rank, struct bb_nccl_staging *staging)
+{
+	struct bb_nccl_staging *mine = &rank->staging;
+	struct stat file;
+
+	if (mine->pid == 0) {
+		*mine = (struct bb_nccl_staging){.pid = getpid(), .number = -1};
+		mine->number = memfd_create("busbench-staged", MFD_CLOEXEC);
+		/* It takes room only where it is written. */
+		if (mine->number >= 0 &&
+		    (ftruncate(mine->number,
+			       (off_t)((size_t)rank->context->world.nranks * SHARED_BYTES)) != 0 ||
+		     fstat(mine->number, &file) != 0)) {
+			close(mine->number);
+			mine->number = -1;
+		}
+		if (mine->number >= 0)
+			mine->file = file.st_ino;
+	}
+	*staging = *mine;
+}
+
+/* The memory that STAGING says, of this process or another; -1: it is not to be had. */
+static int open_staging(const struct bb_nccl_staging *staging)
+{
+	char path[64];
+	struct stat file;
+	int number;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)staging->pid, (int)staging->number);
+	number = open(path, O_RDWR | O_CLOEXEC);
+	/* Processes in containers of the same name may count their processes apart. */
+	if (number >= 0 && (fstat(number, &file) != 0 || file.st_ino != staging->file)) {
+		close(number);
+		number = -1;
+	}
+	return number;
+}
+
+/* Map the lane TO a rank in STAGING; returns why not. */
+static const char *map_lane(const struct bb_nccl_staging *staging, int to,
+			    struct bb_nccl_lane *lane)
+{
+	const int number = open_staging(staging);
+	char *at = MAP_FAILED;
+
+	if (number >= 0) {
+		at = mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, number,
+			  (off_t)((size_t)to * SHARED_BYTES));
+		close(number);
+	}
+	if (at == MAP_FAILED)
+		return "the processes cannot map each other's memory of the host (/proc/PID/fd)";
+	if (cudaHostRegister(at + HEAD_BYTES, RING_BYTES, cudaHostRegisterDefault) != cudaSuccess) {
+		cudaGetLastError(); /* that is a reason, and nobody's error */
+		munmap(at, SHARED_BYTES);
+		return "CUDA cannot pin memory that processes share (cudaHostRegister)";
+	}
+	lane->shared = true;
+	lane->counts = (struct counts *)at;
+	lane->places = at + HEAD_BYTES;
+	return NULL;
+}
+
+bb_status bb_nccl_lanes_meet(struct bb_rank *rank, int other, const struct bb_nccl_staging *staging)
+{
+	struct bb_nccl_peer *peer = &rank->peers[other];
+
+	if (peer->lanes)
+		return BB_OK;
+	peer->lanes = make_lanes(2);
+	if (!peer->lanes)
+		return bb_fail(rank->context->error, BB_EINTERNAL, "out of memory for rank %d",
+			       rank->rank);
+	peer->apart = map_lane(&rank->staging, other, &peer->lanes[0]);
+	if (!peer->apart)
+		peer->apart = map_lane(staging, rank->rank, &peer->lanes[1]);
+	return BB_OK;
+}
+
+/* ---- pieces -------------------------------------------------------------------------- */
+
+/* This rank's part of two lanes, to a peer and back. */
+struct staging {
+	struct bb_rank *rank;
+	struct bb_nccl_lane *forth, *back;
+};
+
+/* COUNT those of the ISSUED pieces whose EVENTS have been reached. */
+static bb_status hand_over(struct bb_rank *rank, cudaEvent_t events[BB_NCCL_PLACES],
+			   atomic_ullong *count, unsigned long long issued)
+{
+	unsigned long long number = atomic_load_explicit(count, memory_order_relaxed);
+	cudaError_t result = cudaSuccess;
+
+	while (number < issued &&
+	       (result = cudaEventQuery(events[number % BB_NCCL_PLACES])) == cudaSuccess)
+		atomic_store_explicit(count, ++number, memory_order_release);
+	return result == cudaErrorNotReady ? BB_OK : BB_CUDA(rank, result);
+}
+
+static bb_status hand_over_all(const struct staging *s)
+{
+	bb_status status = BB_OK;
+
+	if (s->forth->shared)
+		status = hand_over(s->rank, s->forth->full, &s->forth->counts->put, s->forth->sent);
+	if (s->back->shared && status == BB_OK)
+		status = hand_over(s->rank, s->back->empty, &s->back->counts->taken, s->back->got);
+	return status;
+}
+
+/* Until COUNT has come to NUMBER. */
+static bb_status await(const struct staging *s, atomic_ullong *count, unsigned long long number)
+{
+	bb_status status = BB_OK;
+
+	while (atomic_load_explicit(count, memory_order_acquire) < number && status == BB_OK) {
+		if (bb_nccl_aborted(s->rank->context))
+			return BB_ETIMEOUT;
+		status = hand_over_all(s);
+		sched_yield();
+	}
+	return status;
+}
+
+static bb_status open_source(struct bb_rank *rank, struct bb_nccl_lane *lane)
+{
+	bb_status status;
+
+	lane->source_open = true;
+	BB_TRY(status, open_events(rank, lane->full), out);
+	if (!lane->shared)
+		status = BB_CUDA(rank, cudaMallocHost((void **)&lane->places, RING_BYTES));
+out:
+	return status;
+}
+
+/* Issue the copy of the next BYTES at SRC into their place, once it is empty. */
+static bb_status put(const struct staging *s, const char *src, size_t bytes)
+{
+	struct bb_rank *rank = s->rank;
+	struct bb_nccl_lane *lane = s->forth;
+	const unsigned long long number = lane->sent;
+	const int i = (int)(number % BB_NCCL_PLACES);
+	bb_status status = BB_OK;
+
+	if (!lane->source_open)
+		BB_TRY(status, open_source(rank, lane), out);
+	if (number >= BB_NCCL_PLACES)
+		BB_TRY(status, await(s, &lane->counts->taken, number - BB_NCCL_PLACES + 1), out);
+	if (number >= BB_NCCL_PLACES && !lane->shared)
+		BB_TRY(status, BB_CUDA(rank, cudaStreamWaitEvent(rank->main, lane->empty[i], 0)),
+		       out);
+	BB_TRY(status,
+	       BB_CUDA(rank, cudaMemcpyAsync(lane->places + (size_t)i * PIECE, src, bytes,
+					     cudaMemcpyDeviceToHost, rank->main)),
+	       out);
+	BB_TRY(status, BB_CUDA(rank, cudaEventRecord(lane->full[i], rank->main)), out);
+	lane->sent++;
+	if (!lane->shared)
+		atomic_store_explicit(&lane->counts->put, lane->sent, memory_order_release);
+out:
+	return status;
+}
+
+static bb_status take(const struct staging *s, char *dst, size_t bytes)
+{
+	struct bb_rank *rank = s->rank;
+	struct bb_nccl_lane *lane = s->back;
+	const unsigned long long number = lane->got;
+	const int i = (int)(number % BB_NCCL_PLACES);
+	bb_status status = BB_OK;
+
+	if (!lane->target_open) {
+		lane->target_open = true;
+		BB_TRY(status, open_events(rank, lane->empty), out);
+	}
+	BB_TRY(status, await(s, &lane->counts->put, number + 1), out);
+	if (!lane->shared)
+		BB_TRY(status, BB_CUDA(rank, cudaStreamWaitEvent(rank->main, lane->full[i], 0)),
+		       out);
+	BB_TRY(status,
+	       BB_CUDA(rank, cudaMemcpyAsync(dst, lane->places + (size_t)i * PIECE, bytes,
+					     cudaMemcpyHostToDevice, rank->main)),
+	       out);
+	BB_TRY(status, BB_CUDA(rank, cudaEventRecord(lane->empty[i], rank->main)), out);
+	lane->got++;
+	if (!lane->shared)
+		atomic_store_explicit(&lane->counts->taken, lane->got, memory_order_release);
+out:
+	return status;
+}
+
+static size_t piece(size_t bytes, size_t done)
+{
+	return bytes - done < PIECE ? bytes - done : PIECE;
+}
+
+bb_status bb_nccl_stage(struct bb_group *group, int peer, const struct bb_half *out,
+			const struct bb_half *in)
+{
+	struct bb_rank *rank = group->rank;
+	const int me = rank->rank, other = group->members[peer];
+	const struct staging s = {rank, lane_of(rank, me, other), lane_of(rank, other, me)};
+	bb_status status = BB_OK;
+
+	/* Both directions take turns, so that neither end waits for a piece that the other cannot
+	   issue. */
+	for (size_t at = 0; (at < out->bytes || at < in->bytes) && status == BB_OK; at += PIECE) {
+		if (at < out->bytes)
+			status = put(&s, (const char *)out->mine + at, piece(out->bytes, at));
+		if (at < in->bytes && status == BB_OK)
+			status = take(&s, (char *)in->mine + at, piece(in->bytes, at));
+	}
+	/* What is not handed over now the target would wait for in vain. The last places that this
+	   rank has emptied can wait: the source asks for them in the next transfer. */
+	if (s.forth->shared && status == BB_OK)
+		status = await(&s, &s.forth->counts->put, s.forth->sent);
+	return status;
+}
