@@ -61,9 +61,13 @@ static bb_status open_world(struct bb_run *run, struct bb_driver *driver, struct
 bb_status bb_run_attend(struct bb_run *run, struct bb_driver *driver, int group,
 			struct bb_group **world)
 {
-	const bb_status status = gather_infos(run, driver, group);
+	bb_status status = gather_infos(run, driver, group);
 
-	return status == BB_OK ? open_world(run, driver, world) : status;
+	if (status == BB_OK)
+		status = open_world(run, driver, world);
+	if (status == BB_OK)
+		driver->world = *world;
+	return status;
 }
 
 int64_t bb_memory_taken(const struct bb_run *run)

@@ -150,6 +150,12 @@ void bb_crew_abandon(struct bb_driver *driver)
 	config->backend->abort(config->context);
 }
 
+bool bb_crew_is_stopping(const struct bb_driver *driver)
+{
+	return atomic_load_explicit(&driver->crew->stop, memory_order_relaxed) ||
+	       atomic_load_explicit(&driver->crew->quitter, memory_order_relaxed) != 0;
+}
+
 void bb_crew_deadline(struct bb_driver *driver, const char *what)
 {
 	struct bb_crew *crew = driver->crew;

@@ -40,6 +40,7 @@ struct bb_driver {
 	int local; /* index in this process */
 	int rank;  /* in the world */
 	struct bb_rank *handle;
+	struct bb_group *world; /* of all ranks, while it is open; see bb_run_attend */
 	struct bb_progress *progress;
 };
 
@@ -116,6 +117,9 @@ bb_status bb_crew_exchange(void *own, int local, const void *mine, size_t bytes,
  * in the backend any more.
  */
 void bb_crew_abandon(struct bb_driver *driver);
+
+/* Is the run being abandoned? From any thread. */
+bool bb_crew_is_stopping(const struct bb_driver *driver);
 
 static inline bool bb_driver_leads(const struct bb_driver *driver)
 {

@@ -39,15 +39,61 @@ const char *bb_plan_own(const char *word)
 	return strncmp(word, BB_OWN, length) == 0 ? word + length : word;
 }
 
-static const struct bb_native *find_native(const struct bb_plan *plan, const char *name)
+static const struct bb_native *find_native(const struct bb_native *natives, const char *name)
 {
 	const struct bb_native *native;
 
-	for (native = plan->natives; native && native->name; native++) {
+	for (native = natives; native && native->name; native++) {
 		if (strcmp(native->name, name) == 0)
 			return native;
 	}
 	return NULL;
+}
+
+/* NULL, or why NRANKS cannot have SCHEDULE. */
+static const char *schedule_refuses(const struct bb_algorithm *schedule, int nranks)
+{
+	const struct bb_shape shape = {.nranks = nranks, .count = PROBE_COUNT};
+
+	return schedule->refuses && !(schedule->collective->flags & BB_VARIABLE)
+		       ? schedule->refuses(&shape)
+		       : NULL;
+}
+
+static const char *native_refuses(const struct bb_native *native,
+				  const struct bb_collective *collective, int nranks)
+{
+	const char *reason = native->refuses ? native->refuses(native, collective) : NULL;
+
+	return !reason && native->refuses_group ? native->refuses_group(native, nranks) : reason;
+}
+
+const char *bb_choice_find(struct bb_choice *choice, const struct bb_native *natives,
+			   const struct bb_collective *collective, int nranks, const char *asked)
+{
+	const char *name = bb_plan_own(asked), *reason = NULL;
+	const struct bb_native *native = name == asked ? find_native(natives, name) : NULL;
+	const struct bb_algorithm *schedule = bb_algorithm_find(collective, name);
+
+	if (strcmp(name, auto_choice.name) == 0) {
+		*choice = auto_choice;
+		return NULL;
+	}
+	*choice = (struct bb_choice){.name = NULL};
+	if (!native && !schedule)
+		return "not an algorithm of this collective";
+	if (native)
+		reason = native_refuses(native, collective, nranks);
+	if (native && !(reason && schedule)) {
+		*choice = (struct bb_choice){
+			.name = native->name, .native = native, .stand_in = schedule};
+		return reason;
+	}
+	*choice = (struct bb_choice){.name = schedule->name,
+				     .schedule = schedule,
+				     .instead_of = native,
+				     .reason = reason};
+	return schedule_refuses(schedule, nranks);
 }
 
 /* Only a backend with several algorithms of its own has names that could be mistaken. */
@@ -59,7 +105,7 @@ static bb_status name_schedules(struct bb_plan *plan)
 		n++;
 	plan->own_names = calloc(n + 1, sizeof(*plan->own_names));
 	for (size_t i = 0; i < n && plan->own_names; i++)
-		if (find_native(plan, bb_algorithms[i]->name))
+		if (find_native(plan->natives, bb_algorithms[i]->name))
 			snprintf(plan->own_names[i], BB_ALGORITHM_TEXT, BB_OWN "%s",
 				 bb_algorithms[i]->name);
 	return plan->own_names ? BB_OK : BB_EINTERNAL;
@@ -120,48 +166,22 @@ static void add_choice(struct bb_plan *plan, struct bb_choice choice)
 	plan->choices[plan->nchoices++] = choice;
 }
 
-static void add_schedule(struct bb_plan *plan, const struct bb_algorithm *schedule)
+/* As asked for: what there is, or why not. WHY_NOT: what is said of a name that no algorithm has.
+ */
+static void add_algorithm(struct bb_plan *plan, const char *asked, const char *why_not)
 {
-	struct bb_shape shape = {.nranks = plan->nranks, .count = PROBE_COUNT};
-	const char *reason = schedule->refuses && !(plan->collective->flags & BB_VARIABLE)
-				     ? schedule->refuses(&shape)
-				     : NULL;
-	const char *name = bb_plan_schedule_name(plan, schedule);
+	struct bb_choice choice;
+	const char *reason =
+		bb_choice_find(&choice, plan->natives, plan->collective, plan->nranks, asked);
 
-	if (reason)
-		add_skip(plan, name, reason);
-	else
-		add_choice(plan, (struct bb_choice){.name = name, .schedule = schedule});
-}
-
-/* SCHEDULE for NATIVE, which the library does not have for this collective. */
-static void add_stand_in(struct bb_plan *plan, const struct bb_native *native,
-			 const struct bb_algorithm *schedule, const char *reason)
-{
-	const int before = plan->nchoices;
-
-	add_schedule(plan, schedule);
-	if (plan->nchoices == before)
-		return;
-	plan->choices[before].instead_of = native;
-	plan->choices[before].reason = reason;
-}
-
-static void add_native(struct bb_plan *plan, const struct bb_native *native)
-{
-	const char *reason = native->refuses ? native->refuses(native, plan->collective) : NULL;
-	const struct bb_algorithm *schedule = bb_algorithm_find(plan->collective, native->name);
-
-	if (!reason && native->refuses_group)
-		reason = native->refuses_group(native, plan->nranks);
-	if (reason && schedule)
-		add_stand_in(plan, native, schedule, reason);
+	if (choice.schedule)
+		choice.name = bb_plan_schedule_name(plan, choice.schedule);
+	if (!choice.name)
+		add_skip(plan, constant_name(bb_plan_own(asked)), why_not ? why_not : reason);
 	else if (reason)
-		add_skip(plan, native->name, reason);
+		add_skip(plan, choice.name, reason);
 	else
-		add_choice(plan, (struct bb_choice){.name = native->name,
-						    .native = native,
-						    .stand_in = schedule});
+		add_choice(plan, choice);
 }
 
 static bb_status no_native(const struct bb_plan *plan, const char *name, struct bb_error *error)
@@ -183,28 +203,15 @@ static bb_status no_native(const struct bb_plan *plan, const char *name, struct 
 	return BB_EUSAGE;
 }
 
-/* A backend's own algorithm goes before a schedule of the same name, which stands in for it where
-   the library does not have it. */
 static bb_status add_named(struct bb_plan *plan, const char *asked, bool by_environment,
 			   struct bb_error *error)
 {
-	const char *name = bb_plan_own(asked);
-	const struct bb_native *native = name == asked ? find_native(plan, name) : NULL;
-	const struct bb_algorithm *schedule = bb_algorithm_find(plan->collective, name);
-
-	if (!native && is_discovered(name))
-		return no_native(plan, name, error);
-	if (strcmp(name, auto_choice.name) == 0)
-		add_choice(plan, auto_choice);
-	else if (native)
-		add_native(plan, native);
-	else if (schedule)
-		add_schedule(plan, schedule);
-	else
-		add_skip(plan, constant_name(name),
-			 by_environment
-				 ? "not an algorithm of this collective, though NCCL_ALGO says so"
-				 : "not an algorithm of this collective");
+	if (is_discovered(bb_plan_own(asked)) && !find_native(plan->natives, asked))
+		return no_native(plan, bb_plan_own(asked), error);
+	add_algorithm(plan, asked,
+		      by_environment
+			      ? "not an algorithm of this collective, though NCCL_ALGO says so"
+			      : NULL);
 	return BB_OK;
 }
 
@@ -228,15 +235,15 @@ static void add_all(struct bb_plan *plan)
 
 	for (i = 0; bb_algorithms[i]; i++) {
 		if (bb_algorithms[i]->collective == plan->collective &&
-		    !find_native(plan, bb_algorithms[i]->name))
-			add_schedule(plan, bb_algorithms[i]);
+		    !find_native(plan->natives, bb_algorithms[i]->name))
+			add_algorithm(plan, bb_algorithms[i]->name, NULL);
 	}
 	for (native = plan->natives; native && native->name; native++) {
 		if (is_discovered(native->name) &&
 		    (is_variant(plan->backend, native->name) ||
 		     (native->refuses && native->refuses(native, plan->collective))))
 			continue;
-		add_native(plan, native);
+		add_algorithm(plan, native->name, NULL);
 	}
 	add_choice(plan, auto_choice);
 }

@@ -35,6 +35,15 @@ struct bb_choice {
 	const char *reason;
 };
 
+/*
+ * What ASKED, a name as it is given to --algo, is of COLLECTIVE among NRANKS, NATIVES being the
+ * backend's. Its own algorithm goes before a schedule of the same name, which stands in for it
+ * where the library does not have it. Returns NULL, or why it cannot be had; choice->name is NULL
+ * where there is no such algorithm at all.
+ */
+const char *bb_choice_find(struct bb_choice *choice, const struct bb_native *natives,
+			   const struct bb_collective *collective, int nranks, const char *asked);
+
 /* One row: both placements of one size. */
 struct bb_case {
 	const struct bb_choice *choice;

@@ -42,12 +42,14 @@ struct bb_player; /* one driver's */
 
 /*
  * Make ready what all playings of PLAY's program have in common: queues, events, groups, calls
- * settled, buffers. Collective over the world. *PLAYER is closed by bb_player_close.
- * BB_EUNSUPPORTED, on all ranks, for what the backend cannot do (ERROR of the run has the reason):
- * then the caller may go on with another program.
+ * settled, buffers. Collective over the world, after bb_run_attend. *PLAYER is closed by
+ * bb_player_close; PLAY and its program must last as long. BB_EUNSUPPORTED, on all ranks, for what
+ * the backend cannot do, with the first reason of any in REFUSAL: then nothing is open, and the
+ * caller may go on with another program. Any other failure is in the run's error.
  */
 BB_MUST bb_status bb_player_open(struct bb_player **player, struct bb_run *run,
-				 struct bb_driver *driver, const struct bb_play *play);
+				 struct bb_driver *driver, const struct bb_play *play,
+				 struct bb_error *refusal);
 void bb_player_close(struct bb_player *player); /* NULL: nothing */
 
 /*
