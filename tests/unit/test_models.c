@@ -65,7 +65,7 @@ static void test_counts(void **state)
 		uint64_t sum = 0;
 
 		for (size_t t = 0; t < m.ntensors; t++)
-			sum += m.tensors[t].elements;
+			sum += m.tensors[t].rows * m.tensors[t].columns;
 		if (m.ntensors != known[i].tensors || m.parameters != known[i].parameters)
 			fail_msg("%s: %zu tensors, %llu parameters", known[i].word, m.ntensors,
 				 (unsigned long long)m.parameters);
@@ -140,6 +140,9 @@ static void test_flops_of_experts(void **state)
 	const double ffn = 512.0 * 32 * 6 * 4096 * 14336, router = 512.0 * 32 * 2 * 4096 * 8;
 
 	assert_true(fabs((all.forward - one.forward) / (ffn + router) - 1) < 1e-12);
+	for (size_t t = 0; t < all.ntensors; t++)
+		if (all.tensors[t].expert != (strstr(all.tensors[t].name, ".experts.") != NULL))
+			fail_msg("%s", all.tensors[t].name);
 	bb_model_free(&all);
 	bb_model_free(&one);
 }

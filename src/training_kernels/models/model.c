@@ -45,7 +45,12 @@ void bb_build_tensor(struct bb_builder *b, uint64_t rows, uint64_t columns, cons
 	if (!grow(b, (void **)&m->tensors, m->ntensors, &b->tensor_room, sizeof(*m->tensors)))
 		return;
 	t = &m->tensors[m->ntensors++];
-	*t = (struct bb_tensor){.elements = elements, .layer = b->layer, .work = m->nworks - 1};
+	*t = (struct bb_tensor){.elements = elements,
+				.rows = rows,
+				.columns = columns,
+				.expert = b->expert,
+				.layer = b->layer,
+				.work = m->nworks - 1};
 	va_start(args, format);
 	vsnprintf(t->name, sizeof(t->name), format, args);
 	va_end(args);

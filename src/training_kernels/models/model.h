@@ -46,6 +46,8 @@ struct bb_hyper {
 struct bb_tensor {
 	char name[BB_MODEL_NAME]; /* as in Hugging Face's transformers or torchvision */
 	uint64_t elements;
+	uint64_t rows, columns; /* of a matrix; columns 1: a vector */
+	bool expert;            /* belongs to an expert: a token may pass it by */
 	int layer;
 	size_t work; /* the gradient is complete when this work's backward is */
 };

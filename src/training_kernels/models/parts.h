@@ -16,7 +16,8 @@ struct bb_builder {
 	struct bb_error *error;
 	bb_status status;
 	size_t tensor_room, work_room;
-	int layer; /* that tensors and works are added to */
+	int layer;   /* that tensors and works are added to */
+	bool expert; /* whether tensors are of an expert */
 	bool from_file;
 };
 

@@ -182,7 +182,8 @@ static void experts(struct bb_builder *b, const char *prefix)
 	const double tokens = (double)h->seq * (double)h->top_k / (double)h->experts;
 
 	linear(b, (double)h->seq, h->hidden, h->experts, false, prefix, "block_sparse_moe.gate");
-	for (long long e = 0; e < h->experts; e++) {
+	b->expert = true;
+	for (long long e = 0; e < h->experts && b->status == BB_OK; e++) {
 		bb_build_product(b, 6 * tokens * (double)h->hidden * (double)h->ffn, true);
 		bb_build_tensor(b, ffn, hidden, "%sblock_sparse_moe.experts.%lld.w1.weight", prefix,
 				e);
@@ -190,9 +191,8 @@ static void experts(struct bb_builder *b, const char *prefix)
 				e);
 		bb_build_tensor(b, ffn, hidden, "%sblock_sparse_moe.experts.%lld.w3.weight", prefix,
 				e);
-		if (b->status != BB_OK)
-			return;
 	}
+	b->expert = false;
 }
 
 static void llama_block(struct bb_builder *b, const char *prefix)
