@@ -85,7 +85,7 @@ BINS        := $(COLLECTIVES:%=$(B)/%) $(PAIRS:%=$(B)/%)
 HAVE_JANSSON     := $(shell printf '\043include <jansson.h>\n' | \
                     $(CC) $(CPPFLAGS) -E - >/dev/null 2>&1 && echo 1)
 TRAINING_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out %_perf.c,$(wildcard src/training_kernels/*.c src/training_kernels/models/*.c)))
-TRAINING_UNITS   := $(addprefix $(B)/tests/,test_models test_buckets)
+TRAINING_UNITS   := $(addprefix $(B)/tests/,test_models test_buckets test_step_model)
 
 # What the memory of training is, calculated: from models too, but its formulas from nothing.
 MEMORY_OBJECTS   := $(patsubst %.c,$(B)/%.o,$(wildcard src/memory/*.c))

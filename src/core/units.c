@@ -164,6 +164,33 @@ bool bb_parse_rate(const char *text, double *bytes_per_second)
 	return true;
 }
 
+bool bb_parse_flops(const char *text, double *per_second)
+{
+	struct decimal d;
+	const char *unit;
+	double rate;
+
+	if (!read_decimal(&text, &d))
+		return false;
+	unit = text;
+	rate = to_double(&d);
+	if (*text == 'P' || *text == 'p') {
+		rate *= 1e15;
+		text++;
+	} else {
+		for (int power = read_prefix(&text); power; power--)
+			rate *= 1000;
+	}
+	/* As in bb_parse_rate. */
+	if ((*text && strcasecmp(text, "FLOPS") && strcasecmp(text, "FLOP/s")) ||
+	    (text == unit && !*text && rate > 0))
+		return fail(EINVAL);
+	if (rate <= 0)
+		return fail(ERANGE);
+	*per_second = rate;
+	return true;
+}
+
 bool bb_parse_percent(const char *text, double *fraction)
 {
 	struct decimal d;

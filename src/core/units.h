@@ -23,6 +23,9 @@ bool bb_parse_duration(const char *text, uint64_t *ns);
 /* "12.5GB/s", "100Gb/s", "10G" (bytes), decimal prefixes -> bytes per second, > 0. A number without
    any unit is refused. */
 bool bb_parse_rate(const char *text, double *bytes_per_second);
+/* "100T", "1.5PFLOPS", "312TFLOP/s", decimal prefixes up to P -> FLOPs per second,
+   > 0. A number without any unit is refused. */
+bool bb_parse_flops(const char *text, double *per_second);
 /* "1%", "0.5%" -> 0.01, 0.005; without % the text is refused. */
 bool bb_parse_percent(const char *text, double *fraction);
 

@@ -30,7 +30,7 @@ static void test_garbage(void **state)
 
 		if (bb_parse_size(text, &u) || bb_parse_int(text, &i) ||
 		    bb_parse_duration(text, &u) || bb_parse_rate(text, &d) ||
-		    bb_parse_percent(text, &d))
+		    bb_parse_flops(text, &d) || bb_parse_percent(text, &d))
 			fail_msg("'%s' was accepted", text);
 	}
 	assert_false(bb_parse_size("-1", &u));
@@ -163,6 +163,29 @@ static void test_rate(void **state)
 	assert_false(bb_parse_rate("1GB/s ", &rate));
 }
 
+static void test_flops(void **state)
+{
+	static const struct {
+		const char *text;
+		double flops;
+	} good[] = {{"100T", 1e14},      {"312TFLOPS", 312e12},  {"1.5P", 1.5e15},
+		    {"2pflop/s", 2e15},  {"500GFLOP/s", 500e9},  {"10M", 10e6},
+		    {"1000FLOPS", 1000}, {"67.5tflops", 67.5e12}};
+	double flops;
+
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		assert_true(bb_parse_flops(good[i].text, &flops));
+		assert_true(flops == good[i].flops);
+	}
+	assert_false(bb_parse_flops("100", &flops));
+	assert_int_equal(errno, EINVAL);
+	assert_false(bb_parse_flops("0T", &flops));
+	assert_int_equal(errno, ERANGE);
+	assert_false(bb_parse_flops("100TB", &flops));
+	assert_false(bb_parse_flops("100TFLOPS/s", &flops));
+	assert_false(bb_parse_flops("100E", &flops));
+}
+
 static void test_percent(void **state)
 {
 	double f;
@@ -228,10 +251,15 @@ static void test_format_duration(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_garbage),     cmocka_unit_test(test_size),
-		cmocka_unit_test(test_int),         cmocka_unit_test(test_duration),
-		cmocka_unit_test(test_rate),        cmocka_unit_test(test_percent),
-		cmocka_unit_test(test_format_size), cmocka_unit_test(test_format_duration),
+		cmocka_unit_test(test_garbage),
+		cmocka_unit_test(test_size),
+		cmocka_unit_test(test_int),
+		cmocka_unit_test(test_duration),
+		cmocka_unit_test(test_rate),
+		cmocka_unit_test(test_flops),
+		cmocka_unit_test(test_percent),
+		cmocka_unit_test(test_format_size),
+		cmocka_unit_test(test_format_duration),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

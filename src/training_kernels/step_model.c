@@ -1,0 +1,36 @@
+/*
+ * step_model.c - how long a step takes.
+ */
+#include "training_kernels/step_model.h"
+
+#include <math.h>
+
+struct bb_step bb_step_model(const struct bb_step_request *r, struct bb_bucket_times *each)
+{
+	const struct bb_step_compute *c = &r->compute;
+	const double compute = r->accumulate * (c->forward_s + c->backward_s);
+	struct bb_step step = {.compute_s = compute};
+	double end = 0;
+
+	for (size_t k = 0; k < r->buckets->n; k++) {
+		const struct bb_bucket *b = &r->buckets->list[k];
+		const double ready = c->ready_s[b->first + b->count - 1];
+		const double may = r->overlap ? ready : c->backward_s;
+		const double start = may > end ? may : end;
+		const double seconds = r->reduce(r->own, b->bytes);
+
+		end = start + seconds;
+		step.reduce_s += seconds;
+		if (each)
+			each[k] = (struct bb_bucket_times){ready, start, end};
+	}
+	step.exposed_s = end - c->backward_s;
+	step.step_s = compute + step.exposed_s;
+	step.hidden = step.reduce_s > 0 ? 1 - step.exposed_s / step.reduce_s : NAN;
+	return step;
+}
+
+double bb_ring_seconds(uint64_t bytes, int n, double latency, double rate)
+{
+	return 2.0 * (n - 1) * (latency + (double)bytes / n / rate);
+}
