@@ -79,13 +79,14 @@ USES_LIB := $(LIB)
 COLLECTIVES := $(patsubst src/collectives/%.c,%,$(wildcard src/collectives/*_perf.c))
 PAIRS       := $(patsubst src/p2p/%.c,%,$(wildcard src/p2p/*_perf.c))
 P2P_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out %_perf.c,$(wildcard src/p2p/*.c)))
-BINS        := $(COLLECTIVES:%=$(B)/%) $(PAIRS:%=$(B)/%)
 
 # Training kernels read models, those in a config.json with jansson: left out without it.
 HAVE_JANSSON     := $(shell printf '\043include <jansson.h>\n' | \
                     $(CC) $(CPPFLAGS) -E - >/dev/null 2>&1 && echo 1)
+TRAINING         := $(if $(HAVE_JANSSON),$(patsubst src/training_kernels/%.c,%,$(wildcard src/training_kernels/*_perf.c)))
 TRAINING_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out %_perf.c,$(wildcard src/training_kernels/*.c src/training_kernels/models/*.c)))
 TRAINING_UNITS   := $(addprefix $(B)/tests/,test_models test_buckets test_step_model)
+BINS             := $(COLLECTIVES:%=$(B)/%) $(PAIRS:%=$(B)/%) $(TRAINING:%=$(B)/%)
 
 # What the memory of training is, calculated: from models too, but its formulas from nothing.
 MEMORY_OBJECTS   := $(patsubst %.c,$(B)/%.o,$(wildcard src/memory/*.c))
@@ -131,6 +132,7 @@ GPU_SPEED    := $(if $(HAVE_CUDA),$(B)/tests/gpu_speed) $(if $(HAVE_FAKE),$(B)/t
 
 all: $(BINS) $(PLUGINS) $(TOPOLOGY) $(if $(HAVE_MPI),,no-mpi) $(if $(HAVE_CUDA),,no-nccl)
 	$(if $(TOPOLOGY),,@echo 'make: no expat.h (libexpat1-dev): the binary topology is left out')
+	$(if $(HAVE_JANSSON),,@echo 'make: no jansson.h (libjansson-dev): the training kernels are left out')
 # What an earlier build left would still be loaded.
 no-mpi no-nccl: no-%:
 	@rm -f $(B)/backends/$*.so
@@ -167,6 +169,8 @@ $(LIB): $(OBJECTS) $(B)/objects
 
 $(COLLECTIVES:%=$(B)/%): $(B)/%: $(B)/src/collectives/%.o
 $(PAIRS:%=$(B)/%): $(B)/%: $(B)/src/p2p/%.o $(P2P_OBJECTS)
+$(TRAINING:%=$(B)/%): $(B)/%: $(B)/src/training_kernels/%.o $(TRAINING_OBJECTS)
+$(TRAINING:%=$(B)/%): LDLIBS := -ljansson $(LDLIBS)
 $(UNITS): $(B)/tests/%: $(B)/tests/unit/%.o
 $(UNITS): LDLIBS := -lcmocka $(LDLIBS)
 $(addprefix $(B)/tests/,test_collectives test_host test_host_memory test_messages test_queues test_routes): $(B)/tests/unit/ranks.o
@@ -177,6 +181,8 @@ $(filter $(TRAINING_UNITS),$(UNITS)): $(TRAINING_OBJECTS)
 $(filter $(TRAINING_UNITS),$(UNITS)): LDLIBS += -ljansson
 $(filter $(MEMORY_UNITS),$(UNITS)): $(MEMORY_OBJECTS)
 $(B)/tests/test_findings $(REFERENCE): $(P2P_OBJECTS)
+$(REFERENCE): $(TRAINING_OBJECTS)
+$(REFERENCE): LDLIBS += -ljansson
 $(REFERENCE): $(B)/docs/reference.o
 $(B)/tests/host_speed: $(B)/tests/perf/host_speed.o
 
@@ -348,7 +354,7 @@ clean:
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
 -include $(OBJECTS:.o=.d) $(MPI_OBJECTS:.o=.d) $(TOPOLOGY_OBJECTS:.o=.d) $(TRAINING_OBJECTS:.o=.d) $(MEMORY_OBJECTS:.o=.d) \
-         $(B)/tests/fuzz/topology.d $(COLLECTIVES:%=$(B)/src/collectives/%.d) \
+         $(TRAINING:%=$(B)/src/training_kernels/%.d) $(B)/tests/fuzz/topology.d $(COLLECTIVES:%=$(B)/src/collectives/%.d) \
          $(PAIRS:%=$(B)/src/p2p/%.d) $(P2P_OBJECTS:.o=.d) \
          $(UNITS:$(B)/tests/%=$(B)/tests/unit/%.d) $(B)/tests/unit/ranks.d $(B)/tests/unit/oracle.d \
          $(B)/docs/reference.d $(B)/tests/perf/host_speed.d $(B)/tests/perf/gpu_speed.d $(NCCL_OBJECTS:.o=.d) $(CUDA_OBJECTS:.o=.d) \

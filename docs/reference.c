@@ -7,6 +7,7 @@
 #include "p2p/memory.h"
 #include "p2p/pairs.h"
 #include "schedules/explain.h"
+#include "training_kernels/ddp.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +20,7 @@ static void write_options(struct bb_strbuf *out)
 		{"p2p_bandwidth_perf", bb_bandwidth_rows},
 		{"p2p_latency_perf", bb_latency_rows},
 		{"mem_bandwidth_perf", bb_memory_rows},
+		{"ddp_bucket_perf", bb_ddp_rows},
 		{NULL, NULL},
 	};
 

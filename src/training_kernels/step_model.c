@@ -5,11 +5,11 @@
 
 #include <math.h>
 
-struct bb_step bb_step_model(const struct bb_step_request *r, struct bb_bucket_times *each)
+struct bb_train_step bb_step_model(const struct bb_step_request *r, struct bb_bucket_times *each)
 {
 	const struct bb_step_compute *c = &r->compute;
 	const double compute = r->accumulate * (c->forward_s + c->backward_s);
-	struct bb_step step = {.compute_s = compute};
+	struct bb_train_step step = {.compute_s = compute};
 	double end = 0;
 
 	for (size_t k = 0; k < r->buckets->n; k++) {
@@ -26,7 +26,8 @@ struct bb_step bb_step_model(const struct bb_step_request *r, struct bb_bucket_t
 	}
 	step.exposed_s = end - c->backward_s;
 	step.step_s = compute + step.exposed_s;
-	step.hidden = step.reduce_s > 0 ? 1 - step.exposed_s / step.reduce_s : NAN;
+	/* Never below 0 but for rounding. */
+	step.hidden = step.reduce_s > 0 ? fmax(0, 1 - step.exposed_s / step.reduce_s) : NAN;
 	return step;
 }
 

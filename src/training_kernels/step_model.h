@@ -39,7 +39,7 @@ struct bb_bucket_times {
 	double ready, start, end;
 };
 
-struct bb_step {
+struct bb_train_step {
 	double step_s;    /* all batches, until the last reduction is done; no optimizer */
 	double compute_s; /* of it: what all batches compute */
 	double reduce_s;  /* the sum of c_k */
@@ -48,7 +48,8 @@ struct bb_step {
 };
 
 /* EACH: where not NULL, the times of each bucket. */
-struct bb_step bb_step_model(const struct bb_step_request *request, struct bb_bucket_times *each);
+struct bb_train_step bb_step_model(const struct bb_step_request *request,
+				   struct bb_bucket_times *each);
 
 /*
  * An all-reduce of BYTES over a ring of N ranks: 2 (N-1) rounds of LATENCY seconds and BYTES / N at

@@ -43,7 +43,7 @@ static void test_by_hand(void **state)
 				    .reduce = per_byte,
 				    .own = &second};
 	struct bb_bucket_times each[3];
-	struct bb_step s = bb_step_model(&r, each);
+	struct bb_train_step s = bb_step_model(&r, each);
 
 	/* 1 … 5, 5 … 11, 11 … 13 */
 	assert_true(each[0].ready == 1 && each[0].start == 1 && each[0].end == 5);
@@ -79,18 +79,18 @@ static void test_alone(void **state)
 	struct bb_bucket one = {0, 1, 1, 4};
 	const struct bb_buckets buckets = {&one, 1, 4};
 	const struct bb_step_request r = {{1, 1, ready}, &buckets, true, 1, ring, &link};
-	const struct bb_step s = bb_step_model(&r, NULL);
+	const struct bb_train_step s = bb_step_model(&r, NULL);
 
 	assert_true(s.step_s == 2 && s.exposed_s == 0 && isnan(s.hidden));
 }
 
-static struct bb_step step_of(const struct bb_model *m, uint64_t first, uint64_t cap, bool overlap,
-			      const struct link *link, double *last)
+static struct bb_train_step step_of(const struct bb_model *m, uint64_t first, uint64_t cap,
+				    bool overlap, const struct link *link, double *last)
 {
 	struct bb_error error = {.text = ""};
 	double ready[MOST_TENSORS];
 	struct bb_buckets b;
-	struct bb_step s;
+	struct bb_train_step s;
 
 	assert_int_equal(bb_buckets_make(&b, m, 4, first, cap, &error), BB_OK);
 	bb_model_ready(m, 0.1, ready);
@@ -123,9 +123,9 @@ static void test_bounds(void **state)
 		for (size_t k = 0; k < 24; k++) {
 			const struct link *link = &links[k % 4];
 			double last;
-			struct bb_step on =
+			struct bb_train_step on =
 				step_of(&m, caps[k / 4], caps[k / 4], true, link, &last);
-			struct bb_step off =
+			struct bb_train_step off =
 				step_of(&m, caps[k / 4], caps[k / 4], false, link, &last);
 
 			assert_true(on.exposed_s >= last * (1 - 1e-9));
@@ -144,7 +144,7 @@ static void test_embedding_is_exposed(void **state)
 	const struct link link = {8, 0, 1e12};
 	struct bb_error error = {.text = ""};
 	struct bb_model m;
-	struct bb_step s;
+	struct bb_train_step s;
 	double last;
 
 	assert_int_equal(bb_model_open(&m, "gpt2", 0, &error), BB_OK);

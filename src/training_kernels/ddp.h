@@ -1,0 +1,58 @@
+/*
+ * ddp.h - the benchmark of data-parallel training: gradients in buckets, reduced while the backward
+ * pass goes on.
+ *
+ *   ddp.c          the benchmark: what it can do, how it ends
+ *   ddp_options.c  its options
+ *   ddp_predict.c  --predict: buckets and step worked out, nothing run
+ */
+#ifndef BB_TRAINING_KERNELS_DDP_H
+#define BB_TRAINING_KERNELS_DDP_H
+
+#include "harness/run.h"
+#include "training_kernels/step_model.h"
+
+#define BB_DDP_MOST_CAPS 32
+
+enum bb_overlap_choice { BB_OVERLAP_ON, BB_OVERLAP_OFF, BB_OVERLAP_BOTH };
+
+struct bb_ddp_options {
+	/* As given. */
+	const char *model_text, *buckets_text, *first_text, *dtype_text, *flops_text;
+	int64_t seq; /* 0: the model's */
+	int64_t batch, accumulate;
+	uint64_t step_ns; /* forward and backward of a batch; 0: not given */
+	int overlap;      /* enum bb_overlap_choice */
+	bool predict;
+	bool batch_given, step_given;
+
+	/* Worked out from them. */
+	enum bb_dtype dtype;
+	double flops; /* of a rank, per second; 0: not given */
+	uint64_t caps[BB_DDP_MOST_CAPS];
+	size_t ncaps;
+	uint64_t first_cap; /* 0: as all others */
+};
+
+/* The state of the benchmark. */
+struct bb_ddp {
+	struct bb_ddp_options asked; /* first: the rows are read into it */
+	struct bb_model model;
+};
+
+extern const struct bb_option bb_ddp_rows[];
+extern const struct bb_benchmark bb_ddp_benchmark;
+
+/* The check of the benchmark (see benchmark.h), ranks and links included. Opens the model. */
+BB_MUST bb_status bb_ddp_check(const struct bb_benchmark *benchmark, void *own,
+			       struct bb_options *options, const struct bb_environment *environment,
+			       struct bb_error *error);
+
+/* Is it known how long a rank computes? Then *FORWARD_S and *BACKWARD_S are that of one batch:
+   its FLOPs at --flops, or --step-time shared out as they are. */
+bool bb_ddp_compute(const struct bb_ddp *ddp, double *forward_s, double *backward_s);
+
+/* The benchmark's show. */
+BB_MUST bb_status bb_ddp_predict(struct bb_run *run, struct bb_strbuf *out);
+
+#endif

@@ -1,0 +1,179 @@
+/*
+ * ddp_options.c - what can be asked of data-parallel training.
+ */
+#include "core/units.h"
+#include "harness/options_check.h"
+#include "training_kernels/ddp.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define BB_TARGET struct bb_ddp_options
+#include "harness/option_rows.h"
+
+#define MOST_BATCH (INT64_C(1) << 30)
+
+static const char *const overlap_names[] = {"on", "off", "both", NULL};
+
+const struct bb_option bb_ddp_rows[] = {
+	{STRING("model", 0, model_text, "resnet50", "NAME|FILE",
+		"whose gradients: a preset, a family with its hyperparameters (see --list), or a "
+		"config.json"),
+	 .section = "Model"},
+	{INT("seq", 0, seq, NULL, "N", 1, INT64_C(1) << 28,
+	     "tokens of a sequence; without it as many as the model says")},
+	{INT("batch", 0, batch, "1", "N", 1, MOST_BATCH,
+	     "sequences or images of each rank, whose FLOPs --flops is for"),
+	 GIVEN(batch_given)},
+	{STRING("datatype", 'd', dtype_text, "float", "TYPE",
+		"of the gradients: float, half, bfloat16 or double")},
+	{STRING("buckets", 0, buckets_text, "1M,5M,10M,25M,50M,100M,200M", "LIST",
+		"sizes at which a bucket is closed, each tried by itself"),
+	 .section = "Buckets"},
+	{STRING("first-bucket", 0, first_text, "1M", "SIZE|cap",
+		"that of the first bucket; cap: the same as of all others")},
+	{CHOICE("overlap", overlap, "on", "WORD", overlap_names,
+		"on: buckets are reduced while the backward pass goes on; off: after it")},
+	{INT("accumulate", 0, accumulate, "1", "N", 1, 1 << 20,
+	     "batches of which only the last one's gradients are reduced")},
+	{STRING("flops", 0, flops_text, NULL, "RATE",
+		"what a rank computes per second, as in 100T: how long its batch takes"),
+	 .section = "Time"},
+	{DURATION("step-time", 0, step_ns, NULL, 1,
+		  "instead: forward and backward pass of a batch together"),
+	 GIVEN(step_given)},
+	{FLAG("predict", 0, predict, "print the buckets and, with --link, the step; run nothing")},
+	{.name = NULL},
+};
+
+/* ---- each by itself ---------------------------------------------------------------------------
+ */
+
+static bb_status read_dtype(struct bb_ddp_options *a, struct bb_error *error)
+{
+	static const char *const names[] = {"float", "half", "bfloat16", "double", NULL};
+	char hint[64];
+
+	for (int i = 0; names[i]; i++)
+		if (strcmp(names[i], a->dtype_text) == 0) {
+			a->dtype = bb_dtype_named(names[i]);
+			return BB_OK;
+		}
+	return bb_fail(error, BB_EUSAGE,
+		       "-d: \"%s\" is not a datatype of gradients%s (float, half, bfloat16, "
+		       "double)",
+		       a->dtype_text, bb_suggest(hint, a->dtype_text, names));
+}
+
+static bool read_cap(const char *text, uint64_t *cap)
+{
+	errno = 0;
+	return bb_parse_size(text, cap) && *cap > 0 && *cap <= (uint64_t)MAX_SIZE;
+}
+
+static bb_status read_buckets(struct bb_ddp_options *a, struct bb_error *error)
+{
+	const char *rest = a->buckets_text;
+	char word[BB_WORD];
+
+	do {
+		const bool whole = bb_next_word(&rest, word);
+
+		if (a->ncaps == BB_DDP_MOST_CAPS)
+			return bb_fail(error, BB_EUSAGE, "--buckets: more than %d sizes",
+				       BB_DDP_MOST_CAPS);
+		if (!whole || !read_cap(word, &a->caps[a->ncaps++]))
+			return bb_fail(error, BB_EUSAGE,
+				       "--buckets: \"%s\" is not a size; give a list as 1M,25M",
+				       word);
+	} while (*rest++ == ',');
+	return BB_OK;
+}
+
+static bb_status read_first(struct bb_ddp_options *a, struct bb_error *error)
+{
+	if (strcmp(a->first_text, "cap") == 0 || read_cap(a->first_text, &a->first_cap))
+		return BB_OK;
+	return bb_fail(error, BB_EUSAGE,
+		       "--first-bucket: \"%s\" is neither a size nor cap; give one, as in 1M",
+		       a->first_text);
+}
+
+static bb_status read_flops(struct bb_ddp_options *a, struct bb_error *error)
+{
+	if (!a->flops_text || bb_parse_flops(a->flops_text, &a->flops))
+		return BB_OK;
+	return bb_fail(error, BB_EUSAGE,
+		       "--flops: \"%s\" is not a rate; give FLOPs per second with a unit, as in "
+		       "100T or 1.5PFLOPS",
+		       a->flops_text);
+}
+
+/* ---- together ---------------------------------------------------------------------------------
+ */
+
+static bb_status refuse_sizes(const struct bb_options *o, struct bb_error *error)
+{
+	const char *given = o->min_bytes_given     ? "-b"
+			    : o->max_bytes_given   ? "-e"
+			    : o->step_bytes_given  ? "-i"
+			    : o->step_factor_given ? "-f"
+						   : NULL;
+
+	if (!given)
+		return BB_OK;
+	return bb_fail(error, BB_EUSAGE,
+		       "%s: what is reduced are the model's gradients; leave it out, --buckets "
+		       "says how large the pieces are",
+		       given);
+}
+
+static bb_status check_time(const struct bb_ddp_options *a, struct bb_error *error)
+{
+	if (a->flops_text && a->step_given)
+		return bb_fail(error, BB_EUSAGE,
+			       "--flops and --step-time both say how long a batch takes; give one");
+	if (a->step_given && a->batch_given)
+		return bb_fail(error, BB_EUSAGE,
+			       "--batch: --step-time is that of a whole batch, however large; "
+			       "leave one out");
+	return BB_OK;
+}
+
+/* What would be ignored. */
+static bb_status check_predict(const struct bb_options *o, struct bb_error *error)
+{
+	const char *given = o->csv_file      ? "--csv"
+			    : o->json_file   ? "--json"
+			    : o->fault_given ? "--fault"
+					     : NULL;
+
+	if (given)
+		return bb_fail(error, BB_EUSAGE,
+			       "%s: --predict runs nothing and prints text; leave one out", given);
+	return BB_OK;
+}
+
+bb_status bb_ddp_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
+		       const struct bb_environment *environment, struct bb_error *error)
+{
+	struct bb_ddp *ddp = own;
+	struct bb_ddp_options *a = &ddp->asked;
+	bb_status status;
+
+	BB_TRY(status, refuse_sizes(o, error), out);
+	BB_TRY(status, read_dtype(a, error), out);
+	BB_TRY(status, read_buckets(a, error), out);
+	BB_TRY(status, read_first(a, error), out);
+	BB_TRY(status, read_flops(a, error), out);
+	BB_TRY(status, check_time(a, error), out);
+	BB_TRY(status, bb_model_open(&ddp->model, a->model_text, a->seq, error), out);
+	if (!a->predict)
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "measuring a step is not in this build; --predict works out "
+			       "buckets and step");
+	o->shows = true;
+	status = check_predict(o, error);
+out:
+	return status;
+}

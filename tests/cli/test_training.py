@@ -1,0 +1,259 @@
+"""Training kernels: what ddp_bucket_perf works out of a model, and what it refuses."""
+
+import json
+import os
+import random
+import tempfile
+
+import kit
+from kit import add, equal, expect, execute, run, test
+
+PREDICT = "ddp_bucket --predict"
+LINK = "-g 8 --link 10GB/s,5us"
+
+
+def table(out, title):
+    """The rows, split into words, of the table whose title begins so."""
+    lines = out.splitlines()
+    start = next((i for i, line in enumerate(lines) if line.startswith("# " + title)), None)
+    expect(start is not None, f"no table {title!r}:\n{out}")
+    found = []
+    for line in lines[start + 1 :]:
+        if line == "#":
+            break
+        if not line.startswith("#"):
+            found.append(line.split())
+    return found
+
+
+def steps(line):
+    """(cap, overlap) -> numbers of the row of the step."""
+    rows = table(run(f"{PREDICT} {line}").exits(0).out, "Step:")
+    return {(r[0], r[1]): [float(x) if x != "-" else None for x in r[2:]] for r in rows}
+
+
+def counts(model, tensors, parameters, mib, buckets):
+    out = run(f"{PREDICT} --model {model}").exits(0).out
+    expect(f"# {tensors} tensors, {parameters} parameters, {4 * parameters} bytes of gradients ({mib} MiB)" in out, out)
+    equal([int(r[1]) for r in table(out, "Buckets;")][:6], buckets, "buckets of 1M … 100M")
+
+
+add("ResNet-50", counts, "resnet50", 161, 25557032, "97.49", [35, 13, 9, 5, 3, 2])
+add("GPT-2", counts, "gpt2", 148, 124439808, "474.70", [50, 37, 25, 13, 7, 5])
+
+
+@test
+def buckets():
+    """Those of ResNet-50 at 25 MiB; without a smaller first one; in half the bytes."""
+    out = run(f"{PREDICT} --buckets 25M").exits(0).out
+    wanted = [["0", "2", "7.816"], ["1", "15", "30.043"], ["2", "12", "25.039"], ["3", "51", "25.320"], ["4", "81", "9.274"]]
+    equal(table(out, "Buckets of 25M"), wanted, "buckets")
+    out = run(f"{PREDICT} --buckets 25M --first-bucket cap").exits(0).out
+    equal(table(out, "Buckets;")[0][1], "4", "buckets without a first one")
+    for dtype in ("half", "bfloat16"):
+        run(f"{PREDICT} -d {dtype}").exits(0).prints("51114064 bytes of gradients")
+
+
+@test
+def alike_in_one_line():
+    out = run(f"{PREDICT} --model gpt2 --buckets 25M,1M").exits(0).out
+    equal([r[:3] for r in table(out, "Buckets of 25M")],
+          [["0", "4", "9.009"], ["1-11", "12", "27.038"], ["12", "12", "168.272"]], "buckets")  # fmt: skip
+    expect("42 more" in out, out)
+    equal(table(out, "Buckets of 1M")[-1], ["49", "1", "147.237"], "last bucket")
+    expect(all(len(line) <= 100 for line in out.splitlines()), "lines are too long")
+
+
+@test
+def step_by_hand():
+    """Two linear layers: small enough to work out on paper."""
+    # FLOPs of a row: forward 2 * 200, backward 400 and, of the first layer, 200: 1000 in all, 1 ms.
+    # A layer's gradients are 110 * 4 bytes; over 2 ranks a ring takes 2 (1 us + 220 B / 1 GB/s) = 2.44 us.
+    line = "--model linear:2x10 -g 2 --link 1GB/s,1us --step-time 1ms --buckets 440 --first-bucket cap --overlap both"
+    got = steps(line)
+    # Ready at 400 and 600 us; ends at 402.44 and 602.44.
+    equal(got["440", "on"][:4], [1.002, 0.005, 0.002, 50.0], "step, reduce, exposed, hidden")
+    equal(got["440", "off"][:4], [1.005, 0.005, 0.005, 0.0], "without overlap")
+    equal(got["one", "on"][:4], [1.003, 0.003, 0.003, 0.0], "one bucket")
+
+
+@test
+def steps_follow():
+    """Overlap helps, more links help, and of K batches one is reduced."""
+    base = steps(f"{LINK} --model gpt2 --flops 100T --batch 8 --overlap both")
+    for (cap, overlap), row in base.items():
+        if overlap == "on":
+            expect(row[0] <= base[cap, "off"][0], f"overlap slows {cap} down")
+            expect(row[2] <= row[1] + 0.001, f"more is exposed than there is: {cap}")
+    equal(base["one", "on"][0], base["one", "off"][0], "one bucket hides nothing")
+    equal(base["25M", "on"][6], 1.0, "25M against itself")
+    many = steps(f"{LINK} --model gpt2 --flops 100T --batch 8 --accumulate 4")
+    for cap in ("1M", "25M", "tensor"):
+        equal(many[cap, "on"][2], base[cap, "on"][2], "exposed with --accumulate")
+        one, four = base[cap, "on"], many[cap, "on"]
+        expect(abs(four[0] - one[2] - 4 * (one[0] - one[2])) < 0.01, f"step of 4 batches: {four} from {one}")
+    fast = steps("-g 8 --link 100GB/s,5us --model gpt2 --flops 100T --batch 8")
+    expect(fast["25M", "on"][0] < base["25M", "on"][0], "faster links are slower")
+    alone = steps("-g 1 --link 10GB/s,5us --model gpt2 --flops 100T")
+    equal(alone["25M", "on"][1:4], [0.0, 0.0, None], "one rank")
+
+
+@test
+def time_of_a_batch():
+    """FLOPs at a rate, or a time that is shared out as they are."""
+    run(f"{PREDICT} --model gpt2 --flops 100T --batch 8").exits(0).prints("forward 23.3 ms, backward 46.7 ms (batch 8 at 100T)")
+    run(f"{PREDICT} --model gpt2 --step-time 70ms").exits(0).prints("forward 23.3 ms, backward 46.7 ms")
+    run(f"{PREDICT} --model gpt2 --seq 512").exits(0).prints("136.2 GFLOPs forward")
+    run(f"{PREDICT}").exits(0).prints("The step needs --link", "The step needs --flops RATE or --step-time TIME")
+
+
+@test
+def list_and_docs():
+    out = run("ddp_bucket --list").exits(0).out
+    for name in ("resnet50", "gpt2-xl", "bert-large", "llama2-70b", "gpt3-175b", "mixtral-8x7b", "linear:20x2000"):
+        expect(name in out, f"--list does not have {name}")
+    for line in out.splitlines():
+        words = line.split()
+        if line.startswith("    ") and len(words) == 2 and ":" in words[1]:
+            run(f"{PREDICT} --model {words[1]}").exits(0)
+            both = [run(f"{PREDICT} --model {w}").exits(0).out.splitlines()[2:] for w in words]
+            equal(*both, f"preset {words[0]}")
+
+
+BAD = [
+    ("--model gtp2", "did you mean \"gpt2\"?"),
+    ("--model linear:20x0", "hidden: \"0\" is not a number"),
+    ("--model /no/such/config.json", "No such file"),
+    ("--model /dev/zero", "not a regular file"),
+    ("--seq 100", "resnet50 has no sequence"),
+    ("--buckets 1M,", "--buckets: \"\" is not a size"),
+    ("--buckets 25", None),
+    ("--buckets 0", "--buckets: \"0\" is not a size"),
+    ("--buckets 1M,x", "--buckets: \"x\" is not a size"),
+    ("--buckets " + ",".join(["1M"] * 40), "more than 32 sizes"),
+    ("--first-bucket x", "neither a size nor cap"),
+    ("-d int8", "\"int8\" is not a datatype of gradients"),
+    ("-d flot", "did you mean \"float\"?"),
+    ("--flops 100", "--flops: \"100\" is not a rate"),
+    ("--flops -1T", "is not a rate"),
+    ("--flops 1T --step-time 1ms", "give one"),
+    ("--batch 2 --step-time 1ms", "--batch: --step-time"),
+    ("--batch 0", "--batch"),
+    ("--accumulate 0", "--accumulate"),
+    ("--overlap maybe", "--overlap"),
+    ("-b 8", "-b: what is reduced are the model's gradients"),
+    ("-e 8", "-e: what is reduced"),
+    ("--csv /dev/null", "--csv: --predict runs nothing"),
+    ("--json -", "--json: --predict runs nothing"),
+    ("--link 10", "--link 10"),
+    ("-g 2000", "-g"),
+]  # fmt: skip
+
+
+def refused(words, sentence):
+    result = run(f"{PREDICT} {words}")
+    if sentence is None:
+        result.exits(0)
+        return
+    result.exits(2).says(sentence)
+    equal(result.out, "", "stdout")
+    equal(len(result.err.splitlines()), 1, "lines on stderr")
+
+
+for words, sentence in BAD:
+    add(f"refused: {words[:40]}", refused, words, sentence)
+
+
+@test
+def nothing_is_measured_yet():
+    run("ddp_bucket -g 2 --model linear:2x10").exits(5).says("measuring a step is not in this build; --predict")
+
+
+# ---- config.json -----------------------------------------------------------------------------
+
+FAMILIES = {
+    "gpt2": {"n_layer": 2, "n_embd": 64, "n_head": 4, "vocab_size": 100, "n_positions": 16, "n_inner": None},
+    "bloom": {"n_layer": 2, "hidden_size": 64, "n_head": 4, "vocab_size": 100, "seq_length": 16},
+    "bert": {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 100,
+             "max_position_embeddings": 16, "intermediate_size": 256, "type_vocab_size": 2},
+    "llama": {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 100,
+              "max_position_embeddings": 16, "intermediate_size": 96, "num_key_value_heads": 2},
+    "mistral": {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 100,
+                "max_position_embeddings": 16, "intermediate_size": 96, "num_key_value_heads": 4},
+    "mixtral": {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 100,
+                "max_position_embeddings": 16, "intermediate_size": 96, "num_key_value_heads": 4,
+                "num_local_experts": 3, "num_experts_per_tok": 2},
+}  # fmt: skip
+
+# Parameters, worked out from the shapes of the tensors.
+H, V, S = 64, 100, 16
+GPT = 12 * H * H + 13 * H
+GATED = 2 * H * H + 3 * H * 96 + 2 * H
+PARAMETERS = {
+    "gpt2": 2 * GPT + (V + S + 2) * H,
+    "bloom": 2 * GPT + (V + 4) * H,
+    "bert": 2 * GPT + (V + S + 2 + 2) * H + H * H + H,
+    "llama": 2 * (GATED + H * H) + 2 * V * H + H,
+    "mistral": 2 * (GATED + 2 * H * H) + 2 * V * H + H,
+    "mixtral": 2 * (4 * H * H + 3 * 3 * H * 96 + 3 * H + 2 * H) + 2 * V * H + H,
+}
+
+
+def predict_file(text, *words):
+    """--predict of a file with TEXT."""
+    with tempfile.NamedTemporaryFile("wb", suffix=".json") as file:
+        file.write(text if isinstance(text, bytes) else text.encode())
+        file.flush()
+        return execute([kit.built("ddp_bucket_perf"), "--predict", "--model", file.name, *words])
+
+
+def family(name):
+    result = predict_file(json.dumps({"model_type": name, "torch_dtype": "float16", "x": [1, {}], **FAMILIES[name]}))
+    result.exits(0).prints(f"({name})", f" {PARAMETERS[name]} parameters")
+
+
+def without_a_key(name, key):
+    optional = ("n_inner", "type_vocab_size", "num_key_value_heads", "intermediate_size" if name == "bert" else "")
+    config = {"model_type": name, **{k: v for k, v in FAMILIES[name].items() if k != key}}
+    result = predict_file(json.dumps(config))
+    if key in optional:
+        result.exits(0)
+    else:
+        result.exits(2).says("is missing")
+
+
+def wrong_value(name, key):
+    for value in (-1, 0, 1e30, 2.5, "4", [4], {"a": 4}, True, 2**62):
+        result = predict_file(json.dumps({"model_type": name, **FAMILIES[name], key: value}))
+        result.exits(2).says(f": {key}: ", "is not a whole number")
+
+
+def every_key(check, name):
+    for key in FAMILIES[name]:
+        check(name, key)
+
+
+for name in FAMILIES:
+    add(f"config.json of {name}", family, name)
+    add(f"config.json of {name} without a key", every_key, without_a_key, name)
+    add(f"config.json of {name} with a wrong value", every_key, wrong_value, name)
+
+
+@test
+def broken_files():
+    """Cut, with bytes changed, or nested: a sentence or a result, nothing else."""
+    noise = random.Random(1)
+    whole = json.dumps({"model_type": "llama", **FAMILIES["llama"]}).encode()
+    for i in range(60):
+        text = bytearray(whole[: noise.randrange(len(whole))] if i % 2 else whole)
+        for _ in range(i % 5):
+            if text:
+                text[noise.randrange(len(text))] = noise.randrange(256)
+        result = predict_file(bytes(text)).exits(0, 2)
+        expect(result.code == 0 or len(result.err.splitlines()) == 1, f"not one sentence: {result}")
+    predict_file("[" * 500000).exits(2).says("not JSON")
+    predict_file('{"a":' * 100000).exits(2).says("not JSON")
+    predict_file(b" " * (2 << 20)).exits(2).says("larger than 1M")
+    with tempfile.NamedTemporaryFile("wb", suffix=".json") as file:
+        os.truncate(file.name, 1 << 40)  # sparse: nobody can read it all
+        execute([kit.built("ddp_bucket_perf"), "--predict", "--model", file.name], timeout=20).exits(2).says("larger than 1M")
