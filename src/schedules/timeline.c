@@ -1,0 +1,248 @@
+/*
+ * timeline.c - a collective in virtual time. All ranks do round after round; a message is received
+ * in the round it was sent in, so that no more than the messages of one round are held.
+ */
+#include "schedules/timeline_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NONE SIZE_MAX
+
+/* A message of this round. */
+struct message {
+	int from;
+	int channel;
+	size_t next; /* to the same rank and not yet received */
+	double arrival;
+};
+
+/* What comes to a rank in this round: numbers of messages, in the order in which they are sent. */
+struct inbox {
+	size_t first, last;
+};
+
+/* When what was sent last over the link of a pair has left. */
+struct busy {
+	uint64_t pair; /* source * nranks + destination */
+	double until;  /* 0: an empty place */
+};
+
+struct sweep {
+	const struct bb_link_model *links;
+	const struct bb_algorithm *schedule;
+	const struct bb_shape *shape;
+	double element;
+	uint64_t drawn; /* for this call */
+	double *times;
+	double *taken; /* [rank]: when the last of what it sent has been received */
+	struct bb_role *roles;
+	size_t round;
+	struct inbox *inboxes; /* [rank] */
+	struct message *messages;
+	size_t nmessages, capacity;
+	struct busy *busy;   /* a hash table */
+	size_t places, used; /* a power of two; of them not empty */
+};
+
+/* ---- links --------------------------------------------------------------------------- */
+
+static struct busy *place_of(struct busy *table, size_t places, uint64_t pair)
+{
+	size_t at = (size_t)bb_draw(0, pair) & (places - 1);
+
+	while (table[at].until != 0 && table[at].pair != pair)
+		at = (at + 1) & (places - 1);
+	return &table[at];
+}
+
+/* Is the link still in use? What enters it later than it was left has nothing to wait for. */
+static bool matters(const struct sweep *s, const struct busy *b)
+{
+	return b->until > s->times[b->pair / (uint64_t)s->shape->nranks];
+}
+
+/* Room for more links, without those that are free by now. */
+static bb_status make_places(struct sweep *s)
+{
+	size_t alive = 0, places = 64;
+	struct busy *table;
+
+	for (size_t i = 0; i < s->places; i++)
+		alive += s->busy[i].until != 0 && matters(s, &s->busy[i]);
+	while (places < 4 * alive)
+		places *= 2;
+	table = calloc(places, sizeof(*table));
+	if (!table)
+		return BB_EINTERNAL;
+	for (size_t i = 0; i < s->places; i++)
+		if (s->busy[i].until != 0 && matters(s, &s->busy[i]))
+			*place_of(table, places, s->busy[i].pair) = s->busy[i];
+	free(s->busy);
+	s->busy = table;
+	s->places = places;
+	s->used = alive;
+	return BB_OK;
+}
+
+/* ---- steps --------------------------------------------------------------------------- */
+
+static bb_status put(struct sweep *s, int to, struct message message)
+{
+	struct inbox *box = &s->inboxes[to];
+
+	if (s->nmessages == s->capacity) {
+		const size_t capacity = s->capacity ? 2 * s->capacity : 64;
+		struct message *more = realloc(s->messages, capacity * sizeof(*more));
+
+		if (!more)
+			return BB_EINTERNAL;
+		s->messages = more;
+		s->capacity = capacity;
+	}
+	if (box->first == NONE)
+		box->first = s->nmessages;
+	else
+		s->messages[box->last].next = s->nmessages;
+	box->last = s->nmessages;
+	s->messages[s->nmessages++] = message;
+	return BB_OK;
+}
+
+/* The schedule has passed its checker: the message is there. */
+static double take(struct sweep *s, int rank, int peer, int channel)
+{
+	struct inbox *box = &s->inboxes[rank];
+	size_t before = NONE, at = box->first;
+
+	while (s->messages[at].from != peer || s->messages[at].channel != channel) {
+		before = at;
+		at = s->messages[at].next;
+	}
+	*(before == NONE ? &box->first : &s->messages[before].next) = s->messages[at].next;
+	return s->messages[at].arrival;
+}
+
+static double message_factor(const struct sweep *s, uint64_t pair, int channel)
+{
+	if (s->links->noise == 0)
+		return 1;
+	return bb_noise_factor(s->links, bb_draw(bb_draw(s->drawn, pair),
+						 s->round * BB_CHANNELS + (uint64_t)channel));
+}
+
+static bb_status send(struct sweep *s, int rank, const struct bb_step *step)
+{
+	const uint64_t pair = (uint64_t)rank * (uint64_t)s->shape->nranks + (uint64_t)step->peer;
+	const double entry = bb_link_entry(s->links, (double)step->count * s->element);
+	const double factor = message_factor(s, pair, step->channel);
+	double start = s->times[rank];
+	struct busy *link;
+
+	if (2 * s->used >= s->places && make_places(s) != BB_OK)
+		return BB_EINTERNAL;
+	link = place_of(s->busy, s->places, pair);
+	if (link->until > start)
+		start = link->until;
+	if (entry > 0) {
+		s->used += link->until == 0;
+		*link = (struct busy){pair, start + entry * factor};
+	}
+	return put(s, step->peer,
+		   (struct message){
+			   .from = rank,
+			   .channel = step->channel,
+			   .next = NONE,
+			   .arrival = start + (entry + s->links->latency) * factor,
+		   });
+}
+
+static void receive(struct sweep *s, int rank, int peer, int channel)
+{
+	const double arrival = take(s, rank, peer, channel);
+
+	if (s->times[rank] < arrival)
+		s->times[rank] = arrival;
+	if (s->taken[peer] < s->times[rank])
+		s->taken[peer] = s->times[rank];
+}
+
+static bb_status post_round(struct sweep *s, int rank)
+{
+	struct bb_step steps[BB_MAX_STEPS];
+	const int n = s->schedule->round(s->shape, &s->roles[rank], s->round, steps);
+	bb_status status = BB_OK;
+
+	for (int i = 0; i < n && status == BB_OK; i++)
+		if (steps[i].kind == BB_SEND)
+			status = send(s, rank, &steps[i]);
+	return status;
+}
+
+static void finish_round(struct sweep *s, int rank)
+{
+	struct bb_step steps[BB_MAX_STEPS];
+	int n;
+
+	if (s->inboxes[rank].first == NONE)
+		return;
+	n = s->schedule->round(s->shape, &s->roles[rank], s->round, steps);
+	for (int i = 0; i < n; i++) {
+		if (steps[i].kind != BB_RECV && steps[i].kind != BB_RECV_REDUCE)
+			continue;
+		receive(s, rank, steps[i].peer, steps[i].channel);
+		if (steps[i].peer2 != BB_NO_PEER)
+			receive(s, rank, steps[i].peer2, steps[i].channel);
+	}
+}
+
+static bb_status sweep(struct sweep *s)
+{
+	const int n = s->shape->nranks;
+
+	for (int rank = 0; rank < n; rank++) {
+		s->schedule->prepare(s->shape, rank, &s->roles[rank]);
+		s->taken[rank] = s->times[rank];
+		s->inboxes[rank].first = NONE;
+	}
+	for (s->round = 0; s->round < s->roles[0].rounds; s->round++) {
+		s->nmessages = 0;
+		for (int rank = 0; rank < n; rank++)
+			if (post_round(s, rank) != BB_OK)
+				return BB_EINTERNAL;
+		for (int rank = 0; rank < n; rank++)
+			finish_round(s, rank);
+	}
+	for (int rank = 0; rank < n; rank++)
+		if (s->times[rank] < s->taken[rank])
+			s->times[rank] = s->taken[rank];
+	return BB_OK;
+}
+
+bb_status bb_timeline_collective(const struct bb_link_model *links,
+				 const struct bb_algorithm *schedule, const struct bb_shape *shape,
+				 size_t element, uint64_t call, double *times)
+{
+	const size_t n = (size_t)shape->nranks;
+	struct sweep s = {
+		.links = links,
+		.schedule = schedule,
+		.shape = shape,
+		.element = (double)element,
+		.drawn = bb_draw(bb_draw(links->seed, 1), call),
+		.times = times,
+		.taken = malloc(n * sizeof(*s.taken)),
+		.roles = calloc(n, sizeof(*s.roles)),
+		.inboxes = malloc(n * sizeof(*s.inboxes)),
+	};
+	bb_status status = BB_EINTERNAL;
+
+	if (s.taken && s.roles && s.inboxes)
+		status = sweep(&s);
+	free(s.taken);
+	free(s.roles);
+	free(s.inboxes);
+	free(s.messages);
+	free(s.busy);
+	return status;
+}

@@ -1,0 +1,183 @@
+/*
+ * timeline_choose.c - the schedule, and the length of its messages, that takes the least time.
+ */
+#include "schedules/parts.h"
+#include "schedules/timeline_parts.h"
+
+#include "core/strbuf.h"
+
+#include <stdlib.h>
+
+#define SWEEP_MOST 2000000 /* rounds of all ranks in one sweep; what takes more is estimated */
+#define WORSE_MOST 2       /* shorter messages that were no better in a row: even shorter are not */
+#define GAIN 0.01          /* of the time, that shorter messages must save: each costs something */
+
+struct choosing {
+	struct bb_link_model links; /* without noise: that is not known beforehand */
+	size_t element;
+	double *times;
+	struct bb_error *error;
+};
+
+static size_t rounds_of(const struct bb_algorithm *schedule, const struct bb_shape *shape)
+{
+	struct bb_role role;
+
+	schedule->prepare(shape, 0, &role);
+	return role.rounds;
+}
+
+static bool is_long(const struct bb_algorithm *schedule, const struct bb_shape *shape)
+{
+	return rounds_of(schedule, shape) > SWEEP_MOST / (size_t)shape->nranks;
+}
+
+/* How long a call takes whose ranks all begin at once; < 0: no memory. */
+static double swept(const struct choosing *c, const struct bb_algorithm *schedule,
+		    const struct bb_shape *shape)
+{
+	double latest = 0;
+
+	for (int rank = 0; rank < shape->nranks; rank++)
+		c->times[rank] = 0;
+	if (bb_timeline_collective(&c->links, schedule, shape, c->element, 0, c->times) != BB_OK)
+		return -1;
+	for (int rank = 0; rank < shape->nranks; rank++)
+		latest = fmax(latest, c->times[rank]);
+	return latest;
+}
+
+/* Each round takes a latency, and the rank that sends most has but one link. */
+static double estimated(const struct choosing *c, const struct bb_algorithm *schedule,
+			const struct bb_shape *shape)
+{
+	size_t rounds, wire;
+
+	bb_algorithm_cost(schedule, shape, &rounds, &wire);
+	return (double)rounds * c->links.latency +
+	       bb_link_entry(&c->links, (double)wire * (double)c->element);
+}
+
+static double time_of(const struct choosing *c, const struct bb_algorithm *schedule,
+		      const struct bb_shape *shape)
+{
+	return (is_long(schedule, shape) ? estimated : swept)(c, schedule, shape);
+}
+
+/* Sets shape->chunk to the best of none and of powers of two, longest first. */
+static double best_chunk(const struct choosing *c, const struct bb_algorithm *schedule,
+			 struct bb_shape *shape)
+{
+	const size_t whole = bb_size_count(schedule->collective, shape);
+	struct bb_shape trial = *shape;
+	double best;
+	size_t rounds, chunk = 1;
+	int worse = 0;
+
+	trial.chunk = shape->chunk = 0;
+	best = time_of(c, schedule, &trial);
+	rounds = rounds_of(schedule, &trial);
+	while (chunk < whole)
+		chunk *= 2;
+	for (; chunk > 0 && worse < WORSE_MOST && best >= 0; chunk /= 2) {
+		double seconds;
+
+		trial.chunk = chunk;
+		if (rounds_of(schedule, &trial) == rounds)
+			continue;
+		rounds = rounds_of(schedule, &trial);
+		if (is_long(schedule, &trial))
+			break;
+		seconds = swept(c, schedule, &trial);
+		worse++;
+		if (seconds >= (1 - GAIN) * best)
+			continue;
+		worse = 0;
+		best = seconds;
+		shape->chunk = chunk;
+	}
+	return best;
+}
+
+static const struct bb_algorithm *
+cheapest(const struct choosing *c, const struct bb_collective *collective, struct bb_shape *shape)
+{
+	const struct bb_algorithm *best = NULL;
+	struct bb_shape trial = *shape;
+	double least = 0;
+
+	for (const struct bb_algorithm *const *a = bb_algorithms; *a; a++) {
+		double seconds;
+
+		if ((*a)->collective != collective || ((*a)->refuses && (*a)->refuses(shape)))
+			continue;
+		seconds = best_chunk(c, *a, &trial);
+		if (seconds < 0)
+			return NULL;
+		if (best && seconds >= least)
+			continue;
+		best = *a;
+		least = seconds;
+		shape->chunk = trial.chunk;
+	}
+	if (!best)
+		(void)bb_fail(c->error, BB_EUNSUPPORTED, "no schedule does %s among %d ranks",
+			      collective->name, shape->nranks);
+	return best;
+}
+
+static const struct bb_algorithm *no_such(const struct bb_collective *collective, const char *name,
+					  struct bb_error *error)
+{
+	struct bb_strbuf names = {0};
+
+	for (const struct bb_algorithm *const *a = bb_algorithms; *a; a++)
+		if ((*a)->collective == collective)
+			bb_strbuf_addf(&names, "%s%s", names.length ? ", " : "", (*a)->name);
+	(void)bb_fail(error, BB_EUNSUPPORTED, "%s has no schedule %s; it has %s", collective->name,
+		      name, bb_strbuf_text(&names));
+	bb_strbuf_free(&names);
+	return NULL;
+}
+
+static const struct bb_algorithm *named(const struct choosing *c, const char *name,
+					const struct bb_collective *collective,
+					struct bb_shape *shape)
+{
+	const struct bb_algorithm *schedule = bb_algorithm_find(collective, name);
+	const char *reason;
+
+	if (!schedule)
+		return no_such(collective, name, c->error);
+	reason = schedule->refuses ? schedule->refuses(shape) : NULL;
+	if (reason) {
+		(void)bb_fail(c->error, BB_EUNSUPPORTED, "%s by %s among %d ranks: %s",
+			      collective->name, name, shape->nranks, reason);
+		return NULL;
+	}
+	return best_chunk(c, schedule, shape) < 0 ? NULL : schedule;
+}
+
+const struct bb_algorithm *bb_timeline_choose(const struct bb_link_model *links, const char *name,
+					      const struct bb_collective *collective,
+					      struct bb_shape *shape, size_t element,
+					      struct bb_error *error)
+{
+	const char *reason = collective->refuses ? collective->refuses(shape->nranks) : NULL;
+	const struct bb_algorithm *schedule = NULL;
+	struct choosing c = {*links, element, malloc((size_t)shape->nranks * sizeof(*c.times)),
+			     error};
+
+	c.links.noise = 0;
+	if (reason)
+		(void)bb_fail(error, BB_EUNSUPPORTED, "%s among %d ranks: %s", collective->name,
+			      shape->nranks, reason);
+	else if (c.times && name)
+		schedule = named(&c, name, collective, shape);
+	else if (c.times)
+		schedule = cheapest(&c, collective, shape);
+	if (!schedule) /* if no other reason is there yet */
+		(void)bb_fail(error, BB_EINTERNAL, "no memory to choose a schedule");
+	free(c.times);
+	return schedule;
+}

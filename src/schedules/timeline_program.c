@@ -1,0 +1,532 @@
+/*
+ * timeline_program.c - a program in virtual time: discrete events. Each queue has at most one ahead
+ * of it, the end of its operation or the arrival of its message; what happens first is done first,
+ * at the same time by rank and queue.
+ */
+#include "schedules/seats.h"
+#include "schedules/timeline_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum state {
+	IDLE,    /* before its first operation, or past its last */
+	BUSY,    /* the operation ends at a time that is known */
+	FLYING,  /* its message arrives at a time that is known */
+	LANDED,  /* its message waits for the receiver */
+	WAITING, /* for an event, a message or other members */
+};
+
+#define NONE (-1)
+
+struct queue {
+	enum state state;
+	size_t index; /* of the operation; then of the next to look at */
+	struct bb_operation operation;
+	double from, to; /* of the operation; TO is when the queue's event ahead is */
+	int peer;        /* of a message, once it is known */
+	/* The other queues whose messages landed on the same lane of the same rank. */
+	int before, after;
+};
+
+struct landed {
+	int first, last; /* numbers of queues, NONE */
+};
+
+/* A collective of a group that not all members have come to yet. Who is done early may have come to
+   the next one already. */
+struct meeting {
+	struct meeting *next;
+	uint64_t number; /* in the group's order */
+	int arrived;
+	double *done;     /* [member], what the sweep makes of: */
+	double entered[]; /* [member]; INFINITY: not yet */
+};
+
+/* How collectives of one kind are done. */
+struct way {
+	struct bb_shape shape;
+	size_t element;
+	const struct bb_collective *collective;
+	const struct bb_algorithm *schedule;
+};
+
+struct play {
+	const struct bb_link_model *links;
+	const struct bb_program *program;
+	const struct bb_timeline_watch *watch;
+	struct bb_error *error;
+	struct bb_seats seats;
+	struct queue *queues;      /* [rank * queues + queue] */
+	struct landed *landed;     /* [rank * lanes + lane] */
+	double *reached;           /* [rank * events + event]; NAN: not yet */
+	int **heard;               /* [rank]: [index] who was heard from; NULL: nobody yet */
+	uint64_t *calls;           /* [seat]: collectives that it has come to */
+	struct meeting **meetings; /* [group] */
+	struct way *ways;
+	size_t nways;
+	int *heap; /* queues by what is ahead of them */
+	int nheap;
+	double end;
+};
+
+/* ---- the heap ------------------------------------------------------------------------ */
+
+static bool is_before(const struct play *p, int a, int b)
+{
+	const double ta = p->queues[a].to, tb = p->queues[b].to;
+
+	return ta < tb || (ta == tb && a < b);
+}
+
+static void push(struct play *p, int queue)
+{
+	int at = p->nheap++;
+
+	for (; at > 0 && is_before(p, queue, p->heap[(at - 1) / 2]); at = (at - 1) / 2)
+		p->heap[at] = p->heap[(at - 1) / 2];
+	p->heap[at] = queue;
+}
+
+static int pop(struct play *p)
+{
+	const int first = p->heap[0], last = p->heap[--p->nheap];
+	int at = 0;
+
+	for (;;) {
+		int child = 2 * at + 1;
+
+		if (child + 1 < p->nheap && is_before(p, p->heap[child + 1], p->heap[child]))
+			child++;
+		if (child >= p->nheap || !is_before(p, p->heap[child], last))
+			break;
+		p->heap[at] = p->heap[child];
+		at = child;
+	}
+	if (p->nheap > 0)
+		p->heap[at] = last;
+	return first;
+}
+
+static void schedule(struct play *p, int queue, enum state state, double time)
+{
+	p->queues[queue].state = state;
+	p->queues[queue].to = time;
+	push(p, queue);
+}
+
+static int rank_of(const struct play *p, int queue)
+{
+	return queue / p->program->queues;
+}
+
+/* ---- messages ------------------------------------------------------------------------ */
+
+static struct landed *landed_at(const struct play *p, int rank, int lane)
+{
+	return &p->landed[(size_t)rank * (size_t)p->program->lanes + (size_t)lane];
+}
+
+static void land(struct play *p, struct landed *landed, int queue)
+{
+	p->queues[queue].state = LANDED;
+	p->queues[queue].before = landed->last;
+	p->queues[queue].after = NONE;
+	*(landed->last == NONE ? &landed->first : &p->queues[landed->last].after) = queue;
+	landed->last = queue;
+}
+
+static void lift(struct play *p, struct landed *landed, int queue)
+{
+	const struct queue *q = &p->queues[queue];
+
+	*(q->before == NONE ? &landed->first : &p->queues[q->before].after) = q->after;
+	*(q->after == NONE ? &landed->last : &p->queues[q->after].before) = q->before;
+}
+
+/* The queue of RANK, of those in STATE, that deals with OTHER on LANE by ACT, or NONE. */
+static int find_queue(const struct play *p, int rank, enum state state, enum bb_act act, int lane,
+		      int other)
+{
+	const int first = rank * p->program->queues;
+
+	for (int queue = first; queue < first + p->program->queues; queue++) {
+		const struct queue *q = &p->queues[queue];
+
+		if (q->state == state && q->operation.act == act && q->operation.lane == lane &&
+		    (act == BB_ACT_RECV_ANY || q->peer == other))
+			return queue;
+	}
+	return NONE;
+}
+
+/* RECEIVER has what SENDER sent: both are done at TIME. */
+static bb_status hand_over(struct play *p, int sender, int receiver, double time)
+{
+	struct queue *r = &p->queues[receiver];
+	const int rank = rank_of(p, receiver);
+
+	r->peer = rank_of(p, sender);
+	schedule(p, sender, BUSY, time);
+	schedule(p, receiver, BUSY, time);
+	if (r->operation.act != BB_ACT_RECV_ANY)
+		return BB_OK;
+	if (!p->heard[rank])
+		p->heard[rank] =
+			malloc(p->program->length(p->program, rank) * sizeof(*p->heard[rank]));
+	if (!p->heard[rank])
+		return BB_EINTERNAL;
+	p->heard[rank][r->index] = r->peer;
+	return BB_OK;
+}
+
+static void send(struct play *p, int queue)
+{
+	struct queue *q = &p->queues[queue];
+	const int rank = rank_of(p, queue);
+	const double entry = bb_link_entry(p->links, (double)bb_operation_bytes(&q->operation));
+	uint64_t drawn = bb_draw(bb_draw(p->links->seed, 2), (uint64_t)rank);
+	double factor = bb_noise_factor(p->links, bb_draw(drawn, q->index));
+
+	q->peer = q->operation.peer;
+	if (q->peer == BB_NO_PEER)
+		q->peer = p->heard[rank][q->operation.answers];
+	/* The message before has been received: the link is free. */
+	schedule(p, queue, FLYING, q->from + (entry + p->links->latency) * factor);
+}
+
+static bb_status arrive(struct play *p, int queue)
+{
+	const struct queue *q = &p->queues[queue];
+	const int rank = rank_of(p, queue), lane = q->operation.lane;
+	int receiver = find_queue(p, q->peer, WAITING, BB_ACT_RECV, lane, rank);
+
+	if (receiver == NONE)
+		receiver = find_queue(p, q->peer, WAITING, BB_ACT_RECV_ANY, lane, rank);
+	if (receiver != NONE)
+		return hand_over(p, queue, receiver, q->to);
+	land(p, landed_at(p, q->peer, lane), queue);
+	return BB_OK;
+}
+
+static bb_status receive(struct play *p, int queue)
+{
+	struct queue *q = &p->queues[queue];
+	const int rank = rank_of(p, queue), lane = q->operation.lane;
+	struct landed *landed = landed_at(p, rank, lane);
+	int sender = landed->first;
+
+	q->peer = q->operation.peer;
+	if (q->operation.act == BB_ACT_RECV)
+		sender = find_queue(p, q->peer, LANDED, BB_ACT_SEND, lane, rank);
+	q->state = WAITING;
+	if (sender == NONE)
+		return BB_OK;
+	lift(p, landed, sender);
+	return hand_over(p, sender, queue, q->from);
+}
+
+/* ---- collectives --------------------------------------------------------------------- */
+
+static bool is_way(const struct way *way, const struct way *wanted, size_t element)
+{
+	return way->collective == wanted->collective && way->element == element &&
+	       way->shape.nranks == wanted->shape.nranks && way->shape.root == wanted->shape.root &&
+	       way->shape.in_place == wanted->shape.in_place &&
+	       way->shape.count == wanted->shape.count;
+}
+
+/* How OPERATION is done; NULL with the reason in the error. */
+static const struct way *way_of(struct play *p, const struct bb_operation *o)
+{
+	const size_t element = bb_dtype_size(o->dtype);
+	struct way way = {
+		.shape = {.nranks = bb_seats_size(&p->seats, o->group),
+			  .root = o->root,
+			  .in_place = o->in_place,
+			  .count = o->count},
+		.element = element,
+		.collective = o->collective,
+	};
+	struct way *more;
+
+	for (size_t i = 0; i < p->nways; i++)
+		if (is_way(&p->ways[i], &way, element))
+			return &p->ways[i];
+	way.schedule = bb_timeline_choose(p->links, p->program->algorithm, o->collective,
+					  &way.shape, element, p->error);
+	if (!way.schedule)
+		return NULL;
+	more = realloc(p->ways, (p->nways + 1) * sizeof(*more));
+	if (!more) {
+		(void)bb_fail(p->error, BB_EINTERNAL, "no memory to play a program");
+		return NULL;
+	}
+	p->ways = more;
+	p->ways[p->nways] = way;
+	return &p->ways[p->nways++];
+}
+
+/* Can a member be done before all have come? */
+static bool ends_early(const struct bb_operation *o)
+{
+	return o->collective->flags & BB_ROOTED || o->collective == &bb_sendrecv || o->count == 0;
+}
+
+static int queue_of_seat(const struct play *p, size_t seat)
+{
+	const int first = p->seats.rank[seat] * p->program->queues;
+
+	for (int queue = first; queue < first + p->program->queues; queue++) {
+		const struct queue *q = &p->queues[queue];
+
+		if (q->state == WAITING && q->operation.act == BB_ACT_COLLECTIVE &&
+		    q->operation.group == p->seats.group[seat])
+			return queue;
+	}
+	return NONE;
+}
+
+/* The meeting that SEAT comes to as its next. NULL without memory. */
+static struct meeting *meeting_of(struct play *p, int group, size_t seat)
+{
+	const size_t size = (size_t)bb_seats_size(&p->seats, group);
+	struct meeting **link = &p->meetings[group], *m;
+
+	while (*link && (*link)->number != p->calls[seat])
+		link = &(*link)->next;
+	if (*link)
+		return *link;
+	m = malloc(sizeof(*m) + 2 * size * sizeof(double));
+	if (!m)
+		return NULL;
+	*m = (struct meeting){.number = p->calls[seat], .done = m->entered + size};
+	for (size_t i = 0; i < size; i++)
+		m->entered[i] = INFINITY;
+	*link = m;
+	return m;
+}
+
+static void end_meeting(struct play *p, int group, struct meeting *m)
+{
+	struct meeting **link = &p->meetings[group];
+
+	while (*link != m)
+		link = &(*link)->next;
+	*link = m->next;
+	free(m);
+}
+
+/*
+ * Who has not come is taken to come never: those whose time is known all the same do not depend on
+ * him. What he makes known is later than he comes, so that nothing happens in the past.
+ */
+static bb_status sweep(struct play *p, const struct bb_operation *o, struct meeting *m)
+{
+	const size_t first = p->seats.first[o->group];
+	const size_t size = (size_t)bb_seats_size(&p->seats, o->group);
+	const struct way *way = way_of(p, o);
+
+	if (!way)
+		return bb_error_status(p->error);
+	memcpy(m->done, m->entered, size * sizeof(*m->done));
+	if (bb_timeline_collective(p->links, way->schedule, &way->shape, way->element,
+				   bb_draw((uint64_t)o->group, m->number), m->done) != BB_OK)
+		return BB_EINTERNAL;
+	for (size_t i = 0; i < size; i++) {
+		int queue = NONE;
+
+		if (!isinf(m->done[i]) && p->calls[first + i] == m->number + 1)
+			queue = queue_of_seat(p, first + i);
+		if (queue != NONE)
+			schedule(p, queue, BUSY, m->done[i]);
+	}
+	return BB_OK;
+}
+
+static bb_status meet(struct play *p, int queue)
+{
+	struct queue *q = &p->queues[queue];
+	const int group = q->operation.group, size = bb_seats_size(&p->seats, group);
+	const size_t seat = bb_seats_find(&p->seats, group, rank_of(p, queue));
+	struct meeting *m = meeting_of(p, group, seat);
+	bb_status status = BB_OK;
+
+	if (!m)
+		return BB_EINTERNAL;
+	q->state = WAITING;
+	p->calls[seat]++;
+	m->entered[seat - p->seats.first[group]] = q->from;
+	m->arrived++;
+	if (m->arrived == size || ends_early(&q->operation))
+		status = sweep(p, &q->operation, m);
+	if (m->arrived == size)
+		end_meeting(p, group, m);
+	return status;
+}
+
+/* ---- all operations ------------------------------------------------------------------ */
+
+static void record(struct play *p, int queue)
+{
+	struct queue *q = &p->queues[queue];
+	const int rank = rank_of(p, queue), first = rank * p->program->queues;
+	const int event = q->operation.event;
+
+	p->reached[(size_t)rank * (size_t)p->program->events + (size_t)event] = q->from;
+	schedule(p, queue, BUSY, q->from);
+	for (int other = first; other < first + p->program->queues; other++) {
+		const struct queue *o = &p->queues[other];
+
+		if (o->state == WAITING && o->operation.act == BB_ACT_WAIT &&
+		    o->operation.event == event)
+			schedule(p, other, BUSY, q->from);
+	}
+}
+
+static void wait(struct play *p, int queue)
+{
+	struct queue *q = &p->queues[queue];
+	const size_t event =
+		(size_t)rank_of(p, queue) * (size_t)p->program->events + (size_t)q->operation.event;
+
+	if (isnan(p->reached[event]))
+		q->state = WAITING;
+	else
+		schedule(p, queue, BUSY, q->from);
+}
+
+static void compute(struct play *p, int queue)
+{
+	struct queue *q = &p->queues[queue];
+	uint64_t drawn = bb_draw(bb_draw(p->links->seed, 3), (uint64_t)rank_of(p, queue));
+	double factor = bb_noise_factor(p->links, bb_draw(drawn, q->index));
+
+	schedule(p, queue, BUSY, q->from + q->operation.seconds * factor);
+}
+
+/* QUEUE goes on at TIME with its operation of index FROM or later. */
+static bb_status begin(struct play *p, int queue, size_t from, double time)
+{
+	const int rank = rank_of(p, queue), mine = queue - rank * p->program->queues;
+	const size_t length = p->program->length(p->program, rank);
+	struct queue *q = &p->queues[queue];
+
+	q->state = IDLE;
+	q->from = time;
+	q->peer = BB_NO_PEER;
+	for (q->index = from; q->index < length; q->index++) {
+		q->operation = bb_program_at(p->program, rank, q->index);
+		if (q->operation.queue == mine)
+			break;
+	}
+	if (q->index == length)
+		return BB_OK;
+	switch (q->operation.act) {
+	case BB_ACT_COMPUTE:
+		compute(p, queue);
+		break;
+	case BB_ACT_COLLECTIVE:
+		return meet(p, queue);
+	case BB_ACT_SEND:
+		send(p, queue);
+		break;
+	case BB_ACT_RECV:
+	case BB_ACT_RECV_ANY:
+		return receive(p, queue);
+	case BB_ACT_RECORD:
+		record(p, queue);
+		break;
+	case BB_ACT_WAIT:
+		wait(p, queue);
+		break;
+	}
+	return BB_OK;
+}
+
+static bb_status step(struct play *p)
+{
+	const int queue = pop(p);
+	const struct queue *q = &p->queues[queue];
+
+	if (q->state == FLYING)
+		return arrive(p, queue);
+	p->end = q->to;
+	if (p->watch)
+		p->watch->done(p->watch->own, rank_of(p, queue), q->index, &q->operation, q->from,
+			       q->to, q->peer);
+	return begin(p, queue, q->index + 1, q->to);
+}
+
+/* ---- the whole ----------------------------------------------------------------------- */
+
+static bb_status make_room(struct play *p)
+{
+	const struct bb_program *program = p->program;
+	const size_t n = (size_t)program->nranks, queues = n * (size_t)program->queues;
+	const size_t lanes = n * (size_t)program->lanes, events = n * (size_t)program->events;
+	const size_t seats = p->seats.first[program->groups], groups = (size_t)program->groups;
+
+	p->queues = calloc(queues, sizeof(*p->queues));
+	p->heap = malloc(queues * sizeof(*p->heap));
+	p->landed = malloc((lanes + 1) * sizeof(*p->landed));
+	p->reached = malloc((events + 1) * sizeof(*p->reached));
+	p->heard = calloc(n, sizeof(*p->heard));
+	p->calls = calloc(seats + 1, sizeof(*p->calls));
+	p->meetings = calloc(groups + 1, sizeof(struct meeting *));
+	if (!p->queues || !p->heap || !p->landed || !p->reached || !p->heard || !p->calls ||
+	    !p->meetings)
+		return BB_EINTERNAL;
+	for (size_t i = 0; i < lanes; i++)
+		p->landed[i] = (struct landed){NONE, NONE};
+	for (size_t i = 0; i < events; i++)
+		p->reached[i] = NAN;
+	return BB_OK;
+}
+
+static bb_status play(struct play *p)
+{
+	const int queues = p->program->nranks * p->program->queues;
+	bb_status st;
+
+	BB_TRY(st, bb_seats_make(&p->seats, p->program, p->error), out);
+	BB_TRY(st, make_room(p), out);
+	for (int queue = 0; queue < queues; queue++)
+		BB_TRY(st, begin(p, queue, 0, 0), out);
+	while (p->nheap > 0)
+		BB_TRY(st, step(p), out);
+out:
+	return st;
+}
+
+static void let_go(struct play *p)
+{
+	for (int rank = 0; p->heard && rank < p->program->nranks; rank++)
+		free(p->heard[rank]);
+	for (int group = 0; p->meetings && group < p->program->groups; group++)
+		while (p->meetings[group])
+			end_meeting(p, group, p->meetings[group]);
+	bb_seats_free(&p->seats);
+	free(p->queues);
+	free(p->heap);
+	free(p->landed);
+	free(p->reached);
+	free(p->heard);
+	free(p->calls);
+	free(p->meetings);
+	free(p->ways);
+}
+
+bb_status bb_timeline_program(const struct bb_link_model *links, const struct bb_program *program,
+			      const struct bb_timeline_watch *watch, double *end,
+			      struct bb_error *error)
+{
+	struct play p = {.links = links, .program = program, .watch = watch, .error = error};
+	bb_status status = play(&p);
+
+	if (status == BB_EINTERNAL) /* if no other reason is there yet */
+		(void)bb_fail(error, status, "no memory to play a program");
+	*end = p.end;
+	let_go(&p);
+	return status;
+}
