@@ -2,7 +2,6 @@
  * drive.c - one pair after the other, round after round, as every rank goes through it. Ranks that
  * are not of the pair sleep meanwhile.
  */
-#include "core/stats.h"
 #include "core/units.h"
 #include "p2p/pairs.h"
 
@@ -15,16 +14,6 @@
 #define APART ((size_t)4096)
 
 enum buffer { SOURCE, TARGET, VERIFIED, BUFFERS };
-
-/* What this rank timed with one peer in the cell at hand. */
-struct series {
-	double *samples; /* seconds of one operation; most_samples */
-	size_t n;
-	double medians[BB_PAIR_MOST_ROUNDS];
-	int rounds;
-	uint64_t wrong;
-	bool checked;
-};
 
 /* One driver's state. */
 struct session {
@@ -40,7 +29,7 @@ struct session {
 	void **theirs;        /* [peer * BUFFERS + buffer]: as this rank reaches it */
 	const struct bb_patterns *patterns;
 	size_t most_samples;
-	struct series *series;      /* [peer] */
+	struct bb_series *series;   /* [peer]: of the cell at hand */
 	struct bb_pair_part *parts; /* [peer] */
 	struct bb_way *ways;        /* of each route */
 	double *scratch;            /* most_samples */
@@ -133,11 +122,9 @@ static bb_status open_lists(struct session *s)
 	s->scratch = calloc(s->most_samples, sizeof(*s->scratch));
 	if (!s->with || !s->theirs || !s->series || !s->parts || !s->scratch)
 		return bb_fail(&s->run->error, BB_EINTERNAL, "out of memory for %d ranks", s->n);
-	for (size_t i = 0; i < n; i++) {
-		s->series[i].samples = calloc(s->most_samples, sizeof(double));
-		if (!s->series[i].samples)
+	for (size_t i = 0; i < n; i++)
+		if (bb_series_open(&s->series[i], s->most_samples) != BB_OK)
 			return bb_fail(&s->run->error, BB_EINTERNAL, "out of memory for samples");
-	}
 	return BB_OK;
 }
 
@@ -167,7 +154,7 @@ static void close_session(struct session *s, bool all_done)
 		s->backend->release(s->driver->handle, s->memory, s->bytes);
 	bb_pattern_store_give(&s->run->patterns, s->patterns);
 	for (int i = 0; s->series && i < s->n; i++)
-		free(s->series[i].samples);
+		bb_series_close(&s->series[i]);
 	free(s->with);
 	free(s->theirs);
 	free(s->series);
@@ -274,20 +261,6 @@ static bb_status take_sample(struct session *s, const struct turn *t, double *se
 	return status;
 }
 
-/* The samples since FIRST are a round. */
-static void keep(struct session *s, const struct turn *t, size_t first)
-{
-	struct series *series = &s->series[peer_of(s, t)];
-	const size_t n = series->n - first;
-	struct bb_stats stats;
-
-	if (t->final || n == 0)
-		return;
-	memcpy(s->scratch, series->samples + first, n * sizeof(*s->scratch));
-	bb_stats_compute(s->scratch, n, &stats);
-	series->medians[series->rounds++] = stats.p50;
-}
-
 /* Samples of round ROUND: all rounds together have what -n asks for. */
 static size_t samples_of(const struct session *s, int round, int rounds)
 {
@@ -305,8 +278,7 @@ static bb_status act(struct session *s, const struct turn *t)
 {
 	const size_t n = t->final ? 1 : samples_of(s, t->round, rounds_of(s));
 	const int64_t warm = t->round == 0 ? s->run->options.warmup_iters : t->cell->ping ? 1 : 0;
-	struct series *series = &s->series[peer_of(s, t)];
-	const size_t first = series->n;
+	struct bb_series *series = &s->series[peer_of(s, t)];
 	bb_status status = meet(s, t);
 
 	atomic_store_explicit(&s->driver->progress->phase, BB_PHASE_INSIDE, memory_order_relaxed);
@@ -318,12 +290,12 @@ static bb_status act(struct session *s, const struct turn *t)
 		double seconds;
 
 		status = take_sample(s, t, &seconds);
-		if (is_timed(s, t) && series->n < s->most_samples)
-			series->samples[series->n++] = seconds;
+		if (is_timed(s, t))
+			bb_series_add(series, seconds);
 	}
 	atomic_store_explicit(&s->driver->progress->phase, BB_PHASE_BETWEEN, memory_order_relaxed);
-	if (status == BB_OK && is_timed(s, t))
-		keep(s, t, first);
+	if (status == BB_OK && !t->final)
+		bb_series_end_round(series, s->scratch);
 	return status;
 }
 
@@ -357,7 +329,7 @@ static bb_status corrupt(struct session *s, const struct turn *t)
 static bb_status verify(struct session *s, const struct turn *t)
 {
 	const struct bb_fault *fault = &s->run->options.fault;
-	struct series *series = &s->series[peer_of(s, t)];
+	struct bb_series *series = &s->series[peer_of(s, t)];
 	const struct bb_pattern sent = bb_patterns_get(s->patterns, peer_of(s, t));
 	bb_status status = BB_OK;
 
@@ -434,19 +406,12 @@ static bb_status agree_to_stop(struct session *s, double began, bool *stop)
 {
 	const struct bb_options *o = &s->run->options;
 	const double spent = s->backend->now(s->driver->handle) - began;
-	double sorted[BB_PAIR_MOST_ROUNDS];
 	unsigned char mine = 1, all_precise = 1;
-	struct bb_stats stats;
 	const void *all;
 	bb_status status;
 
-	for (int peer = 0; peer < s->n; peer++) {
-		const struct series *series = &s->series[peer];
-
-		memcpy(sorted, series->medians, (size_t)series->rounds * sizeof(*sorted));
-		bb_stats_compute(sorted, (size_t)series->rounds, &stats);
-		mine &= bb_stats_precision(&stats) <= o->precision;
-	}
+	for (int peer = 0; peer < s->n; peer++)
+		mine &= bb_series_precision(&s->series[peer]) <= o->precision;
 	if (bb_driver_leads(s->driver) && spent > 1e-9 * (double)o->max_time_ns)
 		mine |= 2;
 	status = bb_crew_gather(s->driver, &mine, sizeof(mine), &all);
@@ -475,45 +440,19 @@ static bb_status run_rounds(struct session *s, const struct bb_cell *cell)
 	return status;
 }
 
-static void sum_up(struct series *series, struct bb_pair_part *part)
-{
-	struct bb_stats stats;
-
-	memset(part, 0, sizeof(*part));
-	part->wrong = series->wrong;
-	part->checked = series->checked;
-	if (series->rounds == 0)
-		return;
-	bb_stats_compute(series->samples, series->n, &stats);
-	part->p50 = stats.p50;
-	part->p99 = stats.p99;
-	part->min = stats.min;
-	part->max = stats.max;
-	part->samples = (int)series->n;
-	part->rounds = series->rounds;
-	bb_stats_compute(series->medians, (size_t)series->rounds, &stats); /* sorts them */
-	part->mid = stats.p50;
-	part->low = series->medians[series->rounds / 4];
-	part->high = series->medians[series->rounds - 1 - series->rounds / 4];
-}
-
 /* *ALL = what all ranks measured in CELL, on rank 0; VERIFIED: the data is looked at too. */
 static bb_status measure_cell(struct session *s, const struct bb_cell *cell, bool verified,
 			      const void **all)
 {
 	bb_status status;
 
-	for (int peer = 0; peer < s->n; peer++) {
-		s->series[peer].n = 0;
-		s->series[peer].rounds = 0;
-		s->series[peer].wrong = 0;
-		s->series[peer].checked = false;
-	}
+	for (int peer = 0; peer < s->n; peer++)
+		bb_series_clear(&s->series[peer]);
 	status = run_rounds(s, cell);
 	if (status == BB_OK && verified && !cell->ping && s->run->options.check > 0)
 		status = run_round(s, cell, 1, true);
 	for (int peer = 0; peer < s->n && status == BB_OK; peer++)
-		sum_up(&s->series[peer], &s->parts[peer]);
+		bb_series_sum_up(&s->series[peer], &s->parts[peer]);
 	if (status != BB_OK)
 		return status;
 	return bb_crew_collect(s->driver, s->parts, (size_t)s->n * sizeof(*s->parts), all);

@@ -4,6 +4,7 @@
  *
  *   pairs.c        the benchmark: options, what is run, what it comes to
  *   drive.c        what every rank does: one pair after the other, round after round
+ *   series.c       what a rank timed with a peer
  *   ways.c         where each route leads
  *   results.c      what the ranks measured, put together into records and findings
  *   paths.c        what lies between two ranks, what that allows, and why a pair may be slow
@@ -16,10 +17,10 @@
 
 #include "harness/run.h"
 #include "p2p/findings.h"
+#include "p2p/series.h"
 
 #define BB_PAIR_MAX_RANKS 256
-#define BB_PAIR_ROUNDS 7        /* over all pairs, so that what passes by does not hit one alone */
-#define BB_PAIR_MOST_ROUNDS 100 /* with --precision */
+#define BB_PAIR_ROUNDS 7 /* over all pairs, so that what passes by does not hit one alone */
 
 enum bb_p2p_choice { BB_P2P_ON, BB_P2P_OFF, BB_P2P_BOTH };
 enum bb_way_choice { BB_ONE_WAY, BB_BOTH_WAYS, BB_ANY_WAY };
@@ -107,16 +108,6 @@ struct bb_cell {
 	uint64_t bytes;   /* 0 with ping */
 	size_t repeats;   /* transfers, or rounds, of one sample */
 	const char *skip; /* why it is not run; NULL: run it */
-};
-
-/* What a rank measured with a peer in one cell. */
-struct bb_pair_part {
-	double low, mid, high;     /* seconds of one operation: quartiles of the rounds */
-	double p50, p99, min, max; /* over all samples */
-	uint64_t wrong;
-	int rounds; /* 0: it did not time this pair */
-	int samples;
-	bool checked;
 };
 
 /* The state of a benchmark of pairs. */

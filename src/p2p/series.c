@@ -1,0 +1,73 @@
+#include "p2p/series.h"
+
+#include "core/stats.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bb_status bb_series_open(struct bb_series *series, size_t most)
+{
+	*series = (struct bb_series){.samples = calloc(most, sizeof(double)), .most = most};
+	return series->samples ? BB_OK : BB_EINTERNAL;
+}
+
+void bb_series_close(struct bb_series *series)
+{
+	free(series->samples);
+}
+
+void bb_series_clear(struct bb_series *series)
+{
+	*series = (struct bb_series){.samples = series->samples, .most = series->most};
+}
+
+void bb_series_add(struct bb_series *series, double seconds)
+{
+	if (series->n < series->most)
+		series->samples[series->n++] = seconds;
+}
+
+void bb_series_end_round(struct bb_series *series, double *scratch)
+{
+	const size_t n = series->n - series->kept;
+	struct bb_stats stats;
+
+	if (n == 0)
+		return;
+	memcpy(scratch, series->samples + series->kept, n * sizeof(*scratch));
+	bb_stats_compute(scratch, n, &stats);
+	series->medians[series->rounds++] = stats.p50;
+	series->kept = series->n;
+}
+
+double bb_series_precision(const struct bb_series *series)
+{
+	double sorted[BB_PAIR_MOST_ROUNDS];
+	struct bb_stats stats;
+
+	memcpy(sorted, series->medians, (size_t)series->rounds * sizeof(*sorted));
+	bb_stats_compute(sorted, (size_t)series->rounds, &stats);
+	return bb_stats_precision(&stats);
+}
+
+void bb_series_sum_up(struct bb_series *series, struct bb_pair_part *part)
+{
+	struct bb_stats stats;
+
+	memset(part, 0, sizeof(*part));
+	part->wrong = series->wrong;
+	part->checked = series->checked;
+	if (series->rounds == 0)
+		return;
+	bb_stats_compute(series->samples, series->n, &stats);
+	part->p50 = stats.p50;
+	part->p99 = stats.p99;
+	part->min = stats.min;
+	part->max = stats.max;
+	part->samples = (int)series->n;
+	part->rounds = series->rounds;
+	bb_stats_compute(series->medians, (size_t)series->rounds, &stats); /* sorts them */
+	part->mid = stats.p50;
+	part->low = series->medians[series->rounds / 4];
+	part->high = series->medians[series->rounds - 1 - series->rounds / 4];
+}
