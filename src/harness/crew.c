@@ -140,6 +140,11 @@ bb_status bb_crew_exchange(void *own, int local, const void *mine, size_t bytes,
 	return status;
 }
 
+bool bb_crew_is_over(const struct bb_driver *driver)
+{
+	return atomic_load(&driver->crew->stop);
+}
+
 void bb_crew_abandon(struct bb_driver *driver)
 {
 	const struct bb_crew_config *config = driver->crew->config;

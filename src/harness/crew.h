@@ -106,6 +106,9 @@ BB_MUST bb_status bb_crew_gather(struct bb_driver *driver, const void *mine, siz
 BB_MUST bb_status bb_crew_collect(struct bb_driver *driver, const void *mine, size_t bytes,
 				  const void **all);
 
+/* Is the run being abandoned? For a driver that waits for something else. */
+bool bb_crew_is_over(const struct bb_driver *driver);
+
 /*
  * struct bb_exchange's gather, for a backend that was opened before the crew. OWN: config->crew's
  * value, what it points to set by then.

@@ -362,6 +362,8 @@ static bb_status take_turn(struct session *s, const struct turn *t)
 
 	if (s->driver->local == 0)
 		begin_deadline(s, t);
+	if (bb_driver_leads(s->driver))
+		BB_TRY(status, bb_child_tell_alive(s->pairs), out);
 	atomic_fetch_add_explicit(&s->driver->progress->entered, 1, memory_order_relaxed);
 	if (takes_part(s, t) && fault->kind == BB_FAULT_DIE && fault->rank == s->me)
 		return BB_ETIMEOUT; /* leaves without a word, as a killed process would */
@@ -467,8 +469,12 @@ static bb_status run_cell(struct session *s, size_t i)
 
 	if (leads)
 		bb_ticker_show(&s->run->ticker, cell->route->name, cell->bytes);
-	if (!cell->skip && status == BB_OK)
+	if (cell->child)
+		all = cell->child->first;
+	else if (!cell->skip && status == BB_OK)
 		status = measure_cell(s, cell, true, &all);
+	if (status == BB_OK && leads)
+		status = bb_child_tell_cell(s->pairs, i, all, false);
 	if (status == BB_OK && leads)
 		status = bb_pairs_deliver(s->pairs, i, all);
 	if (leads)
@@ -483,9 +489,18 @@ static bool is_judged(const struct bb_pairs *pairs, size_t i)
 
 	for (size_t k = i + 1; k < pairs->ncells; k++)
 		if (!cells[k].skip && cells[k].route == cells[i].route &&
-		    cells[k].both_ways == cells[i].both_ways)
+		    cells[k].direct == cells[i].direct && cells[k].both_ways == cells[i].both_ways)
 			return false;
 	return !cells[i].skip;
+}
+
+/* A child process has judged by its own cells what it measures again; else *ALL = NULL. */
+static bb_status measure_again(struct session *s, const struct bb_cell *cell, const void **all)
+{
+	if (!cell->child)
+		return measure_cell(s, cell, false, all);
+	*all = cell->child->again;
+	return BB_OK;
 }
 
 /* What looks wrong is measured again, and the better of both counts: it may have been something
@@ -505,11 +520,30 @@ static bb_status review(struct session *s)
 	for (size_t i = 0; i < s->pairs->ncells && status == BB_OK; i++) {
 		if (!is_judged(s->pairs, i))
 			continue;
-		status = measure_cell(s, &s->pairs->cells[i], false, &all);
-		if (status == BB_OK && bb_driver_leads(s->driver))
-			bb_pairs_review(s->pairs, i, all);
+		status = measure_again(s, &s->pairs->cells[i], &all);
+		if (status != BB_OK || !bb_driver_leads(s->driver) || !all)
+			continue;
+		bb_pairs_review(s->pairs, i, all);
+		status = bb_child_tell_cell(s->pairs, i, all, true);
 	}
 	return status;
+}
+
+/* The child comes first: this process has not taken memory of the GPUs yet. Collective. */
+static bb_status begin(struct session *s)
+{
+	const struct bb_cell *last = &s->pairs->cells[s->pairs->ncells - 1];
+	bb_status status = BB_OK;
+
+	if (bb_driver_leads(s->driver))
+		BB_TRY(status, bb_child_tell_begin(s->pairs), out);
+	if (!last->child)
+		goto out;
+	if (bb_driver_leads(s->driver))
+		BB_TRY(status, bb_child_run(s->driver, s->pairs), out);
+	status = bb_crew_barrier(s->driver);
+out:
+	return status == BB_OK ? open_session(s) : status;
 }
 
 bb_status bb_pairs_drive(struct bb_driver *driver, void *argument)
@@ -521,7 +555,7 @@ bb_status bb_pairs_drive(struct bb_driver *driver, void *argument)
 			    .backend = run->options.backend,
 			    .me = driver->rank,
 			    .n = run->world.nranks};
-	bb_status status = open_session(&s);
+	bb_status status = begin(&s);
 
 	for (size_t i = 0; i < s.pairs->ncells && status == BB_OK; i++)
 		status = run_cell(&s, i);
@@ -529,6 +563,8 @@ bb_status bb_pairs_drive(struct bb_driver *driver, void *argument)
 		status = review(&s);
 	if (status == BB_OK && bb_driver_leads(driver))
 		status = bb_pairs_judge(s.pairs);
+	if (status == BB_OK && bb_driver_leads(driver))
+		status = bb_child_tell_end(s.pairs);
 	/* Nobody lets go of what others may still read. */
 	status = status == BB_OK ? bb_crew_barrier(driver) : status;
 	if (status != BB_OK)

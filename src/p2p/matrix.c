@@ -153,7 +153,8 @@ static bb_status flush(struct matrix *m)
 static bool belongs(const struct matrix *m, const struct bb_pair_record *r)
 {
 	return m->of.quantity && strcmp(m->of.route, r->route) == 0 &&
-	       strcmp(m->of.direction, r->direction) == 0 && m->of.size_bytes == r->size_bytes;
+	       strcmp(m->of.p2p, r->p2p) == 0 && strcmp(m->of.direction, r->direction) == 0 &&
+	       m->of.size_bytes == r->size_bytes;
 }
 
 static bb_status pair(struct matrix *m, const struct bb_pair_record *r)

@@ -16,6 +16,7 @@
 #define STRING BB_FIELD_STRING
 #define INT BB_FIELD_INT
 #define DOUBLE BB_FIELD_DOUBLE
+#define BOOL BB_FIELD_BOOL
 
 static const struct bb_field pair_fields[] = {
 	PAIR(STRING, quantity, "", "bandwidth or latency"),
@@ -51,6 +52,8 @@ static const struct bb_field pair_fields[] = {
 	PAIR(INT, samples, "", "readings of the clock in all of them"),
 	PAIR(INT, repeats, "", "transfers or round trips of one sample"),
 	PAIR(INT, wrong, "bytes", "that are not what was sent; null: not checked"),
+	PAIR(BOOL, child_process, "",
+	     "measured by a child process, in which P2P of the library is off"),
 	PAIR(DOUBLE, bound_GBps, "GB/s", "what the pair could do"),
 	PAIR(DOUBLE, percent_of_bound, "%", "GBps / bound_GBps"),
 	PAIR(STRING, bound_source, "", "where the bound comes from"),
@@ -67,6 +70,7 @@ static const struct bb_field finding_fields[] = {
 	FINDING(INT, pairs, "", "how many pairs it is about"),
 	FINDING(STRING, path, "", "what lies between the pair"),
 	FINDING(STRING, route, "", "where it shows most"),
+	FINDING(STRING, p2p, "", "of that route: on or off"),
 	FINDING(STRING, direction, "", "where it shows most"),
 	FINDING(INT, size_bytes, "bytes", "null for latency"),
 	FINDING(DOUBLE, value_GBps, "GB/s", "what was measured; null for latency"),

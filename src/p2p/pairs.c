@@ -106,12 +106,22 @@ static bb_status switch_library(const struct bb_pair_options *asked,
 static bb_status check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
 		       const struct bb_environment *environment, struct bb_error *error)
 {
+	struct bb_pair_options *asked = own;
+	bb_status status;
+
 	if (!o->backend->routes)
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "the %s backend has no routes between two ranks (see --list)",
 			       o->backend->name);
 	o->config.reached = true;
-	return switch_library(own, o->backend, environment, error);
+	status = bb_child_find(&asked->child, error);
+	if (status == BB_OK && asked->child) {
+		/* What it comes to is the parent's to judge and to write. */
+		asked->p2p = BB_P2P_OFF;
+		asked->findings = BB_FINDINGS_REPORT;
+		o->csv_file = o->json_file = NULL;
+	}
+	return status == BB_OK ? switch_library(asked, o->backend, environment, error) : status;
 }
 
 /* A word has no size. */
@@ -165,27 +175,37 @@ static bool is_direct(const struct bb_pairs *pairs, const struct bb_route *route
 	return route->direct && (!route->switched || pairs->library_p2p);
 }
 
-static bool is_wanted(const struct bb_pairs *pairs, const struct bb_route *route, unsigned use)
+/* CHILDS: of the cells that a child process measures, there and in its parent's plan. */
+static bool is_wanted(const struct bb_pairs *pairs, const struct bb_route *route, unsigned use,
+		      bool childs)
 {
 	const int p2p = pairs->asked.p2p;
 
+	if (childs)
+		return (route->uses & use) && route->switched;
 	return (route->uses & use) &&
 	       (p2p == BB_P2P_BOTH || is_direct(pairs, route) == (p2p == BB_P2P_ON));
 }
 
-static bb_status add_cell(struct bb_pairs *pairs, struct bb_cell cell)
+static bb_status add_cell(struct bb_pairs *pairs, struct bb_cell cell, bool childs)
 {
 	struct bb_cell *cells = realloc(pairs->cells, (pairs->ncells + 1) * sizeof(*cells));
+	const bool elsewhere = childs && !pairs->asked.child;
 
-	if (!cells)
+	pairs->cells = cells ? cells : pairs->cells;
+	if (elsewhere)
+		cell.child = calloc(1, sizeof(*cell.child));
+	if (!cells || (elsewhere && !cell.child)) {
+		bb_child_cell_free(cell.child);
 		return bb_fail(&pairs->run->error, BB_EINTERNAL, "out of memory for the plan");
-	cell.direct = is_direct(pairs, cell.route);
-	pairs->cells = cells;
+	}
+	cell.direct = !childs && is_direct(pairs, cell.route);
 	cells[pairs->ncells++] = cell;
 	return BB_OK;
 }
 
-static bb_status add_sizes(struct bb_pairs *pairs, const struct bb_route *route, bool both_ways)
+static bb_status add_sizes(struct bb_pairs *pairs, const struct bb_route *route, bool both_ways,
+			   bool childs)
 {
 	const struct bb_options *o = &pairs->run->options;
 	const bool gpus = o->backend->capabilities & BB_CAP_GPU;
@@ -203,12 +223,12 @@ static bb_status add_sizes(struct bb_pairs *pairs, const struct bb_route *route,
 			cell.skip = "its buffers do not fit into the memory";
 		else if (size > pairs->most_bytes)
 			pairs->most_bytes = size;
-		status = add_cell(pairs, cell);
+		status = add_cell(pairs, cell, childs);
 	}
 	return status;
 }
 
-static bb_status plan_bandwidth(struct bb_pairs *pairs)
+static bb_status plan_bandwidth(struct bb_pairs *pairs, bool childs)
 {
 	const struct bb_route *routes = pairs->run->options.backend->routes;
 	bb_status status = BB_OK;
@@ -217,25 +237,27 @@ static bb_status plan_bandwidth(struct bb_pairs *pairs)
 		if (pairs->asked.ways != BB_ANY_WAY && pairs->asked.ways != both)
 			continue;
 		for (const struct bb_route *r = routes; r->name && status == BB_OK; r++)
-			if (is_wanted(pairs, r, BB_ROUTE_TRANSFER))
-				status = add_sizes(pairs, r, both == 1);
+			if (is_wanted(pairs, r, BB_ROUTE_TRANSFER, childs))
+				status = add_sizes(pairs, r, both == 1, childs);
 	}
 	return status;
 }
 
-static bb_status plan_latency(struct bb_pairs *pairs)
+static bb_status plan_latency(struct bb_pairs *pairs, bool childs)
 {
 	const bool gpus = pairs->run->options.backend->capabilities & BB_CAP_GPU;
 	const struct bb_route *routes = pairs->run->options.backend->routes;
 	bb_status status = BB_OK;
 
 	for (const struct bb_route *r = routes; r->name && status == BB_OK; r++)
-		if (is_wanted(pairs, r, BB_ROUTE_PING))
-			status = add_cell(pairs, (struct bb_cell){.route = r,
-								  .ping = true,
-								  .both_ways = true,
-								  .repeats = gpus ? GPU_SAMPLE_PINGS
-										  : SAMPLE_PINGS});
+		if (is_wanted(pairs, r, BB_ROUTE_PING, childs))
+			status = add_cell(
+				pairs,
+				(struct bb_cell){.route = r,
+						 .ping = true,
+						 .both_ways = true,
+						 .repeats = gpus ? GPU_SAMPLE_PINGS : SAMPLE_PINGS},
+				childs);
 	return status;
 }
 
@@ -285,7 +307,13 @@ static bb_status ask_library(struct bb_pairs *pairs)
 	return BB_OK;
 }
 
-static bb_status plan(struct bb_run *run, bb_status (*make)(struct bb_pairs *pairs))
+/* A process of several is its launcher's: it cannot start another one of its kind. */
+static bool has_child(const struct bb_pairs *pairs)
+{
+	return pairs->asked.p2p == BB_P2P_BOTH && pairs->library_p2p && !pairs->run->options.launch;
+}
+
+static bb_status plan(struct bb_run *run, bb_status (*make)(struct bb_pairs *pairs, bool childs))
 {
 	struct bb_pairs *pairs = of(run);
 	bb_status status = check_world(run);
@@ -294,7 +322,12 @@ static bb_status plan(struct bb_run *run, bb_status (*make)(struct bb_pairs *pai
 	if (status == BB_OK)
 		status = ask_library(pairs);
 	if (status == BB_OK)
-		status = make(pairs);
+		status = make(pairs, pairs->asked.child);
+	if (status == BB_OK && has_child(pairs))
+		status = make(pairs, true);
+	/* Before drivers are pinned. */
+	if (status == BB_OK && sched_getaffinity(0, sizeof(pairs->cpus), pairs->cpus) != 0)
+		status = bb_fail(&run->error, BB_EINTERNAL, "cannot tell which CPUs may be used");
 	if (status == BB_OK && pairs->ncells == 0)
 		status = bb_fail(&run->error, BB_EUNSUPPORTED,
 				 "--p2p %s: the %s backend has no such route%s%s (see --list)",
@@ -363,6 +396,8 @@ static void close_pairs(struct bb_run *run)
 
 	for (size_t i = 0; i < pairs->nmatrices; i++)
 		free((void *)(uintptr_t)pairs->matrices[i].values);
+	for (size_t i = 0; i < pairs->ncells; i++)
+		bb_child_cell_free(pairs->cells[i].child);
 	bb_pair_lights_close(pairs);
 	free(pairs->matrices);
 	free(pairs->matrix_cells);

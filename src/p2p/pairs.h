@@ -5,6 +5,7 @@
  *   pairs.c        the benchmark: options, what is run, what it comes to
  *   drive.c        what every rank does: one pair after the other, round after round
  *   series.c       what a rank timed with a peer
+ *   child.c        the half that a child process measures
  *   ways.c         where each route leads
  *   results.c      what the ranks measured, put together into records and findings
  *   paths.c        what lies between two ranks, what that allows, and why a pair may be slow
@@ -16,10 +17,14 @@
 #define BB_P2P_PAIRS_H
 
 #include "harness/run.h"
+#include "p2p/child.h"
 #include "p2p/findings.h"
 #include "p2p/series.h"
 
+#include <sched.h>
+
 #define BB_PAIR_MAX_RANKS 256
+#define BB_CPU_SETS 4    /* 4096 CPUs */
 #define BB_PAIR_ROUNDS 7 /* over all pairs, so that what passes by does not hit one alone */
 
 enum bb_p2p_choice { BB_P2P_ON, BB_P2P_OFF, BB_P2P_BOTH };
@@ -32,6 +37,7 @@ struct bb_pair_options {
 	int ways;      /* enum bb_way_choice */
 	int findings;  /* enum bb_findings_choice */
 	int64_t iters; /* of latency, whose samples are short */
+	bool child;    /* this process measures for its parent (child.h) */
 };
 
 /* ---- records (pair_record.c) ----------------------------------------------------------- */
@@ -58,6 +64,7 @@ struct bb_pair_record {
 	double p50_us, p99_us, min_us, max_us; /* of one transfer, or of a word one way */
 	int64_t rounds, samples, repeats;
 	int64_t wrong;
+	bool child_process; /* measured by one */
 	double bound_GBps, percent_of_bound;
 	const char *bound_source;
 	double end_unix_s;
@@ -66,7 +73,7 @@ struct bb_pair_record {
 struct bb_finding_record {
 	const char *finding; /* "asymmetry" */
 	int64_t rank, from, to, pairs;
-	const char *path, *route, *direction;
+	const char *path, *route, *p2p, *direction;
 	int64_t size_bytes;
 	double value_GBps, reference_GBps;
 	double value_us, reference_us;
@@ -108,6 +115,9 @@ struct bb_cell {
 	uint64_t bytes;   /* 0 with ping */
 	size_t repeats;   /* transfers, or rounds, of one sample */
 	const char *skip; /* why it is not run; NULL: run it */
+	/* What a child process measures in place of this one; NULL: it is measured here. Such cells
+	   are the last of the plan. */
+	struct bb_child_cell *child;
 };
 
 /* The state of a benchmark of pairs. */
@@ -118,7 +128,8 @@ struct bb_pairs {
 	size_t ncells;
 	uint64_t most_bytes; /* of cells that are run */
 	bool library_p2p;    /* routes that are switched are direct */
-	char library_text[BB_SWITCH_TEXT + 8];
+	char library_text[BB_SWITCH_TEXT + BB_CHILD_TEXT + 32];
+	cpu_set_t cpus[BB_CPU_SETS]; /* that this process may use */
 
 	/* Rank 0's. */
 	char digest[20];                 /* of the topology */

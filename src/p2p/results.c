@@ -15,6 +15,11 @@ static const char *direction_of(const struct bb_cell *cell)
 	return cell->both_ways && !cell->ping ? "bidirectional" : "unidirectional";
 }
 
+static const char *p2p_of(const struct bb_cell *cell)
+{
+	return cell->direct ? "on" : "off";
+}
+
 static const struct bb_pair_part *part_of(const struct bb_pairs *pairs,
 					  const struct bb_pair_part *parts, int rank, int peer)
 {
@@ -120,14 +125,16 @@ static void fill_route(const struct bb_cell *cell, struct bb_pair_record *r)
 
 	r->quantity = cell->ping ? "latency" : "bandwidth";
 	r->route = cell->route->name;
-	r->p2p = cell->direct ? "on" : "off";
+	r->p2p = p2p_of(cell);
 	r->actor = actors[cell->route->actor];
 	r->direction = direction_of(cell);
 	r->size_bytes = cell->ping ? BB_ABSENT : (int64_t)cell->bytes;
 	r->repeats = (int64_t)cell->repeats;
+	r->child_process = cell->child != NULL;
 }
 
-static void fill_times(const struct bb_pair_part *part, struct bb_pair_record *r)
+static void fill_times(const struct bb_cell *cell, const struct bb_pair_part *part,
+		       struct bb_pair_record *r)
 {
 	struct timespec now;
 
@@ -138,7 +145,8 @@ static void fill_times(const struct bb_pair_part *part, struct bb_pair_record *r
 	r->max_us = part->max * 1e6;
 	r->rounds = part->rounds;
 	r->samples = part->samples;
-	r->end_unix_s = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+	r->end_unix_s = cell->child ? cell->child->end_unix_s
+				    : (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 static void fill_wrong(const struct bb_pairs *pairs, const struct bb_cell *cell,
@@ -164,7 +172,7 @@ static bb_status deliver_pair(struct bb_pairs *pairs, const struct bb_cell *cell
 	bb_record_init(&bb_record_pair, &r);
 	fill_ends(pairs, v->from, v->to, path, &r);
 	fill_route(cell, &r);
-	fill_times(timed(pairs, cell, parts, v->from, v->to), &r);
+	fill_times(cell, timed(pairs, cell, parts, v->from, v->to), &r);
 	fill_wrong(pairs, cell, parts, v->from, v->to, &r);
 	if (!cell->ping) {
 		r.GBps = v->mid / 1e9;
@@ -219,6 +227,7 @@ static void keep(struct bb_pairs *pairs, size_t cell, struct bb_pair_value *valu
 
 	while (i < pairs->nmatrices &&
 	       (pairs->cells[pairs->matrix_cells[i]].route != c->route ||
+		pairs->cells[pairs->matrix_cells[i]].direct != c->direct ||
 		pairs->cells[pairs->matrix_cells[i]].both_ways != c->both_ways))
 		i++;
 	if (i == pairs->nmatrices)
@@ -346,6 +355,8 @@ static void describe(struct bb_strbuf *out, const struct bb_pairs *pairs,
 	bb_strbuf_add(out, ", not ");
 	add_speed(out, cell, f->reference);
 	bb_strbuf_addf(out, " (%s", cell->route->name);
+	if (cell->route->switched)
+		bb_strbuf_addf(out, ", P2P %s", p2p_of(cell));
 	if (!cell->ping)
 		bb_strbuf_addf(out, ", %s, %s", direction_of(cell),
 			       bb_format_size(size, cell->bytes));
@@ -375,6 +386,7 @@ static bb_status tell(struct bb_pairs *pairs, const struct bb_finding *f)
 		bb_pair_path(pairs, f->from, f->to, path);
 	r.path = f->from < 0 ? NULL : path;
 	r.route = cell->route->name;
+	r.p2p = p2p_of(cell);
 	r.direction = direction_of(cell);
 	r.size_bytes = cell->ping ? BB_ABSENT : (int64_t)cell->bytes;
 	if (cell->ping) {

@@ -1,8 +1,10 @@
 """Pairs of GPUs, which are stood in for (tests/fake)."""
 
+import csv
 import json
 import os
 import signal
+import tempfile
 import time
 
 import gpus
@@ -11,6 +13,9 @@ import mpi
 from kit import equal, expect, test
 
 DIRECT = {"read": "target", "write": "source", "read-kernel": "target", "write-kernel": "source"}
+
+ROUTES = [(route, "on", actor) for route, actor in DIRECT.items()]
+ROUTES += [("staged", "off", "both"), ("send", "on", "both"), ("send", "off", "both")]
 
 
 def records(line, env=None, codes=(0,)):
@@ -28,17 +33,18 @@ def every_route():
     """Every pair over every route, at sizes of one piece of a kernel, not of one, and of several staged."""
     for sizes in ("-b 1 -e 5000 -f 70 -n 1", "-b 9000001 -e 9000001 -n 1 -w 0 --direction bidirectional"):
         found = records(f"p2p_bandwidth -g 3 {sizes}")
-        equal(found["run"][0]["library_p2p"], "on (NCCL_P2P_DISABLE is not set)", "library_p2p")
-        for route, actor in {**DIRECT, "staged": "both", "send": "both"}.items():
-            mine = [r for r in found["pair"] if r["route"] == route]
+        library = "on (NCCL_P2P_DISABLE is not set); in a child process off (NCCL_P2P_DISABLE=1)"
+        equal(found["run"][0]["library_p2p"], library, "library_p2p")
+        for route, p2p, actor in ROUTES:
+            mine = [r for r in found["pair"] if (r["route"], r["p2p"]) == (route, p2p)]
             one = {(r["from"], r["to"]) for r in mine if r["direction"] == "unidirectional"}
             both = {(r["from"], r["to"]) for r in mine if r["direction"] == "bidirectional"}
             wanted = {(a, b) for a in range(3) for b in range(3) if a != b or route in DIRECT}
             expect(one in (wanted, set()), f"pairs of {route}: {one}")
             equal(both, {(0, 1), (0, 2), (1, 2)}, f"pairs of {route} both ways")
             for r in mine:
-                p2p = "off" if route == "staged" else "on"
-                equal((r["p2p"], r["actor"], r["wrong"], r["ends"]), (p2p, actor, 0, "gpu"), route)
+                equal((r["actor"], r["wrong"], r["ends"]), (actor, 0, "gpu"), route)
+                equal(r["child_process"], (route, p2p) == ("send", "off"), f"who measured {route}, P2P {p2p}")
 
 
 @test
@@ -62,13 +68,15 @@ def library_switched_off():
     equal(found["run"][0]["library_p2p"], "off (NCCL_P2P_DISABLE=1)", "library_p2p")
     equal({(r["route"], r["p2p"]) for r in found["pair"]}, {("staged", "off"), ("send", "off")}, "routes")
     for env, p2p in (
-        ({"NCCL_P2P_DISABLE": "1"}, "off"),
-        ({"NCCL_P2P_DISABLE": "0"}, "on"),
-        ({"NCCL_P2P_LEVEL": "LOC"}, "off"),
-        ({"NCCL_P2P_LEVEL": "SYS"}, "on"),
+        ({"NCCL_P2P_DISABLE": "1"}, {"off"}),
+        ({"NCCL_P2P_DISABLE": "0"}, {"on", "off"}),
+        ({"NCCL_P2P_LEVEL": "LOC"}, {"off"}),
+        ({"NCCL_P2P_LEVEL": "SYS"}, {"on", "off"}),
     ):
         found = records("p2p_bandwidth -g 2 -b 8 -e 8 -n 1", env)
-        equal({r["p2p"] for r in found["pair"] if r["route"] == "send"}, {p2p}, f"send with {env}")
+        equal({r["p2p"] for r in found["pair"] if r["route"] == "send"}, p2p, f"send with {env}")
+    found = records("p2p_bandwidth -g 2 -b 8 -e 8 -n 1 --p2p on")
+    equal({r["p2p"] for r in found["pair"]}, {"on"}, "--p2p on")
 
 
 @test
@@ -92,9 +100,9 @@ def wrong_data():
 def slow_link():
     """What goes one way takes 20 times as long, over every route."""
     line = "p2p_bandwidth -g 2 -b 1K -e 1K -n 5 --direction unidirectional --fault slow_link:1:0:10"
-    times = {(r["route"], r["from"], r["to"]): r["min_us"] for r in records(line)["pair"]}
-    for route in (*DIRECT, "staged", "send"):
-        there, back = times[route, 1, 0], times[route, 0, 1]
+    times = {(r["route"], r["p2p"], r["from"], r["to"]): r["min_us"] for r in records(line)["pair"]}
+    for route, p2p, _ in ROUTES:
+        there, back = times[route, p2p, 1, 0], times[route, p2p, 0, 1]
         expect(there > 2 * back, f"{route}: {there} us there, {back} us back at best")
 
 
@@ -182,6 +190,101 @@ def one_gpu():
 @test
 def dies():
     gpus.run("p2p_bandwidth -g 3 -b 8 -e 8 --backend nccl --fault die:1 -T 20").exits(3).says("rank 1")
+
+
+@test
+def halves_in_one_report():
+    """What the child measures is in the parent's files and text, which the child leaves alone."""
+    with tempfile.TemporaryDirectory(prefix="bb") as folder:
+        files = {kind: os.path.join(folder, kind) for kind in ("csv", "json")}
+        words = " ".join(f"--{kind} {path}" for kind, path in files.items())
+        result = gpus.run(f"p2p_bandwidth -g 2 -b 8 -e 64 -f 8 -n 3 --backend nccl {words}").exits(0)
+        result.require(not result.err, "something on stderr")
+        with open(files["csv"], encoding="utf-8") as file:
+            rows = [(r["route"], r["p2p"], r["child_process"]) for r in csv.DictReader(file)]
+        with open(files["json"], encoding="utf-8") as file:
+            found = [json.loads(line) for line in file]
+    equal(set(r for r in rows if r[0] == "send"), {("send", "on", "false"), ("send", "off", "true")}, "rows of send")
+    equal([r["kind"] for r in found].count("run"), 1, "run records")
+    pairs = [r for r in found if r["kind"] == "pair"]
+    equal(found[-1]["results"], len(pairs), "results")
+    times = [r["end_unix_s"] for r in pairs]
+    expect(max(times[:-6]) >= max(times[-6:]), "the child was not first")
+    for size in ("8", "64"):
+        for p2p in ("on", "off"):
+            result.prints(f"Unidirectional bandwidth, send (P2P {p2p}), {size}, GB/s")
+    equal(result.out.count("# P2P of the library"), 1, "heads")
+
+
+CHILD = "p2p_bandwidth -g 3 -b 4K -e 4K -n 3 --backend nccl"
+
+
+@test
+def failing_child():
+    """Its failure is the run's, and nothing is reported; what fails only then is the parent's."""
+    result = gpus.run(CHILD + " --json -", {"BUSBENCH_FAKE_FAIL": "ncclSend:3"}).exits(3)
+    result.says("ncclSend was to fail", "the child process that measures with P2P of the library off failed")
+    result.require(not result.out, "half a result")
+    result = gpus.run(CHILD + " --json -", {"BUSBENCH_FAKE_FAIL": "cudaEventCreateWithFlags:1"}).exits(3)
+    result.require("child process" not in result.err, "the child is blamed")
+    gpus.run(CHILD + " --p2p off", {"BUSBENCH_P2P_PARENT": "1"}).exits(2).says("BUSBENCH_P2P_PARENT=1", "unset it")
+
+
+@test
+def child_out_of_time():
+    """-T is for the child too, which says what takes too long."""
+    result = gpus.run(CHILD + " --fault slow:1:2s -T 1").exits(4)
+    result.says("send 0 -> 1 at 4K", "failed with exit status 4").require(not result.out, "half a result")
+
+
+def children(process):
+    path = f"/proc/{process}/task/{process}/children"
+    with open(path, encoding="ascii") as file:
+        return [int(word) for word in file.read().split()]
+
+
+def is_running(process):
+    try:
+        with open(f"/proc/{process}/stat", encoding="ascii") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_until(condition, what):
+    until = time.monotonic() + 30
+    while not condition():
+        expect(time.monotonic() < until, what)
+        time.sleep(0.02)
+
+
+def disturbed(to_parent, to_child, words=""):
+    """The result of a run that is sent signals while its child measures; the child is gone then."""
+    name, *arguments = (CHILD + " -n 1000000 " + words).split()
+    process = kit.spawn([gpus.built(name + "_perf"), *arguments])
+    wait_until(lambda: children(process.pid) or process.poll() is not None, "no child was started")
+    child = children(process.pid)[0]
+    time.sleep(0.3)
+    for number, whom in ((to_child, child), (to_parent, process.pid)):
+        if number:
+            os.kill(whom, number)
+    result = kit.finish(process, 60)
+    wait_until(lambda: not is_running(child), "the child is left behind")
+    return result.require(not result.out, "half a result")
+
+
+@test
+def interrupted_with_its_child():
+    for number in (signal.SIGINT, signal.SIGTERM):
+        result = disturbed(number, None).exits(128 + number)
+        equal(result.err.count("interrupted"), 1, "times that it is said")
+    disturbed(signal.SIGKILL, None).exits(-signal.SIGKILL)
+
+
+@test
+def child_that_is_gone():
+    disturbed(None, signal.SIGKILL).exits(3).says("was ended by signal 9 (Killed)")
+    disturbed(None, signal.SIGSTOP, "-T 1").exits(4).says("has said nothing for 6 s (-T)")
 
 
 def with_links(words):

@@ -1,0 +1,447 @@
+#include "p2p/child.h"
+
+#include "core/clock.h"
+#include "p2p/pairs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PARENT "BUSBENCH_P2P_PARENT" /* the parent's process; only in a child's environment */
+#define PIPE 3                       /* the child's end */
+#define PROGRAM "/proc/self/exe"
+#define PROCESS_TEXT 24
+#define MAGIC 0x70327063u
+/* Beyond -T, which the child obeys itself and says more about. */
+#define GRACE_S 5.0
+#define SUBJECT "the child process that measures with P2P of the library off"
+
+enum kind { BEGIN, ALIVE, CELL, AGAIN, END, KINDS };
+
+/* One message. Behind CELL and AGAIN, unless TEXT says why not, come nranks² parts. */
+struct note {
+	uint32_t magic, kind;
+	uint32_t bytes; /* of this note and all parts behind it: the same program wrote it */
+	int32_t nranks;
+	uint64_t cell; /* among the child's */
+	uint64_t cell_bytes, repeats, both_ways;
+	double end_unix_s;
+	char text[BB_CHILD_TEXT]; /* BEGIN: the state of the library; CELL: why it is skipped */
+};
+
+/* ---- in the child ---------------------------------------------------------------------------- */
+
+bb_status bb_child_find(bool *is, struct bb_error *error)
+{
+	const char *parent = getenv(PARENT);
+	char text[PROCESS_TEXT];
+
+	*is = parent != NULL;
+	if (!parent)
+		return BB_OK;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	snprintf(text, sizeof(text), "%ld", (long)getppid());
+	/* It may have died before that. */
+	if (strcmp(parent, text) != 0 || fcntl(PIPE, F_SETFD, FD_CLOEXEC) != 0)
+		return bb_fail(error, BB_EUSAGE,
+			       PARENT "=%s: busbench sets it for child processes of its own; unset "
+				      "it",
+			       parent);
+	return BB_OK;
+}
+
+static bb_status write_all(struct bb_pairs *pairs, const void *bytes, size_t n)
+{
+	const char *at = bytes;
+
+	while (n > 0) {
+		const ssize_t written = write(PIPE, at, n);
+
+		if (written < 0 && errno != EINTR)
+			return bb_fail(&pairs->run->error, BB_EINTERNAL,
+				       SUBJECT " cannot tell its parent: %s", strerror(errno));
+		at += written > 0 ? written : 0;
+		n -= written > 0 ? (size_t)written : 0;
+	}
+	return BB_OK;
+}
+
+static size_t parts_bytes(const struct bb_pairs *pairs)
+{
+	const size_t n = (size_t)pairs->run->world.nranks;
+
+	return n * n * sizeof(struct bb_pair_part);
+}
+
+static bb_status tell(struct bb_pairs *pairs, struct note *note, const struct bb_pair_part *parts)
+{
+	const size_t behind = parts ? parts_bytes(pairs) : 0;
+	bb_status status;
+
+	if (!pairs->asked.child)
+		return BB_OK;
+	note->magic = MAGIC;
+	note->bytes = (uint32_t)(sizeof(*note) + behind);
+	note->nranks = pairs->run->world.nranks;
+	status = write_all(pairs, note, sizeof(*note));
+	return status == BB_OK ? write_all(pairs, parts, behind) : status;
+}
+
+bb_status bb_child_tell_begin(struct bb_pairs *pairs)
+{
+	struct note note = {.kind = BEGIN};
+
+	snprintf(note.text, sizeof(note.text), "%.*s", BB_CHILD_TEXT - 1, pairs->library_text);
+	return tell(pairs, &note, NULL);
+}
+
+bb_status bb_child_tell_alive(struct bb_pairs *pairs)
+{
+	return tell(pairs, &(struct note){.kind = ALIVE}, NULL);
+}
+
+bb_status bb_child_tell_cell(struct bb_pairs *pairs, size_t number,
+			     const struct bb_pair_part *parts, bool again)
+{
+	const struct bb_cell *cell = &pairs->cells[number];
+	struct note note = {.kind = again ? AGAIN : CELL,
+			    .cell = number,
+			    .cell_bytes = cell->bytes,
+			    .repeats = cell->repeats,
+			    .both_ways = cell->both_ways};
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	note.end_unix_s = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+	snprintf(note.text, sizeof(note.text), "%s", cell->skip ? cell->skip : "");
+	return tell(pairs, &note, cell->skip ? NULL : parts);
+}
+
+bb_status bb_child_tell_end(struct bb_pairs *pairs)
+{
+	return tell(pairs, &(struct note){.kind = END}, NULL);
+}
+
+/* ---- in the parent: starting it -------------------------------------------------------------- */
+
+struct child {
+	struct bb_driver *driver;
+	struct bb_pairs *pairs;
+	pid_t process; /* 0: none that has not been waited for */
+	int fd;        /* to be read; -1: none */
+	int status;    /* once it has ended, as waitpid says it */
+	double heard;  /* on the monotonic clock */
+	char *message; /* as much as has come */
+	size_t filled;
+	size_t told; /* cells */
+	bool ended;  /* it has told all */
+};
+
+void bb_child_cell_free(struct bb_child_cell *cell)
+{
+	if (!cell)
+		return;
+	free(cell->first);
+	free(cell->again);
+	free(cell);
+}
+
+/* Is a new block. */
+static char **make_environment(char parent[])
+{
+	char **environment;
+	size_t n = 0;
+
+	while (environ[n])
+		n++;
+	environment = calloc(n + 2, sizeof(*environment));
+	if (!environment)
+		return NULL;
+	memcpy(environment, environ, n * sizeof(*environment));
+	environment[n] = parent;
+	return environment;
+}
+
+/* Returns an errno. In a group of its own a signal from the terminal is the parent's alone, which
+   says so once and ends it. */
+static int spawn(struct child *c, int fd, char **environment)
+{
+	char *const *words = c->pairs->run->record.args.words;
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attributes;
+	sigset_t none;
+	int error;
+
+	sigemptyset(&none);
+	posix_spawn_file_actions_init(&actions);
+	posix_spawnattr_init(&attributes);
+	posix_spawn_file_actions_adddup2(&actions, fd, PIPE);
+	posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+	posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+	posix_spawnattr_setpgroup(&attributes, 0);
+	posix_spawnattr_setsigmask(&attributes, &none);
+	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+	error = posix_spawn(&c->process, PROGRAM, &actions, &attributes, words, environment);
+	posix_spawnattr_destroy(&attributes);
+	posix_spawn_file_actions_destroy(&actions);
+	c->process = error == 0 ? c->process : 0;
+	return error;
+}
+
+/* This thread is pinned; what it starts is not to be. */
+static int spawn_unpinned(struct child *c, int fd, char **environment)
+{
+	cpu_set_t mine[BB_CPU_SETS];
+	int error;
+
+	if (sched_getaffinity(0, sizeof(mine), mine) != 0 ||
+	    sched_setaffinity(0, sizeof(mine), c->pairs->cpus) != 0)
+		return errno;
+	error = spawn(c, fd, environment);
+	return sched_setaffinity(0, sizeof(mine), mine) == 0 ? error : errno;
+}
+
+static bb_status start(struct child *c)
+{
+	char parent[sizeof(PARENT) + PROCESS_TEXT], **environment;
+	int ends[2], error;
+
+	snprintf(parent, sizeof(parent), PARENT "=%ld", (long)getpid());
+	environment = make_environment(parent);
+	c->message = malloc(sizeof(struct note) + parts_bytes(c->pairs));
+	if (!environment || !c->message) {
+		free(environment);
+		return bb_fail(&c->pairs->run->error, BB_EINTERNAL, "out of memory for " SUBJECT);
+	}
+	error = pipe2(ends, O_CLOEXEC) == 0 ? 0 : errno;
+	if (error == 0) {
+		c->fd = ends[0];
+		if (fcntl(c->fd, F_SETFL, O_NONBLOCK) != 0)
+			error = errno;
+		if (error == 0)
+			error = spawn_unpinned(c, ends[1], environment);
+		close(ends[1]);
+	}
+	free(environment);
+	c->heard = bb_clock_now();
+	return error == 0 ? BB_OK
+			  : bb_fail(&c->pairs->run->error, BB_EINTERNAL,
+				    "cannot start " SUBJECT ": %s", strerror(error));
+}
+
+/* ---- in the parent: what it says ------------------------------------------------------------- */
+
+static bb_status fail_nonsense(struct child *c)
+{
+	return bb_fail(&c->pairs->run->error, BB_EINTERNAL,
+		       SUBJECT " says what makes no sense after %zu of its cells", c->told);
+}
+
+/* The cells at the end of the plan are the child's plan; NULL: it is none of them. */
+static struct bb_cell *cell_of(struct bb_pairs *pairs, const struct note *note)
+{
+	size_t first = pairs->ncells;
+	struct bb_cell *cell;
+
+	while (first > 0 && pairs->cells[first - 1].child)
+		first--;
+	if (note->cell >= pairs->ncells - first)
+		return NULL;
+	cell = &pairs->cells[first + note->cell];
+	return note->cell_bytes == cell->bytes && note->repeats == cell->repeats &&
+			       note->both_ways == cell->both_ways
+		       ? cell
+		       : NULL;
+}
+
+static bool is_sound(const struct child *c, const struct note *note)
+{
+	const bool of_cell = note->kind == CELL || note->kind == AGAIN;
+	const size_t behind = of_cell && !*note->text ? parts_bytes(c->pairs) : 0;
+
+	return note->magic == MAGIC && note->kind < KINDS && !c->ended &&
+	       note->bytes == sizeof(*note) + behind &&
+	       note->nranks == c->pairs->run->world.nranks &&
+	       memchr(note->text, '\0', sizeof(note->text)) &&
+	       (!of_cell || cell_of(c->pairs, note));
+}
+
+static bool is_time(double seconds)
+{
+	return isfinite(seconds) && seconds >= 0;
+}
+
+static bool are_parts(const struct bb_pair_part *parts, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct bb_pair_part *p = &parts[i];
+
+		if (p->rounds < 0 || p->rounds > BB_PAIR_MOST_ROUNDS || p->samples < p->rounds ||
+		    !is_time(p->low) || !is_time(p->mid) || !is_time(p->high) || !is_time(p->p50) ||
+		    !is_time(p->p99) || !is_time(p->min) || !is_time(p->max))
+			return false;
+	}
+	return true;
+}
+
+/* Each cell is told once, or, again, once more. */
+static bb_status take_cell(struct child *c, const struct note *note)
+{
+	struct bb_cell *cell = cell_of(c->pairs, note);
+	struct bb_child_cell *child = cell->child;
+	struct bb_pair_part **to = note->kind == AGAIN ? &child->again : &child->first;
+	const size_t bytes = parts_bytes(c->pairs);
+
+	if (*to || *child->skip || (note->kind == AGAIN && (!child->first || *note->text)))
+		return fail_nonsense(c);
+	if (note->kind == CELL) {
+		c->told++;
+		child->end_unix_s = note->end_unix_s;
+		memcpy(child->skip, note->text, sizeof(child->skip));
+		cell->skip = *child->skip ? child->skip : NULL;
+	}
+	if (*note->text)
+		return BB_OK;
+	*to = malloc(bytes);
+	if (!*to)
+		return bb_fail(&c->pairs->run->error, BB_EINTERNAL, "out of memory for results");
+	memcpy(*to, c->message + sizeof(*note), bytes);
+	return are_parts(*to, bytes / sizeof(**to)) ? BB_OK : fail_nonsense(c);
+}
+
+static bb_status take(struct child *c, const struct note *note)
+{
+	char *text = c->pairs->library_text;
+	const size_t used = strlen(text);
+
+	switch ((enum kind)note->kind) {
+	case BEGIN:
+		snprintf(text + used, sizeof(c->pairs->library_text) - used,
+			 "; in a child process %s", note->text);
+		return BB_OK;
+	case CELL:
+	case AGAIN:
+		return take_cell(c, note);
+	case END:
+		c->ended = true;
+		return BB_OK;
+	case ALIVE:
+	case KINDS:
+		break;
+	}
+	return BB_OK;
+}
+
+/* All that it has said so far. */
+static bb_status listen(struct child *c)
+{
+	struct note note;
+	bb_status status = BB_OK;
+
+	while (status == BB_OK) {
+		const bool headed = c->filled >= sizeof(note);
+		size_t all = sizeof(note);
+		ssize_t n;
+
+		if (headed) {
+			memcpy(&note, c->message, sizeof(note));
+			if (!is_sound(c, &note))
+				return fail_nonsense(c);
+			all = note.bytes;
+		}
+		if (headed && c->filled == all) {
+			c->filled = 0;
+			status = take(c, &note);
+			continue;
+		}
+		n = read(c->fd, c->message + c->filled, all - c->filled);
+		if (n <= 0)
+			break; /* nothing more for now, or for ever */
+		c->heard = bb_clock_now();
+		c->filled += (size_t)n;
+	}
+	return status;
+}
+
+/* ---- in the parent: its end ------------------------------------------------------------------ */
+
+static bool has_ended(struct child *c)
+{
+	if (waitpid(c->process, &c->status, WNOHANG) != c->process)
+		return false;
+	c->process = 0;
+	return true;
+}
+
+/* Is there still a reason to wait? The child minds -T itself: the run's own deadline does not. */
+static bb_status look(struct child *c)
+{
+	const uint64_t timeout_ns = c->pairs->run->options.timeout_ns;
+	const double patience = 1e-9 * (double)timeout_ns + GRACE_S;
+
+	if (bb_crew_is_over(c->driver))
+		return BB_ETIMEOUT;
+	bb_crew_deadline(c->driver, SUBJECT);
+	if (timeout_ns && bb_clock_now() > c->heard + patience)
+		return bb_fail(&c->pairs->run->error, BB_ETIMEOUT,
+			       SUBJECT " has said nothing for %.0f s (-T)", patience);
+	return BB_OK;
+}
+
+static bb_status judge(const struct child *c)
+{
+	struct bb_error *error = &c->pairs->run->error;
+	const int status = WIFEXITED(c->status) ? WEXITSTATUS(c->status) : 0;
+	size_t cells = 0;
+
+	for (size_t i = 0; i < c->pairs->ncells; i++)
+		cells += c->pairs->cells[i].child != NULL;
+	if (WIFSIGNALED(c->status))
+		return bb_fail(error, BB_EBACKEND, SUBJECT " was ended by signal %d (%s)",
+			       WTERMSIG(c->status), strsignal(WTERMSIG(c->status)));
+	/* What makes it exit otherwise when it is done is found here too: wrong data, or nothing
+	   that fits into the memory. */
+	if (status != BB_OK && !(c->ended && (status == BB_EDATA || status == BB_EUNSUPPORTED)))
+		return bb_fail(error, status > BB_EDATA ? BB_EBACKEND : (bb_status)status,
+			       SUBJECT " failed with exit status %d; --p2p on leaves it out",
+			       status);
+	if (!c->ended || c->told != cells)
+		return bb_fail(error, BB_EINTERNAL, SUBJECT " told of %zu of its %zu cells",
+			       c->told, cells);
+	return BB_OK;
+}
+
+bb_status bb_child_run(struct bb_driver *driver, struct bb_pairs *pairs)
+{
+	const struct timespec moment = {.tv_nsec = BB_MOMENT_NS};
+	struct child c = {.driver = driver, .pairs = pairs, .fd = -1};
+	bool over = false;
+	bb_status status = start(&c);
+
+	while (status == BB_OK && !over) {
+		over = has_ended(&c);
+		status = listen(&c);
+		if (status == BB_OK && !over)
+			status = look(&c);
+		if (status == BB_OK && !over)
+			nanosleep(&moment, NULL);
+	}
+	if (c.process) {
+		kill(c.process, SIGKILL);
+		waitpid(c.process, NULL, 0);
+	}
+	if (c.fd >= 0)
+		close(c.fd);
+	free(c.message);
+	return status == BB_OK ? judge(&c) : status;
+}
