@@ -1,0 +1,156 @@
+/*
+ * pipeline_greedy.c - passes that are put down one by one.
+ */
+#include "training_kernels/pipeline_greedy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bb_status bb_draft_open(struct bb_draft *draft, const struct bb_pipeline *pipeline,
+			const struct bb_order *order, int microbatches, int64_t limit,
+			struct bb_error *error)
+{
+	const size_t ends = 3 * (size_t)bb_order_depths(order) * (size_t)microbatches;
+
+	*draft = (struct bb_draft){
+		.order = *order,
+		.microbatches = microbatches,
+		.change = {pipeline->kept, pipeline->kept_w - pipeline->kept, -pipeline->kept_w},
+		.hop = pipeline->hop,
+		.limit = limit * pipeline->kept * order->chunks,
+		.ends = malloc(ends * sizeof(*draft->ends)),
+		.desks = calloc((size_t)order->stages, sizeof(*draft->desks)),
+	};
+	for (int kind = BB_PASS_F; kind <= BB_PASS_W; kind++)
+		draft->cost[kind] = bb_pass_ns(pipeline, order, (enum bb_pass_kind)kind);
+	draft->order.passes =
+		calloc((size_t)order->stages * order->length, sizeof(*draft->order.passes));
+	return draft->ends && draft->desks && draft->order.passes
+		       ? BB_OK
+		       : bb_fail(error, BB_EINTERNAL, "out of memory for a pipeline's order");
+}
+
+void bb_draft_free(struct bb_draft *draft)
+{
+	bb_order_free(&draft->order);
+	free(draft->ends);
+	free(draft->desks);
+}
+
+void bb_draft_clear(struct bb_draft *draft)
+{
+	const size_t ends =
+		3 * (size_t)bb_order_depths(&draft->order) * (size_t)draft->microbatches;
+
+	memset(draft->desks, 0, (size_t)draft->order.stages * sizeof(*draft->desks));
+	for (size_t i = 0; i < ends; i++)
+		draft->ends[i] = -1;
+	draft->failed = false;
+}
+
+static int64_t *end_of(const struct bb_draft *draft, enum bb_pass_kind kind, int depth,
+		       int microbatch)
+{
+	const size_t part = (size_t)kind * (size_t)bb_order_depths(&draft->order) + (size_t)depth;
+
+	return &draft->ends[part * (size_t)draft->microbatches + (size_t)microbatch];
+}
+
+int64_t bb_draft_arrival(const struct bb_draft *draft, int stage, enum bb_pass_kind kind, int chunk)
+{
+	const struct bb_order *order = &draft->order;
+	const struct bb_pass pass = {.kind = (uint8_t)kind, .chunk = (uint8_t)chunk};
+	const int microbatch = draft->desks[stage].done[kind][chunk];
+	const int input = bb_order_input(order, stage, &pass);
+	int64_t end;
+
+	if (input < 0)
+		return 0;
+	if (microbatch == draft->microbatches)
+		return -1;
+	end = *end_of(draft, kind, input, microbatch);
+	return end < 0 || bb_order_stage(order, input) == stage ? end : end + draft->hop;
+}
+
+void bb_draft_put(struct bb_draft *draft, int stage, enum bb_pass_kind kind, int chunk)
+{
+	struct bb_desk *desk = &draft->desks[stage];
+	const int microbatch = desk->done[kind][chunk];
+	const int64_t arrival = bb_draft_arrival(draft, stage, kind, chunk);
+	const int64_t from = arrival > desk->time ? arrival : desk->time;
+
+	desk->held += draft->change[kind];
+	if (draft->failed || arrival < 0 || microbatch == draft->microbatches ||
+	    desk->held > draft->limit ||
+	    (kind != BB_PASS_F && microbatch >= desk->done[kind - 1][chunk])) {
+		draft->failed = true;
+		return;
+	}
+	if (desk->done[BB_PASS_F][0] > 0)
+		desk->bubble += from - desk->time;
+	else
+		desk->begin = from;
+	desk->time = from + draft->cost[kind];
+	*end_of(draft, kind, bb_order_depth(&draft->order, stage, chunk), microbatch) = desk->time;
+	desk->done[kind][chunk]++;
+	desk->waiting += kind == BB_PASS_B ? 1 : kind == BB_PASS_W ? -1 : 0;
+	if (microbatch < draft->order.microbatches)
+		draft->order.passes[(size_t)stage * draft->order.length + desk->written++] =
+			(struct bb_pass){(uint8_t)kind, (uint8_t)chunk, (uint16_t)microbatch};
+}
+
+void bb_draft_put_w(struct bb_draft *draft, int stage)
+{
+	const struct bb_desk *desk = &draft->desks[stage];
+	int64_t oldest = INT64_MAX;
+	int chunk = 0;
+
+	for (int c = 0; c < draft->order.chunks; c++) {
+		const int next = desk->done[BB_PASS_W][c];
+		int64_t since;
+
+		if (next == desk->done[BB_PASS_B][c])
+			continue;
+		since = *end_of(draft, BB_PASS_B, bb_order_depth(&draft->order, stage, c), next);
+		if (since < oldest) {
+			oldest = since;
+			chunk = c;
+		}
+	}
+	bb_draft_put(draft, stage, BB_PASS_W, chunk);
+}
+
+void bb_draft_make_room(struct bb_draft *draft, int stage, enum bb_pass_kind kind)
+{
+	while (!draft->failed && draft->desks[stage].held + draft->change[kind] > draft->limit)
+		bb_draft_put_w(draft, stage);
+}
+
+void bb_draft_fill_gap(struct bb_draft *draft, int stage, int64_t arrival, int64_t slack,
+		       bool eager)
+{
+	const struct bb_desk *desk = &draft->desks[stage];
+
+	while (!draft->failed && desk->waiting > 0 &&
+	       desk->time + draft->cost[BB_PASS_W] <= arrival)
+		bb_draft_put_w(draft, stage);
+	if (desk->waiting > 0 && desk->time < arrival && (eager || arrival - desk->time > slack))
+		bb_draft_put_w(draft, stage);
+}
+
+int64_t bb_draft_bubble(const struct bb_draft *draft)
+{
+	int64_t most = 0;
+
+	for (int s = 0; s < draft->order.stages; s++)
+		if (draft->desks[s].bubble > most)
+			most = draft->desks[s].bubble;
+	return most;
+}
+
+void bb_draft_finish(struct bb_draft *draft)
+{
+	for (int s = 0; s < draft->order.stages; s++)
+		while (!draft->failed && draft->desks[s].waiting > 0)
+			bb_draft_put_w(draft, s);
+}

@@ -1,0 +1,69 @@
+/*
+ * pipeline_greedy.h - orders that are found by trying: passes are put down one by one, at the time
+ * at which they would be done, and what was put down says what comes next.
+ */
+#ifndef BB_TRAINING_KERNELS_PIPELINE_GREEDY_H
+#define BB_TRAINING_KERNELS_PIPELINE_GREEDY_H
+
+#include "training_kernels/pipeline_order.h"
+
+/* What a stage came to so far. */
+struct bb_desk {
+	int64_t begin, time; /* of its first pass; of the end of its last */
+	int64_t bubble;      /* idle time between them */
+	int64_t held;        /* bytes times chunks */
+	int done[3][2];      /* of each kind but BW, of each chunk */
+	int waiting;         /* W that could be done */
+	int extra;           /* for the search: F that are to come first */
+	size_t written;
+};
+
+/* A try. Nanoseconds and bytes are whole numbers, so that equal times are equal. */
+struct bb_draft {
+	struct bb_order order; /* with lists of its own; those of the result are copied from it */
+	int microbatches; /* that are tried with; those beyond the order's are left out of it */
+	int64_t cost[3], change[3]; /* of a pass of each kind but BW: time, memory */
+	int64_t hop, limit;
+	int64_t *
+		ends; /* as bb_order_slot says, for that number of microbatches; below 0: not yet */
+	struct bb_desk *desks;
+	bool failed; /* something was put down that does not fit, or lacks what it needs */
+};
+
+/* LIMIT: most that a stage holds, in units of pipeline->kept. Free DRAFT whatever comes back. */
+BB_MUST bb_status bb_draft_open(struct bb_draft *draft, const struct bb_pipeline *pipeline,
+				const struct bb_order *order, int microbatches, int64_t limit,
+				struct bb_error *error);
+void bb_draft_free(struct bb_draft *draft);
+/* Nothing is put down. */
+void bb_draft_clear(struct bb_draft *draft);
+
+/* When the next pass of KIND (F or B) and CHUNK has what it needs of another part: 0 where it needs
+   nothing, below 0 where that is not known yet. */
+int64_t bb_draft_arrival(const struct bb_draft *draft, int stage, enum bb_pass_kind kind,
+			 int chunk);
+void bb_draft_put(struct bb_draft *draft, int stage, enum bb_pass_kind kind, int chunk);
+/* The W that has waited longest. */
+void bb_draft_put_w(struct bb_draft *draft, int stage);
+/* W until the stage has room for a pass of KIND. */
+void bb_draft_make_room(struct bb_draft *draft, int stage, enum bb_pass_kind kind);
+/*
+ * W while they fit before ARRIVAL, and then one that is too long for what is left, if EAGER or if
+ * the stage would else be idle for more than SLACK.
+ */
+void bb_draft_fill_gap(struct bb_draft *draft, int stage, int64_t arrival, int64_t slack,
+		       bool eager);
+/* The most bubble of any stage. */
+int64_t bb_draft_bubble(const struct bb_draft *draft);
+/* The W that are left. */
+void bb_draft_finish(struct bb_draft *draft);
+
+/* ---- the schedules that are found so ----------------------------------------------------------
+ */
+
+bb_status bb_fill_auto(const struct bb_pipeline *pipeline, struct bb_order *order,
+		       struct bb_error *error);
+bb_status bb_fill_v(const struct bb_pipeline *pipeline, struct bb_order *order,
+		    struct bb_error *error);
+
+#endif

@@ -1,0 +1,80 @@
+/*
+ * pipeline_result.c - what the times of the passes come to.
+ */
+#include "training_kernels/pipeline_program.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+bb_status bb_pass_times_open(struct bb_pass_times *times, const struct bb_order *order,
+			     struct bb_error *error)
+{
+	const size_t slots = bb_order_slots(order);
+
+	*times = (struct bb_pass_times){.order = order,
+					.from = malloc(slots * sizeof(double)),
+					.to = malloc(slots * sizeof(double))};
+	if (!times->from || !times->to)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for the times of passes");
+	for (size_t i = 0; i < slots; i++)
+		times->from[i] = times->to[i] = NAN;
+	return BB_OK;
+}
+
+void bb_pass_times_close(struct bb_pass_times *times)
+{
+	free(times->from);
+	free(times->to);
+}
+
+void bb_pass_times_note(void *own, int rank, size_t index, const struct bb_operation *operation,
+			double from, double to, int source)
+{
+	struct bb_pass_times *times = own;
+
+	if (operation->act != BB_ACT_COMPUTE)
+		return;
+	times->from[operation->item] = from;
+	times->to[operation->item] = to;
+}
+
+/* A stage does its passes in order: the first begins first and the last ends last. */
+static double span_of(const struct bb_pass_times *times, int stage, double *end)
+{
+	const struct bb_order *order = times->order;
+	const struct bb_pass *passes = bb_order_passes(order, stage);
+
+	*end = times->to[bb_order_slot(order, stage, &passes[order->length - 1])];
+	return *end - times->from[bb_order_slot(order, stage, &passes[0])];
+}
+
+struct bb_pipeline_result bb_pipeline_result_of(const struct bb_pass_times *times,
+						const struct bb_pipeline *pipeline, double *spans)
+{
+	const struct bb_order *order = times->order;
+	struct bb_pipeline_result r = {
+		.ideal = 1e-9 * (double)order->microbatches * (double)order->chunks *
+			 (double)(bb_pass_ns(pipeline, order, BB_PASS_F) +
+				  (order->split ? bb_pass_ns(pipeline, order, BB_PASS_B) +
+							  bb_pass_ns(pipeline, order, BB_PASS_W)
+						: bb_pass_ns(pipeline, order, BB_PASS_BW))),
+	};
+
+	for (int s = 0; s < order->stages; s++) {
+		double end;
+		const double span = span_of(times, s, &end);
+
+		if (spans)
+			spans[s] = span;
+		r.makespan = fmax(r.makespan, end);
+		if (span > r.span) {
+			r.span = span;
+			r.span_stage = s;
+		}
+	}
+	r.bubble_over_ideal = r.makespan / r.ideal - 1;
+	r.bubble_over_total = 1 - r.ideal / r.makespan;
+	r.span_bubble_over_ideal = r.span / r.ideal - 1;
+	r.span_bubble_over_total = 1 - r.ideal / r.span;
+	return r;
+}
