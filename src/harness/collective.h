@@ -53,6 +53,12 @@ struct bb_collective_options {
 /* The options of collectives beside bb_option_rows; ends with name NULL. */
 extern const struct bb_option bb_collective_rows[];
 
+/* LIST, the words of --algo, has names of schedules or of the backend's own algorithms, auto, or all
+   alone. BB_EUSAGE names the first that is none of them. */
+BB_MUST bb_status bb_check_algorithms(const char *list, const struct bb_options *options,
+				      const struct bb_collective *collective,
+				      struct bb_error *error);
+
 /* The benchmark of COLLECTIVE. */
 struct bb_benchmark bb_collective_benchmark(const struct bb_collective *collective);
 

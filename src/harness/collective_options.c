@@ -167,25 +167,23 @@ static bb_status unknown_algorithm(const struct bb_options *o,
 		       nearest_algorithm(o->backend, collective, word, hint));
 }
 
-static bb_status resolve_algorithms(struct bb_collective_options *a, const struct bb_options *o,
-				    const struct bb_collective *collective, struct bb_error *error)
+bb_status bb_check_algorithms(const char *list, const struct bb_options *o,
+			      const struct bb_collective *collective, struct bb_error *error)
 {
 	char word[BB_WORD];
-	const char *rest = a->algo_text;
+	const char *rest = list;
 
-	a->algorithms = a->algo_text;
 	do {
 		bool whole = bb_next_word(&rest, word);
 
 		if (!*word)
 			return bb_fail(error, BB_EUSAGE,
-				       "--algo %s: there is an empty name in the list",
-				       a->algo_text);
+				       "--algo %s: there is an empty name in the list", list);
 		if (!whole || !known_algorithm(o->backend, word))
 			return unknown_algorithm(o, collective, word, error);
-		if (strcmp(word, "all") == 0 && strcmp(a->algo_text, "all") != 0)
+		if (strcmp(word, "all") == 0 && strcmp(list, "all") != 0)
 			return bb_fail(error, BB_EUSAGE,
-				       "--algo %s: all stands alone, not in a list", a->algo_text);
+				       "--algo %s: all stands alone, not in a list", list);
 	} while (*rest++ == ',');
 	return BB_OK;
 }
@@ -493,7 +491,8 @@ bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, s
 	BB_TRY(st, resolve_dtypes(a, error), out);
 	BB_TRY(st, resolve_ops(a, error), out);
 	BB_TRY(st, resolve_root(a, error), out);
-	BB_TRY(st, resolve_algorithms(a, o, collective, error), out);
+	BB_TRY(st, bb_check_algorithms(a->algo_text, o, collective, error), out);
+	a->algorithms = a->algo_text;
 	BB_TRY(st, resolve_environment(a, o->backend, collective, e, error), out);
 	BB_TRY(st, resolve_protocols(a, o->backend, error), out);
 	if (a->explain) {

@@ -4,7 +4,7 @@
  *
  *   ddp.c          the benchmark: what it can do, how it ends
  *   ddp_options.c  its options
- *   ddp_predict.c  --predict: buckets and step worked out, nothing run
+ *   ddp_predict.c  --predict: buckets and step worked out, nothing run; ddp_predict_text.c tells it
  */
 #ifndef BB_TRAINING_KERNELS_DDP_H
 #define BB_TRAINING_KERNELS_DDP_H
@@ -18,7 +18,7 @@ enum bb_overlap_choice { BB_OVERLAP_ON, BB_OVERLAP_OFF, BB_OVERLAP_BOTH };
 
 struct bb_ddp_options {
 	/* As given. */
-	const char *model_text, *buckets_text, *first_text, *dtype_text, *flops_text;
+	const char *model_text, *buckets_text, *first_text, *dtype_text, *flops_text, *algo_text;
 	int64_t seq; /* 0: the model's */
 	int64_t batch, accumulate;
 	uint64_t step_ns; /* forward and backward of a batch; 0: not given */

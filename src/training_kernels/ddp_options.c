@@ -2,6 +2,7 @@
  * ddp_options.c - what can be asked of data-parallel training.
  */
 #include "core/units.h"
+#include "harness/collective.h"
 #include "harness/options_check.h"
 #include "training_kernels/ddp.h"
 
@@ -32,6 +33,8 @@ const struct bb_option bb_ddp_rows[] = {
 	 .section = "Buckets"},
 	{STRING("first-bucket", 0, first_text, "1M", "SIZE|cap",
 		"that of the first bucket; cap: the same as of all others")},
+	{STRING("algo", 0, algo_text, "auto", "LIST|all",
+		"algorithms of the all-reduce, one after the other; auto: whichever is best")},
 	{CHOICE("overlap", overlap, "on", "WORD", overlap_names,
 		"on: buckets are reduced while the backward pass goes on; off: after it")},
 	{INT("accumulate", 0, accumulate, "1", "N", 1, 1 << 20,
@@ -46,8 +49,7 @@ const struct bb_option bb_ddp_rows[] = {
 	{.name = NULL},
 };
 
-/* ---- each by itself ---------------------------------------------------------------------------
- */
+/* ---- each by itself ------------------------------------------------------------------ */
 
 static bb_status read_dtype(struct bb_ddp_options *a, struct bb_error *error)
 {
@@ -109,8 +111,7 @@ static bb_status read_flops(struct bb_ddp_options *a, struct bb_error *error)
 		       a->flops_text);
 }
 
-/* ---- together ---------------------------------------------------------------------------------
- */
+/* ---- together ------------------------------------------------------------------------ */
 
 static bb_status refuse_sizes(const struct bb_options *o, struct bb_error *error)
 {
@@ -167,6 +168,10 @@ bb_status bb_ddp_check(const struct bb_benchmark *benchmark, void *own, struct b
 	BB_TRY(status, read_first(a, error), out);
 	BB_TRY(status, read_flops(a, error), out);
 	BB_TRY(status, check_time(a, error), out);
+	/* What is predicted are busbench's own algorithms. */
+	if (a->predict && *o->backend_reason)
+		o->backend = bb_backend_find("host");
+	BB_TRY(status, bb_check_algorithms(a->algo_text, o, &bb_all_reduce, error), out);
 	BB_TRY(status, bb_model_open(&ddp->model, a->model_text, a->seq, error), out);
 	if (!a->predict)
 		return bb_fail(error, BB_EUNSUPPORTED,

@@ -23,7 +23,7 @@ struct bb_step_compute {
 };
 
 /* Seconds to reduce BYTES over all ranks. */
-typedef double bb_reduce_seconds(const void *own, uint64_t bytes);
+typedef double bb_reduce_seconds(void *own, uint64_t bytes);
 
 struct bb_step_request {
 	struct bb_step_compute compute;
@@ -31,7 +31,7 @@ struct bb_step_request {
 	bool overlap;   /* false: reduced once the backward pass is over */
 	int accumulate; /* batches of which only the last one's gradients are reduced; >= 1 */
 	bb_reduce_seconds *reduce;
-	const void *own; /* REDUCE's */
+	void *own; /* REDUCE's */
 };
 
 /* A bucket in time, in seconds since the last backward pass began. */

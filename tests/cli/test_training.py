@@ -26,9 +26,9 @@ def table(out, title):
     return found
 
 
-def steps(line):
+def steps(line, algorithm="ring"):
     """(cap, overlap) -> numbers of the row of the step."""
-    rows = table(run(f"{PREDICT} {line}").exits(0).out, "Step:")
+    rows = table(run(f"{PREDICT} {line} --algo {algorithm}").exits(0).out, f"Step by {algorithm}:")
     return {(r[0], r[1]): [float(x) if x != "-" else None for x in r[2:]] for r in rows}
 
 
@@ -99,6 +99,20 @@ def steps_follow():
 
 
 @test
+def algorithms():
+    """One after the other; what is best is never behind; what has no schedule is told."""
+    line = f"{PREDICT} {LINK} --model gpt2 --flops 100T --batch 8 --buckets 25M"
+    out = run(f"{line} --algo ring,tree,direct,auto").exits(0).prints("# skipped: direct: all_reduce has no schedule direct").out
+    found = {a: float(table(out, f"Step by {a}:")[-1][2]) for a in ("ring", "tree", "auto")}
+    expect(found["auto"] <= min(found.values()), f"auto is not the best: {found}")
+    expect("start" not in out, "times of buckets without an algorithm")
+    run(f"{line} --algo ring").exits(0).prints("start", "end")
+    out = run(f"{line} --algo all -g 6").exits(0).out
+    expect(out.count("# Step by ") >= 6, "too few algorithms")
+    run(f"{line} --algo direct").exits(5).says("--algo: all_reduce has no schedule direct; it has ring")
+
+
+@test
 def time_of_a_batch():
     """FLOPs at a rate, or a time that is shared out as they are."""
     run(f"{PREDICT} --model gpt2 --flops 100T --batch 8").exits(0).prints("forward 23.3 ms, backward 46.7 ms (batch 8 at 100T)")
@@ -141,6 +155,10 @@ BAD = [
     ("--batch 0", "--batch"),
     ("--accumulate 0", "--accumulate"),
     ("--overlap maybe", "--overlap"),
+    ("--algo rign", "did you mean \"ring\"?"),
+    ("--algo ring,", "there is an empty name in the list"),
+    ("--algo ring,all", "all stands alone"),
+    ("--algo " + ",".join(["ring"] * 40), "more than 32 algorithms"),
     ("-b 8", "-b: what is reduced are the model's gradients"),
     ("-e 8", "-e: what is reduced"),
     ("--csv /dev/null", "--csv: --predict runs nothing"),

@@ -1,6 +1,7 @@
 /*
  * The step model: a small case worked out by hand, and what must hold of any.
  */
+#include "training_kernels/reduce_time.h"
 #include "training_kernels/step_model.h"
 
 #include <math.h>
@@ -13,7 +14,7 @@
 #define M ((uint64_t)1 << 20)
 #define MOST_TENSORS 1200
 
-static double per_byte(const void *own, uint64_t bytes)
+static double per_byte(void *own, uint64_t bytes)
 {
 	return (double)bytes * *(const double *)own;
 }
@@ -23,7 +24,7 @@ struct link {
 	double latency, rate;
 };
 
-static double ring(const void *own, uint64_t bytes)
+static double ring(void *own, uint64_t bytes)
 {
 	const struct link *link = own;
 
@@ -33,7 +34,8 @@ static double ring(const void *own, uint64_t bytes)
 /* Three buckets of 4, 6 and 2 bytes, complete at 1, 2 and 5; a byte takes a second. */
 static void test_by_hand(void **state)
 {
-	static const double ready[] = {0.5, 1, 2, 5}, second = 1;
+	static const double ready[] = {0.5, 1, 2, 5};
+	double second = 1;
 	struct bb_bucket list[] = {{0, 2, 2, 4}, {2, 1, 3, 6}, {3, 1, 1, 2}};
 	const struct bb_buckets buckets = {list, 3, 12};
 	struct bb_step_request r = {.compute = {3, 5, ready},
@@ -71,11 +73,57 @@ static void test_ring(void **state)
 	assert_true(bb_ring_seconds(1000000000, 1, 0.01, 1e9) == 0);
 }
 
+/* The timeline of a ring is its formula, where all parts are as long; what is best is never worse.
+ */
+static void test_reduce_time(void **state)
+{
+	static const char *const names[] = {"ring", "tree", "halving_doubling", NULL};
+	struct bb_error error = {.text = ""};
+
+	for (int n = 2; n <= 32; n *= 2)
+		for (uint64_t bytes = 4 * (uint64_t)n; bytes <= 64 * M; bytes *= 16) {
+			double times[4];
+
+			for (int i = 0; i < 4; i++) {
+				struct bb_reduce_time r = {.links = {.rate = 1e9, .latency = 1e-5},
+							   .algorithm = names[i],
+							   .nranks = n,
+							   .dtype = BB_FLOAT,
+							   .error = &error};
+
+				times[i] = bb_reduce_time_seconds(&r, bytes);
+				assert_true(bb_reduce_time_seconds(&r, bytes) == times[i]);
+				assert_int_equal(r.nknown, 1);
+				assert_int_equal(r.status, BB_OK);
+				bb_reduce_time_close(&r);
+			}
+			assert_true(fabs(times[0] / bb_ring_seconds(bytes, n, 1e-5, 1e9) - 1) <
+				    1e-9);
+			for (int i = 0; i < 3; i++)
+				assert_true(times[3] <= times[i]);
+		}
+}
+
+static void test_no_such_algorithm(void **state)
+{
+	struct bb_error error = {.text = ""};
+	struct bb_reduce_time r = {.links = {.rate = 1e9},
+				   .algorithm = "direct",
+				   .nranks = 4,
+				   .dtype = BB_FLOAT,
+				   .error = &error};
+
+	assert_true(bb_reduce_time_seconds(&r, M) == 0);
+	assert_int_equal(r.status, BB_EUNSUPPORTED);
+	assert_true(bb_reduce_time_seconds(&r, 2 * M) == 0);
+	bb_reduce_time_close(&r);
+}
+
 /* One rank has nothing to wait for. */
 static void test_alone(void **state)
 {
 	static const double ready[] = {1};
-	const struct link link = {1, 1, 1};
+	struct link link = {1, 1, 1};
 	struct bb_bucket one = {0, 1, 1, 4};
 	const struct bb_buckets buckets = {&one, 1, 4};
 	const struct bb_step_request r = {{1, 1, ready}, &buckets, true, 1, ring, &link};
@@ -85,7 +133,7 @@ static void test_alone(void **state)
 }
 
 static struct bb_train_step step_of(const struct bb_model *m, uint64_t first, uint64_t cap,
-				    bool overlap, const struct link *link, double *last)
+				    bool overlap, struct link *link, double *last)
 {
 	struct bb_error error = {.text = ""};
 	double ready[MOST_TENSORS];
@@ -111,7 +159,7 @@ static struct bb_train_step step_of(const struct bb_model *m, uint64_t first, ui
 static void test_bounds(void **state)
 {
 	static const char *const words[] = {"resnet50", "gpt2", "bert-large", "linear:20x2000"};
-	static const struct link links[] = {
+	static struct link links[] = {
 		{2, 0, 1e9}, {8, 1e-5, 1e10}, {64, 1e-6, 1e11}, {512, 1e-4, 1e12}};
 	static const uint64_t caps[] = {1, M, 5 * M, 25 * M, 200 * M, BB_BUCKET_UNLIMITED};
 	struct bb_error error = {.text = ""};
@@ -121,7 +169,7 @@ static void test_bounds(void **state)
 
 		assert_int_equal(bb_model_open(&m, words[w], 0, &error), BB_OK);
 		for (size_t k = 0; k < 24; k++) {
-			const struct link *link = &links[k % 4];
+			struct link *link = &links[k % 4];
 			double last;
 			struct bb_train_step on =
 				step_of(&m, caps[k / 4], caps[k / 4], true, link, &last);
@@ -141,7 +189,7 @@ static void test_bounds(void **state)
 /* A third of GPT-2's bytes are complete only in the end: they cannot be hidden, however fast. */
 static void test_embedding_is_exposed(void **state)
 {
-	const struct link link = {8, 0, 1e12};
+	struct link link = {8, 0, 1e12};
 	struct bb_error error = {.text = ""};
 	struct bb_model m;
 	struct bb_train_step s;
@@ -160,6 +208,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_by_hand),
 		cmocka_unit_test(test_ring),
+		cmocka_unit_test(test_reduce_time),
+		cmocka_unit_test(test_no_such_algorithm),
 		cmocka_unit_test(test_alone),
 		cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_embedding_is_exposed),

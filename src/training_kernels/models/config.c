@@ -19,8 +19,7 @@ struct config {
 	struct bb_error *error;
 };
 
-/* ---- the file ---------------------------------------------------------------------------------
- */
+/* ---- the file ------------------------------------------------------------------------ */
 
 static bb_status read_all(int file, const char *path, char *text, size_t *length,
 			  struct bb_error *error)
@@ -84,8 +83,7 @@ out:
 	return status;
 }
 
-/* ---- its keys ---------------------------------------------------------------------------------
- */
+/* ---- its keys ------------------------------------------------------------------------ */
 
 /* VALUE as it stands in the file, cut to what a sentence can hold. */
 static bb_status wrong(const struct config *c, const char *key, const json_t *value,

@@ -130,7 +130,7 @@ static const struct bb_family *find_family(const char *name, size_t length)
 	return f->name ? f : NULL;
 }
 
-/* ---- what a config.json may be of ------------------------------------------------------------ */
+/* ---- what a config.json may be of ---------------------------------------------------- */
 
 static bool has_config(const struct bb_family *family)
 {
@@ -151,8 +151,7 @@ void bb_family_config_types(struct bb_strbuf *out)
 			bb_strbuf_addf(out, "%s%s", f == families ? "" : ", ", f->name);
 }
 
-/* ---- hyperparameters that go together ---------------------------------------------------------
- */
+/* ---- hyperparameters that go together ------------------------------------------------ */
 
 static void add_needed(struct bb_strbuf *out, const struct bb_family *family)
 {
@@ -251,8 +250,7 @@ out:
 	return status;
 }
 
-/* ---- models in words --------------------------------------------------------------------------
- */
+/* ---- models in words ----------------------------------------------------------------- */
 
 static bb_status read_number(struct bb_builder *b, const struct bb_hyper_row *row, const char *text)
 {
@@ -403,8 +401,7 @@ out:
 	return status;
 }
 
-/* ---- --list -----------------------------------------------------------------------------------
- */
+/* ---- --list -------------------------------------------------------------------------- */
 
 void bb_model_list(struct bb_strbuf *out)
 {

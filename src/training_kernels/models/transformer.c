@@ -71,8 +71,7 @@ static void head(struct bb_builder *b)
 		linear(b, (double)h->seq, h->hidden, h->vocab, false, "", "lm_head");
 }
 
-/* ---- gpt2 and bloom: one matrix for queries, keys and values, biases everywhere -----------------
- */
+/* ---- gpt2 and bloom: one matrix for queries, keys and values, biases everywhere ------ */
 
 /* The names of a block's parts, in order. */
 struct decoder_names {
@@ -132,8 +131,7 @@ void bb_build_bloom(struct bb_builder *b)
 	decoder(b, &names);
 }
 
-/* ---- bert --------------------------------------------------------------------------------------
- */
+/* ---- bert ---------------------------------------------------------------------------- */
 
 static void bert_block(struct bb_builder *b, const char *prefix)
 {
@@ -171,8 +169,7 @@ void bb_build_bert(struct bb_builder *b)
 	linear(b, 1, h->hidden, h->hidden, true, "", "pooler.dense");
 }
 
-/* ---- llama, mistral, mixtral: gated, no biases, norms registered last --------------------------
- */
+/* ---- llama, mistral, mixtral: gated, no biases, norms registered last ---------------- */
 
 /* A router, and experts of which a token goes through top_k; tokens are spread evenly. */
 static void experts(struct bb_builder *b, const char *prefix)
