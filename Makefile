@@ -88,12 +88,13 @@ TRAINING_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out %_perf.c,$(wildcard src
 TRAINING_UNITS   := $(addprefix $(B)/tests/,test_models test_buckets test_step_model test_pipeline)
 BINS             := $(COLLECTIVES:%=$(B)/%) $(PAIRS:%=$(B)/%) $(TRAINING:%=$(B)/%)
 
-# What the memory of training is, calculated: from models too, but its formulas from nothing.
+# The memory that training and inference take, calculated; of models too.
+MODEL_OBJECTS    := $(filter $(B)/src/training_kernels/models/%,$(TRAINING_OBJECTS))
 MEMORY_OBJECTS   := $(patsubst %.c,$(B)/%.o,$(wildcard src/memory/*.c))
-MEMORY_UNITS     := $(addprefix $(B)/tests/,test_states)
+MEMORY_UNITS     := $(addprefix $(B)/tests/,test_states test_memory test_training_memory)
 
 # Under ThreadSanitizer only the tests that start threads.
-UNITS       := $(filter-out $(if $(HAVE_JANSSON),,$(TRAINING_UNITS)),$(patsubst tests/unit/%.c,$(B)/tests/%,$(if $(filter thread,$(SAN)),\
+UNITS       := $(filter-out $(if $(HAVE_JANSSON),,$(TRAINING_UNITS) $(MEMORY_UNITS)),$(patsubst tests/unit/%.c,$(B)/tests/%,$(if $(filter thread,$(SAN)),\
                $(shell grep -lE "pthread_create|(ranks|processes)\.h" tests/unit/test_*.c),$(wildcard tests/unit/test_*.c))))
 REFERENCE   := $(B)/docs/reference
 
@@ -179,8 +180,8 @@ $(B)/tests/test_program $(B)/tests/test_timeline: $(B)/tests/unit/script.o
 $(B)/tests/test_topology_files: $(filter-out %/main.o,$(TOPOLOGY_OBJECTS))
 $(B)/tests/test_topology_files: LDLIBS += -lexpat
 $(filter $(TRAINING_UNITS),$(UNITS)): $(TRAINING_OBJECTS)
-$(filter $(TRAINING_UNITS),$(UNITS)): LDLIBS += -ljansson
-$(filter $(MEMORY_UNITS),$(UNITS)): $(MEMORY_OBJECTS)
+$(filter $(MEMORY_UNITS),$(UNITS)): $(MEMORY_OBJECTS) $(MODEL_OBJECTS)
+$(filter $(TRAINING_UNITS) $(MEMORY_UNITS),$(UNITS)): LDLIBS += -ljansson
 $(B)/tests/test_findings $(REFERENCE): $(P2P_OBJECTS)
 $(REFERENCE): $(TRAINING_OBJECTS)
 $(REFERENCE): LDLIBS += -ljansson

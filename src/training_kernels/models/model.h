@@ -69,6 +69,8 @@ struct bb_model {
 	char name[BB_MODEL_NAME]; /* as it was asked for, cut off where that is longer */
 	const char *family;       /* "llama"; constant */
 	struct bb_hyper hyper;
+	bool gated;                /* feed-forward networks are gated, and nothing drops out */
+	bool logits;               /* ends in a product with the vocabulary */
 	int blocks;                /* layers 0 … blocks-1 */
 	struct bb_tensor *tensors; /* in the order of registration */
 	size_t ntensors;

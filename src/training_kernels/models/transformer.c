@@ -64,6 +64,7 @@ static void head(struct bb_builder *b)
 {
 	const struct bb_hyper *h = &b->model->hyper;
 
+	b->model->logits = true;
 	if (h->tied)
 		bb_build_product(b, 2.0 * (double)h->seq * (double)h->hidden * (double)h->vocab,
 				 true);
@@ -225,6 +226,7 @@ void bb_build_llama(struct bb_builder *b)
 {
 	const struct bb_hyper *h = &b->model->hyper;
 
+	b->model->gated = true;
 	bb_build_light(b);
 	bb_build_tensor(b, (uint64_t)h->vocab, (uint64_t)h->hidden, "model.embed_tokens.weight");
 	for (int64_t i = 0; i < h->layers && b->status == BB_OK; i++) {

@@ -1,0 +1,295 @@
+/*
+ * Inference, DeepSpeed's estimates, quantisation and checkpointing: published figures, round trips,
+ * and gradients that recomputation does not change.
+ */
+#include "memory/checkpoint.h"
+#include "memory/deepspeed.h"
+#include "memory/inference.h"
+#include "memory/quantise.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#define B UINT64_C(1000000000)
+#define MiB ((uint64_t)1 << 20)
+#define GiB ((uint64_t)1 << 30)
+
+/* ---- inference --------------------------------------------------------------------------------
+ */
+
+static void test_weights(void **state)
+{
+	assert_int_equal(bb_weight_bytes(175 * B, 32), 700 * B);
+	assert_int_equal(bb_weight_bytes(7 * B, 4), 7 * B / 2);
+	assert_int_equal(bb_weight_bytes(3, 4), 2);
+}
+
+/* M = P x 4 / (32 / Q) x 1.2, decimal GB. */
+static void test_rule(void **state)
+{
+	assert_int_equal(bb_serving_rule(7 * B, 32), 33600000000);
+	assert_int_equal(bb_serving_rule(7 * B, 16), 16800000000);
+	assert_int_equal(bb_serving_rule(7 * B, 8), 8400000000);
+	assert_int_equal(bb_serving_rule(7 * B, 4), 4200000000);
+	assert_int_equal(bb_serving_rule(70 * B, 16), 168 * B);
+	assert_int_equal(bb_serving_rule(70 * B, 4), 42 * B);
+}
+
+/* Llama 2 7B: 512 KiB a token, 2 GiB at 4096; Llama 3.1 8B, 8 of 32 heads: 128 KiB; GPT-3: 9 GiB.
+ */
+static void test_cache(void **state)
+{
+	assert_int_equal(bb_cache_bytes(32, 32, 128, 1, 16), 524288);
+	assert_int_equal(bb_cache_bytes(32, 32, 128, 4096, 16), 2 * GiB);
+	assert_int_equal(bb_cache_bytes(32, 8, 128, 1, 16), 131072);
+	assert_int_equal(bb_cache_bytes(96, 96, 128, 2048, 16), 9 * GiB);
+	assert_int_equal(bb_cache_bytes(32, 8, 128, 1, 4), 32768);
+	assert_true(bb_cache_bytes(4096, 1 << 14, 1 << 14, UINT64_C(1) << 40, 16) == UINT64_MAX);
+}
+
+/* ---- DeepSpeed --------------------------------------------------------------------------------
+ */
+
+static void figures(struct bb_estimate e, double host, double gpu)
+{
+	if (fabs((double)e.host / (double)GiB - host) > 0.005 + 1e-9 ||
+	    fabs((double)e.gpu / (double)GiB - gpu) > 0.005 + 1e-9)
+		fail_msg("%.3f | %.3f, not %.2f | %.2f", (double)e.host / (double)GiB,
+			 (double)e.gpu / (double)GiB, host, gpu);
+}
+
+/* As its documentation prints them: 2851M parameters, largest layer 32M, 8 GPUs of one node. */
+static void test_documented_zero3(void **state)
+{
+	const struct bb_estimate_input in = {2851000000, 32000000, 1, 8};
+
+	figures(bb_estimate_zero3(&in, true, true, true), 71.69, 0.12);
+	figures(bb_estimate_zero3(&in, true, true, false), 127.45, 0.12);
+	figures(bb_estimate_zero3(&in, true, false, true), 63.72, 0.78);
+	figures(bb_estimate_zero3(&in, true, false, false), 127.45, 0.78);
+	figures(bb_estimate_zero3(&in, false, false, true), 1.43, 6.09);
+	figures(bb_estimate_zero3(&in, false, false, false), 127.45, 6.09);
+}
+
+/* Without offload the documentation and the code differ. */
+static void test_documented_zero2(void **state)
+{
+	const struct bb_estimate_input in = {2851000000, 0, 1, 8};
+
+	figures(bb_estimate_zero2(&in, true), 127.45, 5.31);
+	figures(bb_estimate_zero2(&in, false), 127.45, 11.28);
+	assert_true(fabs((double)bb_estimate_zero2_documented(&in) / (double)GiB - 15.93) < 0.005);
+}
+
+/* t5-large on 4 GPUs, its largest layer the embedding: MiB of a GPU, cut. */
+static void test_t5_large(void **state)
+{
+	const struct bb_estimate_input in = {737668096, 32128 * 1024, 1, 4};
+
+	assert_int_equal(bb_estimate_zero3(&in, false, false, true).gpu / MiB, 3291);
+	assert_int_equal(bb_estimate_zero3(&in, true, true, true).gpu / MiB, 125);
+	assert_int_equal(bb_estimate_zero3(&in, true, false, true).gpu / MiB, 477);
+}
+
+/* Several nodes share what is offloaded, and each has all that its own processes make. */
+static void test_nodes(void **state)
+{
+	const struct bb_estimate_input in = {B, 10000000, 4, 8};
+
+	assert_int_equal(bb_estimate_zero3(&in, true, true, true).host, 18 * B * 3 / 2 / 4);
+	assert_int_equal(bb_estimate_zero3(&in, true, true, false).host, 32 * B * 3 / 2);
+	assert_int_equal(bb_estimate_zero2(&in, true).host, 128 * B * 3 / 2);
+	assert_int_equal(bb_estimate_zero2(&in, false).gpu, 2 * B + 18 * B / 32);
+}
+
+/* ---- quantisation -----------------------------------------------------------------------------
+ */
+
+static void codes(const float *x, size_t n, unsigned bits, enum bb_quantise_method method,
+		  const int *wanted, uint64_t bytes)
+{
+	struct bb_error error = {.text = ""};
+	struct bb_quantised q;
+
+	assert_int_equal(bb_quantise(&q, x, n, bits, method, &error), BB_OK);
+	for (size_t i = 0; i < n; i++)
+		if (bb_quantised_code(&q, i) != wanted[i])
+			fail_msg("code %zu is %d, not %d", i, bb_quantised_code(&q, i), wanted[i]);
+	assert_int_equal(q.bytes, bytes);
+	bb_quantised_free(&q);
+}
+
+/* [1, 2, 3] to -127 … 127, and round(w / scale). */
+static void test_codes(void **state)
+{
+	const float x[] = {1, 2, 3}, y[] = {-3, 0, 1.5, 3, -1};
+
+	codes(x, 3, 8, BB_BY_MINMAX, (int[]){-127, 0, 127}, 3 + 8);
+	codes(x, 3, 8, BB_BY_SCALE, (int[]){42, 85, 127}, 3 + 4);
+	codes(x, 3, 4, BB_BY_MINMAX, (int[]){-7, 0, 7}, 2 + 8);
+	codes(x, 3, 4, BB_BY_SCALE, (int[]){2, 5, 7}, 2 + 4);
+	codes(y, 5, 4, BB_BY_SCALE, (int[]){-7, 0, 4, 7, -2}, 3 + 4);
+	codes(y, 5, 8, BB_BY_SCALE, (int[]){-127, 0, 64, 127, -42}, 5 + 4);
+}
+
+/* No number comes back further off than half a code, and codes come back as themselves. */
+static void test_round_trip(void **state)
+{
+	struct bb_error error = {.text = ""};
+	float x[999], y[999];
+
+	for (size_t i = 0; i < 999; i++)
+		x[i] = (float)sin((double)i * 0.7) * (float)(i % 10) - 1;
+	for (int run = 0; run < 4; run++) {
+		const unsigned bits = run & 1 ? 8 : 4;
+		const enum bb_quantise_method method = run & 2 ? BB_BY_MINMAX : BB_BY_SCALE;
+		struct bb_quantised q, again;
+		struct bb_quantise_loss loss;
+
+		assert_int_equal(bb_quantise(&q, x, 999, bits, method, &error), BB_OK);
+		loss = bb_quantise_loss(&q, x);
+		assert_true(loss.most <= 0.5001 * (double)q.scale);
+		assert_true(loss.rms > 0 && loss.rms <= loss.most);
+		for (size_t i = 0; i < 999; i++)
+			y[i] = bb_quantised_number(&q, i);
+		assert_int_equal(bb_quantise(&again, y, 999, bits, method, &error), BB_OK);
+		for (size_t i = 0; i < 999; i++)
+			assert_int_equal(bb_quantised_code(&q, i), bb_quantised_code(&again, i));
+		bb_quantised_free(&q);
+		bb_quantised_free(&again);
+	}
+}
+
+static void test_odd_tensors(void **state)
+{
+	const float same[] = {2.5, 2.5}, none[] = {0, 0}, bad[] = {1, INFINITY};
+	const float far[] = {-3e38f, 3e38f};
+	struct bb_error error = {.text = ""};
+	struct bb_quantised q;
+
+	assert_int_equal(bb_quantise(&q, same, 2, 8, BB_BY_MINMAX, &error), BB_OK);
+	assert_true(bb_quantise_loss(&q, same).most == 0);
+	bb_quantised_free(&q);
+	assert_int_equal(bb_quantise(&q, none, 2, 8, BB_BY_SCALE, &error), BB_OK);
+	assert_true(bb_quantise_loss(&q, none).most == 0);
+	bb_quantised_free(&q);
+	assert_int_equal(bb_quantise(&q, bad, 2, 8, BB_BY_SCALE, &error), BB_EUSAGE);
+	assert_non_null(strstr(error.text, "number 1 is not finite"));
+	bb_quantised_free(&q);
+	error = (struct bb_error){.text = ""};
+	assert_int_equal(bb_quantise(&q, far, 2, 8, BB_BY_MINMAX, &error), BB_EUSAGE);
+	bb_quantised_free(&q);
+}
+
+/* ---- checkpointing ----------------------------------------------------------------------------
+ */
+
+static void run_chain(const struct bb_chain *chain, size_t every, struct bb_chain_result *result,
+		      struct bb_chain_cost *cost)
+{
+	struct bb_error error = {.text = ""};
+
+	assert_int_equal(bb_chain_result_make(result, chain, &error), BB_OK);
+	assert_int_equal(bb_chain_run(chain, every, result, cost, &error), BB_OK);
+}
+
+/* Whatever is kept, every bit of output and gradients is the same, and the bytes are as promised.
+ */
+static void test_checkpoints_change_nothing(void **state)
+{
+	struct bb_error error = {.text = ""};
+	struct bb_chain chain;
+	struct bb_chain_result all, some;
+	struct bb_chain_cost cost;
+
+	for (size_t layers = 1; layers <= 9; layers++) {
+		assert_int_equal(bb_chain_make(&chain, layers, 3, 5, &error), BB_OK);
+		run_chain(&chain, BB_CHECKPOINT_NEVER, &all, &cost);
+		assert_int_equal(cost.most, bb_chain_expected(&chain, BB_CHECKPOINT_NEVER));
+		assert_int_equal(cost.repeated, 0);
+		for (size_t every = 1; every <= layers + 1; every++) {
+			run_chain(&chain, every, &some, &cost);
+			assert_true(bb_chain_same(&all, &some));
+			assert_int_equal(cost.repeated, layers);
+			if (cost.most != bb_chain_expected(&chain, every))
+				fail_msg("%zu layers, every %zu: %llu bytes, not %llu", layers,
+					 every, (unsigned long long)cost.most,
+					 (unsigned long long)bb_chain_expected(&chain, every));
+			/* The comparison sees a single bit. */
+			some.numbers[some.n - 1] = nextafterf(some.numbers[some.n - 1], 1);
+			assert_false(bb_chain_same(&all, &some));
+			bb_chain_result_free(&some);
+		}
+		bb_chain_result_free(&all);
+		bb_chain_free(&chain);
+	}
+}
+
+static double objective(const struct bb_chain *chain, struct bb_chain_result *result)
+{
+	struct bb_error error = {.text = ""};
+	struct bb_chain_cost cost;
+	double sum = 0;
+
+	assert_int_equal(bb_chain_run(chain, 2, result, &cost, &error), BB_OK);
+	for (size_t i = 0; i < chain->rows * chain->width; i++)
+		sum += (double)result->numbers[i] * (double)chain->ascent[i];
+	return sum;
+}
+
+/* The gradients are those of differences: a few of the input's and of the weights'. */
+static void test_gradients(void **state)
+{
+	struct bb_error error = {.text = ""};
+	struct bb_chain chain;
+	struct bb_chain_result at, beside;
+	struct bb_chain_cost cost;
+	const size_t floats = 3 * 5;
+
+	assert_int_equal(bb_chain_make(&chain, 4, 3, 5, &error), BB_OK);
+	run_chain(&chain, BB_CHECKPOINT_NEVER, &at, &cost);
+	assert_int_equal(bb_chain_result_make(&beside, &chain, &error), BB_OK);
+	for (size_t k = 0; k < 60; k++) {
+		const bool weights = k >= floats;
+		float *x = weights ? &chain.weights[(k - floats) * 17] : &chain.input[k];
+		const float gradient =
+			at.numbers[weights ? 2 * floats + (k - floats) * 17 : floats + k];
+		const float before = *x, step = 1 / 256.0f;
+		double slope;
+
+		*x = before + step;
+		slope = objective(&chain, &beside);
+		*x = before - step;
+		slope = (slope - objective(&chain, &beside)) / (2 * (double)step);
+		*x = before;
+		if (fabs(slope - (double)gradient) > 0.01 * (1 + fabs(slope)))
+			fail_msg("gradient %zu is %g, not %g", k, (double)gradient, slope);
+	}
+	bb_chain_result_free(&at);
+	bb_chain_result_free(&beside);
+	bb_chain_free(&chain);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_weights),
+		cmocka_unit_test(test_rule),
+		cmocka_unit_test(test_cache),
+		cmocka_unit_test(test_documented_zero3),
+		cmocka_unit_test(test_documented_zero2),
+		cmocka_unit_test(test_t5_large),
+		cmocka_unit_test(test_nodes),
+		cmocka_unit_test(test_codes),
+		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_odd_tensors),
+		cmocka_unit_test(test_checkpoints_change_nothing),
+		cmocka_unit_test(test_gradients),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
