@@ -9,7 +9,12 @@ import subprocess
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-VARIANTS = ("address-undefined", "thread")  # folders of the sanitized builds
+# Folders of the sanitized builds, and how what was built there is run.
+SANITIZERS = {
+    "address-undefined": {"ASAN_OPTIONS": "detect_leaks=1", "UBSAN_OPTIONS": "print_stacktrace=1"},
+    "thread": {"TSAN_OPTIONS": "halt_on_error=1"},
+}
+VARIANTS = tuple(SANITIZERS)
 
 
 class Failure(Exception):

@@ -297,11 +297,9 @@ static void begin_deadline(struct bb_session *s, const struct bb_case *c)
 	bb_crew_deadline(s->driver, what);
 }
 
-#define OBJECTION_TEXT 160
-
 /* Why this rank cannot make CALL; empty: it can, with LAYOUT. */
 static void object(const struct bb_session *s, const struct bb_call *call, struct bb_layout *layout,
-		   char objection[OBJECTION_TEXT])
+		   char objection[BB_OBJECTION_TEXT])
 {
 	const struct bb_bench *bench = s->bench;
 	const char *reason = bench->collective->refuses ? bench->collective->refuses(s->n) : NULL;
@@ -312,34 +310,20 @@ static void object(const struct bb_session *s, const struct bb_call *call, struc
 		*layout = make_layout(s, call, s->arena.bytes);
 		reason = layout->sets > 0 ? "" : "its buffers do not fit into the memory";
 	}
-	memset(objection, 0, OBJECTION_TEXT);
+	memset(objection, 0, BB_OBJECTION_TEXT);
 	if (*reason && s->group != s->world)
-		snprintf(objection, OBJECTION_TEXT, "a group of %d ranks: %s", s->n, reason);
+		snprintf(objection, BB_OBJECTION_TEXT, "a group of %d ranks: %s", s->n, reason);
 	else
-		snprintf(objection, OBJECTION_TEXT, "%s", reason);
+		snprintf(objection, BB_OBJECTION_TEXT, "%s", reason);
 }
 
 /* OBJECTION = the first of any rank, the same on all: groups differ, but a case is run by all or
    by none. Collective over the world. */
 static bb_status hear_objections(struct bb_session *s, const struct bb_call *call,
-				 struct bb_layout *layout, char objection[OBJECTION_TEXT])
+				 struct bb_layout *layout, char objection[BB_OBJECTION_TEXT])
 {
-	const char(*all)[OBJECTION_TEXT];
-	const void *gathered;
-	bb_status status;
-
 	object(s, call, layout, objection);
-	status = bb_crew_gather(s->driver, objection, OBJECTION_TEXT, &gathered);
-	if (status != BB_OK)
-		return status;
-	all = gathered;
-	for (int r = 0; r < s->bench->world->nranks; r++) {
-		if (!all[r][0])
-			continue;
-		memcpy(objection, all[r], OBJECTION_TEXT);
-		break;
-	}
-	return BB_OK;
+	return bb_crew_hear(s->driver, objection);
 }
 
 /* Rank 0: tell, once for all sizes, that and why busbench's own runs in the library's stead. */
@@ -373,7 +357,7 @@ static bb_status tell_stand_in(struct bb_session *s, const struct bb_case *c, co
  */
 static bb_status agree_on_call(struct bb_session *s, const struct bb_case *c, bool in_place,
 			       struct bb_call *call, struct bb_layout *layout,
-			       char objection[OBJECTION_TEXT])
+			       char objection[BB_OBJECTION_TEXT])
 {
 	const struct bb_backend *backend = s->bench->backend;
 	bb_status status = BB_OK;
@@ -399,7 +383,7 @@ static bb_status run_placement(struct bb_session *s, const struct bb_case *c, bo
 	struct bb_measured measured = {0};
 	struct bb_layout layout;
 	struct bb_call call;
-	char objection[OBJECTION_TEXT];
+	char objection[BB_OBJECTION_TEXT];
 	bb_status status;
 
 	if (s->driver->local == 0)

@@ -128,6 +128,24 @@ bb_status bb_crew_collect(struct bb_driver *driver, const void *mine, size_t byt
 	return exchange(driver, mine, (struct exchange){.bytes = bytes}, all);
 }
 
+bb_status bb_crew_hear(struct bb_driver *driver, char objection[BB_OBJECTION_TEXT])
+{
+	const char(*all)[BB_OBJECTION_TEXT];
+	const void *gathered;
+	const bb_status status = bb_crew_gather(driver, objection, BB_OBJECTION_TEXT, &gathered);
+
+	if (status != BB_OK)
+		return status;
+	all = gathered;
+	for (int r = 0; r < driver->crew->config->world->nranks; r++) {
+		if (!all[r][0])
+			continue;
+		memcpy(objection, all[r], BB_OBJECTION_TEXT);
+		break;
+	}
+	return BB_OK;
+}
+
 bb_status bb_crew_exchange(void *own, int local, const void *mine, size_t bytes, void *all)
 {
 	struct bb_crew *const *crew = own;

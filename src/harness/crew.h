@@ -110,6 +110,13 @@ BB_MUST bb_status bb_crew_collect(struct bb_driver *driver, const void *mine, si
 bool bb_crew_is_over(const struct bb_driver *driver);
 
 /*
+ * OBJECTION, of which every rank has one or an empty text, becomes the first of all by rank, the
+ * same on all. Collective over the world.
+ */
+#define BB_OBJECTION_TEXT 160
+BB_MUST bb_status bb_crew_hear(struct bb_driver *driver, char objection[BB_OBJECTION_TEXT]);
+
+/*
  * struct bb_exchange's gather, for a backend that was opened before the crew. OWN: config->crew's
  * value, what it points to set by then.
  */

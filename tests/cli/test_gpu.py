@@ -7,16 +7,12 @@ import re
 import tempfile
 
 import gpus
-from kit import COLLECTIVES, VARIANTS, Result, add, equal, expect, listing, test
+from kit import COLLECTIVES, SANITIZERS, VARIANTS, Result, add, equal, expect, listing, test
 
 RANKS = (1, 2, 3, 4, 7, 8)
 HYPERCUBE_RANKS = (1, 2, 4, 8)
 REDUCING = ("all_reduce", "reduce_scatter", "reduce")
 ROOTED = ("broadcast", "reduce", "gather", "scatter")
-SANITIZERS = {
-    "address-undefined": {"ASAN_OPTIONS": "detect_leaks=1", "UBSAN_OPTIONS": "print_stacktrace=1"},
-    "thread": {"TSAN_OPTIONS": "halt_on_error=1"},
-}
 
 # What stands in for NCCL is a node without NVSwitch and without a network that reduces.
 RING = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")

@@ -6,16 +6,12 @@ and way to call occurs, both placements each time. With --full the whole product
 
 import itertools
 
-from kit import COLLECTIVES, VARIANTS, Settings, add, expect, listing, passes, run
+from kit import COLLECTIVES, SANITIZERS, VARIANTS, Settings, add, expect, listing, passes, run
 
 RANKS = (1, 2, 3, 4, 7, 8)
 HYPERCUBE_RANKS = (1, 2, 4, 8)
 SIZES = (4, 100, 4000)
 OPTIONS = ("", "--cache rewrite -u 3", "--cache reuse -m 2 -z 1", "-t 2 -z 3")
-SANITIZERS = {
-    "address-undefined": {"ASAN_OPTIONS": "detect_leaks=1", "UBSAN_OPTIONS": "print_stacktrace=1"},
-    "thread": {"TSAN_OPTIONS": "halt_on_error=1"},
-}
 
 
 def clean(variant, *lines):

@@ -332,6 +332,10 @@ BB_MUST bb_status bb_nccl_compute(struct bb_rank *rank, struct bb_queue *queue,
 				  void (*function)(void *argument), void *argument);
 BB_MUST bb_status bb_nccl_collective(struct bb_group *group, struct bb_queue *queue,
 				     const struct bb_call *call);
+BB_MUST bb_status bb_nccl_send(struct bb_group *group, struct bb_queue *queue, const int *peer,
+			       const void *data, size_t bytes);
+BB_MUST bb_status bb_nccl_recv(struct bb_group *group, struct bb_queue *queue, int peer, void *data,
+			       size_t bytes);
 BB_MUST bb_status bb_nccl_finish(struct bb_rank *rank, struct bb_queue *queue);
 /* End the library's group if one has begun. */
 BB_MUST bb_status bb_nccl_end_group(struct bb_rank *rank);

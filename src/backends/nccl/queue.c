@@ -187,6 +187,45 @@ bb_status bb_nccl_collective(struct bb_group *group, struct bb_queue *queue,
 	return keep(queue, issue(group, queue, call));
 }
 
+/* ---- messages ------------------------------------------------------------------------ */
+
+/* The library runs what is issued to one communicator in the order of issue, on whatever stream. */
+static bb_status may_issue(const struct bb_group *group, const struct bb_queue *queue)
+{
+	const struct bb_rank *rank = group->rank;
+
+	if (queue && queue->status != BB_OK)
+		return queue->status;
+	if (!group->comm)
+		return bb_fail(rank->context->error, BB_EINTERNAL,
+			       "rank %d sends messages in a group that is not ready", rank->rank);
+	return bb_nccl_aborted(rank->context) ? BB_ETIMEOUT : BB_OK;
+}
+
+bb_status bb_nccl_send(struct bb_group *group, struct bb_queue *queue, const int *peer,
+		       const void *data, size_t bytes)
+{
+	const cudaStream_t stream = bb_nccl_stream(group->rank, queue);
+	const bb_status status = may_issue(group, queue);
+
+	if (status != BB_OK)
+		return keep(queue, status);
+	return keep(queue, BB_NCCL(group->rank,
+				   ncclSend(data, bytes, ncclInt8, *peer, group->comm, stream)));
+}
+
+bb_status bb_nccl_recv(struct bb_group *group, struct bb_queue *queue, int peer, void *data,
+		       size_t bytes)
+{
+	const cudaStream_t stream = bb_nccl_stream(group->rank, queue);
+	const bb_status status = may_issue(group, queue);
+
+	if (status != BB_OK)
+		return keep(queue, status);
+	return keep(queue, BB_NCCL(group->rank,
+				   ncclRecv(data, bytes, ncclInt8, peer, group->comm, stream)));
+}
+
 /* ---- events -------------------------------------------------------------------------- */
 
 bb_status bb_nccl_event_open(struct bb_rank *rank, struct bb_event **event, struct bb_error *error)

@@ -1,0 +1,131 @@
+"""Programs on every backend: the data arrives, what is told obeys the order, refusals and failures."""
+
+import os
+import signal
+import time
+
+import gpus
+import kit
+import mpi
+from kit import SANITIZERS, Settings, add, expect, test
+
+KERNELS = {"ddp": (2, 5), "pipeline": (2, 5), "server": (2, 6), "grid": (2, 4), "passes": (1, 3)}
+
+
+def play(line, env=None, variant="", timeout=60):
+    player = kit.built(os.path.join("tests", "player"), variant)
+    return kit.execute([player, *line.split()], env, timeout)
+
+
+def right(result):
+    """Everything that it checks itself."""
+    return result.exits(0).require(not result.err, "something on stderr")
+
+
+def host(line, variant=""):
+    right(play(line + " --backend host", SANITIZERS.get(variant), variant, 120))
+
+
+for kernel, ranks in KERNELS.items():
+    for n in ranks:
+        add(f"{kernel} -g {n}", host, f"--kernel {kernel} -g {n}")
+        add(f"{kernel} -g {n} spin", host, f"--kernel {kernel} -g {n} --compute spin")
+    add(f"{kernel} own buffers", host, f"--kernel {kernel} -g {ranks[-1]} --own-buffers")
+    add(f"{kernel} --link", host, f"--kernel {kernel} -g {ranks[-1]} --link 200MB/s,1ms")
+    for variant in SANITIZERS:
+        add(f"{kernel} ({variant})", host, f"--kernel {kernel} -g {ranks[-1]}", variant)
+for name in ("ring", "tree", "direct", "busbench:ring", "auto"):
+    add(f"--algo {name}", host, f"--kernel ddp -g 4 --algo {name}")
+# Eight ranks and one queue more each share two cores: what sleeps does not hold up what is sent.
+add("overlap", host, "--kernel ddp -g 8 --overlap --pass 50ms")
+add("null", lambda: right(play("--kernel server -g 4 --backend null")))
+
+
+# ---- what cannot be done -------------------------------------------------------------------------
+
+
+def refused(line, *words):
+    play(line).exits(5).says(*words)
+
+
+add("gemm on CPUs", refused, "--kernel ddp -g 2 --backend host --compute gemm", "multiplies no matrices")
+add("no such algorithm", refused, "--kernel ddp -g 2 --backend host --algo bruck", "all_reduce by bruck among 2 ranks")
+add("no messages to delay", refused, "--kernel ddp -g 2 --backend host --algo direct --link 1GB/s", "direct")
+
+
+# ---- several processes ---------------------------------------------------------------------------
+
+
+def under_mpi(n, line, env=None):
+    player = kit.built(os.path.join("tests", "player"))
+    folder = {"BUSBENCH_BACKEND_DIR": os.path.join(Settings.build, "backends")}
+    return mpi.Job(["mpirun", "-np", str(n), player, *line.split()], {**folder, **(env or {})})
+
+
+def over_mpi(n, line):
+    mpi.quiet(under_mpi(n, line).finish().exits(0))
+
+
+for kernel in KERNELS:
+    add(f"{kernel} over MPI", over_mpi, 4, f"--kernel {kernel} --backend mpi")
+for name in ("ring", "native", "native:ring"):
+    add(f"MPI's {name}", over_mpi, 2, f"--kernel grid --backend mpi --algo {name}")
+
+
+# ---- GPUs that are not there ---------------------------------------------------------------------
+
+
+def on_gpus(line, variant=""):
+    gpus.install(variant)  # or it is skipped
+    folder = os.path.join(gpus.installed(variant).name, "backends")
+    env = {"BUSBENCH_BACKEND_DIR": folder, "BUSBENCH_FAKE_LEAKS": "1", **SANITIZERS.get(variant, {})}
+    return play(line + " --backend nccl", env, variant, 120)
+
+
+for kernel in ("ddp", "pipeline", "grid", "passes"):
+    add(f"{kernel} on GPUs", lambda k: right(on_gpus(f"--kernel {k} -g 4")), kernel)
+for name in ("ring", "tree", "ring:LL", "busbench:ring"):
+    add(f"NCCL's {name}", lambda a: right(on_gpus(f"--kernel ddp -g 4 --algo {a}")), name)
+
+
+@test
+def layers():
+    """The library takes an algorithm up for rows at once, then for columns, then for each rank alone."""
+    right(on_gpus("--kernel grid -g 4 --algo ring"))
+    on_gpus("--kernel grid -g 4 --algo tree").exits(5).says("all_gather by tree among 2 ranks: NCCL has no such")
+
+
+@test
+def server_on_gpus():
+    on_gpus("--kernel server -g 3").exits(5).says("the nccl backend does not receive from whoever is first")
+
+
+# ---- failures ------------------------------------------------------------------------------------
+
+
+@test
+def dies_over_mpi():
+    """A rank that dies between two playings ends all of them."""
+    job = under_mpi(3, "--kernel pipeline --backend mpi --fault die:1 -T 20")
+    result = job.finish(40)
+    result.require(result.code != 0, "it passed")
+
+
+def late(line):
+    """A computation that is too long ends with -T, and what sleeps or spins lets go."""
+    result = play(line + " --pass 1h -T 1", timeout=30).exits(4)
+    result.require(result.seconds < 10, "it took too long").says("-T")
+
+
+for how in ("sleep", "spin"):
+    add(f"{how} too long", late, f"--kernel ddp -g 3 --backend host --compute {how}")
+
+
+@test
+def interrupted():
+    player = kit.built(os.path.join("tests", "player"))
+    process = kit.spawn([player, "--kernel", "pipeline", "-g", "4", "--pass", "1h", "--backend", "host"])
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    result = kit.finish(process, 20, time.monotonic())
+    expect(result.code == 130, f"exit {result.code}\n{result}")

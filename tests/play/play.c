@@ -1,0 +1,328 @@
+/*
+ * play - plays a small program on any backend, some times, and checks what came of it: the data,
+ * and the order of what was told. Nothing is measured, no time is judged but that it is not too
+ * short.
+ */
+#include "scripts.h"
+
+#include "harness/harness.h"
+#include "harness/play.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PLAYINGS 3
+
+struct asked {
+	int kernel, stand_in;
+	const char *algorithm; /* NULL: none is named */
+	uint64_t pass_ns;
+	bool overlap, own_buffers;
+};
+
+#define BB_TARGET struct asked
+#include "harness/option_rows.h"
+
+static const struct bb_option rows[] = {
+	{CHOICE("kernel", kernel, "ddp", "NAME", kernel_names, "which program")},
+	{CHOICE("compute", stand_in, "sleep", "HOW", bb_stand_in_names, "of its computations")},
+	{STRING("algo", 0, algorithm, NULL, "NAME", "of its collectives")},
+	{DURATION("pass", 0, pass_ns, "2ms", 0, "of a computation")},
+	{FLAG("overlap", 0, overlap, "a collective must end while something is computed")},
+	{FLAG("own-buffers", 0, own_buffers, "the player's own, the data of which nobody knows")},
+	{.name = NULL},
+};
+
+struct state {
+	struct asked asked;
+	struct script script;
+};
+
+/* One driver's. */
+struct session {
+	struct bb_run *run;
+	struct bb_driver *driver;
+	const struct script *script;
+	const struct bb_backend *backend;
+	int32_t *memory; /* SLOTS slots */
+	int32_t *slot;   /* one, in host memory */
+	/* What was told. */
+	size_t told;
+	double latest;                  /* end */
+	double done[BB_PROGRAM_QUEUES]; /* the latest end of each queue */
+	size_t next[BB_PROGRAM_QUEUES]; /* the index that may come next in it */
+	double recorded[2 * SLOTS];     /* [event] */
+	double last_computation, first_collective;
+	char wrong[128]; /* the first thing that is; empty: none */
+};
+
+static void wrong(struct session *s, const char *what, size_t index)
+{
+	if (!s->wrong[0])
+		snprintf(s->wrong, sizeof(s->wrong), "rank %d, operation %zu: %s", s->driver->rank,
+			 index, what);
+}
+
+/* ---- what is told ---------------------------------------------------------------------------- */
+
+static void hear_source(struct session *s, size_t index, const struct bb_operation *o, int source)
+{
+	const bool receives = o->act == BB_ACT_RECV || o->act == BB_ACT_RECV_ANY;
+
+	if (o->act == BB_ACT_RECV && source != o->peer)
+		wrong(s, "it came from somebody else", index);
+	if (receives && (source < 0 || source >= s->script->program.nranks))
+		wrong(s, "it came from nobody", index);
+	if (!receives && source != BB_NO_PEER)
+		wrong(s, "it came from somebody", index);
+}
+
+static void hear(void *own, int rank, size_t index, const struct bb_operation *o, double from,
+		 double to, int source)
+{
+	struct session *s = own;
+	const int q = o->queue;
+
+	if (rank != s->driver->rank)
+		wrong(s, "it is another rank's", index);
+	if (from > to || to < s->latest)
+		wrong(s, "it ends before it may", index);
+	if (from < s->done[q] || index < s->next[q])
+		wrong(s, "it is not its turn", index);
+	if (o->act == BB_ACT_WAIT && to < s->recorded[o->event])
+		wrong(s, "it waits for what has not come", index);
+	hear_source(s, index, o, source);
+	if (o->act == BB_ACT_RECORD)
+		s->recorded[o->event] = to;
+	if (o->act == BB_ACT_COMPUTE)
+		s->last_computation = from;
+	if (o->act == BB_ACT_COLLECTIVE && to < s->first_collective)
+		s->first_collective = to;
+	s->done[q] = s->latest = to;
+	s->next[q] = index + 1;
+	s->told++;
+}
+
+static void expect_silence(struct session *s)
+{
+	s->told = 0;
+	s->latest = 0;
+	s->last_computation = 0;
+	s->first_collective = INFINITY;
+	memset(s->done, 0, sizeof(s->done));
+	memset(s->next, 0, sizeof(s->next));
+	for (int e = 0; e < 2 * SLOTS; e++)
+		s->recorded[e] = INFINITY;
+}
+
+/* The least that it takes: what one queue computes. */
+static double least(const struct session *s)
+{
+	const int rank = s->driver->rank;
+	double seconds = 0;
+
+	for (size_t i = 0; i < s->script->length[rank]; i++)
+		seconds += s->script->operations[rank][i].seconds;
+	return seconds;
+}
+
+static void judge_told(struct session *s, const struct asked *asked, double end)
+{
+	const bool takes_time = !(s->backend->capabilities & BB_CAP_FREE_COST);
+
+	if (s->told != s->script->length[s->driver->rank])
+		wrong(s, "so many were told of", s->told);
+	if (s->latest > end)
+		wrong(s, "something ended after all", 0);
+	if (takes_time && asked->stand_in != BB_GEMM && end < 0.999 * least(s))
+		wrong(s, "all was computed too fast", 0);
+	if (takes_time && asked->overlap && s->first_collective > s->last_computation)
+		wrong(s, "nothing was reduced while something was computed", 0);
+}
+
+/* ---- data ------------------------------------------------------------------------------------ */
+
+static int32_t *slot_at(const struct session *s, int slot)
+{
+	return s->memory + (size_t)slot * SLOT_COUNT;
+}
+
+static void find_buffers(void *own, int rank, const struct bb_operation *o, void **in, void **out)
+{
+	const struct session *s = own;
+
+	*in = slot_at(s, script_reads(o));
+	*out = slot_at(s, script_writes(o));
+}
+
+static bb_status fill(struct session *s)
+{
+	bb_status status = BB_OK;
+
+	for (int k = 0; k < SLOTS && status == BB_OK; k++) {
+		for (size_t i = 0; i < SLOT_COUNT; i++)
+			s->slot[i] = script_before(s->driver->rank, k, i);
+		status = s->backend->copy(s->driver->handle, slot_at(s, k), s->slot,
+					  SLOT_COUNT * sizeof(*s->slot));
+	}
+	return status == BB_OK ? s->backend->finish(s->driver->handle, NULL) : status;
+}
+
+static bb_status judge_data(struct session *s)
+{
+	bb_status status = BB_OK;
+
+	for (int k = 0; k < SLOTS && status == BB_OK; k++) {
+		const size_t n = script_count(s->script, s->driver->rank, k);
+
+		status = s->backend->copy(s->driver->handle, s->slot, slot_at(s, k),
+					  SLOT_COUNT * sizeof(*s->slot));
+		for (size_t i = 0; i < n && status == BB_OK; i++)
+			if (s->slot[i] != script_after(s->script, s->driver->rank, k, i)) {
+				wrong(s, "its slot is wrong", (size_t)k);
+				break;
+			}
+	}
+	return status;
+}
+
+/* ---- a driver -------------------------------------------------------------------------------- */
+
+static bb_status play_once(struct session *s, struct bb_player *player, const struct asked *asked,
+			   bool watched)
+{
+	const struct bb_timeline_watch watch = {hear, s};
+	const bool has_data = (s->backend->capabilities & BB_CAP_DATA) && !asked->own_buffers;
+	double end = 0;
+	bb_status status = BB_OK;
+
+	bb_crew_deadline(s->driver, kernel_names[asked->kernel]);
+	if (has_data)
+		status = fill(s);
+	expect_silence(s);
+	if (status == BB_OK)
+		status = bb_player_play(player, watched ? &watch : NULL, &end);
+	if (status == BB_OK && watched)
+		judge_told(s, asked, end);
+	if (status == BB_OK && has_data)
+		status = judge_data(s);
+	if (status == BB_OK && s->wrong[0])
+		status = bb_fail(&s->run->error, BB_EDATA, "%s", s->wrong);
+	return status;
+}
+
+static bb_status play(struct session *s, const struct asked *asked)
+{
+	const struct bb_play what = {.program = &s->script->program,
+				     .stand_in = (enum bb_stand_in)asked->stand_in,
+				     .buffers = asked->own_buffers ? NULL : find_buffers,
+				     .own = s};
+	const struct bb_fault *fault = &s->run->options.fault;
+	struct bb_error refusal = {0};
+	struct bb_player *player = NULL;
+	bb_status status = bb_player_open(&player, s->run, s->driver, &what, &refusal);
+
+	if (status == BB_EUNSUPPORTED)
+		return bb_fail(&s->run->error, status, "%s", refusal.text);
+	for (int k = 0; k < PLAYINGS && status == BB_OK; k++) {
+		if (k == 1 && fault->kind == BB_FAULT_DIE && fault->rank == s->driver->rank)
+			_exit(9);
+		status = play_once(s, player, asked, k != 1);
+	}
+	if (bb_driver_leads(s->driver) && status == BB_OK)
+		s->run->end.results = PLAYINGS;
+	if (status != BB_OK)
+		bb_crew_abandon(s->driver);
+	bb_player_close(player);
+	return status;
+}
+
+static bb_status drive(struct bb_driver *driver, void *argument)
+{
+	const size_t bytes = SLOTS * SLOT_COUNT * sizeof(int32_t);
+	struct bb_run *run = argument;
+	const struct state *state = run->own;
+	struct session s = {.run = run,
+			    .driver = driver,
+			    .script = &state->script,
+			    .backend = run->options.backend};
+	struct bb_group *world = NULL;
+	bb_status status;
+
+	s.slot = calloc(SLOT_COUNT, sizeof(*s.slot));
+	if (!s.slot)
+		return bb_fail(&run->error, BB_EINTERNAL, "out of memory");
+	BB_TRY(status, bb_run_attend(run, driver, 0, &world), out);
+	BB_TRY(status, s.backend->alloc(driver->handle, bytes, (void **)&s.memory), out);
+	BB_TRY(status, bb_run_begin(run, driver, NAN), out);
+	status = play(&s, &state->asked);
+out:
+	if (status != BB_OK)
+		bb_crew_abandon(driver);
+	s.backend->group_close(world);
+	if (status == BB_OK)
+		s.backend->release(driver->handle, s.memory, bytes);
+	free(s.slot);
+	atomic_store(&driver->progress->finished, status == BB_OK);
+	return status;
+}
+
+/* ---- the program ----------------------------------------------------------------------------- */
+
+static bb_status check(const struct bb_benchmark *benchmark, void *own, struct bb_options *options,
+		       const struct bb_environment *environment, struct bb_error *error)
+{
+	return BB_OK;
+}
+
+static void list(struct bb_strbuf *out)
+{
+}
+
+static bb_status plan(struct bb_run *run)
+{
+	struct state *state = run->own;
+
+	if (!script_write(&state->script, (enum kernel)state->asked.kernel, run->world.nranks,
+			  1e-9 * (double)state->asked.pass_ns, state->asked.algorithm))
+		return bb_fail(&run->error, BB_EUNSUPPORTED, "%s: not among %d ranks",
+			       kernel_names[state->asked.kernel], run->world.nranks);
+	return BB_OK;
+}
+
+static bool judge(struct bb_run *run, const char **verdict)
+{
+	return true;
+}
+
+static void tell(struct bb_run *run, struct bb_strbuf *out)
+{
+}
+
+static void close_run(struct bb_run *run)
+{
+}
+
+int main(int argc, char **argv)
+{
+	const struct bb_benchmark benchmark = {
+		.brief = "Plays a small program, and checks what comes of it.",
+		.own_bytes = sizeof(struct state),
+		.options = rows,
+		.faults = 1u << BB_FAULT_DIE,
+		.queues = true,
+		.check = check,
+		.list = list,
+		.open_text = bb_sink_jsonl_open,
+		.rows = &bb_record_result,
+		.plan = plan,
+		.drive = drive,
+		.judge = judge,
+		.tell = tell,
+		.close = close_run,
+	};
+
+	return bb_main(argc, argv, &benchmark);
+}
