@@ -9,11 +9,13 @@
 #include <string.h>
 
 #define CELL 8 /* characters of a column */
+#define END_TEXT 16
 
 struct matrix {
 	struct bb_sink sink;
-	struct bb_strbuf out; /* what is not written yet */
-	int n;
+	struct bb_strbuf out;   /* what is not written yet */
+	int n;                  /* ends: ranks, or a GPU alone */
+	bool hosted;            /* and the host behind it */
 	double *values, *tails; /* [from * n + to]; NAN: not measured. Latency: p50 and p99 in ns */
 	double *shares;         /* percent of the bound */
 	int filled;             /* off the diagonal */
@@ -29,9 +31,11 @@ static struct matrix *of(struct bb_sink *sink)
 
 static bool begin_matrices(struct matrix *m, const struct bb_run_record *run)
 {
-	const size_t all = (size_t)(run->nranks * run->nranks);
+	size_t all;
 
-	m->n = (int)run->nranks;
+	m->hosted = run->nranks == 1;
+	m->n = (int)run->nranks + m->hosted;
+	all = (size_t)m->n * (size_t)m->n;
 	m->values = calloc(all, sizeof(double));
 	m->tails = calloc(all, sizeof(double));
 	m->shares = calloc(all, sizeof(double));
@@ -45,8 +49,11 @@ static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 	if (!begin_matrices(of(sink), run))
 		return BB_EINTERNAL;
 	bb_strbuf_addf(out, "# busbench version %s backend=%s\n", run->version, run->backend);
-	bb_strbuf_addf(out, "# %s: all pairs of %lld ranks\n", run->program,
-		       (long long)run->nranks);
+	if (of(sink)->hosted)
+		bb_strbuf_addf(out, "# %s: a GPU and its host\n", run->program);
+	else
+		bb_strbuf_addf(out, "# %s: all pairs of %lld ranks\n", run->program,
+			       (long long)run->nranks);
 	bb_sink_add_ranks(out, &run->ranks);
 	bb_strbuf_addf(out, "# iters: %lld warmup iters: %lld validation: %lld seed: %lld",
 		       (long long)run->iters, (long long)run->warmup_iters, (long long)run->check,
@@ -65,16 +72,31 @@ static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 
 /* ---- matrices -------------------------------------------------------------------------------- */
 
+/* "0" */
+static const char *end_name(const struct matrix *m, int end, char text[END_TEXT])
+{
+	if (m->hosted && end == m->n - 1)
+		return "host";
+	snprintf(text, END_TEXT, "%d", end);
+	return text;
+}
+
+/* Where the data of R comes from, or goes: a rank, or the host. */
+static int end_of(const struct matrix *m, int64_t rank)
+{
+	return rank == BB_ABSENT ? m->n - 1 : (int)rank;
+}
+
 static void add_values(struct bb_strbuf *out, const struct matrix *m, const double *values)
 {
-	char text[BB_NUMBER_TEXT];
+	char text[BB_NUMBER_TEXT], name[END_TEXT];
 
 	bb_strbuf_addf(out, "%*s", CELL, "D\\D");
 	for (int to = 0; to < m->n; to++)
-		bb_strbuf_addf(out, " %*d", CELL - 1, to);
+		bb_strbuf_addf(out, " %*s", CELL - 1, end_name(m, to, name));
 	bb_strbuf_add(out, "\n");
 	for (int from = 0; from < m->n; from++) {
-		bb_strbuf_addf(out, "%*d", CELL, from);
+		bb_strbuf_addf(out, "%*s", CELL, end_name(m, from, name));
 		for (int to = 0; to < m->n; to++)
 			bb_strbuf_addf(out, " %s",
 				       bb_format_fit(text, values[from * m->n + to], CELL - 1));
@@ -93,6 +115,7 @@ static int compare(const void *a, const void *b)
 static void add_bound(struct bb_strbuf *out, const struct matrix *m)
 {
 	double *sorted = calloc((size_t)m->n * (size_t)m->n, sizeof(*sorted));
+	char from[END_TEXT], to[END_TEXT];
 	int n = 0, least = -1;
 
 	for (int i = 0; sorted && i < m->n * m->n; i++) {
@@ -105,9 +128,9 @@ static void add_bound(struct bb_strbuf *out, const struct matrix *m)
 	if (n > 0) {
 		qsort(sorted, (size_t)n, sizeof(*sorted), compare);
 		bb_strbuf_addf(
-			out, "# of the bound: least %.0f%% (%d -> %d), median %.0f%%; bound: %s\n",
-			m->shares[least], least / m->n, least % m->n, sorted[n / 2],
-			m->of.bound_source);
+			out, "# of the bound: least %.0f%% (%s -> %s), median %.0f%%; bound: %s\n",
+			m->shares[least], end_name(m, least / m->n, from),
+			end_name(m, least % m->n, to), sorted[n / 2], m->of.bound_source);
 	}
 	out->failed |= !sorted;
 	free(sorted);
@@ -161,7 +184,9 @@ static bb_status pair(struct matrix *m, const struct bb_pair_record *r)
 {
 	const bool latency = strcmp(r->quantity, "latency") == 0;
 	const bool both = latency || strcmp(r->direction, "bidirectional") == 0;
-	const int at = (int)(r->from * m->n + r->to), back = (int)(r->to * m->n + r->from);
+	const int from = end_of(m, r->from), to = end_of(m, r->to);
+	const int at = from * m->n + to, back = to * m->n + from;
+	char a[END_TEXT], b[END_TEXT];
 	bb_status status = BB_OK;
 
 	if (!belongs(m, r)) {
@@ -180,9 +205,10 @@ static bb_status pair(struct matrix *m, const struct bb_pair_record *r)
 		m->tails[back] = m->tails[at];
 	}
 	if (r->wrong != BB_ABSENT && r->wrong > 0)
-		bb_strbuf_addf(&m->out, "# wrong data: %lld -> %lld over %s: %lld bytes\n",
-			       (long long)r->from, (long long)r->to, r->route, (long long)r->wrong);
-	m->filled += r->from != r->to;
+		bb_strbuf_addf(&m->out, "# wrong data: %s -> %s over %s: %lld bytes\n",
+			       end_name(m, from, a), end_name(m, to, b), r->route,
+			       (long long)r->wrong);
+	m->filled += from != to;
 	if (m->filled == m->n * (m->n - 1) / (both ? 2 : 1))
 		status = flush(m);
 out:

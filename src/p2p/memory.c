@@ -32,7 +32,7 @@ const struct bb_option bb_memory_rows[] = {
 	{.name = NULL},
 };
 
-const char *bb_memory_name(enum bb_memory_kind kind)
+static const char *name_of(enum bb_memory_kind kind)
 {
 	static const char *const names[] = {"read", "write", "copy", "triad", "both", "latency"};
 
@@ -137,16 +137,17 @@ static struct bb_memory *of(struct bb_run *run)
 	return run->own;
 }
 
-static bb_status add(struct bb_memory *m, struct bb_memory_case c)
+bb_status bb_memory_plan_add(struct bb_memory_plan *plan, struct bb_run *run,
+			     struct bb_memory_case c)
 {
-	struct bb_memory_case *cases = realloc(m->cases, (m->ncases + 1) * sizeof(*cases));
+	struct bb_memory_case *cases = realloc(plan->cases, (plan->ncases + 1) * sizeof(*cases));
 
 	if (!cases)
-		return bb_fail(&m->run->error, BB_EINTERNAL, "out of memory for the plan");
-	m->cases = cases;
-	if (c.bytes > m->run->memory / MOST_ARRAYS)
+		return bb_fail(&run->error, BB_EINTERNAL, "out of memory for the plan");
+	plan->cases = cases;
+	if (c.bytes > run->memory / MOST_ARRAYS)
 		c.skip = "its arrays do not fit into the memory";
-	cases[m->ncases++] = c;
+	cases[plan->ncases++] = c;
 	return BB_OK;
 }
 
@@ -157,10 +158,10 @@ static bool goes_together(const struct bb_memory *m, enum bb_memory_kind kind, i
 	const bool gpu = m->run->options.backend->capabilities & BB_CAP_GPU;
 
 	if (kind == BB_MEMORY_BOTH)
-		return gpu && to < from;
+		return gpu && to == 0 && from > 0;
 	if (!gpu)
 		return to == from;
-	return kind == BB_MEMORY_COPY ? to + from < 2 : to == 0 && from == 0;
+	return kind == BB_MEMORY_COPY ? to == 0 || from == 0 : to == 0 && from == 0;
 }
 
 static bb_status add_sizes(struct bb_memory *m, struct bb_memory_case model)
@@ -173,7 +174,7 @@ static bb_status add_sizes(struct bb_memory *m, struct bb_memory_case model)
 		model.bytes = size < BB_WORK_ALIGNMENT
 				      ? BB_WORK_ALIGNMENT
 				      : size / BB_WORK_ALIGNMENT * BB_WORK_ALIGNMENT;
-		status = add(m, model);
+		status = bb_memory_plan_add(&m->plan, m->run, model);
 	}
 	return status;
 }
@@ -199,11 +200,12 @@ static bb_status add_spaces(struct bb_memory *m, int to, int from)
 			if (kind != BB_MEMORY_CHASE && alone &&
 			    (m->run->options.backend->capabilities & BB_CAP_GPU))
 				continue;
-			status = add_sizes(
-				m, (struct bb_memory_case){.kind = (enum bb_memory_kind)kind,
-							   .to = to,
-							   .from = from,
-							   .alone = alone});
+			status = add_sizes(m, (struct bb_memory_case){
+						      .kind = (enum bb_memory_kind)kind,
+						      .route = name_of((enum bb_memory_kind)kind),
+						      .to = to,
+						      .from = from,
+						      .alone = alone});
 		}
 	return status;
 }
@@ -218,7 +220,7 @@ static bb_status plan(struct bb_run *run)
 	for (int to = 0; to < m->nspaces; to++)
 		for (int from = 0; from < m->nspaces && status == BB_OK; from++)
 			status = add_spaces(m, to, from);
-	if (status == BB_OK && m->ncases == 0)
+	if (status == BB_OK && m->plan.ncases == 0)
 		status = bb_fail(&run->error, BB_EUNSUPPORTED,
 				 "--work %s --workers %s: there is nothing of that here",
 				 m->asked.work_text, worker_names[m->asked.workers]);
@@ -227,11 +229,12 @@ static bb_status plan(struct bb_run *run)
 
 static bb_status open_results(struct bb_run *run)
 {
+	const struct bb_memory_plan *plan = &of(run)->plan;
 	uint64_t bytes = 0;
 
-	for (size_t i = 0; i < of(run)->ncases; i++)
-		bytes += of(run)->cases[i].bytes;
-	bb_ticker_start(&run->ticker, of(run)->ncases, bytes);
+	for (size_t i = 0; i < plan->ncases; i++)
+		bytes += plan->cases[i].bytes;
+	bb_ticker_start(&run->ticker, plan->ncases, bytes);
 	return BB_OK;
 }
 
@@ -244,23 +247,28 @@ static void tell(struct bb_run *run, struct bb_strbuf *out)
 {
 }
 
+static bb_status drive(struct bb_driver *driver, void *run)
+{
+	return bb_memory_measure(driver, run, &of(run)->plan);
+}
+
 static void close_memory(struct bb_run *run)
 {
-	free(of(run)->cases);
+	free(of(run)->plan.cases);
 }
 
 const struct bb_benchmark bb_memory_benchmark = {
 	.brief = "How fast memory is: bandwidth and latency from each NUMA node to each.",
 	.own_bytes = sizeof(struct bb_memory),
 	.options = bb_memory_rows,
-	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
+	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_SLOW | 1u << BB_FAULT_DIE,
 	.check = check,
 	.list = list,
 	.open_text = bb_sink_memory_open,
 	.rows = &bb_record_pair,
 	.plan = plan,
 	.open_results = open_results,
-	.drive = bb_memory_drive,
+	.drive = drive,
 	.judge = judge,
 	.tell = tell,
 	.close = close_memory,

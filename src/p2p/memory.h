@@ -36,30 +36,43 @@ struct bb_memory_options {
 /* What is measured of all places, each by itself. */
 struct bb_memory_case {
 	enum bb_memory_kind kind;
-	int to, from;     /* spaces: of what is written, or read alone; of what it is made from */
-	bool alone;       /* by one rank of a place */
-	uint64_t bytes;   /* of an array, for all workers together; of the way of a chase */
-	const char *skip; /* why it is not run; NULL: run it */
+	const char *route; /* what records call it */
+	int to, from;      /* spaces: of what is written, or read alone; of what it is made from */
+	bool alone;        /* by one rank of a place */
+	uint64_t bytes;    /* of an array, for all workers together; of the way of a chase */
+	const char *skip;  /* why it is not run; NULL: run it */
 };
+
+struct bb_memory_plan {
+	struct bb_memory_case *cases;
+	size_t ncases;
+	/* On rank 0: add to R, the record of C, what else is known of it. NULL: nothing is. */
+	void (*complete)(struct bb_run *run, const struct bb_memory_case *c,
+			 struct bb_pair_record *r);
+};
+
+/* Append C, skipped if its arrays do not fit into the memory. The caller frees the cases. */
+BB_MUST bb_status bb_memory_plan_add(struct bb_memory_plan *plan, struct bb_run *run,
+				     struct bb_memory_case c);
 
 /* The state of the benchmark. */
 struct bb_memory {
 	struct bb_memory_options asked; /* first: the rows are read into it */
 	struct bb_run *run;
-	struct bb_memory_case *cases;
-	size_t ncases;
+	struct bb_memory_plan plan;
 	int nspaces;
 };
 
-/* "read", …; and the bytes that count of N in each array (backend.h): what is copied from one space
-   to another counts once, as links between them carry it. */
-const char *bb_memory_name(enum bb_memory_kind kind);
+/* The bytes that count of each byte of an array (backend.h): what is copied from one space to
+   another counts once, as links between them carry it. */
 double bb_memory_counts(const struct bb_memory_case *c);
 
 extern const struct bb_option bb_memory_rows[];
 extern const struct bb_benchmark bb_memory_benchmark;
 
-bb_status bb_memory_drive(struct bb_driver *driver, void *run);
+/* What every driver of RUN does for PLAN, from the first case to the last. */
+BB_MUST bb_status bb_memory_measure(struct bb_driver *driver, struct bb_run *run,
+				    const struct bb_memory_plan *plan);
 
 /* bb_sink_open */
 bb_sink_open bb_sink_memory_open;

@@ -14,6 +14,8 @@
 
 #define PERIOD 1021                      /* of the data, in doubles */
 #define SAMPLE_BYTES ((size_t)256 << 10) /* a sample is to be long against reading the clock */
+#define LINK_SAMPLE_BYTES                                                                          \
+	((size_t)128 << 20) /* of copies between spaces: against starting them, too */
 #define SAMPLE_REPEATS 1000
 #define HOPS 20000 /* of a chase, in one sample */
 #define ALIEN UINT64_C(0x9e3779b97f4a7c15)
@@ -33,7 +35,7 @@ struct array_of {
 struct session {
 	struct bb_driver *driver;
 	struct bb_run *run;
-	struct bb_memory *m;
+	const struct bb_memory_plan *plan;
 	const struct bb_backend *backend;
 	struct bb_group *world, *team; /* all, and those of this rank's place */
 	int n, nplaces;
@@ -110,8 +112,8 @@ static bb_status open_lists(struct session *s)
 
 static bool copies_both_ways(const struct session *s)
 {
-	for (size_t i = 0; i < s->m->ncases; i++)
-		if (s->m->cases[i].kind == BB_MEMORY_BOTH)
+	for (size_t i = 0; i < s->plan->ncases; i++)
+		if (s->plan->cases[i].kind == BB_MEMORY_BOTH)
 			return true;
 	return false;
 }
@@ -276,13 +278,18 @@ static bb_status copy_both_ways(struct session *s, size_t bytes)
 	       s->backend->work(s->driver->handle, s->queues[0], BB_WORK_COPY, s->arrays[A].memory,
 				s->arrays[B].memory, NULL, bytes),
 	       out);
-	BB_TRY(status,
-	       s->backend->work(s->driver->handle, s->queues[1], BB_WORK_COPY, s->arrays[C].memory,
-				s->arrays[D].memory, NULL, bytes),
-	       out);
-	BB_TRY(status, s->backend->finish(s->driver->handle, s->queues[0]), out);
-	status = s->backend->finish(s->driver->handle, s->queues[1]);
+	status = s->backend->work(s->driver->handle, s->queues[1], BB_WORK_COPY,
+				  s->arrays[C].memory, s->arrays[D].memory, NULL, bytes);
 out:
+	return status;
+}
+
+static bb_status finish(struct session *s)
+{
+	bb_status status = s->backend->finish(s->driver->handle, NULL);
+
+	for (int q = 0; q < 2 && s->queues[q] && status == BB_OK; q++)
+		status = s->backend->finish(s->driver->handle, s->queues[q]);
 	return status;
 }
 
@@ -314,7 +321,7 @@ static bb_status work(struct session *s, const struct bb_memory_case *c, size_t 
 /* Works, or hops, of one sample. */
 static size_t repeats_of(const struct session *s, const struct bb_memory_case *c)
 {
-	const size_t repeats = SAMPLE_BYTES / share(s, c);
+	const size_t repeats = (c->to != c->from ? LINK_SAMPLE_BYTES : SAMPLE_BYTES) / share(s, c);
 
 	if (c->kind == BB_MEMORY_CHASE)
 		return 1;
@@ -324,6 +331,7 @@ static size_t repeats_of(const struct session *s, const struct bb_memory_case *c
 static bb_status take_sample(struct session *s, const struct bb_memory_case *c, size_t sample,
 			     double *seconds)
 {
+	const struct bb_fault *fault = &s->run->options.fault;
 	const size_t repeats = repeats_of(s, c);
 	double begin;
 	bb_status status = BB_OK;
@@ -331,10 +339,13 @@ static bb_status take_sample(struct session *s, const struct bb_memory_case *c, 
 	if (!c->alone && s->nteam > 1)
 		status = s->backend->barrier(s->team);
 	begin = s->backend->now(s->driver->handle);
+	/* Once for all works of the sample, as if before each of them. */
+	if (fault->kind == BB_FAULT_SLOW && fault->rank == s->driver->rank)
+		s->backend->delay(s->driver->handle, fault->seconds * (double)repeats);
 	for (size_t i = 0; i < repeats && status == BB_OK; i++)
 		status = work(s, c, sample);
 	if (status == BB_OK)
-		status = s->backend->finish(s->driver->handle, NULL);
+		status = finish(s);
 	*seconds = (s->backend->now(s->driver->handle) - begin) /
 		   (double)(c->kind == BB_MEMORY_CHASE ? HOPS : repeats);
 	return status;
@@ -420,7 +431,7 @@ static bb_status deliver(struct session *s, const struct bb_memory_case *c, int 
 			: chases || c->kind == BB_MEMORY_READ ? to
 							      : from;
 	r.memory_to = chases || c->kind == BB_MEMORY_READ ? NULL : to;
-	r.route = bb_memory_name(c->kind);
+	r.route = c->route;
 	r.direction = c->kind == BB_MEMORY_BOTH ? "bidirectional" : "unidirectional";
 	r.size_bytes = (int64_t)c->bytes;
 	r.p50_us = stats.p50 * 1e6;
@@ -440,6 +451,8 @@ static bb_status deliver(struct session *s, const struct bb_memory_case *c, int 
 	r.end_unix_s = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 	s->run->end.results++;
 	s->run->end.wrong += r.wrong != BB_ABSENT && r.wrong > 0;
+	if (s->plan->complete)
+		s->plan->complete(s->run, c, &r);
 	bb_ticker_hide(&s->run->ticker);
 	return bb_sinks_record(&s->run->sinks, &bb_record_pair, &r);
 }
@@ -450,8 +463,7 @@ static void begin_deadline(struct session *s, const struct bb_memory_case *c)
 {
 	char size[BB_UNIT_TEXT], what[BB_WHAT_TEXT];
 
-	snprintf(what, sizeof(what), "%s of %s", bb_memory_name(c->kind),
-		 bb_format_size(size, c->bytes));
+	snprintf(what, sizeof(what), "%s of %s", c->route, bb_format_size(size, c->bytes));
 	bb_crew_deadline(s->driver, what);
 }
 
@@ -492,7 +504,7 @@ static bb_status skip(struct session *s, const struct bb_memory_case *c)
 
 	bb_record_init(&bb_record_skip, &r);
 	r.collective = "memory";
-	r.algorithm = bb_memory_name(c->kind);
+	r.algorithm = c->route;
 	r.size_bytes = (int64_t)c->bytes;
 	r.reason = c->skip;
 	s->run->end.skipped++;
@@ -504,7 +516,7 @@ static bb_status run_case(struct session *s, const struct bb_memory_case *c)
 	bb_status status = BB_OK;
 
 	if (bb_driver_leads(s->driver))
-		bb_ticker_show(&s->run->ticker, bb_memory_name(c->kind), c->bytes);
+		bb_ticker_show(&s->run->ticker, c->route, c->bytes);
 	if (c->skip && bb_driver_leads(s->driver))
 		status = skip(s, c);
 	for (int place = 0; place < s->nplaces && !c->skip && status == BB_OK; place++)
@@ -514,18 +526,18 @@ static bb_status run_case(struct session *s, const struct bb_memory_case *c)
 	return status;
 }
 
-bb_status bb_memory_drive(struct bb_driver *driver, void *argument)
+bb_status bb_memory_measure(struct bb_driver *driver, struct bb_run *run,
+			    const struct bb_memory_plan *plan)
 {
-	struct bb_run *run = argument;
 	struct session s = {.driver = driver,
 			    .run = run,
-			    .m = run->own,
+			    .plan = plan,
 			    .backend = run->options.backend,
 			    .n = run->world.nranks};
 	bb_status status = open_session(&s);
 
-	for (size_t i = 0; i < s.m->ncases && status == BB_OK; i++)
-		status = run_case(&s, &s.m->cases[i]);
+	for (size_t i = 0; i < plan->ncases && status == BB_OK; i++)
+		status = run_case(&s, &plan->cases[i]);
 	if (status == BB_OK)
 		status = bb_crew_barrier(driver);
 	if (status != BB_OK)

@@ -21,8 +21,8 @@
 static const struct bb_field pair_fields[] = {
 	PAIR(STRING, quantity, "", "bandwidth or latency"),
 	PAIR(STRING, ends, "", "what the ends are: core, gpu or memory"),
-	PAIR(INT, from, "", "rank that the data comes from; null for memory"),
-	PAIR(INT, to, "", "rank that it goes to; itself: a private copy"),
+	PAIR(INT, from, "", "rank that the data comes from; null: the host, or memory"),
+	PAIR(INT, to, "", "rank that it goes to; itself: a private copy; null: likewise"),
 	PAIR(STRING, place, "", "for memory: where the ranks that work are, a NUMA node or a GPU"),
 	PAIR(INT, workers, "", "for memory: how many of them work at once"),
 	PAIR(STRING, memory_from, "", "for memory: where what is read is"),

@@ -5,6 +5,7 @@
 
 #include "core/units.h"
 #include "harness/plugin.h"
+#include "p2p/memory.h"
 #include "topology/topology.h"
 
 #include <inttypes.h>
@@ -156,6 +157,8 @@ static void list_backend(struct bb_strbuf *out, const struct bb_backend *backend
 			       : r->direct ? "on"
 					   : "off",
 			       r->brief);
+	if ((backend->capabilities & BB_CAP_GPU) && backend->spaces)
+		bb_host_pair_list(out);
 }
 
 static void list(struct bb_strbuf *out)
@@ -266,11 +269,6 @@ static bb_status check_world(struct bb_run *run)
 	const char *const word = run->options.launch ? "-np" : "-g";
 	const int n = run->world.nranks;
 
-	if (n < 2 && (run->options.backend->capabilities & BB_CAP_GPU))
-		return bb_fail(&run->error, BB_EUSAGE,
-			       "%s 1: a GPU alone has no peer but the host; mem_bandwidth_perf "
-			       "measures that pair, or give %s 2",
-			       word, word);
 	if (n < 2)
 		return bb_fail(&run->error, BB_EUSAGE, "%s 1: a pair needs two ranks; give %s 2",
 			       word, word);
@@ -340,11 +338,23 @@ static bb_status plan(struct bb_run *run, bb_status (*make)(struct bb_pairs *pai
 
 static bb_status plan_for_bandwidth(struct bb_run *run)
 {
+	struct bb_pairs *pairs = of(run);
+
+	if (bb_pairs_are_host(run)) {
+		pairs->run = run;
+		run->record.topology_digest = pairs->digest;
+		return bb_host_pair_plan(pairs);
+	}
 	return plan(run, plan_bandwidth);
 }
 
 static bb_status plan_for_latency(struct bb_run *run)
 {
+	if (bb_pairs_are_host(run))
+		return bb_fail(
+			&run->error, BB_EUSAGE,
+			"-g 1: a GPU and its host send each other no words; mem_bandwidth_perf "
+			"--work latency measures loads, or give -g 2");
 	return plan(run, plan_latency);
 }
 
@@ -359,6 +369,12 @@ static bb_status open_results(struct bb_run *run)
 		return status;
 	snprintf(pairs->digest, sizeof(pairs->digest), "%016" PRIx64, bb_topology_digest(t));
 	bb_topology_free(t);
+	if (pairs->host) {
+		for (size_t i = 0; i < pairs->host->ncases; i++)
+			bytes += pairs->host->cases[i].bytes;
+		bb_ticker_start(&run->ticker, pairs->host->ncases, bytes);
+		return BB_OK;
+	}
 	pairs->matrices = calloc(pairs->ncells, sizeof(*pairs->matrices));
 	pairs->matrix_cells = calloc(pairs->ncells, sizeof(*pairs->matrix_cells));
 	if (!pairs->matrices || !pairs->matrix_cells)
@@ -370,6 +386,14 @@ static bb_status open_results(struct bb_run *run)
 }
 
 /* ---- what it comes to -------------------------------------------------------------------- */
+
+static bb_status drive_bandwidth(struct bb_driver *driver, void *argument)
+{
+	struct bb_run *run = argument;
+
+	return of(run)->host ? bb_memory_measure(driver, run, of(run)->host)
+			     : bb_pairs_drive(driver, run);
+}
 
 static bool judge(struct bb_run *run, const char **verdict)
 {
@@ -399,6 +423,7 @@ static void close_pairs(struct bb_run *run)
 	for (size_t i = 0; i < pairs->ncells; i++)
 		bb_child_cell_free(pairs->cells[i].child);
 	bb_pair_lights_close(pairs);
+	bb_host_pair_close(pairs);
 	free(pairs->matrices);
 	free(pairs->matrix_cells);
 	free(pairs->cells);
@@ -419,7 +444,7 @@ const struct bb_benchmark bb_bandwidth_benchmark = {
 	.rows = &bb_record_pair,
 	.plan = plan_for_bandwidth,
 	.open_results = open_results,
-	.drive = bb_pairs_drive,
+	.drive = drive_bandwidth,
 	.judge = judge,
 	.tell = tell,
 	.close = close_pairs,

@@ -7,6 +7,7 @@
  *   series.c       what a rank timed with a peer
  *   child.c        the half that a child process measures
  *   ways.c         where each route leads
+ *   host_pair.c    instead of these two, of one GPU alone: it and its host
  *   results.c      what the ranks measured, put together into records and findings
  *   paths.c        what lies between two ranks, what that allows, and why a pair may be slow
  *   pair_record.c  the fields of these records
@@ -131,6 +132,10 @@ struct bb_pairs {
 	char library_text[BB_SWITCH_TEXT + BB_CHILD_TEXT + 32];
 	cpu_set_t cpus[BB_CPU_SETS]; /* that this process may use */
 
+	struct bb_memory_plan *host; /* of one GPU alone, instead of cells; NULL: there are pairs
+					of ranks */
+	struct bb_strbuf host_light; /* the sentence that explains its bound */
+
 	/* Rank 0's. */
 	char digest[20];                 /* of the topology */
 	struct bb_pair_matrix *matrices; /* those that are judged: the largest size of each kind */
@@ -148,6 +153,15 @@ bb_status bb_pairs_drive(struct bb_driver *driver, void *run);
 
 /* bb_sink_open: matrices as text. */
 bb_sink_open bb_sink_matrix_open;
+
+/* ---- a GPU and its host (host_pair.c) -------------------------------------------------- */
+
+/* The world is one rank, on a GPU: its only pair is the GPU and the host. */
+bool bb_pairs_are_host(const struct bb_run *run);
+/* pairs->host = what is run. BB_EUSAGE for what such a pair does not have. */
+BB_MUST bb_status bb_host_pair_plan(struct bb_pairs *pairs);
+void bb_host_pair_list(struct bb_strbuf *out); /* its routes */
+void bb_host_pair_close(struct bb_pairs *pairs);
 
 /* Where a route leads (ways.c). */
 struct bb_way {

@@ -82,6 +82,8 @@ def wrong_data_is_found():
 
 @test
 def a_dead_rank_ends_the_run():
+    for r in records(run(f"mem_bandwidth -g 2 {SMALL} --work read --fault slow:1:2ms --json -"))["pair"]:
+        expect(r["min_us"] >= 2000 if r["workers"] == 2 else r["min_us"] > 0, f"not slow: {r}")
     run(f"mem_bandwidth -g 2 {SMALL} --fault die:1 -T 10").exits(3).says("rank 1 ended before the run was over")
 
 
@@ -95,6 +97,10 @@ def gpus_copy_to_and_from_the_host():
         expect((gpu, "copy", "host", "device") in got, "host to device")
         expect((gpu, "copy", "device", "host") in got, "device to host")
         expect((gpu, "both", "host", "device") in got, "both at once")
+        for ends in (("pageable", "device"), ("device", "pageable")):
+            expect((gpu, "copy", *ends) in got, f"from {ends[0]} to {ends[1]}")
+        expect((gpu, "both", "pageable", "device") in got, "both at once, pageable")
+        expect((gpu, "both", "pageable", "host") not in got, "what is the host's own affair")
         expect((gpu, "latency", "device", None) in got, "latency")
     for r in found["pair"]:
         if r["route"] == "copy":

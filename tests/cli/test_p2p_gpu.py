@@ -182,9 +182,54 @@ def staged_leaves_nothing():
     equal([name for name in os.listdir("/dev/shm") if "busbench" in name], [], "files left")
 
 
+HOST_ROUTES = {"pinned": "on", "pageable": "off"}
+
+
 @test
-def one_gpu():
-    gpus.run("p2p_bandwidth -g 1 --backend nccl").exits(2).says("mem_bandwidth_perf")
+def one_gpu_and_its_host():
+    """Each way and both at once, by pinned memory and by any; --p2p and --direction choose among them."""
+    for words, routes, ways in (
+        ("", HOST_ROUTES, {"unidirectional", "bidirectional"}),
+        (" --p2p on --direction unidirectional", {"pinned": "on"}, {"unidirectional"}),
+        (" --p2p off --direction bidirectional", {"pageable": "off"}, {"bidirectional"}),
+    ):
+        found = records("p2p_bandwidth -g 1 -b 4K -e 1M -f 256 -n 3" + words)
+        ends = {"unidirectional": {(0, None, "source"), (None, 0, "target")}, "bidirectional": {(None, 0, "both")}}
+        got = {(r["route"], r["p2p"], r["size_bytes"], r["direction"], r["from"], r["to"], r["actor"]) for r in found["pair"]}
+        equal(got, {(route, p2p, size, way, *end) for route, p2p in routes.items() for size in (4096, 1 << 20)
+                    for way in ways for end in ends[way]}, words)
+        for r in found["pair"]:
+            host = "host" if r["route"] == "pinned" else "pageable"
+            equal({r["memory_from"], r["memory_to"]}, {"device", host}, "spaces")
+            equal((r["wrong"], r["place"], r["ends"]), (0, "GPU 0", "memory"), "record")
+            expect(0 < r["min_us"] <= r["p50_us"] <= r["p99_us"], f"times of {r}")
+
+
+@test
+def one_gpu_as_text():
+    """A matrix has both ways; the bound is that of the link, and of what goes straight."""
+    line = "p2p_bandwidth -g 1 -b 64K -e 64K -n 3 --backend nccl"
+    out = gpus.run(line, with_links("gpus=1 sm=90")).exits(0).out
+    for route, p2p in HOST_ROUTES.items():
+        lines = out.split(f"# Unidirectional bandwidth, {route} (P2P {p2p}), 64K")[1].splitlines()
+        cells = [line.split() for line in lines[1:4]]
+        equal((cells[0], cells[1][:2], cells[2][0], cells[2][2]), (["D\\D", "0", "host"], ["0", "N/A"], "host", "N/A"), out)
+        expect(float(cells[1][2]) > 0 and float(cells[2][1]) > 0, "speeds")
+        equal(lines[4].startswith("# of the bound: ") and "PCIe Gen" in lines[4], p2p == "on", lines[4])
+        expect(f"# Bidirectional bandwidth, {route} (P2P {p2p}), 64K" in out, "both ways")
+    gpus.run("p2p_bandwidth --list").exits(0).prints("pageable     bandwidth  P2P off")
+
+
+@test
+def one_gpu_goes_wrong():
+    found = records("p2p_bandwidth -g 1 -b 4K -e 4K -n 1 --fault corrupt:0", codes=(7,))
+    expect(all(r["wrong"] > 0 for r in found["pair"]), "not seen")
+    found = records("p2p_bandwidth -g 1 -b 16M -e 16M -n 1 --fault slow:0:2ms")
+    expect(all(r["min_us"] >= 2000 for r in found["pair"]), "not slow")
+    found = records("p2p_bandwidth -g 1 -b 100 -e 512 -i 412 -n 1")
+    equal({(r["algorithm"], r["size_bytes"]) for r in found["skip"]}, {(route, 100) for route in HOST_ROUTES}, "skipped")
+    gpus.run("p2p_bandwidth -g 1 --backend nccl --precision 1%").exits(2).says("--precision")
+    gpus.run("p2p_latency -g 1 --backend nccl").exits(2).says("mem_bandwidth_perf --work latency")
 
 
 @test

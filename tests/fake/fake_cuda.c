@@ -21,7 +21,8 @@ struct block {
 
 static struct {
 	pthread_mutex_t lock;
-	struct block *blocks;
+	struct block *blocks; /* of devices */
+	struct block *pinned; /* of the host */
 } memory = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static _Thread_local int device;
@@ -126,14 +127,28 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int ordin
 /* ---- memory
  * --------------------------------------------------------------------------------------- */
 
-static struct block **find(const void *at)
+static struct block **find_in(struct block **link, const void *at)
 {
-	struct block **link = &memory.blocks;
 
 	while (*link &&
 	       ((const char *)at < (*link)->at || (const char *)at >= (*link)->at + (*link)->bytes))
 		link = &(*link)->next;
 	return link;
+}
+
+static struct block **find(const void *at)
+{
+	return find_in(&memory.blocks, at);
+}
+
+static bool is_pinned(const void *at)
+{
+	bool is;
+
+	pthread_mutex_lock(&memory.lock);
+	is = *find_in(&memory.pinned, at) != NULL;
+	pthread_mutex_unlock(&memory.lock);
+	return is;
 }
 
 static bool is_device(const void *at)
@@ -239,22 +254,45 @@ cudaError_t cudaFree(void *at)
 /* Pinned: any memory of the host will do. */
 cudaError_t cudaMallocHost(void **at, size_t bytes)
 {
-	FAKE_CUDA();
-	*at = aligned_alloc(FAKE_ALIGNMENT, (bytes + FAKE_ALIGNMENT - 1) & ~(FAKE_ALIGNMENT - 1));
-	if (!*at)
+	struct block *block = calloc(1, sizeof(*block));
+
+	if (!block)
+		abort();
+	if (fake_enter(__func__)) {
+		free(block);
+		return cudaErrorUnknown;
+	}
+	block->bytes = (bytes + FAKE_ALIGNMENT - 1) & ~(FAKE_ALIGNMENT - 1);
+	*at = block->at = aligned_alloc(FAKE_ALIGNMENT, block->bytes);
+	if (!block->at) {
+		free(block);
 		return cudaErrorMemoryAllocation;
+	}
 	fake_made(FAKE_MEMORY);
+	pthread_mutex_lock(&memory.lock);
+	block->next = memory.pinned;
+	memory.pinned = block;
+	pthread_mutex_unlock(&memory.lock);
 	return cudaSuccess;
 }
 
 cudaError_t cudaFreeHost(void *at)
 {
 	const bool fails = fake_enter(__func__);
+	struct block **link, *block;
 
-	if (at)
+	pthread_mutex_lock(&memory.lock);
+	link = find_in(&memory.pinned, at);
+	block = *link;
+	if (block)
+		*link = block->next;
+	pthread_mutex_unlock(&memory.lock);
+	if (block)
 		fake_let_go(FAKE_MEMORY);
-	free(at);
-	return fails ? cudaErrorUnknown : cudaSuccess;
+	if (block)
+		free(block->at);
+	free(block);
+	return fails ? cudaErrorUnknown : block || !at ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 /* BUSBENCH_FAKE_PINS=0: as where the user may not lock as much memory. */
@@ -310,7 +348,9 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
 {
 	FAKE_CUDA();
 	memset(attributes, 0, sizeof(*attributes));
-	attributes->type = is_device(at) ? cudaMemoryTypeDevice : cudaMemoryTypeUnregistered;
+	attributes->type = is_device(at)   ? cudaMemoryTypeDevice
+			   : is_pinned(at) ? cudaMemoryTypeHost
+					   : cudaMemoryTypeUnregistered;
 	return cudaSuccess;
 }
 

@@ -3,6 +3,8 @@
  */
 #include "backends/nccl/nccl.h"
 
+#include "backends/cpu/memory.h"
+
 #include <stdlib.h>
 
 #define ALIGNMENT ((size_t)4096)
@@ -183,27 +185,28 @@ void bb_nccl_deregister(struct bb_group *group, const struct bb_nccl_memory *mem
 
 /* ---- copied -------------------------------------------------------------------------- */
 
-static bb_status is_on_device(struct bb_rank *rank, const void *memory, bool *on_device)
+static bb_status type_of(struct bb_rank *rank, const void *memory, enum cudaMemoryType *type)
 {
 	struct cudaPointerAttributes attributes;
 	bb_status status = BB_CUDA(rank, cudaPointerGetAttributes(&attributes, memory));
 
 	if (status == BB_OK)
-		*on_device = attributes.type == cudaMemoryTypeDevice;
+		*type = attributes.type;
 	return status;
 }
 
 /* The driver would wait inside CUDA for what precedes a copy from or to host memory. */
 bb_status bb_nccl_copy(struct bb_rank *rank, void *dst, const void *src, size_t bytes)
 {
-	bool dst_here, src_here, within;
-	bb_status status = is_on_device(rank, dst, &dst_here);
+	enum cudaMemoryType to, from;
+	bool within;
+	bb_status status = type_of(rank, dst, &to);
 
 	if (status == BB_OK)
-		status = is_on_device(rank, src, &src_here);
+		status = type_of(rank, src, &from);
 	if (status != BB_OK)
 		return status;
-	within = dst_here && src_here;
+	within = to == cudaMemoryTypeDevice && from == cudaMemoryTypeDevice;
 	if (!within)
 		BB_TRY(status, bb_nccl_wait(rank, rank->main), out);
 	BB_TRY(status,
@@ -212,6 +215,16 @@ bb_status bb_nccl_copy(struct bb_rank *rank, void *dst, const void *src, size_t 
 		status = bb_nccl_wait(rank, rank->main);
 out:
 	return status;
+}
+
+/* What the host does with memory that a kernel may not reach begins once the device is through. */
+static bb_status is_for_host(struct bb_rank *rank, const void *memory, bool *for_host)
+{
+	enum cudaMemoryType type;
+	bb_status status = type_of(rank, memory, &type);
+
+	*for_host = status == BB_OK && type == cudaMemoryTypeUnregistered;
+	return *for_host ? bb_nccl_wait(rank, rank->main) : status;
 }
 
 /* ---- patterns
@@ -244,8 +257,13 @@ bb_status bb_nccl_fill(struct bb_rank *rank, void *dst, const struct bb_pattern 
 		       size_t first, size_t count)
 {
 	struct bb_gpu_pattern laid;
-	bb_status status;
+	bool for_host;
+	bb_status status = is_for_host(rank, dst, &for_host);
 
+	if (status == BB_OK && for_host)
+		bb_cpu_fill(dst, pattern, first, count);
+	if (status != BB_OK || for_host)
+		return status;
 	BB_TRY(status, lay_out(rank, pattern, &laid), out);
 	status = BB_CUDA(rank,
 			 bb_gpu_fill(bb_nccl_lane(rank, rank->main), dst, &laid, first, count));
@@ -259,8 +277,13 @@ bb_status bb_nccl_verify(struct bb_rank *rank, const void *got, const struct bb_
 	unsigned long long *const counter = (unsigned long long *)(rank->desk + BB_DESK_WRONG);
 	unsigned long long found = 0;
 	struct bb_gpu_pattern laid;
-	bb_status status;
+	bool for_host;
+	bb_status status = is_for_host(rank, got, &for_host);
 
+	if (status == BB_OK && for_host)
+		*wrong += bb_cpu_verify(got, pattern, first, count, dtype, ulps);
+	if (status != BB_OK || for_host)
+		return status;
 	BB_TRY(status, lay_out(rank, pattern, &laid), out);
 	BB_TRY(status, BB_CUDA(rank, cudaMemsetAsync(counter, 0, sizeof(*counter), rank->main)),
 	       out);

@@ -1,14 +1,17 @@
 /*
- * Memory, worked on to see how fast it is: the GPU's own, and the host's that it reaches.
+ * Memory, worked on to see how fast it is: the GPU's own, the host's that it reaches, and such as
+ * any program has of the host, which the driver copies through pinned memory of its own.
  */
 #include "backends/nccl/nccl.h"
 
+#include "backends/cpu/memory.h"
 #include "backends/cpu/work.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum space { DEVICE, HOST, SPACES };
+enum space { DEVICE, HOST, PAGEABLE, SPACES };
 
 int bb_nccl_spaces(struct bb_context *context)
 {
@@ -17,16 +20,25 @@ int bb_nccl_spaces(struct bb_context *context)
 
 void bb_nccl_space_name(struct bb_context *context, int space, char name[BB_SPACE_TEXT])
 {
-	snprintf(name, BB_SPACE_TEXT, "%s", space == DEVICE ? "device" : "host");
+	static const char *const names[SPACES] = {"device", "host", "pageable"};
+
+	snprintf(name, BB_SPACE_TEXT, "%s", names[space]);
 }
 
 /* Pinned memory of the host lies where the driver's thread runs. */
 bb_status bb_nccl_alloc_in(struct bb_rank *rank, int space, size_t bytes, void **memory,
 			   struct bb_error *error)
 {
+	bb_status status;
+
 	if (space == HOST)
 		return BB_CUDA(rank, cudaMallocHost(memory, bytes));
-	return BB_CUDA(rank, cudaMalloc(memory, bytes));
+	if (space == DEVICE)
+		return BB_CUDA(rank, cudaMalloc(memory, bytes));
+	status = bb_cpu_alloc(bytes, memory);
+	if (status == BB_OK)
+		memset(*memory, 0, bytes);
+	return status;
 }
 
 void bb_nccl_release_in(struct bb_rank *rank, int space, void *memory, size_t bytes)
@@ -34,7 +46,9 @@ void bb_nccl_release_in(struct bb_rank *rank, int space, void *memory, size_t by
 	/* As with buffers: see device_free. */
 	if (!memory || bb_nccl_aborted(rank->context))
 		return;
-	if (space == HOST)
+	if (space == PAGEABLE)
+		bb_cpu_release(memory, bytes);
+	else if (space == HOST)
 		bb_nccl_ignore(BB_CUDA(rank, cudaFreeHost(memory)));
 	else
 		bb_nccl_ignore(BB_CUDA(rank, cudaFree(memory)));
