@@ -184,7 +184,7 @@ $(B)/tests/test_topology_files: LDLIBS += -lexpat
 $(filter $(TRAINING_UNITS),$(UNITS)): $(TRAINING_OBJECTS)
 $(filter $(MEMORY_UNITS),$(UNITS)): $(MEMORY_OBJECTS) $(MODEL_OBJECTS)
 $(filter $(TRAINING_UNITS) $(MEMORY_UNITS),$(UNITS)): LDLIBS += -ljansson
-$(B)/tests/test_findings $(REFERENCE): $(P2P_OBJECTS)
+$(B)/tests/test_child $(B)/tests/test_findings $(REFERENCE): $(P2P_OBJECTS)
 $(REFERENCE): $(TRAINING_OBJECTS)
 $(REFERENCE): LDLIBS += -ljansson
 $(REFERENCE): $(B)/docs/reference.o

@@ -10,7 +10,7 @@ import time
 import gpus
 import kit
 import mpi
-from kit import equal, expect, test
+from kit import SANITIZERS, add, equal, expect, test
 
 DIRECT = {"read": "target", "write": "source", "read-kernel": "target", "write-kernel": "source"}
 
@@ -380,3 +380,17 @@ def nvml_tells_why_there_is_no_p2p():
     for f in found["finding"]:
         why = None if f["rank"] is not None else "NVML: the chipset does not support P2P between them"
         equal(f["cause"], why, f"cause of: {f['text']}")
+
+
+def sanitized(variant):
+    """Both halves, and what both ends of the pipe let go of when the child fails."""
+    line = "p2p_bandwidth -g 2 -b 8 -e 8 -n 3 --backend nccl --direction unidirectional"
+    result = gpus.run(line, SANITIZERS[variant], variant, 300).exits(0)
+    result.require(not result.err, "not clean")
+    env = {**SANITIZERS[variant], "BUSBENCH_FAKE_FAIL": "ncclSend:3", "ASAN_OPTIONS": "detect_leaks=0"}
+    result = gpus.run(line, env, variant, 300).exits(3)
+    result.require("Sanitizer" not in result.err and "runtime error" not in result.err, "not clean")
+
+
+for name in SANITIZERS:
+    add(f"both halves ({name})", sanitized, name)
