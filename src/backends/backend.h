@@ -17,9 +17,9 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define BB_BACKEND_ABI 10u
+#define BB_BACKEND_ABI 11u
 #define BB_CHOSEN_TEXT 32
-#define BB_SWITCH_TEXT 128
+#define BB_SWITCH_TEXT 160
 
 /* The world, as the launch found it. */
 struct bb_world {

@@ -10,7 +10,7 @@
 #include "core/status.h"
 #include "p2p/series.h"
 
-#define BB_CHILD_TEXT 160
+#define BB_CHILD_TEXT 192
 
 struct bb_driver;
 struct bb_pairs;
