@@ -330,6 +330,8 @@ int bb_main(int argc, char **argv, const struct bb_benchmark *benchmark)
 	}
 	run->benchmark = benchmark;
 	run->own = own;
+	run->argc = argc;
+	run->argv = argv;
 	run->started = bb_clock_now();
 	run->environment = bb_environment_read();
 	run->give_up = give_up;
@@ -341,7 +343,7 @@ int bb_main(int argc, char **argv, const struct bb_benchmark *benchmark)
 		goto out;
 	}
 	if (status == BB_OK)
-		status = bb_run_open(run, argc, argv);
+		status = bb_run_open(run);
 	if (status != BB_OK)
 		end_unbegun(run, status);
 	else

@@ -216,6 +216,9 @@ static bb_status unknown_fault(const struct bb_options *o, unsigned known, struc
 	for (k = BB_FAULT_NONE + 1; k < BB_NFAULTS; k++)
 		if (known >> k & 1)
 			forms[n++] = faults[k].form;
+	if (n == 0)
+		return bb_fail(error, BB_EUSAGE, "--fault %s: %s obeys no faults; leave it out",
+			       o->fault_text, o->program);
 	for (k = 0; k < n; k++)
 		snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s",
 			 k == 0       ? ""

@@ -32,6 +32,8 @@ struct bb_run {
 	void *own; /* the benchmark's state */
 	struct bb_environment environment;
 	struct bb_options options;
+	int argc; /* the command line */
+	char **argv;
 	struct bb_error error;
 	struct bb_error nothing; /* why there is nothing to run; told in the end */
 	struct bb_launch launch; /* zeroed until it is open */
@@ -66,12 +68,15 @@ struct bb_run {
 	struct bb_end_record end; /* summed up as results come */
 };
 
+/* What the run record says without a world: the request, and where and when it was made. */
+void bb_run_describe(struct bb_run *run);
+
 /*
  * Everything that a run needs: options are read, the rest is made here. Collective over the
  * processes: all return the same status, unless assembly.lost is set or there was no launch yet.
  * Call bb_run_close whatever comes back, or leave the process.
  */
-BB_MUST bb_status bb_run_open(struct bb_run *run, int argc, char **argv);
+BB_MUST bb_status bb_run_open(struct bb_run *run);
 /* Collective where the launch is open. */
 void bb_run_close(struct bb_run *run);
 

@@ -158,7 +158,7 @@ bb_status bb_sinks_open(struct bb_sinks *sinks, const struct bb_options *options
 	bb_status st;
 
 	*sinks = (struct bb_sinks){.error = error, .rows = rows};
-	if (!bb_options_stdout_taken(options))
+	if (open_text && !bb_options_stdout_taken(options))
 		BB_TRY(st, add(sinks, open_text, text, "stdout", false), out);
 	BB_TRY(st, add_file(sinks, bb_sink_csv_open, "--csv", options->csv_file), out);
 	st = add_file(sinks, bb_sink_jsonl_open, "--json", options->json_file);

@@ -61,9 +61,9 @@ struct bb_sinks { /* zero-initialise */
 };
 
 /*
- * Open what OPTIONS ask for: text on TEXT, as OPEN_TEXT writes it, unless stdout carries something
- * else, CSV with a row for each record of kind ROWS, JSON lines. A file that cannot be opened is
- * BB_EUSAGE. To be called in one process of the world only.
+ * Open what OPTIONS ask for: text on TEXT, as OPEN_TEXT writes it (NULL: none), unless stdout
+ * carries something else, CSV with a row for each record of kind ROWS, JSON lines. A file that
+ * cannot be opened is BB_EUSAGE. To be called in one process of the world only.
  */
 BB_MUST bb_status bb_sinks_open(struct bb_sinks *sinks, const struct bb_options *options,
 				bb_sink_open *open_text, const struct bb_record_kind *rows,

@@ -42,7 +42,7 @@ static enum bb_launch_callers callers_of(const struct bb_run *run)
 }
 
 /* Connects several processes; starts the library of a backend that needs one. */
-static bb_status open_launch(struct bb_run *run, int argc, char **argv)
+static bb_status open_launch(struct bb_run *run)
 {
 	const struct bb_launch_kind *kind = run->options.launch;
 	/* So that who could not connect is told before the guard only knows that it took too long.
@@ -65,7 +65,7 @@ static bb_status open_launch(struct bb_run *run, int argc, char **argv)
 	BB_TRY(status, bb_launch_check(&run->launch, &run->environment.launch, &run->error), out);
 	BB_TRY(status, bb_run_guard(run, BB_STAGE_COMPARE), out);
 	BB_TRY(status,
-	       bb_assembly_compare(&run->assembly, argc, argv, &run->environment,
+	       bb_assembly_compare(&run->assembly, run->argc, run->argv, &run->environment,
 				   run->options.backend),
 	       out);
 	BB_TRY(status, bb_run_guard(run, BB_STAGE_CONNECT), out);
@@ -106,8 +106,7 @@ static bb_status share_memory(struct bb_run *run)
 
 /* ---- all of it ----------------------------------------------------------------------- */
 
-/* What the benchmark does not tell itself. */
-static void describe_run(struct bb_run *run, int argc, char **argv)
+void bb_run_describe(struct bb_run *run)
 {
 	const struct bb_options *o = &run->options;
 	struct bb_run_record *r = &run->record;
@@ -117,19 +116,11 @@ static void describe_run(struct bb_run *run, int argc, char **argv)
 	bb_time_text(r->start_time);
 	r->program = run->options.program;
 	r->version = BB_VERSION;
-	r->args = (struct bb_words){argv, (size_t)argc};
-	r->backend = o->backend->name;
-	r->library = o->backend->library ? o->backend->library(run->context) : run->launch.library;
-	r->launch = run->launch.library;
-	r->backend_reason = *o->backend_reason ? o->backend_reason : NULL;
+	r->args = (struct bb_words){run->argv, (size_t)run->argc};
 	if (uname(&run->system) == 0) {
 		r->host = run->system.nodename;
 		r->os = run->system.release;
 	}
-	r->cpu = bb_machine_cpu(run->machine);
-	r->cores = bb_machine_cores(run->machine);
-	r->nranks = run->world.nranks;
-	r->nprocs = run->world.nprocs;
 	r->threads = o->threads;
 	r->gpus = o->gpus;
 	r->min_bytes = (int64_t)o->min_bytes;
@@ -145,6 +136,23 @@ static void describe_run(struct bb_run *run, int argc, char **argv)
 	r->seed = o->seed;
 	r->fault = o->fault_text;
 	r->link = o->link_text;
+}
+
+/* What the benchmark does not tell itself. */
+static void describe_run(struct bb_run *run)
+{
+	const struct bb_options *o = &run->options;
+	struct bb_run_record *r = &run->record;
+
+	bb_run_describe(run);
+	r->backend = o->backend->name;
+	r->library = o->backend->library ? o->backend->library(run->context) : run->launch.library;
+	r->launch = run->launch.library;
+	r->backend_reason = *o->backend_reason ? o->backend_reason : NULL;
+	r->cpu = bb_machine_cpu(run->machine);
+	r->cores = bb_machine_cores(run->machine);
+	r->nranks = run->world.nranks;
+	r->nprocs = run->world.nprocs;
 }
 
 static bb_status make_plan(struct bb_run *run)
@@ -169,13 +177,13 @@ static bb_status open_results(struct bb_run *run)
 }
 
 /* After each step that may fail here and not there, the processes agree on what it came to. */
-bb_status bb_run_open(struct bb_run *run, int argc, char **argv)
+bb_status bb_run_open(struct bb_run *run)
 {
 	const struct bb_backend *backend = run->options.backend;
 	struct bb_backend_config config;
 	bb_status status;
 
-	BB_TRY(status, open_launch(run, argc, argv), failed);
+	BB_TRY(status, open_launch(run), failed);
 	BB_TRY(status, bb_run_guard(run, BB_STAGE_OPEN), failed);
 	describe_world(run);
 	run->infos = calloc((size_t)run->world.nranks, sizeof(*run->infos));
@@ -197,7 +205,7 @@ bb_status bb_run_open(struct bb_run *run, int argc, char **argv)
 	status = bb_machine_open(&run->machine, &run->error);
 	BB_TRY(status, bb_assembly_agree(&run->assembly, status), failed);
 	BB_TRY(status, share_memory(run), failed);
-	describe_run(run, argc, argv);
+	describe_run(run);
 	status = make_plan(run);
 	if (status == BB_OK)
 		status = open_results(run);
