@@ -29,13 +29,9 @@ static void write_options(struct bb_strbuf *out)
 
 static void write_records(struct bb_strbuf *out)
 {
-	static const struct bb_record_kind *const kinds[] = {&bb_record_run,
-							     &bb_record_result,
-							     &bb_record_pair,
-							     &bb_record_finding,
-							     &bb_record_skip,
-							     &bb_record_end,
-							     NULL};
+	static const struct bb_record_kind *const kinds[] = {
+		&bb_record_run, &bb_record_result, &bb_record_pair, &bb_record_finding,
+		&bb_record_ddp, &bb_record_skip,   &bb_record_end,  NULL};
 
 	bb_record_markdown(out, kinds);
 }

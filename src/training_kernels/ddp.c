@@ -32,5 +32,6 @@ const struct bb_benchmark bb_ddp_benchmark = {
 	.check = bb_ddp_check,
 	.list = bb_model_list,
 	.show = bb_ddp_predict,
+	.rows = &bb_record_ddp,
 	.close = close_ddp,
 };

@@ -4,6 +4,7 @@
  *
  *   ddp.c          the benchmark: what it can do, how it ends
  *   ddp_options.c  its options
+ *   ddp_record.c   the fields of its records
  *   ddp_predict.c  --predict: buckets and step worked out, nothing run; ddp_predict_text.c tells it
  */
 #ifndef BB_TRAINING_KERNELS_DDP_H
@@ -33,6 +34,25 @@ struct bb_ddp_options {
 	size_t ncaps;
 	uint64_t first_cap; /* 0: as all others */
 };
+
+/* One way to put gradients into buckets, reduced by one algorithm with or without overlap. */
+struct bb_ddp_record {
+	const char *model, *family, *dtype;
+	int64_t nranks, batches;
+	const char *grouping; /* "one", "tensor", "cap" */
+	int64_t cap_bytes, first_cap_bytes;
+	const char *algorithm; /* NULL: times are not known; so too overlap */
+	const char *overlap;
+	int64_t tensors, parameters, gradient_bytes;
+	int64_t buckets, least_bytes, most_bytes, last_bytes;
+	double mean_bytes;
+	struct bb_numbers bucket_bytes, bucket_tensors, bucket_ready_us;
+	double forward_us, backward_us;
+	double predicted_step_us, predicted_reduce_us, predicted_exposed_us, predicted_hidden;
+	double predicted_times_one, predicted_times_tensor, predicted_times_25M;
+};
+
+extern const struct bb_record_kind bb_record_ddp;
 
 /* The state of the benchmark. */
 struct bb_ddp {

@@ -141,18 +141,11 @@ static bb_status check_time(const struct bb_ddp_options *a, struct bb_error *err
 	return BB_OK;
 }
 
-/* What would be ignored. */
-static bb_status check_predict(const struct bb_options *o, struct bb_error *error)
+static bb_status check_files(const struct bb_options *o, bool writes, struct bb_error *error)
 {
-	const char *given = o->csv_file      ? "--csv"
-			    : o->json_file   ? "--json"
-			    : o->fault_given ? "--fault"
-					     : NULL;
+	const struct bb_output_file files[] = {{"--csv", o->csv_file}, {"--json", o->json_file}};
 
-	if (given)
-		return bb_fail(error, BB_EUSAGE,
-			       "%s: --predict runs nothing and prints text; leave one out", given);
-	return BB_OK;
+	return bb_check_files(files, 2, writes, error);
 }
 
 bb_status bb_ddp_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
@@ -178,7 +171,7 @@ bb_status bb_ddp_check(const struct bb_benchmark *benchmark, void *own, struct b
 			       "measuring a step is not in this build; --predict works out "
 			       "buckets and step");
 	o->shows = true;
-	status = check_predict(o, error);
+	status = check_files(o, environment->launch.proc == 0, error);
 out:
 	return status;
 }

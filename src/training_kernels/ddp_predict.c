@@ -42,8 +42,11 @@ static bb_status add_row(struct bb_prediction *p, enum bb_prediction_kind kind, 
 		bb_format_size(row->name, cap);
 	else
 		snprintf(row->name, sizeof(row->name), "%s", names[kind]);
-	if (kind >= BB_PREDICT_DEFAULT && a->first_cap)
-		first = a->first_cap;
+	if (kind >= BB_PREDICT_DEFAULT) {
+		first = a->first_cap ? a->first_cap : cap;
+		row->cap = cap;
+		row->first_cap = first;
+	}
 	return bb_buckets_make(&row->buckets, &p->ddp->model, bb_dtype_size(a->dtype), first, cap,
 			       p->error);
 }
@@ -58,7 +61,8 @@ static bb_status prepare(struct bb_prediction *p)
 	p->links = p->options->config.link_rate > 0;
 	p->ready = calloc(m->ntensors, sizeof(*p->ready));
 	p->times = calloc(m->ntensors, sizeof(*p->times));
-	if (!p->ready || !p->times)
+	p->numbers = calloc(m->ntensors, 3 * sizeof(*p->numbers));
+	if (!p->ready || !p->times || !p->numbers)
 		return bb_fail(p->error, BB_EINTERNAL, "out of memory for the prediction");
 	bb_model_ready(m, p->backward_s, p->ready);
 	BB_TRY(status, add_row(p, BB_PREDICT_ONE, BB_BUCKET_UNLIMITED), out);
@@ -92,10 +96,25 @@ static bb_status work_out(struct bb_prediction *p, const char *algorithm, struct
 	return p->reduce.status;
 }
 
+static bb_status skip(struct bb_prediction *p, const char *algorithm, const char *reason,
+		      struct bb_error *first)
+{
+	(void)bb_fail(first, BB_EUNSUPPORTED, "%s", reason);
+	bb_strbuf_addf(p->out, "#\n# skipped: %s: %s\n", algorithm, reason);
+	return bb_prediction_skip(p, algorithm, reason);
+}
+
+static bb_status deliver(struct bb_prediction *p, const char *algorithm)
+{
+	bb_prediction_tell_steps(p, algorithm);
+	return bb_prediction_record(p, algorithm);
+}
+
 /* Steps by one algorithm after the other. BB_EUNSUPPORTED where none of them can be predicted. */
 static bb_status predict_steps(struct bb_prediction *p, char names[][BB_WORD], int n)
 {
 	struct bb_error first = {.text = ""};
+	bb_status written = BB_OK;
 	int told = 0;
 
 	for (int i = 0; i < n; i++) {
@@ -106,15 +125,16 @@ static bb_status predict_steps(struct bb_prediction *p, char names[][BB_WORD], i
 			return bb_fail(p->error, status, "%s", cause.text);
 		if (n == 1 && status == BB_OK)
 			bb_prediction_tell_buckets(p, true);
-		if (status == BB_OK)
-			bb_prediction_tell_steps(p, names[i]);
-		else
-			bb_strbuf_addf(p->out, "#\n# skipped: %s: %s\n", names[i], cause.text);
 		if (status != BB_OK)
-			(void)bb_fail(&first, status, "%s", cause.text);
+			BB_TRY(written, skip(p, names[i], cause.text, &first), out);
+		else
+			BB_TRY(written, deliver(p, names[i]), out);
 		told += status == BB_OK;
 	}
-	return told ? BB_OK : bb_fail(p->error, BB_EUNSUPPORTED, "--algo: %s", first.text);
+	if (!told)
+		written = bb_fail(p->error, BB_EUNSUPPORTED, "--algo: %s", first.text);
+out:
+	return written;
 }
 
 /* The words of --algo, all of them for all. Returns how many, 0 where there are too many. */
@@ -145,14 +165,21 @@ static bb_status predict(struct bb_prediction *p)
 		return bb_fail(p->error, BB_EUSAGE, "--algo: more than %d algorithms",
 			       MOST_ALGORITHMS);
 	BB_TRY(status, prepare(p), out);
+	BB_TRY(status, bb_prediction_open(p), out);
 	bb_prediction_tell_model(p);
 	if (!p->computes || !p->links || n > 1)
 		bb_prediction_tell_buckets(p, false);
-	if (p->computes && p->links)
+	if (p->computes && p->links) {
 		status = predict_steps(p, names, n);
-	else
+	} else {
 		bb_prediction_tell_missing(p);
+		status = bb_prediction_record(p, NULL);
+	}
+	status = bb_prediction_end(p, status);
+	if (bb_options_stdout_taken(p->options))
+		bb_strbuf_clear(p->out);
 out:
+	bb_sinks_close(&p->run->sinks);
 	return status;
 }
 
@@ -166,7 +193,8 @@ bb_status bb_ddp_predict(struct bb_run *run, struct bb_strbuf *out)
 
 	if (!p)
 		return bb_fail(&run->error, BB_EINTERNAL, "out of memory for the prediction");
-	*p = (struct bb_prediction){.ddp = ddp, .options = o, .out = out, .error = &run->error};
+	*p = (struct bb_prediction){
+		.ddp = ddp, .options = o, .run = run, .out = out, .error = &run->error};
 	p->nranks = (int)(o->threads * o->gpus) * (nprocs > 1 ? nprocs : 1);
 	status = predict(p);
 	for (size_t i = 0; i < p->nrows; i++)
@@ -174,6 +202,7 @@ bb_status bb_ddp_predict(struct bb_run *run, struct bb_strbuf *out)
 	bb_reduce_time_close(&p->reduce);
 	free(p->ready);
 	free(p->times);
+	free(p->numbers);
 	free(p);
 	bb_model_free(&ddp->model);
 	return status;

@@ -1,5 +1,6 @@
 /*
- * ddp_predict.h - a prediction under way: ddp_predict.c works it out, ddp_predict_text.c tells it.
+ * ddp_predict.h - a prediction under way: ddp_predict.c works it out, ddp_predict_text.c tells it,
+ * ddp_predict_data.c makes records of it.
  */
 #ifndef BB_TRAINING_KERNELS_DDP_PREDICT_H
 #define BB_TRAINING_KERNELS_DDP_PREDICT_H
@@ -19,6 +20,7 @@ enum bb_prediction_kind {
 struct bb_prediction_row {
 	enum bb_prediction_kind kind;
 	struct bb_buckets buckets;
+	uint64_t cap, first_cap; /* 0: no cap */
 	char name[BB_UNIT_TEXT];
 	struct bb_train_step steps[2]; /* by the algorithm at hand; without and with overlap */
 };
@@ -26,6 +28,7 @@ struct bb_prediction_row {
 struct bb_prediction {
 	const struct bb_ddp *ddp;
 	const struct bb_options *options;
+	struct bb_run *run; /* its sinks, and the end record that counts what they got */
 	struct bb_strbuf *out;
 	struct bb_error *error;
 	int nranks;
@@ -34,6 +37,7 @@ struct bb_prediction {
 	double forward_s, backward_s;
 	double *ready; /* see bb_model_ready */
 	struct bb_bucket_times *times;
+	double *numbers;              /* room for three of each bucket */
 	struct bb_reduce_time reduce; /* the algorithm at hand */
 	/* One row each of what all are compared with, in the order of their kinds; then the caps.
 	 */
@@ -52,5 +56,13 @@ void bb_prediction_tell_model(const struct bb_prediction *p);
 void bb_prediction_tell_buckets(struct bb_prediction *p, bool timed);
 void bb_prediction_tell_steps(const struct bb_prediction *p, const char *algorithm);
 void bb_prediction_tell_missing(const struct bb_prediction *p);
+
+/* Records: open where they go, and tell of the run; a record for each row and overlap by ALGORITHM,
+   the one at hand (NULL: no times); one that is skipped; the end, with what became of it. */
+BB_MUST bb_status bb_prediction_open(struct bb_prediction *p);
+BB_MUST bb_status bb_prediction_record(struct bb_prediction *p, const char *algorithm);
+BB_MUST bb_status bb_prediction_skip(struct bb_prediction *p, const char *algorithm,
+				     const char *reason);
+BB_MUST bb_status bb_prediction_end(struct bb_prediction *p, bb_status status);
 
 #endif

@@ -1,5 +1,6 @@
 """Training kernels: what ddp_bucket_perf works out of a model, and what it refuses."""
 
+import csv
 import json
 import os
 import random
@@ -161,8 +162,9 @@ BAD = [
     ("--algo " + ",".join(["ring"] * 40), "more than 32 algorithms"),
     ("-b 8", "-b: what is reduced are the model's gradients"),
     ("-e 8", "-e: what is reduced"),
-    ("--csv /dev/null", "--csv: --predict runs nothing"),
-    ("--json -", "--json: --predict runs nothing"),
+    ("--csv /no/such/folder/x", "--csv: /no/such/folder/x cannot be written"),
+    ("--json - --csv -", "--csv and --json both write -"),
+    ("--fault die:0", "--fault die:0: ddp_bucket_perf obeys no faults"),
     ("--link 10", "--link 10"),
     ("-g 2000", "-g"),
 ]  # fmt: skip
@@ -180,6 +182,65 @@ def refused(words, sentence):
 
 for words, sentence in BAD:
     add(f"refused: {words[:40]}", refused, words, sentence)
+
+
+def records(line, codes=(0,)):
+    """{kind: [record…]} of a prediction with --json -."""
+    found = {}
+    for text in run(f"{PREDICT} {line} --json -").exits(*codes).out.splitlines():
+        record = json.loads(text)
+        found.setdefault(record["kind"], []).append(record)
+    return found
+
+
+@test
+def records_of_buckets():
+    """As the text has them, all buckets in full; without --link and --flops no times."""
+    found = records("--model gpt2 --buckets 25M,1M --first-bucket cap")
+    equal([(r["grouping"], r["cap_bytes"], r["first_cap_bytes"]) for r in found["data_parallel"]],
+          [("one", None, None), ("tensor", None, None), ("cap", 25 << 20, 25 << 20), ("cap", 1 << 20, 1 << 20)], "rows")  # fmt: skip
+    for r in found["data_parallel"]:
+        equal((r["tensors"], r["parameters"], r["gradient_bytes"]), (148, 124439808, 497759232), "model")
+        equal(sum(r["bucket_bytes"]), r["gradient_bytes"], "bytes of all buckets")
+        equal(sum(r["bucket_tensors"]), r["tensors"], "tensors of all buckets")
+        equal(len(r["bucket_bytes"]), r["buckets"], "buckets")
+        equal((min(r["bucket_bytes"]), max(r["bucket_bytes"]), r["bucket_bytes"][-1]),
+              (r["least_bytes"], r["most_bytes"], r["last_bytes"]), "extremes")  # fmt: skip
+        equal((r["algorithm"], r["overlap"], r["forward_us"], r["predicted_step_us"]), (None,) * 4, "times")
+    equal(found["end"][0]["results"], 4, "results")
+    equal((found["run"][0]["backend"], found["run"][0]["args"][1]), (None, "--predict"), "run")
+
+
+@test
+def records_of_steps():
+    line = f"{LINK} --model gpt2 --flops 100T --batch 8 --buckets 25M --overlap both --algo ring,direct,tree"
+    found = records(line)
+    equal(len(found["data_parallel"]), 3 * 2 * 2, "rows")
+    equal([r["algorithm"] for r in found["skip"]], ["direct"], "skipped")
+    text = steps(line.replace("ring,direct,tree", "tree"), "tree")
+    for r in found["data_parallel"]:
+        equal(r["nranks"], 8, "nranks")
+        expect(r["predicted_exposed_us"] <= r["predicted_reduce_us"] * 1.000001, f"exposed {r}")
+        compute = r["forward_us"] + r["backward_us"]
+        expect(abs(r["predicted_step_us"] - compute - r["predicted_exposed_us"]) < 0.01, f"step {r}")
+        name = "25M" if r["grouping"] == "cap" else r["grouping"]
+        if r["algorithm"] == "tree":
+            expect(abs(text[name, r["overlap"]][0] - r["predicted_step_us"] / 1000) < 0.001, f"text and record of {name}")
+    found = records("-g 4 --link 1GB/s --flops 1T --algo direct", (5,))
+    equal((found["end"][0]["verdict"], found["end"][0]["exit_status"]), ("nothing was run", 5), "end")
+    expect("data_parallel" not in found, "a record of what cannot be predicted")
+
+
+@test
+def csv_beside_the_text():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "x.csv")
+        out = run(f"{PREDICT} --buckets 25M --csv {path}").exits(0).out
+        expect("# Buckets of 25M" in out, "no text")
+        with open(path, encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+    equal([r["grouping"] for r in rows], ["one", "tensor", "cap"], "rows")
+    equal(rows[2]["bucket_tensors"], "2;15;12;51;81", "tensors")
 
 
 @test
