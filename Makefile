@@ -69,7 +69,7 @@ LINK    = $(CC) $(CFLAGS) $(LDFLAGS) $(SAN_FLAGS) -pthread
 
 # ---- what there is -------------------------------------------------------------------------
 
-BACKENDS := host null
+BACKENDS := host sim null
 SOURCES  := $(filter-out %/kernels_isa.c src/launch/mpi.c,$(wildcard $(foreach d,core schedules topology launch \
             backends backends/cpu $(BACKENDS:%=backends/%) harness,src/$(d)/*.c)))
 OBJECTS  := $(SOURCES:%.c=$(B)/%.o) $(ISAS:%=$(B)/src/backends/cpu/kernels_%.o)

@@ -4,7 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-const struct bb_backend *const bb_backends[] = {&bb_backend_host, &bb_backend_null, NULL};
+const struct bb_backend *const bb_backends[] = {&bb_backend_host, &bb_backend_sim, &bb_backend_null,
+						NULL};
 
 const struct bb_backend *bb_backend_find(const char *name)
 {

@@ -51,6 +51,9 @@ enum bb_registration { BB_REGISTER_NONE, BB_REGISTER_LOCAL, BB_REGISTER_SYMMETRI
 struct bb_backend_config {
 	double link_rate;    /* bytes per second of every ordered pair of ranks; 0: not paced */
 	double link_latency; /* seconds, added to every message when paced */
+	/* Of virtual time: struct bb_link_model's. */
+	double link_noise;
+	uint64_t seed;
 	struct {
 		int from, to;
 		double factor; /* by which what goes this way over a route takes longer; 0: none */
@@ -481,7 +484,7 @@ struct bb_backend {
 #define BB_BACKEND_SYMBOL "bb_plugin_backend"
 
 /* Backends built in, in the order of preference for --list; ends with NULL. */
-extern const struct bb_backend bb_backend_host, bb_backend_null;
+extern const struct bb_backend bb_backend_host, bb_backend_sim, bb_backend_null;
 extern const struct bb_backend *const bb_backends[];
 const struct bb_backend *bb_backend_find(const char *name); /* or NULL */
 

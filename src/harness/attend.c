@@ -12,18 +12,26 @@
 #include <sys/resource.h>
 
 /* Where all live: one of the drivers keeps it for the process. */
-static bb_status gather_infos(struct bb_run *run, struct bb_driver *driver, int group)
+static bb_status gather_infos(struct bb_run *run, struct bb_driver *driver,
+			      int (*group_of)(const struct bb_run *run, int rank))
 {
+	/* All of these live in one place, but each is a device of its own. */
+	const bool virtual = run->options.backend->capabilities & BB_CAP_VIRTUAL;
 	struct bb_rank_info mine;
 	const void *all;
 	bb_status status;
 
 	memset(&mine, 0, sizeof(mine));
 	run->options.backend->locate(driver->handle, &mine.location);
-	mine.group = group;
 	status = bb_crew_gather(driver, &mine, sizeof(mine), &all);
-	if (status == BB_OK && driver->local == 0)
+	if (status == BB_OK && driver->local == 0) {
 		memcpy(run->infos, all, (size_t)run->world.nranks * sizeof(*run->infos));
+		for (int r = 0; r < run->world.nranks; r++) {
+			run->infos[r].group = group_of ? group_of(run, r) : 0;
+			if (virtual)
+				run->infos[r].location.device = r;
+		}
+	}
 	return status == BB_OK ? bb_crew_barrier(driver) : status;
 }
 
@@ -58,10 +66,11 @@ static bb_status open_world(struct bb_run *run, struct bb_driver *driver, struct
 	return status;
 }
 
-bb_status bb_run_attend(struct bb_run *run, struct bb_driver *driver, int group,
+bb_status bb_run_attend(struct bb_run *run, struct bb_driver *driver,
+			int (*group_of)(const struct bb_run *run, int rank),
 			struct bb_group **world)
 {
-	bb_status status = gather_infos(run, driver, group);
+	bb_status status = gather_infos(run, driver, group_of);
 
 	if (status == BB_OK)
 		status = open_world(run, driver, world);
@@ -148,7 +157,7 @@ static bb_status compare_hosts(struct bb_run *run, struct bb_driver *driver,
 				"# Host %s is not like %s (%016llx, %s): see topology --diff\n",
 				infos[r].location.host, infos[0].location.host,
 				(unsigned long long)digests[r], run->topology_digest);
-	if (!run->topology)
+	if (!run->topology && bb_error_status(&run->topology_error) != BB_OK)
 		bb_strbuf_addf(lines, "# The topology is not known: %s\n",
 			       run->topology_error.text);
 	return BB_OK;

@@ -200,15 +200,21 @@ static bb_status open_samples(struct bb_session *s)
 	return BB_OK;
 }
 
+static int color_of(const struct bb_run *run, int rank)
+{
+	const struct bb_bench *bench = run->own;
+
+	return bb_split_color(&bench->asked.split, rank);
+}
+
 static bb_status open_session(struct bb_session *s)
 {
 	struct bb_bench *bench = s->bench;
-	const int group = bb_split_color(&bench->asked.split, s->driver->rank);
 	double rate;
 	bb_status status;
 
 	s->patterns_dtype = -1;
-	BB_TRY(status, bb_run_attend(bench->run, s->driver, group, &s->world), done);
+	BB_TRY(status, bb_run_attend(bench->run, s->driver, color_of, &s->world), done);
 	s->copies = bb_is_first_on_device(bench->run->infos, s->driver->rank);
 	BB_TRY(status, open_group(s), done);
 	BB_TRY(status, open_samples(s), done);

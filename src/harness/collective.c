@@ -32,20 +32,22 @@ static bb_status show(struct bb_run *run, struct bb_strbuf *out)
 
 /* ---- what is run ------------------------------------------------------------------------- */
 
-/* Ranks of the smallest group, and of the first one. */
-static void group_sizes(const struct bb_bench *bench, int *least, int *first)
+/* Ranks of the smallest group, of the first one, and of the largest. */
+static void group_sizes(const struct bb_bench *bench, int *least, int *first, int *most)
 {
 	const int n = bench->world->nranks;
 
-	*first = *least = n;
+	*most = *first = *least = n;
 	if (bench->asked.split.kind == BB_SPLIT_NONE)
 		return;
+	*most = 0;
 	for (int r = 0; r < n; r++) {
 		int color = bb_split_color(&bench->asked.split, r), size = 0;
 
 		for (int other = 0; other < n; other++)
 			size += bb_split_color(&bench->asked.split, other) == color;
 		*least = size < *least ? size : *least;
+		*most = size > *most ? size : *most;
 		if (r == 0)
 			*first = size;
 	}
@@ -96,10 +98,16 @@ static bb_status plan(struct bb_run *run)
 		.nlocal = run->world.nlocal,
 		.memory = run->memory,
 	};
+	int most;
 	bb_status status;
 
 	prepare(run);
-	group_sizes(bench, &request.nroots, &request.nranks);
+	group_sizes(bench, &request.nroots, &request.nranks, &most);
+	if (bench->backend->capabilities & BB_CAP_VIRTUAL && request.nroots != most)
+		return bb_fail(&run->error, BB_EUNSUPPORTED,
+			       "the %s backend plays one group, which stands for all; these have "
+			       "%d to %d ranks: split the world into groups of one size",
+			       bench->backend->name, request.nroots, most);
 	BB_TRY(status,
 	       bb_collective_check_world(&bench->asked, bench->collective, &run->world,
 					 request.nroots, &run->error),

@@ -343,9 +343,9 @@ static bb_status check_op(const struct bb_collective_options *a,
 		       a->op_text, a->dtype_text, bb_dtype_name(BB_FLOAT_INT));
 }
 
-/* Whoever did not choose the backend is told why it is that one. */
-static bb_status check_gpu_only(const struct bb_collective_options *a, const struct bb_options *o,
-				struct bb_error *error)
+/* What only some backends can do. Whoever did not choose the backend is told why it is that one. */
+static bb_status check_supported(const struct bb_collective_options *a, const struct bb_options *o,
+				 struct bb_error *error)
 {
 	const char *const why = o->backend_reason;
 	const struct {
@@ -371,6 +371,10 @@ static bb_status check_gpu_only(const struct bb_collective_options *a, const str
 				       rows[i].what, *why ? " (it was chosen because " : "", why,
 				       *why ? ")" : "");
 	}
+	if (a->report_cputime && o->backend->capabilities & BB_CAP_VIRTUAL)
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "-C 1: what the %s backend computes takes no CPU time of a rank",
+			       o->backend->name);
 	if (a->device_implementation > 0)
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "-D %lld: busbench has no kernels on NCCL's device API",
@@ -503,7 +507,7 @@ bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, s
 	BB_TRY(st, check_skip(a, o, error), out);
 	BB_TRY(st, check_op(a, collective, error), out);
 	BB_TRY(st, check_output(a, o, e->launch.proc == 0, error), out);
-	BB_TRY(st, check_gpu_only(a, o, error), out);
+	BB_TRY(st, check_supported(a, o, error), out);
 	resolve_gpu(a, o);
 	st = check_graph(a, o, error);
 out:

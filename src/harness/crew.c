@@ -93,6 +93,16 @@ static void make_room(struct bb_crew *crew, void *argument)
 					  "out of memory while gathering results");
 }
 
+/* Of virtual ranks all but the driven one give what that gives. */
+static void stand_for_others(struct bb_crew *crew, const struct exchange *e)
+{
+	const struct bb_world *world = crew->config->world;
+	const size_t driven = (size_t)world->nlocal * (size_t)world->nprocs;
+
+	for (size_t r = driven; r < (size_t)world->nranks && gets_all(crew, e); r++)
+		memcpy(crew->gathered + r * e->bytes, crew->gathered, e->bytes);
+}
+
 static void gather_processes(struct bb_crew *crew, void *argument)
 {
 	const struct exchange *e = argument;
@@ -101,6 +111,7 @@ static void gather_processes(struct bb_crew *crew, void *argument)
 
 	note_exchange(crew, (e->everywhere ? launch->all_gather : launch->gather)(
 				    launch, crew->given, bytes, crew->gathered));
+	stand_for_others(crew, e);
 }
 
 static bb_status exchange(struct bb_driver *driver, const void *mine, struct exchange e,

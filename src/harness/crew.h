@@ -55,8 +55,10 @@ struct bb_crew_outcome {
 
 struct bb_crew_config {
 	struct bb_launch *launch;
-	struct bb_control *control;   /* the watch's as long as the crew runs; NULL: one process */
-	const struct bb_world *world; /* every process has as many ranks as this one */
+	struct bb_control *control; /* the watch's as long as the crew runs; NULL: one process */
+	/* Every process drives as many ranks as this one: together all of them, but of virtual
+	   ranks (BB_CAP_VIRTUAL) rank 0 alone. */
+	const struct bb_world *world;
 	const struct bb_backend *backend;
 	struct bb_context *context;
 	uint64_t timeout_ns; /* for start-up and for each deadline; 0: none */
@@ -94,7 +96,8 @@ BB_MUST bb_status bb_crew_barrier(struct bb_driver *driver);
 
 /*
  * *all = what every rank of the world gave, in rank order, nranks * bytes; valid until this
- * driver's next call here or of bb_crew_collect. BYTES, more than 0, is the same on all.
+ * driver's next call here or of bb_crew_collect. BYTES, more than 0, is the same on all. Ranks that
+ * nobody drives give what rank 0 does.
  */
 BB_MUST bb_status bb_crew_gather(struct bb_driver *driver, const void *mine, size_t bytes,
 				 const void **all);

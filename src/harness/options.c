@@ -308,6 +308,19 @@ bad:
 		       o->link_text, errno == ERANGE ? "out of range" : "not understood");
 }
 
+/* Without noise one iteration is like the other, and nothing has to get warm. */
+static void resolve_noise(struct bb_options *o)
+{
+	const bool exact = o->backend->capabilities & BB_CAP_VIRTUAL && o->noise == 0;
+
+	o->config.link_noise = o->noise;
+	o->config.seed = (uint64_t)o->seed;
+	if (exact && !o->iters_given)
+		o->iters = 1;
+	if (exact && !o->warmup_iters_given)
+		o->warmup_iters = 0;
+}
+
 bb_status bb_options_read(struct bb_options *o, const struct bb_benchmark *benchmark, void *own,
 			  int argc, char **argv, const struct bb_environment *environment,
 			  struct bb_error *error)
@@ -326,6 +339,7 @@ bb_status bb_options_read(struct bb_options *o, const struct bb_benchmark *bench
 	BB_TRY(st, resolve_backend(o, &environment->launch, error), out);
 	BB_TRY(st, resolve_fault(o, benchmark->faults, error), out);
 	BB_TRY(st, resolve_link(o, error), out);
+	resolve_noise(o);
 	BB_TRY(st, benchmark->check(benchmark, own, o, environment, error), out);
 	BB_TRY(st, bb_options_check(o, &environment->launch, error), out);
 	st = resolve_launch(o, &environment->launch, error);

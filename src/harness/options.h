@@ -66,11 +66,12 @@ struct bb_options {
 	const char *csv_file, *json_file; /* NULL: none, as below */
 	const char *backend_text, *fault_text, *link_text;
 	double precision;     /* fraction; 0: fixed number of iterations */
+	double noise;         /* fraction */
 	uint64_t max_time_ns; /* of one row under --precision */
 	int64_t seed;
 	bool list, version, help, help_markdown;
 	bool min_bytes_given, max_bytes_given, step_bytes_given, step_factor_given;
-	bool iters_given, fault_given, threads_given, gpus_given;
+	bool iters_given, warmup_iters_given, fault_given, threads_given, gpus_given;
 
 	/* Worked out from them. */
 	const char *program; /* the last part of argv[0] */

@@ -177,6 +177,32 @@ bb_status bb_check_rank(const char *flag, const char *text, int rank, int nranks
 		       flag, text, rank, where, nranks, nranks - 1);
 }
 
+/* What makes sense only in virtual time, and what does not. */
+static bb_status check_virtual(const struct bb_options *o, struct bb_error *error)
+{
+	const char *name = o->backend->name;
+
+	if (!(o->backend->capabilities & BB_CAP_VIRTUAL)) {
+		if (o->noise != 0)
+			return bb_fail(error, BB_EUNSUPPORTED,
+				       "--noise: the %s backend measures what is there; only "
+				       "--backend sim makes some",
+				       name);
+		return BB_OK;
+	}
+	if (!o->link_text)
+		return bb_fail(error, BB_EUSAGE,
+			       "the %s backend computes times from what links do; give --link "
+			       "RATE,LATENCY, as in --link 25GB/s,5us",
+			       name);
+	if (o->fault.kind != BB_FAULT_NONE)
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "--fault %s: the ranks of the %s backend have no faults; leave it "
+			       "out, or give --backend host",
+			       o->fault_text, name);
+	return BB_OK;
+}
+
 bb_status bb_options_check(const struct bb_options *o, const struct bb_launch_hint *launch,
 			   struct bb_error *error)
 {
@@ -188,6 +214,7 @@ bb_status bb_options_check(const struct bb_options *o, const struct bb_launch_hi
 		goto out;
 	BB_TRY(st, check_sizes(o, error), out);
 	BB_TRY(st, check_counts(o, error), out);
+	BB_TRY(st, check_virtual(o, error), out);
 	st = bb_check_files(files, 2, launch->proc == 0, error);
 out:
 	return st;

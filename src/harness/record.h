@@ -74,6 +74,8 @@ struct bb_run_record {
 	const char *fault; /* --fault as given, or NULL; so too link and split */
 	const char *link;
 	const char *split;
+	bool virtual_time;           /* times are computed, not measured */
+	double link_noise;           /* fraction; NAN: none */
 	double copy_GBps;            /* private memory copy of all ranks together, measured now */
 	double clock_uncertainty_us; /* when comparing two ranks' clocks */
 	double init_ms;              /* from start until every rank was attached */

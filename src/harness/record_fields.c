@@ -69,6 +69,8 @@ static const struct bb_field run_fields[] = {
 	RUN(STRING, algorithms, "", "--algo as given, or NCCL_ALGO's"),
 	RUN(STRING, fault, "", "--fault as given"),
 	RUN(STRING, link, "", "--link as given"),
+	RUN(BOOL, virtual_time, "", "times are computed from --link, not measured"),
+	RUN(DOUBLE, link_noise, "fraction", "--noise; null without"),
 	RUN(STRING, split, "", "NCCL_TESTS_SPLIT or its mask as given"),
 	RUN(DOUBLE, copy_GBps, "GB/s",
 	    "private memory copy of all ranks at once, measured in this run"),

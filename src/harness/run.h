@@ -105,10 +105,11 @@ int64_t bb_memory_taken(const struct bb_run *run);
 /* ---- for the drivers of any benchmark (attend.c); collective over the world ------------- */
 
 /*
- * All ranks tell where they live and the number of the GROUP that they say they are in; from then
- * on run->infos is known. *WORLD = the group of all ranks, to be closed.
+ * All ranks tell where they live; from then on run->infos is known, with the number of each rank's
+ * group as GROUP_OF says (NULL: all are in one). *WORLD = the group of all ranks, to be closed.
  */
-BB_MUST bb_status bb_run_attend(struct bb_run *run, struct bb_driver *driver, int group,
+BB_MUST bb_status bb_run_attend(struct bb_run *run, struct bb_driver *driver,
+				int (*group_of)(const struct bb_run *run, int rank),
 				struct bb_group **world);
 
 /*

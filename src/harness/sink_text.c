@@ -90,9 +90,13 @@ static void add_extras(struct bb_strbuf *out, const struct bb_run_record *run)
 		bb_strbuf_addf(out, "  fault: %s", run->fault);
 	if (run->link)
 		bb_strbuf_addf(out, "  link: %s", run->link);
+	if (!isnan(run->link_noise))
+		bb_strbuf_addf(out, "  noise: %g%%", run->link_noise * 100);
 	if (run->split)
 		bb_strbuf_addf(out, "  split: %s", run->split);
 	bb_strbuf_add(out, "\n");
+	if (run->virtual_time)
+		bb_strbuf_add(out, "# Virtual time: computed from --link, nothing is measured\n");
 	if (!isnan(run->copy_GBps))
 		bb_strbuf_addf(out, "# Memory copy of all ranks together, in this run: %.1f GB/s\n",
 			       run->copy_GBps);

@@ -79,13 +79,14 @@ out:
 static void describe_world(struct bb_run *run)
 {
 	const int local = (int)(run->options.threads * run->options.gpus);
+	const bool virtual = run->options.backend->capabilities & BB_CAP_VIRTUAL;
 
 	run->world = (struct bb_world){
 		.nranks = local * run->launch.nprocs,
 		.nprocs = run->launch.nprocs,
 		.proc = run->launch.proc,
 		.first_rank = run->launch.proc * local,
-		.nlocal = local,
+		.nlocal = virtual ? 1 : local,
 	};
 }
 
@@ -136,6 +137,9 @@ void bb_run_describe(struct bb_run *run)
 	r->seed = o->seed;
 	r->fault = o->fault_text;
 	r->link = o->link_text;
+	if (o->config.link_noise != 0)
+		r->link_noise = o->config.link_noise;
+	r->virtual_time = o->backend->capabilities & BB_CAP_VIRTUAL;
 }
 
 /* What the benchmark does not tell itself. */
@@ -198,8 +202,8 @@ bb_status bb_run_open(struct bb_run *run)
 	status = backend->open(&run->context, &run->world, &config, &run->error);
 	BB_TRY(status, bb_assembly_agree(&run->assembly, status), failed);
 	/* One of each host looks; what comes of it is for bounds, without which there is enough to
-	   tell. */
-	if (bb_assembly_before(&run->assembly) == 0 &&
+	   tell. Virtual ranks do not run on this machine. */
+	if (!(backend->capabilities & BB_CAP_VIRTUAL) && bb_assembly_before(&run->assembly) == 0 &&
 	    bb_topology_here(&run->topology, &run->topology_error) != BB_OK)
 		run->topology = NULL;
 	status = bb_machine_open(&run->machine, &run->error);

@@ -157,9 +157,11 @@ static bb_status prepare(const struct bb_job *job, int set, bool fresh)
 static void add_sample(struct bb_job *job, double arrival, double seconds)
 {
 	struct bb_session *s = job->s;
+	const bool virtual = s->bench->backend->capabilities & BB_CAP_VIRTUAL;
 
-	/* When a queue is told says nothing of when it gets to it. */
-	s->arrivals[job->nsamples] = job->runs_ahead ? NAN : arrival;
+	/* When a queue is told says nothing of when it gets to it; nor does one driver know of
+	   each rank that it stands for. */
+	s->arrivals[job->nsamples] = job->runs_ahead || virtual ? NAN : arrival;
 	s->samples[job->nsamples++] = seconds;
 }
 

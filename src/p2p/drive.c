@@ -132,7 +132,7 @@ static bb_status open_session(struct session *s)
 {
 	bb_status status;
 
-	BB_TRY(status, bb_run_attend(s->run, s->driver, 0, &s->world), done);
+	BB_TRY(status, bb_run_attend(s->run, s->driver, NULL, &s->world), done);
 	BB_TRY(status, open_lists(s), done);
 	BB_TRY(status, open_memory(s), done);
 	BB_TRY(status, bb_ways_find(s->driver, s->run, s->world, &s->ways), done);

@@ -122,7 +122,7 @@ static bb_status open_session(struct session *s)
 {
 	bb_status status;
 
-	BB_TRY(status, bb_run_attend(s->run, s->driver, 0, &s->world), done);
+	BB_TRY(status, bb_run_attend(s->run, s->driver, NULL, &s->world), done);
 	BB_TRY(status, open_lists(s), done);
 	number_places(s, s->run->infos);
 	BB_TRY(status, open_team(s), done);

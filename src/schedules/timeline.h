@@ -41,6 +41,23 @@ const struct bb_algorithm *bb_timeline_choose(const struct bb_link_model *links,
 					      struct bb_shape *shape, size_t element,
 					      struct bb_error *error);
 
+/*
+ * What was chosen so far, so that it is chosen once: choosing takes many times as long as playing.
+ * Of one model of the links. Zero it at first.
+ */
+struct bb_choices {
+	struct bb_chosen *chosen;
+	size_t n;
+};
+
+/* bb_timeline_choose, whose result is kept. */
+const struct bb_algorithm *bb_choices_get(struct bb_choices *choices,
+					  const struct bb_link_model *links, const char *name,
+					  const struct bb_collective *collective,
+					  struct bb_shape *shape, size_t element,
+					  struct bb_error *error);
+void bb_choices_free(struct bb_choices *choices);
+
 /* Who hears of every operation that is done, in the order of their ends. */
 struct bb_timeline_watch {
 	/* FROM is when the queue came to it (a collective: when this member did), TO when it was

@@ -7,6 +7,7 @@
 #include "core/strbuf.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define SWEEP_MOST 2000000 /* rounds of all ranks in one sweep; what takes more is estimated */
 #define WORSE_MOST 2       /* shorter messages that were no better in a row: even shorter are not */
@@ -180,4 +181,67 @@ const struct bb_algorithm *bb_timeline_choose(const struct bb_link_model *links,
 		(void)bb_fail(error, BB_EINTERNAL, "no memory to choose a schedule");
 	free(c.times);
 	return schedule;
+}
+
+/* ---- once ---------------------------------------------------------------------------- */
+
+struct bb_chosen {
+	const char *name; /* that was asked for */
+	const struct bb_collective *collective;
+	struct bb_shape shape; /* with the chunk chosen */
+	size_t element;
+	const struct bb_algorithm *schedule;
+};
+
+static bool is_same(const struct bb_chosen *c, const char *name,
+		    const struct bb_collective *collective, const struct bb_shape *shape,
+		    size_t element)
+{
+	const bool names = c->name && name ? !strcmp(c->name, name) : c->name == name;
+
+	return names && c->collective == collective && c->element == element &&
+	       c->shape.nranks == shape->nranks && c->shape.root == shape->root &&
+	       c->shape.in_place == shape->in_place && c->shape.count == shape->count &&
+	       c->shape.matrix == shape->matrix;
+}
+
+static bool keep(struct bb_choices *choices, const struct bb_chosen *chosen)
+{
+	struct bb_chosen *more = realloc(choices->chosen, (choices->n + 1) * sizeof(*more));
+
+	if (!more)
+		return false;
+	choices->chosen = more;
+	more[choices->n++] = *chosen;
+	return true;
+}
+
+const struct bb_algorithm *bb_choices_get(struct bb_choices *choices,
+					  const struct bb_link_model *links, const char *name,
+					  const struct bb_collective *collective,
+					  struct bb_shape *shape, size_t element,
+					  struct bb_error *error)
+{
+	struct bb_chosen chosen = {.name = name, .collective = collective, .element = element};
+
+	for (size_t i = 0; i < choices->n; i++) {
+		const struct bb_chosen *c = &choices->chosen[i];
+
+		if (!is_same(c, name, collective, shape, element))
+			continue;
+		shape->chunk = c->shape.chunk;
+		return c->schedule;
+	}
+	chosen.schedule = bb_timeline_choose(links, name, collective, shape, element, error);
+	chosen.shape = *shape;
+	if (chosen.schedule && !keep(choices, &chosen)) {
+		(void)bb_fail(error, BB_EINTERNAL, "no memory to choose a schedule");
+		return NULL;
+	}
+	return chosen.schedule;
+}
+
+void bb_choices_free(struct bb_choices *choices)
+{
+	free(choices->chosen);
 }

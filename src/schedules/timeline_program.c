@@ -43,14 +43,6 @@ struct meeting {
 	double entered[]; /* [member]; INFINITY: not yet */
 };
 
-/* How collectives of one kind are done. */
-struct way {
-	struct bb_shape shape;
-	size_t element;
-	const struct bb_collective *collective;
-	const struct bb_algorithm *schedule;
-};
-
 struct play {
 	const struct bb_link_model *links;
 	const struct bb_program *program;
@@ -63,8 +55,7 @@ struct play {
 	int **heard;               /* [rank]: [index] who was heard from; NULL: nobody yet */
 	uint64_t *calls;           /* [seat]: collectives that it has come to */
 	struct meeting **meetings; /* [group] */
-	struct way *ways;
-	size_t nways;
+	struct bb_choices choices;
 	int *heap; /* queues by what is ahead of them */
 	int nheap;
 	double end;
@@ -228,45 +219,6 @@ static bb_status receive(struct play *p, int queue)
 
 /* ---- collectives --------------------------------------------------------------------- */
 
-static bool is_way(const struct way *way, const struct way *wanted, size_t element)
-{
-	return way->collective == wanted->collective && way->element == element &&
-	       way->shape.nranks == wanted->shape.nranks && way->shape.root == wanted->shape.root &&
-	       way->shape.in_place == wanted->shape.in_place &&
-	       way->shape.count == wanted->shape.count;
-}
-
-/* How OPERATION is done; NULL with the reason in the error. */
-static const struct way *way_of(struct play *p, const struct bb_operation *o)
-{
-	const size_t element = bb_dtype_size(o->dtype);
-	struct way way = {
-		.shape = {.nranks = bb_seats_size(&p->seats, o->group),
-			  .root = o->root,
-			  .in_place = o->in_place,
-			  .count = o->count},
-		.element = element,
-		.collective = o->collective,
-	};
-	struct way *more;
-
-	for (size_t i = 0; i < p->nways; i++)
-		if (is_way(&p->ways[i], &way, element))
-			return &p->ways[i];
-	way.schedule = bb_timeline_choose(p->links, p->program->algorithm, o->collective,
-					  &way.shape, element, p->error);
-	if (!way.schedule)
-		return NULL;
-	more = realloc(p->ways, (p->nways + 1) * sizeof(*more));
-	if (!more) {
-		(void)bb_fail(p->error, BB_EINTERNAL, "no memory to play a program");
-		return NULL;
-	}
-	p->ways = more;
-	p->ways[p->nways] = way;
-	return &p->ways[p->nways++];
-}
-
 /* Can a member be done before all have come? */
 static bool ends_early(const struct bb_operation *o)
 {
@@ -325,12 +277,17 @@ static bb_status sweep(struct play *p, const struct bb_operation *o, struct meet
 {
 	const size_t first = p->seats.first[o->group];
 	const size_t size = (size_t)bb_seats_size(&p->seats, o->group);
-	const struct way *way = way_of(p, o);
+	const size_t element = bb_dtype_size(o->dtype);
+	struct bb_shape shape = {
+		.nranks = (int)size, .root = o->root, .in_place = o->in_place, .count = o->count};
+	const struct bb_algorithm *algorithm =
+		bb_choices_get(&p->choices, p->links, p->program->algorithm, o->collective, &shape,
+			       element, p->error);
 
-	if (!way)
+	if (!algorithm)
 		return bb_error_status(p->error);
 	memcpy(m->done, m->entered, size * sizeof(*m->done));
-	if (bb_timeline_collective(p->links, way->schedule, &way->shape, way->element,
+	if (bb_timeline_collective(p->links, algorithm, &shape, element,
 				   bb_draw((uint64_t)o->group, m->number), m->done) != BB_OK)
 		return BB_EINTERNAL;
 	for (size_t i = 0; i < size; i++) {
@@ -514,7 +471,7 @@ static void let_go(struct play *p)
 	free(p->heard);
 	free(p->calls);
 	free(p->meetings);
-	free(p->ways);
+	bb_choices_free(&p->choices);
 }
 
 bb_status bb_timeline_program(const struct bb_link_model *links, const struct bb_program *program,

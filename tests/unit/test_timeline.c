@@ -316,6 +316,29 @@ static void test_no_choice(void **state)
 	assert_non_null(strstr(other.text, "hypercube among 6 ranks: "));
 }
 
+static void test_kept_choices(void **state)
+{
+	struct bb_shape shape = {.nranks = 8, .count = 1 << 24}, other = shape, again = shape;
+	struct bb_choices choices = {0};
+	struct bb_error error = {0};
+	const struct bb_algorithm *ring =
+		bb_choices_get(&choices, &links, "ring", &bb_broadcast, &shape, 4, &error);
+
+	other.count = 1 << 10;
+	assert_non_null(ring);
+	assert_ptr_equal(bb_choices_get(&choices, &links, "ring", &bb_broadcast, &other, 4, &error),
+			 ring);
+	assert_ptr_equal(bb_choices_get(&choices, &links, "ring", &bb_broadcast, &again, 4, &error),
+			 ring);
+	assert_int_equal(again.chunk, shape.chunk);
+	assert_int_not_equal(other.chunk, shape.chunk);
+	assert_int_equal(choices.n, 2);
+	assert_ptr_not_equal(
+		bb_choices_get(&choices, &links, NULL, &bb_broadcast, &again, 4, &error), NULL);
+	assert_int_equal(choices.n, 3);
+	bb_choices_free(&choices);
+}
+
 /* ---- programs ------------------------------------------------------------------------ */
 
 /* What a watch heard. */
@@ -557,6 +580,7 @@ int main(void)
 		cmocka_unit_test(test_choice),
 		cmocka_unit_test(test_best_chunk),
 		cmocka_unit_test(test_no_choice),
+		cmocka_unit_test(test_kept_choices),
 		cmocka_unit_test(test_overlapped_buckets),
 		cmocka_unit_test(test_straggler),
 		cmocka_unit_test(test_early_members),

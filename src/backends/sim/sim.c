@@ -1,0 +1,389 @@
+/*
+ * sim.c - the backend whose time is virtual: no byte moves, each rank has a clock that goes on by
+ * what the model of the links says (schedules/timeline.h). One driver stands for all ranks.
+ */
+#include "backends/backend.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MAX_RANKS 16384
+#define PAGE 4096
+
+struct bb_context {
+	struct bb_world world;
+	struct bb_link_model links;
+	struct bb_choices choices;
+	struct bb_error *error;
+	double *clocks;      /* [rank], seconds */
+	uint64_t calls;      /* collectives made: each draws its own noise */
+	uint64_t programs;   /* evaluated, likewise */
+	atomic_bool aborted; /* sooner or later every call ends with BB_ETIMEOUT */
+	/* Stands for every buffer: it has an address, nothing is ever kept there. */
+	_Alignas(PAGE) char page[PAGE];
+};
+
+struct bb_rank {
+	struct bb_context *context;
+};
+
+struct bb_group {
+	struct bb_context *context;
+	int n;
+	int *members;
+	double *times; /* [member], for one call */
+};
+
+/* ---- the process ----------------------------------------------------------------------- */
+
+static void sim_close(struct bb_context *context)
+{
+	bb_choices_free(&context->choices);
+	free(context->clocks);
+	free(context);
+}
+
+static bb_status sim_open(struct bb_context **context, const struct bb_world *world,
+			  const struct bb_backend_config *config, struct bb_error *error)
+{
+	struct bb_context *c = aligned_alloc(PAGE, sizeof(*c));
+
+	if (!c)
+		goto fail;
+	*c = (struct bb_context){
+		.world = *world,
+		.links = {.rate = config->link_rate,
+			  .latency = config->link_latency,
+			  .noise = config->link_noise,
+			  .seed = config->seed},
+		.error = error,
+		.clocks = calloc((size_t)world->nranks, sizeof(*c->clocks)),
+	};
+	if (!c->clocks)
+		goto fail;
+	*context = c;
+	return BB_OK;
+fail:
+	free(c);
+	return bb_fail(error, BB_EINTERNAL, "out of memory for the clocks of %d ranks",
+		       world->nranks);
+}
+
+static void sim_abort(struct bb_context *context)
+{
+	atomic_store(&context->aborted, true);
+}
+
+static int sim_max_local(void)
+{
+	return MAX_RANKS;
+}
+
+static uint64_t sim_memory_available(struct bb_context *context)
+{
+	return UINT64_MAX;
+}
+
+static bb_status sim_attach(struct bb_context *context, int local, struct bb_rank **rank,
+			    struct bb_error *error)
+{
+	*rank = malloc(sizeof(**rank));
+	if (!*rank)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for the driver of all ranks");
+	(*rank)->context = context;
+	return BB_OK;
+}
+
+static void sim_detach(struct bb_rank *rank)
+{
+	free(rank);
+}
+
+static void sim_locate(struct bb_rank *rank, struct bb_location *location)
+{
+	bb_location_here(location);
+	location->numa = -1;
+	snprintf(location->name, sizeof(location->name), "virtual");
+}
+
+/* ---- memory: there is none --------------------------------------------------------------- */
+
+static bb_status sim_alloc(struct bb_rank *rank, size_t bytes, void **memory)
+{
+	*memory = rank->context->page;
+	return BB_OK;
+}
+
+static void sim_release(struct bb_rank *rank, void *memory, size_t bytes)
+{
+}
+
+static bb_status sim_copy(struct bb_rank *rank, void *dst, const void *src, size_t bytes)
+{
+	return BB_OK;
+}
+
+static bb_status sim_fill(struct bb_rank *rank, void *dst, const struct bb_pattern *pattern,
+			  size_t first, size_t count)
+{
+	return BB_OK;
+}
+
+static bb_status sim_verify(struct bb_rank *rank, const void *got, const struct bb_pattern *pattern,
+			    size_t first, size_t count, enum bb_dtype dtype, int ulps,
+			    uint64_t *wrong)
+{
+	return BB_EUNSUPPORTED;
+}
+
+/* ---- groups ------------------------------------------------------------------------------ */
+
+static void sim_group_close(struct bb_group *group)
+{
+	if (!group)
+		return;
+	free(group->members);
+	free(group->times);
+	free(group);
+}
+
+static bb_status sim_group_open(struct bb_rank *rank, const int *members, int n,
+				struct bb_group **group, struct bb_error *error)
+{
+	struct bb_group *g = calloc(1, sizeof(*g));
+
+	if (!g)
+		goto fail;
+	g->context = rank->context;
+	g->n = n;
+	g->members = malloc((size_t)n * sizeof(*g->members));
+	g->times = malloc((size_t)n * sizeof(*g->times));
+	if (!g->members || !g->times)
+		goto fail;
+	for (int i = 0; i < n; i++)
+		g->members[i] = members[i];
+	*group = g;
+	return BB_OK;
+fail:
+	sim_group_close(g);
+	return bb_fail(error, BB_EINTERNAL, "out of memory for a group");
+}
+
+static bb_status sim_barrier(struct bb_group *group)
+{
+	double *clocks = group->context->clocks, latest = 0;
+
+	for (int i = 0; i < group->n; i++)
+		if (clocks[group->members[i]] > latest)
+			latest = clocks[group->members[i]];
+	for (int i = 0; i < group->n; i++)
+		clocks[group->members[i]] = latest;
+	return atomic_load(&group->context->aborted) ? BB_ETIMEOUT : BB_OK;
+}
+
+/* ---- collectives ------------------------------------------------------------------------- */
+
+/* NAME NULL: whatever takes the least time. */
+static bb_status settle(struct bb_group *group, const char *name, struct bb_call *call)
+{
+	struct bb_context *c = group->context;
+	struct bb_shape shape = bb_call_scheduled_shape(call);
+	struct bb_error reason = {.text = ""};
+
+	call->schedule = bb_choices_get(&c->choices, &c->links, name, call->collective, &shape,
+					bb_dtype_size(call->dtype), &reason);
+	if (!call->schedule)
+		return bb_fail(c->error, bb_error_status(&reason), "%s", reason.text);
+	call->shape.chunk = shape.chunk;
+	return BB_OK;
+}
+
+static bb_status sim_choose(struct bb_group *group, struct bb_call *call)
+{
+	call->native = NULL;
+	return settle(group, NULL, call);
+}
+
+/* What cannot be done is refused later. */
+static bb_status sim_tune(struct bb_group *group, struct bb_call *call)
+{
+	if (call->schedule->refuses && call->schedule->refuses(&call->shape))
+		return BB_OK;
+	return settle(group, call->schedule->name, call);
+}
+
+static const char *sim_refuses(struct bb_group *group, const struct bb_call *call)
+{
+	return call->schedule->refuses ? call->schedule->refuses(&call->shape) : NULL;
+}
+
+static size_t sim_tmp_bytes(struct bb_group *group, const struct bb_call *call)
+{
+	return 0;
+}
+
+static double sim_cost_bytes(struct bb_group *group, const struct bb_call *call)
+{
+	return 0;
+}
+
+static bb_status sim_collective(struct bb_group *group, struct bb_queue *queue,
+				const struct bb_call *call)
+{
+	const struct bb_shape shape = bb_call_scheduled_shape(call);
+	struct bb_context *c = group->context;
+
+	if (atomic_load(&c->aborted))
+		return BB_ETIMEOUT;
+	for (int i = 0; i < group->n; i++)
+		group->times[i] = c->clocks[group->members[i]];
+	if (bb_timeline_collective(&c->links, call->schedule, &shape, bb_dtype_size(call->dtype),
+				   c->calls++, group->times) != BB_OK)
+		return bb_fail(c->error, BB_EINTERNAL, "out of memory for the messages of %d ranks",
+			       group->n);
+	for (int i = 0; i < group->n; i++)
+		c->clocks[group->members[i]] = group->times[i];
+	return BB_OK;
+}
+
+/* ---- queues: of programs, which are evaluated as a whole ------------------------------------ */
+
+static bb_status sim_queue_open(struct bb_rank *rank, struct bb_queue **queue,
+				struct bb_error *error)
+{
+	return bb_fail(error, BB_EUNSUPPORTED, "on sim queues are those of programs alone");
+}
+
+static void sim_queue_close(struct bb_queue *queue)
+{
+}
+
+static bb_status sim_event_open(struct bb_rank *rank, struct bb_event **event,
+				struct bb_error *error)
+{
+	return bb_fail(error, BB_EUNSUPPORTED, "on sim events are those of programs alone");
+}
+
+static void sim_event_close(struct bb_event *event)
+{
+}
+
+static bb_status sim_event(struct bb_rank *rank, struct bb_queue *queue, struct bb_event *event)
+{
+	return BB_EUNSUPPORTED;
+}
+
+static bb_status sim_compute(struct bb_rank *rank, struct bb_queue *queue,
+			     void (*function)(void *argument), void *argument)
+{
+	return BB_EUNSUPPORTED;
+}
+
+static bb_status sim_finish(struct bb_rank *rank, struct bb_queue *queue)
+{
+	return BB_OK;
+}
+
+/* ---- time -------------------------------------------------------------------------------- */
+
+static double sim_now(struct bb_rank *rank)
+{
+	const struct bb_context *c = rank->context;
+	double latest = 0;
+
+	for (int r = 0; r < c->world.nranks; r++)
+		if (c->clocks[r] > latest)
+			latest = c->clocks[r];
+	return latest;
+}
+
+static void sim_delay(struct bb_rank *rank, double seconds)
+{
+	const struct bb_context *c = rank->context;
+
+	for (int r = 0; r < c->world.nranks; r++)
+		c->clocks[r] += seconds;
+}
+
+/* ---- programs ---------------------------------------------------------------------------- */
+
+/* A watch whose times are those of the clock. */
+struct later {
+	const struct bb_timeline_watch *watch;
+	double by;
+};
+
+static void done_later(void *own, int rank, size_t index, const struct bb_operation *operation,
+		       double from, double to, int source)
+{
+	const struct later *later = own;
+
+	later->watch->done(later->watch->own, rank, index, operation, from + later->by,
+			   to + later->by, source);
+}
+
+static bb_status sim_evaluate(struct bb_rank *rank, const struct bb_program *program,
+			      const struct bb_timeline_watch *watch, double *end,
+			      struct bb_error *error)
+{
+	struct bb_context *c = rank->context;
+	struct later later = {watch, sim_now(rank)};
+	const struct bb_timeline_watch on_clock = {done_later, &later};
+	struct bb_link_model links = c->links;
+	double seconds;
+	bb_status status;
+
+	if (atomic_load(&c->aborted))
+		return BB_ETIMEOUT;
+	links.seed += c->programs++ * UINT64_C(0x9e3779b97f4a7c15);
+	status = bb_timeline_program(&links, program, watch ? &on_clock : NULL, &seconds, error);
+	if (status != BB_OK)
+		return status;
+	*end = later.by + seconds;
+	for (int r = 0; r < c->world.nranks; r++)
+		c->clocks[r] = *end;
+	return BB_OK;
+}
+
+static const struct bb_native sim_natives[] = {{.name = NULL}};
+
+const struct bb_backend bb_backend_sim = {
+	.abi = BB_BACKEND_ABI,
+	.name = "sim",
+	.brief = "ranks are virtual: times are computed from --link",
+	.capabilities = BB_CAP_FREE_COST | BB_CAP_VIRTUAL,
+	.natives = sim_natives,
+	.open = sim_open,
+	.close = sim_close,
+	.abort = sim_abort,
+	.max_local = sim_max_local,
+	.memory_available = sim_memory_available,
+	.attach = sim_attach,
+	.detach = sim_detach,
+	.locate = sim_locate,
+	.alloc = sim_alloc,
+	.release = sim_release,
+	.copy = sim_copy,
+	.fill = sim_fill,
+	.verify = sim_verify,
+	.group_open = sim_group_open,
+	.group_close = sim_group_close,
+	.barrier = sim_barrier,
+	.choose = sim_choose,
+	.tune = sim_tune,
+	.refuses = sim_refuses,
+	.tmp_bytes = sim_tmp_bytes,
+	.cost_bytes = sim_cost_bytes,
+	.queue_open = sim_queue_open,
+	.queue_close = sim_queue_close,
+	.event_open = sim_event_open,
+	.event_close = sim_event_close,
+	.event_record = sim_event,
+	.event_wait = sim_event,
+	.compute = sim_compute,
+	.collective = sim_collective,
+	.finish = sim_finish,
+	.now = sim_now,
+	.delay = sim_delay,
+	.evaluate = sim_evaluate,
+};

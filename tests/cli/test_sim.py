@@ -1,0 +1,194 @@
+"""Virtual time: the sim backend's numbers are those of the closed forms, under the harness as it is."""
+
+import csv
+import io
+import json
+import os
+import subprocess
+
+from kit import ROOT, built, equal, expect, passes, run, test
+
+ALPHA, RATE = 5e-6, 25e9
+SIM = "--backend sim --link 25G,5us"
+
+
+def records(line, kind="result", **options):
+    found = [json.loads(text) for text in run(f"{line} --json -", **options).exits(0).out.splitlines()]
+    return [r for r in found if r["kind"] == kind]
+
+
+def near(got, wanted, what):
+    expect(abs(got - wanted) <= 1e-9 * wanted, f"{what}: {got!r} us, not {wanted!r}")
+
+
+def ring(n, size):
+    return 2e6 * (n - 1) * (ALPHA + size / n / RATE)
+
+
+def chain(n, size, chunk):
+    return 1e6 * ((n - 1) * (ALPHA + chunk / RATE) + (size - chunk) / RATE)
+
+
+# ---- the numbers -------------------------------------------------------------------------------
+
+
+@test
+def closed_forms():
+    for n in (2, 8, 64):
+        found = records(f"all_reduce {SIM} -g {n} -b 1M -e 64M -f 4 --algo ring")
+        equal(len(found), 8, "results")
+        for r in found:
+            near(r["time_us"], ring(n, r["size_bytes"]), f"ring of {n} at {r['size_bytes']}")
+            near(r["busbw_GBps"], r["algbw_GBps"] * 2 * (n - 1) / n, "busbw")
+
+
+@test
+def chunks():
+    """broadcast by ring is a chain; how long its messages are is chosen, told, and what the time follows from."""
+    for r in records(f"broadcast {SIM} -g 8 -b 64M -e 1G -f 4 --algo ring"):
+        near(r["time_us"], chain(8, r["size_bytes"], r["chunk_bytes"]), f"chain at {r['size_bytes']}")
+        expect(r["time_us"] < 1.1e6 * (7 * ALPHA + r["size_bytes"] / RATE), f"{r['chunk_bytes']} is not the best")
+
+
+@test
+def auto_is_the_fastest():
+    for collective in ("all_reduce", "all_gather", "broadcast", "alltoall"):
+        found = [r for r in records(f"{collective} {SIM} -g 8 -b 64 -e 64M -f 1024 --algo all") if not r["in_place"]]
+        for auto in (r for r in found if r["algorithm_asked"] == "auto"):
+            others = [r["time_us"] for r in found if r["size_bytes"] == auto["size_bytes"]]
+            expect(auto["time_us"] <= min(others) * 1.011, f"{collective}: auto took {auto['time_us']}, {min(others)} is possible")
+
+
+@test
+def sixteen_gibibytes():
+    """Buffers take no memory."""
+    (r, _) = records(f"all_reduce {SIM} -g 8 -b 16G -e 16G --algo ring")
+    near(r["time_us"], ring(8, 16 << 30), "ring at 16G")
+
+
+@test
+def many_ranks():
+    (r, _) = records(f"all_reduce {SIM} -t 2 -g 256 -b 1M -e 1M --algo ring")
+    equal(r["nranks"], 512, "-t 2 -g 256")
+    near(r["time_us"], ring(512, 1 << 20), "ring of 512")
+
+
+@test
+def every_collective():
+    for path in sorted(os.listdir(os.path.join(ROOT, "src", "collectives"))):
+        name = path.removesuffix("_perf.c")
+        found = records(f"{name} {SIM} -g 8 -b 64K -e 64K --algo all")
+        expect(found and all(r["time_us"] > 5 for r in found), f"{name}: faster than one message")
+        expect(all(r["wrong"] is None for r in found), f"{name}: nothing is verified")
+
+
+@test
+def repeats_bit_by_bit():
+    line = f"all_reduce {SIM} -g 8 -b 1K -e 16M -f 8 --algo ring,tree,auto --noise 5% --seed 4"
+    first, second = records(line), records(line)
+    equal([r["samples_us"] for r in first], [r["samples_us"] for r in second], "samples of one seed")
+    equal([r["time_us"] for r in first], [r["time_us"] for r in second], "times of one seed")
+    other = records(line.replace("seed 4", "seed 5"))
+    expect(all(a["time_us"] != b["time_us"] for a, b in zip(first, other)), "another seed draws the same")
+
+
+@test
+def noise():
+    """Each iteration is drawn for itself; where many wait for the slowest, it adds to the time."""
+    quiet = ring(8, 1 << 20)
+    (r, _) = records(f"all_reduce {SIM} -g 8 -b 1M -e 1M --algo ring --noise 5% -I 1")
+    equal((r["iterations"], len(r["samples_us"])), (20, 20), "the usual counts")
+    expect(len(set(r["samples_us"])) == 20, "iterations are alike")
+    expect(quiet < r["p50_us"] < 1.1 * quiet, f"{r['p50_us']} against {quiet} without noise")
+
+
+# ---- under the harness -------------------------------------------------------------------------
+
+
+@test
+def says_that_time_is_virtual():
+    (config,) = records(f"all_reduce {SIM} -g 4 -b 1K -e 1K --noise 5%", "run")
+    equal((config["backend"], config["virtual_time"], config["link_noise"]), ("sim", True, 0.05), "the run record")
+    equal((config["nranks"], config["nprocs"], len(config["ranks"])), (4, 1, 4), "ranks")
+    equal([r["device"] for r in config["ranks"]], [0, 1, 2, 3], "devices")
+    equal([r["name"] for r in config["ranks"]], ["virtual"] * 4, "what they are")
+    (config,) = records("all_reduce --backend null -g 2 -b 1K -e 1K", "run")
+    equal((config["virtual_time"], config["link_noise"]), (False, None), "of the null backend")
+    out = passes(f"all_reduce {SIM} -g 4 -b 1K -e 1K").out
+    expect("# Virtual time: computed from --link, nothing is measured" in out, "the text does not say so")
+
+
+@test
+def what_is_not_known_is_not_told():
+    for r in records(f"all_reduce {SIM} -g 4 -b 1K -e 1K"):
+        for name in ("skew_p50_us", "last_rank", "wrong", "verified"):
+            equal(r[name], None, name)
+        equal(r["rank_mean_us"], [], "rank_mean_us")
+
+
+@test
+def iterations():
+    """One is like the other, so there is one, and nothing has to get warm."""
+    (config,) = records(f"all_reduce {SIM} -g 2 -b 1K -e 1K", "run")
+    equal((config["iters"], config["warmup_iters"]), (1, 0), "-n, -w by default")
+    (config,) = records(f"all_reduce {SIM} -g 2 -b 1K -e 1K -n 3 -w 2", "run")
+    equal((config["iters"], config["warmup_iters"]), (3, 2), "-n, -w as given")
+    for r in records(f"all_reduce {SIM} -g 4 -b 1M -e 1M --algo ring -n 7 -w 3 -m 2 -I 1"):
+        for sample in r["samples_us"]:
+            near(sample, ring(4, 1 << 20), "an iteration")
+
+
+@test
+def groups():
+    """All are of one size, and one stands for all."""
+    split = {"NCCL_TESTS_SPLIT": "MOD 2"}
+    for r in records(f"all_reduce {SIM} -g 8 -b 1M -e 1M --algo ring", env=split):
+        equal((r["nranks"], r["groups"]), (4, [0, 1]), "groups")
+        near(r["time_us"], ring(4, 1 << 20), "ring of 4")
+        equal(r["group_time_us"][0], r["group_time_us"][1], "the groups' times")
+    (config,) = records(f"all_reduce {SIM} -g 4 -b 1K -e 1K", "run", env=split)
+    equal([r["group"] for r in config["ranks"]], [0, 1, 0, 1], "groups of the ranks")
+    run(f"all_reduce {SIM} -g 8", env={"NCCL_TESTS_SPLIT": "MOD 3"}).exits(5).says("2 to 3 ranks", "groups of one size")
+
+
+@test
+def csv_says_the_same():
+    line = f"all_reduce {SIM} -g 4 -b 1K -e 4K"
+    rows = list(csv.DictReader(io.StringIO(passes(f"{line} --csv -").out)))
+    equal([float(r["time_us"]) for r in rows], [r["time_us"] for r in records(line)], "times")
+
+
+# ---- what makes no sense -------------------------------------------------------------------------
+
+
+@test
+def link_is_needed():
+    run("all_reduce --backend sim -g 4").exits(2).says("give --link RATE,LATENCY", "--link 25GB/s,5us")
+
+
+@test
+def refused():
+    run("all_reduce --backend host -g 2 --noise 5%").exits(5).says("--noise", "host", "--backend sim")
+    run("all_reduce --backend null -g 2 --noise 5%").exits(5).says("--noise", "null")
+    run(f"all_reduce {SIM} --noise 5").exits(2).says("--noise", "5")
+    run(f"all_reduce {SIM} -g 2 --fault slow:0:5ms").exits(5).says("--fault slow:0:5ms", "no faults")
+    run(f"all_reduce {SIM} -g 2 -C 1").exits(5).says("-C 1", "CPU time")
+    run(f"all_reduce {SIM} -t 1024 -g 17").exits(2).says("-t 1024 times -g 17", "16384")
+    run(f"p2p_bandwidth {SIM} -g 2").exits(5).says("no routes")
+
+
+@test
+def is_never_the_default():
+    expect("sim" not in passes("all_reduce --link 1G,1us -g 2 -b 8 -e 8").out.split("backend=")[1].split()[0], "auto chose sim")
+
+
+@test
+def listed():
+    found = subprocess.run([built("all_reduce_perf"), "--list"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    expect("backend sim: ranks are virtual" in found, "--list does not name it")
+
+
+@test
+def ends_in_time():
+    """A ring of 16384 takes a billion messages; the deadline is real."""
+    run(f"all_reduce {SIM} -t 16 -g 1024 -b 1G -e 1G --algo ring -T 1", timeout=60).exits(4).says("ring at 1G did not end within")
