@@ -83,7 +83,7 @@ bb_status bb_mpi_library_p2p(struct bb_context *context, bool *p2p, char text[BB
 				     context->comm)),
 	       out);
 	snprintf(found->why, sizeof(found->why),
-		 "the library does not let one process work on another's memory (%s)", found->text);
+		 "the library does not copy from process to process (%s)", found->text);
 	*p2p = found->p2p;
 	memcpy(text, found->text, BB_SWITCH_TEXT);
 out:
