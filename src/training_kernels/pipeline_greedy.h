@@ -58,8 +58,7 @@ int64_t bb_draft_bubble(const struct bb_draft *draft);
 /* The W that are left. */
 void bb_draft_finish(struct bb_draft *draft);
 
-/* ---- the schedules that are found so ----------------------------------------------------------
- */
+/* ---- the schedules that are found so -------------------------------------------------------- */
 
 bb_status bb_fill_auto(const struct bb_pipeline *pipeline, struct bb_order *order,
 		       struct bb_error *error);

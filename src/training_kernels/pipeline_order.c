@@ -30,7 +30,7 @@ static void write_next(struct pen *pen, enum bb_pass_kind kind)
 				      .microbatch = (uint16_t)pen->written[kind]++};
 }
 
-/* ---- one chunk ------------------------------------------------------------------------------- */
+/* ---- one chunk ------------------------------------------------------------------------------ */
 
 /* One microbatch after the other: while one stage works all others wait. */
 static bb_status fill_naive(const struct bb_pipeline *pipeline, struct bb_order *order,
@@ -120,7 +120,7 @@ static bb_status fill_h2(const struct bb_pipeline *pipeline, struct bb_order *or
 	return BB_OK;
 }
 
-/* ---- several chunks -------------------------------------------------------------------------- */
+/* ---- several chunks ------------------------------------------------------------------------- */
 
 static const char *refuses_interleaved(const struct bb_pipeline *pipeline)
 {
@@ -162,8 +162,7 @@ static bb_status fill_interleaved(const struct bb_pipeline *pipeline, struct bb_
 	return BB_OK;
 }
 
-/* ---- all of them ------------------------------------------------------------------------------
- */
+/* ---- all of them ---------------------------------------------------------------------------- */
 
 const struct bb_pipeline_schedule bb_pipeline_schedules[] = {
 	{.name = "naive",

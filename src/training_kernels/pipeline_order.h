@@ -146,7 +146,7 @@ static inline int bb_order_input(const struct bb_order *order, int stage,
 int64_t bb_pass_ns(const struct bb_pipeline *pipeline, const struct bb_order *order,
 		   enum bb_pass_kind kind);
 
-/* ---- a way through (pipeline_walk.c) ----------------------------------------------------- */
+/* ---- a way through (pipeline_walk.c) -------------------------------------------------------- */
 
 /* Passes of all stages in an order in which everything has what it needs: at each step the one that
    could begin first. */
@@ -167,7 +167,7 @@ const struct bb_pass *bb_walk_next(struct bb_walk *walk, int *stage);
 /* Is the next pass of STAGE before what it builds on, which the stage itself has to do? */
 bool bb_walk_lacks_own(const struct bb_walk *walk, int stage);
 
-/* ---- the checker (pipeline_check.c) ------------------------------------------------------- */
+/* ---- the checker (pipeline_check.c) --------------------------------------------------------- */
 
 /*
  * Does ORDER have every pass once, none before what it needs, and does it end? BB_EDATA, with

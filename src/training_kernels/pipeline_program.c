@@ -22,8 +22,7 @@ struct bb_pipeline_step {
 	uint32_t slot; /* of the pass that is done, or that makes what is sent */
 };
 
-/* ---- read by whoever plays it ------------------------------------------------------------------
- */
+/* ---- read by whoever plays it --------------------------------------------------------------- */
 
 static size_t length(const struct bb_program *program, int rank)
 {
@@ -46,6 +45,13 @@ struct bb_pass bb_order_pass(const struct bb_order *order, size_t slot, int *sta
 	};
 }
 
+static double flops_of(const struct bb_pipeline_program *p, int kind)
+{
+	const double *f = p->form.flops;
+
+	return (kind == BB_PASS_BW ? f[BB_PASS_B] + f[BB_PASS_W] : f[kind]) / p->order.chunks;
+}
+
 static void operation(const struct bb_program *program, int rank, size_t index,
 		      struct bb_operation *operation)
 {
@@ -61,7 +67,8 @@ static void operation(const struct bb_program *program, int rank, size_t index,
 		operation->item = step->slot;
 		operation->seconds = 1e-9 * (double)bb_pass_ns(&p->pipeline, &p->order,
 							       (enum bb_pass_kind)operation->work);
-		operation->seconds += rank == p->late_stage ? p->late : 0;
+		operation->flops = flops_of(p, operation->work);
+		operation->seconds += rank == p->form.late_stage ? p->form.late : 0;
 		break;
 	case BB_ACT_SEND:
 	case BB_ACT_RECV:
@@ -69,7 +76,7 @@ static void operation(const struct bb_program *program, int rank, size_t index,
 		operation->item = step->slot;
 		operation->peer = step->peer;
 		operation->lane = step->lane;
-		operation->count = p->elements;
+		operation->count = p->form.elements;
 		operation->dtype = ELEMENT;
 		break;
 	default:
@@ -97,8 +104,7 @@ static void describe(const struct bb_program *program, const struct bb_operation
 		 bb_pass_names[pass.kind], pass.microbatch, pass.chunk);
 }
 
-/* ---- laid out
- * ------------------------------------------------------------------------------------ */
+/* ---- laid out ------------------------------------------------------------------------------- */
 
 /* Laid out twice: first only counted, then written. */
 struct layout {
@@ -130,15 +136,14 @@ static int output_of(const struct bb_order *order, int stage, const struct bb_pa
 }
 
 /* Is what goes from depth to depth for MICROBATCH sent, rather than being there already? */
-static bool is_sent(const struct layout *l, const struct bb_pipeline_form *form, int from, int to,
-		    int microbatch)
+static bool is_sent(const struct layout *l, int from, int to, int microbatch)
 {
 	const struct bb_order *order = &l->program->order;
 	const bool wraps = from / order->stages != to / order->stages;
 
 	if (to < 0 || bb_order_stage(order, from) == bb_order_stage(order, to))
 		return false;
-	return !form->first_wraps || !wraps || microbatch % order->stages == 0;
+	return !l->program->form.first_wraps || !wraps || microbatch % order->stages == 0;
 }
 
 /* The lane of what a pass at DEPTH sends: messages of one always come from the same side. */
@@ -171,8 +176,7 @@ static void add_message(struct layout *l, int stage, int to, const struct bb_pas
 	add(l, to, (struct bb_pipeline_step){BB_ACT_RECORD, receives, .event = arrived});
 }
 
-static void add_pass(struct layout *l, const struct bb_pipeline_form *form, int stage,
-		     const struct bb_pass *pass)
+static void add_pass(struct layout *l, int stage, const struct bb_pass *pass)
 {
 	const struct bb_order *order = &l->program->order;
 	const int depth = bb_order_depth(order, stage, pass->chunk);
@@ -180,7 +184,7 @@ static void add_pass(struct layout *l, const struct bb_pipeline_form *form, int 
 	const int output = output_of(order, stage, pass);
 	const size_t slot = bb_order_slot(order, stage, pass);
 
-	if (input >= 0 && is_sent(l, form, input, depth, pass->microbatch)) {
+	if (input >= 0 && is_sent(l, input, depth, pass->microbatch)) {
 		struct bb_pass before = *pass;
 
 		before.chunk = (uint8_t)(input / order->stages);
@@ -191,12 +195,11 @@ static void add_pass(struct layout *l, const struct bb_pipeline_form *form, int 
 							       &before)]});
 	}
 	add(l, stage, (struct bb_pipeline_step){BB_ACT_COMPUTE, COMPUTES, .slot = (uint32_t)slot});
-	if (is_sent(l, form, depth, output, pass->microbatch))
+	if (is_sent(l, depth, output, pass->microbatch))
 		add_message(l, stage, bb_order_stage(order, output), pass, slot);
 }
 
-static bb_status lay_out(struct layout *l, const struct bb_pipeline_form *form,
-			 struct bb_error *error)
+static bb_status lay_out(struct layout *l, struct bb_error *error)
 {
 	const struct bb_order *order = &l->program->order;
 	const struct bb_pass *pass;
@@ -208,7 +211,7 @@ static bb_status lay_out(struct layout *l, const struct bb_pipeline_form *form,
 	for (int s = 0; s < order->stages; s++)
 		l->events[s] = 0;
 	while ((pass = bb_walk_next(&walk, &stage)))
-		add_pass(l, form, stage, pass);
+		add_pass(l, stage, pass);
 out:
 	bb_walk_close(&walk);
 	return status;
@@ -251,9 +254,7 @@ bb_status bb_pipeline_program_make(struct bb_pipeline_program *program,
 			    .describe = describe},
 		.order = *order,
 		.pipeline = *pipeline,
-		.elements = form->elements,
-		.late_stage = form->late_stage,
-		.late = form->late,
+		.form = *form,
 		.begins = calloc(n + 1, sizeof(*program->begins)),
 	};
 	l.next = calloc(n, sizeof(*l.next));
@@ -263,11 +264,11 @@ bb_status bb_pipeline_program_make(struct bb_pipeline_program *program,
 			 ? BB_OK
 			 : bb_fail(error, BB_EINTERNAL, "out of memory for a pipeline's program");
 	if (status == BB_OK)
-		status = lay_out(&l, form, error);
+		status = lay_out(&l, error);
 	if (status == BB_OK)
 		status = settle(&l, error);
 	if (status == BB_OK)
-		status = lay_out(&l, form, error);
+		status = lay_out(&l, error);
 	free(l.next);
 	free(l.events);
 	free(l.arrivals);

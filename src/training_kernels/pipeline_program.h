@@ -15,33 +15,32 @@
 
 struct bb_pipeline_step;
 
+struct bb_pipeline_form {
+	size_t elements; /* of each message, BB_UINT32 */
+	double flops[3]; /* of F, B and W of a stage, all its chunks; 0: not known */
+	/* Of what goes around from the last stage to the first, or back, only that of the first
+	   microbatch of as many as there are stages is sent and waited for. So was interleaved
+	   evaluated for Table 5 of arXiv 2401.10241. */
+	bool first_wraps;
+	int late_stage; /* whose passes take LATE seconds more; -1: none */
+	double late;
+};
+
 /* What the program's own points to. Operations of messages and computations have as WORK the kind
    of the pass that makes what is sent, or is done, and as ITEM its slot. */
 struct bb_pipeline_program {
 	struct bb_program program;
 	struct bb_order order;       /* borrowed lists */
 	struct bb_pipeline pipeline; /* whose times the passes take */
-	size_t elements;             /* of each message, BB_UINT32 */
-	int late_stage;              /* whose passes take LATE seconds more; -1: none */
-	double late;
+	struct bb_pipeline_form form;
 	struct bb_pipeline_step *steps; /* of all stages */
 	size_t *begins;                 /* [stage]; one more for the end */
 	size_t messages;                /* of all stages together */
 };
 
-struct bb_pipeline_form {
-	size_t elements;
-	/* Of what goes around from the last stage to the first, or back, only that of the first
-	   microbatch of as many as there are stages is sent and waited for. So was interleaved
-	   evaluated for Table 5 of arXiv 2401.10241. */
-	bool first_wraps;
-	int late_stage; /* -1: none */
-	double late;    /* seconds */
-};
-
 /*
- * PROGRAM does ORDER, which has passed its check and lasts as long as PROGRAM. BB_EINTERNAL without
- * memory. To be freed whatever comes back.
+ * PROGRAM does ORDER, which has passed its check and lasts as long as PROGRAM, which stays where it
+ * is. BB_EINTERNAL without memory. To be freed whatever comes back.
  */
 BB_MUST bb_status bb_pipeline_program_make(struct bb_pipeline_program *program,
 					   const struct bb_order *order,
@@ -53,7 +52,7 @@ void bb_pipeline_program_free(struct bb_pipeline_program *program);
 /* The pass that has SLOT of ORDER; BW is B there where the order is not split. */
 struct bb_pass bb_order_pass(const struct bb_order *order, size_t slot, int *stage);
 
-/* ---- what comes of it (pipeline_result.c) ------------------------------------------------- */
+/* ---- what comes of it (pipeline_result.c) --------------------------------------------------- */
 
 /* When passes were done: [slot], in seconds on their stage's clock; NAN: not heard of. */
 struct bb_pass_times {

@@ -48,6 +48,12 @@ static double span_of(const struct bb_pass_times *times, int stage, double *end)
 	return *end - times->from[bb_order_slot(order, stage, &passes[0])];
 }
 
+/* PART / WHOLE; what is not more than the rounding of sums is no bubble. */
+static double share(double part, double whole)
+{
+	return fabs(part) < 1e-9 * whole ? 0 : part / whole;
+}
+
 struct bb_pipeline_result bb_pipeline_result_of(const struct bb_pass_times *times,
 						const struct bb_pipeline *pipeline, double *spans)
 {
@@ -72,9 +78,9 @@ struct bb_pipeline_result bb_pipeline_result_of(const struct bb_pass_times *time
 			r.span_stage = s;
 		}
 	}
-	r.bubble_over_ideal = r.makespan / r.ideal - 1;
-	r.bubble_over_total = 1 - r.ideal / r.makespan;
-	r.span_bubble_over_ideal = r.span / r.ideal - 1;
-	r.span_bubble_over_total = 1 - r.ideal / r.span;
+	r.bubble_over_ideal = share(r.makespan - r.ideal, r.ideal);
+	r.bubble_over_total = share(r.makespan - r.ideal, r.makespan);
+	r.span_bubble_over_ideal = share(r.span - r.ideal, r.ideal);
+	r.span_bubble_over_total = share(r.span - r.ideal, r.span);
 	return r;
 }

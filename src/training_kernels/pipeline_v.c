@@ -46,8 +46,7 @@ static void put(struct fold *f, int stage, enum bb_pass_kind kind, int chunk)
 	bb_draft_put(draft, stage, kind, chunk);
 }
 
-/* ---- before the first B -------------------------------------------------------------------------
- */
+/* ---- before the first B --------------------------------------------------------------------- */
 
 /* There and back once; on the way back each stage puts in what F fit until its turn has come. */
 static void fold_first(struct fold *f)
@@ -90,8 +89,7 @@ static void even_out(struct fold *f)
 	}
 }
 
-/* ---- then round by round
- * -------------------------------------------------------------------------- */
+/* ---- then round by round -------------------------------------------------------------------- */
 
 /* The chunk whose B a stage does next: that which ends the way there as soon as its result has come
    in, else that which begins the way back. */
@@ -156,8 +154,7 @@ static void try(struct fold *f)
 	bb_draft_finish(&f->draft);
 }
 
-/* ---- the search
- * ------------------------------------------------------------------------------------ */
+/* ---- the search ----------------------------------------------------------------------------- */
 
 /* Try, then again with the bubbles of that try granted, as long as that makes it better. */
 static void improve(struct fold *f, int64_t *bubbles, int64_t *best, struct bb_order *order)

@@ -23,8 +23,7 @@ static void fill_gap(struct search *s, int stage, int64_t arrival)
 	bb_draft_fill_gap(&s->draft, stage, arrival, slack, s->eager);
 }
 
-/* ---- until each stage has done its first B ----------------------------------------------------
- */
+/* ---- until each stage has done its first B -------------------------------------------------- */
 
 /* F that fit before the first B of a stage, which can begin at ARRIVAL, in time and in memory. */
 static int fitting(const struct search *s, int stage, int64_t arrival, int64_t *time)
@@ -70,8 +69,7 @@ static void warm_up(struct search *s)
 			bb_draft_put(draft, j, BB_PASS_F, 0);
 }
 
-/* ---- then each stage does an F, if any, and a B ------------------------------------------------
- */
+/* ---- then each stage does an F, if any, and a B --------------------------------------------- */
 
 /* When the stage after this one could be done with one F and one B more, and that B be here. */
 static int64_t next_b(const struct bb_draft *draft, int stage)
@@ -141,8 +139,7 @@ static void do_round(struct search *s)
 	}
 }
 
-/* ---- the search ---------------------------------------------------------------------------------
- */
+/* ---- the search ----------------------------------------------------------------------------- */
 
 /* The longest time that a stage takes from its first pass to its last. */
 static int64_t span_of(const struct bb_draft *draft)

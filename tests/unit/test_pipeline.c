@@ -17,7 +17,7 @@
 
 #define MOST 4096 /* stages times microbatches times chunks */
 
-/* ---- an evaluator -------------------------------------------------------------------------- */
+/* ---- an evaluator --------------------------------------------------------------------------- */
 
 static double ends[3][MOST];
 
@@ -102,8 +102,7 @@ static struct bb_pipeline unit(int stages, int microbatches, int chunks)
 				    .limit = 2 * stages};
 }
 
-/* ---- every order is right ---------------------------------------------------------------------
- */
+/* ---- every order is right ------------------------------------------------------------------- */
 
 static void test_all_orders(void **state)
 {
@@ -166,8 +165,7 @@ static void test_refused(void **state)
 	bb_order_free(&o);
 }
 
-/* ---- memory ------------------------------------------------------------------------------------
- */
+/* ---- memory --------------------------------------------------------------------------------- */
 
 static void assert_peaks(const char *name, int p, int m, int v, double (*expected)(int p, int s))
 {
@@ -248,8 +246,7 @@ static void test_memory_limit(void **state)
 	}
 }
 
-/* ---- times
- * --------------------------------------------------------------------------------------- */
+/* ---- times ---------------------------------------------------------------------------------- */
 
 /* p = 4, m = 8, each pass 1: from the start, and of a stage. */
 static void test_unit_costs(void **state)
@@ -408,8 +405,7 @@ static void test_formulas(void **state)
 	}
 }
 
-/* ---- what is wrong is found
- * ------------------------------------------------------------------------ */
+/* ---- what is wrong is found ----------------------------------------------------------------- */
 
 static void swap(struct bb_order *o, int stage, size_t a, size_t b)
 {

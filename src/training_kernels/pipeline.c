@@ -1,0 +1,101 @@
+/*
+ * pipeline.c - the benchmark of pipelines: what it can do, how it begins and ends.
+ */
+#include "training_kernels/pipeline.h"
+
+#include "training_kernels/models/model.h"
+
+static void list(struct bb_strbuf *out)
+{
+	bb_strbuf_add(out, "schedules:\n");
+	for (const struct bb_pipeline_schedule *s = bb_pipeline_schedules; s->name; s++)
+		bb_strbuf_addf(out, "    %-12s %s\n", s->name, s->brief);
+	bb_model_list(out);
+}
+
+static bb_status check_world(struct bb_run *run, const struct bb_pipeline_options *a)
+{
+	const int n = run->world.nranks;
+
+	if (a->predict || (run->options.backend->capabilities & BB_CAP_VIRTUAL) || n == a->stages)
+		return BB_OK;
+	return bb_fail(&run->error, BB_EUSAGE,
+		       "--stages %lld: a stage is a rank, and there are %d; give as many, or "
+		       "--predict",
+		       (long long)a->stages, n);
+}
+
+static bool is_possible(const struct bb_pipeline_schedule *schedule,
+			const struct bb_pipeline *pipeline)
+{
+	return !schedule->refuses || !schedule->refuses(pipeline);
+}
+
+static bb_status plan(struct bb_run *run)
+{
+	struct bb_pipeline_state *state = run->own;
+	const struct bb_pipeline_options *a = &state->asked;
+	const bb_status status = check_world(run, a);
+
+	state->pipeline = (struct bb_pipeline){
+		.stages = (int)a->stages,
+		.microbatches = (int)a->microbatches,
+		.chunks = (int)a->chunks,
+		.f = (int64_t)a->tf_ns,
+		.b = (int64_t)a->tb_ns,
+		.w = (int64_t)a->tw_ns,
+		.kept = (int64_t)a->mb_bytes,
+		.kept_w = (int64_t)a->mw_bytes,
+		.limit = a->memory ? a->memory : 2 * a->stages,
+	};
+	for (int i = 0; i < a->nschedules; i++)
+		if (is_possible(a->schedules[i], &state->pipeline))
+			return status;
+	return bb_fail(&run->error, BB_EUNSUPPORTED, "--schedule %s: %s", a->schedule_text,
+		       a->schedules[0]->refuses(&state->pipeline));
+}
+
+static bb_status open_results(struct bb_run *run)
+{
+	const struct bb_pipeline_state *state = run->own;
+
+	bb_ticker_start(&run->ticker, (size_t)state->asked.nschedules,
+			(uint64_t)state->asked.nschedules);
+	return BB_OK;
+}
+
+static bool judge(struct bb_run *run, const char **verdict)
+{
+	return true;
+}
+
+static void tell(struct bb_run *run, struct bb_strbuf *out)
+{
+	bb_strbuf_add(out,
+		      "# step: from its start until the last pass is done; stage: the longest that "
+		      "a stage takes from its first pass to its last,\n"
+		      "# which is what a step costs where no stage waits for all at its end. "
+		      "/ideal: bubble / what the passes take; /total: bubble / all\n");
+}
+
+static void close_pipeline(struct bb_run *run)
+{
+}
+
+const struct bb_benchmark bb_pipeline_benchmark = {
+	.brief = "Pipeline parallelism: the bubble of each schedule, predicted and measured.",
+	.own_bytes = sizeof(struct bb_pipeline_state),
+	.options = bb_pipeline_rows,
+	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_SLOW | 1u << BB_FAULT_DIE,
+	.queues = true,
+	.check = bb_pipeline_check,
+	.list = list,
+	.open_text = bb_sink_pipeline_open,
+	.rows = &bb_record_pipeline,
+	.plan = plan,
+	.open_results = open_results,
+	.drive = bb_pipeline_drive,
+	.judge = judge,
+	.tell = tell,
+	.close = close_pipeline,
+};

@@ -1,0 +1,629 @@
+/*
+ * pipeline_drive.c - what every rank does: measure a hop, then each schedule: predict it, play it,
+ * check it.
+ */
+#include "core/stats.h"
+#include "harness/play.h"
+#include "training_kernels/pipeline.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define HOP_PASS_NS 1000000 /* long enough to sleep in, as the passes that are measured are */
+#define HOP_SAMPLES 15
+
+struct session {
+	struct bb_driver *driver;
+	struct bb_run *run;
+	const struct bb_pipeline_options *asked;
+	const struct bb_backend *backend;
+	struct bb_group *world;
+	struct bb_pipeline pipeline; /* hop included */
+	const char *hop_source;
+	int stage; /* this rank's */
+	bool leads, virtual;
+};
+
+/* One schedule under way, on one rank; what only rank 0 needs is NULL elsewhere. */
+struct job {
+	struct session *s;
+	const struct bb_pipeline_schedule *schedule;
+	struct bb_order order;
+	struct bb_pipeline_program program;
+	struct bb_pass_times predicted, measured;
+	struct bb_pipeline_result prediction, result;
+	double *predicted_spans, *spans, *peaks; /* of each stage */
+	double *steps;                           /* makespans */
+	double *report;   /* this rank's: of each iteration when its first pass began and its last
+			     ended; then of each pass of the last iteration the same */
+	double published; /* bubble over total with first_wraps; NAN: not interleaved */
+	uint64_t wrong;
+	bool checked;
+};
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+static size_t report_length(const struct job *j)
+{
+	return 2 * ((size_t)j->s->asked->iters + j->order.length);
+}
+
+static bb_status open_job(struct job *j)
+{
+	struct session *s = j->s;
+	const size_t n = (size_t)s->pipeline.stages;
+	bb_status status = bb_pass_times_open(&j->predicted, &j->order, &s->run->error);
+
+	if (status == BB_OK)
+		status = bb_pass_times_open(&j->measured, &j->order, &s->run->error);
+	if (status != BB_OK)
+		return status;
+	j->published = NAN;
+	j->predicted_spans = calloc(n, sizeof(double));
+	j->spans = calloc(n, sizeof(double));
+	j->peaks = calloc(n, sizeof(double));
+	j->steps = calloc((size_t)s->asked->iters, sizeof(double));
+	j->report = calloc(report_length(j), sizeof(double));
+	return j->predicted_spans && j->spans && j->peaks && j->steps && j->report
+		       ? BB_OK
+		       : bb_fail(&s->run->error, BB_EINTERNAL, "out of memory for %s",
+				 j->schedule->name);
+}
+
+static void close_job(struct job *j)
+{
+	bb_pipeline_program_free(&j->program);
+	bb_pass_times_close(&j->predicted);
+	bb_pass_times_close(&j->measured);
+	bb_order_free(&j->order);
+	free(j->predicted_spans);
+	free(j->spans);
+	free(j->peaks);
+	free(j->steps);
+	free(j->report);
+}
+
+static struct bb_pipeline_form form_of(const struct session *s)
+{
+	const struct bb_fault *fault = &s->run->options.fault;
+	const bool slow = fault->kind == BB_FAULT_SLOW;
+
+	return (struct bb_pipeline_form){
+		.elements = (size_t)(s->asked->message_bytes / sizeof(uint32_t)),
+		.flops = {s->asked->pass_flops[0], s->asked->pass_flops[1],
+			  s->asked->pass_flops[2]},
+		.late_stage = slow ? fault->rank : -1,
+		.late = slow ? fault->seconds : 0,
+	};
+}
+
+/* ---- predicted ------------------------------------------------------------------------------ */
+
+/* On rank 0: what the links make of the order, under FORM. */
+static bb_status evaluate(struct job *j, const struct bb_pipeline_form *form,
+			  struct bb_pipeline_result *result)
+{
+	struct session *s = j->s;
+	const struct bb_pipeline_options *a = s->asked;
+	const struct bb_link_model links = {
+		.rate = a->by_link ? a->link_rate : 0,
+		.latency = a->by_link ? a->link_latency : 1e-9 * (double)s->pipeline.hop,
+	};
+	const struct bb_timeline_watch watch = {bb_pass_times_note, &j->predicted};
+	struct bb_pipeline_program program;
+	double end;
+	bb_status status =
+		bb_pipeline_program_make(&program, &j->order, &s->pipeline, form, &s->run->error);
+
+	if (status == BB_OK)
+		status =
+			bb_timeline_program(&links, &program.program, &watch, &end, &s->run->error);
+	if (status == BB_OK)
+		*result = bb_pipeline_result_of(&j->predicted, &s->pipeline, j->predicted_spans);
+	bb_pipeline_program_free(&program);
+	return status;
+}
+
+static bb_status predict(struct job *j)
+{
+	struct bb_pipeline_form form = form_of(j->s);
+	struct bb_pipeline_result published;
+	bb_status status = BB_OK;
+
+	form.late_stage = -1;
+	if (!j->schedule->chunks && j->order.chunks > 1) {
+		form.first_wraps = true;
+		BB_TRY(status, evaluate(j, &form, &published), out);
+		j->published = published.bubble_over_total;
+		form.first_wraps = false;
+	}
+	status = evaluate(j, &form, &j->prediction);
+	bb_order_memory(&j->order, &j->s->pipeline, j->peaks);
+out:
+	return status;
+}
+
+/* ---- measured ------------------------------------------------------------------------------- */
+
+static void note_deadline(const struct session *s, const char *what)
+{
+	if (s->driver->local == 0)
+		bb_crew_deadline(s->driver, what);
+}
+
+static bb_status play_once(struct job *j, struct bb_player *player)
+{
+	const struct bb_timeline_watch watch = {bb_pass_times_note, &j->measured};
+	struct bb_driver *driver = j->s->driver;
+	double end;
+	bb_status status;
+
+	note_deadline(j->s, j->schedule->name);
+	atomic_store_explicit(&driver->progress->phase, BB_PHASE_INSIDE, memory_order_relaxed);
+	status = bb_player_play(player, &watch, &end);
+	atomic_store_explicit(&driver->progress->phase, BB_PHASE_BETWEEN, memory_order_relaxed);
+	return status;
+}
+
+static size_t slot_of(const struct job *j, int stage, size_t i)
+{
+	return bb_order_slot(&j->order, stage, &bb_order_passes(&j->order, stage)[i]);
+}
+
+/* What this rank, or where time is virtual all stages, came to in iteration I. */
+static void note_iteration(struct job *j, size_t i)
+{
+	const size_t first = slot_of(j, j->s->stage, 0);
+	const size_t last = slot_of(j, j->s->stage, j->order.length - 1);
+	double to = j->measured.to[last];
+
+	for (int stage = 0; j->s->virtual && stage < j->order.stages; stage++)
+		to = fmax(to, j->measured.to[slot_of(j, stage, j->order.length - 1)]);
+	j->report[2 * i] = j->measured.from[first];
+	j->report[2 * i + 1] = to;
+}
+
+static void note_passes(struct job *j)
+{
+	double *passes = &j->report[2 * j->s->asked->iters];
+
+	for (size_t i = 0; i < j->order.length; i++) {
+		passes[2 * i] = j->measured.from[slot_of(j, j->s->stage, i)];
+		passes[2 * i + 1] = j->measured.to[slot_of(j, j->s->stage, i)];
+	}
+}
+
+static int compare(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Rank 0: REPORTS of all ranks together. The passes are those of the last iteration. */
+static bb_status join(struct job *j, const double *reports)
+{
+	const size_t iters = (size_t)j->s->asked->iters, length = report_length(j);
+	double *sorted = calloc(iters, sizeof(*sorted));
+
+	if (!sorted)
+		return bb_fail(&j->s->run->error, BB_EINTERNAL, "out of memory for the results");
+	for (int s = 0; s < j->order.stages; s++) {
+		const double *report = &reports[(size_t)s * length];
+
+		for (size_t i = 0; i < iters; i++) {
+			j->steps[i] = fmax(j->steps[i], report[2 * i + 1]);
+			sorted[i] = report[2 * i + 1] - report[2 * i];
+		}
+		qsort(sorted, iters, sizeof(*sorted), compare);
+		j->spans[s] = sorted[iters / 2];
+		for (size_t i = 0; i < j->order.length; i++) {
+			j->measured.from[slot_of(j, s, i)] = report[2 * (iters + i)];
+			j->measured.to[slot_of(j, s, i)] = report[2 * (iters + i) + 1];
+		}
+	}
+	free(sorted);
+	return BB_OK;
+}
+
+/* Where time is virtual rank 0 has heard of everything, and one step is like the other but for
+   noise. */
+static void join_virtual(struct job *j)
+{
+	for (int64_t i = 0; i < j->s->asked->iters; i++)
+		j->steps[i] = j->report[2 * i + 1];
+	j->result = bb_pipeline_result_of(&j->measured, &j->s->pipeline, j->spans);
+}
+
+static bb_status gather(struct job *j)
+{
+	const void *all;
+	bb_status status = BB_OK;
+
+	if (j->s->virtual) {
+		join_virtual(j);
+		return BB_OK;
+	}
+	note_passes(j);
+	status = bb_crew_collect(j->s->driver, j->report, report_length(j) * sizeof(double), &all);
+	return status == BB_OK && j->s->leads ? join(j, all) : status;
+}
+
+static bb_status play(struct job *j)
+{
+	struct session *s = j->s;
+	const struct bb_play play = {.program = &j->program.program,
+				     .stand_in = (enum bb_stand_in)s->asked->stand_in};
+	const size_t warm = (size_t)s->run->options.warmup_iters;
+	struct bb_player *player = NULL;
+	struct bb_error refusal = {.text = ""};
+	bb_status status;
+
+	status = bb_player_open(&player, s->run, s->driver, &play, &refusal);
+	if (status == BB_EUNSUPPORTED)
+		bb_fail(&s->run->error, status, "%s", refusal.text);
+	for (size_t i = 0; i < warm && status == BB_OK; i++)
+		status = play_once(j, player);
+	for (size_t i = 0; i < (size_t)s->asked->iters && status == BB_OK; i++) {
+		status = play_once(j, player);
+		note_iteration(j, i);
+	}
+	bb_player_close(player);
+	return status == BB_OK ? gather(j) : status;
+}
+
+/* ---- checked -------------------------------------------------------------------------------- */
+
+/* Once more, with numbers. */
+static bb_status check_data(struct job *j, struct bb_pipeline_data *data)
+{
+	struct session *s = j->s;
+	const struct bb_pipeline_form form = {.elements = BB_PIPELINE_ELEMENTS, .late_stage = -1};
+	struct bb_pipeline_program program;
+	const struct bb_play play = {.program = &program.program,
+				     .compute = bb_pipeline_compute,
+				     .buffers = bb_pipeline_buffers,
+				     .own = data};
+	struct bb_error refusal = {.text = ""};
+	struct bb_player *player = NULL;
+	const uint64_t *wrongs;
+	const void *all;
+	double end;
+	bb_status status =
+		bb_pipeline_program_make(&program, &j->order, &s->pipeline, &form, &s->run->error);
+
+	if (status != BB_OK)
+		goto out;
+	BB_TRY(status, bb_player_open(&player, s->run, s->driver, &play, &refusal), out);
+	note_deadline(s, j->schedule->name);
+	BB_TRY(status, bb_player_play(player, NULL, &end), out);
+	BB_TRY(status, bb_pipeline_data_verify(data, &j->wrong), out);
+	BB_TRY(status, bb_crew_collect(s->driver, &j->wrong, sizeof(j->wrong), &all), out);
+	wrongs = all;
+	for (int r = 1; wrongs && r < s->pipeline.stages; r++)
+		j->wrong += wrongs[r];
+	j->checked = true;
+out:
+	bb_player_close(player);
+	bb_pipeline_program_free(&program);
+	return status;
+}
+
+static bb_status check(struct job *j)
+{
+	struct session *s = j->s;
+	const struct bb_fault *fault = &s->run->options.fault;
+	const size_t bytes = bb_pipeline_data_bytes(&j->order);
+	const bool flaw = fault->kind == BB_FAULT_CORRUPT && fault->rank == s->driver->rank;
+	struct bb_pipeline_data *data;
+	void *memory;
+	bb_status status;
+
+	if (s->run->options.check == 0 || s->virtual ||
+	    (s->backend->capabilities & (BB_CAP_GPU | BB_CAP_FREE_COST)))
+		return BB_OK;
+	status = s->backend->alloc(s->driver->handle, bytes, &memory);
+	if (status != BB_OK)
+		return bb_fail(&s->run->error, status, "out of memory for what is checked");
+	data = bb_pipeline_data_open(&j->order, s->stage, (uint64_t)s->run->options.seed, flaw,
+				     memory);
+	status = data ? check_data(j, data) : BB_EINTERNAL;
+	bb_pipeline_data_close(data);
+	s->backend->release(s->driver->handle, memory, bytes);
+	return status;
+}
+
+/* ---- told ----------------------------------------------------------------------------------- */
+
+static void fill_prediction(const struct job *j, struct bb_pipeline_record *r)
+{
+	const struct bb_pipeline_result *p = &j->prediction;
+	int64_t peak = 0;
+
+	r->ideal_us = 1e6 * p->ideal;
+	r->predicted_us = 1e6 * p->makespan;
+	r->predicted_span_us = 1e6 * p->span;
+	r->predicted_bubble_over_ideal = p->bubble_over_ideal;
+	r->predicted_bubble_over_total = p->bubble_over_total;
+	r->predicted_span_bubble_over_ideal = p->span_bubble_over_ideal;
+	r->predicted_span_bubble_over_total = p->span_bubble_over_total;
+	r->published_bubble_over_total = j->published;
+	r->predicted_stage_us = (struct bb_numbers){j->predicted_spans, (size_t)r->stages};
+	r->peak_microbatches = (struct bb_numbers){j->peaks, (size_t)r->stages};
+	for (int s = 0; s < r->stages; s++)
+		if ((int64_t)(j->peaks[s] * (double)j->s->pipeline.kept) > peak)
+			peak = (int64_t)(j->peaks[s] * (double)j->s->pipeline.kept);
+	r->peak_bytes = peak;
+}
+
+static void fill_measurement(struct job *j, struct bb_pipeline_record *r)
+{
+	struct bb_stats stats;
+	double span = 0;
+
+	bb_stats_compute(j->steps, (size_t)j->s->asked->iters, &stats);
+	for (int s = 0; s < r->stages; s++)
+		span = fmax(span, j->spans[s]);
+	r->compute = bb_stand_in_names[j->s->asked->stand_in];
+	r->iterations = j->s->asked->iters;
+	r->p50_us = 1e6 * stats.p50;
+	r->p99_us = 1e6 * stats.p99;
+	r->min_us = 1e6 * stats.min;
+	r->max_us = 1e6 * stats.max;
+	r->span_us = span;
+	r->bubble_over_ideal = r->p50_us / r->ideal_us - 1;
+	r->bubble_over_total = 1 - r->ideal_us / r->p50_us;
+	r->span_bubble_over_ideal = r->span_us / r->ideal_us - 1;
+	r->span_bubble_over_total = 1 - r->ideal_us / r->span_us;
+	r->off_percent = 100 * (r->p50_us / r->predicted_us - 1);
+	r->stage_us = (struct bb_numbers){j->spans, (size_t)r->stages};
+	if (j->checked)
+		r->wrong = (int64_t)j->wrong;
+}
+
+static void to_microseconds(double *seconds, int n)
+{
+	for (int i = 0; i < n; i++)
+		seconds[i] *= 1e6;
+}
+
+static bb_status tell_passes(const struct job *j, const struct bb_pass_times *times,
+			     const char *source)
+{
+	struct bb_sinks *sinks = &j->s->run->sinks;
+	bb_status status = BB_OK;
+
+	for (int s = 0; s < j->order.stages; s++)
+		for (size_t i = 0; i < j->order.length && status == BB_OK; i++) {
+			const struct bb_pass *pass = &bb_order_passes(&j->order, s)[i];
+			const size_t slot = slot_of(j, s, i);
+			const struct bb_pass_record r = {
+				.schedule = j->schedule->name,
+				.source = source,
+				.stage = s,
+				.pass = bb_pass_names[pass->kind],
+				.chunk = pass->chunk,
+				.microbatch = pass->microbatch,
+				.from_us = 1e6 * times->from[slot],
+				.to_us = 1e6 * times->to[slot],
+			};
+
+			status = bb_sinks_record(sinks, &bb_record_pass, &r);
+		}
+	return status;
+}
+
+static bb_status deliver(struct job *j)
+{
+	struct session *s = j->s;
+	const struct bb_pipeline *p = &s->pipeline;
+	struct bb_pipeline_record r;
+	struct timespec now;
+	bb_status status;
+
+	bb_record_init(&bb_record_pipeline, &r);
+	r.schedule = j->schedule->name;
+	r.stages = p->stages;
+	r.microbatches = p->microbatches;
+	r.chunks = j->order.chunks;
+	r.f_us = 1e-3 * (double)p->f;
+	r.b_us = 1e-3 * (double)p->b;
+	r.w_us = 1e-3 * (double)p->w;
+	r.hop_us = 1e-3 * (double)p->hop;
+	r.hop_source = s->hop_source;
+	r.message_bytes = (int64_t)s->asked->message_bytes / 4 * 4;
+	r.sent_bytes = r.message_bytes * (int64_t)j->program.messages;
+	to_microseconds(j->predicted_spans, p->stages);
+	to_microseconds(j->spans, p->stages);
+	fill_prediction(j, &r);
+	if (!s->asked->predict)
+		fill_measurement(j, &r);
+	clock_gettime(CLOCK_REALTIME, &now);
+	r.end_unix_s = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+	s->run->end.results++;
+	s->run->end.wrong += j->checked && j->wrong > 0;
+	bb_ticker_hide(&s->run->ticker);
+	status = bb_sinks_record(&s->run->sinks, &bb_record_pipeline, &r);
+	if (status == BB_OK && s->asked->gantt)
+		status = tell_passes(j, &j->predicted, "predicted");
+	if (status == BB_OK && s->asked->gantt && !s->asked->predict)
+		status = tell_passes(j, &j->measured, "measured");
+	return status;
+}
+
+static bb_status skip(struct session *s, const char *name, const char *reason)
+{
+	struct bb_skip_record r;
+
+	if (!s->leads)
+		return BB_OK;
+	bb_record_init(&bb_record_skip, &r);
+	r.collective = "pipeline";
+	r.algorithm = name;
+	r.reason = reason;
+	s->run->end.skipped++;
+	return bb_sinks_record(&s->run->sinks, &bb_record_skip, &r);
+}
+
+/* ---- the hop -------------------------------------------------------------------------------- */
+
+/* One microbatch there and back over all stages: on its way twice as many hops as there are pairs
+   of neighbours, and the rest is what its passes take. On the clock of the first stage. */
+static bb_status time_hops(struct session *s, struct job *j, double *hop)
+{
+	const double passes = 2e-9 * HOP_PASS_NS * s->pipeline.stages;
+	const struct bb_play play = {.program = &j->program.program, .stand_in = BB_SLEEP};
+	struct bb_player *player = NULL;
+	struct bb_error refusal = {.text = ""};
+	double samples[HOP_SAMPLES];
+	struct bb_stats stats;
+	bb_status status = bb_player_open(&player, s->run, s->driver, &play, &refusal);
+
+	if (status == BB_EUNSUPPORTED)
+		bb_fail(&s->run->error, status, "%s", refusal.text);
+	for (int i = -1; i < HOP_SAMPLES && status == BB_OK; i++) {
+		status = play_once(j, player);
+		if (i >= 0)
+			samples[i] = j->measured.to[slot_of(j, 0, 1)] -
+				     j->measured.from[slot_of(j, 0, 0)] - passes;
+	}
+	bb_player_close(player);
+	bb_stats_compute(samples, status == BB_OK ? HOP_SAMPLES : 0, &stats);
+	*hop = stats.p50 / (2 * (s->pipeline.stages - 1));
+	return status;
+}
+
+static bb_status measure_hop(struct session *s)
+{
+	struct job j = {.s = s, .schedule = bb_pipeline_find("naive")};
+	struct bb_pipeline pipeline = {.stages = s->pipeline.stages,
+				       .microbatches = 1,
+				       .chunks = 1,
+				       .f = HOP_PASS_NS,
+				       .b = HOP_PASS_NS};
+	struct bb_pipeline_form form = form_of(s);
+	const void *all;
+	double hop = 0;
+	bb_status status;
+
+	form.late_stage = -1;
+	BB_TRY(status, bb_order_make(j.schedule, &pipeline, &j.order, &s->run->error), out);
+	BB_TRY(status, bb_pass_times_open(&j.measured, &j.order, &s->run->error), out);
+	BB_TRY(status,
+	       bb_pipeline_program_make(&j.program, &j.order, &pipeline, &form, &s->run->error),
+	       out);
+	BB_TRY(status, time_hops(s, &j, &hop), out);
+	BB_TRY(status, bb_crew_gather(s->driver, &hop, sizeof(hop), &all), out);
+	hop = *(const double *)all;
+	s->pipeline.hop = hop > 0 ? (int64_t)(1e9 * hop) : 0;
+out:
+	close_job(&j);
+	return status;
+}
+
+static bb_status settle_hop(struct session *s)
+{
+	const struct bb_pipeline_options *a = s->asked;
+	const bool by_measure = !a->predict && !a->tc_given && s->pipeline.stages > 1;
+
+	s->hop_source = by_measure ? "measured" : a->by_link ? "--link" : "--tc";
+	s->pipeline.hop = (int64_t)a->tc_ns;
+	if (a->by_link)
+		s->pipeline.hop = (int64_t)(1e9 * (a->link_latency +
+						   (double)a->message_bytes / a->link_rate));
+	return by_measure ? measure_hop(s) : BB_OK;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+/* BB_EUNSUPPORTED, with the reason in REFUSAL, where there is no such order. */
+static bb_status make_order(struct job *j, struct bb_error *refusal)
+{
+	const struct bb_pipeline *p = &j->s->pipeline;
+	const char *reason = j->schedule->refuses ? j->schedule->refuses(p) : NULL;
+	bb_status status;
+
+	if (reason)
+		return bb_fail(refusal, BB_EUNSUPPORTED, "%s", reason);
+	status = bb_order_make(j->schedule, p, &j->order, refusal);
+	return status == BB_OK ? bb_order_check(&j->order, refusal) : status;
+}
+
+static bb_status run_schedule(struct session *s, const struct bb_pipeline_schedule *schedule)
+{
+	struct job j = {.s = s, .schedule = schedule};
+	const struct bb_pipeline_form form = form_of(s);
+	struct bb_error refusal = {.text = ""};
+	bb_status status = make_order(&j, &refusal);
+
+	if (status == BB_EUNSUPPORTED) {
+		status = skip(s, schedule->name, refusal.text);
+		goto out;
+	}
+	if (status != BB_OK) {
+		bb_fail(&s->run->error, status, "%s: %s", schedule->name, refusal.text);
+		goto out;
+	}
+	BB_TRY(status, open_job(&j), out);
+	BB_TRY(status,
+	       bb_pipeline_program_make(&j.program, &j.order, &s->pipeline, &form, &s->run->error),
+	       out);
+	if (s->leads)
+		BB_TRY(status, predict(&j), out);
+	if (!s->asked->predict)
+		BB_TRY(status, play(&j), out);
+	if (!s->asked->predict)
+		BB_TRY(status, check(&j), out);
+	if (s->leads)
+		status = deliver(&j);
+out:
+	close_job(&j);
+	return status;
+}
+
+static bb_status run_all(struct session *s)
+{
+	const struct bb_fault *fault = &s->run->options.fault;
+	bb_status status = settle_hop(s);
+
+	if (fault->kind == BB_FAULT_DIE && fault->rank == s->driver->rank)
+		return BB_ETIMEOUT; /* leaves without a word, as a killed process would */
+	for (int i = 0; i < s->asked->nschedules && status == BB_OK; i++) {
+		if (s->leads)
+			bb_ticker_show(&s->run->ticker, s->asked->schedules[i]->name, 1);
+		status = run_schedule(s, s->asked->schedules[i]);
+		if (s->leads)
+			bb_ticker_step(&s->run->ticker, 1);
+	}
+	return status;
+}
+
+bb_status bb_pipeline_drive(struct bb_driver *driver, void *argument)
+{
+	struct bb_run *run = argument;
+	const struct bb_pipeline_state *state = run->own;
+	struct session s = {
+		.driver = driver,
+		.run = run,
+		.asked = &state->asked,
+		.backend = run->options.backend,
+		.pipeline = state->pipeline,
+		.stage = driver->rank,
+		.leads = bb_driver_leads(driver),
+		.virtual = run->options.backend->capabilities & BB_CAP_VIRTUAL,
+	};
+	bb_status status;
+
+	BB_TRY(status, bb_run_attend(run, driver, NULL, &s.world), out);
+	BB_TRY(status, bb_run_begin(run, driver, NAN), out);
+	BB_TRY(status, run_all(&s), out);
+	status = bb_crew_barrier(driver);
+out:
+	if (status != BB_OK)
+		bb_crew_abandon(driver);
+	s.backend->group_close(s.world);
+	atomic_store(&driver->progress->finished, status == BB_OK);
+	return status;
+}

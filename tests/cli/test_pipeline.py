@@ -1,0 +1,191 @@
+"""Pipelines: what pipeline_perf predicts, against what is published; what it measures, checks and
+draws."""
+
+import csv
+import io
+import json
+import re
+
+import mpi
+from kit import equal, expect, run, test
+
+SHORT = "--microbatches 4 --tf 2ms --tb 2ms --tw 1ms -n 2 -w 0"
+
+
+def records(result, codes=(0,)):
+    found = {}
+    for text in result.exits(*codes).out.splitlines():
+        record = json.loads(text)
+        found.setdefault(record["kind"], []).append(record)
+    return found
+
+
+def schedules(line, codes=(0,)):
+    return {r["schedule"]: r for r in records(run(line + " --json -"), codes)["pipeline"]}
+
+
+# ---- predicted -----------------------------------------------------------------------------
+
+@test
+def unit_costs():
+    """p = 4, m = 8, each pass 1: the steps that the literature draws."""
+    got = schedules("pipeline --predict --tf 1s --tb 1s --tw 1s")
+    wanted = {"naive": (96, 96), "gpipe": (33, 33), "1f1b": (33, 33), "interleaved": (28.5, 28.5),
+              "zb-h1": (27, 27), "zb-h2": (27, 24), "zb-v": (25.5, 24), "zb-auto": (27, 24)}
+    equal({name: (r["predicted_us"] / 1e6, r["predicted_span_us"] / 1e6) for name, r in got.items()}, wanted,
+          "steps and stages")
+    equal(got["1f1b"]["predicted_bubble_over_ideal"], 3 / 8, "(p - 1) / m")
+    equal(round(got["1f1b"]["predicted_bubble_over_total"], 12), round(3 / 11, 12), "(p - 1) / (m + p - 1)")
+    equal(round(got["interleaved"]["predicted_bubble_over_ideal"], 12), 3 / 16, "(p - 1) / (v m)")
+    equal(got["zb-h2"]["predicted_span_bubble_over_total"], 0, "no bubble")
+    equal(got["interleaved"]["peak_microbatches"], [5.5, 4.5, 3.5, 2.5], "memory of interleaved")
+    equal(got["zb-v"]["peak_microbatches"], [4] * 4, "memory of zb-v")
+    equal(got["1f1b"]["sent_bytes"], 2 * 3 * 8 * 4096, "bytes of 1f1b")
+    equal(got["interleaved"]["sent_bytes"], 2 * 7 * 8 * 4096, "bytes of interleaved")
+
+
+# arXiv 2401.10241, Table 9: p, m, times in us; hidden size, heads, chunks. Table 5: share of the bubble.
+PUBLISHED = (
+    (8, 24, 18522, 18086, 9337, 601, 2304, 24, 3, "0.2431 0.1055 0.1090 0.1585 0.1083 0.0433"),
+    (8, 32, 18513, 18086, 9331, 626, 2304, 24, 3, "0.1985 0.0818 0.0847 0.1242 0.0837 0.0039"),
+    (8, 64, 18546, 18097, 9321, 762, 2304, 24, 3, "0.1240 0.0443 0.0461 0.0674 0.0444 0.0026"),
+    (8, 24, 29718, 29444, 19927, 527, 4096, 32, 4, "0.2347 0.0808 0.0827 0.1323 0.0698 0.0029"),
+    (8, 32, 29802, 29428, 19530, 577, 4096, 32, 4, "0.1898 0.0628 0.0644 0.1045 0.0559 0.0022"),
+    (8, 64, 29935, 29621, 19388, 535, 4096, 32, 4, "0.1091 0.0320 0.0328 0.0554 0.0294 0.0010"),
+)
+
+
+@test
+def published():
+    """By the evaluator of programs: one-pass schedules by the time of the step, the others by that of
+    a stage; interleaved as published, and with everything that goes around waited for."""
+    for p, m, f, b, w, c, hidden, heads, chunks, wanted in PUBLISHED:
+        line = (f"pipeline --predict --stages {p} --microbatches {m} --tf {f}us --tb {b}us --tw {w}us --tc {c}us "
+                f"--chunks {chunks} --mb {34 * hidden + 5 * heads * 1024} --mw {32 * hidden}")
+        got = schedules(line)
+        shares = (got["1f1b"]["predicted_bubble_over_total"], got["interleaved"]["published_bubble_over_total"],
+                  got["interleaved"]["predicted_bubble_over_total"], got["zb-h1"]["predicted_bubble_over_total"],
+                  got["zb-h2"]["predicted_span_bubble_over_total"],
+                  got["zb-auto"]["predicted_span_bubble_over_total"])
+        equal(" ".join(f"{share:.4f}" for share in shares), wanted, f"Table 5, p {p}, m {m}, h {hidden}")
+        less = schedules(f"{line} --schedule zb-auto --memory {p}")["zb-auto"]
+        equal(f"{less['predicted_span_bubble_over_total']:.4f}", f"{shares[3]:.4f}", "half the memory")
+        expect(max(less["peak_microbatches"]) <= p, f"memory {less['peak_microbatches']}")
+
+
+@test
+def from_a_model():
+    """Halves of the backward pass differ by attention; bytes are those of the paper."""
+    got = schedules("pipeline --predict --schedule 1f1b --model gpt2 --flops 100T --stages 2 --batch 3")["1f1b"]
+    expect(got["f_us"] < got["b_us"] and got["w_us"] < got["b_us"], f"halves {got}")
+    equal(got["message_bytes"], 2 * 3 * 1024 * 768, "2 s b h")
+    equal(got["peak_bytes"], 2 * 3 * 1024 * (34 * 768 + 5 * 12 * 1024) * 6, "s b (34 h + 5 a s) of a layer")
+
+
+@test
+def by_a_link():
+    """A message takes its bytes at the link's rate, then the latency."""
+    got = schedules("pipeline --predict --schedule naive --stages 2 --microbatches 1 --tf 1ms --tb 1ms --tw 1ms "
+                    "--message 1000000 --link 1GB/s,500us")["naive"]
+    equal(round(got["predicted_us"], 6), 6000 + 2 * 1500, "two hops")
+
+
+# ---- measured ------------------------------------------------------------------------------
+
+def check_measured(r, stages):
+    equal((r["wrong"], r["iterations"], r["compute"]), (0, 2, "sleep"), "of a measured row")
+    expect(r["min_us"] <= r["p50_us"] <= r["p99_us"] <= r["max_us"], f"order of {r}")
+    expect(r["span_us"] >= r["ideal_us"] > 0 and len(r["stage_us"]) == stages, f"spans of {r}")
+    expect(r["hop_us"] >= 0 and r["hop_source"] == "measured", f"hop of {r}")
+    expect(abs(r["bubble_over_ideal"] - (r["p50_us"] / r["ideal_us"] - 1)) < 1e-9, f"bubble of {r}")
+
+
+@test
+def all_on_the_host():
+    """Every schedule is played by real ranks, and what comes of it is what one rank makes."""
+    got = schedules(f"pipeline {SHORT}")
+    equal(len(got), 8, "schedules")
+    for r in got.values():
+        check_measured(r, 4)
+
+
+@test
+def more_stages():
+    got = schedules(f"pipeline {SHORT} -g 3 --microbatches 3 --schedule interleaved,zb-v,zb-auto --chunks 3")
+    for r in got.values():
+        check_measured(r, 3)
+    equal(got["interleaved"]["chunks"], 3, "chunks")
+
+
+@test
+def one_stage():
+    r = schedules(f"pipeline {SHORT} --stages 1 --schedule zb-v")["zb-v"]
+    equal((r["wrong"], r["sent_bytes"], r["predicted_span_bubble_over_ideal"]), (0, 0, 0), "alone")
+
+
+@test
+def over_mpi():
+    mpi.need()
+    result = mpi.run(3, f"pipeline {SHORT} --schedule 1f1b,zb-v --json -")
+    for r in records(result)["pipeline"]:
+        check_measured(r, 3)
+
+
+@test
+def passes_are_drawn():
+    result = run(f"pipeline {SHORT} --stages 2 --schedule zb-h1 --gantt --json -")
+    found = records(result)
+    passes = [r for r in found["pass"] if r["source"] == "measured"]
+    equal(len(passes), 2 * 3 * 4, "passes")
+    equal(len(found["pass"]), 2 * len(passes), "predicted too")
+    for r in passes:
+        expect(0 <= r["from_us"] < r["to_us"], f"times of {r}")
+    text = run("pipeline --predict --stages 2 --microbatches 2 --schedule zb-h1,interleaved --gantt").exits(0).out
+    charts = re.findall(r"^# +\d \|(.*)\|$", text, re.M)
+    equal([re.sub("-", "", chart) for chart in charts[:2]],
+          ["F0F1" + "." * charts[0].count(".") + "B0W0B1W1", charts[1].replace("-", "")], "first stage of zb-h1")
+    expect(charts[1].startswith(".") and "F0" in charts[1] and len({len(c) for c in charts}) == 1,
+           f"charts {charts}")
+    expect("f0" in "".join(charts[2:]), "small letters for the second chunk")
+
+
+@test
+def tables():
+    rows = list(csv.DictReader(io.StringIO(run("pipeline --predict --csv -").exits(0).out)))
+    equal([r["schedule"] for r in rows][:3], ["naive", "gpipe", "1f1b"], "rows")
+    found = records(run("pipeline --predict --microbatches 6 --schedule interleaved,1f1b --json -"))
+    expect("divide" in found["skip"][0]["reason"], f"skip {found['skip']}")
+
+
+# ---- wrong ---------------------------------------------------------------------------------
+
+@test
+def faults():
+    run(f"pipeline {SHORT} --schedule zb-h1 --fault corrupt:2").exits(7).prints("# wrong data in 1 results")
+    run(f"pipeline {SHORT} --schedule 1f1b --fault die:1 -T 20").exits(3)
+    late = schedules(f"pipeline {SHORT} --schedule 1f1b --fault slow:1:20ms")["1f1b"]
+    expect(late["p50_us"] - late["predicted_us"] > 150000, f"eight passes 20 ms late: {late}")
+
+
+@test
+def bad_words():
+    for line, words in (
+            ("--schedule zb-h3", ("zb-h3", "--list")),
+            ("--schedule 1f1b,1f1b", ("twice",)),
+            ("--schedule 1f1b,", ("--schedule",)),
+            ("--stages 3 -g 2", ("--stages 3", "--predict")),
+            ("--predict -g 4", ("-g", "--predict")),
+            ("-b 1M", ("-b", "--message")),
+            ("--mw 3M", ("--mw", "--mb")),
+            ("--flops 1T", ("--flops", "--model")),
+            ("--model gpt2", ("--flops",)),
+            ("--model gpt2 --flops 1T --tf 1ms", ("--tf",)),
+            ("--model resnet50 --flops 1T", ("transformer",)),
+            ("--compute gemm", ("gemm", "--model")),
+            ("--tc 1us --link 1GB/s", ("--tc", "--link")),
+            ("--predict --stages 4096 --microbatches 60000", ("passes",))):
+        result = run(f"pipeline {line}").exits(2)
+        for word in words:
+            expect(word in result.err, f"{line}: {word} in {result.err}")
+    run("pipeline --schedule interleaved --microbatches 3").exits(5)
+    run("pipeline --list").exits(0).prints("zb-auto")
