@@ -4,7 +4,7 @@
 #   bench             the main job: all-reduce from 1M to 1G on 8 ranks, ring, tree and the default
 #   check             all tests; check-full: and the long ones under sanitizers
 #   perf tune truth   measurements that print tables: speed, the tuning table, known truths
-#   fuzz              the readers of topology files, for FUZZ_SECONDS (60)
+#   fuzz              the readers of topology files and models, each for FUZZ_SECONDS (60)
 #   docs              docs/options.md, docs/records.md and docs/algorithms.md from the code
 #   install clean help
 #
@@ -318,20 +318,24 @@ tune truth:
 	+$(BUILD) all $(B)/tests/host_speed $(if $(filter truth,$@),$(B)/tests/wire)
 	$(PYTHON) scripts/$@.py $(B)
 
-# The readers of topology files against what libFuzzer thinks of, for a while. What it finds is kept
-# in B/fuzz and makes it fail.
+# The readers of topology files and of models against what libFuzzer thinks of, each for a while. What
+# it finds is kept in B/fuzz and makes it fail.
 FUZZ_SECONDS ?= 60
+FUZZERS      := topology model
 fuzz:
 	scripts/setup.sh check
-	+$(BUILD) CC=clang B=$(B)/fuzz SAN=address,undefined,fuzzer-no-link $(B)/fuzz/topology_fuzz
-	mkdir -p $(B)/fuzz/corpus
-	cd $(B)/fuzz && ./topology_fuzz -max_total_time=$(FUZZ_SECONDS) -timeout=20 -max_len=8192 \
-		-print_final_stats=1 corpus $(CURDIR)/tests/fuzz/seeds
+	+$(BUILD) CC=clang B=$(B)/fuzz SAN=address,undefined,fuzzer-no-link $(FUZZERS:%=$(B)/fuzz/%_fuzz)
+	mkdir -p $(FUZZERS:%=$(B)/fuzz/%)
+	cd $(B)/fuzz && $(foreach f,$(FUZZERS),./$(f)_fuzz -max_total_time=$(FUZZ_SECONDS) -timeout=20 -max_len=8192 \
+		-print_final_stats=1 $(f) $(CURDIR)/tests/fuzz/seeds/$(f) &&) :
 
-$(B)/topology_fuzz: $(B)/tests/fuzz/topology.o $(filter-out %/main.o,$(TOPOLOGY_OBJECTS)) \
-                    $(filter $(B)/src/core/% $(B)/src/topology/%,$(OBJECTS))
+$(B)/topology_fuzz: $(filter-out %/main.o,$(TOPOLOGY_OBJECTS)) $(filter $(B)/src/topology/%,$(OBJECTS))
+$(B)/topology_fuzz: LDLIBS += -lexpat
+$(B)/model_fuzz: $(filter %/buckets.o,$(TRAINING_OBJECTS)) $(filter $(B)/src/training_kernels/models/%,$(TRAINING_OBJECTS))
+$(B)/model_fuzz: LDLIBS += -ljansson
+$(FUZZERS:%=$(B)/%_fuzz): $(B)/%_fuzz: $(B)/tests/fuzz/%.o $(filter $(B)/src/core/%,$(OBJECTS))
 	$(call say,LINK,$@)
-	$(Q)$(LINK) -fsanitize=fuzzer -o $@ $^ -lexpat $(LDLIBS)
+	$(Q)$(LINK) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
 
 # ---- the rest ------------------------------------------------------------------------------
 
@@ -359,7 +363,7 @@ clean:
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
 -include $(OBJECTS:.o=.d) $(MPI_OBJECTS:.o=.d) $(TOPOLOGY_OBJECTS:.o=.d) $(TRAINING_OBJECTS:.o=.d) $(MEMORY_OBJECTS:.o=.d) \
-         $(TRAINING:%=$(B)/src/training_kernels/%.d) $(B)/tests/fuzz/topology.d $(COLLECTIVES:%=$(B)/src/collectives/%.d) \
+         $(TRAINING:%=$(B)/src/training_kernels/%.d) $(FUZZERS:%=$(B)/tests/fuzz/%.d) $(COLLECTIVES:%=$(B)/src/collectives/%.d) \
          $(PAIRS:%=$(B)/src/p2p/%.d) $(P2P_OBJECTS:.o=.d) \
          $(UNITS:$(B)/tests/%=$(B)/tests/unit/%.d) $(B)/tests/unit/ranks.d $(B)/tests/unit/oracle.d \
          $(PLAYER_OBJECTS:.o=.d) $(B)/docs/reference.d $(B)/tests/perf/host_speed.d $(B)/tests/perf/gpu_speed.d $(NCCL_OBJECTS:.o=.d) $(CUDA_OBJECTS:.o=.d) \
