@@ -17,7 +17,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define BB_BACKEND_ABI 11u
+#define BB_BACKEND_ABI 12u
 #define BB_CHOSEN_TEXT 32
 #define BB_SWITCH_TEXT 160
 
@@ -51,6 +51,7 @@ enum bb_registration { BB_REGISTER_NONE, BB_REGISTER_LOCAL, BB_REGISTER_SYMMETRI
 struct bb_backend_config {
 	double link_rate;    /* bytes per second of every ordered pair of ranks; 0: not paced */
 	double link_latency; /* seconds, added to every message when paced */
+	bool link_port;      /* paced is not the pair, but all that a rank sends, and receives */
 	/* Of virtual time: struct bb_link_model's. */
 	double link_noise;
 	uint64_t seed;

@@ -208,13 +208,16 @@ static bb_status fill_bound(struct bb_session *s, const struct bb_call *call,
 	if (status != BB_OK)
 		return status;
 	if (options->config.link_rate > 0 && call->schedule) {
+		const bool port = options->config.link_port;
+		const double links = s->n > 1 && !port ? s->n - 1 : 1;
 		size_t rounds, wire;
 
 		bb_algorithm_cost(call->schedule, &call->shape, &rounds, &wire);
-		result->bound_us =
-			1e6 * ((double)wire * (double)bb_dtype_size(call->dtype) /
-			       (double)(s->n > 1 ? s->n - 1 : 1) / options->config.link_rate);
-		result->bound_source = "the most bytes a rank sends, spread over all its links";
+		result->bound_us = 1e6 * ((double)wire * (double)bb_dtype_size(call->dtype) /
+					  links / options->config.link_rate);
+		result->bound_source = port ? "the most bytes a rank sends, through its port"
+					    : "the most bytes a rank sends, spread over all its "
+					      "links";
 	} else if (cost > 0) {
 		/* Split groups run at the same time and share the machine. */
 		result->bound_us = 1e6 * cost / s->n * s->bench->world->nranks / rate;

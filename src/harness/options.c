@@ -276,6 +276,24 @@ static bb_status resolve_fault(struct bb_options *o, unsigned known, struct bb_e
 	return BB_OK;
 }
 
+/* What follows the rate: ",LATENCY", ",port", or both. */
+static bool read_link_rest(struct bb_options *o, const char *rest, uint64_t *ns)
+{
+	char latency[64];
+	const char *comma = strchr(rest, ',');
+	const size_t length = comma ? (size_t)(comma - rest) : strlen(rest);
+
+	o->config.link_port = strcmp(rest, "port") == 0;
+	if (o->config.link_port)
+		return true;
+	if (length >= sizeof(latency))
+		return false;
+	memcpy(latency, rest, length);
+	latency[length] = '\0';
+	o->config.link_port = comma && strcmp(comma, ",port") == 0;
+	return bb_parse_duration(latency, ns) && (!comma || o->config.link_port);
+}
+
 static bb_status resolve_link(struct bb_options *o, struct bb_error *error)
 {
 	char rate[64];
@@ -293,7 +311,7 @@ static bb_status resolve_link(struct bb_options *o, struct bb_error *error)
 	memcpy(rate, o->link_text, length);
 	rate[length] = '\0';
 	if (!bb_parse_rate(rate, &o->config.link_rate) ||
-	    (comma && !bb_parse_duration(comma + 1, &ns)))
+	    (comma && !read_link_rest(o, comma + 1, &ns)))
 		goto bad;
 	errno = ERANGE;
 	if (o->config.link_rate < LEAST_RATE || o->config.link_rate > MOST_RATE ||
@@ -303,8 +321,9 @@ static bb_status resolve_link(struct bb_options *o, struct bb_error *error)
 	return BB_OK;
 bad:
 	return bb_fail(error, BB_EUSAGE,
-		       "--link %s: %s; give a rate from 1KB/s to 1000TB/s with its unit, and "
-		       "perhaps a latency up to 1m: 10GB/s or 100Gb/s,2us",
+		       "--link %s: %s; give a rate from 1KB/s to 1000TB/s with its unit, perhaps a "
+		       "latency up to 1m, and port if all transfers of a rank share it: 10GB/s or "
+		       "100Gb/s,2us or 100Gb/s,2us,port",
 		       o->link_text, errno == ERANGE ? "out of range" : "not understood");
 }
 

@@ -14,6 +14,8 @@ struct message {
 	int from;
 	int channel;
 	size_t next; /* to the same rank and not yet received */
+	double head; /* when its first byte comes to the rank */
+	double entry;
 	double arrival;
 };
 
@@ -35,7 +37,8 @@ struct sweep {
 	double element;
 	uint64_t drawn; /* for this call */
 	double *times;
-	double *taken; /* [rank]: when the last of what it sent has been received */
+	double *taken;    /* [rank]: when the last of what it sent has been received */
+	double *out, *in; /* [rank], with ports: when the way is free again */
 	struct bb_role *roles;
 	size_t round;
 	struct inbox *inboxes; /* [rank] */
@@ -85,11 +88,66 @@ static bb_status make_places(struct sweep *s)
 	return BB_OK;
 }
 
+/* A message of RANK to PEER that takes ENTRY to leave, and leaves as soon as it can: *START = when
+   it does. */
+static bb_status leave(struct sweep *s, int rank, int peer, double entry, double *start)
+{
+	const uint64_t pair = (uint64_t)rank * (uint64_t)s->shape->nranks + (uint64_t)peer;
+	struct busy *link;
+
+	*start = s->times[rank];
+	if (s->links->port) {
+		if (*start < s->out[rank])
+			*start = s->out[rank];
+		s->out[rank] = *start + entry;
+		return BB_OK;
+	}
+	if (2 * s->used >= s->places && make_places(s) != BB_OK)
+		return BB_EINTERNAL;
+	link = place_of(s->busy, s->places, pair);
+	if (*start < link->until)
+		*start = link->until;
+	if (entry > 0) {
+		s->used += link->until == 0;
+		*link = (struct busy){pair, *start + entry};
+	}
+	return BB_OK;
+}
+
+/* With ports: what comes to RANK in this round comes in, in the order in which it gets there. */
+static void come_in(struct sweep *s, int rank)
+{
+	const struct inbox *box = &s->inboxes[rank];
+
+	for (size_t at = box->first; at != NONE; at = s->messages[at].next) {
+		struct message *m = &s->messages[at];
+
+		if (s->in[rank] < m->head)
+			s->in[rank] = m->head;
+		s->in[rank] += m->entry;
+		m->arrival = s->in[rank];
+	}
+}
+
 /* ---- steps --------------------------------------------------------------------------- */
+
+/* Insert the message that was added last before those of BOX that get there later. */
+static void line_up(struct sweep *s, struct inbox *box)
+{
+	const size_t mine = s->nmessages - 1;
+	const double head = s->messages[mine].head;
+	size_t *link = &box->first;
+
+	while (*link != NONE && s->messages[*link].head <= head)
+		link = &s->messages[*link].next;
+	s->messages[mine].next = *link;
+	*link = mine;
+}
 
 static bb_status put(struct sweep *s, int to, struct message message)
 {
 	struct inbox *box = &s->inboxes[to];
+	bool last;
 
 	if (s->nmessages == s->capacity) {
 		const size_t capacity = s->capacity ? 2 * s->capacity : 64;
@@ -100,12 +158,18 @@ static bb_status put(struct sweep *s, int to, struct message message)
 		s->messages = more;
 		s->capacity = capacity;
 	}
-	if (box->first == NONE)
-		box->first = s->nmessages;
-	else
-		s->messages[box->last].next = s->nmessages;
-	box->last = s->nmessages;
 	s->messages[s->nmessages++] = message;
+	/* Only ports have an order of their own. */
+	last = box->first == NONE || !s->links->port || s->messages[box->last].head <= message.head;
+	if (!last) {
+		line_up(s, box);
+		return BB_OK;
+	}
+	if (box->first == NONE)
+		box->first = s->nmessages - 1;
+	else
+		s->messages[box->last].next = s->nmessages - 1;
+	box->last = s->nmessages - 1;
 	return BB_OK;
 }
 
@@ -136,23 +200,17 @@ static bb_status send(struct sweep *s, int rank, const struct bb_step *step)
 	const uint64_t pair = (uint64_t)rank * (uint64_t)s->shape->nranks + (uint64_t)step->peer;
 	const double entry = bb_link_entry(s->links, (double)step->count * s->element);
 	const double factor = message_factor(s, pair, step->channel);
-	double start = s->times[rank];
-	struct busy *link;
+	double start;
 
-	if (2 * s->used >= s->places && make_places(s) != BB_OK)
+	if (leave(s, rank, step->peer, entry * factor, &start) != BB_OK)
 		return BB_EINTERNAL;
-	link = place_of(s->busy, s->places, pair);
-	if (link->until > start)
-		start = link->until;
-	if (entry > 0) {
-		s->used += link->until == 0;
-		*link = (struct busy){pair, start + entry * factor};
-	}
 	return put(s, step->peer,
 		   (struct message){
 			   .from = rank,
 			   .channel = step->channel,
 			   .next = NONE,
+			   .head = start + s->links->latency * factor,
+			   .entry = entry * factor,
 			   .arrival = start + (entry + s->links->latency) * factor,
 		   });
 }
@@ -186,6 +244,8 @@ static void finish_round(struct sweep *s, int rank)
 
 	if (s->inboxes[rank].first == NONE)
 		return;
+	if (s->links->port)
+		come_in(s, rank);
 	n = s->schedule->round(s->shape, &s->roles[rank], s->round, steps);
 	for (int i = 0; i < n; i++) {
 		if (steps[i].kind != BB_RECV && steps[i].kind != BB_RECV_REDUCE)
@@ -232,14 +292,18 @@ bb_status bb_timeline_collective(const struct bb_link_model *links,
 		.drawn = bb_draw(bb_draw(links->seed, 1), call),
 		.times = times,
 		.taken = malloc(n * sizeof(*s.taken)),
+		.out = calloc(n, sizeof(*s.out)),
+		.in = calloc(n, sizeof(*s.in)),
 		.roles = calloc(n, sizeof(*s.roles)),
 		.inboxes = malloc(n * sizeof(*s.inboxes)),
 	};
 	bb_status status = BB_EINTERNAL;
 
-	if (s.taken && s.roles && s.inboxes)
+	if (s.taken && s.out && s.in && s.roles && s.inboxes)
 		status = sweep(&s);
 	free(s.taken);
+	free(s.out);
+	free(s.in);
 	free(s.roles);
 	free(s.inboxes);
 	free(s.messages);

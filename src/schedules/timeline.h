@@ -6,6 +6,11 @@
  * own, in each group and on each lane. A message enters it when it is sent and the one before has
  * left, takes bytes / rate to do so, and is there LATENCY later. Reading, adding and copying take
  * no time. A collective is done on a rank when its OUT is complete and what it sent has arrived.
+ *
+ * With PORT a rank has one way out and one way in, which all its messages share as they share a
+ * network card: a message leaves when the one before has left, whomever it goes to, and LATENCY
+ * later comes in, bytes / rate long, once what came before it is in, whomever that is from. All
+ * messages of a program share them; a collective those of its own messages.
  */
 #ifndef BB_SCHEDULES_TIMELINE_H
 #define BB_SCHEDULES_TIMELINE_H
@@ -20,6 +25,7 @@ struct bb_link_model {
 	   from what it is drawn for, not from when. */
 	double noise;
 	uint64_t seed;
+	bool port; /* one way out and one way in of each rank, instead of a link of each pair */
 };
 
 /*

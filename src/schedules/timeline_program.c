@@ -12,6 +12,7 @@
 enum state {
 	IDLE,    /* before its first operation, or past its last */
 	BUSY,    /* the operation ends at a time that is known */
+	COMING,  /* with ports: its message comes to the peer at a time that is known */
 	FLYING,  /* its message arrives at a time that is known */
 	LANDED,  /* its message waits for the receiver */
 	WAITING, /* for an event, a message or other members */
@@ -25,6 +26,7 @@ struct queue {
 	struct bb_operation operation;
 	double from, to; /* of the operation; TO is when the queue's event ahead is */
 	int peer;        /* of a message, once it is known */
+	double entry;    /* of a message: how long it takes to leave, and to come in */
 	/* The other queues whose messages landed on the same lane of the same rank. */
 	int before, after;
 };
@@ -52,6 +54,7 @@ struct play {
 	struct queue *queues;      /* [rank * queues + queue] */
 	struct landed *landed;     /* [rank * lanes + lane] */
 	double *reached;           /* [rank * events + event]; NAN: not yet */
+	double *out, *in;          /* [rank], with ports: when the way is free again */
 	int **heard;               /* [rank]: [index] who was heard from; NULL: nobody yet */
 	uint64_t *calls;           /* [seat]: collectives that it has come to */
 	struct meeting **meetings; /* [group] */
@@ -171,6 +174,13 @@ static bb_status hand_over(struct play *p, int sender, int receiver, double time
 	return BB_OK;
 }
 
+/* When a message that comes at TIME and takes ENTRY is through the way that is free at *FREE. */
+static double use_port(double *free, double time, double entry)
+{
+	*free = (*free > time ? *free : time) + entry;
+	return *free;
+}
+
 static void send(struct play *p, int queue)
 {
 	struct queue *q = &p->queues[queue];
@@ -182,8 +192,22 @@ static void send(struct play *p, int queue)
 	q->peer = q->operation.peer;
 	if (q->peer == BB_NO_PEER)
 		q->peer = p->heard[rank][q->operation.answers];
+	q->entry = entry * factor;
 	/* The message before has been received: the link is free. */
-	schedule(p, queue, FLYING, q->from + (entry + p->links->latency) * factor);
+	if (!p->links->port)
+		schedule(p, queue, FLYING, q->from + (entry + p->links->latency) * factor);
+	else
+		schedule(p, queue, COMING,
+			 use_port(&p->out[rank], q->from, q->entry) - q->entry +
+				 p->links->latency * factor);
+}
+
+/* The message of QUEUE is at its peer's port. */
+static void come_in(struct play *p, int queue)
+{
+	const struct queue *q = &p->queues[queue];
+
+	schedule(p, queue, FLYING, use_port(&p->in[q->peer], q->to, q->entry));
 }
 
 static bb_status arrive(struct play *p, int queue)
@@ -406,6 +430,10 @@ static bb_status step(struct play *p)
 	const int queue = pop(p);
 	const struct queue *q = &p->queues[queue];
 
+	if (q->state == COMING) {
+		come_in(p, queue);
+		return BB_OK;
+	}
 	if (q->state == FLYING)
 		return arrive(p, queue);
 	p->end = q->to;
@@ -428,11 +456,13 @@ static bb_status make_room(struct play *p)
 	p->heap = malloc(queues * sizeof(*p->heap));
 	p->landed = malloc((lanes + 1) * sizeof(*p->landed));
 	p->reached = malloc((events + 1) * sizeof(*p->reached));
+	p->out = calloc(n, sizeof(*p->out));
+	p->in = calloc(n, sizeof(*p->in));
 	p->heard = calloc(n, sizeof(*p->heard));
 	p->calls = calloc(seats + 1, sizeof(*p->calls));
 	p->meetings = calloc(groups + 1, sizeof(struct meeting *));
-	if (!p->queues || !p->heap || !p->landed || !p->reached || !p->heard || !p->calls ||
-	    !p->meetings)
+	if (!p->queues || !p->heap || !p->landed || !p->reached || !p->out || !p->in || !p->heard ||
+	    !p->calls || !p->meetings)
 		return BB_EINTERNAL;
 	for (size_t i = 0; i < lanes; i++)
 		p->landed[i] = (struct landed){NONE, NONE};
@@ -468,6 +498,8 @@ static void let_go(struct play *p)
 	free(p->heap);
 	free(p->landed);
 	free(p->reached);
+	free(p->out);
+	free(p->in);
 	free(p->heard);
 	free(p->calls);
 	free(p->meetings);

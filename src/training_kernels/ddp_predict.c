@@ -83,7 +83,9 @@ static bb_status work_out(struct bb_prediction *p, const char *algorithm, struct
 
 	bb_reduce_time_close(&p->reduce);
 	p->reduce = (struct bb_reduce_time){
-		.links = {.rate = link->link_rate, .latency = link->link_latency},
+		.links = {.rate = link->link_rate,
+			  .latency = link->link_latency,
+			  .port = link->link_port},
 		.algorithm = strcmp(algorithm, "auto") == 0 ? NULL : algorithm,
 		.nranks = p->nranks,
 		.dtype = p->ddp->asked.dtype,

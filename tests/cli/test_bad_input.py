@@ -125,6 +125,8 @@ USAGE = [
     ("all_reduce --link -1GB/s", "-1GB/s"),
     ("all_reduce --link 1GB/s,2parsec", "2parsec"),
     ("all_reduce --link 1GB/s,", "1GB/s,"),
+    ("all_reduce --link 1GB/s,2us,prt", "2us,prt", "port"),
+    ("all_reduce --link 1GB/s,port,2us", "port,2us", "port"),
     ("all_reduce --csv /no/such/folder/x.csv", "/no/such/folder/x.csv"),
     ("all_reduce --csv /", "--csv"),
     ("all_reduce --csv ''", "--csv"),

@@ -236,6 +236,8 @@ def paced(line, least_us):
 add("sendrecv over 1GB/s", paced, "sendrecv -g 2 -b 1M -e 1M -n 3 --algo ring --link 1GB/s", 1048)
 add("broadcast over 1GB/s", paced, "broadcast -g 3 -b 1M -e 1M -n 3 --algo ring --link 1GB/s,10us", 1048)
 add("ring all_reduce over 1GB/s", paced, "all_reduce -g 4 -b 1M -e 1M -n 3 --algo ring --link 8Gb/s", 1572)
+add("a root sends through one port", paced, "broadcast -g 3 -b 1M -e 1M -n 3 --algo linear --link 1GB/s,port", 2097)
+add("a root receives through one port", paced, "gather -g 3 -b 3M -e 3M -n 3 -a 3 --algo linear --link 1GB/s,0us,port", 2097)
 add("a latency of 1ms", paced, "all_reduce -g 2 -b 8 -e 8 -n 3 --algo ring --link 100GB/s,1ms", 1000)
 add("auto over a link", paced, "all_gather -g 2 -b 1M -e 1M -n 3 --link 1GB/s", 524)
 
@@ -245,3 +247,9 @@ def direct_has_no_links():
     """Memory that is read directly cannot be paced: refused, not replaced."""
     result = run("all_reduce -g 2 -b 8 -e 8 --algo direct --link 1GB/s").exits(5)
     expect("link" in result.out + result.err, f"no reason given\n{result}")
+
+
+@test
+def routes_have_no_ports():
+    result = run("p2p_bandwidth -g 2 -b 8 -e 8 --link 1GB/s,port").exits(5)
+    expect("a route is paced by itself" in result.out, f"no reason given\n{result}")

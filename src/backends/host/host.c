@@ -9,6 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bb_status open_ports(struct bb_context *c, int n, struct bb_error *error)
+{
+	c->ports = aligned_alloc(BB_LINE, (size_t)n * sizeof(*c->ports));
+	if (!c->ports)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for %d ports", n);
+	memset(c->ports, 0, (size_t)n * sizeof(*c->ports));
+	return BB_OK;
+}
+
 static bb_status host_open(struct bb_context **context, const struct bb_world *world,
 			   const struct bb_backend_config *config, struct bb_error *error)
 {
@@ -32,7 +41,10 @@ static bb_status host_open(struct bb_context **context, const struct bb_world *w
 			getenv("BUSBENCH_ISA"));
 	}
 	status = bb_machine_open(&c->machine, error);
+	if (status == BB_OK && config->link_port)
+		status = open_ports(c, world->nlocal, error);
 	if (status != BB_OK) {
+		bb_machine_close(c->machine);
 		free(c);
 		return status;
 	}
@@ -49,6 +61,7 @@ static void host_close(struct bb_context *context)
 	bb_host_teams_free(context);
 	pthread_mutex_destroy(&context->lock);
 	bb_machine_close(context->machine);
+	free(context->ports);
 	free(context);
 }
 

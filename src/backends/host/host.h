@@ -24,13 +24,20 @@
 #define BB_HOST_MAX_RANKS 1024
 #define BB_LINE 64 /* bytes of a cache line */
 
+/* A rank's way out and its way in, with ports: when they are free again, on the clock. */
+struct bb_host_port {
+	_Alignas(BB_LINE) _Atomic double out;
+	_Alignas(BB_LINE) _Atomic double in;
+};
+
 struct bb_context {
 	struct bb_world world;
 	struct bb_backend_config config;
 	struct bb_machine *machine;
 	const struct bb_kernels *kernels;
-	bool crowded;      /* more ranks than cores */
-	atomic_int queues; /* that are open: threads beside the drivers */
+	struct bb_host_port *ports; /* [local]; NULL: links are not ports */
+	bool crowded;               /* more ranks than cores */
+	atomic_int queues;          /* that are open: threads beside the drivers */
 	atomic_int aborted;
 	pthread_mutex_t lock;       /* teams */
 	struct bb_host_team *teams; /* those open or being joined */

@@ -17,6 +17,30 @@ static struct bb_pipe *pipe_of(const struct bb_group *group, int src, int dst, i
 			    (size_t)channel];
 }
 
+/* Take the way that is free at *FREE for SECONDS, from START on or later; returns until when. */
+static double use_port(_Atomic double *free, double start, double seconds)
+{
+	double before = atomic_load(free), until;
+
+	do
+		until = (before > start ? before : start) + seconds;
+	while (!atomic_compare_exchange_weak(free, &before, until));
+	return until;
+}
+
+/* A message of BYTES leaves through this rank's port and comes in through PEER's: when it has. */
+static double cross_ports(const struct bb_group *group, int peer, size_t bytes)
+{
+	const struct bb_context *c = group->rank->context;
+	const int *members = group->team->members, first = c->world.first_rank;
+	const double seconds = (double)bytes / c->config.link_rate;
+	const double left =
+		use_port(&c->ports[members[group->me] - first].out, bb_clock_now(), seconds);
+
+	return use_port(&c->ports[members[peer] - first].in,
+			left - seconds + c->config.link_latency, seconds);
+}
+
 /* When a message of BYTES to PEER has crossed a paced link; 0: not paced. */
 static double crossing_time(struct bb_group *group, int peer, size_t bytes)
 {
@@ -25,6 +49,8 @@ static double crossing_time(struct bb_group *group, int peer, size_t bytes)
 
 	if (config->link_rate == 0)
 		return 0;
+	if (config->link_port)
+		return cross_ports(group, peer, bytes);
 	start = bb_clock_now();
 	if (start < group->link_free[peer])
 		start = group->link_free[peer];

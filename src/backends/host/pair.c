@@ -54,6 +54,8 @@ static enum way way_of(const struct bb_route *route)
 
 const char *bb_host_route_refuses(struct bb_group *group, const struct bb_route *route, int peer)
 {
+	if (group->rank->context->ports)
+		return "a route is paced by itself, not as a part of what goes through a port";
 	if (peer == group->me && way_of(route) != READ && way_of(route) != WRITE)
 		return "a rank has no bounce buffer to itself and sends itself no words";
 	return NULL;

@@ -54,6 +54,7 @@ static bb_status sim_open(struct bb_context **context, const struct bb_world *wo
 		.world = *world,
 		.links = {.rate = config->link_rate,
 			  .latency = config->link_latency,
+			  .port = config->link_port,
 			  .noise = config->link_noise,
 			  .seed = config->seed},
 		.error = error,
