@@ -4,6 +4,7 @@
  *   pipeline.c          the benchmark: what it can do, how it begins and ends
  *   pipeline_options.c  its options
  *   pipeline_drive.c    what every rank does: predict, play, check
+ *   pipeline_deliver.c  what that came to, as records
  *   pipeline_data.c     numbers that go through the stages, and what must come of them
  *   pipeline_record.c   the fields of its records
  *   pipeline_text.c     the text: two rows for each schedule

@@ -4,55 +4,23 @@
  */
 #include "core/stats.h"
 #include "harness/play.h"
-#include "training_kernels/pipeline.h"
+#include "training_kernels/pipeline_inside.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 #define HOP_PASS_NS 1000000 /* long enough to sleep in, as the passes that are measured are */
 #define HOP_SAMPLES 15
 
-struct session {
-	struct bb_driver *driver;
-	struct bb_run *run;
-	const struct bb_pipeline_options *asked;
-	const struct bb_backend *backend;
-	struct bb_group *world;
-	struct bb_pipeline pipeline; /* hop included */
-	const char *hop_source;
-	int stage; /* this rank's */
-	bool leads, virtual;
-};
-
-/* One schedule under way, on one rank; what only rank 0 needs is NULL elsewhere. */
-struct job {
-	struct session *s;
-	const struct bb_pipeline_schedule *schedule;
-	struct bb_order order;
-	struct bb_pipeline_program program;
-	struct bb_pass_times predicted, measured;
-	struct bb_pipeline_result prediction, result;
-	double *predicted_spans, *spans, *peaks; /* of each stage */
-	double *steps;                           /* makespans */
-	double *report;   /* this rank's: of each iteration when its first pass began and its last
-			     ended; then of each pass of the last iteration the same */
-	double published; /* bubble over total with first_wraps; NAN: not interleaved */
-	uint64_t wrong;
-	bool checked;
-};
-
 /* ---- memory --------------------------------------------------------------------------------- */
 
-static size_t report_length(const struct job *j)
+static size_t report_length(const struct bb_pipeline_job *j)
 {
 	return 2 * ((size_t)j->s->asked->iters + j->order.length);
 }
 
-static bb_status open_job(struct job *j)
+static bb_status open_job(struct bb_pipeline_job *j)
 {
-	struct session *s = j->s;
+	struct bb_pipeline_session *s = j->s;
 	const size_t n = (size_t)s->pipeline.stages;
 	bb_status status = bb_pass_times_open(&j->predicted, &j->order, &s->run->error);
 
@@ -72,7 +40,7 @@ static bb_status open_job(struct job *j)
 				 j->schedule->name);
 }
 
-static void close_job(struct job *j)
+static void close_job(struct bb_pipeline_job *j)
 {
 	bb_pipeline_program_free(&j->program);
 	bb_pass_times_close(&j->predicted);
@@ -85,7 +53,7 @@ static void close_job(struct job *j)
 	free(j->report);
 }
 
-static struct bb_pipeline_form form_of(const struct session *s)
+static struct bb_pipeline_form form_of(const struct bb_pipeline_session *s)
 {
 	const struct bb_fault *fault = &s->run->options.fault;
 	const bool slow = fault->kind == BB_FAULT_SLOW;
@@ -102,10 +70,10 @@ static struct bb_pipeline_form form_of(const struct session *s)
 /* ---- predicted ------------------------------------------------------------------------------ */
 
 /* On rank 0: what the links make of the order, under FORM. */
-static bb_status evaluate(struct job *j, const struct bb_pipeline_form *form,
+static bb_status evaluate(struct bb_pipeline_job *j, const struct bb_pipeline_form *form,
 			  struct bb_pipeline_result *result)
 {
-	struct session *s = j->s;
+	struct bb_pipeline_session *s = j->s;
 	const struct bb_pipeline_options *a = s->asked;
 	const struct bb_link_model links = {
 		.rate = a->by_link ? a->link_rate : 0,
@@ -126,7 +94,7 @@ static bb_status evaluate(struct job *j, const struct bb_pipeline_form *form,
 	return status;
 }
 
-static bb_status predict(struct job *j)
+static bb_status predict(struct bb_pipeline_job *j)
 {
 	struct bb_pipeline_form form = form_of(j->s);
 	struct bb_pipeline_result published;
@@ -147,13 +115,13 @@ out:
 
 /* ---- measured ------------------------------------------------------------------------------- */
 
-static void note_deadline(const struct session *s, const char *what)
+static void note_deadline(const struct bb_pipeline_session *s, const char *what)
 {
 	if (s->driver->local == 0)
 		bb_crew_deadline(s->driver, what);
 }
 
-static bb_status play_once(struct job *j, struct bb_player *player)
+static bb_status play_once(struct bb_pipeline_job *j, struct bb_player *player)
 {
 	const struct bb_timeline_watch watch = {bb_pass_times_note, &j->measured};
 	struct bb_driver *driver = j->s->driver;
@@ -167,31 +135,26 @@ static bb_status play_once(struct job *j, struct bb_player *player)
 	return status;
 }
 
-static size_t slot_of(const struct job *j, int stage, size_t i)
-{
-	return bb_order_slot(&j->order, stage, &bb_order_passes(&j->order, stage)[i]);
-}
-
 /* What this rank, or where time is virtual all stages, came to in iteration I. */
-static void note_iteration(struct job *j, size_t i)
+static void note_iteration(struct bb_pipeline_job *j, size_t i)
 {
-	const size_t first = slot_of(j, j->s->stage, 0);
-	const size_t last = slot_of(j, j->s->stage, j->order.length - 1);
+	const size_t first = bb_pipeline_job_slot(j, j->s->stage, 0);
+	const size_t last = bb_pipeline_job_slot(j, j->s->stage, j->order.length - 1);
 	double to = j->measured.to[last];
 
 	for (int stage = 0; j->s->virtual && stage < j->order.stages; stage++)
-		to = fmax(to, j->measured.to[slot_of(j, stage, j->order.length - 1)]);
+		to = fmax(to, j->measured.to[bb_pipeline_job_slot(j, stage, j->order.length - 1)]);
 	j->report[2 * i] = j->measured.from[first];
 	j->report[2 * i + 1] = to;
 }
 
-static void note_passes(struct job *j)
+static void note_passes(struct bb_pipeline_job *j)
 {
 	double *passes = &j->report[2 * j->s->asked->iters];
 
 	for (size_t i = 0; i < j->order.length; i++) {
-		passes[2 * i] = j->measured.from[slot_of(j, j->s->stage, i)];
-		passes[2 * i + 1] = j->measured.to[slot_of(j, j->s->stage, i)];
+		passes[2 * i] = j->measured.from[bb_pipeline_job_slot(j, j->s->stage, i)];
+		passes[2 * i + 1] = j->measured.to[bb_pipeline_job_slot(j, j->s->stage, i)];
 	}
 }
 
@@ -203,7 +166,7 @@ static int compare(const void *a, const void *b)
 }
 
 /* Rank 0: REPORTS of all ranks together. The passes are those of the last iteration. */
-static bb_status join(struct job *j, const double *reports)
+static bb_status join(struct bb_pipeline_job *j, const double *reports)
 {
 	const size_t iters = (size_t)j->s->asked->iters, length = report_length(j);
 	double *sorted = calloc(iters, sizeof(*sorted));
@@ -220,8 +183,8 @@ static bb_status join(struct job *j, const double *reports)
 		qsort(sorted, iters, sizeof(*sorted), compare);
 		j->spans[s] = sorted[iters / 2];
 		for (size_t i = 0; i < j->order.length; i++) {
-			j->measured.from[slot_of(j, s, i)] = report[2 * (iters + i)];
-			j->measured.to[slot_of(j, s, i)] = report[2 * (iters + i) + 1];
+			j->measured.from[bb_pipeline_job_slot(j, s, i)] = report[2 * (iters + i)];
+			j->measured.to[bb_pipeline_job_slot(j, s, i)] = report[2 * (iters + i) + 1];
 		}
 	}
 	free(sorted);
@@ -230,14 +193,14 @@ static bb_status join(struct job *j, const double *reports)
 
 /* Where time is virtual rank 0 has heard of everything, and one step is like the other but for
    noise. */
-static void join_virtual(struct job *j)
+static void join_virtual(struct bb_pipeline_job *j)
 {
 	for (int64_t i = 0; i < j->s->asked->iters; i++)
 		j->steps[i] = j->report[2 * i + 1];
 	j->result = bb_pipeline_result_of(&j->measured, &j->s->pipeline, j->spans);
 }
 
-static bb_status gather(struct job *j)
+static bb_status gather(struct bb_pipeline_job *j)
 {
 	const void *all;
 	bb_status status = BB_OK;
@@ -251,9 +214,9 @@ static bb_status gather(struct job *j)
 	return status == BB_OK && j->s->leads ? join(j, all) : status;
 }
 
-static bb_status play(struct job *j)
+static bb_status play(struct bb_pipeline_job *j)
 {
-	struct session *s = j->s;
+	struct bb_pipeline_session *s = j->s;
 	const struct bb_play play = {.program = &j->program.program,
 				     .stand_in = (enum bb_stand_in)s->asked->stand_in};
 	const size_t warm = (size_t)s->run->options.warmup_iters;
@@ -277,9 +240,9 @@ static bb_status play(struct job *j)
 /* ---- checked -------------------------------------------------------------------------------- */
 
 /* Once more, with numbers. */
-static bb_status check_data(struct job *j, struct bb_pipeline_data *data)
+static bb_status check_data(struct bb_pipeline_job *j, struct bb_pipeline_data *data)
 {
-	struct session *s = j->s;
+	struct bb_pipeline_session *s = j->s;
 	const struct bb_pipeline_form form = {.elements = BB_PIPELINE_ELEMENTS, .late_stage = -1};
 	struct bb_pipeline_program program;
 	const struct bb_play play = {.program = &program.program,
@@ -311,9 +274,9 @@ out:
 	return status;
 }
 
-static bb_status check(struct job *j)
+static bb_status check(struct bb_pipeline_job *j)
 {
-	struct session *s = j->s;
+	struct bb_pipeline_session *s = j->s;
 	const struct bb_fault *fault = &s->run->options.fault;
 	const size_t bytes = bb_pipeline_data_bytes(&j->order);
 	const bool flaw = fault->kind == BB_FAULT_CORRUPT && fault->rank == s->driver->rank;
@@ -335,143 +298,11 @@ static bb_status check(struct job *j)
 	return status;
 }
 
-/* ---- told ----------------------------------------------------------------------------------- */
-
-static void fill_prediction(const struct job *j, struct bb_pipeline_record *r)
-{
-	const struct bb_pipeline_result *p = &j->prediction;
-	int64_t peak = 0;
-
-	r->ideal_us = 1e6 * p->ideal;
-	r->predicted_us = 1e6 * p->makespan;
-	r->predicted_span_us = 1e6 * p->span;
-	r->predicted_bubble_over_ideal = p->bubble_over_ideal;
-	r->predicted_bubble_over_total = p->bubble_over_total;
-	r->predicted_span_bubble_over_ideal = p->span_bubble_over_ideal;
-	r->predicted_span_bubble_over_total = p->span_bubble_over_total;
-	r->published_bubble_over_total = j->published;
-	r->predicted_stage_us = (struct bb_numbers){j->predicted_spans, (size_t)r->stages};
-	r->peak_microbatches = (struct bb_numbers){j->peaks, (size_t)r->stages};
-	for (int s = 0; s < r->stages; s++)
-		if ((int64_t)(j->peaks[s] * (double)j->s->pipeline.kept) > peak)
-			peak = (int64_t)(j->peaks[s] * (double)j->s->pipeline.kept);
-	r->peak_bytes = peak;
-}
-
-static void fill_measurement(struct job *j, struct bb_pipeline_record *r)
-{
-	struct bb_stats stats;
-	double span = 0;
-
-	bb_stats_compute(j->steps, (size_t)j->s->asked->iters, &stats);
-	for (int s = 0; s < r->stages; s++)
-		span = fmax(span, j->spans[s]);
-	r->compute = bb_stand_in_names[j->s->asked->stand_in];
-	r->iterations = j->s->asked->iters;
-	r->p50_us = 1e6 * stats.p50;
-	r->p99_us = 1e6 * stats.p99;
-	r->min_us = 1e6 * stats.min;
-	r->max_us = 1e6 * stats.max;
-	r->span_us = span;
-	r->bubble_over_ideal = r->p50_us / r->ideal_us - 1;
-	r->bubble_over_total = 1 - r->ideal_us / r->p50_us;
-	r->span_bubble_over_ideal = r->span_us / r->ideal_us - 1;
-	r->span_bubble_over_total = 1 - r->ideal_us / r->span_us;
-	r->off_percent = 100 * (r->p50_us / r->predicted_us - 1);
-	r->stage_us = (struct bb_numbers){j->spans, (size_t)r->stages};
-	if (j->checked)
-		r->wrong = (int64_t)j->wrong;
-}
-
-static void to_microseconds(double *seconds, int n)
-{
-	for (int i = 0; i < n; i++)
-		seconds[i] *= 1e6;
-}
-
-static bb_status tell_passes(const struct job *j, const struct bb_pass_times *times,
-			     const char *source)
-{
-	struct bb_sinks *sinks = &j->s->run->sinks;
-	bb_status status = BB_OK;
-
-	for (int s = 0; s < j->order.stages; s++)
-		for (size_t i = 0; i < j->order.length && status == BB_OK; i++) {
-			const struct bb_pass *pass = &bb_order_passes(&j->order, s)[i];
-			const size_t slot = slot_of(j, s, i);
-			const struct bb_pass_record r = {
-				.schedule = j->schedule->name,
-				.source = source,
-				.stage = s,
-				.pass = bb_pass_names[pass->kind],
-				.chunk = pass->chunk,
-				.microbatch = pass->microbatch,
-				.from_us = 1e6 * times->from[slot],
-				.to_us = 1e6 * times->to[slot],
-			};
-
-			status = bb_sinks_record(sinks, &bb_record_pass, &r);
-		}
-	return status;
-}
-
-static bb_status deliver(struct job *j)
-{
-	struct session *s = j->s;
-	const struct bb_pipeline *p = &s->pipeline;
-	struct bb_pipeline_record r;
-	struct timespec now;
-	bb_status status;
-
-	bb_record_init(&bb_record_pipeline, &r);
-	r.schedule = j->schedule->name;
-	r.stages = p->stages;
-	r.microbatches = p->microbatches;
-	r.chunks = j->order.chunks;
-	r.f_us = 1e-3 * (double)p->f;
-	r.b_us = 1e-3 * (double)p->b;
-	r.w_us = 1e-3 * (double)p->w;
-	r.hop_us = 1e-3 * (double)p->hop;
-	r.hop_source = s->hop_source;
-	r.message_bytes = (int64_t)s->asked->message_bytes / 4 * 4;
-	r.sent_bytes = r.message_bytes * (int64_t)j->program.messages;
-	to_microseconds(j->predicted_spans, p->stages);
-	to_microseconds(j->spans, p->stages);
-	fill_prediction(j, &r);
-	if (!s->asked->predict)
-		fill_measurement(j, &r);
-	clock_gettime(CLOCK_REALTIME, &now);
-	r.end_unix_s = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-	s->run->end.results++;
-	s->run->end.wrong += j->checked && j->wrong > 0;
-	bb_ticker_hide(&s->run->ticker);
-	status = bb_sinks_record(&s->run->sinks, &bb_record_pipeline, &r);
-	if (status == BB_OK && s->asked->gantt)
-		status = tell_passes(j, &j->predicted, "predicted");
-	if (status == BB_OK && s->asked->gantt && !s->asked->predict)
-		status = tell_passes(j, &j->measured, "measured");
-	return status;
-}
-
-static bb_status skip(struct session *s, const char *name, const char *reason)
-{
-	struct bb_skip_record r;
-
-	if (!s->leads)
-		return BB_OK;
-	bb_record_init(&bb_record_skip, &r);
-	r.collective = "pipeline";
-	r.algorithm = name;
-	r.reason = reason;
-	s->run->end.skipped++;
-	return bb_sinks_record(&s->run->sinks, &bb_record_skip, &r);
-}
-
 /* ---- the hop -------------------------------------------------------------------------------- */
 
 /* One microbatch there and back over all stages: on its way twice as many hops as there are pairs
    of neighbours, and the rest is what its passes take. On the clock of the first stage. */
-static bb_status time_hops(struct session *s, struct job *j, double *hop)
+static bb_status time_hops(struct bb_pipeline_session *s, struct bb_pipeline_job *j, double *hop)
 {
 	const double passes = 2e-9 * HOP_PASS_NS * s->pipeline.stages;
 	const struct bb_play play = {.program = &j->program.program, .stand_in = BB_SLEEP};
@@ -486,8 +317,8 @@ static bb_status time_hops(struct session *s, struct job *j, double *hop)
 	for (int i = -1; i < HOP_SAMPLES && status == BB_OK; i++) {
 		status = play_once(j, player);
 		if (i >= 0)
-			samples[i] = j->measured.to[slot_of(j, 0, 1)] -
-				     j->measured.from[slot_of(j, 0, 0)] - passes;
+			samples[i] = j->measured.to[bb_pipeline_job_slot(j, 0, 1)] -
+				     j->measured.from[bb_pipeline_job_slot(j, 0, 0)] - passes;
 	}
 	bb_player_close(player);
 	bb_stats_compute(samples, status == BB_OK ? HOP_SAMPLES : 0, &stats);
@@ -495,9 +326,9 @@ static bb_status time_hops(struct session *s, struct job *j, double *hop)
 	return status;
 }
 
-static bb_status measure_hop(struct session *s)
+static bb_status measure_hop(struct bb_pipeline_session *s)
 {
-	struct job j = {.s = s, .schedule = bb_pipeline_find("naive")};
+	struct bb_pipeline_job j = {.s = s, .schedule = bb_pipeline_find("naive")};
 	struct bb_pipeline pipeline = {.stages = s->pipeline.stages,
 				       .microbatches = 1,
 				       .chunks = 1,
@@ -523,7 +354,7 @@ out:
 	return status;
 }
 
-static bb_status settle_hop(struct session *s)
+static bb_status settle_hop(struct bb_pipeline_session *s)
 {
 	const struct bb_pipeline_options *a = s->asked;
 	const bool by_measure = !a->predict && !a->tc_given && s->pipeline.stages > 1;
@@ -539,7 +370,7 @@ static bb_status settle_hop(struct session *s)
 /* ---- all of it ------------------------------------------------------------------------------ */
 
 /* BB_EUNSUPPORTED, with the reason in REFUSAL, where there is no such order. */
-static bb_status make_order(struct job *j, struct bb_error *refusal)
+static bb_status make_order(struct bb_pipeline_job *j, struct bb_error *refusal)
 {
 	const struct bb_pipeline *p = &j->s->pipeline;
 	const char *reason = j->schedule->refuses ? j->schedule->refuses(p) : NULL;
@@ -551,15 +382,16 @@ static bb_status make_order(struct job *j, struct bb_error *refusal)
 	return status == BB_OK ? bb_order_check(&j->order, refusal) : status;
 }
 
-static bb_status run_schedule(struct session *s, const struct bb_pipeline_schedule *schedule)
+static bb_status run_schedule(struct bb_pipeline_session *s,
+			      const struct bb_pipeline_schedule *schedule)
 {
-	struct job j = {.s = s, .schedule = schedule};
+	struct bb_pipeline_job j = {.s = s, .schedule = schedule};
 	const struct bb_pipeline_form form = form_of(s);
 	struct bb_error refusal = {.text = ""};
 	bb_status status = make_order(&j, &refusal);
 
 	if (status == BB_EUNSUPPORTED) {
-		status = skip(s, schedule->name, refusal.text);
+		status = bb_pipeline_skip(s, schedule->name, refusal.text);
 		goto out;
 	}
 	if (status != BB_OK) {
@@ -577,13 +409,13 @@ static bb_status run_schedule(struct session *s, const struct bb_pipeline_schedu
 	if (!s->asked->predict)
 		BB_TRY(status, check(&j), out);
 	if (s->leads)
-		status = deliver(&j);
+		status = bb_pipeline_deliver(&j);
 out:
 	close_job(&j);
 	return status;
 }
 
-static bb_status run_all(struct session *s)
+static bb_status run_all(struct bb_pipeline_session *s)
 {
 	const struct bb_fault *fault = &s->run->options.fault;
 	bb_status status = settle_hop(s);
@@ -604,7 +436,7 @@ bb_status bb_pipeline_drive(struct bb_driver *driver, void *argument)
 {
 	struct bb_run *run = argument;
 	const struct bb_pipeline_state *state = run->own;
-	struct session s = {
+	struct bb_pipeline_session s = {
 		.driver = driver,
 		.run = run,
 		.asked = &state->asked,
