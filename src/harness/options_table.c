@@ -56,8 +56,8 @@ const struct bb_option bb_option_rows[] = {
 		"found?"),
 	 GIVEN(fault_given), .once = "only one fault at a time", .section = "Faults and links"},
 	{STRING("link", 0, link_text, NULL, "RATE[,LATENCY][,port]",
-		"pace every transfer between two ranks, as in 10GB/s,2us or 100Gb/s; port: all "
-		"transfers of a rank share one way out and one way in; what sim computes with")},
+		"pace each pair of ranks, as in 10GB/s,2us, or with port all that one sends; sim "
+		"computes with it")},
 	{ROW(BB_OPT_PERCENT, "noise", 0, noise, NULL, "P%",
 	     "of sim: by how much each message and each computation varies; --seed draws")},
 	{FLAG("list", 0, list, "what this build can do, per backend"), .section = "Information"},

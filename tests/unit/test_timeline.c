@@ -92,12 +92,6 @@ static double at_once(double n, double s, double l)
 	return ALPHA + s;
 }
 
-/* All that goes to one rank, or comes from one. */
-static double through_a_port(double n, double s, double l)
-{
-	return ALPHA + (n - 1) * s;
-}
-
 static double bruck_to_all(double n, double s, double l)
 {
 	return l * (ALPHA + n / 2 * s);
@@ -158,35 +152,6 @@ static void test_closed_forms(void **state)
 					 f->collective->name, f->algorithm, n, got, want);
 		}
 	}
-}
-
-/* Through one port a root sends, or receives, one after the other; what a rank does with one peer
-   at a time takes what it does over links. */
-static void test_ports(void **state)
-{
-	static const struct form shared[] = {
-		{&bb_broadcast, "linear", false, through_a_port},
-		{&bb_scatter, "linear", false, through_a_port},
-		{&bb_gather, "linear", false, through_a_port},
-		{&bb_reduce, "linear", false, through_a_port},
-		{&bb_all_reduce, "ring", false, ring_of_all},
-		{&bb_all_gather, "ring", false, ring_of_blocks},
-		{&bb_alltoall, "pairwise", false, ring_of_blocks},
-	};
-	const struct bb_link_model ports = {.rate = RATE, .latency = ALPHA, .port = true};
-
-	for (size_t i = 0; i < sizeof(shared) / sizeof(shared[0]); i++)
-		for (int n = 2; n <= MOST; n++) {
-			const struct form *f = &shared[i];
-			const struct bb_shape shape = {.nranks = n, .count = 12252240};
-			double times[MOST] = {0}, last = 0;
-
-			sweep(&ports, bb_algorithm_find(f->collective, f->algorithm), &shape,
-			      times);
-			for (int rank = 0; rank < n; rank++)
-				last = fmax(last, times[rank]);
-			near(last, f->seconds(n, FLOATS(shape.count), ceil(log2(n))));
-		}
 }
 
 /* Chunks follow each other without a gap: only the first one feels how far the way is. */
@@ -564,30 +529,6 @@ static void test_server(void **state)
 		assert_int_equal(heard.sources[i], order[i]);
 }
 
-/* Two queues of a rank share its way out, two senders their peer's way in; what comes first is in
-   first, although it is received last. */
-static void test_program_ports(void **state)
-{
-	const struct bb_link_model ports = {.rate = RATE, .latency = ALPHA, .port = true};
-	const double way = FLOATS(1000);
-	struct script s;
-
-	script_open(&s, 3);
-	script_send(&s, 0, 0, 0, 1, 1000);
-	script_send(&s, 0, 1, 0, 2, 1000);
-	script_recv(&s, 1, 0, 0, 0, 1000);
-	script_recv(&s, 2, 0, 0, 0, 1000);
-	near(play(&ports, &s, NULL), ALPHA + 2 * way);
-
-	script_open(&s, 3);
-	script_compute(&s, 2, 0, 1e-9);
-	script_send(&s, 1, 0, 0, 0, 1000);
-	script_send(&s, 2, 0, 0, 0, 2000);
-	script_recv(&s, 0, 0, 0, 2, 2000);
-	script_recv(&s, 0, 0, 0, 1, 1000);
-	near(play(&ports, &s, NULL), ALPHA + 3 * way);
-}
-
 static double played(uint64_t seed, double *digest)
 {
 	const struct bb_link_model noisy = {RATE, ALPHA, 0.1, seed, false};
@@ -633,8 +574,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_closed_forms),
-		cmocka_unit_test(test_ports),
-		cmocka_unit_test(test_program_ports),
 		cmocka_unit_test(test_pipelined_chain),
 		cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_arrivals),
