@@ -63,7 +63,8 @@ struct bb_ddp {
 extern const struct bb_option bb_ddp_rows[];
 extern const struct bb_benchmark bb_ddp_benchmark;
 
-/* The check of the benchmark (see benchmark.h), ranks and links included. Opens the model. */
+/* The benchmark's check (see benchmark.h). Opens the model, which bb_ddp_predict or the benchmark's
+   close frees. */
 BB_MUST bb_status bb_ddp_check(const struct bb_benchmark *benchmark, void *own,
 			       struct bb_options *options, const struct bb_environment *environment,
 			       struct bb_error *error);

@@ -6,6 +6,7 @@
 #include "core/version.h"
 
 #include <math.h>
+#include <string.h>
 
 #define MIB (1.0 / (1 << 20))
 #define MOST_LINES 7 /* of a list of buckets, before its last */
@@ -197,6 +198,38 @@ static const struct bb_prediction_row *best(const struct bb_prediction *p, bool 
 	return found;
 }
 
+/* Is number I the first of those that are done by its algorithm? */
+static bool is_first(const struct bb_reduce_time *r, size_t i)
+{
+	for (size_t k = 0; k < i; k++)
+		if (strcmp(r->known[k].algorithm, r->known[i].algorithm) == 0)
+			return false;
+	return true;
+}
+
+/* What auto was, from the smallest to the largest bucket by each. */
+static void tell_choices(const struct bb_prediction *p)
+{
+	const struct bb_reduce_time *r = &p->reduce;
+
+	for (size_t i = 0; i < r->nknown; i++) {
+		uint64_t least = r->known[i].bytes, most = least;
+
+		if (!is_first(r, i))
+			continue;
+		for (size_t k = i; k < r->nknown; k++) {
+			const uint64_t bytes = r->known[k].bytes;
+
+			if (strcmp(r->known[k].algorithm, r->known[i].algorithm) != 0)
+				continue;
+			least = bytes < least ? bytes : least;
+			most = bytes > most ? bytes : most;
+		}
+		bb_strbuf_addf(p->out, "# auto chose %s for buckets of %.3f to %.3f MiB\n",
+			       r->known[i].algorithm, (double)least * MIB, (double)most * MIB);
+	}
+}
+
 void bb_prediction_tell_steps(const struct bb_prediction *p, const char *algorithm)
 {
 	const int asked = p->ddp->asked.overlap;
@@ -220,6 +253,8 @@ void bb_prediction_tell_steps(const struct bb_prediction *p, const char *algorit
 		bb_strbuf_addf(p->out, "# best with overlap %s: %s\n", overlap ? "on" : "off",
 			       best(p, overlap)->name);
 	}
+	if (!p->reduce.algorithm)
+		tell_choices(p);
 }
 
 void bb_prediction_tell_missing(const struct bb_prediction *p)

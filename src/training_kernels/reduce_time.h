@@ -6,6 +6,12 @@
 
 #include "schedules/timeline.h"
 
+struct bb_reduce_known {
+	uint64_t bytes;
+	double seconds;
+	const char *algorithm; /* that it is done by */
+};
+
 /* One all-reduce algorithm over one kind of links; what was worked out for a size is kept. */
 struct bb_reduce_time {
 	struct bb_link_model links;
@@ -14,11 +20,7 @@ struct bb_reduce_time {
 	enum bb_dtype dtype;
 	struct bb_error *error; /* the first failure, after which all times are 0 */
 	bb_status status;
-	struct bb_reduce_known {
-		uint64_t bytes;
-		double seconds;
-		const char *algorithm; /* that it is done by */
-	} * known;
+	struct bb_reduce_known *known;
 	size_t nknown, room;
 };
 

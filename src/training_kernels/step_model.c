@@ -30,8 +30,3 @@ struct bb_train_step bb_step_model(const struct bb_step_request *r, struct bb_bu
 	step.hidden = step.reduce_s > 0 ? fmax(0, 1 - step.exposed_s / step.reduce_s) : NAN;
 	return step;
 }
-
-double bb_ring_seconds(uint64_t bytes, int n, double latency, double rate)
-{
-	return 2.0 * (n - 1) * (latency + (double)bytes / n / rate);
-}

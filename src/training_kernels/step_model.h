@@ -51,10 +51,4 @@ struct bb_train_step {
 struct bb_train_step bb_step_model(const struct bb_step_request *request,
 				   struct bb_bucket_times *each);
 
-/*
- * An all-reduce of BYTES over a ring of N ranks: 2 (N-1) rounds of LATENCY seconds and BYTES / N at
- * RATE bytes per second each (Patarasuk and Yuan 2009). 0 for one rank.
- */
-double bb_ring_seconds(uint64_t bytes, int n, double latency, double rate);
-
 #endif

@@ -105,6 +105,7 @@ def algorithms():
     line = f"{PREDICT} {LINK} --model gpt2 --flops 100T --batch 8 --buckets 25M"
     out = run(f"{line} --algo ring,tree,direct,auto").exits(0).prints("# skipped: direct: all_reduce has no schedule direct").out
     found = {a: float(table(out, f"Step by {a}:")[-1][2]) for a in ("ring", "tree", "auto")}
+    expect("# auto chose tree for buckets of " in out, out)
     expect(found["auto"] <= min(found.values()), f"auto is not the best: {found}")
     expect("start" not in out, "times of buckets without an algorithm")
     run(f"{line} --algo ring").exits(0).prints("start", "end")

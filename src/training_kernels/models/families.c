@@ -107,7 +107,7 @@ static const struct preset {
 	{"gpt3-175b", "gpt2:layers=96,hidden=12288,heads=96,vocab=50257,seq=2048",
 	 "Brown et al. 2020, table 2.1"},
 	{"bloom-176b", "bloom:layers=70,hidden=14336,heads=112,vocab=250880,seq=2048",
-	 "BigScience 2022, table 3; config.json of bloom"},
+	 "BigScience 2022; config.json of bloom"},
 	{"mixtral-8x7b",
 	 "mixtral:layers=32,hidden=4096,heads=32,vocab=32000,seq=32768,ffn=14336,kv=8,experts=8,"
 	 "top_k=2",

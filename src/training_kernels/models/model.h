@@ -39,7 +39,7 @@ struct bb_hyper {
 };
 
 /* The parameters outside all blocks belong to these layers: the embedding or the stem, and from
-   hyper.blocks on the last norm, head, pooler or classifier. */
+   model.blocks on the last norm, head, pooler or classifier. */
 #define BB_LAYER_BEFORE (-1)
 
 /* One gradient, of the shape of the parameters. */
