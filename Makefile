@@ -178,7 +178,7 @@ $(UNITS): $(B)/tests/%: $(B)/tests/unit/%.o
 $(UNITS): LDLIBS := -lcmocka $(LDLIBS)
 $(addprefix $(B)/tests/,test_collectives test_host test_host_memory test_messages test_queues test_routes): $(B)/tests/unit/ranks.o
 $(B)/tests/test_collectives $(B)/tests/test_pieces: $(B)/tests/unit/oracle.o
-$(addprefix $(B)/tests/,test_ports test_program test_timeline): $(B)/tests/unit/script.o
+$(addprefix $(B)/tests/,test_ports test_program test_sim test_timeline): $(B)/tests/unit/script.o
 $(B)/tests/test_topology_files: $(filter-out %/main.o,$(TOPOLOGY_OBJECTS))
 $(B)/tests/test_topology_files: LDLIBS += -lexpat
 $(filter $(TRAINING_UNITS),$(UNITS)): $(TRAINING_OBJECTS)

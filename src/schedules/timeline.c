@@ -19,6 +19,13 @@ struct message {
 	double arrival;
 };
 
+/* A step of this round that receives. */
+struct receipt {
+	int rank;
+	int peer, peer2;
+	int channel;
+};
+
 /* What comes to a rank in this round: numbers of messages, in the order in which they are sent. */
 struct inbox {
 	size_t first, last;
@@ -44,6 +51,8 @@ struct sweep {
 	struct inbox *inboxes; /* [rank] */
 	struct message *messages;
 	size_t nmessages, capacity;
+	struct receipt *receipts; /* in the order of ranks, of each in the order of its steps */
+	size_t nreceipts, room;
 	struct busy *busy;   /* a hash table */
 	size_t places, used; /* a power of two; of them not empty */
 };
@@ -215,6 +224,38 @@ static bb_status send(struct sweep *s, int rank, const struct bb_step *step)
 		   });
 }
 
+static bb_status note(struct sweep *s, int rank, const struct bb_step *step)
+{
+	if (s->nreceipts == s->room) {
+		const size_t room = s->room ? 2 * s->room : 64;
+		struct receipt *more = realloc(s->receipts, room * sizeof(*more));
+
+		if (!more)
+			return BB_EINTERNAL;
+		s->receipts = more;
+		s->room = room;
+	}
+	s->receipts[s->nreceipts++] =
+		(struct receipt){rank, step->peer, step->peer2, step->channel};
+	return BB_OK;
+}
+
+/* What RANK sends leaves at once; what it receives has to wait until all have sent. */
+static bb_status post_round(struct sweep *s, int rank)
+{
+	struct bb_step steps[BB_MAX_STEPS];
+	const int n = s->schedule->round(s->shape, &s->roles[rank], s->round, steps);
+	bb_status status = BB_OK;
+
+	for (int i = 0; i < n && status == BB_OK; i++) {
+		if (steps[i].kind == BB_SEND)
+			status = send(s, rank, &steps[i]);
+		else if (steps[i].kind != BB_COPY)
+			status = note(s, rank, &steps[i]);
+	}
+	return status;
+}
+
 static void receive(struct sweep *s, int rank, int peer, int channel)
 {
 	const double arrival = take(s, rank, peer, channel);
@@ -225,35 +266,18 @@ static void receive(struct sweep *s, int rank, int peer, int channel)
 		s->taken[peer] = s->times[rank];
 }
 
-static bb_status post_round(struct sweep *s, int rank)
+static void finish_round(struct sweep *s)
 {
-	struct bb_step steps[BB_MAX_STEPS];
-	const int n = s->schedule->round(s->shape, &s->roles[rank], s->round, steps);
-	bb_status status = BB_OK;
+	for (size_t i = 0; i < s->nreceipts; i++) {
+		const struct receipt *r = &s->receipts[i];
 
-	for (int i = 0; i < n && status == BB_OK; i++)
-		if (steps[i].kind == BB_SEND)
-			status = send(s, rank, &steps[i]);
-	return status;
-}
-
-static void finish_round(struct sweep *s, int rank)
-{
-	struct bb_step steps[BB_MAX_STEPS];
-	int n;
-
-	if (s->inboxes[rank].first == NONE)
-		return;
-	if (s->links->port)
-		come_in(s, rank);
-	n = s->schedule->round(s->shape, &s->roles[rank], s->round, steps);
-	for (int i = 0; i < n; i++) {
-		if (steps[i].kind != BB_RECV && steps[i].kind != BB_RECV_REDUCE)
-			continue;
-		receive(s, rank, steps[i].peer, steps[i].channel);
-		if (steps[i].peer2 != BB_NO_PEER)
-			receive(s, rank, steps[i].peer2, steps[i].channel);
+		if (s->links->port && (i == 0 || r[-1].rank != r->rank))
+			come_in(s, r->rank);
+		receive(s, r->rank, r->peer, r->channel);
+		if (r->peer2 != BB_NO_PEER)
+			receive(s, r->rank, r->peer2, r->channel);
 	}
+	s->nmessages = s->nreceipts = 0;
 }
 
 static bb_status sweep(struct sweep *s)
@@ -266,12 +290,10 @@ static bb_status sweep(struct sweep *s)
 		s->inboxes[rank].first = NONE;
 	}
 	for (s->round = 0; s->round < s->roles[0].rounds; s->round++) {
-		s->nmessages = 0;
 		for (int rank = 0; rank < n; rank++)
 			if (post_round(s, rank) != BB_OK)
 				return BB_EINTERNAL;
-		for (int rank = 0; rank < n; rank++)
-			finish_round(s, rank);
+		finish_round(s);
 	}
 	for (int rank = 0; rank < n; rank++)
 		if (s->times[rank] < s->taken[rank])
@@ -307,6 +329,7 @@ bb_status bb_timeline_collective(const struct bb_link_model *links,
 	free(s.roles);
 	free(s.inboxes);
 	free(s.messages);
+	free(s.receipts);
 	free(s.busy);
 	return status;
 }
