@@ -129,6 +129,10 @@ FAKE_UNITS   := $(if $(HAVE_FAKE),$(patsubst tests/gpu/%.c,$(B)/tests/%,$(wildca
 GPU_TEST_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out tests/gpu/test_%,$(wildcard tests/gpu/*.c)))
 HAVE_CUDA    := $(and $(HAVE_NCCL_H),$(HAVE_NVCC),$(if $(SAN),,1))
 PLUGINS      += $(if $(HAVE_CUDA),$(B)/backends/nccl.so)
+# The stand-in is called as the library of this CUDA is.
+CUDART_CODE  := $(if $(HAVE_FAKE),$(shell printf '\043include <cuda_runtime_api.h>\nCUDART_VERSION\n' | \
+                $(CC) $(CUDA_INCLUDE) -E -P - | tail -n 1))
+FAKE_CUBLAS  := $(if $(HAVE_FAKE),$(B)/tests/cublas/libcublas.so.$(shell expr $(CUDART_CODE) / 1000))
 PLAYER       := $(B)/tests/player
 PLAYER_OBJECTS := $(patsubst %.c,$(B)/%.o,$(wildcard tests/play/*.c))
 GPU_SPEED    := $(if $(HAVE_CUDA),$(B)/tests/gpu_speed) $(if $(HAVE_FAKE),$(B)/tests/fake/gpu_speed)
@@ -139,7 +143,7 @@ all: $(BINS) $(PLUGINS) $(TOPOLOGY) $(if $(HAVE_MPI),,no-mpi) $(if $(HAVE_CUDA),
 # What an earlier build left would still be loaded.
 no-mpi no-nccl: no-%:
 	@rm -f $(B)/backends/$*.so
-units: $(UNITS) $(PLAYER) $(FAKE_UNITS) $(if $(HAVE_FAKE),$(B)/tests/fake/nccl.so) $(GPU_SPEED) $(B)/tests/nvml/libnvidia-ml.so.1
+units: $(UNITS) $(PLAYER) $(FAKE_UNITS) $(if $(HAVE_FAKE),$(B)/tests/fake/nccl.so) $(FAKE_CUBLAS) $(GPU_SPEED) $(B)/tests/nvml/libnvidia-ml.so.1
 
 # ---- how it is built -----------------------------------------------------------------------
 
@@ -274,6 +278,12 @@ $(B)/tests/nvml/libnvidia-ml.so.1: tests/topology/nvml.c src/topology/nvml_api.h
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(COMPILE) $(LDFLAGS) -fPIC -shared -o $@ $<
+
+# Likewise of cuBLAS.
+$(FAKE_CUBLAS): tests/cublas/cublas.c src/backends/nccl/cublas_api.h $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(COMPILE) $(CUDA_INCLUDE) $(LDFLAGS) -fPIC -shared -o $@ $<
 
 $(B)/tests/mpi_speed $(B)/tests/mpi_bare: $(B)/tests/%: tests/perf/%.c tests/perf/speed.h $(B)/flags
 	@mkdir -p $(@D)

@@ -372,7 +372,7 @@ struct bb_backend {
 	bb_status (*recv_any)(struct bb_group *group, struct bb_queue *queue, void *data,
 			      size_t bytes, int *source);
 
-	/* QUEUE is busy for SECONDS with a kernel that keeps a GPU's processor from other work. */
+	/* QUEUE is busy for SECONDS with a kernel: one block, which looks at the clock. */
 	bb_status (*spin)(struct bb_rank *rank, struct bb_queue *queue, double seconds);
 	/* QUEUE multiplies matrices of half precision, FLOPS operations or the least that makes
 	   sense. BB_EUNSUPPORTED with the reason where the library that does it is missing. */
@@ -451,7 +451,8 @@ struct bb_backend {
 	 * Make ready what CALL, settled by choose and tune, needs beyond its buffers: a
 	 * communicator of its algorithm, buffers registered. Whether it came about refuses says
 	 * afterwards. Collective over the world: every rank comes with the group that makes the
-	 * call, and all with the same algorithm. NULL: nothing is ever needed.
+	 * call, and all with the same algorithm. Over the group alone where all calls of the group
+	 * so far were settled by choose or are by a schedule. NULL: nothing is ever needed.
 	 */
 	bb_status (*ready)(struct bb_group *group, const struct bb_call *call);
 	/* Between the two, collectives of the main queue are issued to the library as one. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 const char *const bb_stand_in_names[] = {"sleep", "spin", "gemm", NULL};
 
@@ -213,12 +214,24 @@ failed:
 	return status;
 }
 
+/* After a failure a device goes on: what it is in the middle of is awaited, and what it comes to
+   later finds the player, which stays as long as the process. */
+static void let_go_of_queues(struct bb_player *p)
+{
+	const struct timespec moment = {.tv_nsec = 1000000};
+
+	atomic_store(&p->over, p->failed);
+	for (int q = 0; q < BB_PROGRAM_QUEUES; q++)
+		p->backend->queue_close(p->queues[q].handle);
+	while (p->failed && atomic_load(&p->inside) > 0)
+		nanosleep(&moment, NULL);
+}
+
 void bb_player_close(struct bb_player *p)
 {
 	if (!p)
 		return;
-	for (int q = 0; q < BB_PROGRAM_QUEUES; q++)
-		p->backend->queue_close(p->queues[q].handle);
+	let_go_of_queues(p);
 	for (int e = 0; e < p->program->events && p->events; e++)
 		p->backend->event_close(p->events[e]);
 	for (size_t i = 0; i < p->nitems && p->items; i++)
@@ -226,9 +239,11 @@ void bb_player_close(struct bb_player *p)
 	p->backend->event_close(p->origin);
 	bb_player_close_calls(p);
 	free(p->events);
-	free(p->items);
 	free(p->order);
 	free(p->owned);
+	if (p->failed && (p->backend->capabilities & BB_CAP_ASYNC))
+		return;
+	free(p->items);
 	free(p);
 }
 

@@ -63,7 +63,9 @@ struct bb_player {
 	size_t ncalls;
 	bool names_native;       /* the program's algorithm is the library's */
 	struct bb_event *origin; /* from which the items' events count; NULL: not watched yet */
-	bool failed;             /* others may still be reading this rank's buffers */
+	bool failed;             /* others may still be reading this rank's buffers, */
+	atomic_bool over;        /* and what a queue still comes to is not done any more */
+	atomic_int inside;       /* of what queues do, under way */
 	char objection[BB_OBJECTION_TEXT]; /* why this rank cannot play it; empty: it can */
 };
 

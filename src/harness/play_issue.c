@@ -17,11 +17,32 @@ static struct bb_play_queue *queue_of(const struct bb_item *item)
 	return &item->player->queues[item->operation.queue];
 }
 
+/* A device's queue may come to it after a failure, when nobody waits for it any more. */
+static bool enter(struct bb_player *p)
+{
+	atomic_fetch_add(&p->inside, 1);
+	if (!atomic_load(&p->over))
+		return true;
+	atomic_fetch_sub(&p->inside, 1);
+	return false;
+}
+
+static void leave(struct bb_player *p)
+{
+	atomic_fetch_sub(&p->inside, 1);
+}
+
+static bool is_over(const struct bb_player *p)
+{
+	return atomic_load_explicit(&p->over, memory_order_relaxed) ||
+	       bb_crew_is_stopping(p->driver);
+}
+
 static void sleep_until(const struct bb_player *p, double end)
 {
 	double now;
 
-	while ((now = bb_clock_now()) < end && !bb_crew_is_stopping(p->driver)) {
+	while ((now = bb_clock_now()) < end && !is_over(p)) {
 		const double until = end - now < LONGEST_NAP ? end : now + LONGEST_NAP;
 		const double whole = floor(until);
 		const struct timespec t = {.tv_sec = (time_t)whole,
@@ -38,8 +59,11 @@ static void sleep_on(void *argument)
 	const struct bb_item *item = argument;
 	struct bb_play_queue *queue = queue_of(item);
 
+	if (!enter(item->player))
+		return;
 	queue->due = (item->chained ? queue->due : bb_clock_now()) + item->operation.seconds;
 	sleep_until(item->player, queue->due);
+	leave(item->player);
 }
 
 static void spin_on(void *argument)
@@ -47,23 +71,32 @@ static void spin_on(void *argument)
 	const struct bb_item *item = argument;
 	const double end = bb_clock_now() + item->operation.seconds;
 
-	while (bb_clock_now() < end && !bb_crew_is_stopping(item->player->driver))
+	if (!enter(item->player))
+		return;
+	while (bb_clock_now() < end && !is_over(item->player))
 		;
+	leave(item->player);
 }
 
 static void compute(void *argument)
 {
 	const struct bb_item *item = argument;
-	const struct bb_player *p = item->player;
+	struct bb_player *p = item->player;
 
+	if (!enter(p))
+		return;
 	p->play->compute(p->play->own, p->driver->rank, &item->operation);
+	leave(p);
 }
 
 static void stamp(void *argument)
 {
 	struct bb_item *item = argument;
 
+	if (!enter(item->player))
+		return;
 	item->end = item->player->backend->now(item->player->driver->handle);
+	leave(item->player);
 }
 
 /* ---- by the driver ----------------------------------------------------------------------- */

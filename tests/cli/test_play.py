@@ -2,6 +2,7 @@
 
 import os
 import signal
+import tempfile
 import time
 
 import gpus
@@ -75,15 +76,15 @@ for name in ("ring", "native", "native:ring"):
 # ---- GPUs that are not there ---------------------------------------------------------------------
 
 
-def on_gpus(line, variant=""):
-    gpus.install(variant)  # or it is skipped
+def on_gpus(line, variant="", env=None):
     folder = os.path.join(gpus.installed(variant).name, "backends")
-    env = {"BUSBENCH_BACKEND_DIR": folder, "BUSBENCH_FAKE_LEAKS": "1", **SANITIZERS.get(variant, {})}
-    return play(line + " --backend nccl", env, variant, 120)
+    fake = {"BUSBENCH_BACKEND_DIR": folder, "BUSBENCH_FAKE_LEAKS": "1"}
+    return play(line + " --backend nccl", {**fake, **SANITIZERS.get(variant, {}), **(env or {})}, variant, 120)
 
 
 for kernel in ("ddp", "pipeline", "grid", "passes"):
-    add(f"{kernel} on GPUs", lambda k: right(on_gpus(f"--kernel {k} -g 4")), kernel)
+    for variant in ("", *SANITIZERS):
+        add(f"{kernel} on GPUs {variant}", lambda k, v: right(on_gpus(f"--kernel {k} -g 4", v)), kernel, variant)
 for name in ("ring", "tree", "ring:LL", "busbench:ring"):
     add(f"NCCL's {name}", lambda a: right(on_gpus(f"--kernel ddp -g 4 --algo {a}")), name)
 
@@ -93,6 +94,33 @@ def layers():
     """The library takes an algorithm up for rows at once, then for columns, then for each rank alone."""
     right(on_gpus("--kernel grid -g 4 --algo ring"))
     on_gpus("--kernel grid -g 4 --algo tree").exits(5).says("all_gather by tree among 2 ranks: NCCL has no such")
+
+
+@test
+def spin_on_gpus():
+    right(on_gpus("--kernel ddp -g 4 --compute spin"))
+
+
+def multiplies(folder):
+    """What cuBLAS's stand-in was asked for; three times five computations of a million operations."""
+    env = {"LD_LIBRARY_PATH": folder, "BUSBENCH_FAKE_GEMM": "1"}
+    return on_gpus("--kernel ddp -g 2 --compute gemm", "", env)
+
+
+@test
+def gemm_on_gpus():
+    result = multiplies(os.path.join(Settings.build, "tests", "cublas")).exits(0)
+    done = [int(words[3]) for words in map(str.split, result.err.splitlines())]
+    result.require(len(done) == 2 and all(14.5e6 < n < 15.5e6 for n in done), "other operations")
+
+
+@test
+def gemm_without_cublas():
+    with tempfile.TemporaryDirectory() as folder:
+        for name in os.listdir(os.path.join(Settings.build, "tests", "cublas")):
+            with open(os.path.join(folder, name), "wb"):
+                pass
+        multiplies(folder).exits(5).says("gemm needs cuBLAS, which cannot be loaded")
 
 
 @test
@@ -111,14 +139,22 @@ def dies_over_mpi():
     result.require(result.code != 0, "it passed")
 
 
+def ended_late(result):
+    result.exits(4).require(result.seconds < 10, "it took too long").says("-T")
+
+
 def late(line):
     """A computation that is too long ends with -T, and what sleeps or spins lets go."""
-    result = play(line + " --pass 1h -T 1", timeout=30).exits(4)
-    result.require(result.seconds < 10, "it took too long").says("-T")
+    ended_late(play(line + " --pass 1h -T 1", timeout=30))
+
+
+def late_on_gpus(line):
+    ended_late(on_gpus(line + " --pass 1h -T 1"))
 
 
 for how in ("sleep", "spin"):
     add(f"{how} too long", late, f"--kernel ddp -g 3 --backend host --compute {how}")
+    add(f"{how} too long on GPUs", late_on_gpus, f"--kernel ddp -g 2 --compute {how}")
 
 
 @test

@@ -10,6 +10,7 @@
 #include <cuda_fp16.h>
 #include <sched.h>
 #include <stdint.h>
+#include <time.h>
 
 #define __launch_bounds__(threads)
 
@@ -39,6 +40,14 @@ static inline unsigned __ldcv(const unsigned *at)
 {
 	sched_yield();
 	return __atomic_load_n(at, __ATOMIC_ACQUIRE);
+}
+
+static inline uint64_t device_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 static inline void __stwt(unsigned *at, unsigned word)

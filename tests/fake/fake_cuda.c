@@ -221,6 +221,14 @@ void fake_forget_memory(void)
 		free(block);
 		fake_let_go(FAKE_MEMORY);
 	}
+	while (memory.pinned) {
+		struct block *block = memory.pinned;
+
+		memory.pinned = block->next;
+		free(block->at);
+		free(block);
+		fake_let_go(FAKE_MEMORY);
+	}
 	pthread_mutex_unlock(&memory.lock);
 }
 
@@ -368,7 +376,7 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags)
 {
 	FAKE_CUDA();
 	return fake_number("BUSBENCH_FAKE_PEERS", 1) != 0 ? cudaErrorPeerAccessAlreadyEnabled
-						     : cudaErrorPeerAccessUnsupported;
+							  : cudaErrorPeerAccessUnsupported;
 }
 
 cudaError_t cudaGetLastError(void)

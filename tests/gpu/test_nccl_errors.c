@@ -38,6 +38,7 @@ struct stage {
 	const struct bb_backend *backend;
 	struct bb_rank *rank;
 	struct bb_group *all, *part;
+	bool first; /* of the part */
 	struct bb_queue *queue;
 	struct bb_event *events[2];
 	struct bb_graph *graph;
@@ -55,6 +56,7 @@ static bb_status open_stage(struct world *w, struct stage *s, int local)
 
 	BB_TRY(st, b->attach(w->context, local, &s->rank, &w->error), out);
 	BB_TRY(st, b->group_open(s->rank, everybody, N, &s->all, &w->error), out);
+	s->first = local == most[0];
 	if (local != 1)
 		BB_TRY(st, b->group_open(s->rank, most, 2, &s->part, &w->error), out);
 	BB_TRY(st, b->alloc(s->rank, BYTES, (void **)&s->in), out);
@@ -118,6 +120,15 @@ static void nothing(void *argument)
 {
 }
 
+/* From the group's first member to the other. */
+static bb_status pass_on(struct stage *s)
+{
+	const int second = 1;
+
+	return s->first ? s->backend->send(s->part, s->queue, &second, s->out, BYTES)
+			: s->backend->recv(s->part, s->queue, 0, s->in, BYTES);
+}
+
 static bb_status use_queues(struct stage *s)
 {
 	const struct bb_call call = {.collective = &bb_all_reduce,
@@ -135,6 +146,9 @@ static bb_status use_queues(struct stage *s)
 	BB_TRY(st, b->event_wait(s->rank, s->queue, s->events[0]), out);
 	BB_TRY(st, b->compute(s->rank, s->queue, nothing, NULL), out);
 	BB_TRY(st, b->collective(s->all, s->queue, &call), out);
+	BB_TRY(st, b->spin(s->rank, s->queue, 1e-4), out);
+	if (s->part)
+		BB_TRY(st, pass_on(s), out);
 	BB_TRY(st, b->event_record(s->rank, s->queue, s->events[1]), out);
 	BB_TRY(st, b->finish(s->rank, s->queue), out);
 	BB_TRY(st, b->elapsed(s->rank, s->events[0], s->events[1], &seconds), out);

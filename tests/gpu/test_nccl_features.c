@@ -319,6 +319,83 @@ static void test_queues(void **state)
 	on_gpus(N, &plain, use_queues, NULL);
 }
 
+/* ---- messages, and what stands in for computations
+ * ------------------------------------------------- */
+
+#define MESSAGES 5
+
+/* Neighbours exchange numbers, of which one sends first; behind a kernel that takes its time. */
+static void exchange(struct one *me, void *argument)
+{
+	struct bb_error error = {0};
+	const int peer = me->rank ^ 1;
+	int32_t *out, *in, numbers[2] = {0};
+	struct bb_event *events[2];
+	struct bb_queue *queue;
+	double seconds;
+
+	CHECK(me, me->backend->alloc(me->handle, sizeof(*out), (void **)&out) == BB_OK);
+	CHECK(me, me->backend->alloc(me->handle, sizeof(*in), (void **)&in) == BB_OK);
+	CHECK(me, me->backend->queue_open(me->handle, &queue, &error) == BB_OK);
+	for (int i = 0; i < 2; i++)
+		CHECK(me, me->backend->event_open(me->handle, &events[i], &error) == BB_OK);
+	for (int k = 0; k < MESSAGES; k++) {
+		numbers[0] = 100 * me->rank + k;
+		CHECK(me, me->backend->copy(me->handle, out, &numbers[0], 4) == BB_OK);
+		CHECK(me, me->backend->event_record(me->handle, queue, events[0]) == BB_OK);
+		CHECK(me, me->backend->spin(me->handle, queue, 2e-3) == BB_OK);
+		CHECK(me, me->backend->event_record(me->handle, queue, events[1]) == BB_OK);
+		for (int half = 0; half < 2; half++)
+			CHECK(me, (half == me->rank % 2
+					   ? me->backend->send(me->world, queue, &peer, out, 4)
+					   : me->backend->recv(me->world, queue, peer, in, 4)) ==
+					  BB_OK);
+		CHECK(me, me->backend->finish(me->handle, queue) == BB_OK);
+		CHECK(me,
+		      me->backend->elapsed(me->handle, events[0], events[1], &seconds) == BB_OK);
+		CHECK(me, seconds >= 2e-3);
+		CHECK(me, me->backend->copy(me->handle, &numbers[1], in, 4) == BB_OK);
+		CHECK(me, numbers[1] == 100 * peer + k);
+	}
+	for (int i = 0; i < 2; i++)
+		me->backend->event_close(events[i]);
+	me->backend->queue_close(queue);
+	me->backend->release(me->handle, out, sizeof(*out));
+	me->backend->release(me->handle, in, sizeof(*in));
+}
+
+static void test_messages(void **state)
+{
+	on_gpus(N, NULL, exchange, NULL);
+}
+
+/* A kernel that would run for an hour ends when the run is abandoned. */
+static void spin_for_long(struct one *me, void *argument)
+{
+	struct bb_error error = {0};
+	struct bb_queue *queue;
+
+	CHECK(me, me->backend->queue_open(me->handle, &queue, &error) == BB_OK);
+	CHECK(me, me->backend->spin(me->handle, queue, 3600) == BB_OK);
+	CHECK(me, me->backend->barrier(me->world) == BB_OK);
+	if (me->rank == 0)
+		me->backend->abort(me->context);
+	CHECK(me, me->backend->finish(me->handle, queue) == BB_ETIMEOUT);
+	CHECK(me, me->backend->spin(me->handle, queue, 1) == BB_ETIMEOUT);
+	me->backend->queue_close(queue);
+}
+
+static void test_spin_ends(void **state)
+{
+	struct gpus g;
+	int failures;
+
+	gpus_open(&g, N, NULL);
+	failures = ranks_run(&g.ranks, spin_for_long, NULL);
+	gpus_close_abandoned(&g);
+	assert_int_equal(failures, 0);
+}
+
 /* ---- registered buffers
  * ----------------------------------------------------------------------------- */
 
@@ -617,6 +694,8 @@ int main(void)
 					   cmocka_unit_test(test_batches),
 					   cmocka_unit_test(test_graphs),
 					   cmocka_unit_test(test_queues),
+					   cmocka_unit_test(test_messages),
+					   cmocka_unit_test(test_spin_ends),
 					   cmocka_unit_test(test_registration),
 					   cmocka_unit_test(test_groups),
 					   cmocka_unit_test(test_works),

@@ -74,6 +74,11 @@ cudaError_t bb_gpu_work_on(struct bb_gpu_lane lane, enum bb_gpu_works what, void
 cudaError_t bb_gpu_chase(struct bb_gpu_lane lane, void *memory, uint64_t hops,
 			 unsigned long long *sink);
 
+/* One block is busy for NS nanoseconds of the device's clock, or until *HALT, of the host, is not
+ * 0.
+ */
+cudaError_t bb_gpu_spin(struct bb_gpu_lane lane, uint64_t ns, const unsigned *halt);
+
 /* BYTES from SRC to DST, either of which may be another GPU's that this one reaches. */
 cudaError_t bb_gpu_copy(struct bb_gpu_lane lane, void *dst, const void *src, uint64_t bytes);
 

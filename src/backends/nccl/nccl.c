@@ -231,8 +231,10 @@ static void nccl_detach(struct bb_rank *rank)
 		return;
 	while (rank->memories)
 		bb_nccl_release(rank, rank->memories->base, 0);
+	bb_nccl_gemm_close(rank);
 	if (rank->peers)
 		bb_nccl_routes_close(rank);
+	bb_nccl_halt_close(rank);
 	/* As with buffers: see device_free. */
 	if (rank->desk && !bb_nccl_aborted(rank->context))
 		bb_nccl_ignore(BB_CUDA(rank, cudaFree(rank->desk)));
@@ -449,6 +451,8 @@ const struct bb_backend bb_plugin_backend = {
 	.clock_offset = bb_nccl_clock_offset,
 	.send = bb_nccl_send,
 	.recv = bb_nccl_recv,
+	.spin = bb_nccl_spin,
+	.gemm = bb_nccl_gemm,
 	.routes = bb_nccl_routes,
 	.library_p2p = bb_nccl_library_p2p,
 	.library_states = bb_nccl_library_states,

@@ -9,6 +9,7 @@
  *   chosen.c    what the library chose for a call
  *   executor.c  busbench's schedules over ncclSend and ncclRecv
  *   queue.c     streams, events and graphs; waiting
+ *   gemm.c      matrices multiplied by cuBLAS (cublas_api.h), as a stand-in for kernels
  *   peers.c     who reaches whose memory
  *   routes.c    routes between two ranks
  *   staged.c    the one through memory of the host
@@ -82,7 +83,8 @@ struct bb_rank {
 	struct bb_nccl_peer *peers; /* of all ranks */
 	struct bb_nccl_mapped *mapped;
 	struct bb_nccl_staging staging; /* for lanes to ranks of other processes */
-	atomic_uint *halt;              /* pinned: kernels that wait for words are to end */
+	atomic_uint *halt;         /* pinned: kernels that wait are to end; NULL: there were none */
+	struct bb_nccl_gemm *gemm; /* NULL: nothing was multiplied yet */
 };
 
 /* Where things lie on a rank's desk. Behind it two areas of BB_DESK_PROBE bytes for each rank, and
@@ -312,11 +314,22 @@ size_t bb_nccl_schedule_tmp_bytes(const struct bb_call *call, int rank);
 BB_MUST bb_status bb_nccl_schedule(struct bb_group *group, cudaStream_t stream,
 				   const struct bb_call *call);
 
+/* ---- matrices (gemm.c) ---------------------------------------------------------------- */
+
+/* Issue FLOPS operations to STREAM, see backend.h's gemm. */
+BB_MUST bb_status bb_nccl_multiply(struct bb_rank *rank, cudaStream_t stream, double flops,
+				   struct bb_error *error);
+void bb_nccl_gemm_close(struct bb_rank *rank);
+
 /* ---- queues (queue.c) ---------------------------------------------------------------- */
 
 /* Wait until STREAM is empty; BB_ETIMEOUT once the run is being abandoned. */
 BB_MUST bb_status bb_nccl_wait(struct bb_rank *rank, cudaStream_t stream);
 cudaStream_t bb_nccl_stream(const struct bb_rank *rank, const struct bb_queue *queue);
+/* Before a kernel is issued that waits: from here on there is rank->halt, set when waiting for a
+   stream has failed. */
+BB_MUST bb_status bb_nccl_halt_open(struct bb_rank *rank);
+void bb_nccl_halt_close(struct bb_rank *rank);
 
 BB_MUST bb_status bb_nccl_queue_open(struct bb_rank *rank, struct bb_queue **queue,
 				     struct bb_error *error);
@@ -332,6 +345,9 @@ BB_MUST bb_status bb_nccl_compute(struct bb_rank *rank, struct bb_queue *queue,
 				  void (*function)(void *argument), void *argument);
 BB_MUST bb_status bb_nccl_collective(struct bb_group *group, struct bb_queue *queue,
 				     const struct bb_call *call);
+BB_MUST bb_status bb_nccl_spin(struct bb_rank *rank, struct bb_queue *queue, double seconds);
+BB_MUST bb_status bb_nccl_gemm(struct bb_rank *rank, struct bb_queue *queue, double flops,
+			       struct bb_error *error);
 BB_MUST bb_status bb_nccl_send(struct bb_group *group, struct bb_queue *queue, const int *peer,
 			       const void *data, size_t bytes);
 BB_MUST bb_status bb_nccl_recv(struct bb_group *group, struct bb_queue *queue, int peer, void *data,

@@ -74,6 +74,17 @@ __device__ uint4 load_piece(const char *p)
 	return v;
 }
 
+#ifdef __CUDACC__
+/* The device's clock, the same for all of its processors. */
+__device__ uint64_t device_ns()
+{
+	uint64_t ns;
+
+	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+	return ns;
+}
+#endif
+
 /* The element that thread T does by itself, if it is one of those that are in no piece. */
 __device__ bool stray_element(const work &w, uint32_t size, uint64_t t, uint64_t *element)
 {

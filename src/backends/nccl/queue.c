@@ -47,7 +47,7 @@ out:
 	return status;
 }
 
-bb_status bb_nccl_wait(struct bb_rank *rank, cudaStream_t stream)
+static bb_status await_stream(struct bb_rank *rank, cudaStream_t stream)
 {
 	bb_status status = BB_OK;
 
@@ -63,6 +63,34 @@ bb_status bb_nccl_wait(struct bb_rank *rank, cudaStream_t stream)
 		sched_yield();
 	}
 	return status;
+}
+
+bb_status bb_nccl_wait(struct bb_rank *rank, cudaStream_t stream)
+{
+	const bb_status status = await_stream(rank, stream);
+
+	if (status != BB_OK && rank->halt)
+		atomic_store(rank->halt, 1);
+	return status;
+}
+
+bb_status bb_nccl_halt_open(struct bb_rank *rank)
+{
+	bb_status status;
+
+	if (rank->halt)
+		return BB_OK;
+	status = BB_CUDA(rank, cudaMallocHost((void **)&rank->halt, sizeof(*rank->halt)));
+	if (status == BB_OK)
+		atomic_init(rank->halt, 0);
+	return status;
+}
+
+void bb_nccl_halt_close(struct bb_rank *rank)
+{
+	if (rank->halt && !bb_nccl_aborted(rank->context))
+		bb_nccl_ignore(BB_CUDA(rank, cudaFreeHost((void *)rank->halt)));
+	rank->halt = NULL;
 }
 
 /* Keep the first error of QUEUE. */
@@ -116,6 +144,29 @@ bb_status bb_nccl_compute(struct bb_rank *rank, struct bb_queue *queue,
 		return queue->status;
 	return keep(queue, BB_CUDA(rank, cudaLaunchHostFunc(bb_nccl_stream(rank, queue), function,
 							    argument)));
+}
+
+bb_status bb_nccl_spin(struct bb_rank *rank, struct bb_queue *queue, double seconds)
+{
+	const struct bb_gpu_lane lane = bb_nccl_lane(rank, bb_nccl_stream(rank, queue));
+	bb_status status = queue ? queue->status : BB_OK;
+
+	if (status == BB_OK)
+		status = bb_nccl_halt_open(rank);
+	if (status == BB_OK)
+		status = BB_CUDA(rank, bb_gpu_spin(lane, (uint64_t)(1e9 * seconds),
+						   (const unsigned *)rank->halt));
+	return keep(queue, status);
+}
+
+bb_status bb_nccl_gemm(struct bb_rank *rank, struct bb_queue *queue, double flops,
+		       struct bb_error *error)
+{
+	const cudaStream_t stream = bb_nccl_stream(rank, queue);
+
+	if (queue && queue->status != BB_OK)
+		return queue->status;
+	return keep(queue, bb_nccl_multiply(rank, stream, flops, error));
 }
 
 /* ---- collectives

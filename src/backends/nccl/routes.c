@@ -218,11 +218,7 @@ static bb_status ping_word(struct bb_group *group, int number, bool first, size_
 	char *const theirs = peer->desk + word_at(rank->context, rank->rank);
 	bb_status status = BB_OK;
 
-	if (!rank->halt) {
-		BB_TRY(status, BB_CUDA(rank, cudaMallocHost((void **)&rank->halt, WORD_BYTES)),
-		       out);
-		atomic_init(rank->halt, 0);
-	}
+	BB_TRY(status, bb_nccl_halt_open(rank), out);
 	BB_TRY(status,
 	       BB_CUDA(rank, bb_gpu_ping(bb_nccl_lane(rank, rank->main), (unsigned *)theirs,
 					 (const unsigned *)mine, (const unsigned *)rank->halt,
@@ -230,8 +226,6 @@ static bb_status ping_word(struct bb_group *group, int number, bool first, size_
 	       out);
 	peer->words += (uint32_t)rounds;
 	status = bb_nccl_wait(rank, rank->main);
-	if (status != BB_OK)
-		atomic_store(rank->halt, 1);
 out:
 	return status;
 }
@@ -271,7 +265,5 @@ bb_status bb_nccl_ping(struct bb_group *group, const struct bb_route *route, int
 void bb_nccl_routes_close(struct bb_rank *rank)
 {
 	bb_nccl_lanes_close(rank);
-	if (rank->halt && !bb_nccl_aborted(rank->context))
-		bb_nccl_ignore(BB_CUDA(rank, cudaFreeHost((void *)rank->halt)));
 	bb_nccl_peers_close(rank);
 }

@@ -56,7 +56,29 @@ __global__ void chase(const work w)
 	*w.wrong = (unsigned long long)(uintptr_t)at;
 }
 
+/* One thread. */
+__global__ void spin(const work w)
+{
+	const unsigned *const halt = (const unsigned *)w.src[0];
+	const uint64_t begin = device_ns();
+
+	if (thread_index() > 0)
+		return;
+	for (unsigned looks = 1; device_ns() - begin < w.count; looks++)
+		if (looks % 1024 == 0 && __ldcv(halt))
+			return;
+}
+
 } // namespace
+
+cudaError_t bb_gpu_spin(struct bb_gpu_lane lane, uint64_t ns, const unsigned *halt)
+{
+	work w = {};
+
+	w.src[0] = (const char *)halt;
+	w.count = ns;
+	return launch(spin, &w, lane, 1);
+}
 
 cudaError_t bb_gpu_work_on(struct bb_gpu_lane lane, enum bb_gpu_works what, void *a, const void *b,
 			   const void *c, uint64_t bytes, unsigned long long *sink)

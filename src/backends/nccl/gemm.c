@@ -1,0 +1,195 @@
+/*
+ * Matrices multiplied, in the place of a kernel that computes: half precision, added in single, by
+ * cuBLAS. They hold random numbers, because multiplying zeros takes less power and goes faster.
+ */
+#include "backends/nccl/cublas_api.h"
+#include "backends/nccl/nccl.h"
+
+#include <dlfcn.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SIDE_MOST 4096 /* of a matrix: large enough for a device's full speed */
+#define SIDE_STEP 64
+#define DEPTH_STEP 8
+#define MATRIX_BYTES ((size_t)SIDE_MOST * SIDE_MOST * sizeof(uint16_t))
+#define MATRICES 3
+#define BLOCK_BYTES ((size_t)1 << 20) /* of random numbers, over and over */
+
+/* What a rank multiplies with. */
+struct bb_nccl_gemm {
+	void *library;
+	cublasHandle_t handle;
+#define POINTER(result, name, parameters) result(*name) parameters;
+	BB_CUBLAS_FUNCTIONS(POINTER)
+#undef POINTER
+	char *matrices;
+};
+
+/* ---- how much ---------------------------------------------------------------------------- */
+
+/* C = A B takes 2 m n k operations: square ones of SIDE, TIMES of them, and one of that side that
+   is only DEPTH deep, unless that is 0. */
+struct amount {
+	int side, depth;
+	uint64_t times;
+};
+
+static struct amount amount_of(double flops)
+{
+	const int cube = (int)fmin(SIDE_MOST, cbrt(flops / 2)) / SIDE_STEP * SIDE_STEP;
+	struct amount a = {.side = cube < SIDE_STEP ? SIDE_STEP : cube};
+	const double layer = 2.0 * a.side * a.side;
+	double rest;
+
+	a.times = (uint64_t)(flops / (layer * a.side));
+	rest = flops - (double)a.times * layer * a.side;
+	a.depth = (int)(rest / layer / DEPTH_STEP + 0.5) * DEPTH_STEP;
+	if (a.times == 0 && a.depth == 0)
+		a.depth = DEPTH_STEP;
+	return a;
+}
+
+/* ---- the library ------------------------------------------------------------------------- */
+
+static bb_status told(const struct bb_rank *rank, cublasStatus_t result, const char *call)
+{
+	if (result == 0)
+		return BB_OK;
+	return bb_fail(rank->context->error, BB_EBACKEND, "rank %d: %s: %s (%d)", rank->rank, call,
+		       rank->gemm->cublasGetStatusString(result), result);
+}
+
+/* Through memory, as ISO C has no cast from data to function pointers. */
+static bool resolve(void *library, const char *name, void *function)
+{
+	void *symbol = dlsym(library, name);
+
+	memcpy(function, &symbol, sizeof(symbol));
+	return symbol;
+}
+
+static bb_status load(struct bb_nccl_gemm *g, struct bb_error *error)
+{
+	char name[32];
+	bool complete = true;
+
+	snprintf(name, sizeof(name), BB_CUBLAS_LIBRARY, BB_CUBLAS_MAJOR);
+	g->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	if (!g->library)
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "gemm needs cuBLAS, which cannot be loaded: %s", dlerror());
+#define RESOLVE(result, function, parameters)                                                      \
+	complete = resolve(g->library, #function, &g->function) && complete;
+	BB_CUBLAS_FUNCTIONS(RESOLVE)
+#undef RESOLVE
+	if (!complete)
+		return bb_fail(error, BB_EUNSUPPORTED, "gemm: %s lacks functions of cuBLAS", name);
+	return BB_OK;
+}
+
+/* Numbers in [-2, 2) but for those near 0, from a generator whose seed does not matter. */
+static void make_numbers(uint16_t *numbers, size_t n)
+{
+	uint64_t x = 0x9e3779b97f4a7c15u;
+
+	for (size_t i = 0; i < n; i++) {
+		const unsigned exponent = 12 + (unsigned)(x >> 40) % 4;
+
+		numbers[i] = (uint16_t)((x >> 48 & 0x8000) | exponent << 10 | (x >> 20 & 0x3ff));
+		x = x * 6364136223846793005u + 1442695040888963407u;
+	}
+}
+
+static bb_status fill(struct bb_rank *rank)
+{
+	uint16_t *numbers = malloc(BLOCK_BYTES);
+	bb_status status = BB_OK;
+
+	if (!numbers)
+		return bb_fail(rank->context->error, BB_EINTERNAL, "out of memory for rank %d",
+			       rank->rank);
+	make_numbers(numbers, BLOCK_BYTES / sizeof(*numbers));
+	for (size_t at = 0; at < MATRICES * MATRIX_BYTES && status == BB_OK; at += BLOCK_BYTES)
+		status = bb_nccl_copy(rank, rank->gemm->matrices + at, numbers, BLOCK_BYTES);
+	free(numbers);
+	return status;
+}
+
+/* After a failure what was made stays until the rank detaches. */
+static bb_status open_gemm(struct bb_rank *rank, struct bb_error *error)
+{
+	struct bb_nccl_gemm *g = rank->gemm;
+	bb_status status = BB_OK;
+
+	if (!g)
+		g = rank->gemm = calloc(1, sizeof(*g));
+	if (!g)
+		return bb_fail(rank->context->error, BB_EINTERNAL, "out of memory for rank %d",
+			       rank->rank);
+	if (g->matrices)
+		return BB_OK;
+	BB_TRY(status, load(g, error), out);
+	BB_TRY(status, told(rank, g->cublasCreate_v2(&g->handle), "cublasCreate"), out);
+	BB_TRY(status, BB_CUDA(rank, cudaMalloc((void **)&g->matrices, MATRICES * MATRIX_BYTES)),
+	       out);
+	status = fill(rank);
+out:
+	return status;
+}
+
+void bb_nccl_gemm_close(struct bb_rank *rank)
+{
+	struct bb_nccl_gemm *g = rank->gemm;
+	const bool healthy = !bb_nccl_aborted(rank->context);
+
+	if (!g)
+		return;
+	/* As with buffers: see device_free. */
+	if (g->matrices && healthy)
+		bb_nccl_ignore(BB_CUDA(rank, cudaFree(g->matrices)));
+	if (g->handle && healthy)
+		bb_nccl_ignore(told(rank, g->cublasDestroy_v2(g->handle), "cublasDestroy"));
+	if (g->library && healthy)
+		dlclose(g->library);
+	free(g);
+	rank->gemm = NULL;
+}
+
+/* ---- multiplying ------------------------------------------------------------------------- */
+
+static bb_status multiply(struct bb_rank *rank, int side, int depth)
+{
+	struct bb_nccl_gemm *g = rank->gemm;
+	const float one = 1, zero = 0;
+	const char *const a = g->matrices, *const b = a + MATRIX_BYTES;
+	char *const c = g->matrices + 2 * MATRIX_BYTES;
+
+	return told(rank,
+		    g->cublasGemmEx(g->handle, BB_CUBLAS_OP_N, BB_CUBLAS_OP_N, side, side, depth,
+				    &one, a, BB_CUBLAS_R_16F, side, b, BB_CUBLAS_R_16F, depth,
+				    &zero, c, BB_CUBLAS_R_16F, side, BB_CUBLAS_COMPUTE_32F,
+				    BB_CUBLAS_GEMM_DEFAULT),
+		    "cublasGemmEx");
+}
+
+bb_status bb_nccl_multiply(struct bb_rank *rank, cudaStream_t stream, double flops,
+			   struct bb_error *error)
+{
+	const struct amount a = amount_of(flops);
+	bb_status status;
+
+	BB_TRY(status, open_gemm(rank, error), out);
+	BB_TRY(status,
+	       told(rank, rank->gemm->cublasSetStream_v2(rank->gemm->handle, stream),
+		    "cublasSetStream"),
+	       out);
+	for (uint64_t i = 0; i < a.times && status == BB_OK; i++)
+		status = multiply(rank, a.side, a.side);
+	if (a.depth > 0 && status == BB_OK)
+		status = multiply(rank, a.side, a.depth);
+out:
+	return status;
+}
