@@ -149,6 +149,8 @@ static bool read_value(const struct bb_option *row, const char *text, void *targ
 		return bb_parse_int(text, target) && within(row, *(int64_t *)target);
 	case BB_OPT_SIZE:
 		return bb_parse_size(text, target) && within_unsigned(row, *(uint64_t *)target);
+	case BB_OPT_COUNT:
+		return bb_parse_count(text, target) && within_unsigned(row, *(uint64_t *)target);
 	case BB_OPT_DURATION:
 		return bb_parse_duration(text, target) && within_unsigned(row, *(uint64_t *)target);
 	case BB_OPT_PERCENT:
@@ -167,10 +169,10 @@ static bool read_value(const struct bb_option *row, const char *text, void *targ
 static void set_zero(const struct bb_option *row, char *target)
 {
 	static const size_t sizes[] = {
-		[BB_OPT_FLAG] = sizeof(bool),      [BB_OPT_INT] = sizeof(int64_t),
-		[BB_OPT_SIZE] = sizeof(uint64_t),  [BB_OPT_DURATION] = sizeof(uint64_t),
-		[BB_OPT_PERCENT] = sizeof(double), [BB_OPT_CHOICE] = sizeof(int),
-		[BB_OPT_STRING] = sizeof(char *),
+		[BB_OPT_FLAG] = sizeof(bool),         [BB_OPT_INT] = sizeof(int64_t),
+		[BB_OPT_SIZE] = sizeof(uint64_t),     [BB_OPT_COUNT] = sizeof(uint64_t),
+		[BB_OPT_DURATION] = sizeof(uint64_t), [BB_OPT_PERCENT] = sizeof(double),
+		[BB_OPT_CHOICE] = sizeof(int),        [BB_OPT_STRING] = sizeof(char *),
 	};
 
 	memset(target + row->offset, 0, sizes[row->type]);
@@ -197,6 +199,7 @@ static const struct {
 	[BB_OPT_FLAG] = {"", "", ""},
 	[BB_OPT_INT] = {"not an integer", "an integer", ""},
 	[BB_OPT_SIZE] = {"not a size", "a size", ", such as 8, 64K or 1.5G"},
+	[BB_OPT_COUNT] = {"not a count", "a count", ", such as 7.5B, 124M or 4096"},
 	[BB_OPT_DURATION] = {"not a duration", "a duration", ", such as 500us, 1.5s or 2m"},
 	[BB_OPT_PERCENT] = {"not a percentage", "a percentage", ", such as 0.5% or 10%"},
 	[BB_OPT_CHOICE] = {"not a valid choice", "one of:", ""},

@@ -15,6 +15,7 @@ enum bb_option_type {
 	BB_OPT_FLAG,     /* bool, no argument; default false whatever initial says */
 	BB_OPT_INT,      /* int64_t within min … max */
 	BB_OPT_SIZE,     /* uint64_t bytes within min … max */
+	BB_OPT_COUNT,    /* uint64_t of something, decimal, within min … max */
 	BB_OPT_DURATION, /* uint64_t nanoseconds within min … max */
 	BB_OPT_PERCENT,  /* double fraction, 0 < f <= 1 */
 	BB_OPT_CHOICE,   /* int, index into choices */
@@ -30,7 +31,7 @@ struct bb_option {
 	const char *initial;  /* default, as the user would write it; NULL: zero */
 	const char *argument; /* "SIZE" */
 	const char *help;     /* one line */
-	/* INT, SIZE, DURATION. Both 0: no limits; max below min: no upper limit. */
+	/* INT, SIZE, COUNT, DURATION. Both 0: no limits; max below min: no upper limit. */
 	int64_t min, max;
 	const char *const *choices; /* CHOICE: ends with NULL */
 	const char *once;    /* needs given: why a second one is refused; NULL: the last counts */

@@ -9,8 +9,8 @@
 
 static bool has_limits(const struct bb_option *row)
 {
-	bool numeric =
-		row->type == BB_OPT_INT || row->type == BB_OPT_SIZE || row->type == BB_OPT_DURATION;
+	bool numeric = row->type == BB_OPT_INT || row->type == BB_OPT_SIZE ||
+		       row->type == BB_OPT_COUNT || row->type == BB_OPT_DURATION;
 
 	return numeric && (row->min || row->max);
 }
@@ -52,6 +52,8 @@ static void add_limit(const struct bb_option *row, int64_t value, struct bb_strb
 
 	if (row->type == BB_OPT_SIZE)
 		bb_strbuf_add(out, bb_format_size(text, (uint64_t)value));
+	else if (row->type == BB_OPT_COUNT)
+		bb_strbuf_add(out, bb_format_count(text, (uint64_t)value));
 	else if (row->type == BB_OPT_DURATION)
 		add_duration(out, value);
 	else
@@ -80,9 +82,9 @@ void bb_option_add_range(const struct bb_option *row, struct bb_strbuf *out)
 static const char *argument(const struct bb_option *row)
 {
 	static const char *const by_type[] = {
-		[BB_OPT_FLAG] = "",         [BB_OPT_INT] = "N",           [BB_OPT_SIZE] = "SIZE",
-		[BB_OPT_DURATION] = "TIME", [BB_OPT_PERCENT] = "PERCENT", [BB_OPT_CHOICE] = "WORD",
-		[BB_OPT_STRING] = "TEXT",
+		[BB_OPT_FLAG] = "",       [BB_OPT_INT] = "N",         [BB_OPT_SIZE] = "SIZE",
+		[BB_OPT_COUNT] = "COUNT", [BB_OPT_DURATION] = "TIME", [BB_OPT_PERCENT] = "PERCENT",
+		[BB_OPT_CHOICE] = "WORD", [BB_OPT_STRING] = "TEXT",
 	};
 
 	return row->argument && row->type != BB_OPT_FLAG ? row->argument : by_type[row->type];

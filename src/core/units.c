@@ -102,6 +102,50 @@ bool bb_parse_size(const char *text, uint64_t *bytes)
 	return multiply(&d, (uint64_t)1 << (10 * power), bytes);
 }
 
+static const struct count_unit {
+	char letter;
+	uint64_t times;
+} counts[] = {
+	{'T', 1000000000000},
+	{'B', 1000000000},
+	{'M', 1000000},
+	{'K', 1000},
+};
+
+#define MOST_TENTHS 99999 /* that are easier to read than the number itself */
+#define NCOUNTS (sizeof(counts) / sizeof(counts[0]))
+
+bool bb_parse_count(const char *text, uint64_t *count)
+{
+	struct decimal d;
+	uint64_t times = 1;
+
+	if (!read_decimal(&text, &d))
+		return false;
+	for (size_t i = 0; *text && i < NCOUNTS; i++)
+		if (toupper((unsigned char)*text) == counts[i].letter)
+			times = counts[i].times;
+	if (*text && (times == 1 || text[1]))
+		return fail(EINVAL);
+	return multiply(&d, times, count);
+}
+
+const char *bb_format_count(char text[BB_UNIT_TEXT], uint64_t count)
+{
+	for (size_t i = 0; i < NCOUNTS; i++) {
+		const uint64_t tenths = count / (counts[i].times / 10);
+
+		if (count < counts[i].times || count % (counts[i].times / 10) ||
+		    tenths > MOST_TENTHS)
+			continue;
+		snprintf(text, BB_UNIT_TEXT, tenths % 10 ? "%.1f%c" : "%.0f%c", (double)tenths / 10,
+			 counts[i].letter);
+		return text;
+	}
+	snprintf(text, BB_UNIT_TEXT, "%llu", (unsigned long long)count);
+	return text;
+}
+
 bool bb_parse_int(const char *text, int64_t *value)
 {
 	bool negative = *text == '-';

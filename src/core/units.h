@@ -16,6 +16,9 @@
 /* "4096", "64K", "1M", "1.5G", "2T" (binary, upper or lower case, optional "B" or "iB") -> bytes.
  */
 bool bb_parse_size(const char *text, uint64_t *bytes);
+/* "7.5B", "124M", "10k", "1T", "6738415616" -> how many of something: decimal, B for 10^9, upper or
+   lower case. */
+bool bb_parse_count(const char *text, uint64_t *count);
 /* "20", "-1" decimal. */
 bool bb_parse_int(const char *text, int64_t *value);
 /* "10ns", "1.5us", "3ms", "2s", "2" (seconds), "5m", "1h" -> nanoseconds. */
@@ -32,6 +35,9 @@ bool bb_parse_percent(const char *text, double *fraction);
 #define BB_UNIT_TEXT 24
 /* "64K", "1M", "1000" when it is not a whole binary multiple. Returns TEXT. */
 const char *bb_format_size(char text[BB_UNIT_TEXT], uint64_t bytes);
+/* "7.5B", "124M", "1K", "1234567" when it is not a multiple of a tenth of a prefix. Returns TEXT.
+ */
+const char *bb_format_count(char text[BB_UNIT_TEXT], uint64_t count);
 /* "312 ns", "4.61 us", "22.5 ms", "1.20 s". Returns TEXT. */
 const char *bb_format_duration(char text[BB_UNIT_TEXT], double seconds);
 

@@ -30,7 +30,8 @@ static void test_garbage(void **state)
 
 		if (bb_parse_size(text, &u) || bb_parse_int(text, &i) ||
 		    bb_parse_duration(text, &u) || bb_parse_rate(text, &d) ||
-		    bb_parse_flops(text, &d) || bb_parse_percent(text, &d))
+		    bb_parse_flops(text, &d) || bb_parse_count(text, &u) ||
+		    bb_parse_percent(text, &d))
 			fail_msg("'%s' was accepted", text);
 	}
 	assert_false(bb_parse_size("-1", &u));
@@ -129,6 +130,34 @@ static void test_duration(void **state)
 	assert_false(bb_parse_duration("1.5ns", &ns));
 	assert_false(bb_parse_duration("5M", &ns));
 	assert_false(bb_parse_duration("18446744074s", &ns));
+	assert_int_equal(errno, ERANGE);
+}
+
+static void test_count(void **state)
+{
+	static const struct {
+		const char *text;
+		uint64_t count;
+		const char *again;
+	} good[] = {
+		{"7.5B", 7500000000, "7.5B"},   {"6738415616", 6738415616, "6738415616"},
+		{"124m", 124000000, "124M"},    {"1T", 1000000000000, "1T"},
+		{"0.5k", 500, "500"},           {"1000", 1000, "1K"},
+		{"1.25B", 1250000000, "1250M"}, {"0", 0, "0"},
+	};
+	char text[BB_UNIT_TEXT];
+	uint64_t count;
+
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		assert_true(bb_parse_count(good[i].text, &count));
+		assert_true(count == good[i].count);
+		assert_string_equal(bb_format_count(text, count), good[i].again);
+	}
+	assert_false(bb_parse_count("1G", &count));
+	assert_int_equal(errno, EINVAL);
+	assert_false(bb_parse_count("1.5", &count));
+	assert_false(bb_parse_count("-1B", &count));
+	assert_false(bb_parse_count("99999999999B", &count));
 	assert_int_equal(errno, ERANGE);
 }
 
@@ -251,15 +280,11 @@ static void test_format_duration(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_garbage),
-		cmocka_unit_test(test_size),
-		cmocka_unit_test(test_int),
-		cmocka_unit_test(test_duration),
-		cmocka_unit_test(test_rate),
-		cmocka_unit_test(test_flops),
-		cmocka_unit_test(test_percent),
-		cmocka_unit_test(test_format_size),
-		cmocka_unit_test(test_format_duration),
+		cmocka_unit_test(test_garbage),     cmocka_unit_test(test_size),
+		cmocka_unit_test(test_int),         cmocka_unit_test(test_duration),
+		cmocka_unit_test(test_count),       cmocka_unit_test(test_rate),
+		cmocka_unit_test(test_flops),       cmocka_unit_test(test_percent),
+		cmocka_unit_test(test_format_size), cmocka_unit_test(test_format_duration),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
  * main.c - the binary: a topology from one of the sources, printed, exported or compared.
  */
 #include "core/option.h"
+#include "core/output.h"
 #include "core/version.h"
 #include "topology/build.h"
 #include "topology/files/files.h"
@@ -70,23 +71,6 @@ static const struct bb_option rows[] = {
 	{FLAG("version", version, "the version")},
 	{0},
 };
-
-static bb_status write_out(const char *path, struct bb_strbuf *text, struct bb_error *error)
-{
-	const bool standard = strcmp(path, "-") == 0;
-	FILE *file = stdout;
-	bool wrong = bb_strbuf_failed(text);
-
-	if (!standard)
-		file = fopen(path, "w");
-	if (!file)
-		return bb_fail(error, BB_EUSAGE, "%s: cannot be written", path);
-	wrong = fputs(bb_strbuf_text(text), file) < 0 || wrong;
-	wrong = (standard ? fflush(file) : fclose(file)) != 0 || wrong;
-	return wrong ? bb_fail(error, BB_EINTERNAL, "%s: could not be written",
-			       standard ? "standard output" : path)
-		     : BB_OK;
-}
 
 /* ---- where the topology comes from ----------------------------------------------------------- */
 
@@ -228,15 +212,15 @@ static bb_status print_all(const struct options *o, const struct bb_topology *t,
 			       "--json - and --export -: only one to standard output");
 	if (o->json) {
 		bb_print_json(t, ranks, n, &json);
-		BB_TRY(st, write_out(o->json, &json, error), out);
+		BB_TRY(st, bb_write_text(o->json, &json, error), out);
 	}
 	if (o->xml) {
 		bb_topology_export(t, &xml);
-		BB_TRY(st, write_out(o->xml, &xml, error), out);
+		BB_TRY(st, bb_write_text(o->xml, &xml, error), out);
 	}
 	if (!to_json && !to_xml) {
 		add_text(o, t, ranks, n, &text);
-		st = write_out("-", &text, error);
+		st = bb_write_text("-", &text, error);
 	}
 out:
 	bb_strbuf_free(&text);
@@ -283,7 +267,7 @@ static bb_status compare(const struct options *o, struct bb_error *error)
 		bb_strbuf_clear(&out);
 		bb_strbuf_addf(&out, "%s and %s are alike\n", o->diff, o->with);
 	}
-	BB_TRY(st, write_out("-", &out, error), out);
+	BB_TRY(st, bb_write_text("-", &out, error), out);
 	st = n > 0 ? BB_EDATA : BB_OK;
 out:
 	bb_strbuf_free(&out);
@@ -299,7 +283,7 @@ static bb_status list_systems(struct bb_error *error)
 
 	for (int i = 0; bb_system_name(i); i++)
 		bb_strbuf_addf(&out, "%-14s %s\n", bb_system_name(i), bb_system_brief(i));
-	st = write_out("-", &out, error);
+	st = bb_write_text("-", &out, error);
 	bb_strbuf_free(&out);
 	return st;
 }
@@ -316,7 +300,7 @@ static bb_status inform(const struct options *o, struct bb_error *error)
 		bb_options_markdown(rows, &out);
 	else
 		bb_strbuf_add(&out, "topology (busbench) " BB_VERSION "\n");
-	st = write_out("-", &out, error);
+	st = bb_write_text("-", &out, error);
 	bb_strbuf_free(&out);
 	return st;
 }

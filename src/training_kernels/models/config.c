@@ -1,87 +1,17 @@
 /*
  * config.c - the hyperparameters in a config.json of Hugging Face's transformers.
  */
+#include "training_kernels/models/json_file.h"
 #include "training_kernels/models/parts.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#define MOST_BYTES ((size_t)1 << 20) /* a config.json has a few KB */
 
 struct config {
 	const char *path;
 	json_t *root;
 	struct bb_error *error;
 };
-
-/* ---- the file ------------------------------------------------------------------------ */
-
-static bb_status read_all(int file, const char *path, char *text, size_t *length,
-			  struct bb_error *error)
-{
-	ssize_t got;
-
-	for (*length = 0; *length <= MOST_BYTES; *length += (size_t)got) {
-		got = read(file, text + *length, MOST_BYTES + 1 - *length);
-		if (got == 0)
-			return BB_OK;
-		if (got < 0)
-			return bb_fail(error, BB_EUSAGE, "--model %.200s: cannot be read: %s", path,
-				       strerror(errno));
-	}
-	return bb_fail(error, BB_EUSAGE,
-		       "--model %.200s: larger than 1M, which no config.json is; weights are not "
-		       "needed",
-		       path);
-}
-
-/* Nothing that could block or never end is read. */
-static bb_status open_file(const char *path, int *file, struct bb_error *error)
-{
-	struct stat st;
-
-	*file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	if (*file < 0)
-		return bb_fail(error, BB_EUSAGE, "--model %.200s: %s", path, strerror(errno));
-	if (fstat(*file, &st) == 0 && S_ISREG(st.st_mode))
-		return BB_OK;
-	close(*file);
-	return bb_fail(error, BB_EUSAGE,
-		       "--model %.200s: not a regular file; give a config.json of Hugging Face",
-		       path);
-}
-
-static bb_status load(struct config *c)
-{
-	char *text = malloc(MOST_BYTES + 1);
-	size_t length = 0;
-	json_error_t problem;
-	bb_status status;
-	int file;
-
-	if (!text)
-		return bb_fail(c->error, BB_EINTERNAL, "out of memory for %s", c->path);
-	BB_TRY(status, open_file(c->path, &file, c->error), out);
-	status = read_all(file, c->path, text, &length, c->error);
-	close(file);
-	if (status != BB_OK)
-		goto out;
-	c->root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &problem);
-	if (!c->root)
-		status = bb_fail(c->error, BB_EUSAGE, "--model %.200s: not JSON: line %d: %s",
-				 c->path, problem.line, problem.text);
-	else if (!json_is_object(c->root))
-		status = bb_fail(c->error, BB_EUSAGE,
-				 "--model %.200s: not a JSON object, as a config.json is", c->path);
-out:
-	free(text);
-	return status;
-}
 
 /* ---- its keys ------------------------------------------------------------------------ */
 
@@ -184,7 +114,7 @@ bb_status bb_config_read(const char *path, struct bb_hyper *hyper, const struct 
 	struct config c = {path, NULL, error};
 	bb_status status;
 
-	BB_TRY(status, load(&c), out);
+	BB_TRY(status, bb_json_file_open("--model", path, "config.json", &c.root, error), out);
 	BB_TRY(status, read_family(&c, family), out);
 	BB_TRY(status, refuse_variants(&c), out);
 	for (int i = 0; i < BB_NHYPERS; i++) {
