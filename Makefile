@@ -91,6 +91,8 @@ BINS             := $(COLLECTIVES:%=$(B)/%) $(PAIRS:%=$(B)/%) $(TRAINING:%=$(B)/
 # The memory that training and inference take, calculated; of models too.
 MODEL_OBJECTS    := $(filter $(B)/src/training_kernels/models/%,$(TRAINING_OBJECTS))
 MEMORY_OBJECTS   := $(patsubst %.c,$(B)/%.o,$(wildcard src/memory/*.c))
+MEMORY_TOOL      := $(patsubst %.c,$(B)/%.o,$(wildcard src/memory/tool/*.c))
+MODEL_MEMORY     := $(if $(HAVE_JANSSON),$(B)/model_memory)
 MEMORY_UNITS     := $(addprefix $(B)/tests/,test_states test_memory test_training_memory)
 
 # Under ThreadSanitizer only the tests that start threads.
@@ -137,9 +139,9 @@ PLAYER       := $(B)/tests/player
 PLAYER_OBJECTS := $(patsubst %.c,$(B)/%.o,$(wildcard tests/play/*.c))
 GPU_SPEED    := $(if $(HAVE_CUDA),$(B)/tests/gpu_speed) $(if $(HAVE_FAKE),$(B)/tests/fake/gpu_speed)
 
-all: $(BINS) $(PLUGINS) $(TOPOLOGY) $(if $(HAVE_MPI),,no-mpi) $(if $(HAVE_CUDA),,no-nccl)
+all: $(BINS) $(PLUGINS) $(TOPOLOGY) $(MODEL_MEMORY) $(if $(HAVE_MPI),,no-mpi) $(if $(HAVE_CUDA),,no-nccl)
 	$(if $(TOPOLOGY),,@echo 'make: no expat.h (libexpat1-dev): the binary topology is left out')
-	$(if $(HAVE_JANSSON),,@echo 'make: no jansson.h (libjansson-dev): the training kernels are left out')
+	$(if $(HAVE_JANSSON),,@echo 'make: no jansson.h (libjansson-dev): the training kernels and model_memory are left out')
 # What an earlier build left would still be loaded.
 no-mpi no-nccl: no-%:
 	@rm -f $(B)/backends/$*.so
@@ -208,6 +210,11 @@ $(BINS) $(UNITS) $(PLAYER) $(FAKE_UNITS) $(REFERENCE) $(B)/tests/host_speed: $(L
 $(B)/topology: $(TOPOLOGY_OBJECTS) $(LIB)
 	$(call say,LINK,$@)
 	$(Q)$(LINK) -o $@ $^ -lexpat $(LDLIBS)
+
+$(B)/model_memory: $(MEMORY_TOOL) $(MEMORY_OBJECTS) $(MODEL_OBJECTS) $(LIB)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(LINK) -o $@ $^ -ljansson $(LDLIBS)
 
 # The wrapper adds what its MPI needs to the compiler that all else is built with.
 $(MPI_OBJECTS) $(B)/backends/mpi.so: $(B)/mpicc
@@ -360,7 +367,7 @@ help:
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin
-	install -m 755 $(BINS) $(TOPOLOGY) $(DESTDIR)$(PREFIX)/bin
+	install -m 755 $(BINS) $(TOPOLOGY) $(MODEL_MEMORY) $(DESTDIR)$(PREFIX)/bin
 	$(if $(PLUGINS),install -d $(DESTDIR)$(PREFIX)/lib/busbench)
 	$(if $(PLUGINS),install -m 755 $(PLUGINS) $(DESTDIR)$(PREFIX)/lib/busbench)
 
@@ -372,7 +379,7 @@ clean:
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
--include $(OBJECTS:.o=.d) $(MPI_OBJECTS:.o=.d) $(TOPOLOGY_OBJECTS:.o=.d) $(TRAINING_OBJECTS:.o=.d) $(MEMORY_OBJECTS:.o=.d) \
+-include $(OBJECTS:.o=.d) $(MPI_OBJECTS:.o=.d) $(TOPOLOGY_OBJECTS:.o=.d) $(TRAINING_OBJECTS:.o=.d) $(MEMORY_OBJECTS:.o=.d) $(MEMORY_TOOL:.o=.d) \
          $(TRAINING:%=$(B)/src/training_kernels/%.d) $(FUZZERS:%=$(B)/tests/fuzz/%.d) $(COLLECTIVES:%=$(B)/src/collectives/%.d) \
          $(PAIRS:%=$(B)/src/p2p/%.d) $(P2P_OBJECTS:.o=.d) \
          $(UNITS:$(B)/tests/%=$(B)/tests/unit/%.d) $(B)/tests/unit/ranks.d $(B)/tests/unit/oracle.d \

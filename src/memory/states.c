@@ -77,10 +77,33 @@ uint64_t bb_factored_elements(uint64_t rows, uint64_t columns)
 	return columns == 1 ? rows : rows + columns;
 }
 
+/* What a reduce-scatter or an all-gather sends: each part but one. */
+static uint64_t one_pass(uint64_t elements, uint64_t ranks)
+{
+	return (ranks - 1) * bb_partition(elements, ranks);
+}
+
+static uint64_t reductions(int stage, uint64_t steps)
+{
+	return stage >= 2 ? steps : 1;
+}
+
+static uint64_t gatherings(int stage, uint64_t steps)
+{
+	return stage == 3 ? 2 * steps : 1;
+}
+
 uint64_t bb_zero_volume(uint64_t elements, int stage, uint64_t ranks, uint64_t steps)
 {
-	/* A reduce-scatter or an all-gather sends each part but one; an all-reduce is both. */
-	const uint64_t pass = (ranks - 1) * bb_partition(elements, ranks);
+	return one_pass(elements, ranks) * (reductions(stage, steps) + gatherings(stage, steps));
+}
 
-	return pass * (stage == 3 ? 3 * steps : stage == 2 ? steps + 1 : 2);
+uint64_t bb_zero_bytes(const struct bb_recipe *recipe, uint64_t elements, int stage, uint64_t ranks,
+		       uint64_t steps)
+{
+	const struct bb_states each = bb_states_each(recipe);
+	const uint64_t gathered = stage == 0 ? each.gradients : each.parameters;
+
+	return one_pass(elements, ranks) *
+	       (reductions(stage, steps) * each.gradients + gatherings(stage, steps) * gathered);
 }

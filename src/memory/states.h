@@ -87,5 +87,9 @@ uint64_t bb_factored_elements(uint64_t rows, uint64_t columns);
  * twice and reduces for each.
  */
 uint64_t bb_zero_volume(uint64_t elements, int stage, uint64_t ranks, uint64_t steps);
+/* The same in bytes: gradients are reduced and parameters gathered in their own formats. Stage 0
+   reduces and gathers gradients, an all-reduce. */
+uint64_t bb_zero_bytes(const struct bb_recipe *recipe, uint64_t elements, int stage, uint64_t ranks,
+		       uint64_t steps);
 
 #endif

@@ -131,6 +131,9 @@ static bb_status check_pipeline(const struct bb_training *t, struct bb_error *er
 		return bb_fail(error, BB_EUSAGE,
 			       "--pp %llu: more stages than the %llu layers of the model",
 			       (unsigned long long)t->pp, (unsigned long long)layers);
+	if (t->schedule == BB_INTERLEAVED && t->chunks == 1)
+		return bb_fail(error, BB_EUSAGE,
+			       "--schedule interleaved: needs --chunks 2 or more");
 	if (t->schedule != BB_INTERLEAVED && t->chunks > 1)
 		return bb_fail(error, BB_EUSAGE, "--chunks %llu: only with --schedule interleaved",
 			       (unsigned long long)t->chunks);

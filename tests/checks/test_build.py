@@ -67,6 +67,7 @@ def builds_outside_and_installs():
         found = sorted(os.path.relpath(os.path.join(path, n), folder) for path, _, names in os.walk(folder) for n in names)
         wanted = [f"usr/bin/{name}_perf" for name in (*COLLECTIVES, "ddp_bucket", "mem_bandwidth", "p2p_bandwidth", "p2p_latency")]
         wanted += ["usr/bin/topology"] if os.path.exists(os.path.join(kit.Settings.build, "topology")) else []
+        wanted += ["usr/bin/model_memory"] if os.path.exists(os.path.join(kit.Settings.build, "model_memory")) else []
         loadable = [n for n in ("mpi", "nccl") if os.path.exists(os.path.join(kit.Settings.build, "backends", f"{n}.so"))]
         wanted += [f"usr/lib/busbench/{name}.so" for name in loadable]
         equal(found, sorted(wanted), "installed files")

@@ -171,13 +171,24 @@ static void test_volume(void **state)
 	assert_int_equal(bb_zero_volume(4000, 3, 1, 1), 0);
 }
 
+/* Megatron's fp32 gradients are reduced in 4 bytes, its bf16 parameters gathered in 2. */
+static void test_bytes_sent(void **state)
+{
+	const struct bb_recipe r = recipe("megatron-bf16", "adamw");
+
+	assert_int_equal(bb_zero_bytes(&r, 4000, 0, 4, 1), 3000 * 8);
+	assert_int_equal(bb_zero_bytes(&r, 4000, 1, 4, 5), 3000 * 6);
+	assert_int_equal(bb_zero_bytes(&r, 4000, 2, 4, 5), 3000 * (5 * 4 + 2));
+	assert_int_equal(bb_zero_bytes(&r, 4000, 3, 4, 5), 3000 * 5 * (4 + 2 * 2));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_words),   cmocka_unit_test(test_figure_1),
 		cmocka_unit_test(test_table_1), cmocka_unit_test(test_recipes),
 		cmocka_unit_test(test_padding), cmocka_unit_test(test_factored),
-		cmocka_unit_test(test_volume),
+		cmocka_unit_test(test_volume),  cmocka_unit_test(test_bytes_sent),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -335,7 +335,9 @@ static void test_refused(void **state)
 	refused(&t, "--pp 33: more stages than the 32 layers");
 	t = s->training, t.chunks = 2;
 	refused(&t, "--chunks 2: only with --schedule interleaved");
-	t.schedule = BB_INTERLEAVED, t.pp = 3;
+	t.schedule = BB_INTERLEAVED, t.chunks = 1;
+	refused(&t, "--schedule interleaved: needs --chunks 2 or more");
+	t.chunks = 2, t.pp = 3;
 	refused(&t, "32 layers cannot be divided into 3 stages of 2 chunks");
 	t = s->training, t.ep = 2;
 	refused(&t, "--ep 2: the model has no experts");

@@ -1,0 +1,124 @@
+/*
+ * deepspeed.c - DeepSpeed's estimates.
+ */
+#include "memory/deepspeed.h"
+#include "memory/tool/tool.h"
+
+static const struct {
+	int stage;
+	bool offload, parameters, zero_init;
+} ways[] = {
+	{2, true, false, false}, {2, false, false, false}, {3, true, true, true},
+	{3, true, true, false},  {3, true, false, true},   {3, true, false, false},
+	{3, false, false, true}, {3, false, false, false},
+};
+
+static bb_status read_input(struct job *job, struct bb_estimate_input *in)
+{
+	const struct options *o = job->o;
+	const struct bb_piece *largest = &job->layout.largest;
+
+	*in = (struct bb_estimate_input){
+		.parameters = job->parameters,
+		.largest_layer = o->layer_given
+					 ? o->largest_layer
+					 : largest->matrices + largest->vectors + largest->experts,
+		.nodes = (uint64_t)o->nodes,
+		.gpus_per_node = (uint64_t)o->gpus_per_node,
+	};
+	if (in->largest_layer > in->parameters)
+		return bb_fail(job->error, BB_EUSAGE,
+			       "--largest-layer %llu: more than the %llu parameters of the model",
+			       (unsigned long long)in->largest_layer,
+			       (unsigned long long)in->parameters);
+	if (in->largest_layer == 0)
+		return bb_fail(job->error, BB_EUSAGE,
+			       "--params: stage 3 needs the parameters of the largest layer too; "
+			       "give --largest-layer, or --model");
+	return BB_OK;
+}
+
+static void add_estimate(struct job *job, const struct bb_estimate_input *in, size_t i)
+{
+	const bool three = ways[i].stage == 3;
+	const char *offload = ways[i].parameters ? "parameters"
+			      : ways[i].offload  ? "optimizer"
+						 : "none";
+	const struct bb_estimate e =
+		three ? bb_estimate_zero3(in, ways[i].offload, ways[i].parameters,
+					  ways[i].zero_init)
+		      : bb_estimate_zero2(in, ways[i].offload);
+
+	bb_strbuf_addf(&job->text, "%7d %-10s %9s %10.2f %10.2f %10.2f %10.2f\n", ways[i].stage,
+		       offload,
+		       !three              ? "-"
+		       : ways[i].zero_init ? "yes"
+					   : "no",
+		       GiB(e.host), GiB(e.gpu), GB(e.host), GB(e.gpu));
+	bb_json_object(&job->json);
+	bb_json_key(&job->json, "zero");
+	bb_json_int(&job->json, ways[i].stage);
+	bb_json_key(&job->json, "offload");
+	bb_json_string(&job->json, offload);
+	bb_json_key(&job->json, "zero_init");
+	if (three)
+		bb_json_bool(&job->json, ways[i].zero_init);
+	else
+		bb_json_null(&job->json);
+	bb_json_key(&job->json, "host_bytes");
+	bb_json_uint(&job->json, e.host);
+	bb_json_key(&job->json, "gpu_bytes");
+	bb_json_uint(&job->json, e.gpu);
+	bb_json_end(&job->json);
+}
+
+static void add_input(struct job *job, const struct bb_estimate_input *in)
+{
+	const struct {
+		const char *key;
+		uint64_t value;
+	} numbers[] = {
+		{"largest_layer", in->largest_layer},
+		{"nodes", in->nodes},
+		{"gpus_per_node", in->gpus_per_node},
+	};
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		bb_json_key(&job->json, numbers[i].key);
+		bb_json_uint(&job->json, numbers[i].value);
+	}
+}
+
+bb_status bb_memory_deepspeed(struct job *job)
+{
+	char layer[BB_GROUPED_TEXT];
+	struct bb_estimate_input in;
+	bb_status st;
+
+	BB_TRY(st, bb_memory_open_subject(job), out);
+	BB_TRY(st, read_input(job, &in), out);
+	bb_memory_grouped(layer, in.largest_layer);
+	bb_strbuf_addf(&job->text,
+		       "# largest layer %s parameters; nodes: %llu, GPUs of each: %llu\n"
+		       "# what DeepSpeed calls GB is GiB\n#\n",
+		       layer, (unsigned long long)in.nodes, (unsigned long long)in.gpus_per_node);
+	bb_strbuf_addf(&job->text, "# %5s %-10s %9s %10s %10s %10s %10s\n", "stage", "offload",
+		       "zero.Init", "node", "GPU", "node", "GPU");
+	bb_strbuf_addf(&job->text, "# %5s %-10s %9s %10s %10s %10s %10s\n", "", "", "", "GiB",
+		       "GiB", "GB", "GB");
+	add_input(job, &in);
+	bb_json_key(&job->json, "estimates");
+	bb_json_array(&job->json);
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+		add_estimate(job, &in, i);
+	bb_json_end(&job->json);
+	bb_json_key(&job->json, "documented_zero2_gpu_bytes");
+	bb_json_uint(&job->json, bb_estimate_zero2_documented(&in));
+	bb_strbuf_addf(
+		&job->text,
+		"# stage 2 without offload: DeepSpeed's documentation has %.2f GiB for a GPU, "
+		"4 P + 16 P / GPUs;\n# its code computes 2 P + 18 P / GPUs, as above\n",
+		GiB(bb_estimate_zero2_documented(&in)));
+out:
+	return st;
+}

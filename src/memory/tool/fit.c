@@ -1,0 +1,138 @@
+/*
+ * fit.c - which ways of dividing a training run fit.
+ */
+#include "memory/fits.h"
+#include "memory/tool/tool.h"
+
+#define ROWS 24
+
+static void add_header(struct job *job, uint64_t gpus, uint64_t limit)
+{
+	char whole[BB_BOTH_TEXT], left[BB_BOTH_TEXT];
+
+	bb_memory_both(whole, job->o->fits);
+	bb_memory_both(left, limit);
+	bb_strbuf_addf(&job->text, "# what fits into so many GPUs: %llu, each of %s",
+		       (unsigned long long)gpus, whole);
+	if (job->o->reserve > 0)
+		bb_strbuf_addf(&job->text, ", of which %s are left", left);
+	bb_strbuf_add(
+		&job->text,
+		"\n# tightest: the category that takes most of the rank that needs most\n#\n");
+	bb_strbuf_addf(&job->text, "# %5s %4s %4s %5s  %-10s %11s %9s %9s %6s  %s\n", "dp", "tp",
+		       "pp", "ZeRO", "recompute", "micro-batch", "GB", "GiB", "full", "tightest");
+}
+
+static void add_text(struct job *job, const struct bb_fit *fit, uint64_t limit)
+{
+	const struct bb_training *t = &fit->training;
+	const enum bb_category tightest = bb_need_tightest(&fit->need);
+	const bool known = bb_training_has_activations(t);
+	struct bb_strbuf batch = {0};
+
+	if (known)
+		bb_strbuf_addf(&batch, "%llu", (unsigned long long)t->micro_batch);
+	bb_strbuf_addf(
+		&job->text, "%7llu %4llu %4llu %5d  %-10s %11s %9.2f %9.2f %5.0f%%  %s\n",
+		(unsigned long long)t->dp, (unsigned long long)t->tp, (unsigned long long)t->pp,
+		t->zero, known ? bb_recompute_words[t->recompute] : "-",
+		known ? bb_strbuf_text(&batch) : "-", GB(fit->need.total), GiB(fit->need.total),
+		100 * (double)fit->need.total / (double)limit, bb_category_words[tightest]);
+	job->text.failed |= batch.failed;
+	bb_strbuf_free(&batch);
+}
+
+static void add_json(struct bb_json *j, const struct bb_fit *fit)
+{
+	const struct bb_training *t = &fit->training;
+	const enum bb_category tightest = bb_need_tightest(&fit->need);
+	const struct {
+		const char *key;
+		uint64_t value;
+	} numbers[] = {
+		{"dp", t->dp},
+		{"tp", t->tp},
+		{"pp", t->pp},
+		{"zero", (uint64_t)t->zero},
+		{"micro_batch", t->micro_batch},
+		{"micro_batches", t->micro_batches},
+		{"total_bytes", fit->need.total},
+		{"tightest_bytes", fit->need.bytes[tightest]},
+	};
+
+	bb_json_object(j);
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		bb_json_key(j, numbers[i].key);
+		bb_json_uint(j, numbers[i].value);
+	}
+	bb_json_key(j, "recompute");
+	bb_json_string(j, bb_recompute_words[t->recompute]);
+	bb_json_key(j, "tightest");
+	bb_json_string(j, bb_category_words[tightest]);
+	bb_json_end(j);
+}
+
+static void add_list(struct job *job, const struct bb_fits *fits, uint64_t limit)
+{
+	for (size_t i = 0; i < fits->n && i < ROWS; i++)
+		add_text(job, &fits->list[i], limit);
+	if (fits->n == 0) {
+		bb_strbuf_add(&job->text, "# nothing fits; what comes nearest:\n");
+		add_text(job, &fits->nearest, limit);
+	}
+	if (fits->n > ROWS)
+		bb_strbuf_addf(&job->text, "# … and %zu more, all in --json\n", fits->n - ROWS);
+	bb_strbuf_addf(&job->text, "# %zu of %zu fit\n", fits->n, fits->tried);
+
+	bb_json_key(&job->json, "tried");
+	bb_json_uint(&job->json, fits->tried);
+	bb_json_key(&job->json, "fits");
+	bb_json_array(&job->json);
+	for (size_t i = 0; i < fits->n; i++)
+		add_json(&job->json, &fits->list[i]);
+	bb_json_end(&job->json);
+	bb_json_key(&job->json, "nearest");
+	add_json(&job->json, &fits->nearest);
+}
+
+bb_status bb_memory_fit(struct job *job, const struct bb_training *base)
+{
+	const struct options *o = job->o;
+	const bool stage = o->zero_given || o->ds_config;
+	const struct bb_fits_space space = {
+		.gpus = o->gpus_given ? (uint64_t)o->gpus : base->dp * base->tp * base->pp,
+		.most_tp = (uint64_t)o->gpus_per_node,
+		.most_pp =
+			base->model && base->model->hyper.heads ? (uint64_t)base->model->blocks : 1,
+		.micro_batch = o->micro_batch_given ? base->micro_batch : 0,
+		.most_micro_batch = 64,
+		.zero = stage ? base->zero : -1,
+		.recompute = o->recompute_given ? (int)base->recompute : -1,
+		.limit = o->fits - o->reserve,
+	};
+	struct bb_fits fits = {.list = NULL};
+	bb_status st;
+
+	if (o->reserve >= o->fits)
+		return bb_fail(job->error, BB_EUSAGE, "--reserve: leaves nothing of --fits");
+	BB_TRY(st, bb_fits_find(&fits, base, &space, job->error), out);
+	if (fits.tried == 0) {
+		st = bb_fail(job->error, BB_EUSAGE,
+			     "--fits: no way of dividing the model among --gpus %llu goes with the "
+			     "other options",
+			     (unsigned long long)space.gpus);
+		goto out;
+	}
+	bb_json_key(&job->json, "limit_bytes");
+	bb_json_uint(&job->json, space.limit);
+	bb_json_key(&job->json, "gpus");
+	bb_json_uint(&job->json, space.gpus);
+	add_header(job, space.gpus, space.limit);
+	add_list(job, &fits, space.limit);
+	bb_strbuf_add(&job->text, "# not counted: CUDA, buffers of libraries, fragmentation; "
+				  "--reserve leaves room for them\n");
+	st = fits.n > 0 ? BB_OK : BB_EDATA;
+out:
+	bb_fits_free(&fits);
+	return st;
+}

@@ -1,0 +1,127 @@
+/*
+ * infer.c - inference.
+ */
+#include "memory/inference.h"
+#include "memory/tool/tool.h"
+
+struct parts {
+	uint64_t weights, cache, rule, token;
+	uint64_t context;
+	bool has_cache;
+};
+
+static bb_status check(const struct job *job)
+{
+	const struct options *o = job->o;
+	const int64_t heads = job->has_model ? job->model.hyper.heads : 0;
+
+	if (o->context_given && heads == 0)
+		return bb_fail(job->error, BB_EUSAGE,
+			       "--context %lld: a cache is known of transformers alone; give "
+			       "--model with one",
+			       (long long)o->context);
+	if (heads % o->tp)
+		return bb_fail(job->error, BB_EUSAGE, "--tp %lld: does not divide the %lld heads",
+			       (long long)o->tp, (long long)heads);
+	return BB_OK;
+}
+
+/* Heads of keys and values that there are fewer of than ranks are on several of them. */
+static void add_cache(const struct job *job, struct parts *p)
+{
+	const struct options *o = job->o;
+	const struct bb_hyper *h = &job->model.hyper;
+	const uint64_t heads = bb_partition((uint64_t)h->kv_heads, (uint64_t)o->tp);
+
+	p->has_cache = job->has_model && h->heads > 0;
+	if (!p->has_cache)
+		return;
+	p->context = (uint64_t)(o->context_given ? o->context : h->seq);
+	p->token = bb_cache_bytes((uint64_t)h->layers, heads, (uint64_t)h->head_dim, 1,
+				  (unsigned)o->cache_bits);
+	p->cache = bb_cache_bytes((uint64_t)h->layers, heads, (uint64_t)h->head_dim,
+				  p->context * (uint64_t)o->batch, (unsigned)o->cache_bits);
+}
+
+static void add_line(struct job *job, const char *name, uint64_t bytes, const char *note)
+{
+	bb_strbuf_addf(&job->text, "%-12s %12.3f %12.3f%s%s\n", name, GB(bytes), GiB(bytes),
+		       note ? "  " : "", note ? note : "");
+}
+
+static void add_text(struct job *job, const struct parts *p)
+{
+	const struct options *o = job->o;
+	char token[BB_BOTH_TEXT];
+
+	bb_strbuf_addf(&job->text, "# %lld bits a weight", (long long)o->bits);
+	if (p->has_cache)
+		bb_strbuf_addf(&job->text,
+			       ", %lld bits a key or value; %lld sequences of %llu tokens",
+			       (long long)o->cache_bits, (long long)o->batch,
+			       (unsigned long long)p->context);
+	bb_strbuf_addf(&job->text, "; tensor-parallel ranks: %lld, what each needs\n",
+		       (long long)o->tp);
+	bb_strbuf_addf(&job->text, "#\n# %-10s %12s %12s\n", "", "GB", "GiB");
+	add_line(job, "weights", p->weights, NULL);
+	if (p->has_cache) {
+		bb_strbuf_addf(&job->text, "%-12s %12.3f %12.3f  %s a token\n", "KV cache",
+			       GB(p->cache), GiB(p->cache), bb_memory_both(token, p->token));
+		add_line(job, "all", bb_bytes_add(p->weights, p->cache), NULL);
+	}
+	add_line(job, "rule", p->rule, "P x 4 / (32 / Q) x 1.2, whatever batch and context are");
+	bb_strbuf_add(&job->text,
+		      "# not counted: activations of a step, CUDA, buffers of libraries\n");
+}
+
+static void add_json(struct job *job, const struct parts *p)
+{
+	const struct {
+		const char *key;
+		uint64_t value;
+		bool known;
+	} numbers[] = {
+		{"bits", (uint64_t)job->o->bits, true},
+		{"tp", (uint64_t)job->o->tp, true},
+		{"weights_bytes", p->weights, true},
+		{"rule_bytes", p->rule, true},
+		{"cache_bits", (uint64_t)job->o->cache_bits, p->has_cache},
+		{"batch", (uint64_t)job->o->batch, p->has_cache},
+		{"context", p->context, p->has_cache},
+		{"token_bytes", p->token, p->has_cache},
+		{"cache_bytes", p->cache, p->has_cache},
+		{"total_bytes", bb_bytes_add(p->weights, p->cache), p->has_cache},
+	};
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		bb_json_key(&job->json, numbers[i].key);
+		if (numbers[i].known)
+			bb_json_uint(&job->json, numbers[i].value);
+		else
+			bb_json_null(&job->json);
+	}
+}
+
+bb_status bb_memory_infer(struct job *job)
+{
+	const struct options *o = job->o;
+	struct parts p = {.has_cache = false};
+	uint64_t share;
+	bb_status st;
+
+	BB_TRY(st, bb_memory_open_subject(job), out);
+	BB_TRY(st, check(job), out);
+	share = bb_partition(job->parameters, (uint64_t)o->tp);
+	p.weights = bb_weight_bytes(share, (unsigned)o->bits);
+	p.rule = bb_serving_rule(share, (unsigned)o->bits);
+	add_cache(job, &p);
+	if (p.cache == UINT64_MAX)
+		return bb_fail(job->error, BB_EUSAGE,
+			       "--context %llu: more bytes than 64 bits can say; give fewer tokens "
+			       "or sequences",
+			       (unsigned long long)p.context);
+	add_text(job, &p);
+	add_json(job, &p);
+out:
+	return st;
+}

@@ -1,0 +1,198 @@
+/*
+ * main.c - the binary model_memory: which subject, and where what it says goes.
+ */
+#include "core/output.h"
+#include "core/version.h"
+#include "memory/tool/tool.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_TABLES 7
+
+/* The first one is meant where none is named. */
+static const struct subject {
+	const char *word, *brief;
+	bb_status (*run)(struct job *job);
+	const struct bb_option *rows[MOST_TABLES]; /* ends with NULL */
+} subjects[] = {
+	{"train",
+	 "what a rank of a training run needs; with --fits: which runs fit",
+	 bb_memory_train,
+	 {bb_memory_model_rows, bb_memory_states_rows, bb_memory_parallel_rows, bb_memory_fits_rows,
+	  bb_memory_about_rows}},
+	{"infer",
+	 "what inference needs: weights, KV cache, and the rule of thumb",
+	 bb_memory_infer,
+	 {bb_memory_model_rows, bb_memory_infer_rows, bb_memory_about_rows}},
+	{"zero",
+	 "stages of ZeRO and FSDP side by side: what a rank keeps and sends",
+	 bb_memory_zero,
+	 {bb_memory_model_rows, bb_memory_states_rows, bb_memory_zero_rows, bb_memory_about_rows}},
+	{"deepspeed",
+	 "DeepSpeed's own estimates for stages 2 and 3, figure for figure",
+	 bb_memory_deepspeed,
+	 {bb_memory_model_rows, bb_memory_deepspeed_rows, bb_memory_about_rows}},
+	{"checkpoint",
+	 "activation checkpointing, measured: memory against time",
+	 bb_memory_checkpoint,
+	 {bb_memory_checkpoint_rows, bb_memory_about_rows}},
+	{"quantise",
+	 "a tensor in 8 or 4 bits and back: bytes and error",
+	 bb_memory_quantise,
+	 {bb_memory_quantise_rows, bb_memory_about_rows}},
+	{.word = NULL},
+};
+
+/* Tables of SUBJECT, read into TARGET. */
+static void list_tables(const struct subject *subject, struct options *target,
+			struct bb_option_table tables[MOST_TABLES + 1])
+{
+	int n = 0;
+
+	for (; subject->rows[n]; n++)
+		tables[n] = (struct bb_option_table){subject->rows[n], target};
+	tables[n] = (struct bb_option_table){NULL, NULL};
+}
+
+/* The subject that the first word names, which is then taken from ARGV. */
+static bb_status find_subject(int *argc, char ***argv, const struct subject **subject,
+			      struct bb_error *error)
+{
+	const char *words[sizeof(subjects) / sizeof(subjects[0])] = {NULL}, *near;
+
+	*subject = subjects;
+	if (*argc < 2 || (*argv)[1][0] == '-')
+		return BB_OK;
+	for (int i = 0; subjects[i].word; i++) {
+		words[i] = subjects[i].word;
+		if (strcmp((*argv)[1], subjects[i].word) == 0) {
+			*subject = &subjects[i];
+			++*argv;
+			--*argc;
+			return BB_OK;
+		}
+	}
+	near = bb_nearest((*argv)[1], words);
+	return bb_fail(error, BB_EUSAGE, "%s: not a subject%s%s%s", (*argv)[1],
+		       near ? "; did you mean " : "; see --help", near ? near : "",
+		       near ? "?" : "");
+}
+
+static void add_subjects(struct bb_strbuf *out)
+{
+	bb_strbuf_add(out,
+		      "Usage: model_memory [SUBJECT] [OPTION]...\n"
+		      "The memory that models take, in GB (10^9 bytes) and GiB (2^30 bytes).\n\n"
+		      "Subjects; without one it is train:\n");
+	for (const struct subject *s = subjects; s->word; s++)
+		bb_strbuf_addf(out, "  %-11s %s\n", s->word, s->brief);
+	bb_strbuf_add(out, "model_memory SUBJECT --help shows the options of one.\n\n");
+}
+
+static void add_help(const struct subject *subject, struct bb_strbuf *out)
+{
+	struct bb_option_table tables[MOST_TABLES + 1];
+	struct bb_strbuf program = {0};
+
+	list_tables(subject, NULL, tables);
+	bb_strbuf_addf(&program, "model_memory %s", subject->word);
+	bb_options_help(tables, bb_strbuf_text(&program), subject->brief, out);
+	out->failed |= program.failed;
+	bb_strbuf_free(&program);
+}
+
+static void add_markdown(const struct subject *subject, struct bb_strbuf *out)
+{
+	for (int i = 0; subject->rows[i]; i++) {
+		bb_strbuf_add(out, i > 0 ? "\n" : "");
+		bb_options_markdown(subject->rows[i], out);
+	}
+}
+
+static bb_status inform(const struct subject *subject, const struct options *o, bool named,
+			struct bb_error *error)
+{
+	struct bb_strbuf out = {0};
+	bb_status st;
+
+	if (o->help) {
+		if (!named)
+			add_subjects(&out);
+		add_help(subject, &out);
+	} else if (o->help_markdown) {
+		add_markdown(subject, &out);
+	} else if (o->list) {
+		bb_model_list(&out);
+	} else {
+		bb_strbuf_add(&out, "model_memory (busbench) " BB_VERSION "\n");
+	}
+	st = bb_write_text("-", &out, error);
+	bb_strbuf_free(&out);
+	return st;
+}
+
+static bb_status write_all(struct job *job, struct bb_strbuf *json)
+{
+	const char *path = job->o->json;
+	bb_status st = BB_OK;
+
+	if (path) {
+		bb_json_end(&job->json);
+		bb_strbuf_add(json, "\n");
+		st = bb_write_text(path, json, job->error);
+	}
+	if (st == BB_OK && (!path || strcmp(path, "-") != 0))
+		st = bb_write_text("-", &job->text, job->error);
+	return st;
+}
+
+static bb_status run(const struct subject *subject, const struct options *o, struct bb_error *error)
+{
+	struct bb_strbuf json = {0};
+	struct job job = {.o = o, .error = error};
+	bb_status st, written;
+
+	bb_json_init(&job.json, &json, true);
+	bb_json_object(&job.json);
+	bb_json_key(&job.json, "schema");
+	bb_json_int(&job.json, 1);
+	bb_json_key(&job.json, "kind");
+	bb_json_string(&job.json, "model_memory");
+	bb_json_key(&job.json, "subject");
+	bb_json_string(&job.json, subject->word);
+	st = subject->run(&job);
+	/* That nothing fits is an answer too. */
+	if (st == BB_OK || (st == BB_EDATA && bb_error_status(error) == BB_OK)) {
+		written = write_all(&job, &json);
+		st = written == BB_OK ? st : written;
+	}
+	bb_layout_free(&job.layout);
+	bb_model_free(&job.model);
+	bb_strbuf_free(&job.text);
+	bb_strbuf_free(&json);
+	return st;
+}
+
+int main(int argc, char **argv)
+{
+	struct bb_option_table tables[MOST_TABLES + 1];
+	struct bb_error error = {0};
+	const struct subject *subject;
+	struct options o = {.model = NULL};
+	const int words = argc;
+	bb_status st;
+
+	BB_TRY(st, find_subject(&argc, &argv, &subject, &error), out);
+	list_tables(subject, &o, tables);
+	BB_TRY(st, bb_options_parse(tables, argc, argv, &error), out);
+	if (o.help || o.help_markdown || o.version || o.list)
+		st = inform(subject, &o, argc != words, &error);
+	else
+		st = run(subject, &o, &error);
+out:
+	if (bb_error_status(&error) != BB_OK)
+		fprintf(stderr, "model_memory: %s\n", error.text);
+	return (int)st;
+}

@@ -1,0 +1,176 @@
+/*
+ * quantise.c - a tensor in integers and back.
+ */
+#include "memory/quantise.h"
+#include "memory/tool/tool.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#define SHOWN 8 /* numbers of a short tensor */
+
+struct tensor {
+	float *x;
+	size_t n;
+};
+
+/* "1,2.5,-3" */
+static bb_status read_values(struct job *job, struct tensor *t)
+{
+	const char *text = job->o->values;
+	size_t room = 1;
+
+	for (const char *c = text; *c; c++)
+		room += *c == ',';
+	t->x = malloc(room * sizeof(*t->x));
+	if (!t->x)
+		return bb_fail(job->error, BB_EINTERNAL, "out of memory for %zu numbers", room);
+	for (;;) {
+		char *end;
+
+		errno = 0;
+		t->x[t->n] = strtof(text, &end);
+		if (end == text || (*end && *end != ',') || !isfinite(t->x[t->n]))
+			return bb_fail(job->error, BB_EUSAGE,
+				       "--values %.200s: \"%.40s\" does not begin with a number of "
+				       "fp32; expected such as 1,2,3",
+				       job->o->values, text);
+		t->n++;
+		if (!*end)
+			return BB_OK;
+		text = end + 1;
+	}
+}
+
+/* Uniform in (0, 1]. */
+static double next(uint64_t *seed)
+{
+	uint64_t z = *seed += UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 */
+
+	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+	return ((double)((z ^ (z >> 31)) >> 11) + 1) * 0x1p-53;
+}
+
+/* Normal numbers, as weights of a layer nearly are (Box and Muller). */
+static bb_status make_values(struct job *job, struct tensor *t)
+{
+	uint64_t seed = (uint64_t)job->o->seed;
+
+	t->n = job->o->count;
+	t->x = malloc(t->n * sizeof(*t->x));
+	if (!t->x)
+		return bb_fail(job->error, BB_EINTERNAL, "out of memory for %zu numbers", t->n);
+	for (size_t i = 0; i < t->n; i++) {
+		const double radius = sqrt(-2 * log(next(&seed)));
+
+		t->x[i] = (float)(radius * cos(2 * M_PI * next(&seed)));
+	}
+	return BB_OK;
+}
+
+/* What became of a short tensor, number by number. */
+static void add_numbers(struct job *job, const struct bb_quantised *q)
+{
+	bb_json_key(&job->json, "codes");
+	bb_json_array(&job->json);
+	for (size_t i = 0; i < q->n; i++)
+		bb_json_int(&job->json, bb_quantised_code(q, i));
+	bb_json_end(&job->json);
+	bb_json_key(&job->json, "numbers");
+	bb_json_array(&job->json);
+	for (size_t i = 0; i < q->n; i++)
+		bb_json_double(&job->json, (double)bb_quantised_number(q, i));
+	bb_json_end(&job->json);
+	bb_strbuf_add(&job->text, "# codes:");
+	for (size_t i = 0; i < q->n; i++)
+		bb_strbuf_addf(&job->text, " %d", bb_quantised_code(q, i));
+	bb_strbuf_add(&job->text, "; back:");
+	for (size_t i = 0; i < q->n; i++)
+		bb_strbuf_addf(&job->text, " %.6g", (double)bb_quantised_number(q, i));
+	bb_strbuf_add(&job->text, "\n");
+}
+
+static void add_result(struct job *job, const struct tensor *t, const struct bb_quantised *q,
+		       const char *method)
+{
+	const struct bb_quantise_loss loss = bb_quantise_loss(q, t->x);
+	const double whole = (double)(t->n * sizeof(*t->x));
+	const struct {
+		const char *key;
+		double value;
+	} numbers[] = {
+		{"scale", (double)q->scale},
+		{"zero", (double)q->zero},
+		{"error_most", loss.most},
+		{"error_rms", loss.rms},
+		{"times_smaller", whole / (double)q->bytes},
+	};
+	char bytes[BB_BOTH_TEXT];
+
+	bb_strbuf_addf(&job->text, "int%-5u %-7s %13.6g %13.6g %13.6g %13.6g %7.2f  %s\n", q->bits,
+		       method, (double)q->scale, (double)q->zero, loss.most, loss.rms,
+		       whole / (double)q->bytes, bb_memory_both(bytes, q->bytes));
+	bb_json_object(&job->json);
+	bb_json_key(&job->json, "bits");
+	bb_json_uint(&job->json, q->bits);
+	bb_json_key(&job->json, "method");
+	bb_json_string(&job->json, method);
+	bb_json_key(&job->json, "bytes");
+	bb_json_uint(&job->json, q->bytes);
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		bb_json_key(&job->json, numbers[i].key);
+		bb_json_double(&job->json, numbers[i].value);
+	}
+	if (t->n <= SHOWN)
+		add_numbers(job, q);
+	bb_json_end(&job->json);
+}
+
+static bb_status add_all(struct job *job, const struct tensor *t)
+{
+	const struct options *o = job->o;
+	bb_status st = BB_OK;
+
+	for (int format = 1; format <= 2 && st == BB_OK; format++)
+		for (int method = 1; method <= 2 && st == BB_OK; method++) {
+			struct bb_quantised q;
+
+			if ((o->format && o->format != format) ||
+			    (o->method && o->method != method))
+				continue;
+			st = bb_quantise(&q, t->x, t->n, format == 1 ? 8 : 4,
+					 (enum bb_quantise_method)(method - 1), job->error);
+			if (st == BB_OK)
+				add_result(job, t, &q, bb_quantise_words[method - 1]);
+			bb_quantised_free(&q);
+		}
+	return st;
+}
+
+bb_status bb_memory_quantise(struct job *job)
+{
+	struct tensor t = {.x = NULL};
+	char bytes[BB_BOTH_TEXT];
+	bb_status st;
+
+	BB_TRY(st, job->o->values ? read_values(job, &t) : make_values(job, &t), out);
+	bb_strbuf_addf(&job->text, "# %zu numbers in fp32: %s\n", t.n,
+		       bb_memory_both(bytes, t.n * sizeof(*t.x)));
+	bb_strbuf_add(&job->text, "# error: of what comes back; scale: between neighbouring codes; "
+				  "zero: what code 0 is\n#\n");
+	bb_strbuf_addf(&job->text, "# %-6s %-7s %13s %13s %13s %13s %7s  %s\n", "format", "method",
+		       "scale", "zero", "most error", "rms error", "smaller", "bytes");
+	bb_json_key(&job->json, "count");
+	bb_json_uint(&job->json, t.n);
+	bb_json_key(&job->json, "whole_bytes");
+	bb_json_uint(&job->json, t.n * sizeof(*t.x));
+	bb_json_key(&job->json, "results");
+	bb_json_array(&job->json);
+	st = add_all(job, &t);
+	bb_json_end(&job->json);
+out:
+	free(t.x);
+	return st;
+}

@@ -1,0 +1,97 @@
+/*
+ * subject.c - the model or the size that is asked about, and numbers in words.
+ */
+#include "core/units.h"
+#include "memory/tool/tool.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *bb_memory_both(char text[BB_BOTH_TEXT], uint64_t bytes)
+{
+	static const struct {
+		const char *decimal, *binary;
+		double tens, twos;
+	} units[] = {
+		{"TB", "TiB", 1e12, 0x1p40},
+		{"GB", "GiB", 1e9, 0x1p30},
+		{"MB", "MiB", 1e6, 0x1p20},
+		{"kB", "KiB", 1e3, 0x1p10},
+	};
+	size_t i = 0;
+
+	while (i < 4 && (double)bytes < units[i].tens * (i == 0 ? 10 : 1))
+		i++;
+	if (i == 4)
+		snprintf(text, BB_BOTH_TEXT, "%" PRIu64 " B", bytes);
+	else
+		snprintf(text, BB_BOTH_TEXT, "%.2f %s = %.2f %s", (double)bytes / units[i].tens,
+			 units[i].decimal, (double)bytes / units[i].twos, units[i].binary);
+	return text;
+}
+
+const char *bb_memory_grouped(char text[BB_GROUPED_TEXT], uint64_t number)
+{
+	char digits[BB_GROUPED_TEXT];
+	const int n = snprintf(digits, sizeof(digits), "%" PRIu64, number);
+	char *out = text;
+
+	for (int i = 0; i < n; i++) {
+		if (i > 0 && (n - i) % 3 == 0)
+			*out++ = ',';
+		*out++ = digits[i];
+	}
+	*out = '\0';
+	return text;
+}
+
+static void describe(struct job *job)
+{
+	const struct bb_hyper *h = &job->model.hyper;
+	char number[BB_GROUPED_TEXT];
+
+	bb_memory_grouped(number, job->parameters);
+	bb_json_key(&job->json, "model");
+	bb_json_string(&job->json, job->has_model ? job->model.name : NULL);
+	bb_json_key(&job->json, "parameters");
+	bb_json_uint(&job->json, job->parameters);
+	if (!job->has_model) {
+		bb_strbuf_addf(&job->text, "# %s parameters of which no more is known\n", number);
+		return;
+	}
+	bb_strbuf_addf(&job->text, "# %s (%s): %s parameters", job->model.name, job->model.family,
+		       number);
+	if (h->heads)
+		bb_strbuf_addf(&job->text, ", %d layers, sequences of %lld tokens",
+			       job->model.blocks, (long long)h->seq);
+	bb_strbuf_add(&job->text, "\n");
+}
+
+bb_status bb_memory_open_subject(struct job *job)
+{
+	const struct options *o = job->o;
+	bb_status st;
+
+	if (o->model_given == o->params_given)
+		return bb_fail(job->error, BB_EUSAGE,
+			       o->model_given ? "--model and --params: only one of them"
+					      : "nothing to calculate: give --model llama2-7b, or "
+						"--params 7.5B (--list names the models)");
+	if (o->params_given && o->seq > 0)
+		return bb_fail(job->error, BB_EUSAGE, "--seq %lld: only with --model",
+			       (long long)o->seq);
+	job->has_model = o->model_given;
+	job->parameters = o->params;
+	if (job->has_model) {
+		BB_TRY(st, bb_model_open(&job->model, o->model, o->seq, job->error), out);
+		job->parameters = job->model.parameters;
+	}
+	BB_TRY(st,
+	       bb_layout_make(&job->layout, job->has_model ? &job->model : NULL, job->parameters,
+			      job->error),
+	       out);
+	describe(job);
+out:
+	return st;
+}

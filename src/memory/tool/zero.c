@@ -1,0 +1,92 @@
+/*
+ * zero.c - the stages of ZeRO side by side.
+ */
+#include "memory/tool/tool.h"
+
+static const char *const fsdp[BB_ZERO_STAGES] = {"NO_SHARD", "-", "SHARD_GRAD_OP", "FULL_SHARD"};
+
+/* One stage among RANKS: as a line and as an object. */
+static void add_stage(struct job *job, const struct bb_recipe *recipe, int stage, uint64_t ranks)
+{
+	const uint64_t n = job->parameters, steps = (uint64_t)job->o->micro_batches;
+	const struct bb_states whole = bb_states_of_rank(recipe, n, 0, 0, 1);
+	const struct bb_states s = bb_states_of_rank(recipe, n, 0, stage, ranks);
+	const uint64_t sum = bb_states_sum(&s);
+	const uint64_t sent = bb_zero_bytes(recipe, n, stage, ranks, steps);
+	const struct {
+		const char *key;
+		uint64_t value;
+	} numbers[] = {
+		{"dp", ranks},
+		{"zero", (uint64_t)stage},
+		{"parameters_bytes", s.parameters},
+		{"gradients_bytes", s.gradients},
+		{"optimizer_bytes", s.optimizer},
+		{"total_bytes", sum},
+		{"world_bytes", bb_bytes_times(sum, ranks)},
+		{"sent_bytes", sent},
+	};
+
+	bb_strbuf_addf(&job->text,
+		       "%7llu %5d %-13s %10.3f %10.3f %10.3f %10.3f %10.3f %11.1f %7.2f %9.3f\n",
+		       (unsigned long long)ranks, stage, fsdp[stage], GB(s.parameters),
+		       GB(s.gradients), GB(s.optimizer), GB(sum), GiB(sum),
+		       GB(bb_bytes_times(sum, ranks)), (double)bb_states_sum(&whole) / (double)sum,
+		       GB(sent));
+	bb_json_object(&job->json);
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		bb_json_key(&job->json, numbers[i].key);
+		bb_json_uint(&job->json, numbers[i].value);
+	}
+	bb_json_end(&job->json);
+}
+
+static void add_header(struct job *job, const struct bb_recipe *recipe)
+{
+	const struct bb_states each = bb_states_each(recipe);
+
+	bb_strbuf_addf(&job->text,
+		       "# bytes of a parameter: %llu, its gradient %llu, optimiser %llu (%s, %s)\n",
+		       (unsigned long long)each.parameters, (unsigned long long)each.gradients,
+		       (unsigned long long)each.optimizer, recipe->precision->name,
+		       recipe->optimizer->name);
+	bb_strbuf_addf(&job->text,
+		       "# all: states of one rank; world: of all ranks; saved: how many times less "
+		       "than stage 0;\n# sent: by one rank in a step (micro-batches: %lld)\n#\n",
+		       (long long)job->o->micro_batches);
+	bb_strbuf_addf(&job->text, "# %5s %5s %-13s %10s %10s %10s %10s %10s %11s %7s %9s\n", "dp",
+		       "ZeRO", "FSDP", "parameters", "gradients", "optimizer", "all", "all",
+		       "world", "saved", "sent");
+	bb_strbuf_addf(&job->text, "# %5s %5s %-13s %10s %10s %10s %10s %10s %11s %7s %9s\n", "",
+		       "", "", "GB", "GB", "GB", "GB", "GiB", "GB", "times", "GB");
+	bb_json_key(&job->json, "precision");
+	bb_json_string(&job->json, recipe->precision->name);
+	bb_json_key(&job->json, "optimizer");
+	bb_json_string(&job->json, recipe->optimizer->name);
+}
+
+bb_status bb_memory_zero(struct job *job)
+{
+	static const uint64_t usual[] = {1, 4, 16, 64, 256, 1024}; /* table 1 of the paper */
+	const struct options *o = job->o;
+	const struct bb_recipe recipe = {&bb_precisions[o->precision],
+					 &bb_optimizers[o->optimizer]};
+	const size_t n = o->dp_given ? 1 : sizeof(usual) / sizeof(usual[0]);
+	bb_status st;
+
+	BB_TRY(st, bb_memory_open_subject(job), out);
+	if (recipe.optimizer->factored)
+		return bb_fail(job->error, BB_EUSAGE,
+			       "--optimizer %s: what ZeRO divides is flat and has no rows and "
+			       "columns to sum; give another one",
+			       recipe.optimizer->name);
+	add_header(job, &recipe);
+	bb_json_key(&job->json, "stages");
+	bb_json_array(&job->json);
+	for (size_t i = 0; i < n; i++)
+		for (int stage = 0; stage < BB_ZERO_STAGES; stage++)
+			add_stage(job, &recipe, stage, o->dp_given ? (uint64_t)o->dp : usual[i]);
+	bb_json_end(&job->json);
+out:
+	return st;
+}

@@ -1,0 +1,340 @@
+"""The binary model_memory: published figures through its command line, and what it refuses."""
+
+import json
+import os
+import re
+import tempfile
+
+import kit
+from kit import VARIANTS, add, built, equal, execute, expect, test
+
+GB, GiB = 10**9, 2**30
+SUBJECTS = "train infer zero deepspeed checkpoint quantise".split()
+CHAIN = "checkpoint --layers 6 --width 8 --rows 4 --repeat 3"
+
+
+def memory(line, variant="", **options):
+    return execute([built("model_memory", variant), *line.split()], **options)
+
+
+def said(line, *codes):
+    return json.loads(memory(line + " --json -").exits(*(codes or (0,))).out)
+
+
+def near(got, wanted, off, what):
+    expect(abs(got - wanted) <= off * 1.0001, f"{what}: {got}, not {wanted}")
+
+
+# ---- training ----------------------------------------------------------------------------------
+
+
+@test
+def figures_of_the_articles():
+    """GPT-3 in fp32 is 700 GB; LLaMA-2's 3.725 x 7 is GiB, of the true number of parameters 25.10."""
+    equal(said("train --params 175B --precision fp32")["parameters_bytes"], 700 * GB, "GPT-3")
+    near(said("--params 7B --precision fp32")["parameters_bytes"] / GiB, 26.075, 0.005, "LLaMA-2 7B")
+    near(said("--model llama2-7b --precision fp32")["parameters_bytes"] / GiB, 25.10, 0.005, "LLaMA-2 7B")
+    memory("--params 7B --precision fp32").exits(0).prints("28.000       26.077", "GB          GiB")
+
+
+@test
+def zero_of_the_paper():
+    """Figure 1: 7.5B on 64 ranks; and by the sizes of models that ran without model parallelism."""
+    rows = said("zero --params 7.5B --dp 64")["stages"]
+    equal([r["zero"] for r in rows], [0, 1, 2, 3], "stages")
+    for row, published, unit in zip(rows, (120, 31.4, 16.6, 1.9), (1, 0.1, 0.1, 0.1)):
+        near(row["total_bytes"] / GB, published, unit, f"stage {row['zero']}")
+    equal(rows[3]["world_bytes"], 120 * GB, "all ranks of stage 3")
+    equal([r["sent_bytes"] * 64 // 63 // (15 * GB) for r in rows], [2, 2, 2, 3], "volumes")
+    equal(len(said("zero --params 128B")["stages"]), 24, "stages of the usual sizes")
+    more = said("zero --params 7.5B --dp 64 --micro-batches 4")["stages"]
+    equal([b["sent_bytes"] / a["sent_bytes"] for a, b in zip(rows, more)], [1, 1, 2.5, 4], "accumulation")
+
+
+@test
+def train_and_zero_agree():
+    for stage in range(4):
+        one = said(f"train --model gpt2-xl --dp 12 --zero {stage}")
+        row = said("zero --model gpt2-xl --dp 12")["stages"][stage]
+        for kind in ("parameters", "gradients", "optimizer"):
+            equal(one[kind + "_bytes"], row[kind + "_bytes"], f"{kind} of stage {stage}")
+
+
+@test
+def activations_of_the_paper():
+    """Korthikanti et al.: a layer of GPT-3, MiB, in whole models of 96 layers."""
+    base = "--model gpt3-175b --micro-batch 1"
+    for line, layer in [
+        ("", 2736),
+        ("--tp 8", 552),
+        ("--tp 8 --sequence-parallel", 342),
+        ("--tp 8 --recompute selective", 312),
+        ("--tp 8 --sequence-parallel --recompute selective", 102),
+        ("--tp 8 --recompute full", 48),
+    ]:
+        equal(said(f"{base} {line}")["activations_bytes"], 96 * layer << 20, line)
+
+
+@test
+def text_and_json_say_the_same():
+    line = "--model gpt3-175b --dp 4 --tp 8 --pp 4 --zero 1 --recompute full"
+    j, text = said(line), memory(line).exits(0).out
+    for name in "parameters gradients optimizer activations recomputed ends".split():
+        match = re.search(rf"^{name} +([\d.]+) +([\d.]+)", text, re.M)
+        equal(bool(match), j[name + "_bytes"] > 0, f"whether there is a line of {name}")
+        if not match:
+            continue
+        near(float(match[1]), j[name + "_bytes"] / GB, 0.0005, name)
+        near(float(match[2]), j[name + "_bytes"] / GiB, 0.0005, name)
+    equal(sum(j[k] for k in j if k.endswith("_bytes") and k not in ("total_bytes", "host_bytes")), j["total_bytes"], "sum")
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "out.json")
+        equal(memory(f"{line} --json {path}").exits(0).out, text, "text beside a file")
+        with open(path, encoding="utf-8") as file:
+            equal(json.load(file), j, "the file")
+
+
+@test
+def a_size_has_no_activations():
+    j = said("--params 7B")
+    equal((j["activations_bytes"], j["model"]), (None, None), "what is not known")
+    memory("--params 7B").exits(0).prints("states only")
+    memory("--model resnet50").exits(0).prints("states only")
+
+
+# ---- what fits ---------------------------------------------------------------------------------
+
+
+@test
+def what_fits_of_a_size():
+    """7.5B on 64 GPUs: plain data parallelism needs 120 GB, too much for 80 GiB; the stages do not."""
+    line = "--params 7.5B --dp 64 --gpus-per-node 1"
+    for limit, stages in [("112G", [0, 1, 2, 3]), ("80G", [1, 2, 3]), ("24G", [2, 3]), ("2G", [3])]:
+        j = said(f"{line} --fits {limit}")
+        equal([f["zero"] for f in j["fits"]], stages, limit)
+        expect(all(f["total_bytes"] <= j["limit_bytes"] for f in j["fits"]), "more than the limit")
+    j = said(f"{line} --fits 1G", 7)
+    equal((j["fits"], j["nearest"]["zero"], j["nearest"]["tightest"]), ([], 3, "optimizer"), "nothing fits")
+    memory(f"{line} --fits 1G").exits(7).prints("nothing fits", "GiB", "0 of 4 fit")
+
+
+@test
+def what_fits_of_a_model():
+    line = "--model llama2-7b --gpus 8 --fits 80G"
+    j = said(line)
+    equal(j["limit_bytes"], 80 * GiB, "80G")
+    for f in j["fits"]:
+        equal(f["dp"] * f["tp"] * f["pp"], 8, "GPUs")
+        one = said(
+            f"--model llama2-7b --dp {f['dp']} --tp {f['tp']} --pp {f['pp']} --zero {f['zero']} "
+            f"--micro-batch {f['micro_batch']} --recompute {f['recompute']}"
+        ) if f is j["fits"][0] or f is j["fits"][-1] else None
+        if one:
+            equal(one["total_bytes"], f["total_bytes"], "the same run by itself")
+            equal(max((one[k + "_bytes"], k) for k in "parameters gradients optimizer gathered activations recomputed ends".split())[1],
+                  f["tightest"], "tightest")  # fmt: skip
+    memory(line).exits(0).prints("tightest", "85.90 GB = 80.00 GiB", "all in --json")
+    kept = said(line + " --zero 3 --micro-batch 2 --recompute selective --reserve 8G")
+    equal({(f["zero"], f["micro_batch"], f["recompute"]) for f in kept["fits"]}, {(3, 2, "selective")}, "what is given")
+    equal(kept["limit_bytes"], 72 * GiB, "what is left")
+
+
+# ---- inference ---------------------------------------------------------------------------------
+
+
+@test
+def inference():
+    for params, bits, rule in [("7B", 32, 33.6), ("7B", 16, 16.8), ("7B", 8, 8.4), ("7B", 4, 4.2), ("70B", 16, 168), ("70B", 4, 42)]:
+        equal(said(f"infer --params {params} --bits {bits}")["rule_bytes"], round(rule * GB), f"{params} {bits}")
+    j = said("infer --model llama2-7b")
+    equal((j["token_bytes"], j["cache_bytes"], j["context"]), (524288, 2 * GiB, 4096), "Llama 2 7B")
+    j = said("infer --model llama:layers=32,hidden=4096,heads=32,kv=8,vocab=128256,seq=131072,ffn=14336 --context 1")
+    equal((j["token_bytes"], j["parameters"]), (131072, 8030261248), "Llama 3.1 8B")
+    equal(said("infer --model gpt3-175b")["cache_bytes"], 9 * GiB, "GPT-3")
+    j = said("infer --model llama2-70b --tp 16 --batch 3 --cache-bits 8")
+    equal(j["token_bytes"], 2 * 80 * 1 * 128, "a head of 8 on each of 16 ranks")
+    equal(j["cache_bytes"], 3 * 4096 * j["token_bytes"], "three sequences")
+    equal(said("infer --params 7B")["cache_bytes"], None, "the cache of a size")
+    memory("infer --model llama2-7b").exits(0).prints("KV cache            2.147        2.000", "524.29 kB = 512.00 KiB")
+
+
+# ---- DeepSpeed ---------------------------------------------------------------------------------
+
+
+@test
+def estimates_of_deepspeed():
+    j = said("deepspeed --params 2851M --largest-layer 32M")
+    table = [(e["zero"], round(e["host_bytes"] / GiB, 2), round(e["gpu_bytes"] / GiB, 2)) for e in j["estimates"]]
+    equal(table, [(2, 127.45, 5.31), (2, 127.45, 11.28), (3, 71.69, 0.12), (3, 127.45, 0.12), (3, 63.72, 0.78),
+                  (3, 127.45, 0.78), (3, 1.43, 6.09), (3, 127.45, 6.09)], "as documented")  # fmt: skip
+    near(j["documented_zero2_gpu_bytes"] / GiB, 15.93, 0.005, "stage 2 in the documentation")
+    memory("deepspeed --params 2851M --largest-layer 32M").exits(0).prints("15.93", "11.28", "GiB", "GB")
+    block = 4 * 4096 * 4096 + 3 * 4096 * 11008 + 2 * 4096
+    equal(said("deepspeed --model llama2-7b")["largest_layer"], block, "largest layer")
+
+
+def with_config(text, line, codes=(0,)):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "ds_config.json")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return memory(f"{line} --ds-config {path}").exits(*codes)
+
+
+@test
+def a_config_of_deepspeed():
+    config = """{"bf16": {"enabled": true}, "optimizer": {"type": "AdamW", "params": {"lr": 1e-4}},
+        "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}, "overlap_comm": true},
+        "train_batch_size": 64, "train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": 2}"""
+    got = json.loads(with_config(config, "--model llama2-7b --dp 8 --json -").out)
+    words = "--zero 3 --offload optimizer --precision mixed --optimizer adamw --micro-batch 4 --micro-batches 2"
+    equal(got, said(f"--model llama2-7b --dp 8 {words}"), "what the words say")
+    with_config(config, f"--model llama2-7b --dp 8 {words}")
+    got = json.loads(with_config("{}", "--params 1B --json -").out)
+    equal((got["precision"], got["zero"], got["micro_batch"]), ("fp32", 0, 1), "DeepSpeed's defaults")
+    got = json.loads(with_config(config, "--model llama2-7b --gpus 8 --fits 40G --json -").out)
+    equal({f["zero"] for f in got["fits"]}, {3}, "what fits with that stage")
+
+
+@test
+def wrong_configs():
+    for text, says in [
+        ("{", "not JSON: line 1"),
+        ("[]", "not a JSON object"),
+        ('{"zero_optimization": 3}', "zero_optimization: 3 is not an object"),
+        ('{"zero_optimization": {"stage": 4}}', "zero_optimization.stage: 4 is not a whole number from 0 to 3"),
+        ('{"zero_optimization": {"stage": "3"}}', 'zero_optimization.stage: "3" is not'),
+        ('{"zero_optimization": {"stage": 3, "offload_param": {"device": "gpu"}}}', 'offload_param.device: "gpu" is not'),
+        ('{"fp16": {"enabled": 1}}', "fp16.enabled: 1 is not true or false"),
+        ('{"fp16": {"enabled": true}, "bf16": {"enabled": true}}', "only one of them"),
+        ('{"optimizer": {"type": "Lion"}}', 'optimizer.type: "Lion" is not one whose states are known'),
+        ('{"train_batch_size": 0}', "train_batch_size: 0 is not a whole number from 1"),
+        ('{"train_batch_size": 9, "train_micro_batch_size_per_gpu": 2}', "train_batch_size: 9 is not 2 x 4 x 1"),
+        ('{"zero_optimization": {"stage": 2}}', "--zero: contradicts --ds-config"),
+    ]:
+        zero = " --zero 1" if "contradicts" in says else ""
+        with_config(text, "--params 1B" + zero, (2,)).says(says, "ds_config.json")
+    memory("--params 1B --ds-config /nonexistent").exits(2).says("/nonexistent: No such file")
+
+
+@test
+def a_config_of_hugging_face():
+    """Beside a config of DeepSpeed: both files, one answer."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "config.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32,
+                       "vocab_size": 32000, "intermediate_size": 11008, "max_position_embeddings": 4096}, file)  # fmt: skip
+        got = json.loads(with_config('{"fp16": {"enabled": true}}', f"--model {path} --json -").out)
+    equal(got["total_bytes"], said("--model llama2-7b")["total_bytes"], "Llama 2 7B")
+
+
+# ---- checkpointing and quantisation ------------------------------------------------------------
+
+
+@test
+def checkpointing():
+    j = said(CHAIN)
+    equal([r["every"] for r in j["results"]], [None, 1, 2, 4, 6], "what is measured")
+    for r in j["results"]:
+        equal((r["same_result"], r["activation_bytes"]), (True, r["calculated_bytes"]), f"every {r['every']}")
+        expect(r["forward_s"] > 0 and r["backward_s"] > 0, f"{r}")
+        equal((r["repeated_layers"], r["repeated_s"] > 0), (6, True) if r["every"] else (0, False), "what is repeated")
+    unit = 4 * 8 * 4
+    equal([r["activation_bytes"] // unit for r in j["results"]], [30, 10, 12, 20, 30], "inputs of a layer")
+    equal([r["every"] for r in said(CHAIN + " --checkpoint-every 3")["results"]], [None, 3], "one")
+    memory(CHAIN).exits(0).prints("same", "MiB", "MB")
+
+
+@test
+def quantisation():
+    j = said("quantise --values 1,2,3")
+    found = {(r["bits"], r["method"]): r for r in j["results"]}
+    equal(found[8, "minmax"]["codes"], [-127, 0, 127], "int8 by min/max")
+    equal(found[8, "scale"]["codes"], [42, 85, 127], "int8 by scale")
+    equal(found[4, "minmax"]["codes"], [-7, 0, 7], "int4 by min/max")
+    equal(found[4, "scale"]["codes"], [2, 5, 7], "int4 by scale")
+    equal(found[8, "minmax"]["numbers"], [1, 2, 3], "round trip")
+    j = said("quantise --count 10001")
+    for r in j["results"]:
+        equal(r["bytes"], (10001 * r["bits"] + 7) // 8 + (8 if r["method"] == "minmax" else 4), "bytes")
+        expect(0 < r["error_rms"] < r["error_most"] <= r["scale"] * 0.5001, f"{r}")
+    equal(said("quantise --count 100"), said("quantise --count 100 --seed 1"), "the same numbers")
+    equal(len(said("quantise --values 5 --format int4 --method scale")["results"]), 1, "one of four")
+
+
+# ---- bad input, help ---------------------------------------------------------------------------
+
+
+@test
+def bad_input():
+    for line, says in [
+        ("", "give --model llama2-7b, or --params 7.5B"),
+        ("trian --params 1B", "trian: not a subject; did you mean train?"),
+        ("train --params 1B --model gpt2", "only one of them"),
+        ("--params 7.5G", "expected a count"),
+        ("--params 0", "--params 0: out of range"),
+        ("--params 1B --seq 4", "--seq 4: only with --model"),
+        ("--model llama2-7", "did you mean"),
+        ("--model gpt2 --zero 4", "--zero 4: out of range"),
+        ("--model gpt2 --optimizer adam", "did you mean adamw?"),
+        ("--model gpt2 --precision fp8", "--precision fp8"),
+        ("--model gpt2 --tp 5", "--tp 5: does not divide the 12 heads"),
+        ("--model gpt2 --pp 13", "--pp 13: more stages than the 12 layers"),
+        ("--model gpt2 --ep 2", "--ep 2: the model has no experts"),
+        ("--model mixtral-8x7b --ep 8 --dp 4", "--ep 8: does not divide the data-parallel ranks"),
+        ("--model gpt2 --optimizer adafactor --zero 1", "--optimizer adafactor"),
+        ("--params 1B --optimizer adafactor", "give --model instead of --params"),
+        ("--model gpt2 --offload parameters", "needs --zero 3"),
+        ("--model gpt2 --schedule interleaved", "needs --chunks 2 or more"),
+        ("--model gpt2 --gpus 8", "--gpus 8: only with --fits"),
+        ("--model gpt2 --fits 1G --reserve 1G", "--reserve: leaves nothing"),
+        ("--model gpt2 --fits 80", "nothing fits"),
+        ("--model gpt2 --bits 8", "--bits: unknown option"),
+        ("zero --params 1B --optimizer adafactor", "--optimizer adafactor"),
+        ("infer --params 1B --context 5", "--context 5"),
+        ("infer --model gpt2 --bits 33", "--bits 33: out of range"),
+        ("infer --model gpt2 --tp 5", "--tp 5: does not divide the 12 heads"),
+        ("deepspeed --params 1B", "give --largest-layer"),
+        ("deepspeed --params 1B --largest-layer 2B", "more than the 1000000000 parameters"),
+        ("checkpoint --layers 4096 --width 4096", "give a smaller chain"),
+        ("checkpoint --checkpoint-every 0", "--checkpoint-every 0: out of range"),
+        ("quantise --values 1,,2", "does not begin with a number"),
+        ("quantise --values 1,nan", "does not begin with a number"),
+        ("quantise --values 3e38,-3e38", "too far apart"),
+        ("--params 1B --json /nonexistent/x", "/nonexistent/x: cannot be written"),
+    ]:
+        if says == "nothing fits":
+            memory(line).exits(7).prints(says)
+            continue
+        result = memory(line).exits(2).says(says)
+        equal(result.out, "", "on stdout")
+
+
+@test
+def help_and_version():
+    memory("--help").exits(0).prints(*SUBJECTS, "--model", "--fits", "without one it is train")
+    memory("--version").exits(0).prints("model_memory (busbench) ")
+    memory("--list").exits(0).prints("llama2-7b", "config.json of Hugging Face")
+    with open(os.path.join(kit.ROOT, "docs", "memory.md"), encoding="utf-8") as file:
+        page = file.read()
+    for subject in SUBJECTS:
+        memory(f"{subject} --help").exits(0).prints(f"Usage: model_memory {subject}")
+        for section in memory(f"{subject} --help-markdown").exits(0).out.strip().split("### ")[1:]:
+            expect("### " + section.strip() in page, f"docs/memory.md lacks of {subject}: {section}")
+
+
+def sanitized(line):
+    memory(line, VARIANTS[0]).exits(0)
+
+
+for line in [
+    "--model mixtral-8x7b --dp 16 --ep 8 --tp 2 --pp 5 --zero 1 --schedule gpipe --recompute full",
+    "--model llama2-70b --gpus 64 --fits 80G --json -",
+    "zero --params 7.5B",
+    "infer --model llama2-70b --tp 16",
+    "deepspeed --model llama2-7b",
+    CHAIN,
+    "quantise --count 101",
+]:
+    add(f"sanitized: {line}", sanitized, line)
