@@ -75,7 +75,7 @@ static void test_collectives(void **state)
 static double play(struct script *s)
 {
 	struct bb_error error = {0};
-	double end;
+	double end = 0;
 
 	if (bb_program_check(&s->program, &error) != BB_OK ||
 	    bb_timeline_program(&ports, &s->program, NULL, &end, &error) != BB_OK)
