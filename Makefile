@@ -4,7 +4,7 @@
 #   bench             the main job: all-reduce from 1M to 1G on 8 ranks, ring, tree and the default
 #   check             all tests; check-full: and the long ones under sanitizers
 #   perf tune truth   measurements that print tables: speed, the tuning table, known truths
-#   fuzz              the readers of topology files and models, each for FUZZ_SECONDS (60)
+#   fuzz              the readers of files: topology, models, DeepSpeed's settings; each for FUZZ_SECONDS (60)
 #   docs              docs/options.md, docs/records.md and docs/algorithms.md from the code
 #   install clean help
 #
@@ -335,10 +335,10 @@ tune truth:
 	+$(BUILD) all $(B)/tests/host_speed $(if $(filter truth,$@),$(B)/tests/wire)
 	$(PYTHON) scripts/$@.py $(B)
 
-# The readers of topology files and of models against what libFuzzer thinks of, each for a while. What
-# it finds is kept in B/fuzz and makes it fail.
+# The readers of topology files, of models and of DeepSpeed's settings against what libFuzzer thinks of,
+# each for a while. What it finds is kept in B/fuzz and makes it fail.
 FUZZ_SECONDS ?= 60
-FUZZERS      := topology model
+FUZZERS      := topology model ds_config
 fuzz:
 	scripts/setup.sh check
 	+$(BUILD) CC=clang B=$(B)/fuzz SAN=address,undefined,fuzzer-no-link $(FUZZERS:%=$(B)/fuzz/%_fuzz)
@@ -349,7 +349,8 @@ fuzz:
 $(B)/topology_fuzz: $(filter-out %/main.o,$(TOPOLOGY_OBJECTS)) $(filter $(B)/src/topology/%,$(OBJECTS))
 $(B)/topology_fuzz: LDLIBS += -lexpat
 $(B)/model_fuzz: $(filter %/buckets.o,$(TRAINING_OBJECTS)) $(filter $(B)/src/training_kernels/models/%,$(TRAINING_OBJECTS))
-$(B)/model_fuzz: LDLIBS += -ljansson
+$(B)/ds_config_fuzz: $(MEMORY_OBJECTS) $(MODEL_OBJECTS)
+$(B)/model_fuzz $(B)/ds_config_fuzz: LDLIBS += -ljansson
 $(FUZZERS:%=$(B)/%_fuzz): $(B)/%_fuzz: $(B)/tests/fuzz/%.o $(filter $(B)/src/core/%,$(OBJECTS))
 	$(call say,LINK,$@)
 	$(Q)$(LINK) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
