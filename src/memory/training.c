@@ -3,6 +3,7 @@
  */
 #include "memory/training.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -166,6 +167,12 @@ static bb_status check_states(const struct bb_training *t, struct bb_error *erro
 			       "--optimizer %s: depends on rows and columns of the tensors; give "
 			       "--model instead of --params",
 			       t->recipe.optimizer->name);
+	if (t->recipe.optimizer->factored && t->trainable < 1)
+		return bb_fail(
+			error, BB_EUSAGE,
+			"--trainable %g%%: which tensors are trained is not known, and --optimizer "
+			"%s depends on their shapes; give another optimiser",
+			100 * t->trainable, t->recipe.optimizer->name);
 	if (t->recipe.optimizer->factored && t->zero > 0)
 		return bb_fail(error, BB_EUSAGE,
 			       "--optimizer %s: what --zero %d divides is flat and has no rows and "
@@ -238,25 +245,36 @@ static void offload(const struct bb_training *t, struct bb_need *need)
 	}
 }
 
+/* Of ELEMENTS, of which not all need be trained. */
+static struct bb_states states(const struct bb_training *t, uint64_t elements, uint64_t factored,
+			       uint64_t ranks)
+{
+	const uint64_t trained =
+		t->trainable < 1 ? (uint64_t)ceil((double)elements * t->trainable) : elements;
+	struct bb_states s = bb_states_of_rank(&t->recipe, trained, factored, t->zero, ranks);
+
+	s.parameters = bb_states_of_rank(&t->recipe, elements, 0, t->zero, ranks).parameters;
+	return s;
+}
+
 static void add_states(const struct bb_training *t, const struct bb_piece *piece,
 		       struct bb_need *need)
 {
 	const uint64_t sums = t->recipe.optimizer->factored ? piece->factored : 0;
-	const struct bb_states each = bb_states_each(&t->recipe);
-	const struct bb_states shared =
-		bb_states_of_rank(&t->recipe, dense(t, piece), sums, t->zero, t->dp);
-	const struct bb_states experts =
-		bb_states_of_rank(&t->recipe, sparse(t, piece), 0, t->zero, t->dp / t->ep);
+	const struct bb_states shared = states(t, dense(t, piece), sums, t->dp);
+	const struct bb_states experts = states(t, sparse(t, piece), 0, t->dp / t->ep);
 
 	need->elements = dense(t, piece) + sparse(t, piece);
 	need->bytes[BB_NEED_PARAMETERS] = shared.parameters + experts.parameters;
 	need->bytes[BB_NEED_GRADIENTS] = shared.gradients + experts.gradients;
 	need->bytes[BB_NEED_OPTIMIZER] = shared.optimizer + experts.optimizer;
 	offload(t, need);
-	if (t->zero == 3)
-		need->bytes[BB_NEED_GATHERED] =
-			(each.parameters + each.gradients) *
-			(dense(t, &t->layout->largest) + sparse(t, &t->layout->largest));
+	if (t->zero == 3) {
+		const struct bb_states whole = states(
+			t, dense(t, &t->layout->largest) + sparse(t, &t->layout->largest), 0, 1);
+
+		need->bytes[BB_NEED_GATHERED] = whole.parameters + whole.gradients;
+	}
 }
 
 /* ---- activations --------------------------------------------------------------------------------

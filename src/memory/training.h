@@ -47,6 +47,7 @@ struct bb_training {
 	const struct bb_model *model; /* NULL: a size alone, states alone */
 	const struct bb_layout *layout;
 	struct bb_recipe recipe;
+	double trainable; /* 0 < f <= 1: of the parameters, that have a gradient and a state */
 	int zero;
 	enum bb_offload offload;
 	uint64_t dp, tp, pp, ep;

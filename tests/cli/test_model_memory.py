@@ -95,6 +95,13 @@ def text_and_json_say_the_same():
 
 
 @test
+def a_part_is_trained():
+    j = said("--params 7B --trainable 1%")
+    equal((j["parameters_bytes"], j["gradients_bytes"], j["optimizer_bytes"]), (14 * GB, GB * 14 // 100, GB * 84 // 100), "1%")
+    memory("--params 7B --trainable 0%").exits(2).says("--trainable 0%: out of range")
+
+
+@test
 def a_size_has_no_activations():
     j = said("--params 7B")
     equal((j["activations_bytes"], j["model"]), (None, None), "what is not known")

@@ -104,6 +104,18 @@ static void test_table_1(void **state)
 			}
 }
 
+/* ZeRO, table 2: the largest model on 64 GPUs of 32 GB, in tenths of a billion, cut. */
+static void test_table_2(void **state)
+{
+	static const uint64_t largest[] = {20, 76, 144, 1280};
+	const struct bb_recipe r = recipe("mixed", "adamw");
+
+	for (int stage = 0; stage < BB_ZERO_STAGES; stage++) {
+		assert_true(total(&r, largest[stage] * (B / 10), stage, 64) <= 32 * B);
+		assert_true(total(&r, (largest[stage] + 1) * (B / 10), stage, 64) > 32 * B);
+	}
+}
+
 /* Bytes of a parameter: Megatron-LM's three with its distributed optimizer, and the optimisers. */
 static void test_recipes(void **state)
 {
@@ -185,10 +197,11 @@ static void test_bytes_sent(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_words),   cmocka_unit_test(test_figure_1),
-		cmocka_unit_test(test_table_1), cmocka_unit_test(test_recipes),
-		cmocka_unit_test(test_padding), cmocka_unit_test(test_factored),
-		cmocka_unit_test(test_volume),  cmocka_unit_test(test_bytes_sent),
+		cmocka_unit_test(test_words),      cmocka_unit_test(test_figure_1),
+		cmocka_unit_test(test_table_1),    cmocka_unit_test(test_table_2),
+		cmocka_unit_test(test_recipes),    cmocka_unit_test(test_padding),
+		cmocka_unit_test(test_factored),   cmocka_unit_test(test_volume),
+		cmocka_unit_test(test_bytes_sent),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,6 +40,7 @@ static struct subject *open_subject(const char *word, uint64_t parameters)
 		.model = word ? &s->model : NULL,
 		.layout = &s->layout,
 		.recipe = {&bb_precisions[0], &bb_optimizers[0]},
+		.trainable = 1,
 		.dp = 1,
 		.tp = 1,
 		.pp = 1,
@@ -311,6 +312,22 @@ static void test_gathered_and_offloaded(void **state)
 	close_subject(s);
 }
 
+/* What is frozen has neither gradient nor state, but is there. */
+static void test_trainable(void **state)
+{
+	struct subject *s = open_subject(NULL, B);
+	struct bb_need need;
+
+	s->training.trainable = 0.01;
+	s->training.dp = 4;
+	s->training.zero = 2;
+	need = bb_training_most(&s->training);
+	assert_int_equal(need.bytes[BB_NEED_PARAMETERS], 2 * B);
+	assert_int_equal(need.bytes[BB_NEED_GRADIENTS], 2 * B / 100 / 4);
+	assert_int_equal(need.bytes[BB_NEED_OPTIMIZER], 12 * B / 100 / 4);
+	close_subject(s);
+}
+
 /* Adafactor keeps less than a thousandth of what Adam does. */
 static void test_adafactor(void **state)
 {
@@ -349,6 +366,8 @@ static void test_refused(void **state)
 	refused(&t, "--offload parameters: needs --zero 3");
 	t = s->training, t.recipe.optimizer = &bb_optimizers[3], t.zero = 1;
 	refused(&t, "--optimizer adafactor: what --zero 1 divides is flat");
+	t = s->training, t.recipe.optimizer = &bb_optimizers[3], t.trainable = 0.5;
+	refused(&t, "--trainable 50%: which tensors");
 	t = size->training, t.recipe.optimizer = &bb_optimizers[3];
 	refused(&t, "give --model instead of --params");
 	t = s->training, t.micro_batch = UINT64_C(1) << 62;
@@ -456,6 +475,7 @@ int main(void)
 		cmocka_unit_test(test_experts),
 		cmocka_unit_test(test_pipeline),
 		cmocka_unit_test(test_gathered_and_offloaded),
+		cmocka_unit_test(test_trainable),
 		cmocka_unit_test(test_adafactor),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_fits_figure_1),

@@ -48,6 +48,9 @@ const struct bb_option bb_memory_states_rows[] = {
 };
 
 const struct bb_option bb_memory_parallel_rows[] = {
+	{ROW(BB_OPT_PERCENT, "trainable", trainable,
+	     "of the parameters, that have gradients and optimiser states: adapters, LoRA"),
+	 .argument = "PERCENT", .initial = "100%", .section = "Training"},
 	{INT("zero", zero, 0, BB_ZERO_STAGES - 1, "0",
 	     "stage of ZeRO: 1 divides the optimiser, 2 gradients too (FSDP: SHARD_GRAD_OP), 3 "
 	     "parameters too (FULL_SHARD)"),

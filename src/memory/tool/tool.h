@@ -26,6 +26,7 @@ struct options {
 	int64_t gpus, gpus_per_node, nodes, bits, cache_bits, batch, context;
 	int64_t layers, width, rows, every, repeat, seed;
 	uint64_t count;
+	double trainable;
 	int precision, optimizer, offload, schedule, recompute, format, method;
 	bool sequence_parallel, list, help, help_markdown, version;
 };

@@ -84,6 +84,7 @@ static struct bb_training from_options(const struct job *job)
 		.model = job->has_model ? &job->model : NULL,
 		.layout = &job->layout,
 		.recipe = {&bb_precisions[o->precision], &bb_optimizers[o->optimizer]},
+		.trainable = o->trainable,
 		.zero = (int)o->zero,
 		.offload = (enum bb_offload)o->offload,
 		.dp = (uint64_t)o->dp,
@@ -112,8 +113,11 @@ static void describe_run(struct job *job, const struct bb_training *t)
 		(unsigned long long)t->tp, t->sequence_parallel ? " sequence-parallel" : "",
 		(unsigned long long)t->pp, bb_pipeline_words[t->schedule],
 		(unsigned long long)t->micro_batches, (unsigned long long)t->micro_batch);
-	bb_strbuf_addf(&job->text, "# ZeRO stage %d, offload %s, recomputation %s\n", t->zero,
-		       bb_offload_words[t->offload], bb_recompute_words[t->recompute]);
+	bb_strbuf_addf(
+		&job->text,
+		"# ZeRO stage %d, offload %s, recomputation %s; trained: %g%% of the parameters\n",
+		t->zero, bb_offload_words[t->offload], bb_recompute_words[t->recompute],
+		100 * t->trainable);
 	bb_strbuf_addf(&job->text,
 		       "# bytes of a parameter: %llu, its gradient %llu, optimiser %llu (%s, %s)\n",
 		       (unsigned long long)each.parameters, (unsigned long long)each.gradients,
@@ -159,6 +163,8 @@ static void add_json_run(struct job *job, const struct bb_training *t)
 		bb_json_key(j, words[i].key);
 		bb_json_string(j, words[i].value);
 	}
+	bb_json_key(j, "trainable");
+	bb_json_double(j, t->trainable);
 	bb_json_key(j, "sequence_parallel");
 	bb_json_bool(j, t->sequence_parallel);
 }
