@@ -1,5 +1,7 @@
 #include "harness/play_inside.h"
 
+#include "core/clock.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,6 +105,17 @@ static bb_status try_gemm(struct bb_player *p)
 
 /* ---- opening ----------------------------------------------------------------------------- */
 
+/* Where queues are threads, what is due goes from queue to queue with the events. On a GPU nobody
+   but the sleeper itself may run on the host: it keeps all others from it. */
+static bb_status open_dues(struct bb_player *p)
+{
+	if (p->play->compute || p->play->stand_in != BB_SLEEP ||
+	    (p->backend->capabilities & BB_CAP_GPU))
+		return BB_OK;
+	p->dues = calloc((size_t)p->program->events + 1, sizeof(*p->dues));
+	return p->dues ? BB_OK : no_memory(p);
+}
+
 /* Does the computation begin when one before it in its queue has ended? Records take no time. */
 static bool is_chained(const struct bb_operation *o, bool *computed)
 {
@@ -131,7 +144,8 @@ static bb_status read_items(struct bb_player *p)
 					 .operation = bb_program_at(program, rank, i),
 					 .index = i,
 					 .source = BB_NO_PEER};
-		item->chained = is_chained(&item->operation, &computed[item->operation.queue]);
+		item->chained =
+			is_chained(&item->operation, &computed[item->operation.queue]) || p->dues;
 		judge_operation(p, &item->operation);
 	}
 	return BB_OK;
@@ -163,6 +177,7 @@ static bb_status open_real(struct bb_player *p, struct bb_error *refusal)
 {
 	bb_status status;
 
+	BB_TRY(status, open_dues(p), out);
 	BB_TRY(status, read_items(p), out);
 	BB_TRY(status, try_gemm(p), out);
 	BB_TRY(status, hear(p, refusal), out);
@@ -243,6 +258,7 @@ void bb_player_close(struct bb_player *p)
 	free(p->owned);
 	if (p->failed && (p->backend->capabilities & BB_CAP_ASYNC))
 		return;
+	free(p->dues);
 	free(p->items);
 	free(p);
 }
@@ -352,6 +368,8 @@ static bb_status begin(struct bb_player *p, bool watched, double *start)
 		BB_TRY(status, open_marks(p), out);
 	BB_TRY(status, p->backend->barrier(p->driver->world), out);
 	*start = p->backend->now(p->driver->handle);
+	for (int q = 0; q < p->program->queues; q++)
+		p->queues[q].due = bb_clock_now();
 	if (watched && p->origin) {
 		BB_TRY(status, p->backend->event_record(p->driver->handle, NULL, p->origin), out);
 		BB_TRY(status, p->backend->finish(p->driver->handle, NULL), out);

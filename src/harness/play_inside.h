@@ -29,7 +29,7 @@ struct bb_play_call {
 struct bb_play_queue {
 	struct bb_queue *handle;
 	struct bb_arena arena;
-	double due; /* when its last computation that slept was to end */
+	double due; /* when all before was done, but for what sleepers woke late */
 };
 
 /* An operation of this rank. */
@@ -39,7 +39,7 @@ struct bb_item {
 	size_t index;
 	size_t call;            /* COLLECTIVE: in player->calls, unless its group has no handle */
 	int source;             /* RECV_ANY: who it came from */
-	bool chained;           /* a computation that begins when another has ended */
+	bool chained;           /* a computation that begins when its queue is due */
 	struct bb_event *event; /* the device's, when it was done; NULL: a stamp says it */
 	double begin, end;
 };
@@ -59,6 +59,8 @@ struct bb_player {
 	struct bb_group *lanes[BB_PROGRAM_LANES];
 	struct bb_play_queue queues[BB_PROGRAM_QUEUES];
 	struct bb_event **events; /* [event] */
+	/* [event]: when it was due; NULL: what is due stays within a queue. */
+	double *dues;
 	struct bb_play_call *calls;
 	size_t ncalls;
 	bool names_native;       /* the program's algorithm is the library's */

@@ -52,8 +52,11 @@ static void sleep_until(const struct bb_player *p, double end)
 	}
 }
 
-/* Who sleeps wakes late, on a busy machine very late. One computation after the other ends when all
-   of them should have. */
+/*
+ * Who sleeps wakes late, on a busy machine very late. One computation after the other ends when all
+ * of them should have; and one that waits for an event begins when that was due, however late the
+ * wait ends: else a chain of computations would be as late as all its sleepers together.
+ */
 static void sleep_on(void *argument)
 {
 	const struct bb_item *item = argument;
@@ -87,6 +90,26 @@ static void compute(void *argument)
 		return;
 	p->play->compute(p->play->own, p->driver->rank, &item->operation);
 	leave(p);
+}
+
+/* Before an event is recorded: it is due when its queue is. */
+static void give_due(void *argument)
+{
+	const struct bb_item *item = argument;
+
+	item->player->dues[item->operation.event] = queue_of(item)->due;
+}
+
+/* After anything but a computation or a record. Messages and collectives are done when they are. */
+static void take_due(void *argument)
+{
+	const struct bb_item *item = argument;
+	struct bb_play_queue *queue = queue_of(item);
+
+	if (item->operation.act != BB_ACT_WAIT)
+		queue->due = bb_clock_now();
+	else
+		queue->due = fmax(queue->due, item->player->dues[item->operation.event]);
 }
 
 static void stamp(void *argument)
@@ -190,16 +213,32 @@ static bb_status issue_operation(struct bb_item *item)
 				      p->events[o->event]);
 }
 
+static bb_status run_in_queue(struct bb_item *item, void (*function)(void *argument))
+{
+	const struct bb_player *p = item->player;
+
+	return p->backend->compute(p->driver->handle, queue_of(item)->handle, function, item);
+}
+
 /* A record takes no time: it was done with what came before. Stamped after it, it would seem later
    than what waited for it. */
 bb_status bb_player_issue(struct bb_item *item, bool watched)
 {
 	const struct bb_player *p = item->player;
-	struct bb_queue *queue = queue_of(item)->handle;
-	bb_status status = issue_operation(item);
+	const bool records = item->operation.act == BB_ACT_RECORD;
+	bb_status status = BB_OK;
 
-	if (status != BB_OK || !watched || item->operation.act == BB_ACT_RECORD)
-		return status;
-	return item->event ? p->backend->event_record(p->driver->handle, queue, item->event)
-			   : p->backend->compute(p->driver->handle, queue, stamp, item);
+	if (p->dues && records)
+		BB_TRY(status, run_in_queue(item, give_due), out);
+	BB_TRY(status, issue_operation(item), out);
+	if (records)
+		goto out;
+	if (p->dues && item->operation.act != BB_ACT_COMPUTE)
+		BB_TRY(status, run_in_queue(item, take_due), out);
+	if (watched)
+		status = item->event ? p->backend->event_record(p->driver->handle,
+								queue_of(item)->handle, item->event)
+				     : run_in_queue(item, stamp);
+out:
+	return status;
 }
