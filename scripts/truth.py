@@ -2,8 +2,8 @@
 """make truth: what busbench measures, held against truths planted beforehand.
 
 A paced link has a known rate and latency, a delayed rank a known delay, a shaped link between hosts a
-known rate; the table shows how near the measurements come. Nothing here passes or fails: a loaded
-machine measures late."""
+known rate, a pipeline of sleepers a known step; the table shows how near the measurements come. Nothing
+here passes or fails: a loaded machine measures late."""
 
 import argparse
 import json
@@ -13,6 +13,7 @@ import sys
 import tempfile
 
 import truth_hosts
+import truth_pipeline
 
 MIB = 1 << 20
 
@@ -77,7 +78,7 @@ def main():
     head = ["measured", "planted", "truth", "median", "off by"]
     print("| " + " | ".join(head) + " |")
     print("|" + " --- |" * len(head))
-    for rows in (link_rows(build), delay_rows(build), truth_hosts.rows(build)):
+    for rows in (link_rows(build), delay_rows(build), truth_hosts.rows(build), truth_pipeline.rows(build)):
         for row in rows:
             print("| " + " | ".join(row) + " |", flush=True)
 
