@@ -17,6 +17,14 @@
 
 #include "schedules/program.h"
 
+/* What was chosen so far, on one model of the links. Zero it at first. */
+struct bb_choices {
+	struct bb_chosen *chosen;
+	size_t n;
+};
+
+void bb_choices_free(struct bb_choices *choices);
+
 struct bb_link_model {
 	double rate;    /* bytes per second; 0: a message takes no time to enter */
 	double latency; /* seconds */
@@ -26,6 +34,9 @@ struct bb_link_model {
 	double noise;
 	uint64_t seed;
 	bool port; /* one way out and one way in of each rank, instead of a link of each pair */
+	/* Choosing takes many times as long as playing: what is chosen is added here, and found
+	   here again. NULL: it is not kept. */
+	struct bb_choices *choices;
 };
 
 /*
@@ -46,23 +57,6 @@ const struct bb_algorithm *bb_timeline_choose(const struct bb_link_model *links,
 					      const struct bb_collective *collective,
 					      struct bb_shape *shape, size_t element,
 					      struct bb_error *error);
-
-/*
- * What was chosen so far, so that it is chosen once: choosing takes many times as long as playing.
- * Of one model of the links. Zero it at first.
- */
-struct bb_choices {
-	struct bb_chosen *chosen;
-	size_t n;
-};
-
-/* bb_timeline_choose, whose result is kept. */
-const struct bb_algorithm *bb_choices_get(struct bb_choices *choices,
-					  const struct bb_link_model *links, const char *name,
-					  const struct bb_collective *collective,
-					  struct bb_shape *shape, size_t element,
-					  struct bb_error *error);
-void bb_choices_free(struct bb_choices *choices);
 
 /* Who hears of every operation that is done, in the order of their ends. */
 struct bb_timeline_watch {

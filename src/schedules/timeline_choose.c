@@ -7,7 +7,6 @@
 #include "core/strbuf.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define SWEEP_MOST 2000000 /* rounds of all ranks in one sweep; what takes more is estimated */
 #define WORSE_MOST 2       /* shorter messages that were no better in a row: even shorter are not */
@@ -141,28 +140,25 @@ static const struct bb_algorithm *no_such(const struct bb_collective *collective
 	return NULL;
 }
 
-static const struct bb_algorithm *named(const struct choosing *c, const char *name,
-					const struct bb_collective *collective,
-					struct bb_shape *shape)
+static const struct bb_algorithm *named(const struct choosing *c,
+					const struct bb_algorithm *schedule, struct bb_shape *shape)
 {
-	const struct bb_algorithm *schedule = bb_algorithm_find(collective, name);
-	const char *reason;
+	const char *reason = schedule->refuses ? schedule->refuses(shape) : NULL;
 
-	if (!schedule)
-		return no_such(collective, name, c->error);
-	reason = schedule->refuses ? schedule->refuses(shape) : NULL;
 	if (reason) {
 		(void)bb_fail(c->error, BB_EUNSUPPORTED, "%s by %s among %d ranks: %s",
-			      collective->name, name, shape->nranks, reason);
+			      schedule->collective->name, schedule->name, shape->nranks, reason);
 		return NULL;
 	}
 	return best_chunk(c, schedule, shape) < 0 ? NULL : schedule;
 }
 
-const struct bb_algorithm *bb_timeline_choose(const struct bb_link_model *links, const char *name,
-					      const struct bb_collective *collective,
-					      struct bb_shape *shape, size_t element,
-					      struct bb_error *error)
+/* ASKED NULL: the cheapest. */
+static const struct bb_algorithm *choose(const struct bb_link_model *links,
+					 const struct bb_algorithm *asked,
+					 const struct bb_collective *collective,
+					 struct bb_shape *shape, size_t element,
+					 struct bb_error *error)
 {
 	const char *reason = collective->refuses ? collective->refuses(shape->nranks) : NULL;
 	const struct bb_algorithm *schedule = NULL;
@@ -173,8 +169,8 @@ const struct bb_algorithm *bb_timeline_choose(const struct bb_link_model *links,
 	if (reason)
 		(void)bb_fail(error, BB_EUNSUPPORTED, "%s among %d ranks: %s", collective->name,
 			      shape->nranks, reason);
-	else if (c.times && name)
-		schedule = named(&c, name, collective, shape);
+	else if (c.times && asked)
+		schedule = named(&c, asked, shape);
 	else if (c.times)
 		schedule = cheapest(&c, collective, shape);
 	if (!schedule) /* if no other reason is there yet */
@@ -186,23 +182,18 @@ const struct bb_algorithm *bb_timeline_choose(const struct bb_link_model *links,
 /* ---- once ---------------------------------------------------------------------------- */
 
 struct bb_chosen {
-	const char *name; /* that was asked for */
 	const struct bb_collective *collective;
-	struct bb_shape shape; /* with the chunk chosen */
+	const struct bb_algorithm *named; /* that was asked for; NULL: the best of all */
+	struct bb_shape shape;            /* with the chunk chosen */
 	size_t element;
 	const struct bb_algorithm *schedule;
 };
 
-static bool is_same(const struct bb_chosen *c, const char *name,
-		    const struct bb_collective *collective, const struct bb_shape *shape,
-		    size_t element)
+static bool is_same(const struct bb_chosen *a, const struct bb_chosen *b)
 {
-	const bool names = c->name && name ? !strcmp(c->name, name) : c->name == name;
-
-	return names && c->collective == collective && c->element == element &&
-	       c->shape.nranks == shape->nranks && c->shape.root == shape->root &&
-	       c->shape.in_place == shape->in_place && c->shape.count == shape->count &&
-	       c->shape.matrix == shape->matrix;
+	return a->collective == b->collective && a->named == b->named && a->element == b->element &&
+	       a->shape.nranks == b->shape.nranks && a->shape.root == b->shape.root &&
+	       a->shape.in_place == b->shape.in_place && a->shape.count == b->shape.count;
 }
 
 static bool keep(struct bb_choices *choices, const struct bb_chosen *chosen)
@@ -216,25 +207,31 @@ static bool keep(struct bb_choices *choices, const struct bb_chosen *chosen)
 	return true;
 }
 
-const struct bb_algorithm *bb_choices_get(struct bb_choices *choices,
-					  const struct bb_link_model *links, const char *name,
-					  const struct bb_collective *collective,
-					  struct bb_shape *shape, size_t element,
-					  struct bb_error *error)
+const struct bb_algorithm *bb_timeline_choose(const struct bb_link_model *links, const char *name,
+					      const struct bb_collective *collective,
+					      struct bb_shape *shape, size_t element,
+					      struct bb_error *error)
 {
-	struct bb_chosen chosen = {.name = name, .collective = collective, .element = element};
+	/* What a matrix says may change. */
+	struct bb_choices *kept = shape->matrix ? NULL : links->choices;
+	struct bb_chosen chosen = {
+		.collective = collective,
+		.named = name ? bb_algorithm_find(collective, name) : NULL,
+		.shape = *shape,
+		.element = element,
+	};
 
-	for (size_t i = 0; i < choices->n; i++) {
-		const struct bb_chosen *c = &choices->chosen[i];
-
-		if (!is_same(c, name, collective, shape, element))
+	if (name && !chosen.named)
+		return no_such(collective, name, error);
+	for (size_t i = 0; kept && i < kept->n; i++) {
+		if (!is_same(&kept->chosen[i], &chosen))
 			continue;
-		shape->chunk = c->shape.chunk;
-		return c->schedule;
+		shape->chunk = kept->chosen[i].shape.chunk;
+		return kept->chosen[i].schedule;
 	}
-	chosen.schedule = bb_timeline_choose(links, name, collective, shape, element, error);
-	chosen.shape = *shape;
-	if (chosen.schedule && !keep(choices, &chosen)) {
+	chosen.schedule = choose(links, chosen.named, collective, shape, element, error);
+	chosen.shape.chunk = shape->chunk;
+	if (chosen.schedule && kept && !keep(kept, &chosen)) {
 		(void)bb_fail(error, BB_EINTERNAL, "no memory to choose a schedule");
 		return NULL;
 	}

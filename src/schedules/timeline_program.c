@@ -46,7 +46,7 @@ struct meeting {
 };
 
 struct play {
-	const struct bb_link_model *links;
+	struct bb_link_model links;
 	const struct bb_program *program;
 	const struct bb_timeline_watch *watch;
 	struct bb_error *error;
@@ -58,8 +58,8 @@ struct play {
 	int **heard;               /* [rank]: [index] who was heard from; NULL: nobody yet */
 	uint64_t *calls;           /* [seat]: collectives that it has come to */
 	struct meeting **meetings; /* [group] */
-	struct bb_choices choices;
-	int *heap; /* queues by what is ahead of them */
+	struct bb_choices choices; /* of this play alone, where nobody keeps them */
+	int *heap;                 /* queues by what is ahead of them */
 	int nheap;
 	double end;
 };
@@ -185,21 +185,21 @@ static void send(struct play *p, int queue)
 {
 	struct queue *q = &p->queues[queue];
 	const int rank = rank_of(p, queue);
-	const double entry = bb_link_entry(p->links, (double)bb_operation_bytes(&q->operation));
-	uint64_t drawn = bb_draw(bb_draw(p->links->seed, 2), (uint64_t)rank);
-	double factor = bb_noise_factor(p->links, bb_draw(drawn, q->index));
+	const double entry = bb_link_entry(&p->links, (double)bb_operation_bytes(&q->operation));
+	uint64_t drawn = bb_draw(bb_draw(p->links.seed, 2), (uint64_t)rank);
+	double factor = bb_noise_factor(&p->links, bb_draw(drawn, q->index));
 
 	q->peer = q->operation.peer;
 	if (q->peer == BB_NO_PEER)
 		q->peer = p->heard[rank][q->operation.answers];
 	q->entry = entry * factor;
 	/* The message before has been received: the link is free. */
-	if (!p->links->port)
-		schedule(p, queue, FLYING, q->from + (entry + p->links->latency) * factor);
+	if (!p->links.port)
+		schedule(p, queue, FLYING, q->from + (entry + p->links.latency) * factor);
 	else
 		schedule(p, queue, COMING,
 			 use_port(&p->out[rank], q->from, q->entry) - q->entry +
-				 p->links->latency * factor);
+				 p->links.latency * factor);
 }
 
 /* The message of QUEUE is at its peer's port. */
@@ -304,14 +304,13 @@ static bb_status sweep(struct play *p, const struct bb_operation *o, struct meet
 	const size_t element = bb_dtype_size(o->dtype);
 	struct bb_shape shape = {
 		.nranks = (int)size, .root = o->root, .in_place = o->in_place, .count = o->count};
-	const struct bb_algorithm *algorithm =
-		bb_choices_get(&p->choices, p->links, p->program->algorithm, o->collective, &shape,
-			       element, p->error);
+	const struct bb_algorithm *algorithm = bb_timeline_choose(
+		&p->links, p->program->algorithm, o->collective, &shape, element, p->error);
 
 	if (!algorithm)
 		return bb_error_status(p->error);
 	memcpy(m->done, m->entered, size * sizeof(*m->done));
-	if (bb_timeline_collective(p->links, algorithm, &shape, element,
+	if (bb_timeline_collective(&p->links, algorithm, &shape, element,
 				   bb_draw((uint64_t)o->group, m->number), m->done) != BB_OK)
 		return BB_EINTERNAL;
 	for (size_t i = 0; i < size; i++) {
@@ -380,8 +379,8 @@ static void wait(struct play *p, int queue)
 static void compute(struct play *p, int queue)
 {
 	struct queue *q = &p->queues[queue];
-	uint64_t drawn = bb_draw(bb_draw(p->links->seed, 3), (uint64_t)rank_of(p, queue));
-	double factor = bb_noise_factor(p->links, bb_draw(drawn, q->index));
+	uint64_t drawn = bb_draw(bb_draw(p->links.seed, 3), (uint64_t)rank_of(p, queue));
+	double factor = bb_noise_factor(&p->links, bb_draw(drawn, q->index));
 
 	schedule(p, queue, BUSY, q->from + q->operation.seconds * factor);
 }
@@ -510,8 +509,12 @@ bb_status bb_timeline_program(const struct bb_link_model *links, const struct bb
 			      const struct bb_timeline_watch *watch, double *end,
 			      struct bb_error *error)
 {
-	struct play p = {.links = links, .program = program, .watch = watch, .error = error};
-	bb_status status = play(&p);
+	struct play p = {.links = *links, .program = program, .watch = watch, .error = error};
+	bb_status status;
+
+	if (!links->choices)
+		p.links.choices = &p.choices;
+	status = play(&p);
 
 	if (status == BB_EINTERNAL) /* if no other reason is there yet */
 		(void)bb_fail(error, status, "no memory to play a program");

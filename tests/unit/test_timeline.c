@@ -249,8 +249,9 @@ static void test_noise(void **state)
 {
 	const struct bb_shape shape = {.nranks = 8, .count = 1 << 20};
 	const struct bb_algorithm *ring = bb_algorithm_find(&bb_all_reduce, "ring");
-	const struct bb_link_model noisy = {RATE, ALPHA, 0.05, 7, false},
-				   other = {RATE, ALPHA, 0.05, 8, false};
+	const struct bb_link_model
+		noisy = {.rate = RATE, .latency = ALPHA, .noise = 0.05, .seed = 7},
+		other = {.rate = RATE, .latency = ALPHA, .noise = 0.05, .seed = 8};
 	double a[8] = {0}, b[8] = {0}, c[8] = {0}, d[8] = {0};
 	const double quiet = latest(ring, &shape);
 
@@ -321,21 +322,18 @@ static void test_kept_choices(void **state)
 {
 	struct bb_shape shape = {.nranks = 8, .count = 1 << 24}, other = shape, again = shape;
 	struct bb_choices choices = {0};
-	struct bb_error error = {0};
-	const struct bb_algorithm *ring =
-		bb_choices_get(&choices, &links, "ring", &bb_broadcast, &shape, 4, &error);
+	const struct bb_link_model keeping = {.rate = RATE, .latency = ALPHA, .choices = &choices};
+	const struct bb_algorithm *ring = bb_algorithm_find(&bb_broadcast, "ring");
+	struct bb_error e = {0};
 
 	other.count = 1 << 10;
-	assert_non_null(ring);
-	assert_ptr_equal(bb_choices_get(&choices, &links, "ring", &bb_broadcast, &other, 4, &error),
-			 ring);
-	assert_ptr_equal(bb_choices_get(&choices, &links, "ring", &bb_broadcast, &again, 4, &error),
-			 ring);
+	assert_ptr_equal(bb_timeline_choose(&keeping, "ring", &bb_broadcast, &shape, 4, &e), ring);
+	assert_ptr_equal(bb_timeline_choose(&keeping, "ring", &bb_broadcast, &other, 4, &e), ring);
+	assert_ptr_equal(bb_timeline_choose(&keeping, "ring", &bb_broadcast, &again, 4, &e), ring);
 	assert_int_equal(again.chunk, shape.chunk);
 	assert_int_not_equal(other.chunk, shape.chunk);
 	assert_int_equal(choices.n, 2);
-	assert_ptr_not_equal(
-		bb_choices_get(&choices, &links, NULL, &bb_broadcast, &again, 4, &error), NULL);
+	assert_non_null(bb_timeline_choose(&keeping, NULL, &bb_broadcast, &again, 4, &e));
 	assert_int_equal(choices.n, 3);
 	bb_choices_free(&choices);
 }
@@ -531,7 +529,8 @@ static void test_server(void **state)
 
 static double played(uint64_t seed, double *digest)
 {
-	const struct bb_link_model noisy = {RATE, ALPHA, 0.1, seed, false};
+	const struct bb_link_model noisy = {
+		.rate = RATE, .latency = ALPHA, .noise = 0.1, .seed = seed};
 	struct heard heard = {0};
 	struct script s;
 	double end;

@@ -62,6 +62,7 @@ static bb_status sim_open(struct bb_context **context, const struct bb_world *wo
 	};
 	if (!c->clocks)
 		goto fail;
+	c->links.choices = &c->choices;
 	*context = c;
 	return BB_OK;
 fail:
@@ -191,8 +192,8 @@ static bb_status settle(struct bb_group *group, const char *name, struct bb_call
 	struct bb_shape shape = bb_call_scheduled_shape(call);
 	struct bb_error reason = {.text = ""};
 
-	call->schedule = bb_choices_get(&c->choices, &c->links, name, call->collective, &shape,
-					bb_dtype_size(call->dtype), &reason);
+	call->schedule = bb_timeline_choose(&c->links, name, call->collective, &shape,
+					    bb_dtype_size(call->dtype), &reason);
 	if (!call->schedule)
 		return bb_fail(c->error, bb_error_status(&reason), "%s", reason.text);
 	call->shape.chunk = shape.chunk;
