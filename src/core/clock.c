@@ -14,6 +14,14 @@ double bb_clock_now(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+double bb_clock_unix(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 void bb_clock_wait_moment(pthread_cond_t *changed, pthread_mutex_t *lock)
 {
 	struct timespec t;

@@ -9,6 +9,8 @@
 
 /* Seconds on the monotonic clock. */
 double bb_clock_now(void);
+/* Seconds since 1970 UTC. */
+double bb_clock_unix(void);
 
 /*
  * Sleep on CHANGED, LOCK held, for a moment at most (20 ms): the caller looks at its condition

@@ -3,11 +3,11 @@
  */
 #include "harness/bench.h"
 
+#include "core/clock.h"
 #include "core/stats.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* Over all ranks and samples; rank 0's. */
 struct view {
@@ -142,10 +142,8 @@ static void fill_case(const struct bb_session *s, const struct bb_case *c,
 	const struct bb_options *options = s->bench->options;
 	const struct bb_collective_options *asked = &s->bench->asked;
 	const bool verified = options->check > 0 && (s->bench->backend->capabilities & BB_CAP_DATA);
-	struct timespec now;
 
 	bb_record_init(&bb_record_result, result);
-	clock_gettime(CLOCK_REALTIME, &now);
 	result->collective = s->bench->collective->name;
 	result->algorithm_asked = c->choice->name;
 	result->algorithm = call->schedule ? bb_plan_schedule_name(&s->bench->plan, call->schedule)
@@ -165,7 +163,7 @@ static void fill_case(const struct bb_session *s, const struct bb_case *c,
 				      : BB_ABSENT;
 	result->verified = !verified ? NULL : layout->sets < 2 ? "refilled" : "pristine set";
 	result->cycle = s->cycle;
-	result->end_unix_s = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+	result->end_unix_s = bb_clock_unix();
 }
 
 static double algbw_bytes(const struct bb_call *call)

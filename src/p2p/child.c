@@ -119,10 +119,8 @@ bb_status bb_child_tell_cell(struct bb_pairs *pairs, size_t number,
 			    .cell_bytes = cell->bytes,
 			    .repeats = cell->repeats,
 			    .both_ways = cell->both_ways};
-	struct timespec now;
 
-	clock_gettime(CLOCK_REALTIME, &now);
-	note.end_unix_s = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+	note.end_unix_s = bb_clock_unix();
 	snprintf(note.text, sizeof(note.text), "%s", cell->skip ? cell->skip : "");
 	return tell(pairs, &note, cell->skip ? NULL : parts);
 }

@@ -4,13 +4,13 @@
  */
 #include "p2p/memory.h"
 
+#include "core/clock.h"
 #include "core/stats.h"
 #include "core/units.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define PERIOD 1021                      /* of the data, in doubles */
 #define SAMPLE_BYTES ((size_t)256 << 10) /* a sample is to be long against reading the clock */
@@ -415,7 +415,6 @@ static bb_status deliver(struct session *s, const struct bb_memory_case *c, int 
 	char from[BB_SPACE_TEXT], to[BB_SPACE_TEXT], at[BB_TEXT];
 	struct bb_pair_record r;
 	struct bb_stats stats;
-	struct timespec now;
 	double bytes;
 
 	bb_record_init(&bb_record_pair, &r);
@@ -447,8 +446,7 @@ static bb_status deliver(struct session *s, const struct bb_memory_case *c, int 
 	}
 	r.rounds = 1;
 	r.samples = (int64_t)iters;
-	clock_gettime(CLOCK_REALTIME, &now);
-	r.end_unix_s = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+	r.end_unix_s = bb_clock_unix();
 	s->run->end.results++;
 	s->run->end.wrong += r.wrong != BB_ABSENT && r.wrong > 0;
 	if (s->plan->complete)

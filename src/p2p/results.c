@@ -3,12 +3,12 @@
  */
 #include "p2p/pairs.h"
 
+#include "core/clock.h"
 #include "core/units.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static const char *direction_of(const struct bb_cell *cell)
 {
@@ -136,17 +136,14 @@ static void fill_route(const struct bb_cell *cell, struct bb_pair_record *r)
 static void fill_times(const struct bb_cell *cell, const struct bb_pair_part *part,
 		       struct bb_pair_record *r)
 {
-	struct timespec now;
 
-	clock_gettime(CLOCK_REALTIME, &now);
 	r->p50_us = part->p50 * 1e6;
 	r->p99_us = part->p99 * 1e6;
 	r->min_us = part->min * 1e6;
 	r->max_us = part->max * 1e6;
 	r->rounds = part->rounds;
 	r->samples = part->samples;
-	r->end_unix_s = cell->child ? cell->child->end_unix_s
-				    : (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+	r->end_unix_s = cell->child ? cell->child->end_unix_s : bb_clock_unix();
 }
 
 static void fill_wrong(const struct bb_pairs *pairs, const struct bb_cell *cell,
