@@ -170,8 +170,8 @@ bb_status bb_cpu_queue_open(const struct bb_queues *queues, struct bb_queue **qu
 		return bb_fail(error, BB_EINTERNAL, "no thread for a queue of rank %d",
 			       queues->number);
 	}
-	if (queues->open)
-		atomic_fetch_add(queues->open, 1);
+	if (queues->opened)
+		atomic_fetch_add(queues->opened, 1);
 	*queue = q;
 	return BB_OK;
 }
@@ -185,8 +185,6 @@ void bb_cpu_queue_close(struct bb_queue *queue)
 	pthread_cond_broadcast(&queue->changed);
 	pthread_mutex_unlock(&queue->lock);
 	pthread_join(queue->worker, NULL);
-	if (queue->queues->open)
-		atomic_fetch_sub(queue->queues->open, 1);
 	pthread_cond_destroy(&queue->changed);
 	pthread_mutex_destroy(&queue->lock);
 	free(queue);

@@ -30,7 +30,9 @@ struct bb_queues {
 	struct bb_rank *rank;
 	int number;          /* of the rank in the world */
 	atomic_int *aborted; /* set: every wait returns BB_ETIMEOUT, for good */
-	atomic_int *open;    /* counts the queues that are; NULL: nobody looks */
+	/* Counts queues. Those closed too: who waited beside a queue may still sleep. NULL: nobody
+	   looks. */
+	atomic_int *opened;
 	/* On a worker's own thread, before its first work. NULL: nothing. */
 	void (*settle)(struct bb_rank *rank);
 	/* Run CALL on this thread, now. */

@@ -171,6 +171,13 @@ static void do_share(const struct work *work, int owner, int piece, int pieces)
 	}
 }
 
+/* For all members, some of which may sleep. */
+static void publish(const struct bb_group *group, atomic_uint *word, uint32_t value)
+{
+	bb_host_store(group->rank->context, word, value);
+	bb_host_wake(group->rank->context, group->team->bells, group->team->n);
+}
+
 /* ---- flat -------------------------------------------------------------------------- */
 
 static bb_status wait_posted(struct bb_group *group, int peer, uint32_t number)
@@ -230,7 +237,7 @@ static bb_status run_flat(struct bb_group *group, struct work *work, size_t in_b
 	if (in_bytes > 0)
 		memcpy(desk->flat[work->flat].data, call->in, in_bytes);
 	desk->out = call->out;
-	bb_host_store(group->rank->context, &desk->flat[work->flat].posted, number);
+	publish(group, &desk->flat[work->flat].posted, number);
 	status = wait_sources(group, call, number);
 	segments = c->segments(&call->shape, group->me);
 	for (int k = 0; k < segments && status == BB_OK; k++) {
@@ -260,17 +267,16 @@ static bb_status wait_all(struct bb_group *group, size_t offset, uint32_t number
 
 static bb_status run_static(struct bb_group *group, const struct work *work)
 {
-	const struct bb_context *context = group->rank->context;
 	struct bb_desk *desk = &group->team->desks[group->me];
 	const uint32_t number = group->calls;
 	bb_status status;
 
-	bb_host_store(context, &desk->arrived, number);
+	publish(group, &desk->arrived, number);
 	status = wait_all(group, offsetof(struct bb_desk, arrived), number);
 	if (status != BB_OK)
 		return status;
 	do_share(work, group->me, 0, 1);
-	bb_host_store(context, &desk->left, number);
+	publish(group, &desk->left, number);
 	status = wait_all(group, offsetof(struct bb_desk, left), number);
 	group->entered = number;
 	return status;

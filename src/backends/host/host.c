@@ -125,7 +125,7 @@ static bb_status host_attach(struct bb_context *context, int local, struct bb_ra
 	r->queues = (struct bb_queues){.rank = r,
 				       .number = r->rank,
 				       .aborted = &context->aborted,
-				       .open = &context->queues,
+				       .opened = &context->queues,
 				       .settle = host_settle,
 				       .run = host_run,
 				       .pass = bb_host_message};

@@ -37,7 +37,7 @@ struct bb_context {
 	const struct bb_kernels *kernels;
 	struct bb_host_port *ports; /* [local]; NULL: links are not ports */
 	bool crowded;               /* more ranks than cores */
-	atomic_int queues;          /* that are open: threads beside the drivers */
+	atomic_int queues;          /* opened so far: threads beside the drivers */
 	atomic_int aborted;
 	pthread_mutex_t lock;       /* teams */
 	struct bb_host_team *teams; /* those open or being joined */

@@ -216,7 +216,7 @@ static bb_status mpi_attach(struct bb_context *context, int local, struct bb_ran
 	r->queues = (struct bb_queues){.rank = r,
 				       .number = context->world.proc,
 				       .aborted = &context->aborted,
-				       .open = &context->queues,
+				       .opened = &context->queues,
 				       .run = mpi_run,
 				       .pass = bb_mpi_message};
 	*rank = r;

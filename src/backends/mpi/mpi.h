@@ -114,7 +114,7 @@ struct bb_context {
 	struct bb_mpi_types types;
 	struct bb_mpi_controls controls;
 	struct bb_mpi_found found;
-	atomic_int queues; /* that are open: threads beside the driver */
+	atomic_int queues; /* opened so far: threads beside the driver */
 	atomic_int aborted;
 };
 
