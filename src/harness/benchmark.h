@@ -50,10 +50,10 @@ struct bb_benchmark {
 	bb_status (*drive)(struct bb_driver *driver, void *run);
 	/*
 	 * In process 0, once the drivers are done: its part of run->end. False with *VERDICT
-	 * ("below the gate") if a gate says that the run, otherwise right, has not passed.
+	 * ("below the gate") if a gate says that the run, otherwise right, has not passed. NULL: there is none.
 	 */
 	bool (*judge)(struct bb_run *run, const char **verdict);
-	/* Append '#' lines that end the text. */
+	/* Append '#' lines that end the text. NULL: none. */
 	void (*tell)(struct bb_run *run, struct bb_strbuf *out);
 	void (*close)(struct bb_run *run); /* free what OWN holds; also after a failed plan */
 };

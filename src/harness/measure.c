@@ -130,7 +130,7 @@ static bb_status verify(const struct bb_job *job, uint64_t *wrong)
 		collective->segment(shape, s->me, k, &seg);
 		expected = bb_patterns_get(s->patterns, seg.source);
 		ulps = seg.source == BB_REDUCED && job->c->op == BB_AVG && bb_dtype_is_float(dtype)
-			       ? 2
+			       ? BB_AVERAGE_ULPS
 			       : 0;
 		status = backend->verify(s->driver->handle, (char *)b.out + seg.out * element,
 					 &expected, seg.in, seg.count, dtype, ulps, wrong);

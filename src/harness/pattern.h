@@ -12,6 +12,8 @@
 
 #define BB_PATTERN_PERIOD 1021 /* prime, so that no power-of-two misplacement goes unseen */
 
+#define BB_AVERAGE_ULPS 2 /* by which an average of floating-point numbers may be off */
+
 struct bb_patterns; /* the tables of one (datatype, op, n, seed); read-only once made */
 
 /*

@@ -1,0 +1,192 @@
+#include "harness/sink_table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct table {
+	struct bb_sink sink;
+	const struct bb_table *table;
+	struct bb_strbuf out; /* what is not written yet */
+	bool headed;
+};
+
+static struct table *of(struct bb_sink *sink)
+{
+	return (struct table *)sink;
+}
+
+static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
+{
+	struct bb_strbuf *out = &of(sink)->out;
+
+	bb_strbuf_addf(out, "# busbench version %s backend=%s\n", run->version, run->backend);
+	bb_strbuf_addf(out, "# %s: %lld ranks\n", run->program, (long long)run->nranks);
+	bb_sink_add_ranks(out, &run->ranks);
+	bb_strbuf_addf(out, "# iters: %lld warmup iters: %lld validation: %lld seed: %lld",
+		       (long long)run->iters, (long long)run->warmup_iters, (long long)run->check,
+		       (long long)run->seed);
+	if (!isnan(run->precision))
+		bb_strbuf_addf(out, "  precision: %g%%", run->precision * 100);
+	if (run->fault)
+		bb_strbuf_addf(out, "  fault: %s", run->fault);
+	if (run->link)
+		bb_strbuf_addf(out, "  link: %s", run->link);
+	bb_strbuf_add(out, "\n");
+	return bb_sink_write(sink, out);
+}
+
+/* ---- rows --------------------------------------------------------------------------------------
+ */
+
+/* VALUE with as many of DECIMALS as WIDTH has room for. */
+static void number(char text[BB_CELL_TEXT], double value, int decimals, int width)
+{
+	if (isnan(value)) {
+		snprintf(text, BB_CELL_TEXT, "N/A");
+		return;
+	}
+	do
+		snprintf(text, BB_CELL_TEXT, "%.*f", decimals, value);
+	while ((int)strlen(text) > width && decimals-- > 0);
+	if ((int)strlen(text) > width)
+		snprintf(text, BB_CELL_TEXT, "%.*g", width > 7 && width < 20 ? width - 6 : 1, value);
+}
+
+static const struct bb_field *field_of(const struct bb_table *table, const char *name)
+{
+	const struct bb_field *field = table->kind->fields;
+
+	while (field->name && strcmp(field->name, name) != 0)
+		field++;
+	return field->name ? field : NULL;
+}
+
+static void cell(const struct table *t, const struct bb_column *column, const void *record,
+		 char text[BB_CELL_TEXT])
+{
+	const struct bb_field *field = field_of(t->table, column->field);
+	const void *at = (const char *)record + (field ? field->offset : 0);
+	const double scale = column->scale != 0 ? column->scale : 1;
+	const int width = abs(column->width);
+
+	snprintf(text, BB_CELL_TEXT, "?");
+	if (!field)
+		return;
+	switch (field->type) {
+	case BB_FIELD_STRING:
+		snprintf(text, BB_CELL_TEXT, "%s",
+			 *(const char *const *)at ? *(const char *const *)at : "-");
+		break;
+	case BB_FIELD_INT:
+		if (*(const int64_t *)at == BB_ABSENT)
+			snprintf(text, BB_CELL_TEXT, "N/A");
+		else
+			number(text, scale * (double)*(const int64_t *)at, column->decimals, width);
+		break;
+	case BB_FIELD_DOUBLE:
+		number(text, scale * *(const double *)at, column->decimals, width);
+		break;
+	case BB_FIELD_BOOL:
+		snprintf(text, BB_CELL_TEXT, "%s", *(const bool *)at ? "yes" : "no");
+		break;
+	default: /* lists have no place in a table */
+		break;
+	}
+}
+
+static void add_heads(struct table *t, bool units)
+{
+	bb_strbuf_add(&t->out, "#");
+	for (const struct bb_column *c = t->table->columns; c->head; c++)
+		bb_strbuf_addf(&t->out, " %*s", c->width,
+			       units ? (c->unit ? c->unit : "") : c->head);
+	bb_strbuf_add(&t->out, "\n");
+}
+
+static void add_row(struct table *t, const void *record)
+{
+	char text[BB_CELL_TEXT];
+
+	if (!t->headed) {
+		if (t->table->about)
+			t->table->about(record, &t->out);
+		bb_strbuf_add(&t->out, "#\n");
+		add_heads(t, false);
+		add_heads(t, true);
+	}
+	t->headed = true;
+	bb_strbuf_add(&t->out, " ");
+	for (const struct bb_column *c = t->table->columns; c->head; c++) {
+		if (c->cell)
+			c->cell(record, text);
+		else
+			cell(t, c, record, text);
+		bb_strbuf_addf(&t->out, " %*s", c->width, text);
+	}
+	bb_strbuf_add(&t->out, "\n");
+}
+
+static void add_skip(struct table *t, const struct bb_skip_record *s)
+{
+	bb_strbuf_addf(&t->out, "# skipped: %s", s->algorithm ? s->algorithm : s->collective);
+	if (s->size_bytes != BB_ABSENT)
+		bb_strbuf_addf(&t->out, " %lld B", (long long)s->size_bytes);
+	bb_strbuf_addf(&t->out, ": %s\n", s->reason);
+}
+
+static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind, const void *r)
+{
+	struct table *t = of(sink);
+
+	if (kind == t->table->kind)
+		add_row(t, r);
+	else if (kind == &bb_record_skip)
+		add_skip(t, r);
+	return bb_sink_write(sink, &t->out);
+}
+
+/* ---- the end
+ * ------------------------------------------------------------------------------------- */
+
+static bb_status comment(struct bb_sink *sink, const char *lines)
+{
+	bb_strbuf_add(&of(sink)->out, lines);
+	return bb_sink_write(sink, &of(sink)->out);
+}
+
+static bb_status end(struct bb_sink *sink, const struct bb_end_record *r)
+{
+	struct bb_strbuf *out = &of(sink)->out;
+
+	if (r->wrong > 0)
+		bb_strbuf_addf(out, "# wrong data in %lld results\n", (long long)r->wrong);
+	bb_strbuf_addf(out, "# verdict: %s\n", r->verdict);
+	if (r->error)
+		bb_strbuf_addf(out, "# error: %s\n", r->error);
+	return bb_sink_write(sink, out);
+}
+
+static void release(struct bb_sink *sink)
+{
+	bb_strbuf_free(&of(sink)->out);
+}
+
+static const struct bb_sink_ops table_ops = {
+	.begin = begin,
+	.record = record,
+	.comment = comment,
+	.end = end,
+	.release = release,
+};
+
+bb_status bb_sink_table_open(struct bb_sink **sink, FILE *file, const char *path,
+			     const struct bb_table *table)
+{
+	struct table *t = bb_sink_new(sizeof(*t), &table_ops, file, path);
+
+	if (!t)
+		return BB_EINTERNAL;
+	t->table = table;
+	*sink = &t->sink;
+	return BB_OK;
+}
