@@ -13,6 +13,7 @@
 #include "harness/option_rows.h"
 
 #define MOST_BATCH (INT64_C(1) << 30)
+#define STEP_NS 50000000 /* where nothing says how long a batch takes */
 
 static const char *const overlap_names[] = {"on", "off", "both", NULL};
 
@@ -35,7 +36,7 @@ const struct bb_option bb_ddp_rows[] = {
 		"that of the first bucket; cap: the same as of all others")},
 	{STRING("algo", 0, algo_text, "auto", "LIST|all",
 		"algorithms of the all-reduce, one after the other; auto: whichever is best")},
-	{CHOICE("overlap", overlap, "on", "WORD", overlap_names,
+	{CHOICE("overlap", overlap, "both", "WORD", overlap_names,
 		"on: buckets are reduced while the backward pass goes on; off: after it")},
 	{INT("accumulate", 0, accumulate, "1", "N", 1, 1 << 20,
 	     "batches of which only the last one's gradients are reduced")},
@@ -45,6 +46,10 @@ const struct bb_option bb_ddp_rows[] = {
 	{DURATION("step-time", 0, step_ns, NULL, 1,
 		  "instead: forward and backward pass of a batch together"),
 	 GIVEN(step_given)},
+	{CHOICE("compute", stand_in, "sleep", "WORD", bb_stand_in_names,
+		"how computations are stood in for: sleep, spin (a busy core, or part of the GPU), "
+		"gemm (cuBLAS)")},
+	{INT("iters", 'n', iters, "10", "N", 1, 1000000, "steps of each kind, over all rounds")},
 	{FLAG("predict", 0, predict, "print the buckets and, with --link, the step; run nothing")},
 	{.name = NULL},
 };
@@ -111,6 +116,39 @@ static bb_status read_flops(struct bb_ddp_options *a, struct bb_error *error)
 		       a->flops_text);
 }
 
+static bb_status add_algorithm(struct bb_ddp_options *a, const char *name, struct bb_error *error)
+{
+	if (a->nalgorithms == BB_DDP_MOST_ALGORITHMS)
+		return bb_fail(error, BB_EUSAGE, "--algo %s: more than %d algorithms", a->algo_text,
+			       BB_DDP_MOST_ALGORITHMS);
+	snprintf(a->algorithms[a->nalgorithms++], BB_WORD, "%s", name);
+	return BB_OK;
+}
+
+/* Those of the list, which is a good one. */
+static bb_status read_algorithms(struct bb_ddp_options *a, const struct bb_backend *backend,
+				 struct bb_error *error)
+{
+	const char *rest = a->algo_text;
+	char word[BB_WORD];
+	bb_status status = BB_OK;
+
+	if (strcmp(rest, "all") != 0) {
+		do {
+			bb_next_word(&rest, word);
+			status = add_algorithm(a, word, error);
+		} while (status == BB_OK && *rest++ == ',');
+		return status;
+	}
+	for (const struct bb_native *n = backend->natives; n->name && status == BB_OK; n++)
+		if (!a->predict && (!n->refuses || !n->refuses(n, &bb_all_reduce)))
+			status = add_algorithm(a, n->name, error);
+	for (int i = 0; bb_algorithms[i] && status == BB_OK; i++)
+		if (bb_algorithms[i]->collective == &bb_all_reduce)
+			status = add_algorithm(a, bb_algorithms[i]->name, error);
+	return status;
+}
+
 /* ---- together ------------------------------------------------------------------------ */
 
 static bb_status refuse_sizes(const struct bb_options *o, struct bb_error *error)
@@ -155,6 +193,9 @@ bb_status bb_ddp_check(const struct bb_benchmark *benchmark, void *own, struct b
 	struct bb_ddp_options *a = &ddp->asked;
 	bb_status status;
 
+	o->iters = a->iters;
+	if (a->predict && o->fault_given)
+		return bb_fail(error, BB_EUSAGE, "--fault: --predict runs nothing; leave one out");
 	BB_TRY(status, refuse_sizes(o, error), out);
 	BB_TRY(status, read_dtype(a, error), out);
 	BB_TRY(status, read_buckets(a, error), out);
@@ -165,13 +206,15 @@ bb_status bb_ddp_check(const struct bb_benchmark *benchmark, void *own, struct b
 	if (a->predict && *o->backend_reason)
 		o->backend = bb_backend_find("host");
 	BB_TRY(status, bb_check_algorithms(a->algo_text, o, &bb_all_reduce, error), out);
+	BB_TRY(status, read_algorithms(a, o->backend, error), out);
 	BB_TRY(status, bb_model_open(&ddp->model, a->model_text, a->seq, error), out);
-	if (!a->predict)
-		return bb_fail(error, BB_EUNSUPPORTED,
-			       "measuring a step is not in this build; --predict works out "
-			       "buckets and step");
-	o->shows = true;
-	status = check_files(o, environment->launch.proc == 0, error);
+	if (!a->predict && !a->flops_text && !a->step_given) {
+		a->step_ns = STEP_NS;
+		a->step_given = true;
+	}
+	o->shows = a->predict;
+	if (a->predict)
+		status = check_files(o, environment->launch.proc == 0, error);
 out:
 	return status;
 }

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #define DEFAULT_CAP ((uint64_t)25 << 20)
-#define MOST_ALGORITHMS 32
 
 struct bb_train_step bb_prediction_step(struct bb_prediction *p,
 					const struct bb_prediction_row *row, bool overlap,
@@ -42,11 +41,10 @@ static bb_status add_row(struct bb_prediction *p, enum bb_prediction_kind kind, 
 		bb_format_size(row->name, cap);
 	else
 		snprintf(row->name, sizeof(row->name), "%s", names[kind]);
-	if (kind >= BB_PREDICT_DEFAULT) {
-		first = a->first_cap ? a->first_cap : cap;
-		row->cap = cap;
-		row->first_cap = first;
-	}
+	if (kind >= BB_PREDICT_DEFAULT && a->first_cap)
+		first = a->first_cap;
+	row->cap = cap;
+	row->first_cap = first;
 	return bb_buckets_make(&row->buckets, &p->ddp->model, bb_dtype_size(a->dtype), first, cap,
 			       p->error);
 }
@@ -113,13 +111,15 @@ static bb_status deliver(struct bb_prediction *p, const char *algorithm)
 }
 
 /* Steps by one algorithm after the other. BB_EUNSUPPORTED where none of them can be predicted. */
-static bb_status predict_steps(struct bb_prediction *p, char names[][BB_WORD], int n)
+static bb_status predict_steps(struct bb_prediction *p)
 {
+	const char(*names)[BB_WORD] = p->ddp->asked.algorithms;
+	const size_t n = p->ddp->asked.nalgorithms;
 	struct bb_error first = {.text = ""};
 	bb_status written = BB_OK;
 	int told = 0;
 
-	for (int i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		struct bb_error cause = {.text = ""};
 		const bb_status status = work_out(p, names[i], &cause);
 
@@ -139,40 +139,18 @@ out:
 	return written;
 }
 
-/* The words of --algo, all of them for all. Returns how many, 0 where there are too many. */
-static int list_algorithms(const char *list, char names[MOST_ALGORITHMS][BB_WORD])
-{
-	int n = 0;
-
-	if (strcmp(list, "all") != 0) {
-		do {
-			if (n == MOST_ALGORITHMS || !bb_next_word(&list, names[n++]))
-				return 0;
-		} while (*list++ == ',');
-		return n;
-	}
-	for (const struct bb_algorithm *const *a = bb_algorithms; *a; a++)
-		if ((*a)->collective == &bb_all_reduce && n < MOST_ALGORITHMS)
-			snprintf(names[n++], BB_WORD, "%s", (*a)->name);
-	return n;
-}
-
 static bb_status predict(struct bb_prediction *p)
 {
-	char names[MOST_ALGORITHMS][BB_WORD];
-	const int n = list_algorithms(p->ddp->asked.algo_text, names);
+	const size_t n = p->ddp->asked.nalgorithms;
 	bb_status status;
 
-	if (n == 0)
-		return bb_fail(p->error, BB_EUSAGE, "--algo: more than %d algorithms",
-			       MOST_ALGORITHMS);
 	BB_TRY(status, prepare(p), out);
 	BB_TRY(status, bb_prediction_open(p), out);
 	bb_prediction_tell_model(p);
 	if (!p->computes || !p->links || n > 1)
 		bb_prediction_tell_buckets(p, false);
 	if (p->computes && p->links) {
-		status = predict_steps(p, names, n);
+		status = predict_steps(p);
 	} else {
 		bb_prediction_tell_missing(p);
 		status = bb_prediction_record(p, NULL);

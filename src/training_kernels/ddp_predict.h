@@ -20,7 +20,7 @@ enum bb_prediction_kind {
 struct bb_prediction_row {
 	enum bb_prediction_kind kind;
 	struct bb_buckets buckets;
-	uint64_t cap, first_cap; /* 0: no cap */
+	uint64_t cap, first_cap;
 	char name[BB_UNIT_TEXT];
 	struct bb_train_step steps[2]; /* by the algorithm at hand; without and with overlap */
 };

@@ -26,54 +26,6 @@ bb_status bb_prediction_open(struct bb_prediction *p)
 	return bb_sinks_begin(&run->sinks, &run->record);
 }
 
-/* What holds of all rows. */
-static void describe(const struct bb_prediction *p, struct bb_ddp_record *r)
-{
-	const struct bb_ddp_options *a = &p->ddp->asked;
-	const struct bb_model *m = &p->ddp->model;
-
-	bb_record_init(&bb_record_ddp, r);
-	r->model = m->name;
-	r->family = m->family;
-	r->dtype = bb_dtype_name(a->dtype);
-	r->nranks = p->nranks;
-	r->batches = a->accumulate;
-	r->tensors = (int64_t)m->ntensors;
-	r->parameters = (int64_t)m->parameters;
-	r->gradient_bytes = (int64_t)p->rows[0].buckets.bytes;
-	if (p->computes) {
-		r->forward_us = 1e6 * p->forward_s;
-		r->backward_us = 1e6 * p->backward_s;
-	}
-}
-
-static void describe_buckets(const struct bb_prediction *p, const struct bb_prediction_row *row,
-			     struct bb_ddp_record *r)
-{
-	static const char *const groupings[] = {"one", "tensor", "cap", "cap"};
-	const struct bb_buckets *b = &row->buckets;
-	double *bytes = p->numbers, *tensors = bytes + b->n, *ready = tensors + b->n;
-
-	for (size_t i = 0; i < b->n; i++) {
-		bytes[i] = (double)b->list[i].bytes;
-		tensors[i] = (double)b->list[i].count;
-		ready[i] = 1e6 * p->ready[b->list[i].first + b->list[i].count - 1];
-	}
-	r->grouping = groupings[row->kind];
-	if (row->cap) {
-		r->cap_bytes = (int64_t)row->cap;
-		r->first_cap_bytes = (int64_t)row->first_cap;
-	}
-	r->buckets = (int64_t)b->n;
-	r->least_bytes = (int64_t)bb_buckets_least(b);
-	r->most_bytes = (int64_t)bb_buckets_most(b);
-	r->last_bytes = (int64_t)b->list[b->n - 1].bytes;
-	r->mean_bytes = (double)b->bytes / (double)b->n;
-	r->bucket_bytes = (struct bb_numbers){bytes, b->n};
-	r->bucket_tensors = (struct bb_numbers){tensors, b->n};
-	r->bucket_ready_us = (struct bb_numbers){ready, p->computes ? b->n : 0};
-}
-
 static void describe_step(const struct bb_prediction *p, const struct bb_prediction_row *row,
 			  bool overlap, struct bb_ddp_record *r)
 {
@@ -100,14 +52,15 @@ bb_status bb_prediction_record(struct bb_prediction *p, const char *algorithm)
 	const int asked = p->ddp->asked.overlap;
 	struct bb_ddp_record r;
 
-	describe(p, &r);
+	bb_ddp_describe(p->ddp, p->nranks, &r);
 	r.algorithm = algorithm;
 	for (size_t i = 0; i < p->nrows; i++) {
 		/* 25 MiB only where it is asked for. */
 		if (i == BB_PREDICT_DEFAULT)
 			continue;
-		r.cap_bytes = r.first_cap_bytes = BB_ABSENT;
-		describe_buckets(p, &p->rows[i], &r);
+		bb_ddp_describe_buckets(&r, &p->rows[i].buckets, p->rows[i].cap,
+					p->rows[i].first_cap, p->computes ? p->ready : NULL,
+					p->numbers);
 		if (!algorithm)
 			deliver(p, &r);
 		for (int overlap = 1; overlap >= 0 && algorithm; overlap--) {

@@ -41,7 +41,7 @@ static struct bb_reduce_known *add_known(struct bb_reduce_time *r)
 	return &r->known[r->nknown++];
 }
 
-double bb_reduce_time_seconds(void *own, uint64_t bytes)
+double bb_reduce_time_seconds(void *own, size_t bucket, uint64_t bytes)
 {
 	struct bb_reduce_time *r = own;
 	struct bb_reduce_known *known;

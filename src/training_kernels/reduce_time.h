@@ -26,7 +26,7 @@ struct bb_reduce_time {
 
 /* bb_reduce_seconds of a struct bb_reduce_time: until the last rank is done, all having begun
    together. */
-double bb_reduce_time_seconds(void *own, uint64_t bytes);
+double bb_reduce_time_seconds(void *own, size_t bucket, uint64_t bytes);
 void bb_reduce_time_close(struct bb_reduce_time *r);
 
 #endif

@@ -17,7 +17,7 @@ struct bb_train_step bb_step_model(const struct bb_step_request *r, struct bb_bu
 		const double ready = c->ready_s[b->first + b->count - 1];
 		const double may = r->overlap ? ready : c->backward_s;
 		const double start = may > end ? may : end;
-		const double seconds = r->reduce(r->own, b->bytes);
+		const double seconds = r->reduce(r->own, k, b->bytes);
 
 		end = start + seconds;
 		step.reduce_s += seconds;

@@ -22,8 +22,8 @@ struct bb_step_compute {
 	const double *ready_s; /* of model.order, since the backward pass began: bb_model_ready */
 };
 
-/* Seconds to reduce BYTES over all ranks. */
-typedef double bb_reduce_seconds(void *own, uint64_t bytes);
+/* Seconds to reduce bucket number BUCKET, of BYTES, over all ranks. */
+typedef double bb_reduce_seconds(void *own, size_t bucket, uint64_t bytes);
 
 struct bb_step_request {
 	struct bb_step_compute compute;

@@ -165,7 +165,7 @@ BAD = [
     ("-e 8", "-e: what is reduced"),
     ("--csv /no/such/folder/x", "--csv: /no/such/folder/x cannot be written"),
     ("--json - --csv -", "--csv and --json both write -"),
-    ("--fault die:0", "--fault die:0: ddp_bucket_perf obeys no faults"),
+    ("--fault die:0", "--fault: --predict runs nothing"),
     ("--link 10", "--link 10"),
     ("-g 2000", "-g"),
 ]  # fmt: skip
@@ -244,9 +244,111 @@ def csv_beside_the_text():
     equal(rows[2]["bucket_tensors"], "2;15;12;51;81", "tensors")
 
 
+# ---- measured --------------------------------------------------------------------------------
+
+SMALL = "--model linear:6x96 --buckets 64K,1M --step-time 3ms -n 3"
+
+
+def rows(line, runner=run):
+    """Records of a sweep by (algorithm, grouping, cap, overlap)."""
+    found = [json.loads(text) for text in runner(f"ddp_bucket {line} --json -").exits(0).out.splitlines()]
+    return {(r["algorithm"], r["grouping"], r["cap_bytes"], r["overlap"]): r for r in found if r["kind"] == "data_parallel"}, found
+
+
+def all_are_there(found, algorithms):
+    groupings = [("cap", 64 << 10), ("cap", 1 << 20), ("cap", 25 << 20), ("one", None), ("tensor", None)]
+    equal(set(found), {(a, *g, o) for a in algorithms for g in groupings for o in ("on", "off")}, "rows")
+    for r in found.values():
+        equal(len(r["bucket_us"]), r["buckets"], "a time of each bucket")
+        equal(sum(r["bucket_bytes"]), r["gradient_bytes"], "bytes of all buckets")
+        expect(r["step_us"] > 0 and r["compute_us"] > 0 and r["reduce_us"] > 0, r)
+    for overlap in ("on", "off"):
+        mine = [r for r in found.values() if r["overlap"] == overlap]
+        best = [r for r in mine if r["best"]]
+        equal([r["step_us"] for r in best], [min(r["step_us"] for r in mine)], "the best")
+
+
 @test
-def nothing_is_measured_yet():
-    run("ddp_bucket -g 2 --model linear:2x10").exits(5).says("measuring a step is not in this build; --predict")
+def steps_are_measured_and_verified():
+    """All sizes of buckets and what they are held against, on threads; averages are exact."""
+    for ranks, algorithms in ((1, "auto"), (3, "ring,tree"), (4, "direct")):
+        found, _ = rows(f"-g {ranks} {SMALL} --algo {algorithms}")
+        if ranks > 1:
+            all_are_there(found, algorithms.split(","))
+        equal({r["wrong"] for r in found.values()}, {0}, "wrong")
+        equal({r["samples"] for r in found.values()}, {3}, "samples")
+
+
+@test
+def virtual_time_is_the_step_model():
+    """Step, exposed communication and what is hidden are those of the model, to the last digits."""
+    line = f"-g 4 {SMALL} --accumulate 2 --algo ring,tree,auto --backend sim --link 1G,20us"
+    found, _ = rows(line)
+    all_are_there(found, ["ring", "tree", "auto"])
+    for key, r in found.items():
+        for name in ("step", "reduce", "exposed"):
+            measured, predicted = r[f"{name}_us"], r[f"predicted_{name}_us"]
+            expect(abs(measured - predicted) < 1e-9 * r["step_us"], f"{key}: {name} {measured}, model {predicted}")
+        if r["hidden"] is not None and r["overlap"] == "on":
+            expect(abs(r["hidden"] - r["predicted_hidden"]) < 1e-6, f"{key}: {r['hidden']}, {r['predicted_hidden']}")
+    equal(rows(line)[0].keys(), found.keys(), "the same again")
+
+
+@test
+def prediction_is_virtual_time():
+    """What --predict says is what sim measures."""
+    line = f"-g 4 {SMALL} --algo ring --link 1G,20us"
+    predicted, _ = rows(line + " --predict")
+    played, _ = rows(line + " --backend sim")
+    for key, r in predicted.items():
+        expect(abs(r["predicted_step_us"] - played[key]["step_us"]) < 1e-9 * r["predicted_step_us"], key)
+
+
+@test
+def accumulation_reduces_once():
+    """Reductions of a step are the same however many batches it has."""
+    link = "--backend sim --link 1G,20us --algo ring"
+    one, _ = rows(f"-g 4 {SMALL} {link}")
+    many, _ = rows(f"-g 4 {SMALL} {link} --accumulate 5")
+    for key, r in one.items():
+        expect(abs(many[key]["reduce_us"] - r["reduce_us"]) < 1e-6, key)
+        expect(abs(many[key]["compute_us"] - 5 * r["compute_us"]) < 1e-6, key)
+        expect(abs(many[key]["exposed_us"] - r["exposed_us"]) < 1e-6, key)
+
+
+@test
+def wrong_averages_are_found():
+    result = run(f"ddp_bucket -g 3 {SMALL} --fault corrupt:1").exits(7)
+    expect("# wrong data in 10 results" in result.out, result.out)
+
+
+@test
+def a_rank_dies():
+    run(f"ddp_bucket -g 3 {SMALL} --fault die:2 -T 20").exits(3).says("rank 2")
+
+
+@test
+def what_cannot_be_done_is_told_once():
+    """An algorithm without messages over a paced link: the others go on."""
+    found, all_of_them = rows(f"-g 2 {SMALL} --algo ring,direct --link 1G,1us")
+    all_are_there(found, ["ring"])
+    skips = [r for r in all_of_them if r["kind"] == "skip"]
+    equal([r["algorithm"] for r in skips], ["direct"], "skipped")
+    run(f"ddp_bucket -g 2 {SMALL} --algo direct --link 1G,1us").exits(5).says("direct")
+
+
+@test
+def gradients_need_room():
+    run("ddp_bucket -g 8 --model gpt3-175b").exits(5).says("its gradients take")
+
+
+@test
+def table_of_steps():
+    out = run(f"ddp_bucket -g 2 {SMALL}").exits(0).out
+    lines = [line.split() for line in out.splitlines() if not line.startswith("#")]
+    equal([line[0] for line in lines if line[4] == "on"], ["64K", "1M", "25M", "one", "tensor"], "rows")
+    equal({line[-1] for line in lines}, {"0"}, "#wrong")
+    expect("# Best: buckets of " in out and "broadcasts the parameters" in out, out)
 
 
 # ---- config.json -----------------------------------------------------------------------------

@@ -14,7 +14,7 @@
 #define M ((uint64_t)1 << 20)
 #define MOST_TENSORS 1200
 
-static double per_byte(void *own, uint64_t bytes)
+static double per_byte(void *own, size_t bucket, uint64_t bytes)
 {
 	return (double)bytes * *(const double *)own;
 }
@@ -31,7 +31,7 @@ struct link {
 	double latency, rate;
 };
 
-static double ring(void *own, uint64_t bytes)
+static double ring(void *own, size_t bucket, uint64_t bytes)
 {
 	const struct link *link = own;
 
@@ -91,8 +91,8 @@ static void test_reduce_time(void **state)
 							   .dtype = BB_FLOAT,
 							   .error = &error};
 
-				times[i] = bb_reduce_time_seconds(&r, bytes);
-				assert_true(bb_reduce_time_seconds(&r, bytes) == times[i]);
+				times[i] = bb_reduce_time_seconds(&r, 0, bytes);
+				assert_true(bb_reduce_time_seconds(&r, 0, bytes) == times[i]);
 				assert_int_equal(r.nknown, 1);
 				assert_int_equal(r.status, BB_OK);
 				bb_reduce_time_close(&r);
@@ -112,9 +112,9 @@ static void test_no_such_algorithm(void **state)
 				   .dtype = BB_FLOAT,
 				   .error = &error};
 
-	assert_true(bb_reduce_time_seconds(&r, M) == 0);
+	assert_true(bb_reduce_time_seconds(&r, 0, M) == 0);
 	assert_int_equal(r.status, BB_EUNSUPPORTED);
-	assert_true(bb_reduce_time_seconds(&r, 2 * M) == 0);
+	assert_true(bb_reduce_time_seconds(&r, 1, 2 * M) == 0);
 	bb_reduce_time_close(&r);
 }
 
@@ -148,7 +148,7 @@ static struct bb_train_step step_of(const struct bb_model *m, uint64_t first, ui
 						    .reduce = ring,
 						    .own = link},
 			  NULL);
-	*last = ring(link, b.list[b.n - 1].bytes);
+	*last = ring(link, 0, b.list[b.n - 1].bytes);
 	bb_buckets_free(&b);
 	return s;
 }
