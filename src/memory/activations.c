@@ -71,10 +71,13 @@ static wide inner(const struct bb_layer *l)
 	return tokens(l) * l->bytes * (attention + feed_forward);
 }
 
-/* Scores of each head, of each pair of tokens. */
+/* Scores of each head, of each pair of tokens, or what FlashAttention keeps of them. */
 static wide core(const struct bb_layer *l)
 {
 	const unsigned dropout = l->gated ? 0 : 1 + l->bytes;
+
+	if (l->flash)
+		return tokens(l) * l->heads * FP32;
 
 	return tokens(l) * l->seq * l->heads * (l->bytes + dropout);
 }

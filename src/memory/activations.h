@@ -17,8 +17,9 @@
  * two masks of dropout, of one byte each. The 5 are the output of softmax, dropout's mask, and
  * dropout's output. From this follow other widths: with k of all heads for keys and values, an
  * inner width f and gates (three inner inputs instead of two). Gated families train without
- * dropout, which leaves neither masks nor its output. A token goes through several experts: so many
- * times the feed-forward network.
+ * dropout, which leaves neither masks nor its output. FlashAttention (Dao et al., arXiv 2205.14135)
+ * has instead of the 5 a sum of each row of scores, 4 bytes for each token and head. A token goes
+ * through several experts: so many times the feed-forward network.
  */
 #ifndef BB_MEMORY_ACTIVATIONS_H
 #define BB_MEMORY_ACTIVATIONS_H
@@ -41,6 +42,7 @@ struct bb_layer {
 	unsigned bytes;         /* of an element: 2 or 4 */
 	uint64_t tp;            /* ranks of tensor parallelism, at least 1 */
 	bool sequence_parallel; /* among the same ranks */
+	bool flash;             /* scores are never stored, but for a sum of each row in fp32 */
 };
 
 /* The layer of MODEL, a transformer; seq is that of the model. */

@@ -51,7 +51,7 @@ struct bb_training {
 	int zero;
 	enum bb_offload offload;
 	uint64_t dp, tp, pp, ep;
-	bool sequence_parallel;
+	bool sequence_parallel, flash;
 	enum bb_pipeline schedule;
 	uint64_t chunks;                     /* of a stage; interleaved alone: more than 1 */
 	uint64_t micro_batch, micro_batches; /* sequences; of a step */

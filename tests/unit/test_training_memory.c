@@ -141,6 +141,19 @@ static void test_gated(void **state)
 			 2 * 2048 * (8 * 1024 + 2 * (2 * 1024 + 2 * 256 + 3 * 4096)));
 }
 
+/* Of FlashAttention's scores a sum of each row is left. */
+static void test_flash(void **state)
+{
+	struct bb_layer l = gpt(12288, 96, 1);
+	const uint64_t others = bb_layer_kept(&l, BB_RECOMPUTE_SELECTIVE);
+
+	l.flash = true;
+	assert_int_equal(bb_layer_kept(&l, BB_RECOMPUTE_SELECTIVE), others);
+	assert_int_equal(bb_layer_kept(&l, BB_RECOMPUTE_NONE), others + 4 * 96 * 2048);
+	assert_int_equal(bb_layer_made_again(&l, BB_RECOMPUTE_FULL),
+			 others + 4 * 96 * 2048 - 48 * MiB);
+}
+
 static void test_made_again(void **state)
 {
 	struct bb_layer l = gpt(12288, 96, 1);
@@ -466,6 +479,7 @@ int main(void)
 		cmocka_unit_test(test_activation_table),
 		cmocka_unit_test(test_inner_width),
 		cmocka_unit_test(test_gated),
+		cmocka_unit_test(test_flash),
 		cmocka_unit_test(test_made_again),
 		cmocka_unit_test(test_too_large),
 		cmocka_unit_test(test_in_flight),

@@ -78,6 +78,7 @@ const struct bb_option bb_memory_parallel_rows[] = {
 	 GIVEN(micro_batches_given)},
 	{CHOICE("schedule", schedule, bb_pipeline_words, "1f1b", "of the pipeline")},
 	{INT("chunks", chunks, 1, 4096, "1", "of a stage, with --schedule interleaved")},
+	{FLAG("flash-attention", flash, "scores of attention are never stored")},
 	{CHOICE("recompute", recompute, bb_recompute_words, "none",
 		"what the backward pass computes again; selective: the core of attention"),
 	 GIVEN(recompute_given)},

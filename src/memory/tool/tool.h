@@ -28,7 +28,7 @@ struct options {
 	uint64_t count;
 	double trainable;
 	int precision, optimizer, offload, schedule, recompute, format, method;
-	bool sequence_parallel, list, help, help_markdown, version;
+	bool sequence_parallel, flash, list, help, help_markdown, version;
 };
 
 /* Rows that subjects are put together from. */

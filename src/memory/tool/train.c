@@ -92,6 +92,7 @@ static struct bb_training from_options(const struct job *job)
 		.pp = (uint64_t)o->pp,
 		.ep = (uint64_t)o->ep,
 		.sequence_parallel = o->sequence_parallel,
+		.flash = o->flash,
 		.schedule = (enum bb_pipeline)o->schedule,
 		.chunks = (uint64_t)o->chunks,
 		.micro_batch = (uint64_t)o->micro_batch,
@@ -113,11 +114,11 @@ static void describe_run(struct job *job, const struct bb_training *t)
 		(unsigned long long)t->tp, t->sequence_parallel ? " sequence-parallel" : "",
 		(unsigned long long)t->pp, bb_pipeline_words[t->schedule],
 		(unsigned long long)t->micro_batches, (unsigned long long)t->micro_batch);
-	bb_strbuf_addf(
-		&job->text,
-		"# ZeRO stage %d, offload %s, recomputation %s; trained: %g%% of the parameters\n",
-		t->zero, bb_offload_words[t->offload], bb_recompute_words[t->recompute],
-		100 * t->trainable);
+	bb_strbuf_addf(&job->text,
+		       "# ZeRO stage %d, offload %s, recomputation %s%s; trained: %g%% of the "
+		       "parameters\n",
+		       t->zero, bb_offload_words[t->offload], bb_recompute_words[t->recompute],
+		       t->flash ? ", FlashAttention" : "", 100 * t->trainable);
 	bb_strbuf_addf(&job->text,
 		       "# bytes of a parameter: %llu, its gradient %llu, optimiser %llu (%s, %s)\n",
 		       (unsigned long long)each.parameters, (unsigned long long)each.gradients,
@@ -167,6 +168,8 @@ static void add_json_run(struct job *job, const struct bb_training *t)
 	bb_json_double(j, t->trainable);
 	bb_json_key(j, "sequence_parallel");
 	bb_json_bool(j, t->sequence_parallel);
+	bb_json_key(j, "flash_attention");
+	bb_json_bool(j, t->flash);
 }
 
 static void add_row(struct job *job, const char *name, uint64_t bytes, uint64_t total,
