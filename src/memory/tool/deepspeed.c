@@ -74,19 +74,14 @@ static void add_estimate(struct job *job, const struct bb_estimate_input *in, si
 
 static void add_input(struct job *job, const struct bb_estimate_input *in)
 {
-	const struct {
-		const char *key;
-		uint64_t value;
-	} numbers[] = {
+	const struct named numbers[] = {
 		{"largest_layer", in->largest_layer},
 		{"nodes", in->nodes},
 		{"gpus_per_node", in->gpus_per_node},
+		{NULL, 0},
 	};
 
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-		bb_json_key(&job->json, numbers[i].key);
-		bb_json_uint(&job->json, numbers[i].value);
-	}
+	bb_memory_add_named(&job->json, numbers);
 }
 
 bb_status bb_memory_deepspeed(struct job *job)

@@ -46,10 +46,7 @@ static void add_json(struct bb_json *j, const struct bb_fit *fit)
 {
 	const struct bb_training *t = &fit->training;
 	const enum bb_category tightest = bb_need_tightest(&fit->need);
-	const struct {
-		const char *key;
-		uint64_t value;
-	} numbers[] = {
+	const struct named numbers[] = {
 		{"dp", t->dp},
 		{"tp", t->tp},
 		{"pp", t->pp},
@@ -58,13 +55,11 @@ static void add_json(struct bb_json *j, const struct bb_fit *fit)
 		{"micro_batches", t->micro_batches},
 		{"total_bytes", fit->need.total},
 		{"tightest_bytes", fit->need.bytes[tightest]},
+		{NULL, 0},
 	};
 
 	bb_json_object(j);
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-		bb_json_key(j, numbers[i].key);
-		bb_json_uint(j, numbers[i].value);
-	}
+	bb_memory_add_named(j, numbers);
 	bb_json_key(j, "recompute");
 	bb_json_string(j, bb_recompute_words[t->recompute]);
 	bb_json_key(j, "tightest");

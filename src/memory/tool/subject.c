@@ -46,6 +46,29 @@ const char *bb_memory_grouped(char text[BB_GROUPED_TEXT], uint64_t number)
 	return text;
 }
 
+void bb_memory_add_named(struct bb_json *json, const struct named *numbers)
+{
+	for (; numbers->key; numbers++) {
+		bb_json_key(json, numbers->key);
+		bb_json_uint(json, numbers->value);
+	}
+}
+
+void bb_memory_add_recipe(struct job *job, const struct bb_recipe *recipe)
+{
+	const struct bb_states each = bb_states_each(recipe);
+
+	bb_strbuf_addf(&job->text,
+		       "# bytes of a parameter: %llu, its gradient %llu, optimiser %llu (%s, %s)\n",
+		       (unsigned long long)each.parameters, (unsigned long long)each.gradients,
+		       (unsigned long long)each.optimizer, recipe->precision->name,
+		       recipe->optimizer->name);
+	bb_json_key(&job->json, "precision");
+	bb_json_string(&job->json, recipe->precision->name);
+	bb_json_key(&job->json, "optimizer");
+	bb_json_string(&job->json, recipe->optimizer->name);
+}
+
 static void describe(struct job *job)
 {
 	const struct bb_hyper *h = &job->model.hyper;

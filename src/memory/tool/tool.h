@@ -64,6 +64,16 @@ BB_MUST bb_status bb_memory_fit(struct job *job, const struct bb_training *base)
 /* The model or size that the options name, into JOB, and what it is into text and JSON. */
 BB_MUST bb_status bb_memory_open_subject(struct job *job);
 
+/* What is kept of a parameter, into text and JSON. */
+void bb_memory_add_recipe(struct job *job, const struct bb_recipe *recipe);
+
+/* Whole numbers by their keys, which end with NULL, into an open object. */
+struct named {
+	const char *key;
+	uint64_t value;
+};
+void bb_memory_add_named(struct bb_json *json, const struct named *numbers);
+
 /* "13.48 GB = 12.55 GiB", in units that suit; bytes below 1000 alone. Returns TEXT. */
 #define BB_BOTH_TEXT 64
 const char *bb_memory_both(char text[BB_BOTH_TEXT], uint64_t bytes);

@@ -103,7 +103,6 @@ static struct bb_training from_options(const struct job *job)
 
 static void describe_run(struct job *job, const struct bb_training *t)
 {
-	const struct bb_states each = bb_states_each(&t->recipe);
 	const bool known = bb_training_has_activations(t);
 
 	bb_strbuf_addf(
@@ -119,11 +118,7 @@ static void describe_run(struct job *job, const struct bb_training *t)
 		       "parameters\n",
 		       t->zero, bb_offload_words[t->offload], bb_recompute_words[t->recompute],
 		       t->flash ? ", FlashAttention" : "", 100 * t->trainable);
-	bb_strbuf_addf(&job->text,
-		       "# bytes of a parameter: %llu, its gradient %llu, optimiser %llu (%s, %s)\n",
-		       (unsigned long long)each.parameters, (unsigned long long)each.gradients,
-		       (unsigned long long)each.optimizer, t->recipe.precision->name,
-		       t->recipe.optimizer->name);
+	bb_memory_add_recipe(job, &t->recipe);
 	if (!known)
 		bb_strbuf_add(&job->text,
 			      "# activations are known of transformers alone: these are "
@@ -133,10 +128,7 @@ static void describe_run(struct job *job, const struct bb_training *t)
 static void add_json_run(struct job *job, const struct bb_training *t)
 {
 	struct bb_json *j = &job->json;
-	const struct {
-		const char *key;
-		uint64_t value;
-	} numbers[] = {
+	const struct named numbers[] = {
 		{"dp", t->dp},
 		{"tp", t->tp},
 		{"pp", t->pp},
@@ -145,21 +137,18 @@ static void add_json_run(struct job *job, const struct bb_training *t)
 		{"chunks", t->chunks},
 		{"micro_batch", t->micro_batch},
 		{"micro_batches", t->micro_batches},
+		{NULL, 0},
 	};
 	const struct {
 		const char *key, *value;
 	} words[] = {
-		{"precision", t->recipe.precision->name},
-		{"optimizer", t->recipe.optimizer->name},
+
 		{"offload", bb_offload_words[t->offload]},
 		{"schedule", bb_pipeline_words[t->schedule]},
 		{"recompute", bb_recompute_words[t->recompute]},
 	};
 
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-		bb_json_key(j, numbers[i].key);
-		bb_json_uint(j, numbers[i].value);
-	}
+	bb_memory_add_named(j, numbers);
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
 		bb_json_key(j, words[i].key);
 		bb_json_string(j, words[i].value);
@@ -220,20 +209,15 @@ static void add_need(struct job *job, const struct bb_training *t, const struct 
 
 static void add_numbers(struct job *job, const struct bb_need *need)
 {
-	const struct {
-		const char *key;
-		uint64_t value;
-	} numbers[] = {
+	const struct named numbers[] = {
 		{"total_bytes", need->total},
 		{"host_bytes", need->host},
 		{"stage", need->stage},
 		{"rank_parameters", need->elements},
+		{NULL, 0},
 	};
 
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-		bb_json_key(&job->json, numbers[i].key);
-		bb_json_uint(&job->json, numbers[i].value);
-	}
+	bb_memory_add_named(&job->json, numbers);
 }
 
 static bb_status check_options(const struct job *job)

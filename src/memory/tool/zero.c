@@ -13,10 +13,7 @@ static void add_stage(struct job *job, const struct bb_recipe *recipe, int stage
 	const struct bb_states s = bb_states_of_rank(recipe, n, 0, stage, ranks);
 	const uint64_t sum = bb_states_sum(&s);
 	const uint64_t sent = bb_zero_bytes(recipe, n, stage, ranks, steps);
-	const struct {
-		const char *key;
-		uint64_t value;
-	} numbers[] = {
+	const struct named numbers[] = {
 		{"dp", ranks},
 		{"zero", (uint64_t)stage},
 		{"parameters_bytes", s.parameters},
@@ -25,6 +22,7 @@ static void add_stage(struct job *job, const struct bb_recipe *recipe, int stage
 		{"total_bytes", sum},
 		{"world_bytes", bb_bytes_times(sum, ranks)},
 		{"sent_bytes", sent},
+		{NULL, 0},
 	};
 
 	bb_strbuf_addf(&job->text,
@@ -34,22 +32,13 @@ static void add_stage(struct job *job, const struct bb_recipe *recipe, int stage
 		       GB(bb_bytes_times(sum, ranks)), (double)bb_states_sum(&whole) / (double)sum,
 		       GB(sent));
 	bb_json_object(&job->json);
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-		bb_json_key(&job->json, numbers[i].key);
-		bb_json_uint(&job->json, numbers[i].value);
-	}
+	bb_memory_add_named(&job->json, numbers);
 	bb_json_end(&job->json);
 }
 
 static void add_header(struct job *job, const struct bb_recipe *recipe)
 {
-	const struct bb_states each = bb_states_each(recipe);
-
-	bb_strbuf_addf(&job->text,
-		       "# bytes of a parameter: %llu, its gradient %llu, optimiser %llu (%s, %s)\n",
-		       (unsigned long long)each.parameters, (unsigned long long)each.gradients,
-		       (unsigned long long)each.optimizer, recipe->precision->name,
-		       recipe->optimizer->name);
+	bb_memory_add_recipe(job, recipe);
 	bb_strbuf_addf(&job->text,
 		       "# all: states of one rank; world: of all ranks; saved: how many times less "
 		       "than stage 0;\n# sent: by one rank in a step (micro-batches: %lld)\n#\n",
@@ -59,10 +48,6 @@ static void add_header(struct job *job, const struct bb_recipe *recipe)
 		       "world", "saved", "sent");
 	bb_strbuf_addf(&job->text, "# %5s %5s %-13s %10s %10s %10s %10s %10s %11s %7s %9s\n", "",
 		       "", "", "GB", "GB", "GB", "GB", "GiB", "GB", "times", "GB");
-	bb_json_key(&job->json, "precision");
-	bb_json_string(&job->json, recipe->precision->name);
-	bb_json_key(&job->json, "optimizer");
-	bb_json_string(&job->json, recipe->optimizer->name);
 }
 
 bb_status bb_memory_zero(struct job *job)
