@@ -39,6 +39,9 @@ for name in ("ring", "tree", "direct", "busbench:ring", "auto"):
     add(f"--algo {name}", host, f"--kernel ddp -g 4 --algo {name}")
 # Eight ranks and one queue more each share two cores: what sleeps does not hold up what is sent.
 add("overlap", host, "--kernel ddp -g 8 --overlap --pass 50ms")
+for kernel in KERNELS:
+    add(f"{kernel} in virtual time", lambda k: right(play(f"--kernel {k} -g 4 --backend sim --link 1GB/s,5us")), kernel)
+add("no such algorithm in virtual time", lambda: refused("--kernel ddp -g 4 --backend sim --link 1GB/s --algo bruck", "bruck among 4"))
 add("null", lambda: right(play("--kernel server -g 4 --backend null")))
 
 

@@ -18,7 +18,9 @@
 #define WHOLE_BYTES ((size_t)1 << 30)
 
 #define TESTS 1000 /* between two looks at whether the run is being abandoned */
+/* Where queues are open, between two tests; longer where processes share cores. */
 #define NAP_NS 20000L
+#define CROWDED_NAP_NS 100000L
 
 void bb_mpi_port_init(struct bb_mpi_port *port, struct bb_context *context, MPI_Comm comm)
 {
@@ -31,7 +33,7 @@ void bb_mpi_port_init(struct bb_mpi_port *port, struct bb_context *context, MPI_
 
 bb_status bb_mpi_await(struct bb_mpi_port *port, MPI_Request *request, MPI_Status *message)
 {
-	const struct timespec nap = {.tv_nsec = NAP_NS};
+	const struct timespec nap = {.tv_nsec = port->context->crowded ? CROWDED_NAP_NS : NAP_NS};
 	int done, code;
 
 	for (unsigned i = 1;; i++) {
