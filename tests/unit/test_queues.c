@@ -13,7 +13,8 @@
 
 #include <cmocka.h>
 
-#define COUNT 300 /* elements of a call */
+#define COUNT 300           /* elements of a call */
+#define LONG ((size_t)5000) /* too many to be copied through a desk */
 #define CALLS 60
 
 /* ---- what is computed ----------------------------------------------------------------------- */
@@ -251,6 +252,38 @@ static void test_overlap(void **state)
 	ranks_host(3, false, overlap, NULL);
 }
 
+/* Queues wait asleep. Whom they wait for wakes them, not the alarm clock that lets them see an
+   abort; in collectives of all lengths. */
+static void wake_workers(struct one *me, void *argument)
+{
+	static const char *const algorithms[] = {"direct", "ring"};
+	struct bb_queue *queue = open_queue(me);
+	int32_t *in = calloc(2 * LONG, sizeof(*in));
+	int slow = 0;
+
+	CHECK(me, in != NULL);
+	for (int k = 0; k < 200; k++) {
+		struct bb_call call = sum_call(me->n, algorithms[k / 2 % 2], in, in + LONG);
+		const double start = me->backend->now(me->handle);
+
+		call.shape.count = k % 2 ? LONG : COUNT;
+		if (me->rank == k / 4 % me->n)
+			nap(300);
+		CHECK(me, me->backend->collective(me->world, queue, &call) == BB_OK);
+		CHECK(me, me->backend->finish(me->handle, queue) == BB_OK);
+		slow += me->backend->now(me->handle) - start > 15e-3;
+	}
+	CHECK(me, slow < 40);
+	me->backend->queue_close(queue);
+	free(in);
+}
+
+static void test_sleepers(void **state)
+{
+	ranks_host(2, false, wake_workers, NULL);
+	ranks_host(2, true, wake_workers, NULL);
+}
+
 /* ---- errors and aborts
  * ------------------------------------------------------------------------------ */
 
@@ -338,8 +371,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_order),   cmocka_unit_test(test_issue_order),
-		cmocka_unit_test(test_overlap), cmocka_unit_test(test_poison),
-		cmocka_unit_test(test_abort),
+		cmocka_unit_test(test_overlap), cmocka_unit_test(test_sleepers),
+		cmocka_unit_test(test_poison),  cmocka_unit_test(test_abort),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
