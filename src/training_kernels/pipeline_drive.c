@@ -388,7 +388,10 @@ static bb_status run_schedule(struct bb_pipeline_session *s,
 	struct bb_pipeline_job j = {.s = s, .schedule = schedule};
 	const struct bb_pipeline_form form = form_of(s);
 	struct bb_error refusal = {.text = ""};
-	bb_status status = make_order(&j, &refusal);
+	bb_status status;
+
+	note_deadline(s, schedule->name);
+	status = make_order(&j, &refusal);
 
 	if (status == BB_EUNSUPPORTED) {
 		status = bb_pipeline_skip(s, schedule->name, refusal.text);

@@ -45,6 +45,7 @@ void bb_draft_clear(struct bb_draft *draft)
 	memset(draft->desks, 0, (size_t)draft->order.stages * sizeof(*draft->desks));
 	for (size_t i = 0; i < ends; i++)
 		draft->ends[i] = -1;
+	draft->bubble = 0;
 	draft->failed = false;
 }
 
@@ -90,6 +91,8 @@ void bb_draft_put(struct bb_draft *draft, int stage, enum bb_pass_kind kind, int
 		desk->bubble += from - desk->time;
 	else
 		desk->begin = from;
+	if (desk->bubble > draft->bubble)
+		draft->bubble = desk->bubble;
 	desk->time = from + draft->cost[kind];
 	*end_of(draft, kind, bb_order_depth(&draft->order, stage, chunk), microbatch) = desk->time;
 	desk->done[kind][chunk]++;
@@ -136,16 +139,6 @@ void bb_draft_fill_gap(struct bb_draft *draft, int stage, int64_t arrival, int64
 		bb_draft_put_w(draft, stage);
 	if (desk->waiting > 0 && desk->time < arrival && (eager || arrival - desk->time > slack))
 		bb_draft_put_w(draft, stage);
-}
-
-int64_t bb_draft_bubble(const struct bb_draft *draft)
-{
-	int64_t most = 0;
-
-	for (int s = 0; s < draft->order.stages; s++)
-		if (draft->desks[s].bubble > most)
-			most = draft->desks[s].bubble;
-	return most;
 }
 
 void bb_draft_finish(struct bb_draft *draft)

@@ -27,7 +27,8 @@ struct bb_draft {
 	int64_t *
 		ends; /* as bb_order_slot says, for that number of microbatches; below 0: not yet */
 	struct bb_desk *desks;
-	bool failed; /* something was put down that does not fit, or lacks what it needs */
+	int64_t bubble; /* the most of any stage */
+	bool failed;    /* something was put down that does not fit, or lacks what it needs */
 };
 
 /* LIMIT: most that a stage holds, in units of pipeline->kept. Free DRAFT whatever comes back. */
@@ -53,8 +54,6 @@ void bb_draft_make_room(struct bb_draft *draft, int stage, enum bb_pass_kind kin
  */
 void bb_draft_fill_gap(struct bb_draft *draft, int stage, int64_t arrival, int64_t slack,
 		       bool eager);
-/* The most bubble of any stage. */
-int64_t bb_draft_bubble(const struct bb_draft *draft);
 /* The W that are left. */
 void bb_draft_finish(struct bb_draft *draft);
 

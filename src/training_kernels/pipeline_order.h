@@ -142,6 +142,19 @@ static inline int bb_order_input(const struct bb_order *order, int stage,
 	return depth + 1;
 }
 
+/* The depth that waits for what the pass makes, or -1. */
+static inline int bb_order_output(const struct bb_order *order, int stage,
+				  const struct bb_pass *pass)
+{
+	const int depth = bb_order_depth(order, stage, pass->chunk);
+
+	if (pass->kind == BB_PASS_W)
+		return -1;
+	if (pass->kind != BB_PASS_F)
+		return depth - 1;
+	return depth + 1 < bb_order_depths(order) ? depth + 1 : -1;
+}
+
 /* Nanoseconds that a pass of one chunk takes. */
 int64_t bb_pass_ns(const struct bb_pipeline *pipeline, const struct bb_order *order,
 		   enum bb_pass_kind kind);
@@ -153,8 +166,12 @@ int64_t bb_pass_ns(const struct bb_pipeline *pipeline, const struct bb_order *or
 struct bb_walk {
 	const struct bb_order *order;
 	const struct bb_pipeline *pipeline;
-	size_t *next;  /* of each stage, into its list */
-	int64_t *free; /* when a stage is done with what was before */
+	/* Of each stage: */
+	size_t *next;    /* into its list */
+	int64_t *begins; /* when that pass could begin; below 0: not known yet */
+	int64_t *free;   /* when it is done with what was before */
+	int *heap;       /* of stages whose begin is known, WAITING of them */
+	int waiting;
 	int64_t *ends; /* [slot]; below 0: not yet */
 };
 

@@ -123,18 +123,6 @@ static void add(struct layout *l, int stage, struct bb_pipeline_step step)
 		l->program->steps[at] = step;
 }
 
-/* Where what the pass makes is needed next: the depth, or -1. */
-static int output_of(const struct bb_order *order, int stage, const struct bb_pass *pass)
-{
-	const int depth = bb_order_depth(order, stage, pass->chunk);
-
-	if (pass->kind == BB_PASS_W)
-		return -1;
-	if (pass->kind != BB_PASS_F)
-		return depth - 1;
-	return depth + 1 < bb_order_depths(order) ? depth + 1 : -1;
-}
-
 /* Is what goes from depth to depth for MICROBATCH sent, rather than being there already? */
 static bool is_sent(const struct layout *l, int from, int to, int microbatch)
 {
@@ -181,7 +169,7 @@ static void add_pass(struct layout *l, int stage, const struct bb_pass *pass)
 	const struct bb_order *order = &l->program->order;
 	const int depth = bb_order_depth(order, stage, pass->chunk);
 	const int input = bb_order_input(order, stage, pass);
-	const int output = output_of(order, stage, pass);
+	const int output = bb_order_output(order, stage, pass);
 	const size_t slot = bb_order_slot(order, stage, pass);
 
 	if (input >= 0 && is_sent(l, input, depth, pass->microbatch)) {

@@ -24,7 +24,7 @@ static int done(const struct fold *f, int stage, enum bb_pass_kind kind, int chu
 /* How much more bubble a stage may have without being the worst. */
 static int64_t slack(const struct fold *f, int stage)
 {
-	int64_t most = bb_draft_bubble(&f->draft);
+	int64_t most = f->draft.bubble;
 
 	if (f->granted && f->most_granted - f->granted[stage] > most)
 		most = f->most_granted - f->granted[stage];
@@ -165,9 +165,9 @@ static void improve(struct fold *f, int64_t *bubbles, int64_t *best, struct bb_o
 	f->granted = NULL;
 	for (;;) {
 		try(f);
-		if (f->draft.failed || bb_draft_bubble(&f->draft) >= last)
+		if (f->draft.failed || f->draft.bubble >= last)
 			return;
-		last = f->most_granted = bb_draft_bubble(&f->draft);
+		last = f->most_granted = f->draft.bubble;
 		for (int s = 0; s < order->stages; s++)
 			bubbles[s] = f->draft.desks[s].bubble;
 		f->granted = bubbles;

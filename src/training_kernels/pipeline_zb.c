@@ -18,7 +18,7 @@ struct search {
 
 static void fill_gap(struct search *s, int stage, int64_t arrival)
 {
-	const int64_t slack = bb_draft_bubble(&s->draft) - s->draft.desks[stage].bubble;
+	const int64_t slack = s->draft.bubble - s->draft.desks[stage].bubble;
 
 	bb_draft_fill_gap(&s->draft, stage, arrival, slack, s->eager);
 }
@@ -108,7 +108,7 @@ static int wants_f(const struct search *s, int stage)
 		return 0;
 	if (desk->time + draft->cost[BB_PASS_F] + room_time(draft, stage) <= b)
 		return 1;
-	return b - desk->time > bb_draft_bubble(draft) - desk->bubble;
+	return b - desk->time > draft->bubble - desk->bubble;
 }
 
 static void do_round(struct search *s)
