@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 
+import truth_ddp
 import truth_hosts
 import truth_pipeline
 
@@ -78,7 +79,8 @@ def main():
     head = ["measured", "planted", "truth", "median", "off by"]
     print("| " + " | ".join(head) + " |")
     print("|" + " --- |" * len(head))
-    for rows in (link_rows(build), delay_rows(build), truth_hosts.rows(build), truth_pipeline.rows(build)):
+    for rows in (link_rows(build), delay_rows(build), truth_hosts.rows(build),
+                 truth_pipeline.rows(build), truth_ddp.rows(build)):
         for row in rows:
             print("| " + " | ".join(row) + " |", flush=True)
 

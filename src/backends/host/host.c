@@ -135,6 +135,8 @@ static bb_status host_attach(struct bb_context *context, int local, struct bb_ra
 
 static void host_detach(struct bb_rank *rank)
 {
+	if (rank)
+		bb_choices_free(&rank->choices);
 	free(rank);
 }
 

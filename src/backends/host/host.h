@@ -49,6 +49,7 @@ struct bb_rank {
 	int core;
 	bool pinned;
 	struct bb_queues queues;
+	struct bb_choices choices; /* over paced links */
 };
 
 /* ---- waiting (wait.c) -------------------------------------------------------------- */

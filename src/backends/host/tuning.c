@@ -40,16 +40,25 @@ static const char *measured_best(const struct bb_group *group, const struct bb_c
 }
 
 /*
- * Paced links carry messages only, so that direct is no choice. A round costs a latency, and the
- * rank that sends most keeps its link busy for that long: the schedule with the least sum.
+ * Paced links carry messages only, so that direct is no choice. What takes how long over them is
+ * known, as on the sim backend: the schedule NAME, or the best if that is NULL, and in *CHUNK the
+ * best length of its messages.
  */
-static const struct bb_algorithm *best_over_links(const struct bb_group *group,
-						  const struct bb_call *call)
+static const struct bb_algorithm *over_links(struct bb_group *group, const struct bb_call *call,
+					     const char *name, size_t *chunk)
 {
 	const struct bb_backend_config *config = &group->rank->context->config;
+	const struct bb_link_model links = {.rate = config->link_rate,
+					    .latency = config->link_latency,
+					    .port = config->link_port,
+					    .choices = &group->rank->choices};
+	struct bb_error refusal = {.text = ""}; /* told by refuses */
+	struct bb_shape shape = call->shape;
+	const struct bb_algorithm *schedule = bb_timeline_choose(
+		&links, name, call->collective, &shape, bb_dtype_size(call->dtype), &refusal);
 
-	return bb_algorithm_cheapest(call->collective, &call->shape, config->link_latency,
-				     (double)bb_dtype_size(call->dtype) / config->link_rate);
+	*chunk = shape.chunk;
+	return schedule;
 }
 
 static const struct bb_algorithm *measured_schedule(const struct bb_group *group,
@@ -69,9 +78,11 @@ static const struct bb_algorithm *measured_schedule(const struct bb_group *group
 bb_status bb_host_choose(struct bb_group *group, struct bb_call *call)
 {
 	const bool paced = group->rank->context->config.link_rate != 0;
+	size_t chunk;
 
 	call->native = NULL;
-	call->schedule = paced ? best_over_links(group, call) : measured_schedule(group, call);
+	call->schedule =
+		paced ? over_links(group, call, NULL, &chunk) : measured_schedule(group, call);
 	if (call->schedule)
 		return BB_OK;
 	if (paced || bb_host_natives[0].refuses(NULL, call->collective))
@@ -85,5 +96,7 @@ bb_status bb_host_tune(struct bb_group *group, struct bb_call *call)
 	const size_t bytes = group->rank->context->crowded ? CROWDED_CHUNK_BYTES : CHUNK_BYTES;
 
 	call->shape.chunk = bytes / bb_dtype_size(call->dtype);
+	if (group->rank->context->config.link_rate != 0 && call->schedule)
+		(void)over_links(group, call, call->schedule->name, &call->shape.chunk);
 	return BB_OK;
 }
