@@ -205,6 +205,7 @@ static const struct {
 	[BB_FAULT_SLOW] = {"slow", "slow:RANK:TIME (slow:2:5ms)", 3},
 	[BB_FAULT_DIE] = {"die", "die:RANK", 2},
 	[BB_FAULT_SLOW_LINK] = {"slow_link", "slow_link:FROM:TO:FACTOR (slow_link:0:1:1.5)", 4},
+	[BB_FAULT_SWAP] = {"swap", "swap:RANK", 2},
 };
 
 static bb_status unknown_fault(const struct bb_options *o, unsigned known, struct bb_error *error)

@@ -18,6 +18,7 @@ enum bb_fault_kind {
 	BB_FAULT_SLOW,
 	BB_FAULT_DIE,
 	BB_FAULT_SLOW_LINK,
+	BB_FAULT_SWAP,
 	BB_NFAULTS
 };
 

@@ -94,7 +94,8 @@ const struct bb_benchmark bb_pipeline_benchmark = {
 	.brief = "Pipeline parallelism: the bubble of each schedule, predicted and measured.",
 	.own_bytes = sizeof(struct bb_pipeline_state),
 	.options = bb_pipeline_rows,
-	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_SLOW | 1u << BB_FAULT_DIE,
+	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_SLOW | 1u << BB_FAULT_DIE |
+		  1u << BB_FAULT_SWAP,
 	.queues = true,
 	.check = bb_pipeline_check,
 	.list = list,

@@ -64,6 +64,7 @@ static struct bb_pipeline_form form_of(const struct bb_pipeline_session *s)
 			  s->asked->pass_flops[2]},
 		.late_stage = slow ? fault->rank : -1,
 		.late = slow ? fault->seconds : 0,
+		.swapped_stage = fault->kind == BB_FAULT_SWAP ? fault->rank : -1,
 	};
 }
 
@@ -100,7 +101,7 @@ static bb_status predict(struct bb_pipeline_job *j)
 	struct bb_pipeline_result published;
 	bb_status status = BB_OK;
 
-	form.late_stage = -1;
+	form.late_stage = form.swapped_stage = -1;
 	if (!j->schedule->chunks && j->order.chunks > 1) {
 		form.first_wraps = true;
 		BB_TRY(status, evaluate(j, &form, &published), out);
@@ -243,7 +244,9 @@ static bb_status play(struct bb_pipeline_job *j)
 static bb_status check_data(struct bb_pipeline_job *j, struct bb_pipeline_data *data)
 {
 	struct bb_pipeline_session *s = j->s;
-	const struct bb_pipeline_form form = {.elements = BB_PIPELINE_ELEMENTS, .late_stage = -1};
+	const int swapped = form_of(s).swapped_stage;
+	const struct bb_pipeline_form form = {
+		.elements = BB_PIPELINE_ELEMENTS, .late_stage = -1, .swapped_stage = swapped};
 	struct bb_pipeline_program program;
 	const struct bb_play play = {.program = &program.program,
 				     .compute = bb_pipeline_compute,
@@ -339,7 +342,7 @@ static bb_status measure_hop(struct bb_pipeline_session *s)
 	double hop = 0;
 	bb_status status;
 
-	form.late_stage = -1;
+	form.late_stage = form.swapped_stage = -1;
 	BB_TRY(status, bb_order_make(j.schedule, &pipeline, &j.order, &s->run->error), out);
 	BB_TRY(status, bb_pass_times_open(&j.measured, &j.order, &s->run->error), out);
 	BB_TRY(status,

@@ -52,6 +52,19 @@ static double flops_of(const struct bb_pipeline_program *p, int kind)
 	return (kind == BB_PASS_BW ? f[BB_PASS_B] + f[BB_PASS_W] : f[kind]) / p->order.chunks;
 }
 
+/* The slot that is done where SLOT's turn is. */
+static size_t done_at(const struct bb_pipeline_program *p, int rank, size_t slot)
+{
+	const struct bb_pass *f = bb_order_passes(&p->order, rank);
+	const struct bb_pass its_b = {BB_PASS_B, f->chunk, f->microbatch};
+	const size_t a = bb_order_slot(&p->order, rank, f);
+	const size_t b = bb_order_slot(&p->order, rank, &its_b);
+
+	if (rank != p->form.swapped_stage || (slot != a && slot != b))
+		return slot;
+	return slot == a ? b : a;
+}
+
 static void operation(const struct bb_program *program, int rank, size_t index,
 		      struct bb_operation *operation)
 {
@@ -63,8 +76,8 @@ static void operation(const struct bb_program *program, int rank, size_t index,
 	operation->queue = step->queue;
 	switch (operation->act) {
 	case BB_ACT_COMPUTE:
-		operation->work = bb_order_pass(&p->order, step->slot, &stage).kind;
-		operation->item = step->slot;
+		operation->item = done_at(p, rank, step->slot);
+		operation->work = bb_order_pass(&p->order, operation->item, &stage).kind;
 		operation->seconds = 1e-9 * (double)bb_pass_ns(&p->pipeline, &p->order,
 							       (enum bb_pass_kind)operation->work);
 		operation->flops = flops_of(p, operation->work);

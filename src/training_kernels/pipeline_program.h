@@ -24,6 +24,7 @@ struct bb_pipeline_form {
 	bool first_wraps;
 	int late_stage; /* whose passes take LATE seconds more; -1: none */
 	double late;
+	int swapped_stage; /* whose first F and its B change places; -1: none */
 };
 
 /* What the program's own points to. Operations of messages and computations have as WORK the kind

@@ -163,6 +163,9 @@ def tables():
 def faults():
     run(f"pipeline {SHORT} --schedule zb-h1 --fault corrupt:2").exits(7).prints("# wrong data in 1 results")
     run(f"pipeline {SHORT} --schedule 1f1b --fault die:1 -T 20").exits(3)
+    for rank in range(4):
+        for r in schedules(f"pipeline {SHORT} --fault swap:{rank} -n 1", (7,)).values():
+            expect(r["wrong"] > 0, f"F and B of rank {rank} swapped: {r}")
     late = schedules(f"pipeline {SHORT} --schedule 1f1b --fault slow:1:20ms")["1f1b"]
     expect(late["p50_us"] - late["predicted_us"] > 100000, f"eight passes 20 ms late: {late}")
 
