@@ -85,7 +85,7 @@ HAVE_JANSSON     := $(shell printf '\043include <jansson.h>\n' | \
                     $(CC) $(CPPFLAGS) -E - >/dev/null 2>&1 && echo 1)
 TRAINING         := $(if $(HAVE_JANSSON),$(patsubst src/training_kernels/%.c,%,$(wildcard src/training_kernels/*_perf.c)))
 TRAINING_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out %_perf.c,$(wildcard src/training_kernels/*.c src/training_kernels/models/*.c)))
-TRAINING_UNITS   := $(addprefix $(B)/tests/,test_models test_buckets test_step_model test_pipeline test_pipeline_program test_ddp)
+TRAINING_UNITS   := $(addprefix $(B)/tests/,test_models test_buckets test_step_model test_pipeline test_pipeline_program test_ddp test_hybrid)
 BINS             := $(COLLECTIVES:%=$(B)/%) $(PAIRS:%=$(B)/%) $(TRAINING:%=$(B)/%)
 
 # The memory that training and inference take, calculated; of models too.
@@ -178,7 +178,7 @@ $(LIB): $(OBJECTS) $(B)/objects
 
 $(COLLECTIVES:%=$(B)/%): $(B)/%: $(B)/src/collectives/%.o
 $(PAIRS:%=$(B)/%): $(B)/%: $(B)/src/p2p/%.o $(P2P_OBJECTS)
-$(TRAINING:%=$(B)/%): $(B)/%: $(B)/src/training_kernels/%.o $(TRAINING_OBJECTS)
+$(TRAINING:%=$(B)/%): $(B)/%: $(B)/src/training_kernels/%.o $(TRAINING_OBJECTS) $(MEMORY_OBJECTS)
 $(TRAINING:%=$(B)/%): LDLIBS := -ljansson $(LDLIBS)
 $(UNITS): $(B)/tests/%: $(B)/tests/unit/%.o
 $(UNITS): LDLIBS := -lcmocka $(LDLIBS)
@@ -187,11 +187,11 @@ $(B)/tests/test_collectives $(B)/tests/test_pieces: $(B)/tests/unit/oracle.o
 $(addprefix $(B)/tests/,test_ports test_program test_sim test_timeline): $(B)/tests/unit/script.o
 $(B)/tests/test_topology_files: $(filter-out %/main.o,$(TOPOLOGY_OBJECTS))
 $(B)/tests/test_topology_files: LDLIBS += -lexpat
-$(filter $(TRAINING_UNITS),$(UNITS)): $(TRAINING_OBJECTS)
+$(filter $(TRAINING_UNITS),$(UNITS)): $(TRAINING_OBJECTS) $(MEMORY_OBJECTS)
 $(filter $(MEMORY_UNITS),$(UNITS)): $(MEMORY_OBJECTS) $(MODEL_OBJECTS)
 $(filter $(TRAINING_UNITS) $(MEMORY_UNITS),$(UNITS)): LDLIBS += -ljansson
 $(B)/tests/test_child $(B)/tests/test_findings $(REFERENCE): $(P2P_OBJECTS)
-$(REFERENCE): $(TRAINING_OBJECTS)
+$(REFERENCE): $(TRAINING_OBJECTS) $(MEMORY_OBJECTS)
 $(REFERENCE): LDLIBS += -ljansson
 $(REFERENCE): $(B)/docs/reference.o
 $(B)/tests/host_speed: $(B)/tests/perf/host_speed.o

@@ -8,6 +8,7 @@
 #include "p2p/pairs.h"
 #include "schedules/explain.h"
 #include "training_kernels/ddp.h"
+#include "training_kernels/hybrid.h"
 #include "training_kernels/pipeline.h"
 
 #include <stdio.h>
@@ -16,10 +17,15 @@
 static void write_options(struct bb_strbuf *out)
 {
 	static const struct bb_option_section sections[] = {
-		{"All programs", bb_option_rows},          {"Collectives", bb_collective_rows},
-		{"p2p_bandwidth_perf", bb_bandwidth_rows}, {"p2p_latency_perf", bb_latency_rows},
-		{"mem_bandwidth_perf", bb_memory_rows},    {"ddp_bucket_perf", bb_ddp_rows},
-		{"pipeline_perf", bb_pipeline_rows},       {NULL, NULL},
+		{"All programs", bb_option_rows},
+		{"Collectives", bb_collective_rows},
+		{"p2p_bandwidth_perf", bb_bandwidth_rows},
+		{"p2p_latency_perf", bb_latency_rows},
+		{"mem_bandwidth_perf", bb_memory_rows},
+		{"ddp_bucket_perf", bb_ddp_rows},
+		{"pipeline_perf", bb_pipeline_rows},
+		{"hybrid_parallel_perf", bb_hybrid_rows},
+		{NULL, NULL},
 	};
 
 	bb_options_document(sections, out);
@@ -27,11 +33,17 @@ static void write_options(struct bb_strbuf *out)
 
 static void write_records(struct bb_strbuf *out)
 {
-	static const struct bb_record_kind *const kinds[] = {&bb_record_run,  &bb_record_result,
-							     &bb_record_pair, &bb_record_finding,
-							     &bb_record_ddp,  &bb_record_pipeline,
-							     &bb_record_pass, &bb_record_skip,
-							     &bb_record_end,  NULL};
+	static const struct bb_record_kind *const kinds[] = {&bb_record_run,
+							     &bb_record_result,
+							     &bb_record_pair,
+							     &bb_record_finding,
+							     &bb_record_ddp,
+							     &bb_record_pipeline,
+							     &bb_record_pass,
+							     &bb_record_hybrid_plan,
+							     &bb_record_skip,
+							     &bb_record_end,
+							     NULL};
 
 	bb_record_markdown(out, kinds);
 }

@@ -122,7 +122,7 @@ static uint64_t least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-uint64_t bb_in_flight(enum bb_pipeline schedule, uint64_t stage, uint64_t stages, uint64_t chunks,
+uint64_t bb_in_flight(enum bb_pipelining schedule, uint64_t stage, uint64_t stages, uint64_t chunks,
 		      uint64_t micro_batches)
 {
 	const uint64_t later = stages - 1 - stage;

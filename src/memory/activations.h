@@ -29,7 +29,7 @@
 enum bb_recompute { BB_RECOMPUTE_NONE, BB_RECOMPUTE_SELECTIVE, BB_RECOMPUTE_FULL };
 extern const char *const bb_recompute_words[];
 
-enum bb_pipeline { BB_1F1B, BB_INTERLEAVED, BB_GPIPE };
+enum bb_pipelining { BB_1F1B, BB_INTERLEAVED, BB_GPIPE };
 extern const char *const bb_pipeline_words[];
 
 /* A layer of a micro-batch. */
@@ -71,7 +71,7 @@ uint64_t bb_head_kept(const struct bb_layer *layer, uint64_t vocab);
  *   interleaved  2 (p-1-i) + (v-1) p + 1 for stage i of p in v chunks: those of its warm-up and one
  *                more, on stage 0 p (1 + (p-1) / (p v)) micro-batches    Megatron-LM; section 2.2.2
  */
-uint64_t bb_in_flight(enum bb_pipeline schedule, uint64_t stage, uint64_t stages, uint64_t chunks,
+uint64_t bb_in_flight(enum bb_pipelining schedule, uint64_t stage, uint64_t stages, uint64_t chunks,
 		      uint64_t micro_batches);
 
 /* a + b and a * b, UINT64_MAX where that does not fit. */

@@ -52,7 +52,7 @@ static struct bb_piece piece_of_tensor(const struct bb_tensor *tensor)
 }
 
 /* Sums into prefix sums. */
-static void accumulate(struct bb_layout *layout, bool largest)
+static void accumulate(struct bb_model_layout *layout, bool largest)
 {
 	struct bb_piece sum = {0};
 
@@ -66,10 +66,10 @@ static void accumulate(struct bb_layout *layout, bool largest)
 	}
 }
 
-bb_status bb_layout_make(struct bb_layout *layout, const struct bb_model *model,
-			 uint64_t parameters, struct bb_error *error)
+bb_status bb_model_layout_make(struct bb_model_layout *layout, const struct bb_model *model,
+			       uint64_t parameters, struct bb_error *error)
 {
-	*layout = (struct bb_layout){.pieces = model ? (size_t)model->blocks + 2 : 3};
+	*layout = (struct bb_model_layout){.pieces = model ? (size_t)model->blocks + 2 : 3};
 	layout->before = calloc(layout->pieces + 1, sizeof(*layout->before));
 	if (!layout->before)
 		return bb_fail(error, BB_EINTERNAL, "out of memory for the layers of a model");
@@ -86,10 +86,10 @@ bb_status bb_layout_make(struct bb_layout *layout, const struct bb_model *model,
 	return BB_OK;
 }
 
-void bb_layout_free(struct bb_layout *layout)
+void bb_model_layout_free(struct bb_model_layout *layout)
 {
 	free(layout->before);
-	*layout = (struct bb_layout){.before = NULL};
+	*layout = (struct bb_model_layout){.before = NULL};
 }
 
 /* ---- what goes together -------------------------------------------------------------------------
@@ -264,7 +264,8 @@ static void add_states(const struct bb_training *t, const struct bb_piece *piece
 	const struct bb_states shared = states(t, dense(t, piece), sums, t->dp);
 	const struct bb_states experts = states(t, sparse(t, piece), 0, t->dp / t->ep);
 
-	need->elements = dense(t, piece) + sparse(t, piece);
+	need->experts = sparse(t, piece);
+	need->elements = dense(t, piece) + need->experts;
 	need->bytes[BB_NEED_PARAMETERS] = shared.parameters + experts.parameters;
 	need->bytes[BB_NEED_GRADIENTS] = shared.gradients + experts.gradients;
 	need->bytes[BB_NEED_OPTIMIZER] = shared.optimizer + experts.optimizer;

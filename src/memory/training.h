@@ -29,7 +29,7 @@ struct bb_piece {
 };
 
 /* How a model's elements lie in its layers. */
-struct bb_layout {
+struct bb_model_layout {
 	struct bb_piece *before; /* [i]: all pieces before piece i; 0: embedding, blocks, head */
 	size_t pieces;
 	struct bb_piece
@@ -39,20 +39,20 @@ struct bb_layout {
 
 /* Of MODEL, or, where that is NULL, of PARAMETERS of which no more is known: one block.
    BB_EINTERNAL without memory. */
-BB_MUST bb_status bb_layout_make(struct bb_layout *layout, const struct bb_model *model,
-				 uint64_t parameters, struct bb_error *error);
-void bb_layout_free(struct bb_layout *layout);
+BB_MUST bb_status bb_model_layout_make(struct bb_model_layout *layout, const struct bb_model *model,
+				       uint64_t parameters, struct bb_error *error);
+void bb_model_layout_free(struct bb_model_layout *layout);
 
 struct bb_training {
 	const struct bb_model *model; /* NULL: a size alone, states alone */
-	const struct bb_layout *layout;
+	const struct bb_model_layout *layout;
 	struct bb_recipe recipe;
 	double trainable; /* 0 < f <= 1: of the parameters, that have a gradient and a state */
 	int zero;
 	enum bb_offload offload;
 	uint64_t dp, tp, pp, ep;
 	bool sequence_parallel, flash;
-	enum bb_pipeline schedule;
+	enum bb_pipelining schedule;
 	uint64_t chunks;                     /* of a stage; interleaved alone: more than 1 */
 	uint64_t micro_batch, micro_batches; /* sequences; of a step */
 	enum bb_recompute recompute;
@@ -76,6 +76,7 @@ struct bb_need {
 	uint64_t total;    /* of them; UINT64_MAX: does not fit into 64 bits */
 	uint64_t host;     /* offloaded, beside them */
 	uint64_t elements; /* parameters of this stage and tensor rank, before ZeRO */
+	uint64_t experts;  /* those of them that are of experts */
 	uint64_t stage;    /* of the pipeline */
 	uint64_t chunks;   /* bb_in_flight */
 };

@@ -5,6 +5,7 @@
 #include "training_kernels/ddp_predict.h"
 
 #include "harness/options_check.h"
+#include "training_kernels/shown.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -155,7 +156,7 @@ static bb_status predict(struct bb_prediction *p)
 		bb_prediction_tell_missing(p);
 		status = bb_prediction_record(p, NULL);
 	}
-	status = bb_prediction_end(p, status);
+	status = bb_shown_end(p->run, status);
 	if (bb_options_stdout_taken(p->options))
 		bb_strbuf_clear(p->out);
 out:

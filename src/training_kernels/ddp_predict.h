@@ -58,11 +58,10 @@ void bb_prediction_tell_steps(const struct bb_prediction *p, const char *algorit
 void bb_prediction_tell_missing(const struct bb_prediction *p);
 
 /* Records: open where they go, and tell of the run; a record for each row and overlap by ALGORITHM,
-   the one at hand (NULL: no times); one that is skipped; the end, with what became of it. */
+   the one at hand (NULL: no times); one that is skipped. */
 BB_MUST bb_status bb_prediction_open(struct bb_prediction *p);
 BB_MUST bb_status bb_prediction_record(struct bb_prediction *p, const char *algorithm);
 BB_MUST bb_status bb_prediction_skip(struct bb_prediction *p, const char *algorithm,
 				     const char *reason);
-BB_MUST bb_status bb_prediction_end(struct bb_prediction *p, bb_status status);
 
 #endif

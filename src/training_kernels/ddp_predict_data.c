@@ -3,27 +3,11 @@
  */
 #include "training_kernels/ddp_predict.h"
 
-#include "core/clock.h"
+#include "training_kernels/shown.h"
 
 bb_status bb_prediction_open(struct bb_prediction *p)
 {
-	struct bb_run *run = p->run;
-	struct bb_run_record *r = &run->record;
-
-	bb_run_describe(run);
-	r->nranks = p->nranks;
-	r->algorithms = p->ddp->asked.algo_text;
-	/* What only a run has. */
-	r->min_bytes = r->max_bytes = r->step_factor = r->step_bytes = BB_ABSENT;
-	r->warmup_iters = r->iters = r->check = BB_ABSENT;
-	bb_record_init(&bb_record_end, &run->end);
-	run->end.results = run->end.skipped = run->end.wrong = 0;
-	/* One process of those that a launcher has started is enough. */
-	if (run->environment.launch.proc > 0)
-		return BB_OK;
-	if (bb_sinks_open(&run->sinks, p->options, NULL, &bb_record_ddp, NULL, p->error) != BB_OK)
-		return bb_error_status(p->error);
-	return bb_sinks_begin(&run->sinks, &run->record);
+	return bb_shown_open(p->run, &bb_record_ddp, p->nranks, p->ddp->asked.algo_text);
 }
 
 static void describe_step(const struct bb_prediction *p, const struct bb_prediction_row *row,
@@ -41,20 +25,15 @@ static void describe_step(const struct bb_prediction *p, const struct bb_predict
 	r->predicted_times_25M = p->rows[BB_PREDICT_DEFAULT].steps[overlap].step_s / s->step_s;
 }
 
-static void deliver(struct bb_prediction *p, const struct bb_ddp_record *r)
-{
-	p->run->end.results++;
-	bb_sinks_record(&p->run->sinks, &bb_record_ddp, r);
-}
-
 bb_status bb_prediction_record(struct bb_prediction *p, const char *algorithm)
 {
 	const int asked = p->ddp->asked.overlap;
 	struct bb_ddp_record r;
+	bb_status status = BB_OK;
 
 	bb_ddp_describe(p->ddp, p->nranks, &r);
 	r.algorithm = algorithm;
-	for (size_t i = 0; i < p->nrows; i++) {
+	for (size_t i = 0; i < p->nrows && status == BB_OK; i++) {
 		/* 25 MiB only where it is asked for. */
 		if (i == BB_PREDICT_DEFAULT)
 			continue;
@@ -62,15 +41,15 @@ bb_status bb_prediction_record(struct bb_prediction *p, const char *algorithm)
 					p->rows[i].first_cap, p->computes ? p->ready : NULL,
 					p->numbers);
 		if (!algorithm)
-			deliver(p, &r);
+			status = bb_shown_record(p->run, &bb_record_ddp, &r);
 		for (int overlap = 1; overlap >= 0 && algorithm; overlap--) {
 			if (asked == (overlap ? BB_OVERLAP_OFF : BB_OVERLAP_ON))
 				continue;
 			describe_step(p, &p->rows[i], overlap == 1, &r);
-			deliver(p, &r);
+			status = bb_shown_record(p->run, &bb_record_ddp, &r);
 		}
 	}
-	return p->run->sinks.status;
+	return status;
 }
 
 bb_status bb_prediction_skip(struct bb_prediction *p, const char *algorithm, const char *reason)
@@ -83,22 +62,4 @@ bb_status bb_prediction_skip(struct bb_prediction *p, const char *algorithm, con
 	r.reason = reason;
 	p->run->end.skipped++;
 	return bb_sinks_record(&p->run->sinks, &bb_record_skip, &r);
-}
-
-bb_status bb_prediction_end(struct bb_prediction *p, bb_status status)
-{
-	struct bb_end_record *end = &p->run->end;
-
-	end->wall_s = bb_clock_now() - p->run->started;
-	bb_time_text(end->end_time);
-	end->verdict = status == BB_OK             ? "passed"
-		       : status == BB_EUNSUPPORTED ? "nothing was run"
-						   : "failed";
-	end->exit_status = status;
-	if (status != BB_OK)
-		end->error = p->error->text;
-	bb_sinks_end_data(&p->run->sinks, end);
-	if (status == BB_OK)
-		status = p->run->sinks.status;
-	return status;
 }

@@ -20,7 +20,7 @@ BELOW = {
     "harness": {"core", "schedules", "topology", "launch", "backends"},
     "collectives": {"harness", "schedules"},
     "p2p": {"core", "topology", "launch", "backends", "harness"},
-    "training_kernels": {"core", "schedules", "topology", "launch", "backends", "harness"},
+    "training_kernels": {"core", "schedules", "topology", "launch", "backends", "harness", "memory"},
     "memory": {"core", "training_kernels"},
 }
 FUNCTION_MOST, FUNCTION_MEDIAN, FUNCTION_P95, FILE_MOST = 80, 15, 45, 600

@@ -16,7 +16,7 @@
 
 struct subject {
 	struct bb_model model;
-	struct bb_layout layout;
+	struct bb_model_layout layout;
 	struct bb_training training;
 };
 
@@ -35,7 +35,8 @@ static struct subject *open_subject(const char *word, uint64_t parameters)
 	assert_non_null(s);
 	if (word)
 		check(bb_model_open(&s->model, word, 0, &error), &error);
-	check(bb_layout_make(&s->layout, word ? &s->model : NULL, parameters, &error), &error);
+	check(bb_model_layout_make(&s->layout, word ? &s->model : NULL, parameters, &error),
+	      &error);
 	s->training = (struct bb_training){
 		.model = word ? &s->model : NULL,
 		.layout = &s->layout,
@@ -54,7 +55,7 @@ static struct subject *open_subject(const char *word, uint64_t parameters)
 
 static void close_subject(struct subject *s)
 {
-	bb_layout_free(&s->layout);
+	bb_model_layout_free(&s->layout);
 	bb_model_free(&s->model);
 	free(s);
 }

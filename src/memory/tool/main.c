@@ -168,7 +168,7 @@ static bb_status run(const struct subject *subject, const struct options *o, str
 		written = write_all(&job, &json);
 		st = written == BB_OK ? st : written;
 	}
-	bb_layout_free(&job.layout);
+	bb_model_layout_free(&job.layout);
 	bb_model_free(&job.model);
 	bb_strbuf_free(&job.text);
 	bb_strbuf_free(&json);

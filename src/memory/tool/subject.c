@@ -111,8 +111,8 @@ bb_status bb_memory_open_subject(struct job *job)
 		job->parameters = job->model.parameters;
 	}
 	BB_TRY(st,
-	       bb_layout_make(&job->layout, job->has_model ? &job->model : NULL, job->parameters,
-			      job->error),
+	       bb_model_layout_make(&job->layout, job->has_model ? &job->model : NULL,
+				    job->parameters, job->error),
 	       out);
 	describe(job);
 out:

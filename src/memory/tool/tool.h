@@ -48,7 +48,7 @@ struct job {
 	/* Of subjects that are about a model: */
 	struct bb_model model;
 	bool has_model; /* else a size alone */
-	struct bb_layout layout;
+	struct bb_model_layout layout;
 	uint64_t parameters;
 };
 

@@ -93,7 +93,7 @@ static struct bb_training from_options(const struct job *job)
 		.ep = (uint64_t)o->ep,
 		.sequence_parallel = o->sequence_parallel,
 		.flash = o->flash,
-		.schedule = (enum bb_pipeline)o->schedule,
+		.schedule = (enum bb_pipelining)o->schedule,
 		.chunks = (uint64_t)o->chunks,
 		.micro_batch = (uint64_t)o->micro_batch,
 		.micro_batches = (uint64_t)o->micro_batches,

@@ -1,0 +1,94 @@
+/*
+ * hybrid.h - the benchmark of training that is divided in several ways at once.
+ *
+ *   hybrid.c           the benchmark: what it can do, how it ends
+ *   hybrid_options.c   its options; hybrid_presets.c published runs
+ *   hybrid_show.c      --plan: ways of dividing a model held against each other, nothing run
+ *   hybrid_record.c    the fields of its records
+ *
+ * What it is about: hybrid_layout.h, hybrid_volume.h, hybrid_plan.h.
+ */
+#ifndef BB_TRAINING_KERNELS_HYBRID_H
+#define BB_TRAINING_KERNELS_HYBRID_H
+
+#include "harness/run.h"
+#include "training_kernels/hybrid_plan.h"
+
+struct bb_hybrid_options {
+	/* As given. */
+	const char *preset_text, *model_text, *flops_text, *node_link_text;
+	int64_t ranks, node, tp, pp, dp, ep, seq, batch, micro_batch, best;
+	int order;     /* enum bb_grid_order */
+	int recompute; /* enum bb_recompute, or one more: any */
+	int precision, optimizer;
+	int64_t zero;
+	uint64_t memory;
+	bool sequence_parallel, scatter, plan;
+	bool ranks_given, node_given, tp_given, pp_given, dp_given, ep_given, order_given;
+	bool model_given, seq_given, batch_given, micro_batch_given, recompute_given, zero_given,
+		memory_given;
+	bool best_given;
+
+	/* Worked out from them. */
+	const struct bb_hybrid_preset *preset; /* NULL: none */
+	struct bb_hybrid_link between;
+	bool between_given;
+	double flops; /* 0: not given */
+};
+
+/* A published run; what is asked for besides has precedence. */
+struct bb_hybrid_preset {
+	const char *name, *source;
+	const char *model; /* NULL: the source names none */
+	struct bb_grid grid;
+	int node;
+	uint64_t batch, micro_batch; /* 0: the source does not say */
+	enum bb_recompute recompute;
+	int zero;
+	uint64_t memory;
+	double flops;
+	struct bb_hybrid_link inside, between; /* rate 0: not known */
+};
+
+extern const struct bb_hybrid_preset bb_hybrid_presets[]; /* ends with name NULL */
+
+/* ---- records (hybrid_record.c) -------------------------------------------------------------- */
+
+/* One way of dividing the ranks, as planned. */
+struct bb_hybrid_plan_record {
+	const char *model, *order, *recompute, *tightest, *reason;
+	int64_t nranks, node, place;
+	int64_t tp, pp, dp, ep, micro_batch, micro_batches, zero;
+	bool sequence_parallel, published;
+	int64_t memory_bytes, memory_limit_bytes;
+	double step_us, compute_us, bubble_us, tensor_us, expert_us, pipeline_us, data_us;
+	double embedding_us;
+	double bubble_over_ideal;
+	double tensor_bytes, expert_bytes, pipeline_bytes, data_bytes, embedding_bytes;
+	int64_t tensor_calls, expert_calls, pipeline_calls, data_calls;
+	int64_t activation_bytes, boundary_bytes;
+	int64_t tensor_crossing, expert_crossing, pipeline_crossing, data_crossing;
+};
+
+extern const struct bb_record_kind bb_record_hybrid_plan;
+
+/* ---- the benchmark -------------------------------------------------------------------------- */
+
+/* The state of the benchmark. */
+struct bb_hybrid {
+	struct bb_hybrid_options asked; /* first: the rows are read into it */
+	struct bb_model model;
+};
+
+extern const struct bb_option bb_hybrid_rows[];
+extern const struct bb_benchmark bb_hybrid_benchmark;
+
+/* The benchmark's check (see benchmark.h). Opens the model, which its show or close frees. */
+BB_MUST bb_status bb_hybrid_check(const struct bb_benchmark *benchmark, void *own,
+				  struct bb_options *options,
+				  const struct bb_environment *environment, struct bb_error *error);
+
+/* The benchmark's show. */
+BB_MUST bb_status bb_hybrid_show(struct bb_run *run, struct bb_strbuf *out);
+
+#endif
