@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import glob
 import os
 import shutil
 import tempfile
@@ -30,8 +31,8 @@ def install(variant):
     mpi = os.path.join(build, "backends", "mpi.so")
     if os.path.exists(mpi):
         os.symlink(mpi, os.path.join(folder.name, "backends", "mpi.so"))
-    for name in (*kit.COLLECTIVES, "mem_bandwidth", "p2p_bandwidth", "p2p_latency"):  # a link leads back to where they were built
-        shutil.copy(kit.built(name + "_perf", variant), folder.name)
+    for program in glob.glob(os.path.join(build, "*_perf")):  # a link leads back to where they were built
+        shutil.copy(program, folder.name)
     return folder
 
 

@@ -71,7 +71,7 @@ static void judge_operation(struct bb_player *p, const struct bb_operation *o)
 	if (multiplies && !backend->gemm)
 		bb_player_object(p, "the %s backend multiplies no matrices: it sleeps or spins",
 				 backend->name);
-	else if (multiplies && o->flops == 0)
+	else if (multiplies && o->flops == 0 && o->seconds > 0)
 		bb_player_object(p, "how many operations its computations have is not known, so "
 				    "that no matrices can stand in for them");
 	else if ((o->act == BB_ACT_SEND && !backend->send) ||

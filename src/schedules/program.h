@@ -49,7 +49,8 @@ struct bb_operation {
 	size_t item;
 
 	double seconds; /* COMPUTE: how long it takes */
-	double flops;   /* COMPUTE: floating-point operations in it; 0: not known */
+	double flops; /* COMPUTE: floating-point operations in it; 0 where it takes time: not known
+		       */
 
 	int group; /* COLLECTIVE: among all of the same program, as all the rest of these */
 	const struct bb_collective *collective;

@@ -290,14 +290,14 @@ static bb_status tell_refusals(const struct bb_ddp_sweep *s, size_t nrows)
 	struct bb_skip_record skip;
 	bb_status status = BB_OK;
 
-	for (size_t i = 0; i < s->trials.n && status == BB_OK; i++) {
-		const struct bb_ddp_trial *t = &s->list[i];
+	for (size_t a = 0; a < s->ddp->asked.nalgorithms && status == BB_OK; a++) {
+		const struct bb_ddp_trial *t = find(s, BB_DDP_STEP, 0, a);
 
-		if (t->part != BB_DDP_REDUCTIONS || t->cap > 0 || !refusal_of(s, t))
+		if (!refusal_of(s, t))
 			continue;
 		bb_record_init(&bb_record_skip, &skip);
 		skip.collective = bb_all_reduce.name;
-		skip.algorithm = s->ddp->asked.algorithms[t->algorithm];
+		skip.algorithm = s->ddp->asked.algorithms[a];
 		skip.dtype = bb_dtype_name(s->ddp->asked.dtype);
 		skip.reason = refusal_of(s, t);
 		s->run->end.skipped++;

@@ -56,25 +56,27 @@ static size_t length(const struct bb_program *program, int rank)
 	return l.before + l.last + l.end;
 }
 
-static void compute(struct bb_operation *o, enum bb_ddp_work work, size_t item, double seconds)
+static void compute(const struct bb_ddp_step *step, struct bb_operation *o, enum bb_ddp_work work,
+		    size_t item, double seconds)
 {
 	o->act = BB_ACT_COMPUTE;
 	o->queue = COMPUTING;
 	o->work = work;
 	o->item = item;
 	o->seconds = seconds;
+	o->flops = seconds * step->flops;
 }
 
 static void backward(const struct bb_ddp_step *step, struct bb_operation *o, size_t microbatch,
 		     size_t bucket)
 {
-	compute(o, BB_DDP_BACKWARD, microbatch * step->buckets->n + bucket,
+	compute(step, o, BB_DDP_BACKWARD, microbatch * step->buckets->n + bucket,
 		step->ready_s[bucket] - (bucket > 0 ? step->ready_s[bucket - 1] : 0));
 }
 
 static void forward(const struct bb_ddp_step *step, struct bb_operation *o, size_t microbatch)
 {
-	compute(o, BB_DDP_FORWARD, microbatch * step->buckets->n, step->forward_s);
+	compute(step, o, BB_DDP_FORWARD, microbatch * step->buckets->n, step->forward_s);
 }
 
 static void communicate(const struct bb_ddp_step *step, struct bb_operation *o, size_t bucket)
@@ -151,7 +153,7 @@ static void operation(const struct bb_program *program, int rank, size_t index,
 	} else if (step->part == BB_DDP_STEP && at - l.last < 2) {
 		event(o, at == l.last, at == l.last ? COMMUNICATING : COMPUTING, l.buckets);
 	} else {
-		compute(o, BB_DDP_OPTIMISE, 0, step->optimise_s);
+		compute(step, o, BB_DDP_OPTIMISE, 0, step->optimise_s);
 	}
 }
 

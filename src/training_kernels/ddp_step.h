@@ -31,6 +31,7 @@ struct bb_ddp_step {
 	double forward_s;
 	const double *ready_s; /* of each bucket: since the backward pass began, never descending */
 	double optimise_s;     /* 0: there is no such operation */
+	double flops;          /* of a second of computing; 0: not known */
 	const struct bb_buckets *buckets;
 	size_t microbatches; /* >= 1, all but the last without communication (no_sync) */
 	enum bb_dtype dtype; /* of gradients and parameters */

@@ -133,6 +133,15 @@ static void name_trial(const struct bb_ddp_trial *t, char what[BB_WHAT_TEXT])
 			 s->ddp->asked.algorithms[t->algorithm]);
 }
 
+/* Of a second: the model's are done in the time that is asked for. */
+static double flops_of(const struct bb_ddp_sweep *s)
+{
+	const struct bb_model *m = &s->ddp->model;
+	const double seconds = s->forward_s + s->backward_s;
+
+	return seconds > 0 ? (double)s->ddp->asked.batch * (m->forward + m->backward) / seconds : 0;
+}
+
 static bb_status add_trial(struct bb_ddp_sweep *s, struct bb_ddp_trial trial)
 {
 	const struct bb_ddp_options *a = &s->ddp->asked;
@@ -147,6 +156,7 @@ static bb_status add_trial(struct bb_ddp_sweep *s, struct bb_ddp_trial trial)
 	t->step = (struct bb_ddp_step){
 		.forward_s = s->forward_s,
 		.ready_s = cap->ready_s,
+		.flops = flops_of(s),
 		.buckets = &cap->buckets,
 		.microbatches = (size_t)a->accumulate,
 		.dtype = a->dtype,

@@ -56,7 +56,7 @@ static const struct bb_column columns[] = {
 	 .field = "most_bytes",
 	 .scale = 1.0 / (1 << 20),
 	 .decimals = 2},
-	{.head = "algo", .width = 9, .field = "algorithm"},
+	{.head = "algo", .width = 13, .field = "algorithm"},
 	{.head = "overlap", .width = 7, .field = "overlap"},
 	MS("reduce", 8, "reduce_us"),
 	{.head = "busbw",

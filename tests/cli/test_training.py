@@ -6,7 +6,9 @@ import os
 import random
 import tempfile
 
+import gpus
 import kit
+import mpi
 from kit import add, equal, expect, execute, run, test
 
 PREDICT = "ddp_bucket --predict"
@@ -277,6 +279,25 @@ def steps_are_measured_and_verified():
             all_are_there(found, algorithms.split(","))
         equal({r["wrong"] for r in found.values()}, {0}, "wrong")
         equal({r["samples"] for r in found.values()}, {3}, "samples")
+
+
+@test
+def steps_on_gpus():
+    """Computations by a kernel or by sleeping, averages by the library or by busbench's own schedules."""
+    cublas = {"LD_LIBRARY_PATH": os.path.join(kit.Settings.build, "tests", "cublas")}
+    for compute, variant in (("spin", ""), ("sleep", ""), ("gemm", ""), ("spin", "address-undefined")):
+        line = f"-g 3 --backend nccl {SMALL} --compute {compute} --algo ring,busbench:ring,auto"
+        found, _ = rows(line, lambda words: gpus.run(words, cublas, variant))
+        all_are_there(found, ["ring", "busbench:ring", "auto"])
+        equal({r["wrong"] for r in found.values()}, {0}, "wrong")
+
+
+@test
+def steps_of_processes():
+    words = ["mpirun", "-np", "2", kit.built("ddp_bucket_perf"), *f"{SMALL} --algo native,ring --json -".split()]
+    found, _ = rows("", lambda words_of_line: mpi.Job(words).finish())
+    all_are_there(found, ["native", "ring"])
+    equal({r["wrong"] for r in found.values()}, {0}, "wrong")
 
 
 @test
