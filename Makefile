@@ -86,17 +86,20 @@ HAVE_JANSSON     := $(shell printf '\043include <jansson.h>\n' | \
 TRAINING         := $(if $(HAVE_JANSSON),$(patsubst src/training_kernels/%.c,%,$(wildcard src/training_kernels/*_perf.c)))
 TRAINING_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out %_perf.c,$(wildcard src/training_kernels/*.c src/training_kernels/models/*.c)))
 TRAINING_UNITS   := $(addprefix $(B)/tests/,test_models test_buckets test_step_model test_pipeline test_pipeline_program test_ddp test_hybrid)
-BINS             := $(COLLECTIVES:%=$(B)/%) $(PAIRS:%=$(B)/%) $(TRAINING:%=$(B)/%)
+ZERO             := $(if $(HAVE_JANSSON),$(B)/zero_perf)
+BINS             := $(COLLECTIVES:%=$(B)/%) $(PAIRS:%=$(B)/%) $(TRAINING:%=$(B)/%) $(ZERO)
 
 # The memory that training and inference take, calculated; of models too.
 MODEL_OBJECTS    := $(filter $(B)/src/training_kernels/models/%,$(TRAINING_OBJECTS))
 MEMORY_OBJECTS   := $(patsubst %.c,$(B)/%.o,$(wildcard src/memory/*.c))
 MEMORY_TOOL      := $(patsubst %.c,$(B)/%.o,$(wildcard src/memory/tool/*.c))
+ZERO_OBJECTS     := $(patsubst %.c,$(B)/%.o,$(filter-out %_perf.c,$(wildcard src/memory/zero/*.c))) $(B)/src/memory/states.o
+ZERO_UNITS       := $(B)/tests/test_zero
 MODEL_MEMORY     := $(if $(HAVE_JANSSON),$(B)/model_memory)
 MEMORY_UNITS     := $(addprefix $(B)/tests/,test_states test_memory test_training_memory)
 
 # Under ThreadSanitizer only the tests that start threads.
-UNITS       := $(filter-out $(if $(HAVE_JANSSON),,$(TRAINING_UNITS) $(MEMORY_UNITS)),$(patsubst tests/unit/%.c,$(B)/tests/%,$(if $(filter thread,$(SAN)),\
+UNITS       := $(filter-out $(if $(HAVE_JANSSON),,$(TRAINING_UNITS) $(MEMORY_UNITS) $(ZERO_UNITS)),$(patsubst tests/unit/%.c,$(B)/tests/%,$(if $(filter thread,$(SAN)),\
                $(shell grep -lE "pthread_create|(ranks|processes)\.h" tests/unit/test_*.c),$(wildcard tests/unit/test_*.c))))
 REFERENCE   := $(B)/docs/reference
 
@@ -187,11 +190,14 @@ $(B)/tests/test_collectives $(B)/tests/test_pieces: $(B)/tests/unit/oracle.o
 $(addprefix $(B)/tests/,test_ports test_program test_sim test_timeline): $(B)/tests/unit/script.o
 $(B)/tests/test_topology_files: $(filter-out %/main.o,$(TOPOLOGY_OBJECTS))
 $(B)/tests/test_topology_files: LDLIBS += -lexpat
+$(ZERO): $(B)/src/memory/zero/zero_perf.o
+$(ZERO) $(filter $(ZERO_UNITS),$(UNITS)): $(ZERO_OBJECTS) $(MODEL_OBJECTS)
+$(ZERO): LDLIBS := -ljansson $(LDLIBS)
 $(filter $(TRAINING_UNITS),$(UNITS)): $(TRAINING_OBJECTS) $(MEMORY_OBJECTS)
 $(filter $(MEMORY_UNITS),$(UNITS)): $(MEMORY_OBJECTS) $(MODEL_OBJECTS)
-$(filter $(TRAINING_UNITS) $(MEMORY_UNITS),$(UNITS)): LDLIBS += -ljansson
+$(filter $(TRAINING_UNITS) $(MEMORY_UNITS) $(ZERO_UNITS),$(UNITS)): LDLIBS += -ljansson
 $(B)/tests/test_child $(B)/tests/test_findings $(REFERENCE): $(P2P_OBJECTS)
-$(REFERENCE): $(TRAINING_OBJECTS) $(MEMORY_OBJECTS)
+$(REFERENCE): $(TRAINING_OBJECTS) $(MEMORY_OBJECTS) $(ZERO_OBJECTS)
 $(REFERENCE): LDLIBS += -ljansson
 $(REFERENCE): $(B)/docs/reference.o
 $(B)/tests/host_speed: $(B)/tests/perf/host_speed.o
@@ -381,6 +387,7 @@ clean:
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
 -include $(OBJECTS:.o=.d) $(MPI_OBJECTS:.o=.d) $(TOPOLOGY_OBJECTS:.o=.d) $(TRAINING_OBJECTS:.o=.d) $(MEMORY_OBJECTS:.o=.d) $(MEMORY_TOOL:.o=.d) \
+         $(ZERO_OBJECTS:.o=.d) $(B)/src/memory/zero/zero_perf.d \
          $(TRAINING:%=$(B)/src/training_kernels/%.d) $(FUZZERS:%=$(B)/tests/fuzz/%.d) $(COLLECTIVES:%=$(B)/src/collectives/%.d) \
          $(PAIRS:%=$(B)/src/p2p/%.d) $(P2P_OBJECTS:.o=.d) \
          $(UNITS:$(B)/tests/%=$(B)/tests/unit/%.d) $(B)/tests/unit/ranks.d $(B)/tests/unit/oracle.d \

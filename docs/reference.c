@@ -4,6 +4,7 @@
  */
 #include "harness/collective.h"
 #include "harness/record.h"
+#include "memory/zero/zero.h"
 #include "p2p/memory.h"
 #include "p2p/pairs.h"
 #include "schedules/explain.h"
@@ -25,6 +26,7 @@ static void write_options(struct bb_strbuf *out)
 		{"ddp_bucket_perf", bb_ddp_rows},
 		{"pipeline_perf", bb_pipeline_rows},
 		{"hybrid_parallel_perf", bb_hybrid_rows},
+		{"zero_perf", bb_zero_rows},
 		{NULL, NULL},
 	};
 
@@ -41,6 +43,8 @@ static void write_records(struct bb_strbuf *out)
 							     &bb_record_pipeline,
 							     &bb_record_pass,
 							     &bb_record_hybrid_plan,
+							     &bb_record_zero,
+							     &bb_record_zero_moment,
 							     &bb_record_skip,
 							     &bb_record_end,
 							     NULL};

@@ -1,0 +1,234 @@
+/*
+ * calls.c - the collectives of a stage: settled once, made on each unit.
+ */
+#include "memory/zero/rank.h"
+
+#include "harness/plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const struct bb_collective *const collectives[BB_ZERO_KINDS] = {
+	[BB_ZERO_REDUCE] = &bb_all_reduce,
+	[BB_ZERO_SCATTER] = &bb_reduce_scatter,
+	[BB_ZERO_GATHER] = &bb_all_gather,
+};
+
+static bool needs(int stage, enum bb_zero_kind kind)
+{
+	return (kind == BB_ZERO_REDUCE) == (stage == 0);
+}
+
+static struct bb_zero_call *call_of(const struct bb_zero_rank *z, enum bb_zero_kind kind,
+				    size_t unit)
+{
+	return &z->calls[(size_t)kind * z->zero->units.n + unit];
+}
+
+static void object(struct bb_zero_rank *z, const struct bb_call *call, const char *reason)
+{
+	if (!*z->objection)
+		snprintf(z->objection, sizeof(z->objection), "%s by %s among %d ranks: %s",
+			 call->collective->name, z->zero->asked.algo_text, z->zero->nranks, reason);
+}
+
+/* Bytes that a rank sends at most. What a library does inside is not known: the ring's are taken,
+   which are the fewest. */
+static uint64_t wire_of(const struct bb_call *call)
+{
+	const struct bb_algorithm *a =
+		call->schedule ? call->schedule : bb_algorithm_find(call->collective, "ring");
+	const struct bb_shape shape = bb_call_scheduled_shape(call);
+	size_t rounds, wire;
+
+	bb_algorithm_cost(a, &shape, &rounds, &wire);
+	return wire * bb_dtype_size(call->dtype);
+}
+
+/* *CALL, of which collective, datatype, op and shape are set. */
+static bb_status settle(struct bb_zero_rank *z, struct bb_call *call)
+{
+	struct bb_group *group = z->driver->world;
+	struct bb_choice choice;
+	const char *reason = bb_choice_find(&choice, z->natives, call->collective, z->zero->nranks,
+					    z->zero->asked.algo_text);
+	bb_status status = BB_OK;
+
+	reason = reason ? reason : choice.reason;
+	if (reason) {
+		object(z, call, reason);
+		return BB_OK;
+	}
+	call->schedule = choice.schedule;
+	call->native = choice.native;
+	if (!choice.schedule && !choice.native)
+		BB_TRY(status, z->backend->choose(group, call), out);
+	BB_TRY(status, z->backend->tune(group, call), out);
+	if (z->backend->ready)
+		BB_TRY(status, z->backend->ready(group, call), out);
+	reason = z->backend->refuses(group, call);
+	if (reason)
+		object(z, call, reason);
+out:
+	if (status == BB_EUNSUPPORTED) {
+		object(z, call, "the backend has none");
+		return BB_OK;
+	}
+	return status;
+}
+
+static bb_status settle_unit(struct bb_zero_rank *z, enum bb_zero_kind kind, size_t unit,
+			     size_t *tmp)
+{
+	const struct bb_zero_place *p = &z->places.list[unit];
+	struct bb_zero_call *c = call_of(z, kind, unit);
+	size_t bytes;
+	bb_status status;
+
+	c->call = (struct bb_call){
+		.collective = collectives[kind],
+		.dtype = z->zero->asked.dtype,
+		.op = BB_SUM,
+		.shape = {.nranks = z->zero->nranks, .in_place = true, .count = (size_t)p->part},
+	};
+	status = settle(z, &c->call);
+	if (status != BB_OK || *z->objection)
+		return status;
+	c->wire = wire_of(&c->call);
+	bytes = z->backend->tmp_bytes(z->driver->world, &c->call);
+	*tmp = bytes > *tmp ? bytes : *tmp;
+	return BB_OK;
+}
+
+static bb_status settle_flag(struct bb_zero_rank *z, size_t *tmp)
+{
+	size_t bytes;
+	bb_status status;
+
+	z->flag_call = (struct bb_call){
+		.collective = &bb_all_reduce,
+		.dtype = BB_INT32,
+		.op = BB_MAX,
+		.shape = {.nranks = z->zero->nranks, .in_place = true, .count = 1},
+	};
+	status = settle(z, &z->flag_call);
+	if (status != BB_OK || *z->objection)
+		return status;
+	bytes = z->backend->tmp_bytes(z->driver->world, &z->flag_call);
+	*tmp = bytes > *tmp ? bytes : *tmp;
+	return bb_zero_take(z, BB_HOLD_COMMUNICATION, sizeof(int32_t), false, &z->flag);
+}
+
+static bb_status settle_all(struct bb_zero_rank *z, size_t *tmp)
+{
+	bb_status status = BB_OK;
+
+	z->calls = calloc(BB_ZERO_KINDS * z->zero->units.n, sizeof(*z->calls));
+	if (!z->calls)
+		return bb_fail(&z->run->error, BB_EINTERNAL, "out of memory for collectives");
+	for (int k = 0; k < BB_ZERO_KINDS; k++)
+		for (size_t u = 0; u < z->zero->units.n && needs(z->stage, k); u++)
+			if (status == BB_OK && !*z->objection)
+				status = settle_unit(z, k, u, tmp);
+	if (status == BB_OK && !*z->objection && z->stage > 0)
+		status = settle_flag(z, tmp);
+	return status;
+}
+
+bb_status bb_zero_calls_open(struct bb_zero_rank *z)
+{
+	size_t tmp = 0;
+	bb_status status;
+
+	if (!z->talks)
+		return BB_OK;
+	BB_TRY(status,
+	       bb_plan_natives(&z->natives, &z->own_natives, z->backend, z->zero->asked.algo_text,
+			       &z->run->error),
+	       out);
+	BB_TRY(status, settle_all(z, &tmp), out);
+	BB_TRY(status, bb_crew_hear(z->driver, z->objection), out);
+	if (*z->objection)
+		return BB_EUNSUPPORTED;
+	if (z->zero->overlaps)
+		BB_TRY(status, z->backend->queue_open(z->driver->handle, &z->queue, &z->run->error),
+		       out);
+	if (tmp)
+		status = bb_zero_take(z, BB_HOLD_COMMUNICATION, tmp, false, &z->tmp);
+out:
+	return status;
+}
+
+void bb_zero_calls_close(struct bb_zero_rank *z)
+{
+	if (z->queue)
+		z->backend->queue_close(z->queue);
+	free(z->calls);
+	free(z->own_natives);
+}
+
+/* ---- making them ----------------------------------------------------------------------------- */
+
+bb_status bb_zero_settle(struct bb_zero_rank *z, double *waited)
+{
+	const double from = z->backend->now(z->driver->handle);
+	bb_status status = BB_OK;
+
+	if (!z->talks)
+		return BB_OK;
+	status = z->backend->finish(z->driver->handle, z->queue);
+	*waited += z->backend->now(z->driver->handle) - from;
+	return status;
+}
+
+bb_status bb_zero_call(struct bb_zero_rank *z, enum bb_zero_kind kind, size_t unit, char *memory,
+		       double *waited)
+{
+	const double from = z->backend->now(z->driver->handle);
+	const size_t mine = (size_t)z->places.list[unit].mine * bb_zero_size(z);
+	struct bb_zero_call *c;
+	struct bb_call call;
+	bb_status status;
+
+	if (!z->talks)
+		return BB_OK;
+	c = call_of(z, kind, unit);
+	call = c->call;
+	call.in = memory + (kind == BB_ZERO_GATHER ? mine : 0);
+	call.out = memory + (kind == BB_ZERO_SCATTER ? mine : 0);
+	call.tmp = z->tmp.memory;
+	z->wire += c->wire;
+	/* What copies made is there before another queue reads it. */
+	status = z->backend->finish(z->driver->handle, NULL);
+	if (status == BB_OK)
+		status = z->backend->collective(z->driver->world, z->queue, &call);
+	if (status == BB_OK && !z->queue)
+		status = z->backend->finish(z->driver->handle, NULL);
+	*waited += z->backend->now(z->driver->handle) - from;
+	return status;
+}
+
+bb_status bb_zero_agree(struct bb_zero_rank *z, bool *found)
+{
+	const bool real = z->backend->capabilities & BB_CAP_DATA;
+	struct bb_call call = z->flag_call;
+	int32_t flag = *found;
+	bb_status status;
+
+	if (!z->talks || z->stage == 0)
+		return BB_OK;
+	call.in = call.out = z->flag.memory;
+	call.tmp = z->tmp.memory;
+	if (real)
+		BB_TRY(status,
+		       z->backend->copy(z->driver->handle, z->flag.memory, &flag, sizeof(flag)),
+		       out);
+	BB_TRY(status, z->backend->finish(z->driver->handle, NULL), out);
+	BB_TRY(status, z->backend->collective(z->driver->world, z->queue, &call), out);
+	BB_TRY(status, z->backend->finish(z->driver->handle, z->queue), out);
+	if (real)
+		status = z->backend->copy(z->driver->handle, &flag, z->flag.memory, sizeof(flag));
+	*found = flag;
+out:
+	return status;
+}

@@ -1,0 +1,454 @@
+/*
+ * step.c - a step of training under each stage.
+ *
+ *   stage 0   gradients of a unit are all-reduced when the last micro-batch has made them; all
+ *             ranks update all parameters
+ *   stage 1   they are reduce-scattered in place; each rank updates its part, and parameters are
+ *             gathered again
+ *   stage 2   a unit's gradients are made in a bucket, reduce-scattered in each micro-batch, and
+ *             its part is added up
+ *   stage 3   likewise; a unit's parameters are gathered before its forward and before its backward
+ *             pass, the next one's meanwhile, and freed afterwards
+ */
+#include "memory/zero/adam.h"
+#include "memory/zero/rank.h"
+
+#include <string.h>
+
+#define NO_UNIT SIZE_MAX
+
+/* ---- elements -------------------------------------------------------------------------------- */
+
+/* A unit's elements, a block at a time. */
+struct block {
+	uint64_t first; /* in the model */
+	size_t at, n;   /* in the unit, real ones */
+};
+
+static size_t next_block(const struct bb_zero_rank *z, size_t unit, size_t at, struct block *b)
+{
+	const struct bb_zero_unit *u = &z->zero->units.list[unit];
+
+	*b = (struct block){u->first + at, at, (size_t)u->elements - at};
+	b->n = b->n < BB_ZERO_BLOCK ? b->n : BB_ZERO_BLOCK;
+	return at + b->n;
+}
+
+static bb_status sum_up(struct bb_zero_rank *z, size_t unit, char *parameters)
+{
+	const size_t size = bb_zero_size(z), n = (size_t)z->zero->units.list[unit].elements;
+	bb_status status = BB_OK;
+	struct block b;
+	void *seen;
+
+	for (size_t at = 0; at < n && status == BB_OK && z->data;) {
+		at = next_block(z, unit, at, &b);
+		status = bb_zero_see(z, 0, parameters + b.at * size, b.n * size, false, &seen);
+		if (status == BB_OK)
+			z->forward += bb_zero_sum(z->zero->asked.dtype, b.first, b.n, seen);
+	}
+	return status;
+}
+
+static bb_status make_gradients(struct bb_zero_rank *z, size_t unit, int64_t microbatch,
+				char *parameters, char *gradients)
+{
+	const size_t size = bb_zero_size(z), n = (size_t)z->zero->units.list[unit].elements;
+	const struct bb_zero_batch batch = {z->step, microbatch, z->rank, z->forward,
+					    z->scale.scale};
+	const bool add = z->stage < 2 && microbatch > 0;
+	bb_status status = BB_OK;
+	struct block b;
+	void *from, *to;
+
+	for (size_t at = 0; at < n && z->data;) {
+		at = next_block(z, unit, at, &b);
+		BB_TRY(status,
+		       bb_zero_see(z, 0, parameters + b.at * size, b.n * size, false, &from), out);
+		BB_TRY(status, bb_zero_see(z, 1, gradients + b.at * size, b.n * size, false, &to),
+		       out);
+		bb_zero_gradients(&z->zero->data, &batch, b.first, b.n, from, to, add);
+		BB_TRY(status, bb_zero_put(z, gradients + b.at * size, to, b.n * size), out);
+	}
+out:
+	return status;
+}
+
+/* N elements, this rank's part of a reduced unit, go to or are added to the divided row. */
+static bb_status add_part(struct bb_zero_rank *z, char *sum, char *part, size_t n, bool first)
+{
+	const enum bb_dtype dtype = z->zero->asked.dtype;
+	const size_t size = bb_zero_size(z);
+	bb_status status = BB_OK;
+	void *a, *b;
+
+	if (first)
+		return z->backend->copy(z->driver->handle, sum, part, n * size);
+	for (size_t at = 0; at < n; at += BB_ZERO_BLOCK) {
+		const size_t block = n - at < BB_ZERO_BLOCK ? n - at : BB_ZERO_BLOCK;
+
+		BB_TRY(status, bb_zero_see(z, 0, sum + at * size, block * size, false, &a), out);
+		BB_TRY(status, bb_zero_see(z, 1, part + at * size, block * size, false, &b), out);
+		bb_adam_widen(dtype, a, z->floats[0], block);
+		bb_adam_widen(dtype, b, z->floats[1], block);
+		for (size_t i = 0; i < block; i++)
+			z->floats[0][i] += z->floats[1][i];
+		bb_adam_narrow(dtype, z->floats[0], a, block);
+		BB_TRY(status, bb_zero_put(z, sum + at * size, a, block * size), out);
+	}
+out:
+	return status;
+}
+
+/* ---- parameters of a unit -------------------------------------------------------------------- */
+
+static bb_status fetch(struct bb_zero_rank *z, size_t unit, double *waited)
+{
+	const struct bb_zero_place *p = &z->places.list[unit];
+	const size_t size = bb_zero_size(z);
+	bb_status status = bb_ledger_take(&z->ledger, BB_HOLD_COMMUNICATION,
+					  (size_t)p->padded * size, false, &z->ahead);
+
+	if (status == BB_OK && z->data)
+		status = z->backend->copy(z->driver->handle, z->ahead.memory + p->mine * size,
+					  z->parameters.memory + p->part_at * size,
+					  (size_t)p->part * size);
+	return status == BB_OK ? bb_zero_call(z, BB_ZERO_GATHER, unit, z->ahead.memory, waited)
+			       : status;
+}
+
+/* *PARAMETERS = those of UNIT, whole; under stage 3 those of NEXT are on their way. */
+static bb_status acquire(struct bb_zero_rank *z, size_t unit, size_t next, double *waited,
+			 char **parameters)
+{
+	bb_status status = BB_OK;
+
+	*parameters = z->parameters.memory + z->places.list[unit].at * bb_zero_size(z);
+	if (z->stage < 3)
+		return BB_OK;
+	if (!z->ahead.memory) {
+		BB_TRY(status, fetch(z, unit, waited), out);
+		BB_TRY(status, bb_zero_settle(z, waited), out);
+	}
+	z->here = z->ahead;
+	z->ahead = (struct bb_held){0};
+	*parameters = z->here.memory;
+	if (next != NO_UNIT)
+		status = fetch(z, next, waited);
+out:
+	return status;
+}
+
+/* ---- passes ---------------------------------------------------------------------------------- */
+
+static double now(const struct bb_zero_rank *z)
+{
+	return z->backend->now(z->driver->handle);
+}
+
+/* Forward takes a third of a micro-batch. */
+static void compute(struct bb_zero_rank *z, size_t unit, double part)
+{
+	const double seconds =
+		1e-9 * (double)z->zero->asked.step_ns * part * z->zero->units.list[unit].share;
+
+	if (seconds > 0 && !z->zero->alone)
+		z->backend->delay(z->driver->handle, seconds);
+}
+
+static bb_status forward(struct bb_zero_rank *z)
+{
+	const size_t n = z->zero->units.n;
+	double *waited = &z->times.forward_wait;
+	bb_status status = BB_OK;
+	char *parameters;
+
+	z->forward = 0;
+	for (size_t u = 0; u < n; u++) {
+		BB_TRY(status, acquire(z, u, u + 1 < n ? u + 1 : NO_UNIT, waited, &parameters),
+		       out);
+		BB_TRY(status, sum_up(z, u, parameters), out);
+		compute(z, u, 1.0 / 3);
+		bb_zero_note(z, BB_ZERO_FORWARD, u);
+		if (z->stage == 3)
+			BB_TRY(status, bb_zero_settle(z, waited), out);
+		bb_ledger_give(&z->ledger, &z->here);
+	}
+out:
+	return status;
+}
+
+/* What was being reduced is: its part is kept. */
+static bb_status land(struct bb_zero_rank *z)
+{
+	const struct bb_zero_place *p = &z->places.list[z->flying_unit];
+	const size_t size = bb_zero_size(z);
+	bb_status status = BB_OK;
+
+	if (!z->flying.memory)
+		return BB_OK;
+	if (z->data)
+		status = add_part(z, z->gradients.memory + p->part_at * size,
+				  z->flying.memory + p->mine * size, (size_t)p->part,
+				  z->flying_first);
+	bb_ledger_give(&z->ledger, &z->flying);
+	return status;
+}
+
+/* *GRADIENTS = where those of UNIT are made. What is made in a bucket is padded with zeros. */
+static bb_status place_gradients(struct bb_zero_rank *z, size_t unit, char **gradients)
+{
+	const struct bb_zero_place *p = &z->places.list[unit];
+	bb_status status = BB_OK;
+
+	if (z->stage >= 2)
+		status = bb_zero_take(z, BB_HOLD_COMMUNICATION, p->padded * bb_zero_size(z), false,
+				      &z->bucket);
+	*gradients =
+		z->stage >= 2 ? z->bucket.memory : z->gradients.memory + p->at * bb_zero_size(z);
+	return status;
+}
+
+static bb_status reduce(struct bb_zero_rank *z, size_t unit, int64_t microbatch)
+{
+	const bool last = microbatch == z->zero->asked.accumulate - 1;
+	double *waited = &z->times.backward_wait;
+
+	if (z->stage >= 2) {
+		z->flying = z->bucket;
+		z->flying_unit = unit;
+		z->flying_first = microbatch == 0;
+		z->bucket = (struct bb_held){0};
+		return bb_zero_call(z, BB_ZERO_SCATTER, unit, z->flying.memory, waited);
+	}
+	if (!last)
+		return BB_OK;
+	return bb_zero_call(z, z->stage == 0 ? BB_ZERO_REDUCE : BB_ZERO_SCATTER, unit,
+			    z->gradients.memory + z->places.list[unit].at * bb_zero_size(z),
+			    waited);
+}
+
+static bb_status backward_unit(struct bb_zero_rank *z, size_t unit, int64_t microbatch)
+{
+	double *waited = &z->times.backward_wait;
+	char *parameters, *gradients;
+	bb_status status;
+
+	BB_TRY(status, acquire(z, unit, unit > 0 ? unit - 1 : NO_UNIT, waited, &parameters), out);
+	BB_TRY(status, place_gradients(z, unit, &gradients), out);
+	BB_TRY(status, make_gradients(z, unit, microbatch, parameters, gradients), out);
+	compute(z, unit, 2.0 / 3);
+	bb_zero_note(z, BB_ZERO_BACKWARD, unit);
+	if (z->stage >= 2) {
+		BB_TRY(status, bb_zero_settle(z, waited), out);
+		BB_TRY(status, land(z), out);
+	}
+	bb_ledger_give(&z->ledger, &z->here);
+	status = reduce(z, unit, microbatch);
+out:
+	return status;
+}
+
+static bb_status backward(struct bb_zero_rank *z, int64_t microbatch)
+{
+	const uint64_t elements = z->stage >= 2 ? z->places.divided : z->places.whole;
+	bb_status status = BB_OK;
+
+	if (!z->gradients.memory)
+		BB_TRY(status,
+		       bb_zero_take(z, BB_HOLD_GRADIENTS, elements * bb_zero_size(z), false,
+				    &z->gradients),
+		       out);
+	for (size_t u = z->zero->units.n; u-- > 0;)
+		BB_TRY(status, backward_unit(z, u, microbatch), out);
+	BB_TRY(status, bb_zero_settle(z, &z->times.backward_wait), out);
+	status = land(z);
+out:
+	return status;
+}
+
+/* ---- the optimiser --------------------------------------------------------------------------- */
+
+/* A piece of this rank's part of a unit: where it begins in the rows. */
+struct piece {
+	char *parameters, *gradients;
+	size_t at, n; /* in the divided rows */
+};
+
+static struct piece piece_of(const struct bb_zero_rank *z, size_t unit, size_t at)
+{
+	const struct bb_zero_place *p = &z->places.list[unit];
+	const size_t size = bb_zero_size(z), left = (size_t)p->part - at;
+
+	return (struct piece){
+		.parameters = z->parameters.memory +
+			      size * (at + (z->stage == 3 ? p->part_at : p->at + p->mine)),
+		.gradients = z->gradients.memory +
+			     size * (at + (z->stage >= 2 ? p->part_at : p->at + p->mine)),
+		.at = (size_t)p->part_at + at,
+		.n = left < BB_ZERO_BLOCK ? left : BB_ZERO_BLOCK,
+	};
+}
+
+/* Call WORK on all pieces. */
+static bb_status
+each_piece(struct bb_zero_rank *z,
+	   bb_status (*work)(struct bb_zero_rank *z, const struct piece *p, void *own), void *own)
+{
+	bb_status status = BB_OK;
+
+	for (size_t u = 0; u < z->zero->units.n && z->data; u++)
+		for (size_t at = 0; at < z->places.list[u].part && status == BB_OK;) {
+			const struct piece p = piece_of(z, u, at);
+
+			status = work(z, &p, own);
+			at += p.n;
+		}
+	return status;
+}
+
+static bb_status look(struct bb_zero_rank *z, const struct piece *p, void *own)
+{
+	bool *found = own;
+	void *seen;
+	const bb_status status =
+		bb_zero_see(z, 0, p->gradients, p->n * bb_zero_size(z), false, &seen);
+
+	if (status == BB_OK)
+		*found |= bb_adam_overflowed(z->zero->asked.dtype, seen, p->n);
+	return status;
+}
+
+/* The master copy, of which the parameters are a rounded one: taken from them. */
+static bb_status copy_master(struct bb_zero_rank *z, const struct piece *p, void *own)
+{
+	const bool host = z->zero->asked.offload;
+	float *const to = (float *)z->master.memory + p->at;
+	void *seen, *master;
+	bb_status status;
+
+	BB_TRY(status, bb_zero_see(z, 0, p->parameters, p->n * bb_zero_size(z), false, &seen), out);
+	BB_TRY(status, bb_zero_see(z, 1, (char *)to, p->n * sizeof(float), host, &master), out);
+	bb_adam_widen(z->zero->asked.dtype, seen, master, p->n);
+	status = bb_zero_put(z, (char *)to, master, p->n * sizeof(float));
+out:
+	return status;
+}
+
+static bool has_master(const struct bb_zero_rank *z)
+{
+	return z->zero->asked.dtype != BB_FLOAT;
+}
+
+static bb_status take_optimizer(struct bb_zero_rank *z)
+{
+	const uint64_t bytes = z->places.divided * sizeof(float);
+	const bool host = z->zero->asked.offload;
+	bb_status status = BB_OK;
+
+	if (z->moment1.memory)
+		return BB_OK;
+	if (has_master(z)) {
+		BB_TRY(status, bb_zero_take(z, BB_HOLD_OPTIMIZER, bytes, host, &z->master), out);
+		BB_TRY(status, each_piece(z, copy_master, NULL), out);
+	}
+	BB_TRY(status, bb_zero_take(z, BB_HOLD_OPTIMIZER, bytes, host, &z->moment1), out);
+	status = bb_zero_take(z, BB_HOLD_OPTIMIZER, bytes, host, &z->moment2);
+out:
+	return status;
+}
+
+static bb_status update(struct bb_zero_rank *z, const struct piece *p, void *own)
+{
+	const enum bb_dtype dtype = z->zero->asked.dtype;
+	const float unscale =
+		1.0f / (z->scale.scale * (float)(z->zero->nranks * z->zero->asked.accumulate));
+	const size_t size = bb_zero_size(z), bytes = p->n * sizeof(float);
+	const bool host = z->zero->asked.offload;
+	char *const rows[3] = {z->moment1.memory, z->moment2.memory, z->master.memory};
+	void *gradients, *parameters, *seen[3] = {0};
+	bb_status status;
+
+	BB_TRY(status, bb_zero_see(z, 0, p->gradients, p->n * size, false, &gradients), out);
+	BB_TRY(status, bb_zero_see(z, 1, p->parameters, p->n * size, false, &parameters), out);
+	for (int i = 0; i < 2 + has_master(z); i++)
+		BB_TRY(status,
+		       bb_zero_see(z, 2 + i, rows[i] + p->at * sizeof(float), bytes, host,
+				   &seen[i]),
+		       out);
+	bb_adam_widen(dtype, gradients, z->floats[0], p->n);
+	if (!has_master(z)) {
+		bb_adam_widen(dtype, parameters, z->floats[1], p->n);
+		seen[2] = z->floats[1];
+	}
+	bb_adam_step(&bb_adam_defaults, z->taken, unscale, z->floats[0], seen[2], seen[0], seen[1],
+		     p->n);
+	bb_adam_narrow(dtype, seen[2], parameters, p->n);
+	BB_TRY(status, bb_zero_put(z, p->parameters, parameters, p->n * size), out);
+	for (int i = 0; i < 2 + has_master(z); i++)
+		BB_TRY(status, bb_zero_put(z, rows[i] + p->at * sizeof(float), seen[i], bytes),
+		       out);
+out:
+	return status;
+}
+
+static bb_status optimise(struct bb_zero_rank *z)
+{
+	bool overflowed = false;
+	bb_status status;
+
+	bb_zero_note(z, BB_ZERO_BEFORE, 0);
+	BB_TRY(status, take_optimizer(z), out);
+	BB_TRY(status, each_piece(z, look, &overflowed), out);
+	BB_TRY(status, bb_zero_agree(z, &overflowed), out);
+	z->taken += !overflowed;
+	if (!overflowed)
+		BB_TRY(status, each_piece(z, update, NULL), out);
+	bb_zero_scale_update(&z->scale, overflowed);
+	bb_zero_note(z, BB_ZERO_AFTER, 0);
+out:
+	return status;
+}
+
+/* Stages 1 and 2: everybody's part of the parameters to everybody. */
+static bb_status gather(struct bb_zero_rank *z)
+{
+	double waited = 0;
+	bb_status status = BB_OK;
+
+	if (z->stage != 1 && z->stage != 2)
+		return BB_OK;
+	for (size_t u = 0; u < z->zero->units.n && status == BB_OK; u++)
+		status = bb_zero_call(z, BB_ZERO_GATHER, u,
+				      z->parameters.memory + z->places.list[u].at * bb_zero_size(z),
+				      &waited);
+	return status == BB_OK ? bb_zero_settle(z, &waited) : status;
+}
+
+bb_status bb_zero_step(struct bb_zero_rank *z)
+{
+	struct bb_zero_times *t = &z->times;
+	const double start = now(z);
+	double from = start;
+	bb_status status;
+
+	z->step++;
+	z->wire = 0;
+	*t = (struct bb_zero_times){0};
+	for (int64_t g = 0; g < z->zero->asked.accumulate; g++) {
+		BB_TRY(status, forward(z), out);
+		t->forward += now(z) - from;
+		from = now(z);
+		BB_TRY(status, backward(z, g), out);
+		t->backward += now(z) - from;
+		from = now(z);
+	}
+	BB_TRY(status, optimise(z), out);
+	t->optimise = now(z) - from;
+	from = now(z);
+	BB_TRY(status, gather(z), out);
+	t->gather = now(z) - from;
+	t->step = now(z) - start;
+out:
+	return status;
+}

@@ -1,0 +1,115 @@
+#include "memory/zero/units.h"
+
+#include "memory/states.h"
+
+#include <stdlib.h>
+
+static bb_status no_memory(struct bb_error *error)
+{
+	return bb_fail(error, BB_EINTERNAL, "out of memory for the layers of a model");
+}
+
+static bb_status make_list(struct bb_zero_units *units, size_t n, struct bb_error *error)
+{
+	*units = (struct bb_zero_units){.list = calloc(n, sizeof(*units->list)), .n = n};
+	return units->list ? BB_OK : no_memory(error);
+}
+
+/* FLOPs belong to layers, of which one may hold several units' tensors or none. */
+static void share_out(struct bb_zero_units *units, const struct bb_model *model)
+{
+	const double all = model->forward + model->backward;
+
+	for (size_t w = 0; w < model->nworks && all > 0; w++) {
+		const struct bb_work *work = &model->works[w];
+		const double flops = work->forward + work->input + work->weights;
+		size_t u = 0;
+
+		while (u + 1 < units->n &&
+		       model->tensors[units->list[u].first].layer != work->layer)
+			u++;
+		units->list[u].share += flops / all;
+	}
+}
+
+static size_t count_layers(const struct bb_model *model)
+{
+	size_t n = 1;
+
+	for (size_t t = 1; t < model->ntensors; t++)
+		n += model->tensors[t].layer != model->tensors[t - 1].layer;
+	return n;
+}
+
+bb_status bb_zero_units_of_model(struct bb_zero_units *units, const struct bb_model *model,
+				 struct bb_error *error)
+{
+	const bb_status status = make_list(units, count_layers(model), error);
+	struct bb_zero_unit *unit = units->list;
+
+	if (status != BB_OK)
+		return status;
+	/* While FLOPs are shared out, FIRST is the unit's first tensor. */
+	for (size_t t = 0; t < model->ntensors; t++) {
+		if (t > 0 && model->tensors[t].layer != model->tensors[t - 1].layer)
+			(++unit)->first = t;
+		unit->elements += model->tensors[t].elements;
+	}
+	share_out(units, model);
+	for (size_t u = 0; u < units->n; u++) {
+		units->list[u].first = units->elements;
+		units->elements += units->list[u].elements;
+	}
+	return BB_OK;
+}
+
+bb_status bb_zero_units_of_size(struct bb_zero_units *units, uint64_t elements,
+				struct bb_error *error)
+{
+	const size_t n = elements < BB_ZERO_SIZE_UNITS ? (size_t)elements : BB_ZERO_SIZE_UNITS;
+	const bb_status status = make_list(units, n, error);
+
+	for (size_t u = 0; u < n && status == BB_OK; u++) {
+		units->list[u] = (struct bb_zero_unit){
+			.first = units->elements,
+			.elements = elements / n + (u < elements % n),
+			.share = 1.0 / (double)n,
+		};
+		units->elements += units->list[u].elements;
+	}
+	return status;
+}
+
+void bb_zero_units_free(struct bb_zero_units *units)
+{
+	free(units->list);
+	*units = (struct bb_zero_units){0};
+}
+
+bb_status bb_zero_places_make(struct bb_zero_places *places, const struct bb_zero_units *units,
+			      int stage, int nranks, int rank, struct bb_error *error)
+{
+	*places = (struct bb_zero_places){.list = calloc(units->n, sizeof(*places->list))};
+	if (!places->list)
+		return no_memory(error);
+	for (size_t u = 0; u < units->n; u++) {
+		struct bb_zero_place *p = &places->list[u];
+		const uint64_t n = stage == 0 ? 1 : (uint64_t)nranks;
+
+		p->part = bb_partition(units->list[u].elements, n);
+		p->padded = n * p->part;
+		p->mine = stage == 0 ? 0 : p->part * (uint64_t)rank;
+		p->at = places->whole;
+		p->part_at = places->divided;
+		places->whole += p->padded;
+		places->divided += p->part;
+		places->largest = p->padded > places->largest ? p->padded : places->largest;
+	}
+	return BB_OK;
+}
+
+void bb_zero_places_free(struct bb_zero_places *places)
+{
+	free(places->list);
+	*places = (struct bb_zero_places){0};
+}

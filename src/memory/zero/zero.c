@@ -1,0 +1,133 @@
+/*
+ * zero.c - the benchmark of ZeRO: what it can do, how it begins and ends.
+ */
+#include "memory/zero/zero.h"
+
+#include "core/units.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct bb_precision *precision_named(const char *name)
+{
+	const struct bb_precision *p = bb_precisions;
+
+	while (p->name && strcmp(p->name, name) != 0)
+		p++;
+	return p;
+}
+
+static void describe(struct bb_zero *zero, const struct bb_run *run)
+{
+	const struct bb_zero_options *a = &zero->asked;
+	const bool scaled = a->dtype != BB_FLOAT;
+
+	zero->alone = a->as_rank_given;
+	zero->nranks = zero->alone ? (int)a->world : run->world.nranks;
+	zero->overlaps = a->overlap != BB_ZERO_OVERLAP_OFF &&
+			 !(run->options.backend->capabilities & BB_CAP_VIRTUAL);
+	zero->recipe =
+		(struct bb_recipe){precision_named(scaled ? "mixed" : "fp32"), &bb_optimizers[0]};
+	zero->data = (struct bb_zero_data){
+		.dtype = a->dtype,
+		.nranks = zero->nranks,
+		.microbatches = a->accumulate,
+		.most = bb_zero_most_draw(a->dtype, zero->nranks, a->accumulate),
+		.elements = zero->units.elements,
+		.overflow = scaled ? a->overflow : 0,
+	};
+	zero->scale = (struct bb_zero_scale){
+		.scale = scaled ? (float)a->scale : 1, .growth = a->growth, .fixed = !scaled};
+}
+
+static bb_status check_sums(const struct bb_zero *zero, struct bb_run *run)
+{
+	if (zero->data.most > 0 || zero->alone ||
+	    !(run->options.backend->capabilities & BB_CAP_DATA))
+		return BB_OK;
+	return bb_fail(&run->error, BB_EUSAGE,
+		       "--accumulate %lld on %d ranks: sums of so many gradients are not exact in "
+		       "%s; take fewer, or another -d",
+		       (long long)zero->asked.accumulate, zero->nranks,
+		       bb_dtype_name(zero->asked.dtype));
+}
+
+/* What does not fit is skipped; BB_EUNSUPPORTED where that is all. */
+static bb_status find_room(struct bb_zero *zero, struct bb_run *run)
+{
+	const bool bounded = !(run->options.backend->capabilities & BB_CAP_FREE_COST);
+	char need[BB_UNIT_TEXT], have[BB_UNIT_TEXT];
+	const char *first = NULL;
+	bool any = false;
+
+	for (int stage = 0; stage < BB_ZERO_STAGES; stage++) {
+		uint64_t bytes = 0;
+		const bb_status status = bb_zero_need(zero, stage, &bytes, &run->error);
+
+		if (status != BB_OK)
+			return status;
+		bytes *= (uint64_t)run->world.nlocal;
+		if (!zero->asked.stages[stage])
+			continue;
+		if (bounded && bytes > run->memory) {
+			snprintf(zero->skip_text[stage], sizeof(zero->skip_text[stage]),
+				 "stage %d takes %s on %d ranks, there is room for %s; take a "
+				 "smaller --model",
+				 stage, bb_format_size(need, bytes), run->world.nlocal,
+				 bb_format_size(have, run->memory));
+			zero->skips[stage] = zero->skip_text[stage];
+			first = first ? first : zero->skips[stage];
+		}
+		any |= !zero->skips[stage];
+	}
+	return any ? BB_OK : bb_fail(&run->error, BB_EUNSUPPORTED, "%s", first);
+}
+
+static bb_status plan(struct bb_run *run)
+{
+	struct bb_zero *zero = run->own;
+	bb_status status;
+
+	run->record.algorithms = zero->asked.algo_text;
+	if (zero->asked.as_rank_given && run->world.nranks > 1)
+		return bb_fail(&run->error, BB_EUSAGE,
+			       "--as-rank: it is one rank that is alone, and there are %d; leave "
+			       "-t and -g out",
+			       run->world.nranks);
+	describe(zero, run);
+	status = check_sums(zero, run);
+	return status == BB_OK ? find_room(zero, run) : status;
+}
+
+static void tell(struct bb_run *run, struct bb_strbuf *out)
+{
+	bb_strbuf_add(out,
+		      "# MB: 1e6 bytes, of one rank when it held most. formula: states that ZeRO "
+		      "calculates (Rajbhandari et al.), with the padding;\n"
+		      "# comm: gathered layers, buckets and what collectives need; frag: taken "
+		      "from the system and not held. wire: that a rank sends in a step\n");
+}
+
+static void close_zero(struct bb_run *run)
+{
+	struct bb_zero *zero = run->own;
+
+	bb_zero_units_free(&zero->units);
+}
+
+const struct bb_benchmark bb_zero_benchmark = {
+	.brief = "ZeRO: memory, traffic and results of a mixed-precision Adam step under each "
+		 "stage.",
+	.own_bytes = sizeof(struct bb_zero),
+	.options = bb_zero_rows,
+	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
+	.queues = true,
+	.check = bb_zero_check,
+	.list = bb_model_list,
+	.open_text = bb_zero_text_open,
+	.rows = &bb_record_zero,
+	.plan = plan,
+	.drive = bb_zero_drive,
+	.tell = tell,
+	.close = close_zero,
+};

@@ -1,0 +1,233 @@
+"""ZeRO, measured: zero_perf's stages come to the same bits, hold what is calculated, and send what
+rings send; on every backend."""
+
+import json
+
+import gpus
+import mpi
+from kit import equal, expect, run, test
+
+STATES = ("parameters", "gradients", "optimizer")
+SHORT = "-n 3 -w 0"
+
+
+def records(result, codes=(0,)):
+    found = {}
+    for text in result.exits(*codes).out.splitlines():
+        record = json.loads(text)
+        found.setdefault(record["kind"], []).append(record)
+    return found
+
+
+def check(result, verified="one rank alone", **fields):
+    """All four stages are right and alike; their records, by stage."""
+    found = records(result)["zero"]
+    equal([r["stage"] for r in found], [0, 1, 2, 3], "stages")
+    equal({r["wrong"] for r in found}, {0}, "wrong elements")
+    equal(len({r["checksum"] for r in found}), 1, "checksums")
+    for r in found:
+        equal(r["verified"], verified, "verified")
+        equal(r["states_error_percent"], 0, f"states of {r}")
+        for name, value in fields.items():
+            equal(r[name], value, f"{name} of stage {r['stage']}")
+    return found
+
+
+def zero(line, **fields):
+    return check(run(f"zero {line} --json -"), **fields)
+
+
+# ---- results -------------------------------------------------------------------------------
+
+@test
+def stages_agree():
+    """Bit by bit with one rank that trains alone; sizes that do not divide; a step that is skipped."""
+    for n in (1, 2, 3, 4):
+        for model in ("linear:3x9", "1001", "5"):
+            zero(f"-g {n} --model {model} {SHORT}", nranks=n, skipped=1, loss_scale=32768)
+    zero(f"-g 3 --model linear:2x130 -d bfloat16 {SHORT}", skipped=1)
+    zero(f"-g 3 --model linear:2x130 -d float {SHORT}", skipped=0, loss_scale=1)
+    zero("-g 2 --model linear:2x130 -n 6 -w 2 --overflow 8 --growth-interval 3 --loss-scale 256", skipped=1, steps=8,
+         loss_scale=512)
+    zero(f"-g 2 --model linear:2x130 --overflow 0 {SHORT}", skipped=0, loss_scale=65536)
+
+
+@test
+def any_order():
+    """Algorithms add up in different orders, and with the computations or after them: the same bits."""
+    sums = set()
+    for words in ("", "--algo direct", "--algo auto", "--overlap off", "--step-time 2ms"):
+        sums |= {r["checksum"] for r in zero(f"-g 3 --model linear:4x50 {SHORT} --accumulate 2 {words}")}
+    equal(len(sums), 1, "checksums")
+    sums |= {r["checksum"] for r in zero(f"-g 3 --model linear:4x50 {SHORT} --accumulate 3")}
+    equal(len(sums), 2, "with other micro-batches another result")
+
+
+@test
+def wrong_data():
+    result = run(f"zero -g 2 --model linear:3x9 {SHORT} --fault corrupt:1 --json -")
+    equal([r["wrong"] for r in records(result, (7,))["zero"]], [1] * 4, "wrong elements")
+    run(f"zero -g 2 --model linear:3x9 {SHORT} --fault die:1 -T 20").exits(3)
+    unchecked = records(run(f"zero -g 2 --model linear:3x9 {SHORT} -c 0 --json -"))["zero"]
+    equal({(r["wrong"], r["verified"]) for r in unchecked}, {(None, None)}, "not looked at")
+
+
+# ---- memory --------------------------------------------------------------------------------
+
+@test
+def states():
+    """16 P; 4 P + 12 P / n; 2 P + 14 P / n; 16 P / n: what is held, and not a byte more."""
+    psi, n = 4 * (64 * 64 + 64), 4
+    each = ((2, 2, 12), (2, 2, 12 / n), (2, 2 / n, 12 / n), (2 / n, 2 / n, 12 / n))
+    for r, wanted in zip(zero(f"-g {n} --model linear:4x64 {SHORT}", padding=0, parameters=psi), each):
+        for name, factor in zip(STATES, wanted):
+            equal(r[f"formula_{name}_bytes"], factor * psi, f"formula of {name}")
+        # The peak of stages 2 and 3 is in the backward pass, with the optimizer there already.
+        equal([r[f"{name}_bytes"] for name in STATES], [r[f"formula_{name}_bytes"] for name in STATES], "held")
+        equal(r["held_bytes"], r["formula_bytes"] + r["communication_bytes"], "peak")
+        equal(r["reserved_bytes"], r["held_bytes"] + r["fragmentation_bytes"], "reserved")
+        equal(r["host_bytes"], 0, "nothing is offloaded")
+
+
+@test
+def padding():
+    """Layers of 90 elements on 4 ranks: 92 each."""
+    found = zero(f"-g 4 --model linear:3x9 {SHORT}")
+    equal([r["padding"] for r in found], [0, 6, 6, 6], "padding")
+    equal(found[0]["formula_bytes"], 16 * 270, "whole")
+    equal(found[3]["formula_bytes"], 16 * 69, "divided")
+
+
+@test
+def moments():
+    """Layers are gathered, at most two at a time, and freed."""
+    found = records(run(f"zero -g 2 --model linear:4x64 --stages 3 --algo direct {SHORT} --json -"))
+    layer = 2 * (64 * 64 + 64)
+    names = [(m["moment"], m["item"]) for m in found["zero_moment"]]
+    equal(names, [("model", None), ("wrapped", None)] + [("forward", i) for i in range(4)]
+          + [("backward", i) for i in (3, 2, 1, 0)] + [("before optimizer", None), ("after optimizer", None)], "moments")
+    own = found["zero_moment"][1]["communication_bytes"]
+    layers = [(m["communication_bytes"] - own) / layer for m in found["zero_moment"]]
+    equal(layers[1:], [0, 2, 2, 2, 1, 3, 4, 4, 3, 0, 0], "layers and buckets")
+    peaks = [m["peak_bytes"] for m in found["zero_moment"]]
+    equal(peaks, sorted(peaks), "a peak never falls")
+
+
+@test
+def four_points():
+    """20 layers of 2000 x 2000 in fp32, as PyTorch's example has them: the sharded optimizer takes half."""
+    line = "zero -g 2 --model linear:20x2000 -d float --stages 0,1 -n 1 -w 0 -c 0 --json -"
+    whole, sharded = records(run(line, timeout=120))["zero"]
+    psi = 20 * (2000 * 2000 + 2000)
+    comm = sharded["wrapped_bytes"] - 4 * psi
+    for r, optimizer, extra in ((whole, 8, whole["wrapped_bytes"] - 4 * psi), (sharded, 4, comm)):
+        equal([r[f"{point}_bytes"] for point in ("model", "wrapped", "before", "after")],
+              [4 * psi, 4 * psi + extra, 8 * psi + extra, (8 + optimizer) * psi + extra], "peaks")
+        expect(extra < 0.01 * psi, f"what communication needs: {extra}")
+        # What the process grew by is what was taken, within a percent.
+        expect(abs(r["system_error_percent"]) < 1, f"system {r}")
+
+
+@test
+def one_of_many():
+    """The published column, scaled by 1000: 120, 31.4, 16.6, 1.9."""
+    found = records(run("zero --as-rank 0 --world 64 --model 7.5M --json -"))["zero"]
+    equal([f"{r['formula_bytes'] / 1e6:.1f}" for r in found], ["120.0", "31.4", "16.6", "1.9"], "formula")
+    for r in found:
+        equal((r["states_error_percent"], r["alone"], r["nranks"]), (0, True, 64), "held")
+        equal((r["checksum"], r["wire_bytes"], r["step_us"]), (None, None, None), "nothing is trained")
+        expect(abs(r["system_bytes"] - r["reserved_bytes"]) < 1.5e6, f"system {r}")
+    few = records(run("zero --as-rank 3 --world 4 --model linear:4x64 --json -"))["zero"]
+    together = zero(f"-g 4 --model linear:4x64 {SHORT} --algo direct")
+    equal([r["formula_bytes"] for r in few], [r["formula_bytes"] for r in together], "as in that world")
+
+
+# ---- traffic -------------------------------------------------------------------------------
+
+@test
+def wire():
+    """Rings send 2, 2, 2 and 3 times the model, (n - 1) / n of it; micro-batches count for 2 and 3 alone."""
+    for n in (2, 4):
+        for g in (1, 3):
+            found = zero(f"-g {n} --model linear:4x64 {SHORT} --accumulate {g}")
+            part = (n - 1) / n
+            equal([r["wire_volumes"] for r in found], [2 * part, 2 * part, (1 + g) * part, 3 * g * part], "volumes")
+            equal([r["wire_bytes"] for r in found], [r["formula_wire_bytes"] for r in found], "formula")
+    for r in zero(f"-g 4 --model linear:3x9 {SHORT}")[1:]:
+        equal(r["wire_bytes"], r["formula_wire_bytes"], "with the padding")
+
+
+# ---- backends ------------------------------------------------------------------------------
+
+@test
+def virtual_time():
+    """No data and no overlap: the sum of what rings take."""
+    line = "zero --backend sim -g 4 --model linear:4x64 --link 1GB/s,0us --step-time 3ms --json -"
+    found = records(run(line))["zero"]
+    psi = 2 * 4 * (64 * 64 + 64)
+    for r in found:
+        volumes = (1.5, 1.5, 1.5, 2.25)[r["stage"]]
+        expect(abs(r["step_us"] - 3000 - volumes * psi / 1e3) < 0.1, f"step {r}")
+        equal((r["wrong"], r["checksum"], r["system_bytes"], r["overlap"]), (None, None, None, "off"), "no data")
+    large = records(run("zero --backend sim -g 64 --model 7.5B --stages 3 --link 10GB/s --json -"))["zero"][0]
+    equal((large["formula_bytes"], large["padding"], large["states_error_percent"]),
+          (1875000000 + 16 * large["padding"] // 64, 32 * 40, 0), "7.5B on 64")
+
+
+@test
+def processes():
+    mpi.need()
+    found = check(mpi.run(3, f"zero --model linear:3x9 {SHORT} --accumulate 2 --json -"), nranks=3, skipped=1)
+    host = zero(f"-g 3 --model linear:3x9 {SHORT} --accumulate 2")
+    equal(found[0]["checksum"], host[0]["checksum"], "as among threads")
+    equal([r["wire_bytes"] for r in found], [r["wire_bytes"] for r in host], "wire")
+
+
+@test
+def gpu_stand_ins():
+    """Memory that the CPU does not reach; the optimizer's on the host's side."""
+    host = zero(f"-g 2 --model linear:3x90 {SHORT}")
+    for words in ("", "--offload", "--overlap off"):
+        found = check(gpus.run(f"zero -g 2 --model linear:3x90 {SHORT} {words} --json -"))
+        equal({r["checksum"] for r in found}, {host[0]["checksum"]}, "as on the host")
+        for r in found:
+            states = r["formula_optimizer_bytes"]
+            equal((r["host_bytes"], r["optimizer_bytes"]), (states, 0) if "off" in words[:5] else (0, states),
+                  f"optimizer of {r}")
+
+
+# ---- wrong ---------------------------------------------------------------------------------
+
+@test
+def bad_words():
+    for line, code, words in (
+            ("--stages 4", 2, ("--stages", "4", "0 to 3")),
+            ("--stages 0,,1", 2, ("--stages",)),
+            ("-b 1M", 2, ("-b", "--model")),
+            ("--precision 1%", 2, ("--precision",)),
+            ("--model linear:4", 2, ("linear",)),
+            ("--as-rank 3", 2, ("--world",)),
+            ("--world 3", 2, ("--as-rank",)),
+            ("--as-rank 3 --world 3", 2, ("--as-rank 3", "0 to 2")),
+            ("-g 2 --as-rank 0 --world 3", 2, ("--as-rank", "-g")),
+            ("-d float --overflow 1", 2, ("--overflow", "-d")),
+            ("-n 2 -w 0 --overflow 3", 2, ("--overflow 3", "2 steps")),
+            ("-g 4 -d bfloat16 --accumulate 100", 2, ("--accumulate 100", "exact")),
+            ("--algo ring,tree", 2, ("--algo", "one")),
+            ("--algo rings", 2, ("rings", "ring")),
+            ("--offload", 5, ("--offload", "host")),
+            ("--backend sim -g 2 --link 1GB/s --overlap on", 5, ("--overlap",)),
+            ("--backend sim --link 1GB/s --as-rank 0 --world 2", 5, ("--as-rank", "sim")),
+            ("--model 900T", 5, ("stage 0", "--model"))):
+        result = run(f"zero {line}").exits(code)
+        for word in words:
+            expect(word in result.err, f"{line}: {word} in {result.err}")
+
+
+@test
+def tables():
+    run(f"zero -g 2 --model linear:3x9 {SHORT}").exits(0).prints("270 parameters in 3 layers, half", "checksum", "#wrong")
+    run("zero --as-rank 1 --world 8 --model 1M").exits(0).prints("rank 1 of 8, alone", "N/A")
+    run("zero --list").exits(0).prints("linear")
+    lines = run(f"zero -g 2 --model linear:3x9 {SHORT} --csv -").exits(0).out.splitlines()
+    equal(len(lines), 5, "a row for each stage")

@@ -1,0 +1,332 @@
+/*
+ * ZeRO, measured: formats and Adam against the plain arithmetic, books of memory, layers in rows,
+ * and gradients of which all sums are exact.
+ */
+#include "core/scalar.h"
+#include "memory/states.h"
+#include "memory/zero/adam.h"
+#include "memory/zero/data.h"
+#include "memory/zero/ledger.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+/* ---- formats and Adam ------------------------------------------------------------------------ */
+
+static void check_narrow(enum bb_dtype dtype, float value)
+{
+	uint16_t got, wanted;
+
+	bb_adam_narrow(dtype, &value, &got, 1);
+	bb_scalar_encode(dtype, value, &wanted);
+	if (!isnan(value))
+		assert_int_equal(got, wanted);
+	else
+		assert_true(bb_adam_overflowed(dtype, &got, 1));
+}
+
+/* Every code, the middle between it and the next, and what is next to that. */
+static void test_formats(void **state)
+{
+	static const enum bb_dtype dtypes[] = {BB_HALF, BB_BFLOAT16};
+
+	for (int d = 0; d < 2; d++)
+		for (uint32_t c = 0; c < 1 << 16; c++) {
+			const uint16_t code = (uint16_t)c, next = (uint16_t)(c + 1);
+			const double exact = bb_scalar_decode(dtypes[d], &code);
+			const double after = bb_scalar_decode(dtypes[d], &next);
+			const float middle = (float)(exact + (after - exact) / 2);
+			float value;
+
+			bb_adam_widen(dtypes[d], &code, &value, 1);
+			assert_int_equal(bb_adam_overflowed(dtypes[d], &code, 1), !isfinite(exact));
+			if (isnan(exact)) {
+				assert_true(isnan(value));
+				continue;
+			}
+			assert_true(value == exact && !signbit(value) == !signbit(exact));
+			check_narrow(dtypes[d], value);
+			check_narrow(dtypes[d], middle);
+			check_narrow(dtypes[d], nextafterf(middle, INFINITY));
+			check_narrow(dtypes[d], nextafterf(middle, -INFINITY));
+		}
+	check_narrow(BB_HALF, 65519.99f);
+	check_narrow(BB_HALF, 65520);
+	check_narrow(BB_HALF, 1e38f);
+	check_narrow(BB_HALF, NAN);
+	check_narrow(BB_BFLOAT16, INFINITY);
+	check_narrow(BB_BFLOAT16, NAN);
+}
+
+/* Algorithm 1 of the paper in double precision, its two quotients written out. */
+static void test_adam(void **state)
+{
+	float parameter = 0.5f, moment1 = 0, moment2 = 0;
+	double p = 0.5, m = 0, v = 0;
+
+	for (int t = 1; t <= 200; t++) {
+		const float scaled = 64 * (float)sin(t);
+		const double g = scaled / 64;
+
+		bb_adam_step(&bb_adam_defaults, (uint64_t)t, 1.0f / 64, &scaled, &parameter,
+			     &moment1, &moment2, 1);
+		m = 0.9 * m + 0.1 * g;
+		v = 0.999 * v + 0.001 * g * g;
+		p -= 1e-3 * (m / (1 - pow(0.9, t))) / (sqrt(v / (1 - pow(0.999, t))) + 1e-8);
+		assert_true(fabs(parameter - p) < 1e-6);
+	}
+	assert_true(fabs(parameter - 0.5) > 1e-4);
+}
+
+/* ---- books ----------------------------------------------------------------------------------- */
+
+static bb_status give_memory(struct bb_rank *rank, size_t bytes, void **memory)
+{
+	size_t *given = (size_t *)(void *)rank;
+
+	if (bytes > (size_t)1 << 30)
+		return BB_EINTERNAL;
+	*given += bytes;
+	*memory = malloc(bytes);
+	return *memory ? BB_OK : BB_EINTERNAL;
+}
+
+static void take_memory(struct bb_rank *rank, void *memory, size_t bytes)
+{
+	size_t *given = (size_t *)(void *)rank;
+
+	*given -= bytes;
+	free(memory);
+}
+
+static const struct bb_backend store = {.alloc = give_memory, .release = take_memory};
+
+static void test_ledger(void **state)
+{
+	size_t given = 0;
+	struct bb_error error = {0};
+	struct bb_ledger l = {
+		.backend = &store, .rank = (struct bb_rank *)(void *)&given, .error = &error};
+	struct bb_held a, b, c, host;
+
+	assert_int_equal(bb_ledger_take(&l, BB_HOLD_PARAMETERS, 5000, false, &a), BB_OK);
+	assert_int_equal(bb_ledger_take(&l, BB_HOLD_COMMUNICATION, 4096, false, &b), BB_OK);
+	assert_int_equal(given, 3 * 4096);
+	assert_int_equal(l.now.reserved, given);
+	assert_int_equal(bb_books_held(&l.now), 9096);
+	assert_int_equal(bb_books_fragmentation(&l.now), 3 * 4096 - 9096);
+	bb_ledger_give(&l, &b);
+	bb_ledger_give(&l, &b); /* holds nothing any more */
+	assert_int_equal(l.now.holds[BB_HOLD_COMMUNICATION], 0);
+	assert_int_equal(bb_books_held(&l.peak), 9096);
+	/* As much again comes from what was given, whatever it is for. */
+	assert_int_equal(bb_ledger_take(&l, BB_HOLD_GRADIENTS, 4000, false, &c), BB_OK);
+	assert_int_equal(given, 3 * 4096);
+	assert_int_equal(l.now.holds[BB_HOLD_GRADIENTS], 4000);
+	assert_int_equal(bb_books_held(&l.peak), 9096);
+	assert_int_equal(bb_ledger_take(&l, BB_HOLD_OPTIMIZER, 7000, true, &host), BB_OK);
+	assert_int_equal(l.now.host, 7000);
+	assert_int_equal(l.now.reserved, 3 * 4096);
+	assert_int_equal(bb_ledger_take(&l, BB_HOLD_GRADIENTS, (size_t)3 << 30, false, &b),
+			 BB_EINTERNAL);
+	bb_ledger_close(&l);
+	assert_int_equal(given, 0);
+	assert_int_equal(bb_ledger_rounded(((size_t)2 << 20) + 1), (size_t)4 << 20);
+}
+
+/* ---- layers in rows -------------------------------------------------------------------------- */
+
+static void check_places(const struct bb_zero_units *units, int stage, int n)
+{
+	const struct bb_recipe recipe = {&bb_precisions[0], &bb_optimizers[0]};
+	const uint64_t ranks = stage == 0 ? 1 : (uint64_t)n;
+	struct bb_zero_places p;
+	uint64_t at = 0, part = 0;
+
+	for (int rank = 0; rank < n; rank++, at = part = 0) {
+		assert_int_equal(bb_zero_places_make(&p, units, stage, n, rank, NULL), BB_OK);
+		for (size_t u = 0; u < units->n; u++) {
+			assert_int_equal(p.list[u].at, at);
+			assert_int_equal(p.list[u].part_at, part);
+			assert_true(p.list[u].padded >= units->list[u].elements &&
+				    p.list[u].padded - units->list[u].elements < ranks);
+			assert_int_equal(p.list[u].part * ranks, p.list[u].padded);
+			at += p.list[u].padded;
+			part += p.list[u].part;
+		}
+		assert_int_equal(p.whole, at);
+		assert_int_equal(p.divided, part);
+		/* What is divided layer by layer is as much as all of it in one row. */
+		assert_int_equal(bb_states_of_rank(&recipe, p.whole, 0, stage, ranks).optimizer,
+				 12 * part);
+		bb_zero_places_free(&p);
+	}
+}
+
+static void test_places(void **state)
+{
+	static const char *const words[] = {"gpt2", "resnet:18", "linear:3x7"};
+	struct bb_zero_units units;
+	struct bb_model model = {0};
+	double share = 0;
+
+	for (int w = 0; w < 3; w++, share = 0) {
+		assert_int_equal(bb_model_open(&model, words[w], 0, NULL), BB_OK);
+		assert_int_equal(bb_zero_units_of_model(&units, &model, NULL), BB_OK);
+		assert_int_equal(units.elements, model.parameters);
+		for (size_t u = 0; u < units.n; u++)
+			share += units.list[u].share;
+		assert_true(fabs(share - 1) < 1e-12);
+		for (int stage = 0; stage < BB_ZERO_STAGES; stage++)
+			for (int n = 1; n < 9; n++)
+				check_places(&units, stage, n);
+		bb_zero_units_free(&units);
+		bb_model_free(&model);
+	}
+	assert_int_equal(bb_zero_units_of_size(&units, 7, NULL), BB_OK);
+	assert_int_equal(units.n, 7);
+	assert_int_equal(units.elements, 7);
+	bb_zero_units_free(&units);
+}
+
+/* ---- data ------------------------------------------------------------------------------------ */
+
+/* Summed forwards or backwards, a pair at a time or at once: the same bits. */
+static void check_sums(enum bb_dtype dtype, int n, int64_t microbatches)
+{
+	const struct bb_zero_data d = {.dtype = dtype,
+				       .nranks = n,
+				       .microbatches = microbatches,
+				       .most = bb_zero_most_draw(dtype, n, microbatches),
+				       .elements = 500};
+	uint16_t parameters[500], gradient[500];
+	float up[500] = {0}, down[500] = {0}, value;
+	int64_t draws = 0;
+
+	assert_true(d.most > 0);
+	bb_zero_initial(dtype, 0, 500, parameters);
+	for (int turn = 0; turn < 2; turn++)
+		for (int64_t k = 0; k < n * microbatches; k++) {
+			const int64_t at = turn ? n * microbatches - 1 - k : k;
+			const struct bb_zero_batch b = {1, at / n, (int)(at % n), 77, 1024};
+			float *const sum = turn ? down : up;
+
+			bb_zero_gradients(&d, &b, 0, 500, parameters, gradient, false);
+			for (int i = 0; i < 500; i++) {
+				uint16_t rounded;
+
+				bb_adam_widen(dtype, &gradient[i], &value, 1);
+				draws += value != 0;
+				value += sum[i];
+				bb_adam_narrow(dtype, &value, &rounded, 1);
+				bb_adam_widen(dtype, &rounded, &sum[i], 1);
+				assert_true(sum[i] == value);
+			}
+		}
+	assert_memory_equal(up, down, sizeof(up));
+	assert_true(draws > 0);
+}
+
+static void test_gradients(void **state)
+{
+	check_sums(BB_HALF, 4, 1);
+	check_sums(BB_HALF, 3, 7);
+	check_sums(BB_HALF, 64, 16);
+	check_sums(BB_BFLOAT16, 5, 3);
+	check_sums(BB_BFLOAT16, 128, 2);
+	assert_int_equal(bb_zero_most_draw(BB_BFLOAT16, 129, 2), 0);
+	assert_int_equal(bb_zero_most_draw(BB_FLOAT, 1024, 1024), BB_ZERO_MOST_DRAW);
+}
+
+/* A parameter's bit, the forward pass and the place change what comes. */
+static void test_dependence(void **state)
+{
+	const struct bb_zero_data d = {
+		.dtype = BB_HALF, .nranks = 2, .microbatches = 1, .most = 8, .elements = 1 << 16};
+	struct bb_zero_batch b = {1, 0, 0, 5, 1};
+	uint16_t parameters[64], a[64], c[64];
+	uint64_t sum;
+
+	bb_zero_initial(BB_HALF, 0, 64, parameters);
+	sum = bb_zero_sum(BB_HALF, 0, 64, parameters);
+	assert_true(sum == bb_zero_sum(BB_HALF, 0, 24, parameters) +
+				   bb_zero_sum(BB_HALF, 24, 40, parameters + 24));
+	assert_true(sum != bb_zero_sum(BB_HALF, 1, 64, parameters));
+	bb_zero_gradients(&d, &b, 0, 64, parameters, a, false);
+	b.forward ^= 1;
+	bb_zero_gradients(&d, &b, 0, 64, parameters, c, false);
+	assert_memory_not_equal(a, c, sizeof(a));
+	b.forward ^= 1;
+	for (int i = 0; i < 64; i++)
+		parameters[i] ^= 1;
+	assert_true(sum != bb_zero_sum(BB_HALF, 0, 64, parameters));
+	bb_zero_gradients(&d, &b, 0, 64, parameters, c, false);
+	assert_memory_not_equal(a, c, sizeof(a));
+}
+
+static void test_loss_scale(void **state)
+{
+	struct bb_zero_scale s = {.scale = 1024, .growth = 2};
+
+	bb_zero_scale_update(&s, false);
+	assert_true(s.scale == 1024);
+	bb_zero_scale_update(&s, false);
+	assert_true(s.scale == 2048);
+	bb_zero_scale_update(&s, false);
+	bb_zero_scale_update(&s, true);
+	assert_true(s.scale == 1024 && s.skipped == 1);
+	bb_zero_scale_update(&s, false); /* counts from the overflow on */
+	assert_true(s.scale == 1024);
+	for (int i = 0; i < 20; i++)
+		bb_zero_scale_update(&s, true);
+	assert_true(s.scale == 1);
+	for (int i = 0; i < 100; i++)
+		bb_zero_scale_update(&s, false);
+	assert_true(s.scale == BB_ZERO_MOST_SCALE);
+	s = (struct bb_zero_scale){.scale = 1, .growth = 1, .fixed = true};
+	bb_zero_scale_update(&s, false);
+	assert_true(s.scale == 1);
+}
+
+/* A step that overflows changes nothing but the scale. */
+static void test_reference(void **state)
+{
+	const struct bb_zero_data d = {.dtype = BB_HALF,
+				       .nranks = 3,
+				       .microbatches = 2,
+				       .most = 8,
+				       .elements = 1000,
+				       .overflow = 2};
+	const struct bb_zero_scale scale = {.scale = 65536, .growth = 2000};
+	struct bb_zero_reference r;
+	uint16_t before[1000];
+
+	assert_int_equal(bb_zero_reference_open(&r, &d, &scale, NULL), BB_OK);
+	memcpy(before, r.parameters, sizeof(before));
+	bb_zero_reference_step(&r, 1);
+	assert_memory_not_equal(before, r.parameters, sizeof(before));
+	memcpy(before, r.parameters, sizeof(before));
+	bb_zero_reference_step(&r, 2);
+	assert_memory_equal(before, r.parameters, sizeof(before));
+	assert_true(r.scale.scale == 32768 && r.steps == 1);
+	bb_zero_reference_step(&r, 3);
+	assert_memory_not_equal(before, r.parameters, sizeof(before));
+	bb_zero_reference_close(&r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_formats),    cmocka_unit_test(test_adam),
+		cmocka_unit_test(test_ledger),     cmocka_unit_test(test_places),
+		cmocka_unit_test(test_gradients),  cmocka_unit_test(test_dependence),
+		cmocka_unit_test(test_loss_scale), cmocka_unit_test(test_reference),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
