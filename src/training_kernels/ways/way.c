@@ -1,0 +1,300 @@
+#include "training_kernels/ways/writer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct bb_way_list {
+	struct bb_operation *operations;
+	size_t n, room;
+	int events;
+};
+
+/* In the order in which they are shown. */
+const struct bb_way *const bb_ways[] = {
+	&bb_way_dp, &bb_way_ps, &bb_way_ps_async, &bb_way_ddp, &bb_way_zero, &bb_way_average, NULL,
+};
+
+const struct bb_way *bb_way_find(const char *name)
+{
+	int i = 0;
+
+	while (bb_ways[i] && strcmp(bb_ways[i]->name, name) != 0)
+		i++;
+	return bb_ways[i];
+}
+
+size_t bb_way_steps(const struct bb_way *way, const struct bb_way_setting *s)
+{
+	if (strcmp(way->name, "average") == 0)
+		return s->every;
+	return way->synchronous ? 1 : s->steps;
+}
+
+int bb_way_workers(const struct bb_way *way, const struct bb_way_setting *s)
+{
+	return way->servers && !s->colocated ? s->active - s->servers : s->active;
+}
+
+int bb_way_worker(const struct bb_way *way, const struct bb_way_setting *s, int rank)
+{
+	const int worker = way->servers && !s->colocated ? rank - s->servers : rank;
+
+	return rank < s->active && worker >= 0 ? worker : -1;
+}
+
+/* ---- writing ----------------------------------------------------------------------------- */
+
+static struct bb_operation *append(struct bb_way_writer *w, int rank)
+{
+	struct bb_way_list *l = &w->program->lists[rank];
+
+	if (l->n == l->room && !w->failed) {
+		const size_t room = l->room ? 2 * l->room : 16;
+		struct bb_operation *more = realloc(l->operations, room * sizeof(*more));
+
+		w->failed = !more;
+		if (more) {
+			l->operations = more;
+			l->room = room;
+		}
+	}
+	return w->failed ? NULL : &l->operations[l->n++];
+}
+
+static void add(struct bb_way_writer *w, int rank, struct bb_operation operation)
+{
+	struct bb_operation *place = append(w, rank);
+
+	if (place)
+		*place = operation;
+}
+
+void bb_write_batches(struct bb_way_writer *w, int rank)
+{
+	const struct bb_way_setting *s = &w->program->setting;
+
+	for (size_t k = 0; k < s->batches; k++)
+		add(w, rank,
+		    (struct bb_operation){.act = BB_ACT_COMPUTE,
+					  .queue = COMPUTING,
+					  .work = BB_WAY_COMPUTE,
+					  .item = k,
+					  .peer = BB_NO_PEER,
+					  .seconds = s->compute_s,
+					  .flops = s->flops});
+}
+
+void bb_write_real(struct bb_way_writer *w, int rank, int queue, enum bb_way_work work, size_t item)
+{
+	if (w->program->setting.real)
+		add(w, rank,
+		    (struct bb_operation){.act = BB_ACT_COMPUTE,
+					  .queue = queue,
+					  .work = work,
+					  .item = item,
+					  .peer = BB_NO_PEER});
+}
+
+static struct bb_operation message(const struct bb_way_writer *w, enum bb_act act,
+				   enum bb_way_work work, int peer, size_t item, int parts)
+{
+	const struct bb_way_setting *s = &w->program->setting;
+
+	return (struct bb_operation){
+		.act = act,
+		.queue = act == BB_ACT_SEND ? SENDING : RECEIVING,
+		.work = work,
+		.item = item,
+		.count = bb_part_count(s->elements, parts, (int)item),
+		.dtype = s->dtype,
+		.lane = work == BB_WAY_PUSH ? TO_SERVER : TO_WORKER,
+		.peer = peer,
+	};
+}
+
+void bb_write_send(struct bb_way_writer *w, int rank, enum bb_way_work work, int peer, size_t item,
+		   int parts)
+{
+	add(w, rank, message(w, BB_ACT_SEND, work, peer, item, parts));
+}
+
+void bb_write_recv(struct bb_way_writer *w, int rank, enum bb_way_work work, int peer, size_t item,
+		   int parts)
+{
+	add(w, rank, message(w, BB_ACT_RECV, work, peer, item, parts));
+}
+
+void bb_write_serve(struct bb_way_writer *w, int rank, size_t item, int parts)
+{
+	add(w, rank, message(w, BB_ACT_RECV_ANY, BB_WAY_PUSH, BB_NO_PEER, item, parts));
+}
+
+void bb_write_answer(struct bb_way_writer *w, int rank, size_t item, int parts)
+{
+	const struct bb_way_list *l = &w->program->lists[rank];
+	struct bb_operation answer = message(w, BB_ACT_SEND, BB_WAY_PULL, BB_NO_PEER, item, parts);
+
+	answer.queue = RECEIVING;
+	/* What it answers came right before, or right before it was added up. */
+	answer.answers = l->n - 1 - w->program->setting.real;
+	add(w, rank, answer);
+}
+
+void bb_write_order(struct bb_way_writer *w, int rank, int from, int to)
+{
+	const int event = w->program->lists[rank].events++;
+
+	for (int i = 0; i < 2; i++)
+		add(w, rank,
+		    (struct bb_operation){.act = i == 0 ? BB_ACT_RECORD : BB_ACT_WAIT,
+					  .queue = i == 0 ? from : to,
+					  .work = BB_WAY_READY,
+					  .item = (size_t)event,
+					  .peer = BB_NO_PEER,
+					  .event = event});
+}
+
+void bb_write_collective(struct bb_way_writer *w, int rank, enum bb_way_work work,
+			 const struct bb_collective *collective, size_t count)
+{
+	add(w, rank,
+	    (struct bb_operation){.act = BB_ACT_COLLECTIVE,
+				  .queue = SENDING,
+				  .work = work,
+				  .collective = collective,
+				  .count = count,
+				  .dtype = w->program->setting.dtype,
+				  .op = BB_SUM,
+				  .in_place = true,
+				  .peer = BB_NO_PEER});
+}
+
+/* ---- the program ------------------------------------------------------------------------- */
+
+static const struct bb_way_program *of(const struct bb_program *program)
+{
+	return program->own;
+}
+
+static size_t length(const struct bb_program *program, int rank)
+{
+	return of(program)->lists[rank].n;
+}
+
+static void operation(const struct bb_program *program, int rank, size_t index,
+		      struct bb_operation *o)
+{
+	*o = of(program)->lists[rank].operations[index];
+}
+
+static int group_size(const struct bb_program *program, int group)
+{
+	return of(program)->setting.active;
+}
+
+static int member(const struct bb_program *program, int group, int i)
+{
+	return i;
+}
+
+static void describe(const struct bb_program *program, const struct bb_operation *o,
+		     char text[BB_PROGRAM_TEXT])
+{
+	static const char *const names[] = {
+		[BB_WAY_COMPUTE] = "batch",
+		[BB_WAY_ADD] = "sum, worker",
+		[BB_WAY_UPDATE] = "update of part",
+		[BB_WAY_PUSH] = "gradients, part",
+		[BB_WAY_PULL] = "parameters, part",
+		[BB_WAY_REDUCE] = "sum of gradients",
+		[BB_WAY_GATHER] = "gathering of parameters",
+		[BB_WAY_AVERAGE] = "average of parameters",
+		[BB_WAY_READY] = "event",
+	};
+
+	if (o->act == BB_ACT_COLLECTIVE)
+		snprintf(text, BB_PROGRAM_TEXT, "%s", names[o->work]);
+	else
+		snprintf(text, BB_PROGRAM_TEXT, "%s %zu", names[o->work], o->item);
+}
+
+bb_status bb_way_program_make(struct bb_way_program *p, const struct bb_way *way,
+			      const struct bb_way_setting *setting, const char *algorithm,
+			      struct bb_error *error)
+{
+	struct bb_way_writer writer = {.program = p};
+
+	*p = (struct bb_way_program){
+		.program = {.own = p,
+			    .nranks = setting->nranks,
+			    .queues = QUEUES,
+			    .lanes = way->reduces ? 0 : LANES,
+			    .groups = way->reduces ? 1 : 0,
+			    .algorithm = algorithm,
+			    .length = length,
+			    .operation = operation,
+			    .group_size = group_size,
+			    .member = member,
+			    .describe = describe},
+		.way = way,
+		.setting = *setting,
+		.lists = calloc((size_t)setting->nranks, sizeof(*p->lists)),
+	};
+	writer.failed = !p->lists;
+	if (!writer.failed)
+		way->write(&writer, &p->setting);
+	if (writer.failed)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for the program of %s",
+			       way->name);
+	for (int r = 0; r < setting->nranks; r++)
+		if (p->program.events < p->lists[r].events)
+			p->program.events = p->lists[r].events;
+	return BB_OK;
+}
+
+void bb_way_program_free(struct bb_way_program *p)
+{
+	for (int r = 0; p->lists && r < p->setting.nranks; r++)
+		free(p->lists[r].operations);
+	free(p->lists);
+	p->lists = NULL;
+}
+
+/* ---- what it sends ----------------------------------------------------------------------- */
+
+/* Bytes that the busiest member sends in a collective: with rings it receives as many. */
+static double collective_wire(const struct bb_way_program *p, const struct bb_operation *o,
+			      const char *name)
+{
+	const struct bb_algorithm *algorithm = bb_algorithm_find(o->collective, name);
+	const struct bb_shape shape = {
+		.nranks = p->setting.active, .in_place = o->in_place, .count = o->count};
+	size_t wire = 0;
+
+	if (algorithm)
+		(void)bb_algorithm_cost(algorithm, &shape, NULL, &wire);
+	return (double)wire * (double)bb_dtype_size(o->dtype);
+}
+
+double bb_way_wire(const struct bb_way_program *p, const char *name)
+{
+	double most = 0;
+
+	for (int r = 0; r < p->setting.active; r++) {
+		double sent = 0, received = 0;
+
+		for (size_t i = 0; i < p->lists[r].n; i++) {
+			const struct bb_operation *o = &p->lists[r].operations[i];
+
+			if (o->act == BB_ACT_SEND)
+				sent += (double)bb_operation_bytes(o);
+			else if (o->act == BB_ACT_RECV || o->act == BB_ACT_RECV_ANY)
+				received += (double)bb_operation_bytes(o);
+			else if (o->act == BB_ACT_COLLECTIVE && r == 0)
+				sent += collective_wire(p, o, name);
+		}
+		most = fmax(most, fmax(sent, received));
+	}
+	return most / (double)bb_way_steps(p->way, &p->setting);
+}
