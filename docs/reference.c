@@ -8,6 +8,7 @@
 #include "p2p/memory.h"
 #include "p2p/pairs.h"
 #include "schedules/explain.h"
+#include "training_kernels/data_parallel.h"
 #include "training_kernels/ddp.h"
 #include "training_kernels/hybrid.h"
 #include "training_kernels/pipeline.h"
@@ -27,6 +28,7 @@ static void write_options(struct bb_strbuf *out)
 		{"pipeline_perf", bb_pipeline_rows},
 		{"hybrid_parallel_perf", bb_hybrid_rows},
 		{"zero_perf", bb_zero_rows},
+		{"data_parallel_perf", bb_dp_rows},
 		{NULL, NULL},
 	};
 
@@ -35,19 +37,14 @@ static void write_options(struct bb_strbuf *out)
 
 static void write_records(struct bb_strbuf *out)
 {
-	static const struct bb_record_kind *const kinds[] = {&bb_record_run,
-							     &bb_record_result,
-							     &bb_record_pair,
-							     &bb_record_finding,
-							     &bb_record_ddp,
-							     &bb_record_pipeline,
-							     &bb_record_pass,
-							     &bb_record_hybrid_plan,
-							     &bb_record_zero,
-							     &bb_record_zero_moment,
-							     &bb_record_skip,
-							     &bb_record_end,
-							     NULL};
+	static const struct bb_record_kind *const kinds[] = {
+		&bb_record_run,  &bb_record_result,
+		&bb_record_pair, &bb_record_finding,
+		&bb_record_ddp,  &bb_record_pipeline,
+		&bb_record_pass, &bb_record_hybrid_plan,
+		&bb_record_zero, &bb_record_zero_moment,
+		&bb_record_way,  &bb_record_skip,
+		&bb_record_end,  NULL};
 
 	bb_record_markdown(out, kinds);
 }

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 
+import truth_data_parallel
 import truth_ddp
 import truth_hosts
 import truth_pipeline
@@ -80,7 +81,8 @@ def main():
     print("| " + " | ".join(head) + " |")
     print("|" + " --- |" * len(head))
     for rows in (link_rows(build), delay_rows(build), truth_hosts.rows(build),
-                 truth_pipeline.rows(build), truth_ddp.rows(build)):
+                 truth_pipeline.rows(build), truth_ddp.rows(build),
+                 truth_data_parallel.rows(build)):
         for row in rows:
             print("| " + " | ".join(row) + " |", flush=True)
 

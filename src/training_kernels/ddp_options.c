@@ -56,20 +56,20 @@ const struct bb_option bb_ddp_rows[] = {
 
 /* ---- each by itself ------------------------------------------------------------------ */
 
-static bb_status read_dtype(struct bb_ddp_options *a, struct bb_error *error)
+bb_status bb_ddp_read_dtype(const char *text, enum bb_dtype *dtype, struct bb_error *error)
 {
 	static const char *const names[] = {"float", "half", "bfloat16", "double", NULL};
 	char hint[64];
 
 	for (int i = 0; names[i]; i++)
-		if (strcmp(names[i], a->dtype_text) == 0) {
-			a->dtype = bb_dtype_named(names[i]);
+		if (strcmp(names[i], text) == 0) {
+			*dtype = bb_dtype_named(names[i]);
 			return BB_OK;
 		}
 	return bb_fail(error, BB_EUSAGE,
 		       "-d: \"%s\" is not a datatype of gradients%s (float, half, bfloat16, "
 		       "double)",
-		       a->dtype_text, bb_suggest(hint, a->dtype_text, names));
+		       text, bb_suggest(hint, text, names));
 }
 
 static bool read_cap(const char *text, uint64_t *cap)
@@ -106,14 +106,14 @@ static bb_status read_first(struct bb_ddp_options *a, struct bb_error *error)
 		       a->first_text);
 }
 
-static bb_status read_flops(struct bb_ddp_options *a, struct bb_error *error)
+bb_status bb_ddp_read_flops(const char *text, double *flops, struct bb_error *error)
 {
-	if (!a->flops_text || bb_parse_flops(a->flops_text, &a->flops))
+	if (!text || bb_parse_flops(text, flops))
 		return BB_OK;
 	return bb_fail(error, BB_EUSAGE,
 		       "--flops: \"%s\" is not a rate; give FLOPs per second with a unit, as in "
 		       "100T or 1.5PFLOPS",
-		       a->flops_text);
+		       text);
 }
 
 static bb_status add_algorithm(struct bb_ddp_options *a, const char *name, struct bb_error *error)
@@ -167,12 +167,13 @@ static bb_status refuse_sizes(const struct bb_options *o, struct bb_error *error
 		       given);
 }
 
-static bb_status check_time(const struct bb_ddp_options *a, struct bb_error *error)
+bb_status bb_ddp_check_time(const char *flops, bool step_given, bool batch_given,
+			    struct bb_error *error)
 {
-	if (a->flops_text && a->step_given)
+	if (flops && step_given)
 		return bb_fail(error, BB_EUSAGE,
 			       "--flops and --step-time both say how long a batch takes; give one");
-	if (a->step_given && a->batch_given)
+	if (step_given && batch_given)
 		return bb_fail(error, BB_EUSAGE,
 			       "--batch: --step-time is that of a whole batch, however large; "
 			       "leave one out");
@@ -197,11 +198,11 @@ bb_status bb_ddp_check(const struct bb_benchmark *benchmark, void *own, struct b
 	if (a->predict && o->fault_given)
 		return bb_fail(error, BB_EUSAGE, "--fault: --predict runs nothing; leave one out");
 	BB_TRY(status, refuse_sizes(o, error), out);
-	BB_TRY(status, read_dtype(a, error), out);
+	BB_TRY(status, bb_ddp_read_dtype(a->dtype_text, &a->dtype, error), out);
 	BB_TRY(status, read_buckets(a, error), out);
 	BB_TRY(status, read_first(a, error), out);
-	BB_TRY(status, read_flops(a, error), out);
-	BB_TRY(status, check_time(a, error), out);
+	BB_TRY(status, bb_ddp_read_flops(a->flops_text, &a->flops, error), out);
+	BB_TRY(status, bb_ddp_check_time(a->flops_text, a->step_given, a->batch_given, error), out);
 	/* What is predicted are busbench's own algorithms. */
 	if (a->predict && *o->backend_reason)
 		o->backend = bb_backend_find("host");

@@ -75,7 +75,7 @@ static double play(const char *way, const struct bb_way_setting *setting,
 
 static bool refuses(const char *way, const struct bb_way_setting *s)
 {
-	const struct bb_way *w = bb_way_find(way);
+	const struct bb_dp_way *w = bb_way_find(way);
 
 	return w->refuses && w->refuses(s);
 }

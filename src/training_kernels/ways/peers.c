@@ -79,7 +79,7 @@ static struct bb_way_memory padded_memory(const struct bb_way_setting *s)
 	return (struct bb_way_memory){bytes, bytes};
 }
 
-const struct bb_way bb_way_ddp = {
+const struct bb_dp_way bb_way_ddp = {
 	.name = "ddp",
 	.brief = "gradients are summed by an all-reduce, every rank updates",
 	.formula = "C + 2 (n-1) (L + M/nB)",
@@ -90,7 +90,7 @@ const struct bb_way bb_way_ddp = {
 	.memory = memory,
 };
 
-const struct bb_way bb_way_zero = {
+const struct bb_dp_way bb_way_zero = {
 	.name = "zero",
 	.brief = "each rank gets the sum of a part (reduce-scatter), updates it, and all gather",
 	.formula = "C + 2 (n-1) (L + M/nB)",
@@ -101,7 +101,7 @@ const struct bb_way bb_way_zero = {
 	.memory = padded_memory,
 };
 
-const struct bb_way bb_way_average = {
+const struct bb_dp_way bb_way_average = {
 	.name = "average",
 	.brief = "each rank goes its own way; every H steps their parameters are averaged",
 	.formula = "C + 2 (n-1) (L + M/nB) / H",

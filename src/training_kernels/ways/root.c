@@ -49,7 +49,7 @@ static struct bb_way_memory memory(const struct bb_way_setting *s)
 	return (struct bb_way_memory){(uint64_t)(1 + s->active) * bytes, 2 * bytes};
 }
 
-const struct bb_way bb_way_dp = {
+const struct bb_dp_way bb_way_dp = {
 	.name = "dp",
 	.brief = "a root hands out parameters and gathers gradients, as a single process does",
 	.formula = "C + n (L + M/B)",

@@ -125,7 +125,7 @@ static struct bb_way_memory memory(const struct bb_way_setting *s)
 	return (struct bb_way_memory){s->colocated ? worker + server : server, worker};
 }
 
-const struct bb_way bb_way_ps = {
+const struct bb_dp_way bb_way_ps = {
 	.name = "ps",
 	.brief = "workers push gradients to k servers, which answer once they have all of them",
 	.formula = "C + (k + N) (L + M/kB), N workers; as many servers: C + 2 (n-1) (L + M/nB)",
@@ -185,7 +185,7 @@ static double async_seconds(const struct bb_way_setting *s, const struct bb_link
 	return fmax(bb_way_compute(s) + (s->servers + 1) * way, workers_of(s) * way);
 }
 
-const struct bb_way bb_way_ps_async = {
+const struct bb_dp_way bb_way_ps_async = {
 	.name = "ps_async",
 	.brief = "servers update by each gradient as it comes, and answer whoever sent it",
 	.formula = "max(C + (k+1) (L + M/kB), N (L + M/kB)), N workers",

@@ -11,11 +11,11 @@ struct bb_way_list {
 };
 
 /* In the order in which they are shown. */
-const struct bb_way *const bb_ways[] = {
+const struct bb_dp_way *const bb_ways[] = {
 	&bb_way_dp, &bb_way_ps, &bb_way_ps_async, &bb_way_ddp, &bb_way_zero, &bb_way_average, NULL,
 };
 
-const struct bb_way *bb_way_find(const char *name)
+const struct bb_dp_way *bb_way_find(const char *name)
 {
 	int i = 0;
 
@@ -24,19 +24,19 @@ const struct bb_way *bb_way_find(const char *name)
 	return bb_ways[i];
 }
 
-size_t bb_way_steps(const struct bb_way *way, const struct bb_way_setting *s)
+size_t bb_way_steps(const struct bb_dp_way *way, const struct bb_way_setting *s)
 {
 	if (strcmp(way->name, "average") == 0)
 		return s->every;
 	return way->synchronous ? 1 : s->steps;
 }
 
-int bb_way_workers(const struct bb_way *way, const struct bb_way_setting *s)
+int bb_way_workers(const struct bb_dp_way *way, const struct bb_way_setting *s)
 {
 	return way->servers && !s->colocated ? s->active - s->servers : s->active;
 }
 
-int bb_way_worker(const struct bb_way *way, const struct bb_way_setting *s, int rank)
+int bb_way_worker(const struct bb_dp_way *way, const struct bb_way_setting *s, int rank)
 {
 	const int worker = way->servers && !s->colocated ? rank - s->servers : rank;
 
@@ -219,7 +219,7 @@ static void describe(const struct bb_program *program, const struct bb_operation
 		snprintf(text, BB_PROGRAM_TEXT, "%s %zu", names[o->work], o->item);
 }
 
-bb_status bb_way_program_make(struct bb_way_program *p, const struct bb_way *way,
+bb_status bb_way_program_make(struct bb_way_program *p, const struct bb_dp_way *way,
 			      const struct bb_way_setting *setting, const char *algorithm,
 			      struct bb_error *error)
 {

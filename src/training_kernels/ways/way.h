@@ -55,7 +55,7 @@ struct bb_way_memory {
 
 struct bb_way_writer;
 
-struct bb_way {
+struct bb_dp_way {
 	const char *name, *brief;
 	const char *formula; /* of a step, in the letters above */
 	const char *shared;  /* with ports; NULL: the same */
@@ -71,20 +71,20 @@ struct bb_way {
 };
 
 /* In the order in which they are shown; ends with NULL. */
-extern const struct bb_way *const bb_ways[];
-const struct bb_way *bb_way_find(const char *name); /* or NULL */
+extern const struct bb_dp_way *const bb_ways[];
+const struct bb_dp_way *bb_way_find(const char *name); /* or NULL */
 
 /* Steps that one playing of the program does. */
-size_t bb_way_steps(const struct bb_way *way, const struct bb_way_setting *setting);
+size_t bb_way_steps(const struct bb_dp_way *way, const struct bb_way_setting *setting);
 /* Ranks that compute gradients, of those that are active. */
-int bb_way_workers(const struct bb_way *way, const struct bb_way_setting *setting);
+int bb_way_workers(const struct bb_dp_way *way, const struct bb_way_setting *setting);
 /* RANK's number among the workers; -1: it is none. */
-int bb_way_worker(const struct bb_way *way, const struct bb_way_setting *setting, int rank);
+int bb_way_worker(const struct bb_dp_way *way, const struct bb_way_setting *setting, int rank);
 
 /* A way with a setting, written down: all operations of all ranks. */
 struct bb_way_program {
 	struct bb_program program;
-	const struct bb_way *way;
+	const struct bb_dp_way *way;
 	struct bb_way_setting setting;
 	struct bb_way_list *lists; /* [rank] */
 };
@@ -93,7 +93,7 @@ struct bb_way_program {
  * PROGRAM, which stays where it is, does WAY, which does not refuse SETTING. ALGORITHM as in struct
  * bb_program. BB_EINTERNAL without memory. To be freed whatever comes back.
  */
-BB_MUST bb_status bb_way_program_make(struct bb_way_program *program, const struct bb_way *way,
+BB_MUST bb_status bb_way_program_make(struct bb_way_program *program, const struct bb_dp_way *way,
 				      const struct bb_way_setting *setting, const char *algorithm,
 				      struct bb_error *error);
 void bb_way_program_free(struct bb_way_program *program); /* of a zeroed one: nothing */

@@ -11,7 +11,7 @@
 enum { COMPUTING, SENDING, RECEIVING, QUEUES };
 enum { TO_SERVER, TO_WORKER, LANES };
 
-extern const struct bb_way bb_way_dp, bb_way_ps, bb_way_ps_async, bb_way_ddp, bb_way_zero,
+extern const struct bb_dp_way bb_way_dp, bb_way_ps, bb_way_ps_async, bb_way_ddp, bb_way_zero,
 	bb_way_average;
 
 /* Operations are appended to those of a rank; the first failure stays. */

@@ -1,0 +1,174 @@
+#include "training_kernels/sampler.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SHOWN 8 /* samples of a rank in a line, at most */
+
+size_t bb_sampler_length(const struct bb_sampler *s)
+{
+	const size_t n = (size_t)s->nranks;
+
+	return s->drop_last ? s->samples / n : (s->samples + n - 1) / n;
+}
+
+static bb_status no_memory(const struct bb_sampler *s, struct bb_error *error)
+{
+	return bb_fail(error, BB_EINTERNAL, "out of memory for %zu samples", s->samples);
+}
+
+/* splitmix64 */
+static uint64_t draw(uint64_t *state)
+{
+	uint64_t x = *state += 0x9e3779b97f4a7c15u;
+
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+	return x ^ (x >> 31);
+}
+
+/* Fisher and Yates, in the order of Durstenfeld 1964. */
+static void permute(size_t *order, size_t n, uint64_t seed)
+{
+	uint64_t state = seed;
+
+	for (size_t i = 0; i < n; i++)
+		order[i] = i;
+	for (size_t i = n; i > 1; i--) {
+		const size_t j = (size_t)(((unsigned __int128)draw(&state) * i) >> 64);
+		const size_t last = order[i - 1];
+
+		order[i - 1] = order[j];
+		order[j] = last;
+	}
+}
+
+bb_status bb_sampler_order(const struct bb_sampler *s, uint64_t epoch, size_t **order,
+			   struct bb_error *error)
+{
+	const size_t total = bb_sampler_length(s) * (size_t)s->nranks;
+	const size_t room = total > s->samples ? total : s->samples;
+
+	*order = calloc(room, sizeof(**order));
+	if (!*order)
+		return no_memory(s, error);
+	permute(*order, s->samples, s->seed + epoch);
+	for (size_t i = s->samples; i < total; i++)
+		(*order)[i] = (*order)[i - s->samples];
+	return BB_OK;
+}
+
+bb_status bb_sampler_coverage(const struct bb_sampler *s, const size_t *order,
+			      struct bb_coverage *coverage, struct bb_error *error)
+{
+	const size_t n = (size_t)s->nranks, total = bb_sampler_length(s) * n;
+	/* [sample]: 1 + the rank that has it; n + 1: several have. */
+	size_t *owner = calloc(s->samples, sizeof(*owner));
+
+	*coverage = (struct bb_coverage){0};
+	if (!owner)
+		return no_memory(s, error);
+	for (size_t i = 0; i < total; i++) {
+		size_t *o = &owner[order[i]];
+
+		coverage->covered += *o == 0;
+		coverage->repeated += *o != 0;
+		if (*o != 0 && *o != n + 1 && *o != i % n + 1) {
+			coverage->overlaps++;
+			*o = n + 1;
+		} else if (*o == 0) {
+			*o = i % n + 1;
+		}
+	}
+	free(owner);
+	return BB_OK;
+}
+
+/* ---- told -------------------------------------------------------------------------------- */
+
+static void tell_rank(const struct bb_sampler *s, const size_t *order, int rank,
+		      struct bb_strbuf *out)
+{
+	const size_t length = bb_sampler_length(s), n = (size_t)s->nranks;
+
+	bb_strbuf_addf(out, "%6d %8zu ", rank, length);
+	for (size_t i = 0; i < length && i < SHOWN; i++)
+		bb_strbuf_addf(out, " %zu", order[i * n + (size_t)rank]);
+	bb_strbuf_add(out, length > SHOWN ? " …\n" : "\n");
+}
+
+static bb_status tell_epoch(const struct bb_sampler *s, uint64_t epoch, const size_t *order,
+			    struct bb_strbuf *out, struct bb_error *error)
+{
+	const size_t total = bb_sampler_length(s) * (size_t)s->nranks;
+	struct bb_coverage c;
+	const bb_status status = bb_sampler_coverage(s, order, &c, error);
+
+	if (status != BB_OK)
+		return status;
+	bb_strbuf_addf(out, "#\n# Epoch %llu\n#%5s %8s  samples\n", (unsigned long long)epoch,
+		       "rank", "length");
+	for (int rank = 0; rank < s->nranks; rank++)
+		tell_rank(s, order, rank, out);
+	bb_strbuf_addf(out,
+		       "# %zu places; %zu of %zu samples are in them, %zu are left out; %zu "
+		       "places repeat a sample; %zu samples are on several ranks\n",
+		       total, c.covered, s->samples, s->samples - c.covered, c.repeated,
+		       c.overlaps);
+	return BB_OK;
+}
+
+static size_t same_places(const struct bb_sampler *s, const size_t *a, const size_t *b)
+{
+	const size_t total = bb_sampler_length(s) * (size_t)s->nranks;
+	size_t same = 0;
+
+	for (size_t i = 0; i < total; i++)
+		same += a[i] == b[i];
+	return same;
+}
+
+/* What another epoch changes, and what a run sees that never says which epoch it is. */
+static bb_status tell_mistake(const struct bb_sampler *s, struct bb_strbuf *out,
+			      struct bb_error *error)
+{
+	const size_t total = bb_sampler_length(s) * (size_t)s->nranks;
+	size_t *first = NULL, *next = NULL, *forgotten = NULL;
+	bb_status status;
+
+	BB_TRY(status, bb_sampler_order(s, 0, &first, error), out);
+	BB_TRY(status, bb_sampler_order(s, 1, &next, error), out);
+	BB_TRY(status, bb_sampler_order(s, 0, &forgotten, error), out);
+	bb_strbuf_addf(out,
+		       "#\n# With set_epoch, epoch 1 has %zu of %zu places as epoch 0 has them\n"
+		       "# Without, which is the usual mistake, %zu of %zu: every epoch has the "
+		       "order of the first\n",
+		       same_places(s, first, next), total, same_places(s, first, forgotten), total);
+out:
+	free(first);
+	free(next);
+	free(forgotten);
+	return status;
+}
+
+bb_status bb_sampler_tell(const struct bb_sampler *s, uint64_t epochs, struct bb_strbuf *out,
+			  struct bb_error *error)
+{
+	bb_status status = BB_OK;
+
+	bb_strbuf_addf(out,
+		       "# %zu samples among %d ranks, %s; seed %llu. The permutation is "
+		       "busbench's own, not PyTorch's\n",
+		       s->samples, s->nranks,
+		       s->drop_last ? "the tail is dropped" : "padded from the start",
+		       (unsigned long long)s->seed);
+	for (uint64_t epoch = 0; epoch < epochs && status == BB_OK; epoch++) {
+		size_t *order = NULL;
+
+		status = bb_sampler_order(s, epoch, &order, error);
+		if (status == BB_OK)
+			status = tell_epoch(s, epoch, order, out, error);
+		free(order);
+	}
+	return status == BB_OK ? tell_mistake(s, out, error) : status;
+}

@@ -1,0 +1,162 @@
+"""Ways of data-parallel training: what they take in virtual time, and what they come to when they train."""
+
+import json
+
+import mpi
+from kit import add, equal, expect, run, test
+
+SIM = "data_parallel --backend sim --model linear:4x100 --step-time 2ms"
+SYNCHRONOUS = ("dp", "ps", "ddp", "zero")
+
+
+def rows(line, runner=run):
+    found = [json.loads(text) for text in runner(f"{line} --json -").exits(0).out.splitlines()]
+    return [r for r in found if r["kind"] == "way"]
+
+
+def agrees(link, ranks):
+    """Steps take in virtual time what the formulas say, with every number of ranks."""
+    found = rows(f"{SIM} -g {ranks} --link {link} --scale --servers 1,2,4 --every 3 --accumulate 2")
+    expect({r["way"] for r in found} == {*SYNCHRONOUS, "ps_async", "average"}, f"ways: {found}")
+    for r in found:
+        # Every second server would have a worker less; and asynchronous ones begin all at once.
+        exact = r["way"] != "ps_async" and (r["servers"] or 1) < 4
+        if exact or r["colocated"]:
+            expect(abs(r["error_percent"]) < 1e-9, f"not what the formula says: {r}")
+
+
+for number in (2, 4, 8, 16):
+    add(f"formulas of {number} ranks", agrees, "10GB/s,5us", number)
+    add(f"formulas of {number} ranks with ports", agrees, "10GB/s,0us,port", number)
+
+
+@test
+def published_server():
+    """100 MB at 25 GB/s: one server 64 ms for 8 workers, one of them on every worker 7 ms."""
+    line = "data_parallel --backend sim --model linear:1x4999 --step-time 1ns --link 25GB/s,port --way ps"
+    # 4999 * 5000 floats are 99.98 MB.
+    equal([round(r["step_us"] * 100 / 99.98, -1) for r in rows(f"{line} -g 9 --colocated off")], [64000], "one server")
+    equal([round(r["step_us"] * 100 / 99.98, -1) for r in rows(f"{line} -g 10 --colocated off --servers 2")], [32000], "two")
+    equal([round(r["step_us"] * 100 / 99.98, -1) for r in rows(f"{line} -g 8 --colocated on")], [7000], "on workers")
+    equal([r["port_busy"] > 0.49 for r in rows(f"{line} -g 9 --colocated off")], [True], "the port of a server")
+
+
+@test
+def speedup_decays():
+    """More ranks, more speed, less of it for each."""
+    found = [r for r in rows(f"{SIM} -g 16 --link 100MB/s,10us --scale --way ddp")]
+    equal([r["nranks"] for r in found], [1, 2, 4, 8, 16], "ranks")
+    equal(found[0]["efficiency"], 1, "of one rank")
+    for few, many in zip(found, found[1:]):
+        expect(few["speedup"] < many["speedup"] and few["efficiency"] > many["efficiency"], f"{few} {many}")
+
+
+@test
+def staleness():
+    """Workers that are alike: each gradient is as many updates late as there are other workers."""
+    (r,) = rows(f"{SIM} -g 9 --link 1GB/s,port --way ps_async --steps 100")
+    expect(6.5 < r["staleness_mean"] <= 7, f"mean staleness {r['staleness_mean']}")
+    equal((r["staleness_most"], len(r["staleness"]), sum(r["staleness"])), (7, 8, 800), "histogram")
+
+
+@test
+def bytes_of_a_step():
+    """A root has all gradients, a server's port all of a part."""
+    found = {(r["way"], r["colocated"]): r for r in rows(f"{SIM} -g 4 --link 1GB/s,1us --every 5")}
+    size = 4 * (100 * 101) * 4
+    for key, wire, most in ((("dp", False), 3, 5), (("ps", False), 3, 3), (("ps", True), 1.5, 2.75), (("ddp", False), 1.5, 2),
+                            (("zero", False), 1.5, 2), (("average", False), 0.3, 2)):  # fmt: skip
+        equal((found[key]["wire_bytes"], found[key]["most_bytes"]), (int(wire * size), int(most * size)), key)
+
+
+def trains(ranks, words, runner=run):
+    """Bit for bit what one rank with all samples comes to, however they are shared out."""
+    found = rows(f"data_parallel {ranks} --train 12 --servers 1,2 {words}", runner)
+    seen = set()
+    for r in found:
+        if r["way"] in SYNCHRONOUS:
+            equal((r["wrong"], r["apart"]), (0, 0), r)
+            seen.add(r["loss"])
+        else:
+            equal(r["wrong"], None, r)
+    equal(len(seen), 1, "losses of synchronous ways")
+    return found, seen.pop()
+
+
+for number in (1, 2, 3, 5, 7):
+    add(f"training on {number} ranks", trains, f"-g {number}", "")
+    add(f"training on {number} ranks with batches", trains, f"-g {number}", "--accumulate 3 --server aggregate --samples 100")
+
+
+@test
+def training_does_not_depend_on_ranks():
+    losses = {trains(f"-g {n}", f"--accumulate {k}")[1] for n, k in ((1, 1), (3, 1), (4, 2), (2, 5))}
+    equal(len(losses), 1, "losses")
+
+
+@test
+def averaging_parameters_is_something_else():
+    """It is not what one rank comes to, and the less so the more seldom it happens."""
+    for every in (1, 4, 12):
+        found, loss = trains("-g 4", f"--every {every}")
+        (r,) = [r for r in found if r["way"] == "average"]
+        expect(r["apart"] > 0 and r["loss"] != loss, f"the same as averaging gradients: {r}")
+
+
+@test
+def training_over_mpi():
+    mpi.need()
+    trains("", "", lambda line: mpi.run(3, line))
+
+
+@test
+def corrupt_is_found():
+    for rank in (0, 2):
+        result = run(f"data_parallel -g 3 --train 4 --way ps,ddp,zero --fault corrupt:{rank}").exits(7)
+        expect("wrong data in " in result.out, result)
+
+
+@test
+def measured():
+    """On threads too: all ways, without a formula where no link is known."""
+    found = rows("data_parallel -g 3 --model linear:2x50 --step-time 1ms -n 3 --way dp,ps,ps_async,ddp,zero,average")
+    equal(len(found), 7, "rows")
+    for r in found:
+        expect(r["step_us"] >= 1000 and r["exposed_us"] >= 0, f"faster than computing: {r}")
+        equal((r["predicted_us"], r["port_busy"]), (None, None), r)
+    run("data_parallel -g 2 --model linear:2x50 --fault die:1 -T 20").exits(3).says("rank 1")
+
+
+@test
+def sampler():
+    out = run("data_parallel --sampler 10 -g 4").exits(0).out
+    expect("# 12 places; 10 of 10 samples are in them, 0 are left out; 2 places repeat a sample" in out, out)
+    expect("12 of 12: every epoch has the order of the first" in out, out)
+    out = run("data_parallel --sampler 10 -g 4 --drop-last --epochs 1").exits(0).out
+    expect("# 8 places; 8 of 10 samples are in them, 2 are left out; 0 places repeat a sample; 0 samples" in out, out)
+
+
+@test
+def refused():
+    for line, status, word in (
+        ("--way dp,pss", 2, 'did you mean "ps"'),
+        ("--way dp,dp", 2, "twice"),
+        ("--way dp,", 2, "missing"),
+        ("--servers 0", 2, '"0"'),
+        ("--servers 1,x", 2, '"x"'),
+        ("--algo ring,tree", 2, "one algorithm"),
+        ("--train 5", 2, "--every"),
+        ("--train 4 --scale", 2, "--scale"),
+        ("--samples 5", 2, "--train"),
+        ("--drop-last", 2, "--sampler"),
+        ("--sampler 5 --train 4", 2, "--train"),
+        ("--sampler 5 --json x", 2, "--json"),
+        ("--fault corrupt:0", 2, "--train"),
+        ("-b 4", 2, "-b"),
+        ("--train 4 --backend null", 5, "no data"),
+        ("--train 4 --backend sim --link 1GB/s,1us", 5, "no data"),
+        ("--model gpt3-175b", 5, "there is room for"),
+        ("--way ps --colocated off --servers 2", 5, "no rank is left"),
+    ):
+        result = run(f"data_parallel -g 2 {line}").exits(status)
+        expect(word in result.out + result.err, f"{line}: no {word}\n{result}")
