@@ -251,3 +251,37 @@ void bb_sinks_seize(struct bb_sinks *sinks)
 		if (ftrylockfile(sinks->list[i]->file) != 0)
 			sinks->list[i]->failed = true;
 }
+
+/* ---- text of one's own --------------------------------------------------------------- */
+
+void bb_sink_add_head(struct bb_strbuf *out, const struct bb_run_record *run)
+{
+	bb_strbuf_addf(out, "# busbench version %s backend=%s\n", run->version, run->backend);
+	bb_strbuf_addf(out, "# %s: %lld rank%s\n", run->program, (long long)run->nranks,
+		       run->nranks == 1 ? "" : "s");
+	bb_sink_add_ranks(out, &run->ranks);
+	if (run->backend_reason)
+		bb_strbuf_addf(out, "# Backend %s was chosen: %s\n", run->backend,
+			       run->backend_reason);
+	bb_strbuf_addf(out, "# iters: %lld warmup iters: %lld validation: %lld seed: %lld",
+		       (long long)run->iters, (long long)run->warmup_iters, (long long)run->check,
+		       (long long)run->seed);
+	if (!isnan(run->precision))
+		bb_strbuf_addf(out, "  precision: %g%%", run->precision * 100);
+	if (run->library)
+		bb_strbuf_addf(out, "  library: %s", run->library);
+	if (run->fault)
+		bb_strbuf_addf(out, "  fault: %s", run->fault);
+	if (run->link)
+		bb_strbuf_addf(out, "  link: %s", run->link);
+	bb_strbuf_add(out, "\n");
+}
+
+void bb_sink_add_end(struct bb_strbuf *out, const struct bb_end_record *end)
+{
+	if (end->wrong > 0)
+		bb_strbuf_addf(out, "# wrong data in %lld results\n", (long long)end->wrong);
+	bb_strbuf_addf(out, "# verdict: %s\n", end->verdict);
+	if (end->error)
+		bb_strbuf_addf(out, "# error: %s\n", end->error);
+}

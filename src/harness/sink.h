@@ -49,6 +49,10 @@ bb_status bb_sink_write(struct bb_sink *sink, struct bb_strbuf *text);
 /* For text: a line for each rank, as nccl-tests prints it. */
 void bb_sink_add_ranks(struct bb_strbuf *out, const struct bb_rank_infos *infos);
 
+/* For text that is not nccl-tests': what ran, where and how; and what it came to. Whole '#' lines. */
+void bb_sink_add_head(struct bb_strbuf *out, const struct bb_run_record *run);
+void bb_sink_add_end(struct bb_strbuf *out, const struct bb_end_record *end);
+
 /* All sinks of a run. One thread at a time. */
 #define BB_MAX_SINKS 4
 struct bb_sinks { /* zero-initialise */

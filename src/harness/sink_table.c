@@ -19,19 +19,7 @@ static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 {
 	struct bb_strbuf *out = &of(sink)->out;
 
-	bb_strbuf_addf(out, "# busbench version %s backend=%s\n", run->version, run->backend);
-	bb_strbuf_addf(out, "# %s: %lld ranks\n", run->program, (long long)run->nranks);
-	bb_sink_add_ranks(out, &run->ranks);
-	bb_strbuf_addf(out, "# iters: %lld warmup iters: %lld validation: %lld seed: %lld",
-		       (long long)run->iters, (long long)run->warmup_iters, (long long)run->check,
-		       (long long)run->seed);
-	if (!isnan(run->precision))
-		bb_strbuf_addf(out, "  precision: %g%%", run->precision * 100);
-	if (run->fault)
-		bb_strbuf_addf(out, "  fault: %s", run->fault);
-	if (run->link)
-		bb_strbuf_addf(out, "  link: %s", run->link);
-	bb_strbuf_add(out, "\n");
+	bb_sink_add_head(out, run);
 	return bb_sink_write(sink, out);
 }
 
@@ -49,7 +37,8 @@ static void number(char text[BB_CELL_TEXT], double value, int decimals, int widt
 		snprintf(text, BB_CELL_TEXT, "%.*f", decimals, value);
 	while ((int)strlen(text) > width && decimals-- > 0);
 	if ((int)strlen(text) > width)
-		snprintf(text, BB_CELL_TEXT, "%.*g", width > 7 && width < 20 ? width - 6 : 1, value);
+		snprintf(text, BB_CELL_TEXT, "%.*g", width > 7 && width < 20 ? width - 6 : 1,
+			 value);
 }
 
 static const struct bb_field *field_of(const struct bb_table *table, const char *name)
@@ -158,11 +147,7 @@ static bb_status end(struct bb_sink *sink, const struct bb_end_record *r)
 {
 	struct bb_strbuf *out = &of(sink)->out;
 
-	if (r->wrong > 0)
-		bb_strbuf_addf(out, "# wrong data in %lld results\n", (long long)r->wrong);
-	bb_strbuf_addf(out, "# verdict: %s\n", r->verdict);
-	if (r->error)
-		bb_strbuf_addf(out, "# error: %s\n", r->error);
+	bb_sink_add_end(out, r);
 	return bb_sink_write(sink, out);
 }
 

@@ -48,25 +48,12 @@ static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 
 	if (!begin_matrices(of(sink), run))
 		return BB_EINTERNAL;
-	bb_strbuf_addf(out, "# busbench version %s backend=%s\n", run->version, run->backend);
+	bb_sink_add_head(out, run);
 	if (of(sink)->hosted)
-		bb_strbuf_addf(out, "# %s: a GPU and its host\n", run->program);
-	else
-		bb_strbuf_addf(out, "# %s: all pairs of %lld ranks\n", run->program,
-			       (long long)run->nranks);
-	bb_sink_add_ranks(out, &run->ranks);
-	bb_strbuf_addf(out, "# iters: %lld warmup iters: %lld validation: %lld seed: %lld",
-		       (long long)run->iters, (long long)run->warmup_iters, (long long)run->check,
-		       (long long)run->seed);
-	if (!isnan(run->precision))
-		bb_strbuf_addf(out, "  precision: %g%%", run->precision * 100);
-	if (run->fault)
-		bb_strbuf_addf(out, "  fault: %s", run->fault);
-	if (run->link)
-		bb_strbuf_addf(out, "  link: %s", run->link);
+		bb_strbuf_add(out, "# The pair of a GPU and its host\n");
 	if (run->library_p2p)
-		bb_strbuf_addf(out, "\n# P2P of the library: %s", run->library_p2p);
-	bb_strbuf_addf(out, "\n# topology: %s\n", run->topology_digest);
+		bb_strbuf_addf(out, "# P2P of the library: %s\n", run->library_p2p);
+	bb_strbuf_addf(out, "# topology: %s\n", run->topology_digest);
 	return bb_sink_write(sink, out);
 }
 
@@ -259,11 +246,7 @@ static bb_status end(struct bb_sink *sink, const struct bb_end_record *r)
 
 	if (status != BB_OK)
 		return status;
-	if (r->wrong > 0)
-		bb_strbuf_addf(out, "# wrong data in %lld results\n", (long long)r->wrong);
-	bb_strbuf_addf(out, "# verdict: %s\n", r->verdict);
-	if (r->error)
-		bb_strbuf_addf(out, "# error: %s\n", r->error);
+	bb_sink_add_end(out, r);
 	return bb_sink_write(sink, out);
 }
 

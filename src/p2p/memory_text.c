@@ -34,21 +34,10 @@ static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 {
 	struct bb_strbuf *out = &of(sink)->out;
 
-	bb_strbuf_addf(out, "# busbench version %s backend=%s\n", run->version, run->backend);
-	bb_strbuf_addf(out, "# %s: %lld ranks\n", run->program, (long long)run->nranks);
-	bb_sink_add_ranks(out, &run->ranks);
-	if (run->backend_reason)
-		bb_strbuf_addf(out, "# Backend %s was chosen: %s\n", run->backend,
-			       run->backend_reason);
-	bb_strbuf_addf(out, "# iters: %lld warmup iters: %lld validation: %lld",
-		       (long long)run->iters, (long long)run->warmup_iters, (long long)run->check);
-	if (run->library)
-		bb_strbuf_addf(out, "  library: %s", run->library);
-	if (run->fault)
-		bb_strbuf_addf(out, "  fault: %s", run->fault);
+	bb_sink_add_head(out, run);
 	bb_strbuf_add(
 		out,
-		"\n# Bytes that count, of arrays of n bytes: read n, write n, copy 2 n (from one "
+		"# Bytes that count, of arrays of n bytes: read n, write n, copy 2 n (from one "
 		"space to another n), triad 3 n\n"
 		"# Stores go past the caches. Latency: loads that each wait for the one "
 		"before.\n");
@@ -237,10 +226,7 @@ static bb_status end(struct bb_sink *sink, const struct bb_end_record *r)
 			add_matrix(t, i);
 	}
 	bb_strbuf_add(&t->out, "#\n");
-	if (r->verdict && strcmp(r->verdict, "passed") != 0)
-		bb_strbuf_addf(&t->out, "# Verdict: %s\n", r->verdict);
-	if (r->error)
-		bb_strbuf_addf(&t->out, "# error: %s\n", r->error);
+	bb_sink_add_end(&t->out, r);
 	return bb_sink_write(sink, &t->out);
 }
 

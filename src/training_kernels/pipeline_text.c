@@ -31,19 +31,7 @@ static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 {
 	struct bb_strbuf *out = &of(sink)->out;
 
-	bb_strbuf_addf(out, "# busbench version %s backend=%s\n", run->version, run->backend);
-	bb_strbuf_addf(out, "# %s: %lld ranks\n", run->program, (long long)run->nranks);
-	bb_sink_add_ranks(out, &run->ranks);
-	if (run->backend_reason)
-		bb_strbuf_addf(out, "# Backend %s was chosen: %s\n", run->backend,
-			       run->backend_reason);
-	bb_strbuf_addf(out, "# iters: %lld warmup iters: %lld validation: %lld",
-		       (long long)run->iters, (long long)run->warmup_iters, (long long)run->check);
-	if (run->fault)
-		bb_strbuf_addf(out, "  fault: %s", run->fault);
-	if (run->link)
-		bb_strbuf_addf(out, "  link: %s", run->link);
-	bb_strbuf_add(out, "\n");
+	bb_sink_add_head(out, run);
 	return bb_sink_write(sink, out);
 }
 
@@ -178,11 +166,7 @@ static bb_status end(struct bb_sink *sink, const struct bb_end_record *r)
 	struct bb_strbuf *out = &of(sink)->out;
 
 	flush(of(sink));
-	if (r->wrong > 0)
-		bb_strbuf_addf(out, "# wrong data in %lld results\n", (long long)r->wrong);
-	bb_strbuf_addf(out, "# verdict: %s\n", r->verdict);
-	if (r->error)
-		bb_strbuf_addf(out, "# error: %s\n", r->error);
+	bb_sink_add_end(out, r);
 	return bb_sink_write(sink, out);
 }
 
