@@ -5,9 +5,10 @@
 
 struct table {
 	struct bb_sink sink;
-	const struct bb_table *table;
-	struct bb_strbuf out; /* what is not written yet */
-	bool headed;
+	const struct bb_table *const *tables;
+	const struct bb_table *one[2]; /* what TABLES is where there is only one */
+	const struct bb_table *table;  /* whose heads stand above the rows; NULL: none's yet */
+	struct bb_strbuf out;          /* what is not written yet */
 };
 
 static struct table *of(struct bb_sink *sink)
@@ -92,18 +93,19 @@ static void add_heads(struct table *t, bool units)
 	bb_strbuf_add(&t->out, "\n");
 }
 
-static void add_row(struct table *t, const void *record)
+static void add_row(struct table *t, const struct bb_table *table, const void *record)
 {
+	const bool headed = t->table == table;
 	char text[BB_CELL_TEXT];
 
-	if (!t->headed) {
+	t->table = table;
+	if (!headed) {
 		if (t->table->about)
 			t->table->about(record, &t->out);
 		bb_strbuf_add(&t->out, "#\n");
 		add_heads(t, false);
 		add_heads(t, true);
 	}
-	t->headed = true;
 	bb_strbuf_add(&t->out, " ");
 	for (const struct bb_column *c = t->table->columns; c->head; c++) {
 		if (c->cell)
@@ -127,9 +129,10 @@ static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind,
 {
 	struct table *t = of(sink);
 
-	if (kind == t->table->kind)
-		add_row(t, r);
-	else if (kind == &bb_record_skip)
+	for (const struct bb_table *const *table = t->tables; *table; table++)
+		if (kind == (*table)->kind)
+			add_row(t, *table, r);
+	if (kind == &bb_record_skip)
 		add_skip(t, r);
 	return bb_sink_write(sink, &t->out);
 }
@@ -164,14 +167,26 @@ static const struct bb_sink_ops table_ops = {
 	.release = release,
 };
 
-bb_status bb_sink_table_open(struct bb_sink **sink, FILE *file, const char *path,
-			     const struct bb_table *table)
+bb_status bb_sink_tables_open(struct bb_sink **sink, FILE *file, const char *path,
+			      const struct bb_table *const *tables)
 {
 	struct table *t = bb_sink_new(sizeof(*t), &table_ops, file, path);
 
 	if (!t)
 		return BB_EINTERNAL;
-	t->table = table;
+	t->tables = tables;
 	*sink = &t->sink;
 	return BB_OK;
+}
+
+bb_status bb_sink_table_open(struct bb_sink **sink, FILE *file, const char *path,
+			     const struct bb_table *table)
+{
+	const bb_status status = bb_sink_tables_open(sink, file, path, NULL);
+
+	if (status == BB_OK) {
+		of(*sink)->one[0] = table;
+		of(*sink)->tables = of(*sink)->one;
+	}
+	return status;
 }

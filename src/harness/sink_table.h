@@ -1,5 +1,5 @@
 /*
- * sink_table.h - records of one kind as a table of text: a head that says what ran, a row for each
+ * sink_table.h - records of a kind as a table of text: a head that says what ran, a row for each
  * record, comments, and how it ended. For benchmarks whose results are rows.
  */
 #ifndef BB_HARNESS_SINK_TABLE_H
@@ -32,5 +32,8 @@ struct bb_table {
 /* What a bb_sink_open of the benchmark calls; TABLE is constant. */
 BB_MUST bb_status bb_sink_table_open(struct bb_sink **sink, FILE *file, const char *path,
 				     const struct bb_table *table);
+/* The same with a table for each of several kinds; TABLES, constant too, ends with NULL. */
+BB_MUST bb_status bb_sink_tables_open(struct bb_sink **sink, FILE *file, const char *path,
+				      const struct bb_table *const *tables);
 
 #endif
