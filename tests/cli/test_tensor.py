@@ -1,0 +1,203 @@
+"""Tensor and sequence parallelism: what tensor_parallel_perf checks, counts and times."""
+
+import csv
+import io
+import json
+
+import mpi
+from kit import add, equal, expect, run, test
+
+SHORT = "--model gpt2:layers=2,hidden=48,heads=12,vocab=96,seq=48 --layer-time 2ms -n 2 -w 0"
+WAYS = [("layer", "tensor"), ("layer", "sequence"), ("layer", "ulysses"), ("layer", "ring"), ("embedding", "tensor"),
+        ("embedding", "sequence"), ("loss", "tensor"), ("loss", "gather")]  # fmt: skip
+MODULES = [(module, way) for way in ("tensor", "sequence", "ulysses", "ring") for module in ("attention", "mlp")]
+MODULES += WAYS[4:]
+
+
+def records(result, codes=(0,)):
+    found = {}
+    for text in result.exits(*codes).out.splitlines():
+        record = json.loads(text)
+        found.setdefault(record["kind"], []).append(record)
+    return found
+
+
+def parts(found):
+    return {(r["part"], r["way"]): r for r in found["tensor_parallel"]}
+
+
+# ---- equality ------------------------------------------------------------------------------
+
+def verdicts(found):
+    return {(r["module"], r["way"]): r["verdict"] for r in found["tensor_equality"]}
+
+
+def all_equal(found, ranks):
+    wanted = {name: "equal" for name in MODULES}
+    if ranks > 1:
+        wanted["mlp", "rows"] = "wrong, as it must be"
+    equal(verdicts(found), wanted, "verdicts")
+    for r in found["tensor_equality"]:
+        expect(r["passed"] and r["nranks"] == ranks, f"{r}")
+        if r["way"] == "rows":
+            expect(r["wrong_outputs"] > 0.9 * r["outputs"], f"hardly wrong: {r}")
+        else:
+            equal((r["wrong_outputs"], r["wrong_gradients"]), (0, 0), f"wrong {r}")
+        if r["way"] not in ("ring", "rows"):
+            equal((r["off_ulps"], r["tolerance_ulps"]), (0, 0), f"bit for bit {r}")
+
+
+def equality(ranks):
+    found = records(run(f"tensor_parallel -g {ranks} --equality --json -"))
+    all_equal(found, ranks)
+    expect("tensor_parallel" not in found, "something was timed")
+
+
+for ranks in (1, 2, 3, 4, 7, 8):
+    add(f"equality of {ranks} ranks", equality, ranks)
+
+
+@test
+def equality_of_processes():
+    mpi.need()
+    all_equal(records(mpi.run(3, "tensor_parallel --equality --json -")), 3)
+
+
+@test
+def equality_table():
+    out = run("tensor_parallel -g 4 --equality").exits(0).out
+    rows = [line.split(None, 8) for line in out.splitlines() if not line.startswith("#")]
+    equal([tuple(row[:2]) for row in rows], MODULES + [("mlp", "rows")], "rows")
+    equal([row[8].strip() for row in rows], ["equal"] * 12 + ["wrong, as it must be"], "verdicts")
+
+
+@test
+def the_check_can_fail():
+    """One wrong number on one rank; the way that is wrong anyhow stays as it must be."""
+    found = records(run("tensor_parallel -g 3 --equality --json - --fault corrupt:1"), (7,))
+    wanted = {name: "wrong" for name in MODULES} | {("mlp", "rows"): "wrong, as it must be"}
+    equal(verdicts(found), wanted, "verdicts")
+    equal({r["wrong_outputs"] for r in found["tensor_equality"] if r["way"] != "rows"}, {1}, "wrong numbers")
+    equal(found["end"][0]["verdict"], "wrong data", "verdict")
+
+
+@test
+def what_cannot_be_checked():
+    run("tensor_parallel -g 2 --backend sim --link 1G,1us --equality").exits(5).says("moves no data")
+    run(f"tensor_parallel -g 2 --backend sim --link 1G,1us {SHORT}").exits(0).prints("# Not held against unsplit modules")
+    run(f"tensor_parallel -g 2 {SHORT} -c 0").exits(0).prints("# Not held against unsplit modules: -c 0")
+    run("tensor_parallel --equality -c 0").exits(2).says("--equality", "-c 0")
+
+
+# ---- time ----------------------------------------------------------------------------------
+
+def consistent(found, names=WAYS):
+    equal([(r["part"], r["way"]) for r in found["tensor_parallel"]], list(names), "rows")
+    for r in found["tensor_parallel"]:
+        equal(r["wire_bytes"], r["formula_bytes"], f"bytes of {r['part']} by {r['way']}")
+        expect(abs(r["step_us"] - r["compute_us"] - r["exposed_us"]) < 1e-6, f"exposed {r}")
+        expect(abs(r["hidden_us"] + r["exposed_us"] - r["communicate_us"]) < 1e-6, f"hidden {r}")
+        expect(r["samples"] == 2 and r["step_us"] > 0, f"samples {r}")
+
+
+@test
+def timed():
+    found = records(run(f"tensor_parallel -g 4 {SHORT} --json -"))
+    consistent(found)
+    all_equal(found, 4)
+    equal(parts(found)["layer", "tensor"]["wire_bytes"], 4 * 2 * 3 / 4 * 48 * 48 * 2, "bytes of a layer")
+
+
+@test
+def timed_by_processes():
+    mpi.need()
+    consistent(records(mpi.run(2, f"tensor_parallel {SHORT} --json -")))
+
+
+@test
+def csv_rows():
+    out = run(f"tensor_parallel -g 2 {SHORT} -c 0 --csv -").exits(0).out
+    rows = list(csv.DictReader(io.StringIO(out)))
+    equal([(r["part"], r["way"]) for r in rows], WAYS, "rows")
+
+
+SIM = "tensor_parallel -g 8 --backend sim --link 50GB/s,5us --flops 300T -n 2 -w 0 --json -"
+GPT3 = f"{SIM} --model gpt3-175b"
+MIB = 1 << 20
+
+
+@test
+def gpt3_over_8_ranks():
+    """Bytes on the wire and kept, as Korthikanti et al. have them; times by the model of the links."""
+    got = parts(records(run(GPT3)))
+    wire = {way: got["layer", way]["wire_bytes"] / MIB for way in ("tensor", "sequence", "ulysses", "ring")}
+    equal(wire, {"tensor": 336, "sequence": 420, "ulysses": 42, "ring": 264}, "MiB on the wire")
+    kept = {way: got["layer", way]["kept_formula_bytes"] / MIB for way in ("tensor", "sequence", "ulysses", "ring")}
+    equal(kept, {"tensor": 552, "sequence": 342, "ulysses": 342, "ring": 102}, "MiB kept")
+    for way in ("tensor", "sequence", "ulysses"):
+        equal(got["layer", way]["kept_bytes"] / MIB, kept[way], f"MiB counted of {way}")
+    equal(got["layer", "ring"]["kept_bytes"] / MIB, 102 + 2 * 2 * 2048 * 96 / 8 / MIB, "MiB counted of ring")
+    equal(got["layer", "tensor"]["kept_unsplit_bytes"] / MIB, 2736, "MiB unsplit")
+    equal(got["loss", "tensor"]["wire_bytes"], 3 * 2 * 7 / 8 * 2048 * 4, "three small all-reduces")
+    expect(got["loss", "gather"]["step_us"] > 10 * got["loss", "tensor"]["step_us"], "gathering logits is no slower")
+    for way in ("tensor", "sequence"):
+        expect(0.3 < got["layer", way]["hidden"] < 0.6, f"the sums of gradients alone are hidden: {got['layer', way]}")
+
+
+@test
+def layers_add_up():
+    """In virtual time a step of three layers is three steps of one; all bytes are counted."""
+    one, three = (parts(records(run(f"{GPT3} --layers {n}"))) for n in (1, 3))
+    for way in ("tensor", "sequence", "ulysses", "ring"):
+        equal(three["layer", way]["wire_bytes"], 3 * one["layer", way]["wire_bytes"], "bytes")
+        equal(three["layer", way]["calls"], 3 * one["layer", way]["calls"], "calls")
+        expect(abs(three["layer", way]["step_us"] / one["layer", way]["step_us"] - 3) < 1e-9, f"steps of {way}")
+    for field in ("wire_bytes", "calls", "layers"):
+        equal(three["loss", "tensor"][field], one["loss", "tensor"][field], "the loss has no layers")
+
+
+@test
+def long_sequences_hide_a_ring():
+    """What a block takes to compute grows with its square, what it takes to send with its length."""
+    hidden = []
+    for seq in (8192, 131072):
+        model = f"llama:layers=1,hidden=12288,heads=96,vocab=51200,ffn=32768,seq={seq}"
+        r = parts(records(run(f"{SIM} --model {model} --way ring")))["layer", "ring"]
+        equal(r["kept_bytes"], None, "what a gated MLP keeps is not counted")
+        hidden.append(r["hidden"])
+    expect(hidden[0] < 0.5 and hidden[1] > 0.9, f"hidden {hidden}")
+
+
+# ---- what cannot be done -------------------------------------------------------------------
+
+@test
+def what_cannot_be_split_is_told():
+    """GPT-2 has 12 heads and a vocabulary of 50257: eight ranks share out neither."""
+    found = records(run("tensor_parallel -g 8 --backend sim --link 1G,1us -n 1 --json -"))
+    equal([(r["collective"], r["algorithm"]) for r in found["skip"]], WAYS[:3], "skipped")
+    expect("heads" in found["skip"][0]["reason"], f"{found['skip'][0]}")
+    run("tensor_parallel -g 8 --backend sim --link 1G,1us -n 1 --way ulysses").exits(5).says("heads")
+
+
+for words, wanted in (
+    ("--way tensr", ["\"tensr\"", 'did you mean "tensor"?']),
+    ("--way rows", ["\"rows\""]),
+    ("--way ring,ring", ["ring is there twice"]),
+    ("-d double", ["\"double\""]),
+    ("--flops 10", ["--flops", "100T"]),
+    ("--flops 10T --layer-time 1ms", ["give one"]),
+    ("--model resnet50", ["no transformer"]),
+    ("--model mixtral-8x7b", ["experts"]),
+    ("-b 1M", ["--seq"]),
+):  # fmt: skip
+    add(f"refused: {words}", lambda w, t: run(f"tensor_parallel {w}").exits(2).says(*t), words, wanted)
+
+
+@test
+def a_rank_dies():
+    run(f"tensor_parallel -g 3 {SHORT} --fault die:2 -T 20").exits(3).says("rank 2")
+
+
+@test
+def listed():
+    run("tensor_parallel --list").exits(0).prints("ulysses", "which is wrong", "gpt3-175b")

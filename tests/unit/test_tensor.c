@@ -1,0 +1,361 @@
+/*
+ * Split parts as programs: they keep the rules, send what the formulas say, and keep what they say;
+ * and the unsplit part, which they are held against, has the gradients of what it computes.
+ */
+#include "memory/activations.h"
+#include "training_kernels/tensor.h"
+#include "training_kernels/tensor_state.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#define MOST_RANKS 8
+#define MIB ((double)(1 << 20))
+
+/* Divisible by all of 1 to 8. */
+static struct bb_tensor_size even_size(void)
+{
+	return (struct bb_tensor_size){.tokens = 1680,
+				       .seq = 840,
+				       .hidden = 1680,
+				       .queries = 1680,
+				       .keys = 1680,
+				       .heads = 840,
+				       .kv_heads = 840,
+				       .ffn = 3360,
+				       .vocab = 8400,
+				       .dtype = BB_BFLOAT16,
+				       .loss_dtype = BB_FLOAT,
+				       .project = {3e-3, 3e9},
+				       .core = {4e-3, 4e9},
+				       .output = {1e-3, 1e9},
+				       .mlp = {8e-3, 8e9}};
+}
+
+/* GPT-3, a sequence: A is 48 MiB. */
+static struct bb_tensor_size gpt3(void)
+{
+	return (struct bb_tensor_size){.tokens = 2048,
+				       .seq = 2048,
+				       .hidden = 12288,
+				       .queries = 12288,
+				       .keys = 12288,
+				       .heads = 96,
+				       .kv_heads = 96,
+				       .ffn = 49152,
+				       .vocab = 51200,
+				       .dtype = BB_BFLOAT16,
+				       .loss_dtype = BB_FLOAT};
+}
+
+static const struct bb_tensor_way *way_of(enum bb_tensor_part part, enum bb_tensor_mode mode)
+{
+	const struct bb_tensor_way *way = bb_tensor_ways;
+
+	while (way->of != part || way->mode != mode)
+		way++;
+	return way;
+}
+
+static void make(struct bb_tensor_program *program, const struct bb_tensor_form *form, int nranks)
+{
+	struct bb_error error = {.text = ""};
+
+	assert_null(bb_tensor_refuses(form->way, form->size, nranks));
+	assert_int_equal(bb_tensor_program_make(program, form, nranks, &error), BB_OK);
+}
+
+static double play(const struct bb_tensor_form *form, int nranks, const struct bb_link_model *links)
+{
+	struct bb_error error = {.text = ""};
+	struct bb_tensor_program program;
+	double end = -1;
+
+	make(&program, form, nranks);
+	if (bb_program_check(&program.program, &error) != BB_OK)
+		fail_msg("%s of %s, %d ranks: %s", form->way->name, form->way->part, nranks,
+			 error.text);
+	assert_int_equal(bb_timeline_program(links, &program.program, NULL, &end, &error), BB_OK);
+	bb_tensor_program_free(&program);
+	return end;
+}
+
+/* ---- programs ------------------------------------------------------------------------------- */
+
+static void check_rules(const struct bb_tensor_way *way, int nranks)
+{
+	const struct bb_link_model links = {.rate = 1e9, .latency = 1e-6};
+	const struct bb_tensor_size size = even_size();
+	struct bb_tensor_form form = {.way = way, .size = &size, .weights = nranks % 2 == 0};
+
+	for (form.layers = 1; form.layers < 4; form.layers += 2) {
+		double times[3];
+
+		for (int half = 0; half < 3; half++) {
+			form.half = (enum bb_tensor_half)half;
+			times[half] = play(&form, nranks, &links);
+		}
+		/* A step takes as long as its longer half, and no longer than both. */
+		assert_true(times[0] >= times[1] && times[0] >= times[2] * (1 - 1e-9));
+		assert_true(times[0] <= (times[1] + times[2]) * (1 + 1e-9));
+		if (way->of == BB_TENSOR_LAYER)
+			assert_true(fabs(times[1] - (double)form.layers * 48e-3 / nranks) < 1e-12);
+	}
+}
+
+static void rules(void **state)
+{
+	for (const struct bb_tensor_way *way = bb_tensor_ways; way->part; way++)
+		for (int nranks = 1; nranks <= MOST_RANKS; nranks++)
+			check_rules(way, nranks);
+}
+
+/* With links that are fast enough nothing of the blocks that go around is seen. */
+static void ring_hides(void **state)
+{
+	const struct bb_link_model fast = {.rate = 1e12, .latency = 1e-7};
+	const struct bb_tensor_size size = even_size();
+	struct bb_tensor_form form = {
+		.way = way_of(BB_TENSOR_LAYER, BB_TENSOR_RING), .size = &size, .layers = 1};
+	double step, alone, all;
+
+	step = play(&form, 4, &fast);
+	form.half = BB_TENSOR_COMPUTE;
+	alone = play(&form, 4, &fast);
+	form.half = BB_TENSOR_COMMUNICATE;
+	all = play(&form, 4, &fast);
+	/* But for the last gradients on their way home. */
+	assert_true(step - alone < all / 10 * 1.01);
+}
+
+static void refused(void **state)
+{
+	struct bb_tensor_size size = gpt3();
+
+	assert_non_null(bb_tensor_refuses(way_of(BB_TENSOR_LAYER, BB_TENSOR_SPLIT), &size, 7));
+	assert_non_null(bb_tensor_refuses(way_of(BB_TENSOR_LAYER, BB_TENSOR_RING), &size, 7));
+	assert_non_null(
+		bb_tensor_refuses(way_of(BB_TENSOR_EMBEDDING, BB_TENSOR_SEQUENCE), &size, 7));
+	assert_null(bb_tensor_refuses(way_of(BB_TENSOR_EMBEDDING, BB_TENSOR_SPLIT), &size, 7));
+	assert_null(bb_tensor_refuses(way_of(BB_TENSOR_LAYER, BB_TENSOR_ULYSSES), &size, 32));
+	size.kv_heads = 8;
+	assert_non_null(bb_tensor_refuses(way_of(BB_TENSOR_LAYER, BB_TENSOR_ULYSSES), &size, 32));
+	assert_null(bb_tensor_refuses(way_of(BB_TENSOR_LAYER, BB_TENSOR_RING), &size, 32));
+}
+
+/* ---- bytes ---------------------------------------------------------------------------------- */
+
+static double counted(const struct bb_tensor_way *way, const struct bb_tensor_size *size,
+		      int nranks, size_t layers, size_t *calls)
+{
+	const struct bb_tensor_form form = {.way = way, .size = size, .layers = layers};
+	struct bb_tensor_program program;
+	double bytes;
+
+	make(&program, &form, nranks);
+	bytes = bb_tensor_wire_counted(&program, calls);
+	bb_tensor_program_free(&program);
+	return bytes;
+}
+
+static void wire_is_the_formula(void **state)
+{
+	struct bb_tensor_size size = even_size();
+
+	for (size_t keys = 1; keys <= 2; keys++, size.keys /= 2, size.kv_heads /= 2)
+		for (const struct bb_tensor_way *way = bb_tensor_ways; way->part; way++)
+			for (int nranks = 1; nranks <= MOST_RANKS; nranks++) {
+				if (bb_tensor_refuses(way, &size, nranks))
+					continue;
+				assert_true(counted(way, &size, nranks, 1, NULL) ==
+					    rint(bb_tensor_wire_formula(way, &size, nranks)));
+			}
+}
+
+/* Bytes that a rank sends, worked out by hand: GPT-3 over 8 ranks. */
+static void known_bytes(void **state)
+{
+	const struct bb_tensor_size size = gpt3();
+	const struct {
+		enum bb_tensor_part part;
+		enum bb_tensor_mode mode;
+		double bytes;
+		size_t calls;
+	} known[] = {
+		{BB_TENSOR_LAYER, BB_TENSOR_SPLIT, 4 * 84 * MIB, 4},
+		{BB_TENSOR_LAYER, BB_TENSOR_SEQUENCE, 10 * 42 * MIB, 10},
+		{BB_TENSOR_LAYER, BB_TENSOR_ULYSSES, 8 * 42 * MIB / 8, 8},
+		{BB_TENSOR_LAYER, BB_TENSOR_RING, (7 + 15) * 12 * MIB, 22},
+		{BB_TENSOR_LOSS, BB_TENSOR_SPLIT, 3 * 2 * 7 / 8.0 * 8192, 3},
+		{BB_TENSOR_LOSS, BB_TENSOR_GATHER, 7 / 8.0 * 2048 * 51200 * 2, 1},
+	};
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		const struct bb_tensor_way *way = way_of(known[i].part, known[i].mode);
+		size_t calls;
+
+		assert_true(counted(way, &size, 8, 1, &calls) == known[i].bytes);
+		assert_int_equal(calls, known[i].calls);
+		assert_true(counted(way, &size, 8, 3, NULL) == 3 * known[i].bytes);
+	}
+}
+
+/* What the program leaves for its backward pass, with dropout's part, is what the formulas say. */
+static void kept_is_the_formula(void **state)
+{
+	const struct bb_tensor_size size = even_size();
+
+	for (const struct bb_tensor_way *way = bb_tensor_ways; way->of == BB_TENSOR_LAYER; way++)
+		for (size_t t = 1; t <= MOST_RANKS; t++) {
+			const struct bb_layer layer = {.seq = size.seq,
+						       .batch = size.tokens / size.seq,
+						       .hidden = size.hidden,
+						       .heads = size.heads,
+						       .queries = size.queries,
+						       .keys = size.keys,
+						       .ffn = size.ffn,
+						       .routes = 1,
+						       .bytes = 2,
+						       .tp = t,
+						       .sequence_parallel =
+							       way->mode != BB_TENSOR_SPLIT};
+			const bool ring = way->mode == BB_TENSOR_RING;
+			/* Two numbers of each token and head stand for its scores. */
+			const uint64_t more = ring ? 2 * 2 * size.tokens / t * size.heads : 0;
+
+			assert_int_equal(bb_tensor_kept(way, &size, t, true),
+					 bb_layer_kept(&layer, ring ? BB_RECOMPUTE_SELECTIVE
+								    : BB_RECOMPUTE_NONE) +
+						 more);
+			assert_true(bb_tensor_kept(way, &size, t, false) <
+				    bb_tensor_kept(way, &size, t, true));
+		}
+}
+
+/* ---- numbers -------------------------------------------------------------------------------- */
+
+/* A part on one rank, without a grid. */
+struct whole {
+	struct bb_tensor_size size;
+	struct bb_tensor_state state;
+	struct bb_tensor_program program;
+};
+
+static void open_whole(struct whole *w, const struct bb_tensor_way *way)
+{
+	w->size = (struct bb_tensor_size){.tokens = 5,
+					  .seq = 5,
+					  .hidden = 6,
+					  .queries = 6,
+					  .keys = 6,
+					  .heads = 2,
+					  .kv_heads = 2,
+					  .ffn = 7,
+					  .vocab = 9,
+					  .dtype = BB_DOUBLE,
+					  .loss_dtype = BB_DOUBLE};
+	const struct bb_tensor_form form = {.way = way, .size = &w->size, .layers = 1};
+
+	make(&w->program, &form, 1);
+	w->state = (struct bb_tensor_state){.way = way, .size = &w->size, .t = 1};
+	bb_tensor_state_fill(&w->state,
+			     malloc(bb_tensor_state_numbers(&w->state) * sizeof(double)));
+}
+
+static void compute(struct whole *w)
+{
+	for (size_t i = 0; i < w->program.n; i++)
+		if (w->program.list[i].act == BB_ACT_COMPUTE)
+			bb_tensor_compute(&w->state, &w->program.list[i]);
+}
+
+static void close_whole(struct whole *w)
+{
+	free(w->state.memory);
+	bb_tensor_program_free(&w->program);
+}
+
+static size_t numbers_of(const struct whole *w, int slot)
+{
+	const struct bb_tensor_place p = bb_tensor_place_of(&w->state, (enum bb_tensor_slot)slot);
+
+	return p.rows * p.columns;
+}
+
+/* What the gradients are those of: the sum of the output times DZ; of the loss. */
+static double objective(struct whole *w)
+{
+	double sum = 0;
+
+	compute(w);
+	if (w->state.way->of == BB_TENSOR_LOSS) {
+		for (size_t i = 0; i < w->size.tokens; i++)
+			sum += w->state.slots[BB_TS_LOSS][i];
+		return sum;
+	}
+	for (size_t i = 0; i < numbers_of(w, BB_TS_Z); i++)
+		sum += w->state.slots[BB_TS_Z][i] * w->state.slots[BB_TS_DZ][i];
+	return sum;
+}
+
+static void assert_gradient(struct whole *w, int slot, int gradient)
+{
+	const double step = 1e-5;
+
+	for (size_t i = 0; i < numbers_of(w, slot); i++) {
+		double *x = &w->state.slots[slot][i];
+		const double at = *x;
+		double up, slope;
+
+		*x = at + step;
+		up = objective(w);
+		*x = at - step;
+		slope = (up - objective(w)) / (2 * step);
+		*x = at;
+		compute(w);
+		if (fabs(slope - w->state.slots[gradient][i]) > 1e-6)
+			fail_msg("%s: number %zu of slot %d: slope %g, gradient %g",
+				 w->state.way->name, i, slot, slope, w->state.slots[gradient][i]);
+	}
+}
+
+/* Against differences; a ring of one block, too. */
+static void gradients(void **state)
+{
+	for (const struct bb_tensor_way *way = bb_tensor_ways; way->of == BB_TENSOR_LAYER; way++) {
+		struct whole w;
+
+		if (way->mode != BB_TENSOR_SPLIT && way->mode != BB_TENSOR_RING)
+			continue;
+		open_whole(&w, way);
+		assert_gradient(&w, BB_TS_X, BB_TS_DX);
+		for (int m = 0; m < BB_TENSOR_MATRICES; m++)
+			assert_gradient(&w, BB_TS_WEIGHTS + m, BB_TS_DWEIGHTS + m);
+		close_whole(&w);
+	}
+}
+
+static void gradient_of_the_loss(void **state)
+{
+	struct whole w;
+
+	open_whole(&w, way_of(BB_TENSOR_LOSS, BB_TENSOR_SPLIT));
+	assert_gradient(&w, BB_TS_LOGITS, BB_TS_DLOGITS);
+	close_whole(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rules),       cmocka_unit_test(ring_hides),
+		cmocka_unit_test(refused),     cmocka_unit_test(wire_is_the_formula),
+		cmocka_unit_test(known_bytes), cmocka_unit_test(kept_is_the_formula),
+		cmocka_unit_test(gradients),   cmocka_unit_test(gradient_of_the_loss),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
