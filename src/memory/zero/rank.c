@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PERIOD 2048 /* of zeros, elements of two bytes, of which all rows are multiples */
+
 const char *const bb_zero_point_names[BB_ZERO_POINTS] = {
 	[BB_ZERO_MODEL] = "model",
 	[BB_ZERO_WRAPPED] = "wrapped",
@@ -57,9 +59,10 @@ static bb_status open_views(struct bb_zero_rank *z)
 bb_status bb_zero_take(struct bb_zero_rank *z, enum bb_holding holding, uint64_t bytes, bool host,
 		       struct bb_held *held)
 {
+	static const uint16_t zeros[2 * PERIOD];
+	const struct bb_pattern pattern = {zeros, PERIOD, sizeof(*zeros), 0};
 	const bool real = z->backend->capabilities & BB_CAP_DATA;
-	const size_t most = BB_ZERO_BLOCK * sizeof(float);
-	bb_status status = bb_ledger_take(&z->ledger, holding, bytes, host, held);
+	const bb_status status = bb_ledger_take(&z->ledger, holding, bytes, host, held);
 
 	if (status != BB_OK || !real)
 		return status;
@@ -67,11 +70,8 @@ bb_status bb_zero_take(struct bb_zero_rank *z, enum bb_holding holding, uint64_t
 		memset(held->memory, 0, bytes);
 		return BB_OK;
 	}
-	memset(z->views[0], 0, most);
-	for (size_t at = 0; at < bytes && status == BB_OK; at += most)
-		status = z->backend->copy(z->driver->handle, held->memory + at, z->views[0],
-					  bytes - at < most ? bytes - at : most);
-	return status;
+	return z->backend->fill(z->driver->handle, held->memory, &pattern, 0,
+				bytes / sizeof(*zeros));
 }
 
 void bb_zero_note(struct bb_zero_rank *z, enum bb_zero_point point, size_t item)

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define ALONE_SHARE 0.95
+
 static const struct bb_precision *precision_named(const char *name)
 {
 	const struct bb_precision *p = bb_precisions;
@@ -52,10 +54,22 @@ static bb_status check_sums(const struct bb_zero *zero, struct bb_run *run)
 		       bb_dtype_name(zero->asked.dtype));
 }
 
+/* Bytes that all ranks here may take. Who is alone on a GPU need leave nothing for others. */
+static uint64_t room_for(const struct bb_zero *zero, const struct bb_run *run)
+{
+	const struct bb_backend *backend = run->options.backend;
+
+	if (backend->capabilities & BB_CAP_FREE_COST)
+		return UINT64_MAX;
+	if (zero->alone && backend->capabilities & BB_CAP_GPU)
+		return (uint64_t)(ALONE_SHARE * (double)backend->memory_available(run->context));
+	return run->memory;
+}
+
 /* What does not fit is skipped; BB_EUNSUPPORTED where that is all. */
 static bb_status find_room(struct bb_zero *zero, struct bb_run *run)
 {
-	const bool bounded = !(run->options.backend->capabilities & BB_CAP_FREE_COST);
+	const uint64_t room = room_for(zero, run);
 	char need[BB_UNIT_TEXT], have[BB_UNIT_TEXT];
 	const char *first = NULL;
 	bool any = false;
@@ -69,12 +83,12 @@ static bb_status find_room(struct bb_zero *zero, struct bb_run *run)
 		bytes *= (uint64_t)run->world.nlocal;
 		if (!zero->asked.stages[stage])
 			continue;
-		if (bounded && bytes > run->memory) {
+		if (bytes > room) {
 			snprintf(zero->skip_text[stage], sizeof(zero->skip_text[stage]),
 				 "stage %d takes %s on %d ranks, there is room for %s; take a "
 				 "smaller --model",
 				 stage, bb_format_size(need, bytes), run->world.nlocal,
-				 bb_format_size(have, run->memory));
+				 bb_format_size(have, room));
 			zero->skips[stage] = zero->skip_text[stage];
 			first = first ? first : zero->skips[stage];
 		}
