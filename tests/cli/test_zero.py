@@ -161,8 +161,8 @@ def wire():
 
 @test
 def virtual_time():
-    """No data and no overlap: the sum of what rings take."""
-    line = "zero --backend sim -g 4 --model linear:4x64 --link 1GB/s,0us --step-time 3ms --json -"
+    """No data. One after the other: the sum of what rings take."""
+    line = "zero --backend sim -g 4 --model linear:4x64 --link 1GB/s,0us --step-time 3ms --overlap off --json -"
     found = records(run(line))["zero"]
     psi = 2 * 4 * (64 * 64 + 64)
     for r in found:
@@ -172,6 +172,25 @@ def virtual_time():
     large = records(run("zero --backend sim -g 64 --model 7.5B --stages 3 --link 10GB/s --json -"))["zero"][0]
     equal((large["formula_bytes"], large["padding"], large["states_error_percent"]),
           (1875000000 + 16 * large["padding"] // 64, 32 * 40, 0), "7.5B on 64")
+
+
+@test
+def overlap_in_virtual_time():
+    """Layers compute 1 ms forward and 2 ms backward; to gather or reduce-scatter one takes 0.5 ms."""
+    layer = 2 * (64 * 64 + 64)
+    rate = layer * 0.75 / 0.5e-3
+    line = f"zero --backend sim -g 4 --model linear:4x64 --link {rate / 1e6:.6f}MB/s,0us --step-time 12ms --json -"
+    # Waited for: the last reduction; with all gathers, of stage 3 the first of each pass.
+    wanted = ((0, 1), (0, 0.5), (0, 0.5), (0.5, 1))
+    for r, (forward, backward) in zip(records(run(line))["zero"], wanted):
+        expect(abs(r["forward_wait_us"] / 1e3 - forward) < 1e-3, f"forward {r}")
+        expect(abs(r["backward_wait_us"] / 1e3 - backward) < 1e-3, f"backward {r}")
+        gather = 2 if r["stage"] in (1, 2) else 0
+        expect(abs(r["gather_us"] / 1e3 - gather) < 5e-3, f"gather {r}")
+        expect(abs(r["step_us"] / 1e3 - 12 - forward - backward - gather) < 5e-3, f"step {r}")
+    slow = [r["step_us"] for r in records(run(line.replace("12ms", "1us")))["zero"]]
+    volumes = (4, 4, 4, 6)  # of four layers, 0.5 ms each
+    expect(all(abs(us / 1e3 - 1e-3 - v) < 0.02 for us, v in zip(slow, volumes)), f"nothing to hide behind {slow}")
 
 
 @test
@@ -216,7 +235,6 @@ def bad_words():
             ("--algo ring,tree", 2, ("--algo", "one")),
             ("--algo rings", 2, ("rings", "ring")),
             ("--offload", 5, ("--offload", "host")),
-            ("--backend sim -g 2 --link 1GB/s --overlap on", 5, ("--overlap",)),
             ("--backend sim --link 1GB/s --as-rank 0 --world 2", 5, ("--as-rank", "sim")),
             ("--model 900T", 5, ("stage 0", "--model"))):
         result = run(f"zero {line}").exits(code)

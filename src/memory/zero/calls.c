@@ -150,7 +150,8 @@ bb_status bb_zero_calls_open(struct bb_zero_rank *z)
 	BB_TRY(status, bb_crew_hear(z->driver, z->objection), out);
 	if (*z->objection)
 		return BB_EUNSUPPORTED;
-	if (z->zero->overlaps)
+	z->taped = z->zero->overlaps && z->backend->capabilities & BB_CAP_VIRTUAL;
+	if (z->zero->overlaps && !z->taped)
 		BB_TRY(status, z->backend->queue_open(z->driver->handle, &z->queue, &z->run->error),
 		       out);
 	if (tmp)
@@ -163,48 +164,57 @@ void bb_zero_calls_close(struct bb_zero_rank *z)
 {
 	if (z->queue)
 		z->backend->queue_close(z->queue);
+	bb_zero_tape_free(&z->tape);
 	free(z->calls);
 	free(z->own_natives);
 }
 
 /* ---- making them ----------------------------------------------------------------------------- */
 
-bb_status bb_zero_settle(struct bb_zero_rank *z, double *waited)
+bb_status bb_zero_settle(struct bb_zero_rank *z)
 {
 	const double from = z->backend->now(z->driver->handle);
 	bb_status status = BB_OK;
 
-	if (!z->talks)
-		return BB_OK;
-	status = z->backend->finish(z->driver->handle, z->queue);
-	*waited += z->backend->now(z->driver->handle) - from;
+	if (z->taped)
+		bb_zero_tape_settle(&z->tape, z->phase);
+	if (z->talks)
+		status = z->backend->finish(z->driver->handle, z->queue);
+	z->times.waited[z->phase] += z->backend->now(z->driver->handle) - from;
 	return status;
 }
 
-bb_status bb_zero_call(struct bb_zero_rank *z, enum bb_zero_kind kind, size_t unit, char *memory,
-		       double *waited)
+static bb_status issue(struct bb_zero_rank *z, const struct bb_call *call)
+{
+	bb_status status;
+
+	if (z->taped) {
+		bb_zero_tape_call(&z->tape, z->phase, call);
+		return BB_OK;
+	}
+	/* What copies made is there before another queue reads it. */
+	status = z->backend->finish(z->driver->handle, NULL);
+	return status == BB_OK ? z->backend->collective(z->driver->world, z->queue, call) : status;
+}
+
+bb_status bb_zero_call(struct bb_zero_rank *z, enum bb_zero_kind kind, size_t unit, char *memory)
 {
 	const double from = z->backend->now(z->driver->handle);
 	const size_t mine = (size_t)z->places.list[unit].mine * bb_zero_size(z);
-	struct bb_zero_call *c;
 	struct bb_call call;
 	bb_status status;
 
 	if (!z->talks)
 		return BB_OK;
-	c = call_of(z, kind, unit);
-	call = c->call;
+	call = call_of(z, kind, unit)->call;
 	call.in = memory + (kind == BB_ZERO_GATHER ? mine : 0);
 	call.out = memory + (kind == BB_ZERO_SCATTER ? mine : 0);
 	call.tmp = z->tmp.memory;
-	z->wire += c->wire;
-	/* What copies made is there before another queue reads it. */
-	status = z->backend->finish(z->driver->handle, NULL);
-	if (status == BB_OK)
-		status = z->backend->collective(z->driver->world, z->queue, &call);
-	if (status == BB_OK && !z->queue)
+	z->wire += call_of(z, kind, unit)->wire;
+	status = issue(z, &call);
+	if (status == BB_OK && !z->zero->overlaps)
 		status = z->backend->finish(z->driver->handle, NULL);
-	*waited += z->backend->now(z->driver->handle) - from;
+	z->times.waited[z->phase] += z->backend->now(z->driver->handle) - from;
 	return status;
 }
 
@@ -223,9 +233,8 @@ bb_status bb_zero_agree(struct bb_zero_rank *z, bool *found)
 		BB_TRY(status,
 		       z->backend->copy(z->driver->handle, z->flag.memory, &flag, sizeof(flag)),
 		       out);
-	BB_TRY(status, z->backend->finish(z->driver->handle, NULL), out);
-	BB_TRY(status, z->backend->collective(z->driver->world, z->queue, &call), out);
-	BB_TRY(status, z->backend->finish(z->driver->handle, z->queue), out);
+	BB_TRY(status, issue(z, &call), out);
+	BB_TRY(status, bb_zero_settle(z), out);
 	if (real)
 		status = z->backend->copy(z->driver->handle, &flag, z->flag.memory, sizeof(flag));
 	*found = flag;

@@ -145,6 +145,11 @@ bb_status bb_zero_rank_open(struct bb_zero_rank *z)
 	z->ledger = (struct bb_ledger){
 		.backend = z->backend, .rank = z->driver->handle, .error = &z->run->error};
 	z->data = (z->backend->capabilities & BB_CAP_DATA) && !zero->alone;
+	z->tape = (struct bb_zero_tape){.nranks = zero->nranks,
+					.algorithm = strcmp(zero->asked.algo_text, "auto") == 0
+							     ? NULL
+							     : zero->asked.algo_text,
+					.error = &z->run->error};
 	z->talks = !zero->alone && zero->nranks > 1;
 	z->scale = zero->scale;
 	BB_TRY(status, open_views(z), out);

@@ -5,6 +5,7 @@
 #define BB_MEMORY_ZERO_RANK_H
 
 #include "memory/zero/ledger.h"
+#include "memory/zero/tape.h"
 #include "memory/zero/zero.h"
 
 #define BB_ZERO_BLOCK ((size_t)16 << 10) /* elements that are worked on at a time */
@@ -37,11 +38,6 @@ struct bb_zero_call {
 	uint64_t wire; /* bytes that a rank sends, as the schedule has it */
 };
 
-/* Seconds of one step. */
-struct bb_zero_times {
-	double forward, forward_wait, backward, backward_wait, optimise, gather, step;
-};
-
 struct bb_zero_rank {
 	const struct bb_zero *zero;
 	struct bb_run *run;
@@ -64,7 +60,9 @@ struct bb_zero_rank {
 	bool flying_first; /* of the first micro-batch */
 	struct bb_held tmp, flag;
 
-	struct bb_queue *queue;     /* of collectives; NULL: the main one */
+	struct bb_queue *queue;   /* of collectives; NULL: the main one */
+	struct bb_zero_tape tape; /* in virtual time */
+	bool taped;
 	struct bb_zero_call *calls; /* [kind * units + unit] */
 	struct bb_call flag_call;
 	const struct bb_native *natives;
@@ -76,6 +74,8 @@ struct bb_zero_rank {
 	struct bb_zero_scale scale;
 	uint64_t forward; /* sum of the forward pass */
 	uint64_t wire;    /* bytes sent in this step */
+	enum bb_zero_phase phase;
+	double since; /* it began */
 	struct bb_zero_times times;
 	struct bb_zero_moment *moments; /* of the first step */
 	size_t nmoments, most_moments;
@@ -114,11 +114,11 @@ BB_MUST bb_status bb_zero_put(struct bb_zero_rank *z, char *memory, const void *
 BB_MUST bb_status bb_zero_calls_open(struct bb_zero_rank *z);
 void bb_zero_calls_close(struct bb_zero_rank *z);
 /* Issue KIND on UNIT, which is whole at MEMORY; what was issued to the main queue before is done
-   first. *WAITED grows by the seconds that it keeps the driver. */
+   first. */
 BB_MUST bb_status bb_zero_call(struct bb_zero_rank *z, enum bb_zero_kind kind, size_t unit,
-			       char *memory, double *waited);
+			       char *memory);
 /* Wait until all that was issued is done. */
-BB_MUST bb_status bb_zero_settle(struct bb_zero_rank *z, double *waited);
+BB_MUST bb_status bb_zero_settle(struct bb_zero_rank *z);
 /* *FOUND, of any rank. */
 BB_MUST bb_status bb_zero_agree(struct bb_zero_rank *z, bool *found);
 

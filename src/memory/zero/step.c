@@ -102,7 +102,7 @@ out:
 
 /* ---- parameters of a unit -------------------------------------------------------------------- */
 
-static bb_status fetch(struct bb_zero_rank *z, size_t unit, double *waited)
+static bb_status fetch(struct bb_zero_rank *z, size_t unit)
 {
 	const struct bb_zero_place *p = &z->places.list[unit];
 	const size_t size = bb_zero_size(z);
@@ -113,13 +113,11 @@ static bb_status fetch(struct bb_zero_rank *z, size_t unit, double *waited)
 		status = z->backend->copy(z->driver->handle, z->ahead.memory + p->mine * size,
 					  z->parameters.memory + p->part_at * size,
 					  (size_t)p->part * size);
-	return status == BB_OK ? bb_zero_call(z, BB_ZERO_GATHER, unit, z->ahead.memory, waited)
-			       : status;
+	return status == BB_OK ? bb_zero_call(z, BB_ZERO_GATHER, unit, z->ahead.memory) : status;
 }
 
 /* *PARAMETERS = those of UNIT, whole; under stage 3 those of NEXT are on their way. */
-static bb_status acquire(struct bb_zero_rank *z, size_t unit, size_t next, double *waited,
-			 char **parameters)
+static bb_status acquire(struct bb_zero_rank *z, size_t unit, size_t next, char **parameters)
 {
 	bb_status status = BB_OK;
 
@@ -127,14 +125,14 @@ static bb_status acquire(struct bb_zero_rank *z, size_t unit, size_t next, doubl
 	if (z->stage < 3)
 		return BB_OK;
 	if (!z->ahead.memory) {
-		BB_TRY(status, fetch(z, unit, waited), out);
-		BB_TRY(status, bb_zero_settle(z, waited), out);
+		BB_TRY(status, fetch(z, unit), out);
+		BB_TRY(status, bb_zero_settle(z), out);
 	}
 	z->here = z->ahead;
 	z->ahead = (struct bb_held){0};
 	*parameters = z->here.memory;
 	if (next != NO_UNIT)
-		status = fetch(z, next, waited);
+		status = fetch(z, next);
 out:
 	return status;
 }
@@ -152,26 +150,26 @@ static void compute(struct bb_zero_rank *z, size_t unit, double part)
 	const double seconds =
 		1e-9 * (double)z->zero->asked.step_ns * part * z->zero->units.list[unit].share;
 
-	if (seconds > 0 && !z->zero->alone)
+	if (z->taped)
+		bb_zero_tape_compute(&z->tape, z->phase, seconds);
+	else if (seconds > 0 && !z->zero->alone)
 		z->backend->delay(z->driver->handle, seconds);
 }
 
 static bb_status forward(struct bb_zero_rank *z)
 {
 	const size_t n = z->zero->units.n;
-	double *waited = &z->times.forward_wait;
 	bb_status status = BB_OK;
 	char *parameters;
 
 	z->forward = 0;
 	for (size_t u = 0; u < n; u++) {
-		BB_TRY(status, acquire(z, u, u + 1 < n ? u + 1 : NO_UNIT, waited, &parameters),
-		       out);
+		BB_TRY(status, acquire(z, u, u + 1 < n ? u + 1 : NO_UNIT, &parameters), out);
 		BB_TRY(status, sum_up(z, u, parameters), out);
 		compute(z, u, 1.0 / 3);
 		bb_zero_note(z, BB_ZERO_FORWARD, u);
 		if (z->stage == 3)
-			BB_TRY(status, bb_zero_settle(z, waited), out);
+			BB_TRY(status, bb_zero_settle(z), out);
 		bb_ledger_give(&z->ledger, &z->here);
 	}
 out:
@@ -212,35 +210,32 @@ static bb_status place_gradients(struct bb_zero_rank *z, size_t unit, char **gra
 static bb_status reduce(struct bb_zero_rank *z, size_t unit, int64_t microbatch)
 {
 	const bool last = microbatch == z->zero->asked.accumulate - 1;
-	double *waited = &z->times.backward_wait;
 
 	if (z->stage >= 2) {
 		z->flying = z->bucket;
 		z->flying_unit = unit;
 		z->flying_first = microbatch == 0;
 		z->bucket = (struct bb_held){0};
-		return bb_zero_call(z, BB_ZERO_SCATTER, unit, z->flying.memory, waited);
+		return bb_zero_call(z, BB_ZERO_SCATTER, unit, z->flying.memory);
 	}
 	if (!last)
 		return BB_OK;
 	return bb_zero_call(z, z->stage == 0 ? BB_ZERO_REDUCE : BB_ZERO_SCATTER, unit,
-			    z->gradients.memory + z->places.list[unit].at * bb_zero_size(z),
-			    waited);
+			    z->gradients.memory + z->places.list[unit].at * bb_zero_size(z));
 }
 
 static bb_status backward_unit(struct bb_zero_rank *z, size_t unit, int64_t microbatch)
 {
-	double *waited = &z->times.backward_wait;
 	char *parameters, *gradients;
 	bb_status status;
 
-	BB_TRY(status, acquire(z, unit, unit > 0 ? unit - 1 : NO_UNIT, waited, &parameters), out);
+	BB_TRY(status, acquire(z, unit, unit > 0 ? unit - 1 : NO_UNIT, &parameters), out);
 	BB_TRY(status, place_gradients(z, unit, &gradients), out);
 	BB_TRY(status, make_gradients(z, unit, microbatch, parameters, gradients), out);
 	compute(z, unit, 2.0 / 3);
 	bb_zero_note(z, BB_ZERO_BACKWARD, unit);
 	if (z->stage >= 2) {
-		BB_TRY(status, bb_zero_settle(z, waited), out);
+		BB_TRY(status, bb_zero_settle(z), out);
 		BB_TRY(status, land(z), out);
 	}
 	bb_ledger_give(&z->ledger, &z->here);
@@ -261,7 +256,7 @@ static bb_status backward(struct bb_zero_rank *z, int64_t microbatch)
 		       out);
 	for (size_t u = z->zero->units.n; u-- > 0;)
 		BB_TRY(status, backward_unit(z, u, microbatch), out);
-	BB_TRY(status, bb_zero_settle(z, &z->times.backward_wait), out);
+	BB_TRY(status, bb_zero_settle(z), out);
 	status = land(z);
 out:
 	return status;
@@ -413,42 +408,50 @@ out:
 /* Stages 1 and 2: everybody's part of the parameters to everybody. */
 static bb_status gather(struct bb_zero_rank *z)
 {
-	double waited = 0;
 	bb_status status = BB_OK;
 
 	if (z->stage != 1 && z->stage != 2)
 		return BB_OK;
 	for (size_t u = 0; u < z->zero->units.n && status == BB_OK; u++)
-		status = bb_zero_call(z, BB_ZERO_GATHER, u,
-				      z->parameters.memory + z->places.list[u].at * bb_zero_size(z),
-				      &waited);
-	return status == BB_OK ? bb_zero_settle(z, &waited) : status;
+		status =
+			bb_zero_call(z, BB_ZERO_GATHER, u,
+				     z->parameters.memory + z->places.list[u].at * bb_zero_size(z));
+	return status == BB_OK ? bb_zero_settle(z) : status;
+}
+
+/* What follows is of PHASE. */
+static void enter(struct bb_zero_rank *z, enum bb_zero_phase phase)
+{
+	const double at = now(z);
+
+	z->times.took[z->phase] += at - z->since;
+	z->since = at;
+	z->phase = phase;
 }
 
 bb_status bb_zero_step(struct bb_zero_rank *z)
 {
-	struct bb_zero_times *t = &z->times;
 	const double start = now(z);
-	double from = start;
 	bb_status status;
 
 	z->step++;
 	z->wire = 0;
-	*t = (struct bb_zero_times){0};
+	z->times = (struct bb_zero_times){0};
+	z->since = start;
 	for (int64_t g = 0; g < z->zero->asked.accumulate; g++) {
+		enter(z, BB_ZERO_IN_FORWARD);
 		BB_TRY(status, forward(z), out);
-		t->forward += now(z) - from;
-		from = now(z);
+		enter(z, BB_ZERO_IN_BACKWARD);
 		BB_TRY(status, backward(z, g), out);
-		t->backward += now(z) - from;
-		from = now(z);
 	}
+	enter(z, BB_ZERO_IN_OPTIMIZER);
 	BB_TRY(status, optimise(z), out);
-	t->optimise = now(z) - from;
-	from = now(z);
+	enter(z, BB_ZERO_IN_GATHER);
 	BB_TRY(status, gather(z), out);
-	t->gather = now(z) - from;
-	t->step = now(z) - start;
+	enter(z, BB_ZERO_IN_FORWARD);
+	z->times.step = z->since - start;
+	if (z->taped)
+		status = bb_zero_tape_play(&z->tape, z->backend, z->driver->handle, &z->times);
 out:
 	return status;
 }

@@ -26,8 +26,7 @@ static void describe(struct bb_zero *zero, const struct bb_run *run)
 
 	zero->alone = a->as_rank_given;
 	zero->nranks = zero->alone ? (int)a->world : run->world.nranks;
-	zero->overlaps = a->overlap != BB_ZERO_OVERLAP_OFF &&
-			 !(run->options.backend->capabilities & BB_CAP_VIRTUAL);
+	zero->overlaps = a->overlap == BB_ZERO_OVERLAP_ON;
 	zero->recipe =
 		(struct bb_recipe){precision_named(scaled ? "mixed" : "fp32"), &bb_optimizers[0]};
 	zero->data = (struct bb_zero_data){

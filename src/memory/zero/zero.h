@@ -9,9 +9,10 @@
  *   data.c adam.c    what is trained, and its arithmetic
  *   rank.c           what a rank holds under a stage
  *   calls.c          the collectives of a step
- *   step.c           a step
+ *   step.c           a step; tape.c in virtual time
  *   zero_drive.c     what every driver does: stage by stage, timed and verified
- *   zero_record.c    what comes of it: fields; zero_text.c the table
+ *   zero_check.c     what became of the parameters
+ *   zero_deliver.c   what comes of it; zero_record.c its fields, zero_text.c the table
  */
 #ifndef BB_MEMORY_ZERO_ZERO_H
 #define BB_MEMORY_ZERO_ZERO_H
@@ -20,7 +21,7 @@
 #include "memory/states.h"
 #include "memory/zero/data.h"
 
-enum bb_zero_overlap { BB_ZERO_OVERLAP_AUTO, BB_ZERO_OVERLAP_ON, BB_ZERO_OVERLAP_OFF };
+enum bb_zero_overlap { BB_ZERO_OVERLAP_ON, BB_ZERO_OVERLAP_OFF };
 
 struct bb_zero_options {
 	/* As given. */

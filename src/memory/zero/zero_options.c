@@ -15,7 +15,7 @@
 #define MOST_RANKS (1 << 20)
 
 static const char *const dtype_names[] = {"half", "bfloat16", "float", NULL};
-static const char *const overlap_names[] = {"auto", "on", "off", NULL};
+static const char *const overlap_names[] = {"on", "off", NULL};
 
 const struct bb_option bb_zero_rows[] = {
 	{STRING("model", 0, model_text, "linear:20x200", "NAME|FILE|COUNT",
@@ -34,8 +34,8 @@ const struct bb_option bb_zero_rows[] = {
 	 .section = "ZeRO"},
 	{STRING("algo", 0, algo_text, "ring", "NAME",
 		"algorithm of all collectives; auto: whichever is best")},
-	{CHOICE("overlap", overlap, "auto", "WORD", overlap_names,
-		"on: collectives run beside the computations; auto: on, but off on sim")},
+	{CHOICE("overlap", overlap, "on", "WORD", overlap_names,
+		"on: collectives run beside the computations; off: one after the other")},
 	{INT("accumulate", 0, accumulate, "1", "N", 1, 1024, "micro-batches of a step")},
 	{FLAG("offload", 0, offload, "the optimizer's states are in the host's memory (of GPUs)")},
 	{INT("iters", 'n', iters, "5", "N", 1, 1000000, "steps that are timed, after -w others"),
@@ -131,9 +131,6 @@ static bb_status check_backend(const struct bb_zero_options *a, const struct bb_
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "--offload: the memory of the %s backend is the host's already",
 			       o->backend->name);
-	if (a->overlap == BB_ZERO_OVERLAP_ON && can & BB_CAP_VIRTUAL)
-		return bb_fail(error, BB_EUNSUPPORTED,
-			       "--overlap on: on sim a collective has the whole rank; take off");
 	if (a->as_rank_given && can & BB_CAP_FREE_COST)
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "--as-rank: the %s backend has no memory of its own to hold",

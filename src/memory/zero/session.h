@@ -1,0 +1,51 @@
+/*
+ * session.h - one driver's way through all stages.
+ *
+ *   zero_drive.c    stage by stage
+ *   zero_check.c    what became of the parameters
+ *   zero_deliver.c  records of it
+ */
+#ifndef BB_MEMORY_ZERO_SESSION_H
+#define BB_MEMORY_ZERO_SESSION_H
+
+#include "memory/zero/rank.h"
+
+struct bb_zero_session {
+	struct bb_zero *zero;
+	struct bb_run *run;
+	struct bb_driver *driver;
+	struct bb_group *world;
+	struct bb_zero_reference reference;
+	bool has_reference, has_checksum;
+	uint64_t checksum; /* of the first stage */
+	int64_t steps;     /* in all */
+};
+
+/* Of a stage, of this rank. */
+struct bb_zero_measured {
+	int64_t system_before, system_after; /* bytes; BB_ABSENT: not known */
+	struct bb_zero_times *times;         /* [timed step]; owned */
+	double *scratch;                     /* as many; owned */
+	struct {
+		uint64_t wrong, checksum;
+	} sum; /* then of all ranks */
+};
+
+/* Is something trained? */
+static inline bool bb_zero_has_data(const struct bb_zero_session *s)
+{
+	return (s->run->options.backend->capabilities & BB_CAP_DATA) && !s->zero->alone;
+}
+
+/* Train the reference, where the model is small enough to be checked so. */
+BB_MUST bb_status bb_zero_open_reference(struct bb_zero_session *session);
+/* m->sum = the elements that are wrong on all ranks, and the sum over all parameters. Collective
+   over the world. */
+BB_MUST bb_status bb_zero_look_at_result(struct bb_zero_session *session, struct bb_zero_rank *z,
+					 struct bb_zero_measured *m);
+
+/* Rank 0: the records of a stage to the sinks. */
+BB_MUST bb_status bb_zero_deliver(const struct bb_zero_session *session,
+				  const struct bb_zero_rank *z, const struct bb_zero_measured *m);
+
+#endif
