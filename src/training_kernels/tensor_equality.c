@@ -7,6 +7,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -271,10 +272,12 @@ static bb_status deliver(struct job *j, const struct bb_tensor_results *results)
 static bb_status check_way(struct job *j, const struct bb_tensor_way *way)
 {
 	const struct bb_backend *backend = j->run->options.backend;
+	char what[BB_WHAT_TEXT];
 	bb_status status;
 
+	snprintf(what, sizeof(what), "check of %s by %s", way->part, way->name);
 	if (j->driver->local == 0)
-		bb_crew_deadline(j->driver, way->brief);
+		bb_crew_deadline(j->driver, what);
 	BB_TRY(status, open_mine(j, way), out);
 	BB_TRY(status, make_whole(j, way), out);
 	BB_TRY(status, play(j), out);

@@ -4,8 +4,9 @@ import csv
 import io
 import json
 
+import gpus
 import mpi
-from kit import add, equal, expect, run, test
+from kit import SANITIZERS, add, equal, expect, run, test
 
 SHORT = "--model gpt2:layers=2,hidden=48,heads=12,vocab=96,seq=48 --layer-time 2ms -n 2 -w 0"
 WAYS = [("layer", "tensor"), ("layer", "sequence"), ("layer", "ulysses"), ("layer", "ring"), ("embedding", "tensor"),
@@ -112,6 +113,25 @@ def timed():
 def timed_by_processes():
     mpi.need()
     consistent(records(mpi.run(2, f"tensor_parallel {SHORT} --json -")))
+
+
+@test
+def timed_on_gpus():
+    """The CPU does not reach what a GPU's collectives made: that is said, and all else is done."""
+    found = records(gpus.run(f"tensor_parallel --backend nccl -g 4 {SHORT} --compute spin --json -"))
+    consistent(found)
+    expect("tensor_equality" not in found, "something was checked")
+    gpus.run("tensor_parallel --backend nccl -g 2 --equality").exits(5).says("GPUs")
+
+
+def sanitized(variant):
+    found = records(run(f"tensor_parallel -g 4 --layers 2 {SHORT} --json -", SANITIZERS[variant], 120, variant))
+    consistent(found)
+    all_equal(found, 4)
+
+
+for variant in SANITIZERS:
+    add(f"timed and checked ({variant})", sanitized, variant)
 
 
 @test
