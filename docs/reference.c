@@ -43,6 +43,7 @@ static void write_records(struct bb_strbuf *out)
 							     &bb_record_tensor,
 							     &bb_record_tensor_equality,
 							     &bb_record_hybrid_plan,
+							     &bb_record_hybrid,
 							     &bb_record_zero,
 							     &bb_record_zero_moment,
 							     &bb_record_way,

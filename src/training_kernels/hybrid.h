@@ -4,9 +4,10 @@
  *   hybrid.c           the benchmark: what it can do, how it ends
  *   hybrid_options.c   its options; hybrid_presets.c published runs
  *   hybrid_show.c      --plan: ways of dividing a model held against each other, nothing run
- *   hybrid_record.c    the fields of its records
+ *   hybrid_drive.c     what every driver does: a step and its parts timed, what was sent verified
+ *   hybrid_record.c    the fields of its records; hybrid_text.c the table
  *
- * What it is about: hybrid_layout.h, hybrid_volume.h, hybrid_plan.h.
+ * What it is about: hybrid_layout.h, hybrid_volume.h, hybrid_plan.h, hybrid_program.h.
  */
 #ifndef BB_TRAINING_KERNELS_HYBRID_H
 #define BB_TRAINING_KERNELS_HYBRID_H
@@ -28,6 +29,10 @@ struct bb_hybrid_options {
 	bool model_given, seq_given, batch_given, micro_batch_given, recompute_given, zero_given,
 		memory_given;
 	bool best_given;
+	int64_t iters;
+	int stand_in;     /* enum bb_stand_in */
+	uint64_t pass_ns; /* forward and backward of a micro-batch on a stage */
+	bool pass_given;
 
 	/* Worked out from them. */
 	const struct bb_hybrid_preset *preset; /* NULL: none */
@@ -70,7 +75,20 @@ struct bb_hybrid_plan_record {
 	int64_t tensor_crossing, expert_crossing, pipeline_crossing, data_crossing;
 };
 
-extern const struct bb_record_kind bb_record_hybrid_plan;
+/* A step, or a part of it alone. */
+struct bb_hybrid_record {
+	const char *model, *part, *order, *compute;
+	int64_t nranks, tp, pp, dp, micro_batch, micro_batches;
+	int64_t calls, crossing;
+	double sent_bytes, sent_GBps;
+	double time_us, low_us, high_us;
+	int64_t samples;
+	double in_step_us;
+	int64_t wrong;
+	double end_unix_s;
+};
+
+extern const struct bb_record_kind bb_record_hybrid_plan, bb_record_hybrid;
 
 /* ---- the benchmark -------------------------------------------------------------------------- */
 
@@ -78,6 +96,7 @@ extern const struct bb_record_kind bb_record_hybrid_plan;
 struct bb_hybrid {
 	struct bb_hybrid_options asked; /* first: the rows are read into it */
 	struct bb_model model;
+	struct bb_grid grid; /* of the world; known once that is */
 };
 
 extern const struct bb_option bb_hybrid_rows[];
@@ -87,6 +106,17 @@ extern const struct bb_benchmark bb_hybrid_benchmark;
 BB_MUST bb_status bb_hybrid_check(const struct bb_benchmark *benchmark, void *own,
 				  struct bb_options *options,
 				  const struct bb_environment *environment, struct bb_error *error);
+
+struct bb_hybrid_shape;
+/* *SHAPE = a step of HYBRID, whose grid is known; GRADIENTS, which it borrows, one of each stage.
+   BB_EUSAGE where the model cannot be divided so, BB_EINTERNAL without memory. */
+BB_MUST bb_status bb_hybrid_shape_of(const struct bb_hybrid *hybrid, struct bb_hybrid_shape *shape,
+				     uint64_t *gradients, struct bb_error *error);
+
+/* What the benchmark does in each driver. */
+bb_status bb_hybrid_drive(struct bb_driver *driver, void *run);
+
+bb_sink_open bb_hybrid_text_open;
 
 /* The benchmark's show. */
 BB_MUST bb_status bb_hybrid_show(struct bb_run *run, struct bb_strbuf *out);

@@ -3,6 +3,7 @@
  */
 #include "core/units.h"
 #include "harness/options_check.h"
+#include "harness/play.h"
 #include "training_kernels/hybrid.h"
 
 #include <stdio.h>
@@ -71,6 +72,14 @@ const struct bb_option bb_hybrid_rows[] = {
 	{STRING("flops", 0, flops_text, NULL, "RATE", "what a rank computes per second: 150T")},
 	{INT("best", 0, best, "8", "N", 1, 1000, "ways that are printed; all are in --json"),
 	 GIVEN(best_given)},
+	{INT("iters", 'n', iters, "5", "N", 1, 1000000, "timed steps of each kind"),
+	 .section = "Steps"},
+	{DURATION("pass-time", 0, pass_ns, "3ms", 1,
+		  "instead of --flops: forward and backward of a micro-batch on a stage"),
+	 GIVEN(pass_given)},
+	{CHOICE("compute", stand_in, "sleep", "WORD", bb_stand_in_names,
+		"how computations are stood in for: sleep, spin (a busy core, or part of the GPU), "
+		"gemm (cuBLAS)")},
 	{.name = NULL},
 };
 
@@ -176,6 +185,7 @@ static bb_status check_plan(struct bb_hybrid_options *a, const struct bb_options
 			    struct bb_error *error)
 {
 	const char *given = o->fault_given     ? "--fault"
+			    : a->pass_given    ? "--pass-time"
 			    : o->threads_given ? "-t"
 			    : o->gpus_given    ? "-g"
 					       : NULL;
@@ -194,6 +204,34 @@ static bb_status check_plan(struct bb_hybrid_options *a, const struct bb_options
 			       "--plan: how long computations take depends on --flops; give it");
 	if (!a->between_given)
 		a->between = (struct bb_hybrid_link){o->config.link_rate, o->config.link_latency};
+	return BB_OK;
+}
+
+/* What is planned and not played. */
+static bb_status check_steps(const struct bb_hybrid_options *a, struct bb_error *error)
+{
+	const char *given = a->preset_text         ? "--preset"
+			    : a->ranks_given       ? "--ranks"
+			    : a->node_given        ? "--node"
+			    : a->node_link_text    ? "--node-link"
+			    : a->memory_given      ? "--memory"
+			    : a->best_given        ? "--best"
+			    : a->recompute_given   ? "--recompute"
+			    : a->zero_given        ? "--zero"
+			    : a->ep_given          ? "--ep"
+			    : a->sequence_parallel ? "--sequence-parallel"
+			    : a->scatter           ? "--scatter-gather"
+						   : NULL;
+
+	if (given)
+		return bb_fail(error, BB_EUSAGE,
+			       "%s is for --plan; steps that are run have plain data, tensor and "
+			       "pipeline parallelism",
+			       given);
+	if (a->flops > 0 && a->pass_given)
+		return bb_fail(error, BB_EUSAGE,
+			       "--flops and --pass-time both say how long computations take; give "
+			       "one");
 	return BB_OK;
 }
 
@@ -235,17 +273,14 @@ bb_status bb_hybrid_check(const struct bb_benchmark *benchmark, void *own, struc
 	bb_status status;
 
 	o->shows = a->plan;
-	if (!a->plan)
-		return bb_fail(error, BB_EUSAGE,
-			       "give --plan, which works out how to divide a model");
+	o->iters = a->iters;
 	BB_TRY(status, refuse_sizes(o, error), out);
 	BB_TRY(status, read_flops(a, error), out);
 	BB_TRY(status, read_node_link(a, error), out);
 	BB_TRY(status, find_preset(a, error), out);
 	if (a->preset)
 		take_preset(a, o);
-	if (a->plan)
-		BB_TRY(status, check_plan(a, o, error), out);
+	BB_TRY(status, a->plan ? check_plan(a, o, error) : check_steps(a, error), out);
 	if (a->plan)
 		BB_TRY(status, check_divisions(a, error), out);
 	BB_TRY(status, bb_model_open(&h->model, a->model_text, a->seq, error), out);

@@ -63,3 +63,38 @@ static const struct bb_field plan_fields[] = {
 const struct bb_record_kind bb_record_hybrid_plan = {
 	"hybrid_plan", "Of hybrid-parallel training: one way of dividing a model, as planned.",
 	plan_fields, sizeof(struct bb_hybrid_plan_record)};
+
+#undef BB_RECORD
+#define BB_RECORD bb_hybrid_record
+
+static const struct bb_field fields[] = {
+	ROW(STRING, model, "", "as it was asked for"),
+	ROW(STRING, part, "",
+	    "step: all of it; else a part of it alone: compute, tensor, pipeline, data"),
+	ROW(INT, nranks, "", "of the world"),
+	ROW(STRING, order, "", "which ranks are next to each other"),
+	ROW(INT, tp, "", "ranks that divide each layer"),
+	ROW(INT, pp, "", "stages of the pipeline"),
+	ROW(INT, dp, "", "replicas"),
+	ROW(INT, micro_batch, "", "sequences of a micro-batch"),
+	ROW(INT, micro_batches, "", "of a step, of each replica"),
+	ROW(STRING, compute, "", "what computations stood for: --compute"),
+	ROW(INT, calls, "", "collectives, or messages sent, of the rank that sends most"),
+	ROW(DOUBLE, sent_bytes, "bytes", "that it sends in a step, all-reduces by rings"),
+	ROW(INT, crossing, "", "groups whose members are on several hosts"),
+	ROW(DOUBLE, time_us, "us", "until the last rank had done it: median"),
+	ROW(DOUBLE, low_us, "us", "95% confidence interval of that median"),
+	ROW(DOUBLE, high_us, "us", "its upper end"),
+	ROW(INT, samples, "", "steps that were timed"),
+	ROW(DOUBLE, sent_GBps, "GB/s", "sent_bytes / time_us"),
+	ROW(DOUBLE, in_step_us, "us",
+	    "that a rank spends on it in a whole step, waiting for partners included; of the "
+	    "pipeline that computing waits for messages: mean"),
+	ROW(INT, wrong, "elements", "of all that was sent and reduced; null: not looked at"),
+	ROW(DOUBLE, end_unix_s, "s", "when all was measured, since 1970 UTC"),
+	{.name = NULL},
+};
+
+const struct bb_record_kind bb_record_hybrid = {
+	"hybrid", "Of hybrid-parallel training: a step, or a part of it alone.", fields,
+	sizeof(struct bb_hybrid_record)};

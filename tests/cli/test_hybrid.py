@@ -1,7 +1,8 @@
-"""hybrid_parallel_perf: ways of dividing a model, planned."""
+"""hybrid_parallel_perf: ways of dividing a model, planned; steps, played and verified."""
 
 import json
 
+import mpi
 from kit import add, equal, expect, run, test
 
 BLOOM = "hybrid_parallel --plan --preset bloom-176b"
@@ -91,7 +92,16 @@ BAD = [
     (f"{PLAN} {LINKS} --model resnet50", "is no transformer"),
     (f"{PLAN} {LINKS} --order pp", "--order"),
     (f"{PLAN} {LINKS} -g 4", "-g: --plan runs nothing"),
-    (f"{PLAN} {LINKS} --fault die:0", "--fault"),
+    (f"{PLAN} {LINKS} --fault die:0", "--fault: --plan runs nothing"),
+    (f"{PLAN} {LINKS} --pass-time 1ms", "--pass-time: --plan runs nothing"),
+    ("-g 8 --tp 3", "--tp 3: cannot divide the 8 ranks"),
+    ("-g 8 --tp 2 --pp 2 --dp 1", "--dp 1, --tp 2, --pp 2: cannot divide"),
+    ("-g 8 --zero 1", "--zero is for --plan"),
+    ("-g 8 --preset bloom-176b", "--preset is for --plan"),
+    ("-g 8 --flops 1T --pass-time 1ms", "give one"),
+    ("-g 8 --batch 3", "--batch 3: cannot be divided"),
+    ("-g 4 --model gpt2:layers=2,hidden=64,heads=4,vocab=100,seq=64 --tp 1 --pp 4", "--pp 4: more stages than the 2 layers"),
+    ("-g 5 --tp 5 --pp 1", "--tp 5: does not divide the 12 heads"),
     (f"{PLAN} {LINKS} -b 8", "-b: what is sent follows from the model"),
     (f"{PLAN} {LINKS} --zero 4", "--zero"),
 ]  # fmt: skip
@@ -110,3 +120,96 @@ for words, sentence in BAD:
 def list_of_runs():
     out = run("hybrid_parallel --list").exits(0).out
     expect("bloom-176b" in out and "deepspeed-3d" in out, out)
+
+
+# ---- steps that are run ----------------------------------------------------------------------
+
+SMALL = "--model gpt2:layers=4,hidden=64,heads=4,vocab=100,seq=32 -n 3"
+SHORT = f"{SMALL} --pass-time 200us"
+
+
+def parts(result):
+    """{part: record}."""
+    found = [json.loads(text) for text in result.exits(0).out.splitlines()]
+    return {r["part"]: r for r in found if r["kind"] == "hybrid"}
+
+
+def steps(line):
+    return parts(run(f"hybrid_parallel {line} --json -"))
+
+
+# Two layers of a stage, 4 all-reduces of each, 4 micro-batches of 32 x 64 numbers of two bytes.
+TENSOR = 2 * 4 * 4 * 4096
+
+
+def check_eight(found):
+    equal(set(found), {"step", "compute", "tensor", "pipeline", "data"}, "parts")
+    equal((found["step"]["tp"], found["step"]["pp"], found["step"]["dp"]), (2, 2, 2), "division")
+    equal((found["step"]["wrong"], found["step"]["samples"]), (0, 3), "step")
+    equal((found["tensor"]["calls"], found["tensor"]["sent_bytes"]), (32, TENSOR), "tensor")
+    equal((found["pipeline"]["calls"], found["pipeline"]["sent_bytes"]), (4, 4 * 4096), "pipeline")
+    equal((found["data"]["calls"], found["data"]["crossing"]), (1, 0), "data")
+    expect(all(r["time_us"] > 0 for r in found.values()), found)
+
+
+@test
+def eight_ranks():
+    """2 x 2 x 2 on threads: all kinds are there, counted and right."""
+    check_eight(steps(f"-g 8 {SHORT}"))
+
+
+@test
+def over_mpi():
+    mpi.need()
+    check_eight(parts(mpi.run(8, f"hybrid_parallel {SHORT} --json -")))
+
+
+def divided(tp, pp, dp, kinds):
+    found = steps(f"-g {tp * pp * dp} --tp {tp} --pp {pp} --dp {dp} --order tp-dp-pp {SHORT}")
+    equal(set(found), {"step", "compute", *kinds}, "parts")
+    equal(found["step"]["wrong"], 0, "wrong")
+
+
+add("one rank", divided, 1, 1, 1, ())
+add("tensor alone", divided, 4, 1, 1, ("tensor",))
+add("pipeline alone", divided, 1, 3, 1, ("pipeline",))
+add("data alone", divided, 1, 1, 3, ("data",))
+add("tensor and data", divided, 2, 1, 2, ("tensor", "data"))
+
+
+@test
+def virtual_time_is_the_formula():
+    """Stages alike, 2 x 2 x 2: the plan's formula, but that two ranks just exchange what they sum: one round."""
+    latency = 20
+    found = steps(f"-g 8 {SMALL} --pass-time 3ms --backend sim --link 1000GB/s,{latency}us")
+    each = 3000 + 8 * latency
+    wanted = (4 + 1) * each + (2 * (4 / 2 + 1) - 2) * latency + latency
+    expect(abs(found["step"]["time_us"] - wanted) < 5, f"{found['step']['time_us']}, not {wanted}")
+    inside = [found[k]["in_step_us"] for k in ("compute", "tensor", "pipeline", "data")]
+    # Half of the ranks, those of the last stage, are done a backward pass and a message earlier.
+    early = (2000 + 4 * latency + latency) / 2
+    expect(abs(sum(inside) + early - wanted) < 5, f"parts {inside} of {wanted}")
+
+
+@test
+def what_is_wrong_is_found():
+    for division in ("--tp 1 --pp 1", "--tp 2 --dp 1 --pp 1", "--tp 1 --dp 1 --pp 2"):
+        run(f"hybrid_parallel -g 2 {division} {SHORT} --fault corrupt:1").exits(7)
+
+
+@test
+def a_rank_dies():
+    run(f"hybrid_parallel -g 4 {SHORT} --fault die:2 -T 20").exits(3).says("rank 2")
+
+
+@test
+def needs_room():
+    run("hybrid_parallel -g 8 --model gpt3-175b").exits(5).says("its gradients and activations take")
+
+
+@test
+def table_of_parts():
+    out = run(f"hybrid_parallel -g 4 {SHORT}").exits(0).out
+    lines = [line.split() for line in out.splitlines() if not line.startswith("#")]
+    equal([line[0] for line in lines], ["step", "compute", "tensor", "pipeline"], "rows")
+    expect("dp 1, tp 2, pp 2 (tp-pp-dp), 4 micro-batches of 1" in out, out)

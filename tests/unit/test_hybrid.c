@@ -3,6 +3,8 @@
  * are fast. Oracles: BLOOM's published run, DeepSpeed's 32 GPUs, GPT-3's tensor parallelism.
  */
 #include "training_kernels/hybrid_plan.h"
+#include "training_kernels/hybrid_program.h"
+#include "schedules/timeline.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -358,15 +360,145 @@ static void test_step_by_hand(void **state)
 	drop(&p);
 }
 
+/* ---- steps as programs ------------------------------------------------------------------------
+ */
+
+#define LAYERS 7
+
+static void open_program(struct bb_program *program, const struct bb_grid *grid, int m,
+			 unsigned parts)
+{
+	static const uint64_t gradients[] = {100, 90, 80, 70};
+	const struct bb_hybrid_shape shape = {.grid = *grid,
+					      .layers = LAYERS,
+					      .micro_batches = m,
+					      .forward_s = 2e-3,
+					      .backward_s = 4e-3,
+					      .activation = 64,
+					      .gradients = gradients,
+					      .dtype = BB_BFLOAT16,
+					      .gradient_dtype = BB_FLOAT,
+					      .parts = parts};
+	struct bb_error error = {.text = ""};
+
+	assert_int_equal(bb_hybrid_program_open(program, &shape, NULL, &error), BB_OK);
+}
+
+static const unsigned parts[] = {BB_HYBRID_STEP, BB_HYBRID_COMPUTE, BB_HYBRID_TENSOR,
+				 BB_HYBRID_PIPELINE, BB_HYBRID_DATA};
+
+/* Whole steps and their parts keep the rules. */
+static void test_programs(void **state)
+{
+	struct bb_error error = {.text = ""};
+	struct bb_program program;
+
+	for (int order = 0; order < 2; order++)
+		for (int tp = 1; tp <= 3; tp++)
+			for (int pp = 1; pp <= 4; pp++)
+				for (int dp = 1; dp <= 3; dp++)
+					for (size_t i = 0; i < 5; i++) {
+						const struct bb_grid g = {
+							tp, pp, dp, 1, (enum bb_grid_order)order};
+
+						open_program(&program, &g, 5, parts[i]);
+						if (bb_program_check(&program, &error) != BB_OK)
+							fail_msg("tp %d pp %d dp %d: %s", tp, pp,
+								 dp, error.text);
+						bb_hybrid_program_close(&program);
+					}
+}
+
+/* What a program does is what the formulas count. */
+static void test_counts(void **state)
+{
+	static const uint64_t gradients[] = {100, 90, 80, 70};
+	const struct bb_grid g = {2, 4, 3, 1, BB_GRID_TP_PP_DP};
+	const struct bb_hybrid_step s = {.grid = g,
+					 .seq = 8,
+					 .hidden = 8,
+					 .micro_batch = 1,
+					 .micro_batches = 5,
+					 .recipe = {&bb_precisions[0], &bb_optimizers[0]}};
+	struct bb_program program;
+
+	open_program(&program, &g, 5, BB_HYBRID_STEP);
+	for (int rank = 0; rank < 24; rank++) {
+		const int stage = bb_grid_place(&g, BB_AXIS_PP, rank);
+		struct bb_hybrid_part part = {
+			.layers = (uint64_t)((stage + 1) * LAYERS / 4 - stage * LAYERS / 4),
+			.elements = gradients[stage]};
+		const struct bb_hybrid_volumes middle = bb_hybrid_volumes_of(&s, &part);
+		struct bb_hybrid_volumes v;
+		struct bb_hybrid_count c =
+			bb_hybrid_program_count(&program, rank, BB_HYBRID_TENSOR);
+
+		part.first = stage == 0;
+		part.last = stage == 3;
+		v = bb_hybrid_volumes_of(&s, &part);
+		/* The program has no ends. */
+		assert_int_equal(c.calls, middle.of[BB_TRAFFIC_TENSOR].calls);
+		assert_near(c.sent, middle.of[BB_TRAFFIC_TENSOR].sent, 1e-6);
+		c = bb_hybrid_program_count(&program, rank, BB_HYBRID_PIPELINE);
+		assert_int_equal(c.calls, v.of[BB_TRAFFIC_PIPELINE].calls);
+		assert_near(c.sent, v.of[BB_TRAFFIC_PIPELINE].sent, 1e-6);
+		c = bb_hybrid_program_count(&program, rank, BB_HYBRID_DATA);
+		assert_int_equal(c.calls, 1);
+		assert_near(c.sent, 2. * 2 / 3 * 4 * (double)gradients[stage], 1e-6);
+	}
+	bb_hybrid_program_close(&program);
+}
+
+/* Over links that take no time a step is computations and bubble, over such that do it is what the
+   plan's formula says: stages alike, tp 2, p divides m. */
+static void test_step_in_virtual_time(void **state)
+{
+	static const uint64_t gradients[] = {0x1000, 0x1000};
+	const double latency = 1e-4, f = 2e-3, b = 4e-3;
+	struct bb_hybrid_shape shape = {.grid = {2, 2, 2, 1, BB_GRID_TP_PP_DP},
+					.layers = 6,
+					.micro_batches = 4,
+					.forward_s = f,
+					.backward_s = b,
+					.activation = 64,
+					.gradients = gradients,
+					.dtype = BB_BFLOAT16,
+					.gradient_dtype = BB_FLOAT,
+					.parts = BB_HYBRID_STEP};
+	struct bb_link_model links = {.rate = 0};
+	struct bb_error error = {.text = ""};
+	struct bb_program program;
+	double end, each = 3 * (f + b);
+
+	assert_int_equal(bb_hybrid_program_open(&program, &shape, "ring", &error), BB_OK);
+	assert_int_equal(bb_timeline_program(&links, &program, NULL, &end, &error), BB_OK);
+	assert_near(end, (4 + 1) * each, 1e-9);
+	links.latency = latency;
+	assert_int_equal(bb_timeline_program(&links, &program, NULL, &end, &error), BB_OK);
+	/* Of two ranks an all-reduce takes 2 rounds; a layer has 4, the gradients one. */
+	each += 3 * 4 * 2 * latency;
+	assert_near(end, (4 + 1) * each + (2 * (4 / 2 + 1) - 2) * latency + 2 * latency, 1e-9);
+	bb_hybrid_program_close(&program);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_groups),           cmocka_unit_test(test_bloom_layout),
-		cmocka_unit_test(test_deepspeed_layout), cmocka_unit_test(test_expert_layout),
-		cmocka_unit_test(test_bloom_volumes),    cmocka_unit_test(test_ends),
-		cmocka_unit_test(test_tensor_volumes),   cmocka_unit_test(test_expert_volumes),
-		cmocka_unit_test(test_bloom_plan),       cmocka_unit_test(test_nothing_fits),
-		cmocka_unit_test(test_one_rank),         cmocka_unit_test(test_step_by_hand),
+		cmocka_unit_test(test_groups),
+		cmocka_unit_test(test_bloom_layout),
+		cmocka_unit_test(test_deepspeed_layout),
+		cmocka_unit_test(test_expert_layout),
+		cmocka_unit_test(test_bloom_volumes),
+		cmocka_unit_test(test_ends),
+		cmocka_unit_test(test_tensor_volumes),
+		cmocka_unit_test(test_expert_volumes),
+		cmocka_unit_test(test_bloom_plan),
+		cmocka_unit_test(test_nothing_fits),
+		cmocka_unit_test(test_one_rank),
+		cmocka_unit_test(test_step_by_hand),
+		cmocka_unit_test(test_programs),
+		cmocka_unit_test(test_counts),
+		cmocka_unit_test(test_step_in_virtual_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
