@@ -215,6 +215,20 @@ static bb_status refuse_sizes(const struct bb_options *o, struct bb_error *error
 		       given);
 }
 
+/* What --sampler would ignore. */
+static bb_status check_shown(const struct bb_options *o, struct bb_error *error)
+{
+	const char *given = o->csv_file      ? "--csv"
+			    : o->json_file   ? "--json"
+			    : o->fault_given ? "--fault"
+					     : NULL;
+
+	if (!given)
+		return BB_OK;
+	return bb_fail(error, BB_EUSAGE,
+		       "%s: --sampler runs nothing and prints text; leave one out", given);
+}
+
 bb_status bb_dp_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
 		      const struct bb_environment *environment, struct bb_error *error)
 {
@@ -231,16 +245,14 @@ bb_status bb_dp_check(const struct bb_benchmark *benchmark, void *own, struct bb
 	BB_TRY(status, check_algorithm(a, o, error), out);
 	BB_TRY(status, check_sampler(a, error), out);
 	BB_TRY(status, check_train(a, o, error), out);
-	BB_TRY(status, bb_model_open(&dp->model, a->model_text, a->seq, error), out);
+	o->shows = a->sampler_given;
+	if (a->sampler_given) {
+		status = check_shown(o, error);
+		goto out;
+	}
 	if (!a->flops_text && !a->step_given)
 		a->step_ns = STEP_NS;
-	o->shows = a->sampler_given;
-	if (a->sampler_given && (o->csv_file || o->json_file || o->fault_given))
-		status = bb_fail(error, BB_EUSAGE,
-				 "%s: --sampler runs nothing and prints text; leave one out",
-				 o->csv_file    ? "--csv"
-				 : o->json_file ? "--json"
-						: "--fault");
+	status = bb_model_open(&dp->model, a->model_text, a->seq, error);
 out:
 	return status;
 }

@@ -128,8 +128,9 @@ static struct bb_way_memory memory(const struct bb_way_setting *s)
 const struct bb_dp_way bb_way_ps = {
 	.name = "ps",
 	.brief = "workers push gradients to k servers, which answer once they have all of them",
-	.formula = "C + (k + N) (L + M/kB), N workers; as many servers: C + 2 (n-1) (L + M/nB)",
-	.shared = "C + (N+1) L + 2 N M/kB, N workers; as many servers: C + 2 (n-1) (L + M/nB)",
+	.formula = "C + (k + N) (L + M/kB), N workers; as many: C + 2 (n-1) (L + M/nB)",
+	.shared = "C + max(L + N M/kB, k L + (k + ceil(N/k) - 1) M/kB) + N (L + M/kB); as many: "
+		  "C + 2 (n-1) (L + M/nB)",
 	.synchronous = true,
 	.servers = true,
 	.refuses = refuses,
