@@ -130,7 +130,8 @@ static bb_status add_way(struct bb_dp_sweep *s, const struct bb_dp_way *way)
 bb_status bb_dp_cells_make(struct bb_dp_sweep *s)
 {
 	const struct bb_dp_options *a = &s->dp->asked;
-	const size_t sizes = 12, most = a->nways * (a->nservers + 1) * sizes;
+	const size_t sizes = 32; /* powers of two that an int holds, and all ranks */
+	const size_t most = a->nways * (a->nservers + 1) * sizes;
 	bb_status status = BB_OK;
 
 	s->cells = calloc(most, sizeof(*s->cells));

@@ -53,6 +53,14 @@ def speedup_decays():
 
 
 @test
+def many_ranks():
+    """A root with up to 16383 workers."""
+    found = rows("data_parallel --backend sim -t 16 -g 1024 --model linear:1x10 --link 10GB/s,5us --scale --way dp")
+    equal([r["nranks"] for r in found], [1 << k for k in range(15)], "ranks")
+    expect(all(abs(r["error_percent"]) < 1e-9 for r in found), "not what the formula says")
+
+
+@test
 def staleness():
     """Workers that are alike: each gradient is as many updates late as there are other workers."""
     (r,) = rows(f"{SIM} -g 9 --link 1GB/s,port --way ps_async --steps 100")
