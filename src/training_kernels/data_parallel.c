@@ -40,6 +40,10 @@ static bb_status plan(struct bb_run *run)
 	char need[BB_UNIT_TEXT], have[BB_UNIT_TEXT];
 
 	run->record.algorithms = dp->asked.algo_text;
+	if (dp->asked.train_given && dp->asked.samples < run->world.nranks)
+		return bb_fail(&run->error, BB_EUSAGE,
+			       "--samples %lld: fewer than the %d ranks, each of which needs one",
+			       (long long)dp->asked.samples, run->world.nranks);
 	if (run->options.backend->capabilities & BB_CAP_VIRTUAL || dp->asked.train_given ||
 	    all <= run->memory)
 		return BB_OK;

@@ -156,6 +156,7 @@ def refused():
         ("--algo ring,tree", 2, "one algorithm"),
         ("--train 5", 2, "--every"),
         ("--train 4 --scale", 2, "--scale"),
+        ("--train 4 --samples 1", 2, "fewer than the 2 ranks"),
         ("--samples 5", 2, "--train"),
         ("--drop-last", 2, "--sampler"),
         ("--sampler 5 --train 4", 2, "--train"),
