@@ -119,7 +119,9 @@ static void add_row(struct table *t, const struct bb_table *table, const void *r
 
 static void add_skip(struct table *t, const struct bb_skip_record *s)
 {
-	bb_strbuf_addf(&t->out, "# skipped: %s", s->algorithm ? s->algorithm : s->collective);
+	bb_strbuf_addf(&t->out, "# skipped: %s", s->collective);
+	if (s->algorithm)
+		bb_strbuf_addf(&t->out, " by %s", s->algorithm);
 	if (s->size_bytes != BB_ABSENT)
 		bb_strbuf_addf(&t->out, " %lld B", (long long)s->size_bytes);
 	bb_strbuf_addf(&t->out, ": %s\n", s->reason);
