@@ -66,7 +66,7 @@ static void item_compute(struct builder *b, int work, size_t item, struct bb_ten
 {
 	const double share = times / (double)b->t;
 
-	if (b->p->form.half == BB_TENSOR_COMMUNICATE)
+	if (b->p->form.half == BB_TENSOR_COMMUNICATE || (whole.flops == 0 && !b->p->form.real))
 		return;
 	put(b, (struct bb_operation){.act = BB_ACT_COMPUTE,
 				     .queue = COMPUTING,
@@ -340,10 +340,10 @@ static void build_layer(struct builder *b)
 		back_ulysses(b);
 	else
 		back_ring(b);
-	for (int m = 0; m < BB_TENSOR_MATRICES && !is_split(b) && b->p->form.weights; m++)
+	for (int m = 0; m < BB_TENSOR_MATRICES && !is_split(b) && b->p->form.real; m++)
 		item_call(b, BB_TW_REDUCE_WEIGHTS, (size_t)m, &bb_all_reduce,
 			  bb_tensor_matrix(s, m), BB_SUM);
-	if (!is_split(b) && b->p->form.weights)
+	if (!is_split(b) && b->p->form.real)
 		join(b);
 }
 

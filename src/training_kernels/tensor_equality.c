@@ -81,7 +81,7 @@ static const struct bb_tensor_way *unsplit_way(enum bb_tensor_part part)
 static bb_status make_whole(struct job *j, const struct bb_tensor_way *way)
 {
 	struct bb_tensor_form form = {
-		.way = unsplit_way(way->of), .size = &j->size, .layers = 1, .weights = true};
+		.way = unsplit_way(way->of), .size = &j->size, .layers = 1, .real = true};
 	struct bb_tensor_program program;
 	bb_status status = bb_tensor_program_make(&program, &form, 1, &j->run->error);
 	double *memory;
@@ -140,7 +140,7 @@ static bb_status open_mine(struct job *j, const struct bb_tensor_way *way)
 {
 	const struct bb_backend *backend = j->run->options.backend;
 	const struct bb_tensor_form form = {
-		.way = way, .size = &j->size, .layers = 1, .weights = true};
+		.way = way, .size = &j->size, .layers = 1, .real = true};
 	void *memory;
 	bb_status status =
 		bb_tensor_program_make(&j->program, &form, j->run->world.nranks, &j->run->error);

@@ -145,8 +145,8 @@ static double product(const struct bb_tensor_size *s, size_t elements)
 }
 
 /*
- * Shares of the model's first layer, whose work after attention's core begins with the output's
- * projection: so its matrices are told apart by what their products take.
+ * The FLOPs of the model's first layer: of its core, which has no weights, of the matrices of
+ * attention, by their sizes, and of the MLP, which is all the rest.
  */
 static void share_out(const struct bb_tensor_run *t, struct bb_tensor_size *s, double batch)
 {

@@ -128,8 +128,10 @@ struct bb_tensor_form {
 	const struct bb_tensor_size *size;
 	size_t layers;            /* LAYER; else 1 */
 	enum bb_tensor_half half; /* all, or its computations or communication alone */
-	bool weights;             /* gradients of weights that all ranks hold are summed too */
-	const char *algorithm;    /* as in struct bb_program */
+	/* Computed with real matrices: what takes no time is there too, and the gradients of
+	   weights that all ranks hold are summed. */
+	bool real;
+	const char *algorithm; /* as in struct bb_program */
 };
 
 struct bb_tensor_program {

@@ -160,7 +160,7 @@ static void measure(const struct sweep *s, size_t i, struct bb_tensor_record *r)
 	r->communicate_us = 1e6 * communicate_s;
 	r->exposed_us = r->step_us - r->compute_us;
 	r->hidden_us = r->communicate_us - r->exposed_us;
-	if (communicate_s > 0)
+	if (r->calls > 0 && communicate_s > 0)
 		r->hidden = r->hidden_us / r->communicate_us;
 	r->end_unix_s = bb_clock_unix();
 }
@@ -176,16 +176,15 @@ static const char *refusal_of(const struct sweep *s, size_t i)
 static bb_status deliver(struct sweep *s)
 {
 	struct bb_tensor_record record;
-	bb_status status = tell_skips(s);
+	bb_status status = BB_OK;
 
 	bb_ticker_hide(&s->run->ticker);
+	for (size_t i = 0; i < s->nways && status == BB_OK; i++)
+		if (refusal_of(s, i))
+			status = skip(s, s->ways[i], refusal_of(s, i));
 	for (size_t i = 0; i < s->nways && status == BB_OK; i++) {
-		const char *refusal = refusal_of(s, i);
-
-		if (refusal) {
-			status = skip(s, s->ways[i], refusal);
+		if (refusal_of(s, i))
 			continue;
-		}
 		describe(s, i, &record);
 		measure(s, i, &record);
 		s->run->end.results++;
@@ -222,6 +221,8 @@ static bb_status time_all(struct sweep *s)
 	if (status == BB_OK && bb_driver_leads(s->driver))
 		bb_ticker_start(&s->run->ticker, s->trials.n * (size_t)bb_trials_rounds(&s->trials),
 				0);
+	if (status == BB_OK)
+		status = tell_skips(s);
 	if (status == BB_OK)
 		status = bb_trials_measure(&s->trials);
 	if (status == BB_OK && bb_driver_leads(s->driver))

@@ -3,10 +3,11 @@
 import csv
 import io
 import json
+import os
 
 import gpus
 import mpi
-from kit import SANITIZERS, add, equal, expect, run, test
+from kit import SANITIZERS, Settings, add, equal, expect, run, test
 
 SHORT = "--model gpt2:layers=2,hidden=48,heads=12,vocab=96,seq=48 --layer-time 2ms -n 2 -w 0"
 WAYS = [("layer", "tensor"), ("layer", "sequence"), ("layer", "ulysses"), ("layer", "ring"), ("embedding", "tensor"),
@@ -118,9 +119,11 @@ def timed_by_processes():
 @test
 def timed_on_gpus():
     """The CPU does not reach what a GPU's collectives made: that is said, and all else is done."""
-    found = records(gpus.run(f"tensor_parallel --backend nccl -g 4 {SHORT} --compute spin --json -"))
-    consistent(found)
-    expect("tensor_equality" not in found, "something was checked")
+    cublas = {"LD_LIBRARY_PATH": os.path.join(Settings.build, "tests", "cublas")}
+    for compute in ("spin", "sleep", "gemm"):
+        found = records(gpus.run(f"tensor_parallel --backend nccl -g 4 {SHORT} --compute {compute} --json -", cublas))
+        consistent(found)
+        expect("tensor_equality" not in found, "something was checked")
     gpus.run("tensor_parallel --backend nccl -g 2 --equality").exits(5).says("GPUs")
 
 
@@ -197,6 +200,7 @@ def what_cannot_be_split_is_told():
     equal([(r["collective"], r["algorithm"]) for r in found["skip"]], WAYS[:3], "skipped")
     expect("heads" in found["skip"][0]["reason"], f"{found['skip'][0]}")
     run("tensor_parallel -g 8 --backend sim --link 1G,1us -n 1 --way ulysses").exits(5).says("heads")
+    run("tensor_parallel -g 8 --backend sim --link 1G,1us -n 1").exits(0).prints("# skipped: layer by ulysses: the heads")
 
 
 for words, wanted in (

@@ -90,7 +90,7 @@ static void check_rules(const struct bb_tensor_way *way, int nranks)
 {
 	const struct bb_link_model links = {.rate = 1e9, .latency = 1e-6};
 	const struct bb_tensor_size size = even_size();
-	struct bb_tensor_form form = {.way = way, .size = &size, .weights = nranks % 2 == 0};
+	struct bb_tensor_form form = {.way = way, .size = &size, .real = nranks % 2 == 0};
 
 	for (form.layers = 1; form.layers < 4; form.layers += 2) {
 		double times[3];
@@ -258,7 +258,8 @@ static void open_whole(struct whole *w, const struct bb_tensor_way *way)
 					  .vocab = 9,
 					  .dtype = BB_DOUBLE,
 					  .loss_dtype = BB_DOUBLE};
-	const struct bb_tensor_form form = {.way = way, .size = &w->size, .layers = 1};
+	const struct bb_tensor_form form = {
+		.way = way, .size = &w->size, .layers = 1, .real = true};
 
 	make(&w->program, &form, 1);
 	w->state = (struct bb_tensor_state){.way = way, .size = &w->size, .t = 1};
