@@ -127,6 +127,11 @@ for variant in VARIANTS:
         ("p2p_bandwidth -g 3 -b 4K -e 4K -n 3 --csv - --fault corrupt:1", 7),
         ("p2p_bandwidth -g 3 -b 8 -e 8 --fault die:1", 3),
         ("p2p_latency -g 3 -n 20 --json - --precision 20% --max-time 1s", 0),
+        ("zero -g 3 --model linear:3x9 --accumulate 2 -n 2 --json -", 0),
+        ("zero -g 2 --model 1001 -d bfloat16 --algo direct -n 2 -w 0 --fault corrupt:1", 7),
+        ("zero -g 2 --model 99 --fault die:1", 3),
+        ("zero -g 3 --model 1001 --backend sim --link 1GB/s -n 2", 0),
+        ("zero --as-rank 1 --world 3 --model 10K", 0),
     ]:
 
         def ends(line=line, code=code, variant=variant):

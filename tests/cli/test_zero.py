@@ -176,10 +176,10 @@ def virtual_time():
 
 @test
 def overlap_in_virtual_time():
-    """Layers compute 1 ms forward and 2 ms backward; to gather or reduce-scatter one takes 0.5 ms."""
+    """Layers compute 1 ms forward and 2 ms backward, the first one 1 ms; to gather or reduce-scatter one takes 0.5 ms."""
     layer = 2 * (64 * 64 + 64)
     rate = layer * 0.75 / 0.5e-3
-    line = f"zero --backend sim -g 4 --model linear:4x64 --link {rate / 1e6:.6f}MB/s,0us --step-time 12ms --json -"
+    line = f"zero --backend sim -g 4 --model linear:4x64 --link {rate / 1e6:.6f}MB/s,0us --step-time 11ms --json -"
     # Waited for: the last reduction; with all gathers, of stage 3 the first of each pass.
     wanted = ((0, 1), (0, 0.5), (0, 0.5), (0.5, 1))
     for r, (forward, backward) in zip(records(run(line))["zero"], wanted):
@@ -187,8 +187,11 @@ def overlap_in_virtual_time():
         expect(abs(r["backward_wait_us"] / 1e3 - backward) < 1e-3, f"backward {r}")
         gather = 2 if r["stage"] in (1, 2) else 0
         expect(abs(r["gather_us"] / 1e3 - gather) < 5e-3, f"gather {r}")
-        expect(abs(r["step_us"] / 1e3 - 12 - forward - backward - gather) < 5e-3, f"step {r}")
-    slow = [r["step_us"] for r in records(run(line.replace("12ms", "1us")))["zero"]]
+        expect(abs(r["step_us"] / 1e3 - 11 - forward - backward - gather) < 5e-3, f"step {r}")
+    slow = [r["step_us"] for r in records(run(line.replace("11ms", "1us")))["zero"]]
+    flops = 4 * 64 * 64 * 6 - 64 * 64 * 2  # nothing learns before the first layer
+    counted = records(run(line.replace("--step-time 11ms", f"--batch 2 --flops {flops / 6e3:.6f}M")))["zero"][0]
+    expect(abs(counted["step_us"] / 1e3 - 12 - 1) < 0.2, f"two samples, 6 ms each {counted}")
     volumes = (4, 4, 4, 6)  # of four layers, 0.5 ms each
     expect(all(abs(us / 1e3 - 1e-3 - v) < 0.02 for us, v in zip(slow, volumes)), f"nothing to hide behind {slow}")
 
@@ -236,6 +239,12 @@ def bad_words():
             ("--algo rings", 2, ("rings", "ring")),
             ("--offload", 5, ("--offload", "host")),
             ("--backend sim --link 1GB/s --as-rank 0 --world 2", 5, ("--as-rank", "sim")),
+            ("--model 0", 2, ("--model 0",)),
+            ("--model 2000T", 2, ("2000T", "1000T")),
+            ("--flops 1T --step-time 1ms", 2, ("--flops", "--step-time")),
+            ("--flops fast", 2, ("fast",)),
+            ("--flops 1T --model 7M", 2, ("--flops", "--step-time")),
+            ("--batch 3", 2, ("--batch", "--flops")),
             ("--model 900T", 5, ("stage 0", "--model"))):
         result = run(f"zero {line}").exits(code)
         for word in words:

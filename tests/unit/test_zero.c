@@ -180,8 +180,8 @@ static void test_places(void **state)
 		assert_int_equal(bb_zero_units_of_model(&units, &model, NULL), BB_OK);
 		assert_int_equal(units.elements, model.parameters);
 		for (size_t u = 0; u < units.n; u++)
-			share += units.list[u].share;
-		assert_true(fabs(share - 1) < 1e-12);
+			share += units.list[u].forward + units.list[u].backward;
+		assert_true(fabs(share - 2) < 1e-12);
 		for (int stage = 0; stage < BB_ZERO_STAGES; stage++)
 			for (int n = 1; n < 9; n++)
 				check_places(&units, stage, n);

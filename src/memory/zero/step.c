@@ -144,12 +144,8 @@ static double now(const struct bb_zero_rank *z)
 	return z->backend->now(z->driver->handle);
 }
 
-/* Forward takes a third of a micro-batch. */
-static void compute(struct bb_zero_rank *z, size_t unit, double part)
+static void compute(struct bb_zero_rank *z, double seconds)
 {
-	const double seconds =
-		1e-9 * (double)z->zero->asked.step_ns * part * z->zero->units.list[unit].share;
-
 	if (z->taped)
 		bb_zero_tape_compute(&z->tape, z->phase, seconds);
 	else if (seconds > 0 && !z->zero->alone)
@@ -166,7 +162,7 @@ static bb_status forward(struct bb_zero_rank *z)
 	for (size_t u = 0; u < n; u++) {
 		BB_TRY(status, acquire(z, u, u + 1 < n ? u + 1 : NO_UNIT, &parameters), out);
 		BB_TRY(status, sum_up(z, u, parameters), out);
-		compute(z, u, 1.0 / 3);
+		compute(z, z->zero->forward_s * z->zero->units.list[u].forward);
 		bb_zero_note(z, BB_ZERO_FORWARD, u);
 		if (z->stage == 3)
 			BB_TRY(status, bb_zero_settle(z), out);
@@ -232,7 +228,7 @@ static bb_status backward_unit(struct bb_zero_rank *z, size_t unit, int64_t micr
 	BB_TRY(status, acquire(z, unit, unit > 0 ? unit - 1 : NO_UNIT, &parameters), out);
 	BB_TRY(status, place_gradients(z, unit, &gradients), out);
 	BB_TRY(status, make_gradients(z, unit, microbatch, parameters, gradients), out);
-	compute(z, unit, 2.0 / 3);
+	compute(z, z->zero->backward_s * z->zero->units.list[unit].backward);
 	bb_zero_note(z, BB_ZERO_BACKWARD, unit);
 	if (z->stage >= 2) {
 		BB_TRY(status, bb_zero_settle(z), out);

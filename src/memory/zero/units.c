@@ -15,20 +15,18 @@ static bb_status make_list(struct bb_zero_units *units, size_t n, struct bb_erro
 	return units->list ? BB_OK : no_memory(error);
 }
 
-/* FLOPs belong to layers, of which one may hold several units' tensors or none. */
+/* The work of a layer belongs to the unit that begins with one of its tensors, or to the last. */
 static void share_out(struct bb_zero_units *units, const struct bb_model *model)
 {
-	const double all = model->forward + model->backward;
-
-	for (size_t w = 0; w < model->nworks && all > 0; w++) {
+	for (size_t w = 0; w < model->nworks; w++) {
 		const struct bb_work *work = &model->works[w];
-		const double flops = work->forward + work->input + work->weights;
 		size_t u = 0;
 
 		while (u + 1 < units->n &&
 		       model->tensors[units->list[u].first].layer != work->layer)
 			u++;
-		units->list[u].share += flops / all;
+		units->list[u].forward += work->forward / model->forward;
+		units->list[u].backward += (work->input + work->weights) / model->backward;
 	}
 }
 
@@ -73,7 +71,8 @@ bb_status bb_zero_units_of_size(struct bb_zero_units *units, uint64_t elements,
 		units->list[u] = (struct bb_zero_unit){
 			.first = units->elements,
 			.elements = elements / n + (u < elements % n),
-			.share = 1.0 / (double)n,
+			.forward = 1.0 / (double)n,
+			.backward = 1.0 / (double)n,
 		};
 		units->elements += units->list[u].elements;
 	}

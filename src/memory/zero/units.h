@@ -12,7 +12,7 @@
 
 struct bb_zero_unit {
 	uint64_t first, elements; /* of the model's, in the order of the forward pass */
-	double share;             /* of the model's FLOPs */
+	double forward, backward; /* shares of the model's FLOPs of each pass */
 };
 
 struct bb_zero_units {

@@ -25,14 +25,15 @@ enum bb_zero_overlap { BB_ZERO_OVERLAP_ON, BB_ZERO_OVERLAP_OFF };
 
 struct bb_zero_options {
 	/* As given. */
-	const char *model_text, *stages_text, *algo_text;
+	const char *model_text, *stages_text, *algo_text, *flops_text;
 	int dtype_choice, overlap; /* enum bb_zero_overlap */
 	int64_t seq;               /* 0: the model's */
 	int64_t iters, accumulate, overflow, growth, scale;
 	int64_t as_rank, world;
-	uint64_t step_ns; /* forward and backward of a micro-batch; 0: as fast as they go */
+	int64_t batch;    /* sequences or images of a micro-batch, with flops */
+	uint64_t step_ns; /* forward and backward of a micro-batch; 0: not given */
 	bool offload;
-	bool overflow_given, as_rank_given, world_given;
+	bool overflow_given, as_rank_given, world_given, batch_given;
 
 	/* Worked out from them. */
 	enum bb_dtype dtype;
@@ -81,6 +82,7 @@ struct bb_zero {
 	struct bb_zero_options asked; /* first: the rows are read into it */
 	char name[BB_MODEL_NAME];
 	struct bb_zero_units units;
+	double forward_s, backward_s; /* of a micro-batch, beside what its data takes; or 0 */
 	struct bb_recipe recipe;
 	int nranks; /* of the world that the states are divided in */
 	bool overlaps;

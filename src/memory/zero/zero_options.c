@@ -13,6 +13,7 @@
 #include "harness/option_rows.h"
 
 #define MOST_RANKS (1 << 20)
+#define MOST_PARAMETERS UINT64_C(1000000000000000) /* bytes of so many fit into 64 bits */
 
 static const char *const dtype_names[] = {"half", "bfloat16", "float", NULL};
 static const char *const overlap_names[] = {"on", "off", NULL};
@@ -41,8 +42,13 @@ const struct bb_option bb_zero_rows[] = {
 	{INT("iters", 'n', iters, "5", "N", 1, 1000000, "steps that are timed, after -w others"),
 	 .section = "Steps"},
 	{DURATION("step-time", 0, step_ns, NULL, 1,
-		  "forward and backward pass of a micro-batch beside what the data takes; without "
+		  "forward and backward pass of a micro-batch, beside what the data takes; without "
 		  "it nothing")},
+	{STRING("flops", 0, flops_text, NULL, "RATE",
+		"instead: what a rank computes per second, as in 100T")},
+	{INT("batch", 0, batch, "1", "N", 1, INT64_C(1) << 30,
+	     "sequences or images of a micro-batch, whose FLOPs --flops is for"),
+	 GIVEN(batch_given)},
 	{INT("loss-scale", 0, scale, "65536", "N", 1, 65536,
 	     "before the first step; halves when a "
 	     "gradient overflows")},
@@ -148,6 +154,51 @@ static bb_status check_algorithm(const struct bb_zero_options *a, const struct b
 	return bb_check_algorithms(a->algo_text, o, &bb_all_reduce, error);
 }
 
+/* How long a micro-batch takes: FORWARD and BACKWARD are FLOPs of a sample; 0: not known. */
+static bb_status read_time(struct bb_zero *zero, double forward, double backward,
+			   struct bb_error *error)
+{
+	const struct bb_zero_options *a = &zero->asked;
+	double flops, per_flop = 0;
+
+	if (a->flops_text && a->step_ns)
+		return bb_fail(
+			error, BB_EUSAGE,
+			"--flops and --step-time both say how long a micro-batch takes; give "
+			"one");
+	if (a->batch_given && !a->flops_text)
+		return bb_fail(error, BB_EUSAGE, "--batch: it is --flops that counts them");
+	if (a->flops_text && !bb_parse_flops(a->flops_text, &flops))
+		return bb_fail(
+			error, BB_EUSAGE,
+			"--flops: \"%s\" is not a rate; give FLOPs per second with a unit, as "
+			"in 100T",
+			a->flops_text);
+	if (a->flops_text && forward == 0)
+		return bb_fail(
+			error, BB_EUSAGE,
+			"--flops: of a number of parameters no FLOPs are known; give a model, "
+			"or --step-time");
+	if (a->flops_text)
+		per_flop = (double)a->batch / flops;
+	else if (forward > 0)
+		per_flop = 1e-9 * (double)a->step_ns / (forward + backward);
+	zero->forward_s = forward > 0 ? forward * per_flop : 1e-9 * (double)a->step_ns / 3;
+	zero->backward_s = forward > 0 ? backward * per_flop : 2 * zero->forward_s;
+	return BB_OK;
+}
+
+static bb_status open_size(struct bb_zero *zero, uint64_t count, struct bb_error *error)
+{
+	bb_status status;
+
+	if (count == 0 || count > MOST_PARAMETERS)
+		return bb_fail(error, BB_EUSAGE, "--model %s: 1 to 1000T parameters",
+			       zero->asked.model_text);
+	status = bb_zero_units_of_size(&zero->units, count, error);
+	return status == BB_OK ? read_time(zero, 0, 0, error) : status;
+}
+
 static bb_status open_units(struct bb_zero *zero, struct bb_error *error)
 {
 	const struct bb_zero_options *a = &zero->asked;
@@ -156,11 +207,12 @@ static bb_status open_units(struct bb_zero *zero, struct bb_error *error)
 	bb_status status;
 
 	snprintf(zero->name, sizeof(zero->name), "%s", a->model_text);
-	if (bb_parse_count(a->model_text, &count) && count > 0)
-		return bb_zero_units_of_size(&zero->units, count, error);
-	status = bb_model_open(&model, a->model_text, a->seq, error);
-	if (status == BB_OK)
-		status = bb_zero_units_of_model(&zero->units, &model, error);
+	if (bb_parse_count(a->model_text, &count))
+		return open_size(zero, count, error);
+	BB_TRY(status, bb_model_open(&model, a->model_text, a->seq, error), out);
+	BB_TRY(status, bb_zero_units_of_model(&zero->units, &model, error), out);
+	status = read_time(zero, model.forward, model.backward, error);
+out:
 	bb_model_free(&model);
 	return status;
 }
