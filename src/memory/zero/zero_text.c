@@ -32,6 +32,7 @@ static const struct bb_column columns[] = {
 	MB("comm", "communication_bytes"),
 	MB("peak", "held_bytes"),
 	MB("frag", "fragmentation_bytes"),
+	{.head = "padding", .width = 7, .field = "padding"},
 	MB("formula", "formula_bytes"),
 	{.head = "off", .unit = "(%)", .width = 6, .field = "states_error_percent", .decimals = 2},
 	MB("system", "system_bytes"),
