@@ -11,6 +11,7 @@
 #include "training_kernels/data_parallel.h"
 #include "training_kernels/ddp.h"
 #include "training_kernels/hybrid.h"
+#include "training_kernels/moe.h"
 #include "training_kernels/pipeline.h"
 #include "training_kernels/tensor.h"
 
@@ -20,12 +21,19 @@
 static void write_options(struct bb_strbuf *out)
 {
 	static const struct bb_option_section sections[] = {
-		{"All programs", bb_option_rows},          {"Collectives", bb_collective_rows},
-		{"p2p_bandwidth_perf", bb_bandwidth_rows}, {"p2p_latency_perf", bb_latency_rows},
-		{"mem_bandwidth_perf", bb_memory_rows},    {"ddp_bucket_perf", bb_ddp_rows},
-		{"pipeline_perf", bb_pipeline_rows},       {"tensor_parallel_perf", bb_tensor_rows},
-		{"hybrid_parallel_perf", bb_hybrid_rows},  {"zero_perf", bb_zero_rows},
-		{"data_parallel_perf", bb_dp_rows},        {NULL, NULL},
+		{"All programs", bb_option_rows},
+		{"Collectives", bb_collective_rows},
+		{"p2p_bandwidth_perf", bb_bandwidth_rows},
+		{"p2p_latency_perf", bb_latency_rows},
+		{"mem_bandwidth_perf", bb_memory_rows},
+		{"ddp_bucket_perf", bb_ddp_rows},
+		{"pipeline_perf", bb_pipeline_rows},
+		{"tensor_parallel_perf", bb_tensor_rows},
+		{"hybrid_parallel_perf", bb_hybrid_rows},
+		{"moe_alltoall_perf", bb_moe_rows},
+		{"zero_perf", bb_zero_rows},
+		{"data_parallel_perf", bb_dp_rows},
+		{NULL, NULL},
 	};
 
 	bb_options_document(sections, out);
@@ -33,23 +41,13 @@ static void write_options(struct bb_strbuf *out)
 
 static void write_records(struct bb_strbuf *out)
 {
-	static const struct bb_record_kind *const kinds[] = {&bb_record_run,
-							     &bb_record_result,
-							     &bb_record_pair,
-							     &bb_record_finding,
-							     &bb_record_ddp,
-							     &bb_record_pipeline,
-							     &bb_record_pass,
-							     &bb_record_tensor,
-							     &bb_record_tensor_equality,
-							     &bb_record_hybrid_plan,
-							     &bb_record_hybrid,
-							     &bb_record_zero,
-							     &bb_record_zero_moment,
-							     &bb_record_way,
-							     &bb_record_skip,
-							     &bb_record_end,
-							     NULL};
+	static const struct bb_record_kind *const kinds[] = {
+		&bb_record_run,         &bb_record_result,      &bb_record_pair,
+		&bb_record_finding,     &bb_record_ddp,         &bb_record_pipeline,
+		&bb_record_pass,        &bb_record_tensor,      &bb_record_tensor_equality,
+		&bb_record_hybrid_plan, &bb_record_hybrid,      &bb_record_moe,
+		&bb_record_zero,        &bb_record_zero_moment, &bb_record_way,
+		&bb_record_skip,        &bb_record_end,         NULL};
 
 	bb_record_markdown(out, kinds);
 }

@@ -1,0 +1,135 @@
+"""moe_alltoall_perf: tokens to their experts and back."""
+
+import json
+
+import mpi
+from kit import add, equal, expect, run, test
+
+SMALL = "--tokens 50 --hidden 24 -n 3"
+
+
+def layers(result):
+    """{skew: record}."""
+    found = [json.loads(text) for text in result.exits(0).out.splitlines()]
+    return {r["skew"]: r for r in found if r["kind"] == "experts"}
+
+
+def check(found, ranks):
+    equal(list(found), [0, 0.5, 1], "skews")
+    for r in found.values():
+        equal((r["wrong"], r["samples"], r["nranks"]), (0, 3, ranks), r)
+        equal(r["sent_bytes"], 50 * 2 * 24 * 2, "bytes of all rows")
+        expect(all(r[f"{k}_us"] > 0 for k in ("counts", "dispatch", "combine", "layer")), r)
+    imbalance = [r["imbalance"] for r in found.values()]
+    equal(imbalance, sorted(imbalance), "imbalance")
+
+
+def on_threads(ranks, options):
+    check(layers(run(f"moe_alltoall -g {ranks} {SMALL} {options} --json -")), ranks)
+
+
+for ranks in (2, 3, 4, 7):
+    add(f"-g {ranks}", on_threads, ranks, "")
+add("float, 6 experts", on_threads, 2, "--experts 6 -d half")
+add("experts compute", on_threads, 3, "--expert-time 200us --compute spin")
+
+
+@test
+def over_mpi():
+    mpi.need()
+    check(layers(mpi.run(4, f"moe_alltoall {SMALL} --json -")), 4)
+
+
+@test
+def one_rank():
+    found = layers(run(f"moe_alltoall -g 1 {SMALL} --json -"))
+    equal([(r["wrong"], r["busiest_bytes"], r["times_even"]) for r in found.values()], [(0, 0, None)] * 3, "alone")
+
+
+SIM = "moe_alltoall --backend sim --tokens 4096 --link 50GB/s,5us,port -n 1"
+
+
+def published(preset, ranks, whole, away):
+    (r,) = layers(run(f"{SIM} --preset {preset} -g {ranks} --skew 0 --json -")).values()
+    equal((r["sent_bytes"], r["busiest_bytes"], r["mean_bytes"]), (whole << 20, away << 20, away << 20), "bytes")
+    least = (away << 20) / 50e3
+    expect(0 <= r["dispatch_us"] - least <= 5 * ranks, f"{r['dispatch_us']} us, not {least}")
+
+
+add("Mixtral 8x7B", published, "mixtral-8x7b", 8, 64, 56)
+add("DeepSeek-V3", published, "deepseek-v3", 8, 448, 392)
+add("DeepSeek-V3 on 64", published, "deepseek-v3", 64, 448, 441)
+
+
+@test
+def time_follows_the_busiest():
+    """Through one port a rank a dispatch is never faster than the busiest rank's bytes, and hardly slower."""
+    found = layers(run(f"{SIM} --preset mixtral-8x7b -g 8 --skew 0,0.5,1,2 --json -"))
+    for r in found.values():
+        least = r["busiest_bytes"] / 50e3
+        expect(least <= r["dispatch_us"] < 1.1 * least and least <= r["combine_us"] < 1.2 * least, r)
+    expect(found[2]["times_even"] > 2, "skew costs nothing")
+
+
+@test
+def capacity():
+    """Of a capacity of 1 nobody has more than under an even load; what is dropped is counted."""
+    whole = layers(run(f"{SIM} --preset mixtral-8x7b -g 8 --skew 0,1 --json -"))
+    cut = layers(run(f"{SIM} --preset mixtral-8x7b -g 8 --skew 0,1 --capacity 1 --json -"))
+    equal((cut[0]["dropped_rows"], whole[1]["dropped_rows"]), (0, 0), "dropped")
+    equal(cut[1]["busiest_bytes"], whole[0]["busiest_bytes"], "bytes of the busiest")
+    expect(0.2 < cut[1]["dropped_share"] < 0.6, cut[1]["dropped_share"])
+    expect(cut[1]["dispatch_us"] < whole[1]["dispatch_us"], "dropping saves nothing")
+
+
+@test
+def what_is_wrong_is_found():
+    """A byte of the counts, of a row at its expert and of one that is back."""
+    result = run(f"moe_alltoall -g 3 {SMALL} --fault corrupt:1 --json -").exits(7)
+    found = [json.loads(text) for text in result.out.splitlines()]
+    equal([r["wrong"] for r in found if r["kind"] == "experts"], [3, 3, 3], "wrong")
+
+
+@test
+def a_rank_dies():
+    run(f"moe_alltoall -g 3 {SMALL} --fault die:2 -T 20").exits(3).says("rank 2")
+
+
+@test
+def table_and_list():
+    out = run(f"moe_alltoall -g 2 {SMALL} --capacity 1.25").exits(0).out
+    lines = [line.split() for line in out.splitlines() if not line.startswith("#")]
+    equal([(line[0], line[-1]) for line in lines], [("0.00", "0"), ("0.50", "0"), ("1.00", "0")], "rows")
+    expect("# an expert takes at most 1.25 times its even share" in out, out)
+    out = run("moe_alltoall --list").exits(0).out
+    expect("deepseek-v3" in out and "mixtral-8x7b" in out, out)
+
+
+BAD = [
+    ("--preset mixtrl-8x7b", "did you mean \"mixtral-8x7b\"?"),
+    ("--skew 0,", "--skew: \"\" is not an exponent"),
+    ("--skew -1", "--skew: \"-1\" is not an exponent"),
+    ("--skew nan", "--skew: \"nan\" is not an exponent"),
+    ("--skew " + ",".join(["1"] * 17), "more than 16 exponents"),
+    ("--capacity x", "--capacity: \"x\" is not a factor"),
+    ("-d int8", "\"int8\" is not a datatype of tokens"),
+    ("-g 3 --experts 8", "--experts 8: cannot be divided among 3 ranks"),
+    ("-g 2 --experts 2 --top-k 3", "--top-k 3: there are 2 experts"),
+    ("--tokens 0", "--tokens"),
+    ("-b 8", "-b: what is sent are tokens"),
+    ("--compute gemm", "--compute gemm"),
+]  # fmt: skip
+
+
+def refused(words, sentence):
+    result = run(f"moe_alltoall {words}").exits(2).says(sentence)
+    equal(result.out, "", "stdout")
+
+
+for words, sentence in BAD:
+    add(f"refused: {words[:40]}", refused, words, sentence)
+
+
+@test
+def rows_need_room():
+    run("moe_alltoall -g 8 --tokens 16000000 --hidden 100000").exits(5).says("--tokens 16000000: rows take up to")
