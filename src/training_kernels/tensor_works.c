@@ -85,6 +85,10 @@ static void add(struct bb_tensor_state *s, size_t whose)
 
 	for (size_t i = 0; i < stream(s) * s->size->hidden; i++)
 		out[i] = x[i] + more[i];
+	/* Not kept: backward it is gathered again. */
+	if (bb_tensor_gathers(s))
+		memset(s->slots[BB_TS_GATHERED + whose], 0,
+		       s->size->tokens * s->size->hidden * sizeof(*out));
 }
 
 static void back_norm(struct bb_tensor_state *s, size_t whose)

@@ -238,33 +238,42 @@ static void kept_is_the_formula(void **state)
 
 /* ---- numbers -------------------------------------------------------------------------------- */
 
-/* A part on one rank, without a grid. */
+/* A part on one rank. */
 struct whole {
 	struct bb_tensor_size size;
 	struct bb_tensor_state state;
 	struct bb_tensor_program program;
 };
 
-static void open_whole(struct whole *w, const struct bb_tensor_way *way)
+static void open_whole(struct whole *w, const struct bb_tensor_way *way,
+		       const struct bb_tensor_size *size, bool grid)
 {
-	w->size = (struct bb_tensor_size){.tokens = 5,
-					  .seq = 5,
-					  .hidden = 6,
-					  .queries = 6,
-					  .keys = 6,
-					  .heads = 2,
-					  .kv_heads = 2,
-					  .ffn = 7,
-					  .vocab = 9,
-					  .dtype = BB_DOUBLE,
-					  .loss_dtype = BB_DOUBLE};
 	const struct bb_tensor_form form = {
 		.way = way, .size = &w->size, .layers = 1, .real = true};
 
+	w->size = *size;
 	make(&w->program, &form, 1);
-	w->state = (struct bb_tensor_state){.way = way, .size = &w->size, .t = 1};
+	w->state = (struct bb_tensor_state){.way = way, .size = &w->size, .t = 1, .grid = grid};
 	bb_tensor_state_fill(&w->state,
 			     malloc(bb_tensor_state_numbers(&w->state) * sizeof(double)));
+}
+
+/* Without a grid, which has no slope. */
+static void open_smooth(struct whole *w, const struct bb_tensor_way *way)
+{
+	const struct bb_tensor_size size = {.tokens = 5,
+					    .seq = 5,
+					    .hidden = 6,
+					    .queries = 6,
+					    .keys = 6,
+					    .heads = 2,
+					    .kv_heads = 2,
+					    .ffn = 7,
+					    .vocab = 9,
+					    .dtype = BB_DOUBLE,
+					    .loss_dtype = BB_DOUBLE};
+
+	open_whole(w, way, &size, false);
 }
 
 static void compute(struct whole *w)
@@ -332,7 +341,7 @@ static void gradients(void **state)
 
 		if (way->mode != BB_TENSOR_SPLIT && way->mode != BB_TENSOR_RING)
 			continue;
-		open_whole(&w, way);
+		open_smooth(&w, way);
 		assert_gradient(&w, BB_TS_X, BB_TS_DX);
 		for (int m = 0; m < BB_TENSOR_MATRICES; m++)
 			assert_gradient(&w, BB_TS_WEIGHTS + m, BB_TS_DWEIGHTS + m);
@@ -344,18 +353,207 @@ static void gradient_of_the_loss(void **state)
 {
 	struct whole w;
 
-	open_whole(&w, way_of(BB_TENSOR_LOSS, BB_TENSOR_SPLIT));
+	open_smooth(&w, way_of(BB_TENSOR_LOSS, BB_TENSOR_SPLIT));
 	assert_gradient(&w, BB_TS_LOGITS, BB_TS_DLOGITS);
 	close_whole(&w);
+}
+
+/* ---- all ranks, in virtual time ------------------------------------------------------------- */
+
+#define TEAM 3
+
+/* The ranks of a split part. What they send each other is moved when it arrives. */
+struct team {
+	struct bb_tensor_size size;
+	struct bb_tensor_program program;
+	struct bb_tensor_state ranks[TEAM];
+	bool *moved;                        /* of each collective */
+	const struct bb_operation *missing; /* moves nothing; NULL: all do */
+};
+
+static size_t in_count(const struct bb_operation *o)
+{
+	return o->collective == &bb_all_gather || o->collective == &bb_all_reduce ? o->count
+										  : o->count * TEAM;
+}
+
+/* OUT of RANK from copies of all ranks' inputs. */
+static void collect(const struct bb_operation *o, double *out, double *const *in, size_t rank)
+{
+	const bool apart = o->collective == &bb_all_gather || o->collective == &bb_alltoall;
+	const bool mine = o->collective == &bb_alltoall || o->collective == &bb_reduce_scatter;
+
+	for (size_t r = 0; r < TEAM; r++)
+		for (size_t i = 0; i < o->count; i++) {
+			const double x = in[r][mine ? rank * o->count + i : i];
+
+			if (apart)
+				out[r * o->count + i] = x;
+			else if (r == 0)
+				out[i] = x;
+			else
+				out[i] = o->op == BB_SUM ? out[i] + x : fmax(out[i], x);
+		}
+}
+
+static void move_collective(struct team *t, const struct bb_operation *o)
+{
+	const size_t n = in_count(o);
+	double *in[TEAM];
+	void *from, *to;
+
+	for (size_t r = 0; r < TEAM; r++) {
+		bb_tensor_buffers(&t->ranks[r], o, &from, &to);
+		in[r] = malloc(n * sizeof(double));
+		assert_non_null(in[r]);
+		memcpy(in[r], from, n * sizeof(double));
+	}
+	for (size_t r = 0; r < TEAM; r++) {
+		bb_tensor_buffers(&t->ranks[r], o, &from, &to);
+		collect(o, to, in, r);
+	}
+	for (size_t r = 0; r < TEAM; r++)
+		free(in[r]);
+}
+
+static bool is_missing(const struct team *t, const struct bb_operation *o)
+{
+	const struct bb_operation *m = t->missing;
+
+	return m && m->act == o->act && m->work == o->work && m->item == o->item;
+}
+
+static void done(void *own, int rank, size_t index, const struct bb_operation *o, double from,
+		 double to, int source)
+{
+	struct team *t = own;
+	void *sent, *mine, *unused;
+
+	if (o->act == BB_ACT_COMPUTE) {
+		bb_tensor_compute(&t->ranks[rank], o);
+	} else if (is_missing(t, o)) {
+		return;
+	} else if (o->act == BB_ACT_RECV) {
+		bb_tensor_buffers(&t->ranks[source], o, &sent, &unused);
+		bb_tensor_buffers(&t->ranks[rank], o, &unused, &mine);
+		memcpy(mine, sent, bb_operation_bytes(o));
+	} else if (o->act == BB_ACT_COLLECTIVE && !t->moved[index]) {
+		/* The first that is done has heard from all others. */
+		t->moved[index] = true;
+		move_collective(t, o);
+	}
+}
+
+static void play_team(struct team *t, const struct bb_tensor_way *way,
+		      const struct bb_operation *missing)
+{
+	const struct bb_link_model links = {.rate = 1e9, .latency = 1e-6};
+	const struct bb_timeline_watch watch = {done, t};
+	struct bb_error error = {.text = ""};
+	double end;
+
+	t->missing = missing;
+	t->moved = calloc(t->program.n, sizeof(*t->moved));
+	assert_non_null(t->moved);
+	for (size_t r = 0; r < TEAM; r++) {
+		struct bb_tensor_state *s = &t->ranks[r];
+
+		*s = (struct bb_tensor_state){.way = way,
+					      .size = &t->size,
+					      .rank = r,
+					      .t = TEAM,
+					      .grid = way->mode != BB_TENSOR_RING};
+		bb_tensor_state_fill(s, malloc(bb_tensor_state_numbers(s) * sizeof(double)));
+	}
+	assert_int_equal(bb_timeline_program(&links, &t->program.program, &watch, &end, &error),
+			 BB_OK);
+	free(t->moved);
+}
+
+/* Numbers of SLOT that are not those of WHOLE. */
+static size_t differences(const struct bb_tensor_state *s, const struct bb_tensor_state *whole,
+			  enum bb_tensor_slot slot)
+{
+	const struct bb_tensor_place p = bb_tensor_place_of(s, slot);
+	const double tolerance = s->grid ? 0 : 1e-12;
+	size_t wrong = 0;
+
+	for (size_t r = 0; r < p.rows; r++)
+		for (size_t c = 0; c < p.columns; c++) {
+			const double off =
+				s->slots[slot][r * p.columns + c] -
+				whole->slots[slot][(p.row + r) * p.whole_columns + p.column + c];
+
+			wrong += !(fabs(off) <= tolerance);
+		}
+	return wrong;
+}
+
+static size_t wrong_without(struct team *t, const struct bb_tensor_way *way,
+			    const struct bb_tensor_state *whole, const struct bb_operation *missing)
+{
+	size_t wrong = 0;
+
+	play_team(t, way, missing);
+	for (const struct bb_tensor_results *r = bb_tensor_results; r->part; r++)
+		for (size_t rank = 0; rank < TEAM && r->of == way->of; rank++) {
+			for (size_t i = 0; i < r->noutputs; i++)
+				wrong += differences(&t->ranks[rank], whole, r->outputs[i]);
+			for (size_t i = 0; i < r->ngradients; i++)
+				wrong += differences(&t->ranks[rank], whole, r->gradients[i]);
+		}
+	for (size_t r = 0; r < TEAM; r++)
+		free(t->ranks[r].memory);
+	return wrong;
+}
+
+static void check_team(const struct bb_tensor_way *way)
+{
+	struct team t = {.size = {.tokens = 2 * TEAM,
+				  .seq = 2 * TEAM,
+				  .hidden = 4 * TEAM,
+				  .queries = 4 * TEAM,
+				  .keys = 4 * TEAM,
+				  .heads = 2 * TEAM,
+				  .kv_heads = 2 * TEAM,
+				  .ffn = 8 * TEAM,
+				  .vocab = 4 * TEAM,
+				  .dtype = BB_DOUBLE,
+				  .loss_dtype = BB_DOUBLE}};
+	const struct bb_tensor_form form = {.way = way, .size = &t.size, .layers = 1, .real = true};
+	struct whole w;
+
+	open_whole(&w, way_of(way->of, BB_TENSOR_SPLIT), &t.size, way->mode != BB_TENSOR_RING);
+	compute(&w);
+	make(&t.program, &form, TEAM);
+	if (wrong_without(&t, way, &w.state, NULL) > 0)
+		fail_msg("%s of %s is wrong", way->name, way->part);
+	for (size_t i = 0; i < t.program.n; i++) {
+		const struct bb_operation *o = &t.program.list[i];
+
+		if ((o->act == BB_ACT_COLLECTIVE || o->act == BB_ACT_RECV) &&
+		    wrong_without(&t, way, &w.state, o) == 0)
+			fail_msg("%s of %s: nobody misses operation %zu", way->name, way->part, i);
+	}
+	bb_tensor_program_free(&t.program);
+	close_whole(&w);
+}
+
+/* All together make what one makes alone, and not without any one collective or message. */
+static void all_are_needed(void **state)
+{
+	for (const struct bb_tensor_way *way = bb_tensor_ways; way->of != BB_TENSOR_MLP; way++)
+		check_team(way);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rules),       cmocka_unit_test(ring_hides),
-		cmocka_unit_test(refused),     cmocka_unit_test(wire_is_the_formula),
-		cmocka_unit_test(known_bytes), cmocka_unit_test(kept_is_the_formula),
-		cmocka_unit_test(gradients),   cmocka_unit_test(gradient_of_the_loss),
+		cmocka_unit_test(rules),          cmocka_unit_test(ring_hides),
+		cmocka_unit_test(refused),        cmocka_unit_test(wire_is_the_formula),
+		cmocka_unit_test(known_bytes),    cmocka_unit_test(kept_is_the_formula),
+		cmocka_unit_test(gradients),      cmocka_unit_test(gradient_of_the_loss),
+		cmocka_unit_test(all_are_needed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
