@@ -12,7 +12,7 @@ from kit import Skipped, add, built, equal, execute, expect, test
 
 REPORT = os.path.join(kit.ROOT, "scripts", "report.py")
 OVERLAPS = os.path.join(kit.ROOT, "tests", "report", "overlaps.py")
-SEEDS = os.path.join(kit.ROOT, "tests", "fuzz", "seeds")
+SEEDS = os.path.join(kit.ROOT, "tests", "fuzz", "seeds", "topology")
 SVG = "{http://www.w3.org/2000/svg}"
 
 
