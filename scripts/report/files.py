@@ -10,6 +10,10 @@ class CannotOpen(Exception):
     """The file cannot be read or written."""
 
 
+class BadChoice(Exception):
+    """What was asked for is not in the file; the message says what is."""
+
+
 class BadFile(Exception):
     """What is in the file cannot be drawn; the message says what is wrong with it."""
 
@@ -56,10 +60,14 @@ def write(path, data):
 
 
 # ---- shapes ----------------------------------------------------------------------------------
-# A shape is a type; a tuple of allowed words; Maybe(shape), which null has too; List(shape, most);
+# A shape is a type, whose numbers are not negative, or Real, whose may be; a tuple of allowed words; Maybe(shape), which null has too; List(shape, most);
 # or a dictionary of the members that an object must have (it may have more).
 
 INTEGER_MOST = 1 << 62
+
+
+class Real:
+    """A number of either sign."""
 
 
 class Maybe:
@@ -92,9 +100,9 @@ def check(value, shape, where):
     elif shape is str:
         if not isinstance(value, str):
             raise BadFile(f"{where} is no string")
-    elif isinstance(value, bool) or not isinstance(value, (int, shape)):
+    elif isinstance(value, bool) or not isinstance(value, int if shape is int else (int, float)):
         raise BadFile(f"{where} is no {'integer' if shape is int else 'number'}")
-    elif not 0 <= value < INTEGER_MOST:
+    elif not (-INTEGER_MOST if shape is Real else 0) <= value < INTEGER_MOST:
         raise BadFile(f"{where} is out of range")
 
 

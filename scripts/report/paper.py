@@ -107,6 +107,15 @@ class Paper:
             )
         )
 
+    def boxes(self, rectangles, fill, edge="none", line=0, above=3):
+        """Sharp-cornered (x, y, width, height), all alike: one shape, however many there are."""
+        corners, codes = [], [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY] * len(rectangles)
+        for x, y, width, height in rectangles:
+            corners += [(x, y), (x + width, y), (x + width, y + height), (x, y + height), (x, y)]
+        self.axes.add_patch(
+            PathPatch(Path(corners, codes), facecolor=fill, edgecolor=edge, linewidth=line, zorder=above)
+        )
+
     def line(self, points, color=INK, width=1.4, style="-", above=2):
         self.axes.plot(*zip(*points), color=color, linewidth=width, linestyle=style, solid_capstyle="butt",
                        solid_joinstyle="round", zorder=above)

@@ -2,13 +2,14 @@
 PCIe switches and devices, and in the middle what joins the GPUs. Machines with much are drawn in two
 rows, the second upside down, so that GPUs face each other."""
 
-from report import paper as ink
+from report import legend, paper as ink
 from report.columns import (
     BRIDGE_HEIGHT, BRIDGE_STEP, CPU_HEIGHT, DROP, INDENT, Heights, device_lines, fitting, inner_width,
 )
 from report.fabric import C2C, NVLINK, Fabric, FabricDrawing, count_label, link_width, nvlink_name
 from report.machine import BOUNDS, bytes_text, count
 from report.paper import GAP, LINE, NAME, TEXT, TITLE, Paper, clip, width_of, wrap
+from report.words import Words
 
 WIDTH, WIDTH_LEAST = 1200, 600
 MARGIN = 20
@@ -151,30 +152,6 @@ class RowDrawing:
 # ---- words around it -----------------------------------------------------------------------------------
 
 
-class Words:
-    """Lines of text from top to bottom, laid out first, as the height of the paper follows from them."""
-
-    def __init__(self, width):
-        self.width, self.height, self.items = width, 0, []
-
-    def line(self, parts, step=LINE + 2):
-        """PARTS: (x, text, size, color, bold, align)."""
-        self.height += step
-        for part in parts:
-            self.items.append((self.height, part))
-
-    def space(self, height):
-        self.height += height
-
-    def used(self):
-        """How far to the right they go."""
-        return max([x + width_of(text, size, bold) for _, (x, text, size, _, bold, _) in self.items], default=0)
-
-    def draw(self, paper, x, y):
-        for height, (dx, text, size, color, bold, align) in self.items:
-            paper.text(x + dx, y + height - LINE / 2, text, size, color, bold, align)
-
-
 def heading(machine, width):
     words = Words(width)
     name, source = machine.topology["name"] or "a machine", machine.topology["source"] or ""
@@ -222,24 +199,24 @@ def findings(machine, words):
         words.line([(16, f"and {len(machine.findings) - FINDINGS_MOST} more", TEXT, ink.WARNING, False, "left")])
 
 
-def legend(machine, fabric):
+def key_rows(machine, fabric):
     """(how a sample is drawn, what it stands for) of what is in the picture."""
-    rows = [("box", (PCIE, "#ececec"), "PCIe switch")] if has_bridge(machine) else []
-    rows += [("box", KINDS["gpu"], "GPU")] if machine.of("gpu") else []
+    rows = [(legend.box(PCIE, "#ececec"), "PCIe switch")] if has_bridge(machine) else []
+    rows += [(legend.box(*KINDS["gpu"]), "GPU")] if machine.of("gpu") else []
     layers = [device.device["layer"] for device in machine.of("nic")]
-    rows += [("box", LAYERS[layer], f"NIC, {layer}" if layer else "NIC") for layer in LAYERS if layer in layers]
-    rows += [("box", KINDS["nvme"], "NVMe disk")] if machine.of("nvme") else []
-    rows += [("line", PCIE, "PCIe")] if any(device.pcie for device in machine.devices.values()) else []
+    rows += [(legend.box(*LAYERS[layer]), f"NIC, {layer}" if layer else "NIC") for layer in LAYERS if layer in layers]
+    rows += [(legend.box(*KINDS["nvme"]), "NVMe disk")] if machine.of("nvme") else []
+    rows += [(legend.line(PCIE), "PCIe")] if any(device.pcie for device in machine.devices.values()) else []
     nvlinks = fabric.pairs + fabric.switched + [link for link in fabric.cpu if link["kind"] == "nvlink"]
     if nvlinks:
         rate = nvlinks[0]["link_GBps"]
         per_link = f" ({rate:.4g} GB/s each way)" if rate else ""
-        rows.append(("line", NVLINK, f"{nvlink_name(nvlinks[0])}: number of links{per_link}"))
-    rows += [("line", C2C, "NVLink-C2C: number of links")] if any(l["kind"] == "c2c" for l in fabric.cpu) else []
+        rows.append((legend.line(NVLINK), f"{nvlink_name(nvlinks[0])}: number of links{per_link}"))
+    rows += [(legend.line(C2C), "NVLink-C2C: number of links")] if any(l["kind"] == "c2c" for l in fabric.cpu) else []
     if sum(bool(package.name) for package in machine.packages) > 1:
-        rows.append(("dashes", ink.INK, "between packages"))
+        rows.append((legend.line(ink.INK, BETWEEN), "between packages"))
     if any(device.findings for device in machine.devices.values()):
-        rows.append(("box", (ink.WARNING, ink.PAPER), "named in a finding"))
+        rows.append((legend.box(ink.WARNING, ink.PAPER), "named in a finding"))
     return rows
 
 
@@ -254,36 +231,6 @@ def bridges(part):
             yield from bridges(below)
 
 
-LEGEND_SAMPLE = 24
-
-
-def legend_lines(rows, width):
-    """[[(x, row)…]…]: the legend broken into lines, and how wide they are."""
-    lines, x, used = [[]], 0, 0
-    for row in rows:
-        needs = LEGEND_SAMPLE + 6 + width_of(row[2], TEXT)
-        if x + needs > width and lines[-1]:
-            lines.append([])
-            x = 0
-        lines[-1].append((x, row))
-        used = max(used, x + needs)
-        x += needs + 22
-    return lines, used
-
-
-def draw_legend(paper, lines, x, y):
-    for i, line in enumerate(lines):
-        middle = y + i * 20
-        for dx, (kind, color, text) in line:
-            at = x + dx
-            if kind == "box":
-                paper.box(at, middle - 6, LEGEND_SAMPLE, 12, edge=color[0], fill=color[1], radius=2)
-            else:
-                style = BETWEEN if kind == "dashes" else "-"
-                paper.line([(at, middle), (at + LEGEND_SAMPLE, middle)], color, 2.5, style)
-            paper.text(at + LEGEND_SAMPLE + 6, middle, text, TEXT)
-
-
 # ---- all together ------------------------------------------------------------------------------------------
 
 
@@ -295,13 +242,13 @@ def draw(machine):
     rows = fitting(machine.packages, WIDTH - 2 * MARGIN - SIDE)
     fabric, heights, words = Fabric(machine, rows), Heights(rows), Words(WIDTH - 2 * MARGIN)
     head = heading(machine, words.width)
-    key, key_used = legend_lines(legend(machine, fabric), words.width)
+    key, key_used = legend.lines(key_rows(machine, fabric), words.width)
     bounds(machine, words)
     findings(machine, words)
     used = max(SIDE + max(row.width for row in rows), head.used(), words.used(), key_used)
     top = MARGIN + head.height + 22
     bottom = top + sum(heights.row(row) for row in rows) + fabric.height()
-    below = bottom + 30 + 20 * len(key)
+    below = bottom + 30 + legend.STEP * len(key)
     paper = Paper(max(used + 2 * MARGIN, WIDTH_LEAST), below + words.height + MARGIN)
     head.draw(paper, MARGIN, MARGIN)
     for i, row in enumerate(rows):
@@ -311,7 +258,7 @@ def draw(machine):
     FabricDrawing(paper, fabric, top + heights.row(rows[0]), bottom - last).draw()
     if len(rows) > 1:
         between(paper, rows, top + CPU_HEIGHT / 2, bottom - CPU_HEIGHT / 2)
-    draw_legend(paper, key, MARGIN, bottom + 30)
+    legend.draw(paper, key, MARGIN, bottom + 30)
     words.draw(paper, MARGIN, below)
     return paper
 

@@ -2,6 +2,7 @@
 """Draws files and says, as JSON, which texts each picture has, which of them overlap, and which are not
 all on the paper: judged by the boxes that matplotlib draws them in."""
 
+import importlib
 import json
 import os
 import sys
@@ -9,7 +10,7 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts"))
 
-from report import files, machine, python
+from report import kinds, python
 
 SLACK = 1  # pixel: letters do not fill their box
 
@@ -17,9 +18,8 @@ SLACK = 1  # pixel: letters do not fill their box
 def look(path):
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    from report import topology
-
-    paper = topology.draw(machine.Machine(files.read_values(path)))
+    subject, module, _ = kinds.read(path)
+    paper = importlib.import_module(module).draw(subject)
     renderer = FigureCanvasAgg(paper.figure).get_renderer()
     texts = [(text.get_text(), text.get_window_extent(renderer)) for text in paper.axes.texts if text.get_text()]
     overlaps = [

@@ -1,4 +1,5 @@
-"""scripts/report.py: pictures of known and of faulty machines, and what it says of files that are none."""
+"""scripts/report.py: pictures of known and of faulty machines and of records, and what it says of files that
+are none."""
 
 import json
 import os
@@ -167,8 +168,8 @@ def with_value(machine, value, *keys):
     return machine
 
 
-def refused(path, target, words):
-    result = python(REPORT, path, "-o", target).exits(7).says("node.json", words)
+def refused(path, target, words, status=7, options=()):
+    result = python(REPORT, path, "-o", target, *options).exits(status).says(os.path.basename(path), words)
     equal((result.out, len(result.err.splitlines())), ("", 1), "on stdout, lines on stderr")
     expect(not os.path.exists(target), "a picture was written")
 
@@ -186,7 +187,7 @@ def bad_files():
         (good + good, "more follows"),
         ("[]", 'no "kind"'),
         ('{"kind": {}}', 'no "kind"'),
-        ('{"kind": "run"}\n{"kind": "record"}\n', "'run' cannot be drawn"),
+        ('{"kind": "record"}\n{"kind": "run"}\n', "'record' cannot be drawn"),
         (json.dumps(with_value(new(), 2, "schema")), "schema 2"),
         (json.dumps(without(new(), "links")), "no 'links'"),
         (json.dumps(without(new(), "devices", 0, "memory_bytes")), "devices[0]"),
@@ -234,3 +235,165 @@ def usage():
         run(os.path.join(folder, "none.json"), "-o", os.path.join(folder, "a.svg")).says("none.json: cannot be read")
         run(folder, "-o", os.path.join(folder, "a.svg")).says("cannot be read")
         run(source, "-o", os.path.join(folder, "none", "a.svg")).says("a.svg: cannot be written")
+
+
+# ---- records ------------------------------------------------------------------------------------------
+
+
+def records_of(folder, binary, *words):
+    """The path of the records of a run, and them."""
+    path = os.path.join(folder, "records.jsonl")
+    execute([built(binary), *words, "--json", path], timeout=120).exits(0)
+    with open(path, encoding="utf-8") as file:
+        return path, [json.loads(line) for line in file]
+
+
+def write_records(path, records):
+    return write(path, "".join(json.dumps(record) + "\n" for record in records))
+
+
+def pipeline(folder, *words):
+    return records_of(folder, "pipeline_perf", "--gantt", "--stages", "3", "--microbatches", "4", *words)
+
+
+def fills(svg):
+    """How many rectangles there are of each colour."""
+    found = {}
+    for path in xml.etree.ElementTree.fromstring(svg).iter(SVG + "path"):
+        color = re.search(r"fill: (#\w+)", path.get("style", ""))
+        if color:
+            found[color[1]] = found.get(color[1], 0) + path.get("d").count("M ")
+    return found
+
+
+@test
+def gantt_has_all_passes():
+    """Each pass is a rectangle in its colour, each schedule has its bubbles, each stage its number."""
+    blue, orange, green = "#56b4e9", "#e69f00", "#12a57a"
+    with tempfile.TemporaryDirectory() as folder:
+        times = ["--tf", "1ms", "--tb", "1ms", "--tw", "1ms", "--schedule", "1f1b,zb-h1", "-n", "1"]
+        path, records = pipeline(folder, *times)
+        svg = draw(path, os.path.join(folder, "a.svg"))
+        passes = [r["pass"] for r in records if r["kind"] == "pass"]
+        equal(len(passes), 2 * 3 * 4 * (2 + 3), "passes")
+        halves = {half: sum(half in one for one in passes) for half in "FBW"}
+        wanted = {blue: halves["F"] + 1, orange: halves["B"] + 2, green: halves["W"] + 2}  # and the key
+        equal({color: fills(svg)[color] for color in wanted}, wanted, "rectangles by colour")
+        found = texts(svg)
+        for r in records:
+            if r["kind"] == "pipeline":
+                known = [f"{100 * r[key]:.1f}%" for key in ("predicted_bubble_over_total", "bubble_over_total")]
+                bubble = f"bubble: {known[0]} predicted, {known[1]} measured"
+                expect(r["schedule"] in found and bubble in found, f"{r['schedule']}, {bubble!r}: {list(found)}")
+        expect(any(text.startswith("measured: a step takes") for text in found), "no measured lanes")
+
+
+@test
+def gantt_of_a_prediction():
+    """Nothing was run: one half of the picture, and no bubble that was not measured."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, _ = pipeline(folder, "--predict", "--schedule", "zb-v")
+        found = " ".join(texts(draw(path, os.path.join(folder, "a.svg"))))
+        expect("predicted: a step takes" in found and "measured" not in found, found)
+        expect("chunks of a stage" in found, found)
+
+
+@test
+def gantt_of_chosen_schedules():
+    with tempfile.TemporaryDirectory() as folder:
+        path, _ = pipeline(folder, "--predict")
+        target = os.path.join(folder, "a.svg")
+        python(REPORT, path, "-o", target, "--schedule", "zb-h1,gpipe").exits(0)
+        with open(target, encoding="utf-8") as file:
+            order = [text for text in texts(file.read()) if text in ("naive", "gpipe", "1f1b", "zb-h1")]
+        equal(order, ["zb-h1", "gpipe"], "schedules from top to bottom")
+        os.remove(target)
+        refused(path, target, "no 'zb'", 2, ["--schedule", "zb"])
+        refused(path, target, "no ''", 2, ["--schedule", ""])
+        refused(path, target, "--run 2", 2, ["--run", "2"])
+
+
+@test
+def no_text_of_records_overlaps():
+    with tempfile.TemporaryDirectory() as folder:
+        sources = []
+        for i, words in enumerate((["--predict"], ["--predict", "--stages", "200", "--schedule", "1f1b"],
+                                   ["--predict", "--stages", "20", "--microbatches", "120", "--schedule", "zb-h1"])):
+            path, records = pipeline(folder, *words)
+            sources.append(write_records(os.path.join(folder, f"{i}.jsonl"), records))
+        records[0]["cpu"] = "W" * 500
+        records[1]["schedule"] = "n" * 300
+        sources.append(write_records(os.path.join(folder, "long.jsonl"),
+                                     [dict(r, schedule="n" * 300) if r["kind"] == "pass" else r for r in records]))
+        for name, picture in json.loads(python(OVERLAPS, *sources).exits(0).out).items():
+            equal((picture["overlaps"], picture["outside"]), ([], []), f"texts of {name} that overlap, are outside")
+            equal(picture["width"], 800, f"width of {name}")
+
+
+@test
+def one_of_several_runs():
+    """The last that can be drawn, and it says so; --run takes another."""
+    with tempfile.TemporaryDirectory() as folder:
+        both = []
+        for schedule in ("gpipe", "1f1b"):
+            both += pipeline(folder, "--predict", "--schedule", schedule)[1]
+        head = dict(both[0], run_id="other", program="all_reduce_perf")
+        source = write_records(os.path.join(folder, "both.jsonl"), both + [head])
+        target = os.path.join(folder, "a.svg")
+        for options, drawn, said in (([], "1f1b", "--run 2"), (["--run", "1"], "gpipe", None)):
+            result = python(REPORT, source, "-o", target, *options).exits(0)
+            expect(said in result.err if said else not result.err, f"{options}: {result.err!r}")
+            with open(target, encoding="utf-8") as file:
+                equal({"gpipe", "1f1b"} & set(texts(file.read())), {drawn}, f"drawn with {options}")
+        os.remove(target)
+        refused(source, target, "these can: 1, 2", 2, ["--run", "3"])
+        refused(source, target, "has 3 runs", 2, ["--run", "4"])
+
+
+@test
+def bad_records():
+    """Records that lack something or are of something else: a sentence, and no picture."""
+    with tempfile.TemporaryDirectory() as folder:
+        _, good = pipeline(folder, "--predict", "--schedule", "1f1b")
+        first = next(i for i, r in enumerate(good) if r["kind"] == "pass")
+        plan = next(i for i, r in enumerate(good) if r["kind"] == "pipeline")
+        put = lambda i, **fields: good[:i] + [dict(good[i], **fields)] + good[i + 1 :]
+        cases = [
+            (good[:1], "no record of it can be drawn"),
+            ([r for r in good if r["kind"] != "pipeline"], "no record of it can be drawn; it has end, pass"),
+            ([r for r in good if r["kind"] != "pass"], "--gantt"),
+            (put(0, schema=2), "schema 2"),
+            (put(first, run_id="x"), "of a run that has no record"),
+            (put(first, schedule="x"), "'x', which has no record"),
+            (put(first, source="guessed"), "none of predicted, measured"),
+            (put(first, stage=3), "stage 3"),
+            (put(first, chunk=1), "chunk 1"),
+            (put(first, from_us="0"), "from_us is no number"),
+            (put(first, from_us=1e9), "ends before it begins"),
+            (put(first, to_us=1e300), "to_us is out of range"),
+            (put(plan, stages=257), "257 stages, more than"),
+            (put(plan, p50_us=[]), "p50_us is no number"),
+            ([good[0], 7], "record 2 is no object"),
+        ]
+        source, target = os.path.join(folder, "bad.jsonl"), os.path.join(folder, "a.svg")
+        for records, words in cases:
+            refused(write_records(source, records), target, words)
+        refused(write(source, json.dumps(good[0]) + "\n" + json.dumps(good[1])[:50]), target, "no JSON")
+        source = os.path.join(folder, "node.json")
+        topology("--system", "v100-x4", "--json", source)
+        refused(source, target, "--schedule is about pipelines", 2, ["--schedule", "1f1b"])
+        refused(source, target, "--run is about records", 2, ["--run", "1"])
+
+
+@test
+def unknown_times_are_left_out():
+    with tempfile.TemporaryDirectory() as folder:
+        path, records = pipeline(folder, "--predict", "--schedule", "1f1b")
+        for r in records:
+            if r["kind"] == "pipeline":
+                r.update(predicted_us=None, predicted_bubble_over_total=None, compute=None)
+            elif r["kind"] == "pass" and r["microbatch"] == 3:
+                r.update(from_us=None, to_us=None)
+        found = texts(draw(write_records(path, records), os.path.join(folder, "a.svg")))
+        for text in ("bubble: unknown", "predicted", "6 passes without times are not drawn"):
+            expect(text in found, f"{text!r} is not in the picture: {list(found)}")

@@ -1,0 +1,42 @@
+"""What can be drawn, and how a file says which of it it has."""
+
+import typing
+
+from report import files, machine, pipelines, records
+
+
+class Kind(typing.NamedTuple):
+    """Something that can be drawn."""
+
+    subject: typing.Callable  # makes of the file's values, or of a run, what is drawn
+    module: str  # that draws it
+    source: str  # what writes it
+
+
+RECORDS = {
+    "pipeline": Kind(pipelines.Pipelines, "report.gantt", "build/pipeline_perf --gantt --json FILE"),
+}
+KINDS = {"topology": Kind(machine.Machine, "report.topology", "build/topology --json FILE"), **RECORDS}
+
+
+def words_for(kind, run, schedules):
+    """What KIND's subject is told beside the file; BadChoice where an option is about another kind."""
+    if run is not None and kind not in RECORDS:
+        raise files.BadChoice(f"--run is about records; this is a {kind}")
+    if schedules is not None and kind != "pipeline":
+        raise files.BadChoice(f"--schedule is about pipelines; this is of kind {kind}")
+    return [] if schedules is None else [schedules]
+
+
+def read(path, run=None, schedules=None):
+    """What the file is about, the module that draws it, and a note where there was a choice. RUN: which
+    of its runs, from 1; SCHEDULES: names of those to draw."""
+    values, note = files.read_values(path), None
+    kind = values[0].get("kind") if isinstance(values[0], dict) else None
+    if kind == "run":
+        values, kind, note = records.choose(values, RECORDS, run)
+    if not isinstance(kind, str) or kind not in KINDS:
+        told = f"kind {kind[:40]!r} cannot be drawn" if isinstance(kind, str) else 'it has no "kind"'
+        can = "; ".join(f"{name} (written by {one.source})" for name, one in KINDS.items())
+        raise files.BadFile(f"{told}; what can be: {can}")
+    return KINDS[kind].subject(values, *words_for(kind, run, schedules)), KINDS[kind].module, note

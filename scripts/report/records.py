@@ -1,0 +1,64 @@
+"""Records, as `--json` writes them: of each run a line about the run, then one for each thing measured."""
+
+from report.files import BadChoice, BadFile, Maybe, check
+
+SCHEMA = 1
+
+RECORD = {"schema": int, "kind": str, "run_id": str}
+RUN = {"start_time": Maybe(str), "program": Maybe(str), "backend": Maybe(str), "host": Maybe(str), "cpu": Maybe(str),
+       "link": Maybe(str)}
+
+
+class Run:
+    """One run: its record of kind "run", and those that follow by their kind."""
+
+    def __init__(self, head, number):
+        self.head, self.number, self.records = head, number, []
+
+    def of(self, *kinds):
+        return [record for record in self.records if record["kind"] in kinds]
+
+    def where(self):
+        """Who ran, where and when, in words."""
+        head = self.head
+        known = [head["program"], head["backend"] and f"backend {head['backend']}",
+                 head["link"] and f"link {head['link']}", head["host"] and f"on {head['host']}", head["cpu"],
+                 head["start_time"] and head["start_time"].partition(".")[0].replace("T", " ") + " UTC"]
+        return ", ".join(text for text in known if text)
+
+
+def runs_of(values):
+    """The runs of a file, which may be woven into each other, in the order that they began."""
+    runs = {}
+    for i, record in enumerate(values):
+        where = f"record {i + 1}"
+        check(record, RECORD, where)
+        if record["schema"] != SCHEMA:
+            raise BadFile(f"{where}: schema {record['schema']}; this program knows {SCHEMA}")
+        if record["kind"] == "run":
+            check(record, RUN, where)
+            runs[record["run_id"]] = Run(record, len(runs) + 1)
+        elif record["run_id"] not in runs:
+            raise BadFile(f"{where} is of a run that has no record of kind run before it")
+        else:
+            runs[record["run_id"]].records.append(record)
+    return list(runs.values())
+
+
+def choose(values, kinds, number):
+    """The run to draw, which of KINDS its first such record is, and a note where there was a choice.
+    NUMBER: the run that was asked for, from 1; None: the last that has such records."""
+    runs = runs_of(values)
+    if number is not None and not 1 <= number <= len(runs):
+        raise BadChoice(f"--run {number}: it has {len(runs)} run{'s' if len(runs) > 1 else ''}")
+    drawable = {run.number: record["kind"] for run in runs for record in run.of(*kinds)[:1]}
+    if not drawable:
+        found = sorted({record["kind"] for run in runs for record in run.records})[:10]
+        raise BadFile(f"no record of it can be drawn; it has {', '.join(found)[:200] or 'none'}")
+    if number is not None and number not in drawable:
+        raise BadChoice(f"--run {number}: nothing of it can be drawn; of these can: {', '.join(map(str, drawable))}")
+    run = runs[(number or max(drawable)) - 1]
+    note = None
+    if number is None and len(drawable) > 1:
+        note = f"{len(drawable)} runs can be drawn; this is the last, --run {run.number}: {run.where()}"
+    return run, drawable[run.number], note
