@@ -2,8 +2,9 @@
 
 import json
 
+import gpus
 import mpi
-from kit import add, equal, expect, run, test
+from kit import SANITIZERS, add, equal, expect, run, test
 
 BLOOM = "hybrid_parallel --plan --preset bloom-176b"
 LINKS = "--link 300GB/s,3us --node-link 12.5GB/s,5us --flops 150T"
@@ -162,6 +163,20 @@ def eight_ranks():
 def over_mpi():
     mpi.need()
     check_eight(parts(mpi.run(8, f"hybrid_parallel {SHORT} --json -")))
+
+
+@test
+def on_gpus():
+    check_eight(parts(gpus.run(f"hybrid_parallel --backend nccl -g 8 {SHORT} --compute spin --json -")))
+
+
+def sanitized(variant):
+    check_eight(parts(run(f"hybrid_parallel -g 8 {SHORT} --json -", SANITIZERS[variant], 120, variant)))
+    run(f"{BLOOM} --json -", SANITIZERS[variant], 120, variant).exits(0)
+
+
+for variant in SANITIZERS:
+    add(f"planned and played ({variant})", sanitized, variant)
 
 
 def divided(tp, pp, dp, kinds):

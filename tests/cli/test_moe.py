@@ -2,8 +2,9 @@
 
 import json
 
+import gpus
 import mpi
-from kit import add, equal, expect, run, test
+from kit import SANITIZERS, add, equal, expect, run, test
 
 SMALL = "--tokens 50 --hidden 24 -n 3"
 
@@ -38,6 +39,21 @@ add("experts compute", on_threads, 3, "--expert-time 200us --compute spin")
 def over_mpi():
     mpi.need()
     check(layers(mpi.run(4, f"moe_alltoall {SMALL} --json -")), 4)
+
+
+@test
+def on_gpus():
+    check(layers(gpus.run(f"moe_alltoall --backend nccl -g 3 {SMALL} --expert-time 100us --compute spin --json -")), 3)
+
+
+def sanitized(variant):
+    check(layers(run(f"moe_alltoall -g 4 {SMALL} --expert-time 100us --json -", SANITIZERS[variant], 120, variant)), 4)
+    line = f"moe_alltoall -g 4 {SMALL} --skew 16 --top-k 1 --capacity 2.5 --json -"
+    equal([r["wrong"] for r in layers(run(line, SANITIZERS[variant], 120, variant)).values()], [0], "wrong")
+
+
+for variant in SANITIZERS:
+    add(f"verified ({variant})", sanitized, variant)
 
 
 @test
