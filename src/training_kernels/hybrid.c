@@ -158,6 +158,8 @@ static bb_status plan(struct bb_run *run)
 
 	if (status != BB_OK)
 		return status;
+	run->record.collective = bb_all_reduce.name;
+	run->record.algorithms = h->asked.algo_text;
 	gradients = calloc((size_t)h->grid.pp, sizeof(*gradients));
 	if (!gradients)
 		return bb_fail(&run->error, BB_EINTERNAL, "out of memory for the stages");

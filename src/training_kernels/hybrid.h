@@ -17,7 +17,7 @@
 
 struct bb_hybrid_options {
 	/* As given. */
-	const char *preset_text, *model_text, *flops_text, *node_link_text;
+	const char *preset_text, *model_text, *flops_text, *node_link_text, *algo_text;
 	int64_t ranks, node, tp, pp, dp, ep, seq, batch, micro_batch, best;
 	int order;     /* enum bb_grid_order */
 	int recompute; /* enum bb_recompute, or one more: any */
@@ -32,7 +32,7 @@ struct bb_hybrid_options {
 	int64_t iters;
 	int stand_in;     /* enum bb_stand_in */
 	uint64_t pass_ns; /* forward and backward of a micro-batch on a stage */
-	bool pass_given;
+	bool pass_given, algo_given;
 
 	/* Worked out from them. */
 	const struct bb_hybrid_preset *preset; /* NULL: none */
@@ -77,7 +77,7 @@ struct bb_hybrid_plan_record {
 
 /* A step, or a part of it alone. */
 struct bb_hybrid_record {
-	const char *model, *part, *order, *compute;
+	const char *model, *part, *order, *algorithm, *compute;
 	int64_t nranks, tp, pp, dp, micro_batch, micro_batches;
 	int64_t calls, crossing;
 	double sent_bytes, sent_GBps;

@@ -261,11 +261,14 @@ static bool exists(const struct session *s, size_t kind)
 static bb_status add_trial(struct session *s, size_t kind)
 {
 	struct bb_trial *trial = &s->trials.list[s->trials.n];
+	const char *algorithm = s->hybrid->asked.algo_text;
 	struct bb_hybrid_shape shape = s->shape;
 	bb_status status;
 
 	shape.parts = kinds[kind].parts;
-	status = bb_hybrid_program_open(&s->programs[kind], &shape, NULL, s->error);
+	status =
+		bb_hybrid_program_open(&s->programs[kind], &shape,
+				       strcmp(algorithm, "auto") == 0 ? NULL : algorithm, s->error);
 	if (status != BB_OK || !exists(s, kind))
 		return status;
 	s->kind_of[s->trials.n++] = kind;
@@ -372,6 +375,7 @@ static void describe(const struct session *s, const struct bb_trial *trial, size
 	r->model = h->model.name;
 	r->part = kinds[kind].name;
 	r->order = bb_grid_order_words[h->grid.order];
+	r->algorithm = h->asked.algo_text;
 	r->compute = bb_stand_in_names[h->asked.stand_in];
 	r->nranks = s->run->world.nranks;
 	r->tp = h->grid.tp;

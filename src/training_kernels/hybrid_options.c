@@ -2,6 +2,7 @@
  * hybrid_options.c - what can be asked of hybrid-parallel training.
  */
 #include "core/units.h"
+#include "harness/collective.h"
 #include "harness/options_check.h"
 #include "harness/play.h"
 #include "training_kernels/hybrid.h"
@@ -74,6 +75,10 @@ const struct bb_option bb_hybrid_rows[] = {
 	 GIVEN(best_given)},
 	{INT("iters", 'n', iters, "5", "N", 1, 1000000, "timed steps of each kind"),
 	 .section = "Steps"},
+	{STRING("algo", 0, algo_text, "auto", "NAME",
+		"algorithm of the all-reduces; auto: whichever is "
+		"best for each"),
+	 GIVEN(algo_given)},
 	{DURATION("pass-time", 0, pass_ns, "3ms", 1,
 		  "instead of --flops: forward and backward of a micro-batch on a stage"),
 	 GIVEN(pass_given)},
@@ -186,6 +191,7 @@ static bb_status check_plan(struct bb_hybrid_options *a, const struct bb_options
 {
 	const char *given = o->fault_given     ? "--fault"
 			    : a->pass_given    ? "--pass-time"
+			    : a->algo_given    ? "--algo"
 			    : o->threads_given ? "-t"
 			    : o->gpus_given    ? "-g"
 					       : NULL;
@@ -280,6 +286,10 @@ bb_status bb_hybrid_check(const struct bb_benchmark *benchmark, void *own, struc
 	BB_TRY(status, find_preset(a, error), out);
 	if (a->preset)
 		take_preset(a, o);
+	if (strpbrk(a->algo_text, ",") || strcmp(a->algo_text, "all") == 0)
+		return bb_fail(error, BB_EUSAGE, "--algo %s: one at a time; give a single name",
+			       a->algo_text);
+	BB_TRY(status, bb_check_algorithms(a->algo_text, o, &bb_all_reduce, error), out);
 	BB_TRY(status, a->plan ? check_plan(a, o, error) : check_steps(a, error), out);
 	if (a->plan)
 		BB_TRY(status, check_divisions(a, error), out);

@@ -78,6 +78,7 @@ static const struct bb_field fields[] = {
 	ROW(INT, dp, "", "replicas"),
 	ROW(INT, micro_batch, "", "sequences of a micro-batch"),
 	ROW(INT, micro_batches, "", "of a step, of each replica"),
+	ROW(STRING, algorithm, "", "of the all-reduces, as it was asked for"),
 	ROW(STRING, compute, "", "what computations stood for: --compute"),
 	ROW(INT, calls, "", "collectives, or messages sent, of the rank that sends most"),
 	ROW(DOUBLE, sent_bytes, "bytes", "that it sends in a step, all-reduces by rings"),

@@ -10,9 +10,10 @@ static void about(const void *record, struct bb_strbuf *out)
 
 	bb_strbuf_addf(out,
 		       "# %s: dp %lld, tp %lld, pp %lld (%s), %lld micro-batches of %lld sequences "
-		       "each replica; computations: %s\n",
+		       "each replica; all-reduces: %s; computations: %s\n",
 		       r->model, (long long)r->dp, (long long)r->tp, (long long)r->pp, r->order,
-		       (long long)r->micro_batches, (long long)r->micro_batch, r->compute);
+		       (long long)r->micro_batches, (long long)r->micro_batch, r->algorithm,
+		       r->compute);
 	bb_strbuf_add(out,
 		      "# alone: median, nothing else being done. in step: mean of all ranks, with "
 		      "what they wait for partners; of the pipeline waiting for messages\n"

@@ -100,6 +100,9 @@ BAD = [
     ("-g 8 --zero 1", "--zero is for --plan"),
     ("-g 8 --preset bloom-176b", "--preset is for --plan"),
     ("-g 8 --flops 1T --pass-time 1ms", "give one"),
+    (f"{PLAN} {LINKS} --algo ring", "--algo: --plan runs nothing"),
+    ("-g 8 --algo ring,tree", "--algo ring,tree: one at a time"),
+    ("-g 8 --algo rign", "did you mean \"ring\"?"),
     ("-g 8 --batch 3", "--batch 3: cannot be divided"),
     ("-g 4 --model gpt2:layers=2,hidden=64,heads=4,vocab=100,seq=64 --tp 1 --pp 4", "--pp 4: more stages than the 2 layers"),
     ("-g 5 --tp 5 --pp 1", "--tp 5: does not divide the 12 heads"),
@@ -192,18 +195,31 @@ add("data alone", divided, 1, 1, 3, ("data",))
 add("tensor and data", divided, 2, 1, 2, ("tensor", "data"))
 
 
-@test
-def virtual_time_is_the_formula():
-    """Stages alike, 2 x 2 x 2: the plan's formula, but that two ranks just exchange what they sum: one round."""
+def virtual_time(algorithm, rounds):
+    """Stages alike, 2 x 2 x 2: the plan's formula. Of two ranks a ring takes two rounds, a mere exchange one."""
     latency = 20
-    found = steps(f"-g 8 {SMALL} --pass-time 3ms --backend sim --link 1000GB/s,{latency}us")
-    each = 3000 + 8 * latency
-    wanted = (4 + 1) * each + (2 * (4 / 2 + 1) - 2) * latency + latency
+    line = f"-g 8 {SMALL} --pass-time 3ms --backend sim --link 1000GB/s,{latency}us --algo {algorithm}"
+    found = steps(line)
+    reduction = rounds * latency
+    each = 3000 + 8 * reduction
+    wanted = (4 + 1) * each + (2 * (4 / 2 + 1) - 2) * latency + reduction
     expect(abs(found["step"]["time_us"] - wanted) < 5, f"{found['step']['time_us']}, not {wanted}")
     inside = [found[k]["in_step_us"] for k in ("compute", "tensor", "pipeline", "data")]
     # Half of the ranks, those of the last stage, are done a backward pass and a message earlier.
-    early = (2000 + 4 * latency + latency) / 2
+    early = (2000 + 4 * reduction + latency) / 2
     expect(abs(sum(inside) + early - wanted) < 5, f"parts {inside} of {wanted}")
+
+
+add("virtual time, ring", virtual_time, "ring", 2)
+add("virtual time, auto", virtual_time, "auto", 1)
+
+
+@test
+def algorithms():
+    for name in ("ring", "tree", "direct"):
+        found = steps(f"-g 4 --tp 2 --pp 1 {SHORT} --algo {name}")
+        equal({(r["algorithm"], r["wrong"]) for r in found.values() if r["part"] == "step"}, {(name, 0)}, name)
+    run(f"hybrid_parallel -g 4 {SHORT} --algo direct --link 1GB/s,1us").exits(5).says("direct")
 
 
 @test
