@@ -215,6 +215,17 @@ add("virtual time, auto", virtual_time, "auto", 1)
 
 
 @test
+def bloom_is_played():
+    """All 384 ranks in virtual time: what a step of BLOOM sends is what is known of it."""
+    line = "-g 384 --model bloom-176b --tp 4 --pp 12 --dp 8 --batch 2048 --micro-batch 2 --flops 150T -n 1"
+    found = steps(f"{line} --backend sim --link 300GB/s,5us")
+    equal((found["tensor"]["calls"], found["tensor"]["sent_bytes"]), (6 * 4 * 128, 504 << 30), "tensor")
+    equal((found["pipeline"]["calls"], found["pipeline"]["sent_bytes"]), (2 * 128, 28 << 30), "pipeline")
+    # (p - 1) / m of the bubble, but for stages of five layers among those of six.
+    expect(0.05 < found["pipeline"]["in_step_us"] / found["step"]["time_us"] < 0.0859, found)
+
+
+@test
 def algorithms():
     for name in ("ring", "tree", "direct"):
         found = steps(f"-g 4 --tp 2 --pp 1 {SHORT} --algo {name}")
