@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-#define SWEEP_MOST 2000000 /* rounds of all ranks in one sweep; what takes more is estimated */
+#define SWEEP_MOST 200000 /* rounds of all ranks in one sweep; what takes more is estimated */
 #define WORSE_MOST 2       /* shorter messages that were no better in a row: even shorter are not */
 #define GAIN 0.01          /* of the time, that shorter messages must save: each costs something */
 
