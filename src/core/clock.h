@@ -9,6 +9,8 @@
 
 /* Seconds on the monotonic clock. */
 double bb_clock_now(void);
+/* Seconds that the calling thread had a core. */
+double bb_clock_thread(void);
 /* Seconds since 1970 UTC. */
 double bb_clock_unix(void);
 

@@ -331,13 +331,12 @@ bad:
 /* Without noise one iteration is like the other, and nothing has to get warm. */
 static void resolve_noise(struct bb_options *o)
 {
-	const bool exact = o->backend->capabilities & BB_CAP_VIRTUAL && o->noise == 0;
-
+	o->exact = o->backend->capabilities & BB_CAP_VIRTUAL && o->noise == 0;
 	o->config.link_noise = o->noise;
 	o->config.seed = (uint64_t)o->seed;
-	if (exact && !o->iters_given)
+	if (o->exact && !o->iters_given)
 		o->iters = 1;
-	if (exact && !o->warmup_iters_given)
+	if (o->exact && !o->warmup_iters_given)
 		o->warmup_iters = 0;
 }
 

@@ -75,6 +75,7 @@ struct bb_options {
 	bool iters_given, warmup_iters_given, fault_given, threads_given, gpus_given;
 
 	/* Worked out from them. */
+	bool exact; /* time is virtual and without noise: one iteration is like the other */
 	const char *program; /* the last part of argv[0] */
 	const struct bb_backend *backend;
 	/* Why --backend auto is that one; empty: it was named. */
@@ -121,5 +122,12 @@ uint64_t bb_options_next_size(const struct bb_options *options, uint64_t bytes);
 
 /* stdout carries CSV or JSON lines (--csv - or --json -) instead of the text. */
 bool bb_options_stdout_taken(const struct bb_options *options);
+
+/* -n where it is a benchmark's own row: ITERS, but one is enough where time is exact. */
+static inline void bb_options_set_iters(struct bb_options *options, int64_t iters, bool given)
+{
+	if (given || !options->exact)
+		options->iters = iters;
+}
 
 #endif

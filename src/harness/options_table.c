@@ -52,8 +52,7 @@ const struct bb_option bb_option_rows[] = {
 		"one CSV row per result; - is stdout instead of the text")},
 	{STRING("json", 0, json_file, NULL, "FILE", "every record as a line of JSON; - is stdout")},
 	{STRING("fault", 0, fault_text, NULL, "SPEC",
-		"corrupt:RANK, slow:RANK:TIME, die:RANK; of pairs slow_link:FROM:TO:FACTOR; "
-		"of pipelines swap:RANK; is it "
+		"corrupt:RANK, slow:RANK:TIME, die:RANK, slow_link:FROM:TO:FACTOR, swap:RANK: is it "
 		"found?"),
 	 GIVEN(fault_given), .once = "only one fault at a time", .section = "Faults and links"},
 	{STRING("link", 0, link_text, NULL, "RATE[,LATENCY][,port]",

@@ -69,14 +69,15 @@ static void sleep_on(void *argument)
 	leave(item->player);
 }
 
+/* Time that the core is given to others is not time that it computes. */
 static void spin_on(void *argument)
 {
 	const struct bb_item *item = argument;
-	const double end = bb_clock_now() + item->operation.seconds;
+	const double end = bb_clock_thread() + item->operation.seconds;
 
 	if (!enter(item->player))
 		return;
-	while (bb_clock_now() < end && !is_over(item->player))
+	while (bb_clock_thread() < end && !is_over(item->player))
 		;
 	leave(item->player);
 }

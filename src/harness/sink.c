@@ -268,6 +268,8 @@ void bb_sink_add_head(struct bb_strbuf *out, const struct bb_run_record *run)
 		       (long long)run->seed);
 	if (!isnan(run->precision))
 		bb_strbuf_addf(out, "  precision: %g%%", run->precision * 100);
+	if (!isnan(run->link_noise))
+		bb_strbuf_addf(out, "  noise: %g%%", run->link_noise * 100);
 	if (run->library)
 		bb_strbuf_addf(out, "  library: %s", run->library);
 	if (run->fault)

@@ -34,6 +34,8 @@ static void number(char text[BB_CELL_TEXT], double value, int decimals, int widt
 		snprintf(text, BB_CELL_TEXT, "N/A");
 		return;
 	}
+	if (fabs(value) < 0.5 * pow(10, -decimals))
+		value = 0; /* not -0 */
 	do
 		snprintf(text, BB_CELL_TEXT, "%.*f", decimals, value);
 	while ((int)strlen(text) > width && decimals-- > 0);

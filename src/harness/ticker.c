@@ -29,8 +29,9 @@ void bb_ticker_show(struct bb_ticker *ticker, const char *name, uint64_t size)
 
 	if (!ticker->on)
 		return;
-	fprintf(stderr, "\r\033[K[%zu/%zu] %s %s", ticker->done + 1, ticker->total, name,
-		bb_format_size(size_text, size));
+	fprintf(stderr, "\r\033[K[%zu/%zu] %s", ticker->done + 1, ticker->total, name);
+	if (size > 0)
+		fprintf(stderr, " %s", bb_format_size(size_text, size));
 	if (ticker->done > 0)
 		fprintf(stderr, ", about %s left",
 			bb_format_duration(left_text, (bb_clock_now() - ticker->started) *

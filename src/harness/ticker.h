@@ -20,7 +20,7 @@ struct bb_ticker {
 
 /* For TOTAL cases of BYTES in all. */
 void bb_ticker_start(struct bb_ticker *ticker, size_t total, uint64_t bytes);
-/* Show that NAME of SIZE bytes runs now. */
+/* Show that NAME of SIZE bytes runs now; 0: it has no size. */
 void bb_ticker_show(struct bb_ticker *ticker, const char *name, uint64_t size);
 /* The case of SIZE bytes is done. */
 void bb_ticker_step(struct bb_ticker *ticker, uint64_t size);

@@ -9,6 +9,7 @@
  *     the end: one sample, unless the device's own events tell of each iteration (-I);
  *   - captured graphs are launched as often as -G says: one sample.
  */
+#include "core/clock.h"
 #include "harness/measure.h"
 
 #include "core/stats.h"
@@ -37,14 +38,6 @@ static const struct bb_collective_options *asked_of(const struct bb_job *job)
 static double now(const struct bb_job *job)
 {
 	return job->s->bench->backend->now(job->s->driver->handle);
-}
-
-static double thread_cpu_seconds(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* Nobody begins its clock while others are still busy. */
@@ -228,7 +221,7 @@ static bb_status time_span(struct bb_job *job, struct span *span)
 					       : (int)(job->iterations % (size_t)job->rotates);
 
 		status = prepare(job, set, asked->cache == BB_CACHE_REWRITE || alone);
-		cpu = asked->report_cputime ? thread_cpu_seconds() : 0;
+		cpu = asked->report_cputime ? bb_clock_thread() : 0;
 		begin = now(job);
 	}
 	if (status == BB_OK)
@@ -238,7 +231,7 @@ static bb_status time_span(struct bb_job *job, struct span *span)
 		status = bb_job_finish(job);
 	end = now(job);
 	if (asked->report_cputime)
-		job->cpu_seconds += job->runs_ahead ? issued - begin : thread_cpu_seconds() - cpu;
+		job->cpu_seconds += job->runs_ahead ? issued - begin : bb_clock_thread() - cpu;
 	job->seconds += end - begin;
 	job->operations += operations;
 	job->iterations += span->length;

@@ -3,6 +3,8 @@
  */
 #include "training_kernels/ddp.h"
 
+#include "harness/plan.h"
+
 bool bb_ddp_compute(const struct bb_ddp *ddp, double *forward_s, double *backward_s)
 {
 	const struct bb_ddp_options *a = &ddp->asked;
@@ -38,6 +40,12 @@ static bb_status plan(struct bb_run *run)
 		       bb_format_size(have, run->memory));
 }
 
+static void list(struct bb_strbuf *out)
+{
+	bb_model_list(out);
+	bb_plan_list(out);
+}
+
 static void close_ddp(struct bb_run *run)
 {
 	struct bb_ddp *ddp = run->own;
@@ -52,7 +60,7 @@ const struct bb_benchmark bb_ddp_benchmark = {
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
 	.queues = true,
 	.check = bb_ddp_check,
-	.list = bb_model_list,
+	.list = list,
 	.show = bb_ddp_predict,
 	.open_text = bb_ddp_text_open,
 	.rows = &bb_record_ddp,

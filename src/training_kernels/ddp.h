@@ -28,6 +28,7 @@ struct bb_ddp_options {
 	const char *model_text, *buckets_text, *first_text, *dtype_text, *flops_text, *algo_text;
 	int64_t seq; /* 0: the model's */
 	int64_t batch, accumulate, iters;
+	bool iters_given;
 	uint64_t step_ns; /* forward and backward of a batch; 0: not given */
 	int overlap;      /* enum bb_overlap_choice */
 	int stand_in;     /* enum bb_stand_in */
@@ -66,6 +67,7 @@ struct bb_ddp_record {
 	int64_t samples;
 	double compute_us, reduce_us, reduce_busbw_GBps, exposed_us, hidden, contention;
 	double error_percent;
+	double broadcast_us;
 	double times_one, times_tensor, times_25M;
 	int64_t best, as_good; /* 0 or 1 */
 	int64_t wrong;

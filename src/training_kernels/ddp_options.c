@@ -49,7 +49,8 @@ const struct bb_option bb_ddp_rows[] = {
 	{CHOICE("compute", stand_in, "sleep", "WORD", bb_stand_in_names,
 		"how computations are stood in for: sleep, spin (a busy core, or part of the GPU), "
 		"gemm (cuBLAS)")},
-	{INT("iters", 'n', iters, "10", "N", 1, 1000000, "steps of each kind, over all rounds")},
+	{INT("iters", 'n', iters, "10", "N", 1, 1000000, "steps of each kind, over all rounds"),
+	 GIVEN(iters_given)},
 	{FLAG("predict", 0, predict, "print the buckets and, with --link, the step; run nothing")},
 	{.name = NULL},
 };
@@ -194,7 +195,7 @@ bb_status bb_ddp_check(const struct bb_benchmark *benchmark, void *own, struct b
 	struct bb_ddp_options *a = &ddp->asked;
 	bb_status status;
 
-	o->iters = a->iters;
+	bb_options_set_iters(o, a->iters, a->iters_given);
 	if (a->predict && o->fault_given)
 		return bb_fail(error, BB_EUSAGE, "--fault: --predict runs nothing; leave one out");
 	BB_TRY(status, refuse_sizes(o, error), out);

@@ -190,10 +190,11 @@ static void tell_step(const struct bb_prediction *p, const struct bb_prediction_
 
 static const struct bb_prediction_row *best(const struct bb_prediction *p, bool overlap)
 {
-	const struct bb_prediction_row *found = &p->rows[BB_PREDICT_CAP];
+	const struct bb_prediction_row *found = &p->rows[0];
 
-	for (size_t i = BB_PREDICT_CAP + 1; i < p->nrows; i++)
-		if (p->rows[i].steps[overlap].step_s < found->steps[overlap].step_s)
+	for (size_t i = 1; i < p->nrows; i++)
+		if (i != BB_PREDICT_DEFAULT &&
+		    p->rows[i].steps[overlap].step_s < found->steps[overlap].step_s)
 			found = &p->rows[i];
 	return found;
 }

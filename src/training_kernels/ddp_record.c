@@ -60,6 +60,9 @@ static const struct bb_field fields[] = {
 	ROW(DOUBLE, contention, "",
 	    "how many times as long the backward pass takes beside the reductions"),
 	ROW(DOUBLE, error_percent, "%", "of the prediction, against step_us"),
+	ROW(DOUBLE, broadcast_us, "us",
+	    "all parameters from rank 0, by the same algorithm; null: broadcast has none of that "
+	    "name"),
 	ROW(DOUBLE, times_one, "", "how many times as fast as all in one bucket"),
 	ROW(DOUBLE, times_tensor, "", "as each tensor by itself"),
 	ROW(DOUBLE, times_25M, "", "as in buckets of 25 MiB, PyTorch's default"),

@@ -37,6 +37,15 @@ static const struct bb_ddp_trial *find(const struct bb_ddp_sweep *s, enum bb_ddp
 	return NULL;
 }
 
+/* Rank 0's broadcast of the parameters. */
+static const struct bb_ddp_trial *find_start(const struct bb_ddp_sweep *s, size_t algorithm)
+{
+	for (size_t i = 0; i < s->trials.n; i++)
+		if (s->list[i].part == BB_DDP_START && s->list[i].algorithm == algorithm)
+			return &s->list[i];
+	return NULL;
+}
+
 static const struct bb_stats *stats_of(const struct bb_ddp_sweep *s, const struct bb_ddp_trial *t)
 {
 	return &s->trials.list[t - s->list].stats;
@@ -57,16 +66,28 @@ static double median(double *values, int n)
 	return stats.p50;
 }
 
-/* The watched rounds become medians, in the first place of each. */
+/* Of each bucket's reduction alone. */
+static void settle_reductions(struct bb_ddp_stamps *stamps)
+{
+	double seconds[BB_TRIAL_MOST_ROUNDS];
+
+	for (size_t k = 0; k < stamps->nbuckets; k++) {
+		const double *end = stamps->ends + k * BB_TRIAL_MOST_ROUNDS;
+
+		for (int r = 0; r < stamps->rounds; r++)
+			seconds[r] = end[r] - (k > 0 ? end[r - BB_TRIAL_MOST_ROUNDS] : 0);
+		stamps->reduce_s[k] = median(seconds, stamps->rounds);
+	}
+}
+
+/* The watched rounds become medians. */
 static void settle(struct bb_ddp_sweep *s)
 {
 	for (size_t i = 0; i < s->trials.n; i++) {
 		struct bb_ddp_stamps *stamps = &s->list[i].stamps;
 
-		for (size_t k = 0; k < stamps->nbuckets && s->list[i].part == BB_DDP_REDUCTIONS;
-		     k++)
-			stamps->reduce_s[k] =
-				median(stamps->reduce_s + k * BB_TRIAL_MOST_ROUNDS, stamps->rounds);
+		if (s->list[i].part == BB_DDP_REDUCTIONS)
+			settle_reductions(stamps);
 		stamps->backward_s[0] = median(stamps->backward_s, stamps->rounds);
 	}
 }
@@ -153,6 +174,8 @@ static void measure(const struct rows *rows, struct row *row)
 	for (size_t k = 0; k < step->stamps.nbuckets; k++)
 		row->us[k] = 1e6 * reductions->stamps.reduce_s[k];
 	r->bucket_us = (struct bb_numbers){row->us, step->stamps.nbuckets};
+	if (!refusal_of(s, find_start(s, step->algorithm)))
+		r->broadcast_us = 1e6 * stats_of(s, find_start(s, step->algorithm))->p50;
 	r->end_unix_s = bb_clock_unix();
 }
 
@@ -203,16 +226,23 @@ static void compare(struct rows *rows)
 /* ---- what to take ------------------------------------------------------------------------------
  */
 
-static const char *cap_of(const struct rows *rows, const struct row *row, char text[BB_UNIT_TEXT])
+/* "25M (ring)", "all in one (ring)" */
+static void add_row_name(const struct rows *rows, const struct row *row, struct bb_strbuf *out)
 {
-	return bb_ddp_cap_text(text, rows->sweep->caps[row->trial->cap].bytes);
+	const uint64_t cap = rows->sweep->caps[row->trial->cap].bytes;
+	char text[BB_UNIT_TEXT];
+
+	bb_strbuf_addf(out, "%s (%s)",
+		       cap == BB_BUCKET_UNLIMITED ? "all in one"
+		       : cap == 1                 ? "each tensor by itself"
+						  : bb_format_size(text, cap),
+		       row->record.algorithm);
 }
 
 /* The others that may be as good, and the first that is not. */
 static void tell_confidence(const struct rows *rows, const struct row *than, struct bb_strbuf *out)
 {
 	const struct row *next = NULL;
-	char cap[BB_UNIT_TEXT];
 	int others = 0;
 
 	for (size_t i = 0; i < rows->n; i++) {
@@ -220,17 +250,21 @@ static void tell_confidence(const struct rows *rows, const struct row *than, str
 
 		if (row == than || row->trial->overlap != than->trial->overlap)
 			continue;
-		if (row->record.as_good)
-			bb_strbuf_addf(out, "%s%s (%s)",
-				       others++ ? ", " : "; within the spread of its steps: ",
-				       cap_of(rows, row, cap), row->record.algorithm);
-		else if (!next || row->record.step_us < next->record.step_us)
+		if (row->record.as_good) {
+			bb_strbuf_add(out, others++ ? ", "
+						    : "; not to be told apart from it with 95% "
+						      "confidence: ");
+			add_row_name(rows, row, out);
+		} else if (!next || row->record.step_us < next->record.step_us) {
 			next = row;
+		}
 	}
-	if (next)
-		bb_strbuf_addf(out, "; the next, %s (%s), takes %.1f%% longer",
-			       cap_of(rows, next, cap), next->record.algorithm,
-			       100 * (next->record.step_us / than->record.step_us - 1));
+	if (!next)
+		return;
+	bb_strbuf_add(out, "; the next, ");
+	add_row_name(rows, next, out);
+	bb_strbuf_addf(out, ", takes %.1f%% longer",
+		       100 * (next->record.step_us / than->record.step_us - 1));
 }
 
 static bb_status advise(const struct rows *rows)
@@ -238,16 +272,15 @@ static bb_status advise(const struct rows *rows)
 	const struct bb_ddp_sweep *s = rows->sweep;
 	const struct row *than = best(rows, s->ddp->asked.overlap != BB_OVERLAP_OFF);
 	struct bb_strbuf out = {0};
-	char cap[BB_UNIT_TEXT];
 	bb_status status;
 
-	bb_strbuf_addf(&out, "# Best: buckets of %s (%s), a step of %.2f ms",
-		       cap_of(rows, than, cap), than->record.algorithm,
-		       1e-3 * than->record.step_us);
+	bb_strbuf_addf(&out, "# Best buckets, overlap %s: ", than->record.overlap);
+	add_row_name(rows, than, &out);
+	bb_strbuf_addf(&out, ", a step of %.2f ms", 1e-3 * than->record.step_us);
 	tell_confidence(rows, than, &out);
 	bb_strbuf_add(&out, "\n");
 	for (size_t a = 0; a < s->ddp->asked.nalgorithms; a++) {
-		const struct bb_ddp_trial *start = find(s, BB_DDP_START, 0, a);
+		const struct bb_ddp_trial *start = find_start(s, a);
 
 		if (refusal_of(s, start))
 			continue;

@@ -1,5 +1,6 @@
 #include "training_kernels/ddp_sweep.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,12 +38,14 @@ static bb_status lay_out(struct bb_ddp_sweep *s, struct bb_ddp_cap *cap)
 	return BB_OK;
 }
 
-static bool has_cap(const struct bb_ddp_sweep *s, uint64_t bytes)
+/* Which of the sizes is BYTES; all of them: none. */
+static size_t index_of(const struct bb_ddp_sweep *s, uint64_t bytes)
 {
-	for (size_t i = 0; i < s->ncaps; i++)
-		if (s->caps[i].bytes == bytes)
-			return true;
-	return false;
+	size_t i = 0;
+
+	while (i < s->ncaps && s->caps[i].bytes != bytes)
+		i++;
+	return i;
 }
 
 static bb_status add_cap(struct bb_ddp_sweep *s, uint64_t bytes)
@@ -52,7 +55,7 @@ static bb_status add_cap(struct bb_ddp_sweep *s, uint64_t bytes)
 	struct bb_ddp_cap *cap = &s->caps[s->ncaps];
 	bb_status status;
 
-	if (has_cap(s, bytes))
+	if (index_of(s, bytes) < s->ncaps)
 		return BB_OK;
 	s->ncaps++;
 	cap->bytes = bytes;
@@ -80,6 +83,12 @@ static bb_status make_caps(struct bb_ddp_sweep *s)
 
 /* ---- what a watched step tells --------------------------------------------------------------- */
 
+/* Ranks that this driver plays and hears of. */
+static int heard_ranks(const struct bb_ddp_sweep *s)
+{
+	return s->run->options.backend->capabilities & BB_CAP_VIRTUAL ? s->run->world.nranks : 1;
+}
+
 static void done(void *own, int rank, size_t index, const struct bb_operation *operation,
 		 double from, double to, int source)
 {
@@ -87,23 +96,28 @@ static void done(void *own, int rank, size_t index, const struct bb_operation *o
 	struct bb_ddp_stamps *stamps = &t->stamps;
 	const size_t last = t->step.microbatches * stamps->nbuckets - 1;
 	const int round = stamps->rounds;
+	bool final;
 
-	if (rank != t->sweep->driver->rank || round == BB_TRIAL_MOST_ROUNDS)
+	if (round == BB_TRIAL_MOST_ROUNDS)
 		return;
-	if (operation->work == BB_DDP_BACKWARD) {
-		if (operation->item % stamps->nbuckets == 0)
+	if (t->part == BB_DDP_REDUCTIONS) {
+		double *end = &stamps->ends[operation->item * BB_TRIAL_MOST_ROUNDS + (size_t)round];
+
+		*end = to > *end ? to : *end;
+		final = operation->item == stamps->nbuckets - 1;
+	} else {
+		final = operation->work == BB_DDP_BACKWARD && operation->item == last;
+		if (operation->work == BB_DDP_BACKWARD && operation->item % stamps->nbuckets == 0)
 			stamps->begin = from;
-		if (operation->item == last)
-			stamps->backward_s[round] = to - stamps->begin;
+		if (final)
+			stamps->backward_s[round] =
+				fmax(stamps->backward_s[round], to - stamps->begin);
 	}
-	/* Of reductions in a row the queue comes to one when the one before is done. */
-	if (operation->work == BB_DDP_REDUCE)
-		stamps->reduce_s[operation->item * BB_TRIAL_MOST_ROUNDS + (size_t)round] =
-			to - from;
-	if (t->part == BB_DDP_REDUCTIONS
-		    ? operation->item == stamps->nbuckets - 1
-		    : operation->work == BB_DDP_BACKWARD && operation->item == last)
+	stamps->finals += final;
+	if (stamps->finals == heard_ranks(t->sweep)) {
+		stamps->finals = 0;
 		stamps->rounds++;
+	}
 }
 
 /* ---- programs ----------------------------------------------------------------------------------
@@ -124,13 +138,23 @@ static void name_trial(const struct bb_ddp_trial *t, char what[BB_WHAT_TEXT])
 	const struct bb_ddp_sweep *s = t->sweep;
 	char cap[BB_UNIT_TEXT];
 
-	if (t->part == BB_DDP_ALONE)
+	const char *algorithm = s->ddp->asked.algorithms[t->algorithm];
+
+	bb_ddp_cap_text(cap, s->caps[t->cap].bytes);
+	switch (t->part) {
+	case BB_DDP_ALONE:
 		snprintf(what, BB_WHAT_TEXT, "computations alone");
-	else
-		snprintf(what, BB_WHAT_TEXT, "%s of buckets of %s, %s",
-			 t->part == BB_DDP_STEP ? "step" : "reduction",
-			 bb_ddp_cap_text(cap, s->caps[t->cap].bytes),
-			 s->ddp->asked.algorithms[t->algorithm]);
+		break;
+	case BB_DDP_START:
+		snprintf(what, BB_WHAT_TEXT, "broadcast of parameters, %s", algorithm);
+		break;
+	case BB_DDP_REDUCTIONS:
+		snprintf(what, BB_WHAT_TEXT, "reductions, buckets %s, %s", cap, algorithm);
+		break;
+	default:
+		snprintf(what, BB_WHAT_TEXT, "step, buckets %s, %s, overlap %s", cap, algorithm,
+			 t->overlap ? "on" : "off");
+	}
 }
 
 /* Of a second: the model's are done in the time that is asked for. */
@@ -172,8 +196,9 @@ static bb_status add_trial(struct bb_ddp_sweep *s, struct bb_ddp_trial trial)
 	name_trial(t, timed->what);
 	timed->watch = (struct bb_timeline_watch){done, t};
 	t->stamps.nbuckets = cap->buckets.n;
-	t->stamps.reduce_s = calloc(cap->buckets.n * BB_TRIAL_MOST_ROUNDS, sizeof(double));
-	return t->stamps.reduce_s ? BB_OK : no_memory(s);
+	t->stamps.reduce_s = calloc(cap->buckets.n, sizeof(double));
+	t->stamps.ends = calloc(cap->buckets.n * BB_TRIAL_MOST_ROUNDS, sizeof(double));
+	return t->stamps.reduce_s && t->stamps.ends ? BB_OK : no_memory(s);
 }
 
 static bb_status add_steps(struct bb_ddp_sweep *s, size_t cap, size_t algorithm)
@@ -206,9 +231,11 @@ static bb_status make_trials(struct bb_ddp_sweep *s)
 	for (size_t c = 0; c < s->ncaps; c++)
 		for (size_t a = 0; a < s->ddp->asked.nalgorithms && status == BB_OK; a++)
 			status = add_steps(s, c, a);
-	/* Parameters are broadcast in the buckets of the first size. */
+	/* All parameters at once: PyTorch has pieces of 250 MB, more than most buckets. */
 	for (size_t a = 0; a < s->ddp->asked.nalgorithms && status == BB_OK; a++)
-		status = add_trial(s, (struct bb_ddp_trial){.algorithm = a, .part = BB_DDP_START});
+		status = add_trial(s, (struct bb_ddp_trial){.cap = index_of(s, BB_BUCKET_UNLIMITED),
+							    .algorithm = a,
+							    .part = BB_DDP_START});
 	return status;
 }
 
@@ -242,7 +269,7 @@ static bb_status open_data(struct bb_ddp_sweep *s)
 	return BB_OK;
 }
 
-/* Every bucket begins with the first element of the pattern. */
+/* The pattern goes on from bucket to bucket: none is like the other. */
 static bb_status fill(struct bb_ddp_sweep *s, const struct bb_ddp_cap *cap)
 {
 	const struct bb_backend *backend = s->run->options.backend;
@@ -251,8 +278,8 @@ static bb_status fill(struct bb_ddp_sweep *s, const struct bb_ddp_cap *cap)
 
 	for (size_t k = 0; k < cap->buckets.n && status == BB_OK; k++)
 		status = backend->fill(s->driver->handle,
-				       s->gradients + cap->offsets[k] * mine.element_size, &mine, 0,
-				       (size_t)cap->buckets.list[k].elements);
+				       s->gradients + cap->offsets[k] * mine.element_size, &mine,
+				       cap->offsets[k], (size_t)cap->buckets.list[k].elements);
 	return status == BB_OK ? backend->finish(s->driver->handle, NULL) : status;
 }
 
@@ -278,10 +305,10 @@ static bb_status verify(struct bb_ddp_sweep *s, const struct bb_ddp_cap *cap, ui
 	if (fault->kind == BB_FAULT_CORRUPT && fault->rank == s->driver->rank)
 		status = corrupt(s);
 	for (size_t k = 0; k < cap->buckets.n && status == BB_OK; k++)
-		status = backend->verify(s->driver->handle,
-					 s->gradients + cap->offsets[k] * average.element_size,
-					 &average, 0, (size_t)cap->buckets.list[k].elements,
-					 s->ddp->asked.dtype, BB_AVERAGE_ULPS, wrong);
+		status = backend->verify(
+			s->driver->handle, s->gradients + cap->offsets[k] * average.element_size,
+			&average, cap->offsets[k], (size_t)cap->buckets.list[k].elements,
+			s->ddp->asked.dtype, BB_AVERAGE_ULPS, wrong);
 	return status;
 }
 
@@ -344,8 +371,10 @@ out:
 static void close_sweep(struct bb_ddp_sweep *s)
 {
 	bb_trials_free(&s->trials);
-	for (size_t i = 0; i < s->trials.n; i++)
+	for (size_t i = 0; i < s->trials.n; i++) {
 		free(s->list[i].stamps.reduce_s);
+		free(s->list[i].stamps.ends);
+	}
 	for (size_t i = 0; i < s->ncaps; i++) {
 		bb_buckets_free(&s->caps[i].buckets);
 		free(s->caps[i].ready_s);

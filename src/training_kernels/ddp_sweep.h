@@ -22,13 +22,18 @@ struct bb_ddp_cap {
 	size_t *offsets; /* elements before each bucket */
 };
 
-/* What one watched step after the other tells, on the ranks that this driver plays; medians. */
+/*
+ * What one watched step after the other tells, of the ranks that this driver plays. A bucket's
+ * reduction is from when the last of them had the one before to when the last of them has it.
+ */
 struct bb_ddp_stamps {
 	size_t nbuckets;
-	double *reduce_s; /* [bucket * BB_TRIAL_MOST_ROUNDS + round]; then of each, one */
+	double *ends;     /* of reductions alone: [bucket * BB_TRIAL_MOST_ROUNDS + round] */
+	double *reduce_s; /* [bucket], medians, in the end */
 	double backward_s[BB_TRIAL_MOST_ROUNDS];
 	int rounds;
-	double begin, last; /* of the backward pass, of the reduction before */
+	double begin; /* of the backward pass */
+	int finals;   /* ranks that have done all of this round */
 };
 
 /* A program of the sweep. */

@@ -30,6 +30,7 @@ struct bb_hybrid_options {
 		memory_given;
 	bool best_given;
 	int64_t iters;
+	bool iters_given;
 	int stand_in;     /* enum bb_stand_in */
 	uint64_t pass_ns; /* forward and backward of a micro-batch on a stage */
 	bool pass_given, algo_given;

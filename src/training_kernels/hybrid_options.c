@@ -74,7 +74,7 @@ const struct bb_option bb_hybrid_rows[] = {
 	{INT("best", 0, best, "8", "N", 1, 1000, "ways that are printed; all are in --json"),
 	 GIVEN(best_given)},
 	{INT("iters", 'n', iters, "5", "N", 1, 1000000, "timed steps of each kind"),
-	 .section = "Steps"},
+	 GIVEN(iters_given), .section = "Steps"},
 	{STRING("algo", 0, algo_text, "auto", "NAME",
 		"algorithm of the all-reduces; auto: whichever is "
 		"best for each"),
@@ -279,7 +279,7 @@ bb_status bb_hybrid_check(const struct bb_benchmark *benchmark, void *own, struc
 	bb_status status;
 
 	o->shows = a->plan;
-	o->iters = a->iters;
+	bb_options_set_iters(o, a->iters, a->iters_given);
 	BB_TRY(status, refuse_sizes(o, error), out);
 	BB_TRY(status, read_flops(a, error), out);
 	BB_TRY(status, read_node_link(a, error), out);

@@ -30,6 +30,7 @@ struct bb_pipeline_options {
 	int64_t seq, batch;
 	int stand_in; /* enum bb_stand_in */
 	int64_t iters;
+	bool iters_given;
 	bool predict, gantt;
 	bool stages_given, tc_given, pass_given, bytes_given, seq_given, batch_given;
 

@@ -43,7 +43,8 @@ const struct bb_option bb_pipeline_rows[] = {
 	{FLAG("predict", 0, predict, "only predict: nothing is run, for any number of stages")},
 	{FLAG("gantt", 0, gantt,
 	      "draw what each stage does when, and write a record of each pass")},
-	{INT("iters", 'n', iters, "5", "N", 1, 1000000, "timed steps of each schedule")},
+	{INT("iters", 'n', iters, "5", "N", 1, 1000000, "timed steps of each schedule"),
+	 GIVEN(iters_given)},
 	{CHOICE("compute", stand_in, "sleep", "WORD", bb_stand_in_names,
 		"what passes are: sleep, spin (busy), or gemm (matrices of the model's FLOPs)")},
 	PASS_TIME("tf", tf_ns, "forward pass of a microbatch on a stage, all its chunks"),
@@ -280,7 +281,7 @@ bb_status bb_pipeline_check(const struct bb_benchmark *benchmark, void *own, str
 	else if (!a->stages_given)
 		a->stages = o->threads * o->gpus *
 			    (environment->launch.nprocs > 1 ? environment->launch.nprocs : 1);
-	o->iters = a->iters;
+	bb_options_set_iters(o, a->iters, a->iters_given);
 	BB_TRY(status, check_model(a, error), out);
 	status = check_size(a, error);
 out:

@@ -25,6 +25,7 @@ struct bb_tensor_options {
 	const char *model_text, *way_text, *dtype_text, *flops_text;
 	int64_t seq; /* 0: the model's */
 	int64_t batch, layers, iters;
+	bool iters_given;
 	uint64_t layer_ns; /* forward and backward of the unsplit layer */
 	int stand_in;      /* enum bb_stand_in */
 	bool equality, layer_given;

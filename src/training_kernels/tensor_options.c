@@ -41,7 +41,8 @@ const struct bb_option bb_tensor_rows[] = {
 	{CHOICE("compute", stand_in, "sleep", "WORD", bb_stand_in_names,
 		"how computations are stood in for: sleep, spin (a busy core, or part of the GPU), "
 		"gemm (cuBLAS)")},
-	{INT("iters", 'n', iters, "10", "N", 1, 1000000, "steps of each kind, over all rounds")},
+	{INT("iters", 'n', iters, "10", "N", 1, 1000000, "steps of each kind, over all rounds"),
+	 GIVEN(iters_given)},
 	{.name = NULL},
 };
 
@@ -223,7 +224,7 @@ bb_status bb_tensor_check(const struct bb_benchmark *benchmark, void *own, struc
 	struct bb_tensor_options *a = &t->asked;
 	bb_status status;
 
-	o->iters = a->iters;
+	bb_options_set_iters(o, a->iters, a->iters_given);
 	BB_TRY(status, refuse_sizes(o, error), out);
 	BB_TRY(status, read_dtype(a, error), out);
 	BB_TRY(status, read_ways(a, error), out);

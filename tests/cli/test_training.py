@@ -316,6 +316,16 @@ def virtual_time_is_the_step_model():
 
 
 @test
+def reductions_add_up():
+    """Also where ranks are done at different times, and the last one counts."""
+    for words in ("-g 5", "-g 3 --algo tree,reduce+broadcast", "-g 6 --algo linear --link 1G,20us,port"):
+        found, _ = rows(f"--backend sim --link 1G,20us {SMALL} {words}".replace("--link 1G,20us " if "port" in words else "\0", ""))
+        for key, r in found.items():
+            expect(abs(sum(r["bucket_us"]) - r["reduce_us"]) < 1e-6, f"{words}, {key}: {sum(r['bucket_us'])}, {r['reduce_us']}")
+            expect(abs(r["error_percent"]) < 5, f"{words}, {key}: {r['error_percent']}%")
+
+
+@test
 def prediction_is_virtual_time():
     """What --predict says is what sim measures."""
     line = f"-g 4 {SMALL} --algo ring --link 1G,20us"
@@ -369,7 +379,7 @@ def table_of_steps():
     lines = [line.split() for line in out.splitlines() if not line.startswith("#")]
     equal([line[0] for line in lines if line[4] == "on"], ["64K", "1M", "25M", "one", "tensor"], "rows")
     equal({line[-1] for line in lines}, {"0"}, "#wrong")
-    expect("# Best: buckets of " in out and "broadcasts the parameters" in out, out)
+    expect("# Best buckets, overlap on: " in out and "broadcasts the parameters" in out, out)
 
 
 # ---- config.json -----------------------------------------------------------------------------

@@ -165,6 +165,9 @@ static void test_keeps_the_rules(void **state)
 
 struct heard {
 	size_t next; /* bucket to be reduced */
+	size_t nbuckets;
+	double complete[MOST_BUCKETS]; /* when the backward pass had the bucket, in the last batch
+					*/
 	double reduced, optimised;
 	int reductions, forwards;
 };
@@ -177,7 +180,10 @@ static void hear(void *own, int rank, size_t index, const struct bb_operation *o
 	if (rank != 0)
 		return;
 	h->forwards += o->work == BB_DDP_FORWARD;
+	if (o->work == BB_DDP_BACKWARD)
+		h->complete[o->item % h->nbuckets] = to;
 	if (o->work == BB_DDP_REDUCE) {
+		assert_true(from >= h->complete[o->item]);
 		assert_int_equal(o->item, h->next++);
 		h->reductions++;
 		h->reduced = to;
@@ -199,6 +205,7 @@ static void test_order(void **state)
 	double end;
 
 	open_setting(&s, "linear:7x128", 64 << 10);
+	heard.nbuckets = s.buckets.n;
 	s.step.microbatches = 4;
 	s.step.optimise_s = 1e-3;
 	bb_ddp_program(&program, &s.step, 3, "ring");
