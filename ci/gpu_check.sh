@@ -272,6 +272,24 @@ memory_speed() {
 	check 0 "the memory's speed, $1 GPU" alone $(perf mem_bandwidth -g "$1" $MEMORY)
 }
 
+# Training under the stages of ZeRO: the same bits from all, and one rank of 64 with 7.5 billion parameters.
+zero() {
+	local model="" many=7.5B
+	if [ ! -x "$BIN/zero_perf" ]; then
+		skipped "ZeRO, $1 GPU" "zero_perf was not built: no jansson.h"
+		return
+	fi
+	if [ -n "$STAND_IN" ]; then
+		model="--model 1001 -n 2" many=75K
+	fi
+	# shellcheck disable=SC2046,SC2086
+	check 0 "ZeRO, all stages, $1 GPU" alone $(perf zero -g "$1" --accumulate 2 $model)
+	# shellcheck disable=SC2046,SC2086
+	check 0 "ZeRO, offloaded, $1 GPU" alone $(perf zero -g "$1" -d bfloat16 --offload $model)
+	# shellcheck disable=SC2046
+	[ "$1" -gt 1 ] || check 0 "ZeRO, one rank of 64" alone $(perf zero --as-rank 0 --world 64 --model "$many")
+}
+
 pairs() {
 	# shellcheck disable=SC2046
 	check 0 "pairs of GPUs, bandwidth" alone $(perf p2p_bandwidth -g "$GPUS")
@@ -398,6 +416,7 @@ choose_sizes
 every_collective 1
 every_feature 1
 memory_speed 1
+zero 1
 kernel_speed
 shared_gpu
 sanitize
@@ -406,6 +425,7 @@ if [ "$GPUS" -gt 1 ]; then
 	every_collective "$GPUS"
 	every_feature "$GPUS"
 	memory_speed "$GPUS"
+	zero "$GPUS"
 	pairs
 else
 	skipped "several GPUs" "there is one"
