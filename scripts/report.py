@@ -5,9 +5,12 @@
     scripts/report.py node.json -o node.svg
     build/pipeline_perf --gantt --json steps.jsonl
     scripts/report.py steps.jsonl -o steps.svg --schedule 1f1b,zb-h1
+    build/ddp_bucket_perf --json buckets.jsonl
+    scripts/report.py buckets.jsonl -o buckets.svg
 
-The kind of the file is told by its "kind", that of records by the first that can be drawn. Exit status: 0 drawn; 2 usage, something asked
-for that is not in the file, or a file that cannot be read or written; 3 no matplotlib; 7 what is in the file cannot be drawn.
+The kind of the file is told by its "kind", that of records by the first that can be drawn. Exit status: 0
+drawn; 2 usage, something asked for that is not in the file, or a file that cannot be read or written; 3 no
+matplotlib; 7 what is in the file cannot be drawn.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
 from report import legend, paper as ink
 from report.axis import ticks
-from report.paper import LINE, NAME, SMALL, TEXT, TITLE, Paper, clip, width_of, wrap
+from report.paper import LINE, NAME, SMALL, TEXT, TITLE, Paper, clip, tint, width_of, wrap
 from report.words import Words
 
 WIDTH, MARGIN = 800, 20
@@ -17,12 +17,6 @@ PALE = 0.62
 NAMES = {"F": "F: forward", "B": "B: gradient of the input", "W": "W: gradients of the weights", "BW": "B and W at once"}
 WAITS = "#e4e4e4"
 W_SHARE = 0.35  # of the height of a pass that is B and W at once
-
-
-def tint(color, share):
-    """The colour, SHARE of the way to white."""
-    parts = [int(color[i : i + 2], 16) for i in (1, 3, 5)]
-    return "#" + "".join(f"{round(part + (255 - part) * share):02x}" for part in parts)
 
 
 def shade(kind, chunk, chunks):

@@ -2,7 +2,7 @@
 
 import typing
 
-from report import files, machine, pipelines, records
+from report import buckets, files, machine, pipelines, records
 
 
 class Kind(typing.NamedTuple):
@@ -15,6 +15,7 @@ class Kind(typing.NamedTuple):
 
 RECORDS = {
     "pipeline": Kind(pipelines.Pipelines, "report.gantt", "build/pipeline_perf --gantt --json FILE"),
+    "data_parallel": Kind(buckets.Sweep, "report.sweep", "build/ddp_bucket_perf --json FILE"),
 }
 KINDS = {"topology": Kind(machine.Machine, "report.topology", "build/topology --json FILE"), **RECORDS}
 

@@ -1,7 +1,7 @@
 """The key to a drawing: samples, and what each stands for. A row of it is (sample, text); a sample draws
 itself on a paper from X on around the height MIDDLE."""
 
-from report.paper import TEXT, width_of
+from report.paper import TEXT, clip, width_of
 
 SAMPLE = 24  # how wide samples are
 STEP = 20  # from one line to the next
@@ -18,7 +18,8 @@ def line(color, style="-", width=2.5):
 def lines(rows, width):
     """[[(x, row)…]…]: the rows broken into lines, and how wide they are."""
     broken, x, used = [[]], 0, 0
-    for row in rows:
+    for sample, text in rows:
+        row = sample, clip(text, TEXT, width - SAMPLE - 6)
         needs = SAMPLE + 6 + width_of(row[1], TEXT)
         if x + needs > width and broken[-1]:
             broken.append([])

@@ -37,6 +37,12 @@ logging.getLogger("matplotlib").setLevel(logging.ERROR)
 warnings.filterwarnings("ignore", message="Glyph")  # a box stands for a character the font lacks
 
 
+def tint(color, share):
+    """The colour, SHARE of the way to white."""
+    parts = [int(color[i : i + 2], 16) for i in (1, 3, 5)]
+    return "#" + "".join(f"{round(part + (255 - part) * share):02x}" for part in parts)
+
+
 def clean(text):
     """Without what is no character of a line, nor one that SVG could have."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
@@ -119,6 +125,11 @@ class Paper:
     def line(self, points, color=INK, width=1.4, style="-", above=2):
         self.axes.plot(*zip(*points), color=color, linewidth=width, linestyle=style, solid_capstyle="butt",
                        solid_joinstyle="round", zorder=above)
+
+    def marks(self, points, edge, fill, shape, size, width=1.4, above=4):
+        """Of SIZE around each point; the shape is matplotlib's letter for it."""
+        self.axes.plot(*zip(*points), linestyle="none", marker=shape, markersize=size * 72 / DPI, markerfacecolor=fill,
+                       markeredgecolor=edge, markeredgewidth=width, zorder=above)
 
     def curve(self, points, color, width, above=2):
         """A cubic Bézier curve of four points."""

@@ -12,7 +12,7 @@ PASS = {
     "microbatch": int, "from_us": Maybe(Real), "to_us": Maybe(Real),
 }
 SOURCES = ("predicted", "measured")
-MOST_SCHEDULES, MOST_STAGES, MOST_PASSES = 32, 256, 200000  # of all that is drawn
+MOST_SCHEDULES, MOST_STAGES, MOST_PASSES = 32, 256, 100000  # of all that is drawn
 
 
 class Schedule:
@@ -79,4 +79,4 @@ class Pipelines:
         for n, most, what in ((len(self.schedules), MOST_SCHEDULES, "schedules"), (stages, MOST_STAGES, "stages"),
                               (passes, MOST_PASSES, "passes")):
             if n > most:
-                raise BadFile(f"{n} {what}, more than the {most} that can be drawn")
+                raise BadFile(f"{n} {what}, more than the {most} that can be drawn; --schedule takes some of the schedules")

@@ -397,3 +397,76 @@ def unknown_times_are_left_out():
         found = texts(draw(write_records(path, records), os.path.join(folder, "a.svg")))
         for text in ("bubble: unknown", "predicted", "6 passes without times are not drawn"):
             expect(text in found, f"{text!r} is not in the picture: {list(found)}")
+
+
+def buckets(folder, *words):
+    """On links that are not there: the same every time."""
+    return records_of(folder, "ddp_bucket_perf", "--buckets", "1M,25M", "--backend", "sim", "-g", "4", "-n", "6",
+                      "--link", "10GB/s,5us", "--noise", "5%", "--flops", "10T", *words)
+
+
+@test
+def sweep_has_all_series():
+    """A line and bars for each algorithm and overlap, each size twice, and the steps that are marked."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, records = buckets(folder, "--algo", "ring,tree")
+        rows = [r for r in records if r["kind"] == "data_parallel"]
+        equal(len(rows), 2 * 2 * 4, "rows")
+        svg = draw(path, os.path.join(folder, "a.svg"))
+        words = [" ".join(e.itertext()) for e in xml.etree.ElementTree.fromstring(svg).iter(SVG + "text")]
+        for size in ("tensor", "1M", "25M", "one"):
+            equal(words.count(size), 2, f"labels {size}")
+        wanted = [f"{a}, overlap {o}" for a in ("ring", "tree") for o in ("on", "off")]
+        wanted += ["resnet50, float, 4 ranks", "predicted by the model", "95% confidence interval", "computing alone"]
+        for r in rows:
+            if r["best"] == 1:
+                size = f"{r['cap_bytes'] >> 20}M" if r["cap_bytes"] else r["grouping"]
+                wanted.append(f"shortest step with overlap {r['overlap']}: {size} ({r['algorithm']}), "
+                              f"{r['step_us'] / 1000:.4g} ms")
+        equal([text for text in wanted if text not in words], [], "not in the picture")
+        bars = fills(svg)
+        for color, algorithm in (("#0072b2", "ring"), ("#d55e00", "tree")):
+            exposed = sum(r["algorithm"] == algorithm and r["exposed_us"] > 0 for r in rows)
+            expect(bars[color] >= exposed > 0, f"{bars[color]} shapes in the colour of {algorithm}, {exposed} bars")
+
+
+@test
+def sweep_of_a_prediction():
+    with tempfile.TemporaryDirectory() as folder:
+        words = ["--predict", "-g", "8", "--link", "50GB/s,5us", "--flops", "400T"]
+        path, _ = records_of(folder, "ddp_bucket_perf", *words)
+        found = texts(draw(path, os.path.join(folder, "a.svg")))
+        expect("Time of a step, ms, predicted" in found and "computing alone" not in found, list(found))
+        refused(path, os.path.join(folder, "b.svg"), "--schedule is about pipelines", 2, ["--schedule", "1f1b"])
+        path, _ = records_of(folder, "ddp_bucket_perf", "--predict")
+        refused(path, os.path.join(folder, "b.svg"), "--link")
+
+
+@test
+def odd_sweeps():
+    """What is not known leaves a gap; what is noise stays on the paper; what is no sweep is refused."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, good = buckets(folder, "--algo", "ring")
+        plain = [r for r in good if r["kind"] != "data_parallel"]
+        rows = [r for r in good if r["kind"] == "data_parallel"]
+        change = lambda **fields: plain + [dict(rows[0], **fields)] + rows[1:]
+        null = ("low_us", "high_us", "compute_us", "exposed_us", "reduce_us", "predicted_step_us", "best", "algorithm")
+        drawable = {
+            "gap": change(step_us=None, exposed_us=None),
+            "nulls": plain + [dict(r, **{key: None for key in null}) for r in rows],
+            "negative": change(exposed_us=-1e4),
+            "outlier": change(high_us=1e9),
+            "one": plain + rows[:1],
+            "zero": plain + [dict(rows[0], step_us=0, predicted_step_us=0, compute_us=0, low_us=0, high_us=0)],
+            "long": change(algorithm="W" * 300, model="W" * 300),
+            "many": plain + [dict(r, algorithm=f"algorithm {i}") for i in range(10) for r in rows],
+        }
+        sources = [write_records(os.path.join(folder, name), records) for name, records in drawable.items()]
+        pictures = json.loads(python(OVERLAPS, *sources).exits(0).out)
+        for name, picture in pictures.items():
+            equal((picture["overlaps"], picture["outside"]), ([], []), f"texts of {name} that overlap, are outside")
+        expect("goes on outside" in pictures["outlier"]["texts"], "the interval is drawn as if it were all there")
+        for fields, words in ((rows[1], "twice"), ({"cap_bytes": 0}, "no size"), ({"overlap": "so"}, "on, off"),
+                              ({"step_us": -1}, "step_us is out of range"), ({"nranks": None}, "nranks is no integer")):
+            source = write_records(os.path.join(folder, "bad.jsonl"), change(**fields))
+            refused(source, os.path.join(folder, "a.svg"), words)

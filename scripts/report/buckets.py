@@ -1,0 +1,76 @@
+"""What `ddp_bucket_perf --json` writes: steps of data-parallel training by how gradients are put into buckets."""
+
+from report.files import BadFile, List, Maybe, Real, check
+
+ROW = {
+    "model": Maybe(str), "dtype": Maybe(str), "nranks": int,
+    "grouping": ("tensor", "cap", "one"), "cap_bytes": Maybe(int), "algorithm": Maybe(str), "overlap": Maybe(("on", "off")),
+    "step_us": Maybe(float), "low_us": Maybe(float), "high_us": Maybe(float), "compute_us": Maybe(float),
+    "reduce_us": Maybe(float), "exposed_us": Maybe(Real),
+    "predicted_step_us": Maybe(float), "predicted_reduce_us": Maybe(float), "predicted_exposed_us": Maybe(Real),
+    "best": Maybe(int), "as_good": Maybe(int),
+}
+MOST_SERIES, MOST_SIZES = 24, 40
+
+
+def size_text(n):
+    """As the options are written: 25M."""
+    for letter, unit in (("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)):
+        if n >= unit:
+            return f"{n / unit:.4g}{letter}"
+    return str(n)
+
+
+class Series:
+    """Rows of one algorithm with overlap or without: by size, which is "tensor", bytes or "one"."""
+
+    def __init__(self, algorithm, overlap):
+        self.algorithm, self.overlap, self.rows = algorithm, overlap, {}
+
+    def name(self):
+        return f"{self.algorithm or 'algorithm unknown'}, overlap {self.overlap or 'unknown'}"
+
+
+class Sweep:
+    """The series of a run, in the order that they were measured in; `sizes`: of all, ascending."""
+
+    def __init__(self, run):
+        self.run, rows = run, run.of("data_parallel")
+        check(rows, List(ROW, MOST_SERIES * (MOST_SIZES + 2)), "data_parallel")
+        found = {}
+        for i, row in enumerate(rows):
+            key = row["algorithm"], row["overlap"]
+            one = found.setdefault(key, Series(*key))
+            size = self.size(row, f"data_parallel[{i}]")
+            if size in one.rows:
+                raise BadFile(f"data_parallel[{i}]: {one.name()} has that size twice")
+            one.rows[size] = row
+        self.series = list(found.values())
+        self.sizes = sorted({size for one in self.series for size in one.rows if isinstance(size, int)})
+        self.measured = any(row["step_us"] is not None for row in rows)
+        self.first, self.rows = rows[0], rows
+        self.has_tensor, self.has_one = (any(end in one.rows for one in self.series) for end in ("tensor", "one"))
+        if not self.measured and all(row["predicted_step_us"] is None for row in rows):
+            raise BadFile("no step in it has a time; with --predict that needs --link and --flops or --step-time")
+        for n, most, what in ((len(self.series), MOST_SERIES, "algorithms with and without overlap"),
+                              (len(self.sizes), MOST_SIZES, "sizes")):
+            if n > most:
+                raise BadFile(f"{n} {what}, more than the {most} that can be drawn")
+
+    def size(self, row, where):
+        if row["grouping"] != "cap":
+            return row["grouping"]
+        if not row["cap_bytes"]:
+            raise BadFile(f"{where}.cap_bytes is no size")
+        return row["cap_bytes"]
+
+    def name(self, size):
+        return size_text(size) if isinstance(size, int) else size
+
+    def places(self):
+        """All sizes from left to right."""
+        return ["tensor"] * self.has_tensor + self.sizes + ["one"] * self.has_one
+
+    def best(self):
+        """(series, size, row) of those that are marked as the shortest step of their overlap."""
+        return [(one, size, row) for one in self.series for size, row in one.rows.items() if row["best"] == 1]
