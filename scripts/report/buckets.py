@@ -4,7 +4,8 @@ from report.files import BadFile, List, Maybe, Real, check
 
 ROW = {
     "model": Maybe(str), "dtype": Maybe(str), "nranks": int,
-    "grouping": ("tensor", "cap", "one"), "cap_bytes": Maybe(int), "algorithm": Maybe(str), "overlap": Maybe(("on", "off")),
+    "grouping": ("tensor", "cap", "one"), "cap_bytes": Maybe(int),
+    "algorithm": Maybe(str), "overlap": Maybe(("on", "off")),
     "step_us": Maybe(float), "low_us": Maybe(float), "high_us": Maybe(float), "compute_us": Maybe(float),
     "reduce_us": Maybe(float), "exposed_us": Maybe(Real),
     "predicted_step_us": Maybe(float), "predicted_reduce_us": Maybe(float), "predicted_exposed_us": Maybe(Real),

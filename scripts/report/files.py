@@ -60,8 +60,9 @@ def write(path, data):
 
 
 # ---- shapes ----------------------------------------------------------------------------------
-# A shape is a type, whose numbers are not negative, or Real, whose may be; a tuple of allowed words; Maybe(shape), which null has too; List(shape, most);
-# or a dictionary of the members that an object must have (it may have more).
+# A shape is a type, whose numbers are not negative, or Real, whose may be; a tuple of allowed words;
+# Maybe(shape), which null has too; List(shape, most); or a dictionary of the members that an object must
+# have (it may have more).
 
 INTEGER_MOST = 1 << 62
 

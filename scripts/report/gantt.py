@@ -9,12 +9,15 @@ WIDTH, MARGIN = 800, 20
 LABELS = 44  # the numbers of the stages, left of the lanes
 AXIS = 34  # below the lanes
 APART = 26  # from one schedule to the next
+PARTED = 4  # so wide is a pass that has a white edge: narrower ones would be nothing else
 CLEAR = 4  # between the letters of a number and the edges of its pass
 
 # By pass: the colour of chunk 0. That of the last one is PALE of the way to white.
 COLORS = {"F": "#56b4e9", "B": "#e69f00", "W": "#12a57a"}
 PALE = 0.62
-NAMES = {"F": "F: forward", "B": "B: gradient of the input", "W": "W: gradients of the weights", "BW": "B and W at once"}
+NAMES = {
+    "F": "F: forward", "B": "B: gradient of the input", "W": "W: gradients of the weights", "BW": "B and W at once",
+}
 WAITS = "#e4e4e4"
 W_SHARE = 0.35  # of the height of a pass that is B and W at once
 
@@ -59,7 +62,8 @@ class Chart:
             at += self.lanes + 2
         self.axis(paper, x + LABELS, top + LINE + 4, at)
         if self.schedule.unknown:
-            paper.text(x + LABELS, at + AXIS, f"{self.schedule.unknown} passes without times are not drawn", TEXT, ink.WARNING)
+            told = f"{self.schedule.unknown} passes without times are not drawn"
+            paper.text(x + LABELS, at + AXIS, told, TEXT, ink.WARNING)
 
     def title(self, paper, x, y):
         record = self.record
@@ -96,7 +100,11 @@ class Chart:
         waiting = self.at(self.schedule.end(source))
         paper.boxes([(x0, y + i * self.lane, waiting, self.lane - gap) for i in range(stages)], WAITS, above=1)
         for (kind, chunk), rectangles in self.rectangles(x0, y, source, self.lane - gap).items():
-            paper.boxes(rectangles, shade(kind, chunk, self.record["chunks"]), ink.PAPER, 0.5 if self.lane >= 7 else 0)
+            color = shade(kind, chunk, self.record["chunks"])
+            for parted in (True, False):
+                alike = [one for one in rectangles if (one[2] >= PARTED and self.lane >= 7) == parted]
+                if alike:
+                    paper.boxes(alike, color, ink.PAPER if parted else "none", 0.5 if parted else 0)
         if self.lane >= 11:
             self.numbers(paper, x0, y, source, self.lane - gap)
 
@@ -130,7 +138,8 @@ class Chart:
             paper.line([(at, top), (at, bottom + 4)], "#bbbbbb", 0.7, above=0.5)
             paper.text(at, bottom + 12, text, SMALL, ink.FAINT, align="center")
         paper.line([(x, bottom), (x + self.width - LABELS, bottom)], ink.FAINT, 0.8)
-        paper.text(x + (self.width - LABELS) / 2, bottom + 25, "time since the step began, ms", SMALL, ink.FAINT, align="center")
+        middle = x + (self.width - LABELS) / 2
+        paper.text(middle, bottom + 25, "time since the step began, ms", SMALL, ink.FAINT, align="center")
 
 
 # ---- all together --------------------------------------------------------------------------------------
@@ -177,8 +186,8 @@ def heading(pipelines, width):
     told = pipelines.run.where() + (f", passes are {', '.join(computes)}" if computes else "")
     for text in wrap(told, TEXT, width, 3):
         words.line([(0, text, TEXT, ink.FAINT, False, "left")])
-    text = "In a pass: the number of its microbatch, where there is room. Bubble: the share of a step in which a stage waits."
-    words.line([(0, text, TEXT, ink.FAINT, False, "left")])
+    told = "In a pass: the number of its microbatch, where there is room. Bubble: the share of a step in which stages wait."
+    words.line([(0, told, TEXT, ink.FAINT, False, "left")])
     return words
 
 

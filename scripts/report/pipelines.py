@@ -79,4 +79,4 @@ class Pipelines:
         for n, most, what in ((len(self.schedules), MOST_SCHEDULES, "schedules"), (stages, MOST_STAGES, "stages"),
                               (passes, MOST_PASSES, "passes")):
             if n > most:
-                raise BadFile(f"{n} {what}, more than the {most} that can be drawn; --schedule takes some of the schedules")
+                raise BadFile(f"{n} {what}, more than the {most} that can be drawn; --schedule takes fewer schedules")

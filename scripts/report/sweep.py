@@ -193,15 +193,15 @@ class Drawing:
         values = [milliseconds(row[key]) for row in self.sweep.rows for key in (whole, waited) if row[key] is not None]
         scale = Scale(top, REDUCTIONS, 0, 1.05 * max(values + [0]))
         told = "" if self.sweep.measured else ", predicted"
-        self.panel(f"Reductions, ms{told}: what a step waits for, and pale what is hidden; in the order of the key", scale,
-                   ticks(0, scale.high, 5))
+        title = f"Reductions, ms{told}: what a step waits for, and pale what is hidden; in the order of the key"
+        self.panel(title, scale, ticks(0, scale.high, 5))
         width = min(SHARE * self.places.least / len(self.sweep.series), 16)
         for number, (series, look) in enumerate(zip(self.sweep.series, self.looks)):
             shift = (number - len(self.sweep.series) / 2) * width
             for key, fill in ((whole, tint(look.color, PALE)), (waited, look.color)):
-                bars = [(self.places.x[size] + shift, row[key]) for size, row in series.rows.items() if row[key] is not None]
-                boxes = [(x, scale.at(milliseconds(us)), width * 0.88, scale.at(0) - scale.at(milliseconds(us)))
-                         for x, us in bars if us > 0]
+                bars = [(size, row[key]) for size, row in series.rows.items() if (row[key] or 0) > 0]
+                tops = [(self.places.x[size] + shift, scale.at(milliseconds(us))) for size, us in bars]
+                boxes = [(x, y, width * 0.88, scale.at(0) - y) for x, y in tops]
                 if boxes:
                     self.paper.boxes(boxes, fill, above=2 if key == whole else 3)
 

@@ -289,6 +289,18 @@ def gantt_has_all_passes():
 
 
 @test
+def narrow_passes_keep_their_colour():
+    """Their white edges would cover them."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, _ = pipeline(folder, "--predict", "--microbatches", "40", "--schedule", "zb-h1", "--tw", "100ms")
+        edged = [e.get("d") for e in xml.etree.ElementTree.fromstring(draw(path, os.path.join(folder, "a.svg"))).iter(
+            SVG + "path") if "stroke: #ffffff" in e.get("style", "")]
+        lines = [line for d in edged for line in re.findall(r"M ([\d.]+) [\d.]+\s+L ([\d.]+)", d)]
+        equal(len(lines), 3 * 40, "passes with an edge: each W, which is ten times as wide as others")
+        equal([line for line in lines if float(line[1]) - float(line[0]) < 2.8], [], "narrow passes with an edge, pt")
+
+
+@test
 def gantt_of_a_prediction():
     """Nothing was run: one half of the picture, and no bubble that was not measured."""
     with tempfile.TemporaryDirectory() as folder:
