@@ -28,12 +28,12 @@ struct bb_dp_options {
 	/* As given. */
 	const char *model_text, *dtype_text, *flops_text, *algo_text, *ways_text, *servers_text;
 	int64_t seq; /* 0: the model's */
-	int64_t batch, accumulate, every, steps, train, samples, sampler, epochs;
+	int64_t batch, accumulate, every, steps, train, samples, sampler, epochs, iters;
 	uint64_t step_ns; /* forward and backward of a batch; 0: not given */
 	int stand_in;     /* enum bb_stand_in */
 	int colocated;    /* enum bb_dp_colocated */
 	int server_does;
-	bool scale, drop_last, samples_given, epochs_given;
+	bool iters_given, scale, drop_last, samples_given, epochs_given;
 	bool batch_given, step_given, train_given, sampler_given;
 
 	/* Worked out from them. */

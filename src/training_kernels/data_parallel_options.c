@@ -33,7 +33,7 @@ const struct bb_option bb_dp_rows[] = {
 		"update by")},
 	{INT("every", 0, every, "4", "H", 1, 1 << 20,
 	     "of average: steps from one averaging of parameters to the next")},
-	{INT("steps", 0, steps, "20", "N", 1, 1 << 20,
+	{INT("steps", 0, steps, "10", "N", 1, 1 << 20,
 	     "of ps_async: steps of each worker in a row")},
 	{FLAG("scale", 0, scale, "also with 1, 2, 4, … of the ranks: speed-up and how it decays")},
 	{STRING("algo", 0, algo_text, "ring", "NAME",
@@ -60,6 +60,9 @@ const struct bb_option bb_dp_rows[] = {
 	{CHOICE("compute", stand_in, "sleep", "WORD", bb_stand_in_names,
 		"how computations are stood in for: sleep, spin (a busy core, or part of the GPU), "
 		"gemm (cuBLAS)")},
+	{INT("iters", 'n', iters, "5", "N", 1, 1000000,
+	     "timed programs of each way, over all rounds"),
+	 GIVEN(iters_given)},
 	{INT("train", 0, train, NULL, "N", 1, 1 << 20,
 	     "time nothing; train a small model for N steps and compare with one rank"),
 	 GIVEN(train_given), .section = "For real"},
@@ -236,6 +239,7 @@ bb_status bb_dp_check(const struct bb_benchmark *benchmark, void *own, struct bb
 	struct bb_dp_options *a = &dp->asked;
 	bb_status status;
 
+	bb_options_set_iters(o, a->iters, a->iters_given);
 	BB_TRY(status, refuse_sizes(o, error), out);
 	BB_TRY(status, read_ways(a, error), out);
 	BB_TRY(status, read_servers(a, error), out);

@@ -28,6 +28,7 @@ struct bb_moe_options {
 	const char *preset_text, *dtype_text, *skew_text, *capacity_text;
 	int64_t experts; /* 0: two for each rank */
 	int64_t top_k, hidden, tokens, iters;
+	bool iters_given;
 	uint64_t expert_ns; /* 0: experts compute nothing */
 	int stand_in;       /* enum bb_stand_in */
 	bool experts_given, top_k_given, hidden_given;

@@ -49,7 +49,8 @@ const struct bb_option bb_moe_rows[] = {
 	{CHOICE("compute", stand_in, "sleep", "WORD", bb_stand_in_names,
 		"how computations are stood in for: sleep, spin (a busy core, or part of the "
 		"GPU)")},
-	{INT("iters", 'n', iters, "10", "N", 1, 1000000, "timed steps of each kind")},
+	{INT("iters", 'n', iters, "10", "N", 1, 1000000, "timed steps of each kind"),
+	 GIVEN(iters_given)},
 	{.name = NULL},
 };
 
@@ -137,7 +138,7 @@ bb_status bb_moe_check(const struct bb_benchmark *benchmark, void *own, struct b
 	struct bb_moe_options *a = &((struct bb_moe *)own)->asked;
 	bb_status status;
 
-	o->iters = a->iters;
+	bb_options_set_iters(o, a->iters, a->iters_given);
 	BB_TRY(status, refuse_sizes(o, error), out);
 	if (a->preset_text)
 		BB_TRY(status, take_preset(a, error), out);
