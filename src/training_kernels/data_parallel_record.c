@@ -3,22 +3,13 @@
  */
 #include "core/units.h"
 #include "harness/sink_table.h"
+#include "harness/record_rows.h"
 #include "training_kernels/data_parallel.h"
 
 #include <stddef.h>
 #include <stdio.h>
 
-#define ROW(kind, field, unit_, help_)                                                             \
-	{                                                                                          \
-		.name = #field, .type = kind, .offset = offsetof(struct bb_dp_record, field),      \
-		.unit = unit_, .help = help_                                                       \
-	}
-#define STRING BB_FIELD_STRING
-#define INT BB_FIELD_INT
-#define DOUBLE BB_FIELD_DOUBLE
-#define BOOL BB_FIELD_BOOL
-#define NUMBERS BB_FIELD_NUMBERS
-
+#define BB_RECORD bb_dp_record
 static const struct bb_field way_fields[] = {
 	ROW(STRING, way, "", "of doing the step"),
 	ROW(INT, servers, "", "parameter servers; null: the way has none"),

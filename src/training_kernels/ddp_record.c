@@ -1,16 +1,10 @@
 /*
  * ddp_record.c - what the record of a step of data-parallel training carries: one row a field.
  */
+#include "harness/record_rows.h"
 #include "training_kernels/ddp.h"
 
-#include <stddef.h>
-
-#define ROW(kind, field, unit_, help_)                                                             \
-	{                                                                                          \
-		.name = #field, .type = BB_FIELD_##kind,                                           \
-		.offset = offsetof(struct bb_ddp_record, field), .unit = unit_, .help = help_      \
-	}
-
+#define BB_RECORD bb_ddp_record
 static const struct bb_field fields[] = {
 	ROW(STRING, model, "", "as it was asked for"),
 	ROW(STRING, family, "", "of models: gpt2, llama, …"),

@@ -1,15 +1,8 @@
 /*
  * hybrid_record.c - what the records of hybrid-parallel training carry: one row a field.
  */
+#include "harness/record_rows.h"
 #include "training_kernels/hybrid.h"
-
-#include <stddef.h>
-
-#define ROW(kind, field, unit_, help_)                                                             \
-	{                                                                                          \
-		.name = #field, .type = BB_FIELD_##kind,                                           \
-		.offset = offsetof(struct BB_RECORD, field), .unit = unit_, .help = help_          \
-	}
 
 #define BB_RECORD bb_hybrid_plan_record
 

@@ -3,16 +3,10 @@
  * as.
  */
 #include "harness/sink_table.h"
+#include "harness/record_rows.h"
 #include "training_kernels/moe.h"
 
-#include <stddef.h>
-
-#define ROW(kind, field, unit_, help_)                                                             \
-	{                                                                                          \
-		.name = #field, .type = BB_FIELD_##kind,                                           \
-		.offset = offsetof(struct bb_moe_record, field), .unit = unit_, .help = help_      \
-	}
-
+#define BB_RECORD bb_moe_record
 static const struct bb_field fields[] = {
 	ROW(INT, nranks, "", "that experts are divided among"),
 	ROW(INT, experts, "", "of the layer"),

@@ -1,16 +1,10 @@
 /*
  * zero_record.c - what the records of ZeRO carry: one row a field.
  */
+#include "harness/record_rows.h"
 #include "memory/zero/zero.h"
 
-#include <stddef.h>
-
-#define BB_RECORD struct bb_zero_record
-#define ROW(kind, field, unit_, help_)                                                             \
-	{                                                                                          \
-		.name = #field, .type = BB_FIELD_##kind, .offset = offsetof(BB_RECORD, field),     \
-		.unit = unit_, .help = help_                                                       \
-	}
+#define BB_RECORD bb_zero_record
 
 static const struct bb_field fields[] = {
 	ROW(STRING, model, "", "as it was asked for"),
@@ -76,7 +70,7 @@ const struct bb_record_kind bb_record_zero = {"zero", "Of ZeRO: a stage, its mem
 					      fields, sizeof(struct bb_zero_record)};
 
 #undef BB_RECORD
-#define BB_RECORD struct bb_zero_moment_record
+#define BB_RECORD bb_zero_moment_record
 
 static const struct bb_field moment_fields[] = {
 	ROW(INT, stage, "", "of ZeRO"),
