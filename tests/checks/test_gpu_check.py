@@ -11,7 +11,7 @@ from kit import ROOT, equal, execute, expect, test
 SCRIPT = os.path.join(ROOT, "ci", "gpu_check.sh")
 
 
-def checked(env, timeout=170):
+def checked(env, timeout=600):
     """Run the script; returns its result and its log."""
     stand_ins = os.path.join(kit.Settings.build, "tests", "fake")
     if not os.path.exists(os.path.join(stand_ins, "gpu_speed")):
