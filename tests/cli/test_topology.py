@@ -9,7 +9,7 @@ import kit
 from kit import Failure, add, built, equal, execute, expect, test
 
 FOLDER = os.path.join(kit.ROOT, "tests", "topology")
-SEEDS = os.path.join(kit.ROOT, "tests", "fuzz", "seeds")
+SEEDS = os.path.join(kit.ROOT, "tests", "fuzz", "seeds", "topology")
 
 
 def topology(*words, env=None, variant=""):
