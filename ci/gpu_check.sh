@@ -9,6 +9,7 @@
 #   GPU_CHECK_BUILT=1      B is built already, on another machine perhaps
 #   GPU_CHECK_DEPS=DIR     packages unpacked below DIR/usr: hwloc and libnuma, where the machine lacks them
 #   GPU_CHECK_SECONDS=N    what does not begin within is skipped (570)
+#   GPU_CHECK_ONLY=WORD    only checks whose name has WORD
 #   GPU_CHECK_BACKEND=DIR  the stand-ins there in place of the real libraries: it shows that this script
 #                          works, nothing else; needs GPU_CHECK_BUILT=1
 #   NCCL_TESTS_HOME=DIR    binaries of nccl-tests to compare with, in DIR or DIR/build
@@ -101,6 +102,7 @@ last_words() {
 check() {
 	local wanted=$1 name=$2 began=$SECONDS status
 	shift 2
+	[[ $name == *"${GPU_CHECK_ONLY:-}"* ]] || return 1
 	if [ "$SECONDS" -ge "$END" ]; then
 		skipped "$name" "the time is used up"
 		return 1

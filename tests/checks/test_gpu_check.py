@@ -45,7 +45,8 @@ def passes():
 @test
 def a_failure_fails():
     """The kernels' program makes no such call; the collectives do."""
-    result, log = checked({"BUSBENCH_FAKE_GPUS": "1", "BUSBENCH_FAKE_FAIL": "ncclReduceScatter:3"})
+    env = {"BUSBENCH_FAKE_GPUS": "1", "BUSBENCH_FAKE_FAIL": "ncclReduceScatter:3", "GPU_CHECK_ONLY": "reduce"}
+    result, log = checked(env)
     passed, failed, _ = counts(result.exits(1))
     expect(passed > 0 and failed >= 2, f"{passed} passed, {failed} failed")
     result.prints("FAILED   reduce_scatter, all algorithms, 1 GPU: exit status 3, not 0", "ncclReduceScatter")
@@ -63,7 +64,7 @@ def wrong_data_fails():
         with open(broadcast, "w", encoding="utf-8") as file:
             file.write('#!/bin/sh\nexec "${0%/*}/real_perf" "$@" --fault corrupt:0\n')
         os.chmod(broadcast, 0o755)
-        result, _ = checked({"B": folder, "BUSBENCH_FAKE_GPUS": "1"})
+        result, _ = checked({"B": folder, "BUSBENCH_FAKE_GPUS": "1", "GPU_CHECK_ONLY": "broadcast"})
     result.exits(1).prints("FAILED   broadcast, all algorithms, 1 GPU: exit status 7, not 0")
 
 

@@ -31,7 +31,7 @@ def records(line, env=None, codes=(0,)):
 @test
 def every_route():
     """Every pair over every route, at sizes of one piece of a kernel, not of one, and of several staged."""
-    for sizes in ("-b 1 -e 5000 -f 70 -n 1", "-b 9000001 -e 9000001 -n 1 -w 0 --direction bidirectional"):
+    for sizes in ("-b 1 -e 5000 -f 70 -n 1 -w 0", "-b 9000001 -e 9000001 -n 1 -w 0 --direction bidirectional"):
         found = records(f"p2p_bandwidth -g 3 {sizes}")
         library = "on (NCCL_P2P_DISABLE is not set); in a child process off (NCCL_P2P_DISABLE=1)"
         equal(found["run"][0]["library_p2p"], library, "library_p2p")
@@ -132,10 +132,10 @@ def processes():
 def staged_between_processes():
     """One piece that is not whole, as many as there are places, and more; one way and both."""
     for size in (1, 4 << 20, 9_000_001):
-        pairs, _ = among_processes(3, f"-b {size} -e {size} -n 2 --p2p off")
+        pairs, _ = among_processes(3, f"-b {size} -e {size} -n 1 -w 0 --p2p off")
         one_way = {("staged", a, b, 0) for a in range(3) for b in range(3) if a != b}
         equal({p for p in pairs if p[0] == "staged"}, one_way, f"pairs of {size} B")
-    pairs, skipped = among_processes(2, "-b 3M -e 3M -n 20", {"BUSBENCH_FAKE_PEERS": "0"})
+    pairs, skipped = among_processes(2, "-b 3M -e 3M -n 2", {"BUSBENCH_FAKE_PEERS": "0"})
     equal({p[0] for p in pairs}, {"staged", "send"}, "routes without peer access")
     equal(set(skipped), set(DIRECT), "skipped without it")
 
