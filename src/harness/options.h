@@ -123,6 +123,17 @@ uint64_t bb_options_next_size(const struct bb_options *options, uint64_t bytes);
 /* stdout carries CSV or JSON lines (--csv - or --json -) instead of the text. */
 bool bb_options_stdout_taken(const struct bb_options *options);
 
+/* Which of -b, -e, -i and -f was given, the first of them; NULL: none. Where nothing has a size,
+   the benchmark says why. */
+static inline const char *bb_options_size_given(const struct bb_options *options)
+{
+	return options->min_bytes_given     ? "-b"
+	       : options->max_bytes_given   ? "-e"
+	       : options->step_bytes_given  ? "-i"
+	       : options->step_factor_given ? "-f"
+					    : NULL;
+}
+
 /* -n where it is a benchmark's own row: ITERS, but one is enough where time is exact. */
 static inline void bb_options_set_iters(struct bb_options *options, int64_t iters, bool given)
 {

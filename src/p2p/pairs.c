@@ -130,11 +130,7 @@ static bb_status check_latency(const struct bb_benchmark *benchmark, void *own,
 			       struct bb_options *o, const struct bb_environment *environment,
 			       struct bb_error *error)
 {
-	const char *given = o->min_bytes_given     ? "-b"
-			    : o->max_bytes_given   ? "-e"
-			    : o->step_bytes_given  ? "-i"
-			    : o->step_factor_given ? "-f"
-						   : NULL;
+	const char *given = bb_options_size_given(o);
 
 	if (given)
 		return bb_fail(error, BB_EUSAGE,

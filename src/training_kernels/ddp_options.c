@@ -154,11 +154,7 @@ static bb_status read_algorithms(struct bb_ddp_options *a, const struct bb_backe
 
 static bb_status refuse_sizes(const struct bb_options *o, struct bb_error *error)
 {
-	const char *given = o->min_bytes_given     ? "-b"
-			    : o->max_bytes_given   ? "-e"
-			    : o->step_bytes_given  ? "-i"
-			    : o->step_factor_given ? "-f"
-						   : NULL;
+	const char *given = bb_options_size_given(o);
 
 	if (!given)
 		return BB_OK;

@@ -198,13 +198,10 @@ static bb_status check_model(struct bb_pipeline_options *a, struct bb_error *err
 
 static bb_status refuse_sizes(const struct bb_options *o, struct bb_error *error)
 {
-	const char *given = o->min_bytes_given     ? "-b"
-			    : o->max_bytes_given   ? "-e"
-			    : o->step_bytes_given  ? "-i"
-			    : o->step_factor_given ? "-f"
-			    : o->precision > 0     ? "--precision"
-						   : NULL;
+	const char *given = bb_options_size_given(o);
 
+	if (!given && o->precision > 0)
+		given = "--precision";
 	if (!given)
 		return BB_OK;
 	return bb_fail(error, BB_EUSAGE,

@@ -123,11 +123,7 @@ static bb_status read_time(struct bb_tensor_options *a, struct bb_error *error)
 
 static bb_status refuse_sizes(const struct bb_options *o, struct bb_error *error)
 {
-	const char *given = o->min_bytes_given     ? "-b"
-			    : o->max_bytes_given   ? "-e"
-			    : o->step_bytes_given  ? "-i"
-			    : o->step_factor_given ? "-f"
-						   : NULL;
+	const char *given = bb_options_size_given(o);
 
 	if (!given)
 		return BB_OK;
