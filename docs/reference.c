@@ -3,6 +3,7 @@
  * algorithms.
  */
 #include "harness/collective.h"
+#include "harness/compare.h"
 #include "harness/record.h"
 #include "memory/zero/zero.h"
 #include "p2p/memory.h"
@@ -42,7 +43,8 @@ static void write_options(struct bb_strbuf *out)
 static void write_records(struct bb_strbuf *out)
 {
 	static const struct bb_record_kind *const kinds[] = {
-		&bb_record_run,         &bb_record_result,      &bb_record_pair,
+		&bb_record_run,         &bb_record_result,      &bb_record_arrival,
+		&bb_record_winner,      &bb_record_crossing,    &bb_record_pair,
 		&bb_record_finding,     &bb_record_ddp,         &bb_record_pipeline,
 		&bb_record_pass,        &bb_record_tensor,      &bb_record_tensor_equality,
 		&bb_record_hybrid_plan, &bb_record_hybrid,      &bb_record_moe,

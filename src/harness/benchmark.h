@@ -50,9 +50,13 @@ struct bb_benchmark {
 	bb_status (*drive)(struct bb_driver *driver, void *run);
 	/*
 	 * In process 0, once the drivers are done: its part of run->end. False with *VERDICT
-	 * ("below the gate") if a gate says that the run, otherwise right, has not passed. NULL: there is none.
+	 * ("below the gate") if a gate says that the run, otherwise right, has not passed. NULL:
+	 * there is none.
 	 */
 	bool (*judge)(struct bb_run *run, const char **verdict);
+	/* In process 0, before the end record: records that follow from several results.
+	   BB_EINTERNAL without memory; what the sinks say. NULL: there are none. */
+	bb_status (*sum_up)(struct bb_run *run);
 	/* Append '#' lines that end the text. NULL: none. */
 	void (*tell)(struct bb_run *run, struct bb_strbuf *out);
 	void (*close)(struct bb_run *run); /* free what OWN holds; also after a failed plan */

@@ -159,6 +159,11 @@ static bool judge(struct bb_run *run, const char **verdict)
 	return !(gate > 0 && end->avg_busbw_GBps < 0.9 * gate);
 }
 
+static bb_status sum_up(struct bb_run *run)
+{
+	return of(run)->compare ? bb_compare_records(of(run)->compare, &run->sinks) : BB_OK;
+}
+
 static void tell(struct bb_run *run, struct bb_strbuf *out)
 {
 	bb_compare_text(of(run)->compare, out);
@@ -192,6 +197,7 @@ struct bb_benchmark bb_collective_benchmark(const struct bb_collective *collecti
 		.open_results = open_results,
 		.drive = bb_bench_drive,
 		.judge = judge,
+		.sum_up = sum_up,
 		.tell = tell,
 		.close = close_bench,
 	};

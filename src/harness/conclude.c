@@ -48,6 +48,14 @@ static void require_results(struct bb_run *run)
 			"nothing of what was asked can be run; the skipped lines say why");
 }
 
+static void sum_up(struct bb_run *run)
+{
+	if (run->record.ranks.n > 0 && run->benchmark->sum_up &&
+	    run->benchmark->sum_up(run) != BB_OK)
+		bb_fail(&run->error, BB_EINTERNAL,
+			"out of memory for what follows from the results");
+}
+
 /* What ends the text, and the end record; after a crash of the sinks only the exit status counts.
  */
 int bb_run_conclude(struct bb_run *run, int caught)
@@ -60,6 +68,7 @@ int bb_run_conclude(struct bb_run *run, int caught)
 	bb_time_text(end->end_time);
 	if (!caught)
 		require_results(run);
+	sum_up(run);
 	status = judge_run(run, caught, &end->verdict);
 	end->exit_status = status;
 	if (bb_error_status(&run->error) != BB_OK)

@@ -276,6 +276,12 @@ static bb_status tell_stray(struct bb_session *s, const struct bb_case *c,
 	return status;
 }
 
+/* Busbw in US instead of in the record's time. */
+static double busbw_in(const struct bb_result_record *r, double us)
+{
+	return us > 0 ? r->busbw_GBps * r->time_us / us : NAN;
+}
+
 /* Rank 0: to the sinks, and into the sums. */
 static bb_status deliver(struct bb_session *s, const struct bb_result_record *result)
 {
@@ -300,6 +306,9 @@ static bb_status fill_from_samples(const struct bb_session *s, const struct view
 		return BB_EINTERNAL;
 	n = members_of_first_group(&s->bench->run->record.ranks, members);
 	fill_statistics(v, result);
+	result->busbw_low_GBps = busbw_in(result, result->ci_high_us);
+	result->busbw_high_GBps = busbw_in(result, result->ci_low_us);
+	result->bound_busbw_GBps = busbw_in(result, result->bound_us);
 	if (n > 1 && !isnan(arrival(v, 0, 0)))
 		fill_skew(v, members, n, result);
 	free(members);
@@ -342,6 +351,45 @@ static bb_status fill_from_ranks(const struct bb_session *s, const struct bb_mea
 	return status;
 }
 
+/* Rank 0: with -I, when each rank of its group entered each iteration. Overwrites the samples. */
+static bb_status deliver_arrivals(const struct bb_session *s, const struct view *v,
+				  const struct bb_result_record *result)
+{
+	struct bb_arrival_record r;
+	bb_status status = BB_OK;
+	int *members = calloc((size_t)v->nranks, sizeof(*members)), n;
+	double *first = v->work, *late = v->work + v->n;
+
+	if (!members)
+		return bb_fail(s->bench->error, BB_EINTERNAL, "out of memory for arrivals");
+	n = members_of_first_group(&s->bench->run->record.ranks, members);
+	bb_record_init(&bb_record_arrival, &r);
+	r.collective = result->collective;
+	r.algorithm_asked = result->algorithm_asked;
+	r.algorithm = result->algorithm;
+	r.dtype = result->dtype;
+	r.op = result->op;
+	r.root = result->root;
+	r.size_bytes = result->size_bytes;
+	r.in_place = result->in_place;
+	r.cycle = result->cycle;
+	r.clock_uncertainty_us = result->clock_uncertainty_us;
+	r.late_us = (struct bb_numbers){late, v->n};
+	for (size_t i = 0; i < v->n; i++) {
+		first[i] = arrival(v, members[0], i);
+		for (int m = 1; m < n; m++)
+			first[i] = fmin(first[i], arrival(v, members[m], i));
+	}
+	for (int m = 0; m < n && status == BB_OK; m++) {
+		for (size_t i = 0; i < v->n; i++)
+			late[i] = (arrival(v, members[m], i) - first[i]) * 1e6;
+		r.rank = members[m];
+		status = bb_sinks_record(&s->bench->run->sinks, &bb_record_arrival, &r);
+	}
+	free(members);
+	return status;
+}
+
 /* Rank 0: from what all ranks gave to a delivered record. */
 static bb_status put_together(struct bb_session *s, const struct bb_measured *all,
 			      const double *samples, struct bb_result_record *result)
@@ -368,6 +416,8 @@ static bb_status put_together(struct bb_session *s, const struct bb_measured *al
 		status = deliver(s, result);
 	else
 		bb_fail(s->bench->error, status, "out of memory for statistics");
+	if (status == BB_OK && result->samples_us.n > 0 && result->last_rank != BB_ABSENT)
+		status = deliver_arrivals(s, &v, result);
 	free(v.work);
 	free(means);
 	return status;

@@ -105,8 +105,9 @@ struct bb_result_record {
 	/* Of the samples: the time of an operation, its maximum over the ranks. */
 	double min_us, p50_us, p95_us, p99_us, max_us, mean_us, stdev_us, cv_percent;
 	double ci_low_us, ci_high_us;
-	struct bb_numbers samples_us;   /* each iteration; empty unless -I */
-	struct bb_numbers rank_mean_us; /* mean per rank */
+	double busbw_low_GBps, busbw_high_GBps; /* of the interval's ends */
+	struct bb_numbers samples_us;           /* each iteration; empty unless -I */
+	struct bb_numbers rank_mean_us;         /* mean per rank */
 	/* Of a split world, each group by itself; empty otherwise. */
 	struct bb_numbers groups; /* their numbers */
 	struct bb_numbers group_time_us, group_busbw_GBps;
@@ -119,6 +120,7 @@ struct bb_result_record {
 	double clock_uncertainty_us;
 	/* The least time that the bytes of this algorithm can take. */
 	double bound_us;
+	double bound_busbw_GBps; /* in that time */
 	double percent_of_bound; /* bound_us / time_us * 100 */
 	const char *bound_source;
 	const char *cache;
@@ -126,6 +128,16 @@ struct bb_result_record {
 	double cpu_time_us;  /* spent in the call itself; -C */
 	int64_t cycle;       /* of -N, from 1 */
 	double end_unix_s;   /* when it was done */
+};
+
+/* When one rank entered the iterations of a case in one placement: with -I. */
+struct bb_arrival_record {
+	const char *collective, *algorithm_asked, *algorithm, *dtype, *op;
+	int64_t root, size_bytes;
+	bool in_place;
+	int64_t cycle, rank;
+	struct bb_numbers late_us; /* of each iteration, after the first rank to enter it */
+	double clock_uncertainty_us;
 };
 
 /* A case, or a whole algorithm (dtype NULL), that was asked for and is not run. */
@@ -186,7 +198,8 @@ struct bb_record_kind {
 	size_t size;                   /* of the struct */
 };
 
-extern const struct bb_record_kind bb_record_run, bb_record_result, bb_record_skip, bb_record_end;
+extern const struct bb_record_kind bb_record_run, bb_record_result, bb_record_arrival,
+	bb_record_skip, bb_record_end;
 
 /* Every number of RECORD, a struct of KIND, absent, everything else zero. */
 void bb_record_init(const struct bb_record_kind *kind, void *record);

@@ -99,6 +99,8 @@ static const struct bb_field result_fields[] = {
 	ROW(DOUBLE, ci_low_us, "us",
 	    "95% confidence interval of the median, of 6 samples or more, from"),
 	ROW(DOUBLE, ci_high_us, "us", "and to"),
+	ROW(DOUBLE, busbw_low_GBps, "GB/s", "busbw in ci_high_us"),
+	ROW(DOUBLE, busbw_high_GBps, "GB/s", "busbw in ci_low_us"),
 	ROW(NUMBERS, samples_us, "us", "time of each sample; with -I: each iteration"),
 	ROW(NUMBERS, rank_mean_us, "us", "mean time of each rank"),
 	ROW(NUMBERS, groups, "", "numbers of the groups of a split world"),
@@ -113,6 +115,7 @@ static const struct bb_field result_fields[] = {
 	ROW(DOUBLE, last_late_us, "us", "how late it was after the median rank, on average"),
 	ROW(DOUBLE, clock_uncertainty_us, "us", "of the three times above"),
 	ROW(DOUBLE, bound_us, "us", "least time that this algorithm's bytes can take"),
+	ROW(DOUBLE, bound_busbw_GBps, "GB/s", "busbw in bound_us"),
 	ROW(DOUBLE, percent_of_bound, "%", "bound_us / time_us"),
 	ROW(STRING, bound_source, "", "where the bound comes from"),
 	ROW(STRING, cache, "", "--cache"),
@@ -120,6 +123,25 @@ static const struct bb_field result_fields[] = {
 	ROW(DOUBLE, cpu_time_us, "us", "spent in the call itself; with -C"),
 	ROW(INT, cycle, "", "of -N, from 1"),
 	ROW(DOUBLE, end_unix_s, "s", "when it was done, since 1970 UTC"),
+	{.name = NULL},
+};
+
+#undef BB_RECORD
+#define BB_RECORD bb_arrival_record
+static const struct bb_field arrival_fields[] = {
+	ROW(STRING, collective, "", "as in the result before it, and so on"),
+	ROW(STRING, algorithm_asked, "", "as in --algo"),
+	ROW(STRING, algorithm, "", "the one that ran"),
+	ROW(STRING, dtype, "", "element type"),
+	ROW(STRING, op, "", "reduction; none where data is only moved"),
+	ROW(INT, root, "", "rank; -1 where there is none"),
+	ROW(INT, size_bytes, "bytes", "as in the result"),
+	ROW(BOOL, in_place, "", "input and output lie in one buffer"),
+	ROW(INT, cycle, "", "of -N, from 1"),
+	ROW(INT, rank, "", "whose arrivals they are"),
+	ROW(NUMBERS, late_us, "us",
+	    "of each iteration: how long after the first rank of its group it entered"),
+	ROW(DOUBLE, clock_uncertainty_us, "us", "of these times"),
 	{.name = NULL},
 };
 
@@ -162,5 +184,6 @@ static const struct bb_field end_fields[] = {
 
 KIND(run, "Once, first: what is needed to repeat the run.");
 KIND(result, "One size in one placement under one algorithm.");
+KIND(arrival, "With -I: when one rank of rank 0's group entered the iterations of a result.");
 KIND(skip, "Something that was asked for and not run, with the reason.");
 KIND(end, "Once, last: the verdict.");

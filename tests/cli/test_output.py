@@ -261,6 +261,52 @@ def standard_output_can_carry_csv_or_json():
 
 
 @test
+def what_follows_from_results_is_recorded():
+    """Several algorithms: a winner at each size and a crossing for each pair, of the results' own times."""
+    records = [json.loads(line) for line in passes("all_reduce -g 3 -b 1K -e 64K -f 4 --algo ring,tree --json -").out.splitlines()]
+    of = lambda kind: [r for r in records if r["kind"] == kind]
+    times = {(r["algorithm"], r["size_bytes"]): r["time_us"] for r in of("result") if not r["in_place"]}
+    sizes = sorted({size for _, size in times})
+    equal([r["size_bytes"] for r in of("winner")], sizes, "sizes that have a winner")
+    ahead = []
+    for r in of("winner"):
+        ring, tree = (times[name, r["size_bytes"]] for name in ("ring", "tree"))
+        equal((r["algorithm"], r["time_us"]), min(("ring", ring), ("tree", tree), key=lambda one: one[1]), "winner")
+        expect(abs(r["times_second"] - max(ring, tree) / min(ring, tree)) < 1e-6, f"{r} of {ring}, {tree}")
+        ahead.append(r["algorithm"])
+    crossing, = of("crossing")
+    equal({crossing["ahead"], crossing["behind"]}, {"ring", "tree"}, "the pair")
+    equal(crossing["ahead"], ahead[0], "ahead at first")
+    changes = [(sizes[i], sizes[i + 1]) for i in range(len(sizes) - 1) if ahead[i] != ahead[i + 1]]
+    equal(len(crossing["crossing_bytes"]), len(changes), "crossings")
+    for (low, high), at in zip(changes, crossing["crossing_bytes"]):
+        expect(low <= at <= high, f"crossing at {at}, between {low} and {high}")
+    alone = [json.loads(line)["kind"] for line in passes("all_reduce -g 3 -b 1K -e 4K --algo ring --json -").out.splitlines()]
+    equal(set(alone), {"run", "result", "end"}, "kinds of one algorithm")
+
+
+@test
+def bandwidths_of_intervals_and_bounds():
+    for r in map(json.loads, passes("all_gather -g 3 -b 1K -e 64K -f 4 --algo ring --json -").out.splitlines()):
+        if r["kind"] == "result":
+            for key, us in (("busbw_low_GBps", "ci_high_us"), ("busbw_high_GBps", "ci_low_us"), ("bound_busbw_GBps", "bound_us")):
+                expect(abs(r[key] * r[us] / (r["busbw_GBps"] * r["time_us"]) - 1) < 1e-6, f"{key} {r[key]}, {us} {r[us]}")
+
+
+@test
+def arrivals_of_each_rank():
+    """With -I: of each result a record a rank, in which someone is the first to enter each iteration."""
+    records = [json.loads(line) for line in passes("all_reduce -g 3 -b 1K -e 1K -n 7 -I 1 --json -").out.splitlines()]
+    equal([r["kind"] for r in records], ["run"] + 2 * (["result"] + 3 * ["arrival"]) + ["end"], "kinds")
+    for i in (1, 5):
+        equal([r["rank"] for r in records[i + 1:i + 4]], [0, 1, 2], "ranks")
+        rows = [r["late_us"] for r in records[i + 1:i + 4]]
+        equal([min(column) for column in zip(*rows)], 7 * [0], "how late the first rank is")
+        late = [max(column) for column in zip(*rows)]
+        expect(abs(max(late) - records[i]["skew_max_us"]) < 1e-6, f"{late} and skew_max_us {records[i]['skew_max_us']}")
+
+
+@test
 def the_comparison():
     """Several algorithms end in a comparison with a winner for each size."""
     out = passes("all_reduce -g 4 -b 1K -e 64K -f 8 --algo ring,tree,auto").out

@@ -262,6 +262,7 @@ static struct bb_result_record some_result(int i)
 static bool call_compare(bool *orderly)
 {
 	struct bb_compare *compare = NULL;
+	struct bb_sinks sinks = {.n = 0};
 	struct bb_strbuf out = {0};
 	bool ok = bb_compare_open(&compare) == BB_OK;
 
@@ -273,6 +274,7 @@ static bool call_compare(bool *orderly)
 	if (ok)
 		bb_compare_text(compare, &out);
 	ok = ok && !bb_strbuf_failed(&out);
+	ok = ok && bb_compare_records(compare, &sinks) == BB_OK;
 	bb_strbuf_free(&out);
 	bb_compare_close(compare);
 	return ok;
