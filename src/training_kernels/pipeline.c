@@ -47,6 +47,7 @@ static bb_status plan(struct bb_run *run)
 		.kept = (int64_t)a->mb_bytes,
 		.kept_w = (int64_t)a->mw_bytes,
 		.limit = a->memory ? a->memory : 2 * a->stages,
+		.by_step = a->cost == BB_COST_STEP,
 	};
 	for (int i = 0; i < a->nschedules; i++)
 		if (is_possible(a->schedules[i], &state->pipeline))

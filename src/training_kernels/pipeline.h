@@ -20,6 +20,8 @@
 
 #define BB_PIPELINE_SCHEDULES 16 /* in a list, at most */
 
+enum bb_pipeline_cost { BB_COST_STAGE, BB_COST_STEP };
+
 struct bb_pipeline_options {
 	/* As given. */
 	const char *schedule_text;
@@ -29,6 +31,7 @@ struct bb_pipeline_options {
 	const char *model_text, *flops_text;
 	int64_t seq, batch;
 	int stand_in; /* enum bb_stand_in */
+	int cost;     /* enum bb_pipeline_cost */
 	int64_t iters;
 	bool iters_given;
 	bool predict, gantt;

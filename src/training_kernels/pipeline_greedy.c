@@ -20,12 +20,13 @@ bb_status bb_draft_open(struct bb_draft *draft, const struct bb_pipeline *pipeli
 		.limit = limit * pipeline->kept * order->chunks,
 		.ends = malloc(ends * sizeof(*draft->ends)),
 		.desks = calloc((size_t)order->stages, sizeof(*draft->desks)),
+		.winners = calloc(2 * (size_t)order->stages, sizeof(*draft->winners)),
 	};
 	for (int kind = BB_PASS_F; kind <= BB_PASS_W; kind++)
 		draft->cost[kind] = bb_pass_ns(pipeline, order, (enum bb_pass_kind)kind);
 	draft->order.passes =
 		calloc((size_t)order->stages * order->length, sizeof(*draft->order.passes));
-	return draft->ends && draft->desks && draft->order.passes
+	return draft->ends && draft->desks && draft->winners && draft->order.passes
 		       ? BB_OK
 		       : bb_fail(error, BB_EINTERNAL, "out of memory for a pipeline's order");
 }
@@ -35,6 +36,7 @@ void bb_draft_free(struct bb_draft *draft)
 	bb_order_free(&draft->order);
 	free(draft->ends);
 	free(draft->desks);
+	free(draft->winners);
 }
 
 void bb_draft_clear(struct bb_draft *draft)

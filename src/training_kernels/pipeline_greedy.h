@@ -15,6 +15,8 @@ struct bb_desk {
 	int done[3][2];      /* of each kind but BW, of each chunk */
 	int waiting;         /* W that could be done */
 	int extra;           /* for the search: F that are to come first */
+	int64_t begins;      /* for lists: the next pass, */
+	enum bb_pass_kind next;
 	size_t written;
 };
 
@@ -27,6 +29,7 @@ struct bb_draft {
 	int64_t *
 		ends; /* as bb_order_slot says, for that number of microbatches; below 0: not yet */
 	struct bb_desk *desks;
+	int *winners;   /* for lists: a tree of stages, those that can begin first on top */
 	int64_t bubble; /* the most of any stage */
 	bool failed;    /* something was put down that does not fit, or lacks what it needs */
 };
@@ -56,6 +59,12 @@ void bb_draft_fill_gap(struct bb_draft *draft, int stage, int64_t arrival, int64
 		       bool eager);
 /* The W that are left. */
 void bb_draft_finish(struct bb_draft *draft);
+/*
+ * All passes, by list scheduling (pipeline_list.c): B before F, or F before B, as FIRST says, and W
+ * where there is nothing else to do. PATIENT: nothing that would make a B late of which is known
+ * when it comes. One chunk; fails only where not even one microbatch fits.
+ */
+void bb_draft_list(struct bb_draft *draft, enum bb_pass_kind first, bool patient);
 
 /* ---- the schedules that are found so -------------------------------------------------------- */
 

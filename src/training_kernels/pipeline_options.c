@@ -27,6 +27,8 @@
 		DURATION(word, 0, field, "10ms", 1, text), GIVEN(pass_given)                       \
 	}
 
+static const char *const costs[] = {[BB_COST_STAGE] = "stage", [BB_COST_STEP] = "step", NULL};
+
 const struct bb_option bb_pipeline_rows[] = {
 	{STRING("schedule", 0, schedule_text, "all", "LIST",
 		"schedules (see --list), in that order, or all"),
@@ -40,6 +42,12 @@ const struct bb_option bb_pipeline_rows[] = {
 	{INT("memory", 0, memory, NULL, "N", 1, MOST_MICROBATCHES,
 	     "for zb-auto: activations of that many microbatches fit; without it twice the "
 	     "stages")},
+	{CHOICE("cost", cost, "stage", "WORD", costs,
+		"for zb-auto: what a step costs and is to be little. stage: the longest time of a "
+		"stage "
+		"from its first pass to its last; step: the time until the last pass of all is "
+		"done, "
+		"as where all stages wait for each other before the optimizer")},
 	{FLAG("predict", 0, predict, "only predict: nothing is run, for any number of stages")},
 	{FLAG("gantt", 0, gantt,
 	      "draw what each stage does when, and write a record of each pass")},

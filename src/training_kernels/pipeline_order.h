@@ -2,8 +2,8 @@
  * pipeline_order.h - pipeline schedules as data: which passes each stage does, in which order.
  *
  *   pipeline_order.c    the schedules, and those that are written down by rule
- *   pipeline_greedy.c   what those share that are found by trying: zb-auto (pipeline_zb.c) and zb-v
- *                       (pipeline_v.c)
+ *   pipeline_greedy.c   what those share that are found by trying: zb-auto (pipeline_zb.c,
+ *                       pipeline_list.c) and zb-v (pipeline_v.c)
  *   pipeline_walk.c     one way through an order in which everything has what it needs
  *   pipeline_check.c    is an order right, and how much memory does it take?
  *
@@ -23,6 +23,7 @@
 
 #define BB_PIPELINE_STAGES 4096               /* at most */
 #define BB_PIPELINE_PASSES (INT64_C(1) << 22) /* of all stages, at most */
+#define BB_PIPELINE_TRIED (1 << 25) /* passes that zb-auto tries, unless one limit takes more */
 
 enum bb_pass_kind {
 	BB_PASS_F,
@@ -48,6 +49,8 @@ struct bb_pipeline {
 	/* Bytes of activations that F leaves, and those of them that W still needs after B. */
 	int64_t kept, kept_w;
 	int64_t limit; /* zb-auto: memory of a stage, in units of KEPT */
+	bool by_step;  /* zb-auto: the end of the last pass is to be early, rather than the longest
+			  time of a stage from its first pass to its last be short */
 };
 
 /* Lists of all stages, of LENGTH passes each: that of stage s begins at passes[s * length]. */

@@ -1,8 +1,10 @@
 /*
- * pipeline_zb.c - zb-auto: the best of eight tries within a memory limit, each of them greedy
- * (arXiv 2401.10241, 3.1). Three questions have no answer that is always best, so both are tried:
- * may a stage be idle before its first B, does B go before F, and is a gap filled by a W that is
- * longer than it?
+ * pipeline_zb.c - zb-auto: the best of several tries within a memory limit. Eight of them are
+ * greedy (arXiv 2401.10241, 3.1). Three questions have no answer that is always best, so both are
+ * tried: may a stage be idle before its first B, does B go before F, and is a gap filled by a W
+ * that is longer than it? They need room for about as many microbatches as stages; with less, lists
+ * (pipeline_list.c) are better. And what is done by rule is never to be better than the search:
+ * 1F1B, ZB-H1, ZB-H2, and GPipe in groups of as many microbatches as fit.
  */
 #include "training_kernels/pipeline_greedy.h"
 
@@ -10,7 +12,7 @@
 #include <string.h>
 
 struct search {
-	struct bb_draft draft;
+	struct bb_draft *draft;
 	bool waits;   /* a stage may be idle before its first B */
 	bool hurries; /* B goes before F where another stage waits for it */
 	bool eager;   /* a gap is filled by a W that is longer */
@@ -18,9 +20,9 @@ struct search {
 
 static void fill_gap(struct search *s, int stage, int64_t arrival)
 {
-	const int64_t slack = s->draft.bubble - s->draft.desks[stage].bubble;
+	const int64_t slack = s->draft->bubble - s->draft->desks[stage].bubble;
 
-	bb_draft_fill_gap(&s->draft, stage, arrival, slack, s->eager);
+	bb_draft_fill_gap(s->draft, stage, arrival, slack, s->eager);
 }
 
 /* ---- until each stage has done its first B -------------------------------------------------- */
@@ -28,7 +30,7 @@ static void fill_gap(struct search *s, int stage, int64_t arrival)
 /* F that fit before the first B of a stage, which can begin at ARRIVAL, in time and in memory. */
 static int fitting(const struct search *s, int stage, int64_t arrival, int64_t *time)
 {
-	const struct bb_draft *draft = &s->draft;
+	const struct bb_draft *draft = s->draft;
 	const struct bb_desk *desk = &draft->desks[stage];
 	int64_t held = desk->held;
 	int n = 0;
@@ -46,7 +48,7 @@ static int fitting(const struct search *s, int stage, int64_t arrival, int64_t *
 
 static void warm_up(struct search *s)
 {
-	struct bb_draft *draft = &s->draft;
+	struct bb_draft *draft = s->draft;
 	struct bb_desk *desks = draft->desks;
 	const int p = draft->order.stages;
 	int64_t arrival = 0, time; /* of the first B of the stage after */
@@ -94,7 +96,7 @@ static int64_t room_time(const struct bb_draft *draft, int stage)
 /* Is the stage to do an F now? With HURRIES not if it is well ahead and its B would be late. */
 static int wants_f(const struct search *s, int stage)
 {
-	const struct bb_draft *draft = &s->draft;
+	const struct bb_draft *draft = s->draft;
 	const struct bb_desk *desk = &draft->desks[stage];
 	int64_t b;
 
@@ -113,7 +115,7 @@ static int wants_f(const struct search *s, int stage)
 
 static void do_round(struct search *s)
 {
-	struct bb_draft *draft = &s->draft;
+	struct bb_draft *draft = s->draft;
 	struct bb_desk *desks = draft->desks;
 	const int p = draft->order.stages;
 
@@ -139,53 +141,166 @@ static void do_round(struct search *s)
 	}
 }
 
-/* ---- the search ----------------------------------------------------------------------------- */
+/* ---- what is tried -------------------------------------------------------------------------- */
 
-/* The longest time that a stage takes from its first pass to its last. */
-static int64_t span_of(const struct bb_draft *draft)
+static void search(struct bb_draft *draft, int flags)
 {
-	int64_t most = 0;
+	struct search s = {draft, flags & 1, flags & 2, flags & 4};
 
-	for (int s = 0; s < draft->order.stages; s++)
-		if (draft->desks[s].time - draft->desks[s].begin > most)
-			most = draft->desks[s].time - draft->desks[s].begin;
-	return most;
+	warm_up(&s);
+	for (int j = draft->order.stages - 1; j >= 0; j--)
+		bb_draft_put(draft, j, BB_PASS_B, 0);
+	for (int i = 1; i < draft->microbatches && !draft->failed; i++)
+		do_round(&s);
+	bb_draft_finish(draft);
 }
 
-static void try(struct search *s)
+/* By rule: REACH times as many F ahead as there are stages behind, W as many B late as LATE times
+   the stages before. 1F1B is 1 and 0, ZB-H1 1 and 1, ZB-H2 2 and 2. */
+static void follow(struct bb_draft *draft, int reach, int late)
 {
-	bb_draft_clear(&s->draft);
-	warm_up(s);
-	for (int j = s->draft.order.stages - 1; j >= 0; j--)
-		bb_draft_put(&s->draft, j, BB_PASS_B, 0);
-	for (int i = 1; i < s->draft.microbatches && !s->draft.failed; i++)
-		do_round(s);
-	bb_draft_finish(&s->draft);
+	const int p = draft->order.stages, m = draft->microbatches;
+
+	for (int j = 0; j < p; j++)
+		for (int i = 0; i < reach * (p - 1 - j) && i < m; i++)
+			bb_draft_put(draft, j, BB_PASS_F, 0);
+	for (int i = 0; i < m; i++) {
+		for (int j = 0; j < p; j++)
+			if (draft->desks[j].done[BB_PASS_F][0] < m)
+				bb_draft_put(draft, j, BB_PASS_F, 0);
+		for (int j = p - 1; j >= 0; j--) {
+			bb_draft_put(draft, j, BB_PASS_B, 0);
+			if (i >= late * j)
+				bb_draft_put_w(draft, j);
+		}
+	}
+	bb_draft_finish(draft);
 }
 
+/* GPipe in groups of N microbatches. */
+static void follow_groups(struct bb_draft *draft, int n)
+{
+	const int p = draft->order.stages, m = draft->microbatches;
+
+	for (int begin = 0; begin < m; begin += n) {
+		const int these = begin + n < m ? n : m - begin;
+
+		for (int j = 0; j < p; j++)
+			for (int i = 0; i < these; i++)
+				bb_draft_put(draft, j, BB_PASS_F, 0);
+		for (int j = p - 1; j >= 0; j--)
+			for (int i = 0; i < these; i++) {
+				bb_draft_put(draft, j, BB_PASS_B, 0);
+				bb_draft_put_w(draft, j);
+			}
+	}
+}
+
+#define SEARCHES 8
+#define LISTS 4
+#define RULES 3
+#define TRIES (SEARCHES + LISTS + RULES + 1)
+
+/* Number I of TRIES, within the memory of LIMIT microbatches. */
+static void try(struct bb_draft *draft, int i, int limit)
+{
+	static const int rules[RULES][2] = {{1, 0}, {1, 1}, {2, 2}};
+
+	bb_draft_clear(draft);
+	if (i < SEARCHES)
+		search(draft, i);
+	else if ((i -= SEARCHES) < LISTS)
+		bb_draft_list(draft, i & 1 ? BB_PASS_F : BB_PASS_B, i & 2);
+	else if ((i -= LISTS) < RULES)
+		follow(draft, rules[i][0], rules[i][1]);
+	else
+		follow_groups(draft, limit);
+}
+
+/* ---- the best of it ------------------------------------------------------------------------- */
+
+/* What a draft came to: the longest time that a stage takes from its first pass to its last, and
+   when the last one ends. FIRST is what is to be short, of several the REST. */
+struct cost {
+	int64_t first, rest;
+};
+
+static struct cost cost(int64_t span, int64_t end, bool by_step)
+{
+	return by_step ? (struct cost){end, span} : (struct cost){span, end};
+}
+
+static struct cost cost_of(const struct bb_draft *draft, bool by_step)
+{
+	int64_t span = 0, end = 0;
+
+	for (int s = 0; s < draft->order.stages; s++) {
+		const struct bb_desk *desk = &draft->desks[s];
+
+		if (desk->time - desk->begin > span)
+			span = desk->time - desk->begin;
+		if (desk->time > end)
+			end = desk->time;
+	}
+	return cost(span, end, by_step);
+}
+
+static bool is_better(struct cost a, struct cost b)
+{
+	return a.first != b.first ? a.first < b.first : a.rest < b.rest;
+}
+
+/* No order costs less: the last stage has all its passes to do, after the first F of the others. */
+static struct cost least(const struct bb_draft *draft, bool by_step)
+{
+	const int64_t passes =
+		draft->microbatches *
+		(draft->cost[BB_PASS_F] + draft->cost[BB_PASS_B] + draft->cost[BB_PASS_W]);
+	const int64_t before = (draft->order.stages - 1) * (draft->cost[BB_PASS_F] + draft->hop);
+
+	return cost(passes, before + passes, by_step);
+}
+
+/* All tries within LIMIT microbatches; what is better than BEST is kept in ORDER. */
+static void try_all(struct bb_draft *draft, const struct bb_pipeline *pipeline, int limit,
+		    struct bb_order *order, struct cost *best)
+{
+	draft->limit = limit * pipeline->kept;
+	for (int i = 0; i < TRIES; i++) {
+		struct cost this;
+
+		try(draft, i, limit);
+		this = cost_of(draft, pipeline->by_step);
+		if (draft->failed || !is_better(this, *best))
+			continue;
+		*best = this;
+		memcpy(order->passes, draft->order.passes,
+		       (size_t)order->stages * order->length * sizeof(*order->passes));
+	}
+}
+
+/* What fits into less memory fits, too, and is sometimes better; so more memory is never worse. */
 bb_status bb_fill_auto(const struct bb_pipeline *pipeline, struct bb_order *order,
 		       struct bb_error *error)
 {
-	const size_t bytes = (size_t)order->stages * order->length * sizeof(*order->passes);
-	struct search s = {.draft.failed = false};
-	int64_t best = INT64_MAX;
-	bb_status status = bb_draft_open(&s.draft, pipeline, order, order->microbatches,
-					 pipeline->limit, error);
+	const size_t passes = TRIES * (size_t)order->stages * order->length;
+	const int most = (int)(pipeline->limit < order->microbatches ? pipeline->limit
+								     : order->microbatches);
+	struct cost best = {INT64_MAX, INT64_MAX};
+	struct bb_draft draft;
+	bb_status status = bb_draft_open(&draft, pipeline, order, order->microbatches, most, error);
 
-	for (int i = 0; i < 8 && status == BB_OK; i++) {
-		s.waits = i < 4;
-		s.hurries = i % 4 < 2;
-		s.eager = i % 2 == 0;
-		try(&s);
-		if (s.draft.failed || span_of(&s.draft) >= best)
-			continue;
-		best = span_of(&s.draft);
-		memcpy(order->passes, s.draft.order.passes, bytes);
+	for (int limit = most; limit > 0 && status == BB_OK; limit--) {
+		if (limit < most && (size_t)(most - limit + 1) * passes > BB_PIPELINE_TRIED)
+			break;
+		try_all(&draft, pipeline, limit, order, &best);
+		if (!is_better(least(&draft, pipeline->by_step), best))
+			break;
 	}
-	if (status == BB_OK && best == INT64_MAX)
+	if (status == BB_OK && best.first == INT64_MAX)
 		status = bb_fail(error, BB_EUNSUPPORTED,
 				 "the search finds no order within the memory of %lld microbatches",
 				 (long long)pipeline->limit);
-	bb_draft_free(&s.draft);
+	bb_draft_free(&draft);
 	return status;
 }
