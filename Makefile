@@ -173,6 +173,9 @@ $(B)/src/backends/cpu/kernels_%.o: src/backends/cpu/kernels_isa.c $(B)/flags
 	$(call say,CC,$< ($*))
 	$(Q)$(COMPILE) $(ISA_$*) -DBB_ISA=$* -c -o $@ $<
 
+# The figures of clusters are part of the program.
+$(B)/src/topology/cluster_figures.o: src/topology/clusters.txt
+
 $(B)/src/backends/cpu/kernels.o: BB_FLAGS += $(ISAS:%=-DBB_HAVE_ISA_%)
 
 $(LIB): $(OBJECTS) $(B)/objects

@@ -21,9 +21,7 @@ static int64_t rate_of(const struct bb_topology *t, int nic, bool *assumed)
 	return p ? bb_pci_model(p->vendor, p->device).rate_Mbps : 0;
 }
 
-/* Whether NIC is among the best of GPU (-1: of the host): no other is nearer, or as near and
-   faster. */
-static bool is_best(const struct bb_topology *t, int gpu, int nic)
+bool bb_nic_serves(const struct bb_topology *t, int gpu, int nic)
 {
 	bool assumed;
 	const int64_t rate = rate_of(t, nic, &assumed);
@@ -45,9 +43,9 @@ static bool is_best(const struct bb_topology *t, int gpu, int nic)
 static bool is_used(const struct bb_topology *t, bb_gpus set, int nic)
 {
 	if (set == 0)
-		return is_best(t, -1, nic);
+		return bb_nic_serves(t, -1, nic);
 	for (bb_gpus s = set; s; s &= s - 1)
-		if (is_best(t, __builtin_ctzll(s), nic))
+		if (bb_nic_serves(t, __builtin_ctzll(s), nic))
 			return true;
 	return false;
 }
@@ -85,6 +83,14 @@ static double card_GBps(const struct bb_topology *t, const bool *used, int nic)
 			return slot;
 	}
 	return GBps;
+}
+
+double bb_nic_GBps(const struct bb_topology *t, int nic)
+{
+	bool used[BB_MOST_DEVICES] = {false};
+
+	used[nic] = true;
+	return card_GBps(t, used, nic);
 }
 
 /* Over C2C a GPU reaches the CPU's NICs by a wider way than its own slot. */

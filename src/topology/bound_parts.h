@@ -60,4 +60,9 @@ struct bb_egress {
    these. Nothing (nics 0) if no NIC's rate is known. */
 struct bb_egress bb_egress_of(const struct bb_topology *t, bb_gpus set);
 
+/* Is NIC among the nearest of GPU, the fastest of these? GPU < 0: the fastest of all. */
+bool bb_nic_serves(const struct bb_topology *t, int gpu, int nic);
+/* What it carries as payload; 0 unknown. */
+double bb_nic_GBps(const struct bb_topology *t, int nic);
+
 #endif
