@@ -235,7 +235,8 @@ $(B)/backends/mpi.so: $(MPI_OBJECTS)
 	$(Q)OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC) $(CFLAGS) $(LDFLAGS) $(SAN_FLAGS) -shared -Wl,-Bsymbolic-functions -pthread -o $@ $(MPI_OBJECTS)
 
 # The nccl backend: its C by the compiler of all else, its kernels by CUDA's.
-$(NCCL_OBJECTS) $(FAKE_OBJECTS): private BB_FLAGS += -fPIC $(CUDA_INCLUDE)
+$(NCCL_OBJECTS): private BB_FLAGS += -fPIC $(CUDA_INCLUDE)
+$(FAKE_OBJECTS): private BB_FLAGS += $(FAKE_PIC) $(CUDA_INCLUDE)
 $(NCCL_OBJECTS) $(CUDA_OBJECTS) $(FAKE_OBJECTS) $(GPU_TEST_OBJECTS): $(B)/cuda
 $(FAKE_UNITS:$(B)/tests/%=$(B)/tests/gpu/%.o) $(B)/tests/perf/gpu_speed.o: $(B)/cuda
 
@@ -251,8 +252,11 @@ $(B)/backends/nccl.so: $(NCCL_OBJECTS) $(CUDA_OBJECTS) $(B)/cuda
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -pthread -o $@ $(filter %.o,$^) -l:libnccl.so.2 $(CUDA_LIBS)
 
 # For tests alone: no CUDA, no NCCL, the kernels compiled for the CPU. Nobody finds it who does not
-# name its folder.
-COMPILE_FAKE  = $(FAKE_CXX) $(CPPFLAGS) $(CFLAGS) -x c++ -std=c++17 -Isrc -Itests/fake $(CUDA_INCLUDE) -fPIC -Wall \
+# name its folder. What its threads have for themselves lies with their stacks: else the C library would
+# allocate it, and let one thread free that of another that has ended, which is a race to
+# ThreadSanitizer.
+FAKE_PIC     := -fPIC -ftls-model=initial-exec
+COMPILE_FAKE  = $(FAKE_CXX) $(CPPFLAGS) $(CFLAGS) -x c++ -std=c++17 -Isrc -Itests/fake $(CUDA_INCLUDE) $(FAKE_PIC) -Wall \
                 -Wextra -Werror -Wno-unused-parameter -Wno-unused-function -Wno-unknown-pragmas -fno-exceptions \
                 -fno-rtti -ffp-contract=off -fno-strict-aliasing -pthread -MMD -MP $(SAN_FLAGS)
 
