@@ -175,6 +175,7 @@ $(B)/src/backends/cpu/kernels_%.o: src/backends/cpu/kernels_isa.c $(B)/flags
 
 # The figures of clusters are part of the program.
 $(B)/src/topology/cluster_figures.o: src/topology/clusters.txt
+$(B)/src/backends/sim/nccl_constants.o: src/backends/sim/nccl.txt
 
 $(B)/src/backends/cpu/kernels.o: BB_FLAGS += $(ISAS:%=-DBB_HAVE_ISA_%)
 

@@ -4,6 +4,7 @@
 #include "topology/cluster_parts.h"
 
 #include "core/option.h"
+#include "core/settings.h"
 #include "core/units.h"
 
 #include <stdio.h>
@@ -102,24 +103,6 @@ static bool read_value(enum unit unit, const char *text, double *value)
 
 /* ---- lines ---------------------------------------------------------------------------- */
 
-/* TEXT without blanks around it, cut in place. */
-static char *trim(char *text)
-{
-	size_t length;
-
-	text += strspn(text, " \t\r");
-	length = strlen(text);
-	while (length > 0 && strchr(" \t\r", text[length - 1]))
-		text[--length] = '\0';
-	return text;
-}
-
-struct line {
-	const struct bb_figure_text *in;
-	int number;
-	char *key, *value, *source; /* SOURCE NULL: there is none */
-};
-
 /* Returns the figure, or BB_FIGURES. */
 static int find_figure(const char *key)
 {
@@ -130,7 +113,7 @@ static int find_figure(const char *key)
 	return f;
 }
 
-static bb_status unknown_key(const struct line *l, bool head, struct bb_error *error)
+static bb_status unknown_key(const struct bb_settings *l, bool head, struct bb_error *error)
 {
 	const char *names[BB_FIGURES + 4] = {NULL}, *near;
 	int n = 0;
@@ -144,26 +127,26 @@ static bb_status unknown_key(const struct line *l, bool head, struct bb_error *e
 	}
 	near = bb_nearest(l->key, names);
 	return bb_fail(error, BB_EUSAGE, "%s: line %d: \"%s\" is not a figure of a cluster%s%s%s",
-		       l->in->name, l->number, l->key, near ? "; did you mean " : "",
-		       near ? near : "", near ? "?" : "");
+		       l->name, l->line, l->key, near ? "; did you mean " : "", near ? near : "",
+		       near ? "?" : "");
 }
 
-static bb_status wrong_value(const struct line *l, const char *right, struct bb_error *error)
+static bb_status wrong_value(const struct bb_settings *l, const char *right, struct bb_error *error)
 {
-	return bb_fail(error, BB_EUSAGE, "%s: line %d: %s = \"%s\": expected %s", l->in->name,
-		       l->number, l->key, l->value, right);
+	return bb_fail(error, BB_EUSAGE, "%s: line %d: %s = \"%s\": expected %s", l->name, l->line,
+		       l->key, l->value, right);
 }
 
-static bb_status read_figure(const struct line *l, enum bb_figure f,
+static bb_status read_figure(const struct bb_settings *l, enum bb_figure f,
 			     struct bb_cluster_figure *figure, struct bb_error *error)
 {
 	if (!read_value(rows[f].unit, l->value, &figure->value))
 		return wrong_value(l, examples[rows[f].unit], error);
-	snprintf(figure->source, BB_SOURCE_TEXT, "%s", l->source ? l->source : l->in->name);
+	snprintf(figure->source, BB_SOURCE_TEXT, "%s", l->source ? l->source : l->name);
 	return BB_OK;
 }
 
-static bb_status read_line(const struct line *l, struct bb_cluster_figure *figures,
+static bb_status read_line(const struct bb_settings *l, struct bb_cluster_figure *figures,
 			   struct bb_figure_head *head, struct bb_error *error)
 {
 	const int f = find_figure(l->key);
@@ -185,61 +168,17 @@ static bb_status read_line(const struct line *l, struct bb_cluster_figure *figur
 	return BB_OK;
 }
 
-/* KEY = VALUE # SOURCE, cut in place. False: it is none. */
-static bool split_line(char *text, struct line *l)
-{
-	char *equals, *hash = strchr(text, '#');
-
-	l->source = NULL;
-	if (hash) {
-		*hash = '\0';
-		l->source = trim(hash + 1);
-	}
-	equals = strchr(text, '=');
-	if (!equals)
-		return false;
-	*equals = '\0';
-	l->key = trim(text);
-	l->value = trim(equals + 1);
-	return *l->key && *l->value;
-}
-
-/* The next line of *REST into TEXT. False: it is too long. */
-static bool next_line(const char **rest, char text[BB_FIGURE_LINE])
-{
-	const size_t length = strcspn(*rest, "\n");
-	const bool fits = length < BB_FIGURE_LINE;
-
-	snprintf(text, BB_FIGURE_LINE, "%.*s", fits ? (int)length : BB_FIGURE_LINE - 1, *rest);
-	*rest += length + ((*rest)[length] == '\n');
-	return fits;
-}
-
 bb_status bb_figures_read(const struct bb_figure_text *in, struct bb_cluster_figure *figures,
 			  struct bb_figure_head *head, struct bb_error *error)
 {
-	struct line l = {.in = in};
-	bool wanted = !in->section;
+	struct bb_settings l = {.name = in->name, .rest = in->text, .section = in->section};
+	bool more = true;
 	bb_status st = BB_OK;
 
-	for (const char *rest = in->text; *rest && st == BB_OK;) {
-		char text[BB_FIGURE_LINE], *line;
-		const bool fits = next_line(&rest, text);
-
-		l.number++;
-		line = trim(text);
-		if (!*line || *line == '#')
-			continue;
-		if (in->section && *line == '[') {
-			line[strcspn(line, "]")] = '\0';
-			wanted = strcmp(line + 1, in->section) == 0;
-		} else if (wanted && (!fits || !split_line(line, &l))) {
-			st = bb_fail(error, BB_EUSAGE,
-				     "%s: line %d: expected KEY = VALUE, as in net_latency = 2.7us",
-				     in->name, l.number);
-		} else if (wanted) {
+	while (st == BB_OK && more) {
+		st = bb_settings_next(&l, &more, error);
+		if (st == BB_OK && more)
 			st = read_line(&l, figures, head, error);
-		}
 	}
 	return st;
 }

@@ -4,6 +4,7 @@
 #ifndef BB_TOPOLOGY_CLUSTER_PARTS_H
 #define BB_TOPOLOGY_CLUSTER_PARTS_H
 
+#include "core/settings.h"
 #include "topology/cluster.h"
 
 /* A file of figures, or a section of clusters.txt. */
@@ -13,7 +14,7 @@ struct bb_figure_text {
 	const char *section; /* only lines of that section; NULL: there are none */
 };
 
-#define BB_FIGURE_LINE 512
+#define BB_FIGURE_LINE BB_SETTING_LINE
 
 /* What a file says beside figures; empty or 0 where it does not. */
 struct bb_figure_head {

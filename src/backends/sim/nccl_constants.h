@@ -1,0 +1,14 @@
+/*
+ * nccl_constants.h - the constants of the model of NCCL, from nccl.txt.
+ */
+#ifndef BB_BACKENDS_SIM_NCCL_CONSTANTS_H
+#define BB_BACKENDS_SIM_NCCL_CONSTANTS_H
+
+#include "backends/sim/nccl_model.h"
+#include "core/status.h"
+
+/* Those for GPUs of compute capability SM (90). BB_EUNSUPPORTED: there are none. */
+BB_MUST bb_status bb_nccl_constants_find(struct bb_nccl_constants *c, int sm,
+					 struct bb_error *error);
+
+#endif

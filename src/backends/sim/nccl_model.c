@@ -1,0 +1,408 @@
+/*
+ * nccl_model.c - NCCL's algorithms and protocols as closed forms. What the formulas of the tuner
+ * are is NCCL's src/graph/tuning.cc; the others are derived in nccl_model.h.
+ */
+#include "backends/sim/nccl_model.h"
+
+#include <math.h>
+
+#define FULL 0x1p28 /* bytes from which a pipeline fills no longer */
+#define TREE_SHARE 0.92
+#define LL_SHARE 0.5
+#define LL128_SHARE 0.92
+#define TREE_LL_SHARE (1 / 3.8)
+#define PAT_SHARE 0.75
+/* Of a ring over nodes each hop costs at least what handing over to the network does. */
+#define NET_OVERHEAD 1e-6
+#define PAT_HOP_SHARE (1 / 3.5)
+#define PAT_RANK 2.8e-6
+
+struct view {
+	const struct bb_nccl_constants *c;
+	const struct bb_nccl_machine *m;
+	bool tuned;
+	int span;    /* index of limits: one node, two, more */
+	double gpus; /* of a node */
+	int levels;  /* of a tree of nodes */
+	double link; /* rate of a GPU's links */
+	double bytes;
+};
+
+const char *bb_nccl_algorithm_name(enum bb_nccl_algorithm algorithm)
+{
+	static const char *const names[] = {"ring", "tree", "nvls", "nvlstree", "pat", "auto"};
+
+	return names[algorithm];
+}
+
+const char *bb_nccl_protocol_name(enum bb_nccl_protocol protocol)
+{
+	static const char *const names[] = {"LL", "LL128", "Simple", ""};
+
+	return names[protocol];
+}
+
+/* ---- what there is ------------------------------------------------------------------------- */
+
+static bool gathers(const struct bb_collective *collective)
+{
+	return collective == &bb_all_gather || collective == &bb_reduce_scatter;
+}
+
+static bool once_through(const struct bb_collective *collective)
+{
+	return collective == &bb_broadcast || collective == &bb_reduce;
+}
+
+const char *bb_nccl_lacks(const struct bb_collective *collective, enum bb_nccl_algorithm algorithm)
+{
+	const bool reduces_all = collective == &bb_all_reduce;
+
+	if (!reduces_all && !gathers(collective) && !once_through(collective))
+		return "NCCL_ALGO and NCCL_PROTO do not govern NCCL's messages";
+	switch (algorithm) {
+	case BB_NCCL_RING:
+	case BB_NCCL_ANY:
+		return NULL;
+	case BB_NCCL_PAT:
+		if (gathers(collective))
+			return NULL;
+		break;
+	case BB_NCCL_NVLS:
+		if (gathers(collective))
+			return "there is no model of NVLS for this collective";
+		/* fall through */
+	default:
+		if (reduces_all)
+			return NULL;
+	}
+	return "NCCL has no such algorithm for this collective";
+}
+
+const char *bb_nccl_unfit(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
+			  enum bb_nccl_algorithm algorithm)
+{
+	if (algorithm == BB_NCCL_NVLS || algorithm == BB_NCCL_NVLSTREE) {
+		if (!machine->nvswitch || c->nvls_share == 0)
+			return "these GPUs have no NVSwitch that reduces";
+		if (machine->ranks < 3 * machine->nodes)
+			return "NVSwitch reduces for three GPUs of a node or more";
+	}
+	if (algorithm == BB_NCCL_NVLS && machine->nodes > 1)
+		return "NVLS alone is for one node: nvlstree goes over nodes";
+	if (algorithm == BB_NCCL_NVLSTREE && machine->nodes < 2)
+		return "NVLSTree is for several nodes: nvls is for one";
+	if (algorithm == BB_NCCL_PAT && machine->ranks != machine->nodes)
+		return "PAT is for one GPU on each node";
+	return NULL;
+}
+
+static bool has_protocol(const struct view *v, enum bb_nccl_algorithm algorithm,
+			 enum bb_nccl_protocol protocol)
+{
+	if (protocol == BB_NCCL_SIMPLE)
+		return true;
+	if (algorithm != BB_NCCL_RING && algorithm != BB_NCCL_TREE)
+		return false;
+	return protocol == BB_NCCL_LL || v->m->nvlink;
+}
+
+/* ---- hops and rates ------------------------------------------------------------------------- */
+
+static double hop(const struct view *v, enum bb_nccl_hop over, enum bb_nccl_algorithm algorithm,
+		  enum bb_nccl_protocol protocol)
+{
+	double time = v->c->hop[over][algorithm][protocol];
+
+	if (over == BB_NCCL_OVER_NET)
+		time += v->m->nic_latency * (protocol == BB_NCCL_SIMPLE ? 2 : 1);
+	return time;
+}
+
+static double inside(const struct view *v, enum bb_nccl_algorithm algorithm,
+		     enum bb_nccl_protocol protocol)
+{
+	if (!v->tuned && v->m->nvlink && algorithm == BB_NCCL_RING && protocol == BB_NCCL_SIMPLE &&
+	    v->c->ring_simple_hop > 0)
+		return v->c->ring_simple_hop;
+	return hop(v, v->m->nvlink ? BB_NCCL_OVER_NVLINK : BB_NCCL_OVER_PCIE, algorithm, protocol);
+}
+
+/* With one GPU on a node nothing hides what the network takes: that of trees. */
+static double between(const struct view *v, enum bb_nccl_algorithm algorithm,
+		      enum bb_nccl_protocol protocol)
+{
+	return hop(v, BB_NCCL_OVER_NET, v->gpus == 1 ? BB_NCCL_TREE : algorithm, protocol);
+}
+
+/* What a node's links and NICs give, of which the network is passed CROSSINGS times. */
+static double through_node(const struct view *v, double crossings)
+{
+	double net = v->m->net_rate / crossings;
+
+	if (v->m->nodes == 1)
+		return v->link;
+	return v->gpus > 1 && v->link < net ? v->link : net;
+}
+
+static double ll_most(const struct view *v)
+{
+	if (v->span > 0)
+		return v->c->ll_most_net[v->m->amd][v->span - 1];
+	return !v->tuned && v->c->ring_ll_rate > 0 ? v->c->ring_ll_rate : v->c->ll_most_node;
+}
+
+/* How much of its longest time a pipeline takes to fill. */
+static double filled(double bytes)
+{
+	return bytes < FULL ? sqrt(bytes / FULL) : 1;
+}
+
+static double least(double a, double b)
+{
+	return a < b ? a : b;
+}
+
+/* ---- rings ---------------------------------------------------------------------------------- */
+
+static double ring_steps(const struct bb_collective *collective, int n)
+{
+	return once_through(collective) ? n : gathers(collective) ? n - 1 : 2 * (n - 1);
+}
+
+static double ring_latency(const struct view *v, const struct bb_collective *collective,
+			   enum bb_nccl_protocol protocol)
+{
+	const double n = v->m->ranks, nodes = v->m->nodes;
+	double hops = ring_steps(collective, v->m->ranks), out = 0, in;
+
+	in = inside(v, BB_NCCL_RING, protocol);
+	if (once_through(collective)) {
+		if (v->tuned)
+			return nodes > 1 ? between(v, BB_NCCL_RING, protocol) : in;
+		hops = n - 1;
+	}
+	if (nodes > 1) {
+		const double least_hop = NET_OVERHEAD * (protocol == BB_NCCL_SIMPLE ? 3 : 1);
+
+		in = in < least_hop ? least_hop : in;
+		out = collective == &bb_all_reduce ? 2 * (nodes - 1) : nodes - 1;
+	}
+	return (hops - out) * in + out * between(v, BB_NCCL_RING, protocol);
+}
+
+static double ring_bus(const struct view *v, enum bb_nccl_protocol protocol)
+{
+	const struct bb_nccl_constants *c = v->c;
+	const double bus = through_node(v, 1);
+
+	if (protocol == BB_NCCL_LL)
+		return least(ll_most(v), LL_SHARE * bus);
+	if (protocol == BB_NCCL_LL128)
+		return least(
+			(v->tuned || c->ring_ll128_share == 0 ? LL128_SHARE : c->ring_ll128_share) *
+				bus,
+			c->channels * c->ring_ll128_channel[v->span]);
+	return bus;
+}
+
+static double ring_time(const struct view *v, const struct bb_collective *collective,
+			enum bb_nccl_protocol protocol)
+{
+	const double n = v->m->ranks;
+	double latency = v->c->base[BB_NCCL_RING][protocol] + ring_latency(v, collective, protocol);
+
+	/* NCCL's remedy for choosing rings over nodes too early; what they take is no longer. */
+	if (v->tuned && protocol == BB_NCCL_SIMPLE && v->m->nodes > 1 &&
+	    collective == &bb_all_reduce && v->bytes / (v->c->channels * n) >= 64)
+		latency *= v->c->ring_plateau;
+	return latency + v->bytes * ring_steps(collective, v->m->ranks) / n / ring_bus(v, protocol);
+}
+
+/* ---- trees ---------------------------------------------------------------------------------- */
+
+/* Trees send S up and S down; of two nodes each takes in half of both trees. */
+static double tree_crossings(const struct view *v)
+{
+	return v->m->nodes == 2 ? 0.5 : 1;
+}
+
+/* NCCL's steps of it would have times fall from one size to the next: measured, it is between. */
+static double tree_share(const struct view *v, enum bb_nccl_protocol protocol)
+{
+	const double *share = v->c->tree_share[protocol];
+	const double place = v->bytes >= 64 ? log2(v->bytes / 64) : -1;
+	const int size = (int)floor(place);
+
+	if (size < 0 || size >= BB_NCCL_TREE_SIZES)
+		return 1;
+	if (v->tuned || size == BB_NCCL_TREE_SIZES - 1)
+		return share[size];
+	return share[size] + (place - size) * (share[size + 1] - share[size]);
+}
+
+static double tree_bus(const struct view *v, enum bb_nccl_protocol protocol)
+{
+	const struct bb_nccl_constants *c = v->c;
+	const double bus = least(TREE_SHARE * through_node(v, tree_crossings(v)),
+				 c->channels * c->tree_channel[v->span]);
+
+	if (protocol == BB_NCCL_LL)
+		return least(TREE_LL_SHARE * bus, ll_most(v));
+	if (protocol == BB_NCCL_LL128)
+		return least(bus * (v->span == 0 ? 7.0 / 9 : 120.0 / 128),
+			     c->channels * c->tree_ll128_channel[v->span]);
+	return bus;
+}
+
+static double tree_time(const struct view *v, enum bb_nccl_protocol protocol)
+{
+	const double hops = 2 * ((v->gpus - 1) * inside(v, BB_NCCL_TREE, protocol) +
+				 v->levels * between(v, BB_NCCL_TREE, protocol));
+
+	return v->c->base[BB_NCCL_TREE][protocol] + hops +
+	       v->bytes / (0.5 * tree_bus(v, protocol) * tree_share(v, protocol));
+}
+
+/* ---- switches that reduce ---------------------------------------------------------------------
+ */
+
+/* NCCL has twice the links' rate in place of 2(n - 1) / (n + 1) of it and would take NVLS for
+   fewer GPUs than it was seen to; a search of the machine sets it right. */
+static double nvls_time(const struct view *v)
+{
+	const struct bb_nccl_constants *c = v->c;
+	const double n = v->m->ranks, wire = v->bytes * (1 + 1 / n);
+
+	if (v->tuned)
+		return c->hop[BB_NCCL_OVER_NVLINK][BB_NCCL_NVLS][BB_NCCL_SIMPLE] +
+		       wire / (v->link * c->nvls_share * (c->nvls_channels - 1) / c->nvls_channels);
+	return c->nvls_base + wire / c->nvls_rate + c->nvls_fill * filled(v->bytes);
+}
+
+static double nvlstree_time(const struct view *v)
+{
+	const struct bb_nccl_constants *c = v->c;
+	const double n = v->m->ranks;
+	double bus, rate;
+
+	if (v->tuned) {
+		bus = least(through_node(v, tree_crossings(v)),
+			    c->channels * c->nvlstree_channel[v->span]);
+		return c->hop[BB_NCCL_OVER_NVLINK][BB_NCCL_NVLSTREE][BB_NCCL_SIMPLE] +
+		       2 * v->levels * between(v, BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE) +
+		       v->bytes * 2 * (n - 1) / n / bus;
+	}
+	rate = least(c->nvlstree_rate / (1 + 1 / v->gpus),
+		     v->m->net_rate / (2 * tree_crossings(v)));
+	return c->nvls_base + 2 * v->levels * c->nvlstree_hop + v->bytes / rate +
+	       v->levels * v->m->net_fill * filled(v->bytes);
+}
+
+/* ---- and the others ------------------------------------------------------------------------- */
+
+static double pat_time(const struct view *v)
+{
+	const double n = v->m->ranks;
+
+	return v->c->base[BB_NCCL_PAT][BB_NCCL_SIMPLE] +
+	       v->levels * between(v, BB_NCCL_PAT, BB_NCCL_SIMPLE) * PAT_HOP_SHARE + n * PAT_RANK +
+	       v->bytes * (n - 1) / n / (PAT_SHARE * through_node(v, 1));
+}
+
+static struct view view_of(const struct bb_nccl_constants *c, const struct bb_nccl_machine *m,
+			   enum bb_nccl_view view, double bytes)
+{
+	const bool tuned = view == BB_NCCL_AS_TUNED;
+
+	return (struct view){.c = c,
+			     .m = m,
+			     .tuned = tuned,
+			     .span = m->nodes < 3 ? m->nodes - 1 : BB_NCCL_SPANS - 1,
+			     .gpus = (double)m->ranks / m->nodes,
+			     .levels = ilogb(m->nodes),
+			     .link = m->gpu_rate * (tuned ? 1 : m->gpu_share),
+			     .bytes = bytes};
+}
+
+/* No operation follows another sooner than they are issued; alone it is not faster. */
+static double issued(const struct view *v, double time)
+{
+	return v->tuned || time > v->m->issue ? time : v->m->issue;
+}
+
+double bb_nccl_time(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
+		    enum bb_nccl_view view, const struct bb_collective *collective,
+		    enum bb_nccl_algorithm algorithm, enum bb_nccl_protocol protocol, double bytes)
+{
+	const struct view v = view_of(c, machine, view, bytes);
+
+	if (bb_nccl_lacks(collective, algorithm) || bb_nccl_unfit(c, machine, algorithm) ||
+	    !has_protocol(&v, algorithm, protocol))
+		return INFINITY;
+	if (machine->ranks == 1)
+		return issued(&v, c->base[BB_NCCL_RING][protocol]);
+	switch (algorithm) {
+	case BB_NCCL_TREE:
+		return issued(&v, tree_time(&v, protocol));
+	case BB_NCCL_NVLS:
+		return issued(&v, nvls_time(&v));
+	case BB_NCCL_NVLSTREE:
+		return issued(&v, nvlstree_time(&v));
+	case BB_NCCL_PAT:
+		return issued(&v, pat_time(&v));
+	default:
+		return issued(&v, ring_time(&v, collective, protocol));
+	}
+}
+
+double bb_nccl_messages_time(const struct bb_nccl_constants *c,
+			     const struct bb_nccl_machine *machine,
+			     const struct bb_collective *collective, double bytes)
+{
+	const struct view v = view_of(c, machine, BB_NCCL_AS_MEASURED, bytes);
+	const double n = machine->ranks, far = n - v.gpus;
+	double each = bytes / n, peers = n - 1, outside = far, nic, time;
+
+	if (collective == &bb_sendrecv) {
+		each = bytes;
+		peers = n > 1;
+		outside = machine->nodes > 1;
+	} else if (collective != &bb_alltoall && collective != &bb_gather &&
+		   collective != &bb_scatter) {
+		return INFINITY;
+	}
+	time = (peers - outside) * each / (machine->gpu_rate * c->messages_share);
+	if (outside > 0) {
+		nic = machine->net_rate / v.gpus;
+		time = fmax(time, outside * each / nic);
+	}
+	return issued(&v, c->messages_base + time + c->messages_fill * filled(bytes));
+}
+
+bool bb_nccl_choose(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
+		    const struct bb_collective *collective, double bytes,
+		    enum bb_nccl_algorithm *algorithm, enum bb_nccl_protocol *protocol)
+{
+	const int only = *algorithm, only_protocol = *protocol;
+	double best = INFINITY;
+
+	for (int a = 0; a < BB_NCCL_ALGORITHMS; a++) {
+		for (int p = 0; p < BB_NCCL_PROTOCOLS; p++) {
+			double time;
+
+			if ((only != BB_NCCL_ANY && only != a) ||
+			    (only_protocol != BB_NCCL_ANY_PROTOCOL && only_protocol != p))
+				continue;
+			time = bb_nccl_time(c, machine, BB_NCCL_AS_TUNED, collective,
+					    (enum bb_nccl_algorithm)a, (enum bb_nccl_protocol)p,
+					    bytes);
+			if (time < best) {
+				best = time;
+				*algorithm = (enum bb_nccl_algorithm)a;
+				*protocol = (enum bb_nccl_protocol)p;
+			}
+		}
+	}
+	return best < INFINITY;
+}

@@ -1,0 +1,72 @@
+#include "core/settings.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* TEXT without blanks around it, cut in place. */
+static char *trim(char *text)
+{
+	size_t length;
+
+	text += strspn(text, " \t\r");
+	length = strlen(text);
+	while (length > 0 && strchr(" \t\r", text[length - 1]))
+		text[--length] = '\0';
+	return text;
+}
+
+/* KEY = VALUE # SOURCE, cut in place. False: it is none. */
+static bool split(char *text, struct bb_settings *s)
+{
+	char *equals, *hash = strchr(text, '#');
+
+	s->source = NULL;
+	if (hash) {
+		*hash = '\0';
+		s->source = trim(hash + 1);
+	}
+	equals = strchr(text, '=');
+	if (!equals)
+		return false;
+	*equals = '\0';
+	s->key = trim(text);
+	s->value = trim(equals + 1);
+	return *s->key && *s->value;
+}
+
+/* The next line into TEXT. False: it is too long. */
+static bool take_line(struct bb_settings *s)
+{
+	const size_t length = strcspn(s->rest, "\n");
+	const bool fits = length < sizeof(s->text);
+
+	snprintf(s->text, sizeof(s->text), "%.*s", fits ? (int)length : 0, s->rest);
+	s->rest += length + (s->rest[length] == '\n');
+	s->line++;
+	return fits;
+}
+
+bb_status bb_settings_next(struct bb_settings *s, bool *more, struct bb_error *error)
+{
+	while (*s->rest) {
+		const bool fits = take_line(s);
+		char *line = trim(s->text);
+
+		if (s->section && *line == '[') {
+			line[strcspn(line, "]")] = '\0';
+			s->here = strcmp(line + 1, s->section) == 0;
+		} else if (s->section && !s->here) {
+			continue;
+		} else if (!fits || (*line && *line != '#')) {
+			*more = true;
+			if (fits && split(line, s))
+				return BB_OK;
+			return bb_fail(
+				error, BB_EUSAGE,
+				"%s: line %d: expected KEY = VALUE, as in net_latency = 2.7us",
+				s->name, s->line);
+		}
+	}
+	*more = false;
+	return BB_OK;
+}

@@ -1,0 +1,29 @@
+/*
+ * settings.h - text of lines KEY = VALUE  # SOURCE, some below [SECTION].
+ */
+#ifndef BB_CORE_SETTINGS_H
+#define BB_CORE_SETTINGS_H
+
+#include "core/status.h"
+
+#include <stdbool.h>
+
+#define BB_SETTING_LINE 512
+
+/* Where a reader is. Set NAME (for errors), REST (NUL-terminated) and SECTION; the rest zero. */
+struct bb_settings {
+	const char *name;
+	const char *rest;
+	const char *section; /* only its lines; NULL: there are no sections */
+	bool here;           /* in that section */
+	/* The line that was read last, until the next is. */
+	int line;
+	char *key, *value, *source; /* source NULL: there is none */
+	char text[BB_SETTING_LINE];
+};
+
+/* The next line that says something. *MORE = false at the end. BB_EUSAGE names a line that is none.
+ */
+BB_MUST bb_status bb_settings_next(struct bb_settings *s, bool *more, struct bb_error *error);
+
+#endif

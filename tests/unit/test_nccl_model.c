@@ -1,0 +1,239 @@
+/*
+ * The model of NCCL: its formulas, what it chooses, and what none of its times may break. How near
+ * it comes to measurements is another test's affair (cli/test_validation).
+ */
+#include "backends/sim/nccl_constants.h"
+
+#include "core/settings.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#define GB 1e9
+#define US 1e-6
+#define MIB 0x1p20
+
+static struct bb_nccl_constants constants(int sm)
+{
+	struct bb_nccl_constants c;
+	struct bb_error error = {.text = ""};
+
+	if (bb_nccl_constants_find(&c, sm, &error) != BB_OK)
+		fail_msg("%s", error.text);
+	return c;
+}
+
+static struct bb_nccl_machine machine(int sm, int nodes, int ranks)
+{
+	const double rate = sm >= 100 ? 722 * GB : sm >= 90 ? 370.8 * GB : 240 * GB;
+
+	return (struct bb_nccl_machine){.ranks = ranks,
+					.nodes = nodes,
+					.nvlink = true,
+					.nvswitch = true,
+					.gpu_rate = rate,
+					.gpu_share = 0.98,
+					.net_rate = 388 * GB};
+}
+
+static void near(double got, double want)
+{
+	if (!(fabs(got - want) <= 1e-9 * want))
+		fail_msg("%.12g instead of %.12g", got, want);
+}
+
+/* What NCCL's tuner says of 8 A100, worked out by hand. */
+static void test_by_hand(void **state)
+{
+	const struct bb_nccl_constants c = constants(80);
+	struct bb_nccl_machine m = machine(80, 1, 8);
+	const enum bb_nccl_view tuned = BB_NCCL_AS_TUNED;
+
+	near(bb_nccl_time(&c, &m, tuned, &bb_all_reduce, BB_NCCL_RING, BB_NCCL_LL, MIB),
+	     (6.6 + 14 * 0.6) * US + MIB * 14 / 8 / (87.7 * GB));
+	near(bb_nccl_time(&c, &m, tuned, &bb_all_reduce, BB_NCCL_RING, BB_NCCL_SIMPLE, MIB),
+	     (8.4 + 14 * 3.4) * US + MIB * 14 / 8 / (240 * GB));
+	near(bb_nccl_time(&c, &m, tuned, &bb_all_gather, BB_NCCL_RING, BB_NCCL_LL128, MIB),
+	     (14 + 7 * 1.9) * US + MIB * 7 / 8 / (0.92 * 240 * GB));
+	/* 2^14 * 64 bytes: half of a tree's rate, Simple, is its share there. */
+	near(bb_nccl_time(&c, &m, tuned, &bb_all_reduce, BB_NCCL_TREE, BB_NCCL_SIMPLE, MIB),
+	     (8.4 + 14 * 4) * US + MIB / (0.5 * 0.92 * 240 * GB * 0.5));
+	/* Over two nodes a tree has the network twice; a NIC's latency counts twice for Simple. */
+	m = machine(80, 2, 16);
+	m.net_rate = 48 * GB;
+	m.nic_latency = 10 * US;
+	near(bb_nccl_time(&c, &m, tuned, &bb_all_reduce, BB_NCCL_TREE, BB_NCCL_SIMPLE, MIB),
+	     (8.4 + 2 * (7 * 4 + 14 + 20)) * US + MIB / (0.5 * 0.92 * 96 * GB * 0.5));
+	near(bb_nccl_time(&c, &m, tuned, &bb_reduce_scatter, BB_NCCL_RING, BB_NCCL_LL, 64),
+	     (6.6 + 14 * 1 + 2.7 + 10) * US + 64.0 * 15 / 16 / (24 * GB));
+}
+
+/* NVLS: the switches add, so each GPU moves S + S / n. */
+static void test_nvls_bound(void **state)
+{
+	const struct bb_nccl_constants c = constants(90);
+
+	for (int n = 3; n <= 8; n++) {
+		const struct bb_nccl_machine m = machine(90, 1, n);
+		const double size = 0x1p40;
+		const double time = bb_nccl_time(&c, &m, BB_NCCL_AS_MEASURED, &bb_all_reduce,
+						 BB_NCCL_NVLS, BB_NCCL_SIMPLE, size);
+		const double busbw = size / time * 2 * (n - 1) / n;
+		const double bound = c.nvls_rate * 2 * (n - 1) / (n + 1);
+
+		assert_true(busbw <= bound);
+		assert_true(busbw > 0.999 * bound);
+	}
+}
+
+static enum bb_nccl_algorithm chosen(int sm, int nodes, int ranks, double bytes)
+{
+	const struct bb_nccl_constants c = constants(sm);
+	const struct bb_nccl_machine m = machine(sm, nodes, ranks);
+	enum bb_nccl_algorithm algorithm = BB_NCCL_ANY;
+	enum bb_nccl_protocol protocol = BB_NCCL_ANY_PROTOCOL;
+
+	assert_true(bb_nccl_choose(&c, &m, &bb_all_reduce, bytes, &algorithm, &protocol));
+	return algorithm;
+}
+
+/* What NCCL 2.27 was seen to choose (stas00/ml-engineering, network/README.md). */
+static void test_choices_seen(void **state)
+{
+	const double large = 0x1p33;
+
+	assert_int_equal(chosen(90, 1, 8, MIB / 2), BB_NCCL_RING);
+	assert_int_equal(chosen(90, 1, 8, 2 * MIB), BB_NCCL_NVLS);
+	assert_int_equal(chosen(90, 1, 4, large), BB_NCCL_RING);
+	assert_int_equal(chosen(90, 1, 5, large), BB_NCCL_NVLS);
+	assert_int_equal(chosen(100, 1, 5, large), BB_NCCL_RING);
+	assert_int_equal(chosen(100, 1, 6, large), BB_NCCL_NVLS);
+	assert_int_equal(chosen(90, 4, 32, large), BB_NCCL_NVLSTREE);
+	assert_int_equal(chosen(80, 1, 8, large), BB_NCCL_RING);
+	assert_int_equal(chosen(80, 2, 16, 8), BB_NCCL_TREE);
+}
+
+/* What is forced is not exchanged for something else. */
+static void test_forced(void **state)
+{
+	const struct bb_nccl_constants c = constants(90);
+	const struct bb_nccl_machine one = machine(90, 1, 8), two = machine(90, 2, 16);
+	enum bb_nccl_algorithm algorithm = BB_NCCL_RING;
+	enum bb_nccl_protocol protocol = BB_NCCL_LL;
+
+	assert_true(bb_nccl_choose(&c, &one, &bb_all_reduce, 0x1p33, &algorithm, &protocol));
+	assert_int_equal(algorithm, BB_NCCL_RING);
+	assert_int_equal(protocol, BB_NCCL_LL);
+	algorithm = BB_NCCL_NVLSTREE;
+	protocol = BB_NCCL_ANY_PROTOCOL;
+	assert_false(bb_nccl_choose(&c, &one, &bb_all_reduce, MIB, &algorithm, &protocol));
+	assert_non_null(bb_nccl_unfit(&c, &one, BB_NCCL_NVLSTREE));
+	assert_non_null(bb_nccl_unfit(&c, &two, BB_NCCL_NVLS));
+	assert_non_null(bb_nccl_unfit(&c, &two, BB_NCCL_PAT));
+	assert_null(bb_nccl_unfit(&c, &two, BB_NCCL_NVLSTREE));
+	assert_non_null(bb_nccl_lacks(&bb_all_gather, BB_NCCL_TREE));
+	assert_non_null(bb_nccl_lacks(&bb_all_reduce, BB_NCCL_PAT));
+	assert_non_null(bb_nccl_lacks(&bb_alltoall, BB_NCCL_RING));
+	assert_null(bb_nccl_lacks(&bb_broadcast, BB_NCCL_RING));
+}
+
+/* Of every algorithm and protocol: more bytes take longer, and no fewer than the links allow. */
+static void test_sense(void **state)
+{
+	static const struct bb_collective *const collectives[] = {
+		&bb_all_reduce, &bb_all_gather, &bb_reduce_scatter, &bb_broadcast, &bb_reduce};
+	static const int sms[] = {70, 80, 90, 100}, counts[] = {1, 2, 3, 12, 128};
+	int times = 0;
+
+	for (int i = 0; i < 4 * 5 * 5 * BB_NCCL_ALGORITHMS * BB_NCCL_PROTOCOLS; i++) {
+		const enum bb_nccl_protocol p = (enum bb_nccl_protocol)(i % BB_NCCL_PROTOCOLS);
+		const enum bb_nccl_algorithm a =
+			(enum bb_nccl_algorithm)(i / BB_NCCL_PROTOCOLS % BB_NCCL_ALGORITHMS);
+		const int rest = i / BB_NCCL_PROTOCOLS / BB_NCCL_ALGORITHMS;
+		const struct bb_nccl_constants c = constants(sms[rest % 4]);
+		const int nodes = counts[rest / 4 % 5];
+		const struct bb_nccl_machine m =
+			machine(sms[rest % 4], nodes, a == BB_NCCL_PAT ? nodes : 8 * nodes);
+		const double fastest = fmax(m.gpu_rate, m.net_rate);
+		double before = 0;
+
+		for (double bytes = 0; bytes < 0x1p36; bytes = bytes < 8 ? 8 : 1.19 * bytes) {
+			const double time = bb_nccl_time(&c, &m, BB_NCCL_AS_MEASURED,
+							 collectives[rest / 20], a, p, bytes);
+
+			if (time == INFINITY)
+				break;
+			assert_true(time >= before);
+			assert_true(time >= 0.5 * bytes * (m.ranks - 1) / m.ranks / fastest);
+			before = time;
+			times++;
+		}
+	}
+	assert_true(times > 10000);
+}
+
+static void test_messages(void **state)
+{
+	const struct bb_nccl_constants c = constants(90);
+	const struct bb_nccl_machine one = machine(90, 1, 8), many = machine(90, 4, 32);
+	const double size = 0x1p34, links = 370.8 * GB * c.messages_share;
+	const double fixed = c.messages_base + c.messages_fill;
+
+	near(bb_nccl_messages_time(&c, &one, &bb_alltoall, size), fixed + size * 7 / 8 / links);
+	/* 24 of 31 peers are beyond a NIC of 388/8 GB/s. */
+	near(bb_nccl_messages_time(&c, &many, &bb_alltoall, size),
+	     fixed + size * 24 / 32 / (388.0 / 8 * GB));
+	near(bb_nccl_messages_time(&c, &many, &bb_sendrecv, size), fixed + size / (388.0 / 8 * GB));
+	near(bb_nccl_messages_time(&c, &one, &bb_gather, size), fixed + size * 7 / 8 / links);
+	assert_true(bb_nccl_messages_time(&c, &one, &bb_all_reduce, size) == INFINITY);
+	assert_true(bb_nccl_messages_time(&c, &one, &bb_alltoallv, size) == INFINITY);
+}
+
+static void test_unknown_gpu(void **state)
+{
+	struct bb_nccl_constants c;
+	struct bb_error error = {.text = ""};
+
+	assert_int_equal(bb_nccl_constants_find(&c, 0, &error), BB_EUNSUPPORTED);
+	assert_non_null(strstr(error.text, "busbench:ring"));
+}
+
+/* Lines of settings: sections, comments, sources; a line that is none is named. */
+static void test_settings(void **state)
+{
+	struct bb_settings s = {.name = "f",
+				.rest = "x = 0\n[a]\n\n# no\n k = v w # from here\n[b]\nk = 2\n",
+				.section = "a"};
+	struct bb_settings wrong = {.name = "f", .rest = "a = 1\nwhat\n"};
+	struct bb_error error = {.text = ""};
+	bool more;
+
+	assert_int_equal(bb_settings_next(&s, &more, &error), BB_OK);
+	assert_true(more);
+	assert_string_equal(s.key, "k");
+	assert_string_equal(s.value, "v w");
+	assert_string_equal(s.source, "from here");
+	assert_int_equal(bb_settings_next(&s, &more, &error), BB_OK);
+	assert_false(more);
+	assert_int_equal(bb_settings_next(&wrong, &more, &error), BB_OK);
+	assert_null(wrong.source);
+	assert_int_equal(bb_settings_next(&wrong, &more, &error), BB_EUSAGE);
+	assert_non_null(strstr(error.text, "f: line 2"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_by_hand),      cmocka_unit_test(test_nvls_bound),
+		cmocka_unit_test(test_choices_seen), cmocka_unit_test(test_forced),
+		cmocka_unit_test(test_sense),        cmocka_unit_test(test_messages),
+		cmocka_unit_test(test_unknown_gpu),  cmocka_unit_test(test_settings),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
