@@ -41,9 +41,8 @@ struct session {
 	struct bb_group *world;
 	struct trial *list; /* KINDS of each skew; and TRIALS' list beside it */
 	struct bb_trials trials;
-	/* Of this rank, for the largest load: rows that it has, by the expert that they go through;
-	   rows that come, by the rank that they come from; rows that come back, as the first; and
-	   counts that it gives and gets, one for each expert. NULL: there is no data. */
+	/* Of this rank, for the largest load: rows as in struct bb_moe_rows; and counts that it
+	   gives and gets, one for each expert. NULL: there is no data. */
 	char *memory, *mine, *theirs, *back, *gives, *gets;
 	int64_t *counts; /* room for as many where the CPU reaches them */
 	size_t bytes;
@@ -63,27 +62,30 @@ static size_t row_bytes(const struct session *s)
 /* ---- data -------------------------------------------------------------------------------------
  */
 
-/* Of a dispatch and a combine; what comes back lies as it left. */
+static struct bb_moe_rows rows_of(const struct session *s, size_t skew)
+{
+	return (struct bb_moe_rows){
+		.load = &s->moe->loads[skew],
+		.hidden = (size_t)s->moe->asked.hidden,
+		.dtype = s->moe->asked.dtype,
+		.place = s->driver->rank,
+		.mine = s->mine,
+		.theirs = s->theirs,
+		.back = s->back,
+	};
+}
+
 static void buffers(void *own, int rank, const struct bb_operation *o, void **in, void **out)
 {
 	const struct trial *t = own;
-	const struct session *s = t->s;
-	const struct bb_moe_load *l = t->step.load;
-	const size_t row = row_bytes(s);
-	char *theirs, *there;
+	const struct bb_moe_rows rows = rows_of(t->s, t->skew);
 
 	if (o->act == BB_ACT_COLLECTIVE) {
-		*in = s->gives;
-		*out = s->gets;
+		*in = t->s->gives;
+		*out = t->s->gets;
 		return;
 	}
-	there = (o->work == BB_MOE_DISPATCH ? s->mine : s->back) +
-		(size_t)l->rows_before[o->peer] * row;
-	theirs = s->theirs + (size_t)o->peer * (size_t)l->rows_to[rank] * row;
-	if (o->act == BB_ACT_SEND)
-		*in = o->work == BB_MOE_DISPATCH ? there : theirs;
-	else
-		*out = o->work == BB_MOE_DISPATCH ? theirs : there;
+	*(o->act == BB_ACT_SEND ? in : out) = bb_moe_rows_of(&rows, o->work == BB_MOE_COMBINE, o);
 }
 
 static size_t round_up(size_t bytes)
@@ -102,10 +104,9 @@ static bb_status open_data(struct session *s)
 	if (s->backend->capabilities & BB_CAP_VIRTUAL)
 		return BB_OK;
 	for (size_t i = 0; i < a->nskews; i++) {
-		const struct bb_moe_load *l = &s->moe->loads[i];
-		const size_t leave = round_up((size_t)l->rows_before[n] * row_bytes(s));
-		const size_t come =
-			round_up((size_t)bb_moe_rows_at(l, s->driver->rank) * row_bytes(s));
+		const struct bb_moe_rows rows = rows_of(s, i);
+		const size_t leave = round_up(bb_moe_bytes_mine(&rows));
+		const size_t come = round_up(bb_moe_bytes_theirs(&rows));
 
 		mine = leave > mine ? leave : mine;
 		theirs = come > theirs ? come : theirs;
@@ -130,29 +131,18 @@ static bb_status open_data(struct session *s)
 	return status == BB_OK ? BB_OK : no_memory(s);
 }
 
-/* Everything that is to be overwritten holds something else: rows that come hold this rank's own,
-   those that come back are shifted by one number. */
+/* Everything that is to be overwritten holds something else. */
 static bb_status before_last(void *own)
 {
 	const struct trial *t = own;
 	struct session *s = t->s;
 	const struct bb_moe_load *l = t->step.load;
-	const int n = l->form.nranks, rank = s->driver->rank;
-	const size_t hidden = t->step.hidden, experts = (size_t)l->form.experts;
-	const struct bb_pattern mine = bb_patterns_get(s->patterns, rank);
+	const struct bb_moe_rows rows = rows_of(s, t->skew);
+	const size_t experts = (size_t)l->form.experts;
 	void *handle = s->driver->handle;
 	bb_status status;
 
-	BB_TRY(status,
-	       s->backend->fill(handle, s->mine, &mine, 0, (size_t)l->rows_before[n] * hidden),
-	       out);
-	BB_TRY(status,
-	       s->backend->fill(handle, s->back, &mine, 1, (size_t)l->rows_before[n] * hidden),
-	       out);
-	BB_TRY(status,
-	       s->backend->fill(handle, s->theirs, &mine, 1,
-				(size_t)bb_moe_rows_at(l, rank) * hidden),
-	       out);
+	BB_TRY(status, bb_moe_rows_fill(&rows, s->backend, handle, s->patterns), out);
 	for (size_t e = 0; e < experts; e++)
 		s->counts[e] = -1;
 	BB_TRY(status, s->backend->copy(handle, s->gets, s->counts, experts * sizeof(*s->counts)),
@@ -164,27 +154,6 @@ static bb_status before_last(void *own)
 	status = s->backend->finish(handle, NULL);
 out:
 	return status;
-}
-
-/* Of the rows between this rank and PEER, those at the experts here and those that are back. */
-static bb_status verify_rows(const struct trial *t, int peer, uint64_t *wrong)
-{
-	const struct session *s = t->s;
-	const struct bb_moe_load *l = t->step.load;
-	const int rank = s->driver->rank;
-	const size_t hidden = t->step.hidden, row = row_bytes(s);
-	const size_t here = (size_t)l->rows_to[rank], before = (size_t)l->rows_before[rank];
-	const size_t there = (size_t)l->rows_to[peer], away = (size_t)l->rows_before[peer];
-	const struct bb_pattern mine = bb_patterns_get(s->patterns, rank);
-	const struct bb_pattern theirs = bb_patterns_get(s->patterns, peer);
-	bb_status status = s->backend->verify(
-		s->driver->handle, s->theirs + (size_t)peer * here * row, &theirs, before * hidden,
-		here * hidden, t->step.dtype, 0, wrong);
-
-	if (status != BB_OK)
-		return status;
-	return s->backend->verify(s->driver->handle, s->back + away * row, &mine, away * hidden,
-				  there * hidden, t->step.dtype, 0, wrong);
 }
 
 /* Each rank says how many rows its tokens have for each expert here. */
@@ -238,15 +207,15 @@ static bb_status after_last(void *own)
 	struct trial *t = own;
 	struct session *s = t->s;
 	const struct bb_fault *fault = &s->run->options.fault;
+	const struct bb_moe_rows rows = rows_of(s, t->skew);
 	uint64_t wrong = 0;
 	const void *all;
 	bb_status status = BB_OK;
 
 	if (fault->kind == BB_FAULT_CORRUPT && fault->rank == s->driver->rank)
 		BB_TRY(status, corrupt(t), out);
-	for (int peer = 0; peer < s->run->world.nranks; peer++)
-		if (peer != s->driver->rank)
-			BB_TRY(status, verify_rows(t, peer, &wrong), out);
+	BB_TRY(status,
+	       bb_moe_rows_verify(&rows, s->backend, s->driver->handle, s->patterns, &wrong), out);
 	BB_TRY(status, verify_counts(t, &wrong), out);
 	BB_TRY(status, bb_crew_gather(s->driver, &wrong, sizeof(wrong), &all), out);
 	t->wrong = 0;

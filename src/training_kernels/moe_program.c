@@ -4,17 +4,13 @@
  *     counts   [record, wait, wait]   dispatch   [record, record, wait, wait]   experts
  *     [record, wait, wait]   combine
  *
- * Brackets stand wherever something comes before and behind. A dispatch or combine is a send and a
- * receive for each shift. Ranks that a shift leads to from each other are a ring, in which one
- * receives before it sends: so everything ends also where a rank does one thing at a time. The
- * rings of shift k are as many as divide both it and the ranks, and their lowest ranks come first.
+ * Brackets stand wherever something comes before and behind.
  */
 #include "training_kernels/moe_program.h"
 
 #include <stdio.h>
 
 enum queue { COMPUTES, SENDS, RECEIVES, QUEUES };
-enum lane { OUTWARD, BACK, LANES };
 enum event { COUNTED, SENT, RECEIVED, COMPUTED, EVENTS };
 
 static int ranks_of(const struct bb_moe_step *step)
@@ -22,16 +18,18 @@ static int ranks_of(const struct bb_moe_step *step)
 	return step->load->form.nranks;
 }
 
+static struct bb_moe_exchange exchange_of(const struct bb_moe_step *step)
+{
+	return (struct bb_moe_exchange){.load = step->load,
+					.hidden = step->hidden,
+					.dtype = step->dtype,
+					.computes = COMPUTES,
+					.sends = SENDS,
+					.receives = RECEIVES};
+}
+
 /* ---- one operation ----------------------------------------------------------------------------
  */
-
-static void event(struct bb_operation *o, enum bb_act act, enum queue queue, enum event event)
-{
-	o->act = act;
-	o->queue = queue;
-	o->work = BB_MOE_EVENT;
-	o->event = event;
-}
 
 static void counts(const struct bb_moe_step *step, struct bb_operation *o)
 {
@@ -56,40 +54,6 @@ static void experts(const struct bb_moe_step *step, int rank, struct bb_operatio
 		     ((double)l->form.tokens * l->form.top_k);
 }
 
-/* The greatest that divides both. */
-static int divisor(int a, int b)
-{
-	while (b) {
-		const int rest = a % b;
-
-		a = b;
-		b = rest;
-	}
-	return a;
-}
-
-/* Message K of a dispatch or combine of RANK. */
-static void message(const struct bb_moe_step *step, bool back, int rank, size_t k,
-		    struct bb_operation *o)
-{
-	const int n = ranks_of(step);
-	const int shift = (int)(k / 2) + 1;
-	const bool sends = (k % 2 == 0) != (rank < divisor(n, shift));
-	const int peer = (sends ? rank + shift : rank - shift + n) % n;
-	/* Who the rows belong to decides how many there are: the one whose experts they go through.
-	 */
-	const int at = sends != back ? peer : rank;
-
-	o->act = sends ? BB_ACT_SEND : BB_ACT_RECV;
-	o->queue = sends ? SENDS : RECEIVES;
-	o->work = back ? BB_MOE_COMBINE : BB_MOE_DISPATCH;
-	o->item = (size_t)peer;
-	o->peer = peer;
-	o->lane = back ? BACK : OUTWARD;
-	o->count = (size_t)step->load->rows_to[at] * step->hidden;
-	o->dtype = step->dtype;
-}
-
 /* ---- the order --------------------------------------------------------------------------------
  */
 
@@ -108,7 +72,7 @@ enum piece {
 static size_t length_of(const struct bb_moe_step *step, enum piece piece)
 {
 	const unsigned p = step->parts;
-	const size_t messages = 2 * (size_t)(ranks_of(step) - 1);
+	const size_t messages = bb_moe_messages(step->load);
 	const bool layer = p == BB_MOE_LAYER;
 
 	switch (piece) {
@@ -121,9 +85,9 @@ static size_t length_of(const struct bb_moe_step *step, enum piece piece)
 	case COMBINE:
 		return p & BB_MOE_COMBINE ? messages : 0;
 	case BEFORE_EXPERTS:
-		return layer ? 4 : 0;
+		return layer ? BB_MOE_MEETS : 0;
 	default:
-		return layer ? 3 : 0;
+		return layer ? BB_MOE_LEAVES : 0;
 	}
 }
 
@@ -136,47 +100,35 @@ static size_t length(const struct bb_program *program, int rank)
 	return sum;
 }
 
-/* Operation K of the events between two pieces: all of AFTER is done before anything behind. */
-static void part_ways(struct bb_operation *o, size_t k, enum event after)
-{
-	static const enum queue queues[] = {COMPUTES, SENDS, RECEIVES};
-
-	event(o, k == 0 ? BB_ACT_RECORD : BB_ACT_WAIT, queues[k], after);
-}
-
-static void meet(struct bb_operation *o, size_t k)
-{
-	static const enum queue queues[] = {SENDS, RECEIVES, COMPUTES, COMPUTES};
-
-	event(o, k < 2 ? BB_ACT_RECORD : BB_ACT_WAIT, queues[k], k % 2 ? RECEIVED : SENT);
-}
-
 static void operation(const struct bb_program *program, int rank, size_t index,
 		      struct bb_operation *o)
 {
 	const struct bb_moe_step *step = program->own;
+	const struct bb_moe_exchange exchange = exchange_of(step);
 	enum piece piece = COUNTS;
 
 	for (; index >= length_of(step, piece); piece++)
 		index -= length_of(step, piece);
+	o->work = BB_MOE_EVENT;
 	switch (piece) {
 	case COUNTS:
 		counts(step, o);
 		break;
 	case BEFORE_DISPATCH:
-		part_ways(o, index, COUNTED);
+		bb_moe_leave(&exchange, COUNTED, index, o);
 		break;
 	case BEFORE_EXPERTS:
-		meet(o, index);
+		bb_moe_meet(&exchange, SENT, index, o);
 		break;
 	case EXPERTS:
 		experts(step, rank, o);
 		break;
 	case BEFORE_COMBINE:
-		part_ways(o, index, COMPUTED);
+		bb_moe_leave(&exchange, COMPUTED, index, o);
 		break;
 	default:
-		message(step, piece == COMBINE, rank, index, o);
+		o->work = piece == COMBINE ? BB_MOE_COMBINE : BB_MOE_DISPATCH;
+		bb_moe_message(&exchange, piece == COMBINE, rank, index, o);
 	}
 }
 
@@ -213,7 +165,7 @@ void bb_moe_program(struct bb_program *program, const struct bb_moe_step *step)
 		.own = step,
 		.nranks = ranks_of(step),
 		.queues = step->parts & messages ? QUEUES : 1,
-		.lanes = step->parts & messages ? LANES : 0,
+		.lanes = step->parts & messages ? BB_MOE_LANES : 0,
 		.events = step->parts == BB_MOE_LAYER ? EVENTS : 0,
 		.groups = step->parts & BB_MOE_COUNTS ? 1 : 0,
 		.length = length,

@@ -1,16 +1,12 @@
 /*
  * moe_program.h - a layer of experts as a program (schedules/program.h): ranks tell each other how
  * many rows they will send (an all-to-all of one number for each expert), send them (dispatch), the
- * experts compute, and rows come back (combine).
- *
- * Rows go straight from rank to rank, shift by shift: each rank sends to the one that is k further,
- * and receives from the one k before it. Rows that stay are not moved.
+ * experts compute, and rows come back (combine). How rows go is in moe_exchange.h.
  */
 #ifndef BB_TRAINING_KERNELS_MOE_PROGRAM_H
 #define BB_TRAINING_KERNELS_MOE_PROGRAM_H
 
-#include "schedules/program.h"
-#include "training_kernels/moe_load.h"
+#include "training_kernels/moe_exchange.h"
 
 /* What an operation is: its work. Bits, of which a program has some. */
 enum bb_moe_work {
