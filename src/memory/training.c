@@ -157,6 +157,11 @@ static bb_status check_tensor(const struct bb_training *t, struct bb_error *erro
 	if (t->sequence_parallel && t->tp == 1)
 		return bb_fail(error, BB_EUSAGE,
 			       "--sequence-parallel: among the ranks of --tp, which is 1");
+	if (t->sequence_parallel && t->model && (uint64_t)t->model->hyper.seq % t->tp)
+		return bb_fail(error, BB_EUSAGE,
+			       "--sequence-parallel: the %lld tokens of a sequence cannot be "
+			       "divided among --tp %llu ranks; give another --seq",
+			       (long long)t->model->hyper.seq, (unsigned long long)t->tp);
 	return BB_OK;
 }
 

@@ -4,7 +4,9 @@
  *   hybrid.c           the benchmark: what it can do, how it ends
  *   hybrid_options.c   its options; hybrid_presets.c published runs
  *   hybrid_show.c      --plan: ways of dividing a model held against each other, nothing run
- *   hybrid_drive.c     what every driver does: a step and its parts timed, what was sent verified
+ *   hybrid_job.c       the step that is run, worked out from the options
+ *   hybrid_drive.c     what every driver does: a step and its parts timed
+ *   hybrid_data.c      known data for what a step sends, and whether it came right
  *   hybrid_record.c    the fields of its records; hybrid_text.c the table
  *
  * What it is about: hybrid_layout.h, hybrid_volume.h, hybrid_plan.h, hybrid_program.h.
@@ -14,6 +16,8 @@
 
 #include "harness/run.h"
 #include "training_kernels/hybrid_plan.h"
+#include "training_kernels/hybrid_program.h"
+#include "training_kernels/moe_exchange.h"
 
 struct bb_hybrid_options {
 	/* As given. */
@@ -79,7 +83,8 @@ struct bb_hybrid_plan_record {
 /* A step, or a part of it alone. */
 struct bb_hybrid_record {
 	const char *model, *part, *order, *algorithm, *compute;
-	int64_t nranks, tp, pp, dp, micro_batch, micro_batches;
+	int64_t nranks, tp, pp, dp, ep, zero, micro_batch, micro_batches;
+	bool sequence_parallel;
 	int64_t calls, crossing;
 	double sent_bytes, sent_GBps;
 	double time_us, low_us, high_us;
@@ -108,11 +113,71 @@ BB_MUST bb_status bb_hybrid_check(const struct bb_benchmark *benchmark, void *ow
 				  struct bb_options *options,
 				  const struct bb_environment *environment, struct bb_error *error);
 
-struct bb_hybrid_shape;
-/* *SHAPE = a step of HYBRID, whose grid is known; GRADIENTS, which it borrows, one of each stage.
-   BB_EUSAGE where the model cannot be divided so, BB_EINTERNAL without memory. */
-BB_MUST bb_status bb_hybrid_shape_of(const struct bb_hybrid *hybrid, struct bb_hybrid_shape *shape,
-				     uint64_t *gradients, struct bb_error *error);
+/* ---- the step that is run (hybrid_job.c) ----------------------------------------------------- */
+
+struct bb_hybrid_job {
+	struct bb_hybrid_shape shape; /* of which the rest is what it borrows */
+	uint64_t *gradients, *experts;
+	struct bb_moe_load load;
+};
+
+/* Of HYBRID, whose grid is known. BB_EUSAGE where the model cannot be divided so, BB_EINTERNAL
+   without memory. Close JOB whatever comes back. */
+BB_MUST bb_status bb_hybrid_job_open(struct bb_hybrid_job *job, const struct bb_hybrid *hybrid,
+				     struct bb_error *error);
+void bb_hybrid_job_close(struct bb_hybrid_job *job);
+
+/* ---- its data (hybrid_data.c) ---------------------------------------------------------------- */
+
+/* Of a half of a layer: what is summed and what this rank has of the sum, PART elements of WHOLE;
+   and with sequence parallelism what it gives, PART elements, and what is gathered. */
+struct bb_hybrid_half {
+	size_t part, whole;
+	char *summands, *sum, *piece, *gathered;
+};
+
+/* What replicas hold alike: PART elements of each, together at least ELEMENTS. */
+struct bb_hybrid_replica {
+	enum bb_axis axis;
+	size_t part, elements;
+	char *gradients, *parameters;
+	const struct bb_patterns *averages;
+};
+
+/* Of one rank; what there is nothing of is NULL. */
+struct bb_hybrid_data {
+	const struct bb_hybrid_shape *shape;
+	struct bb_run *run;
+	struct bb_driver *driver;
+	char *memory; /* NULL: time is virtual */
+	size_t bytes;
+	struct bb_hybrid_half halves[BB_HYBRID_HALVES];
+	struct bb_hybrid_replica replicas[2]; /* the second of experts */
+	struct bb_moe_rows rows;
+	int *ranks;          /* of those that divide the experts */
+	char *sent, *got[2]; /* to other stages, and from them on each lane */
+	const struct bb_patterns *sums, *moved;
+};
+
+/* Bytes of RANK's. */
+size_t bb_hybrid_data_bytes(const struct bb_hybrid_shape *shape, int rank);
+
+/* Failures are in the run's error. Close DATA whatever comes back; RELEASE its memory first, unless
+   others may still read it. */
+BB_MUST bb_status bb_hybrid_data_open(struct bb_hybrid_data *data,
+				      const struct bb_hybrid_shape *shape, struct bb_run *run,
+				      struct bb_driver *driver);
+void bb_hybrid_data_release(struct bb_hybrid_data *data);
+void bb_hybrid_data_close(struct bb_hybrid_data *data);
+
+/* A bb_play's buffers, of DATA. */
+void bb_hybrid_data_buffers(const struct bb_hybrid_data *data, const struct bb_operation *o,
+			    void **in, void **out);
+/* Known data; everything that is to be overwritten holds something else. */
+BB_MUST bb_status bb_hybrid_data_fill(struct bb_hybrid_data *data);
+/* Adds to *WRONG the elements that are not what they must be after a step; with --fault corrupt one
+   byte of this rank's is made wrong before. */
+BB_MUST bb_status bb_hybrid_data_verify(struct bb_hybrid_data *data, uint64_t *wrong);
 
 /* What the benchmark does in each driver. */
 bb_status bb_hybrid_drive(struct bb_driver *driver, void *run);

@@ -54,7 +54,8 @@ const struct bb_option bb_hybrid_rows[] = {
 	      "wherever there is tensor parallelism: all-gather and reduce-scatter instead of "
 	      "all-reduce")},
 	{FLAG("scatter-gather", 0, scatter, "tensor ranks send a part each to the next stage")},
-	{INT("zero", 0, zero, "0", "N", 0, 3, "stage of ZeRO among the replicas"),
+	{INT("zero", 0, zero, "0", "N", 0, 3,
+	     "stage of ZeRO among the replicas; steps that are run know 0 and 1"),
 	 GIVEN(zero_given)},
 	{CHOICE("recompute", recompute, "any", "WORD", recompute_words,
 		"what of the forward pass is made again in the backward pass"),
@@ -76,8 +77,7 @@ const struct bb_option bb_hybrid_rows[] = {
 	{INT("iters", 'n', iters, "5", "N", 1, 1000000, "timed steps of each kind"),
 	 GIVEN(iters_given), .section = "Steps"},
 	{STRING("algo", 0, algo_text, "auto", "NAME",
-		"algorithm of the all-reduces; auto: whichever is "
-		"best for each"),
+		"algorithm of the collectives; auto: whichever is best for each"),
 	 GIVEN(algo_given)},
 	{DURATION("pass-time", 0, pass_ns, "3ms", 1,
 		  "instead of --flops: forward and backward of a micro-batch on a stage"),
@@ -212,24 +212,24 @@ static bb_status check_plan(struct bb_hybrid_options *a, const struct bb_options
 /* What is planned and not played. */
 static bb_status check_steps(const struct bb_hybrid_options *a, struct bb_error *error)
 {
-	const char *given = a->preset_text         ? "--preset"
-			    : a->ranks_given       ? "--ranks"
-			    : a->node_given        ? "--node"
-			    : a->node_link_text    ? "--node-link"
-			    : a->memory_given      ? "--memory"
-			    : a->best_given        ? "--best"
-			    : a->recompute_given   ? "--recompute"
-			    : a->zero_given        ? "--zero"
-			    : a->ep_given          ? "--ep"
-			    : a->sequence_parallel ? "--sequence-parallel"
-			    : a->scatter           ? "--scatter-gather"
-						   : NULL;
+	const char *given = a->preset_text       ? "--preset"
+			    : a->ranks_given     ? "--ranks"
+			    : a->node_given      ? "--node"
+			    : a->node_link_text  ? "--node-link"
+			    : a->memory_given    ? "--memory"
+			    : a->best_given      ? "--best"
+			    : a->recompute_given ? "--recompute"
+			    : a->scatter         ? "--scatter-gather"
+						 : NULL;
 
 	if (given)
 		return bb_fail(error, BB_EUSAGE,
-			       "%s is for --plan; steps that are run have plain data, tensor and "
-			       "pipeline parallelism",
-			       given);
+			       "%s is for --plan; a step that is run does without", given);
+	if (a->zero > 1)
+		return bb_fail(error, BB_EUSAGE,
+			       "--zero %lld: steps that are run know stages 0 and 1; give one of "
+			       "them, or --plan",
+			       (long long)a->zero);
 	if (a->flops > 0 && a->pass_given)
 		return bb_fail(error, BB_EUSAGE,
 			       "--flops and --pass-time both say how long computations take; give "

@@ -8,7 +8,7 @@ const char *const bb_misfit_words[BB_MISFITS] = {
 	[BB_MISFIT_HEADS] = "tp does not divide the heads",
 	[BB_MISFIT_LAYERS] = "more stages than layers",
 	[BB_MISFIT_BATCH] = "dp and micro-batch do not divide the batch",
-	[BB_MISFIT_OTHER] = "does not go with ZeRO or the experts",
+	[BB_MISFIT_OTHER] = "does not go with ZeRO, the experts or sequence parallelism",
 	[BB_MISFIT_MEMORY] = "does not fit into memory",
 };
 

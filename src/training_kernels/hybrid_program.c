@@ -7,35 +7,74 @@
  */
 #include "training_kernels/hybrid_program.h"
 
+#include "memory/states.h"
+#include "training_kernels/moe_exchange.h"
 #include "training_kernels/pipeline_program.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#define REDUCTIONS 2 /* of a layer, in a pass */
-#define THE_END SIZE_MAX
+enum kind { BASE, COMPUTE, SUM, GATHER, LEAVE, MESSAGE, MEET, DATA };
 
-/* Operation BASE of the pipeline's; of a pass its piece PIECE, even ones being computations.
-   THE_END: the gradients. */
+/* One operation: number BASE of the pipeline's, or a piece of the pass that this is. */
 struct step {
 	size_t base;
-	unsigned piece;
+	int event;     /* of LEAVE and MEET: the first */
+	uint32_t k;    /* of LEAVE, MESSAGE, MEET: which of them */
+	uint8_t kind;  /* enum kind */
+	uint8_t half;  /* of the layer; DATA: 1 of experts */
+	bool backward; /* COMPUTE */
+	bool last;     /* of the two exchanges of a half, or of the two collectives of ZeRO */
 };
+
+/* Groups are numbered: those of tensor ranks, of replicas, of replicas with the same experts. A
+   group of one is none. */
+enum family { TENSOR, REPLICAS, ALIKE, FAMILIES };
 
 struct bb_hybrid_program {
 	struct bb_hybrid_shape shape;
 	struct bb_pipeline pipeline;
 	struct bb_order order;
 	struct bb_pipeline_program base;
+	struct bb_moe_exchange exchange;
+	int first[FAMILIES + 1]; /* group of each family */
+	int events;              /* of the pipeline, before those of exchanges */
+	int most_events;
 	struct step *steps; /* of all stages */
 	size_t *begins;     /* [stage], one more for the end */
 };
+
+static const enum bb_axis axes[FAMILIES] = {BB_AXIS_TP, BB_AXIS_DP, BB_AXIS_EDP};
 
 static int layers_of(const struct bb_hybrid_shape *shape, int stage)
 {
 	const int p = shape->grid.pp;
 
 	return (stage + 1) * shape->layers / p - stage * shape->layers / p;
+}
+
+/* ---- sizes ------------------------------------------------------------------------------------
+ */
+
+size_t bb_hybrid_part(const struct bb_hybrid_shape *s, int half, int rank)
+{
+	if (!s->sequence_parallel)
+		return s->activation;
+	if (half == 0 || !s->load)
+		return s->activation / (size_t)s->grid.tp;
+	return s->hidden *
+	       (size_t)bb_moe_rows_at(s->load, bb_grid_place(&s->grid, BB_AXIS_EP, rank));
+}
+
+size_t bb_hybrid_boundary(const struct bb_hybrid_shape *s)
+{
+	return s->sequence_parallel ? s->activation / (size_t)s->grid.tp : s->activation;
+}
+
+/* Replicas that hold the gradients and parameters alike, those of experts or all others. */
+static enum family holders(const struct bb_hybrid_shape *s, bool experts)
+{
+	return experts && s->grid.ep > 1 ? ALIKE : REPLICAS;
 }
 
 /* ---- read by whoever plays it -----------------------------------------------------------------
@@ -54,159 +93,290 @@ static size_t length(const struct bb_program *program, int rank)
 	return h->begins[stage + 1] - h->begins[stage];
 }
 
-/* Groups are numbered: those of tensor ranks, if they are more than one, then those of replicas. */
-static int tensor_groups(const struct bb_hybrid_shape *shape)
+static enum family family_of(const struct bb_hybrid_program *h, int group)
 {
-	return shape->grid.tp > 1 ? bb_grid_groups(&shape->grid, BB_AXIS_TP) : 0;
+	int family = TENSOR;
+
+	while (group >= h->first[family + 1])
+		family++;
+	return (enum family)family;
 }
 
 static int group_size(const struct bb_program *program, int group)
 {
-	const struct bb_hybrid_shape *s = &((const struct bb_hybrid_program *)program->own)->shape;
+	const struct bb_hybrid_program *h = program->own;
 
-	return group < tensor_groups(s) ? s->grid.tp : s->grid.dp;
+	return bb_grid_size(&h->shape.grid, axes[family_of(h, group)]);
 }
 
 static int member(const struct bb_program *program, int group, int i)
 {
-	const struct bb_hybrid_shape *s = &((const struct bb_hybrid_program *)program->own)->shape;
-	const int tensor = tensor_groups(s);
+	const struct bb_hybrid_program *h = program->own;
+	const enum family family = family_of(h, group);
 
-	return group < tensor ? bb_grid_member(&s->grid, BB_AXIS_TP, group, i)
-			      : bb_grid_member(&s->grid, BB_AXIS_DP, group - tensor, i);
+	return bb_grid_member(&h->shape.grid, axes[family], group - h->first[family], i);
 }
 
-static void reduce(const struct bb_hybrid_program *h, int rank, bool data, struct bb_operation *o)
+static void call(const struct bb_hybrid_program *h, int rank, enum family family,
+		 const struct bb_collective *collective, size_t count, struct bb_operation *o)
 {
-	const struct bb_hybrid_shape *s = &h->shape;
-
 	o->act = BB_ACT_COLLECTIVE;
 	o->queue = BB_HYBRID_COMPUTES;
-	o->work = data ? BB_HYBRID_DATA : BB_HYBRID_TENSOR;
-	o->collective = &bb_all_reduce;
-	o->root = 0;
-	o->dtype = data ? s->gradient_dtype : s->dtype;
-	o->op = data ? BB_AVG : BB_SUM;
-	o->in_place = data;
-	o->count = data ? (size_t)s->gradients[stage_of(h, rank)] : s->activation;
-	o->group = data ? tensor_groups(s) + bb_grid_group(&s->grid, BB_AXIS_DP, rank)
-			: bb_grid_group(&s->grid, BB_AXIS_TP, rank);
+	o->collective = collective;
+	o->count = count;
+	o->group = h->first[family] + bb_grid_group(&h->shape.grid, axes[family], rank);
 }
 
-/* A piece of the pass O. */
-static void take_piece(const struct bb_hybrid_program *h, int rank, unsigned piece,
-		       struct bb_operation *o)
+static void call_tensor(const struct bb_hybrid_program *h, int rank, const struct step *step,
+			struct bb_operation *o)
 {
 	const struct bb_hybrid_shape *s = &h->shape;
-	const bool forward = o->work == BB_PASS_F;
-	const double both = s->forward_s + s->backward_s;
-	const double mine = forward ? s->forward_s : s->backward_s;
+	const struct bb_collective *sum =
+		s->sequence_parallel ? &bb_reduce_scatter : &bb_all_reduce;
 
-	if (piece % 2) {
-		reduce(h, rank, false, o);
-		return;
-	}
-	o->work = BB_HYBRID_COMPUTE;
-	o->seconds = mine / REDUCTIONS;
-	o->flops = both > 0 ? s->flops * mine / both / REDUCTIONS : 0;
+	o->work = BB_HYBRID_TENSOR;
+	o->item = step->half;
+	o->dtype = s->dtype;
+	o->op = BB_SUM;
+	call(h, rank, TENSOR, step->kind == GATHER ? &bb_all_gather : sum,
+	     bb_hybrid_part(s, step->half, rank), o);
 }
 
-/* The rank of the stage PEER beside RANK. */
-static int neighbour(const struct bb_hybrid_program *h, int rank, int peer)
+static void call_data(const struct bb_hybrid_program *h, int rank, const struct step *step,
+		      struct bb_operation *o)
+{
+	const struct bb_hybrid_shape *s = &h->shape;
+	const bool experts = step->half == 1;
+	const enum family family = holders(s, experts);
+	const size_t elements = (size_t)(experts ? s->experts : s->gradients)[stage_of(h, rank)];
+	const size_t part =
+		(size_t)bb_partition(elements, (uint64_t)bb_grid_size(&s->grid, axes[family]));
+
+	o->work = BB_HYBRID_DATA;
+	o->item = experts;
+	o->dtype = step->last ? s->dtype : s->gradient_dtype;
+	o->op = BB_AVG;
+	o->in_place = true;
+	call(h, rank, family,
+	     step->last ? &bb_all_gather
+	     : s->zero  ? &bb_reduce_scatter
+			: &bb_all_reduce,
+	     s->zero ? part : elements, o);
+}
+
+static void compute(const struct bb_hybrid_program *h, const struct step *step,
+		    struct bb_operation *o)
+{
+	const struct bb_hybrid_shape *s = &h->shape;
+	const double both = s->forward_s + s->backward_s;
+	const double mine = step->backward ? s->backward_s : s->forward_s;
+
+	o->act = BB_ACT_COMPUTE;
+	o->queue = BB_HYBRID_COMPUTES;
+	o->work = BB_HYBRID_COMPUTE;
+	o->seconds = mine / BB_HYBRID_HALVES;
+	o->flops = both > 0 ? s->flops * mine / both / BB_HYBRID_HALVES : 0;
+}
+
+/* Of the exchange of rows among those that divide the experts. */
+static void exchange(const struct bb_hybrid_program *h, int rank, const struct step *step,
+		     struct bb_operation *o)
 {
 	const struct bb_grid *g = &h->shape.grid;
 
-	return bb_grid_member(g, BB_AXIS_PP, bb_grid_group(g, BB_AXIS_PP, rank), peer);
+	o->work = BB_HYBRID_EXPERT;
+	if (step->kind == LEAVE) {
+		bb_moe_leave(&h->exchange, step->event, step->k, o);
+	} else if (step->kind == MEET) {
+		bb_moe_meet(&h->exchange, step->event, step->k, o);
+	} else {
+		bb_moe_message(&h->exchange, step->last, bb_grid_place(g, BB_AXIS_EP, rank),
+			       step->k, o);
+		o->peer =
+			bb_grid_member(g, BB_AXIS_EP, bb_grid_group(g, BB_AXIS_EP, rank), o->peer);
+	}
+}
+
+/* Of the pipeline, between RANK and those of its replica at other stages. */
+static void pass_on(const struct bb_hybrid_program *h, int rank, const struct step *step,
+		    struct bb_operation *o)
+{
+	const struct bb_grid *g = &h->shape.grid;
+
+	*o = bb_program_at(&h->base.program, stage_of(h, rank), step->base);
+	o->work = BB_HYBRID_PIPELINE;
+	if (o->act == BB_ACT_SEND || o->act == BB_ACT_RECV) {
+		o->peer =
+			bb_grid_member(g, BB_AXIS_PP, bb_grid_group(g, BB_AXIS_PP, rank), o->peer);
+		o->count = bb_hybrid_boundary(&h->shape);
+		o->dtype = h->shape.dtype;
+	}
 }
 
 static void operation(const struct bb_program *program, int rank, size_t index,
 		      struct bb_operation *o)
 {
 	const struct bb_hybrid_program *h = program->own;
-	const int stage = stage_of(h, rank);
-	const struct step *step = &h->steps[h->begins[stage] + index];
+	const struct step *step = &h->steps[h->begins[stage_of(h, rank)] + index];
 
-	if (step->base == THE_END) {
-		reduce(h, rank, true, o);
-		return;
-	}
-	*o = bb_program_at(&h->base.program, stage, step->base);
-	if (o->act == BB_ACT_COMPUTE) {
-		take_piece(h, rank, step->piece, o);
-		return;
-	}
-	o->work = BB_HYBRID_PIPELINE;
-	if (o->act == BB_ACT_SEND || o->act == BB_ACT_RECV) {
-		o->peer = neighbour(h, rank, o->peer);
-		o->count = h->shape.activation;
-		o->dtype = h->shape.dtype;
+	switch ((enum kind)step->kind) {
+	case BASE:
+		pass_on(h, rank, step, o);
+		break;
+	case COMPUTE:
+		compute(h, step, o);
+		break;
+	case SUM:
+	case GATHER:
+		call_tensor(h, rank, step, o);
+		break;
+	case DATA:
+		call_data(h, rank, step, o);
+		break;
+	default:
+		exchange(h, rank, step, o);
 	}
 }
 
 static void describe(const struct bb_program *program, const struct bb_operation *o,
 		     char text[BB_PROGRAM_TEXT])
 {
-	const struct bb_hybrid_program *h = program->own;
-	const int m = (int)(o->item % (size_t)h->shape.micro_batches);
-
-	if (o->work == BB_HYBRID_DATA)
-		snprintf(text, BB_PROGRAM_TEXT, "all-reduce of the gradients");
+	if (o->act == BB_ACT_COLLECTIVE)
+		snprintf(text, BB_PROGRAM_TEXT, "%s of %s", o->collective->name,
+			 o->work == BB_HYBRID_TENSOR ? "a layer"
+			 : o->item                   ? "experts"
+						     : "gradients and parameters");
 	else if (o->act == BB_ACT_RECORD || o->act == BB_ACT_WAIT)
 		snprintf(text, BB_PROGRAM_TEXT, "event %d", o->event);
+	else if (o->act == BB_ACT_COMPUTE)
+		snprintf(text, BB_PROGRAM_TEXT, "half a layer");
 	else
-		snprintf(text, BB_PROGRAM_TEXT, "%s of micro-batch %d",
-			 o->work == BB_HYBRID_TENSOR    ? "all-reduce of a layer"
-			 : o->work == BB_HYBRID_COMPUTE ? "half a layer"
-			 : o->act == BB_ACT_SEND        ? "send"
-							: "receive",
-			 m);
+		snprintf(text, BB_PROGRAM_TEXT, "%s of %s",
+			 o->act == BB_ACT_SEND ? "send" : "receive",
+			 o->work == BB_HYBRID_EXPERT ? "tokens" : "a micro-batch");
 }
 
 /* ---- made -------------------------------------------------------------------------------------
  */
 
-/* Steps that operation I of STAGE's pipeline becomes, into STEPS if that is not NULL. */
-static size_t take_apart(const struct bb_hybrid_program *h, int stage, size_t i, struct step *steps)
+/* Laid out twice: first only counted, then written. */
+struct layout {
+	struct bb_hybrid_program *program;
+	size_t at;
+	int events; /* of the stage */
+	bool writes;
+};
+
+static unsigned part_of(enum kind kind)
 {
-	const struct bb_hybrid_shape *s = &h->shape;
-	const struct bb_operation o = bb_program_at(&h->base.program, stage, i);
-	const unsigned pieces = 2u * REDUCTIONS * (unsigned)layers_of(s, stage);
-	size_t n = 0;
+	static const unsigned parts[] = {
+		[BASE] = BB_HYBRID_PIPELINE, [COMPUTE] = BB_HYBRID_COMPUTE,
+		[SUM] = BB_HYBRID_TENSOR,    [GATHER] = BB_HYBRID_TENSOR,
+		[LEAVE] = BB_HYBRID_EXPERT,  [MESSAGE] = BB_HYBRID_EXPERT,
+		[MEET] = BB_HYBRID_EXPERT,   [DATA] = BB_HYBRID_DATA,
+	};
 
-	if (o.act != BB_ACT_COMPUTE) {
-		if (s->parts & BB_HYBRID_PIPELINE && steps)
-			steps[0] = (struct step){i, 0};
-		return s->parts & BB_HYBRID_PIPELINE ? 1 : 0;
-	}
-	for (unsigned piece = 0; piece < pieces; piece++) {
-		const unsigned part = piece % 2 ? BB_HYBRID_TENSOR : BB_HYBRID_COMPUTE;
+	return parts[kind];
+}
 
-		if (!(s->parts & part) || (piece % 2 && s->grid.tp == 1))
-			continue;
-		if (steps)
-			steps[n] = (struct step){i, piece};
-		n++;
+static void add(struct layout *l, struct step step)
+{
+	if (!(l->program->shape.parts & part_of((enum kind)step.kind)))
+		return;
+	if (l->writes)
+		l->program->steps[l->at] = step;
+	l->at++;
+}
+
+static void add_exchange(struct layout *l, bool combines)
+{
+	const struct bb_hybrid_shape *s = &l->program->shape;
+	struct step step = {.event = l->program->events + l->events, .last = combines};
+
+	if (!(s->parts & BB_HYBRID_EXPERT) || !s->load || s->grid.ep == 1)
+		return;
+	l->events += 3;
+	step.kind = LEAVE;
+	for (step.k = 0; step.k < BB_MOE_LEAVES; step.k++)
+		add(l, step);
+	step.kind = MESSAGE;
+	for (step.k = 0; step.k < bb_moe_messages(s->load); step.k++)
+		add(l, step);
+	step.kind = MEET;
+	step.event++;
+	for (step.k = 0; step.k < BB_MOE_MEETS; step.k++)
+		add(l, step);
+}
+
+static void add_half(struct layout *l, int half, bool backward)
+{
+	const struct bb_hybrid_shape *s = &l->program->shape;
+	struct step step = {.half = (uint8_t)half, .backward = backward};
+
+	if (half == 1)
+		add_exchange(l, false);
+	step.kind = GATHER;
+	for (int i = 0; i < (s->sequence_parallel ? 1 + backward : 0); i++)
+		add(l, step);
+	step.kind = COMPUTE;
+	add(l, step);
+	step.kind = SUM;
+	if (s->grid.tp > 1)
+		add(l, step);
+	if (half == 1)
+		add_exchange(l, true);
+}
+
+static void add_pass(struct layout *l, int stage, bool backward)
+{
+	for (int i = 0; i < layers_of(&l->program->shape, stage); i++)
+		for (int half = 0; half < BB_HYBRID_HALVES; half++)
+			add_half(l, backward ? BB_HYBRID_HALVES - 1 - half : half, backward);
+}
+
+static void add_data(struct layout *l)
+{
+	const struct bb_hybrid_shape *s = &l->program->shape;
+	struct step step = {.kind = DATA};
+
+	for (int turn = 0; turn <= s->zero; turn++)
+		for (int experts = 0; experts <= (s->experts != NULL); experts++) {
+			step.last = turn == 1;
+			step.half = (uint8_t)experts;
+			if (bb_grid_size(&s->grid, axes[holders(s, experts)]) > 1)
+				add(l, step);
+		}
+}
+
+static void add_stage(struct layout *l, int stage)
+{
+	const struct bb_program *base = &l->program->base.program;
+
+	l->events = 0;
+	for (size_t i = 0; i < base->length(base, stage); i++) {
+		const struct bb_operation o = bb_program_at(base, stage, i);
+
+		if (o.act == BB_ACT_COMPUTE)
+			add_pass(l, stage, o.work != BB_PASS_F);
+		else
+			add(l, (struct step){.kind = BASE, .base = i});
 	}
-	return n;
+	add_data(l);
 }
 
 static void lay_out(struct bb_hybrid_program *h, bool writes)
 {
-	const bool data = h->shape.parts & BB_HYBRID_DATA && h->shape.grid.dp > 1;
-	size_t at = 0;
+	struct layout l = {.program = h, .writes = writes};
 
 	for (int stage = 0; stage < h->shape.grid.pp; stage++) {
-		h->begins[stage] = at;
-		for (size_t i = 0; i < h->base.program.length(&h->base.program, stage); i++)
-			at += take_apart(h, stage, i, writes ? &h->steps[at] : NULL);
-		if (data && writes)
-			h->steps[at] = (struct step){THE_END, 0};
-		at += data;
+		h->begins[stage] = l.at;
+		add_stage(&l, stage);
+		h->most_events = l.events > h->most_events ? l.events : h->most_events;
 	}
-	h->begins[h->shape.grid.pp] = at;
+	h->begins[h->shape.grid.pp] = l.at;
 }
 
-static bb_status make(struct bb_hybrid_program *h, struct bb_error *error)
+static bb_status make_base(struct bb_hybrid_program *h, struct bb_error *error)
 {
 	const struct bb_hybrid_shape *s = &h->shape;
 	const struct bb_pipeline_form form = {
@@ -225,45 +395,61 @@ static bb_status make(struct bb_hybrid_program *h, struct bb_error *error)
 			       (long long)BB_PIPELINE_PASSES);
 	BB_TRY(status, bb_order_make(bb_pipeline_find("1f1b"), &h->pipeline, &h->order, error),
 	       out);
-	BB_TRY(status, bb_pipeline_program_make(&h->base, &h->order, &h->pipeline, &form, error),
-	       out);
-	h->begins = calloc((size_t)s->grid.pp + 1, sizeof(*h->begins));
-	if (h->begins) {
-		lay_out(h, false);
-		h->steps = calloc(h->begins[s->grid.pp] + 1, sizeof(*h->steps));
-	}
-	if (h->steps)
-		lay_out(h, true);
-	else
-		status = bb_fail(error, BB_EINTERNAL, "out of memory for a step's program");
+	status = bb_pipeline_program_make(&h->base, &h->order, &h->pipeline, &form, error);
 out:
 	return status;
+}
+
+/* Queues, lanes and events of exchanges come behind those of the pipeline. */
+static void number(struct bb_hybrid_program *h, struct bb_program *program)
+{
+	const struct bb_hybrid_shape *s = &h->shape;
+	const bool messages = s->parts & BB_HYBRID_PIPELINE;
+	const bool exchanges = s->parts & BB_HYBRID_EXPERT && s->load && s->grid.ep > 1;
+	const bool has[FAMILIES] = {[ALIKE] = s->experts && s->grid.ep > 1};
+
+	program->queues = messages ? h->base.program.queues : 1;
+	program->lanes = messages ? h->base.program.lanes : 0;
+	h->events = messages ? h->base.program.events : 0;
+	h->exchange = (struct bb_moe_exchange){.load = s->load,
+					       .hidden = s->hidden,
+					       .dtype = s->dtype,
+					       .computes = BB_HYBRID_COMPUTES,
+					       .sends = program->queues,
+					       .receives = program->queues + 1,
+					       .lane = program->lanes};
+	program->queues += exchanges ? 2 : 0;
+	program->lanes += exchanges ? BB_MOE_LANES : 0;
+	for (int f = 0; f < FAMILIES; f++)
+		h->first[f + 1] =
+			h->first[f] + ((f != ALIKE || has[f]) && bb_grid_size(&s->grid, axes[f]) > 1
+					       ? bb_grid_groups(&s->grid, axes[f])
+					       : 0);
+	program->groups = h->first[FAMILIES];
+}
+
+static bb_status make(struct bb_hybrid_program *h, struct bb_error *error)
+{
+	h->begins = calloc((size_t)h->shape.grid.pp + 1, sizeof(*h->begins));
+	if (h->begins) {
+		lay_out(h, false);
+		h->steps = calloc(h->begins[h->shape.grid.pp] + 1, sizeof(*h->steps));
+	}
+	if (!h->steps)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for a step's program");
+	lay_out(h, true);
+	return BB_OK;
 }
 
 bb_status bb_hybrid_program_open(struct bb_program *program, const struct bb_hybrid_shape *shape,
 				 const char *algorithm, struct bb_error *error)
 {
-	const bool messages = shape->parts & BB_HYBRID_PIPELINE;
-	const int data_groups = shape->grid.dp > 1 ? bb_grid_groups(&shape->grid, BB_AXIS_DP) : 0;
 	struct bb_hybrid_program *h = calloc(1, sizeof(*h));
 	bb_status status;
 
-	*program = (struct bb_program){.own = h};
-	if (!h)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for a step's program");
-	h->shape = *shape;
-	status = make(h, error);
-	if (status != BB_OK) {
-		bb_hybrid_program_close(program);
-		return status;
-	}
 	*program = (struct bb_program){
 		.own = h,
 		.nranks = bb_grid_ranks(&shape->grid),
-		.queues = messages ? h->base.program.queues : 1,
-		.lanes = messages ? h->base.program.lanes : 0,
-		.events = messages ? h->base.program.events : 0,
-		.groups = tensor_groups(shape) + data_groups,
 		.algorithm = algorithm,
 		.length = length,
 		.operation = operation,
@@ -271,7 +457,17 @@ bb_status bb_hybrid_program_open(struct bb_program *program, const struct bb_hyb
 		.member = member,
 		.describe = describe,
 	};
+	if (!h)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for a step's program");
+	h->shape = *shape;
+	BB_TRY(status, make_base(h, error), fail);
+	number(h, program);
+	BB_TRY(status, make(h, error), fail);
+	program->events = h->events + h->most_events;
 	return BB_OK;
+fail:
+	bb_hybrid_program_close(program);
+	return status;
 }
 
 void bb_hybrid_program_close(struct bb_program *program)
@@ -305,7 +501,9 @@ struct bb_hybrid_count bb_hybrid_program_count(const struct bb_program *program,
 		} else {
 			const int n = group_size(program, o.group);
 
-			count.sent += 2 * bytes * (n - 1) / n;
+			/* Of others the count is a rank's part. */
+			count.sent += o.collective == &bb_all_reduce ? 2 * bytes * (n - 1) / n
+								     : bytes * (n - 1);
 		}
 	}
 	return count;

@@ -1,29 +1,46 @@
 /*
  * hybrid_program.h - a step of training that is divided in several ways at once, as a program
  * (schedules/program.h): each replica's micro-batches go through the stages by 1F1B, the tensor
- * ranks of a stage do every pass together, and in the end gradients are averaged over replicas.
+ * ranks of a stage do every pass together, replicas that divide the experts send tokens to each
+ * other, and in the end gradients are averaged over replicas.
  *
- * All tensor ranks of a stage of all replicas do the same. In a pass each layer is twice a
- * computation and an all-reduce behind it, which the rest of the pass waits for. Stages of another
- * replica or tensor rank never talk to each other. Embedding, head and loss are left out.
+ * All tensor ranks of a stage of all replicas do the same. In a pass each layer is two halves,
+ * attention and feed-forward network, and whatever comes next waits for what came before:
+ *
+ *   forward    a computation and an all-reduce; with sequence parallelism an all-gather, a
+ *              computation and a reduce-scatter, in which each rank sends and has its own tokens
+ *   backward   the same; with sequence parallelism the input is gathered again as well
+ *   experts    the second half begins with a dispatch of rows to their experts and ends with a
+ *              combine (moe_exchange.h), so that with sequence parallelism what is gathered
+ *              between them is the rows at a rank's experts
+ *
+ * The end of the step is an all-reduce of the gradients or, by stage 1 of ZeRO, a reduce-scatter of
+ * them and an all-gather of the parameters; those of experts go among the replicas that hold the
+ * same ones. Embedding, head and loss are left out.
  */
 #ifndef BB_TRAINING_KERNELS_HYBRID_PROGRAM_H
 #define BB_TRAINING_KERNELS_HYBRID_PROGRAM_H
 
 #include "schedules/program.h"
 #include "training_kernels/hybrid_layout.h"
+#include "training_kernels/moe_load.h"
 
 /* What an operation is: its work. Bits, of which a program has some. */
 enum bb_hybrid_work {
 	BB_HYBRID_COMPUTE = 1,
-	BB_HYBRID_TENSOR = 2,
+	BB_HYBRID_TENSOR = 2,   /* its item is the half of the layer */
 	BB_HYBRID_PIPELINE = 4, /* messages, and the events around them */
-	BB_HYBRID_DATA = 8,
-	BB_HYBRID_STEP = 15
+	BB_HYBRID_DATA = 8,     /* its item is 1 of experts' gradients and parameters, else 0 */
+	/* Messages, whose item is the peer's place, of even lanes dispatches and of odd ones
+	   combines; and events. */
+	BB_HYBRID_EXPERT = 16,
+	BB_HYBRID_STEP = 31
 };
 
 /* The queue of computations and collectives; those of messages are beside it. */
 #define BB_HYBRID_COMPUTES 0
+
+#define BB_HYBRID_HALVES 2
 
 struct bb_hybrid_shape {
 	struct bb_grid grid;
@@ -32,10 +49,23 @@ struct bb_hybrid_shape {
 	double forward_s, backward_s; /* of a layer and micro-batch, on a rank */
 	double flops;                 /* of both; 0: not known */
 	size_t activation;            /* elements of a micro-batch, from layer to layer */
-	const uint64_t *gradients;    /* elements of a rank: [stage]; borrowed */
+	bool sequence_parallel;       /* tp divides the activation */
+	int zero;                     /* 0 or 1 */
+	/* Tokens of a rank among EP ranks; borrowed. NULL: there are no experts. */
+	const struct bb_moe_load *load;
+	size_t hidden; /* elements of a token's row */
+	/* Elements of a rank: [stage], borrowed; those of experts apart, NULL: there are none. */
+	const uint64_t *gradients, *experts;
 	enum bb_dtype dtype, gradient_dtype;
 	unsigned parts; /* of enum bb_hybrid_work */
 };
+
+/* Elements that RANK of SHAPE gathers, or has left of a sum, in a HALF of a layer; of all tensor
+   ranks TP times as many. Without sequence parallelism all of them are summed. */
+size_t bb_hybrid_part(const struct bb_hybrid_shape *shape, int half, int rank);
+
+/* Elements of a message between stages. */
+size_t bb_hybrid_boundary(const struct bb_hybrid_shape *shape);
 
 struct bb_hybrid_program; /* what the program's own points to */
 
@@ -50,7 +80,8 @@ BB_MUST bb_status bb_hybrid_program_open(struct bb_program *program,
 void bb_hybrid_program_close(struct bb_program *program); /* of a zeroed one: nothing */
 
 /* What RANK does of WORK in PROGRAM: how often it calls or sends, and the bytes that it sends for
-   it, all-reduces going around a ring: of n ranks and S bytes 2 (n-1) / n S. */
+   it, collectives going around a ring: of n ranks and S bytes an all-reduce sends 2 (n-1) / n S,
+   others half of it. */
 struct bb_hybrid_count {
 	uint64_t calls;
 	double sent;

@@ -8,16 +8,17 @@ static void about(const void *record, struct bb_strbuf *out)
 {
 	const struct bb_hybrid_record *r = record;
 
-	bb_strbuf_addf(out,
-		       "# %s: dp %lld, tp %lld, pp %lld (%s), %lld micro-batches of %lld sequences "
-		       "each replica; all-reduces: %s; computations: %s\n",
-		       r->model, (long long)r->dp, (long long)r->tp, (long long)r->pp, r->order,
-		       (long long)r->micro_batches, (long long)r->micro_batch, r->algorithm,
-		       r->compute);
+	bb_strbuf_addf(
+		out,
+		"# %s: dp %lld, tp %lld, pp %lld, ep %lld (%s), ZeRO %lld%s, %lld micro-batches "
+		"of %lld sequences each replica; collectives: %s; computations: %s\n",
+		r->model, (long long)r->dp, (long long)r->tp, (long long)r->pp, (long long)r->ep,
+		r->order, (long long)r->zero, r->sequence_parallel ? ", sequence parallel" : "",
+		(long long)r->micro_batches, (long long)r->micro_batch, r->algorithm, r->compute);
 	bb_strbuf_add(out,
 		      "# alone: median, nothing else being done. in step: mean of all ranks, with "
 		      "what they wait for partners; of the pipeline waiting for messages\n"
-		      "# sent: by the rank that sends most, all-reduces by rings\n");
+		      "# sent: by the rank that sends most, collectives by rings\n");
 }
 
 #define MS(head_, field_)                                                                          \

@@ -22,15 +22,16 @@ static void add_tensor(const struct bb_hybrid_step *s, const struct bb_hybrid_pa
 		       double activation, struct bb_volume *v)
 {
 	const uint64_t m = s->micro_batches;
-	const uint64_t sums = m * (part->layers * (s->made_again ? 6 : 4) + (uint64_t)part->first +
-				   (uint64_t)part->last);
+	const uint64_t half = m * part->layers * (s->made_again ? 3 : 2); /* sums of half a layer */
+	const uint64_t ends = m * ((uint64_t)part->first + (uint64_t)part->last);
 	const double loss = (double)(LOSS_BYTES * s->seq * s->micro_batch);
+	const double routed = s->routes ? activation * (double)s->routes : activation;
 
 	if (s->sequence_parallel) {
-		add_rings(v, 2 * sums, 1, s->grid.tp, activation);
-		add_rings(v, 2 * m * part->layers, 1, s->grid.tp, activation);
+		add_rings(v, 2 * (half + ends) + m * part->layers, 1, s->grid.tp, activation);
+		add_rings(v, 2 * half + m * part->layers, 1, s->grid.tp, routed);
 	} else {
-		add_rings(v, sums, 2, s->grid.tp, activation);
+		add_rings(v, 2 * half + ends, 2, s->grid.tp, activation);
 	}
 	if (part->last)
 		add_rings(v, 3 * m, 2, s->grid.tp, loss);

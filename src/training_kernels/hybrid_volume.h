@@ -9,7 +9,8 @@
  *              in full (Shoeybi et al., arXiv 1909.08053, section 3). With sequence parallelism
  *              each is an all-gather and a reduce-scatter, of the same bytes together, and what the
  *              two matrices divided by columns read is gathered again in the backward pass
- *              (Korthikanti et al., arXiv 2205.05198, section 4.2.2).
+ *              (Korthikanti et al., arXiv 2205.05198, section 4.2.2). Of experts it is then the
+ *              rows that came to them that are gathered: A times the experts of a token.
  *   expert     4 all-to-alls of A times the experts that a token goes through: dispatch and
  *              combine, forward and backward; 2 more where the forward pass is made again
  *

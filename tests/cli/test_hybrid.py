@@ -97,7 +97,13 @@ BAD = [
     (f"{PLAN} {LINKS} --pass-time 1ms", "--pass-time: --plan runs nothing"),
     ("-g 8 --tp 3", "--tp 3: cannot divide the 8 ranks"),
     ("-g 8 --tp 2 --pp 2 --dp 1", "--dp 1, --tp 2, --pp 2: cannot divide"),
-    ("-g 8 --zero 1", "--zero is for --plan"),
+    ("-g 8 --zero 2", "--zero 2: steps that are run know stages 0 and 1"),
+    ("-g 8 --ep 2", "--ep 2: the model has no experts"),
+    ("-g 8 --ep 3 --model mixtral-8x7b", "--ep 3: cannot divide the 8 ranks"),
+    ("-g 8 --dp 2 --ep 4 --model mixtral-8x7b", "--ep 4: does not divide the data-parallel ranks"),
+    ("-g 8 --tp 1 --sequence-parallel", "--sequence-parallel: among the ranks of --tp, which is 1"),
+    ("-g 8 --seq 33 --sequence-parallel", "the 33 tokens of a sequence cannot be divided among --tp 2"),
+    ("-g 8 --recompute full", "--recompute is for --plan"),
     ("-g 8 --preset bloom-176b", "--preset is for --plan"),
     ("-g 8 --flops 1T --pass-time 1ms", "give one"),
     (f"{PLAN} {LINKS} --algo ring", "--algo: --plan runs nothing"),
@@ -162,19 +168,61 @@ def eight_ranks():
     check_eight(steps(f"-g 8 {SHORT}"))
 
 
+# Layers of a feed-forward network that is four experts, of which a token goes through two.
+EXPERTS = "--model mixtral:layers=2,hidden=64,heads=4,kv=4,ffn=64,experts=4,top_k=2,vocab=100,seq=32 -n 3 --pass-time 200us"
+
+
+def check_all_ways(found, ep):
+    """Everything at once, 2 stages of a layer, 4 micro-batches: bytes by hand, all elements right."""
+    equal(set(found), {"step", "compute", "tensor", "expert", "pipeline", "data"}, "parts")
+    step = found["step"]
+    equal((step["tp"], step["pp"], step["dp"], step["ep"]), (2, 2, 2, ep), "division")
+    equal((step["zero"], step["sequence_parallel"], step["wrong"]), (1, True, 0), "step")
+    # Five gathers and scatters of 32 tokens, and five of the twice as many rows at the experts; half of it is sent.
+    equal((found["tensor"]["calls"], found["tensor"]["sent_bytes"]), (4 * 10, 4 * (5 + 10) * 2048), "tensor")
+    # Four exchanges of the 32 rows of 16 tokens, of which half go to the other.
+    equal((found["expert"]["calls"], found["expert"]["sent_bytes"]), (4 * 4, 4 * 4 * 2048), "expert")
+    # Half a micro-batch of 32 tokens.
+    equal((found["pipeline"]["calls"], found["pipeline"]["sent_bytes"]), (4, 4 * 2048), "pipeline")
+    # Of a layer four matrices of attention, halved, the router and two norms; and of the head, halved,
+    # with its norm: gradients are scattered and parameters gathered, half of 2 bytes each.
+    layer = (4 * 64 * 64 + 4 * 64) // 2 + 2 * 64
+    equal((found["data"]["calls"], found["data"]["sent_bytes"]), (2, 2 * (layer + 100 * 64 // 2 + 64)), "data")
+
+
+@test
+def all_ways_at_once():
+    """Tensor, sequence, pipeline, data and expert parallelism, and ZeRO."""
+    check_all_ways(steps(f"-g 8 {EXPERTS} --sequence-parallel --ep 2 --zero 1"), 2)
+
+
+@test
+def same_experts_are_reduced_apart():
+    """Of four replicas two hold the same experts: two reductions, one of two and one of four ranks."""
+    found = steps(f"-g 4 {EXPERTS} --tp 1 --pp 1 --ep 2")
+    dense = 2 * 100 * 64 + 64 + 2 * (4 * 64 * 64 + 4 * 64 + 2 * 64)
+    equal((found["data"]["calls"], found["data"]["sent_bytes"]),
+          (2, 2 * (2 * 3 / 4 * dense + 2 / 2 * 2 * 2 * 3 * 64 * 64)), "data")  # fmt: skip
+    equal(found["step"]["wrong"], 0, "wrong")
+
+
 @test
 def over_mpi():
     mpi.need()
     check_eight(parts(mpi.run(8, f"hybrid_parallel {SHORT} --json -")))
+    check_all_ways(parts(mpi.run(8, f"hybrid_parallel {EXPERTS} --sequence-parallel --ep 2 --zero 1 --json -")), 2)
 
 
 @test
 def on_gpus():
     check_eight(parts(gpus.run(f"hybrid_parallel --backend nccl -g 8 {SHORT} --compute spin --json -")))
+    line = f"hybrid_parallel --backend nccl -g 8 {EXPERTS} --sequence-parallel --ep 2 --zero 1 --compute spin"
+    check_all_ways(parts(gpus.run(f"{line} --json -")), 2)
 
 
 def sanitized(variant):
-    check_eight(parts(run(f"hybrid_parallel -g 8 {SHORT} --json -", SANITIZERS[variant], 120, variant)))
+    line = f"hybrid_parallel -g 8 {EXPERTS} --sequence-parallel --ep 2 --zero 1 --json -"
+    check_all_ways(parts(run(line, SANITIZERS[variant], 120, variant)), 2)
     run(f"{BLOOM} --json -", SANITIZERS[variant], 120, variant).exits(0)
 
 
@@ -231,12 +279,28 @@ def algorithms():
         found = steps(f"-g 4 --tp 2 --pp 1 {SHORT} --algo {name}")
         equal({(r["algorithm"], r["wrong"]) for r in found.values() if r["part"] == "step"}, {(name, 0)}, name)
     run(f"hybrid_parallel -g 4 {SHORT} --algo direct --link 1GB/s,1us").exits(5).says("direct")
+    run(f"hybrid_parallel -g 4 {SHORT} --tp 1 --zero 1 --algo recursive_doubling").exits(5).says("reduce_scatter by")
 
 
 @test
 def what_is_wrong_is_found():
     for division in ("--tp 1 --pp 1", "--tp 2 --dp 1 --pp 1", "--tp 1 --dp 1 --pp 2"):
         run(f"hybrid_parallel -g 2 {division} {SHORT} --fault corrupt:1").exits(7)
+
+
+def every_kind_is_looked_at(options, wrong):
+    """An element of each thing that a rank has got is made wrong, and counted."""
+    result = run(f"hybrid_parallel -g 8 {EXPERTS} {options} --fault corrupt:5 --json -").exits(7)
+    (step,) = [r for r in map(json.loads, result.out.splitlines()) if r.get("part") == "step"]
+    equal(step["wrong"], wrong, "wrong")
+
+
+# Sums, a message, gradients, rows at the experts and rows that are back.
+add("all kinds are looked at", every_kind_is_looked_at, "--ep 2", 5)
+# What is gathered, and parameters.
+add("all kinds of parts are looked at", every_kind_is_looked_at, "--ep 2 --sequence-parallel --zero 1", 7)
+# No messages; gradients of experts beside all others.
+add("both kinds of gradients are looked at", every_kind_is_looked_at, "--ep 2 --pp 1", 5)
 
 
 @test
@@ -254,4 +318,4 @@ def table_of_parts():
     out = run(f"hybrid_parallel -g 4 {SHORT}").exits(0).out
     lines = [line.split() for line in out.splitlines() if not line.startswith("#")]
     equal([line[0] for line in lines], ["step", "compute", "tensor", "pipeline"], "rows")
-    expect("dp 1, tp 2, pp 2 (tp-pp-dp), 4 micro-batches of 1" in out, out)
+    expect("dp 1, tp 2, pp 2, ep 1 (tp-pp-dp), ZeRO 0, 4 micro-batches of 1" in out, out)

@@ -189,6 +189,10 @@ static void test_tensor_volumes(void **state)
 	assert_near(v.of[BB_TRAFFIC_TENSOR].sent, (336 + 2 * 42) * MIB, 0);
 	assert_int_equal(v.of[BB_TRAFFIC_TENSOR].calls, 4 * 2 + 2);
 	assert_near((double)v.boundary, 6 * MIB, 0);
+	/* With experts half of that is of the rows that two of them get of each token. */
+	s.routes = 2;
+	v = bb_hybrid_volumes_of(&s, &part);
+	assert_near(v.of[BB_TRAFFIC_TENSOR].sent, (5 + 2 * 5) * 42 * MIB, 0);
 }
 
 /* Four all-to-alls of tokens x experts of each x width: Mixtral 64 MiB, of which 7 of 8 leave. */
@@ -364,96 +368,164 @@ static void test_step_by_hand(void **state)
  */
 
 #define LAYERS 7
+#define M 5
 
-static void open_program(struct bb_program *program, const struct bb_grid *grid, int m,
-			 unsigned parts)
+static const uint64_t gradients[] = {100, 90, 80, 70}, experts[] = {60, 50, 40, 30};
+
+/* A way of dividing a step: micro-batches of 12 tokens of 8 elements; of experts there are twelve,
+   and a token goes through two. */
+struct divided {
+	struct bb_grid grid;
+	bool sequence_parallel, experts;
+	int zero;
+};
+
+static void open_program(struct bb_program *program, struct bb_moe_load *load,
+			 const struct divided *d, unsigned parts)
 {
-	static const uint64_t gradients[] = {100, 90, 80, 70};
-	const struct bb_hybrid_shape shape = {.grid = *grid,
+	const int tp = d->grid.tp;
+	const struct bb_moe_form form = {.nranks = d->grid.ep,
+					 .experts = 12,
+					 .top_k = 2,
+					 .tokens = d->sequence_parallel ? 12 / tp : 12};
+	const struct bb_hybrid_shape shape = {.grid = d->grid,
 					      .layers = LAYERS,
-					      .micro_batches = m,
+					      .micro_batches = M,
 					      .forward_s = 2e-3,
 					      .backward_s = 4e-3,
-					      .activation = 64,
+					      .activation = 96,
+					      .sequence_parallel = d->sequence_parallel && tp > 1,
+					      .zero = d->zero,
+					      .load = d->experts ? load : NULL,
+					      .hidden = 8,
 					      .gradients = gradients,
+					      .experts = d->experts ? experts : NULL,
 					      .dtype = BB_BFLOAT16,
 					      .gradient_dtype = BB_FLOAT,
 					      .parts = parts};
 	struct bb_error error = {.text = ""};
 
+	assert_int_equal(bb_moe_load_make(load, &form, &error), BB_OK);
 	assert_int_equal(bb_hybrid_program_open(program, &shape, NULL, &error), BB_OK);
 }
 
-static const unsigned parts[] = {BB_HYBRID_STEP, BB_HYBRID_COMPUTE, BB_HYBRID_TENSOR,
-				 BB_HYBRID_PIPELINE, BB_HYBRID_DATA};
+static const unsigned parts[] = {BB_HYBRID_STEP,     BB_HYBRID_COMPUTE, BB_HYBRID_TENSOR,
+				 BB_HYBRID_PIPELINE, BB_HYBRID_DATA,    BB_HYBRID_EXPERT};
 
-/* Whole steps and their parts keep the rules. */
-static void test_programs(void **state)
+static void assert_program(const struct divided *d)
 {
+	const struct bb_grid *g = &d->grid;
 	struct bb_error error = {.text = ""};
+	struct bb_moe_load load;
 	struct bb_program program;
 
+	for (size_t i = 0; i < 6; i++) {
+		open_program(&program, &load, d, parts[i]);
+		if (bb_program_check(&program, &error) != BB_OK)
+			fail_msg("tp %d pp %d dp %d ep %d%s zero %d: %s", g->tp, g->pp, g->dp,
+				 g->ep, d->sequence_parallel ? " sp" : "", d->zero, error.text);
+		bb_hybrid_program_close(&program);
+		bb_moe_load_free(&load);
+	}
+}
+
+/* Whole steps and their parts keep the rules, with experts (EP 0: none) and without, and however
+   tokens and states are divided. */
+static void test_programs(void **state)
+{
 	for (int order = 0; order < 2; order++)
 		for (int tp = 1; tp <= 3; tp++)
-			for (int pp = 1; pp <= 4; pp++)
-				for (int dp = 1; dp <= 3; dp++)
-					for (size_t i = 0; i < 5; i++) {
-						const struct bb_grid g = {
-							tp, pp, dp, 1, (enum bb_grid_order)order};
+			for (int pp = 1; pp <= 4; pp += 1 + (tp > 1))
+				for (int dp = 1; dp <= 4; dp++)
+					for (int ep = 0; ep <= dp; ep++) {
+						const bool sp = (tp + pp + ep) % 2;
+						const struct divided d = {
+							{tp, pp, dp, ep ? ep : 1,
+							 (enum bb_grid_order)order},
+							sp,
+							ep > 0,
+							(dp + order) % 2};
 
-						open_program(&program, &g, 5, parts[i]);
-						if (bb_program_check(&program, &error) != BB_OK)
-							fail_msg("tp %d pp %d dp %d: %s", tp, pp,
-								 dp, error.text);
-						bb_hybrid_program_close(&program);
+						if (ep == 0 || dp % ep == 0)
+							assert_program(&d);
 					}
 }
 
-/* What a program does is what the formulas count. */
-static void test_counts(void **state)
+static void assert_counted(const struct bb_program *program, int rank, enum bb_hybrid_work work,
+			   uint64_t calls, double sent)
 {
-	static const uint64_t gradients[] = {100, 90, 80, 70};
-	const struct bb_grid g = {2, 4, 3, 1, BB_GRID_TP_PP_DP};
-	const struct bb_hybrid_step s = {.grid = g,
-					 .seq = 8,
-					 .hidden = 8,
-					 .micro_batch = 1,
-					 .micro_batches = 5,
-					 .recipe = {&bb_precisions[0], &bb_optimizers[0]}};
-	struct bb_program program;
+	const struct bb_hybrid_count c = bb_hybrid_program_count(program, rank, work);
 
-	open_program(&program, &g, 5, BB_HYBRID_STEP);
-	for (int rank = 0; rank < 24; rank++) {
-		const int stage = bb_grid_place(&g, BB_AXIS_PP, rank);
+	assert_int_equal(c.calls, calls);
+	assert_near(c.sent, sent, 1e-6);
+}
+
+/* What a program does is what the formulas count; that has no ends. */
+static void assert_counts(const struct divided *d)
+{
+	const struct bb_grid *g = &d->grid;
+	const struct bb_hybrid_step s = {.grid = *g,
+					 .seq = 12,
+					 .hidden = 8,
+					 .routes = d->experts ? 2 : 0,
+					 .micro_batch = 1,
+					 .micro_batches = M,
+					 .recipe = {&bb_precisions[1], &bb_optimizers[0]},
+					 .zero = d->zero,
+					 .sequence_parallel = d->sequence_parallel};
+	struct bb_program program;
+	struct bb_moe_load load;
+
+	open_program(&program, &load, d, BB_HYBRID_STEP);
+	for (int rank = 0; rank < bb_grid_ranks(g); rank++) {
+		const int stage = bb_grid_place(g, BB_AXIS_PP, rank);
 		struct bb_hybrid_part part = {
-			.layers = (uint64_t)((stage + 1) * LAYERS / 4 - stage * LAYERS / 4),
-			.elements = gradients[stage]};
+			.layers = (uint64_t)((stage + 1) * LAYERS / g->pp - stage * LAYERS / g->pp),
+			.elements = gradients[stage] + (d->experts ? experts[stage] : 0),
+			.experts = d->experts ? experts[stage] : 0};
 		const struct bb_hybrid_volumes middle = bb_hybrid_volumes_of(&s, &part);
+		const struct bb_volume *of = middle.of;
 		struct bb_hybrid_volumes v;
-		struct bb_hybrid_count c =
-			bb_hybrid_program_count(&program, rank, BB_HYBRID_TENSOR);
 
 		part.first = stage == 0;
-		part.last = stage == 3;
+		part.last = stage == g->pp - 1;
 		v = bb_hybrid_volumes_of(&s, &part);
-		/* The program has no ends. */
-		assert_int_equal(c.calls, middle.of[BB_TRAFFIC_TENSOR].calls);
-		assert_near(c.sent, middle.of[BB_TRAFFIC_TENSOR].sent, 1e-6);
-		c = bb_hybrid_program_count(&program, rank, BB_HYBRID_PIPELINE);
-		assert_int_equal(c.calls, v.of[BB_TRAFFIC_PIPELINE].calls);
-		assert_near(c.sent, v.of[BB_TRAFFIC_PIPELINE].sent, 1e-6);
-		c = bb_hybrid_program_count(&program, rank, BB_HYBRID_DATA);
-		assert_int_equal(c.calls, 1);
-		assert_near(c.sent, 2. * 2 / 3 * 4 * (double)gradients[stage], 1e-6);
+		assert_counted(&program, rank, BB_HYBRID_TENSOR, of[BB_TRAFFIC_TENSOR].calls,
+			       of[BB_TRAFFIC_TENSOR].sent);
+		assert_counted(&program, rank, BB_HYBRID_PIPELINE, v.of[BB_TRAFFIC_PIPELINE].calls,
+			       v.of[BB_TRAFFIC_PIPELINE].sent);
+		assert_counted(&program, rank, BB_HYBRID_DATA, of[BB_TRAFFIC_DATA].calls,
+			       of[BB_TRAFFIC_DATA].sent);
+		/* An all-to-all is a message to each of the others. */
+		assert_counted(&program, rank, BB_HYBRID_EXPERT,
+			       of[BB_TRAFFIC_EXPERT].calls * (uint64_t)(g->ep - 1),
+			       of[BB_TRAFFIC_EXPERT].sent);
 	}
 	bb_hybrid_program_close(&program);
+	bb_moe_load_free(&load);
+}
+
+static void test_counts(void **state)
+{
+	/* Numbers of elements that the replicas divide, for those are rounded up. */
+	static const struct divided ways[] = {
+		{{2, 4, 2, 1, BB_GRID_TP_PP_DP}, false, false, 0},
+		{{2, 4, 2, 1, BB_GRID_TP_DP_PP}, true, false, 1},
+		{{3, 2, 2, 2, BB_GRID_TP_PP_DP}, true, true, 0},
+		{{1, 3, 10, 2, BB_GRID_TP_PP_DP}, false, true, 1},
+		{{2, 1, 4, 4, BB_GRID_TP_PP_DP}, true, true, 1},
+		{{2, 2, 2, 1, BB_GRID_TP_PP_DP}, true, true, 1},
+	};
+
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+		assert_counts(&ways[i]);
 }
 
 /* Over links that take no time a step is computations and bubble, over such that do it is what the
    plan's formula says: stages alike, tp 2, p divides m. */
 static void test_step_in_virtual_time(void **state)
 {
-	static const uint64_t gradients[] = {0x1000, 0x1000};
+	static const uint64_t alike[] = {0x1000, 0x1000};
 	const double latency = 1e-4, f = 2e-3, b = 4e-3;
 	struct bb_hybrid_shape shape = {.grid = {2, 2, 2, 1, BB_GRID_TP_PP_DP},
 					.layers = 6,
@@ -461,10 +533,12 @@ static void test_step_in_virtual_time(void **state)
 					.forward_s = f,
 					.backward_s = b,
 					.activation = 64,
-					.gradients = gradients,
+					.gradients = alike,
 					.dtype = BB_BFLOAT16,
 					.gradient_dtype = BB_FLOAT,
 					.parts = BB_HYBRID_STEP};
+	struct bb_moe_load load;
+	const struct bb_moe_form form = {.nranks = 2, .experts = 4, .top_k = 2, .tokens = 4};
 	struct bb_link_model links = {.rate = 0};
 	struct bb_error error = {.text = ""};
 	struct bb_program program;
@@ -479,6 +553,20 @@ static void test_step_in_virtual_time(void **state)
 	each += 3 * 4 * 2 * latency;
 	assert_near(end, (4 + 1) * each + (2 * (4 / 2 + 1) - 2) * latency + 2 * latency, 1e-9);
 	bb_hybrid_program_close(&program);
+	/* Sequence parallelism: 10 of a round each; an exchange of rows with one other is one, too;
+	   of ZeRO a reduce-scatter and an all-gather. */
+	assert_int_equal(bb_moe_load_make(&load, &form, &error), BB_OK);
+	shape.sequence_parallel = true;
+	shape.zero = 1;
+	shape.grid.ep = 2;
+	shape.load = &load;
+	shape.hidden = 8;
+	assert_int_equal(bb_hybrid_program_open(&program, &shape, "ring", &error), BB_OK);
+	assert_int_equal(bb_timeline_program(&links, &program, NULL, &end, &error), BB_OK);
+	each = 3 * (f + b) + 3 * (10 + 4) * latency;
+	assert_near(end, (4 + 1) * each + (2 * (4 / 2 + 1) - 2) * latency + 2 * latency, 1e-9);
+	bb_hybrid_program_close(&program);
+	bb_moe_load_free(&load);
 }
 
 int main(void)

@@ -1,0 +1,144 @@
+/*
+ * hybrid_job.c - the step that is run, worked out from the options.
+ */
+#include "training_kernels/hybrid.h"
+
+#include <stdlib.h>
+
+/* The time of a layer and micro-batch: FLOPs at --flops, or --pass-time shared out. */
+static void time_layer(const struct bb_hybrid *h, struct bb_hybrid_shape *shape)
+{
+	const struct bb_hybrid_options *a = &h->asked;
+	const struct bb_model *m = &h->model;
+	double forward = 0, backward = 0, scale;
+
+	for (size_t i = 0; i < m->nworks; i++)
+		if (m->works[i].layer == 0) {
+			forward += m->works[i].forward;
+			backward += m->works[i].input + m->works[i].weights;
+		}
+	scale = (double)a->micro_batch / h->grid.tp;
+	shape->flops = (forward + backward) * scale;
+	scale = a->flops > 0
+			? scale / a->flops
+			: 1e-9 * (double)a->pass_ns * h->grid.pp / m->blocks / (forward + backward);
+	shape->forward_s = forward * scale;
+	shape->backward_s = backward * scale;
+}
+
+/* How the model is divided, as far as what a rank has depends on it. */
+static struct bb_training training_of(const struct bb_hybrid *h,
+				      const struct bb_model_layout *layout)
+{
+	const struct bb_hybrid_options *a = &h->asked;
+	const struct bb_grid *g = &h->grid;
+
+	return (struct bb_training){
+		.model = &h->model,
+		.layout = layout,
+		.recipe = {&bb_precisions[a->precision], &bb_optimizers[0]},
+		.trainable = 1,
+		.zero = (int)a->zero,
+		.dp = (uint64_t)g->dp,
+		.tp = (uint64_t)g->tp,
+		.pp = (uint64_t)g->pp,
+		.ep = (uint64_t)g->ep,
+		.sequence_parallel = a->sequence_parallel,
+		.chunks = 1,
+		.micro_batch = 1,
+		.micro_batches = 1,
+	};
+}
+
+/* What a rank of each stage has of the model. */
+static bb_status count_elements(struct bb_hybrid_job *job, const struct bb_hybrid *h,
+				struct bb_error *error)
+{
+	struct bb_model_layout layout = {.before = NULL};
+	const struct bb_training t = training_of(h, &layout);
+	bb_status status;
+
+	BB_TRY(status, bb_model_layout_make(&layout, &h->model, 0, error), out);
+	BB_TRY(status, bb_training_check(&t, error), out);
+	for (uint64_t stage = 0; stage < t.pp; stage++) {
+		const struct bb_need need = bb_training_stage(&t, stage);
+
+		job->gradients[stage] = need.elements - need.experts;
+		job->experts[stage] = need.experts;
+	}
+out:
+	bb_model_layout_free(&layout);
+	return status;
+}
+
+static bb_status share_tokens(struct bb_hybrid_job *job, const struct bb_hybrid *h,
+			      struct bb_error *error)
+{
+	const struct bb_hyper *m = &h->model.hyper;
+	const struct bb_moe_form form = {
+		.nranks = h->grid.ep,
+		.experts = (int)m->experts,
+		.top_k = (int)m->top_k,
+		.tokens = m->seq * h->asked.micro_batch /
+			  (h->asked.sequence_parallel ? h->grid.tp : 1),
+	};
+
+	return m->experts ? bb_moe_load_make(&job->load, &form, error) : BB_OK;
+}
+
+static struct bb_hybrid_shape shape_of(const struct bb_hybrid_job *job, const struct bb_hybrid *h,
+				       int64_t micro_batches)
+{
+	const struct bb_hybrid_options *a = &h->asked;
+	const struct bb_precision *precision = &bb_precisions[a->precision];
+	const struct bb_hyper *m = &h->model.hyper;
+
+	return (struct bb_hybrid_shape){
+		.grid = h->grid,
+		.layers = h->model.blocks,
+		.micro_batches = (int)micro_batches,
+		.activation = (size_t)(m->seq * a->micro_batch * m->hidden),
+		.sequence_parallel = a->sequence_parallel,
+		.zero = (int)a->zero,
+		.load = m->experts ? &job->load : NULL,
+		.hidden = (size_t)m->hidden,
+		.gradients = job->gradients,
+		.experts = m->experts ? job->experts : NULL,
+		.dtype = precision->parameter == 2 ? BB_BFLOAT16 : BB_FLOAT,
+		.gradient_dtype = precision->gradient == 2 ? BB_BFLOAT16 : BB_FLOAT,
+	};
+}
+
+bb_status bb_hybrid_job_open(struct bb_hybrid_job *job, const struct bb_hybrid *h,
+			     struct bb_error *error)
+{
+	const struct bb_hybrid_options *a = &h->asked;
+	const struct bb_grid *g = &h->grid;
+	const int64_t replica = a->batch_given ? a->batch / g->dp : 2 * g->pp * a->micro_batch;
+	bb_status status;
+
+	*job = (struct bb_hybrid_job){
+		.gradients = calloc((size_t)g->pp, sizeof(*job->gradients)),
+		.experts = calloc((size_t)g->pp, sizeof(*job->experts)),
+	};
+	if (!job->gradients || !job->experts)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for the stages");
+	if (a->batch_given && (a->batch % g->dp || replica % a->micro_batch))
+		return bb_fail(error, BB_EUSAGE,
+			       "--batch %lld: cannot be divided into micro-batches of %lld for %d "
+			       "replicas",
+			       (long long)a->batch, (long long)a->micro_batch, g->dp);
+	BB_TRY(status, count_elements(job, h, error), out);
+	BB_TRY(status, share_tokens(job, h, error), out);
+	job->shape = shape_of(job, h, replica / a->micro_batch);
+	time_layer(h, &job->shape);
+out:
+	return status;
+}
+
+void bb_hybrid_job_close(struct bb_hybrid_job *job)
+{
+	bb_moe_load_free(&job->load);
+	free(job->gradients);
+	free(job->experts);
+}
