@@ -28,7 +28,7 @@ static bb_status check_world(struct bb_run *run, const struct bb_pipeline_option
 static bool is_possible(const struct bb_pipeline_schedule *schedule,
 			const struct bb_pipeline *pipeline)
 {
-	return !schedule->refuses || !schedule->refuses(pipeline);
+	return !bb_pipeline_refuses(schedule, pipeline);
 }
 
 static bb_status plan(struct bb_run *run)
@@ -46,6 +46,9 @@ static bb_status plan(struct bb_run *run)
 		.w = (int64_t)a->tw_ns,
 		.kept = (int64_t)a->mb_bytes,
 		.kept_w = (int64_t)a->mw_bytes,
+		.layers = a->layers,
+		.first = a->first,
+		.last = a->last,
 		.limit = a->memory ? a->memory : 2 * a->stages,
 		.by_step = a->cost == BB_COST_STEP,
 	};
@@ -53,7 +56,7 @@ static bb_status plan(struct bb_run *run)
 		if (is_possible(a->schedules[i], &state->pipeline))
 			return status;
 	return bb_fail(&run->error, BB_EUNSUPPORTED, "--schedule %s: %s", a->schedule_text,
-		       a->schedules[0]->refuses(&state->pipeline));
+		       bb_pipeline_refuses(a->schedules[0], &state->pipeline));
 }
 
 static bb_status open_results(struct bb_run *run)

@@ -40,9 +40,11 @@ struct bb_pipeline_options {
 	/* Worked out from them. */
 	const struct bb_pipeline_schedule *schedules[BB_PIPELINE_SCHEDULES];
 	int nschedules;
-	double pass_flops[3];           /* of F, B and W of a stage; 0: not known */
-	bool by_link;                   /* it is predicted with --link: */
-	double link_rate, link_latency; /* bytes per second, seconds */
+	double rate;                        /* FLOPs per second; 0: not known */
+	int layers;                         /* of a --model: times and bytes are those of one, */
+	struct bb_pipeline_end first, last; /* and beside them these */
+	bool by_link;                       /* it is predicted with --link: */
+	double link_rate, link_latency;     /* bytes per second, seconds */
 };
 
 /* ---- records (pipeline_record.c) ------------------------------------------------------------ */
@@ -51,6 +53,7 @@ struct bb_pipeline_options {
 struct bb_pipeline_record {
 	const char *schedule;
 	int64_t stages, microbatches, chunks;
+	struct bb_numbers layers; /* of each stage */
 	double f_us, b_us, w_us, hop_us;
 	const char *hop_source; /* "measured", "--tc", "--link" */
 	const char *compute;    /* what passes were; NULL: nothing was run */

@@ -100,22 +100,17 @@ out:
 void bb_order_memory(const struct bb_order *order, const struct bb_pipeline *pipeline,
 		     double *peaks)
 {
-	const int64_t change[BB_PASS_KINDS] = {
-		[BB_PASS_F] = pipeline->kept,
-		[BB_PASS_B] = pipeline->kept_w - pipeline->kept,
-		[BB_PASS_W] = -pipeline->kept_w,
-		[BB_PASS_BW] = -pipeline->kept,
-	};
-
 	for (int s = 0; s < order->stages; s++) {
 		const struct bb_pass *passes = bb_order_passes(order, s);
 		int64_t held = 0, peak = 0;
 
 		for (size_t i = 0; i < order->length; i++) {
-			held += change[passes[i].kind];
+			const int depth = bb_order_depth(order, s, passes[i].chunk);
+
+			held += bb_part_of(pipeline, order, depth).change[passes[i].kind];
 			if (held > peak)
 				peak = held;
 		}
-		peaks[s] = (double)peak / (double)(pipeline->kept * order->chunks);
+		peaks[s] = (double)peak / (double)bb_stage_kept(pipeline, order, s);
 	}
 }

@@ -7,10 +7,38 @@
 
 #include <time.h>
 
+/* What a pass of all chunks takes on the stage that has most to do. */
+static void fill_passes(const struct bb_pipeline_job *j, struct bb_pipeline_record *r)
+{
+	const struct bb_pipeline *p = &j->s->pipeline;
+	int most = 0;
+
+	for (int s = 1; s < p->stages; s++)
+		if (bb_stage_ns(p, &j->order, s) > bb_stage_ns(p, &j->order, most))
+			most = s;
+	r->f_us = r->b_us = r->w_us = 0;
+	for (int c = 0; c < j->order.chunks; c++) {
+		const struct bb_part part =
+			bb_part_of(p, &j->order, bb_order_depth(&j->order, most, c));
+
+		r->f_us += 1e-3 * (double)part.cost[BB_PASS_F];
+		r->b_us += 1e-3 * (double)part.cost[BB_PASS_B];
+		r->w_us += 1e-3 * (double)part.cost[BB_PASS_W];
+	}
+	r->hop_us = 1e-3 * (double)p->hop;
+	r->hop_source = j->s->hop_source;
+}
+
+static int64_t peak_of(const struct bb_pipeline_job *j, int stage)
+{
+	return (int64_t)(j->peaks[stage] *
+			 (double)bb_stage_kept(&j->s->pipeline, &j->order, stage) /
+			 j->order.chunks);
+}
+
 static void fill_prediction(const struct bb_pipeline_job *j, struct bb_pipeline_record *r)
 {
 	const struct bb_pipeline_result *p = &j->prediction;
-	int64_t peak = 0;
 
 	r->ideal_us = 1e6 * p->ideal;
 	r->predicted_us = 1e6 * p->makespan;
@@ -23,9 +51,10 @@ static void fill_prediction(const struct bb_pipeline_job *j, struct bb_pipeline_
 	r->predicted_stage_us = (struct bb_numbers){j->predicted_spans, (size_t)r->stages};
 	r->peak_microbatches = (struct bb_numbers){j->peaks, (size_t)r->stages};
 	for (int s = 0; s < r->stages; s++)
-		if ((int64_t)(j->peaks[s] * (double)j->s->pipeline.kept) > peak)
-			peak = (int64_t)(j->peaks[s] * (double)j->s->pipeline.kept);
-	r->peak_bytes = peak;
+		if (peak_of(j, s) > r->peak_bytes)
+			r->peak_bytes = peak_of(j, s);
+	if (j->s->pipeline.layers)
+		r->layers = (struct bb_numbers){j->layers, (size_t)r->stages};
 }
 
 static void fill_measurement(struct bb_pipeline_job *j, struct bb_pipeline_record *r)
@@ -98,11 +127,7 @@ bb_status bb_pipeline_deliver(struct bb_pipeline_job *j)
 	r.stages = p->stages;
 	r.microbatches = p->microbatches;
 	r.chunks = j->order.chunks;
-	r.f_us = 1e-3 * (double)p->f;
-	r.b_us = 1e-3 * (double)p->b;
-	r.w_us = 1e-3 * (double)p->w;
-	r.hop_us = 1e-3 * (double)p->hop;
-	r.hop_source = s->hop_source;
+	fill_passes(j, &r);
 	r.message_bytes = (int64_t)s->asked->message_bytes / 4 * 4;
 	r.sent_bytes = r.message_bytes * (int64_t)j->program.messages;
 	to_microseconds(j->predicted_spans, p->stages);

@@ -32,9 +32,10 @@ static bb_status open_job(struct bb_pipeline_job *j)
 	j->predicted_spans = calloc(n, sizeof(double));
 	j->spans = calloc(n, sizeof(double));
 	j->peaks = calloc(n, sizeof(double));
+	j->layers = calloc(n, sizeof(double));
 	j->steps = calloc((size_t)s->asked->iters, sizeof(double));
 	j->report = calloc(report_length(j), sizeof(double));
-	return j->predicted_spans && j->spans && j->peaks && j->steps && j->report
+	return j->predicted_spans && j->spans && j->peaks && j->layers && j->steps && j->report
 		       ? BB_OK
 		       : bb_fail(&s->run->error, BB_EINTERNAL, "out of memory for %s",
 				 j->schedule->name);
@@ -49,6 +50,7 @@ static void close_job(struct bb_pipeline_job *j)
 	free(j->predicted_spans);
 	free(j->spans);
 	free(j->peaks);
+	free(j->layers);
 	free(j->steps);
 	free(j->report);
 }
@@ -60,8 +62,7 @@ static struct bb_pipeline_form form_of(const struct bb_pipeline_session *s)
 
 	return (struct bb_pipeline_form){
 		.elements = (size_t)(s->asked->message_bytes / sizeof(uint32_t)),
-		.flops = {s->asked->pass_flops[0], s->asked->pass_flops[1],
-			  s->asked->pass_flops[2]},
+		.rate = s->asked->rate,
 		.late_stage = slow ? fault->rank : -1,
 		.late = slow ? fault->seconds : 0,
 		.swapped_stage = fault->kind == BB_FAULT_SWAP ? fault->rank : -1,
@@ -110,6 +111,9 @@ static bb_status predict(struct bb_pipeline_job *j)
 	}
 	status = evaluate(j, &form, &j->prediction);
 	bb_order_memory(&j->order, &j->s->pipeline, j->peaks);
+	for (int d = 0; d < bb_order_depths(&j->order); d++)
+		j->layers[bb_order_stage(&j->order, d)] +=
+			bb_part_layers(&j->s->pipeline, &j->order, d);
 out:
 	return status;
 }
@@ -376,7 +380,7 @@ static bb_status settle_hop(struct bb_pipeline_session *s)
 static bb_status make_order(struct bb_pipeline_job *j, struct bb_error *refusal)
 {
 	const struct bb_pipeline *p = &j->s->pipeline;
-	const char *reason = j->schedule->refuses ? j->schedule->refuses(p) : NULL;
+	const char *reason = bb_pipeline_refuses(j->schedule, p);
 	bb_status status;
 
 	if (reason)

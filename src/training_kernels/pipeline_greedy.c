@@ -15,18 +15,22 @@ bb_status bb_draft_open(struct bb_draft *draft, const struct bb_pipeline *pipeli
 	*draft = (struct bb_draft){
 		.order = *order,
 		.microbatches = microbatches,
-		.change = {pipeline->kept, pipeline->kept_w - pipeline->kept, -pipeline->kept_w},
 		.hop = pipeline->hop,
-		.limit = limit * pipeline->kept * order->chunks,
+		.limit = limit,
+		.parts = calloc((size_t)bb_order_depths(order), sizeof(*draft->parts)),
+		.kept = calloc((size_t)order->stages, sizeof(*draft->kept)),
 		.ends = malloc(ends * sizeof(*draft->ends)),
 		.desks = calloc((size_t)order->stages, sizeof(*draft->desks)),
 		.winners = calloc(2 * (size_t)order->stages, sizeof(*draft->winners)),
 	};
-	for (int kind = BB_PASS_F; kind <= BB_PASS_W; kind++)
-		draft->cost[kind] = bb_pass_ns(pipeline, order, (enum bb_pass_kind)kind);
+	for (int d = 0; d < bb_order_depths(order) && draft->parts; d++)
+		draft->parts[d] = bb_part_of(pipeline, order, d);
+	for (int s = 0; s < order->stages && draft->kept; s++)
+		draft->kept[s] = bb_stage_kept(pipeline, order, s);
 	draft->order.passes =
 		calloc((size_t)order->stages * order->length, sizeof(*draft->order.passes));
-	return draft->ends && draft->desks && draft->winners && draft->order.passes
+	return draft->parts && draft->kept && draft->ends && draft->desks && draft->winners &&
+			       draft->order.passes
 		       ? BB_OK
 		       : bb_fail(error, BB_EINTERNAL, "out of memory for a pipeline's order");
 }
@@ -34,6 +38,8 @@ bb_status bb_draft_open(struct bb_draft *draft, const struct bb_pipeline *pipeli
 void bb_draft_free(struct bb_draft *draft)
 {
 	bb_order_free(&draft->order);
+	free(draft->parts);
+	free(draft->kept);
 	free(draft->ends);
 	free(draft->desks);
 	free(draft->winners);
@@ -82,9 +88,9 @@ void bb_draft_put(struct bb_draft *draft, int stage, enum bb_pass_kind kind, int
 	const int64_t arrival = bb_draft_arrival(draft, stage, kind, chunk);
 	const int64_t from = arrival > desk->time ? arrival : desk->time;
 
-	desk->held += draft->change[kind];
+	desk->held += bb_draft_change(draft, stage, kind, chunk);
 	if (draft->failed || arrival < 0 || microbatch == draft->microbatches ||
-	    desk->held > draft->limit ||
+	    desk->held > bb_draft_room(draft, stage) ||
 	    (kind != BB_PASS_F && microbatch >= desk->done[kind - 1][chunk])) {
 		draft->failed = true;
 		return;
@@ -95,7 +101,7 @@ void bb_draft_put(struct bb_draft *draft, int stage, enum bb_pass_kind kind, int
 		desk->begin = from;
 	if (desk->bubble > draft->bubble)
 		draft->bubble = desk->bubble;
-	desk->time = from + draft->cost[kind];
+	desk->time = from + bb_draft_cost(draft, stage, kind, chunk);
 	*end_of(draft, kind, bb_order_depth(&draft->order, stage, chunk), microbatch) = desk->time;
 	desk->done[kind][chunk]++;
 	desk->waiting += kind == BB_PASS_B ? 1 : kind == BB_PASS_W ? -1 : 0;
@@ -104,7 +110,7 @@ void bb_draft_put(struct bb_draft *draft, int stage, enum bb_pass_kind kind, int
 			(struct bb_pass){(uint8_t)kind, (uint8_t)chunk, (uint16_t)microbatch};
 }
 
-void bb_draft_put_w(struct bb_draft *draft, int stage)
+int bb_draft_next_w(const struct bb_draft *draft, int stage)
 {
 	const struct bb_desk *desk = &draft->desks[stage];
 	int64_t oldest = INT64_MAX;
@@ -122,13 +128,33 @@ void bb_draft_put_w(struct bb_draft *draft, int stage)
 			chunk = c;
 		}
 	}
-	bb_draft_put(draft, stage, BB_PASS_W, chunk);
+	return chunk;
 }
 
-void bb_draft_make_room(struct bb_draft *draft, int stage, enum bb_pass_kind kind)
+void bb_draft_put_w(struct bb_draft *draft, int stage)
 {
-	while (!draft->failed && draft->desks[stage].held + draft->change[kind] > draft->limit)
+	bb_draft_put(draft, stage, BB_PASS_W, bb_draft_next_w(draft, stage));
+}
+
+void bb_draft_make_room(struct bb_draft *draft, int stage, enum bb_pass_kind kind, int chunk)
+{
+	const int64_t change = bb_draft_change(draft, stage, kind, chunk);
+
+	while (!draft->failed && draft->desks[stage].held + change > bb_draft_room(draft, stage))
 		bb_draft_put_w(draft, stage);
+}
+
+void bb_draft_put_fitting_w(struct bb_draft *draft, int stage, int64_t arrival)
+{
+	const struct bb_desk *desk = &draft->desks[stage];
+
+	while (!draft->failed && desk->waiting > 0) {
+		const int chunk = bb_draft_next_w(draft, stage);
+
+		if (desk->time + bb_draft_cost(draft, stage, BB_PASS_W, chunk) > arrival)
+			break;
+		bb_draft_put(draft, stage, BB_PASS_W, chunk);
+	}
 }
 
 void bb_draft_fill_gap(struct bb_draft *draft, int stage, int64_t arrival, int64_t slack,
@@ -136,9 +162,7 @@ void bb_draft_fill_gap(struct bb_draft *draft, int stage, int64_t arrival, int64
 {
 	const struct bb_desk *desk = &draft->desks[stage];
 
-	while (!draft->failed && desk->waiting > 0 &&
-	       desk->time + draft->cost[BB_PASS_W] <= arrival)
-		bb_draft_put_w(draft, stage);
+	bb_draft_put_fitting_w(draft, stage, arrival);
 	if (desk->waiting > 0 && desk->time < arrival && (eager || arrival - desk->time > slack))
 		bb_draft_put_w(draft, stage);
 }

@@ -24,8 +24,10 @@ struct bb_desk {
 struct bb_draft {
 	struct bb_order order; /* with lists of its own; those of the result are copied from it */
 	int microbatches; /* that are tried with; those beyond the order's are left out of it */
-	int64_t cost[3], change[3]; /* of a pass of each kind but BW: time, memory */
-	int64_t hop, limit;
+	struct bb_part *parts; /* [depth] */
+	int64_t hop;
+	int64_t limit; /* microbatches that a stage has room for */
+	int64_t *kept; /* of each stage: what F leaves of one (bb_stage_kept) */
 	int64_t *
 		ends; /* as bb_order_slot says, for that number of microbatches; below 0: not yet */
 	struct bb_desk *desks;
@@ -34,11 +36,31 @@ struct bb_draft {
 	bool failed;    /* something was put down that does not fit, or lacks what it needs */
 };
 
-/* LIMIT: most that a stage holds, in units of pipeline->kept. Free DRAFT whatever comes back. */
+/* LIMIT: most that a stage holds, in units of what F leaves there of a microbatch. Free DRAFT
+   whatever comes back. */
 BB_MUST bb_status bb_draft_open(struct bb_draft *draft, const struct bb_pipeline *pipeline,
 				const struct bb_order *order, int microbatches, int64_t limit,
 				struct bb_error *error);
 void bb_draft_free(struct bb_draft *draft);
+/* What a pass takes there: time, and memory. */
+static inline int64_t bb_draft_cost(const struct bb_draft *draft, int stage, enum bb_pass_kind kind,
+				    int chunk)
+{
+	return draft->parts[bb_order_depth(&draft->order, stage, chunk)].cost[kind];
+}
+
+static inline int64_t bb_draft_change(const struct bb_draft *draft, int stage,
+				      enum bb_pass_kind kind, int chunk)
+{
+	return draft->parts[bb_order_depth(&draft->order, stage, chunk)].change[kind];
+}
+
+/* What STAGE has room for. */
+static inline int64_t bb_draft_room(const struct bb_draft *draft, int stage)
+{
+	return draft->limit * draft->kept[stage];
+}
+
 /* Nothing is put down. */
 void bb_draft_clear(struct bb_draft *draft);
 
@@ -47,12 +69,15 @@ void bb_draft_clear(struct bb_draft *draft);
 int64_t bb_draft_arrival(const struct bb_draft *draft, int stage, enum bb_pass_kind kind,
 			 int chunk);
 void bb_draft_put(struct bb_draft *draft, int stage, enum bb_pass_kind kind, int chunk);
-/* The W that has waited longest. */
+/* The W that has waited longest; the chunk that it is of. */
 void bb_draft_put_w(struct bb_draft *draft, int stage);
-/* W until the stage has room for a pass of KIND. */
-void bb_draft_make_room(struct bb_draft *draft, int stage, enum bb_pass_kind kind);
+int bb_draft_next_w(const struct bb_draft *draft, int stage);
+/* W until the stage has room for a pass of KIND and CHUNK. */
+void bb_draft_make_room(struct bb_draft *draft, int stage, enum bb_pass_kind kind, int chunk);
+/* W while they fit before ARRIVAL. */
+void bb_draft_put_fitting_w(struct bb_draft *draft, int stage, int64_t arrival);
 /*
- * W while they fit before ARRIVAL, and then one that is too long for what is left, if EAGER or if
+ * The same, and then one that is too long for what is left, if EAGER or if
  * the stage would else be idle for more than SLACK.
  */
 void bb_draft_fill_gap(struct bb_draft *draft, int stage, int64_t arrival, int64_t slack,

@@ -26,8 +26,8 @@ struct bb_pipeline_job {
 	struct bb_pipeline_program program;
 	struct bb_pass_times predicted, measured;
 	struct bb_pipeline_result prediction, result;
-	double *predicted_spans, *spans, *peaks; /* of each stage */
-	double *steps;                           /* makespans */
+	double *predicted_spans, *spans, *peaks, *layers; /* of each stage */
+	double *steps;                                    /* makespans */
 	double *report;   /* this rank's: of each iteration when its first pass began and its last
 			     ended; then of each pass of the last iteration the same */
 	double published; /* bubble over total with first_wraps; NAN: not interleaved */

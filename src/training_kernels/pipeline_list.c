@@ -21,7 +21,8 @@ static int64_t earliest(const struct bb_draft *draft, int stage, enum bb_pass_ki
 	if (kind == BB_PASS_B && desk->done[BB_PASS_B][0] == desk->done[BB_PASS_F][0])
 		return NEVER;
 	if (kind == BB_PASS_F && (desk->done[BB_PASS_F][0] == draft->microbatches ||
-				  desk->held + draft->change[BB_PASS_F] > draft->limit))
+				  desk->held + bb_draft_change(draft, stage, BB_PASS_F, 0) >
+					  bb_draft_room(draft, stage)))
 		return NEVER;
 	arrival = bb_draft_arrival(draft, stage, kind, 0);
 	return arrival < 0 ? NEVER : arrival > desk->time ? arrival : desk->time;
@@ -41,7 +42,7 @@ static void look_at(struct bb_draft *draft, int stage, enum bb_pass_kind first, 
 		const int64_t at = earliest(draft, stage, list[i]);
 
 		if (patient && list[i] != BB_PASS_B && at < b && b < NEVER &&
-		    at + draft->cost[list[i]] > b)
+		    at + bb_draft_cost(draft, stage, list[i], 0) > b)
 			continue;
 		if (at < desk->begins) {
 			desk->begins = at;

@@ -4,6 +4,7 @@
 #include "harness/options_check.h"
 #include "harness/play.h"
 #include "core/units.h"
+#include "memory/activations.h"
 #include "training_kernels/models/model.h"
 #include "training_kernels/pipeline.h"
 
@@ -15,6 +16,9 @@
 #define MOST_MICROBATCHES 65535
 #define MOST_CHUNKS 64
 #define MOST_BYTES (INT64_C(1) << 40)
+/* Of a microbatch of a model, so that sums of all passes are whole numbers. */
+#define MOST_SECONDS 1000
+#define MOST_KEPT (4 * MOST_BYTES)
 #define DEFAULT_STAGES 4
 
 #define BYTES(word, field, init, text)                                                             \
@@ -127,39 +131,77 @@ static bb_status read_schedules(struct bb_pipeline_options *a, struct bb_error *
 
 /* ---- the model ------------------------------------------------------------------------------ */
 
-/*
- * Passes take the FLOPs of the model's halves, shared out evenly over the stages. Bytes, of 16 bits
- * each: s b h from part to part; of a layer s b (34 h + 5 a s) for B and 32 s b h for W (arXiv
- * 2205.05198, 4.1, and 2401.10241, 2.3).
- */
-static void take_model(const struct bb_pipeline_options *a, const struct bb_model *m, double flops,
-		       struct bb_pipeline_options *to)
+/* Nanoseconds of FLOPS; a pass that takes none is none. */
+static int64_t ns_of(const struct bb_pipeline_options *a, double flops)
 {
-	const double batch = (double)a->batch / (double)a->stages;
-	const int64_t tokens = m->hyper.seq * a->batch, h = m->hyper.hidden;
-	double *pass = to->pass_flops;
+	return flops > 0 ? 1 + (int64_t)(1e9 * flops * (double)a->batch / a->rate) : 0;
+}
 
-	for (size_t i = 0; i < m->nworks; i++) {
-		pass[BB_PASS_F] += m->works[i].forward * batch;
-		pass[BB_PASS_B] += m->works[i].input * batch;
-		pass[BB_PASS_W] += m->works[i].weights * batch;
-	}
-	to->tf_ns = (uint64_t)(1e9 * pass[BB_PASS_F] / flops + 1);
-	to->tb_ns = (uint64_t)(1e9 * pass[BB_PASS_B] / flops + 1);
-	to->tw_ns = (uint64_t)(1e9 * pass[BB_PASS_W] / flops + 1);
-	to->message_bytes = (uint64_t)(2 * tokens * h);
-	to->mb_bytes = (uint64_t)(tokens * (34 * h + 5 * m->hyper.heads * m->hyper.seq) *
-				  m->blocks / a->stages);
-	to->mw_bytes = (uint64_t)(32 * tokens * h * m->blocks / a->stages);
+static void add_work(const struct bb_pipeline_options *a, const struct bb_work *work,
+		     struct bb_pipeline_end *to)
+{
+	to->f += ns_of(a, work->forward);
+	to->b += ns_of(a, work->input);
+	to->w += ns_of(a, work->weights);
+}
+
+/* What W of a layer needs: inputs of its products with weights and gradients of their outputs, of
+   all routes. 32 s b h of an inner width 4 h (arXiv 2401.10241, 2.3). */
+static uint64_t weights_need(const struct bb_layer *l)
+{
+	const uint64_t attention = 2 * l->hidden + 2 * l->queries + 2 * l->keys;
+	const uint64_t inner = 2 * l->hidden + (l->gated ? 3 : 2) * l->ffn;
+
+	return l->seq * l->batch * l->bytes * (attention + l->routes * inner);
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/*
+ * Layers take the FLOPs of the model's halves and keep what memory/activations.h says, in 16 bits.
+ * The embedding is on the first stage, norm, head or pooler and the loss on the last. From part to
+ * part go 2 s b h bytes. False: more than can be added up.
+ */
+static bool take_model(const struct bb_model *m, struct bb_pipeline_options *a)
+{
+	const struct bb_layer layer = bb_layer_of_model(m, (uint64_t)a->batch, 2);
+	const uint64_t kept = bb_layer_kept(&layer, BB_RECOMPUTE_NONE);
+	const uint64_t head = m->logits ? bb_head_kept(&layer, (uint64_t)m->hyper.vocab) : 0;
+	const double seconds = (m->forward + m->backward) * (double)a->batch / a->rate;
+	struct bb_pipeline_end one = {0, 0, 0, 0, 0};
+
+	if (bb_bytes_add(bb_bytes_times(kept, (uint64_t)m->blocks), head) > MOST_KEPT ||
+	    seconds > MOST_SECONDS)
+		return false;
+	a->layers = m->blocks;
+	for (size_t i = 0; i < m->nworks; i++)
+		add_work(a, &m->works[i],
+			 m->works[i].layer == 0           ? &one
+			 : m->works[i].layer < 0          ? &a->first
+			 : m->works[i].layer >= m->blocks ? &a->last
+							  : &(struct bb_pipeline_end){0});
+	a->tf_ns = (uint64_t)one.f;
+	a->tb_ns = (uint64_t)one.b;
+	a->tw_ns = (uint64_t)one.w;
+	a->message_bytes = 2 * layer.seq * layer.batch * layer.hidden;
+	a->mb_bytes = kept;
+	a->mw_bytes = least(weights_need(&layer), kept);
+	a->first.kept = (int64_t)bb_embedding_kept(&layer);
+	a->last.kept = (int64_t)head;
+	/* Half of the inputs is the head's; of the logits come their gradients. */
+	a->last.kept_w = (int64_t)(head - (head ? layer.seq * layer.batch * layer.hidden * 2 : 0));
+	return true;
 }
 
 static bb_status read_model(struct bb_pipeline_options *a, struct bb_error *error)
 {
 	struct bb_model model = {.ntensors = 0};
 	bb_status status = BB_OK;
-	double flops = 0;
 
-	if (!bb_parse_flops(a->flops_text, &flops))
+	if (!bb_parse_flops(a->flops_text, &a->rate))
 		return bb_fail(error, BB_EUSAGE,
 			       "--flops: \"%s\" is not a rate; give FLOPs per second with a unit, "
 			       "as in 100T or 1.5PFLOPS",
@@ -169,8 +211,17 @@ static bb_status read_model(struct bb_pipeline_options *a, struct bb_error *erro
 		status = bb_fail(error, BB_EUSAGE,
 				 "--model %s: is no transformer; give --tf, --tb and --tw",
 				 a->model_text);
-	else
-		take_model(a, &model, flops, a);
+	else if (model.blocks < a->stages)
+		status = bb_fail(error, BB_EUSAGE,
+				 "--stages %lld: more than the %d layers of %s, which are not cut; "
+				 "give at most as many",
+				 (long long)a->stages, model.blocks, a->model_text);
+	else if (!take_model(&model, a))
+		status = bb_fail(
+			error, BB_EUSAGE,
+			"--model: a microbatch takes more than %d s, or more than 4 TiB of it "
+			"are kept; give a smaller --batch or --seq, or more --flops",
+			MOST_SECONDS);
 out:
 	bb_model_free(&model);
 	return status;

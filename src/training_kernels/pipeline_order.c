@@ -221,6 +221,16 @@ int bb_pipeline_chunks(const struct bb_pipeline_schedule *schedule,
 	return schedule->chunks ? schedule->chunks : pipeline->chunks;
 }
 
+const char *bb_pipeline_refuses(const struct bb_pipeline_schedule *schedule,
+				const struct bb_pipeline *pipeline)
+{
+	const int chunks = bb_pipeline_chunks(schedule, pipeline);
+
+	if (chunks > 1 && pipeline->layers % (chunks * pipeline->stages))
+		return "needs a number of layers that the chunks of all stages divide";
+	return schedule->refuses ? schedule->refuses(pipeline) : NULL;
+}
+
 static bb_status new_order(const struct bb_pipeline_schedule *schedule,
 			   const struct bb_pipeline *pipeline, struct bb_order *order,
 			   struct bb_error *error)
@@ -257,17 +267,4 @@ void bb_order_free(struct bb_order *order)
 {
 	free(order->passes);
 	order->passes = NULL;
-}
-
-int64_t bb_pass_ns(const struct bb_pipeline *pipeline, const struct bb_order *order,
-		   enum bb_pass_kind kind)
-{
-	const int64_t all[BB_PASS_KINDS] = {
-		[BB_PASS_F] = pipeline->f,
-		[BB_PASS_B] = pipeline->b,
-		[BB_PASS_W] = pipeline->w,
-		[BB_PASS_BW] = pipeline->b + pipeline->w,
-	};
-
-	return all[kind] / order->chunks;
 }

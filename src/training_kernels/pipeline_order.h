@@ -4,6 +4,7 @@
  *   pipeline_order.c    the schedules, and those that are written down by rule
  *   pipeline_greedy.c   what those share that are found by trying: zb-auto (pipeline_zb.c,
  *                       pipeline_list.c) and zb-v (pipeline_v.c)
+ *   pipeline_part.c     what a part of the model takes
  *   pipeline_walk.c     one way through an order in which everything has what it needs
  *   pipeline_check.c    is an order right, and how much memory does it take?
  *
@@ -40,17 +41,26 @@ struct bb_pass {
 	uint16_t microbatch;
 };
 
-/* What is to be scheduled. Times and bytes are those of one microbatch on one stage, all of its
-   chunks together; a chunk has the same share of them as any other. */
+/* What an end of the model has beside its layers, of one microbatch. */
+struct bb_pipeline_end {
+	int64_t f, b, w, kept, kept_w;
+};
+
+/* What is to be scheduled. Without LAYERS times and bytes are those of one microbatch on one stage,
+   all of its chunks together, and a chunk has the same share of them as any other. With LAYERS they
+   are those of one layer; a part of the model has whole layers, the first one the embedding too,
+   the last one the head. */
 struct bb_pipeline {
 	int stages, microbatches, chunks;
+	int layers;      /* 0: all parts are alike */
 	int64_t f, b, w; /* nanoseconds of a pass */
 	int64_t hop;     /* nanoseconds from the end of a pass until another stage has its result */
 	/* Bytes of activations that F leaves, and those of them that W still needs after B. */
 	int64_t kept, kept_w;
-	int64_t limit; /* zb-auto: memory of a stage, in units of KEPT */
-	bool by_step;  /* zb-auto: the end of the last pass is to be early, rather than the longest
-			  time of a stage from its first pass to its last be short */
+	int64_t limit;                      /* zb-auto: memory of a stage, in units of KEPT */
+	struct bb_pipeline_end first, last; /* with layers */
+	bool by_step; /* zb-auto: the end of the last pass is to be early, rather than the longest
+			 time of a stage from its first pass to its last be short */
 };
 
 /* Lists of all stages, of LENGTH passes each: that of stage s begins at passes[s * length]. */
@@ -82,6 +92,10 @@ const struct bb_pipeline_schedule *bb_pipeline_find(const char *name); /* or NUL
 /* The chunks that SCHEDULE cuts a stage of PIPELINE into. */
 int bb_pipeline_chunks(const struct bb_pipeline_schedule *schedule,
 		       const struct bb_pipeline *pipeline);
+
+/* NULL, or why SCHEDULE has no order for PIPELINE ("needs …"). */
+const char *bb_pipeline_refuses(const struct bb_pipeline_schedule *schedule,
+				const struct bb_pipeline *pipeline);
 
 /* *ORDER = the lists of SCHEDULE, which does not refuse PIPELINE; chunks as it needs them. To be
    freed whatever comes back. */
@@ -158,9 +172,23 @@ static inline int bb_order_output(const struct bb_order *order, int stage,
 	return depth + 1 < bb_order_depths(order) ? depth + 1 : -1;
 }
 
-/* Nanoseconds that a pass of one chunk takes. */
-int64_t bb_pass_ns(const struct bb_pipeline *pipeline, const struct bb_order *order,
-		   enum bb_pass_kind kind);
+/* A part of the model, one microbatch. */
+struct bb_part {
+	int64_t cost[BB_PASS_KINDS];   /* nanoseconds of its passes */
+	int64_t change[BB_PASS_KINDS]; /* of memory by them, bytes times chunks */
+};
+struct bb_part bb_part_of(const struct bb_pipeline *pipeline, const struct bb_order *order,
+			  int depth);
+/* The layers of a part: as even as whole layers can be. */
+int bb_part_layers(const struct bb_pipeline *pipeline, const struct bb_order *order, int depth);
+
+/* Nanoseconds that the pass takes. */
+int64_t bb_pass_ns(const struct bb_pipeline *pipeline, const struct bb_order *order, int stage,
+		   const struct bb_pass *pass);
+/* Nanoseconds of all passes of a microbatch on STAGE; what all its F leave of it, in bytes times
+   chunks (M_B). */
+int64_t bb_stage_ns(const struct bb_pipeline *pipeline, const struct bb_order *order, int stage);
+int64_t bb_stage_kept(const struct bb_pipeline *pipeline, const struct bb_order *order, int stage);
 
 /* ---- a way through (pipeline_walk.c) -------------------------------------------------------- */
 
@@ -198,7 +226,7 @@ BB_MUST bb_status bb_order_check(const struct bb_order *order, struct bb_error *
 /*
  * PEAKS, one of each stage, = the most activations that it ever holds, in units of what F of all
  * its chunks leaves of one microbatch (M_B): F adds its share of it, B leaves KEPT_W of that and W
- * nothing. (arXiv 2401.10241, 2.3.)
+ * nothing. (arXiv 2401.10241, 2.3.) M_B is the stage's own.
  */
 void bb_order_memory(const struct bb_order *order, const struct bb_pipeline *pipeline,
 		     double *peaks);

@@ -45,13 +45,6 @@ struct bb_pass bb_order_pass(const struct bb_order *order, size_t slot, int *sta
 	};
 }
 
-static double flops_of(const struct bb_pipeline_program *p, int kind)
-{
-	const double *f = p->form.flops;
-
-	return (kind == BB_PASS_BW ? f[BB_PASS_B] + f[BB_PASS_W] : f[kind]) / p->order.chunks;
-}
-
 /* The slot that is done where SLOT's turn is. */
 static size_t done_at(const struct bb_pipeline_program *p, int rank, size_t slot)
 {
@@ -70,6 +63,7 @@ static void operation(const struct bb_program *program, int rank, size_t index,
 {
 	const struct bb_pipeline_program *p = program->own;
 	const struct bb_pipeline_step *step = &p->steps[p->begins[rank] + index];
+	struct bb_pass pass;
 	int stage;
 
 	operation->act = (enum bb_act)step->act;
@@ -77,10 +71,11 @@ static void operation(const struct bb_program *program, int rank, size_t index,
 	switch (operation->act) {
 	case BB_ACT_COMPUTE:
 		operation->item = done_at(p, rank, step->slot);
-		operation->work = bb_order_pass(&p->order, operation->item, &stage).kind;
-		operation->seconds = 1e-9 * (double)bb_pass_ns(&p->pipeline, &p->order,
-							       (enum bb_pass_kind)operation->work);
-		operation->flops = flops_of(p, operation->work);
+		pass = bb_order_pass(&p->order, operation->item, &stage);
+		operation->work = pass.kind;
+		operation->seconds =
+			1e-9 * (double)bb_pass_ns(&p->pipeline, &p->order, stage, &pass);
+		operation->flops = operation->seconds * p->form.rate;
 		operation->seconds += rank == p->form.late_stage ? p->form.late : 0;
 		break;
 	case BB_ACT_SEND:

@@ -17,7 +17,7 @@ struct bb_pipeline_step;
 
 struct bb_pipeline_form {
 	size_t elements; /* of each message, BB_UINT32 */
-	double flops[3]; /* of F, B and W of a stage, all its chunks; 0: not known */
+	double rate;     /* FLOPs per second that passes are timed by; 0: not known */
 	/* Of what goes around from the last stage to the first, or back, only that of the first
 	   microbatch of as many as there are stages is sent and waited for. So was interleaved
 	   evaluated for Table 5 of arXiv 2401.10241. */
@@ -73,7 +73,7 @@ struct bb_pipeline_result {
 	double makespan; /* from 0 until the last pass is done */
 	double span;     /* the longest that a stage takes from its first pass to its last */
 	int span_stage;
-	double ideal; /* what the passes of a stage take */
+	double ideal; /* what the passes of a stage take, of that which has most to do */
 	/* Idle time as a share of IDEAL, and of all; by either definition of what a step costs. */
 	double bubble_over_ideal, bubble_over_total;
 	double span_bubble_over_ideal, span_bubble_over_total;

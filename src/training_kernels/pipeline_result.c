@@ -58,21 +58,18 @@ struct bb_pipeline_result bb_pipeline_result_of(const struct bb_pass_times *time
 						const struct bb_pipeline *pipeline, double *spans)
 {
 	const struct bb_order *order = times->order;
-	struct bb_pipeline_result r = {
-		.ideal = 1e-9 * (double)order->microbatches * (double)order->chunks *
-			 (double)(bb_pass_ns(pipeline, order, BB_PASS_F) +
-				  (order->split ? bb_pass_ns(pipeline, order, BB_PASS_B) +
-							  bb_pass_ns(pipeline, order, BB_PASS_W)
-						: bb_pass_ns(pipeline, order, BB_PASS_BW))),
-	};
+	struct bb_pipeline_result r = {.makespan = 0};
 
 	for (int s = 0; s < order->stages; s++) {
+		const double passes = 1e-9 * (double)order->microbatches *
+				      (double)bb_stage_ns(pipeline, order, s);
 		double end;
 		const double span = span_of(times, s, &end);
 
 		if (spans)
 			spans[s] = span;
 		r.makespan = fmax(r.makespan, end);
+		r.ideal = fmax(r.ideal, passes);
 		if (span > r.span) {
 			r.span = span;
 			r.span_stage = s;

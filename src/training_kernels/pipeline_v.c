@@ -38,9 +38,7 @@ static void put(struct fold *f, int stage, enum bb_pass_kind kind, int chunk)
 	const int64_t arrival = bb_draft_arrival(draft, stage, kind, chunk);
 	const bool always = kind == BB_PASS_B ? chunk == 0 || f->before_b : f->before_f;
 
-	while (!draft->failed && desk->waiting > 0 &&
-	       desk->time + draft->cost[BB_PASS_W] <= arrival)
-		bb_draft_put_w(draft, stage);
+	bb_draft_put_fitting_w(draft, stage, arrival);
 	if (desk->waiting > 0 && arrival - desk->time > slack(f, stage) && always)
 		bb_draft_put_w(draft, stage);
 	bb_draft_put(draft, stage, kind, chunk);
@@ -53,15 +51,16 @@ static void fold_first(struct fold *f)
 {
 	struct bb_draft *draft = &f->draft;
 	const int p = draft->order.stages;
-	const int64_t cost = draft->cost[BB_PASS_F], memory = draft->change[BB_PASS_F];
 
 	for (int i = 0; i < p; i++)
 		bb_draft_put(draft, i, BB_PASS_F, 0);
 	for (int i = p - 1; i >= 0 && !draft->failed; i--) {
 		const struct bb_desk *desk = &draft->desks[i];
 		const int64_t arrival = bb_draft_arrival(draft, i, BB_PASS_F, 1);
+		const int64_t cost = bb_draft_cost(draft, i, BB_PASS_F, 0);
+		const int64_t memory = bb_draft_change(draft, i, BB_PASS_F, 0);
 
-		while (i < p - 1 && desk->held + memory * (2 + 2 * i) <= draft->limit &&
+		while (i < p - 1 && desk->held + memory * (2 + 2 * i) <= bb_draft_room(draft, i) &&
 		       desk->time + cost <= arrival &&
 		       desk->done[BB_PASS_F][0] < draft->microbatches && !draft->failed)
 			for (int j = 0; j <= i; j++)
@@ -118,6 +117,17 @@ static int chunk_of_f(const struct fold *f, int stage)
 	return -1;
 }
 
+/* Has the stage what the pass needs? Always, where all parts take the same; else a stage may miss a
+   turn. */
+static bool can(const struct fold *f, int stage, enum bb_pass_kind kind, int chunk)
+{
+	const int of = done(f, stage, kind, chunk);
+
+	return (kind == BB_PASS_F ? of < f->draft.microbatches
+				  : of < done(f, stage, BB_PASS_F, chunk)) &&
+	       bb_draft_arrival(&f->draft, stage, kind, chunk) >= 0;
+}
+
 static void do_round(struct fold *f)
 {
 	struct bb_draft *draft = &f->draft;
@@ -125,33 +135,49 @@ static void do_round(struct fold *f)
 	const int p = draft->order.stages;
 
 	for (int i = 0; i < p; i++) {
-		bb_draft_make_room(draft, i, BB_PASS_B);
+		bb_draft_make_room(draft, i, BB_PASS_B, 0);
 		desks[i].extra = chunk_of_b(f, i);
 	}
 	for (int i = p - 1; i >= 0; i--)
-		if (desks[i].extra == 0)
+		if (desks[i].extra == 0 && can(f, i, BB_PASS_B, 0))
 			put(f, i, BB_PASS_B, 0);
 	for (int i = 0; i < p; i++)
-		if (desks[i].extra == 1)
+		if (desks[i].extra == 1 && can(f, i, BB_PASS_B, 1))
 			put(f, i, BB_PASS_B, 1);
 	for (int i = 0; i < p; i++) {
 		const int chunk = chunk_of_f(f, i);
 
-		if (chunk < 0)
+		if (chunk < 0 || !can(f, i, BB_PASS_F, chunk))
 			continue;
-		bb_draft_make_room(draft, i, BB_PASS_F);
+		bb_draft_make_room(draft, i, BB_PASS_F, chunk);
 		put(f, i, BB_PASS_F, chunk);
 	}
 }
 
+/* Passes of all stages, but W. */
+static int64_t all_done(const struct fold *f)
+{
+	int64_t n = 0;
+
+	for (int i = 0; i < f->draft.order.stages; i++)
+		for (int c = 0; c < 2; c++)
+			n += done(f, i, BB_PASS_F, c) + done(f, i, BB_PASS_B, c);
+	return n;
+}
+
 static void try(struct fold *f)
 {
+	int64_t before = 0;
+
 	bb_draft_clear(&f->draft);
 	fold_first(f);
 	even_out(f);
-	for (int i = 0; i < 2 * f->draft.microbatches && !f->draft.failed; i++)
+	for (int64_t now = all_done(f); now > before && !f->draft.failed; now = all_done(f)) {
+		before = now;
 		do_round(f);
+	}
 	bb_draft_finish(&f->draft);
+	f->draft.failed |= before < INT64_C(4) * f->draft.order.stages * f->draft.microbatches;
 }
 
 /* ---- the search ----------------------------------------------------------------------------- */
@@ -178,6 +204,18 @@ static void improve(struct fold *f, int64_t *bubbles, int64_t *best, struct bb_o
 	}
 }
 
+/* On the way there a stage has about twice as many microbatches as stages of its first chunk, on
+   the way back of its second: the larger of the two takes the room of both. */
+static void widen(struct bb_draft *draft)
+{
+	for (int s = 0; s < draft->order.stages; s++) {
+		const int64_t there = bb_draft_change(draft, s, BB_PASS_F, 0);
+		const int64_t back = bb_draft_change(draft, s, BB_PASS_F, 1);
+
+		draft->kept[s] = 2 * (there > back ? there : back);
+	}
+}
+
 bb_status bb_fill_v(const struct bb_pipeline *pipeline, struct bb_order *order,
 		    struct bb_error *error)
 {
@@ -192,6 +230,8 @@ bb_status bb_fill_v(const struct bb_pipeline *pipeline, struct bb_order *order,
 
 	if (status == BB_OK && !bubbles)
 		status = bb_fail(error, BB_EINTERNAL, "out of memory for a pipeline's order");
+	if (status == BB_OK)
+		widen(&f.draft);
 	for (int i = 0; i < 4 && status == BB_OK; i++) {
 		f.before_b = i < 2;
 		f.before_f = i % 2 == 0;

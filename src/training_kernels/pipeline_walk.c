@@ -149,7 +149,7 @@ const struct bb_pass *bb_walk_next(struct bb_walk *walk, int *stage)
 		return NULL;
 	*stage = s = pop(walk);
 	pass = &bb_order_passes(order, s)[walk->next[s]++];
-	walk->free[s] = walk->begins[s] + bb_pass_ns(walk->pipeline, order, pass->kind);
+	walk->free[s] = walk->begins[s] + bb_pass_ns(walk->pipeline, order, s, pass);
 	walk->begins[s] = -1;
 	walk->ends[bb_order_slot(order, s, pass)] = walk->free[s];
 	look_at(walk, s);

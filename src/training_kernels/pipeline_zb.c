@@ -37,10 +37,11 @@ static int fitting(const struct search *s, int stage, int64_t arrival, int64_t *
 
 	*time = desk->time;
 	while (desk->done[BB_PASS_F][0] + n < draft->microbatches &&
-	       held + draft->change[BB_PASS_F] <= draft->limit &&
-	       (s->waits ? *time + draft->cost[BB_PASS_F] <= arrival : *time < arrival)) {
-		held += draft->change[BB_PASS_F];
-		*time += draft->cost[BB_PASS_F];
+	       held + bb_draft_change(draft, stage, BB_PASS_F, 0) <= bb_draft_room(draft, stage) &&
+	       (s->waits ? *time + bb_draft_cost(draft, stage, BB_PASS_F, 0) <= arrival
+			 : *time < arrival)) {
+		held += bb_draft_change(draft, stage, BB_PASS_F, 0);
+		*time += bb_draft_cost(draft, stage, BB_PASS_F, 0);
 		n++;
 	}
 	return n;
@@ -59,7 +60,8 @@ static void warm_up(struct search *s)
 		desks[j].extra = j == p - 1 ? 0 : fitting(s, j, arrival, &time);
 		if (j == p - 1)
 			time = desks[j].time;
-		arrival = (time > arrival ? time : arrival) + draft->cost[BB_PASS_B] + draft->hop;
+		arrival = (time > arrival ? time : arrival) +
+			  bb_draft_cost(draft, j, BB_PASS_B, 0) + draft->hop;
 	}
 	/* A stage is not ahead of the one that feeds it. */
 	for (int j = 1; j < p; j++)
@@ -76,19 +78,19 @@ static void warm_up(struct search *s)
 /* When the stage after this one could be done with one F and one B more, and that B be here. */
 static int64_t next_b(const struct bb_draft *draft, int stage)
 {
-	return draft->desks[stage + 1].time + draft->cost[BB_PASS_F] + draft->cost[BB_PASS_B] +
-	       draft->hop;
+	return draft->desks[stage + 1].time + bb_draft_cost(draft, stage + 1, BB_PASS_F, 0) +
+	       bb_draft_cost(draft, stage + 1, BB_PASS_B, 0) + draft->hop;
 }
 
 /* The time that W takes which must make room for an F. */
 static int64_t room_time(const struct bb_draft *draft, int stage)
 {
 	const struct bb_desk *desk = &draft->desks[stage];
-	int64_t held = desk->held + draft->change[BB_PASS_F], time = 0;
+	int64_t held = desk->held + bb_draft_change(draft, stage, BB_PASS_F, 0), time = 0;
 
-	for (int n = 0; held > draft->limit && n < desk->waiting; n++) {
-		held += draft->change[BB_PASS_W];
-		time += draft->cost[BB_PASS_W];
+	for (int n = 0; held > bb_draft_room(draft, stage) && n < desk->waiting; n++) {
+		held += bb_draft_change(draft, stage, BB_PASS_W, 0);
+		time += bb_draft_cost(draft, stage, BB_PASS_W, 0);
 	}
 	return time;
 }
@@ -108,7 +110,7 @@ static int wants_f(const struct search *s, int stage)
 	b = next_b(draft, stage);
 	if (desk->time >= b)
 		return 0;
-	if (desk->time + draft->cost[BB_PASS_F] + room_time(draft, stage) <= b)
+	if (desk->time + bb_draft_cost(draft, stage, BB_PASS_F, 0) + room_time(draft, stage) <= b)
 		return 1;
 	return b - desk->time > draft->bubble - desk->bubble;
 }
@@ -127,12 +129,12 @@ static void do_round(struct search *s)
 	for (int j = 0; j < p; j++) {
 		if (!desks[j].extra)
 			continue;
-		bb_draft_make_room(draft, j, BB_PASS_F);
+		bb_draft_make_room(draft, j, BB_PASS_F, 0);
 		fill_gap(s, j, bb_draft_arrival(draft, j, BB_PASS_F, 0));
 		bb_draft_put(draft, j, BB_PASS_F, 0);
 	}
 	for (int j = p - 1; j >= 0; j--) {
-		bb_draft_make_room(draft, j, BB_PASS_B);
+		bb_draft_make_room(draft, j, BB_PASS_B, 0);
 		fill_gap(s, j, bb_draft_arrival(draft, j, BB_PASS_B, 0));
 		while (j == 0 && desks[j].done[BB_PASS_F][0] == draft->microbatches &&
 		       desks[j].waiting > 0 && !draft->failed)
@@ -250,22 +252,27 @@ static bool is_better(struct cost a, struct cost b)
 	return a.first != b.first ? a.first < b.first : a.rest < b.rest;
 }
 
-/* No order costs less: the last stage has all its passes to do, after the first F of the others. */
-static struct cost least(const struct bb_draft *draft, bool by_step)
+/* No order costs less: a stage has all its passes to do, and before them waits for one F of each
+   stage before. */
+static struct cost least(const struct bb_pipeline *pipeline, const struct bb_order *order)
 {
-	const int64_t passes =
-		draft->microbatches *
-		(draft->cost[BB_PASS_F] + draft->cost[BB_PASS_B] + draft->cost[BB_PASS_W]);
-	const int64_t before = (draft->order.stages - 1) * (draft->cost[BB_PASS_F] + draft->hop);
+	int64_t before = 0, span = 0, end = 0;
 
-	return cost(passes, before + passes, by_step);
+	for (int s = 0; s < order->stages; s++) {
+		const int64_t passes = order->microbatches * bb_stage_ns(pipeline, order, s);
+
+		span = passes > span ? passes : span;
+		end = before + passes > end ? before + passes : end;
+		before += bb_part_of(pipeline, order, s).cost[BB_PASS_F] + pipeline->hop;
+	}
+	return cost(span, end, pipeline->by_step);
 }
 
 /* All tries within LIMIT microbatches; what is better than BEST is kept in ORDER. */
 static void try_all(struct bb_draft *draft, const struct bb_pipeline *pipeline, int limit,
 		    struct bb_order *order, struct cost *best)
 {
-	draft->limit = limit * pipeline->kept;
+	draft->limit = limit;
 	for (int i = 0; i < TRIES; i++) {
 		struct cost this;
 
@@ -294,7 +301,7 @@ bb_status bb_fill_auto(const struct bb_pipeline *pipeline, struct bb_order *orde
 		if (limit < most && (size_t)(most - limit + 1) * passes > BB_PIPELINE_TRIED)
 			break;
 		try_all(&draft, pipeline, limit, order, &best);
-		if (!is_better(least(&draft, pipeline->by_step), best))
+		if (!is_better(least(pipeline, order), best))
 			break;
 	}
 	if (status == BB_OK && best.first == INT64_MAX)

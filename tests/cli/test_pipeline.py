@@ -79,7 +79,31 @@ def from_a_model():
     got = schedules("pipeline --predict --schedule 1f1b --model gpt2 --flops 100T --stages 2 --batch 3")["1f1b"]
     expect(got["f_us"] < got["b_us"] and got["w_us"] < got["b_us"], f"halves {got}")
     equal(got["message_bytes"], 2 * 3 * 1024 * 768, "2 s b h")
-    equal(got["peak_bytes"], 2 * 3 * 1024 * (34 * 768 + 5 * 12 * 1024) * 6, "s b (34 h + 5 a s) of a layer")
+    equal(got["peak_bytes"], 2 * 3 * 1024 * ((34 * 768 + 5 * 12 * 1024) * 6 + 768),
+          "s b (34 h + 5 a s) of a layer, and the mask of the embedding")
+
+
+@test
+def whole_layers():
+    """12 layers on 5 stages: layers are not cut, and the head is on the last stage alone."""
+    got = schedules("pipeline --predict --model gpt2 --flops 100T --stages 5 --schedule 1f1b,zb-auto --microbatches 10")
+    equal({name: r["layers"] for name, r in got.items()}, {"1f1b": [2, 2, 3, 2, 3], "zb-auto": [2, 2, 3, 2, 3]},
+          "layers of stages")
+    tokens, h, vocab = 1024, 768, 50257
+    layer, head = tokens * h * (24 * h + 4 * tokens), 2 * tokens * h * vocab
+    last = got["1f1b"]
+    equal(round(last["f_us"], 1), round((3 * layer + head) / 100e6, 1), "forward pass of the last stage")
+    expect(last["ideal_us"] > 10 * 3 * 2 * layer / 100e6 + 10 * 3 * head / 100e6, "the stage with the head is the slowest")
+    spans = last["predicted_stage_us"]
+    equal(round(spans[4] / last["ideal_us"], 6), 1, "the last stage never waits")
+    one = schedules("pipeline --predict --model gpt2 --flops 100T --stages 1 --schedule 1f1b --microbatches 1")["1f1b"]
+    equal(round(one["f_us"], 1), round((12 * layer + head) / 100e6, 1), "all of the model")
+    for line, wanted in (("--stages 13", "--stages 13: more than the 12 layers"),
+                         ("--stages 2 --batch 100000", "more than 4 TiB")):
+        result = run(f"pipeline --predict --model gpt2 --flops 100T {line}").exits(2)
+        expect(wanted in result.err, f"{line}: {result.err}")
+    result = run("pipeline --predict --model gpt2 --flops 100T --stages 8 --schedule zb-v,1f1b").exits(0)
+    expect("zb-v: needs a number of layers that the chunks" in result.out, f"chunks without layers: {result.out}")
 
 
 @test

@@ -64,7 +64,8 @@ static double evaluate(const struct bb_order *o, const struct bb_pipeline *p, bo
 					at = 0;
 				time = fmax(time, at);
 				begin = begin < 0 ? time : begin;
-				time += costs[pass->kind] / o->chunks;
+				time += p->layers ? (double)bb_part_of(p, o, d).cost[pass->kind]
+						  : costs[pass->kind] / o->chunks;
 				changed |= *end != time;
 				*end = time;
 			}
@@ -120,6 +121,43 @@ static void test_all_orders(void **state)
 				}
 }
 
+/* Layers stay whole, none is lost, and the ends of the model are at its ends. */
+static void test_layers(void **state)
+{
+	for (const struct bb_pipeline_schedule *s = bb_pipeline_schedules; s->name; s++)
+		for (int layers = 8; layers <= 48; layers += 4)
+			for (int p = 1; p <= 8; p++) {
+				struct bb_pipeline pipe = unit(p, 2 * p, 2);
+				int64_t sum = 0, kept = 0;
+				int seen = 0;
+				struct bb_order o;
+
+				pipe.layers = layers;
+				pipe.first = (struct bb_pipeline_end){1, 2, 3, 40, 0};
+				pipe.last = (struct bb_pipeline_end){100, 200, 300, 4000, 500};
+				if (bb_pipeline_refuses(s, &pipe)) {
+					assert_true(layers % (p * bb_pipeline_chunks(s, &pipe)));
+					continue;
+				}
+				o = make(s->name, &pipe);
+				for (int d = 0; d < o.stages * o.chunks; d++) {
+					const int n = bb_part_layers(&pipe, &o, d);
+
+					assert_in_range(n, layers / (p * o.chunks),
+							layers / (p * o.chunks) + 1);
+					seen += n;
+				}
+				for (int i = 0; i < p; i++) {
+					sum += bb_stage_ns(&pipe, &o, i);
+					kept += bb_stage_kept(&pipe, &o, i);
+				}
+				assert_int_equal(seen, layers);
+				assert_int_equal(sum, layers * INT64_C(3000000) + 606);
+				assert_int_equal(kept, o.chunks * (layers * INT64_C(2000) + 4040));
+				bb_order_free(&o);
+			}
+}
+
 /* Times that are not alike, and hops longer than passes, lead to other orders. */
 static void test_found_orders(void **state)
 {
@@ -142,6 +180,13 @@ static void test_found_orders(void **state)
 		pipe.kept = drawn[4] + drawn[5];
 		pipe.kept_w = drawn[5];
 		pipe.limit = pipe.stages + i % 5;
+		if (i % 4 == 1) {
+			pipe.layers = pipe.stages * (1 + i % 5);
+			pipe.last = (struct bb_pipeline_end){drawn[1], drawn[2], drawn[0],
+							     drawn[3] + drawn[4], drawn[4]};
+		}
+		if (bb_pipeline_refuses(bb_pipeline_find(names[i % 2]), &pipe))
+			continue;
 		o = make(names[i % 2], &pipe);
 		bb_order_free(&o);
 	}
@@ -329,6 +374,9 @@ static void test_search(void **state)
 			pipe.kept = costs[c][4];
 			pipe.kept_w = costs[c][5];
 			pipe.by_step = i / 20;
+			assert_search(pipe);
+			pipe.layers = pipe.stages + 3;
+			pipe.last = (struct bb_pipeline_end){pipe.f, pipe.b, pipe.w, 2, 1};
 			assert_search(pipe);
 		}
 }
@@ -576,13 +624,13 @@ static void test_every_swap(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_all_orders),    cmocka_unit_test(test_found_orders),
-		cmocka_unit_test(test_refused),       cmocka_unit_test(test_memory),
-		cmocka_unit_test(test_memory_limit),  cmocka_unit_test(test_search),
-		cmocka_unit_test(test_little_memory), cmocka_unit_test(test_unit_costs),
-		cmocka_unit_test(test_published),     cmocka_unit_test(test_published_v),
-		cmocka_unit_test(test_formulas),      cmocka_unit_test(test_swapped),
-		cmocka_unit_test(test_every_swap),
+		cmocka_unit_test(test_all_orders),  cmocka_unit_test(test_found_orders),
+		cmocka_unit_test(test_layers),      cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_memory),      cmocka_unit_test(test_memory_limit),
+		cmocka_unit_test(test_search),      cmocka_unit_test(test_little_memory),
+		cmocka_unit_test(test_unit_costs),  cmocka_unit_test(test_published),
+		cmocka_unit_test(test_published_v), cmocka_unit_test(test_formulas),
+		cmocka_unit_test(test_swapped),     cmocka_unit_test(test_every_swap),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
