@@ -61,4 +61,17 @@ void bb_player_close(struct bb_player *player); /* NULL: nothing */
 BB_MUST bb_status bb_player_play(struct bb_player *player, const struct bb_timeline_watch *watch,
 				 double *end);
 
+/*
+ * *SENT = what RANK does of WORK in the program: collectives and messages sent, and their bytes, by
+ * the algorithm that does them here. Of a collective it is what the member sends that sends most,
+ * and where a library does it in a way of its own the least that any algorithm sends. RANK is the
+ * one that plays, or any where time is virtual. Failures are in the run's error.
+ */
+struct bb_sent {
+	uint64_t calls;
+	double bytes;
+};
+BB_MUST bb_status bb_player_count(struct bb_player *player, int rank, int work,
+				  struct bb_sent *sent);
+
 #endif

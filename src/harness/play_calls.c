@@ -80,19 +80,34 @@ static bool is_needed(const struct bb_player *p, int group)
 	return false;
 }
 
-static bb_status open_group(struct bb_player *p, int group, int *members)
+int *bb_player_members(const struct bb_player *p, int group)
+{
+	const int n = p->program->group_size(p->program, group);
+	int *members = calloc((size_t)n, sizeof(*members));
+
+	for (int i = 0; i < n && members; i++)
+		members[i] = p->program->member(p->program, group, i);
+	return members;
+}
+
+static bb_status open_group(struct bb_player *p, int group)
 {
 	const struct bb_program *program = p->program;
 	struct bb_play_group *g = &p->groups[group];
+	bb_status status;
+	int *members;
 
 	g->size = program->group_size(program, group);
 	g->place = bb_program_place(program, group, p->driver->rank);
 	if (!is_needed(p, group))
 		return BB_OK;
-	for (int i = 0; i < g->size; i++)
-		members[i] = program->member(program, group, i);
-	return p->backend->group_open(p->driver->handle, members, g->size, &g->handle,
-				      &p->run->error);
+	members = bb_player_members(p, group);
+	if (!members)
+		return no_memory(p);
+	status = p->backend->group_open(p->driver->handle, members, g->size, &g->handle,
+					&p->run->error);
+	free(members);
+	return status;
 }
 
 static bb_status open_groups(struct bb_player *p)
@@ -105,7 +120,7 @@ static bb_status open_groups(struct bb_player *p)
 	if (!members || !p->groups)
 		status = no_memory(p);
 	for (int g = 0; g < p->program->groups && status == BB_OK; g++)
-		status = open_group(p, g, members);
+		status = open_group(p, g);
 	for (int r = 0; r < nranks && members; r++)
 		members[r] = r;
 	for (int l = 0; l < p->program->lanes && status == BB_OK && nranks > 1; l++)
@@ -117,17 +132,17 @@ static bb_status open_groups(struct bb_player *p)
 
 /* ---- calls ------------------------------------------------------------------------------- */
 
-static bool is_like(const struct bb_operation *a, const struct bb_operation *b)
+bool bb_player_is_like(const struct bb_operation *a, const struct bb_operation *b)
 {
 	return a->group == b->group && a->collective == b->collective && a->count == b->count &&
 	       a->dtype == b->dtype && a->op == b->op && a->root == b->root &&
 	       a->in_place == b->in_place;
 }
 
-static bb_status settle_call(struct bb_player *p, struct bb_play_call *c)
+bb_status bb_player_settle(struct bb_player *p, const struct bb_play_group *g,
+			   struct bb_play_call *c)
 {
 	const struct bb_operation *o = &c->like;
-	const struct bb_play_group *g = &p->groups[o->group];
 	struct bb_choice choice;
 	const char *reason = find_choice(p, o, g->size, &choice);
 	bb_status status = BB_OK;
@@ -165,12 +180,21 @@ static bb_status settle_item(struct bb_player *p, struct bb_item *item, size_t f
 {
 	for (size_t c = first; c < p->ncalls; c++) {
 		item->call = c;
-		if (is_like(&p->calls[c].like, &item->operation))
+		if (bb_player_is_like(&p->calls[c].like, &item->operation))
 			return BB_OK;
 	}
 	item->call = p->ncalls++;
 	p->calls[item->call].like = item->operation;
-	return settle_call(p, &p->calls[item->call]);
+	return bb_player_settle(p, &p->groups[item->operation.group], &p->calls[item->call]);
+}
+
+const struct bb_call *bb_player_call(const struct bb_player *p, const struct bb_operation *o)
+{
+	size_t c = 0;
+
+	while (!bb_player_is_like(&p->calls[c].like, o))
+		c++;
+	return &p->calls[c].call;
 }
 
 /* All members come to the same calls in the same order. */

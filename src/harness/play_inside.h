@@ -4,6 +4,7 @@
  *   play.c        opening, closing, one playing and what is told of it
  *   play_calls.c  groups, the calls of collectives, buffers
  *   play_issue.c  an operation, and what stands in for a computation
+ *   play_sent.c   what a rank sends
  */
 #ifndef BB_HARNESS_PLAY_INSIDE_H
 #define BB_HARNESS_PLAY_INSIDE_H
@@ -79,6 +80,17 @@ void bb_player_object(struct bb_player *player, const char *format, ...)
    cannot be done is objected to. Collective over the world. */
 BB_MUST bb_status bb_player_open_calls(struct bb_player *player);
 void bb_player_close_calls(struct bb_player *player);
+/* Are both the same call, but for their buffers? */
+bool bb_player_is_like(const struct bb_operation *a, const struct bb_operation *b);
+/* Ranks of GROUP, to be freed; NULL without memory. */
+int *bb_player_members(const struct bb_player *player, int group);
+/* Decide by what CALL, whose operation is known, is done in GROUP. What cannot be is objected to.
+ */
+BB_MUST bb_status bb_player_settle(struct bb_player *player, const struct bb_play_group *group,
+				   struct bb_play_call *call);
+/* Of this rank's OPERATION, once calls are open and its group has more than one member. */
+const struct bb_call *bb_player_call(const struct bb_player *player,
+				     const struct bb_operation *operation);
 /* Object to what the program's algorithm cannot do of the collectives whose first member RANK is.
  */
 void bb_player_judge_collectives(struct bb_player *player, int rank);

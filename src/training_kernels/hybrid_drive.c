@@ -40,7 +40,8 @@ struct session {
 	size_t kind_of[KINDS]; /* of each trial */
 	struct bb_trials trials;
 	struct heard heard;
-	int64_t wrong; /* BB_ABSENT: not looked at */
+	struct bb_sent sent[KINDS]; /* in a step, by the rank that sends most of each kind */
+	int64_t wrong;              /* BB_ABSENT: not looked at */
 	struct bb_error *error;
 };
 
@@ -92,6 +93,31 @@ static bb_status after_last(void *own)
 	return status;
 }
 
+static void keep_most(struct bb_sent *most, const struct bb_sent *sent)
+{
+	if (sent->bytes >= most->bytes)
+		*most = *sent;
+}
+
+/* What this rank sends, or all of them where time is virtual. */
+static bb_status opened(void *own, struct bb_player *player)
+{
+	struct session *s = own;
+	const bool all = s->backend->capabilities & BB_CAP_VIRTUAL;
+	const int first = all ? 0 : s->driver->rank;
+	const int last = all ? s->run->world.nranks - 1 : first;
+	bb_status status = BB_OK;
+
+	for (int rank = first; rank <= last; rank++)
+		for (size_t kind = 2; kind < KINDS && status == BB_OK; kind++) {
+			struct bb_sent sent;
+
+			status = bb_player_count(player, rank, (int)kinds[kind].parts, &sent);
+			keep_most(&s->sent[kind], &sent);
+		}
+	return status;
+}
+
 /* ---- programs ---------------------------------------------------------------------------------
  */
 
@@ -127,6 +153,7 @@ static bb_status add_trial(struct session *s, size_t kind)
 	if (kind > 0)
 		return BB_OK;
 	trial->watch = (struct bb_timeline_watch){done, s};
+	trial->opened = opened;
 	if (s->backend->capabilities & BB_CAP_DATA && s->run->options.check > 0) {
 		trial->before_last = before_last;
 		trial->after_last = after_last;
@@ -197,26 +224,11 @@ static int64_t crossing(const struct session *s, size_t kind)
 	return n;
 }
 
-/* What the rank that sends most of KIND sends. */
-static struct bb_hybrid_count most_sent(const struct session *s, size_t kind)
-{
-	struct bb_hybrid_count most = {0};
-
-	for (int r = 0; r < s->run->world.nranks && kind >= 2; r++) {
-		const struct bb_hybrid_count c = bb_hybrid_program_count(
-			&s->programs[0], r, (enum bb_hybrid_work)kinds[kind].parts);
-
-		if (c.sent >= most.sent)
-			most = c;
-	}
-	return most;
-}
-
 static void describe(const struct session *s, const struct bb_trial *trial, size_t kind,
 		     const struct heard *mean, struct bb_hybrid_record *r)
 {
 	const struct bb_hybrid *h = s->hybrid;
-	const struct bb_hybrid_count count = most_sent(s, kind);
+	const struct bb_sent *sent = &s->sent[kind];
 
 	bb_record_init(&bb_record_hybrid, r);
 	r->model = h->model.name;
@@ -241,9 +253,9 @@ static void describe(const struct session *s, const struct bb_trial *trial, size
 		r->in_step_us = 1e6 * mean->seconds[kind];
 	if (kind >= 2) {
 		r->crossing = crossing(s, kind);
-		r->calls = (int64_t)count.calls;
-		r->sent_bytes = count.sent;
-		r->sent_GBps = trial->stats.p50 > 0 ? 1e-9 * count.sent / trial->stats.p50 : NAN;
+		r->calls = (int64_t)sent->calls;
+		r->sent_bytes = sent->bytes;
+		r->sent_GBps = trial->stats.p50 > 0 ? 1e-9 * sent->bytes / trial->stats.p50 : NAN;
 	}
 	if (kind == 0)
 		r->wrong = s->wrong;
@@ -268,7 +280,7 @@ static bb_status deliver(const struct session *s, const struct heard *mean)
 	return status;
 }
 
-/* *MEAN = seconds of a step, over all ranks. */
+/* *MEAN = seconds of a step, over all ranks; and who sends most. */
 static bb_status gather(struct session *s, struct heard *mean)
 {
 	const int n = s->run->world.nranks;
@@ -285,6 +297,12 @@ static bb_status gather(struct session *s, struct heard *mean)
 	for (int r = 0; r < n && status == BB_OK; r++)
 		for (size_t i = 0; i < KINDS; i++)
 			mean->seconds[i] += of[r].seconds[i] / n;
+	if (status == BB_OK)
+		status = bb_crew_gather(s->driver, s->sent, sizeof(s->sent), &all);
+	for (int r = 0; r < n && status == BB_OK; r++)
+		for (size_t i = 0; i < KINDS; i++)
+			keep_most(&s->sent[i],
+				  &((const struct bb_sent *)all)[(size_t)r * KINDS + i]);
 	return status;
 }
 

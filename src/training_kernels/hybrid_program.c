@@ -483,28 +483,3 @@ void bb_hybrid_program_close(struct bb_program *program)
 	}
 	*program = (struct bb_program){.own = NULL};
 }
-
-struct bb_hybrid_count bb_hybrid_program_count(const struct bb_program *program, int rank,
-					       enum bb_hybrid_work work)
-{
-	struct bb_hybrid_count count = {0};
-
-	for (size_t i = 0; i < program->length(program, rank); i++) {
-		const struct bb_operation o = bb_program_at(program, rank, i);
-		const double bytes = (double)bb_operation_bytes(&o);
-
-		if (o.work != (int)work || (o.act != BB_ACT_COLLECTIVE && o.act != BB_ACT_SEND))
-			continue;
-		count.calls++;
-		if (o.act == BB_ACT_SEND) {
-			count.sent += bytes;
-		} else {
-			const int n = group_size(program, o.group);
-
-			/* Of others the count is a rank's part. */
-			count.sent += o.collective == &bb_all_reduce ? 2 * bytes * (n - 1) / n
-								     : bytes * (n - 1);
-		}
-	}
-	return count;
-}

@@ -79,14 +79,4 @@ BB_MUST bb_status bb_hybrid_program_open(struct bb_program *program,
 					 struct bb_error *error);
 void bb_hybrid_program_close(struct bb_program *program); /* of a zeroed one: nothing */
 
-/* What RANK does of WORK in PROGRAM: how often it calls or sends, and the bytes that it sends for
-   it, collectives going around a ring: of n ranks and S bytes an all-reduce sends 2 (n-1) / n S,
-   others half of it. */
-struct bb_hybrid_count {
-	uint64_t calls;
-	double sent;
-};
-struct bb_hybrid_count bb_hybrid_program_count(const struct bb_program *program, int rank,
-					       enum bb_hybrid_work work);
-
 #endif

@@ -77,7 +77,9 @@ static const struct bb_field fields[] = {
 	ROW(STRING, algorithm, "", "of the collectives, as it was asked for"),
 	ROW(STRING, compute, "", "what computations stood for: --compute"),
 	ROW(INT, calls, "", "collectives, or messages sent, of the rank that sends most"),
-	ROW(DOUBLE, sent_bytes, "bytes", "that it sends in a step, collectives by rings"),
+	ROW(DOUBLE, sent_bytes, "bytes",
+	    "that it sends in a step, by the algorithm that was run; where that is a library's "
+	    "own the least that any sends"),
 	ROW(INT, crossing, "", "groups whose members are on several hosts"),
 	ROW(DOUBLE, time_us, "us", "until the last rank had done it: median"),
 	ROW(DOUBLE, low_us, "us", "95% confidence interval of that median"),

@@ -18,7 +18,9 @@ static void about(const void *record, struct bb_strbuf *out)
 	bb_strbuf_add(out,
 		      "# alone: median, nothing else being done. in step: mean of all ranks, with "
 		      "what they wait for partners; of the pipeline waiting for messages\n"
-		      "# sent: by the rank that sends most, collectives by rings\n");
+		      "# sent: by the rank that sends most, collectives by the algorithm that does "
+		      "them; of a "
+		      "library's own the least that any sends\n");
 }
 
 #define MS(head_, field_)                                                                          \

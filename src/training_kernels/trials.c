@@ -120,6 +120,8 @@ static bb_status visit(struct bb_trials *t, struct bb_trial *trial, int round)
 		return BB_OK;
 	}
 	atomic_store_explicit(&t->driver->progress->phase, BB_PHASE_INSIDE, memory_order_relaxed);
+	if (status == BB_OK && round == 0 && trial->opened)
+		status = trial->opened(trial->play.own, player);
 	if (status == BB_OK)
 		status = play_round(t, trial, player, round);
 	atomic_store_explicit(&t->driver->progress->phase, BB_PHASE_BETWEEN, memory_order_relaxed);

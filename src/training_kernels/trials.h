@@ -16,6 +16,9 @@
 struct bb_trial {
 	struct bb_play play;
 	char what[BB_WHAT_TEXT]; /* for progress, and for a deadline that has passed */
+	/* NULL, or called with play.own when it is first made ready, on all ranks: to see by what
+	   it is done. */
+	bb_status (*opened)(void *own, struct bb_player *player);
 	/* Hears of the last timed step of each round. Its `done` may be NULL. */
 	struct bb_timeline_watch watch;
 	/* NULL, or called with play.own around the last timed step of the first round, on all

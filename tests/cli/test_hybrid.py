@@ -199,7 +199,7 @@ def all_ways_at_once():
 @test
 def same_experts_are_reduced_apart():
     """Of four replicas two hold the same experts: two reductions, one of two and one of four ranks."""
-    found = steps(f"-g 4 {EXPERTS} --tp 1 --pp 1 --ep 2")
+    found = steps(f"-g 4 {EXPERTS} --tp 1 --pp 1 --ep 2 --algo ring")
     dense = 2 * 100 * 64 + 64 + 2 * (4 * 64 * 64 + 4 * 64 + 2 * 64)
     equal((found["data"]["calls"], found["data"]["sent_bytes"]),
           (2, 2 * (2 * 3 / 4 * dense + 2 / 2 * 2 * 2 * 3 * 64 * 64)), "data")  # fmt: skip
@@ -266,7 +266,7 @@ add("virtual time, auto", virtual_time, "auto", 1)
 def bloom_is_played():
     """All 384 ranks in virtual time: what a step of BLOOM sends is what is known of it."""
     line = "-g 384 --model bloom-176b --tp 4 --pp 12 --dp 8 --batch 2048 --micro-batch 2 --flops 150T -n 1"
-    found = steps(f"{line} --backend sim --link 300GB/s,5us")
+    found = steps(f"{line} --backend sim --link 300GB/s,5us --algo ring")
     equal((found["tensor"]["calls"], found["tensor"]["sent_bytes"]), (6 * 4 * 128, 504 << 30), "tensor")
     equal((found["pipeline"]["calls"], found["pipeline"]["sent_bytes"]), (2 * 128, 28 << 30), "pipeline")
     # (p - 1) / m of the bubble, but for stages of five layers among those of six.
@@ -280,6 +280,21 @@ def algorithms():
         equal({(r["algorithm"], r["wrong"]) for r in found.values() if r["part"] == "step"}, {(name, 0)}, name)
     run(f"hybrid_parallel -g 4 {SHORT} --algo direct --link 1GB/s,1us").exits(5).says("direct")
     run(f"hybrid_parallel -g 4 {SHORT} --tp 1 --zero 1 --algo recursive_doubling").exits(5).says("reduce_scatter by")
+
+
+def sent_by(algorithm, times):
+    """An all-reduce of four sends more by some algorithms than by a ring; never more than the port lets through."""
+    line = f"-g 4 --tp 4 --pp 1 {SHORT} --algo {algorithm}"
+    for place in ("", "--backend sim --link 1GB/s,1us,port"):
+        tensor = steps(f"{line} {place}")["tensor"]
+        # Four all-reduces of 4096 bytes of each of four layers and two micro-batches.
+        equal(tensor["sent_bytes"], times * 4 * 4 * 2 * 4096, f"{algorithm} {place}")
+    expect(tensor["sent_GBps"] <= 1, tensor)
+
+
+# A ring sends three quarters twice, doubling all in each of two rounds, the root of `linear` all to three.
+for name, times in (("ring", 1.5), ("recursive_doubling", 2), ("linear", 3)):
+    add(f"sent by {name}", sent_by, name, times)
 
 
 @test
