@@ -1,7 +1,7 @@
 # busbench - `make bench` and `make check` do all the set-up first, `make` alone builds.
 #
 #   all (default)     the binaries: B/*_perf
-#   bench             the main job: all-reduce from 1M to 1G on 8 ranks, ring, tree and the default
+#   bench             the main job: all-reduce from 1M to 1G on 8 ranks, ring, tree and the default, and a report
 #   check             all tests; check-full: and the long ones under sanitizers
 #   perf tune truth   measurements that print tables: speed, the tuning table, known truths
 #   fuzz              the readers of files: topology, models, DeepSpeed's settings; each for FUZZ_SECONDS (60)
@@ -14,12 +14,14 @@
 #   MPI=auto | 0 | 1                 the mpi backend: if MPICC is there, never, always
 #   CUDA=auto | 0 | 1                the nccl backend: if nvcc and nccl.h are there, never, always
 #   CUDA_HOME=DIR NCCL_HOME=DIR NVCC_GENCODE=   where they are; the devices that it is built for
+#   REPORT=DIR                       where `make bench` puts its report
 #   PREFIX=DIR DESTDIR=DIR           where `make install` puts things
 
 SAN    ?=
 comma  := ,
 B      ?= build$(if $(SAN),-$(subst $(comma),-,$(SAN)))
 PREFIX ?= /usr/local
+REPORT ?= $(B)/bench/report
 V      ?= 0
 MPI    ?= auto
 MPICC  ?= mpicc
@@ -326,11 +328,13 @@ $(B)/tests/wire $(B)/tests/bare_pairs: $(B)/tests/%: tests/perf/%.c $(B)/flags
 SANITIZED := address,undefined thread
 
 bench:
-	scripts/setup.sh build
+	scripts/setup.sh bench
 	+$(BUILD) all
 	@lscpu | grep -E '^(Architecture|CPU\(s\)|Model name|Thread|Core|Socket|L[123]|NUMA)' || true
 	@grep -E '^Mem(Total|Available)' /proc/meminfo
-	$(B)/all_reduce_perf -b 1M -e 1G -g 8 --algo ring,tree,auto -T 600
+	@mkdir -p $(B)/bench
+	$(B)/all_reduce_perf -b 1M -e 1G -g 8 --algo ring,tree,auto -T 600 --json $(B)/bench/records.jsonl
+	@$(PYTHON) scripts/report.py $(B)/bench/records.jsonl -o $(REPORT)/ || [ $$? -eq 3 ]
 
 check check-full:
 	scripts/setup.sh check

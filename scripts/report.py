@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Draws what busbench writes.
+"""Draws what busbench writes: reports, or single pictures.
+
+    build/all_reduce_perf -g 8 --algo ring,tree,auto --json run.jsonl
+    scripts/report.py run.jsonl -o reports/run/         # index.html, CSV and summary.md
 
     build/topology --json node.json
     scripts/report.py node.json -o node.svg
@@ -8,13 +11,14 @@
     build/ddp_bucket_perf --json buckets.jsonl
     scripts/report.py buckets.jsonl -o buckets.svg
 
-The kind of the file is told by its "kind", that of records by the first that can be drawn. Exit status: 0
-drawn; 2 usage, something asked for that is not in the file, or a file that cannot be read or written; 3 no
-matplotlib; 7 what is in the file cannot be drawn.
+A report takes any number of files; a picture one, whose kind is told by its "kind", that of records by the
+first that can be drawn. Exit status: 0 written; 2 usage, something asked for that is not in the file, or a
+file that cannot be read or written; 3 no matplotlib or Jinja2; 7 what is in the file cannot be drawn.
 """
 
 import argparse
 import importlib
+import os
 import sys
 
 sys.dont_write_bytecode = True
@@ -26,37 +30,70 @@ def suffix(path):
     return path.rpartition(".")[2].lower() if "." in path else ""
 
 
+def give_up(message, status):
+    print(f"report.py: {message}", file=sys.stderr)
+    return status
+
+
+def draw_picture(arguments):
+    """One file, one picture."""
+    schedules = arguments.schedule.split(",") if arguments.schedule is not None else None
+    path = arguments.files[0]
+    try:
+        subject, module, note = kinds.read(path, arguments.run, schedules)
+        if note:
+            print(f"report.py: {path}: {note}", file=sys.stderr)
+        missing = python.need("matplotlib")
+        if missing:
+            return give_up(missing, 3)
+        form = suffix(arguments.output)
+        files.write(arguments.output, importlib.import_module(module).draw(subject).save(form))
+    except files.BadChoice as error:
+        return give_up(f"{path}: {error}", 2)
+    except files.BadFile as error:
+        return give_up(f"{path}: {error}", 7)
+    return 0
+
+
+def write_report(arguments):
+    from report.page import read
+
+    try:
+        source = read.read_all(arguments.files)
+        missing = python.need("matplotlib", "jinja2")
+        if missing:
+            return give_up(missing, 3)
+        report, path = importlib.import_module("report.page.build").build(source, arguments.output)
+    except files.BadFile as error:
+        return give_up(error, 7)
+    for note in report.notes:
+        print(f"report.py: {note}", file=sys.stderr)
+    print(path)
+    return 0
+
+
 def main():
-    parser = argparse.ArgumentParser(description="Draws what busbench writes.", allow_abbrev=False)
-    parser.add_argument("file", metavar="FILE", help="JSON of build/topology, or records as --json writes them")
-    parser.add_argument("-o", "--output", required=True, metavar="PICTURE",
-                        help="where to; the suffix says what it will be: .svg, .png or .pdf")
+    parser = argparse.ArgumentParser(description="Draws what busbench writes: reports, or single pictures.",
+                                     allow_abbrev=False)
+    parser.add_argument("files", metavar="FILE", nargs="+",
+                        help="records as --json writes them, JSON of build/topology and others")
+    parser.add_argument("-o", "--output", required=True, metavar="FOLDER/|PICTURE",
+                        help="where to: a folder for a report of all files, or a file for a picture of one, whose "
+                        "suffix says what it will be: .svg, .png or .pdf")
     parser.add_argument("--run", metavar="N", type=int, help="of records: the run to draw, from 1 (default: the last)")
     parser.add_argument("--schedule", metavar="LIST", help="of pipelines: those to draw, in that order (default: all)")
     arguments = parser.parse_args()
-    form = suffix(arguments.output)
-    if form not in ("svg", "png", "pdf"):
-        parser.error(f"{arguments.output}: its suffix must be .svg, .png or .pdf")
+    folder = arguments.output.endswith("/") or os.path.isdir(arguments.output)
+    if folder and (arguments.run is not None or arguments.schedule is not None):
+        parser.error("--run and --schedule are about single pictures; a report has all")
+    if not folder and suffix(arguments.output) not in ("svg", "png", "pdf"):
+        parser.error(f"{arguments.output}: for a report it must end in '/', for a picture in .svg, .png or .pdf")
+    if not folder and len(arguments.files) > 1:
+        parser.error(f"{arguments.output}: a picture is of one file; a report of several, in a folder, ends in '/'")
     try:
-        schedules = arguments.schedule.split(",") if arguments.schedule is not None else None
-        subject, module, note = kinds.read(arguments.file, arguments.run, schedules)
-        if note:
-            print(f"report.py: {arguments.file}: {note}", file=sys.stderr)
-        missing = python.need_matplotlib()
-        if missing:
-            print(f"report.py: {missing}", file=sys.stderr)
-            return 3
-        files.write(arguments.output, importlib.import_module(module).draw(subject).save(form))
+        return write_report(arguments) if folder else draw_picture(arguments)
     except files.CannotOpen as error:
-        print(f"report.py: {error}", file=sys.stderr)
-        return 2
-    except files.BadChoice as error:
-        print(f"report.py: {arguments.file}: {error}", file=sys.stderr)
-        return 2
-    except files.BadFile as error:
-        print(f"report.py: {arguments.file}: {error}", file=sys.stderr)
-        return 7
-    return 0
+        return give_up(error, 2)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 # Installs what busbench needs and is missing here.
 #
 #   scripts/setup.sh build   what `make` needs (the default)
+#   scripts/setup.sh bench   and what reports are drawn with, if it can be had
 #   scripts/setup.sh check   and what the tests and measurements need
 #   scripts/setup.sh gpu     and what the nccl backend is built with: CUDA's compiler and NCCL
 #
@@ -11,14 +12,15 @@
 #
 # Presence is judged by use, by compiling two lines or by finding the command, so that anything
 # installed by hand counts too. Where all is there, nothing is done and no network is used.
+# What is only wanted is left out with a sentence where it cannot be installed.
 # Exit: 0 all there, 2 usage, 3 something is missing and cannot be installed here.
 set -euo pipefail
 
 LEVEL=${1:-build}
 case $#:$LEVEL in
-[01]:build | [01]:check | [01]:gpu) ;;
+[01]:build | [01]:bench | [01]:check | [01]:gpu) ;;
 *)
-	echo "usage: scripts/setup.sh [build|check|gpu]" >&2
+	echo "usage: scripts/setup.sh [build|bench|check|gpu]" >&2
 	exit 2
 	;;
 esac
@@ -68,6 +70,7 @@ clang_runtime_package() {
 }
 
 MISSING=() # "Debian package: what it is called elsewhere"
+WANTED=()  # likewise, of what can be done without
 
 # need PACKAGE WHAT COMMAND...: PACKAGE is missing unless COMMAND succeeds. CLANG_RUNTIME stands for a
 # package whose name is known only once the package lists are fresh.
@@ -77,9 +80,17 @@ need() {
 	"$@" || MISSING+=("$package: $what")
 }
 
+# want PACKAGE WHAT COMMAND...: likewise, but nothing fails without it.
+want() {
+	local package=$1 what=$2
+	shift 2
+	"$@" || WANTED+=("$package: $what")
+}
+
 look() {
 	local cc
 	MISSING=()
+	WANTED=()
 	cc=$(compiler) || cc=gcc
 	need gcc "a C compiler, gcc or clang" compiler >/dev/null
 	need libc6-dev "the C library's headers" compiles "$cc" stdio.h
@@ -91,6 +102,10 @@ look() {
 	if [ "$LEVEL" = gpu ]; then
 		need g++ "g++" has g++
 		need python3-pip "pip, of Python 3" python3 -m pip --version >/dev/null 2>&1
+	fi
+	if [ "$LEVEL" = bench ]; then
+		want python3-matplotlib "matplotlib, for the report" has_module matplotlib
+		want python3-jinja2 "Jinja2, for the report" has_module jinja2
 	fi
 	if [ "$LEVEL" != check ]; then
 		return
@@ -104,7 +119,9 @@ look() {
 		compiles "$cc" "stdarg.h stddef.h stdint.h setjmp.h cmocka.h" -lcmocka
 	need universal-ctags "Universal Ctags" has_ctags
 	need python3 "Python 3" has python3
-	need python3-matplotlib "matplotlib, for scripts/report.py" has_matplotlib
+	need python3-matplotlib "matplotlib, for scripts/report.py" has_module matplotlib
+	need python3-jinja2 "Jinja2, for scripts/report.py" has_module jinja2
+	want chromium "Chromium, for the tests of reports" has_chromium
 	need valgrind "Valgrind" has valgrind
 	need libopenmpi-dev "an MPI with its headers and mpicc" compiles mpicc mpi.h
 	need openmpi-bin "mpirun" has mpirun
@@ -117,21 +134,31 @@ has_ctags() {
 }
 
 # Of the Python that comes first in PATH, or of the distribution's, which its package is for.
-has_matplotlib() {
+has_module() {
 	local python
 	for python in python3 /usr/bin/python3; do
-		"$python" -c 'import importlib.util as u; exit(not u.find_spec("matplotlib"))' 2>/dev/null && return
+		"$python" -c "import importlib.util as u; exit(not u.find_spec('$1'))" 2>/dev/null && return
 	done
 	return 1
 }
 
+# Ubuntu's package is a stand-in for a snap; any of these will do.
+has_chromium() {
+	has chromium || has chromium-browser || has google-chrome
+}
+
 report() {
 	echo "missing for 'setup.sh $LEVEL' (Debian package: what it is):"
-	printf '%s\n' "${MISSING[@]/#CLANG_RUNTIME:/libclang-rt-dev:}" | sort -u | sed 's/^/  /'
+	printf '%s\n' "${MISSING[@]/#CLANG_RUNTIME:/libclang-rt-dev:}" "${WANTED[@]}" |
+		sed '/^$/d; s/^/  /' | sort -u
 }
 
 # give_up REASON
 give_up() {
+	if [ ${#MISSING[@]} -eq 0 ] && [ ${#WANTED[@]} -gt 0 ]; then
+		report
+		finish "done without these: $1"
+	fi
 	echo "setup.sh: $1" >&2
 	[ ${#MISSING[@]} -eq 0 ] || report >&2
 	exit 3
@@ -172,7 +199,7 @@ finish() {
 }
 
 look
-[ ${#MISSING[@]} -gt 0 ] || finish "all there"
+[ $((${#MISSING[@]} + ${#WANTED[@]})) -gt 0 ] || finish "all there"
 
 has apt-get || give_up "no apt-get here; please install these with your package manager"
 ROOT=()
@@ -197,11 +224,19 @@ for entry in "${MISSING[@]}"; do
 	*) PACKAGES+=(${package:+"$package"}) ;;
 	esac
 done
-echo "installing: ${PACKAGES[*]}"
-"${APT[@]}" install -y --no-install-recommends "${PACKAGES[@]}" </dev/null >"$TEMP/log" 2>&1 || {
-	tail -n 20 "$TEMP/log" >&2
-	give_up "apt-get could not install them"
+install() {
+	echo "installing: $*"
+	"${APT[@]}" install -y --no-install-recommends "$@" </dev/null >"$TEMP/log" 2>&1 || {
+		tail -n 20 "$TEMP/log" >&2
+		return 1
+	}
 }
+if [ ${#PACKAGES[@]} -gt 0 ]; then
+	install "${PACKAGES[@]}" || give_up "apt-get could not install them"
+fi
+if [ ${#WANTED[@]} -gt 0 ]; then
+	install "${WANTED[@]%%:*}" || echo "setup.sh: going on without them" >&2
+fi
 look
-[ ${#MISSING[@]} -eq 0 ] || give_up "still missing after the installation"
+[ $((${#MISSING[@]} + ${#WANTED[@]})) -eq 0 ] || give_up "still missing after the installation"
 finish "done"

@@ -59,6 +59,11 @@ def write(path, data):
         raise CannotOpen(f"{path}: cannot be written: {error.strerror}") from None
 
 
+def clean(text):
+    """Without what is no character of a line, nor one that SVG could have."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
 # ---- shapes ----------------------------------------------------------------------------------
 # A shape is a type, whose numbers are not negative, or Real, whose may be; a tuple of allowed words;
 # Maybe(shape), which null has too; List(shape, most); or a dictionary of the members that an object must

@@ -12,6 +12,8 @@ from matplotlib.patches import FancyBboxPatch, PathPatch
 from matplotlib.path import Path
 from matplotlib.textpath import text_to_path
 
+from report.files import clean
+
 DPI = 100  # of the sheet's pixels
 PNG_SCALE = 2  # pixels of a PNG for one of the sheet
 
@@ -23,6 +25,8 @@ GAP = 8  # between neighbours
 INK, FAINT, PAPER = "#222222", "#666666", "#ffffff"
 BLUE, SKY, GREEN, PURPLE = "#0072b2", "#56b4e9", "#009e73", "#b0528c"
 WARNING = "#c24400"  # their vermilion, darker: readable as text
+# Of series, one after the other: Okabe and Ito's, readable on white.
+SERIES = (BLUE, "#d55e00", GREEN, PURPLE, "#c48a00", SKY, INK, "#8a6a4a")
 
 matplotlib.rcParams.update(
     {
@@ -41,11 +45,6 @@ def tint(color, share):
     """The colour, SHARE of the way to white."""
     parts = [int(color[i : i + 2], 16) for i in (1, 3, 5)]
     return "#" + "".join(f"{round(part + (255 - part) * share):02x}" for part in parts)
-
-
-def clean(text):
-    """Without what is no character of a line, nor one that SVG could have."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 @functools.lru_cache(None)
@@ -125,6 +124,10 @@ class Paper:
     def line(self, points, color=INK, width=1.4, style="-", above=2):
         self.axes.plot(*zip(*points), color=color, linewidth=width, linestyle=style, solid_capstyle="butt",
                        solid_joinstyle="round", zorder=above)
+
+    def area(self, points, fill, share, above=1.5):
+        """A closed shape; SHARE: how opaque it is."""
+        self.axes.fill(*zip(*points), facecolor=fill, alpha=share, linewidth=0, zorder=above)
 
     def marks(self, points, edge, fill, shape, size, width=1.4, above=4):
         """Of SIZE around each point; the shape is matplotlib's letter for it."""

@@ -18,8 +18,8 @@ BEYOND = 0.5  # of the span of all points: how far intervals may widen the axis
 DODGE = 4  # between points of one size
 PALE = 0.7  # of the way to white: what the step does not wait for
 
-# By algorithm: Okabe and Ito's, readable on white. If there are more, shapes change.
-COLORS = (ink.BLUE, "#d55e00", ink.GREEN, ink.PURPLE, "#c48a00", ink.SKY, ink.INK, "#8a6a4a")
+# By algorithm a colour; if there are more, shapes change.
+COLORS = ink.SERIES
 SHAPES = "osD"
 FLOOR = "#555555"
 PREDICTED = (0, (4, 2.5))  # how lines of the model are dashed

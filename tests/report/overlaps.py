@@ -36,7 +36,7 @@ def look(path):
 
 
 if __name__ == "__main__":
-    missing = python.need_matplotlib()
+    missing = python.need("matplotlib")
     if missing:
         sys.exit(missing)
     print(json.dumps({os.path.basename(path): look(path) for path in sys.argv[1:]}))

@@ -1,0 +1,26 @@
+"use strict";
+// A click on the head of a column sorts its table by it, a second click the other way round.
+document.querySelectorAll("th button").forEach((button) => {
+  button.addEventListener("click", () => {
+    const head = button.parentElement, body = head.closest("table").tBodies[0];
+    const column = head.cellIndex, down = head.getAttribute("aria-sort") === "ascending";
+    const key = (row) => {
+      const cell = row.cells[column];
+      return cell.dataset.v === undefined ? cell.textContent : cell.dataset.v === "" ? null : Number(cell.dataset.v);
+    };
+    const rows = Array.from(body.rows, (row) => [key(row), row]);
+    rows.sort(([a], [b]) => {
+      if (a === null || b === null) return (a === null) - (b === null);
+      const order = typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
+      return down ? -order : order;
+    });
+    head.parentElement.querySelectorAll("th").forEach((other) => other.setAttribute("aria-sort", "none"));
+    head.setAttribute("aria-sort", down ? "descending" : "ascending");
+    body.append(...rows.map(([, row]) => row));
+  });
+});
+document.getElementById("theme").addEventListener("click", () => {
+  const root = document.documentElement, dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  const now = root.dataset.theme || (dark ? "dark" : "light");
+  root.dataset.theme = now === "dark" ? "light" : "dark";
+});

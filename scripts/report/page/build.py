@@ -1,0 +1,151 @@
+"""Puts a report together: index.html, CSV and summary.md in a folder."""
+
+import os
+import shlex
+
+import jinja2
+
+from report import files, gantt, pipelines, sweep, topology
+from report import buckets, machine
+from report.page import collectives, tables
+from report.page.figure import Figure
+from report.page.markdown import markdown
+from report.page.read import end_of, nranks_of, program_of
+from report.page.story import judge, verdict_of
+from report.page.svg import Pictures
+from report.page.values import count, number, short, text, words
+
+TEMPLATE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "reports", "template")
+MOST_PICTURED = 12  # runs
+
+
+class Section:
+    """Of a page: a heading, sentences, figures in rows under headings of their own, tables."""
+
+    def __init__(self, identity, title, verdict=None):
+        self.identity, self.title, self.verdict = identity, title, verdict
+        self.rows, self.tables, self.facts, self.command, self.notes = [], [], [], None, []
+
+
+# ---- a run ------------------------------------------------------------------------------------------------
+
+
+def title_of(run):
+    parts = [text(run.head, "collective", 40) or program_of(run).removesuffix("_perf")]
+    ranks = nranks_of(run)
+    parts += [count(ranks, "rank")] if ranks else []
+    parts += [text(run.head, "backend", 40)]
+    return " · ".join(part for part in parts if part)
+
+
+FACTS = (
+    ("program", "program"), ("version", "busbench"), ("backend", "backend"), ("backend_reason", "chosen because"),
+    ("library", "library"), ("launch", "launch"), ("host", "host"), ("cpu", "processor"), ("cores", "usable processors"),
+    ("os", "operating system"), ("topology", "machine"), ("topology_digest", "topology digest"), ("nranks", "ranks"),
+    ("nprocs", "processes"), ("iters", "iterations"), ("warmup_iters", "warm-up iterations"), ("precision", "precision"),
+    ("cache", "caches"), ("seed", "seed"), ("algorithms", "algorithms"), ("link", "link"), ("link_noise", "noise"),
+    ("fault", "planted fault"), ("split", "split"), ("copy_GBps", "copy speed, GB/s"),
+    ("clock_uncertainty_us", "clock uncertainty, µs"), ("start_time", "began, UTC"),
+)
+
+
+def facts_of(run):
+    found = []
+    for key, name in FACTS:
+        value = text(run.head, key)
+        if value is None and number(run.head, key) is not None:
+            value = f"{run.head[key]:.6g}"
+        if value:
+            found.append((name, value))
+    wall = number(end_of(run), "wall_s")
+    return found + ([("took", f"{wall:.3g} s")] if wall is not None else [])
+
+
+def drawn_elsewhere(run, section):
+    """Pictures that are drawn by themselves too: of pipelines and buckets."""
+    for kind, subject, module, title, caption in (
+        ("pass", pipelines.Pipelines, gantt, "Who does what when", "Each row is a stage, each box a pass."),
+        ("data_parallel", buckets.Sweep, sweep, "Sizes of buckets", "What a step takes, and what of the reductions it waits for."),
+    ):
+        if not run.of(kind):
+            continue
+        try:
+            section.rows.append((None, [Figure(title, module.draw(subject(run)), caption, wide=True)]))
+        except files.BadFile as error:
+            section.notes.append(f"no picture of {title.lower()}: {error}")
+
+
+def section_of(run):
+    section = Section(f"run-{run.number}", title_of(run), verdict_of(run))
+    section.tables = tables.tables_of(run)
+    section.facts, section.command = facts_of(run), shlex.join(words(run.head, "args")) or None
+    if run.number <= MOST_PICTURED:
+        rows, notes = collectives.figures(run)
+        section.rows += rows
+        section.notes += notes
+        drawn_elsewhere(run, section)
+    return section
+
+
+# ---- documents ----------------------------------------------------------------------------------------------
+
+
+def document_section(number_, path, kind, document):
+    section = Section(f"file-{number_}", f"{kind.replace('_', ' ')}: {short(os.path.basename(path), 80)}")
+    if kind == "topology":
+        drawn = topology.draw(machine.Machine([document]))
+        section.rows.append((None, [Figure("The machine", drawn, "", wide=True)]))
+    return section
+
+
+# ---- all ------------------------------------------------------------------------------------------------------
+
+
+class Report:
+    def __init__(self, source):
+        self.source = source
+        self.runs = list(self.source.runs.values())
+        self.sections = [section_of(run) for run in self.runs]
+        for i, (path, kind, document) in enumerate(self.source.documents, 1):
+            try:
+                self.sections.append(document_section(i, path, kind, document))
+            except files.BadFile as error:
+                raise files.BadFile(f"{path}: {error}") from None
+        if len(self.runs) > MOST_PICTURED:
+            self.source.notes.append(f"pictures of the first {MOST_PICTURED} of {len(self.runs)} runs; the tables have all")
+        self.verdict = judge(self.runs, [])
+        self.notes = [files.clean(note) for note in self.source.notes]
+        self.title = self.sections[0].title if len(self.sections) == 1 else self.several()
+
+    def several(self):
+        programs = list(dict.fromkeys(program_of(run).removesuffix("_perf") for run in self.runs))
+        named = ", ".join(programs[:3]) + (" …" if len(programs) > 3 else "")
+        return f"{named} · {count(len(self.runs), 'run')}" if self.runs else self.sections[0].title
+
+    def page(self, csv_names):
+        pictures = Pictures()
+        environment = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATE), autoescape=True,
+                                         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+        embed = lambda figure: jinja2.utils.markupsafe.Markup(
+            pictures.embed(figure.paper, str(jinja2.utils.markupsafe.escape(f"{figure.title}. {figure.caption}"))))
+        body = environment.get_template("body.html").render(report=self, embed=embed, csv_names=csv_names)
+        light, dark = pictures.style()
+        raw = {name: environment.loader.get_source(environment, name)[0] for name in ("style.css", "sort.js")}
+        safe = jinja2.utils.markupsafe.Markup
+        return environment.get_template("index.html").render(
+            title=self.title, body=safe(body), light=safe(light), dark=safe(dark), style=safe(raw["style.css"]),
+            script=safe(raw["sort.js"]))
+
+
+def build(source, folder):
+    """Writes the report of what was read into FOLDER, and returns it and the path of the page."""
+    report = Report(source)
+    csv_files = tables.csv_files(report.runs)
+    content = {"index.html": report.page(list(csv_files)), "summary.md": markdown(report), **csv_files}
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise files.CannotOpen(f"{folder}: cannot be made: {error.strerror}") from None
+    for name, data in content.items():
+        files.write(os.path.join(folder, name), data.encode("utf-8"))
+    return report, os.path.join(folder, "index.html")

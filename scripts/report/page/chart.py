@@ -1,0 +1,303 @@
+"""Lines, bars and cells on a sheet that stands beside others on a wide screen and is read on a narrow one."""
+
+import math
+
+from report import paper as ink
+from report.axis import ticks
+from report.page.values import duration, size, three
+from report.paper import Paper, clip, width_of
+
+WIDTH, HEIGHT = 460, 300
+NUMBERS, NAMES = 11, 12  # heights of letters: at ticks, at lines
+GRID, AXIS = "#e4e4e4", "#999999"
+LEFT, TOP, BOTTOM = 50, 26, 40
+STEP = 14  # between names at the ends of lines
+
+
+class Scale:
+    """From LOW to HIGH on a part of the paper that begins at START and ends at END."""
+
+    def __init__(self, low, high, start, end, log=True):
+        self.log = log
+        if log:
+            low, high = (low, high) if high > low else (low / 2, low * 2)
+        elif not high > low:
+            high = low + 1
+        self.low, self.high, self.start, self.end = low, high, start, end
+
+    def at(self, value):
+        if self.log:
+            share = math.log(value / self.low) / math.log(self.high / self.low)
+        else:
+            share = (value - self.low) / (self.high - self.low)
+        return self.start + (self.end - self.start) * min(max(share, -0.02), 1.02)
+
+    def decades(self, name):
+        """Ticks of a log axis, each named."""
+        low, high = math.log10(self.low), math.log10(self.high)
+        if math.floor(high) - math.ceil(low) >= 2:
+            step = max(1, math.ceil((high - low) / 7))
+            powers = [p for p in range(math.ceil(low - 1e-9), math.floor(high + 1e-9) + 1) if p % step == 0]
+            return [(10.0**p, name(10.0**p)) for p in powers]
+        found = [m * 10.0**p for p in range(math.floor(low), math.ceil(high) + 1) for m in (1, 2, 5)]
+        found = [v for v in found if self.low * 0.999 <= v <= self.high * 1.001]
+        if len(found) > 1:
+            return [(v, name(v)) for v in found]
+        return [(v, name(v)) for v, _ in ticks(self.low, self.high, 4) if v > 0]
+
+    def sizes(self, most=7):
+        """Powers of two, as sizes and numbers of ranks have them."""
+        low, high = math.log2(self.low), math.log2(self.high)
+        step = next((s for s in (1, 2, 3, 5, 10, 20) if (high - low) / s <= most - 1), 40)
+        first = math.ceil(low - 1e-9)
+        return [2.0**e for e in range(first, math.floor(high + 1e-9) + 1, step)]
+
+    def plain(self, most=6):
+        return ticks(self.low, self.high, most)
+
+
+class Frame:
+    """A panel with axes: x to the right, y upwards."""
+
+    def __init__(self, paper, x, y, right=0, bottom=BOTTOM, left=LEFT, top=TOP):
+        """X, Y: (low, high, log)."""
+        self.paper = paper
+        self.left, self.right = left, paper.width - max(right, 12)
+        self.top, self.bottom = top, paper.height - bottom
+        self.x = Scale(x[0], x[1], self.left + 6, self.right, x[2])
+        self.y = Scale(y[0], y[1], self.bottom, self.top, y[2])
+
+    def axes(self, x_ticks, y_ticks, x_name, y_name):
+        paper = self.paper
+        paper.text(4, 10, y_name, NUMBERS, ink.FAINT)
+        paper.text((self.left + self.right) / 2, self.bottom + 31, x_name, NUMBERS, ink.FAINT, align="center")
+        for value, text in y_ticks:
+            y = self.y.at(value)
+            paper.line([(self.left, y), (self.right, y)], GRID, 0.8, above=0.5)
+            paper.text(self.left - 6, y, text, NUMBERS, ink.FAINT, align="right")
+        paper.line([(self.left, self.bottom), (self.right, self.bottom)], AXIS, 0.9, above=1)
+        end = -math.inf
+        for value, text in x_ticks:
+            x, half = self.x.at(value), width_of(text, NUMBERS) / 2
+            paper.line([(x, self.bottom), (x, self.bottom + 4)], AXIS, 0.9)
+            if x - half > end + 5:
+                paper.text(x, self.bottom + 14, text, NUMBERS, ink.FAINT, align="center")
+                end = x + half
+
+    def points(self, pairs):
+        return [(self.x.at(x), self.y.at(y)) for x, y in pairs]
+
+    def line(self, pairs, color, width=1.8, style="-", marks=False, above=3):
+        if len(pairs) > 1:
+            self.paper.line(self.points(pairs), color, width, style, above=above)
+        if pairs and (marks or len(pairs) == 1):
+            self.paper.marks(self.points(pairs), ink.PAPER, color, "o", 5.5, 0.7, above=above + 0.5)
+
+    def band(self, low, high, color):
+        """Between two lines that have the same x."""
+        if len(low) > 1:
+            self.paper.area(self.points(low) + self.points(high)[::-1], color, 0.18)
+
+    def names(self, ends):
+        """(x, y, text, color, bold) of lines, written to the right of where they end, in their order."""
+        ends = sorted(((self.y.at(y), self.x.at(x), *rest) for x, y, *rest in ends), key=lambda one: one[0])
+        heights = spread([end[0] for end in ends], STEP, self.top, self.bottom)
+        for height, (y, x, text, color, bold) in zip(heights, ends):
+            start = self.right + 10
+            self.paper.line([(x + 4, y), (start - 2, height)], color, 0.7, above=2)
+            room = self.paper.width - start - 2
+            self.paper.text(start, height, clip(text, NAMES, room, bold), NAMES, color, bold)
+
+
+def spread(wanted, step, low, high):
+    """Heights near those WANTED, which ascend, at least STEP apart and within LOW … HIGH if there is room."""
+    placed = []
+    for y in wanted:
+        placed.append(max(y, placed[-1] + step) if placed else max(y, low))
+    if placed and placed[-1] > high:
+        placed[-1] = high
+        for i in range(len(placed) - 2, -1, -1):
+            placed[i] = min(placed[i], placed[i + 1] - step)
+    return placed
+
+
+def room_for(names, bold=True):
+    return min(150, 14 + max((width_of(name, NAMES, bold) for name in names), default=0))
+
+
+def sheet(height=HEIGHT, width=WIDTH):
+    return Paper(width, height)
+
+
+def ends_of(values, margin=0.06, log=True):
+    """(low, high) of an axis that has room for all VALUES."""
+    low, high = min(values), max(values)
+    if log:
+        grow = (high / low) ** margin if high > low else 2
+        return low / grow, high * grow
+    room = (high - low) * margin or abs(high) * 0.1 or 1
+    return low - room, high + room
+
+
+def duration_ticks(scale):
+    return [(v, duration(v, "g")) for v, _ in scale.decades(str)]
+
+
+def number_ticks(scale):
+    return scale.decades(lambda v: f"{v:g}" if v < 1e6 else f"{v:.0e}") if scale.log else scale.plain()
+
+
+def size_ticks(scale):
+    return [(v, size(v)) for v in scale.sizes()]
+
+
+def rank_ticks(scale, most=8):
+    return [(v, f"{v:g}" if v < 1e6 else f"{v:.0e}") for v in scale.sizes(most) if v >= 1]
+
+
+# ---- bars ---------------------------------------------------------------------------------------------
+
+
+BAR, BETWEEN = 20, 11
+
+
+def bars(rows, parts, write, x_name, mark=None):
+    """Bars to the right, one a row, each stacked of PARTS. ROWS: (name, {part: value}, text at its end);
+    PARTS: (key, name, color); WRITE: of a value at the axis; MARK: {number of a row: value}, a line across
+    the bar."""
+    mark = mark or {}
+    totals = [sum(max(values.get(key) or 0, 0) for key, _, _ in parts) for _, values, _ in rows]
+    left = min(170, 10 + max(width_of(name, NAMES) for name, _, _ in rows))
+    right = 12 + max(width_of(text, NAMES) for _, _, text in rows)
+    used = [part for part in parts if any((values.get(part[0]) or 0) > 0 for _, values, _ in rows)]
+    key_rows = key_lines([(name, color) for _, name, color in used], WIDTH - 8) if len(used) > 1 else []
+    top = 8 + 18 * len(key_rows)
+    paper = sheet(top + len(rows) * (BAR + BETWEEN) + 40)
+    draw_key(paper, key_rows)
+    scale = Scale(0, max(totals + list(mark.values()) + [1e-9]), left, WIDTH - right, False)
+    bottom = top + len(rows) * (BAR + BETWEEN)
+    for value, _ in scale.plain(4):
+        x = scale.at(value)
+        paper.line([(x, top), (x, bottom)], GRID, 0.8, above=0.5)
+        paper.text(x, bottom + 10, write(value), NUMBERS, ink.FAINT, align="center")
+    paper.text((left + WIDTH - right) / 2, bottom + 27, x_name, NUMBERS, ink.FAINT, align="center")
+    for i, (name, values, text) in enumerate(rows):
+        y, x = top + i * (BAR + BETWEEN) + BETWEEN / 2, 0
+        middle = y + BAR / 2
+        paper.text(left - 8, middle, clip(name, NAMES, left - 10), NAMES, align="right")
+        for key, _, color in used:
+            value = max(values.get(key) or 0, 0)
+            if value > 0:
+                start, end = scale.at(x), scale.at(x + value)
+                paper.boxes([(start, y, max(end - start, 0.6), BAR)], color)
+                x += value
+        if i in mark:
+            at = scale.at(mark[i])
+            paper.line([(at, y - 3), (at, y + BAR + 3)], ink.INK, 1.6, above=4)
+        paper.text(max(scale.at(x), scale.at(mark.get(i, 0))) + 7, middle, text, NAMES)
+    return paper
+
+
+def key_lines(samples, width):
+    """(name, color) broken into lines."""
+    lines, x = [[]], 0
+    for name, color in samples:
+        needs = 16 + width_of(name, NAMES) + 14
+        if x + needs > width and lines[-1]:
+            lines.append([])
+            x = 0
+        lines[-1].append((x, name, color))
+        x += needs
+    return lines
+
+
+def draw_key(paper, lines, top=2):
+    for i, line in enumerate(lines):
+        y = top + 18 * i + 8
+        for x, name, color in line:
+            paper.boxes([(x + 2, y - 5, 10, 10)], color)
+            paper.text(x + 17, y, name, NAMES)
+
+
+# ---- cells --------------------------------------------------------------------------------------------
+
+
+# From little to much; of one hue, so that grey paper and colour-blind readers have the same order.
+RAMP = ("#f1f6fa", "#d3e4f1", "#aacde4", "#74afd2", "#3f8cbd", "#1369a2", "#004a80", "#002f57")
+UNKNOWN = "#ececec"
+
+
+def ramp(share):
+    """The colour of 0 … 1."""
+    at = min(max(share, 0), 1) * (len(RAMP) - 1)
+    low = min(int(at), len(RAMP) - 2)
+    first, second = ([int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in RAMP[low : low + 2])
+    return "#" + "".join(f"{round(a + (b - a) * (at - low)):02x}" for a, b in zip(first, second))
+
+
+STEPS = 32  # colours of cells: cells of one colour are one shape
+
+
+def cells(values, row_names, column_names, write, x_name, y_name, low=None, power=1):
+    """A map of VALUES[row][column], None where there is none. LOW: of the scale, where it is not the least.
+    POWER: below 1 it tells small values better apart."""
+    rows, columns = len(values), max(len(row) for row in values)
+    found = [v for row in values for v in row if v is not None]
+    least, most = low if low is not None else min(found), max(found)
+    share_of = lambda v: 0.5 if most <= least else ((v - least) / (most - least)) ** power
+    left = 22 + min(80, max([width_of(n, NUMBERS) for n in row_names] + [0]) + 8)
+    wide = (WIDTH - left - 8) / columns
+    high = min(max(min(wide, 46), 6), 30) if rows * min(wide, 46) > 320 else min(max(wide, 14), 40)
+    high = max(min(high, 420 / rows), 2)
+    top, bottom = 24, 72
+    paper = sheet(math.ceil(top + rows * high + bottom))
+    by_color = {}
+    for r, row in enumerate(values):
+        for c, v in enumerate(row):
+            color = UNKNOWN if v is None else ramp(round(share_of(v) * STEPS) / STEPS)
+            by_color.setdefault(color, []).append((left + c * wide, top + r * high, wide, high))
+    apart = 1 if wide > 8 and high > 8 else 0
+    for color, boxes in by_color.items():
+        paper.boxes([(x, y, w - apart, h - apart) for x, y, w, h in boxes], color)
+    text_size = min(NUMBERS, high - 4)
+    if text_size >= 8 and max(width_of(write(v), text_size) for v in found) <= wide - 4:
+        for r, row in enumerate(values):
+            for c, v in enumerate(row):
+                if v is not None:
+                    color = ink.PAPER if share_of(v) > 0.52 else ink.INK
+                    paper.text(left + (c + 0.5) * wide - apart / 2, top + (r + 0.5) * high, write(v), text_size, color,
+                               align="center")
+    name_rows(paper, row_names, left, top, high)
+    name_columns(paper, column_names, left, top + rows * high, wide)
+    paper.text(4, 10, y_name, NUMBERS, ink.FAINT)
+    end = top + rows * high
+    paper.text(left, end + 34, x_name, NUMBERS, ink.FAINT)
+    middle = least + (most - least) * 0.5 ** (1 / power)
+    scale_bar(paper, end + 46, [write(v) for v in (least, middle, most)], left)
+    return paper
+
+
+def name_rows(paper, names, left, top, high):
+    every = max(1, math.ceil(12 / high))
+    for i in range(0, len(names), every):
+        paper.text(left - 6, top + (i + 0.5) * high, clip(names[i], NUMBERS, left - 8), NUMBERS, ink.FAINT, align="right")
+
+
+def name_columns(paper, names, left, y, wide):
+    end = -math.inf
+    for i, name in enumerate(names):
+        half = width_of(name, NUMBERS) / 2
+        x = left + (i + 0.5) * wide
+        if x - half > end + 5 and x + half < WIDTH:
+            paper.text(x, y + 11, name, NUMBERS, ink.FAINT, align="center")
+            end = x + half
+
+
+def scale_bar(paper, y, names, left):
+    """NAMES: of its beginning, middle and end."""
+    wide = 6
+    for i in range(STEPS + 1):
+        paper.boxes([(left + i * wide, y, wide + 0.2, 8)], ramp(i / STEPS))
+    ends = ((left, "left"), (left + wide * (STEPS + 1) / 2, "center"), (left + wide * (STEPS + 1), "right"))
+    for name, (x, align) in zip(names, ends):
+        paper.text(x, y + 17, name, NUMBERS, ink.FAINT, align=align)

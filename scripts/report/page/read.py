@@ -1,0 +1,179 @@
+"""Reading the files of a report, line by line and without trust: what cannot be read is left out with a
+sentence that says so."""
+
+import json
+
+from report import files
+from report.page.values import count, number, short, text
+from report.records import SCHEMA, Run
+
+MOST_RECORDS = 300000  # of all files
+MOST_RUNS = 64
+MOST_LINE = 32 << 20  # bytes
+MOST_NOTES = 12  # of one file
+
+MEASURED = ("result", "pair", "data_parallel", "pipeline", "tensor_parallel", "tensor_equality", "hybrid_plan",
+            "hybrid", "experts", "zero", "way")
+KINDS = MEASURED + ("run", "arrival", "winner", "crossing", "finding", "pass", "zero_moment", "skip", "end")
+DOCUMENTS = ("topology", "model_memory", "verdict")
+
+
+class Source:
+    """What came of the files: runs in their order, documents that are no records, and notes."""
+
+    def __init__(self):
+        self.runs, self.documents, self.notes, self.records = {}, [], [], 0
+
+    def note(self, path, what):
+        self.notes.append(f"{short(path, 120)}: {what}")
+
+
+class Reader:
+    """One file of records."""
+
+    def __init__(self, source, path):
+        self.source, self.path = source, path
+        self.broken, self.unknown, self.schemas, self.strays = [], {}, {}, 0
+
+    def take(self, line_number, line):
+        """False where no more is wanted."""
+        if len(line) > MOST_LINE:
+            self.broken.append((line_number, f"longer than {MOST_LINE >> 20} MiB"))
+            return True
+        try:
+            record = json.loads(line.decode("utf-8"), parse_constant=files.refuse_constant)
+        except (ValueError, RecursionError):
+            self.broken.append((line_number, "no JSON"))
+            return True
+        if not isinstance(record, dict) or not isinstance(record.get("kind"), str):
+            self.broken.append((line_number, "no record: it has no kind"))
+        elif record.get("schema") != SCHEMA:
+            schema = short(str(record.get("schema")), 20)
+            self.schemas[schema] = self.schemas.get(schema, 0) + 1
+        elif record["kind"] not in KINDS:
+            kind = short(record["kind"], 40)
+            self.unknown[kind] = self.unknown.get(kind, 0) + 1
+        else:
+            return self.keep(record)
+        return len(self.broken) < 100000
+
+    def keep(self, record):
+        runs, identity = self.source.runs, record.get("run_id")
+        if not isinstance(identity, str):
+            self.strays += 1
+        elif record["kind"] == "run":
+            if len(runs) == MOST_RUNS:
+                self.source.note(self.path, f"more than {MOST_RUNS} runs: the rest is left out")
+                return False
+            if identity in runs:
+                self.source.note(self.path, "has a run that was there before: it is told once")
+            else:
+                runs[identity] = Run(record, len(runs) + 1)
+        elif identity not in runs:
+            self.strays += 1
+        elif self.source.records >= MOST_RECORDS:
+            self.source.note(self.path, f"more than {MOST_RECORDS:,} records: the rest is left out")
+            return False
+        else:
+            self.source.records += 1
+            runs[identity].records.append(record)
+        return True
+
+    def conclude(self):
+        note = lambda what: self.source.note(self.path, what)
+        for line, why in self.broken[:3]:
+            note(f"line {line:,} is {why}: left out")
+        if len(self.broken) > 3:
+            note(f"{count(len(self.broken) - 3, 'more line')} like these")
+        for schema, n in list(self.schemas.items())[:3]:
+            note(f"{count(n, 'record')} of schema {schema}, which this program does not know (it knows {SCHEMA}): left out")
+        for kind, n in list(self.unknown.items())[:5]:
+            note(f"{count(n, 'record')} of kind {kind!r}, which this program does not know: left out")
+        if self.strays:
+            note(f"{count(self.strays, 'record')} of a run that has no record of kind run before it: left out")
+
+
+def is_record(line):
+    """Is this first line one of records, which are lines, or part of a document?"""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and value.get("kind") in KINDS and "run_id" in value
+
+
+def read(source, path):
+    """Add what the file has to SOURCE. CannotOpen; BadFile where nothing of it can be used."""
+    try:
+        with open(path, "rb") as file:
+            first = file.readline(MOST_LINE + 2)
+            while first and not first.strip():
+                first = file.readline(MOST_LINE + 2)
+            if not looks_like_document(first):
+                read_records(source, path, file, first)
+                return
+    except OSError as error:
+        raise files.CannotOpen(f"{path}: cannot be read: {error.strerror}") from None
+    read_document(source, path)
+
+
+def read_all(paths):
+    """The Source of the files. CannotOpen, or BadFile with the path of the first that cannot be used."""
+    source = Source()
+    for path in paths:
+        try:
+            read(source, path)
+        except files.BadFile as error:
+            raise files.BadFile(f"{path}: {error}") from None
+    return source
+
+
+def looks_like_document(first):
+    """Something in braces that is no record: of several lines, or of a kind of its own."""
+    if is_record(first):
+        return False
+    start = first.strip()
+    try:
+        value = json.loads(start)
+    except (ValueError, RecursionError):
+        return start[:1] == b"{" and not start.endswith(b"}") and b'"run_id"' not in start
+    return isinstance(value, dict) and value.get("kind") in DOCUMENTS
+
+
+def read_records(source, path, file, first):
+    reader, before = Reader(source, path), (len(source.runs), source.records)
+    line, n = first, 1
+    while line:
+        if line.strip() and not reader.take(n, line):
+            break
+        while line and not line.endswith(b"\n"):  # the rest of one that is too long
+            line = file.readline(MOST_LINE + 2)
+        line, n = file.readline(MOST_LINE + 2), n + 1
+    reader.conclude()
+    if (len(source.runs), source.records) == before and not any(note for note in source.notes if "told once" in note):
+        why = source.notes[-1].partition(": ")[2] if source.notes else "nothing is in it"
+        raise files.BadFile(f"no record in it can be used; {why}")
+
+
+def read_document(source, path):
+    values = files.read_values(path)
+    document = values[0]
+    kind = document.get("kind") if isinstance(document, dict) else None
+    if len(values) != 1 or kind not in DOCUMENTS:
+        told = f"kind {short(kind, 40)!r}" if isinstance(kind, str) else 'no "kind"'
+        raise files.BadFile(f"neither records nor one of {', '.join(DOCUMENTS)}; it has {told}")
+    source.documents.append((path, kind, document))
+
+
+def end_of(run):
+    """The record that ends a run, {} where it did not."""
+    ends = run.of("end")
+    return ends[-1] if ends else {}
+
+
+def nranks_of(run):
+    return number(run.head, "nranks")
+
+
+def program_of(run):
+    return text(run.head, "program", 60) or "an unnamed program"

@@ -1,0 +1,132 @@
+"""The verdict of a report and the sentences that explain it: what records say, in words."""
+
+from report.page import collectives
+from report.page.read import MEASURED, end_of, program_of
+from report.page.values import count, duration, number, positive, short, size, text, three
+
+PASSED, WARNED, FAILED = "passed", "warned", "failed"
+WORST = (PASSED, WARNED, FAILED)
+MOST_SENTENCES = 3
+
+
+class Verdict:
+    def __init__(self, state, word, sentences):
+        self.state, self.word, self.sentences = state, word, [s for s in sentences if s][:MOST_SENTENCES]
+
+
+def data_sentence(run):
+    """What the check of the data came to."""
+    end = end_of(run)
+    results, wrong, skipped = (number(end, key) for key in ("results", "wrong", "skipped"))
+    if results is None:
+        n = sum(len(run.of(kind)) for kind in MEASURED)
+        return f"The run did not end: its records stop after {count(n, 'result')}."
+    checked = number(run.head, "check")
+    if wrong:
+        told = f"Of {count(results, 'result')}, {wrong:,} {'has' if wrong == 1 else 'have'} wrong data"
+    elif checked == 0:
+        told = f"{count(results, 'result')}; the data was not checked (-c 0)"
+    elif run.head.get("virtual_time") is True:
+        told = f"{count(results, 'result')} in virtual time, computed from --link {short(text(run.head, 'link') or '', 80)}"
+    else:
+        told = f"No wrong data in {count(results, 'result')}"
+    if skipped:
+        told += f"; {count(skipped, 'case')} {'was' if skipped == 1 else 'were'} skipped"
+    return told + "."
+
+
+def error_sentence(run):
+    end = end_of(run)
+    error = text(end, "error")
+    if error:
+        return error[0].upper() + error[1:].rstrip(".") + "."
+    gate, mean = number(end, "min_busbw_GBps"), number(end, "avg_busbw_GBps")
+    if text(end, "verdict") == "below the gate" and gate is not None and mean is not None:
+        return f"The mean bus bandwidth is {three(mean)} GB/s; the gate asks for 0.9 of {three(gate)} GB/s."
+    return None
+
+
+def pair_sentences(run):
+    found = [text(r, "text") for r in run.of("finding")]
+    found = [t[0].upper() + t[1:].rstrip(".") + "." for t in found if t]
+    if found:
+        return found[:2]
+    pairs = [r for r in run.of("pair") if r.get("from") != r.get("to") and positive(r, "GBps")]
+    if not pairs:
+        return ["Nothing looks wrong."] if run.of("pair") else []
+    slow, fast = (choose(pairs, key=lambda r: r["GBps"]) for choose in (min, max))
+    said = lambda r: f"{three(r['GBps'])} GB/s ({pair_name(r)})"
+    return ["No pair, rank or link looks wrong.", f"The slowest of them reaches {said(slow)}, the fastest {said(fast)}."]
+
+
+def pair_name(r):
+    if number(r, "from") is not None and number(r, "to") is not None:
+        name = f"{r['from']:g} → {r['to']:g}"
+    else:
+        name = text(r, "place", 40) or "memory"
+    return ", ".join(part for part in (name, text(r, "route", 40), text(r, "direction", 40)) if part)
+
+
+def training_sentences(run):
+    told = []
+    for r in run.of("data_parallel"):
+        if r.get("best") == 1 and positive(r, "step_us"):
+            cap = positive(r, "cap_bytes")
+            buckets = f"buckets of {size(cap)}" if cap else {"one": "one bucket", "tensor": "a bucket for each tensor"}.get(
+                text(r, "grouping"), "some buckets")
+            told.append(f"With overlap {text(r, 'overlap', 8)} the step is shortest with {buckets} ({text(r, 'algorithm', 40)}): "
+                        f"{duration(r['step_us'])}.")
+    plans = [r for r in run.of("pipeline") if positive(r, "p50_us") or positive(r, "predicted_us")]
+    if plans:
+        key = "p50_us" if any(positive(r, "p50_us") for r in plans) else "predicted_us"
+        best = min((r for r in plans if positive(r, key)), key=lambda r: r[key])
+        bubble = number(best, "bubble_over_total" if key == "p50_us" else "predicted_bubble_over_total")
+        told.append(f"{text(best, 'schedule', 40)} takes the shortest step, {duration(best[key])}"
+                    + (f", of which {three(100 * bubble)} % is a bubble." if bubble is not None else "."))
+    for r in sorted((r for r in run.of("hybrid_plan") if number(r, "place") == 1), key=str)[:1]:
+        told.append(f"The fastest division that fits is tp {r.get('tp')}, pp {r.get('pp')}, dp {r.get('dp')}: "
+                    f"{duration(positive(r, 'step_us'))} a step; {text(r, 'reason', 160) or 'no reason is given'}.")
+    for kind, key, name in (("way", "step_us", "way"), ("tensor_parallel", "step_us", "way"), ("experts", "layer_us", None)):
+        rows = [r for r in run.of(kind) if positive(r, key)]
+        if rows and name:
+            best = min(rows, key=lambda r: r[key])
+            told.append(f"The shortest step is that of {text(best, name, 40)}: {duration(best[key])}.")
+    for r in run.of("zero")[-1:]:
+        if positive(r, "held_bytes"):
+            told.append(f"Stage {r.get('stage')} of ZeRO holds {three(r['held_bytes'] / 1e6)} MB on a rank at its peak.")
+    return [short(t, 300) for t in told]
+
+
+def sentences(run):
+    told = [error_sentence(run), data_sentence(run)]
+    return [t for t in told + collectives.sentences(run) + pair_sentences(run) + training_sentences(run) if t]
+
+
+def verdict_of(run):
+    end = end_of(run)
+    if not end:
+        return Verdict(WARNED, "not finished", sentences(run))
+    word, status = text(end, "verdict", 60) or "no verdict", number(end, "exit_status")
+    return Verdict(PASSED if status == 0 else FAILED, word, sentences(run))
+
+
+def judge(runs, documents):
+    """Of the whole report. DOCUMENTS: verdicts of other programs, which are told first."""
+    verdicts = [verdict_of(run) for run in runs]
+    every = documents + verdicts
+    if not every:
+        return None
+    worst = max(every, key=lambda v: WORST.index(v.state))
+    if len(every) == 1:
+        return worst
+    if documents:
+        first = max(documents, key=lambda v: WORST.index(v.state))
+        return Verdict(worst.state, worst.word, first.sentences)
+    passed = sum(v.state == PASSED for v in verdicts)
+    told = [f"{passed} of {count(len(runs), 'run')} passed."]
+    for run, v in zip(runs, verdicts):
+        if v.state != PASSED:
+            told.append(f"{program_of(run)}, run {run.number}: {v.word}. {v.sentences[0] if v.sentences else ''}")
+    last = runs[-1]
+    told += [t for t in sentences(last) if t != data_sentence(last)]
+    return Verdict(worst.state, worst.word if worst.state != PASSED else "passed", told)

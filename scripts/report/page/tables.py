@@ -1,0 +1,167 @@
+"""Tables of a page, and tidy CSV: a row for each measurement, units in the names."""
+
+import csv
+import io
+import re
+
+from report.page.read import MEASURED
+from report.page.values import clean, duration, memory, number, numbers, short, text, three
+
+MOST_ROWS = 1000  # of one table of the page; CSV has all
+MOST_COLUMNS = 60
+LONG = 24  # numbers of an array that are shown
+
+# What a table of the page shows; a kind that is not named shows its first columns.
+COLUMNS = {
+    "result": ("collective", "algorithm_asked", "algorithm", "dtype", "op", "nranks", "size_bytes", "in_place", "time_us",
+               "ci_low_us", "ci_high_us", "algbw_GBps", "busbw_GBps", "percent_of_bound", "wrong", "p99_us", "cv_percent",
+               "skew_p50_us", "last_rank"),
+    "pair": ("quantity", "from", "to", "from_host", "to_host", "place", "memory_from", "memory_to", "path", "route", "p2p",
+             "direction", "size_bytes", "GBps", "low_GBps", "high_GBps", "p50_us", "p99_us", "percent_of_bound", "wrong"),
+    "data_parallel": ("algorithm", "grouping", "cap_bytes", "overlap", "buckets", "step_us", "low_us", "high_us",
+                      "predicted_step_us", "compute_us", "reduce_us", "exposed_us", "times_25M", "best", "wrong"),
+    "pipeline": ("schedule", "stages", "microbatches", "chunks", "predicted_us", "p50_us", "p99_us",
+                 "predicted_bubble_over_total", "bubble_over_total", "off_percent", "peak_bytes", "wrong"),
+    "tensor_parallel": ("model", "part", "way", "nranks", "calls", "wire_bytes", "formula_bytes", "kept_bytes",
+                        "compute_us", "communicate_us", "step_us", "low_us", "high_us", "exposed_us", "hidden"),
+    "tensor_equality": ("module", "way", "nranks", "outputs", "wrong_outputs", "gradients", "wrong_gradients", "off_ulps",
+                        "verdict", "passed"),
+    "zero": ("stage", "nranks", "overlap", "formula_bytes", "parameters_bytes", "gradients_bytes", "optimizer_bytes",
+             "communication_bytes", "held_bytes", "reserved_bytes", "wire_bytes", "formula_wire_bytes", "step_us", "wrong"),
+    "way": ("way", "servers", "nranks", "workers", "step_us", "low_us", "high_us", "predicted_us", "error_percent",
+            "exposed_us", "most_bytes", "wire_bytes", "speedup", "efficiency", "wrong"),
+    "hybrid_plan": ("place", "reason", "tp", "pp", "dp", "ep", "micro_batch", "recompute", "zero", "memory_bytes",
+                    "tightest", "step_us", "compute_us", "bubble_us", "tensor_us", "pipeline_us", "data_us"),
+    "experts": ("skew", "capacity", "imbalance", "dropped_share", "counts_us", "dispatch_us", "combine_us", "layer_us",
+                "low_us", "high_us", "dispatch_GBps", "times_even", "wrong"),
+}
+NAMES = {"result": "Results", "pair": "Pairs", "data_parallel": "Steps by buckets", "pipeline": "Schedules",
+         "tensor_parallel": "Split layers", "tensor_equality": "Equality with the unsplit layer", "hybrid_plan": "Divisions",
+         "hybrid": "Steps and their parts", "experts": "Loads", "zero": "Stages", "way": "Ways", "skip": "Skipped",
+         "finding": "Findings"}
+UNITS = (("_GBps", "GB/s"), ("_us", ""), ("_bytes", ""), ("_percent", "%"), ("_ms", "ms"), ("_unix_s", "s"))
+COUNTS = ("nranks", "from", "to", "size_bytes", "rank", "root", "stages", "place", "stage", "last_rank", "wrong", "microbatches")
+
+
+class Table:
+    """SHARED: what all rows have in common, in words."""
+
+    def __init__(self, name, heads, rows, shared, note):
+        self.name, self.heads, self.rows, self.shared, self.note = name, heads, rows, shared, note
+
+
+class Cell:
+    """What is shown, and what it is sorted by: a number, else its text."""
+
+    def __init__(self, shown, key, numeric):
+        self.shown, self.key, self.numeric = shown, key, numeric
+
+
+def head(column):
+    """A column's name in words: its unit goes into its cells or behind it."""
+    for suffix, unit in UNITS:
+        if column.endswith(suffix):
+            name = column[: -len(suffix)].replace("_", " ")
+            return f"{name}, {unit}" if unit else name
+    if column == "GBps":
+        return "GB/s"
+    return column.replace("_", " ")
+
+
+def cell(record, column):
+    value = record.get(column)
+    if isinstance(value, bool):
+        return Cell("yes" if value else "no", str(int(value)), True)
+    if number(record, column) is not None:
+        return Cell(written(column, value), repr(value), True)
+    if isinstance(value, str):
+        return Cell(short(value, 120), short(value, 120), False)
+    if isinstance(value, list):
+        found = numbers(record, column, LONG)
+        return Cell(", ".join(map(three, found)) + (" …" if len(value) > LONG else ""), str(len(value)), True)
+    return Cell("–", "", True)
+
+
+def written(column, value):
+    if column.endswith("_us"):
+        return duration(value)
+    if column == "size_bytes" or column == "cap_bytes":
+        return f"{value:,}"
+    if column.endswith("_bytes"):
+        return memory(value)
+    if column in COUNTS or isinstance(value, int):
+        return f"{value:,}" if abs(value) >= 10000 else f"{value:g}"
+    return three(value)
+
+
+def columns_of(kind, records):
+    wanted = COLUMNS.get(kind) or [key for key in records[0] if key not in ("schema", "kind", "run_id", "end_unix_s")][:14]
+    used = [c for c in wanted if any(r.get(c) is not None for r in records[:MOST_ROWS])]
+    return [c for c in used if c != "algorithm" or "algorithm_asked" not in used
+            or any(r.get("algorithm") != r.get("algorithm_asked") for r in records[:MOST_ROWS])]
+
+
+def shared(records, columns):
+    """{column: what is shown} of words and numbers of ranks that are the same in all of several rows."""
+    if len(records) < 2:
+        return {}
+    first = records[0]
+    return {c: cell(first, c).shown for c in columns if (isinstance(first.get(c), str) or c in ("nranks", "root"))
+            and all(r.get(c) == first.get(c) for r in records)}
+
+
+def tables_of(run):
+    found = []
+    for kind in MEASURED + ("finding", "skip"):
+        records = run.of(kind)
+        if not records:
+            continue
+        columns = columns_of(kind, records)
+        same = shared(records, columns)
+        columns = [c for c in columns if c not in same]
+        rows = [[cell(r, c) for c in columns] for r in records[:MOST_ROWS]]
+        note = f"The first {MOST_ROWS:,} of {len(records):,} rows; the CSV file has all." if len(records) > MOST_ROWS else None
+        found.append(Table(NAMES.get(kind, kind), [head(c) for c in columns], rows, ", ".join(f"{head(c)} {v}" for c, v in same.items()), note))
+    return found
+
+
+# ---- CSV ----------------------------------------------------------------------------------------------
+
+
+OF_RUN = ("program", "backend", "host", "start_time", "version")
+
+
+def plain(value):
+    """Of a cell: as in the CSV of --csv; text that a spreadsheet would run as a formula begins with a quote."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, str):
+        value = clean(value)
+        return "'" + value if value[:1] in ("=", "+", "-", "@") else value
+    if isinstance(value, list):
+        return ";".join(plain(v) for v in value if not isinstance(v, (list, dict)))
+    return ""
+
+
+def csv_files(runs):
+    """{name: text}: a file for each kind of measurement that there is, all runs in it."""
+    files = {}
+    for kind in MEASURED + ("arrival", "winner", "crossing", "finding", "pass", "zero_moment", "skip"):
+        rows = [(run, r) for run in runs for r in run.of(kind)]
+        if not rows:
+            continue
+        columns = list(dict.fromkeys(
+            key for _, r in rows for key in r if key not in ("schema", "kind") and re.fullmatch(r"[A-Za-z0-9_]{1,60}", key)))
+        mine = [c for c in OF_RUN if c not in columns]
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(columns[:1] + mine + columns[1:])
+        for run, r in rows:
+            cells = [plain(r.get(c)) for c in columns]
+            writer.writerow(cells[:1] + [plain(text(run.head, c)) for c in mine] + cells[1:])
+        files[f"{kind}.csv"] = out.getvalue()
+    return files

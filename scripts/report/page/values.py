@@ -1,0 +1,92 @@
+"""Values of records that nobody vouches for, and how they are written."""
+
+import math
+
+from report.files import clean
+
+MOST = 1e18  # beyond it nothing is a measurement
+LONGEST = 400  # characters of one text
+
+
+def number(record, key):
+    """None where it is not known, or no number that a measurement could have."""
+    value = record.get(key)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < MOST:
+        return None
+    return value
+
+
+def positive(record, key):
+    value = number(record, key)
+    return value if value is not None and value > 0 else None
+
+
+def numbers(record, key, most=100000):
+    values = record.get(key)
+    if not isinstance(values, list):
+        return []
+    return [value for value in (number({"": value}, "") for value in values[:most]) if value is not None]
+
+
+def text(record, key, longest=LONGEST):
+    """None where there is none."""
+    value = record.get(key)
+    return short(value, longest) if isinstance(value, str) else None
+
+
+def short(value, longest=LONGEST):
+    value = clean(value[: longest + 1])
+    return value if len(value) <= longest else value[: longest - 1] + "…"
+
+
+def words(record, key, most=200):
+    values = record.get(key)
+    return [short(v) for v in values[:most] if isinstance(v, str)] if isinstance(values, list) else []
+
+
+# ---- how they are written ---------------------------------------------------------------------------
+
+
+def three(value):
+    """Three digits, without an exponent where that is readable."""
+    if value is None:
+        return "–"
+    if value == 0:
+        return "0"
+    size = abs(value)
+    if size >= 1e7 or size < 1e-3:
+        return f"{value:.2e}"
+    if size >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.{max(0, 2 - math.floor(math.log10(size)))}f}"
+
+
+def scaled(value, units, form=None):
+    """VALUE in the largest unit that leaves it at 1 or more; UNITS: (factor, name) ascending. FORM: how,
+    where it is not three digits."""
+    factor, name = units[0]
+    for more, unit in units[1:]:
+        if abs(value) >= more * 0.9995:
+            factor, name = more, unit
+    return f"{value / factor:{form}} {name}" if form else f"{three(value / factor)} {name}"
+
+
+def duration(us, form=None):
+    return "–" if us is None else scaled(us, ((1e-3, "ns"), (1, "µs"), (1e3, "ms"), (1e6, "s")), form)
+
+
+def memory(bytes_):
+    """Decimal, as memory of models is told."""
+    return "–" if bytes_ is None else scaled(bytes_, ((1, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB")))
+
+
+def size(bytes_):
+    """Binary, as sizes are given to the options: 25M."""
+    for letter, unit in (("T", 1 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)):
+        if bytes_ >= unit:
+            return f"{bytes_ / unit:.3g}{letter}"
+    return f"{bytes_:.4g}"
+
+
+def count(n, one, many=None):
+    return f"{n:,} {one if n == 1 else many or one + 's'}"

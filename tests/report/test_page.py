@@ -1,0 +1,274 @@
+"""scripts/report.py FILE… -o FOLDER/: reports, looked at in a browser; what they say, of bad files too."""
+
+import csv
+import json
+import os
+import re
+import sys
+import tempfile
+
+import kit
+from kit import Skipped, built, equal, execute, expect, test
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from browser import Browser
+
+REPORT = os.path.join(kit.ROOT, "scripts", "report.py")
+LINK = ["--backend", "sim", "--link", "10GB/s,5us"]
+
+
+def report(folder, *sources, status=0):
+    """Run the program; where no Python here has what it needs, the test is left out."""
+    target = os.path.join(folder, "report", "")
+    result = execute([sys.executable, "-B", REPORT, *sources, "-o", target], timeout=300)
+    if result.code == 3:
+        raise Skipped(result.err.strip())
+    result.exits(status)
+    expect("Traceback" not in result.err, result.err)
+    if status == 0:
+        equal(result.out, target + "index.html\n", "on stdout")
+    return result, target
+
+
+def records_of(folder, name, binary, *words):
+    path = os.path.join(folder, name + ".jsonl")
+    execute([built(binary), *words, "--json", path], timeout=120).exits(0)
+    with open(path, encoding="utf-8") as file:
+        return path, [json.loads(line) for line in file]
+
+
+def write_records(path, records):
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(json.dumps(record) + "\n" for record in records)
+    return path
+
+
+def read(*parts):
+    with open(os.path.join(*parts), encoding="utf-8") as file:
+        return file.read()
+
+
+def collective(folder, name="all", *words):
+    return records_of(folder, name, "all_reduce_perf", "-g", "3", "-b", "1K", "-e", "64K", "-f", "8", "-n", "8",
+                      "--algo", "ring,tree,auto", "-I", "1", *words)
+
+
+# ---- in a browser -------------------------------------------------------------------------------------
+
+
+SIZES = """Array.from(document.querySelectorAll("svg.picture"), (svg) => {
+    const box = svg.getBoundingClientRect();
+    return [svg.getAttribute("aria-label"), box.width, box.height, svg.querySelectorAll("path").length];
+})"""
+COLUMN = """Array.from(document.querySelectorAll("table")[%d].tBodies[0].rows, (row) => row.cells[%d].textContent)"""
+
+
+def looks_right(browser, page, pictures):
+    """At a phone's width and a desk's: nothing is wrong, asked for or cut off, and each picture is there."""
+    for width in (360, 1280):
+        browser.open(page, width)
+        equal(browser.complaints(), [], f"complaints about {page} at {width}")
+        wide = browser.run("document.documentElement.scrollWidth")
+        expect(wide <= width, f"{page} is {wide} wide where {width} are there")
+        found = browser.run(SIZES)
+        expect(len(found) >= pictures, f"{len(found)} pictures, not {pictures}: {[one[0] for one in found]}")
+        for label, across, down, paths in found:
+            expect(across > 100 and down > 30 and paths > 0, f"{label}: {across} x {down}, {paths} paths at {width}")
+
+
+def numbers_of(texts):
+    return [float(text.replace(",", "")) for text in texts]
+
+
+def sorts(browser):
+    """A click sorts by numbers, a second one the other way, and the head says so."""
+    head = 'document.querySelectorAll("table")[0].tHead.rows[0].cells'
+    names = browser.run(f"Array.from({head}, (cell) => cell.textContent)")
+    size = names.index("size")
+    for state, order in (("ascending", 1), ("descending", -1)):
+        browser.run(f"{head}[{size}].querySelector('button').click()")
+        equal(browser.run(f"{head}[{size}].getAttribute('aria-sort')"), state, "what the head says")
+        found = numbers_of(browser.run(COLUMN % (0, size)))
+        equal(found, sorted(found)[::order], f"sizes, {state}")
+    first = browser.run(f"{head}[0].querySelector('button').click(), " + COLUMN % (0, 0))
+    equal(first, sorted(first), "words")
+    equal(browser.run(f"{head}[{size}].getAttribute('aria-sort')"), "none", "what the other head says")
+
+
+def themes(browser):
+    colour = "getComputedStyle(document.body).backgroundColor"
+    before = browser.run(colour)
+    after = browser.run(f"document.getElementById('theme').click(), {colour}")
+    expect(before != after, f"the button leaves the page {before}")
+    equal(browser.run(f"document.getElementById('theme').click(), {colour}"), before, "and back")
+
+
+def evil(records):
+    """The same, every text of which tries to be more than text."""
+    bad = "\"'><script>pwned=1</script><img src=x onerror=pwned=1>]]>--></style></svg>{{7*7}}&lt;\u202e\x1b[31m|`"
+    keep = ("kind", "run_id")
+    change = lambda v: bad if isinstance(v, str) else [change(x) for x in v] if isinstance(v, list) else v
+    return [{k: v if k in keep else change(v) for k, v in r.items()} for r in records]
+
+
+def harmless(browser, page):
+    browser.open(page, 1280)
+    equal(browser.complaints(), [], "complaints about an evil page")
+    equal(browser.run("typeof pwned"), "undefined", "what an evil record did")
+    equal(browser.run("[document.scripts.length, document.images.length, document.styleSheets.length]"), [1, 0, 1],
+          "scripts, images, styles")
+    expect("<script>pwned=1" in browser.run("document.body.textContent"), "the text is not on the page as it was")
+
+
+@test
+def in_a_browser():
+    """One browser for all that needs one."""
+    with tempfile.TemporaryDirectory() as folder, Browser() as browser:
+        path, records = collective(folder)
+        _, target = report(folder, path)
+        looks_right(browser, target + "index.html", 7)
+        sorts(browser)
+        themes(browser)
+        _, target = report(folder, write_records(os.path.join(folder, "evil.jsonl"), evil(records)))
+        harmless(browser, target + "index.html")
+
+
+# ---- what is written ----------------------------------------------------------------------------------
+
+
+@test
+def csv_is_tidy():
+    """A row for each result, with all its fields and where it comes from."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, records = collective(folder)
+        _, target = report(folder, path)
+        results = [r for r in records if r["kind"] == "result"]
+        rows = list(csv.DictReader(read(target, "result.csv").splitlines()))
+        equal(len(rows), len(results), "rows")
+        for row, r in zip(rows, results):
+            equal((row["program"], row["host"]), ("all_reduce_perf", records[0]["host"]), "where it comes from")
+            for key in ("size_bytes", "time_us", "busbw_GBps", "ci_low_us"):
+                equal(float(row[key]), float(r[key]), key)
+            equal(row["in_place"], str(int(r["in_place"])), "in_place")
+            equal(len(row["samples_us"].split(";")), len(r["samples_us"]), "samples")
+        equal(set(os.listdir(target)), {"index.html", "summary.md", "result.csv", "arrival.csv", "winner.csv",
+                                        "crossing.csv"}, "files")
+        write_records(path, [dict(r, dtype="=1+1") if r["kind"] == "result" else r for r in records])
+        report(folder, path)
+        equal({r["dtype"] for r in csv.DictReader(read(target, "result.csv").splitlines())}, {"'=1+1"}, "a formula")
+
+
+@test
+def says_what_was_found():
+    """Page and Markdown begin with the verdict and what explains it; what is needed to repeat the run is there."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, records = collective(folder)
+        _, target = report(folder, path)
+        page, summary = read(target, "index.html"), read(target, "summary.md")
+        results = sum(r["kind"] == "result" for r in records)
+        crossing = [r for r in records if r["kind"] == "crossing" and {r["ahead"], r["behind"]} == {"ring", "tree"}][0]
+        for text in (f"No wrong data in {results} results.", f"{crossing['ahead']} "):
+            expect(text in page and text in summary, f"{text!r} is not told")
+        expect(page.index("Passed") < page.index("<svg"), "the verdict is not first")
+        for key in ("version", "host", "cpu", "os", "topology"):
+            expect(str(records[0][key]) in page, f"the page lacks {key}")
+        expect("--algo ring,tree,auto" in page and "--algo ring,tree,auto" in summary, "no command line")
+        equal(len(re.findall(r"<ol>|<li>", page.partition("</header>")[0])) <= 4, True, "three sentences at most")
+
+
+@test
+def a_failure_is_told_first():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "bad.jsonl")
+        execute([built("all_reduce_perf"), "-g", "2", "-b", "1K", "-e", "1K", "--fault", "corrupt:1", "--json", path]).exits(7)
+        _, target = report(folder, path)
+        page = read(target, "index.html")
+        expect('class="verdict failed"' in page and "Wrong data" in page and "have wrong data" in page, page[-3000:])
+        with open(path, encoding="utf-8") as file:
+            lines = file.readlines()
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(lines[:-1])  # as after a crash
+        report(folder, path)
+        page = read(target, "index.html")
+        expect('class="verdict warned"' in page and "did not end" in page, page[-3000:])
+
+
+# ---- files that are not as they should be -----------------------------------------------------------------
+
+
+def odd_files(records):
+    """(name, text, what is said on stderr): files of which something can be used."""
+    lines = [json.dumps(r) for r in records]
+    all_of = lambda lines: "\n".join(lines) + "\n"
+    new = dict(records[1], schema=2)
+    nan = lines[1].replace(str(records[1]["time_us"]), "NaN")
+    return [
+        ("broken", all_of(lines[:3] + ['{"kind": "res'] + lines[3:]), "line 4 is no JSON"),
+        ("cut", all_of(lines)[:-40], f"line {len(lines)} is no JSON"),
+        ("binary", all_of(lines).encode() + b"\xff\xfe\x00\n", "no JSON"),
+        ("deep", all_of(lines + ["[" * 100000]), "no JSON"),
+        ("nan", all_of([lines[0], nan] + lines[2:]), "line 2 is no JSON"),
+        ("kind", all_of(lines + [json.dumps(dict(records[1], kind="news"))]), "1 record of kind 'news'"),
+        ("schema", all_of(lines + [json.dumps(new)]), "1 record of schema 2"),
+        ("stray", all_of(lines + [json.dumps(dict(records[1], run_id="x"))]), "1 record of a run that has no record"),
+        ("list", all_of(lines + ["[]"]), "no record: it has no kind"),
+        ("long", all_of(lines + ['"' + "x" * (33 << 20) + '"']), "longer than 32 MiB"),
+    ]
+
+
+@test
+def odd_files_are_told_about():
+    """What can be read is shown; what cannot is named."""
+    with tempfile.TemporaryDirectory() as folder:
+        _, records = records_of(folder, "all", "all_reduce_perf", "-g", "2", "-b", "1K", "-e", "1K", "--algo", "ring")
+        odd, identity = odd_files(records), records[0]["run_id"]
+        paths = [os.path.join(folder, name + ".jsonl") for name, _, _ in odd]
+        for path, (name, data, _) in zip(paths, odd):
+            with open(path, "wb") as file:
+                data = data if isinstance(data, bytes) else data.encode()
+                file.write(data.replace(identity.encode(), name.encode()))
+        result, target = report(folder, *paths)
+        page = read(target, "index.html")
+        equal(page.count("<h2>all_reduce"), len(odd), "runs on the page")
+        for path, (name, _, said) in zip(paths, odd):
+            told = [line for line in result.err.splitlines() if path in line and said in line]
+            expect(told, f"{name}: {result.err!r}")
+            expect(said.replace("'", "&#39;") in page, f"{name}: it is not on the page")
+
+
+@test
+def odd_values_do_no_harm():
+    """Numbers that are none, or no size that anything has: left out, and the page is there."""
+    with tempfile.TemporaryDirectory() as folder:
+        _, records = collective(folder)
+        odd = [None, -1, 0, 1e300, "7", [], {}, True, [None, "x", 1e300], 1e-300]
+        paths = []
+        for i in range(0, len(odd), 2):
+            changed = [{k: v if k in ("schema", "kind") else str(i) if k == "run_id" else odd[i + hash_of(k, n) % 2]
+                        for k, v in r.items()} for n, r in enumerate(records)]
+            paths.append(write_records(os.path.join(folder, f"{i}.jsonl"), changed))
+        report(folder, *paths)
+
+
+def hash_of(key, n):
+    return sum(map(ord, key)) + n
+
+
+@test
+def files_that_cannot_be_used():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "x.jsonl")
+        for text, said in (("", "nothing is in it"), ("<xml/>\n", "no JSON"), ('{"kind": "cake"}\n', "schema None"),
+                           ('{\n"kind": "cake"\n}\n', "it has kind 'cake'"), ("[1]\n", "no kind")):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            result, target = report(folder, path, status=7)
+            expect("x.jsonl" in result.err and said in result.err, result.err)
+            equal(len(result.err.splitlines()), 1, "lines on stderr")
+            expect(not os.path.exists(target), "a report was written")
+        report(folder, os.path.join(folder, "none.jsonl"), status=2)[0].says("none.jsonl: cannot be read")
+        words = [sys.executable, "-B", REPORT, path]
+        execute([*words, "-o", os.path.join(folder, "name")]).exits(2).says("must end in '/'")
+        execute([*words, "-o", folder + "/", "--run", "1"]).exits(2).says("single pictures")
+        execute([*words, path, "-o", "a.svg"]).exits(2).says("a picture is of one file")
