@@ -100,8 +100,17 @@ ZERO_UNITS       := $(B)/tests/test_zero
 MODEL_MEMORY     := $(if $(HAVE_JANSSON),$(B)/model_memory)
 MEMORY_UNITS     := $(addprefix $(B)/tests/,test_states test_memory test_training_memory)
 
+# Acceptance tests: profiles are YAML, which only this binary reads; left out without libcyaml.
+HAVE_CYAML         := $(if $(HAVE_JANSSON),$(shell printf '\043include <cyaml/cyaml.h>\n\043include <yaml.h>\n' | \
+                      $(CC) $(CPPFLAGS) -E - >/dev/null 2>&1 && echo 1))
+ACCEPTANCE_OBJECTS := $(patsubst %.c,$(B)/%.o,$(wildcard src/acceptance/*.c))
+ACCEPTANCE_TOOL    := $(patsubst %.c,$(B)/%.o,$(wildcard src/acceptance/tool/*.c))
+ACCEPTANCE         := $(if $(HAVE_CYAML),$(B)/acceptance)
+ACCEPTANCE_UNITS   := $(addprefix $(B)/tests/,test_acceptance test_acceptance_profile)
+ACCEPTANCE_LIBS    := -lcyaml -lyaml -ljansson
+
 # Under ThreadSanitizer only the tests that start threads.
-UNITS       := $(filter-out $(if $(HAVE_JANSSON),,$(TRAINING_UNITS) $(MEMORY_UNITS) $(ZERO_UNITS)),$(patsubst tests/unit/%.c,$(B)/tests/%,$(if $(filter thread,$(SAN)),\
+UNITS       := $(filter-out $(if $(HAVE_JANSSON),,$(TRAINING_UNITS) $(MEMORY_UNITS) $(ZERO_UNITS)) $(if $(HAVE_CYAML),,$(ACCEPTANCE_UNITS)),$(patsubst tests/unit/%.c,$(B)/tests/%,$(if $(filter thread,$(SAN)),\
                $(shell grep -lE "pthread_create|(ranks|processes)\.h" tests/unit/test_*.c),$(wildcard tests/unit/test_*.c))))
 REFERENCE   := $(B)/docs/reference
 
@@ -144,9 +153,10 @@ PLAYER       := $(B)/tests/player
 PLAYER_OBJECTS := $(patsubst %.c,$(B)/%.o,$(wildcard tests/play/*.c))
 GPU_SPEED    := $(if $(HAVE_CUDA),$(B)/tests/gpu_speed) $(if $(HAVE_FAKE),$(B)/tests/fake/gpu_speed)
 
-all: $(BINS) $(PLUGINS) $(TOPOLOGY) $(MODEL_MEMORY) $(if $(HAVE_MPI),,no-mpi) $(if $(HAVE_CUDA),,no-nccl)
+all: $(BINS) $(PLUGINS) $(TOPOLOGY) $(MODEL_MEMORY) $(ACCEPTANCE) $(if $(HAVE_MPI),,no-mpi) $(if $(HAVE_CUDA),,no-nccl)
 	$(if $(TOPOLOGY),,@echo 'make: no expat.h (libexpat1-dev): the binary topology is left out')
 	$(if $(HAVE_JANSSON),,@echo 'make: no jansson.h (libjansson-dev): the training kernels and model_memory are left out')
+	$(if $(ACCEPTANCE),,@echo 'make: no cyaml/cyaml.h (libcyaml-dev) or no jansson.h: the binary acceptance is left out')
 # What an earlier build left would still be loaded.
 no-mpi no-nccl: no-%:
 	@rm -f $(B)/backends/$*.so
@@ -202,6 +212,8 @@ $(ZERO): LDLIBS := -ljansson $(LDLIBS)
 $(filter $(TRAINING_UNITS),$(UNITS)): $(TRAINING_OBJECTS) $(MEMORY_OBJECTS)
 $(filter $(MEMORY_UNITS),$(UNITS)): $(MEMORY_OBJECTS) $(MODEL_OBJECTS)
 $(filter $(TRAINING_UNITS) $(MEMORY_UNITS) $(ZERO_UNITS),$(UNITS)): LDLIBS += -ljansson
+$(filter $(ACCEPTANCE_UNITS),$(UNITS)): $(ACCEPTANCE_OBJECTS)
+$(filter $(ACCEPTANCE_UNITS),$(UNITS)): LDLIBS += $(ACCEPTANCE_LIBS)
 $(B)/tests/test_child $(B)/tests/test_findings $(REFERENCE): $(P2P_OBJECTS)
 $(REFERENCE): $(TRAINING_OBJECTS) $(MEMORY_OBJECTS) $(ZERO_OBJECTS)
 $(REFERENCE): LDLIBS += -ljansson
@@ -227,6 +239,14 @@ $(B)/model_memory: $(MEMORY_TOOL) $(MEMORY_OBJECTS) $(MODEL_OBJECTS) $(LIB)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(LINK) -o $@ $^ -ljansson $(LDLIBS)
+
+$(B)/acceptance: $(ACCEPTANCE_TOOL) $(ACCEPTANCE_OBJECTS) $(LIB)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(LINK) -o $@ $^ $(ACCEPTANCE_LIBS) $(LDLIBS)
+
+# The table of published measurements is part of it.
+$(B)/src/acceptance/reference.o: reports/reference/reference_busbw.csv
 
 # The wrapper adds what its MPI needs to the compiler that all else is built with.
 $(MPI_OBJECTS) $(B)/backends/mpi.so: $(B)/mpicc
@@ -386,7 +406,7 @@ help:
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin
-	install -m 755 $(BINS) $(TOPOLOGY) $(MODEL_MEMORY) $(DESTDIR)$(PREFIX)/bin
+	install -m 755 $(BINS) $(TOPOLOGY) $(MODEL_MEMORY) $(ACCEPTANCE) $(DESTDIR)$(PREFIX)/bin
 	$(if $(PLUGINS),install -d $(DESTDIR)$(PREFIX)/lib/busbench)
 	$(if $(PLUGINS),install -m 755 $(PLUGINS) $(DESTDIR)$(PREFIX)/lib/busbench)
 
@@ -399,6 +419,7 @@ clean:
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
 -include $(OBJECTS:.o=.d) $(MPI_OBJECTS:.o=.d) $(TOPOLOGY_OBJECTS:.o=.d) $(TRAINING_OBJECTS:.o=.d) $(MEMORY_OBJECTS:.o=.d) $(MEMORY_TOOL:.o=.d) \
+         $(ACCEPTANCE_OBJECTS:.o=.d) $(ACCEPTANCE_TOOL:.o=.d) \
          $(ZERO_OBJECTS:.o=.d) $(B)/src/memory/zero/zero_perf.d \
          $(TRAINING:%=$(B)/src/training_kernels/%.d) $(FUZZERS:%=$(B)/tests/fuzz/%.d) $(COLLECTIVES:%=$(B)/src/collectives/%.d) \
          $(PAIRS:%=$(B)/src/p2p/%.d) $(P2P_OBJECTS:.o=.d) \

@@ -99,6 +99,7 @@ look() {
 	need libnuma-dev "libnuma with its headers" compiles "$cc" numa.h -lnuma
 	need libexpat1-dev "expat, for the binary topology" compiles "$cc" expat.h -lexpat
 	need libjansson-dev "jansson, for training kernels" compiles "$cc" jansson.h -ljansson
+	need libcyaml-dev "libcyaml, for the binary acceptance" compiles "$cc" "cyaml/cyaml.h yaml.h" -lcyaml -lyaml
 	if [ "$LEVEL" = gpu ]; then
 		need g++ "g++" has g++
 		need python3-pip "pip, of Python 3" python3 -m pip --version >/dev/null 2>&1

@@ -68,6 +68,7 @@ def builds_outside_and_installs():
         wanted = [f"usr/bin/{name}_perf" for name in (*COLLECTIVES, "data_parallel", "ddp_bucket", "hybrid_parallel", "mem_bandwidth", "moe_alltoall", "p2p_bandwidth", "p2p_latency", "pipeline", "tensor_parallel", "zero")]
         wanted += ["usr/bin/topology"] if os.path.exists(os.path.join(kit.Settings.build, "topology")) else []
         wanted += ["usr/bin/model_memory"] if os.path.exists(os.path.join(kit.Settings.build, "model_memory")) else []
+        wanted += ["usr/bin/acceptance"] if os.path.exists(os.path.join(kit.Settings.build, "acceptance")) else []
         loadable = [n for n in ("mpi", "nccl") if os.path.exists(os.path.join(kit.Settings.build, "backends", f"{n}.so"))]
         wanted += [f"usr/lib/busbench/{name}.so" for name in loadable]
         equal(found, sorted(wanted), "installed files")

@@ -22,6 +22,7 @@ BELOW = {
     "p2p": {"core", "topology", "launch", "backends", "harness"},
     "training_kernels": {"core", "schedules", "topology", "launch", "backends", "harness", "memory"},
     "memory": {"core", "schedules", "launch", "backends", "harness", "training_kernels"},
+    "acceptance": {"core", "schedules", "topology", "harness"},
 }
 FUNCTION_MOST, FUNCTION_MEDIAN, FUNCTION_P95, FILE_MOST = 80, 15, 45, 600
 BANNED = (

@@ -1,0 +1,250 @@
+/*
+ * baseline.c - a baseline made, and read.
+ */
+#include "acceptance/baseline.h"
+
+#include "core/json.h"
+#include "core/version.h"
+#include "harness/record.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+/* Values of METRIC of the subject of RECORD in all runs of E, at most ROOM. */
+static size_t gather(const struct bb_evidence *e, const struct bb_metric *metric,
+		     const struct bb_read_record *record, double *values, size_t room)
+{
+	char wanted[BB_SUBJECT_TEXT], subject[BB_SUBJECT_TEXT];
+	size_t n = 0;
+
+	bb_record_subject(wanted, record, true);
+	for (size_t run = 0; run < e->nruns; run++) {
+		for (size_t i = 0; i < e->runs[run].records.n && n < room; i++) {
+			const struct bb_read_record *const r = &e->runs[run].records.list[i];
+			const double value = bb_record_metric(r->json, metric);
+
+			if (isfinite(value) && strcmp(r->kind, record->kind) == 0 &&
+			    strcmp(bb_record_subject(subject, r, true), wanted) == 0)
+				values[n++] = value;
+		}
+	}
+	return n;
+}
+
+static void add_entry(const struct bb_evidence *e, const struct bb_metric *metric,
+		      const struct bb_read_record *record, const double *values, size_t n,
+		      struct bb_json *j)
+{
+	const struct bb_confidence c = bb_confidence_of(values, n);
+	char subject[BB_SUBJECT_TEXT];
+	double least = values[0], most = values[0];
+
+	for (size_t i = 0; i < n; i++) {
+		least = fmin(least, values[i]);
+		most = fmax(most, values[i]);
+	}
+	bb_json_object(j);
+	bb_json_key(j, "step");
+	bb_json_string(j, e->step->name);
+	bb_json_key(j, "subject");
+	bb_json_string(j, bb_record_subject(subject, record, true));
+	bb_json_key(j, "metric");
+	bb_json_string(j, metric->name);
+	bb_json_key(j, "unit");
+	bb_json_string(j, metric->unit);
+	bb_json_key(j, "n");
+	bb_json_uint(j, n);
+	bb_json_key(j, "mean");
+	bb_json_double(j, c.mean);
+	bb_json_key(j, "stdev");
+	bb_json_double(j, c.stdev);
+	bb_json_key(j, "min");
+	bb_json_double(j, least);
+	bb_json_key(j, "max");
+	bb_json_double(j, most);
+	bb_json_key(j, "low");
+	bb_json_double(j, c.low);
+	bb_json_end(j);
+}
+
+/* Everything that the first run of a step measured, over all its runs. */
+static bb_status add_step(const struct bb_evidence *e, struct bb_json *j, struct bb_error *error)
+{
+	const struct bb_records *const first = &e->runs[0].records;
+	const size_t room = e->nruns * 64;
+	double *const values = calloc(room, sizeof(*values));
+
+	if (!values)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for a baseline");
+	for (size_t i = 0; i < first->n; i++) {
+		for (int m = 0; bb_metrics[m].name; m++) {
+			const struct bb_read_record *const r = &first->list[i];
+			const size_t n = gather(e, &bb_metrics[m], r, values, room);
+
+			if (n > 0)
+				add_entry(e, &bb_metrics[m], r, values, n, j);
+		}
+	}
+	free(values);
+	return BB_OK;
+}
+
+static void add_text(struct bb_json *j, const char *key, const json_t *record, const char *member)
+{
+	bb_json_key(j, key);
+	bb_json_string(j, record ? bb_record_string(record, member) : NULL);
+}
+
+static void add_head(const struct bb_session *s, struct bb_json *j)
+{
+	const struct bb_read_record *const run =
+		bb_records_first(&s->evidence[0].runs[0].records, "run");
+	const json_t *const r = run ? run->json : NULL;
+	char now[BB_TIME_TEXT];
+
+	bb_time_text(now);
+	bb_json_key(j, "schema");
+	bb_json_int(j, BB_SCHEMA);
+	bb_json_key(j, "kind");
+	bb_json_string(j, "acceptance_baseline");
+	bb_json_key(j, "run_id");
+	bb_json_string(j, s->run_id);
+	bb_json_key(j, "date");
+	bb_json_string(j, now);
+	bb_json_key(j, "profile");
+	bb_json_string(j, s->profile->name);
+	bb_json_key(j, "n");
+	bb_json_uint(j, s->evidence[0].nruns);
+	bb_json_key(j, "version");
+	bb_json_string(j, BB_VERSION);
+	add_text(j, "backend", r, "backend");
+	add_text(j, "library", r, "library");
+	add_text(j, "host", r, "host");
+	add_text(j, "cpu", r, "cpu");
+	add_text(j, "os", r, "os");
+	add_text(j, "topology", r, "topology");
+}
+
+/* Only what ran and is right is worth comparing with. */
+static bb_status check(const struct bb_session *s, struct bb_error *error)
+{
+	struct bb_judgements judgements = {NULL, 0};
+	bb_status st = BB_OK;
+
+	for (size_t i = 0; st == BB_OK && i < s->n; i++) {
+		struct bb_profile_step plain = *s->evidence[i].step;
+		struct bb_evidence e = s->evidence[i];
+
+		plain.ngates = 0;
+		e.step = &plain;
+		st = bb_judge(&e, &judgements, error);
+		if (st == BB_OK && judgements.list[judgements.n - 1].verdict > BB_WARNED) {
+			const struct bb_judgement *const j = &judgements.list[judgements.n - 1];
+
+			st = bb_fail(error, j->verdict == BB_FAILED ? BB_EDATA : BB_EBACKEND,
+				     "no baseline: %s: %s", plain.name, j->reason);
+		}
+	}
+	bb_judgements_free(&judgements);
+	return st;
+}
+
+bb_status bb_baseline_make(const struct bb_session *s, struct bb_strbuf *out,
+			   struct bb_error *error)
+{
+	struct bb_json j;
+	bb_status st = check(s, error);
+
+	if (st != BB_OK)
+		return st;
+	bb_json_init(&j, out, true);
+	bb_json_object(&j);
+	add_head(s, &j);
+	bb_json_key(&j, "entries");
+	bb_json_array(&j);
+	for (size_t i = 0; st == BB_OK && i < s->n; i++)
+		st = add_step(&s->evidence[i], &j, error);
+	bb_json_end(&j);
+	bb_json_end(&j);
+	bb_strbuf_add(out, "\n");
+	return st;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* NAME as seen from the folder of the profile. */
+static void beside(const char *profile, const char *name, char *path, size_t room)
+{
+	const char *const slash = strrchr(profile, '/');
+
+	if (name[0] == '/' || !slash)
+		snprintf(path, room, "%s", name);
+	else
+		snprintf(path, room, "%.*s/%s", (int)(slash - profile), profile, name);
+}
+
+static bb_status open_one(const struct bb_session *s, const struct bb_gate *g, json_t **file,
+			  struct bb_error *error)
+{
+	struct bb_source *const from = g->from;
+	struct bb_error why = {0};
+	char path[1024], *text;
+	const char *kind;
+	size_t length;
+
+	beside(s->profile_path, from->baseline, path, sizeof(path));
+	if (bb_read_whole(path, BB_BASELINE_BYTES, &text, &length, &why) != BB_OK)
+		return bb_fail(error, BB_EUSAGE,
+			       "%s:%d: from: baseline: %s; `acceptance baseline` makes one",
+			       s->profile_path, g->line, why.text);
+	*file = json_loadb(text, length, JSON_REJECT_DUPLICATES, NULL);
+	free(text);
+	kind = bb_record_string(*file, "kind");
+	if (!kind || strcmp(kind, "acceptance_baseline") != 0)
+		return bb_fail(error, BB_EUSAGE, "%s:%d: from: baseline: %s is no baseline",
+			       s->profile_path, g->line, path);
+	snprintf(from->told, sizeof(from->told),
+		 "%s: %lld runs on %s, %s, busbench %s, topology %s", from->baseline,
+		 (long long)bb_record_int(*file, "n"),
+		 bb_record_string(*file, "host") ? bb_record_string(*file, "host") : "?",
+		 bb_record_string(*file, "date") ? bb_record_string(*file, "date") : "?",
+		 bb_record_string(*file, "version") ? bb_record_string(*file, "version") : "?",
+		 bb_record_string(*file, "topology") ? bb_record_string(*file, "topology") : "?");
+	return BB_OK;
+}
+
+bb_status bb_baselines_open(struct bb_session *s, struct bb_baselines *b, struct bb_error *error)
+{
+	size_t all = 0, at = 0;
+	bb_status st = BB_OK;
+
+	for (size_t i = 0; i < s->n; i++)
+		all += s->evidence[i].step->ngates;
+	b->n = all;
+	b->files = calloc(all + 1, sizeof(*b->files));
+	if (!b->files)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for baselines");
+	for (size_t i = 0; i < s->n; i++) {
+		const struct bb_profile_step *const step = s->evidence[i].step;
+
+		s->evidence[i].baselines = (const json_t *const *)&b->files[at];
+		for (uint32_t k = 0; st == BB_OK && k < step->ngates; k++)
+			if (step->gates[k].from->kind == BB_FROM_BASELINE)
+				st = open_one(s, &step->gates[k], &b->files[at + k], error);
+		at += step->ngates;
+	}
+	return st;
+}
+
+void bb_baselines_free(struct bb_baselines *b)
+{
+	for (size_t i = 0; i < b->n; i++)
+		json_decref(b->files ? b->files[i] : NULL);
+	free(b->files);
+	*b = (struct bb_baselines){NULL, 0};
+}

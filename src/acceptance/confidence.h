@@ -1,0 +1,21 @@
+/*
+ * confidence.h - what repeats say of the mean behind them.
+ */
+#ifndef BB_ACCEPTANCE_CONFIDENCE_H
+#define BB_ACCEPTANCE_CONFIDENCE_H
+
+#include <stddef.h>
+
+struct bb_confidence {
+	size_t n;
+	double mean, stdev; /* stdev of the sample, n - 1; 0 of one value */
+	double low, high;   /* one-sided 95% bounds of the mean */
+};
+
+/*
+ * Of N >= 1 values of independent runs: mean -+ t(0.95, n-1) s / sqrt(n) (Student, 1908). One value
+ * says nothing of its spread: both bounds are the value.
+ */
+struct bb_confidence bb_confidence_of(const double *values, size_t n);
+
+#endif

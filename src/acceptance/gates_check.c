@@ -1,0 +1,388 @@
+/*
+ * gates_check.c - a gate must say what it looks at, what it expects and why, and be able to fail.
+ */
+#include "acceptance/profile.h"
+#include "acceptance/reference.h"
+#include "core/option.h"
+#include "core/units.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct bb_metric bb_metrics[] = {
+	{"busbw", "busbw_GBps", "GB/s", true, false}, {"peak", "busbw_GBps", "GB/s", true, true},
+	{"algbw", "algbw_GBps", "GB/s", true, false}, {"time", "time_us", "us", false, false},
+	{"p99", "p99_us", "us", false, false},        {"skew", "skew_p50_us", "us", false, false},
+	{"bandwidth", "GBps", "GB/s", true, false},   {"latency", "p50_us", "us", false, false},
+	{"step", "step_us", "us", false, false},      {NULL, NULL, NULL, false, false},
+};
+
+/* Where a message points to. */
+struct spot {
+	const struct bb_profile *profile;
+	const struct bb_profile_step *step;
+	struct bb_gate *gate;
+	const char *path;
+	struct bb_error *error;
+};
+
+#define REFUSE(spot, ...) refuse(spot, __VA_ARGS__)
+
+static bb_status refuse(const struct spot *at, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static bb_status refuse(const struct spot *at, const char *format, ...)
+{
+	char text[400];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	return bb_fail(at->error, BB_EUSAGE, "%s:%d: gate of %s: %s", at->path, at->gate->line,
+		       at->step->name, text);
+}
+
+/* "12.5%", with no upper limit of 100 %, into a fraction. */
+static bool percent(const char *text, size_t n, double *fraction)
+{
+	char copy[32], *end;
+
+	if (n < 2 || n >= sizeof(copy) || text[n - 1] != '%' || text[0] < '0' || text[0] > '9')
+		return false;
+	memcpy(copy, text, n - 1);
+	copy[n - 1] = '\0';
+	*fraction = strtod(copy, &end) / 100;
+	return !*end && isfinite(*fraction) && !strchr(copy, 'x') && !strchr(copy, 'X');
+}
+
+static bb_status tolerance(const struct spot *at, const char *key, const char *text,
+			   double *fraction)
+{
+	*fraction = NAN;
+	if (!text || percent(text, strlen(text), fraction))
+		return BB_OK;
+	return REFUSE(at, "%s: %s is not a percentage such as 5%%", key, text);
+}
+
+/* "16M" or "1M-1G" */
+static bool sizes(const char *text, uint64_t *least, uint64_t *most)
+{
+	const char *const dash = strchr(text, '-');
+	char first[BB_UNIT_TEXT];
+
+	if (!dash) {
+		*most = 0;
+		return bb_parse_size(text, least) && (*most = *least) > 0;
+	}
+	if ((size_t)(dash - text) >= sizeof(first))
+		return false;
+	memcpy(first, text, (size_t)(dash - text));
+	first[dash - text] = '\0';
+	return bb_parse_size(first, least) && bb_parse_size(dash + 1, most);
+}
+
+static bb_status check_where(const struct spot *at, struct bb_where *w)
+{
+	w->least_bytes = 0;
+	w->most_bytes = UINT64_MAX;
+	w->in_place = -1;
+	if (w->size && !sizes(w->size, &w->least_bytes, &w->most_bytes))
+		return REFUSE(at, "where: size: %s is not a size such as 16M, or a range 1M-1G",
+			      w->size);
+	if (w->least_bytes > w->most_bytes)
+		return REFUSE(at, "where: size: %s selects nothing", w->size);
+	if (w->ranks && (!bb_parse_int(w->ranks, &w->nranks) || w->nranks < 1))
+		return REFUSE(at, "where: ranks: %s is not a number of ranks", w->ranks);
+	if (w->placement && strcmp(w->placement, "in-place") == 0)
+		w->in_place = 1;
+	else if (w->placement && strcmp(w->placement, "out-of-place") == 0)
+		w->in_place = 0;
+	else if (w->placement)
+		return REFUSE(at, "where: placement: %s is not out-of-place or in-place",
+			      w->placement);
+	return BB_OK;
+}
+
+/* ---- where the expectation comes from ------------------------------------------------------ */
+
+static const struct {
+	const char *key;
+	size_t offset;
+	enum bb_source_kind kind;
+} keys[] = {
+#define KEY(key, kind)                                                                             \
+	{                                                                                          \
+#key, offsetof(struct bb_source, key), kind                                        \
+	}
+	KEY(copy, BB_FROM_COPY),         KEY(bound, BB_FROM_BOUND),
+	KEY(topology, BB_FROM_TOPOLOGY), KEY(cluster, BB_FROM_SIMULATOR),
+	KEY(link, BB_FROM_SIMULATOR),    KEY(reference, BB_FROM_REFERENCE),
+	KEY(baseline, BB_FROM_BASELINE), KEY(rule, BB_FROM_RULE),
+#undef KEY
+};
+
+const char *bb_source_name(enum bb_source_kind kind)
+{
+	static const char *const names[BB_SOURCES] = {
+		"copy", "bound", "topology", "simulator", "reference", "baseline", "rule"};
+
+	return names[kind];
+}
+
+/* Which one it is, and what was said of it. */
+static bb_status which(const struct spot *at, struct bb_source *s, const char **said)
+{
+	int n = 0;
+
+	for (size_t i = 0; s && i < sizeof(keys) / sizeof(keys[0]); i++) {
+		const char *const value = *(char **)((char *)s + keys[i].offset);
+
+		if (!value)
+			continue;
+		s->kind = keys[i].kind;
+		*said = value;
+		n++;
+	}
+	if (n == 1)
+		return BB_OK;
+	return REFUSE(at,
+		      "%s; from: is one of copy, bound, topology, cluster, link, reference, "
+		      "baseline, rule",
+		      n ? "from: names several sources" : "does not say where it comes from");
+}
+
+/* "80% of ring" of the profile's system on the step's nodes. */
+static bb_status topology(const struct spot *at, struct bb_source *s)
+{
+	const char *const of = strstr(s->topology, "% of ");
+	struct bb_topology *t = NULL;
+	struct bb_rank_place *gpus = NULL;
+	struct bb_strbuf why = {0};
+	const int64_t nodes = at->step->nodes;
+	bb_status st;
+	int n = 0, what = 0;
+
+	while (of && what < BB_BOUNDS && strcmp(of + 5, bb_bound_name(what)) != 0)
+		what++;
+	if (!of || what == BB_BOUNDS ||
+	    !percent(s->topology, (size_t)(of - s->topology) + 1, &s->percent))
+		return REFUSE(at,
+			      "from: topology: %s is not such as 80%% of ring (pair, ring, tree, "
+			      "NVLS, all-to-all)",
+			      s->topology);
+	if (!at->profile->system)
+		return REFUSE(at, "from: topology: the profile names no system");
+	st = bb_topology_system(at->profile->system, &t, at->error);
+	if (st != BB_OK)
+		return st;
+	gpus = nodes < 1 << 14 ? bb_all_gpus(t, (int)nodes, &n) : NULL;
+	if (gpus && n > 1 && n == at->step->ranks) {
+		t->nodes = (int)nodes;
+		st = bb_speed_of_light(t, gpus, n, what, &s->GBps, &why);
+		snprintf(s->told, sizeof(s->told), "speed of light of %lld x %s, %s: %.200s",
+			 (long long)nodes, at->profile->system, bb_bound_name(what),
+			 bb_strbuf_text(&why));
+		st = st == BB_OK && s->GBps > 0
+			     ? BB_OK
+			     : REFUSE(at, "from: topology: %s: a bound on nothing",
+				      bb_strbuf_text(&why));
+	} else {
+		st = REFUSE(at, "from: topology: %lld x %s has %d GPUs, not %lld ranks",
+			    (long long)nodes, at->profile->system, n, (long long)at->step->ranks);
+	}
+	free(gpus);
+	bb_strbuf_free(&why);
+	bb_topology_free(t);
+	return st;
+}
+
+static bb_status reference(const struct spot *at, struct bb_source *s)
+{
+	const struct bb_where *const w = at->gate->where;
+	const struct bb_reference *row;
+	struct bb_references table;
+	struct bb_error why = {0};
+	bb_status st;
+
+	if (!w || !w->collective || !w->size || w->least_bytes != w->most_bytes)
+		return REFUSE(at, "from: reference: needs where: with a collective and one size");
+	if (strcmp(at->gate->measure->name, "busbw") != 0)
+		return REFUSE(at, "from: reference: the table knows busbw, not %s",
+			      at->gate->metric);
+	BB_TRY(st, bb_references_own(&table, at->error), out);
+	if (bb_references_find(&table, s->reference, w->collective, w->least_bytes, w->in_place,
+			       &row, &why) != BB_OK) {
+		st = REFUSE(at, "from: %s", why.text);
+	} else if (row->nranks && row->nranks != at->step->ranks) {
+		st = REFUSE(at, "from: reference %s is of %lld ranks, the step has %lld",
+			    s->reference, (long long)row->nranks, (long long)at->step->ranks);
+	} else {
+		s->GBps = row->busbw_GBps;
+		snprintf(s->told, sizeof(s->told),
+			 "%s: %g GB/s, %s, %s %s, %s; table of " BB_REFERENCE_DATE, row->id,
+			 row->busbw_GBps, row->system, row->fabric, row->kind, row->source);
+	}
+	bb_references_free(&table);
+out:
+	return st;
+}
+
+static bb_status check_source(const struct spot *at, struct bb_source *s)
+{
+	const char *const metric = at->gate->metric ? at->gate->metric : "";
+	const char *said = NULL;
+	bb_status st = which(at, s, &said);
+
+	if (st != BB_OK)
+		return st;
+	if ((s->kind == BB_FROM_RULE) != (at->gate->kind != BB_GATE_VALUE))
+		return REFUSE(at,
+			      s->kind == BB_FROM_RULE
+				      ? "from: rule: is for gates with shape:; a value needs a "
+					"source with a number"
+				      : "from: a gate with shape: needs rule:, the sentence that "
+					"says why");
+	snprintf(s->told, sizeof(s->told), "%.500s", said);
+	if (s->kind <= BB_FROM_BOUND) {
+		if (strcmp(metric, "busbw") != 0 && strcmp(metric, "peak") != 0 &&
+		    strcmp(metric, "bandwidth") != 0)
+			return REFUSE(at, "from: %s: is for busbw, peak or bandwidth",
+				      bb_source_name(s->kind));
+		if (!percent(said, strlen(said), &s->percent))
+			return REFUSE(at, "from: %s: %s is not a percentage such as 20%%",
+				      bb_source_name(s->kind), said);
+	}
+	if (s->kind == BB_FROM_TOPOLOGY)
+		BB_TRY(st, topology(at, s), out);
+	if (s->kind <= BB_FROM_TOPOLOGY && !(s->percent > 0))
+		return REFUSE(at, "from: %s: 0%% is a gate that cannot fail",
+			      bb_source_name(s->kind));
+	if (s->kind == BB_FROM_REFERENCE)
+		BB_TRY(st, reference(at, s), out);
+	if ((s->kind == BB_FROM_TOPOLOGY || s->kind == BB_FROM_REFERENCE) && !(s->GBps > 0))
+		return REFUSE(at, "expects 0: it cannot fail");
+out:
+	return st;
+}
+
+/* ---- the gate itself ----------------------------------------------------------------------- */
+
+static bb_status check_metric(const struct spot *at, struct bb_gate *g)
+{
+	const char *names[16] = {NULL}, *near;
+
+	for (int i = 0; bb_metrics[i].name; i++) {
+		names[i] = bb_metrics[i].name;
+		if (g->metric && strcmp(g->metric, bb_metrics[i].name) == 0)
+			g->measure = &bb_metrics[i];
+	}
+	if (g->measure)
+		return BB_OK;
+	if (!g->metric)
+		return REFUSE(at, "needs a metric, such as busbw, or a shape");
+	near = bb_nearest(g->metric, names);
+	return REFUSE(at,
+		      "metric: %s is not busbw, peak, algbw, time, p99, skew, bandwidth, latency "
+		      "or step%s%s%s",
+		      g->metric, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+}
+
+static bb_status check_value(const struct spot *at, struct bb_gate *g)
+{
+	const double worst = g->measure->more_is_better ? g->lower : g->upper;
+
+	if (g->shape || g->between || g->window)
+		return REFUSE(at, "between and window belong to shape: crossover");
+	if (g->measure->more_is_better && isnan(g->lower))
+		g->lower = 0;
+	if (!g->measure->more_is_better && isnan(g->upper))
+		g->upper = 0;
+	if (g->measure->more_is_better && worst >= 1)
+		return REFUSE(at, "down: %s can never fail; less than 100%%", g->down);
+	if (!g->measure->more_is_better && worst > 10)
+		return REFUSE(at, "up: %s can hardly fail; at most 1000%%", g->up);
+	if (!isnan(g->warning) && g->warning >= (isnan(worst) ? 0 : worst))
+		return REFUSE(at, "warn: %s is not less than the tolerance at which it fails",
+			      g->warn);
+	return BB_OK;
+}
+
+/* "ring, tree" */
+static bool two_names(const char *text, char first[32], char second[32])
+{
+	const size_t n = text ? strcspn(text, " ,") : 0;
+	const char *const rest = text ? text + n + strspn(text + n, " ,") : "";
+
+	if (n == 0 || n >= 32 || !*rest || strlen(rest) >= 32 || strpbrk(rest, " ,"))
+		return false;
+	memcpy(first, text, n);
+	first[n] = '\0';
+	memcpy(second, rest, strlen(rest) + 1);
+	return strcmp(first, second) != 0;
+}
+
+static bb_status check_shape(const struct spot *at, struct bb_gate *g)
+{
+	if (g->up || g->warn)
+		return REFUSE(at, "up and warn are for gates with a metric");
+	if (strcmp(g->shape, "no-dip") == 0) {
+		g->kind = BB_GATE_NO_DIP;
+		if (isnan(g->lower) || g->lower >= 1)
+			return REFUSE(at, "shape: no-dip needs down:, less than 100%%");
+		return BB_OK;
+	}
+	if (strcmp(g->shape, "crossover") != 0)
+		return REFUSE(at, "shape: %s is not no-dip or crossover", g->shape);
+	g->kind = BB_GATE_CROSSOVER;
+	if (g->down)
+		return REFUSE(at, "shape: crossover has a window:, no down:");
+	if (!two_names(g->between, g->first, g->second))
+		return REFUSE(at, "shape: crossover needs between: two algorithms, such as tree, "
+				  "ring: the first is faster below");
+	if (!g->window || !sizes(g->window, &g->least_bytes, &g->most_bytes) ||
+	    g->least_bytes >= g->most_bytes)
+		return REFUSE(at, "shape: crossover needs window: of sizes, such as 64K-4M");
+	return BB_OK;
+}
+
+static bb_status check_gate(const struct spot *at)
+{
+	struct bb_gate *const g = at->gate;
+	bb_status st;
+
+	BB_TRY(st, tolerance(at, "down", g->down, &g->lower), out);
+	BB_TRY(st, tolerance(at, "up", g->up, &g->upper), out);
+	BB_TRY(st, tolerance(at, "warn", g->warn, &g->warning), out);
+	if (g->where)
+		BB_TRY(st, check_where(at, g->where), out);
+	if (g->shape && g->metric)
+		return REFUSE(at, "has a metric and a shape; two gates");
+	if (g->shape) {
+		BB_TRY(st, check_shape(at, g), out);
+	} else {
+		BB_TRY(st, check_metric(at, g), out);
+		BB_TRY(st, check_value(at, g), out);
+	}
+	st = check_source(at, g->from);
+out:
+	return st;
+}
+
+bb_status bb_gates_check(const struct bb_profile *p, struct bb_profile_step *step, const char *path,
+			 struct bb_error *error)
+{
+	struct spot at = {p, step, NULL, path, error};
+
+	for (uint32_t i = 0; i < step->ngates; i++) {
+		bb_status st;
+
+		at.gate = &step->gates[i];
+		st = check_gate(&at);
+		if (st != BB_OK)
+			return st;
+	}
+	return BB_OK;
+}

@@ -1,0 +1,272 @@
+/*
+ * judge_shape.c - the shape of a curve over sizes: it must not dip, and two must cross where they
+ * should.
+ */
+#include "acceptance/judge.h"
+
+#include "core/units.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One measurement of one run. */
+struct point {
+	char series[BB_SUBJECT_TEXT]; /* its subject without the size */
+	const char *algorithm;
+	size_t run;
+	double size, busbw, time;
+};
+
+struct points {
+	struct point *list;
+	size_t n;
+};
+
+static bool collect(const struct bb_evidence *e, const struct bb_gate *gate, struct points *p)
+{
+	for (size_t run = 0; run < e->nruns; run++) {
+		for (size_t i = 0; i < e->runs[run].records.n; i++) {
+			const struct bb_read_record *const r = &e->runs[run].records.list[i];
+			struct point at = {.run = run};
+			struct point *list = p->list;
+
+			at.size = bb_record_number(r->json, "size_bytes");
+			at.busbw = bb_record_number(r->json, "busbw_GBps");
+			at.time = bb_record_number(r->json, "time_us");
+			at.algorithm = bb_record_string(r->json, "algorithm_asked");
+			if (!bb_where_selects(gate->where, r) || !(at.size > 0) ||
+			    !(at.busbw > 0) || !(at.time > 0) || !at.algorithm)
+				continue;
+			bb_record_subject(at.series, r, false);
+			if ((p->n & (p->n - 1)) == 0)
+				list = realloc(list, (p->n ? 2 * p->n : 1) * sizeof(*list));
+			if (!list)
+				return false;
+			p->list = list;
+			list[p->n++] = at;
+		}
+	}
+	return true;
+}
+
+/* By series, size, run. */
+static int compare(const void *a, const void *b)
+{
+	const struct point *const p = a, *const q = b;
+	const int series = strcmp(p->series, q->series);
+
+	if (series != 0)
+		return series;
+	if (p->size != q->size)
+		return p->size < q->size ? -1 : 1;
+	return (p->run > q->run) - (p->run < q->run);
+}
+
+static bb_status unjudged(const struct bb_evidence *e, const struct bb_gate *gate,
+			  struct bb_judgements *judgements, const char *why, struct bb_error *error)
+{
+	struct bb_judgement *const j = bb_judgement_add(judgements, e, gate);
+
+	if (!j)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for verdicts");
+	j->verdict = BB_UNJUDGED;
+	snprintf(j->subject, sizeof(j->subject), "%s", gate->shape);
+	snprintf(j->reason, sizeof(j->reason), "%s", why);
+	return BB_OK;
+}
+
+/* ---- no dip --------------------------------------------------------------------------------- */
+
+/* The deepest dip of a series: its bus bandwidth over the best at a smaller size, run by run. */
+static bool deepest(const struct point *p, size_t n, size_t nruns, struct bb_confidence *worst,
+		    double *size)
+{
+	double *const best = calloc(nruns, sizeof(*best)), *const ratio =
+								   calloc(nruns, sizeof(*ratio));
+	bool good = best && ratio;
+
+	*worst = (struct bb_confidence){.low = INFINITY};
+	for (size_t i = 0; good && i < n;) {
+		size_t next = i, judged = 0;
+
+		for (; next < n && p[next].size == p[i].size; next++) {
+			const size_t run = p[next].run;
+
+			if (best[run] > 0)
+				ratio[judged++] = p[next].busbw / best[run];
+		}
+		if (judged > 0 && judged <= nruns) {
+			const struct bb_confidence c = bb_confidence_of(ratio, judged);
+
+			if (c.low < worst->low) {
+				*worst = c;
+				*size = p[i].size;
+			}
+		}
+		for (; i < next; i++)
+			best[p[i].run] = fmax(best[p[i].run], p[i].busbw);
+	}
+	free(best);
+	free(ratio);
+	return good;
+}
+
+static bb_status judge_dip(const struct bb_evidence *e, const struct bb_gate *gate,
+			   const struct point *p, size_t n, struct bb_judgements *judgements,
+			   struct bb_error *error)
+{
+	struct bb_judgement *const j = bb_judgement_add(judgements, e, gate);
+	struct bb_confidence worst;
+	char text[BB_UNIT_TEXT];
+	double size = 0;
+
+	if (!j || !deepest(p, n, e->nruns, &worst, &size))
+		return bb_fail(error, BB_EINTERNAL, "out of memory for verdicts");
+	snprintf(j->subject, sizeof(j->subject), "%s", p->series);
+	if (worst.n == 0) {
+		j->verdict = BB_UNJUDGED;
+		snprintf(j->reason, sizeof(j->reason), "one size alone has no shape");
+		return BB_OK;
+	}
+	j->value = worst.mean;
+	j->low = worst.low;
+	j->expected = 1;
+	j->limit = 1 - gate->lower;
+	j->verdict = worst.low < j->limit ? BB_FAILED : BB_PASSED;
+	snprintf(j->reason, sizeof(j->reason),
+		 "at %s busbw is %.3g%% of the best at a smaller size; limit %.3g%%",
+		 bb_format_size(text, (uint64_t)size), 100 * worst.low, 100 * j->limit);
+	return BB_OK;
+}
+
+/* ---- crossover ------------------------------------------------------------------------------ */
+
+/* The time of ALGORITHM at SIZE in RUN, NAN: not measured. */
+static double time_of(const struct points *p, const char *algorithm, size_t run, double size)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (p->list[i].run == run && p->list[i].size == size &&
+		    strcmp(p->list[i].algorithm, algorithm) == 0)
+			return p->list[i].time;
+	return NAN;
+}
+
+/* log2 of the size from which on SECOND is faster than FIRST in RUN: between the last size at which
+   it is not and the next one, where the logarithm of the ratio of times is 0. NAN: they do not. */
+static double crossing(const struct points *p, const struct bb_gate *gate, size_t run, bool *behind)
+{
+	double size = 0, ratio = 0, found = NAN;
+
+	*behind = false; /* whether FIRST is faster at the largest size */
+	for (;;) {
+		double next = INFINITY, a, b, r;
+
+		for (size_t i = 0; i < p->n; i++)
+			if (p->list[i].run == run && p->list[i].size > size &&
+			    p->list[i].size < next &&
+			    !isnan(time_of(p, gate->first, run, p->list[i].size)) &&
+			    !isnan(time_of(p, gate->second, run, p->list[i].size)))
+				next = p->list[i].size;
+		if (isinf(next))
+			return found;
+		a = time_of(p, gate->first, run, next);
+		b = time_of(p, gate->second, run, next);
+		r = log(a / b); /* above 0: second is faster */
+		if (size > 0 && ratio <= 0 && r > 0)
+			found = log2(size) + (log2(next) - log2(size)) * ratio / (ratio - r);
+		else if (r <= 0)
+			found = NAN;
+		*behind = r <= 0;
+		size = next;
+		ratio = r;
+	}
+}
+
+static void tell_crossing(const struct bb_gate *gate, const struct bb_confidence *c,
+			  struct bb_judgement *j)
+{
+	char at[BB_UNIT_TEXT], low[BB_UNIT_TEXT], high[BB_UNIT_TEXT];
+	const bool inside = c->low >= log2((double)gate->least_bytes) &&
+			    c->high <= log2((double)gate->most_bytes);
+
+	j->verdict = inside ? BB_PASSED : BB_FAILED;
+	j->value = exp2(c->mean);
+	snprintf(j->reason, sizeof(j->reason),
+		 "%s is faster than %s from %s on (%zu runs: %s to %s); window %s", gate->second,
+		 gate->first, bb_format_size(at, (uint64_t)exp2(c->mean)), c->n,
+		 bb_format_size(low, (uint64_t)exp2(c->low)),
+		 bb_format_size(high, (uint64_t)exp2(fmin(c->high, 60))), gate->window);
+}
+
+static bb_status judge_crossover(const struct bb_evidence *e, const struct bb_gate *gate,
+				 const struct points *p, struct bb_judgements *judgements,
+				 struct bb_error *error)
+{
+	double *const at = calloc(e->nruns, sizeof(*at));
+	struct bb_judgement *const j = bb_judgement_add(judgements, e, gate);
+	size_t n = 0;
+	bool behind = false;
+
+	if (!at || !j) {
+		free(at);
+		return bb_fail(error, BB_EINTERNAL, "out of memory for verdicts");
+	}
+	snprintf(j->subject, sizeof(j->subject), "crossover of %s and %s", gate->first,
+		 gate->second);
+	for (size_t run = 0; run < e->nruns; run++) {
+		at[n] = crossing(p, gate, run, &behind);
+		n += !isnan(at[n]);
+	}
+	if (n == e->nruns) {
+		const struct bb_confidence c = bb_confidence_of(at, n);
+
+		tell_crossing(gate, &c, j);
+	} else {
+		j->verdict = BB_FAILED;
+		snprintf(j->reason, sizeof(j->reason),
+			 "they do not cross in %zu of %zu runs: %s is faster %s; window %s",
+			 e->nruns - n, e->nruns, behind ? gate->first : gate->second,
+			 behind ? "at the largest size" : "at every size", gate->window);
+	}
+	free(at);
+	return BB_OK;
+}
+
+/* Both algorithms of a crossover must have been measured in one place. */
+static bool has(const struct points *p, const char *algorithm)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (strcmp(p->list[i].algorithm, algorithm) == 0)
+			return true;
+	return false;
+}
+
+bb_status bb_judge_shape(const struct bb_evidence *e, const struct bb_gate *gate,
+			 struct bb_judgements *judgements, struct bb_error *error)
+{
+	struct points p = {NULL, 0};
+	bb_status st = BB_OK;
+
+	if (!collect(e, gate, &p)) {
+		st = bb_fail(error, BB_EINTERNAL, "out of memory for verdicts");
+	} else if (p.n == 0) {
+		st = unjudged(e, gate, judgements, "no record is selected by where:", error);
+	} else if (gate->kind == BB_GATE_CROSSOVER) {
+		st = has(&p, gate->first) && has(&p, gate->second)
+			     ? judge_crossover(e, gate, &p, judgements, error)
+			     : unjudged(e, gate, judgements,
+					"one of the two algorithms was not measured", error);
+	} else {
+		qsort(p.list, p.n, sizeof(*p.list), compare);
+		for (size_t i = 0, next; st == BB_OK && i < p.n; i = next) {
+			for (next = i + 1;
+			     next < p.n && strcmp(p.list[next].series, p.list[i].series) == 0;)
+				next++;
+			st = judge_dip(e, gate, &p.list[i], next - i, judgements, error);
+		}
+	}
+	free(p.list);
+	return st;
+}

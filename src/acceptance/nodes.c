@@ -1,0 +1,247 @@
+/*
+ * nodes.c - stragglers by their arrival, and hosts by the gates of what ran on them.
+ *
+ * In a synchronous collective all ranks end together, so how long each took says nothing. The rank
+ * that is slow enters last and waits least.
+ */
+#include "acceptance/nodes.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A straggler: of at least so many operations last in such a share, and so much of their time, and
+   no less than a scheduler's moment, is waiting for it. */
+#define OPERATIONS 8
+#define LAST_SHARE 0.75
+#define LATE_SHARE 0.2
+#define LATE_US 20.0
+
+const char *bb_node_verdict_name(enum bb_node_verdict verdict)
+{
+	static const char *const names[] = {"OK", "SUSPECT", "UNKNOWN", "BAD"};
+
+	return names[verdict];
+}
+
+void bb_nodes_free(struct bb_nodes *nodes)
+{
+	free(nodes->list);
+	*nodes = (struct bb_nodes){NULL, 0};
+}
+
+static struct bb_node *find_node(struct bb_nodes *nodes, const char *host)
+{
+	struct bb_node *list;
+
+	for (size_t i = 0; i < nodes->n; i++)
+		if (strncmp(nodes->list[i].host, host, sizeof(nodes->list[i].host) - 1) == 0)
+			return &nodes->list[i];
+	list = realloc(nodes->list, (nodes->n + 1) * sizeof(*list));
+	if (!list)
+		return NULL;
+	nodes->list = list;
+	list[nodes->n] = (struct bb_node){.verdict = BB_NODE_OK, .code = "BB-OK"};
+	snprintf(list[nodes->n].host, sizeof(list[nodes->n].host), "%s", host);
+	snprintf(list[nodes->n].reason, sizeof(list[nodes->n].reason), "nothing stands out");
+	return &list[nodes->n++];
+}
+
+static void blame(struct bb_node *node, enum bb_node_verdict verdict, const char *code,
+		  const char *reason)
+{
+	if (verdict <= node->verdict)
+		return;
+	node->verdict = verdict;
+	snprintf(node->code, sizeof(node->code), "%s", code);
+	snprintf(node->reason, sizeof(node->reason), "%s", reason);
+}
+
+/* The hosts that took part in E, into NODES and their indices into MINE, room for MOST. */
+static bool list_hosts(const struct bb_evidence *e, struct bb_nodes *nodes, size_t *mine,
+		       size_t most, size_t *n)
+{
+	*n = 0;
+	for (size_t i = 0; i < e->nruns; i++) {
+		const struct bb_read_record *const run =
+			bb_records_first(&e->runs[i].records, "run");
+		const json_t *const ranks = run ? json_object_get(run->json, "ranks") : NULL;
+		size_t r;
+		json_t *rank;
+
+		json_array_foreach(ranks, r, rank)
+		{
+			const char *const host = bb_record_string(rank, "host");
+			struct bb_node *const node = host ? find_node(nodes, host) : NULL;
+			size_t k = 0;
+
+			if (!node && host)
+				return false;
+			while (node && k < *n && mine[k] != (size_t)(node - nodes->list))
+				k++;
+			if (node && k == *n && k < most)
+				mine[(*n)++] = (size_t)(node - nodes->list);
+		}
+	}
+	return true;
+}
+
+/* How results of a step speak for one rank as the straggler. */
+struct late {
+	int64_t rank;
+	size_t results, accused; /* that tell who was last; that accuse this rank */
+	double us;               /* mean lateness over those that do */
+	double share;            /* of the operation's time */
+};
+
+/* One result's say: the rank that it accuses, or -1. */
+static int64_t accused(const struct bb_read_record *r, double *us, double *share)
+{
+	const int64_t rank = bb_record_int(r->json, "last_rank");
+	const double last = bb_record_number(r->json, "last_share");
+	const double uncertain = bb_record_number(r->json, "clock_uncertainty_us");
+	double time = bb_record_number(r->json, "p50_us");
+
+	*us = bb_record_number(r->json, "last_late_us");
+	if (!(time > 0))
+		time = bb_record_number(r->json, "time_us");
+	*share = *us / time;
+	return rank >= 0 && bb_record_int(r->json, "iterations") >= OPERATIONS &&
+			       last >= LAST_SHARE && *share >= LATE_SHARE && *us >= LATE_US &&
+			       (isnan(uncertain) || *us > 4 * uncertain)
+		       ? rank
+		       : -1;
+}
+
+/* The rank that most results accuse; a majority, else none. */
+static bool straggler(const struct bb_evidence *e, struct late *found)
+{
+	struct late best = {.rank = -1};
+
+	for (size_t i = 0; i < e->nruns; i++) {
+		for (size_t k = 0; k < e->runs[i].records.n; k++) {
+			const struct bb_read_record *const r = &e->runs[i].records.list[k];
+			double us, share;
+			int64_t rank;
+
+			if (strcmp(r->kind, "result") != 0 ||
+			    bb_record_int(r->json, "last_rank") < 0)
+				continue;
+			best.results++;
+			rank = accused(r, &us, &share);
+			if (rank < 0)
+				continue;
+			/* Boyer and Moore's majority vote. */
+			if (best.accused == 0) {
+				best.rank = rank;
+				best.accused = 1;
+			} else {
+				best.accused += rank == best.rank ? 1 : (size_t)-1;
+			}
+		}
+	}
+	*found = (struct late){.rank = best.rank, .results = best.results};
+	for (size_t i = 0; i < e->nruns && best.rank >= 0; i++) {
+		for (size_t k = 0; k < e->runs[i].records.n; k++) {
+			double us, share;
+
+			if (strcmp(e->runs[i].records.list[k].kind, "result") != 0 ||
+			    accused(&e->runs[i].records.list[k], &us, &share) != best.rank)
+				continue;
+			found->accused++;
+			found->us += us;
+			found->share += share;
+		}
+	}
+	found->us /= found->accused ? (double)found->accused : 1;
+	found->share /= found->accused ? (double)found->accused : 1;
+	return 2 * found->accused > found->results;
+}
+
+/* What ran as rank LATE->rank, into REASON; its host, or NULL. */
+static const char *describe(const struct bb_evidence *e, const struct late *late, char *reason,
+			    size_t room)
+{
+	const struct bb_read_record *const run = bb_records_first(&e->runs[0].records, "run");
+	const json_t *const ranks = run ? json_object_get(run->json, "ranks") : NULL;
+	size_t i;
+	json_t *rank;
+
+	json_array_foreach(ranks, i, rank)
+	{
+		if (bb_record_int(rank, "rank") != late->rank)
+			continue;
+		snprintf(reason, room,
+			 "%s: rank %lld (device %lld) enters last in %zu of %zu results, %.4g us "
+			 "late, %.0f%% of the operation",
+			 e->step->name, (long long)late->rank,
+			 (long long)bb_record_int(rank, "device"), late->accused, late->results,
+			 late->us, 100 * late->share);
+		return bb_record_string(rank, "host");
+	}
+	return NULL;
+}
+
+/* The worst judgement of a step. */
+static const struct bb_judgement *worst_of(const struct bb_judgements *j,
+					   const struct bb_profile_step *step)
+{
+	const struct bb_judgement *worst = NULL;
+
+	for (size_t i = 0; i < j->n; i++)
+		if (j->list[i].step == step && (!worst || j->list[i].verdict > worst->verdict))
+			worst = &j->list[i];
+	return worst;
+}
+
+static void judge_hosts(const struct bb_evidence *e, const struct bb_judgement *worst,
+			const size_t *mine, size_t n, struct bb_nodes *nodes)
+{
+	const bool failed = worst && worst->verdict == BB_FAILED;
+	struct late late;
+	char reason[320];
+	const char *host = NULL;
+
+	if (!(failed && !worst->gate) && straggler(e, &late))
+		host = describe(e, &late, reason, sizeof(reason));
+	if (host) {
+		blame(find_node(nodes, host), failed ? BB_NODE_BAD : BB_NODE_SUSPECT,
+		      "BB-STRAGGLER", reason);
+		return;
+	}
+	if (!worst || worst->verdict <= BB_SKIPPED)
+		return;
+	snprintf(reason, sizeof(reason), "%s: %.100s: %.150s%s", e->step->name, worst->subject,
+		 worst->reason,
+		 failed && n > 1 ? "; no rank stands out, build/diagnose tells" : "");
+	for (size_t i = 0; i < n; i++)
+		blame(&nodes->list[mine[i]], failed && n == 1 ? BB_NODE_BAD : BB_NODE_UNKNOWN,
+		      !failed       ? "BB-NOT-JUDGED"
+		      : worst->gate ? "BB-BELOW-GATE"
+				    : "BB-WRONG-DATA",
+		      reason);
+}
+
+#define MOST_HOSTS 65536
+
+bb_status bb_nodes_judge(const struct bb_evidence *evidence, size_t n,
+			 const struct bb_judgements *judgements, struct bb_nodes *nodes,
+			 struct bb_error *error)
+{
+	size_t *const mine = calloc(MOST_HOSTS, sizeof(*mine));
+	bb_status st = BB_OK;
+	size_t hosts;
+
+	*nodes = (struct bb_nodes){NULL, 0};
+	for (size_t i = 0; st == BB_OK && i < n; i++) {
+		if (!mine || !list_hosts(&evidence[i], nodes, mine, MOST_HOSTS, &hosts))
+			st = bb_fail(error, BB_EINTERNAL, "out of memory for nodes");
+		else
+			judge_hosts(&evidence[i], worst_of(judgements, evidence[i].step), mine,
+				    hosts, nodes);
+	}
+	free(mine);
+	return st;
+}

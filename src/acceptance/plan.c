@@ -1,0 +1,184 @@
+/*
+ * plan.c - commands from templates.
+ */
+#include "acceptance/plan.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BINARY "\x01" /* stands for the path of the binary, which may have blanks */
+
+void bb_words_free(struct bb_words_list *words)
+{
+	free(words->words);
+	free(words->text);
+	*words = (struct bb_words_list){.n = 0};
+}
+
+/* TEXT with its {words} replaced. */
+static void substitute(struct bb_strbuf *out, const char *text, const struct bb_profile_step *step)
+{
+	const int64_t ranks = step->ranks, nodes = step->nodes;
+	const struct {
+		const char *word;
+		int64_t value;
+	} known[] = {{"{ranks}", ranks}, {"{nodes}", nodes}, {"{per_node}", ranks / nodes}};
+
+	while (*text) {
+		size_t i = 0;
+
+		while (i < 3 && strncmp(text, known[i].word, strlen(known[i].word)) != 0)
+			i++;
+		if (i < 3) {
+			bb_strbuf_addf(out, "%lld", (long long)known[i].value);
+			text += strlen(known[i].word);
+		} else {
+			bb_strbuf_add_bytes(out, text++, 1);
+		}
+	}
+}
+
+/* TEXT, which is taken, into WORDS; the binary's name is that of STEP in FOLDER. */
+static bb_status split(struct bb_strbuf *text, const struct bb_profile_step *step,
+		       const char *folder, struct bb_words_list *words, struct bb_error *error)
+{
+	static const char blanks[] = " \t\r\n";
+	const char *const run = step->run + strspn(step->run, blanks);
+	const size_t length = text->length, name = strcspn(run, blanks);
+	size_t n = 0;
+	char *rest, *word;
+	bool good;
+
+	*words = (struct bb_words_list){.n = 0};
+	bb_strbuf_add_bytes(text, "\0", 1);
+	bb_strbuf_addf(text, "%s/%.*s", folder, (int)name, run);
+	good = !bb_strbuf_failed(text);
+	words->text = text->text;
+	words->words = good ? calloc(length / 2 + 2, sizeof(char *)) : NULL;
+	if (!words->words) {
+		bb_words_free(words);
+		return bb_fail(error, BB_EINTERNAL, "out of memory for a command");
+	}
+	for (word = strtok_r(words->text, blanks, &rest); word;
+	     word = strtok_r(NULL, blanks, &rest))
+		words->words[n++] = strcmp(word, BINARY) == 0 ? words->text + length + 1 : word;
+	words->n = n;
+	return BB_OK;
+}
+
+/* The words of run: without the first. */
+static const char *arguments(const struct bb_profile_step *step)
+{
+	const char *const run = step->run + strspn(step->run, " \t\r\n");
+
+	return run + strcspn(run, " \t\r\n");
+}
+
+bb_status bb_plan_command(const struct bb_profile *profile, const struct bb_profile_step *step,
+			  const char *folder, struct bb_words_list *words, struct bb_error *error)
+{
+	const char *const launcher = step->launcher      ? step->launcher
+				     : profile->launcher ? profile->launcher
+							 : "local";
+	struct bb_strbuf text = {0};
+
+	if (strcmp(launcher, "mpirun") == 0)
+		substitute(&text, "mpirun -np {ranks} -N {per_node} ", step);
+	else if (strcmp(launcher, "srun") == 0)
+		substitute(&text, "srun --mpi=pmix -K1 -N {nodes} -n {ranks} ", step);
+	if (strcmp(launcher, "local") != 0 && profile->launcher_args)
+		substitute(&text, profile->launcher_args, step);
+	bb_strbuf_add(&text, " " BINARY " ");
+	substitute(&text, arguments(step), step);
+	bb_strbuf_add(&text, " --json -");
+	return split(&text, step, folder, words, error);
+}
+
+bb_status bb_plan_simulation(const struct bb_profile_step *step, const struct bb_gate *gate,
+			     const char *folder, struct bb_words_list *words,
+			     struct bb_error *error)
+{
+	struct bb_strbuf text = {0};
+
+	bb_strbuf_add(&text, BINARY " ");
+	substitute(&text, arguments(step), step);
+	bb_strbuf_add(&text, " --backend sim ");
+	if (step->ranks > 1)
+		bb_strbuf_addf(&text, "-t 1 -g %lld ", (long long)step->ranks);
+	bb_strbuf_addf(&text, "%s %s --json -", gate->from->cluster ? "--cluster" : "--link",
+		       gate->from->cluster ? gate->from->cluster : gate->from->link);
+	return split(&text, step, folder, words, error);
+}
+
+void bb_plan_add_line(struct bb_strbuf *out, const struct bb_words_list *words)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "0123456789_-+=./,:@%";
+
+	for (size_t i = 0; i < words->n; i++) {
+		const char *const w = words->words[i];
+
+		bb_strbuf_add(out, i > 0 ? " " : "");
+		if (w[strspn(w, plain)] == '\0') {
+			bb_strbuf_add(out, w);
+			continue;
+		}
+		bb_strbuf_add(out, "'");
+		for (const char *c = w; *c; c++)
+			bb_strbuf_add_bytes(out, *c == '\'' ? "'\\''" : c, *c == '\'' ? 4 : 1);
+		bb_strbuf_add(out, "'");
+	}
+}
+
+static void add_where(struct bb_strbuf *out, const struct bb_where *w)
+{
+	const char *const words[] = {w->kind, w->collective, w->algorithm, w->dtype,
+				     w->op,   w->size,       w->placement};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (words[i])
+			bb_strbuf_addf(out, " %s", words[i]);
+	if (w->ranks)
+		bb_strbuf_addf(out, " %s ranks", w->ranks);
+}
+
+static void add_source(struct bb_strbuf *out, const struct bb_source *s)
+{
+	switch (s->kind) {
+	case BB_FROM_COPY:
+		bb_strbuf_addf(out, "%s of what this run's copy speed allows", s->copy);
+		break;
+	case BB_FROM_BOUND:
+		bb_strbuf_addf(out, "%s of the bound in the record", s->bound);
+		break;
+	case BB_FROM_TOPOLOGY:
+		bb_strbuf_addf(out, "%.4g%% of the %s", 100 * s->percent, s->told);
+		break;
+	case BB_FROM_SIMULATOR:
+		bb_strbuf_addf(out, "what the simulator says of %s", s->told);
+		break;
+	default:
+		bb_strbuf_addf(out, "%s %s", bb_source_name(s->kind), s->told);
+	}
+}
+
+void bb_plan_add_gate(struct bb_strbuf *out, const struct bb_gate *g)
+{
+	if (g->kind == BB_GATE_CROSSOVER)
+		bb_strbuf_addf(out, "%s overtakes %s within %s", g->second, g->first, g->window);
+	else
+		bb_strbuf_add(out, g->metric ? g->metric : "busbw");
+	if (g->where)
+		add_where(out, g->where);
+	if (g->kind == BB_GATE_NO_DIP)
+		bb_strbuf_addf(out, " dips by at most %s as size grows", g->down);
+	if (g->kind == BB_GATE_VALUE)
+		bb_strbuf_addf(out,
+			       g->measure->more_is_better ? ", at most %.4g%% below"
+							  : ", at most %.4g%% above",
+			       100 * (g->measure->more_is_better ? g->lower : g->upper));
+	bb_strbuf_add(out, ": ");
+	add_source(out, g->from);
+}

@@ -1,0 +1,36 @@
+/*
+ * plan.h - the commands of a profile.
+ */
+#ifndef BB_ACCEPTANCE_PLAN_H
+#define BB_ACCEPTANCE_PLAN_H
+
+#include "acceptance/profile.h"
+#include "core/strbuf.h"
+
+/* Words of a command, which ends with NULL; zero-initialise. */
+struct bb_words_list {
+	char **words;
+	size_t n;
+	char *text; /* that they lie in */
+};
+void bb_words_free(struct bb_words_list *words);
+
+/*
+ * The command of STEP, its binary from FOLDER: what the launcher needs, the words of run:, and
+ * --json -. {ranks}, {nodes} and {per_node} are replaced; words are split at blanks, and nothing
+ * else is special: no shell is between.
+ */
+BB_MUST bb_status bb_plan_command(const struct bb_profile *profile,
+				  const struct bb_profile_step *step, const char *folder,
+				  struct bb_words_list *words, struct bb_error *error);
+/* The same in virtual time on this machine, for a GATE whose expectation is the simulator's. */
+BB_MUST bb_status bb_plan_simulation(const struct bb_profile_step *step, const struct bb_gate *gate,
+				     const char *folder, struct bb_words_list *words,
+				     struct bb_error *error);
+
+/* As a line that a shell takes. */
+void bb_plan_add_line(struct bb_strbuf *out, const struct bb_words_list *words);
+/* What a gate asks for, in words: "busbw of all_reduce 8G >= 98% of …". */
+void bb_plan_add_gate(struct bb_strbuf *out, const struct bb_gate *gate);
+
+#endif

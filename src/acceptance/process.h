@@ -1,0 +1,39 @@
+/*
+ * process.h - one command with a time limit, of which nothing is left behind.
+ */
+#ifndef BB_ACCEPTANCE_PROCESS_H
+#define BB_ACCEPTANCE_PROCESS_H
+
+#include "core/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct bb_command {
+	char *const
+		*words; /* ends with NULL; the first is looked for in PATH unless it has a '/' */
+	const char *out, *err; /* files for its output; written anew */
+	uint64_t limit_ns;
+};
+
+struct bb_outcome {
+	int status; /* exit status; 128 + n: signal n ended it */
+	bool timed_out;
+	int stopped_by; /* the signal that ended this process's wait, too; 0: none */
+	double wall_s;
+};
+
+/*
+ * From here on this process waits for signals instead of being interrupted by them, and adopts what
+ * its commands leave behind. To be called first.
+ */
+BB_MUST bb_status bb_commands_prepare(struct bb_error *error);
+
+/*
+ * Run COMMAND and wait. When it has ended, its time is over, or SIGINT or SIGTERM came, all that it
+ * started is ended too, in its process group or not. BB_EUSAGE: it could not be started.
+ */
+BB_MUST bb_status bb_command_run(const struct bb_command *command, struct bb_outcome *outcome,
+				 struct bb_error *error);
+
+#endif

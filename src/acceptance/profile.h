@@ -1,0 +1,120 @@
+/*
+ * profile.h - what is to be run and what it must reach: a file of YAML.
+ *
+ * Whatever a profile says is checked when it is read: that every gate says where its expectation
+ * comes from, that it can fail, and that it asks for something that exists. docs/acceptance.md
+ * describes the keys.
+ */
+#ifndef BB_ACCEPTANCE_PROFILE_H
+#define BB_ACCEPTANCE_PROFILE_H
+
+#include "core/status.h"
+#include "topology/bound.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define BB_PROFILE_BYTES (1 << 20) /* the largest file that is read */
+#define BB_MOST_STEPS 256
+#define BB_MOST_GATES 256 /* of a step */
+#define BB_MOST_REPEATS 1000
+
+/* Which records of a step a gate is about. What is not said is any. */
+struct bb_where {
+	char *kind, *collective, *algorithm, *dtype, *op, *ranks, *size, *placement;
+	/* What they mean: */
+	uint64_t least_bytes, most_bytes;
+	int64_t nranks; /* 0: any */
+	int in_place;   /* -1: either */
+};
+
+enum bb_source_kind {
+	BB_FROM_COPY,      /* percent of the copy speed of the same run */
+	BB_FROM_BOUND,     /* percent of the bound that the record carries */
+	BB_FROM_TOPOLOGY,  /* percent of the speed of light of a known system */
+	BB_FROM_SIMULATOR, /* the same command in virtual time */
+	BB_FROM_REFERENCE, /* a published measurement */
+	BB_FROM_BASELINE,  /* measured before */
+	BB_FROM_RULE,      /* a sentence; of gates on shapes alone */
+	BB_SOURCES
+};
+
+/* Where an expectation comes from: one of these. */
+struct bb_source {
+	char *copy, *bound, *topology, *cluster, *link, *reference, *baseline, *rule;
+	/* What it means: */
+	enum bb_source_kind kind;
+	double percent;     /* of copy, bound or topology, as a fraction */
+	enum bb_bound what; /* of topology */
+	double GBps;        /* of topology and reference: the expectation */
+	char told[512];     /* in words, with source and date where known */
+};
+
+enum bb_gate_kind { BB_GATE_VALUE, BB_GATE_NO_DIP, BB_GATE_CROSSOVER };
+
+struct bb_gate {
+	char *metric, *shape, *between, *window, *down, *up, *warn;
+	struct bb_where *where; /* NULL: any result */
+	struct bb_source *from;
+	/* What they mean: */
+	int line;
+	enum bb_gate_kind kind;
+	const struct bb_metric *measure;
+	double lower, upper, warning; /* fractions; NAN: no limit on that side */
+	char first[32], second[32];   /* of a crossover: faster below it, and above it */
+	uint64_t least_bytes, most_bytes;
+};
+
+struct bb_profile_step {
+	char *name, *run, *modes, *launcher, *said_ranks, *said_nodes, *said_repeats, *said_limit;
+	struct bb_gate *gates;
+	uint32_t ngates;
+	/* What they mean: */
+	int line;
+	unsigned mode; /* bits of enum bb_mode */
+	int64_t ranks, nodes, repeats;
+	uint64_t limit_ns;
+};
+
+enum bb_mode { BB_QUICK = 1, BB_FULL = 2 };
+
+struct bb_profile {
+	char *name, *about, *launcher, *launcher_args, *system;
+	char *said_ranks, *said_nodes, *said_repeats, *said_limit;
+	struct bb_profile_step *steps;
+	uint32_t nsteps;
+};
+
+/* What a gate may look at. */
+struct bb_metric {
+	const char *name, *field; /* as in profiles, as in records */
+	const char *unit;
+	bool more_is_better;
+	bool best; /* at the least time of a sample instead of the mean: what others that share the
+		      machine disturb least */
+};
+extern const struct bb_metric bb_metrics[]; /* ends with name NULL */
+
+/*
+ * The profile in the LENGTH bytes of TEXT, which messages call PATH. BB_EUSAGE with the line and
+ * what would be right. *PROFILE is to be freed; NULL on failure.
+ */
+BB_MUST bb_status bb_profile_read(const char *path, const char *text, size_t length,
+				  struct bb_profile **profile, struct bb_error *error);
+void bb_profile_free(struct bb_profile *profile); /* NULL: nothing */
+
+/* How a source is called in verdicts: "copy", "reference". */
+const char *bb_source_name(enum bb_source_kind kind);
+
+/* ---- of profile.c's own ---- */
+
+/* Give every step and gate of P the line on which it begins in TEXT, which libcyaml has read. */
+void bb_profile_lines(struct bb_profile *p, const char *text, size_t length);
+/* Give all that was said its meaning, and refuse what has none. */
+BB_MUST bb_status bb_profile_check(struct bb_profile *p, const char *path, struct bb_error *error);
+/* The same for the gates of a step. */
+BB_MUST bb_status bb_gates_check(const struct bb_profile *p, struct bb_profile_step *step,
+				 const char *path, struct bb_error *error);
+
+#endif

@@ -1,0 +1,108 @@
+/*
+ * profile_lines.c - on which line each step and gate begins: libcyaml keeps that for itself, so the
+ * parser under it goes over the text once more.
+ */
+#include "acceptance/profile.h"
+
+#include <string.h>
+#include <yaml.h>
+
+#define DEPTH 16 /* deeper than any profile that libcyaml has taken */
+
+/* Where in the document the parser is. */
+struct place {
+	int depth;
+	struct level {
+		bool mapping, key_next;
+		char key[16];
+	} levels[DEPTH];
+	int step, gate; /* the one that was begun last; -1: none */
+};
+
+static bool key_is(const struct place *at, int depth, const char *key)
+{
+	return at->depth > depth && strcmp(at->levels[depth].key, key) == 0;
+}
+
+/* A mapping begins on LINE: that of a step or gate of P? */
+static void note(struct place *at, struct bb_profile *p, int line)
+{
+	if (at->depth == 2 && key_is(at, 0, "steps")) {
+		at->step++;
+		at->gate = -1;
+		if (at->step < (int)p->nsteps)
+			p->steps[at->step].line = line;
+	} else if (at->depth == 4 && key_is(at, 0, "steps") && key_is(at, 2, "gates")) {
+		at->gate++;
+		if (at->step >= 0 && at->step < (int)p->nsteps &&
+		    at->gate < (int)p->steps[at->step].ngates)
+			p->steps[at->step].gates[at->gate].line = line;
+	}
+}
+
+/* A value of the innermost mapping is complete: a key is next. */
+static void complete(struct place *at)
+{
+	struct level *top = at->depth > 0 ? &at->levels[at->depth - 1] : NULL;
+
+	if (top && top->mapping)
+		top->key_next = true;
+}
+
+static void scalar(struct place *at, const char *text)
+{
+	struct level *top = at->depth > 0 ? &at->levels[at->depth - 1] : NULL;
+
+	if (!top || !top->mapping)
+		return;
+	if (top->key_next) {
+		top->key[0] = '\0';
+		strncat(top->key, text, sizeof(top->key) - 1);
+	}
+	top->key_next = !top->key_next;
+}
+
+/* Returns whether the document goes on. */
+static bool take(struct place *at, struct bb_profile *p, const yaml_event_t *event)
+{
+	const bool mapping = event->type == YAML_MAPPING_START_EVENT;
+
+	switch (event->type) {
+	case YAML_MAPPING_START_EVENT:
+	case YAML_SEQUENCE_START_EVENT:
+		if (at->depth == DEPTH)
+			return false;
+		if (mapping)
+			note(at, p, (int)event->start_mark.line + 1);
+		at->levels[at->depth++] = (struct level){mapping, mapping, ""};
+		return true;
+	case YAML_MAPPING_END_EVENT:
+	case YAML_SEQUENCE_END_EVENT:
+		if (at->depth > 0)
+			at->depth--;
+		complete(at);
+		return true;
+	case YAML_SCALAR_EVENT:
+		scalar(at, (const char *)event->data.scalar.value);
+		return true;
+	default:
+		return event->type != YAML_STREAM_END_EVENT;
+	}
+}
+
+void bb_profile_lines(struct bb_profile *p, const char *text, size_t length)
+{
+	struct place at = {.step = -1, .gate = -1};
+	yaml_parser_t parser;
+	yaml_event_t event;
+	bool more = true;
+
+	if (!yaml_parser_initialize(&parser))
+		return;
+	yaml_parser_set_input_string(&parser, (const unsigned char *)text, length);
+	while (more && yaml_parser_parse(&parser, &event)) {
+		more = take(&at, p, &event);
+		yaml_event_delete(&event);
+	}
+	yaml_parser_delete(&parser);
+}

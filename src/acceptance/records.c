@@ -1,0 +1,223 @@
+/*
+ * records.c - lines of JSON, and which of them a gate is about.
+ */
+#include "acceptance/records.h"
+
+#include "core/strbuf.h"
+#include "core/units.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+bb_status bb_read_whole(const char *path, size_t most, char **text, size_t *length,
+			struct bb_error *error)
+{
+	FILE *const file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
+	char block[1 << 14];
+	struct bb_strbuf all = {0};
+	bb_status st = BB_OK;
+	size_t n;
+
+	*text = NULL;
+	if (!file)
+		return bb_fail(error, BB_EUSAGE, "%s: %s", path, strerror(errno));
+	while ((n = fread(block, 1, sizeof(block), file)) > 0 && all.length <= most)
+		bb_strbuf_add_bytes(&all, block, n);
+	if (ferror(file))
+		st = bb_fail(error, BB_EUSAGE, "%s: %s", path, strerror(errno));
+	else if (all.length > most)
+		st = bb_fail(error, BB_EUSAGE, "%s: larger than %zu bytes", path, most);
+	else if (bb_strbuf_failed(&all))
+		st = bb_fail(error, BB_EINTERNAL, "%s: out of memory", path);
+	if (file != stdin)
+		fclose(file);
+	*length = all.length;
+	if (st == BB_OK)
+		*text = all.text ? all.text : strdup("");
+	else
+		bb_strbuf_free(&all);
+	return st == BB_OK && !*text ? bb_fail(error, BB_EINTERNAL, "out of memory") : st;
+}
+
+static bool append(struct bb_records *r, json_t *json, const json_t *run, const char *kind)
+{
+	struct bb_read_record *list = r->list;
+
+	if ((r->n & (r->n - 1)) == 0) {
+		list = realloc(list, (r->n ? 2 * r->n : 1) * sizeof(*list));
+		if (!list)
+			return false;
+		r->list = list;
+	}
+	list[r->n++] = (struct bb_read_record){json, run, kind};
+	return true;
+}
+
+bb_status bb_records_read(const char *path, const char *text, size_t length,
+			  struct bb_records *records, struct bb_error *error)
+{
+	const char *const end = text + length, *next;
+	const json_t *run = NULL;
+
+	*records = (struct bb_records){.n = 0};
+	for (int line = 1; text < end; line++, text = next) {
+		const char *stop = memchr(text, '\n', (size_t)(end - text)), *begin, *kind;
+		json_t *json;
+
+		stop = stop ? stop : end;
+		next = stop < end ? stop + 1 : end;
+		begin = memmem(text, (size_t)(stop - text), "{\"schema\":", 10);
+		if (!begin) {
+			records->others++;
+			continue;
+		}
+		json = json_loadb(begin, (size_t)(stop - begin), JSON_REJECT_DUPLICATES, NULL);
+		kind = bb_record_string(json, "kind");
+		if (!kind || bb_record_int(json, "schema") < 1) {
+			json_decref(json);
+			return bb_fail(error, BB_EDATA, "%s:%d: a record that is cut off or broken",
+				       path, line);
+		}
+		if (strcmp(kind, "run") == 0)
+			run = json;
+		if (!append(records, json, run, kind)) {
+			json_decref(json);
+			return bb_fail(error, BB_EINTERNAL, "%s: out of memory", path);
+		}
+	}
+	return BB_OK;
+}
+
+void bb_records_free(struct bb_records *records)
+{
+	for (size_t i = 0; i < records->n; i++)
+		json_decref(records->list[i].json);
+	free(records->list);
+	*records = (struct bb_records){.n = 0};
+}
+
+const char *bb_record_string(const struct json_t *record, const char *name)
+{
+	return json_string_value(json_object_get(record, name));
+}
+
+double bb_record_number(const struct json_t *record, const char *name)
+{
+	const json_t *const value = json_object_get(record, name);
+
+	return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+int64_t bb_record_int(const struct json_t *record, const char *name)
+{
+	const json_t *const value = json_object_get(record, name);
+
+	return json_is_integer(value) ? (int64_t)json_integer_value(value) : BB_NO_NUMBER;
+}
+
+double bb_record_metric(const struct json_t *record, const struct bb_metric *metric)
+{
+	const double value = bb_record_number(record, metric->field);
+	const double least = bb_record_number(record, "min_us");
+
+	/* So short a run that it is one sample has no least time but its mean. */
+	if (!metric->best || isnan(least))
+		return value;
+	return value * bb_record_number(record, "time_us") / least;
+}
+
+const struct bb_read_record *bb_records_first(const struct bb_records *records, const char *kind)
+{
+	for (size_t i = 0; i < records->n; i++)
+		if (strcmp(records->list[i].kind, kind) == 0)
+			return &records->list[i];
+	return NULL;
+}
+
+/* ---- which ones ----------------------------------------------------------------------------- */
+
+static bool word_is(const struct json_t *record, const char *name, const char *wanted)
+{
+	const char *const word = bb_record_string(record, name);
+
+	return !wanted || (word && strcmp(word, wanted) == 0);
+}
+
+bool bb_where_selects(const struct bb_where *where, const struct bb_read_record *record)
+{
+	static const struct bb_where any = {.most_bytes = UINT64_MAX, .in_place = -1};
+	const struct bb_where *const w = where ? where : &any;
+	const json_t *const r = record->json, *const in_place = json_object_get(r, "in_place");
+	const int64_t size = bb_record_int(r, "size_bytes");
+
+	if (strcmp(record->kind, w->kind ? w->kind : "result") != 0)
+		return false;
+	if (!word_is(r, "collective", w->collective) || !word_is(r, "dtype", w->dtype) ||
+	    !word_is(r, "op", w->op))
+		return false;
+	if (w->algorithm && !word_is(r, "algorithm_asked", w->algorithm) &&
+	    !word_is(r, "algorithm", w->algorithm))
+		return false;
+	if (w->in_place >= 0 && (!in_place || json_is_true(in_place) != w->in_place))
+		return false;
+	if (w->nranks > 0 && bb_record_int(r, "nranks") != w->nranks)
+		return false;
+	return !w->size ||
+	       (size >= 0 && (uint64_t)size >= w->least_bytes && (uint64_t)size <= w->most_bytes);
+}
+
+/* What a record may be told from others by, in the order in which people say it. */
+static const char *const identity[] = {
+	"collective", "quantity", "model",  "schedule",     "way",
+	"variant",    "mode",     "stage",  "grouping",     "cap_bytes",
+	"overlap",    "servers",  "stages", "microbatches", "algorithm_asked",
+	"algorithm",  "dtype",    "op",     "root",         "size_bytes",
+	"in_place",   "from",     "to",     "place",        "memory_from",
+	"memory_to",  "workers",  "route",  "p2p",          "actor",
+	"direction",  "nranks",   NULL};
+
+static void add_member(struct bb_strbuf *s, const char *name, const json_t *value)
+{
+	char size[BB_UNIT_TEXT];
+
+	if (json_is_null(value) || (strcmp(name, "root") == 0 && json_integer_value(value) < 0))
+		return;
+	bb_strbuf_add(s, s->length > 0 ? " " : "");
+	if (strcmp(name, "in_place") == 0)
+		bb_strbuf_add(s, json_is_true(value) ? "in-place" : "out-of-place");
+	else if (strcmp(name, "size_bytes") == 0)
+		bb_strbuf_add(s, bb_format_size(size, (uint64_t)json_integer_value(value)));
+	else if (strcmp(name, "nranks") == 0)
+		bb_strbuf_addf(s, "%" JSON_INTEGER_FORMAT " ranks", json_integer_value(value));
+	else if (json_is_integer(value))
+		bb_strbuf_addf(s, "%s %" JSON_INTEGER_FORMAT, name, json_integer_value(value));
+	else if (json_is_string(value))
+		bb_strbuf_add(s, json_string_value(value));
+}
+
+const char *bb_record_subject(char text[BB_SUBJECT_TEXT], const struct bb_read_record *record,
+			      bool size)
+{
+	const char *asked = bb_record_string(record->json, "algorithm_asked");
+	struct bb_strbuf s = {0};
+
+	for (int i = 0; identity[i]; i++) {
+		const json_t *const value = json_object_get(record->json, identity[i]);
+
+		/* What auto chose may change from run to run. */
+		if (!value || (asked && strcmp(identity[i], "algorithm") == 0) ||
+		    (!size && strcmp(identity[i], "size_bytes") == 0))
+			continue;
+		add_member(&s, identity[i], value);
+	}
+	snprintf(text, BB_SUBJECT_TEXT, "%s", bb_strbuf_text(&s));
+	bb_strbuf_free(&s);
+	return text;
+}

@@ -1,0 +1,63 @@
+/*
+ * records.h - records of perf binaries, read back.
+ */
+#ifndef BB_ACCEPTANCE_RECORDS_H
+#define BB_ACCEPTANCE_RECORDS_H
+
+#include "acceptance/profile.h"
+#include "core/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define BB_RECORDS_BYTES (256 << 20) /* the largest file that is read */
+
+struct json_t; /* of jansson */
+
+struct bb_read_record {
+	struct json_t *json;      /* owned by the records */
+	const struct json_t *run; /* the run record before it; NULL: none */
+	const char *kind;
+};
+
+struct bb_records {
+	struct bb_read_record *list;
+	size_t n;
+	size_t others; /* lines that are no records, such as a launcher's */
+};
+
+/*
+ * Records in the LENGTH bytes of TEXT, one a line; what a launcher puts before them is skipped.
+ * BB_EDATA names the first line that begins as a record and is none; what came before it is kept.
+ */
+BB_MUST bb_status bb_records_read(const char *path, const char *text, size_t length,
+				  struct bb_records *records, struct bb_error *error);
+void bb_records_free(struct bb_records *records);
+
+/* The file PATH as text that ends with NUL, at most MOST bytes. BB_EUSAGE: it cannot be read. */
+BB_MUST bb_status bb_read_whole(const char *path, size_t most, char **text, size_t *length,
+				struct bb_error *error);
+
+/* Members of RECORD. NULL, NAN, ABSENT where it has none of that type. */
+#define BB_NO_NUMBER INT64_MIN
+const char *bb_record_string(const struct json_t *record, const char *name);
+double bb_record_number(const struct json_t *record, const char *name);
+int64_t bb_record_int(const struct json_t *record, const char *name);
+double bb_record_metric(const struct json_t *record, const struct bb_metric *metric);
+
+/* Whether WHERE (NULL: any result) selects RECORD. */
+bool bb_where_selects(const struct bb_where *where, const struct bb_read_record *record);
+
+/*
+ * What RECORD is about, from all that tells it from others of its run: "all_reduce ring float sum
+ * 1M out-of-place, 8 ranks". SIZE false: all but its size. Returns TEXT.
+ */
+#define BB_SUBJECT_TEXT 160
+const char *bb_record_subject(char text[BB_SUBJECT_TEXT], const struct bb_read_record *record,
+			      bool size);
+
+/* The first record of that kind, or NULL. */
+const struct bb_read_record *bb_records_first(const struct bb_records *records, const char *kind);
+
+#endif

@@ -1,0 +1,47 @@
+/*
+ * reference.h - published measurements: reports/reference/reference_busbw.csv, which is part of the
+ * binary.
+ */
+#ifndef BB_ACCEPTANCE_REFERENCE_H
+#define BB_ACCEPTANCE_REFERENCE_H
+
+#include "core/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The day on which the table was last held against its sources. */
+#define BB_REFERENCE_DATE "2026-11-22"
+
+/* One row. Texts are empty where the source does not say. */
+struct bb_reference {
+	char id[32], system[64], gpu[24], fabric[64], collective[24], algo[24];
+	int64_t nodes, nranks; /* 0: not said */
+	uint64_t size_bytes;   /* 0: not said, "large" */
+	int in_place;          /* -1: not said */
+	double busbw_GBps;
+	char kind[48], source[128];
+};
+
+struct bb_references {
+	struct bb_reference *rows;
+	size_t n;
+};
+
+/* Read TEXT, a table with its header line. BB_EUSAGE names the line that is wrong. */
+BB_MUST bb_status bb_references_read(const char *text, size_t length, struct bb_references *table,
+				     struct bb_error *error);
+/* The table that is part of the binary. */
+BB_MUST bb_status bb_references_own(struct bb_references *table, struct bb_error *error);
+void bb_references_free(struct bb_references *table);
+
+/*
+ * The row that KEY ("ID", or "ID:ALGO" where an id has several) has for a collective at a size;
+ * IN_PLACE -1: either. BB_EUSAGE: there is none, or several that differ, said in ERROR.
+ */
+BB_MUST bb_status bb_references_find(const struct bb_references *table, const char *key,
+				     const char *collective, uint64_t size_bytes, int in_place,
+				     const struct bb_reference **row, struct bb_error *error);
+
+#endif

@@ -1,0 +1,402 @@
+/*
+ * session.c - runs one after the other, and what is known of those that have ended.
+ */
+#include "acceptance/session.h"
+
+#include "acceptance/plan.h"
+#include "core/json.h"
+#include "core/output.h"
+#include "harness/record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LOG_BYTES (1 << 20)
+
+static bb_status make_folder(const char *path, struct bb_error *error)
+{
+	if (mkdir(path, 0777) == 0 || errno == EEXIST)
+		return BB_OK;
+	return bb_fail(error, BB_EUSAGE, "%s: %s", path, strerror(errno));
+}
+
+#define PATH_TEXT 1024
+static bb_status path_of(const struct bb_session *s, const char *rest, char path[PATH_TEXT],
+			 struct bb_error *error)
+{
+	if (snprintf(path, PATH_TEXT, "%s/%s", s->dir, rest) < PATH_TEXT)
+		return BB_OK;
+	return bb_fail(error, BB_EUSAGE, "-o: the path is too long");
+}
+
+static bb_status append_line(const struct bb_session *s, struct bb_strbuf *line,
+			     struct bb_error *error)
+{
+	char path[PATH_TEXT];
+	int file;
+	bool good;
+	bb_status st = path_of(s, "runs.jsonl", path, error);
+
+	if (st != BB_OK)
+		return st;
+	bb_strbuf_add(line, "\n");
+	file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+	good = file >= 0 && !bb_strbuf_failed(line) &&
+	       write(file, line->text, line->length) == (ssize_t)line->length && fsync(file) == 0;
+	if (!good)
+		st = bb_fail(error, BB_EUSAGE, "%s: %s", path, strerror(errno));
+	if (file >= 0)
+		close(file);
+	return st;
+}
+
+static const char *mode_name(enum bb_mode mode)
+{
+	return mode == BB_QUICK ? "quick" : "full";
+}
+
+/* ---- the folder ------------------------------------------------------------------------------ */
+
+static bb_status begin(struct bb_session *s, struct bb_error *error)
+{
+	struct bb_strbuf text = {0}, line = {0};
+	char path[PATH_TEXT];
+	struct bb_json j;
+	bb_status st;
+
+	bb_run_id(s->run_id);
+	bb_time_text(s->start_time);
+	BB_TRY(st, path_of(s, "profile.yaml", path, error), out);
+	bb_strbuf_add(&text, s->text);
+	BB_TRY(st, bb_write_text(path, &text, error), out);
+	bb_json_init(&j, &line, false);
+	bb_json_object(&j);
+	bb_json_key(&j, "run_id");
+	bb_json_string(&j, s->run_id);
+	bb_json_key(&j, "start_time");
+	bb_json_string(&j, s->start_time);
+	bb_json_key(&j, "mode");
+	bb_json_string(&j, mode_name(s->mode));
+	bb_json_key(&j, "repeats");
+	bb_json_int(&j, s->repeats);
+	bb_json_end(&j);
+	st = append_line(s, &line, error);
+out:
+	bb_strbuf_free(&text);
+	bb_strbuf_free(&line);
+	return st;
+}
+
+static struct bb_evidence *evidence_of(struct bb_session *s, const char *step)
+{
+	for (size_t i = 0; step && i < s->n; i++)
+		if (strcmp(s->evidence[i].step->name, step) == 0)
+			return &s->evidence[i];
+	return NULL;
+}
+
+/* One line of runs.jsonl. What is broken, as the last line of a session that was killed may be, is
+   no run that has ended. */
+static void take_line(struct bb_session *s, const json_t *line)
+{
+	struct bb_evidence *const e = evidence_of(s, bb_record_string(line, "step"));
+	const int64_t run = bb_record_int(line, "run"), status = bb_record_int(line, "status");
+	struct bb_outcome *o;
+
+	if (!e || run < 1 || (size_t)run > e->nruns || status < 0)
+		return;
+	o = &e->runs[run - 1].outcome;
+	o->status = (int)status;
+	o->timed_out = json_is_true(json_object_get(line, "timed_out"));
+	o->wall_s = bb_record_number(line, "wall_s");
+}
+
+static bb_status check_first(struct bb_session *s, const json_t *first, struct bb_error *error)
+{
+	const char *const mode = bb_record_string(first, "mode");
+	const char *const id = bb_record_string(first, "run_id");
+	const char *const start = bb_record_string(first, "start_time");
+
+	if (!mode || !id || !start)
+		return bb_fail(error, BB_EUSAGE, "--resume %s: holds no run of acceptance", s->dir);
+	if (strcmp(mode, mode_name(s->mode)) != 0)
+		return bb_fail(error, BB_EUSAGE, "--resume %s: that was --%s, not --%s", s->dir,
+			       mode, mode_name(s->mode));
+	if (bb_record_int(first, "repeats") != s->repeats)
+		return bb_fail(error, BB_EUSAGE, "--resume %s: that had another -n", s->dir);
+	snprintf(s->run_id, sizeof(s->run_id), "%s", id);
+	snprintf(s->start_time, sizeof(s->start_time), "%s", start);
+	return BB_OK;
+}
+
+static bb_status read_state(struct bb_session *s, struct bb_error *error)
+{
+	char path[PATH_TEXT], *text = NULL, *old = NULL, *rest, *line;
+	size_t length;
+	bb_status st;
+	bool first = true;
+
+	BB_TRY(st, path_of(s, "profile.yaml", path, error), out);
+	BB_TRY(st, bb_read_whole(path, BB_PROFILE_BYTES, &old, &length, error), out);
+	if (strcmp(old, s->text) != 0)
+		BB_TRY(st,
+		       bb_fail(error, BB_EUSAGE, "--resume %s: %s is not the profile of that run",
+			       s->dir, s->profile_path),
+		       out);
+	BB_TRY(st, path_of(s, "runs.jsonl", path, error), out);
+	BB_TRY(st, bb_read_whole(path, BB_RECORDS_BYTES, &text, &length, error), out);
+	for (line = strtok_r(text, "\n", &rest); line && st == BB_OK;
+	     line = strtok_r(NULL, "\n", &rest), first = false) {
+		json_t *const json = json_loads(line, 0, NULL);
+
+		if (first)
+			st = check_first(s, json, error);
+		else
+			take_line(s, json);
+		json_decref(json);
+	}
+	if (st == BB_OK && first)
+		st = bb_fail(error, BB_EUSAGE, "--resume %s: holds no run of acceptance", s->dir);
+out:
+	free(old);
+	free(text);
+	return st;
+}
+
+/* Room for the runs of all steps of this mode. */
+static bb_status prepare(struct bb_session *s, struct bb_error *error)
+{
+	const struct bb_profile *const p = s->profile;
+
+	s->evidence = calloc(p->nsteps, sizeof(*s->evidence));
+	for (uint32_t i = 0; s->evidence && i < p->nsteps; i++) {
+		struct bb_evidence *const e = &s->evidence[s->n];
+		const struct bb_profile_step *const step = &p->steps[i];
+
+		if (!(step->mode & s->mode))
+			continue;
+		s->n++;
+		e->step = step;
+		e->nruns = (size_t)(s->repeats > 0 ? s->repeats : step->repeats);
+		e->runs = calloc(e->nruns, sizeof(*e->runs));
+		e->predicted = calloc(step->ngates + 1, sizeof(*e->predicted));
+		if (!e->runs || !e->predicted)
+			return bb_fail(error, BB_EINTERNAL, "out of memory for steps");
+		for (size_t k = 0; k < e->nruns; k++)
+			e->runs[k].outcome.status = -1;
+	}
+	if (!s->evidence)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for steps");
+	if (s->n == 0)
+		return bb_fail(error, BB_EUSAGE, "%s: no step belongs to --%s", s->profile_path,
+			       mode_name(s->mode));
+	return BB_OK;
+}
+
+bb_status bb_session_open(struct bb_session *s, struct bb_error *error)
+{
+	char path[PATH_TEXT];
+	bb_status st;
+
+	BB_TRY(st, prepare(s, error), out);
+	if (s->resume) {
+		st = read_state(s, error);
+		goto out;
+	}
+	BB_TRY(st, make_folder(s->dir, error), out);
+	BB_TRY(st, path_of(s, "runs.jsonl", path, error), out);
+	if (access(path, F_OK) == 0)
+		BB_TRY(st,
+		       bb_fail(error, BB_EUSAGE,
+			       "-o %s: holds a run already; --resume %s goes on with it", s->dir,
+			       s->dir),
+		       out);
+	BB_TRY(st, path_of(s, "records", path, error), out);
+	BB_TRY(st, make_folder(path, error), out);
+	BB_TRY(st, path_of(s, "logs", path, error), out);
+	BB_TRY(st, make_folder(path, error), out);
+	st = begin(s, error);
+out:
+	return st;
+}
+
+void bb_session_free(struct bb_session *s)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		struct bb_evidence *const e = &s->evidence[i];
+
+		for (size_t k = 0; e->runs && k < e->nruns; k++)
+			bb_records_free(&e->runs[k].records);
+		for (size_t k = 0; e->predicted && k < e->step->ngates; k++)
+			bb_records_free(&e->predicted[k].records);
+		free(e->runs);
+		free(e->predicted);
+	}
+	free(s->evidence);
+	s->evidence = NULL;
+	s->n = 0;
+}
+
+/* ---- one run --------------------------------------------------------------------------------- */
+
+/* The last line of a log that says something, without what launchers add below. */
+static void read_trouble(const char *path, char *trouble, size_t room)
+{
+	struct bb_error ignored = {0};
+	char *text, *rest, *line;
+	size_t length;
+
+	if (bb_read_whole(path, LOG_BYTES, &text, &length, &ignored) != BB_OK)
+		return;
+	for (line = strtok_r(text, "\r\n", &rest); line; line = strtok_r(NULL, "\r\n", &rest)) {
+		const char *const own = strstr(line, "_perf: ");
+
+		/* What a binary says of itself counts most, and first. */
+		if (own || (!trouble[0] && line[strspn(line, " -*#")]))
+			snprintf(trouble, room, "%.240s", line);
+		if (own)
+			break;
+	}
+	free(text);
+}
+
+/* The records of a run that has ended, and what its log says where it failed. */
+static void read_run(struct bb_step_run *run, const char *out, const char *err)
+{
+	struct bb_error error = {0};
+	char *text;
+	size_t length;
+
+	if (run->outcome.status != BB_OK && run->outcome.status != BB_EDATA)
+		read_trouble(err, run->trouble, sizeof(run->trouble));
+	if (bb_read_whole(out, BB_RECORDS_BYTES, &text, &length, &error) == BB_OK) {
+		const bb_status st = bb_records_read(out, text, length, &run->records, &error);
+
+		free(text);
+		if (st == BB_OK)
+			return;
+	}
+	if (!run->trouble[0])
+		snprintf(run->trouble, sizeof(run->trouble), "%.250s", error.text);
+}
+
+static bb_status note(const struct bb_session *s, const struct bb_profile_step *step, size_t run,
+		      const struct bb_outcome *o, struct bb_error *error)
+{
+	struct bb_strbuf line = {0};
+	struct bb_json j;
+	bb_status st;
+
+	bb_json_init(&j, &line, false);
+	bb_json_object(&j);
+	bb_json_key(&j, "step");
+	bb_json_string(&j, step->name);
+	bb_json_key(&j, "run");
+	bb_json_uint(&j, run + 1);
+	bb_json_key(&j, "status");
+	bb_json_int(&j, o->status);
+	bb_json_key(&j, "timed_out");
+	bb_json_bool(&j, o->timed_out);
+	bb_json_key(&j, "wall_s");
+	bb_json_double(&j, o->wall_s);
+	bb_json_end(&j);
+	st = append_line(s, &line, error);
+	bb_strbuf_free(&line);
+	return st;
+}
+
+/* Run WORDS, whose outputs are called NAME, unless that was done; then read what it wrote. */
+static bb_status execute(struct bb_session *s, const struct bb_profile_step *step, const char *name,
+			 const struct bb_words_list *words, struct bb_step_run *run,
+			 struct bb_error *error)
+{
+	char rest[160], out[PATH_TEXT], err[PATH_TEXT];
+	bb_status st;
+
+	snprintf(rest, sizeof(rest), "records/%s.jsonl", name);
+	BB_TRY(st, path_of(s, rest, out, error), out);
+	snprintf(rest, sizeof(rest), "logs/%s.txt", name);
+	BB_TRY(st, path_of(s, rest, err, error), out);
+	if (run->outcome.status < 0) {
+		const struct bb_command command = {words->words, out, err, step->limit_ns};
+		struct bb_error why = {0};
+
+		if (bb_command_run(&command, &run->outcome, &why) != BB_OK) {
+			run->outcome.status = 127;
+			snprintf(run->trouble, sizeof(run->trouble), "%.250s", why.text);
+			goto out;
+		}
+		s->stopped_by = run->outcome.stopped_by;
+	}
+	read_run(run, out, err);
+out:
+	return st;
+}
+
+static bb_status run_step(struct bb_session *s, struct bb_evidence *e, struct bb_error *error)
+{
+	struct bb_words_list words = {.n = 0};
+	char name[96];
+	bb_status st;
+
+	BB_TRY(st, bb_plan_command(s->profile, e->step, s->folder, &words, error), out);
+	for (size_t i = 0; i < e->nruns && !s->stopped_by; i++) {
+		struct bb_step_run *const run = &e->runs[i];
+		const bool fresh = run->outcome.status < 0;
+
+		if (fresh && !s->quiet)
+			fprintf(stderr, "acceptance: %s, run %zu of %zu\n", e->step->name, i + 1,
+				e->nruns);
+		snprintf(name, sizeof(name), "%s.%zu", e->step->name, i + 1);
+		BB_TRY(st, execute(s, e->step, name, &words, run, error), out);
+		if (fresh && !s->stopped_by)
+			BB_TRY(st, note(s, e->step, i, &run->outcome, error), out);
+	}
+out:
+	bb_words_free(&words);
+	return st;
+}
+
+/* What the simulator says, for the gates that ask. */
+static bb_status simulate(struct bb_session *s, struct bb_evidence *e, struct bb_error *error)
+{
+	bb_status st = BB_OK;
+	char name[96];
+
+	for (uint32_t i = 0; st == BB_OK && i < e->step->ngates && !s->stopped_by; i++) {
+		const struct bb_gate *const g = &e->step->gates[i];
+		struct bb_step_run *const run = &e->predicted[i];
+		struct bb_words_list words = {.n = 0};
+
+		if (g->from->kind != BB_FROM_SIMULATOR)
+			continue;
+		run->outcome.status = -1;
+		snprintf(name, sizeof(name), "%s.sim%u", e->step->name, i + 1);
+		st = bb_plan_simulation(e->step, g, s->folder, &words, error);
+		if (st == BB_OK)
+			st = execute(s, e->step, name, &words, run, error);
+		if (st == BB_OK && run->outcome.status != 0 && !run->trouble[0])
+			snprintf(run->trouble, sizeof(run->trouble),
+				 "the simulator ends with exit status %d", run->outcome.status);
+		bb_words_free(&words);
+	}
+	return st;
+}
+
+bb_status bb_session_run(struct bb_session *s, struct bb_error *error)
+{
+	bb_status st = BB_OK;
+
+	for (size_t i = 0; st == BB_OK && i < s->n && !s->stopped_by; i++) {
+		st = run_step(s, &s->evidence[i], error);
+		if (st == BB_OK && !s->stopped_by)
+			st = simulate(s, &s->evidence[i], error);
+	}
+	return st;
+}

@@ -1,0 +1,40 @@
+/*
+ * session.h - the runs of a profile, in a folder that an interrupted one resumes from.
+ *
+ *   DIR/profile.yaml          what is run, as it was read
+ *   DIR/runs.jsonl            a line when the session begins, and one for each run that has ended
+ *   DIR/records/STEP.N.jsonl  records of run N of a step; of the simulator: STEP.simG.jsonl
+ *   DIR/logs/STEP.N.txt       what it wrote to standard error
+ */
+#ifndef BB_ACCEPTANCE_SESSION_H
+#define BB_ACCEPTANCE_SESSION_H
+
+#include "acceptance/judge.h"
+#include "acceptance/profile.h"
+
+struct bb_session {
+	const struct bb_profile *profile;
+	const char *profile_path, *text; /* the profile as it was read */
+	const char *dir, *folder;        /* where results go; where binaries are */
+	enum bb_mode mode;
+	int64_t repeats; /* of each step; 0: as it declares */
+	bool resume, quiet;
+	/* Filled: */
+	char run_id[40], start_time[40];
+	struct bb_evidence *evidence; /* of the steps of this mode, in order */
+	size_t n;
+	int stopped_by; /* a signal; 0: none */
+};
+
+/* Make DIR, or find in it what is to be resumed. BB_EUSAGE: it is not this session's, or holds
+   another already. */
+BB_MUST bb_status bb_session_open(struct bb_session *s, struct bb_error *error);
+
+/*
+ * Run what is not done yet, say so on standard error, and read all records. A step that fails does
+ * not keep others from running. BB_OK even where SIGINT or SIGTERM stopped it: see stopped_by.
+ */
+BB_MUST bb_status bb_session_run(struct bb_session *s, struct bb_error *error);
+void bb_session_free(struct bb_session *s);
+
+#endif

@@ -1,0 +1,175 @@
+/*
+ * main.c - the binary acceptance: which subject, which words are files and which are options.
+ */
+#include "acceptance/tool/tool.h"
+#include "core/output.h"
+#include "core/version.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct subject {
+	const char *word, *operands, *brief;
+	bb_status (*run)(struct bb_acceptance_job *job, struct bb_error *error);
+	const struct bb_option *rows;
+} subjects[] = {
+	{"run", "PROFILE.yaml", "run the steps of a profile and judge them by its gates",
+	 bb_acceptance_run, bb_acceptance_run_rows},
+	{"baseline", "PROFILE.yaml", "measure a profile N times: what later runs are held against",
+	 bb_acceptance_baseline, bb_acceptance_baseline_rows},
+	{.word = NULL},
+};
+
+static bb_status find_subject(const char *word, const struct subject **subject,
+			      struct bb_error *error)
+{
+	const char *words[sizeof(subjects) / sizeof(subjects[0])] = {NULL}, *near;
+
+	for (int i = 0; subjects[i].word; i++) {
+		words[i] = subjects[i].word;
+		if (strcmp(word, subjects[i].word) == 0) {
+			*subject = &subjects[i];
+			return BB_OK;
+		}
+	}
+	near = bb_nearest(word, words);
+	return bb_fail(error, BB_EUSAGE, "%s: not a subject%s%s%s", word,
+		       near ? "; did you mean " : "; see --help", near ? near : "",
+		       near ? "?" : "");
+}
+
+/* Whether WORD is an option of ROWS whose value is the next word. */
+static bool takes_next(const struct bb_option *rows, const char *word)
+{
+	for (; rows->name; rows++) {
+		const bool is_long =
+			strncmp(word, "--", 2) == 0 && strcmp(word + 2, rows->name) == 0;
+
+		if (rows->type != BB_OPT_FLAG &&
+		    (is_long || (rows->key && word[1] == rows->key && !word[2])))
+			return true;
+	}
+	return false;
+}
+
+/* Options to the front of WORDS (after the first), operands behind. Returns how many options and
+   values, the first word included. */
+static int divide(const struct subject *subject, int argc, char **words, char **sorted)
+{
+	int n = 0, last;
+
+	sorted[n++] = words[0];
+	for (int i = 1; i < argc; i++) {
+		if (words[i][0] != '-' || !words[i][1])
+			continue;
+		sorted[n++] = words[i];
+		if (i + 1 < argc && takes_next(subject->rows, words[i]))
+			sorted[n++] = words[++i];
+	}
+	last = n;
+	for (int i = 1; i < argc; i++) {
+		if (words[i][0] == '-' && words[i][1])
+			i += i + 1 < argc && takes_next(subject->rows, words[i]);
+		else
+			sorted[last++] = words[i];
+	}
+	return n;
+}
+
+static bb_status show_version(struct bb_error *error)
+{
+	struct bb_strbuf out = {0};
+	bb_status st;
+
+	bb_strbuf_add(&out, "acceptance (busbench) " BB_VERSION "\n");
+	st = bb_write_text("-", &out, error);
+	bb_strbuf_free(&out);
+	return st;
+}
+
+static bb_status show_help(const struct subject *only, bool markdown, struct bb_error *error)
+{
+	struct bb_strbuf out = {0};
+	bb_status st;
+
+	if (!only)
+		bb_strbuf_add(&out,
+			      "Usage: acceptance SUBJECT FILE... [OPTION]...\n"
+			      "Acceptance tests with gates that say where they come from.\n\n");
+	for (const struct subject *s = subjects; s->word; s++) {
+		const struct bb_option_table tables[] = {
+			{s->rows, NULL}, {bb_acceptance_about_rows, NULL}, {NULL, NULL}};
+		struct bb_strbuf program = {0};
+
+		if (!only) {
+			bb_strbuf_addf(&out, "  %-9s %-13s %s\n", s->word, s->operands, s->brief);
+			continue;
+		}
+		if (s != only)
+			continue;
+		bb_strbuf_addf(&program, "acceptance %s %s", s->word, s->operands);
+		if (markdown)
+			bb_options_markdown(s->rows, &out);
+		else
+			bb_options_help(tables, bb_strbuf_text(&program), s->brief, &out);
+		bb_strbuf_free(&program);
+	}
+	if (!only)
+		bb_strbuf_add(&out, "\nacceptance SUBJECT --help shows the options of one.\n");
+	st = bb_write_text("-", &out, error);
+	bb_strbuf_free(&out);
+	return st;
+}
+
+static bb_status run(const struct subject *subject, int argc, char **words,
+		     struct bb_acceptance_job *job, struct bb_error *error)
+{
+	struct bb_acceptance_options o = {.output = NULL};
+	const struct bb_option_table tables[] = {
+		{subject->rows, &o}, {bb_acceptance_about_rows, &o}, {NULL, NULL}};
+	char **const sorted = calloc((size_t)argc + 1, sizeof(*sorted));
+	bb_status st;
+	int n;
+
+	if (!sorted)
+		return bb_fail(error, BB_EINTERNAL, "out of memory");
+	n = divide(subject, argc, words, sorted);
+	job->o = &o;
+	job->operands = sorted + n;
+	job->noperands = argc - n;
+	BB_TRY(st, bb_options_parse(tables, n, sorted, error), out);
+	if (o.help || o.help_markdown)
+		st = show_help(subject, o.help_markdown, error);
+	else if (o.version)
+		st = show_version(error);
+	else if (job->noperands == 0)
+		st = bb_fail(error, BB_EUSAGE, "%s: needs %s", subject->word, subject->operands);
+	else
+		st = subject->run(job, error);
+out:
+	free(sorted);
+	return st;
+}
+
+int main(int argc, char **argv)
+{
+	const char *const word = argc > 1 ? argv[1] : "--help";
+	struct bb_acceptance_job job = {.signal = 0};
+	const struct subject *subject = NULL;
+	struct bb_error error = {0};
+	bb_status st;
+
+	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+		st = show_help(NULL, false, &error);
+	} else if (strcmp(word, "--version") == 0) {
+		st = show_version(&error);
+	} else {
+		st = find_subject(word, &subject, &error);
+		if (subject)
+			st = run(subject, argc - 1, argv + 1, &job, &error);
+	}
+	if (bb_error_status(&error) != BB_OK)
+		fprintf(stderr, "acceptance: %s\n", error.text);
+	return job.signal ? 128 + job.signal : (int)st;
+}

@@ -1,0 +1,58 @@
+/*
+ * options.c - rows of options of acceptance.
+ */
+#include "acceptance/tool/tool.h"
+
+#include <stddef.h>
+
+#define AT(member) offsetof(struct bb_acceptance_options, member)
+#define FLAG(word, member, text)                                                                   \
+	{                                                                                          \
+		.name = word, .type = BB_OPT_FLAG, .offset = AT(member), .help = text              \
+	}
+#define STRING(word, member, what, text)                                                           \
+	.name = word, .type = BB_OPT_STRING, .offset = AT(member), .argument = what, .help = text
+
+const struct bb_option bb_acceptance_run_rows[] = {
+	{STRING("output", output, "DIR", "where results go; default: acceptance-NAME-TIME"),
+	 .key = 'o', .section = "Running"},
+	{STRING("resume", resume, "DIR", "go on with an interrupted run: what has ended is kept")},
+	FLAG("quick", quick, "the steps of the quick mode alone"),
+	FLAG("full", full, "the steps of the full mode (the default)"),
+	FLAG("strict", strict, "a warning fails, too"),
+	FLAG("dry-run", dry_run, "print the commands and the gates; run nothing"),
+	FLAG("quiet", quiet, "nothing on standard error while it runs"),
+	{0},
+};
+
+const struct bb_option bb_acceptance_baseline_rows[] = {
+	{.name = "repeats",
+	 .key = 'n',
+	 .type = BB_OPT_INT,
+	 .offset = AT(repeats),
+	 .initial = "10",
+	 .argument = "N",
+	 .min = 2,
+	 .max = 1000,
+	 .help = "runs of each step",
+	 .section = "Baseline"},
+	{STRING("output", output, "DIR", "where results go: baseline.json, and all records"),
+	 .key = 'o'},
+	{STRING("resume", resume, "DIR", "go on with an interrupted run: what has ended is kept")},
+	FLAG("quick", quick, "the steps of the quick mode alone"),
+	FLAG("full", full, "the steps of the full mode (the default)"),
+	FLAG("quiet", quiet, "nothing on standard error while it runs"),
+	{0},
+};
+
+const struct bb_option bb_acceptance_about_rows[] = {
+	{.name = "help",
+	 .key = 'h',
+	 .type = BB_OPT_FLAG,
+	 .offset = AT(help),
+	 .help = "this text",
+	 .section = "About"},
+	FLAG("help-markdown", help_markdown, "the same as Markdown tables"),
+	FLAG("version", version, "the version"),
+	{0},
+};

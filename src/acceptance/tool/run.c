@@ -1,0 +1,219 @@
+/*
+ * run.c - acceptance run and acceptance baseline.
+ */
+#include "acceptance/baseline.h"
+#include "acceptance/plan.h"
+#include "acceptance/process.h"
+#include "acceptance/tool/tool.h"
+#include "acceptance/verdict.h"
+#include "core/output.h"
+#include "harness/record.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What both subjects begin with. */
+struct begun {
+	struct bb_profile *profile;
+	char *text;
+	char folder[1024], dir[1024];
+	struct bb_session session;
+};
+
+/* The folder that this binary is in: the others are beside it. */
+static bb_status find_folder(char *folder, size_t room, struct bb_error *error)
+{
+	const ssize_t n = readlink("/proc/self/exe", folder, room - 1);
+	char *slash;
+
+	if (n <= 0)
+		return bb_fail(error, BB_EINTERNAL, "/proc/self/exe cannot be read");
+	folder[n] = '\0';
+	slash = strrchr(folder, '/');
+	*slash = '\0';
+	return BB_OK;
+}
+
+static void name_dir(const struct bb_acceptance_options *o, const struct bb_profile *p, char *dir,
+		     size_t room)
+{
+	char now[BB_TIME_TEXT];
+
+	bb_time_text(now);
+	if (o->resume || o->output)
+		snprintf(dir, room, "%s", o->resume ? o->resume : o->output);
+	else
+		snprintf(dir, room, "acceptance-%s-%.19sZ", p->name, now);
+	for (char *c = dir; !o->resume && !o->output && *c; c++)
+		*c = *c == ':' ? '-' : *c;
+}
+
+static bb_status begin(const struct bb_acceptance_job *job, struct begun *b, struct bb_error *error)
+{
+	const struct bb_acceptance_options *const o = job->o;
+	const char *const path = job->operands[0];
+	size_t length;
+	bb_status st;
+
+	if (job->noperands > 1)
+		return bb_fail(error, BB_EUSAGE, "%s: one profile at a time", job->operands[1]);
+	if (o->quick && o->full)
+		return bb_fail(error, BB_EUSAGE, "--quick and --full: one of them");
+	if (o->resume && o->output)
+		return bb_fail(error, BB_EUSAGE, "--resume goes on in its own folder; no -o");
+	BB_TRY(st, bb_read_whole(path, BB_PROFILE_BYTES, &b->text, &length, error), out);
+	BB_TRY(st, bb_profile_read(path, b->text, length, &b->profile, error), out);
+	BB_TRY(st, find_folder(b->folder, sizeof(b->folder), error), out);
+	name_dir(o, b->profile, b->dir, sizeof(b->dir));
+	b->session = (struct bb_session){.profile = b->profile,
+					 .profile_path = path,
+					 .text = b->text,
+					 .dir = b->dir,
+					 .folder = b->folder,
+					 .mode = o->quick ? BB_QUICK : BB_FULL,
+					 .repeats = o->repeats,
+					 .resume = o->resume != NULL,
+					 .quiet = o->quiet};
+out:
+	return st;
+}
+
+static void end(struct begun *b)
+{
+	bb_session_free(&b->session);
+	bb_profile_free(b->profile);
+	free(b->text);
+}
+
+/* ---- run ------------------------------------------------------------------------------------- */
+
+static void add_step(const struct begun *b, const struct bb_profile_step *step,
+		     struct bb_strbuf *out, struct bb_words_list *words)
+{
+	bb_strbuf_addf(out, "step %s: %lld run%s, each at most %.6g s\n  ", step->name,
+		       (long long)step->repeats, step->repeats == 1 ? "" : "s",
+		       (double)step->limit_ns / 1e9);
+	bb_plan_add_line(out, words);
+	bb_strbuf_add(out, "\n  gate: no wrong data\n");
+	for (uint32_t i = 0; i < step->ngates; i++) {
+		bb_strbuf_add(out, "  gate: ");
+		bb_plan_add_gate(out, &step->gates[i]);
+		bb_strbuf_add(out, "\n");
+	}
+}
+
+static bb_status dry_run(const struct begun *b, struct bb_error *error)
+{
+	struct bb_strbuf out = {0};
+	bb_status st = BB_OK;
+
+	for (uint32_t i = 0; st == BB_OK && i < b->profile->nsteps; i++) {
+		const struct bb_profile_step *const step = &b->profile->steps[i];
+		struct bb_words_list words = {.n = 0};
+
+		if (!(step->mode & b->session.mode))
+			continue;
+		st = bb_plan_command(b->profile, step, b->folder, &words, error);
+		if (st == BB_OK)
+			add_step(b, step, &out, &words);
+		bb_words_free(&words);
+	}
+	if (st == BB_OK)
+		st = bb_write_text("-", &out, error);
+	bb_strbuf_free(&out);
+	return st;
+}
+
+static bb_status write_file(const struct bb_acceptance *a, const char *name,
+			    void (*add)(const struct bb_acceptance *a, struct bb_strbuf *out),
+			    struct bb_error *error)
+{
+	struct bb_strbuf out = {0};
+	char path[1200];
+	bb_status st;
+
+	if (name)
+		snprintf(path, sizeof(path), "%s/%s", a->session->dir, name);
+	add(a, &out);
+	st = bb_write_text(name ? path : "-", &out, error);
+	bb_strbuf_free(&out);
+	return st;
+}
+
+static bb_status conclude(const struct begun *b, const struct bb_acceptance_options *o,
+			  bb_status *verdict, struct bb_error *error)
+{
+	const struct bb_session *const s = &b->session;
+	struct bb_judgements judgements = {NULL, 0};
+	struct bb_nodes nodes = {NULL, 0};
+	struct bb_acceptance a = {s, &judgements, &nodes, {.status = BB_OK}, o->strict};
+	bb_status st = BB_OK;
+
+	for (size_t i = 0; st == BB_OK && i < s->n; i++)
+		st = bb_judge(&s->evidence[i], &judgements, error);
+	BB_TRY(st, st, out);
+	BB_TRY(st, bb_nodes_judge(s->evidence, s->n, &judgements, &nodes, error), out);
+	a.totals = bb_judgements_total(&judgements, o->strict);
+	BB_TRY(st, write_file(&a, "verdict.json", bb_acceptance_json, error), out);
+	BB_TRY(st, write_file(&a, "junit.xml", bb_acceptance_junit, error), out);
+	BB_TRY(st, write_file(&a, NULL, bb_acceptance_text, error), out);
+	*verdict = a.totals.status;
+out:
+	bb_nodes_free(&nodes);
+	bb_judgements_free(&judgements);
+	return st;
+}
+
+bb_status bb_acceptance_run(struct bb_acceptance_job *job, struct bb_error *error)
+{
+	struct bb_baselines baselines = {NULL, 0};
+	struct begun b = {.profile = NULL};
+	bb_status st, verdict = BB_OK;
+
+	BB_TRY(st, begin(job, &b, error), out);
+	if (job->o->dry_run) {
+		st = dry_run(&b, error);
+		goto out;
+	}
+	BB_TRY(st, bb_commands_prepare(error), out);
+	BB_TRY(st, bb_session_open(&b.session, error), out);
+	BB_TRY(st, bb_baselines_open(&b.session, &baselines, error), out);
+	BB_TRY(st, bb_session_run(&b.session, error), out);
+	BB_TRY(st, conclude(&b, job->o, &verdict, error), out);
+	job->signal = b.session.stopped_by;
+	st = verdict;
+out:
+	end(&b);
+	bb_baselines_free(&baselines);
+	return st;
+}
+
+/* ---- baseline -------------------------------------------------------------------------------- */
+
+bb_status bb_acceptance_baseline(struct bb_acceptance_job *job, struct bb_error *error)
+{
+	struct begun b = {.profile = NULL};
+	struct bb_strbuf out = {0};
+	char path[1200];
+	bb_status st;
+
+	BB_TRY(st, begin(job, &b, error), out);
+	BB_TRY(st, bb_commands_prepare(error), out);
+	BB_TRY(st, bb_session_open(&b.session, error), out);
+	BB_TRY(st, bb_session_run(&b.session, error), out);
+	job->signal = b.session.stopped_by;
+	if (job->signal)
+		goto out;
+	BB_TRY(st, bb_baseline_make(&b.session, &out, error), out);
+	snprintf(path, sizeof(path), "%s/baseline.json", b.dir);
+	BB_TRY(st, bb_write_text(path, &out, error), out);
+	bb_strbuf_clear(&out);
+	bb_strbuf_addf(&out, "Baseline of %lld runs: %s\n", (long long)b.session.repeats, path);
+	st = bb_write_text("-", &out, error);
+out:
+	bb_strbuf_free(&out);
+	end(&b);
+	return st;
+}

@@ -1,0 +1,29 @@
+/*
+ * tool.h - the binary acceptance: run a profile, or make a baseline.
+ */
+#ifndef BB_ACCEPTANCE_TOOL_TOOL_H
+#define BB_ACCEPTANCE_TOOL_TOOL_H
+
+#include "core/option.h"
+
+struct bb_acceptance_options {
+	const char *output, *resume;
+	bool quick, full, strict, dry_run, quiet, help, help_markdown, version;
+	int64_t repeats;
+};
+
+extern const struct bb_option bb_acceptance_run_rows[], bb_acceptance_baseline_rows[];
+extern const struct bb_option bb_acceptance_about_rows[];
+
+/* Subjects: operands are the words without a dash. What is wrong is in ERROR; a status other than
+   BB_OK without one is a verdict. *SIGNAL: what interrupted it, 0: nothing. */
+struct bb_acceptance_job {
+	const struct bb_acceptance_options *o;
+	char *const *operands;
+	int noperands;
+	int signal;
+};
+BB_MUST bb_status bb_acceptance_run(struct bb_acceptance_job *job, struct bb_error *error);
+BB_MUST bb_status bb_acceptance_baseline(struct bb_acceptance_job *job, struct bb_error *error);
+
+#endif

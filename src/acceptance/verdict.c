@@ -1,0 +1,136 @@
+/*
+ * verdict.c - the verdict in words.
+ */
+#include "acceptance/verdict.h"
+
+#include "acceptance/plan.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <string.h>
+
+const char *bb_acceptance_word(const struct bb_acceptance *a)
+{
+	return a->session->stopped_by         ? "interrupted"
+	       : a->totals.status == BB_OK    ? "passed"
+	       : a->totals.status == BB_EDATA ? "failed"
+					      : "could not judge";
+}
+
+const char *bb_judgement_metric(const struct bb_judgement *j)
+{
+	return !j->gate ? "correctness" : j->gate->metric ? j->gate->metric : j->gate->shape;
+}
+
+/* The first judgement of the worst kind there is. */
+static const struct bb_judgement *worst(const struct bb_judgements *judgements)
+{
+	const struct bb_judgement *w = NULL;
+
+	for (size_t i = 0; i < judgements->n; i++)
+		if (!w || judgements->list[i].verdict > w->verdict)
+			w = &judgements->list[i];
+	return w;
+}
+
+static void add_worst(const struct bb_acceptance *a, struct bb_strbuf *out)
+{
+	const struct bb_judgement *const w = worst(a->judgements);
+
+	if (!w || w->verdict == BB_PASSED)
+		bb_strbuf_add(out, "Every gate holds and no result has wrong data.\n");
+	else
+		bb_strbuf_addf(out, "%s in step %s, %s: %s.\n",
+			       w->verdict == BB_FAILED ? "The first failure is"
+						       : "The first thing to look at is",
+			       w->step->name, w->subject, w->reason);
+}
+
+static void add_culprit(const struct bb_acceptance *a, struct bb_strbuf *out)
+{
+	const struct bb_node *w = NULL;
+
+	for (size_t i = 0; i < a->nodes->n; i++)
+		if (!w || a->nodes->list[i].verdict > w->verdict)
+			w = &a->nodes->list[i];
+	if (w && (w->verdict == BB_NODE_BAD || w->verdict == BB_NODE_SUSPECT))
+		bb_strbuf_addf(out, "Node %s stands out: %s.\n", w->host, w->reason);
+	else
+		bb_strbuf_addf(out, "No node of %zu stands out.\n", a->nodes->n);
+}
+
+void bb_acceptance_sentences(const struct bb_acceptance *a, struct bb_strbuf *out)
+{
+	const size_t *const of = a->totals.of;
+
+	bb_strbuf_addf(out,
+		       "%zu of %zu checks in %zu steps passed, %zu with a warning; %zu failed, %zu "
+		       "could not be judged, %zu were skipped.\n",
+		       of[BB_PASSED] + of[BB_WARNED], a->judgements->n, a->session->n,
+		       of[BB_WARNED], of[BB_FAILED], of[BB_UNJUDGED], of[BB_SKIPPED]);
+	add_worst(a, out);
+	add_culprit(a, out);
+}
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+static void add_number(struct bb_strbuf *out, double value)
+{
+	if (isnan(value))
+		bb_strbuf_addf(out, " %10s", "-");
+	else
+		bb_strbuf_addf(out, " %10.4g", value);
+}
+
+static void add_row(struct bb_strbuf *out, const struct bb_judgement *j)
+{
+	bb_strbuf_addf(out, "%-15s %-16.16s %-11s", bb_verdict_name(j->verdict), j->step->name,
+		       bb_judgement_metric(j));
+	add_number(out, j->value);
+	add_number(out, j->low);
+	add_number(out, j->limit);
+	add_number(out, j->expected);
+	bb_strbuf_addf(out, " %-9s %s\n", j->gate ? bb_source_name(j->gate->from->kind) : "-",
+		       j->gate ? j->subject : "");
+	if (j->verdict != BB_PASSED)
+		bb_strbuf_addf(out, "%15s %s\n", "", j->reason);
+}
+
+static void add_nodes(const struct bb_nodes *nodes, struct bb_strbuf *out)
+{
+	for (size_t i = 0; i < nodes->n; i++)
+		bb_strbuf_addf(out, "%s | %s | %s | %s\n", nodes->list[i].host,
+			       bb_node_verdict_name(nodes->list[i].verdict), nodes->list[i].code,
+			       nodes->list[i].reason);
+}
+
+/* Names of hosts come from records: only what a host's name may hold is put into a command. */
+static bool plain(const char *host)
+{
+	return host[0] && host[strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+					    "0123456789-._")] == '\0';
+}
+
+static void add_drain(const struct bb_nodes *nodes, struct bb_strbuf *out)
+{
+	for (size_t i = 0; i < nodes->n; i++)
+		if (nodes->list[i].verdict == BB_NODE_BAD && plain(nodes->list[i].host))
+			bb_strbuf_addf(out,
+				       "To take it out of service (not done): scontrol update "
+				       "nodename=%s state=drain reason=busbench:%s\n",
+				       nodes->list[i].host, nodes->list[i].code);
+}
+
+void bb_acceptance_text(const struct bb_acceptance *a, struct bb_strbuf *out)
+{
+	bb_strbuf_addf(out, "%-15s %-16s %-11s %10s %10s %10s %10s %-9s %s\n", "verdict", "step",
+		       "metric", "value", "bound", "limit", "expected", "from", "subject");
+	for (size_t i = 0; i < a->judgements->n; i++)
+		add_row(out, &a->judgements->list[i]);
+	bb_strbuf_add(out, "\n");
+	add_nodes(a->nodes, out);
+	bb_strbuf_addf(out, "\nVerdict: %s\n", bb_acceptance_word(a));
+	bb_acceptance_sentences(a, out);
+	add_drain(a->nodes, out);
+	bb_strbuf_addf(out, "All of it: %s\n", a->session->dir);
+}

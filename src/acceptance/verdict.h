@@ -1,0 +1,34 @@
+/*
+ * verdict.h - what an acceptance run came to, as text, JSON and JUnit's XML.
+ */
+#ifndef BB_ACCEPTANCE_VERDICT_H
+#define BB_ACCEPTANCE_VERDICT_H
+
+#include "acceptance/judge.h"
+#include "acceptance/nodes.h"
+#include "acceptance/session.h"
+
+struct bb_acceptance {
+	const struct bb_session *session;
+	const struct bb_judgements *judgements;
+	const struct bb_nodes *nodes;
+	struct bb_totals totals;
+	bool strict;
+};
+
+/* "passed", "failed", "could not judge" */
+const char *bb_acceptance_word(const struct bb_acceptance *a);
+
+/* The verdict and the three sentences that explain it, a line each. */
+void bb_acceptance_sentences(const struct bb_acceptance *a, struct bb_strbuf *out);
+/* A table, a line for each node, and what to do with bad ones, which nobody does by itself. */
+void bb_acceptance_text(const struct bb_acceptance *a, struct bb_strbuf *out);
+/* verdict.json: docs/acceptance.md describes it. */
+void bb_acceptance_json(const struct bb_acceptance *a, struct bb_strbuf *out);
+/* A test suite for each step: failure is below a gate, error could not be judged. */
+void bb_acceptance_junit(const struct bb_acceptance *a, struct bb_strbuf *out);
+
+/* "busbw", "no-dip", "correctness". */
+const char *bb_judgement_metric(const struct bb_judgement *j);
+
+#endif

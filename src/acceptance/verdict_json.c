@@ -1,0 +1,260 @@
+/*
+ * verdict_json.c - verdict.json and junit.xml.
+ */
+#include "acceptance/plan.h"
+#include "acceptance/verdict.h"
+
+#include "core/json.h"
+#include "core/version.h"
+#include "harness/record.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void add_string(struct bb_json *j, const char *key, const char *value)
+{
+	bb_json_key(j, key);
+	bb_json_string(j, value);
+}
+
+static void add_double(struct bb_json *j, const char *key, double value)
+{
+	bb_json_key(j, key);
+	bb_json_double(j, value);
+}
+
+static void add_int(struct bb_json *j, const char *key, int64_t value)
+{
+	bb_json_key(j, key);
+	bb_json_int(j, value);
+}
+
+static void add_judgement(const struct bb_judgement *g, struct bb_json *j)
+{
+	struct bb_strbuf asked = {0};
+
+	bb_json_object(j);
+	add_string(j, "step", g->step->name);
+	add_string(j, "metric", bb_judgement_metric(g));
+	add_string(j, "subject", g->subject);
+	add_string(j, "verdict", bb_verdict_name(g->verdict));
+	add_string(j, "reason", g->reason);
+	add_int(j, "runs", (int64_t)g->runs);
+	add_double(j, "value", g->value);
+	add_double(j, "bound", g->low);
+	add_double(j, "limit", g->limit);
+	add_double(j, "expected", g->expected);
+	if (g->gate) {
+		bb_plan_add_gate(&asked, g->gate);
+		add_string(j, "unit", g->gate->measure ? g->gate->measure->unit : "");
+		add_string(j, "gate", bb_strbuf_text(&asked));
+		add_int(j, "line", g->gate->line);
+		add_string(j, "from", bb_source_name(g->gate->from->kind));
+		add_string(j, "provenance", g->gate->from->told);
+		bb_strbuf_free(&asked);
+	}
+	bb_json_end(j);
+}
+
+static void add_step(const struct bb_evidence *e, struct bb_json *j)
+{
+	char name[128];
+
+	bb_json_object(j);
+	add_string(j, "name", e->step->name);
+	add_string(j, "run", e->step->run);
+	add_int(j, "ranks", e->step->ranks);
+	add_int(j, "nodes", e->step->nodes);
+	bb_json_key(j, "runs");
+	bb_json_array(j);
+	for (size_t i = 0; i < e->nruns; i++) {
+		const struct bb_outcome *const o = &e->runs[i].outcome;
+		const struct bb_read_record *const run =
+			bb_records_first(&e->runs[i].records, "run");
+
+		bb_json_object(j);
+		snprintf(name, sizeof(name), "records/%s.%zu.jsonl", e->step->name, i + 1);
+		add_string(j, "records", name);
+		bb_json_key(j, "run_id");
+		bb_json_string(j, run ? bb_record_string(run->json, "run_id") : NULL);
+		bb_json_key(j, "exit_status");
+		if (o->status >= 0)
+			bb_json_int(j, o->status);
+		else
+			bb_json_null(j);
+		bb_json_key(j, "timed_out");
+		bb_json_bool(j, o->timed_out);
+		add_double(j, "wall_s", o->wall_s);
+		bb_json_end(j);
+	}
+	bb_json_end(j);
+	bb_json_end(j);
+}
+
+static void add_node(const struct bb_node *node, struct bb_json *j)
+{
+	bb_json_object(j);
+	add_string(j, "host", node->host);
+	add_string(j, "verdict", bb_node_verdict_name(node->verdict));
+	add_string(j, "code", node->code);
+	add_string(j, "reason", node->reason);
+	bb_json_end(j);
+}
+
+static void add_sentences(const struct bb_acceptance *a, struct bb_json *j)
+{
+	struct bb_strbuf text = {0};
+	char *rest, *line;
+
+	bb_acceptance_sentences(a, &text);
+	bb_json_key(j, "sentences");
+	bb_json_array(j);
+	if (text.text)
+		for (line = strtok_r(text.text, "\n", &rest); line;
+		     line = strtok_r(NULL, "\n", &rest))
+			bb_json_string(j, line);
+	bb_json_end(j);
+	bb_strbuf_free(&text);
+}
+
+static void add_head(const struct bb_acceptance *a, struct bb_json *j)
+{
+	const struct bb_session *const s = a->session;
+	char now[BB_TIME_TEXT];
+
+	bb_time_text(now);
+	add_int(j, "schema", BB_SCHEMA);
+	add_string(j, "kind", "acceptance");
+	add_string(j, "run_id", s->run_id);
+	add_string(j, "start_time", s->start_time);
+	add_string(j, "end_time", now);
+	add_string(j, "version", BB_VERSION);
+	add_string(j, "profile", s->profile->name);
+	add_string(j, "profile_path", s->profile_path);
+	add_string(j, "about", s->profile->about);
+	add_string(j, "system", s->profile->system);
+	add_string(j, "mode", s->mode == BB_QUICK ? "quick" : "full");
+	bb_json_key(j, "strict");
+	bb_json_bool(j, a->strict);
+	add_string(j, "verdict", bb_acceptance_word(a));
+	add_int(j, "exit_status", s->stopped_by ? 128 + s->stopped_by : (int)a->totals.status);
+}
+
+void bb_acceptance_json(const struct bb_acceptance *a, struct bb_strbuf *out)
+{
+	struct bb_json j;
+
+	bb_json_init(&j, out, true);
+	bb_json_object(&j);
+	add_head(a, &j);
+	add_sentences(a, &j);
+	bb_json_key(&j, "counts");
+	bb_json_object(&j);
+	for (int v = BB_PASSED; v <= BB_FAILED; v++)
+		add_int(&j, bb_verdict_name(v), (int64_t)a->totals.of[v]);
+	bb_json_end(&j);
+	bb_json_key(&j, "gates");
+	bb_json_array(&j);
+	for (size_t i = 0; i < a->judgements->n; i++)
+		add_judgement(&a->judgements->list[i], &j);
+	bb_json_end(&j);
+	bb_json_key(&j, "steps");
+	bb_json_array(&j);
+	for (size_t i = 0; i < a->session->n; i++)
+		add_step(&a->session->evidence[i], &j);
+	bb_json_end(&j);
+	bb_json_key(&j, "nodes");
+	bb_json_array(&j);
+	for (size_t i = 0; i < a->nodes->n; i++)
+		add_node(&a->nodes->list[i], &j);
+	bb_json_end(&j);
+	bb_json_end(&j);
+	bb_strbuf_add(out, "\n");
+}
+
+/* ---- JUnit ----------------------------------------------------------------------------------- */
+
+/* TEXT as the value of an attribute: what XML cannot hold becomes '?'. */
+static void add_xml(struct bb_strbuf *out, const char *text)
+{
+	for (; *text; text++) {
+		const char *const entity = *text == '&'   ? "&amp;"
+					   : *text == '<' ? "&lt;"
+					   : *text == '>' ? "&gt;"
+					   : *text == '"' ? "&quot;"
+							  : NULL;
+
+		if (entity)
+			bb_strbuf_add(out, entity);
+		else
+			bb_strbuf_add_bytes(
+				out, (unsigned char)*text < 32 || *text == 127 ? "?" : text, 1);
+	}
+}
+
+static void add_case(const struct bb_acceptance *a, const struct bb_judgement *j,
+		     struct bb_strbuf *out)
+{
+	const char *element = NULL;
+
+	if (j->verdict == BB_FAILED || (a->strict && j->verdict == BB_WARNED))
+		element = "failure";
+	else if (j->verdict == BB_UNJUDGED)
+		element = "error";
+	else if (j->verdict == BB_SKIPPED)
+		element = "skipped";
+	bb_strbuf_add(out, "    <testcase classname=\"");
+	add_xml(out, a->session->profile->name);
+	bb_strbuf_add(out, ".");
+	add_xml(out, j->step->name);
+	bb_strbuf_add(out, "\" name=\"");
+	add_xml(out, bb_judgement_metric(j));
+	if (j->gate) {
+		bb_strbuf_addf(out, " (line %d) ", j->gate->line);
+		add_xml(out, j->subject);
+	}
+	bb_strbuf_add(out, element ? "\">\n" : "\"/>\n");
+	if (!element)
+		return;
+	bb_strbuf_addf(out, "      <%s message=\"", element);
+	add_xml(out, j->reason);
+	bb_strbuf_add(out, "\"/>\n    </testcase>\n");
+}
+
+static void add_suite(const struct bb_acceptance *a, const struct bb_evidence *e,
+		      struct bb_strbuf *out)
+{
+	const struct bb_judgements *const all = a->judgements;
+	size_t of[BB_FAILED + 1] = {0}, n = 0;
+	double seconds = 0;
+
+	for (size_t i = 0; i < all->n; i++) {
+		if (all->list[i].step != e->step)
+			continue;
+		of[all->list[i].verdict]++;
+		n++;
+	}
+	for (size_t i = 0; i < e->nruns; i++)
+		seconds += e->runs[i].outcome.wall_s;
+	bb_strbuf_add(out, "  <testsuite name=\"");
+	add_xml(out, e->step->name);
+	bb_strbuf_addf(out,
+		       "\" tests=\"%zu\" failures=\"%zu\" errors=\"%zu\" skipped=\"%zu\" "
+		       "time=\"%.3f\">\n",
+		       n, of[BB_FAILED] + (a->strict ? of[BB_WARNED] : 0), of[BB_UNJUDGED],
+		       of[BB_SKIPPED], seconds);
+	for (size_t i = 0; i < all->n; i++)
+		if (all->list[i].step == e->step)
+			add_case(a, &all->list[i], out);
+	bb_strbuf_add(out, "  </testsuite>\n");
+}
+
+void bb_acceptance_junit(const struct bb_acceptance *a, struct bb_strbuf *out)
+{
+	bb_strbuf_add(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"");
+	add_xml(out, a->session->profile->name);
+	bb_strbuf_add(out, "\">\n");
+	for (size_t i = 0; i < a->session->n; i++)
+		add_suite(a, &a->session->evidence[i], out);
+	bb_strbuf_add(out, "</testsuites>\n");
+}

@@ -1,0 +1,255 @@
+"""The binary acceptance: profiles, gates, verdicts, and what it leaves behind."""
+
+import json
+import os
+import tempfile
+import xml.etree.ElementTree as xml
+
+from kit import ROOT, VARIANTS, Settings, Skipped, add, built, equal, execute, expect, spawn, test
+
+THIS_MACHINE = os.path.join(ROOT, "ci", "profiles", "this-machine.yaml")
+GATE = "      - metric: peak\n        from: {copy: 0.001%}\n"
+
+
+def acceptance(*words, variant="", **options):
+    # It is left out where libcyaml is missing.
+    if not os.path.exists(os.path.join(Settings.build, variant, "acceptance")):
+        raise Skipped("acceptance was not built: no libcyaml")
+    return execute([built("acceptance", variant), *words], **options)
+
+
+class Folder(tempfile.TemporaryDirectory):
+    """A folder for profiles and what their runs write."""
+
+    def __enter__(self):
+        super().__enter__()
+        return self
+
+    def profile(self, text, name="p.yaml"):
+        return self.write(name, text)
+
+    def write(self, name, text):
+        path = os.path.join(self.name, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def run(self, profile, *words, out="out", **options):
+        return acceptance("run", profile, "--quiet", "-o", os.path.join(self.name, out), *words, **options)
+
+    def verdict(self, out="out"):
+        with open(os.path.join(self.name, out, "verdict.json"), encoding="utf-8") as file:
+            return json.load(file)
+
+    def junit(self, out="out"):
+        return xml.parse(os.path.join(self.name, out, "junit.xml")).getroot()
+
+
+def step(run, gates="", name="a", more=""):
+    """A step of a profile as YAML."""
+    return f"  - name: {name}\n    run: {run}\n{more}" + (f"    gates:\n{gates}" if gates else "")
+
+
+def profile(*steps, more=""):
+    return f"name: p\n{more}steps:\n" + "".join(steps)
+
+
+# ---- verdicts ----------------------------------------------------------------------------------
+
+
+@test
+def this_machine():
+    """How fast this machine is while tests run decides nothing: only that the gates were judged."""
+    with Folder() as f:
+        result = f.run(THIS_MACHINE, timeout=120).exits(0, 7)
+        verdict = f.verdict()
+        equal(verdict["exit_status"], result.code, "exit status")
+        gates = verdict["gates"]
+        equal([g["verdict"] for g in gates if g["metric"] == "correctness"], ["passed"] * 3, "correctness")
+        for gate in gates:
+            expect(gate["verdict"] in ("passed", "failed"), f"{gate}")
+            if gate["metric"] == "peak":
+                expect((gate["bound"] >= gate["limit"]) == (gate["verdict"] == "passed"), f"{gate}")
+                equal(gate["from"], "copy", "provenance")
+        equal(len(verdict["sentences"]), 3, "sentences")
+        equal(len(f.junit().findall(".//failure")), sum(g["verdict"] == "failed" for g in gates), "failures")
+        for run in [r for s in verdict["steps"] for r in s["runs"]]:
+            expect(os.path.exists(os.path.join(f.name, "out", run["records"])), run["records"])
+
+
+def small(variant):
+    with Folder() as f:
+        path = f.profile(profile(step("all_reduce_perf --backend host -g 2 -b 4K -e 4K -n 3", GATE)))
+        f.run(path, variant=variant, timeout=120).exits(0)
+        equal([g["verdict"] for g in f.verdict()["gates"]], ["passed"] * 3, "verdicts")
+
+
+for variant in ("", VARIANTS[0]):
+    add(f"small_{variant or 'plain'}", small, variant)
+
+
+@test
+def wrong_data_fails():
+    """Without any gate: that data must be right is asked for by no profile."""
+    with Folder() as f:
+        path = f.profile(profile(step("all_reduce_perf --backend host -g 2 -b 4K -e 4K --fault corrupt:1")))
+        f.run(path).exits(7).prints("wrong data in 2 of 2 results", "BB-WRONG-DATA", "state=drain")
+        equal(f.verdict()["verdict"], "failed", "verdict")
+
+
+@test
+def a_slow_rank_is_named():
+    with Folder() as f:
+        slow = "all_reduce_perf --backend host -g 4 -b 64K -e 64K -n 10 --fault slow:2:30ms"
+        gate = "      - metric: peak\n        from: {copy: 20%}\n"
+        f.run(f.profile(profile(step(slow, gate)))).exits(7)
+        node, = f.verdict()["nodes"]
+        equal((node["verdict"], node["code"]), ("BAD", "BB-STRAGGLER"), "node")
+        expect("rank 2 " in node["reason"], node["reason"])
+
+
+@test
+def what_could_not_be_judged():
+    """A step that hangs, one that fails and one that is not supported keep none of the others from running."""
+    with Folder() as f:
+        path = f.profile(profile(
+            step("all_reduce_perf --backend host -g 2 -b 64M -e 64M -n 1000000 -T 0", GATE, "hangs",
+                 "    time_limit: 500ms\n"),
+            step("all_reduce_perf --backend host -g 2 --nonsense", "", "fails"),
+            step("all_reduce_perf --backend host -g 2 -b 1K -e 1K -n 2 -G 3", GATE, "unsupported"),
+            step("all_reduce_perf --backend host -g 2 -b 1K -e 1K -n 2", GATE.replace("from", "where: {size: 2K}\n        from"), "nothing"),
+            step("all_reduce_perf --backend host -g 2 -b 1K -e 1K -n 2 -c 0", "", "unchecked"),
+            step("all_reduce_perf --backend host -g 2 -b 1K -e 1K -n 2", "", "last")))
+        f.run(path).exits(3)
+        gates = {(g["step"], g["metric"]): (g["verdict"], g["reason"]) for g in f.verdict()["gates"]}
+        equal(gates["hangs", "peak"], ("could not judge", "ran past its time limit of 0.5 s"), "hangs")
+        expect("--nonsense" in gates["fails", "correctness"][1], gates["fails", "correctness"])
+        equal(gates["unsupported", "peak"][0], "skipped", "unsupported")
+        equal(gates["nothing", "peak"], ("could not judge", "no record is selected by where:"), "nothing")
+        equal(gates["unchecked", "correctness"][0], "could not judge", "unchecked")
+        equal(gates["last", "correctness"][0], "passed", "last")
+        root = f.junit()
+        equal((len(root.findall(".//error")), len(root.findall(".//skipped"))), (5, 2), "JUnit")
+
+
+# ---- running -----------------------------------------------------------------------------------
+
+
+@test
+def dry_run_runs_nothing():
+    with Folder() as f:
+        result = f.run(THIS_MACHINE, "--dry-run").exits(0)
+        result.prints("all_reduce_perf --backend host -g 2", "gate: no wrong data", "20% of what this run's copy speed")
+        expect(not os.path.exists(os.path.join(f.name, "out")), "the folder was made")
+
+
+@test
+def quick_and_full():
+    text = profile(step("all_reduce_perf -g 2 -b 1K -e 1K -n 2", "", "q", "    modes: quick\n"),
+                   step("all_reduce_perf -g 2 -b 1K -e 1K -n 2", "", "f", "    modes: full\n"))
+    with Folder() as f:
+        path = f.profile(text)
+        for words, wanted in (("--quick",), "q"), (("--full",), "f"), ((), "f"):
+            result = f.run(path, "--dry-run", *words).exits(0)
+            result.require(f"step {wanted}:" in result.out and result.out.count("step ") == 1, "other steps")
+        f.run(path, "--quick", "--full").exits(2).says("one of them")
+
+
+@test
+def resumed():
+    """What has ended is not run again: its records are taken as they are."""
+    with Folder() as f:
+        path = f.profile(profile(step("all_reduce_perf -g 2 -b 1K -e 1K -n 2", "", "a"),
+                                 step("all_reduce_perf -g 2 -b 1K -e 1K -n 2", "", "b")))
+        f.run(path).exits(0)
+        out = os.path.join(f.name, "out")
+        f.run(path).exits(2).says("--resume")
+        before = os.stat(os.path.join(out, "records", "a.1.jsonl")).st_mtime_ns
+        runs = os.path.join(out, "runs.jsonl")
+        with open(runs, encoding="utf-8") as file:
+            lines = file.readlines()
+        with open(runs, "w", encoding="utf-8") as file:
+            file.writelines(lines[:2] + [lines[2][:20]])  # as if killed while b ran
+        os.remove(os.path.join(out, "records", "b.1.jsonl"))
+        acceptance("run", path, "--quiet", "--resume", out).exits(0)
+        equal(os.stat(os.path.join(out, "records", "a.1.jsonl")).st_mtime_ns, before, "records of a")
+        expect(os.path.exists(os.path.join(out, "records", "b.1.jsonl")), "b was not run")
+        other = f.profile(profile(step("all_reduce_perf -g 3")), "other.yaml")
+        acceptance("run", other, "--resume", out).exits(2).says("is not the profile of that run")
+
+
+@test
+def interrupted():
+    with Folder() as f:
+        path = f.profile(profile(step("all_reduce_perf -g 2 -b 64M -e 64M -n 1000000 -T 0", "", "a")))
+        acceptance("--version")
+        out = os.path.join(f.name, "out")
+        process = spawn([built("acceptance"), "run", path, "-o", out])
+        try:
+            process.stderr.readline()  # it has begun
+            process.terminate()
+            _, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
+        equal(process.returncode, 143, f"exit status\n{err}")
+        equal(f.verdict()["verdict"], "interrupted", "verdict")
+
+
+# ---- baselines ---------------------------------------------------------------------------------
+
+
+@test
+def baseline():
+    run = "all_reduce_perf --backend sim --link 10GB/s,5us -g 4 -b 1M -e 4M -f 4 --algo ring"
+    gate = ("      - metric: busbw\n        where: {size: 4M, placement: out-of-place}\n"
+            "        from: {baseline: base/baseline.json}\n        down: 5%\n        up: 5%\n")
+    with Folder() as f:
+        path = f.profile(profile(step(run, gate)))
+        f.run(path, out="early").exits(2).says("p.yaml:6", "acceptance baseline")
+        acceptance("baseline", path, "-n", "3", "--quiet", "-o", os.path.join(f.name, "base")).exits(0)
+        f.run(path).exits(0)
+        gate, = [g for g in f.verdict()["gates"] if g["metric"] == "busbw"]
+        expect("3 runs" in gate["provenance"], gate["provenance"])
+        slower = f.profile(profile(step(run.replace("10GB", "9GB"), f"{open(path).read().split('gates:')[1][1:]}")), "slower.yaml")
+        f.run(slower, out="slow").exits(7)
+        faster = f.profile(open(path).read().replace("10GB", "12GB"), "faster.yaml")
+        f.run(faster, out="fast").exits(0).prints("better than expected")
+        f.run(faster, "--strict", out="strict").exits(7)
+
+
+# ---- profiles that are refused -----------------------------------------------------------------
+
+RUN = "all_reduce_perf -g 2"
+REFUSED = {
+    "no provenance": (step(RUN, "      - metric: busbw\n        down: 5%\n"), "p.yaml:6", "does not say where it comes from"),
+    "two sources": (step(RUN, "      - metric: busbw\n        from: {copy: 5%, bound: 5%}\n"), "p.yaml:6", "several sources"),
+    "cannot fail": (step(RUN, "      - metric: busbw\n        down: 100%\n        from: {copy: 5%}\n"), "p.yaml:6", "can never fail"),
+    "expects nothing": (step(RUN, "      - metric: busbw\n        from: {copy: 0%}\n"), "p.yaml:6", "cannot fail"),
+    "selects nothing": (step(RUN, "      - metric: busbw\n        where: {size: 2M-1M}\n        from: {copy: 5%}\n"), "p.yaml:6", "selects nothing"),
+    "metric": (step(RUN, "      - metric: buswb\n        from: {copy: 5%}\n"), "p.yaml:6", "did you mean busbw?"),
+    "key": (step(RUN, "      - metrics: busbw\n"), "p.yaml:6", "Unexpected key: metrics"),
+    "shape": (step(RUN, "      - shape: no-dip\n        down: 5%\n        from: {copy: 5%}\n"), "p.yaml:6", "needs rule:"),
+    "reference": (step(RUN, "      - metric: busbw\n        where: {collective: all_reduce, size: 8G}\n        from: {reference: nobody}\n"),
+                  "p.yaml:6", "nobody is no id"),
+    "any program": (step("/bin/sh -c true"), "p.yaml:3", "not the name of a perf binary"),
+    "no steps": ("  []\n", "p.yaml:", "Insufficient entries"),
+    "no YAML": ("  [", "p.yaml:", "libyaml"),
+}  # fmt: skip
+
+
+def refused(text, *words):
+    with Folder() as f:
+        f.run(f.profile(profile(text))).exits(2).says(*words)
+
+
+for what, (text, *words) in REFUSED.items():
+    add("refused_" + what.replace(" ", "_"), refused, text, *words)
+
+
+@test
+def usage():
+    acceptance("rum").exits(2).says("did you mean run?")
+    acceptance("run").exits(2).says("needs PROFILE.yaml")
+    acceptance("run", "/nowhere.yaml").exits(2).says("/nowhere.yaml: No such file")
+    acceptance("run", "--strickt", THIS_MACHINE).exits(2).says("did you mean --strict?")
+    acceptance("run", "--help").exits(0).prints("--resume")
