@@ -103,7 +103,7 @@ MEMORY_UNITS     := $(addprefix $(B)/tests/,test_states test_memory test_trainin
 # Acceptance tests: profiles are YAML, which only this binary reads; left out without libcyaml.
 HAVE_CYAML         := $(if $(HAVE_JANSSON),$(shell printf '\043include <cyaml/cyaml.h>\n\043include <yaml.h>\n' | \
                       $(CC) $(CPPFLAGS) -E - >/dev/null 2>&1 && echo 1))
-ACCEPTANCE_OBJECTS := $(patsubst %.c,$(B)/%.o,$(wildcard src/acceptance/*.c))
+ACCEPTANCE_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out src/acceptance/diagnose%,$(wildcard src/acceptance/*.c)))
 ACCEPTANCE_TOOL    := $(patsubst %.c,$(B)/%.o,$(wildcard src/acceptance/tool/*.c))
 ACCEPTANCE         := $(if $(HAVE_CYAML),$(B)/acceptance)
 ACCEPTANCE_UNITS   := $(addprefix $(B)/tests/,test_acceptance test_acceptance_profile)
