@@ -267,23 +267,43 @@ const char *bb_format_size(char text[BB_UNIT_TEXT], uint64_t bytes)
 	return text;
 }
 
-const char *bb_format_duration(char text[BB_UNIT_TEXT], double seconds)
+/* VALUE in the first of N NAMES, each a thousand times the one before, in which it has at most
+   three digits; the last one may have more. */
+static const char *format_scaled(char text[BB_UNIT_TEXT], double value, const char *const names[],
+				 size_t n)
 {
-	static const char *const names[] = {"ns", "us", "ms", "s"};
-	double value = seconds * 1e9, size = fabs(value);
+	double size = fabs(value);
 	size_t unit = 0;
 	int decimals;
 
-	if (!isfinite(seconds) || size >= 1e24) {
-		snprintf(text, BB_UNIT_TEXT, "%.3g s", seconds);
-		return text;
-	}
 	/* Compare with what will be printed, so that 999.7 ns becomes 1.00 us, not 1000 ns. */
-	for (; size >= 999.5 && unit < 3; unit++) {
+	for (; size >= 999.5 && unit + 1 < n; unit++) {
 		size /= 1000;
 		value /= 1000;
 	}
 	decimals = size == 0 || size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2;
 	snprintf(text, BB_UNIT_TEXT, "%.*f %s", decimals, value, names[unit]);
 	return text;
+}
+
+const char *bb_format_duration(char text[BB_UNIT_TEXT], double seconds)
+{
+	static const char *const names[] = {"ns", "us", "ms", "s"};
+
+	if (!isfinite(seconds) || fabs(seconds * 1e9) >= 1e24) {
+		snprintf(text, BB_UNIT_TEXT, "%.3g s", seconds);
+		return text;
+	}
+	return format_scaled(text, seconds * 1e9, names, 4);
+}
+
+const char *bb_format_bytes(char text[BB_UNIT_TEXT], uint64_t bytes)
+{
+	static const char *const names[] = {"B", "KB", "MB", "GB", "TB", "PB", "EB"};
+
+	if (bytes < 1000) {
+		snprintf(text, BB_UNIT_TEXT, "%llu B", (unsigned long long)bytes);
+		return text;
+	}
+	return format_scaled(text, (double)bytes, names, 7);
 }

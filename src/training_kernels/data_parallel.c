@@ -50,8 +50,8 @@ static bb_status plan(struct bb_run *run)
 	return bb_fail(&run->error, BB_EUNSUPPORTED,
 		       "--model %s: what is sent and received takes %s on %d ranks, there is room "
 		       "for %s; take fewer ranks, a smaller datatype or --backend sim",
-		       dp->asked.model_text, bb_format_size(need, all), run->world.nlocal,
-		       bb_format_size(have, run->memory));
+		       dp->asked.model_text, bb_format_bytes(need, all), run->world.nlocal,
+		       bb_format_bytes(have, run->memory));
 }
 
 static void close_dp(struct bb_run *run)

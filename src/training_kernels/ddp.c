@@ -36,8 +36,8 @@ static bb_status plan(struct bb_run *run)
 	return bb_fail(&run->error, BB_EUNSUPPORTED,
 		       "--model %s: its gradients take %s on %d ranks, there is room for %s; take "
 		       "fewer ranks, a smaller datatype, --predict or --backend sim",
-		       ddp->asked.model_text, bb_format_size(need, all), run->world.nlocal,
-		       bb_format_size(have, run->memory));
+		       ddp->asked.model_text, bb_format_bytes(need, all), run->world.nlocal,
+		       bb_format_bytes(have, run->memory));
 }
 
 static void list(struct bb_strbuf *out)

@@ -80,8 +80,8 @@ static bb_status check_room(struct bb_run *run, const struct bb_hybrid_shape *sh
 	return bb_fail(&run->error, BB_EUNSUPPORTED,
 		       "--model %s: its gradients and activations take %s on %d ranks, there is "
 		       "room for %s; take a smaller one, --plan or --backend sim",
-		       h->model.name, bb_format_size(need, all), run->world.nlocal,
-		       bb_format_size(have, run->memory));
+		       h->model.name, bb_format_bytes(need, all), run->world.nlocal,
+		       bb_format_bytes(have, run->memory));
 }
 
 static bb_status plan(struct bb_run *run)

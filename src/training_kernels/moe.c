@@ -54,8 +54,8 @@ static bb_status check_room(struct bb_run *run, const struct bb_moe *moe)
 	return bb_fail(&run->error, BB_EUNSUPPORTED,
 		       "--tokens %lld: rows take up to %s on %d ranks, there is room for %s; give "
 		       "fewer",
-		       (long long)a->tokens, bb_format_size(need, most), run->world.nlocal,
-		       bb_format_size(have, run->memory));
+		       (long long)a->tokens, bb_format_bytes(need, most), run->world.nlocal,
+		       bb_format_bytes(have, run->memory));
 }
 
 static bb_status plan(struct bb_run *run)

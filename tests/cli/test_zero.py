@@ -2,6 +2,7 @@
 rings send; on every backend."""
 
 import json
+import re
 
 import gpus
 import mpi
@@ -172,6 +173,10 @@ def virtual_time():
     large = records(run("zero --backend sim -g 64 --model 7.5B --stages 3 --link 10GB/s --json -"))["zero"][0]
     equal((large["formula_bytes"], large["padding"], large["states_error_percent"]),
           (1875000000 + 16 * large["padding"] // 64, 32 * 40, 0), "7.5B on 64")
+    # No machine has room for that: what it takes and what there is, in one form.
+    result = run("zero --as-rank 0 --world 2 --model 999T --stages 0,1").exits(5)
+    expect(re.search(r"stage 0 takes 16(\.\d)? PB on 1 rank, there is room for [\d.]+ [MGT]B; take a smaller --model",
+                     result.err), f"refusal: {result.err}")
 
 
 @test

@@ -277,14 +277,40 @@ static void test_format_duration(void **state)
 		assert_string_equal(bb_format_duration(text, cases[i].seconds), cases[i].text);
 }
 
+static void test_format_bytes(void **state)
+{
+	static const struct {
+		uint64_t bytes;
+		const char *text;
+	} cases[] = {{0, "0 B"},
+		     {999, "999 B"},
+		     {1000, "1.00 KB"},
+		     {4608, "4.61 KB"},
+		     {1048576, "1.05 MB"},
+		     {19440461414, "19.4 GB"},
+		     {120000000000, "120 GB"},
+		     {999600000, "1.00 GB"},
+		     {UINT64_MAX, "18.4 EB"}};
+	char text[BB_UNIT_TEXT];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_string_equal(bb_format_bytes(text, cases[i].bytes), cases[i].text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_garbage),     cmocka_unit_test(test_size),
-		cmocka_unit_test(test_int),         cmocka_unit_test(test_duration),
-		cmocka_unit_test(test_count),       cmocka_unit_test(test_rate),
-		cmocka_unit_test(test_flops),       cmocka_unit_test(test_percent),
-		cmocka_unit_test(test_format_size), cmocka_unit_test(test_format_duration),
+		cmocka_unit_test(test_format_bytes),
+		cmocka_unit_test(test_garbage),
+		cmocka_unit_test(test_size),
+		cmocka_unit_test(test_int),
+		cmocka_unit_test(test_duration),
+		cmocka_unit_test(test_count),
+		cmocka_unit_test(test_rate),
+		cmocka_unit_test(test_flops),
+		cmocka_unit_test(test_percent),
+		cmocka_unit_test(test_format_size),
+		cmocka_unit_test(test_format_duration),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

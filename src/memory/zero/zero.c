@@ -70,7 +70,7 @@ static bb_status find_room(struct bb_zero *zero, struct bb_run *run)
 {
 	const uint64_t room = room_for(zero, run);
 	char need[BB_UNIT_TEXT], have[BB_UNIT_TEXT];
-	const char *first = NULL;
+	int first = -1;
 	bool any = false;
 
 	for (int stage = 0; stage < BB_ZERO_STAGES; stage++) {
@@ -84,16 +84,18 @@ static bb_status find_room(struct bb_zero *zero, struct bb_run *run)
 			continue;
 		if (bytes > room) {
 			snprintf(zero->skip_text[stage], sizeof(zero->skip_text[stage]),
-				 "stage %d takes %s on %d ranks, there is room for %s; take a "
-				 "smaller --model",
-				 stage, bb_format_size(need, bytes), run->world.nlocal,
-				 bb_format_size(have, room));
+				 "takes %s on %d rank%s, there is room for %s; take a smaller "
+				 "--model",
+				 bb_format_bytes(need, bytes), run->world.nlocal,
+				 run->world.nlocal == 1 ? "" : "s", bb_format_bytes(have, room));
 			zero->skips[stage] = zero->skip_text[stage];
-			first = first ? first : zero->skips[stage];
+			first = first < 0 ? stage : first;
 		}
 		any |= !zero->skips[stage];
 	}
-	return any ? BB_OK : bb_fail(&run->error, BB_EUNSUPPORTED, "%s", first);
+	return any ? BB_OK
+		   : bb_fail(&run->error, BB_EUNSUPPORTED, "stage %d %s", first,
+			     zero->skips[first]);
 }
 
 static bb_status plan(struct bb_run *run)
