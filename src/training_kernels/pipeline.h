@@ -67,9 +67,11 @@ struct bb_pipeline_record {
 	double span_bubble_over_ideal, span_bubble_over_total;
 	double off_percent;
 	struct bb_numbers predicted_stage_us, stage_us; /* the span of each stage */
-	struct bb_numbers peak_microbatches;            /* of each stage */
+	/* Of each stage; as counted while it was played. */
+	struct bb_numbers peak_microbatches, stage_peak_bytes, counted_peak_microbatches;
+	struct bb_numbers stage_sent_bytes, counted_stage_sent_bytes;
 	int64_t peak_bytes;
-	int64_t message_bytes, sent_bytes;
+	int64_t message_bytes, sent_bytes, counted_sent_bytes;
 	int64_t iterations, wrong;
 	double end_unix_s;
 };

@@ -29,11 +29,13 @@ static void fill_passes(const struct bb_pipeline_job *j, struct bb_pipeline_reco
 	r->hop_source = j->s->hop_source;
 }
 
-static int64_t peak_of(const struct bb_pipeline_job *j, int stage)
+static double most_of(const double *numbers, int64_t n)
 {
-	return (int64_t)(j->peaks[stage] *
-			 (double)bb_stage_kept(&j->s->pipeline, &j->order, stage) /
-			 j->order.chunks);
+	double most = 0;
+
+	for (int64_t i = 0; i < n; i++)
+		most = fmax(most, numbers[i]);
+	return most;
 }
 
 static void fill_prediction(const struct bb_pipeline_job *j, struct bb_pipeline_record *r)
@@ -49,10 +51,10 @@ static void fill_prediction(const struct bb_pipeline_job *j, struct bb_pipeline_
 	r->predicted_span_bubble_over_total = p->span_bubble_over_total;
 	r->published_bubble_over_total = j->published;
 	r->predicted_stage_us = (struct bb_numbers){j->predicted_spans, (size_t)r->stages};
-	r->peak_microbatches = (struct bb_numbers){j->peaks, (size_t)r->stages};
-	for (int s = 0; s < r->stages; s++)
-		if (peak_of(j, s) > r->peak_bytes)
-			r->peak_bytes = peak_of(j, s);
+	r->peak_microbatches = (struct bb_numbers){j->predicted_peaks, (size_t)r->stages};
+	r->stage_peak_bytes = (struct bb_numbers){j->predicted_kept, (size_t)r->stages};
+	r->peak_bytes = (int64_t)most_of(j->predicted_kept, r->stages);
+	r->stage_sent_bytes = (struct bb_numbers){j->predicted_sent, (size_t)r->stages};
 	if (j->s->pipeline.layers)
 		r->layers = (struct bb_numbers){j->layers, (size_t)r->stages};
 }
@@ -60,24 +62,26 @@ static void fill_prediction(const struct bb_pipeline_job *j, struct bb_pipeline_
 static void fill_measurement(struct bb_pipeline_job *j, struct bb_pipeline_record *r)
 {
 	struct bb_stats stats;
-	double span = 0;
 
 	bb_stats_compute(j->steps, (size_t)j->s->asked->iters, &stats);
-	for (int s = 0; s < r->stages; s++)
-		span = fmax(span, j->spans[s]);
 	r->compute = bb_stand_in_names[j->s->asked->stand_in];
 	r->iterations = j->s->asked->iters;
 	r->p50_us = 1e6 * stats.p50;
 	r->p99_us = 1e6 * stats.p99;
 	r->min_us = 1e6 * stats.min;
 	r->max_us = 1e6 * stats.max;
-	r->span_us = span;
+	r->span_us = most_of(j->spans, r->stages);
 	r->bubble_over_ideal = r->p50_us / r->ideal_us - 1;
 	r->bubble_over_total = 1 - r->ideal_us / r->p50_us;
 	r->span_bubble_over_ideal = r->span_us / r->ideal_us - 1;
 	r->span_bubble_over_total = 1 - r->ideal_us / r->span_us;
 	r->off_percent = 100 * (r->p50_us / r->predicted_us - 1);
 	r->stage_us = (struct bb_numbers){j->spans, (size_t)r->stages};
+	r->counted_peak_microbatches = (struct bb_numbers){j->peaks, (size_t)r->stages};
+	r->counted_stage_sent_bytes = (struct bb_numbers){j->sent, (size_t)r->stages};
+	r->counted_sent_bytes = 0;
+	for (int s = 0; s < r->stages; s++)
+		r->counted_sent_bytes += (int64_t)j->sent[s];
 	if (j->checked)
 		r->wrong = (int64_t)j->wrong;
 }

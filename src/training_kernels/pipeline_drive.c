@@ -15,27 +15,36 @@
 
 static size_t report_length(const struct bb_pipeline_job *j)
 {
-	return 2 * ((size_t)j->s->asked->iters + j->order.length);
+	return 2 * ((size_t)j->s->asked->iters + j->order.length + 1);
+}
+
+/* Numbers of each stage. */
+static bool open_stages(struct bb_pipeline_job *j)
+{
+	double **const all[] = {
+		&j->predicted_spans, &j->spans, &j->predicted_peaks, &j->peaks, &j->predicted_kept,
+		&j->predicted_sent,  &j->sent,  &j->layers};
+	bool ok = true;
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		ok &= !!(*all[i] = calloc((size_t)j->order.stages, sizeof(double)));
+	return ok;
 }
 
 static bb_status open_job(struct bb_pipeline_job *j)
 {
 	struct bb_pipeline_session *s = j->s;
-	const size_t n = (size_t)s->pipeline.stages;
-	bb_status status = bb_pass_times_open(&j->predicted, &j->order, &s->run->error);
+	bb_status status =
+		bb_pass_times_open(&j->predicted, &j->order, &s->pipeline, &s->run->error);
 
 	if (status == BB_OK)
-		status = bb_pass_times_open(&j->measured, &j->order, &s->run->error);
+		status = bb_pass_times_open(&j->measured, &j->order, &s->pipeline, &s->run->error);
 	if (status != BB_OK)
 		return status;
 	j->published = NAN;
-	j->predicted_spans = calloc(n, sizeof(double));
-	j->spans = calloc(n, sizeof(double));
-	j->peaks = calloc(n, sizeof(double));
-	j->layers = calloc(n, sizeof(double));
 	j->steps = calloc((size_t)s->asked->iters, sizeof(double));
 	j->report = calloc(report_length(j), sizeof(double));
-	return j->predicted_spans && j->spans && j->peaks && j->layers && j->steps && j->report
+	return open_stages(j) && j->steps && j->report
 		       ? BB_OK
 		       : bb_fail(&s->run->error, BB_EINTERNAL, "out of memory for %s",
 				 j->schedule->name);
@@ -49,7 +58,11 @@ static void close_job(struct bb_pipeline_job *j)
 	bb_order_free(&j->order);
 	free(j->predicted_spans);
 	free(j->spans);
+	free(j->predicted_peaks);
 	free(j->peaks);
+	free(j->predicted_kept);
+	free(j->predicted_sent);
+	free(j->sent);
 	free(j->layers);
 	free(j->steps);
 	free(j->report);
@@ -87,6 +100,7 @@ static bb_status evaluate(struct bb_pipeline_job *j, const struct bb_pipeline_fo
 	bb_status status =
 		bb_pipeline_program_make(&program, &j->order, &s->pipeline, form, &s->run->error);
 
+	bb_pass_times_begin(&j->predicted);
 	if (status == BB_OK)
 		status =
 			bb_timeline_program(&links, &program.program, &watch, &end, &s->run->error);
@@ -110,7 +124,13 @@ static bb_status predict(struct bb_pipeline_job *j)
 		form.first_wraps = false;
 	}
 	status = evaluate(j, &form, &j->prediction);
-	bb_order_memory(&j->order, &j->s->pipeline, j->peaks);
+	bb_order_memory(&j->order, &j->s->pipeline, j->predicted_peaks);
+	for (int s = 0; s < j->order.stages; s++) {
+		const int64_t one = bb_stage_kept(&j->s->pipeline, &j->order, s);
+
+		j->predicted_kept[s] = j->predicted_peaks[s] * (double)one / j->order.chunks;
+		j->predicted_sent[s] = (double)j->predicted.sent[s];
+	}
 	for (int d = 0; d < bb_order_depths(&j->order); d++)
 		j->layers[bb_order_stage(&j->order, d)] +=
 			bb_part_layers(&j->s->pipeline, &j->order, d);
@@ -134,6 +154,7 @@ static bb_status play_once(struct bb_pipeline_job *j, struct bb_player *player)
 	bb_status status;
 
 	note_deadline(j->s, j->schedule->name);
+	bb_pass_times_begin(&j->measured);
 	atomic_store_explicit(&driver->progress->phase, BB_PHASE_INSIDE, memory_order_relaxed);
 	status = bb_player_play(player, &watch, &end);
 	atomic_store_explicit(&driver->progress->phase, BB_PHASE_BETWEEN, memory_order_relaxed);
@@ -161,6 +182,8 @@ static void note_passes(struct bb_pipeline_job *j)
 		passes[2 * i] = j->measured.from[bb_pipeline_job_slot(j, j->s->stage, i)];
 		passes[2 * i + 1] = j->measured.to[bb_pipeline_job_slot(j, j->s->stage, i)];
 	}
+	passes[2 * j->order.length] = (double)j->measured.peaks[j->s->stage];
+	passes[2 * j->order.length + 1] = (double)j->measured.sent[j->s->stage];
 }
 
 static int compare(const void *a, const void *b)
@@ -168,6 +191,13 @@ static int compare(const void *a, const void *b)
 	const double x = *(const double *)a, y = *(const double *)b;
 
 	return (x > y) - (x < y);
+}
+
+/* What STAGE held at most, bytes times chunks, and sent. */
+static void note_counts(struct bb_pipeline_job *j, int stage, double held, double sent)
+{
+	j->peaks[stage] = held / (double)bb_stage_kept(&j->s->pipeline, &j->order, stage);
+	j->sent[stage] = sent;
 }
 
 /* Rank 0: REPORTS of all ranks together. The passes are those of the last iteration. */
@@ -191,6 +221,7 @@ static bb_status join(struct bb_pipeline_job *j, const double *reports)
 			j->measured.from[bb_pipeline_job_slot(j, s, i)] = report[2 * (iters + i)];
 			j->measured.to[bb_pipeline_job_slot(j, s, i)] = report[2 * (iters + i) + 1];
 		}
+		note_counts(j, s, report[length - 2], report[length - 1]);
 	}
 	free(sorted);
 	return BB_OK;
@@ -203,6 +234,8 @@ static void join_virtual(struct bb_pipeline_job *j)
 	for (int64_t i = 0; i < j->s->asked->iters; i++)
 		j->steps[i] = j->report[2 * i + 1];
 	j->result = bb_pipeline_result_of(&j->measured, &j->s->pipeline, j->spans);
+	for (int s = 0; s < j->order.stages; s++)
+		note_counts(j, s, (double)j->measured.peaks[s], (double)j->measured.sent[s]);
 }
 
 static bb_status gather(struct bb_pipeline_job *j)
@@ -348,7 +381,7 @@ static bb_status measure_hop(struct bb_pipeline_session *s)
 
 	form.late_stage = form.swapped_stage = -1;
 	BB_TRY(status, bb_order_make(j.schedule, &pipeline, &j.order, &s->run->error), out);
-	BB_TRY(status, bb_pass_times_open(&j.measured, &j.order, &s->run->error), out);
+	BB_TRY(status, bb_pass_times_open(&j.measured, &j.order, &pipeline, &s->run->error), out);
 	BB_TRY(status,
 	       bb_pipeline_program_make(&j.program, &j.order, &pipeline, &form, &s->run->error),
 	       out);

@@ -26,8 +26,12 @@ struct bb_pipeline_job {
 	struct bb_pipeline_program program;
 	struct bb_pass_times predicted, measured;
 	struct bb_pipeline_result prediction, result;
-	double *predicted_spans, *spans, *peaks, *layers; /* of each stage */
-	double *steps;                                    /* makespans */
+	/* Of each stage: times, M_B, bytes, layers. Those without "predicted" are as played. */
+	double *predicted_spans, *spans;
+	double *predicted_peaks, *peaks, *predicted_kept;
+	double *predicted_sent, *sent;
+	double *layers;
+	double *steps;    /* makespans */
 	double *report;   /* this rank's: of each iteration when its first pass began and its last
 			     ended; then of each pass of the last iteration the same */
 	double published; /* bubble over total with first_wraps; NAN: not interleaved */

@@ -55,15 +55,21 @@ struct bb_pass bb_order_pass(const struct bb_order *order, size_t slot, int *sta
 
 /* ---- what comes of it (pipeline_result.c) --------------------------------------------------- */
 
-/* When passes were done: [slot], in seconds on their stage's clock; NAN: not heard of. */
+/* What was heard of a step, as it was played. */
 struct bb_pass_times {
 	const struct bb_order *order; /* borrowed */
-	double *from, *to;
+	const struct bb_pipeline *pipeline;
+	double *from, *to; /* [slot] of passes, in seconds on their stage's clock; NAN: not yet */
+	/* Of each stage: activations held, and at most, bytes times chunks; bytes sent. */
+	int64_t *held, *peaks, *sent;
 };
 
+/* PIPELINE and ORDER last as long. */
 BB_MUST bb_status bb_pass_times_open(struct bb_pass_times *times, const struct bb_order *order,
-				     struct bb_error *error);
+				     const struct bb_pipeline *pipeline, struct bb_error *error);
 void bb_pass_times_close(struct bb_pass_times *times);
+/* Before each step: nothing is held or sent. */
+void bb_pass_times_begin(struct bb_pass_times *times);
 /* A bb_timeline_watch's done; its own is a struct bb_pass_times. */
 void bb_pass_times_note(void *times, int rank, size_t index, const struct bb_operation *operation,
 			double from, double to, int source);

@@ -47,9 +47,17 @@ static const struct bb_field pipeline_fields[] = {
 	ROW(NUMBERS, stage_us, "us", "the same as measured: medians"),
 	ROW(NUMBERS, peak_microbatches, "",
 	    "of each stage, most activations held, in units of what F leaves of a microbatch"),
+	ROW(NUMBERS, stage_peak_bytes, "bytes", "the same in bytes"),
 	ROW(INT, peak_bytes, "bytes", "the most of them"),
+	ROW(NUMBERS, counted_peak_microbatches, "",
+	    "peak_microbatches as counted from the passes of the last timed step, as they were "
+	    "done"),
 	ROW(INT, message_bytes, "bytes", "from one part of the model to the next"),
 	ROW(INT, sent_bytes, "bytes", "in a step, by all stages"),
+	ROW(NUMBERS, stage_sent_bytes, "bytes", "by each stage"),
+	ROW(INT, counted_sent_bytes, "bytes",
+	    "as counted from the messages of the last timed step, when they had been sent"),
+	ROW(NUMBERS, counted_stage_sent_bytes, "bytes", "by each stage"),
 	ROW(INT, iterations, "", "timed steps"),
 	ROW(INT, wrong, "",
 	    "numbers among outputs and gradients that differ from one rank's; null: not "

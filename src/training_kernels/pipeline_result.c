@@ -5,16 +5,21 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 bb_status bb_pass_times_open(struct bb_pass_times *times, const struct bb_order *order,
-			     struct bb_error *error)
+			     const struct bb_pipeline *pipeline, struct bb_error *error)
 {
-	const size_t slots = bb_order_slots(order);
+	const size_t slots = bb_order_slots(order), n = (size_t)order->stages;
 
 	*times = (struct bb_pass_times){.order = order,
+					.pipeline = pipeline,
 					.from = malloc(slots * sizeof(double)),
-					.to = malloc(slots * sizeof(double))};
-	if (!times->from || !times->to)
+					.to = malloc(slots * sizeof(double)),
+					.held = calloc(n, sizeof(int64_t)),
+					.peaks = calloc(n, sizeof(int64_t)),
+					.sent = calloc(n, sizeof(int64_t))};
+	if (!times->from || !times->to || !times->held || !times->peaks || !times->sent)
 		return bb_fail(error, BB_EINTERNAL, "out of memory for the times of passes");
 	for (size_t i = 0; i < slots; i++)
 		times->from[i] = times->to[i] = NAN;
@@ -25,6 +30,30 @@ void bb_pass_times_close(struct bb_pass_times *times)
 {
 	free(times->from);
 	free(times->to);
+	free(times->held);
+	free(times->peaks);
+	free(times->sent);
+}
+
+void bb_pass_times_begin(struct bb_pass_times *times)
+{
+	const size_t bytes = (size_t)times->order->stages * sizeof(int64_t);
+
+	memset(times->held, 0, bytes);
+	memset(times->peaks, 0, bytes);
+	memset(times->sent, 0, bytes);
+}
+
+static void note_pass(struct bb_pass_times *times, size_t slot)
+{
+	const struct bb_order *order = times->order;
+	int stage;
+	const struct bb_pass pass = bb_order_pass(order, slot, &stage);
+	const int depth = bb_order_depth(order, stage, pass.chunk);
+
+	times->held[stage] += bb_part_of(times->pipeline, order, depth).change[pass.kind];
+	if (times->held[stage] > times->peaks[stage])
+		times->peaks[stage] = times->held[stage];
 }
 
 void bb_pass_times_note(void *own, int rank, size_t index, const struct bb_operation *operation,
@@ -32,8 +61,11 @@ void bb_pass_times_note(void *own, int rank, size_t index, const struct bb_opera
 {
 	struct bb_pass_times *times = own;
 
+	if (operation->act == BB_ACT_SEND)
+		times->sent[rank] += (int64_t)bb_operation_bytes(operation);
 	if (operation->act != BB_ACT_COMPUTE)
 		return;
+	note_pass(times, operation->item);
 	times->from[operation->item] = from;
 	times->to[operation->item] = to;
 }

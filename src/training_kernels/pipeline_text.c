@@ -10,9 +10,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define MARGIN 9  /* of a Gantt chart: "#    0 |" and "|" */
-#define NARROW 40 /* no chart is narrower */
-#define PLAIN 108 /* where there is no terminal */
+#define MARGIN 9      /* of a Gantt chart: "#    0 |" and "|" */
+#define NARROW 40     /* no chart is narrower */
+#define PLAIN 108     /* where there is no terminal */
+#define MOST_LINES 16 /* stages that have a line each; those of more are in the records */
 
 struct text {
 	struct bb_sink sink;
@@ -70,6 +71,29 @@ static double most_of(const struct bb_numbers *numbers)
 	return most;
 }
 
+/* What one stage came to, of what is predicted and of what was measured or counted. */
+static void add_stage(struct bb_strbuf *out, const struct bb_pipeline_record *r, size_t s)
+{
+	char peak[BB_UNIT_TEXT];
+
+	bb_strbuf_addf(out, "# %16s stage %-2zu %9.2f", "", s,
+		       r->predicted_stage_us.values[s] / 1e3);
+	if (r->compute)
+		bb_strbuf_addf(out, ", measured %.2f", r->stage_us.values[s] / 1e3);
+	bb_strbuf_addf(out, " ms; peak %.2f", r->peak_microbatches.values[s]);
+	if (r->compute)
+		bb_strbuf_addf(out, ", counted %.2f", r->counted_peak_microbatches.values[s]);
+	bb_strbuf_addf(out, " M_B (%s); sent %.0f",
+		       bb_format_bytes(peak, (uint64_t)r->stage_peak_bytes.values[s]),
+		       r->stage_sent_bytes.values[s]);
+	if (r->compute)
+		bb_strbuf_addf(out, ", counted %.0f", r->counted_stage_sent_bytes.values[s]);
+	bb_strbuf_add(out, " B");
+	if (r->layers.n)
+		bb_strbuf_addf(out, "; layers %.0f", r->layers.values[s]);
+	bb_strbuf_add(out, "\n");
+}
+
 static void add_rows(struct bb_strbuf *out, const struct bb_pipeline_record *r)
 {
 	bb_strbuf_addf(out,
@@ -83,10 +107,12 @@ static void add_rows(struct bb_strbuf *out, const struct bb_pipeline_record *r)
 	if (r->compute) {
 		bb_strbuf_addf(out,
 			       "  %-16s measured  %9.2f    %6.4f    %6.4f %9.2f    %6.4f    %6.4f "
-			       "%7.2f %+6.1f %6s %8s ",
+			       "%7.2f %+6.1f %6.2f %8lld ",
 			       "", r->p50_us / 1e3, r->bubble_over_ideal, r->bubble_over_total,
 			       r->span_us / 1e3, r->span_bubble_over_ideal,
-			       r->span_bubble_over_total, r->p99_us / 1e3, r->off_percent, "", "");
+			       r->span_bubble_over_total, r->p99_us / 1e3, r->off_percent,
+			       most_of(&r->counted_peak_microbatches),
+			       (long long)r->counted_sent_bytes);
 		if (r->wrong == BB_ABSENT)
 			bb_strbuf_add(out, "    N/A\n");
 		else
@@ -97,6 +123,13 @@ static void add_rows(struct bb_strbuf *out, const struct bb_pipeline_record *r)
 			       "  %-16s as published, going around waited for by the first of %lld "
 			       "microbatches: bubble/total %.4f\n",
 			       "", (long long)r->stages, r->published_bubble_over_total);
+	if (r->stages > MOST_LINES) {
+		bb_strbuf_addf(
+			out, "# %16s of each stage: predicted_stage_us and more with --json\n", "");
+		return;
+	}
+	for (size_t s = 0; s < (size_t)r->stages; s++)
+		add_stage(out, r, s);
 }
 
 /* ---- charts --------------------------------------------------------------------------------- */

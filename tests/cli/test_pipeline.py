@@ -122,6 +122,11 @@ def check_measured(r, stages):
     expect(r["span_us"] >= r["ideal_us"] > 0 and len(r["stage_us"]) == stages, f"spans of {r}")
     expect(r["hop_us"] >= 0 and r["hop_source"] == "measured", f"hop of {r}")
     expect(abs(r["bubble_over_ideal"] - (r["p50_us"] / r["ideal_us"] - 1)) < 1e-9, f"bubble of {r}")
+    # What was counted as it was played is what the order says.
+    for name in ("peak_microbatches", "sent_bytes", "stage_sent_bytes"):
+        equal(r["counted_" + name], r[name], f"{name} of {r['schedule']}")
+    equal((len(r["stage_sent_bytes"]), sum(r["stage_sent_bytes"]), max(r["stage_peak_bytes"])),
+          (stages, r["sent_bytes"], r["peak_bytes"]), f"stages of {r['schedule']}")
 
 
 @test
@@ -131,6 +136,18 @@ def all_on_the_host():
     equal(len(got), 8, "schedules")
     for r in got.values():
         check_measured(r, 4)
+
+
+@test
+def stages_are_told():
+    """A line for each stage, with what was predicted and what was measured or counted."""
+    text = run(f"pipeline {SHORT} --stages 2 --schedule zb-h1").exits(0).out
+    lines = re.findall(r"^# +stage (\d) +[\d.]+, measured [\d.]+ ms; peak ([\d.]+), counted ([\d.]+) M_B \((.*?)\); "
+                       r"sent (\d+), counted (\d+) B$", text, re.M)
+    equal(lines, [("0", "2.00", "2.00", "4.19 MB", "16384", "16384"), ("1", "1.50", "1.50", "3.15 MB", "16384", "16384")],
+          "lines of stages")
+    many = run("pipeline --predict --stages 17 --schedule 1f1b").exits(0).out
+    expect("stage 0" not in many and "predicted_stage_us" in many, "where the lines of many stages are")
 
 
 @test

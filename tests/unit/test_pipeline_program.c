@@ -88,6 +88,27 @@ static void test_rules(void **state)
 	of_all(assert_rules);
 }
 
+/* What is counted as the program is played: memory as the lists say, a message of each pass that
+   another stage waits for, and in the end nothing is held. */
+static void assert_counts(const struct bb_pipeline_schedule *schedule, struct made *m,
+			  const struct bb_pass_times *times)
+{
+	double peaks[16];
+	int64_t sent = 0;
+
+	bb_order_memory(&m->order, &m->pipe, peaks);
+	for (int s = 0; s < m->pipe.stages; s++) {
+		const double peak =
+			(double)times->peaks[s] / (double)bb_stage_kept(&m->pipe, &m->order, s);
+
+		sent += times->sent[s];
+		if (fabs(peak - peaks[s]) > 1e-9 || times->held[s] != 0)
+			fail_msg("%s: stage %d of %d holds %g, not %g", schedule->name, s,
+				 m->pipe.stages, peak, peaks[s]);
+	}
+	assert_int_equal(sent, 4 * m->program.messages * m->program.form.elements);
+}
+
 /* No queue and no message makes a pass wait for more than what it needs. */
 static void assert_times(const struct bb_pipeline_schedule *schedule, struct made *m)
 {
@@ -99,7 +120,7 @@ static void assert_times(const struct bb_pipeline_schedule *schedule, struct mad
 	double end;
 	int stage;
 
-	assert_int_equal(bb_pass_times_open(&times, &m->order, &error), BB_OK);
+	assert_int_equal(bb_pass_times_open(&times, &m->order, &m->pipe, &error), BB_OK);
 	assert_int_equal(bb_timeline_program(&links, &m->program.program, &watch, &end, &error),
 			 BB_OK);
 	assert_int_equal(bb_walk_open(&walk, &m->order, &m->pipe, &error), BB_OK);
@@ -110,6 +131,7 @@ static void assert_times(const struct bb_pipeline_schedule *schedule, struct mad
 			fail_msg("%s, %d stages, slot %zu: %g, not %g", schedule->name,
 				 m->pipe.stages, i, times.to[i], 1e-9 * (double)walk.ends[i]);
 	bb_walk_close(&walk);
+	assert_counts(schedule, m, &times);
 	bb_pass_times_close(&times);
 }
 
@@ -131,7 +153,7 @@ static void test_result(void **state)
 	make(&m, bb_pipeline_find("zb-h2"), 4, 8);
 	m.program.pipeline.f = m.program.pipeline.b = m.program.pipeline.w = 1000000;
 	m.pipe = m.program.pipeline;
-	assert_int_equal(bb_pass_times_open(&times, &m.order, &error), BB_OK);
+	assert_int_equal(bb_pass_times_open(&times, &m.order, &m.pipe, &error), BB_OK);
 	assert_int_equal(bb_timeline_program(&links, &m.program.program, &watch, &end, &error),
 			 BB_OK);
 	r = bb_pipeline_result_of(&times, &m.pipe, spans);
