@@ -17,9 +17,11 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define BB_BACKEND_ABI 12u
+#define BB_BACKEND_ABI 13u
 #define BB_CHOSEN_TEXT 32
 #define BB_SWITCH_TEXT 160
+
+struct bb_cluster; /* topology/cluster.h */
 
 /* The world, as the launch found it. */
 struct bb_world {
@@ -52,7 +54,9 @@ struct bb_backend_config {
 	double link_rate;    /* bytes per second of every ordered pair of ranks; 0: not paced */
 	double link_latency; /* seconds, added to every message when paced */
 	bool link_port;      /* paced is not the pair, but all that a rank sends, and receives */
-	/* Of virtual time: struct bb_link_model's. */
+	/* Of virtual time: what joins the ranks, instead of the above; NULL: nothing else. */
+	const struct bb_cluster *cluster;
+	/* struct bb_link_model's. */
 	double link_noise;
 	uint64_t seed;
 	struct {

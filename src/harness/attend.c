@@ -190,7 +190,9 @@ bb_status bb_run_begin(struct bb_run *run, struct bb_driver *driver, double copy
 	BB_TRY(status, compare_hosts(run, driver, &lines), out);
 	if (!bb_driver_leads(driver))
 		goto out;
-	record->ranks = (struct bb_rank_infos){run->infos, (size_t)run->world.nranks};
+	/* Virtual ranks live nowhere. */
+	if (!run->options.cluster && run->world.nranks <= BB_MAX_RANKS)
+		record->ranks = (struct bb_rank_infos){run->infos, (size_t)run->world.nranks};
 	if (!(run->options.backend->capabilities & BB_CAP_FREE_COST))
 		record->copy_GBps = copy_rate / 1e9;
 	record->clock_uncertainty_us = uncertainty * 1e6;

@@ -328,6 +328,34 @@ bad:
 		       o->link_text, errno == ERANGE ? "out of range" : "not understood");
 }
 
+/* Without -g all ranks of a cluster take part. */
+static bb_status resolve_cluster(struct bb_options *o, struct bb_error *error)
+{
+	bb_status st;
+
+	if (!o->cluster_text)
+		return BB_OK;
+	if (!(o->backend->capabilities & BB_CAP_VIRTUAL))
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "--cluster %s: the %s backend measures what is there; give "
+			       "--backend sim",
+			       o->cluster_text, o->backend->name);
+	if (o->link_text)
+		return bb_fail(error, BB_EUSAGE,
+			       "--link %s and --cluster %s both say what links do; give one",
+			       o->link_text, o->cluster_text);
+	BB_TRY(st, bb_cluster_open(o->cluster_text, NULL, &o->cluster, error), out);
+	o->config.cluster = o->cluster;
+	if (!o->gpus_given && !o->threads_given)
+		o->gpus = o->cluster->ranks;
+	if (o->threads * o->gpus > o->cluster->ranks)
+		st = bb_fail(error, BB_EUSAGE,
+			     "%lld ranks are more than the %d of --cluster %s; give more nodes",
+			     (long long)(o->threads * o->gpus), o->cluster->ranks, o->cluster_text);
+out:
+	return st;
+}
+
 /* Without noise one iteration is like the other, and nothing has to get warm. */
 static void resolve_noise(struct bb_options *o)
 {
@@ -358,6 +386,7 @@ bb_status bb_options_read(struct bb_options *o, const struct bb_benchmark *bench
 	BB_TRY(st, resolve_backend(o, &environment->launch, error), out);
 	BB_TRY(st, resolve_fault(o, benchmark->faults, error), out);
 	BB_TRY(st, resolve_link(o, error), out);
+	BB_TRY(st, resolve_cluster(o, error), out);
 	resolve_noise(o);
 	BB_TRY(st, benchmark->check(benchmark, own, o, environment, error), out);
 	BB_TRY(st, bb_options_check(o, &environment->launch, error), out);

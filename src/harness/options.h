@@ -8,8 +8,9 @@
 #include "core/option.h"
 #include "harness/plugin.h"
 #include "launch/launch.h"
+#include "topology/cluster.h"
 
-#define BB_MAX_RANKS 1024 /* -t times -g in one process */
+#define BB_MAX_RANKS 1024 /* -t times -g in one process, but for virtual ranks */
 #define BB_REASON_TEXT 640
 
 enum bb_fault_kind {
@@ -65,7 +66,7 @@ struct bb_options {
 	uint64_t timeout_ns; /* 0: none */
 	int64_t memory_report;
 	const char *csv_file, *json_file; /* NULL: none, as below */
-	const char *backend_text, *fault_text, *link_text;
+	const char *backend_text, *fault_text, *link_text, *cluster_text;
 	double precision;     /* fraction; 0: fixed number of iterations */
 	double noise;         /* fraction */
 	uint64_t max_time_ns; /* of one row under --precision */
@@ -82,6 +83,8 @@ struct bb_options {
 	char backend_reason[BB_REASON_TEXT];
 	const struct bb_launch_kind *launch; /* NULL: a single process */
 	struct bb_fault fault;
+	struct bb_cluster
+		*cluster; /* --cluster; NULL: none. The caller of bb_options_read frees it */
 	/* But for what only the run knows: exchange, ranks_before. */
 	struct bb_backend_config config;
 	bool shows; /* the benchmark prints something instead of running: nothing is started */

@@ -190,10 +190,11 @@ static bb_status check_virtual(const struct bb_options *o, struct bb_error *erro
 				       name);
 		return BB_OK;
 	}
-	if (!o->link_text)
+	if (!o->link_text && !o->cluster_text)
 		return bb_fail(error, BB_EUSAGE,
 			       "the %s backend computes times from what links do; give --link "
-			       "RATE,LATENCY, as in --link 25GB/s,5us",
+			       "RATE,LATENCY, as in --link 25GB/s,5us, or --cluster "
+			       "NAME:NODES, as in --cluster hgx-h100:16",
 			       name);
 	if (o->fault.kind != BB_FAULT_NONE)
 		return bb_fail(error, BB_EUNSUPPORTED,

@@ -39,6 +39,8 @@ struct bb_rank_infos {
 	size_t n;
 };
 
+#define BB_NETWORK_TEXT 256
+
 /* Once, first. What is needed to repeat the run; never the environment. */
 struct bb_run_record {
 	char run_id[BB_RUN_ID_TEXT];
@@ -73,6 +75,8 @@ struct bb_run_record {
 	const char *algorithms;
 	const char *fault; /* --fault as given, or NULL; so too link and split */
 	const char *link;
+	const char *cluster;
+	char network[BB_NETWORK_TEXT]; /* what that is, in words; empty: none */
 	const char *split;
 	bool virtual_time;           /* times are computed, not measured */
 	double link_noise;           /* fraction; NAN: none */

@@ -254,6 +254,15 @@ void bb_sinks_seize(struct bb_sinks *sinks)
 
 /* ---- text of one's own --------------------------------------------------------------- */
 
+void bb_sink_add_virtual(struct bb_strbuf *out, const struct bb_run_record *run)
+{
+	if (*run->network)
+		bb_strbuf_addf(out, "# Cluster %s: %s\n", run->cluster, run->network);
+	if (run->virtual_time)
+		bb_strbuf_addf(out, "# Virtual time: computed from %s, nothing is measured\n",
+			       run->cluster ? "--cluster" : "--link");
+}
+
 void bb_sink_add_head(struct bb_strbuf *out, const struct bb_run_record *run)
 {
 	bb_strbuf_addf(out, "# busbench version %s backend=%s\n", run->version, run->backend);
@@ -277,6 +286,7 @@ void bb_sink_add_head(struct bb_strbuf *out, const struct bb_run_record *run)
 	if (run->link)
 		bb_strbuf_addf(out, "  link: %s", run->link);
 	bb_strbuf_add(out, "\n");
+	bb_sink_add_virtual(out, run);
 }
 
 void bb_sink_add_end(struct bb_strbuf *out, const struct bb_end_record *end)

@@ -49,7 +49,11 @@ bb_status bb_sink_write(struct bb_sink *sink, struct bb_strbuf *text);
 /* For text: a line for each rank, as nccl-tests prints it. */
 void bb_sink_add_ranks(struct bb_strbuf *out, const struct bb_rank_infos *infos);
 
-/* For text that is not nccl-tests': what ran, where and how; and what it came to. Whole '#' lines. */
+/* What virtual time is computed from; nothing for real runs. */
+void bb_sink_add_virtual(struct bb_strbuf *out, const struct bb_run_record *run);
+
+/* For text that is not nccl-tests': what ran, where and how; and what it came to. Whole '#' lines.
+ */
 void bb_sink_add_head(struct bb_strbuf *out, const struct bb_run_record *run);
 void bb_sink_add_end(struct bb_strbuf *out, const struct bb_end_record *end);
 

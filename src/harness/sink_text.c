@@ -95,8 +95,7 @@ static void add_extras(struct bb_strbuf *out, const struct bb_run_record *run)
 	if (run->split)
 		bb_strbuf_addf(out, "  split: %s", run->split);
 	bb_strbuf_add(out, "\n");
-	if (run->virtual_time)
-		bb_strbuf_add(out, "# Virtual time: computed from --link, nothing is measured\n");
+	bb_sink_add_virtual(out, run);
 	if (!isnan(run->copy_GBps))
 		bb_strbuf_addf(out, "# Memory copy of all ranks together, in this run: %.1f GB/s\n",
 			       run->copy_GBps);

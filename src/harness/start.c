@@ -5,6 +5,7 @@
 
 #include "harness/harness.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define CONNECT_SECONDS 60.0 /* with -T 0 */
@@ -137,6 +138,14 @@ void bb_run_describe(struct bb_run *run)
 	r->seed = o->seed;
 	r->fault = o->fault_text;
 	r->link = o->link_text;
+	r->cluster = o->cluster_text;
+	if (o->cluster) {
+		struct bb_strbuf text = {0};
+
+		bb_cluster_describe(o->cluster, &text);
+		snprintf(r->network, sizeof(r->network), "%s", bb_strbuf_text(&text));
+		bb_strbuf_free(&text);
+	}
 	if (o->config.link_noise != 0)
 		r->link_noise = o->config.link_noise;
 	r->virtual_time = o->backend->capabilities & BB_CAP_VIRTUAL;

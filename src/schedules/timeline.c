@@ -13,10 +13,18 @@
 struct message {
 	int from;
 	int channel;
+	int port;    /* of those that it may come in by */
 	size_t next; /* to the same rank and not yet received */
 	double head; /* when its first byte comes to the rank */
 	double entry;
 	double arrival;
+};
+
+/* A step of this round that sends. */
+struct sending {
+	int from, to;
+	int channel;
+	double bytes;
 };
 
 /* A step of this round that receives. */
@@ -44,8 +52,11 @@ struct sweep {
 	double element;
 	uint64_t drawn; /* for this call */
 	double *times;
-	double *taken;    /* [rank]: when the last of what it sent has been received */
-	double *out, *in; /* [rank], with ports: when the way is free again */
+	double *taken;            /* [rank]: when the last of what it sent has been received */
+	double *out, *in;         /* [2 * rank + outside], with ports: when the way is free again */
+	struct bb_loads *loads;   /* NULL: nothing is shared */
+	struct sending *sendings; /* of this round, where something is shared */
+	size_t nsendings, sending_room;
 	struct bb_role *roles;
 	size_t round;
 	struct inbox *inboxes; /* [rank] */
@@ -97,18 +108,20 @@ static bb_status make_places(struct sweep *s)
 	return BB_OK;
 }
 
-/* A message of RANK to PEER that takes ENTRY to leave, and leaves as soon as it can: *START = when
-   it does. */
-static bb_status leave(struct sweep *s, int rank, int peer, double entry, double *start)
+/* A message of RANK to PEER that takes ENTRY to leave by PORT, and leaves as soon as it can: *START
+   = when it does. */
+static bb_status leave(struct sweep *s, int rank, int peer, int port, double entry, double *start)
 {
 	const uint64_t pair = (uint64_t)rank * (uint64_t)s->shape->nranks + (uint64_t)peer;
 	struct busy *link;
 
 	*start = s->times[rank];
-	if (s->links->port) {
-		if (*start < s->out[rank])
-			*start = s->out[rank];
-		s->out[rank] = *start + entry;
+	if (bb_link_ports(s->links)) {
+		double *out = &s->out[2 * (size_t)rank + (size_t)port];
+
+		if (*start < *out)
+			*start = *out;
+		*out = *start + entry;
 		return BB_OK;
 	}
 	if (2 * s->used >= s->places && make_places(s) != BB_OK)
@@ -130,24 +143,36 @@ static void come_in(struct sweep *s, int rank)
 
 	for (size_t at = box->first; at != NONE; at = s->messages[at].next) {
 		struct message *m = &s->messages[at];
+		double *in = &s->in[2 * (size_t)rank + (size_t)m->port];
 
-		if (s->in[rank] < m->head)
-			s->in[rank] = m->head;
-		s->in[rank] += m->entry;
-		m->arrival = s->in[rank];
+		if (*in < m->head)
+			*in = m->head;
+		*in += m->entry;
+		m->arrival = *in;
 	}
 }
 
 /* ---- steps --------------------------------------------------------------------------- */
 
-/* Insert the message that was added last before those of BOX that get there later. */
-static void line_up(struct sweep *s, struct inbox *box)
+/* Does A come in by a port of TO before B does? At the same time who sends the shorter way round
+   comes first, so that ranks that are alike stay alike. */
+static bool precedes(const struct sweep *s, int to, const struct message *a,
+		     const struct message *b)
+{
+	const int n = s->shape->nranks;
+
+	if (a->head != b->head)
+		return a->head < b->head;
+	return (to - a->from + n) % n < (to - b->from + n) % n;
+}
+
+/* Insert the message to TO that was added last before those of BOX that it precedes. */
+static void line_up(struct sweep *s, int to, struct inbox *box)
 {
 	const size_t mine = s->nmessages - 1;
-	const double head = s->messages[mine].head;
 	size_t *link = &box->first;
 
-	while (*link != NONE && s->messages[*link].head <= head)
+	while (*link != NONE && !precedes(s, to, &s->messages[mine], &s->messages[*link]))
 		link = &s->messages[*link].next;
 	s->messages[mine].next = *link;
 	*link = mine;
@@ -169,9 +194,10 @@ static bb_status put(struct sweep *s, int to, struct message message)
 	}
 	s->messages[s->nmessages++] = message;
 	/* Only ports have an order of their own. */
-	last = box->first == NONE || !s->links->port || s->messages[box->last].head <= message.head;
+	last = box->first == NONE || !bb_link_ports(s->links) ||
+	       !precedes(s, to, &message, &s->messages[box->last]);
 	if (!last) {
-		line_up(s, box);
+		line_up(s, to, box);
 		return BB_OK;
 	}
 	if (box->first == NONE)
@@ -204,24 +230,64 @@ static double message_factor(const struct sweep *s, uint64_t pair, int channel)
 						 s->round * BB_CHANNELS + (uint64_t)channel));
 }
 
-static bb_status send(struct sweep *s, int rank, const struct bb_step *step)
+static bb_status send(struct sweep *s, const struct sending *m)
 {
-	const uint64_t pair = (uint64_t)rank * (uint64_t)s->shape->nranks + (uint64_t)step->peer;
-	const double entry = bb_link_entry(s->links, (double)step->count * s->element);
-	const double factor = message_factor(s, pair, step->channel);
+	const uint64_t pair = (uint64_t)m->from * (uint64_t)s->shape->nranks + (uint64_t)m->to;
+	const struct bb_fabric_way way = bb_link_way(s->links, m->from, m->to);
+	const double second_per_byte =
+		s->loads ? bb_loads_second_per_byte(s->loads, m->from, m->to, &way)
+			 : way.second_per_byte;
+	const double entry = bb_way_entry(s->links, second_per_byte, m->bytes);
+	const double factor = message_factor(s, pair, m->channel);
 	double start;
 
-	if (leave(s, rank, step->peer, entry * factor, &start) != BB_OK)
+	if (leave(s, m->from, m->to, way.outside, entry * factor, &start) != BB_OK)
 		return BB_EINTERNAL;
-	return put(s, step->peer,
+	return put(s, m->to,
 		   (struct message){
-			   .from = rank,
-			   .channel = step->channel,
+			   .from = m->from,
+			   .channel = m->channel,
+			   .port = way.outside,
 			   .next = NONE,
-			   .head = start + s->links->latency * factor,
+			   .head = start + way.latency * factor,
 			   .entry = entry * factor,
-			   .arrival = start + (entry + s->links->latency) * factor,
+			   .arrival = start + (entry + way.latency) * factor,
 		   });
+}
+
+/* Until all messages of the round are known. */
+static bb_status hold_back(struct sweep *s, const struct sending *sending)
+{
+	const struct bb_fabric_way way = bb_link_way(s->links, sending->from, sending->to);
+
+	if (s->nsendings == s->sending_room) {
+		const size_t room = s->sending_room ? 2 * s->sending_room : 64;
+		struct sending *more = realloc(s->sendings, room * sizeof(*more));
+
+		if (!more)
+			return BB_EINTERNAL;
+		s->sendings = more;
+		s->sending_room = room;
+	}
+	s->sendings[s->nsendings++] = *sending;
+	bb_loads_add(s->loads, sending->from, sending->to, &way, sending->bytes);
+	return BB_OK;
+}
+
+static bb_status send_held_back(struct sweep *s)
+{
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; i < s->nsendings && status == BB_OK; i++)
+		status = send(s, &s->sendings[i]);
+	for (size_t i = 0; i < s->nsendings; i++) {
+		const struct sending *m = &s->sendings[i];
+		const struct bb_fabric_way way = bb_link_way(s->links, m->from, m->to);
+
+		bb_loads_drop(s->loads, m->from, m->to, &way);
+	}
+	s->nsendings = 0;
+	return status;
 }
 
 static bb_status note(struct sweep *s, int rank, const struct bb_step *step)
@@ -248,8 +314,11 @@ static bb_status post_round(struct sweep *s, int rank)
 	bb_status status = BB_OK;
 
 	for (int i = 0; i < n && status == BB_OK; i++) {
+		const struct sending sending = {rank, steps[i].peer, steps[i].channel,
+						(double)steps[i].count * s->element};
+
 		if (steps[i].kind == BB_SEND)
-			status = send(s, rank, &steps[i]);
+			status = s->loads ? hold_back(s, &sending) : send(s, &sending);
 		else if (steps[i].kind != BB_COPY)
 			status = note(s, rank, &steps[i]);
 	}
@@ -271,7 +340,7 @@ static void finish_round(struct sweep *s)
 	for (size_t i = 0; i < s->nreceipts; i++) {
 		const struct receipt *r = &s->receipts[i];
 
-		if (s->links->port && (i == 0 || r[-1].rank != r->rank))
+		if (bb_link_ports(s->links) && (i == 0 || r[-1].rank != r->rank))
 			come_in(s, r->rank);
 		receive(s, r->rank, r->peer, r->channel);
 		if (r->peer2 != BB_NO_PEER)
@@ -293,6 +362,8 @@ static bb_status sweep(struct sweep *s)
 		for (int rank = 0; rank < n; rank++)
 			if (post_round(s, rank) != BB_OK)
 				return BB_EINTERNAL;
+		if (s->loads && send_held_back(s) != BB_OK)
+			return BB_EINTERNAL;
 		finish_round(s);
 	}
 	for (int rank = 0; rank < n; rank++)
@@ -301,9 +372,9 @@ static bb_status sweep(struct sweep *s)
 	return BB_OK;
 }
 
-bb_status bb_timeline_collective(const struct bb_link_model *links,
-				 const struct bb_algorithm *schedule, const struct bb_shape *shape,
-				 size_t element, uint64_t call, double *times)
+static bb_status sweep_all(bool shares, const struct bb_link_model *links,
+			   const struct bb_algorithm *schedule, const struct bb_shape *shape,
+			   size_t element, uint64_t call, double *times)
 {
 	const size_t n = (size_t)shape->nranks;
 	struct sweep s = {
@@ -314,22 +385,81 @@ bb_status bb_timeline_collective(const struct bb_link_model *links,
 		.drawn = bb_draw(bb_draw(links->seed, 1), call),
 		.times = times,
 		.taken = malloc(n * sizeof(*s.taken)),
-		.out = calloc(n, sizeof(*s.out)),
-		.in = calloc(n, sizeof(*s.in)),
+		.out = calloc(2 * n, sizeof(*s.out)),
+		.in = calloc(2 * n, sizeof(*s.in)),
+		.loads = shares ? bb_loads_open(links, shape->nranks) : NULL,
 		.roles = calloc(n, sizeof(*s.roles)),
 		.inboxes = malloc(n * sizeof(*s.inboxes)),
 	};
 	bb_status status = BB_EINTERNAL;
 
-	if (s.taken && s.out && s.in && s.roles && s.inboxes)
+	if (s.taken && s.out && s.in && s.roles && s.inboxes && (s.loads || !shares))
 		status = sweep(&s);
 	free(s.taken);
 	free(s.out);
 	free(s.in);
+	bb_loads_close(s.loads);
+	free(s.sendings);
 	free(s.roles);
 	free(s.inboxes);
 	free(s.messages);
 	free(s.receipts);
 	free(s.busy);
 	return status;
+}
+
+/* ---- which way ------------------------------------------------------------------------ */
+
+#define SWEEP_MOST 4e6 /* rounds of all ranks: a sweep, where alike would be off by an element */
+
+const char *bb_evaluator_name(enum bb_evaluator evaluator)
+{
+	static const char *const names[BB_EVALUATORS] = {
+		[BB_EVALUATOR_SWEEP] = "sweep",
+		[BB_EVALUATOR_LOADS] = "loads",
+		[BB_EVALUATOR_ALIKE] = "alike",
+		[BB_EVALUATOR_ALIKE_LOADS] = "alike+loads",
+	};
+
+	return names[evaluator];
+}
+
+enum bb_evaluator bb_timeline_evaluator(const struct bb_link_model *links,
+					const struct bb_algorithm *schedule,
+					const struct bb_shape *shape)
+{
+	const bool shares = links->fabric && bb_fabric_shares_any(links->fabric);
+	bool alike = schedule->flags & BB_SHIFT_INVARIANT && links->noise == 0 && !shape->matrix;
+	struct bb_role role;
+
+	if (alike && bb_alike_shape(schedule, shape).count != shape->count) {
+		schedule->prepare(shape, 0, &role);
+		alike = (double)role.rounds * shape->nranks > SWEEP_MOST;
+	}
+	if (alike)
+		return shares ? BB_EVALUATOR_ALIKE_LOADS : BB_EVALUATOR_ALIKE;
+	return shares ? BB_EVALUATOR_LOADS : BB_EVALUATOR_SWEEP;
+}
+
+bb_status bb_timeline_collective_by(enum bb_evaluator evaluator, const struct bb_link_model *links,
+				    const struct bb_algorithm *schedule,
+				    const struct bb_shape *shape, size_t element, uint64_t call,
+				    double *times)
+{
+	bb_status status = BB_EUNSUPPORTED;
+
+	if (evaluator == BB_EVALUATOR_ALIKE || evaluator == BB_EVALUATOR_ALIKE_LOADS)
+		status = bb_timeline_alike(links, schedule, shape, (double)element, times);
+	if (status == BB_EUNSUPPORTED)
+		status = sweep_all(evaluator == BB_EVALUATOR_LOADS, links, schedule, shape, element,
+				   call, times);
+	return status;
+}
+
+bb_status bb_timeline_collective(const struct bb_link_model *links,
+				 const struct bb_algorithm *schedule, const struct bb_shape *shape,
+				 size_t element, uint64_t call, double *times)
+{
+	return bb_timeline_collective_by(bb_timeline_evaluator(links, schedule, shape), links,
+					 schedule, shape, element, call, times);
 }

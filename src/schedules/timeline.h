@@ -15,6 +15,7 @@
 #ifndef BB_SCHEDULES_TIMELINE_H
 #define BB_SCHEDULES_TIMELINE_H
 
+#include "schedules/fabric.h"
 #include "schedules/program.h"
 
 /* What was chosen so far, on one model of the links. Zero it at first. */
@@ -34,10 +35,36 @@ struct bb_link_model {
 	double noise;
 	uint64_t seed;
 	bool port; /* one way out and one way in of each rank, instead of a link of each pair */
+	/* A network instead of links that are all alike: rate, latency and port mean nothing. */
+	const struct bb_fabric *fabric;
+	const int *members; /* the ranks of the fabric that a collective is among; NULL: 0, 1, … */
 	/* Choosing takes many times as long as playing: what is chosen is added here, and found
 	   here again. NULL: it is not kept. */
 	struct bb_choices *choices;
 };
+
+/*
+ * How a collective is played:
+ *   sweep   round after round, rank by rank, message by message
+ *   loads   the same, and what is shared is divided by what passes it in a round
+ *   alike   of an algorithm whose ranks do the same but for a shift (BB_SHIFT_INVARIANT): all
+ *           ranks at once, of ranks whose ways repeat only the first period
+ * All come to the same. But where parts differ by an element, alike takes them to be as long as
+ * the longest: then it is taken only where a sweep would take too long.
+ */
+enum bb_evaluator {
+	BB_EVALUATOR_SWEEP,
+	BB_EVALUATOR_LOADS,
+	BB_EVALUATOR_ALIKE,
+	BB_EVALUATOR_ALIKE_LOADS,
+	BB_EVALUATORS
+};
+const char *bb_evaluator_name(enum bb_evaluator evaluator); /* "alike+loads" */
+
+/* Which of them bb_timeline_collective takes. */
+enum bb_evaluator bb_timeline_evaluator(const struct bb_link_model *links,
+					const struct bb_algorithm *schedule,
+					const struct bb_shape *shape);
 
 /*
  * TIMES, one of each member, are when they enter SCHEDULE of SHAPE with elements of ELEMENT bytes,
@@ -48,6 +75,13 @@ BB_MUST bb_status bb_timeline_collective(const struct bb_link_model *links,
 					 const struct bb_algorithm *schedule,
 					 const struct bb_shape *shape, size_t element,
 					 uint64_t call, double *times);
+
+/* The same by EVALUATOR, which must be one that can do it: to hold them against each other. */
+BB_MUST bb_status bb_timeline_collective_by(enum bb_evaluator evaluator,
+					    const struct bb_link_model *links,
+					    const struct bb_algorithm *schedule,
+					    const struct bb_shape *shape, size_t element,
+					    uint64_t call, double *times);
 
 /*
  * What a collective of SHAPE is done by where NAME is asked for (NULL: what takes the least time on

@@ -9,8 +9,11 @@
 #include <stdlib.h>
 
 #define SWEEP_MOST 200000 /* rounds of all ranks in one sweep; what takes more is estimated */
-#define WORSE_MOST 2       /* shorter messages that were no better in a row: even shorter are not */
-#define GAIN 0.01          /* of the time, that shorter messages must save: each costs something */
+#define ALIKE_MOST 4e6    /* the same of ranks that are alike */
+#define SAMPLE 64         /* ranks that are looked at to estimate */
+#define ROUNDS_MOST 1000  /* rounds that are */
+#define WORSE_MOST 2      /* shorter messages that were no better in a row: even shorter are not */
+#define GAIN 0.01         /* of the time, that shorter messages must save: each costs something */
 
 struct choosing {
 	struct bb_link_model links; /* without noise: that is not known beforehand */
@@ -27,8 +30,13 @@ static size_t rounds_of(const struct bb_algorithm *schedule, const struct bb_sha
 	return role.rounds;
 }
 
-static bool is_long(const struct bb_algorithm *schedule, const struct bb_shape *shape)
+static bool is_long(const struct choosing *c, const struct bb_algorithm *schedule,
+		    const struct bb_shape *shape)
 {
+	const enum bb_evaluator by = bb_timeline_evaluator(&c->links, schedule, shape);
+
+	if (by == BB_EVALUATOR_ALIKE || by == BB_EVALUATOR_ALIKE_LOADS)
+		return bb_alike_work(&c->links, schedule, shape) > ALIKE_MOST;
 	return rounds_of(schedule, shape) > SWEEP_MOST / (size_t)shape->nranks;
 }
 
@@ -47,21 +55,61 @@ static double swept(const struct choosing *c, const struct bb_algorithm *schedul
 	return latest;
 }
 
-/* Each round takes a latency, and the rank that sends most has but one link. */
+/* The ranks that stand for all where it is estimated: the first ones, and others evenly spaced. */
+static int sampled(int n, int i)
+{
+	if (n <= SAMPLE || i < SAMPLE / 2)
+		return i;
+	return (int)((int64_t)(i - SAMPLE / 2) * n / (SAMPLE / 2));
+}
+
+/* How long what RANK sends in this round takes, as if all of it went out by one way. */
+static double round_of(const struct choosing *c, const struct bb_algorithm *schedule,
+		       const struct bb_shape *shape, const struct bb_role *role, size_t round)
+{
+	struct bb_step steps[BB_MAX_STEPS];
+	const int n = schedule->round(shape, role, round, steps);
+	double seconds = 0, latency = 0;
+
+	for (int i = 0; i < n; i++) {
+		struct bb_fabric_way way;
+
+		if (steps[i].kind != BB_SEND)
+			continue;
+		way = bb_link_way(&c->links, role->rank, steps[i].peer);
+		seconds += bb_way_entry(&c->links, way.second_per_byte,
+					(double)steps[i].count * (double)c->element);
+		latency = fmax(latency, way.latency);
+	}
+	return seconds + latency;
+}
+
+/* Round after round, each as long as the rank that takes longest. */
 static double estimated(const struct choosing *c, const struct bb_algorithm *schedule,
 			const struct bb_shape *shape)
 {
-	size_t rounds, wire;
+	const int n = shape->nranks < SAMPLE ? shape->nranks : SAMPLE;
+	struct bb_role roles[SAMPLE];
+	double seconds = 0;
+	size_t step;
 
-	bb_algorithm_cost(schedule, shape, &rounds, &wire);
-	return (double)rounds * c->links.latency +
-	       bb_link_entry(&c->links, (double)wire * (double)c->element);
+	for (int i = 0; i < n; i++)
+		schedule->prepare(shape, sampled(shape->nranks, i), &roles[i]);
+	step = 1 + roles[0].rounds / ROUNDS_MOST;
+	for (size_t round = 0; round < roles[0].rounds; round += step) {
+		double longest = 0;
+
+		for (int i = 0; i < n; i++)
+			longest = fmax(longest, round_of(c, schedule, shape, &roles[i], round));
+		seconds += longest * (double)bb_least(step, roles[0].rounds - round);
+	}
+	return seconds;
 }
 
 static double time_of(const struct choosing *c, const struct bb_algorithm *schedule,
 		      const struct bb_shape *shape)
 {
-	return (is_long(schedule, shape) ? estimated : swept)(c, schedule, shape);
+	return (is_long(c, schedule, shape) ? estimated : swept)(c, schedule, shape);
 }
 
 /* Sets shape->chunk to the best of none and of powers of two, longest first. */
@@ -70,11 +118,13 @@ static double best_chunk(const struct choosing *c, const struct bb_algorithm *sc
 {
 	const size_t whole = bb_size_count(schedule->collective, shape);
 	struct bb_shape trial = *shape;
+	bool estimate;
 	double best;
 	size_t rounds, chunk = 1;
 	int worse = 0;
 
 	trial.chunk = shape->chunk = 0;
+	estimate = is_long(c, schedule, &trial);
 	best = time_of(c, schedule, &trial);
 	rounds = rounds_of(schedule, &trial);
 	while (chunk < whole)
@@ -86,9 +136,9 @@ static double best_chunk(const struct choosing *c, const struct bb_algorithm *sc
 		if (rounds_of(schedule, &trial) == rounds)
 			continue;
 		rounds = rounds_of(schedule, &trial);
-		if (is_long(schedule, &trial))
+		if (!estimate && is_long(c, schedule, &trial))
 			break;
-		seconds = swept(c, schedule, &trial);
+		seconds = (estimate ? estimated : swept)(c, schedule, &trial);
 		worse++;
 		if (seconds >= (1 - GAIN) * best)
 			continue;
@@ -182,6 +232,7 @@ static const struct bb_algorithm *choose(const struct bb_link_model *links,
 /* ---- once ---------------------------------------------------------------------------- */
 
 struct bb_chosen {
+	uint64_t members; /* how they lie to each other */
 	const struct bb_collective *collective;
 	const struct bb_algorithm *named; /* that was asked for; NULL: the best of all */
 	struct bb_shape shape;            /* with the chunk chosen */
@@ -191,9 +242,29 @@ struct bb_chosen {
 
 static bool is_same(const struct bb_chosen *a, const struct bb_chosen *b)
 {
-	return a->collective == b->collective && a->named == b->named && a->element == b->element &&
-	       a->shape.nranks == b->shape.nranks && a->shape.root == b->shape.root &&
-	       a->shape.in_place == b->shape.in_place && a->shape.count == b->shape.count;
+	return a->members == b->members && a->collective == b->collective && a->named == b->named &&
+	       a->element == b->element && a->shape.nranks == b->shape.nranks &&
+	       a->shape.root == b->shape.root && a->shape.in_place == b->shape.in_place &&
+	       a->shape.count == b->shape.count;
+}
+
+/* The same for groups whose members lie alike: on nodes as far apart, on the same places of them.
+ */
+static uint64_t place_of_members(const struct bb_link_model *links, int n)
+{
+	const struct bb_fabric *f = links->fabric;
+	uint64_t place = 0;
+
+	for (int i = 0; f && links->members && i < n; i++) {
+		const int first = links->members[0] / f->per_node;
+		const int node = links->members[i] / f->per_node;
+
+		place = bb_draw(place, (uint64_t)(links->members[i] % f->per_node));
+		place = bb_draw(place, (uint64_t)(node - first));
+		place = bb_draw(place, (uint64_t)(node / f->leaf - first / f->leaf));
+		place = bb_draw(place, (uint64_t)(node / f->pod - first / f->pod));
+	}
+	return place;
 }
 
 static bool keep(struct bb_choices *choices, const struct bb_chosen *chosen)
@@ -215,6 +286,7 @@ const struct bb_algorithm *bb_timeline_choose(const struct bb_link_model *links,
 	/* What a matrix says may change. */
 	struct bb_choices *kept = shape->matrix ? NULL : links->choices;
 	struct bb_chosen chosen = {
+		.members = place_of_members(links, shape->nranks),
 		.collective = collective,
 		.named = name ? bb_algorithm_find(collective, name) : NULL,
 		.shape = *shape,

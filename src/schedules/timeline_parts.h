@@ -38,4 +38,64 @@ static inline double bb_link_entry(const struct bb_link_model *links, double byt
 	return links->rate > 0 ? bytes / links->rate : 0;
 }
 
+/* The rank of the fabric that MEMBER of a group is. */
+static inline int bb_link_member(const struct bb_link_model *links, int member)
+{
+	return links->members ? links->members[member] : member;
+}
+
+/* Do messages of a rank share ways out and in? */
+static inline bool bb_link_ports(const struct bb_link_model *links)
+{
+	return links->port || links->fabric;
+}
+
+/* How a message gets from FROM to another member, TO: outside says which of a rank's two ways. */
+static inline struct bb_fabric_way bb_link_way(const struct bb_link_model *links, int from, int to)
+{
+	if (links->fabric)
+		return bb_fabric_way(links->fabric, bb_link_member(links, from),
+				     bb_link_member(links, to));
+	return (struct bb_fabric_way){
+		.second_per_byte = links->rate > 0 ? 1 / links->rate : 0,
+		.latency = links->latency,
+	};
+}
+
+/* How long BYTES take on WAY's ends where a byte takes SECOND_PER_BYTE. Without a fabric as
+   bb_link_entry has it, bit for bit. */
+static inline double bb_way_entry(const struct bb_link_model *links, double second_per_byte,
+				  double bytes)
+{
+	return links->fabric ? links->fabric->overhead + bytes * second_per_byte
+			     : bb_link_entry(links, bytes);
+}
+
+/* ---- what several ranks share in one round (timeline_loads.c) ------------------------- */
+
+struct bb_loads;
+
+/* Of N members. NULL: out of memory. */
+struct bb_loads *bb_loads_open(const struct bb_link_model *links, int n);
+void bb_loads_close(struct bb_loads *loads); /* NULL: nothing */
+/* A message of BYTES from FROM to TO is there in this round; the round is over. */
+void bb_loads_add(struct bb_loads *loads, int from, int to, const struct bb_fabric_way *way,
+		  double bytes);
+void bb_loads_drop(struct bb_loads *loads, int from, int to, const struct bb_fabric_way *way);
+/* Seconds that each of its bytes takes, once all of the round are there: at least the way's. */
+double bb_loads_second_per_byte(const struct bb_loads *loads, int from, int to,
+				const struct bb_fabric_way *way);
+
+/* ---- all ranks at once (timeline_alike.c) --------------------------------------------- */
+
+/* Rounds times ranks that are really played. */
+double bb_alike_work(const struct bb_link_model *links, const struct bb_algorithm *schedule,
+		     const struct bb_shape *shape);
+/* SHAPE with parts as long as the longest. */
+struct bb_shape bb_alike_shape(const struct bb_algorithm *schedule, const struct bb_shape *shape);
+/* BB_EUNSUPPORTED, with TIMES as they were: ranks that differ have too many links to keep. */
+BB_MUST bb_status bb_timeline_alike(const struct bb_link_model *links,
+				    const struct bb_algorithm *schedule,
+				    const struct bb_shape *shape, double element, double *times);
+
 #endif

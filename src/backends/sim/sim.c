@@ -2,17 +2,18 @@
  * sim.c - the backend whose time is virtual: no byte moves, each rank has a clock that goes on by
  * what the model of the links says (schedules/timeline.h). One driver stands for all ranks.
  */
-#include "backends/backend.h"
+#include "backends/sim/network.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#define MAX_RANKS 16384
+#define MAX_RANKS BB_CLUSTER_MOST_RANKS
 #define PAGE 4096
 
 struct bb_context {
 	struct bb_world world;
 	struct bb_link_model links;
+	struct bb_network network; /* with a cluster */
 	struct bb_choices choices;
 	struct bb_error *error;
 	double *clocks;      /* [rank], seconds */
@@ -31,7 +32,8 @@ struct bb_group {
 	struct bb_context *context;
 	int n;
 	int *members;
-	double *times; /* [member], for one call */
+	bool first_ranks; /* its members are 0, 1, … */
+	double *times;    /* [member], for one call */
 };
 
 /* ---- the process ----------------------------------------------------------------------- */
@@ -39,6 +41,7 @@ struct bb_group {
 static void sim_close(struct bb_context *context)
 {
 	bb_choices_free(&context->choices);
+	bb_network_free(&context->network);
 	free(context->clocks);
 	free(context);
 }
@@ -63,9 +66,15 @@ static bb_status sim_open(struct bb_context **context, const struct bb_world *wo
 	if (!c->clocks)
 		goto fail;
 	c->links.choices = &c->choices;
+	if (config->cluster && !bb_network_make(&c->network, config->cluster))
+		goto fail;
+	if (config->cluster)
+		c->links.fabric = &c->network.fabric;
 	*context = c;
 	return BB_OK;
 fail:
+	if (c)
+		free(c->clocks);
 	free(c);
 	return bb_fail(error, BB_EINTERNAL, "out of memory for the clocks of %d ranks",
 		       world->nranks);
@@ -162,8 +171,11 @@ static bb_status sim_group_open(struct bb_rank *rank, const int *members, int n,
 	g->times = malloc((size_t)n * sizeof(*g->times));
 	if (!g->members || !g->times)
 		goto fail;
-	for (int i = 0; i < n; i++)
+	g->first_ranks = true;
+	for (int i = 0; i < n; i++) {
 		g->members[i] = members[i];
+		g->first_ranks = g->first_ranks && members[i] == i;
+	}
 	*group = g;
 	return BB_OK;
 fail:
@@ -185,14 +197,25 @@ static bb_status sim_barrier(struct bb_group *group)
 
 /* ---- collectives ------------------------------------------------------------------------- */
 
+/* Those of the members. The whole world needs no list of them. */
+static struct bb_link_model links_of(const struct bb_group *group)
+{
+	struct bb_link_model links = group->context->links;
+
+	if (links.fabric && !group->first_ranks)
+		links.members = group->members;
+	return links;
+}
+
 /* NAME NULL: whatever takes the least time. */
 static bb_status settle(struct bb_group *group, const char *name, struct bb_call *call)
 {
 	struct bb_context *c = group->context;
 	struct bb_shape shape = bb_call_scheduled_shape(call);
+	const struct bb_link_model links = links_of(group);
 	struct bb_error reason = {.text = ""};
 
-	call->schedule = bb_timeline_choose(&c->links, name, call->collective, &shape,
+	call->schedule = bb_timeline_choose(&links, name, call->collective, &shape,
 					    bb_dtype_size(call->dtype), &reason);
 	if (!call->schedule)
 		return bb_fail(c->error, bb_error_status(&reason), "%s", reason.text);
@@ -233,13 +256,14 @@ static bb_status sim_collective(struct bb_group *group, struct bb_queue *queue,
 				const struct bb_call *call)
 {
 	const struct bb_shape shape = bb_call_scheduled_shape(call);
+	const struct bb_link_model links = links_of(group);
 	struct bb_context *c = group->context;
 
 	if (atomic_load(&c->aborted))
 		return BB_ETIMEOUT;
 	for (int i = 0; i < group->n; i++)
 		group->times[i] = c->clocks[group->members[i]];
-	if (bb_timeline_collective(&c->links, call->schedule, &shape, bb_dtype_size(call->dtype),
+	if (bb_timeline_collective(&links, call->schedule, &shape, bb_dtype_size(call->dtype),
 				   c->calls++, group->times) != BB_OK)
 		return bb_fail(c->error, BB_EINTERNAL, "out of memory for the messages of %d ranks",
 			       group->n);
@@ -352,7 +376,7 @@ static const struct bb_native sim_natives[] = {{.name = NULL}};
 const struct bb_backend bb_backend_sim = {
 	.abi = BB_BACKEND_ABI,
 	.name = "sim",
-	.brief = "ranks are virtual: times are computed from --link",
+	.brief = "ranks are virtual: times are computed from --link or --cluster",
 	.capabilities = BB_CAP_FREE_COST | BB_CAP_VIRTUAL,
 	.natives = sim_natives,
 	.open = sim_open,

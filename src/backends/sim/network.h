@@ -1,0 +1,20 @@
+/*
+ * network.h - a cluster (topology/cluster.h) as the network that virtual time is played on
+ * (schedules/fabric.h).
+ */
+#ifndef BB_BACKENDS_SIM_NETWORK_H
+#define BB_BACKENDS_SIM_NETWORK_H
+
+#include "backends/backend.h"
+#include "topology/cluster.h"
+
+struct bb_network {
+	struct bb_fabric fabric;
+	struct bb_fabric_pair *pairs;
+};
+
+/* CLUSTER lasts as long as the network. False: out of memory. */
+bool bb_network_make(struct bb_network *network, const struct bb_cluster *cluster);
+void bb_network_free(struct bb_network *network); /* of a zeroed one: nothing */
+
+#endif

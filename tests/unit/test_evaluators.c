@@ -1,0 +1,274 @@
+/*
+ * The evaluators of virtual time held against each other and against closed forms, on links that
+ * are all alike and on networks.
+ */
+#include "schedules/timeline.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#define MOST 64
+#define RAIL 2e-11 /* seconds per byte */
+#define PORT 3e-12
+#define HOP 1e-6
+#define NET 4e-6
+#define OVERHEAD 5e-7
+
+static const int own_rails[] = {0, 1, 2, 3}, one_for_two[] = {0, 0, 1, 1};
+static const struct bb_fabric_pair pairs[16] = {
+	{0, 0},      {PORT, HOP}, {PORT, HOP}, {PORT, HOP}, {PORT, HOP}, {0, 0},
+	{PORT, HOP}, {PORT, HOP}, {PORT, HOP}, {PORT, HOP}, {0, 0},      {PORT, HOP},
+	{PORT, HOP}, {PORT, HOP}, {PORT, HOP}, {0, 0},
+};
+
+static struct bb_fabric fabric_of(int nodes, const int *rail_of, double taper)
+{
+	return (struct bb_fabric){
+		.nodes = nodes,
+		.per_node = 4,
+		.domain = 1,
+		.leaf = 2,
+		.pod = 4,
+		.rails = rail_of[3] + 1,
+		.rail_of = rail_of,
+		.pairs = pairs,
+		.rail_second_per_byte = RAIL,
+		.latency = {NET, NET + 1e-6, NET + 2e-6},
+		.overhead = OVERHEAD,
+		.leaf_taper = taper,
+		.pod_taper = taper,
+	};
+}
+
+static void play(enum bb_evaluator evaluator, const struct bb_link_model *links,
+		 const struct bb_algorithm *schedule, const struct bb_shape *shape,
+		 const double *from, double *times)
+{
+	for (int r = 0; r < shape->nranks; r++)
+		times[r] = from ? from[r] : 0;
+	assert_int_equal(bb_timeline_collective_by(evaluator, links, schedule, shape, 4, 0, times),
+			 BB_OK);
+}
+
+static void same(const struct bb_algorithm *schedule, const struct bb_shape *shape, const double *a,
+		 const double *b)
+{
+	for (int r = 0; r < shape->nranks; r++)
+		if (a[r] != b[r])
+			fail_msg("%s %s of %zu among %d: rank %d is done at %.17g or %.17g",
+				 schedule->collective->name, schedule->name, shape->count,
+				 shape->nranks, r, a[r], b[r]);
+}
+
+/* Every algorithm whose ranks are alike, begun together and not. */
+static int hold_alike(const struct bb_link_model *links, int n)
+{
+	const bool shares = links->fabric && bb_fabric_shares_any(links->fabric);
+	double late[MOST] = {0}, a[MOST], b[MOST];
+	int held = 0;
+
+	for (int r = 0; r < n; r++)
+		late[r] = 1e-7 * (r * r % 17);
+	for (const struct bb_algorithm *const *s = bb_algorithms; *s; s++)
+		for (int cut = 0; cut < 2; cut++) {
+			struct bb_shape shape = {
+				.nranks = n, .count = 720 * (size_t)n, .chunk = cut ? 240 : 0};
+
+			if (!((*s)->flags & BB_SHIFT_INVARIANT) ||
+			    (*s)->collective->flags & BB_VARIABLE ||
+			    ((*s)->refuses && (*s)->refuses(&shape)) ||
+			    ((*s)->collective->refuses && (*s)->collective->refuses(n)))
+				continue;
+			for (int skewed = 0; skewed < 2; skewed++) {
+				play(shares ? BB_EVALUATOR_LOADS : BB_EVALUATOR_SWEEP, links, *s,
+				     &shape, skewed ? late : NULL, a);
+				play(shares ? BB_EVALUATOR_ALIKE_LOADS : BB_EVALUATOR_ALIKE, links,
+				     *s, &shape, skewed ? late : NULL, b);
+				same(*s, &shape, a, b);
+			}
+			held++;
+		}
+	return held;
+}
+
+static void test_alike_is_the_sweep(void **state)
+{
+	const struct bb_link_model links = {.rate = 25e9, .latency = 5e-6};
+	const struct bb_link_model ports = {.rate = 25e9, .latency = 5e-6, .port = true};
+
+	for (int n = 2; n <= 20; n += 1 + n / 6) {
+		assert_true(hold_alike(&links, n) > 10);
+		assert_true(hold_alike(&ports, n) > 10);
+	}
+}
+
+static void test_alike_is_the_sweep_on_networks(void **state)
+{
+	const struct bb_fabric fabrics[] = {
+		fabric_of(1, own_rails, 1),   fabric_of(2, own_rails, 1),
+		fabric_of(3, own_rails, 1),   fabric_of(8, own_rails, 1),
+		fabric_of(8, one_for_two, 1), fabric_of(8, own_rails, 3),
+		fabric_of(8, one_for_two, 2), fabric_of(2, own_rails, 4),
+	};
+
+	for (size_t i = 0; i < sizeof(fabrics) / sizeof(fabrics[0]); i++) {
+		const struct bb_link_model links = {.fabric = &fabrics[i]};
+
+		assert_true(hold_alike(&links, fabrics[i].nodes * 4) > 10);
+	}
+}
+
+/* Of a faulty network nothing repeats. */
+static void test_alike_is_the_sweep_with_faults(void **state)
+{
+	const struct bb_fabric_flaw flaws[] = {{1, 2, 3}, {2, -1, 1.5}, {0, 1, 0}};
+	struct bb_fabric fabric = fabric_of(4, own_rails, 1);
+	const struct bb_link_model links = {.fabric = &fabric};
+
+	fabric.flaws = flaws;
+	fabric.nflaws = 3;
+	fabric.slow_link.from = 3;
+	fabric.slow_link.to = 4;
+	fabric.slow_link.factor = 2;
+	assert_int_equal(bb_fabric_period(&fabric, 16), 16);
+	assert_true(hold_alike(&links, 16) > 10);
+}
+
+/* Where nothing is shared, dividing loads changes nothing: any algorithm, in uneven parts. */
+static void test_loads_are_the_sweep(void **state)
+{
+	const struct bb_fabric fabric = fabric_of(3, own_rails, 1);
+	const struct bb_link_model links = {.fabric = &fabric};
+	double a[MOST], b[MOST];
+
+	assert_false(bb_fabric_shares_any(&fabric));
+	for (const struct bb_algorithm *const *s = bb_algorithms; *s; s++) {
+		const struct bb_shape shape = {.nranks = 12, .count = 1001};
+
+		if ((*s)->collective->flags & BB_VARIABLE ||
+		    ((*s)->refuses && (*s)->refuses(&shape)) ||
+		    ((*s)->collective->refuses && (*s)->collective->refuses(12)))
+			continue;
+		play(BB_EVALUATOR_SWEEP, &links, *s, &shape, NULL, a);
+		play(BB_EVALUATOR_LOADS, &links, *s, &shape, NULL, b);
+		same(*s, &shape, a, b);
+	}
+}
+
+static double last(const struct bb_link_model *links, const struct bb_collective *collective,
+		   const char *name, int n, size_t count)
+{
+	const struct bb_algorithm *schedule = bb_algorithm_find(collective, name);
+	const struct bb_shape shape = {.nranks = n, .count = count};
+	double *times = calloc((size_t)n, sizeof(*times)), latest = 0;
+
+	assert_non_null(times);
+	assert_int_equal(bb_timeline_collective(links, schedule, &shape, 4, 0, times), BB_OK);
+	for (int r = 0; r < n; r++)
+		latest = fmax(latest, times[r]);
+	free(times);
+	return latest;
+}
+
+static void near(double got, double want)
+{
+	if (!(fabs(got - want) <= 1e-9 * fabs(want)))
+		fail_msg("%.17g instead of %.17g", got, want);
+}
+
+/* What no sweep would reach. */
+static void test_closed_forms_at_scale(void **state)
+{
+	const struct bb_link_model links = {.rate = 25e9, .latency = 5e-6};
+
+	for (int n = 16384; n <= 102400; n += 102400 - 16384) {
+		const double part = 4.0 * 1000 / 25e9;
+
+		near(last(&links, &bb_all_reduce, "ring", n, 1000 * (size_t)n),
+		     2.0 * (n - 1) * (5e-6 + part));
+		near(last(&links, &bb_all_gather, "ring", n, 1000), (n - 1) * (5e-6 + part));
+	}
+}
+
+/* A ring over nodes: nobody waits for anything but the slowest of its messages, which are those
+   over rails; the last part has them all on its way. */
+static void test_ring_over_nodes(void **state)
+{
+	const struct bb_fabric fabric = fabric_of(2, own_rails, 1);
+	const struct bb_link_model links = {.fabric = &fabric};
+	/* Long messages: a round takes what a rail takes, and each way around the ring adds its
+	   latencies once. */
+	const size_t part = 1 << 20;
+	const double rail = OVERHEAD + 4.0 * (double)part * RAIL;
+	const double got = last(&links, &bb_all_gather, "ring", 8, part);
+
+	assert_true(got > 7 * rail);
+	assert_true(got < 7 * (rail + NET + 1e-6));
+}
+
+/* Two ranks over one rail take twice as long, and so does a leaf with half the links up. */
+static void test_what_is_shared(void **state)
+{
+	const struct bb_fabric two = fabric_of(2, one_for_two, 1);
+	const struct bb_fabric tapered = fabric_of(4, own_rails, 2);
+	const struct bb_fabric even = fabric_of(4, own_rails, 1);
+	const struct bb_link_model on_two = {.fabric = &two}, on_tapered = {.fabric = &tapered},
+				   on_even = {.fabric = &even};
+	const size_t count = 1 << 20;
+	const double bytes = 4.0 * (double)count;
+	const struct bb_algorithm *pairs_of = bb_algorithm_find(&bb_alltoall, "pairwise");
+	double times[MOST];
+	struct bb_shape shape = {.nranks = 8, .count = count};
+
+	play(BB_EVALUATOR_LOADS, &on_two, pairs_of, &shape, NULL, times);
+	assert_true(times[0] > 4 * 2 * bytes * RAIL); /* four partners are on the other node */
+	shape.nranks = 16;
+	play(BB_EVALUATOR_LOADS, &on_tapered, pairs_of, &shape, NULL, times);
+	assert_true(times[0] > 8 * 2 * bytes * RAIL); /* eight are below another leaf */
+	play(BB_EVALUATOR_SWEEP, &on_even, pairs_of, &shape, NULL, times);
+	assert_true(times[0] < 8 * 2 * bytes * RAIL);
+}
+
+/* Which evaluator is taken. */
+static void test_choice(void **state)
+{
+	const struct bb_fabric even = fabric_of(4, own_rails, 1);
+	const struct bb_fabric tapered = fabric_of(4, own_rails, 2);
+	const struct bb_link_model plain = {.fabric = &even}, loaded = {.fabric = &tapered},
+				   noisy = {.fabric = &even, .noise = 0.1};
+	const struct bb_algorithm *ring = bb_algorithm_find(&bb_all_reduce, "ring");
+	const struct bb_algorithm *tree = bb_algorithm_find(&bb_all_reduce, "tree");
+	struct bb_shape shape = {.nranks = 16, .count = 1600};
+
+	assert_int_equal(bb_timeline_evaluator(&plain, ring, &shape), BB_EVALUATOR_ALIKE);
+	assert_int_equal(bb_timeline_evaluator(&loaded, ring, &shape), BB_EVALUATOR_ALIKE_LOADS);
+	assert_int_equal(bb_timeline_evaluator(&plain, tree, &shape), BB_EVALUATOR_SWEEP);
+	assert_int_equal(bb_timeline_evaluator(&loaded, tree, &shape), BB_EVALUATOR_LOADS);
+	assert_int_equal(bb_timeline_evaluator(&noisy, ring, &shape), BB_EVALUATOR_SWEEP);
+	shape.count = 1601; /* parts differ: exact, as long as that takes no time */
+	assert_int_equal(bb_timeline_evaluator(&plain, ring, &shape), BB_EVALUATOR_SWEEP);
+	shape.nranks = 16384;
+	assert_int_equal(bb_timeline_evaluator(&plain, ring, &shape), BB_EVALUATOR_ALIKE);
+	assert_string_equal(bb_evaluator_name(BB_EVALUATOR_ALIKE_LOADS), "alike+loads");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_alike_is_the_sweep),
+		cmocka_unit_test(test_alike_is_the_sweep_on_networks),
+		cmocka_unit_test(test_alike_is_the_sweep_with_faults),
+		cmocka_unit_test(test_loads_are_the_sweep),
+		cmocka_unit_test(test_closed_forms_at_scale),
+		cmocka_unit_test(test_ring_over_nodes),
+		cmocka_unit_test(test_what_is_shared),
+		cmocka_unit_test(test_choice),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
