@@ -117,8 +117,9 @@ BB_MUST bb_status bb_hybrid_check(const struct bb_benchmark *benchmark, void *ow
 
 struct bb_hybrid_job {
 	struct bb_hybrid_shape shape; /* of which the rest is what it borrows */
-	uint64_t *gradients, *experts;
+	uint64_t *gradients, *experts, shared;
 	struct bb_moe_load load;
+	double flops; /* per second, of a rank */
 };
 
 /* Of HYBRID, whose grid is known. BB_EUSAGE where the model cannot be divided so, BB_EINTERNAL
@@ -156,7 +157,9 @@ struct bb_hybrid_data {
 	struct bb_moe_rows rows;
 	int *ranks;          /* of those that divide the experts */
 	char *sent, *got[2]; /* to other stages, and from them on each lane */
-	const struct bb_patterns *sums, *moved;
+	char *losses, *loss; /* a number of each token, before and after its sum */
+	char *embedding;     /* its gradient, summed in the first stage and the last */
+	const struct bb_patterns *sums, *moved, *loss_sums, *embedding_sums;
 };
 
 /* Bytes of RANK's. */

@@ -63,6 +63,20 @@ static void lay_out_halves(struct bb_hybrid_data *d, int rank, size_t *at)
 		d->halves[i] = d->halves[0];
 }
 
+/* Embedding and head also work on what the first half of a layer does. */
+static void lay_out_ends(struct bb_hybrid_data *d, int rank, size_t *at)
+{
+	const struct bb_hybrid_shape *s = d->shape;
+	const int stage = bb_grid_place(&s->grid, BB_AXIS_PP, rank), last = s->grid.pp - 1;
+
+	if (stage == last && s->grid.tp > 1) {
+		d->losses = take(d->memory, at, s->tokens * sizeof(float));
+		d->loss = take(d->memory, at, s->tokens * sizeof(float));
+	}
+	if (s->shared > 0 && last > 0 && (stage == 0 || stage == last))
+		d->embedding = take(d->memory, at, s->shared * bb_dtype_size(s->gradient_dtype));
+}
+
 static void lay_out_replicas(struct bb_hybrid_data *d, int rank, size_t *at)
 {
 	const struct bb_hybrid_shape *s = d->shape;
@@ -94,6 +108,7 @@ static size_t lay_out(struct bb_hybrid_data *d, int rank)
 	size_t at = 0;
 
 	lay_out_halves(d, rank, &at);
+	lay_out_ends(d, rank, &at);
 	lay_out_replicas(d, rank, &at);
 	if (s->grid.pp > 1) {
 		d->sent = take(d->memory, &at, message);
@@ -134,6 +149,12 @@ static bb_status take_patterns(struct bb_hybrid_data *d)
 	       out);
 	BB_TRY(status,
 	       bb_pattern_store_take(store, s->dtype, -1, d->run->world.nranks, seed, &d->moved),
+	       out);
+	BB_TRY(status,
+	       bb_pattern_store_take(store, BB_FLOAT, BB_SUM, s->grid.tp, seed, &d->loss_sums),
+	       out);
+	BB_TRY(status,
+	       bb_pattern_store_take(store, s->gradient_dtype, BB_SUM, 2, seed, &d->embedding_sums),
 	       out);
 	for (int i = 0; i < 2; i++)
 		if (d->replicas[i].gradients)
@@ -190,6 +211,8 @@ void bb_hybrid_data_close(struct bb_hybrid_data *d)
 		return;
 	bb_pattern_store_give(store, d->sums);
 	bb_pattern_store_give(store, d->moved);
+	bb_pattern_store_give(store, d->loss_sums);
+	bb_pattern_store_give(store, d->embedding_sums);
 	for (int i = 0; i < 2; i++)
 		bb_pattern_store_give(store, d->replicas[i].averages);
 	free(d->ranks);
@@ -230,7 +253,15 @@ void bb_hybrid_data_buffers(const struct bb_hybrid_data *d, const struct bb_oper
 	case BB_HYBRID_DATA:
 		replica_buffers(d, o, in, out);
 		break;
+	case BB_HYBRID_EMBEDDING:
+		*in = *out = d->embedding;
+		break;
 	default:
+		if (o->item == BB_HYBRID_LOSS) {
+			*in = d->losses;
+			*out = d->loss;
+			break;
+		}
 		*in = o->collective == &bb_all_gather ? h->piece : h->summands;
 		*out = o->collective == &bb_all_gather ? h->gathered : h->sum;
 	}
@@ -291,6 +322,15 @@ bb_status bb_hybrid_data_fill(struct bb_hybrid_data *d)
 	for (int i = 0; i < 2; i++)
 		if (d->replicas[i].gradients)
 			BB_TRY(status, fill_replica(d, &d->replicas[i]), out);
+	BB_TRY(status, fill(d, d->losses, d->loss_sums, place(d, BB_AXIS_TP), 0, d->shape->tokens),
+	       out);
+	/* Nothing that a sum comes to. */
+	BB_TRY(status, fill(d, d->loss, d->loss_sums, place(d, BB_AXIS_TP), 1, d->shape->tokens),
+	       out);
+	BB_TRY(status,
+	       fill(d, d->embedding, d->embedding_sums, place(d, BB_AXIS_PP) > 0, 0,
+		    d->shape->shared),
+	       out);
 	BB_TRY(status, fill(d, d->sent, d->moved, rank, 0, message), out);
 	for (int lane = 0; lane < LANES; lane++)
 		BB_TRY(status, fill(d, d->got[lane], d->moved, rank, 0, message), out);
@@ -306,17 +346,35 @@ out:
  */
 
 /* Of COUNT elements at GOT those that are not PATTERNS' of RANK from FIRST on, added to *WRONG. */
-static bb_status verify(struct bb_hybrid_data *d, const char *got,
-			const struct bb_patterns *patterns, int rank, size_t first, size_t count,
-			uint64_t *wrong)
+static bb_status verify_as(struct bb_hybrid_data *d, enum bb_dtype dtype, const char *got,
+			   const struct bb_patterns *patterns, int rank, size_t first, size_t count,
+			   uint64_t *wrong)
 {
 	struct bb_pattern pattern;
 
 	if (!got)
 		return BB_OK;
 	pattern = bb_patterns_get(patterns, rank);
-	return backend_of(d)->verify(d->driver->handle, got, &pattern, first, count,
-				     d->shape->dtype, 0, wrong);
+	return backend_of(d)->verify(d->driver->handle, got, &pattern, first, count, dtype, 0,
+				     wrong);
+}
+
+static bb_status verify(struct bb_hybrid_data *d, const char *got,
+			const struct bb_patterns *patterns, int rank, size_t first, size_t count,
+			uint64_t *wrong)
+{
+	return verify_as(d, d->shape->dtype, got, patterns, rank, first, count, wrong);
+}
+
+static bb_status verify_ends(struct bb_hybrid_data *d, uint64_t *wrong)
+{
+	const struct bb_hybrid_shape *s = d->shape;
+	const bb_status status =
+		verify_as(d, BB_FLOAT, d->loss, d->loss_sums, BB_REDUCED, 0, s->tokens, wrong);
+
+	return status == BB_OK ? verify_as(d, s->gradient_dtype, d->embedding, d->embedding_sums,
+					   BB_REDUCED, 0, s->shared, wrong)
+			       : status;
 }
 
 /* PART elements of each member of this rank's group along AXIS, in their order. */
@@ -382,10 +440,10 @@ static bb_status corrupt(struct bb_hybrid_data *d)
 	/* Rows of another rank: those that stay are not moved. */
 	const int peer = rows->load ? (rows->place + 1) % rows->load->form.nranks : 0;
 	const struct bb_operation from = {.act = BB_ACT_RECV, .item = (size_t)peer};
-	char *victims[10] = {d->halves[0].sum, d->halves[0].gathered,
+	char *victims[12] = {d->halves[0].sum, d->halves[0].gathered, d->loss, d->embedding,
 			     d->got[place(d, BB_AXIS_PP) == 0]};
 	bb_status status = BB_OK;
-	int n = 3;
+	int n = 5;
 
 	for (int i = 0; i < 2; i++)
 		if (r[i].gradients) {
@@ -419,6 +477,7 @@ bb_status bb_hybrid_data_verify(struct bb_hybrid_data *d, uint64_t *wrong)
 	for (int i = 0; i < BB_HYBRID_HALVES; i++)
 		if (i == 0 || d->halves[i].sum != d->halves[0].sum)
 			BB_TRY(status, verify_half(d, &d->halves[i], wrong), out);
+	BB_TRY(status, verify_ends(d, wrong), out);
 	for (int i = 0; i < 2; i++)
 		if (d->replicas[i].gradients)
 			BB_TRY(status, verify_replica(d, &d->replicas[i], wrong), out);

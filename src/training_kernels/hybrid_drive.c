@@ -15,9 +15,10 @@ static const struct {
 	const char *name;
 	unsigned parts;
 } kinds[] = {
-	{"step", BB_HYBRID_STEP},         {"compute", BB_HYBRID_COMPUTE},
-	{"tensor", BB_HYBRID_TENSOR},     {"expert", BB_HYBRID_EXPERT},
-	{"pipeline", BB_HYBRID_PIPELINE}, {"data", BB_HYBRID_DATA},
+	{"step", BB_HYBRID_STEP},           {"compute", BB_HYBRID_COMPUTE},
+	{"tensor", BB_HYBRID_TENSOR},       {"expert", BB_HYBRID_EXPERT},
+	{"pipeline", BB_HYBRID_PIPELINE},   {"data", BB_HYBRID_DATA},
+	{"embedding", BB_HYBRID_EMBEDDING},
 };
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
@@ -202,8 +203,8 @@ static void close_session(struct session *s)
 /* Groups of KIND whose members are on several hosts. */
 static int64_t crossing(const struct session *s, size_t kind)
 {
-	static const enum bb_axis axes[KINDS] = {0,          0,          BB_AXIS_TP,
-						 BB_AXIS_EP, BB_AXIS_PP, BB_AXIS_DP};
+	static const enum bb_axis axes[KINDS] = {0,          0,          BB_AXIS_TP, BB_AXIS_EP,
+						 BB_AXIS_PP, BB_AXIS_DP, BB_AXIS_PP};
 	const struct bb_grid *g = &s->job.shape.grid;
 	int64_t n = 0;
 

@@ -3,27 +3,66 @@
  */
 #include "training_kernels/hybrid.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
-/* The time of a layer and micro-batch: FLOPs at --flops, or --pass-time shared out. */
-static void time_layer(const struct bb_hybrid *h, struct bb_hybrid_shape *shape)
+/* FLOPs of a rank's that are made again in the backward pass of a layer, where that is not all. */
+static double again_of(const struct bb_hybrid *h)
+{
+	return h->asked.recompute == BB_RECOMPUTE_SELECTIVE
+		       ? bb_attention_flops(&h->model) * (double)h->asked.micro_batch / h->grid.tp
+		       : 0;
+}
+
+/* What a rank computes for a micro-batch in the layers FIRST to LAST of the model; seconds are
+   FLOPs by now. */
+static struct bb_hybrid_time work_of(const struct bb_hybrid *h, int first, int last)
+{
+	const struct bb_model *m = &h->model;
+	const double share = (double)h->asked.micro_batch / h->grid.tp;
+	struct bb_hybrid_time t = {.flops = 0};
+
+	for (size_t i = 0; i < m->nworks; i++)
+		if (m->works[i].layer >= first && m->works[i].layer <= last) {
+			t.forward_s += share * m->works[i].forward;
+			t.backward_s += share * (m->works[i].input + m->works[i].weights);
+		}
+	if (first == 0)
+		t.backward_s += again_of(h);
+	t.flops = t.forward_s + t.backward_s;
+	return t;
+}
+
+static void take_time(struct bb_hybrid_time *t, double flops_per_second)
+{
+	t->forward_s /= flops_per_second;
+	t->backward_s /= flops_per_second;
+}
+
+/* FLOPs at --flops; or so that the layers of a stage take --pass-time, what is made again aside. */
+static void time_work(const struct bb_hybrid *h, struct bb_hybrid_job *job)
 {
 	const struct bb_hybrid_options *a = &h->asked;
 	const struct bb_model *m = &h->model;
-	double forward = 0, backward = 0, scale;
+	struct bb_hybrid_shape *s = &job->shape;
 
-	for (size_t i = 0; i < m->nworks; i++)
-		if (m->works[i].layer == 0) {
-			forward += m->works[i].forward;
-			backward += m->works[i].input + m->works[i].weights;
-		}
-	scale = (double)a->micro_batch / h->grid.tp;
-	shape->flops = (forward + backward) * scale;
-	scale = a->flops > 0
-			? scale / a->flops
-			: 1e-9 * (double)a->pass_ns * h->grid.pp / m->blocks / (forward + backward);
-	shape->forward_s = forward * scale;
-	shape->backward_s = backward * scale;
+	s->embedding = work_of(h, BB_LAYER_BEFORE, BB_LAYER_BEFORE);
+	s->layer = work_of(h, 0, 0);
+	s->head = work_of(h, m->blocks, INT_MAX);
+	job->flops = a->flops;
+	if (a->flops <= 0)
+		job->flops = (s->layer.flops - again_of(h)) * m->blocks / h->grid.pp /
+			     (1e-9 * (double)a->pass_ns);
+	take_time(&s->embedding, job->flops);
+	take_time(&s->layer, job->flops);
+	take_time(&s->head, job->flops);
+}
+
+/* A step that is run makes nothing again unless told to. */
+static enum bb_recompute recompute_of(const struct bb_hybrid_options *a)
+{
+	return a->recompute > BB_RECOMPUTE_FULL ? BB_RECOMPUTE_NONE
+						: (enum bb_recompute)a->recompute;
 }
 
 /* How the model is divided, as far as what a rank has depends on it. */
@@ -44,6 +83,7 @@ static struct bb_training training_of(const struct bb_hybrid *h,
 		.pp = (uint64_t)g->pp,
 		.ep = (uint64_t)g->ep,
 		.sequence_parallel = a->sequence_parallel,
+		.recompute = recompute_of(a),
 		.chunks = 1,
 		.micro_batch = 1,
 		.micro_batches = 1,
@@ -60,6 +100,7 @@ static bb_status count_elements(struct bb_hybrid_job *job, const struct bb_hybri
 
 	BB_TRY(status, bb_model_layout_make(&layout, &h->model, 0, error), out);
 	BB_TRY(status, bb_training_check(&t, error), out);
+	job->shared = layout.embedding / t.tp;
 	for (uint64_t stage = 0; stage < t.pp; stage++) {
 		const struct bb_need need = bb_training_stage(&t, stage);
 
@@ -98,6 +139,9 @@ static struct bb_hybrid_shape shape_of(const struct bb_hybrid_job *job, const st
 		.layers = h->model.blocks,
 		.micro_batches = (int)micro_batches,
 		.activation = (size_t)(m->seq * a->micro_batch * m->hidden),
+		.tokens = (size_t)(m->seq * a->micro_batch),
+		.shared = (size_t)job->shared,
+		.made_again = a->recompute == BB_RECOMPUTE_FULL,
 		.sequence_parallel = a->sequence_parallel,
 		.zero = (int)a->zero,
 		.load = m->experts ? &job->load : NULL,
@@ -131,7 +175,7 @@ bb_status bb_hybrid_job_open(struct bb_hybrid_job *job, const struct bb_hybrid *
 	BB_TRY(status, count_elements(job, h, error), out);
 	BB_TRY(status, share_tokens(job, h, error), out);
 	job->shape = shape_of(job, h, replica / a->micro_batch);
-	time_layer(h, &job->shape);
+	time_work(h, job);
 out:
 	return status;
 }

@@ -58,7 +58,8 @@ const struct bb_option bb_hybrid_rows[] = {
 	     "stage of ZeRO among the replicas; steps that are run know 0 and 1"),
 	 GIVEN(zero_given)},
 	{CHOICE("recompute", recompute, "any", "WORD", recompute_words,
-		"what of the forward pass is made again in the backward pass"),
+		"what of the forward pass is made again in the backward pass; any: whatever is "
+		"fastest, of steps that are run nothing"),
 	 GIVEN(recompute_given)},
 	{FLAG("plan", 0, plan,
 	      "hold all ways of dividing the model against each other, by --link, --node-link, "
@@ -80,7 +81,8 @@ const struct bb_option bb_hybrid_rows[] = {
 		"algorithm of the collectives; auto: whichever is best for each"),
 	 GIVEN(algo_given)},
 	{DURATION("pass-time", 0, pass_ns, "3ms", 1,
-		  "instead of --flops: forward and backward of a micro-batch on a stage"),
+		  "instead of --flops: forward and backward of the layers of a stage for a "
+		  "micro-batch; the head's time follows"),
 	 GIVEN(pass_given)},
 	{CHOICE("compute", stand_in, "sleep", "WORD", bb_stand_in_names,
 		"how computations are stood in for: sleep, spin (a busy core, or part of the GPU), "
@@ -212,15 +214,14 @@ static bb_status check_plan(struct bb_hybrid_options *a, const struct bb_options
 /* What is planned and not played. */
 static bb_status check_steps(const struct bb_hybrid_options *a, struct bb_error *error)
 {
-	const char *given = a->preset_text       ? "--preset"
-			    : a->ranks_given     ? "--ranks"
-			    : a->node_given      ? "--node"
-			    : a->node_link_text  ? "--node-link"
-			    : a->memory_given    ? "--memory"
-			    : a->best_given      ? "--best"
-			    : a->recompute_given ? "--recompute"
-			    : a->scatter         ? "--scatter-gather"
-						 : NULL;
+	const char *given = a->preset_text      ? "--preset"
+			    : a->ranks_given    ? "--ranks"
+			    : a->node_given     ? "--node"
+			    : a->node_link_text ? "--node-link"
+			    : a->memory_given   ? "--memory"
+			    : a->best_given     ? "--best"
+			    : a->scatter        ? "--scatter-gather"
+						: NULL;
 
 	if (given)
 		return bb_fail(error, BB_EUSAGE,

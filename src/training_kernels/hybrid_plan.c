@@ -28,11 +28,17 @@ static struct bb_hybrid_part part_of(const struct bb_training *t, uint64_t stage
 	};
 }
 
+double bb_attention_flops(const struct bb_model *m)
+{
+	const struct bb_hyper *h = &m->hyper;
+
+	return 4.0 * (double)(h->seq * h->seq) * (double)(h->heads * h->head_dim);
+}
+
 /* FLOPs of a rank of STAGE for one micro-batch, those among them that are done again. */
 static double flops_of(const struct bb_training *t, uint64_t stage)
 {
 	const struct bb_model *m = t->model;
-	const struct bb_hyper *h = &m->hyper;
 	const int begin = (int)(stage * (uint64_t)m->blocks / t->pp);
 	const int end = (int)((stage + 1) * (uint64_t)m->blocks / t->pp);
 	const double again = t->recompute == BB_RECOMPUTE_FULL ? 1 : 0;
@@ -48,10 +54,8 @@ static double flops_of(const struct bb_training *t, uint64_t stage)
 			sum += w->forward * (before || behind ? 1 : 1 + again) + w->input +
 			       w->weights;
 	}
-	/* Attention between queries, keys and values (models/transformer.c). */
 	if (t->recompute == BB_RECOMPUTE_SELECTIVE)
-		sum += 4.0 * (double)(h->seq * h->seq) * (double)(h->heads * h->head_dim) *
-		       (end - begin);
+		sum += bb_attention_flops(m) * (end - begin);
 	return sum * (double)t->micro_batch / (double)t->tp;
 }
 

@@ -87,4 +87,8 @@ void bb_hybrid_plan_free(struct bb_hybrid_plan *plan);
 void bb_hybrid_way_cost(struct bb_hybrid_way *way, const struct bb_hybrid_cluster *cluster,
 			bool scatter);
 
+/* FLOPs of a layer's attention between queries, keys and values for a sequence, forward: what
+   selective recomputation makes again (models/transformer.c). */
+double bb_attention_flops(const struct bb_model *model);
+
 #endif

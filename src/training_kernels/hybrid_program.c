@@ -14,22 +14,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum kind { BASE, COMPUTE, SUM, GATHER, LEAVE, MESSAGE, MEET, DATA };
+enum kind { BASE, COMPUTE, SUM, GATHER, LOSS, LEAVE, MESSAGE, MEET, EMBEDDING, DATA };
+
+/* What a computation is of. */
+enum subject { LAYER, LOOK_UP, HEAD };
 
 /* One operation: number BASE of the pipeline's, or a piece of the pass that this is. */
 struct step {
 	size_t base;
 	int event;     /* of LEAVE and MEET: the first */
-	uint32_t k;    /* of LEAVE, MESSAGE, MEET: which of them */
+	uint32_t k;    /* of LEAVE, MESSAGE, MEET: which of them; COMPUTE: enum subject */
 	uint8_t kind;  /* enum kind */
 	uint8_t half;  /* of the layer; DATA: 1 of experts */
 	bool backward; /* COMPUTE */
 	bool last;     /* of the two exchanges of a half, or of the two collectives of ZeRO */
 };
 
-/* Groups are numbered: those of tensor ranks, of replicas, of replicas with the same experts. A
-   group of one is none. */
-enum family { TENSOR, REPLICAS, ALIKE, FAMILIES };
+/* Groups are numbered: those of tensor ranks, of replicas, of replicas with the same experts, of
+   first and last stages. A group of one is none. */
+enum family { TENSOR, REPLICAS, ALIKE, ENDS, FAMILIES };
 
 struct bb_hybrid_program {
 	struct bb_hybrid_shape shape;
@@ -44,7 +47,7 @@ struct bb_hybrid_program {
 	size_t *begins;     /* [stage], one more for the end */
 };
 
-static const enum bb_axis axes[FAMILIES] = {BB_AXIS_TP, BB_AXIS_DP, BB_AXIS_EDP};
+static const enum bb_axis axes[FAMILIES] = {BB_AXIS_TP, BB_AXIS_DP, BB_AXIS_EDP, BB_AXIS_PP};
 
 static int layers_of(const struct bb_hybrid_shape *shape, int stage)
 {
@@ -105,8 +108,9 @@ static enum family family_of(const struct bb_hybrid_program *h, int group)
 static int group_size(const struct bb_program *program, int group)
 {
 	const struct bb_hybrid_program *h = program->own;
+	const enum family family = family_of(h, group);
 
-	return bb_grid_size(&h->shape.grid, axes[family_of(h, group)]);
+	return family == ENDS ? 2 : bb_grid_size(&h->shape.grid, axes[family]);
 }
 
 static int member(const struct bb_program *program, int group, int i)
@@ -114,7 +118,8 @@ static int member(const struct bb_program *program, int group, int i)
 	const struct bb_hybrid_program *h = program->own;
 	const enum family family = family_of(h, group);
 
-	return bb_grid_member(&h->shape.grid, axes[family], group - h->first[family], i);
+	return bb_grid_member(&h->shape.grid, axes[family], group - h->first[family],
+			      family == ENDS ? i * (h->shape.grid.pp - 1) : i);
 }
 
 static void call(const struct bb_hybrid_program *h, int rank, enum family family,
@@ -164,18 +169,41 @@ static void call_data(const struct bb_hybrid_program *h, int rank, const struct 
 	     s->zero ? part : elements, o);
 }
 
+/* Three numbers of each token are reduced one after the other. */
+static void call_loss(const struct bb_hybrid_program *h, int rank, struct bb_operation *o)
+{
+	o->work = BB_HYBRID_TENSOR;
+	o->item = BB_HYBRID_LOSS;
+	o->dtype = BB_FLOAT;
+	o->op = BB_SUM;
+	call(h, rank, TENSOR, &bb_all_reduce, h->shape.tokens, o);
+}
+
+static void call_embedding(const struct bb_hybrid_program *h, int rank, struct bb_operation *o)
+{
+	o->work = BB_HYBRID_EMBEDDING;
+	o->dtype = h->shape.gradient_dtype;
+	o->op = BB_SUM;
+	o->in_place = true;
+	call(h, rank, ENDS, &bb_all_reduce, h->shape.shared, o);
+}
+
 static void compute(const struct bb_hybrid_program *h, const struct step *step,
 		    struct bb_operation *o)
 {
 	const struct bb_hybrid_shape *s = &h->shape;
-	const double both = s->forward_s + s->backward_s;
-	const double mine = step->backward ? s->backward_s : s->forward_s;
+	const struct bb_hybrid_time *t = step->k == LAYER     ? &s->layer
+					 : step->k == LOOK_UP ? &s->embedding
+							      : &s->head;
+	const int pieces = step->k == LAYER ? BB_HYBRID_HALVES : 1;
+	const double both = t->forward_s + t->backward_s;
+	const double mine = step->backward ? t->backward_s : t->forward_s;
 
 	o->act = BB_ACT_COMPUTE;
 	o->queue = BB_HYBRID_COMPUTES;
 	o->work = BB_HYBRID_COMPUTE;
-	o->seconds = mine / BB_HYBRID_HALVES;
-	o->flops = both > 0 ? s->flops * mine / both / BB_HYBRID_HALVES : 0;
+	o->seconds = mine / pieces;
+	o->flops = both > 0 ? t->flops * mine / both / pieces : 0;
 }
 
 /* Of the exchange of rows among those that divide the experts. */
@@ -230,6 +258,12 @@ static void operation(const struct bb_program *program, int rank, size_t index,
 	case GATHER:
 		call_tensor(h, rank, step, o);
 		break;
+	case LOSS:
+		call_loss(h, rank, o);
+		break;
+	case EMBEDDING:
+		call_embedding(h, rank, o);
+		break;
 	case DATA:
 		call_data(h, rank, step, o);
 		break;
@@ -243,13 +277,15 @@ static void describe(const struct bb_program *program, const struct bb_operation
 {
 	if (o->act == BB_ACT_COLLECTIVE)
 		snprintf(text, BB_PROGRAM_TEXT, "%s of %s", o->collective->name,
-			 o->work == BB_HYBRID_TENSOR ? "a layer"
-			 : o->item                   ? "experts"
-						     : "gradients and parameters");
+			 o->item == BB_HYBRID_LOSS        ? "the loss"
+			 : o->work == BB_HYBRID_TENSOR    ? "a layer"
+			 : o->work == BB_HYBRID_EMBEDDING ? "the embedding's gradient"
+			 : o->item                        ? "experts"
+							  : "gradients and parameters");
 	else if (o->act == BB_ACT_RECORD || o->act == BB_ACT_WAIT)
 		snprintf(text, BB_PROGRAM_TEXT, "event %d", o->event);
 	else if (o->act == BB_ACT_COMPUTE)
-		snprintf(text, BB_PROGRAM_TEXT, "half a layer");
+		snprintf(text, BB_PROGRAM_TEXT, "computation");
 	else
 		snprintf(text, BB_PROGRAM_TEXT, "%s of %s",
 			 o->act == BB_ACT_SEND ? "send" : "receive",
@@ -270,10 +306,11 @@ struct layout {
 static unsigned part_of(enum kind kind)
 {
 	static const unsigned parts[] = {
-		[BASE] = BB_HYBRID_PIPELINE, [COMPUTE] = BB_HYBRID_COMPUTE,
-		[SUM] = BB_HYBRID_TENSOR,    [GATHER] = BB_HYBRID_TENSOR,
-		[LEAVE] = BB_HYBRID_EXPERT,  [MESSAGE] = BB_HYBRID_EXPERT,
-		[MEET] = BB_HYBRID_EXPERT,   [DATA] = BB_HYBRID_DATA,
+		[BASE] = BB_HYBRID_PIPELINE,       [COMPUTE] = BB_HYBRID_COMPUTE,
+		[SUM] = BB_HYBRID_TENSOR,          [GATHER] = BB_HYBRID_TENSOR,
+		[LOSS] = BB_HYBRID_TENSOR,         [LEAVE] = BB_HYBRID_EXPERT,
+		[MESSAGE] = BB_HYBRID_EXPERT,      [MEET] = BB_HYBRID_EXPERT,
+		[EMBEDDING] = BB_HYBRID_EMBEDDING, [DATA] = BB_HYBRID_DATA,
 	};
 
 	return parts[kind];
@@ -327,11 +364,65 @@ static void add_half(struct layout *l, int half, bool backward)
 		add_exchange(l, true);
 }
 
-static void add_pass(struct layout *l, int stage, bool backward)
+static void add_layers(struct layout *l, int stage, bool backward)
 {
 	for (int i = 0; i < layers_of(&l->program->shape, stage); i++)
 		for (int half = 0; half < BB_HYBRID_HALVES; half++)
 			add_half(l, backward ? BB_HYBRID_HALVES - 1 - half : half, backward);
+}
+
+/* COUNT pieces of KIND, if there is anybody to communicate with. */
+static void add_tensor(struct layout *l, enum kind kind, int count)
+{
+	for (int i = 0; i < count && l->program->shape.grid.tp > 1; i++)
+		add(l, (struct step){.kind = (uint8_t)kind});
+}
+
+/* Most models do no arithmetic there. */
+static void add_look_up(struct layout *l, bool backward)
+{
+	const struct bb_hybrid_time *t = &l->program->shape.embedding;
+
+	if (t->forward_s + t->backward_s > 0)
+		add(l, (struct step){.kind = COMPUTE, .k = LOOK_UP, .backward = backward});
+}
+
+static void add_forward(struct layout *l, int stage)
+{
+	const struct bb_hybrid_shape *s = &l->program->shape;
+
+	if (stage == 0) {
+		add_look_up(l, false);
+		add_tensor(l, SUM, 1);
+	}
+	add_layers(l, stage, false);
+	if (stage == s->grid.pp - 1) {
+		add_tensor(l, GATHER, s->sequence_parallel);
+		add(l, (struct step){.kind = COMPUTE, .k = HEAD});
+		add_tensor(l, LOSS, 3);
+	}
+}
+
+static void add_backward(struct layout *l, int stage)
+{
+	const struct bb_hybrid_shape *s = &l->program->shape;
+
+	if (stage == s->grid.pp - 1) {
+		add(l, (struct step){.kind = COMPUTE, .k = HEAD, .backward = true});
+		add_tensor(l, SUM, 1);
+	}
+	if (s->made_again)
+		add_layers(l, stage, false);
+	add_layers(l, stage, true);
+	if (stage == 0) {
+		add_tensor(l, GATHER, s->sequence_parallel);
+		add_look_up(l, true);
+	}
+}
+
+static bool shares_embedding(const struct bb_hybrid_shape *s)
+{
+	return s->shared > 0 && s->grid.pp > 1;
 }
 
 static void add_data(struct layout *l)
@@ -350,17 +441,22 @@ static void add_data(struct layout *l)
 
 static void add_stage(struct layout *l, int stage)
 {
+	const struct bb_hybrid_shape *s = &l->program->shape;
 	const struct bb_program *base = &l->program->base.program;
 
 	l->events = 0;
 	for (size_t i = 0; i < base->length(base, stage); i++) {
 		const struct bb_operation o = bb_program_at(base, stage, i);
 
-		if (o.act == BB_ACT_COMPUTE)
-			add_pass(l, stage, o.work != BB_PASS_F);
-		else
+		if (o.act != BB_ACT_COMPUTE)
 			add(l, (struct step){.kind = BASE, .base = i});
+		else if (o.work == BB_PASS_F)
+			add_forward(l, stage);
+		else
+			add_backward(l, stage);
 	}
+	if (shares_embedding(s) && (stage == 0 || stage == s->grid.pp - 1))
+		add(l, (struct step){.kind = EMBEDDING});
 	add_data(l);
 }
 
@@ -406,7 +502,7 @@ static void number(struct bb_hybrid_program *h, struct bb_program *program)
 	const struct bb_hybrid_shape *s = &h->shape;
 	const bool messages = s->parts & BB_HYBRID_PIPELINE;
 	const bool exchanges = s->parts & BB_HYBRID_EXPERT && s->load && s->grid.ep > 1;
-	const bool has[FAMILIES] = {[ALIKE] = s->experts && s->grid.ep > 1};
+	const bool has[FAMILIES] = {true, true, s->experts && s->grid.ep > 1, shares_embedding(s)};
 
 	program->queues = messages ? h->base.program.queues : 1;
 	program->lanes = messages ? h->base.program.lanes : 0;
@@ -421,10 +517,9 @@ static void number(struct bb_hybrid_program *h, struct bb_program *program)
 	program->queues += exchanges ? 2 : 0;
 	program->lanes += exchanges ? BB_MOE_LANES : 0;
 	for (int f = 0; f < FAMILIES; f++)
-		h->first[f + 1] =
-			h->first[f] + ((f != ALIKE || has[f]) && bb_grid_size(&s->grid, axes[f]) > 1
-					       ? bb_grid_groups(&s->grid, axes[f])
-					       : 0);
+		h->first[f + 1] = h->first[f] + (has[f] && bb_grid_size(&s->grid, axes[f]) > 1
+							 ? bb_grid_groups(&s->grid, axes[f])
+							 : 0);
 	program->groups = h->first[FAMILIES];
 }
 

@@ -14,9 +14,14 @@
  *              combine (moe_exchange.h), so that with sequence parallelism what is gathered
  *              between them is the rows at a rank's experts
  *
- * The end of the step is an all-reduce of the gradients or, by stage 1 of ZeRO, a reduce-scatter of
- * them and an all-gather of the parameters; those of experts go among the replicas that hold the
- * same ones. Embedding, head and loss are left out.
+ * Where all is made again, a backward pass begins with the forward pass of the stage's layers. The
+ * first stage sums what its tensor ranks look up in the embedding, the last one computes the head
+ * and sums its input's gradient and three numbers of a token for the loss (hybrid_volume.h).
+ *
+ * At the end of the step the first stage and the last sum the gradient of an embedding that both
+ * have. Then comes an all-reduce of the gradients or, by stage 1 of ZeRO, a reduce-scatter of them
+ * and an all-gather of the parameters; those of experts go among the replicas that hold the same
+ * ones.
  */
 #ifndef BB_TRAINING_KERNELS_HYBRID_PROGRAM_H
 #define BB_TRAINING_KERNELS_HYBRID_PROGRAM_H
@@ -28,29 +33,39 @@
 /* What an operation is: its work. Bits, of which a program has some. */
 enum bb_hybrid_work {
 	BB_HYBRID_COMPUTE = 1,
-	BB_HYBRID_TENSOR = 2,   /* its item is the half of the layer */
+	BB_HYBRID_TENSOR = 2,   /* its item is the half of the layer, or BB_HYBRID_LOSS */
 	BB_HYBRID_PIPELINE = 4, /* messages, and the events around them */
 	BB_HYBRID_DATA = 8,     /* its item is 1 of experts' gradients and parameters, else 0 */
 	/* Messages, whose item is the peer's place, of even lanes dispatches and of odd ones
 	   combines; and events. */
 	BB_HYBRID_EXPERT = 16,
-	BB_HYBRID_STEP = 31
+	BB_HYBRID_EMBEDDING = 32,
+	BB_HYBRID_STEP = 63
 };
 
 /* The queue of computations and collectives; those of messages are beside it. */
 #define BB_HYBRID_COMPUTES 0
 
 #define BB_HYBRID_HALVES 2
+#define BB_HYBRID_LOSS BB_HYBRID_HALVES
+
+/* Of a micro-batch on a rank. */
+struct bb_hybrid_time {
+	double forward_s, backward_s;
+	double flops; /* of both; 0: not known */
+};
 
 struct bb_hybrid_shape {
 	struct bb_grid grid;
 	int layers; /* of the model: stage i of p has i L / p … (i + 1) L / p - 1 */
 	int micro_batches;
-	double forward_s, backward_s; /* of a layer and micro-batch, on a rank */
-	double flops;                 /* of both; 0: not known */
-	size_t activation;            /* elements of a micro-batch, from layer to layer */
-	bool sequence_parallel;       /* tp divides the activation */
-	int zero;                     /* 0 or 1 */
+	struct bb_hybrid_time layer, embedding, head;
+	size_t activation; /* elements of a micro-batch, from layer to layer */
+	size_t tokens;     /* of a micro-batch */
+	size_t shared;     /* elements of a rank's embedding that is the head's, too; 0: none */
+	bool sequence_parallel; /* tp divides the activation */
+	bool made_again;        /* the forward pass of layers, in the backward pass */
+	int zero;               /* 0 or 1 */
 	/* Tokens of a rank among EP ranks; borrowed. NULL: there are no experts. */
 	const struct bb_moe_load *load;
 	size_t hidden; /* elements of a token's row */

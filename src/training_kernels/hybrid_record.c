@@ -63,7 +63,8 @@ const struct bb_record_kind bb_record_hybrid_plan = {
 static const struct bb_field fields[] = {
 	ROW(STRING, model, "", "as it was asked for"),
 	ROW(STRING, part, "",
-	    "step: all of it; else a part of it alone: compute, tensor, expert, pipeline, data"),
+	    "step: all of it; else a part of it alone: compute, tensor, expert, pipeline, data, "
+	    "embedding"),
 	ROW(INT, nranks, "", "of the world"),
 	ROW(STRING, order, "", "which ranks are next to each other"),
 	ROW(INT, tp, "", "ranks that divide each layer"),

@@ -378,6 +378,8 @@ struct divided {
 	struct bb_grid grid;
 	bool sequence_parallel, experts;
 	int zero;
+	bool made_again;
+	uint64_t shared; /* of the embedding, by a rank */
 };
 
 static void open_program(struct bb_program *program, struct bb_moe_load *load,
@@ -391,9 +393,12 @@ static void open_program(struct bb_program *program, struct bb_moe_load *load,
 	const struct bb_hybrid_shape shape = {.grid = d->grid,
 					      .layers = LAYERS,
 					      .micro_batches = M,
-					      .forward_s = 2e-3,
-					      .backward_s = 4e-3,
+					      .layer = {2e-3, 4e-3, 0},
+					      .head = {1e-3, 2e-3, 0},
 					      .activation = 96,
+					      .tokens = 12,
+					      .shared = d->shared,
+					      .made_again = d->made_again,
 					      .sequence_parallel = d->sequence_parallel && tp > 1,
 					      .zero = d->zero,
 					      .load = d->experts ? load : NULL,
@@ -410,7 +415,8 @@ static void open_program(struct bb_program *program, struct bb_moe_load *load,
 }
 
 static const unsigned parts[] = {BB_HYBRID_STEP,     BB_HYBRID_COMPUTE, BB_HYBRID_TENSOR,
-				 BB_HYBRID_PIPELINE, BB_HYBRID_DATA,    BB_HYBRID_EXPERT};
+				 BB_HYBRID_PIPELINE, BB_HYBRID_DATA,    BB_HYBRID_EXPERT,
+				 BB_HYBRID_EMBEDDING};
 
 static void assert_program(const struct divided *d)
 {
@@ -419,7 +425,7 @@ static void assert_program(const struct divided *d)
 	struct bb_moe_load load;
 	struct bb_program program;
 
-	for (size_t i = 0; i < 6; i++) {
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		open_program(&program, &load, d, parts[i]);
 		if (bb_program_check(&program, &error) != BB_OK)
 			fail_msg("tp %d pp %d dp %d ep %d%s zero %d: %s", g->tp, g->pp, g->dp,
@@ -444,7 +450,9 @@ static void test_programs(void **state)
 							 (enum bb_grid_order)order},
 							sp,
 							ep > 0,
-							(dp + order) % 2};
+							(dp + order) % 2,
+							(dp + tp) % 2,
+							pp % 3 ? 50 : 0};
 
 						if (ep == 0 || dp % ep == 0)
 							assert_program(&d);
@@ -479,7 +487,7 @@ static void assert_counted(const struct bb_program *program, int rank, enum bb_h
 	assert_near(bytes, sent, 1e-6);
 }
 
-/* What a program does is what the formulas count; that has no ends. */
+/* What a program does is what the formulas count. */
 static void assert_counts(const struct divided *d)
 {
 	const struct bb_grid *g = &d->grid;
@@ -491,28 +499,30 @@ static void assert_counts(const struct divided *d)
 					 .micro_batches = M,
 					 .recipe = {&bb_precisions[1], &bb_optimizers[0]},
 					 .zero = d->zero,
-					 .sequence_parallel = d->sequence_parallel};
+					 .embedding = d->shared * (uint64_t)g->tp,
+					 .sequence_parallel = d->sequence_parallel,
+					 .made_again = d->made_again};
 	struct bb_program program;
 	struct bb_moe_load load;
 
 	open_program(&program, &load, d, BB_HYBRID_STEP);
 	for (int rank = 0; rank < bb_grid_ranks(g); rank++) {
 		const int stage = bb_grid_place(g, BB_AXIS_PP, rank);
-		struct bb_hybrid_part part = {
+		const struct bb_hybrid_part part = {
 			.layers = (uint64_t)((stage + 1) * LAYERS / g->pp - stage * LAYERS / g->pp),
 			.elements = gradients[stage] + (d->experts ? experts[stage] : 0),
+			.first = stage == 0,
+			.last = stage == g->pp - 1,
 			.experts = d->experts ? experts[stage] : 0};
-		const struct bb_hybrid_volumes middle = bb_hybrid_volumes_of(&s, &part);
-		const struct bb_volume *of = middle.of;
-		struct bb_hybrid_volumes v;
+		const struct bb_hybrid_volumes v = bb_hybrid_volumes_of(&s, &part);
+		const struct bb_volume *of = v.of;
 
-		part.first = stage == 0;
-		part.last = stage == g->pp - 1;
-		v = bb_hybrid_volumes_of(&s, &part);
 		assert_counted(&program, rank, BB_HYBRID_TENSOR, of[BB_TRAFFIC_TENSOR].calls,
 			       of[BB_TRAFFIC_TENSOR].sent);
-		assert_counted(&program, rank, BB_HYBRID_PIPELINE, v.of[BB_TRAFFIC_PIPELINE].calls,
-			       v.of[BB_TRAFFIC_PIPELINE].sent);
+		assert_counted(&program, rank, BB_HYBRID_PIPELINE, of[BB_TRAFFIC_PIPELINE].calls,
+			       of[BB_TRAFFIC_PIPELINE].sent);
+		assert_counted(&program, rank, BB_HYBRID_EMBEDDING, of[BB_TRAFFIC_EMBEDDING].calls,
+			       of[BB_TRAFFIC_EMBEDDING].sent);
 		assert_counted(&program, rank, BB_HYBRID_DATA, of[BB_TRAFFIC_DATA].calls,
 			       of[BB_TRAFFIC_DATA].sent);
 		/* An all-to-all is a message to each of the others. */
@@ -528,63 +538,81 @@ static void test_counts(void **state)
 {
 	/* Numbers of elements that the replicas divide, for those are rounded up. */
 	static const struct divided ways[] = {
-		{{2, 4, 2, 1, BB_GRID_TP_PP_DP}, false, false, 0},
-		{{2, 4, 2, 1, BB_GRID_TP_DP_PP}, true, false, 1},
-		{{3, 2, 2, 2, BB_GRID_TP_PP_DP}, true, true, 0},
-		{{1, 3, 10, 2, BB_GRID_TP_PP_DP}, false, true, 1},
-		{{2, 1, 4, 4, BB_GRID_TP_PP_DP}, true, true, 1},
-		{{2, 2, 2, 1, BB_GRID_TP_PP_DP}, true, true, 1},
+		{{2, 4, 2, 1, BB_GRID_TP_PP_DP}, false, false, 0, false, 50},
+		{{2, 4, 2, 1, BB_GRID_TP_DP_PP}, true, false, 1, true, 50},
+		{{3, 2, 2, 2, BB_GRID_TP_PP_DP}, true, true, 0, false, 0},
+		{{1, 3, 10, 2, BB_GRID_TP_PP_DP}, false, true, 1, true, 10},
+		{{2, 1, 4, 4, BB_GRID_TP_PP_DP}, true, true, 1, true, 50},
+		{{2, 2, 2, 1, BB_GRID_TP_PP_DP}, true, true, 1, false, 0},
 	};
 
 	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
 		assert_counts(&ways[i]);
 }
 
-/* Over links that take no time a step is computations and bubble, over such that do it is what the
-   plan's formula says: stages alike, tp 2, p divides m. */
+/*
+ * Two stages of three layers, by hand. The first one has less to do: once its first forward pass is
+ * done, the second is never without work, and in the end there is the first one's last backward
+ * pass. Both take a message more. Over links of a latency alone an all-reduce of two ranks takes
+ * two of it, a gather, a scatter or an exchange of rows one.
+ */
+static void assert_step(const struct bb_hybrid_shape *shape, double latency, double layer_forward,
+			double layer_backward, double ends, double last)
+{
+	const struct bb_link_model links = {.latency = latency};
+	const double f = shape->layer.forward_s + layer_forward * latency;
+	const double b =
+		shape->layer.backward_s + layer_backward * latency + (shape->made_again ? f : 0);
+	const double head = shape->head.forward_s + shape->head.backward_s + ends * latency;
+	/* An all-reduce of what is looked up, or its scatter, and a gather backward. */
+	const double embedding = 2 * latency;
+	struct bb_error error = {.text = ""};
+	struct bb_program program;
+	double end;
+
+	assert_int_equal(bb_hybrid_program_open(&program, shape, "ring", &error), BB_OK);
+	assert_int_equal(bb_timeline_program(&links, &program, NULL, &end, &error), BB_OK);
+	assert_near(end,
+		    embedding + 3 * f + latency + 4 * (3 * (f + b) + head) + latency + 3 * b +
+			    last * latency,
+		    1e-9);
+	bb_hybrid_program_close(&program);
+}
+
 static void test_step_in_virtual_time(void **state)
 {
 	static const uint64_t alike[] = {0x1000, 0x1000};
-	const double latency = 1e-4, f = 2e-3, b = 4e-3;
+	const struct bb_moe_form form = {.nranks = 2, .experts = 4, .top_k = 2, .tokens = 4};
 	struct bb_hybrid_shape shape = {.grid = {2, 2, 2, 1, BB_GRID_TP_PP_DP},
 					.layers = 6,
 					.micro_batches = 4,
-					.forward_s = f,
-					.backward_s = b,
+					.layer = {2e-3, 4e-3, 0},
+					.head = {1e-3, 2e-3, 0},
 					.activation = 64,
+					.tokens = 8,
+					.shared = 64,
 					.gradients = alike,
 					.dtype = BB_BFLOAT16,
 					.gradient_dtype = BB_FLOAT,
 					.parts = BB_HYBRID_STEP};
-	struct bb_moe_load load;
-	const struct bb_moe_form form = {.nranks = 2, .experts = 4, .top_k = 2, .tokens = 4};
-	struct bb_link_model links = {.rate = 0};
 	struct bb_error error = {.text = ""};
-	struct bb_program program;
-	double end, each = 3 * (f + b);
+	struct bb_moe_load load;
 
-	assert_int_equal(bb_hybrid_program_open(&program, &shape, "ring", &error), BB_OK);
-	assert_int_equal(bb_timeline_program(&links, &program, NULL, &end, &error), BB_OK);
-	assert_near(end, (4 + 1) * each, 1e-9);
-	links.latency = latency;
-	assert_int_equal(bb_timeline_program(&links, &program, NULL, &end, &error), BB_OK);
-	/* Of two ranks an all-reduce takes 2 rounds; a layer has 4, the gradients one. */
-	each += 3 * 4 * 2 * latency;
-	assert_near(end, (4 + 1) * each + (2 * (4 / 2 + 1) - 2) * latency + 2 * latency, 1e-9);
-	bb_hybrid_program_close(&program);
-	/* Sequence parallelism: 10 of a round each; an exchange of rows with one other is one, too;
-	   of ZeRO a reduce-scatter and an all-gather. */
+	assert_step(&shape, 0, 0, 0, 0, 0);
+	/* Of a layer two all-reduces each way, of the head one and three for the loss, in the end
+	   one of the embedding and one of the gradients. */
+	assert_step(&shape, 1e-4, 4, 4, 8, 4);
+	shape.made_again = true;
+	assert_step(&shape, 1e-4, 4, 4, 8, 4);
+	/* Sequence parallelism: 4 and 6 of a round each, and 2 for the head; two exchanges of rows
+	   each way; of ZeRO a reduce-scatter and an all-gather. */
 	assert_int_equal(bb_moe_load_make(&load, &form, &error), BB_OK);
 	shape.sequence_parallel = true;
 	shape.zero = 1;
 	shape.grid.ep = 2;
 	shape.load = &load;
 	shape.hidden = 8;
-	assert_int_equal(bb_hybrid_program_open(&program, &shape, "ring", &error), BB_OK);
-	assert_int_equal(bb_timeline_program(&links, &program, NULL, &end, &error), BB_OK);
-	each = 3 * (f + b) + 3 * (10 + 4) * latency;
-	assert_near(end, (4 + 1) * each + (2 * (4 / 2 + 1) - 2) * latency + 2 * latency, 1e-9);
-	bb_hybrid_program_close(&program);
+	assert_step(&shape, 1e-4, 4 + 2, 6 + 2, 2 + 6, 4);
 	bb_moe_load_free(&load);
 }
 
