@@ -92,7 +92,7 @@ class Report:
 
 def run_unit(path, variant):
     """Run a cmocka program. Returns how many passed, and the failures and skips."""
-    options = {"ASAN_OPTIONS": "detect_leaks=1", "TSAN_OPTIONS": "halt_on_error=0"} if variant else {}
+    options = kit.SANITIZERS[variant] if variant else {}
     name = os.path.basename(path)
     try:
         result = kit.execute([path], {"CMOCKA_MESSAGE_OUTPUT": "TAP", **options}, UNIT_SECONDS)

@@ -9,10 +9,12 @@
 
 void bb_ticker_start(struct bb_ticker *ticker, size_t total, uint64_t bytes)
 {
-	*ticker = (struct bb_ticker){.on = isatty(STDERR_FILENO),
-				     .total = total,
-				     .bytes = bytes,
-				     .started = bb_clock_now()};
+	ticker->on = isatty(STDERR_FILENO);
+	ticker->total = total;
+	ticker->bytes = bytes;
+	ticker->done = 0;
+	ticker->bytes_done = 0;
+	ticker->started = bb_clock_now();
 }
 
 /* Small cases cost about as much as a megabyte does. */
@@ -37,7 +39,7 @@ void bb_ticker_show(struct bb_ticker *ticker, const char *name, uint64_t size)
 			bb_format_duration(left_text, (bb_clock_now() - ticker->started) *
 							      (all - done) / done));
 	fflush(stderr);
-	ticker->shown = true;
+	atomic_store(&ticker->shown, true);
 }
 
 void bb_ticker_step(struct bb_ticker *ticker, uint64_t size)
@@ -48,9 +50,8 @@ void bb_ticker_step(struct bb_ticker *ticker, uint64_t size)
 
 void bb_ticker_hide(struct bb_ticker *ticker)
 {
-	if (!ticker->shown)
+	if (!atomic_exchange(&ticker->shown, false))
 		return;
 	fputs("\r\033[K", stderr);
 	fflush(stderr);
-	ticker->shown = false;
 }

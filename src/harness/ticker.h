@@ -4,13 +4,14 @@
 #ifndef BB_HARNESS_TICKER_H
 #define BB_HARNESS_TICKER_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct bb_ticker {
-	bool on; /* stderr is a terminal */
-	bool shown;
+	bool on;           /* stderr is a terminal */
+	atomic_bool shown; /* the watch may hide it, in a run that it ends without the drivers */
 	size_t total;   /* cases */
 	uint64_t bytes; /* sum over all cases: what the time left is judged by */
 	size_t done;
@@ -18,7 +19,7 @@ struct bb_ticker {
 	double started;
 };
 
-/* For TOTAL cases of BYTES in all. */
+/* For TOTAL cases of BYTES in all; TICKER was zeros, or was started before. */
 void bb_ticker_start(struct bb_ticker *ticker, size_t total, uint64_t bytes);
 /* Show that NAME of SIZE bytes runs now; 0: it has no size. */
 void bb_ticker_show(struct bb_ticker *ticker, const char *name, uint64_t size);
