@@ -206,11 +206,12 @@ look_at_backend() {
 # ---- the checks -----------------------------------------------------------------------------
 
 # SIZES: those of a sweep. ONE: a single one. Odd ones do not divide by anything. MEMORY: of the memory's speed,
-# by default as caches are large.
+# by default as caches are large. PAIRS, PINGS: of pairs
+# of GPUs, by default large and small, and many.
 choose_sizes() {
-	MEMORY="" SIZES="-b 8 -e 64M -f 16" ONE="-b 4M -e 4M" ODD="-b 1003 -e 1000003 -f 997" SPEEDS="16M 1G 4"
+	MEMORY="" PAIRS="" PINGS="" SIZES="-b 8 -e 64M -f 16" ONE="-b 4M -e 4M" ODD="-b 1003 -e 1000003 -f 997" SPEEDS="16M 1G 4"
 	if [ -n "$STAND_IN" ]; then
-		MEMORY="-b 64K -e 64K" SIZES="-b 8 -e 8K -f 32" ONE="-b 2K -e 2K" ODD="-b 1003 -e 1003" SPEEDS="1K 4K 4"
+		MEMORY="-b 64K -e 64K -n 3" PAIRS="-b 4K -e 4K -n 5" PINGS="-n 50" SIZES="-b 8 -e 8K -f 32" ONE="-b 2K -e 2K" ODD="-b 1003 -e 1003" SPEEDS="1K 4K 4"
 	fi
 }
 
@@ -293,10 +294,10 @@ zero() {
 }
 
 pairs() {
-	# shellcheck disable=SC2046
-	check 0 "pairs of GPUs, bandwidth" alone $(perf p2p_bandwidth -g "$GPUS")
-	# shellcheck disable=SC2046
-	check 0 "pairs of GPUs, latency" alone $(perf p2p_latency -g "$GPUS")
+	# shellcheck disable=SC2046,SC2086
+	check 0 "pairs of GPUs, bandwidth" alone $(perf p2p_bandwidth -g "$GPUS" $PAIRS)
+	# shellcheck disable=SC2046,SC2086
+	check 0 "pairs of GPUs, latency" alone $(perf p2p_latency -g "$GPUS" $PINGS)
 }
 
 # Ranks that share a GPU take turns on it: their results count, their times do not.
