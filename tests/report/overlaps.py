@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Draws files and says, as JSON, which texts each picture has, which of them overlap, and which are not
-all on the paper: judged by the boxes that matplotlib draws them in."""
+all on the paper: judged by the boxes that matplotlib draws them in. --report: the pictures of one report."""
 
 import importlib
 import json
@@ -16,10 +16,13 @@ SLACK = 1  # pixel: letters do not fill their box
 
 
 def look(path):
+    subject, module, _ = kinds.read(path)
+    return judge(importlib.import_module(module).draw(subject))
+
+
+def judge(paper):
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    subject, module, _ = kinds.read(path)
-    paper = importlib.import_module(module).draw(subject)
     renderer = FigureCanvasAgg(paper.figure).get_renderer()
     texts = [(text.get_text(), text.get_window_extent(renderer)) for text in paper.axes.texts if text.get_text()]
     overlaps = [
@@ -35,8 +38,20 @@ def look(path):
     return {"texts": [text for text, _ in texts], "overlaps": overlaps, "outside": outside, "width": paper.width}
 
 
+def look_at_report(paths):
+    """Of a report of all files, by the number and title of each picture."""
+    from report.page import build, read
+
+    report = build.Report(read.read_all(paths))
+    figures = [figure for section in report.sections for _, row in section.rows for figure in row]
+    return {f"{i}: {figure.title}": judge(figure.paper) for i, figure in enumerate(figures)}
+
+
 if __name__ == "__main__":
-    missing = python.need("matplotlib")
+    missing = python.need("matplotlib", "jinja2")
     if missing:
         sys.exit(missing)
+    if sys.argv[1:2] == ["--report"]:
+        print(json.dumps(look_at_report(sys.argv[2:])))
+        sys.exit()
     print(json.dumps({os.path.basename(path): look(path) for path in sys.argv[1:]}))

@@ -15,6 +15,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from browser import Browser
 
 REPORT = os.path.join(kit.ROOT, "scripts", "report.py")
+OVERLAPS = os.path.join(kit.ROOT, "tests", "report", "overlaps.py")
 LINK = ["--backend", "sim", "--link", "10GB/s,5us"]
 
 
@@ -54,6 +55,75 @@ def collective(folder, name="all", *words):
                       "--algo", "ring,tree,auto", "-I", "1", *words)
 
 
+# ---- one of every kind ----------------------------------------------------------------------------------
+
+
+RUNS = {
+    "ranks-8": ["all_reduce_perf", "-g", "8", "-b", "1K", "-e", "64K", "-f", "8", "--algo", "ring,tree", *LINK],
+    "ranks-64": ["all_reduce_perf", "-g", "64", "-b", "1K", "-e", "64K", "-f", "8", "--algo", "ring,tree", *LINK],
+    "latency": ["p2p_latency_perf", "-g", "2", "-n", "20"],
+    "zero": ["zero_perf", "-g", "2", "--model", "linear:4x32"],
+    "tensor": ["tensor_parallel_perf", "-g", "4", *LINK],
+    "experts": ["moe_alltoall_perf", "-g", "4", "--skew", "0,1", *LINK],
+    "ways": ["data_parallel_perf", "-g", "4", *LINK],
+    "plan": ["hybrid_parallel_perf", "--plan", "--preset", "bloom-176b"],
+    "pipeline": ["pipeline_perf", "--predict", "--gantt", "--stages", "3", "--microbatches", "4", "--schedule", "1f1b,zb-h1"],
+    "buckets": ["ddp_bucket_perf", "-g", "4", "--flops", "10T", "--buckets", "1M,25M", "-n", "6", "--noise", "5%", *LINK],
+}
+# What they come to on a page.
+PICTURES = (
+    "Bus bandwidth", "Time", "Who wins where", "Percent of the bound", "Time against ranks", "Bus bandwidth against ranks",
+    "Latency: ", "Bandwidth, GB/s: ", "Bandwidth of memory", "What nodes send", "What nodes receive", "From node to node",
+    "Groups of the world", "Memory under the stages of ZeRO", "Memory in stage 3", "Ways to split", "A layer of experts",
+    "Ways of data parallelism", "Divisions of the model", "Who does what when", "Sizes of buckets", "Gates, GB/s", "The machine",
+)
+
+
+def by_hand(head):
+    """Records of what takes long to measure, or needs more than one machine."""
+    new = lambda kind, **fields: {"schema": 1, "kind": kind, "run_id": "by-hand", **fields}
+    pair = lambda a, b, **fields: new("pair", quantity="bandwidth", route="read", direction="unidirectional", ends="gpu",
+                                      size_bytes=1 << 25, p2p="on", GBps=20.0 - abs(a - b), wrong=0, path="NV18",
+                                      **{"from": a, "to": b}, **fields)
+    node = lambda n, share: new("node", host=f"node{n}", node=n, verdict="passed" if share > 0.8 else "failed",
+                                code="ok" if share > 0.8 else "slow-node", reason="it says so", sends_GBps=10 * share,
+                                receives_GBps=10.0, sends_share=share, receives_share=1.0)
+    group = new("result", collective="all_reduce", algorithm_asked="ring", algorithm="ring", dtype="float", op="sum", root=-1,
+                size_bytes=1024, time_us=10.0, in_place=False, groups=[0, 1, 2], group_busbw_GBps=[5.0, 1.0, 4.9], worst_group=1)
+    memory = new("pair", quantity="bandwidth", ends="memory", place="node 0", route="copy", memory_from="node 0", workers=2,
+                 GBps=30.0, bound_GBps=40.0)
+    return [dict(head, run_id="by-hand", program="diagnose"), group, memory, *[pair(a, b) for a in range(4) for b in range(4)],
+            *[node(n, 0.5 if n == 2 else 1.0) for n in range(6)],
+            *[new("meeting", stage="survey", round=0, **{"from": a, "to": b}, rail=0, GBps=9.5) for a in range(6)
+              for b in range(6) if a != b],
+            new("culprit", code="slow-node", host="node2", node=2, text="node2 sends at half of what is usual"),
+            new("end", verdict="culprits found", exit_status=7, results=40, skipped=0, wrong=0)]
+
+
+GATE = {"step": "a", "metric": "busbw", "subject": "all_reduce ring 1K", "verdict": "failed", "reason": "too slow", "runs": 3,
+        "value": 1.5, "bound": 1.4, "limit": 2.0, "expected": 2.1, "unit": "GB/s", "from": "baseline", "provenance": "here"}
+VERDICT = {"schema": 1, "kind": "acceptance", "profile": "p", "verdict": "failed", "exit_status": 7, "gates": [GATE],
+           "sentences": ["One gate does not hold.", "It is that of all_reduce.", "Node n2 stands out."],
+           "nodes": [{"host": "n2", "verdict": "BAD", "code": "BB-BELOW-GATE", "reason": "slow"}], "steps": []}
+
+
+def everything(folder):
+    """(paths, all records): a file of each kind."""
+    paths, records = [], []
+    for name, words in RUNS.items():
+        path, found = records_of(folder, name, *words)
+        paths.append(path)
+        records += found
+    mine = by_hand(records[0])
+    paths.append(write_records(os.path.join(folder, "by-hand.jsonl"), mine))
+    machine, memory, verdict = (os.path.join(folder, name + ".json") for name in ("machine", "memory", "verdict"))
+    execute([built("topology"), "--system", "hgx-h100", "--json", machine]).exits(0)
+    execute([built("model_memory"), "zero", "--params", "7.5B", "--dp", "64", "--json", memory]).exits(0)
+    with open(verdict, "w", encoding="utf-8") as file:
+        json.dump(VERDICT, file, indent=2)
+    return paths + [machine, memory, verdict], records + mine
+
+
 # ---- in a browser -------------------------------------------------------------------------------------
 
 
@@ -64,7 +134,7 @@ SIZES = """Array.from(document.querySelectorAll("svg.picture"), (svg) => {
 COLUMN = """Array.from(document.querySelectorAll("table")[%d].tBodies[0].rows, (row) => row.cells[%d].textContent)"""
 
 
-def looks_right(browser, page, pictures):
+def looks_right(browser, page, *pictures):
     """At a phone's width and a desk's: nothing is wrong, asked for or cut off, and each picture is there."""
     for width in (360, 1280):
         browser.open(page, width)
@@ -72,7 +142,8 @@ def looks_right(browser, page, pictures):
         wide = browser.run("document.documentElement.scrollWidth")
         expect(wide <= width, f"{page} is {wide} wide where {width} are there")
         found = browser.run(SIZES)
-        expect(len(found) >= pictures, f"{len(found)} pictures, not {pictures}: {[one[0] for one in found]}")
+        labels = [one[0] for one in found]
+        equal([name for name in pictures if not any(label.startswith(name) for label in labels)], [], f"not among {labels}")
         for label, across, down, paths in found:
             expect(across > 100 and down > 30 and paths > 0, f"{label}: {across} x {down}, {paths} paths at {width}")
 
@@ -127,11 +198,31 @@ def in_a_browser():
     with tempfile.TemporaryDirectory() as folder, Browser() as browser:
         path, records = collective(folder)
         _, target = report(folder, path)
-        looks_right(browser, target + "index.html", 7)
+        looks_right(browser, target + "index.html", *PICTURES[:4], "Iterations", "Distribution", "Arrivals, ring", "Arrivals, tree")
         sorts(browser)
         themes(browser)
-        _, target = report(folder, write_records(os.path.join(folder, "evil.jsonl"), evil(records)))
+        paths, more = everything(folder)
+        _, target = report(folder, *paths)
+        looks_right(browser, target + "index.html", *PICTURES)
+        told = browser.run("Array.from(document.querySelectorAll('.verdict li'), (one) => one.textContent)")
+        equal(told, VERDICT["sentences"], "the sentences that come first")
+        _, target = report(folder, write_records(os.path.join(folder, "evil.jsonl"), evil(records + more)))
         harmless(browser, target + "index.html")
+
+
+@test
+def no_text_overlaps():
+    with tempfile.TemporaryDirectory() as folder:
+        path, records = collective(folder)
+        long = [dict(r, algorithm_asked="n" * 90, collective="c" * 90) if r["kind"] == "result" else r for r in records]
+        long = [dict(r, run_id="long") for r in long]
+        paths, _ = everything(folder)
+        result = execute([sys.executable, "-B", OVERLAPS, "--report", path,
+                          write_records(os.path.join(folder, "long.jsonl"), long), *paths], timeout=300)
+        if "has no" in result.err:
+            raise Skipped(result.err.strip())
+        for name, picture in json.loads(result.exits(0).out).items():
+            equal((picture["overlaps"], picture["outside"]), ([], []), f"texts of {name} that overlap, are outside")
 
 
 # ---- what is written ----------------------------------------------------------------------------------

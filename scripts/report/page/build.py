@@ -7,7 +7,7 @@ import jinja2
 
 from report import files, gantt, pipelines, sweep, topology
 from report import buckets, machine
-from report.page import collectives, tables
+from report.page import acceptance, collectives, nodes, pairs, scaling, tables, training
 from report.page.figure import Figure
 from report.page.markdown import markdown
 from report.page.read import end_of, nranks_of, program_of
@@ -80,9 +80,10 @@ def section_of(run):
     section.tables = tables.tables_of(run)
     section.facts, section.command = facts_of(run), shlex.join(words(run.head, "args")) or None
     if run.number <= MOST_PICTURED:
-        rows, notes = collectives.figures(run)
-        section.rows += rows
-        section.notes += notes
+        for subject in (collectives, pairs, training, nodes):
+            rows, notes = subject.figures(run)
+            section.rows += rows
+            section.notes += notes
         drawn_elsewhere(run, section)
     return section
 
@@ -95,6 +96,15 @@ def document_section(number_, path, kind, document):
     if kind == "topology":
         drawn = topology.draw(machine.Machine([document]))
         section.rows.append((None, [Figure("The machine", drawn, "", wide=True)]))
+    elif kind == "model_memory":
+        drawn = training.calculated(document)
+        if not drawn:
+            raise files.BadFile("it has no stages of ZeRO, the only ones that can be drawn (build/model_memory zero --json)")
+        section.rows.append((None, [drawn]))
+    else:
+        section.title, section.verdict = acceptance.title_of(document), acceptance.verdict_of(document)
+        section.rows.append((None, acceptance.gates(document)))
+        section.tables, section.facts = acceptance.tables(document), acceptance.facts(document)
     return section
 
 
@@ -105,22 +115,41 @@ class Report:
     def __init__(self, source):
         self.source = source
         self.runs = list(self.source.runs.values())
-        self.sections = [section_of(run) for run in self.runs]
-        for i, (path, kind, document) in enumerate(self.source.documents, 1):
-            try:
-                self.sections.append(document_section(i, path, kind, document))
-            except files.BadFile as error:
-                raise files.BadFile(f"{path}: {error}") from None
+        self.sections = self.of_documents() + self.of_runs()
         if len(self.runs) > MOST_PICTURED:
             self.source.notes.append(f"pictures of the first {MOST_PICTURED} of {len(self.runs)} runs; the tables have all")
-        self.verdict = judge(self.runs, [])
+        self.verdict = judge(self.runs, [s.verdict for s in self.sections if s.verdict and s.identity.startswith("file-")])
         self.notes = [files.clean(note) for note in self.source.notes]
         self.title = self.sections[0].title if len(self.sections) == 1 else self.several()
+
+    def of_documents(self):
+        """Verdicts first."""
+        found = []
+        for i, (path, kind, document) in enumerate(self.source.documents, 1):
+            try:
+                found.append(document_section(i, path, kind, document))
+            except files.BadFile as error:
+                raise files.BadFile(f"{path}: {error}") from None
+        return sorted(found, key=lambda section: section.verdict is None)
+
+    def of_runs(self):
+        """Of all together, then of each."""
+        found, together = [section_of(run) for run in self.runs], scaling.figures(self.runs)
+        if together:
+            section = Section("scaling", "Scaling")
+            section.rows.append((None, together))
+            found.insert(0, section)
+        return found
 
     def several(self):
         programs = list(dict.fromkeys(program_of(run).removesuffix("_perf") for run in self.runs))
         named = ", ".join(programs[:3]) + (" …" if len(programs) > 3 else "")
-        return f"{named} · {count(len(self.runs), 'run')}" if self.runs else self.sections[0].title
+        judged = [kind for _, kind, _ in self.source.documents].count("acceptance")
+        if judged == 1 or judged == 0 and not self.runs:
+            return self.sections[0].title
+        if judged:
+            return f"acceptance · {count(judged, 'verdict')}"
+        return f"{named} · {count(len(self.runs), 'run')}"
 
     def page(self, csv_names):
         pictures = Pictures()

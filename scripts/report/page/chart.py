@@ -1,6 +1,7 @@
 """Lines, bars and cells on a sheet that stands beside others on a wide screen and is read on a narrow one."""
 
 import math
+import re
 
 from report import paper as ink
 from report.axis import ticks
@@ -159,6 +160,7 @@ def rank_ticks(scale, most=8):
 
 
 BAR, BETWEEN = 20, 11
+LONGEST = 170  # name beside a bar; longer ones stand above it
 
 
 def bars(rows, parts, write, x_name, mark=None):
@@ -167,24 +169,29 @@ def bars(rows, parts, write, x_name, mark=None):
     the bar."""
     mark = mark or {}
     totals = [sum(max(values.get(key) or 0, 0) for key, _, _ in parts) for _, values, _ in rows]
-    left = min(170, 10 + max(width_of(name, NAMES) for name, _, _ in rows))
+    longest = 10 + max(width_of(name, NAMES) for name, _, _ in rows)
+    above = longest > LONGEST
+    left, step = (8 if above else longest), BAR + BETWEEN + (16 if above else 0)
     right = 12 + max(width_of(text, NAMES) for _, _, text in rows)
     used = [part for part in parts if any((values.get(part[0]) or 0) > 0 for _, values, _ in rows)]
     key_rows = key_lines([(name, color) for _, name, color in used], WIDTH - 8) if len(used) > 1 else []
     top = 8 + 18 * len(key_rows)
-    paper = sheet(top + len(rows) * (BAR + BETWEEN) + 40)
+    paper = sheet(top + len(rows) * step + 40)
     draw_key(paper, key_rows)
     scale = Scale(0, max(totals + list(mark.values()) + [1e-9]), left, WIDTH - right, False)
-    bottom = top + len(rows) * (BAR + BETWEEN)
+    bottom = top + len(rows) * step
     for value, _ in scale.plain(4):
         x = scale.at(value)
         paper.line([(x, top), (x, bottom)], GRID, 0.8, above=0.5)
-        paper.text(x, bottom + 10, write(value), NUMBERS, ink.FAINT, align="center")
+        paper.text(x, bottom + 10, shortest(write(value)), NUMBERS, ink.FAINT, align="center" if x > 30 else "left")
     paper.text((left + WIDTH - right) / 2, bottom + 27, x_name, NUMBERS, ink.FAINT, align="center")
     for i, (name, values, text) in enumerate(rows):
-        y, x = top + i * (BAR + BETWEEN) + BETWEEN / 2, 0
+        y, x = top + i * step + BETWEEN / 2 + (16 if above else 0), 0
         middle = y + BAR / 2
-        paper.text(left - 8, middle, clip(name, NAMES, left - 10), NAMES, align="right")
+        if above:
+            paper.text(left, y - 9, clip(name, NAMES, WIDTH - left - 4), NAMES, ground=ink.PAPER)
+        else:
+            paper.text(left - 8, middle, name, NAMES, align="right")
         for key, _, color in used:
             value = max(values.get(key) or 0, 0)
             if value > 0:
@@ -196,6 +203,11 @@ def bars(rows, parts, write, x_name, mark=None):
             paper.line([(at, y - 3), (at, y + BAR + 3)], ink.INK, 1.6, above=4)
         paper.text(max(scale.at(x), scale.at(mark.get(i, 0))) + 7, middle, text, NAMES)
     return paper
+
+
+def shortest(text):
+    """Without zeros behind the point that say nothing."""
+    return re.sub(r"(\.\d*?)0+(?!\d)", r"\1", text).replace(". ", " ").rstrip(".")
 
 
 def key_lines(samples, width):

@@ -13,9 +13,10 @@ MOST_LINE = 32 << 20  # bytes
 MOST_NOTES = 12  # of one file
 
 MEASURED = ("result", "pair", "data_parallel", "pipeline", "tensor_parallel", "tensor_equality", "hybrid_plan",
-            "hybrid", "experts", "zero", "way")
-KINDS = MEASURED + ("run", "arrival", "winner", "crossing", "finding", "pass", "zero_moment", "skip", "end")
-DOCUMENTS = ("topology", "model_memory", "verdict")
+            "hybrid", "experts", "zero", "way", "node")
+OTHERS = ("finding", "culprit", "skip", "arrival", "winner", "crossing", "pass", "zero_moment", "meeting")  # that follow
+KINDS = MEASURED + OTHERS + ("run", "end")
+DOCUMENTS = ("topology", "model_memory", "acceptance")
 
 
 class Source:

@@ -21,13 +21,13 @@ def data_sentence(run):
     if results is None:
         n = sum(len(run.of(kind)) for kind in MEASURED)
         return f"The run did not end: its records stop after {count(n, 'result')}."
-    checked = number(run.head, "check")
+    checked = any(number(r, "wrong") is not None for kind in MEASURED for r in run.of(kind))
     if wrong:
         told = f"Of {count(results, 'result')}, {wrong:,} {'has' if wrong == 1 else 'have'} wrong data"
-    elif checked == 0:
-        told = f"{count(results, 'result')}; the data was not checked (-c 0)"
     elif run.head.get("virtual_time") is True:
         told = f"{count(results, 'result')} in virtual time, computed from --link {short(text(run.head, 'link') or '', 80)}"
+    elif not checked:
+        told = f"{count(results, 'result')}, of which no data was checked"
     else:
         told = f"No wrong data in {count(results, 'result')}"
     if skipped:
@@ -47,10 +47,12 @@ def error_sentence(run):
 
 
 def pair_sentences(run):
-    found = [text(r, "text") for r in run.of("finding")]
+    found = [text(r, "text") for r in run.of("finding", "culprit")]
     found = [t[0].upper() + t[1:].rstrip(".") + "." for t in found if t]
     if found:
         return found[:2]
+    if run.of("node"):
+        return ["No node, rail or link stands out."]
     pairs = [r for r in run.of("pair") if r.get("from") != r.get("to") and positive(r, "GBps")]
     if not pairs:
         return ["Nothing looks wrong."] if run.of("pair") else []
@@ -86,9 +88,9 @@ def training_sentences(run):
     for r in sorted((r for r in run.of("hybrid_plan") if number(r, "place") == 1), key=str)[:1]:
         told.append(f"The fastest division that fits is tp {r.get('tp')}, pp {r.get('pp')}, dp {r.get('dp')}: "
                     f"{duration(positive(r, 'step_us'))} a step; {text(r, 'reason', 160) or 'no reason is given'}.")
-    for kind, key, name in (("way", "step_us", "way"), ("tensor_parallel", "step_us", "way"), ("experts", "layer_us", None)):
-        rows = [r for r in run.of(kind) if positive(r, key)]
-        if rows and name:
+    for kind, key, name in (("way", "step_us", "way"), ("tensor_parallel", "step_us", "way")):
+        rows = [r for r in run.of(kind) if positive(r, key) and r.get("part", "layer") == "layer"]
+        if len(rows) > 1:
             best = min(rows, key=lambda r: r[key])
             told.append(f"The shortest step is that of {text(best, name, 40)}: {duration(best[key])}.")
     for r in run.of("zero")[-1:]:
@@ -121,7 +123,8 @@ def judge(runs, documents):
         return worst
     if documents:
         first = max(documents, key=lambda v: WORST.index(v.state))
-        return Verdict(worst.state, worst.word, first.sentences)
+        told = [f"{sum(v.state == PASSED for v in documents)} of {len(documents)} acceptance runs passed."]
+        return Verdict(worst.state, worst.word, told * (len(documents) > 1) + first.sentences)
     passed = sum(v.state == PASSED for v in verdicts)
     told = [f"{passed} of {count(len(runs), 'run')} passed."]
     for run, v in zip(runs, verdicts):

@@ -4,7 +4,7 @@ import csv
 import io
 import re
 
-from report.page.read import MEASURED
+from report.page.read import MEASURED, OTHERS
 from report.page.values import clean, duration, memory, number, numbers, short, text, three
 
 MOST_ROWS = 1000  # of one table of the page; CSV has all
@@ -38,7 +38,7 @@ COLUMNS = {
 NAMES = {"result": "Results", "pair": "Pairs", "data_parallel": "Steps by buckets", "pipeline": "Schedules",
          "tensor_parallel": "Split layers", "tensor_equality": "Equality with the unsplit layer", "hybrid_plan": "Divisions",
          "hybrid": "Steps and their parts", "experts": "Loads", "zero": "Stages", "way": "Ways", "skip": "Skipped",
-         "finding": "Findings"}
+         "finding": "Findings", "culprit": "Who is to blame", "node": "Nodes"}
 UNITS = (("_GBps", "GB/s"), ("_us", ""), ("_bytes", ""), ("_percent", "%"), ("_ms", "ms"), ("_unix_s", "s"))
 COUNTS = ("nranks", "from", "to", "size_bytes", "rank", "root", "stages", "place", "stage", "last_rank", "wrong", "microbatches")
 
@@ -112,7 +112,7 @@ def shared(records, columns):
 
 def tables_of(run):
     found = []
-    for kind in MEASURED + ("finding", "skip"):
+    for kind in MEASURED + ("finding", "culprit", "skip"):
         records = run.of(kind)
         if not records:
             continue
@@ -150,7 +150,7 @@ def plain(value):
 def csv_files(runs):
     """{name: text}: a file for each kind of measurement that there is, all runs in it."""
     files = {}
-    for kind in MEASURED + ("arrival", "winner", "crossing", "finding", "pass", "zero_moment", "skip"):
+    for kind in MEASURED + OTHERS:
         rows = [(run, r) for run in runs for r in run.of(kind)]
         if not rows:
             continue

@@ -64,6 +64,8 @@ def three(value):
 def scaled(value, units, form=None):
     """VALUE in the largest unit that leaves it at 1 or more; UNITS: (factor, name) ascending. FORM: how,
     where it is not three digits."""
+    if value == 0:
+        return "0"
     factor, name = units[0]
     for more, unit in units[1:]:
         if abs(value) >= more * 0.9995:

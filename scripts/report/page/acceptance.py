@@ -1,0 +1,79 @@
+"""An acceptance run's verdict.json: what it says, its gates as bars, its nodes."""
+
+from report import files, paper as ink
+from report.page import chart
+from report.page.figure import Figure
+from report.page.nodes import BAD
+from report.page.story import FAILED, PASSED, WARNED, Verdict
+from report.page.tables import Table, cell
+from report.page.values import number, positive, short, text, three, words
+
+MOST_BARS = 30
+STATES = {"passed": PASSED, "warning": WARNED, "failed": FAILED}
+
+
+def rows_of(document, key, most=1000):
+    rows = document.get(key)
+    if not isinstance(rows, list):
+        raise files.BadFile(f"{key} is no list")
+    return [row for row in rows[:most] if isinstance(row, dict)]
+
+
+def verdict_of(document):
+    status = number(document, "exit_status")
+    state = WARNED if status in (None, 3) else FAILED if status != 0 else PASSED
+    counts = document.get("counts")
+    if state == PASSED and isinstance(counts, dict) and number(counts, "warning"):
+        state = WARNED
+    return Verdict(state, text(document, "verdict", 60) or "no verdict", words(document, "sentences"))
+
+
+def title_of(document):
+    parts = ["acceptance", text(document, "profile", 60), text(document, "system", 60), text(document, "mode", 20)]
+    return " · ".join(part for part in parts if part)
+
+
+def gates(document):
+    """A figure for each unit: what was reached, and across it the gate."""
+    by_unit = {}
+    for g in rows_of(document, "gates"):
+        if positive(g, "value") and positive(g, "limit"):
+            by_unit.setdefault(text(g, "unit", 16) or "", []).append(g)
+    figures = []
+    for unit, found in list(by_unit.items())[:4]:
+        shown = found[:MOST_BARS]
+        bars = [(text(g, "subject", 200) or text(g, "step", 60) or "", {part_of(g): g["value"]}, three(g["value"])) for g in shown]
+        paper = chart.bars(bars, PARTS, three, unit or "value", {i: g["limit"] for i, g in enumerate(shown)})
+        more = f" {len(found) - MOST_BARS} more are in the table." if len(found) > MOST_BARS else ""
+        figures.append(Figure(f"Gates, {unit}" if unit else "Gates", paper, f"The line across a bar: the gate's limit.{more}"))
+    return figures
+
+
+PARTS = (("good", "holds", ink.BLUE), ("warned", "holds with a warning", "#c48a00"), ("bad", "does not hold", BAD))
+
+
+def part_of(gate):
+    return {"passed": "good", "warning": "warned"}.get(text(gate, "verdict"), "bad")
+
+
+def tables(document):
+    found = []
+    for key, name, columns in (
+        ("nodes", "Nodes", ("host", "verdict", "code", "reason")),
+        ("gates", "Gates", ("step", "metric", "subject", "verdict", "reason", "value", "bound", "limit", "expected", "unit", "from",
+                            "provenance", "runs")),
+        ("steps", "Steps", ("name", "run", "ranks", "nodes")),
+    ):
+        rows = rows_of(document, key)
+        used = [c for c in columns if any(r.get(c) is not None for r in rows)]
+        if rows and used:
+            found.append(Table(name, used, [[cell(r, c) for c in used] for r in rows], "", None))
+    return found
+
+
+FACTS = (("profile", "profile"), ("profile_path", "profile's file"), ("about", "about"), ("system", "system"), ("mode", "mode"),
+         ("version", "busbench"), ("start_time", "began, UTC"), ("end_time", "ended, UTC"))
+
+
+def facts(document):
+    return [(name, short(text(document, key), 200)) for key, name in FACTS if text(document, key)]

@@ -1,0 +1,87 @@
+"""Pictures of nodes: how fast each is beside what is usual, and each pair of them."""
+
+from report import paper as ink
+from report.page import chart
+from report.page.figure import Figure
+from report.page.values import number, positive, short, text, three
+
+BAD = "#c24400"
+MOST_NODES = 48
+MOST_CELLS = 128
+
+
+def of_diagnosis(run):
+    """Bars of each node's share of the usual speed, the slowest first."""
+    rows = [r for r in run.of("node") if positive(r, "sends_share") or positive(r, "receives_share")]
+    if not rows:
+        return []
+    speed = lambda r: min(positive(r, key) or 9e9 for key in ("sends_share", "receives_share"))
+    figures = []
+    for key, title, bandwidth in (("sends_share", "What nodes send", "sends_GBps"),
+                                  ("receives_share", "What nodes receive", "receives_GBps")):
+        shown = sorted((r for r in rows if positive(r, key)), key=speed)[:MOST_NODES]
+        bars = [(node_name(r), {part_of(r): 100 * r[key]}, end_text(r, bandwidth)) for r in shown]
+        if bars:
+            told = "As a share of what is usual in this run, the slowest first. The line: what is usual."
+            more = len(rows) - len(shown)
+            figures.append(Figure(title, chart.bars(bars, PARTS, lambda v: f"{v:.3g} %", "percent of the usual speed",
+                                                    {i: 100 for i in range(len(bars))}),
+                                  told + (f" {more} faster nodes are in the table." if more > 0 else "")))
+    return figures
+
+
+PARTS = (("good", "nothing stands out", ink.BLUE), ("bad", "to blame", BAD))
+
+
+def part_of(r):
+    return "good" if text(r, "verdict") == "passed" else "bad"
+
+
+def node_name(r):
+    node = number(r, "node")
+    return short(" ".join(part for part in (text(r, "host", 24), f"#{node:g}" if node is not None else None) if part) or "node", 30)
+
+
+def end_text(r, key):
+    told = f"{three(positive(r, key))} GB/s" if positive(r, key) else ""
+    code = text(r, "code", 24)
+    return f"{told} {code}" if code and part_of(r) == "bad" else told
+
+
+def meetings(run):
+    """From each node to each other: the last time that they met in the survey."""
+    found = {}
+    for r in run.of("meeting"):
+        ends = number(r, "from"), number(r, "to")
+        if None not in ends and positive(r, "GBps") and text(r, "stage") in (None, "survey"):
+            found[ends] = r["GBps"]
+    nodes = sorted({end for ends in found for end in ends})[:MOST_CELLS]
+    if len(nodes) < 2:
+        return []
+    names = [f"{node:g}" for node in nodes]
+    values = [[found.get((a, b)) for b in nodes] for a in nodes]
+    if not any(v for row in values for v in row):
+        return []
+    return [Figure("From node to node, GB/s", chart.cells(values, names, names, three, "to node", "from node", 0),
+                   "In the survey; dark is fast. A pale row or column is a node, a pale cell a link.")]
+
+
+def groups(run):
+    """Of a split world: each group's bandwidth at the largest size, the worst marked."""
+    rows = [r for r in run.of("result") if isinstance(r.get("group_busbw_GBps"), list) and r["group_busbw_GBps"]
+            and positive(r, "size_bytes")]
+    if not rows:
+        return []
+    r = max(rows, key=lambda r: r["size_bytes"])
+    numbers, speeds, worst = r.get("groups"), r["group_busbw_GBps"], number(r, "worst_group")
+    if not isinstance(numbers, list) or len(numbers) != len(speeds):
+        return []
+    pairs = [(number({"": g}, ""), positive({"": v}, "")) for g, v in zip(numbers, speeds)]
+    pairs = sorted((pair for pair in pairs if None not in pair), key=lambda pair: pair[1])[:MOST_NODES]
+    bars = [(f"group {g:g}", {"bad" if g == worst else "good": v}, f"{three(v)} GB/s") for g, v in pairs]
+    parts = (("good", "group", ink.BLUE), ("bad", "furthest behind", BAD))
+    return [Figure("Groups of the world", chart.bars(bars, parts, three, "bus bandwidth, GB/s"), "The slowest first.")] if bars else []
+
+
+def figures(run):
+    return [(None, of_diagnosis(run) + meetings(run) + groups(run))], []
