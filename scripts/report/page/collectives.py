@@ -237,10 +237,9 @@ def distribution(group):
             if positive(r, key):
                 frame.line([(positive(r, key), share)], group.color(a), marks=True)
         share = (0.5 + 0.2 * (place % 3 - 1)) + 0.05 * (place // 3)
-        x = frame.x.at(samples[int(share * (n - 1))]) + 8
-        left = x + chart.width_of(a, chart.NAMES, True) > frame.right
-        paper.text(x - 16 if left else x, frame.y.at(100 * share), a, chart.NAMES, group.color(a), True,
-                   align="right" if left else "left", ground=ink.PAPER)
+        name = chart.clip(a, chart.NAMES, 150, True)
+        x = min(frame.x.at(samples[int(share * (n - 1))]) + 8, frame.right - chart.width_of(name, chart.NAMES, True))
+        paper.text(x, frame.y.at(100 * share), name, chart.NAMES, group.color(a), True, ground=ink.PAPER)
     return Figure("Distribution of the iterations", paper, "The steeper, the steadier. Dots: p50, p95 and p99 as recorded.")
 
 
