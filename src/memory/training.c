@@ -210,13 +210,23 @@ out:
 /* ---- states -------------------------------------------------------------------------------------
  */
 
+uint64_t bb_layers_before(uint64_t layers, uint64_t pp, uint64_t stage)
+{
+	const uint64_t each = (layers + 2) / pp;
+
+	if (layers % pp == 0 || (layers + 2) % pp)
+		return stage * layers / pp;
+	return stage == 0 ? 0 : stage == pp ? layers : stage * each - 1;
+}
+
 /* Elements of the stage, those of all its tensor ranks. */
 static struct bb_piece piece_of_stage(const struct bb_training *t, uint64_t stage)
 {
 	const uint64_t layers = t->model ? blocks(t) : 0;
 	const bool last = stage == t->pp - 1;
-	const size_t begin = stage == 0 ? 0 : 1 + stage * layers / t->pp;
-	const size_t end = last ? t->layout->pieces : 1 + (stage + 1) * layers / t->pp;
+	const size_t begin = stage == 0 ? 0 : 1 + bb_layers_before(layers, t->pp, stage);
+	const size_t end =
+		last ? t->layout->pieces : 1 + bb_layers_before(layers, t->pp, stage + 1);
 	struct bb_piece piece = between(&t->layout->before[end], &t->layout->before[begin]);
 
 	if (!t->model) /* nothing is known but that there are so many */
@@ -289,10 +299,10 @@ static void add_states(const struct bb_training *t, const struct bb_piece *piece
 /* Layers of the chunks that the stage keeps, times micro-batches. */
 static uint64_t layers_kept(const struct bb_training *t, const struct bb_need *need)
 {
-	const uint64_t begin = need->stage * blocks(t) / t->pp;
-	const uint64_t end = (need->stage + 1) * blocks(t) / t->pp;
+	const uint64_t layers = bb_layers_before(blocks(t), t->pp, need->stage + 1) -
+				bb_layers_before(blocks(t), t->pp, need->stage);
 
-	return bb_bytes_times(need->chunks, (end - begin) / t->chunks);
+	return bb_bytes_times(need->chunks, layers / t->chunks);
 }
 
 static void add_activations(const struct bb_training *t, struct bb_need *need)

@@ -81,6 +81,14 @@ struct bb_need {
 	uint64_t chunks;   /* bb_in_flight */
 };
 
+/*
+ * Layers of the stages before STAGE of PP, which is at most LAYERS; STAGE PP: all of them. Where PP
+ * does not divide the layers but does once embedding and head count as one each, they do, so that
+ * the first and the last stage have one less: so was BLOOM divided, and so does Megatron-LM with
+ * --account-for-embedding-in-pipeline-split and its like for the loss. Otherwise STAGE LAYERS / PP.
+ */
+uint64_t bb_layers_before(uint64_t layers, uint64_t pp, uint64_t stage);
+
 /* Are activations known of it? */
 bool bb_training_has_activations(const struct bb_training *t);
 

@@ -20,7 +20,8 @@ static struct bb_hybrid_part part_of(const struct bb_training *t, uint64_t stage
 	const uint64_t layers = (uint64_t)t->model->blocks;
 
 	return (struct bb_hybrid_part){
-		.layers = (stage + 1) * layers / t->pp - stage * layers / t->pp,
+		.layers = bb_layers_before(layers, t->pp, stage + 1) -
+			  bb_layers_before(layers, t->pp, stage),
 		.first = stage == 0,
 		.last = stage == t->pp - 1,
 		.elements = need.elements,
@@ -39,8 +40,8 @@ double bb_attention_flops(const struct bb_model *m)
 static double flops_of(const struct bb_training *t, uint64_t stage)
 {
 	const struct bb_model *m = t->model;
-	const int begin = (int)(stage * (uint64_t)m->blocks / t->pp);
-	const int end = (int)((stage + 1) * (uint64_t)m->blocks / t->pp);
+	const int begin = (int)bb_layers_before((uint64_t)m->blocks, t->pp, stage);
+	const int end = (int)bb_layers_before((uint64_t)m->blocks, t->pp, stage + 1);
 	const double again = t->recompute == BB_RECOMPUTE_FULL ? 1 : 0;
 	double sum = 0;
 

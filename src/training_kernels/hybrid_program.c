@@ -7,7 +7,7 @@
  */
 #include "training_kernels/hybrid_program.h"
 
-#include "memory/states.h"
+#include "memory/training.h"
 #include "training_kernels/moe_exchange.h"
 #include "training_kernels/pipeline_program.h"
 
@@ -51,9 +51,10 @@ static const enum bb_axis axes[FAMILIES] = {BB_AXIS_TP, BB_AXIS_DP, BB_AXIS_EDP,
 
 static int layers_of(const struct bb_hybrid_shape *shape, int stage)
 {
-	const int p = shape->grid.pp;
+	const uint64_t layers = (uint64_t)shape->layers, p = (uint64_t)shape->grid.pp;
 
-	return (stage + 1) * shape->layers / p - stage * shape->layers / p;
+	return (int)(bb_layers_before(layers, p, (uint64_t)stage + 1) -
+		     bb_layers_before(layers, p, (uint64_t)stage));
 }
 
 /* ---- sizes ------------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ struct bb_hybrid_time {
 
 struct bb_hybrid_shape {
 	struct bb_grid grid;
-	int layers; /* of the model: stage i of p has i L / p … (i + 1) L / p - 1 */
+	int layers; /* of the model, divided as bb_layers_before says */
 	int micro_batches;
 	struct bb_hybrid_time layer, embedding, head;
 	size_t activation; /* elements of a micro-batch, from layer to layer */

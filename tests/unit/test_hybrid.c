@@ -105,6 +105,29 @@ static void test_expert_layout(void **state)
 		assert_int_equal(bb_grid_member(&g, BB_AXIS_EDP, 3, i), 3 + 6 * i);
 }
 
+/* ---- stages ------------------------------------------------------------------------------------
+ */
+
+static void assert_stages(uint64_t layers, uint64_t pp, const uint64_t *each)
+{
+	for (uint64_t stage = 0; stage < pp; stage++)
+		assert_int_equal(bb_layers_before(layers, pp, stage + 1) -
+					 bb_layers_before(layers, pp, stage),
+				 each[stage]);
+	assert_int_equal(bb_layers_before(layers, pp, pp), layers);
+}
+
+/* BLOOM: 70 layers, embedding and head are 72, six a stage. */
+static void test_stages(void **state)
+{
+	static const uint64_t bloom[] = {5, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 5}, even[] = {4, 4},
+			      uneven[] = {1, 2, 2, 2};
+
+	assert_stages(70, 12, bloom);
+	assert_stages(8, 2, even);
+	assert_stages(7, 4, uneven);
+}
+
 /* ---- volumes ----------------------------------------------------------------------------------
  */
 
@@ -509,7 +532,8 @@ static void assert_counts(const struct divided *d)
 	for (int rank = 0; rank < bb_grid_ranks(g); rank++) {
 		const int stage = bb_grid_place(g, BB_AXIS_PP, rank);
 		const struct bb_hybrid_part part = {
-			.layers = (uint64_t)((stage + 1) * LAYERS / g->pp - stage * LAYERS / g->pp),
+			.layers = bb_layers_before(LAYERS, (uint64_t)g->pp, (uint64_t)stage + 1) -
+				  bb_layers_before(LAYERS, (uint64_t)g->pp, (uint64_t)stage),
 			.elements = gradients[stage] + (d->experts ? experts[stage] : 0),
 			.first = stage == 0,
 			.last = stage == g->pp - 1,
@@ -623,6 +647,7 @@ int main(void)
 		cmocka_unit_test(test_bloom_layout),
 		cmocka_unit_test(test_deepspeed_layout),
 		cmocka_unit_test(test_expert_layout),
+		cmocka_unit_test(test_stages),
 		cmocka_unit_test(test_bloom_volumes),
 		cmocka_unit_test(test_ends),
 		cmocka_unit_test(test_tensor_volumes),
