@@ -48,6 +48,12 @@ static bb_status settle_grid(struct bb_run *run, struct bb_grid *grid)
 	}
 	if (left == 1)
 		return BB_OK;
+	if (a->preset)
+		return bb_fail(
+			&run->error, BB_EUSAGE,
+			"--preset %s: is divided among %d ranks, there are %d; give as many, "
+			"or --tp, --pp and --dp",
+			a->preset->name, bb_grid_ranks(&a->preset->grid), run->world.nranks);
 	for (int i = 0; i < n; i++)
 		if (asked[i].n > (i == 1))
 			bb_strbuf_addf(&given, "%s--%s %lld", given.length ? ", " : "",

@@ -49,18 +49,26 @@ struct bb_hybrid_options {
 /* A published run; what is asked for besides has precedence. */
 struct bb_hybrid_preset {
 	const char *name, *source;
-	const char *model; /* NULL: the source names none */
+	const char *assumed; /* what the source does not say */
+	const char *model;
 	struct bb_grid grid;
 	int node;
-	uint64_t batch, micro_batch; /* 0: the source does not say */
+	uint64_t batch, micro_batch;
 	enum bb_recompute recompute;
 	int zero;
 	uint64_t memory;
-	double flops;
-	struct bb_hybrid_link inside, between; /* rate 0: not known */
+	/* Of a rank, per second: what the whole run reached, communication and bubble included; or
+	   else what computations alone do. */
+	double run_flops, flops;
+	struct bb_hybrid_link inside, between;
 };
 
 extern const struct bb_hybrid_preset bb_hybrid_presets[]; /* ends with name NULL */
+
+/* *FLOPS = what a rank of PRESET computes per second: its flops, or what is left of the rate of the
+   run without what the plan adds (bb_hybrid_way_rate). Failures are those of opening its model. */
+BB_MUST bb_status bb_hybrid_preset_rate(const struct bb_hybrid_preset *preset, double *flops,
+					struct bb_error *error);
 
 /* ---- records (hybrid_record.c) -------------------------------------------------------------- */
 

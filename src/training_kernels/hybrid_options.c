@@ -143,31 +143,42 @@ static void take_preset(struct bb_hybrid_options *a, struct bb_options *o)
 	const struct bb_hybrid_preset *p = a->preset;
 	struct bb_backend_config *link = &o->config;
 
-	a->node = a->node_given ? a->node : p->node;
 	a->order = a->order_given ? a->order : (int)p->grid.order;
 	a->zero = a->zero_given ? a->zero : p->zero;
-	if (p->model && !a->model_given)
-		a->model_text = p->model;
-	if (p->batch && !a->batch_given)
-		a->batch = (int64_t)p->batch;
-	if (p->micro_batch && !a->micro_batch_given)
-		a->micro_batch = (int64_t)p->micro_batch;
-	a->batch_given |= p->batch > 0;
-	a->micro_batch_given |= p->micro_batch > 0;
-	if (!a->ranks_given)
-		a->ranks = bb_grid_ranks(&p->grid);
-	a->ranks_given = true;
-	if (p->memory && !a->memory_given)
-		a->memory = p->memory;
-	if (p->flops > 0 && !a->flops_text)
-		a->flops = p->flops;
-	if (p->inside.rate > 0 && !o->link_text && a->plan) {
-		link->link_rate = p->inside.rate;
-		link->link_latency = p->inside.latency;
-		if (!a->between_given)
-			a->between = p->between;
-		a->between_given = true;
+	a->recompute = a->recompute_given ? a->recompute : (int)p->recompute;
+	a->model_text = a->model_given ? a->model_text : p->model;
+	a->batch = a->batch_given ? a->batch : (int64_t)p->batch;
+	a->micro_batch = a->micro_batch_given ? a->micro_batch : (int64_t)p->micro_batch;
+	a->batch_given = a->micro_batch_given = true;
+	if (!a->plan) {
+		a->tp = a->tp_given ? a->tp : p->grid.tp;
+		a->pp = a->pp_given ? a->pp : p->grid.pp;
+		a->dp = a->dp_given ? a->dp : p->grid.dp;
+		return;
 	}
+	a->node = a->node_given ? a->node : p->node;
+	a->ranks = a->ranks_given ? a->ranks : bb_grid_ranks(&p->grid);
+	a->ranks_given = true;
+	a->memory = a->memory_given ? a->memory : p->memory;
+	if (o->link_text)
+		return;
+	link->link_rate = p->inside.rate;
+	link->link_latency = p->inside.latency;
+	if (!a->between_given)
+		a->between = p->between;
+	a->between_given = true;
+}
+
+static bb_status settle_preset(struct bb_hybrid_options *a, struct bb_options *o,
+			       struct bb_error *error)
+{
+	bb_status status = find_preset(a, error);
+
+	if (status != BB_OK || !a->preset)
+		return status;
+	take_preset(a, o);
+	return a->flops_text || a->pass_given ? BB_OK
+					      : bb_hybrid_preset_rate(a->preset, &a->flops, error);
 }
 
 /* ---- together ------------------------------------------------------------------------ */
@@ -214,8 +225,7 @@ static bb_status check_plan(struct bb_hybrid_options *a, const struct bb_options
 /* What is planned and not played. */
 static bb_status check_steps(const struct bb_hybrid_options *a, struct bb_error *error)
 {
-	const char *given = a->preset_text      ? "--preset"
-			    : a->ranks_given    ? "--ranks"
+	const char *given = a->ranks_given      ? "--ranks"
 			    : a->node_given     ? "--node"
 			    : a->node_link_text ? "--node-link"
 			    : a->memory_given   ? "--memory"
@@ -280,9 +290,7 @@ bb_status bb_hybrid_check(const struct bb_benchmark *benchmark, void *own, struc
 	BB_TRY(status, refuse_sizes(o, error), out);
 	BB_TRY(status, read_flops(a, error), out);
 	BB_TRY(status, read_node_link(a, error), out);
-	BB_TRY(status, find_preset(a, error), out);
-	if (a->preset)
-		take_preset(a, o);
+	BB_TRY(status, settle_preset(a, o, error), out);
 	if (strpbrk(a->algo_text, ",") || strcmp(a->algo_text, "all") == 0)
 		return bb_fail(error, BB_EUSAGE, "--algo %s: one at a time; give a single name",
 			       a->algo_text);

@@ -146,6 +146,25 @@ void bb_hybrid_way_cost(struct bb_hybrid_way *way, const struct bb_hybrid_cluste
 		cost->step += cost->traffic[i];
 }
 
+double bb_hybrid_way_rate(struct bb_hybrid_way *way, const struct bb_hybrid_cluster *cluster,
+			  bool scatter, double run)
+{
+	const struct bb_training *t = &way->training;
+	struct bb_hybrid_cluster trial = *cluster;
+	double low = run, high = 1e6 * run, stages = 0, step;
+
+	for (uint64_t stage = 0; stage < t->pp; stage++)
+		stages += flops_of(t, stage);
+	step = stages * (double)t->micro_batches / (double)t->pp / run;
+	/* The faster they compute, the shorter is the step. */
+	while (high - low > 1e-12 * high) {
+		trial.flops = (low + high) / 2;
+		bb_hybrid_way_cost(way, &trial, scatter);
+		*(way->cost.step > step ? &low : &high) = trial.flops;
+	}
+	return high < 1e6 * run ? high : 0;
+}
+
 /* ---- all ways ---------------------------------------------------------------------------------
  */
 

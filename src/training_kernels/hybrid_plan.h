@@ -87,6 +87,15 @@ void bb_hybrid_plan_free(struct bb_hybrid_plan *plan);
 void bb_hybrid_way_cost(struct bb_hybrid_way *way, const struct bb_hybrid_cluster *cluster,
 			bool scatter);
 
+/*
+ * FLOPs per second that a rank must compute at for the step of WAY, as bb_hybrid_way_cost has it,
+ * to take what it takes where all of its FLOPs are done at RUN per second and rank: published rates
+ * are those of whole runs, with communication and bubble in them. 0: communication alone takes
+ * longer.
+ */
+double bb_hybrid_way_rate(struct bb_hybrid_way *way, const struct bb_hybrid_cluster *cluster,
+			  bool scatter, double run);
+
 /* FLOPs of a layer's attention between queries, keys and values for a sequence, forward: what
    selective recomputation makes again (models/transformer.c). */
 double bb_attention_flops(const struct bb_model *model);

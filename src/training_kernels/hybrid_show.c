@@ -206,6 +206,18 @@ static bb_status write_records(struct show *s)
 /* ---- text -------------------------------------------------------------------------------------
  */
 
+static void tell_preset(const struct show *s)
+{
+	const struct bb_hybrid_preset *p = s->asked->preset;
+
+	bb_strbuf_addf(s->out, "# preset %s: %s; assumed: %s\n", p->name, p->source, p->assumed);
+	if (p->run_flops > 0 && !s->asked->flops_text)
+		bb_strbuf_addf(s->out,
+			       "# the whole run reached %.4g TFLOPS, communication and bubble "
+			       "included: without what is added here computations do %.4g\n",
+			       1e-12 * p->run_flops, 1e-12 * s->cluster.flops);
+}
+
 static void tell_setting(const struct show *s)
 {
 	const struct bb_hybrid_cluster *c = &s->cluster;
@@ -226,8 +238,7 @@ static void tell_setting(const struct show *s)
 		       1e-9 * c->inside.rate, bb_format_duration(in, c->inside.latency),
 		       1e-9 * c->between.rate, bb_format_duration(between, c->between.latency));
 	if (s->asked->preset)
-		bb_strbuf_addf(s->out, "# preset %s: %s\n", s->asked->preset->name,
-			       s->asked->preset->source);
+		tell_preset(s);
 	bb_strbuf_addf(s->out,
 		       "#\n# Ways to divide the model, the fastest first. Seconds of a step; * "
 		       "crosses nodes%s\n#\n",
@@ -278,6 +289,20 @@ static void tell_misfits(const struct show *s)
 			       bb_category_words[bb_need_tightest(&n->need)]);
 }
 
+/* How the published division, number I, stands among the others. */
+static void tell_published(const struct show *s, size_t i)
+{
+	const struct bb_hybrid_plan *plan = &s->plan;
+	char why[REASON_TEXT];
+
+	tell_why(plan, i, why);
+	bb_strbuf_addf(s->out,
+		       "# the published division is number %zu of %zu, %.1f%% slower than the "
+		       "best: %s\n",
+		       i + 1, plan->n,
+		       100 * (plan->list[i].cost.step / plan->list[0].cost.step - 1), why);
+}
+
 /* What a rank sends in a step of WAY, and which groups leave their nodes. */
 static void tell_traffic(const struct show *s, const struct bb_hybrid_way *way)
 {
@@ -325,6 +350,8 @@ static void tell_plan(const struct show *s)
 		add_way(s, &plan->list[i], why);
 	}
 	tell_misfits(s);
+	if (published)
+		tell_published(s, (size_t)(published - plan->list));
 	if (plan->n > 0)
 		tell_traffic(s, &plan->list[0]);
 	if (published && published != plan->list)

@@ -328,6 +328,33 @@ static void test_bloom_plan(void **state)
 	drop(&p);
 }
 
+/* By hand: a step that is all computation and the bubble of two stages, at the rate of a run. */
+static void test_rate_of_a_run(void **state)
+{
+	struct planned p;
+	struct bb_hybrid_way way;
+	double rate;
+
+	plan(&p, "gpt2:layers=4,hidden=64,heads=4,vocab=1,seq=16,tied=0", 2,
+	     UINT64_C(800000000000));
+	p.cluster.inside = p.cluster.between = (struct bb_hybrid_link){INFINITY, 0};
+	way = (struct bb_hybrid_way){.grid = {1, 2, 1, 1, BB_GRID_TP_PP_DP},
+				     .training = p.space.base};
+	way.training.pp = 2;
+	way.training.dp = way.training.tp = way.training.ep = way.training.micro_batch = 1;
+	way.training.micro_batches = 4;
+	rate = bb_hybrid_way_rate(&way, &p.cluster, false, 1e12);
+	/* (m + 1) / m of what the slower stage computes, the head's 6 s h being with it; held
+	   against the mean of both. */
+	assert_near(rate / 1e12,
+		    5. / 4 * (2 * 3 * (24 * 64 + 4 * 16) + 6) / (2 * 3 * (24 * 64 + 4 * 16) + 3),
+		    1e-9);
+	/* Messages that take longer than all: no rate is fast enough. */
+	p.cluster.inside.latency = 1;
+	assert_near(bb_hybrid_way_rate(&way, &p.cluster, false, 1e12), 0, 0);
+	drop(&p);
+}
+
 /* Too large for any: nothing is listed, and the nearest is too large. */
 static void test_nothing_fits(void **state)
 {
@@ -653,6 +680,7 @@ int main(void)
 		cmocka_unit_test(test_tensor_volumes),
 		cmocka_unit_test(test_expert_volumes),
 		cmocka_unit_test(test_bloom_plan),
+		cmocka_unit_test(test_rate_of_a_run),
 		cmocka_unit_test(test_nothing_fits),
 		cmocka_unit_test(test_one_rank),
 		cmocka_unit_test(test_step_by_hand),
