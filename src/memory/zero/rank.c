@@ -34,7 +34,7 @@ static bool reaches(const struct bb_zero_rank *z)
 bb_status bb_zero_see(struct bb_zero_rank *z, int view, char *memory, size_t bytes, bool host,
 		      void **seen)
 {
-	*seen = host || reaches(z) ? memory : z->views[view];
+	*seen = host || reaches(z) ? memory : z->blocks->views[view];
 	return *seen == memory ? BB_OK : z->backend->copy(z->driver->handle, *seen, memory, bytes);
 }
 
@@ -43,15 +43,23 @@ bb_status bb_zero_put(struct bb_zero_rank *z, char *memory, const void *seen, si
 	return seen == memory ? BB_OK : z->backend->copy(z->driver->handle, memory, seen, bytes);
 }
 
-static bb_status open_views(struct bb_zero_rank *z)
+bb_status bb_zero_blocks_open(struct bb_zero_blocks *blocks, struct bb_error *error)
 {
 	for (int v = 0; v < BB_ZERO_VIEWS; v++) {
-		z->views[v] = calloc(BB_ZERO_BLOCK, sizeof(float));
-		z->floats[v] = calloc(BB_ZERO_BLOCK, sizeof(float));
-		if (!z->views[v] || !z->floats[v])
-			return bb_fail(&z->run->error, BB_EINTERNAL, "out of memory for blocks");
+		blocks->views[v] = calloc(BB_ZERO_BLOCK, sizeof(float));
+		blocks->floats[v] = calloc(BB_ZERO_BLOCK, sizeof(float));
+		if (!blocks->views[v] || !blocks->floats[v])
+			return bb_fail(error, BB_EINTERNAL, "out of memory for blocks");
 	}
 	return BB_OK;
+}
+
+void bb_zero_blocks_close(struct bb_zero_blocks *blocks)
+{
+	for (int v = 0; v < BB_ZERO_VIEWS; v++) {
+		free(blocks->views[v]);
+		free(blocks->floats[v]);
+	}
 }
 
 /* ---- holding --------------------------------------------------------------------------------- */
@@ -108,9 +116,9 @@ static bb_status make_parameters(struct bb_zero_rank *z, size_t unit)
 	for (size_t i = 0; i < n && status == BB_OK; i += BB_ZERO_BLOCK) {
 		const size_t block = n - i < BB_ZERO_BLOCK ? n - i : BB_ZERO_BLOCK;
 
-		bb_zero_initial(z->zero->asked.dtype, first + i, block, z->views[0]);
+		bb_zero_initial(z->zero->asked.dtype, first + i, block, z->blocks->views[0]);
 		status = z->backend->copy(z->driver->handle, z->parameters.memory + (at + i) * size,
-					  z->views[0], block * size);
+					  z->blocks->views[0], block * size);
 	}
 	return status;
 }
@@ -152,7 +160,6 @@ bb_status bb_zero_rank_open(struct bb_zero_rank *z)
 					.error = &z->run->error};
 	z->talks = !zero->alone && zero->nranks > 1;
 	z->scale = zero->scale;
-	BB_TRY(status, open_views(z), out);
 	BB_TRY(status, open_moments(z), out);
 	BB_TRY(status,
 	       bb_zero_places_make(&z->places, &zero->units, z->stage, zero->nranks, z->rank,
@@ -170,10 +177,6 @@ void bb_zero_rank_close(struct bb_zero_rank *z)
 	bb_zero_calls_close(z);
 	bb_ledger_close(&z->ledger);
 	bb_zero_places_free(&z->places);
-	for (int v = 0; v < BB_ZERO_VIEWS; v++) {
-		free(z->views[v]);
-		free(z->floats[v]);
-	}
 	free(z->moments);
 }
 

@@ -38,14 +38,25 @@ struct bb_zero_call {
 	uint64_t wire; /* bytes that a rank sends, as the schedule has it */
 };
 
+/* What a driver computes in, whatever the stage. */
+struct bb_zero_blocks {
+	char *views[BB_ZERO_VIEWS]; /* for memory that the CPU does not reach */
+	float *floats[BB_ZERO_VIEWS];
+};
+
+/* BLOCKS is zeroed. BB_EINTERNAL without memory; to be closed whatever comes back. */
+BB_MUST bb_status bb_zero_blocks_open(struct bb_zero_blocks *blocks, struct bb_error *error);
+void bb_zero_blocks_close(struct bb_zero_blocks *blocks);
+
 struct bb_zero_rank {
 	const struct bb_zero *zero;
 	struct bb_run *run;
 	struct bb_driver *driver;
 	const struct bb_backend *backend;
-	int stage, rank; /* of the world that is divided */
-	bool data;       /* elements are computed, in memory that is real */
-	bool talks;      /* there are others */
+	struct bb_zero_blocks *blocks; /* borrowed */
+	int stage, rank;               /* of the world that is divided */
+	bool data;                     /* elements are computed, in memory that is real */
+	bool talks;                    /* there are others */
 	struct bb_zero_places places;
 	struct bb_ledger ledger;
 
@@ -79,17 +90,15 @@ struct bb_zero_rank {
 	struct bb_zero_times times;
 	struct bb_zero_moment *moments; /* of the first step */
 	size_t nmoments, most_moments;
-
-	char *views[BB_ZERO_VIEWS]; /* blocks, for memory that the CPU does not reach */
-	float *floats[BB_ZERO_VIEWS];
 };
 
 /* ---- rank.c ---------------------------------------------------------------------------------- */
 
 /*
- * Z, zeroed but for zero, run, driver, stage and rank, takes its parameters and what communication
- * needs. BB_EUNSUPPORTED with the reason in z->objection, on all ranks, where a collective cannot
- * be made so. Collective over the world unless zero->alone. bb_zero_rank_close whatever comes back.
+ * Z, zeroed but for zero, run, driver, blocks, stage and rank, takes its parameters and what
+ * communication needs. BB_EUNSUPPORTED with the reason in z->objection, on all ranks, where a
+ * collective cannot be made so. Collective over the world unless zero->alone. bb_zero_rank_close
+ * whatever comes back.
  */
 BB_MUST bb_status bb_zero_rank_open(struct bb_zero_rank *z);
 void bb_zero_rank_close(struct bb_zero_rank *z);

@@ -15,6 +15,7 @@ struct bb_zero_session {
 	struct bb_run *run;
 	struct bb_driver *driver;
 	struct bb_group *world;
+	struct bb_zero_blocks blocks;
 	struct bb_zero_reference reference;
 	bool has_reference, has_checksum;
 	uint64_t checksum; /* of the first stage */
@@ -23,7 +24,8 @@ struct bb_zero_session {
 
 /* Of a stage, of this rank. */
 struct bb_zero_measured {
-	int64_t system_before, system_after; /* bytes; BB_ABSENT: not known */
+	/* Bytes: before and after the rehearsal, and when all has been done; BB_ABSENT: not known. */
+	int64_t system_at_first, system_before, system_after;
 	struct bb_zero_times *times;         /* [timed step]; owned */
 	double *scratch;                     /* as many; owned */
 	struct {

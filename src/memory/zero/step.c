@@ -89,11 +89,11 @@ static bb_status add_part(struct bb_zero_rank *z, char *sum, char *part, size_t 
 
 		BB_TRY(status, bb_zero_see(z, 0, sum + at * size, block * size, false, &a), out);
 		BB_TRY(status, bb_zero_see(z, 1, part + at * size, block * size, false, &b), out);
-		bb_adam_widen(dtype, a, z->floats[0], block);
-		bb_adam_widen(dtype, b, z->floats[1], block);
+		bb_adam_widen(dtype, a, z->blocks->floats[0], block);
+		bb_adam_widen(dtype, b, z->blocks->floats[1], block);
 		for (size_t i = 0; i < block; i++)
-			z->floats[0][i] += z->floats[1][i];
-		bb_adam_narrow(dtype, z->floats[0], a, block);
+			z->blocks->floats[0][i] += z->blocks->floats[1][i];
+		bb_adam_narrow(dtype, z->blocks->floats[0], a, block);
 		BB_TRY(status, bb_zero_put(z, sum + at * size, a, block * size), out);
 	}
 out:
@@ -367,13 +367,13 @@ static bb_status update(struct bb_zero_rank *z, const struct piece *p, void *own
 		       bb_zero_see(z, 2 + i, rows[i] + p->at * sizeof(float), bytes, host,
 				   &seen[i]),
 		       out);
-	bb_adam_widen(dtype, gradients, z->floats[0], p->n);
+	bb_adam_widen(dtype, gradients, z->blocks->floats[0], p->n);
 	if (!has_master(z)) {
-		bb_adam_widen(dtype, parameters, z->floats[1], p->n);
-		seen[2] = z->floats[1];
+		bb_adam_widen(dtype, parameters, z->blocks->floats[1], p->n);
+		seen[2] = z->blocks->floats[1];
 	}
-	bb_adam_step(&bb_adam_defaults, z->taken, unscale, z->floats[0], seen[2], seen[0], seen[1],
-		     p->n);
+	bb_adam_step(&bb_adam_defaults, z->taken, unscale, z->blocks->floats[0], seen[2], seen[0],
+		     seen[1], p->n);
 	bb_adam_narrow(dtype, seen[2], parameters, p->n);
 	BB_TRY(status, bb_zero_put(z, p->parameters, parameters, p->n * size), out);
 	for (int i = 0; i < 2 + has_master(z); i++)

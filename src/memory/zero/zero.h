@@ -51,7 +51,7 @@ struct bb_zero_record {
 	int64_t parameters_bytes, gradients_bytes, optimizer_bytes, communication_bytes;
 	int64_t held_bytes, fragmentation_bytes, reserved_bytes, host_bytes;
 	double states_error_percent;
-	int64_t system_bytes, system_reserved_bytes;
+	int64_t system_constant_bytes, system_bytes, system_reserved_bytes;
 	double system_error_percent;
 	/* Most that was held until then. */
 	int64_t model_bytes, wrapped_bytes, before_bytes, after_bytes;

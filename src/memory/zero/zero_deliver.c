@@ -83,15 +83,21 @@ static void tell_memory(const struct bb_zero_rank *z, struct bb_zero_record *r)
 	}
 }
 
+/* Of less than that a few pages, which anybody may need, are more than a percent. */
+#define LEAST_TOLD (4 << 20)
+
 static void tell_system(const struct bb_zero_session *s, const struct bb_zero_rank *z,
 			const struct bb_zero_measured *m, struct bb_zero_record *r)
 {
-	if (m->system_before == BB_ABSENT || m->system_after == BB_ABSENT)
+	if (m->system_at_first == BB_ABSENT || m->system_before == BB_ABSENT ||
+	    m->system_after == BB_ABSENT)
 		return;
+	r->system_constant_bytes = m->system_before - m->system_at_first;
 	r->system_bytes = m->system_after - m->system_before;
 	r->system_reserved_bytes = (int64_t)z->ledger.now.reserved * (int64_t)s->run->world.nlocal;
-	r->system_error_percent =
-		percent_off((double)r->system_bytes, (double)r->system_reserved_bytes);
+	if (r->system_reserved_bytes >= LEAST_TOLD)
+		r->system_error_percent =
+			percent_off((double)r->system_bytes, (double)r->system_reserved_bytes);
 }
 
 static void tell_traffic(const struct bb_zero_session *s, const struct bb_zero_rank *z,

@@ -38,6 +38,67 @@ static bb_status look_at_system(struct bb_zero_session *s, int64_t *bytes)
 	return status == BB_OK ? bb_crew_barrier(s->driver) : status;
 }
 
+/* ---- before it ------------------------------------------------------------------------------- */
+
+/* Layers as many as ZERO's, and no larger than what is worked on at a time. */
+static bb_status make_small(const struct bb_zero *zero, struct bb_zero *small,
+			    struct bb_error *error)
+{
+	const uint64_t most = BB_ZERO_BLOCK * (uint64_t)(zero->alone ? 1 : zero->nranks);
+	struct bb_zero_units *units = &small->units;
+
+	*small = *zero;
+	small->asked.accumulate = small->data.microbatches = 1;
+	small->data.overflow = 0;
+	small->forward_s = small->backward_s = 0;
+	*units = (struct bb_zero_units){.list = calloc(zero->units.n, sizeof(*units->list)),
+					.n = zero->units.n};
+	if (!units->list)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for the layers of a rehearsal");
+	for (size_t u = 0; u < units->n; u++) {
+		units->list[u] = zero->units.list[u];
+		units->list[u].first = units->elements;
+		if (units->list[u].elements > most)
+			units->list[u].elements = most;
+		units->elements += units->list[u].elements;
+	}
+	small->data.elements = units->elements;
+	return BB_OK;
+}
+
+/*
+ * What a process takes whatever the size of the model (code that runs for the first time, stacks,
+ * what collectives keep) is taken by a step with small layers, so that by how much it then grows is
+ * what the model takes. Collective.
+ */
+static bb_status rehearse(struct bb_zero_session *s, int stage)
+{
+	struct bb_zero small = {.nranks = 0};
+	struct bb_zero_rank z = {.zero = &small,
+				 .run = s->run,
+				 .driver = s->driver,
+				 .blocks = &s->blocks,
+				 .stage = stage,
+				 .rank = s->zero->alone ? (int)s->zero->asked.as_rank
+							: s->driver->rank};
+	bb_status status;
+
+	if (s->run->options.backend->capabilities & BB_CAP_FREE_COST)
+		return BB_OK;
+	BB_TRY(status, make_small(s->zero, &small, &s->run->error), out);
+	BB_TRY(status, bb_zero_rank_open(&z), out);
+	BB_TRY(status, z.backend->barrier(s->driver->world), out);
+	BB_TRY(status, bb_zero_step(&z), out);
+	status = bb_crew_barrier(s->driver);
+out:
+	if (status != BB_OK && !*z.objection)
+		bb_crew_abandon(s->driver);
+	bb_zero_rank_close(&z);
+	bb_zero_units_free(&small.units);
+	/* A stage that cannot be run says so itself. */
+	return status == BB_EUNSUPPORTED && *z.objection ? BB_OK : status;
+}
+
 /* ---- a stage --------------------------------------------------------------------------------- */
 
 /* The step took as long as the last rank needed. */
@@ -107,6 +168,8 @@ static bb_status measure(struct bb_zero_session *s, struct bb_zero_rank *z,
 	m->scratch = calloc((size_t)s->steps, sizeof(*m->scratch));
 	if (!m->times || !m->scratch)
 		return bb_fail(&s->run->error, BB_EINTERNAL, "out of memory for times");
+	BB_TRY(status, look_at_system(s, &m->system_at_first), out);
+	BB_TRY(status, rehearse(s, z->stage), out);
 	BB_TRY(status, look_at_system(s, &m->system_before), out);
 	BB_TRY(status, bb_zero_rank_open(z), out);
 	BB_TRY(status, play_steps(s, z, m), out);
@@ -125,6 +188,7 @@ static bb_status run_stage(struct bb_zero_session *s, int stage)
 	struct bb_zero_rank z = {.zero = s->zero,
 				 .run = s->run,
 				 .driver = s->driver,
+				 .blocks = &s->blocks,
 				 .stage = stage,
 				 .rank = s->zero->alone ? (int)s->zero->asked.as_rank
 							: s->driver->rank};
@@ -166,6 +230,7 @@ bb_status bb_zero_drive(struct bb_driver *driver, void *argument)
 	/* Alone: once to take everything, and once with all of it there. */
 	s.steps = s.zero->alone ? 2 : s.zero->asked.iters + run->options.warmup_iters;
 	BB_TRY(status, bb_run_attend(run, driver, NULL, &s.world), out);
+	BB_TRY(status, bb_zero_blocks_open(&s.blocks, &run->error), out);
 	if (bb_driver_leads(driver))
 		bb_ticker_start(&run->ticker, BB_ZERO_STAGES, 0);
 	BB_TRY(status, bb_zero_open_reference(&s), out);
@@ -181,6 +246,7 @@ out:
 		bb_crew_abandon(driver);
 	if (s.has_reference)
 		bb_zero_reference_close(&s.reference);
+	bb_zero_blocks_close(&s.blocks);
 	run->options.backend->group_close(s.world);
 	atomic_store(&driver->progress->finished, status == BB_OK);
 	return status;

@@ -39,10 +39,16 @@ static const struct bb_field fields[] = {
 	ROW(DOUBLE, states_error_percent, "%",
 	    "of parameters, gradients and optimizer as held after the last step, against the "
 	    "formula"),
+	ROW(INT, system_constant_bytes, "bytes",
+	    "what the process grew by in a step with small layers that came first: threads, code "
+	    "and what else does not depend on the model's size"),
 	ROW(INT, system_bytes, "bytes",
-	    "by which the process grew, of GPUs those in use; null: not known"),
+	    "what the process then grew by until all steps were done; on GPUs what they are used "
+	    "more"),
 	ROW(INT, system_reserved_bytes, "bytes", "what its ranks have taken from the backend"),
-	ROW(DOUBLE, system_error_percent, "%", "of system_bytes against that"),
+	ROW(DOUBLE, system_error_percent, "%",
+	    "of system_bytes against that; null: of less than 4 MiB a few pages are more than a "
+	    "percent"),
 	ROW(INT, model_bytes, "bytes", "peak after the model was made"),
 	ROW(INT, wrapped_bytes, "bytes", "peak after what communication needs was made"),
 	ROW(INT, before_bytes, "bytes", "peak before the first step of the optimizer"),
