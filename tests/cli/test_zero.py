@@ -48,9 +48,18 @@ def stages_agree():
             zero(f"-g {n} --model {model} {SHORT}", nranks=n, skipped=1, loss_scale=32768)
     zero(f"-g 3 --model linear:2x130 -d bfloat16 {SHORT}", skipped=1)
     zero(f"-g 3 --model linear:2x130 -d float {SHORT}", skipped=0, loss_scale=1)
-    zero("-g 2 --model linear:2x130 -n 6 -w 2 --overflow 8 --growth-interval 3 --loss-scale 256", skipped=1, steps=8,
+    zero("-g 2 --model linear:2x130 -n 6 -w 2 --overflow 8 --growth-interval 3 --loss-scale 256", skipped=1, steps=9,
          loss_scale=512)
     zero(f"-g 2 --model linear:2x130 --overflow 0 {SHORT}", skipped=0, loss_scale=65536)
+
+
+@test
+def skipped_steps_are_not_timed():
+    """The only timed step is one that the optimizer takes, though the one before it overflows."""
+    for r in zero("-g 2 --model linear:4x64 -n 1", skipped=1, steps=3):
+        expect(r["optimise_us"] > 0 and r["step_us"] > 0, f"times of {r}")
+    zero("-g 2 --model linear:4x64 -n 1 -w 2", skipped=1, steps=3)
+    zero("-g 2 --model linear:4x64 -n 1 -w 0 --overflow 1", skipped=1, steps=2)
 
 
 @test

@@ -24,10 +24,12 @@ struct bb_zero_session {
 
 /* Of a stage, of this rank. */
 struct bb_zero_measured {
-	/* Bytes: before and after the rehearsal, and when all has been done; BB_ABSENT: not known. */
+	/* Bytes: before and after the rehearsal, and when all has been done; BB_ABSENT: not known.
+	 */
 	int64_t system_at_first, system_before, system_after;
-	struct bb_zero_times *times;         /* [timed step]; owned */
-	double *scratch;                     /* as many; owned */
+	struct bb_zero_times *times; /* [timed step]; owned */
+	size_t timed;                /* of those that were not skipped */
+	double *scratch;             /* as many; owned */
 	struct {
 		uint64_t wrong, checksum;
 	} sum; /* then of all ranks */

@@ -131,7 +131,7 @@ static double median_us(const struct bb_zero_measured *m, size_t n, size_t offse
 static void tell_time(const struct bb_zero_session *s, const struct bb_zero_measured *m,
 		      struct bb_zero_record *r)
 {
-	const size_t n = (size_t)s->zero->asked.iters;
+	const size_t n = m->timed;
 
 	if (s->zero->alone)
 		return;

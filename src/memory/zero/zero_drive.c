@@ -104,7 +104,7 @@ out:
 /* The step took as long as the last rank needed. */
 static bb_status agree_on_times(struct bb_zero_session *s, struct bb_zero_measured *m)
 {
-	const size_t n = (size_t)s->zero->asked.iters;
+	const size_t n = m->timed;
 	const void *all;
 	bb_status status;
 
@@ -131,13 +131,13 @@ static bb_status play_steps(struct bb_zero_session *s, struct bb_zero_rank *z,
 	atomic_fetch_add_explicit(&progress->entered, 1, memory_order_relaxed);
 	atomic_store_explicit(&progress->phase, BB_PHASE_INSIDE, memory_order_relaxed);
 	for (int64_t i = 0; i < s->steps && status == BB_OK; i++) {
-		const int64_t timed = i - s->run->options.warmup_iters;
+		const int64_t skipped = z->scale.skipped;
 
 		status = z->backend->barrier(s->driver->world);
 		if (status == BB_OK)
 			status = bb_zero_step(z);
-		if (timed >= 0 && !s->zero->alone)
-			m->times[timed] = z->times;
+		if (i >= s->run->options.warmup_iters && z->scale.skipped == skipped)
+			m->times[m->timed++] = z->times;
 	}
 	atomic_store_explicit(&progress->phase, BB_PHASE_BETWEEN, memory_order_relaxed);
 	return status;
@@ -221,14 +221,23 @@ static bb_status run_stage(struct bb_zero_session *s, int stage)
 	return status;
 }
 
+/* Alone: once to take everything, and once with all of it there. Else as many as asked for, and one
+   more in place of a timed one that is skipped. */
+static int64_t steps_of(const struct bb_zero_session *s)
+{
+	const int64_t warm = s->run->options.warmup_iters, all = warm + s->zero->asked.iters;
+	const int64_t overflow = bb_zero_has_data(s) ? s->zero->data.overflow : 0;
+
+	return s->zero->alone ? 2 : all + (overflow > warm && overflow <= all);
+}
+
 bb_status bb_zero_drive(struct bb_driver *driver, void *argument)
 {
 	struct bb_run *run = argument;
 	struct bb_zero_session s = {.zero = run->own, .run = run, .driver = driver};
 	bb_status status;
 
-	/* Alone: once to take everything, and once with all of it there. */
-	s.steps = s.zero->alone ? 2 : s.zero->asked.iters + run->options.warmup_iters;
+	s.steps = steps_of(&s);
 	BB_TRY(status, bb_run_attend(run, driver, NULL, &s.world), out);
 	BB_TRY(status, bb_zero_blocks_open(&s.blocks, &run->error), out);
 	if (bb_driver_leads(driver))

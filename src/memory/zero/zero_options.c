@@ -39,7 +39,8 @@ const struct bb_option bb_zero_rows[] = {
 		"on: collectives run beside the computations; off: one after the other")},
 	{INT("accumulate", 0, accumulate, "1", "N", 1, 1024, "micro-batches of a step")},
 	{FLAG("offload", 0, offload, "the optimizer's states are in the host's memory (of GPUs)")},
-	{INT("iters", 'n', iters, "5", "N", 1, 1000000, "steps that are timed, after -w others"),
+	{INT("iters", 'n', iters, "5", "N", 1, 1000000,
+	     "steps that are timed, after -w others and without one that overflows"),
 	 .section = "Steps"},
 	{DURATION("step-time", 0, step_ns, NULL, 1,
 		  "forward and backward pass of a micro-batch, beside what the data takes; without "
