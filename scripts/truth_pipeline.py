@@ -11,13 +11,13 @@ MOST = NAIVE.removeprefix("naive,")
 KINDS = "1f1b,interleaved,zb-h2,zb-v"
 SHAPES = ((2, 8, NAIVE), (3, 9, NAIVE), (4, 8, NAIVE), (8, 8, NAIVE), (6, 12, MOST), (5, 20, MOST), (7, 21, MOST),
           (2, 32, MOST), (6, 48, KINDS), (4, 64, KINDS), (8, 64, MOST))
-STEPS = 3
+LONG = 24  # microbatches: shorter ones are done five times, the others three times
 
 
 def measured(build, stages, microbatches, schedules):
     """The records of all schedules, passes sleeping for 10 ms. At worst as late as sleepers wake."""
     command = [f"{build}/pipeline_perf", "--stages", str(stages), "--microbatches", str(microbatches),
-               "--schedule", schedules, "-n", str(STEPS), "-c", "0", "-T", "600", "--json", "-"]
+               "--schedule", schedules, "-n", "5" if microbatches < LONG else "3", "-c", "0", "-T", "600", "--json", "-"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
