@@ -213,12 +213,9 @@ static bb_status reference(const struct spot *at, struct bb_source *s)
 		return REFUSE(at, "from: reference: the table knows busbw, not %s",
 			      at->gate->metric);
 	BB_TRY(st, bb_references_own(&table, at->error), out);
-	if (bb_references_find(&table, s->reference, w->collective, w->least_bytes, w->in_place,
-			       &row, &why) != BB_OK) {
+	if (bb_references_find(&table, s->reference, w->collective, w->least_bytes, at->step->ranks,
+			       w->in_place, &row, &why) != BB_OK) {
 		st = REFUSE(at, "from: %s", why.text);
-	} else if (row->nranks && row->nranks != at->step->ranks) {
-		st = REFUSE(at, "from: reference %s is of %lld ranks, the step has %lld",
-			    s->reference, (long long)row->nranks, (long long)at->step->ranks);
 	} else {
 		s->GBps = row->busbw_GBps;
 		snprintf(s->told, sizeof(s->told),

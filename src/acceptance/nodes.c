@@ -196,6 +196,32 @@ static const struct bb_judgement *worst_of(const struct bb_judgements *j,
 	return worst;
 }
 
+/* What a step of diagnose says of each node is taken over. Returns whether it says anything. */
+static bool take_over(const struct bb_evidence *e, struct bb_nodes *nodes)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < e->nruns; i++) {
+		for (size_t k = 0; k < e->runs[i].records.n; k++) {
+			const struct bb_read_record *const r = &e->runs[i].records.list[k];
+			const char *const host = bb_record_string(r->json, "host");
+			const char *const verdict = bb_record_string(r->json, "verdict");
+			const char *const code = bb_record_string(r->json, "code");
+			const char *const reason = bb_record_string(r->json, "reason");
+			struct bb_node *node;
+
+			if (strcmp(r->kind, "node") != 0 || !host || !verdict)
+				continue;
+			any = true;
+			node = strcmp(verdict, "passed") != 0 ? find_node(nodes, host) : NULL;
+			if (node)
+				blame(node, BB_NODE_BAD, code ? code : "diagnose",
+				      reason ? reason : verdict);
+		}
+	}
+	return any;
+}
+
 static void judge_hosts(const struct bb_evidence *e, const struct bb_judgement *worst,
 			const size_t *mine, size_t n, struct bb_nodes *nodes)
 {
@@ -204,6 +230,8 @@ static void judge_hosts(const struct bb_evidence *e, const struct bb_judgement *
 	char reason[320];
 	const char *host = NULL;
 
+	if (take_over(e, nodes))
+		return;
 	if (!(failed && !worst->gate) && straggler(e, &late))
 		host = describe(e, &late, reason, sizeof(reason));
 	if (host) {

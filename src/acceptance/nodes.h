@@ -13,7 +13,8 @@ const char *bb_node_verdict_name(enum bb_node_verdict verdict);
 struct bb_node {
 	char host[64];
 	enum bb_node_verdict verdict;
-	char code[24];    /* BB-OK, BB-STRAGGLER, BB-WRONG-DATA, BB-BELOW-GATE, BB-NOT-JUDGED */
+	char code[24];    /* BB-OK, BB-STRAGGLER, BB-WRONG-DATA, BB-BELOW-GATE, BB-NOT-JUDGED, or
+			     diagnose's */
 	char reason[320]; /* names the step and, where known, the rank and its device */
 };
 

@@ -82,8 +82,8 @@ bb_status bb_records_read(const char *path, const char *text, size_t length,
 		kind = bb_record_string(json, "kind");
 		if (!kind || bb_record_int(json, "schema") < 1) {
 			json_decref(json);
-			return bb_fail(error, BB_EDATA, "%s:%d: a record that is cut off or broken",
-				       path, line);
+			return bb_fail(error, BB_EUSAGE,
+				       "%s:%d: a record that is cut off or broken", path, line);
 		}
 		if (strcmp(kind, "run") == 0)
 			run = json;

@@ -29,7 +29,7 @@ struct bb_records {
 
 /*
  * Records in the LENGTH bytes of TEXT, one a line; what a launcher puts before them is skipped.
- * BB_EDATA names the first line that begins as a record and is none; what came before it is kept.
+ * BB_EUSAGE names the first line that begins as a record and is none; what came before it is kept.
  */
 BB_MUST bb_status bb_records_read(const char *path, const char *text, size_t length,
 				  struct bb_records *records, struct bb_error *error);

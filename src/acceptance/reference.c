@@ -154,8 +154,8 @@ static bool key_is(const struct bb_reference *row, const char *key)
 }
 
 bb_status bb_references_find(const struct bb_references *table, const char *key,
-			     const char *collective, uint64_t size_bytes, int in_place,
-			     const struct bb_reference **row, struct bb_error *error)
+			     const char *collective, uint64_t size_bytes, int64_t nranks,
+			     int in_place, const struct bb_reference **row, struct bb_error *error)
 {
 	char size[BB_UNIT_TEXT];
 	bool known = false;
@@ -168,6 +168,7 @@ bb_status bb_references_find(const struct bb_references *table, const char *key,
 			continue;
 		known = true;
 		if (strcmp(r->collective, collective) != 0 || r->size_bytes != size_bytes ||
+		    (r->nranks > 0 && r->nranks != nranks) ||
 		    (in_place >= 0 && r->in_place >= 0 && r->in_place != in_place))
 			continue;
 		if (*row && strcmp((*row)->algo, r->algo) != 0)
@@ -181,8 +182,8 @@ bb_status bb_references_find(const struct bb_references *table, const char *key,
 	if (*row)
 		return BB_OK;
 	return bb_fail(error, BB_EUSAGE,
-		       known ? "reference %s has no row of %s at %s"
+		       known ? "reference %s has no row of %s at %s on %lld ranks"
 			     : "reference %s is no id of reports/reference/reference_busbw.csv "
-			       "(%s at %s)",
-		       key, collective, bb_format_size(size, size_bytes));
+			       "(%s at %s on %lld ranks)",
+		       key, collective, bb_format_size(size, size_bytes), (long long)nranks);
 }

@@ -37,11 +37,12 @@ BB_MUST bb_status bb_references_own(struct bb_references *table, struct bb_error
 void bb_references_free(struct bb_references *table);
 
 /*
- * The row that KEY ("ID", or "ID:ALGO" where an id has several) has for a collective at a size;
- * IN_PLACE -1: either. BB_EUSAGE: there is none, or several that differ, said in ERROR.
+ * The row that KEY ("ID", or "ID:ALGO" where an id has several) has for a collective at a size
+ * on NRANKS; IN_PLACE -1: either. BB_EUSAGE: there is none, or several that differ, said in ERROR.
  */
 BB_MUST bb_status bb_references_find(const struct bb_references *table, const char *key,
-				     const char *collective, uint64_t size_bytes, int in_place,
-				     const struct bb_reference **row, struct bb_error *error);
+				     const char *collective, uint64_t size_bytes, int64_t nranks,
+				     int in_place, const struct bb_reference **row,
+				     struct bb_error *error);
 
 #endif

@@ -18,6 +18,9 @@ static const struct subject {
 	 bb_acceptance_run, bb_acceptance_run_rows},
 	{"baseline", "PROFILE.yaml", "measure a profile N times: what later runs are held against",
 	 bb_acceptance_baseline, bb_acceptance_baseline_rows},
+	{"check", "FILE...",
+	 "is my number normal? records, or a log of nccl-tests, beside published ones",
+	 bb_acceptance_check, bb_acceptance_check_rows},
 	{.word = NULL},
 };
 

@@ -45,6 +45,30 @@ const struct bb_option bb_acceptance_baseline_rows[] = {
 	{0},
 };
 
+const struct bb_option bb_acceptance_check_rows[] = {
+	{STRING("gpu", gpu, "NAME", "of which GPUs the numbers are: A100, H100, H200, B200 …"),
+	 .section = "Is my number normal?"},
+	{STRING("collective", collective, "NAME",
+		"of which collective; default: as the file says")},
+	{.name = "nodes",
+	 .type = BB_OPT_INT,
+	 .offset = AT(nodes),
+	 .initial = "0",
+	 .argument = "N",
+	 .min = 0,
+	 .max = 1 << 20,
+	 .help = "on how many nodes; 0: as the file says"},
+	{.name = "ranks",
+	 .type = BB_OPT_INT,
+	 .offset = AT(ranks),
+	 .initial = "0",
+	 .argument = "N",
+	 .min = 0,
+	 .max = 1 << 20,
+	 .help = "how many ranks it is said to be; 0: as the file says"},
+	{0},
+};
+
 const struct bb_option bb_acceptance_about_rows[] = {
 	{.name = "help",
 	 .key = 'h',

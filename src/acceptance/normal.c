@@ -1,0 +1,425 @@
+/*
+ * normal.c - the commonest question of all, answered with what others have measured.
+ */
+#include "acceptance/normal.h"
+
+#include "core/units.h"
+#include "schedules/schedule.h"
+#include "topology/bound.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* GPUs that the table and the topology know; a name that contains another one comes first. */
+static const struct family {
+	const char *name, *system; /* NULL: no known system */
+	int of_node;               /* GPUs */
+	int of_domain;             /* that NVLink joins */
+} families[] = {
+	{"GB200", "gb200-nvl72", 4, 72}, {"B200", "hgx-b200", 8, 8}, {"H200", "hgx-h200", 8, 8},
+	{"H100", "hgx-h100", 8, 8},      {"A100", "dgx-a100", 8, 8}, {"V100", "dgx-1v", 8, 8},
+	{"MI300X", NULL, 8, 8},
+};
+
+/* One question. */
+struct asked {
+	const struct bb_claims *claims;
+	const struct bb_references *references;
+	const struct bb_circumstances *said;
+	const struct family *family; /* NULL: unknown */
+	const char *collective;
+	int64_t ranks, nodes; /* 0: unknown */
+	struct bb_strbuf *out;
+};
+
+static const struct family *find_family(const char *name)
+{
+	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
+		if (strcasestr(name, families[i].name))
+			return &families[i];
+	return NULL;
+}
+
+static bool on_one_domain(const struct asked *a, int64_t ranks)
+{
+	return ranks <= a->family->of_domain;
+}
+
+/* ---- how many ranks ---------------------------------------------------------------------------
+ */
+
+/* The first ratio of bandwidths that says something. */
+static double ratio_of(const struct bb_claims *c)
+{
+	for (size_t i = c->n; i > 0; i--)
+		if (c->list[i - 1].algbw_GBps > 100 * c->rounding)
+			return c->list[i - 1].busbw_GBps / c->list[i - 1].algbw_GBps;
+	return NAN;
+}
+
+/* Of a log that does not say its collective: a ratio above 1 is all_reduce's alone. */
+static void find_collective(struct asked *a)
+{
+	const struct bb_claims *const c = a->claims;
+
+	a->collective = a->said->collective ? a->said->collective : c->collective;
+	if (!a->collective[0] && ratio_of(c) > 1.001) {
+		a->collective = "all_reduce";
+		bb_strbuf_addf(a->out,
+			       "  The file does not name its collective; busbw / algbw = %.4g is "
+			       "all_reduce's alone.\n",
+			       ratio_of(c));
+	}
+}
+
+static void tell_ranks(struct asked *a, int64_t said, int64_t least, int64_t most)
+{
+	const double ratio = ratio_of(a->claims);
+
+	if (said > 0 && said >= least && said <= most) {
+		a->ranks = said;
+		bb_strbuf_addf(a->out, "  busbw / algbw = %.4g fits %lld ranks.\n", ratio,
+			       (long long)said);
+		return;
+	}
+	a->ranks = least;
+	if (said > 0)
+		bb_strbuf_addf(a->out, "  Said to be %lld ranks, but ", (long long)said);
+	else
+		bb_strbuf_add(a->out, "  Nobody says how many ranks; ");
+	bb_strbuf_addf(a->out, "busbw / algbw = %.6g is that of %lld", ratio, (long long)least);
+	if (most > least)
+		bb_strbuf_addf(a->out, " to %lld", (long long)most);
+	bb_strbuf_add(a->out, " ranks, which is taken.\n");
+}
+
+/* False: the ratio is that of no number of ranks. */
+static bool find_ranks(struct asked *a)
+{
+	const int64_t said = a->said->ranks > 0 ? a->said->ranks : a->claims->nranks;
+	int64_t least, most;
+
+	a->ranks = said;
+	if (bb_claims_ranks(a->claims, a->collective, &least, &most)) {
+		/* The largest numbers of ranks cannot be told apart by a rounded ratio. */
+		if (said > 0 || most < 2 * least)
+			tell_ranks(a, said, least, most);
+	} else if (least != 1 || most != 0) {
+		bb_strbuf_addf(
+			a->out,
+			"  Impossible: busbw / algbw = %.4g is that of no number of ranks of "
+			"%s in all rows. Another collective, or columns that are mixed up.\n",
+			ratio_of(a->claims), a->collective);
+		return false;
+	}
+	return true;
+}
+
+static void find_nodes(struct asked *a)
+{
+	a->nodes = a->said->nodes > 0 ? a->said->nodes : a->claims->hosts;
+	if (a->family && a->ranks > 0 &&
+	    (a->nodes == 0 || a->nodes * a->family->of_node < a->ranks))
+		a->nodes = (a->ranks + a->family->of_node - 1) / a->family->of_node;
+}
+
+/* ---- published runs ---------------------------------------------------------------------------
+ */
+
+static double at_size(const struct bb_claims *c, uint64_t size)
+{
+	double best = NAN;
+
+	for (size_t i = 0; i < c->n; i++)
+		if (c->list[i].size_bytes == size && !(c->list[i].busbw_GBps <= best))
+			best = c->list[i].busbw_GBps;
+	return best;
+}
+
+/* Whether a published row is of such a system: GPU, collective, measured, over as far a way. */
+static bool comparable(const struct asked *a, const struct bb_reference *r, uint64_t size)
+{
+	const char *const algorithm = a->claims->algorithm;
+	const bool named = algorithm[0] && strcmp(algorithm, "auto") != 0;
+
+	return strncmp(r->gpu, a->family->name, strlen(a->family->name)) == 0 &&
+	       strcmp(r->collective, a->collective) == 0 && r->size_bytes == size &&
+	       strcmp(r->kind, "measured") == 0 && r->nranks > 0 &&
+	       (!named || !r->algo[0] || strncasecmp(r->algo, algorithm, strlen(algorithm)) == 0) &&
+	       (a->ranks == 0 || on_one_domain(a, r->nranks) == on_one_domain(a, a->ranks));
+}
+
+/* What published runs of one size and number of ranks show. */
+struct published {
+	uint64_t size;
+	int64_t ranks;
+	int runs;
+	double least, most;
+	const struct bb_reference *an_example;
+};
+
+static bool is_first_of_id(const struct asked *a, size_t i, const struct published *p)
+{
+	for (size_t k = 0; k < i; k++) {
+		const struct bb_reference *const r = &a->references->rows[k];
+
+		if (comparable(a, r, p->size) && r->nranks == p->ranks &&
+		    strcmp(r->id, a->references->rows[i].id) == 0)
+			return false;
+	}
+	return true;
+}
+
+/* Those nearest to A's number of ranks at SIZE. */
+static bool look_up(const struct asked *a, uint64_t size, struct published *p)
+{
+	const struct bb_references *const t = a->references;
+	double nearest = INFINITY;
+
+	*p = (struct published){.size = size, .least = INFINITY};
+	for (size_t i = 0; i < t->n; i++) {
+		const double far =
+			a->ranks > 0 ? fabs(log((double)t->rows[i].nranks / (double)a->ranks)) : 0;
+
+		if (comparable(a, &t->rows[i], size) && far < nearest) {
+			nearest = far;
+			p->ranks = t->rows[i].nranks;
+		}
+	}
+	for (size_t i = 0; i < t->n; i++) {
+		const struct bb_reference *const r = &t->rows[i];
+
+		if (!comparable(a, r, size) || r->nranks != p->ranks)
+			continue;
+		p->runs += is_first_of_id(a, i, p);
+		p->least = fmin(p->least, r->busbw_GBps);
+		if (r->busbw_GBps > p->most) {
+			p->most = r->busbw_GBps;
+			p->an_example = r;
+		}
+	}
+	return p->runs > 0;
+}
+
+static enum bb_normality tell_published(const struct asked *a, const struct published *p,
+					double value)
+{
+	const double share = value / p->least;
+	char size[BB_UNIT_TEXT], range[64];
+	enum bb_normality n = BB_NORMAL;
+
+	if (p->most > 1.005 * p->least)
+		snprintf(range, sizeof(range), "%.4g to %.4g GB/s", p->least, p->most);
+	else
+		snprintf(range, sizeof(range), "%.4g GB/s", p->most);
+	bb_strbuf_addf(a->out, "  At %s: %.4g GB/s. ", bb_format_size(size, p->size), value);
+	if (share < BB_NORMAL_LOW) {
+		n = BB_LOW;
+		bb_strbuf_addf(a->out, "Low: %.0f%% of what", 100 * share);
+	} else if (value > BB_NORMAL_HIGH * p->most) {
+		n = BB_HIGH;
+		bb_strbuf_add(a->out, "Higher than any of");
+	} else {
+		bb_strbuf_add(a->out, "Normal, beside");
+	}
+	bb_strbuf_addf(a->out, " %d published run%s of %s on %lld ranks%s%s: %s (%s, %s).\n",
+		       p->runs, p->runs == 1 ? "" : "s", a->family->name, (long long)p->ranks,
+		       p->ranks != a->ranks && a->ranks > 0 ? ", the nearest there are," : "",
+		       n == BB_LOW ? (p->runs == 1 ? " shows" : " show") : "", range,
+		       p->an_example->system, p->an_example->source);
+	return n;
+}
+
+/* At the largest size for which there is a published run. */
+static enum bb_normality compare(const struct asked *a)
+{
+	struct published p, best = {.size = 0};
+
+	for (size_t i = 0; i < a->claims->n; i++)
+		if (a->claims->list[i].size_bytes > best.size &&
+		    look_up(a, a->claims->list[i].size_bytes, &p))
+			best = p;
+	if (best.size > 0)
+		return tell_published(a, &best, at_size(a->claims, best.size));
+	bb_strbuf_addf(a->out,
+		       "  No published run of %s on %s, %s, at any of these sizes is known.\n",
+		       a->collective, a->family->name,
+		       a->ranks == 0                ? "on whatever ranks"
+		       : on_one_domain(a, a->ranks) ? "within NVLink's reach"
+						    : "beyond NVLink's reach");
+	return BB_UNKNOWN;
+}
+
+/* ---- the speed of light -----------------------------------------------------------------------
+ */
+
+/* The highest bound of the ways in which the collective could be done. */
+static double highest(const struct asked *a, const struct bb_topology *t,
+		      const struct bb_rank_place *places, struct bb_strbuf *why, const char **name)
+{
+	const bool reduces = strcmp(a->collective, "all_reduce") == 0;
+	double best = 0;
+
+	for (int what = BB_BOUND_RING; what < BB_BOUNDS; what++) {
+		const bool alltoall = strncmp(a->collective, "alltoall", 8) == 0;
+		struct bb_strbuf reason = {0};
+		double GBps = 0;
+
+		if (alltoall != (what == BB_BOUND_ALLTOALL) ||
+		    (!reduces && !alltoall && what != BB_BOUND_RING))
+			continue;
+		if (bb_speed_of_light(t, places, (int)a->ranks, what, &GBps, &reason) == BB_OK &&
+		    GBps > best) {
+			best = GBps;
+			*name = bb_bound_name(what);
+			bb_strbuf_clear(why);
+			bb_strbuf_add(why, bb_strbuf_text(&reason));
+		}
+		bb_strbuf_free(&reason);
+	}
+	return best;
+}
+
+/* Places of the ranks, as many on each node. NULL: not so many GPUs, or too many nodes. */
+static struct bb_rank_place *places_of(const struct asked *a, const struct bb_topology *t)
+{
+	const int64_t each = a->nodes > 0 ? a->ranks / a->nodes : 0;
+	struct bb_rank_place *places, *all;
+	int n, of_node;
+
+	if (a->nodes < 1 || a->nodes > 1 << 14 || a->ranks < 2 || a->ranks % a->nodes != 0)
+		return NULL;
+	all = bb_all_gpus(t, (int)a->nodes, &n);
+	of_node = all ? n / (int)a->nodes : 0;
+	places = each <= of_node ? calloc((size_t)a->ranks, sizeof(*places)) : NULL;
+	for (int64_t i = 0; places && i < a->ranks; i++)
+		places[i] = all[i / each * of_node + i % each];
+	free(all);
+	return places;
+}
+
+/* BB_IMPOSSIBLE: more than the links carry. */
+static enum bb_normality tell_bound(const struct asked *a)
+{
+	const struct bb_claims *const c = a->claims;
+	struct bb_topology *t = NULL;
+	struct bb_rank_place *places = NULL;
+	struct bb_error ignored = {0};
+	struct bb_strbuf why = {0};
+	const char *name = "";
+	double most = 0, bound = 0;
+
+	for (size_t i = 0; i < c->n; i++)
+		most = fmax(most, c->list[i].busbw_GBps);
+	if (a->family->system && bb_topology_system(a->family->system, &t, &ignored) == BB_OK) {
+		places = places_of(a, t);
+		if (places) {
+			t->nodes = (int)a->nodes;
+			bound = highest(a, t, places, &why, &name);
+		}
+	}
+	if (bound > 0)
+		bb_strbuf_addf(
+			a->out,
+			"  The most, %.4g GB/s, is %.0f%% of the %s bound of %lld x %s: %s.\n",
+			most, 100 * most / bound, name, (long long)a->nodes, a->family->system,
+			bb_strbuf_text(&why));
+	if (bound > 0 && most > 1.02 * bound)
+		bb_strbuf_add(a->out, "  That is more than such links carry: another system, or a "
+				      "wrong number of ranks or nodes.\n");
+	free(places);
+	bb_topology_free(t);
+	bb_strbuf_free(&why);
+	return bound > 0 && most > 1.02 * bound ? BB_IMPOSSIBLE : BB_NORMAL;
+}
+
+/* ---- what to do -------------------------------------------------------------------------------
+ */
+
+static void tell_next(const struct asked *a, enum bb_normality n)
+{
+	if (n != BB_LOW)
+		return;
+	if (!a->family)
+		bb_strbuf_add(a->out,
+			      "  Next: is the machine idle? build/topology and "
+			      "build/mem_bandwidth_perf show what it is and what it can.\n");
+	else if (on_one_domain(a, a->ranks))
+		bb_strbuf_add(
+			a->out,
+			"  Next: build/topology (NVLinks that are down, GPUs without P2P); "
+			"build/p2p_bandwidth_perf (which pair is slow); NCCL_DEBUG=INFO (is NVLS "
+			"used, is P2P or SHM disabled?); clocks and power limits.\n");
+	else
+		bb_strbuf_add(
+			a->out,
+			"  Next: NCCL_DEBUG=INFO (are all NICs used, with GPUDirect RDMA and the "
+			"network plugin, not sockets?); the same on one node alone; build/diagnose "
+			"(which node or link is slow); build/topology --diff of two nodes.\n");
+}
+
+/* Of the backends without GPUs there are no published runs: only the bound of the records. */
+static enum bb_normality by_bound(const struct asked *a)
+{
+	const struct bb_claims *const c = a->claims;
+
+	if (isnan(c->percent_of_bound)) {
+		bb_strbuf_addf(
+			a->out,
+			"  Of which GPUs the numbers are is not known (%s); --gpu says so.\n",
+			c->gpu[0] ? c->gpu : "the file does not say");
+		return BB_UNKNOWN;
+	}
+	bb_strbuf_addf(a->out,
+		       "  %s: the largest size reaches %.0f%% of its bound (%s). There are no "
+		       "published runs of %s.\n",
+		       c->percent_of_bound < 100 * BB_NORMAL_BOUND ? "Low" : "Normal",
+		       c->percent_of_bound, c->bound_source, c->gpu[0] ? c->gpu : "such machines");
+	return c->percent_of_bound < 100 * BB_NORMAL_BOUND ? BB_LOW : BB_NORMAL;
+}
+
+static void tell_title(const struct asked *a)
+{
+	const struct bb_claims *const c = a->claims;
+
+	bb_strbuf_addf(a->out, "%s%s%s", c->collective[0] ? c->collective : "a collective",
+		       c->algorithm[0] ? ", " : "", c->algorithm);
+	if (c->nranks > 0)
+		bb_strbuf_addf(a->out, ", %lld ranks", (long long)c->nranks);
+	if (c->hosts > 0)
+		bb_strbuf_addf(a->out, " on %lld host%s", (long long)c->hosts,
+			       c->hosts == 1 ? "" : "s");
+	bb_strbuf_addf(a->out, "%s%s: %zu results\n", c->gpu[0] ? ", " : "", c->gpu, c->n);
+	if (c->implausible > 0)
+		bb_strbuf_addf(a->out,
+			       "  %zu left out: their algbw is not their size over their time.\n",
+			       c->implausible);
+}
+
+enum bb_normality bb_normal(const struct bb_claims *claims, const struct bb_references *references,
+			    const struct bb_circumstances *circumstances, struct bb_strbuf *out)
+{
+	struct asked a = {claims, references, circumstances, .collective = "", .out = out};
+	enum bb_normality n;
+
+	tell_title(&a);
+	if (claims->n == 0)
+		return BB_IMPOSSIBLE;
+	find_collective(&a);
+	if (!find_ranks(&a))
+		return BB_IMPOSSIBLE;
+	a.family = find_family(circumstances->gpu ? circumstances->gpu : claims->gpu);
+	find_nodes(&a);
+	if (!a.family) {
+		n = by_bound(&a);
+	} else {
+		n = compare(&a);
+		if (tell_bound(&a) == BB_IMPOSSIBLE)
+			n = BB_IMPOSSIBLE;
+	}
+	tell_next(&a, n);
+	return n;
+}

@@ -1,0 +1,73 @@
+/*
+ * check.c - acceptance check: is my number normal?
+ */
+#include "acceptance/normal.h"
+#include "acceptance/records.h"
+#include "acceptance/tool/tool.h"
+#include "core/output.h"
+#include "schedules/schedule.h"
+
+#include <stdlib.h>
+
+static bb_status check_collective(const char *name, struct bb_error *error)
+{
+	const char *names[32] = {NULL}, *near;
+
+	if (!name || bb_collective_find(name))
+		return BB_OK;
+	for (int i = 0; bb_collectives[i] && i < 31; i++)
+		names[i] = bb_collectives[i]->name;
+	near = bb_nearest(name, names);
+	return bb_fail(error, BB_EUSAGE, "--collective %s: there is none of that name%s%s%s", name,
+		       near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+}
+
+static bb_status check_file(const char *path, const struct bb_references *references,
+			    const struct bb_circumstances *said, enum bb_normality *worst,
+			    struct bb_strbuf *out, struct bb_error *error)
+{
+	struct bb_claim_file file = {NULL, 0};
+	char *text = NULL;
+	size_t length;
+	bb_status st;
+
+	BB_TRY(st, bb_read_whole(path, BB_CLAIMS_BYTES, &text, &length, error), out);
+	BB_TRY(st, bb_claims_read(path, text, length, &file, error), out);
+	for (size_t i = 0; i < file.n; i++) {
+		enum bb_normality n;
+
+		bb_strbuf_addf(out, "%s: ", path);
+		n = bb_normal(&file.list[i], references, said, out);
+		*worst = n > *worst ? n : *worst;
+	}
+out:
+	bb_claims_free(&file);
+	free(text);
+	return st;
+}
+
+bb_status bb_acceptance_check(struct bb_acceptance_job *job, struct bb_error *error)
+{
+	static const char *const words[] = {"normal", "higher than published runs",
+					    "could not judge: nothing to compare with",
+					    "could not judge: the numbers cannot be right", "low"};
+	const struct bb_acceptance_options *const o = job->o;
+	const struct bb_circumstances said = {o->gpu, o->collective, o->nodes, o->ranks};
+	struct bb_references references = {NULL, 0};
+	enum bb_normality worst = BB_NORMAL;
+	struct bb_strbuf out = {0};
+	bb_status st;
+
+	BB_TRY(st, check_collective(o->collective, error), out);
+	BB_TRY(st, bb_references_own(&references, error), out);
+	for (int i = 0; i < job->noperands; i++)
+		BB_TRY(st, check_file(job->operands[i], &references, &said, &worst, &out, error),
+		       out);
+	bb_strbuf_addf(&out, "Verdict: %s\n", words[worst]);
+	BB_TRY(st, bb_write_text("-", &out, error), out);
+	st = worst == BB_LOW ? BB_EDATA : worst >= BB_UNKNOWN ? BB_EBACKEND : BB_OK;
+out:
+	bb_strbuf_free(&out);
+	bb_references_free(&references);
+	return st;
+}
