@@ -4,7 +4,7 @@
 #   bench             the main job: all-reduce from 1M to 1G on 8 ranks, ring, tree and the default, and a report
 #   check             all tests; check-full: and the long ones under sanitizers
 #   perf tune truth   measurements that print tables: speed, the tuning table, known truths
-#   fuzz              the readers of files: topology, models, DeepSpeed's settings; each for FUZZ_SECONDS (60)
+#   fuzz              the readers of files: topology, models, settings, profiles, logs; each for FUZZ_SECONDS (60)
 #   docs              docs/options.md, docs/records.md and docs/algorithms.md from the code
 #   install clean help
 #
@@ -106,7 +106,7 @@ HAVE_CYAML         := $(if $(HAVE_JANSSON),$(shell printf '\043include <cyaml/cy
 ACCEPTANCE_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out src/acceptance/diagnose%,$(wildcard src/acceptance/*.c)))
 ACCEPTANCE_TOOL    := $(patsubst %.c,$(B)/%.o,$(wildcard src/acceptance/tool/*.c))
 ACCEPTANCE         := $(if $(HAVE_CYAML),$(B)/acceptance)
-ACCEPTANCE_UNITS   := $(addprefix $(B)/tests/,test_acceptance test_acceptance_profile)
+ACCEPTANCE_UNITS   := $(B)/tests/test_acceptance
 ACCEPTANCE_LIBS    := -lcyaml -lyaml -ljansson
 
 # Under ThreadSanitizer only the tests that start threads.
@@ -373,10 +373,10 @@ tune truth:
 	+$(BUILD) all $(B)/tests/host_speed $(if $(filter truth,$@),$(B)/tests/wire)
 	$(PYTHON) scripts/$@.py $(B)
 
-# The readers of topology files, of models and of DeepSpeed's settings against what libFuzzer thinks of,
+# The readers of topology files, of models, of DeepSpeed's settings, of profiles and of logs against what libFuzzer thinks of,
 # each for a while. What it finds is kept in B/fuzz and makes it fail.
 FUZZ_SECONDS ?= 60
-FUZZERS      := topology model ds_config
+FUZZERS      := topology model ds_config $(if $(HAVE_CYAML),profile claims)
 fuzz:
 	scripts/setup.sh check
 	+$(BUILD) CC=clang B=$(B)/fuzz SAN=address,undefined,fuzzer-no-link $(FUZZERS:%=$(B)/fuzz/%_fuzz)
@@ -389,6 +389,9 @@ $(B)/topology_fuzz: LDLIBS += -lexpat
 $(B)/model_fuzz: $(filter %/buckets.o,$(TRAINING_OBJECTS)) $(filter $(B)/src/training_kernels/models/%,$(TRAINING_OBJECTS))
 $(B)/ds_config_fuzz: $(MEMORY_OBJECTS) $(MODEL_OBJECTS)
 $(B)/model_fuzz $(B)/ds_config_fuzz: LDLIBS += -ljansson
+$(B)/profile_fuzz $(B)/claims_fuzz: $(ACCEPTANCE_OBJECTS) $(filter $(B)/src/topology/%,$(OBJECTS)) \
+                                    $(filter $(B)/src/schedules/%,$(OBJECTS)) $(B)/src/harness/record.o $(B)/src/harness/record_fields.o
+$(B)/profile_fuzz $(B)/claims_fuzz: LDLIBS += $(ACCEPTANCE_LIBS)
 $(FUZZERS:%=$(B)/%_fuzz): $(B)/%_fuzz: $(B)/tests/fuzz/%.o $(filter $(B)/src/core/%,$(OBJECTS))
 	$(call say,LINK,$@)
 	$(Q)$(LINK) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)

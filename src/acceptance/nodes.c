@@ -67,7 +67,9 @@ static bool list_hosts(const struct bb_evidence *e, struct bb_nodes *nodes, size
 	for (size_t i = 0; i < e->nruns; i++) {
 		const struct bb_read_record *const run =
 			bb_records_first(&e->runs[i].records, "run");
-		const json_t *const ranks = run ? json_object_get(run->json, "ranks") : NULL;
+		/* In virtual time no host is at work. */
+		const bool real = run && !json_is_true(json_object_get(run->json, "virtual_time"));
+		const json_t *const ranks = real ? json_object_get(run->json, "ranks") : NULL;
 		size_t r;
 		json_t *rank;
 
@@ -232,7 +234,7 @@ static void judge_hosts(const struct bb_evidence *e, const struct bb_judgement *
 
 	if (take_over(e, nodes))
 		return;
-	if (!(failed && !worst->gate) && straggler(e, &late))
+	if (n > 0 && !(failed && !worst->gate) && straggler(e, &late))
 		host = describe(e, &late, reason, sizeof(reason));
 	if (host) {
 		blame(find_node(nodes, host), failed ? BB_NODE_BAD : BB_NODE_SUSPECT,

@@ -144,6 +144,18 @@ def dry_run_runs_nothing():
 
 
 @test
+def shipped_profiles():
+    """Each is read, finds its references, and has a quick mode."""
+    folder = os.path.join(ROOT, "ci", "profiles")
+    names = sorted(os.listdir(folder))
+    for name in "this-machine mpi-cluster dgx-a100 hgx-h100 hgx-h200 hgx-b200 gb200-nvl72".split():
+        expect(name + ".yaml" in names, f"{name} is missing")
+    for name in names:
+        for mode in "--quick", "--full":
+            acceptance("run", os.path.join(folder, name), mode, "--dry-run").exits(0).prints("step ", "gate: ")
+
+
+@test
 def quick_and_full():
     text = profile(step("all_reduce_perf -g 2 -b 1K -e 1K -n 2", "", "q", "    modes: quick\n"),
                    step("all_reduce_perf -g 2 -b 1K -e 1K -n 2", "", "f", "    modes: full\n"))
@@ -215,6 +227,103 @@ def baseline():
         faster = f.profile(open(path).read().replace("10GB", "12GB"), "faster.yaml")
         f.run(faster, out="fast").exits(0).prints("better than expected")
         f.run(faster, "--strict", out="strict").exits(7)
+
+
+@test
+def simulator():
+    """Expected is what the same command gives in virtual time, of a link or of a known cluster."""
+    gate = "      - metric: busbw\n        where: {{placement: in-place}}\n        from: {{{}}}\n        down: 5%\n"
+    run = "all_reduce_perf --backend sim --link {} -g 8 -b 64M -e 64M --algo ring"
+    with Folder() as f:
+        for name, link, code in ("same", "20GB/s,5us", 0), ("slow", "18GB/s,5us", 7):
+            path = f.profile(profile(step(run.format(link), gate.format('link: "20GB/s,5us"')), more="ranks: 8\n"), name)
+            f.run(path, out="out-" + name).exits(code)
+        path = f.profile(profile(step(run.format("1GB/s,5us"), gate.format("cluster: nowhere:1")), more="ranks: 8\n"), "no")
+        f.run(path, out="out-no").exits(3).prints("could not judge", "nowhere")
+
+
+@test
+def shapes():
+    """On links of 1 GB/s trees are faster below and the ring above; curves rise."""
+    run = "all_reduce_perf --backend sim --link 1GB/s,20us,port -g 8 -b 1K -e 64M -f 4 --algo ring,tree"
+    cross = "      - shape: crossover\n        between: tree, ring\n        window: {}\n        from: {{rule: this model}}\n"
+    with Folder() as f:
+        dip = "      - shape: no-dip\n        down: 1%\n        from: {rule: bandwidths rise}\n"
+        f.run(f.profile(profile(step(run, cross.format("1K-64M") + dip)))).exits(0).prints("crossover", "no-dip")
+        f.run(f.profile(profile(step(run, cross.format("32M-64M")))), out="high").exits(7).prints("window 32M-64M")
+        down = "all_reduce_perf --backend sim --link 1GB/s,20us,port -g 8 -b 1K -e 1M -f 4 --algo ring,tree"
+        f.run(f.profile(profile(step(down, cross.format("1M-64M").replace("tree, ring", "ring, tree")))), out="never")
+        equal(f.verdict("never")["verdict"], "failed", "they do not cross that way")
+
+
+# ---- is my number normal? ----------------------------------------------------------------------
+
+HEAD = """[1,0]<stdout>:# nThread 1 nGpus 1 minBytes 536870912 maxBytes 8589934592 step: 2(factor) warmup iters: 5 iters: 20
+[1,0]<stdout>:#  Rank  0 Group  0 Pid   3000 on    node-a device  0 [0x0f] NVIDIA H100 80GB HBM3
+[1,0]<stdout>:#  Rank {} Group  0 Pid   3000 on    {} device  7 [0x0f] NVIDIA H100 80GB HBM3
+"""
+ROW = "[1,0]<stdout>:  8589934592    2147483648     float     sum      -1 {:8.0f}  {:.2f}  {:.2f}      0 {:8.0f}  {:.2f}  {:.2f}    N/A\n"
+
+
+def log(ranks, busbw, factor, head=HEAD):
+    """A log that says RANKS, with a bus bandwidth under a FACTOR."""
+    algbw = busbw / factor
+    half = (8589934592 / algbw / 1e3, algbw, busbw)
+    return head.format(ranks - 1, "node-a" if ranks <= 8 else "node-h") + ROW.format(*half, *half)
+
+
+def checked(text, code, *words, arguments=()):
+    with Folder() as f:
+        acceptance("check", f.write("log.txt", text), *arguments).exits(code).prints(*words)
+
+
+@test
+def a_wrong_number_of_ranks():
+    """As a README has it that says 64, while its numbers are those of 96."""
+    checked(log(64, 386.56, 2 * 95 / 96), 0, "Said to be 64 ranks", "that of 96 ranks", "Normal, beside 1 published run")
+
+
+@test
+def normal_low_and_high():
+    checked(log(8, 478, 1.75), 0, "fits 8 ranks", "Normal, beside", "Verdict: normal")
+    checked(log(8, 240, 1.75), 7, "Low: 50% of what", "p2p_bandwidth_perf", "Verdict: low")
+    checked(log(16, 550, 1.875), 0, "Higher than any of", "published")
+    checked(log(8, 700, 1.75), 3, "more than such links carry", "cannot be right")
+
+
+@test
+def numbers_that_contradict_each_other():
+    checked(log(8, 478, 1.75) + log(8, 478, 1.875, ""), 3, "Impossible", "no number of ranks")
+    wrong = log(8, 478, 1.75).replace("273.14", "27.31", 1)
+    checked(wrong, 0, "1 left out", "algbw is not their size over their time")
+
+
+@test
+def a_bare_row():
+    row = log(8, 231, 1.75, "").replace("[1,0]<stdout>:", "2026-01-01T00:00:00.123Z ")
+    checked(row, 3, "--gpu says so")
+    checked(row, 0, "all_reduce's alone", "Nobody says how many ranks", "A100", arguments=("--gpu", "A100"))
+    old = " 8589934592 2147483648 float sum 65083 131.98 230.97 2e-07 65083 131.98 230.97 2e-07\n"
+    checked(old, 0, "Normal", arguments=("--gpu", "a100"))
+
+
+@test
+def records_and_texts_of_our_own():
+    words = [built("all_reduce_perf"), "--backend", "host", "-g", "2", "-b", "64K", "-e", "1M", "--algo", "ring,auto"]
+    with Folder() as f:
+        records = f.write("r.jsonl", execute(words + ["--json", "-"]).exits(0).out)
+        for path in records, f.write("r.txt", execute(words).exits(0).out):
+            result = acceptance("check", path).prints("all_reduce, ring, 2 ranks", "all_reduce, auto")
+            result.require(result.code in ((0, 7) if path == records else (3,)), "exit status")
+
+
+@test
+def nothing_to_check():
+    checked_with = acceptance("check", os.devnull).exits(2)
+    checked_with.says("neither results of a collective nor a table of nccl-tests")
+    with Folder() as f:
+        acceptance("check", f.write("cut", '{"schema":1,"kind":"run","run_id":"a"}\n{"schema":1,"kind":"resu')).exits(2).says(":2:")
+        acceptance("check", f.write("log", log(8, 478, 1.75)), "--collective", "all_reduc").exits(2).says("did you mean all_reduce?")
 
 
 # ---- profiles that are refused -----------------------------------------------------------------

@@ -1,0 +1,54 @@
+/*
+ * claims.c - what becomes of anything that is pasted as a log or given as records: tables whose
+ * numbers are numbers, judged in words, or an error.
+ */
+#include "acceptance/claims.h"
+#include "acceptance/normal.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define CHECK(condition)                                                                           \
+	do {                                                                                       \
+		if (!(condition))                                                                  \
+			abort();                                                                   \
+	} while (0)
+
+static void check(const struct bb_claims *c)
+{
+	/* The table is the same every time. */
+	struct bb_reference row = {.id = "a",
+				   .gpu = "H100",
+				   .collective = "all_reduce",
+				   .nranks = 8,
+				   .size_bytes = 1 << 20,
+				   .busbw_GBps = 400,
+				   .kind = "measured"};
+	const struct bb_references references = {&row, 1};
+	const struct bb_circumstances said = {"H100", NULL, 0, 0};
+	struct bb_strbuf out = {0};
+
+	for (size_t i = 0; i < c->n; i++)
+		CHECK(c->list[i].time_us > 0 && isfinite(c->list[i].algbw_GBps) &&
+		      isfinite(c->list[i].busbw_GBps) && c->list[i].size_bytes > 0);
+	CHECK(bb_normal(c, &references, &said, &out) <= BB_LOW);
+	CHECK(out.length > 0);
+	bb_strbuf_free(&out);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct bb_error error = {0};
+	struct bb_claim_file file;
+
+	if (bb_claims_read("log", (const char *)data, size, &file, &error) == BB_OK) {
+		for (size_t i = 0; i < file.n; i++)
+			check(&file.list[i]);
+		bb_claims_free(&file);
+	} else {
+		CHECK(error.text[0]);
+	}
+	return 0;
+}

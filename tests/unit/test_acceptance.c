@@ -1,0 +1,395 @@
+/*
+ * Acceptance: what gates make of records, confidence bounds, the reference table, and logs of
+ * nccl-tests with their ratios.
+ */
+#include "acceptance/claims.h"
+#include "acceptance/judge.h"
+#include "acceptance/nodes.h"
+#include "acceptance/normal.h"
+#include "acceptance/reference.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+/* ---- confidence --------------------------------------------------------------------------------
+ */
+
+static void test_confidence(void **state)
+{
+	const double one[] = {7}, three[] = {9, 10, 11}, many[] = {1, 3, 1, 3, 1, 3, 1, 3, 1, 3};
+	struct bb_confidence c = bb_confidence_of(one, 1);
+
+	assert_float_equal(c.low, 7, 0);
+	assert_float_equal(c.high, 7, 0);
+	/* s = 1, t(0.95, 2) = 2.920 */
+	c = bb_confidence_of(three, 3);
+	assert_float_equal(c.mean, 10, 1e-12);
+	assert_float_equal(c.stdev, 1, 1e-12);
+	assert_float_equal(c.low, 10 - 2.920 / sqrt(3), 1e-9);
+	/* s^2 = 10/9, t(0.95, 9) = 1.833 */
+	c = bb_confidence_of(many, 10);
+	assert_float_equal(c.high, 2 + 1.833 / 3, 1e-9);
+}
+
+/* ---- gates -------------------------------------------------------------------------------------
+ */
+
+#define HEAD "name: p\nsteps:\n  - name: s\n    run: all_reduce_perf\n    gates:\n"
+#define REFERENCE_GATE                                                                             \
+	HEAD "      - metric: busbw\n"                                                             \
+	     "        where: {collective: all_reduce, size: 8G}\n"                                 \
+	     "        from: {reference: az_a100_1n}\n        down: 10%\n        up: 10%\n"         \
+	     "        warn: 5%\n"
+
+/* Everything that a judgement needs, from text. */
+struct court {
+	struct bb_profile *profile;
+	struct bb_step_run *runs;
+	struct bb_evidence evidence;
+	struct bb_judgements judgements;
+};
+
+static void open_court(struct court *c, const char *profile, const char *const *runs, size_t n)
+{
+	struct bb_error error = {0};
+
+	*c = (struct court){.runs = calloc(n, sizeof(*c->runs))};
+	assert_non_null(c->runs);
+	if (bb_profile_read("p.yaml", profile, strlen(profile), &c->profile, &error) != BB_OK)
+		fail_msg("%s", error.text);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(
+			bb_records_read("r", runs[i], strlen(runs[i]), &c->runs[i].records, &error),
+			BB_OK);
+	c->evidence = (struct bb_evidence){c->profile->steps, c->runs, n, NULL, NULL};
+	assert_int_equal(bb_judge(&c->evidence, &c->judgements, &error), BB_OK);
+}
+
+static void close_court(struct court *c)
+{
+	for (size_t i = 0; i < c->evidence.nruns; i++)
+		bb_records_free(&c->runs[i].records);
+	bb_judgements_free(&c->judgements);
+	bb_profile_free(c->profile);
+	free(c->runs);
+}
+
+#define RUN                                                                                        \
+	"{\"schema\":1,\"kind\":\"run\",\"run_id\":\"a\",\"virtual_time\":false,\"ranks\":["       \
+	"{\"rank\":0,\"host\":\"h0\",\"device\":0},{\"rank\":1,\"host\":\"h1\",\"device\":5}]}\n"
+#define RESULT(size, time, busbw, more)                                                            \
+	"{\"schema\":1,\"kind\":\"result\",\"collective\":\"all_reduce\",\"algorithm_asked\":"     \
+	"\"auto\",\"nranks\":8,\"in_place\":true,\"wrong\":0,\"size_bytes\":" size                 \
+	",\"time_us\":" time ",\"busbw_GBps\":" busbw more "}\n"
+#define G8 "8589934592"
+
+static void test_values(void **state)
+{
+	/* The table says 231.58. */
+	static const struct {
+		const char *runs[3];
+		size_t n;
+		enum bb_verdict verdict;
+	} cases[] = {
+		{{RUN RESULT(G8, "1", "231", "")}, 1, BB_PASSED},
+		{{RUN RESULT(G8, "1", "215", "")}, 1, BB_WARNED},
+		{{RUN RESULT(G8, "1", "200", "")}, 1, BB_FAILED},
+		{{RUN RESULT(G8, "1", "300", "")}, 1, BB_WARNED},
+		{{RUN RESULT(G8, "1", "null", "")}, 1, BB_UNJUDGED},
+		{{RUN RESULT("1024", "1", "231", "")}, 1, BB_UNJUDGED},
+		{{RUN RESULT(G8, "1", "230", ""), RUN RESULT(G8, "1", "231", ""),
+		  RUN RESULT(G8, "1", "232", "")},
+		 3,
+		 BB_PASSED},
+		/* The mean passes, the bound of the mean does not. */
+		{{RUN RESULT(G8, "1", "260", ""), RUN RESULT(G8, "1", "231", ""),
+		  RUN RESULT(G8, "1", "205", "")},
+		 3,
+		 BB_FAILED},
+		/* One run lacks what the others have. */
+		{{RUN RESULT(G8, "1", "230", ""), RUN RESULT(G8, "1", "231", ""),
+		  RUN RESULT("1024", "1", "232", "")},
+		 3,
+		 BB_UNJUDGED},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char profile[1024];
+		struct court c;
+
+		snprintf(profile, sizeof(profile), "ranks: 8\n%s", REFERENCE_GATE);
+		open_court(&c, profile, cases[i].runs, cases[i].n);
+		assert_int_equal(c.judgements.n, 2);
+		assert_int_equal(c.judgements.list[0].verdict, BB_PASSED);
+		if (c.judgements.list[1].verdict != cases[i].verdict)
+			fail_msg("case %zu: %s", i, c.judgements.list[1].reason);
+		close_court(&c);
+	}
+}
+
+static void test_bounds(void **state)
+{
+	static const char profile[] = HEAD "      - metric: busbw\n        from: {copy: 50%}\n"
+					   "      - metric: busbw\n        from: {bound: 30%}\n";
+	static const char *const runs[] = {
+		RUN RESULT("1024", "1", "40",
+			   ",\"percent_of_bound\":40,\"bound_source\":\"this run's copy speed\"")};
+	static const char *const link[] = {RUN RESULT(
+		"1024", "1", "40", ",\"percent_of_bound\":40,\"bound_source\":\"link\"")};
+	struct court c;
+
+	open_court(&c, profile, runs, 1);
+	assert_int_equal(c.judgements.n, 3);
+	assert_float_equal(c.judgements.list[1].limit, 50, 1e-9);
+	assert_int_equal(c.judgements.list[1].verdict, BB_FAILED);
+	assert_int_equal(c.judgements.list[2].verdict, BB_PASSED);
+	close_court(&c);
+	open_court(&c, profile, link, 1);
+	assert_int_equal(c.judgements.list[1].verdict, BB_UNJUDGED);
+	assert_int_equal(c.judgements.list[2].verdict, BB_PASSED);
+	close_court(&c);
+}
+
+static void test_dips(void **state)
+{
+	static const char profile[] =
+		HEAD "      - shape: no-dip\n        down: 10%\n        from: {rule: why}\n";
+	static const char *const slow[] = {RUN RESULT("1024", "1", "10", "") RESULT(
+		"4096", "1", "8.9", "") RESULT("2048", "1", "9.5", "")};
+	static const char *const good[] = {RUN RESULT("1024", "1", "10", "")
+						   RESULT("2048", "1", "9.1", "")};
+	static const char *const single[] = {RUN RESULT("1024", "1", "10", "")};
+	struct court c;
+
+	open_court(&c, profile, slow, 1);
+	assert_int_equal(c.judgements.list[1].verdict, BB_FAILED);
+	assert_float_equal(c.judgements.list[1].low, 0.89, 1e-9);
+	close_court(&c);
+	open_court(&c, profile, good, 1);
+	assert_int_equal(c.judgements.list[1].verdict, BB_PASSED);
+	close_court(&c);
+	open_court(&c, profile, single, 1);
+	assert_int_equal(c.judgements.list[1].verdict, BB_UNJUDGED);
+	close_court(&c);
+}
+
+#define TIMED(algorithm, size, time)                                                               \
+	"{\"schema\":1,\"kind\":\"result\",\"algorithm_asked\":\"" algorithm                       \
+	"\",\"busbw_GBps\":1,\"wrong\":0,\"size_bytes\":" size ",\"time_us\":" time "}\n"
+
+static void test_crossover(void **state)
+{
+	static const char inside[] = HEAD "      - shape: crossover\n        between: tree, ring\n"
+					  "        window: 2K-16K\n        from: {rule: why}\n";
+	static const char outside[] = HEAD "      - shape: crossover\n        between: tree, ring\n"
+					   "        window: 8K-16K\n        from: {rule: why}\n";
+	/* log(tree / ring) goes from log(1/2) to log(2) between 1K and 16K: 0 at 4K. */
+	static const char *const runs[] = {RUN TIMED("tree", "1024", "1") TIMED(
+		"ring", "1024", "2") TIMED("tree", "16384", "8") TIMED("ring", "16384", "4")};
+	static const char *const never[] = {RUN TIMED("tree", "1024", "1")
+						    TIMED("ring", "1024", "2")};
+	struct court c;
+
+	open_court(&c, inside, runs, 1);
+	assert_int_equal(c.judgements.list[1].verdict, BB_PASSED);
+	assert_float_equal(c.judgements.list[1].value, 4096, 1e-6);
+	close_court(&c);
+	open_court(&c, outside, runs, 1);
+	assert_int_equal(c.judgements.list[1].verdict, BB_FAILED);
+	close_court(&c);
+	open_court(&c, inside, never, 1);
+	assert_int_equal(c.judgements.list[1].verdict, BB_FAILED);
+	close_court(&c);
+}
+
+/* ---- nodes -------------------------------------------------------------------------------------
+ */
+
+#define LATE(rank, share, us)                                                                      \
+	RESULT("1024", "1000", "1",                                                                \
+	       ",\"iterations\":20,\"p50_us\":1000,\"last_rank\":" rank ",\"last_share\":" share   \
+	       ",\"last_late_us\":" us ",\"clock_uncertainty_us\":1")
+
+static void test_stragglers(void **state)
+{
+	static const char profile[] = "name: p\nsteps:\n  - name: s\n    run: all_reduce_perf\n";
+	static const struct {
+		const char *runs[1];
+		enum bb_node_verdict verdict;
+	} cases[] = {
+		{{RUN LATE("1", "0.9", "800") LATE("1", "1", "700") LATE("0", "0.6", "30")},
+		 BB_NODE_SUSPECT},
+		{{RUN LATE("1", "0.9", "800") LATE("0", "0.9", "800")}, BB_NODE_OK},
+		{{RUN LATE("1", "0.5", "800") LATE("1", "0.5", "700")}, BB_NODE_OK},
+		{{RUN LATE("1", "1", "3") LATE("1", "1", "4")}, BB_NODE_OK},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct bb_nodes nodes;
+		struct bb_error error = {0};
+		struct court c;
+
+		open_court(&c, profile, cases[i].runs, 1);
+		assert_int_equal(bb_nodes_judge(&c.evidence, 1, &c.judgements, &nodes, &error),
+				 BB_OK);
+		assert_int_equal(nodes.n, 2);
+		assert_string_equal(nodes.list[1].host, "h1");
+		assert_int_equal(nodes.list[0].verdict, BB_NODE_OK);
+		assert_int_equal(nodes.list[1].verdict, cases[i].verdict);
+		if (cases[i].verdict == BB_NODE_SUSPECT)
+			assert_non_null(strstr(nodes.list[1].reason, "rank 1 (device 5)"));
+		bb_nodes_free(&nodes);
+		close_court(&c);
+	}
+}
+
+/* What diagnose says of nodes is taken over. */
+static void test_diagnosed(void **state)
+{
+	static const char profile[] = "name: p\nsteps:\n  - name: s\n    run: diagnose\n";
+	static const char *const runs[] = {
+		RUN "{\"schema\":1,\"kind\":\"node\",\"host\":\"h0\",\"verdict\":\"passed\","
+		    "\"code\":\"ok\",\"reason\":\"\"}\n"
+		    "{\"schema\":1,\"kind\":\"node\",\"host\":\"h1\",\"verdict\":\"failed\","
+		    "\"code\":\"slow-node\",\"reason\":\"whomever it meets\"}\n"};
+	struct bb_error error = {0};
+	struct bb_nodes nodes;
+	struct court c;
+
+	open_court(&c, profile, runs, 1);
+	assert_int_equal(bb_nodes_judge(&c.evidence, 1, &c.judgements, &nodes, &error), BB_OK);
+	assert_int_equal(nodes.list[0].verdict, BB_NODE_OK);
+	assert_int_equal(nodes.list[1].verdict, BB_NODE_BAD);
+	assert_string_equal(nodes.list[1].code, "slow-node");
+	bb_nodes_free(&nodes);
+	close_court(&c);
+}
+
+/* ---- references --------------------------------------------------------------------------------
+ */
+
+static void test_references(void **state)
+{
+	struct bb_references table;
+	const struct bb_reference *row;
+	struct bb_error error = {0};
+	const uint64_t g8 = UINT64_C(8) << 30;
+
+	assert_int_equal(bb_references_own(&table, &error), BB_OK);
+	assert_true(table.n > 400);
+	assert_int_equal(bb_references_find(&table, "mle_b200_gpuscan", "all_reduce", g8, 7, -1,
+					    &row, &error),
+			 BB_OK);
+	assert_float_equal(row->busbw_GBps, 811.2, 1e-9);
+	assert_int_equal(
+		bb_references_find(&table, "nccl1801", "all_reduce", 2 * g8, 12, -1, &row, &error),
+		BB_EUSAGE);
+	assert_non_null(strstr(error.text, "nccl1801:Ring"));
+	assert_int_equal(bb_references_find(&table, "nccl1801:Tree", "all_reduce", 2 * g8, 12, -1,
+					    &row, &error),
+			 BB_OK);
+	assert_string_equal(row->system, "GB200, 3 NVL partitions");
+	bb_references_free(&table);
+}
+
+/* Each row with both bandwidths has the ratio of its ranks. */
+static void test_ratios_of_references(void **state)
+{
+	static const struct {
+		const char *collective;
+		double algbw, busbw;
+		int64_t ranks;
+	} cases[] = {
+		{"all_reduce", 195.31, 386.56, 96},
+		{"all_reduce", 408.40, 810.41, 128},
+		{"all_gather", 347.44, 325.72, 16},
+		{"reduce_scatter", 200, 175, 8},
+	};
+
+	for (size_t i = 0; i < 4; i++) {
+		struct bb_claim row = {1 << 30, false, 1, cases[i].algbw, cases[i].busbw, 1};
+		struct bb_claims claims = {.rounding = 0.0051, .list = &row, .n = 1};
+		int64_t least, most;
+
+		assert_true(bb_claims_ranks(&claims, cases[i].collective, &least, &most));
+		assert_true(least <= cases[i].ranks && cases[i].ranks <= most);
+	}
+}
+
+static void test_ranks_unknown(void **state)
+{
+	struct bb_claim row = {1 << 30, false, 1, 100, 100, 1};
+	struct bb_claims claims = {.rounding = 0.0051, .list = &row, .n = 1};
+	int64_t least, most;
+
+	assert_false(bb_claims_ranks(&claims, "broadcast", &least, &most));
+	assert_true(bb_claims_ranks(&claims, "all_reduce", &least, &most));
+	assert_int_equal(least, 2);
+	assert_int_equal(most, 2);
+	row.busbw_GBps = 160; /* of no whole number: 2(n-1)/n = 1.6 is n = 5, 1.61 none */
+	assert_true(bb_claims_ranks(&claims, "all_reduce", &least, &most));
+	assert_int_equal(least, 5);
+	row.busbw_GBps = 161;
+	assert_false(bb_claims_ranks(&claims, "all_reduce", &least, &most));
+	assert_true(least > most);
+}
+
+/* ---- logs --------------------------------------------------------------------------------------
+ */
+
+static void test_logs(void **state)
+{
+	static const char log[] =
+		"# Collective test starting: all_gather_perf\n"
+		"#  Rank  0 Group  0 Pid 1 on  n1 device  0 [0000:1b:00] NVIDIA A100-SXM4-40GB\n"
+		"#  Rank  1 Group  0 Pid 1 on  n2 device  0 [0000:1b:00] NVIDIA A100-SXM4-40GB\n"
+		"# Algorithm: ring\n"
+		"12:00:01 [1,0]<stdout>:1048576 131072 float none -1 10 104.86 52.43 0 20 52.43 "
+		"26.21 N/A\n"
+		"1048576 131072 float none -1 10 99.0 52.43 0 20 52.43 26.21 0\r\n"
+		"no row: 1 2 3 4 5 6 7 8 9 10 11 12 13\n"
+		"# Algorithm: tree\n"
+		"1048576 131072 float none -1 10 104.86 52.43 0 1 1 1 1 20 52.43 26.21 0 1 1 1 1\n";
+	struct bb_claim_file file;
+	struct bb_error error = {0};
+
+	assert_int_equal(bb_claims_read("log", log, strlen(log), &file, &error), BB_OK);
+	assert_int_equal(file.n, 2);
+	assert_string_equal(file.list[0].collective, "all_gather");
+	assert_string_equal(file.list[0].algorithm, "ring");
+	assert_string_equal(file.list[0].gpu, "NVIDIA A100-SXM4-40GB");
+	assert_int_equal(file.list[0].nranks, 2);
+	assert_int_equal(file.list[0].hosts, 2);
+	assert_int_equal(file.list[0].n, 3);
+	assert_int_equal(file.list[0].implausible, 1);
+	assert_int_equal(file.list[0].list[0].line, 5);
+	assert_true(file.list[0].list[1].in_place);
+	assert_string_equal(file.list[1].algorithm, "tree");
+	assert_int_equal(file.list[1].n, 2);
+	bb_claims_free(&file);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_confidence),
+		cmocka_unit_test(test_values),
+		cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_dips),
+		cmocka_unit_test(test_crossover),
+		cmocka_unit_test(test_stragglers),
+		cmocka_unit_test(test_diagnosed),
+		cmocka_unit_test(test_references),
+		cmocka_unit_test(test_ratios_of_references),
+		cmocka_unit_test(test_ranks_unknown),
+		cmocka_unit_test(test_logs),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
