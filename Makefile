@@ -3,6 +3,7 @@
 #   all (default)     the binaries: B/*_perf
 #   bench             the main job: all-reduce from 1M to 1G on 8 ranks, ring, tree and the default, and a report
 #   check             all tests; check-full: and the long ones under sanitizers
+#   validate          docs/validation.md: the sim backend against published measurements
 #   perf tune truth   measurements that print tables: speed, the tuning table, known truths
 #   fuzz              the readers of files: topology, models, settings, profiles, logs; each for FUZZ_SECONDS (60)
 #   docs              docs/options.md, docs/records.md and docs/algorithms.md from the code
@@ -362,6 +363,12 @@ check check-full:
 	+$(foreach s,$(SANITIZED),$(BUILD) B=$(B)/$(subst $(comma),-,$(s)) SAN=$(s) all units &&) :
 	$(PYTHON) tests/run.py $(if $(filter %-full,$@),--full) $(B)
 
+validate:
+	+$(BUILD) all
+	$(PYTHON) scripts/validate_sim.py $(B) >$(B)/validation.md
+	@cmp -s $(B)/validation.md docs/validation.md || cp $(B)/validation.md docs/validation.md
+	@sed -n 1,15p docs/validation.md
+
 perf:
 	scripts/setup.sh check
 	+$(BUILD) all $(B)/tests/host_speed $(B)/tests/mpi_speed $(B)/tests/mpi_bare $(B)/tests/stream \
@@ -416,7 +423,7 @@ install: all
 clean:
 	rm -rf $(B)
 
-.PHONY: all units bench check check-full fuzz perf tune truth docs help install clean no-mpi no-nccl FORCE
+.PHONY: all units bench check check-full fuzz validate perf tune truth docs help install clean no-mpi no-nccl FORCE
 .SECONDARY:
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules

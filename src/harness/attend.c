@@ -173,6 +173,7 @@ static bb_status begin_output(struct bb_run *run, const struct bb_strbuf *lines)
 	if (bb_light_open(&run->light, run->topology, &run->record.ranks, gpus) != BB_OK ||
 	    bb_strbuf_failed(lines))
 		return bb_fail(&run->error, BB_EINTERNAL, "out of memory for the topology");
+	run->begun = true;
 	status = bb_sinks_begin(&run->sinks, &run->record);
 	if (status == BB_OK && lines->length > 0)
 		status = bb_sinks_comment(&run->sinks, bb_strbuf_text(lines));

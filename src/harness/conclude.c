@@ -50,7 +50,7 @@ static void require_results(struct bb_run *run)
 
 static void sum_up(struct bb_run *run)
 {
-	if (run->record.ranks.n > 0 && run->benchmark->sum_up &&
+	if (run->begun && run->benchmark->sum_up &&
 	    run->benchmark->sum_up(run) != BB_OK)
 		bb_fail(&run->error, BB_EINTERNAL,
 			"out of memory for what follows from the results");
@@ -73,7 +73,7 @@ int bb_run_conclude(struct bb_run *run, int caught)
 	end->exit_status = status;
 	if (bb_error_status(&run->error) != BB_OK)
 		end->error = run->error.text;
-	if (run->record.ranks.n > 0) {
+	if (run->begun) {
 		/* First: a launcher may kill this process any moment. */
 		bb_sinks_end_data(&run->sinks, end);
 		if (run->benchmark->tell)

@@ -346,6 +346,8 @@ static bb_status resolve_cluster(struct bb_options *o, struct bb_error *error)
 			       o->link_text, o->cluster_text);
 	BB_TRY(st, bb_cluster_open(o->cluster_text, NULL, &o->cluster, error), out);
 	o->config.cluster = o->cluster;
+	if (o->cluster->inside != BB_INSIDE_NOTHING && o->backend->over_gpus)
+		o->backend = o->backend->over_gpus;
 	if (!o->gpus_given && !o->threads_given)
 		o->gpus = o->cluster->ranks;
 	if (o->threads * o->gpus > o->cluster->ranks)

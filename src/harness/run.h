@@ -51,6 +51,7 @@ struct bb_run {
 	struct bb_context *context;
 	uint64_t memory; /* bytes that buffers of this process may take; UINT64_MAX: no limit */
 	struct bb_rank_info *infos; /* of all ranks, once they have told */
+	bool begun;                 /* the sinks have the run's record: they are to end in order */
 	struct bb_machine *machine;
 	struct bb_topology *topology;   /* of the first process of each host; NULL: not known */
 	struct bb_error topology_error; /* why not */

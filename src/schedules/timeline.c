@@ -456,6 +456,11 @@ bb_status bb_timeline_collective_by(enum bb_evaluator evaluator, const struct bb
 	return status;
 }
 
+double bb_timeline_noise(const struct bb_link_model *links, uint64_t call)
+{
+	return bb_noise_factor(links, bb_draw(bb_draw(links->seed, 2), call));
+}
+
 bb_status bb_timeline_collective(const struct bb_link_model *links,
 				 const struct bb_algorithm *schedule, const struct bb_shape *shape,
 				 size_t element, uint64_t call, double *times)

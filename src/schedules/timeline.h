@@ -83,6 +83,10 @@ BB_MUST bb_status bb_timeline_collective_by(enum bb_evaluator evaluator,
 					    const struct bb_shape *shape, size_t element,
 					    uint64_t call, double *times);
 
+/* The factor that LINKS' noise draws for CALL as a whole, where that is not played message by
+   message. */
+double bb_timeline_noise(const struct bb_link_model *links, uint64_t call);
+
 /*
  * What a collective of SHAPE is done by where NAME is asked for (NULL: what takes the least time on
  * LINKS), with shape->chunk set to the best length of its messages. NULL with the reason in ERROR.

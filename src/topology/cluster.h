@@ -31,6 +31,10 @@ enum bb_figure {
 	BB_FIGURE_LEAF_TAPER,       /* a leaf's rate down, over its rate up */
 	BB_FIGURE_POD_NODES,        /* nodes below one set of spine switches */
 	BB_FIGURE_POD_TAPER,        /* a pod's rate down, over its rate up */
+	/* Of the model of NCCL (backends/sim/nccl_model.h). */
+	BB_FIGURE_NCCL_NIC_LATENCY, /* what the network's plug-in adds to each hop */
+	BB_FIGURE_NCCL_TREE_FILL,   /* of the pipeline of NVLSTree, for each level of nodes */
+	BB_FIGURE_NCCL_ISSUE,       /* no operation follows another sooner */
 	BB_FIGURES
 };
 

@@ -45,6 +45,13 @@ static const struct {
 	[BB_FIGURE_LEAF_TAPER] = {"leaf_taper", TAPER, "a leaf's rate down, over its rate up"},
 	[BB_FIGURE_POD_NODES] = {"pod_nodes", NODES, "nodes below one set of spine switches"},
 	[BB_FIGURE_POD_TAPER] = {"pod_taper", TAPER, "a pod's rate down, over its rate up"},
+	[BB_FIGURE_NCCL_NIC_LATENCY] = {"nccl_nic_latency", TIME,
+					"what NCCL's plug-in for the network adds to a hop"},
+	[BB_FIGURE_NCCL_TREE_FILL] =
+		{"nccl_tree_fill", TIME,
+		 "what each level of nodes takes to fill the pipeline of NVLSTree"},
+	[BB_FIGURE_NCCL_ISSUE] = {"nccl_issue", TIME,
+				  "from one operation of NCCL's to the next at least"},
 };
 
 static const char *const examples[] = {

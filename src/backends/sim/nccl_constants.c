@@ -71,6 +71,8 @@ static const struct row rows[] = {
 	ONE(nvls_base, TIME),
 	ONE(nvls_fill, TIME),
 	ONE(nvls_rate, RATE),
+	ONE(nvls_wide_rate, RATE),
+	ONE(nvls_gpu, TIME),
 	ONE(nvlstree_hop, TIME),
 	ONE(nvlstree_rate, RATE),
 	ONE(messages_base, TIME),
@@ -125,11 +127,24 @@ static bool read_values(const struct row *row, char *text, struct bb_nccl_consta
 	return n == row->values;
 }
 
+static bool starts(const char *text, const char *with)
+{
+	return strncmp(text, with, strlen(with)) == 0;
+}
+
 static bool read_setting(const struct bb_settings *s, struct bb_nccl_constants *c)
 {
 	const struct row *row = find(s->key);
 
-	return row && read_values(row, s->value, c);
+	if (!row || !s->source || !read_values(row, s->value, c))
+		return false;
+	if (starts(s->source, "fitted:"))
+		c->fitted++;
+	else if (starts(s->source, "assumed:"))
+		c->assumed++;
+	else
+		c->published++;
+	return true;
 }
 
 static bb_status read_section(struct bb_nccl_constants *c, const char *section,
@@ -157,13 +172,12 @@ bb_status bb_nccl_constants_find(struct bb_nccl_constants *c, int sm, struct bb_
 {
 	bb_status st;
 
-	if (sm < 70)
-		return bb_fail(error, BB_EUNSUPPORTED,
-			       "there is no model of NCCL for these GPUs; ask for busbench's own "
-			       "schedules, as in --algo busbench:ring");
 	*c = (struct bb_nccl_constants){.channels = 0};
+	if (sm < 70)
+		return BB_OK;
+	c->generation = generation(sm);
 	BB_TRY(st, read_section(c, "nccl", error), out);
-	st = read_section(c, generation(sm), error);
+	st = read_section(c, c->generation, error);
 out:
 	return st;
 }

@@ -7,7 +7,8 @@
 #include "backends/sim/nccl_model.h"
 #include "core/status.h"
 
-/* Those for GPUs of compute capability SM (90). BB_EUNSUPPORTED: there are none. */
+/* Those for GPUs of compute capability SM (90); channels is 0 where there are none. BB_EINTERNAL:
+   the file is wrong. */
 BB_MUST bb_status bb_nccl_constants_find(struct bb_nccl_constants *c, int sm,
 					 struct bb_error *error);
 

@@ -267,6 +267,23 @@ static double tree_time(const struct view *v, enum bb_nccl_protocol protocol)
 /* ---- switches that reduce ---------------------------------------------------------------------
  */
 
+static bool is_wide(const struct view *v)
+{
+	return v->gpus > BB_NCCL_WIDE && v->c->nvls_wide_rate > 0;
+}
+
+/* What more GPUs take to fill the pipeline. */
+static double wide_fill(const struct view *v)
+{
+	return is_wide(v) ? (v->gpus - BB_NCCL_WIDE) * v->c->nvls_gpu : 0;
+}
+
+/* Of a GPU's links, RATE being that of a few GPUs. */
+static double nvls_rate(const struct view *v, double rate)
+{
+	return is_wide(v) ? rate * v->c->nvls_wide_rate / v->c->nvls_rate : rate;
+}
+
 /* NCCL has twice the links' rate in place of 2(n - 1) / (n + 1) of it and would take NVLS for
    fewer GPUs than it was seen to; a search of the machine sets it right. */
 static double nvls_time(const struct view *v)
@@ -277,26 +294,33 @@ static double nvls_time(const struct view *v)
 	if (v->tuned)
 		return c->hop[BB_NCCL_OVER_NVLINK][BB_NCCL_NVLS][BB_NCCL_SIMPLE] +
 		       wire / (v->link * c->nvls_share * (c->nvls_channels - 1) / c->nvls_channels);
-	return c->nvls_base + wire / c->nvls_rate + c->nvls_fill * filled(v->bytes);
+	return c->nvls_base + wire / nvls_rate(v, c->nvls_rate) +
+	       (c->nvls_fill + wide_fill(v)) * filled(v->bytes);
+}
+
+static double nvlstree_tuned(const struct view *v)
+{
+	const struct bb_nccl_constants *c = v->c;
+	const double n = v->m->ranks;
+	const double bus = least(through_node(v, tree_crossings(v)),
+				 c->channels * c->nvlstree_channel[v->span]);
+
+	return c->hop[BB_NCCL_OVER_NVLINK][BB_NCCL_NVLSTREE][BB_NCCL_SIMPLE] +
+	       2 * v->levels * between(v, BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE) +
+	       v->bytes * 2 * (n - 1) / n / bus;
 }
 
 static double nvlstree_time(const struct view *v)
 {
 	const struct bb_nccl_constants *c = v->c;
-	const double n = v->m->ranks;
-	double bus, rate;
+	double rate;
 
-	if (v->tuned) {
-		bus = least(through_node(v, tree_crossings(v)),
-			    c->channels * c->nvlstree_channel[v->span]);
-		return c->hop[BB_NCCL_OVER_NVLINK][BB_NCCL_NVLSTREE][BB_NCCL_SIMPLE] +
-		       2 * v->levels * between(v, BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE) +
-		       v->bytes * 2 * (n - 1) / n / bus;
-	}
-	rate = least(c->nvlstree_rate / (1 + 1 / v->gpus),
+	if (v->tuned)
+		return nvlstree_tuned(v);
+	rate = least(nvls_rate(v, c->nvlstree_rate) / (1 + 1 / v->gpus),
 		     v->m->net_rate / (2 * tree_crossings(v)));
 	return c->nvls_base + 2 * v->levels * c->nvlstree_hop + v->bytes / rate +
-	       v->levels * v->m->net_fill * filled(v->bytes);
+	       (wide_fill(v) + v->levels * v->m->net_fill) * filled(v->bytes);
 }
 
 /* ---- and the others ------------------------------------------------------------------------- */

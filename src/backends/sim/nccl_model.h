@@ -48,6 +48,7 @@ enum bb_nccl_hop { BB_NCCL_OVER_NVLINK, BB_NCCL_OVER_PCIE, BB_NCCL_OVER_NET, BB_
 
 /* Limits that depend on whether there are one, two or more nodes. */
 enum { BB_NCCL_SPANS = 3 };
+enum { BB_NCCL_WIDE = 8 };        /* GPUs */
 enum { BB_NCCL_TREE_SIZES = 24 }; /* powers of two from 64 bytes on */
 
 /* Rates are in bytes per second, times in seconds. */
@@ -71,10 +72,15 @@ struct bb_nccl_constants {
 	double ring_ll128_share; /* of NVLink's rate, LL128 */
 	double ring_simple_hop;  /* over NVLink */
 	double nvls_base, nvls_rate, nvls_fill;
+	/* Of more than WIDE GPUs that share switches: the rate, and what each more GPU takes. */
+	double nvls_wide_rate, nvls_gpu;
 	double nvlstree_hop, nvlstree_rate;
 	double messages_base; /* of what is made of messages */
 	double messages_fill;
 	double messages_share; /* of the links' rate */
+	/* How many lines of these are published, fitted to measurements, or neither. */
+	int published, fitted, assumed;
+	const char *generation; /* "hopper" */
 };
 
 struct bb_nccl_machine {

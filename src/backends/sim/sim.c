@@ -2,6 +2,7 @@
  * sim.c - the backend whose time is virtual: no byte moves, each rank has a clock that goes on by
  * what the model of the links says (schedules/timeline.h). One driver stands for all ranks.
  */
+#include "backends/sim/nccl_calls.h"
 #include "backends/sim/network.h"
 
 #include <stdio.h>
@@ -14,6 +15,9 @@ struct bb_context {
 	struct bb_world world;
 	struct bb_link_model links;
 	struct bb_network network; /* with a cluster */
+	const struct bb_cluster *cluster;
+	struct bb_nccl_constants nccl; /* of a cluster of GPUs */
+	char library[128];             /* that is modelled */
 	struct bb_choices choices;
 	struct bb_error *error;
 	double *clocks;      /* [rank], seconds */
@@ -32,8 +36,10 @@ struct bb_group {
 	struct bb_context *context;
 	int n;
 	int *members;
-	bool first_ranks; /* its members are 0, 1, … */
-	double *times;    /* [member], for one call */
+	bool first_ranks;               /* its members are 0, 1, … */
+	double *times;                  /* [member], for one call */
+	struct bb_nccl_machine machine; /* of a cluster of GPUs: as NCCL would find it */
+	char chosen[BB_CHOSEN_TEXT];    /* by NCCL for the last call */
 };
 
 /* ---- the process ----------------------------------------------------------------------- */
@@ -60,6 +66,7 @@ static bb_status sim_open(struct bb_context **context, const struct bb_world *wo
 			  .port = config->link_port,
 			  .noise = config->link_noise,
 			  .seed = config->seed},
+		.cluster = config->cluster,
 		.error = error,
 		.clocks = calloc((size_t)world->nranks, sizeof(*c->clocks)),
 	};
@@ -176,6 +183,8 @@ static bb_status sim_group_open(struct bb_rank *rank, const int *members, int n,
 		g->members[i] = members[i];
 		g->first_ranks = g->first_ranks && members[i] == i;
 	}
+	if (g->context->cluster)
+		bb_sim_nccl_machine(&g->machine, g->context->cluster, members, n);
 	*group = g;
 	return BB_OK;
 fail:
@@ -232,6 +241,8 @@ static bb_status sim_choose(struct bb_group *group, struct bb_call *call)
 /* What cannot be done is refused later. */
 static bb_status sim_tune(struct bb_group *group, struct bb_call *call)
 {
+	if (call->native)
+		return BB_OK;
 	if (call->schedule->refuses && call->schedule->refuses(&call->shape))
 		return BB_OK;
 	return settle(group, call->schedule->name, call);
@@ -239,6 +250,10 @@ static bb_status sim_tune(struct bb_group *group, struct bb_call *call)
 
 static const char *sim_refuses(struct bb_group *group, const struct bb_call *call)
 {
+	const struct bb_context *c = group->context;
+
+	if (call->native)
+		return bb_sim_nccl_refuses(&c->nccl, &group->machine, call);
 	return call->schedule->refuses ? call->schedule->refuses(&call->shape) : NULL;
 }
 
@@ -252,24 +267,103 @@ static double sim_cost_bytes(struct bb_group *group, const struct bb_call *call)
 	return 0;
 }
 
-static bb_status sim_collective(struct bb_group *group, struct bb_queue *queue,
-				const struct bb_call *call)
+/* A collective of the library's begins when the last has come, and ends on all at once. */
+static void play_native(struct bb_group *group, const struct bb_call *call)
+{
+	struct bb_context *c = group->context;
+	double end = 0;
+
+	for (int i = 0; i < group->n; i++)
+		if (group->times[i] > end)
+			end = group->times[i];
+	end += bb_sim_nccl_time(&c->nccl, &group->machine, call, group->chosen) *
+	       bb_timeline_noise(&c->links, c->calls++);
+	for (int i = 0; i < group->n; i++)
+		group->times[i] = end;
+}
+
+static bb_status play_schedule(struct bb_group *group, const struct bb_call *call)
 {
 	const struct bb_shape shape = bb_call_scheduled_shape(call);
 	const struct bb_link_model links = links_of(group);
 	struct bb_context *c = group->context;
 
-	if (atomic_load(&c->aborted))
-		return BB_ETIMEOUT;
-	for (int i = 0; i < group->n; i++)
-		group->times[i] = c->clocks[group->members[i]];
 	if (bb_timeline_collective(&links, call->schedule, &shape, bb_dtype_size(call->dtype),
 				   c->calls++, group->times) != BB_OK)
 		return bb_fail(c->error, BB_EINTERNAL, "out of memory for the messages of %d ranks",
 			       group->n);
+	return BB_OK;
+}
+
+static bb_status sim_collective(struct bb_group *group, struct bb_queue *queue,
+				const struct bb_call *call)
+{
+	struct bb_context *c = group->context;
+	bb_status status = BB_OK;
+
+	if (atomic_load(&c->aborted))
+		return BB_ETIMEOUT;
+	for (int i = 0; i < group->n; i++)
+		group->times[i] = c->clocks[group->members[i]];
+	if (call->native)
+		play_native(group, call);
+	else
+		status = play_schedule(group, call);
 	for (int i = 0; i < group->n; i++)
 		c->clocks[group->members[i]] = group->times[i];
-	return BB_OK;
+	return status;
+}
+
+/* ---- GPUs: NCCL's collectives by their model ---------------------------------------------- */
+
+/* Compute capability of the first GPU; 0: there is none, or it is not NVIDIA's. */
+static int capability(const struct bb_cluster *cluster)
+{
+	const struct bb_topology *t = cluster->node;
+
+	return bb_topology_count(t, BB_GPU) > 0 ? t->devices[bb_topology_device(t, BB_GPU, 0)].sm
+						: 0;
+}
+
+static bb_status gpu_open(struct bb_context **context, const struct bb_world *world,
+			  const struct bb_backend_config *config, struct bb_error *error)
+{
+	bb_status status = sim_open(context, world, config, error);
+
+	if (status != BB_OK)
+		return status;
+	status = bb_nccl_constants_find(&(*context)->nccl, capability(config->cluster), error);
+	if (status != BB_OK)
+		sim_close(*context);
+	else if ((*context)->nccl.channels > 0)
+		snprintf((*context)->library, sizeof((*context)->library),
+			 "a model of NCCL 2.30 (%s: of its constants %d are published, %d fitted, "
+			 "%d assumed)",
+			 (*context)->nccl.generation, (*context)->nccl.published,
+			 (*context)->nccl.fitted, (*context)->nccl.assumed);
+	return status;
+}
+
+static const char *gpu_library(const struct bb_context *context)
+{
+	return *context->library ? context->library : NULL;
+}
+
+/* NCCL's choice; where it has nothing to choose, the fastest schedule. */
+static bb_status gpu_choose(struct bb_group *group, struct bb_call *call)
+{
+	call->native = &bb_sim_nccl_auto;
+	call->schedule = NULL;
+	return sim_refuses(group, call) ? sim_choose(group, call) : BB_OK;
+}
+
+static void gpu_listen(struct bb_group *group, bool on)
+{
+}
+
+static void gpu_chosen(struct bb_group *group, char text[BB_CHOSEN_TEXT])
+{
+	snprintf(text, BB_CHOSEN_TEXT, "%s", group->chosen);
 }
 
 /* ---- queues: of programs, which are evaluated as a whole ------------------------------------ */
@@ -373,43 +467,36 @@ static bb_status sim_evaluate(struct bb_rank *rank, const struct bb_program *pro
 
 static const struct bb_native sim_natives[] = {{.name = NULL}};
 
+/* What both tables have in common. */
+#define SIM                                                                                        \
+	.abi = BB_BACKEND_ABI, .name = "sim",                                                      \
+	.brief = "ranks are virtual: times are computed from --link or --cluster",                 \
+	.capabilities = BB_CAP_FREE_COST | BB_CAP_VIRTUAL, .close = sim_close, .abort = sim_abort, \
+	.max_local = sim_max_local, .memory_available = sim_memory_available,                      \
+	.attach = sim_attach, .detach = sim_detach, .locate = sim_locate, .alloc = sim_alloc,      \
+	.release = sim_release, .copy = sim_copy, .fill = sim_fill, .verify = sim_verify,          \
+	.group_open = sim_group_open, .group_close = sim_group_close, .barrier = sim_barrier,      \
+	.tune = sim_tune, .refuses = sim_refuses, .tmp_bytes = sim_tmp_bytes,                      \
+	.cost_bytes = sim_cost_bytes, .queue_open = sim_queue_open,                                \
+	.queue_close = sim_queue_close, .event_open = sim_event_open,                              \
+	.event_close = sim_event_close, .event_record = sim_event, .event_wait = sim_event,        \
+	.compute = sim_compute, .collective = sim_collective, .finish = sim_finish,                \
+	.now = sim_now, .delay = sim_delay, .evaluate = sim_evaluate
+
+static const struct bb_backend over_gpus = {
+	SIM,
+	.natives = bb_sim_nccl_natives,
+	.open = gpu_open,
+	.library = gpu_library,
+	.choose = gpu_choose,
+	.listen = gpu_listen,
+	.chosen = gpu_chosen,
+};
+
 const struct bb_backend bb_backend_sim = {
-	.abi = BB_BACKEND_ABI,
-	.name = "sim",
-	.brief = "ranks are virtual: times are computed from --link or --cluster",
-	.capabilities = BB_CAP_FREE_COST | BB_CAP_VIRTUAL,
+	SIM,
 	.natives = sim_natives,
+	.over_gpus = &over_gpus,
 	.open = sim_open,
-	.close = sim_close,
-	.abort = sim_abort,
-	.max_local = sim_max_local,
-	.memory_available = sim_memory_available,
-	.attach = sim_attach,
-	.detach = sim_detach,
-	.locate = sim_locate,
-	.alloc = sim_alloc,
-	.release = sim_release,
-	.copy = sim_copy,
-	.fill = sim_fill,
-	.verify = sim_verify,
-	.group_open = sim_group_open,
-	.group_close = sim_group_close,
-	.barrier = sim_barrier,
 	.choose = sim_choose,
-	.tune = sim_tune,
-	.refuses = sim_refuses,
-	.tmp_bytes = sim_tmp_bytes,
-	.cost_bytes = sim_cost_bytes,
-	.queue_open = sim_queue_open,
-	.queue_close = sim_queue_close,
-	.event_open = sim_event_open,
-	.event_close = sim_event_close,
-	.event_record = sim_event,
-	.event_wait = sim_event,
-	.compute = sim_compute,
-	.collective = sim_collective,
-	.finish = sim_finish,
-	.now = sim_now,
-	.delay = sim_delay,
-	.evaluate = sim_evaluate,
 };

@@ -1,0 +1,30 @@
+/*
+ * nccl_calls.h - the model of NCCL as the sim backend calls it: groups of a cluster's GPUs, and
+ * NCCL's names for algorithms.
+ */
+#ifndef BB_BACKENDS_SIM_NCCL_CALLS_H
+#define BB_BACKENDS_SIM_NCCL_CALLS_H
+
+#include "backends/backend.h"
+#include "backends/sim/nccl_constants.h"
+#include "topology/cluster.h"
+
+/* Those of the nccl backend; ends with name NULL. */
+extern const struct bb_native bb_sim_nccl_natives[];
+/* NCCL's own choice. */
+extern const struct bb_native bb_sim_nccl_auto;
+
+/* *MACHINE = what NCCL would find of the MEMBERS, ranks of CLUSTER. */
+void bb_sim_nccl_machine(struct bb_nccl_machine *machine, const struct bb_cluster *cluster,
+			 const int *members, int n);
+
+/* NULL, or why CALL, which is native, cannot be made. */
+const char *bb_sim_nccl_refuses(const struct bb_nccl_constants *c,
+				const struct bb_nccl_machine *machine, const struct bb_call *call);
+
+/* Seconds that CALL, which is native and not refused, takes. CHOSEN (may be NULL) = "ring:LL128",
+   or empty for what is made of messages. */
+double bb_sim_nccl_time(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
+			const struct bb_call *call, char chosen[BB_CHOSEN_TEXT]);
+
+#endif

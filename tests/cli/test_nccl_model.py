@@ -1,0 +1,154 @@
+"""The model of NCCL on clusters of GPUs that are not here: its names, what it chooses, and how near it comes to
+published measurements."""
+
+import csv
+import functools
+import json
+import os
+import sys
+
+from kit import ROOT, built, equal, expect, run, test
+
+sys.path.insert(0, os.path.join(ROOT, "scripts"))
+import validate_sim  # noqa: E402
+
+H100 = "--backend sim --cluster hgx-h100"
+
+
+def records(line, kind="result", **options):
+    found = [json.loads(text) for text in run(f"{line} --json -", **options).exits(0).out.splitlines()]
+    return [r for r in found if r["kind"] == kind]
+
+
+def times(line):
+    return {(r["algorithm_asked"], r["size_bytes"]): r["time_us"] for r in records(line) if not r["in_place"]}
+
+
+def near(got, wanted, what):
+    expect(abs(got - wanted) <= 1e-9 * wanted, f"{what}: {got!r} us, not {wanted!r}")
+
+
+# ---- names -------------------------------------------------------------------------------------
+
+
+@test
+def named_as_on_nccl():
+    """On a cluster of GPUs a name is NCCL's; busbench's schedules have theirs in front. Without one it is as before."""
+    found = times(f"all_reduce {H100}:2 -b 1M -e 1M --algo ring,busbench:ring,ring:LL,ring:LL128,ring:Simple,auto:LL")
+    size = 1 << 20
+    expect(found["ring", size] != found["busbench:ring", size], "both rings take as long")
+    near(found["ring", size], min(found[f"ring:{p}", size] for p in ("LL", "LL128", "Simple")), "ring at 1M")
+    expect(found["auto:LL", size] <= found["ring:LL", size], "auto:LL took longer than ring:LL")
+    (link,) = [r for r in records("all_reduce --backend sim --link 25G,5us -g 4 -b 1M -e 1M --algo ring") if not r["in_place"]]
+    equal(link["algorithm"], "ring", "over --link")
+    equal(link["library_algorithm"], None, "over --link")
+
+
+@test
+def says_what_it_chose():
+    found = records(f"all_reduce {H100}:1 -b 64K -e 1G -f 16384 --algo auto")
+    equal([r["library_algorithm"] for r in found], ["ring:LL"] * 2 + ["nvls:Simple"] * 2, "chosen")
+    equal([r["algorithm"] for r in found], ["auto"] * 4, "algorithms")
+    (setting,) = records(f"all_reduce {H100}:1 -b 1M -e 1M", kind="run")
+    expect("model of NCCL" in setting["library"] and "fitted" in setting["library"], setting["library"])
+    equal(setting["virtual_time"], True, "virtual time")
+    told = run(f"all_reduce {H100}:1 -b 64K -e 1G -f 16384 --algo auto,ring").exits(0).out
+    expect("auto chose ring:LL, nvls:Simple from 1G" in told, told)
+
+
+@test
+def refused():
+    out = run(f"all_reduce {H100}:2 -b 1M -e 1M --algo nvls").exits(5)
+    expect("NVLS alone is for one node" in out.out + out.err, out.err)
+    out = run("all_reduce --backend sim --cluster pcie-l40s:2 -b 1M -e 1M --algo nvlstree").exits(5)
+    expect("no NVSwitch" in out.out + out.err, out.err)
+    out = run(f"all_gather {H100}:2 -b 1M -e 1M --algo tree").exits(0)
+    expect("busbench:tree" in out.out, "tree of all_gather is busbench's")
+    out = run(f"all_reduce {H100}:2 -b 1M -e 1M --algo ring -o band -d int32").exits(0)
+    expect("busbench:ring" in out.out, "NCCL has no bitwise operations")
+
+
+@test
+def all_collectives():
+    """Every one runs on a cluster of GPUs, by NCCL's model or by a schedule."""
+    for name in ("all_gather", "reduce_scatter", "broadcast", "reduce", "gather", "scatter", "alltoall", "alltoallv",
+                 "sendrecv", "hypercube"):
+        found = records(f"{name} {H100}:4 -b 1M -e 64M -f 64")
+        equal(len(found), 4, name)
+        expect(all(r["time_us"] > 0 for r in found), name)
+        before = {}
+        for r in found:
+            expect(r["time_us"] > before.get(r["in_place"], 0), f"{name}: {r['size_bytes']} takes no longer than less")
+            before[r["in_place"]] = r["time_us"]
+
+
+@test
+def noise_and_groups():
+    plain = f"all_reduce {H100}:4 -b 1M -e 1M --algo ring"
+    noisy = [records(f"{plain} --noise 5% -n 20 --seed {seed}")[0] for seed in (1, 1, 2)]
+    equal(noisy[0]["time_us"], noisy[1]["time_us"], "the same seed")
+    expect(noisy[0]["time_us"] != noisy[2]["time_us"], "another seed")
+    expect(noisy[0]["min_us"] < noisy[0]["max_us"], "noise")
+    # Groups of a node each: no network is in the way.
+    (alone, _) = records(f"all_reduce {H100}:1 -b 1G -e 1G --algo nvls")
+    (split, _) = records(f"all_reduce {H100}:4 -b 1G -e 1G --algo nvls", env={"NCCL_TESTS_SPLIT": "DIV 8"})
+    near(split["time_us"], alone["time_us"], "groups of a node")
+
+
+# ---- validation --------------------------------------------------------------------------------
+
+# A change of the model that makes it worse is to be seen: what `make validate` found, and a little more.
+HELD = {"from 256 MiB on": (0.025, 0.09), "below 256 MiB": (0.08, 0.33),
+        "from 256 MiB on, of systems of which nothing was fitted": (0.035, 0.09)}
+
+
+@functools.lru_cache(maxsize=None)
+def evaluated():
+    return validate_sim.evaluate(os.path.dirname(built("all_reduce_perf")))
+
+
+@test
+def validated():
+    rows = evaluated()
+    for name, found, median, p90 in validate_sim.summary(rows):
+        held = HELD[name]
+        expect(found["median"] <= held[0] and found["p90"] <= held[1], f"{name}: {found}, no more than {held}")
+        expect(median is None or found["median"] <= median, f"{name}: {found}, asked for {median}")
+        expect(p90 is None or found["p90"] <= p90, f"{name}: {found}, asked for {p90}")
+    expect(sum(row["what"] == "model" for row in rows) >= 500, "rows are missing")
+
+
+@test
+def nothing_is_dropped():
+    """Each row of both files is in the table, and each that is left out has a reason."""
+    rules, rows = validate_sim.read("model_rows.csv"), list(validate_sim.published())
+    used = set()
+    for row in rows:
+        rule = validate_sim.rule_of(row, rules)
+        used.add(id(rule))
+        validate_sim.settle(row, rule)
+        expect(row["what"] in ("model", "fit") or row["why"], f"{row['file']}:{row['line']} has no reason")
+    equal(len(used), len(rules), "rules that fit a row")
+    for rule in rules:
+        fits = [row for row in rows if row["what"] == "fit" and validate_sim.rule_of(row, rules) is rule]
+        expect(len({row["bytes"] for row in fits}) == len(rule["fit"].split()), f"{rule['system']}: fit {rule['fit']}")
+    for name in ("reference_busbw.csv", "scale_measurements.csv"):
+        with open(os.path.join(ROOT, "reports", "reference", name), encoding="utf-8") as file:
+            equal(sum(row["file"] + ".csv" == name for row in rows), len(list(csv.DictReader(file))), name)
+
+
+@test
+def every_miss_has_a_reason():
+    rows, reasons = evaluated(), validate_sim.read("model_misses.csv")
+    for row in filter(validate_sim.missed, rows):
+        expect(validate_sim.reason_of(row, reasons) != "not known",
+               f"{row['file']}:{row['line']} ({row['system']}, {row['size']}) is off by {100 * row['error']:.0f} %")
+
+
+@test
+def page_is_written():
+    """docs/validation.md is what make validate writes."""
+    page = "\n".join(validate_sim.document(evaluated())) + "\n"
+    with open(os.path.join(ROOT, "docs", "validation.md"), encoding="utf-8") as file:
+        expect(file.read() == page, "docs/validation.md is not what make validate writes")
+
