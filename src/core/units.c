@@ -299,7 +299,7 @@ const char *bb_format_duration(char text[BB_UNIT_TEXT], double seconds)
 
 const char *bb_format_bytes(char text[BB_UNIT_TEXT], uint64_t bytes)
 {
-	static const char *const names[] = {"B", "KB", "MB", "GB", "TB", "PB", "EB"};
+	static const char *const names[] = {"B", "kB", "MB", "GB", "TB", "PB", "EB"};
 
 	if (bytes < 1000) {
 		snprintf(text, BB_UNIT_TEXT, "%llu B", (unsigned long long)bytes);

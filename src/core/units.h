@@ -38,7 +38,7 @@ const char *bb_format_size(char text[BB_UNIT_TEXT], uint64_t bytes);
 /* "7.5B", "124M", "1K", "1234567" when it is not a multiple of a tenth of a prefix. Returns TEXT.
  */
 const char *bb_format_count(char text[BB_UNIT_TEXT], uint64_t count);
-/* "312 B", "4.61 KB", "22.5 MB", "120 GB": decimal, three digits. Returns TEXT. */
+/* "312 B", "4.61 kB", "22.5 MB", "120 GB": decimal, three digits. Returns TEXT. */
 const char *bb_format_bytes(char text[BB_UNIT_TEXT], uint64_t bytes);
 /* "312 ns", "4.61 us", "22.5 ms", "1.20 s". Returns TEXT. */
 const char *bb_format_duration(char text[BB_UNIT_TEXT], double seconds);

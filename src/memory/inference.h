@@ -17,6 +17,14 @@ uint64_t bb_weight_bytes(uint64_t parameters, unsigned bits);
 uint64_t bb_serving_rule(uint64_t parameters, unsigned bits);
 
 /*
+ * Billions that PARAMETERS are spoken of as: 7 of 6,738,415,616; 0 below half of one. And GiB of a
+ * billion parameters of BITS, to three decimals as articles have them: 3.725 of 32, so that Llama 2
+ * 7B has "26.075 GB".
+ */
+uint64_t bb_spoken_billions(uint64_t parameters);
+double bb_spoken_gib(unsigned bits);
+
+/*
  * Bytes of a cache of BITS for each number: 2 x layers x heads of keys and values x width of a head
  * x TOKENS; with grouped-query attention there are fewer such heads than of queries (Ainslie et
  * al., arXiv 2305.13245). TOKENS: of all sequences together.

@@ -163,6 +163,20 @@ def inference():
     equal(j["token_bytes"], 2 * 80 * 1 * 128, "a head of 8 on each of 16 ranks")
     equal(j["cache_bytes"], 3 * 4096 * j["token_bytes"], "three sequences")
     equal(said("infer --params 7B")["cache_bytes"], None, "the cache of a size")
+    memory("infer --model llama2-7b --bits 32").exits(0).prints("26.075  7 billion x 3.725 GiB")
+    equal(said("infer --model gpt2")["rounded_billions"], None, "less than half a billion")
+    equal(said("infer --model bert-large")["cache_bytes"], None, "the cache of an encoder")
+    memory("infer --model bert-large").exits(0).prints("KV cache              N/A          N/A  an encoder")
+
+
+@test
+def subject_of_options():
+    """Without a subject it is the one that has the options."""
+    equal(said("--checkpoint-every 4 --repeat 1 --layers 4 --width 8")["subject"], "checkpoint", "--checkpoint-every")
+    equal(said("--model gpt2 --bits 8")["subject"], "infer", "--bits")
+    equal(said("--values 1,2,3")["subject"], "quantise", "--values")
+    equal(said("--model gpt2 --nodes=2")["subject"], "deepspeed", "--nodes")
+    equal(said("--model gpt2 --dp 2 --tp 2")["subject"], "train", "--dp")
     memory("infer --model llama2-7b").exits(0).prints("KV cache            2.147        2.000", "524.29 kB = 512.00 KiB")
 
 
@@ -297,8 +311,13 @@ def bad_input():
         ("--model gpt2 --schedule interleaved", "needs --chunks 2 or more"),
         ("--model gpt2 --gpus 8", "--gpus 8: only with --fits"),
         ("--model gpt2 --fits 1G --reserve 1G", "--reserve: leaves nothing"),
-        ("--model gpt2 --fits 80", "nothing fits"),
-        ("--model gpt2 --bits 8", "--bits: unknown option"),
+        ("--model gpt2 --fits 80", "give a unit, as in --fits 80G"),
+        ("--model gpt2 --fits 80G --reserve 2", "give a unit, as in --reserve 2G"),
+        ("train --model gpt2 --bits 8", "--bits: an option of model_memory infer, not of train"),
+        ("--model gpt2 --checkpoint-every=4", "--checkpoint-every: an option of model_memory checkpoint, not of train"),
+        ("infer --checkpoint-every 4", "--checkpoint-every: an option of model_memory checkpoint, not of infer"),
+        ("--model gpt2 --bit 8", "--bit: unknown option"),
+        ("infer --model bert-large --context 5", "bert-large is an encoder"),
         ("zero --params 1B --optimizer adafactor", "--optimizer adafactor"),
         ("infer --params 1B --context 5", "--context 5"),
         ("infer --model gpt2 --bits 33", "--bits 33: out of range"),
@@ -312,16 +331,13 @@ def bad_input():
         ("quantise --values 3e38,-3e38", "too far apart"),
         ("--params 1B --json /nonexistent/x", "/nonexistent/x: cannot be written"),
     ]:
-        if says == "nothing fits":
-            memory(line).exits(7).prints(says)
-            continue
         result = memory(line).exits(2).says(says)
         equal(result.out, "", "on stdout")
 
 
 @test
 def help_and_version():
-    memory("--help").exits(0).prints(*SUBJECTS, "--model", "--fits", "without one it is train")
+    memory("--help").exits(0).prints(*SUBJECTS, "--model", "--fits", "without one it is the first that has all options given")
     memory("--version").exits(0).prints("model_memory (busbench) ")
     memory("--list").exits(0).prints("llama2-7b", "config.json of Hugging Face")
     with open(os.path.join(kit.ROOT, "docs", "memory.md"), encoding="utf-8") as file:

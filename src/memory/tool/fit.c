@@ -5,6 +5,7 @@
 #include "memory/tool/tool.h"
 
 #define ROWS 24
+#define LEAST_SIZE (1 << 20)
 
 static void add_header(struct job *job, uint64_t gpus, uint64_t limit)
 {
@@ -21,6 +22,17 @@ static void add_header(struct job *job, uint64_t gpus, uint64_t limit)
 		"\n# tightest: the category that takes most of the rank that needs most\n#\n");
 	bb_strbuf_addf(&job->text, "# %5s %4s %4s %5s  %-10s %11s %9s %9s %6s  %s\n", "dp", "tp",
 		       "pp", "ZeRO", "recompute", "micro-batch", "GB", "GiB", "full", "tightest");
+}
+
+/* A size without a unit is bytes, which is never meant of a GPU. */
+static bb_status check_size(const struct job *job, const char *name, uint64_t bytes)
+{
+	if (bytes == 0 || bytes >= LEAST_SIZE)
+		return BB_OK;
+	return bb_fail(job->error, BB_EUSAGE,
+		       "%s %llu: so few bytes are no GPU's memory; give a unit, as in %s %lluG",
+		       name, (unsigned long long)bytes, name,
+		       (unsigned long long)(bytes < 1024 ? bytes : 80));
 }
 
 static void add_text(struct job *job, const struct bb_fit *fit, uint64_t limit)
@@ -108,6 +120,8 @@ bb_status bb_memory_fit(struct job *job, const struct bb_training *base)
 	struct bb_fits fits = {.list = NULL};
 	bb_status st;
 
+	BB_TRY(st, check_size(job, "--fits", o->fits), out);
+	BB_TRY(st, check_size(job, "--reserve", o->reserve), out);
 	if (o->reserve >= o->fits)
 		return bb_fail(job->error, BB_EUSAGE, "--reserve: leaves nothing of --fits");
 	BB_TRY(st, bb_fits_find(&fits, base, &space, job->error), out);

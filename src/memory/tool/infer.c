@@ -7,6 +7,7 @@
 struct parts {
 	uint64_t weights, cache, rule, token;
 	uint64_t context;
+	uint64_t billions;
 	bool has_cache;
 };
 
@@ -15,6 +16,12 @@ static bb_status check(const struct job *job)
 	const struct options *o = job->o;
 	const int64_t heads = job->has_model ? job->model.hyper.heads : 0;
 
+	if (o->context_given && job->has_model && job->model.encoder)
+		return bb_fail(
+			job->error, BB_EUSAGE,
+			"--context %lld: %s is an encoder, which reads all tokens at once and "
+			"keeps no keys and values; leave it out",
+			(long long)o->context, job->model.name);
 	if (o->context_given && heads == 0)
 		return bb_fail(job->error, BB_EUSAGE,
 			       "--context %lld: a cache is known of transformers alone; give "
@@ -33,7 +40,7 @@ static void add_cache(const struct job *job, struct parts *p)
 	const struct bb_hyper *h = &job->model.hyper;
 	const uint64_t heads = bb_partition((uint64_t)h->kv_heads, (uint64_t)o->tp);
 
-	p->has_cache = job->has_model && h->heads > 0;
+	p->has_cache = job->has_model && h->heads > 0 && !job->model.encoder;
 	if (!p->has_cache)
 		return;
 	p->context = (uint64_t)(o->context_given ? o->context : h->seq);
@@ -47,6 +54,19 @@ static void add_line(struct job *job, const char *name, uint64_t bytes, const ch
 {
 	bb_strbuf_addf(&job->text, "%-12s %12.3f %12.3f%s%s\n", name, GB(bytes), GiB(bytes),
 		       note ? "  " : "", note ? note : "");
+}
+
+/* As articles work out the weights in their head. */
+static void add_spoken(struct job *job, const struct parts *p)
+{
+	const double each = bb_spoken_gib((unsigned)job->o->bits);
+	const double all = each * (double)p->billions;
+
+	if (p->billions > 0 && job->o->tp == 1)
+		bb_strbuf_addf(&job->text,
+			       "%-12s %12.3f %12.3f  %llu billion x %.3f GiB, which many call GB\n",
+			       "rounded", all * (double)(1 << 30) / 1e9, all,
+			       (unsigned long long)p->billions, each);
 }
 
 static void add_text(struct job *job, const struct parts *p)
@@ -68,8 +88,12 @@ static void add_text(struct job *job, const struct parts *p)
 		bb_strbuf_addf(&job->text, "%-12s %12.3f %12.3f  %s a token\n", "KV cache",
 			       GB(p->cache), GiB(p->cache), bb_memory_both(token, p->token));
 		add_line(job, "all", bb_bytes_add(p->weights, p->cache), NULL);
+	} else if (job->has_model && job->model.encoder) {
+		bb_strbuf_addf(&job->text, "%-12s %12s %12s  an encoder reads all tokens at once\n",
+			       "KV cache", "N/A", "N/A");
 	}
 	add_line(job, "rule", p->rule, "P x 4 / (32 / Q) x 1.2, whatever batch and context are");
+	add_spoken(job, p);
 	bb_strbuf_add(&job->text,
 		      "# not counted: activations of a step, CUDA, buffers of libraries\n");
 }
@@ -85,6 +109,7 @@ static void add_json(struct job *job, const struct parts *p)
 		{"tp", (uint64_t)job->o->tp, true},
 		{"weights_bytes", p->weights, true},
 		{"rule_bytes", p->rule, true},
+		{"rounded_billions", p->billions, p->billions > 0},
 		{"cache_bits", (uint64_t)job->o->cache_bits, p->has_cache},
 		{"batch", (uint64_t)job->o->batch, p->has_cache},
 		{"context", p->context, p->has_cache},
@@ -114,6 +139,7 @@ bb_status bb_memory_infer(struct job *job)
 	share = bb_partition(job->parameters, (uint64_t)o->tp);
 	p.weights = bb_weight_bytes(share, (unsigned)o->bits);
 	p.rule = bb_serving_rule(share, (unsigned)o->bits);
+	p.billions = bb_spoken_billions(job->parameters);
 	add_cache(job, &p);
 	if (p.cache == UINT64_MAX)
 		return bb_fail(job->error, BB_EUSAGE,

@@ -11,7 +11,6 @@
 
 #define MOST_TABLES 7
 
-/* The first one is meant where none is named. */
 static const struct subject {
 	const char *word, *brief;
 	bb_status (*run)(struct job *job);
@@ -56,22 +55,68 @@ static void list_tables(const struct subject *subject, struct options *target,
 	tables[n] = (struct bb_option_table){NULL, NULL};
 }
 
-/* The subject that the first word names, which is then taken from ARGV. */
+/* Does SUBJECT have the option that WORD ("--bits", "--bits=8") is? */
+static bool has_option(const struct subject *subject, const char *word)
+{
+	const size_t length = strcspn(word + 2, "=");
+
+	for (int t = 0; subject->rows[t]; t++)
+		for (const struct bb_option *row = subject->rows[t]; row->name; row++)
+			if (strlen(row->name) == length &&
+			    strncmp(row->name, word + 2, length) == 0)
+				return true;
+	return false;
+}
+
+/* The first option of WORDS that SUBJECT does not have, or NULL. */
+static const char *foreign_option(const struct subject *subject, char **words)
+{
+	for (; *words; words++)
+		if (strncmp(*words, "--", 2) == 0 && (*words)[2] && !has_option(subject, *words))
+			return *words;
+	return NULL;
+}
+
+/* Where no subject is named it is the first that has all options. */
+static const struct subject *guess_subject(char **words)
+{
+	for (const struct subject *s = subjects; s->word; s++)
+		if (!foreign_option(s, words))
+			return s;
+	return subjects;
+}
+
+/* An option that another subject has is told with it; others are refused where they are read. */
+static bb_status check_options(const struct subject *subject, char **words, struct bb_error *error)
+{
+	const char *word = foreign_option(subject, words);
+
+	for (const struct subject *s = subjects; s->word && word; s++)
+		if (has_option(s, word))
+			return bb_fail(
+				error, BB_EUSAGE,
+				"%.*s: an option of model_memory %s, not of %s; leave one out",
+				(int)strcspn(word, "="), word, s->word, subject->word);
+	return BB_OK;
+}
+
+/* The subject that the first word names, which is then taken from ARGV, or that has the options. */
 static bb_status find_subject(int *argc, char ***argv, const struct subject **subject,
 			      struct bb_error *error)
 {
 	const char *words[sizeof(subjects) / sizeof(subjects[0])] = {NULL}, *near;
 
-	*subject = subjects;
-	if (*argc < 2 || (*argv)[1][0] == '-')
-		return BB_OK;
+	if (*argc < 2 || (*argv)[1][0] == '-') {
+		*subject = guess_subject(*argv + 1);
+		return check_options(*subject, *argv + 1, error);
+	}
 	for (int i = 0; subjects[i].word; i++) {
 		words[i] = subjects[i].word;
 		if (strcmp((*argv)[1], subjects[i].word) == 0) {
 			*subject = &subjects[i];
 			++*argv;
 			--*argc;
-			return BB_OK;
+			return check_options(*subject, *argv + 1, error);
 		}
 	}
 	near = bb_nearest((*argv)[1], words);
@@ -85,7 +130,7 @@ static void add_subjects(struct bb_strbuf *out)
 	bb_strbuf_add(out,
 		      "Usage: model_memory [SUBJECT] [OPTION]...\n"
 		      "The memory that models take, in GB (10^9 bytes) and GiB (2^30 bytes).\n\n"
-		      "Subjects; without one it is train:\n");
+		      "Subjects; without one it is the first that has all options given:\n");
 	for (const struct subject *s = subjects; s->word; s++)
 		bb_strbuf_addf(out, "  %-11s %s\n", s->word, s->brief);
 	bb_strbuf_add(out, "model_memory SUBJECT --help shows the options of one.\n\n");
@@ -179,7 +224,7 @@ int main(int argc, char **argv)
 {
 	struct bb_option_table tables[MOST_TABLES + 1];
 	struct bb_error error = {0};
-	const struct subject *subject;
+	const struct subject *subject = subjects;
 	struct options o = {.model = NULL};
 	const int words = argc;
 	bb_status st;

@@ -71,6 +71,7 @@ struct bb_model {
 	struct bb_hyper hyper;
 	bool gated;                /* feed-forward networks are gated, and nothing drops out */
 	bool logits;               /* ends in a product with the vocabulary */
+	bool encoder;              /* tokens see those behind them, too: it does not generate */
 	int blocks;                /* layers 0 … blocks-1 */
 	struct bb_tensor *tensors; /* in the order of registration */
 	size_t ntensors;

@@ -156,6 +156,7 @@ void bb_build_bert(struct bb_builder *b)
 	const struct bb_hyper *h = &b->model->hyper;
 	const uint64_t hidden = (uint64_t)h->hidden;
 
+	b->model->encoder = true;
 	bb_build_light(b);
 	bb_build_tensor(b, (uint64_t)h->vocab, hidden, "embeddings.word_embeddings.weight");
 	bb_build_tensor(b, (uint64_t)h->positions, hidden, "embeddings.position_embeddings.weight");
