@@ -61,7 +61,7 @@ def write(path, data):
 
 def clean(text):
     """Without what is no character of a line, nor one that SVG could have."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return "".join(c if c.isprintable() or c == "\N{NO-BREAK SPACE}" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 # ---- shapes ----------------------------------------------------------------------------------

@@ -24,11 +24,25 @@ class Browser:
         self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         here, self.output = os.pipe()
         self.input, there = os.pipe()
-        words = [program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-                 "--disable-extensions", "--disable-background-networking", "--remote-debugging-pipe",
-                 f"--user-data-dir={self.folder.name}", "about:blank"]
-        self.process = subprocess.Popen(["bash", "-c", f'exec "$@" 3<&{here} 4>&{there}', "browser", *words],
-                                        pass_fds=(here, there), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        words = [
+            program,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--no-first-run",
+            "--disable-extensions",
+            "--disable-background-networking",
+            "--remote-debugging-pipe",
+            f"--user-data-dir={self.folder.name}",
+            "about:blank",
+        ]
+        self.process = subprocess.Popen(
+            ["bash", "-c", f'exec "$@" 3<&{here} 4>&{there}', "browser", *words],
+            pass_fds=(here, there),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         os.close(here)
         os.close(there)
         self.waiting, self.n, self.events, self.session = b"", 0, [], None
@@ -82,8 +96,11 @@ class Browser:
                 found.append(f"console: {told['args']}")
             elif method == "Log.entryAdded":
                 found.append(f"log: {told['entry'].get('text')}")
-            elif method == "Network.requestWillBeSent" and not told["request"]["url"].startswith("data:") \
-                    and told.get("type") != "Document":
+            elif (
+                method == "Network.requestWillBeSent"
+                and not told["request"]["url"].startswith("data:")
+                and told.get("type") != "Document"
+            ):
                 found.append(f"request: {told['request']['url'][:200]}")
         return found
 

@@ -16,7 +16,7 @@ from browser import Browser
 
 REPORT = os.path.join(kit.ROOT, "scripts", "report.py")
 OVERLAPS = os.path.join(kit.ROOT, "tests", "report", "overlaps.py")
-LINK = ["--backend", "sim", "--link", "10GB/s,5us"]
+LINK = "--backend sim --link 10GB/s,5us"
 
 
 def report(folder, *sources, status=0):
@@ -51,67 +51,176 @@ def read(*parts):
 
 
 def collective(folder, name="all", *words):
-    return records_of(folder, name, "all_reduce_perf", "-g", "3", "-b", "1K", "-e", "64K", "-f", "8", "-n", "8",
-                      "--algo", "ring,tree,auto", "-I", "1", *words)
+    return records_of(
+        folder,
+        name,
+        "all_reduce_perf",
+        "-g",
+        "3",
+        "-b",
+        "1K",
+        "-e",
+        "64K",
+        "-f",
+        "8",
+        "-n",
+        "8",
+        "--algo",
+        "ring,tree,auto",
+        "-I",
+        "1",
+        *words,
+    )
 
 
 # ---- one of every kind ----------------------------------------------------------------------------------
 
 
 RUNS = {
-    "ranks-8": ["all_reduce_perf", "-g", "8", "-b", "1K", "-e", "64K", "-f", "8", "--algo", "ring,tree", *LINK],
-    "ranks-64": ["all_reduce_perf", "-g", "64", "-b", "1K", "-e", "64K", "-f", "8", "--algo", "ring,tree", *LINK],
-    "latency": ["p2p_latency_perf", "-g", "2", "-n", "20"],
-    "zero": ["zero_perf", "-g", "2", "--model", "linear:4x32"],
-    "tensor": ["tensor_parallel_perf", "-g", "4", *LINK],
-    "experts": ["moe_alltoall_perf", "-g", "4", "--skew", "0,1", *LINK],
-    "ways": ["data_parallel_perf", "-g", "4", *LINK],
-    "plan": ["hybrid_parallel_perf", "--plan", "--preset", "bloom-176b"],
-    "pipeline": ["pipeline_perf", "--predict", "--gantt", "--stages", "3", "--microbatches", "4", "--schedule", "1f1b,zb-h1"],
-    "buckets": ["ddp_bucket_perf", "-g", "4", "--flops", "10T", "--buckets", "1M,25M", "-n", "6", "--noise", "5%", *LINK],
+    "ranks-8": "all_reduce_perf -g 8 -b 1K -e 64K -f 8 --algo ring,tree " + LINK,
+    "ranks-64": "all_reduce_perf -g 64 -b 1K -e 64K -f 8 --algo ring,tree " + LINK,
+    "latency": "p2p_latency_perf -g 2 -n 20",
+    "zero": "zero_perf -g 2 --model linear:4x32",
+    "tensor": "tensor_parallel_perf -g 4 " + LINK,
+    "experts": "moe_alltoall_perf -g 4 --skew 0,1 " + LINK,
+    "ways": "data_parallel_perf -g 4 " + LINK,
+    "plan": "hybrid_parallel_perf --plan --preset bloom-176b",
+    "pipeline": "pipeline_perf --predict --gantt --stages 3 --microbatches 4 --schedule 1f1b,zb-h1",
+    "buckets": "ddp_bucket_perf -g 4 --flops 10T --buckets 1M,25M -n 6 --noise 5% " + LINK,
 }
 # What they come to on a page.
 PICTURES = (
-    "Bus bandwidth", "Time", "Who wins where", "Percent of the bound", "Time against ranks", "Bus bandwidth against ranks",
-    "Latency: ", "Bandwidth, GB/s: ", "Bandwidth of memory", "What nodes send", "What nodes receive", "From node to node",
-    "Groups of the world", "Memory under the stages of ZeRO", "Memory in stage 3", "Ways to split", "A layer of experts",
-    "Ways of data parallelism", "Divisions of the model", "Who does what when", "Sizes of buckets", "Gates, GB/s", "The machine",
+    "Bus bandwidth",
+    "Time",
+    "Who wins where",
+    "Percent of the bound",
+    "Time against ranks",
+    "Bus bandwidth against ranks",
+    "Latency: ",
+    "Bandwidth, GB/s: ",
+    "Bandwidth of memory",
+    "What nodes send",
+    "What nodes receive",
+    "From node to node",
+    "Groups of the world",
+    "Memory under the stages of ZeRO",
+    "Memory in stage 3",
+    "Ways to split",
+    "A layer of experts",
+    "Ways of data parallelism",
+    "Divisions of the model",
+    "Who does what when",
+    "Sizes of buckets",
+    "Gates, GB/s",
+    "The machine",
 )
 
 
 def by_hand(head):
     """Records of what takes long to measure, or needs more than one machine."""
     new = lambda kind, **fields: {"schema": 1, "kind": kind, "run_id": "by-hand", **fields}
-    pair = lambda a, b, **fields: new("pair", quantity="bandwidth", route="read", direction="unidirectional", ends="gpu",
-                                      size_bytes=1 << 25, p2p="on", GBps=20.0 - abs(a - b), wrong=0, path="NV18",
-                                      **{"from": a, "to": b}, **fields)
-    node = lambda n, share: new("node", host=f"node{n}", node=n, verdict="passed" if share > 0.8 else "failed",
-                                code="ok" if share > 0.8 else "slow-node", reason="it says so", sends_GBps=10 * share,
-                                receives_GBps=10.0, sends_share=share, receives_share=1.0)
-    group = new("result", collective="all_reduce", algorithm_asked="ring", algorithm="ring", dtype="float", op="sum", root=-1,
-                size_bytes=1024, time_us=10.0, in_place=False, groups=[0, 1, 2], group_busbw_GBps=[5.0, 1.0, 4.9], worst_group=1)
-    memory = new("pair", quantity="bandwidth", ends="memory", place="node 0", route="copy", memory_from="node 0", workers=2,
-                 GBps=30.0, bound_GBps=40.0)
-    return [dict(head, run_id="by-hand", program="diagnose"), group, memory, *[pair(a, b) for a in range(4) for b in range(4)],
-            *[node(n, 0.5 if n == 2 else 1.0) for n in range(6)],
-            *[new("meeting", stage="survey", round=0, **{"from": a, "to": b}, rail=0, GBps=9.5) for a in range(6)
-              for b in range(6) if a != b],
-            new("culprit", code="slow-node", host="node2", node=2, text="node2 sends at half of what is usual"),
-            new("end", verdict="culprits found", exit_status=7, results=40, skipped=0, wrong=0)]
+    pair = lambda a, b, **fields: new(
+        "pair",
+        quantity="bandwidth",
+        route="read",
+        direction="unidirectional",
+        ends="gpu",
+        size_bytes=1 << 25,
+        p2p="on",
+        GBps=20.0 - abs(a - b),
+        wrong=0,
+        path="NV18",
+        **{"from": a, "to": b},
+        **fields,
+    )
+    node = lambda n, share: new(
+        "node",
+        host=f"node{n}",
+        node=n,
+        verdict="passed" if share > 0.8 else "failed",
+        code="ok" if share > 0.8 else "slow-node",
+        reason="it says so",
+        sends_GBps=10 * share,
+        receives_GBps=10.0,
+        sends_share=share,
+        receives_share=1.0,
+    )
+    group = new(
+        "result",
+        collective="all_reduce",
+        algorithm_asked="ring",
+        algorithm="ring",
+        dtype="float",
+        op="sum",
+        root=-1,
+        size_bytes=1024,
+        time_us=10.0,
+        in_place=False,
+        groups=[0, 1, 2],
+        group_busbw_GBps=[5.0, 1.0, 4.9],
+        worst_group=1,
+    )
+    memory = new(
+        "pair",
+        quantity="bandwidth",
+        ends="memory",
+        place="node 0",
+        route="copy",
+        memory_from="node 0",
+        workers=2,
+        GBps=30.0,
+        bound_GBps=40.0,
+    )
+    return [
+        dict(head, run_id="by-hand", program="diagnose"),
+        group,
+        memory,
+        *[pair(a, b) for a in range(4) for b in range(4)],
+        *[node(n, 0.5 if n == 2 else 1.0) for n in range(6)],
+        *[
+            new("meeting", stage="survey", round=0, **{"from": a, "to": b}, rail=0, GBps=9.5)
+            for a in range(6)
+            for b in range(6)
+            if a != b
+        ],
+        new("culprit", code="slow-node", host="node2", node=2, text="node2 sends at half of what is usual"),
+        new("end", verdict="culprits found", exit_status=7, results=40, skipped=0, wrong=0),
+    ]
 
 
-GATE = {"step": "a", "metric": "busbw", "subject": "all_reduce ring 1K", "verdict": "failed", "reason": "too slow", "runs": 3,
-        "value": 1.5, "bound": 1.4, "limit": 2.0, "expected": 2.1, "unit": "GB/s", "from": "baseline", "provenance": "here"}
-VERDICT = {"schema": 1, "kind": "acceptance", "profile": "p", "verdict": "failed", "exit_status": 7, "gates": [GATE],
-           "sentences": ["One gate does not hold.", "It is that of all_reduce.", "Node n2 stands out."],
-           "nodes": [{"host": "n2", "verdict": "BAD", "code": "BB-BELOW-GATE", "reason": "slow"}], "steps": []}
+GATE = {
+    "step": "a",
+    "metric": "busbw",
+    "subject": "all_reduce ring 1K",
+    "verdict": "failed",
+    "reason": "too slow",
+    "runs": 3,
+    "value": 1.5,
+    "bound": 1.4,
+    "limit": 2.0,
+    "expected": 2.1,
+    "unit": "GB/s",
+    "from": "baseline",
+    "provenance": "here",
+}
+VERDICT = {
+    "schema": 1,
+    "kind": "acceptance",
+    "profile": "p",
+    "verdict": "failed",
+    "exit_status": 7,
+    "gates": [GATE],
+    "sentences": ["One gate does not hold.", "It is that of all_reduce.", "Node n2 stands out."],
+    "nodes": [{"host": "n2", "verdict": "BAD", "code": "BB-BELOW-GATE", "reason": "slow"}],
+    "steps": [],
+}
 
 
 def everything(folder):
     """(paths, all records): a file of each kind."""
     paths, records = [], []
     for name, words in RUNS.items():
-        path, found = records_of(folder, name, *words)
+        path, found = records_of(folder, name, *words.split())
         paths.append(path)
         records += found
     mine = by_hand(records[0])
@@ -143,7 +252,11 @@ def looks_right(browser, page, *pictures):
         expect(wide <= width, f"{page} is {wide} wide where {width} are there")
         found = browser.run(SIZES)
         labels = [one[0] for one in found]
-        equal([name for name in pictures if not any(label.startswith(name) for label in labels)], [], f"not among {labels}")
+        equal(
+            [name for name in pictures if not any(label.startswith(name) for label in labels)],
+            [],
+            f"not among {labels}",
+        )
         for label, across, down, paths in found:
             expect(across > 100 and down > 30 and paths > 0, f"{label}: {across} x {down}, {paths} paths at {width}")
 
@@ -187,8 +300,11 @@ def harmless(browser, page):
     browser.open(page, 1280)
     equal(browser.complaints(), [], "complaints about an evil page")
     equal(browser.run("typeof pwned"), "undefined", "what an evil record did")
-    equal(browser.run("[document.scripts.length, document.images.length, document.styleSheets.length]"), [1, 0, 1],
-          "scripts, images, styles")
+    equal(
+        browser.run("[document.scripts.length, document.images.length, document.styleSheets.length]"),
+        [1, 0, 1],
+        "scripts, images, styles",
+    )
     expect("<script>pwned=1" in browser.run("document.body.textContent"), "the text is not on the page as it was")
 
 
@@ -198,7 +314,15 @@ def in_a_browser():
     with tempfile.TemporaryDirectory() as folder, Browser() as browser:
         path, records = collective(folder)
         _, target = report(folder, path)
-        looks_right(browser, target + "index.html", *PICTURES[:4], "Iterations", "Distribution", "Arrivals, ring", "Arrivals, tree")
+        looks_right(
+            browser,
+            target + "index.html",
+            *PICTURES[:4],
+            "Iterations",
+            "Distribution",
+            "Arrivals, ring",
+            "Arrivals, tree",
+        )
         sorts(browser)
         themes(browser)
         paths, more = everything(folder)
@@ -217,8 +341,18 @@ def no_text_overlaps():
         long = [dict(r, algorithm_asked="n" * 90, collective="c" * 90) if r["kind"] == "result" else r for r in records]
         long = [dict(r, run_id="long") for r in long]
         paths, _ = everything(folder)
-        result = execute([sys.executable, "-B", OVERLAPS, "--report", path,
-                          write_records(os.path.join(folder, "long.jsonl"), long), *paths], timeout=300)
+        result = execute(
+            [
+                sys.executable,
+                "-B",
+                OVERLAPS,
+                "--report",
+                path,
+                write_records(os.path.join(folder, "long.jsonl"), long),
+                *paths,
+            ],
+            timeout=300,
+        )
         if "has no" in result.err:
             raise Skipped(result.err.strip())
         for name, picture in json.loads(result.exits(0).out).items():
@@ -243,8 +377,11 @@ def csv_is_tidy():
                 equal(float(row[key]), float(r[key]), key)
             equal(row["in_place"], str(int(r["in_place"])), "in_place")
             equal(len(row["samples_us"].split(";")), len(r["samples_us"]), "samples")
-        equal(set(os.listdir(target)), {"index.html", "summary.md", "result.csv", "arrival.csv", "winner.csv",
-                                        "crossing.csv"}, "files")
+        equal(
+            set(os.listdir(target)),
+            {"index.html", "summary.md", "result.csv", "arrival.csv", "winner.csv", "crossing.csv"},
+            "files",
+        )
         write_records(path, [dict(r, dtype="=1+1") if r["kind"] == "result" else r for r in records])
         report(folder, path)
         equal({r["dtype"] for r in csv.DictReader(read(target, "result.csv").splitlines())}, {"'=1+1"}, "a formula")
@@ -264,7 +401,8 @@ def says_what_was_found():
         expect(page.index("Passed") < page.index("<svg"), "the verdict is not first")
         for key in ("version", "host", "cpu", "os", "topology"):
             expect(str(records[0][key]) in page, f"the page lacks {key}")
-        expect("--algo ring,tree,auto" in page and "--algo ring,tree,auto" in summary, "no command line")
+        expect("--algo ring,tree,auto" in summary, "no command line in the Markdown")
+        expect("<span>--algo</span> <span>ring,tree,auto</span>" in page, "no command line on the page")
         equal(len(re.findall(r"<ol>|<li>", page.partition("</header>")[0])) <= 4, True, "three sentences at most")
 
 
@@ -272,7 +410,9 @@ def says_what_was_found():
 def a_failure_is_told_first():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "bad.jsonl")
-        execute([built("all_reduce_perf"), "-g", "2", "-b", "1K", "-e", "1K", "--fault", "corrupt:1", "--json", path]).exits(7)
+        execute(
+            [built("all_reduce_perf"), "-g", "2", "-b", "1K", "-e", "1K", "--fault", "corrupt:1", "--json", path]
+        ).exits(7)
         _, target = report(folder, path)
         page = read(target, "index.html")
         expect('class="verdict failed"' in page and "Wrong data" in page and "have wrong data" in page, page[-3000:])
@@ -336,8 +476,13 @@ def odd_values_do_no_harm():
         odd = [None, -1, 0, 1e300, "7", [], {}, True, [None, "x", 1e300], 1e-300]
         paths = []
         for i in range(0, len(odd), 2):
-            changed = [{k: v if k in ("schema", "kind") else str(i) if k == "run_id" else odd[i + hash_of(k, n) % 2]
-                        for k, v in r.items()} for n, r in enumerate(records)]
+            changed = [
+                {
+                    k: v if k in ("schema", "kind") else str(i) if k == "run_id" else odd[i + hash_of(k, n) % 2]
+                    for k, v in r.items()
+                }
+                for n, r in enumerate(records)
+            ]
             paths.append(write_records(os.path.join(folder, f"{i}.jsonl"), changed))
         report(folder, *paths)
 
@@ -350,8 +495,13 @@ def hash_of(key, n):
 def files_that_cannot_be_used():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "x.jsonl")
-        for text, said in (("", "nothing is in it"), ("<xml/>\n", "no JSON"), ('{"kind": "cake"}\n', "schema None"),
-                           ('{\n"kind": "cake"\n}\n', "it has kind 'cake'"), ("[1]\n", "no kind")):
+        for text, said in (
+            ("", "nothing is in it"),
+            ("<xml/>\n", "no JSON"),
+            ('{"kind": "cake"}\n', "schema None"),
+            ('{\n"kind": "cake"\n}\n', "it has kind 'cake'"),
+            ("[1]\n", "no kind"),
+        ):
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
             result, target = report(folder, path, status=7)

@@ -42,10 +42,15 @@ def gates(document):
     figures = []
     for unit, found in list(by_unit.items())[:4]:
         shown = found[:MOST_BARS]
-        bars = [(text(g, "subject", 200) or text(g, "step", 60) or "", {part_of(g): g["value"]}, three(g["value"])) for g in shown]
+        bars = [
+            (text(g, "subject", 200) or text(g, "step", 60) or "", {part_of(g): g["value"]}, three(g["value"]))
+            for g in shown
+        ]
         paper = chart.bars(bars, PARTS, three, unit or "value", {i: g["limit"] for i, g in enumerate(shown)})
         more = f" {len(found) - MOST_BARS} more are in the table." if len(found) > MOST_BARS else ""
-        figures.append(Figure(f"Gates, {unit}" if unit else "Gates", paper, f"The line across a bar: the gate's limit.{more}"))
+        figures.append(
+            Figure(f"Gates, {unit}" if unit else "Gates", paper, f"The line across a bar: the gate's limit.{more}")
+        )
     return figures
 
 
@@ -60,8 +65,25 @@ def tables(document):
     found = []
     for key, name, columns in (
         ("nodes", "Nodes", ("host", "verdict", "code", "reason")),
-        ("gates", "Gates", ("step", "metric", "subject", "verdict", "reason", "value", "bound", "limit", "expected", "unit", "from",
-                            "provenance", "runs")),
+        (
+            "gates",
+            "Gates",
+            (
+                "step",
+                "metric",
+                "subject",
+                "verdict",
+                "reason",
+                "value",
+                "bound",
+                "limit",
+                "expected",
+                "unit",
+                "from",
+                "provenance",
+                "runs",
+            ),
+        ),
         ("steps", "Steps", ("name", "run", "ranks", "nodes")),
     ):
         rows = rows_of(document, key)
@@ -71,8 +93,16 @@ def tables(document):
     return found
 
 
-FACTS = (("profile", "profile"), ("profile_path", "profile's file"), ("about", "about"), ("system", "system"), ("mode", "mode"),
-         ("version", "busbench"), ("start_time", "began, UTC"), ("end_time", "ended, UTC"))
+FACTS = (
+    ("profile", "profile"),
+    ("profile_path", "profile's file"),
+    ("about", "about"),
+    ("system", "system"),
+    ("mode", "mode"),
+    ("version", "busbench"),
+    ("start_time", "began, UTC"),
+    ("end_time", "ended, UTC"),
+)
 
 
 def facts(document):

@@ -24,14 +24,14 @@ class Section:
 
     def __init__(self, identity, title, verdict=None):
         self.identity, self.title, self.verdict = identity, title, verdict
-        self.rows, self.tables, self.facts, self.command, self.notes = [], [], [], None, []
+        self.rows, self.tables, self.facts, self.command, self.notes = [], [], [], [], []
 
 
 # ---- a run ------------------------------------------------------------------------------------------------
 
 
 def title_of(run):
-    parts = [text(run.head, "collective", 40) or program_of(run).removesuffix("_perf")]
+    parts = [program_of(run).removesuffix("_perf")]
     ranks = nranks_of(run)
     parts += [count(ranks, "rank")] if ranks else []
     parts += [text(run.head, "backend", 40)]
@@ -39,13 +39,33 @@ def title_of(run):
 
 
 FACTS = (
-    ("program", "program"), ("version", "busbench"), ("backend", "backend"), ("backend_reason", "chosen because"),
-    ("library", "library"), ("launch", "launch"), ("host", "host"), ("cpu", "processor"), ("cores", "usable processors"),
-    ("os", "operating system"), ("topology", "machine"), ("topology_digest", "topology digest"), ("nranks", "ranks"),
-    ("nprocs", "processes"), ("iters", "iterations"), ("warmup_iters", "warm-up iterations"), ("precision", "precision"),
-    ("cache", "caches"), ("seed", "seed"), ("algorithms", "algorithms"), ("link", "link"), ("link_noise", "noise"),
-    ("fault", "planted fault"), ("split", "split"), ("copy_GBps", "copy speed, GB/s"),
-    ("clock_uncertainty_us", "clock uncertainty, µs"), ("start_time", "began, UTC"),
+    ("program", "program"),
+    ("version", "busbench"),
+    ("backend", "backend"),
+    ("backend_reason", "chosen because"),
+    ("library", "library"),
+    ("launch", "launch"),
+    ("host", "host"),
+    ("cpu", "processor"),
+    ("cores", "usable processors"),
+    ("os", "operating system"),
+    ("topology", "machine"),
+    ("topology_digest", "topology digest"),
+    ("nranks", "ranks"),
+    ("nprocs", "processes"),
+    ("iters", "iterations"),
+    ("warmup_iters", "warm-up iterations"),
+    ("precision", "precision"),
+    ("cache", "caches"),
+    ("seed", "seed"),
+    ("algorithms", "algorithms"),
+    ("link", "link"),
+    ("link_noise", "noise"),
+    ("fault", "planted fault"),
+    ("split", "split"),
+    ("copy_GBps", "copy speed, GB/s"),
+    ("clock_uncertainty_us", "clock uncertainty, µs"),
+    ("start_time", "began, UTC"),
 )
 
 
@@ -65,7 +85,13 @@ def drawn_elsewhere(run, section):
     """Pictures that are drawn by themselves too: of pipelines and buckets."""
     for kind, subject, module, title, caption in (
         ("pass", pipelines.Pipelines, gantt, "Who does what when", "Each row is a stage, each box a pass."),
-        ("data_parallel", buckets.Sweep, sweep, "Sizes of buckets", "What a step takes, and what of the reductions it waits for."),
+        (
+            "data_parallel",
+            buckets.Sweep,
+            sweep,
+            "Sizes of buckets",
+            "What a step takes, and what of the reductions it waits for.",
+        ),
     ):
         if not run.of(kind):
             continue
@@ -78,7 +104,7 @@ def drawn_elsewhere(run, section):
 def section_of(run):
     section = Section(f"run-{run.number}", title_of(run), verdict_of(run))
     section.tables = tables.tables_of(run)
-    section.facts, section.command = facts_of(run), shlex.join(words(run.head, "args")) or None
+    section.facts, section.command = facts_of(run), [shlex.quote(word) for word in words(run.head, "args")]
     if run.number <= MOST_PICTURED:
         for subject in (collectives, pairs, training, nodes):
             rows, notes = subject.figures(run)
@@ -99,7 +125,9 @@ def document_section(number_, path, kind, document):
     elif kind == "model_memory":
         drawn = training.calculated(document)
         if not drawn:
-            raise files.BadFile("it has no stages of ZeRO, the only ones that can be drawn (build/model_memory zero --json)")
+            raise files.BadFile(
+                "it has no stages of ZeRO, the only ones that can be drawn (build/model_memory zero --json)"
+            )
         section.rows.append((None, [drawn]))
     else:
         section.title, section.verdict = acceptance.title_of(document), acceptance.verdict_of(document)
@@ -117,8 +145,12 @@ class Report:
         self.runs = list(self.source.runs.values())
         self.sections = self.of_documents() + self.of_runs()
         if len(self.runs) > MOST_PICTURED:
-            self.source.notes.append(f"pictures of the first {MOST_PICTURED} of {len(self.runs)} runs; the tables have all")
-        self.verdict = judge(self.runs, [s.verdict for s in self.sections if s.verdict and s.identity.startswith("file-")])
+            self.source.notes.append(
+                f"pictures of the first {MOST_PICTURED} of {len(self.runs)} runs; the tables have all"
+            )
+        self.verdict = judge(
+            self.runs, [s.verdict for s in self.sections if s.verdict and s.identity.startswith("file-")]
+        )
         self.notes = [files.clean(note) for note in self.source.notes]
         self.title = self.sections[0].title if len(self.sections) == 1 else self.several()
 
@@ -153,17 +185,28 @@ class Report:
 
     def page(self, csv_names):
         pictures = Pictures()
-        environment = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATE), autoescape=True,
-                                         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+        environment = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(TEMPLATE),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
         embed = lambda figure: jinja2.utils.markupsafe.Markup(
-            pictures.embed(figure.paper, str(jinja2.utils.markupsafe.escape(f"{figure.title}. {figure.caption}"))))
+            pictures.embed(figure.paper, str(jinja2.utils.markupsafe.escape(f"{figure.title}. {figure.caption}")))
+        )
         body = environment.get_template("body.html").render(report=self, embed=embed, csv_names=csv_names)
         light, dark = pictures.style()
         raw = {name: environment.loader.get_source(environment, name)[0] for name in ("style.css", "sort.js")}
         safe = jinja2.utils.markupsafe.Markup
         return environment.get_template("index.html").render(
-            title=self.title, body=safe(body), light=safe(light), dark=safe(dark), style=safe(raw["style.css"]),
-            script=safe(raw["sort.js"]))
+            title=self.title,
+            body=safe(body),
+            light=safe(light),
+            dark=safe(dark),
+            style=safe(raw["style.css"]),
+            script=safe(raw["sort.js"]),
+        )
 
 
 def build(source, folder):

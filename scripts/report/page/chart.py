@@ -277,8 +277,14 @@ def cells(values, row_names, column_names, write, x_name, y_name, low=None, powe
             for c, v in enumerate(row):
                 if v is not None:
                     color = ink.PAPER if share_of(v) > 0.52 else ink.INK
-                    paper.text(left + (c + 0.5) * wide - apart / 2, top + (r + 0.5) * high, write(v), text_size, color,
-                               align="center")
+                    paper.text(
+                        left + (c + 0.5) * wide - apart / 2,
+                        top + (r + 0.5) * high,
+                        write(v),
+                        text_size,
+                        color,
+                        align="center",
+                    )
     name_rows(paper, row_names, left, top, high)
     name_columns(paper, column_names, left, top + rows * high, wide)
     paper.text(4, 10, y_name, NUMBERS, ink.FAINT)
@@ -292,7 +298,9 @@ def cells(values, row_names, column_names, write, x_name, y_name, low=None, powe
 def name_rows(paper, names, left, top, high):
     every = max(1, math.ceil(12 / high))
     for i in range(0, len(names), every):
-        paper.text(left - 6, top + (i + 0.5) * high, clip(names[i], NUMBERS, left - 8), NUMBERS, ink.FAINT, align="right")
+        paper.text(
+            left - 6, top + (i + 0.5) * high, clip(names[i], NUMBERS, left - 8), NUMBERS, ink.FAINT, align="right"
+        )
 
 
 def name_columns(paper, names, left, y, wide):

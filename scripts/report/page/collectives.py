@@ -3,7 +3,7 @@
 from report import paper as ink
 from report.page import chart
 from report.page.figure import Figure
-from report.page.values import duration, number, numbers, positive, short, size, text, three
+from report.page.values import duration, number, numbers, percent as percent_of, positive, short, size, speed, text
 
 MOST_GROUPS = 4  # of datatype, operation and root, that have pictures
 MOST_ALGORITHMS = 8
@@ -26,8 +26,12 @@ class Group:
         self.rows = dict(list(self.rows.items())[:MOST_ALGORITHMS])
 
     def name(self):
-        parts = [self.collective, self.dtype, self.op if self.op != "none" else None,
-                 f"root {self.root}" if self.root is not None and self.root >= 0 else None]
+        parts = [
+            self.collective,
+            self.dtype,
+            self.op if self.op != "none" else None,
+            f"root {self.root}" if self.root is not None and self.root >= 0 else None,
+        ]
         return " ".join(part for part in parts if part) + (", in place" if self.in_place else "")
 
     def color(self, algorithm):
@@ -76,8 +80,12 @@ def against_size(group, key, low, high, bound, y_name, y_ticks):
     shared = len({tuple(points) for points in bounds.values() if points}) == 1 and len(lines) > 1
     labels = {a: group.label(a) for a in lines}
     paper = chart.sheet()
-    frame = chart.Frame(paper, (min(sizes), max(sizes), True), (*chart.ends_of(values), True),
-                        right=chart.room_for(labels.values()) + 10)
+    frame = chart.Frame(
+        paper,
+        (min(sizes), max(sizes), True),
+        (*chart.ends_of(values), True),
+        right=chart.room_for(labels.values()) + 10,
+    )
     frame.axes(chart.size_ticks(frame.x), y_ticks(frame.y), "size, bytes", y_name)
     for a, points in lines.items():
         color = group.color(a)
@@ -101,15 +109,25 @@ def bound_words(group):
 
 
 def bandwidth(group):
-    paper = against_size(group, "busbw_GBps", "busbw_low_GBps", "busbw_high_GBps", "bound_busbw_GBps",
-                         "bus bandwidth, GB/s", chart.number_ticks)
+    paper = against_size(
+        group,
+        "busbw_GBps",
+        "busbw_low_GBps",
+        "busbw_high_GBps",
+        "bound_busbw_GBps",
+        "bus bandwidth, GB/s",
+        chart.number_ticks,
+    )
     return paper and Figure("Bus bandwidth", paper, CAPTION.format(bound=bound_words(group)))
 
 
 def time(group):
-    paper = against_size(group, "time_us", "ci_low_us", "ci_high_us", "bound_us", "time of one operation",
-                         chart.duration_ticks)
-    return paper and Figure("Time", paper, "Shaded: the confidence interval. Dashed: the bound, as in the picture of bandwidth.")
+    paper = against_size(
+        group, "time_us", "ci_low_us", "ci_high_us", "bound_us", "time of one operation", chart.duration_ticks
+    )
+    return paper and Figure(
+        "Time", paper, "Shaded: the confidence interval. Dashed: the bound, as in the picture of bandwidth."
+    )
 
 
 def percent(group):
@@ -120,10 +138,15 @@ def percent(group):
     values = [v for points in lines.values() for _, v in points]
     sizes = [s for points in lines.values() for s, _ in points]
     paper = chart.sheet()
-    frame = chart.Frame(paper, (min(sizes), max(sizes), True), (0, max(100, *values) * 1.04, False),
-                        right=chart.room_for(lines) + 10)
-    frame.axes(chart.size_ticks(frame.x), [(v, t + " %") for v, t in frame.y.plain()], "size, bytes",
-               "percent of what it could be")
+    frame = chart.Frame(
+        paper, (min(sizes), max(sizes), True), (0, max(100, *values) * 1.04, False), right=chart.room_for(lines) + 10
+    )
+    frame.axes(
+        chart.size_ticks(frame.x),
+        [(v, t + " %") for v, t in frame.y.plain()],
+        "size, bytes",
+        "percent of what it could be",
+    )
     frame.line([(frame.x.low, 100), (frame.x.high, 100)], ink.FAINT, 1, DASHED, above=1.8)
     for a, points in lines.items():
         frame.line(points, group.color(a), marks=True)
@@ -149,8 +172,11 @@ def crossing_sentence(r):
 
 def winners(run, group):
     """Which algorithm is the fastest at which size."""
-    records = {positive(r, "size_bytes"): r for r in run.of("winner")
-               if belongs(r, group) and (r.get("in_place") is True) == group.in_place}
+    records = {
+        positive(r, "size_bytes"): r
+        for r in run.of("winner")
+        if belongs(r, group) and (r.get("in_place") is True) == group.in_place
+    }
     sizes = [s for s in group.sizes() if s in records]
     names = [a for a in group.rows]
     if len(sizes) < 2 or len(names) < 2:
@@ -161,8 +187,15 @@ def winners(run, group):
     paper.text(4, 10, "the fastest at a size, and how many times as fast as the next", chart.NUMBERS, ink.FAINT)
     for i, a in enumerate(names):
         y = top + i * high
-        paper.text(left - 8, y + high / 2, chart.clip(a, chart.NAMES, left - 8, True), chart.NAMES, group.color(a), True,
-                   align="right")
+        paper.text(
+            left - 8,
+            y + high / 2,
+            chart.clip(a, chart.NAMES, left - 8, True),
+            chart.NAMES,
+            group.color(a),
+            True,
+            align="right",
+        )
         paper.boxes([(left + c * wide, y, wide - 1, high - 1) for c in range(len(sizes))], "#f3f3f3", above=1)
     for c, s in enumerate(sizes):
         asked = text(records[s], "algorithm_asked", 40)
@@ -187,7 +220,9 @@ def winners(run, group):
 def sampled(group):
     """(algorithm, record) of the largest size that has samples."""
     for s in reversed(group.sizes()):
-        found = [(a, rows[s]) for a, rows in group.rows.items() if s in rows and len(numbers(rows[s], "samples_us")) > 1]
+        found = [
+            (a, rows[s]) for a, rows in group.rows.items() if s in rows and len(numbers(rows[s], "samples_us")) > 1
+        ]
         if found:
             return s, found
     return None, []
@@ -203,16 +238,32 @@ def time_line(group):
         return None
     most = max(len(samples) for samples in series.values())
     paper = chart.sheet()
-    frame = chart.Frame(paper, (1, max(most, 2), False), (*chart.ends_of(values), True),
-                        right=chart.room_for(series) + 10, left=chart.LEFT + 6)
-    frame.axes([(v, t) for v, t in frame.x.plain() if float(v).is_integer()], chart.duration_ticks(frame.y),
-               "iteration", f"time of each iteration at {size(s)}")
+    frame = chart.Frame(
+        paper,
+        (1, max(most, 2), False),
+        (*chart.ends_of(values), True),
+        right=chart.room_for(series) + 10,
+        left=chart.LEFT + 6,
+    )
+    frame.axes(
+        [(v, t) for v, t in frame.x.plain() if float(v).is_integer()],
+        chart.duration_ticks(frame.y),
+        "iteration",
+        f"time of each iteration at {size(s)}",
+    )
     for a, r in found:
         frame.line(list(enumerate(series[a], 1)), group.color(a), 1.1, marks=most <= 60)
         if positive(r, "p50_us"):
-            frame.line([(1, positive(r, "p50_us")), (max(most, 2), positive(r, "p50_us"))], group.color(a), 1, DOTTED, above=2)
-    frame.names([(len(series[a]), positive(r, "p50_us") or series[a][-1], a, group.color(a), True) for a, r in found
-                 if series[a]])
+            frame.line(
+                [(1, positive(r, "p50_us")), (max(most, 2), positive(r, "p50_us"))], group.color(a), 1, DOTTED, above=2
+            )
+    frame.names(
+        [
+            (len(series[a]), positive(r, "p50_us") or series[a][-1], a, group.color(a), True)
+            for a, r in found
+            if series[a]
+        ]
+    )
     return Figure("Iterations one after the other", paper, "Each the slowest rank's time. Dotted: the median.")
 
 
@@ -225,8 +276,12 @@ def distribution(group):
     values = [v for samples in series.values() for v in samples]
     paper = chart.sheet()
     frame = chart.Frame(paper, (*chart.ends_of(values), True), (0, 100, False))
-    frame.axes(chart.duration_ticks(frame.x), [(v, f"{v} %") for v in (0, 25, 50, 75, 100)], f"time at {size(s)}",
-               "iterations that take at most this long")
+    frame.axes(
+        chart.duration_ticks(frame.x),
+        [(v, f"{v} %") for v in (0, 25, 50, 75, 100)],
+        f"time at {size(s)}",
+        "iterations that take at most this long",
+    )
     for place, (a, r) in enumerate(one for one in found if one[0] in series):
         samples, n = series[a], len(series[a])
         steps = [(samples[0], 0)]
@@ -240,7 +295,9 @@ def distribution(group):
         name = chart.clip(a, chart.NAMES, 150, True)
         x = min(frame.x.at(samples[int(share * (n - 1))]) + 8, frame.right - chart.width_of(name, chart.NAMES, True))
         paper.text(x, frame.y.at(100 * share), name, chart.NAMES, group.color(a), True, ground=ink.PAPER)
-    return Figure("Distribution of the iterations", paper, "The steeper, the steadier. Dots: p50, p95 and p99 as recorded.")
+    return Figure(
+        "Distribution of the iterations", paper, "The steeper, the steadier. Dots: p50, p95 and p99 as recorded."
+    )
 
 
 def arrivals(run, group):
@@ -257,18 +314,29 @@ def arrivals(run, group):
         if len(rows) < 2:
             continue
         n = max(len(late) for late in rows.values())
-        paper = chart.cells([late + [None] * (n - len(late)) for late in rows.values()], [f"{rank:g}" for rank in rows],
-                            [str(i + 1) for i in range(n)], lambda us: duration(us) if us else "0", "iteration", "rank", 0, 0.5)
+        paper = chart.cells(
+            [late + [None] * (n - len(late)) for late in rows.values()],
+            [f"{rank:g}" for rank in rows],
+            [str(i + 1) for i in range(n)],
+            lambda us: duration(us) if us else "0",
+            "iteration",
+            "rank",
+            0,
+            0.5,
+        )
         figures.append(Figure(f"Arrivals, {a} at {size(s)}", paper, arrival_sentence(group.rows[a].get(s))))
     return figures
 
 
 def arrival_sentence(r):
-    told = "How long after the first rank each entered an iteration; who is dark row after row keeps the others waiting."
+    told = (
+        "How long after the first rank each entered an iteration; who is dark row after row keeps the others waiting."
+    )
     last, share, late = (r and number(r, key) for key in ("last_rank", "last_share", "last_late_us"))
     if last is None or share is None or late is None:
         return told
-    return f"{told} Rank {last:g} came last in {100 * share:.0f} % of the iterations, {duration(late)} after the median rank."
+    often = f"in {100 * share:.0f} % of the iterations, {duration(late)} after the median rank"
+    return f"{told} Rank {last:g} came last {often}."
 
 
 # ---- all ---------------------------------------------------------------------------------------------------
@@ -279,8 +347,15 @@ def figures(run):
     groups = groups_of(run)
     sections, notes = [], []
     for group in groups[:MOST_GROUPS]:
-        drawn = [bandwidth(group), time(group), winners(run, group), percent(group), time_line(group), distribution(group),
-                 *arrivals(run, group)]
+        drawn = [
+            bandwidth(group),
+            time(group),
+            winners(run, group),
+            percent(group),
+            time_line(group),
+            distribution(group),
+            *arrivals(run, group),
+        ]
         sections.append((group.name() if len(groups) > 1 else None, [figure for figure in drawn if figure]))
         if group.left_out:
             notes.append(f"{group.name()}: {group.left_out} more algorithms are in the table, not in the pictures")
@@ -297,9 +372,9 @@ def best_sentence(group):
     told = f"At {size(s)}, {group.label(a)} {'is the fastest' if len(found) > 1 else 'takes'}"
     told += f"{':' if len(found) > 1 else ''} {duration(positive(r, 'time_us'))}"
     if positive(r, "busbw_GBps"):
-        told += f", {three(positive(r, 'busbw_GBps'))} GB/s bus bandwidth"
+        told += f", {speed(positive(r, 'busbw_GBps'))} bus bandwidth"
     if positive(r, "percent_of_bound"):
-        told += f", {three(positive(r, 'percent_of_bound'))} % of its bound"
+        told += f", {percent_of(positive(r, 'percent_of_bound'))} of its bound"
         source = text(r, "bound_source", 120)
         told += f" ({source})" if source else ""
     return short(told, 300) + "."

@@ -8,7 +8,12 @@ MOST_ROWS = 24  # of a table
 def plain(text):
     """Without what Markdown or HTML would take for more than text."""
     text = " ".join(str(text).split())
-    return re.sub(r"([\\`*_{}\[\]<>|#~!&])", r"\\\1", text).replace("\\<", "&lt;").replace("\\>", "&gt;").replace("@", "@\u200b")
+    return (
+        re.sub(r"([\\`*_{}\[\]<>|#~!&])", r"\\\1", text)
+        .replace("\\<", "&lt;")
+        .replace("\\>", "&gt;")
+        .replace("@", "@\u200b")
+    )
 
 
 def code(text):
@@ -40,9 +45,11 @@ def markdown(report):
         if section.verdict and len(report.sections) > 1:
             parts.append(f"{MARKS[section.verdict.state]} {plain(section.verdict.word)}")
         for one in section.tables:
-            parts.append(f"<details><summary>{plain(one.name)}, {len(one.rows)} rows</summary>\n\n{table(one)}\n\n</details>")
+            parts.append(
+                f"<details><summary>{plain(one.name)}, {len(one.rows)} rows</summary>\n\n{table(one)}\n\n</details>"
+            )
         if section.command:
-            parts.append(code(section.command))
+            parts.append(code(" ".join(section.command)))
         if section.facts:
             parts.append(" · ".join(f"{plain(name)}: {plain(value)}" for name, value in section.facts[:12]))
     for note in report.notes:

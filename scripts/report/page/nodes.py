@@ -3,7 +3,7 @@
 from report import paper as ink
 from report.page import chart
 from report.page.figure import Figure
-from report.page.values import number, positive, short, text, three
+from report.page.values import number, positive, short, speed, text, three
 
 BAD = "#c24400"
 MOST_NODES = 48
@@ -17,16 +17,28 @@ def of_diagnosis(run):
         return []
     speed = lambda r: min(positive(r, key) or 9e9 for key in ("sends_share", "receives_share"))
     figures = []
-    for key, title, bandwidth in (("sends_share", "What nodes send", "sends_GBps"),
-                                  ("receives_share", "What nodes receive", "receives_GBps")):
+    for key, title, bandwidth in (
+        ("sends_share", "What nodes send", "sends_GBps"),
+        ("receives_share", "What nodes receive", "receives_GBps"),
+    ):
         shown = sorted((r for r in rows if positive(r, key)), key=speed)[:MOST_NODES]
         bars = [(node_name(r), {part_of(r): 100 * r[key]}, end_text(r, bandwidth)) for r in shown]
         if bars:
             told = "As a share of what is usual in this run, the slowest first. The line: what is usual."
             more = len(rows) - len(shown)
-            figures.append(Figure(title, chart.bars(bars, PARTS, lambda v: f"{v:.3g} %", "percent of the usual speed",
-                                                    {i: 100 for i in range(len(bars))}),
-                                  told + (f" {more} faster nodes are in the table." if more > 0 else "")))
+            figures.append(
+                Figure(
+                    title,
+                    chart.bars(
+                        bars,
+                        PARTS,
+                        lambda v: f"{v:.3g} %",
+                        "percent of the usual speed",
+                        {i: 100 for i in range(len(bars))},
+                    ),
+                    told + (f" {more} faster nodes are in the table." if more > 0 else ""),
+                )
+            )
     return figures
 
 
@@ -39,11 +51,14 @@ def part_of(r):
 
 def node_name(r):
     node = number(r, "node")
-    return short(" ".join(part for part in (text(r, "host", 24), f"#{node:g}" if node is not None else None) if part) or "node", 30)
+    return short(
+        " ".join(part for part in (text(r, "host", 24), f"#{node:g}" if node is not None else None) if part) or "node",
+        30,
+    )
 
 
 def end_text(r, key):
-    told = f"{three(positive(r, key))} GB/s" if positive(r, key) else ""
+    told = speed(positive(r, key)) if positive(r, key) else ""
     code = text(r, "code", 24)
     return f"{told} {code}" if code and part_of(r) == "bad" else told
 
@@ -62,14 +77,22 @@ def meetings(run):
     values = [[found.get((a, b)) for b in nodes] for a in nodes]
     if not any(v for row in values for v in row):
         return []
-    return [Figure("From node to node, GB/s", chart.cells(values, names, names, three, "to node", "from node", 0),
-                   "In the survey; dark is fast. A pale row or column is a node, a pale cell a link.")]
+    return [
+        Figure(
+            "From node to node, GB/s",
+            chart.cells(values, names, names, three, "to node", "from node", 0),
+            "In the survey; dark is fast. A pale row or column is a node, a pale cell a link.",
+        )
+    ]
 
 
 def groups(run):
     """Of a split world: each group's bandwidth at the largest size, the worst marked."""
-    rows = [r for r in run.of("result") if isinstance(r.get("group_busbw_GBps"), list) and r["group_busbw_GBps"]
-            and positive(r, "size_bytes")]
+    rows = [
+        r
+        for r in run.of("result")
+        if isinstance(r.get("group_busbw_GBps"), list) and r["group_busbw_GBps"] and positive(r, "size_bytes")
+    ]
     if not rows:
         return []
     r = max(rows, key=lambda r: r["size_bytes"])
@@ -78,9 +101,13 @@ def groups(run):
         return []
     pairs = [(number({"": g}, ""), positive({"": v}, "")) for g, v in zip(numbers, speeds)]
     pairs = sorted((pair for pair in pairs if None not in pair), key=lambda pair: pair[1])[:MOST_NODES]
-    bars = [(f"group {g:g}", {"bad" if g == worst else "good": v}, f"{three(v)} GB/s") for g, v in pairs]
+    bars = [(f"group {g:g}", {"bad" if g == worst else "good": v}, speed(v)) for g, v in pairs]
     parts = (("good", "group", ink.BLUE), ("bad", "furthest behind", BAD))
-    return [Figure("Groups of the world", chart.bars(bars, parts, three, "bus bandwidth, GB/s"), "The slowest first.")] if bars else []
+    return (
+        [Figure("Groups of the world", chart.bars(bars, parts, three, "bus bandwidth, GB/s"), "The slowest first.")]
+        if bars
+        else []
+    )
 
 
 def figures(run):

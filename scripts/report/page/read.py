@@ -7,14 +7,37 @@ from report import files
 from report.page.values import count, number, short, text
 from report.records import SCHEMA, Run
 
-MOST_RECORDS = 300000  # of all files
+MOST_RECORDS = 100000  # of all files
+MOST_BYTES = 256 << 20  # likewise
 MOST_RUNS = 64
 MOST_LINE = 32 << 20  # bytes
 MOST_NOTES = 12  # of one file
 
-MEASURED = ("result", "pair", "data_parallel", "pipeline", "tensor_parallel", "tensor_equality", "hybrid_plan",
-            "hybrid", "experts", "zero", "way", "node")
-OTHERS = ("finding", "culprit", "skip", "arrival", "winner", "crossing", "pass", "zero_moment", "meeting")  # that follow
+MEASURED = (
+    "result",
+    "pair",
+    "data_parallel",
+    "pipeline",
+    "tensor_parallel",
+    "tensor_equality",
+    "hybrid_plan",
+    "hybrid",
+    "experts",
+    "zero",
+    "way",
+    "node",
+)
+OTHERS = (
+    "finding",
+    "culprit",
+    "skip",
+    "arrival",
+    "winner",
+    "crossing",
+    "pass",
+    "zero_moment",
+    "meeting",
+)  # that follow
 KINDS = MEASURED + OTHERS + ("run", "end")
 DOCUMENTS = ("topology", "model_memory", "acceptance")
 
@@ -23,7 +46,7 @@ class Source:
     """What came of the files: runs in their order, documents that are no records, and notes."""
 
     def __init__(self):
-        self.runs, self.documents, self.notes, self.records = {}, [], [], 0
+        self.runs, self.documents, self.notes, self.records, self.bytes = {}, [], [], 0, 0
 
     def note(self, path, what):
         self.notes.append(f"{short(path, 120)}: {what}")
@@ -55,10 +78,10 @@ class Reader:
             kind = short(record["kind"], 40)
             self.unknown[kind] = self.unknown.get(kind, 0) + 1
         else:
-            return self.keep(record)
+            return self.keep(record, len(line))
         return len(self.broken) < 100000
 
-    def keep(self, record):
+    def keep(self, record, length):
         runs, identity = self.source.runs, record.get("run_id")
         if not isinstance(identity, str):
             self.strays += 1
@@ -72,11 +95,15 @@ class Reader:
                 runs[identity] = Run(record, len(runs) + 1)
         elif identity not in runs:
             self.strays += 1
-        elif self.source.records >= MOST_RECORDS:
-            self.source.note(self.path, f"more than {MOST_RECORDS:,} records: the rest is left out")
+        elif self.source.records >= MOST_RECORDS or self.source.bytes + length > MOST_BYTES:
+            self.source.note(
+                self.path,
+                f"more than {MOST_RECORDS:,} records or {MOST_BYTES >> 20} MiB in all: " "the rest is left out",
+            )
             return False
         else:
             self.source.records += 1
+            self.source.bytes += length
             runs[identity].records.append(record)
         return True
 
@@ -87,7 +114,7 @@ class Reader:
         if len(self.broken) > 3:
             note(f"{count(len(self.broken) - 3, 'more line')} like these")
         for schema, n in list(self.schemas.items())[:3]:
-            note(f"{count(n, 'record')} of schema {schema}, which this program does not know (it knows {SCHEMA}): left out")
+            note(f"{count(n, 'record')} of schema {schema}; this program knows {SCHEMA}: left out")
         for kind, n in list(self.unknown.items())[:5]:
             note(f"{count(n, 'record')} of kind {kind!r}, which this program does not know: left out")
         if self.strays:

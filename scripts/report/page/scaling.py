@@ -39,7 +39,9 @@ def against_ranks(groups, bytes_, key, y_name, y_ticks):
         return None
     ranks = sorted(groups)
     paper = chart.sheet()
-    frame = chart.Frame(paper, (min(ranks), max(ranks), True), (*chart.ends_of(values), True), right=chart.room_for(lines) + 10)
+    frame = chart.Frame(
+        paper, (min(ranks), max(ranks), True), (*chart.ends_of(values), True), right=chart.room_for(lines) + 10
+    )
     frame.axes(chart.rank_ticks(frame.x), y_ticks(frame.y), "ranks", y_name)
     colors = {a: ink.SERIES[i % len(ink.SERIES)] for i, a in enumerate(lines)}
     for a, points in lines.items():
@@ -58,7 +60,9 @@ def figures(runs):
         least, most = common[0], common[-1]
         told = "computed in virtual time" if backend == "sim" else "measured"
         for bytes_ in dict.fromkeys((least, most)):
-            paper = against_ranks(groups, bytes_, "time_us", f"time of one operation at {size(bytes_)}", chart.duration_ticks)
+            paper = against_ranks(
+                groups, bytes_, "time_us", f"time of one operation at {size(bytes_)}", chart.duration_ticks
+            )
             drawn.append(paper and Figure(f"Time against ranks, {size(bytes_)}", paper, f"{where}; {told}."))
         paper = against_ranks(groups, most, "busbw_GBps", f"bus bandwidth at {size(most)}, GB/s", chart.number_ticks)
         drawn.append(paper and Figure(f"Bus bandwidth against ranks, {size(most)}", paper, f"{where}; {told}."))

@@ -2,7 +2,7 @@
 
 from report.page import collectives
 from report.page.read import MEASURED, end_of, program_of
-from report.page.values import count, duration, number, positive, short, size, text, three
+from report.page.values import count, duration, memory, number, percent, positive, short, size, speed, text
 
 PASSED, WARNED, FAILED = "passed", "warned", "failed"
 WORST = (PASSED, WARNED, FAILED)
@@ -25,7 +25,8 @@ def data_sentence(run):
     if wrong:
         told = f"Of {count(results, 'result')}, {wrong:,} {'has' if wrong == 1 else 'have'} wrong data"
     elif run.head.get("virtual_time") is True:
-        told = f"{count(results, 'result')} in virtual time, computed from --link {short(text(run.head, 'link') or '', 80)}"
+        link = text(run.head, "link", 80) or "(unknown)"
+        told = f"{count(results, 'result')} in virtual time, computed from --link {link}"
     elif not checked:
         told = f"{count(results, 'result')}, of which no data was checked"
     else:
@@ -42,7 +43,7 @@ def error_sentence(run):
         return error[0].upper() + error[1:].rstrip(".") + "."
     gate, mean = number(end, "min_busbw_GBps"), number(end, "avg_busbw_GBps")
     if text(end, "verdict") == "below the gate" and gate is not None and mean is not None:
-        return f"The mean bus bandwidth is {three(mean)} GB/s; the gate asks for 0.9 of {three(gate)} GB/s."
+        return f"The mean bus bandwidth is {speed(mean)}; the gate asks for 0.9 of {speed(gate)}."
     return None
 
 
@@ -57,8 +58,11 @@ def pair_sentences(run):
     if not pairs:
         return ["Nothing looks wrong."] if run.of("pair") else []
     slow, fast = (choose(pairs, key=lambda r: r["GBps"]) for choose in (min, max))
-    said = lambda r: f"{three(r['GBps'])} GB/s ({pair_name(r)})"
-    return ["No pair, rank or link looks wrong.", f"The slowest of them reaches {said(slow)}, the fastest {said(fast)}."]
+    said = lambda r: f"{speed(r['GBps'])} ({pair_name(r)})"
+    return [
+        "No pair, rank or link looks wrong.",
+        f"The slowest of them reaches {said(slow)}, the fastest {said(fast)}.",
+    ]
 
 
 def pair_name(r):
@@ -74,20 +78,31 @@ def training_sentences(run):
     for r in run.of("data_parallel"):
         if r.get("best") == 1 and positive(r, "step_us"):
             cap = positive(r, "cap_bytes")
-            buckets = f"buckets of {size(cap)}" if cap else {"one": "one bucket", "tensor": "a bucket for each tensor"}.get(
-                text(r, "grouping"), "some buckets")
-            told.append(f"With overlap {text(r, 'overlap', 8)} the step is shortest with {buckets} ({text(r, 'algorithm', 40)}): "
-                        f"{duration(r['step_us'])}.")
+            buckets = (
+                f"buckets of {size(cap)}"
+                if cap
+                else {"one": "one bucket", "tensor": "a bucket for each tensor"}.get(
+                    text(r, "grouping"), "some buckets"
+                )
+            )
+            told.append(
+                f"With overlap {text(r, 'overlap', 8)} the step is shortest with {buckets} "
+                f"({text(r, 'algorithm', 40)}): {duration(r['step_us'])}."
+            )
     plans = [r for r in run.of("pipeline") if positive(r, "p50_us") or positive(r, "predicted_us")]
     if plans:
         key = "p50_us" if any(positive(r, "p50_us") for r in plans) else "predicted_us"
         best = min((r for r in plans if positive(r, key)), key=lambda r: r[key])
         bubble = number(best, "bubble_over_total" if key == "p50_us" else "predicted_bubble_over_total")
-        told.append(f"{text(best, 'schedule', 40)} takes the shortest step, {duration(best[key])}"
-                    + (f", of which {three(100 * bubble)} % is a bubble." if bubble is not None else "."))
+        told.append(
+            f"{text(best, 'schedule', 40)} takes the shortest step, {duration(best[key])}"
+            + (f", of which {percent(100 * bubble)} is a bubble." if bubble is not None else ".")
+        )
     for r in sorted((r for r in run.of("hybrid_plan") if number(r, "place") == 1), key=str)[:1]:
-        told.append(f"The fastest division that fits is tp {r.get('tp')}, pp {r.get('pp')}, dp {r.get('dp')}: "
-                    f"{duration(positive(r, 'step_us'))} a step; {text(r, 'reason', 160) or 'no reason is given'}.")
+        told.append(
+            f"The fastest division that fits is tp {r.get('tp')}, pp {r.get('pp')}, dp {r.get('dp')}: "
+            f"{duration(positive(r, 'step_us'))} a step; {text(r, 'reason', 160) or 'no reason is given'}."
+        )
     for kind, key, name in (("way", "step_us", "way"), ("tensor_parallel", "step_us", "way")):
         rows = [r for r in run.of(kind) if positive(r, key) and r.get("part", "layer") == "layer"]
         if len(rows) > 1:
@@ -95,7 +110,7 @@ def training_sentences(run):
             told.append(f"The shortest step is that of {text(best, name, 40)}: {duration(best[key])}.")
     for r in run.of("zero")[-1:]:
         if positive(r, "held_bytes"):
-            told.append(f"Stage {r.get('stage')} of ZeRO holds {three(r['held_bytes'] / 1e6)} MB on a rank at its peak.")
+            told.append(f"Stage {r.get('stage')} of ZeRO holds {memory(r['held_bytes'])} on a rank at its peak.")
     return [short(t, 300) for t in told]
 
 

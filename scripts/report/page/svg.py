@@ -18,23 +18,35 @@ def gamma(part):
 def to_oklab(color):
     """https://bottosson.github.io/posts/oklab: lightness and two axes of colour."""
     r, g, b = (linear(int(color[i : i + 2], 16) / 255) for i in (1, 3, 5))
-    l, m, s = (max(v, 0) ** (1 / 3) for v in (
-        0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b,
-        0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b,
-        0.0883024619 * r + 0.2817188376 * g + 0.6299787005 * b))
-    return (0.2104542553 * l + 0.7936177850 * m - 0.0040720468 * s,
-            1.9779984951 * l - 2.4285922050 * m + 0.4505937099 * s,
-            0.0259040371 * l + 0.7827717662 * m - 0.8086757660 * s)
+    l, m, s = (
+        max(v, 0) ** (1 / 3)
+        for v in (
+            0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b,
+            0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b,
+            0.0883024619 * r + 0.2817188376 * g + 0.6299787005 * b,
+        )
+    )
+    return (
+        0.2104542553 * l + 0.7936177850 * m - 0.0040720468 * s,
+        1.9779984951 * l - 2.4285922050 * m + 0.4505937099 * s,
+        0.0259040371 * l + 0.7827717662 * m - 0.8086757660 * s,
+    )
 
 
 def from_oklab(lightness, a, b):
-    l, m, s = (v**3 for v in (
-        lightness + 0.3963377774 * a + 0.2158037573 * b,
-        lightness - 0.1055613458 * a - 0.0638541728 * b,
-        lightness - 0.0894841775 * a - 1.2914855480 * b))
-    parts = (4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s,
-             -1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s,
-             -0.0041960863 * l - 0.7034186147 * m + 1.7076147010 * s)
+    l, m, s = (
+        v**3
+        for v in (
+            lightness + 0.3963377774 * a + 0.2158037573 * b,
+            lightness - 0.1055613458 * a - 0.0638541728 * b,
+            lightness - 0.0894841775 * a - 1.2914855480 * b,
+        )
+    )
+    parts = (
+        4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s,
+        -1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s,
+        -0.0041960863 * l - 0.7034186147 * m + 1.7076147010 * s,
+    )
     return "#" + "".join(f"{round(255 * gamma(part)):02x}" for part in parts)
 
 
@@ -71,9 +83,11 @@ class Pictures:
         tags[1::2] = [HEX.sub(self.color, tag) for tag in tags[1::2]]
         data = "".join(tags)
         data = data.replace("'DejaVu Sans', 'Verdana'", "var(--sans)")
-        head = (f'<svg class="picture" role="img" aria-label="{label}" viewBox="0 0 {paper.width * 0.72:g} '
-                f'{paper.height * 0.72:g}" style="max-width: {paper.width * 1.2:.0f}px" '
-                f'xmlns:xlink="http://www.w3.org/1999/xlink">')
+        head = (
+            f'<svg class="picture" role="img" aria-label="{label}" viewBox="0 0 {paper.width * 0.72:g} '
+            f'{paper.height * 0.72:g}" style="max-width: {paper.width * 1.2:.0f}px" '
+            f'xmlns:xlink="http://www.w3.org/1999/xlink">'
+        )
         return head + data[data.index(">") + 1 :]
 
     def color(self, match):

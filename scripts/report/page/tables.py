@@ -13,34 +13,78 @@ LONG = 24  # numbers of an array that are shown
 
 # What a table of the page shows; a kind that is not named shows its first columns.
 COLUMNS = {
-    "result": ("collective", "algorithm_asked", "algorithm", "dtype", "op", "nranks", "size_bytes", "in_place", "time_us",
-               "ci_low_us", "ci_high_us", "algbw_GBps", "busbw_GBps", "percent_of_bound", "wrong", "p99_us", "cv_percent",
-               "skew_p50_us", "last_rank"),
-    "pair": ("quantity", "from", "to", "from_host", "to_host", "place", "memory_from", "memory_to", "path", "route", "p2p",
-             "direction", "size_bytes", "GBps", "low_GBps", "high_GBps", "p50_us", "p99_us", "percent_of_bound", "wrong"),
-    "data_parallel": ("algorithm", "grouping", "cap_bytes", "overlap", "buckets", "step_us", "low_us", "high_us",
-                      "predicted_step_us", "compute_us", "reduce_us", "exposed_us", "times_25M", "best", "wrong"),
-    "pipeline": ("schedule", "stages", "microbatches", "chunks", "predicted_us", "p50_us", "p99_us",
-                 "predicted_bubble_over_total", "bubble_over_total", "off_percent", "peak_bytes", "wrong"),
-    "tensor_parallel": ("model", "part", "way", "nranks", "calls", "wire_bytes", "formula_bytes", "kept_bytes",
-                        "compute_us", "communicate_us", "step_us", "low_us", "high_us", "exposed_us", "hidden"),
-    "tensor_equality": ("module", "way", "nranks", "outputs", "wrong_outputs", "gradients", "wrong_gradients", "off_ulps",
-                        "verdict", "passed"),
-    "zero": ("stage", "nranks", "overlap", "formula_bytes", "parameters_bytes", "gradients_bytes", "optimizer_bytes",
-             "communication_bytes", "held_bytes", "reserved_bytes", "wire_bytes", "formula_wire_bytes", "step_us", "wrong"),
-    "way": ("way", "servers", "nranks", "workers", "step_us", "low_us", "high_us", "predicted_us", "error_percent",
-            "exposed_us", "most_bytes", "wire_bytes", "speedup", "efficiency", "wrong"),
-    "hybrid_plan": ("place", "reason", "tp", "pp", "dp", "ep", "micro_batch", "recompute", "zero", "memory_bytes",
-                    "tightest", "step_us", "compute_us", "bubble_us", "tensor_us", "pipeline_us", "data_us"),
-    "experts": ("skew", "capacity", "imbalance", "dropped_share", "counts_us", "dispatch_us", "combine_us", "layer_us",
-                "low_us", "high_us", "dispatch_GBps", "times_even", "wrong"),
+    "result": (
+        "collective algorithm_asked algorithm dtype op nranks size_bytes in_place time_us ci_low_us "
+        "ci_high_us algbw_GBps busbw_GBps percent_of_bound wrong p99_us cv_percent skew_p50_us last_rank"
+    ).split(),
+    "pair": (
+        "quantity from to from_host to_host place memory_from memory_to path route p2p direction size_bytes "
+        "GBps low_GBps high_GBps p50_us p99_us percent_of_bound wrong"
+    ).split(),
+    "data_parallel": (
+        "algorithm grouping cap_bytes overlap buckets step_us low_us high_us predicted_step_us compute_us "
+        "reduce_us exposed_us times_25M best wrong"
+    ).split(),
+    "pipeline": (
+        "schedule stages microbatches chunks predicted_us p50_us p99_us predicted_bubble_over_total "
+        "bubble_over_total off_percent peak_bytes wrong"
+    ).split(),
+    "tensor_parallel": (
+        "model part way nranks calls wire_bytes formula_bytes kept_bytes compute_us communicate_us step_us "
+        "low_us high_us exposed_us hidden"
+    ).split(),
+    "tensor_equality": (
+        "module way nranks outputs wrong_outputs gradients wrong_gradients off_ulps verdict passed"
+    ).split(),
+    "zero": (
+        "stage nranks overlap formula_bytes parameters_bytes gradients_bytes optimizer_bytes "
+        "communication_bytes held_bytes reserved_bytes wire_bytes formula_wire_bytes step_us wrong"
+    ).split(),
+    "way": (
+        "way servers nranks workers step_us low_us high_us predicted_us error_percent exposed_us most_bytes "
+        "wire_bytes speedup efficiency wrong"
+    ).split(),
+    "hybrid_plan": (
+        "place reason tp pp dp ep micro_batch recompute zero memory_bytes tightest step_us compute_us "
+        "bubble_us tensor_us pipeline_us data_us"
+    ).split(),
+    "experts": (
+        "skew capacity imbalance dropped_share counts_us dispatch_us combine_us layer_us low_us high_us "
+        "dispatch_GBps times_even wrong"
+    ).split(),
 }
-NAMES = {"result": "Results", "pair": "Pairs", "data_parallel": "Steps by buckets", "pipeline": "Schedules",
-         "tensor_parallel": "Split layers", "tensor_equality": "Equality with the unsplit layer", "hybrid_plan": "Divisions",
-         "hybrid": "Steps and their parts", "experts": "Loads", "zero": "Stages", "way": "Ways", "skip": "Skipped",
-         "finding": "Findings", "culprit": "Who is to blame", "node": "Nodes"}
+NAMES = {
+    "result": "Results",
+    "pair": "Pairs",
+    "data_parallel": "Steps by buckets",
+    "pipeline": "Schedules",
+    "tensor_parallel": "Split layers",
+    "tensor_equality": "Equality with the unsplit layer",
+    "hybrid_plan": "Divisions",
+    "hybrid": "Steps and their parts",
+    "experts": "Loads",
+    "zero": "Stages",
+    "way": "Ways",
+    "skip": "Skipped",
+    "finding": "Findings",
+    "culprit": "Who is to blame",
+    "node": "Nodes",
+}
 UNITS = (("_GBps", "GB/s"), ("_us", ""), ("_bytes", ""), ("_percent", "%"), ("_ms", "ms"), ("_unix_s", "s"))
-COUNTS = ("nranks", "from", "to", "size_bytes", "rank", "root", "stages", "place", "stage", "last_rank", "wrong", "microbatches")
+COUNTS = (
+    "nranks",
+    "from",
+    "to",
+    "size_bytes",
+    "rank",
+    "root",
+    "stages",
+    "place",
+    "stage",
+    "last_rank",
+    "wrong",
+    "microbatches",
+)
 
 
 class Table:
@@ -95,10 +139,17 @@ def written(column, value):
 
 
 def columns_of(kind, records):
-    wanted = COLUMNS.get(kind) or [key for key in records[0] if key not in ("schema", "kind", "run_id", "end_unix_s")][:14]
+    wanted = (
+        COLUMNS.get(kind) or [key for key in records[0] if key not in ("schema", "kind", "run_id", "end_unix_s")][:14]
+    )
     used = [c for c in wanted if any(r.get(c) is not None for r in records[:MOST_ROWS])]
-    return [c for c in used if c != "algorithm" or "algorithm_asked" not in used
-            or any(r.get("algorithm") != r.get("algorithm_asked") for r in records[:MOST_ROWS])]
+    return [
+        c
+        for c in used
+        if c != "algorithm"
+        or "algorithm_asked" not in used
+        or any(r.get("algorithm") != r.get("algorithm_asked") for r in records[:MOST_ROWS])
+    ]
 
 
 def shared(records, columns):
@@ -106,8 +157,11 @@ def shared(records, columns):
     if len(records) < 2:
         return {}
     first = records[0]
-    return {c: cell(first, c).shown for c in columns if (isinstance(first.get(c), str) or c in ("nranks", "root"))
-            and all(r.get(c) == first.get(c) for r in records)}
+    return {
+        c: cell(first, c).shown
+        for c in columns
+        if (isinstance(first.get(c), str) or c in ("nranks", "root")) and all(r.get(c) == first.get(c) for r in records)
+    }
 
 
 def tables_of(run):
@@ -120,8 +174,20 @@ def tables_of(run):
         same = shared(records, columns)
         columns = [c for c in columns if c not in same]
         rows = [[cell(r, c) for c in columns] for r in records[:MOST_ROWS]]
-        note = f"The first {MOST_ROWS:,} of {len(records):,} rows; the CSV file has all." if len(records) > MOST_ROWS else None
-        found.append(Table(NAMES.get(kind, kind), [head(c) for c in columns], rows, ", ".join(f"{head(c)} {v}" for c, v in same.items()), note))
+        note = (
+            f"The first {MOST_ROWS:,} of {len(records):,} rows; the CSV file has all."
+            if len(records) > MOST_ROWS
+            else None
+        )
+        found.append(
+            Table(
+                NAMES.get(kind, kind),
+                [head(c) for c in columns],
+                rows,
+                ", ".join(f"{head(c)} {v}" for c, v in same.items()),
+                note,
+            )
+        )
     return found
 
 
@@ -154,8 +220,14 @@ def csv_files(runs):
         rows = [(run, r) for run in runs for r in run.of(kind)]
         if not rows:
             continue
-        columns = list(dict.fromkeys(
-            key for _, r in rows for key in r if key not in ("schema", "kind") and re.fullmatch(r"[A-Za-z0-9_]{1,60}", key)))
+        columns = list(
+            dict.fromkeys(
+                key
+                for _, r in rows
+                for key in r
+                if key not in ("schema", "kind") and re.fullmatch(r"[A-Za-z0-9_]{1,60}", key)
+            )
+        )
         mine = [c for c in OF_RUN if c not in columns]
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")

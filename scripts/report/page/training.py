@@ -8,14 +8,20 @@ from report.page.values import duration, memory, number, positive, text
 MOST_ROWS = 16
 GREY = "#b9bec6"
 PARTS_OF_MEMORY = (
-    ("parameters_bytes", "parameters", ink.BLUE), ("gradients_bytes", "gradients", "#d55e00"),
-    ("optimizer_bytes", "optimizer", ink.GREEN), ("communication_bytes", "communication", ink.PURPLE),
+    ("parameters_bytes", "parameters", ink.BLUE),
+    ("gradients_bytes", "gradients", "#d55e00"),
+    ("optimizer_bytes", "optimizer", ink.GREEN),
+    ("communication_bytes", "communication", ink.PURPLE),
     ("fragmentation_bytes", "fragmentation", GREY),
 )
 COMPUTE, EXPOSED = ("compute_us", "computing", ink.BLUE), ("exposed_us", "waiting for communication", "#d55e00")
 PARTS_OF_PLAN = (
-    ("compute_us", "computing", ink.BLUE), ("bubble_us", "bubble", GREY), ("tensor_us", "tensor", "#d55e00"),
-    ("pipeline_us", "pipeline", "#c48a00"), ("data_us", "data", ink.GREEN), ("expert_us", "expert", ink.PURPLE),
+    ("compute_us", "computing", ink.BLUE),
+    ("bubble_us", "bubble", GREY),
+    ("tensor_us", "tensor", "#d55e00"),
+    ("pipeline_us", "pipeline", "#c48a00"),
+    ("data_us", "data", ink.GREEN),
+    ("expert_us", "expert", ink.PURPLE),
     ("embedding_us", "embedding", ink.SKY),
 )
 
@@ -35,9 +41,19 @@ def stacked(rows, parts, total, name, write, axis, mark=None):
 
 def zero_stages(run):
     """What a rank holds at its peak under each stage of ZeRO."""
-    drawn = stacked(run.of("zero"), PARTS_OF_MEMORY, "reserved_bytes", lambda r: f"stage {r.get('stage')}", memory,
-                    "memory of a rank at its peak", "formula_bytes")
-    told = "At the end of a bar: all that was taken from the backend. The line across it: parameters, gradients and optimizer by the formula."
+    drawn = stacked(
+        run.of("zero"),
+        PARTS_OF_MEMORY,
+        "reserved_bytes",
+        lambda r: f"stage {r.get('stage')}",
+        memory,
+        "memory of a rank at its peak",
+        "formula_bytes",
+    )
+    told = (
+        "At the end of a bar: all that was taken from the backend. The line across it: parameters, gradients and "
+        "optimizer by the formula."
+    )
     return drawn and Figure("Memory under the stages of ZeRO", drawn, told)
 
 
@@ -55,17 +71,38 @@ def zero_moments(run, stage):
     if not tops:
         return None
     paper = chart.sheet(250)
-    frame = chart.Frame(paper, (0, len(rows), False), (0, max(sums) * 1.05, False),
-                        right=chart.room_for([name for name, *_ in tops]) + 10, left=chart.LEFT + 14)
+    frame = chart.Frame(
+        paper,
+        (0, len(rows), False),
+        (0, max(sums) * 1.05, False),
+        right=chart.room_for([name for name, *_ in tops]) + 10,
+        left=chart.LEFT + 14,
+    )
     turns = [i for i, r in enumerate(rows) if i == 0 or text(r, "moment") != text(rows[i - 1], "moment")]
-    frame.axes([(i, text(rows[i], "moment", 20) or "") for i in turns], [(v, chart.shortest(memory(v))) for v, _ in frame.y.plain(5)],
-               "from moment to moment of the first step", "memory held by rank 0")
+    frame.axes(
+        [(i, text(rows[i], "moment", 20) or "") for i in turns],
+        [(v, chart.shortest(memory(v))) for v, _ in frame.y.plain(5)],
+        "from moment to moment of the first step",
+        "memory held by rank 0",
+    )
     for name, color, below, above in tops:
-        columns = [(frame.x.at(i), frame.y.at(high), frame.x.at(i + 1) - frame.x.at(i) + 0.1, frame.y.at(low) - frame.y.at(high))
-                   for i, (low, high) in enumerate(zip(below, above)) if high > low]
+        columns = [
+            (
+                frame.x.at(i),
+                frame.y.at(high),
+                frame.x.at(i + 1) - frame.x.at(i) + 0.1,
+                frame.y.at(low) - frame.y.at(high),
+            )
+            for i, (low, high) in enumerate(zip(below, above))
+            if high > low
+        ]
         paper.boxes(columns, color, above=1.5)
-    frame.names([(len(rows), (below[-1] + above[-1]) / 2, name, ink.FAINT if color == GREY else color, True)
-                 for name, color, below, above in tops])
+    frame.names(
+        [
+            (len(rows), (below[-1] + above[-1]) / 2, name, ink.FAINT if color == GREY else color, True)
+            for name, color, below, above in tops
+        ]
+    )
     return Figure(f"Memory in stage {stage:g}", paper, "")
 
 
@@ -80,9 +117,17 @@ def calculated(document):
     rows = [r for r in stages if isinstance(r, dict)] if isinstance(stages, list) else []
     if not rows:
         return None
-    drawn = stacked(rows, PARTS_OF_MEMORY[:3], "total_bytes", lambda r: f"stage {r.get('zero')}, {r.get('dp')} ranks"[:40], memory,
-                    "memory of a rank, calculated")
-    return drawn and Figure("Memory under the stages of ZeRO", drawn, "Calculated: parameters, gradients and optimizer.")
+    drawn = stacked(
+        rows,
+        PARTS_OF_MEMORY[:3],
+        "total_bytes",
+        lambda r: f"stage {r.get('zero')}, {r.get('dp')} ranks"[:40],
+        memory,
+        "memory of a rank, calculated",
+    )
+    return drawn and Figure(
+        "Memory under the stages of ZeRO", drawn, "Calculated: parameters, gradients and optimizer."
+    )
 
 
 # ---- steps --------------------------------------------------------------------------------------------
@@ -94,21 +139,42 @@ def named(*keys):
 
 def step_figures(run):
     exposed = "What a step waits for beside its computations; at the end of a bar the whole step."
-    ways = stacked([dict(r, compute_us=rest(r)) for r in run.of("way")], (COMPUTE, EXPOSED), "step_us",
-                   named("way", "servers"), duration, "time of a step", "predicted_us")
-    tensor = stacked(run.of("tensor_parallel"), (COMPUTE, EXPOSED), "step_us", named("part", "way"), duration, "time of a step")
-    plans = stacked(sorted((r for r in run.of("hybrid_plan") if positive(r, "place")), key=lambda r: r["place"]), PARTS_OF_PLAN,
-                    "step_us", lambda r: f"{r.get('place')}: tp {r.get('tp')} pp {r.get('pp')} dp {r.get('dp')}"[:40], duration,
-                    "time of a step, as planned")
-    moe = stacked(run.of("experts"), (("counts_us", "counts", GREY), ("dispatch_us", "dispatch", ink.BLUE),
-                                      ("combine_us", "combine", "#d55e00")), "layer_us",
-                  lambda r: f"skew {number(r, 'skew') or 0:g}, capacity {number(r, 'capacity') or 0:g}", duration,
-                  "time of each part alone")
+    ways = stacked(
+        [dict(r, compute_us=rest(r)) for r in run.of("way")],
+        (COMPUTE, EXPOSED),
+        "step_us",
+        named("way", "servers"),
+        duration,
+        "time of a step",
+        "predicted_us",
+    )
+    tensor = stacked(
+        run.of("tensor_parallel"), (COMPUTE, EXPOSED), "step_us", named("part", "way"), duration, "time of a step"
+    )
+    plans = stacked(
+        sorted((r for r in run.of("hybrid_plan") if positive(r, "place")), key=lambda r: r["place"]),
+        PARTS_OF_PLAN,
+        "step_us",
+        lambda r: f"{r.get('place')}: tp {r.get('tp')} pp {r.get('pp')} dp {r.get('dp')}"[:40],
+        duration,
+        "time of a step, as planned",
+    )
+    moe = stacked(
+        run.of("experts"),
+        (("counts_us", "counts", GREY), ("dispatch_us", "dispatch", ink.BLUE), ("combine_us", "combine", "#d55e00")),
+        "layer_us",
+        lambda r: f"skew {number(r, 'skew') or 0:g}, capacity {number(r, 'capacity') or 0:g}",
+        duration,
+        "time of each part alone",
+    )
     hybrid = stacked(run.of("hybrid"), (("time_us", "time", ink.BLUE),), "time_us", named("part"), duration, "time")
-    drawn = [(ways, "Ways of data parallelism", exposed + " The line across it: by the formula."),
-             (tensor, "Ways to split", exposed), (plans, "Divisions of the model", "The fastest that fit."),
-             (moe, "A layer of experts", "Each part alone; at the end of a bar the whole layer, in which they may overlap."),
-             (hybrid, "A step and its parts alone", "")]
+    drawn = [
+        (ways, "Ways of data parallelism", exposed + " The line across it: by the formula."),
+        (tensor, "Ways to split", exposed),
+        (plans, "Divisions of the model", "The fastest that fit."),
+        (moe, "A layer of experts", "Each part alone; at the end of a bar the whole layer, in which they may overlap."),
+        (hybrid, "A step and its parts alone", ""),
+    ]
     return [Figure(title, paper, told) for paper, title, told in drawn if paper]
 
 

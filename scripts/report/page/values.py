@@ -61,6 +61,9 @@ def three(value):
     return f"{value:.{max(0, 2 - math.floor(math.log10(size)))}f}"
 
 
+BEFORE_UNIT = "\N{NO-BREAK SPACE}"
+
+
 def scaled(value, units, form=None):
     """VALUE in the largest unit that leaves it at 1 or more; UNITS: (factor, name) ascending. FORM: how,
     where it is not three digits."""
@@ -70,11 +73,19 @@ def scaled(value, units, form=None):
     for more, unit in units[1:]:
         if abs(value) >= more * 0.9995:
             factor, name = more, unit
-    return f"{value / factor:{form}} {name}" if form else f"{three(value / factor)} {name}"
+    return (f"{value / factor:{form}}" if form else three(value / factor)) + BEFORE_UNIT + name
 
 
 def duration(us, form=None):
     return "–" if us is None else scaled(us, ((1e-3, "ns"), (1, "µs"), (1e3, "ms"), (1e6, "s")), form)
+
+
+def speed(GBps):
+    return three(GBps) + BEFORE_UNIT + "GB/s"
+
+
+def percent(value):
+    return three(value) + BEFORE_UNIT + "%"
 
 
 def memory(bytes_):
