@@ -289,6 +289,8 @@ zero() {
 	check 0 "ZeRO, all stages, $1 GPU" alone $(perf zero -g "$1" --accumulate 2 $model)
 	# shellcheck disable=SC2046,SC2086
 	check 0 "ZeRO, offloaded, $1 GPU" alone $(perf zero -g "$1" -d bfloat16 --offload $model)
+	# shellcheck disable=SC2046,SC2086
+	check 0 "ZeRO, passes that spin, $1 GPU" alone $(perf zero -g "$1" --compute spin --step-time 2ms $model)
 	# shellcheck disable=SC2046
 	[ "$1" -gt 1 ] || check 0 "ZeRO, one rank of 64" alone $(perf zero --as-rank 0 --world 64 --model "$many")
 }

@@ -54,6 +54,17 @@ def stages_agree():
 
 
 @test
+def passes_may_spin():
+    """A pass is busy for the time that it stands for, and changes no result."""
+    quick = zero(f"-g 2 --model linear:4x64 {SHORT}")
+    spun = zero(f"-g 2 --model linear:4x64 {SHORT} --compute spin --step-time 6ms")
+    equal([r["checksum"] for r in spun], [r["checksum"] for r in quick], "results")
+    for r in spun:
+        # The first of four layers has no gradient of its input to make: 4 and 7 of 11 parts.
+        expect(r["forward_us"] >= 6000 * 4 / 11 - 1 and r["backward_us"] >= 6000 * 7 / 11 - 1, f"times of {r}")
+
+
+@test
 def skipped_steps_are_not_timed():
     """The only timed step is one that the optimizer takes, though the one before it overflows."""
     for r in zero("-g 2 --model linear:4x64 -n 1", skipped=1, steps=3):
@@ -254,6 +265,9 @@ def bad_words():
             ("--precision 1%", 2, ("--precision",)),
             ("--model linear:4", 2, ("linear",)),
             ("--as-rank 3", 2, ("--world",)),
+            ("--compute spin", 2, ("--compute", "--step-time or --flops")),
+            ("--compute gemm --step-time 1ms", 2, ("--compute gemm", "--flops")),
+            ("--compute gemm --flops 1T --backend host", 5, ("--compute gemm", "host backend multiplies no matrices")),
             ("--world 3", 2, ("--as-rank",)),
             ("--as-rank 3 --world 3", 2, ("--as-rank 3", "0 to 2")),
             ("-g 2 --as-rank 0 --world 3", 2, ("--as-rank", "-g")),

@@ -10,6 +10,8 @@
  *   stage 3   likewise; a unit's parameters are gathered before its forward and before its backward
  *             pass, the next one's meanwhile, and freed afterwards
  */
+#include "core/clock.h"
+#include "harness/play.h"
 #include "memory/zero/adam.h"
 #include "memory/zero/rank.h"
 
@@ -144,12 +146,38 @@ static double now(const struct bb_zero_rank *z)
 	return z->backend->now(z->driver->handle);
 }
 
-static void compute(struct bb_zero_rank *z, double seconds)
+/* Time that the core is given to others is not time that it computes. */
+static void spin_here(double seconds)
 {
+	const double end = bb_clock_thread() + seconds;
+
+	while (bb_clock_thread() < end)
+		;
+}
+
+/* What SHARE of PASS stands for. */
+static bb_status compute(struct bb_zero_rank *z, const struct bb_zero_pass *pass, double share)
+{
+	const struct bb_backend *backend = z->backend;
+	struct bb_rank *rank = z->driver->handle;
+	const double seconds = pass->seconds * share;
+	const enum bb_stand_in stand_in = (enum bb_stand_in)z->zero->asked.stand_in;
+	bb_status status = BB_OK;
+
 	if (z->taped)
 		bb_zero_tape_compute(&z->tape, z->phase, seconds);
-	else if (seconds > 0 && !z->zero->alone)
-		z->backend->delay(z->driver->handle, seconds);
+	else if (seconds == 0 || z->zero->alone)
+		return BB_OK;
+	else if (stand_in == BB_GEMM)
+		status = backend->gemm(rank, NULL, pass->flops * share, &z->run->error);
+	else if (stand_in == BB_SPIN && backend->spin)
+		status = backend->spin(rank, NULL, seconds);
+	else if (stand_in == BB_SPIN)
+		spin_here(seconds);
+	else
+		backend->delay(rank, seconds);
+	return status == BB_OK && !z->taped && stand_in != BB_SLEEP ? backend->finish(rank, NULL)
+								    : status;
 }
 
 static bb_status forward(struct bb_zero_rank *z)
@@ -162,7 +190,7 @@ static bb_status forward(struct bb_zero_rank *z)
 	for (size_t u = 0; u < n; u++) {
 		BB_TRY(status, acquire(z, u, u + 1 < n ? u + 1 : NO_UNIT, &parameters), out);
 		BB_TRY(status, sum_up(z, u, parameters), out);
-		compute(z, z->zero->forward_s * z->zero->units.list[u].forward);
+		BB_TRY(status, compute(z, &z->zero->forward, z->zero->units.list[u].forward), out);
 		bb_zero_note(z, BB_ZERO_FORWARD, u);
 		if (z->stage == 3)
 			BB_TRY(status, bb_zero_settle(z), out);
@@ -228,7 +256,7 @@ static bb_status backward_unit(struct bb_zero_rank *z, size_t unit, int64_t micr
 	BB_TRY(status, acquire(z, unit, unit > 0 ? unit - 1 : NO_UNIT, &parameters), out);
 	BB_TRY(status, place_gradients(z, unit, &gradients), out);
 	BB_TRY(status, make_gradients(z, unit, microbatch, parameters, gradients), out);
-	compute(z, z->zero->backward_s * z->zero->units.list[unit].backward);
+	BB_TRY(status, compute(z, &z->zero->backward, z->zero->units.list[unit].backward), out);
 	bb_zero_note(z, BB_ZERO_BACKWARD, unit);
 	if (z->stage >= 2) {
 		BB_TRY(status, bb_zero_settle(z), out);

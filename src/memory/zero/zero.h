@@ -27,13 +27,14 @@ struct bb_zero_options {
 	/* As given. */
 	const char *model_text, *stages_text, *algo_text, *flops_text;
 	int dtype_choice, overlap; /* enum bb_zero_overlap */
+	int stand_in;              /* enum bb_stand_in */
 	int64_t seq;               /* 0: the model's */
 	int64_t iters, accumulate, overflow, growth, scale;
 	int64_t as_rank, world;
 	int64_t batch;    /* sequences or images of a micro-batch, with flops */
 	uint64_t step_ns; /* forward and backward of a micro-batch; 0: not given */
 	bool offload;
-	bool overflow_given, as_rank_given, world_given, batch_given;
+	bool overflow_given, as_rank_given, world_given, batch_given, compute_given;
 
 	/* Worked out from them. */
 	enum bb_dtype dtype;
@@ -77,12 +78,16 @@ extern const struct bb_record_kind bb_record_zero, bb_record_zero_moment;
 extern const struct bb_option bb_zero_rows[];
 extern const struct bb_benchmark bb_zero_benchmark;
 
+struct bb_zero_pass {
+	double seconds, flops; /* 0: none; not known */
+};
+
 /* The state of the benchmark. */
 struct bb_zero {
 	struct bb_zero_options asked; /* first: the rows are read into it */
 	char name[BB_MODEL_NAME];
 	struct bb_zero_units units;
-	double forward_s, backward_s; /* of a micro-batch, beside what its data takes; or 0 */
+	struct bb_zero_pass forward, backward; /* of a micro-batch, beside what its data takes */
 	struct bb_recipe recipe;
 	int nranks; /* of the world that the states are divided in */
 	bool overlaps;

@@ -50,7 +50,7 @@ static bb_status make_small(const struct bb_zero *zero, struct bb_zero *small,
 	*small = *zero;
 	small->asked.accumulate = small->data.microbatches = 1;
 	small->data.overflow = 0;
-	small->forward_s = small->backward_s = 0;
+	small->forward = small->backward = (struct bb_zero_pass){0, 0};
 	*units = (struct bb_zero_units){.list = calloc(zero->units.n, sizeof(*units->list)),
 					.n = zero->units.n};
 	if (!units->list)

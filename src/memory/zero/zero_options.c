@@ -4,6 +4,7 @@
 #include "core/units.h"
 #include "harness/collective.h"
 #include "harness/options_check.h"
+#include "harness/play.h"
 #include "memory/zero/zero.h"
 
 #include <stdio.h>
@@ -50,6 +51,10 @@ const struct bb_option bb_zero_rows[] = {
 	{INT("batch", 0, batch, "1", "N", 1, INT64_C(1) << 30,
 	     "sequences or images of a micro-batch, whose FLOPs --flops is for"),
 	 GIVEN(batch_given)},
+	{CHOICE("compute", stand_in, "sleep", "WORD", bb_stand_in_names,
+		"what passes are for that time: sleep, spin (busy), or gemm (matrices of the FLOPs "
+		"that --flops is for)"),
+	 GIVEN(compute_given)},
 	{INT("loss-scale", 0, scale, "65536", "N", 1, 65536,
 	     "before the first step; halves when a "
 	     "gradient overflows")},
@@ -142,6 +147,27 @@ static bb_status check_backend(const struct bb_zero_options *a, const struct bb_
 	return BB_OK;
 }
 
+static bb_status check_compute(const struct bb_zero_options *a, const struct bb_options *o,
+			       struct bb_error *error)
+{
+	if (!a->compute_given)
+		return BB_OK;
+	if (!a->flops_text && !a->step_ns)
+		return bb_fail(error, BB_EUSAGE,
+			       "--compute: passes take no time; give --step-time or --flops");
+	if (a->stand_in == BB_GEMM && !a->flops_text)
+		return bb_fail(error, BB_EUSAGE,
+			       "--compute gemm: how many operations passes have is told by --flops "
+			       "and --batch; give them instead of --step-time");
+	if (a->stand_in == BB_GEMM && !o->backend->gemm)
+		return bb_fail(
+			error, BB_EUNSUPPORTED,
+			"--compute gemm: the %s backend multiplies no matrices; it sleeps or "
+			"spins",
+			o->backend->name);
+	return BB_OK;
+}
+
 static bb_status check_algorithm(const struct bb_zero_options *a, const struct bb_options *o,
 				 struct bb_error *error)
 {
@@ -181,8 +207,10 @@ static bb_status read_time(struct bb_zero *zero, double forward, double backward
 		per_flop = (double)a->batch / flops;
 	else if (forward > 0)
 		per_flop = 1e-9 * (double)a->step_ns / (forward + backward);
-	zero->forward_s = forward > 0 ? forward * per_flop : 1e-9 * (double)a->step_ns / 3;
-	zero->backward_s = forward > 0 ? backward * per_flop : 2 * zero->forward_s;
+	zero->forward.seconds = forward > 0 ? forward * per_flop : 1e-9 * (double)a->step_ns / 3;
+	zero->backward.seconds = forward > 0 ? backward * per_flop : 2 * zero->forward.seconds;
+	zero->forward.flops = (double)a->batch * forward;
+	zero->backward.flops = (double)a->batch * backward;
 	return BB_OK;
 }
 
@@ -231,6 +259,7 @@ bb_status bb_zero_check(const struct bb_benchmark *benchmark, void *own, struct 
 	BB_TRY(status, check_rank(a, error), out);
 	BB_TRY(status, check_algorithm(a, o, error), out);
 	BB_TRY(status, check_backend(a, o, error), out);
+	BB_TRY(status, check_compute(a, o, error), out);
 	status = open_units(zero, error);
 out:
 	return status;
