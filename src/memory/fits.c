@@ -80,7 +80,7 @@ static bool goes(const struct bb_training *way)
 static bb_status try_stages(struct search *s, struct bb_training way)
 {
 	const int asked = s->space->zero;
-	const int last = asked >= 0 ? asked : way.pp > 1 ? 1 : BB_ZERO_STAGES - 1;
+	const int last = asked >= 0 ? asked : BB_ZERO_STAGES - 1;
 	bb_status st = BB_OK;
 
 	for (way.zero = asked < 0 ? 0 : asked; way.zero <= last && st == BB_OK; way.zero++)

@@ -12,7 +12,7 @@ struct bb_fits_space {
 	uint64_t most_tp, most_pp; /* tp: 1, 2, 4 … */
 	uint64_t micro_batch;      /* 0: 1, 2, 4 … most_micro_batch, and the largest that fits */
 	uint64_t most_micro_batch;
-	int zero;       /* -1: all stages; 2 and 3 only without a pipeline, as DeepSpeed has it */
+	int zero;       /* -1: all stages; those that bb_training_check likes */
 	int recompute;  /* enum bb_recompute; -1: all */
 	uint64_t limit; /* bytes of a GPU */
 };

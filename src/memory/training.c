@@ -183,6 +183,13 @@ static bb_status check_states(const struct bb_training *t, struct bb_error *erro
 			       "--optimizer %s: what --zero %d divides is flat and has no rows and "
 			       "columns; give --zero 0",
 			       t->recipe.optimizer->name, t->zero);
+	/* Each micro-batch adds to the gradients, which are whole until all have come back through
+	   the stage: stage 2 saves nothing, and would reduce them for each. */
+	if (t->zero > 1 && t->pp > 1)
+		return bb_fail(error, BB_EUSAGE,
+			       "--zero %d: in a pipeline gradients stay whole while micro-batches "
+			       "add to them; give --zero 1, or --pp 1",
+			       t->zero);
 	if (t->offload == BB_OFFLOAD_OPTIMIZER && t->zero == 0)
 		return bb_fail(error, BB_EUSAGE, "--offload optimizer: needs --zero 1, 2 or 3");
 	if (t->offload == BB_OFFLOAD_PARAMETERS && t->zero != 3)

@@ -85,6 +85,17 @@ def divisions_are_kept():
 
 
 @test
+def zero_in_a_pipeline():
+    """Gradients that add up are whole: stage 2 and a pipeline are not held against others, as by model_memory."""
+    line = "--model llama2-7b --micro-batch 1"
+    rows, _ = plans(f"hybrid_parallel --plan --ranks 64 {line} --zero 2 {LINKS}")
+    expect(rows and all(r["pp"] == 1 and r["zero"] == 2 for r in rows), rows)
+    rows, _ = plans(f"hybrid_parallel --plan --ranks 64 {line} --zero 1 {LINKS}")
+    expect(any(r["pp"] > 1 for r in rows), rows)
+    run("hybrid_parallel --plan --ranks 64 {} --zero 2 --pp 2 {}".format(line, LINKS)).exits(5).says("no way to divide")
+
+
+@test
 def slow_links_between_nodes():
     """Tensor groups across nodes lose, and the reason says so."""
     rows, _ = plans(f"hybrid_parallel --plan --ranks 32 --model llama2-7b --node 4 {LINKS}")

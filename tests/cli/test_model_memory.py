@@ -308,6 +308,7 @@ def bad_input():
         ("--model gpt2 --optimizer adafactor --zero 1", "--optimizer adafactor"),
         ("--params 1B --optimizer adafactor", "give --model instead of --params"),
         ("--model gpt2 --offload parameters", "needs --zero 3"),
+        ("--model gpt2 --dp 2 --pp 2 --zero 2", "--zero 2: in a pipeline gradients stay whole"),
         ("--model gpt2 --schedule interleaved", "needs --chunks 2 or more"),
         ("--model gpt2 --gpus 8", "--gpus 8: only with --fits"),
         ("--model gpt2 --fits 1G --reserve 1G", "--reserve: leaves nothing"),
