@@ -23,6 +23,7 @@ static void write_options(struct bb_strbuf *out)
 {
 	static const struct bb_option_section sections[] = {
 		{"All programs", bb_option_rows},
+		{"All programs whose data has a size to be chosen", bb_size_rows},
 		{"Collectives", bb_collective_rows},
 		{"p2p_bandwidth_perf", bb_bandwidth_rows},
 		{"p2p_latency_perf", bb_latency_rows},

@@ -22,6 +22,7 @@ struct bb_benchmark {
 	size_t own_bytes;
 	const struct bb_option *options;
 	unsigned faults; /* bit per enum bb_fault_kind that it obeys */
+	bool sizeless;   /* its check refuses -b, -e, -i and -f, and --help leaves them out */
 	bool queues;     /* its drivers open queues, which may call a library all at once */
 
 	/*

@@ -119,6 +119,8 @@ static void document(const struct bb_benchmark *benchmark, struct bb_strbuf *out
 {
 	bb_options_markdown(benchmark->options, out);
 	bb_strbuf_add(out, "\n");
+	bb_options_markdown(bb_size_rows, out);
+	bb_strbuf_add(out, "\n");
 	bb_options_markdown(bb_option_rows, out);
 }
 
@@ -128,7 +130,10 @@ static bool inform(struct bb_run *run, bb_status *status)
 	const struct bb_benchmark *benchmark = run->benchmark;
 	const struct bb_options *o = &run->options;
 	const struct bb_option_table tables[] = {
-		{benchmark->options, NULL}, {bb_option_rows, NULL}, {NULL, NULL}};
+		{benchmark->options, NULL},
+		{benchmark->sizeless ? bb_option_rows : bb_size_rows, NULL},
+		{benchmark->sizeless ? NULL : bb_option_rows, NULL},
+		{NULL, NULL}};
 	struct bb_strbuf out = {0};
 
 	*status = BB_OK;

@@ -375,7 +375,7 @@ bb_status bb_options_read(struct bb_options *o, const struct bb_benchmark *bench
 			  struct bb_error *error)
 {
 	const struct bb_option_table tables[] = {
-		{benchmark->options, own}, {bb_option_rows, o}, {NULL, NULL}};
+		{benchmark->options, own}, {bb_size_rows, o}, {bb_option_rows, o}, {NULL, NULL}};
 	bb_status st;
 
 	memset(o, 0, sizeof(*o));

@@ -55,7 +55,7 @@ const char *bb_environment_value(const struct bb_environment *environment, int r
 
 /* What all programs take. */
 struct bb_options {
-	/* As given: one target for each row of bb_option_rows. Strings are borrowed from argv. */
+	/* As given: one target for each row of bb_size_rows and bb_option_rows. Strings are borrowed from argv. */
 	int64_t threads, gpus;
 	uint64_t min_bytes, max_bytes, step_bytes;
 	int64_t step_factor; /* above 1: sizes are multiplied; else step_bytes is added, unless it
@@ -90,8 +90,9 @@ struct bb_options {
 	bool shows; /* the benchmark prints something instead of running: nothing is started */
 };
 
-/* Every option that all programs take; ends with name NULL. */
-extern const struct bb_option bb_option_rows[];
+/* Every option that all programs take, those of sizes apart, which some take only to say why they
+   have no use for them; both end with name NULL. */
+extern const struct bb_option bb_option_rows[], bb_size_rows[];
 
 /* The text of docs/options.md: SECTIONS, the last without a title, and what else counts. */
 struct bb_option_section {

@@ -9,6 +9,18 @@
 
 #define MAX_SAMPLES 1000000 /* each timed iteration is kept */
 
+const struct bb_option bb_size_rows[] = {
+	{SIZE("minbytes", 'b', min_bytes, "32M", "smallest size; K, M, G are binary"),
+	 GIVEN(min_bytes_given), .section = "Sizes"},
+	{SIZE("maxbytes", 'e', max_bytes, "32M", "largest size"), GIVEN(max_bytes_given)},
+	{SIZE("stepbytes", 'i', step_bytes, NULL, "added from size to size"),
+	 GIVEN(step_bytes_given)},
+	{INT("stepfactor", 'f', step_factor, "2", "N", 1, 1 << 30,
+	     "sizes are multiplied by it; above 1 it goes before -i"),
+	 GIVEN(step_factor_given)},
+	{.name = NULL},
+};
+
 const struct bb_option bb_option_rows[] = {
 	{INT("nthreads", 't', threads, "1", "N", 1, BB_MAX_RANKS, "threads of this process"),
 	 GIVEN(threads_given), .section = "Ranks"},
@@ -25,15 +37,6 @@ const struct bb_option bb_option_rows[] = {
 	{DURATION(
 		"timeout", 'T', timeout_ns, "120", 0,
 		"longest start-up and longest case, in seconds unless a unit follows; 0: no end")},
-	{SIZE("minbytes", 'b', min_bytes, "32M", "smallest size; K, M, G are binary"),
-	 GIVEN(min_bytes_given), .section = "Sizes"},
-	{SIZE("maxbytes", 'e', max_bytes, "32M", "largest size"), GIVEN(max_bytes_given)},
-	{SIZE("stepbytes", 'i', step_bytes, NULL, "added from size to size"),
-	 GIVEN(step_bytes_given)},
-	{INT("stepfactor", 'f', step_factor, "2", "N", 1, 1 << 30,
-	     "sizes are multiplied by it; above 1 it goes before -i"),
-	 GIVEN(step_factor_given)},
-	{INT("seed", 0, seed, "1", "N", 0, INT64_MAX, "of the input data, and of --noise")},
 	{INT("iters", 'n', iters, "20", "N", 1, MAX_SAMPLES,
 	     "timed iterations; on sim, where all are alike without --noise, then 1"),
 	 GIVEN(iters_given), .section = "How it is measured"},
@@ -42,6 +45,7 @@ const struct bb_option bb_option_rows[] = {
 	 GIVEN(warmup_iters_given)},
 	{INT("check", 'c', check, "1", "N", 0, MAX_COUNT,
 	     "rounds of verification; 0: none, #wrong says N/A")},
+	{INT("seed", 0, seed, "1", "N", 0, INT64_MAX, "of the input data, and of --noise")},
 	{ROW(BB_OPT_PERCENT, "precision", 0, precision, NULL, "P%",
 	     "repeat until the 95% confidence interval of the median is that tight")},
 	{DURATION("max-time", 0, max_time_ns, "60", 1000000,

@@ -451,6 +451,7 @@ const struct bb_benchmark bb_latency_benchmark = {
 	.own_bytes = sizeof(struct bb_pairs),
 	.options = bb_latency_rows,
 	.faults = FAULTS & ~(1u << BB_FAULT_CORRUPT),
+	.sizeless = true,
 	.check = check_latency,
 	.list = list,
 	.open_text = bb_sink_matrix_open,

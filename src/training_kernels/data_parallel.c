@@ -66,6 +66,7 @@ const struct bb_benchmark bb_dp_benchmark = {
 	.own_bytes = sizeof(struct bb_dp),
 	.options = bb_dp_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
+	.sizeless = true,
 	.queues = true,
 	.check = bb_dp_check,
 	.list = list,

@@ -58,6 +58,7 @@ const struct bb_benchmark bb_ddp_benchmark = {
 	.own_bytes = sizeof(struct bb_ddp),
 	.options = bb_ddp_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
+	.sizeless = true,
 	.queues = true,
 	.check = bb_ddp_check,
 	.list = list,

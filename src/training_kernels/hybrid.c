@@ -120,6 +120,7 @@ const struct bb_benchmark bb_hybrid_benchmark = {
 	.own_bytes = sizeof(struct bb_hybrid),
 	.options = bb_hybrid_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
+	.sizeless = true,
 	.queues = true,
 	.check = bb_hybrid_check,
 	.list = list,

@@ -80,7 +80,7 @@ const struct bb_option bb_hybrid_rows[] = {
 	{STRING("algo", 0, algo_text, "auto", "NAME",
 		"algorithm of the collectives; auto: whichever is best for each"),
 	 GIVEN(algo_given)},
-	{DURATION("pass-time", 0, pass_ns, "3ms", 1,
+	{DURATION("pass-time", 0, pass_ns, "30ms", 1,
 		  "instead of --flops: forward and backward of the layers of a stage for a "
 		  "micro-batch; the head's time follows"),
 	 GIVEN(pass_given)},

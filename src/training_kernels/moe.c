@@ -106,6 +106,7 @@ const struct bb_benchmark bb_moe_benchmark = {
 	.own_bytes = sizeof(struct bb_moe),
 	.options = bb_moe_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
+	.sizeless = true,
 	.queues = true,
 	.check = bb_moe_check,
 	.list = list,

@@ -100,6 +100,7 @@ const struct bb_benchmark bb_pipeline_benchmark = {
 	.options = bb_pipeline_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_SLOW | 1u << BB_FAULT_DIE |
 		  1u << BB_FAULT_SWAP,
+	.sizeless = true,
 	.queues = true,
 	.check = bb_pipeline_check,
 	.list = list,

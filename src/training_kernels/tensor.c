@@ -42,6 +42,7 @@ const struct bb_benchmark bb_tensor_benchmark = {
 	.own_bytes = sizeof(struct bb_tensor_run),
 	.options = bb_tensor_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
+	.sizeless = true,
 	.queues = true,
 	.check = bb_tensor_check,
 	.list = list,

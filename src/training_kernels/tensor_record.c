@@ -31,7 +31,7 @@ static const struct bb_field fields[] = {
 	ROW(DOUBLE, high_us, "us", "its upper end"),
 	ROW(DOUBLE, p95_us, "us", "95th percentile of the steps"),
 	ROW(DOUBLE, exposed_us, "us", "step_us - compute_us: what the step waits for"),
-	ROW(DOUBLE, hidden_us, "us", "communicate_us - exposed_us"),
+	ROW(DOUBLE, hidden_us, "us", "communicate_us - exposed_us; null where nothing is computed"),
 	ROW(DOUBLE, hidden, "fraction", "hidden_us / communicate_us"),
 	ROW(INT, samples, "", "steps that were timed"),
 	ROW(DOUBLE, end_unix_s, "s", "when all was measured, since 1970 UTC"),

@@ -145,6 +145,15 @@ static void describe(const struct sweep *s, size_t i, struct bb_tensor_record *r
 	describe_memory(s, way, r);
 }
 
+/* Is there any computation for communication to hide behind? */
+static bool computes(const struct bb_tensor_program *program)
+{
+	for (size_t i = 0; i < program->n; i++)
+		if (program->list[i].act == BB_ACT_COMPUTE && program->list[i].seconds > 0)
+			return true;
+	return false;
+}
+
 static void measure(const struct sweep *s, size_t i, struct bb_tensor_record *r)
 {
 	const struct bb_stats *step = &s->list[HALVES * i].stats;
@@ -159,9 +168,11 @@ static void measure(const struct sweep *s, size_t i, struct bb_tensor_record *r)
 	r->compute_us = 1e6 * compute_s;
 	r->communicate_us = 1e6 * communicate_s;
 	r->exposed_us = r->step_us - r->compute_us;
-	r->hidden_us = r->communicate_us - r->exposed_us;
-	if (r->calls > 0 && communicate_s > 0)
-		r->hidden = r->hidden_us / r->communicate_us;
+	if (computes(&s->programs[HALVES * i])) {
+		r->hidden_us = r->communicate_us - r->exposed_us;
+		if (r->calls > 0 && communicate_s > 0)
+			r->hidden = r->hidden_us / r->communicate_us;
+	}
 	r->end_unix_s = bb_clock_unix();
 }
 

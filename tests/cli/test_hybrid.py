@@ -167,6 +167,15 @@ for words, sentence in BAD:
 
 
 @test
+def help_without_sizes():
+    """What is always refused is not offered."""
+    for binary in ("hybrid_parallel", "tensor_parallel", "moe_alltoall"):
+        out = run(f"{binary} --help").exits(0).out
+        expect("--minbytes" not in out and "--seed" in out, out)
+    run("all_reduce --help").exits(0).prints("--minbytes", "Sizes:")
+
+
+@test
 def list_of_runs():
     out = run("hybrid_parallel --list").exits(0).out
     expect("bloom-176b" in out and "deepspeed-3d" in out, out)

@@ -515,17 +515,17 @@ static void test_files(void **state)
    of a program a name. */
 static void test_table(void **state)
 {
-	const struct bb_option *const tables[] = {bb_option_rows, bb_collective_rows};
+	const struct bb_option *const tables[] = {bb_size_rows, bb_option_rows, bb_collective_rows};
 	const struct bb_option *row, *other;
 
-	for (int t = 0; t < 2; t++)
+	for (int t = 0; t < 3; t++)
 		for (row = tables[t]; row->name; row++) {
 			assert_non_null(row->help);
 			assert_true(strlen(row->help) < 100);
 			assert_true(row->type == BB_OPT_FLAG || row->argument);
 			for (other = row + 1; other->name; other++)
 				assert_true(row->offset != other->offset);
-			for (int u = 0; u < 2; u++)
+			for (int u = 0; u < 3; u++)
 				for (other = tables[u]; other->name; other++) {
 					assert_true(row == other || strcmp(row->name, other->name));
 					assert_true(row == other || !row->key ||

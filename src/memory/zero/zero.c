@@ -136,6 +136,7 @@ const struct bb_benchmark bb_zero_benchmark = {
 	.own_bytes = sizeof(struct bb_zero),
 	.options = bb_zero_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
+	.sizeless = true,
 	.queues = true,
 	.check = bb_zero_check,
 	.list = bb_model_list,
