@@ -94,16 +94,21 @@ static void tell_obstacle(const struct bb_evidence *e, const struct bb_step_run 
 /* What was wrong and checked in all runs, and the verdict of the last that did not pass. */
 struct checked {
 	int64_t wrong, results, looked_at;
+	int64_t ranks; /* of a run that had others than the profile says; 0: none had */
 	bool virtual_time;
 	const char *verdict;
 	char first[BB_SUBJECT_TEXT];
 };
 
-static void look_at(const struct bb_read_record *r, struct checked *c)
+static void look_at(const struct bb_profile_step *step, const struct bb_read_record *r,
+		    struct checked *c)
 {
 	const json_t *const wrong = json_object_get(r->json, "wrong");
+	const int64_t ranks = bb_record_int(r->json, "nranks");
 
 	if (strcmp(r->kind, "run") == 0) {
+		if (step->counted && ranks > 0 && ranks != step->ranks)
+			c->ranks = ranks;
 		c->virtual_time |= json_is_true(json_object_get(r->json, "virtual_time"));
 	} else if (strcmp(r->kind, "end") == 0) {
 		if (bb_record_int(r->json, "exit_status") > 0)
@@ -127,7 +132,7 @@ static bb_status judge_correctness(const struct bb_evidence *e, struct bb_judgem
 		return bb_fail(error, BB_EINTERNAL, "out of memory for verdicts");
 	for (size_t i = 0; i < e->nruns; i++) {
 		for (size_t k = 0; k < e->runs[i].records.n; k++)
-			look_at(&e->runs[i].records.list[k], &c);
+			look_at(e->step, &e->runs[i].records.list[k], &c);
 		status = e->runs[i].outcome.status ? e->runs[i].outcome.status : status;
 	}
 	snprintf(j->subject, sizeof(j->subject), "correctness");
@@ -139,6 +144,11 @@ static bb_status judge_correctness(const struct bb_evidence *e, struct bb_judgem
 	else if (status != 0)
 		snprintf(j->reason, sizeof(j->reason), "exit status %d: %.200s", status,
 			 c.verdict ? c.verdict : "not passed");
+	else if (c.ranks > 0)
+		/* Under a launcher that it does not understand each process would be alone. */
+		j->verdict = BB_UNJUDGED,
+		snprintf(j->reason, sizeof(j->reason), "ran on %lld ranks, the profile says %lld",
+			 (long long)c.ranks, (long long)e->step->ranks);
 	else if (c.results > 0 && c.looked_at == 0 && !c.virtual_time)
 		j->verdict = BB_UNJUDGED,
 		snprintf(j->reason, sizeof(j->reason), "no result was checked (-c 0?)");

@@ -74,6 +74,7 @@ struct bb_profile_step {
 	int line;
 	unsigned mode; /* bits of enum bb_mode */
 	int64_t ranks, nodes, repeats;
+	bool counted; /* the profile says how many ranks there are */
 	uint64_t limit_ns;
 };
 

@@ -126,6 +126,7 @@ static bb_status check_step(const struct bb_profile *p, int i,
 		     &s->repeats, error),
 	       out);
 	BB_TRY(st, limit(path, line, s->said_limit, inherited->limit_ns, &s->limit_ns, error), out);
+	s->counted = s->said_ranks || p->said_ranks;
 	if (s->ranks % s->nodes != 0)
 		return bb_fail(error, BB_EUSAGE,
 			       "%s:%d: %lld ranks cannot be spread evenly over %lld nodes", path,

@@ -35,7 +35,7 @@ class Folder(tempfile.TemporaryDirectory):
         return path
 
     def run(self, profile, *words, out="out", **options):
-        return acceptance("run", profile, "--quiet", "-o", os.path.join(self.name, out), *words, **options)
+        return acceptance("run", profile, "--quiet", "--no-report", "-o", os.path.join(self.name, out), *words, **options)
 
     def verdict(self, out="out"):
         with open(os.path.join(self.name, out, "verdict.json"), encoding="utf-8") as file:
@@ -119,6 +119,7 @@ def what_could_not_be_judged():
             step("all_reduce_perf --backend host -g 2 -b 1K -e 1K -n 2 -G 3", GATE, "unsupported"),
             step("all_reduce_perf --backend host -g 2 -b 1K -e 1K -n 2", GATE.replace("from", "where: {size: 2K}\n        from"), "nothing"),
             step("all_reduce_perf --backend host -g 2 -b 1K -e 1K -n 2 -c 0", "", "unchecked"),
+            step("all_reduce_perf --backend host -g 2 -b 1K -e 1K -n 2", "", "ranks", "    ranks: 4\n"),
             step("all_reduce_perf --backend host -g 2 -b 1K -e 1K -n 2", "", "last")))
         f.run(path).exits(3)
         gates = {(g["step"], g["metric"]): (g["verdict"], g["reason"]) for g in f.verdict()["gates"]}
@@ -127,9 +128,10 @@ def what_could_not_be_judged():
         equal(gates["unsupported", "peak"][0], "skipped", "unsupported")
         equal(gates["nothing", "peak"], ("could not judge", "no record is selected by where:"), "nothing")
         equal(gates["unchecked", "correctness"][0], "could not judge", "unchecked")
+        equal(gates["ranks", "correctness"], ("could not judge", "ran on 2 ranks, the profile says 4"), "ranks")
         equal(gates["last", "correctness"][0], "passed", "last")
         root = f.junit()
-        equal((len(root.findall(".//error")), len(root.findall(".//skipped"))), (5, 2), "JUnit")
+        equal((len(root.findall(".//error")), len(root.findall(".//skipped"))), (6, 2), "JUnit")
 
 
 # ---- running -----------------------------------------------------------------------------------
@@ -183,7 +185,7 @@ def resumed():
         with open(runs, "w", encoding="utf-8") as file:
             file.writelines(lines[:2] + [lines[2][:20]])  # as if killed while b ran
         os.remove(os.path.join(out, "records", "b.1.jsonl"))
-        acceptance("run", path, "--quiet", "--resume", out).exits(0)
+        acceptance("run", path, "--quiet", "--no-report", "--resume", out).exits(0)
         equal(os.stat(os.path.join(out, "records", "a.1.jsonl")).st_mtime_ns, before, "records of a")
         expect(os.path.exists(os.path.join(out, "records", "b.1.jsonl")), "b was not run")
         other = f.profile(profile(step("all_reduce_perf -g 3")), "other.yaml")
@@ -205,6 +207,43 @@ def interrupted():
             process.kill()
         equal(process.returncode, 143, f"exit status\n{err}")
         equal(f.verdict()["verdict"], "interrupted", "verdict")
+
+
+@test
+def report():
+    """The page is made where matplotlib and Jinja2 are; where not, the verdict stands without it."""
+    with Folder() as f:
+        path = f.profile(profile(step("all_reduce_perf --backend host -g 2 -b 4K -e 4K -n 3", GATE)))
+        out = os.path.join(f.name, "out")
+        result = acceptance("run", path, "--quiet", "-o", out, timeout=120).exits(0)
+        page = os.path.join(out, "report", "index.html")
+        result.require(("Report: " + page in result.out) == os.path.exists(page), "no such page")
+        result.require(os.path.exists(page) or "No report: " in result.out, "nothing is said of the page")
+        if os.path.exists(page):
+            with open(page, encoding="utf-8") as file:
+                expect("passed" in file.read(), "the page does not say the verdict")
+
+
+@test
+def slurm_epilog():
+    """It always ends with 0, and drains a bad node only when told to."""
+    acceptance("--version")
+    with Folder() as f:
+        os.mkdir(os.path.join(f.name, "bin"))
+        for name in "logger", "scontrol":
+            path = f.write("bin/" + name, f'#!/bin/sh\necho {name} "$@" >>{f.name}/said\n')
+            os.chmod(path, 0o755)
+        os.symlink(built("acceptance"), os.path.join(f.name, "bin", "acceptance"))
+        path = f.profile(profile(step("all_reduce_perf --backend host -g 2 -b 4K -e 4K --fault corrupt:1")))
+        env = {"BUSBENCH": f.name, "PROFILE": path, "PATH": os.path.join(f.name, "bin") + ":" + os.environ["PATH"],
+               "SLURMD_NODENAME": "n7"}  # fmt: skip
+        drain = "scontrol update nodename=n7 state=drain reason=busbench:BB-WRONG-DATA\n"
+        for more, wanted in ({}, f"logger -t busbench -- {drain}"), ({"DRAIN": "1"}, drain):
+            execute([os.path.join(ROOT, "ci", "examples", "slurm-epilog.sh")], {**env, **more}).exits(0)
+            with open(os.path.join(f.name, "said"), encoding="utf-8") as file:
+                said = file.read()
+            expect(wanted in said.splitlines(True), f"{wanted!r} is not in {said}")
+            equal(drain in said.splitlines(True), bool(more), "drained")
 
 
 # ---- baselines ---------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ const struct bb_option bb_acceptance_run_rows[] = {
 	FLAG("full", full, "the steps of the full mode (the default)"),
 	FLAG("strict", strict, "a warning fails, too"),
 	FLAG("dry-run", dry_run, "print the commands and the gates; run nothing"),
+	FLAG("no-report", no_report, "without the page that scripts/report.py makes"),
 	FLAG("quiet", quiet, "nothing on standard error while it runs"),
 	{0},
 };

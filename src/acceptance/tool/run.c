@@ -148,6 +148,7 @@ static bb_status conclude(const struct begun *b, const struct bb_acceptance_opti
 	const struct bb_session *const s = &b->session;
 	struct bb_judgements judgements = {NULL, 0};
 	struct bb_nodes nodes = {NULL, 0};
+	struct bb_strbuf said = {0};
 	struct bb_acceptance a = {s, &judgements, &nodes, {.status = BB_OK}, o->strict};
 	bb_status st = BB_OK;
 
@@ -159,8 +160,12 @@ static bb_status conclude(const struct begun *b, const struct bb_acceptance_opti
 	BB_TRY(st, write_file(&a, "verdict.json", bb_acceptance_json, error), out);
 	BB_TRY(st, write_file(&a, "junit.xml", bb_acceptance_junit, error), out);
 	BB_TRY(st, write_file(&a, NULL, bb_acceptance_text, error), out);
+	if (!o->no_report && !s->stopped_by)
+		BB_TRY(st, bb_acceptance_report(s, &said, error), out);
+	BB_TRY(st, bb_write_text("-", &said, error), out);
 	*verdict = a.totals.status;
 out:
+	bb_strbuf_free(&said);
 	bb_nodes_free(&nodes);
 	bb_judgements_free(&judgements);
 	return st;

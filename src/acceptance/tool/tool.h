@@ -4,11 +4,12 @@
 #ifndef BB_ACCEPTANCE_TOOL_TOOL_H
 #define BB_ACCEPTANCE_TOOL_TOOL_H
 
+#include "acceptance/session.h"
 #include "core/option.h"
 
 struct bb_acceptance_options {
 	const char *output, *resume, *gpu, *collective;
-	bool quick, full, strict, dry_run, quiet, help, help_markdown, version;
+	bool quick, full, strict, dry_run, no_report, quiet, help, help_markdown, version;
 	int64_t repeats, nodes, ranks;
 };
 
@@ -26,5 +27,10 @@ struct bb_acceptance_job {
 BB_MUST bb_status bb_acceptance_run(struct bb_acceptance_job *job, struct bb_error *error);
 BB_MUST bb_status bb_acceptance_baseline(struct bb_acceptance_job *job, struct bb_error *error);
 BB_MUST bb_status bb_acceptance_check(struct bb_acceptance_job *job, struct bb_error *error);
+
+/* The page of a run whose verdict is written, by scripts/report.py of the source tree that the
+   binary was built in. SAID gets its path, or why there is none. */
+BB_MUST bb_status bb_acceptance_report(const struct bb_session *session, struct bb_strbuf *said,
+				       struct bb_error *error);
 
 #endif
