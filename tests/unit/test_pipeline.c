@@ -1,11 +1,8 @@
 /*
  * Pipeline schedules: every order is complete and ends, takes the memory that the literature says,
  * and the times that published tables give; and an order with two passes swapped is found out.
- *
- * Times are worked out here in the plainest way, from the lists alone, so that they are an oracle
- * for what evaluates programs.
  */
-#include "training_kernels/pipeline_order.h"
+#include "pipelines.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -15,94 +12,6 @@
 #include <string.h>
 #include <cmocka.h>
 
-#define MOST 4096 /* stages times microbatches times chunks */
-
-/* ---- an evaluator --------------------------------------------------------------------------- */
-
-static double ends[3][MOST];
-
-/* When the pass of DEPTH and MICROBATCH is done; 0 outside the model. */
-static double *end_of(const struct bb_order *o, int kind, int depth, int microbatch)
-{
-	static double none;
-
-	none = 0;
-	return depth < 0 || depth == o->stages * o->chunks
-		       ? &none
-		       : &ends[kind][depth * o->microbatches + microbatch];
-}
-
-/* With FIRST_WRAPS only the first of as many microbatches as stages is waited for where it goes
-   around. *SPAN = the longest of a stage. Returns the time of the last end. */
-static double evaluate(const struct bb_order *o, const struct bb_pipeline *p, bool first_wraps,
-		       double *span)
-{
-	const double costs[] = {p->f, p->b, p->w, p->b + p->w};
-	double last = 0;
-
-	memset(ends, 0, sizeof(ends));
-	for (bool changed = true; changed;) {
-		changed = false;
-		last = *span = 0;
-		for (int s = 0; s < o->stages; s++) {
-			double time = 0, begin = -1;
-
-			for (size_t i = 0; i < o->length; i++) {
-				const struct bb_pass *pass = &bb_order_passes(o, s)[i];
-				const int d = bb_order_depth(o, s, pass->chunk);
-				const int kind = pass->kind % 3 + (pass->kind == BB_PASS_BW);
-				const int next = kind == 0 ? d - 1 : kind == 1 ? d + 1 : -1;
-				const bool around = next >= 0 &&
-						    next / o->stages != d / o->stages &&
-						    next < o->stages * o->chunks;
-				double at = *end_of(o, kind, next, pass->microbatch);
-				double *end = end_of(o, kind, d, pass->microbatch);
-
-				if (at > 0 && bb_order_stage(o, next) != s)
-					at += (double)p->hop;
-				if (around && first_wraps && pass->microbatch % o->stages)
-					at = 0;
-				time = fmax(time, at);
-				begin = begin < 0 ? time : begin;
-				time += p->layers ? (double)bb_part_of(p, o, d).cost[pass->kind]
-						  : costs[pass->kind] / o->chunks;
-				changed |= *end != time;
-				*end = time;
-			}
-			last = fmax(last, time);
-			*span = fmax(*span, time - begin);
-		}
-	}
-	return last;
-}
-
-static struct bb_order make(const char *name, const struct bb_pipeline *p)
-{
-	const struct bb_pipeline_schedule *schedule = bb_pipeline_find(name);
-	struct bb_error error = {.text = ""};
-	struct bb_order o;
-
-	assert_non_null(schedule);
-	assert_true(!schedule->refuses || !schedule->refuses(p));
-	if (bb_order_make(schedule, p, &o, &error) != BB_OK || bb_order_check(&o, &error) != BB_OK)
-		fail_msg("%s, %d stages, %d microbatches, %d chunks: %s", name, p->stages,
-			 p->microbatches, p->chunks, error.text);
-	return o;
-}
-
-static struct bb_pipeline unit(int stages, int microbatches, int chunks)
-{
-	return (struct bb_pipeline){.stages = stages,
-				    .microbatches = microbatches,
-				    .chunks = chunks,
-				    .f = 1000000,
-				    .b = 1000000,
-				    .w = 1000000,
-				    .kept = 2000,
-				    .kept_w = 1000,
-				    .limit = 2 * stages};
-}
-
 /* ---- every order is right ------------------------------------------------------------------- */
 
 static void test_all_orders(void **state)
@@ -111,12 +20,12 @@ static void test_all_orders(void **state)
 		for (int p = 1; p <= 8; p++)
 			for (int m = 1; m <= 20; m++)
 				for (int v = 1; v <= (s->chunks ? 1 : 3); v++) {
-					struct bb_pipeline pipe = unit(p, m, v);
+					struct bb_pipeline pipe = unit_pipeline(p, m, v);
 					struct bb_order o;
 
 					if (s->refuses && s->refuses(&pipe))
 						continue;
-					o = make(s->name, &pipe);
+					o = make_order(s->name, &pipe);
 					bb_order_free(&o);
 				}
 }
@@ -127,7 +36,7 @@ static void test_layers(void **state)
 	for (const struct bb_pipeline_schedule *s = bb_pipeline_schedules; s->name; s++)
 		for (int layers = 8; layers <= 48; layers += 4)
 			for (int p = 1; p <= 8; p++) {
-				struct bb_pipeline pipe = unit(p, 2 * p, 2);
+				struct bb_pipeline pipe = unit_pipeline(p, 2 * p, 2);
 				int64_t sum = 0, kept = 0;
 				int seen = 0;
 				struct bb_order o;
@@ -139,7 +48,7 @@ static void test_layers(void **state)
 					assert_true(layers % (p * bb_pipeline_chunks(s, &pipe)));
 					continue;
 				}
-				o = make(s->name, &pipe);
+				o = make_order(s->name, &pipe);
 				for (int d = 0; d < o.stages * o.chunks; d++) {
 					const int n = bb_part_layers(&pipe, &o, d);
 
@@ -166,7 +75,7 @@ static void test_found_orders(void **state)
 
 	for (int i = 0; i < 2000; i++) {
 		int64_t drawn[6];
-		struct bb_pipeline pipe = unit(1 + i % 7, 1 + i % 23, 1);
+		struct bb_pipeline pipe = unit_pipeline(1 + i % 7, 1 + i % 23, 1);
 		struct bb_order o;
 
 		for (int k = 0; k < 6; k++) {
@@ -187,14 +96,14 @@ static void test_found_orders(void **state)
 		}
 		if (bb_pipeline_refuses(bb_pipeline_find(names[i % 2]), &pipe))
 			continue;
-		o = make(names[i % 2], &pipe);
+		o = make_order(names[i % 2], &pipe);
 		bb_order_free(&o);
 	}
 }
 
 static void test_refused(void **state)
 {
-	struct bb_pipeline pipe = unit(4, 6, 2);
+	struct bb_pipeline pipe = unit_pipeline(4, 6, 2);
 	struct bb_error error = {.text = ""};
 	struct bb_order o;
 
@@ -214,8 +123,8 @@ static void test_refused(void **state)
 
 static void assert_peaks(const char *name, int p, int m, int v, double (*expected)(int p, int s))
 {
-	struct bb_pipeline pipe = unit(p, m, v);
-	struct bb_order o = make(name, &pipe);
+	struct bb_pipeline pipe = unit_pipeline(p, m, v);
+	struct bb_order o = make_order(name, &pipe);
 	double peaks[16];
 
 	pipe.kept = 1000;
@@ -259,8 +168,8 @@ static double h2(int p, int s)
 
 static void test_memory(void **state)
 {
-	struct bb_pipeline pipe = unit(4, 8, 2);
-	struct bb_order o = make("interleaved", &pipe);
+	struct bb_pipeline pipe = unit_pipeline(4, 8, 2);
+	struct bb_order o = make_order("interleaved", &pipe);
 	double peaks[4];
 
 	assert_peaks("naive", 4, 12, 1, one);
@@ -273,127 +182,6 @@ static void test_memory(void **state)
 	bb_order_memory(&o, &pipe, peaks);
 	assert_true(peaks[0] == 5.5);
 	bb_order_free(&o);
-}
-
-static void test_memory_limit(void **state)
-{
-	for (int limit = 1; limit <= 16; limit++) {
-		struct bb_pipeline pipe = unit(8, 32, 1);
-		struct bb_order o;
-		double peaks[8];
-
-		pipe.limit = limit;
-		o = make("zb-auto", &pipe);
-		bb_order_memory(&o, &pipe, peaks);
-		for (int s = 0; s < 8; s++)
-			assert_true(peaks[s] <= limit);
-		bb_order_free(&o);
-	}
-}
-
-/* ---- the search ----------------------------------------------------------------------------- */
-
-/* What a step costs: of a stage, or until the last pass. */
-static double cost_of(const struct bb_order *o, const struct bb_pipeline *pipe)
-{
-	double span;
-	const double end = evaluate(o, pipe, false, &span);
-
-	return pipe->by_step ? end : span;
-}
-
-static double cost_of_schedule(const char *name, const struct bb_pipeline *pipe)
-{
-	struct bb_order o = make(name, pipe);
-	const double cost = cost_of(&o, pipe);
-
-	bb_order_free(&o);
-	return cost;
-}
-
-/* GPipe, in groups of as many microbatches as there is room for. */
-static double cost_of_groups(const struct bb_pipeline *pipe)
-{
-	const int m = pipe->microbatches, n = (int)pipe->limit;
-	struct bb_pass passes[16 * 2 * 64], *at = passes;
-	struct bb_order o = {pipe->stages, m, 1, .length = 2 * (size_t)m, .passes = passes};
-
-	for (int s = 0; s < pipe->stages; s++)
-		for (int begin = 0; begin < m; begin += n)
-			for (int kind = BB_PASS_F; kind <= BB_PASS_BW; kind += BB_PASS_BW)
-				for (int i = begin; i < begin + n && i < m; i++)
-					*at++ = (struct bb_pass){(uint8_t)kind, 0, (uint16_t)i};
-	return cost_of(&o, pipe);
-}
-
-static void assert_no_more(double cost, double other, const char *what,
-			   const struct bb_pipeline *pipe)
-{
-	if (cost > other)
-		fail_msg("%d stages, %d microbatches, F %lld, B %lld, W %lld, hop %lld, memory of "
-			 "%lld: a %s costs %g, %s %g",
-			 pipe->stages, pipe->microbatches, (long long)pipe->f, (long long)pipe->b,
-			 (long long)pipe->w, (long long)pipe->hop, (long long)pipe->limit,
-			 pipe->by_step ? "step" : "stage", cost, what, other);
-}
-
-/* More memory is never worse, and nothing that fits and is done by rule is better. */
-static void assert_search(struct bb_pipeline pipe)
-{
-	const double by_turns = cost_of_schedule("1f1b", &pipe);
-	double before = INFINITY;
-
-	for (pipe.limit = 1; pipe.limit <= 2 * pipe.stages + 1; pipe.limit++) {
-		const double cost = cost_of_schedule("zb-auto", &pipe);
-
-		assert_no_more(cost, before, "with less memory", &pipe);
-		assert_no_more(cost, cost_of_groups(&pipe), "GPipe in groups", &pipe);
-		if (pipe.limit >= pipe.stages)
-			assert_no_more(cost, by_turns, "1F1B", &pipe);
-		before = cost;
-	}
-}
-
-static void test_search(void **state)
-{
-	static const int64_t costs[][6] = {
-		/* F, B, W, hop; what F leaves, what W needs */
-		{1000, 1000, 1000, 0, 2, 1},   {18522, 18086, 9337, 601, 201216, 73728},
-		{10, 20, 10, 1, 3, 2},         {100, 100, 100, 50, 1, 1},
-		{1000, 300, 700, 2000, 10, 1}, {7, 31, 3, 5, 5, 2}};
-	static const int stages[] = {1, 2, 3, 5, 8}, microbatches[] = {1, 4, 7, 24};
-
-	for (size_t c = 0; c < sizeof(costs) / sizeof(costs[0]); c++)
-		for (int i = 0; i < 5 * 4 * 2; i++) {
-			struct bb_pipeline pipe = unit(stages[i % 5], microbatches[i / 5 % 4], 1);
-
-			pipe.f = costs[c][0];
-			pipe.b = costs[c][1];
-			pipe.w = costs[c][2];
-			pipe.hop = costs[c][3];
-			pipe.kept = costs[c][4];
-			pipe.kept_w = costs[c][5];
-			pipe.by_step = i / 20;
-			assert_search(pipe);
-			pipe.layers = pipe.stages + 3;
-			pipe.last = (struct bb_pipeline_end){pipe.f, pipe.b, pipe.w, 2, 1};
-			assert_search(pipe);
-		}
-}
-
-/* Where fewer microbatches fit than there are stages: what a greedy list comes to. */
-static void test_little_memory(void **state)
-{
-	static const int listed[] = {408, 217, 149, 115, 97, 85, 83, 79};
-
-	for (int limit = 1; limit <= 8; limit++) {
-		struct bb_pipeline pipe = unit(8, 24, 1);
-
-		pipe.limit = limit;
-		pipe.by_step = true;
-		assert_no_more(cost_of_schedule("zb-auto", &pipe), 1e6 * listed[limit - 1],
-			       "a list", &pipe);
-	}
 }
 
 /* ---- times ---------------------------------------------------------------------------------- */
@@ -409,8 +197,8 @@ static void test_unit_costs(void **state)
 		    {"zb-v", 25.5, 24},          {"zb-auto", 27, 24}};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct bb_pipeline pipe = unit(4, 8, 2);
-		struct bb_order o = make(rows[i].name, &pipe);
+		struct bb_pipeline pipe = unit_pipeline(4, 8, 2);
+		struct bb_order o = make_order(rows[i].name, &pipe);
 		double span;
 		const double makespan = evaluate(&o, &pipe, false, &span);
 
@@ -425,7 +213,7 @@ static void test_unit_costs(void **state)
 static void assert_bubble(const char *name, const struct bb_pipeline *pipe, bool by_span,
 			  bool first_wraps, const char *expected)
 {
-	struct bb_order o = make(name, pipe);
+	struct bb_order o = make_order(name, pipe);
 	const double ideal = (double)pipe->microbatches * (double)(pipe->f + pipe->b + pipe->w);
 	double span, cost = evaluate(&o, pipe, first_wraps, &span);
 	char text[16];
@@ -536,19 +324,19 @@ static void test_formulas(void **state)
 		struct bb_order o;
 		double span;
 
-		o = make("gpipe", &pipe);
+		o = make_order("gpipe", &pipe);
 		assert_true(evaluate(&o, &pipe, false, &span) - ideal ==
 			    (p - 1) * 12800 + 2 * (p - 1) * hops);
 		bb_order_free(&o);
-		o = make("1f1b", &pipe);
+		o = make_order("1f1b", &pipe);
 		assert_true(evaluate(&o, &pipe, false, &span) - ideal ==
 			    (p - 1) * 12800 + (p > 1 ? 2 * (p - 1) * (3 + 1) - 2 : 0) * hops);
 		bb_order_free(&o);
-		o = make("zb-h1", &pipe);
+		o = make_order("zb-h1", &pipe);
 		assert_true(evaluate(&o, &pipe, false, &span) - ideal ==
 			    (p - 1) * (5000 + 4700 - 3100 + 4 * hops));
 		bb_order_free(&o);
-		o = make("zb-h2", &pipe);
+		o = make_order("zb-h2", &pipe);
 		evaluate(&o, &pipe, false, &span);
 		assert_true(span - ideal == (p - 1) * (5000 + 4700 - 2 * 3100 + 2 * hops));
 		bb_order_free(&o);
@@ -578,18 +366,18 @@ static void assert_wrong(struct bb_order *o, const char *word)
 
 static void test_swapped(void **state)
 {
-	const struct bb_pipeline pipe = unit(4, 8, 1);
-	struct bb_order o = make("zb-h1", &pipe);
+	const struct bb_pipeline pipe = unit_pipeline(4, 8, 1);
+	struct bb_order o = make_order("zb-h1", &pipe);
 
 	swap(&o, 3, 0, 1); /* F0 B0 */
 	assert_wrong(&o, "B of microbatch 0, chunk 0, on stage 3 comes before");
-	o = make("zb-h1", &pipe);
+	o = make_order("zb-h1", &pipe);
 	swap(&o, 0, 4, 5); /* B0 W0 */
 	assert_wrong(&o, "W of microbatch 0, chunk 0, on stage 0 comes before");
-	o = make("1f1b", &pipe);
+	o = make_order("1f1b", &pipe);
 	o.passes[0].microbatch = 7;
 	assert_wrong(&o, "twice");
-	o = make("naive", &pipe);
+	o = make_order("naive", &pipe);
 	swap(&o, 1, 0, 2); /* F1 before F0, while stage 0 does no F1 before BW0 */
 	assert_wrong(&o, "in a circle");
 }
@@ -597,10 +385,10 @@ static void test_swapped(void **state)
 /* Neighbours of one microbatch build on each other: whichever are swapped, that is found. */
 static void test_every_swap(void **state)
 {
-	const struct bb_pipeline pipe = unit(3, 6, 1);
+	const struct bb_pipeline pipe = unit_pipeline(3, 6, 1);
 
 	for (const struct bb_pipeline_schedule *s = bb_pipeline_schedules; s->name; s++) {
-		struct bb_order o = make(s->name, &pipe);
+		struct bb_order o = make_order(s->name, &pipe);
 
 		for (int stage = 0; stage < 3; stage++)
 			for (size_t i = 0; i + 1 < o.length; i++) {
@@ -624,13 +412,12 @@ static void test_every_swap(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_all_orders),  cmocka_unit_test(test_found_orders),
-		cmocka_unit_test(test_layers),      cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_memory),      cmocka_unit_test(test_memory_limit),
-		cmocka_unit_test(test_search),      cmocka_unit_test(test_little_memory),
-		cmocka_unit_test(test_unit_costs),  cmocka_unit_test(test_published),
-		cmocka_unit_test(test_published_v), cmocka_unit_test(test_formulas),
-		cmocka_unit_test(test_swapped),     cmocka_unit_test(test_every_swap),
+		cmocka_unit_test(test_all_orders), cmocka_unit_test(test_found_orders),
+		cmocka_unit_test(test_layers),     cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_memory),     cmocka_unit_test(test_unit_costs),
+		cmocka_unit_test(test_published),  cmocka_unit_test(test_published_v),
+		cmocka_unit_test(test_formulas),   cmocka_unit_test(test_swapped),
+		cmocka_unit_test(test_every_swap),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
