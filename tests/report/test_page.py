@@ -461,6 +461,8 @@ def odd_files_are_told_about():
                 file.write(data.replace(identity.encode(), name.encode()))
         result, target = report(folder, *paths)
         page = read(target, "index.html")
+        expect("<summary>news" in page, "records of an unknown kind are not in a table")
+        expect(os.path.exists(os.path.join(target, "news.csv")), "nor in CSV")
         equal(page.count("<h2>all_reduce"), len(odd), "runs on the page")
         for path, (name, _, said) in zip(paths, odd):
             told = [line for line in result.err.splitlines() if path in line and said in line]

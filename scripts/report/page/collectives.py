@@ -69,7 +69,8 @@ def belongs(r, group):
 # ---- lines against size ---------------------------------------------------------------------------------
 
 
-def against_size(group, key, low, high, bound, y_name, y_ticks):
+def against_size(group, key, low, high, bound, y_name, y_ticks, turns=()):
+    """TURNS: sizes that are marked by lines across."""
     lines = {a: group.series(a, key) for a in group.rows}
     lines = {a: points for a, points in lines.items() if points}
     bounds = {a: group.series(a, bound) for a in lines}
@@ -87,6 +88,11 @@ def against_size(group, key, low, high, bound, y_name, y_ticks):
         right=chart.room_for(labels.values()) + 10,
     )
     frame.axes(chart.size_ticks(frame.x), y_ticks(frame.y), "size, bytes", y_name)
+    for place in turns:
+        if frame.x.low <= place <= frame.x.high:
+            paper.line(
+                [(frame.x.at(place), frame.top), (frame.x.at(place), frame.bottom)], ink.FAINT, 1, DOTTED, above=1
+            )
     for a, points in lines.items():
         color = group.color(a)
         rows = sorted(group.rows[a].items())
@@ -100,12 +106,17 @@ def against_size(group, key, low, high, bound, y_name, y_ticks):
     return paper
 
 
-CAPTION = "Shaded: 95 % confidence interval of the median. Dashed: {bound}."
-
-
-def bound_words(group):
-    sources = {text(r, "bound_source", 160) for rows in group.rows.values() for r in rows.values()} - {None}
-    return "the bound of the algorithm of that colour" + (f" ({'; '.join(sorted(sources)[:2])})" if sources else "")
+def caption(group):
+    """What of these is in the picture."""
+    rows = [r for rows in group.rows.values() for r in rows.values()]
+    told = []
+    if any(positive(r, "ci_low_us") for r in rows):
+        told.append("Shaded: 95 % confidence interval of the median.")
+    if any(positive(r, "bound_us") for r in rows):
+        sources = {text(r, "bound_source", 160) for r in rows} - {None}
+        why = f" ({'; '.join(sorted(sources)[:2])})" if sources else ""
+        told.append(f"Dashed: the bound of the algorithm of that colour{why}.")
+    return " ".join(told)
 
 
 def bandwidth(group):
@@ -118,16 +129,23 @@ def bandwidth(group):
         "bus bandwidth, GB/s",
         chart.number_ticks,
     )
-    return paper and Figure("Bus bandwidth", paper, CAPTION.format(bound=bound_words(group)))
+    return paper and Figure("Bus bandwidth", paper, caption(group))
 
 
-def time(group):
-    paper = against_size(
-        group, "time_us", "ci_low_us", "ci_high_us", "bound_us", "time of one operation", chart.duration_ticks
-    )
-    return paper and Figure(
-        "Time", paper, "Shaded: the confidence interval. Dashed: the bound, as in the picture of bandwidth."
-    )
+def crossing_of(run, group):
+    """The record of ring and tree, else of the only pair; None without."""
+    found = [r for r in run.of("crossing") if belongs(r, group)]
+    wanted = [r for r in found if {text(r, "ahead"), text(r, "behind")} == {"ring", "tree"}]
+    return (wanted or found)[0] if wanted or len(found) == 1 else None
+
+
+def time(run, group):
+    crossing = crossing_of(run, group) or {}
+    turns = [v for v in numbers(crossing, "crossing_bytes", 8) if v > 0]
+    names = "time_us", "ci_low_us", "ci_high_us", "bound_us", "time of one operation"
+    paper = against_size(group, *names, chart.duration_ticks, turns)
+    told = f"Dotted: where {text(crossing, 'ahead', 40)} and {text(crossing, 'behind', 40)} cross. " if turns else ""
+    return paper and Figure("Time", paper, told + "The rest as in the picture of bandwidth.")
 
 
 def percent(group):
@@ -349,7 +367,7 @@ def figures(run):
     for group in groups[:MOST_GROUPS]:
         drawn = [
             bandwidth(group),
-            time(group),
+            time(run, group),
             winners(run, group),
             percent(group),
             time_line(group),

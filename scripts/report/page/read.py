@@ -74,10 +74,10 @@ class Reader:
         elif record.get("schema") != SCHEMA:
             schema = short(str(record.get("schema")), 20)
             self.schemas[schema] = self.schemas.get(schema, 0) + 1
-        elif record["kind"] not in KINDS:
-            kind = short(record["kind"], 40)
-            self.unknown[kind] = self.unknown.get(kind, 0) + 1
         else:
+            if record["kind"] not in KINDS:
+                kind = short(record["kind"], 40)
+                self.unknown[kind] = self.unknown.get(kind, 0) + 1
             return self.keep(record, len(line))
         return len(self.broken) < 100000
 
@@ -116,7 +116,7 @@ class Reader:
         for schema, n in list(self.schemas.items())[:3]:
             note(f"{count(n, 'record')} of schema {schema}; this program knows {SCHEMA}: left out")
         for kind, n in list(self.unknown.items())[:5]:
-            note(f"{count(n, 'record')} of kind {kind!r}, which this program does not know: left out")
+            note(f"{count(n, 'record')} of kind {kind!r}, which this program does not know: in tables only")
         if self.strays:
             note(f"{count(self.strays, 'record')} of a run that has no record of kind run before it: left out")
 

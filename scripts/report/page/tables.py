@@ -4,11 +4,11 @@ import csv
 import io
 import re
 
-from report.page.read import MEASURED, OTHERS
+from report.page.read import KINDS, MEASURED, OTHERS
 from report.page.values import clean, duration, memory, number, numbers, short, text, three
 
 MOST_ROWS = 1000  # of one table of the page; CSV has all
-MOST_COLUMNS = 60
+MOST_UNKNOWN = 8  # kinds
 LONG = 24  # numbers of an array that are shown
 
 # What a table of the page shows; a kind that is not named shows its first columns.
@@ -164,9 +164,15 @@ def shared(records, columns):
     }
 
 
+def unknown(runs):
+    """Kinds that this program knows nothing of, but for those that could not be a file's name."""
+    kinds = dict.fromkeys(r["kind"] for run in runs for r in run.records if r["kind"] not in KINDS)
+    return tuple(kind for kind in kinds if re.fullmatch("[a-z0-9_]{1,40}", kind))[:MOST_UNKNOWN]
+
+
 def tables_of(run):
     found = []
-    for kind in MEASURED + ("finding", "culprit", "skip"):
+    for kind in MEASURED + ("finding", "culprit", "skip") + unknown([run]):
         records = run.of(kind)
         if not records:
             continue
@@ -216,7 +222,7 @@ def plain(value):
 def csv_files(runs):
     """{name: text}: a file for each kind of measurement that there is, all runs in it."""
     files = {}
-    for kind in MEASURED + OTHERS:
+    for kind in MEASURED + OTHERS + unknown(runs):
         rows = [(run, r) for run in runs for r in run.of(kind)]
         if not rows:
             continue
