@@ -26,6 +26,7 @@ struct queue {
 	struct bb_operation operation;
 	double from, to; /* of the operation; TO is when the queue's event ahead is */
 	int peer;        /* of a message, once it is known */
+	int port;        /* with ports: of those that the peer may be reached by */
 	double entry;    /* of a message: how long it takes to leave, and to come in */
 	/* The other queues whose messages landed on the same lane of the same rank. */
 	int before, after;
@@ -54,7 +55,7 @@ struct play {
 	struct queue *queues;      /* [rank * queues + queue] */
 	struct landed *landed;     /* [rank * lanes + lane] */
 	double *reached;           /* [rank * events + event]; NAN: not yet */
-	double *out, *in;          /* [rank], with ports: when the way is free again */
+	double *out, *in;          /* [port]: when the way is free again */
 	int **heard;               /* [rank]: [index] who was heard from; NULL: nobody yet */
 	uint64_t *calls;           /* [seat]: collectives that it has come to */
 	struct meeting **meetings; /* [group] */
@@ -174,6 +175,22 @@ static bb_status hand_over(struct play *p, int sender, int receiver, double time
 	return BB_OK;
 }
 
+/* The ways out, and in: of each rank one, or one within its node and one over its rail, which may
+   be others' as well. */
+static size_t count_ports(const struct bb_link_model *links, int nranks)
+{
+	const struct bb_fabric *f = links->fabric;
+
+	return (size_t)nranks + (f ? (size_t)f->nodes * (size_t)f->rails : 0);
+}
+
+static int port_of(const struct play *p, int rank, bool outside, int rail)
+{
+	const struct bb_fabric *f = p->links.fabric;
+
+	return outside ? p->program->nranks + rank / f->per_node * f->rails + rail : rank;
+}
+
 /* When a message that comes at TIME and takes ENTRY is through the way that is free at *FREE. */
 static double use_port(double *free, double time, double entry)
 {
@@ -185,21 +202,26 @@ static void send(struct play *p, int queue)
 {
 	struct queue *q = &p->queues[queue];
 	const int rank = rank_of(p, queue);
-	const double entry = bb_link_entry(&p->links, (double)bb_operation_bytes(&q->operation));
 	uint64_t drawn = bb_draw(bb_draw(p->links.seed, 2), (uint64_t)rank);
-	double factor = bb_noise_factor(&p->links, bb_draw(drawn, q->index));
+	double factor = bb_noise_factor(&p->links, bb_draw(drawn, q->index)), entry;
+	struct bb_fabric_way way;
 
 	q->peer = q->operation.peer;
 	if (q->peer == BB_NO_PEER)
 		q->peer = p->heard[rank][q->operation.answers];
+	way = bb_link_way(&p->links, rank, q->peer);
+	entry = bb_way_entry(&p->links, way.second_per_byte,
+			     (double)bb_operation_bytes(&q->operation));
 	q->entry = entry * factor;
+	q->port = port_of(p, q->peer, way.outside, way.in_rail);
 	/* The message before has been received: the link is free. */
-	if (!p->links.port)
-		schedule(p, queue, FLYING, q->from + (entry + p->links.latency) * factor);
+	if (!bb_link_ports(&p->links))
+		schedule(p, queue, FLYING, q->from + (entry + way.latency) * factor);
 	else
 		schedule(p, queue, COMING,
-			 use_port(&p->out[rank], q->from, q->entry) - q->entry +
-				 p->links.latency * factor);
+			 use_port(&p->out[port_of(p, rank, way.outside, way.out_rail)], q->from,
+				  q->entry) -
+				 q->entry + way.latency * factor);
 }
 
 /* The message of QUEUE is at its peer's port. */
@@ -207,7 +229,7 @@ static void come_in(struct play *p, int queue)
 {
 	const struct queue *q = &p->queues[queue];
 
-	schedule(p, queue, FLYING, use_port(&p->in[q->peer], q->to, q->entry));
+	schedule(p, queue, FLYING, use_port(&p->in[q->port], q->to, q->entry));
 }
 
 static bb_status arrive(struct play *p, int queue)
@@ -293,6 +315,21 @@ static void end_meeting(struct play *p, int group, struct meeting *m)
 	free(m);
 }
 
+/* Those of the members of GROUP. The first ranks need no list. */
+static struct bb_link_model links_of(const struct play *p, int group)
+{
+	const size_t first = p->seats.first[group];
+	const int size = bb_seats_size(&p->seats, group);
+	struct bb_link_model links = p->links;
+	int i = 0;
+
+	while (i < size && p->seats.rank[first + (size_t)i] == i)
+		i++;
+	if (links.fabric && i < size)
+		links.members = &p->seats.rank[first];
+	return links;
+}
+
 /*
  * Who has not come is taken to come never: those whose time is known all the same do not depend on
  * him. What he makes known is later than he comes, so that nothing happens in the past.
@@ -302,15 +339,16 @@ static bb_status sweep(struct play *p, const struct bb_operation *o, struct meet
 	const size_t first = p->seats.first[o->group];
 	const size_t size = (size_t)bb_seats_size(&p->seats, o->group);
 	const size_t element = bb_dtype_size(o->dtype);
+	const struct bb_link_model links = links_of(p, o->group);
 	struct bb_shape shape = {
 		.nranks = (int)size, .root = o->root, .in_place = o->in_place, .count = o->count};
 	const struct bb_algorithm *algorithm = bb_timeline_choose(
-		&p->links, p->program->algorithm, o->collective, &shape, element, p->error);
+		&links, p->program->algorithm, o->collective, &shape, element, p->error);
 
 	if (!algorithm)
 		return bb_error_status(p->error);
 	memcpy(m->done, m->entered, size * sizeof(*m->done));
-	if (bb_timeline_collective(&p->links, algorithm, &shape, element,
+	if (bb_timeline_collective(&links, algorithm, &shape, element,
 				   bb_draw((uint64_t)o->group, m->number), m->done) != BB_OK)
 		return BB_EINTERNAL;
 	for (size_t i = 0; i < size; i++) {
@@ -455,8 +493,8 @@ static bb_status make_room(struct play *p)
 	p->heap = malloc(queues * sizeof(*p->heap));
 	p->landed = malloc((lanes + 1) * sizeof(*p->landed));
 	p->reached = malloc((events + 1) * sizeof(*p->reached));
-	p->out = calloc(n, sizeof(*p->out));
-	p->in = calloc(n, sizeof(*p->in));
+	p->out = calloc(count_ports(&p->links, program->nranks), sizeof(*p->out));
+	p->in = calloc(count_ports(&p->links, program->nranks), sizeof(*p->in));
 	p->heard = calloc(n, sizeof(*p->heard));
 	p->calls = calloc(seats + 1, sizeof(*p->calls));
 	p->meetings = calloc(groups + 1, sizeof(struct meeting *));

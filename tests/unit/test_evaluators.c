@@ -3,6 +3,7 @@
  * are all alike and on networks.
  */
 #include "schedules/timeline.h"
+#include "script.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -234,6 +235,53 @@ static void test_what_is_shared(void **state)
 	assert_true(times[0] < 8 * 2 * bytes * RAIL);
 }
 
+static double run(const struct bb_fabric *fabric, struct script *s)
+{
+	const struct bb_link_model links = {.fabric = fabric};
+	struct bb_error error = {0};
+	double end = 0;
+
+	if (bb_program_check(&s->program, &error) != BB_OK ||
+	    bb_timeline_program(&links, &s->program, NULL, &end, &error) != BB_OK)
+		fail_msg("%s", error.text);
+	script_close(s);
+	return end;
+}
+
+/* Messages of programs go the same ways; two ranks of one rail take turns, what stays within the
+   node has a way of its own. */
+static void test_programs(void **state)
+{
+	const struct bb_fabric fabric = fabric_of(2, one_for_two, 1);
+	const double rail = OVERHEAD + 4e6 * RAIL, port = OVERHEAD + 4e6 * PORT;
+	struct script s;
+
+	script_open(&s, 8);
+	script_send(&s, 0, 0, 0, 1, 1000000);
+	script_recv(&s, 1, 0, 0, 0, 1000000);
+	near(run(&fabric, &s), port + HOP);
+
+	script_open(&s, 8);
+	script_send(&s, 0, 0, 0, 4, 1000000);
+	script_send(&s, 1, 0, 0, 5, 1000000);
+	script_send(&s, 0, 1, 0, 1, 1000000);
+	script_recv(&s, 4, 0, 0, 0, 1000000);
+	script_recv(&s, 5, 0, 0, 1, 1000000);
+	script_recv(&s, 1, 1, 0, 0, 1000000);
+	near(run(&fabric, &s), 2 * rail + NET);
+
+	/* A pair on different nodes. */
+	script_open(&s, 8);
+	s.program.groups = 2;
+	s.sizes[1] = 2;
+	s.members[1][0] = 1;
+	s.members[1][1] = 5;
+	s.program.algorithm = "recursive_doubling";
+	script_all_reduce(&s, 1, 0, 1, 1000000);
+	script_all_reduce(&s, 5, 0, 1, 1000000);
+	near(run(&fabric, &s), rail + NET);
+}
+
 /* Which evaluator is taken. */
 static void test_choice(void **state)
 {
@@ -267,6 +315,7 @@ int main(void)
 		cmocka_unit_test(test_closed_forms_at_scale),
 		cmocka_unit_test(test_ring_over_nodes),
 		cmocka_unit_test(test_what_is_shared),
+		cmocka_unit_test(test_programs),
 		cmocka_unit_test(test_choice),
 	};
 
