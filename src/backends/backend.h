@@ -63,6 +63,14 @@ struct bb_backend_config {
 		int from, to;
 		double factor; /* by which what goes this way over a route takes longer; 0: none */
 	} slow_link;
+	/* Of virtual time: a rank that comes to each collective so much later; what is wrong with a
+	   cluster. */
+	struct {
+		int rank;
+		double seconds; /* 0: none */
+	} slow_rank;
+	bool flawed;
+	struct bb_fabric_flaw flaw;
 	/* For a backend of GPUs; the others have no use for them. */
 	struct bb_exchange exchange; /* it needs one */
 	int ranks_before; /* on this host, in processes before this one: their GPUs are taken */
@@ -394,6 +402,12 @@ struct bb_backend {
 	bb_status (*evaluate)(struct bb_rank *rank, const struct bb_program *program,
 			      const struct bb_timeline_watch *watch, double *end,
 			      struct bb_error *error);
+
+	/*
+	 * BB_CAP_VIRTUAL: how the last collective of GROUP was played (bb_evaluator_name), and what
+	 * this rank's clock would say now had nothing been wrong; NAN: nothing is.
+	 */
+	void (*played)(struct bb_group *group, const char **evaluator, double *faultless);
 
 	/* Routes between two ranks; ends with name NULL. NULL: none, nor the six functions below.
 	 */

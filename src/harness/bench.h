@@ -15,6 +15,7 @@
 #include "harness/compare.h"
 #include "harness/groups.h"
 #include "harness/plan.h"
+#include "harness/played.h"
 #include "harness/run.h"
 
 /* The state of a collective's benchmark: what all drivers of a process share, read-only for them
@@ -33,6 +34,7 @@ struct bb_bench {
 
 	/* Rank 0's. */
 	struct bb_compare *compare;
+	struct bb_played *played; /* of virtual time */
 	struct bb_groups *groups; /* NULL: one group */
 	double busbw_sum;
 };
@@ -119,6 +121,8 @@ struct bb_measured {
 	size_t iterations;           /* timed */
 	size_t nsamples;             /* that they are told in; the same on all ranks */
 	char chosen[BB_CHOSEN_TEXT]; /* by the library; empty: not told */
+	const char *evaluator;       /* of virtual time; NULL: time is real */
+	double faultless;            /* seconds had there been no fault; NAN: not known */
 };
 
 /*

@@ -137,7 +137,7 @@ static bb_status open_results(struct bb_run *run)
 	const struct bb_plan *p = &bench->plan;
 	uint64_t bytes = 0;
 
-	if (bb_compare_open(&bench->compare) != BB_OK)
+	if (bb_compare_open(&bench->compare) != BB_OK || bb_played_open(&bench->played) != BB_OK)
 		return bb_fail(&run->error, BB_EINTERNAL, "out of memory for the comparison");
 	for (size_t i = 0; i < p->ncases; i++)
 		bytes += p->cases[i].skip ? 0 : p->cases[i].size_bytes;
@@ -167,6 +167,7 @@ static bb_status sum_up(struct bb_run *run)
 static void tell(struct bb_run *run, struct bb_strbuf *out)
 {
 	bb_compare_text(of(run)->compare, out);
+	bb_played_text(of(run)->played, run->options.fault_text, out);
 	bb_groups_text(of(run)->groups, out);
 }
 
@@ -175,6 +176,7 @@ static void close_bench(struct bb_run *run)
 	struct bb_bench *bench = of(run);
 
 	bb_compare_close(bench->compare);
+	bb_played_close(bench->played);
 	bb_groups_close(bench->groups);
 	bb_plan_free(&bench->plan);
 	free(bench->own_natives);

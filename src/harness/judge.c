@@ -163,6 +163,8 @@ static void fill_case(const struct bb_session *s, const struct bb_case *c,
 				      : BB_ABSENT;
 	result->verified = !verified ? NULL : layout->sets < 2 ? "refilled" : "pristine set";
 	result->cycle = s->cycle;
+	result->evaluator = measured->evaluator;
+	result->faultless_us = 1e6 * measured->faultless;
 	result->end_unix_s = bb_clock_unix();
 }
 
@@ -293,6 +295,8 @@ static bb_status deliver(struct bb_session *s, const struct bb_result_record *re
 	bench->busbw_sum += result->busbw_GBps;
 	bb_ticker_hide(&bench->run->ticker);
 	status = bb_sinks_record(&bench->run->sinks, &bb_record_result, result);
+	if (status == BB_OK)
+		status = bb_played_add(bench->played, result);
 	return status == BB_OK ? bb_compare_add(bench->compare, result) : status;
 }
 

@@ -266,12 +266,23 @@ static void sum_up(const struct bb_job *job, struct bb_measured *measured)
 	measured->cpu_seconds = job->cpu_seconds / job->operations;
 }
 
+/* Of virtual time: how it is played, and the clock without the fault. */
+static double faultless_now(const struct bb_job *job, struct bb_measured *measured)
+{
+	double seconds = NAN;
+
+	if (job->s->bench->backend->played)
+		job->s->bench->backend->played(job->s->group, &measured->evaluator, &seconds);
+	return seconds;
+}
+
 bb_status bb_measure(struct bb_session *s, const struct bb_case *c, const struct bb_call *call,
 		     const struct bb_layout *layout, struct bb_measured *measured)
 {
 	const struct bb_fault *fault = &s->bench->options->fault;
 	struct bb_job job = {.s = s, .c = c, .layout = layout};
 	struct reading before, after;
+	double faultless;
 	bb_status status;
 
 	set_up(&job, call);
@@ -279,7 +290,9 @@ bb_status bb_measure(struct bb_session *s, const struct bb_case *c, const struct
 	if (fault->kind == BB_FAULT_DIE && fault->rank == s->driver->rank)
 		return BB_ETIMEOUT; /* leaves without a word, as a killed process would */
 	BB_TRY(status, read_clock(s, &before), out);
+	faultless = faultless_now(&job, measured);
 	BB_TRY(status, bb_job_time(&job), out);
+	measured->faultless = (faultless_now(&job, measured) - faultless) / job.operations;
 	BB_TRY(status, read_clock(s, &after), out);
 	correct_arrivals(s, job.nsamples, &before, &after);
 	measured->clock_uncertainty = before.uncertainty + after.uncertainty;

@@ -18,7 +18,6 @@
 #define LEAST_RATE 1e3
 #define MOST_RATE 1e15
 #define MOST_LATENCY_NS UINT64_C(60000000000)
-#define MOST_FACTOR 1e6 /* of a slow link */
 
 #define VARIABLE(name, field)                                                                      \
 	{                                                                                          \
@@ -195,88 +194,6 @@ static bb_status resolve_launch(struct bb_options *o, const struct bb_launch_hin
 	return st;
 }
 
-#define FAULT_WORDS 4
-
-static const struct {
-	const char *word, *form;
-	int words;
-} faults[] = {
-	[BB_FAULT_CORRUPT] = {"corrupt", "corrupt:RANK", 2},
-	[BB_FAULT_SLOW] = {"slow", "slow:RANK:TIME (slow:2:5ms)", 3},
-	[BB_FAULT_DIE] = {"die", "die:RANK", 2},
-	[BB_FAULT_SLOW_LINK] = {"slow_link", "slow_link:FROM:TO:FACTOR (slow_link:0:1:1.5)", 4},
-	[BB_FAULT_SWAP] = {"swap", "swap:RANK", 2},
-};
-
-static bb_status unknown_fault(const struct bb_options *o, unsigned known, struct bb_error *error)
-{
-	const char *forms[BB_NFAULTS];
-	int n = 0, k;
-	char list[192] = "";
-
-	for (k = BB_FAULT_NONE + 1; k < BB_NFAULTS; k++)
-		if (known >> k & 1)
-			forms[n++] = faults[k].form;
-	if (n == 0)
-		return bb_fail(error, BB_EUSAGE, "--fault %s: %s obeys no faults; leave it out",
-			       o->fault_text, o->program);
-	for (k = 0; k < n; k++)
-		snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s",
-			 k == 0       ? ""
-			 : k == n - 1 ? " or "
-				      : ", ",
-			 forms[k]);
-	return bb_fail(error, BB_EUSAGE, "--fault: \"%s\" is not understood; give %s",
-		       o->fault_text, list);
-}
-
-/* The words behind the kind's name. */
-static bool read_fault(struct bb_fault *fault, char *const *words)
-{
-	uint64_t ns = 0;
-	char *end;
-
-	if (!bb_parse_rank(words[1], &fault->rank))
-		return false;
-	if (fault->kind == BB_FAULT_SLOW && !bb_parse_duration(words[2], &ns))
-		return false;
-	fault->seconds = (double)ns * 1e-9;
-	if (fault->kind != BB_FAULT_SLOW_LINK)
-		return true;
-	fault->factor = strtod(words[3], &end);
-	return bb_parse_rank(words[2], &fault->to) && fault->to != fault->rank && end != words[3] &&
-	       !*end && fault->factor > 1 && fault->factor <= MOST_FACTOR;
-}
-
-/* KNOWN: a bit for each kind that the benchmark obeys. */
-static bb_status resolve_fault(struct bb_options *o, unsigned known, struct bb_error *error)
-{
-	char copy[64], *words[FAULT_WORDS + 1], *rest = NULL, *word;
-	int n = 0, kind = BB_FAULT_NONE + 1;
-
-	if (!o->fault_text)
-		return BB_OK;
-	snprintf(copy, sizeof(copy), "%s", o->fault_text);
-	for (word = copy; word && n <= FAULT_WORDS; word = rest) {
-		rest = strchr(word, ':');
-		if (rest)
-			*rest++ = '\0';
-		words[n++] = word;
-	}
-	while (kind < BB_NFAULTS && (!(known >> kind & 1) || strcmp(copy, faults[kind].word) != 0))
-		kind++;
-	o->fault.kind = kind < BB_NFAULTS ? (enum bb_fault_kind)kind : BB_FAULT_NONE;
-	if (kind == BB_NFAULTS || n != faults[kind].words || word ||
-	    strlen(o->fault_text) >= sizeof(copy) || !read_fault(&o->fault, words))
-		return unknown_fault(o, known, error);
-	if (o->fault.kind == BB_FAULT_SLOW_LINK) {
-		o->config.slow_link.from = o->fault.rank;
-		o->config.slow_link.to = o->fault.to;
-		o->config.slow_link.factor = o->fault.factor;
-	}
-	return BB_OK;
-}
-
 /* What follows the rate: ",LATENCY", ",port", or both. */
 static bool read_link_rest(struct bb_options *o, const char *rest, uint64_t *ns)
 {
@@ -386,7 +303,7 @@ bb_status bb_options_read(struct bb_options *o, const struct bb_benchmark *bench
 	if (o->step_bytes_given && !o->step_factor_given)
 		o->step_factor = 1;
 	BB_TRY(st, resolve_backend(o, &environment->launch, error), out);
-	BB_TRY(st, resolve_fault(o, benchmark->faults, error), out);
+	BB_TRY(st, bb_options_fault(o, benchmark->faults, error), out);
 	BB_TRY(st, resolve_link(o, error), out);
 	BB_TRY(st, resolve_cluster(o, error), out);
 	resolve_noise(o);

@@ -20,14 +20,17 @@ enum bb_fault_kind {
 	BB_FAULT_DIE,
 	BB_FAULT_SLOW_LINK,
 	BB_FAULT_SWAP,
+	BB_FAULT_SLOW_NODE, /* these three of a cluster */
+	BB_FAULT_SLOW_RAIL,
+	BB_FAULT_LOST_RAIL,
 	BB_NFAULTS
 };
 
 struct bb_fault {
 	enum bb_fault_kind kind;
-	int rank;       /* BB_FAULT_SLOW_LINK: where it comes from */
-	int to;         /* BB_FAULT_SLOW_LINK */
-	double factor;  /* BB_FAULT_SLOW_LINK: how many times as long everything takes */
+	int rank;       /* BB_FAULT_SLOW_LINK: where it comes from; of a cluster: the node */
+	int to;         /* BB_FAULT_SLOW_LINK; of a cluster: the rail, -1: all of the node */
+	double factor;  /* how many times as long it takes; 0: lost, or no such fault */
 	double seconds; /* BB_FAULT_SLOW: added before every operation of the rank */
 };
 

@@ -196,10 +196,11 @@ static bb_status check_virtual(const struct bb_options *o, struct bb_error *erro
 			       "RATE,LATENCY, as in --link 25GB/s,5us, or --cluster "
 			       "NAME:NODES, as in --cluster hgx-h100:16",
 			       name);
-	if (o->fault.kind != BB_FAULT_NONE)
+	if (o->fault.kind == BB_FAULT_CORRUPT || o->fault.kind == BB_FAULT_DIE ||
+	    o->fault.kind == BB_FAULT_SWAP)
 		return bb_fail(error, BB_EUNSUPPORTED,
-			       "--fault %s: the ranks of the %s backend have no faults; leave it "
-			       "out, or give --backend host",
+			       "--fault %s: the ranks of the %s backend have no data and no life "
+			       "to lose; leave it out, or give --backend host",
 			       o->fault_text, name);
 	return BB_OK;
 }
@@ -224,10 +225,22 @@ out:
 bb_status bb_options_check_world(const struct bb_options *o, const struct bb_world *world,
 				 struct bb_error *error)
 {
+	const struct bb_cluster *c = o->cluster;
 	const bool link = o->fault.kind == BB_FAULT_SLOW_LINK;
 	const int most = link && o->fault.to > o->fault.rank ? o->fault.to : o->fault.rank;
 
 	if (o->fault.kind == BB_FAULT_NONE)
+		return BB_OK;
+	if (o->config.flawed && (o->fault.rank >= c->nodes || o->fault.to >= c->rails))
+		return bb_fail(error, BB_EUSAGE,
+			       "--fault %s: --cluster %s has nodes 0 … %d with rails 0 … %d",
+			       o->fault_text, o->cluster_text, c->nodes - 1, c->rails - 1);
+	if (o->fault.kind == BB_FAULT_LOST_RAIL && c->rails == 1)
+		return bb_fail(error, BB_EUSAGE,
+			       "--fault %s: the nodes of --cluster %s have but one rail; without "
+			       "it nothing ends",
+			       o->fault_text, o->cluster_text);
+	if (o->config.flawed)
 		return BB_OK;
 	return bb_check_rank("--fault", o->fault_text, most, world->nranks, "among", error);
 }

@@ -30,4 +30,9 @@ struct bb_output_file {
 BB_MUST bb_status bb_check_files(const struct bb_output_file *files, int n, bool writes,
 				 struct bb_error *error);
 
+/* --fault, where KNOWN has a bit for each kind that the benchmark obeys; backends of virtual time
+   know some more. */
+BB_MUST bb_status bb_options_fault(struct bb_options *options, unsigned known,
+				   struct bb_error *error);
+
 #endif

@@ -25,9 +25,8 @@ const struct bb_option bb_option_rows[] = {
 	{INT("nthreads", 't', threads, "1", "N", 1, BB_MAX_RANKS, "threads of this process"),
 	 GIVEN(threads_given), .section = "Ranks"},
 	{INT("ngpus", 'g', gpus, "1", "N", 1, BB_CLUSTER_MOST_RANKS,
-	     "ranks per thread: GPUs on nccl, CPU ranks on host, virtual ones on sim; on mpi a "
-	     "rank is "
-	     "a process; with --cluster all of it"),
+	     "ranks per thread: GPUs, CPU ranks on host, virtual ones on sim; on mpi a rank is a "
+	     "process"),
 	 GIVEN(gpus_given)},
 	{STRING("backend", 0, backend_text, "auto", "NAME",
 		"how bytes move, see --list; auto: nccl where GPUs are, mpi under an MPI launcher, "
@@ -56,16 +55,15 @@ const struct bb_option bb_option_rows[] = {
 		"one CSV row per result; - is stdout instead of the text")},
 	{STRING("json", 0, json_file, NULL, "FILE", "every record as a line of JSON; - is stdout")},
 	{STRING("fault", 0, fault_text, NULL, "SPEC",
-		"corrupt:RANK, slow:RANK:TIME, die:RANK, slow_link:FROM:TO:FACTOR, swap:RANK: is "
-		"it "
-		"found?"),
+		"corrupt:RANK, slow:RANK:TIME, die:RANK, slow_link:FROM:TO:FACTOR, swap:RANK; on "
+		"clusters more"),
 	 GIVEN(fault_given), .once = "only one fault at a time", .section = "Faults and links"},
 	{STRING("link", 0, link_text, NULL, "RATE[,LATENCY][,port]",
 		"pace each pair of ranks, as in 10GB/s,2us, or with port all that one sends; sim "
 		"computes with it")},
 	{STRING("cluster", 0, cluster_text, NULL, "NAME[:NODES]",
-		"of sim, instead of --link: so many nodes of a known system (build/topology "
-		"--list-systems), or what a FILE says")},
+		"of sim, instead of --link: nodes of a known system (--list), or what a FILE "
+		"says")},
 	{ROW(BB_OPT_PERCENT, "noise", 0, noise, NULL, "P%",
 	     "of sim: by how much each message and each computation varies; --seed draws")},
 	{FLAG("list", 0, list, "what this build can do, per backend"), .section = "Information"},

@@ -4,6 +4,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -417,13 +418,25 @@ static bb_status play_virtual(struct bb_player *p, const struct bb_timeline_watc
 	struct bb_rank *rank = p->driver->handle;
 	struct shifted shifted = {.watch = watch};
 	const struct bb_timeline_watch hears = {shift, &shifted};
+	double before = NAN, after = NAN;
+	const char *evaluator;
 	bb_status status = p->backend->barrier(p->driver->world);
 
 	if (status != BB_OK)
 		return status;
 	shifted.start = p->backend->now(rank);
+	p->backend->played(p->driver->world, &evaluator, &before);
 	status = p->backend->evaluate(rank, p->program, watch ? &hears : NULL, end, &p->run->error);
 	*end -= shifted.start;
+	p->backend->played(p->driver->world, &evaluator, &after);
+	/* A slow rank is part of the program that obeys it. */
+	if (!isnan(after) && p->run->options.fault.kind != BB_FAULT_SLOW) {
+		struct bb_end_record *sum = &p->run->end;
+
+		sum->faulty_s = (isnan(sum->faulty_s) ? 0 : sum->faulty_s) + *end;
+		sum->faultless_s =
+			(isnan(sum->faultless_s) ? 0 : sum->faultless_s) + after - before;
+	}
 	return status;
 }
 

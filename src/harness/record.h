@@ -128,10 +128,12 @@ struct bb_result_record {
 	double percent_of_bound; /* bound_us / time_us * 100 */
 	const char *bound_source;
 	const char *cache;
-	int64_t chunk_bytes; /* of a pipelined schedule */
-	double cpu_time_us;  /* spent in the call itself; -C */
-	int64_t cycle;       /* of -N, from 1 */
-	double end_unix_s;   /* when it was done */
+	int64_t chunk_bytes;   /* of a pipelined schedule */
+	double cpu_time_us;    /* spent in the call itself; -C */
+	int64_t cycle;         /* of -N, from 1 */
+	const char *evaluator; /* of virtual time: how it was played; NULL: time is real */
+	double faultless_us;   /* the same without the fault of virtual time */
+	double end_unix_s;     /* when it was done */
 };
 
 /* When one rank entered the iterations of a case in one placement: with -I. */
@@ -163,9 +165,10 @@ struct bb_end_record {
 	int64_t exit_status;
 	int64_t results;
 	int64_t skipped;
-	int64_t wrong;         /* results with wrong elements */
-	double avg_busbw_GBps; /* over all results; NAN without any */
-	double min_busbw_GBps; /* the gate; NAN: none */
+	int64_t wrong;                /* results with wrong elements */
+	double avg_busbw_GBps;        /* over all results; NAN without any */
+	double min_busbw_GBps;        /* the gate; NAN: none */
+	double faulty_s, faultless_s; /* of programs in virtual time, with and without --fault */
 	double wall_s;
 	int64_t memory_init_bytes, memory_user_bytes, memory_call_bytes; /* -M */
 	char end_time[BB_TIME_TEXT];

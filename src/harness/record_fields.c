@@ -124,6 +124,9 @@ static const struct bb_field result_fields[] = {
 	ROW(INT, chunk_bytes, "bytes", "largest message of a pipelined algorithm"),
 	ROW(DOUBLE, cpu_time_us, "us", "spent in the call itself; with -C"),
 	ROW(INT, cycle, "", "of -N, from 1"),
+	ROW(STRING, evaluator, "",
+	    "how virtual time was played: sweep, loads, alike (docs/simulator.md)"),
+	ROW(DOUBLE, faultless_us, "us", "of virtual time: time_us had there been no --fault"),
 	ROW(DOUBLE, end_unix_s, "s", "when it was done, since 1970 UTC"),
 	{.name = NULL},
 };
@@ -173,6 +176,8 @@ static const struct bb_field end_fields[] = {
 	ROW(INT, wrong, "", "results with wrong elements"),
 	ROW(DOUBLE, avg_busbw_GBps, "GB/s", "mean busbw of all results"),
 	ROW(DOUBLE, min_busbw_GBps, "GB/s", "NCCL_TESTS_MIN_BW: the mean must reach 0.9 of it"),
+	ROW(DOUBLE, faulty_s, "s", "virtual time of all programs played under --fault"),
+	ROW(DOUBLE, faultless_s, "s", "the same had there been no fault"),
 	ROW(DOUBLE, wall_s, "s", "from start to end"),
 	ROW(INT, memory_init_bytes, "bytes", "taken by starting up; with -M"),
 	ROW(INT, memory_user_bytes, "bytes", "taken by buffers; with -M"),

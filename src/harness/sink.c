@@ -293,6 +293,11 @@ void bb_sink_add_end(struct bb_strbuf *out, const struct bb_end_record *end)
 {
 	if (end->wrong > 0)
 		bb_strbuf_addf(out, "# wrong data in %lld results\n", (long long)end->wrong);
+	if (!isnan(end->faultless_s))
+		bb_strbuf_addf(out,
+			       "# All played under --fault took %.6g s, without it %.6g s: %.3f "
+			       "times as long\n",
+			       end->faulty_s, end->faultless_s, end->faulty_s / end->faultless_s);
 	bb_strbuf_addf(out, "# verdict: %s\n", end->verdict);
 	if (end->error)
 		bb_strbuf_addf(out, "# error: %s\n", end->error);

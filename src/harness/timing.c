@@ -142,7 +142,8 @@ static bb_status prepare(const struct bb_job *job, int set, bool fresh)
 		status = bb_job_finish(job);
 	if (status == BB_OK && (fresh || asked_of(job)->blocking == 3))
 		status = s->bench->backend->barrier(s->world);
-	if (fault->kind == BB_FAULT_SLOW && fault->rank == s->driver->rank)
+	if (fault->kind == BB_FAULT_SLOW && fault->rank == s->driver->rank &&
+	    !(s->bench->backend->capabilities & BB_CAP_VIRTUAL)) /* which knows of it */
 		s->bench->backend->delay(s->driver->handle, fault->seconds);
 	return status;
 }

@@ -82,15 +82,9 @@ static struct bb_fabric_way way_inside(const struct bb_fabric *f, int from, int 
 struct bb_fabric_way bb_fabric_way(const struct bb_fabric *f, int from, int to)
 {
 	const int a = from / f->per_node, b = to / f->per_node;
-	struct bb_fabric_way way;
+	const bool inside = a == b || a / f->domain == b / f->domain;
 
-	way = (a == b || a / f->domain == b / f->domain ? way_inside : way_outside)(f, from, to, a,
-										    b);
-	if (f->slow_link.factor > 0 && f->slow_link.from == from && f->slow_link.to == to) {
-		way.second_per_byte *= f->slow_link.factor;
-		way.latency *= f->slow_link.factor;
-	}
-	return way;
+	return (inside ? way_inside : way_outside)(f, from, to, a, b);
 }
 
 /* ---- what is shared ------------------------------------------------------------------- */
@@ -170,7 +164,7 @@ int bb_fabric_period(const struct bb_fabric *f, int n)
 {
 	int64_t nodes = 1;
 
-	if (f->nflaws > 0 || f->slow_link.factor > 0)
+	if (f->nflaws > 0)
 		return n;
 	if (f->nodes > f->domain) {
 		nodes = f->domain;

@@ -44,10 +44,6 @@ struct bb_fabric {
 	double leaf_taper, pod_taper;
 	const struct bb_fabric_flaw *flaws;
 	int nflaws;
-	struct {
-		int from, to;  /* ranks of the fabric */
-		double factor; /* 0: none */
-	} slow_link;
 };
 
 /* What messages of several ranks share. */

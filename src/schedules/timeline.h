@@ -37,9 +37,13 @@ struct bb_link_model {
 	bool port; /* one way out and one way in of each rank, instead of a link of each pair */
 	/* A network instead of links that are all alike: rate, latency and port mean nothing. */
 	const struct bb_fabric *fabric;
-	const int *members; /* the ranks of the fabric that a collective is among; NULL: 0, 1, … */
-	/* Choosing takes many times as long as playing: what is chosen is added here, and found
-	   here again. NULL: it is not kept. */
+	struct {
+		int from, to;  /* ranks of the world: what goes this way */
+		double factor; /* takes so many times as long; 0: none */
+	} slow_link;
+	const int *members; /* the ranks of the world that a collective is among; NULL: 0, 1, … */
+	/* Choosing, without noise and faults, takes many times as long as playing: what is chosen
+	   is added here, and found here again. NULL: it is not kept. */
 	struct bb_choices *choices;
 };
 

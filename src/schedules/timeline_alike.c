@@ -76,6 +76,8 @@ struct bb_shape bb_alike_shape(const struct bb_algorithm *schedule, const struct
 
 static int period_of(const struct bb_link_model *links, int n)
 {
+	if (links->slow_link.factor > 0)
+		return n;
 	if (!links->fabric)
 		return 1;
 	return links->members ? n : bb_fabric_period(links->fabric, n);

@@ -38,7 +38,7 @@ static inline double bb_link_entry(const struct bb_link_model *links, double byt
 	return links->rate > 0 ? bytes / links->rate : 0;
 }
 
-/* The rank of the fabric that MEMBER of a group is. */
+/* The rank of the world that MEMBER of a group is. */
 static inline int bb_link_member(const struct bb_link_model *links, int member)
 {
 	return links->members ? links->members[member] : member;
@@ -53,22 +53,29 @@ static inline bool bb_link_ports(const struct bb_link_model *links)
 /* How a message gets from FROM to another member, TO: outside says which of a rank's two ways. */
 static inline struct bb_fabric_way bb_link_way(const struct bb_link_model *links, int from, int to)
 {
-	if (links->fabric)
-		return bb_fabric_way(links->fabric, bb_link_member(links, from),
-				     bb_link_member(links, to));
-	return (struct bb_fabric_way){
+	const int a = bb_link_member(links, from), b = bb_link_member(links, to);
+	struct bb_fabric_way way = {
 		.second_per_byte = links->rate > 0 ? 1 / links->rate : 0,
 		.latency = links->latency,
 	};
+
+	if (links->fabric)
+		way = bb_fabric_way(links->fabric, a, b);
+	if (links->slow_link.factor > 0 && links->slow_link.from == a && links->slow_link.to == b) {
+		way.second_per_byte *= links->slow_link.factor;
+		way.latency *= links->slow_link.factor;
+	}
+	return way;
 }
 
-/* How long BYTES take on WAY's ends where a byte takes SECOND_PER_BYTE. Without a fabric as
-   bb_link_entry has it, bit for bit. */
+/* How long BYTES take on WAY's ends where a byte takes SECOND_PER_BYTE. On links that are all alike
+   as bb_link_entry has it, bit for bit. */
 static inline double bb_way_entry(const struct bb_link_model *links, double second_per_byte,
 				  double bytes)
 {
-	return links->fabric ? links->fabric->overhead + bytes * second_per_byte
-			     : bb_link_entry(links, bytes);
+	if (links->fabric)
+		return links->fabric->overhead + bytes * second_per_byte;
+	return links->slow_link.factor > 0 ? bytes * second_per_byte : bb_link_entry(links, bytes);
 }
 
 /* ---- what several ranks share in one round (timeline_loads.c) ------------------------- */

@@ -173,7 +173,7 @@ def refused():
     run("all_reduce --backend host -g 2 --noise 5%").exits(5).says("--noise", "host", "--backend sim")
     run("all_reduce --backend null -g 2 --noise 5%").exits(5).says("--noise", "null")
     run(f"all_reduce {SIM} --noise 5").exits(2).says("--noise", "5")
-    run(f"all_reduce {SIM} -g 2 --fault slow:0:5ms").exits(5).says("--fault slow:0:5ms", "no faults")
+    run(f"all_reduce {SIM} -g 2 --fault corrupt:0").exits(5).says("--fault corrupt:0", "no data")
     run(f"all_reduce {SIM} -g 2 -C 1").exits(5).says("-C 1", "CPU time")
     run(f"all_reduce {SIM} -t 1024 -g 1025").exits(2).says("-t 1024 times -g 1025", "1048576")
     run(f"p2p_bandwidth {SIM} -g 2").exits(5).says("no routes")
@@ -182,7 +182,7 @@ def refused():
 @test
 def clusters():
     """Ranks, names and rates follow from the system; what a network cannot be is told."""
-    out = passes("all_reduce --backend sim --cluster hgx-h100:4 -b 8 -e 1G -f 1024 --algo ring,halving_doubling,auto").out
+    out = passes("all_reduce --backend sim --cluster hgx-h100:4 -b 8 -e 1G -f 1024 --algo busbench:ring,halving_doubling,auto").out
     expect("# Cluster hgx-h100:4: 32 ranks on 4 nodes of hgx-h100" in out, "the cluster is not described")
     expect("8 rails of 48.49 GB/s" in out and "#  Rank" not in out, "rails, or a line for each rank")
     expect("computed from --cluster" in out, "what time is computed from")
@@ -208,10 +208,48 @@ def cluster_file():
         run(f"all_reduce --backend sim --cluster {path}").exits(2).says("line 5", "net_latency", "2.7us")
 
 
+def costs(line):
+    """Of each algorithm what a fault makes of its time."""
+    return {r["algorithm"]: r["time_us"] / r["faultless_us"] for r in records(line) if not r["in_place"]}
+
+
+@test
+def faults():
+    """They cost what they must: a rail for two ranks twice its time, a late rank its delay; what does not use them nothing."""
+    line = "all_reduce --backend sim --cluster hgx-h100:4 -b 1G -e 1G --algo busbench:ring,halving_doubling,nvlstree --fault"
+    found = costs(f"{line} lost_rail:3:2")
+    expect(1.9 < found["halving_doubling"] <= 2 and abs(found["busbench:ring"] - 1) < 1e-9, f"a lost rail: {found}")
+    found = costs(f"{line} slow_rail:0:7:3")
+    expect(2.5 < found["busbench:ring"] <= 3, f"a slow rail: {found}")
+    found = costs(f"{line} slow_node:1:2")
+    expect(1.9 < found["busbench:ring"] <= 2 and 1.9 < found["halving_doubling"] <= 2, f"a slow node: {found}")
+    expect(1.5 < found["nvlstree"] <= 2, f"a slow node of NCCL's: {found}")
+    found = costs(f"{line} slow_link:7:8:2")
+    expect(1.9 < found["busbench:ring"] <= 2 and abs(found["halving_doubling"] - 1) < 1e-9, f"a slow link: {found}")
+    late = records(f"all_reduce {SIM} -g 4 -b 8 -e 8 --algo recursive_doubling --fault slow:2:1ms")[0]
+    near(late["time_us"], late["faultless_us"] + 1000, "a late rank")
+    out = passes(f"{line} slow_node:1:2").out
+    expect("# What --fault slow_node:1:2 costs" in out and "# Played by: busbench:ring alike" in out, "the text does not tell")
+    out = passes("moe_alltoall --backend sim --cluster hgx-h100:2 --fault slow_node:1:2 --skew 0").out
+    expect("# All played under --fault took" in out, "what a program loses is not told")
+    run(f"{line} lost_rail:4:0").exits(2).says("nodes 0 … 3", "rails 0 … 7")
+    run(f"all_reduce {SIM} -g 2 --fault lost_rail:0:0").exits(2).says("is not understood")
+    run("all_reduce --backend sim --cluster pcie-4090:2 --fault lost_rail:0:0").exits(2).says("but one rail")
+
+
+@test
+def programs_on_clusters():
+    """A step waits longer where its buckets cross nodes; stages next to each other on a node pass messages faster."""
+    one, two = (records(f"ddp_bucket --model gpt2 --backend sim --cluster hgx-h100:{nodes} --buckets 25M --overlap off", kind="data_parallel")
+                for nodes in (1, 2))
+    expect(one and two and one[0]["step_us"] < two[0]["step_us"], "a step over two nodes is no longer")
+    passes("pipeline --stages 16 --microbatches 32 --schedule 1f1b --backend sim --cluster hgx-h100:2")
+
+
 @test
 def scale():
     """What a sweep of every message would take hours for."""
-    for algorithm in ("ring", "halving_doubling"):
+    for algorithm in ("busbench:ring", "halving_doubling"):
         run(f"all_reduce --backend sim --cluster hgx-h100:512 -b 1G -e 1G --algo {algorithm}", timeout=60).exits(0)
     ring = passes(f"all_reduce {SIM} -g 100000 -b 400M -e 400M --algo ring").out
     time = float(re.search(r"\n +4194[0-9]+ .*?sum +-1 +([0-9.]+)", ring).group(1))

@@ -124,6 +124,24 @@ static bool is_messages(const struct bb_call *call)
 	return bb_nccl_lacks(call->collective, BB_NCCL_ANY) != NULL;
 }
 
+void bb_sim_nccl_mar(struct bb_nccl_machine *machine, const struct bb_cluster *cluster,
+		     const struct bb_fabric_flaw *flaw, const int *members, int n)
+{
+	bool takes_part = false;
+
+	for (int i = 0; i < n && !takes_part; i++)
+		takes_part = bb_cluster_node(cluster, members[i]) == flaw->node;
+	if (!takes_part)
+		return;
+	if (flaw->factor == 0) {
+		machine->net_rate *= (double)(cluster->rails - 1) / cluster->rails;
+		return;
+	}
+	machine->net_rate /= flaw->factor;
+	if (flaw->rail < 0)
+		machine->gpu_rate /= flaw->factor;
+}
+
 const char *bb_sim_nccl_refuses(const struct bb_nccl_constants *c,
 				const struct bb_nccl_machine *machine, const struct bb_call *call)
 {

@@ -18,6 +18,12 @@ extern const struct bb_native bb_sim_nccl_auto;
 void bb_sim_nccl_machine(struct bb_nccl_machine *machine, const struct bb_cluster *cluster,
 			 const int *members, int n);
 
+/* The same with FLAW. NCCL spreads what it does over all rails and waits for the slowest node: what
+   is wrong with one that takes part is wrong with all; of a rail that is lost the others take the
+   share. */
+void bb_sim_nccl_mar(struct bb_nccl_machine *machine, const struct bb_cluster *cluster,
+		     const struct bb_fabric_flaw *flaw, const int *members, int n);
+
 /* NULL, or why CALL, which is native, cannot be made. */
 const char *bb_sim_nccl_refuses(const struct bb_nccl_constants *c,
 				const struct bb_nccl_machine *machine, const struct bb_call *call);

@@ -8,7 +8,8 @@ static double per_byte(double rate)
 	return rate > 0 && !isinf(rate) ? 1 / rate : 0;
 }
 
-bool bb_network_make(struct bb_network *network, const struct bb_cluster *c)
+bool bb_network_make(struct bb_network *network, const struct bb_cluster *c,
+		     const struct bb_fabric_flaw *flaw)
 {
 	const struct bb_cluster_figure *f = c->figures;
 	const int n = c->gpus * c->gpus;
@@ -38,6 +39,12 @@ bool bb_network_make(struct bb_network *network, const struct bb_cluster *c)
 	for (int hops = 0; hops < 3; hops++)
 		network->fabric.latency[hops] = f[BB_FIGURE_NET_LATENCY].value +
 						2 * hops * f[BB_FIGURE_SWITCH_LATENCY].value;
+	network->faulty = network->fabric;
+	if (flaw) {
+		network->flaw = *flaw;
+		network->faulty.flaws = &network->flaw;
+		network->faulty.nflaws = 1;
+	}
 	return true;
 }
 

@@ -11,10 +11,14 @@
 struct bb_network {
 	struct bb_fabric fabric;
 	struct bb_fabric_pair *pairs;
+	struct bb_fabric_flaw flaw; /* of FAULTY, which is the same but for it */
+	struct bb_fabric faulty;
 };
 
-/* CLUSTER lasts as long as the network. False: out of memory. */
-bool bb_network_make(struct bb_network *network, const struct bb_cluster *cluster);
+/* CLUSTER lasts as long as the network, which stays where it is. FLAW may be NULL. False: out of
+ * memory. */
+bool bb_network_make(struct bb_network *network, const struct bb_cluster *cluster,
+		     const struct bb_fabric_flaw *flaw);
 void bb_network_free(struct bb_network *network); /* of a zeroed one: nothing */
 
 #endif

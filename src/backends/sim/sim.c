@@ -5,22 +5,34 @@
 #include "backends/sim/nccl_calls.h"
 #include "backends/sim/network.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define MAX_RANKS BB_CLUSTER_MOST_RANKS
 #define PAGE 4096
 
+/* A clock of each rank, on links as they are. */
+struct course {
+	struct bb_link_model links;
+	double *clocks;                    /* [rank], seconds */
+	const struct bb_fabric_flaw *flaw; /* of the cluster; NULL: none */
+	int slow_rank;
+	double late; /* how much later SLOW_RANK comes to each collective */
+};
+
 struct bb_context {
 	struct bb_world world;
-	struct bb_link_model links;
+	/* The first is told; the second, where a fault was asked for, is as if there were none.
+	   What is chosen is chosen on the last: nobody knows of the fault. */
+	struct course courses[2];
+	int ncourses;
 	struct bb_network network; /* with a cluster */
 	const struct bb_cluster *cluster;
 	struct bb_nccl_constants nccl; /* of a cluster of GPUs */
 	char library[128];             /* that is modelled */
 	struct bb_choices choices;
 	struct bb_error *error;
-	double *clocks;      /* [rank], seconds */
 	uint64_t calls;      /* collectives made: each draws its own noise */
 	uint64_t programs;   /* evaluated, likewise */
 	atomic_bool aborted; /* sooner or later every call ends with BB_ETIMEOUT */
@@ -36,10 +48,12 @@ struct bb_group {
 	struct bb_context *context;
 	int n;
 	int *members;
-	bool first_ranks;               /* its members are 0, 1, … */
-	double *times;                  /* [member], for one call */
-	struct bb_nccl_machine machine; /* of a cluster of GPUs: as NCCL would find it */
-	char chosen[BB_CHOSEN_TEXT];    /* by NCCL for the last call */
+	bool first_ranks;      /* its members are 0, 1, … */
+	double *times;         /* [member], for one call */
+	const char *evaluator; /* of the last */
+	struct bb_nccl_machine
+		machines[2];         /* of a cluster of GPUs: as NCCL would find it, by course */
+	char chosen[BB_CHOSEN_TEXT]; /* by NCCL for the last call */
 };
 
 /* ---- the process ----------------------------------------------------------------------- */
@@ -48,8 +62,40 @@ static void sim_close(struct bb_context *context)
 {
 	bb_choices_free(&context->choices);
 	bb_network_free(&context->network);
-	free(context->clocks);
+	for (int i = 0; i < context->ncourses; i++)
+		free(context->courses[i].clocks);
 	free(context);
+}
+
+static bool is_faulty(const struct bb_backend_config *config)
+{
+	return config->flawed || config->slow_link.factor > 0 || config->slow_rank.seconds > 0;
+}
+
+static bool open_course(struct bb_context *c, const struct bb_backend_config *config, bool faulty)
+{
+	struct course *course = &c->courses[c->ncourses++];
+
+	*course = (struct course){
+		.links = {.rate = config->link_rate,
+			  .latency = config->link_latency,
+			  .port = config->link_port,
+			  .noise = config->link_noise,
+			  .seed = config->seed,
+			  .choices = &c->choices},
+		.clocks = calloc((size_t)c->world.nranks, sizeof(*course->clocks)),
+	};
+	if (config->cluster)
+		course->links.fabric = faulty ? &c->network.faulty : &c->network.fabric;
+	if (!faulty)
+		return course->clocks;
+	course->links.slow_link.from = config->slow_link.from;
+	course->links.slow_link.to = config->slow_link.to;
+	course->links.slow_link.factor = config->slow_link.factor;
+	course->flaw = config->flawed ? &c->network.flaw : NULL;
+	course->slow_rank = config->slow_rank.rank;
+	course->late = config->slow_rank.seconds;
+	return course->clocks;
 }
 
 static bb_status sim_open(struct bb_context **context, const struct bb_world *world,
@@ -59,30 +105,19 @@ static bb_status sim_open(struct bb_context **context, const struct bb_world *wo
 
 	if (!c)
 		goto fail;
-	*c = (struct bb_context){
-		.world = *world,
-		.links = {.rate = config->link_rate,
-			  .latency = config->link_latency,
-			  .port = config->link_port,
-			  .noise = config->link_noise,
-			  .seed = config->seed},
-		.cluster = config->cluster,
-		.error = error,
-		.clocks = calloc((size_t)world->nranks, sizeof(*c->clocks)),
-	};
-	if (!c->clocks)
+	*c = (struct bb_context){.world = *world, .cluster = config->cluster, .error = error};
+	if (config->cluster &&
+	    !bb_network_make(&c->network, config->cluster, config->flawed ? &config->flaw : NULL))
 		goto fail;
-	c->links.choices = &c->choices;
-	if (config->cluster && !bb_network_make(&c->network, config->cluster))
+	if (is_faulty(config) && !open_course(c, config, true))
 		goto fail;
-	if (config->cluster)
-		c->links.fabric = &c->network.fabric;
+	if (!open_course(c, config, false))
+		goto fail;
 	*context = c;
 	return BB_OK;
 fail:
 	if (c)
-		free(c->clocks);
-	free(c);
+		sim_close(c);
 	return bb_fail(error, BB_EINTERNAL, "out of memory for the clocks of %d ranks",
 		       world->nranks);
 }
@@ -183,8 +218,12 @@ static bb_status sim_group_open(struct bb_rank *rank, const int *members, int n,
 		g->members[i] = members[i];
 		g->first_ranks = g->first_ranks && members[i] == i;
 	}
-	if (g->context->cluster)
-		bb_sim_nccl_machine(&g->machine, g->context->cluster, members, n);
+	for (int i = 0; i < g->context->ncourses && g->context->cluster; i++) {
+		bb_sim_nccl_machine(&g->machines[i], g->context->cluster, members, n);
+		if (g->context->courses[i].flaw)
+			bb_sim_nccl_mar(&g->machines[i], g->context->cluster,
+					g->context->courses[i].flaw, members, n);
+	}
 	*group = g;
 	return BB_OK;
 fail:
@@ -194,26 +233,36 @@ fail:
 
 static bb_status sim_barrier(struct bb_group *group)
 {
-	double *clocks = group->context->clocks, latest = 0;
+	struct bb_context *c = group->context;
 
-	for (int i = 0; i < group->n; i++)
-		if (clocks[group->members[i]] > latest)
-			latest = clocks[group->members[i]];
-	for (int i = 0; i < group->n; i++)
-		clocks[group->members[i]] = latest;
-	return atomic_load(&group->context->aborted) ? BB_ETIMEOUT : BB_OK;
+	for (int k = 0; k < c->ncourses; k++) {
+		double *clocks = c->courses[k].clocks, latest = 0;
+
+		for (int i = 0; i < group->n; i++)
+			if (clocks[group->members[i]] > latest)
+				latest = clocks[group->members[i]];
+		for (int i = 0; i < group->n; i++)
+			clocks[group->members[i]] = latest;
+	}
+	return atomic_load(&c->aborted) ? BB_ETIMEOUT : BB_OK;
 }
 
 /* ---- collectives ------------------------------------------------------------------------- */
 
-/* Those of the members. The whole world needs no list of them. */
-static struct bb_link_model links_of(const struct bb_group *group)
+/* Those of the members on COURSE. The whole world needs no list of them. */
+static struct bb_link_model links_of(const struct bb_group *group, const struct course *course)
 {
-	struct bb_link_model links = group->context->links;
+	struct bb_link_model links = course->links;
 
-	if (links.fabric && !group->first_ranks)
+	if (!group->first_ranks)
 		links.members = group->members;
 	return links;
+}
+
+/* Without a fault. */
+static const struct course *sound_course(const struct bb_context *c)
+{
+	return &c->courses[c->ncourses - 1];
 }
 
 /* NAME NULL: whatever takes the least time. */
@@ -221,7 +270,7 @@ static bb_status settle(struct bb_group *group, const char *name, struct bb_call
 {
 	struct bb_context *c = group->context;
 	struct bb_shape shape = bb_call_scheduled_shape(call);
-	const struct bb_link_model links = links_of(group);
+	const struct bb_link_model links = links_of(group, sound_course(c));
 	struct bb_error reason = {.text = ""};
 
 	call->schedule = bb_timeline_choose(&links, name, call->collective, &shape,
@@ -252,8 +301,11 @@ static const char *sim_refuses(struct bb_group *group, const struct bb_call *cal
 {
 	const struct bb_context *c = group->context;
 
+	if (call->native && c->courses[0].links.slow_link.factor > 0)
+		return "the model of NCCL has no links between two ranks: of slow_link only "
+		       "schedules know";
 	if (call->native)
-		return bb_sim_nccl_refuses(&c->nccl, &group->machine, call);
+		return bb_sim_nccl_refuses(&c->nccl, &group->machines[c->ncourses - 1], call);
 	return call->schedule->refuses ? call->schedule->refuses(&call->shape) : NULL;
 }
 
@@ -268,49 +320,68 @@ static double sim_cost_bytes(struct bb_group *group, const struct bb_call *call)
 }
 
 /* A collective of the library's begins when the last has come, and ends on all at once. */
-static void play_native(struct bb_group *group, const struct bb_call *call)
+static void play_native(struct bb_group *group, int course, const struct bb_call *call,
+			uint64_t number)
 {
-	struct bb_context *c = group->context;
+	const struct bb_context *c = group->context;
 	double end = 0;
 
 	for (int i = 0; i < group->n; i++)
 		if (group->times[i] > end)
 			end = group->times[i];
-	end += bb_sim_nccl_time(&c->nccl, &group->machine, call, group->chosen) *
-	       bb_timeline_noise(&c->links, c->calls++);
+	end += bb_sim_nccl_time(&c->nccl, &group->machines[course], call, group->chosen) *
+	       bb_timeline_noise(&c->courses[course].links, number);
 	for (int i = 0; i < group->n; i++)
 		group->times[i] = end;
+	group->evaluator = "model";
 }
 
-static bb_status play_schedule(struct bb_group *group, const struct bb_call *call)
+static bb_status play_schedule(struct bb_group *group, int course, const struct bb_call *call,
+			       uint64_t number)
 {
 	const struct bb_shape shape = bb_call_scheduled_shape(call);
-	const struct bb_link_model links = links_of(group);
-	struct bb_context *c = group->context;
+	const struct bb_link_model links = links_of(group, &group->context->courses[course]);
 
+	group->evaluator = bb_evaluator_name(bb_timeline_evaluator(&links, call->schedule, &shape));
 	if (bb_timeline_collective(&links, call->schedule, &shape, bb_dtype_size(call->dtype),
-				   c->calls++, group->times) != BB_OK)
-		return bb_fail(c->error, BB_EINTERNAL, "out of memory for the messages of %d ranks",
-			       group->n);
+				   number, group->times) != BB_OK)
+		return bb_fail(group->context->error, BB_EINTERNAL,
+			       "out of memory for the messages of %d ranks", group->n);
 	return BB_OK;
+}
+
+/* Number CALL. */
+static bb_status play(struct bb_group *group, int i, const struct bb_call *call, uint64_t number)
+{
+	struct course *course = &group->context->courses[i];
+	bb_status status = BB_OK;
+
+	for (int m = 0; m < group->n; m++) {
+		group->times[m] = course->clocks[group->members[m]];
+		if (course->late > 0 && group->members[m] == course->slow_rank)
+			group->times[m] += course->late;
+	}
+	if (call->native)
+		play_native(group, i, call, number);
+	else
+		status = play_schedule(group, i, call, number);
+	for (int m = 0; m < group->n; m++)
+		course->clocks[group->members[m]] = group->times[m];
+	return status;
 }
 
 static bb_status sim_collective(struct bb_group *group, struct bb_queue *queue,
 				const struct bb_call *call)
 {
 	struct bb_context *c = group->context;
+	const uint64_t number = c->calls++;
 	bb_status status = BB_OK;
 
 	if (atomic_load(&c->aborted))
 		return BB_ETIMEOUT;
-	for (int i = 0; i < group->n; i++)
-		group->times[i] = c->clocks[group->members[i]];
-	if (call->native)
-		play_native(group, call);
-	else
-		status = play_schedule(group, call);
-	for (int i = 0; i < group->n; i++)
-		c->clocks[group->members[i]] = group->times[i];
+	/* The last one played is the one that is told. */
+	for (int i = c->ncourses - 1; i >= 0 && status == BB_OK; i--)
+		status = play(group, i, call, number);
 	return status;
 }
 
@@ -406,23 +477,36 @@ static bb_status sim_finish(struct bb_rank *rank, struct bb_queue *queue)
 
 /* ---- time -------------------------------------------------------------------------------- */
 
-static double sim_now(struct bb_rank *rank)
+static double now_on(const struct bb_context *c, const struct course *course)
 {
-	const struct bb_context *c = rank->context;
 	double latest = 0;
 
 	for (int r = 0; r < c->world.nranks; r++)
-		if (c->clocks[r] > latest)
-			latest = c->clocks[r];
+		if (course->clocks[r] > latest)
+			latest = course->clocks[r];
 	return latest;
+}
+
+static double sim_now(struct bb_rank *rank)
+{
+	return now_on(rank->context, &rank->context->courses[0]);
 }
 
 static void sim_delay(struct bb_rank *rank, double seconds)
 {
 	const struct bb_context *c = rank->context;
 
-	for (int r = 0; r < c->world.nranks; r++)
-		c->clocks[r] += seconds;
+	for (int i = 0; i < c->ncourses; i++)
+		for (int r = 0; r < c->world.nranks; r++)
+			c->courses[i].clocks[r] += seconds;
+}
+
+static void sim_played(struct bb_group *group, const char **evaluator, double *faultless)
+{
+	const struct bb_context *c = group->context;
+
+	*evaluator = group->evaluator;
+	*faultless = c->ncourses > 1 ? now_on(c, sound_course(c)) : NAN;
 }
 
 /* ---- programs ---------------------------------------------------------------------------- */
@@ -447,22 +531,27 @@ static bb_status sim_evaluate(struct bb_rank *rank, const struct bb_program *pro
 			      struct bb_error *error)
 {
 	struct bb_context *c = rank->context;
-	struct later later = {watch, sim_now(rank)};
-	const struct bb_timeline_watch on_clock = {done_later, &later};
-	struct bb_link_model links = c->links;
-	double seconds;
-	bb_status status;
+	bb_status status = BB_OK;
 
 	if (atomic_load(&c->aborted))
 		return BB_ETIMEOUT;
-	links.seed += c->programs++ * UINT64_C(0x9e3779b97f4a7c15);
-	status = bb_timeline_program(&links, program, watch ? &on_clock : NULL, &seconds, error);
-	if (status != BB_OK)
-		return status;
-	*end = later.by + seconds;
-	for (int r = 0; r < c->world.nranks; r++)
-		c->clocks[r] = *end;
-	return BB_OK;
+	for (int i = 0; i < c->ncourses && status == BB_OK; i++) {
+		const struct course *course = &c->courses[i];
+		struct later later = {watch, now_on(c, course)};
+		const struct bb_timeline_watch on_clock = {done_later, &later};
+		struct bb_link_model links = course->links;
+		double seconds = 0;
+
+		links.seed += c->programs * UINT64_C(0x9e3779b97f4a7c15);
+		status = bb_timeline_program(&links, program, watch && i == 0 ? &on_clock : NULL,
+					     &seconds, error);
+		if (i == 0)
+			*end = later.by + seconds;
+		for (int r = 0; r < c->world.nranks; r++)
+			course->clocks[r] = later.by + seconds;
+	}
+	c->programs++;
+	return status;
 }
 
 static const struct bb_native sim_natives[] = {{.name = NULL}};
@@ -481,7 +570,7 @@ static const struct bb_native sim_natives[] = {{.name = NULL}};
 	.queue_close = sim_queue_close, .event_open = sim_event_open,                              \
 	.event_close = sim_event_close, .event_record = sim_event, .event_wait = sim_event,        \
 	.compute = sim_compute, .collective = sim_collective, .finish = sim_finish,                \
-	.now = sim_now, .delay = sim_delay, .evaluate = sim_evaluate
+	.now = sim_now, .delay = sim_delay, .evaluate = sim_evaluate, .played = sim_played
 
 static const struct bb_backend over_gpus = {
 	SIM,
