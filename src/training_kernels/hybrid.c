@@ -100,7 +100,7 @@ static bb_status plan(struct bb_run *run)
 		return status;
 	run->record.collective = bb_all_reduce.name;
 	run->record.algorithms = h->asked.algo_text;
-	status = bb_hybrid_job_open(&job, h, &run->error);
+	status = bb_hybrid_job_open(&job, h, &run->options.config, &run->error);
 	if (status == BB_OK)
 		status = check_room(run, &job.shape);
 	bb_hybrid_job_close(&job);

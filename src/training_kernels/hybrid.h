@@ -90,7 +90,7 @@ struct bb_hybrid_plan_record {
 
 /* A step, or a part of it alone. */
 struct bb_hybrid_record {
-	const char *model, *part, *order, *algorithm, *compute;
+	const char *model, *part, *order, *algorithm, *compute, *links;
 	int64_t nranks, tp, pp, dp, ep, zero, micro_batch, micro_batches;
 	bool sequence_parallel;
 	int64_t calls, crossing;
@@ -98,6 +98,7 @@ struct bb_hybrid_record {
 	double time_us, low_us, high_us;
 	int64_t samples;
 	double in_step_us;
+	double plan_us, plan_bubble_us;
 	int64_t wrong;
 	double end_unix_s;
 };
@@ -128,11 +129,15 @@ struct bb_hybrid_job {
 	uint64_t *gradients, *experts, shared;
 	struct bb_moe_load load;
 	double flops; /* per second, of a rank */
+	/* What --plan's formula says of the same division, links and rate; step 0: of links nothing
+	   is known. */
+	struct bb_hybrid_cost plan;
 };
 
-/* Of HYBRID, whose grid is known. BB_EUSAGE where the model cannot be divided so, BB_EINTERNAL
-   without memory. Close JOB whatever comes back. */
+/* Of HYBRID, whose grid is known, over the links of CONFIG. BB_EUSAGE where the model cannot be
+   divided so, BB_EINTERNAL without memory. Close JOB whatever comes back. */
 BB_MUST bb_status bb_hybrid_job_open(struct bb_hybrid_job *job, const struct bb_hybrid *hybrid,
+				     const struct bb_backend_config *config,
 				     struct bb_error *error);
 void bb_hybrid_job_close(struct bb_hybrid_job *job);
 

@@ -3,6 +3,7 @@
  * each other, and what the step sent verified.
  */
 #include "core/clock.h"
+#include "topology/cluster.h"
 #include "training_kernels/hybrid.h"
 #include "training_kernels/trials.h"
 
@@ -14,11 +15,16 @@
 static const struct {
 	const char *name;
 	unsigned parts;
+	enum bb_traffic traffic; /* of those that communicate */
+	enum bb_axis axis;
 } kinds[] = {
-	{"step", BB_HYBRID_STEP},           {"compute", BB_HYBRID_COMPUTE},
-	{"tensor", BB_HYBRID_TENSOR},       {"expert", BB_HYBRID_EXPERT},
-	{"pipeline", BB_HYBRID_PIPELINE},   {"data", BB_HYBRID_DATA},
-	{"embedding", BB_HYBRID_EMBEDDING},
+	{"step", BB_HYBRID_STEP, 0, 0},
+	{"compute", BB_HYBRID_COMPUTE, 0, 0},
+	{"tensor", BB_HYBRID_TENSOR, BB_TRAFFIC_TENSOR, BB_AXIS_TP},
+	{"expert", BB_HYBRID_EXPERT, BB_TRAFFIC_EXPERT, BB_AXIS_EP},
+	{"pipeline", BB_HYBRID_PIPELINE, BB_TRAFFIC_PIPELINE, BB_AXIS_PP},
+	{"data", BB_HYBRID_DATA, BB_TRAFFIC_DATA, BB_AXIS_DP},
+	{"embedding", BB_HYBRID_EMBEDDING, BB_TRAFFIC_EMBEDDING, BB_AXIS_PP},
 };
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
@@ -173,7 +179,8 @@ static bb_status open_session(struct session *s)
 				 s->hybrid->model.name);
 		goto out;
 	}
-	BB_TRY(status, bb_hybrid_job_open(&s->job, s->hybrid, s->error), out);
+	BB_TRY(status, bb_hybrid_job_open(&s->job, s->hybrid, &s->run->options.config, s->error),
+	       out);
 	BB_TRY(status, bb_hybrid_data_open(&s->data, &s->job.shape, s->run, s->driver), out);
 	if (bb_driver_leads(s->driver))
 		s->run->end.memory_user_bytes = (int64_t)s->data.bytes * s->run->world.nlocal;
@@ -200,22 +207,25 @@ static void close_session(struct session *s)
 /* ---- what comes of it -------------------------------------------------------------------------
  */
 
-/* Groups of KIND whose members are on several hosts. */
+/* Groups of KIND whose members are on several hosts, or on several nodes of a cluster; where time
+   is virtual and links are all alike there are none. */
 static int64_t crossing(const struct session *s, size_t kind)
 {
-	static const enum bb_axis axes[KINDS] = {0,          0,          BB_AXIS_TP, BB_AXIS_EP,
-						 BB_AXIS_PP, BB_AXIS_DP, BB_AXIS_PP};
+	const struct bb_cluster *cluster = s->run->options.config.cluster;
 	const struct bb_grid *g = &s->job.shape.grid;
+	const enum bb_axis axis = kinds[kind].axis;
 	int64_t n = 0;
 
-	if (kind < 2)
+	if (cluster)
+		return bb_grid_crossing(g, axis, cluster->gpus);
+	if (s->backend->capabilities & BB_CAP_VIRTUAL)
 		return BB_ABSENT;
-	for (int group = 0; group < bb_grid_groups(g, axes[kind]); group++) {
+	for (int group = 0; group < bb_grid_groups(g, axis); group++) {
 		bool crosses = false;
 
-		for (int i = 0; i < bb_grid_size(g, axes[kind]); i++) {
-			const int first = bb_grid_member(g, axes[kind], group, 0);
-			const int other = bb_grid_member(g, axes[kind], group, i);
+		for (int i = 0; i < bb_grid_size(g, axis); i++) {
+			const int first = bb_grid_member(g, axis, group, 0);
+			const int other = bb_grid_member(g, axis, group, i);
 
 			crosses |= strcmp(s->run->infos[first].location.host,
 					  s->run->infos[other].location.host) != 0;
@@ -223,6 +233,31 @@ static int64_t crossing(const struct session *s, size_t kind)
 		n += crosses;
 	}
 	return n;
+}
+
+/* What is known of them. */
+static const char *links_of(const struct session *s)
+{
+	const struct bb_backend_config *config = &s->run->options.config;
+
+	if (config->cluster)
+		return "of the cluster's nodes, and between them";
+	if (config->link_rate > 0)
+		return "all alike, as --link says; nodes are not modelled";
+	return "as they are";
+}
+
+static void describe_plan(const struct session *s, size_t kind, struct bb_hybrid_record *r)
+{
+	const struct bb_hybrid_cost *plan = &s->job.plan;
+
+	if (plan->step <= 0)
+		return;
+	r->plan_us = 1e6 * (kind == 0   ? plan->step
+			    : kind == 1 ? plan->compute
+					: plan->traffic[kinds[kind].traffic]);
+	if (kind == 0)
+		r->plan_bubble_us = 1e6 * plan->bubble;
 }
 
 static void describe(const struct session *s, const struct bb_trial *trial, size_t kind,
@@ -250,6 +285,8 @@ static void describe(const struct session *s, const struct bb_trial *trial, size
 	r->low_us = 1e6 * trial->stats.ci_low;
 	r->high_us = 1e6 * trial->stats.ci_high;
 	r->samples = (int64_t)trial->stats.n;
+	r->links = links_of(s);
+	describe_plan(s, kind, r);
 	if (kind > 0)
 		r->in_step_us = 1e6 * mean->seconds[kind];
 	if (kind >= 2) {

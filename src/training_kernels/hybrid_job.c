@@ -85,31 +85,39 @@ static struct bb_training training_of(const struct bb_hybrid *h,
 		.sequence_parallel = a->sequence_parallel,
 		.recompute = recompute_of(a),
 		.chunks = 1,
-		.micro_batch = 1,
-		.micro_batches = 1,
+		.micro_batch = (uint64_t)a->micro_batch,
 	};
 }
 
 /* What a rank of each stage has of the model. */
-static bb_status count_elements(struct bb_hybrid_job *job, const struct bb_hybrid *h,
-				struct bb_error *error)
+static void count_elements(struct bb_hybrid_job *job, const struct bb_training *t)
 {
-	struct bb_model_layout layout = {.before = NULL};
-	const struct bb_training t = training_of(h, &layout);
-	bb_status status;
-
-	BB_TRY(status, bb_model_layout_make(&layout, &h->model, 0, error), out);
-	BB_TRY(status, bb_training_check(&t, error), out);
-	job->shared = layout.embedding / t.tp;
-	for (uint64_t stage = 0; stage < t.pp; stage++) {
-		const struct bb_need need = bb_training_stage(&t, stage);
+	job->shared = t->layout->embedding / t->tp;
+	for (uint64_t stage = 0; stage < t->pp; stage++) {
+		const struct bb_need need = bb_training_stage(t, stage);
 
 		job->gradients[stage] = need.elements - need.experts;
 		job->experts[stage] = need.experts;
 	}
-out:
-	bb_model_layout_free(&layout);
-	return status;
+}
+
+/* By the same formula, links and rate as --plan; every pair of ranks has the same link. */
+static void plan_it(struct bb_hybrid_job *job, const struct bb_hybrid *h,
+		    const struct bb_training *t, const struct bb_backend_config *config)
+{
+	const struct bb_hybrid_link link = {config->link_rate, config->link_latency};
+	const int ranks = bb_grid_ranks(&h->grid);
+	const struct bb_hybrid_cluster cluster = {.ranks = ranks,
+						  .node = ranks,
+						  .inside = link,
+						  .between = link,
+						  .flops = job->flops};
+	struct bb_hybrid_way way = {.grid = h->grid, .training = *t};
+
+	if (config->link_rate <= 0 || config->cluster)
+		return;
+	bb_hybrid_way_cost(&way, &cluster, false);
+	job->plan = way.cost;
 }
 
 static bb_status share_tokens(struct bb_hybrid_job *job, const struct bb_hybrid *h,
@@ -154,11 +162,13 @@ static struct bb_hybrid_shape shape_of(const struct bb_hybrid_job *job, const st
 }
 
 bb_status bb_hybrid_job_open(struct bb_hybrid_job *job, const struct bb_hybrid *h,
-			     struct bb_error *error)
+			     const struct bb_backend_config *config, struct bb_error *error)
 {
 	const struct bb_hybrid_options *a = &h->asked;
 	const struct bb_grid *g = &h->grid;
 	const int64_t replica = a->batch_given ? a->batch / g->dp : 2 * g->pp * a->micro_batch;
+	struct bb_model_layout layout = {.before = NULL};
+	struct bb_training t = training_of(h, &layout);
 	bb_status status;
 
 	*job = (struct bb_hybrid_job){
@@ -172,11 +182,16 @@ bb_status bb_hybrid_job_open(struct bb_hybrid_job *job, const struct bb_hybrid *
 			       "--batch %lld: cannot be divided into micro-batches of %lld for %d "
 			       "replicas",
 			       (long long)a->batch, (long long)a->micro_batch, g->dp);
-	BB_TRY(status, count_elements(job, h, error), out);
+	t.micro_batches = (uint64_t)(replica / a->micro_batch);
+	BB_TRY(status, bb_model_layout_make(&layout, &h->model, 0, error), out);
+	BB_TRY(status, bb_training_check(&t, error), out);
 	BB_TRY(status, share_tokens(job, h, error), out);
-	job->shape = shape_of(job, h, replica / a->micro_batch);
+	count_elements(job, &t);
+	job->shape = shape_of(job, h, (int64_t)t.micro_batches);
 	time_work(h, job);
+	plan_it(job, h, &t, config);
 out:
+	bb_model_layout_free(&layout);
 	return status;
 }
 

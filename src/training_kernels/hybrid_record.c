@@ -81,7 +81,8 @@ static const struct bb_field fields[] = {
 	ROW(DOUBLE, sent_bytes, "bytes",
 	    "that it sends in a step, by the algorithm that was run; where that is a library's "
 	    "own the least that any sends"),
-	ROW(INT, crossing, "", "groups whose members are on several hosts"),
+	ROW(INT, crossing, "", "groups whose members are on several hosts, or nodes of --cluster"),
+	ROW(STRING, links, "", "what joins the ranks"),
 	ROW(DOUBLE, time_us, "us", "until the last rank had done it: median"),
 	ROW(DOUBLE, low_us, "us", "95% confidence interval of that median"),
 	ROW(DOUBLE, high_us, "us", "its upper end"),
@@ -90,6 +91,10 @@ static const struct bb_field fields[] = {
 	ROW(DOUBLE, in_step_us, "us",
 	    "that a rank spends on it in a whole step, waiting for partners included; of the "
 	    "pipeline that computing waits for messages: mean"),
+	ROW(DOUBLE, plan_us, "us",
+	    "by --plan's formula for the same division, links and FLOPs, collectives by rings; of "
+	    "the step with the bubble"),
+	ROW(DOUBLE, plan_bubble_us, "us", "the bubble in it"),
 	ROW(INT, wrong, "elements", "of all that was sent and reduced; null: not looked at"),
 	ROW(DOUBLE, end_unix_s, "s", "when all was measured, since 1970 UTC"),
 	{.name = NULL},

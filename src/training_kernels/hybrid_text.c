@@ -4,6 +4,8 @@
 #include "harness/sink_table.h"
 #include "training_kernels/hybrid.h"
 
+#include <math.h>
+
 static void about(const void *record, struct bb_strbuf *out)
 {
 	const struct bb_hybrid_record *r = record;
@@ -15,6 +17,13 @@ static void about(const void *record, struct bb_strbuf *out)
 		r->model, (long long)r->dp, (long long)r->tp, (long long)r->pp, (long long)r->ep,
 		r->order, (long long)r->zero, r->sequence_parallel ? ", sequence parallel" : "",
 		(long long)r->micro_batches, (long long)r->micro_batch, r->algorithm, r->compute);
+	bb_strbuf_addf(out, "# links: %s\n", r->links);
+	if (!isnan(r->plan_us))
+		bb_strbuf_addf(out,
+			       "# plan: --plan's formula for the same division, links and FLOPs, "
+			       "by rings: as if all stages were as slow as the slowest; its step "
+			       "has a bubble of %.3f ms\n",
+			       1e-3 * r->plan_bubble_us);
 	bb_strbuf_add(out,
 		      "# alone: median, nothing else being done. in step: mean of all ranks, with "
 		      "what they wait for partners; of the pipeline waiting for messages\n"
@@ -38,12 +47,13 @@ static const struct bb_column columns[] = {
 	 .field = "sent_bytes",
 	 .scale = 1e-6,
 	 .decimals = 3},
-	{.head = "across", .unit = "(hosts)", .width = 8, .field = "crossing"},
+	{.head = "across", .unit = "(nodes)", .width = 8, .field = "crossing"},
 	MS("alone", "time_us"),
 	MS("from", "low_us"),
 	MS("to", "high_us"),
 	{.head = "rate", .unit = "(GB/s)", .width = 8, .field = "sent_GBps", .decimals = 2},
 	MS("in step", "in_step_us"),
+	MS("plan", "plan_us"),
 	{.head = "#wrong", .width = 7, .field = "wrong"},
 	{.head = NULL},
 };

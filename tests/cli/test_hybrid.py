@@ -313,6 +313,22 @@ def virtual_time(algorithm, rounds):
     expect(abs(sum(inside) - wanted) < 5, f"parts {inside} of {wanted}")
 
 
+def as_planned(options):
+    """Without a pipeline nothing is left to approximate: each part takes what --plan's formula says."""
+    line = f"-g 4 --pp 1 {SHORT} --backend sim --link 1GB/s,5us --algo ring"
+    found = steps(f"{line} {options}")
+    for part in found.values():
+        expect(abs(part["time_us"] / part["plan_us"] - 1) < 1e-3, part)
+        equal(part["crossing"], None, "nodes that are not modelled")
+    equal(found["step"]["plan_bubble_us"], 0, "bubble")
+    expect("nodes are not modelled" in found["step"]["links"], found["step"])
+
+
+add("as planned", as_planned, "--tp 2 --dp 2 --zero 0")
+add("as planned: sequence parallel, ZeRO, recomputed", as_planned, "--tp 2 --dp 2 --sequence-parallel --zero 1 --recompute full")
+add("as planned: experts", as_planned, f"{EXPERTS} --tp 1 --ep 2")
+
+
 def made_again(recompute, more):
     """What is made again is computed, and communicated, once more."""
     line = f"-g 8 {SMALL} --pass-time 3ms --backend sim --link 1000GB/s,20us --algo ring --recompute"
@@ -337,6 +353,9 @@ def bloom_is_played():
     # Six layers of a middle stage; the last has five and the head.
     equal((found["tensor"]["calls"], found["tensor"]["sent_bytes"]), (6 * 4 * 128, 504 << 30), "tensor")
     equal((found["pipeline"]["calls"], found["pipeline"]["sent_bytes"]), (2 * 128, 28 << 30), "pipeline")
+    # The plan takes all stages to be as slow as the slowest; some have less to do.
+    step = found["step"]
+    expect(0.98 < step["time_us"] / step["plan_us"] <= 1, step)
 
 
 @test
