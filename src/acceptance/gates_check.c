@@ -5,6 +5,7 @@
 #include "acceptance/reference.h"
 #include "core/option.h"
 #include "core/units.h"
+#include "schedules/schedule.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -94,6 +95,8 @@ static bb_status check_where(const struct spot *at, struct bb_where *w)
 			      w->size);
 	if (w->least_bytes > w->most_bytes)
 		return REFUSE(at, "where: size: %s selects nothing", w->size);
+	if (w->collective && !bb_collective_find(w->collective))
+		return REFUSE(at, "where: collective: there is no %s", w->collective);
 	if (w->ranks && (!bb_parse_int(w->ranks, &w->nranks) || w->nranks < 1))
 		return REFUSE(at, "where: ranks: %s is not a number of ranks", w->ranks);
 	if (w->placement && strcmp(w->placement, "in-place") == 0)

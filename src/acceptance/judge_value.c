@@ -246,6 +246,24 @@ static void judge_group(const struct bb_gate *gate, const struct group *g, struc
 	}
 }
 
+/* A baseline of a machine that is not like this one is worth a warning. */
+static void doubt(const struct bb_evidence *e, const struct bb_gate *gate, struct bb_judgement *j)
+{
+	const struct bb_read_record *const run = bb_records_first(&e->runs[0].records, "run");
+	const char *here, *there;
+
+	if (gate->from->kind != BB_FROM_BASELINE || !run || j->verdict != BB_PASSED)
+		return;
+	here = bb_record_string(run->json, "topology");
+	there = bb_record_string(e->baselines[gate - e->step->gates], "topology");
+	if (!here || !there || strcmp(here, there) == 0)
+		return;
+	j->verdict = BB_WARNED;
+	snprintf(j->reason, sizeof(j->reason),
+		 "the baseline is of another kind of machine: topology %.32s, here %.32s", there,
+		 here);
+}
+
 bb_status bb_judge_value(const struct bb_evidence *e, const struct bb_gate *gate,
 			 struct bb_judgements *judgements, struct bb_error *error)
 {
@@ -271,7 +289,7 @@ bb_status bb_judge_value(const struct bb_evidence *e, const struct bb_gate *gate
 			snprintf(j->reason, sizeof(j->reason), "measured in %zu of %zu runs",
 				 g->runs, e->nruns);
 		else
-			judge_group(gate, g, j);
+			judge_group(gate, g, j), doubt(e, gate, j);
 	}
 	free_groups(&groups);
 	return good ? BB_OK : bb_fail(error, BB_EINTERNAL, "out of memory for verdicts");

@@ -35,9 +35,9 @@ static bb_status path_of(const struct bb_session *s, const char *rest, char path
 	return bb_fail(error, BB_EUSAGE, "-o: the path is too long");
 }
 
-static bb_status append_line(const struct bb_session *s, struct bb_strbuf *line,
-			     struct bb_error *error)
+static bb_status append_line(struct bb_session *s, struct bb_strbuf *line, struct bb_error *error)
 {
+	struct bb_strbuf whole = {0};
 	char path[PATH_TEXT];
 	int file;
 	bool good;
@@ -46,13 +46,19 @@ static bb_status append_line(const struct bb_session *s, struct bb_strbuf *line,
 	if (st != BB_OK)
 		return st;
 	bb_strbuf_add(line, "\n");
+	/* After a line that a killed session left unfinished. */
+	if (s->cut_off)
+		bb_strbuf_add(&whole, "\n");
+	s->cut_off = false;
+	bb_strbuf_add(&whole, bb_strbuf_text(line));
 	file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-	good = file >= 0 && !bb_strbuf_failed(line) &&
-	       write(file, line->text, line->length) == (ssize_t)line->length && fsync(file) == 0;
+	good = file >= 0 && !bb_strbuf_failed(line) && !bb_strbuf_failed(&whole) &&
+	       write(file, whole.text, whole.length) == (ssize_t)whole.length && fsync(file) == 0;
 	if (!good)
 		st = bb_fail(error, BB_EUSAGE, "%s: %s", path, strerror(errno));
 	if (file >= 0)
 		close(file);
+	bb_strbuf_free(&whole);
 	return st;
 }
 
@@ -151,6 +157,7 @@ static bb_status read_state(struct bb_session *s, struct bb_error *error)
 		       out);
 	BB_TRY(st, path_of(s, "runs.jsonl", path, error), out);
 	BB_TRY(st, bb_read_whole(path, BB_RECORDS_BYTES, &text, &length, error), out);
+	s->cut_off = length > 0 && text[length - 1] != '\n';
 	for (line = strtok_r(text, "\n", &rest); line && st == BB_OK;
 	     line = strtok_r(NULL, "\n", &rest), first = false) {
 		json_t *const json = json_loads(line, 0, NULL);
@@ -286,7 +293,7 @@ static void read_run(struct bb_step_run *run, const char *out, const char *err)
 		snprintf(run->trouble, sizeof(run->trouble), "%.250s", error.text);
 }
 
-static bb_status note(const struct bb_session *s, const struct bb_profile_step *step, size_t run,
+static bb_status note(struct bb_session *s, const struct bb_profile_step *step, size_t run,
 		      const struct bb_outcome *o, struct bb_error *error)
 {
 	struct bb_strbuf line = {0};

@@ -24,6 +24,7 @@ struct bb_session {
 	struct bb_evidence *evidence; /* of the steps of this mode, in order */
 	size_t n;
 	int stopped_by; /* a signal; 0: none */
+	bool cut_off;   /* runs.jsonl ends within a line */
 };
 
 /* Make DIR, or find in it what is to be resumed. BB_EUSAGE: it is not this session's, or holds

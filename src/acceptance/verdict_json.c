@@ -174,21 +174,40 @@ void bb_acceptance_json(const struct bb_acceptance *a, struct bb_strbuf *out)
 
 /* ---- JUnit ----------------------------------------------------------------------------------- */
 
+/* Bytes of the character that TEXT begins with, 0: no UTF-8. */
+static size_t character(const char *text)
+{
+	const unsigned char lead = (unsigned char)text[0];
+	const size_t n = lead < 0x80   ? 1
+			 : lead < 0xc2 ? 0
+			 : lead < 0xe0 ? 2
+			 : lead < 0xf0 ? 3
+			 : lead < 0xf5 ? 4
+				       : 0;
+
+	for (size_t i = 1; i < n; i++)
+		if (((unsigned char)text[i] & 0xc0) != 0x80)
+			return 0;
+	return n;
+}
+
 /* TEXT as the value of an attribute: what XML cannot hold becomes '?'. */
 static void add_xml(struct bb_strbuf *out, const char *text)
 {
-	for (; *text; text++) {
+	for (size_t n; *text; text += n ? n : 1) {
 		const char *const entity = *text == '&'   ? "&amp;"
 					   : *text == '<' ? "&lt;"
 					   : *text == '>' ? "&gt;"
 					   : *text == '"' ? "&quot;"
 							  : NULL;
 
+		n = character(text);
 		if (entity)
 			bb_strbuf_add(out, entity);
+		else if (n == 0 || (unsigned char)*text < 32 || *text == 127)
+			bb_strbuf_add(out, "?");
 		else
-			bb_strbuf_add_bytes(
-				out, (unsigned char)*text < 32 || *text == 127 ? "?" : text, 1);
+			bb_strbuf_add_bytes(out, text, n);
 	}
 }
 

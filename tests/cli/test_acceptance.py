@@ -1,10 +1,12 @@
 """The binary acceptance: profiles, gates, verdicts, and what it leaves behind."""
 
+import glob
 import json
 import os
 import tempfile
 import xml.etree.ElementTree as xml
 
+import mpi
 from kit import ROOT, VARIANTS, Settings, Skipped, add, built, equal, execute, expect, spawn, test
 
 THIS_MACHINE = os.path.join(ROOT, "ci", "profiles", "this-machine.yaml")
@@ -187,7 +189,10 @@ def resumed():
         os.remove(os.path.join(out, "records", "b.1.jsonl"))
         acceptance("run", path, "--quiet", "--no-report", "--resume", out).exits(0)
         equal(os.stat(os.path.join(out, "records", "a.1.jsonl")).st_mtime_ns, before, "records of a")
-        expect(os.path.exists(os.path.join(out, "records", "b.1.jsonl")), "b was not run")
+        b = os.path.join(out, "records", "b.1.jsonl")
+        written = os.stat(b).st_mtime_ns
+        acceptance("run", path, "--quiet", "--no-report", "--resume", out).exits(0)
+        equal(os.stat(b).st_mtime_ns, written, "records of b, which had ended")
         other = f.profile(profile(step("all_reduce_perf -g 3")), "other.yaml")
         acceptance("run", other, "--resume", out).exits(2).says("is not the profile of that run")
 
@@ -244,6 +249,26 @@ def slurm_epilog():
                 said = file.read()
             expect(wanted in said.splitlines(True), f"{wanted!r} is not in {said}")
             equal(drain in said.splitlines(True), bool(more), "drained")
+
+
+def command_of(process):
+    try:
+        with open(process + "/cmdline", encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:  # it has ended
+        return ""
+
+
+@test
+def nothing_is_left_behind():
+    """mpirun's ranks have process groups of their own, and are ended all the same."""
+    with Folder() as f:
+        seed = 10**9 + os.getpid()
+        path = f.profile(profile(step(f"all_reduce_perf --backend mpi -b 16M -e 16M -n 1000000 -T 0 --seed {seed}", "", "a",
+                                      "    time_limit: 3s\n"), more="launcher: mpirun\nranks: 2\n"))
+        mpi.need()
+        f.run(path, env=mpi.LOCAL).exits(3).prints("ran past its time limit of 3 s")
+        equal([c for c in map(command_of, glob.glob("/proc/[0-9]*")) if str(seed) in c], [], "processes that are left")
 
 
 # ---- baselines ---------------------------------------------------------------------------------

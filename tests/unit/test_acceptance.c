@@ -6,15 +6,18 @@
 #include "acceptance/judge.h"
 #include "acceptance/nodes.h"
 #include "acceptance/normal.h"
+#include "acceptance/process.h"
 #include "acceptance/reference.h"
 
 #include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 /* ---- confidence --------------------------------------------------------------------------------
@@ -375,6 +378,50 @@ static void test_logs(void **state)
 	bb_claims_free(&file);
 }
 
+/* ---- commands ----------------------------------------------------------------------------------
+ */
+
+static struct bb_outcome outcome_of(const char *script, uint64_t limit_ms, const char *out)
+{
+	char *const words[] = {(char[]){"sh"}, (char[]){"-c"}, strdup(script), NULL};
+	struct bb_outcome outcome;
+	struct bb_error error = {0};
+
+	assert_int_equal(
+		bb_command_run(&(struct bb_command){words, out, "/dev/null", limit_ms * 1000000},
+			       &outcome, &error),
+		BB_OK);
+	free(words[2]);
+	return outcome;
+}
+
+/* Whatever a command starts ends with it, in its process group or out of it. */
+static void test_commands(void **state)
+{
+	static const char leaves[] = "setsid sleep 1000 & echo $!; ";
+	char out[] = "/tmp/bb_command_XXXXXX", script[100];
+	const int file = mkstemp(out);
+	struct bb_error error = {0};
+	FILE *said;
+	int pid;
+
+	assert_true(file >= 0);
+	close(file);
+	assert_int_equal(bb_commands_prepare(&error), BB_OK);
+	assert_int_equal(outcome_of("exit 7", 60000, "/dev/null").status, 7);
+	assert_int_equal(outcome_of("kill -9 $$", 60000, "/dev/null").status, 128 + 9);
+	for (int late = 0; late < 2; late++) {
+		snprintf(script, sizeof(script), "%s%s", leaves, late ? "wait" : "exit 0");
+		assert_int_equal(outcome_of(script, late ? 3000 : 60000, out).timed_out, late);
+		said = fopen(out, "r");
+		assert_non_null(said);
+		assert_int_equal(fscanf(said, "%d", &pid), 1);
+		fclose(said);
+		assert_int_equal(kill(pid, 0), -1);
+	}
+	unlink(out);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -389,6 +436,7 @@ int main(void)
 		cmocka_unit_test(test_ratios_of_references),
 		cmocka_unit_test(test_ranks_unknown),
 		cmocka_unit_test(test_logs),
+		cmocka_unit_test(test_commands),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
