@@ -475,7 +475,7 @@ def odd_values_do_no_harm():
     """Numbers that are none, or no size that anything has: left out, and the page is there."""
     with tempfile.TemporaryDirectory() as folder:
         _, records = collective(folder)
-        odd = [None, -1, 0, 1e300, "7", [], {}, True, [None, "x", 1e300], 1e-300]
+        odd = [None, -1, 0, 1e300, "7", [], {}, True, [None, "x", 1e300], 1e-300, [-1, 5e-324, 7], 3]
         paths = []
         for i in range(0, len(odd), 2):
             changed = [

@@ -256,7 +256,7 @@ def cells(values, row_names, column_names, write, x_name, y_name, low=None, powe
     rows, columns = len(values), max(len(row) for row in values)
     found = [v for row in values for v in row if v is not None]
     least, most = low if low is not None else min(found), max(found)
-    share_of = lambda v: 0.5 if most <= least else ((v - least) / (most - least)) ** power
+    share_of = lambda v: 0.5 if most <= least else max((v - least) / (most - least), 0) ** power
     left = 22 + min(80, max([width_of(n, NUMBERS) for n in row_names] + [0]) + 8)
     wide = (WIDTH - left - 8) / columns
     high = min(max(min(wide, 46), 6), 30) if rows * min(wide, 46) > 320 else min(max(wide, 14), 40)

@@ -3,7 +3,18 @@
 from report import paper as ink
 from report.page import chart
 from report.page.figure import Figure
-from report.page.values import duration, number, numbers, percent as percent_of, positive, short, size, speed, text
+from report.page.values import (
+    duration,
+    number,
+    numbers,
+    percent as percent_of,
+    positive,
+    positives,
+    short,
+    size,
+    speed,
+    text,
+)
 
 MOST_GROUPS = 4  # of datatype, operation and root, that have pictures
 MOST_ALGORITHMS = 8
@@ -141,7 +152,7 @@ def crossing_of(run, group):
 
 def time(run, group):
     crossing = crossing_of(run, group) or {}
-    turns = [v for v in numbers(crossing, "crossing_bytes", 8) if v > 0]
+    turns = positives(crossing, "crossing_bytes", 8)
     names = "time_us", "ci_low_us", "ci_high_us", "bound_us", "time of one operation"
     paper = against_size(group, *names, chart.duration_ticks, turns)
     told = f"Dotted: where {text(crossing, 'ahead', 40)} and {text(crossing, 'behind', 40)} cross. " if turns else ""
@@ -178,7 +189,7 @@ def percent(group):
 def crossing_sentence(r):
     """What a record of two algorithms says, in words; None where it says nothing."""
     ahead, behind = text(r, "ahead", 40), text(r, "behind", 40)
-    places = [size(v) for v in numbers(r, "crossing_bytes", 8) if v > 0]
+    places = [size(v) for v in positives(r, "crossing_bytes", 8)]
     if not ahead or not behind:
         return None
     if not places:
@@ -250,7 +261,7 @@ def time_line(group):
     s, found = sampled(group)
     if not found:
         return None
-    series = {a: [v for v in numbers(r, "samples_us", 2000) if v > 0] for a, r in found}
+    series = {a: positives(r, "samples_us", 2000) for a, r in found}
     values = [v for samples in series.values() for v in samples]
     if not values:
         return None
@@ -287,7 +298,7 @@ def time_line(group):
 
 def distribution(group):
     s, found = sampled(group)
-    series = {a: sorted(v for v in numbers(r, "samples_us") if v > 0) for a, r in found}
+    series = {a: sorted(positives(r, "samples_us")) for a, r in found}
     series = {a: samples for a, samples in series.items() if samples}
     if not series:
         return None

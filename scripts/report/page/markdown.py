@@ -2,6 +2,8 @@
 
 import re
 
+from report.page.values import count
+
 MOST_ROWS = 24  # of a table
 
 
@@ -24,7 +26,8 @@ def code(text):
 
 def table(one):
     heads = one.heads
-    lines = ["| " + " | ".join(map(plain, heads)) + " |", "|" + " --- |" * len(heads)]
+    lines = [f"In all rows: {plain(one.shared)}.", ""] if one.shared else []
+    lines += ["| " + " | ".join(map(plain, heads)) + " |", "|" + " --- |" * len(heads)]
     for row in one.rows[:MOST_ROWS]:
         lines.append("| " + " | ".join(plain(cell.shown) for cell in row) + " |")
     more = len(one.rows) - MOST_ROWS
@@ -46,7 +49,7 @@ def markdown(report):
             parts.append(f"{MARKS[section.verdict.state]} {plain(section.verdict.word)}")
         for one in section.tables:
             parts.append(
-                f"<details><summary>{plain(one.name)}, {len(one.rows)} rows</summary>\n\n{table(one)}\n\n</details>"
+                f"<details><summary>{plain(one.name)}, {count(len(one.rows), 'row')}</summary>\n\n{table(one)}\n\n</details>"
             )
         if section.command:
             parts.append(code(" ".join(section.command)))

@@ -4,7 +4,7 @@ import math
 
 from report.files import clean
 
-MOST = 1e18  # beyond it nothing is a measurement
+LEAST, MOST = 1e-12, 1e18  # beyond them nothing is a measurement
 LONGEST = 400  # characters of one text
 
 
@@ -18,7 +18,7 @@ def number(record, key):
 
 def positive(record, key):
     value = number(record, key)
-    return value if value is not None and value > 0 else None
+    return value if value is not None and value >= LEAST else None
 
 
 def numbers(record, key, most=100000):
@@ -26,6 +26,10 @@ def numbers(record, key, most=100000):
     if not isinstance(values, list):
         return []
     return [value for value in (number({"": value}, "") for value in values[:most]) if value is not None]
+
+
+def positives(record, key, most=100000):
+    return [value for value in numbers(record, key, most) if value >= LEAST]
 
 
 def text(record, key, longest=LONGEST):
