@@ -134,8 +134,8 @@ void bb_plan_add_line(struct bb_strbuf *out, const struct bb_words_list *words)
 
 static void add_where(struct bb_strbuf *out, const struct bb_where *w)
 {
-	const char *const words[] = {w->kind, w->collective, w->algorithm, w->dtype,
-				     w->op,   w->size,       w->placement};
+	const char *const words[] = {w->kind, w->collective, w->algorithm, w->dtype,    w->op,
+				     w->size, w->placement,  w->route,     w->direction};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (words[i])

@@ -25,6 +25,8 @@ static const cyaml_schema_field_t where_fields[] = {MAY("kind", struct bb_where,
 						    MAY("ranks", struct bb_where, ranks),
 						    MAY("size", struct bb_where, size),
 						    MAY("placement", struct bb_where, placement),
+						    MAY("route", struct bb_where, route),
+						    MAY("direction", struct bb_where, direction),
 						    CYAML_FIELD_END};
 
 static const cyaml_schema_field_t source_fields[] = {MAY("copy", struct bb_source, copy),

@@ -23,6 +23,7 @@
 /* Which records of a step a gate is about. What is not said is any. */
 struct bb_where {
 	char *kind, *collective, *algorithm, *dtype, *op, *ranks, *size, *placement;
+	char *route, *direction; /* of pairs */
 	/* What they mean: */
 	uint64_t least_bytes, most_bytes;
 	int64_t nranks; /* 0: any */

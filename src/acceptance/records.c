@@ -160,7 +160,12 @@ bool bb_where_selects(const struct bb_where *where, const struct bb_read_record 
 	if (strcmp(record->kind, w->kind ? w->kind : "result") != 0)
 		return false;
 	if (!word_is(r, "collective", w->collective) || !word_is(r, "dtype", w->dtype) ||
-	    !word_is(r, "op", w->op))
+	    !word_is(r, "op", w->op) || !word_is(r, "route", w->route) ||
+	    !word_is(r, "direction", w->direction))
+		return false;
+	/* What a rank copies to itself is no pair, but what pairs are held against. */
+	if (strcmp(record->kind, "pair") == 0 && bb_record_int(r, "from") >= 0 &&
+	    bb_record_int(r, "from") == bb_record_int(r, "to"))
 		return false;
 	if (w->algorithm && !word_is(r, "algorithm_asked", w->algorithm) &&
 	    !word_is(r, "algorithm", w->algorithm))

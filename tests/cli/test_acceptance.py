@@ -307,6 +307,18 @@ def simulator():
 
 
 @test
+def pairs():
+    """Bandwidths of pairs have gates, what a rank copies to itself has none; a latency has no data to check."""
+    bandwidth = ("      - metric: bandwidth\n        where: {kind: pair, route: read, direction: unidirectional}\n"
+                 "        from: {bound: 0.001%}\n")
+    with Folder() as f:
+        f.run(f.profile(profile(step("p2p_bandwidth_perf --backend host -g 2 -b 64K -e 64K", bandwidth),
+                                step("p2p_latency_perf --backend host -g 2 -n 5", "", "b")))).exits(0)
+        subjects = [g["subject"] for g in f.verdict()["gates"] if g["metric"] == "bandwidth"]
+        equal([s.split(" read")[0] for s in subjects], ["bandwidth 64K from 0 to 1", "bandwidth 64K from 1 to 0"], "pairs")
+
+
+@test
 def shapes():
     """On links of 1 GB/s trees are faster below and the ring above; curves rise."""
     run = "all_reduce_perf --backend sim --link 1GB/s,20us,port -g 8 -b 1K -e 64M -f 4 --algo ring,tree"
