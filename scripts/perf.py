@@ -18,6 +18,7 @@ import sys
 import perf_memory
 import perf_mpi
 import perf_pairs
+import perf_sim
 import speed
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -132,6 +133,7 @@ def main():
     overhead_section(out)
     perf_memory.sections(out, repeats)
     perf_mpi.sections(out, most, repeats)
+    perf_sim.sections(out, repeats)
     text = "\n".join(out)
     with open(output, "w", encoding="utf-8") as file:
         file.write(text)
