@@ -233,6 +233,14 @@ out:
 static bb_status check_source(const struct spot *at, struct bb_source *s)
 {
 	const char *const metric = at->gate->metric ? at->gate->metric : "";
+	static const char *const of_what[BB_SOURCES] = {
+		[BB_FROM_COPY] = " of what the copy speed of the same run allows",
+		[BB_FROM_BOUND] = " of the bound that the record carries",
+		[BB_FROM_TOPOLOGY] = "",
+		[BB_FROM_SIMULATOR] = " in virtual time",
+		[BB_FROM_REFERENCE] = "",
+		[BB_FROM_BASELINE] = "",
+		[BB_FROM_RULE] = ""};
 	const char *said = NULL;
 	bb_status st = which(at, s, &said);
 
@@ -245,7 +253,7 @@ static bb_status check_source(const struct spot *at, struct bb_source *s)
 					"source with a number"
 				      : "from: a gate with shape: needs rule:, the sentence that "
 					"says why");
-	snprintf(s->told, sizeof(s->told), "%.500s", said);
+	snprintf(s->told, sizeof(s->told), "%.400s%s", said, of_what[s->kind]);
 	if (s->kind <= BB_FROM_BOUND) {
 		if (strcmp(metric, "busbw") != 0 && strcmp(metric, "peak") != 0 &&
 		    strcmp(metric, "bandwidth") != 0)

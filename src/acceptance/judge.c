@@ -80,6 +80,8 @@ static void tell_obstacle(const struct bb_evidence *e, const struct bb_step_run 
 			 (double)e->step->limit_ns / 1e9);
 	else if (r->outcome.stopped_by)
 		snprintf(text, room, "interrupted");
+	else if (r->outcome.status < 0)
+		snprintf(text, room, "was not run");
 	else if (r->outcome.status > 128)
 		snprintf(text, room, "signal %d ended it%s%s", r->outcome.status - 128,
 			 r->trouble[0] ? ": " : "", r->trouble);

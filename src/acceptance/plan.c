@@ -146,22 +146,12 @@ static void add_where(struct bb_strbuf *out, const struct bb_where *w)
 
 static void add_source(struct bb_strbuf *out, const struct bb_source *s)
 {
-	switch (s->kind) {
-	case BB_FROM_COPY:
-		bb_strbuf_addf(out, "%s of what this run's copy speed allows", s->copy);
-		break;
-	case BB_FROM_BOUND:
-		bb_strbuf_addf(out, "%s of the bound in the record", s->bound);
-		break;
-	case BB_FROM_TOPOLOGY:
+	if (s->kind == BB_FROM_TOPOLOGY)
 		bb_strbuf_addf(out, "%.4g%% of the %s", 100 * s->percent, s->told);
-		break;
-	case BB_FROM_SIMULATOR:
-		bb_strbuf_addf(out, "what the simulator says of %s", s->told);
-		break;
-	default:
+	else if (s->kind < BB_FROM_TOPOLOGY)
+		bb_strbuf_add(out, s->told);
+	else
 		bb_strbuf_addf(out, "%s %s", bb_source_name(s->kind), s->told);
-	}
 }
 
 void bb_plan_add_gate(struct bb_strbuf *out, const struct bb_gate *g)

@@ -143,7 +143,7 @@ def what_could_not_be_judged():
 def dry_run_runs_nothing():
     with Folder() as f:
         result = f.run(THIS_MACHINE, "--dry-run").exits(0)
-        result.prints("all_reduce_perf --backend host -g 2", "gate: no wrong data", "20% of what this run's copy speed")
+        result.prints("all_reduce_perf --backend host -g 2", "gate: no wrong data", "20% of what the copy speed of the same run allows")
         expect(not os.path.exists(os.path.join(f.name, "out")), "the folder was made")
 
 
