@@ -89,8 +89,12 @@ HAVE_JANSSON     := $(shell printf '\043include <jansson.h>\n' | \
 TRAINING         := $(if $(HAVE_JANSSON),$(patsubst src/training_kernels/%.c,%,$(wildcard src/training_kernels/*_perf.c)))
 TRAINING_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out %_perf.c,$(wildcard src/training_kernels/*.c src/training_kernels/*/*.c)))
 TRAINING_UNITS   := $(addprefix $(B)/tests/,test_models test_buckets test_step_model test_pipeline test_pipeline_search test_pipeline_program test_ddp test_hybrid test_moe test_ways test_train test_tensor)
+# Who is to blame when something is slow.
+DIAGNOSE         := $(B)/diagnose
+DIAGNOSE_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out %_main.c,$(wildcard src/acceptance/diagnose*.c)))
+DIAGNOSE_UNITS   := $(B)/tests/test_diagnose
 ZERO             := $(if $(HAVE_JANSSON),$(B)/zero_perf)
-BINS             := $(COLLECTIVES:%=$(B)/%) $(PAIRS:%=$(B)/%) $(TRAINING:%=$(B)/%) $(ZERO)
+BINS             := $(COLLECTIVES:%=$(B)/%) $(PAIRS:%=$(B)/%) $(TRAINING:%=$(B)/%) $(ZERO) $(DIAGNOSE)
 
 # The memory that training and inference take, calculated; of models too.
 MODEL_OBJECTS    := $(filter $(B)/src/training_kernels/models/%,$(TRAINING_OBJECTS))
@@ -200,7 +204,9 @@ $(COLLECTIVES:%=$(B)/%): $(B)/%: $(B)/src/collectives/%.o
 $(PAIRS:%=$(B)/%): $(B)/%: $(B)/src/p2p/%.o $(P2P_OBJECTS)
 $(TRAINING:%=$(B)/%): $(B)/%: $(B)/src/training_kernels/%.o $(TRAINING_OBJECTS) $(MEMORY_OBJECTS)
 $(TRAINING:%=$(B)/%): LDLIBS := -ljansson $(LDLIBS)
+$(DIAGNOSE): $(B)/src/acceptance/diagnose_main.o $(DIAGNOSE_OBJECTS)
 $(UNITS): $(B)/tests/%: $(B)/tests/unit/%.o
+$(filter $(DIAGNOSE_UNITS),$(UNITS)) $(REFERENCE): $(DIAGNOSE_OBJECTS)
 $(UNITS): LDLIBS := -lcmocka $(LDLIBS)
 $(addprefix $(B)/tests/,test_collectives test_host test_host_memory test_messages test_queues test_routes): $(B)/tests/unit/ranks.o
 $(B)/tests/test_collectives $(B)/tests/test_pieces: $(B)/tests/unit/oracle.o
@@ -433,7 +439,7 @@ MAKEFLAGS += --no-builtin-rules
          $(ACCEPTANCE_OBJECTS:.o=.d) $(ACCEPTANCE_TOOL:.o=.d) \
          $(ZERO_OBJECTS:.o=.d) $(B)/src/memory/zero/zero_perf.d \
          $(TRAINING:%=$(B)/src/training_kernels/%.d) $(FUZZERS:%=$(B)/tests/fuzz/%.d) $(COLLECTIVES:%=$(B)/src/collectives/%.d) \
-         $(PAIRS:%=$(B)/src/p2p/%.d) $(P2P_OBJECTS:.o=.d) \
+         $(PAIRS:%=$(B)/src/p2p/%.d) $(P2P_OBJECTS:.o=.d) $(DIAGNOSE_OBJECTS:.o=.d) $(B)/src/acceptance/diagnose_main.d \
          $(UNITS:$(B)/tests/%=$(B)/tests/unit/%.d) $(B)/tests/unit/ranks.d $(B)/tests/unit/oracle.d $(B)/tests/unit/pipelines.d \
          $(PLAYER_OBJECTS:.o=.d) $(B)/docs/reference.d $(B)/tests/perf/host_speed.d $(B)/tests/perf/gpu_speed.d $(NCCL_OBJECTS:.o=.d) $(CUDA_OBJECTS:.o=.d) \
          $(FAKE_OBJECTS:.o=.d) $(FAKE_UNITS:$(B)/tests/%=$(B)/tests/gpu/%.d) $(GPU_TEST_OBJECTS:.o=.d)

@@ -2,6 +2,7 @@
  * reference.c - writes the pages of docs/ that follow from tables in the code: options, records,
  * algorithms.
  */
+#include "acceptance/diagnose.h"
 #include "harness/collective.h"
 #include "harness/compare.h"
 #include "harness/record.h"
@@ -35,6 +36,7 @@ static void write_options(struct bb_strbuf *out)
 		{"moe_alltoall_perf", bb_moe_rows},
 		{"zero_perf", bb_zero_rows},
 		{"data_parallel_perf", bb_dp_rows},
+		{"diagnose", bb_diagnose_rows},
 		{NULL, NULL},
 	};
 
@@ -50,6 +52,7 @@ static void write_records(struct bb_strbuf *out)
 		&bb_record_pass,        &bb_record_tensor,      &bb_record_tensor_equality,
 		&bb_record_hybrid_plan, &bb_record_hybrid,      &bb_record_moe,
 		&bb_record_zero,        &bb_record_zero_moment, &bb_record_way,
+		&bb_record_node,        &bb_record_culprit,     &bb_record_meeting,
 		&bb_record_skip,        &bb_record_end,         NULL};
 
 	bb_record_markdown(out, kinds);

@@ -23,6 +23,8 @@ enum bb_fault_kind {
 	BB_FAULT_SLOW_NODE, /* these three of a cluster */
 	BB_FAULT_SLOW_RAIL,
 	BB_FAULT_LOST_RAIL,
+	BB_FAULT_FLAPPING_NODE,
+	BB_FAULT_LATE,
 	BB_NFAULTS
 };
 
@@ -31,7 +33,9 @@ struct bb_fault {
 	int rank;       /* BB_FAULT_SLOW_LINK: where it comes from; of a cluster: the node */
 	int to;         /* BB_FAULT_SLOW_LINK; of a cluster: the rail, -1: all of the node */
 	double factor;  /* how many times as long it takes; 0: lost, or no such fault */
-	double seconds; /* BB_FAULT_SLOW: added before every operation of the rank */
+	double share;   /* BB_FAULT_FLAPPING_NODE: of the rounds in which it is slow */
+	double seconds; /* BB_FAULT_SLOW: added before every operation of the rank;
+			   BB_FAULT_LATE: before every collective */
 };
 
 /* The environment that matters; NULL where a variable is not set. */

@@ -23,13 +23,16 @@ static const struct {
 	[BB_FAULT_SLOW_NODE] = {"slow_node", "slow_node:NODE:FACTOR (slow_node:3:2)", 3},
 	[BB_FAULT_SLOW_RAIL] = {"slow_rail", "slow_rail:NODE:RAIL:FACTOR (slow_rail:3:0:2)", 4},
 	[BB_FAULT_LOST_RAIL] = {"lost_rail", "lost_rail:NODE:RAIL (lost_rail:3:0)", 3},
+	[BB_FAULT_FLAPPING_NODE] = {"flapping_node",
+				    "flapping_node:NODE:FACTOR:SHARE (flapping_node:3:4:0.4)", 4},
+	[BB_FAULT_LATE] = {"late", "late:RANK:TIME (late:2:5ms)", 3},
 };
 
 static bb_status unknown_fault(const struct bb_options *o, unsigned known, struct bb_error *error)
 {
 	const char *forms[BB_NFAULTS];
 	int n = 0, k;
-	char list[320] = "";
+	char list[448] = "";
 
 	for (k = BB_FAULT_NONE + 1; k < BB_NFAULTS; k++)
 		if (known >> k & 1)
@@ -45,6 +48,14 @@ static bb_status unknown_fault(const struct bb_options *o, unsigned known, struc
 			 forms[k]);
 	return bb_fail(error, BB_EUSAGE, "--fault: \"%s\" is not understood; give %s",
 		       o->fault_text, list);
+}
+
+static bool read_share(double *share, const char *word)
+{
+	char *end;
+
+	*share = strtod(word, &end);
+	return end != word && !*end && *share > 0 && *share <= 1;
 }
 
 static bool read_factor(double *factor, const char *word)
@@ -64,6 +75,7 @@ static bool read_fault(struct bb_fault *fault, char *const *words)
 		return false;
 	switch (fault->kind) {
 	case BB_FAULT_SLOW:
+	case BB_FAULT_LATE:
 		if (!bb_parse_duration(words[2], &ns))
 			return false;
 		fault->seconds = (double)ns * 1e-9;
@@ -71,6 +83,9 @@ static bool read_fault(struct bb_fault *fault, char *const *words)
 	case BB_FAULT_SLOW_LINK:
 		return bb_parse_rank(words[2], &fault->to) && fault->to != fault->rank &&
 		       read_factor(&fault->factor, words[3]);
+	case BB_FAULT_FLAPPING_NODE:
+		fault->to = -1;
+		return read_factor(&fault->factor, words[2]) && read_share(&fault->share, words[3]);
 	case BB_FAULT_SLOW_NODE:
 		fault->to = -1;
 		return read_factor(&fault->factor, words[2]);
@@ -101,7 +116,7 @@ static void configure(struct bb_options *o)
 	case BB_FAULT_SLOW_NODE:
 	case BB_FAULT_SLOW_RAIL:
 	case BB_FAULT_LOST_RAIL:
-		o->config.flawed = true;
+		o->config.flawed = o->cluster_text != NULL;
 		o->config.flaw = (struct bb_fabric_flaw){fault->rank, fault->to, fault->factor};
 		break;
 	default:

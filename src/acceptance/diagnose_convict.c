@@ -1,0 +1,488 @@
+/*
+ * diagnose_convict.c - what was measured again, and what it makes of the suspects.
+ */
+#include "acceptance/diagnose_tally.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FAST_ALONE 0.25 /* slow at most in so much of the share that it was slow before */
+
+enum direction { SENDS, RECEIVES, DIRECTIONS };
+
+/* One quantity, measured again. */
+struct hearing {
+	const struct bb_measured *measured;
+	const struct bb_view *view;
+	double base[BB_MOST_RAILS];
+	double limit;
+	double rate;
+	bool controlled; /* base, limit and rate are of those measured beside; else the survey's */
+	struct bb_tally *ports; /* [(node * rails + rail) * DIRECTIONS + direction] */
+	struct bb_tally
+		*nodes; /* [node * DIRECTIONS + direction]: rounds in which most rails were slow */
+};
+
+struct trial {
+	struct bb_verdicts *verdicts;
+	const struct bb_suspects *suspects;
+	int nodes, rails, n;
+	struct hearing hearings[BB_QUANTITIES];
+	int charges;
+	/* [node]: convicted; of its links nothing is said: what they do may be its doing. */
+	unsigned char *convicted;
+	unsigned char *paired; /* [node]: an end of a suspected pair */
+};
+
+static struct bb_tally *port_of(const struct trial *t, const struct hearing *h, int node, int rail,
+				enum direction way)
+{
+	return &h->ports[((size_t)node * (size_t)t->rails + (size_t)rail) * DIRECTIONS + way];
+}
+
+static double chance_of(const struct trial *t, const struct hearing *h,
+			const struct bb_tally *tally)
+{
+	return fmin(1, t->charges * bb_binomial_tail(tally->slow, tally->of, h->rate));
+}
+
+static bool is_guilty(const struct trial *t, const struct hearing *h, const struct bb_tally *tally)
+{
+	return bb_tally_convicts(tally, chance_of(t, h, tally));
+}
+
+static bool is_proven(const struct trial *t, int node)
+{
+	return t->suspects->standing[node] == BB_PROVEN;
+}
+
+static bool is_pair(const struct trial *t, int a, int b)
+{
+	if (!t->paired[a] || !t->paired[b])
+		return false;
+	for (int i = 0; i < t->suspects->npairs; i++)
+		if ((t->suspects->pairs[i].a == a && t->suspects->pairs[i].b == b) ||
+		    (t->suspects->pairs[i].a == b && t->suspects->pairs[i].b == a))
+			return true;
+	return false;
+}
+
+/* Call F for each measurement from one node to another. */
+static void each(const struct trial *t, struct hearing *h,
+		 void (*f)(const struct trial *t, struct hearing *h, int from, int to, int rail,
+			   double log_s, void *own),
+		 void *own)
+{
+	const struct bb_rounds *rounds = h->measured->rounds;
+
+	for (int r = 0; r < rounds->n; r++)
+		for (int to = 0; to < t->nodes; to++) {
+			const int from = bb_rounds_partner(rounds, r, to);
+
+			for (int k = 0; k < t->rails && from != BB_NO_PEER; k++) {
+				const double y = bb_measured_at(h->measured, r, to, k);
+
+				if (!isnan(y))
+					f(t, h, from, to, k, y, own);
+			}
+		}
+}
+
+/* ---- those who are measured beside ---------------------------------------------------------- */
+
+struct controls {
+	double *values;
+	size_t n;
+	int rail; /* -1: distances from the base */
+	struct bb_tally tally;
+};
+
+static bool is_control(const struct trial *t, int from, int to)
+{
+	return is_proven(t, from) && is_proven(t, to) && !is_pair(t, from, to);
+}
+
+static void take_control(const struct trial *t, struct hearing *h, int from, int to, int rail,
+			 double y, void *own)
+{
+	struct controls *c = own;
+
+	if (!is_control(t, from, to))
+		return;
+	if (c->rail < 0)
+		c->values[c->n++] = fabs(y - h->base[rail]);
+	else if (c->rail == rail)
+		c->values[c->n++] = y;
+}
+
+static void count_control(const struct trial *t, struct hearing *h, int from, int to, int rail,
+			  double y, void *own)
+{
+	if (is_control(t, from, to))
+		bb_tally_count(&((struct controls *)own)->tally, y - h->base[rail], h->limit);
+}
+
+/* What is usual now; where hardly anybody was measured beside, what was in the survey. */
+static bb_status settle_usual(struct trial *t, struct hearing *h, double tolerance)
+{
+	const size_t most = (size_t)h->measured->rounds->n * (size_t)t->nodes * (size_t)t->rails;
+	struct controls c = {.values = malloc((most + 1) * sizeof(*c.values))};
+
+	if (!c.values)
+		return BB_EINTERNAL;
+	h->controlled = true;
+	h->limit = h->view->limit;
+	h->rate = h->view->rate;
+	for (int k = 0; k < t->rails; k++) {
+		c.rail = k;
+		c.n = 0;
+		each(t, h, take_control, &c);
+		h->controlled = h->controlled && c.n >= BB_CONFIRMING;
+		h->base[k] =
+			c.n >= BB_CONFIRMING ? bb_low_median(c.values, c.n) : h->view->fit.base[k];
+	}
+	if (h->controlled) {
+		c.rail = -1;
+		c.n = 0;
+		each(t, h, take_control, &c);
+		h->limit = fmax(bb_tolerated(tolerance),
+				BB_SIGMAS * 1.4826 * bb_low_median(c.values, c.n));
+		each(t, h, count_control, &c);
+		h->rate = bb_tally_rate(c.tally.slow, c.tally.of);
+	}
+	free(c.values);
+	return BB_OK;
+}
+
+/* ---- nodes ---------------------------------------------------------------------------------- */
+
+/* What came from one node to the other in a round, with NODE, one of them, on trial. */
+static void count_meeting(const struct trial *t, struct hearing *h, int round, int to, int node,
+			  enum direction way)
+{
+	double excess[BB_MOST_RAILS];
+	size_t n = 0;
+
+	for (int k = 0; k < t->rails; k++) {
+		const double e = bb_measured_at(h->measured, round, to, k) - h->base[k];
+
+		bb_tally_count(port_of(t, h, node, k, way), e, h->limit);
+		if (!isnan(e))
+			excess[n++] = e;
+	}
+	bb_tally_count(&h->nodes[node * DIRECTIONS + way], bb_low_median(excess, n), h->limit);
+}
+
+static void count_meetings(const struct trial *t, struct hearing *h)
+{
+	const struct bb_rounds *rounds = h->measured->rounds;
+
+	for (int r = 0; r < rounds->n; r++)
+		for (int to = 0; to < t->nodes; to++) {
+			const int from = bb_rounds_partner(rounds, r, to);
+
+			if (from == BB_NO_PEER || is_pair(t, from, to))
+				continue;
+			if (is_proven(t, from) && !is_proven(t, to))
+				count_meeting(t, h, r, to, to, RECEIVES);
+			if (is_proven(t, to) && !is_proven(t, from))
+				count_meeting(t, h, r, to, from, SENDS);
+		}
+}
+
+/* The way is that of the last quantity that convicts: who asks for a small message waits for its
+   word and for the answer, so that latency alone does not tell one way from the other. */
+static void set_way(struct bb_verdict *v, int quantity, bool sends)
+{
+	if (!v->slow[quantity])
+		v->sends = v->receives = false;
+	*(sends ? &v->sends : &v->receives) = true;
+}
+
+/* TALLY convicts. V says how often by what is least likely to be chance, and how slow by the
+ * slowest. */
+static void charge(const struct trial *t, const struct hearing *h, const struct bb_tally *tally,
+		   struct bb_verdict *v)
+{
+	const double chance = chance_of(t, h, tally);
+
+	v->slow[h - t->hearings] = true;
+	v->factor = fmax(v->factor, exp(tally->sum / tally->slow));
+	if (v->measured > 0 && v->chance <= chance)
+		return;
+	v->chance = chance;
+	v->measured = tally->of;
+	v->share = bb_tally_share(tally);
+	v->flapping = !bb_tally_is_steady(tally);
+}
+
+/* Is RAIL (-1: most) of NODE guilty of anything? V = of what. */
+static bool judge_port(const struct trial *t, int node, int rail, struct bb_verdict *v)
+{
+	bool guilty = false;
+
+	for (int q = 0; q < t->n; q++)
+		for (int way = 0; way < DIRECTIONS; way++) {
+			const struct hearing *h = &t->hearings[q];
+			const struct bb_tally *tally =
+				rail < 0 ? &h->nodes[node * DIRECTIONS + way]
+					 : port_of(t, h, node, rail, (enum direction)way);
+
+			if (!is_guilty(t, h, tally))
+				continue;
+			guilty = true;
+			set_way(v, q, way == SENDS);
+			charge(t, h, tally, v);
+		}
+	return guilty;
+}
+
+/* 3/4 of the rails speak for all of them. */
+static bool is_most(int rails, int all)
+{
+	return 4 * rails >= 3 * all;
+}
+
+static bb_status judge_node(struct trial *t, int node)
+{
+	const struct bb_verdict none = {
+		.charge = BB_CHARGE_NODE, .node = node, .peer = -1, .rail = -1, .chance = 1};
+	struct bb_verdict whole = none, any = none;
+	int guilty = 0;
+	bb_status status = BB_OK;
+
+	for (int k = 0; k < t->rails; k++)
+		guilty += judge_port(t, node, k, &any);
+	if (judge_port(t, node, -1, &whole) && (is_most(guilty, t->rails) || whole.flapping)) {
+		t->convicted[node] = true;
+		return bb_verdicts_add(t->verdicts, &whole);
+	}
+	t->convicted[node] = guilty > 0;
+	for (int k = 0; k < t->rails && guilty > 0 && status == BB_OK; k++) {
+		struct bb_verdict one = none;
+
+		one.charge = BB_CHARGE_PORT;
+		one.rail = k;
+		if (judge_port(t, node, k, &one))
+			status = bb_verdicts_add(t->verdicts, &one);
+	}
+	return status;
+}
+
+/* ---- links ---------------------------------------------------------------------------------- */
+
+/* What came over RAIL from one node to another. */
+static struct bb_tally count_link(const struct trial *t, const struct hearing *h, int from, int to,
+				  int rail)
+{
+	const struct bb_rounds *rounds = h->measured->rounds;
+	struct bb_tally tally = {0};
+
+	for (int r = 0; r < rounds->n; r++)
+		if (bb_rounds_partner(rounds, r, to) == from)
+			bb_tally_count(&tally,
+				       bb_measured_at(h->measured, r, to, rail) - h->base[rail],
+				       h->limit);
+	return tally;
+}
+
+static bool judge_rail_of_link(const struct trial *t, int a, int b, int rail, struct bb_verdict *v)
+{
+	bool guilty = false;
+
+	for (int q = 0; q < t->n; q++) {
+		const struct hearing *h = &t->hearings[q];
+		const struct bb_tally there = count_link(t, h, a, b, rail);
+		const struct bb_tally back = count_link(t, h, b, a, rail);
+
+		if (is_guilty(t, h, &there)) {
+			guilty = true;
+			set_way(v, q, true);
+			charge(t, h, &there, v);
+		}
+		if (is_guilty(t, h, &back)) {
+			guilty = true;
+			set_way(v, q, false);
+			charge(t, h, &back, v);
+		}
+	}
+	return guilty;
+}
+
+/* What flaps between two nodes may be one of them: are both steady with others? */
+static bool ends_are_steady(const struct trial *t, const struct bb_verdict *link)
+{
+	const int ends[2] = {link->node, link->peer};
+
+	for (int i = 0; i < 2 * DIRECTIONS; i++)
+		for (int q = 0; q < t->n; q++)
+			if (2 * bb_tally_share(
+					&t->hearings[q].nodes[ends[i / 2] * DIRECTIONS + i % 2]) >
+			    link->share)
+				return false;
+	return true;
+}
+
+static bb_status judge_pair(struct trial *t, int a, int b)
+{
+	const struct bb_verdict none = {
+		.charge = BB_CHARGE_LINK, .node = a, .peer = b, .rail = -1, .chance = 1};
+	struct bb_verdict whole = none;
+	int guilty = 0;
+	bb_status status = BB_OK;
+
+	if (t->convicted[a] || t->convicted[b])
+		return BB_OK;
+	for (int k = 0; k < t->rails; k++)
+		guilty += judge_rail_of_link(t, a, b, k, &whole);
+	if (guilty > 0 && whole.flapping && !ends_are_steady(t, &whole))
+		return BB_OK;
+	if (guilty > 0 && is_most(guilty, t->rails))
+		return bb_verdicts_add(t->verdicts, &whole);
+	for (int k = 0; k < t->rails && guilty > 0 && status == BB_OK; k++) {
+		struct bb_verdict one = none;
+
+		one.rail = k;
+		if (judge_rail_of_link(t, a, b, k, &one))
+			status = bb_verdicts_add(t->verdicts, &one);
+	}
+	return status;
+}
+
+/* ---- rails ---------------------------------------------------------------------------------- */
+
+struct plane {
+	int rail;
+	double usual;
+	struct bb_tally tally;
+};
+
+static void count_plane(const struct trial *t, struct hearing *h, int from, int to, int rail,
+			double y, void *own)
+{
+	struct plane *p = own;
+
+	if (rail == p->rail && is_control(t, from, to))
+		bb_tally_count(&p->tally, y - p->usual, h->limit);
+}
+
+/* A rail that is slow on all nodes was so in the survey too. */
+static bb_status judge_rail(struct trial *t, int rail)
+{
+	struct bb_verdict v = {
+		.charge = BB_CHARGE_RAIL, .node = -1, .peer = -1, .rail = rail, .chance = 1};
+	bool guilty = false;
+
+	for (int q = 0; q < t->n; q++) {
+		struct hearing *h = &t->hearings[q];
+		const double beyond = bb_rail_excess(h->base, t->rails, rail);
+		struct plane p = {.rail = rail, .usual = h->base[rail] - beyond};
+
+		if (!h->controlled || beyond <= h->limit ||
+		    bb_rail_excess(h->view->fit.base, t->rails, rail) <= h->view->limit)
+			continue;
+		each(t, h, count_plane, &p);
+		if (!is_guilty(t, h, &p.tally))
+			continue;
+		guilty = v.sends = v.receives = true;
+		charge(t, h, &p.tally, &v);
+	}
+	return guilty ? bb_verdicts_add(t->verdicts, &v) : BB_OK;
+}
+
+/* ---- all ------------------------------------------------------------------------------------ */
+
+static void close_trial(struct trial *t)
+{
+	for (int q = 0; q < t->n; q++) {
+		free(t->hearings[q].ports);
+		free(t->hearings[q].nodes);
+	}
+	free(t->convicted);
+	free(t->paired);
+}
+
+static bb_status open_trial(struct trial *t, const struct bb_view *views,
+			    const struct bb_measured *measured, double tolerance)
+{
+	const size_t tallies = (size_t)t->nodes * (size_t)t->rails * DIRECTIONS;
+	int charged = t->suspects->npairs;
+	bb_status status = BB_OK;
+
+	for (int i = 0; i < t->nodes; i++)
+		charged += t->suspects->standing[i] >= BB_QUESTIONED;
+	t->charges = (charged * DIRECTIONS + 1) * (t->rails > 1 ? t->rails + 1 : 1) * t->n;
+	t->convicted = calloc((size_t)t->nodes, 1);
+	t->paired = calloc((size_t)t->nodes, 1);
+	if (!t->convicted || !t->paired)
+		return BB_EINTERNAL;
+	for (int i = 0; i < t->suspects->npairs; i++)
+		t->paired[t->suspects->pairs[i].a] = t->paired[t->suspects->pairs[i].b] = 1;
+	for (int q = 0; q < t->n && status == BB_OK; q++) {
+		struct hearing *h = &t->hearings[q];
+
+		h->measured = &measured[q];
+		h->view = &views[q];
+		h->ports = calloc(tallies, sizeof(*h->ports));
+		h->nodes = calloc((size_t)t->nodes * DIRECTIONS, sizeof(*h->nodes));
+		status = h->ports && h->nodes ? settle_usual(t, h, tolerance) : BB_EINTERNAL;
+	}
+	return status;
+}
+
+bb_status bb_convict(struct bb_verdicts *verdicts, const struct bb_suspects *suspects,
+		     const struct bb_view *views, const struct bb_measured *measured, int n,
+		     double tolerance)
+{
+	struct trial t = {.verdicts = verdicts,
+			  .suspects = suspects,
+			  .nodes = suspects->nodes,
+			  .rails = views[0].measured.rails,
+			  .n = n};
+	bb_status status = open_trial(&t, views, measured, tolerance);
+
+	for (int q = 0; q < n && status == BB_OK; q++)
+		count_meetings(&t, &t.hearings[q]);
+	for (int i = 0; i < t.nodes && status == BB_OK; i++)
+		if (suspects->standing[i] >= BB_QUESTIONED)
+			status = judge_node(&t, i);
+	for (int i = 0; i < suspects->npairs && status == BB_OK; i++)
+		status = judge_pair(&t, suspects->pairs[i].a, suspects->pairs[i].b);
+	for (int k = 0; k < t.rails && status == BB_OK; k++)
+		status = judge_rail(&t, k);
+	close_trial(&t);
+	return status;
+}
+
+/* ---- alone ---------------------------------------------------------------------------------- */
+
+static void count_alone(struct bb_tally *tally, const struct bb_view *view,
+			const struct bb_measured *m, int from, int to, int rail)
+{
+	for (int r = 0; r < m->rounds->n; r++)
+		for (int k = 0; k < m->rails; k++)
+			if (bb_rounds_partner(m->rounds, r, to) == from && (rail < 0 || rail == k))
+				bb_tally_count(tally,
+					       bb_measured_at(m, r, to, k) - view->fit.base[k],
+					       view->limit);
+}
+
+void bb_acquit_links(struct bb_verdicts *verdicts, const struct bb_view *views,
+		     const struct bb_measured *alone, int n)
+{
+	for (int i = 0; i < verdicts->n; i++) {
+		struct bb_verdict *v = &verdicts->list[i];
+		struct bb_tally tally = {0};
+
+		for (int q = 0; q < n && v->charge == BB_CHARGE_LINK; q++) {
+			if (v->slow[q] && v->sends)
+				count_alone(&tally, &views[q], &alone[q], v->node, v->peer,
+					    v->rail);
+			if (v->slow[q] && v->receives)
+				count_alone(&tally, &views[q], &alone[q], v->peer, v->node,
+					    v->rail);
+		}
+		v->alone = tally.of > 0;
+		v->contended = v->alone && bb_tally_share(&tally) < FAST_ALONE * v->share;
+	}
+}

@@ -1,0 +1,289 @@
+/*
+ * diagnose_drive.c - what every driver does: a round to see what it costs, the survey, steps, and
+ * whoever is suspected once more; what is judged is judged on rank 0.
+ */
+#include "acceptance/diagnose.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FULL_UP_TO 32 /* nodes */
+#define ALONE_TIMES 12
+#define PAUSE_S 0.02 /* before what confirms is measured again: what passes by is to be over */
+
+static bb_status no_memory(const struct bb_examiner *s)
+{
+	return bb_fail(&s->run->error, BB_EINTERNAL, "out of memory for the diagnosis");
+}
+
+static bool leads(const struct bb_examiner *s)
+{
+	return bb_driver_leads(s->driver);
+}
+
+/* ---- what rank 0 decides, and all do -------------------------------------------------------- */
+
+/* BYTES at DATA become rank 0's on all ranks. Collective. */
+static bb_status follow(struct bb_examiner *s, void *data, size_t bytes)
+{
+	const void *all;
+	bb_status status = bb_crew_gather(s->driver, data, bytes, &all);
+
+	if (status == BB_OK)
+		memcpy(data, all, bytes);
+	return status;
+}
+
+static bb_status share_suspects(struct bb_examiner *s, struct bb_suspects *suspects)
+{
+	const size_t nodes = (size_t)s->ports.nodes;
+	bb_status status;
+
+	if (!suspects->standing) {
+		suspects->nodes = s->ports.nodes;
+		suspects->standing = calloc(nodes, 1);
+		if (!suspects->standing)
+			return no_memory(s);
+	}
+	status = follow(s, suspects->standing, nodes);
+	if (status == BB_OK)
+		status = follow(s, &suspects->npairs, sizeof(suspects->npairs));
+	if (status == BB_OK)
+		status = follow(s, &suspects->rails, sizeof(suspects->rails));
+	if (status == BB_OK && suspects->npairs > 0)
+		status = follow(s, suspects->pairs, sizeof(suspects->pairs));
+	return status;
+}
+
+/* ---- ways ----------------------------------------------------------------------------------- */
+
+/* Rank 0: where nodes are that are ranks of one host. */
+static bb_status find_places(struct bb_examiner *s)
+{
+	const struct bb_rank_info *infos = s->run->infos;
+
+	if (bb_examiner_is_virtual(s) || s->ports.rails > 1 ||
+	    strcmp(infos[0].location.host, infos[s->run->world.nranks - 1].location.host) != 0)
+		return BB_OK;
+	s->places = calloc((size_t)s->ports.nodes, sizeof(*s->places));
+	if (!s->places)
+		return no_memory(s);
+	for (int i = 0; i < s->ports.nodes; i++)
+		s->places[i] = (struct bb_spot){infos[s->ports.rank[i]].location.device,
+						infos[s->ports.rank[i]].location.numa};
+	return BB_OK;
+}
+
+/* Rank 0: as if all ways of STAGE were alike. */
+static void level(struct bb_examiner *s, struct bb_measuring *stage)
+{
+	for (int q = 0; q < BB_QUANTITIES && s->places; q++) {
+		const struct bb_measured m = bb_measuring_of(s, stage, q);
+
+		bb_level_apply(s->level[q], &m, s->places, stage->log_s[q]);
+	}
+}
+
+static bb_status find_level(struct bb_examiner *s)
+{
+	bb_status status = find_places(s);
+
+	for (int q = 0; q < BB_QUANTITIES && s->places && status == BB_OK; q++) {
+		const struct bb_measured m = bb_measuring_of(s, &s->survey, q);
+
+		if (bb_level_find(s->level[q], &m, s->places) != BB_OK)
+			status = no_memory(s);
+	}
+	return status;
+}
+
+/* ---- the survey ----------------------------------------------------------------------------- */
+
+static bool is_full(const struct bb_examiner *s)
+{
+	const struct bb_diagnose_options *a = &s->diagnose->asked;
+
+	return a->full || (!a->quick && s->ports.nodes <= FULL_UP_TO);
+}
+
+/* One round, to say what all of them will take. */
+static bb_status pilot(struct bb_examiner *s)
+{
+	struct bb_measuring stage = {0};
+	bb_status status = bb_rounds_survey(&stage.rounds, s->ports.nodes, 1, false,
+					    (uint64_t)s->run->options.seed);
+
+	if (status != BB_OK)
+		status = no_memory(s);
+	if (status == BB_OK)
+		status = bb_measuring_play(s, &stage, "a first round");
+	if (status == BB_OK && leads(s))
+		status = bb_diagnose_announce(s, stage.seconds);
+	bb_measuring_free(&stage);
+	return status;
+}
+
+static bb_status survey(struct bb_examiner *s, struct bb_suspects *suspects)
+{
+	const double tolerance = s->diagnose->asked.tolerance;
+	bb_status status = bb_measuring_play(s, &s->survey, "the survey");
+
+	if (status == BB_OK && leads(s))
+		status = find_level(s);
+	if (status == BB_OK && leads(s))
+		level(s, &s->survey);
+	for (int q = 0; q < BB_QUANTITIES && status == BB_OK && leads(s); q++) {
+		const struct bb_measured m = bb_measuring_of(s, &s->survey, q);
+
+		if (bb_view_make(&s->views[q], &m, tolerance) != BB_OK)
+			status = no_memory(s);
+	}
+	if (status != BB_OK || !leads(s))
+		return status;
+	status = bb_suspect(suspects, s->views, BB_QUANTITIES);
+	return status == BB_OK ? BB_OK : no_memory(s);
+}
+
+/* ---- once more ------------------------------------------------------------------------------ */
+
+static bb_status confirm(struct bb_examiner *s, const struct bb_suspects *suspects)
+{
+	struct bb_measured measured[BB_QUANTITIES];
+	bb_status status =
+		bb_rounds_confirm(&s->confirm.rounds, suspects, (uint64_t)s->run->options.seed + 1);
+
+	if (status != BB_OK)
+		return no_memory(s);
+	s->confirm.pause_s = PAUSE_S;
+	status = bb_measuring_play(s, &s->confirm, "the rounds that confirm");
+	if (status != BB_OK || !leads(s))
+		return status;
+	level(s, &s->confirm);
+	for (int q = 0; q < BB_QUANTITIES; q++)
+		measured[q] = bb_measuring_of(s, &s->confirm, q);
+	status = bb_convict(&s->verdicts, suspects, s->views, measured, BB_QUANTITIES,
+			    s->diagnose->asked.tolerance);
+	return status == BB_OK ? BB_OK : no_memory(s);
+}
+
+/* Links that were convicted, with all others silent: is it the link, or what goes beside it? */
+static bb_status hear_alone(struct bb_examiner *s)
+{
+	struct bb_suspect_pair pairs[BB_MOST_PAIRS] = {{0}};
+	struct bb_measured measured[BB_QUANTITIES];
+	int n = 0;
+	bb_status status;
+
+	for (int i = 0; i < s->verdicts.n && n < BB_MOST_PAIRS; i++)
+		if (s->verdicts.list[i].charge == BB_CHARGE_LINK)
+			pairs[n++] = (struct bb_suspect_pair){s->verdicts.list[i].node,
+							      s->verdicts.list[i].peer};
+	BB_TRY(status, follow(s, &n, sizeof(n)), out);
+	if (n == 0)
+		return BB_OK;
+	BB_TRY(status, follow(s, pairs, sizeof(pairs)), out);
+	status = bb_rounds_alone(&s->alone.rounds, s->ports.nodes, pairs, n, ALONE_TIMES);
+	if (status != BB_OK)
+		return no_memory(s);
+	s->alone.pause_s = PAUSE_S;
+	BB_TRY(status, bb_measuring_play(s, &s->alone, "suspected links alone"), out);
+	if (!leads(s))
+		goto out;
+	level(s, &s->alone);
+	for (int q = 0; q < BB_QUANTITIES; q++)
+		measured[q] = bb_measuring_of(s, &s->alone, q);
+	bb_acquit_links(&s->verdicts, s->views, measured, BB_QUANTITIES);
+out:
+	return status;
+}
+
+static bb_status watch_steps(struct bb_examiner *s)
+{
+	const struct bb_diagnose_options *a = &s->diagnose->asked;
+	float *waits = NULL;
+	bb_status status = BB_OK;
+
+	if (a->steps == 0)
+		return BB_OK;
+	status = bb_steps_play(s, &waits);
+	if (status == BB_OK && waits &&
+	    bb_find_stragglers(&s->verdicts, waits, (int)a->steps, s->run->world.nranks, s->step_s,
+			       a->tolerance) != BB_OK)
+		status = no_memory(s);
+	free(waits);
+	return status;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+static bb_status open_session(struct bb_examiner *s)
+{
+	const struct bb_diagnose_options *a = &s->diagnose->asked;
+	bb_status status;
+
+	BB_TRY(status, bb_run_attend(s->run, s->driver, NULL, &s->world), out);
+	BB_TRY(status, bb_ports_find(&s->ports, s->run, a->node_ranks, &s->run->error), out);
+	if (bb_rounds_survey(&s->survey.rounds, s->ports.nodes, (int)a->partners, is_full(s),
+			     (uint64_t)s->run->options.seed) != BB_OK)
+		return no_memory(s);
+	status = bb_run_begin(s->run, s->driver, NAN);
+out:
+	return status;
+}
+
+static bb_status examine(struct bb_examiner *s)
+{
+	struct bb_suspects suspects = {0};
+	bb_status status;
+
+	BB_TRY(status, pilot(s), out);
+	BB_TRY(status, survey(s, &suspects), out);
+	BB_TRY(status, watch_steps(s), out);
+	BB_TRY(status, share_suspects(s, &suspects), out);
+	if (bb_suspects_any(&suspects)) {
+		BB_TRY(status, confirm(s, &suspects), out);
+		BB_TRY(status, hear_alone(s), out);
+	}
+	if (leads(s))
+		status = bb_diagnose_report(s);
+out:
+	bb_suspects_free(&suspects);
+	return status;
+}
+
+static void close_session(struct bb_examiner *s)
+{
+	for (int q = 0; q < BB_QUANTITIES; q++)
+		bb_polish_free(&s->views[q].fit);
+	bb_verdicts_free(&s->verdicts);
+	bb_measuring_free(&s->survey);
+	bb_measuring_free(&s->confirm);
+	bb_measuring_free(&s->alone);
+	bb_ports_free(&s->ports);
+	free(s->places);
+	s->backend->group_close(s->world);
+}
+
+bb_status bb_diagnose_drive(struct bb_driver *driver, void *argument)
+{
+	struct bb_run *run = argument;
+	struct bb_examiner s = {.diagnose = run->own,
+				.run = run,
+				.driver = driver,
+				.backend = run->options.backend};
+	const bool dies = run->options.fault.kind == BB_FAULT_DIE;
+	bb_status status = open_session(&s);
+
+	/* It leaves without a word, as a killed process would. */
+	if (status == BB_OK && dies && run->options.fault.rank == driver->rank)
+		status = BB_ETIMEOUT;
+	if (status == BB_OK)
+		status = examine(&s);
+	/* Nobody lets go of what others may still read. */
+	status = status == BB_OK ? bb_crew_barrier(driver) : status;
+	if (status != BB_OK)
+		bb_crew_abandon(driver);
+	close_session(&s);
+	atomic_store(&driver->progress->finished, status == BB_OK);
+	return status;
+}

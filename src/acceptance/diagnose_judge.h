@@ -1,0 +1,89 @@
+/*
+ * diagnose_judge.h - who is to blame. Pure: from what was measured to verdicts.
+ *
+ * Twice: a survey says who is suspected, and is liberal; then suspects are measured again with
+ * partners that are proven good (diagnose_rounds.h), and what they are charged with is judged by
+ * the second measurement alone. So what was chosen because it looked bad is not judged by what it
+ * was chosen for.
+ *
+ * The test counts. A measurement is slow if it takes longer than what is usual by the tolerance,
+ * and by four sigma of the noise. How often that happens to the healthy is counted on those who are
+ * measured beside; a suspect that is slow more often than chance allows (binomial; 0.1 percent for
+ * all charges of a run together) is guilty: steadily from 3/4 of its measurements on, else
+ * flapping, if it was so at three separate times at least. No distribution of the noise is assumed.
+ */
+#ifndef BB_ACCEPTANCE_DIAGNOSE_JUDGE_H
+#define BB_ACCEPTANCE_DIAGNOSE_JUDGE_H
+
+#include "acceptance/diagnose_fit.h"
+
+#define BB_QUANTITIES 2  /* latency, bandwidth */
+#define BB_MOST_RAILS 64 /* ranks of a node */
+#define BB_FALSE_BLAME 1e-3
+#define BB_STEADY 0.8 /* of the measurements; below it flaps */
+
+enum bb_charge {
+	BB_CHARGE_NODE, /* all or most of its rails */
+	BB_CHARGE_PORT, /* a rail of one node */
+	BB_CHARGE_RAIL, /* a rail of all nodes */
+	BB_CHARGE_LINK, /* the way from one node to another */
+	BB_CHARGE_STRAGGLER
+};
+
+struct bb_verdict {
+	enum bb_charge charge;
+	int node;                 /* STRAGGLER: a rank; RAIL: -1 */
+	int peer;                 /* LINK: where it leads; else -1 */
+	int rail;                 /* -1: all, or most */
+	bool sends, receives;     /* NODE, PORT: in which direction; LINK: there, and back */
+	bool slow[BB_QUANTITIES]; /* in which quantity */
+	double factor;            /* of the usual time, when slow */
+	double share;             /* of its measurements that were slow */
+	int measured;
+	double chance; /* that a healthy one looks so, for all charges together */
+	bool flapping;
+	bool alone;     /* LINK: was it measured alone too, */
+	bool contended; /* and was fast then? */
+};
+
+struct bb_verdicts { /* zero-initialise */
+	struct bb_verdict *list;
+	int n, room;
+};
+
+void bb_verdicts_free(struct bb_verdicts *verdicts);
+BB_MUST bb_status bb_verdicts_add(struct bb_verdicts *verdicts, const struct bb_verdict *verdict);
+
+/* What the survey of one quantity says. */
+struct bb_view { /* zero-initialise */
+	struct bb_measured measured;
+	struct bb_polish fit;
+	double limit; /* logarithm of the factor from which on a measurement is slow */
+	double rate;  /* at which that happens to the healthy */
+};
+
+/* TOLERANCE: the share of its speed that may be missing. Free VIEW by bb_polish_free of its fit. */
+BB_MUST bb_status bb_view_make(struct bb_view *view, const struct bb_measured *m, double tolerance);
+
+/* Whom VIEWS suspect: less than half of the nodes. BB_EINTERNAL without memory. */
+BB_MUST bb_status bb_suspect(struct bb_suspects *suspects, const struct bb_view *views, int n);
+
+/* Add verdicts on SUSPECTS by what was measured in the rounds that confirm, one of MEASURED for
+   each of VIEWS; and on rails by both. */
+BB_MUST bb_status bb_convict(struct bb_verdicts *verdicts, const struct bb_suspects *suspects,
+			     const struct bb_view *views, const struct bb_measured *measured, int n,
+			     double tolerance);
+
+/* Which of the verdicts on links hold for those that were measured alone? */
+void bb_acquit_links(struct bb_verdicts *verdicts, const struct bb_view *views,
+		     const struct bb_measured *alone, int n);
+
+/*
+ * Add verdicts on ranks that come late to collectives: WAITS[step * ranks + rank] = seconds that a
+ * rank spent in a collective, of which who comes last spends least. STEP_S: what a step takes. No
+ * clock is compared with another.
+ */
+BB_MUST bb_status bb_find_stragglers(struct bb_verdicts *verdicts, const float *waits, int steps,
+				     int ranks, double step_s, double tolerance);
+
+#endif

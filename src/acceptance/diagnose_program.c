@@ -1,0 +1,193 @@
+#include "acceptance/diagnose_program.h"
+
+#include <stdlib.h>
+
+static const struct bb_probe *of(const struct bb_program *program)
+{
+	return program->own;
+}
+
+int *bb_probe_active(const struct bb_rounds *rounds)
+{
+	const size_t stride = (size_t)rounds->n + 1;
+	int *active = calloc((size_t)rounds->nodes * stride, sizeof(*active));
+
+	for (int i = 0; active && i < rounds->nodes; i++) {
+		int *mine = &active[(size_t)i * stride], *n = &mine[rounds->n];
+
+		for (int r = 0; r < rounds->n; r++)
+			if (bb_rounds_partner(rounds, r, i) != BB_NO_PEER)
+				mine[(*n)++] = r;
+	}
+	return active;
+}
+
+/* ---- rounds --------------------------------------------------------------------------------- */
+
+/* Does anything delay what RANK sends? */
+static bool is_delayed(const struct bb_probe *p, int rank)
+{
+	const struct bb_planted *f = &p->planted;
+
+	return (f->send_s > 0 && rank == f->rank) || f->factor > 0;
+}
+
+/* What each end does for each thing asked for: two messages, and a delay before it sends. */
+static size_t per_ask(const struct bb_probe *p, int rank)
+{
+	return is_delayed(p, rank) ? 3 : 2;
+}
+
+static size_t per_round(const struct bb_probe *p, int rank)
+{
+	return 1 + (size_t)(2 * (BB_SMALL_ASKED + p->large)) * per_ask(p, rank);
+}
+
+/* Is what goes from RANK to PEER in ROUND slow? */
+static bool is_slow(const struct bb_planted *f, int rank, int peer, int round)
+{
+	const bool there = (f->from < 0 || rank == f->from) && (f->to < 0 || peer == f->to);
+	const bool back = (f->from < 0 || peer == f->from) && (f->to < 0 || rank == f->to);
+	uint64_t x = f->seed + (uint64_t)round * UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 */
+
+	x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+	return (there || (f->back && back)) && (double)((x ^ (x >> 31)) >> 11) * 0x1p-53 < f->share;
+}
+
+/* What delays BYTES from RANK to PEER in ROUND. */
+static double delay_of(const struct bb_probe *p, int rank, int peer, int round, size_t bytes)
+{
+	const struct bb_planted *f = &p->planted;
+	double seconds = rank == f->rank ? f->send_s : 0;
+
+	if (f->factor > 0 && is_slow(f, rank, peer, round))
+		seconds += (f->factor - 1) * (f->latency + (double)bytes / f->rate);
+	return seconds;
+}
+
+static const int *active_of(const struct bb_probe *p, int rank)
+{
+	return &p->active[(size_t)p->ports->node[rank] * ((size_t)p->rounds->n + 1)];
+}
+
+static size_t rounds_length(const struct bb_program *program, int rank)
+{
+	const struct bb_probe *p = of(program);
+
+	if (p->ports->node[rank] < 0)
+		return 0;
+	return (size_t)active_of(p, rank)[p->rounds->n] * per_round(p, rank);
+}
+
+/* The word that asks, or what is asked for. */
+static void message(const struct bb_probe *p, struct bb_operation *o, bool sends, bool asks,
+		    bool small)
+{
+	o->act = sends ? BB_ACT_SEND : BB_ACT_RECV;
+	o->work = small ? BB_PROBE_SMALL : BB_PROBE_LARGE;
+	o->count = asks || small ? BB_SMALL_BYTES : p->bytes;
+	o->dtype = BB_INT8;
+}
+
+static void rounds_operation(const struct bb_program *program, int rank, size_t index,
+			     struct bb_operation *o)
+{
+	const struct bb_probe *p = of(program);
+	const int node = p->ports->node[rank], rail = p->ports->rail[rank];
+	const int round = active_of(p, rank)[index / per_round(p, rank)];
+	const int partner = bb_rounds_partner(p->rounds, round, node);
+	const size_t at = index % per_round(p, rank);
+	size_t ask, part;
+	bool asking;
+
+	o->item = (size_t)round;
+	if (at == 0) {
+		o->act = BB_ACT_COMPUTE;
+		o->work = BB_PROBE_ROUND;
+		o->seconds = p->pause_s;
+		return;
+	}
+	ask = (at - 1) / per_ask(p, rank);
+	part = (at - 1) % per_ask(p, rank);
+	asking = (ask % 2 == 0) == (node < partner);
+	o->peer = p->ports->rank[partner * p->ports->rails + rail];
+	/* Before what it sends: the word that asks, or what is asked for. */
+	if (per_ask(p, rank) == 3 && part == (asking ? 0 : 1)) {
+		o->act = BB_ACT_COMPUTE;
+		o->work = BB_PROBE_DELAY;
+		o->seconds =
+			delay_of(p, rank, o->peer, round,
+				 asking || ask < 2 * BB_SMALL_ASKED ? BB_SMALL_BYTES : p->bytes);
+		o->peer = BB_NO_PEER;
+		return;
+	}
+	if (per_ask(p, rank) == 3)
+		part = part > 0 && (asking || part == 2) ? part - 1 : part;
+	message(p, o, asking == (part == 0), part == 0, ask < 2 * BB_SMALL_ASKED);
+	o->item = ask;
+}
+
+void bb_probe_rounds(struct bb_program *program, const struct bb_probe *probe)
+{
+	*program = (struct bb_program){.own = probe,
+				       .nranks = probe->nranks,
+				       .queues = 1,
+				       .lanes = 1,
+				       .length = rounds_length,
+				       .operation = rounds_operation};
+}
+
+/* ---- steps ---------------------------------------------------------------------------------- */
+
+static double late_by(const struct bb_probe *p, int rank)
+{
+	return rank == p->planted.rank ? p->planted.late_s : 0;
+}
+
+static size_t steps_length(const struct bb_program *program, int rank)
+{
+	return 2 * (size_t)of(program)->steps;
+}
+
+static void steps_operation(const struct bb_program *program, int rank, size_t index,
+			    struct bb_operation *o)
+{
+	const struct bb_probe *p = of(program);
+
+	o->item = index / 2;
+	if (index % 2 == 0) {
+		o->act = BB_ACT_COMPUTE;
+		o->work = BB_PROBE_STEP;
+		o->seconds = p->work_s + late_by(p, rank);
+		return;
+	}
+	o->act = BB_ACT_COLLECTIVE;
+	o->work = BB_PROBE_GATHER;
+	o->collective = &bb_all_gather;
+	o->count = 1;
+	o->dtype = BB_INT32;
+	o->op = BB_SUM;
+}
+
+static int group_size(const struct bb_program *program, int group)
+{
+	return program->nranks;
+}
+
+static int member(const struct bb_program *program, int group, int i)
+{
+	return i;
+}
+
+void bb_probe_steps(struct bb_program *program, const struct bb_probe *probe)
+{
+	*program = (struct bb_program){.own = probe,
+				       .nranks = probe->nranks,
+				       .queues = 1,
+				       .groups = 1,
+				       .length = steps_length,
+				       .operation = steps_operation,
+				       .group_size = group_size,
+				       .member = member};
+}

@@ -1,0 +1,84 @@
+/*
+ * diagnose_rounds.h - who is measured with whom, round by round. Pure: the same inputs give the
+ * same rounds, so that every process works them out by itself.
+ *
+ * A round uses every node at most once. All pairs of n nodes take the circle method's rounds, n - 1
+ * where n is even, n where it is odd (then one node a round sits out). A sample of the pairs is
+ * some of these rounds, of the nodes in an order that the seed draws: so every node has as many
+ * partners, all different, and the cost is linear in the nodes.
+ */
+#ifndef BB_ACCEPTANCE_DIAGNOSE_ROUNDS_H
+#define BB_ACCEPTANCE_DIAGNOSE_ROUNDS_H
+
+#include "core/status.h"
+#include "schedules/schedule.h"
+
+#include <stdint.h>
+
+struct bb_rounds { /* zero-initialise */
+	int nodes, n;
+	int room;
+	int *partner; /* [round * nodes + node]; BB_NO_PEER: it sits out. Owned */
+};
+
+void bb_rounds_free(struct bb_rounds *rounds);
+
+static inline int bb_rounds_partner(const struct bb_rounds *rounds, int round, int node)
+{
+	return rounds->partner[(size_t)round * (size_t)rounds->nodes + (size_t)node];
+}
+
+/* Rounds in which each of NODES meets each other once. */
+int bb_circle_rounds(int nodes);
+/* Whom NODE meets in ROUND of them; BB_NO_PEER: nobody. */
+int bb_circle_partner(int nodes, int round, int node);
+
+/*
+ * ROUNDS becomes LEAST rounds, of pairs that are all different as long as there are any; where
+ * there are fewer pairs, all of them as often as LEAST needs; with ALL every pair at least once.
+ * BB_EINTERNAL without memory.
+ */
+BB_MUST bb_status bb_rounds_survey(struct bb_rounds *rounds, int nodes, int least, bool all,
+				   uint64_t seed);
+
+/* Whether a node may vouch for another: those of the better half may. */
+enum bb_standing {
+	BB_PROVEN,
+	BB_UNPROVEN,
+	BB_QUESTIONED, /* an end of a suspected pair: is it the pair or the end? */
+	BB_SUSPECT
+};
+
+#define BB_MOST_PAIRS 64 /* that are suspected at once */
+#define BB_CONFIRMING 32 /* rounds of each suspect */
+
+/* What is to be measured again. */
+struct bb_suspects {
+	int nodes;
+	unsigned char *standing; /* [node], enum bb_standing; owned */
+	bool rails;              /* one of them is slower than the others */
+	int npairs;
+	struct bb_suspect_pair {
+		int32_t a, b;
+	} pairs[BB_MOST_PAIRS];
+};
+
+void bb_suspects_free(struct bb_suspects *suspects);
+
+/* Is there anything to be measured again? */
+bool bb_suspects_any(const struct bb_suspects *suspects);
+
+/*
+ * ROUNDS in which each suspected or questioned node meets proven ones, another one each time as
+ * long as there are any, and each suspected pair meets, BB_CONFIRMING times; the others meet
+ * meanwhile, proven with proven, for comparison. BB_EUNSUPPORTED where no node is proven,
+ * BB_EINTERNAL without memory.
+ */
+BB_MUST bb_status bb_rounds_confirm(struct bb_rounds *rounds, const struct bb_suspects *suspects,
+				    uint64_t seed);
+
+/* ROUNDS of a single pair each, the N pairs in turn, TIMES each: nobody else is at work. */
+BB_MUST bb_status bb_rounds_alone(struct bb_rounds *rounds, int nodes,
+				  const struct bb_suspect_pair *pairs, int n, int times);
+
+#endif

@@ -1,0 +1,111 @@
+"""Who is to blame: planted faults are named, in virtual time; what is healthy is not blamed. Real ranks once."""
+
+import json
+import re
+import shlex
+
+from kit import add, built, equal, execute, expect, test
+
+VIRTUAL = "diagnose --backend sim -g 16 --link 10GB/s,5us --noise 5% -n 3"
+
+
+def run(line):
+    name, *arguments = shlex.split(line)
+    return execute([built(name), *arguments], None, 60)
+
+
+def records(line, *codes):
+    """{kind: [record…]} of a run with --json -."""
+    found = {}
+    for text in run(line + " --json -").exits(*codes).out.splitlines():
+        record = json.loads(text)
+        found.setdefault(record["kind"], []).append(record)
+    return found
+
+
+def named(line):
+    """(code, node, peer, rail, direction) of the culprits."""
+    found = records(line, 0, 7)
+    culprits = found.get("culprit", [])
+    equal(found["end"][0]["exit_status"], 7 if culprits else 0, "exit status")
+    bad = {r["node"] for r in found["node"] if r["verdict"] == "BAD"}
+    blamed = {c["node"] for c in culprits if "LINK" not in c["code"] and "EVERYWHERE" not in c["code"]}
+    equal(bad, blamed, "nodes that are bad")
+    return [(c["code"], c["node"], c["peer"], c["rail"], c["direction"]) for c in culprits]
+
+
+PLANTED = (
+    ("", []),
+    ("--quick --partners 4", []),
+    ("--fault slow_node:5:3", [("BB-SLOW-NODE", 5, None, None, "both")]),
+    ("--fault slow:5:1ms", [("BB-SLOW-NODE", 5, None, None, "sends")]),
+    ("--fault slow_link:3:7:4", [("BB-SLOW-LINK", 3, 7, None, "there")]),
+    ("--fault slow_link:7:3:4", [("BB-SLOW-LINK", 3, 7, None, "back")]),
+    ("--fault flapping_node:5:4:0.4", [("BB-FLAPPING-NODE", 5, None, None, "both")]),
+    ("--fault late:9:1ms", [("BB-STRAGGLER", 9, None, None, None)]),
+    ("--node-ranks 4 --fault slow_node:5:3", [("BB-SLOW-RAIL", 1, None, 1, "both")]),
+)
+
+
+def planted(words, wanted):
+    equal(named(f"{VIRTUAL} {words}"), wanted, words)
+
+
+for words, wanted in PLANTED:
+    add(f"planted {words or 'nothing'}", planted, words, wanted)
+
+
+@test
+def text_names_it():
+    """The lines of nodes are those of acceptance, the cost stands before the result."""
+    out = run(f"{VIRTUAL} --fault slow_node:5:3").exits(7).out
+    lines = out.splitlines()
+    cost = next(i for i, line in enumerate(lines) if line.startswith("# Cost: "))
+    culprit = next(i for i, line in enumerate(lines) if line.startswith("# culprit: BB-SLOW-NODE: node 5 "))
+    expect(cost < culprit, "the cost stands first")
+    nodes = [re.match(r"# (\S+) \| (\w+) \| ([\w-]+) \| (.+)", line) for line in lines]
+    nodes = [n.groups() for n in nodes if n]
+    equal([(n[1], n[2]) for n in nodes].count(("OK", "BB-OK")), 15, "healthy nodes")
+    equal(nodes[5][1:3], ("BAD", "BB-SLOW-NODE"), "node 5")
+    expect(lines[-1].startswith("# verdict: culprit found"), lines[-1])
+
+
+@test
+def cost_is_linear_when_quick():
+    """Each node meets as many others, whatever the number of nodes; full meets all."""
+    for nodes in (64, 256):
+        found = records(f"diagnose --backend sim -g {nodes} --link 10GB/s,5us --quick --partners 6 --steps 0 -n 1", 0)
+        equal({r["partners"] for r in found["node"]}, {6}, f"partners of {nodes} nodes")
+        equal(len([r for r in found["meeting"] if r["stage"] == "survey"]), 6 * nodes, "meetings")
+    found = records("diagnose --backend sim -g 9 --link 10GB/s,5us --full --steps 0 -n 1", 0)
+    equal(len({(r["from"], r["to"]) for r in found["meeting"]}), 72, "ordered pairs")
+
+
+@test
+def real_ranks():
+    """Threads that send each other real bytes: a rank that takes 20 ms for everything it sends."""
+    line = "diagnose --backend host -g 4 -b 4K -n 1 --quick --partners 3 --steps 0 --fault slow:2:20ms"
+    culprits = records(line, 7)["culprit"]
+    worst = max(culprits, key=lambda c: c["factor"])
+    equal((worst["code"], worst["node"]), ("BB-SLOW-NODE", 2), f"culprit of {culprits}")
+
+
+@test
+def who_did_not_arrive():
+    """A rank that is gone is named, within the time."""
+    run("diagnose --backend host -g 4 -b 4K --fault die:2 -T 3").exits(3, 4).says("2")
+
+
+@test
+def refuses():
+    for words, code, what in (
+        ("--backend host -g 2", 3, "a third to compare"),
+        ("--backend sim -g 8 --link 1GB/s --quick --full", 2, "give one of them"),
+        ("--backend host -g 4 --fault slow_node:1:3", 2, "give --link"),
+        ("--backend host -g 4 --fault slow_node:1", 2, "slow_node:NODE:FACTOR"),
+        ("--backend host -g 4 --fault flapping_node:1:3:2", 2, "flapping_node:NODE:FACTOR:SHARE"),
+        ("--backend host -g 4 -e 1M", 2, "leave it out"),
+        ("--backend null -g 4", 5, "nothing to diagnose"),
+        ("--backend host -g 4 --fault corrupt:1", 2, "slow:RANK:TIME"),
+    ):
+        run(f"diagnose {words}").exits(code).says(what)

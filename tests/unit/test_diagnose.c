@@ -1,0 +1,547 @@
+/*
+ * Who is to blame, in virtual time: clusters of pairs with measured noise and planted faults. Of
+ * each kind the right answer must come in 95 of 100 draws, and of healthy clusters none is blamed.
+ * Prints the table that docs/diagnose.md shows.
+ */
+#include "acceptance/diagnose_judge.h"
+#include "acceptance/diagnose_program.h"
+#include "schedules/program_check.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+/* Under sanitizers all takes ten times as long. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define DRAWS 2
+#define MANY_DRAWS 1
+#define MOST_NODES 64
+#else
+#define DRAWS 100
+#define MANY_DRAWS 10 /* of clusters of so many ranks, unless `all` is asked for: */
+#define MOST_NODES 4096
+#endif
+#define MANY 64
+#define RIGHT 95 /* percent of the draws */
+#define TOLERANCE 0.2
+#define STEPS 20
+#define PARTNERS 12
+#define MOST_FAULTS 4
+
+/* ---- rounds --------------------------------------------------------------------------------- */
+
+/* Every pair once, and nobody twice in a round. */
+static void circle_meets_all(void **state)
+{
+	for (int n = 2; n <= 33; n++) {
+		bool met[33][33] = {{false}};
+		int meetings = 0;
+
+		for (int r = 0; r < bb_circle_rounds(n); r++)
+			for (int i = 0; i < n; i++) {
+				const int p = bb_circle_partner(n, r, i);
+
+				if (p == BB_NO_PEER)
+					continue;
+				assert_int_not_equal(p, i);
+				assert_int_equal(bb_circle_partner(n, r, p), i);
+				assert_false(met[i][p]);
+				met[i][p] = true;
+				meetings++;
+			}
+		assert_int_equal(meetings, n * (n - 1));
+	}
+}
+
+/* As many partners for each, all different, whatever the number of nodes. */
+static void samples_are_even(void **state)
+{
+	static const int sizes[] = {100, 101};
+
+	for (int k = 0; k < 2; k++) {
+		const int n = sizes[k];
+		struct bb_rounds rounds = {0};
+
+		assert_int_equal(bb_rounds_survey(&rounds, n, 8, false, 7), BB_OK);
+		assert_int_equal(rounds.n, 8);
+		for (int i = 0; i < n; i++) {
+			bool met[101] = {false};
+			int partners = 0;
+
+			for (int r = 0; r < rounds.n; r++) {
+				const int p = bb_rounds_partner(&rounds, r, i);
+
+				if (p == BB_NO_PEER)
+					continue;
+				assert_false(met[p]);
+				met[p] = true;
+				partners++;
+			}
+			assert_true(partners >= 8 - n % 2);
+		}
+		bb_rounds_free(&rounds);
+	}
+}
+
+/* Suspects meet nobody but proven nodes, suspected pairs each other, each as often as is promised.
+ */
+static void suspects_meet_the_proven(void **state)
+{
+	unsigned char standing[12] = {[3] = BB_SUSPECT, [5] = BB_QUESTIONED, [6] = BB_UNPROVEN};
+	const struct bb_suspects suspects = {
+		.nodes = 12, .standing = standing, .npairs = 1, .pairs = {{2, 5}}};
+	struct bb_rounds rounds = {0};
+	int alone = 0, pair = 0;
+
+	assert_true(bb_suspects_any(&suspects));
+	assert_int_equal(bb_rounds_confirm(&rounds, &suspects, 1), BB_OK);
+	for (int r = 0; r < rounds.n; r++) {
+		const int p = bb_rounds_partner(&rounds, r, 3);
+
+		assert_true(p == BB_NO_PEER || standing[p] == BB_PROVEN);
+		alone += p != BB_NO_PEER;
+		pair += bb_rounds_partner(&rounds, r, 2) == 5;
+		assert_int_equal(bb_rounds_partner(&rounds, r, 6), BB_NO_PEER);
+	}
+	assert_int_equal(alone, BB_CONFIRMING);
+	assert_int_equal(pair, BB_CONFIRMING);
+	bb_rounds_free(&rounds);
+}
+
+/* ---- programs ------------------------------------------------------------------------------- */
+
+/* Sends match receives and everything ends, with a rank that sits out and one that is delayed. */
+static void programs_keep_the_rules(void **state)
+{
+	int rank[] = {0, 1, 2, 3, 4, 5}, node[] = {0, 0, 1, 1, 2, 2, -1},
+	    rail[] = {0, 1, 0, 1, 0, 1, 0};
+	const struct bb_ports ports = {3, 2, rank, node, rail};
+	struct bb_rounds rounds = {0};
+	struct bb_program program;
+	struct bb_error error = {0};
+	int *active;
+
+	assert_int_equal(bb_rounds_survey(&rounds, 3, 6, true, 1), BB_OK);
+	active = bb_probe_active(&rounds);
+	assert_non_null(active);
+	for (int slow = 0; slow < 2; slow++) {
+		const struct bb_probe probe = {
+			.ports = &ports,
+			.nranks = 7,
+			.rounds = &rounds,
+			.active = active,
+			.bytes = 1000,
+			.large = 2,
+			.steps = 3,
+			.planted = {.rank = slow ? 2 : -1, .send_s = 1e-3, .late_s = 1e-3}};
+
+		bb_probe_rounds(&program, &probe);
+		assert_int_equal(bb_program_check(&program, &error), BB_OK);
+		bb_probe_steps(&program, &probe);
+		assert_int_equal(bb_program_check(&program, &error), BB_OK);
+	}
+	free(active);
+	bb_rounds_free(&rounds);
+}
+
+/* ---- numbers -------------------------------------------------------------------------------- */
+
+static void numbers_are_right(void **state)
+{
+	double four[] = {4, 1, 3, 2}, five[] = {5, 4, 3, 2, 1};
+
+	assert_true(bb_low_median(four, 4) == 2);
+	assert_true(bb_low_median(five, 5) == 3);
+	assert_true(isnan(bb_low_median(five, 0)));
+	assert_true(fabs(bb_binomial_tail(1, 2, 0.5) - 0.75) < 1e-12);
+	assert_true(fabs(bb_binomial_tail(8, 10, 0.5) - 56.0 / 1024) < 1e-12);
+	assert_true(bb_binomial_tail(0, 10, 0.1) == 1);
+}
+
+/* Ways that are far take longer, and nobody is to blame. */
+static void far_ways_are_level(void **state)
+{
+	const struct bb_spot spots[4] = {{0, 0}, {0, 0}, {1, 0}, {1, 0}};
+	struct bb_rounds rounds = {0};
+	double level[BB_NEARNESSES];
+	float log_s[12];
+	struct bb_measured m = {&rounds, 1, log_s};
+
+	assert_int_equal(bb_rounds_survey(&rounds, 4, 3, false, 1), BB_OK);
+	for (int i = 0; i < 12; i++) {
+		const int p = rounds.partner[i];
+
+		log_s[i] = spots[p].core == spots[i % 4].core ? 1 : 2;
+	}
+	assert_int_equal(bb_level_find(level, &m, spots), BB_OK);
+	bb_level_apply(level, &m, spots, log_s);
+	for (int i = 0; i < 12; i++)
+		assert_true(fabsf(log_s[i] - 2) < 1e-6f);
+	bb_rounds_free(&rounds);
+}
+
+/* ---- noise ---------------------------------------------------------------------------------- */
+
+/*
+ * Of real pairs: the logarithm of a round's time over the median of its pair's rounds, at these
+ * shares of 1800 rounds of each quantity. Measured with `diagnose -g 3 --partners 900 --json` on
+ * the host backend, November 2026, on a virtual machine with 2 cores and a load of 17: many
+ * processes of others ran beside it.
+ */
+#define POINTS 14
+static const double shares[POINTS] = {0,  .01, .05, .1,  .25,  .5,   .75,
+				      .9, .95, .98, .99, .995, .998, 1};
+static const double noise_of[BB_QUANTITIES][POINTS] = {
+	{-.223, -.0914, -.0531, -.035, -.0172, 0, .0223, .0702, .2512, 1.654, 1.7403, 1.9492,
+	 2.2419, 4.1436},
+	{-.5125, -.4352, -.3773, -.2963, -.0428, 0, .12, .3175, .4222, .5476, .7607, 1.2973, 2.4283,
+	 3.426},
+};
+
+static double uniform(uint64_t *state)
+{
+	uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
+
+	x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+	return (double)((x ^ (x >> 31)) >> 11) * 0x1p-53;
+}
+
+#define STEPS_OF_NOISE 4096 /* at equal shares */
+
+struct noise {
+	float values[BB_QUANTITIES][STEPS_OF_NOISE];
+};
+
+static void fill_noise(struct noise *n)
+{
+	for (int q = 0; q < BB_QUANTITIES; q++)
+		for (int i = 0, at = 0; i < STEPS_OF_NOISE; i++) {
+			const double share = (i + 0.5) / STEPS_OF_NOISE;
+			const double *values = noise_of[q];
+
+			while (shares[at + 1] < share)
+				at++;
+			n->values[q][i] =
+				(float)(values[at] + (values[at + 1] - values[at]) *
+							     (share - shares[at]) /
+							     (shares[at + 1] - shares[at]));
+		}
+}
+
+/* ---- clusters ------------------------------------------------------------------------------- */
+
+enum fault { NODE, LINK, PORT, RAIL, FLAPPING, STRAGGLER };
+
+struct planted {
+	enum fault fault;
+	int node, peer, rail;
+	double factor;
+};
+
+struct cluster {
+	int nodes, rails;
+	bool all; /* pairs are surveyed; else a sample */
+	int nfaults;
+	struct planted faults[MOST_FAULTS];
+	uint64_t state;
+	const struct noise *noise;
+};
+
+static const struct scenario {
+	const char *name;
+	enum fault faults[MOST_FAULTS];
+	int nfaults;
+	bool needs_rails, needs_all;
+} scenarios[] = {
+	{"none", {0}, 0, false, false},
+	{"a slow node", {NODE}, 1, false, false},
+	{"two slow nodes", {NODE, NODE}, 2, false, false},
+	{"a slow link", {LINK}, 1, false, true},
+	{"two slow links", {LINK, LINK}, 2, false, true},
+	{"two nodes, two links", {NODE, NODE, LINK, LINK}, 4, false, true},
+	{"a slow rail of a node", {PORT}, 1, true, false},
+	{"a slow rail of all nodes", {RAIL}, 1, true, false},
+	{"a flapping node", {FLAPPING}, 1, false, false},
+	{"a straggler", {STRAGGLER}, 1, false, false},
+};
+
+static const struct size {
+	int nodes, rails;
+	bool all;
+} sizes[] = {{8, 1, true},   {8, 8, true},    {64, 1, true},
+	     {64, 8, false}, {512, 1, false}, {4096, 1, false}};
+
+static double noise(struct cluster *c, int quantity)
+{
+	return c->noise->values[quantity][(int)(uniform(&c->state) * STEPS_OF_NOISE)];
+}
+
+/* Not on a node that is planted already. */
+static int free_node(struct cluster *c)
+{
+	for (;;) {
+		const int node = (int)(uniform(&c->state) * c->nodes);
+		bool taken = false;
+
+		for (int i = 0; i < c->nfaults; i++)
+			taken = taken || c->faults[i].node == node || c->faults[i].peer == node;
+		if (!taken)
+			return node;
+	}
+}
+
+static void plant(struct cluster *c, enum fault fault)
+{
+	struct planted p = {.fault = fault, .node = free_node(c), .peer = -1, .rail = -1};
+
+	p.factor = fault == FLAPPING ? 4 : 2.5;
+	if (fault == LINK)
+		do
+			p.peer = free_node(c);
+		while (p.peer == p.node);
+	if (fault == PORT || fault == RAIL)
+		p.rail = (int)(uniform(&c->state) * c->rails);
+	if (fault == RAIL)
+		p.node = -1;
+	c->faults[c->nfaults++] = p;
+}
+
+/* By which factor a round's large messages from one to the other are slow. FLAPS: [node]. */
+static double factor_of(const struct cluster *c, int from, int to, int rail, const bool *flaps)
+{
+	double factor = 1;
+
+	for (int i = 0; i < c->nfaults; i++) {
+		const struct planted *p = &c->faults[i];
+		const bool end = p->node == from || p->node == to;
+		const bool hit = (p->fault == NODE && end) ||
+				 (p->fault == LINK && p->node == from && p->peer == to) ||
+				 (p->fault == PORT && end && p->rail == rail) ||
+				 (p->fault == RAIL && p->rail == rail) ||
+				 (p->fault == FLAPPING && end && flaps[i]);
+
+		factor = hit && p->factor > factor ? p->factor : factor;
+	}
+	return factor;
+}
+
+#define FLAPS_IN 0.4 /* of the rounds */
+
+/* What would be measured in ROUNDS. The caller frees it. */
+static float *measure(struct cluster *c, const struct bb_rounds *rounds, int quantity)
+{
+	const size_t n = (size_t)rounds->n * (size_t)c->nodes * (size_t)c->rails;
+	float *log_s = malloc((n + 1) * sizeof(*log_s));
+	size_t at = 0;
+
+	assert_non_null(log_s);
+	for (int r = 0; r < rounds->n; r++) {
+		bool flaps[MOST_FAULTS];
+
+		for (int i = 0; i < MOST_FAULTS; i++)
+			flaps[i] = uniform(&c->state) < FLAPS_IN;
+		for (int node = 0; node < c->nodes; node++)
+			for (int k = 0; k < c->rails; k++, at++) {
+				const int from = bb_rounds_partner(rounds, r, node);
+
+				log_s[at] = NAN;
+				if (from == BB_NO_PEER)
+					continue;
+				log_s[at] = (float)noise(c, quantity);
+				if (quantity == 1)
+					log_s[at] += (float)log(factor_of(c, from, node, k, flaps));
+			}
+	}
+	return log_s;
+}
+
+/* Seconds in the collective: a fifth of a step usually; who is late by a third of it waits less. */
+static float *measure_steps(struct cluster *c)
+{
+	const int ranks = c->nodes * c->rails;
+	float *waits = malloc((size_t)STEPS * (size_t)ranks * sizeof(*waits));
+
+	assert_non_null(waits);
+	for (int i = 0; i < STEPS; i++) {
+		double late = 0;
+
+		for (int f = 0; f < c->nfaults; f++)
+			late = c->faults[f].fault == STRAGGLER ? 0.33e-3 : late;
+		for (int r = 0; r < ranks; r++) {
+			bool mine = false;
+
+			for (int f = 0; f < c->nfaults; f++)
+				mine = mine || (c->faults[f].fault == STRAGGLER &&
+						c->faults[f].node * c->rails == r);
+			waits[i * ranks + r] =
+				(float)(0.2e-3 * exp(noise(c, 0)) + (mine ? 0 : late));
+		}
+	}
+	return waits;
+}
+
+static void diagnose(struct cluster *c, uint64_t seed, struct bb_verdicts *verdicts)
+{
+	struct bb_rounds survey = {0}, confirm = {0};
+	struct bb_view views[BB_QUANTITIES] = {{.limit = 0}};
+	struct bb_measured again[BB_QUANTITIES];
+	struct bb_suspects suspects = {0};
+	float *first[BB_QUANTITIES], *second[BB_QUANTITIES] = {NULL}, *waits;
+
+	assert_int_equal(bb_rounds_survey(&survey, c->nodes, PARTNERS, c->all, seed), BB_OK);
+	for (int q = 0; q < BB_QUANTITIES; q++) {
+		first[q] = measure(c, &survey, q);
+		assert_int_equal(bb_view_make(&views[q],
+					      &(struct bb_measured){&survey, c->rails, first[q]},
+					      TOLERANCE),
+				 BB_OK);
+	}
+	assert_int_equal(bb_suspect(&suspects, views, BB_QUANTITIES), BB_OK);
+	if (bb_suspects_any(&suspects)) {
+		assert_int_equal(bb_rounds_confirm(&confirm, &suspects, seed), BB_OK);
+		for (int q = 0; q < BB_QUANTITIES; q++) {
+			second[q] = measure(c, &confirm, q);
+			again[q] = (struct bb_measured){&confirm, c->rails, second[q]};
+		}
+		assert_int_equal(
+			bb_convict(verdicts, &suspects, views, again, BB_QUANTITIES, TOLERANCE),
+			BB_OK);
+	}
+	waits = measure_steps(c);
+	assert_int_equal(
+		bb_find_stragglers(verdicts, waits, STEPS, c->nodes * c->rails, 1e-3, TOLERANCE),
+		BB_OK);
+	free(waits);
+	for (int q = 0; q < BB_QUANTITIES; q++) {
+		bb_polish_free(&views[q].fit);
+		free(first[q]);
+		free(second[q]);
+	}
+	bb_suspects_free(&suspects);
+	bb_rounds_free(&survey);
+	bb_rounds_free(&confirm);
+}
+
+/* ---- is it right? --------------------------------------------------------------------------- */
+
+static bool matches(const struct cluster *c, const struct planted *p, const struct bb_verdict *v)
+{
+	if (v->flapping != (p->fault == FLAPPING))
+		return false;
+	switch (p->fault) {
+	case NODE:
+	case FLAPPING:
+		return v->charge == BB_CHARGE_NODE && v->node == p->node;
+	case LINK:
+		return v->charge == BB_CHARGE_LINK && v->rail == -1 &&
+		       ((v->node == p->node && v->peer == p->peer && v->sends && !v->receives) ||
+			(v->node == p->peer && v->peer == p->node && v->receives && !v->sends));
+	case PORT:
+		return v->charge == BB_CHARGE_PORT && v->node == p->node && v->rail == p->rail;
+	case RAIL:
+		return v->charge == BB_CHARGE_RAIL && v->rail == p->rail;
+	case STRAGGLER:
+		return v->charge == BB_CHARGE_STRAGGLER && v->node == p->node * c->rails;
+	}
+	return false;
+}
+
+struct score {
+	int right, missed, blamed; /* draws; some may be both of the last two */
+};
+
+static void judge(const struct cluster *c, const struct bb_verdicts *verdicts, struct score *score)
+{
+	int found = 0, false_ones = 0;
+
+	for (int i = 0; i < verdicts->n; i++) {
+		bool right = false;
+
+		for (int f = 0; f < c->nfaults; f++)
+			right = right || matches(c, &c->faults[f], &verdicts->list[i]);
+		found += right;
+		false_ones += !right;
+	}
+	score->right += found == c->nfaults && false_ones == 0;
+	score->missed += found < c->nfaults;
+	score->blamed += false_ones > 0;
+}
+
+static struct score play(const struct scenario *s, const struct size *size, int draws)
+{
+	struct score score = {0};
+	struct noise noise;
+
+	fill_noise(&noise);
+	for (int draw = 0; draw < draws; draw++) {
+		struct cluster c = {.nodes = size->nodes,
+				    .rails = size->rails,
+				    .all = size->all,
+				    .noise = &noise,
+				    .state = (uint64_t)(draw + 1) * UINT64_C(0xd1342543de82ef95) +
+					     (uint64_t)(s - scenarios)};
+		struct bb_verdicts verdicts = {0};
+
+		for (int i = 0; i < s->nfaults; i++)
+			plant(&c, s->faults[i]);
+		diagnose(&c, (uint64_t)draw, &verdicts);
+		judge(&c, &verdicts, &score);
+		bb_verdicts_free(&verdicts);
+	}
+	return score;
+}
+
+static bool is_wanted(const struct scenario *s, const struct size *size)
+{
+	if (s->nfaults > 3 && size->nodes < 64)
+		return false; /* hardly anybody would be healthy */
+	return (!s->needs_rails || size->rails > 1) && (!s->needs_all || size->all) &&
+	       size->nodes <= MOST_NODES;
+}
+
+static void planted_faults(void **state)
+{
+	const bool all = *state;
+
+	printf("| planted | nodes | rails | survey | draws | right | missed | false blame |\n"
+	       "| --- | --- | --- | --- | --- | --- | --- | --- |\n");
+	for (size_t i = 0; i < sizeof(scenarios) / sizeof(scenarios[0]); i++)
+		for (size_t k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++) {
+			const struct scenario *s = &scenarios[i];
+			const struct size *size = &sizes[k];
+			const int draws =
+				size->nodes * size->rails < MANY || all ? DRAWS : MANY_DRAWS;
+			struct score score;
+
+			if (!is_wanted(s, size))
+				continue;
+			score = play(s, size, draws);
+			printf("| %s | %d | %d | %s | %d | %d | %d | %d |\n", s->name, size->nodes,
+			       size->rails, size->all ? "all pairs" : "12 partners", draws,
+			       score.right, score.missed, score.blamed);
+			fflush(stdout);
+			assert_true(100 * score.right >= RIGHT * draws);
+			assert_true(s->nfaults > 0 || score.blamed == 0);
+		}
+}
+
+int main(int argc, char **argv)
+{
+	bool all = true; /* draws, as many of large clusters too */
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(circle_meets_all),
+		cmocka_unit_test(samples_are_even),
+		cmocka_unit_test(suspects_meet_the_proven),
+		cmocka_unit_test(programs_keep_the_rules),
+		cmocka_unit_test(numbers_are_right),
+		cmocka_unit_test(far_ways_are_level),
+		cmocka_unit_test_prestate(planted_faults, argc > 1 ? &all : NULL),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
