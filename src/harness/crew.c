@@ -184,6 +184,15 @@ void bb_crew_abandon(struct bb_driver *driver)
 	config->backend->abort(config->context);
 }
 
+bb_status bb_crew_part(struct bb_driver *driver, bb_status status)
+{
+	if (status == BB_OK)
+		status = bb_crew_barrier(driver);
+	if (status != BB_OK)
+		bb_crew_abandon(driver);
+	return status;
+}
+
 bool bb_crew_is_stopping(const struct bb_driver *driver)
 {
 	return atomic_load_explicit(&driver->crew->stop, memory_order_relaxed) ||

@@ -131,6 +131,12 @@ bb_status bb_crew_exchange(void *own, int local, const void *mine, size_t bytes,
  */
 void bb_crew_abandon(struct bb_driver *driver);
 
+/*
+ * The last word of a driver whose work came to STATUS: all meet, so that nobody lets go of what
+ * others may still read; or it abandons them. Returns STATUS, or why they did not meet.
+ */
+BB_MUST bb_status bb_crew_part(struct bb_driver *driver, bb_status status);
+
 /* Is the run being abandoned? From any thread. */
 bool bb_crew_is_stopping(const struct bb_driver *driver);
 

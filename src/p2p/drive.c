@@ -565,10 +565,7 @@ bb_status bb_pairs_drive(struct bb_driver *driver, void *argument)
 		status = bb_pairs_judge(s.pairs);
 	if (status == BB_OK && bb_driver_leads(driver))
 		status = bb_child_tell_end(s.pairs);
-	/* Nobody lets go of what others may still read. */
-	status = status == BB_OK ? bb_crew_barrier(driver) : status;
-	if (status != BB_OK)
-		bb_crew_abandon(driver);
+	status = bb_crew_part(driver, status);
 	close_session(&s, status == BB_OK);
 	atomic_store(&driver->progress->finished, status == BB_OK);
 	return status;

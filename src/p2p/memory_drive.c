@@ -536,10 +536,7 @@ bb_status bb_memory_measure(struct bb_driver *driver, struct bb_run *run,
 
 	for (size_t i = 0; i < plan->ncases && status == BB_OK; i++)
 		status = run_case(&s, &plan->cases[i]);
-	if (status == BB_OK)
-		status = bb_crew_barrier(driver);
-	if (status != BB_OK)
-		bb_crew_abandon(driver);
+	status = bb_crew_part(driver, status);
 	close_session(&s);
 	atomic_store(&driver->progress->finished, status == BB_OK);
 	return status;

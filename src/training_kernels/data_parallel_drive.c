@@ -83,9 +83,6 @@ static bb_status open_sweep(struct bb_dp_sweep *s)
 	BB_TRY(status, bb_dp_cells_make(s), out);
 	if (!s->dp->asked.train_given)
 		BB_TRY(status, open_room(s), out);
-	if (bb_driver_leads(s->driver))
-		bb_ticker_start(&s->run->ticker, s->trials.n * (size_t)bb_trials_rounds(&s->trials),
-				0);
 	status = bb_run_begin(s->run, s->driver, NAN);
 out:
 	return status;
@@ -111,11 +108,8 @@ bb_status bb_dp_drive(struct bb_driver *driver, void *argument)
 		status = s.dp->asked.train_given ? train(&s) : bb_trials_measure(&s.trials);
 	if (status == BB_OK && bb_driver_leads(driver))
 		status = bb_dp_deliver(&s);
-	/* Nobody lets go of what others may still read. */
-	status = status == BB_OK ? bb_crew_barrier(driver) : status;
-	if (status != BB_OK)
-		bb_crew_abandon(driver);
-	else
+	status = bb_crew_part(driver, status);
+	if (status == BB_OK)
 		close_room(&s);
 	bb_dp_cells_free(&s);
 	run->options.backend->group_close(s.world);

@@ -361,8 +361,6 @@ static bb_status open_sweep(struct bb_ddp_sweep *s)
 	BB_TRY(status, make_trials(s), out);
 	if (has_data(s) && s->run->options.check > 0)
 		verify_steps(s);
-	if (bb_driver_leads(s->driver))
-		bb_ticker_start(&s->run->ticker, s->trials.n * bb_trials_rounds(&s->trials), 0);
 	status = bb_run_begin(s->run, s->driver, NAN);
 out:
 	return status;
@@ -397,11 +395,8 @@ bb_status bb_ddp_drive(struct bb_driver *driver, void *argument)
 		status = bb_trials_measure(&s.trials);
 	if (status == BB_OK && bb_driver_leads(driver))
 		status = bb_ddp_deliver(&s);
-	/* Nobody lets go of what others may still read. */
-	status = status == BB_OK ? bb_crew_barrier(driver) : status;
-	if (status != BB_OK)
-		bb_crew_abandon(driver);
-	else if (s.gradients)
+	status = bb_crew_part(driver, status);
+	if (status == BB_OK && s.gradients)
 		run->options.backend->release(driver->handle, s.gradients, s.bytes);
 	close_sweep(&s);
 	atomic_store(&driver->progress->finished, status == BB_OK);

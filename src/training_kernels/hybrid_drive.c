@@ -186,8 +186,6 @@ static bb_status open_session(struct session *s)
 		s->run->end.memory_user_bytes = (int64_t)s->data.bytes * s->run->world.nlocal;
 	for (size_t kind = 0; kind < KINDS; kind++)
 		BB_TRY(status, add_trial(s, kind), out);
-	if (bb_driver_leads(s->driver))
-		bb_ticker_start(&s->run->ticker, s->trials.n * bb_trials_rounds(&s->trials), 0);
 	status = bb_run_begin(s->run, s->driver, NAN);
 out:
 	return status;
@@ -363,11 +361,8 @@ bb_status bb_hybrid_drive(struct bb_driver *driver, void *argument)
 		status = gather(&s, &mean);
 	if (status == BB_OK && bb_driver_leads(driver))
 		status = deliver(&s, &mean);
-	/* Nobody lets go of what others may still read. */
-	status = status == BB_OK ? bb_crew_barrier(driver) : status;
-	if (status != BB_OK)
-		bb_crew_abandon(driver);
-	else
+	status = bb_crew_part(driver, status);
+	if (status == BB_OK)
 		bb_hybrid_data_release(&s.data);
 	close_session(&s);
 	atomic_store(&driver->progress->finished, status == BB_OK);

@@ -270,8 +270,6 @@ static bb_status open_session(struct session *s)
 	for (size_t skew = 0; skew < s->moe->asked.nskews; skew++)
 		for (int kind = 0; kind < KINDS; kind++)
 			add_trial(s, skew, kind);
-	if (bb_driver_leads(s->driver))
-		bb_ticker_start(&s->run->ticker, n * bb_trials_rounds(&s->trials), 0);
 	status = bb_run_begin(s->run, s->driver, NAN);
 out:
 	return status;
@@ -403,11 +401,8 @@ bb_status bb_moe_drive(struct bb_driver *driver, void *argument)
 		status = bb_trials_measure(&s.trials);
 	if (status == BB_OK && bb_driver_leads(driver))
 		status = deliver(&s);
-	/* Nobody lets go of what others may still read. */
-	status = status == BB_OK ? bb_crew_barrier(driver) : status;
-	if (status != BB_OK)
-		bb_crew_abandon(driver);
-	else if (s.memory)
+	status = bb_crew_part(driver, status);
+	if (status == BB_OK && s.memory)
 		s.backend->release(driver->handle, s.memory, s.bytes);
 	close_session(&s);
 	atomic_store(&driver->progress->finished, status == BB_OK);

@@ -493,11 +493,9 @@ bb_status bb_pipeline_drive(struct bb_driver *driver, void *argument)
 
 	BB_TRY(status, bb_run_attend(run, driver, NULL, &s.world), out);
 	BB_TRY(status, bb_run_begin(run, driver, NAN), out);
-	BB_TRY(status, run_all(&s), out);
-	status = bb_crew_barrier(driver);
+	status = run_all(&s);
 out:
-	if (status != BB_OK)
-		bb_crew_abandon(driver);
+	status = bb_crew_part(driver, status);
 	s.backend->group_close(s.world);
 	atomic_store(&driver->progress->finished, status == BB_OK);
 	return status;

@@ -229,9 +229,6 @@ static bb_status time_all(struct sweep *s)
 {
 	bb_status status = make_trials(s);
 
-	if (status == BB_OK && bb_driver_leads(s->driver))
-		bb_ticker_start(&s->run->ticker, s->trials.n * (size_t)bb_trials_rounds(&s->trials),
-				0);
 	if (status == BB_OK)
 		status = tell_skips(s);
 	if (status == BB_OK)
@@ -253,9 +250,7 @@ bb_status bb_tensor_drive(struct bb_driver *driver, void *argument)
 		status = check(&s);
 	if (status == BB_OK && !asked(&s)->equality)
 		status = time_all(&s);
-	status = status == BB_OK ? bb_crew_barrier(driver) : status;
-	if (status != BB_OK)
-		bb_crew_abandon(driver);
+	status = bb_crew_part(driver, status);
 	bb_trials_free(&s.trials);
 	for (size_t i = 0; i < s.trials.n; i++)
 		bb_tensor_program_free(&s.programs[i]);

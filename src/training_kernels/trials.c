@@ -9,7 +9,8 @@ static bool is_virtual(const struct bb_trials *t)
 	return t->run->options.backend->capabilities & BB_CAP_VIRTUAL;
 }
 
-int bb_trials_rounds(const struct bb_trials *t)
+/* Without --precision. */
+static int least_rounds(const struct bb_trials *t)
 {
 	const int64_t iters = t->run->options.iters;
 
@@ -19,7 +20,7 @@ int bb_trials_rounds(const struct bb_trials *t)
 /* Timed steps of round ROUND: all rounds together have what -n asks for. */
 static size_t steps_of(const struct bb_trials *t, int round)
 {
-	const size_t iters = (size_t)t->run->options.iters, rounds = (size_t)bb_trials_rounds(t);
+	const size_t iters = (size_t)t->run->options.iters, rounds = (size_t)least_rounds(t);
 	const size_t r = (size_t)round % rounds;
 
 	return iters * (r + 1) / rounds - iters * r / rounds;
@@ -36,9 +37,8 @@ static int64_t warm_steps(const struct bb_trials *t, int round)
 static bb_status open_samples(struct bb_trials *t)
 {
 	const bool precise = t->run->options.precision != 0;
-	const size_t rounds = precise ? BB_TRIAL_MOST_ROUNDS : (size_t)bb_trials_rounds(t);
-	const size_t most =
-		((size_t)t->run->options.iters / (size_t)bb_trials_rounds(t) + 1) * rounds;
+	const size_t rounds = precise ? BB_TRIAL_MOST_ROUNDS : (size_t)least_rounds(t);
+	const size_t most = ((size_t)t->run->options.iters / (size_t)least_rounds(t) + 1) * rounds;
 
 	for (size_t i = 0; i < t->n; i++) {
 		t->list[i].samples = calloc(most, sizeof(double));
@@ -137,7 +137,7 @@ static bb_status visit(struct bb_trials *t, struct bb_trial *trial, int round)
 static bb_status agree_to_stop(struct bb_trials *t, int round, double began, bool *stop)
 {
 	const struct bb_options *o = &t->run->options;
-	unsigned char enough = round + 1 >= bb_trials_rounds(t);
+	unsigned char enough = round + 1 >= least_rounds(t);
 	const void *all;
 	bb_status status;
 
@@ -183,6 +183,8 @@ bb_status bb_trials_measure(struct bb_trials *trials)
 	bool stop = false;
 	bb_status status = open_samples(trials);
 
+	if (bb_driver_leads(trials->driver))
+		bb_ticker_start(&trials->run->ticker, trials->n * (size_t)least_rounds(trials), 0);
 	for (int round = 0; status == BB_OK && !stop; round++) {
 		for (size_t i = 0; i < trials->n && status == BB_OK; i++)
 			status = visit(trials, &trials->list[i], round);

@@ -47,8 +47,6 @@ struct bb_trials {
  * the first where none of them can be done.
  */
 BB_MUST bb_status bb_trials_measure(struct bb_trials *trials);
-/* Rounds without --precision. */
-int bb_trials_rounds(const struct bb_trials *trials);
 void bb_trials_free(struct bb_trials *trials);
 
 #endif
