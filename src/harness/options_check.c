@@ -34,6 +34,16 @@ bool bb_next_word(const char **list, char word[BB_WORD])
 	return length > 0 && length < BB_WORD;
 }
 
+bb_status bb_read_flops(const char *text, double *flops, struct bb_error *error)
+{
+	if (!text || bb_parse_flops(text, flops))
+		return BB_OK;
+	return bb_fail(error, BB_EUSAGE,
+		       "--flops: \"%s\" is not a rate; give FLOPs per second with a unit, as in "
+		       "100T or 1.5PFLOPS",
+		       text);
+}
+
 bool bb_parse_rank(const char *text, int *rank)
 {
 	int64_t value;

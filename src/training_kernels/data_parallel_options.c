@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define BB_TARGET struct bb_dp_options
-#include "harness/option_rows.h"
+#include "harness/step_rows.h"
 
 #define STEP_NS 50000000 /* where nothing says how long a batch takes */
 
@@ -42,8 +42,7 @@ const struct bb_option bb_dp_rows[] = {
 		"whose gradients: a preset, a family with its hyperparameters (see --list), or a "
 		"config.json"),
 	 .section = "Model"},
-	{INT("seq", 0, seq, NULL, "N", 1, INT64_C(1) << 28,
-	     "tokens of a sequence; without it as many as the model says")},
+	{SEQ_ROW},
 	{INT("batch", 0, batch, "1", "N", 1, INT64_C(1) << 30,
 	     "sequences or images of each rank, whose FLOPs --flops is for"),
 	 GIVEN(batch_given)},
@@ -51,18 +50,10 @@ const struct bb_option bb_dp_rows[] = {
 		"of the gradients: float, half, bfloat16 or double")},
 	{INT("accumulate", 0, accumulate, "1", "N", 1, 1 << 20,
 	     "batches that a rank computes before it lets go of their gradient")},
-	{STRING("flops", 0, flops_text, NULL, "RATE",
-		"what a rank computes per second, as in 100T: how long its batch takes"),
-	 .section = "Time"},
-	{DURATION("step-time", 0, step_ns, NULL, 1,
-		  "instead: forward and backward pass of a batch together"),
-	 GIVEN(step_given)},
-	{CHOICE("compute", stand_in, "sleep", "WORD", bb_stand_in_names,
-		"how computations are stood in for: sleep, spin (a busy core, or part of the GPU), "
-		"gemm (cuBLAS)")},
-	{INT("iters", 'n', iters, "5", "N", 1, 1000000,
-	     "timed programs of each way, over all rounds"),
-	 GIVEN(iters_given)},
+	{FLOPS_ROW(": how long its batch takes"), .section = "Time"},
+	{STEP_TIME_ROW, GIVEN(step_given)},
+	{COMPUTE_ROW},
+	{ITERS_ROW("5", "timed programs of each way, over all rounds"), GIVEN(iters_given)},
 	{INT("train", 0, train, NULL, "N", 1, 1 << 20,
 	     "time nothing; train a small model for N steps and compare with one rank"),
 	 GIVEN(train_given), .section = "For real"},
@@ -240,7 +231,7 @@ bb_status bb_dp_check(const struct bb_benchmark *benchmark, void *own, struct bb
 	BB_TRY(status, read_ways(a, error), out);
 	BB_TRY(status, read_servers(a, error), out);
 	BB_TRY(status, bb_ddp_read_dtype(a->dtype_text, &a->dtype, error), out);
-	BB_TRY(status, bb_ddp_read_flops(a->flops_text, &a->flops, error), out);
+	BB_TRY(status, bb_read_flops(a->flops_text, &a->flops, error), out);
 	BB_TRY(status, bb_ddp_check_time(a->flops_text, a->step_given, a->batch_given, error), out);
 	BB_TRY(status, check_algorithm(a, o, error), out);
 	BB_TRY(status, check_sampler(a, error), out);

@@ -104,10 +104,9 @@ BB_MUST bb_status bb_ddp_check(const struct bb_benchmark *benchmark, void *own,
 			       struct bb_options *options, const struct bb_environment *environment,
 			       struct bb_error *error);
 
-/* -d, --flops (NULL: not given), and whether what is said of time goes together: the same for all
+/* -d, and whether what is said of time goes together: the same for all
    that train. BB_EUSAGE with the reason. */
 BB_MUST bb_status bb_ddp_read_dtype(const char *text, enum bb_dtype *dtype, struct bb_error *error);
-BB_MUST bb_status bb_ddp_read_flops(const char *text, double *flops, struct bb_error *error);
 BB_MUST bb_status bb_ddp_check_time(const char *flops, bool step_given, bool batch_given,
 				    struct bb_error *error);
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define BB_TARGET struct bb_ddp_options
-#include "harness/option_rows.h"
+#include "harness/step_rows.h"
 
 #define MOST_BATCH (INT64_C(1) << 30)
 #define STEP_NS 50000000 /* where nothing says how long a batch takes */
@@ -22,8 +22,7 @@ const struct bb_option bb_ddp_rows[] = {
 		"whose gradients: a preset, a family with its hyperparameters (see --list), or a "
 		"config.json"),
 	 .section = "Model"},
-	{INT("seq", 0, seq, NULL, "N", 1, INT64_C(1) << 28,
-	     "tokens of a sequence; without it as many as the model says")},
+	{SEQ_ROW},
 	{INT("batch", 0, batch, "1", "N", 1, MOST_BATCH,
 	     "sequences or images of each rank, whose FLOPs --flops is for"),
 	 GIVEN(batch_given)},
@@ -40,17 +39,10 @@ const struct bb_option bb_ddp_rows[] = {
 		"on: buckets are reduced while the backward pass goes on; off: after it")},
 	{INT("accumulate", 0, accumulate, "1", "N", 1, 1 << 20,
 	     "batches of which only the last one's gradients are reduced")},
-	{STRING("flops", 0, flops_text, NULL, "RATE",
-		"what a rank computes per second, as in 100T: how long its batch takes"),
-	 .section = "Time"},
-	{DURATION("step-time", 0, step_ns, NULL, 1,
-		  "instead: forward and backward pass of a batch together"),
-	 GIVEN(step_given)},
-	{CHOICE("compute", stand_in, "sleep", "WORD", bb_stand_in_names,
-		"how computations are stood in for: sleep, spin (a busy core, or part of the GPU), "
-		"gemm (cuBLAS)")},
-	{INT("iters", 'n', iters, "10", "N", 1, 1000000, "steps of each kind, over all rounds"),
-	 GIVEN(iters_given)},
+	{FLOPS_ROW(": how long its batch takes"), .section = "Time"},
+	{STEP_TIME_ROW, GIVEN(step_given)},
+	{COMPUTE_ROW},
+	{ITERS_ROW("10", "steps of each kind, over all rounds"), GIVEN(iters_given)},
 	{FLAG("predict", 0, predict, "print the buckets and, with --link, the step; run nothing")},
 	{.name = NULL},
 };
@@ -105,16 +97,6 @@ static bb_status read_first(struct bb_ddp_options *a, struct bb_error *error)
 	return bb_fail(error, BB_EUSAGE,
 		       "--first-bucket: \"%s\" is neither a size nor cap; give one, as in 1M",
 		       a->first_text);
-}
-
-bb_status bb_ddp_read_flops(const char *text, double *flops, struct bb_error *error)
-{
-	if (!text || bb_parse_flops(text, flops))
-		return BB_OK;
-	return bb_fail(error, BB_EUSAGE,
-		       "--flops: \"%s\" is not a rate; give FLOPs per second with a unit, as in "
-		       "100T or 1.5PFLOPS",
-		       text);
 }
 
 static bb_status add_algorithm(struct bb_ddp_options *a, const char *name, struct bb_error *error)
@@ -198,7 +180,7 @@ bb_status bb_ddp_check(const struct bb_benchmark *benchmark, void *own, struct b
 	BB_TRY(status, bb_ddp_read_dtype(a->dtype_text, &a->dtype, error), out);
 	BB_TRY(status, read_buckets(a, error), out);
 	BB_TRY(status, read_first(a, error), out);
-	BB_TRY(status, bb_ddp_read_flops(a->flops_text, &a->flops, error), out);
+	BB_TRY(status, bb_read_flops(a->flops_text, &a->flops, error), out);
 	BB_TRY(status, bb_ddp_check_time(a->flops_text, a->step_given, a->batch_given, error), out);
 	/* What is predicted are busbench's own algorithms. */
 	if (a->predict && *o->backend_reason)

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define BB_TARGET struct bb_hybrid_options
-#include "harness/option_rows.h"
+#include "harness/step_rows.h"
 
 #define MOST_RANKS 1000000
 #define MOST_BATCH (INT64_C(1) << 30)
@@ -27,9 +27,7 @@ const struct bb_option bb_hybrid_rows[] = {
 		"a transformer: a preset, a family with its hyperparameters (see --list), or a "
 		"config.json"),
 	 GIVEN(model_given)},
-	{INT("seq", 0, seq, NULL, "N", 1, INT64_C(1) << 28,
-	     "tokens of a sequence; without it as many as the model says"),
-	 GIVEN(seq_given)},
+	{SEQ_ROW, GIVEN(seq_given)},
 	{INT("batch", 0, batch, NULL, "N", 1, MOST_BATCH,
 	     "sequences of a step, of all replicas; without it 4 for each rank"),
 	 GIVEN(batch_given)},
@@ -72,11 +70,10 @@ const struct bb_option bb_hybrid_rows[] = {
 	{STRING("node-link", 0, node_link_text, NULL, "RATE[,LATENCY]",
 		"of a rank, to another node: 25GB/s,5us; without it as --link")},
 	{SIZE("memory", 0, memory, "80G", "of a rank"), GIVEN(memory_given)},
-	{STRING("flops", 0, flops_text, NULL, "RATE", "what a rank computes per second: 150T")},
+	{FLOPS_ROW("")},
 	{INT("best", 0, best, "8", "N", 1, 1000, "ways that are printed; all are in --json"),
 	 GIVEN(best_given)},
-	{INT("iters", 'n', iters, "5", "N", 1, 1000000, "timed steps of each kind"),
-	 GIVEN(iters_given), .section = "Steps"},
+	{ITERS_ROW("5", "timed steps of each kind"), GIVEN(iters_given), .section = "Steps"},
 	{STRING("algo", 0, algo_text, "auto", "NAME",
 		"algorithm of the collectives; auto: whichever is best for each"),
 	 GIVEN(algo_given)},
@@ -84,23 +81,11 @@ const struct bb_option bb_hybrid_rows[] = {
 		  "instead of --flops: forward and backward of the layers of a stage for a "
 		  "micro-batch; the head's time follows"),
 	 GIVEN(pass_given)},
-	{CHOICE("compute", stand_in, "sleep", "WORD", bb_stand_in_names,
-		"how computations are stood in for: sleep, spin (a busy core, or part of the GPU), "
-		"gemm (cuBLAS)")},
+	{COMPUTE_ROW},
 	{.name = NULL},
 };
 
 /* ---- each by itself ------------------------------------------------------------------ */
-
-static bb_status read_flops(struct bb_hybrid_options *a, struct bb_error *error)
-{
-	if (!a->flops_text || bb_parse_flops(a->flops_text, &a->flops))
-		return BB_OK;
-	return bb_fail(error, BB_EUSAGE,
-		       "--flops: \"%s\" is not a rate; give FLOPs per second with a unit, as in "
-		       "100T or 1.5PFLOPS",
-		       a->flops_text);
-}
 
 static bb_status read_node_link(struct bb_hybrid_options *a, struct bb_error *error)
 {
@@ -288,7 +273,7 @@ bb_status bb_hybrid_check(const struct bb_benchmark *benchmark, void *own, struc
 	o->shows = a->plan;
 	bb_options_set_iters(o, a->iters, a->iters_given);
 	BB_TRY(status, refuse_sizes(o, error), out);
-	BB_TRY(status, read_flops(a, error), out);
+	BB_TRY(status, bb_read_flops(a->flops_text, &a->flops, error), out);
 	BB_TRY(status, read_node_link(a, error), out);
 	BB_TRY(status, settle_preset(a, o, error), out);
 	if (strpbrk(a->algo_text, ",") || strcmp(a->algo_text, "all") == 0)

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define BB_TARGET struct bb_moe_options
-#include "harness/option_rows.h"
+#include "harness/step_rows.h"
 
 #define MOST_SKEW 16
 #define MOST_CAPACITY 1e6
@@ -49,8 +49,7 @@ const struct bb_option bb_moe_rows[] = {
 	{CHOICE("compute", stand_in, "sleep", "WORD", bb_stand_in_names,
 		"how computations are stood in for: sleep, spin (a busy core, or part of the "
 		"GPU)")},
-	{INT("iters", 'n', iters, "10", "N", 1, 1000000, "timed steps of each kind"),
-	 GIVEN(iters_given)},
+	{ITERS_ROW("10", "timed steps of each kind"), GIVEN(iters_given)},
 	{.name = NULL},
 };
 

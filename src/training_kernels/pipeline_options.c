@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define BB_TARGET struct bb_pipeline_options
-#include "harness/option_rows.h"
+#include "harness/step_rows.h"
 
 #define MOST_MICROBATCHES 65535
 #define MOST_CHUNKS 64
@@ -55,10 +55,8 @@ const struct bb_option bb_pipeline_rows[] = {
 	{FLAG("predict", 0, predict, "only predict: nothing is run, for any number of stages")},
 	{FLAG("gantt", 0, gantt,
 	      "draw what each stage does when, and write a record of each pass")},
-	{INT("iters", 'n', iters, "5", "N", 1, 1000000, "timed steps of each schedule"),
-	 GIVEN(iters_given)},
-	{CHOICE("compute", stand_in, "sleep", "WORD", bb_stand_in_names,
-		"what passes are: sleep, spin (busy), or gemm (matrices of the model's FLOPs)")},
+	{ITERS_ROW("5", "timed steps of each schedule"), GIVEN(iters_given)},
+	{COMPUTE_ROW},
 	PASS_TIME("tf", tf_ns, "forward pass of a microbatch on a stage, all its chunks"),
 	PASS_TIME("tb", tb_ns, "backward pass, the half that makes the gradient of the input"),
 	PASS_TIME("tw", tw_ns, "the half that makes the gradients of the weights"),
@@ -73,10 +71,8 @@ const struct bb_option bb_pipeline_rows[] = {
 		"times and bytes from a transformer instead: a preset, a family with its "
 		"hyperparameters (see --list), or a config.json; needs --flops"),
 	 .section = "Model"},
-	{STRING("flops", 0, flops_text, NULL, "RATE", "what a rank computes per second: 100T")},
-	{INT("seq", 0, seq, NULL, "N", 1, INT64_C(1) << 28,
-	     "tokens of a sequence; without it as many as the model says"),
-	 GIVEN(seq_given)},
+	{FLOPS_ROW("")},
+	{SEQ_ROW, GIVEN(seq_given)},
 	{INT("batch", 0, batch, "1", "N", 1, INT64_C(1) << 30, "sequences of a microbatch"),
 	 GIVEN(batch_given)},
 	{.name = NULL},
@@ -201,11 +197,7 @@ static bb_status read_model(struct bb_pipeline_options *a, struct bb_error *erro
 	struct bb_model model = {.ntensors = 0};
 	bb_status status = BB_OK;
 
-	if (!bb_parse_flops(a->flops_text, &a->rate))
-		return bb_fail(error, BB_EUSAGE,
-			       "--flops: \"%s\" is not a rate; give FLOPs per second with a unit, "
-			       "as in 100T or 1.5PFLOPS",
-			       a->flops_text);
+	BB_TRY(status, bb_read_flops(a->flops_text, &a->rate, error), out);
 	BB_TRY(status, bb_model_open(&model, a->model_text, a->seq, error), out);
 	if (model.hyper.heads == 0 || model.hyper.seq == 0)
 		status = bb_fail(error, BB_EUSAGE,

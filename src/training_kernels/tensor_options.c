@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define BB_TARGET struct bb_tensor_options
-#include "harness/option_rows.h"
+#include "harness/step_rows.h"
 
 #define DEFAULT_RANKS 4
 
@@ -18,8 +18,7 @@ const struct bb_option bb_tensor_rows[] = {
 		"whose layer: a preset, a family with its hyperparameters (see --list), or a "
 		"config.json"),
 	 .section = "Model"},
-	{INT("seq", 0, seq, NULL, "N", 1, INT64_C(1) << 28,
-	     "tokens of a sequence; without it as many as the model says")},
+	{SEQ_ROW},
 	{INT("micro-batch", 0, batch, "1", "N", 1, INT64_C(1) << 20,
 	     "sequences that go through the layer at once")},
 	{INT("layers", 0, layers, "1", "N", 1, 1024, "of a step, all alike")},
@@ -32,17 +31,12 @@ const struct bb_option bb_tensor_rows[] = {
 	 .section = "Parallelism"},
 	{FLAG("equality", 0, equality,
 	      "hold split parts against unsplit ones on small matrices; time nothing")},
-	{STRING("flops", 0, flops_text, NULL, "RATE",
-		"what a rank computes per second, as in 100T: how long its part takes"),
-	 .section = "Time"},
+	{FLOPS_ROW(": how long its part takes"), .section = "Time"},
 	{DURATION("layer-time", 0, layer_ns, "40ms", 1,
 		  "instead: forward and backward pass of the unsplit layer"),
 	 GIVEN(layer_given)},
-	{CHOICE("compute", stand_in, "sleep", "WORD", bb_stand_in_names,
-		"how computations are stood in for: sleep, spin (a busy core, or part of the GPU), "
-		"gemm (cuBLAS)")},
-	{INT("iters", 'n', iters, "10", "N", 1, 1000000, "steps of each kind, over all rounds"),
-	 GIVEN(iters_given)},
+	{COMPUTE_ROW},
+	{ITERS_ROW("10", "steps of each kind, over all rounds"), GIVEN(iters_given)},
 	{.name = NULL},
 };
 
@@ -113,12 +107,7 @@ static bb_status read_time(struct bb_tensor_options *a, struct bb_error *error)
 		return bb_fail(
 			error, BB_EUSAGE,
 			"--flops and --layer-time both say how long a layer takes; give one");
-	if (!a->flops_text || bb_parse_flops(a->flops_text, &a->flops))
-		return BB_OK;
-	return bb_fail(error, BB_EUSAGE,
-		       "--flops: \"%s\" is not a rate; give FLOPs per second with a unit, as in "
-		       "100T or 1.5PFLOPS",
-		       a->flops_text);
+	return bb_read_flops(a->flops_text, &a->flops, error);
 }
 
 static bb_status refuse_sizes(const struct bb_options *o, struct bb_error *error)

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define BB_TARGET struct bb_zero_options
-#include "harness/option_rows.h"
+#include "harness/step_rows.h"
 
 #define MOST_RANKS (1 << 20)
 #define MOST_PARAMETERS UINT64_C(1000000000000000) /* bytes of so many fit into 64 bits */
@@ -24,8 +24,7 @@ const struct bb_option bb_zero_rows[] = {
 		"what is trained: a preset, a family with its hyperparameters (see --list), a "
 		"config.json, or a number of parameters, such as 7.5M, in 32 layers"),
 	 .section = "Model"},
-	{INT("seq", 0, seq, NULL, "N", 1, INT64_C(1) << 28,
-	     "tokens of a sequence; without it as many as the model says")},
+	{SEQ_ROW},
 	{ROW(BB_OPT_CHOICE, "datatype", 'd', dtype_choice, "half", "TYPE",
 	     "of parameters and gradients: half or bfloat16, with fp32 copies and a loss scale, or "
 	     "float"),
@@ -40,21 +39,16 @@ const struct bb_option bb_zero_rows[] = {
 		"on: collectives run beside the computations; off: one after the other")},
 	{INT("accumulate", 0, accumulate, "1", "N", 1, 1024, "micro-batches of a step")},
 	{FLAG("offload", 0, offload, "the optimizer's states are in the host's memory (of GPUs)")},
-	{INT("iters", 'n', iters, "5", "N", 1, 1000000,
-	     "steps that are timed, after -w others and without one that overflows"),
+	{ITERS_ROW("5", "steps that are timed, after -w others and without one that overflows"),
 	 .section = "Steps"},
 	{DURATION("step-time", 0, step_ns, NULL, 1,
 		  "forward and backward pass of a micro-batch, beside what the data takes; without "
 		  "it nothing")},
-	{STRING("flops", 0, flops_text, NULL, "RATE",
-		"instead: what a rank computes per second, as in 100T")},
+	{FLOPS_ROW(", in place of --step-time")},
 	{INT("batch", 0, batch, "1", "N", 1, INT64_C(1) << 30,
 	     "sequences or images of a micro-batch, whose FLOPs --flops is for"),
 	 GIVEN(batch_given)},
-	{CHOICE("compute", stand_in, "sleep", "WORD", bb_stand_in_names,
-		"what passes are for that time: sleep, spin (busy), or gemm (matrices of the FLOPs "
-		"that --flops is for)"),
-	 GIVEN(compute_given)},
+	{COMPUTE_ROW, GIVEN(compute_given)},
 	{INT("loss-scale", 0, scale, "65536", "N", 1, 65536,
 	     "before the first step; halves when a "
 	     "gradient overflows")},
@@ -183,8 +177,11 @@ static bb_status read_time(struct bb_zero *zero, double forward, double backward
 			   struct bb_error *error)
 {
 	const struct bb_zero_options *a = &zero->asked;
-	double flops, per_flop = 0;
+	double flops = 0, per_flop = 0;
+	bb_status status = bb_read_flops(a->flops_text, &flops, error);
 
+	if (status != BB_OK)
+		return status;
 	if (a->flops_text && a->step_ns)
 		return bb_fail(
 			error, BB_EUSAGE,
@@ -192,12 +189,6 @@ static bb_status read_time(struct bb_zero *zero, double forward, double backward
 			"one");
 	if (a->batch_given && !a->flops_text)
 		return bb_fail(error, BB_EUSAGE, "--batch: it is --flops that counts them");
-	if (a->flops_text && !bb_parse_flops(a->flops_text, &flops))
-		return bb_fail(
-			error, BB_EUSAGE,
-			"--flops: \"%s\" is not a rate; give FLOPs per second with a unit, as "
-			"in 100T",
-			a->flops_text);
 	if (a->flops_text && forward == 0)
 		return bb_fail(
 			error, BB_EUSAGE,
