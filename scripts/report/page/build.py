@@ -60,6 +60,8 @@ FACTS = (
     ("seed", "seed"),
     ("algorithms", "algorithms"),
     ("link", "link"),
+    ("cluster", "cluster"),
+    ("network", "network"),
     ("link_noise", "noise"),
     ("fault", "planted fault"),
     ("split", "split"),

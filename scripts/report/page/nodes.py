@@ -46,7 +46,7 @@ PARTS = (("good", "nothing stands out", ink.BLUE), ("bad", "to blame", BAD))
 
 
 def part_of(r):
-    return "good" if text(r, "verdict") == "passed" else "bad"
+    return "good" if text(r, "verdict") in ("OK", "passed") else "bad"
 
 
 def node_name(r):

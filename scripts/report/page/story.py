@@ -25,8 +25,9 @@ def data_sentence(run):
     if wrong:
         told = f"Of {count(results, 'result')}, {wrong:,} {'has' if wrong == 1 else 'have'} wrong data"
     elif run.head.get("virtual_time") is True:
-        link = text(run.head, "link", 80) or "(unknown)"
-        told = f"{count(results, 'result')} in virtual time, computed from --link {link}"
+        asked = [(key, text(run.head, key, 80)) for key in ("cluster", "link")]
+        given = " ".join(f"--{key} {value}" for key, value in asked if value)
+        told = f"{count(results, 'result')} in virtual time, computed" + (f" from {given}" if given else "")
     elif not checked:
         told = f"{count(results, 'result')}, of which no data was checked"
     else:
@@ -108,6 +109,13 @@ def training_sentences(run):
         if len(rows) > 1:
             best = min(rows, key=lambda r: r[key])
             told.append(f"The shortest step is that of {text(best, name, 40)}: {duration(best[key])}.")
+    for r in run.of("hybrid"):
+        if text(r, "part") == "step" and positive(r, "time_us"):
+            planned = positive(r, "plan_us")
+            told.append(
+                f"A step takes {duration(r['time_us'])}"
+                + (f"; the formula of --plan says {duration(planned)}." if planned else ".")
+            )
     for r in run.of("zero")[-1:]:
         if positive(r, "held_bytes"):
             told.append(f"Stage {r.get('stage')} of ZeRO holds {memory(r['held_bytes'])} on a rank at its peak.")

@@ -15,7 +15,7 @@ LONG = 24  # numbers of an array that are shown
 COLUMNS = {
     "result": (
         "collective algorithm_asked algorithm dtype op nranks size_bytes in_place time_us ci_low_us "
-        "ci_high_us algbw_GBps busbw_GBps percent_of_bound wrong p99_us cv_percent skew_p50_us last_rank"
+        "ci_high_us algbw_GBps busbw_GBps faultless_us percent_of_bound wrong p99_us cv_percent skew_p50_us last_rank"
     ).split(),
     "pair": (
         "quantity from to from_host to_host place memory_from memory_to path route p2p direction size_bytes "
@@ -47,6 +47,10 @@ COLUMNS = {
     "hybrid_plan": (
         "place reason tp pp dp ep micro_batch recompute zero memory_bytes tightest step_us compute_us "
         "bubble_us tensor_us pipeline_us data_us"
+    ).split(),
+    "hybrid": (
+        "part order tp pp dp ep zero micro_batch micro_batches algorithm calls sent_bytes crossing time_us low_us "
+        "high_us plan_us sent_GBps in_step_us wrong"
     ).split(),
     "experts": (
         "skew capacity imbalance dropped_share counts_us dispatch_us combine_us layer_us low_us high_us "

@@ -167,13 +167,16 @@ def step_figures(run):
         duration,
         "time of each part alone",
     )
-    hybrid = stacked(run.of("hybrid"), (("time_us", "time", ink.BLUE),), "time_us", named("part"), duration, "time")
+    hybrid = stacked(
+        run.of("hybrid"), (("time_us", "time", ink.BLUE),), "time_us", named("part"), duration, "time", "plan_us"
+    )
+    planned = any(positive(r, "plan_us") for r in run.of("hybrid"))
     drawn = [
         (ways, "Ways of data parallelism", exposed + " The line across it: by the formula."),
         (tensor, "Ways to split", exposed),
         (plans, "Divisions of the model", "The fastest that fit."),
         (moe, "A layer of experts", "Each part alone; at the end of a bar the whole layer, in which they may overlap."),
-        (hybrid, "A step and its parts alone", ""),
+        (hybrid, "A step and its parts alone", "The line across a bar: by the formula of --plan." * planned),
     ]
     return [Figure(title, paper, told) for paper, title, told in drawn if paper]
 
