@@ -198,6 +198,14 @@ static const struct bb_judgement *worst_of(const struct bb_judgements *j,
 	return worst;
 }
 
+static enum bb_node_verdict verdict_of(const char *word)
+{
+	for (int v = BB_NODE_OK; v < BB_NODE_BAD; v++)
+		if (strcmp(word, bb_node_verdict_name(v)) == 0)
+			return v;
+	return BB_NODE_BAD;
+}
+
 /* What a step of diagnose says of each node is taken over. Returns whether it says anything. */
 static bool take_over(const struct bb_evidence *e, struct bb_nodes *nodes)
 {
@@ -215,9 +223,13 @@ static bool take_over(const struct bb_evidence *e, struct bb_nodes *nodes)
 			if (strcmp(r->kind, "node") != 0 || !host || !verdict)
 				continue;
 			any = true;
-			node = strcmp(verdict, "passed") != 0 ? find_node(nodes, host) : NULL;
+			/* In virtual time no host is at work. */
+			if (json_is_true(json_object_get(r->run, "virtual_time")) ||
+			    verdict_of(verdict) == BB_NODE_OK)
+				continue;
+			node = find_node(nodes, host);
 			if (node)
-				blame(node, BB_NODE_BAD, code ? code : "diagnose",
+				blame(node, verdict_of(verdict), code ? code : "BB-DIAGNOSE",
 				      reason ? reason : verdict);
 		}
 	}

@@ -257,10 +257,10 @@ static void test_diagnosed(void **state)
 {
 	static const char profile[] = "name: p\nsteps:\n  - name: s\n    run: diagnose\n";
 	static const char *const runs[] = {
-		RUN "{\"schema\":1,\"kind\":\"node\",\"host\":\"h0\",\"verdict\":\"passed\","
-		    "\"code\":\"ok\",\"reason\":\"\"}\n"
-		    "{\"schema\":1,\"kind\":\"node\",\"host\":\"h1\",\"verdict\":\"failed\","
-		    "\"code\":\"slow-node\",\"reason\":\"whomever it meets\"}\n"};
+		RUN "{\"schema\":1,\"kind\":\"node\",\"host\":\"h0\",\"verdict\":\"OK\","
+		    "\"code\":\"BB-OK\",\"reason\":\"\"}\n"
+		    "{\"schema\":1,\"kind\":\"node\",\"host\":\"h1\",\"verdict\":\"BAD\","
+		    "\"code\":\"BB-SLOW-NODE\",\"reason\":\"whomever it meets\"}\n"};
 	struct bb_error error = {0};
 	struct bb_nodes nodes;
 	struct court c;
@@ -269,7 +269,7 @@ static void test_diagnosed(void **state)
 	assert_int_equal(bb_nodes_judge(&c.evidence, 1, &c.judgements, &nodes, &error), BB_OK);
 	assert_int_equal(nodes.list[0].verdict, BB_NODE_OK);
 	assert_int_equal(nodes.list[1].verdict, BB_NODE_BAD);
-	assert_string_equal(nodes.list[1].code, "slow-node");
+	assert_string_equal(nodes.list[1].code, "BB-SLOW-NODE");
 	bb_nodes_free(&nodes);
 	close_court(&c);
 }
