@@ -97,6 +97,19 @@ BB_MUST bb_status bb_cluster_open(const char *text, bb_topology_loader *load,
 				  struct bb_cluster **cluster, struct bb_error *error);
 void bb_cluster_free(struct bb_cluster *cluster); /* NULL: nothing */
 
+/*
+ * One of which no more is known (node is empty) than the two links of each rank: INSIDE, to every other
+ * one of its node, of RANKS, at most BB_MOST_GPUS; and BETWEEN, a rail of its own. *CLUSTER is to be
+ * freed; NULL with BB_EINTERNAL without memory.
+ */
+struct bb_cluster_link {
+	double rate, latency;
+};
+BB_MUST bb_status bb_cluster_of_links(struct bb_cluster **cluster, int nodes, int ranks,
+				      const struct bb_cluster_link *inside,
+				      const struct bb_cluster_link *between,
+				      struct bb_error *error);
+
 /* ---- ways between two ranks ------------------------------------------------------------- */
 
 const char *bb_cluster_path_name(enum bb_cluster_path path); /* "leaf" */

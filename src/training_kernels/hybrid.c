@@ -4,6 +4,7 @@
 #include "training_kernels/hybrid.h"
 
 #include "core/units.h"
+#include "topology/cluster.h"
 
 static void list(struct bb_strbuf *out)
 {
@@ -112,6 +113,7 @@ static void close_hybrid(struct bb_run *run)
 	struct bb_hybrid *h = run->own;
 
 	bb_model_free(&h->model);
+	bb_cluster_free(h->nodes);
 }
 
 const struct bb_benchmark bb_hybrid_benchmark = {

@@ -111,7 +111,8 @@ extern const struct bb_record_kind bb_record_hybrid_plan, bb_record_hybrid;
 struct bb_hybrid {
 	struct bb_hybrid_options asked; /* first: the rows are read into it */
 	struct bb_model model;
-	struct bb_grid grid; /* of the world; known once that is */
+	struct bb_grid grid;      /* of the world; known once that is */
+	struct bb_cluster *nodes; /* that --node-link makes of --link; NULL: none */
 };
 
 extern const struct bb_option bb_hybrid_rows[];

@@ -233,16 +233,24 @@ static int64_t crossing(const struct session *s, size_t kind)
 	return n;
 }
 
+#define LINKS_TEXT 160
+
 /* What is known of them. */
-static const char *links_of(const struct session *s)
+static void tell_links(const struct session *s, char text[LINKS_TEXT])
 {
 	const struct bb_backend_config *config = &s->run->options.config;
+	const struct bb_cluster *nodes = s->hybrid->nodes;
 
-	if (config->cluster)
-		return "of the cluster's nodes, and between them";
-	if (config->link_rate > 0)
-		return "all alike, as --link says; nodes are not modelled";
-	return "as they are";
+	if (nodes)
+		snprintf(text, LINKS_TEXT,
+			 "%s; of a rank %.4g GB/s within a node, %.4g GB/s between", nodes->name,
+			 1e-9 * nodes->gpu_rate, 1e-9 * nodes->nic_rate);
+	else
+		snprintf(text, LINKS_TEXT, "%s",
+			 config->cluster ? "those of --cluster"
+			 : config->link_rate > 0
+				 ? "all alike, as --link says; nodes are not modelled"
+				 : "as they are");
 }
 
 static void describe_plan(const struct session *s, size_t kind, struct bb_hybrid_record *r)
@@ -283,7 +291,6 @@ static void describe(const struct session *s, const struct bb_trial *trial, size
 	r->low_us = 1e6 * trial->stats.ci_low;
 	r->high_us = 1e6 * trial->stats.ci_high;
 	r->samples = (int64_t)trial->stats.n;
-	r->links = links_of(s);
 	describe_plan(s, kind, r);
 	if (kind > 0)
 		r->in_step_us = 1e6 * mean->seconds[kind];
@@ -302,13 +309,16 @@ static bb_status deliver(const struct session *s, const struct heard *mean)
 {
 	struct bb_run *run = s->run;
 	struct bb_hybrid_record r;
+	char links[LINKS_TEXT];
 	bb_status status = BB_OK;
 
 	bb_ticker_hide(&run->ticker);
+	tell_links(s, links);
 	for (size_t i = 0; i < s->trials.n && status == BB_OK; i++) {
 		if (s->trials.list[i].refusal[0])
 			return bb_fail(s->error, BB_EUNSUPPORTED, "%s", s->trials.list[i].refusal);
 		describe(s, &s->trials.list[i], s->kind_of[i], mean, &r);
+		r.links = links;
 		run->end.results++;
 		run->end.wrong += r.wrong != BB_ABSENT && r.wrong > 0;
 		status = bb_sinks_record(&run->sinks, &bb_record_hybrid, &r);

@@ -1,6 +1,7 @@
 /*
  * hybrid_job.c - the step that is run, worked out from the options.
  */
+#include "topology/cluster.h"
 #include "training_kernels/hybrid.h"
 
 #include <limits.h>
@@ -101,20 +102,28 @@ static void count_elements(struct bb_hybrid_job *job, const struct bb_training *
 	}
 }
 
-/* By the same formula, links and rate as --plan; every pair of ranks has the same link. */
+/* By the same formula, links and rate as --plan. Without nodes all ranks are one. */
 static void plan_it(struct bb_hybrid_job *job, const struct bb_hybrid *h,
 		    const struct bb_training *t, const struct bb_backend_config *config)
 {
 	const struct bb_hybrid_link link = {config->link_rate, config->link_latency};
-	const int ranks = bb_grid_ranks(&h->grid);
-	const struct bb_hybrid_cluster cluster = {.ranks = ranks,
-						  .node = ranks,
-						  .inside = link,
-						  .between = link,
-						  .flops = job->flops};
+	const struct bb_cluster *c = config->cluster;
+	struct bb_hybrid_cluster cluster = {.ranks = bb_grid_ranks(&h->grid),
+					    .node = bb_grid_ranks(&h->grid),
+					    .inside = link,
+					    .between = link,
+					    .flops = job->flops};
 	struct bb_hybrid_way way = {.grid = h->grid, .training = *t};
 
-	if (config->link_rate <= 0 || config->cluster)
+	if (c) {
+		cluster.node = c->gpus;
+		cluster.inside = (struct bb_hybrid_link){c->gpu_rate,
+							 c->figures[BB_FIGURE_GPU_LATENCY].value};
+		cluster.between =
+			(struct bb_hybrid_link){c->nic_rate / (c->rails ? c->rail_gpus[0] : 1),
+						c->figures[BB_FIGURE_NET_LATENCY].value};
+	}
+	if (cluster.inside.rate <= 0)
 		return;
 	bb_hybrid_way_cost(&way, &cluster, false);
 	job->plan = way.cost;

@@ -5,6 +5,7 @@
 #include "harness/collective.h"
 #include "harness/options_check.h"
 #include "harness/play.h"
+#include "topology/cluster.h"
 #include "training_kernels/hybrid.h"
 
 #include <stdio.h>
@@ -65,10 +66,10 @@ const struct bb_option bb_hybrid_rows[] = {
 	 .section = "Plan"},
 	{INT("ranks", 0, ranks, NULL, "N", 1, MOST_RANKS, "of the plan"), GIVEN(ranks_given)},
 	{INT("node", 0, node, "8", "N", 1, MOST_RANKS,
-	     "ranks of a node, between which --link is said of the plan"),
+	     "ranks of a node, between which --link is said"),
 	 GIVEN(node_given)},
 	{STRING("node-link", 0, node_link_text, NULL, "RATE[,LATENCY]",
-		"of a rank, to another node: 25GB/s,5us; without it as --link")},
+		"of a rank, to another node: 25GB/s,5us; without it as --link; of --plan and sim")},
 	{SIZE("memory", 0, memory, "80G", "of a rank"), GIVEN(memory_given)},
 	{FLOPS_ROW("")},
 	{INT("best", 0, best, "8", "N", 1, 1000, "ways that are printed; all are in --json"),
@@ -207,16 +208,44 @@ static bb_status check_plan(struct bb_hybrid_options *a, const struct bb_options
 	return BB_OK;
 }
 
+/* Nodes in virtual time: the ranks of one have --link, others --node-link. */
+static bb_status make_nodes(struct bb_hybrid *h, struct bb_options *o, struct bb_error *error)
+{
+	const struct bb_hybrid_options *a = &h->asked;
+	const struct bb_cluster_link inside = {o->config.link_rate, o->config.link_latency};
+	const struct bb_cluster_link between = {a->between.rate, a->between.latency};
+	const int64_t ranks = o->threads * o->gpus;
+	bb_status status;
+
+	if (!a->node_link_text && a->node_given)
+		return bb_fail(error, BB_EUSAGE,
+			       "--node: nodes matter where --node-link says what joins them; give "
+			       "both, or leave it out");
+	if (!a->node_link_text)
+		return BB_OK;
+	if (!(o->backend->capabilities & BB_CAP_VIRTUAL) || o->config.link_rate <= 0)
+		return bb_fail(error, BB_EUSAGE,
+			       "--node-link: is of --plan and of virtual time; give --backend sim "
+			       "and --link, or leave it out");
+	if (ranks % a->node || a->node > BB_MOST_GPUS)
+		return bb_fail(error, BB_EUSAGE,
+			       "--node %lld: %lld ranks cannot be divided into such nodes; give a "
+			       "divisor, up to %d",
+			       (long long)a->node, (long long)ranks, BB_MOST_GPUS);
+	status = bb_cluster_of_links(&h->nodes, (int)(ranks / a->node), (int)a->node, &inside,
+				     &between, error);
+	o->config.cluster = h->nodes;
+	return status;
+}
+
 /* What is planned and not played. */
 static bb_status check_steps(const struct bb_hybrid_options *a, struct bb_error *error)
 {
-	const char *given = a->ranks_given      ? "--ranks"
-			    : a->node_given     ? "--node"
-			    : a->node_link_text ? "--node-link"
-			    : a->memory_given   ? "--memory"
-			    : a->best_given     ? "--best"
-			    : a->scatter        ? "--scatter-gather"
-						: NULL;
+	const char *given = a->ranks_given    ? "--ranks"
+			    : a->memory_given ? "--memory"
+			    : a->best_given   ? "--best"
+			    : a->scatter      ? "--scatter-gather"
+					      : NULL;
 
 	if (given)
 		return bb_fail(error, BB_EUSAGE,
@@ -285,8 +314,8 @@ bb_status bb_hybrid_check(const struct bb_benchmark *benchmark, void *own, struc
 		BB_TRY(status, check_divisions(a, error), out);
 	BB_TRY(status, bb_model_open(&h->model, a->model_text, a->seq, error), out);
 	BB_TRY(status, check_model(h, error), out);
-	if (a->plan)
-		status = bb_check_files(files, 2, environment->launch.proc == 0, error);
+	status = a->plan ? bb_check_files(files, 2, environment->launch.proc == 0, error)
+			 : make_nodes(h, o, error);
 out:
 	return status;
 }

@@ -146,6 +146,9 @@ BAD = [
     ("-g 8 --seq 33 --sequence-parallel", "the 33 tokens of a sequence cannot be divided among --tp 2"),
     ("-g 8 --preset bloom-176b", "--preset bloom-176b: is divided among 384 ranks, there are 8"),
     ("-g 8 --flops 1T --pass-time 1ms", "give one"),
+    ("-g 8 --node-link 1GB/s", "--node-link: is of --plan and of virtual time"),
+    ("-g 8 --backend sim --link 1GB/s --node 4", "--node: nodes matter where --node-link says"),
+    ("-g 12 --backend sim --link 1GB/s --node-link 1GB/s", "--node 8: 12 ranks cannot be divided"),
     (f"{PLAN} {LINKS} --algo ring", "--algo: --plan runs nothing"),
     ("-g 8 --algo ring,tree", "--algo ring,tree: one at a time"),
     ("-g 8 --algo rign", "did you mean \"ring\"?"),
@@ -319,12 +322,27 @@ def as_planned(options):
     found = steps(f"{line} {options}")
     for part in found.values():
         expect(abs(part["time_us"] / part["plan_us"] - 1) < 1e-3, part)
-        equal(part["crossing"], None, "nodes that are not modelled")
     equal(found["step"]["plan_bubble_us"], 0, "bubble")
+    return found
+
+
+@test
+def without_nodes():
+    found = as_planned("--tp 2 --dp 2")
+    equal([found[k]["crossing"] for k in ("tensor", "data")], [None, None], "nodes that are not modelled")
     expect("nodes are not modelled" in found["step"]["links"], found["step"])
 
 
-add("as planned", as_planned, "--tp 2 --dp 2 --zero 0")
+@test
+def with_nodes():
+    """Tensor groups stay on their nodes, replicas do not: each kind takes what its links take, by hand."""
+    found = as_planned("--tp 2 --dp 2 --node 2 --node-link 100MB/s,50us")
+    equal([found[k]["crossing"] for k in ("tensor", "data")], [0, 2], "groups that cross nodes")
+    # An all-reduce of two: two messages of half, one after the other.
+    elements = found["data"]["sent_bytes"]
+    expect(abs(found["data"]["time_us"] - (2 * 50 + elements / 100)) < 1, found["data"])
+
+
 add("as planned: sequence parallel, ZeRO, recomputed", as_planned, "--tp 2 --dp 2 --sequence-parallel --zero 1 --recompute full")
 add("as planned: experts", as_planned, f"{EXPERTS} --tp 1 --ep 2")
 
@@ -347,15 +365,19 @@ add("virtual time, auto", virtual_time, "auto", 1)
 
 @test
 def bloom_is_played():
-    """All 384 ranks in virtual time: what a step of BLOOM sends is what is known of it."""
-    line = "-g 384 --preset bloom-176b --zero 0 --recompute none -n 1"
-    found = steps(f"{line} --backend sim --link 300GB/s,5us --algo ring")
-    # Six layers of a middle stage; the last has five and the head.
-    equal((found["tensor"]["calls"], found["tensor"]["sent_bytes"]), (6 * 4 * 128, 504 << 30), "tensor")
+    """All 384 ranks on 48 nodes in virtual time: what is known of a step, and what the plan says of it."""
+    line = "-g 384 --preset bloom-176b --backend sim --link 300GB/s,5us --node-link 6.25GB/s,5us --algo ring -n 1"
+    found = steps(line)
+    # Six layers of a middle stage, made again; the last has five and the head.
+    equal((found["tensor"]["calls"], found["tensor"]["sent_bytes"]), (6 * 6 * 128, 756 << 30), "tensor")
     equal((found["pipeline"]["calls"], found["pipeline"]["sent_bytes"]), (2 * 128, 28 << 30), "pipeline")
-    # The plan takes all stages to be as slow as the slowest; some have less to do.
+    equal([found[k]["crossing"] for k in ("tensor", "pipeline", "data")], [0, 32, 48], "groups that cross nodes")
     step = found["step"]
-    expect(0.98 < step["time_us"] / step["plan_us"] <= 1, step)
+    (planned,) = [r for r in plans(BLOOM)[0] if r["published"]]
+    expect(abs(step["plan_us"] / planned["step_us"] - 1) < 1e-9, f"{step} of {planned}")
+    # The plan has every stage as slow as the slowest and every message between nodes; half of them stay.
+    expect(0.95 < step["time_us"] / step["plan_us"] < 1, step)
+    expect("48 nodes of 8 ranks" in step["links"], step)
 
 
 @test
