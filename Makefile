@@ -88,7 +88,7 @@ HAVE_JANSSON     := $(shell printf '\043include <jansson.h>\n' | \
                     $(CC) $(CPPFLAGS) -E - >/dev/null 2>&1 && echo 1)
 TRAINING         := $(if $(HAVE_JANSSON),$(patsubst src/training_kernels/%.c,%,$(wildcard src/training_kernels/*_perf.c)))
 TRAINING_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out %_perf.c,$(wildcard src/training_kernels/*.c src/training_kernels/*/*.c)))
-TRAINING_UNITS   := $(addprefix $(B)/tests/,test_models test_buckets test_step_model test_pipeline test_pipeline_search test_pipeline_program test_ddp test_hybrid test_moe test_ways test_train test_tensor)
+TRAINING_UNITS   := $(addprefix $(B)/tests/,test_models test_buckets test_step_model test_pipeline test_pipeline_search test_pipeline_program test_ddp test_hybrid test_hybrid_program test_moe test_ways test_train test_tensor)
 # Who is to blame when something is slow.
 DIAGNOSE         := $(B)/diagnose
 DIAGNOSE_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out %_main.c,$(wildcard src/acceptance/diagnose*.c)))
