@@ -2,8 +2,9 @@
 """make truth: what busbench measures, held against truths planted beforehand.
 
 A paced link has a known rate and latency, a delayed rank a known delay, a shaped link between hosts a
-known rate, a pipeline of sleepers a known step; the table shows how near the measurements come. Nothing
-here passes or fails: a loaded machine measures late."""
+known rate, a pipeline of sleepers a known step, a calibrated model predicts what it has not seen; the
+table shows how near the measurements come. Nothing here passes or fails: a loaded machine measures
+late."""
 
 import argparse
 import json
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 
+import truth_calibrate
 import truth_data_parallel
 import truth_ddp
 import truth_hosts
@@ -82,7 +84,7 @@ def main():
     print("|" + " --- |" * len(head))
     for rows in (link_rows(build), delay_rows(build), truth_hosts.rows(build),
                  truth_pipeline.rows(build), truth_ddp.rows(build),
-                 truth_data_parallel.rows(build)):
+                 truth_data_parallel.rows(build), truth_calibrate.rows(build)):
         for row in rows:
             print("| " + " | ".join(row) + " |", flush=True)
 

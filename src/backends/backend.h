@@ -11,13 +11,14 @@
 
 #include "core/datatype.h"
 #include "core/status.h"
+#include "core/strbuf.h"
 #include "schedules/schedule.h"
 #include "schedules/timeline.h"
 
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define BB_BACKEND_ABI 13u
+#define BB_BACKEND_ABI 15u
 #define BB_CHOSEN_TEXT 32
 #define BB_SWITCH_TEXT 160
 
@@ -56,6 +57,7 @@ struct bb_backend_config {
 	bool link_port;      /* paced is not the pair, but all that a rank sends, and receives */
 	/* Of virtual time: what joins the ranks, instead of the above; NULL: nothing else. */
 	const struct bb_cluster *cluster;
+	const char *calibrate; /* or a file of records that times are fitted to; NULL: none */
 	/* struct bb_link_model's. */
 	double link_noise;
 	uint64_t seed;
@@ -288,6 +290,9 @@ struct bb_backend {
 	/* What moves the bytes, with its version; lasts as long as CONTEXT. NULL: what carries the
 	   launch, or nothing but this program. */
 	const char *(*library)(const struct bb_context *context);
+	/* Lines that begin with "# ": what its times come from. NULL: they are measured, or said
+	   elsewhere. */
+	void (*explain)(const struct bb_context *context, struct bb_strbuf *out);
 	/* From any thread or a signal handler: every wait returns BB_ETIMEOUT soon, for good. */
 	void (*abort)(struct bb_context *context);
 	/* Most ranks per process, and bytes that buffers of this process may take in all: 0, and

@@ -191,6 +191,8 @@ bb_status bb_run_begin(struct bb_run *run, struct bb_driver *driver, double copy
 	BB_TRY(status, compare_hosts(run, driver, &lines), out);
 	if (!bb_driver_leads(driver))
 		goto out;
+	if (run->options.backend->explain)
+		run->options.backend->explain(run->context, &lines);
 	/* Virtual ranks live nowhere. */
 	if (!run->options.cluster && run->world.nranks <= BB_MAX_RANKS)
 		record->ranks = (struct bb_rank_infos){run->infos, (size_t)run->world.nranks};

@@ -275,6 +275,24 @@ out:
 	return st;
 }
 
+static bb_status resolve_calibration(struct bb_options *o, struct bb_error *error)
+{
+	if (!o->calibrate_text)
+		return BB_OK;
+	if (!(o->backend->capabilities & BB_CAP_VIRTUAL))
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "--calibrate %s: the %s backend measures what is there; give "
+			       "--backend sim",
+			       o->calibrate_text, o->backend->name);
+	if (o->link_text || o->cluster_text)
+		return bb_fail(error, BB_EUSAGE,
+			       "--calibrate %s and %s %s both say what times come from; give one",
+			       o->calibrate_text, o->link_text ? "--link" : "--cluster",
+			       o->link_text ? o->link_text : o->cluster_text);
+	o->config.calibrate = o->calibrate_text;
+	return BB_OK;
+}
+
 /* Without noise one iteration is like the other, and nothing has to get warm. */
 static void resolve_noise(struct bb_options *o)
 {
@@ -306,6 +324,7 @@ bb_status bb_options_read(struct bb_options *o, const struct bb_benchmark *bench
 	BB_TRY(st, bb_options_fault(o, benchmark->faults, error), out);
 	BB_TRY(st, resolve_link(o, error), out);
 	BB_TRY(st, resolve_cluster(o, error), out);
+	BB_TRY(st, resolve_calibration(o, error), out);
 	resolve_noise(o);
 	BB_TRY(st, benchmark->check(benchmark, own, o, environment, error), out);
 	BB_TRY(st, bb_options_check(o, &environment->launch, error), out);

@@ -73,7 +73,7 @@ struct bb_options {
 	uint64_t timeout_ns; /* 0: none */
 	int64_t memory_report;
 	const char *csv_file, *json_file; /* NULL: none, as below */
-	const char *backend_text, *fault_text, *link_text, *cluster_text;
+	const char *backend_text, *fault_text, *link_text, *cluster_text, *calibrate_text;
 	double precision;     /* fraction; 0: fixed number of iterations */
 	double noise;         /* fraction */
 	uint64_t max_time_ns; /* of one row under --precision */

@@ -200,11 +200,11 @@ static bb_status check_virtual(const struct bb_options *o, struct bb_error *erro
 				       name);
 		return BB_OK;
 	}
-	if (!o->link_text && !o->cluster_text)
+	if (!o->link_text && !o->cluster_text && !o->calibrate_text)
 		return bb_fail(error, BB_EUSAGE,
 			       "the %s backend computes times from what links do; give --link "
 			       "RATE,LATENCY, as in --link 25GB/s,5us, or --cluster "
-			       "NAME:NODES, as in --cluster hgx-h100:16",
+			       "NAME:NODES, as in --cluster hgx-h100:16, or --calibrate FILE",
 			       name);
 	if (o->fault.kind == BB_FAULT_CORRUPT || o->fault.kind == BB_FAULT_DIE ||
 	    o->fault.kind == BB_FAULT_SWAP)

@@ -64,6 +64,8 @@ const struct bb_option bb_option_rows[] = {
 	{STRING("cluster", 0, cluster_text, NULL, "NAME[:NODES]",
 		"of sim, instead of --link: nodes of a known system (--list), or what a FILE "
 		"says")},
+	{STRING("calibrate", 0, calibrate_text, NULL, "FILE",
+		"of sim, instead of --link: fit times to FILE, what --json wrote of real runs")},
 	{ROW(BB_OPT_PERCENT, "noise", 0, noise, NULL, "P%",
 	     "of sim: by how much each message and each computation varies; --seed draws")},
 	{FLAG("list", 0, list, "what this build can do, per backend"), .section = "Information"},

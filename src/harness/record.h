@@ -76,6 +76,7 @@ struct bb_run_record {
 	const char *fault; /* --fault as given, or NULL; so too link and split */
 	const char *link;
 	const char *cluster;
+	const char *calibrate;
 	char network[BB_NETWORK_TEXT]; /* what that is, in words; empty: none */
 	const char *split;
 	bool virtual_time;           /* times are computed, not measured */

@@ -260,7 +260,9 @@ void bb_sink_add_virtual(struct bb_strbuf *out, const struct bb_run_record *run)
 		bb_strbuf_addf(out, "# Cluster %s: %s\n", run->cluster, run->network);
 	if (run->virtual_time)
 		bb_strbuf_addf(out, "# Virtual time: computed from %s, nothing is measured\n",
-			       run->cluster ? "--cluster" : "--link");
+			       run->calibrate ? "--calibrate"
+			       : run->cluster ? "--cluster"
+					      : "--link");
 }
 
 void bb_sink_add_head(struct bb_strbuf *out, const struct bb_run_record *run)

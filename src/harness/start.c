@@ -139,6 +139,7 @@ void bb_run_describe(struct bb_run *run)
 	r->fault = o->fault_text;
 	r->link = o->link_text;
 	r->cluster = o->cluster_text;
+	r->calibrate = o->calibrate_text;
 	if (o->cluster) {
 		struct bb_strbuf text = {0};
 

@@ -62,6 +62,29 @@ const struct bb_native bb_sim_nccl_auto =
 
 /* ---- what NCCL would find -------------------------------------------------------------------- */
 
+/* Compute capability of the first GPU; 0: there is none, or it is not NVIDIA's. */
+static int capability(const struct bb_cluster *cluster)
+{
+	const struct bb_topology *t = cluster->node;
+
+	return bb_topology_count(t, BB_GPU) > 0 ? t->devices[bb_topology_device(t, BB_GPU, 0)].sm
+						: 0;
+}
+
+bb_status bb_sim_nccl_find(struct bb_nccl_constants *c, const struct bb_cluster *cluster,
+			   char text[BB_SIM_NCCL_TEXT], struct bb_error *error)
+{
+	const bb_status status = bb_nccl_constants_find(c, capability(cluster), error);
+
+	text[0] = '\0';
+	if (status == BB_OK && c->channels > 0)
+		snprintf(text, BB_SIM_NCCL_TEXT,
+			 "a model of NCCL 2.30 (%s: of its constants %d are published, %d fitted, "
+			 "%d assumed)",
+			 c->generation, c->published, c->fitted, c->assumed);
+	return status;
+}
+
 /* NCCL takes all that share NVSwitches for one node. */
 static int domain_of(const struct bb_cluster *cluster, int rank)
 {
@@ -129,7 +152,7 @@ void bb_sim_nccl_mar(struct bb_nccl_machine *machine, const struct bb_cluster *c
 {
 	bool takes_part = false;
 
-	for (int i = 0; i < n && !takes_part; i++)
+	for (int i = 0; i < n && flaw && !takes_part; i++)
 		takes_part = bb_cluster_node(cluster, members[i]) == flaw->node;
 	if (!takes_part)
 		return;

@@ -14,13 +14,21 @@ extern const struct bb_native bb_sim_nccl_natives[];
 /* NCCL's own choice. */
 extern const struct bb_native bb_sim_nccl_auto;
 
+/*
+ * *C = NCCL's constants for the GPUs of CLUSTER, and in TEXT what they are, for records; empty
+ * where there are none.
+ */
+#define BB_SIM_NCCL_TEXT 128
+BB_MUST bb_status bb_sim_nccl_find(struct bb_nccl_constants *c, const struct bb_cluster *cluster,
+				   char text[BB_SIM_NCCL_TEXT], struct bb_error *error);
+
 /* *MACHINE = what NCCL would find of the MEMBERS, ranks of CLUSTER. */
 void bb_sim_nccl_machine(struct bb_nccl_machine *machine, const struct bb_cluster *cluster,
 			 const int *members, int n);
 
-/* The same with FLAW. NCCL spreads what it does over all rails and waits for the slowest node: what
-   is wrong with one that takes part is wrong with all; of a rail that is lost the others take the
-   share. */
+/* The same with FLAW (NULL: none). NCCL spreads what it does over all rails and waits for the
+   slowest node: what is wrong with one that takes part is wrong with all; of a rail that is lost
+   the others take the share. */
 void bb_sim_nccl_mar(struct bb_nccl_machine *machine, const struct bb_cluster *cluster,
 		     const struct bb_fabric_flaw *flaw, const int *members, int n);
 

@@ -2,6 +2,7 @@
  * sim.c - the backend whose time is virtual: no byte moves, each rank has a clock that goes on by
  * what the model of the links says (schedules/timeline.h). One driver stands for all ranks.
  */
+#include "backends/sim/calibration_calls.h"
 #include "backends/sim/nccl_calls.h"
 #include "backends/sim/network.h"
 
@@ -29,8 +30,9 @@ struct bb_context {
 	int ncourses;
 	struct bb_network network; /* with a cluster */
 	const struct bb_cluster *cluster;
-	struct bb_nccl_constants nccl; /* of a cluster of GPUs */
-	char library[128];             /* that is modelled */
+	struct bb_calibration *calibration; /* NULL: times are those of the network or the links */
+	struct bb_nccl_constants nccl;      /* of a cluster of GPUs */
+	char library[BB_SIM_NCCL_TEXT];     /* that is modelled */
 	struct bb_choices choices;
 	struct bb_error *error;
 	uint64_t calls;      /* collectives made: each draws its own noise */
@@ -62,6 +64,7 @@ static void sim_close(struct bb_context *context)
 {
 	bb_choices_free(&context->choices);
 	bb_network_free(&context->network);
+	bb_calibration_free(context->calibration);
 	for (int i = 0; i < context->ncourses; i++)
 		free(context->courses[i].clocks);
 	free(context);
@@ -113,6 +116,11 @@ static bb_status sim_open(struct bb_context **context, const struct bb_world *wo
 		goto fail;
 	if (!open_course(c, config, false))
 		goto fail;
+	if (config->calibrate &&
+	    bb_calibration_read(&c->calibration, config->calibrate, error) != BB_OK) {
+		sim_close(c);
+		return bb_error_status(error);
+	}
 	*context = c;
 	return BB_OK;
 fail:
@@ -120,6 +128,12 @@ fail:
 		sim_close(c);
 	return bb_fail(error, BB_EINTERNAL, "out of memory for the clocks of %d ranks",
 		       world->nranks);
+}
+
+static void sim_explain(const struct bb_context *context, struct bb_strbuf *out)
+{
+	if (context->calibration)
+		bb_calibration_tell(context->calibration, out);
 }
 
 static void sim_abort(struct bb_context *context)
@@ -220,15 +234,23 @@ static bb_status sim_group_open(struct bb_rank *rank, const int *members, int n,
 	}
 	for (int i = 0; i < g->context->ncourses && g->context->cluster; i++) {
 		bb_sim_nccl_machine(&g->machines[i], g->context->cluster, members, n);
-		if (g->context->courses[i].flaw)
-			bb_sim_nccl_mar(&g->machines[i], g->context->cluster,
-					g->context->courses[i].flaw, members, n);
+		bb_sim_nccl_mar(&g->machines[i], g->context->cluster, g->context->courses[i].flaw,
+				members, n);
 	}
 	*group = g;
 	return BB_OK;
 fail:
 	sim_group_close(g);
 	return bb_fail(error, BB_EINTERNAL, "out of memory for a group");
+}
+
+static double latest_of(const double *times, int n)
+{
+	double latest = 0;
+
+	for (int i = 0; i < n; i++)
+		latest = times[i] > latest ? times[i] : latest;
+	return latest;
 }
 
 static bb_status sim_barrier(struct bb_group *group)
@@ -273,6 +295,8 @@ static bb_status settle(struct bb_group *group, const char *name, struct bb_call
 	const struct bb_link_model links = links_of(group, sound_course(c));
 	struct bb_error reason = {.text = ""};
 
+	if (c->calibration)
+		return bb_calibration_settle(c->calibration, name, call, c->error);
 	call->schedule = bb_timeline_choose(&links, name, call->collective, &shape,
 					    bb_dtype_size(call->dtype), &reason);
 	if (!call->schedule)
@@ -287,26 +311,24 @@ static bb_status sim_choose(struct bb_group *group, struct bb_call *call)
 	return settle(group, NULL, call);
 }
 
-/* What cannot be done is refused later. */
-static bb_status sim_tune(struct bb_group *group, struct bb_call *call)
-{
-	if (call->native)
-		return BB_OK;
-	if (call->schedule->refuses && call->schedule->refuses(&call->shape))
-		return BB_OK;
-	return settle(group, call->schedule->name, call);
-}
-
 static const char *sim_refuses(struct bb_group *group, const struct bb_call *call)
 {
 	const struct bb_context *c = group->context;
 
-	if (call->native && c->courses[0].links.slow_link.factor > 0)
-		return "the model of NCCL has no links between two ranks: of slow_link only "
-		       "schedules know";
+	if ((call->native || c->calibration) && c->courses[0].links.slow_link.factor > 0)
+		return "a model has no links between two ranks: of slow_link only schedules over "
+		       "--link or --cluster know";
 	if (call->native)
 		return bb_sim_nccl_refuses(&c->nccl, &group->machines[c->ncourses - 1], call);
 	return call->schedule->refuses ? call->schedule->refuses(&call->shape) : NULL;
+}
+
+/* What cannot be done is refused later. */
+static bb_status sim_tune(struct bb_group *group, struct bb_call *call)
+{
+	if (call->native || sim_refuses(group, call))
+		return BB_OK;
+	return settle(group, call->schedule->name, call);
 }
 
 static size_t sim_tmp_bytes(struct bb_group *group, const struct bb_call *call)
@@ -319,21 +341,26 @@ static double sim_cost_bytes(struct bb_group *group, const struct bb_call *call)
 	return 0;
 }
 
-/* A collective of the library's begins when the last has come, and ends on all at once. */
-static void play_native(struct bb_group *group, int course, const struct bb_call *call,
-			uint64_t number)
+/* What is not played message by message begins when the last has come, and ends on all at once. */
+static void play_whole(struct bb_group *group, double seconds)
 {
-	const struct bb_context *c = group->context;
-	double end = 0;
+	const double start = latest_of(group->times, group->n);
 
 	for (int i = 0; i < group->n; i++)
-		if (group->times[i] > end)
-			end = group->times[i];
-	end += bb_sim_nccl_time(&c->nccl, &group->machines[course], call, group->chosen) *
-	       bb_timeline_noise(&c->courses[course].links, number);
-	for (int i = 0; i < group->n; i++)
-		group->times[i] = end;
+		group->times[i] = start + seconds;
 	group->evaluator = "model";
+}
+
+/* Seconds by a model instead of messages. */
+static double modelled(struct bb_group *group, int course, const struct bb_call *call,
+		       uint64_t number)
+{
+	const struct bb_context *c = group->context;
+	const double noise = bb_timeline_noise(&c->courses[course].links, number);
+
+	if (!call->native)
+		return bb_calibration_call_time(c->calibration, call) * noise;
+	return bb_sim_nccl_time(&c->nccl, &group->machines[course], call, group->chosen) * noise;
 }
 
 static bb_status play_schedule(struct bb_group *group, int course, const struct bb_call *call,
@@ -361,8 +388,8 @@ static bb_status play(struct bb_group *group, int i, const struct bb_call *call,
 		if (course->late > 0 && group->members[m] == course->slow_rank)
 			group->times[m] += course->late;
 	}
-	if (call->native)
-		play_native(group, i, call, number);
+	if (call->native || group->context->calibration)
+		play_whole(group, modelled(group, i, call, number));
 	else
 		status = play_schedule(group, i, call, number);
 	for (int m = 0; m < group->n; m++)
@@ -387,31 +414,16 @@ static bb_status sim_collective(struct bb_group *group, struct bb_queue *queue,
 
 /* ---- GPUs: NCCL's collectives by their model ---------------------------------------------- */
 
-/* Compute capability of the first GPU; 0: there is none, or it is not NVIDIA's. */
-static int capability(const struct bb_cluster *cluster)
-{
-	const struct bb_topology *t = cluster->node;
-
-	return bb_topology_count(t, BB_GPU) > 0 ? t->devices[bb_topology_device(t, BB_GPU, 0)].sm
-						: 0;
-}
-
 static bb_status gpu_open(struct bb_context **context, const struct bb_world *world,
 			  const struct bb_backend_config *config, struct bb_error *error)
 {
-	bb_status status = sim_open(context, world, config, error);
+	bb_status status;
 
-	if (status != BB_OK)
-		return status;
-	status = bb_nccl_constants_find(&(*context)->nccl, capability(config->cluster), error);
+	BB_TRY(status, sim_open(context, world, config, error), out);
+	status = bb_sim_nccl_find(&(*context)->nccl, config->cluster, (*context)->library, error);
 	if (status != BB_OK)
 		sim_close(*context);
-	else if ((*context)->nccl.channels > 0)
-		snprintf((*context)->library, sizeof((*context)->library),
-			 "a model of NCCL 2.30 (%s: of its constants %d are published, %d fitted, "
-			 "%d assumed)",
-			 (*context)->nccl.generation, (*context)->nccl.published,
-			 (*context)->nccl.fitted, (*context)->nccl.assumed);
+out:
 	return status;
 }
 
@@ -479,12 +491,7 @@ static bb_status sim_finish(struct bb_rank *rank, struct bb_queue *queue)
 
 static double now_on(const struct bb_context *c, const struct course *course)
 {
-	double latest = 0;
-
-	for (int r = 0; r < c->world.nranks; r++)
-		if (course->clocks[r] > latest)
-			latest = course->clocks[r];
-	return latest;
+	return latest_of(course->clocks, c->world.nranks);
 }
 
 static double sim_now(struct bb_rank *rank)
@@ -535,6 +542,9 @@ static bb_status sim_evaluate(struct bb_rank *rank, const struct bb_program *pro
 
 	if (atomic_load(&c->aborted))
 		return BB_ETIMEOUT;
+	if (c->calibration)
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "--calibrate is for collectives; give --link or --cluster");
 	for (int i = 0; i < c->ncourses && status == BB_OK; i++) {
 		const struct course *course = &c->courses[i];
 		struct later later = {watch, now_on(c, course)};
@@ -554,23 +564,22 @@ static bb_status sim_evaluate(struct bb_rank *rank, const struct bb_program *pro
 	return status;
 }
 
-static const struct bb_native sim_natives[] = {{.name = NULL}};
-
 /* What both tables have in common. */
 #define SIM                                                                                        \
 	.abi = BB_BACKEND_ABI, .name = "sim",                                                      \
-	.brief = "ranks are virtual: times are computed from --link or --cluster",                 \
-	.capabilities = BB_CAP_FREE_COST | BB_CAP_VIRTUAL, .close = sim_close, .abort = sim_abort, \
-	.max_local = sim_max_local, .memory_available = sim_memory_available,                      \
-	.attach = sim_attach, .detach = sim_detach, .locate = sim_locate, .alloc = sim_alloc,      \
-	.release = sim_release, .copy = sim_copy, .fill = sim_fill, .verify = sim_verify,          \
-	.group_open = sim_group_open, .group_close = sim_group_close, .barrier = sim_barrier,      \
-	.tune = sim_tune, .refuses = sim_refuses, .tmp_bytes = sim_tmp_bytes,                      \
-	.cost_bytes = sim_cost_bytes, .queue_open = sim_queue_open,                                \
-	.queue_close = sim_queue_close, .event_open = sim_event_open,                              \
-	.event_close = sim_event_close, .event_record = sim_event, .event_wait = sim_event,        \
-	.compute = sim_compute, .collective = sim_collective, .finish = sim_finish,                \
-	.now = sim_now, .delay = sim_delay, .evaluate = sim_evaluate, .played = sim_played
+	.brief = "ranks are virtual: times are computed from --link, --cluster or --calibrate",    \
+	.capabilities = BB_CAP_FREE_COST | BB_CAP_VIRTUAL, .close = sim_close,                     \
+	.explain = sim_explain, .abort = sim_abort, .max_local = sim_max_local,                    \
+	.memory_available = sim_memory_available, .attach = sim_attach, .detach = sim_detach,      \
+	.locate = sim_locate, .alloc = sim_alloc, .release = sim_release, .copy = sim_copy,        \
+	.fill = sim_fill, .verify = sim_verify, .group_open = sim_group_open,                      \
+	.group_close = sim_group_close, .barrier = sim_barrier, .tune = sim_tune,                  \
+	.refuses = sim_refuses, .tmp_bytes = sim_tmp_bytes, .cost_bytes = sim_cost_bytes,          \
+	.queue_open = sim_queue_open, .queue_close = sim_queue_close,                              \
+	.event_open = sim_event_open, .event_close = sim_event_close, .event_record = sim_event,   \
+	.event_wait = sim_event, .compute = sim_compute, .collective = sim_collective,             \
+	.finish = sim_finish, .now = sim_now, .delay = sim_delay, .evaluate = sim_evaluate,        \
+	.played = sim_played
 
 static const struct bb_backend over_gpus = {
 	SIM,
@@ -584,7 +593,7 @@ static const struct bb_backend over_gpus = {
 
 const struct bb_backend bb_backend_sim = {
 	SIM,
-	.natives = sim_natives,
+	.natives = &(const struct bb_native){.name = NULL},
 	.over_gpus = &over_gpus,
 	.open = sim_open,
 	.choose = sim_choose,

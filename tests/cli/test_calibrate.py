@@ -1,0 +1,82 @@
+"""Predictions fitted to records: exact enough where times follow a law, refused where there is nothing to go by."""
+
+import json
+import os
+import tempfile
+
+from kit import expect, run, test
+
+LINK = "--backend sim --link 10G,5us"
+
+
+def records(line):
+    return [json.loads(text) for text in run(f"{line} --json -").exits(0).out.splitlines()]
+
+
+def write(folder, lines):
+    path = os.path.join(folder, "runs.jsonl")
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(line if isinstance(line, str) else json.dumps(line) + "\n" for line in lines)
+    return path
+
+
+def times(found):
+    return {(r["algorithm"], r["size_bytes"], r["in_place"]): r["time_us"] for r in found if r["kind"] == "result"}
+
+
+@test
+def other_sizes():
+    """Every fourth size of virtual runs, whose law is known, gives those in between."""
+    sweep = "all_reduce {} -g 4 -b 1K -e 64M -f {} --algo ring,halving_doubling"
+    with tempfile.TemporaryDirectory() as folder:
+        path = write(folder, records(sweep.format(LINK, 4)))
+        predicted = times(records(sweep.format(f"--backend sim --calibrate {path}", 2)))
+        for key, time in times(records(sweep.format(LINK, 2))).items():
+            expect(abs(predicted[key] / time - 1) < 0.1, f"{key}: {predicted[key]} instead of {time}")
+        out = run(f"all_reduce --backend sim --calibrate {path} -g 4 -b 1K -e 1M -f 32 --algo all").exits(0).out
+        expect("# Calibration: 36 results, off by" in out, "residuals are not told")
+        expect("all_reduce ring 4 ranks in-place: 9 results, off by" in out, "residuals of a series are not told")
+        (r, _) = [r for r in records(f"all_reduce --backend sim --calibrate {path} -g 4 -b 1M -e 1M") if r["kind"] == "result"]
+        expect(r["algorithm"] in ("ring", "halving_doubling"), f"{r['algorithm']} was not measured")
+
+
+@test
+def other_counts():
+    with tempfile.TemporaryDirectory() as folder:
+        known = []
+        for n in (2, 4):
+            known += records(f"all_gather {LINK} -g {n} -b 64K -e 16M -f 4 --algo ring")
+        path = write(folder, known)
+        line = "all_gather {} -g 8 -b 1M -e 16M -f 4 --algo ring"
+        predicted = times(records(line.format(f"--backend sim --calibrate {path}")))
+        for key, time in times(records(line.format(LINK))).items():
+            expect(0.2 < predicted[key] / time < 5, f"{key}: {predicted[key]} instead of {time}")
+
+
+@test
+def real_records():
+    """Of a real run, too, each size that is known comes out as it was."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = records("all_reduce --backend host -g 2 -b 4K -e 64K -f 4 --algo ring,direct -n 5")
+        path = write(folder, found)
+        out = run(f"all_reduce --backend sim --calibrate {path} -g 2 -b 4K -e 64K -f 4 --algo ring").exits(0).out
+        expect("6 results are none of schedules" in out, "direct is none of the schedules")
+        got = times(records(f"all_reduce --backend sim --calibrate {path} -g 2 -b 4K -e 64K -f 4 --algo ring"))
+        for r in found:
+            if r["kind"] == "result" and r["algorithm"] == "ring":
+                time = r["p50_us"] if r["samples"] > 1 else r["time_us"]
+                expect(abs(got["ring", r["size_bytes"], r["in_place"]] / time - 1) < 1e-6, "a known size is off")
+
+
+@test
+def refused():
+    with tempfile.TemporaryDirectory() as folder:
+        empty = write(folder, ["", "no JSON\n", "{\n", '{"kind":"result"}\n', '{"kind":"result","x":[{"y":"}'])
+        run(f"all_reduce --backend sim --calibrate {empty} -g 2").exits(2).says("has 0 results", "--json FILE")
+        run("all_reduce --backend sim --calibrate nowhere -g 2").exits(2).says("nowhere")
+        path = write(folder, records(f"all_reduce {LINK} -g 4 -b 1K -e 1M -f 4 --algo ring"))
+        run(f"all_reduce --backend host --calibrate {path} -g 2").exits(5).says("--backend sim")
+        run(f"all_reduce {LINK} --calibrate {path} -g 2").exits(2).says("give one")
+        run(f"all_reduce --backend sim --cluster hgx-h100:1 --calibrate {path}").exits(2).says("give one")
+        run(f"alltoallv --backend sim --calibrate {path} -g 4 -b 1M -e 1M").exits(5).says("several sizes")
+        run(f"pipeline --backend sim --calibrate {path} -g 4").exits(5).says("--calibrate is for collectives")
