@@ -361,8 +361,9 @@ bench:
 	@lscpu | grep -E '^(Architecture|CPU\(s\)|Model name|Thread|Core|Socket|L[123]|NUMA)' || true
 	@grep -E '^Mem(Total|Available)' /proc/meminfo
 	@mkdir -p $(B)/bench
-	$(B)/all_reduce_perf -b 1M -e 1G -g 8 --algo ring,tree,auto -T 600 --json $(B)/bench/records.jsonl
-	@$(PYTHON) scripts/report.py $(B)/bench/records.jsonl -o $(REPORT)/ || [ $$? -eq 3 ]
+	status=0; $(B)/all_reduce_perf -b 1M -e 1G -g 8 --algo ring,tree,auto -T 600 --json $(B)/bench/records.jsonl || \
+		status=$$?; \
+	$(PYTHON) scripts/report.py $(B)/bench/records.jsonl -o $(REPORT)/ || [ $$? -eq 3 ] && exit $$status
 
 check check-full:
 	scripts/setup.sh check

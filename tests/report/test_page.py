@@ -282,6 +282,15 @@ def sorts(browser):
     equal(browser.run(f"{head}[{size}].getAttribute('aria-sort')"), "none", "what the other head says")
 
 
+def prints_all(browser):
+    """What is folded on the screen is on paper, and folded again afterwards."""
+    count = "document.querySelectorAll('details:not([open])').length"
+    closed = browser.run("document.querySelectorAll('details')[0].open = false, " + count)
+    expect(closed > 0, "nothing is folded")
+    equal(browser.run(f"dispatchEvent(new Event('beforeprint')), {count}"), 0, "folded on paper")
+    equal(browser.run(f"dispatchEvent(new Event('afterprint')), {count}"), closed, "folded afterwards")
+
+
 def themes(browser):
     colour = "getComputedStyle(document.body).backgroundColor"
     before = browser.run(colour)
@@ -327,6 +336,7 @@ def in_a_browser():
         )
         sorts(browser)
         themes(browser)
+        prints_all(browser)
         paths, more = everything(folder)
         _, target = report(folder, *paths)
         looks_right(browser, target + "index.html", *PICTURES)

@@ -199,7 +199,7 @@ class Report:
         )
         body = environment.get_template("body.html").render(report=self, embed=embed, csv_names=csv_names)
         light, dark = pictures.style()
-        raw = {name: environment.loader.get_source(environment, name)[0] for name in ("style.css", "sort.js")}
+        raw = {name: environment.loader.get_source(environment, name)[0] for name in ("style.css", "page.js")}
         safe = jinja2.utils.markupsafe.Markup
         return environment.get_template("index.html").render(
             title=self.title,
@@ -207,7 +207,7 @@ class Report:
             light=safe(light),
             dark=safe(dark),
             style=safe(raw["style.css"]),
-            script=safe(raw["sort.js"]),
+            script=safe(raw["page.js"]),
         )
 
 

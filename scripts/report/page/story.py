@@ -42,6 +42,8 @@ def error_sentence(run):
     error = text(end, "error")
     if error:
         return error[0].upper() + error[1:].rstrip(".") + "."
+    if text(end, "verdict") == "interrupted":
+        return "The run was interrupted; what was measured until then is here."
     gate, mean = number(end, "min_busbw_GBps"), number(end, "avg_busbw_GBps")
     if text(end, "verdict") == "below the gate" and gate is not None and mean is not None:
         return f"The mean bus bandwidth is {speed(mean)}; the gate asks for 0.9 of {speed(gate)}."

@@ -24,3 +24,8 @@ document.getElementById("theme").addEventListener("click", () => {
   const now = root.dataset.theme || (dark ? "dark" : "light");
   root.dataset.theme = now === "dark" ? "light" : "dark";
 });
+// Paper has no clicks: all tables are on it.
+addEventListener("beforeprint", () => document.querySelectorAll("details:not([open])").forEach((one) => {
+  one.open = true;
+  addEventListener("afterprint", () => { one.open = false; }, {once: true});
+}));
