@@ -126,11 +126,14 @@ TOPOLOGY_SOURCES := $(wildcard src/topology/files/*.c src/topology/tool/*.c)
 TOPOLOGY_OBJECTS := $(TOPOLOGY_SOURCES:%.c=$(B)/%.o)
 TOPOLOGY         := $(if $(HAVE_EXPAT),$(B)/topology)
 
+# The same part of it, for collectives over clusters that files describe: loaded at run time.
+READER_OBJECTS   := $(filter $(B)/src/topology/files/%,$(TOPOLOGY_OBJECTS))
+
 # Backends loaded at run time; what they need is needed by nothing else.
 HAVE_MPI    := $(if $(filter auto,$(MPI)),$(shell command -v $(MPICC) >/dev/null 2>&1 && echo 1),$(filter 1,$(MPI)))
 MPI_SOURCES := $(wildcard src/backends/mpi/*.c) src/launch/mpi.c
 MPI_OBJECTS := $(MPI_SOURCES:%.c=$(B)/%.o)
-PLUGINS     := $(if $(HAVE_MPI),$(B)/backends/mpi.so)
+PLUGINS     := $(if $(HAVE_MPI),$(B)/backends/mpi.so) $(if $(HAVE_EXPAT),$(B)/backends/topology.so)
 
 # The nccl backend, and for its tests the same with stand-ins for the libraries, whose headers suffice.
 CUDA_INCLUDE := $(addprefix -isystem ,$(wildcard $(if $(NCCL_HOME),$(NCCL_HOME)/include) $(CUDA_HOME)/include))
@@ -242,6 +245,12 @@ $(BINS) $(UNITS) $(PLAYER) $(FAKE_UNITS) $(REFERENCE) $(B)/tests/host_speed: $(L
 $(B)/topology: $(TOPOLOGY_OBJECTS) $(LIB)
 	$(call say,LINK,$@)
 	$(Q)$(LINK) -o $@ $^ -lexpat $(LDLIBS)
+
+$(READER_OBJECTS): private BB_FLAGS += -fPIC
+$(B)/backends/topology.so: $(READER_OBJECTS)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(LINK) -shared -Wl,-Bsymbolic-functions -o $@ $^ -lexpat
 
 $(B)/model_memory: $(MEMORY_TOOL) $(MEMORY_OBJECTS) $(MODEL_OBJECTS) $(LIB)
 	@mkdir -p $(@D)

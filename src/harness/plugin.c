@@ -165,16 +165,19 @@ static bb_status load(struct bb_plugin *plugin, const char *name, const char *pa
 			       name, path, complaint(path));
 	plugin->backend = dlsym(handle, BB_BACKEND_SYMBOL);
 	plugin->launch = dlsym(handle, BB_LAUNCH_SYMBOL);
+	plugin->reader = dlsym(handle, BB_READER_SYMBOL);
 	if (plugin->backend)
 		BB_TRY(status, check_abi(path, plugin->backend->abi, BB_BACKEND_ABI, error),
 		       refused);
 	if (plugin->launch)
 		BB_TRY(status, check_abi(path, plugin->launch->abi, BB_LAUNCH_ABI, error), refused);
-	if (plugin->backend || plugin->launch)
+	if (plugin->reader)
+		BB_TRY(status, check_abi(path, plugin->reader->abi, BB_READER_ABI, error), refused);
+	if (plugin->backend || plugin->launch || plugin->reader)
 		return BB_OK;
 	status = bb_fail(error, BB_EBACKEND,
 			 "%s is not a part of busbench: it has neither " BB_BACKEND_SYMBOL
-			 " nor " BB_LAUNCH_SYMBOL,
+			 " nor " BB_LAUNCH_SYMBOL " nor " BB_READER_SYMBOL,
 			 path);
 refused:
 	*plugin = (struct bb_plugin){.backend = NULL};
@@ -203,6 +206,23 @@ bb_status bb_plugin_load(struct bb_plugin *plugin, const struct bb_loadable *wha
 out:
 	free(places);
 	return status;
+}
+
+bb_status bb_plugin_read_topology(const char *path, struct bb_topology **t, struct bb_error *error)
+{
+	static const struct bb_loadable what = {"topology", "make, which needs expat.h"};
+	struct bb_error why = {.text = ""};
+	struct bb_plugin plugin;
+	bb_status status = bb_plugin_load(&plugin, &what, &why);
+
+	if (status == BB_OK && plugin.reader)
+		return plugin.reader->load(path, t, error);
+	if (plugin.missing)
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "%s: this build reads no topologies; make does where expat.h is "
+			       "(libexpat1-dev)",
+			       path);
+	return bb_fail(error, BB_EBACKEND, "%s: it cannot be read: %s", path, why.text);
 }
 
 void bb_plugin_list(struct bb_strbuf *out,

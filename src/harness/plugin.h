@@ -8,6 +8,7 @@
 #include "backends/backend.h"
 #include "core/strbuf.h"
 #include "launch/launch.h"
+#include "topology/cluster.h"
 
 #define BB_GPUS "nccl"    /* the backend of machines that have GPUs */
 #define BB_LAUNCHER "mpi" /* whose launch the processes of a launcher find each other by */
@@ -21,9 +22,10 @@ struct bb_loadable {
 extern const struct bb_loadable bb_loadables[];
 
 struct bb_plugin {
-	const struct bb_backend *backend;    /* NULL: it has none */
-	const struct bb_launch_kind *launch; /* likewise */
-	bool missing;                        /* it was not loaded because it is not there */
+	const struct bb_backend *backend;        /* NULL: it has none */
+	const struct bb_launch_kind *launch;     /* likewise */
+	const struct bb_topology_reader *reader; /* likewise */
+	bool missing;                            /* it was not loaded because it is not there */
 };
 
 /* The row of NAME, or NULL. */
@@ -38,6 +40,10 @@ const struct bb_loadable *bb_loadable_find(const char *name);
  */
 BB_MUST bb_status bb_plugin_load(struct bb_plugin *plugin, const struct bb_loadable *what,
 				 struct bb_error *error);
+
+/* A bb_topology_loader that loads what it needs. BB_EUNSUPPORTED where that was not built. */
+BB_MUST bb_status bb_plugin_read_topology(const char *path, struct bb_topology **t,
+					  struct bb_error *error);
 
 /* For --list: LIST appends what there is to say of a backend, of each in turn; of those that cannot
    be loaded a line says why. */

@@ -86,13 +86,25 @@ struct bb_cluster {
 const char *bb_figure_name(enum bb_figure figure);
 const char *bb_figure_meaning(enum bb_figure figure);
 
+/* Reads a topology from a file. *T is to be freed. */
+typedef bb_status bb_topology_loader(const char *path, struct bb_topology **t,
+				     struct bb_error *error);
+
+/* What the shared object exports that can, as `bb_plugin_topology`: it needs a library for XML that
+   nothing else does. */
+#define BB_READER_SYMBOL "bb_plugin_topology"
+#define BB_READER_ABI 1u
+struct bb_topology_reader {
+	unsigned abi;
+	bb_topology_loader *load;
+};
+extern const struct bb_topology_reader bb_plugin_topology;
+
 /*
  * The cluster that TEXT asks for: NAME[:NODES], NAME a known system or a file of figures or of a
  * topology, which LOAD reads (NULL: this program cannot). Without NODES as many as the file says,
  * or share NVSwitches. BB_EUSAGE naming what is wrong. *CLUSTER is to be freed.
  */
-typedef bb_status bb_topology_loader(const char *path, struct bb_topology **t,
-				     struct bb_error *error);
 BB_MUST bb_status bb_cluster_open(const char *text, bb_topology_loader *load,
 				  struct bb_cluster **cluster, struct bb_error *error);
 void bb_cluster_free(struct bb_cluster *cluster); /* NULL: nothing */

@@ -70,7 +70,7 @@ def builds_outside_and_installs():
         wanted += ["usr/bin/topology"] if os.path.exists(os.path.join(kit.Settings.build, "topology")) else []
         wanted += ["usr/bin/model_memory"] if os.path.exists(os.path.join(kit.Settings.build, "model_memory")) else []
         wanted += ["usr/bin/acceptance"] if os.path.exists(os.path.join(kit.Settings.build, "acceptance")) else []
-        loadable = [n for n in ("mpi", "nccl") if os.path.exists(os.path.join(kit.Settings.build, "backends", f"{n}.so"))]
+        loadable = [n for n in ("mpi", "nccl", "topology") if os.path.exists(os.path.join(kit.Settings.build, "backends", f"{n}.so"))]
         wanted += [f"usr/lib/busbench/{name}.so" for name in loadable]
         equal(found, sorted(wanted), "installed files")
         installed = os.path.join(folder, "usr", "bin", "all_reduce_perf")

@@ -208,6 +208,26 @@ def cluster_file():
         run(f"all_reduce --backend sim --cluster {path}").exits(2).says("line 5", "net_latency", "2.7us")
 
 
+@test
+def captured_machine():
+    """A machine that a file describes is the one that it was written from."""
+    if not os.path.exists(built("topology")):
+        return run("all_reduce --backend sim --cluster /dev/null/node.xml").exits(2)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "node.xml")
+        subprocess.run([built("topology"), "--system", "hgx-h100", "--export", path], check=True, stdout=subprocess.DEVNULL)
+        own = os.path.join(folder, "ours.cluster")
+        with open(own, "w") as f:
+            f.write(f"topology = {path}\nnodes = 4\n")
+        line = "--algo halving_doubling -b 1M -e 1M"
+        times = {text: [r["time_us"] for r in records(f"all_reduce --backend sim --cluster {text} {line}")]
+                 for text in ("hgx-h100:4", f"{path}:4", own)}
+        expect(len(set(map(tuple, times.values()))) == 1, f"they differ: {times}")
+        with open(path, "w") as f:
+            f.write("<system><cpu/>")
+        run(f"all_reduce --backend sim --cluster {path}").exits(7).says("node.xml")
+
+
 def costs(line):
     """Of each algorithm what a fault makes of its time."""
     return {r["algorithm"]: r["time_us"] / r["faultless_us"] for r in records(line) if not r["in_place"]}
