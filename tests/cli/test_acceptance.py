@@ -136,6 +136,15 @@ def what_could_not_be_judged():
         equal((len(root.findall(".//error")), len(root.findall(".//skipped"))), (6, 2), "JUnit")
 
 
+@test
+def diagnosed():
+    """A step may run diagnose: a culprit fails it. In virtual time no host is to blame for that."""
+    with Folder() as f:
+        path = f.profile(profile(step("diagnose --backend sim --link 10GB/s,5us,port -g 8 --fault slow:3:1ms")))
+        f.run(path).exits(7).prints("exit status 7: culprit found")
+        equal([n for n in f.verdict()["nodes"] if n["verdict"] == "BAD"], [], "nodes to blame")
+
+
 # ---- running -----------------------------------------------------------------------------------
 
 
