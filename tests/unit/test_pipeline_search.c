@@ -96,12 +96,12 @@ static void test_search(void **state)
 		{1000, 1000, 1000, 0, 2, 1},   {18522, 18086, 9337, 601, 201216, 73728},
 		{10, 20, 10, 1, 3, 2},         {100, 100, 100, 50, 1, 1},
 		{1000, 300, 700, 2000, 10, 1}, {7, 31, 3, 5, 5, 2}};
-	static const int stages[] = {1, 2, 3, 5, 8}, microbatches[] = {1, 4, 7, 24};
+	static const int stages[] = {1, 3, 4, 8}, microbatches[] = {3, 14};
 
 	for (size_t c = 0; c < sizeof(costs) / sizeof(costs[0]); c++)
-		for (int i = 0; i < 5 * 4 * 2; i++) {
+		for (int i = 0; i < 4 * 2 * 2; i++) {
 			struct bb_pipeline pipe =
-				unit_pipeline(stages[i % 5], microbatches[i / 5 % 4], 1);
+				unit_pipeline(stages[i % 4], microbatches[i / 4 % 2], 1);
 
 			pipe.f = costs[c][0];
 			pipe.b = costs[c][1];
@@ -109,8 +109,10 @@ static void test_search(void **state)
 			pipe.hop = costs[c][3];
 			pipe.kept = costs[c][4];
 			pipe.kept_w = costs[c][5];
-			pipe.by_step = i / 20;
+			pipe.by_step = i / 8;
 			assert_search(pipe);
+			if (pipe.by_step)
+				continue;
 			pipe.layers = pipe.stages + 3;
 			pipe.last = (struct bb_pipeline_end){pipe.f, pipe.b, pipe.w, 2, 1};
 			assert_search(pipe);
