@@ -325,7 +325,7 @@ static struct bb_link_model links_of(const struct play *p, int group)
 
 	while (i < size && p->seats.rank[first + (size_t)i] == i)
 		i++;
-	if (links.fabric && i < size)
+	if (i < size)
 		links.members = &p->seats.rank[first];
 	return links;
 }

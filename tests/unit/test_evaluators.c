@@ -234,17 +234,43 @@ static void test_what_is_shared(void **state)
 	assert_true(times[0] < 8 * 2 * bytes * RAIL);
 }
 
-static double run(const struct bb_fabric *fabric, struct script *s)
+static double run_on(const struct bb_link_model *links, struct script *s)
 {
-	const struct bb_link_model links = {.fabric = fabric};
 	struct bb_error error = {0};
 	double end = 0;
 
 	if (bb_program_check(&s->program, &error) != BB_OK ||
-	    bb_timeline_program(&links, &s->program, NULL, &end, &error) != BB_OK)
+	    bb_timeline_program(links, &s->program, NULL, &end, &error) != BB_OK)
 		fail_msg("%s", error.text);
 	script_close(s);
 	return end;
+}
+
+static double run(const struct bb_fabric *fabric, struct script *s)
+{
+	const struct bb_link_model links = {.fabric = fabric};
+
+	return run_on(&links, s);
+}
+
+/* A slow link is one between two ranks of the world, whatever their places in a group. */
+static void test_slow_link_of_a_group(void **state)
+{
+	const struct bb_link_model links = {.rate = 1e9, .latency = 1e-6, .slow_link = {1, 3, 3}};
+
+	for (int other = 2; other <= 3; other++) {
+		struct script s;
+
+		script_open(&s, 4);
+		s.program.groups = 2;
+		s.sizes[1] = 2;
+		s.members[1][0] = 1;
+		s.members[1][1] = other;
+		s.program.algorithm = "recursive_doubling";
+		script_all_reduce(&s, 1, 0, 1, 1000);
+		script_all_reduce(&s, other, 0, 1, 1000);
+		near(run_on(&links, &s), (other == 3 ? 3 : 1) * 5e-6);
+	}
 }
 
 /* Messages of programs go the same ways; two ranks of one rail take turns, what stays within the
@@ -315,6 +341,7 @@ int main(void)
 		cmocka_unit_test(test_ring_over_nodes),
 		cmocka_unit_test(test_what_is_shared),
 		cmocka_unit_test(test_programs),
+		cmocka_unit_test(test_slow_link_of_a_group),
 		cmocka_unit_test(test_choice),
 	};
 

@@ -545,7 +545,7 @@ static bb_status sim_evaluate(struct bb_rank *rank, const struct bb_program *pro
 	if (c->calibration)
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "--calibrate is for collectives; give --link or --cluster");
-	for (int i = 0; i < c->ncourses && status == BB_OK; i++) {
+	for (int i = c->ncourses - 1; i >= 0 && status == BB_OK; i--) { /* sound ones choose */
 		const struct course *course = &c->courses[i];
 		struct later later = {watch, now_on(c, course)};
 		const struct bb_timeline_watch on_clock = {done_later, &later};
