@@ -50,7 +50,7 @@ BUILD  := $(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(s
 
 # ---- flags -------------------------------------------------------------------------------
 
-CFLAGS   ?= $(if $(SAN),-O1,-O2) -g
+CFLAGS   ?= $(if $(SAN),-O1 -g1,-O2 -g)
 BB_FLAGS := -std=gnu11 -Isrc -D_GNU_SOURCE -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes \
             -Wmissing-prototypes -Wpointer-arith -Wvla -Wwrite-strings -Wno-unused-parameter \
             -ffp-contract=off -fno-strict-aliasing -pthread -MMD -MP
@@ -59,8 +59,9 @@ SAN_FLAGS := -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=und
 endif
 LDLIBS   := -lhwloc -lnuma -lm -ldl
 
-# The vector kernels: one source, several instruction sets, chosen when a backend opens.
-ISAS        := plain $(if $(filter x86_64%,$(shell $(CC) -dumpmachine)),avx2 avx512)
+# The vector kernels: one source, several instruction sets, chosen when a backend opens. They take longest
+# to build: two are enough for sanitizers, and one where only threads are watched.
+ISAS        := plain $(if $(filter x86_64%,$(shell $(CC) -dumpmachine)),$(if $(filter thread,$(SAN)),,avx2) $(if $(SAN),,avx512))
 ISA_O       := $(if $(SAN),-O1,-O3)
 ISA_plain   := $(ISA_O)
 ISA_avx2    := $(ISA_O) -mavx2 -mfma -mf16c
