@@ -211,7 +211,8 @@ def main():
     parser = argparse.ArgumentParser(description="Runs the tests of a build.")
     parser.add_argument("--full", action="store_true", help="the long ones too")
     parser.add_argument("-k", default="", metavar="WORD", help="only tests with WORD in file or name")
-    parser.add_argument("-j", type=int, default=os.cpu_count() or 1, metavar="JOBS")
+    # Many tests wait for most of their time.
+    parser.add_argument("-j", type=int, default=1 + (os.cpu_count() or 1), metavar="JOBS")
     parser.add_argument("build", metavar="BUILD")
     arguments = parser.parse_args()
     sys.dont_write_bytecode = True
