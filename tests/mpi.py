@@ -15,7 +15,8 @@ import uuid
 
 import kit
 
-TIMEOUT = 3  # -T of most runs
+TIMEOUT = 5  # -T of runs that use it up
+LONG = 30  # of those that end before it
 GRACE = 5  # busbench's own, to end after it
 SLACK = 2  # of a busy machine
 

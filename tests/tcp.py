@@ -13,7 +13,8 @@ import time
 import kit
 from kit import built, expect
 
-TIMEOUT = 4  # -T of most runs
+TIMEOUT = 4  # -T of runs that use it up, or half of it
+LONG = 30  # of the others
 GRACE = 5  # busbench's own, to end after it
 SLACK = 2  # of a busy machine
 
@@ -56,7 +57,7 @@ class Job:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
 
-    def finish(self, seconds=TIMEOUT + GRACE + SLACK):
+    def finish(self, seconds=LONG + GRACE + SLACK):
         """All end within SECONDS: their results by rank."""
         failures = []
 

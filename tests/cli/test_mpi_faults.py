@@ -9,9 +9,10 @@ import kit
 import mpi
 from hosts import Hosts
 from kit import add, built, equal, expect, test
-from mpi import GRACE, SLACK, TIMEOUT, ended, keeps_rows, running, sentences, told_once
+from mpi import GRACE, LONG, SLACK, TIMEOUT, ended, keeps_rows, running, sentences, told_once
 
-FOREVER = f"all_reduce -b 8 -e 1K -n 50 -N 0 -T {TIMEOUT}"
+FOREVER = f"all_reduce -b 8 -e 1K -n 50 -N 0 -T {LONG}"
+BRIEF_FOREVER = f"all_reduce -b 8 -e 1K -n 50 -N 0 -T {TIMEOUT}"
 
 
 # ---- a process dies ------------------------------------------------------------------------------
@@ -20,7 +21,7 @@ FOREVER = f"all_reduce -b 8 -e 1K -n 50 -N 0 -T {TIMEOUT}"
 def killed(rank):
     with running(3, FOREVER) as (job, folder):
         os.kill(job.ranks()[rank], signal.SIGKILL)
-        result = ended(job)
+        result = ended(job, LONG)
         keeps_rows(folder)
     result.exits(137).require(len(sentences(result)) <= 1, "more than one cause")
 
@@ -71,7 +72,7 @@ def arrives_late():
 @test
 def stopped():
     """A rank that SIGSTOP holds."""
-    with running(3, FOREVER) as (job, folder):
+    with running(3, BRIEF_FOREVER) as (job, folder):
         os.kill(job.ranks()[1], signal.SIGSTOP)
         result = told_once(ended(job), "1").exits(4)
         equal(keeps_rows(folder)[-1]["kind"], "end", "last record")
@@ -80,7 +81,7 @@ def stopped():
 @test
 def a_host_is_cut_off():
     """Its link goes down in the middle of the run."""
-    with Hosts(3) as hosts, running(3, FOREVER, hosts) as (job, folder):
+    with Hosts(3) as hosts, running(3, BRIEF_FOREVER, hosts) as (job, folder):
         hosts.cut(3)
         result = told_once(ended(job))
         keeps_rows(folder)
@@ -103,8 +104,8 @@ def mpirun_is_terminated():
 def the_disk_is_full():
     """Only process 0 writes; all end."""
     for flag in ("--csv", "--json"):
-        job = mpi.Job(mpi.words(3, f"all_reduce -b 8 -e 64 -T {TIMEOUT} {flag} /dev/full"))
-        told_once(ended(job).exits(1), "/dev/full", "No space left")
+        job = mpi.Job(mpi.words(3, f"all_reduce -b 8 -e 64 -T {LONG} {flag} /dev/full"))
+        told_once(ended(job, LONG).exits(1), "/dev/full", "No space left")
 
 
 # ---- who does not fit ----------------------------------------------------------------------------

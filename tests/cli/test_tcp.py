@@ -9,10 +9,14 @@ import time
 import kit
 from hosts import Hosts
 from kit import add, built, equal, expect, run, test
-from tcp import GRACE, SLACK, TIMEOUT, Job, everything, free_port, keeps_rows, running, told_once
+from tcp import GRACE, LONG, SLACK, TIMEOUT, Job, everything, free_port, keeps_rows, running, told_once
 
-SMALL = f"all_reduce -b 8 -e 64 --backend null -T {TIMEOUT}"
-FOREVER = f"all_reduce -b 8 -e 1K -n 50 -N 0 --backend null -T {TIMEOUT}"
+# BRIEF, and what begins with it, uses up its time, or half of it: that somebody has to come.
+SMALL = f"all_reduce -b 8 -e 64 --backend null -T {LONG}"
+BRIEF = f"all_reduce -b 8 -e 64 --backend null -T {TIMEOUT}"
+FOREVER = f"all_reduce -b 8 -e 1K -n 50 -N 0 --backend null -T {LONG}"
+BRIEF_FOREVER = f"all_reduce -b 8 -e 1K -n 50 -N 0 --backend null -T {TIMEOUT}"
+SECONDS = TIMEOUT + GRACE + SLACK  # that these take at most
 
 
 def passed(results, n):
@@ -23,8 +27,12 @@ def passed(results, n):
     expect(len(results[0].rows()) == 4, str(results[0]))
 
 
-def outcome(n, line=SMALL, seconds=TIMEOUT + GRACE + SLACK, **options):
+def outcome(n, line=SMALL, seconds=LONG + GRACE + SLACK, **options):
     return Job(n, line, **options).finish(seconds)
+
+
+def brief_outcome(n, **options):
+    return outcome(n, BRIEF, SECONDS, **options)
 
 
 # ---- all is well ---------------------------------------------------------------------------------
@@ -109,12 +117,12 @@ def on_several_hosts():
 
 @test
 def never_comes():
-    told_once(outcome(3, lines={2: None}), "1 of the 3 processes", "RANK 2", "half of -T", code=4)
+    told_once(brief_outcome(3, lines={2: None}), "1 of the 3 processes", "RANK 2", "half of -T", code=4)
 
 
 @test
 def process_0_never_comes():
-    told_once(outcome(3, lines={0: None}), "cannot reach process 0 at localhost", "MASTER_ADDR", code=4)
+    told_once(brief_outcome(3, lines={0: None}), "cannot reach process 0 at localhost", "MASTER_ADDR", code=4)
 
 
 @test
@@ -129,7 +137,7 @@ def comes_late():
 
 @test
 def nowhere():
-    told_once(outcome(2, lines={0: None}, master="no.such.host.invalid"), "no.such.host.invalid", code=4)
+    told_once(brief_outcome(2, lines={0: None}, master="no.such.host.invalid"), "no.such.host.invalid", code=4)
 
 
 def killed(rank):
@@ -146,11 +154,11 @@ for rank in (0, 2):
 
 @test
 def stopped():
-    with running(3, FOREVER) as (job, table):
+    with running(3, BRIEF_FOREVER) as (job, table):
         job.processes[1].send_signal(signal.SIGSTOP)
         time.sleep(TIMEOUT + GRACE - 1)
         job.processes[1].kill()
-        results = job.finish()
+        results = job.finish(SECONDS)
         keeps_rows(table)
     told_once(results, "did not end within", code=4)
 
@@ -158,10 +166,10 @@ def stopped():
 def stopped_at_start(rank):
     """It has come, and then says nothing."""
     port = str(free_port())
-    job = Job(4, SMALL, lines={other: None for other in range(4) if other != rank}, BUSBENCH_PORT=port)
+    job = Job(4, BRIEF, lines={other: None for other in range(4) if other != rank}, BUSBENCH_PORT=port)
     time.sleep(0.3)
     job.processes[rank].send_signal(signal.SIGSTOP)
-    others = Job(4, SMALL, lines={rank: None}, BUSBENCH_PORT=port).finish()
+    others = Job(4, BRIEF, lines={rank: None}, BUSBENCH_PORT=port).finish(SECONDS)
     job.processes[rank].kill()
     job.finish()
     told_once(others, "did not ", code=4)
@@ -174,11 +182,11 @@ add("stopped at start", stopped_at_start, 1)
 def process_0_is_stopped():
     """Whenever that happens, one alone of its host says so."""
     for ms in (0, 5, 10, 20, 40):
-        job = Job(4, FOREVER)
+        job = Job(4, BRIEF_FOREVER)
         time.sleep(ms / 1000)
         job.processes[0].send_signal(signal.SIGSTOP)
         first = job.processes.pop(0)
-        results = job.finish()
+        results = job.finish(SECONDS)
         first.kill()
         kit.finish(first, 5)
         told_once(results, code=4)
@@ -195,9 +203,9 @@ def interrupted():
 
 @test
 def a_host_is_cut_off():
-    with Hosts(3) as hosts, running(3, FOREVER, hosts=hosts, master="h1") as (job, table):
+    with Hosts(3) as hosts, running(3, BRIEF_FOREVER, hosts=hosts, master="h1") as (job, table):
         hosts.cut(3)
-        results = job.finish()
+        results = job.finish(SECONDS)
         keeps_rows(table)
     for rank in range(3):
         expect(results[rank].code != 0, str(results[rank]))
@@ -220,7 +228,7 @@ def the_same_rank_twice():
 
 @test
 def rank_0_twice():
-    results = outcome(3, changed={2: {"RANK": "0", "LOCAL_RANK": "0"}})
+    results = brief_outcome(3, changed={2: {"RANK": "0", "LOCAL_RANK": "0"}})
     said = everything(results)
     expect("cannot listen on port" in said and "RANK=0" in said, said)
     for result in results.values():
@@ -233,7 +241,7 @@ def port_in_use():
         taken.bind(("", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        results = outcome(2, BUSBENCH_PORT=port)
+        results = brief_outcome(2, BUSBENCH_PORT=port)
     results[0].exits(3).says(f"port {port} (BUSBENCH_PORT)", "Address already in use")
     results[1].exits(4).says("cannot reach process 0")
 
