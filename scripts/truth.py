@@ -16,6 +16,7 @@ import tempfile
 import truth_calibrate
 import truth_data_parallel
 import truth_ddp
+import truth_diagnose
 import truth_hosts
 import truth_pipeline
 
@@ -84,7 +85,8 @@ def main():
     print("|" + " --- |" * len(head))
     for rows in (link_rows(build), delay_rows(build), truth_hosts.rows(build),
                  truth_pipeline.rows(build), truth_ddp.rows(build),
-                 truth_data_parallel.rows(build), truth_calibrate.rows(build)):
+                 truth_data_parallel.rows(build), truth_calibrate.rows(build),
+                 truth_diagnose.rows(build)):
         for row in rows:
             print("| " + " | ".join(row) + " |", flush=True)
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define FULL_UP_TO 32 /* nodes */
+#define BLIND 10      /* times as long must take what is to be seen: then nobody can be judged */
 #define ALONE_TIMES 12
 #define PAUSE_S 0.02 /* before what confirms is measured again: what passes by is to be over */
 
@@ -57,20 +58,23 @@ static bb_status share_suspects(struct bb_examiner *s, struct bb_suspects *suspe
 
 /* ---- ways ----------------------------------------------------------------------------------- */
 
-/* Rank 0: where nodes are that are ranks of one host. */
+/* Rank 0: where nodes are that are ranks of one host: where their first ones are. */
 static bb_status find_places(struct bb_examiner *s)
 {
 	const struct bb_rank_info *infos = s->run->infos;
 
-	if (bb_examiner_is_virtual(s) || s->ports.rails > 1 ||
+	if (bb_examiner_is_virtual(s) ||
 	    strcmp(infos[0].location.host, infos[s->run->world.nranks - 1].location.host) != 0)
 		return BB_OK;
 	s->places = calloc((size_t)s->ports.nodes, sizeof(*s->places));
 	if (!s->places)
 		return no_memory(s);
-	for (int i = 0; i < s->ports.nodes; i++)
-		s->places[i] = (struct bb_spot){infos[s->ports.rank[i]].location.device,
-						infos[s->ports.rank[i]].location.numa};
+	for (int i = 0; i < s->ports.nodes; i++) {
+		const int first = s->ports.rank[i * s->ports.rails];
+
+		s->places[i] =
+			(struct bb_spot){infos[first].location.device, infos[first].location.numa};
+	}
 	return BB_OK;
 }
 
@@ -231,6 +235,11 @@ out:
 	return status;
 }
 
+static bool is_blind(const struct bb_examiner *s)
+{
+	return s->views[BB_LATENCY].limit > log(BLIND) && s->views[BB_BANDWIDTH].limit > log(BLIND);
+}
+
 static bb_status examine(struct bb_examiner *s)
 {
 	struct bb_suspects suspects = {0};
@@ -246,6 +255,10 @@ static bb_status examine(struct bb_examiner *s)
 	}
 	if (leads(s))
 		status = bb_diagnose_report(s);
+	if (status == BB_OK && leads(s) && s->diagnose->culprits == 0 && is_blind(s))
+		status = bb_fail(&s->run->error, BB_EBACKEND,
+				 "the noise is so large that nobody can be judged (see usual); "
+				 "measure when the machine is quieter, or more (-n)");
 out:
 	bb_suspects_free(&suspects);
 	return status;
