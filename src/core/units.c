@@ -92,14 +92,20 @@ static int read_prefix(const char **text)
 bool bb_parse_size(const char *text, uint64_t *bytes)
 {
 	struct decimal d;
+	uint64_t unit = 1;
 	int power;
 
 	if (!read_decimal(&text, &d))
 		return false;
 	power = read_prefix(&text);
+	if (power && !strcasecmp(text, "B")) {
+		for (; power > 0; power--)
+			unit *= 1000;
+		return multiply(&d, unit, bytes);
+	}
 	if (*text && strcasecmp(text, "B") && !(power && !strcasecmp(text, "iB")))
 		return fail(EINVAL);
-	return multiply(&d, (uint64_t)1 << (10 * power), bytes);
+	return multiply(&d, unit << (10 * power), bytes);
 }
 
 static const struct count_unit {

@@ -13,8 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* "4096", "64K", "1M", "1.5G", "2T" (binary, upper or lower case, optional "B" or "iB") -> bytes.
- */
+/* "4096", "64B", "64K", "1.5G", "2T", "64KiB" (binary), "80GB" (decimal, as GB is everywhere), in
+   upper or lower case -> bytes. */
 bool bb_parse_size(const char *text, uint64_t *bytes);
 /* "7.5B", "124M", "10k", "1T", "6738415616" -> how many of something: decimal, B for 10^9, upper or
    lower case. */

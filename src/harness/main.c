@@ -105,11 +105,14 @@ static void give_up(void *argument, int signal)
 
 /* ---- what needs no world --------------------------------------------------------------- */
 
+/* Also where nothing of what was asked is supported: the text then says why. */
 static bb_status print(struct bb_strbuf *text, bb_status status)
 {
-	if (status == BB_OK && bb_strbuf_failed(text))
+	const bool told = status == BB_OK || status == BB_EUNSUPPORTED;
+
+	if (told && bb_strbuf_failed(text))
 		status = BB_EINTERNAL;
-	if (status == BB_OK && (fputs(bb_strbuf_text(text), stdout) < 0 || fflush(stdout) != 0))
+	else if (told && (fputs(bb_strbuf_text(text), stdout) < 0 || fflush(stdout) != 0))
 		status = BB_EINTERNAL;
 	bb_strbuf_free(text);
 	return status;

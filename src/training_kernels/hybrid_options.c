@@ -136,13 +136,13 @@ static void take_preset(struct bb_hybrid_options *a, struct bb_options *o)
 	a->batch = a->batch_given ? a->batch : (int64_t)p->batch;
 	a->micro_batch = a->micro_batch_given ? a->micro_batch : (int64_t)p->micro_batch;
 	a->batch_given = a->micro_batch_given = true;
+	a->node = a->node_given ? a->node : p->node;
 	if (!a->plan) {
 		a->tp = a->tp_given ? a->tp : p->grid.tp;
 		a->pp = a->pp_given ? a->pp : p->grid.pp;
 		a->dp = a->dp_given ? a->dp : p->grid.dp;
 		return;
 	}
-	a->node = a->node_given ? a->node : p->node;
 	a->ranks = a->ranks_given ? a->ranks : bb_grid_ranks(&p->grid);
 	a->ranks_given = true;
 	a->memory = a->memory_given ? a->memory : p->memory;

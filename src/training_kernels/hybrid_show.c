@@ -371,7 +371,8 @@ static bb_status show(struct show *s)
 	status = write_records(s);
 	if (status == BB_OK && s->plan.n == 0)
 		status = bb_fail(&s->run->error, BB_EUNSUPPORTED,
-				 "--plan: no way to divide %s among %d ranks is possible",
+				 "--plan: no way to divide %s among %d ranks is possible; the "
+				 "listing says why",
 				 s->model->name, s->cluster.ranks);
 	status = bb_shown_end(s->run, status);
 	if (bb_options_stdout_taken(&s->run->options))

@@ -78,8 +78,8 @@ static void tell(struct bb_run *run, struct bb_strbuf *out)
 	const struct bb_pipeline_state *state = run->own;
 
 	bb_strbuf_add(out,
-		      "# step: from its start until the last pass is done; stage: the longest that "
-		      "a stage takes from its first pass to its last,\n"
+		      "# step: from its start until the last pass is done, the median of measured "
+		      "ones; stage: the longest that a stage takes from its first pass to its last,\n"
 		      "# which is what a step costs where no stage waits for all at its end. "
 		      "/ideal: bubble / what the passes take; /total: bubble / all\n");
 	if (state->asked.gantt)
@@ -87,7 +87,7 @@ static void tell(struct bb_run *run, struct bb_strbuf *out)
 			out, "# charts: a line for each stage; a pass is its letter, the number of "
 			     "its microbatch where there is room, and dashes;\n"
 			     "# small letters: odd chunks; B with W at once is a long B; dots: the "
-			     "stage waits\n");
+			     "stage waits; measured ones are the last step's\n");
 }
 
 static void close_pipeline(struct bb_run *run)

@@ -65,7 +65,8 @@ const struct bb_option bb_pipeline_rows[] = {
 		  "without it measured, with --predict 0"),
 	 GIVEN(tc_given)},
 	BYTES("mb", mb_bytes, "2M", "activations that F of a microbatch leaves on a stage"),
-	BYTES("mw", mw_bytes, "1M", "what of them W still needs when B is done"),
+	BYTES("mw", mw_bytes, NULL,
+	      "what of them W still needs when B is done; without it half of --mb"),
 	BYTES("message", message_bytes, "4K", "what a microbatch takes from one part to the next"),
 	{STRING("model", 0, model_text, NULL, "NAME|FILE",
 		"times and bytes from a transformer instead: a preset, a family with its "
@@ -232,8 +233,11 @@ static bb_status check_model(struct bb_pipeline_options *a, struct bb_error *err
 	if (a->stand_in == BB_GEMM && !a->model_text)
 		return bb_fail(error, BB_EUSAGE,
 			       "--compute gemm multiplies as a --model does; give one");
-	if (!a->model_text)
+	if (!a->model_text) {
+		if (!a->mw_bytes)
+			a->mw_bytes = a->mb_bytes / 2;
 		return BB_OK;
+	}
 	if (!a->flops_text)
 		return bb_fail(error, BB_EUSAGE,
 			       "--model: how long its passes take depends on --flops; give it");

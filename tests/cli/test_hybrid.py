@@ -115,9 +115,16 @@ def experts():
 @test
 def nothing_fits():
     result = run(f"hybrid_parallel --plan --ranks 8 --model bloom-176b {LINKS}").exits(5)
-    result.says("no way to divide bloom-176b among 8 ranks is possible")
+    result.says("no way to divide bloom-176b among 8 ranks is possible").prints("does not fit into memory", "nearest to fitting")
     rows, found = plans(f"hybrid_parallel --plan --ranks 8 --model bloom-176b {LINKS}", (5,))
     equal((rows, found[-1]["exit_status"]), ([], 5), "records")
+
+
+@test
+def nodes_of_a_preset():
+    """A played preset is placed as its plan is."""
+    line = "hybrid_parallel --backend sim -g 32 --preset deepspeed-3d --link 150GB/s,5us --node-link 3.125GB/s,5us"
+    run(line).exits(0).prints("8 nodes of 4 ranks")
 
 
 PLAN = "--plan --ranks 8"

@@ -50,7 +50,8 @@ static void test_size(void **state)
 		{"4096", 4096},
 		{"64K", 64 * K},
 		{"64k", 64 * K},
-		{"64KB", 64 * K},
+		{"64KB", 64000},
+		{"1.5GB", 1500000000},
 		{"64KiB", 64 * K},
 		{"64kib", 64 * K},
 		{"12B", 12},
@@ -80,6 +81,7 @@ static void test_size(void **state)
 	assert_false(bb_parse_size("1.0000000000000000001K", &u)); /* the scale would overflow */
 	assert_false(bb_parse_size("1.5", &u));
 	assert_false(bb_parse_size("1.5B", &u));
+	assert_false(bb_parse_size("64KBB", &u));
 	assert_int_equal(errno, EINVAL);
 }
 
