@@ -181,7 +181,7 @@ def ended(job, timeout=TIMEOUT):
     job.await_start()
     job.await_gone(timeout + GRACE + SLACK)
     try:
-        job.process.wait(5)
+        job.process.wait(30)
     except subprocess.TimeoutExpired:
         job.end()
     return job.finish(10)
