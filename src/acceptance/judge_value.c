@@ -204,8 +204,9 @@ static void tell(const struct bb_gate *gate, const struct bb_confidence *ratio,
 	bb_strbuf_addf(&s, "%s: %.4g %s is %.3g%% of %.4g", words, j->value, gate->measure->unit,
 		       100 * ratio->mean, j->expected);
 	if (ratio->n > 1)
-		bb_strbuf_addf(&s, "; %zu runs bound the mean at %.3g%%", ratio->n,
-			       100 * (gate->measure->more_is_better ? ratio->low : ratio->high));
+		bb_strbuf_addf(
+			&s, "; %zu runs bound the mean at %.3g%%", ratio->n,
+			100 * (gate->measure->more_is_better ? fmax(ratio->low, 0) : ratio->high));
 	bb_strbuf_addf(&s, "; limit %.4g", j->limit);
 	snprintf(j->reason, sizeof(j->reason), "%s", bb_strbuf_text(&s));
 	bb_strbuf_free(&s);
@@ -217,7 +218,8 @@ static void judge_group(const struct bb_gate *gate, const struct group *g, struc
 	const struct bb_confidence expected = bb_confidence_of(g->expected, g->n);
 	const struct bb_confidence ratio = bb_confidence_of(g->ratios, g->n);
 	const bool more = gate->measure->more_is_better;
-	const double worst = more ? ratio.low : ratio.high;
+	/* No bandwidth is negative, however wide the runs spread. */
+	const double worst = more ? fmax(ratio.low, 0) : ratio.high;
 	const double limit = more ? 1 - gate->lower : 1 + gate->upper;
 	/* How far on the bad side of what is expected, and how far on the good one. */
 	const double behind = more ? 1 - worst : worst - 1;
@@ -232,7 +234,8 @@ static void judge_group(const struct bb_gate *gate, const struct group *g, struc
 	if (more ? worst < limit : worst > limit) {
 		const bool mean_passes = more ? ratio.mean >= limit : ratio.mean <= limit;
 
-		j->verdict = BB_FAILED;
+		/* A mean that passes is no evidence of a fault. */
+		j->verdict = mean_passes ? BB_UNJUDGED : BB_FAILED;
 		tell(gate, &ratio, j,
 		     mean_passes ? "not shown, the runs spread too much" : "beyond the limit");
 	} else if (behind > gate->warning) {

@@ -63,13 +63,13 @@ def profile(*steps, more=""):
 def this_machine():
     """How fast this machine is while tests run decides nothing: only that the gates were judged."""
     with Folder() as f:
-        result = f.run(THIS_MACHINE, timeout=120).exits(0, 7)
+        result = f.run(THIS_MACHINE, timeout=120).exits(0, 3, 7)
         verdict = f.verdict()
         equal(verdict["exit_status"], result.code, "exit status")
         gates = verdict["gates"]
         equal([g["verdict"] for g in gates if g["metric"] == "correctness"], ["passed"] * 3, "correctness")
         for gate in gates:
-            expect(gate["verdict"] in ("passed", "failed"), f"{gate}")
+            expect(gate["verdict"] in ("passed", "could not judge", "failed"), f"{gate}")
             if gate["metric"] == "peak":
                 expect((gate["bound"] >= gate["limit"]) == (gate["verdict"] == "passed"), f"{gate}")
                 equal(gate["from"], "copy", "provenance")

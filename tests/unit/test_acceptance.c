@@ -114,6 +114,11 @@ static void test_values(void **state)
 		{{RUN RESULT(G8, "1", "260", ""), RUN RESULT(G8, "1", "231", ""),
 		  RUN RESULT(G8, "1", "205", "")},
 		 3,
+		 BB_UNJUDGED},
+		/* Neither passes. */
+		{{RUN RESULT(G8, "1", "200", ""), RUN RESULT(G8, "1", "201", ""),
+		  RUN RESULT(G8, "1", "202", "")},
+		 3,
 		 BB_FAILED},
 		/* One run lacks what the others have. */
 		{{RUN RESULT(G8, "1", "230", ""), RUN RESULT(G8, "1", "231", ""),
@@ -250,6 +255,35 @@ static void test_stragglers(void **state)
 		bb_nodes_free(&nodes);
 		close_court(&c);
 	}
+}
+
+/* One run that was fast by chance is no evidence against the host that ran all of them. */
+static void test_not_shown(void **state)
+{
+	static const char profile[] = HEAD "      - metric: busbw\n        from: {copy: 1%}\n";
+#define ALONE                                                                                      \
+	"{\"schema\":1,\"kind\":\"run\",\"run_id\":\"a\",\"virtual_time\":false,\"ranks\":["       \
+	"{\"rank\":0,\"host\":\"h0\",\"device\":0}]}\n"
+#define COPY(busbw, percent)                                                                       \
+	RESULT("1024", "1", busbw,                                                                 \
+	       ",\"percent_of_bound\":" percent ",\"bound_source\":\"this run's copy speed\"")
+	static const char *const runs[] = {ALONE COPY("2", "2"), ALONE COPY("2", "2"),
+					   ALONE COPY("600", "600")};
+	struct bb_error error = {0};
+	struct bb_nodes nodes;
+	struct court c;
+
+	open_court(&c, profile, runs, 3);
+	assert_int_equal(c.judgements.list[1].verdict, BB_UNJUDGED);
+	assert_float_equal(c.judgements.list[1].low, 0, 0);
+	assert_null(strstr(c.judgements.list[1].reason, "-"));
+	assert_int_equal(bb_judgements_total(&c.judgements, false).status, BB_EBACKEND);
+	assert_int_equal(bb_nodes_judge(&c.evidence, 1, &c.judgements, &nodes, &error), BB_OK);
+	assert_int_equal(nodes.n, 1);
+	assert_int_equal(nodes.list[0].verdict, BB_NODE_UNKNOWN);
+	assert_string_equal(nodes.list[0].code, "BB-NOT-JUDGED");
+	bb_nodes_free(&nodes);
+	close_court(&c);
 }
 
 /* What diagnose says of nodes is taken over. */
@@ -425,17 +459,12 @@ static void test_commands(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_confidence),
-		cmocka_unit_test(test_values),
-		cmocka_unit_test(test_bounds),
-		cmocka_unit_test(test_dips),
-		cmocka_unit_test(test_crossover),
-		cmocka_unit_test(test_stragglers),
-		cmocka_unit_test(test_diagnosed),
-		cmocka_unit_test(test_references),
-		cmocka_unit_test(test_ratios_of_references),
-		cmocka_unit_test(test_ranks_unknown),
-		cmocka_unit_test(test_logs),
+		cmocka_unit_test(test_confidence),    cmocka_unit_test(test_values),
+		cmocka_unit_test(test_bounds),        cmocka_unit_test(test_dips),
+		cmocka_unit_test(test_crossover),     cmocka_unit_test(test_stragglers),
+		cmocka_unit_test(test_not_shown),     cmocka_unit_test(test_diagnosed),
+		cmocka_unit_test(test_references),    cmocka_unit_test(test_ratios_of_references),
+		cmocka_unit_test(test_ranks_unknown), cmocka_unit_test(test_logs),
 		cmocka_unit_test(test_commands),
 	};
 
