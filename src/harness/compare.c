@@ -90,10 +90,9 @@ bb_status bb_compare_add(struct bb_compare *compare, const struct bb_result_reco
 		.root = r->root,
 		.size = r->size_bytes,
 		.algorithm = name_index(compare, r->algorithm_asked),
-		.time = {NAN, NAN},
-		.percent = {NAN, NAN},
 	};
 	struct bb_compare_cell *cell;
+	struct bb_compare_run *run;
 
 	if (model.algorithm < 0)
 		return BB_OK;
@@ -103,24 +102,29 @@ bb_status bb_compare_add(struct bb_compare *compare, const struct bb_result_reco
 	if (!cell)
 		return BB_EINTERNAL;
 	compare->cycles = r->cycle > compare->cycles ? r->cycle : compare->cycles;
-	cell->used = r->algorithm ? r->algorithm : r->algorithm_asked;
-	snprintf(cell->told, sizeof(cell->told), "%s",
+	run = &cell->runs[r->in_place];
+	run->used = r->algorithm ? r->algorithm : r->algorithm_asked;
+	snprintf(run->told, sizeof(run->told), "%s",
 		 r->library_algorithm ? r->library_algorithm : "");
-	if (!isnan(r->percent_of_bound))
-		cell->source = r->bound_source;
-	cell->time[r->in_place] = r->time_us;
-	cell->percent[r->in_place] = r->percent_of_bound;
+	run->source = isnan(r->percent_of_bound) ? NULL : r->bound_source;
+	run->time = r->time_us;
+	run->percent = r->percent_of_bound;
 	return BB_OK;
 }
 
 /* ---- one table --------------------------------------------------------------------- */
 
+const struct bb_compare_run *bb_compare_at(const struct bb_compare_table *t, size_t size,
+					   int algorithm)
+{
+	return t->at[size * (size_t)t->all->nnames + (size_t)algorithm];
+}
+
 double bb_compare_time(const struct bb_compare_table *t, size_t size, int algorithm)
 {
-	const struct bb_compare_cell *cell =
-		t->at[size * (size_t)t->all->nnames + (size_t)algorithm];
+	const struct bb_compare_run *run = bb_compare_at(t, size, algorithm);
 
-	return cell ? cell->time[t->placement] : NAN;
+	return run ? run->time : NAN;
 }
 
 bool bb_compare_is_auto(const struct bb_compare_table *t, int algorithm)
@@ -128,26 +132,28 @@ bool bb_compare_is_auto(const struct bb_compare_table *t, int algorithm)
 	return strcmp(t->all->names[algorithm], "auto") == 0;
 }
 
-const char *bb_compare_ran(const struct bb_compare_table *t, const struct bb_compare_cell *cell)
+const char *bb_compare_ran(const struct bb_compare_table *t, size_t size, int algorithm)
 {
-	return cell->told[0] && bb_compare_is_auto(t, cell->algorithm) ? cell->told : cell->used;
+	const struct bb_compare_run *run = bb_compare_at(t, size, algorithm);
+
+	if (!run)
+		return NULL;
+	return run->told[0] && bb_compare_is_auto(t, algorithm) ? run->told : run->used;
 }
 
 /* The column that auto's at this size only repeats; -1: none. */
 static int repeated(const struct bb_compare_table *t, size_t size, int algorithm)
 {
-	const struct bb_compare_cell *const *row = &t->at[size * (size_t)t->all->nnames];
-	const struct bb_compare_cell *cell = row[algorithm];
+	const struct bb_compare_run *run = bb_compare_at(t, size, algorithm);
 
-	for (int i = 0; cell && cell->used && bb_compare_is_auto(t, algorithm) && i < t->norder;
-	     i++) {
-		const struct bb_compare_cell *other = row[t->order[i]];
+	for (int i = 0; run && bb_compare_is_auto(t, algorithm) && i < t->norder; i++) {
+		const struct bb_compare_run *other = bb_compare_at(t, size, t->order[i]);
 
-		if (!other || other == cell)
+		if (!other || other == run)
 			continue;
-		if (strcmp(t->all->names[t->order[i]], bb_compare_ran(t, cell)) == 0)
+		if (strcmp(t->all->names[t->order[i]], bb_compare_ran(t, size, algorithm)) == 0)
 			return t->order[i];
-		if (cell->told[0] && strcmp(other->told, cell->told) == 0)
+		if (run->told[0] && strcmp(other->told, run->told) == 0)
 			return t->order[i];
 	}
 	return -1;
@@ -214,27 +220,33 @@ bb_status bb_compare_table(struct bb_compare_table *t, const struct bb_compare *
 			   const struct bb_compare_cell *first)
 {
 	size_t n = (size_t)all->nnames, i, members = 0;
-	bool have[BB_COMPARE_MOST] = {false}, out_of_place = false;
+	bool have[BB_COMPARE_MOST] = {false};
 	double lead;
 	int a;
 
-	*t = (struct bb_compare_table){.all = all, .first = first};
-	for (i = 0; i < all->ncells; i++)
-		members += same_group(&all->cells[i], first);
+	*t = (struct bb_compare_table){.all = all, .first = first, .placement = 1};
+	for (i = 0; i < all->ncells; i++) {
+		if (!same_group(&all->cells[i], first))
+			continue;
+		members++;
+		if (all->cells[i].runs[0].used && !isnan(all->cells[i].runs[0].time))
+			t->placement = 0;
+	}
 	t->sizes = calloc(members, sizeof(*t->sizes));
 	t->at = calloc(members * n, sizeof(*t->at));
 	if (!t->sizes || !t->at)
 		return BB_EINTERNAL;
 	for (i = 0; i < all->ncells; i++) {
 		const struct bb_compare_cell *cell = &all->cells[i];
+		size_t size;
 
 		if (!same_group(cell, first))
 			continue;
-		t->at[size_index(t, cell->size) * n + (size_t)cell->algorithm] = cell;
+		size = size_index(t, cell->size);
+		if (cell->runs[t->placement].used)
+			t->at[size * n + (size_t)cell->algorithm] = &cell->runs[t->placement];
 		have[cell->algorithm] = true;
-		out_of_place |= !isnan(cell->time[0]);
 	}
-	t->placement = out_of_place ? 0 : 1;
 	for (a = 0; a < all->nnames; a++) {
 		if (have[a])
 			t->order[t->norder++] = a;

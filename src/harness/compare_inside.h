@@ -13,15 +13,20 @@
 #define BB_COMPARE_MOST 64     /* algorithms */
 #define BB_COMPARE_CROSSINGS 4 /* told for one pair */
 
+/* What came of a case in one placement. */
+struct bb_compare_run {
+	const char *used;          /* what ran: differs from the name for auto; NULL: not run */
+	char told[BB_CHOSEN_TEXT]; /* what the library chose in it; empty: not told */
+	const char *source;        /* of the bound; NULL: there is none */
+	double time;               /* us */
+	double percent;            /* of the bound; NAN: there is none */
+};
+
 struct bb_compare_cell {
 	const char *collective, *dtype, *op;
 	int64_t root, size;
-	int algorithm;             /* index into names */
-	const char *used;          /* what ran: differs from the name for auto */
-	char told[BB_CHOSEN_TEXT]; /* what the library chose in it; empty: not told */
-	const char *source;        /* of the bound */
-	double time[2];            /* out of place, in place; NAN: not run */
-	double percent[2];         /* of the bound */
+	int algorithm;                 /* index into names */
+	struct bb_compare_run runs[2]; /* out of place, in place: auto may choose differently */
 };
 
 struct bb_compare {
@@ -38,9 +43,9 @@ struct bb_compare_table {
 	const struct bb_compare_cell *first;
 	int64_t *sizes; /* ascending as they came */
 	size_t nsizes;
-	const struct bb_compare_cell **at; /* [size * nnames + algorithm], NULL: there is none */
-	int placement;                     /* whose times are shown: 0 out of place, 1 in place */
-	int order[BB_COMPARE_MOST];        /* algorithms that have any cell */
+	int placement;                    /* whose runs are shown: 0 out of place, 1 in place */
+	const struct bb_compare_run **at; /* [size * nnames + algorithm], NULL: not run */
+	int order[BB_COMPARE_MOST];       /* algorithms that have any cell */
 	int norder;
 	bool won[BB_COMPARE_MOST]; /* by algorithm: is the fastest at some size */
 };
@@ -52,11 +57,14 @@ BB_MUST bb_status bb_compare_table(struct bb_compare_table *table, const struct 
 				   const struct bb_compare_cell *first);
 void bb_compare_table_free(struct bb_compare_table *table);
 
+/* Of ALGORITHM at the number SIZE of the sizes; NULL: not run in the placement of the table. */
+const struct bb_compare_run *bb_compare_at(const struct bb_compare_table *t, size_t size,
+					   int algorithm);
 /* In us, of ALGORITHM at the number SIZE of the sizes; NAN: not run. */
 double bb_compare_time(const struct bb_compare_table *t, size_t size, int algorithm);
 bool bb_compare_is_auto(const struct bb_compare_table *t, int algorithm);
-/* What ran: under auto, what was chosen. */
-const char *bb_compare_ran(const struct bb_compare_table *t, const struct bb_compare_cell *cell);
+/* What ran as ALGORITHM: under auto, what was chosen; NULL: not run. */
+const char *bb_compare_ran(const struct bb_compare_table *t, size_t size, int algorithm);
 /* What was run twice, under its own name and by auto, was as fast as the faster of the two. */
 double bb_compare_best_time(const struct bb_compare_table *t, size_t size, int algorithm);
 /* The fastest at a size, and in LEAD how many times faster than the second (NAN: there is none);

@@ -60,7 +60,7 @@ static bb_status tell_winner(const struct bb_compare_table *t, size_t size, stru
 	r.size_bytes = t->sizes[size];
 	r.in_place = t->placement == 1;
 	r.algorithm_asked = t->all->names[who];
-	r.algorithm = bb_compare_ran(t, t->at[size * (size_t)t->all->nnames + (size_t)who]);
+	r.algorithm = bb_compare_ran(t, size, who);
 	r.time_us = bb_compare_best_time(t, size, who);
 	r.times_second = lead;
 	return bb_sinks_record(sinks, &bb_record_winner, &r);

@@ -15,7 +15,7 @@ static bool bounds_known(const struct bb_compare_table *t)
 	size_t i, n = t->nsizes * (size_t)t->all->nnames;
 
 	for (i = 0; i < n; i++) {
-		if (t->at[i] && !isnan(t->at[i]->percent[t->placement]))
+		if (t->at[i] && !isnan(t->at[i]->percent))
 			return true;
 	}
 	return false;
@@ -60,9 +60,8 @@ static void print_row(const struct bb_compare_table *t, struct bb_strbuf *out, s
 
 	bb_strbuf_addf(out, "# %10s", bb_format_size(text, (uint64_t)t->sizes[size]));
 	for (i = from; i < to; i++) {
-		const struct bb_compare_cell *cell =
-			t->at[size * (size_t)t->all->nnames + (size_t)t->order[i]];
-		double percent = cell ? cell->percent[t->placement] : NAN;
+		const struct bb_compare_run *run = bb_compare_at(t, size, t->order[i]);
+		double percent = run ? run->percent : NAN;
 
 		print_time(out, bb_compare_time(t, size, t->order[i]),
 			   column_width(t, i, percents) - (percents ? 7 : 0));
@@ -73,10 +72,7 @@ static void print_row(const struct bb_compare_table *t, struct bb_strbuf *out, s
 	}
 	who = t->norder > 1 && to == t->norder ? bb_compare_winner(t, size, &lead) : -1;
 	if (who >= 0 && !isnan(lead))
-		bb_strbuf_addf(
-			out, "  %s %.2fx",
-			bb_compare_ran(t, t->at[size * (size_t)t->all->nnames + (size_t)who]),
-			lead);
+		bb_strbuf_addf(out, "  %s %.2fx", bb_compare_ran(t, size, who), lead);
 	bb_strbuf_add(out, "\n");
 }
 
@@ -104,11 +100,10 @@ static void print_block(const struct bb_compare_table *t, struct bb_strbuf *out,
 static const char *source_of(const struct bb_compare_table *t, int algorithm)
 {
 	for (size_t size = 0; size < t->nsizes; size++) {
-		const struct bb_compare_cell *c =
-			t->at[size * (size_t)t->all->nnames + (size_t)algorithm];
+		const struct bb_compare_run *run = bb_compare_at(t, size, algorithm);
 
-		if (c && c->source)
-			return c->source;
+		if (run && run->source)
+			return run->source;
 	}
 	return NULL;
 }
@@ -166,20 +161,19 @@ static void print_auto(const struct bb_compare_table *t, int algorithm, struct b
 	size_t size;
 
 	for (size = 0; size < t->nsizes; size++) {
-		const struct bb_compare_cell *c =
-			t->at[size * (size_t)t->all->nnames + (size_t)algorithm];
+		const char *ran = bb_compare_ran(t, size, algorithm);
 
-		if (!c || !c->used || (last && strcmp(bb_compare_ran(t, c), last) == 0))
+		if (!ran || (last && strcmp(ran, last) == 0))
 			continue;
 		/* The library chose, and does not tell what. */
-		if (strcmp(bb_compare_ran(t, c), t->all->names[algorithm]) == 0)
+		if (strcmp(ran, t->all->names[algorithm]) == 0)
 			continue;
 		if (last)
-			bb_strbuf_addf(out, ", %s from %s", bb_compare_ran(t, c),
-				       bb_format_size(text, (uint64_t)c->size));
+			bb_strbuf_addf(out, ", %s from %s", ran,
+				       bb_format_size(text, (uint64_t)t->sizes[size]));
 		else
-			bb_strbuf_addf(out, "# auto chose %s", bb_compare_ran(t, c));
-		last = bb_compare_ran(t, c);
+			bb_strbuf_addf(out, "# auto chose %s", ran);
+		last = ran;
 	}
 	if (last)
 		bb_strbuf_add(out, "\n");

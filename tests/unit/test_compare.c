@@ -145,6 +145,113 @@ static void test_bounds_and_auto(void **state)
 	bb_compare_close(c);
 }
 
+/* Keeps the winner at the one size. */
+struct keep {
+	struct bb_sink sink;
+	struct bb_winner_record winner;
+	int winners;
+};
+
+static bb_status keep_record(struct bb_sink *sink, const struct bb_record_kind *kind,
+			     const void *record)
+{
+	struct keep *keep = (struct keep *)sink;
+
+	if (kind == &bb_record_winner) {
+		keep->winner = *(const struct bb_winner_record *)record;
+		keep->winners++;
+	}
+	return BB_OK;
+}
+
+static struct bb_winner_record winner_of(struct bb_compare *compare)
+{
+	static const struct bb_sink_ops ops = {.record = keep_record};
+	struct keep keep = {.sink.ops = &ops};
+	struct bb_sinks sinks = {.list = {&keep.sink}, .n = 1};
+
+	assert_int_equal(bb_compare_records(compare, &sinks), BB_OK);
+	assert_int_equal(keep.winners, 1);
+	return keep.winner;
+}
+
+/* In place auto may choose what it does not choose out of place: each has its own words. */
+static void test_auto_of_placements(void **state)
+{
+	struct bb_strbuf out = {0};
+	struct bb_winner_record winner;
+	struct bb_compare *c;
+
+	assert_int_equal(bb_compare_open(&c), BB_OK);
+	add(c, "ring", "ring", 1024, false, 23, 50);
+	add(c, "ring", "ring", 1024, true, 10, 50);
+	add(c, "tree", "tree", 1024, false, 20.5, 60);
+	add(c, "tree", "tree", 1024, true, 20, NAN);
+	add(c, "auto", "tree", 1024, false, 20, 60);
+	add(c, "auto", "ring", 1024, true, 9, NAN);
+	assert_string_equal(
+		text_of(c, &out),
+		"#\n"
+		"# Comparison of all_reduce float sum, out of place\n"
+		"# bound: percent of what it could be; source: copies\n"
+		"#       size               ring               tree               auto  winner, "
+		"ahead\n"
+		"#        (B)        (us)  bound        (us)  bound        (us)  bound\n"
+		"#         1K       23.00    50%       20.50    60%       20.00    60%  tree "
+		"1.15x\n"
+		"# auto chose tree\n");
+	winner = winner_of(c);
+	assert_false(winner.in_place);
+	assert_string_equal(winner.algorithm_asked, "tree");
+	assert_string_equal(winner.algorithm, "tree");
+	assert_float_equal(winner.time_us, 20, 1e-9);
+	assert_float_equal(winner.times_second, 1.15, 1e-9);
+	bb_strbuf_free(&out);
+	bb_compare_close(c);
+}
+
+/* The same of what no column of its own shows, and of what the library tells. */
+static void test_told_of_placements(void **state)
+{
+	static const char *const told[] = {"tree:LL", "ring:LL"};
+	struct bb_strbuf out = {0};
+	struct bb_winner_record winner;
+	struct bb_compare *c;
+	const char *text;
+
+	assert_int_equal(bb_compare_open(&c), BB_OK);
+	add(c, "direct", "direct", 1024, false, 30, NAN);
+	add(c, "direct", "direct", 1024, true, 30, NAN);
+	for (int in_place = 0; in_place < 2; in_place++) {
+		struct bb_result_record r;
+
+		bb_record_init(&bb_record_result, &r);
+		r.collective = "all_reduce";
+		r.algorithm_asked = r.algorithm = "auto";
+		r.library_algorithm = told[in_place];
+		r.dtype = "float";
+		r.op = "sum";
+		r.root = -1;
+		r.size_bytes = 1024;
+		r.in_place = in_place;
+		r.time_us = in_place ? 5 : 10;
+		r.cycle = 1;
+		assert_int_equal(bb_compare_add(c, &r), BB_OK);
+	}
+	/* Only in place there is such a column: out of place auto repeats nothing. */
+	add(c, "tree:LL", "tree:LL", 1024, true, 1, NAN);
+	text = text_of(c, &out);
+	assert_non_null(
+		strstr(text, "#         1K       30.00       10.00           -  tree:LL 3.00x\n"));
+	assert_non_null(strstr(text, "# auto chose tree:LL\n"));
+	winner = winner_of(c);
+	assert_string_equal(winner.algorithm_asked, "auto");
+	assert_string_equal(winner.algorithm, "tree:LL");
+	assert_float_equal(winner.time_us, 10, 1e-9);
+	bb_strbuf_free(&out);
+	bb_compare_close(c);
+}
+
 static void test_holes(void **state)
 {
 	struct bb_strbuf out = {0};
@@ -227,6 +334,8 @@ int main(void)
 		cmocka_unit_test(test_two),
 		cmocka_unit_test(test_told),
 		cmocka_unit_test(test_bounds_and_auto),
+		cmocka_unit_test(test_auto_of_placements),
+		cmocka_unit_test(test_told_of_placements),
 		cmocka_unit_test(test_holes),
 		cmocka_unit_test(test_again),
 		cmocka_unit_test(test_many),
