@@ -193,7 +193,7 @@ class Drawing:
         values = [milliseconds(row[key]) for row in self.sweep.rows for key in (whole, waited) if row[key] is not None]
         scale = Scale(top, REDUCTIONS, 0, 1.05 * max(values + [0]))
         told = "" if self.sweep.measured else ", predicted"
-        title = f"Reductions, ms{told}: what a step waits for, and pale what is hidden; in the order of the key"
+        title = f"Reductions, ms{told}: what a step waits for, and faint what is hidden; in the order of the key"
         self.panel(title, scale, ticks(0, scale.high, 5))
         width = min(SHARE * self.places.least / len(self.sweep.series), 16)
         for number, (series, look) in enumerate(zip(self.sweep.series, self.looks)):

@@ -207,7 +207,7 @@ def bars(rows, parts, write, x_name, mark=None):
 
 def shortest(text):
     """Without zeros behind the point that say nothing."""
-    return re.sub(r"(\.\d*?)0+(?!\d)", r"\1", text).replace(". ", " ").rstrip(".")
+    return re.sub(r"(\.\d*?)0+(?!\d)", lambda m: m[1].rstrip("."), text)
 
 
 def key_lines(samples, width):
@@ -235,6 +235,7 @@ def draw_key(paper, lines, top=2):
 
 
 # From little to much; of one hue, so that grey paper and colour-blind readers have the same order.
+# On a dark page it runs from dark to bright: captions say what stands out, not what is dark.
 RAMP = ("#f1f6fa", "#d3e4f1", "#aacde4", "#74afd2", "#3f8cbd", "#1369a2", "#004a80", "#002f57")
 UNKNOWN = "#ececec"
 

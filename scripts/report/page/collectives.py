@@ -359,7 +359,8 @@ def arrivals(run, group):
 
 def arrival_sentence(r):
     told = (
-        "How long after the first rank each entered an iteration; who is dark row after row keeps the others waiting."
+        "How long after the first rank each entered an iteration: the more a cell stands out from the page, the later. "
+        "A row that stands out throughout is a rank that keeps the others waiting."
     )
     last, share, late = (r and number(r, key) for key in ("last_rank", "last_share", "last_late_us"))
     if last is None or share is None or late is None:

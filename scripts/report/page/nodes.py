@@ -81,7 +81,7 @@ def meetings(run):
         Figure(
             "From node to node, GB/s",
             chart.cells(values, names, names, three, "to node", "from node", 0),
-            "In the survey; dark is fast. A pale row or column is a node, a pale cell a link.",
+            "In the survey; the more a cell stands out from the page, the faster. A faint row or column is a node, a faint cell a link.",
         )
     ]
 

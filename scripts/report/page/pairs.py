@@ -57,7 +57,7 @@ def pair_map(key, records):
 
 
 def caption(latency, records, with_):
-    told = "Half a round trip, median" if latency else "Median of the rounds; dark is fast"
+    told = "Half a round trip, median" if latency else "Median of the rounds; the more a cell stands out from the page, the faster"
     told += f". {with_}." if with_ else "."
     if any(a == b for a, b in records):
         told += " On the diagonal: a private copy."
