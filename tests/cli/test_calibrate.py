@@ -69,6 +69,23 @@ def real_records():
 
 
 @test
+def medians():
+    """What is fitted is told: the table of the run itself prints means."""
+    line = "all_reduce --backend sim --calibrate {} -g 4 -b 1K -e 64K -f 4 --algo ring"
+    with tempfile.TemporaryDirectory() as folder:
+        known = records(f"all_reduce {LINK} -g 4 -b 1K -e 64K -f 4 --algo ring")
+        results = [r for r in known if r["kind"] == "result"]
+        for single, words in ((len(results), None), (1, "; fitted to medians, 1 to the only sample"), (0, "; fitted to medians")):
+            for i, r in enumerate(results):
+                r["samples"], r["p50_us"] = (1, r["time_us"]) if i < single else (5, 3 * r["time_us"])
+            out = run(line.format(write(folder, known))).exits(0).out
+            (told,) = [text for text in out.splitlines() if " results, off by " in text and " ranks " not in text]
+            expect(told.endswith(words) if words else "fitted" not in told, f"{told}: {words} expected")
+        got = times(records(line.format(write(folder, known))))
+        expect(all(abs(got[key] / time / 3 - 1) < 1e-6 for key, time in times(known).items()), "medians are not what is fitted")
+
+
+@test
 def refused():
     with tempfile.TemporaryDirectory() as folder:
         empty = write(folder, ["", "no JSON\n", "{\n", '{"kind":"result"}\n', '{"kind":"result","x":[{"y":"}'])

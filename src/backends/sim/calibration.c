@@ -73,7 +73,7 @@ static bool read_point(const char *line, struct bb_point *point)
 	bb_json_find_number(line, "chunk_bytes", &chunk);
 	/* The median where there is one. */
 	if (bb_json_find_number(line, "samples", &samples) && samples > 1)
-		bb_json_find_number(line, "p50_us", &time);
+		point->median = bb_json_find_number(line, "p50_us", &time);
 	if (type == BB_NDTYPES || !(ranks >= 2 && ranks <= 1 << 20) || !(count >= 1) ||
 	    !(time > 0) || !(point->bytes >= 1))
 		return false;
@@ -378,12 +378,26 @@ void bb_calibration_sum_up(const struct bb_calibration *c, struct bb_strbuf *out
 	add_errors(c->points, c->n, out);
 }
 
+/* The tables of the records' own run print means. */
+static void add_fitted(const struct bb_calibration *c, struct bb_strbuf *out)
+{
+	size_t medians = 0;
+
+	for (size_t i = 0; i < c->n; i++)
+		medians += c->points[i].median;
+	if (medians == c->n)
+		bb_strbuf_add(out, "; fitted to medians");
+	else if (medians > 0)
+		bb_strbuf_addf(out, "; fitted to medians, %zu to the only sample", c->n - medians);
+}
+
 void bb_calibration_tell(const struct bb_calibration *c, struct bb_strbuf *out)
 {
 	const struct bb_cost_model *m = &c->model;
 
 	bb_strbuf_addf(out, "# Calibration: ");
 	bb_calibration_sum_up(c, out);
+	add_fitted(c, out);
 	if (c->others > 0)
 		bb_strbuf_addf(out, "; %zu results are none of schedules", c->others);
 	bb_strbuf_addf(out, "\n# Calibration: a round takes");

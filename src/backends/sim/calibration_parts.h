@@ -23,6 +23,7 @@ struct bb_point {
 	double bytes; /* "size" */
 	size_t chunk; /* bytes; 0: not cut */
 	double time;  /* seconds, measured */
+	bool median;  /* of several samples; else that of the only one */
 	struct bb_cost cost;
 	double left; /* logarithm of what the model is off by: measured over modelled */
 };
