@@ -4,6 +4,7 @@
 #include "acceptance/claims.h"
 
 #include "acceptance/records.h"
+#include "schedules/schedule.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -113,11 +114,18 @@ static bool take_record(struct bb_claim_file *file, const struct bb_read_record 
 			const json_t **run)
 {
 	const int64_t size = bb_record_int(r->json, "size_bytes");
+	const int64_t wrong = bb_record_int(r->json, "wrong");
 	struct bb_claim claim = {.line = 0};
 	struct bb_claims *c;
 
 	if (strcmp(r->kind, "result") != 0 || size <= 0)
 		return true;
+	c = table_of(file, r, run);
+	if (!c)
+		return false;
+	/* A time without data that were looked at, or with wrong ones, must not pass for normal. */
+	c->wrong += wrong > 0;
+	c->unchecked += wrong < 0;
 	claim.size_bytes = (uint64_t)size;
 	claim.in_place = json_is_true(json_object_get(r->json, "in_place"));
 	claim.time_us = bb_record_number(r->json, "time_us");
@@ -125,9 +133,6 @@ static bool take_record(struct bb_claim_file *file, const struct bb_read_record 
 	claim.busbw_GBps = bb_record_number(r->json, "busbw_GBps");
 	if (!(claim.time_us > 0) || !(claim.algbw_GBps > 0) || !(claim.busbw_GBps > 0))
 		return true;
-	c = table_of(file, r, run);
-	if (!c)
-		return false;
 	c->percent_of_bound = bb_record_number(r->json, "percent_of_bound");
 	keep(c->bound_source, sizeof(c->bound_source), bb_record_string(r->json, "bound_source"));
 	return bb_claim_add(c, &claim);
@@ -199,7 +204,14 @@ bool bb_claims_ranks(const struct bb_claims *claims, const char *collective, int
 	}
 	*least = 1;
 	*most = 0;
-	if (!known || isinf(high))
+	if (isinf(high))
+		return false;
+	/* Of broadcast and its like both bandwidths are the same; of the others no number of ranks
+	   reaches 2, or 1. */
+	if (known ? low >= (twice ? 2 : 1)
+		  : bb_collective_find(collective) && (low > 1 || high < 1))
+		*least = 2;
+	if (!known || *least == 2)
 		return false;
 	low = ceil(ranks_at(low, twice) - 1e-6);
 	high = floor(ranks_at(high, twice) + 1e-6);

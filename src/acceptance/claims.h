@@ -32,6 +32,7 @@ struct bb_claims {
 	struct bb_claim *list;
 	size_t n;
 	size_t implausible; /* rows left out, since their algbw is not their size over their time */
+	size_t wrong, unchecked; /* rows with wrong data, and those whose data nobody checked */
 };
 
 struct bb_claim_file {
@@ -52,7 +53,7 @@ void bb_claims_free(struct bb_claim_file *file);
  * How many ranks the ratios of busbw and algbw speak for, by the factor of COLLECTIVE (in
  * nccl-tests' PERFORMANCE.md): from *LEAST to *MOST, within what rounding leaves open. Returns
  * false where they speak for none: the factor does not depend on ranks, or the rows contradict each
- * other (*LEAST is above *MOST).
+ * other or the factor (*LEAST is above *MOST).
  */
 bool bb_claims_ranks(const struct bb_claims *claims, const char *collective, int64_t *least,
 		     int64_t *most);

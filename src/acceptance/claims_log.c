@@ -68,8 +68,10 @@ static const char *digits(const char *word)
 /*
  * The row that begins at word I: size, count, type, then as versions have it redop and root, then
  * time, algbw, busbw, #wrong out of place and in place; with -I each has four numbers more.
+ * WRONG: of each half, NAN where it was not checked. Old versions have the largest error there,
+ * which rounding leaves far below 1.
  */
-static bool read_row(const struct line *line, int i, struct bb_claim row[2])
+static bool read_row(const struct line *line, int i, struct bb_claim row[2], double wrong[2])
 {
 	const char *const size = digits(line->words[i]);
 	int j = i + 3, left, width;
@@ -93,6 +95,8 @@ static bool read_row(const struct line *line, int i, struct bb_claim row[2])
 		for (int k = 0; k < 3; k++)
 			if (!number(line->words[j + k], into[k]))
 				return false;
+		if (!number(line->words[j + 3], &wrong[half]))
+			wrong[half] = NAN;
 	}
 	return row[0].size_bytes > 0;
 }
@@ -207,6 +211,7 @@ static bool take_line(struct bb_claim_file *file, struct said *said, char *text,
 {
 	char *const comment = strchr(text, '#');
 	struct bb_claim row[2] = {{.line = number_of_line}, {.line = number_of_line}};
+	double wrong[2];
 	struct line line;
 	bool found = false;
 
@@ -218,7 +223,7 @@ static bool take_line(struct bb_claim_file *file, struct said *said, char *text,
 	}
 	split(text, &line);
 	for (int i = 0; i + 11 <= line.n && !found; i++)
-		found = read_row(&line, i, row);
+		found = read_row(&line, i, row, wrong);
 	if (!found)
 		return true;
 	if (!said->table && !begin_table(file, said))
@@ -226,6 +231,8 @@ static bool take_line(struct bb_claim_file *file, struct said *said, char *text,
 	for (int half = 0; half < 2; half++) {
 		struct bb_claims *const c = &file->list[file->n - 1];
 
+		c->wrong += wrong[half] >= 1;
+		c->unchecked += isnan(wrong[half]);
 		if (!plausible(&row[half]))
 			c->implausible++;
 		else if (!bb_claim_add(c, &row[half]))

@@ -43,9 +43,16 @@ static const struct family *find_family(const char *name)
 	return NULL;
 }
 
-static bool on_one_domain(const struct asked *a, int64_t ranks)
+/* How many nodes RANKS need at least. */
+static int64_t least_nodes(const struct family *family, int64_t ranks)
 {
-	return ranks <= a->family->of_domain;
+	return (ranks + family->of_node - 1) / family->of_node;
+}
+
+/* Whether NVLink joins that many nodes, of which RANKS are on as many as they must; 0: not said. */
+static bool on_one_domain(const struct family *family, int64_t ranks, int64_t nodes)
+{
+	return ranks <= family->of_domain && nodes * family->of_node <= family->of_domain;
 }
 
 /* ---- how many ranks ---------------------------------------------------------------------------
@@ -121,9 +128,8 @@ static bool find_ranks(struct asked *a)
 static void find_nodes(struct asked *a)
 {
 	a->nodes = a->said->nodes > 0 ? a->said->nodes : a->claims->hosts;
-	if (a->family && a->ranks > 0 &&
-	    (a->nodes == 0 || a->nodes * a->family->of_node < a->ranks))
-		a->nodes = (a->ranks + a->family->of_node - 1) / a->family->of_node;
+	if (a->family && a->nodes < least_nodes(a->family, a->ranks))
+		a->nodes = least_nodes(a->family, a->ranks);
 }
 
 /* ---- published runs ---------------------------------------------------------------------------
@@ -139,6 +145,19 @@ static double at_size(const struct bb_claims *c, uint64_t size)
 	return best;
 }
 
+/* Whether R runs over as far a way, and beyond NVLink's reach with as many ranks, and so NICs, of a
+   node. */
+static bool as_far(const struct asked *a, const struct bb_reference *r)
+{
+	const int64_t nodes = r->nodes > 0 ? r->nodes : least_nodes(a->family, r->nranks);
+	const bool near = on_one_domain(a->family, a->ranks, a->nodes);
+
+	if (a->ranks == 0 && a->nodes == 0)
+		return true;
+	return on_one_domain(a->family, r->nranks, nodes) == near &&
+	       (near || a->ranks == 0 || r->nranks * a->nodes == a->ranks * nodes);
+}
+
 /* Whether a published row is of such a system: GPU, collective, measured, over as far a way. */
 static bool comparable(const struct asked *a, const struct bb_reference *r, uint64_t size)
 {
@@ -149,7 +168,7 @@ static bool comparable(const struct asked *a, const struct bb_reference *r, uint
 	       strcmp(r->collective, a->collective) == 0 && r->size_bytes == size &&
 	       strcmp(r->kind, "measured") == 0 && r->nranks > 0 &&
 	       (!named || !r->algo[0] || strncasecmp(r->algo, algorithm, strlen(algorithm)) == 0) &&
-	       (a->ranks == 0 || on_one_domain(a, r->nranks) == on_one_domain(a, a->ranks));
+	       as_far(a, r);
 }
 
 /* What published runs of one size and number of ranks show. */
@@ -227,7 +246,7 @@ static enum bb_normality tell_published(const struct asked *a, const struct publ
 	}
 	bb_strbuf_addf(a->out, " %d published run%s of %s on %lld ranks%s%s: %s (%s, %s).\n",
 		       p->runs, p->runs == 1 ? "" : "s", a->family->name, (long long)p->ranks,
-		       p->ranks != a->ranks && a->ranks > 0 ? ", the nearest there are," : "",
+		       p->ranks != a->ranks && a->ranks > 0 ? ", the nearest there are" : "",
 		       n == BB_LOW ? (p->runs == 1 ? " shows" : " show") : "", range,
 		       p->an_example->system, p->an_example->source);
 	return n;
@@ -244,12 +263,17 @@ static enum bb_normality compare(const struct asked *a)
 			best = p;
 	if (best.size > 0)
 		return tell_published(a, &best, at_size(a->claims, best.size));
-	bb_strbuf_addf(a->out,
-		       "  No published run of %s on %s, %s, at any of these sizes is known.\n",
-		       a->collective, a->family->name,
-		       a->ranks == 0                ? "on whatever ranks"
-		       : on_one_domain(a, a->ranks) ? "within NVLink's reach"
-						    : "beyond NVLink's reach");
+	bb_strbuf_addf(a->out, "  No published run of %s on %s, ", a->collective, a->family->name);
+	if (a->ranks == 0 && a->nodes == 0)
+		bb_strbuf_add(a->out, "on whatever ranks");
+	else if (on_one_domain(a->family, a->ranks, a->nodes))
+		bb_strbuf_add(a->out, "within NVLink's reach");
+	else if (a->ranks == 0)
+		bb_strbuf_add(a->out, "beyond NVLink's reach");
+	else
+		bb_strbuf_addf(a->out, "beyond NVLink's reach with %.3g ranks a node",
+			       (double)a->ranks / (double)a->nodes);
+	bb_strbuf_add(a->out, ", at any of these sizes is known.\n");
 	return BB_UNKNOWN;
 }
 
@@ -347,7 +371,7 @@ static void tell_next(const struct asked *a, enum bb_normality n)
 		bb_strbuf_add(a->out,
 			      "  Next: is the machine idle? build/topology and "
 			      "build/mem_bandwidth_perf show what it is and what it can.\n");
-	else if (on_one_domain(a, a->ranks))
+	else if (on_one_domain(a->family, a->ranks, a->nodes))
 		bb_strbuf_add(
 			a->out,
 			"  Next: build/topology (NVLinks that are down, GPUs without P2P); "
@@ -399,6 +423,21 @@ static void tell_title(const struct asked *a)
 			       c->implausible);
 }
 
+/* However fast: wrong data is never normal. */
+static void tell_data(const struct asked *a)
+{
+	const struct bb_claims *const c = a->claims;
+
+	if (c->wrong > 0)
+		bb_strbuf_addf(a->out,
+			       "  Wrong data in %zu result%s (#wrong is not 0): what is fast and "
+			       "wrong is not normal.\n",
+			       c->wrong, c->wrong == 1 ? "" : "s");
+	if (c->unchecked > 0)
+		bb_strbuf_addf(a->out, "  The data of %zu result%s was not checked.\n",
+			       c->unchecked, c->unchecked == 1 ? "" : "s");
+}
+
 enum bb_normality bb_normal(const struct bb_claims *claims, const struct bb_references *references,
 			    const struct bb_circumstances *circumstances, struct bb_strbuf *out)
 {
@@ -406,11 +445,12 @@ enum bb_normality bb_normal(const struct bb_claims *claims, const struct bb_refe
 	enum bb_normality n;
 
 	tell_title(&a);
+	tell_data(&a);
 	if (claims->n == 0)
-		return BB_IMPOSSIBLE;
+		return claims->wrong > 0 ? BB_WRONG : BB_IMPOSSIBLE;
 	find_collective(&a);
 	if (!find_ranks(&a))
-		return BB_IMPOSSIBLE;
+		return claims->wrong > 0 ? BB_WRONG : BB_IMPOSSIBLE;
 	a.family = find_family(circumstances->gpu ? circumstances->gpu : claims->gpu);
 	find_nodes(&a);
 	if (!a.family) {
@@ -421,5 +461,5 @@ enum bb_normality bb_normal(const struct bb_claims *claims, const struct bb_refe
 			n = BB_IMPOSSIBLE;
 	}
 	tell_next(&a, n);
-	return n;
+	return claims->wrong > 0 ? BB_WRONG : n;
 }

@@ -8,7 +8,7 @@
 #include "acceptance/reference.h"
 #include "core/strbuf.h"
 
-enum bb_normality { BB_NORMAL, BB_HIGH, BB_UNKNOWN, BB_IMPOSSIBLE, BB_LOW };
+enum bb_normality { BB_NORMAL, BB_HIGH, BB_UNKNOWN, BB_IMPOSSIBLE, BB_LOW, BB_WRONG };
 
 /* What the user says where the file does not, or says otherwise. */
 struct bb_circumstances {

@@ -384,6 +384,30 @@ def numbers_that_contradict_each_other():
 
 
 @test
+def a_ratio_of_no_ranks():
+    checked(log(8, 683, 2.5), 3, "Impossible", "no number of ranks of all_reduce")
+    checked(log(8, 478, 1.75), 3, "no number of ranks of all_gather", arguments=("--collective", "all_gather"))
+    checked(log(8, 478, 1.75), 3, "no number of ranks of broadcast", arguments=("--collective", "broadcast"))
+
+
+@test
+def wrong_data_is_never_normal():
+    text = log(8, 478, 1.75)
+    checked(text, 0, "The data of 1 result was not checked", "Verdict: normal")
+    checked(text.replace("N/A", "5"), 7, "Wrong data in 1 result", "Verdict: wrong data")
+
+
+@test
+def nodes_choose_what_is_compared():
+    """Eight ranks on two nodes go through the network, by half as many NICs as sixteen."""
+    text = log(8, 240, 1.75)
+    checked(text, 7, "published runs of H100 on 8 ranks", "Verdict: low")
+    spread = 3, "beyond NVLink's reach with 4 ranks a node", "4 NICs", "nothing to compare with"
+    checked(text, *spread, arguments=("--nodes", "2"))
+    checked(text.replace("node-a device  7", "node-b device  7"), *spread)
+
+
+@test
 def a_bare_row():
     row = log(8, 231, 1.75, "").replace("[1,0]<stdout>:", "2026-01-01T00:00:00.123Z ")
     checked(row, 3, "--gpu says so")

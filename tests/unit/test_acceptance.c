@@ -377,6 +377,31 @@ static void test_ranks_unknown(void **state)
 	assert_true(least > most);
 }
 
+/* 2(n-1)/n stays below 2 and (n-1)/n below 1, however many ranks there are; broadcast's is 1. */
+static void test_ranks_of_none(void **state)
+{
+	static const struct {
+		const char *collective;
+		double busbw;
+		bool impossible;
+	} cases[] = {{"all_reduce", 250, true},  {"all_reduce", 200.02, true},
+		     {"all_reduce", 200, false}, {"all_gather", 175, true},
+		     {"alltoall", 100, false},   {"broadcast", 250, true},
+		     {"broadcast", 100, false},  {"reduce", 50, true},
+		     {"nobody_knows", 50, false}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct bb_claim row = {1 << 30, false, 1, 100, cases[i].busbw, 1};
+		struct bb_claims claims = {.rounding = 0.0051, .list = &row, .n = 1};
+		int64_t least, most;
+
+		if (bb_claims_ranks(&claims, cases[i].collective, &least, &most))
+			assert_false(cases[i].impossible);
+		else
+			assert_int_equal(least != 1 || most != 0, cases[i].impossible);
+	}
+}
+
 /* ---- logs --------------------------------------------------------------------------------------
  */
 
@@ -405,11 +430,45 @@ static void test_logs(void **state)
 	assert_int_equal(file.list[0].hosts, 2);
 	assert_int_equal(file.list[0].n, 3);
 	assert_int_equal(file.list[0].implausible, 1);
+	assert_int_equal(file.list[0].wrong, 0);
+	assert_int_equal(file.list[0].unchecked, 1);
 	assert_int_equal(file.list[0].list[0].line, 5);
 	assert_true(file.list[0].list[1].in_place);
 	assert_string_equal(file.list[1].algorithm, "tree");
 	assert_int_equal(file.list[1].n, 2);
 	bb_claims_free(&file);
+}
+
+/* #wrong of logs and of records; old logs have an error there, which is none. */
+static void test_wrong_claims(void **state)
+{
+	static const char log[] =
+		"1048576 131072 float none -1 10 104.86 52.43 5 20 52.43 26.21 1e+06\n"
+		"1048576 131072 float none -1 10 104.86 52.43 2e-07 20 52.43 26.21 N/A\n";
+	static const char records[] = RUN
+		"{\"schema\":1,\"kind\":\"result\",\"collective\":\"all_reduce\",\"nranks\":2,"
+		"\"size_bytes\":1024,\"time_us\":1,\"algbw_GBps\":1,\"busbw_GBps\":1,\"wrong\":3}\n"
+		"{\"schema\":1,\"kind\":\"result\",\"collective\":\"all_reduce\",\"nranks\":2,"
+		"\"size_bytes\":1024,\"time_us\":1,\"algbw_GBps\":1,\"busbw_GBps\":1,"
+		"\"wrong\":null}\n";
+	const char *const texts[] = {log, records};
+
+	for (size_t i = 0; i < 2; i++) {
+		const struct bb_circumstances said = {NULL, NULL, 0, 0};
+		const struct bb_references none = {NULL, 0};
+		struct bb_strbuf out = {0};
+		struct bb_claim_file file;
+		struct bb_error error = {0};
+
+		assert_int_equal(bb_claims_read("f", texts[i], strlen(texts[i]), &file, &error),
+				 BB_OK);
+		assert_int_equal(file.n, 1);
+		assert_int_equal(file.list[0].wrong, i == 0 ? 2 : 1);
+		assert_int_equal(file.list[0].unchecked, 1);
+		assert_int_equal(bb_normal(&file.list[0], &none, &said, &out), BB_WRONG);
+		bb_strbuf_free(&out);
+		bb_claims_free(&file);
+	}
 }
 
 /* ---- commands ----------------------------------------------------------------------------------
@@ -465,6 +524,7 @@ int main(void)
 		cmocka_unit_test(test_not_shown),     cmocka_unit_test(test_diagnosed),
 		cmocka_unit_test(test_references),    cmocka_unit_test(test_ratios_of_references),
 		cmocka_unit_test(test_ranks_unknown), cmocka_unit_test(test_logs),
+		cmocka_unit_test(test_ranks_of_none), cmocka_unit_test(test_wrong_claims),
 		cmocka_unit_test(test_commands),
 	};
 

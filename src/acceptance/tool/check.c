@@ -48,9 +48,12 @@ out:
 
 bb_status bb_acceptance_check(struct bb_acceptance_job *job, struct bb_error *error)
 {
-	static const char *const words[] = {"normal", "higher than published runs",
+	static const char *const words[] = {"normal",
+					    "higher than published runs",
 					    "could not judge: nothing to compare with",
-					    "could not judge: the numbers cannot be right", "low"};
+					    "could not judge: the numbers cannot be right",
+					    "low",
+					    "wrong data"};
 	const struct bb_acceptance_options *const o = job->o;
 	const struct bb_circumstances said = {o->gpu, o->collective, o->nodes, o->ranks};
 	struct bb_references references = {NULL, 0};
@@ -65,7 +68,7 @@ bb_status bb_acceptance_check(struct bb_acceptance_job *job, struct bb_error *er
 		       out);
 	bb_strbuf_addf(&out, "Verdict: %s\n", words[worst]);
 	BB_TRY(st, bb_write_text("-", &out, error), out);
-	st = worst == BB_LOW ? BB_EDATA : worst >= BB_UNKNOWN ? BB_EBACKEND : BB_OK;
+	st = worst >= BB_LOW ? BB_EDATA : worst >= BB_UNKNOWN ? BB_EBACKEND : BB_OK;
 out:
 	bb_strbuf_free(&out);
 	bb_references_free(&references);
