@@ -122,7 +122,10 @@ def caption(group):
     rows = [r for rows in group.rows.values() for r in rows.values()]
     told = []
     if any(positive(r, "ci_low_us") for r in rows):
-        told.append("Shaded: 95 % confidence interval of the median.")
+        told.append(
+            "Lines: the mean of the loop. Shaded: 95 % confidence interval of the median sample, "
+            "which the mean leaves where few samples are slow or ranks differ."
+        )
     if any(positive(r, "bound_us") for r in rows):
         sources = {text(r, "bound_source", 160) for r in rows} - {None}
         why = f" ({'; '.join(sorted(sources)[:2])})" if sources else ""

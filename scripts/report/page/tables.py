@@ -14,8 +14,8 @@ LONG = 24  # numbers of an array that are shown
 # What a table of the page shows; a kind that is not named shows its first columns.
 COLUMNS = {
     "result": (
-        "collective algorithm_asked algorithm dtype op nranks size_bytes in_place time_us ci_low_us "
-        "ci_high_us algbw_GBps busbw_GBps faultless_us percent_of_bound wrong p99_us cv_percent skew_p50_us last_rank"
+        "collective algorithm_asked algorithm dtype op nranks size_bytes in_place time_us p50_us "
+        "ci_low_us ci_high_us algbw_GBps busbw_GBps faultless_us percent_of_bound wrong p99_us cv_percent skew_p50_us last_rank"
     ).split(),
     "pair": (
         "quantity from to from_host to_host place memory_from memory_to path route p2p direction size_bytes "
@@ -74,6 +74,8 @@ NAMES = {
     "culprit": "Who is to blame",
     "node": "Nodes",
 }
+# Heads that their column's name does not say.
+HEADS = {"ci_low_us": "p50, 95 % from", "ci_high_us": "p50, 95 % to"}
 UNITS = (("_GBps", "GB/s"), ("_us", ""), ("_bytes", ""), ("_percent", "%"), ("_ms", "ms"), ("_unix_s", "s"))
 COUNTS = (
     "nranks",
@@ -107,6 +109,8 @@ class Cell:
 
 def head(column):
     """A column's name in words: its unit goes into its cells or behind it."""
+    if column in HEADS:
+        return HEADS[column]
     for suffix, unit in UNITS:
         if column.endswith(suffix):
             name = column[: -len(suffix)].replace("_", " ")
