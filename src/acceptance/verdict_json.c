@@ -56,13 +56,37 @@ static void add_judgement(const struct bb_judgement *g, struct bb_json *j)
 	bb_json_end(j);
 }
 
-static void add_step(const struct bb_evidence *e, struct bb_json *j)
+static void add_words(struct bb_json *j, const char *key, const char *const *words, size_t n)
+{
+	bb_json_key(j, key);
+	bb_json_array(j);
+	for (size_t i = 0; i < n; i++)
+		bb_json_string(j, words[i]);
+	bb_json_end(j);
+}
+
+/* What was run, with all that run: leaves to be filled in; null without memory for it. */
+static void add_step_args(const struct bb_session *s, const struct bb_profile_step *step,
+			  struct bb_json *j)
+{
+	struct bb_words_list words = {.n = 0};
+	struct bb_error why = {0};
+
+	if (bb_plan_command(s->profile, step, s->folder, &words, &why) == BB_OK)
+		add_words(j, "args", (const char *const *)words.words, words.n);
+	else
+		add_string(j, "args", NULL);
+	bb_words_free(&words);
+}
+
+static void add_step(const struct bb_session *s, const struct bb_evidence *e, struct bb_json *j)
 {
 	char name[128];
 
 	bb_json_object(j);
 	add_string(j, "name", e->step->name);
 	add_string(j, "run", e->step->run);
+	add_step_args(s, e->step, j);
 	add_int(j, "ranks", e->step->ranks);
 	add_int(j, "nodes", e->step->nodes);
 	bb_json_key(j, "runs");
@@ -117,6 +141,25 @@ static void add_sentences(const struct bb_acceptance *a, struct bb_json *j)
 	bb_strbuf_free(&text);
 }
 
+/* The command that does it once more, its results in a folder of their own. */
+static void add_args(const struct bb_acceptance *a, struct bb_json *j)
+{
+	const struct bb_session *const s = a->session;
+	const char *words[5];
+	char binary[1200];
+	size_t n = 0;
+
+	snprintf(binary, sizeof(binary), "%s/acceptance", s->folder);
+	words[n++] = binary;
+	words[n++] = "run";
+	words[n++] = s->profile_path;
+	if (s->mode == BB_QUICK)
+		words[n++] = "--quick";
+	if (a->strict)
+		words[n++] = "--strict";
+	add_words(j, "args", words, n);
+}
+
 static void add_head(const struct bb_acceptance *a, struct bb_json *j)
 {
 	const struct bb_session *const s = a->session;
@@ -131,6 +174,7 @@ static void add_head(const struct bb_acceptance *a, struct bb_json *j)
 	add_string(j, "version", BB_VERSION);
 	add_string(j, "profile", s->profile->name);
 	add_string(j, "profile_path", s->profile_path);
+	add_args(a, j);
 	add_string(j, "about", s->profile->about);
 	add_string(j, "system", s->profile->system);
 	add_string(j, "mode", s->mode == BB_QUICK ? "quick" : "full");
@@ -161,7 +205,7 @@ void bb_acceptance_json(const struct bb_acceptance *a, struct bb_strbuf *out)
 	bb_json_key(&j, "steps");
 	bb_json_array(&j);
 	for (size_t i = 0; i < a->session->n; i++)
-		add_step(&a->session->evidence[i], &j);
+		add_step(a->session, &a->session->evidence[i], &j);
 	bb_json_end(&j);
 	bb_json_key(&j, "nodes");
 	bb_json_array(&j);

@@ -83,7 +83,11 @@ def small(variant):
     with Folder() as f:
         path = f.profile(profile(step("all_reduce_perf --backend host -g 2 -b 4K -e 4K -n 3", GATE)))
         f.run(path, variant=variant, timeout=120).exits(0)
-        equal([g["verdict"] for g in f.verdict()["gates"]], ["passed"] * 3, "verdicts")
+        verdict = f.verdict()
+        equal([g["verdict"] for g in verdict["gates"]], ["passed"] * 3, "verdicts")
+        equal(verdict["args"][1:], ["run", path], "the command line that repeats it")
+        words = "-b 4K -e 4K -n 3 --json -".split()
+        equal(verdict["steps"][0]["args"][-len(words) :], words, "the command line of the step")
 
 
 for variant in ("", VARIANTS[0]):

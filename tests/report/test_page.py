@@ -213,8 +213,11 @@ VERDICT = {
     "exit_status": 7,
     "gates": [GATE],
     "sentences": ["One gate does not hold.", "It is that of all_reduce.", "Node n2 stands out."],
-    "nodes": [{"host": "n2", "verdict": "BAD", "code": "BB-BELOW-GATE", "reason": "slow"}],
-    "steps": [],
+    "nodes": [{"host": "n2", "verdict": "BAD", "code": "BB-BELOW-GATE", "reason": "it is slow, " * 20}],
+    "args": ["build/acceptance", "run", "p.yaml", "--quick"],
+    "steps": [
+        {"name": "a", "run": "all_reduce_perf -g {ranks}", "args": ["all_reduce_perf", "-g", "2"], "ranks": 2, "runs": []}
+    ],
 }
 
 

@@ -1,5 +1,7 @@
 """An acceptance run's verdict.json: what it says, its gates as bars, its nodes."""
 
+import shlex
+
 from report import files, paper as ink
 from report.page import chart
 from report.page.figure import Figure
@@ -61,6 +63,11 @@ def part_of(gate):
     return {"passed": "good", "warning": "warned"}.get(text(gate, "verdict"), "bad")
 
 
+def command_of(step):
+    """As it was run; of a verdict that does not say, as its profile has it."""
+    return shlex.join(words(step, "args")) or text(step, "run")
+
+
 def tables(document):
     found = []
     for key, name, columns in (
@@ -84,9 +91,9 @@ def tables(document):
                 "runs",
             ),
         ),
-        ("steps", "Steps", ("name", "run", "ranks", "nodes")),
+        ("steps", "Steps", ("name", "command", "ranks", "nodes")),
     ):
-        rows = rows_of(document, key)
+        rows = [{**r, "command": command_of(r)} for r in rows_of(document, key)]
         used = [c for c in columns if any(r.get(c) is not None for r in rows)]
         if rows and used:
             found.append(Table(name, used, [[cell(r, c) for c in used] for r in rows], "", None))

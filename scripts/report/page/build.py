@@ -83,6 +83,10 @@ def facts_of(run):
     return found + ([("took", f"{wall:.3g} s")] if wall is not None else [])
 
 
+def command_words(record):
+    return [shlex.quote(word) for word in words(record, "args")]
+
+
 def drawn_elsewhere(run, section):
     """Pictures that are drawn by themselves too: of pipelines and buckets."""
     for kind, subject, module, title, caption in (
@@ -106,7 +110,7 @@ def drawn_elsewhere(run, section):
 def section_of(run):
     section = Section(f"run-{run.number}", title_of(run), verdict_of(run))
     section.tables = tables.tables_of(run)
-    section.facts, section.command = facts_of(run), [shlex.quote(word) for word in words(run.head, "args")]
+    section.facts, section.command = facts_of(run), command_words(run.head)
     if run.number <= MOST_PICTURED:
         for subject in (collectives, pairs, training, nodes):
             rows, notes = subject.figures(run)
@@ -135,6 +139,7 @@ def document_section(number_, path, kind, document):
         section.title, section.verdict = acceptance.title_of(document), acceptance.verdict_of(document)
         section.rows.append((None, acceptance.gates(document)))
         section.tables, section.facts = acceptance.tables(document), acceptance.facts(document)
+        section.command = command_words(document)
     return section
 
 

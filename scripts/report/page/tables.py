@@ -127,7 +127,7 @@ def cell(record, column):
     if number(record, column) is not None:
         return Cell(written(column, value), repr(value), True)
     if isinstance(value, str):
-        return Cell(short(value, 120), short(value, 120), False)
+        return Cell(short(value), short(value), False)
     if isinstance(value, list):
         found = numbers(record, column, LONG)
         return Cell(", ".join(map(three, found)) + (" …" if len(value) > LONG else ""), str(len(value)), True)
