@@ -43,6 +43,20 @@ static const struct family *find_family(const char *name)
 	return NULL;
 }
 
+bb_status bb_normal_gpu(const char *name, struct bb_error *error)
+{
+	struct bb_strbuf known = {0};
+	bb_status st = BB_OK;
+
+	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
+		bb_strbuf_addf(&known, "%s%s", i > 0 ? ", " : "", families[i].name);
+	if (!find_family(name))
+		st = bb_fail(error, BB_EUSAGE, "--gpu %s: known are %s", name,
+			     bb_strbuf_text(&known));
+	bb_strbuf_free(&known);
+	return st;
+}
+
 /* How many nodes RANKS need at least. */
 static int64_t least_nodes(const struct family *family, int64_t ranks)
 {
@@ -88,19 +102,49 @@ static void tell_ranks(struct asked *a, int64_t said, int64_t least, int64_t mos
 
 	if (said > 0 && said >= least && said <= most) {
 		a->ranks = said;
-		bb_strbuf_addf(a->out, "  busbw / algbw = %.4g fits %lld ranks.\n", ratio,
-			       (long long)said);
+		bb_strbuf_addf(a->out, "  busbw / algbw = %.4g fits %lld rank%s.\n", ratio,
+			       (long long)said, said == 1 ? "" : "s");
 		return;
 	}
 	a->ranks = least;
 	if (said > 0)
-		bb_strbuf_addf(a->out, "  Said to be %lld ranks, but ", (long long)said);
+		bb_strbuf_addf(a->out, "  Said to be %lld rank%s, but ", (long long)said,
+			       said == 1 ? "" : "s");
 	else
 		bb_strbuf_add(a->out, "  Nobody says how many ranks; ");
 	bb_strbuf_addf(a->out, "busbw / algbw = %.6g is that of %lld", ratio, (long long)least);
 	if (most > least)
 		bb_strbuf_addf(a->out, " to %lld", (long long)most);
-	bb_strbuf_add(a->out, " ranks, which is taken.\n");
+	bb_strbuf_addf(a->out, " rank%s, which is taken.\n", most == 1 ? "" : "s");
+}
+
+/* Of a log that does not say its collective, and whose ratio is that of several. */
+static void tell_collectives(struct asked *a)
+{
+	const double ratio = ratio_of(a->claims);
+
+	if (!isfinite(ratio)) {
+		bb_strbuf_add(a->out,
+			      "  The file does not name its collective; --collective does.\n");
+		return;
+	}
+	bb_strbuf_addf(a->out, "  The file does not name its collective; busbw / algbw = %.4g ",
+		       ratio);
+	if (ratio > 0.999) {
+		bb_strbuf_add(a->out, "fits broadcast, reduce or sendrecv, or all_reduce on 2 "
+				      "ranks");
+	} else {
+		int64_t least, most;
+
+		if (!bb_claims_ranks(a->claims, "all_gather", &least, &most))
+			bb_strbuf_add(a->out, "fits no number of ranks");
+		else
+			bb_strbuf_addf(a->out,
+				       "fits all_gather, reduce_scatter, alltoall, gather or "
+				       "scatter on %lld rank%s",
+				       (long long)least, least == 1 ? "" : "s");
+	}
+	bb_strbuf_add(a->out, "; --collective says which.\n");
 }
 
 /* False: the ratio is that of no number of ranks. */
@@ -244,8 +288,9 @@ static enum bb_normality tell_published(const struct asked *a, const struct publ
 	} else {
 		bb_strbuf_add(a->out, "Normal, beside");
 	}
-	bb_strbuf_addf(a->out, " %d published run%s of %s on %lld ranks%s%s: %s (%s, %s).\n",
+	bb_strbuf_addf(a->out, " %d published run%s of %s on %lld rank%s%s%s: %s (%s, %s).\n",
 		       p->runs, p->runs == 1 ? "" : "s", a->family->name, (long long)p->ranks,
+		       p->ranks == 1 ? "" : "s",
 		       p->ranks != a->ranks && a->ranks > 0 ? ", the nearest there are" : "",
 		       n == BB_LOW ? (p->runs == 1 ? " shows" : " show") : "", range,
 		       p->an_example->system, p->an_example->source);
@@ -412,11 +457,13 @@ static void tell_title(const struct asked *a)
 	bb_strbuf_addf(a->out, "%s%s%s", c->collective[0] ? c->collective : "a collective",
 		       c->algorithm[0] ? ", " : "", c->algorithm);
 	if (c->nranks > 0)
-		bb_strbuf_addf(a->out, ", %lld ranks", (long long)c->nranks);
+		bb_strbuf_addf(a->out, ", %lld rank%s", (long long)c->nranks,
+			       c->nranks == 1 ? "" : "s");
 	if (c->hosts > 0)
 		bb_strbuf_addf(a->out, " on %lld host%s", (long long)c->hosts,
 			       c->hosts == 1 ? "" : "s");
-	bb_strbuf_addf(a->out, "%s%s: %zu results\n", c->gpu[0] ? ", " : "", c->gpu, c->n);
+	bb_strbuf_addf(a->out, "%s%s: %zu result%s\n", c->gpu[0] ? ", " : "", c->gpu, c->n,
+		       c->n == 1 ? "" : "s");
 	if (c->implausible > 0)
 		bb_strbuf_addf(a->out,
 			       "  %zu left out: their algbw is not their size over their time.\n",
@@ -449,6 +496,10 @@ enum bb_normality bb_normal(const struct bb_claims *claims, const struct bb_refe
 	if (claims->n == 0)
 		return claims->wrong > 0 ? BB_WRONG : BB_IMPOSSIBLE;
 	find_collective(&a);
+	if (!a.collective[0]) {
+		tell_collectives(&a);
+		return claims->wrong > 0 ? BB_WRONG : BB_UNKNOWN;
+	}
 	if (!find_ranks(&a))
 		return claims->wrong > 0 ? BB_WRONG : BB_IMPOSSIBLE;
 	a.family = find_family(circumstances->gpu ? circumstances->gpu : claims->gpu);

@@ -402,6 +402,15 @@ def wrong_data_is_never_normal():
 
 
 @test
+def a_ratio_of_several_collectives():
+    checked(log(8, 240, 0.875), 3, "fits all_gather, reduce_scatter, alltoall", "on 8 ranks", "--collective says which")
+    checked(log(8, 240, 1), 3, "fits broadcast, reduce or sendrecv, or all_reduce on 2 ranks")
+    checked(log(8, 240, 1.75), 7, arguments=("--gpu", "h100"))
+    with Folder() as f:
+        acceptance("check", f.write("log", log(8, 240, 1.75)), "--gpu", "FOO").exits(2).says("--gpu FOO: known are GB200, B200")
+
+
+@test
 def nodes_choose_what_is_compared():
     """Eight ranks on two nodes go through the network, by half as many NICs as sixteen."""
     text = log(8, 240, 1.75)
