@@ -46,6 +46,10 @@ static bb_status refuse(const struct spot *at, const char *format, ...)
 		       at->step->name, text);
 }
 
+/* What is looser can hardly fail; the share has room for rounding. */
+#define MOST_DOWN 0.95
+#define LEAST_SHARE 0.999e-5
+
 /* "12.5%", with no upper limit of 100 %, into a fraction. */
 static bool percent(const char *text, size_t n, double *fraction)
 {
@@ -268,6 +272,9 @@ static bb_status check_source(const struct spot *at, struct bb_source *s)
 	if (s->kind <= BB_FROM_TOPOLOGY && !(s->percent > 0))
 		return REFUSE(at, "from: %s: 0%% is a gate that cannot fail",
 			      bb_source_name(s->kind));
+	if (s->kind <= BB_FROM_TOPOLOGY && s->percent < LEAST_SHARE)
+		return REFUSE(at, "from: %s: so little can hardly fail; at least 0.001%%",
+			      bb_source_name(s->kind));
 	if (s->kind == BB_FROM_REFERENCE)
 		BB_TRY(st, reference(at, s), out);
 	if ((s->kind == BB_FROM_TOPOLOGY || s->kind == BB_FROM_REFERENCE) && !(s->GBps > 0))
@@ -310,6 +317,8 @@ static bb_status check_value(const struct spot *at, struct bb_gate *g)
 		g->upper = 0;
 	if (g->measure->more_is_better && worst >= 1)
 		return REFUSE(at, "down: %s can never fail; less than 100%%", g->down);
+	if (g->measure->more_is_better && worst > MOST_DOWN)
+		return REFUSE(at, "down: %s can hardly fail; at most 95%%", g->down);
 	if (!g->measure->more_is_better && worst > 10)
 		return REFUSE(at, "up: %s can hardly fail; at most 1000%%", g->up);
 	if (!isnan(g->warning) && g->warning >= (isnan(worst) ? 0 : worst))
@@ -334,12 +343,15 @@ static bool two_names(const char *text, char first[32], char second[32])
 
 static bb_status check_shape(const struct spot *at, struct bb_gate *g)
 {
+	if (g->where && g->where->least_bytes == g->where->most_bytes)
+		return REFUSE(at, "where: size: %s is one size, and a shape needs several",
+			      g->where->size);
 	if (g->up || g->warn)
 		return REFUSE(at, "up and warn are for gates with a metric");
 	if (strcmp(g->shape, "no-dip") == 0) {
 		g->kind = BB_GATE_NO_DIP;
-		if (isnan(g->lower) || g->lower >= 1)
-			return REFUSE(at, "shape: no-dip needs down:, less than 100%%");
+		if (isnan(g->lower) || g->lower > MOST_DOWN)
+			return REFUSE(at, "shape: no-dip needs down:, at most 95%%");
 		return BB_OK;
 	}
 	if (strcmp(g->shape, "crossover") != 0)

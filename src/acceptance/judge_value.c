@@ -7,6 +7,7 @@
 #include "acceptance/judge.h"
 
 #include "core/strbuf.h"
+#include "core/units.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -195,18 +196,31 @@ static bool collect(const struct bb_evidence *e, const struct bb_gate *gate, siz
 	return true;
 }
 
-/* "412 GB/s is 98% of 420 GB/s" and what bounds that. */
+/* "97.6%", "12000%": three digits, and no exponent. */
+static const char *format_percent(char text[BB_UNIT_TEXT], double ratio)
+{
+	snprintf(text, BB_UNIT_TEXT, fabs(ratio) < 9.995 ? "%.3g%%" : "%.0f%%", 100 * ratio);
+	return text;
+}
+
+/* "412 GB/s is 98% of 420"; of several runs the mean of their ratios, which is not the ratio of the
+   means, and what bounds it. */
 static void tell(const struct bb_gate *gate, const struct bb_confidence *ratio,
 		 struct bb_judgement *j, const char *words)
 {
+	char mean[BB_UNIT_TEXT], bound[BB_UNIT_TEXT];
 	struct bb_strbuf s = {0};
 
-	bb_strbuf_addf(&s, "%s: %.4g %s is %.3g%% of %.4g", words, j->value, gate->measure->unit,
-		       100 * ratio->mean, j->expected);
-	if (ratio->n > 1)
+	bb_strbuf_addf(&s, "%s: %.4g %s", words, j->value, gate->measure->unit);
+	format_percent(mean, ratio->mean);
+	if (ratio->n == 1)
+		bb_strbuf_addf(&s, " is %s of %.4g", mean, j->expected);
+	else
 		bb_strbuf_addf(
-			&s, "; %zu runs bound the mean at %.3g%%", ratio->n,
-			100 * (gate->measure->more_is_better ? fmax(ratio->low, 0) : ratio->high));
+			&s, ", expected %.4g; the ratios of %zu runs have the mean %s, bound %s",
+			j->expected, ratio->n, mean,
+			format_percent(bound, gate->measure->more_is_better ? fmax(ratio->low, 0)
+									    : ratio->high));
 	bb_strbuf_addf(&s, "; limit %.4g", j->limit);
 	snprintf(j->reason, sizeof(j->reason), "%s", bb_strbuf_text(&s));
 	bb_strbuf_free(&s);

@@ -6,6 +6,8 @@
  */
 #include "acceptance/nodes.h"
 
+#include "core/units.h"
+
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -168,6 +170,7 @@ static const char *describe(const struct bb_evidence *e, const struct late *late
 {
 	const struct bb_read_record *const run = bb_records_first(&e->runs[0].records, "run");
 	const json_t *const ranks = run ? json_object_get(run->json, "ranks") : NULL;
+	char us[BB_UNIT_TEXT];
 	size_t i;
 	json_t *rank;
 
@@ -176,11 +179,11 @@ static const char *describe(const struct bb_evidence *e, const struct late *late
 		if (bb_record_int(rank, "rank") != late->rank)
 			continue;
 		snprintf(reason, room,
-			 "%s: rank %lld (device %lld) enters last in %zu of %zu results, %.4g us "
+			 "%s: rank %lld (device %lld) enters last in %zu of %zu results, %s "
 			 "late, %.0f%% of the operation",
 			 e->step->name, (long long)late->rank,
 			 (long long)bb_record_int(rank, "device"), late->accused, late->results,
-			 late->us, 100 * late->share);
+			 bb_format_duration(us, late->us / 1e6), 100 * late->share);
 		return bb_record_string(rank, "host");
 	}
 	return NULL;

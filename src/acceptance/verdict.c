@@ -49,12 +49,21 @@ static void add_worst(const struct bb_acceptance *a, struct bb_strbuf *out)
 static void add_culprit(const struct bb_acceptance *a, struct bb_strbuf *out)
 {
 	const struct bb_node *w = NULL;
+	size_t unknown = 0;
 
-	for (size_t i = 0; i < a->nodes->n; i++)
-		if (!w || a->nodes->list[i].verdict > w->verdict)
-			w = &a->nodes->list[i];
+	for (size_t i = 0; i < a->nodes->n; i++) {
+		const struct bb_node *const node = &a->nodes->list[i];
+
+		unknown += node->verdict == BB_NODE_UNKNOWN;
+		if (!w || node->verdict > w->verdict)
+			w = node;
+	}
 	if (w && (w->verdict == BB_NODE_BAD || w->verdict == BB_NODE_SUSPECT))
 		bb_strbuf_addf(out, "Node %s stands out: %s.\n", w->host, w->reason);
+	else if (unknown > 0)
+		bb_strbuf_addf(out, "%zu of %zu node%s could not be judged%s.\n", unknown,
+			       a->nodes->n, a->nodes->n == 1 ? "" : "s",
+			       unknown < a->nodes->n ? ", none of the others stands out" : "");
 	else
 		bb_strbuf_addf(out, "No node of %zu stands out.\n", a->nodes->n);
 }
@@ -63,11 +72,13 @@ void bb_acceptance_sentences(const struct bb_acceptance *a, struct bb_strbuf *ou
 {
 	const size_t *const of = a->totals.of;
 
-	bb_strbuf_addf(out,
-		       "%zu of %zu checks in %zu steps passed, %zu with a warning; %zu failed, %zu "
-		       "could not be judged, %zu were skipped.\n",
-		       of[BB_PASSED] + of[BB_WARNED], a->judgements->n, a->session->n,
-		       of[BB_WARNED], of[BB_FAILED], of[BB_UNJUDGED], of[BB_SKIPPED]);
+	bb_strbuf_addf(
+		out,
+		"%zu of %zu check%s in %zu step%s passed, %zu with a warning; %zu failed, %zu "
+		"could not be judged, %zu were skipped.\n",
+		of[BB_PASSED] + of[BB_WARNED], a->judgements->n, a->judgements->n == 1 ? "" : "s",
+		a->session->n, a->session->n == 1 ? "" : "s", of[BB_WARNED], of[BB_FAILED],
+		of[BB_UNJUDGED], of[BB_SKIPPED]);
 	add_worst(a, out);
 	add_culprit(a, out);
 }

@@ -145,6 +145,7 @@ def diagnosed():
     """A step may run diagnose: a culprit fails it. In virtual time no host is to blame for that."""
     with Folder() as f:
         path = f.profile(profile(step("diagnose --backend sim --link 10GB/s,5us,port -g 8 --fault slow:3:1ms")))
+        f.run(path, "--dry-run").exits(0).prints("gate: no culprit")
         f.run(path).exits(7).prints("exit status 7: culprit found")
         equal([n for n in f.verdict()["nodes"] if n["verdict"] == "BAD"], [], "nodes to blame")
 
@@ -456,6 +457,10 @@ REFUSED = {
     "two sources": (step(RUN, "      - metric: busbw\n        from: {copy: 5%, bound: 5%}\n"), "p.yaml:6", "several sources"),
     "cannot fail": (step(RUN, "      - metric: busbw\n        down: 100%\n        from: {copy: 5%}\n"), "p.yaml:6", "can never fail"),
     "expects nothing": (step(RUN, "      - metric: busbw\n        from: {copy: 0%}\n"), "p.yaml:6", "cannot fail"),
+    "hardly fails": (step(RUN, "      - metric: busbw\n        down: 99.9%\n        from: {copy: 5%}\n"), "p.yaml:6", "at most 95%"),
+    "next to nothing": (step(RUN, "      - metric: busbw\n        from: {copy: 1e-9%}\n"), "p.yaml:6", "at least 0.001%"),
+    "shape of one size": (step(RUN, "      - shape: no-dip\n        where: {size: 64K}\n        down: 5%\n        from: {rule: why}\n"),
+                          "p.yaml:6", "64K is one size"),
     "selects nothing": (step(RUN, "      - metric: busbw\n        where: {size: 2M-1M}\n        from: {copy: 5%}\n"), "p.yaml:6", "selects nothing"),
     "metric": (step(RUN, "      - metric: buswb\n        from: {copy: 5%}\n"), "p.yaml:6", "did you mean busbw?"),
     "key": (step(RUN, "      - metrics: busbw\n"), "p.yaml:6", "Unexpected key: metrics"),

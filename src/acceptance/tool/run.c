@@ -97,6 +97,8 @@ static void add_step(const struct begun *b, const struct bb_profile_step *step,
 		       (double)step->limit_ns / 1e9);
 	bb_plan_add_line(out, words);
 	bb_strbuf_add(out, "\n  gate: no wrong data\n");
+	if (strncmp(step->run + strspn(step->run, " \t\r\n"), "diagnose", 8) == 0)
+		bb_strbuf_add(out, "  gate: no culprit\n");
 	for (uint32_t i = 0; i < step->ngates; i++) {
 		bb_strbuf_add(out, "  gate: ");
 		bb_plan_add_gate(out, &step->gates[i]);
