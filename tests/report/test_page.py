@@ -422,6 +422,21 @@ def says_what_was_found():
 
 
 @test
+def several_runs_are_told_apart():
+    """What is said of one of several runs says of which; a folder needs no slash behind its name."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = []
+        for ranks in ("2", "4"):
+            words = *LINK.split(), "-b", "1K", "-e", "4K", "-g", ranks
+            paths.append(records_of(folder, ranks, "all_reduce_perf", *words)[0])
+        report(folder, *paths)  # skipped without what it needs
+        words, target = [sys.executable, "-B", REPORT, *paths], os.path.join(folder, "of-both")
+        execute([*words, "-o", target], timeout=300).exits(0)
+        expect("all_reduce · 4 ranks · sim: At 4K," in read(target, "index.html"), "of how many ranks is not told")
+        execute([*words, "-o", paths[0]]).exits(2).says("ends in .svg")
+
+
+@test
 def a_failure_is_told_first():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "bad.jsonl")
@@ -527,6 +542,5 @@ def files_that_cannot_be_used():
             expect(not os.path.exists(target), "a report was written")
         report(folder, os.path.join(folder, "none.jsonl"), status=2)[0].says("none.jsonl: cannot be read")
         words = [sys.executable, "-B", REPORT, path]
-        execute([*words, "-o", os.path.join(folder, "name")]).exits(2).says("must end in '/'")
         execute([*words, "-o", folder + "/", "--run", "1"]).exits(2).says("single pictures")
         execute([*words, path, "-o", "a.svg"]).exits(2).says("a picture is of one file")

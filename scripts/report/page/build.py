@@ -10,7 +10,7 @@ from report import buckets, machine
 from report.page import acceptance, collectives, nodes, pairs, scaling, tables, training
 from report.page.figure import Figure
 from report.page.markdown import markdown
-from report.page.read import end_of, nranks_of, program_of
+from report.page.read import end_of, program_of, title_of
 from report.page.story import judge, verdict_of
 from report.page.svg import Pictures
 from report.page.values import count, number, short, text, words
@@ -28,14 +28,6 @@ class Section:
 
 
 # ---- a run ------------------------------------------------------------------------------------------------
-
-
-def title_of(run):
-    parts = [program_of(run).removesuffix("_perf")]
-    ranks = nranks_of(run)
-    parts += [count(ranks, "rank")] if ranks else []
-    parts += [text(run.head, "backend", 40)]
-    return " · ".join(part for part in parts if part)
 
 
 FACTS = (

@@ -203,5 +203,16 @@ def nranks_of(run):
     return number(run.head, "nranks")
 
 
+def title_of(run):
+    """What it ran, on how many ranks of what."""
+    ranks = nranks_of(run)
+    parts = [
+        program_of(run).removesuffix("_perf"),
+        count(ranks, "rank") if ranks else None,
+        text(run.head, "backend", 40),
+    ]
+    return " · ".join(part for part in parts if part)
+
+
 def program_of(run):
     return text(run.head, "program", 60) or "an unnamed program"

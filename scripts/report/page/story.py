@@ -1,7 +1,7 @@
 """The verdict of a report and the sentences that explain it: what records say, in words."""
 
 from report.page import collectives
-from report.page.read import MEASURED, end_of, program_of
+from report.page.read import MEASURED, end_of, program_of, title_of
 from report.page.values import count, duration, memory, number, percent, positive, short, size, speed, text
 
 PASSED, WARNED, FAILED = "passed", "warned", "failed"
@@ -156,5 +156,5 @@ def judge(runs, documents):
         if v.state != PASSED:
             told.append(f"{program_of(run)}, run {run.number}: {v.word}. {v.sentences[0] if v.sentences else ''}")
     last = runs[-1]
-    told += [t for t in sentences(last) if t != data_sentence(last)]
+    told += [f"{title_of(last)}: {t}" for t in sentences(last) if t != data_sentence(last)]
     return Verdict(worst.state, worst.word if worst.state != PASSED else "passed", told)
