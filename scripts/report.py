@@ -27,7 +27,7 @@ from report import files, kinds, python
 
 
 def suffix(path):
-    return path.rpartition(".")[2].lower() if "." in path else ""
+    return os.path.splitext(path)[1][1:].lower()
 
 
 def give_up(message, status):
@@ -77,19 +77,23 @@ def main():
                                      allow_abbrev=False)
     parser.add_argument("files", metavar="FILE", nargs="+",
                         help="records as --json writes them, JSON of build/topology and others")
-    parser.add_argument("-o", "--output", required=True, metavar="FOLDER/|PICTURE",
-                        help="where to: a folder for a report of all files, or a file for a picture of one, whose "
-                        "suffix says what it will be: .svg, .png or .pdf")
+    parser.add_argument("-o", "--output", required=True, metavar="FOLDER|PICTURE",
+                        help="where to: a folder for a report of all files (it ends in / or has no ending), or a "
+                        "picture of one, in .svg, .png or .pdf")
     parser.add_argument("--run", metavar="N", type=int, help="of records: the run to draw, from 1 (default: the last)")
     parser.add_argument("--schedule", metavar="LIST", help="of pipelines: those to draw, in that order (default: all)")
     arguments = parser.parse_args()
-    folder = arguments.output.endswith("/") or os.path.isdir(arguments.output)
+    form = suffix(arguments.output)
+    folder = arguments.output.endswith("/") or os.path.isdir(arguments.output) or not form
     if folder and (arguments.run is not None or arguments.schedule is not None):
-        parser.error("--run and --schedule are about single pictures; a report has all")
-    if not folder and suffix(arguments.output) not in ("svg", "png", "pdf"):
-        parser.error(f"{arguments.output}: for a report it must end in '/', for a picture in .svg, .png or .pdf")
+        parser.error(
+            f"--run and --schedule are about single pictures, which end in .svg, .png or .pdf; {arguments.output}: "
+            "a report has all"
+        )
+    if not folder and form not in ("svg", "png", "pdf"):
+        parser.error(f"{arguments.output}: a picture ends in .svg, .png or .pdf; a folder of such a name in '/'")
     if not folder and len(arguments.files) > 1:
-        parser.error(f"{arguments.output}: a picture is of one file; a report of several, in a folder, ends in '/'")
+        parser.error(f"{arguments.output}: a picture is of one file; a report of several goes into a folder, DIR/")
     try:
         return write_report(arguments) if folder else draw_picture(arguments)
     except files.CannotOpen as error:

@@ -231,7 +231,6 @@ def usage():
         run().says("usage")
         run(source).says("-o")
         run(source, "-o", "node.gif").says("node.gif", ".svg")
-        run(source, "-o", "svg").says(".svg")
         run(os.path.join(folder, "none.json"), "-o", os.path.join(folder, "a.svg")).says("none.json: cannot be read")
         run(folder, "-o", os.path.join(folder, "a.svg")).says("cannot be read")
         run(source, "-o", os.path.join(folder, "none", "a.svg")).says("a.svg: cannot be written")
