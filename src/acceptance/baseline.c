@@ -188,8 +188,8 @@ static void beside(const char *profile, const char *name, char *path, size_t roo
 		snprintf(path, room, "%.*s/%s", (int)(slash - profile), profile, name);
 }
 
-static bb_status open_one(const struct bb_session *s, const struct bb_gate *g, json_t **file,
-			  struct bb_error *error)
+bb_status bb_baseline_open(const char *profile, const struct bb_gate *g, json_t **file,
+			   struct bb_error *error)
 {
 	struct bb_source *const from = g->from;
 	struct bb_error why = {0};
@@ -197,17 +197,17 @@ static bb_status open_one(const struct bb_session *s, const struct bb_gate *g, j
 	const char *kind;
 	size_t length;
 
-	beside(s->profile_path, from->baseline, path, sizeof(path));
+	beside(profile, from->baseline, path, sizeof(path));
 	if (bb_read_whole(path, BB_BASELINE_BYTES, &text, &length, &why) != BB_OK)
 		return bb_fail(error, BB_EUSAGE,
 			       "%s:%d: from: baseline: %s; `acceptance baseline` makes one",
-			       s->profile_path, g->line, why.text);
+			       profile, g->line, why.text);
 	*file = json_loadb(text, length, JSON_REJECT_DUPLICATES, NULL);
 	free(text);
 	kind = bb_record_string(*file, "kind");
 	if (!kind || strcmp(kind, "acceptance_baseline") != 0)
 		return bb_fail(error, BB_EUSAGE, "%s:%d: from: baseline: %s is no baseline",
-			       s->profile_path, g->line, path);
+			       profile, g->line, path);
 	snprintf(from->told, sizeof(from->told),
 		 "%s: %lld runs on %s, %s, busbench %s, topology %s", from->baseline,
 		 (long long)bb_record_int(*file, "n"),
@@ -235,7 +235,8 @@ bb_status bb_baselines_open(struct bb_session *s, struct bb_baselines *b, struct
 		s->evidence[i].baselines = (const json_t *const *)&b->files[at];
 		for (uint32_t k = 0; st == BB_OK && k < step->ngates; k++)
 			if (step->gates[k].from->kind == BB_FROM_BASELINE)
-				st = open_one(s, &step->gates[k], &b->files[at + k], error);
+				st = bb_baseline_open(s->profile_path, &step->gates[k],
+						      &b->files[at + k], error);
 		at += step->ngates;
 	}
 	return st;

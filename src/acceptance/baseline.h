@@ -28,6 +28,9 @@ struct bb_baselines {
 };
 BB_MUST bb_status bb_baselines_open(struct bb_session *session, struct bb_baselines *baselines,
 				    struct bb_error *error);
+/* The same of one gate: *FILE is to be released. Its path begins at that of PROFILE. */
+BB_MUST bb_status bb_baseline_open(const char *profile, const struct bb_gate *gate,
+				   struct json_t **file, struct bb_error *error);
 void bb_baselines_free(struct bb_baselines *baselines);
 
 #endif

@@ -296,6 +296,7 @@ def baseline():
     with Folder() as f:
         path = f.profile(profile(step(run, gate)))
         f.run(path, out="early").exits(2).says("p.yaml:6", "acceptance baseline")
+        f.run(path, "--dry-run").exits(2).prints("step a").says("p.yaml:6", "acceptance baseline")
         acceptance("baseline", path, "-n", "3", "--quiet", "-o", os.path.join(f.name, "base")).exits(0)
         f.run(path).exits(0)
         gate, = [g for g in f.verdict()["gates"] if g["metric"] == "busbw"]

@@ -9,6 +9,7 @@
 #include "core/output.h"
 #include "harness/record.h"
 
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,6 +107,23 @@ static void add_step(const struct begun *b, const struct bb_profile_step *step,
 	}
 }
 
+/* A plan whose baselines are missing would not begin. */
+static bb_status check_baselines(const struct begun *b, const struct bb_profile_step *step,
+				 struct bb_error *error)
+{
+	bb_status st = BB_OK;
+
+	for (uint32_t i = 0; st == BB_OK && i < step->ngates; i++) {
+		json_t *file = NULL;
+
+		if (step->gates[i].from->kind == BB_FROM_BASELINE)
+			st = bb_baseline_open(b->session.profile_path, &step->gates[i], &file,
+					      error);
+		json_decref(file);
+	}
+	return st;
+}
+
 static bb_status dry_run(const struct begun *b, struct bb_error *error)
 {
 	struct bb_strbuf out = {0};
@@ -124,6 +142,9 @@ static bb_status dry_run(const struct begun *b, struct bb_error *error)
 	}
 	if (st == BB_OK)
 		st = bb_write_text("-", &out, error);
+	for (uint32_t i = 0; st == BB_OK && i < b->profile->nsteps; i++)
+		if (b->profile->steps[i].mode & b->session.mode)
+			st = check_baselines(b, &b->profile->steps[i], error);
 	bb_strbuf_free(&out);
 	return st;
 }
