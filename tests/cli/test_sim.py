@@ -239,6 +239,8 @@ def faults():
     line = "all_reduce --backend sim --cluster hgx-h100:4 -b 1G -e 1G --algo busbench:ring,halving_doubling,nvlstree --fault"
     found = costs(f"{line} lost_rail:3:2")
     expect(1.9 < found["halving_doubling"] <= 2 and abs(found["busbench:ring"] - 1) < 1e-9, f"a lost rail: {found}")
+    expect(1.9 < found["nvlstree"] <= 2, f"a lost rail of NCCL's: {found}")
+    near(found["nvlstree"], costs(f"{line} slow_rail:3:2:2")["nvlstree"], "a lost rail of NCCL's is shared with the next")
     found = costs(f"{line} slow_rail:0:7:3")
     expect(2.5 < found["busbench:ring"] <= 3, f"a slow rail: {found}")
     found = costs(f"{line} slow_node:1:2")

@@ -147,17 +147,25 @@ static bool is_messages(const struct bb_call *call)
 	return bb_nccl_lacks(call->collective, BB_NCCL_ANY) != NULL;
 }
 
+/* Does one of the MEMBERS leave NODE by RAIL (-1: at all)? */
+static bool leaves_by(const struct bb_cluster *cluster, const int *members, int n, int node,
+		      int rail)
+{
+	for (int i = 0; i < n; i++)
+		if (bb_cluster_node(cluster, members[i]) == node &&
+		    (rail < 0 || bb_cluster_rail(cluster, members[i]) == rail))
+			return true;
+	return false;
+}
+
 void bb_sim_nccl_mar(struct bb_nccl_machine *machine, const struct bb_cluster *cluster,
 		     const struct bb_fabric_flaw *flaw, const int *members, int n)
 {
-	bool takes_part = false;
-
-	for (int i = 0; i < n && flaw && !takes_part; i++)
-		takes_part = bb_cluster_node(cluster, members[i]) == flaw->node;
-	if (!takes_part)
+	if (!flaw || !leaves_by(cluster, members, n, flaw->node, flaw->rail))
 		return;
 	if (flaw->factor == 0) {
-		machine->net_rate *= (double)(cluster->rails - 1) / cluster->rails;
+		if (leaves_by(cluster, members, n, flaw->node, (flaw->rail + 1) % cluster->rails))
+			machine->net_rate /= 2;
 		return;
 	}
 	machine->net_rate /= flaw->factor;

@@ -26,9 +26,10 @@ BB_MUST bb_status bb_sim_nccl_find(struct bb_nccl_constants *c, const struct bb_
 void bb_sim_nccl_machine(struct bb_nccl_machine *machine, const struct bb_cluster *cluster,
 			 const int *members, int n);
 
-/* The same with FLAW (NULL: none). NCCL spreads what it does over all rails and waits for the
-   slowest node: what is wrong with one that takes part is wrong with all; of a rail that is lost
-   the others take the share. */
+/* The same with FLAW (NULL: none). NCCL uses all rails of its members alike and waits for the
+   slowest node: what is wrong with a rail that one of them uses is wrong with all. As in
+   bb_fabric_way, who had a rail that is lost shares the next one with its own, so that both have
+   half of it. */
 void bb_sim_nccl_mar(struct bb_nccl_machine *machine, const struct bb_cluster *cluster,
 		     const struct bb_fabric_flaw *flaw, const int *members, int n);
 
