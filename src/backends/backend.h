@@ -267,8 +267,8 @@ struct bb_backend {
 	const char *brief;
 	unsigned capabilities;
 	const struct bb_native *natives; /* ends with name NULL */
-	/* BB_CAP_VIRTUAL: the same over a cluster of GPUs, whose algorithms are called as their
-	   library calls them. NULL: there is no other. */
+	/* BB_CAP_VIRTUAL: the same for collectives over a cluster of GPUs, whose algorithms are
+	   called as their library calls them. NULL: there is no other. */
 	const struct bb_backend *over_gpus;
 	/*
 	 * All natives, with those that only the backend's library can name: "NAME:…", NAME being

@@ -154,9 +154,16 @@ static bb_status unknown_algorithm(const struct bb_options *o,
 				   const struct bb_collective *collective, const char *word,
 				   struct bb_error *error)
 {
-	const char *owner = whose_algorithm(o->backend, word);
+	const char *owner;
 	char hint[64];
 
+	if (o->backend->over_gpus && has_own(o->backend->over_gpus, word))
+		return bb_fail(error, BB_EUSAGE,
+			       "--algo: %s is NCCL's own, of which %s has a model in the "
+			       "collectives' binaries over a --cluster of GPUs alone; all else is "
+			       "played with busbench's schedules (see --list)",
+			       word, o->backend->name);
+	owner = whose_algorithm(o->backend, word);
 	if (owner)
 		return bb_fail(error, BB_EUSAGE,
 			       "--algo: %s is an algorithm of the %s backend; this is %s%s%s (see "
