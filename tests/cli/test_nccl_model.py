@@ -6,6 +6,7 @@ import functools
 import json
 import os
 import sys
+import tempfile
 
 from kit import ROOT, built, equal, expect, run, test
 
@@ -66,6 +67,22 @@ def refused():
     expect("busbench:tree" in out.out, "tree of all_gather is busbench's")
     out = run(f"all_reduce {H100}:2 -b 1M -e 1M --algo ring -o band -d int32").exits(0)
     expect("busbench:ring" in out.out, "NCCL has no bitwise operations")
+
+
+@test
+def tapers():
+    """Of them the model does not know: said where ranks span one, and only there."""
+    said = "# NCCL's model does not know of the taper (leaf_taper = 2)"
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "ours.cluster")
+        with open(path, "w") as f:
+            f.write("system = hgx-h100\nnodes = 4\nleaf_nodes = 2\nleaf_taper = 2\n")
+        line = f"--backend sim --cluster {path} -b 1M -e 1M"
+        expect(said in run(f"all_reduce {line}").exits(0).out, "a taper is not told")
+        expect(said in run(f"all_reduce {line} -g 17").exits(0).out, "the taper to a third node is not told")
+        expect(said not in run(f"all_reduce {line} -g 16").exits(0).out, "what stays below a leaf passes no taper")
+        expect("pod_taper" not in run(f"all_reduce {line}").exits(0).out, "pods have none")
+    expect("know of the taper" not in run(f"all_reduce {H100}:64 -b 1M -e 1M").exits(0).out, "it is told where there is none")
 
 
 @test

@@ -85,6 +85,23 @@ bb_status bb_sim_nccl_find(struct bb_nccl_constants *c, const struct bb_cluster 
 	return status;
 }
 
+void bb_sim_nccl_tell(const struct bb_cluster *cluster, int ranks, struct bb_strbuf *out)
+{
+	static const struct {
+		enum bb_figure nodes, taper;
+	} levels[] = {{BB_FIGURE_LEAF_NODES, BB_FIGURE_LEAF_TAPER},
+		      {BB_FIGURE_POD_NODES, BB_FIGURE_POD_TAPER}};
+	const struct bb_cluster_figure *f = cluster->figures;
+	const int nodes = bb_cluster_node(cluster, ranks - 1) + 1;
+
+	for (size_t i = 0; i < sizeof(levels) / sizeof(*levels) && nodes > cluster->domain; i++)
+		if (f[levels[i].taper].value > 1 && nodes > f[levels[i].nodes].value)
+			bb_strbuf_addf(out,
+				       "# NCCL's model does not know of the taper (%s = %g): its "
+				       "times are those without, busbench's schedules have it\n",
+				       bb_figure_name(levels[i].taper), f[levels[i].taper].value);
+}
+
 /* NCCL takes all that share NVSwitches for one node. */
 static int domain_of(const struct bb_cluster *cluster, int rank)
 {

@@ -35,9 +35,8 @@ struct bb_context {
 	char library[BB_SIM_NCCL_TEXT];     /* that is modelled */
 	struct bb_choices choices;
 	struct bb_error *error;
-	uint64_t calls;      /* collectives made: each draws its own noise */
-	uint64_t programs;   /* evaluated, likewise */
-	atomic_bool aborted; /* sooner or later every call ends with BB_ETIMEOUT */
+	uint64_t calls, programs; /* made, evaluated: each draws its own noise */
+	atomic_bool aborted;      /* sooner or later every call ends with BB_ETIMEOUT */
 	/* Stands for every buffer: it has an address, nothing is ever kept there. */
 	_Alignas(PAGE) char page[PAGE];
 };
@@ -50,12 +49,11 @@ struct bb_group {
 	struct bb_context *context;
 	int n;
 	int *members;
-	bool first_ranks;      /* its members are 0, 1, … */
-	double *times;         /* [member], for one call */
-	const char *evaluator; /* of the last */
-	struct bb_nccl_machine
-		machines[2];         /* of a cluster of GPUs: as NCCL would find it, by course */
-	char chosen[BB_CHOSEN_TEXT]; /* by NCCL for the last call */
+	bool first_ranks;                   /* its members are 0, 1, … */
+	double *times;                      /* [member], for one call */
+	const char *evaluator;              /* of the last */
+	struct bb_nccl_machine machines[2]; /* of GPUs: as NCCL would find them, by course */
+	char chosen[BB_CHOSEN_TEXT];        /* by NCCL for the last call */
 };
 
 /* ---- the process ----------------------------------------------------------------------- */
@@ -134,6 +132,8 @@ static void sim_explain(const struct bb_context *context, struct bb_strbuf *out)
 {
 	if (context->calibration)
 		bb_calibration_tell(context->calibration, out);
+	if (*context->library)
+		bb_sim_nccl_tell(context->cluster, context->world.nranks, out);
 }
 
 static void sim_abort(struct bb_context *context)
