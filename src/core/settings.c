@@ -1,4 +1,5 @@
 #include "core/settings.h"
+#include "core/units.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -69,4 +70,22 @@ bb_status bb_settings_next(struct bb_settings *s, bool *more, struct bb_error *e
 	}
 	*more = false;
 	return BB_OK;
+}
+
+bool bb_setting_read(enum bb_setting_unit unit, const char *text, double *value)
+{
+	uint64_t ns;
+
+	switch (unit) {
+	case BB_SETTING_RATE:
+		return bb_parse_rate(text, value);
+	case BB_SETTING_SHARE:
+		return bb_parse_percent(text, value) && *value <= 1;
+	case BB_SETTING_TIME:
+		if (!bb_parse_duration(text, &ns))
+			return false;
+		*value = (double)ns * 1e-9;
+		return true;
+	}
+	return false;
 }

@@ -26,4 +26,12 @@ struct bb_settings {
  */
 BB_MUST bb_status bb_settings_next(struct bb_settings *s, bool *more, struct bb_error *error);
 
+enum bb_setting_unit {
+	BB_SETTING_RATE,  /* "20GB/s", in bytes per second */
+	BB_SETTING_SHARE, /* "92%", a fraction of at most 1 */
+	BB_SETTING_TIME   /* "6.6us", in seconds */
+};
+/* False, with *VALUE undefined, if TEXT is none. */
+bool bb_setting_read(enum bb_setting_unit unit, const char *text, double *value);
+
 #endif

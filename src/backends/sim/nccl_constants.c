@@ -90,19 +90,15 @@ static const struct row *find(const char *key)
 
 static bool read_one(enum unit unit, const char *text, double *value)
 {
-	uint64_t ns;
 	char *end;
 
 	switch (unit) {
 	case RATE:
-		return bb_parse_rate(text, value);
+		return bb_setting_read(BB_SETTING_RATE, text, value);
 	case SHARE:
-		return bb_parse_percent(text, value) && *value <= 1;
+		return bb_setting_read(BB_SETTING_SHARE, text, value);
 	case TIME:
-		if (!bb_parse_duration(text, &ns))
-			return false;
-		*value = (double)ns * 1e-9;
-		return true;
+		return bb_setting_read(BB_SETTING_TIME, text, value);
 	case NUMBER:
 		*value = strtod(text, &end);
 		return end != text && !*end && *value > 0;
