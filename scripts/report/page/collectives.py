@@ -183,7 +183,8 @@ def percent(group):
     for a, points in lines.items():
         frame.line(points, group.color(a), marks=True)
     frame.names([(*points[-1], a, group.color(a), True) for a, points in lines.items()])
-    return Figure("Percent of the bound", paper, "100 % is the least time that the algorithm's own bytes can take.")
+    note = "100 %: the bytes of the algorithm at the bound's speed. A measured one varies: it may be passed a little."
+    return Figure("Percent of the bound", paper, note)
 
 
 # ---- who wins ---------------------------------------------------------------------------------------------
