@@ -1,0 +1,148 @@
+/*
+ * sim_collectives.c - calls of collectives in virtual time: what they are done by, and when each
+ * member is done, on every course.
+ */
+#include "backends/sim/sim_inside.h"
+
+#include <stdio.h>
+
+double bb_sim_latest(const double *times, int n)
+{
+	double latest = 0;
+
+	for (int i = 0; i < n; i++)
+		latest = times[i] > latest ? times[i] : latest;
+	return latest;
+}
+
+/* Those of the members on COURSE. The whole world needs no list of them. */
+static struct bb_link_model links_of(const struct bb_group *group, const struct bb_course *course)
+{
+	struct bb_link_model links = course->links;
+
+	if (!group->first_ranks)
+		links.members = group->members;
+	return links;
+}
+
+/* NAME NULL: whatever takes the least time. */
+static bb_status settle(struct bb_group *group, const char *name, struct bb_call *call)
+{
+	struct bb_context *c = group->context;
+	struct bb_shape shape = bb_call_scheduled_shape(call);
+	const struct bb_link_model links = links_of(group, bb_sim_sound(c));
+	struct bb_error reason = {.text = ""};
+
+	if (c->calibration)
+		return bb_calibration_settle(c->calibration, name, call, c->error);
+	call->schedule = bb_timeline_choose(&links, name, call->collective, &shape,
+					    bb_dtype_size(call->dtype), &reason);
+	if (!call->schedule)
+		return bb_fail(c->error, bb_error_status(&reason), "%s", reason.text);
+	call->shape.chunk = shape.chunk;
+	return BB_OK;
+}
+
+bb_status bb_sim_choose(struct bb_group *group, struct bb_call *call)
+{
+	call->native = NULL;
+	return settle(group, NULL, call);
+}
+
+const char *bb_sim_refuses(struct bb_group *group, const struct bb_call *call)
+{
+	const struct bb_context *c = group->context;
+
+	if ((call->native || c->calibration) && c->courses[0].links.slow_link.factor > 0)
+		return "a model has no links between two ranks: of slow_link only schedules over "
+		       "--link or --cluster know";
+	if (call->native)
+		return bb_sim_nccl_refuses(&c->nccl, &group->machines[c->ncourses - 1], call);
+	return call->schedule->refuses ? call->schedule->refuses(&call->shape) : NULL;
+}
+
+/* What cannot be done is refused later. */
+bb_status bb_sim_tune(struct bb_group *group, struct bb_call *call)
+{
+	if (call->native || bb_sim_refuses(group, call))
+		return BB_OK;
+	return settle(group, call->schedule->name, call);
+}
+
+/* What is not played message by message begins when the last has come, and ends on all at once. */
+static void play_whole(struct bb_group *group, double seconds)
+{
+	const double start = bb_sim_latest(group->times, group->n);
+
+	for (int i = 0; i < group->n; i++)
+		group->times[i] = start + seconds;
+	group->evaluator = "model";
+}
+
+/* Seconds by a model instead of messages. */
+static double modelled(struct bb_group *group, int course, const struct bb_call *call,
+		       uint64_t number)
+{
+	const struct bb_context *c = group->context;
+	const double noise = bb_timeline_noise(&c->courses[course].links, number);
+
+	if (!call->native)
+		return bb_calibration_call_time(c->calibration, call) * noise;
+	return bb_sim_nccl_time(&c->nccl, &group->machines[course], call, group->chosen) * noise;
+}
+
+static bb_status play_schedule(struct bb_group *group, int course, const struct bb_call *call,
+			       uint64_t number)
+{
+	const struct bb_shape shape = bb_call_scheduled_shape(call);
+	const struct bb_link_model links = links_of(group, &group->context->courses[course]);
+
+	group->evaluator = bb_evaluator_name(bb_timeline_evaluator(&links, call->schedule, &shape));
+	if (bb_timeline_collective(&links, call->schedule, &shape, bb_dtype_size(call->dtype),
+				   number, group->times) != BB_OK)
+		return bb_fail(group->context->error, BB_EINTERNAL,
+			       "out of memory for the messages of %d ranks", group->n);
+	return BB_OK;
+}
+
+/* Number CALL. */
+static bb_status play(struct bb_group *group, int i, const struct bb_call *call, uint64_t number)
+{
+	struct bb_course *course = &group->context->courses[i];
+	bb_status status = BB_OK;
+
+	for (int m = 0; m < group->n; m++) {
+		group->times[m] = course->clocks[group->members[m]];
+		if (course->late > 0 && group->members[m] == course->slow_rank)
+			group->times[m] += course->late;
+	}
+	if (call->native || group->context->calibration)
+		play_whole(group, modelled(group, i, call, number));
+	else
+		status = play_schedule(group, i, call, number);
+	for (int m = 0; m < group->n; m++)
+		course->clocks[group->members[m]] = group->times[m];
+	return status;
+}
+
+bb_status bb_sim_collective(struct bb_group *group, struct bb_queue *queue,
+			    const struct bb_call *call)
+{
+	struct bb_context *c = group->context;
+	const uint64_t number = c->calls++;
+	bb_status status = BB_OK;
+
+	if (atomic_load(&c->aborted))
+		return BB_ETIMEOUT;
+	/* The last one played is the one that is told. */
+	for (int i = c->ncourses - 1; i >= 0 && status == BB_OK; i--)
+		status = play(group, i, call, number);
+	return status;
+}
+
+bb_status bb_sim_choose_on_gpus(struct bb_group *group, struct bb_call *call)
+{
+	call->native = &bb_sim_nccl_auto;
+	call->schedule = NULL;
+	return bb_sim_refuses(group, call) ? bb_sim_choose(group, call) : BB_OK;
+}

@@ -1,0 +1,93 @@
+/*
+ * sim_inside.h - the sim backend from within.
+ *
+ *   sim.c              the table: opening, memory that is none, groups, clocks
+ *   sim_collectives.c  choosing and playing calls of collectives
+ *   sim_programs.c     playing programs
+ */
+#ifndef BB_BACKENDS_SIM_SIM_INSIDE_H
+#define BB_BACKENDS_SIM_SIM_INSIDE_H
+
+#include "backends/sim/calibration_calls.h"
+#include "backends/sim/nccl_calls.h"
+#include "backends/sim/network.h"
+
+#include <stdatomic.h>
+
+#define BB_SIM_PAGE 4096
+
+/* A clock of each rank, on links as they are. */
+struct bb_course {
+	struct bb_link_model links;
+	double *clocks;                    /* [rank], seconds */
+	const struct bb_fabric_flaw *flaw; /* of the cluster; NULL: none */
+	int slow_rank;
+	double late; /* how much later SLOW_RANK comes to each collective */
+};
+
+struct bb_context {
+	struct bb_world world;
+	/* The first is told; the second, where a fault was asked for, is as if there were none.
+	   What is chosen is chosen on the last: nobody knows of the fault. */
+	struct bb_course courses[2];
+	int ncourses;
+	struct bb_network network; /* with a cluster */
+	const struct bb_cluster *cluster;
+	struct bb_calibration *calibration; /* NULL: times are those of the network or the links */
+	struct bb_nccl_constants nccl;      /* of a cluster of GPUs */
+	char library[BB_SIM_NCCL_TEXT];     /* that is modelled */
+	struct bb_choices choices;
+	struct bb_error *error;
+	uint64_t calls, programs; /* made, evaluated: each draws its own noise */
+	atomic_bool aborted;      /* sooner or later every call ends with BB_ETIMEOUT */
+	/* Stands for every buffer: it has an address, nothing is ever kept there. */
+	_Alignas(BB_SIM_PAGE) char page[BB_SIM_PAGE];
+};
+
+struct bb_rank {
+	struct bb_context *context;
+};
+
+struct bb_group {
+	struct bb_context *context;
+	int n;
+	int *members;
+	bool first_ranks;                   /* its members are 0, 1, … */
+	double *times;                      /* [member], for one call */
+	const char *evaluator;              /* of the last */
+	struct bb_nccl_machine machines[2]; /* of GPUs: as NCCL would find them, by course */
+	char chosen[BB_CHOSEN_TEXT];        /* by NCCL for the last call */
+};
+
+/* The latest of N times, at least 0. */
+double bb_sim_latest(const double *times, int n);
+
+/* The course without a fault. */
+static inline const struct bb_course *bb_sim_sound(const struct bb_context *c)
+{
+	return &c->courses[c->ncourses - 1];
+}
+
+/* The latest clock of COURSE. */
+static inline double bb_sim_now(const struct bb_context *c, const struct bb_course *course)
+{
+	return bb_sim_latest(course->clocks, c->world.nranks);
+}
+
+/* ---- sim_collectives.c: as the backend's table has them ---------------------------------- */
+
+BB_MUST bb_status bb_sim_choose(struct bb_group *group, struct bb_call *call);
+/* NCCL's choice; where it has nothing to choose, the fastest schedule. */
+BB_MUST bb_status bb_sim_choose_on_gpus(struct bb_group *group, struct bb_call *call);
+const char *bb_sim_refuses(struct bb_group *group, const struct bb_call *call);
+BB_MUST bb_status bb_sim_tune(struct bb_group *group, struct bb_call *call);
+BB_MUST bb_status bb_sim_collective(struct bb_group *group, struct bb_queue *queue,
+				    const struct bb_call *call);
+
+/* ---- sim_programs.c ---------------------------------------------------------------------- */
+
+BB_MUST bb_status bb_sim_evaluate(struct bb_rank *rank, const struct bb_program *program,
+				  const struct bb_timeline_watch *watch, double *end,
+				  struct bb_error *error);
+
+#endif
