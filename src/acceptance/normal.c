@@ -103,19 +103,19 @@ static void tell_ranks(struct asked *a, int64_t said, int64_t least, int64_t mos
 	if (said > 0 && said >= least && said <= most) {
 		a->ranks = said;
 		bb_strbuf_addf(a->out, "  busbw / algbw = %.4g fits %lld rank%s.\n", ratio,
-			       (long long)said, said == 1 ? "" : "s");
+			       (long long)said, bb_plural(said));
 		return;
 	}
 	a->ranks = least;
 	if (said > 0)
 		bb_strbuf_addf(a->out, "  Said to be %lld rank%s, but ", (long long)said,
-			       said == 1 ? "" : "s");
+			       bb_plural(said));
 	else
 		bb_strbuf_add(a->out, "  Nobody says how many ranks; ");
 	bb_strbuf_addf(a->out, "busbw / algbw = %.6g is that of %lld", ratio, (long long)least);
 	if (most > least)
 		bb_strbuf_addf(a->out, " to %lld", (long long)most);
-	bb_strbuf_addf(a->out, " rank%s, which is taken.\n", most == 1 ? "" : "s");
+	bb_strbuf_addf(a->out, " rank%s, which is taken.\n", bb_plural(most));
 }
 
 /* Of a log that does not say its collective, and whose ratio is that of several. */
@@ -142,7 +142,7 @@ static void tell_collectives(struct asked *a)
 			bb_strbuf_addf(a->out,
 				       "fits all_gather, reduce_scatter, alltoall, gather or "
 				       "scatter on %lld rank%s",
-				       (long long)least, least == 1 ? "" : "s");
+				       (long long)least, bb_plural(least));
 	}
 	bb_strbuf_add(a->out, "; --collective says which.\n");
 }
@@ -289,8 +289,8 @@ static enum bb_normality tell_published(const struct asked *a, const struct publ
 		bb_strbuf_add(a->out, "Normal, beside");
 	}
 	bb_strbuf_addf(a->out, " %d published run%s of %s on %lld rank%s%s%s: %s (%s, %s).\n",
-		       p->runs, p->runs == 1 ? "" : "s", a->family->name, (long long)p->ranks,
-		       p->ranks == 1 ? "" : "s",
+		       p->runs, bb_plural(p->runs), a->family->name, (long long)p->ranks,
+		       bb_plural(p->ranks),
 		       p->ranks != a->ranks && a->ranks > 0 ? ", the nearest there are" : "",
 		       n == BB_LOW ? (p->runs == 1 ? " shows" : " show") : "", range,
 		       p->an_example->system, p->an_example->source);
@@ -457,13 +457,11 @@ static void tell_title(const struct asked *a)
 	bb_strbuf_addf(a->out, "%s%s%s", c->collective[0] ? c->collective : "a collective",
 		       c->algorithm[0] ? ", " : "", c->algorithm);
 	if (c->nranks > 0)
-		bb_strbuf_addf(a->out, ", %lld rank%s", (long long)c->nranks,
-			       c->nranks == 1 ? "" : "s");
+		bb_strbuf_addf(a->out, ", %lld rank%s", (long long)c->nranks, bb_plural(c->nranks));
 	if (c->hosts > 0)
-		bb_strbuf_addf(a->out, " on %lld host%s", (long long)c->hosts,
-			       c->hosts == 1 ? "" : "s");
+		bb_strbuf_addf(a->out, " on %lld host%s", (long long)c->hosts, bb_plural(c->hosts));
 	bb_strbuf_addf(a->out, "%s%s: %zu result%s\n", c->gpu[0] ? ", " : "", c->gpu, c->n,
-		       c->n == 1 ? "" : "s");
+		       bb_plural(c->n));
 	if (c->implausible > 0)
 		bb_strbuf_addf(a->out,
 			       "  %zu left out: their algbw is not their size over their time.\n",
@@ -479,10 +477,10 @@ static void tell_data(const struct asked *a)
 		bb_strbuf_addf(a->out,
 			       "  Wrong data in %zu result%s (#wrong is not 0): what is fast and "
 			       "wrong is not normal.\n",
-			       c->wrong, c->wrong == 1 ? "" : "s");
+			       c->wrong, bb_plural(c->wrong));
 	if (c->unchecked > 0)
 		bb_strbuf_addf(a->out, "  The data of %zu result%s was not checked.\n",
-			       c->unchecked, c->unchecked == 1 ? "" : "s");
+			       c->unchecked, bb_plural(c->unchecked));
 }
 
 enum bb_normality bb_normal(const struct bb_claims *claims, const struct bb_references *references,

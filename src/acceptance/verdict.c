@@ -4,6 +4,7 @@
 #include "acceptance/verdict.h"
 
 #include "acceptance/plan.h"
+#include "core/units.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -62,7 +63,7 @@ static void add_culprit(const struct bb_acceptance *a, struct bb_strbuf *out)
 		bb_strbuf_addf(out, "Node %s stands out: %s.\n", w->host, w->reason);
 	else if (unknown > 0)
 		bb_strbuf_addf(out, "%zu of %zu node%s could not be judged%s.\n", unknown,
-			       a->nodes->n, a->nodes->n == 1 ? "" : "s",
+			       a->nodes->n, bb_plural(a->nodes->n),
 			       unknown < a->nodes->n ? ", none of the others stands out" : "");
 	else
 		bb_strbuf_addf(out, "No node of %zu stands out.\n", a->nodes->n);
@@ -76,8 +77,8 @@ void bb_acceptance_sentences(const struct bb_acceptance *a, struct bb_strbuf *ou
 		out,
 		"%zu of %zu check%s in %zu step%s passed, %zu with a warning; %zu failed, %zu "
 		"could not be judged, %zu were skipped.\n",
-		of[BB_PASSED] + of[BB_WARNED], a->judgements->n, a->judgements->n == 1 ? "" : "s",
-		a->session->n, a->session->n == 1 ? "" : "s", of[BB_WARNED], of[BB_FAILED],
+		of[BB_PASSED] + of[BB_WARNED], a->judgements->n, bb_plural(a->judgements->n),
+		a->session->n, bb_plural(a->session->n), of[BB_WARNED], of[BB_FAILED],
 		of[BB_UNJUDGED], of[BB_SKIPPED]);
 	add_worst(a, out);
 	add_culprit(a, out);

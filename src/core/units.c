@@ -313,3 +313,8 @@ const char *bb_format_bytes(char text[BB_UNIT_TEXT], uint64_t bytes)
 	}
 	return format_scaled(text, (double)bytes, names, 7);
 }
+
+const char *bb_plural(long long n)
+{
+	return n == 1 ? "" : "s";
+}

@@ -42,5 +42,7 @@ const char *bb_format_count(char text[BB_UNIT_TEXT], uint64_t count);
 const char *bb_format_bytes(char text[BB_UNIT_TEXT], uint64_t bytes);
 /* "312 ns", "4.61 us", "22.5 ms", "1.20 s". Returns TEXT. */
 const char *bb_format_duration(char text[BB_UNIT_TEXT], double seconds);
+/* What a noun takes after the number N: nothing after 1, else "s". */
+const char *bb_plural(long long n);
 
 #endif

@@ -3,6 +3,8 @@
  */
 #include "harness/sink.h"
 
+#include "core/units.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -283,7 +285,7 @@ void bb_sink_add_head(struct bb_strbuf *out, const struct bb_run_record *run)
 {
 	bb_strbuf_addf(out, "# busbench version %s backend=%s\n", run->version, run->backend);
 	bb_strbuf_addf(out, "# %s: %lld rank%s\n", run->program, (long long)run->nranks,
-		       run->nranks == 1 ? "" : "s");
+		       bb_plural(run->nranks));
 	bb_sink_add_ranks(out, &run->ranks);
 	if (run->backend_reason)
 		bb_strbuf_addf(out, "# Backend %s was chosen: %s\n", run->backend,

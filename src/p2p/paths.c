@@ -4,6 +4,8 @@
  */
 #include "p2p/pairs.h"
 
+#include "core/units.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,8 +128,8 @@ static bool tell_device(const struct bb_topology *t, int device, char cause[BB_C
 		if (t->links[i].device == device && t->links[i].kind == BB_NVLINK)
 			down += t->links[i].down;
 	if (down > 0) {
-		snprintf(cause, BB_CAUSE_TEXT, "%d NVLink%s of %s %s down", down,
-			 down == 1 ? "" : "s", d->name, down == 1 ? "is" : "are");
+		snprintf(cause, BB_CAUSE_TEXT, "%d NVLink%s of %s %s down", down, bb_plural(down),
+			 d->name, down == 1 ? "is" : "are");
 		return true;
 	}
 	if (d->pci >= 0 && t->pcis[d->pci].now.width > 0 &&

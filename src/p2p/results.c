@@ -208,7 +208,7 @@ bb_status bb_pairs_refuse(struct bb_pairs *pairs, size_t cell, const struct bb_w
 		return BB_OK;
 	bb_strbuf_addf(&text, "%d <-> %d", way->from, way->to);
 	if (others > 0)
-		bb_strbuf_addf(&text, " and %d other pair%s", others, others == 1 ? "" : "s");
+		bb_strbuf_addf(&text, " and %d other pair%s", others, bb_plural(others));
 	bb_strbuf_addf(&text, ": %s", way->reason);
 	status = skip(pairs, &pairs->cells[cell], bb_strbuf_text(&text));
 	bb_strbuf_free(&text);

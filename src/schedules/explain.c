@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/units.h"
 #include "schedules/checker.h"
 #include "schedules/explain.h"
 #include "schedules/symbols.h"
@@ -427,7 +428,7 @@ static void print_intro(const struct play *p)
 	bool many = p->shape->nranks > 4;
 
 	bb_strbuf_addf(p->out, "%s by %s, %d rank%s%s, count %zu", collective->name,
-		       p->algorithm->name, p->shape->nranks, p->shape->nranks == 1 ? "" : "s",
+		       p->algorithm->name, p->shape->nranks, bb_plural(p->shape->nranks),
 		       p->shape->in_place ? ", in place" : "", p->shape->count);
 	if (p->shape->chunk)
 		bb_strbuf_addf(p->out, ", chunks of %zu", p->shape->chunk);

@@ -1,6 +1,7 @@
 /*
  * bound.c - ranks on machines, put together from what is within a machine and between them.
  */
+#include "core/units.h"
 #include "topology/bound_parts.h"
 #include "topology/rates.h"
 
@@ -246,7 +247,7 @@ static void describe_egress(const struct group *g, char text[200])
 		snprintf(text, 200, "its GPUs' PCIe, %s GB/s payload", GBPS(g->GBps));
 		return;
 	}
-	at = snprintf(text, 200, "%d NIC%s", e->nics, e->nics > 1 ? "s" : "");
+	at = snprintf(text, 200, "%d NIC%s", e->nics, bb_plural(e->nics));
 	if (e->rate_Mbps > 0)
 		at += snprintf(text + at, (size_t)(200 - at), " × %.4g Gb/s%s%s × %.3g payload",
 			       (double)e->rate_Mbps / 1000, layers[e->layer],

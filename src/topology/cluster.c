@@ -288,15 +288,16 @@ void bb_cluster_describe(const struct bb_cluster *c, struct bb_strbuf *out)
 	const int leaf = (int)c->figures[BB_FIGURE_LEAF_NODES].value;
 	const int pod = (int)c->figures[BB_FIGURE_POD_NODES].value;
 
-	bb_strbuf_addf(out, "%d ranks on %d nodes of %s", c->ranks, c->nodes, c->node->name);
+	bb_strbuf_addf(out, "%d rank%s on %d node%s of %s", c->ranks, bb_plural(c->ranks), c->nodes,
+		       bb_plural(c->nodes), c->node->name);
 	if (c->inside != BB_INSIDE_NOTHING)
 		bb_strbuf_addf(out, "; %s, %.4g GB/s a GPU", inside[c->inside], c->gpu_rate / 1e9);
 	if (c->domain > 1)
 		bb_strbuf_addf(out, ", shared by %d nodes", c->domain);
 	if (c->nodes <= c->domain)
 		return;
-	bb_strbuf_addf(out, "; %d rails of %.4g GB/s; leaves of %d nodes", c->rails,
-		       c->nic_rate / 1e9, leaf);
+	bb_strbuf_addf(out, "; %d rail%s of %.4g GB/s; leaves of %d node%s", c->rails,
+		       bb_plural(c->rails), c->nic_rate / 1e9, leaf, bb_plural(leaf));
 	if (c->nodes > leaf)
 		bb_strbuf_addf(out, ", taper %g", c->figures[BB_FIGURE_LEAF_TAPER].value);
 	if (c->nodes > pod)

@@ -2,6 +2,7 @@
  * findings.c - what looks wrong on a machine: links that are not what both ends could do, devices
  * that are less than their like.
  */
+#include "core/units.h"
 #include "topology/bound.h"
 #include "topology/rates.h"
 #include "topology/tell.h"
@@ -188,7 +189,7 @@ static void check_p2p(struct report *f)
 			bb_tell(&f->out, "no P2P between any two GPUs: %s", p2p_reasons[code]);
 		else if (pairs > 0)
 			bb_tell(&f->out, "no P2P between %d pair%s of GPUs, such as %s and %s: %s",
-				pairs, pairs > 1 ? "s" : "", t->devices[a].name, t->devices[b].name,
+				pairs, bb_plural(pairs), t->devices[a].name, t->devices[b].name,
 				p2p_reasons[code]);
 	}
 }
@@ -211,8 +212,7 @@ static void check_acs(struct report *f)
 		bb_tell(&f->out,
 			"ACS sends P2P of %d device%s up to the host bridge, at port %s%s: slow; "
 			"disable it if no virtual machine needs it",
-			ports, ports > 1 ? "s" : "", t->pcis[first].id,
-			ports > 1 ? " and others" : "");
+			ports, bb_plural(ports), t->pcis[first].id, ports > 1 ? " and others" : "");
 }
 
 /* ---- NICs ---------------------------------------------------------------------------------- */

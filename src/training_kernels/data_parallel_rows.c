@@ -136,7 +136,7 @@ static void say_age(const struct bb_dp_record *r, struct bb_strbuf *out)
 {
 	bb_strbuf_addf(out,
 		       "# Staleness of %lld workers, %lld server%s: mean %.2f updates, most %lld:",
-		       (long long)r->workers, (long long)r->servers, r->servers == 1 ? "" : "s",
+		       (long long)r->workers, (long long)r->servers, bb_plural(r->servers),
 		       r->staleness_mean, (long long)r->staleness_most);
 	for (size_t age = 0; age < r->staleness.n; age++)
 		if (r->staleness.values[age] > 0)
@@ -158,7 +158,7 @@ static void say_row(const struct bb_dp_sweep *s, size_t i, struct bb_strbuf *out
 		bb_strbuf_addf(out,
 			       "# %s, %lld server%s: the busiest port carries %.0f%% of what it "
 			       "could, each way\n",
-			       r.way, (long long)r.servers, r.servers == 1 ? "" : "s",
+			       r.way, (long long)r.servers, bb_plural(r.servers),
 			       100 * r.port_busy);
 }
 

@@ -3,6 +3,7 @@
  */
 #include "training_kernels/ddp_predict.h"
 
+#include "core/units.h"
 #include "core/version.h"
 
 #include <math.h>
@@ -52,7 +53,7 @@ static void tell_setting(const struct bb_prediction *p)
 	const struct bb_ddp_options *a = &p->ddp->asked;
 	char forward[BB_UNIT_TEXT], backward[BB_UNIT_TEXT];
 
-	bb_strbuf_addf(p->out, "# %d rank%s", p->nranks, p->nranks == 1 ? "" : "s");
+	bb_strbuf_addf(p->out, "# %d rank%s", p->nranks, bb_plural(p->nranks));
 	if (p->computes)
 		bb_strbuf_addf(p->out, ", each: forward %s, backward %s",
 			       bb_format_duration(forward, p->forward_s),

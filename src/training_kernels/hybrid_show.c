@@ -225,13 +225,13 @@ static void tell_setting(const struct show *s)
 
 	bb_strbuf_addf(s->out,
 		       "# busbench version %s\n# %s: %s, %llu parameters, %lld tokens a "
-		       "sequence, %llu sequences a step\n",
+		       "sequence, %llu sequence%s a step\n",
 		       BB_VERSION, s->run->options.program, s->model->name,
 		       (unsigned long long)s->model->parameters, (long long)s->model->hyper.seq,
-		       (unsigned long long)s->space.batch);
-	bb_strbuf_addf(s->out, "# %d ranks, %d a node, each %.1f GB and %.4g TFLOPS; order %s\n",
-		       c->ranks, c->node, 1e-9 * (double)c->memory, 1e-12 * c->flops,
-		       bb_grid_order_words[s->space.grid.order]);
+		       (unsigned long long)s->space.batch, bb_plural((long long)s->space.batch));
+	bb_strbuf_addf(s->out, "# %d rank%s, %d a node, each %.1f GB and %.4g TFLOPS; order %s\n",
+		       c->ranks, bb_plural(c->ranks), c->node, 1e-9 * (double)c->memory,
+		       1e-12 * c->flops, bb_grid_order_words[s->space.grid.order]);
 	bb_strbuf_addf(s->out,
 		       "# links of a rank: inside a node %.4g GB/s, %s; between nodes %.4g GB/s, "
 		       "%s\n",
@@ -274,8 +274,8 @@ static void tell_misfits(const struct show *s)
 	const struct bb_hybrid_plan *plan = &s->plan;
 	const struct bb_hybrid_way *n = &plan->nearest;
 
-	bb_strbuf_addf(s->out, "#\n# %zu of %zu ways to divide %d ranks are possible", plan->n,
-		       plan->tried, s->cluster.ranks);
+	bb_strbuf_addf(s->out, "#\n# %zu of %zu ways to divide %d rank%s are possible", plan->n,
+		       plan->tried, s->cluster.ranks, bb_plural(s->cluster.ranks));
 	for (int i = 0; i < BB_MISFITS; i++)
 		if (plan->misfits[i])
 			bb_strbuf_addf(s->out, "; %zu: %s", plan->misfits[i], bb_misfit_words[i]);

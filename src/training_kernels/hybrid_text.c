@@ -1,6 +1,7 @@
 /*
  * hybrid_text.c - a step of hybrid-parallel training and its parts as a table.
  */
+#include "core/units.h"
 #include "harness/sink_table.h"
 #include "training_kernels/hybrid.h"
 
@@ -12,11 +13,12 @@ static void about(const void *record, struct bb_strbuf *out)
 
 	bb_strbuf_addf(
 		out,
-		"# %s: dp %lld, tp %lld, pp %lld, ep %lld (%s), ZeRO %lld%s, %lld micro-batches "
-		"of %lld sequences each replica; collectives: %s; computations: %s\n",
+		"# %s: dp %lld, tp %lld, pp %lld, ep %lld (%s), ZeRO %lld%s, %lld micro-batch%s "
+		"of %lld sequence%s each replica; collectives: %s; computations: %s\n",
 		r->model, (long long)r->dp, (long long)r->tp, (long long)r->pp, (long long)r->ep,
 		r->order, (long long)r->zero, r->sequence_parallel ? ", sequence parallel" : "",
-		(long long)r->micro_batches, (long long)r->micro_batch, r->algorithm, r->compute);
+		(long long)r->micro_batches, r->micro_batches == 1 ? "" : "es",
+		(long long)r->micro_batch, bb_plural(r->micro_batch), r->algorithm, r->compute);
 	bb_strbuf_addf(out, "# links: %s\n", r->links);
 	if (!isnan(r->plan_us))
 		bb_strbuf_addf(out,

@@ -2,6 +2,7 @@
  * moe_record.c - what the record of a layer of experts carries, and the table that it is printed
  * as.
  */
+#include "core/units.h"
 #include "harness/sink_table.h"
 #include "harness/record_rows.h"
 #include "training_kernels/moe.h"
@@ -51,12 +52,14 @@ static void about(const void *record, struct bb_strbuf *out)
 {
 	const struct bb_moe_record *r = record;
 
-	bb_strbuf_addf(
-		out,
-		"# %lld experts on %lld ranks; %lld tokens of each rank through %lld experts each, "
-		"%lld numbers of %s: %.3f MB a rank\n",
-		(long long)r->experts, (long long)r->nranks, (long long)r->tokens,
-		(long long)r->top_k, (long long)r->hidden, r->dtype, 1e-6 * (double)r->sent_bytes);
+	bb_strbuf_addf(out,
+		       "# %lld expert%s on %lld rank%s; %lld tokens of each rank through %lld "
+		       "expert%s each, "
+		       "%lld numbers of %s: %.3f MB a rank\n",
+		       (long long)r->experts, bb_plural(r->experts), (long long)r->nranks,
+		       bb_plural(r->nranks), (long long)r->tokens, (long long)r->top_k,
+		       bb_plural(r->top_k), (long long)r->hidden, r->dtype,
+		       1e-6 * (double)r->sent_bytes);
 	if (r->capacity > 0)
 		bb_strbuf_addf(out, "# an expert takes at most %g times its even share\n",
 			       r->capacity);

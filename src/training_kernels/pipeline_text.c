@@ -44,11 +44,11 @@ static void add_head(struct bb_strbuf *out, const struct bb_pipeline_record *r)
 	char message[BB_UNIT_TEXT];
 
 	bb_strbuf_addf(out,
-		       "# %lld stages, %lld microbatches; F %s, B %s, W %s; a hop %s (%s), a "
+		       "# %lld stage%s, %lld microbatch%s; F %s, B %s, W %s; a hop %s (%s), a "
 		       "message %s",
-		       (long long)r->stages, (long long)r->microbatches,
-		       bb_format_duration(f, 1e-6 * r->f_us), bb_format_duration(b, 1e-6 * r->b_us),
-		       bb_format_duration(w, 1e-6 * r->w_us),
+		       (long long)r->stages, bb_plural(r->stages), (long long)r->microbatches,
+		       r->microbatches == 1 ? "" : "es", bb_format_duration(f, 1e-6 * r->f_us),
+		       bb_format_duration(b, 1e-6 * r->b_us), bb_format_duration(w, 1e-6 * r->w_us),
 		       bb_format_duration(hop, 1e-6 * r->hop_us), r->hop_source,
 		       bb_format_size(message, (uint64_t)r->message_bytes));
 	if (r->compute)

@@ -1,5 +1,7 @@
 #include "training_kernels/sampler.h"
 
+#include "core/units.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -157,9 +159,9 @@ bb_status bb_sampler_tell(const struct bb_sampler *s, uint64_t epochs, struct bb
 	bb_status status = BB_OK;
 
 	bb_strbuf_addf(out,
-		       "# %zu samples among %d ranks, %s; seed %llu. The permutation is "
+		       "# %zu samples among %d rank%s, %s; seed %llu. The permutation is "
 		       "busbench's own, not PyTorch's\n",
-		       s->samples, s->nranks,
+		       s->samples, s->nranks, bb_plural(s->nranks),
 		       s->drop_last ? "the tail is dropped" : "padded from the start",
 		       (unsigned long long)s->seed);
 	for (uint64_t epoch = 0; epoch < epochs && status == BB_OK; epoch++) {

@@ -12,11 +12,12 @@ static void about_equality(const void *record, struct bb_strbuf *out)
 {
 	const struct bb_tensor_equality_record *r = record;
 
-	bb_strbuf_addf(out,
-		       "#\n# Split over %lld ranks against unsplit, on small matrices, forward and "
-		       "backward. Bit for bit where the tolerance is 0;\n"
-		       "# else in units of the last place of a matrix' largest number.\n",
-		       (long long)r->nranks);
+	bb_strbuf_addf(
+		out,
+		"#\n# Split over %lld rank%s against unsplit, on small matrices, forward and "
+		"backward. Bit for bit where the tolerance is 0;\n"
+		"# else in units of the last place of a matrix' largest number.\n",
+		(long long)r->nranks, bb_plural(r->nranks));
 }
 
 static const struct bb_column equality_columns[] = {
@@ -37,13 +38,13 @@ static void about(const void *record, struct bb_strbuf *out)
 	const struct bb_tensor_record *r = record;
 
 	bb_strbuf_addf(out,
-		       "#\n# %s over %lld ranks: %lld layers, %lld tokens (%lld x %lld), %s; "
+		       "#\n# %s over %lld rank%s: %lld layer%s, %lld tokens (%lld x %lld), %s; "
 		       "computations: %s\n"
 		       "# wire: what a rank sends in a step; kept: activations of a layer on a "
 		       "rank; both counted, and by their formulas.",
-		       r->model, (long long)r->nranks, (long long)r->layers,
-		       (long long)(r->seq * r->batch), (long long)r->batch, (long long)r->seq,
-		       r->dtype, r->compute);
+		       r->model, (long long)r->nranks, bb_plural(r->nranks), (long long)r->layers,
+		       bb_plural(r->layers), (long long)(r->seq * r->batch), (long long)r->batch,
+		       (long long)r->seq, r->dtype, r->compute);
 	if (r->kept_unsplit_bytes != BB_ABSENT)
 		bb_strbuf_addf(out, " An unsplit layer keeps %.3f MiB.",
 			       (double)r->kept_unsplit_bytes / (1 << 20));

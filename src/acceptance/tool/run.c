@@ -7,6 +7,7 @@
 #include "acceptance/tool/tool.h"
 #include "acceptance/verdict.h"
 #include "core/output.h"
+#include "core/units.h"
 #include "harness/record.h"
 
 #include <jansson.h>
@@ -94,7 +95,7 @@ static void add_step(const struct begun *b, const struct bb_profile_step *step,
 		     struct bb_strbuf *out, struct bb_words_list *words)
 {
 	bb_strbuf_addf(out, "step %s: %lld run%s, each at most %.6g s\n  ", step->name,
-		       (long long)step->repeats, step->repeats == 1 ? "" : "s",
+		       (long long)step->repeats, bb_plural(step->repeats),
 		       (double)step->limit_ns / 1e9);
 	bb_plan_add_line(out, words);
 	bb_strbuf_add(out, "\n  gate: no wrong data\n");

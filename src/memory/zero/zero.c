@@ -87,7 +87,7 @@ static bb_status find_room(struct bb_zero *zero, struct bb_run *run)
 				 "takes %s on %d rank%s, there is room for %s; take a smaller "
 				 "--model",
 				 bb_format_bytes(need, bytes), run->world.nlocal,
-				 run->world.nlocal == 1 ? "" : "s", bb_format_bytes(have, room));
+				 bb_plural(run->world.nlocal), bb_format_bytes(have, room));
 			zero->skips[stage] = zero->skip_text[stage];
 			first = first < 0 ? stage : first;
 		}

@@ -3,6 +3,8 @@
  */
 #include "topology/tool/print.h"
 
+#include "core/units.h"
+
 #include <stdio.h>
 
 struct list {
@@ -88,8 +90,7 @@ void bb_print_bounds(const struct bb_topology *t, const struct bb_rank_place *ra
 	for (int i = 0; i < n; i++)
 		nodes = ranks[i].node >= nodes ? ranks[i].node + 1 : nodes;
 	bb_strbuf_addf(out, "Speed of light of %d %s on %d node%s, GB/s\n", n,
-		       ranks[0].device == BB_ON_HOST ? "ranks" : "GPUs", nodes,
-		       nodes == 1 ? "" : "s");
+		       ranks[0].device == BB_ON_HOST ? "ranks" : "GPUs", nodes, bb_plural(nodes));
 	print_pairs(t, ranks, n < PAIR_RANKS ? n : PAIR_RANKS, width, out);
 	for (int what = BB_BOUND_RING; what < BB_BOUNDS; what++) {
 		struct bb_strbuf why = {0};

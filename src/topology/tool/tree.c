@@ -1,3 +1,4 @@
+#include "core/units.h"
 #include "topology/rates.h"
 #include "topology/tool/print.h"
 
@@ -82,11 +83,6 @@ static void line(struct printer *p, int indent, const char *format, ...)
 
 /* ---- what there is ------------------------------------------------------------------------- */
 
-static const char *plural(int n)
-{
-	return n == 1 ? "" : "s";
-}
-
 static void print_cpus(struct printer *p)
 {
 	const struct bb_host *h = &p->t->host;
@@ -98,14 +94,14 @@ static void print_cpus(struct printer *p)
 			       h->packages[0].model[0] ? h->packages[0].model : "unknown CPU");
 	if (h->ncores > 0)
 		bb_strbuf_addf(&s, "%s%d core%s, %d thread%s", s.length ? ", " : "", h->ncores,
-			       plural(h->ncores), h->nthreads, plural(h->nthreads));
+			       bb_plural(h->ncores), h->nthreads, bb_plural(h->nthreads));
 	if (s.length > 0)
 		bb_print_wrapped(p->out, bb_strbuf_text(&s), 0, 0, p->width);
 	bb_strbuf_clear(&s);
 	if (bb_host_memory(h) > 0)
 		bb_strbuf_addf(&s, "%s of memory in %d NUMA node%s",
 			       bb_bytes_text(text, bb_host_memory(h)), h->nnumas,
-			       plural(h->nnumas));
+			       bb_plural(h->nnumas));
 	for (int i = 0; i < h->ncaches; i++)
 		bb_strbuf_addf(&s, "%sL%d %s × %d", s.length ? ", " : "", h->caches[i].level,
 			       bb_bytes_text(text, h->caches[i].bytes), h->caches[i].count);
@@ -127,9 +123,9 @@ static void print_summary(struct printer *p)
 	else if (t->nodes > 1)
 		line(p, 0, "one of %d nodes", t->nodes);
 	print_cpus(p);
-	bb_strbuf_addf(p->out, "%d GPU%s, %d NIC%s", gpus, plural(gpus), nics, plural(nics));
+	bb_strbuf_addf(p->out, "%d GPU%s, %d NIC%s", gpus, bb_plural(gpus), nics, bb_plural(nics));
 	if (disks > 0)
-		bb_strbuf_addf(p->out, ", %d NVMe disk%s", disks, plural(disks));
+		bb_strbuf_addf(p->out, ", %d NVMe disk%s", disks, bb_plural(disks));
 	if (t->nvswitches > 0)
 		bb_strbuf_addf(p->out, ", %d NVSwitch%s", t->nvswitches,
 			       t->nvswitches == 1 ? "" : "es");
