@@ -18,7 +18,7 @@ __asm__(".pushsection .rodata\n"
 	".byte 0\n"
 	".popsection\n");
 
-enum unit { RATE, SHARE, TIME, NUMBER };
+enum unit { RATE, PART, TIME, SIZE, NUMBER };
 
 struct row {
 	const char *key;
@@ -33,7 +33,7 @@ struct row {
 	}
 #define BY_PROTOCOL(name, field) ROW(name, field, TIME, BB_NCCL_PROTOCOLS)
 #define BY_SPAN(name) ROW(#name, name, RATE, BB_NCCL_SPANS)
-#define BY_SIZE(name, protocol) ROW(name, tree_share[protocol], SHARE, BB_NCCL_TREE_SIZES)
+#define BY_SIZE(name, protocol) ROW(name, tree_share[protocol], PART, BB_NCCL_TREE_SIZES)
 #define SIMPLE(name, field) ROW(name, field[BB_NCCL_SIMPLE], TIME, 1)
 #define ONE(name, unit) ROW(#name, name, unit, 1)
 
@@ -54,6 +54,18 @@ static const struct row rows[] = {
 	BY_SIZE("tree_share_ll", BB_NCCL_LL),
 	BY_SIZE("tree_share_ll128", BB_NCCL_LL128),
 	BY_SIZE("tree_share_simple", BB_NCCL_SIMPLE),
+	BY_PROTOCOL("ring_net_least", ring_net_least),
+	ONE(ring_ll_part, PART),
+	ONE(ring_ll128_part, PART),
+	ONE(tree_part, PART),
+	ONE(tree_ll_part, PART),
+	ROW("tree_ll128_part", tree_ll128_part, PART, BB_NCCL_SPANS),
+	ONE(pat_part, PART),
+	ONE(pat_hop_part, PART),
+	ONE(pat_rank, TIME),
+	ONE(fill_most, SIZE),
+	ONE(nvls_least, NUMBER),
+	ONE(nvls_few, NUMBER),
 	ONE(ring_plateau, NUMBER),
 	ONE(channels, NUMBER),
 	ONE(nvls_channels, NUMBER),
@@ -64,9 +76,9 @@ static const struct row rows[] = {
 	BY_SPAN(tree_ll128_channel),
 	BY_SPAN(tree_channel),
 	BY_SPAN(nvlstree_channel),
-	ONE(nvls_share, SHARE),
+	ONE(nvls_share, PART),
 	ONE(ring_ll_rate, RATE),
-	ONE(ring_ll128_share, SHARE),
+	ONE(ring_ll128_share, PART),
 	ONE(ring_simple_hop, TIME),
 	ONE(nvls_base, TIME),
 	ONE(nvls_fill, TIME),
@@ -77,7 +89,7 @@ static const struct row rows[] = {
 	ONE(nvlstree_rate, RATE),
 	ONE(messages_base, TIME),
 	ONE(messages_fill, TIME),
-	ONE(messages_share, SHARE),
+	ONE(messages_share, PART),
 };
 
 static const struct row *find(const char *key)
@@ -88,20 +100,47 @@ static const struct row *find(const char *key)
 	return NULL;
 }
 
-static bool read_one(enum unit unit, const char *text, double *value)
+static bool read_number(const char *text, double *value)
 {
 	char *end;
+
+	*value = strtod(text, &end);
+	return end != text && !*end && *value > 0;
+}
+
+/* "92%" or, as NCCL has it, "7/9". */
+static bool read_part(char *text, double *value)
+{
+	char *slash = strchr(text, '/');
+	double of;
+
+	if (!slash)
+		return bb_setting_read(BB_SETTING_SHARE, text, value);
+	*slash = '\0';
+	if (!read_number(text, value) || !read_number(slash + 1, &of) || *value > of)
+		return false;
+	*value /= of;
+	return true;
+}
+
+static bool read_one(enum unit unit, char *text, double *value)
+{
+	uint64_t bytes;
 
 	switch (unit) {
 	case RATE:
 		return bb_setting_read(BB_SETTING_RATE, text, value);
-	case SHARE:
-		return bb_setting_read(BB_SETTING_SHARE, text, value);
+	case PART:
+		return read_part(text, value);
 	case TIME:
 		return bb_setting_read(BB_SETTING_TIME, text, value);
+	case SIZE:
+		if (!bb_parse_size(text, &bytes))
+			return false;
+		*value = (double)bytes;
+		return true;
 	case NUMBER:
-		*value = strtod(text, &end);
-		return end != text && !*end && *value > 0;
+		return read_number(text, value);
 	}
 	return false;
 }

@@ -6,17 +6,6 @@
 
 #include <math.h>
 
-#define FULL 0x1p28 /* bytes from which a pipeline fills no longer */
-#define TREE_SHARE 0.92
-#define LL_SHARE 0.5
-#define LL128_SHARE 0.92
-#define TREE_LL_SHARE (1 / 3.8)
-#define PAT_SHARE 0.75
-/* Of a ring over nodes each hop costs at least what handing over to the network does. */
-#define NET_OVERHEAD 1e-6
-#define PAT_HOP_SHARE (1 / 3.5)
-#define PAT_RANK 2.8e-6
-
 struct view {
 	const struct bb_nccl_constants *c;
 	const struct bb_nccl_machine *m;
@@ -85,8 +74,8 @@ const char *bb_nccl_unfit(const struct bb_nccl_constants *c, const struct bb_ncc
 	if (algorithm == BB_NCCL_NVLS || algorithm == BB_NCCL_NVLSTREE) {
 		if (!machine->nvswitch || c->nvls_share == 0)
 			return "these GPUs have no NVSwitch that reduces";
-		if (machine->ranks < 3 * machine->nodes)
-			return "NVSwitch reduces for three GPUs of a node or more";
+		if (machine->ranks < c->nvls_least * machine->nodes)
+			return "NVSwitch does not reduce for so few GPUs of a node";
 	}
 	if (algorithm == BB_NCCL_NVLS && machine->nodes > 1)
 		return "NVLS alone is for one node: nvlstree goes over nodes";
@@ -153,9 +142,9 @@ static double ll_most(const struct view *v)
 }
 
 /* How much of its longest time a pipeline takes to fill. */
-static double filled(double bytes)
+static double filled(const struct view *v)
 {
-	return bytes < FULL ? sqrt(bytes / FULL) : 1;
+	return v->bytes < v->c->fill_most ? sqrt(v->bytes / v->c->fill_most) : 1;
 }
 
 static double least(double a, double b)
@@ -183,7 +172,7 @@ static double ring_latency(const struct view *v, const struct bb_collective *col
 		hops = n - 1;
 	}
 	if (nodes > 1) {
-		const double least_hop = NET_OVERHEAD * (protocol == BB_NCCL_SIMPLE ? 3 : 1);
+		const double least_hop = v->c->ring_net_least[protocol];
 
 		in = in < least_hop ? least_hop : in;
 		out = collective == &bb_all_reduce ? 2 * (nodes - 1) : nodes - 1;
@@ -197,12 +186,12 @@ static double ring_bus(const struct view *v, enum bb_nccl_protocol protocol)
 	const double bus = through_node(v, 1);
 
 	if (protocol == BB_NCCL_LL)
-		return least(ll_most(v), LL_SHARE * bus);
+		return least(ll_most(v), c->ring_ll_part * bus);
 	if (protocol == BB_NCCL_LL128)
-		return least(
-			(v->tuned || c->ring_ll128_share == 0 ? LL128_SHARE : c->ring_ll128_share) *
-				bus,
-			c->channels * c->ring_ll128_channel[v->span]);
+		return least((v->tuned || c->ring_ll128_share == 0 ? c->ring_ll128_part
+								   : c->ring_ll128_share) *
+				     bus,
+			     c->channels * c->ring_ll128_channel[v->span]);
 	return bus;
 }
 
@@ -244,13 +233,13 @@ static double tree_share(const struct view *v, enum bb_nccl_protocol protocol)
 static double tree_bus(const struct view *v, enum bb_nccl_protocol protocol)
 {
 	const struct bb_nccl_constants *c = v->c;
-	const double bus = least(TREE_SHARE * through_node(v, tree_crossings(v)),
+	const double bus = least(c->tree_part * through_node(v, tree_crossings(v)),
 				 c->channels * c->tree_channel[v->span]);
 
 	if (protocol == BB_NCCL_LL)
-		return least(TREE_LL_SHARE * bus, ll_most(v));
+		return least(c->tree_ll_part * bus, ll_most(v));
 	if (protocol == BB_NCCL_LL128)
-		return least(bus * (v->span == 0 ? 7.0 / 9 : 120.0 / 128),
+		return least(bus * c->tree_ll128_part[v->span],
 			     c->channels * c->tree_ll128_channel[v->span]);
 	return bus;
 }
@@ -269,13 +258,13 @@ static double tree_time(const struct view *v, enum bb_nccl_protocol protocol)
 
 static bool is_wide(const struct view *v)
 {
-	return v->gpus > BB_NCCL_WIDE && v->c->nvls_wide_rate > 0;
+	return v->gpus > v->c->nvls_few && v->c->nvls_wide_rate > 0;
 }
 
 /* What more GPUs take to fill the pipeline. */
 static double wide_fill(const struct view *v)
 {
-	return is_wide(v) ? (v->gpus - BB_NCCL_WIDE) * v->c->nvls_gpu : 0;
+	return is_wide(v) ? (v->gpus - v->c->nvls_few) * v->c->nvls_gpu : 0;
 }
 
 /* Of a GPU's links, RATE being that of a few GPUs. */
@@ -295,7 +284,7 @@ static double nvls_time(const struct view *v)
 		return c->hop[BB_NCCL_OVER_NVLINK][BB_NCCL_NVLS][BB_NCCL_SIMPLE] +
 		       wire / (v->link * c->nvls_share * (c->nvls_channels - 1) / c->nvls_channels);
 	return c->nvls_base + wire / nvls_rate(v, c->nvls_rate) +
-	       (c->nvls_fill + wide_fill(v)) * filled(v->bytes);
+	       (c->nvls_fill + wide_fill(v)) * filled(v);
 }
 
 static double nvlstree_tuned(const struct view *v)
@@ -320,18 +309,19 @@ static double nvlstree_time(const struct view *v)
 	rate = least(nvls_rate(v, c->nvlstree_rate) / (1 + 1 / v->gpus),
 		     v->m->net_rate / (2 * tree_crossings(v)));
 	return c->nvls_base + 2 * v->levels * c->nvlstree_hop + v->bytes / rate +
-	       (wide_fill(v) + v->levels * v->m->net_fill) * filled(v->bytes);
+	       (wide_fill(v) + v->levels * v->m->net_fill) * filled(v);
 }
 
 /* ---- and the others ------------------------------------------------------------------------- */
 
 static double pat_time(const struct view *v)
 {
+	const struct bb_nccl_constants *c = v->c;
 	const double n = v->m->ranks;
 
-	return v->c->base[BB_NCCL_PAT][BB_NCCL_SIMPLE] +
-	       v->levels * between(v, BB_NCCL_PAT, BB_NCCL_SIMPLE) * PAT_HOP_SHARE + n * PAT_RANK +
-	       v->bytes * (n - 1) / n / (PAT_SHARE * through_node(v, 1));
+	return c->base[BB_NCCL_PAT][BB_NCCL_SIMPLE] +
+	       v->levels * between(v, BB_NCCL_PAT, BB_NCCL_SIMPLE) * c->pat_hop_part +
+	       n * c->pat_rank + v->bytes * (n - 1) / n / (c->pat_part * through_node(v, 1));
 }
 
 static struct view view_of(const struct bb_nccl_constants *c, const struct bb_nccl_machine *m,
@@ -401,7 +391,7 @@ double bb_nccl_messages_time(const struct bb_nccl_constants *c,
 		nic = machine->net_rate / v.gpus;
 		time = fmax(time, outside * each / nic);
 	}
-	return issued(&v, c->messages_base + time + c->messages_fill * filled(bytes));
+	return issued(&v, c->messages_base + time + c->messages_fill * filled(&v));
 }
 
 bool bb_nccl_choose(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,

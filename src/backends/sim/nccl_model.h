@@ -14,7 +14,7 @@
  *   a node takes in and gives 2S; of two nodes each takes in S.
  * - NVLS: a GPU moves S + S / n each way, so busbw <= rate * 2(n - 1) / (n + 1).
  * - NVLSTree: NVLS in the node, the double tree over nodes; the slower of the two. Its pipeline
- *   fills for longer the more bytes there are, up to FILL at 256 MiB.
+ *   fills for longer the more bytes there are, up to fill_most.
  * - PAT: log2(nodes) rounds, one GPU on each node.
  * - Messages (alltoall, gather, scatter, sendrecv): the busiest of a rank's ways out.
  */
@@ -48,7 +48,6 @@ enum bb_nccl_hop { BB_NCCL_OVER_NVLINK, BB_NCCL_OVER_PCIE, BB_NCCL_OVER_NET, BB_
 
 /* Limits that depend on whether there are one, two or more nodes. */
 enum { BB_NCCL_SPANS = 3 };
-enum { BB_NCCL_WIDE = 8 };        /* GPUs */
 enum { BB_NCCL_TREE_SIZES = 24 }; /* powers of two from 64 bytes on */
 
 /* Rates are in bytes per second, times in seconds. */
@@ -58,7 +57,13 @@ struct bb_nccl_constants {
 	double hop[BB_NCCL_HOPS][BB_NCCL_ALGORITHMS][BB_NCCL_PROTOCOLS];
 	double tree_share[BB_NCCL_PROTOCOLS][BB_NCCL_TREE_SIZES]; /* of a tree's rate, by size */
 	double ring_plateau; /* by which long rings over nodes, Simple, take longer */
-	double channels;     /* of rings and trees */
+	double ring_net_least[BB_NCCL_PROTOCOLS]; /* of each hop of a ring over nodes */
+	/* Parts of the links' rate; tree_ll* of what tree_part leaves. */
+	double ring_ll_part, ring_ll128_part, tree_part, tree_ll_part;
+	double tree_ll128_part[BB_NCCL_SPANS];
+	double pat_part, pat_hop_part;
+	double pat_rank; /* seconds */
+	double channels; /* of rings and trees */
 	double nvls_channels;
 	double ll_most_node;                      /* of all channels; the others of one */
 	double ll_most_net[2][BB_NCCL_SPANS - 1]; /* [1]: CPUs of AMD */
@@ -67,14 +72,16 @@ struct bb_nccl_constants {
 	double tree_channel[BB_NCCL_SPANS];
 	double nvlstree_channel[BB_NCCL_SPANS];
 	double nvls_share; /* of NVLink's rate; 0: no NVLS */
+	double nvls_least; /* GPUs of a node for which there is NVLS */
 	/* What was measured in their place. */
 	double ring_ll_rate;     /* busbw of a ring in one node, LL */
 	double ring_ll128_share; /* of NVLink's rate, LL128 */
 	double ring_simple_hop;  /* over NVLink */
 	double nvls_base, nvls_rate, nvls_fill;
-	/* Of more than WIDE GPUs that share switches: the rate, and what each more GPU takes. */
-	double nvls_wide_rate, nvls_gpu;
+	/* Of more than FEW GPUs that share switches: the rate, and what each more GPU takes. */
+	double nvls_few, nvls_wide_rate, nvls_gpu;
 	double nvlstree_hop, nvlstree_rate;
+	double fill_most;     /* bytes from which a pipeline fills no longer */
 	double messages_base; /* of what is made of messages */
 	double messages_fill;
 	double messages_share; /* of the links' rate */
