@@ -31,7 +31,8 @@ def install(variant):
     mpi = os.path.join(build, "backends", "mpi.so")
     if os.path.exists(mpi):
         os.symlink(mpi, os.path.join(folder.name, "backends", "mpi.so"))
-    for program in glob.glob(os.path.join(build, "*_perf")):  # a link leads back to where they were built
+    programs = glob.glob(os.path.join(build, "*_perf")) + glob.glob(os.path.join(build, "acceptance"))
+    for program in programs:  # a link leads back to where they were built
         shutil.copy(program, folder.name)
     return folder
 

@@ -5,6 +5,7 @@
 #define BB_ACCEPTANCE_JUDGE_H
 
 #include "acceptance/confidence.h"
+#include "acceptance/plan.h"
 #include "acceptance/process.h"
 #include "acceptance/profile.h"
 #include "acceptance/records.h"
@@ -23,6 +24,7 @@ struct bb_step_run {
 /* All runs of a step, as many as it declares. */
 struct bb_evidence {
 	const struct bb_profile_step *step;
+	const struct bb_played *played; /* NULL, or without a cluster: it ran for real */
 	struct bb_step_run *runs;
 	size_t nruns;
 	/* For gates that need it: */

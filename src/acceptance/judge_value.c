@@ -281,6 +281,13 @@ static void doubt(const struct bb_evidence *e, const struct bb_gate *gate, struc
 		 here);
 }
 
+/* A step in virtual time without a fault cannot fail where virtual time is what is expected. */
+static bool is_idle(const struct bb_evidence *e, const struct bb_gate *gate)
+{
+	return gate->from->kind == BB_FROM_SIMULATOR && e->played && e->played->cluster &&
+	       !e->played->fault;
+}
+
 bb_status bb_judge_value(const struct bb_evidence *e, const struct bb_gate *gate,
 			 struct bb_judgements *judgements, struct bb_error *error)
 {
@@ -300,6 +307,11 @@ bb_status bb_judge_value(const struct bb_evidence *e, const struct bb_gate *gate
 		snprintf(j->subject, sizeof(j->subject), "%s", g ? g->subject : gate->metric);
 		if (!g)
 			snprintf(j->reason, sizeof(j->reason), "no record is selected by where:");
+		else if (is_idle(e, gate))
+			j->verdict = BB_SKIPPED,
+			snprintf(j->reason, sizeof(j->reason),
+				 "the simulator would be held against itself; with --fault it says "
+				 "something");
 		else if (g->why)
 			snprintf(j->reason, sizeof(j->reason), "%s", g->why);
 		else if (g->runs < e->nruns)

@@ -3,6 +3,10 @@
  */
 #include "acceptance/plan.h"
 
+#include "core/units.h"
+#include "harness/plugin.h"
+#include "topology/cluster.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,22 +80,47 @@ static const char *arguments(const struct bb_profile_step *step)
 	return run + strcspn(run, " \t\r\n");
 }
 
-bb_status bb_plan_command(const struct bb_profile *profile, const struct bb_profile_step *step,
-			  const char *folder, struct bb_words_list *words, struct bb_error *error)
+/* STEP in virtual time: the last of several words for the same counts. */
+static void add_played(struct bb_strbuf *text, const struct bb_profile_step *step, const char *what,
+		       const char *value)
+{
+	bb_strbuf_add(text, BINARY " ");
+	substitute(text, arguments(step), step);
+	bb_strbuf_add(text, " --backend sim ");
+	if (step->ranks > 1)
+		bb_strbuf_addf(text, "-t 1 -g %lld ", (long long)step->ranks);
+	bb_strbuf_addf(text, "%s %s", what, value);
+}
+
+static void add_launched(struct bb_strbuf *text, const struct bb_profile *profile,
+			 const struct bb_profile_step *step)
 {
 	const char *const launcher = step->launcher      ? step->launcher
 				     : profile->launcher ? profile->launcher
 							 : "local";
-	struct bb_strbuf text = {0};
 
 	if (strcmp(launcher, "mpirun") == 0)
-		substitute(&text, "mpirun -np {ranks} -N {per_node} ", step);
+		substitute(text, "mpirun -np {ranks} -N {per_node} ", step);
 	else if (strcmp(launcher, "srun") == 0)
-		substitute(&text, "srun --mpi=pmix -K1 -N {nodes} -n {ranks} ", step);
+		substitute(text, "srun --mpi=pmix -K1 -N {nodes} -n {ranks} ", step);
 	if (strcmp(launcher, "local") != 0 && profile->launcher_args)
-		substitute(&text, profile->launcher_args, step);
-	bb_strbuf_add(&text, " " BINARY " ");
-	substitute(&text, arguments(step), step);
+		substitute(text, profile->launcher_args, step);
+	bb_strbuf_add(text, " " BINARY " ");
+	substitute(text, arguments(step), step);
+}
+
+bb_status bb_plan_command(const struct bb_profile *profile, const struct bb_profile_step *step,
+			  const struct bb_played *played, const char *folder,
+			  struct bb_words_list *words, struct bb_error *error)
+{
+	struct bb_strbuf text = {0};
+
+	if (played->cluster)
+		add_played(&text, step, "--cluster", played->cluster);
+	else
+		add_launched(&text, profile, step);
+	if (played->fault)
+		bb_strbuf_addf(&text, " --fault %s", played->fault);
 	bb_strbuf_add(&text, " --json -");
 	return split(&text, step, folder, words, error);
 }
@@ -102,14 +131,54 @@ bb_status bb_plan_simulation(const struct bb_profile_step *step, const struct bb
 {
 	struct bb_strbuf text = {0};
 
-	bb_strbuf_add(&text, BINARY " ");
-	substitute(&text, arguments(step), step);
-	bb_strbuf_add(&text, " --backend sim ");
-	if (step->ranks > 1)
-		bb_strbuf_addf(&text, "-t 1 -g %lld ", (long long)step->ranks);
-	bb_strbuf_addf(&text, "%s %s --json -", gate->from->cluster ? "--cluster" : "--link",
-		       gate->from->cluster ? gate->from->cluster : gate->from->link);
+	add_played(&text, step, gate->from->cluster ? "--cluster" : "--link",
+		   gate->from->cluster ? gate->from->cluster : gate->from->link);
+	bb_strbuf_add(&text, " --json -");
 	return split(&text, step, folder, words, error);
+}
+
+/* Ranks fill a cluster node after node, so a step must have its nodes full or be on one alone. */
+static bb_status check_step(const struct bb_profile_step *step, const struct bb_cluster *cluster,
+			    const char *said, struct bb_error *error)
+{
+	const int64_t each = step->ranks / step->nodes;
+
+	if (step->nodes > cluster->nodes)
+		return bb_fail(error, BB_EUSAGE,
+			       "--cluster %s has %d node%s; step %s needs %lld, as in NAME:%lld",
+			       said, cluster->nodes, bb_plural(cluster->nodes), step->name,
+			       (long long)step->nodes, (long long)step->nodes);
+	if (step->nodes > 1 ? each != cluster->gpus : each > cluster->gpus)
+		return bb_fail(error, BB_EUSAGE,
+			       "--cluster %s has nodes of %d rank%s; step %s has %lld on a node",
+			       said, cluster->gpus, bb_plural(cluster->gpus), step->name,
+			       (long long)each);
+	return BB_OK;
+}
+
+bb_status bb_plan_check(const struct bb_profile *profile, enum bb_mode mode,
+			const struct bb_played *played, struct bb_error *error)
+{
+	struct bb_cluster *cluster = NULL;
+	bb_status st = BB_OK;
+
+	if (!played->cluster && played->fault)
+		return bb_fail(error, BB_EUSAGE,
+			       "--fault %s: faults are planted in a --cluster that is simulated; "
+			       "real steps have theirs in run:",
+			       played->fault);
+	if (!played->cluster)
+		return BB_OK;
+	/* Words of commands are split there. */
+	if (strpbrk(played->cluster, " \t\r\n") ||
+	    (played->fault && strpbrk(played->fault, " \t\r\n")))
+		return bb_fail(error, BB_EUSAGE, "--cluster and --fault take no blanks");
+	st = bb_cluster_open(played->cluster, bb_plugin_read_topology, &cluster, error);
+	for (uint32_t i = 0; st == BB_OK && i < profile->nsteps; i++)
+		if (profile->steps[i].mode & mode)
+			st = check_step(&profile->steps[i], cluster, played->cluster, error);
+	bb_cluster_free(cluster);
+	return st;
 }
 
 void bb_plan_add_line(struct bb_strbuf *out, const struct bb_words_list *words)

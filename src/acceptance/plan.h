@@ -15,14 +15,26 @@ struct bb_words_list {
 };
 void bb_words_free(struct bb_words_list *words);
 
+/* A cluster on which steps are played in virtual time instead of being run, as a plan for a system
+   that is not there yet asks for. */
+struct bb_played {
+	const char *cluster, *fault; /* as in the options of perf binaries; NULL: none */
+};
+
 /*
  * The command of STEP, its binary from FOLDER: what the launcher needs, the words of run:, and
  * --json -. {ranks}, {nodes} and {per_node} are replaced; words are split at blanks, and nothing
- * else is special: no shell is between.
+ * else is special: no shell is between. PLAYED, if it has a cluster: in virtual time on this
+ * machine, without a launcher.
  */
 BB_MUST bb_status bb_plan_command(const struct bb_profile *profile,
-				  const struct bb_profile_step *step, const char *folder,
+				  const struct bb_profile_step *step,
+				  const struct bb_played *played, const char *folder,
 				  struct bb_words_list *words, struct bb_error *error);
+/* BB_EUSAGE: the cluster of PLAYED is none, or too small or of other nodes than those of a step of
+   MODE. */
+BB_MUST bb_status bb_plan_check(const struct bb_profile *profile, enum bb_mode mode,
+				const struct bb_played *played, struct bb_error *error);
 /* The same in virtual time on this machine, for a GATE whose expectation is the simulator's. */
 BB_MUST bb_status bb_plan_simulation(const struct bb_profile_step *step, const struct bb_gate *gate,
 				     const char *folder, struct bb_words_list *words,

@@ -91,6 +91,10 @@ static bb_status begin(struct bb_session *s, struct bb_error *error)
 	bb_json_string(&j, mode_name(s->mode));
 	bb_json_key(&j, "repeats");
 	bb_json_int(&j, s->repeats);
+	bb_json_key(&j, "cluster");
+	bb_json_string(&j, s->played.cluster);
+	bb_json_key(&j, "fault");
+	bb_json_string(&j, s->played.fault);
 	bb_json_end(&j);
 	st = append_line(s, &line, error);
 out:
@@ -123,6 +127,14 @@ static void take_line(struct bb_session *s, const json_t *line)
 	o->wall_s = bb_record_number(line, "wall_s");
 }
 
+/* Whether the member NAME of FIRST is VALUE, NULL: no string. */
+static bool is_same(const json_t *first, const char *name, const char *value)
+{
+	const char *const before = bb_record_string(first, name);
+
+	return before && value ? strcmp(before, value) == 0 : before == value;
+}
+
 static bb_status check_first(struct bb_session *s, const json_t *first, struct bb_error *error)
 {
 	const char *const mode = bb_record_string(first, "mode");
@@ -136,6 +148,10 @@ static bb_status check_first(struct bb_session *s, const json_t *first, struct b
 			       mode, mode_name(s->mode));
 	if (bb_record_int(first, "repeats") != s->repeats)
 		return bb_fail(error, BB_EUSAGE, "--resume %s: that had another -n", s->dir);
+	if (!is_same(first, "cluster", s->played.cluster) ||
+	    !is_same(first, "fault", s->played.fault))
+		return bb_fail(error, BB_EUSAGE,
+			       "--resume %s: that had another --cluster or --fault", s->dir);
 	snprintf(s->run_id, sizeof(s->run_id), "%s", id);
 	snprintf(s->start_time, sizeof(s->start_time), "%s", start);
 	return BB_OK;
@@ -176,6 +192,12 @@ out:
 	return st;
 }
 
+int64_t bb_session_repeats(const struct bb_session *s, const struct bb_profile_step *step)
+{
+	/* Virtual time without noise is the same each time: more runs would show nothing. */
+	return s->played.cluster ? 1 : s->repeats > 0 ? s->repeats : step->repeats;
+}
+
 /* Room for the runs of all steps of this mode. */
 static bb_status prepare(struct bb_session *s, struct bb_error *error)
 {
@@ -190,7 +212,8 @@ static bb_status prepare(struct bb_session *s, struct bb_error *error)
 			continue;
 		s->n++;
 		e->step = step;
-		e->nruns = (size_t)(s->repeats > 0 ? s->repeats : step->repeats);
+		e->played = &s->played;
+		e->nruns = (size_t)bb_session_repeats(s, step);
 		e->runs = calloc(e->nruns, sizeof(*e->runs));
 		e->predicted = calloc(step->ngates + 1, sizeof(*e->predicted));
 		if (!e->runs || !e->predicted)
@@ -352,7 +375,7 @@ static bb_status run_step(struct bb_session *s, struct bb_evidence *e, struct bb
 	char name[96];
 	bb_status st;
 
-	BB_TRY(st, bb_plan_command(s->profile, e->step, s->folder, &words, error), out);
+	BB_TRY(st, bb_plan_command(s->profile, e->step, &s->played, s->folder, &words, error), out);
 	for (size_t i = 0; i < e->nruns && !s->stopped_by; i++) {
 		struct bb_step_run *const run = &e->runs[i];
 		const bool fresh = run->outcome.status < 0;

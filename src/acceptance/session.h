@@ -10,6 +10,7 @@
 #define BB_ACCEPTANCE_SESSION_H
 
 #include "acceptance/judge.h"
+#include "acceptance/plan.h"
 #include "acceptance/profile.h"
 
 struct bb_session {
@@ -18,6 +19,7 @@ struct bb_session {
 	const char *dir, *folder;        /* where results go; where binaries are */
 	enum bb_mode mode;
 	int64_t repeats; /* of each step; 0: as it declares */
+	struct bb_played played;
 	bool resume, quiet;
 	/* Filled: */
 	char run_id[40], start_time[40];
@@ -26,6 +28,9 @@ struct bb_session {
 	int stopped_by; /* a signal; 0: none */
 	bool cut_off;   /* runs.jsonl ends within a line */
 };
+
+/* How often STEP is run. */
+int64_t bb_session_repeats(const struct bb_session *s, const struct bb_profile_step *step);
 
 /* Make DIR, or find in it what is to be resumed. BB_EUSAGE: it is not this session's, or holds
    another already. */

@@ -69,6 +69,14 @@ static void add_culprit(const struct bb_acceptance *a, struct bb_strbuf *out)
 		bb_strbuf_addf(out, "No node of %zu stands out.\n", a->nodes->n);
 }
 
+static void add_played(const struct bb_session *s, struct bb_strbuf *out)
+{
+	bb_strbuf_addf(
+		out, "Simulated on --cluster %s%s%s: nothing was measured, no node was at work.\n",
+		s->played.cluster, s->played.fault ? " with --fault " : "",
+		s->played.fault ? s->played.fault : "");
+}
+
 void bb_acceptance_sentences(const struct bb_acceptance *a, struct bb_strbuf *out)
 {
 	const size_t *const of = a->totals.of;
@@ -81,7 +89,10 @@ void bb_acceptance_sentences(const struct bb_acceptance *a, struct bb_strbuf *ou
 		a->session->n, bb_plural(a->session->n), of[BB_WARNED], of[BB_FAILED],
 		of[BB_UNJUDGED], of[BB_SKIPPED]);
 	add_worst(a, out);
-	add_culprit(a, out);
+	if (a->session->played.cluster)
+		add_played(a->session, out);
+	else
+		add_culprit(a, out);
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */
@@ -135,13 +146,16 @@ static void add_drain(const struct bb_nodes *nodes, struct bb_strbuf *out)
 
 void bb_acceptance_text(const struct bb_acceptance *a, struct bb_strbuf *out)
 {
+	if (a->session->played.cluster)
+		add_played(a->session, out);
 	bb_strbuf_addf(out, "%-15s %-16s %-11s %10s %10s %10s %10s %-9s %s\n", "verdict", "step",
 		       "metric", "value", "bound", "limit", "expected", "from", "subject");
 	for (size_t i = 0; i < a->judgements->n; i++)
 		add_row(out, &a->judgements->list[i]);
 	bb_strbuf_add(out, "\n");
 	add_nodes(a->nodes, out);
-	bb_strbuf_addf(out, "\nVerdict: %s\n", bb_acceptance_word(a));
+	bb_strbuf_addf(out, "\nVerdict: %s%s\n", bb_acceptance_word(a),
+		       a->session->played.cluster ? " (simulated)" : "");
 	bb_acceptance_sentences(a, out);
 	add_drain(a->nodes, out);
 	bb_strbuf_addf(out, "All of it: %s\n", a->session->dir);

@@ -72,7 +72,7 @@ static void add_step_args(const struct bb_session *s, const struct bb_profile_st
 	struct bb_words_list words = {.n = 0};
 	struct bb_error why = {0};
 
-	if (bb_plan_command(s->profile, step, s->folder, &words, &why) == BB_OK)
+	if (bb_plan_command(s->profile, step, &s->played, s->folder, &words, &why) == BB_OK)
 		add_words(j, "args", (const char *const *)words.words, words.n);
 	else
 		add_string(j, "args", NULL);
@@ -145,7 +145,7 @@ static void add_sentences(const struct bb_acceptance *a, struct bb_json *j)
 static void add_args(const struct bb_acceptance *a, struct bb_json *j)
 {
 	const struct bb_session *const s = a->session;
-	const char *words[5];
+	const char *words[9];
 	char binary[1200];
 	size_t n = 0;
 
@@ -157,6 +157,14 @@ static void add_args(const struct bb_acceptance *a, struct bb_json *j)
 		words[n++] = "--quick";
 	if (a->strict)
 		words[n++] = "--strict";
+	if (s->played.cluster) {
+		words[n++] = "--cluster";
+		words[n++] = s->played.cluster;
+	}
+	if (s->played.fault) {
+		words[n++] = "--fault";
+		words[n++] = s->played.fault;
+	}
 	add_words(j, "args", words, n);
 }
 
@@ -178,6 +186,10 @@ static void add_head(const struct bb_acceptance *a, struct bb_json *j)
 	add_string(j, "about", s->profile->about);
 	add_string(j, "system", s->profile->system);
 	add_string(j, "mode", s->mode == BB_QUICK ? "quick" : "full");
+	bb_json_key(j, "virtual_time");
+	bb_json_bool(j, s->played.cluster != NULL);
+	add_string(j, "cluster", s->played.cluster);
+	add_string(j, "fault", s->played.fault);
 	bb_json_key(j, "strict");
 	bb_json_bool(j, a->strict);
 	add_string(j, "verdict", bb_acceptance_word(a));
@@ -316,6 +328,10 @@ void bb_acceptance_junit(const struct bb_acceptance *a, struct bb_strbuf *out)
 {
 	bb_strbuf_add(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"");
 	add_xml(out, a->session->profile->name);
+	if (a->session->played.cluster) {
+		bb_strbuf_add(out, ", simulated on ");
+		add_xml(out, a->session->played.cluster);
+	}
 	bb_strbuf_add(out, "\">\n");
 	for (size_t i = 0; i < a->session->n; i++)
 		add_suite(a, &a->session->evidence[i], out);

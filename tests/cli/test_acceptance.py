@@ -6,6 +6,7 @@ import os
 import tempfile
 import xml.etree.ElementTree as xml
 
+import gpus
 import mpi
 from kit import ROOT, VARIANTS, Settings, Skipped, add, built, equal, execute, expect, spawn, test
 
@@ -148,6 +149,91 @@ def diagnosed():
         f.run(path, "--dry-run").exits(0).prints("gate: no culprit")
         f.run(path).exits(7).prints("exit status 7: culprit found")
         equal([n for n in f.verdict()["nodes"] if n["verdict"] == "BAD"], [], "nodes to blame")
+
+
+# ---- systems that are not here -------------------------------------------------------------------
+
+PROFILES = os.path.join(ROOT, "ci", "profiles")
+# What the shipped profiles ask for, and a fault of it with the gates that must notice.
+PLANNED = {
+    "dgx-a100": (2, "lost_rail:0:2", {"pair_of_nodes", "rails"}),
+    "hgx-h100": (2, "lost_rail:0:2", {"pair_of_nodes", "rails"}),
+    "hgx-h200": (2, "lost_rail:0:2", {"pair_of_nodes"}),
+    "hgx-b200": (2, "slow_rail:1:3:1.5", {"rails"}),
+    "gb200-nvl72": (18, "slow_node:2:1.5", {"rack_alltoall"}),
+}
+
+
+def planned(name, nodes, fault, wanted):
+    """Of a healthy machine by the model every gate holds or is left out; of a faulty one those fail that should."""
+    path, cluster = os.path.join(PROFILES, name + ".yaml"), f"{name}:{nodes}"
+    with Folder() as f:
+        f.run(path, "--cluster", cluster, out="well").exits(0).prints("Verdict: passed (simulated)")
+        verdict = f.verdict("well")
+        equal((verdict["virtual_time"], verdict["cluster"], verdict["fault"]), (True, cluster, None), "what it is of")
+        expect("nothing was measured" in verdict["sentences"][2], verdict["sentences"])
+        expect({g["verdict"] for g in verdict["gates"]} <= {"passed", "skipped"}, f"{verdict['gates']}")
+        equal(verdict["nodes"], [], "nodes that were at work")
+        equal(f.junit("well").get("name"), f"{name}, simulated on {cluster}", "JUnit's name")
+        f.run(path, "--cluster", cluster, "--fault", fault, out="ill").exits(7)
+        failed = {g["step"] for g in f.verdict("ill")["gates"] if g["verdict"] == "failed"}
+        expect(wanted <= failed, f"{fault} fails {failed}")
+
+
+for name, what in PLANNED.items():
+    add(f"planned_{name}", planned, name, *what)
+
+
+@test
+def planned_wrongly():
+    path = os.path.join(PROFILES, "hgx-h100.yaml")
+    acceptance("run", path, "--cluster", "hgx-h10:2").exits(2).says("did you mean hgx-h100?")
+    acceptance("run", path, "--cluster", "hgx-h100").exits(2).says("has 1 node; step pair_of_nodes needs 2")
+    acceptance("run", path, "--cluster", "gb200-nvl72:4").exits(2).says("nodes of 4 ranks; step all_reduce has 8")
+    acceptance("run", path, "--fault", "lost_rail:0:2").exits(2).says("--cluster")
+    acceptance("run", path, "--quick", "--cluster", "hgx-h100", "--dry-run").exits(0).prints("--backend sim -t 1 -g 8 --cluster hgx-h100", ": 1 run,")
+    with Folder() as f:
+        out = os.path.join(f.name, "out")
+        f.run(path, "--quick", "--cluster", "hgx-h100").exits(0)
+        acceptance("run", path, "--quick", "--resume", out).exits(2).says("another --cluster or --fault")
+
+
+def on_stand_ins(text, code):
+    """A profile of GPUs from the first command to the verdict, on stand-ins for CUDA and NCCL."""
+    folder = gpus.installed().name
+    if not os.path.exists(os.path.join(folder, "acceptance")):
+        raise Skipped("acceptance was not built: no libcyaml")
+    with Folder() as f:
+        path = f.profile(text)
+        out = os.path.join(f.name, "out")
+        execute([os.path.join(folder, "acceptance"), "run", path, "--quiet", "--no-report", "-o", out], timeout=120).exits(code)
+        return f.verdict()
+
+
+@test
+def gpus_that_are_slow():
+    """The shipped profile with sizes that fit into the stand-ins' memory. They compute on the CPU, so data is right, and
+    no gate of an H100 is near."""
+    with open(os.path.join(PROFILES, "hgx-h100.yaml"), encoding="utf-8") as file:
+        text = file.read().replace("repeats: 3", "repeats: 1").split("  - name: pair_of_nodes")[0]
+    text = text.replace("8G", "1M").replace("256M", "128K").replace("--backend nccl", "--backend nccl -n 1 -w 0")
+    verdict = on_stand_ins(text, 7)
+    gates = verdict["gates"]
+    equal({g["verdict"] for g in gates if g["metric"] == "correctness"}, {"passed"}, "correctness")
+    equal({(g["step"], g["verdict"]) for g in gates if g["metric"] == "busbw"},
+          {(s, "failed") for s in ("all_reduce", "ring", "all_gather", "alltoall")}, "bandwidth")  # fmt: skip
+    node, = verdict["nodes"]
+    equal((node["verdict"], node["code"]), ("BAD", "BB-BELOW-GATE"), "node")
+
+
+@test
+def gpus_that_are_fast_enough():
+    """What links of a second's latency would take, the stand-ins keep however busy this machine is."""
+    gate = '      - metric: time\n        from: {link: "1MB/s,1s"}\n'
+    run = "all_reduce_perf --backend nccl -g 8 -b 64K -e 64K -n 1 -w 0 --algo ring,tree"
+    verdict = on_stand_ins(profile(step(run, gate), more="system: hgx-h100\nranks: 8\n"), 0)
+    equal(len([g for g in verdict["gates"] if g["metric"] == "time" and g["verdict"] == "passed"]), 4, "gates")
+    equal([n["verdict"] for n in verdict["nodes"]], ["OK"], "nodes")
 
 
 # ---- running -----------------------------------------------------------------------------------

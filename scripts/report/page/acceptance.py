@@ -27,11 +27,16 @@ def verdict_of(document):
     counts = document.get("counts")
     if state == PASSED and isinstance(counts, dict) and number(counts, "warning"):
         state = WARNED
-    return Verdict(state, text(document, "verdict", 60) or "no verdict", words(document, "sentences"))
+    word = text(document, "verdict", 60) or "no verdict"
+    if document.get("virtual_time") is True:
+        word += ", simulated: nothing was measured"
+    return Verdict(state, word, words(document, "sentences"))
 
 
 def title_of(document):
     parts = ["acceptance", text(document, "profile", 60), text(document, "system", 60), text(document, "mode", 20)]
+    if document.get("virtual_time") is True:
+        parts.append("simulated")
     return " · ".join(part for part in parts if part)
 
 
@@ -106,6 +111,8 @@ FACTS = (
     ("about", "about"),
     ("system", "system"),
     ("mode", "mode"),
+    ("cluster", "simulated on"),
+    ("fault", "planted fault"),
     ("version", "busbench"),
     ("start_time", "began, UTC"),
     ("end_time", "ended, UTC"),

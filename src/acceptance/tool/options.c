@@ -20,6 +20,11 @@ const struct bb_option bb_acceptance_run_rows[] = {
 	FLAG("quick", quick, "the steps of the quick mode alone"),
 	FLAG("full", full, "the steps of the full mode (the default)"),
 	FLAG("strict", strict, "a warning fails, too"),
+	{STRING("cluster", cluster, "NAME[:NODES]",
+		"play every step in virtual time on this cluster instead: what the gates say of a "
+		"system that is not there yet")},
+	{STRING("fault", fault, "FAULT",
+		"what is wrong with that cluster, as in lost_rail:0:2: would the gates notice?")},
 	FLAG("dry-run", dry_run, "print the commands and the gates; run nothing"),
 	FLAG("no-report", no_report, "without the page that scripts/report.py makes"),
 	FLAG("quiet", quiet, "nothing on standard error while it runs"),

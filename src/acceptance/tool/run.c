@@ -76,8 +76,10 @@ static bb_status begin(const struct bb_acceptance_job *job, struct begun *b, str
 					 .folder = b->folder,
 					 .mode = o->quick ? BB_QUICK : BB_FULL,
 					 .repeats = o->repeats,
+					 .played = {o->cluster, o->fault},
 					 .resume = o->resume != NULL,
 					 .quiet = o->quiet};
+	st = bb_plan_check(b->profile, b->session.mode, &b->session.played, error);
 out:
 	return st;
 }
@@ -94,9 +96,10 @@ static void end(struct begun *b)
 static void add_step(const struct begun *b, const struct bb_profile_step *step,
 		     struct bb_strbuf *out, struct bb_words_list *words)
 {
+	const int64_t repeats = bb_session_repeats(&b->session, step);
+
 	bb_strbuf_addf(out, "step %s: %lld run%s, each at most %.6g s\n  ", step->name,
-		       (long long)step->repeats, bb_plural(step->repeats),
-		       (double)step->limit_ns / 1e9);
+		       (long long)repeats, bb_plural(repeats), (double)step->limit_ns / 1e9);
 	bb_plan_add_line(out, words);
 	bb_strbuf_add(out, "\n  gate: no wrong data\n");
 	if (strncmp(step->run + strspn(step->run, " \t\r\n"), "diagnose", 8) == 0)
@@ -136,7 +139,8 @@ static bb_status dry_run(const struct begun *b, struct bb_error *error)
 
 		if (!(step->mode & b->session.mode))
 			continue;
-		st = bb_plan_command(b->profile, step, b->folder, &words, error);
+		st = bb_plan_command(b->profile, step, &b->session.played, b->folder, &words,
+				     error);
 		if (st == BB_OK)
 			add_step(b, step, &out, &words);
 		bb_words_free(&words);

@@ -8,7 +8,7 @@
 #include "core/option.h"
 
 struct bb_acceptance_options {
-	const char *output, *resume, *gpu, *collective;
+	const char *output, *resume, *cluster, *fault, *gpu, *collective;
 	bool quick, full, strict, dry_run, no_report, quiet, help, help_markdown, version;
 	int64_t repeats, nodes, ranks;
 };
