@@ -49,7 +49,7 @@ void bb_claims_free(struct bb_claim_file *file)
 	for (size_t i = 0; i < file->n; i++)
 		free(file->list[i].list);
 	free(file->list);
-	*file = (struct bb_claim_file){NULL, 0};
+	*file = (struct bb_claim_file){.n = 0};
 }
 
 /* ---- from records -----------------------------------------------------------------------------
@@ -158,10 +158,15 @@ bb_status bb_claims_read(const char *path, const char *text, size_t length,
 	const bool records = memmem(text, length, "{\"schema\":", 10) != NULL;
 	bb_status st;
 
-	*file = (struct bb_claim_file){NULL, 0};
+	*file = (struct bb_claim_file){.n = 0};
 	st = records ? read_records(path, text, length, file, error)
 		     : bb_claims_read_log(path, text, length, file, error);
-	if (st == BB_OK && file->n == 0)
+	if (st == BB_OK && file->n == 0 && file->cut > 0)
+		st = bb_fail(error, BB_EUSAGE,
+			     "%s:%d: a row of nccl-tests ends before its numbers do, and there is "
+			     "no whole one",
+			     path, file->cut_line);
+	else if (st == BB_OK && file->n == 0)
 		st = bb_fail(error, BB_EUSAGE,
 			     "%s: neither results of a collective nor a table of nccl-tests: size, "
 			     "count, type, redop, root, then time, algbw, busbw, #wrong twice",

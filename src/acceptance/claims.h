@@ -38,6 +38,8 @@ struct bb_claims {
 struct bb_claim_file {
 	struct bb_claims *list;
 	size_t n;
+	size_t cut; /* rows of a log that end before their numbers do */
+	int cut_line;
 };
 
 /*

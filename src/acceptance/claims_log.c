@@ -1,6 +1,6 @@
 /*
- * claims_log.c - text of nccl-tests, as people paste it: with tags of mpirun, time stamps, parts of
- * it.
+ * claims_log.c - text of nccl-tests, as people paste it: with tags of mpirun, time stamps, colours,
+ * without the '#' that a page took for a heading, parts of it, with NCCL's own log between.
  */
 #include "acceptance/claims.h"
 
@@ -24,8 +24,27 @@ struct said {
 	char collective[24], algorithm[32], gpu[64];
 	char (*hosts)[64];
 	int64_t nhosts, nranks;
-	bool table; /* rows go on in the last table */
+	bool table;      /* rows go on in the last table */
+	bool in_place;   /* rows of one half are of this placement: the heading names no other */
+	char begun[160]; /* a row that another line cut off, up to there; "": none */
+	int begun_line;
 };
+
+/* What terminals and pages put between words becomes blanks: colours, no-break spaces, bars. */
+static void clean(char *text)
+{
+	for (char *c = text; *c; c++) {
+		size_t n = 0;
+
+		if (c[0] == '\033' && c[1] == '[')
+			n = 2 + strspn(c + 2, "0123456789;"), n += c[n] != '\0';
+		else if (strncmp(c, "\xc2\xa0", 2) == 0)
+			n = 2;
+		else if (*c == '|')
+			n = 1;
+		memset(c, ' ', n);
+	}
+}
 
 static void split(char *text, struct line *line)
 {
@@ -65,40 +84,88 @@ static const char *digits(const char *word)
 	return colon && is_whole(colon + 1) ? colon + 1 : word;
 }
 
+/* What may stand in a column: a number, with an asterisk where it is an error too large, or none.
+ */
+static bool is_value(const char *word)
+{
+	char *end;
+
+	if (strcmp(word, "N/A") == 0)
+		return true;
+	strtod(word, &end);
+	return end != word && !is_letter(word[0]) && (!*end || strcmp(end, "*") == 0);
+}
+
+/* #wrong of a half: NAN where it was not checked. Old versions have the largest error there, which
+   rounding leaves far below 1, and an asterisk where that is too large. */
+static double read_wrong(const char *word)
+{
+	char *end;
+	const double wrong = strtod(word, &end);
+
+	return end == word || is_letter(word[0]) ? NAN : *end == '*' ? 1 : wrong;
+}
+
+/* Types by the names that nccl-tests and its like print. */
+static bool is_type(const char *word)
+{
+	static const char *const types[] = {"int",    "uint",   "half", "float",
+					    "double", "bfloat", "f8",   "fp8"};
+
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		if (strncmp(word, types[i], strlen(types[i])) == 0)
+			return true;
+	return false;
+}
+
+/* One row as it was printed: a half that was not run is not there. */
+struct row {
+	struct bb_claim half[2];
+	double wrong[2];
+	bool there[2];
+};
+
+static bool read_half(const struct line *line, int j, struct bb_claim *half)
+{
+	return number(line->words[j], &half->time_us) &&
+	       number(line->words[j + 1], &half->algbw_GBps) &&
+	       number(line->words[j + 2], &half->busbw_GBps);
+}
+
 /*
  * The row that begins at word I: size, count, type, then as versions have it redop and root, then
- * time, algbw, busbw, #wrong out of place and in place; with -I each has four numbers more.
- * WRONG: of each half, NAN where it was not checked. Old versions have the largest error there,
- * which rounding leaves far below 1.
+ * time, algbw, busbw, #wrong out of place and in place; with -I each has four numbers more. A half
+ * that was not run has "N/A" in its columns, or is missing. Returns how many words of it there are,
+ * 0: none begins there. READ: whether it is whole.
  */
-static bool read_row(const struct line *line, int i, struct bb_claim row[2], double wrong[2])
+static int read_row(const struct line *line, int i, bool in_place, struct row *row, bool *read)
 {
 	const char *const size = digits(line->words[i]);
-	int j = i + 3, left, width;
+	int j = i + 3, left = 0, width, halves;
 
-	if (line->n - i < 11 || !is_whole(size) || !is_whole(line->words[i + 1]) ||
-	    !is_letter(line->words[i + 2][0]))
-		return false;
-	j += is_letter(line->words[j][0]);
-	left = line->n - j;
+	*read = false;
+	if (line->n - i < 3 || !is_whole(size) || !is_whole(line->words[i + 1]) ||
+	    !is_type(line->words[i + 2]) || strtoull(size, NULL, 10) == 0)
+		return 0;
+	j += j < line->n && is_letter(line->words[j][0]) && !is_value(line->words[j]);
+	while (j + left < line->n && is_value(line->words[j + left]))
+		left++;
 	width = left >= 16 ? 8 : 4;
-	if (left == 2 * width + 1)
-		j++;
-	else if (left != 2 * width)
-		return false;
-	for (int half = 0; half < 2; half++, j += width) {
-		double *const into[] = {&row[half].time_us, &row[half].algbw_GBps,
-					&row[half].busbw_GBps};
+	halves = left >= 2 * width ? 2 : 1;
+	if (left > halves * width + 1 || left < halves * width)
+		return j + left - i;
+	/* The root comes first. */
+	j += left - halves * width;
+	for (int k = 0; k < halves; k++, j += width) {
+		const int half = halves == 1 ? in_place : k;
 
-		row[half].size_bytes = strtoull(size, NULL, 10);
-		row[half].in_place = half == 1;
-		for (int k = 0; k < 3; k++)
-			if (!number(line->words[j + k], into[k]))
-				return false;
-		if (!number(line->words[j + 3], &wrong[half]))
-			wrong[half] = NAN;
+		row->half[half].size_bytes = strtoull(size, NULL, 10);
+		row->half[half].in_place = half == 1;
+		row->there[half] = read_half(line, j, &row->half[half]);
+		row->wrong[half] = read_wrong(line->words[j + 3]);
 	}
-	return row[0].size_bytes > 0;
+	*read = true;
+	return j - i;
 }
 
 /* Whether a bandwidth is that of its size and time, to what four digits of time and two of
@@ -137,8 +204,11 @@ static bool add_host(struct said *said, const char *host)
 static bool take_rank(struct said *said, const struct line *line, int i)
 {
 	int64_t rank;
+	bool device = false;
 
-	if (i + 1 >= line->n || !is_whole(line->words[i + 1]))
+	for (int k = i; k < line->n; k++)
+		device |= strcmp(line->words[k], "device") == 0;
+	if (i + 1 >= line->n || !is_whole(line->words[i + 1]) || !device)
 		return true;
 	rank = strtoll(line->words[i + 1], NULL, 10);
 	if (rank == 0) {
@@ -162,9 +232,23 @@ static bool take_rank(struct said *said, const struct line *line, int i)
 	return true;
 }
 
+/* Which halves the rows below have. */
+static void take_heading(struct said *said, const struct line *line)
+{
+	bool in = false, out = false;
+
+	for (int i = 0; i < line->n; i++) {
+		in |= strcmp(line->words[i], "in-place") == 0;
+		out |= strcmp(line->words[i], "out-of-place") == 0;
+	}
+	if (in || out)
+		said->in_place = in && !out;
+}
+
 /* A comment: what runs, where, by which algorithm. */
 static bool take_comment(struct said *said, const struct line *line)
 {
+	take_heading(said, line);
 	for (int i = 0; i < line->n; i++) {
 		const char *const word = line->words[i];
 
@@ -207,14 +291,84 @@ static bool begin_table(struct bb_claim_file *file, struct said *said)
 	return true;
 }
 
-static bool take_line(struct bb_claim_file *file, struct said *said, char *text, int number_of_line)
+static bool add_row(struct bb_claim_file *file, struct said *said, const struct row *row,
+		    int number)
+{
+	if (!row->there[0] && !row->there[1])
+		return true;
+	if (!said->table && !begin_table(file, said))
+		return false;
+	for (int half = 0; half < 2; half++) {
+		struct bb_claims *const c = &file->list[file->n - 1];
+		struct bb_claim claim = row->half[half];
+
+		if (!row->there[half])
+			continue;
+		claim.line = number;
+		c->wrong += row->wrong[half] >= 1;
+		c->unchecked += isnan(row->wrong[half]);
+		if (!plausible(&claim))
+			c->implausible++;
+		else if (!bb_claim_add(c, &claim))
+			return false;
+	}
+	return true;
+}
+
+/* A row of which LINE has the N words from word I on, until another line broke in. */
+static void begin_row(struct bb_claim_file *file, struct said *said, const struct line *line, int i,
+		      int n, int number)
+{
+	size_t used = 0;
+
+	if (file->cut++ == 0)
+		file->cut_line = number;
+	said->begun[0] = '\0';
+	for (int k = i; k < i + n && used < sizeof(said->begun); k++)
+		used += (size_t)snprintf(said->begun + used, sizeof(said->begun) - used, "%s ",
+					 k == i ? digits(line->words[k]) : line->words[k]);
+	said->begun_line = number;
+}
+
+/* The rest of a row that was cut off, on a line of its own behind what broke in. */
+static bool end_row(struct bb_claim_file *file, struct said *said, const struct line *line,
+		    int number)
+{
+	char text[sizeof(said->begun) + 1024];
+	struct row row = {.there = {false}};
+	struct line whole;
+	size_t used;
+	bool read;
+	int i = 0;
+
+	while (i < line->n && !is_value(line->words[i]))
+		i++;
+	used = (size_t)snprintf(text, sizeof(text), "%s", said->begun);
+	for (; i < line->n && used < sizeof(text); i++)
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s ", line->words[i]);
+	if (used >= sizeof(text))
+		return true;
+	split(text, &whole);
+	read_row(&whole, 0, said->in_place, &row, &read);
+	if (!read)
+		return true;
+	said->begun[0] = '\0';
+	file->cut--;
+	return add_row(file, said, &row, number);
+}
+
+/* Behind so many lines a row that was cut off does not go on. */
+#define LINES_BETWEEN 64
+
+static bool take_line(struct bb_claim_file *file, struct said *said, char *text, int number)
 {
 	char *const comment = strchr(text, '#');
-	struct bb_claim row[2] = {{.line = number_of_line}, {.line = number_of_line}};
-	double wrong[2];
+	struct row row = {.there = {false}};
 	struct line line;
-	bool found = false;
+	bool read = false;
+	int n = 0;
 
+	clean(text);
 	if (comment) {
 		split(comment + 1, &line);
 		if (!take_comment(said, &line))
@@ -222,23 +376,21 @@ static bool take_line(struct bb_claim_file *file, struct said *said, char *text,
 		*comment = '\0';
 	}
 	split(text, &line);
-	for (int i = 0; i + 11 <= line.n && !found; i++)
-		found = read_row(&line, i, row, wrong);
-	if (!found)
-		return true;
-	if (!said->table && !begin_table(file, said))
-		return false;
-	for (int half = 0; half < 2; half++) {
-		struct bb_claims *const c = &file->list[file->n - 1];
-
-		c->wrong += wrong[half] >= 1;
-		c->unchecked += isnan(wrong[half]);
-		if (!plausible(&row[half]))
-			c->implausible++;
-		else if (!bb_claim_add(c, &row[half]))
-			return false;
+	for (int i = 0; i < line.n && n == 0; i++) {
+		n = read_row(&line, i, said->in_place, &row, &read);
+		if (n > 0 && !read)
+			begin_row(file, said, &line, i, n, number);
 	}
-	return true;
+	if (read)
+		return add_row(file, said, &row, number);
+	if (n > 0)
+		return true;
+	/* What was a comment where it was printed. */
+	if (!comment && !take_comment(said, &line))
+		return false;
+	if (number > said->begun_line + LINES_BETWEEN)
+		said->begun[0] = '\0';
+	return said->begun[0] ? end_row(file, said, &line, number) : true;
 }
 
 bb_status bb_claims_read_log(const char *path, const char *text, size_t length,

@@ -483,6 +483,19 @@ static void tell_data(const struct asked *a)
 			       c->unchecked, bb_plural(c->unchecked));
 }
 
+/* Of one rank nccl-tests prints 0. Small sizes do so of any number, by rounding. */
+static bool is_alone(const struct bb_claims *claims)
+{
+	bool fast = false;
+
+	for (size_t i = 0; i < claims->n; i++) {
+		if (claims->list[i].busbw_GBps > 0)
+			return false;
+		fast |= claims->list[i].algbw_GBps >= 0.1;
+	}
+	return fast;
+}
+
 enum bb_normality bb_normal(const struct bb_claims *claims, const struct bb_references *references,
 			    const struct bb_circumstances *circumstances, struct bb_strbuf *out)
 {
@@ -493,6 +506,13 @@ enum bb_normality bb_normal(const struct bb_claims *claims, const struct bb_refe
 	tell_data(&a);
 	if (claims->n == 0)
 		return claims->wrong > 0 ? BB_WRONG : BB_IMPOSSIBLE;
+	if (is_alone(claims)) {
+		bb_strbuf_add(out,
+			      "  busbw is 0: every rank was alone, and nothing went over any link. "
+			      "Were there several, they did not find each other: nccl-tests built "
+			      "without MPI=1, or another MPI's launcher.\n");
+		return claims->wrong > 0 ? BB_WRONG : BB_IMPOSSIBLE;
+	}
 	find_collective(&a);
 	if (!a.collective[0]) {
 		tell_collectives(&a);

@@ -517,6 +517,81 @@ def a_bare_row():
     checked(old, 0, "Normal", arguments=("--gpu", "a100"))
 
 
+# ---- logs as people paste them: the same four rows, as launchers, loggers, pages and versions leave them ----
+
+LINES = """\
+# nThread 1 nGpus 8 minBytes 4294967296 maxBytes 8589934592 step: 2(factor)
+# Collective test starting: all_reduce_perf_mpi
+# Using devices
+#  Rank  0 Group  0 Pid     17 on node-a device  0 [0x0f] NVIDIA H100 80GB HBM3
+#  Rank  7 Group  0 Pid     18 on node-a device  7 [0xdb] NVIDIA H100 80GB HBM3
+#                                                              out-of-place                       in-place
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+  4294967296    1073741824     float     sum      -1    15838  271.18  474.57      0    15827  271.37  474.90      0
+  8589934592    2147483648     float     sum      -1    31412  273.46  478.56      0    31430  273.30  478.28      0
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 476.57
+"""
+
+
+def prefixed(prefix):
+    return "".join(prefix + line for line in LINES.splitlines(True))
+
+
+BEGUN, REST = "  8589934592    2147483648     float     sum      -1", "    31412  273.46  478.56      0    31430  273.30  478.28      0"
+PASTED = {
+    "tags": prefixed("[1,0]<stdout>:"),
+    "pods": prefixed("[pod/nccl-launcher-x7/launcher] "),
+    "times": prefixed("2026-01-01T00:00:00.123456789Z stdout F "),
+    "clock": prefixed("12:01:02.500 "),
+    "srun -l": prefixed("0: "),
+    "colours": prefixed("\033[36mworker-0 |\033[0m "),
+    "CRLF": LINES.replace("\n", "\r\n"),
+    "headings": LINES.replace("#wrong", "wrong").replace("#", ""),
+    "blanks of a page": LINES.replace("  ", "\u00a0 "),
+    "a table of Markdown": "".join(f"| {' | '.join(l.split())} |\n" for l in LINES.splitlines()),
+    "without redop and root": LINES.replace("     sum      -1", ""),
+    "errors": LINES.replace("     0 ", " 2e-07 ").replace("     0\n", " 0e+00\n"),
+    "broken by NCCL's log": LINES.replace(BEGUN, BEGUN + "node-a:21:21 [0] NCCL INFO Launch mode Parallel\n"),
+    "broken twice": prefixed("[1,0]<stdout>:").replace(BEGUN, BEGUN + " node-a:21:21 [0] NCCL INFO Connected all rings\n"
+                                                       "[1,7]<stdout>:node-a:28:28 [7] NCCL INFO Connected all trees\n[1,0]<stdout>:"),
+}  # fmt: skip
+
+
+def pasted(text):
+    checked(text, 0, "all_reduce, 8 ranks on 1 host, NVIDIA H100 80GB HBM3: 4 results", "At 8G: 478.6 GB/s. Normal", "Verdict: normal")
+
+
+for what, text in PASTED.items():
+    add("pasted_" + what.replace(" ", "_"), pasted, text)
+
+
+@test
+def pasted_of_one_placement():
+    """What was not run has no numbers, or no columns."""
+    none = LINES.replace("    31430  273.30  478.28      0", "      N/A     N/A     N/A    N/A")
+    checked(none, 0, ": 3 results", "At 8G: 478.6 GB/s. Normal")
+    half = "".join(line.split("      0    ")[0] + "      0\n" if "float" in line else line for line in LINES.splitlines(True))
+    checked(half, 0, ": 2 results", "At 8G: 478.6 GB/s. Normal")
+    checked(half.replace("out-of-place", ""), 0, ": 2 results", "At 8G: 478.6 GB/s. Normal")
+
+
+@test
+def pasted_and_cut_off():
+    checked(LINES.replace(REST, "    31412"), 0, ": 2 results", "1 row left out, the first in line 9: cut off", "At 4G")
+    failed = " node-a: Test CUDA failure common.cu:389 'an illegal memory access was encountered'"
+    with Folder() as f:
+        text = BEGUN + failed + "\n"
+        acceptance("check", f.write("log", text)).exits(2).says("log:1: a row of nccl-tests ends before its numbers do")
+
+
+@test
+def pasted_with_errors_and_alone():
+    checked(LINES.replace("478.28      0", "478.28  2e+00*"), 7, "Wrong data in 1 result")
+    alone = LINES.replace("474.57", "0.00").replace("474.90", "0.00").replace("478.56", "0.00").replace("478.28", "0.00")
+    checked(alone, 3, "every rank was alone", "MPI=1")
+
+
 @test
 def records_and_texts_of_our_own():
     words = [built("all_reduce_perf"), "--backend", "host", "-g", "2", "-b", "64K", "-e", "1M", "--algo", "ring,auto"]

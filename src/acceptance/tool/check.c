@@ -5,6 +5,7 @@
 #include "acceptance/records.h"
 #include "acceptance/tool/tool.h"
 #include "core/output.h"
+#include "core/units.h"
 #include "schedules/schedule.h"
 
 #include <stdlib.h>
@@ -26,7 +27,7 @@ static bb_status check_file(const char *path, const struct bb_references *refere
 			    const struct bb_circumstances *said, enum bb_normality *worst,
 			    struct bb_strbuf *out, struct bb_error *error)
 {
-	struct bb_claim_file file = {NULL, 0};
+	struct bb_claim_file file = {.n = 0};
 	char *text = NULL;
 	size_t length;
 	bb_status st;
@@ -40,6 +41,11 @@ static bb_status check_file(const char *path, const struct bb_references *refere
 		n = bb_normal(&file.list[i], references, said, out);
 		*worst = n > *worst ? n : *worst;
 	}
+	if (file.cut > 0)
+		bb_strbuf_addf(out,
+			       "%s: %zu row%s left out, the first in line %d: cut off before the "
+			       "numbers end.\n",
+			       path, file.cut, bb_plural((long long)file.cut), file.cut_line);
 out:
 	bb_claims_free(&file);
 	free(text);
