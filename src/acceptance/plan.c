@@ -4,8 +4,6 @@
 #include "acceptance/plan.h"
 
 #include "core/units.h"
-#include "harness/plugin.h"
-#include "topology/cluster.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -157,7 +155,8 @@ static bb_status check_step(const struct bb_profile_step *step, const struct bb_
 }
 
 bb_status bb_plan_check(const struct bb_profile *profile, enum bb_mode mode,
-			const struct bb_played *played, struct bb_error *error)
+			const struct bb_played *played, bb_topology_loader *load,
+			struct bb_error *error)
 {
 	struct bb_cluster *cluster = NULL;
 	bb_status st = BB_OK;
@@ -173,7 +172,7 @@ bb_status bb_plan_check(const struct bb_profile *profile, enum bb_mode mode,
 	if (strpbrk(played->cluster, " \t\r\n") ||
 	    (played->fault && strpbrk(played->fault, " \t\r\n")))
 		return bb_fail(error, BB_EUSAGE, "--cluster and --fault take no blanks");
-	st = bb_cluster_open(played->cluster, bb_plugin_read_topology, &cluster, error);
+	st = bb_cluster_open(played->cluster, load, &cluster, error);
 	for (uint32_t i = 0; st == BB_OK && i < profile->nsteps; i++)
 		if (profile->steps[i].mode & mode)
 			st = check_step(&profile->steps[i], cluster, played->cluster, error);

@@ -6,6 +6,7 @@
 
 #include "acceptance/profile.h"
 #include "core/strbuf.h"
+#include "topology/cluster.h"
 
 /* Words of a command, which ends with NULL; zero-initialise. */
 struct bb_words_list {
@@ -32,9 +33,10 @@ BB_MUST bb_status bb_plan_command(const struct bb_profile *profile,
 				  const struct bb_played *played, const char *folder,
 				  struct bb_words_list *words, struct bb_error *error);
 /* BB_EUSAGE: the cluster of PLAYED is none, or too small or of other nodes than those of a step of
-   MODE. */
+   MODE. LOAD reads topologies from files. */
 BB_MUST bb_status bb_plan_check(const struct bb_profile *profile, enum bb_mode mode,
-				const struct bb_played *played, struct bb_error *error);
+				const struct bb_played *played, bb_topology_loader *load,
+				struct bb_error *error);
 /* The same in virtual time on this machine, for a GATE whose expectation is the simulator's. */
 BB_MUST bb_status bb_plan_simulation(const struct bb_profile_step *step, const struct bb_gate *gate,
 				     const char *folder, struct bb_words_list *words,

@@ -8,6 +8,7 @@
 #include "acceptance/verdict.h"
 #include "core/output.h"
 #include "core/units.h"
+#include "harness/plugin.h"
 #include "harness/record.h"
 
 #include <jansson.h>
@@ -79,7 +80,8 @@ static bb_status begin(const struct bb_acceptance_job *job, struct begun *b, str
 					 .played = {o->cluster, o->fault},
 					 .resume = o->resume != NULL,
 					 .quiet = o->quiet};
-	st = bb_plan_check(b->profile, b->session.mode, &b->session.played, error);
+	st = bb_plan_check(b->profile, b->session.mode, &b->session.played, bb_plugin_read_topology,
+			   error);
 out:
 	return st;
 }
