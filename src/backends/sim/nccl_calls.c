@@ -142,6 +142,7 @@ void bb_sim_nccl_machine(struct bb_nccl_machine *machine, const struct bb_cluste
 		.nvlink = cluster->inside == BB_INSIDE_SWITCH || cluster->inside == BB_INSIDE_LINKS,
 		.nvswitch = cluster->inside == BB_INSIDE_SWITCH,
 		.amd = host->npackages > 0 && strcmp(host->packages[0].vendor, "AuthenticAMD") == 0,
+		.x86 = strcmp(host->arch, "x86_64") == 0,
 		.gpu_rate = one ? INFINITY : cluster->gpu_rate / share,
 		.gpu_share = share,
 		.net_rate = out,

@@ -168,11 +168,11 @@ static double ring_latency(const struct view *v, const struct bb_collective *col
 	in = inside(v, BB_NCCL_RING, protocol);
 	if (once_through(collective)) {
 		if (v->tuned)
-			return nodes > 1 ? between(v, BB_NCCL_RING, protocol) : in;
+			return nodes > 1 ? v->c->hop[BB_NCCL_OVER_NET][BB_NCCL_RING][protocol] : in;
 		hops = n - 1;
 	}
 	if (nodes > 1) {
-		const double least_hop = v->c->ring_net_least[protocol];
+		const double least_hop = v->c->ring_net_least[v->m->amd][protocol];
 
 		in = in < least_hop ? least_hop : in;
 		out = collective == &bb_all_reduce ? 2 * (nodes - 1) : nodes - 1;
@@ -216,18 +216,21 @@ static double tree_crossings(const struct view *v)
 	return v->m->nodes == 2 ? 0.5 : 1;
 }
 
-/* NCCL's steps of it would have times fall from one size to the next: measured, it is between. */
-static double tree_share(const struct view *v, enum bb_nccl_protocol protocol)
+/* Of the first SIZES steps of it. NCCL's would have times fall from one size to the next: measured,
+   it is between. */
+static double tree_share(const struct view *v, enum bb_nccl_protocol protocol, int sizes)
 {
 	const double *share = v->c->tree_share[protocol];
 	const double place = v->bytes >= 64 ? log2(v->bytes / 64) : -1;
 	const int size = (int)floor(place);
+	double next;
 
-	if (size < 0 || size >= BB_NCCL_TREE_SIZES)
+	if (size < 0 || size >= sizes)
 		return 1;
-	if (v->tuned || size == BB_NCCL_TREE_SIZES - 1)
+	if (v->tuned)
 		return share[size];
-	return share[size] + (place - size) * (share[size + 1] - share[size]);
+	next = size + 1 < sizes ? share[size + 1] : 1;
+	return share[size] + (place - size) * (next - share[size]);
 }
 
 static double tree_bus(const struct view *v, enum bb_nccl_protocol protocol)
@@ -250,7 +253,8 @@ static double tree_time(const struct view *v, enum bb_nccl_protocol protocol)
 				 v->levels * between(v, BB_NCCL_TREE, protocol));
 
 	return v->c->base[BB_NCCL_TREE][protocol] + hops +
-	       v->bytes / (0.5 * tree_bus(v, protocol) * tree_share(v, protocol));
+	       v->bytes / (0.5 * tree_bus(v, protocol) *
+			   tree_share(v, protocol, BB_NCCL_TREE_SIZES - 1));
 }
 
 /* ---- switches that reduce ---------------------------------------------------------------------
@@ -287,13 +291,17 @@ static double nvls_time(const struct view *v)
 	       (c->nvls_fill + wide_fill(v)) * filled(v);
 }
 
+/* Busbw of the switches as NCCL takes it: of two operations at once. */
 static double nvlstree_tuned(const struct view *v)
 {
 	const struct bb_nccl_constants *c = v->c;
-	const double n = v->m->ranks;
-	const double bus = least(through_node(v, tree_crossings(v)),
-				 c->channels * c->nvlstree_channel[v->span]);
+	const double n = v->m->ranks, spread = (c->nvls_channels - 1) / c->nvls_channels;
+	const double inside_node = 2 * v->link * c->nvls_share * spread;
+	double bus = least(inside_node, v->m->net_rate / tree_crossings(v));
 
+	bus = least(bus, c->nvls_channels * c->nvlstree_channel[v->span - 1]);
+	if (c->nvlstree_by_size > 0 && v->m->x86)
+		bus *= tree_share(v, BB_NCCL_SIMPLE, BB_NCCL_TREE_SIZES);
 	return c->hop[BB_NCCL_OVER_NVLINK][BB_NCCL_NVLSTREE][BB_NCCL_SIMPLE] +
 	       2 * v->levels * between(v, BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE) +
 	       v->bytes * 2 * (n - 1) / n / bus;

@@ -56,8 +56,10 @@ struct bb_nccl_constants {
 	double base[BB_NCCL_ALGORITHMS][BB_NCCL_PROTOCOLS];
 	double hop[BB_NCCL_HOPS][BB_NCCL_ALGORITHMS][BB_NCCL_PROTOCOLS];
 	double tree_share[BB_NCCL_PROTOCOLS][BB_NCCL_TREE_SIZES]; /* of a tree's rate, by size */
-	double ring_plateau; /* by which long rings over nodes, Simple, take longer */
-	double ring_net_least[BB_NCCL_PROTOCOLS]; /* of each hop of a ring over nodes */
+	double nvlstree_by_size; /* not 0: NVLSTree's too, where CPUs are x86 */
+	double ring_plateau;     /* by which long rings over nodes, Simple, take longer */
+	double ring_net_least[2]
+			     [BB_NCCL_PROTOCOLS]; /* of each hop of a ring over nodes; [1]: AMD */
 	/* Parts of the links' rate; tree_ll* of what tree_part leaves. */
 	double ring_ll_part, ring_ll128_part, tree_part, tree_ll_part;
 	double tree_ll128_part[BB_NCCL_SPANS];
@@ -70,9 +72,9 @@ struct bb_nccl_constants {
 	double ring_ll128_channel[BB_NCCL_SPANS];
 	double tree_ll128_channel[BB_NCCL_SPANS];
 	double tree_channel[BB_NCCL_SPANS];
-	double nvlstree_channel[BB_NCCL_SPANS];
-	double nvls_share; /* of NVLink's rate; 0: no NVLS */
-	double nvls_least; /* GPUs of a node for which there is NVLS */
+	double nvlstree_channel[BB_NCCL_SPANS - 1]; /* two nodes, more */
+	double nvls_share;                          /* of NVLink's rate; 0: no NVLS */
+	double nvls_least;                          /* GPUs of a node for which there is NVLS */
 	/* What was measured in their place. */
 	double ring_ll_rate;     /* busbw of a ring in one node, LL */
 	double ring_ll128_share; /* of NVLink's rate, LL128 */
@@ -95,7 +97,7 @@ struct bb_nccl_machine {
 	int nodes;   /* that share no NVLink with each other */
 	bool nvlink; /* within a node; else PCIe */
 	bool nvswitch;
-	bool amd;           /* CPUs */
+	bool amd, x86;      /* CPUs */
 	double gpu_rate;    /* what NCCL takes a GPU's links for, each way */
 	double gpu_share;   /* what of it rings reach */
 	double net_rate;    /* of a node, all NICs, each way, as reached */
