@@ -71,18 +71,28 @@ def refused():
 
 @test
 def tapers():
-    """Of them the model does not know: said where ranks span one, and only there."""
-    said = "# NCCL's model does not know of the taper (leaf_taper = 2)"
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "ours.cluster")
+    """Fewer links up than down cost NCCL's rings, trees and messages what they cost busbench's played over one rail."""
+    def of(folder, collective, taper, algorithms, size="1G"):
+        path = os.path.join(folder, f"{taper}.cluster")
         with open(path, "w") as f:
-            f.write("system = hgx-h100\nnodes = 4\nleaf_nodes = 2\nleaf_taper = 2\n")
-        line = f"--backend sim --cluster {path} -b 1M -e 1M"
-        expect(said in run(f"all_reduce {line}").exits(0).out, "a taper is not told")
-        expect(said in run(f"all_reduce {line} -g 17").exits(0).out, "the taper to a third node is not told")
-        expect(said not in run(f"all_reduce {line} -g 16").exits(0).out, "what stays below a leaf passes no taper")
-        expect("pod_taper" not in run(f"all_reduce {line}").exits(0).out, "pods have none")
-    expect("know of the taper" not in run(f"all_reduce {H100}:64 -b 1M -e 1M").exits(0).out, "it is told where there is none")
+            f.write(f"system = hgx-h100\nnodes = 16\nleaf_nodes = 4\nleaf_taper = {taper}\n")
+        # A group has one GPU of each node: its rail is its own.
+        found = records(f"{collective} --backend sim --cluster {path} -b {size} -e {size} --algo {algorithms}",
+                        env={"NCCL_TESTS_SPLIT": "MOD 8"})
+        return [r["time_us"] for r in found if not r["in_place"]]
+
+    with tempfile.TemporaryDirectory() as folder:
+        for collective, algorithms, costs in (("all_reduce", "ring:Simple,busbench:ring", {2: 1, 4: 1, 8: 2, 16: 4}),
+                                              ("sendrecv", "auto,busbench:ring", {4: 1, 8: 2}),
+                                              ("alltoall", "auto,pairwise", {4: 3.2, 8: 6.4})):
+            plain = of(folder, collective, 1, algorithms)
+            for taper, cost in costs.items():
+                for before, after in zip(plain, of(folder, collective, taper, algorithms)):
+                    expect(abs(after / before / cost - 1) < 0.02, f"{collective}, taper {taper}: {after / before} times as long")
+        # Six edges leave the busiest leaf, each with half of the bytes; of a node at most four.
+        (plain, _), (model, played) = (of(folder, "all_reduce", taper, "tree:Simple,busbench:tree") for taper in (1, 8))
+        expect(2.9 < model / plain < 3, f"tree: {model / plain} times as long, not 8 x 6 / 16")
+        expect(played > model, "the tree that is played has no more links up than the modelled one")
 
 
 @test

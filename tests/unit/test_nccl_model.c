@@ -194,6 +194,49 @@ static void test_messages(void **state)
 	assert_true(bb_nccl_messages_time(&c, &one, &bb_alltoallv, size) == INFINITY);
 }
 
+/* Counted by hand on the drawings in NCCL's src/graph/trees.cc. */
+static void test_tree_edges(void **state)
+{
+	assert_int_equal(bb_nccl_tree_edges(2, 1), 2);
+	assert_int_equal(bb_nccl_tree_edges(12, 1), 4);
+	assert_int_equal(bb_nccl_tree_edges(12, 4), 4);
+	assert_int_equal(bb_nccl_tree_edges(16, 4), 6);
+	assert_int_equal(bb_nccl_tree_edges(13, 4), 10);
+	assert_int_equal(bb_nccl_tree_edges(12, 6), 8);
+	assert_int_equal(bb_nccl_tree_edges(12, 12), 0);
+}
+
+/* A taper slows down what leaves a block of nodes, and NCCL does not know. */
+static void test_tapers(void **state)
+{
+	const struct bb_nccl_constants c = constants(90);
+	const struct bb_nccl_machine plain = machine(90, 12, 96);
+	struct bb_nccl_machine m = plain;
+	const double size = 0x1p40;
+	enum bb_nccl_algorithm algorithm[2] = {BB_NCCL_ANY, BB_NCCL_ANY};
+	enum bb_nccl_protocol protocol[2] = {BB_NCCL_ANY_PROTOCOL, BB_NCCL_ANY_PROTOCOL};
+
+	bb_nccl_taper(&m.taper, 12, 12, 8);
+	assert_true(m.taper.ring == 0 && m.taper.alltoall == 0);
+	bb_nccl_taper(&m.taper, 12, 4, 8);
+	near(m.taper.ring, 2);
+	near(m.taper.tree, 8 * 4 / 16.0);
+	near(m.taper.alltoall, 8 * 8 / 11.0);
+	near(m.taper.root, 2 * 8 / 11.0);
+	/* Edges of 1, 2, 4 and 8 nodes' length: 6, 3, 1 and 1; those of 1, 2, 4 and 4 nodes leave.
+	 */
+	near(m.taper.pat, 8 * (6 + 3 * 2 + 4 + 4) / 44.0);
+	bb_nccl_taper(&m.taper, 12, 6, 2);
+	near(m.taper.ring, 2);
+	assert_true(bb_nccl_choose(&c, &plain, &bb_all_reduce, size, &algorithm[0], &protocol[0]));
+	assert_true(bb_nccl_choose(&c, &m, &bb_all_reduce, size, &algorithm[1], &protocol[1]));
+	assert_int_equal(algorithm[0], algorithm[1]);
+	assert_true(bb_nccl_time(&c, &m, BB_NCCL_AS_MEASURED, &bb_all_reduce, BB_NCCL_NVLSTREE,
+				 BB_NCCL_SIMPLE, size) >
+		    1.9 * bb_nccl_time(&c, &plain, BB_NCCL_AS_MEASURED, &bb_all_reduce,
+				       BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE, size));
+}
+
 static void test_unknown_gpu(void **state)
 {
 	struct bb_nccl_constants c;
@@ -232,6 +275,7 @@ int main(void)
 		cmocka_unit_test(test_by_hand),      cmocka_unit_test(test_nvls_bound),
 		cmocka_unit_test(test_choices_seen), cmocka_unit_test(test_forced),
 		cmocka_unit_test(test_sense),        cmocka_unit_test(test_messages),
+		cmocka_unit_test(test_tree_edges),   cmocka_unit_test(test_tapers),
 		cmocka_unit_test(test_unknown_gpu),  cmocka_unit_test(test_settings),
 	};
 

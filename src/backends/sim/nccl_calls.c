@@ -85,27 +85,37 @@ bb_status bb_sim_nccl_find(struct bb_nccl_constants *c, const struct bb_cluster 
 	return status;
 }
 
-void bb_sim_nccl_tell(const struct bb_cluster *cluster, int ranks, struct bb_strbuf *out)
+/* NCCL takes all that share NVSwitches for one node. */
+static int domain_of(const struct bb_cluster *cluster, int rank)
+{
+	return bb_cluster_node(cluster, rank) / cluster->domain;
+}
+
+/* Of the DOMAINS, as NCCL counts nodes, that MEMBERS are in: what the links up cost them. */
+static void find_tapers(struct bb_nccl_slowdown *slowdown, const struct bb_cluster *cluster,
+			const int *members, int n, int domains)
 {
 	static const struct {
 		enum bb_figure nodes, taper;
 	} levels[] = {{BB_FIGURE_LEAF_NODES, BB_FIGURE_LEAF_TAPER},
 		      {BB_FIGURE_POD_NODES, BB_FIGURE_POD_TAPER}};
-	const struct bb_cluster_figure *f = cluster->figures;
-	const int nodes = bb_cluster_node(cluster, ranks - 1) + 1;
 
-	for (size_t i = 0; i < sizeof(levels) / sizeof(*levels) && nodes > cluster->domain; i++)
-		if (f[levels[i].taper].value > 1 && nodes > f[levels[i].nodes].value)
-			bb_strbuf_addf(out,
-				       "# NCCL's model does not know of the taper (%s = %g): its "
-				       "times are those without, busbench's schedules have it\n",
-				       bb_figure_name(levels[i].taper), f[levels[i].taper].value);
-}
+	for (size_t level = 0; level < sizeof(levels) / sizeof(*levels); level++) {
+		const int of = (int)cluster->figures[levels[level].nodes].value / cluster->domain;
+		int most = 1, here = 0, before = -1;
 
-/* NCCL takes all that share NVSwitches for one node. */
-static int domain_of(const struct bb_cluster *cluster, int rank)
-{
-	return bb_cluster_node(cluster, rank) / cluster->domain;
+		/* A domain may be larger than what is below a leaf. */
+		for (int i = 0; i < n && of > 1; i++) {
+			const int domain = domain_of(cluster, members[i]);
+
+			if (domain == before)
+				continue;
+			here = before >= 0 && domain / of == before / of ? here + 1 : 1;
+			most = here > most ? here : most;
+			before = domain;
+		}
+		bb_nccl_taper(slowdown, domains, most, cluster->figures[levels[level].taper].value);
+	}
 }
 
 /* Members are counted as they come: ranks of a node follow each other in every group there is. */
@@ -150,6 +160,7 @@ void bb_sim_nccl_machine(struct bb_nccl_machine *machine, const struct bb_cluste
 		.net_fill = f[BB_FIGURE_NCCL_TREE_FILL].value,
 		.issue = f[BB_FIGURE_NCCL_ISSUE].value,
 	};
+	find_tapers(&machine->taper, cluster, members, n, domains);
 }
 
 /* ---- calls ------------------------------------------------------------------------------- */

@@ -22,10 +22,6 @@ extern const struct bb_native bb_sim_nccl_auto;
 BB_MUST bb_status bb_sim_nccl_find(struct bb_nccl_constants *c, const struct bb_cluster *cluster,
 				   char text[BB_SIM_NCCL_TEXT], struct bb_error *error);
 
-/* Append a '#' line on what of CLUSTER's network, as far as RANKS span it, the model does not know:
-   tapers. None: nothing. */
-void bb_sim_nccl_tell(const struct bb_cluster *cluster, int ranks, struct bb_strbuf *out);
-
 /* *MACHINE = what NCCL would find of the MEMBERS, ranks of CLUSTER. */
 void bb_sim_nccl_machine(struct bb_nccl_machine *machine, const struct bb_cluster *cluster,
 			 const int *members, int n);

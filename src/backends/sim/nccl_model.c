@@ -124,10 +124,16 @@ static double between(const struct view *v, enum bb_nccl_algorithm algorithm,
 	return hop(v, BB_NCCL_OVER_NET, v->gpus == 1 ? BB_NCCL_TREE : algorithm, protocol);
 }
 
-/* What a node's links and NICs give, of which the network is passed CROSSINGS times. */
-static double through_node(const struct view *v, double crossings)
+/* What a node's NICs give, of which the network is passed CROSSINGS times, slower by TAPER. */
+static double through_net(const struct view *v, double crossings, double taper)
 {
-	double net = v->m->net_rate / crossings;
+	return v->m->net_rate / (v->tuned ? 1 : fmax(taper, 1)) / crossings;
+}
+
+/* What its links and NICs give. */
+static double through_node(const struct view *v, double crossings, double taper)
+{
+	const double net = through_net(v, crossings, taper);
 
 	if (v->m->nodes == 1)
 		return v->link;
@@ -183,7 +189,7 @@ static double ring_latency(const struct view *v, const struct bb_collective *col
 static double ring_bus(const struct view *v, enum bb_nccl_protocol protocol)
 {
 	const struct bb_nccl_constants *c = v->c;
-	const double bus = through_node(v, 1);
+	const double bus = through_node(v, 1, v->m->taper.ring);
 
 	if (protocol == BB_NCCL_LL)
 		return least(ll_most(v), c->ring_ll_part * bus);
@@ -236,8 +242,9 @@ static double tree_share(const struct view *v, enum bb_nccl_protocol protocol, i
 static double tree_bus(const struct view *v, enum bb_nccl_protocol protocol)
 {
 	const struct bb_nccl_constants *c = v->c;
-	const double bus = least(c->tree_part * through_node(v, tree_crossings(v)),
-				 c->channels * c->tree_channel[v->span]);
+	const double bus =
+		least(c->tree_part * through_node(v, tree_crossings(v), v->m->taper.tree),
+		      c->channels * c->tree_channel[v->span]);
 
 	if (protocol == BB_NCCL_LL)
 		return least(c->tree_ll_part * bus, ll_most(v));
@@ -297,7 +304,7 @@ static double nvlstree_tuned(const struct view *v)
 	const struct bb_nccl_constants *c = v->c;
 	const double n = v->m->ranks, spread = (c->nvls_channels - 1) / c->nvls_channels;
 	const double inside_node = 2 * v->link * c->nvls_share * spread;
-	double bus = least(inside_node, v->m->net_rate / tree_crossings(v));
+	double bus = least(inside_node, through_net(v, tree_crossings(v), 1));
 
 	bus = least(bus, c->nvls_channels * c->nvlstree_channel[v->span - 1]);
 	if (c->nvlstree_by_size > 0 && v->m->x86)
@@ -315,7 +322,7 @@ static double nvlstree_time(const struct view *v)
 	if (v->tuned)
 		return nvlstree_tuned(v);
 	rate = least(nvls_rate(v, c->nvlstree_rate) / (1 + 1 / v->gpus),
-		     v->m->net_rate / (2 * tree_crossings(v)));
+		     through_net(v, 2 * tree_crossings(v), v->m->taper.tree));
 	return c->nvls_base + 2 * v->levels * c->nvlstree_hop + v->bytes / rate +
 	       (wide_fill(v) + v->levels * v->m->net_fill) * filled(v);
 }
@@ -329,7 +336,8 @@ static double pat_time(const struct view *v)
 
 	return c->base[BB_NCCL_PAT][BB_NCCL_SIMPLE] +
 	       v->levels * between(v, BB_NCCL_PAT, BB_NCCL_SIMPLE) * c->pat_hop_part +
-	       n * c->pat_rank + v->bytes * (n - 1) / n / (c->pat_part * through_node(v, 1));
+	       n * c->pat_rank +
+	       v->bytes * (n - 1) / n / (c->pat_part * through_node(v, 1, v->m->taper.pat));
 }
 
 static struct view view_of(const struct bb_nccl_constants *c, const struct bb_nccl_machine *m,
@@ -385,18 +393,21 @@ double bb_nccl_messages_time(const struct bb_nccl_constants *c,
 	const struct view v = view_of(c, machine, BB_NCCL_AS_MEASURED, bytes);
 	const double n = machine->ranks, far = n - v.gpus;
 	double each = bytes / n, peers = n - 1, outside = far, nic, time;
+	double taper = machine->taper.alltoall;
 
 	if (collective == &bb_sendrecv) {
 		each = bytes;
 		peers = n > 1;
 		outside = machine->nodes > 1;
-	} else if (collective != &bb_alltoall && collective != &bb_gather &&
-		   collective != &bb_scatter) {
+		taper = machine->taper.ring;
+	} else if (collective == &bb_gather || collective == &bb_scatter) {
+		taper = machine->taper.root;
+	} else if (collective != &bb_alltoall) {
 		return INFINITY;
 	}
 	time = (peers - outside) * each / (machine->gpu_rate * c->messages_share);
 	if (outside > 0) {
-		nic = machine->net_rate / v.gpus;
+		nic = through_net(&v, 1, taper) / v.gpus;
 		time = fmax(time, outside * each / nic);
 	}
 	return issued(&v, c->messages_base + time + c->messages_fill * filled(&v));

@@ -21,6 +21,7 @@
 #ifndef BB_BACKENDS_SIM_NCCL_MODEL_H
 #define BB_BACKENDS_SIM_NCCL_MODEL_H
 
+#include "backends/sim/nccl_tapers.h"
 #include "schedules/schedule.h"
 
 #include <stdbool.h>
@@ -102,8 +103,10 @@ struct bb_nccl_machine {
 	double gpu_share;   /* what of it rings reach */
 	double net_rate;    /* of a node, all NICs, each way, as reached */
 	double nic_latency; /* that the network's plug-in adds to a hop; Simple flushes: twice */
-	double net_fill;    /* of a tree's pipeline, for each level of nodes */
-	double issue;       /* no operation follows another sooner */
+	struct bb_nccl_slowdown
+		taper;   /* of the network, by what is sent; NCCL does not know of it */
+	double net_fill; /* of a tree's pipeline, for each level of nodes */
+	double issue;    /* no operation follows another sooner */
 };
 
 enum bb_nccl_view { BB_NCCL_AS_TUNED, BB_NCCL_AS_MEASURED };

@@ -86,8 +86,6 @@ static void sim_explain(const struct bb_context *context, struct bb_strbuf *out)
 {
 	if (context->calibration)
 		bb_calibration_tell(context->calibration, out);
-	if (*context->library)
-		bb_sim_nccl_tell(context->cluster, context->world.nranks, out);
 }
 
 static void sim_abort(struct bb_context *context)
