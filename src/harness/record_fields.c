@@ -126,7 +126,7 @@ static const struct bb_field result_fields[] = {
 	ROW(DOUBLE, cpu_time_us, "us", "spent in the call itself; with -C"),
 	ROW(INT, cycle, "", "of -N, from 1"),
 	ROW(STRING, evaluator, "",
-	    "how virtual time was played: sweep, loads, alike (docs/simulator.md)"),
+	    "how virtual time was played: sweep, loads, alike, classes (docs/simulator.md)"),
 	ROW(DOUBLE, faultless_us, "us", "of virtual time: time_us had there been no --fault"),
 	ROW(DOUBLE, end_unix_s, "s", "when it was done, since 1970 UTC"),
 	{.name = NULL},

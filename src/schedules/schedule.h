@@ -134,6 +134,7 @@ enum bb_step_kind {
 #define BB_NO_PEER (-1)
 #define BB_CHANNELS 2   /* messages match by (peer, channel) in order */
 #define BB_MAX_STEPS 16 /* of one rank in one round */
+#define BB_PARTNERS 3   /* of one rank on one channel, where they stay the same */
 
 struct bb_step {
 	enum bb_step_kind kind;
@@ -181,6 +182,14 @@ struct bb_algorithm {
 	 */
 	int (*round)(const struct bb_shape *shape, const struct bb_role *role, size_t round,
 		     struct bb_step steps[BB_MAX_STEPS]);
+	/*
+	 * Where a rank deals with the same few others all the time: PARTNERS[c] = those on channel
+	 * c, each once, or BB_NO_PEER. Whoever is a partner has the rank for one; in a round there
+	 * is at most one message from one to the other on a channel. Ranks for which the same
+	 * number is returned, and that have partners at the same places, do the same in every round
+	 * but for offsets, with peers at the same places. NULL: partners change.
+	 */
+	uint64_t (*partners)(const struct bb_role *role, int partners[BB_CHANNELS][BB_PARTNERS]);
 };
 
 /* Every (collective, algorithm) pair; ends with NULL. */

@@ -415,10 +415,9 @@ static bb_status sweep_all(bool shares, const struct bb_link_model *links,
 const char *bb_evaluator_name(enum bb_evaluator evaluator)
 {
 	static const char *const names[BB_EVALUATORS] = {
-		[BB_EVALUATOR_SWEEP] = "sweep",
-		[BB_EVALUATOR_LOADS] = "loads",
-		[BB_EVALUATOR_ALIKE] = "alike",
-		[BB_EVALUATOR_ALIKE_LOADS] = "alike+loads",
+		[BB_EVALUATOR_SWEEP] = "sweep",     [BB_EVALUATOR_LOADS] = "loads",
+		[BB_EVALUATOR_ALIKE] = "alike",     [BB_EVALUATOR_ALIKE_LOADS] = "alike+loads",
+		[BB_EVALUATOR_CLASSES] = "classes",
 	};
 
 	return names[evaluator];
@@ -438,6 +437,8 @@ enum bb_evaluator bb_timeline_evaluator(const struct bb_link_model *links,
 	}
 	if (alike)
 		return shares ? BB_EVALUATOR_ALIKE_LOADS : BB_EVALUATOR_ALIKE;
+	if (schedule->partners && links->noise == 0 && !shares)
+		return BB_EVALUATOR_CLASSES;
 	return shares ? BB_EVALUATOR_LOADS : BB_EVALUATOR_SWEEP;
 }
 
@@ -450,6 +451,8 @@ bb_status bb_timeline_collective_by(enum bb_evaluator evaluator, const struct bb
 
 	if (evaluator == BB_EVALUATOR_ALIKE || evaluator == BB_EVALUATOR_ALIKE_LOADS)
 		status = bb_timeline_alike(links, schedule, shape, (double)element, times);
+	if (evaluator == BB_EVALUATOR_CLASSES)
+		return bb_timeline_classes(links, schedule, shape, (double)element, times);
 	if (status == BB_EUNSUPPORTED)
 		status = sweep_all(evaluator == BB_EVALUATOR_LOADS, links, schedule, shape, element,
 				   call, times);

@@ -53,6 +53,8 @@ struct bb_link_model {
  *   loads   the same, and what is shared is divided by what passes it in a round
  *   alike   of an algorithm whose ranks do the same but for a shift (BB_SHIFT_INVARIANT): all
  *           ranks at once, of ranks whose ways repeat only the first period
+ *   classes of an algorithm whose ranks keep their partners: ranks that have always been at the
+ *           same point at once
  * All come to the same. But where parts differ by an element, alike takes them to be as long as
  * the longest: then it is taken only where a sweep would take too long.
  */
@@ -61,6 +63,7 @@ enum bb_evaluator {
 	BB_EVALUATOR_LOADS,
 	BB_EVALUATOR_ALIKE,
 	BB_EVALUATOR_ALIKE_LOADS,
+	BB_EVALUATOR_CLASSES,
 	BB_EVALUATORS
 };
 const char *bb_evaluator_name(enum bb_evaluator evaluator); /* "alike+loads" */

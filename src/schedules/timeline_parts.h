@@ -105,4 +105,11 @@ BB_MUST bb_status bb_timeline_alike(const struct bb_link_model *links,
 				    const struct bb_algorithm *schedule,
 				    const struct bb_shape *shape, double element, double *times);
 
+/* ---- ranks that are at the same point at once (timeline_classes.c) ---------------------- */
+
+/* Of a schedule with partners, without noise, and where nothing is shared. */
+BB_MUST bb_status bb_timeline_classes(const struct bb_link_model *links,
+				      const struct bb_algorithm *schedule,
+				      const struct bb_shape *shape, double element, double *times);
+
 #endif

@@ -139,6 +139,65 @@ static void test_alike_is_the_sweep_with_faults(void **state)
 	assert_true(hold_alike(&plain, 16) > 10);
 }
 
+/* Every algorithm whose ranks keep their partners, in uneven parts, begun together and not. */
+static int hold_classes(const struct bb_link_model *links, int n)
+{
+	double late[MOST] = {0}, a[MOST], b[MOST];
+	int held = 0;
+
+	for (int r = 0; r < n; r++)
+		late[r] = 1e-6 * (r * r % 17);
+	for (const struct bb_algorithm *const *s = bb_algorithms; *s; s++)
+		for (int i = 0; (*s)->partners && i < 6; i++) {
+			const struct bb_shape shape = {
+				.nranks = n,
+				.count = i % 3 == 2 ? 3 : 100003,
+				.root = (*s)->collective->flags & BB_ROOTED ? n / 2 : 0,
+				.chunk = i % 3 ? 700 : 0};
+
+			play(BB_EVALUATOR_SWEEP, links, *s, &shape, i < 3 ? NULL : late, a);
+			play(BB_EVALUATOR_CLASSES, links, *s, &shape, i < 3 ? NULL : late, b);
+			same(*s, &shape, a, b);
+			held++;
+		}
+	return held;
+}
+
+static void test_classes_are_the_sweep(void **state)
+{
+	const struct bb_fabric_flaw flaws[] = {{1, 2, 3}, {2, -1, 1.5}};
+	struct bb_fabric fabric = fabric_of(16, own_rails, 1);
+	const struct bb_link_model models[] = {
+		{.rate = 25e9, .latency = 5e-6},
+		{.latency = 5e-6}, /* of links that take any number of bytes at once */
+		{.rate = 25e9, .latency = 5e-6, .port = true},
+		{.rate = 25e9, .latency = 5e-6, .port = true, .slow_link = {3, 4, 2}},
+		{.fabric = &fabric},
+	};
+
+	for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++)
+		for (int n = 1; n <= MOST; n += 1 + n / 4)
+			assert_true(hold_classes(&models[i], n) >= 18);
+	fabric.flaws = flaws;
+	fabric.nflaws = 2;
+	assert_true(hold_classes(&models[4], MOST) >= 18);
+}
+
+/* Who never comes holds up those that depend on him, in either way of playing it. */
+static void test_classes_without_some(void **state)
+{
+	const struct bb_link_model links = {.rate = 25e9, .latency = 5e-6};
+	const struct bb_shape shape = {.nranks = 33, .count = 100003, .chunk = 700, .root = 5};
+	const struct bb_algorithm *tree = bb_algorithm_find(&bb_reduce, "tree");
+	double from[33] = {0}, a[33], b[33];
+
+	from[9] = from[20] = INFINITY;
+	play(BB_EVALUATOR_SWEEP, &links, tree, &shape, from, a);
+	play(BB_EVALUATOR_CLASSES, &links, tree, &shape, from, b);
+	same(tree, &shape, a, b);
+	assert_true(isinf(a[5]));
+}
+
 /* Where nothing is shared, dividing loads changes nothing: any algorithm, in uneven parts. */
 static void test_loads_are_the_sweep(void **state)
 {
@@ -320,9 +379,10 @@ static void test_choice(void **state)
 
 	assert_int_equal(bb_timeline_evaluator(&plain, ring, &shape), BB_EVALUATOR_ALIKE);
 	assert_int_equal(bb_timeline_evaluator(&loaded, ring, &shape), BB_EVALUATOR_ALIKE_LOADS);
-	assert_int_equal(bb_timeline_evaluator(&plain, tree, &shape), BB_EVALUATOR_SWEEP);
+	assert_int_equal(bb_timeline_evaluator(&plain, tree, &shape), BB_EVALUATOR_CLASSES);
 	assert_int_equal(bb_timeline_evaluator(&loaded, tree, &shape), BB_EVALUATOR_LOADS);
 	assert_int_equal(bb_timeline_evaluator(&noisy, ring, &shape), BB_EVALUATOR_SWEEP);
+	assert_int_equal(bb_timeline_evaluator(&noisy, tree, &shape), BB_EVALUATOR_SWEEP);
 	shape.count = 1601; /* parts differ: exact, as long as that takes no time */
 	assert_int_equal(bb_timeline_evaluator(&plain, ring, &shape), BB_EVALUATOR_SWEEP);
 	shape.nranks = 16384;
@@ -336,6 +396,8 @@ int main(void)
 		cmocka_unit_test(test_alike_is_the_sweep),
 		cmocka_unit_test(test_alike_is_the_sweep_on_networks),
 		cmocka_unit_test(test_alike_is_the_sweep_with_faults),
+		cmocka_unit_test(test_classes_are_the_sweep),
+		cmocka_unit_test(test_classes_without_some),
 		cmocka_unit_test(test_loads_are_the_sweep),
 		cmocka_unit_test(test_closed_forms_at_scale),
 		cmocka_unit_test(test_ring_over_nodes),
