@@ -39,8 +39,8 @@ struct bb_judgement {
 	char subject[BB_SUBJECT_TEXT];
 	enum bb_verdict verdict;
 	size_t runs;
-	/* NAN where there is none. low is the confidence bound on the side that can fail; limit is
-	   what that must keep to. */
+	/* NAN where there is none. low is the confidence bound on the side that can fail, of several
+	   runs; limit is what that, or the value of one run, must keep to. */
 	double value, low, expected, limit;
 	char reason[360];
 };

@@ -221,7 +221,7 @@ static void tell(const struct bb_gate *gate, const struct bb_confidence *ratio,
 			j->expected, ratio->n, mean,
 			format_percent(bound, gate->measure->more_is_better ? fmax(ratio->low, 0)
 									    : ratio->high));
-	bb_strbuf_addf(&s, "; limit %.4g", j->limit);
+	bb_strbuf_addf(&s, "; limit %.4g%s", j->limit, ratio->n == 1 ? "; 1 run: no interval" : "");
 	snprintf(j->reason, sizeof(j->reason), "%s", bb_strbuf_text(&s));
 	bb_strbuf_free(&s);
 }
@@ -243,7 +243,8 @@ static void judge_group(const struct bb_gate *gate, const struct group *g, struc
 	j->value = value.mean;
 	j->expected = expected.mean;
 	j->limit = limit * expected.mean;
-	j->low = worst * expected.mean;
+	if (g->n > 1)
+		j->low = worst * expected.mean;
 	j->verdict = BB_PASSED;
 	if (more ? worst < limit : worst > limit) {
 		const bool mean_passes = more ? ratio.mean >= limit : ratio.mean <= limit;

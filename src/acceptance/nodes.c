@@ -30,17 +30,26 @@ const char *bb_node_verdict_name(enum bb_node_verdict verdict)
 
 void bb_nodes_free(struct bb_nodes *nodes)
 {
+	for (size_t i = 0; i < nodes->n; i++)
+		free(nodes->list[i].values);
 	free(nodes->list);
 	*nodes = (struct bb_nodes){NULL, 0};
 }
 
-static struct bb_node *find_node(struct bb_nodes *nodes, const char *host)
+struct bb_node *bb_nodes_find(const struct bb_nodes *nodes, const char *host)
 {
-	struct bb_node *list;
-
 	for (size_t i = 0; i < nodes->n; i++)
 		if (strncmp(nodes->list[i].host, host, sizeof(nodes->list[i].host) - 1) == 0)
 			return &nodes->list[i];
+	return NULL;
+}
+
+static struct bb_node *find_node(struct bb_nodes *nodes, const char *host)
+{
+	struct bb_node *const found = bb_nodes_find(nodes, host), *list;
+
+	if (found)
+		return found;
 	list = realloc(nodes->list, (nodes->n + 1) * sizeof(*list));
 	if (!list)
 		return NULL;
@@ -49,6 +58,15 @@ static struct bb_node *find_node(struct bb_nodes *nodes, const char *host)
 	snprintf(list[nodes->n].host, sizeof(list[nodes->n].host), "%s", host);
 	snprintf(list[nodes->n].reason, sizeof(list[nodes->n].reason), "nothing stands out");
 	return &list[nodes->n++];
+}
+
+size_t bb_nodes_suspected(const struct bb_nodes *nodes)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < nodes->n; i++)
+		n += nodes->list[i].verdict == BB_NODE_SUSPECT;
+	return n;
 }
 
 static void blame(struct bb_node *node, enum bb_node_verdict verdict, const char *code,
@@ -239,6 +257,52 @@ static bool take_over(const struct bb_evidence *e, struct bb_nodes *nodes)
 	return any;
 }
 
+/* How V of one gate is beyond its limit, into REASON. */
+static void tell_value(const struct bb_evidence *e, const struct bb_node_value *v, char *reason,
+		       size_t room)
+{
+	const struct bb_metric *const m = v->judgement->gate->measure;
+
+	snprintf(reason, room, "%s: %s here %.4g %s, limit %.4g: %.160s", e->step->name, m->name,
+		 v->value, m->unit, v->limit, v->judgement->subject);
+}
+
+/*
+ * Blame those of E's N hosts MINE whose own numbers are beyond a limit. Numbers that hosts share
+ * blame them while most others keep to it: he who is slow with everybody is slow. Returns whether
+ * anybody is.
+ */
+static bool blame_values(const struct bb_evidence *e, const size_t *mine, size_t n,
+			 struct bb_nodes *nodes)
+{
+	size_t beyond = 0, blamed = 0;
+	char reason[320];
+
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < nodes->list[mine[i]].nvalues; k++) {
+			const struct bb_node_value *const v = &nodes->list[mine[i]].values[k];
+
+			beyond += v->judgement->step == e->step && v->shared && v->beyond;
+		}
+	for (size_t i = 0; i < n; i++) {
+		struct bb_node *const node = &nodes->list[mine[i]];
+
+		for (size_t k = 0; k < node->nvalues; k++) {
+			const struct bb_node_value *const v = &node->values[k];
+			const bool failed = v->judgement->verdict == BB_FAILED;
+
+			if (v->judgement->step != e->step || !v->beyond ||
+			    v->judgement->verdict == BB_UNJUDGED || (v->shared && 2 * beyond >= n))
+				continue;
+			tell_value(e, v, reason, sizeof(reason));
+			blame(node, failed ? BB_NODE_BAD : BB_NODE_SUSPECT, "BB-BELOW-GATE",
+			      reason);
+			blamed++;
+		}
+	}
+	return blamed > 0;
+}
+
 static void judge_hosts(const struct bb_evidence *e, const struct bb_judgement *worst,
 			const size_t *mine, size_t n, struct bb_nodes *nodes)
 {
@@ -256,6 +320,8 @@ static void judge_hosts(const struct bb_evidence *e, const struct bb_judgement *
 		      "BB-STRAGGLER", reason);
 		return;
 	}
+	if (n > 1 && !(failed && !worst->gate) && blame_values(e, mine, n, nodes) && failed)
+		return;
 	if (!worst || worst->verdict <= BB_SKIPPED)
 		return;
 	snprintf(reason, sizeof(reason), "%s: %.100s: %.150s%s", e->step->name, worst->subject,
@@ -281,7 +347,9 @@ bb_status bb_nodes_judge(const struct bb_evidence *evidence, size_t n,
 
 	*nodes = (struct bb_nodes){NULL, 0};
 	for (size_t i = 0; st == BB_OK && i < n; i++) {
-		if (!mine || !list_hosts(&evidence[i], nodes, mine, MOST_HOSTS, &hosts))
+		if (!mine || !list_hosts(&evidence[i], nodes, mine, MOST_HOSTS, &hosts) ||
+		    !bb_node_values_find(&evidence[i], judgements, nodes,
+					 hosts == 1 ? &nodes->list[mine[0]] : NULL))
 			st = bb_fail(error, BB_EINTERNAL, "out of memory for nodes");
 		else
 			judge_hosts(&evidence[i], worst_of(judgements, evidence[i].step), mine,

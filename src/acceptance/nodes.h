@@ -10,12 +10,23 @@ enum bb_node_verdict { BB_NODE_OK, BB_NODE_SUSPECT, BB_NODE_UNKNOWN, BB_NODE_BAD
 /* "OK", "SUSPECT", "UNKNOWN", "BAD" */
 const char *bb_node_verdict_name(enum bb_node_verdict verdict);
 
+/* What the number of a gate is on one host. */
+struct bb_node_value {
+	const struct bb_judgement *judgement;
+	double value, limit;
+	double margin; /* how far it keeps to the limit; below 1 it does not */
+	bool shared;   /* it is between this host and others, the best of these */
+	bool beyond;   /* the limit */
+};
+
 struct bb_node {
 	char host[64];
 	enum bb_node_verdict verdict;
 	char code[24];    /* BB-OK, BB-STRAGGLER, BB-WRONG-DATA, BB-BELOW-GATE, BB-NOT-JUDGED, or
 			     diagnose's */
 	char reason[320]; /* names the step and, where known, the rank and its device */
+	struct bb_node_value *values; /* one for each gate, or two: its own, and shared */
+	size_t nvalues;
 };
 
 struct bb_nodes {
@@ -26,12 +37,25 @@ struct bb_nodes {
 /*
  * What the evidence of N steps says of each host that took part, the worst of all steps; JUDGEMENTS
  * are those of all. A straggler is blamed if it entered last in most operations and most of the
- * time that these took was waiting for it; where gates failed and nobody stands out, all are
- * unknown, unless there was one host alone. BB_EINTERNAL without memory; NODES are to be freed.
+ * time that these took was waiting for it; where a gate failed and numbers tell hosts apart, those
+ * beyond its limit are; where nobody stands out, all are unknown, unless there was one host alone.
+ * BB_EINTERNAL without memory; NODES are to be freed.
  */
 BB_MUST bb_status bb_nodes_judge(const struct bb_evidence *evidence, size_t n,
 				 const struct bb_judgements *judgements, struct bb_nodes *nodes,
 				 struct bb_error *error);
 void bb_nodes_free(struct bb_nodes *nodes);
+
+/* Of how many nothing is proven, but something stands out: as a warning, which --strict fails. */
+size_t bb_nodes_suspected(const struct bb_nodes *nodes);
+
+/* ---- of nodes.c's own ---- */
+
+/* The node of that host, or NULL. */
+struct bb_node *bb_nodes_find(const struct bb_nodes *nodes, const char *host);
+/* Give NODES what the numbers of E's gates are on each; ALONE: the only host of E, NULL: several.
+   Returns false without memory. */
+bool bb_node_values_find(const struct bb_evidence *e, const struct bb_judgements *judgements,
+			 struct bb_nodes *nodes, struct bb_node *alone);
 
 #endif

@@ -96,13 +96,14 @@ static void add_launched(struct bb_strbuf *text, const struct bb_profile *profil
 	const char *const launcher = step->launcher      ? step->launcher
 				     : profile->launcher ? profile->launcher
 							 : "local";
+	const char *const more = step->launcher_args ? step->launcher_args : profile->launcher_args;
 
 	if (strcmp(launcher, "mpirun") == 0)
 		substitute(text, "mpirun -np {ranks} -N {per_node} ", step);
 	else if (strcmp(launcher, "srun") == 0)
 		substitute(text, "srun --mpi=pmix -K1 -N {nodes} -n {ranks} ", step);
-	if (strcmp(launcher, "local") != 0 && profile->launcher_args)
-		substitute(text, profile->launcher_args, step);
+	if (strcmp(launcher, "local") != 0 && more)
+		substitute(text, more, step);
 	bb_strbuf_add(text, " " BINARY " ");
 	substitute(text, arguments(step), step);
 }

@@ -59,6 +59,7 @@ static const cyaml_schema_field_t step_fields[] = {
 	NEED("run", struct bb_profile_step, run),
 	MAY("modes", struct bb_profile_step, modes),
 	MAY("launcher", struct bb_profile_step, launcher),
+	MAY("launcher_args", struct bb_profile_step, launcher_args),
 	MAY("ranks", struct bb_profile_step, said_ranks),
 	MAY("nodes", struct bb_profile_step, said_nodes),
 	MAY("repeats", struct bb_profile_step, said_repeats),

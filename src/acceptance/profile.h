@@ -68,7 +68,8 @@ struct bb_gate {
 };
 
 struct bb_profile_step {
-	char *name, *run, *modes, *launcher, *said_ranks, *said_nodes, *said_repeats, *said_limit;
+	char *name, *run, *modes, *launcher, *launcher_args;
+	char *said_ranks, *said_nodes, *said_repeats, *said_limit;
 	struct bb_gate *gates;
 	uint32_t ngates;
 	/* What they mean: */

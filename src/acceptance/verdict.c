@@ -39,7 +39,10 @@ static void add_worst(const struct bb_acceptance *a, struct bb_strbuf *out)
 	const struct bb_judgement *const w = worst(a->judgements);
 
 	if (!w || w->verdict == BB_PASSED)
-		bb_strbuf_add(out, "Every gate holds and no result has wrong data.\n");
+		bb_strbuf_addf(out, "Every gate holds and no result has wrong data%s.\n",
+			       a->strict && bb_nodes_suspected(a->nodes) > 0
+				       ? "; --strict fails for a node that is suspect"
+				       : "");
 	else
 		bb_strbuf_addf(out, "%s in step %s, %s: %s.\n",
 			       w->verdict == BB_FAILED ? "The first failure is"
@@ -119,6 +122,15 @@ static void add_row(struct bb_strbuf *out, const struct bb_judgement *j)
 		bb_strbuf_addf(out, "%15s %s\n", "", j->reason);
 }
 
+/* Whether a number was judged by one run alone. */
+static bool ran_once(const struct bb_acceptance *a)
+{
+	for (size_t i = 0; i < a->judgements->n; i++)
+		if (!isnan(a->judgements->list[i].value) && isnan(a->judgements->list[i].low))
+			return true;
+	return false;
+}
+
 static void add_nodes(const struct bb_nodes *nodes, struct bb_strbuf *out)
 {
 	for (size_t i = 0; i < nodes->n; i++)
@@ -152,6 +164,8 @@ void bb_acceptance_text(const struct bb_acceptance *a, struct bb_strbuf *out)
 		       "metric", "value", "bound", "limit", "expected", "from", "subject");
 	for (size_t i = 0; i < a->judgements->n; i++)
 		add_row(out, &a->judgements->list[i]);
+	if (ran_once(a))
+		bb_strbuf_add(out, "bound -: 1 run has no interval, its value is taken as it is\n");
 	bb_strbuf_add(out, "\n");
 	add_nodes(a->nodes, out);
 	bb_strbuf_addf(out, "\nVerdict: %s%s\n", bb_acceptance_word(a),

@@ -122,6 +122,26 @@ static void add_node(const struct bb_node *node, struct bb_json *j)
 	add_string(j, "verdict", bb_node_verdict_name(node->verdict));
 	add_string(j, "code", node->code);
 	add_string(j, "reason", node->reason);
+	bb_json_key(j, "values");
+	bb_json_array(j);
+	for (size_t i = 0; i < node->nvalues; i++) {
+		const struct bb_node_value *const v = &node->values[i];
+
+		bb_json_object(j);
+		add_string(j, "step", v->judgement->step->name);
+		add_string(j, "metric", bb_judgement_metric(v->judgement));
+		add_string(j, "subject", v->judgement->subject);
+		add_int(j, "line", v->judgement->gate->line);
+		add_double(j, "value", v->value);
+		add_double(j, "limit", v->limit);
+		add_string(j, "unit", v->judgement->gate->measure->unit);
+		bb_json_key(j, "shared");
+		bb_json_bool(j, v->shared);
+		bb_json_key(j, "beyond");
+		bb_json_bool(j, v->beyond);
+		bb_json_end(j);
+	}
+	bb_json_end(j);
 	bb_json_end(j);
 }
 
@@ -324,6 +344,31 @@ static void add_suite(const struct bb_acceptance *a, const struct bb_evidence *e
 	bb_strbuf_add(out, "  </testsuite>\n");
 }
 
+/* What --strict fails that is no gate. */
+static void add_suspects(const struct bb_acceptance *a, struct bb_strbuf *out)
+{
+	const size_t n = bb_nodes_suspected(a->nodes);
+
+	bb_strbuf_addf(out,
+		       "  <testsuite name=\"nodes\" tests=\"%zu\" failures=\"%zu\" errors=\"0\" "
+		       "skipped=\"0\" time=\"0\">\n",
+		       n, n);
+	for (size_t i = 0; i < a->nodes->n; i++) {
+		const struct bb_node *const node = &a->nodes->list[i];
+
+		if (node->verdict != BB_NODE_SUSPECT)
+			continue;
+		bb_strbuf_add(out, "    <testcase classname=\"");
+		add_xml(out, a->session->profile->name);
+		bb_strbuf_add(out, ".nodes\" name=\"");
+		add_xml(out, node->host);
+		bb_strbuf_add(out, "\">\n      <failure message=\"suspect: ");
+		add_xml(out, node->reason);
+		bb_strbuf_add(out, "\"/>\n    </testcase>\n");
+	}
+	bb_strbuf_add(out, "  </testsuite>\n");
+}
+
 void bb_acceptance_junit(const struct bb_acceptance *a, struct bb_strbuf *out)
 {
 	bb_strbuf_add(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"");
@@ -335,5 +380,7 @@ void bb_acceptance_junit(const struct bb_acceptance *a, struct bb_strbuf *out)
 	bb_strbuf_add(out, "\">\n");
 	for (size_t i = 0; i < a->session->n; i++)
 		add_suite(a, &a->session->evidence[i], out);
+	if (a->strict && bb_nodes_suspected(a->nodes) > 0)
+		add_suspects(a, out);
 	bb_strbuf_add(out, "</testsuites>\n");
 }

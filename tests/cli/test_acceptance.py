@@ -72,7 +72,8 @@ def this_machine():
         for gate in gates:
             expect(gate["verdict"] in ("passed", "could not judge", "failed"), f"{gate}")
             if gate["metric"] == "peak":
-                expect((gate["bound"] >= gate["limit"]) == (gate["verdict"] == "passed"), f"{gate}")
+                expect((gate["value"] >= gate["limit"]) == (gate["verdict"] == "passed"), f"{gate}")
+                expect(gate["bound"] is None and gate["reason"].endswith("1 run: no interval"), f"{gate}")
                 equal(gate["from"], "copy", "provenance")
         equal(len(verdict["sentences"]), 3, "sentences")
         equal(len(f.junit().findall(".//failure")), sum(g["verdict"] == "failed" for g in gates), "failures")
@@ -113,6 +114,30 @@ def a_slow_rank_is_named():
         node, = f.verdict()["nodes"]
         equal((node["verdict"], node["code"]), ("BAD", "BB-STRAGGLER"), "node")
         expect("rank 2 " in node["reason"], node["reason"])
+
+
+@test
+def a_suspect_is_a_warning():
+    """No gate fails, but a rank is late each time: only --strict fails for that."""
+    with Folder() as f:
+        path = f.profile(profile(step("all_reduce_perf --backend host -g 4 -b 64K -e 64K -n 10 --fault slow:2:30ms")))
+        f.run(path).exits(0).prints("| SUSPECT | BB-STRAGGLER | ", "Verdict: passed")
+        f.run(path, "--strict", out="strict").exits(7).prints("--strict fails for a node that is suspect", "Verdict: failed")
+        suite, = [s for s in f.junit("strict") if s.get("name") == "nodes"]
+        expect("rank 2 " in suite.find("testcase/failure").get("message"), "JUnit")
+
+
+@test
+def repeats_have_an_interval():
+    """Of several runs the bound is what counts; of one there is none, and it is said."""
+    gate = '      - metric: time\n        from: {link: "1MB/s,1s"}\n'
+    for repeats, told in (3, "the ratios of 3 runs have the mean"), (1, "1 run: no interval"):
+        with Folder() as f:
+            path = f.profile(profile(step("all_reduce_perf --backend host -g 2 -b 4K -e 4K -n 3", gate, more=f"    repeats: {repeats}\n    ranks: 2\n")))
+            result = f.run(path).exits(0)
+            result.require(("bound -: 1 run has no interval" in result.out) == (repeats == 1), "what is said of the bound")
+            for g in [g for g in f.verdict()["gates"] if g["metric"] == "time"]:
+                equal((g["bound"] is None, told in g["reason"]), (repeats == 1, True), f"{g}")
 
 
 @test

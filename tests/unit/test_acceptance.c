@@ -286,6 +286,97 @@ static void test_not_shown(void **state)
 	close_court(&c);
 }
 
+#define SPLIT_RUN                                                                                  \
+	"{\"schema\":1,\"kind\":\"run\",\"run_id\":\"a\",\"virtual_time\":false,\"ranks\":["       \
+	"{\"rank\":0,\"group\":0,\"host\":\"h0\"},{\"rank\":1,\"group\":1,\"host\":\"h1\"},"       \
+	"{\"rank\":2,\"group\":2,\"host\":\"h2\"},{\"rank\":3,\"group\":2,\"host\":\"h2\"}]}\n"
+#define SPLIT_RESULT(mean, groups)                                                                 \
+	RESULT(G8, "1", mean, ",\"groups\":[0,1,2],\"group_busbw_GBps\":" groups)
+
+/* Groups that are a host each have a number each. */
+static void test_node_values(void **state)
+{
+	static const struct {
+		const char *run;
+		enum bb_node_verdict verdict[3];
+	} cases[] = {
+		{SPLIT_RUN SPLIT_RESULT("231", "[230,231,232]"),
+		 {BB_NODE_OK, BB_NODE_OK, BB_NODE_OK}},
+		/* The step fails for one of them. */
+		{SPLIT_RUN SPLIT_RESULT("190", "[230,120,232]"),
+		 {BB_NODE_OK, BB_NODE_BAD, BB_NODE_OK}},
+		/* The mean hides one. */
+		{SPLIT_RUN SPLIT_RESULT("225", "[250,175,250]"),
+		 {BB_NODE_OK, BB_NODE_SUSPECT, BB_NODE_OK}},
+		/* Nobody says whose it is. */
+		{SPLIT_RUN SPLIT_RESULT("190", "[]"),
+		 {BB_NODE_UNKNOWN, BB_NODE_UNKNOWN, BB_NODE_UNKNOWN}},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct bb_error error = {0};
+		struct bb_nodes nodes;
+		struct court c;
+		char profile[1024];
+
+		snprintf(profile, sizeof(profile), "ranks: 8\n%s", REFERENCE_GATE);
+		open_court(&c, profile, &cases[i].run, 1);
+		assert_int_equal(bb_nodes_judge(&c.evidence, 1, &c.judgements, &nodes, &error),
+				 BB_OK);
+		assert_int_equal(nodes.n, 3);
+		for (size_t k = 0; k < 3; k++) {
+			assert_int_equal(nodes.list[k].verdict, cases[i].verdict[k]);
+			assert_int_equal(nodes.list[k].nvalues, i < 3);
+		}
+		if (i == 1) {
+			assert_float_equal(nodes.list[1].values[0].value, 120, 1e-9);
+			assert_true(nodes.list[1].values[0].beyond);
+			assert_non_null(strstr(nodes.list[1].reason, "busbw here 120 GB/s"));
+		}
+		bb_nodes_free(&nodes);
+		close_court(&c);
+	}
+}
+
+#define PAIR(from, to, bw)                                                                         \
+	"{\"schema\":1,\"kind\":\"pair\",\"quantity\":\"bandwidth\",\"from\":" from ",\"to\":" to  \
+	",\"from_host\":\"h" from "\",\"to_host\":\"h" to "\",\"direction\":\"unidirectional\","   \
+	"\"wrong\":0,\"GBps\":" bw ",\"percent_of_bound\":" bw ",\"bound_source\":\"link\"}\n"
+
+/* Who is slow with everybody is slow; with one alone it is the other, or the link. */
+static void test_pairs_of_hosts(void **state)
+{
+	const char *const run = RUN PAIR("0", "1", "10") PAIR("1", "0", "10") PAIR("0", "2", "90")
+		PAIR("2", "0", "90") PAIR("0", "3", "90") PAIR("3", "0", "90") PAIR("1", "2", "10")
+			PAIR("2", "1", "10") PAIR("1", "3", "10") PAIR("3", "1", "10")
+				PAIR("2", "3", "90") PAIR("3", "2", "90");
+	static const char profile[] =
+		HEAD "      - metric: bandwidth\n        where: {kind: pair}\n"
+		     "        from: {bound: 50%}\n";
+	static const char all[] =
+		"{\"schema\":1,\"kind\":\"run\",\"run_id\":\"b\",\"virtual_time\":"
+		"false,\"ranks\":[{\"rank\":0,\"host\":\"h0\"},{\"rank\":1,\"host\":"
+		"\"h1\"},{\"rank\":2,\"host\":\"h2\"},{\"rank\":3,\"host\":\"h3\"}]}\n";
+	struct bb_error error = {0};
+	struct bb_nodes nodes;
+	char text[8192];
+	const char *one = text;
+	struct court c;
+
+	snprintf(text, sizeof(text), "%s%s", all, run + strlen(RUN));
+	open_court(&c, profile, &one, 1);
+	assert_int_equal(bb_nodes_judge(&c.evidence, 1, &c.judgements, &nodes, &error), BB_OK);
+	assert_int_equal(nodes.n, 4);
+	for (size_t i = 0; i < 4; i++) {
+		assert_int_equal(nodes.list[i].verdict, i == 1 ? BB_NODE_BAD : BB_NODE_OK);
+		assert_int_equal(nodes.list[i].nvalues, 1);
+		assert_true(nodes.list[i].values[0].shared);
+		assert_float_equal(nodes.list[i].values[0].value, i == 1 ? 10 : 90, 1e-9);
+	}
+	bb_nodes_free(&nodes);
+	close_court(&c);
+}
+
 /* What diagnose says of nodes is taken over. */
 static void test_diagnosed(void **state)
 {
@@ -518,6 +609,7 @@ static void test_commands(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_node_values),   cmocka_unit_test(test_pairs_of_hosts),
 		cmocka_unit_test(test_confidence),    cmocka_unit_test(test_values),
 		cmocka_unit_test(test_bounds),        cmocka_unit_test(test_dips),
 		cmocka_unit_test(test_crossover),     cmocka_unit_test(test_stragglers),

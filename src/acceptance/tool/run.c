@@ -187,6 +187,8 @@ static bb_status conclude(const struct begun *b, const struct bb_acceptance_opti
 	BB_TRY(st, st, out);
 	BB_TRY(st, bb_nodes_judge(s->evidence, s->n, &judgements, &nodes, error), out);
 	a.totals = bb_judgements_total(&judgements, o->strict);
+	if (o->strict && bb_nodes_suspected(&nodes) > 0)
+		a.totals.status = BB_EDATA;
 	BB_TRY(st, write_file(&a, "verdict.json", bb_acceptance_json, error), out);
 	BB_TRY(st, write_file(&a, "junit.xml", bb_acceptance_junit, error), out);
 	BB_TRY(st, write_file(&a, NULL, bb_acceptance_text, error), out);
