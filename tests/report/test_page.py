@@ -114,6 +114,7 @@ PICTURES = (
     "Who does what when",
     "Sizes of buckets",
     "Gates, GB/s",
+    "Nodes in a: busbw",
     "The machine",
 )
 
@@ -205,6 +206,7 @@ GATE = {
     "from": "baseline",
     "provenance": "here",
 }
+VALUE = {"step": "a", "metric": "busbw", "subject": "x", "line": 6, "value": 2.5, "limit": 2.0, "unit": "GB/s", "shared": False, "beyond": False}
 VERDICT = {
     "schema": 1,
     "kind": "acceptance",
@@ -213,7 +215,10 @@ VERDICT = {
     "exit_status": 7,
     "gates": [GATE],
     "sentences": ["One gate does not hold.", "It is that of all_reduce.", "Node n2 stands out."],
-    "nodes": [{"host": "n2", "verdict": "BAD", "code": "BB-BELOW-GATE", "reason": "it is slow, " * 20}],
+    "nodes": [
+        {"host": "n2", "verdict": "BAD", "code": "BB-BELOW-GATE", "reason": "it is slow, " * 20, "values": [{**VALUE, "value": 1.5, "beyond": True}]},
+        {"host": "n3", "verdict": "OK", "code": "BB-OK", "reason": "nothing stands out", "values": [VALUE]},
+    ],
     "args": ["build/acceptance", "run", "p.yaml", "--quick"],
     "steps": [
         {"name": "a", "run": "all_reduce_perf -g {ranks}", "args": ["all_reduce_perf", "-g", "2"], "ranks": 2, "runs": []}

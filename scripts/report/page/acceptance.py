@@ -25,12 +25,18 @@ def verdict_of(document):
     status = number(document, "exit_status")
     state = WARNED if status in (None, 3) else FAILED if status != 0 else PASSED
     counts = document.get("counts")
-    if state == PASSED and isinstance(counts, dict) and number(counts, "warning"):
+    if state == PASSED and (isinstance(counts, dict) and number(counts, "warning") or suspects(document)):
         state = WARNED
     word = text(document, "verdict", 60) or "no verdict"
     if document.get("virtual_time") is True:
         word += ", simulated: nothing was measured"
     return Verdict(state, word, words(document, "sentences"))
+
+
+def suspects(document):
+    return isinstance(document.get("nodes"), list) and any(
+        text(node, "verdict") == "SUSPECT" for node in rows_of(document, "nodes")
+    )
 
 
 def title_of(document):
@@ -58,6 +64,38 @@ def gates(document):
         figures.append(
             Figure(f"Gates, {unit}" if unit else "Gates", paper, f"The line across a bar: the gate's limit.{more}")
         )
+    return figures
+
+
+MOST_GATES, MOST_NODES = 6, 48
+SIDES = (("good", "keeps to the limit", ink.BLUE), ("bad", "beyond the limit", BAD))
+
+
+def nodes(document):
+    """A figure for each gate whose number tells nodes apart: each with the gate's limit, the slowest first."""
+    by_gate = {}
+    for node in rows_of(document, "nodes"):
+        values = node.get("values")
+        for v in values if isinstance(values, list) else ():
+            if isinstance(v, dict) and positive(v, "value") and positive(v, "limit"):
+                key = text(v, "step", 60), number(v, "line"), v.get("shared") is True
+                by_gate.setdefault(key, []).append((text(node, "host", 64) or "node", v))
+    figures = []
+    for (step, _, shared), found in list(by_gate.items())[:MOST_GATES]:
+        # Those beyond their limit are at the bad end, whichever that is.
+        found.sort(key=lambda pair: (pair[1].get("beyond") is not True, pair[1]["value"] / pair[1]["limit"]))
+        shown, unit = found[:MOST_NODES], text(found[0][1], "unit", 16) or "value"
+        bars = [
+            (short(host, 30), {"bad" if v.get("beyond") is True else "good": v["value"]}, three(v["value"]))
+            for host, v in shown
+        ]
+        metric = text(found[0][1], "metric", 20) or "value"
+        told = "The line across a bar: the gate's limit."
+        told += " Of each node the best of its pairs with others." if shared else ""
+        more = len(found) - len(shown)
+        told += f" {more} more keep to it." if more > 0 else ""
+        paper = chart.bars(bars, SIDES, three, f"{metric}, {unit}", {i: v["limit"] for i, (_, v) in enumerate(shown)})
+        figures.append(Figure(f"Nodes in {step or 'a step'}: {metric}", paper, told))
     return figures
 
 

@@ -129,7 +129,7 @@ def document_section(number_, path, kind, document):
         section.rows.append((None, [drawn]))
     else:
         section.title, section.verdict = acceptance.title_of(document), acceptance.verdict_of(document)
-        section.rows.append((None, acceptance.gates(document)))
+        section.rows.append((None, acceptance.gates(document) + acceptance.nodes(document)))
         section.tables, section.facts = acceptance.tables(document), acceptance.facts(document)
         section.command = command_words(document)
     return section
