@@ -177,8 +177,19 @@ static void scale(struct court *c, const struct bb_pair_matrix *m, double p)
 	}
 }
 
-/* Are all pairs of RANK in ROLE slower than those without it, each held against its kind? */
-static bool is_slow(struct court *c, const struct bb_pair_matrix *m, int rank, enum role role,
+/* Does RANK have pairs enough of one kind to speak of all of them, and the others to compare? Those
+   with one peer alone are a pair. */
+static bool are_enough(const struct bb_pair_matrix *m, const struct bb_finding *f, enum role role,
+		       size_t own, size_t others)
+{
+	if (f->like < 0)
+		return own >= 2 && others >= 2;
+	return own >= (role == EITHER && !m->both_ways ? 4 : 2) && others >= LEAST_OTHERS;
+}
+
+/* Are all pairs of F's rank in ROLE, of F's kind if there is one, slower than those without it,
+   each held against its kind? */
+static bool is_slow(struct court *c, const struct bb_pair_matrix *m, enum role role,
 		    struct bb_finding *f)
 {
 	double *mids = c->scratch, *mine = mids + count(m);
@@ -188,9 +199,10 @@ static bool is_slow(struct court *c, const struct bb_pair_matrix *m, int rank, e
 	for (size_t i = 0; i < count(m); i++) {
 		const struct bb_pair_value *v = &m->values[i];
 
-		if (*pair_flag(c, v->from, v->to) || v->rounds < BB_FINDING_ROUNDS)
+		if (*pair_flag(c, v->from, v->to) || v->rounds < BB_FINDING_ROUNDS ||
+		    (f->like >= 0 && v->like != f->like))
 			continue;
-		if (plays(v, rank, role)) {
+		if (plays(v, f->rank, role)) {
 			most = fmax(most, v->mid / c->relative[i]);
 			highest = fmax(highest, v->high / c->relative[i]);
 			mine[own++] = v->mid;
@@ -198,7 +210,7 @@ static bool is_slow(struct court *c, const struct bb_pair_matrix *m, int rank, e
 			mids[others++] = v->mid / c->relative[i];
 		}
 	}
-	if (own < 2 || others < 2)
+	if (!are_enough(m, f, role, own, others))
 		return false;
 	usual = quantile(mids, others, 0.5);
 	f->pairs = (int)own;
@@ -207,34 +219,79 @@ static bool is_slow(struct court *c, const struct bb_pair_matrix *m, int rank, e
 	return most < c->slow * usual && highest < 0.5 * (1 + c->slow) * usual;
 }
 
-static bb_status find_slow_ranks(struct court *c)
+/* All pairs of the rank, or those of the kind that it is slow in. */
+static void explain_rank(struct court *c, const struct bb_finding *f)
+{
+	const struct bb_pair_matrix *m = &c->matrices[f->matrix];
+
+	if (f->like < 0)
+		c->rank_done[f->rank] = true;
+	for (size_t i = 0; i < count(m) && f->like >= 0; i++) {
+		const struct bb_pair_value *v = &m->values[i];
+
+		if (v->rounds == 0 || v->like != f->like || !plays(v, f->rank, EITHER))
+			continue;
+		*pair_flag(c, v->from, v->to) = true;
+		*pair_flag(c, v->to, v->from) = true;
+	}
+}
+
+/* Is F's rank slow, in one role at least? */
+static bool plays_slowly(struct court *c, const struct bb_pair_matrix *m, struct bb_finding *f)
 {
 	static const enum role roles[] = {EITHER, SOURCE, TARGET};
+
+	/* Both ways at once each end is both. */
+	for (int i = 0; i < (m->both_ways ? 1 : 3); i++)
+		if (is_slow(c, m, roles[i], f))
+			return true;
+	return false;
+}
+
+/* A rank that is not slow everywhere may be so over one kind of path: its network card. */
+static bb_status find_slow_kinds(struct court *c, struct bb_finding f)
+{
+	const struct bb_pair_matrix *m = &c->matrices[f.matrix];
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; i < count(m) && status == BB_OK; i++) {
+		const struct bb_pair_value *v = &m->values[i];
+		bool first = v->rounds > 0 && plays(v, f.rank, EITHER);
+
+		for (size_t k = 0; k < i && first; k++)
+			first = !is_like(&m->values[k], v) || !plays(&m->values[k], f.rank, EITHER);
+		f.like = v->like;
+		f.from = v->from;
+		f.to = v->to;
+		if (first && plays_slowly(c, m, &f))
+			status = add(c, f);
+	}
+	return status;
+}
+
+static bb_status find_slow_ranks(struct court *c)
+{
 	bb_status status = BB_OK;
 
 	for (size_t k = 0; k < c->n; k++) {
-		const struct bb_pair_matrix *m = &c->matrices[k];
+		scale(c, &c->matrices[k], UPPER);
+		for (int r = 0; r < c->nranks && status == BB_OK; r++) {
+			struct bb_finding f = {.kind = BB_FIND_SLOW_RANK,
+					       .matrix = k,
+					       .rank = r,
+					       .like = -1,
+					       .from = -1,
+					       .to = -1};
 
-		scale(c, m, UPPER);
-		/* Both ways at once each end is both. */
-		for (int r = 0; r < c->nranks && status == BB_OK; r++)
-			for (int i = 0; i < (m->both_ways ? 1 : 3) && status == BB_OK; i++) {
-				struct bb_finding f = {.kind = BB_FIND_SLOW_RANK,
-						       .matrix = k,
-						       .rank = r,
-						       .like = -1,
-						       .from = -1,
-						       .to = -1};
-
-				if (!is_slow(c, m, r, roles[i], &f))
-					continue;
+			if (plays_slowly(c, &c->matrices[k], &f))
 				status = add(c, f);
-				break;
-			}
+			else
+				status = find_slow_kinds(c, f);
+		}
 	}
 	for (size_t i = 0; i < c->found->n; i++)
 		if (c->found->list[i].kind == BB_FIND_SLOW_RANK)
-			c->rank_done[c->found->list[i].rank] = true;
+			explain_rank(c, &c->found->list[i]);
 	return status;
 }
 

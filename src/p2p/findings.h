@@ -34,7 +34,7 @@ struct bb_pair_matrix {
 
 enum bb_finding_kind {
 	BB_FIND_SLOWER_DIRECT, /* P2P on is slower than off */
-	BB_FIND_SLOW_RANK,     /* in all pairs of a rank */
+	BB_FIND_SLOW_RANK,     /* in all pairs of a rank, or all of one kind of path */
 	BB_FIND_ASYMMETRY,     /* from -> to is slower than the way back */
 	BB_FIND_SLOW_PAIR,     /* slower than other pairs of the same kind, in both directions */
 	BB_FIND_BELOW_BOUND    /* pairs far below what is possible */
@@ -42,12 +42,12 @@ enum bb_finding_kind {
 
 struct bb_finding {
 	enum bb_finding_kind kind;
-	size_t matrix;    /* where it shows most */
-	int rank;         /* of a slow rank; else -1 */
-	int from, to;     /* the pair, or the worst of them; a slow rank: -1 */
-	int like;         /* the kind of path of pairs below their bound; else -1 */
-	int pairs;        /* how many it is about */
-	double value;     /* the speed found */
+	size_t matrix; /* where it shows most */
+	int rank;      /* of a slow rank; else -1 */
+	int from, to;  /* the pair, or the worst of them; of a slow rank one of its kind, or -1 */
+	int like;      /* the kind of path, if it is about all pairs of one; else -1 */
+	int pairs;     /* how many it is about */
+	double value;  /* the speed found */
 	double reference; /* what it is held against */
 };
 

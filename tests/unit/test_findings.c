@@ -17,12 +17,21 @@
 #define ROUNDS 7
 #define MATRICES 5 /* read, write, staged; read and staged both ways */
 
-enum fault { HEALTHY, ASYMMETRY, SLOW_LINK, SLOW_RANK, SLOWER_DIRECT, BELOW_BOUND, NFAULTS };
+enum fault {
+	HEALTHY,
+	ASYMMETRY,
+	SLOW_LINK,
+	SLOW_RANK,
+	SLOWER_DIRECT,
+	BELOW_BOUND,
+	SLOW_CARD, /* a rank, over the slower link alone */
+	NFAULTS
+};
 
 static const enum bb_finding_kind finds[] = {
 	[ASYMMETRY] = BB_FIND_ASYMMETRY,     [SLOW_LINK] = BB_FIND_SLOW_PAIR,
 	[SLOW_RANK] = BB_FIND_SLOW_RANK,     [SLOWER_DIRECT] = BB_FIND_SLOWER_DIRECT,
-	[BELOW_BOUND] = BB_FIND_BELOW_BOUND,
+	[BELOW_BOUND] = BB_FIND_BELOW_BOUND, [SLOW_CARD] = BB_FIND_SLOW_RANK,
 };
 
 struct machine {
@@ -61,6 +70,11 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+static bool is_across(const struct machine *m, int from, int to)
+{
+	return m->far && (from < m->nranks / 2) != (to < m->nranks / 2);
+}
+
 static bool is_hit(const struct machine *m, int k, int from, int to)
 {
 	const bool same = from == m->a && to == m->b, back = from == m->b && to == m->a;
@@ -77,6 +91,8 @@ static bool is_hit(const struct machine *m, int k, int from, int to)
 		return m->matrices[k].direct && (same || (both && back));
 	case BELOW_BOUND:
 		return true;
+	case SLOW_CARD:
+		return (from == m->a || to == m->a) && is_across(m, from, to);
 	default:
 		return false;
 	}
@@ -84,7 +100,7 @@ static bool is_hit(const struct machine *m, int k, int from, int to)
 
 static struct bb_pair_value measure(struct machine *m, int k, int from, int to)
 {
-	const bool is_far = m->far && (from < m->nranks / 2) != (to < m->nranks / 2);
+	const bool is_far = is_across(m, from, to);
 	double rounds[ROUNDS];
 	double speed = m->matrices[k].direct ? 10 : 8;
 
@@ -148,9 +164,11 @@ static void expect(struct machine m, size_t wanted)
 			const struct bb_finding *f = &found.list[i];
 
 			right = f->kind == finds[m.fault] && f->value < 0.85 * f->reference &&
-				(f->like >= 0) == (m.fault == BELOW_BOUND);
+				(f->like >= 0) == (m.fault == BELOW_BOUND || m.fault == SLOW_CARD);
 			if (m.fault == SLOW_RANK)
 				right = right && f->rank == m.a && f->from < 0;
+			else if (m.fault == SLOW_CARD)
+				right = right && f->rank == m.a && f->like == 1;
 			else if (m.fault == SLOW_LINK)
 				right = right && f->from < f->to && f->from + f->to == m.a + m.b;
 			else if (m.fault != BELOW_BOUND)
@@ -215,6 +233,20 @@ static void test_slow_rank(void **state)
 				       1);
 }
 
+/* It is fast with those that are near: as if its network card were slow. */
+static void test_slow_card(void **state)
+{
+	for (int a = 0; a < MOST; a++)
+		expect((struct machine){.nranks = MOST,
+					.rounds = ROUNDS,
+					.noise = 0.03,
+					.far = true,
+					.fault = SLOW_CARD,
+					.a = a,
+					.factor = 2},
+		       1);
+}
+
 /* All pairs of a kind of path are one finding, whatever the route. */
 static void test_below_bound(void **state)
 {
@@ -257,9 +289,10 @@ static void test_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_healthy),        cmocka_unit_test(test_pairs),
-		cmocka_unit_test(test_slow_rank),      cmocka_unit_test(test_below_bound),
-		cmocka_unit_test(test_too_few_rounds), cmocka_unit_test(test_nothing),
+		cmocka_unit_test(test_healthy),     cmocka_unit_test(test_pairs),
+		cmocka_unit_test(test_slow_rank),   cmocka_unit_test(test_slow_card),
+		cmocka_unit_test(test_below_bound), cmocka_unit_test(test_too_few_rounds),
+		cmocka_unit_test(test_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
