@@ -415,7 +415,7 @@ struct bb_backend {
 	void (*played)(struct bb_group *group, const char **evaluator, double *faultless);
 
 	/* Routes between two ranks; ends with name NULL. NULL: none, nor the six functions below.
-	 */
+	   BB_CAP_VIRTUAL: messages of a program; there are no functions. */
 	const struct bb_route *routes;
 	/*
 	 * *P2P = does the library let one end work on the other's memory? TEXT = the state that it

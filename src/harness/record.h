@@ -84,6 +84,7 @@ struct bb_run_record {
 	double copy_GBps;            /* private memory copy of all ranks together, measured now */
 	double clock_uncertainty_us; /* when comparing two ranks' clocks */
 	double init_ms;              /* from start until every rank was attached */
+	const char *pair_ranks;      /* "0-7,24-31": those whose pairs are measured; NULL: all */
 	const char *topology_digest; /* of process 0's machine, NULL where it was not looked at */
 };
 

@@ -62,6 +62,7 @@ static const struct bb_field run_fields[] = {
 	    "private memory copy of all ranks at once, measured in this run"),
 	ROW(DOUBLE, clock_uncertainty_us, "us", "when clocks of two ranks are compared"),
 	ROW(DOUBLE, init_ms, "ms", "from the start until every rank was ready"),
+	ROW(STRING, pair_ranks, "", "of pairs: the ranks that these are among, as 0-7,24-31; null: all"),
 	ROW(STRING, topology_digest, "",
 	    "of the machine of rank 0, as `topology` prints it; null: not looked at"),
 	{.name = NULL},

@@ -133,6 +133,8 @@ static bb_status open_session(struct session *s)
 	bb_status status;
 
 	BB_TRY(status, bb_run_attend(s->run, s->driver, NULL, &s->world), done);
+	if (bb_pairs_are_virtual(s->pairs))
+		return bb_run_begin(s->run, s->driver, NAN);
 	BB_TRY(status, open_lists(s), done);
 	BB_TRY(status, open_memory(s), done);
 	BB_TRY(status, bb_ways_find(s->driver, s->run, s->world, &s->ways), done);
@@ -261,22 +263,9 @@ static bb_status take_sample(struct session *s, const struct turn *t, double *se
 	return status;
 }
 
-/* Samples of round ROUND: all rounds together have what -n asks for. */
-static size_t samples_of(const struct session *s, int round, int rounds)
-{
-	const size_t iters = (size_t)s->run->options.iters, r = (size_t)(round % rounds);
-
-	return iters * (r + 1) / (size_t)rounds - iters * r / (size_t)rounds;
-}
-
-static int rounds_of(const struct session *s)
-{
-	return s->run->options.iters < BB_PAIR_ROUNDS ? (int)s->run->options.iters : BB_PAIR_ROUNDS;
-}
-
 static bb_status act(struct session *s, const struct turn *t)
 {
-	const size_t n = t->final ? 1 : samples_of(s, t->round, rounds_of(s));
+	const size_t n = t->final ? 1 : bb_pair_samples(&s->run->options, t->round);
 	const int64_t warm = t->round == 0 ? s->run->options.warmup_iters : t->cell->ping ? 1 : 0;
 	struct bb_series *series = &s->series[peer_of(s, t)];
 	bb_status status = meet(s, t);
@@ -428,7 +417,7 @@ static bb_status agree_to_stop(struct session *s, double began, bool *stop)
 static bb_status run_rounds(struct session *s, const struct bb_cell *cell)
 {
 	const double began = s->backend->now(s->driver->handle);
-	const int base = rounds_of(s);
+	const int base = bb_pair_rounds(&s->run->options);
 	bool stop = false;
 	bb_status status = BB_OK;
 
@@ -448,6 +437,8 @@ static bb_status measure_cell(struct session *s, const struct bb_cell *cell, boo
 {
 	bb_status status;
 
+	if (bb_pairs_are_virtual(s->pairs))
+		return bb_virtual_measure(s->driver, s->pairs, cell, all);
 	for (int peer = 0; peer < s->n; peer++)
 		bb_series_clear(&s->series[peer]);
 	status = run_rounds(s, cell);
@@ -465,7 +456,7 @@ static bb_status run_cell(struct session *s, size_t i)
 	const struct bb_cell *cell = &s->pairs->cells[i];
 	const bool leads = bb_driver_leads(s->driver);
 	const void *all = NULL;
-	bb_status status = leads ? bb_pairs_refuse(s->pairs, i, way_of(s, cell)) : BB_OK;
+	bb_status status = leads && s->ways ? bb_pairs_refuse(s->pairs, i, way_of(s, cell)) : BB_OK;
 
 	if (leads)
 		bb_ticker_show(&s->run->ticker, cell->route->name, cell->bytes);

@@ -11,14 +11,21 @@
 #define CELL 8 /* characters of a column */
 #define END_TEXT 16
 
+#define MOST_PATHS 16
+#define ALIKE 0.999 /* values that need not be told apart */
+
 struct matrix {
 	struct bb_sink sink;
 	struct bb_strbuf out;   /* what is not written yet */
 	int n;                  /* ends: ranks, or a GPU alone */
+	int *ranks;             /* [end], ascending */
 	bool hosted;            /* and the host behind it */
 	double *values, *tails; /* [from * n + to]; NAN: not measured. Latency: p50 and p99 in ns */
 	double *shares;         /* percent of the bound */
-	int filled;             /* off the diagonal */
+	int *path_of;           /* [from * n + to]: which of the paths; -1: none */
+	char paths[MOST_PATHS][BB_PAIR_PATH_TEXT]; /* in the order in which they come */
+	int npaths;
+	int filled;               /* off the diagonal */
 	struct bb_pair_record of; /* one of its records: what the matrix is about */
 };
 
@@ -34,12 +41,20 @@ static bool begin_matrices(struct matrix *m, const struct bb_run_record *run)
 	size_t all;
 
 	m->hosted = run->nranks == 1;
-	m->n = (int)run->nranks + m->hosted;
+	m->n = run->pair_ranks ? bb_ends_read(run->pair_ranks, NULL) : (int)run->nranks + m->hosted;
 	all = (size_t)m->n * (size_t)m->n;
+	m->ranks = calloc((size_t)m->n, sizeof(int));
 	m->values = calloc(all, sizeof(double));
 	m->tails = calloc(all, sizeof(double));
 	m->shares = calloc(all, sizeof(double));
-	return m->values && m->tails && m->shares;
+	m->path_of = calloc(all, sizeof(int));
+	if (!m->ranks || !m->values || !m->tails || !m->shares || !m->path_of)
+		return false;
+	for (int i = 0; i < m->n; i++)
+		m->ranks[i] = i;
+	if (run->pair_ranks)
+		bb_ends_read(run->pair_ranks, m->ranks);
+	return true;
 }
 
 static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
@@ -53,7 +68,11 @@ static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 		bb_strbuf_add(out, "# The pair of a GPU and its host\n");
 	if (run->library_p2p)
 		bb_strbuf_addf(out, "# P2P of the library: %s\n", run->library_p2p);
-	bb_strbuf_addf(out, "# topology: %s\n", run->topology_digest);
+	if (run->topology_digest)
+		bb_strbuf_addf(out, "# topology: %s\n", run->topology_digest);
+	if (run->pair_ranks)
+		bb_strbuf_addf(out, "# Pairs of %d of the ranks: %s\n", of(sink)->n,
+			       run->pair_ranks);
 	return bb_sink_write(sink, out);
 }
 
@@ -64,14 +83,23 @@ static const char *end_name(const struct matrix *m, int end, char text[END_TEXT]
 {
 	if (m->hosted && end == m->n - 1)
 		return "host";
-	snprintf(text, END_TEXT, "%d", end);
+	snprintf(text, END_TEXT, "%d", m->ranks[end]);
 	return text;
 }
 
 /* Where the data of R comes from, or goes: a rank, or the host. */
 static int end_of(const struct matrix *m, int64_t rank)
 {
-	return rank == BB_ABSENT ? m->n - 1 : (int)rank;
+	int low = 0, high = m->n;
+
+	if (rank == BB_ABSENT)
+		return m->n - 1;
+	while (high - low > 1) {
+		const int middle = (low + high) / 2;
+
+		*(m->ranks[middle] <= rank ? &low : &high) = middle;
+	}
+	return low;
 }
 
 static void add_values(struct bb_strbuf *out, const struct matrix *m, const double *values)
@@ -123,6 +151,52 @@ static void add_bound(struct bb_strbuf *out, const struct matrix *m)
 	free(sorted);
 }
 
+/* The values of those pairs that take PATH into VALUES; *LEAST, *MOST = where they are. */
+static int collect(const struct matrix *m, int path, double *values, int *least, int *most)
+{
+	int n = 0;
+
+	for (int i = 0; i < m->n * m->n; i++) {
+		if (m->path_of[i] != path)
+			continue;
+		*least = n == 0 || m->values[i] < m->values[*least] ? i : *least;
+		*most = n == 0 || m->values[i] > m->values[*most] ? i : *most;
+		values[n++] = m->values[i];
+	}
+	return n;
+}
+
+static void add_extreme(struct bb_strbuf *out, const struct matrix *m, const char *word, int at)
+{
+	char from[END_TEXT], to[END_TEXT];
+
+	bb_strbuf_addf(out, ", %s %.4g (%s -> %s)", word, m->values[at],
+		       end_name(m, at / m->n, from), end_name(m, at % m->n, to));
+}
+
+/* "# NVLink: 56 pairs, median 357.2, least 178.9 (3 -> 4), most 357.2 (0 -> 1)", where there are
+   several paths. */
+static void add_paths(struct bb_strbuf *out, const struct matrix *m)
+{
+	double *values = calloc((size_t)m->n * (size_t)m->n, sizeof(*values));
+
+	out->failed |= !values;
+	for (int path = 0; path < m->npaths && m->npaths > 1 && values; path++) {
+		int least = 0, most = 0;
+		const int n = collect(m, path, values, &least, &most);
+
+		qsort(values, (size_t)n, sizeof(*values), compare);
+		bb_strbuf_addf(out, "# %s: %d pair%s, median %.4g", m->paths[path], n,
+			       n == 1 ? "" : "s", values[n / 2]);
+		if (m->values[least] < ALIKE * m->values[most]) {
+			add_extreme(out, m, "least", least);
+			add_extreme(out, m, "most", most);
+		}
+		bb_strbuf_add(out, "\n");
+	}
+	free(values);
+}
+
 static void add_title(struct bb_strbuf *out, const struct bb_pair_record *r, const char *what)
 {
 	char size[BB_UNIT_TEXT];
@@ -156,6 +230,7 @@ static bb_status flush(struct matrix *m)
 		add_values(out, m, m->values);
 		add_bound(out, m);
 	}
+	add_paths(out, m);
 	memset(&m->of, 0, sizeof(m->of));
 	return bb_sink_write(&m->sink, out);
 }
@@ -165,6 +240,27 @@ static bool belongs(const struct matrix *m, const struct bb_pair_record *r)
 	return m->of.quantity && strcmp(m->of.route, r->route) == 0 &&
 	       strcmp(m->of.p2p, r->p2p) == 0 && strcmp(m->of.direction, r->direction) == 0 &&
 	       m->of.size_bytes == r->size_bytes;
+}
+
+static void clear(struct matrix *m)
+{
+	for (int i = 0; i < m->n * m->n; i++) {
+		m->values[i] = m->tails[i] = m->shares[i] = NAN;
+		m->path_of[i] = -1;
+	}
+	m->filled = m->npaths = 0;
+}
+
+/* The number of PATH; of more than there is room for the last. */
+static int find_path(struct matrix *m, const char *path)
+{
+	int i = 0;
+
+	while (i < m->npaths && strcmp(m->paths[i], path) != 0)
+		i++;
+	if (i == m->npaths && i < MOST_PATHS)
+		snprintf(m->paths[m->npaths++], BB_PAIR_PATH_TEXT, "%s", path);
+	return i < MOST_PATHS ? i : MOST_PATHS - 1;
 }
 
 static bb_status pair(struct matrix *m, const struct bb_pair_record *r)
@@ -178,15 +274,15 @@ static bb_status pair(struct matrix *m, const struct bb_pair_record *r)
 
 	if (!belongs(m, r)) {
 		BB_TRY(status, flush(m), out);
-		for (int i = 0; i < m->n * m->n; i++)
-			m->values[i] = m->tails[i] = m->shares[i] = NAN;
-		m->filled = 0;
+		clear(m);
 	}
 	if (!belongs(m, r) || r->bound_source)
 		m->of = *r;
 	m->values[at] = latency ? 1e3 * r->p50_us : r->GBps;
 	m->tails[at] = 1e3 * r->p99_us;
 	m->shares[at] = r->percent_of_bound;
+	if (from != to)
+		m->path_of[at] = find_path(m, r->path);
 	if (both) {
 		m->values[back] = m->values[at];
 		m->tails[back] = m->tails[at];
@@ -258,6 +354,8 @@ static void release(struct bb_sink *sink)
 	free(m->values);
 	free(m->tails);
 	free(m->shares);
+	free(m->path_of);
+	free(m->ranks);
 }
 
 static const struct bb_sink_ops matrix_ops = {

@@ -108,6 +108,13 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 	struct bb_memory_options *a = own;
 	bb_status status;
 
+	if (o->backend->capabilities & BB_CAP_VIRTUAL)
+		return bb_fail(
+			error, BB_EUNSUPPORTED,
+			"the %s backend models links, not memory: this program measures that "
+			"of the machine that it runs on; leave out --backend, or use "
+			"p2p_bandwidth_perf for the ways between ranks",
+			o->backend->name);
 	if (!o->backend->spaces)
 		return bb_fail(error, BB_EUNSUPPORTED, "the %s backend has no memory to work on",
 			       o->backend->name);

@@ -7,7 +7,7 @@
 #define BB_RECORD bb_pair_record
 static const struct bb_field pair_fields[] = {
 	ROW(STRING, quantity, "", "bandwidth or latency"),
-	ROW(STRING, ends, "", "what the ends are: core, gpu or memory"),
+	ROW(STRING, ends, "", "what the ends are: core, gpu, memory, or a virtual rank"),
 	ROW(INT, from, "", "rank that the data comes from; null: the host, or memory"),
 	ROW(INT, to, "", "rank that it goes to; itself: a private copy; null: likewise"),
 	ROW(STRING, place, "", "for memory: where the ranks that work are, a NUMA node or a GPU"),
@@ -16,7 +16,9 @@ static const struct bb_field pair_fields[] = {
 	ROW(STRING, memory_to, "", "for memory: where what is written is"),
 	ROW(STRING, from_host, "", "where that rank lives"),
 	ROW(STRING, to_host, "", "where the other lives"),
-	ROW(INT, from_device, "", "its core or GPU"),
+	ROW(INT, from_node, "", "of --cluster: the node of that rank"),
+	ROW(INT, to_node, "", "that of the other"),
+	ROW(INT, from_device, "", "its core or GPU; of --cluster: which GPU of its node"),
 	ROW(INT, to_device, "", "that of the other"),
 	ROW(INT, from_numa, "", "its NUMA node"),
 	ROW(INT, to_numa, "", "that of the other"),

@@ -56,7 +56,8 @@ const struct bb_option bb_latency_rows[] = {
 	P2P_ROW,
 	FINDINGS_ROW,
 	{INT("iters", 'n', iters, "1000", "N", 1, MAX_ITERS,
-	     "samples of each pair, of 50 round trips each")},
+	     "samples of each pair, of 50 round trips each"),
+	 GIVEN(iters_given)},
 	{.name = NULL},
 };
 
@@ -114,6 +115,15 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "the %s backend has no routes between two ranks (see --list)",
 			       o->backend->name);
+	if ((o->backend->capabilities & BB_CAP_VIRTUAL) && o->warmup_iters_given)
+		return bb_fail(error, BB_EUSAGE,
+			       "-w %lld: links of virtual ranks do not get warm; leave it out",
+			       (long long)o->warmup_iters);
+	if (o->calibrate_text)
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "--calibrate %s: what is fitted is how long collectives take, no "
+			       "pair's link; give --link or --cluster",
+			       o->calibrate_text);
 	o->config.reached = true;
 	status = bb_child_find(&asked->child, error);
 	if (status == BB_OK && asked->child) {
@@ -130,6 +140,7 @@ static bb_status check_latency(const struct bb_benchmark *benchmark, void *own,
 			       struct bb_options *o, const struct bb_environment *environment,
 			       struct bb_error *error)
 {
+	const struct bb_pair_options *asked = own;
 	const char *given = bb_options_size_given(o);
 
 	if (given)
@@ -137,7 +148,7 @@ static bb_status check_latency(const struct bb_benchmark *benchmark, void *own,
 			       "%s: latency is that of a word, which has no other size; leave it "
 			       "out, or use p2p_bandwidth_perf",
 			       given);
-	o->iters = ((const struct bb_pair_options *)own)->iters;
+	bb_options_set_iters(o, asked->iters, asked->iters_given);
 	return check(benchmark, own, o, environment, error);
 }
 
@@ -208,6 +219,7 @@ static bb_status add_sizes(struct bb_pairs *pairs, const struct bb_route *route,
 {
 	const struct bb_options *o = &pairs->run->options;
 	const bool gpus = o->backend->capabilities & BB_CAP_GPU;
+	const bool virtual = bb_pairs_are_virtual(pairs); /* a clock that takes no time to read */
 	bb_status status = BB_OK;
 
 	for (uint64_t size = o->min_bytes; size && status == BB_OK;
@@ -215,7 +227,7 @@ static bb_status add_sizes(struct bb_pairs *pairs, const struct bb_route *route,
 		const uint64_t repeats = (gpus ? GPU_SAMPLE_BYTES : SAMPLE_BYTES) / size;
 		struct bb_cell cell = {.route = route, .both_ways = both_ways, .bytes = size};
 
-		cell.repeats = repeats < 1                ? 1
+		cell.repeats = repeats < 1 || virtual     ? 1
 			       : repeats > SAMPLE_REPEATS ? SAMPLE_REPEATS
 							  : (size_t)repeats;
 		if (size > pairs->run->memory / SETS / (uint64_t)pairs->run->world.nlocal)
@@ -245,25 +257,28 @@ static bb_status plan_bandwidth(struct bb_pairs *pairs, bool childs)
 static bb_status plan_latency(struct bb_pairs *pairs, bool childs)
 {
 	const bool gpus = pairs->run->options.backend->capabilities & BB_CAP_GPU;
+	const size_t pings = bb_pairs_are_virtual(pairs) ? 1
+			     : gpus                      ? GPU_SAMPLE_PINGS
+							 : SAMPLE_PINGS;
 	const struct bb_route *routes = pairs->run->options.backend->routes;
 	bb_status status = BB_OK;
 
 	for (const struct bb_route *r = routes; r->name && status == BB_OK; r++)
 		if (is_wanted(pairs, r, BB_ROUTE_PING, childs))
-			status = add_cell(
-				pairs,
-				(struct bb_cell){.route = r,
-						 .ping = true,
-						 .both_ways = true,
-						 .repeats = gpus ? GPU_SAMPLE_PINGS : SAMPLE_PINGS},
-				childs);
+			status = add_cell(pairs,
+					  (struct bb_cell){.route = r,
+							   .ping = true,
+							   .both_ways = true,
+							   .repeats = pings},
+					  childs);
 	return status;
 }
 
-static bb_status check_world(struct bb_run *run)
+static bb_status check_world(const struct bb_pairs *pairs)
 {
+	struct bb_run *run = pairs->run;
 	const char *const word = run->options.launch ? "-np" : "-g";
-	const int n = run->world.nranks;
+	const int n = pairs->n;
 
 	if (n < 2)
 		return bb_fail(&run->error, BB_EUSAGE, "%s 1: a pair needs two ranks; give %s 2",
@@ -310,9 +325,12 @@ static bool has_child(const struct bb_pairs *pairs)
 static bb_status plan(struct bb_run *run, bb_status (*make)(struct bb_pairs *pairs, bool childs))
 {
 	struct bb_pairs *pairs = of(run);
-	bb_status status = check_world(run);
+	bb_status status;
 
 	pairs->run = run;
+	status = bb_ends_choose(pairs);
+	if (status == BB_OK)
+		status = check_world(pairs);
 	if (status == BB_OK)
 		status = ask_library(pairs);
 	if (status == BB_OK)
@@ -328,7 +346,8 @@ static bb_status plan(struct bb_run *run, bb_status (*make)(struct bb_pairs *pai
 				 p2p_names[pairs->asked.p2p], run->options.backend->name,
 				 *pairs->library_text ? "; P2P of the library is " : "",
 				 pairs->library_text);
-	run->record.topology_digest = pairs->digest;
+	if (!bb_pairs_are_virtual(pairs))
+		run->record.topology_digest = pairs->digest;
 	return status;
 }
 
@@ -354,17 +373,27 @@ static bb_status plan_for_latency(struct bb_run *run)
 	return plan(run, plan_latency);
 }
 
-static bb_status open_results(struct bb_run *run)
+static bb_status look_around(struct bb_pairs *pairs)
 {
-	struct bb_pairs *pairs = of(run);
 	struct bb_topology *t = NULL;
-	uint64_t bytes = 0;
-	bb_status status = bb_topology_here(&t, &run->error);
+	bb_status status = bb_topology_here(&t, &pairs->run->error);
 
 	if (status != BB_OK)
 		return status;
 	snprintf(pairs->digest, sizeof(pairs->digest), "%016" PRIx64, bb_topology_digest(t));
 	bb_topology_free(t);
+	return BB_OK;
+}
+
+static bb_status open_results(struct bb_run *run)
+{
+	struct bb_pairs *pairs = of(run);
+	uint64_t bytes = 0;
+	/* Virtual ranks do not run on this machine. */
+	bb_status status = bb_pairs_are_virtual(pairs) ? BB_OK : look_around(pairs);
+
+	if (status != BB_OK)
+		return status;
 	if (pairs->host) {
 		for (size_t i = 0; i < pairs->host->ncases; i++)
 			bytes += pairs->host->cases[i].bytes;
@@ -404,10 +433,10 @@ static void tell(struct bb_run *run, struct bb_strbuf *out)
 	const struct bb_pairs *pairs = of(run);
 
 	if (pairs->nmatrices > 0 && pairs->nfindings == 0)
-		bb_strbuf_add(out,
-			      pairs->matrices[0].values && run->options.iters < BB_FINDING_ROUNDS
-				      ? "# findings: too few iterations to tell (-n)\n"
-				      : "# findings: none\n");
+		bb_strbuf_add(out, pairs->matrices[0].values && !run->options.exact &&
+						   run->options.iters < BB_FINDING_ROUNDS
+					   ? "# findings: too few iterations to tell (-n)\n"
+					   : "# findings: none\n");
 }
 
 static void close_pairs(struct bb_run *run)
@@ -420,6 +449,8 @@ static void close_pairs(struct bb_run *run)
 		bb_child_cell_free(pairs->cells[i].child);
 	bb_pair_lights_close(pairs);
 	bb_host_pair_close(pairs);
+	bb_virtual_close(pairs);
+	bb_ends_close(pairs);
 	free(pairs->matrices);
 	free(pairs->matrix_cells);
 	free(pairs->cells);
@@ -434,6 +465,7 @@ const struct bb_benchmark bb_bandwidth_benchmark = {
 	.own_bytes = sizeof(struct bb_pairs),
 	.options = bb_bandwidth_rows,
 	.faults = FAULTS,
+	.programs = true,
 	.check = check,
 	.list = list,
 	.open_text = bb_sink_matrix_open,
@@ -451,6 +483,7 @@ const struct bb_benchmark bb_latency_benchmark = {
 	.own_bytes = sizeof(struct bb_pairs),
 	.options = bb_latency_rows,
 	.faults = FAULTS & ~(1u << BB_FAULT_CORRUPT),
+	.programs = true,
 	.sizeless = true,
 	.check = check_latency,
 	.list = list,

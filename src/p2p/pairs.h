@@ -7,6 +7,8 @@
  *   series.c       what a rank timed with a peer
  *   child.c        the half that a child process measures
  *   ways.c         where each route leads
+ *   ends.c         whose pairs are measured
+ *   virtual.c      pairs of virtual ranks, instead of drive.c's turns
  *   host_pair.c    instead of these two, of one GPU alone: it and its host
  *   results.c      what the ranks measured, put together into records and findings
  *   paths.c        what lies between two ranks, what that allows, and why a pair may be slow
@@ -25,8 +27,9 @@
 #include <sched.h>
 
 #define BB_PAIR_MAX_RANKS 256
-#define BB_CPU_SETS 4    /* 4096 CPUs */
-#define BB_PAIR_ROUNDS 7 /* over all pairs, so that what passes by does not hit one alone */
+#define BB_PAIR_ALL_ENDS 64 /* virtual ranks; of more only pairs of some nodes */
+#define BB_CPU_SETS 4       /* 4096 CPUs */
+#define BB_PAIR_ROUNDS 7    /* over all pairs, so that what passes by does not hit one alone */
 
 enum bb_p2p_choice { BB_P2P_ON, BB_P2P_OFF, BB_P2P_BOTH };
 enum bb_way_choice { BB_ONE_WAY, BB_BOTH_WAYS, BB_ANY_WAY };
@@ -38,7 +41,8 @@ struct bb_pair_options {
 	int ways;      /* enum bb_way_choice */
 	int findings;  /* enum bb_findings_choice */
 	int64_t iters; /* of latency, whose samples are short */
-	bool child;    /* this process measures for its parent (child.h) */
+	bool iters_given;
+	bool child; /* this process measures for its parent (child.h) */
 };
 
 /* ---- records (pair_record.c) ----------------------------------------------------------- */
@@ -47,12 +51,13 @@ struct bb_pair_options {
    unordered pair. */
 struct bb_pair_record {
 	const char *quantity; /* "bandwidth", "latency" */
-	const char *ends;     /* "core", "gpu", "memory" */
+	const char *ends;     /* "core", "gpu", "memory", "rank" */
 	int64_t from, to;     /* ranks: the direction of the data */
 	/* Of memory instead: who works, how many at once, and where what is read and written is. */
 	const char *place, *memory_from, *memory_to;
 	int64_t workers;
 	const char *from_host, *to_host;
+	int64_t from_node, to_node; /* of a cluster */
 	int64_t from_device, to_device, from_numa, to_numa;
 	const char *path;      /* "same NUMA node" */
 	const char *route;     /* "read" */
@@ -92,11 +97,11 @@ extern const struct bb_record_kind bb_record_pair, bb_record_finding;
 
 struct bb_pairs;
 
-/* The kind of path between two ranks: the same number where paths are alike; and what it is called:
+/* The kind of path between two ends: the same number where paths are alike; and what it is called:
    "NV18", "same NUMA node". */
 int bb_pair_path(const struct bb_pairs *pairs, int from, int to, char name[BB_PAIR_PATH_TEXT]);
 
-/* What links allow from one GPU to another in bytes per second, and in *WHY, which lasts as long as
+/* What links allow from one end to another in bytes per second, and in *WHY, which lasts as long as
    PAIRS, the sentence that explains it; 0: that is not known. */
 double bb_pair_light(struct bb_pairs *pairs, int from, int to, const char **why);
 void bb_pair_lights_close(struct bb_pairs *pairs);
@@ -125,6 +130,10 @@ struct bb_cell {
 struct bb_pairs {
 	struct bb_pair_options asked; /* first: the rows are read into it */
 	struct bb_run *run;
+	int n;                            /* ends: ranks whose pairs are measured */
+	int *ranks;                       /* [end], ascending; NULL: all */
+	struct bb_strbuf ends_text;       /* these, where they are not all: "0-7,24-31" */
+	struct bb_virtual_pairs *virtual; /* of virtual ranks, once measured */
 	struct bb_cell *cells;
 	size_t ncells;
 	uint64_t most_bytes; /* of cells that are run */
@@ -147,6 +156,47 @@ struct bb_pairs {
 
 extern const struct bb_option bb_bandwidth_rows[], bb_latency_rows[];
 extern const struct bb_benchmark bb_bandwidth_benchmark, bb_latency_benchmark;
+
+/* Is one driver that of all ranks? */
+static inline bool bb_pairs_are_virtual(const struct bb_pairs *pairs)
+{
+	return pairs->run->options.backend->capabilities & BB_CAP_VIRTUAL;
+}
+
+/* The rank that END is. */
+static inline int bb_pair_rank(const struct bb_pairs *pairs, int end)
+{
+	return pairs->ranks ? pairs->ranks[end] : end;
+}
+
+/* Rounds that -n makes, and the samples of ROUND: all rounds together have what -n asks for. */
+static inline int bb_pair_rounds(const struct bb_options *o)
+{
+	return o->iters < BB_PAIR_ROUNDS ? (int)o->iters : BB_PAIR_ROUNDS;
+}
+
+static inline size_t bb_pair_samples(const struct bb_options *o, int round)
+{
+	const size_t iters = (size_t)o->iters, rounds = (size_t)bb_pair_rounds(o);
+	const size_t r = (size_t)round % rounds;
+
+	return iters * (r + 1) / rounds - iters * r / rounds;
+}
+
+/* ---- whose pairs (ends.c) --------------------------------------------------------------- */
+
+/* pairs->n and ranks. */
+BB_MUST bb_status bb_ends_choose(struct bb_pairs *pairs);
+void bb_ends_close(struct bb_pairs *pairs);
+/* How many ranks TEXT, as in the run's record, names; RANKS = which (NULL: not wanted). */
+int bb_ends_read(const char *text, int *ranks);
+
+/* ---- virtual ranks (virtual.c) ---------------------------------------------------------- */
+
+/* *ALL = the parts of CELL, [end * n + end], until the next; played as a program. */
+BB_MUST bb_status bb_virtual_measure(struct bb_driver *driver, struct bb_pairs *pairs,
+				     const struct bb_cell *cell, const void **all);
+void bb_virtual_close(struct bb_pairs *pairs);
 
 /* A benchmark's drive; RUN's own state is a struct bb_pairs. */
 bb_status bb_pairs_drive(struct bb_driver *driver, void *run);
@@ -179,7 +229,7 @@ void bb_ways_free(const struct bb_backend *backend, struct bb_way *ways);
 
 /* Rank 0: tell of CELL, unless all of it is skipped, where WAY, its route's, does not lead. */
 BB_MUST bb_status bb_pairs_refuse(struct bb_pairs *pairs, size_t cell, const struct bb_way *way);
-/* Rank 0: PARTS[rank * nranks + peer] of cell CELL to the sinks, and kept for the findings. */
+/* Rank 0: PARTS[end * n + end of the peer] of cell CELL to the sinks, and kept for the findings. */
 BB_MUST bb_status bb_pairs_deliver(struct bb_pairs *pairs, size_t cell,
 				   const struct bb_pair_part *parts);
 /* Rank 0: does anything that was kept look wrong? */

@@ -43,6 +43,20 @@ static int by_place(const struct bb_location *a, const struct bb_location *b)
 	return a->numa == b->numa ? SAME_NUMA : SAME_HOST;
 }
 
+/* Ways of a cluster that have the same rate are alike; links all are. */
+static int by_model(const struct bb_pairs *pairs, int from, int to, char name[BB_PAIR_PATH_TEXT])
+{
+	const struct bb_cluster *c = pairs->run->options.cluster;
+	struct bb_cluster_way way;
+
+	snprintf(name, BB_PAIR_PATH_TEXT, "link");
+	if (!c || from == to)
+		return 0;
+	way = bb_cluster_way(c, bb_pair_rank(pairs, from), bb_pair_rank(pairs, to));
+	snprintf(name, BB_PAIR_PATH_TEXT, "%s", bb_cluster_path_name(way.path));
+	return (int)way.path + BB_WAYS * (int)(way.rate / 1e6);
+}
+
 int bb_pair_path(const struct bb_pairs *pairs, int from, int to, char name[BB_PAIR_PATH_TEXT])
 {
 	const struct bb_run *run = pairs->run;
@@ -52,6 +66,8 @@ int bb_pair_path(const struct bb_pairs *pairs, int from, int to, char name[BB_PA
 	enum bb_path path;
 	int nvlinks = 0;
 
+	if (bb_pairs_are_virtual(pairs))
+		return by_model(pairs, from, to, name);
 	if (!on_topology(run) || place == OTHER_HOST || place == SAME_DEVICE) {
 		snprintf(name, BB_PAIR_PATH_TEXT, "%s", place_names[place]);
 		return place;
@@ -178,6 +194,8 @@ const char *bb_pair_cause(const struct bb_pairs *pairs, const struct bb_finding 
 	const int a = f->rank >= 0 ? f->rank : f->from, b = f->rank >= 0 ? f->rank : f->to;
 	const struct bb_location *at_a = &run->infos[a].location, *at_b = &run->infos[b].location;
 
+	if (bb_pairs_are_virtual(pairs))
+		return NULL; /* --fault is */
 	if (!is_pinned(run, a) || !is_pinned(run, b))
 		return "a rank could not be pinned to its core";
 	if (f->rank < 0 && by_place(at_a, at_b) == SAME_DEVICE)

@@ -23,7 +23,7 @@ static const char *p2p_of(const struct bb_cell *cell)
 static const struct bb_pair_part *part_of(const struct bb_pairs *pairs,
 					  const struct bb_pair_part *parts, int rank, int peer)
 {
-	return &parts[(size_t)rank * (size_t)pairs->run->world.nranks + (size_t)peer];
+	return &parts[(size_t)rank * (size_t)pairs->n + (size_t)peer];
 }
 
 /* The rank that timed it, of a pair in one direction. */
@@ -55,6 +55,9 @@ static struct bb_pair_value value_of(const struct bb_pairs *pairs, const struct 
 				  .like = bb_pair_path(pairs, from, to, path),
 				  .rounds = a->rounds};
 
+	/* Where time is exact, one round says as much as many. */
+	if (pairs->run->options.exact && v.rounds > 0)
+		v.rounds = BB_FINDING_ROUNDS;
 	v.low = unit * rate(a->high);
 	v.mid = unit * rate(a->mid);
 	v.high = unit * rate(a->low);
@@ -66,15 +69,35 @@ static struct bb_pair_value value_of(const struct bb_pairs *pairs, const struct 
 	return v;
 }
 
+/* Over a link that is paced or modelled, without faults; 0: there is none. */
+static double over_link(const struct bb_pairs *pairs, double bytes, int from, int to,
+			const char **source)
+{
+	const struct bb_options *o = &pairs->run->options;
+	struct bb_cluster_way way;
+
+	if (o->cluster) {
+		way = bb_cluster_way(o->cluster, bb_pair_rank(pairs, from),
+				     bb_pair_rank(pairs, to));
+		*source = "its way in --cluster, without a fault";
+		return bytes / (bytes / way.rate + way.latency +
+				o->cluster->figures[BB_FIGURE_MESSAGE_OVERHEAD].value);
+	}
+	*source = "--link";
+	return o->config.link_rate > 0
+		       ? bytes / (bytes / o->config.link_rate + o->config.link_latency)
+		       : 0;
+}
+
 /* What the pair could do: what its links allow, or where that is not known what who acts copies
-   within its own memory; or its paced link. */
+   within its own memory; or its link. */
 static double bound_of(struct bb_pairs *pairs, const struct bb_cell *cell,
 		       const struct bb_pair_part *parts, int from, int to, const char **source)
 {
-	const struct bb_backend_config *link = &pairs->run->options.config;
 	const bool by_source = cell->route->actor == BB_BY_SOURCE;
 	const int actor = by_source ? from : to;
-	double bound = 0;
+	const char *link;
+	double bound = 0, linked;
 
 	if (cell->ping || cell->both_ways || from == to)
 		return 0;
@@ -84,19 +107,29 @@ static double bound_of(struct bb_pairs *pairs, const struct bb_cell *cell,
 		bound = (double)cell->bytes * rate(part_of(pairs, parts, actor, actor)->mid);
 		*source = "private copy of the rank that acts, in this run";
 	}
-	if (link->link_rate > 0) {
-		const double paced = (double)cell->bytes /
-				     ((double)cell->bytes / link->link_rate + link->link_latency);
-
-		if (bound == 0 || paced < bound) {
-			bound = paced;
-			*source = "--link";
-		}
+	linked = over_link(pairs, (double)cell->bytes, from, to, &link);
+	if (linked > 0 && (bound == 0 || linked < bound)) {
+		bound = linked;
+		*source = link;
 	}
 	return bound;
 }
 
 /* ---- records ------------------------------------------------------------------------------- */
+
+/* They live nowhere; a cluster says which GPU of a node each is. */
+static void fill_virtual_ends(const struct bb_pairs *pairs, struct bb_pair_record *r)
+{
+	const struct bb_cluster *c = pairs->run->options.cluster;
+
+	r->ends = c && c->inside != BB_INSIDE_NOTHING ? "gpu" : "rank";
+	if (!c)
+		return;
+	r->from_node = bb_cluster_node(c, (int)r->from);
+	r->to_node = bb_cluster_node(c, (int)r->to);
+	r->from_device = r->from % c->gpus;
+	r->to_device = r->to % c->gpus;
+}
 
 /* PATH keeps the name of the path. */
 static void fill_ends(const struct bb_pairs *pairs, int from, int to, char path[BB_PAIR_PATH_TEXT],
@@ -105,17 +138,21 @@ static void fill_ends(const struct bb_pairs *pairs, int from, int to, char path[
 	const struct bb_location *a = &pairs->run->infos[from].location;
 	const struct bb_location *b = &pairs->run->infos[to].location;
 
+	r->from = bb_pair_rank(pairs, from);
+	r->to = bb_pair_rank(pairs, to);
+	bb_pair_path(pairs, from, to, path);
+	r->path = from == to ? "private copy" : path;
+	if (bb_pairs_are_virtual(pairs)) {
+		fill_virtual_ends(pairs, r);
+		return;
+	}
 	r->ends = pairs->run->options.backend->capabilities & BB_CAP_GPU ? "gpu" : "core";
-	r->from = from;
-	r->to = to;
 	r->from_host = a->host;
 	r->to_host = b->host;
 	r->from_device = a->device;
 	r->to_device = b->device;
 	r->from_numa = a->numa < 0 ? BB_ABSENT : a->numa;
 	r->to_numa = b->numa < 0 ? BB_ABSENT : b->numa;
-	bb_pair_path(pairs, from, to, path);
-	r->path = from == to ? "private copy" : path;
 }
 
 static void fill_route(const struct bb_cell *cell, struct bb_pair_record *r)
@@ -237,7 +274,7 @@ static void keep(struct bb_pairs *pairs, size_t cell, struct bb_pair_value *valu
 		.by_source = c->route->actor == BB_BY_SOURCE,
 		.by_target = c->route->actor == BB_BY_TARGET,
 		.values = values,
-		.nranks = pairs->run->world.nranks,
+		.nranks = pairs->n,
 	};
 }
 
@@ -259,7 +296,7 @@ static bb_status deliver_value(struct bb_pairs *pairs, const struct bb_cell *cel
 static bb_status deliver_values(struct bb_pairs *pairs, const struct bb_cell *cell,
 				const struct bb_pair_part *parts, struct bb_pair_value *values)
 {
-	const int n = pairs->run->world.nranks;
+	const int n = pairs->n;
 	bb_status status = BB_OK;
 
 	for (int r = 0; r < n && status == BB_OK; r++) {
@@ -277,7 +314,7 @@ static bb_status deliver_values(struct bb_pairs *pairs, const struct bb_cell *ce
 bb_status bb_pairs_deliver(struct bb_pairs *pairs, size_t number, const struct bb_pair_part *parts)
 {
 	const struct bb_cell *cell = &pairs->cells[number];
-	const size_t n = (size_t)pairs->run->world.nranks;
+	const size_t n = (size_t)pairs->n;
 	struct bb_pair_value *values;
 
 	bb_ticker_hide(&pairs->run->ticker);
@@ -313,28 +350,33 @@ static void add_speed(struct bb_strbuf *out, const struct bb_cell *cell, double 
 static void add_subject(struct bb_strbuf *out, const struct bb_pairs *pairs,
 			const struct bb_finding *f)
 {
+	const int from = f->from < 0 ? -1 : bb_pair_rank(pairs, f->from);
+	const int to = f->to < 0 ? -1 : bb_pair_rank(pairs, f->to);
 	char path[BB_PAIR_PATH_TEXT] = "";
 
 	if (f->from >= 0)
 		bb_pair_path(pairs, f->from, f->to, path);
 	switch (f->kind) {
 	case BB_FIND_SLOWER_DIRECT:
-		bb_strbuf_addf(out, "%d -> %d is slower with P2P on than off: ", f->from, f->to);
+		bb_strbuf_addf(out, "%d -> %d is slower with P2P on than off: ", from, to);
 		break;
 	case BB_FIND_SLOW_RANK:
-		bb_strbuf_addf(out, "rank %d is slow in all its pairs: ", f->rank);
+		bb_strbuf_addf(out, "rank %d is slow in all its pairs",
+			       bb_pair_rank(pairs, f->rank));
+		if (f->from >= 0)
+			bb_strbuf_addf(out, " (%s)", path);
+		bb_strbuf_add(out, ": ");
 		break;
 	case BB_FIND_ASYMMETRY:
-		bb_strbuf_addf(out, "%d -> %d is slower than the way back: ", f->from, f->to);
+		bb_strbuf_addf(out, "%d -> %d is slower than the way back: ", from, to);
 		break;
 	case BB_FIND_SLOW_PAIR:
-		bb_strbuf_addf(out, "%d <-> %d is slower than other pairs (%s): ", f->from, f->to,
-			       path);
+		bb_strbuf_addf(out, "%d <-> %d is slower than other pairs (%s): ", from, to, path);
 		break;
 	case BB_FIND_BELOW_BOUND:
 		bb_strbuf_addf(out,
 			       "%d pair%s (%s) far below what is possible; the worst, %d -> %d: ",
-			       f->pairs, f->pairs == 1 ? " is" : "s are", path, f->from, f->to);
+			       f->pairs, f->pairs == 1 ? " is" : "s are", path, from, to);
 		break;
 	}
 }
@@ -360,9 +402,9 @@ static void describe(struct bb_strbuf *out, const struct bb_pairs *pairs,
 	bb_strbuf_addf(out, ")%s%s", cause ? "; " : "", cause ? cause : "");
 }
 
-static int64_t or_absent(int number)
+static int64_t rank_or_absent(const struct bb_pairs *pairs, int end)
 {
-	return number < 0 ? BB_ABSENT : number;
+	return end < 0 ? BB_ABSENT : bb_pair_rank(pairs, end);
 }
 
 static bb_status tell(struct bb_pairs *pairs, const struct bb_finding *f)
@@ -375,9 +417,9 @@ static bb_status tell(struct bb_pairs *pairs, const struct bb_finding *f)
 
 	bb_record_init(&bb_record_finding, &r);
 	r.finding = finding_names[f->kind];
-	r.rank = or_absent(f->rank);
-	r.from = or_absent(f->from);
-	r.to = or_absent(f->to);
+	r.rank = rank_or_absent(pairs, f->rank);
+	r.from = rank_or_absent(pairs, f->from);
+	r.to = rank_or_absent(pairs, f->to);
 	r.pairs = f->pairs;
 	if (f->from >= 0)
 		bb_pair_path(pairs, f->from, f->to, path);
@@ -417,7 +459,7 @@ bb_status bb_pairs_suspect(struct bb_pairs *pairs, unsigned char *suspects)
 void bb_pairs_review(struct bb_pairs *pairs, size_t number, const struct bb_pair_part *parts)
 {
 	const struct bb_cell *cell = &pairs->cells[number];
-	const int n = pairs->run->world.nranks;
+	const int n = pairs->n;
 	struct bb_pair_value *values;
 	const char *source;
 	size_t k = 0;

@@ -3,6 +3,20 @@
 #include <math.h>
 #include <stdlib.h>
 
+const struct bb_route bb_sim_routes[] = {
+	{.name = "send",
+	 .brief = "a message over the modelled link",
+	 .uses = BB_ROUTE_TRANSFER,
+	 .actor = BB_BY_BOTH,
+	 .direct = true},
+	{.name = "word",
+	 .brief = "a message of 8 bytes, there and back",
+	 .uses = BB_ROUTE_PING,
+	 .actor = BB_BY_BOTH,
+	 .direct = true},
+	{.name = NULL},
+};
+
 static double per_byte(double rate)
 {
 	return rate > 0 && !isinf(rate) ? 1 / rate : 0;

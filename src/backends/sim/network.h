@@ -21,4 +21,7 @@ bool bb_network_make(struct bb_network *network, const struct bb_cluster *cluste
 		     const struct bb_fabric_flaw *flaw);
 void bb_network_free(struct bb_network *network); /* of a zeroed one: nothing */
 
+/* The messages that pairs of ranks send each other; ends with name NULL. */
+extern const struct bb_route bb_sim_routes[];
+
 #endif

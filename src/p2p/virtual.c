@@ -1,0 +1,307 @@
+/*
+ * virtual.c - pairs of virtual ranks: one driver has all of them evaluated. A matrix is a program,
+ * in which one pair after the other has its turn. The two of a pair meet before each sample, in a
+ * message without bytes, which is done at the same time on both; then go the messages that are
+ * timed. They meet once more when they are done, and one of them passes the word to the next pair,
+ * so that nobody else is at work.
+ */
+#include "harness/play.h"
+#include "p2p/pairs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define WORD 8 /* bytes of a word that goes to and fro */
+
+enum lane { DATA, WORDS, LANES };
+enum work { DELAY, PASS, MEET, THERE, BACK }; /* THERE alone is timed; of words BACK */
+
+/* What a rank does; the rest follows from the cell. */
+struct act {
+	unsigned char act, queue, work;
+	int peer;
+};
+
+struct script {
+	struct act *acts;
+	size_t n, room;
+};
+
+struct bb_virtual_pairs {
+	const struct bb_pairs *pairs;
+	const struct bb_cell *cell;
+	int *end_of;              /* [rank]; -1: none */
+	struct script *scripts;   /* [end] */
+	bool failed;              /* out of memory for them */
+	int last[2];              /* the pair that knows that it is done; -1: none before */
+	struct bb_series *series; /* [end * n + end], where results.c looks for its part */
+	struct bb_pair_part *parts;
+	double *scratch;
+	size_t most;
+	double started; /* the sample at hand */
+};
+
+/* ---- a pair's turn ------------------------------------------------------------------------- */
+
+static void add(struct bb_virtual_pairs *v, int rank, struct act act)
+{
+	struct script *s = &v->scripts[v->end_of[rank]];
+
+	if (s->n == s->room) {
+		const size_t room = s->room ? 2 * s->room : 64;
+		struct act *more = realloc(s->acts, room * sizeof(*more));
+
+		if (!more) {
+			v->failed = true;
+			return;
+		}
+		s->acts = more;
+		s->room = room;
+	}
+	s->acts[s->n++] = act;
+}
+
+/* Of a rank that is to be slow: before whatever it does. */
+static void add_delay(struct bb_virtual_pairs *v, int rank)
+{
+	const struct bb_fault *fault = &v->pairs->run->options.fault;
+
+	if (fault->kind == BB_FAULT_SLOW && fault->rank == rank)
+		add(v, rank, (struct act){BB_ACT_COMPUTE, 0, DELAY, BB_NO_PEER});
+}
+
+/* INTO: the queue of the one that receives. */
+static void add_message(struct bb_virtual_pairs *v, int from, int to, enum work work,
+			unsigned char into)
+{
+	add(v, from, (struct act){BB_ACT_SEND, 0, (unsigned char)work, to});
+	add(v, to, (struct act){BB_ACT_RECV, into, (unsigned char)work, from});
+}
+
+static void add_sample(struct bb_virtual_pairs *v, int a, int b)
+{
+	const bool both = v->cell->both_ways && !v->cell->ping;
+
+	add_delay(v, a);
+	if (!v->cell->ping)
+		add_delay(v, b);
+	add_message(v, a, b, THERE, both);
+	if (both)
+		add_message(v, b, a, THERE, 1);
+	if (!v->cell->ping)
+		return;
+	add_delay(v, b);
+	add_message(v, b, a, BACK, 0);
+}
+
+/* Does RANK know that the pair before is done? */
+static bool knows(const struct bb_virtual_pairs *v, int rank)
+{
+	return v->last[0] < 0 || rank == v->last[0] || rank == v->last[1];
+}
+
+static void add_turn(struct bb_virtual_pairs *v, int a, int b, size_t samples)
+{
+	int first = a;
+
+	if (!knows(v, a) && knows(v, b))
+		first = b;
+	else if (!knows(v, a))
+		add_message(v, v->last[1], a, PASS, 0);
+	add_message(v, first, first == a ? b : a, MEET, 0);
+	for (size_t i = 0; i < samples; i++) {
+		add_sample(v, a, b);
+		add_message(v, a, b, MEET, 0);
+	}
+	v->last[0] = a;
+	v->last[1] = b;
+}
+
+static void add_turns(struct bb_virtual_pairs *v, size_t samples)
+{
+	const struct bb_pairs *pairs = v->pairs;
+
+	for (int end = 0; end < pairs->n; end++)
+		v->scripts[end].n = 0;
+	v->last[0] = v->last[1] = -1;
+	for (int a = 0; a < pairs->n; a++)
+		for (int b = v->cell->both_ways ? a + 1 : 0; b < pairs->n; b++)
+			if (a != b)
+				add_turn(v, bb_pair_rank(pairs, a), bb_pair_rank(pairs, b),
+					 samples);
+}
+
+/* ---- the program --------------------------------------------------------------------------- */
+
+static size_t length(const struct bb_program *program, int rank)
+{
+	const struct bb_virtual_pairs *v = program->own;
+
+	return v->end_of[rank] < 0 ? 0 : v->scripts[v->end_of[rank]].n;
+}
+
+static void operation(const struct bb_program *program, int rank, size_t index,
+		      struct bb_operation *o)
+{
+	const struct bb_virtual_pairs *v = program->own;
+	const struct act *act = &v->scripts[v->end_of[rank]].acts[index];
+
+	o->act = (enum bb_act)act->act;
+	o->queue = act->queue;
+	o->work = act->work;
+	o->item = index;
+	o->peer = act->peer;
+	o->lane = act->work >= THERE ? DATA : WORDS;
+	o->dtype = BB_INT8;
+	if (act->work == DELAY)
+		o->seconds = v->pairs->run->options.fault.seconds;
+	else if (act->work >= THERE)
+		o->count = v->cell->ping ? WORD : (size_t)v->cell->bytes;
+}
+
+/* From the meeting to when the data is there. */
+static void hear(void *own, int rank, size_t index, const struct bb_operation *o, double from,
+		 double to, int source)
+{
+	struct bb_virtual_pairs *v = own;
+	const bool timed = o->work == (v->cell->ping ? BACK : THERE);
+
+	if (o->work == MEET)
+		v->started = to;
+	if (timed && o->act == BB_ACT_RECV)
+		bb_series_add(&v->series[v->end_of[rank] * v->pairs->n + v->end_of[source]],
+			      (to - v->started) / (v->cell->ping ? 2 : 1));
+}
+
+static bb_status play(struct bb_virtual_pairs *v, struct bb_driver *driver)
+{
+	struct bb_run *run = v->pairs->run;
+	const struct bb_program program = {.own = v,
+					   .nranks = run->world.nranks,
+					   .queues = v->cell->both_ways && !v->cell->ping ? 2 : 1,
+					   .lanes = LANES,
+					   .length = length,
+					   .operation = operation};
+	const struct bb_play played = {.program = &program, .own = v};
+	const struct bb_timeline_watch watch = {hear, v};
+	struct bb_player *player = NULL;
+	struct bb_error refusal = {0};
+	double seconds;
+	bb_status status = bb_player_open(&player, run, driver, &played, &refusal);
+
+	if (status == BB_EUNSUPPORTED)
+		return bb_fail(&run->error, status, "%s", refusal.text);
+	if (status == BB_OK)
+		status = bb_player_play(player, &watch, &seconds);
+	bb_player_close(player);
+	return status;
+}
+
+/* ---- a matrix ------------------------------------------------------------------------------ */
+
+static bb_status no_memory(const struct bb_pairs *pairs)
+{
+	return bb_fail(&pairs->run->error, BB_EINTERNAL, "out of memory for pairs of %d ranks",
+		       pairs->n);
+}
+
+static bb_status open_virtual(struct bb_pairs *pairs)
+{
+	const size_t n = (size_t)pairs->n, all = n * n;
+	const struct bb_options *o = &pairs->run->options;
+	const size_t rounds = o->precision != 0 ? BB_PAIR_MOST_ROUNDS : BB_PAIR_ROUNDS;
+	struct bb_virtual_pairs *v = calloc(1, sizeof(*v));
+
+	pairs->virtual = v;
+	if (!v)
+		return no_memory(pairs);
+	v->pairs = pairs;
+	v->most = o->exact ? 1 : ((size_t)o->iters / BB_PAIR_ROUNDS + 1) * rounds;
+	v->end_of = malloc((size_t)pairs->run->world.nranks * sizeof(*v->end_of));
+	v->scripts = calloc(n, sizeof(*v->scripts));
+	v->series = calloc(all, sizeof(*v->series));
+	v->parts = calloc(all, sizeof(*v->parts));
+	v->scratch = calloc(v->most, sizeof(*v->scratch));
+	if (!v->end_of || !v->scripts || !v->series || !v->parts || !v->scratch)
+		return no_memory(pairs);
+	for (int r = 0; r < pairs->run->world.nranks; r++)
+		v->end_of[r] = -1;
+	for (int end = 0; end < pairs->n; end++)
+		v->end_of[bb_pair_rank(pairs, end)] = end;
+	for (size_t i = 0; i < all; i++)
+		if (bb_series_open(&v->series[i], v->most) != BB_OK)
+			return no_memory(pairs);
+	return BB_OK;
+}
+
+void bb_virtual_close(struct bb_pairs *pairs)
+{
+	struct bb_virtual_pairs *v = pairs->virtual;
+
+	for (int i = 0; v && v->series && i < pairs->n * pairs->n; i++)
+		bb_series_close(&v->series[i]);
+	for (int end = 0; v && v->scripts && end < pairs->n; end++)
+		free(v->scripts[end].acts);
+	if (v) {
+		free(v->end_of);
+		free(v->scripts);
+		free(v->series);
+		free(v->parts);
+		free(v->scratch);
+	}
+	free(v);
+}
+
+static bool is_precise(const struct bb_virtual_pairs *v)
+{
+	for (int i = 0; i < v->pairs->n * v->pairs->n; i++)
+		if (bb_series_precision(&v->series[i]) > v->pairs->run->options.precision)
+			return false;
+	return true;
+}
+
+/* Each round is a program of its own. */
+static bb_status run_rounds(struct bb_virtual_pairs *v, struct bb_driver *driver)
+{
+	const struct bb_options *o = &v->pairs->run->options;
+	const double began = o->backend->now(driver->handle);
+	const int base = bb_pair_rounds(o);
+	bool stop = false;
+	bb_status status = BB_OK;
+
+	for (int round = 0; status == BB_OK && !stop; round++) {
+		add_turns(v, bb_pair_samples(o, round));
+		status = v->failed ? no_memory(v->pairs) : play(v, driver);
+		for (int i = 0; i < v->pairs->n * v->pairs->n; i++)
+			bb_series_end_round(&v->series[i], v->scratch);
+		stop = round + 1 >= base;
+		if (stop && o->precision != 0 && !o->exact)
+			stop = round + 1 == BB_PAIR_MOST_ROUNDS || is_precise(v) ||
+			       o->backend->now(driver->handle) - began >
+				       1e-9 * (double)o->max_time_ns;
+	}
+	return status;
+}
+
+bb_status bb_virtual_measure(struct bb_driver *driver, struct bb_pairs *pairs,
+			     const struct bb_cell *cell, const void **all)
+{
+	struct bb_virtual_pairs *v;
+	char what[BB_WHAT_TEXT];
+	bb_status status = BB_OK;
+
+	if (!pairs->virtual)
+		BB_TRY(status, open_virtual(pairs), out);
+	v = pairs->virtual;
+	v->cell = cell;
+	for (int i = 0; i < pairs->n * pairs->n; i++)
+		bb_series_clear(&v->series[i]);
+	snprintf(what, sizeof(what), "pairs of %d ranks", pairs->n);
+	bb_crew_deadline(driver, what);
+	BB_TRY(status, run_rounds(v, driver), out);
+	for (int i = 0; i < pairs->n * pairs->n; i++)
+		bb_series_sum_up(&v->series[i], &v->parts[i]);
+	*all = v->parts;
+out:
+	return status;
+}

@@ -1,0 +1,178 @@
+"""Pairs of virtual ranks: what the matrices say follows from the figures of the cluster, and faults show in them."""
+
+import csv
+import io
+import json
+import os
+import tempfile
+
+from kit import equal, expect, run, test
+
+GPU, NIC = 400e9, 50e9
+NVLINK_S, NET_S, SWITCH_S, OVERHEAD_S = 0.5e-6, 3e-6, 0.25e-6, 1e-6
+FIGURES = """system = hgx-h100
+nodes = 8
+gpu_rate = 400GB/s
+gpu_efficiency = 100%
+nic_rate = 50GB/s
+nic_efficiency = 100%
+gpu_latency = 0.5us
+net_latency = 3us
+switch_latency = 0.25us
+message_overhead = 1us
+leaf_nodes = 2
+pod_nodes = 4
+"""
+SIZE = 32 << 20
+SIM = "--backend sim --link 25GB/s,5us"
+
+
+def records(line, codes=(0,)):
+    """{kind: [record…]} of a run with --json -."""
+    found = {}
+    for text in run(line + " --json -").exits(*codes).out.splitlines():
+        record = json.loads(text)
+        found.setdefault(record["kind"], []).append(record)
+    return found
+
+
+def on_cluster(line, check):
+    """Records of LINE on eight nodes of which all figures are known."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "ours.cluster")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(FIGURES)
+        check(records(f"{line} --backend sim --cluster {path}"))
+
+
+def near(got, wanted, what):
+    expect(abs(got - wanted) <= 1e-9 * wanted, f"{what}: {got!r}, not {wanted!r}")
+
+
+def way_of(a, b):
+    """What joins two ranks: its name, rate and latency."""
+    m, n = a // 8, b // 8
+    if m == n:
+        return "NVLink", GPU, NVLINK_S
+    if m // 4 != n // 4:
+        return "core", NIC, NET_S + 4 * SWITCH_S
+    if m // 2 != n // 2 or a % 8 != b % 8:
+        return "spine", NIC, NET_S + 2 * SWITCH_S
+    return "leaf", NIC, NET_S
+
+
+@test
+def closed_forms():
+    """A message takes its overhead, its bytes at the rate of its way, and the latency; both ways at once each as long."""
+
+    def check(found):
+        one = {(r["from"], r["to"]): r for r in found["pair"] if r["direction"] == "unidirectional"}
+        both = {(r["from"], r["to"]): r for r in found["pair"] if r["direction"] == "bidirectional"}
+        equal(set(one), {(a, b) for a in range(64) for b in range(64) if a != b}, "pairs")
+        equal(set(both), {(a, b) for a, b in one if a < b}, "pairs both ways")
+        equal({r["path"] for r in one.values()}, {"NVLink", "leaf", "spine", "core"}, "paths")
+        for (a, b), r in one.items():
+            path, rate, latency = way_of(a, b)
+            seconds = OVERHEAD_S + SIZE / rate + latency
+            near(r["p50_us"], 1e6 * seconds, f"{a} -> {b}")
+            near(r["GBps"], 1e-9 * SIZE / seconds, f"{a} -> {b}")
+            near(r["percent_of_bound"], 100, f"bound of {a} -> {b}")
+            equal((r["path"], r["from_node"], r["to_device"], r["ends"]), (path, a // 8, b % 8, "gpu"), "ends")
+            if a < b:
+                near(both[a, b]["GBps"], 2 * r["GBps"], f"{a} <-> {b}")
+        equal(found.get("finding"), None, "findings")
+        equal((found["run"][0]["pair_ranks"], found["run"][0]["topology_digest"]), (None, None), "run")
+
+    on_cluster("p2p_bandwidth", check)
+
+
+@test
+def words():
+    def check(found):
+        equal(len(found["pair"]), 64 * 63 // 2, "pairs")
+        for r in found["pair"]:
+            _, rate, latency = way_of(r["from"], r["to"])
+            near(r["p50_us"], 1e6 * (OVERHEAD_S + 8 / rate + latency), f"{r['from']} <-> {r['to']}")
+
+    on_cluster("p2p_latency", check)
+
+
+@test
+def links():
+    for r in records(f"p2p_bandwidth {SIM} -g 3 -b 1K -e 1M -f 1024")["pair"]:
+        near(r["p50_us"], 1e6 * (r["size_bytes"] / 25e9 + 5e-6), "a message")
+        equal((r["path"], r["route"], r["samples"], r["repeats"], r["wrong"]), ("link", "send", 1, 1, None), "record")
+    for r in records(f"p2p_latency {SIM},port -g 3")["pair"]:
+        near(r["p50_us"], 1e6 * (8 / 25e9 + 5e-6), "a word")
+    rows = list(csv.DictReader(io.StringIO(run(f"p2p_bandwidth {SIM} -g 3 --csv -").exits(0).out)))
+    equal(len(rows), 6 + 3, "rows")
+    out = run(f"p2p_bandwidth {SIM} -g 2").exits(0).prints("send (P2P on), 32M, GB/s", "bound: --link", "# findings: none").out
+    expect("# topology" not in out, "the topology of the machine that it runs on")
+
+
+@test
+def noise():
+    line = f"p2p_bandwidth {SIM} -g 3 --noise 5% --direction unidirectional"
+    first, second = ([r["samples"] for r in records(line)["pair"]] for _ in range(2))
+    equal(first, [20] * 6, "samples")
+    equal(first, second, "the same seed")
+    found = records(line + " --precision 0.5%")["pair"]
+    expect(all(r["rounds"] > 7 and abs(r["GBps"] - 24.9) < 0.5 for r in found), f"--precision: {found[0]}")
+
+
+def only(found, what, **values):
+    findings = found.get("finding", [])
+    expect(findings and all(f["finding"] == what for f in findings), f"not {what}: {[f['text'] for f in findings]}")
+    for key, wanted in values.items():
+        equal({f[key] for f in findings}, wanted, f"{key} of {what}")
+
+
+@test
+def faults():
+    """What a fault does to a pair alone is in the matrix, and told."""
+    line = "p2p_bandwidth --backend sim --cluster hgx-h100:6 --fault"
+    only(records(f"{line} slow_link:3:12:2"), "asymmetry", **{"from": {3}, "to": {12}})
+    only(records(f"{line} slow_node:1:2"), "slow rank", rank=set(range(8, 16)))
+    only(records(f"{line} slow_rail:1:2:2"), "slow rank", rank={10}, path={"leaf", "spine"})
+    only(records("p2p_bandwidth --backend sim --cluster hgx-h100:2 -g 8 --fault slow:3:50us"), "slow rank", rank={3})
+    found = records(f"{line} lost_rail:1:2")  # who is alone has the rail that is left to himself
+    equal(found.get("finding"), None, "findings of a lost rail")
+    equal({r["path"] for r in found["pair"] if r["from"] == 10 and r["to"] == 18}, {"leaf"}, "path")
+    found = records(f"p2p_bandwidth {SIM} -g 6 --fault slow_link:3:2:3")
+    only(found, "asymmetry", **{"from": {3}, "to": {2}})
+    run(f"p2p_bandwidth {SIM} -g 6 --fault slow_link:3:2:3 --findings fail").exits(7)
+
+
+@test
+def many_ranks():
+    """Of many ranks there are the pairs of some nodes, which have every kind of path among them, and of those at fault."""
+    found = records("p2p_bandwidth --backend sim --cluster hgx-h100:512 --direction unidirectional --fault slow_rail:77:5:3")
+    equal(found["run"][0]["pair_ranks"], "0-31,256-263,616-623,2048-2055,4088-4095", "ranks")
+    equal(len(found["pair"]), 64 * 63, "pairs")
+    equal({r["path"] for r in found["pair"]}, {"NVLink", "leaf", "spine", "core"}, "paths")
+    only(found, "slow rank", rank={77 * 8 + 5})
+    out = run("p2p_latency --backend sim --cluster hgx-h100:512").exits(0).prints("# Pairs of 56 of the ranks: 0-31,256-263,").out
+    expect("    4095" in out, "ranks are called by their place in the matrix")
+    expect("# core: 640 pairs, median 4300" in out, out)
+    run(f"p2p_bandwidth {SIM} -g 100000 -b 8 -e 8").exits(0).prints("# Pairs of 9 of the ranks: 0-7,99999")
+
+
+@test
+def refused():
+    for line, code, word in (
+        (f"p2p_bandwidth {SIM}", 2, "give -g 2"),
+        (f"p2p_bandwidth {SIM} -g 4 --p2p off", 5, "--p2p off"),
+        (f"p2p_bandwidth {SIM} -g 4 -w 5", 2, "-w 5"),
+        (f"p2p_latency {SIM} -g 4 -b 8", 2, "-b"),
+        (f"p2p_bandwidth {SIM} -g 4 --fault die:1", 5, "die:1"),
+        (f"p2p_bandwidth {SIM} -g 4 --fault lost_rail:1:1", 2, "lost_rail:1:1"),
+        ("p2p_bandwidth --backend sim --calibrate x.jsonl -g 4", 5, "--calibrate"),
+        ("p2p_latency --backend sim -g 4", 2, "--link"),
+        ("mem_bandwidth --backend sim --cluster hgx-h100:2", 5, "models links, not memory"),
+    ):
+        run(line).exits(code).says(word)
+
+
+@test
+def listed():
+    run("p2p_bandwidth --list").exits(0).prints("backend sim", "a message over the modelled link")
