@@ -176,7 +176,7 @@ def refused():
     run(f"all_reduce {SIM} -g 2 --fault corrupt:0").exits(5).says("--fault corrupt:0", "no data")
     run(f"all_reduce {SIM} -g 2 -C 1").exits(5).says("-C 1", "CPU time")
     run(f"all_reduce {SIM} -t 1024 -g 1025").exits(2).says("-t 1024 times -g 1025", "1048576")
-    run(f"p2p_bandwidth {SIM} -g 2").exits(5).says("no routes")
+    run(f"mem_bandwidth {SIM} -g 2").exits(5).says("links, not memory")
 
 
 @test
