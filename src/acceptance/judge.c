@@ -157,12 +157,14 @@ static bb_status judge_correctness(const struct bb_evidence *e, struct bb_judgem
 	else if (c.results > 0 && c.looked_at == 0 && !c.virtual_time)
 		j->verdict = BB_UNJUDGED,
 		snprintf(j->reason, sizeof(j->reason), "no result was checked (-c 0?)");
+	else if (c.looked_at == 0 && c.virtual_time)
+		j->verdict = BB_SKIPPED,
+		snprintf(j->reason, sizeof(j->reason), "virtual time moves no data");
 	else
-		j->verdict = BB_PASSED, snprintf(j->reason, sizeof(j->reason),
-						 c.looked_at > 0 ? "#wrong is 0 in all %lld results"
-						 : c.virtual_time ? "virtual time moves no data"
-								  : "exit status 0",
-						 (long long)c.looked_at);
+		j->verdict = BB_PASSED,
+		snprintf(j->reason, sizeof(j->reason),
+			 c.looked_at > 0 ? "#wrong is 0 in all %lld results" : "exit status 0",
+			 (long long)c.looked_at);
 	return BB_OK;
 }
 
