@@ -49,7 +49,7 @@ struct bb_culprit_record {
 	double factor, share;
 	int64_t measured;
 	double confidence;
-	bool flapping, contended;
+	bool flapping;
 	const char *text;
 };
 
@@ -83,6 +83,7 @@ struct bb_diagnose {
 struct bb_measuring { /* zero-initialise */
 	struct bb_rounds rounds;
 	double pause_s;              /* before each round */
+	bool in_turn;                /* the rounds of all, not of each pair by itself */
 	float *log_s[BB_QUANTITIES]; /* see struct bb_measured; NULL on other ranks */
 	double seconds;              /* that it took */
 };
@@ -94,7 +95,7 @@ struct bb_examiner {
 	const struct bb_backend *backend;
 	struct bb_group *world;
 	struct bb_ports ports;
-	struct bb_measuring survey, confirm, alone;
+	struct bb_measuring survey, confirm, alone, links_alone;
 	/* Rank 0's. */
 	struct bb_spot *places; /* [node]; NULL: between hosts all ways count as alike */
 	double level[BB_QUANTITIES][BB_NEARNESSES];

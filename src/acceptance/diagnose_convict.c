@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FAST_ALONE 0.25 /* slow at most in so much of the share that it was slow before */
-
 enum direction { SENDS, RECEIVES, DIRECTIONS };
 
 /* One quantity, measured again. */
@@ -16,7 +14,8 @@ struct hearing {
 	const struct bb_view *view;
 	double base[BB_MOST_RAILS];
 	double limit;
-	double rate;
+	double rate;       /* at which the healthy are slow over one rail, */
+	double whole_rate; /* and over most rails in a round */
 	bool controlled; /* base, limit and rate are of those measured beside; else the survey's */
 	struct bb_tally *ports; /* [(node * rails + rail) * DIRECTIONS + direction] */
 	struct bb_tally
@@ -29,8 +28,6 @@ struct trial {
 	int nodes, rails, n;
 	struct hearing hearings[BB_QUANTITIES];
 	int charges;
-	/* [node]: convicted; of its links nothing is said: what they do may be its doing. */
-	unsigned char *convicted;
 	unsigned char *paired; /* [node]: an end of a suspected pair */
 };
 
@@ -40,15 +37,18 @@ static struct bb_tally *port_of(const struct trial *t, const struct hearing *h, 
 	return &h->ports[((size_t)node * (size_t)t->rails + (size_t)rail) * DIRECTIONS + way];
 }
 
+/* WHOLE: TALLY counts rounds in which most rails were slow. */
 static double chance_of(const struct trial *t, const struct hearing *h,
-			const struct bb_tally *tally)
+			const struct bb_tally *tally, bool whole)
 {
-	return fmin(1, t->charges * bb_binomial_tail(tally->slow, tally->of, h->rate));
+	return fmin(1, t->charges * bb_binomial_tail(tally->slow, tally->of,
+						     whole ? h->whole_rate : h->rate));
 }
 
-static bool is_guilty(const struct trial *t, const struct hearing *h, const struct bb_tally *tally)
+static bool is_guilty(const struct trial *t, const struct hearing *h, const struct bb_tally *tally,
+		      bool whole)
 {
-	return bb_tally_convicts(tally, chance_of(t, h, tally));
+	return bb_tally_convicts(tally, chance_of(t, h, tally, whole));
 }
 
 static bool is_proven(const struct trial *t, int node)
@@ -110,7 +110,7 @@ static void take_control(const struct trial *t, struct hearing *h, int from, int
 	if (!is_control(t, from, to))
 		return;
 	if (c->rail < 0)
-		c->values[c->n++] = fabs(y - h->base[rail]);
+		c->values[c->n++] = y - h->base[rail];
 	else if (c->rail == rail)
 		c->values[c->n++] = y;
 }
@@ -120,6 +120,45 @@ static void count_control(const struct trial *t, struct hearing *h, int from, in
 {
 	if (is_control(t, from, to))
 		bb_tally_count(&((struct controls *)own)->tally, y - h->base[rail], h->limit);
+}
+
+/* What came to a node in ROUND, over most of the rails. */
+static double usual_excess(const struct trial *t, const struct hearing *h, int round, int to)
+{
+	double excess[BB_MOST_RAILS];
+	size_t n = 0;
+
+	for (int k = 0; k < t->rails; k++) {
+		const double e = bb_measured_at(h->measured, round, to, k) - h->base[k];
+
+		if (!isnan(e))
+			excess[n++] = e;
+	}
+	return bb_low_median(excess, n);
+}
+
+static double settle_whole_rate(const struct trial *t, const struct hearing *h)
+{
+	const struct bb_rounds *rounds = h->measured->rounds;
+	struct bb_tally tally = {0};
+
+	for (int r = 0; r < rounds->n; r++)
+		for (int to = 0; to < t->nodes; to++) {
+			const int from = bb_rounds_partner(rounds, r, to);
+
+			if (from != BB_NO_PEER && is_control(t, from, to))
+				bb_tally_count(&tally, usual_excess(t, h, r, to), h->limit);
+		}
+	return bb_tally_rate(tally.slow, tally.of);
+}
+
+static double settle_limit(struct controls *c, double tolerance)
+{
+	const double rare = bb_upper(c->values, c->n, BB_RARE);
+
+	for (size_t i = 0; i < c->n; i++)
+		c->values[i] = fabs(c->values[i]);
+	return bb_slow_from(tolerance, 1.4826 * bb_low_median(c->values, c->n), rare);
 }
 
 /* What is usual now; where hardly anybody was measured beside, what was in the survey. */
@@ -132,7 +171,7 @@ static bb_status settle_usual(struct trial *t, struct hearing *h, double toleran
 		return BB_EINTERNAL;
 	h->controlled = true;
 	h->limit = h->view->limit;
-	h->rate = h->view->rate;
+	h->rate = h->whole_rate = h->view->rate;
 	for (int k = 0; k < t->rails; k++) {
 		c.rail = k;
 		c.n = 0;
@@ -145,10 +184,10 @@ static bb_status settle_usual(struct trial *t, struct hearing *h, double toleran
 		c.rail = -1;
 		c.n = 0;
 		each(t, h, take_control, &c);
-		h->limit = fmax(bb_tolerated(tolerance),
-				BB_SIGMAS * 1.4826 * bb_low_median(c.values, c.n));
+		h->limit = settle_limit(&c, tolerance);
 		each(t, h, count_control, &c);
 		h->rate = bb_tally_rate(c.tally.slow, c.tally.of);
+		h->whole_rate = settle_whole_rate(t, h);
 	}
 	free(c.values);
 	return BB_OK;
@@ -160,17 +199,10 @@ static bb_status settle_usual(struct trial *t, struct hearing *h, double toleran
 static void count_meeting(const struct trial *t, struct hearing *h, int round, int to, int node,
 			  enum direction way)
 {
-	double excess[BB_MOST_RAILS];
-	size_t n = 0;
-
-	for (int k = 0; k < t->rails; k++) {
-		const double e = bb_measured_at(h->measured, round, to, k) - h->base[k];
-
-		bb_tally_count(port_of(t, h, node, k, way), e, h->limit);
-		if (!isnan(e))
-			excess[n++] = e;
-	}
-	bb_tally_count(&h->nodes[node * DIRECTIONS + way], bb_low_median(excess, n), h->limit);
+	for (int k = 0; k < t->rails; k++)
+		bb_tally_count(port_of(t, h, node, k, way),
+			       bb_measured_at(h->measured, round, to, k) - h->base[k], h->limit);
+	bb_tally_count(&h->nodes[node * DIRECTIONS + way], usual_excess(t, h, round, to), h->limit);
 }
 
 static void count_meetings(const struct trial *t, struct hearing *h)
@@ -202,11 +234,12 @@ static void set_way(struct bb_verdict *v, int quantity, bool sends)
 /* TALLY convicts. V says how often by what is least likely to be chance, and how slow by the
  * slowest. */
 static void charge(const struct trial *t, const struct hearing *h, const struct bb_tally *tally,
-		   struct bb_verdict *v)
+		   bool whole, struct bb_verdict *v)
 {
-	const double chance = chance_of(t, h, tally);
+	const double chance = chance_of(t, h, tally, whole);
 
 	v->slow[h - t->hearings] = true;
+	v->limit[h - t->hearings] = h->limit;
 	v->factor = fmax(v->factor, exp(tally->sum / tally->slow));
 	if (v->measured > 0 && v->chance <= chance)
 		return;
@@ -228,43 +261,52 @@ static bool judge_port(const struct trial *t, int node, int rail, struct bb_verd
 				rail < 0 ? &h->nodes[node * DIRECTIONS + way]
 					 : port_of(t, h, node, rail, (enum direction)way);
 
-			if (!is_guilty(t, h, tally))
+			if (!is_guilty(t, h, tally, rail < 0))
 				continue;
 			guilty = true;
 			set_way(v, q, way == SENDS);
-			charge(t, h, tally, v);
+			charge(t, h, tally, rail < 0, v);
 		}
 	return guilty;
 }
 
-/* 3/4 of the rails speak for all of them. */
-static bool is_most(int rails, int all)
+/* Are most of the rails as bad as the worst of them, or does the node flap with none of them slow
+   all the time? Else it is single rails. */
+static bool is_whole(const struct trial *t, const struct bb_verdict *whole,
+		     const struct bb_verdict *rails)
 {
-	return 4 * rails >= 3 * all;
+	double most = 0;
+	int alike = 0;
+
+	for (int k = 0; k < t->rails; k++)
+		most = fmax(most, rails[k].share);
+	for (int k = 0; k < t->rails; k++)
+		alike += rails[k].measured > 0 && 2 * rails[k].share >= most;
+	return bb_is_most(alike, t->rails) || (whole->flapping && 2 * whole->share >= most);
 }
 
 static bb_status judge_node(struct trial *t, int node)
 {
 	const struct bb_verdict none = {
 		.charge = BB_CHARGE_NODE, .node = node, .peer = -1, .rail = -1, .chance = 1};
-	struct bb_verdict whole = none, any = none;
-	int guilty = 0;
+	struct bb_verdict whole = none, rails[BB_MOST_RAILS];
+	bool guilty[BB_MOST_RAILS], is_node;
 	bb_status status = BB_OK;
 
-	for (int k = 0; k < t->rails; k++)
-		guilty += judge_port(t, node, k, &any);
-	if (judge_port(t, node, -1, &whole) && (is_most(guilty, t->rails) || whole.flapping)) {
-		t->convicted[node] = true;
-		return bb_verdicts_add(t->verdicts, &whole);
+	for (int k = 0; k < t->rails; k++) {
+		rails[k] = none;
+		rails[k].charge = BB_CHARGE_PORT;
+		rails[k].rail = k;
+		guilty[k] = judge_port(t, node, k, &rails[k]);
 	}
-	t->convicted[node] = guilty > 0;
-	for (int k = 0; k < t->rails && guilty > 0 && status == BB_OK; k++) {
-		struct bb_verdict one = none;
-
-		one.charge = BB_CHARGE_PORT;
-		one.rail = k;
-		if (judge_port(t, node, k, &one))
-			status = bb_verdicts_add(t->verdicts, &one);
+	is_node = judge_port(t, node, -1, &whole) && is_whole(t, &whole, rails);
+	if (is_node)
+		status = bb_verdicts_add(t->verdicts, &whole);
+	for (int k = 0; k < t->rails && status == BB_OK; k++) {
+		/* All that such a rail does may be all that the node does. */
+		rails[k].part = is_node;
+		if (guilty[k] && !(is_node && (rails[k].flapping || t->rails == 1)))
+			status = bb_verdicts_add(t->verdicts, &rails[k]);
 	}
 	return status;
 }
@@ -295,15 +337,15 @@ static bool judge_rail_of_link(const struct trial *t, int a, int b, int rail, st
 		const struct bb_tally there = count_link(t, h, a, b, rail);
 		const struct bb_tally back = count_link(t, h, b, a, rail);
 
-		if (is_guilty(t, h, &there)) {
+		if (is_guilty(t, h, &there, false)) {
 			guilty = true;
 			set_way(v, q, true);
-			charge(t, h, &there, v);
+			charge(t, h, &there, false, v);
 		}
-		if (is_guilty(t, h, &back)) {
+		if (is_guilty(t, h, &back, false)) {
 			guilty = true;
 			set_way(v, q, false);
-			charge(t, h, &back, v);
+			charge(t, h, &back, false, v);
 		}
 	}
 	return guilty;
@@ -323,6 +365,19 @@ static bool ends_are_steady(const struct trial *t, const struct bb_verdict *link
 	return true;
 }
 
+/* Is NODE, or a rail of it? */
+static bool is_blamed(const struct trial *t, int node)
+{
+	for (int i = 0; i < t->verdicts->n; i++) {
+		const struct bb_verdict *v = &t->verdicts->list[i];
+
+		if (v->node == node && !v->contended && !v->part &&
+		    (v->charge == BB_CHARGE_NODE || v->charge == BB_CHARGE_PORT))
+			return true;
+	}
+	return false;
+}
+
 static bb_status judge_pair(struct trial *t, int a, int b)
 {
 	const struct bb_verdict none = {
@@ -331,13 +386,14 @@ static bb_status judge_pair(struct trial *t, int a, int b)
 	int guilty = 0;
 	bb_status status = BB_OK;
 
-	if (t->convicted[a] || t->convicted[b])
+	/* What a link of a bad node does may be the node's doing. */
+	if (is_blamed(t, a) || is_blamed(t, b))
 		return BB_OK;
 	for (int k = 0; k < t->rails; k++)
 		guilty += judge_rail_of_link(t, a, b, k, &whole);
 	if (guilty > 0 && whole.flapping && !ends_are_steady(t, &whole))
 		return BB_OK;
-	if (guilty > 0 && is_most(guilty, t->rails))
+	if (guilty > 0 && bb_is_most(guilty, t->rails))
 		return bb_verdicts_add(t->verdicts, &whole);
 	for (int k = 0; k < t->rails && guilty > 0 && status == BB_OK; k++) {
 		struct bb_verdict one = none;
@@ -382,10 +438,10 @@ static bb_status judge_rail(struct trial *t, int rail)
 		    bb_rail_excess(h->view->fit.base, t->rails, rail) <= h->view->limit)
 			continue;
 		each(t, h, count_plane, &p);
-		if (!is_guilty(t, h, &p.tally))
+		if (!is_guilty(t, h, &p.tally, false))
 			continue;
 		guilty = v.sends = v.receives = true;
-		charge(t, h, &p.tally, &v);
+		charge(t, h, &p.tally, false, &v);
 	}
 	return guilty ? bb_verdicts_add(t->verdicts, &v) : BB_OK;
 }
@@ -398,7 +454,6 @@ static void close_trial(struct trial *t)
 		free(t->hearings[q].ports);
 		free(t->hearings[q].nodes);
 	}
-	free(t->convicted);
 	free(t->paired);
 }
 
@@ -412,9 +467,8 @@ static bb_status open_trial(struct trial *t, const struct bb_view *views,
 	for (int i = 0; i < t->nodes; i++)
 		charged += t->suspects->standing[i] >= BB_QUESTIONED;
 	t->charges = (charged * DIRECTIONS + 1) * (t->rails > 1 ? t->rails + 1 : 1) * t->n;
-	t->convicted = calloc((size_t)t->nodes, 1);
 	t->paired = calloc((size_t)t->nodes, 1);
-	if (!t->convicted || !t->paired)
+	if (!t->paired)
 		return BB_EINTERNAL;
 	for (int i = 0; i < t->suspects->npairs; i++)
 		t->paired[t->suspects->pairs[i].a] = t->paired[t->suspects->pairs[i].b] = 1;
@@ -430,59 +484,59 @@ static bb_status open_trial(struct trial *t, const struct bb_view *views,
 	return status;
 }
 
+/* Calls JUDGE for a trial that is open. */
+static bb_status hold_trial(struct trial *t, const struct bb_view *views,
+			    const struct bb_measured *measured, double tolerance,
+			    bb_status (*judge)(struct trial *t))
+{
+	bb_status status;
+
+	t->nodes = t->suspects->nodes;
+	t->rails = views[0].measured.rails;
+	status = open_trial(t, views, measured, tolerance);
+	for (int q = 0; q < t->n && status == BB_OK; q++)
+		count_meetings(t, &t->hearings[q]);
+	if (status == BB_OK)
+		status = judge(t);
+	close_trial(t);
+	return status;
+}
+
+static bb_status judge_nodes(struct trial *t)
+{
+	bb_status status = BB_OK;
+
+	for (int i = 0; i < t->nodes && status == BB_OK; i++)
+		if (t->suspects->standing[i] >= BB_QUESTIONED)
+			status = judge_node(t, i);
+	for (int k = 0; k < t->rails && status == BB_OK; k++)
+		status = judge_rail(t, k);
+	return status;
+}
+
+static bb_status judge_links(struct trial *t)
+{
+	bb_status status = BB_OK;
+
+	for (int i = 0; i < t->suspects->npairs && status == BB_OK; i++)
+		status = judge_pair(t, t->suspects->pairs[i].a, t->suspects->pairs[i].b);
+	return status;
+}
+
 bb_status bb_convict(struct bb_verdicts *verdicts, const struct bb_suspects *suspects,
 		     const struct bb_view *views, const struct bb_measured *measured, int n,
 		     double tolerance)
 {
-	struct trial t = {.verdicts = verdicts,
-			  .suspects = suspects,
-			  .nodes = suspects->nodes,
-			  .rails = views[0].measured.rails,
-			  .n = n};
-	bb_status status = open_trial(&t, views, measured, tolerance);
+	struct trial t = {.verdicts = verdicts, .suspects = suspects, .n = n};
 
-	for (int q = 0; q < n && status == BB_OK; q++)
-		count_meetings(&t, &t.hearings[q]);
-	for (int i = 0; i < t.nodes && status == BB_OK; i++)
-		if (suspects->standing[i] >= BB_QUESTIONED)
-			status = judge_node(&t, i);
-	for (int i = 0; i < suspects->npairs && status == BB_OK; i++)
-		status = judge_pair(&t, suspects->pairs[i].a, suspects->pairs[i].b);
-	for (int k = 0; k < t.rails && status == BB_OK; k++)
-		status = judge_rail(&t, k);
-	close_trial(&t);
-	return status;
+	return hold_trial(&t, views, measured, tolerance, judge_nodes);
 }
 
-/* ---- alone ---------------------------------------------------------------------------------- */
-
-static void count_alone(struct bb_tally *tally, const struct bb_view *view,
-			const struct bb_measured *m, int from, int to, int rail)
+bb_status bb_convict_links(struct bb_verdicts *verdicts, const struct bb_suspects *suspects,
+			   const struct bb_view *views, const struct bb_measured *measured, int n,
+			   double tolerance)
 {
-	for (int r = 0; r < m->rounds->n; r++)
-		for (int k = 0; k < m->rails; k++)
-			if (bb_rounds_partner(m->rounds, r, to) == from && (rail < 0 || rail == k))
-				bb_tally_count(tally,
-					       bb_measured_at(m, r, to, k) - view->fit.base[k],
-					       view->limit);
-}
+	struct trial t = {.verdicts = verdicts, .suspects = suspects, .n = n};
 
-void bb_acquit_links(struct bb_verdicts *verdicts, const struct bb_view *views,
-		     const struct bb_measured *alone, int n)
-{
-	for (int i = 0; i < verdicts->n; i++) {
-		struct bb_verdict *v = &verdicts->list[i];
-		struct bb_tally tally = {0};
-
-		for (int q = 0; q < n && v->charge == BB_CHARGE_LINK; q++) {
-			if (v->slow[q] && v->sends)
-				count_alone(&tally, &views[q], &alone[q], v->node, v->peer,
-					    v->rail);
-			if (v->slow[q] && v->receives)
-				count_alone(&tally, &views[q], &alone[q], v->peer, v->node,
-					    v->rail);
-		}
-		v->alone = tally.of > 0;
-		v->contended = v->alone && bb_tally_share(&tally) < FAST_ALONE * v->share;
-	}
+	return hold_trial(&t, views, measured, tolerance, judge_links);
 }

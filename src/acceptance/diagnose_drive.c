@@ -9,8 +9,7 @@
 
 #define FULL_UP_TO 32 /* nodes */
 #define BLIND 10      /* times as long must take what is to be seen: then nobody can be judged */
-#define ALONE_TIMES 12
-#define PAUSE_S 0.02 /* before what confirms is measured again: what passes by is to be over */
+#define PAUSE_S 0.02  /* before what confirms is measured again: what passes by is to be over */
 
 static bb_status no_memory(const struct bb_examiner *s)
 {
@@ -152,7 +151,6 @@ static bb_status survey(struct bb_examiner *s, struct bb_suspects *suspects)
 
 static bb_status confirm(struct bb_examiner *s, const struct bb_suspects *suspects)
 {
-	struct bb_measured measured[BB_QUANTITIES];
 	bb_status status =
 		bb_rounds_confirm(&s->confirm.rounds, suspects, (uint64_t)s->run->options.seed + 1);
 
@@ -160,61 +158,128 @@ static bb_status confirm(struct bb_examiner *s, const struct bb_suspects *suspec
 		return no_memory(s);
 	s->confirm.pause_s = PAUSE_S;
 	status = bb_measuring_play(s, &s->confirm, "the rounds that confirm");
-	if (status != BB_OK || !leads(s))
-		return status;
-	level(s, &s->confirm);
-	for (int q = 0; q < BB_QUANTITIES; q++)
-		measured[q] = bb_measuring_of(s, &s->confirm, q);
-	status = bb_convict(&s->verdicts, suspects, s->views, measured, BB_QUANTITIES,
-			    s->diagnose->asked.tolerance);
-	return status == BB_OK ? BB_OK : no_memory(s);
+	if (status == BB_OK && leads(s))
+		level(s, &s->confirm);
+	return status;
 }
 
-/* Links that were convicted, with all others silent: is it the link, or what goes beside it? */
-static bb_status hear_alone(struct bb_examiner *s)
+/* Those whom the rounds that confirm convict: CONVICT says by what. */
+static bb_status
+convict(struct bb_examiner *s, const struct bb_suspects *suspects,
+	bb_status (*judge)(struct bb_verdicts *verdicts, const struct bb_suspects *suspects,
+			   const struct bb_view *views, const struct bb_measured *measured, int n,
+			   double tolerance))
 {
-	struct bb_suspect_pair pairs[BB_MOST_PAIRS] = {{0}};
 	struct bb_measured measured[BB_QUANTITIES];
-	int n = 0;
+
+	for (int q = 0; q < BB_QUANTITIES; q++)
+		measured[q] = bb_measuring_of(s, &s->confirm, q);
+	return judge(&s->verdicts, suspects, s->views, measured, BB_QUANTITIES,
+		     s->diagnose->asked.tolerance) == BB_OK
+		       ? BB_OK
+		       : no_memory(s);
+}
+
+static bb_status play_alone(struct bb_examiner *s, const struct bb_suspects *suspects,
+			    struct bb_measuring *stage, const struct bb_lone *list, int n,
+			    int times)
+{
 	bb_status status;
 
-	for (int i = 0; i < s->verdicts.n && n < BB_MOST_PAIRS; i++)
-		if (s->verdicts.list[i].charge == BB_CHARGE_LINK)
-			pairs[n++] = (struct bb_suspect_pair){s->verdicts.list[i].node,
-							      s->verdicts.list[i].peer};
+	if (bb_rounds_alone(&stage->rounds, suspects, s->ports.rails, list, n, times) != BB_OK)
+		return no_memory(s);
+	stage->pause_s = PAUSE_S;
+	stage->in_turn = true;
+	status = bb_measuring_play(s, stage, "suspects alone");
+	if (status == BB_OK && leads(s))
+		level(s, stage);
+	return status;
+}
+
+/* Those who were convicted from verdict FIRST on, with all others silent. */
+static bb_status hear_alone(struct bb_examiner *s, const struct bb_suspects *suspects, int first,
+			    struct bb_measuring *stage)
+{
+	struct bb_lone list[BB_MOST_LONE] = {{0}};
+	struct bb_measured measured[BB_QUANTITIES];
+	int n = leads(s) ? bb_lone_list(&s->verdicts, first, list) : 0;
+	int times = leads(s) ? bb_lone_times(&s->verdicts, first, s->ports.rails) : 0;
+	bb_status status;
+
 	BB_TRY(status, follow(s, &n, sizeof(n)), out);
 	if (n == 0)
 		return BB_OK;
-	BB_TRY(status, follow(s, pairs, sizeof(pairs)), out);
-	status = bb_rounds_alone(&s->alone.rounds, s->ports.nodes, pairs, n, ALONE_TIMES);
-	if (status != BB_OK)
-		return no_memory(s);
-	s->alone.pause_s = PAUSE_S;
-	BB_TRY(status, bb_measuring_play(s, &s->alone, "suspected links alone"), out);
+	BB_TRY(status, follow(s, &times, sizeof(times)), out);
+	BB_TRY(status, follow(s, list, sizeof(list)), out);
+	BB_TRY(status, play_alone(s, suspects, stage, list, n, times), out);
 	if (!leads(s))
 		goto out;
-	level(s, &s->alone);
 	for (int q = 0; q < BB_QUANTITIES; q++)
-		measured[q] = bb_measuring_of(s, &s->alone, q);
-	bb_acquit_links(&s->verdicts, s->views, measured, BB_QUANTITIES);
+		measured[q] = bb_measuring_of(s, stage, q);
+	if (bb_acquit(&s->verdicts, first, s->views, measured, BB_QUANTITIES) != BB_OK)
+		status = no_memory(s);
 out:
 	return status;
 }
 
-static bb_status watch_steps(struct bb_examiner *s)
+/* Nodes and rails first: what a link does may be the doing of its ends. */
+static bb_status try_suspects(struct bb_examiner *s, const struct bb_suspects *suspects)
+{
+	int first = s->verdicts.n;
+	bb_status status;
+
+	BB_TRY(status, confirm(s, suspects), out);
+	if (leads(s))
+		BB_TRY(status, convict(s, suspects, bb_convict), out);
+	BB_TRY(status, hear_alone(s, suspects, first, &s->alone), out);
+	first = s->verdicts.n;
+	if (leads(s))
+		BB_TRY(status, convict(s, suspects, bb_convict_links), out);
+	BB_TRY(status, hear_alone(s, suspects, first, &s->links_alone), out);
+out:
+	return status;
+}
+
+/* Rank 0: those who come late to the steps, into LATE. */
+static bb_status watch_steps(struct bb_examiner *s, struct bb_verdicts *late)
 {
 	const struct bb_diagnose_options *a = &s->diagnose->asked;
 	float *waits = NULL;
-	bb_status status = BB_OK;
+	bb_status status = bb_steps_play(s, &waits);
 
-	if (a->steps == 0)
-		return BB_OK;
-	status = bb_steps_play(s, &waits);
 	if (status == BB_OK && waits &&
-	    bb_find_stragglers(&s->verdicts, waits, (int)a->steps, s->run->world.nranks, s->step_s,
+	    bb_find_stragglers(late, waits, (int)a->steps, s->run->world.nranks, s->step_s,
 			       a->tolerance) != BB_OK)
 		status = no_memory(s);
 	free(waits);
+	return status;
+}
+
+static bool is_among(const struct bb_verdicts *late, int rank)
+{
+	for (int i = 0; i < late->n; i++)
+		if (late->list[i].node == rank)
+			return true;
+	return false;
+}
+
+/* Whoever came late is watched once more, after all else: stragglers are those who do it again. */
+static bb_status watch_again(struct bb_examiner *s, const struct bb_verdicts *before)
+{
+	struct bb_verdicts late = {0};
+	int n = before->n;
+	bb_status status;
+
+	BB_TRY(status, follow(s, &n, sizeof(n)), out);
+	if (n == 0)
+		return BB_OK;
+	BB_TRY(status, watch_steps(s, &late), out);
+	for (int i = 0; i < late.n && status == BB_OK; i++)
+		if (is_among(before, late.list[i].node) &&
+		    bb_verdicts_add(&s->verdicts, &late.list[i]) != BB_OK)
+			status = no_memory(s);
+out:
+	bb_verdicts_free(&late);
 	return status;
 }
 
@@ -243,16 +308,17 @@ static bool is_blind(const struct bb_examiner *s)
 static bb_status examine(struct bb_examiner *s)
 {
 	struct bb_suspects suspects = {0};
+	struct bb_verdicts late = {0};
 	bb_status status;
 
 	BB_TRY(status, pilot(s), out);
 	BB_TRY(status, survey(s, &suspects), out);
-	BB_TRY(status, watch_steps(s), out);
+	if (s->diagnose->asked.steps > 0)
+		BB_TRY(status, watch_steps(s, &late), out);
 	BB_TRY(status, share_suspects(s, &suspects), out);
-	if (bb_suspects_any(&suspects)) {
-		BB_TRY(status, confirm(s, &suspects), out);
-		BB_TRY(status, hear_alone(s), out);
-	}
+	if (bb_suspects_any(&suspects))
+		BB_TRY(status, try_suspects(s, &suspects), out);
+	BB_TRY(status, watch_again(s, &late), out);
 	if (leads(s))
 		status = bb_diagnose_report(s);
 	if (status == BB_OK && leads(s) && s->diagnose->culprits == 0 && is_blind(s))
@@ -261,6 +327,7 @@ static bb_status examine(struct bb_examiner *s)
 				 "measure when the machine is quieter, or more (-n)");
 out:
 	bb_suspects_free(&suspects);
+	bb_verdicts_free(&late);
 	return status;
 }
 
@@ -272,6 +339,7 @@ static void close_session(struct bb_examiner *s)
 	bb_measuring_free(&s->survey);
 	bb_measuring_free(&s->confirm);
 	bb_measuring_free(&s->alone);
+	bb_measuring_free(&s->links_alone);
 	bb_ports_free(&s->ports);
 	free(s->places);
 	s->backend->group_close(s->world);

@@ -23,11 +23,10 @@ static void swap(double *a, double *b)
 	*b = t;
 }
 
-/* Hoare's selection. */
-double bb_low_median(double *values, size_t n)
+/* The value that K others are not above: Hoare's selection. */
+static double selected(double *values, size_t n, ptrdiff_t k)
 {
 	ptrdiff_t low = 0, high = (ptrdiff_t)n - 1;
-	const ptrdiff_t k = high / 2;
 
 	if (n == 0)
 		return NAN;
@@ -49,6 +48,16 @@ double bb_low_median(double *values, size_t n)
 			high = j;
 	}
 	return values[k];
+}
+
+double bb_low_median(double *values, size_t n)
+{
+	return selected(values, n, ((ptrdiff_t)n - 1) / 2);
+}
+
+double bb_upper(double *values, size_t n, double share)
+{
+	return selected(values, n, (ptrdiff_t)((1 - share) * ((double)n - 1)));
 }
 
 double bb_binomial_tail(int k, int n, double p)
@@ -144,16 +153,20 @@ static double settle_ports(struct bb_polish *fit, const struct bb_measured *m, i
 	return most;
 }
 
-static double settle_sigma(const struct bb_polish *fit, const struct bb_measured *m,
-			   double *scratch)
+static void settle_noise(struct bb_polish *fit, const struct bb_measured *m, double *scratch)
 {
 	size_t n = 0;
 
 	for (int r = 0; r < m->rounds->n; r++)
 		for (int i = 0; i < fit->nodes; i++)
 			for (int k = 0; k < fit->rails; k++)
-				keep(scratch, &n, fabs(rest(fit, m, r, i, k)));
-	return n > 0 ? 1.4826 * bb_low_median(scratch, n) : 0;
+				keep(scratch, &n, rest(fit, m, r, i, k));
+	if (n == 0)
+		return;
+	fit->rare = bb_upper(scratch, n, BB_RARE);
+	for (size_t i = 0; i < n; i++)
+		scratch[i] = fabs(scratch[i]);
+	fit->sigma = 1.4826 * bb_low_median(scratch, n);
 }
 
 bb_status bb_polish_make(struct bb_polish *fit, const struct bb_measured *m)
@@ -179,7 +192,7 @@ bb_status bb_polish_make(struct bb_polish *fit, const struct bb_measured *m)
 			moved = fmax(settle_ports(fit, m, k, true, scratch),
 				     settle_ports(fit, m, k, false, scratch));
 	}
-	fit->sigma = settle_sigma(fit, m, scratch);
+	settle_noise(fit, m, scratch);
 	free(scratch);
 	return BB_OK;
 }

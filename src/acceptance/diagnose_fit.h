@@ -34,12 +34,15 @@ static inline double bb_measured_at(const struct bb_measured *m, int round, int 
 	return m->log_s[seat * (size_t)m->rails + (size_t)rail];
 }
 
+#define BB_RARE 0.02
+
 struct bb_polish { /* zero-initialise */
 	int nodes, rails;
 	double *base; /* [rail] */
 	double *out;  /* [node * rails + rail]: what it sends takes longer, as a logarithm */
 	double *in;   /* likewise what it receives */
 	double sigma; /* of the noise: 1.4826 times the median absolute residual */
+	double rare;  /* the residual that the BB_RARE slowest are beyond */
 };
 
 void bb_polish_free(struct bb_polish *fit);
@@ -68,6 +71,9 @@ void bb_level_apply(const double level[BB_NEARNESSES], const struct bb_measured 
 
 /* The lower median of VALUES, which are put into another order; NAN: there are none. */
 double bb_low_median(double *values, size_t n);
+
+/* The value that SHARE of VALUES, which are put into another order, are above; NAN: none there. */
+double bb_upper(double *values, size_t n, double share);
 
 /* P(X >= k) of a binomial X of n trials with probability p. */
 double bb_binomial_tail(int k, int n, double p);

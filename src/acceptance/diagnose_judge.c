@@ -63,7 +63,7 @@ bb_status bb_view_make(struct bb_view *view, const struct bb_measured *m, double
 	if (status != BB_OK)
 		return status;
 	view->measured = *m;
-	view->limit = fmax(bb_tolerated(tolerance), BB_SIGMAS * view->fit.sigma);
+	view->limit = bb_slow_from(tolerance, view->fit.sigma, view->fit.rare);
 	for (int r = 0; r < m->rounds->n; r++)
 		for (int i = 0; i < m->rounds->nodes; i++)
 			for (int k = 0; k < m->rails; k++)
@@ -267,7 +267,7 @@ out:
 /* ---- stragglers ----------------------------------------------------------------------------- */
 
 /* LATE[step * ranks + rank] = how much less than the median rank this one waited. */
-static double lateness(const float *waits, int steps, int ranks, double *late, double *scratch)
+static void find_lateness(const float *waits, int steps, int ranks, double *late, double *scratch)
 {
 	for (int i = 0; i < steps; i++) {
 		const float *step = &waits[(size_t)i * (size_t)ranks];
@@ -279,9 +279,29 @@ static double lateness(const float *waits, int steps, int ranks, double *late, d
 		for (int r = 0; r < ranks; r++)
 			late[(size_t)i * (size_t)ranks + (size_t)r] = middle - step[r];
 	}
-	for (size_t i = 0; i < (size_t)steps * (size_t)ranks; i++)
-		scratch[i] = fabs(late[i]);
-	return 1.4826 * bb_low_median(scratch, (size_t)steps * (size_t)ranks);
+}
+
+/* From which lateness on a rank is late. The noise is what each rank's varies by: who is always
+   late does not add to it. */
+static double late_from(const double *late, int steps, int ranks, double least, double *scratch)
+{
+	const size_t n = (size_t)steps * (size_t)ranks;
+	double sigma, rare;
+
+	for (int r = 0; r < ranks; r++) {
+		double *own = &scratch[(size_t)r * (size_t)steps], middle;
+
+		for (int i = 0; i < steps; i++)
+			own[i] = late[(size_t)i * (size_t)ranks + (size_t)r];
+		middle = bb_low_median(own, (size_t)steps);
+		for (int i = 0; i < steps; i++)
+			own[i] -= middle;
+	}
+	rare = bb_upper(scratch, n, BB_RARE);
+	for (size_t i = 0; i < n; i++)
+		scratch[i] = fabs(scratch[i]);
+	sigma = 1.4826 * bb_low_median(scratch, n);
+	return fmax(least, fmin(BB_SIGMAS * sigma, rare));
 }
 
 static bb_status judge_rank(struct bb_verdicts *verdicts, const struct bb_tally *t, int rank,
@@ -315,7 +335,8 @@ bb_status bb_find_stragglers(struct bb_verdicts *verdicts, const float *waits, i
 
 	if (status != BB_OK)
 		goto out;
-	limit = fmax(BB_SIGMAS * lateness(waits, steps, ranks, late, scratch), tolerance * step_s);
+	find_lateness(waits, steps, ranks, late, scratch);
+	limit = late_from(late, steps, ranks, tolerance * step_s, scratch);
 	for (int i = 0; i < steps; i++)
 		for (int r = 0; r < ranks; r++) {
 			const double l = late[(size_t)i * (size_t)ranks + (size_t)r];

@@ -4,7 +4,9 @@
  * Twice: a survey says who is suspected, and is liberal; then suspects are measured again with
  * partners that are proven good (diagnose_rounds.h), and what they are charged with is judged by
  * the second measurement alone. So what was chosen because it looked bad is not judged by what it
- * was chosen for.
+ * was chosen for. Whoever is convicted is measured a third time, with all others silent and in turn
+ * with a pair that is not suspected: what goes beside it, or shares its processors, does not count
+ * against it.
  *
  * The test counts. A measurement is slow if it takes longer than what is usual by the tolerance,
  * and by four sigma of the noise. How often that happens to the healthy is counted on those who are
@@ -32,18 +34,20 @@ enum bb_charge {
 
 struct bb_verdict {
 	enum bb_charge charge;
-	int node;                 /* STRAGGLER: a rank; RAIL: -1 */
-	int peer;                 /* LINK: where it leads; else -1 */
-	int rail;                 /* -1: all, or most */
-	bool sends, receives;     /* NODE, PORT: in which direction; LINK: there, and back */
-	bool slow[BB_QUANTITIES]; /* in which quantity */
-	double factor;            /* of the usual time, when slow */
-	double share;             /* of its measurements that were slow */
+	int node;                    /* STRAGGLER: a rank; RAIL: -1 */
+	int peer;                    /* LINK: where it leads; else -1 */
+	int rail;                    /* -1: all, or most */
+	bool sends, receives;        /* NODE, PORT: in which direction; LINK: there, and back */
+	bool slow[BB_QUANTITIES];    /* in which quantity */
+	double limit[BB_QUANTITIES]; /* the logarithm of the factor beyond which it was */
+	double factor;               /* of the usual time, when slow */
+	double share;                /* of its measurements that were slow */
 	int measured;
 	double chance; /* that a healthy one looks so, for all charges together */
 	bool flapping;
-	bool alone;     /* LINK: was it measured alone too, */
-	bool contended; /* and was fast then? */
+	bool part;  /* PORT: of the node before it, which is blamed as a whole: it does not count */
+	bool alone; /* was it measured alone too, */
+	bool contended; /* and was fast then? It is not to blame */
 };
 
 struct bb_verdicts { /* zero-initialise */
@@ -69,14 +73,31 @@ BB_MUST bb_status bb_view_make(struct bb_view *view, const struct bb_measured *m
 BB_MUST bb_status bb_suspect(struct bb_suspects *suspects, const struct bb_view *views, int n);
 
 /* Add verdicts on SUSPECTS by what was measured in the rounds that confirm, one of MEASURED for
-   each of VIEWS; and on rails by both. */
+   each of VIEWS: on nodes and their rails, and on rails of all nodes by both. */
 BB_MUST bb_status bb_convict(struct bb_verdicts *verdicts, const struct bb_suspects *suspects,
 			     const struct bb_view *views, const struct bb_measured *measured, int n,
 			     double tolerance);
 
-/* Which of the verdicts on links hold for those that were measured alone? */
-void bb_acquit_links(struct bb_verdicts *verdicts, const struct bb_view *views,
-		     const struct bb_measured *alone, int n);
+/* Likewise on links; not those of a node that VERDICTS blame, alone as well. */
+BB_MUST bb_status bb_convict_links(struct bb_verdicts *verdicts, const struct bb_suspects *suspects,
+				   const struct bb_view *views, const struct bb_measured *measured,
+				   int n, double tolerance);
+
+/* LIST = what is to be measured alone because of VERDICTS from number FIRST on, the first that
+   there is room for. Returns how much that is. */
+int bb_lone_list(const struct bb_verdicts *verdicts, int first, struct bb_lone list[BB_MOST_LONE]);
+
+/* How often each of them is to be. */
+int bb_lone_times(const struct bb_verdicts *verdicts, int first, int rails);
+
+/*
+ * What bb_rounds_alone measured of that list: whose slow measurements are likelier of those that
+ * were measured in turn with it than of what it was convicted for is not to blame: what goes beside
+ * it is in its way, and VERDICTS say that it is contended. Of a node that is not slow as a whole
+ * its rails are blamed that are slow by themselves. BB_EINTERNAL without memory.
+ */
+BB_MUST bb_status bb_acquit(struct bb_verdicts *verdicts, int first, const struct bb_view *views,
+			    const struct bb_measured *alone, int n);
 
 /*
  * Add verdicts on ranks that come late to collectives: WAITS[step * ranks + rank] = seconds that a

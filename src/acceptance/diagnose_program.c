@@ -7,18 +7,25 @@ static const struct bb_probe *of(const struct bb_program *program)
 	return program->own;
 }
 
-int *bb_probe_active(const struct bb_rounds *rounds)
+int *bb_probe_active(const struct bb_rounds *rounds, int rails)
 {
-	const size_t stride = (size_t)rounds->n + 1;
-	int *active = calloc((size_t)rounds->nodes * stride, sizeof(*active));
+	const int ports = rounds->nodes * rails;
+	int n = ports + 1, *active;
 
-	for (int i = 0; active && i < rounds->nodes; i++) {
-		int *mine = &active[(size_t)i * stride], *n = &mine[rounds->n];
-
+	for (int r = 0; r < rounds->n; r++)
+		for (int i = 0; i < ports; i++)
+			n += bb_rounds_has(rounds, r, i / rails, i % rails);
+	active = malloc((size_t)n * sizeof(*active));
+	if (!active)
+		return NULL;
+	n = ports + 1;
+	for (int i = 0; i < ports; i++) {
+		active[i] = n;
 		for (int r = 0; r < rounds->n; r++)
-			if (bb_rounds_partner(rounds, r, i) != BB_NO_PEER)
-				mine[(*n)++] = r;
+			if (bb_rounds_has(rounds, r, i / rails, i % rails))
+				active[n++] = r;
 	}
+	active[ports] = n;
 	return active;
 }
 
@@ -66,18 +73,72 @@ static double delay_of(const struct bb_probe *p, int rank, int peer, int round, 
 	return seconds;
 }
 
-static const int *active_of(const struct bb_probe *p, int rank)
+/* The rounds of RANK; *N = how many there are. */
+static const int *active_of(const struct bb_probe *p, int rank, size_t *n)
 {
-	return &p->active[(size_t)p->ports->node[rank] * ((size_t)p->rounds->n + 1)];
+	const int *of_port;
+
+	*n = 0;
+	if (p->ports->node[rank] < 0)
+		return NULL;
+	of_port = &p->active[p->ports->node[rank] * p->ports->rails + p->ports->rail[rank]];
+	*n = (size_t)(of_port[1] - of_port[0]);
+	return &p->active[of_port[0]];
+}
+
+/* Where an operation is. */
+struct place {
+	int round;
+	bool turn; /* it is the collective before the round */
+	size_t at; /* else its index in the round */
+};
+
+/* In turn there is a collective before each round, also of those without a partner. */
+static struct place find_place(const struct bb_probe *p, int rank, size_t index)
+{
+	const size_t each = per_round(p, rank);
+	size_t low = 0, high;
+	const int *active = active_of(p, rank, &high);
+
+	if (!p->in_turn)
+		return (struct place){active[index / each], false, index % each};
+	while (low < high) { /* of its rounds, how many have begun? */
+		const size_t middle = (low + high) / 2;
+
+		if ((size_t)active[middle] + 1 + middle * each <= index)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low > 0 && index < (size_t)active[low - 1] + 1 + low * each)
+		return (struct place){active[low - 1], false,
+				      index - (size_t)active[low - 1] - 1 - (low - 1) * each};
+	return (struct place){(int)(index - low * each), true, 0};
+}
+
+int bb_probe_round_at(const struct bb_probe *probe, int rank, size_t index)
+{
+	return find_place(probe, rank, index).round;
 }
 
 static size_t rounds_length(const struct bb_program *program, int rank)
 {
 	const struct bb_probe *p = of(program);
+	size_t n;
 
-	if (p->ports->node[rank] < 0)
-		return 0;
-	return (size_t)active_of(p, rank)[p->rounds->n] * per_round(p, rank);
+	active_of(p, rank, &n);
+	return n * per_round(p, rank) + (p->in_turn ? (size_t)p->rounds->n : 0);
+}
+
+/* All gather a word. */
+static void gather(struct bb_operation *o, enum bb_probe_work work)
+{
+	o->act = BB_ACT_COLLECTIVE;
+	o->work = work;
+	o->collective = &bb_all_gather;
+	o->count = 1;
+	o->dtype = BB_INT32;
+	o->op = BB_SUM;
 }
 
 /* The word that asks, or what is asked for. */
@@ -95,21 +156,26 @@ static void rounds_operation(const struct bb_program *program, int rank, size_t 
 {
 	const struct bb_probe *p = of(program);
 	const int node = p->ports->node[rank], rail = p->ports->rail[rank];
-	const int round = active_of(p, rank)[index / per_round(p, rank)];
-	const int partner = bb_rounds_partner(p->rounds, round, node);
-	const size_t at = index % per_round(p, rank);
+	const struct place place = find_place(p, rank, index);
+	const int round = place.round;
+	int partner;
 	size_t ask, part;
 	bool asking;
 
 	o->item = (size_t)round;
-	if (at == 0) {
+	if (place.turn) {
+		gather(o, BB_PROBE_TURN);
+		return;
+	}
+	if (place.at == 0) {
 		o->act = BB_ACT_COMPUTE;
 		o->work = BB_PROBE_ROUND;
 		o->seconds = p->pause_s;
 		return;
 	}
-	ask = (at - 1) / per_ask(p, rank);
-	part = (at - 1) % per_ask(p, rank);
+	partner = bb_rounds_partner(p->rounds, round, node);
+	ask = (place.at - 1) / per_ask(p, rank);
+	part = (place.at - 1) % per_ask(p, rank);
 	asking = (ask % 2 == 0) == (node < partner);
 	o->peer = p->ports->rank[partner * p->ports->rails + rail];
 	/* Before what it sends: the word that asks, or what is asked for. */
@@ -128,14 +194,27 @@ static void rounds_operation(const struct bb_program *program, int rank, size_t 
 	o->item = ask;
 }
 
+static int group_size(const struct bb_program *program, int group)
+{
+	return program->nranks;
+}
+
+static int member(const struct bb_program *program, int group, int i)
+{
+	return i;
+}
+
 void bb_probe_rounds(struct bb_program *program, const struct bb_probe *probe)
 {
 	*program = (struct bb_program){.own = probe,
 				       .nranks = probe->nranks,
 				       .queues = 1,
 				       .lanes = 1,
+				       .groups = probe->in_turn,
 				       .length = rounds_length,
-				       .operation = rounds_operation};
+				       .operation = rounds_operation,
+				       .group_size = group_size,
+				       .member = member};
 }
 
 /* ---- steps ---------------------------------------------------------------------------------- */
@@ -162,22 +241,7 @@ static void steps_operation(const struct bb_program *program, int rank, size_t i
 		o->seconds = p->work_s + late_by(p, rank);
 		return;
 	}
-	o->act = BB_ACT_COLLECTIVE;
-	o->work = BB_PROBE_GATHER;
-	o->collective = &bb_all_gather;
-	o->count = 1;
-	o->dtype = BB_INT32;
-	o->op = BB_SUM;
-}
-
-static int group_size(const struct bb_program *program, int group)
-{
-	return program->nranks;
-}
-
-static int member(const struct bb_program *program, int group, int i)
-{
-	return i;
+	gather(o, BB_PROBE_GATHER);
 }
 
 void bb_probe_steps(struct bb_program *program, const struct bb_probe *probe)

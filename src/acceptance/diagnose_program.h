@@ -4,7 +4,7 @@
  * A round: the two ranks of a pair ask each other in turn for data, and the one that asks takes the
  * time from its asking to when the data is there: first the small messages, then the large ones.
  * The first of each kind is not counted: in it they wait for each other, and for memory. Several
- * pairs are at it at the same time.
+ * pairs are at it at the same time; in turn, a round begins when all have done with the one before.
  *
  * Steps: each rank works for a while, always the same, then all gather a word. Who comes last waits
  * least.
@@ -32,6 +32,7 @@ enum bb_probe_work {
 	BB_PROBE_DELAY, /* of a rank that is to be slow */
 	BB_PROBE_SMALL, /* messages; item: which one of the round */
 	BB_PROBE_LARGE,
+	BB_PROBE_TURN,  /* the collective before a round that begins in turn; item: which round */
 	BB_PROBE_STEP,  /* work before a collective */
 	BB_PROBE_GATHER /* the collective; item: which step */
 };
@@ -52,8 +53,8 @@ struct bb_probe { /* what the functions of a program need; constant while it is 
 	} planted;
 	/* Of rounds. */
 	const struct bb_rounds *rounds;
-	const int *active; /* [node * (rounds->n + 1) + i]: its i-th round that has a partner;
-			      the last of them all: how many there are */
+	const int *active; /* of bb_probe_active */
+	bool in_turn;      /* a round begins when all ranks have done with the one before */
 	size_t bytes;      /* of a large message */
 	double pause_s;    /* before each round: what passes by is not to hit all of them */
 	int large;         /* asked for in each direction, the first not counted */
@@ -67,7 +68,13 @@ void bb_probe_rounds(struct bb_program *program, const struct bb_probe *probe);
 /* Its steps. */
 void bb_probe_steps(struct bb_program *program, const struct bb_probe *probe);
 
-/* PROBE's `active`, for all nodes; the caller frees it. NULL without memory. */
-int *bb_probe_active(const struct bb_rounds *rounds);
+/*
+ * In which rounds each port meets its partner: those of port p, node * rails + rail, are [p] up to
+ * but not [p + 1], as indices of the same array. The caller frees it; NULL without memory.
+ */
+int *bb_probe_active(const struct bb_rounds *rounds, int rails);
+
+/* The round that operation INDEX of RANK in the rounds of PROBE belongs to. */
+int bb_probe_round_at(const struct bb_probe *probe, int rank, size_t index);
 
 #endif

@@ -46,7 +46,6 @@ static const struct bb_field culprit_fields[] = {
 	ROW(DOUBLE, confidence, "fraction",
 	    "1 - the chance that anything healthy in this run looks so"),
 	ROW(BOOL, flapping, "", "slow now and then, not steadily"),
-	ROW(BOOL, contended, "", "of a link: fast as long as nobody else sends"),
 	ROW(STRING, text, "", "the same as a sentence"),
 	{.name = NULL},
 };

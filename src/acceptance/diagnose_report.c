@@ -161,8 +161,9 @@ static void add_charge(const struct bb_examiner *s, const struct bb_verdict *v,
 	bb_strbuf_addf(out, " (%s), in %.0f%% of %d measurements",
 		       strcmp(quantity, "both") == 0 ? "latency and bandwidth" : quantity,
 		       100 * v->share, v->measured);
-	if (v->charge == BB_CHARGE_LINK && v->contended)
-		bb_strbuf_add(out, "; alone it is fast: what goes beside it is in its way");
+	if (v->contended)
+		bb_strbuf_add(out, " among others; alone it is fast: what goes beside it is in its "
+				   "way, and it is not to blame");
 	else if (v->charge == BB_CHARGE_LINK)
 		bb_strbuf_addf(out, "; both ends are fast with others%s",
 			       v->alone ? ", and the link is as slow alone" : "");
@@ -211,7 +212,6 @@ static void describe(const struct bb_examiner *s, const struct bb_verdict *v,
 	r->measured = v->measured;
 	r->confidence = 1 - v->chance;
 	r->flapping = v->flapping;
-	r->contended = v->contended;
 }
 
 /* Who is slow as a node is late for collectives too: that is told once. */
@@ -231,12 +231,17 @@ static bb_status tell_verdict(struct report *report, const struct bb_verdict *v,
 	struct bb_strbuf text = {0};
 	bb_status status;
 
-	if (is_told(report, v))
+	if (v->part || is_told(report, v))
 		return BB_OK;
 	add_subject(s, v, &text);
 	add_charge(s, v, &text);
 	if (bb_strbuf_failed(&text))
 		return BB_EINTERNAL;
+	if (v->contended) {
+		bb_strbuf_addf(lines, "# contended: %s\n", bb_strbuf_text(&text));
+		bb_strbuf_free(&text);
+		return BB_OK;
+	}
 	describe(s, v, &r);
 	r.text = bb_strbuf_text(&text);
 	s->diagnose->culprits++;
@@ -326,7 +331,7 @@ static bb_status tell_meetings(struct bb_examiner *s, const struct bb_measuring 
 				r.from = bb_rounds_partner(&stage->rounds, i, node);
 				r.to = node;
 				r.rail = k;
-				if (r.from == BB_NO_PEER)
+				if (!bb_rounds_has(&stage->rounds, i, node, k))
 					continue;
 				r.latency_us = 1e6 * exp(bb_measured_at(&latency, i, node, k));
 				r.GBps = 1e-9 * (double)s->diagnose->asked.bytes /
@@ -362,6 +367,8 @@ static bb_status tell_all(struct report *report, struct bb_strbuf *lines)
 		status = tell_meetings(s, &s->confirm, "confirm");
 	if (status == BB_OK)
 		status = tell_meetings(s, &s->alone, "alone");
+	if (status == BB_OK)
+		status = tell_meetings(s, &s->links_alone, "alone");
 	/* Those of nodes first: they are what is said of these. */
 	for (int straggling = 0; straggling < 2; straggling++)
 		for (int i = 0; i < s->verdicts.n && status == BB_OK; i++)

@@ -7,6 +7,7 @@
 void bb_rounds_free(struct bb_rounds *rounds)
 {
 	free(rounds->partner);
+	free(rounds->rail);
 	memset(rounds, 0, sizeof(*rounds));
 }
 
@@ -25,21 +26,29 @@ bool bb_suspects_any(const struct bb_suspects *suspects)
 	return any;
 }
 
+static bool grow(struct bb_rounds *rounds)
+{
+	const size_t room = rounds->room ? 2 * (size_t)rounds->room : 32;
+	int *partner = realloc(rounds->partner, room * (size_t)rounds->nodes * sizeof(*partner));
+	int *rail = realloc(rounds->rail, room * sizeof(*rail));
+
+	rounds->partner = partner ? partner : rounds->partner;
+	rounds->rail = rail ? rail : rounds->rail;
+	if (!partner || !rail)
+		return false;
+	rounds->room = (int)room;
+	return true;
+}
+
 /* One more round, in which everybody sits out. NULL without memory. */
 static int *add_round(struct bb_rounds *rounds)
 {
-	int *partner = rounds->partner, *round;
+	int *round;
 
-	if (rounds->n == rounds->room) {
-		const int room = rounds->room ? 2 * rounds->room : 32;
-
-		partner = realloc(partner, (size_t)room * (size_t)rounds->nodes * sizeof(*partner));
-		if (!partner)
-			return NULL;
-		rounds->partner = partner;
-		rounds->room = room;
-	}
-	round = &partner[(size_t)rounds->n++ * (size_t)rounds->nodes];
+	if (rounds->n == rounds->room && !grow(rounds))
+		return NULL;
+	rounds->rail[rounds->n] = -1;
+	round = &rounds->partner[(size_t)rounds->n++ * (size_t)rounds->nodes];
 	for (int i = 0; i < rounds->nodes; i++)
 		round[i] = BB_NO_PEER;
 	return round;
@@ -278,16 +287,87 @@ bb_status bb_rounds_confirm(struct bb_rounds *rounds, const struct bb_suspects *
 	return status;
 }
 
-bb_status bb_rounds_alone(struct bb_rounds *rounds, int nodes, const struct bb_suspect_pair *pairs,
-			  int n, int times)
+/* ---- alone -------------------------------------------------------------------------------- */
+
+static bool is_end(const struct bb_lone *l, int node)
 {
-	rounds->nodes = nodes;
-	for (int i = 0; i < n * times; i++) {
+	return node == l->node || node == l->peer;
+}
+
+/* The next that may be compared with L, from AT on: the proven come before those who are merely not
+   suspected. OTHER, and whom it is suspected with, are not meant. BB_NO_PEER: there is none. */
+static int next_good(const struct bb_suspects *s, const struct bb_lone *l, int at, int other)
+{
+	for (int standing = BB_PROVEN; standing <= BB_QUESTIONED; standing++)
+		for (int i = 0; i < s->nodes; i++) {
+			const int node = (at + i) % s->nodes;
+
+			if (s->standing[node] == standing && !is_end(l, node) && node != other &&
+			    (other == BB_NO_PEER || !is_suspected(s, other, node)))
+				return node;
+		}
+	return BB_NO_PEER;
+}
+
+static void meet_lone(int *round, const struct bb_suspects *s, const struct bb_lone *l, int turn)
+{
+	const int partner = l->peer >= 0 ? l->peer : next_good(s, l, turn, l->node);
+
+	if (partner != BB_NO_PEER)
+		meet(round, l->node, partner);
+}
+
+static void meet_compared(int *round, const struct bb_suspects *s, const struct bb_lone *l,
+			  int turn)
+{
+	const int a = next_good(s, l, turn, BB_NO_PEER);
+	const int b = a != BB_NO_PEER ? next_good(s, l, a + 1 + turn % s->nodes, a) : BB_NO_PEER;
+
+	if (b != BB_NO_PEER)
+		meet(round, a, b);
+}
+
+/* All that are proven, each with its neighbour among them. */
+static void meet_all(int *round, const struct bb_suspects *s, int turn)
+{
+	int last = BB_NO_PEER;
+
+	for (int i = 0; i < s->nodes; i++) {
+		const int node = (i + turn) % s->nodes;
+
+		if (s->standing[node] != BB_PROVEN)
+			continue;
+		if (last == BB_NO_PEER || is_suspected(s, last, node)) {
+			last = node;
+			continue;
+		}
+		meet(round, last, node);
+		last = BB_NO_PEER;
+	}
+}
+
+bb_status bb_rounds_alone(struct bb_rounds *rounds, const struct bb_suspects *suspects, int rails,
+			  const struct bb_lone *lone, int n, int times)
+{
+	rounds->nodes = suspects->nodes;
+	for (int i = 0; i < 2 * n * times; i++) {
+		const struct bb_lone *l = &lone[i / 2 % n];
+		const int turn = i / 2 / n;
+		const bool compares = i % 2;
 		int *round = add_round(rounds);
 
 		if (!round)
 			return BB_EINTERNAL;
-		meet(round, pairs[i % n].a, pairs[i % n].b);
+		rounds->rail[i] = l->rail == BB_EACH_RAIL ? turn % rails : l->rail;
+		if (l->node < 0) {
+			meet_all(round, suspects, turn);
+			if (compares)
+				rounds->rail[i] = (l->rail + 1 + turn % (rails - 1)) % rails;
+		} else if (compares) {
+			meet_compared(round, suspects, l, turn);
+		} else {
+			meet_lone(round, suspects, l, turn);
+		}
 	}
 	return BB_OK;
 }

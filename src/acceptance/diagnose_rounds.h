@@ -19,6 +19,7 @@ struct bb_rounds { /* zero-initialise */
 	int nodes, n;
 	int room;
 	int *partner; /* [round * nodes + node]; BB_NO_PEER: it sits out. Owned */
+	int *rail;    /* [round]: the only one that is at work; -1: all are. Owned */
 };
 
 void bb_rounds_free(struct bb_rounds *rounds);
@@ -26,6 +27,13 @@ void bb_rounds_free(struct bb_rounds *rounds);
 static inline int bb_rounds_partner(const struct bb_rounds *rounds, int round, int node)
 {
 	return rounds->partner[(size_t)round * (size_t)rounds->nodes + (size_t)node];
+}
+
+/* Does NODE meet its partner over RAIL in ROUND? */
+static inline bool bb_rounds_has(const struct bb_rounds *rounds, int round, int node, int rail)
+{
+	return bb_rounds_partner(rounds, round, node) != BB_NO_PEER &&
+	       (rounds->rail[round] < 0 || rounds->rail[round] == rail);
 }
 
 /* Rounds in which each of NODES meets each other once. */
@@ -77,8 +85,22 @@ bool bb_suspects_any(const struct bb_suspects *suspects);
 BB_MUST bb_status bb_rounds_confirm(struct bb_rounds *rounds, const struct bb_suspects *suspects,
 				    uint64_t seed);
 
-/* ROUNDS of a single pair each, the N pairs in turn, TIMES each: nobody else is at work. */
-BB_MUST bb_status bb_rounds_alone(struct bb_rounds *rounds, int nodes,
-				  const struct bb_suspect_pair *pairs, int n, int times);
+#define BB_MOST_LONE 64 /* that are measured alone */
+
+#define BB_EACH_RAIL (-2) /* one rail after the other */
+
+/* What is measured with all others silent: a node, a rail of it, a link; NODE -1: a rail of all. */
+struct bb_lone {
+	int32_t node, peer, rail; /* PEER -1: whoever is proven; RAIL -1: all at once */
+};
+
+/*
+ * ROUNDS in which the N of LONE are measured in turn, TIMES each, and after each of them nodes that
+ * are not suspected of anything, for comparison: round 2 * (t * n + i) is of LONE[i], the next one
+ * is what it is compared with. Over as many rails; of a rail of all nodes, all proven ones over
+ * another rail. Rounds in which nobody is left to meet stay empty. BB_EINTERNAL without memory.
+ */
+BB_MUST bb_status bb_rounds_alone(struct bb_rounds *rounds, const struct bb_suspects *suspects,
+				  int rails, const struct bb_lone *lone, int n, int times);
 
 #endif

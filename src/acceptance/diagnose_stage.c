@@ -108,16 +108,8 @@ static void hear_round(void *own, int rank, size_t index, const struct bb_operat
 
 		a->values[q][a->n[q]++] = to - a->asked;
 	}
-	if (o->item == last && (o->act == BB_ACT_RECV) == asking) {
-		const size_t per_round =
-			p->program.length(&p->program, rank) /
-			(size_t)p->probe
-				.active[node * (p->probe.rounds->n + 1) + p->probe.rounds->n];
-
-		end_round(p, a, rank,
-			  (size_t)p->probe.active[(size_t)node * ((size_t)p->probe.rounds->n + 1) +
-						  index / per_round]);
-	}
+	if (o->item == last && (o->act == BB_ACT_RECV) == asking)
+		end_round(p, a, rank, (size_t)bb_probe_round_at(&p->probe, rank, index));
 }
 
 static void hear_step(void *own, int rank, size_t index, const struct bb_operation *o, double from,
@@ -273,7 +265,8 @@ bb_status bb_measuring_play(struct bb_examiner *s, struct bb_measuring *stage, c
 	open_playing(&p, s);
 	p.probe.rounds = &stage->rounds;
 	p.probe.pause_s = stage->pause_s;
-	p.probe.active = bb_probe_active(&stage->rounds);
+	p.probe.in_turn = stage->in_turn;
+	p.probe.active = bb_probe_active(&stage->rounds, s->ports.rails);
 	if (!p.probe.active) {
 		status = no_memory(s);
 		goto out;

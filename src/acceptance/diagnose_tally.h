@@ -79,6 +79,19 @@ static inline double bb_tolerated(double tolerance)
 	return -log1p(-tolerance);
 }
 
+/* 3/4 of the rails speak for all of them. */
+static inline bool bb_is_most(int rails, int all)
+{
+	return 4 * rails >= 3 * all;
+}
+
+/* The logarithm of the factor from which on something is slow. Heavy tails make a large sigma;
+   what is seldom among the healthy counts too. */
+static inline double bb_slow_from(double tolerance, double sigma, double rare)
+{
+	return fmax(bb_tolerated(tolerance), fmin(BB_SIGMAS * sigma, rare));
+}
+
 /* By how much BASE of RAIL is above the lower median of all. */
 double bb_rail_excess(const double *base, int rails, int rail);
 
