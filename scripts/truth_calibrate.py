@@ -8,6 +8,8 @@ import sys
 import tempfile
 
 RANKS = (2, 4)
+# In turns; of each result that counts which others on the machine held up least.
+RUNS = 3
 RUN = ["-b", "1K", "-e", "16M", "-f", "2", "-n", "50", "-w", "5", "--algo", "ring,tree,halving_doubling", "-T", "600"]
 
 
@@ -44,9 +46,13 @@ def pairs_of(measured, predicted, wanted):
 
 def rows(build):
     everything = []
-    for ranks in RANKS:
+    for ranks in RANKS * RUNS:
         everything += records([f"{build}/all_reduce_perf", "--backend", "host", "-g", str(ranks), *RUN, "--json", "-"])
-    measured = [r for r in everything if r["kind"] == "result"]
+    times = {}
+    for record in everything:
+        if record["kind"] == "result":
+            times.setdefault(key(record), []).append(record)
+    measured = [min(some, key=lambda r: r["p50_us"]) for some in times.values()]
     runs = [r for r in everything if r["kind"] == "run"]
     algorithms = list(dict.fromkeys(r["algorithm"] for r in measured))
 

@@ -82,7 +82,9 @@ static void find_knots(struct bb_cost_model *m, const struct bb_point *points, s
 		m->nknots = BB_MOST_KNOTS;
 }
 
-/* Of a point: what each unknown has in its time, over that time. */
+/* Of a point: what each unknown has in its time, over that time. Those of bytes are how much more
+   each takes than at the knot before, never less: more bytes are in no faster memory. Otherwise
+   what a round takes would pass for slow bytes of short messages. */
 static void row_of(const struct bb_cost_model *m, const struct bb_point *p, double row[UNKNOWNS])
 {
 	double share;
@@ -93,6 +95,8 @@ static void row_of(const struct bb_cost_model *m, const struct bb_point *p, doub
 	row[m->ncounts + k] = (1 - share) * work_of(m, &p->cost) / p->time;
 	if (share > 0)
 		row[m->ncounts + k + 1] = share * work_of(m, &p->cost) / p->time;
+	for (int i = m->nknots - 2; i >= 0; i--)
+		row[m->ncounts + i] += row[m->ncounts + i + 1];
 }
 
 /* Least squares of A x = 1 with x >= 0, by coordinates: SQUARE = A'A, SUM = A'1. */
@@ -128,13 +132,10 @@ void bb_cost_fit(struct bb_cost_model *m, const struct bb_point *points, size_t 
 	}
 	for (int k = m->ncounts; k < unknowns; k++)
 		most = fmax(most, square[k][k]);
-	for (int k = m->ncounts; k + 1 < unknowns; k++) {
+	for (int k = m->ncounts + 1; k < unknowns; k++)
 		square[k][k] += STIFFNESS * most;
-		square[k + 1][k + 1] += STIFFNESS * most;
-		square[k][k + 1] -= STIFFNESS * most;
-		square[k + 1][k] -= STIFFNESS * most;
-	}
 	solve(unknowns, square, sum, x);
 	memcpy(m->latency, x, (size_t)m->ncounts * sizeof(*x));
-	memcpy(m->per_byte, x + m->ncounts, (size_t)m->nknots * sizeof(*x));
+	for (int k = 0; k < m->nknots; k++)
+		m->per_byte[k] = x[m->ncounts + k] + (k > 0 ? m->per_byte[k - 1] : 0);
 }
