@@ -243,6 +243,22 @@ def everything(folder):
     return paths + [machine, memory, verdict], records + mine
 
 
+@test
+def what_is_worst_is_explained_first():
+    """A verdict of acceptance that passed does not stand below the word of a run that did not."""
+    with tempfile.TemporaryDirectory() as folder:
+        slow, _ = records_of(folder, "slow", "all_reduce_perf", "-g", "2", "-b", "1K", "-e", "1K", "-n", "2")
+        head = json.loads(read(slow).splitlines()[0])
+        paths = [write_records(os.path.join(folder, "culprit.jsonl"), by_hand(head))]
+        paths.append(os.path.join(folder, "verdict.json"))
+        with open(paths[1], "w", encoding="utf-8") as file:
+            json.dump({**VERDICT, "verdict": "passed", "exit_status": 0, "nodes": []}, file)
+        _, target = report(folder, *paths)
+        said = read(target, "summary.md")
+        culprit, acceptance = said.index("diagnose, run 1: culprits found."), said.index("Acceptance: passed.")
+        expect(said.index("**culprits found**") < culprit < acceptance < said.index("One gate does not hold."), said[:600])
+
+
 # ---- in a browser -------------------------------------------------------------------------------------
 
 
@@ -297,6 +313,12 @@ def prints_all(browser):
     expect(closed > 0, "nothing is folded")
     equal(browser.run(f"dispatchEvent(new Event('beforeprint')), {count}"), 0, "folded on paper")
     equal(browser.run(f"dispatchEvent(new Event('afterprint')), {count}"), closed, "folded afterwards")
+    # On each page that a table goes on to, its heads are text: those of buttons would stand on the first alone.
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    heads = """Array.from(document.querySelectorAll("th"), (th) => [getComputedStyle(th, "::before").content.slice(1, -1) ===
+        th.textContent, getComputedStyle(th.firstChild).display, getComputedStyle(th.closest("thead")).display].join())"""
+    equal(set(browser.run(heads)), {"true,none,table-header-group"}, "heads on paper")
+    browser.call("Emulation.setEmulatedMedia", media="")
 
 
 def themes(browser):

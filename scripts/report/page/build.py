@@ -166,6 +166,10 @@ class Report:
     def of_runs(self):
         """Of all together, then of each."""
         found, together = [section_of(run) for run in self.runs], scaling.figures(self.runs)
+        titles = [section.title for section in found]
+        for run, section in zip(self.runs, found):
+            if titles.count(section.title) > 1:
+                section.title += f" · run {run.number}"
         if together:
             section = Section("scaling", "Scaling")
             section.rows.append((None, together))

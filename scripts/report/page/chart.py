@@ -40,10 +40,11 @@ class Scale:
             step = max(1, math.ceil((high - low) / 7))
             powers = [p for p in range(math.ceil(low - 1e-9), math.floor(high + 1e-9) + 1) if p % step == 0]
             return [(10.0**p, name(10.0**p)) for p in powers]
-        found = [m * 10.0**p for p in range(math.floor(low), math.ceil(high) + 1) for m in (1, 2, 5)]
-        found = [v for v in found if self.low * 0.999 <= v <= self.high * 1.001]
-        if len(found) > 1:
-            return [(v, name(v)) for v in found]
+        for steps in (1, 2, 5), (1, 1.5, 2, 3, 5, 7):
+            found = [m * 10.0**p for p in range(math.floor(low), math.ceil(high) + 1) for m in steps]
+            found = [v for v in found if self.low * 0.999 <= v <= self.high * 1.001]
+            if len(found) > 2:
+                return [(v, name(v)) for v in found]
         return [(v, name(v)) for v, _ in ticks(self.low, self.high, 4) if v > 0]
 
     def sizes(self, most=7):
@@ -305,13 +306,12 @@ def name_rows(paper, names, left, top, high):
 
 
 def name_columns(paper, names, left, y, wide):
-    end = -math.inf
-    for i, name in enumerate(names):
-        half = width_of(name, NUMBERS) / 2
+    """As many as there is room for, evenly."""
+    every = max(1, math.ceil((max(width_of(name, NUMBERS) for name in names) + 5) / wide))
+    for i in range(0, len(names), every):
         x = left + (i + 0.5) * wide
-        if x - half > end + 5 and x + half < WIDTH:
-            paper.text(x, y + 11, name, NUMBERS, ink.FAINT, align="center")
-            end = x + half
+        if x + width_of(names[i], NUMBERS) / 2 < WIDTH:
+            paper.text(x, y + 11, names[i], NUMBERS, ink.FAINT, align="center")
 
 
 def scale_bar(paper, y, names, left):

@@ -137,6 +137,16 @@ def verdict_of(run):
     return Verdict(PASSED if status == 0 else FAILED, word, sentences(run))
 
 
+def failures(runs, verdicts):
+    """A sentence for each run that did not pass: what is wrong, and not how many results there are."""
+    told = []
+    for run, v in zip(runs, verdicts):
+        if v.state != PASSED:
+            why = next((s for s in v.sentences if s != data_sentence(run)), v.sentences[0] if v.sentences else "")
+            told.append(f"{program_of(run)}, run {run.number}: {v.word}. {why}")
+    return told
+
+
 def judge(runs, documents):
     """Of the whole report. DOCUMENTS: verdicts of other programs, which are told first."""
     verdicts = [verdict_of(run) for run in runs]
@@ -149,12 +159,14 @@ def judge(runs, documents):
     if documents:
         first = max(documents, key=lambda v: WORST.index(v.state))
         told = [f"{sum(v.state == PASSED for v in documents)} of {len(documents)} acceptance runs passed."]
-        return Verdict(worst.state, worst.word, told * (len(documents) > 1) + first.sentences)
+        told = told * (len(documents) > 1) + first.sentences
+        if first.state != worst.state:
+            # What is worst is told first, and what acceptance says of itself behind it.
+            told = failures(runs, verdicts) + [f"Acceptance: {first.word}."] + told
+        return Verdict(worst.state, worst.word, told)
     passed = sum(v.state == PASSED for v in verdicts)
     told = [f"{passed} of {count(len(runs), 'run')} passed."]
-    for run, v in zip(runs, verdicts):
-        if v.state != PASSED:
-            told.append(f"{program_of(run)}, run {run.number}: {v.word}. {v.sentences[0] if v.sentences else ''}")
+    told += failures(runs, verdicts)
     last = runs[-1]
     told += [f"{title_of(last)}: {t}" for t in sentences(last) if t != data_sentence(last)]
     return Verdict(worst.state, worst.word if worst.state != PASSED else "passed", told)

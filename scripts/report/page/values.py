@@ -62,7 +62,8 @@ def three(value):
         return f"{value:.2e}"
     if size >= 1000:
         return f"{value:,.0f}"
-    return f"{value:.{max(0, 2 - math.floor(math.log10(size)))}f}"
+    # Rounding may add a digit: 0.9996 is 1.00.
+    return f"{value:.{max(0, 2 - math.floor(math.log10(float(f'{size:.3g}'))))}f}"
 
 
 BEFORE_UNIT = "\N{NO-BREAK SPACE}"
