@@ -119,7 +119,7 @@ static bb_status judge_dip(const struct bb_evidence *e, const struct bb_gate *ga
 {
 	struct bb_judgement *const j = bb_judgement_add(judgements, e, gate);
 	struct bb_confidence worst;
-	char text[BB_UNIT_TEXT];
+	char text[BB_UNIT_TEXT], bound[32] = "";
 	double size = 0;
 
 	if (!j || !deepest(p, n, e->nruns, &worst, &size))
@@ -135,15 +135,16 @@ static bb_status judge_dip(const struct bb_evidence *e, const struct bb_gate *ga
 		j->low = worst.low;
 	j->expected = 1;
 	j->limit = 1 - gate->lower;
+	if (worst.n > 1)
+		snprintf(bound, sizeof(bound), ", bound %.3g%%", 100 * worst.low);
 	j->verdict = worst.low >= j->limit    ? BB_PASSED
 		     : worst.mean >= j->limit ? BB_UNJUDGED
 					      : BB_FAILED;
 	snprintf(j->reason, sizeof(j->reason),
-		 "%sat %s busbw is %.3g%% of the best at a smaller size, bound %.3g%%; limit "
-		 "%.3g%%%s",
+		 "%sat %s busbw is %.3g%% of the best at a smaller size%s; limit %.3g%%%s",
 		 j->verdict == BB_UNJUDGED ? "not shown, the runs spread too much: " : "",
-		 bb_format_size(text, (uint64_t)size), 100 * worst.mean, 100 * worst.low,
-		 100 * j->limit, worst.n == 1 ? "; 1 run: no interval" : "");
+		 bb_format_size(text, (uint64_t)size), 100 * worst.mean, bound, 100 * j->limit,
+		 worst.n == 1 ? "; 1 run: no interval" : "");
 	return BB_OK;
 }
 

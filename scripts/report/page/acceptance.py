@@ -40,7 +40,8 @@ def suspects(document):
 
 
 def title_of(document):
-    parts = ["acceptance", text(document, "profile", 60), text(document, "system", 60), text(document, "mode", 20)]
+    profile, system = text(document, "profile", 60), text(document, "system", 60)
+    parts = ["acceptance", profile, system if system != profile else None, text(document, "mode", 20)]
     if document.get("virtual_time") is True:
         parts.append("simulated")
     return " · ".join(part for part in parts if part)
@@ -51,7 +52,7 @@ def gates(document):
     by_unit = {}
     for g in rows_of(document, "gates"):
         if positive(g, "value") and positive(g, "limit"):
-            by_unit.setdefault(text(g, "unit", 16) or "", []).append(g)
+            by_unit.setdefault(text(g, "unit", 16) or text(g, "metric", 20) or "value", []).append(g)
     figures = []
     for unit, found in list(by_unit.items())[:4]:
         shown = found[:MOST_BARS]
@@ -59,10 +60,11 @@ def gates(document):
             (text(g, "subject", 200) or text(g, "step", 60) or "", {part_of(g): g["value"]}, three(g["value"]))
             for g in shown
         ]
-        paper = chart.bars(bars, PARTS, three, unit or "value", {i: g["limit"] for i, g in enumerate(shown)})
+        name = "share of the best at a smaller size" if unit == "no-dip" else unit
+        paper = chart.bars(bars, PARTS, three, name, {i: g["limit"] for i, g in enumerate(shown)})
         more = f" {len(found) - MOST_BARS} more are in the table." if len(found) > MOST_BARS else ""
         figures.append(
-            Figure(f"Gates, {unit}" if unit else "Gates", paper, f"The line across a bar: the gate's limit.{more}")
+            Figure(f"Gates, {unit}", paper, f"The line across a bar: the gate's limit.{more}")
         )
     return figures
 
