@@ -142,7 +142,7 @@ def predict(build, rows):
 
 def machine(system):
     """Whose it is: "mle_h200" of mle_h200_1n and mle_h200_16g, which are one machine."""
-    return "_".join(system.split(" (")[0].split("_")[:2])
+    return "_".join(re.split(r",| \(", system)[0].split("_")[:2])
 
 
 def fitted(paths):
@@ -288,7 +288,7 @@ def honesty(rows):
         "unlike those that were seen: each generation of GPUs has constants of its own, and of one for which none were "
         f"fitted there {'is' if len(new) == 1 else 'are'} {len(new)} row{'' if len(new) == 1 else 's'} "
         f"({', '.join(dict.fromkeys(row['generation'] for row in new))}). The form of the model was found with all rows in "
-        "view but those of oci_gb200 and oci_gb300.", 120)
+        "view but those of oci_gb200, oci_gb300 and Alps; nothing was changed after they came.", 120)
 
 
 def document(rows):

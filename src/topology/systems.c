@@ -55,6 +55,11 @@ static const struct bb_system_cpu grace = {"NVIDIA Grace", CPU("NVIDIA", "arm64"
 					   COUNTS(2, 1, 72, 1, 960), CACHES(1024, 114, 72),
 					   DISTANCES(10, 40)};
 
+/* 4 x Grace, 120 GB each (JUPITER, Alps: arXiv 2408.11556). */
+static const struct bb_system_cpu grace_quad = {"NVIDIA Grace", CPU("NVIDIA", "arm64", 0, 0),
+						COUNTS(4, 1, 72, 1, 480), CACHES(1024, 114, 72),
+						DISTANCES(10, 40)};
+
 static const struct bb_system_cpu epyc_9354 = {"AMD EPYC 9354 32-Core Processor", EPYC(25, 17),
 					       COUNTS(2, 1, 32, 2, 768), CACHES(1024, 32, 4),
 					       DISTANCES(10, 32)};
@@ -71,6 +76,7 @@ static const struct bb_system_gpu v100_sxm3 = {0x1db8, "V100 SXM3 32GB", 70, 32,
 static const struct bb_system_gpu a100_sxm4 = {0x20b2, "A100 SXM4 80GB", 80, 80, 4};
 static const struct bb_system_gpu h100_sxm5 = {0x2330, "H100 SXM5 80GB", 90, 80, 5};
 static const struct bb_system_gpu h200_sxm5 = {0x2335, "H200 SXM5 141GB", 90, 141, 5};
+static const struct bb_system_gpu gh200 = {0x2342, "GH200 96GB", 90, 96, 5};
 static const struct bb_system_gpu b200 = {0x2901, "B200", 100, 180, 5};
 static const struct bb_system_gpu gb200 = {0x2941, "GB200", 100, 186, 5};
 static const struct bb_system_gpu l40s = {0x26b9, "L40S", 89, 48, 4};
@@ -81,6 +87,7 @@ static const struct bb_system_nic edr = {0x1013, 100, 0, BB_INFINIBAND, 3};
 static const struct bb_system_nic edr_side = {0x1017, 100, 100, BB_INFINIBAND, 3};
 static const struct bb_system_nic hdr = {0x101b, 200, 200, BB_INFINIBAND, 4};
 static const struct bb_system_nic ndr = {0x1021, 400, 200, BB_INFINIBAND, 5};
+static const struct bb_system_nic ndr_200 = {0x1021, 200, 0, BB_INFINIBAND, 5};
 static const struct bb_system_nic roce_400 = {0x1021, 400, 200, BB_ETHERNET, 5};
 static const struct bb_system_nic roce_200 = {0x101b, 200, 0, BB_ETHERNET, 4};
 static const struct bb_system_nic roce_25 = {0x1017, 25, 0, BB_ETHERNET, 3};
@@ -155,6 +162,12 @@ static const struct bb_system_slot hgx[] = {
 	SIDE_NIC(0, 8, 0, 0), SIDE_PORT(0, 8, 0, 0), END,
 };
 
+/* Quad GH200: each Grace has a GPU and a NIC (arXiv 2408.11556, 2408.14090). */
+static const struct bb_system_slot gh200_quad[] = {
+	GPU(0, 0, 0, 0), NIC(0, 1, 0, 0), GPU(1, 2, 0, 0), NIC(1, 3, 0, 0),
+	GPU(2, 4, 0, 0), NIC(2, 5, 0, 0), GPU(3, 6, 0, 0), NIC(3, 7, 0, 0), END,
+};
+
 /* GB200: each Grace has two GPUs and two NICs, all on host bridges of their own. */
 static const struct bb_system_slot gb200_node[] = {
 	GPU(0, 0, 0, 0), GPU(0, 1, 0, 0), GPU(1, 2, 0, 0), GPU(1, 3, 0, 0),
@@ -177,6 +190,7 @@ static const struct bb_system_slot slots_only[] = {
 /* ---- NVLinks between GPUs -------------------------------------------------------------------- */
 
 static const char *const full_of_4[] = {"0222", "2022", "2202", "2220"};
+static const char *const sixfold_of_4[] = {"0666", "6066", "6606", "6660"};
 /* The hybrid cube mesh (DGX-1 system architecture). */
 static const char *const cube_mesh[] = {"01122000", "10210200", "12020010", "21200001",
 					"20000112", "02001021", "00101202", "00012120"};
@@ -201,6 +215,8 @@ static const struct bb_system systems[] = {
 	 .switched = 18, .nvswitches = 4},
 	{"hgx-h200-roce", "the same with Ethernet", &xeon_8480, &h200_sxm5, &roce_400, hgx,
 	 .switched = 18, .nvswitches = 4},
+	{"gh200-x4", "4 GH200, six NVLinks between any two, 4 InfiniBand 200G", &grace_quad, &gh200,
+	 &ndr_200, gh200_quad, .bridged = sixfold_of_4},
 	{"hgx-b200", "8 B200 on 2 NVSwitches, 8 InfiniBand 400G", &xeon_8570, &b200, &ndr, hgx,
 	 .switched = 18, .nvswitches = 2},
 	{"hgx-b200-roce", "the same with Ethernet", &xeon_8570, &b200, &roce_400, hgx,

@@ -125,7 +125,7 @@ def noise_and_groups():
 # ---- validation --------------------------------------------------------------------------------
 
 # A change of the model that makes it worse is to be seen: what `make validate` found, and a little more.
-HELD = {"from 256 MiB on": (0.03, 0.1), "below 256 MiB": (0.08, 0.3),
+HELD = {"from 256 MiB on": (0.03, 0.1), "below 256 MiB": (0.08, 0.36),
         "from 256 MiB on, of unseen machines": (0.05, 0.2), "below 256 MiB, of unseen machines": (0.5, 1)}
 
 

@@ -95,6 +95,7 @@ static const struct {
 	{"hgx-h200", 1, 5, NVLS, 414, 0.83},        /* the same */
 	{"hgx-h200", 1, 6, NVLS, 436, 0.82},        /* the same */
 	{"hgx-h200-roce", 4, 8, RING, 364.9, 0.98}, /* the same, p5en */
+	{"gh200-x4", 1, 4, RING, 306.6, 0.82},      /* eth-cscs/ext_mpi_collectives, 64 MiB */
 	{"hgx-b200", 1, 8, RING, 682.2, 0.94},      /* the same */
 	{"hgx-b200", 1, 8, NVLS, 845.7, 0.75},      /* the same */
 	{"hgx-b200", 1, 8, A2A, 640, 0.88},         /* GTC25 S72583 */
