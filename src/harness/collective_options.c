@@ -102,7 +102,7 @@ static bool has_own(const struct bb_backend *backend, const char *word)
 /* Names of every schedule of any collective, of this backend's own, auto and all. */
 static bool known_algorithm(const struct bb_backend *backend, const char *word)
 {
-	const char *schedule = bb_plan_own(word);
+	const char *schedule = bb_algorithm_own(word);
 	int i;
 
 	if (strcmp(word, "auto") == 0 || strcmp(word, "all") == 0)

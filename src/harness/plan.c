@@ -32,13 +32,6 @@ bb_status bb_plan_natives(const struct bb_native **natives, struct bb_native **o
 	return st;
 }
 
-const char *bb_plan_own(const char *word)
-{
-	const size_t length = strlen(BB_OWN);
-
-	return strncmp(word, BB_OWN, length) == 0 ? word + length : word;
-}
-
 static const struct bb_native *find_native(const struct bb_native *natives, const char *name)
 {
 	const struct bb_native *native;
@@ -71,7 +64,7 @@ static const char *native_refuses(const struct bb_native *native,
 const char *bb_choice_find(struct bb_choice *choice, const struct bb_native *natives,
 			   const struct bb_collective *collective, int nranks, const char *asked)
 {
-	const char *name = bb_plan_own(asked), *reason = NULL;
+	const char *name = bb_algorithm_own(asked), *reason = NULL;
 	const struct bb_native *native = name == asked ? find_native(natives, name) : NULL;
 	const struct bb_algorithm *schedule = bb_algorithm_find(collective, name);
 
@@ -177,7 +170,7 @@ static void add_algorithm(struct bb_plan *plan, const char *asked, const char *w
 	if (choice.schedule)
 		choice.name = bb_plan_schedule_name(plan, choice.schedule);
 	if (!choice.name)
-		add_skip(plan, constant_name(bb_plan_own(asked)), why_not ? why_not : reason);
+		add_skip(plan, constant_name(bb_algorithm_own(asked)), why_not ? why_not : reason);
 	else if (reason)
 		add_skip(plan, choice.name, reason);
 	else
@@ -206,8 +199,8 @@ static bb_status no_native(const struct bb_plan *plan, const char *name, struct 
 static bb_status add_named(struct bb_plan *plan, const char *asked, bool by_environment,
 			   struct bb_error *error)
 {
-	if (is_discovered(bb_plan_own(asked)) && !find_native(plan->natives, asked))
-		return no_native(plan, bb_plan_own(asked), error);
+	if (is_discovered(bb_algorithm_own(asked)) && !find_native(plan->natives, asked))
+		return no_native(plan, bb_algorithm_own(asked), error);
 	add_algorithm(plan, asked,
 		      by_environment
 			      ? "not an algorithm of this collective, though NCCL_ALGO says so"

@@ -11,15 +11,7 @@
 #define BB_NO_ROOT (-1)
 #define BB_PLAN_MAX_CASES 100000
 
-/*
- * What a schedule of busbench's is called where the backend's library has an algorithm of the same
- * name: "busbench:ring". Such a name can be asked for everywhere.
- */
-#define BB_OWN "busbench:"
 #define BB_ALGORITHM_TEXT 48
-
-/* The schedule that WORD asks for: what follows BB_OWN, or WORD itself. */
-const char *bb_plan_own(const char *word);
 
 /* One algorithm that was asked for. Schedule and native NULL: auto, the backend chooses. */
 struct bb_choice {

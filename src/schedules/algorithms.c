@@ -70,6 +70,13 @@ const struct bb_algorithm *const bb_algorithms[] = {
 	NULL,
 };
 
+const char *bb_algorithm_own(const char *word)
+{
+	const size_t length = strlen(BB_OWN);
+
+	return strncmp(word, BB_OWN, length) == 0 ? word + length : word;
+}
+
 const struct bb_algorithm *bb_algorithm_find(const struct bb_collective *collective,
 					     const char *name)
 {

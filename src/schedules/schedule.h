@@ -195,6 +195,15 @@ struct bb_algorithm {
 /* Every (collective, algorithm) pair; ends with NULL. */
 extern const struct bb_algorithm *const bb_algorithms[];
 
+/*
+ * What a schedule of busbench's is called where a backend's library has an algorithm of the same
+ * name: "busbench:ring". Such a name can be asked for everywhere.
+ */
+#define BB_OWN "busbench:"
+
+/* The schedule that WORD asks for: what follows BB_OWN, or WORD itself. */
+const char *bb_algorithm_own(const char *word);
+
 /* The algorithm NAME of COLLECTIVE, or NULL. */
 const struct bb_algorithm *bb_algorithm_find(const struct bb_collective *collective,
 					     const char *name);

@@ -122,4 +122,25 @@ BB_MUST bb_status bb_timeline_program(const struct bb_link_model *links,
 				      const struct bb_timeline_watch *watch, double *end,
 				      struct bb_error *error);
 
+/* Who does the collectives of a program. */
+struct bb_timeline_performer {
+	/*
+	 * TIMES, one of each of the N MEMBERS of its group, are when they come to OPERATION, and
+	 * become when they are done; INFINITY: never, as far as is known, and who depends on such a
+	 * member stays so too. Of a collective that some may be done with early it is asked again
+	 * as each member comes, and who is done stays done. NUMBER tells one collective from the
+	 * next to what is drawn.
+	 */
+	bb_status (*perform)(void *own, const struct bb_operation *operation, const int *members,
+			     int n, uint64_t number, double *times, struct bb_error *error);
+	void *own;
+};
+
+/* The same, with collectives done by PERFORMER (NULL: schedules by the program's name). */
+BB_MUST bb_status bb_timeline_program_by(const struct bb_timeline_performer *performer,
+					 const struct bb_link_model *links,
+					 const struct bb_program *program,
+					 const struct bb_timeline_watch *watch, double *end,
+					 struct bb_error *error);
+
 #endif

@@ -288,7 +288,7 @@ const struct bb_algorithm *bb_timeline_choose(const struct bb_link_model *links,
 	struct bb_chosen chosen = {
 		.members = place_of_members(links, shape->nranks),
 		.collective = collective,
-		.named = name ? bb_algorithm_find(collective, name) : NULL,
+		.named = name ? bb_algorithm_find(collective, bb_algorithm_own(name)) : NULL,
 		.shape = *shape,
 		.element = element,
 	};

@@ -50,6 +50,7 @@ struct play {
 	struct bb_link_model links;
 	const struct bb_program *program;
 	const struct bb_timeline_watch *watch;
+	struct bb_timeline_performer performer;
 	struct bb_error *error;
 	struct bb_seats seats;
 	struct queue *queues;      /* [rank * queues + queue] */
@@ -315,19 +316,27 @@ static void end_meeting(struct play *p, int group, struct meeting *m)
 	free(m);
 }
 
-/* Those of the members of GROUP. The first ranks need no list. */
-static struct bb_link_model links_of(const struct play *p, int group)
+/* By a schedule, over the links. The first ranks need no list. */
+static bb_status perform(void *own, const struct bb_operation *o, const int *members, int n,
+			 uint64_t number, double *times, struct bb_error *error)
 {
-	const size_t first = p->seats.first[group];
-	const int size = bb_seats_size(&p->seats, group);
+	const struct play *p = own;
+	const size_t element = bb_dtype_size(o->dtype);
 	struct bb_link_model links = p->links;
+	struct bb_shape shape = {
+		.nranks = n, .root = o->root, .in_place = o->in_place, .count = o->count};
+	const struct bb_algorithm *algorithm;
 	int i = 0;
 
-	while (i < size && p->seats.rank[first + (size_t)i] == i)
+	while (i < n && members[i] == i)
 		i++;
-	if (i < size)
-		links.members = &p->seats.rank[first];
-	return links;
+	if (i < n)
+		links.members = members;
+	algorithm = bb_timeline_choose(&links, p->program->algorithm, o->collective, &shape,
+				       element, error);
+	if (!algorithm)
+		return bb_error_status(error);
+	return bb_timeline_collective(&links, algorithm, &shape, element, number, times);
 }
 
 /*
@@ -337,21 +346,14 @@ static struct bb_link_model links_of(const struct play *p, int group)
 static bb_status sweep(struct play *p, const struct bb_operation *o, struct meeting *m)
 {
 	const size_t first = p->seats.first[o->group];
-	const size_t size = (size_t)bb_seats_size(&p->seats, o->group);
-	const size_t element = bb_dtype_size(o->dtype);
-	const struct bb_link_model links = links_of(p, o->group);
-	struct bb_shape shape = {
-		.nranks = (int)size, .root = o->root, .in_place = o->in_place, .count = o->count};
-	const struct bb_algorithm *algorithm = bb_timeline_choose(
-		&links, p->program->algorithm, o->collective, &shape, element, p->error);
+	const int size = bb_seats_size(&p->seats, o->group);
+	const uint64_t number = bb_draw((uint64_t)o->group, m->number);
+	bb_status status;
 
-	if (!algorithm)
-		return bb_error_status(p->error);
-	memcpy(m->done, m->entered, size * sizeof(*m->done));
-	if (bb_timeline_collective(&links, algorithm, &shape, element,
-				   bb_draw((uint64_t)o->group, m->number), m->done) != BB_OK)
-		return BB_EINTERNAL;
-	for (size_t i = 0; i < size; i++) {
+	memcpy(m->done, m->entered, (size_t)size * sizeof(*m->done));
+	status = p->performer.perform(p->performer.own, o, &p->seats.rank[first], size, number,
+				      m->done, p->error);
+	for (size_t i = 0; i < (size_t)size && status == BB_OK; i++) {
 		int queue = NONE;
 
 		if (!isinf(m->done[i]) && p->calls[first + i] == m->number + 1)
@@ -359,7 +361,7 @@ static bb_status sweep(struct play *p, const struct bb_operation *o, struct meet
 		if (queue != NONE)
 			schedule(p, queue, BUSY, m->done[i]);
 	}
-	return BB_OK;
+	return status;
 }
 
 static bb_status meet(struct play *p, int queue)
@@ -543,13 +545,16 @@ static void let_go(struct play *p)
 	bb_choices_free(&p->choices);
 }
 
-bb_status bb_timeline_program(const struct bb_link_model *links, const struct bb_program *program,
-			      const struct bb_timeline_watch *watch, double *end,
-			      struct bb_error *error)
+bb_status bb_timeline_program_by(const struct bb_timeline_performer *performer,
+				 const struct bb_link_model *links,
+				 const struct bb_program *program,
+				 const struct bb_timeline_watch *watch, double *end,
+				 struct bb_error *error)
 {
 	struct play p = {.links = *links, .program = program, .watch = watch, .error = error};
 	bb_status status;
 
+	p.performer = performer ? *performer : (struct bb_timeline_performer){perform, &p};
 	if (!links->choices)
 		p.links.choices = &p.choices;
 	status = play(&p);
@@ -559,4 +564,11 @@ bb_status bb_timeline_program(const struct bb_link_model *links, const struct bb
 	*end = p.end;
 	let_go(&p);
 	return status;
+}
+
+bb_status bb_timeline_program(const struct bb_link_model *links, const struct bb_program *program,
+			      const struct bb_timeline_watch *watch, double *end,
+			      struct bb_error *error)
+{
+	return bb_timeline_program_by(NULL, links, program, watch, end, error);
 }
