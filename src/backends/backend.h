@@ -18,7 +18,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define BB_BACKEND_ABI 15u
+#define BB_BACKEND_ABI 16u
 #define BB_CHOSEN_TEXT 32
 #define BB_SWITCH_TEXT 160
 
@@ -189,6 +189,9 @@ struct bb_call {
 	void *out;
 	void *tmp;            /* at least tmp_bytes() */
 	const void *prepared; /* what tune made ready: the backend's affair */
+	/* Of a schedule that choose took although the backend has a library: why that does not do
+	   it. NULL: nothing of the kind. */
+	const char *instead;
 };
 
 /* mulsum: is what each rank gives weighted, by bb_mulsum_weight? */
@@ -413,6 +416,12 @@ struct bb_backend {
 	 * this rank's clock would say now had nothing been wrong; NAN: nothing is.
 	 */
 	void (*played)(struct bb_group *group, const char **evaluator, double *faultless);
+	/*
+	 * BB_CAP_VIRTUAL: append what collectives were done by since open, those of programs too:
+	 * "all_reduce among 16: nvlstree:Simple model, busbench:ring alike"; nothing of none. True:
+	 * some by a model of the library's, which has each of them alone.
+	 */
+	bool (*recount)(const struct bb_context *context, struct bb_strbuf *out);
 
 	/* Routes between two ranks; ends with name NULL. NULL: none, nor the six functions below.
 	   BB_CAP_VIRTUAL: messages of a program; there are no functions. */

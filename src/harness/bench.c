@@ -332,8 +332,10 @@ static bb_status hear_objections(struct bb_session *s, const struct bb_call *cal
 	return bb_crew_hear(s->driver, objection);
 }
 
-/* Rank 0: tell, once for all sizes, that and why busbench's own runs in the library's stead. */
-static bb_status tell_stand_in(struct bb_session *s, const struct bb_case *c, const char *objection)
+/* Rank 0: tell, once for all sizes, that and why busbench's own SCHEDULE runs in the library's
+   stead. */
+static bb_status tell_stand_in(struct bb_session *s, const struct bb_case *c,
+			       const struct bb_algorithm *schedule, const char *objection)
 {
 	struct bb_strbuf lines = {0};
 	bb_status status = BB_OK;
@@ -347,7 +349,7 @@ static bb_status tell_stand_in(struct bb_session *s, const struct bb_case *c, co
 	bb_strbuf_addf(&lines, "# %s %s %s: %s runs, because %s\n", c->choice->name,
 		       bb_dtype_name(c->dtype),
 		       c->op == BB_NO_OP ? "none" : bb_op_name((enum bb_op)c->op),
-		       bb_plan_schedule_name(&s->bench->plan, c->choice->stand_in), objection);
+		       bb_plan_schedule_name(&s->bench->plan, schedule), objection);
 	bb_ticker_hide(&s->bench->run->ticker);
 	if (bb_strbuf_failed(&lines))
 		status = BB_EINTERNAL;
@@ -372,8 +374,10 @@ static bb_status agree_on_call(struct bb_session *s, const struct bb_case *c, bo
 		if (stands_in && (!*objection || !c->choice->stand_in))
 			break;
 		if (stands_in)
-			BB_TRY(status, tell_stand_in(s, c, objection), out);
+			BB_TRY(status, tell_stand_in(s, c, c->choice->stand_in, objection), out);
 		status = make_call(s, c, in_place, stands_in, call);
+		if (status == BB_OK && call->instead)
+			status = tell_stand_in(s, c, call->schedule, call->instead);
 		if (status == BB_OK && backend->ready)
 			status = backend->ready(s->group, call);
 		if (status == BB_OK)

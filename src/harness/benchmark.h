@@ -24,7 +24,7 @@ struct bb_benchmark {
 	unsigned faults; /* bit per enum bb_fault_kind that it obeys */
 	bool sizeless;   /* its check refuses -b, -e, -i and -f, and --help leaves them out */
 	bool queues;     /* its drivers open queues, which may call a library all at once */
-	bool programs;   /* where time is virtual it plays programs; QUEUES does so everywhere */
+	bool programs;   /* where time is virtual it plays programs, of messages; QUEUES everywhere */
 
 	/*
 	 * Before anything is started, in every process: work out and judge OWN's options, with

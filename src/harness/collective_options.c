@@ -159,9 +159,9 @@ static bb_status unknown_algorithm(const struct bb_options *o,
 
 	if (o->backend->over_gpus && has_own(o->backend->over_gpus, word))
 		return bb_fail(error, BB_EUSAGE,
-			       "--algo: %s is NCCL's own, of which %s has a model in the "
-			       "collectives' binaries over a --cluster of GPUs alone; all else is "
-			       "played with busbench's schedules (see --list)",
+			       "--algo: %s is NCCL's own, of which %s has a model over a "
+			       "--cluster of GPUs alone; all else is played with busbench's "
+			       "schedules (see --list)",
 			       word, o->backend->name);
 	owner = whose_algorithm(o->backend, word);
 	if (owner)

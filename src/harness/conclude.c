@@ -50,10 +50,30 @@ static void require_results(struct bb_run *run)
 
 static void sum_up(struct bb_run *run)
 {
-	if (run->begun && run->benchmark->sum_up &&
-	    run->benchmark->sum_up(run) != BB_OK)
+	if (run->begun && run->benchmark->sum_up && run->benchmark->sum_up(run) != BB_OK)
 		bb_fail(&run->error, BB_EINTERNAL,
 			"out of memory for what follows from the results");
+}
+
+/* What the collectives of programs were done by, in BY, which lasts as long as the end record, and
+   in '#' lines. Results of a collective each have an evaluator. */
+static void recount(struct bb_run *run, struct bb_strbuf *by, struct bb_strbuf *text)
+{
+	const struct bb_backend *backend = run->options.backend;
+	bool modelled;
+
+	if (!(run->benchmark->queues || run->benchmark->programs) || !backend->recount ||
+	    !run->context)
+		return;
+	modelled = backend->recount(run->context, by);
+	if (by->length > 0)
+		run->end.played_by = bb_strbuf_text(by);
+	bb_strbuf_addf(text, "# Played by: discrete events%s%s\n", by->length > 0 ? "; " : "",
+		       bb_strbuf_text(by));
+	if (modelled)
+		bb_strbuf_add(text, "# A model has a collective alone: messages and other "
+				    "collectives at the same time take nothing from it, nor it "
+				    "from them\n");
 }
 
 /* What ends the text, and the end record; after a crash of the sinks only the exit status counts.
@@ -61,7 +81,7 @@ static void sum_up(struct bb_run *run)
 int bb_run_conclude(struct bb_run *run, int caught)
 {
 	struct bb_end_record *end = &run->end;
-	struct bb_strbuf text = {0};
+	struct bb_strbuf text = {0}, by = {0};
 	int status;
 
 	end->wall_s = bb_clock_now() - run->started;
@@ -74,6 +94,7 @@ int bb_run_conclude(struct bb_run *run, int caught)
 	if (bb_error_status(&run->error) != BB_OK)
 		end->error = run->error.text;
 	if (run->begun) {
+		recount(run, &by, &text);
 		/* First: a launcher may kill this process any moment. */
 		bb_sinks_end_data(&run->sinks, end);
 		if (run->benchmark->tell)
@@ -82,6 +103,8 @@ int bb_run_conclude(struct bb_run *run, int caught)
 			bb_sinks_comment(&run->sinks, bb_strbuf_text(&text));
 		bb_sinks_end_text(&run->sinks, end);
 	}
+	end->played_by = NULL;
+	bb_strbuf_free(&by);
 	bb_strbuf_free(&text);
 	/* A sink may have failed only now. */
 	return status == 0 ? (int)run->sinks.status : status;

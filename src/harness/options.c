@@ -245,9 +245,9 @@ bad:
 		       o->link_text, errno == ERANGE ? "out of range" : "not understood");
 }
 
-/* Without -g all ranks of a cluster take part. PROGRAMS are made of messages and schedules:
-   they have no collectives of a library's model. */
-static bb_status resolve_cluster(struct bb_options *o, bool programs, struct bb_error *error)
+/* Without -g all ranks of a cluster take part. Where nothing but MESSAGES is played no library of
+   collectives is modelled. */
+static bb_status resolve_cluster(struct bb_options *o, bool messages, struct bb_error *error)
 {
 	bb_status st;
 
@@ -265,7 +265,7 @@ static bb_status resolve_cluster(struct bb_options *o, bool programs, struct bb_
 	BB_TRY(st, bb_cluster_open(o->cluster_text, bb_plugin_read_topology, &o->cluster, error),
 	       out);
 	o->config.cluster = o->cluster;
-	if (o->cluster->inside != BB_INSIDE_NOTHING && o->backend->over_gpus && !programs)
+	if (o->cluster->inside != BB_INSIDE_NOTHING && o->backend->over_gpus && !messages)
 		o->backend = o->backend->over_gpus;
 	if (!o->gpus_given && !o->threads_given)
 		o->gpus = o->cluster->ranks;
@@ -325,7 +325,7 @@ bb_status bb_options_read(struct bb_options *o, const struct bb_benchmark *bench
 	BB_TRY(st, resolve_backend(o, &environment->launch, error), out);
 	BB_TRY(st, bb_options_fault(o, benchmark->faults, error), out);
 	BB_TRY(st, resolve_link(o, error), out);
-	BB_TRY(st, resolve_cluster(o, benchmark->queues || benchmark->programs, error), out);
+	BB_TRY(st, resolve_cluster(o, benchmark->programs, error), out);
 	BB_TRY(st, resolve_calibration(o, error), out);
 	resolve_noise(o);
 	BB_TRY(st, benchmark->check(benchmark, own, o, environment, error), out);

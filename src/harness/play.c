@@ -195,8 +195,12 @@ static bb_status open_virtual(struct bb_player *p, struct bb_error *refusal)
 {
 	if (!p->backend->evaluate)
 		bb_player_object(p, "the %s backend evaluates no programs", p->backend->name);
-	for (int r = 0; r < p->program->nranks && p->program->groups > 0; r++)
-		bb_player_judge_collectives(p, r);
+	for (int r = 0; r < p->program->nranks && p->program->groups > 0; r++) {
+		const bb_status status = bb_player_judge_collectives(p, r);
+
+		if (status != BB_OK)
+			return status;
+	}
 	return hear(p, refusal);
 }
 

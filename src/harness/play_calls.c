@@ -44,22 +44,72 @@ static void object_to_call(struct bb_player *p, const struct bb_operation *o, in
 			 size, reason);
 }
 
-void bb_player_judge_collectives(struct bb_player *p, int rank)
+/* Can the library's own algorithm be had in O's group, which is open for this alone? */
+static bb_status judge_native(struct bb_player *p, const struct bb_operation *o,
+			      const struct bb_native *native)
 {
+	const int n = p->program->group_size(p->program, o->group);
+	const struct bb_call call = {
+		.collective = o->collective,
+		.native = native,
+		.dtype = o->dtype,
+		.op = o->op,
+		.shape = {.nranks = n, .root = o->root, .in_place = o->in_place, .count = o->count},
+	};
+	int *members = bb_player_members(p, o->group);
+	struct bb_group *group;
+	const char *reason;
+	bb_status status;
+
+	if (!members)
+		return no_memory(p);
+	status = p->backend->group_open(p->driver->handle, members, n, &group, &p->run->error);
+	free(members);
+	if (status != BB_OK)
+		return status;
+	reason = p->backend->refuses(group, &call);
+	if (reason)
+		object_to_call(p, o, n, reason);
+	p->backend->group_close(group);
+	return BB_OK;
+}
+
+#define KINDS_KEPT 8 /* of collectives of a rank that are remembered */
+
+/* Whatever their sizes: that is nothing to refuse for. */
+static bool is_judged(struct bb_operation kinds[KINDS_KEPT], size_t *n, struct bb_operation o)
+{
+	o.count = 1;
+	for (size_t i = 0; i < *n && i < KINDS_KEPT; i++)
+		if (bb_player_is_like(&kinds[i], &o))
+			return true;
+	kinds[(*n)++ % KINDS_KEPT] = o;
+	return false;
+}
+
+bb_status bb_player_judge_collectives(struct bb_player *p, int rank)
+{
+	struct bb_operation kinds[KINDS_KEPT];
+	size_t nkinds = 0;
+	bb_status status = BB_OK;
 	const struct bb_program *program = p->program;
 	const size_t n = program->length(program, rank);
 
-	for (size_t i = 0; i < n && !p->objection[0]; i++) {
+	for (size_t i = 0; i < n && !p->objection[0] && status == BB_OK; i++) {
 		const struct bb_operation o = bb_program_at(program, rank, i);
 		struct bb_choice choice;
 		const char *reason;
 
-		if (o.act != BB_ACT_COLLECTIVE || program->member(program, o.group, 0) != rank)
+		if (o.act != BB_ACT_COLLECTIVE || program->member(program, o.group, 0) != rank ||
+		    is_judged(kinds, &nkinds, o))
 			continue;
 		reason = find_choice(p, &o, program->group_size(program, o.group), &choice);
 		if (reason)
 			object_to_call(p, &o, program->group_size(program, o.group), reason);
+		else if (choice.native)
+			status = judge_native(p, &o, choice.native);
 	}
+	return status;
 }
 
 /* ---- groups ------------------------------------------------------------------------------ */

@@ -91,9 +91,9 @@ BB_MUST bb_status bb_player_settle(struct bb_player *player, const struct bb_pla
 /* Of this rank's OPERATION, once calls are open and its group has more than one member. */
 const struct bb_call *bb_player_call(const struct bb_player *player,
 				     const struct bb_operation *operation);
-/* Object to what the program's algorithm cannot do of the collectives whose first member RANK is.
- */
-void bb_player_judge_collectives(struct bb_player *player, int rank);
+/* Object to what the program's algorithm cannot do of the collectives whose first member RANK is,
+   where time is virtual. */
+BB_MUST bb_status bb_player_judge_collectives(struct bb_player *player, int rank);
 
 /* Put ITEM into its queue; WATCHED: and what says when it was done. */
 BB_MUST bb_status bb_player_issue(struct bb_item *item, bool watched);

@@ -171,6 +171,7 @@ struct bb_end_record {
 	double avg_busbw_GBps;        /* over all results; NAN without any */
 	double min_busbw_GBps;        /* the gate; NAN: none */
 	double faulty_s, faultless_s; /* of programs in virtual time, with and without --fault */
+	const char *played_by; /* what collectives of programs in virtual time were done by; NULL */
 	double wall_s;
 	int64_t memory_init_bytes, memory_user_bytes, memory_call_bytes; /* -M */
 	char end_time[BB_TIME_TEXT];

@@ -267,20 +267,6 @@ void bb_sink_add_virtual(struct bb_strbuf *out, const struct bb_run_record *run)
 					      : "--link");
 }
 
-/* Of programs, whose rows have no evaluator of their own. */
-static void add_players(struct bb_strbuf *out, const struct bb_run_record *run)
-{
-	if (!run->virtual_time || run->calibrate)
-		return;
-	bb_strbuf_addf(
-		out,
-		"# Played by: busbench's schedules over %s, programs of them as discrete events",
-		run->cluster ? "the cluster" : "the links");
-	if (run->cluster)
-		bb_strbuf_add(out, "; NCCL's own algorithms are in the collectives' binaries only");
-	bb_strbuf_add(out, "\n");
-}
-
 void bb_sink_add_head(struct bb_strbuf *out, const struct bb_run_record *run)
 {
 	bb_strbuf_addf(out, "# busbench version %s backend=%s\n", run->version, run->backend);
@@ -305,7 +291,6 @@ void bb_sink_add_head(struct bb_strbuf *out, const struct bb_run_record *run)
 		bb_strbuf_addf(out, "  link: %s", run->link);
 	bb_strbuf_add(out, "\n");
 	bb_sink_add_virtual(out, run);
-	add_players(out, run);
 }
 
 void bb_sink_add_end(struct bb_strbuf *out, const struct bb_end_record *end)

@@ -9,6 +9,19 @@
 
 /* ---- one row ------------------------------------------------------------------------------ */
 
+/* Does a rank send what the schedule of the name sends? A library's own tree is another one; rings
+   are alike. */
+static bool sends_as_schedule(const struct bb_dp_cell *c)
+{
+	const char *name = c->sweep->dp->asked.algo_text, *own = bb_algorithm_own(name);
+	const struct bb_native *native = c->sweep->run->options.backend->natives;
+
+	for (; own == name && native->name && strcmp(name, "ring") != 0; native++)
+		if (strcmp(native->name, name) == 0)
+			return false;
+	return bb_algorithm_find(&bb_all_reduce, own) != NULL;
+}
+
 static void describe(struct bb_dp_record *r, const struct bb_dp_cell *c)
 {
 	const struct bb_dp *dp = c->sweep->dp;
@@ -36,15 +49,16 @@ static void describe(struct bb_dp_record *r, const struct bb_dp_cell *c)
 	r->most_bytes = (int64_t)memory.most;
 	if (memory.worker != memory.most)
 		r->worker_bytes = (int64_t)memory.worker;
-	if (!c->way->reduces || bb_algorithm_find(&bb_all_reduce, dp->asked.algo_text))
-		r->wire_bytes = (int64_t)bb_way_wire(&c->program, dp->asked.algo_text);
+	if (!c->way->reduces || sends_as_schedule(c))
+		r->wire_bytes =
+			(int64_t)bb_way_wire(&c->program, bb_algorithm_own(dp->asked.algo_text));
 	r->end_unix_s = bb_clock_unix();
 }
 
 static void predict(struct bb_dp_record *r, const struct bb_dp_cell *c)
 {
 	const struct bb_dp_sweep *s = c->sweep;
-	const bool ring = strcmp(s->dp->asked.algo_text, "ring") == 0;
+	const bool ring = strcmp(bb_algorithm_own(s->dp->asked.algo_text), "ring") == 0;
 
 	if (s->links.rate == 0 || (c->way->reduces && !ring))
 		return;

@@ -108,6 +108,18 @@ static bb_status add_algorithm(struct bb_ddp_options *a, const char *name, struc
 	return BB_OK;
 }
 
+/* Where the backend's library has one of this name, busbench's is named as its own. */
+static bb_status add_schedule(struct bb_ddp_options *a, const char *name, struct bb_error *error)
+{
+	char own[BB_WORD];
+
+	snprintf(own, sizeof(own), BB_OWN "%s", name);
+	for (size_t i = 0; i < a->nalgorithms; i++)
+		if (strcmp(a->algorithms[i], name) == 0)
+			return add_algorithm(a, own, error);
+	return add_algorithm(a, name, error);
+}
+
 /* Those of the list, which is a good one. */
 static bb_status read_algorithms(struct bb_ddp_options *a, const struct bb_backend *backend,
 				 struct bb_error *error)
@@ -128,7 +140,7 @@ static bb_status read_algorithms(struct bb_ddp_options *a, const struct bb_backe
 			status = add_algorithm(a, n->name, error);
 	for (int i = 0; bb_algorithms[i] && status == BB_OK; i++)
 		if (bb_algorithms[i]->collective == &bb_all_reduce)
-			status = add_algorithm(a, bb_algorithms[i]->name, error);
+			status = add_schedule(a, bb_algorithms[i]->name, error);
 	return status;
 }
 

@@ -269,18 +269,14 @@ def programs_on_clusters():
 
 
 @test
-def programs_know_no_nccl():
-    """Steps are made of busbench's schedules: the model of NCCL is neither named nor taken."""
-    step = "ddp_bucket --model gpt2 --backend sim --cluster hgx-h100:2 --buckets 25M --overlap off"
-    zero = "zero --backend sim --cluster hgx-h100:2 --stages 1 -n 1 --overlap"
-    for line in (step, "pipeline --stages 4 --schedule 1f1b --backend sim --cluster hgx-h100:2", f"{zero} on", f"{zero} off"):
+def programs_say_what_they_are_made_of():
+    """Over links they are busbench's schedules, by their names with and without its own in front."""
+    for name in ("ring", "busbench:ring"):
+        line = f"ddp_bucket --model linear:2x64 {SIM} -g 4 --buckets 25M --overlap off --algo {name}"
         out = run(line).exits(0).out
-        expect("# Played by: busbench's schedules over the cluster" in out and "model of NCCL" not in out, out)
-        expect(all(not r["library"] for r in records(line, kind="run")), f"the record of {line} names a library")
-    out = run("zero --backend sim --link 1GB/s,1us -g 2 --stages 1 -n 1").exits(0).out
-    expect("# Played by: busbench's schedules over the links, programs of them as discrete events\n" in out, out)
-    for line in (step, zero + " off", f"all_reduce {SIM} -g 2"):
-        run(f"{line} --algo nvlstree").exits(2).says("nvlstree is NCCL's own", "busbench's schedules")
+        expect("# Played by: discrete events; all_reduce among 4: ring alike; broadcast among 4: ring sweep\n" in out, out)
+        expect(not records(line, kind="run")[0]["library"], "a library is named")
+    run(f"all_reduce {SIM} -g 2 --algo nvlstree").exits(2).says("nvlstree is NCCL's own", "busbench's schedules")
 
 
 @test

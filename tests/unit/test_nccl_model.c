@@ -34,11 +34,13 @@ static struct bb_nccl_machine machine(int sm, int nodes, int ranks)
 
 	return (struct bb_nccl_machine){.ranks = ranks,
 					.nodes = nodes,
+					.fewest = ranks / nodes,
 					.nvlink = true,
 					.nvswitch = true,
 					.gpu_rate = rate,
 					.gpu_share = 0.98,
-					.net_rate = 388 * GB};
+					.net_rate = 388 * GB,
+					.rank_rate = 388 * GB * nodes / ranks};
 }
 
 static void near(double got, double want)

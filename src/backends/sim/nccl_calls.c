@@ -85,84 +85,6 @@ bb_status bb_sim_nccl_find(struct bb_nccl_constants *c, const struct bb_cluster 
 	return status;
 }
 
-/* NCCL takes all that share NVSwitches for one node. */
-static int domain_of(const struct bb_cluster *cluster, int rank)
-{
-	return bb_cluster_node(cluster, rank) / cluster->domain;
-}
-
-/* Of the DOMAINS, as NCCL counts nodes, that MEMBERS are in: what the links up cost them. */
-static void find_tapers(struct bb_nccl_slowdown *slowdown, const struct bb_cluster *cluster,
-			const int *members, int n, int domains)
-{
-	static const struct {
-		enum bb_figure nodes, taper;
-	} levels[] = {{BB_FIGURE_LEAF_NODES, BB_FIGURE_LEAF_TAPER},
-		      {BB_FIGURE_POD_NODES, BB_FIGURE_POD_TAPER}};
-
-	for (size_t level = 0; level < sizeof(levels) / sizeof(*levels); level++) {
-		const int of = (int)cluster->figures[levels[level].nodes].value / cluster->domain;
-		int most = 1, here = 0, before = -1;
-
-		/* A domain may be larger than what is below a leaf. */
-		for (int i = 0; i < n && of > 1; i++) {
-			const int domain = domain_of(cluster, members[i]);
-
-			if (domain == before)
-				continue;
-			here = before >= 0 && domain / of == before / of ? here + 1 : 1;
-			most = here > most ? here : most;
-			before = domain;
-		}
-		bb_nccl_taper(slowdown, domains, most, cluster->figures[levels[level].taper].value);
-	}
-}
-
-/* Members are counted as they come: ranks of a node follow each other in every group there is. */
-static void count_nodes(const struct bb_cluster *cluster, const int *members, int n, int *nodes,
-			int *domains)
-{
-	int node = -1, domain = -1;
-
-	*nodes = *domains = 0;
-	for (int i = 0; i < n; i++) {
-		*nodes += bb_cluster_node(cluster, members[i]) != node;
-		*domains += domain_of(cluster, members[i]) != domain;
-		node = bb_cluster_node(cluster, members[i]);
-		domain = domain_of(cluster, members[i]);
-	}
-}
-
-void bb_sim_nccl_machine(struct bb_nccl_machine *machine, const struct bb_cluster *cluster,
-			 const int *members, int n)
-{
-	const struct bb_cluster_figure *f = cluster->figures;
-	const struct bb_host *host = &cluster->node->host;
-	const double share = f[BB_FIGURE_GPU_EFFICIENCY].value;
-	const bool one = cluster->inside == BB_INSIDE_NOTHING;
-	int nodes, domains;
-	double out;
-
-	count_nodes(cluster, members, n, &nodes, &domains);
-	/* A node's members leave by no more rails than they are. */
-	out = fmin(cluster->rails, (double)n / nodes) * cluster->nic_rate * nodes / domains;
-	*machine = (struct bb_nccl_machine){
-		.ranks = n,
-		.nodes = domains,
-		.nvlink = cluster->inside == BB_INSIDE_SWITCH || cluster->inside == BB_INSIDE_LINKS,
-		.nvswitch = cluster->inside == BB_INSIDE_SWITCH,
-		.amd = host->npackages > 0 && strcmp(host->packages[0].vendor, "AuthenticAMD") == 0,
-		.x86 = strcmp(host->arch, "x86_64") == 0,
-		.gpu_rate = one ? INFINITY : cluster->gpu_rate / share,
-		.gpu_share = share,
-		.net_rate = out,
-		.nic_latency = f[BB_FIGURE_NCCL_NIC_LATENCY].value,
-		.net_fill = f[BB_FIGURE_NCCL_TREE_FILL].value,
-		.issue = f[BB_FIGURE_NCCL_ISSUE].value,
-	};
-	find_tapers(&machine->taper, cluster, members, n, domains);
-}
-
 /* ---- calls ------------------------------------------------------------------------------- */
 
 static double size_of(const struct bb_call *call)
@@ -174,32 +96,6 @@ static double size_of(const struct bb_call *call)
 static bool is_messages(const struct bb_call *call)
 {
 	return bb_nccl_lacks(call->collective, BB_NCCL_ANY) != NULL;
-}
-
-/* Does one of the MEMBERS leave NODE by RAIL (-1: at all)? */
-static bool leaves_by(const struct bb_cluster *cluster, const int *members, int n, int node,
-		      int rail)
-{
-	for (int i = 0; i < n; i++)
-		if (bb_cluster_node(cluster, members[i]) == node &&
-		    (rail < 0 || bb_cluster_rail(cluster, members[i]) == rail))
-			return true;
-	return false;
-}
-
-void bb_sim_nccl_mar(struct bb_nccl_machine *machine, const struct bb_cluster *cluster,
-		     const struct bb_fabric_flaw *flaw, const int *members, int n)
-{
-	if (!flaw || !leaves_by(cluster, members, n, flaw->node, flaw->rail))
-		return;
-	if (flaw->factor == 0) {
-		if (leaves_by(cluster, members, n, flaw->node, (flaw->rail + 1) % cluster->rails))
-			machine->net_rate /= 2;
-		return;
-	}
-	machine->net_rate /= flaw->factor;
-	if (flaw->rail < 0)
-		machine->gpu_rate /= flaw->factor;
 }
 
 const char *bb_sim_nccl_refuses(const struct bb_nccl_constants *c,
@@ -216,13 +112,12 @@ const char *bb_sim_nccl_refuses(const struct bb_nccl_constants *c,
 		return "there is no model of NCCL for these GPUs";
 	if ((call->collective->flags & BB_REDUCES) && call->op > BB_MULSUM)
 		return "NCCL has no logical or bitwise operations, no maxloc and no minloc";
+	if ((why = bb_nccl_unfit(c, machine, algorithm)))
+		return why;
 	if (is_messages(call))
 		return bb_nccl_messages_time(c, machine, call->collective, 1) < INFINITY
 			       ? NULL
 			       : "there is no model of NCCL's messages of several sizes";
-	if (algorithm != BB_NCCL_ANY && machine->ranks > 1 &&
-	    (why = bb_nccl_unfit(c, machine, algorithm)))
-		return why;
 	return bb_nccl_choose(c, machine, call->collective, 1, &algorithm, &protocol)
 		       ? NULL
 		       : "NCCL does not run this protocol on such a machine";

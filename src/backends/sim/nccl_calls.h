@@ -7,7 +7,7 @@
 
 #include "backends/backend.h"
 #include "backends/sim/nccl_constants.h"
-#include "topology/cluster.h"
+#include "backends/sim/nccl_shape.h"
 
 /* Those of the nccl backend; ends with name NULL. */
 extern const struct bb_native bb_sim_nccl_natives[];
@@ -21,17 +21,6 @@ extern const struct bb_native bb_sim_nccl_auto;
 #define BB_SIM_NCCL_TEXT 128
 BB_MUST bb_status bb_sim_nccl_find(struct bb_nccl_constants *c, const struct bb_cluster *cluster,
 				   char text[BB_SIM_NCCL_TEXT], struct bb_error *error);
-
-/* *MACHINE = what NCCL would find of the MEMBERS, ranks of CLUSTER. */
-void bb_sim_nccl_machine(struct bb_nccl_machine *machine, const struct bb_cluster *cluster,
-			 const int *members, int n);
-
-/* The same with FLAW (NULL: none). NCCL uses all rails of its members alike and waits for the
-   slowest node: what is wrong with a rail that one of them uses is wrong with all. As in
-   bb_fabric_way, who had a rail that is lost shares the next one with its own, so that both have
-   half of it. */
-void bb_sim_nccl_mar(struct bb_nccl_machine *machine, const struct bb_cluster *cluster,
-		     const struct bb_fabric_flaw *flaw, const int *members, int n);
 
 /* NULL, or why CALL, which is native, cannot be made. */
 const char *bb_sim_nccl_refuses(const struct bb_nccl_constants *c,

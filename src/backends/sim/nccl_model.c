@@ -71,10 +71,12 @@ const char *bb_nccl_lacks(const struct bb_collective *collective, enum bb_nccl_a
 const char *bb_nccl_unfit(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
 			  enum bb_nccl_algorithm algorithm)
 {
+	if (machine->unknown)
+		return machine->unknown;
 	if (algorithm == BB_NCCL_NVLS || algorithm == BB_NCCL_NVLSTREE) {
 		if (!machine->nvswitch || c->nvls_share == 0)
 			return "these GPUs have no NVSwitch that reduces";
-		if (machine->ranks < c->nvls_least * machine->nodes)
+		if (machine->fewest < c->nvls_least)
 			return "NVSwitch does not reduce for so few GPUs of a node";
 	}
 	if (algorithm == BB_NCCL_NVLS && machine->nodes > 1)
@@ -370,8 +372,6 @@ double bb_nccl_time(const struct bb_nccl_constants *c, const struct bb_nccl_mach
 	if (bb_nccl_lacks(collective, algorithm) || bb_nccl_unfit(c, machine, algorithm) ||
 	    !has_protocol(&v, algorithm, protocol))
 		return INFINITY;
-	if (machine->ranks == 1)
-		return issued(&v, c->base[BB_NCCL_RING][protocol]);
 	switch (algorithm) {
 	case BB_NCCL_TREE:
 		return issued(&v, tree_time(&v, protocol));
@@ -407,7 +407,7 @@ double bb_nccl_messages_time(const struct bb_nccl_constants *c,
 	}
 	time = (peers - outside) * each / (machine->gpu_rate * c->messages_share);
 	if (outside > 0) {
-		nic = through_net(&v, 1, taper) / v.gpus;
+		nic = machine->rank_rate / fmax(taper, 1);
 		time = fmax(time, outside * each / nic);
 	}
 	return issued(&v, c->messages_base + time + c->messages_fill * filled(&v));

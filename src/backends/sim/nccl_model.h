@@ -96,17 +96,21 @@ struct bb_nccl_constants {
 struct bb_nccl_machine {
 	int ranks;
 	int nodes;   /* that share no NVLink with each other */
+	int fewest;  /* ranks of any node */
 	bool nvlink; /* within a node; else PCIe */
 	bool nvswitch;
 	bool amd, x86;      /* CPUs */
 	double gpu_rate;    /* what NCCL takes a GPU's links for, each way */
 	double gpu_share;   /* what of it rings reach */
 	double net_rate;    /* of a node, all NICs, each way, as reached */
+	double rank_rate;   /* a rank's part of it; where nodes differ each is what one has least */
 	double nic_latency; /* that the network's plug-in adds to a hop; Simple flushes: twice */
 	struct bb_nccl_slowdown
 		taper;   /* of the network, by what is sent; NCCL does not know of it */
 	double net_fill; /* of a tree's pipeline, for each level of nodes */
 	double issue;    /* no operation follows another sooner */
+	/* Why there is no model of it, whatever the algorithm; NULL: there is. */
+	const char *unknown;
 };
 
 enum bb_nccl_view { BB_NCCL_AS_TUNED, BB_NCCL_AS_MEASURED };
@@ -117,7 +121,7 @@ const char *bb_nccl_protocol_name(enum bb_nccl_protocol protocol);
 
 /* NULL, or why ALGORITHM does not do COLLECTIVE, on whatever machine. */
 const char *bb_nccl_lacks(const struct bb_collective *collective, enum bb_nccl_algorithm algorithm);
-/* NULL, or why ALGORITHM does not run on MACHINE. */
+/* NULL, or why ALGORITHM (ANY: none of them) does not run on MACHINE, as far as is modelled. */
 const char *bb_nccl_unfit(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
 			  enum bb_nccl_algorithm algorithm);
 

@@ -15,6 +15,7 @@
 static void sim_close(struct bb_context *context)
 {
 	bb_choices_free(&context->choices);
+	free(context->counts);
 	bb_network_free(&context->network);
 	bb_calibration_free(context->calibration);
 	for (int i = 0; i < context->ncourses; i++)
@@ -157,7 +158,7 @@ static bb_status sim_verify(struct bb_rank *rank, const void *got, const struct 
 
 /* ---- groups ------------------------------------------------------------------------------ */
 
-static void sim_group_close(struct bb_group *group)
+void bb_sim_group_close(struct bb_group *group)
 {
 	if (!group)
 		return;
@@ -166,8 +167,8 @@ static void sim_group_close(struct bb_group *group)
 	free(group);
 }
 
-static bb_status sim_group_open(struct bb_rank *rank, const int *members, int n,
-				struct bb_group **group, struct bb_error *error)
+bb_status bb_sim_group_open(struct bb_rank *rank, const int *members, int n,
+			    struct bb_group **group, struct bb_error *error)
 {
 	struct bb_group *g = calloc(1, sizeof(*g));
 
@@ -185,14 +186,15 @@ static bb_status sim_group_open(struct bb_rank *rank, const int *members, int n,
 		g->first_ranks = g->first_ranks && members[i] == i;
 	}
 	for (int i = 0; i < g->context->ncourses && g->context->cluster; i++) {
-		bb_sim_nccl_machine(&g->machines[i], g->context->cluster, members, n);
-		bb_sim_nccl_mar(&g->machines[i], g->context->cluster, g->context->courses[i].flaw,
-				members, n);
+		if (!bb_nccl_shape_make(&g->machines[i], g->context->cluster, members, n))
+			goto fail;
+		bb_nccl_shape_mar(&g->machines[i], g->context->cluster, g->context->courses[i].flaw,
+				  members, n);
 	}
 	*group = g;
 	return BB_OK;
 fail:
-	sim_group_close(g);
+	bb_sim_group_close(g);
 	return bb_fail(error, BB_EINTERNAL, "out of memory for a group");
 }
 
@@ -232,6 +234,7 @@ static bb_status gpu_open(struct bb_context **context, const struct bb_world *wo
 	bb_status status;
 
 	BB_TRY(status, sim_open(context, world, config, error), out);
+	(*context)->over_gpus = true;
 	status = bb_sim_nccl_find(&(*context)->nccl, config->cluster, (*context)->library, error);
 	if (status != BB_OK)
 		sim_close(*context);
@@ -323,21 +326,21 @@ static void sim_played(struct bb_group *group, const char **evaluator, double *f
 	.explain = sim_explain, .abort = sim_abort, .max_local = sim_max_local,                    \
 	.memory_available = sim_memory_available, .attach = sim_attach, .detach = sim_detach,      \
 	.locate = sim_locate, .alloc = sim_alloc, .release = sim_release, .copy = sim_copy,        \
-	.fill = sim_fill, .verify = sim_verify, .group_open = sim_group_open,                      \
-	.group_close = sim_group_close, .barrier = sim_barrier, .tune = bb_sim_tune,               \
-	.refuses = bb_sim_refuses, .tmp_bytes = sim_tmp_bytes, .cost_bytes = sim_cost_bytes,       \
-	.queue_open = sim_queue_open, .queue_close = sim_queue_close,                              \
-	.event_open = sim_event_open, .event_close = sim_event_close, .event_record = sim_event,   \
-	.event_wait = sim_event, .compute = sim_compute, .collective = bb_sim_collective,          \
-	.finish = sim_finish, .now = sim_now, .delay = sim_delay, .evaluate = bb_sim_evaluate,     \
-	.played = sim_played, .routes = bb_sim_routes
+	.fill = sim_fill, .verify = sim_verify, .group_open = bb_sim_group_open,                   \
+	.group_close = bb_sim_group_close, .barrier = sim_barrier, .choose = bb_sim_choose,        \
+	.tune = bb_sim_tune, .refuses = bb_sim_refuses, .tmp_bytes = sim_tmp_bytes,                \
+	.cost_bytes = sim_cost_bytes, .queue_open = sim_queue_open,                                \
+	.queue_close = sim_queue_close, .event_open = sim_event_open,                              \
+	.event_close = sim_event_close, .event_record = sim_event, .event_wait = sim_event,        \
+	.compute = sim_compute, .collective = bb_sim_collective, .finish = sim_finish,             \
+	.now = sim_now, .delay = sim_delay, .evaluate = bb_sim_evaluate, .played = sim_played,     \
+	.recount = bb_sim_recount, .routes = bb_sim_routes
 
 static const struct bb_backend over_gpus = {
 	SIM,
 	.natives = bb_sim_nccl_natives,
 	.open = gpu_open,
 	.library = gpu_library,
-	.choose = bb_sim_choose_on_gpus,
 	.listen = gpu_listen,
 	.chosen = gpu_chosen,
 };
@@ -347,5 +350,4 @@ const struct bb_backend bb_backend_sim = {
 	.natives = &(const struct bb_native){.name = NULL},
 	.over_gpus = &over_gpus,
 	.open = sim_open,
-	.choose = bb_sim_choose,
 };

@@ -4,7 +4,7 @@
  */
 #include "backends/sim/sim_inside.h"
 
-#include <stdio.h>
+#include <string.h>
 
 double bb_sim_latest(const double *times, int n)
 {
@@ -15,10 +15,10 @@ double bb_sim_latest(const double *times, int n)
 	return latest;
 }
 
-/* Those of the members on COURSE. The whole world needs no list of them. */
-static struct bb_link_model links_of(const struct bb_group *group, const struct bb_course *course)
+/* ALL as the members have them. The whole world needs no list of them. */
+static struct bb_link_model links_of(const struct bb_group *group, const struct bb_link_model *all)
 {
-	struct bb_link_model links = course->links;
+	struct bb_link_model links = *all;
 
 	if (!group->first_ranks)
 		links.members = group->members;
@@ -26,27 +26,69 @@ static struct bb_link_model links_of(const struct bb_group *group, const struct 
 }
 
 /* NAME NULL: whatever takes the least time. */
-static bb_status settle(struct bb_group *group, const char *name, struct bb_call *call)
+static bb_status settle(struct bb_group *group, const char *name, struct bb_call *call,
+			struct bb_error *error)
 {
 	struct bb_context *c = group->context;
 	struct bb_shape shape = bb_call_scheduled_shape(call);
-	const struct bb_link_model links = links_of(group, bb_sim_sound(c));
+	const struct bb_link_model links = links_of(group, &bb_sim_sound(c)->links);
 	struct bb_error reason = {.text = ""};
 
 	if (c->calibration)
-		return bb_calibration_settle(c->calibration, name, call, c->error);
+		return bb_calibration_settle(c->calibration, name, call, error);
 	call->schedule = bb_timeline_choose(&links, name, call->collective, &shape,
 					    bb_dtype_size(call->dtype), &reason);
 	if (!call->schedule)
-		return bb_fail(c->error, bb_error_status(&reason), "%s", reason.text);
+		return bb_fail(error, bb_error_status(&reason), "%s", reason.text);
 	call->shape.chunk = shape.chunk;
 	return BB_OK;
 }
 
+/* NCCL's choice; where it has nothing to choose, and where there is no NCCL, the fastest schedule.
+ */
+static bb_status choose(struct bb_group *group, struct bb_call *call, struct bb_error *error)
+{
+	call->schedule = NULL;
+	call->instead = NULL;
+	if (group->context->over_gpus) {
+		call->native = &bb_sim_nccl_auto;
+		call->instead = bb_sim_refuses(group, call);
+		if (!call->instead)
+			return BB_OK;
+	}
+	call->native = NULL;
+	return settle(group, NULL, call, error);
+}
+
 bb_status bb_sim_choose(struct bb_group *group, struct bb_call *call)
 {
-	call->native = NULL;
-	return settle(group, NULL, call);
+	return choose(group, call, group->context->error);
+}
+
+static const struct bb_native *find_native(const char *name)
+{
+	const struct bb_native *native = bb_sim_nccl_natives;
+
+	while (native->name && strcmp(native->name, name) != 0)
+		native++;
+	return native->name ? native : NULL;
+}
+
+bb_status bb_sim_name(struct bb_group *group, const char *name, struct bb_call *call,
+		      struct bb_error *error)
+{
+	const char *reason;
+
+	/* A rank alone has nothing to choose from. */
+	if (!name || strcmp(name, "auto") == 0 || group->n == 1)
+		return choose(group, call, error);
+	call->native = group->context->over_gpus ? find_native(name) : NULL;
+	if (!call->native)
+		return settle(group, name, call, error);
+	reason = bb_sim_refuses(group, call);
+	return reason ? bb_fail(error, BB_EUNSUPPORTED, "%s by %s among %d ranks: %s",
+				call->collective->name, name, group->n, reason)
+		      : BB_OK;
 }
 
 const char *bb_sim_refuses(struct bb_group *group, const struct bb_call *call)
@@ -66,60 +108,73 @@ bb_status bb_sim_tune(struct bb_group *group, struct bb_call *call)
 {
 	if (call->native || bb_sim_refuses(group, call))
 		return BB_OK;
-	return settle(group, call->schedule->name, call);
+	return settle(group, call->schedule->name, call, group->context->error);
 }
 
 /* What is not played message by message begins when the last has come, and ends on all at once. */
-static void play_whole(struct bb_group *group, double seconds)
+static void play_whole(struct bb_group *group, double seconds, double *times)
 {
-	const double start = bb_sim_latest(group->times, group->n);
+	const double start = bb_sim_latest(times, group->n);
 
 	for (int i = 0; i < group->n; i++)
-		group->times[i] = start + seconds;
+		times[i] = start + seconds;
 	group->evaluator = "model";
 }
 
 /* Seconds by a model instead of messages. */
-static double modelled(struct bb_group *group, int course, const struct bb_call *call,
-		       uint64_t number)
+static double modelled(struct bb_group *group, int course, const struct bb_link_model *links,
+		       const struct bb_call *call, uint64_t number)
 {
 	const struct bb_context *c = group->context;
-	const double noise = bb_timeline_noise(&c->courses[course].links, number);
+	const double noise = bb_timeline_noise(links, number);
 
 	if (!call->native)
 		return bb_calibration_call_time(c->calibration, call) * noise;
 	return bb_sim_nccl_time(&c->nccl, &group->machines[course], call, group->chosen) * noise;
 }
 
-static bb_status play_schedule(struct bb_group *group, int course, const struct bb_call *call,
-			       uint64_t number)
+static bb_status play_schedule(struct bb_group *group, const struct bb_link_model *all,
+			       const struct bb_call *call, uint64_t number, double *times,
+			       struct bb_error *error)
 {
 	const struct bb_shape shape = bb_call_scheduled_shape(call);
-	const struct bb_link_model links = links_of(group, &group->context->courses[course]);
+	const struct bb_link_model links = links_of(group, all);
 
 	group->evaluator = bb_evaluator_name(bb_timeline_evaluator(&links, call->schedule, &shape));
 	if (bb_timeline_collective(&links, call->schedule, &shape, bb_dtype_size(call->dtype),
-				   number, group->times) != BB_OK)
-		return bb_fail(group->context->error, BB_EINTERNAL,
-			       "out of memory for the messages of %d ranks", group->n);
+				   number, times) != BB_OK)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for the messages of %d ranks",
+			       group->n);
 	return BB_OK;
+}
+
+bb_status bb_sim_play(struct bb_group *group, int course, const struct bb_link_model *links,
+		      const struct bb_call *call, uint64_t number, double *times,
+		      struct bb_error *error)
+{
+	bb_status status = BB_OK;
+
+	if (call->native || group->context->calibration)
+		play_whole(group, modelled(group, course, links, call, number), times);
+	else
+		status = play_schedule(group, links, call, number, times, error);
+	/* The last one played is the one that is told. */
+	return status == BB_OK && course == 0 ? bb_sim_count(group, call, error) : status;
 }
 
 /* Number CALL. */
 static bb_status play(struct bb_group *group, int i, const struct bb_call *call, uint64_t number)
 {
 	struct bb_course *course = &group->context->courses[i];
-	bb_status status = BB_OK;
+	bb_status status;
 
 	for (int m = 0; m < group->n; m++) {
 		group->times[m] = course->clocks[group->members[m]];
 		if (course->late > 0 && group->members[m] == course->slow_rank)
 			group->times[m] += course->late;
 	}
-	if (call->native || group->context->calibration)
-		play_whole(group, modelled(group, i, call, number));
-	else
-		status = play_schedule(group, i, call, number);
+	status = bb_sim_play(group, i, &course->links, call, number, group->times,
+			     group->context->error);
 	for (int m = 0; m < group->n; m++)
 		course->clocks[group->members[m]] = group->times[m];
 	return status;
@@ -138,11 +193,4 @@ bb_status bb_sim_collective(struct bb_group *group, struct bb_queue *queue,
 	for (int i = c->ncourses - 1; i >= 0 && status == BB_OK; i--)
 		status = play(group, i, call, number);
 	return status;
-}
-
-bb_status bb_sim_choose_on_gpus(struct bb_group *group, struct bb_call *call)
-{
-	call->native = &bb_sim_nccl_auto;
-	call->schedule = NULL;
-	return bb_sim_refuses(group, call) ? bb_sim_choose(group, call) : BB_OK;
 }

@@ -4,6 +4,7 @@
  *   sim.c              the table: opening, memory that is none, groups, clocks
  *   sim_collectives.c  choosing and playing calls of collectives
  *   sim_programs.c     playing programs
+ *   sim_recount.c      what collectives were done by
  */
 #ifndef BB_BACKENDS_SIM_SIM_INSIDE_H
 #define BB_BACKENDS_SIM_SIM_INSIDE_H
@@ -36,7 +37,10 @@ struct bb_context {
 	struct bb_calibration *calibration; /* NULL: times are those of the network or the links */
 	struct bb_nccl_constants nccl;      /* of a cluster of GPUs */
 	char library[BB_SIM_NCCL_TEXT];     /* that is modelled */
+	bool over_gpus;                     /* names are NCCL's, as far as it has them */
 	struct bb_choices choices;
+	struct bb_sim_count *counts; /* what collectives were done by so far */
+	size_t ncounts;
 	struct bb_error *error;
 	uint64_t calls, programs; /* made, evaluated: each draws its own noise */
 	atomic_bool aborted;      /* sooner or later every call ends with BB_ETIMEOUT */
@@ -74,15 +78,35 @@ static inline double bb_sim_now(const struct bb_context *c, const struct bb_cour
 	return bb_sim_latest(course->clocks, c->world.nranks);
 }
 
-/* ---- sim_collectives.c: as the backend's table has them ---------------------------------- */
+/* ---- sim.c: as the backend's table has them ---------------------------------------------- */
+
+BB_MUST bb_status bb_sim_group_open(struct bb_rank *rank, const int *members, int n,
+				    struct bb_group **group, struct bb_error *error);
+void bb_sim_group_close(struct bb_group *group); /* NULL: nothing */
+
+/* ---- sim_collectives.c: likewise --------------------------------------------------------- */
 
 BB_MUST bb_status bb_sim_choose(struct bb_group *group, struct bb_call *call);
-/* NCCL's choice; where it has nothing to choose, the fastest schedule. */
-BB_MUST bb_status bb_sim_choose_on_gpus(struct bb_group *group, struct bb_call *call);
 const char *bb_sim_refuses(struct bb_group *group, const struct bb_call *call);
 BB_MUST bb_status bb_sim_tune(struct bb_group *group, struct bb_call *call);
 BB_MUST bb_status bb_sim_collective(struct bb_group *group, struct bb_queue *queue,
 				    const struct bb_call *call);
+
+/* CALL = what NAME is of it (NULL: auto), as --algo has it. BB_EUNSUPPORTED with the reason. */
+BB_MUST bb_status bb_sim_name(struct bb_group *group, const char *name, struct bb_call *call,
+			      struct bb_error *error);
+/* TIMES, of each member, are when they come to CALL and become when they are done, on LINKS, those
+   of COURSE; INFINITY: not known yet. NUMBER tells one call from the next. */
+BB_MUST bb_status bb_sim_play(struct bb_group *group, int course, const struct bb_link_model *links,
+			      const struct bb_call *call, uint64_t number, double *times,
+			      struct bb_error *error);
+
+/* ---- sim_recount.c ----------------------------------------------------------------------- */
+
+/* CALL was done as GROUP says. BB_EINTERNAL without memory. */
+BB_MUST bb_status bb_sim_count(const struct bb_group *group, const struct bb_call *call,
+			       struct bb_error *error);
+bool bb_sim_recount(const struct bb_context *context, struct bb_strbuf *out);
 
 /* ---- sim_programs.c ---------------------------------------------------------------------- */
 

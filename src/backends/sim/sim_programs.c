@@ -3,6 +3,8 @@
  */
 #include "backends/sim/sim_inside.h"
 
+#include <stdlib.h>
+
 /* A watch whose times are those of the clock. */
 struct later {
 	const struct bb_timeline_watch *watch;
@@ -18,6 +20,62 @@ static void done_later(void *own, int rank, size_t index, const struct bb_operat
 			   to + later->by, source);
 }
 
+/* One playing, on one course. */
+struct playing {
+	struct bb_rank *rank;
+	const struct bb_program *program;
+	struct bb_group **groups; /* [group]: NULL: no collective of it has come yet */
+	struct bb_link_model links;
+	int course;
+};
+
+static bb_status perform(void *own, const struct bb_operation *o, const int *members, int n,
+			 uint64_t number, double *times, struct bb_error *error)
+{
+	const struct playing *p = own;
+	struct bb_group **group = &p->groups[o->group];
+	struct bb_call call = {
+		.collective = o->collective,
+		.dtype = o->dtype,
+		.op = o->op,
+		.shape = {.nranks = n, .root = o->root, .in_place = o->in_place, .count = o->count},
+	};
+	bb_status status = BB_OK;
+
+	if (!*group)
+		BB_TRY(status, bb_sim_group_open(p->rank, members, n, group, error), out);
+	BB_TRY(status, bb_sim_name(*group, p->program->algorithm, &call, error), out);
+	status = bb_sim_play(*group, p->course, &p->links, &call, number, times, error);
+out:
+	return status;
+}
+
+/* *SECONDS = when all of PROGRAM was done. WATCH may be NULL. */
+static bb_status play(struct bb_rank *rank, int course, const struct bb_program *program,
+		      const struct bb_timeline_watch *watch, double *seconds,
+		      struct bb_error *error)
+{
+	struct bb_context *c = rank->context;
+	struct playing p = {
+		.rank = rank,
+		.program = program,
+		.groups = calloc((size_t)program->groups + 1, sizeof(struct bb_group *)),
+		.links = c->courses[course].links,
+		.course = course,
+	};
+	const struct bb_timeline_performer performer = {perform, &p};
+	bb_status status;
+
+	if (!p.groups)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for the groups of a program");
+	p.links.seed += c->programs * UINT64_C(0x9e3779b97f4a7c15);
+	status = bb_timeline_program_by(&performer, &p.links, program, watch, seconds, error);
+	for (int g = 0; g < program->groups; g++)
+		bb_sim_group_close(p.groups[g]);
+	free(p.groups);
+	return status;
+}
+
 bb_status bb_sim_evaluate(struct bb_rank *rank, const struct bb_program *program,
 			  const struct bb_timeline_watch *watch, double *end,
 			  struct bb_error *error)
@@ -31,19 +89,16 @@ bb_status bb_sim_evaluate(struct bb_rank *rank, const struct bb_program *program
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "--calibrate is for collectives; give --link or --cluster");
 	for (int i = c->ncourses - 1; i >= 0 && status == BB_OK; i--) { /* sound ones choose */
-		const struct bb_course *course = &c->courses[i];
-		struct later later = {watch, bb_sim_now(c, course)};
+		struct later later = {watch, bb_sim_now(c, &c->courses[i])};
 		const struct bb_timeline_watch on_clock = {done_later, &later};
-		struct bb_link_model links = course->links;
 		double seconds = 0;
 
-		links.seed += c->programs * UINT64_C(0x9e3779b97f4a7c15);
-		status = bb_timeline_program(&links, program, watch && i == 0 ? &on_clock : NULL,
-					     &seconds, error);
+		status =
+			play(rank, i, program, watch && i == 0 ? &on_clock : NULL, &seconds, error);
 		if (i == 0)
 			*end = later.by + seconds;
 		for (int r = 0; r < c->world.nranks; r++)
-			course->clocks[r] = later.by + seconds;
+			c->courses[i].clocks[r] = later.by + seconds;
 	}
 	c->programs++;
 	return status;

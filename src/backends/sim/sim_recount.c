@@ -1,0 +1,130 @@
+/*
+ * sim_recount.c - what collectives were done by: NCCL's algorithms by their model, schedules
+ * message by message, and why not the former.
+ */
+#include "backends/sim/sim_inside.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BY_TEXT 48
+
+struct bb_sim_count {
+	const struct bb_collective *collective;
+	int n, nodes; /* ranks, and nodes of a cluster that they are on; 0: there is none */
+	bool native;
+	char by[BY_TEXT];      /* "ring:LL" */
+	const char *evaluator; /* constant */
+	const char *instead;   /* bb_call's */
+};
+
+/* The same collective of groups that lie alike? */
+static bool is_same(const struct bb_sim_count *a, const struct bb_sim_count *b)
+{
+	return a->collective == b->collective && a->n == b->n && a->nodes == b->nodes;
+}
+
+static bool is_done_alike(const struct bb_sim_count *a, const struct bb_sim_count *b)
+{
+	return is_same(a, b) && a->evaluator == b->evaluator && a->native == b->native &&
+	       strcmp(a->by, b->by) == 0;
+}
+
+/* NCCL has an algorithm of this name, so that the schedule's is busbench:NAME. */
+static bool is_ambiguous(const struct bb_context *c, const char *name)
+{
+	for (const struct bb_native *n = bb_sim_nccl_natives; n->name && c->over_gpus; n++)
+		if (strcmp(n->name, name) == 0)
+			return true;
+	return false;
+}
+
+static void name(const struct bb_group *group, const struct bb_call *call, char by[BY_TEXT])
+{
+	if (call->native)
+		snprintf(by, BY_TEXT, "%s", *group->chosen ? group->chosen : "NCCL's messages");
+	else
+		snprintf(by, BY_TEXT, "%s%s",
+			 is_ambiguous(group->context, call->schedule->name) ? BB_OWN : "",
+			 call->schedule->name);
+}
+
+bb_status bb_sim_count(const struct bb_group *group, const struct bb_call *call,
+		       struct bb_error *error)
+{
+	struct bb_context *c = group->context;
+	struct bb_sim_count count = {.collective = call->collective,
+				     .n = group->n,
+				     .nodes = group->machines[0].nodes,
+				     .native = call->native != NULL,
+				     .evaluator = group->evaluator,
+				     .instead = call->instead};
+	struct bb_sim_count *more;
+
+	if (group->n == 1) /* sends nothing */
+		return BB_OK;
+	name(group, call, count.by);
+	for (size_t i = 0; i < c->ncounts; i++)
+		if (is_done_alike(&c->counts[i], &count))
+			return BB_OK;
+	more = realloc(c->counts, (c->ncounts + 1) * sizeof(*more));
+	if (!more)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for what was played");
+	c->counts = more;
+	more[c->ncounts++] = count;
+	return BB_OK;
+}
+
+/* Is it the first of those that are the same? */
+static bool leads(const struct bb_context *c, size_t i)
+{
+	for (size_t k = 0; k < i; k++)
+		if (is_same(&c->counts[k], &c->counts[i]))
+			return false;
+	return true;
+}
+
+/* Is a later one of the same in the library's stead for the same reason? */
+static bool is_told_later(const struct bb_context *c, size_t i)
+{
+	for (size_t k = i + 1; k < c->ncounts; k++)
+		if (is_same(&c->counts[k], &c->counts[i]) &&
+		    c->counts[k].instead == c->counts[i].instead)
+			return true;
+	return false;
+}
+
+static void add_all(const struct bb_context *c, size_t first, struct bb_strbuf *out)
+{
+	for (size_t i = first; i < c->ncounts; i++) {
+		const struct bb_sim_count *count = &c->counts[i];
+
+		if (!is_same(count, &c->counts[first]))
+			continue;
+		bb_strbuf_addf(out, "%s%s %s", i > first ? ", " : "", count->by, count->evaluator);
+		if (count->instead && !is_told_later(c, i))
+			bb_strbuf_addf(out, " (%s)", count->instead);
+	}
+}
+
+bool bb_sim_recount(const struct bb_context *c, struct bb_strbuf *out)
+{
+	bool modelled = false;
+
+	for (size_t i = 0; i < c->ncounts; i++) {
+		const struct bb_sim_count *count = &c->counts[i];
+
+		modelled = modelled || count->native;
+		if (!leads(c, i))
+			continue;
+		bb_strbuf_addf(out, "%s%s among %d", i ? "; " : "", count->collective->name,
+			       count->n);
+		if (count->nodes > 0)
+			bb_strbuf_addf(out, " on %d node%s", count->nodes,
+				       count->nodes > 1 ? "s" : "");
+		bb_strbuf_add(out, ": ");
+		add_all(c, i, out);
+	}
+	return modelled;
+}

@@ -1,0 +1,112 @@
+"""Training on clusters of GPUs that are not here: the collectives of its steps are NCCL's, by the same model and under the
+same names as alone."""
+
+import json
+
+from kit import equal, expect, run, test
+
+H100 = "--backend sim --cluster hgx-h100"
+DDP = "ddp_bucket --model gpt2 --buckets 25M --overlap off"
+
+
+def records(line, kind, **options):
+    found = [json.loads(text) for text in run(f"{line} --json -", **options).exits(0).out.splitlines()]
+    return [r for r in found if r["kind"] == kind]
+
+
+def near(got, wanted, what):
+    expect(abs(got - wanted) <= 1e-9 * wanted, f"{what}: {got!r}, not {wanted!r}")
+
+
+def alone(collective, size, algorithm, nodes, **options):
+    return records(f"{collective} {H100}:{nodes} -b {size} -e {size} --algo {algorithm}", "result", **options)[1]["time_us"]
+
+
+def played_by(line):
+    return records(line, "end")[0]["played_by"]
+
+
+@test
+def steps_are_sums():
+    """A bucket takes what an all-reduce of its size does; without overlap a step is computations and all of them."""
+    found = records(f"{DDP} {H100}:4 --algo auto,nvlstree,ring:LL,busbench:halving_doubling", "data_parallel")
+    for r in (r for r in found if r["grouping"] == "cap"):
+        for size in set(r["bucket_bytes"]):
+            took = [us for us, bytes in zip(r["bucket_us"], r["bucket_bytes"]) if bytes == size]
+            for us in took[:1] + took[-1:]:
+                # The first of several buckets is all that a clock that begins at 0 tells to the last bit.
+                expect(abs(us / alone("all_reduce", size, r["algorithm"], 4) - 1) < 1e-6, f"{r['algorithm']}: {size} bytes in {us} us")
+        near(r["reduce_us"], sum(r["bucket_us"]), "the sum")
+        near(r["step_us"], r["compute_us"] + r["reduce_us"], f"a step by {r['algorithm']}")
+        expect(abs(r["error_percent"]) < 1e-6, "the model of the step is not the step")
+
+
+@test
+def names():
+    """Plain ones and auto are NCCL's, busbench:NAME a schedule, as of the collectives alone."""
+    took = {r["algorithm"]: r["reduce_us"] for r in records(f"{DDP} {H100}:2 --algo auto,ring,busbench:ring,tree:LL128,auto:Simple", "data_parallel")
+            if r["grouping"] == "one"}
+    expect(took["auto"] <= min(took["ring"], took["tree:LL128"]) and took["busbench:ring"] > 2 * took["ring"], str(took))
+    expect("model of NCCL" in records(f"{DDP} {H100}:2", "run")[0]["library"], "the record names no library")
+    out = run(f"{DDP} {H100}:2 --algo ring,busbench:ring").exits(0).out
+    expect("# Played by: discrete events; all_reduce among 16 on 2 nodes: ring:LL128 model, busbench:ring alike" in out, out)
+    expect("# A model has a collective alone" in out, "that nothing else is under way is not told")
+    out = run(f"{DDP} {H100}:2 --algo busbench:ring").exits(0).out
+    expect(" model" not in out[out.index("# Played by"):] and "# A model" not in out, out)
+
+
+@test
+def groups():
+    """Each is what NCCL would find of it: tensor ranks on a node, data ranks on two GPUs of each."""
+    found = {r["part"]: r for r in records(f"hybrid_parallel {H100}:4 --model gpt2 --tp 4 --dp 8", "hybrid")}
+    data = found["data"]
+    near(data["time_us"], alone("all_reduce", data["sent_bytes"] * 8 // 14, "auto", 4, env={"NCCL_TESTS_SPLIT": "MOD 4"}), "data ranks")
+    text = played_by(f"hybrid_parallel {H100}:4 --model gpt2 --tp 4 --dp 8")
+    expect("all_reduce among 4 on 1 node: " in text and "all_reduce among 8 on 4 nodes: " in text, text)
+
+
+@test
+def nodes_that_differ():
+    """NCCL goes by the mean of ranks and the least of rates."""
+    line = "-b 1G -e 1G --algo ring:Simple"
+    uneven, even = (records(f"all_reduce {H100}:2 {line} -g {n}", "result")[0]["time_us"] for n in (11, 16))
+    expect(uneven > 2 * even, f"3 rails of a node take {uneven} us, 8 take {even}")
+    expect("model" in run(f"all_reduce {H100}:2 {line} -g 11").exits(0).out.split("# Played by: ")[1].split("\n")[0], "no model")
+
+
+@test
+def what_there_is_no_model_of():
+    """It is refused, or played and told with the reason."""
+    run(f"{DDP} {H100}:2 --algo nvls").exits(5).says("among 16 ranks: NVLS alone is for one node")
+    run(f"hybrid_parallel {H100}:2 --model gpt2 --tp 4 --dp 4 --algo nvls").exits(5).says("nvls among 4 ranks")
+    out = run(f"zero {H100}:2 --stages 1 -n 1 --algo nvlstree").exits(5).out
+    expect("reduce_scatter by nvlstree among 16 ranks: NCCL has no such algorithm" in out, out)
+    text = played_by(f"{DDP} {H100}:2 --fault slow_link:0:8:2")
+    expect("sweep (a model has no links between two ranks" in text and " model," not in text, text)
+    out = run(f"all_reduce {H100}:2 -b 1M -e 1M -o band -d int32").exits(0).out
+    expect("# auto int32 band: recursive_doubling runs, because NCCL has no logical or bitwise operations" in out, out)
+    out = run(f"all_reduce {H100}:1 -g 1 -b 1M -e 1M").exits(0).out
+    expect("busbench:ring runs, because NCCL does nothing for a rank alone in place" in out, out)
+    # A group of one has nothing to refuse.
+    run(f"hybrid_parallel {H100}:1 --model gpt2 --tp 4 --pp 2 --algo nvls").exits(5).says("among 2 ranks")
+    equal(played_by(f"pipeline --stages 4 --schedule 1f1b {H100}:1"), None, "collectives of a pipeline")
+
+
+@test
+def zero_and_overlap():
+    """Collectives one by one and as a program take as long."""
+    line = f"zero {H100}:2 --model 7.5M --stages 2 -n 1 --overlap"
+    texts = [played_by(f"{line} {overlap}") for overlap in ("on", "off")]
+    equal(sorted(texts[0].split("; ")), sorted(texts[1].split("; ")), "played by")
+    expect("reduce_scatter among 16 on 2 nodes: ring" in texts[0], texts[0])
+
+
+@test
+def faults_of_a_node():
+    """What is wrong with a rail is wrong with the groups that use it."""
+    line = f"hybrid_parallel {H100}:4 --model gpt2 --tp 4 --dp 8 --fault slow_rail:1:"
+    sound = {r["part"]: r["time_us"] for r in records(line.split(" --fault")[0], "hybrid")}
+    for rail, times in ((0, 4), (7, 4)):
+        slow = {r["part"]: r["time_us"] for r in records(f"{line}{rail}:{times}", "hybrid")}
+        near(slow["tensor"], sound["tensor"], "within a node")
+        expect(2 < slow["data"] / sound["data"] < 4.01, f"rail {rail}: {sound['data']} us became {slow['data']}")

@@ -1,0 +1,142 @@
+/* What NCCL would find of a group: any ranks of a cluster of GPUs. */
+#include "backends/sim/nccl_shape.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define MOST 128
+
+static struct bb_cluster *open_cluster(const char *text)
+{
+	struct bb_cluster *c = NULL;
+	struct bb_error error = {0};
+
+	if (bb_cluster_open(text, NULL, &c, &error) != BB_OK)
+		fail_msg("%s: %s", text, error.text);
+	return c;
+}
+
+/* Of N ranks from FIRST on, STEP apart. */
+static struct bb_nccl_machine shape(const struct bb_cluster *c, int first, int step, int n)
+{
+	struct bb_nccl_machine machine;
+	int members[MOST];
+
+	for (int i = 0; i < n; i++)
+		members[i] = first + i * step;
+	assert_true(bb_nccl_shape_make(&machine, c, members, n));
+	assert_int_equal(machine.ranks, n);
+	return machine;
+}
+
+static void assert_near(double got, double expected)
+{
+	if (fabs(got - expected) > 1e-9 * fabs(expected))
+		fail_msg("%.12g, expected %.12g", got, expected);
+}
+
+static void test_groups_of_programs(void **state)
+{
+	struct bb_cluster *c = open_cluster("hgx-h100:16");
+	struct bb_nccl_machine m = shape(c, 0, 1, 128);
+
+	/* All: each node leaves by eight rails. */
+	assert_int_equal(m.nodes, 16);
+	assert_int_equal(m.fewest, 8);
+	assert_near(m.net_rate, 8 * c->nic_rate);
+	assert_near(m.rank_rate, c->nic_rate);
+	assert_null(m.unknown);
+	/* Tensor parallelism within a node, half of it too. */
+	m = shape(c, 8, 1, 8);
+	assert_int_equal(m.nodes, 1);
+	assert_int_equal(shape(c, 12, 1, 4).fewest, 4);
+	/* Data parallelism across: one GPU of each node, two of each. */
+	m = shape(c, 3, 8, 16);
+	assert_int_equal(m.nodes, 16);
+	assert_int_equal(m.fewest, 1);
+	assert_near(m.net_rate, c->nic_rate);
+	m = shape(c, 1, 4, 32);
+	assert_int_equal(m.nodes, 16);
+	assert_near(m.net_rate, 2 * c->nic_rate);
+	/* Rates are those of the node that has least. */
+	m = shape(c, 0, 1, 11);
+	assert_int_equal(m.nodes, 2);
+	assert_int_equal(m.fewest, 3);
+	assert_near(m.net_rate, 3 * c->nic_rate);
+	assert_non_null(shape(c, 5, 1, 1).unknown);
+	bb_cluster_free(c);
+}
+
+static void test_any_order(void **state)
+{
+	const int members[] = {17, 1, 9, 0, 16, 8};
+	struct bb_cluster *c = open_cluster("hgx-h100:4");
+	struct bb_nccl_machine m;
+
+	assert_true(bb_nccl_shape_make(&m, c, members, 6));
+	assert_int_equal(m.nodes, 3);
+	assert_int_equal(m.fewest, 2);
+	assert_near(m.net_rate, 2 * c->nic_rate);
+	bb_cluster_free(c);
+}
+
+/* Two GPUs of a DGX-1 share a NIC. */
+static void test_shared_rails(void **state)
+{
+	struct bb_cluster *c = open_cluster("dgx-1v:2");
+	const int members[] = {0, 1, 8, 9};
+	struct bb_nccl_machine m;
+
+	assert_int_equal(bb_cluster_rail(c, 0), bb_cluster_rail(c, 1));
+	assert_true(bb_nccl_shape_make(&m, c, members, 4));
+	assert_near(m.net_rate, c->nic_rate);
+	assert_near(m.rank_rate, c->nic_rate / 2);
+	assert_near(shape(c, 0, 1, 16).net_rate, c->rails * c->nic_rate);
+	bb_cluster_free(c);
+}
+
+/* Of NVLinks between pairs a group has those to its own members. */
+static void test_links_of_pairs(void **state)
+{
+	struct bb_cluster *c = open_cluster("dgx-1v:1");
+	struct bb_nccl_machine all = shape(c, 0, 1, 8), quad = shape(c, 0, 1, 4);
+
+	assert_near(all.gpu_rate * all.gpu_share, c->gpu_rate);
+	assert_near(quad.gpu_rate, all.gpu_rate * 4 / 6);
+	assert_null(quad.unknown);
+	/* GPUs 0 and 5 have none to each other. */
+	assert_non_null(shape(c, 0, 5, 2).unknown);
+	bb_cluster_free(c);
+	/* Bridges join pairs: none joins all four. */
+	c = open_cluster("pcie-h100:1");
+	assert_non_null(shape(c, 0, 1, 4).unknown);
+	bb_cluster_free(c);
+}
+
+/* Nodes of a rack share NVSwitches: NCCL's node is the rack. */
+static void test_racks(void **state)
+{
+	struct bb_cluster *c = open_cluster("gb200-nvl72:36");
+	struct bb_nccl_machine m = shape(c, 0, 4, 36); /* one GPU of each tray */
+
+	assert_int_equal(m.nodes, 2);
+	assert_int_equal(m.fewest, 18);
+	assert_near(m.net_rate, 18 * c->nic_rate);
+	bb_cluster_free(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_groups_of_programs), cmocka_unit_test(test_any_order),
+		cmocka_unit_test(test_shared_rails),       cmocka_unit_test(test_links_of_pairs),
+		cmocka_unit_test(test_racks),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
