@@ -365,13 +365,15 @@ $(B)/tests/wire $(B)/tests/bare_pairs: $(B)/tests/%: tests/perf/%.c $(B)/flags
 
 SANITIZED := address,undefined thread
 
+# Large sizes take a second an iteration: the fewest that give an interval. Small ones go on until it is narrow.
 bench:
 	scripts/setup.sh bench
 	+$(BUILD) all
 	@lscpu | grep -E '^(Architecture|CPU\(s\)|Model name|Thread|Core|Socket|L[123]|NUMA)' || true
 	@grep -E '^Mem(Total|Available)' /proc/meminfo
 	@mkdir -p $(B)/bench
-	status=0; $(B)/all_reduce_perf -b 1M -e 1G -g 8 --algo ring,tree,auto -T 600 --json $(B)/bench/records.jsonl || \
+	status=0; $(B)/all_reduce_perf -b 1M -e 1G -g 8 --algo ring,tree,auto -n 8 --precision 5% --max-time 1 -T 600 \
+		--json $(B)/bench/records.jsonl || \
 		status=$$?; \
 	$(PYTHON) scripts/report.py $(B)/bench/records.jsonl -o $(REPORT)/ || [ $$? -eq 3 ] && exit $$status
 
