@@ -102,6 +102,7 @@ const struct bb_benchmark bb_pipeline_benchmark = {
 		  1u << BB_FAULT_SWAP,
 	.sizeless = true,
 	.queues = true,
+	.programs = true, /* of messages alone */
 	.check = bb_pipeline_check,
 	.list = list,
 	.open_text = bb_sink_pipeline_open,

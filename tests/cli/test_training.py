@@ -235,6 +235,13 @@ def records_of_steps():
 
 
 @test
+def long_names_are_whole():
+    word = "llama:layers=2,hidden=64,heads=4,vocab=1000,seq=128,ffn=96,kv=2,tied=0"
+    found = records(f"--model {word}")["data_parallel"]
+    expect(len(word) > 63 and {r["model"] for r in found} == {word}, str(found[0]))
+
+
+@test
 def csv_beside_the_text():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "x.csv")

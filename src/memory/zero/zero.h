@@ -85,7 +85,6 @@ struct bb_zero_pass {
 /* The state of the benchmark. */
 struct bb_zero {
 	struct bb_zero_options asked; /* first: the rows are read into it */
-	char name[BB_MODEL_NAME];
 	struct bb_zero_units units;
 	struct bb_zero_pass forward, backward; /* of a micro-batch, beside what its data takes */
 	struct bb_recipe recipe;

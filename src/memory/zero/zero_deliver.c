@@ -21,7 +21,7 @@ static void tell_subject(const struct bb_zero_session *s, const struct bb_zero_r
 {
 	const struct bb_zero *zero = s->zero;
 
-	r->model = zero->name;
+	r->model = zero->asked.model_text;
 	r->dtype = bb_dtype_name(zero->asked.dtype);
 	r->algorithm = z->talks ? zero->asked.algo_text : NULL;
 	r->overlap = zero->overlaps ? "on" : "off";

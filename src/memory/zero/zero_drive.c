@@ -198,7 +198,7 @@ static bb_status run_stage(struct bb_zero_session *s, int stage)
 
 	if (s->zero->skips[stage])
 		return tell_refusal(s, stage, s->zero->skips[stage]);
-	snprintf(what, sizeof(what), "ZeRO stage %d of %.32s", stage, s->zero->name);
+	snprintf(what, sizeof(what), "ZeRO stage %d of %.32s", stage, s->zero->asked.model_text);
 	if (s->driver->local == 0)
 		bb_crew_deadline(s->driver, what);
 	if (bb_driver_leads(s->driver))

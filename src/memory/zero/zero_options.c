@@ -223,7 +223,6 @@ static bb_status open_units(struct bb_zero *zero, struct bb_error *error)
 	uint64_t count;
 	bb_status status;
 
-	snprintf(zero->name, sizeof(zero->name), "%s", a->model_text);
 	if (bb_parse_count(a->model_text, &count))
 		return open_size(zero, count, error);
 	BB_TRY(status, bb_model_open(&model, a->model_text, a->seq, error), out);

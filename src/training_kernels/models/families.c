@@ -388,8 +388,7 @@ bb_status bb_model_open(struct bb_model *model, const char *word, int64_t seq,
 	const struct bb_family *family = NULL;
 	bb_status status;
 
-	*model = (struct bb_model){.family = NULL};
-	snprintf(model->name, sizeof(model->name), "%s", word);
+	*model = (struct bb_model){.name = word};
 	for (int i = 0; i < BB_NHYPERS; i++)
 		*bb_hyper_at(&model->hyper, &bb_hyper_rows[i]) = NOT_SAID;
 	BB_TRY(status, read_hyper(&b, word, &family), out);

@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BB_MODEL_NAME 64
+#define BB_TENSOR_NAME 64
 
 /* What a model is generated from; 0 where its family has no such thing. */
 struct bb_hyper {
@@ -44,7 +44,7 @@ struct bb_hyper {
 
 /* One gradient, of the shape of the parameters. */
 struct bb_tensor {
-	char name[BB_MODEL_NAME]; /* as in Hugging Face's transformers or torchvision */
+	char name[BB_TENSOR_NAME]; /* as in Hugging Face's transformers or torchvision */
 	uint64_t elements;
 	uint64_t rows, columns; /* of a matrix; columns 1: a vector */
 	bool expert;            /* belongs to an expert: a token may pass it by */
@@ -66,8 +66,8 @@ struct bb_work {
 };
 
 struct bb_model {
-	char name[BB_MODEL_NAME]; /* as it was asked for, cut off where that is longer */
-	const char *family;       /* "llama"; constant */
+	const char *name;   /* as it was asked for */
+	const char *family; /* "llama"; constant */
 	struct bb_hyper hyper;
 	bool gated;                /* feed-forward networks are gated, and nothing drops out */
 	bool logits;               /* ends in a product with the vocabulary */
@@ -89,7 +89,8 @@ struct bb_model {
  * The model that WORD says: a preset ("gpt2"), a family with its hyperparameters
  * ("llama:layers=2,hidden=64,…", "linear:20x2000", "resnet:50"), or the path of a config.json of
  * Hugging Face. SEQ: tokens of a sample; 0: as many as the model says. BB_EUSAGE with a sentence
- * that names what is wrong; BB_EINTERNAL without memory. bb_model_free whatever comes back.
+ * that names what is wrong; BB_EINTERNAL without memory. bb_model_free whatever comes back. WORD
+ * becomes its name, and must last as long.
  */
 BB_MUST bb_status bb_model_open(struct bb_model *model, const char *word, int64_t seq,
 				struct bb_error *error);
