@@ -112,7 +112,7 @@ HAVE_CYAML         := $(if $(HAVE_JANSSON),$(shell printf '\043include <cyaml/cy
 ACCEPTANCE_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out src/acceptance/diagnose%,$(wildcard src/acceptance/*.c)))
 ACCEPTANCE_TOOL    := $(patsubst %.c,$(B)/%.o,$(wildcard src/acceptance/tool/*.c))
 ACCEPTANCE         := $(if $(HAVE_CYAML),$(B)/acceptance)
-ACCEPTANCE_UNITS   := $(B)/tests/test_acceptance
+ACCEPTANCE_UNITS   := $(B)/tests/test_acceptance $(B)/tests/test_claims
 ACCEPTANCE_LIBS    := -lcyaml -lyaml -ljansson
 
 # Under ThreadSanitizer only the tests that start threads.

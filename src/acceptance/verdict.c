@@ -68,6 +68,8 @@ static void add_culprit(const struct bb_acceptance *a, struct bb_strbuf *out)
 		bb_strbuf_addf(out, "%zu of %zu node%s could not be judged%s.\n", unknown,
 			       a->nodes->n, bb_plural(a->nodes->n),
 			       unknown < a->nodes->n ? ", none of the others stands out" : "");
+	else if (a->nodes->n == 0)
+		bb_strbuf_add(out, "No node is known: no step told of one.\n");
 	else
 		bb_strbuf_addf(out, "No node of %zu stands out.\n", a->nodes->n);
 }

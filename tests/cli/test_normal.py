@@ -1,0 +1,181 @@
+"""acceptance check: is my number normal? Logs of nccl-tests, as people paste them, and records."""
+
+import os
+
+from accept import Folder, acceptance
+from kit import add, built, execute, test
+
+HEAD = """[1,0]<stdout>:# nThread 1 nGpus 1 minBytes 536870912 maxBytes 8589934592 step: 2(factor) warmup iters: 5 iters: 20
+[1,0]<stdout>:#  Rank  0 Group  0 Pid   3000 on    node-a device  0 [0x0f] NVIDIA H100 80GB HBM3
+[1,0]<stdout>:#  Rank {} Group  0 Pid   3000 on    {} device  7 [0x0f] NVIDIA H100 80GB HBM3
+"""
+ROW = "[1,0]<stdout>:  8589934592    2147483648     float     sum      -1 {:8.0f}  {:.2f}  {:.2f}      0 {:8.0f}  {:.2f}  {:.2f}    N/A\n"
+
+
+def log(ranks, busbw, factor, head=HEAD):
+    """A log that says RANKS, with a bus bandwidth under a FACTOR."""
+    algbw = busbw / factor
+    half = (8589934592 / algbw / 1e3, algbw, busbw)
+    return head.format(ranks - 1, "node-a" if ranks <= 8 else "node-h") + ROW.format(*half, *half)
+
+
+def checked(text, code, *words, arguments=()):
+    with Folder() as f:
+        acceptance("check", f.write("log.txt", text), *arguments).exits(code).prints(*words)
+
+
+@test
+def a_wrong_number_of_ranks():
+    """As a README has it that says 64, while its numbers are those of 96."""
+    checked(log(64, 386.56, 2 * 95 / 96), 0, "Said to be 64 ranks", "that of 96 ranks", "Normal, beside 1 published run")
+
+
+@test
+def normal_low_and_high():
+    checked(log(8, 478, 1.75), 0, "fits 8 ranks", "Normal, beside", "Verdict: normal")
+    checked(log(8, 240, 1.75), 7, "Low: 50% of what", "p2p_bandwidth_perf", "Verdict: low")
+    checked(log(16, 550, 1.875), 0, "Higher than any of", "published")
+    checked(log(8, 700, 1.75), 3, "more than such links carry", "cannot be right")
+
+
+@test
+def numbers_that_contradict_each_other():
+    checked(log(8, 478, 1.75) + log(8, 478, 1.875, ""), 3, "Impossible", "no number of ranks")
+    wrong = log(8, 478, 1.75).replace("273.14", "27.31", 1)
+    checked(wrong, 0, "1 left out", "algbw is not their size over their time")
+
+
+@test
+def a_ratio_of_no_ranks():
+    checked(log(8, 683, 2.5), 3, "Impossible", "no number of ranks of all_reduce")
+    checked(log(8, 478, 1.75), 3, "no number of ranks of all_gather", arguments=("--collective", "all_gather"))
+    checked(log(8, 478, 1.75), 3, "no number of ranks of broadcast", arguments=("--collective", "broadcast"))
+
+
+@test
+def wrong_data_is_never_normal():
+    text = log(8, 478, 1.75)
+    checked(text, 0, "The data of 1 result was not checked", "Verdict: normal")
+    checked(text.replace("N/A", "5"), 7, "Wrong data in 1 result", "Verdict: wrong data")
+
+
+@test
+def a_ratio_of_several_collectives():
+    checked(log(8, 240, 0.875), 3, "fits all_gather, reduce_scatter, alltoall", "on 8 ranks", "--collective says which")
+    checked(log(8, 240, 1), 3, "fits broadcast, reduce or sendrecv, or all_reduce on 2 ranks")
+    checked(log(8, 240, 1.75), 7, arguments=("--gpu", "h100"))
+    with Folder() as f:
+        acceptance("check", f.write("log", log(8, 240, 1.75)), "--gpu", "FOO").exits(2).says("--gpu FOO: known are GB200, B200")
+
+
+@test
+def nodes_choose_what_is_compared():
+    """Eight ranks on two nodes go through the network, by half as many NICs as sixteen."""
+    text = log(8, 240, 1.75)
+    checked(text, 7, "published runs of H100 on 8 ranks", "Verdict: low")
+    spread = 3, "beyond NVLink's reach with 4 ranks a node", "4 NICs", "nothing to compare with"
+    checked(text, *spread, arguments=("--nodes", "2"))
+    checked(text.replace("node-a device  7", "node-b device  7"), *spread)
+
+
+@test
+def a_bare_row():
+    row = log(8, 231, 1.75, "").replace("[1,0]<stdout>:", "2026-01-01T00:00:00.123Z ")
+    checked(row, 3, "--gpu says so")
+    checked(row, 0, "all_reduce's alone", "Nobody says how many ranks", "A100", arguments=("--gpu", "A100"))
+    old = " 8589934592 2147483648 float sum 65083 131.98 230.97 2e-07 65083 131.98 230.97 2e-07\n"
+    checked(old, 0, "Normal", arguments=("--gpu", "a100"))
+
+
+# ---- logs as people paste them: the same four rows, as launchers, loggers, pages and versions leave them ----
+
+LINES = """\
+# nThread 1 nGpus 8 minBytes 4294967296 maxBytes 8589934592 step: 2(factor)
+# Collective test starting: all_reduce_perf_mpi
+# Using devices
+#  Rank  0 Group  0 Pid     17 on node-a device  0 [0x0f] NVIDIA H100 80GB HBM3
+#  Rank  7 Group  0 Pid     18 on node-a device  7 [0xdb] NVIDIA H100 80GB HBM3
+#                                                              out-of-place                       in-place
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+  4294967296    1073741824     float     sum      -1    15838  271.18  474.57      0    15827  271.37  474.90      0
+  8589934592    2147483648     float     sum      -1    31412  273.46  478.56      0    31430  273.30  478.28      0
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 476.57
+"""
+
+
+def prefixed(prefix):
+    return "".join(prefix + line for line in LINES.splitlines(True))
+
+
+BEGUN, REST = "  8589934592    2147483648     float     sum      -1", "    31412  273.46  478.56      0    31430  273.30  478.28      0"
+PASTED = {
+    "tags": prefixed("[1,0]<stdout>:"),
+    "pods": prefixed("[pod/nccl-launcher-x7/launcher] "),
+    "times": prefixed("2026-01-01T00:00:00.123456789Z stdout F "),
+    "clock": prefixed("12:01:02.500 "),
+    "srun -l": prefixed("0: "),
+    "colours": prefixed("\033[36mworker-0 |\033[0m "),
+    "CRLF": LINES.replace("\n", "\r\n"),
+    "headings": LINES.replace("#wrong", "wrong").replace("#", ""),
+    "blanks of a page": LINES.replace("  ", "\u00a0 "),
+    "a table of Markdown": "".join(f"| {' | '.join(l.split())} |\n" for l in LINES.splitlines()),
+    "without redop and root": LINES.replace("     sum      -1", ""),
+    "errors": LINES.replace("     0 ", " 2e-07 ").replace("     0\n", " 0e+00\n"),
+    "broken by NCCL's log": LINES.replace(BEGUN, BEGUN + "node-a:21:21 [0] NCCL INFO Launch mode Parallel\n"),
+    "broken twice": prefixed("[1,0]<stdout>:").replace(BEGUN, BEGUN + " node-a:21:21 [0] NCCL INFO Connected all rings\n"
+                                                       "[1,7]<stdout>:node-a:28:28 [7] NCCL INFO Connected all trees\n[1,0]<stdout>:"),
+}  # fmt: skip
+
+
+def pasted(text):
+    checked(text, 0, "all_reduce, 8 ranks on 1 host, NVIDIA H100 80GB HBM3: 4 results", "At 8G: 478.6 GB/s. Normal", "Verdict: normal")
+
+
+for what, text in PASTED.items():
+    add("pasted_" + what.replace(" ", "_"), pasted, text)
+
+
+@test
+def pasted_of_one_placement():
+    """What was not run has no numbers, or no columns."""
+    none = LINES.replace("    31430  273.30  478.28      0", "      N/A     N/A     N/A    N/A")
+    checked(none, 0, ": 3 results", "At 8G: 478.6 GB/s. Normal")
+    half = "".join(line.split("      0    ")[0] + "      0\n" if "float" in line else line for line in LINES.splitlines(True))
+    checked(half, 0, ": 2 results", "At 8G: 478.6 GB/s. Normal")
+    checked(half.replace("out-of-place", ""), 0, ": 2 results", "At 8G: 478.6 GB/s. Normal")
+
+
+@test
+def pasted_and_cut_off():
+    checked(LINES.replace(REST, "    31412"), 0, ": 2 results", "1 row left out, the first in line 9: cut off", "At 4G")
+    failed = " node-a: Test CUDA failure common.cu:389 'an illegal memory access was encountered'"
+    with Folder() as f:
+        text = BEGUN + failed + "\n"
+        acceptance("check", f.write("log", text)).exits(2).says("log:1: a row of nccl-tests ends before its numbers do")
+
+
+@test
+def pasted_with_errors_and_alone():
+    checked(LINES.replace("478.28      0", "478.28  2e+00*"), 7, "Wrong data in 1 result")
+    alone = LINES.replace("474.57", "0.00").replace("474.90", "0.00").replace("478.56", "0.00").replace("478.28", "0.00")
+    checked(alone, 3, "every rank was alone", "MPI=1")
+
+
+@test
+def records_and_texts_of_our_own():
+    words = [built("all_reduce_perf"), "--backend", "host", "-g", "2", "-b", "64K", "-e", "1M", "--algo", "ring,auto"]
+    with Folder() as f:
+        records = f.write("r.jsonl", execute(words + ["--json", "-"]).exits(0).out)
+        for path in records, f.write("r.txt", execute(words).exits(0).out):
+            result = acceptance("check", path).prints("all_reduce, ring, 2 ranks", "all_reduce, auto")
+            result.require(result.code in ((0, 7) if path == records else (3,)), "exit status")
+
+
+@test
+def nothing_to_check():
+    checked_with = acceptance("check", os.devnull).exits(2)
+    checked_with.says("neither results of a collective nor a table of nccl-tests")
+    with Folder() as f:
+        acceptance("check", f.write("cut", '{"schema":1,"kind":"run","run_id":"a"}\n{"schema":1,"kind":"resu')).exits(2).says(":2:")
+        acceptance("check", f.write("log", log(8, 478, 1.75)), "--collective", "all_reduc").exits(2).says("did you mean all_reduce?")
