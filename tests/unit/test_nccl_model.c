@@ -65,6 +65,13 @@ static void test_by_hand(void **state)
 	/* 2^14 * 64 bytes: half of a tree's rate, Simple, is its share there. */
 	near(bb_nccl_time(&c, &m, tuned, &bb_all_reduce, BB_NCCL_TREE, BB_NCCL_SIMPLE, MIB),
 	     (8.4 + 14 * 4) * US + MIB / (0.5 * 0.92 * 240 * GB * 0.5));
+	near(bb_nccl_time(&c, &m, tuned, &bb_all_reduce, BB_NCCL_TREE, BB_NCCL_LL, MIB),
+	     (6.8 + 14 * 0.6) * US + MIB / (0.5 * 0.92 * 240 * GB / 3.8 * 0.5));
+	near(bb_nccl_time(&c, &m, tuned, &bb_all_reduce, BB_NCCL_TREE, BB_NCCL_LL128, MIB),
+	     (14 + 14 * 1.25) * US + MIB / (0.5 * 0.92 * 240 * GB * 7 / 9 * 0.6));
+	/* Beyond 512 MiB NCCL has no share of a tree any more. */
+	near(bb_nccl_time(&c, &m, tuned, &bb_all_reduce, BB_NCCL_TREE, BB_NCCL_SIMPLE, 512 * MIB),
+	     (8.4 + 14 * 4) * US + 512 * MIB / (0.5 * 0.92 * 240 * GB));
 	/* Over two nodes a tree has the network twice; a NIC's latency counts twice for Simple. */
 	m = machine(80, 2, 16);
 	m.net_rate = 48 * GB;
@@ -73,6 +80,41 @@ static void test_by_hand(void **state)
 	     (8.4 + 2 * (7 * 4 + 14 + 20)) * US + MIB / (0.5 * 0.92 * 96 * GB * 0.5));
 	near(bb_nccl_time(&c, &m, tuned, &bb_reduce_scatter, BB_NCCL_RING, BB_NCCL_LL, 64),
 	     (6.6 + 14 * 1 + 2.7 + 10) * US + 64.0 * 15 / 16 / (24 * GB));
+	/* A broadcast over rings counts a hop, and no NIC; an AMD hands over in 2 us. */
+	near(bb_nccl_time(&c, &m, tuned, &bb_broadcast, BB_NCCL_RING, BB_NCCL_LL128, MIB),
+	     (14 + 4) * US + MIB / (0.92 * 48 * GB));
+	m.amd = true;
+	near(bb_nccl_time(&c, &m, tuned, &bb_reduce_scatter, BB_NCCL_RING, BB_NCCL_LL, 64),
+	     (6.6 + 14 * 2 + 2.7 + 10) * US + 64.0 * 15 / 16 / (22.5 * GB));
+	/* PAT: one GPU on each of eight nodes, with a tree's latency of the network. */
+	m = machine(80, 8, 8);
+	m.net_rate = 24 * GB;
+	near(bb_nccl_time(&c, &m, tuned, &bb_all_gather, BB_NCCL_PAT, BB_NCCL_SIMPLE, MIB),
+	     (8 + 3 * 14 / 3.5 + 8 * 2.8) * US + MIB * 7 / 8 / (0.75 * 24 * GB));
+}
+
+/* What differs by generation: the plateau of long rings, NVLSTree's limits. */
+static void test_by_generation(void **state)
+{
+	const struct bb_nccl_constants v100 = constants(70), h100 = constants(90),
+				       b200 = constants(100);
+	struct bb_nccl_machine m = machine(70, 2, 16);
+	const enum bb_nccl_view tuned = BB_NCCL_AS_TUNED;
+
+	m.gpu_rate = 120 * GB;
+	m.net_rate = 48 * GB;
+	near(bb_nccl_time(&v100, &m, tuned, &bb_all_reduce, BB_NCCL_RING, BB_NCCL_SIMPLE, MIB),
+	     1.9 * (8.4 + 28 * 3.4 + 2 * 14) * US + MIB * 30 / 16 / (48 * GB));
+	/* Two operations at once: the switches' rate twice. */
+	m = machine(90, 2, 16);
+	near(bb_nccl_time(&h100, &m, tuned, &bb_all_reduce, BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE, MIB),
+	     (25 + 2 * 20.9) * US + MIB * 30 / 16 / (2 * 370.8 * GB * 0.85 * 15 / 16));
+	m = machine(100, 4, 32);
+	near(bb_nccl_time(&b200, &m, tuned, &bb_all_reduce, BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE, MIB),
+	     (25 + 4 * 20.9) * US + MIB * 62 / 32 / (388 * GB));
+	m.x86 = true;
+	near(bb_nccl_time(&b200, &m, tuned, &bb_all_reduce, BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE, MIB),
+	     (25 + 4 * 20.9) * US + MIB * 62 / 32 / (388 * GB * 0.5));
 }
 
 /* NVLS: the switches add, so each GPU moves S + S / n. */
@@ -274,11 +316,12 @@ static void test_settings(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_by_hand),      cmocka_unit_test(test_nvls_bound),
-		cmocka_unit_test(test_choices_seen), cmocka_unit_test(test_forced),
-		cmocka_unit_test(test_sense),        cmocka_unit_test(test_messages),
-		cmocka_unit_test(test_tree_edges),   cmocka_unit_test(test_tapers),
-		cmocka_unit_test(test_unknown_gpu),  cmocka_unit_test(test_settings),
+		cmocka_unit_test(test_by_hand),    cmocka_unit_test(test_by_generation),
+		cmocka_unit_test(test_nvls_bound), cmocka_unit_test(test_choices_seen),
+		cmocka_unit_test(test_forced),     cmocka_unit_test(test_sense),
+		cmocka_unit_test(test_messages),   cmocka_unit_test(test_tree_edges),
+		cmocka_unit_test(test_tapers),     cmocka_unit_test(test_unknown_gpu),
+		cmocka_unit_test(test_settings),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
