@@ -96,6 +96,21 @@ def tapers():
 
 
 @test
+def shared_rails():
+    """Of four GPUs that share a NIC all send in an alltoall, one in a sendrecv; without NVLink they change rails above."""
+    with tempfile.TemporaryDirectory() as folder:
+        for taper, within in ((1, 0.08), (4, 0.1)):
+            path = os.path.join(folder, f"{taper}.cluster")
+            with open(path, "w") as f:
+                f.write(f"system = pcie-l40s\nnodes = 8\nleaf_nodes = 4\nleaf_taper = {taper}\n")
+            for collective, schedule in (("alltoall", "pairwise"), ("sendrecv", "busbench:ring"), ("gather", "linear"),
+                                         ("scatter", "linear")):
+                found = times(f"{collective} --backend sim --cluster {path} -b 1G -e 1G --algo auto,{schedule}")
+                model, played = (found[name, 1 << 30] for name in ("auto", schedule))
+                expect(abs(model / played - 1) < within, f"{collective}, taper {taper}: {model} us, played {played}")
+
+
+@test
 def all_collectives():
     """Every one runs on a cluster of GPUs, by NCCL's model or by a schedule."""
     for name in ("all_gather", "reduce_scatter", "broadcast", "reduce", "gather", "scatter", "alltoall", "alltoallv",

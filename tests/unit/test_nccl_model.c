@@ -40,7 +40,8 @@ static struct bb_nccl_machine machine(int sm, int nodes, int ranks)
 					.gpu_rate = rate,
 					.gpu_share = 0.98,
 					.net_rate = 388 * GB,
-					.rank_rate = 388 * GB * nodes / ranks};
+					.rank_rate = 388 * GB * nodes / ranks,
+					.rail_rate = 388 * GB / 8};
 }
 
 static void near(double got, double want)
@@ -250,6 +251,20 @@ static void test_tree_edges(void **state)
 	assert_int_equal(bb_nccl_tree_edges(12, 12), 0);
 }
 
+/* Where messages change among two rails, half of those below a leaf go up. */
+static void test_rails_change(void **state)
+{
+	struct bb_nccl_slowdown s = {.ring = 0};
+
+	bb_nccl_taper(&s, 12, 12, 2, 8);
+	near(s.alltoall, 8 * 5.5 / 11);
+	near(s.sendrecv, 8);
+	assert_true(s.ring == 0 && s.tree == 0);
+	bb_nccl_taper(&s, 12, 4, 2, 8);
+	near(s.alltoall, 8 * 9.5 / 11);
+	near(s.ring, 2);
+}
+
 /* A taper slows down what leaves a block of nodes, and NCCL does not know. */
 static void test_tapers(void **state)
 {
@@ -260,17 +275,18 @@ static void test_tapers(void **state)
 	enum bb_nccl_algorithm algorithm[2] = {BB_NCCL_ANY, BB_NCCL_ANY};
 	enum bb_nccl_protocol protocol[2] = {BB_NCCL_ANY_PROTOCOL, BB_NCCL_ANY_PROTOCOL};
 
-	bb_nccl_taper(&m.taper, 12, 12, 8);
+	bb_nccl_taper(&m.taper, 12, 12, 1, 8);
 	assert_true(m.taper.ring == 0 && m.taper.alltoall == 0);
-	bb_nccl_taper(&m.taper, 12, 4, 8);
+	bb_nccl_taper(&m.taper, 12, 4, 1, 8);
 	near(m.taper.ring, 2);
 	near(m.taper.tree, 8 * 4 / 16.0);
 	near(m.taper.alltoall, 8 * 8 / 11.0);
 	near(m.taper.root, 2 * 8 / 11.0);
+	near(m.taper.sendrecv, 2);
 	/* Edges of 1, 2, 4 and 8 nodes' length: 6, 3, 1 and 1; those of 1, 2, 4 and 4 nodes leave.
 	 */
 	near(m.taper.pat, 8 * (6 + 3 * 2 + 4 + 4) / 44.0);
-	bb_nccl_taper(&m.taper, 12, 6, 2);
+	bb_nccl_taper(&m.taper, 12, 6, 1, 2);
 	near(m.taper.ring, 2);
 	assert_true(bb_nccl_choose(&c, &plain, &bb_all_reduce, size, &algorithm[0], &protocol[0]));
 	assert_true(bb_nccl_choose(&c, &m, &bb_all_reduce, size, &algorithm[1], &protocol[1]));
@@ -316,12 +332,12 @@ static void test_settings(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_by_hand),    cmocka_unit_test(test_by_generation),
-		cmocka_unit_test(test_nvls_bound), cmocka_unit_test(test_choices_seen),
-		cmocka_unit_test(test_forced),     cmocka_unit_test(test_sense),
-		cmocka_unit_test(test_messages),   cmocka_unit_test(test_tree_edges),
-		cmocka_unit_test(test_tapers),     cmocka_unit_test(test_unknown_gpu),
-		cmocka_unit_test(test_settings),
+		cmocka_unit_test(test_by_hand),     cmocka_unit_test(test_by_generation),
+		cmocka_unit_test(test_nvls_bound),  cmocka_unit_test(test_choices_seen),
+		cmocka_unit_test(test_forced),      cmocka_unit_test(test_sense),
+		cmocka_unit_test(test_messages),    cmocka_unit_test(test_tree_edges),
+		cmocka_unit_test(test_tapers),      cmocka_unit_test(test_rails_change),
+		cmocka_unit_test(test_unknown_gpu), cmocka_unit_test(test_settings),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

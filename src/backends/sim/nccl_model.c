@@ -393,21 +393,23 @@ double bb_nccl_messages_time(const struct bb_nccl_constants *c,
 	const struct view v = view_of(c, machine, BB_NCCL_AS_MEASURED, bytes);
 	const double n = machine->ranks, far = n - v.gpus;
 	double each = bytes / n, peers = n - 1, outside = far, nic, time;
-	double taper = machine->taper.alltoall;
+	double taper = machine->taper.alltoall, rate = machine->rank_rate;
 
 	if (collective == &bb_sendrecv) {
 		each = bytes;
 		peers = n > 1;
 		outside = machine->nodes > 1;
-		taper = machine->taper.ring;
+		taper = machine->taper.sendrecv;
+		rate = machine->rail_rate;
 	} else if (collective == &bb_gather || collective == &bb_scatter) {
 		taper = machine->taper.root;
+		rate = machine->rail_rate;
 	} else if (collective != &bb_alltoall) {
 		return INFINITY;
 	}
 	time = (peers - outside) * each / (machine->gpu_rate * c->messages_share);
 	if (outside > 0) {
-		nic = machine->rank_rate / fmax(taper, 1);
+		nic = rate / fmax(taper, 1);
 		time = fmax(time, outside * each / nic);
 	}
 	return issued(&v, c->messages_base + time + c->messages_fill * filled(&v));

@@ -16,7 +16,9 @@
  * - NVLSTree: NVLS in the node, the double tree over nodes; the slower of the two. Its pipeline
  *   fills for longer the more bytes there are, up to fill_most.
  * - PAT: log2(nodes) rounds, one GPU on each node.
- * - Messages (alltoall, gather, scatter, sendrecv): the busiest of a rank's ways out.
+ * - Messages (alltoall, gather, scatter, sendrecv): the busiest of a rank's ways out. GPUs that
+ *   share a rail divide it in an alltoall; of a node only one sends to another one in a sendrecv,
+ *   and to or from the root's.
  */
 #ifndef BB_BACKENDS_SIM_NCCL_MODEL_H
 #define BB_BACKENDS_SIM_NCCL_MODEL_H
@@ -104,6 +106,7 @@ struct bb_nccl_machine {
 	double gpu_share;   /* what of it rings reach */
 	double net_rate;    /* of a node, all NICs, each way, as reached */
 	double rank_rate;   /* a rank's part of it; where nodes differ each is what one has least */
+	double rail_rate;   /* of one rail: what one rank has for itself */
 	double nic_latency; /* that the network's plug-in adds to a hop; Simple flushes: twice */
 	struct bb_nccl_slowdown
 		taper;   /* of the network, by what is sent; NCCL does not know of it */

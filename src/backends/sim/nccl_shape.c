@@ -115,9 +115,9 @@ static int count_domains(const struct bb_cluster *c, const int *members, int n,
 }
 
 /* Of the DOMAINS, as NCCL counts nodes, that MEMBERS, in order, are in: what the links up cost
- * them. */
+   them, where messages change among RAILS on those of leaves. */
 static void find_tapers(struct bb_nccl_slowdown *slowdown, const struct bb_cluster *cluster,
-			const int *members, int n, int domains)
+			const int *members, int n, int domains, int rails)
 {
 	static const struct {
 		enum bb_figure nodes, taper;
@@ -138,7 +138,8 @@ static void find_tapers(struct bb_nccl_slowdown *slowdown, const struct bb_clust
 			most = here > most ? here : most;
 			before = domain;
 		}
-		bb_nccl_taper(slowdown, domains, most, cluster->figures[levels[level].taper].value);
+		bb_nccl_taper(slowdown, domains, most, level == 0 ? rails : 1,
+			      cluster->figures[levels[level].taper].value);
 	}
 }
 
@@ -169,6 +170,7 @@ static struct bb_nccl_machine machine_of(const struct bb_cluster *cluster, int r
 		.gpu_share = share,
 		.net_rate = least->rails * cluster->nic_rate,
 		.rank_rate = least->each * cluster->nic_rate,
+		.rail_rate = cluster->nic_rate,
 		.nic_latency = f[BB_FIGURE_NCCL_NIC_LATENCY].value,
 		.net_fill = f[BB_FIGURE_NCCL_TREE_FILL].value,
 		.issue = f[BB_FIGURE_NCCL_ISSUE].value,
@@ -187,7 +189,8 @@ bool bb_nccl_shape_make(struct bb_nccl_machine *machine, const struct bb_cluster
 	qsort(sorted, (size_t)n, sizeof(*sorted), by_rank);
 	domains = count_domains(cluster, sorted, n, &least);
 	*machine = machine_of(cluster, n, domains, &least);
-	find_tapers(&machine->taper, cluster, sorted, n, domains);
+	find_tapers(&machine->taper, cluster, sorted, n, domains,
+		    machine->nvlink ? 1 : least.rails);
 	if (least.links == 0)
 		machine->unknown = "no NVLinks join its GPUs where others of their node have some, "
 				   "of which there is no model of NCCL";
@@ -226,6 +229,7 @@ void bb_nccl_shape_mar(struct bb_nccl_machine *machine, const struct bb_cluster 
 				 : 1;
 	machine->net_rate /= factor;
 	machine->rank_rate /= factor;
+	machine->rail_rate /= factor;
 	if (flaw->rail < 0)
 		machine->gpu_rate /= factor;
 }

@@ -62,12 +62,27 @@ static double pat_out(int nodes, int block)
 	return out;
 }
 
-void bb_nccl_taper(struct bb_nccl_slowdown *slowdown, int nodes, int block, double taper)
+/* What one node's messages to all others lose: those that stay below are of its own rail. */
+static void taper_messages(struct bb_nccl_slowdown *slowdown, int nodes, int block, int rails,
+			   double taper)
+{
+	const double n = nodes, m = block, up = (n - 1 - (m - 1) / rails) / (n - 1);
+
+	slowdown->alltoall = fmax(slowdown->alltoall, taper * up);
+	slowdown->root = fmax(slowdown->root, taper * up / m);
+	slowdown->sendrecv = fmax(slowdown->sendrecv, taper / (rails > 1 ? 1 : m));
+}
+
+void bb_nccl_taper(struct bb_nccl_slowdown *slowdown, int nodes, int block, int rails, double taper)
 {
 	const double n = nodes, m = block;
 	double node_edges;
 
-	if (taper <= 1 || block >= nodes)
+	if (taper <= 1 || nodes == 1)
+		return;
+	if (rails > 1 || block < nodes)
+		taper_messages(slowdown, nodes, block, rails, taper);
+	if (block >= nodes)
 		return;
 	/* Of two nodes each has one edge in each tree, of more three in one and one in the other.
 	 */
@@ -76,6 +91,4 @@ void bb_nccl_taper(struct bb_nccl_slowdown *slowdown, int nodes, int block, doub
 	slowdown->tree =
 		fmax(slowdown->tree, taper * bb_nccl_tree_edges(nodes, block) / (m * node_edges));
 	slowdown->pat = fmax(slowdown->pat, taper * pat_out(nodes, block) / (m * (n - 1)));
-	slowdown->alltoall = fmax(slowdown->alltoall, taper * (n - m) / (n - 1));
-	slowdown->root = fmax(slowdown->root, taper * (n - m) / (n - 1) / m);
 }
