@@ -58,6 +58,8 @@ struct play {
 	double *reached;           /* [rank * events + event]; NAN: not yet */
 	double *out, *in;          /* [port]: when the way is free again */
 	int **heard;               /* [rank]: [index] who was heard from; NULL: nobody yet */
+	unsigned char *queue_of;   /* of each operation: its queue; those of a rank begin at: */
+	size_t *first;             /* [rank]; [nranks]: of all */
 	uint64_t *calls;           /* [seat]: collectives that it has come to */
 	struct meeting **meetings; /* [group] */
 	struct bb_choices choices; /* of this play alone, where nobody keeps them */
@@ -425,23 +427,44 @@ static void compute(struct play *p, int queue)
 	schedule(p, queue, BUSY, q->from + q->operation.seconds * factor);
 }
 
+/* Each queue of a rank skips what is of the others: what an operation does is looked at once for
+   all of them, and once more by its own. */
+static bb_status find_queues(struct play *p)
+{
+	const int n = p->program->nranks;
+
+	p->first = malloc(((size_t)n + 1) * sizeof(*p->first));
+	if (!p->first)
+		return BB_EINTERNAL;
+	p->first[0] = 0;
+	for (int rank = 0; rank < n; rank++)
+		p->first[rank + 1] = p->first[rank] + p->program->length(p->program, rank);
+	p->queue_of = malloc(p->first[n] + 1);
+	if (!p->queue_of)
+		return BB_EINTERNAL;
+	for (int rank = 0; rank < n; rank++)
+		for (size_t i = p->first[rank]; i < p->first[rank + 1]; i++)
+			p->queue_of[i] =
+				(unsigned char)bb_program_at(p->program, rank, i - p->first[rank])
+					.queue;
+	return BB_OK;
+}
+
 /* QUEUE goes on at TIME with its operation of index FROM or later. */
 static bb_status begin(struct play *p, int queue, size_t from, double time)
 {
 	const int rank = rank_of(p, queue), mine = queue - rank * p->program->queues;
-	const size_t length = p->program->length(p->program, rank);
+	const unsigned char *queue_of = &p->queue_of[p->first[rank]], *next;
 	struct queue *q = &p->queues[queue];
 
 	q->state = IDLE;
 	q->from = time;
 	q->peer = BB_NO_PEER;
-	for (q->index = from; q->index < length; q->index++) {
-		q->operation = bb_program_at(p->program, rank, q->index);
-		if (q->operation.queue == mine)
-			break;
-	}
-	if (q->index == length)
+	next = memchr(&queue_of[from], mine, p->first[rank + 1] - p->first[rank] - from);
+	if (!next)
 		return BB_OK;
+	q->index = (size_t)(next - queue_of);
+	q->operation = bb_program_at(p->program, rank, q->index);
 	switch (q->operation.act) {
 	case BB_ACT_COMPUTE:
 		compute(p, queue);
@@ -517,6 +540,7 @@ static bb_status play(struct play *p)
 
 	BB_TRY(st, bb_seats_make(&p->seats, p->program, p->error), out);
 	BB_TRY(st, make_room(p), out);
+	BB_TRY(st, find_queues(p), out);
 	for (int queue = 0; queue < queues; queue++)
 		BB_TRY(st, begin(p, queue, 0, 0), out);
 	while (p->nheap > 0)
@@ -540,6 +564,8 @@ static void let_go(struct play *p)
 	free(p->out);
 	free(p->in);
 	free(p->heard);
+	free(p->queue_of);
+	free(p->first);
 	free(p->calls);
 	free(p->meetings);
 	bb_choices_free(&p->choices);
