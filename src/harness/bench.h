@@ -123,6 +123,7 @@ struct bb_measured {
 	char chosen[BB_CHOSEN_TEXT]; /* by the library; empty: not told */
 	const char *evaluator;       /* of virtual time; NULL: time is real */
 	double faultless;            /* seconds had there been no fault; NAN: not known */
+	double processor;            /* seconds of this driver, likewise */
 };
 
 /*

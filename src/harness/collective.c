@@ -161,7 +161,11 @@ static bool judge(struct bb_run *run, const char **verdict)
 
 static bb_status sum_up(struct bb_run *run)
 {
-	return of(run)->compare ? bb_compare_records(of(run)->compare, &run->sinks) : BB_OK;
+	bb_status status = BB_OK;
+
+	if (of(run)->compare)
+		status = bb_compare_records(of(run)->compare, &run->sinks);
+	return status == BB_OK ? bb_played_records(of(run)->played, &run->sinks) : status;
 }
 
 static void tell(struct bb_run *run, struct bb_strbuf *out)

@@ -5,6 +5,8 @@
 
 #include "core/clock.h"
 
+#include <sys/resource.h>
+
 /* What the run came to: the exit status, and the verdict in a word. */
 static int judge_run(struct bb_run *run, int caught, const char **verdict)
 {
@@ -76,6 +78,18 @@ static void recount(struct bb_run *run, struct bb_strbuf *by, struct bb_strbuf *
 				    "from them\n");
 }
 
+/* What the process took of its machine. */
+static void note_usage(struct bb_end_record *end)
+{
+	struct rusage usage;
+
+	if (getrusage(RUSAGE_SELF, &usage) != 0)
+		return;
+	end->processor_s = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+			   1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+	end->peak_memory_bytes = (int64_t)usage.ru_maxrss * 1024;
+}
+
 /* What ends the text, and the end record; after a crash of the sinks only the exit status counts.
  */
 int bb_run_conclude(struct bb_run *run, int caught)
@@ -85,6 +99,7 @@ int bb_run_conclude(struct bb_run *run, int caught)
 	int status;
 
 	end->wall_s = bb_clock_now() - run->started;
+	note_usage(end);
 	bb_time_text(end->end_time);
 	if (!caught)
 		require_results(run);

@@ -284,8 +284,9 @@ static double busbw_in(const struct bb_result_record *r, double us)
 	return us > 0 ? r->busbw_GBps * r->time_us / us : NAN;
 }
 
-/* Rank 0: to the sinks, and into the sums. */
-static bb_status deliver(struct bb_session *s, const struct bb_result_record *result)
+/* Rank 0: to the sinks, and into the sums. PROCESSOR: seconds that it took. */
+static bb_status deliver(struct bb_session *s, const struct bb_result_record *result,
+			 double processor)
 {
 	struct bb_bench *bench = s->bench;
 	bb_status status;
@@ -295,8 +296,9 @@ static bb_status deliver(struct bb_session *s, const struct bb_result_record *re
 	bench->busbw_sum += result->busbw_GBps;
 	bb_ticker_hide(&bench->run->ticker);
 	status = bb_sinks_record(&bench->run->sinks, &bb_record_result, result);
-	if (status == BB_OK)
-		status = bb_played_add(bench->played, result);
+	if (status == BB_OK && result->evaluator)
+		status = bb_played_add(bench->played, result, processor,
+				       bb_memory_taken(bench->run));
 	return status == BB_OK ? bb_compare_add(bench->compare, result) : status;
 }
 
@@ -417,7 +419,7 @@ static bb_status put_together(struct bb_session *s, const struct bb_measured *al
 	if (status == BB_OK)
 		status = fill_from_ranks(s, all, means, result);
 	if (status == BB_OK)
-		status = deliver(s, result);
+		status = deliver(s, result, all[0].processor);
 	else
 		bb_fail(s->bench->error, status, "out of memory for statistics");
 	if (status == BB_OK && result->samples_us.n > 0 && result->last_rank != BB_ABSENT)

@@ -5,6 +5,8 @@
  */
 #include "harness/measure.h"
 
+#include "core/clock.h"
+
 #define POISON_PERIOD 1021
 
 static struct bb_pattern poison(void)
@@ -282,7 +284,7 @@ bb_status bb_measure(struct bb_session *s, const struct bb_case *c, const struct
 	const struct bb_fault *fault = &s->bench->options->fault;
 	struct bb_job job = {.s = s, .c = c, .layout = layout};
 	struct reading before, after;
-	double faultless;
+	double faultless, began;
 	bb_status status;
 
 	set_up(&job, call);
@@ -291,7 +293,9 @@ bb_status bb_measure(struct bb_session *s, const struct bb_case *c, const struct
 		return BB_ETIMEOUT; /* leaves without a word, as a killed process would */
 	BB_TRY(status, read_clock(s, &before), out);
 	faultless = faultless_now(&job, measured);
+	began = bb_clock_thread();
 	BB_TRY(status, bb_job_time(&job), out);
+	measured->processor = (bb_clock_thread() - began) / job.operations;
 	measured->faultless = (faultless_now(&job, measured) - faultless) / job.operations;
 	BB_TRY(status, read_clock(s, &after), out);
 	correct_arrivals(s, job.nsamples, &before, &after);

@@ -7,9 +7,7 @@
 #include <string.h>
 
 struct row {
-	const char *asked, *ran, *evaluator;
-	int64_t size;
-	bool in_place;
+	struct bb_cost_record cost;
 	double us, faultless_us;
 };
 
@@ -32,10 +30,9 @@ void bb_played_close(struct bb_played *played)
 	free(played);
 }
 
-bb_status bb_played_add(struct bb_played *p, const struct bb_result_record *r)
+bb_status bb_played_add(struct bb_played *p, const struct bb_result_record *r, double processor,
+			int64_t memory)
 {
-	if (!r->evaluator)
-		return BB_OK;
 	if (p->n == p->room) {
 		const size_t room = p->room ? 2 * p->room : 64;
 		struct row *rows = realloc(p->rows, room * sizeof(*rows));
@@ -45,17 +42,37 @@ bb_status bb_played_add(struct bb_played *p, const struct bb_result_record *r)
 		p->rows = rows;
 		p->room = room;
 	}
-	p->rows[p->n++] =
-		(struct row){r->algorithm_asked, r->algorithm, r->evaluator,   r->size_bytes,
-			     r->in_place,        r->time_us,   r->faultless_us};
+	p->rows[p->n++] = (struct row){
+		.cost = {.collective = r->collective,
+			 .algorithm_asked = r->algorithm_asked,
+			 .algorithm = r->algorithm,
+			 .evaluator = r->evaluator,
+			 .nranks = r->nranks,
+			 .size_bytes = r->size_bytes,
+			 .in_place = r->in_place,
+			 .processor_s = processor,
+			 .peak_memory_bytes = memory},
+		.us = r->time_us,
+		.faultless_us = r->faultless_us,
+	};
 	return BB_OK;
+}
+
+bb_status bb_played_records(const struct bb_played *p, struct bb_sinks *sinks)
+{
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; p && i < p->n && status == BB_OK; i++)
+		status = bb_sinks_record(sinks, &bb_record_cost, &p->rows[i].cost);
+	return status;
 }
 
 /* ---- telling ------------------------------------------------------------------------- */
 
 static bool same_way(const struct row *a, const struct row *b)
 {
-	return strcmp(a->ran, b->ran) == 0 && strcmp(a->evaluator, b->evaluator) == 0;
+	return strcmp(a->cost.algorithm, b->cost.algorithm) == 0 &&
+	       strcmp(a->cost.evaluator, b->cost.evaluator) == 0;
 }
 
 static bool is_first(const struct bb_played *p, size_t i)
@@ -73,7 +90,8 @@ static void add_evaluators(const struct bb_played *p, struct bb_strbuf *out)
 	for (size_t i = 0; i < p->n; i++) {
 		if (!is_first(p, i))
 			continue;
-		bb_strbuf_addf(out, "%s%s %s", before, p->rows[i].ran, p->rows[i].evaluator);
+		bb_strbuf_addf(out, "%s%s %s", before, p->rows[i].cost.algorithm,
+			       p->rows[i].cost.evaluator);
 		before = ", ";
 	}
 	if (p->n > 0)
@@ -83,10 +101,11 @@ static void add_evaluators(const struct bb_played *p, struct bb_strbuf *out)
 /* Is there a row of the same case out of place before it? */
 static bool is_told(const struct bb_played *p, size_t i)
 {
-	const struct row *r = &p->rows[i];
+	const struct bb_cost_record *r = &p->rows[i].cost;
+	const struct bb_cost_record *before = i > 0 ? &p->rows[i - 1].cost : NULL;
 
-	return i > 0 && r->in_place && !r[-1].in_place && r->size == r[-1].size &&
-	       strcmp(r->asked, r[-1].asked) == 0;
+	return before && r->in_place && !before->in_place && r->size_bytes == before->size_bytes &&
+	       strcmp(r->algorithm_asked, before->algorithm_asked) == 0;
 }
 
 static void add_costs(const struct bb_played *p, const char *fault, struct bb_strbuf *out)
@@ -105,8 +124,8 @@ static void add_costs(const struct bb_played *p, const char *fault, struct bb_st
 		if (isnan(r->faultless_us) || is_told(p, i))
 			continue;
 		bb_strbuf_addf(out, "# %10s  %24s  %10.2f  %10.2f  %11.3f\n",
-			       bb_format_size(size, (uint64_t)r->size), r->ran, r->faultless_us,
-			       r->us, r->us / r->faultless_us);
+			       bb_format_size(size, (uint64_t)r->cost.size_bytes),
+			       r->cost.algorithm, r->faultless_us, r->us, r->us / r->faultless_us);
 	}
 }
 

@@ -148,6 +148,15 @@ struct bb_arrival_record {
 	double clock_uncertainty_us;
 };
 
+/* What a result in virtual time took of the machine that computed it. */
+struct bb_cost_record {
+	const char *collective, *algorithm_asked, *algorithm, *evaluator;
+	int64_t nranks, size_bytes;
+	bool in_place;
+	double processor_s;
+	int64_t peak_memory_bytes;
+};
+
 /* A case, or a whole algorithm (dtype NULL), that was asked for and is not run. */
 struct bb_skip_record {
 	const char *collective;
@@ -173,6 +182,8 @@ struct bb_end_record {
 	double faulty_s, faultless_s; /* of programs in virtual time, with and without --fault */
 	const char *played_by; /* what collectives of programs in virtual time were done by; NULL */
 	double wall_s;
+	double processor_s; /* of this process */
+	int64_t peak_memory_bytes;
 	int64_t memory_init_bytes, memory_user_bytes, memory_call_bytes; /* -M */
 	char end_time[BB_TIME_TEXT];
 };
@@ -209,7 +220,7 @@ struct bb_record_kind {
 };
 
 extern const struct bb_record_kind bb_record_run, bb_record_result, bb_record_arrival,
-	bb_record_skip, bb_record_end;
+	bb_record_cost, bb_record_skip, bb_record_end;
 
 /* Every number of RECORD, a struct of KIND, absent, everything else zero. */
 void bb_record_init(const struct bb_record_kind *kind, void *record);

@@ -63,7 +63,8 @@ static const struct bb_field run_fields[] = {
 	    "private memory copy of all ranks at once, measured in this run"),
 	ROW(DOUBLE, clock_uncertainty_us, "us", "when clocks of two ranks are compared"),
 	ROW(DOUBLE, init_ms, "ms", "from the start until every rank was ready"),
-	ROW(STRING, pair_ranks, "", "of pairs: the ranks that these are among, as 0-7,24-31; null: all"),
+	ROW(STRING, pair_ranks, "",
+	    "of pairs: the ranks that these are among, as 0-7,24-31; null: all"),
 	ROW(STRING, topology_digest, "",
 	    "of the machine of rank 0, as `topology` prints it; null: not looked at"),
 	{.name = NULL},
@@ -154,6 +155,23 @@ static const struct bb_field arrival_fields[] = {
 };
 
 #undef BB_RECORD
+#define BB_RECORD bb_cost_record
+static const struct bb_field cost_fields[] = {
+	ROW(STRING, collective, "", "as in the result, and so on"),
+	ROW(STRING, algorithm_asked, "", "as in --algo"),
+	ROW(STRING, algorithm, "", "the one that ran"),
+	ROW(STRING, evaluator, "", "how it was played"),
+	ROW(INT, nranks, "", "ranks that took part"),
+	ROW(INT, size_bytes, "bytes", "as in the result"),
+	ROW(BOOL, in_place, "", "input and output lie in one buffer"),
+	ROW(DOUBLE, processor_s, "s",
+	    "real seconds of a processor for one play, on average; schedules and the lengths of "
+	    "their messages were chosen before"),
+	ROW(INT, peak_memory_bytes, "bytes", "most that the process had taken until it was done"),
+	{.name = NULL},
+};
+
+#undef BB_RECORD
 #define BB_RECORD bb_skip_record
 static const struct bb_field skip_fields[] = {
 	ROW(STRING, collective, "", "what was asked for"),
@@ -185,6 +203,8 @@ static const struct bb_field end_fields[] = {
 	    "all_reduce among 16: nvlstree:Simple model: what did the collectives of programs in "
 	    "virtual time; null: time is real, or there are none"),
 	ROW(DOUBLE, wall_s, "s", "from start to end"),
+	ROW(DOUBLE, processor_s, "s", "that the process of rank 0 had processors, all threads"),
+	ROW(INT, peak_memory_bytes, "bytes", "most memory that it had"),
 	ROW(INT, memory_init_bytes, "bytes", "taken by starting up; with -M"),
 	ROW(INT, memory_user_bytes, "bytes", "taken by buffers; with -M"),
 	ROW(INT, memory_call_bytes, "bytes", "taken by the calls; with -M"),
@@ -198,5 +218,6 @@ static const struct bb_field end_fields[] = {
 KIND(run, "Once, first: what is needed to repeat the run.");
 KIND(result, "One size in one placement under one algorithm.");
 KIND(arrival, "With -I: when one rank of rank 0's group entered the iterations of a result.");
+KIND(cost, "In virtual time: what computing a result took. All of them before the end.");
 KIND(skip, "Something that was asked for and not run, with the reason.");
 KIND(end, "Once, last: the verdict.");

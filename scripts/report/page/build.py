@@ -7,7 +7,7 @@ import jinja2
 
 from report import files, gantt, pipelines, sweep, topology
 from report import buckets, machine
-from report.page import acceptance, collectives, nodes, pairs, scaling, tables, training
+from report.page import acceptance, collectives, cost, nodes, pairs, scaling, tables, training
 from report.page.figure import Figure
 from report.page.markdown import markdown
 from report.page.read import end_of, program_of, title_of
@@ -165,7 +165,7 @@ class Report:
 
     def of_runs(self):
         """Of all together, then of each."""
-        found, together = [section_of(run) for run in self.runs], scaling.figures(self.runs)
+        found, together = [section_of(run) for run in self.runs], scaling.figures(self.runs) + cost.figures(self.runs)
         titles = [section.title for section in found]
         for run, section in zip(self.runs, found):
             if titles.count(section.title) > 1:

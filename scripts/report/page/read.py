@@ -34,6 +34,7 @@ OTHERS = (
     "arrival",
     "winner",
     "crossing",
+    "cost",
     "pass",
     "zero_moment",
     "meeting",
