@@ -8,8 +8,9 @@
  *
  * What several ranks share (a rail of a node, the way up from a leaf or a pod) is divided evenly
  * among those that use it in one round of a schedule: who has o of the l bytes that k ranks send
- * over it has them through after min(l, k o) / rate, as if all began at once. Switches spread what
- * goes up ideally, so that a network with as many links up as down shares nothing.
+ * over it has them through after min(l, k o) / rate, as if all began at once. Messages of a
+ * program, which has no rounds, divide it evenly from moment to moment. Switches spread what goes
+ * up ideally, so that a network with as many links up as down shares nothing.
  */
 #ifndef BB_SCHEDULES_FABRIC_H
 #define BB_SCHEDULES_FABRIC_H

@@ -101,6 +101,13 @@ static inline size_t bb_operation_bytes(const struct bb_operation *operation)
 	return operation->count * bb_dtype_size(operation->dtype);
 }
 
+/* COLLECTIVE: can a member be done before all have come? */
+static inline bool bb_operation_ends_early(const struct bb_operation *operation)
+{
+	return operation->collective->flags & BB_ROOTED || operation->collective == &bb_sendrecv ||
+	       operation->count == 0;
+}
+
 /* RANK's place among the members of GROUP, or -1. */
 int bb_program_place(const struct bb_program *program, int group, int rank);
 

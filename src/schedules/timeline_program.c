@@ -4,7 +4,8 @@
  * at the same time by rank and queue.
  */
 #include "schedules/seats.h"
-#include "schedules/timeline_parts.h"
+#include "schedules/timeline_agenda.h"
+#include "schedules/timeline_flows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,9 @@
 enum state {
 	IDLE,    /* before its first operation, or past its last */
 	BUSY,    /* the operation ends at a time that is known */
+	QUEUED,  /* where ways are shared: its message waits until those before it have left */
+	LEAVING, /* likewise: its message begins to share its way at a time that is known */
+	SHARING, /* its message has left at a time that those who share its way may change */
 	COMING,  /* with ports: its message comes to the peer at a time that is known */
 	FLYING,  /* its message arrives at a time that is known */
 	LANDED,  /* its message waits for the receiver */
@@ -24,11 +28,12 @@ struct queue {
 	enum state state;
 	size_t index; /* of the operation; then of the next to look at */
 	struct bb_operation operation;
-	double from, to; /* of the operation; TO is when the queue's event ahead is */
-	int peer;        /* of a message, once it is known */
-	int port;        /* with ports: of those that the peer may be reached by */
-	double entry;    /* of a message: how long it takes to leave, and to come in */
-	/* The other queues whose messages landed on the same lane of the same rank. */
+	double from, to;     /* of the operation; TO is when the queue's event ahead is */
+	int peer;            /* of a message, once it is known */
+	int port;            /* with ports: of those that the peer may be reached by */
+	double entry;        /* of a message: how long it takes to leave, and to come in, alone */
+	struct bb_flow flow; /* of one that may share its way */
+	/* The other queues of the line: landed on the same lane, or to leave the same rank. */
 	int before, after;
 };
 
@@ -54,63 +59,25 @@ struct play {
 	struct bb_error *error;
 	struct bb_seats seats;
 	struct queue *queues;      /* [rank * queues + queue] */
-	struct landed *landed;     /* [rank * lanes + lane] */
+	struct landed *landed;     /* [rank * lanes + lane]; behind: [rank], what leaves it */
 	double *reached;           /* [rank * events + event]; NAN: not yet */
 	double *out, *in;          /* [port]: when the way is free again */
+	struct bb_flows *flows;    /* over ways that are shared; NULL: none is */
 	int **heard;               /* [rank]: [index] who was heard from; NULL: nobody yet */
 	unsigned char *queue_of;   /* of each operation: its queue; those of a rank begin at: */
 	size_t *first;             /* [rank]; [nranks]: of all */
 	uint64_t *calls;           /* [seat]: collectives that it has come to */
 	struct meeting **meetings; /* [group] */
 	struct bb_choices choices; /* of this play alone, where nobody keeps them */
-	int *heap;                 /* queues by what is ahead of them */
-	int nheap;
+	struct bb_agenda agenda;   /* of queues */
 	double end;
 };
-
-/* ---- the heap ------------------------------------------------------------------------ */
-
-static bool is_before(const struct play *p, int a, int b)
-{
-	const double ta = p->queues[a].to, tb = p->queues[b].to;
-
-	return ta < tb || (ta == tb && a < b);
-}
-
-static void push(struct play *p, int queue)
-{
-	int at = p->nheap++;
-
-	for (; at > 0 && is_before(p, queue, p->heap[(at - 1) / 2]); at = (at - 1) / 2)
-		p->heap[at] = p->heap[(at - 1) / 2];
-	p->heap[at] = queue;
-}
-
-static int pop(struct play *p)
-{
-	const int first = p->heap[0], last = p->heap[--p->nheap];
-	int at = 0;
-
-	for (;;) {
-		int child = 2 * at + 1;
-
-		if (child + 1 < p->nheap && is_before(p, p->heap[child + 1], p->heap[child]))
-			child++;
-		if (child >= p->nheap || !is_before(p, p->heap[child], last))
-			break;
-		p->heap[at] = p->heap[child];
-		at = child;
-	}
-	if (p->nheap > 0)
-		p->heap[at] = last;
-	return first;
-}
 
 static void schedule(struct play *p, int queue, enum state state, double time)
 {
 	p->queues[queue].state = state;
 	p->queues[queue].to = time;
-	push(p, queue);
+	bb_agenda_set(&p->agenda, queue, time);
 }
 
 static int rank_of(const struct play *p, int queue)
@@ -123,6 +90,12 @@ static int rank_of(const struct play *p, int queue)
 static struct landed *landed_at(const struct play *p, int rank, int lane)
 {
 	return &p->landed[(size_t)rank * (size_t)p->program->lanes + (size_t)lane];
+}
+
+/* The line of QUEUE's rank: the message that leaves, and those behind it. */
+static struct landed *leaving_at(const struct play *p, int queue)
+{
+	return landed_at(p, p->program->nranks, 0) + rank_of(p, queue);
 }
 
 static void land(struct play *p, struct landed *landed, int queue)
@@ -178,20 +151,10 @@ static bb_status hand_over(struct play *p, int sender, int receiver, double time
 	return BB_OK;
 }
 
-/* The ways out, and in: of each rank one, or one within its node and one over its rail, which may
-   be others' as well. */
-static size_t count_ports(const struct bb_link_model *links, int nranks)
+/* The way out, or in: a rank has two, within its node and over its rail, or all in one. */
+static int port_of(const struct play *p, int rank, bool outside)
 {
-	const struct bb_fabric *f = links->fabric;
-
-	return (size_t)nranks + (f ? (size_t)f->nodes * (size_t)f->rails : 0);
-}
-
-static int port_of(const struct play *p, int rank, bool outside, int rail)
-{
-	const struct bb_fabric *f = p->links.fabric;
-
-	return outside ? p->program->nranks + rank / f->per_node * f->rails + rail : rank;
+	return outside ? p->program->nranks + rank : rank;
 }
 
 /* When a message that comes at TIME and takes ENTRY is through the way that is free at *FREE. */
@@ -201,38 +164,93 @@ static double use_port(double *free, double time, double entry)
 	return *free;
 }
 
+/* The way of QUEUE's rank is free for its message at TIME. */
+static void depart(struct play *p, int queue, double time)
+{
+	schedule(p, queue, LEAVING,
+		 time + p->links.fabric->overhead * p->queues[queue].flow.factor);
+}
+
+/* After those of its rank that leave before it. */
+static void queue_up(struct play *p, int queue)
+{
+	struct queue *q = &p->queues[queue];
+	struct landed *line = leaving_at(p, queue);
+	const bool first = line->first == NONE;
+
+	land(p, line, queue);
+	q->state = QUEUED;
+	if (first)
+		depart(p, queue, q->from);
+}
+
+/* The message of QUEUE has left: the next one may. */
+static void leave(struct play *p, int queue)
+{
+	const struct queue *q = &p->queues[queue];
+	struct landed *line = leaving_at(p, queue);
+	const double time = q->to;
+
+	if (q->state == SHARING)
+		bb_flows_leave(p->flows, queue, time);
+	lift(p, line, queue);
+	schedule(p, queue, COMING, time + q->flow.way.latency * q->flow.factor);
+	if (line->first != NONE)
+		depart(p, line->first, time);
+}
+
+/* What takes of the way by itself is over: now it shares it. */
+static void join(struct play *p, int queue)
+{
+	const struct queue *q = &p->queues[queue];
+
+	if (q->flow.bytes > 0)
+		bb_flows_join(p->flows, queue, &q->flow, q->to);
+	else
+		leave(p, queue);
+}
+
+static void change_end(void *own, int queue, double end)
+{
+	schedule(own, queue, SHARING, end);
+}
+
 static void send(struct play *p, int queue)
 {
 	struct queue *q = &p->queues[queue];
 	const int rank = rank_of(p, queue);
 	uint64_t drawn = bb_draw(bb_draw(p->links.seed, 2), (uint64_t)rank);
 	double factor = bb_noise_factor(&p->links, bb_draw(drawn, q->index)), entry;
+	const double bytes = (double)bb_operation_bytes(&q->operation);
 	struct bb_fabric_way way;
 
 	q->peer = q->operation.peer;
 	if (q->peer == BB_NO_PEER)
 		q->peer = p->heard[rank][q->operation.answers];
 	way = bb_link_way(&p->links, rank, q->peer);
-	entry = bb_way_entry(&p->links, way.second_per_byte,
-			     (double)bb_operation_bytes(&q->operation));
+	entry = bb_way_entry(&p->links, way.second_per_byte, bytes);
 	q->entry = entry * factor;
-	q->port = port_of(p, q->peer, way.outside, way.in_rail);
+	q->port = port_of(p, q->peer, way.outside);
+	q->flow = (struct bb_flow){rank, q->peer, way, bytes, factor};
 	/* The message before has been received: the link is free. */
 	if (!bb_link_ports(&p->links))
 		schedule(p, queue, FLYING, q->from + (entry + way.latency) * factor);
+	else if (p->flows && way.outside)
+		queue_up(p, queue);
 	else
 		schedule(p, queue, COMING,
-			 use_port(&p->out[port_of(p, rank, way.outside, way.out_rail)], q->from,
-				  q->entry) -
+			 use_port(&p->out[port_of(p, rank, way.outside)], q->from, q->entry) -
 				 q->entry + way.latency * factor);
 }
 
-/* The message of QUEUE is at its peer's port. */
+/* The message of QUEUE is at its peer's port: its first byte, where its way was shared its last. */
 static void come_in(struct play *p, int queue)
 {
 	const struct queue *q = &p->queues[queue];
+	const bool last = p->flows && q->flow.way.outside;
 
-	schedule(p, queue, FLYING, use_port(&p->in[q->port], q->to, q->entry));
+	schedule(p, queue, FLYING,
+		 use_port(&p->in[q->port], last ? q->to - q->entry : q->to, q->entry));
 }
 
 static bb_status arrive(struct play *p, int queue)
@@ -267,12 +285,6 @@ static bb_status receive(struct play *p, int queue)
 }
 
 /* ---- collectives --------------------------------------------------------------------- */
-
-/* Can a member be done before all have come? */
-static bool ends_early(const struct bb_operation *o)
-{
-	return o->collective->flags & BB_ROOTED || o->collective == &bb_sendrecv || o->count == 0;
-}
 
 static int queue_of_seat(const struct play *p, size_t seat)
 {
@@ -380,7 +392,7 @@ static bb_status meet(struct play *p, int queue)
 	p->calls[seat]++;
 	m->entered[seat - p->seats.first[group]] = q->from;
 	m->arrived++;
-	if (m->arrived == size || ends_early(&q->operation))
+	if (m->arrived == size || bb_operation_ends_early(&q->operation))
 		status = sweep(p, &q->operation, m);
 	if (m->arrived == size)
 		end_meeting(p, group, m);
@@ -489,15 +501,15 @@ static bb_status begin(struct play *p, int queue, size_t from, double time)
 
 static bb_status step(struct play *p)
 {
-	const int queue = pop(p);
+	const int queue = bb_agenda_take(&p->agenda);
 	const struct queue *q = &p->queues[queue];
 
-	if (q->state == COMING) {
-		come_in(p, queue);
-		return BB_OK;
-	}
 	if (q->state == FLYING)
 		return arrive(p, queue);
+	if (q->state != BUSY) {
+		(q->state == LEAVING ? join : q->state == SHARING ? leave : come_in)(p, queue);
+		return BB_OK;
+	}
 	p->end = q->to;
 	if (p->watch)
 		p->watch->done(p->watch->own, rank_of(p, queue), q->index, &q->operation, q->from,
@@ -507,6 +519,16 @@ static bb_status step(struct play *p)
 
 /* ---- the whole ----------------------------------------------------------------------- */
 
+static bb_status open_flows(struct play *p, size_t queues)
+{
+	const struct bb_flows_watch watch = {change_end, p};
+
+	if (!p->links.fabric || !bb_fabric_shares_any(p->links.fabric))
+		return BB_OK;
+	p->flows = bb_flows_open(&p->links, queues, &watch);
+	return p->flows ? BB_OK : BB_EINTERNAL;
+}
+
 static bb_status make_room(struct play *p)
 {
 	const struct bb_program *program = p->program;
@@ -515,18 +537,19 @@ static bb_status make_room(struct play *p)
 	const size_t seats = p->seats.first[program->groups], groups = (size_t)program->groups;
 
 	p->queues = calloc(queues, sizeof(*p->queues));
-	p->heap = malloc(queues * sizeof(*p->heap));
-	p->landed = malloc((lanes + 1) * sizeof(*p->landed));
+	p->landed = malloc((lanes + n) * sizeof(*p->landed));
 	p->reached = malloc((events + 1) * sizeof(*p->reached));
-	p->out = calloc(count_ports(&p->links, program->nranks), sizeof(*p->out));
-	p->in = calloc(count_ports(&p->links, program->nranks), sizeof(*p->in));
+	p->out = calloc(2 * n, sizeof(*p->out));
+	p->in = calloc(2 * n, sizeof(*p->in));
 	p->heard = calloc(n, sizeof(*p->heard));
 	p->calls = calloc(seats + 1, sizeof(*p->calls));
 	p->meetings = calloc(groups + 1, sizeof(struct meeting *));
-	if (!p->queues || !p->heap || !p->landed || !p->reached || !p->out || !p->in || !p->heard ||
+	if (bb_agenda_open(&p->agenda, queues) != BB_OK || open_flows(p, queues) != BB_OK)
+		return BB_EINTERNAL;
+	if (!p->queues || !p->landed || !p->reached || !p->out || !p->in || !p->heard ||
 	    !p->calls || !p->meetings)
 		return BB_EINTERNAL;
-	for (size_t i = 0; i < lanes; i++)
+	for (size_t i = 0; i < lanes + n; i++)
 		p->landed[i] = (struct landed){NONE, NONE};
 	for (size_t i = 0; i < events; i++)
 		p->reached[i] = NAN;
@@ -543,7 +566,7 @@ static bb_status play(struct play *p)
 	BB_TRY(st, find_queues(p), out);
 	for (int queue = 0; queue < queues; queue++)
 		BB_TRY(st, begin(p, queue, 0, 0), out);
-	while (p->nheap > 0)
+	while (p->agenda.n > 0)
 		BB_TRY(st, step(p), out);
 out:
 	return st;
@@ -558,7 +581,8 @@ static void let_go(struct play *p)
 			end_meeting(p, group, p->meetings[group]);
 	bb_seats_free(&p->seats);
 	free(p->queues);
-	free(p->heap);
+	bb_agenda_close(&p->agenda);
+	bb_flows_close(p->flows);
 	free(p->landed);
 	free(p->reached);
 	free(p->out);

@@ -352,7 +352,7 @@ static void test_programs(void **state)
 	script_recv(&s, 4, 0, 0, 0, 1000000);
 	script_recv(&s, 5, 0, 0, 1, 1000000);
 	script_recv(&s, 1, 1, 0, 0, 1000000);
-	near(run(&fabric, &s), 2 * rail + NET);
+	near(run(&fabric, &s), OVERHEAD + 2 * 4e6 * RAIL + NET);
 
 	/* A pair on different nodes. */
 	script_open(&s, 8);
@@ -364,6 +364,65 @@ static void test_programs(void **state)
 	script_all_reduce(&s, 1, 0, 1, 1000000);
 	script_all_reduce(&s, 5, 0, 1, 1000000);
 	near(run(&fabric, &s), rail + NET);
+}
+
+/* FROM sends TO so many floats, AFTER seconds of work. */
+static void pass(struct script *s, int from, int to, double after, size_t count)
+{
+	if (after > 0)
+		script_compute(s, from, 0, after);
+	script_send(s, from, 0, 0, to, count);
+	script_recv(s, to, 0, 0, from, count);
+}
+
+/* Messages that are on their way through one thing at the same time have even parts of it. */
+static void test_programs_share(void **state)
+{
+	const struct bb_fabric two = fabric_of(2, one_for_two, 1);
+	const struct bb_fabric tapered = fabric_of(4, own_rails, 2);
+	const double mega = 4e6 * RAIL; /* of 1000000 floats */
+	struct script s;
+
+	/* The shorter one has half of the rail as long as it goes, the longer one the rest. */
+	script_open(&s, 8);
+	pass(&s, 0, 4, 0, 1000000);
+	pass(&s, 1, 6, 0, 3000000);
+	near(run(&two, &s), OVERHEAD + 4 * mega + NET + 1e-6);
+
+	/* Who comes when half of the other is through ends when all of it is. */
+	script_open(&s, 8);
+	pass(&s, 0, 4, 0, 2000000);
+	pass(&s, 1, 6, mega, 1000000);
+	near(run(&two, &s), OVERHEAD + 3 * mega + NET + 1e-6);
+
+	/* What one rank sends leaves one after the other, beside the neighbour's. */
+	script_open(&s, 8);
+	script_send(&s, 0, 0, 0, 4, 1000000);
+	script_send(&s, 0, 1, 1, 6, 1000000);
+	script_recv(&s, 4, 0, 0, 0, 1000000);
+	script_recv(&s, 6, 0, 1, 0, 1000000);
+	pass(&s, 1, 5, 0, 4000000);
+	near(run(&two, &s), OVERHEAD + (4 * mega + OVERHEAD) + 2 * mega - OVERHEAD + NET);
+
+	/* A rail comes in by one way, too. */
+	script_open(&s, 8);
+	pass(&s, 0, 4, 0, 1000000);
+	pass(&s, 2, 5, 0, 1000000);
+	near(run(&two, &s), OVERHEAD + 2 * mega + NET + 1e-6);
+
+	/* Two nodes of a leaf have one rail's rate up, but what stays below it has no part in it.
+	 */
+	script_open(&s, 16);
+	pass(&s, 0, 8, 0, 1000000);
+	near(run(&tapered, &s), OVERHEAD + mega + NET + 1e-6);
+	script_open(&s, 16);
+	pass(&s, 0, 8, 0, 1000000);
+	pass(&s, 4, 12, 0, 1000000);
+	near(run(&tapered, &s), OVERHEAD + 2 * mega + NET + 1e-6);
+	script_open(&s, 16);
+	pass(&s, 0, 4, 0, 1000000);
+	pass(&s, 8, 12, 0, 1000000);
+	near(run(&tapered, &s), OVERHEAD + mega + NET);
 }
 
 /* Which evaluator is taken. */
@@ -403,6 +462,7 @@ int main(void)
 		cmocka_unit_test(test_ring_over_nodes),
 		cmocka_unit_test(test_what_is_shared),
 		cmocka_unit_test(test_programs),
+		cmocka_unit_test(test_programs_share),
 		cmocka_unit_test(test_slow_link_of_a_group),
 		cmocka_unit_test(test_choice),
 	};
