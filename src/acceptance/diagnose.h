@@ -60,8 +60,9 @@ struct bb_meeting_record {
 	double latency_us, GBps;
 };
 
-/* What may be said of a node, a rail or a link: steady and flapping, for each enum bb_charge. */
-#define BB_CODES 10
+/* What may be said of a node, a rail or a link: steady and flapping, for each enum bb_charge; and
+   of rails that share something. */
+#define BB_CODES 11
 extern const struct bb_diagnose_code {
 	const char *code, *brief;
 } bb_diagnose_codes[BB_CODES];

@@ -259,6 +259,30 @@ static void hear_parts(const struct review *r, struct bb_verdict *whole, int n, 
 		whole[i].part = whole[i].contended;
 }
 
+static bool may_share(const struct bb_verdict *v, int node)
+{
+	return v->charge == BB_CHARGE_PORT && v->node == node && v->contended && !v->part &&
+	       !v->flapping;
+}
+
+/* Rails of other nodes have as much beside them, and are fast. */
+static void blame_sharers(struct bb_verdicts *verdicts, int first, int rails)
+{
+	for (int i = first; i < verdicts->n; i++) {
+		const int node = verdicts->list[i].node;
+		int n = 0;
+
+		if (!may_share(&verdicts->list[i], node))
+			continue;
+		for (int k = first; k < verdicts->n; k++)
+			n += may_share(&verdicts->list[k], node);
+		for (int k = first; k < verdicts->n && n > 1 && !bb_is_most(n, rails); k++)
+			verdicts->list[k].shares |= may_share(&verdicts->list[k], node);
+	}
+	for (int i = first; i < verdicts->n; i++)
+		verdicts->list[i].contended &= !verdicts->list[i].shares;
+}
+
 bb_status bb_acquit(struct bb_verdicts *verdicts, int first, const struct bb_view *views,
 		    const struct bb_measured *alone, int n)
 {
@@ -283,6 +307,7 @@ bb_status bb_acquit(struct bb_verdicts *verdicts, int first, const struct bb_vie
 			hear_parts(&r, &verdicts->list[i], parts_of(verdicts, i), which + 1);
 		which += more;
 	}
+	blame_sharers(verdicts, first, views[0].measured.rails);
 	free(r.scratch);
 	return BB_OK;
 }

@@ -48,6 +48,7 @@ struct bb_verdict {
 	bool part;  /* PORT: of the node before it, which is blamed as a whole: it does not count */
 	bool alone; /* was it measured alone too, */
 	bool contended; /* and was fast then? It is not to blame */
+	bool shares;    /* PORT: nor is it slow alone, but with other rails of its node: they are */
 };
 
 struct bb_verdicts { /* zero-initialise */
@@ -94,7 +95,9 @@ int bb_lone_times(const struct bb_verdicts *verdicts, int first, int rails);
  * What bb_rounds_alone measured of that list: whose slow measurements are likelier of those that
  * were measured in turn with it than of what it was convicted for is not to blame: what goes beside
  * it is in its way, and VERDICTS say that it is contended. Of a node that is not slow as a whole
- * its rails are blamed that are slow by themselves. BB_EINTERNAL without memory.
+ * its rails are blamed that are slow by themselves. Several rails of a node, but not most, that are
+ * fast alone and steadily slow together share what those of other nodes have for themselves: that
+ * is to blame. BB_EINTERNAL without memory.
  */
 BB_MUST bb_status bb_acquit(struct bb_verdicts *verdicts, int first, const struct bb_view *views,
 			    const struct bb_measured *alone, int n);

@@ -45,9 +45,22 @@ static size_t per_ask(const struct bb_probe *p, int rank)
 	return is_delayed(p, rank) ? 3 : 2;
 }
 
+/* Do the rails of a node come together before they ask for large messages? What they share would
+   not show if one were at it while the other is not. */
+static bool comes_together(const struct bb_probe *p)
+{
+	return p->ports->rails > 1;
+}
+
+/* Where in a round they do. */
+static size_t meeting_at(const struct bb_probe *p, int rank)
+{
+	return 1 + (size_t)(2 * BB_SMALL_ASKED) * per_ask(p, rank);
+}
+
 static size_t per_round(const struct bb_probe *p, int rank)
 {
-	return 1 + (size_t)(2 * (BB_SMALL_ASKED + p->large)) * per_ask(p, rank);
+	return meeting_at(p, rank) + comes_together(p) + (size_t)(2 * p->large) * per_ask(p, rank);
 }
 
 /* Is what goes from RANK to PEER in ROUND slow? */
@@ -130,9 +143,10 @@ static size_t rounds_length(const struct bb_program *program, int rank)
 	return n * per_round(p, rank) + (p->in_turn ? (size_t)p->rounds->n : 0);
 }
 
-/* All gather a word. */
-static void gather(struct bb_operation *o, enum bb_probe_work work)
+/* All of GROUP gather a word. */
+static void gather(struct bb_operation *o, enum bb_probe_work work, int group)
 {
+	o->group = group;
 	o->act = BB_ACT_COLLECTIVE;
 	o->work = work;
 	o->collective = &bb_all_gather;
@@ -151,12 +165,23 @@ static void message(const struct bb_probe *p, struct bb_operation *o, bool sends
 	o->dtype = BB_INT8;
 }
 
+/* A rail that is alone has nobody to wait for. */
+static void come_together(const struct bb_probe *p, int rank, int round, struct bb_operation *o)
+{
+	if (p->rounds->rail[round] < 0) {
+		gather(o, BB_PROBE_TURN, p->in_turn + p->ports->node[rank]);
+		return;
+	}
+	o->act = BB_ACT_COMPUTE;
+	o->work = BB_PROBE_DELAY;
+}
+
 static void rounds_operation(const struct bb_program *program, int rank, size_t index,
 			     struct bb_operation *o)
 {
 	const struct bb_probe *p = of(program);
 	const int node = p->ports->node[rank], rail = p->ports->rail[rank];
-	const struct place place = find_place(p, rank, index);
+	struct place place = find_place(p, rank, index);
 	const int round = place.round;
 	int partner;
 	size_t ask, part;
@@ -164,7 +189,7 @@ static void rounds_operation(const struct bb_program *program, int rank, size_t 
 
 	o->item = (size_t)round;
 	if (place.turn) {
-		gather(o, BB_PROBE_TURN);
+		gather(o, BB_PROBE_TURN, 0);
 		return;
 	}
 	if (place.at == 0) {
@@ -173,6 +198,11 @@ static void rounds_operation(const struct bb_program *program, int rank, size_t 
 		o->seconds = p->pause_s;
 		return;
 	}
+	if (comes_together(p) && place.at == meeting_at(p, rank)) {
+		come_together(p, rank, round, o);
+		return;
+	}
+	place.at -= comes_together(p) && place.at > meeting_at(p, rank);
 	partner = bb_rounds_partner(p->rounds, round, node);
 	ask = (place.at - 1) / per_ask(p, rank);
 	part = (place.at - 1) % per_ask(p, rank);
@@ -194,14 +224,24 @@ static void rounds_operation(const struct bb_program *program, int rank, size_t 
 	o->item = ask;
 }
 
-static int group_size(const struct bb_program *program, int group)
+/* Those who take turns, and the rails of each node. */
+static bool is_world(const struct bb_probe *p, int group)
 {
-	return program->nranks;
+	return p->in_turn && group == 0;
 }
 
-static int member(const struct bb_program *program, int group, int i)
+static int rounds_group_size(const struct bb_program *program, int group)
 {
-	return i;
+	const struct bb_probe *p = of(program);
+
+	return is_world(p, group) ? program->nranks : p->ports->rails;
+}
+
+static int rounds_member(const struct bb_program *program, int group, int i)
+{
+	const struct bb_probe *p = of(program);
+
+	return is_world(p, group) ? i : p->ports->rank[(group - p->in_turn) * p->ports->rails + i];
 }
 
 void bb_probe_rounds(struct bb_program *program, const struct bb_probe *probe)
@@ -210,11 +250,12 @@ void bb_probe_rounds(struct bb_program *program, const struct bb_probe *probe)
 				       .nranks = probe->nranks,
 				       .queues = 1,
 				       .lanes = 1,
-				       .groups = probe->in_turn,
+				       .groups = probe->in_turn +
+						 (comes_together(probe) ? probe->ports->nodes : 0),
 				       .length = rounds_length,
 				       .operation = rounds_operation,
-				       .group_size = group_size,
-				       .member = member};
+				       .group_size = rounds_group_size,
+				       .member = rounds_member};
 }
 
 /* ---- steps ---------------------------------------------------------------------------------- */
@@ -241,7 +282,17 @@ static void steps_operation(const struct bb_program *program, int rank, size_t i
 		o->seconds = p->work_s + late_by(p, rank);
 		return;
 	}
-	gather(o, BB_PROBE_GATHER);
+	gather(o, BB_PROBE_GATHER, 0);
+}
+
+static int group_size(const struct bb_program *program, int group)
+{
+	return program->nranks;
+}
+
+static int member(const struct bb_program *program, int group, int i)
+{
+	return i;
 }
 
 void bb_probe_steps(struct bb_program *program, const struct bb_probe *probe)

@@ -84,11 +84,12 @@ const struct bb_diagnose_code bb_diagnose_codes[BB_CODES] = {
 	[2 * BB_CHARGE_STRAGGLER] = {"BB-STRAGGLER",
 				     "comes last to collectives, though its messages are fast"},
 	{"BB-FLAPPING-STRAGGLER", "the same now and then"},
+	{"BB-SHARED-RAIL", "rails of one node that are slow together and fast alone"},
 };
 
 static const char *code_of(const struct bb_verdict *v)
 {
-	return bb_diagnose_codes[2 * v->charge + v->flapping].code;
+	return bb_diagnose_codes[v->shares ? BB_CODES - 1 : 2 * v->charge + v->flapping].code;
 }
 
 static const char *quantity_of(const struct bb_verdict *v)
@@ -164,6 +165,9 @@ static void add_charge(const struct bb_examiner *s, const struct bb_verdict *v,
 	if (v->contended)
 		bb_strbuf_add(out, " among others; alone it is fast: what goes beside it is in its "
 				   "way, and it is not to blame");
+	else if (v->shares)
+		bb_strbuf_add(out, "; alone it is fast: it shares with another rail of the node "
+				   "what those of other nodes have for themselves");
 	else if (v->charge == BB_CHARGE_LINK)
 		bb_strbuf_addf(out, "; both ends are fast with others%s",
 			       v->alone ? ", and the link is as slow alone" : "");

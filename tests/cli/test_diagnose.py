@@ -55,6 +55,24 @@ for words, wanted in PLANTED:
     add(f"planted {words or 'nothing'}", planted, words, wanted)
 
 
+CLUSTER = "diagnose --backend sim --cluster hgx-h100:6"
+LOST = [("BB-SHARED-RAIL", 3, None, 2, "both"), ("BB-SHARED-RAIL", 3, None, 3, "both")]
+
+
+@test
+def on_clusters():
+    """Ranks of a lost rail take the next one: both are slow together, and neither is alone."""
+    for words, wanted in (
+        ("", []),
+        ("--fault slow_node:3:2", [("BB-SLOW-NODE", 3, None, None, "both")]),
+        ("--fault slow_rail:3:2:2", [("BB-SLOW-RAIL", 3, None, 2, "both")]),
+        ("--fault lost_rail:3:2", LOST),
+        ("--noise 5% --fault lost_rail:3:2", LOST),
+    ):
+        equal(named(f"{CLUSTER} {words}"), wanted, words)
+    equal(named("diagnose --backend sim --cluster dgx-1v:6"), [], "two GPUs of each rail, as everywhere")
+
+
 @test
 def text_names_it():
     """The lines of nodes are those of acceptance, the cost stands before the result."""
