@@ -132,11 +132,11 @@ static bb_status judge_dip(const struct bb_evidence *e, const struct bb_gate *ga
 	}
 	j->value = worst.mean;
 	if (worst.n > 1)
-		j->low = worst.low;
+		j->low = fmax(worst.low, 0);
 	j->expected = 1;
 	j->limit = 1 - gate->lower;
 	if (worst.n > 1)
-		snprintf(bound, sizeof(bound), ", bound %.3g%%", 100 * worst.low);
+		snprintf(bound, sizeof(bound), ", bound %.3g%%", 100 * fmax(worst.low, 0));
 	j->verdict = worst.low >= j->limit    ? BB_PASSED
 		     : worst.mean >= j->limit ? BB_UNJUDGED
 					      : BB_FAILED;
