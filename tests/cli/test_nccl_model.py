@@ -5,6 +5,7 @@ import csv
 import functools
 import json
 import os
+import re
 import sys
 import tempfile
 
@@ -177,6 +178,26 @@ def nothing_is_dropped():
     for name in ("reference_busbw.csv", "scale_measurements.csv"):
         with open(os.path.join(ROOT, "reports", "reference", name), encoding="utf-8") as file:
             equal(sum(row["file"] + ".csv" == name for row in rows), len(list(csv.DictReader(file))), name)
+
+
+@test
+def constants_have_sources():
+    """A line of NCCL's source, a fit or an assumption: what records count as published is."""
+    counted = {"published": 0, "fitted": 0, "assumed": 0}
+    with open(validate_sim.GENERAL[0], encoding="utf-8") as file:
+        text = file.read()
+    section = ""
+    for line in text.splitlines():
+        section = line.strip("[]") if line.startswith("[") else section
+        if "=" not in line or line.startswith("#"):
+            continue
+        source = line.split("#", 1)[1].strip()
+        kind = source.split(":")[0] if source.split(":")[0] in counted else "published"
+        expect(kind != "published" or re.match(r"tuning\.cc:\d+|the same$", source), f"{line} has no source")
+        counted[kind] += section in ("nccl", "hopper")
+    (setting,) = records(f"all_reduce {H100}:1 -b 1M -e 1M", kind="run")
+    said = {word: int(number) for number, word in re.findall(r"(\d+) (?:are )?(published|fitted|assumed)", setting["library"])}
+    equal(said, counted, "counted constants")
 
 
 @test
