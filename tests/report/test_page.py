@@ -208,7 +208,18 @@ GATE = {
     "from": "baseline",
     "provenance": "here",
 }
-VALUE = {"step": "a", "metric": "busbw", "subject": "x", "line": 6, "value": 2.5, "limit": 2.0, "unit": "GB/s", "shared": False, "beyond": False}
+VALUE = {
+    "step": "a",
+    "metric": "busbw",
+    "subject": "x",
+    "line": 6,
+    "value": 2.5,
+    "limit": 2.0,
+    "unit": "GB/s",
+    "shared": False,
+    "beyond": False,
+}
+SLOW = {**VALUE, "value": 1.5, "beyond": True}
 VERDICT = {
     "schema": 1,
     "kind": "acceptance",
@@ -218,7 +229,7 @@ VERDICT = {
     "gates": [GATE],
     "sentences": ["One gate does not hold.", "It is that of all_reduce.", "Node n2 stands out."],
     "nodes": [
-        {"host": "n2", "verdict": "BAD", "code": "BB-BELOW-GATE", "reason": "it is slow, " * 20, "values": [{**VALUE, "value": 1.5, "beyond": True}]},
+        {"host": "n2", "verdict": "BAD", "code": "BB-BELOW-GATE", "reason": "it is slow, " * 20, "values": [SLOW]},
         {"host": "n3", "verdict": "OK", "code": "BB-OK", "reason": "nothing stands out", "values": [VALUE]},
     ],
     "args": ["build/acceptance", "run", "p.yaml", "--quick"],
