@@ -6,6 +6,7 @@ import functools
 import json
 import os
 import re
+import subprocess
 import sys
 import tempfile
 
@@ -198,6 +199,21 @@ def constants_have_sources():
     (setting,) = records(f"all_reduce {H100}:1 -b 1M -e 1M", kind="run")
     said = {word: int(number) for number, word in re.findall(r"(\d+) (?:are )?(published|fitted|assumed)", setting["library"])}
     equal(said, counted, "counted constants")
+
+
+@test
+def broken_constants():
+    """A program whose data file makes no sense says so and ends in order."""
+    with open(built("all_reduce_perf"), "rb") as file:
+        program = file.read()
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "all_reduce_perf")
+        with open(path, "wb") as file:
+            file.write(program.replace(b"\nring_base ", b"\nring_vase "))
+        os.chmod(path, 0o755)
+        done = subprocess.run([path, *H100.split()[:3], "hgx-h100:1"], capture_output=True, text=True, check=False)
+    equal(done.returncode, 1, "exit status")
+    expect("nccl.txt: line 9: ring_vase makes no sense" in done.stderr, done.stderr)
 
 
 @test

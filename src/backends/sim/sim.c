@@ -236,8 +236,10 @@ static bb_status gpu_open(struct bb_context **context, const struct bb_world *wo
 	BB_TRY(status, sim_open(context, world, config, error), out);
 	(*context)->over_gpus = true;
 	status = bb_sim_nccl_find(&(*context)->nccl, config->cluster, (*context)->library, error);
-	if (status != BB_OK)
+	if (status != BB_OK) {
 		sim_close(*context);
+		*context = NULL;
+	}
 out:
 	return status;
 }
