@@ -385,6 +385,8 @@ check check-full:
 
 validate:
 	+$(BUILD) all
+	$(PYTHON) scripts/validate_left_out.py $(B) >$(B)/left_out.csv
+	cp $(B)/left_out.csv reports/reference/left_out.csv
 	$(PYTHON) scripts/validate_sim.py $(B) >$(B)/validation.md
 	@cmp -s $(B)/validation.md docs/validation.md || cp $(B)/validation.md docs/validation.md
 	@sed -n 1,15p docs/validation.md
