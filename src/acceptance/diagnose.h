@@ -10,12 +10,12 @@
  *   diagnose_record.c   the fields of the records, and the tables
  *
  * What is pure: diagnose_rounds.h (who meets whom), diagnose_program.h (what they do),
- * diagnose_fit.h, diagnose_judge.h (who is to blame).
+ * diagnose_fit.h, diagnose_parts.h (what is usual), diagnose_judge.h (who is to blame).
  */
 #ifndef BB_ACCEPTANCE_DIAGNOSE_H
 #define BB_ACCEPTANCE_DIAGNOSE_H
 
-#include "acceptance/diagnose_judge.h"
+#include "acceptance/diagnose_parts.h"
 #include "acceptance/diagnose_program.h"
 #include "harness/run.h"
 
@@ -86,6 +86,7 @@ struct bb_measuring { /* zero-initialise */
 	double pause_s;              /* before each round */
 	bool in_turn;                /* the rounds of all, not of each pair by itself */
 	float *log_s[BB_QUANTITIES]; /* see struct bb_measured; NULL on other ranks */
+	float *even[BB_QUANTITIES];  /* the same, as if all ways were alike: what is judged */
 	double seconds;              /* that it took */
 };
 
@@ -98,8 +99,9 @@ struct bb_examiner {
 	struct bb_ports ports;
 	struct bb_measuring survey, confirm, alone, links_alone;
 	/* Rank 0's. */
-	struct bb_spot *places; /* [node]; NULL: between hosts all ways count as alike */
+	struct bb_spot *places; /* [node]; NULL: between hosts their places do not tell */
 	double level[BB_QUANTITIES][BB_NEARNESSES];
+	struct bb_parts parts[BB_QUANTITIES]; /* of the network */
 	struct bb_view views[BB_QUANTITIES];
 	struct bb_verdicts verdicts;
 	double step_s; /* a step's time */
@@ -124,7 +126,7 @@ void bb_ports_free(struct bb_ports *ports);
 BB_MUST bb_status bb_measuring_play(struct bb_examiner *s, struct bb_measuring *stage,
 				    const char *what);
 void bb_measuring_free(struct bb_measuring *stage);
-/* One of its quantities. */
+/* One of its quantities, as it is judged. */
 struct bb_measured bb_measuring_of(const struct bb_examiner *s, const struct bb_measuring *stage,
 				   int quantity);
 

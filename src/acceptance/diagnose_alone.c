@@ -136,7 +136,7 @@ static void settle_usual(struct lone *l)
 	struct count c = {.limit = l->limit};
 
 	l->shift = 0;
-	l->rate = l->view->rate;
+	l->rate = bb_tally_rate(l->view->slow, l->view->of);
 	each_compared(l, take, &v);
 	if (v.n < LEAST_TIMES)
 		return;

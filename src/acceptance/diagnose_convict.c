@@ -14,9 +14,10 @@ struct hearing {
 	const struct bb_view *view;
 	double base[BB_MOST_RAILS];
 	double limit;
-	double rate;       /* at which the healthy are slow over one rail, */
-	double whole_rate; /* and over most rails in a round */
-	bool controlled; /* base, limit and rate are of those measured beside; else the survey's */
+	/* How often the healthy are slow: over one rail, and over most rails in a round. */
+	struct bb_tally healthy, healthy_rounds;
+	bool controlled; /* base, limit and healthy are of those measured beside; else the survey's
+			  */
 	struct bb_tally *ports; /* [(node * rails + rail) * DIRECTIONS + direction] */
 	struct bb_tally
 		*nodes; /* [node * DIRECTIONS + direction]: rounds in which most rails were slow */
@@ -29,6 +30,7 @@ struct trial {
 	struct hearing hearings[BB_QUANTITIES];
 	int charges;
 	unsigned char *paired; /* [node]: an end of a suspected pair */
+	int proven;            /* nodes that are */
 };
 
 static struct bb_tally *port_of(const struct trial *t, const struct hearing *h, int node, int rail,
@@ -41,8 +43,9 @@ static struct bb_tally *port_of(const struct trial *t, const struct hearing *h, 
 static double chance_of(const struct trial *t, const struct hearing *h,
 			const struct bb_tally *tally, bool whole)
 {
-	return fmin(1, t->charges * bb_binomial_tail(tally->slow, tally->of,
-						     whole ? h->whole_rate : h->rate));
+	const struct bb_tally *healthy = whole ? &h->healthy_rounds : &h->healthy;
+
+	return fmin(1, t->charges * bb_chance(tally->slow, tally->of, healthy->slow, healthy->of));
 }
 
 static bool is_guilty(const struct trial *t, const struct hearing *h, const struct bb_tally *tally,
@@ -97,9 +100,13 @@ struct controls {
 	struct bb_tally tally;
 };
 
+/* Where a single node is proven it is compared with those of which merely a way is suspected. */
 static bool is_control(const struct trial *t, int from, int to)
 {
-	return is_proven(t, from) && is_proven(t, to) && !is_pair(t, from, to);
+	const unsigned char *standing = t->suspects->standing;
+	const unsigned char worst = t->proven > 1 ? BB_PROVEN : BB_QUESTIONED;
+
+	return standing[from] <= worst && standing[to] <= worst && !is_pair(t, from, to);
 }
 
 static void take_control(const struct trial *t, struct hearing *h, int from, int to, int rail,
@@ -137,7 +144,7 @@ static double usual_excess(const struct trial *t, const struct hearing *h, int r
 	return bb_low_median(excess, n);
 }
 
-static double settle_whole_rate(const struct trial *t, const struct hearing *h)
+static struct bb_tally count_rounds(const struct trial *t, const struct hearing *h)
 {
 	const struct bb_rounds *rounds = h->measured->rounds;
 	struct bb_tally tally = {0};
@@ -149,7 +156,7 @@ static double settle_whole_rate(const struct trial *t, const struct hearing *h)
 			if (from != BB_NO_PEER && is_control(t, from, to))
 				bb_tally_count(&tally, usual_excess(t, h, r, to), h->limit);
 		}
-	return bb_tally_rate(tally.slow, tally.of);
+	return tally;
 }
 
 static double settle_limit(struct controls *c, double tolerance)
@@ -171,7 +178,8 @@ static bb_status settle_usual(struct trial *t, struct hearing *h, double toleran
 		return BB_EINTERNAL;
 	h->controlled = true;
 	h->limit = h->view->limit;
-	h->rate = h->whole_rate = h->view->rate;
+	h->healthy = (struct bb_tally){.slow = h->view->slow, .of = h->view->of};
+	h->healthy_rounds = h->healthy;
 	for (int k = 0; k < t->rails; k++) {
 		c.rail = k;
 		c.n = 0;
@@ -186,8 +194,8 @@ static bb_status settle_usual(struct trial *t, struct hearing *h, double toleran
 		each(t, h, take_control, &c);
 		h->limit = settle_limit(&c, tolerance);
 		each(t, h, count_control, &c);
-		h->rate = bb_tally_rate(c.tally.slow, c.tally.of);
-		h->whole_rate = settle_whole_rate(t, h);
+		h->healthy = c.tally;
+		h->healthy_rounds = count_rounds(t, h);
 	}
 	free(c.values);
 	return BB_OK;
@@ -205,6 +213,27 @@ static void count_meeting(const struct trial *t, struct hearing *h, int round, i
 	bb_tally_count(&h->nodes[node * DIRECTIONS + way], usual_excess(t, h, round, to), h->limit);
 }
 
+/* Does NODE meet half of the proven ones over suspected ways, or more? Then it is about the node.
+ */
+static bool is_surrounded(const struct trial *t, int node)
+{
+	int proven = 0, suspected = 0;
+
+	for (int i = 0; i < t->nodes && t->paired[node]; i++)
+		if (i != node && is_proven(t, i)) {
+			proven++;
+			suspected += is_pair(t, i, node);
+		}
+	return suspected > 0 && 2 * suspected >= proven;
+}
+
+/* Is what goes between NODE, which is on trial, and OTHER about NODE? */
+static bool is_about(const struct trial *t, int node, int other)
+{
+	return !is_proven(t, node) && is_proven(t, other) &&
+	       (!is_pair(t, node, other) || is_surrounded(t, node));
+}
+
 static void count_meetings(const struct trial *t, struct hearing *h)
 {
 	const struct bb_rounds *rounds = h->measured->rounds;
@@ -213,11 +242,11 @@ static void count_meetings(const struct trial *t, struct hearing *h)
 		for (int to = 0; to < t->nodes; to++) {
 			const int from = bb_rounds_partner(rounds, r, to);
 
-			if (from == BB_NO_PEER || is_pair(t, from, to))
+			if (from == BB_NO_PEER)
 				continue;
-			if (is_proven(t, from) && !is_proven(t, to))
+			if (is_about(t, to, from))
 				count_meeting(t, h, r, to, to, RECEIVES);
-			if (is_proven(t, to) && !is_proven(t, from))
+			if (is_about(t, from, to))
 				count_meeting(t, h, r, to, from, SENDS);
 		}
 }
@@ -464,8 +493,10 @@ static bb_status open_trial(struct trial *t, const struct bb_view *views,
 	int charged = t->suspects->npairs;
 	bb_status status = BB_OK;
 
-	for (int i = 0; i < t->nodes; i++)
+	for (int i = 0; i < t->nodes; i++) {
 		charged += t->suspects->standing[i] >= BB_QUESTIONED;
+		t->proven += is_proven(t, i);
+	}
 	t->charges = (charged * DIRECTIONS + 1) * (t->rails > 1 ? t->rails + 1 : 1) * t->n;
 	t->paired = calloc((size_t)t->nodes, 1);
 	if (!t->paired)

@@ -9,7 +9,8 @@
 
 #define FULL_UP_TO 32 /* nodes */
 #define BLIND 10      /* times as long must take what is to be seen: then nobody can be judged */
-#define PAUSE_S 0.02  /* before what confirms is measured again: what passes by is to be over */
+#define ALONE_PAUSE_S 0.005 /* what it is compared with is measured in between */
+#define PAUSE_S 0.02 /* before what confirms is measured again: what passes by is to be over */
 
 static bb_status no_memory(const struct bb_examiner *s)
 {
@@ -80,10 +81,12 @@ static bb_status find_places(struct bb_examiner *s)
 /* Rank 0: as if all ways of STAGE were alike. */
 static void level(struct bb_examiner *s, struct bb_measuring *stage)
 {
-	for (int q = 0; q < BB_QUANTITIES && s->places; q++) {
+	for (int q = 0; q < BB_QUANTITIES; q++) {
 		const struct bb_measured m = bb_measuring_of(s, stage, q);
 
-		bb_level_apply(s->level[q], &m, s->places, stage->log_s[q]);
+		if (s->places)
+			bb_level_apply(s->level[q], &m, s->places, stage->even[q]);
+		bb_parts_apply(&s->parts[q], &m, stage->even[q]);
 	}
 }
 
@@ -126,25 +129,36 @@ static bb_status pilot(struct bb_examiner *s)
 	return status;
 }
 
+/* Rank 0: what the survey says, between parts of the network as well. */
+static bb_status view(struct bb_examiner *s, int q)
+{
+	const struct bb_measured m = bb_measuring_of(s, &s->survey, q);
+	const double tolerance = s->diagnose->asked.tolerance;
+
+	if (bb_view_make(&s->views[q], &m, tolerance) != BB_OK ||
+	    bb_parts_find(&s->parts[q], &s->views[q]) != BB_OK)
+		return no_memory(s);
+	if (s->parts[q].n == 0)
+		return BB_OK;
+	bb_parts_apply(&s->parts[q], &m, s->survey.even[q]);
+	bb_polish_free(&s->views[q].fit);
+	return bb_view_make(&s->views[q], &m, tolerance) == BB_OK ? BB_OK : no_memory(s);
+}
+
 static bb_status survey(struct bb_examiner *s, struct bb_suspects *suspects)
 {
-	const double tolerance = s->diagnose->asked.tolerance;
 	bb_status status = bb_measuring_play(s, &s->survey, "the survey");
 
-	if (status == BB_OK && leads(s))
-		status = find_level(s);
-	if (status == BB_OK && leads(s))
-		level(s, &s->survey);
-	for (int q = 0; q < BB_QUANTITIES && status == BB_OK && leads(s); q++) {
-		const struct bb_measured m = bb_measuring_of(s, &s->survey, q);
-
-		if (bb_view_make(&s->views[q], &m, tolerance) != BB_OK)
-			status = no_memory(s);
-	}
 	if (status != BB_OK || !leads(s))
 		return status;
-	status = bb_suspect(suspects, s->views, BB_QUANTITIES);
-	return status == BB_OK ? BB_OK : no_memory(s);
+	BB_TRY(status, find_level(s), out);
+	level(s, &s->survey);
+	for (int q = 0; q < BB_QUANTITIES; q++)
+		BB_TRY(status, view(s, q), out);
+	if (bb_suspect(suspects, s->views, BB_QUANTITIES) != BB_OK)
+		status = no_memory(s);
+out:
+	return status;
 }
 
 /* ---- once more ------------------------------------------------------------------------------ */
@@ -188,7 +202,7 @@ static bb_status play_alone(struct bb_examiner *s, const struct bb_suspects *sus
 
 	if (bb_rounds_alone(&stage->rounds, suspects, s->ports.rails, list, n, times) != BB_OK)
 		return no_memory(s);
-	stage->pause_s = PAUSE_S;
+	stage->pause_s = ALONE_PAUSE_S;
 	stage->in_turn = true;
 	status = bb_measuring_play(s, stage, "suspects alone");
 	if (status == BB_OK && leads(s))
@@ -333,8 +347,10 @@ out:
 
 static void close_session(struct bb_examiner *s)
 {
-	for (int q = 0; q < BB_QUANTITIES; q++)
+	for (int q = 0; q < BB_QUANTITIES; q++) {
 		bb_polish_free(&s->views[q].fit);
+		bb_parts_free(&s->parts[q]);
+	}
 	bb_verdicts_free(&s->verdicts);
 	bb_measuring_free(&s->survey);
 	bb_measuring_free(&s->confirm);

@@ -60,19 +60,21 @@ double bb_upper(double *values, size_t n, double share)
 	return selected(values, n, (ptrdiff_t)((1 - share) * ((double)n - 1)));
 }
 
-double bb_binomial_tail(int k, int n, double p)
+static double log_beta(double a, double b)
 {
+	return lgamma(a) + lgamma(b) - lgamma(a + b);
+}
+
+double bb_chance(int k, int n, int x, int m)
+{
+	const double a = x + 1.0, b = m - x + 1.0;
 	double sum = 0;
 
 	if (k <= 0)
 		return 1;
-	if (p <= 0 || k > n)
-		return 0;
-	if (p >= 1)
-		return 1;
 	for (int i = k; i <= n; i++)
-		sum += exp(lgamma(n + 1) - lgamma(i + 1) - lgamma(n - i + 1) + i * log(p) +
-			   (n - i) * log1p(-p));
+		sum += exp(lgamma(n + 1) - lgamma(i + 1) - lgamma(n - i + 1) +
+			   log_beta(i + a, n - i + b) - log_beta(a, b));
 	return fmin(sum, 1);
 }
 

@@ -75,7 +75,10 @@ double bb_low_median(double *values, size_t n);
 /* The value that SHARE of VALUES, which are put into another order, are above; NAN: none there. */
 double bb_upper(double *values, size_t n, double share);
 
-/* P(X >= k) of a binomial X of n trials with probability p. */
-double bb_binomial_tail(int k, int n, double p);
+/*
+ * The chance that k or more of n measurements are slow where x of m others that are like them were:
+ * the beta-binomial distribution, which knows that the rate is known from m measurements alone.
+ */
+double bb_chance(int k, int n, int x, int m);
 
 #endif

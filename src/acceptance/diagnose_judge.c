@@ -69,14 +69,33 @@ bb_status bb_view_make(struct bb_view *view, const struct bb_measured *m, double
 			for (int k = 0; k < m->rails; k++)
 				bb_tally_count(&all, excess(view, r, i, k, true, true),
 					       view->limit);
-	view->rate = bb_tally_rate(all.slow, all.of);
+	view->slow = all.slow;
+	view->of = all.of;
 	return BB_OK;
 }
 
-static bool looks_bad(const struct bb_view *v, const struct bb_tally *t, int chances)
+static bool looks_bad(const struct bb_tally *t, int chances, const struct bb_tally *others)
 {
 	return t->slow > 1 && bb_tally_share(t) >= LIBERAL_SHARE &&
-	       chances * bb_binomial_tail(t->slow, t->of, v->rate) < LIBERAL;
+	       chances * bb_chance(t->slow, t->of, others->slow, others->of) < LIBERAL;
+}
+
+/* How often measurements are slow that NODE has no part in: of few nodes it would spoil the rate
+   that it is held against. */
+static struct bb_tally others_than(const struct bb_view *v, int node)
+{
+	const struct bb_rounds *rounds = v->measured.rounds;
+	struct bb_tally own = {0};
+
+	for (int r = 0; r < rounds->n; r++) {
+		const int partner = bb_rounds_partner(rounds, r, node);
+
+		for (int k = 0; k < v->measured.rails && partner != BB_NO_PEER; k++) {
+			bb_tally_count(&own, excess(v, r, node, k, true, true), v->limit);
+			bb_tally_count(&own, excess(v, r, partner, k, true, true), v->limit);
+		}
+	}
+	return (struct bb_tally){.slow = v->slow - own.slow, .of = v->of - own.of};
 }
 
 /* How often NODE was slow, adding to *SLOW. Does it look bad, by itself or by one of its rails? */
@@ -84,6 +103,7 @@ static bool survey_node(const struct bb_view *v, int node, int *slow)
 {
 	const struct bb_rounds *rounds = v->measured.rounds;
 	const int rails = v->measured.rails;
+	const struct bb_tally others = others_than(v, node);
 	struct bb_tally all = {0};
 	bool bad = false;
 
@@ -100,10 +120,11 @@ static bool survey_node(const struct bb_view *v, int node, int *slow)
 		}
 		all.slow += in.slow + out.slow;
 		all.of += in.of + out.of;
-		bad = bad || looks_bad(v, &in, 2 * rails) || looks_bad(v, &out, 2 * rails);
+		bad = bad || looks_bad(&in, 2 * rails, &others) ||
+		      looks_bad(&out, 2 * rails, &others);
 	}
 	*slow += all.slow;
-	return bad || looks_bad(v, &all, 1);
+	return bad || looks_bad(&all, 1, &others);
 }
 
 struct candidate {
@@ -307,8 +328,8 @@ static double late_from(const double *late, int steps, int ranks, double least, 
 static bb_status judge_rank(struct bb_verdicts *verdicts, const struct bb_tally *t, int rank,
 			    int ranks, const struct bb_tally *all, double step_s)
 {
-	const double rate = bb_tally_rate(all->slow - t->slow, all->of - t->of);
-	const double chance = ranks * bb_binomial_tail(t->slow, t->of, rate);
+	const double chance =
+		ranks * bb_chance(t->slow, t->of, all->slow - t->slow, all->of - t->of);
 	const struct bb_verdict v = {
 		.charge = BB_CHARGE_STRAGGLER,
 		.node = rank,

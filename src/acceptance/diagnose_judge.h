@@ -10,9 +10,10 @@
  *
  * The test counts. A measurement is slow if it takes longer than what is usual by the tolerance,
  * and by four sigma of the noise. How often that happens to the healthy is counted on those who are
- * measured beside; a suspect that is slow more often than chance allows (binomial; 0.1 percent for
- * all charges of a run together) is guilty: steadily from 3/4 of its measurements on, else
- * flapping, if it was so at three separate times at least. No distribution of the noise is assumed.
+ * measured beside; a suspect that is slow more often than chance allows (beta-binomial; 0.05
+ * percent for all charges of a run together) is guilty: steadily from 3/4 of its measurements on,
+ * else flapping, if it was so at three separate times at least. No distribution of the noise is
+ * assumed.
  */
 #ifndef BB_ACCEPTANCE_DIAGNOSE_JUDGE_H
 #define BB_ACCEPTANCE_DIAGNOSE_JUDGE_H
@@ -21,7 +22,7 @@
 
 #define BB_QUANTITIES 2  /* latency, bandwidth */
 #define BB_MOST_RAILS 64 /* ranks of a node */
-#define BB_FALSE_BLAME 1e-3
+#define BB_FALSE_BLAME 5e-4
 #define BB_STEADY 0.8 /* of the measurements; below it flaps */
 
 enum bb_charge {
@@ -64,7 +65,9 @@ struct bb_view { /* zero-initialise */
 	struct bb_measured measured;
 	struct bb_polish fit;
 	double limit; /* logarithm of the factor from which on a measurement is slow */
-	double rate;  /* at which that happens to the healthy */
+	int slow,
+		of;  /* measurements that were, once what is the nodes' is taken off; all of them */
+	double rate; /* at which that happens to the healthy */
 };
 
 /* TOLERANCE: the share of its speed that may be missing. Free VIEW by bb_polish_free of its fit. */

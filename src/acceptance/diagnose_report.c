@@ -49,10 +49,9 @@ bb_status bb_diagnose_announce(struct bb_examiner *s, double pilot_s)
 	struct bb_strbuf out = {0};
 	bb_status status;
 
-	bb_strbuf_addf(&out,
-		       "# %d nodes of %d %s: %d of %d pairs, %d rounds of up to %d pairs at once\n",
-		       s->ports.nodes, s->ports.rails, s->ports.rails == 1 ? "rail" : "rails", met,
-		       all, rounds->n, pairs);
+	bb_strbuf_addf(&out, "# %d nodes of %d %s: %d of %d pairs, %d rounds of ", s->ports.nodes,
+		       s->ports.rails, s->ports.rails == 1 ? "rail" : "rails", met, all, rounds->n);
+	bb_strbuf_addf(&out, pairs == 1 ? "one pair\n" : "%d pairs at once\n", pairs);
 	bb_strbuf_addf(
 		&out,
 		"# Cost: %.3g GB in the survey, about %s; as long as %d rounds, %s, for each "
@@ -300,6 +299,16 @@ static void describe_node(const struct report *report, int node, struct bb_node_
 		r->partners += bb_rounds_partner(&s->survey.rounds, i, node) != BB_NO_PEER;
 }
 
+/* "vm:3" where nodes are ranks of one host: each is called by its first rank. */
+static void add_line(const struct bb_examiner *s, const struct bb_node_record *r,
+		     struct bb_strbuf *lines)
+{
+	bb_strbuf_addf(lines, "# %s", r->host);
+	if (strcmp(host_of(s, 0), host_of(s, s->ports.nodes - 1)) == 0)
+		bb_strbuf_addf(lines, ":%d", (int)r->first_rank);
+	bb_strbuf_addf(lines, " | %s | %s | %s\n", r->verdict, r->code, r->reason);
+}
+
 static bb_status tell_nodes(struct report *report, struct bb_strbuf *lines)
 {
 	struct bb_examiner *s = report->s;
@@ -312,8 +321,7 @@ static bb_status tell_nodes(struct report *report, struct bb_strbuf *lines)
 		s->run->end.results++;
 		status = bb_sinks_record(&s->run->sinks, &bb_record_node, &r);
 		if (report->codes[i] || s->ports.nodes <= LISTED)
-			bb_strbuf_addf(lines, "# %s | %s | %s | %s\n", r.host, r.verdict, r.code,
-				       r.reason);
+			add_line(s, &r, lines);
 	}
 	return status;
 }
@@ -323,8 +331,9 @@ static bb_status tell_nodes(struct report *report, struct bb_strbuf *lines)
 static bb_status tell_meetings(struct bb_examiner *s, const struct bb_measuring *stage,
 			       const char *name)
 {
-	const struct bb_measured latency = bb_measuring_of(s, stage, BB_LATENCY);
-	const struct bb_measured bandwidth = bb_measuring_of(s, stage, BB_BANDWIDTH);
+	const int rails = s->ports.rails;
+	const struct bb_measured latency = {&stage->rounds, rails, stage->log_s[BB_LATENCY]};
+	const struct bb_measured bandwidth = {&stage->rounds, rails, stage->log_s[BB_BANDWIDTH]};
 	struct bb_meeting_record r = {.stage = name};
 	bb_status status = BB_OK;
 
@@ -362,6 +371,38 @@ static void add_summary(const struct bb_examiner *s, struct bb_strbuf *lines)
 		       100 * l->fit.sigma, 100 * b->fit.sigma, exp(l->limit), exp(b->limit));
 }
 
+/* A part of the network that is farther from the largest than that is wide. */
+static void add_part(const struct bb_examiner *s, int part, struct bb_strbuf *lines)
+{
+	static const char *const names[BB_QUANTITIES] = {"latency", "bandwidth"};
+	int first = -1, last = -1;
+
+	for (int q = 0; q < BB_QUANTITIES; q++) {
+		const struct bb_parts *p = &s->parts[q];
+
+		if (part >= p->n)
+			continue;
+		for (int i = s->ports.nodes - 1; i >= 0; i--)
+			if (p->of[i] == part) {
+				last = last < 0 ? i : last;
+				first = i;
+			}
+		bb_strbuf_addf(
+			lines,
+			"# part of the network: %d nodes, from node %d (%s) to node %d (%s): "
+			"from there to the %d of the largest part it takes %.3g times as "
+			"long (%s); nobody is blamed for that\n",
+			p->size[part], first, host_of(s, first), last, host_of(s, last), p->size[0],
+			exp(p->level[part][0]), names[q]);
+	}
+}
+
+static void add_parts(const struct bb_examiner *s, struct bb_strbuf *lines)
+{
+	for (int part = 1; part < BB_MOST_PARTS; part++)
+		add_part(s, part, lines);
+}
+
 static bb_status tell_all(struct report *report, struct bb_strbuf *lines)
 {
 	struct bb_examiner *s = report->s;
@@ -392,6 +433,7 @@ bb_status bb_diagnose_report(struct bb_examiner *s)
 	bb_status status = report.reasons && report.codes ? BB_OK : BB_EINTERNAL;
 
 	add_summary(s, &lines);
+	add_parts(s, &lines);
 	if (status == BB_OK)
 		status = tell_all(&report, &lines);
 	if (s->diagnose->culprits == 0)

@@ -109,7 +109,9 @@ bb_status bb_rounds_survey(struct bb_rounds *rounds, int nodes, int least, bool 
 {
 	const int circle = bb_circle_rounds(nodes);
 	const int twice = 2 * circle > BB_CONFIRMING ? 2 * circle : BB_CONFIRMING;
-	const int n = all && least < twice ? twice : least;
+	const int wanted = all && least < twice ? twice : least;
+	/* All pairs as often: a partner that a node meets once more would outweigh the others. */
+	const int n = wanted > circle ? (wanted + circle - 1) / circle * circle : wanted;
 	uint64_t state = seed;
 	int *seats = shuffled(nodes, &state), *order = shuffled(circle, &state), *round;
 	bb_status status = BB_OK;

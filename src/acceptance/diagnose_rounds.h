@@ -43,8 +43,8 @@ int bb_circle_partner(int nodes, int round, int node);
 
 /*
  * ROUNDS becomes LEAST rounds, of pairs that are all different as long as there are any; where
- * there are fewer pairs, all of them as often as LEAST needs; with ALL every pair at least once.
- * BB_EINTERNAL without memory.
+ * there are fewer pairs, all of them equally often, as LEAST needs; with ALL every pair at least
+ * once. BB_EINTERNAL without memory.
  */
 BB_MUST bb_status bb_rounds_survey(struct bb_rounds *rounds, int nodes, int least, bool all,
 				   uint64_t seed);

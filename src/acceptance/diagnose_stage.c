@@ -128,15 +128,12 @@ static struct bb_planted plant(const struct bb_options *o)
 {
 	const struct bb_fault *fault = &o->fault;
 	const bool virtual = o->backend->capabilities & BB_CAP_VIRTUAL;
-	const bool flaps =
-		fault->kind == BB_FAULT_FLAPPING_NODE || fault->kind == BB_FAULT_FLAPPING_LINK;
-	const bool slow_link = fault->kind == BB_FAULT_SLOW_LINK;
-	const bool link = slow_link || fault->kind == BB_FAULT_FLAPPING_LINK;
+	const bool link = fault->kind == BB_FAULT_SLOW_LINK;
 	struct bb_planted p = {.rank = -1,
 			       .from = fault->rank,
 			       .to = link ? fault->to : -1,
 			       .back = !link,
-			       .share = flaps ? fault->share : 1,
+			       .share = fault->kind == BB_FAULT_FLAPPING_NODE ? fault->share : 1,
 			       .rate = o->config.link_rate,
 			       .latency = o->config.link_latency,
 			       .seed = (uint64_t)o->seed};
@@ -145,7 +142,7 @@ static struct bb_planted plant(const struct bb_options *o)
 		p.rank = fault->rank;
 	p.send_s = fault->kind == BB_FAULT_SLOW ? fault->seconds : 0;
 	p.late_s = fault->seconds;
-	if (!o->config.flawed && !(slow_link && virtual))
+	if (!o->config.flawed && !(link && virtual))
 		p.factor = fault->factor;
 	return p;
 }
@@ -246,7 +243,8 @@ static bb_status keep(struct bb_examiner *s, struct bb_measuring *stage, const f
 
 	for (int q = 0; q < BB_QUANTITIES; q++) {
 		stage->log_s[q] = malloc((n + 1) * sizeof(float));
-		if (!stage->log_s[q])
+		stage->even[q] = malloc((n + 1) * sizeof(float));
+		if (!stage->log_s[q] || !stage->even[q])
 			return no_memory(s);
 		for (size_t i = 0; i < n; i++) {
 			const size_t round = i / ports, rank = (size_t)s->ports.rank[i % ports];
@@ -255,6 +253,7 @@ static bb_status keep(struct bb_examiner *s, struct bb_measuring *stage, const f
 				all[(rank * (size_t)stage->rounds.n + round) * BB_QUANTITIES +
 				    (size_t)q];
 		}
+		memcpy(stage->even[q], stage->log_s[q], n * sizeof(float));
 	}
 	return BB_OK;
 }
@@ -289,15 +288,17 @@ out:
 void bb_measuring_free(struct bb_measuring *stage)
 {
 	bb_rounds_free(&stage->rounds);
-	for (int q = 0; q < BB_QUANTITIES; q++)
+	for (int q = 0; q < BB_QUANTITIES; q++) {
 		free(stage->log_s[q]);
+		free(stage->even[q]);
+	}
 	memset(stage, 0, sizeof(*stage));
 }
 
 struct bb_measured bb_measuring_of(const struct bb_examiner *s, const struct bb_measuring *stage,
 				   int quantity)
 {
-	return (struct bb_measured){&stage->rounds, s->ports.rails, stage->log_s[quantity]};
+	return (struct bb_measured){&stage->rounds, s->ports.rails, stage->even[quantity]};
 }
 
 bb_status bb_steps_play(struct bb_examiner *s, float **waits)

@@ -5,7 +5,6 @@
 
 #include "core/clock.h"
 #include "core/units.h"
-#include "harness/options_check.h"
 #include "harness/run.h"
 
 #include <stdio.h>
@@ -141,10 +140,9 @@ static bool inform(struct bb_run *run, bb_status *status)
 	struct bb_strbuf out = {0};
 
 	*status = BB_OK;
-	if (o->help) {
+	if (o->help)
 		bb_options_help(tables, o->program, benchmark->brief, &out);
-		bb_options_fault_help(benchmark->faults, &out);
-	} else if (o->help_markdown)
+	else if (o->help_markdown)
 		document(benchmark, &out);
 	else if (o->version)
 		bb_strbuf_addf(&out, "%s (busbench) %s\n", o->program, BB_VERSION);

@@ -1,9 +1,8 @@
 /*
- * Who is to blame, in virtual time: clusters of pairs with measured noise and planted faults. Of
- * each kind the right answer must come in 95 of 100 draws, and of healthy clusters none is blamed.
- * Prints the table that docs/diagnose.md shows.
+ * Who meets whom, what they do, and the arithmetic of who is to blame. How often that is right:
+ * test_diagnose_score.c.
  */
-#include "acceptance/diagnose_judge.h"
+#include "acceptance/diagnose_parts.h"
 #include "acceptance/diagnose_program.h"
 #include "schedules/program_check.h"
 
@@ -14,23 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-
-/* Under sanitizers all takes ten times as long. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define DRAWS 2
-#define MANY_DRAWS 1
-#define MOST_NODES 64
-#else
-#define DRAWS 100
-#define MANY_DRAWS 10 /* of clusters of so many ranks, unless `all` is asked for: */
-#define MOST_NODES 4096
-#endif
-#define MANY 64
-#define RIGHT 95 /* percent of the draws */
-#define TOLERANCE 0.2
-#define STEPS 20
-#define PARTNERS 12
-#define MOST_FAULTS 4
 
 /* ---- rounds --------------------------------------------------------------------------------- */
 
@@ -112,6 +94,31 @@ static void suspects_meet_the_proven(void **state)
 	bb_rounds_free(&rounds);
 }
 
+/* One at a time, each followed by two others that are not suspected; rails one after the other. */
+static void who_is_alone(void **state)
+{
+	unsigned char standing[6] = {[3] = BB_SUSPECT, [5] = BB_QUESTIONED};
+	const struct bb_suspects suspects = {.nodes = 6, .standing = standing};
+	const struct bb_lone lone[] = {{3, -1, -1}, {3, -1, BB_EACH_RAIL}, {2, 5, 1}};
+	struct bb_rounds rounds = {0};
+
+	assert_int_equal(bb_rounds_alone(&rounds, &suspects, 2, lone, 3, 4), BB_OK);
+	assert_int_equal(rounds.n, 24);
+	for (int r = 0; r < rounds.n; r++) {
+		const struct bb_lone *l = &lone[r / 2 % 3];
+		int met = 0;
+
+		for (int i = 0; i < 6; i++)
+			met += bb_rounds_partner(&rounds, r, i) != BB_NO_PEER;
+		assert_int_equal(met, 2);
+		assert_int_equal(bb_rounds_partner(&rounds, r, l->node) != BB_NO_PEER, r % 2 == 0);
+		assert_int_equal(rounds.rail[r], l->rail == BB_EACH_RAIL ? r / 2 / 3 % 2 : l->rail);
+		if (r % 2 == 0 && l->peer >= 0)
+			assert_int_equal(bb_rounds_partner(&rounds, r, l->node), l->peer);
+	}
+	bb_rounds_free(&rounds);
+}
+
 /* ---- programs ------------------------------------------------------------------------------- */
 
 /* Sends match receives and everything ends, with a rank that sits out and one that is delayed. */
@@ -160,9 +167,13 @@ static void numbers_are_right(void **state)
 	assert_true(bb_low_median(four, 4) == 2);
 	assert_true(bb_low_median(five, 5) == 3);
 	assert_true(isnan(bb_low_median(five, 0)));
-	assert_true(fabs(bb_binomial_tail(1, 2, 0.5) - 0.75) < 1e-12);
-	assert_true(fabs(bb_binomial_tail(8, 10, 0.5) - 56.0 / 1024) < 1e-12);
-	assert_true(bb_binomial_tail(0, 10, 0.1) == 1);
+	assert_true(bb_upper(five, 5, 0.25) == 4);
+	/* Of a rate that nobody knows all numbers are as likely; of one that is well known it is
+	   the binomial distribution. */
+	assert_true(fabs(bb_chance(2, 3, 0, 0) - 0.5) < 1e-12);
+	assert_true(fabs(bb_chance(8, 10, 500000, 1000000) - 56.0 / 1024) < 1e-4);
+	assert_true(bb_chance(0, 10, 1, 10) == 1);
+	assert_true(bb_chance(32, 32, 0, 64) < 1e-20);
 }
 
 /* Ways that are far take longer, and nobody is to blame. */
@@ -187,407 +198,45 @@ static void far_ways_are_level(void **state)
 	bb_rounds_free(&rounds);
 }
 
-/* ---- noise ---------------------------------------------------------------------------------- */
-
-/*
- * Of real pairs: the logarithm of a round's time over the median of its pair's rounds, at these
- * shares of 1800 rounds of each quantity. Measured with `diagnose -g 3 --partners 900 --json` on
- * the host backend, November 2026, on a virtual machine with 2 cores and a load of 17: many
- * processes of others ran beside it.
- */
-#define POINTS 14
-static const double shares[POINTS] = {0,  .01, .05, .1,  .25,  .5,   .75,
-				      .9, .95, .98, .99, .995, .998, 1};
-static const double noise_of[BB_QUANTITIES][POINTS] = {
-	{-.223, -.0914, -.0531, -.035, -.0172, 0, .0223, .0702, .2512, 1.654, 1.7403, 1.9492,
-	 2.2419, 4.1436},
-	{-.5125, -.4352, -.3773, -.2963, -.0428, 0, .12, .3175, .4222, .5476, .7607, 1.2973, 2.4283,
-	 3.426},
-};
-
-static double uniform(uint64_t *state)
+/* Nodes that are fast with each other are a part; who is slow with everybody is in none. */
+static void parts_are_found(void **state)
 {
-	uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
+	enum { NODES = 12, ALL = (NODES - 1) * NODES };
+	struct bb_rounds rounds = {0};
+	struct bb_view view = {.limit = 0};
+	struct bb_parts parts = {.n = 0};
+	float log_s[ALL];
+	const struct bb_measured m = {&rounds, 1, log_s};
 
-	x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return (double)((x ^ (x >> 31)) >> 11) * 0x1p-53;
-}
+	assert_int_equal(bb_rounds_survey(&rounds, NODES, NODES - 1, false, 1), BB_OK);
+	for (int i = 0; i < ALL; i++) {
+		const int node = i % NODES, p = rounds.partner[i];
 
-#define STEPS_OF_NOISE 4096 /* at equal shares */
-
-struct noise {
-	float values[BB_QUANTITIES][STEPS_OF_NOISE];
-};
-
-static void fill_noise(struct noise *n)
-{
-	for (int q = 0; q < BB_QUANTITIES; q++)
-		for (int i = 0, at = 0; i < STEPS_OF_NOISE; i++) {
-			const double share = (i + 0.5) / STEPS_OF_NOISE;
-			const double *values = noise_of[q];
-
-			while (shares[at + 1] < share)
-				at++;
-			n->values[q][i] =
-				(float)(values[at] + (values[at + 1] - values[at]) *
-							     (share - shares[at]) /
-							     (shares[at + 1] - shares[at]));
-		}
-}
-
-/* ---- clusters ------------------------------------------------------------------------------- */
-
-enum fault { NODE, LINK, PORT, RAIL, FLAPPING, STRAGGLER };
-
-struct planted {
-	enum fault fault;
-	int node, peer, rail;
-	double factor;
-};
-
-struct cluster {
-	int nodes, rails;
-	bool all; /* pairs are surveyed; else a sample */
-	int nfaults;
-	struct planted faults[MOST_FAULTS];
-	uint64_t state;
-	const struct noise *noise;
-};
-
-static const struct scenario {
-	const char *name;
-	enum fault faults[MOST_FAULTS];
-	int nfaults;
-	bool needs_rails, needs_all;
-} scenarios[] = {
-	{"none", {0}, 0, false, false},
-	{"a slow node", {NODE}, 1, false, false},
-	{"two slow nodes", {NODE, NODE}, 2, false, false},
-	{"a slow link", {LINK}, 1, false, true},
-	{"two slow links", {LINK, LINK}, 2, false, true},
-	{"two nodes, two links", {NODE, NODE, LINK, LINK}, 4, false, true},
-	{"a slow rail of a node", {PORT}, 1, true, false},
-	{"a slow rail of all nodes", {RAIL}, 1, true, false},
-	{"a flapping node", {FLAPPING}, 1, false, false},
-	{"a straggler", {STRAGGLER}, 1, false, false},
-};
-
-static const struct size {
-	int nodes, rails;
-	bool all;
-} sizes[] = {{8, 1, true},   {8, 8, true},    {64, 1, true},
-	     {64, 8, false}, {512, 1, false}, {4096, 1, false}};
-
-static double noise(struct cluster *c, int quantity)
-{
-	return c->noise->values[quantity][(int)(uniform(&c->state) * STEPS_OF_NOISE)];
-}
-
-/* Not on a node that is planted already. */
-static int free_node(struct cluster *c)
-{
-	for (;;) {
-		const int node = (int)(uniform(&c->state) * c->nodes);
-		bool taken = false;
-
-		for (int i = 0; i < c->nfaults; i++)
-			taken = taken || c->faults[i].node == node || c->faults[i].peer == node;
-		if (!taken)
-			return node;
+		log_s[i] = p == 2 || node == 2 ? 3 : (p < 10) == (node < 10) ? 0 : 1;
 	}
+	assert_int_equal(bb_view_make(&view, &m, 0.2), BB_OK);
+	assert_int_equal(bb_parts_find(&parts, &view), BB_OK);
+	assert_int_equal(parts.n, 2);
+	assert_int_equal(parts.size[0], 9);
+	assert_int_equal(parts.size[1], 2);
+	for (int i = 0; i < NODES; i++)
+		assert_int_equal(parts.of[i], i == 2 ? -1 : i >= 10);
+	bb_parts_apply(&parts, &m, log_s);
+	for (int i = 0; i < ALL; i++)
+		assert_true(fabsf(log_s[i] - (i % NODES == 2 || rounds.partner[i] == 2 ? 3 : 0)) <
+			    1e-6f);
+	bb_parts_free(&parts);
+	bb_polish_free(&view.fit);
+	bb_rounds_free(&rounds);
 }
 
-static void plant(struct cluster *c, enum fault fault)
+int main(void)
 {
-	struct planted p = {.fault = fault, .node = free_node(c), .peer = -1, .rail = -1};
-
-	p.factor = fault == FLAPPING ? 4 : 2.5;
-	if (fault == LINK)
-		do
-			p.peer = free_node(c);
-		while (p.peer == p.node);
-	if (fault == PORT || fault == RAIL)
-		p.rail = (int)(uniform(&c->state) * c->rails);
-	if (fault == RAIL)
-		p.node = -1;
-	c->faults[c->nfaults++] = p;
-}
-
-/* By which factor a round's large messages from one to the other are slow. FLAPS: [node]. */
-static double factor_of(const struct cluster *c, int from, int to, int rail, const bool *flaps)
-{
-	double factor = 1;
-
-	for (int i = 0; i < c->nfaults; i++) {
-		const struct planted *p = &c->faults[i];
-		const bool end = p->node == from || p->node == to;
-		const bool hit = (p->fault == NODE && end) ||
-				 (p->fault == LINK && p->node == from && p->peer == to) ||
-				 (p->fault == PORT && end && p->rail == rail) ||
-				 (p->fault == RAIL && p->rail == rail) ||
-				 (p->fault == FLAPPING && end && flaps[i]);
-
-		factor = hit && p->factor > factor ? p->factor : factor;
-	}
-	return factor;
-}
-
-#define FLAPS_IN 0.4 /* of the rounds */
-
-/* What would be measured in ROUNDS. The caller frees it. */
-static float *measure(struct cluster *c, const struct bb_rounds *rounds, int quantity)
-{
-	const size_t n = (size_t)rounds->n * (size_t)c->nodes * (size_t)c->rails;
-	float *log_s = malloc((n + 1) * sizeof(*log_s));
-	size_t at = 0;
-
-	assert_non_null(log_s);
-	for (int r = 0; r < rounds->n; r++) {
-		bool flaps[MOST_FAULTS];
-
-		for (int i = 0; i < MOST_FAULTS; i++)
-			flaps[i] = uniform(&c->state) < FLAPS_IN;
-		for (int node = 0; node < c->nodes; node++)
-			for (int k = 0; k < c->rails; k++, at++) {
-				const int from = bb_rounds_partner(rounds, r, node);
-
-				log_s[at] = NAN;
-				if (!bb_rounds_has(rounds, r, node, k))
-					continue;
-				log_s[at] = (float)noise(c, quantity);
-				if (quantity == 1)
-					log_s[at] += (float)log(factor_of(c, from, node, k, flaps));
-			}
-	}
-	return log_s;
-}
-
-/* Seconds in the collective: a fifth of a step usually; who is late by a third of it waits less. */
-static float *measure_steps(struct cluster *c)
-{
-	const int ranks = c->nodes * c->rails;
-	float *waits = malloc((size_t)STEPS * (size_t)ranks * sizeof(*waits));
-
-	assert_non_null(waits);
-	for (int i = 0; i < STEPS; i++) {
-		double late = 0;
-
-		for (int f = 0; f < c->nfaults; f++)
-			late = c->faults[f].fault == STRAGGLER ? 0.33e-3 : late;
-		for (int r = 0; r < ranks; r++) {
-			bool mine = false;
-
-			for (int f = 0; f < c->nfaults; f++)
-				mine = mine || (c->faults[f].fault == STRAGGLER &&
-						c->faults[f].node * c->rails == r);
-			waits[i * ranks + r] =
-				(float)(0.2e-3 * exp(noise(c, 0)) + (mine ? 0 : late));
-		}
-	}
-	return waits;
-}
-
-/* Measured in some rounds: both quantities. */
-struct taken {
-	struct bb_rounds rounds;
-	float *log_s[BB_QUANTITIES];
-	struct bb_measured of[BB_QUANTITIES];
-};
-
-static void take(struct cluster *c, struct taken *t)
-{
-	for (int q = 0; q < BB_QUANTITIES; q++) {
-		t->log_s[q] = measure(c, &t->rounds, q);
-		t->of[q] = (struct bb_measured){&t->rounds, c->rails, t->log_s[q]};
-	}
-}
-
-static void drop(struct taken *t)
-{
-	for (int q = 0; q < BB_QUANTITIES; q++)
-		free(t->log_s[q]);
-	bb_rounds_free(&t->rounds);
-}
-
-/* As diagnose does with who was convicted. */
-static void hear_alone(struct cluster *c, const struct bb_suspects *suspects,
-		       const struct bb_view *views, struct bb_verdicts *verdicts, int first)
-{
-	struct bb_lone list[BB_MOST_LONE];
-	const int n = bb_lone_list(verdicts, first, list);
-	struct taken alone = {.rounds = {0}};
-
-	if (n == 0)
-		return;
-	assert_int_equal(bb_rounds_alone(&alone.rounds, suspects, c->rails, list, n,
-					 bb_lone_times(verdicts, first, c->rails)),
-			 BB_OK);
-	take(c, &alone);
-	assert_int_equal(bb_acquit(verdicts, first, views, alone.of, BB_QUANTITIES), BB_OK);
-	drop(&alone);
-}
-
-static void try_suspects(struct cluster *c, uint64_t seed, const struct bb_suspects *suspects,
-			 const struct bb_view *views, struct bb_verdicts *verdicts)
-{
-	struct taken again = {.rounds = {0}};
-	int nodes;
-
-	assert_int_equal(bb_rounds_confirm(&again.rounds, suspects, seed), BB_OK);
-	take(c, &again);
-	assert_int_equal(bb_convict(verdicts, suspects, views, again.of, BB_QUANTITIES, TOLERANCE),
-			 BB_OK);
-	hear_alone(c, suspects, views, verdicts, 0);
-	nodes = verdicts->n;
-	assert_int_equal(
-		bb_convict_links(verdicts, suspects, views, again.of, BB_QUANTITIES, TOLERANCE),
-		BB_OK);
-	hear_alone(c, suspects, views, verdicts, nodes);
-	drop(&again);
-}
-
-static void diagnose(struct cluster *c, uint64_t seed, struct bb_verdicts *verdicts)
-{
-	struct taken survey = {.rounds = {0}};
-	struct bb_view views[BB_QUANTITIES] = {{.limit = 0}};
-	struct bb_suspects suspects = {0};
-	float *waits;
-
-	assert_int_equal(bb_rounds_survey(&survey.rounds, c->nodes, PARTNERS, c->all, seed), BB_OK);
-	take(c, &survey);
-	for (int q = 0; q < BB_QUANTITIES; q++)
-		assert_int_equal(bb_view_make(&views[q], &survey.of[q], TOLERANCE), BB_OK);
-	assert_int_equal(bb_suspect(&suspects, views, BB_QUANTITIES), BB_OK);
-	if (bb_suspects_any(&suspects))
-		try_suspects(c, seed, &suspects, views, verdicts);
-	waits = measure_steps(c);
-	assert_int_equal(
-		bb_find_stragglers(verdicts, waits, STEPS, c->nodes * c->rails, 1e-3, TOLERANCE),
-		BB_OK);
-	free(waits);
-	for (int q = 0; q < BB_QUANTITIES; q++)
-		bb_polish_free(&views[q].fit);
-	bb_suspects_free(&suspects);
-	drop(&survey);
-}
-
-/* ---- is it right? --------------------------------------------------------------------------- */
-
-static bool matches(const struct cluster *c, const struct planted *p, const struct bb_verdict *v)
-{
-	if (v->flapping != (p->fault == FLAPPING))
-		return false;
-	switch (p->fault) {
-	case NODE:
-	case FLAPPING:
-		return v->charge == BB_CHARGE_NODE && v->node == p->node;
-	case LINK:
-		return v->charge == BB_CHARGE_LINK && v->rail == -1 &&
-		       ((v->node == p->node && v->peer == p->peer && v->sends && !v->receives) ||
-			(v->node == p->peer && v->peer == p->node && v->receives && !v->sends));
-	case PORT:
-		return v->charge == BB_CHARGE_PORT && v->node == p->node && v->rail == p->rail;
-	case RAIL:
-		return v->charge == BB_CHARGE_RAIL && v->rail == p->rail;
-	case STRAGGLER:
-		return v->charge == BB_CHARGE_STRAGGLER && v->node == p->node * c->rails;
-	}
-	return false;
-}
-
-struct score {
-	int right, missed, blamed; /* draws; some may be both of the last two */
-};
-
-static void judge(const struct cluster *c, const struct bb_verdicts *verdicts, struct score *score)
-{
-	int found = 0, false_ones = 0;
-
-	for (int i = 0; i < verdicts->n; i++) {
-		bool right = false;
-
-		if (verdicts->list[i].contended || verdicts->list[i].part)
-			continue;
-		for (int f = 0; f < c->nfaults; f++)
-			right = right || matches(c, &c->faults[f], &verdicts->list[i]);
-		found += right;
-		false_ones += !right;
-	}
-	score->right += found == c->nfaults && false_ones == 0;
-	score->missed += found < c->nfaults;
-	score->blamed += false_ones > 0;
-}
-
-static struct score play(const struct scenario *s, const struct size *size, int draws)
-{
-	struct score score = {0};
-	struct noise noise;
-
-	fill_noise(&noise);
-	for (int draw = 0; draw < draws; draw++) {
-		struct cluster c = {.nodes = size->nodes,
-				    .rails = size->rails,
-				    .all = size->all,
-				    .noise = &noise,
-				    .state = (uint64_t)(draw + 1) * UINT64_C(0xd1342543de82ef95) +
-					     (uint64_t)(s - scenarios)};
-		struct bb_verdicts verdicts = {0};
-
-		for (int i = 0; i < s->nfaults; i++)
-			plant(&c, s->faults[i]);
-		diagnose(&c, (uint64_t)draw, &verdicts);
-		judge(&c, &verdicts, &score);
-		bb_verdicts_free(&verdicts);
-	}
-	return score;
-}
-
-static bool is_wanted(const struct scenario *s, const struct size *size)
-{
-	if (s->nfaults > 3 && size->nodes < 64)
-		return false; /* hardly anybody would be healthy */
-	return (!s->needs_rails || size->rails > 1) && (!s->needs_all || size->all) &&
-	       size->nodes <= MOST_NODES;
-}
-
-static void planted_faults(void **state)
-{
-	const bool all = *state;
-
-	printf("| planted | nodes | rails | survey | draws | right | missed | false blame |\n"
-	       "| --- | --- | --- | --- | --- | --- | --- | --- |\n");
-	for (size_t i = 0; i < sizeof(scenarios) / sizeof(scenarios[0]); i++)
-		for (size_t k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++) {
-			const struct scenario *s = &scenarios[i];
-			const struct size *size = &sizes[k];
-			const int draws =
-				size->nodes * size->rails < MANY || all ? DRAWS : MANY_DRAWS;
-			struct score score;
-
-			if (!is_wanted(s, size))
-				continue;
-			score = play(s, size, draws);
-			printf("| %s | %d | %d | %s | %d | %d | %d | %d |\n", s->name, size->nodes,
-			       size->rails, size->all ? "all pairs" : "12 partners", draws,
-			       score.right, score.missed, score.blamed);
-			fflush(stdout);
-			assert_true(100 * score.right >= RIGHT * draws);
-			assert_true(s->nfaults > 0 || score.blamed == 0);
-		}
-}
-
-int main(int argc, char **argv)
-{
-	bool all = true; /* draws, as many of large clusters too */
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(circle_meets_all),
-		cmocka_unit_test(samples_are_even),
-		cmocka_unit_test(suspects_meet_the_proven),
-		cmocka_unit_test(programs_keep_the_rules),
-		cmocka_unit_test(numbers_are_right),
-		cmocka_unit_test(far_ways_are_level),
-		cmocka_unit_test_prestate(planted_faults, argc > 1 ? &all : NULL),
+		cmocka_unit_test(circle_meets_all),         cmocka_unit_test(samples_are_even),
+		cmocka_unit_test(suspects_meet_the_proven), cmocka_unit_test(who_is_alone),
+		cmocka_unit_test(programs_keep_the_rules),  cmocka_unit_test(numbers_are_right),
+		cmocka_unit_test(far_ways_are_level),       cmocka_unit_test(parts_are_found),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
