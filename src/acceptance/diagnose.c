@@ -6,7 +6,7 @@
 /* What the programs themselves contain. */
 #define PLANTED                                                                                    \
 	(1u << BB_FAULT_SLOW | 1u << BB_FAULT_SLOW_LINK | 1u << BB_FAULT_SLOW_NODE |               \
-	 1u << BB_FAULT_FLAPPING_NODE | 1u << BB_FAULT_LATE)
+	 1u << BB_FAULT_FLAPPING_NODE | 1u << BB_FAULT_FLAPPING_LINK | 1u << BB_FAULT_LATE)
 
 const struct bb_option bb_diagnose_rows[] = {
 	{FLAG("quick", 0, quick,

@@ -128,12 +128,15 @@ static struct bb_planted plant(const struct bb_options *o)
 {
 	const struct bb_fault *fault = &o->fault;
 	const bool virtual = o->backend->capabilities & BB_CAP_VIRTUAL;
-	const bool link = fault->kind == BB_FAULT_SLOW_LINK;
+	const bool flaps =
+		fault->kind == BB_FAULT_FLAPPING_NODE || fault->kind == BB_FAULT_FLAPPING_LINK;
+	const bool slow_link = fault->kind == BB_FAULT_SLOW_LINK;
+	const bool link = slow_link || fault->kind == BB_FAULT_FLAPPING_LINK;
 	struct bb_planted p = {.rank = -1,
 			       .from = fault->rank,
 			       .to = link ? fault->to : -1,
 			       .back = !link,
-			       .share = fault->kind == BB_FAULT_FLAPPING_NODE ? fault->share : 1,
+			       .share = flaps ? fault->share : 1,
 			       .rate = o->config.link_rate,
 			       .latency = o->config.link_latency,
 			       .seed = (uint64_t)o->seed};
@@ -142,7 +145,7 @@ static struct bb_planted plant(const struct bb_options *o)
 		p.rank = fault->rank;
 	p.send_s = fault->kind == BB_FAULT_SLOW ? fault->seconds : 0;
 	p.late_s = fault->seconds;
-	if (!o->config.flawed && !(link && virtual))
+	if (!o->config.flawed && !(slow_link && virtual))
 		p.factor = fault->factor;
 	return p;
 }

@@ -5,6 +5,7 @@
 
 #include "core/clock.h"
 #include "core/units.h"
+#include "harness/options_check.h"
 #include "harness/run.h"
 
 #include <stdio.h>
@@ -140,9 +141,10 @@ static bool inform(struct bb_run *run, bb_status *status)
 	struct bb_strbuf out = {0};
 
 	*status = BB_OK;
-	if (o->help)
+	if (o->help) {
 		bb_options_help(tables, o->program, benchmark->brief, &out);
-	else if (o->help_markdown)
+		bb_options_fault_help(benchmark->faults, &out);
+	} else if (o->help_markdown)
 		document(benchmark, &out);
 	else if (o->version)
 		bb_strbuf_addf(&out, "%s (busbench) %s\n", o->program, BB_VERSION);

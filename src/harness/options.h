@@ -24,16 +24,17 @@ enum bb_fault_kind {
 	BB_FAULT_SLOW_RAIL,
 	BB_FAULT_LOST_RAIL,
 	BB_FAULT_FLAPPING_NODE,
+	BB_FAULT_FLAPPING_LINK,
 	BB_FAULT_LATE,
 	BB_NFAULTS
 };
 
 struct bb_fault {
 	enum bb_fault_kind kind;
-	int rank;       /* BB_FAULT_SLOW_LINK: where it comes from; of a cluster: the node */
-	int to;         /* BB_FAULT_SLOW_LINK; of a cluster: the rail, -1: all of the node */
+	int rank;       /* of a link: where it comes from; of a cluster: the node */
+	int to;         /* of a link; of a cluster: the rail, -1: all of the node */
 	double factor;  /* how many times as long it takes; 0: lost, or no such fault */
-	double share;   /* BB_FAULT_FLAPPING_NODE: of the rounds in which it is slow */
+	double share;   /* BB_FAULT_FLAPPING_…: of the rounds in which it is slow */
 	double seconds; /* BB_FAULT_SLOW: added before every operation of the rank;
 			   BB_FAULT_LATE: before every collective */
 };
@@ -62,7 +63,8 @@ const char *bb_environment_value(const struct bb_environment *environment, int r
 
 /* What all programs take. */
 struct bb_options {
-	/* As given: one target for each row of bb_size_rows and bb_option_rows. Strings are borrowed from argv. */
+	/* As given: one target for each row of bb_size_rows and bb_option_rows. Strings are
+	 * borrowed from argv. */
 	int64_t threads, gpus;
 	uint64_t min_bytes, max_bytes, step_bytes;
 	int64_t step_factor; /* above 1: sizes are multiplied; else step_bytes is added, unless it

@@ -37,5 +37,7 @@ BB_MUST bb_status bb_check_files(const struct bb_output_file *files, int n, bool
    know some more. */
 BB_MUST bb_status bb_options_fault(struct bb_options *options, unsigned known,
 				   struct bb_error *error);
+/* Which kinds these are, for the end of --help. */
+void bb_options_fault_help(unsigned known, struct bb_strbuf *out);
 
 #endif

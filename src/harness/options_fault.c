@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define MOST_FACTOR 1e6 /* of a slow link */
-#define FAULT_WORDS 4
+#define FAULT_WORDS 5
 
 static const struct {
 	const char *word, *form;
@@ -25,14 +25,39 @@ static const struct {
 	[BB_FAULT_LOST_RAIL] = {"lost_rail", "lost_rail:NODE:RAIL (lost_rail:3:0)", 3},
 	[BB_FAULT_FLAPPING_NODE] = {"flapping_node",
 				    "flapping_node:NODE:FACTOR:SHARE (flapping_node:3:4:0.4)", 4},
+	[BB_FAULT_FLAPPING_LINK] = {"flapping_link",
+				    "flapping_link:FROM:TO:FACTOR:SHARE (flapping_link:0:1:4:0.4)",
+				    5},
 	[BB_FAULT_LATE] = {"late", "late:RANK:TIME (late:2:5ms)", 3},
 };
+
+/* What the backend of virtual time does on a cluster, whatever the benchmark obeys. */
+#define OF_CLUSTERS                                                                                \
+	(1u << BB_FAULT_SLOW_NODE | 1u << BB_FAULT_SLOW_RAIL | 1u << BB_FAULT_LOST_RAIL |          \
+	 1u << BB_FAULT_SLOW_LINK)
+
+static void add_kinds(struct bb_strbuf *out, unsigned kinds)
+{
+	for (int k = BB_FAULT_NONE + 1; k < BB_NFAULTS; k++)
+		if (kinds >> k & 1)
+			bb_strbuf_addf(out, "      %s\n", faults[k].form);
+}
+
+void bb_options_fault_help(unsigned known, struct bb_strbuf *out)
+{
+	if (known) {
+		bb_strbuf_add(out, "\nOf --fault this program obeys:\n");
+		add_kinds(out, known);
+	}
+	bb_strbuf_add(out, "\nOf --fault, where it runs on --backend sim with --cluster, also:\n");
+	add_kinds(out, OF_CLUSTERS & ~known);
+}
 
 static bb_status unknown_fault(const struct bb_options *o, unsigned known, struct bb_error *error)
 {
 	const char *forms[BB_NFAULTS];
 	int n = 0, k;
-	char list[448] = "";
+	char list[640] = "";
 
 	for (k = BB_FAULT_NONE + 1; k < BB_NFAULTS; k++)
 		if (known >> k & 1)
@@ -83,6 +108,9 @@ static bool read_fault(struct bb_fault *fault, char *const *words)
 	case BB_FAULT_SLOW_LINK:
 		return bb_parse_rank(words[2], &fault->to) && fault->to != fault->rank &&
 		       read_factor(&fault->factor, words[3]);
+	case BB_FAULT_FLAPPING_LINK:
+		return bb_parse_rank(words[2], &fault->to) && fault->to != fault->rank &&
+		       read_factor(&fault->factor, words[3]) && read_share(&fault->share, words[4]);
 	case BB_FAULT_FLAPPING_NODE:
 		fault->to = -1;
 		return read_factor(&fault->factor, words[2]) && read_share(&fault->share, words[3]);
@@ -134,8 +162,7 @@ bb_status bb_options_fault(struct bb_options *o, unsigned known, struct bb_error
 	if (o->backend->capabilities & BB_CAP_VIRTUAL)
 		known |= 1u << BB_FAULT_SLOW_LINK;
 	if (o->cluster_text)
-		known |= 1u << BB_FAULT_SLOW_NODE | 1u << BB_FAULT_SLOW_RAIL |
-			 1u << BB_FAULT_LOST_RAIL;
+		known |= OF_CLUSTERS;
 	snprintf(copy, sizeof(copy), "%s", o->fault_text);
 	for (word = copy; word && n <= FAULT_WORDS; word = rest) {
 		rest = strchr(word, ':');

@@ -55,8 +55,7 @@ const struct bb_option bb_option_rows[] = {
 		"one CSV row per result; - is stdout instead of the text")},
 	{STRING("json", 0, json_file, NULL, "FILE", "every record as a line of JSON; - is stdout")},
 	{STRING("fault", 0, fault_text, NULL, "SPEC",
-		"corrupt:RANK, slow:RANK:TIME, die:RANK, slow_link:FROM:TO:FACTOR, swap:RANK; on "
-		"clusters more"),
+		"plant one fault, as in slow:2:5ms; the end of --help says which kinds there are"),
 	 GIVEN(fault_given), .once = "only one fault at a time", .section = "Faults and links"},
 	{STRING("link", 0, link_text, NULL, "RATE[,LATENCY][,port]",
 		"pace each pair of ranks, as in 10GB/s,2us, or with port all that one sends; sim "

@@ -128,11 +128,13 @@ struct bb_timeline_performer {
 	 * TIMES, one of each of the N MEMBERS of its group, are when they come to OPERATION, and
 	 * become when they are done; INFINITY: never, as far as is known, and who depends on such a
 	 * member stays so too. Of a collective that some may be done with early it is asked again
-	 * as each member comes, and who is done stays done. NUMBER tells one collective from the
-	 * next to what is drawn.
+	 * as each member comes, and who is done stays done; not once *WHOLE is set, which says that
+	 * here nobody is done before all have come. NUMBER tells one collective from the next to
+	 * what is drawn.
 	 */
 	bb_status (*perform)(void *own, const struct bb_operation *operation, const int *members,
-			     int n, uint64_t number, double *times, struct bb_error *error);
+			     int n, uint64_t number, double *times, bool *whole,
+			     struct bb_error *error);
 	void *own;
 };
 

@@ -16,6 +16,7 @@ struct bb_meeting {
 	struct bb_meeting *next;
 	uint64_t number; /* in the group's order */
 	int arrived;
+	bool whole;       /* nobody is done before all have come */
 	double *done;     /* [member], what the sweep makes of: */
 	double entered[]; /* [member]; INFINITY: not yet */
 };
@@ -68,7 +69,7 @@ static void end_meeting(struct bb_timeline *p, int group, struct bb_meeting *m)
 
 /* By a schedule, over the links. The first ranks need no list. */
 static bb_status perform(void *own, const struct bb_operation *o, const int *members, int n,
-			 uint64_t number, double *times, struct bb_error *error)
+			 uint64_t number, double *times, bool *whole, struct bb_error *error)
 {
 	const struct bb_timeline *p = own;
 	const size_t element = bb_dtype_size(o->dtype);
@@ -102,7 +103,7 @@ static bb_status sweep(struct bb_timeline *p, const struct bb_operation *o, stru
 
 	memcpy(m->done, m->entered, (size_t)size * sizeof(*m->done));
 	status = p->performer.perform(p->performer.own, o, &p->seats.rank[first], size, number,
-				      m->done, p->error);
+				      m->done, &m->whole, p->error);
 	for (size_t i = 0; i < (size_t)size && status == BB_OK; i++) {
 		int queue = NONE;
 
@@ -128,7 +129,7 @@ static bb_status meet(struct bb_timeline *p, int queue)
 	p->calls[seat]++;
 	m->entered[seat - p->seats.first[group]] = q->from;
 	m->arrived++;
-	if (m->arrived == size || bb_operation_ends_early(&q->operation))
+	if (m->arrived == size || (bb_operation_ends_early(&q->operation) && !m->whole))
 		status = sweep(p, &q->operation, m);
 	if (m->arrived == size)
 		end_meeting(p, group, m);

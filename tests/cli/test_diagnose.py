@@ -44,6 +44,7 @@ PLANTED = (
     ("--fault slow_link:3:7:4", [("BB-SLOW-LINK", 3, 7, None, "there")]),
     ("--fault slow_link:7:3:4", [("BB-SLOW-LINK", 3, 7, None, "back")]),
     ("--fault flapping_node:5:4:0.4", [("BB-FLAPPING-NODE", 5, None, None, "both")]),
+    ("--seed 3 --fault flapping_link:3:7:6:0.4", [("BB-FLAPPING-LINK", 3, 7, None, "there")]),
     ("--fault late:9:1ms", [("BB-STRAGGLER", 9, None, None, None)]),
     ("--node-ranks 4 --fault slow_node:5:3", [("BB-SLOW-RAIL", 1, None, 1, "both")]),
 )
@@ -147,6 +148,9 @@ def refuses():
         ("--backend host -g 4 --fault slow_node:1:3", 2, "give --link"),
         ("--backend host -g 4 --fault slow_node:1", 2, "slow_node:NODE:FACTOR"),
         ("--backend host -g 4 --fault flapping_node:1:3:2", 2, "flapping_node:NODE:FACTOR:SHARE"),
+        ("--backend host -g 4 --fault flapping_link:1:3:2", 2, "flapping_link:FROM:TO:FACTOR:SHARE"),
+        ("--backend host -g 4 --fault flapping_link:1:4:2:0.5 --link 1G", 2, "0 … 3"),
+        ("--backend host -g 4 --fault flapping_link:1:3:2:0.5", 2, "give --link"),
         ("--backend host -g 4 -e 1M", 2, "leave it out"),
         ("--backend null -g 4", 5, "nothing to diagnose"),
         ("--backend host -g 4 --fault corrupt:1", 2, "slow:RANK:TIME"),

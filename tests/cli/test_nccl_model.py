@@ -13,6 +13,7 @@ import tempfile
 from kit import ROOT, built, equal, expect, run, test
 
 sys.path.insert(0, os.path.join(ROOT, "scripts"))
+import validate_left_out  # noqa: E402
 import validate_sim  # noqa: E402
 
 H100 = "--backend sim --cluster hgx-h100"
@@ -224,6 +225,17 @@ def fits_are_said_on_both_sides():
     said = {system for _, system in validate_sim.fitted(paths)} - {"the same"}
     marked = {row["system"].split(" (")[0] for row in evaluated() if row["what"] == "fit"}
     equal(sorted(said), sorted(marked), "systems of which something was fitted")
+
+
+@test
+def left_out_is_of_these_constants():
+    """What make validate wrote of machines left out is of the constants that there are."""
+    said = {row["machine"]: row["constants"] for row in validate_sim.read("left_out.csv")}
+    now = validate_left_out.constants()
+    equal(sorted(said), sorted(now), "machines left out")
+    for name, some in now.items():
+        equal([part.split(" to ")[0] for part in said[name].split("; ")],
+              [f"{constant.key} {constant.published:.4g}" for constant in some], f"constants of {name}")
 
 
 @test

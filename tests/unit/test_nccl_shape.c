@@ -133,8 +133,10 @@ static void test_racks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_groups_of_programs), cmocka_unit_test(test_any_order),
-		cmocka_unit_test(test_shared_rails),       cmocka_unit_test(test_links_of_pairs),
+		cmocka_unit_test(test_groups_of_programs),
+		cmocka_unit_test(test_any_order),
+		cmocka_unit_test(test_shared_rails),
+		cmocka_unit_test(test_links_of_pairs),
 		cmocka_unit_test(test_racks),
 	};
 

@@ -30,7 +30,7 @@ struct playing {
 };
 
 static bb_status perform(void *own, const struct bb_operation *o, const int *members, int n,
-			 uint64_t number, double *times, struct bb_error *error)
+			 uint64_t number, double *times, bool *whole, struct bb_error *error)
 {
 	const struct playing *p = own;
 	struct bb_group **group = &p->groups[o->group];
@@ -45,6 +45,7 @@ static bb_status perform(void *own, const struct bb_operation *o, const int *mem
 	if (!*group)
 		BB_TRY(status, bb_sim_group_open(p->rank, members, n, group, error), out);
 	BB_TRY(status, bb_sim_name(*group, p->program->algorithm, &call, error), out);
+	*whole = call.native != NULL;
 	status = bb_sim_play(*group, p->course, &p->links, &call, number, times, error);
 out:
 	return status;
