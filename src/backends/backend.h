@@ -18,7 +18,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define BB_BACKEND_ABI 16u
+#define BB_BACKEND_ABI 17u
 #define BB_CHOSEN_TEXT 32
 #define BB_SWITCH_TEXT 160
 
@@ -44,6 +44,14 @@ struct bb_exchange {
 	 * this process. BB_ETIMEOUT once the run is being abandoned.
 	 */
 	bb_status (*gather)(void *own, int local, const void *mine, size_t bytes, void *all);
+	void *own;
+};
+
+/* Who hears how far something has come that takes long to compute. */
+struct bb_listener {
+	/* DONE of ALL rounds of SCHEDULE, or (NULL) operations of a program, are played; ALL 0: it
+	   is over. Often, on the thread that called the backend. NULL: nobody hears. */
+	void (*hear)(void *own, const struct bb_algorithm *schedule, size_t done, size_t all);
 	void *own;
 };
 
@@ -73,6 +81,7 @@ struct bb_backend_config {
 	} slow_rank;
 	bool flawed;
 	struct bb_fabric_flaw flaw;
+	struct bb_listener listener;
 	/* For a backend of GPUs; the others have no use for them. */
 	struct bb_exchange exchange; /* it needs one */
 	int ranks_before; /* on this host, in processes before this one: their GPUs are taken */

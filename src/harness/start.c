@@ -185,9 +185,22 @@ static bb_status open_results(struct bb_run *run)
 		return BB_OK;
 	status = bb_sinks_open(&run->sinks, &run->options, run->benchmark->open_text,
 			       run->benchmark->rows, stdout, &run->error);
+	bb_ticker_start(&run->ticker, 0, 0);
 	if (status == BB_OK && run->benchmark->open_results)
 		status = run->benchmark->open_results(run);
 	return status;
+}
+
+/* How far a play is. */
+static void hear(void *own, const struct bb_algorithm *schedule, size_t done, size_t all)
+{
+	struct bb_run *run = own;
+	char what[96] = "program";
+
+	if (schedule)
+		snprintf(what, sizeof(what), "%s by %s", schedule->collective->name,
+			 schedule->name);
+	bb_ticker_tell(&run->ticker, what, done, all);
 }
 
 /* After each step that may fail here and not there, the processes agree on what it came to. */
@@ -207,6 +220,7 @@ bb_status bb_run_open(struct bb_run *run)
 	       failed);
 	config = run->options.config;
 	config.exchange = (struct bb_exchange){bb_crew_exchange, &run->crew};
+	config.listener = (struct bb_listener){hear, run};
 	config.ranks_before = bb_assembly_before(&run->assembly) * run->world.nlocal;
 	config.ranks_here = bb_assembly_here(&run->assembly) * run->world.nlocal;
 	status = backend->open(&run->context, &run->world, &config, &run->error);

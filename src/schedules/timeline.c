@@ -365,6 +365,8 @@ static bb_status sweep(struct sweep *s)
 		if (s->loads && send_held_back(s) != BB_OK)
 			return BB_EINTERNAL;
 		finish_round(s);
+		if (!bb_goes_on(s->links, s->schedule, s->round, s->roles[0].rounds, n))
+			return BB_ETIMEOUT;
 	}
 	for (int rank = 0; rank < n; rank++)
 		if (s->times[rank] < s->taken[rank])

@@ -26,6 +26,14 @@ struct bb_choices {
 
 void bb_choices_free(struct bb_choices *choices);
 
+/* Who hears, now and then, how far a play has come, and may end it. */
+struct bb_timeline_pace {
+	/* DONE of ALL rounds of SCHEDULE, or (NULL) operations of a program, are played. False: the
+	   play ends with BB_ETIMEOUT. */
+	bool (*goes_on)(void *own, const struct bb_algorithm *schedule, size_t done, size_t all);
+	void *own;
+};
+
 struct bb_link_model {
 	double rate;    /* bytes per second; 0: a message takes no time to enter */
 	double latency; /* seconds */
@@ -45,6 +53,7 @@ struct bb_link_model {
 	/* Choosing, without noise and faults, takes many times as long as playing: what is chosen
 	   is added here, and found here again. NULL: it is not kept. */
 	struct bb_choices *choices;
+	const struct bb_timeline_pace *pace; /* NULL: nobody hears */
 };
 
 /*
@@ -76,7 +85,7 @@ enum bb_evaluator bb_timeline_evaluator(const struct bb_link_model *links,
 /*
  * TIMES, one of each member, are when they enter SCHEDULE of SHAPE with elements of ELEMENT bytes,
  * and become when they are done. CALL tells one collective from the next to what is drawn.
- * BB_EINTERNAL without memory.
+ * BB_EINTERNAL without memory, BB_ETIMEOUT where whoever paces it ends it.
  */
 BB_MUST bb_status bb_timeline_collective(const struct bb_link_model *links,
 					 const struct bb_algorithm *schedule,
@@ -96,7 +105,8 @@ double bb_timeline_noise(const struct bb_link_model *links, uint64_t call);
 
 /*
  * What a collective of SHAPE is done by where NAME is asked for (NULL: what takes the least time on
- * LINKS), with shape->chunk set to the best length of its messages. NULL with the reason in ERROR.
+ * LINKS), with shape->chunk set to the best length of its messages. NULL with the reason in ERROR:
+ * BB_ETIMEOUT where whoever paces LINKS ended it.
  */
 const struct bb_algorithm *bb_timeline_choose(const struct bb_link_model *links, const char *name,
 					      const struct bb_collective *collective,

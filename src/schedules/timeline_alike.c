@@ -376,8 +376,11 @@ static bb_status play(struct alike *a)
 	memset(&role, 0, sizeof(role));
 	a->schedule->prepare(&a->shape, 0, &role);
 	memcpy(a->taken, a->times, (size_t)a->period * sizeof(*a->taken));
-	for (size_t round = 0; round < role.rounds && status == BB_OK; round++)
+	for (size_t round = 0; round < role.rounds && status == BB_OK; round++) {
 		status = play_round(a, steps, a->schedule->round(&a->shape, &role, round, steps));
+		if (!bb_goes_on(a->links, a->schedule, round, role.rounds, a->period))
+			status = BB_ETIMEOUT;
+	}
 	for (int r = 0; r < a->period; r++)
 		if (a->times[r] < a->taken[r])
 			a->times[r] = a->taken[r];

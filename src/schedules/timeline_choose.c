@@ -20,6 +20,7 @@ struct choosing {
 	size_t element;
 	double *times;
 	struct bb_error *error;
+	bb_status *failed; /* why a play came to nothing */
 };
 
 static size_t rounds_of(const struct bb_algorithm *schedule, const struct bb_shape *shape)
@@ -40,7 +41,7 @@ static bool is_long(const struct choosing *c, const struct bb_algorithm *schedul
 	return rounds_of(schedule, shape) > SWEEP_MOST / (size_t)shape->nranks;
 }
 
-/* How long a call takes whose ranks all begin at once; < 0: no memory. */
+/* How long a call takes whose ranks all begin at once; < 0: it failed. */
 static double swept(const struct choosing *c, const struct bb_algorithm *schedule,
 		    const struct bb_shape *shape)
 {
@@ -48,7 +49,8 @@ static double swept(const struct choosing *c, const struct bb_algorithm *schedul
 
 	for (int rank = 0; rank < shape->nranks; rank++)
 		c->times[rank] = 0;
-	if (bb_timeline_collective(&c->links, schedule, shape, c->element, 0, c->times) != BB_OK)
+	*c->failed = bb_timeline_collective(&c->links, schedule, shape, c->element, 0, c->times);
+	if (*c->failed != BB_OK)
 		return -1;
 	for (int rank = 0; rank < shape->nranks; rank++)
 		latest = fmax(latest, c->times[rank]);
@@ -212,8 +214,9 @@ static const struct bb_algorithm *choose(const struct bb_link_model *links,
 {
 	const char *reason = collective->refuses ? collective->refuses(shape->nranks) : NULL;
 	const struct bb_algorithm *schedule = NULL;
+	bb_status failed = BB_OK;
 	struct choosing c = {*links, element, malloc((size_t)shape->nranks * sizeof(*c.times)),
-			     error};
+			     error, &failed};
 
 	c.links.noise = 0;
 	if (reason)
@@ -223,7 +226,9 @@ static const struct bb_algorithm *choose(const struct bb_link_model *links,
 		schedule = named(&c, asked, shape);
 	else if (c.times)
 		schedule = cheapest(&c, collective, shape);
-	if (!schedule) /* if no other reason is there yet */
+	if (failed == BB_ETIMEOUT)
+		(void)bb_fail(error, failed, "the choice of a schedule was given up");
+	else if (!schedule) /* if no other reason is there yet */
 		(void)bb_fail(error, BB_EINTERNAL, "no memory to choose a schedule");
 	free(c.times);
 	return schedule;

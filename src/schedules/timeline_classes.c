@@ -393,6 +393,8 @@ static bb_status play(struct play *p)
 		for (int i = 0; i < p->nclasses; i++) /* more and more of them */
 			if (settle(p, i) != BB_OK)
 				return BB_EINTERNAL;
+		if (!bb_goes_on(p->links, p->schedule, round, rounds, p->nclasses))
+			return BB_ETIMEOUT;
 	}
 	return BB_OK;
 }

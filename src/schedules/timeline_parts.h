@@ -78,6 +78,17 @@ static inline double bb_way_entry(const struct bb_link_model *links, double seco
 	return links->slow_link.factor > 0 ? bytes * second_per_byte : bb_link_entry(links, bytes);
 }
 
+/* Whoever paces LINKS hears that DONE of ALL rounds of N ranks are played, every some thousand
+   ranks. False: the play is to end. */
+static inline bool bb_goes_on(const struct bb_link_model *links,
+			      const struct bb_algorithm *schedule, size_t done, size_t all, int n)
+{
+	const size_t mask = n < 64 ? 1023 : n < 4096 ? 63 : 0;
+
+	return !links->pace || (done & mask) != 0 ||
+	       links->pace->goes_on(links->pace->own, schedule, done, all);
+}
+
 /* ---- what several ranks share in one round (timeline_loads.c) ------------------------- */
 
 struct bb_loads;

@@ -57,6 +57,7 @@ struct bb_timeline {
 	int **heard;                     /* [rank]: [index] who was heard from; NULL: nobody yet */
 	unsigned char *queue_of;      /* of each operation: its queue; those of a rank begin at: */
 	size_t *first;                /* [rank]; [nranks]: of all */
+	size_t begun;                 /* of all, so far */
 	uint64_t *calls;              /* [seat]: collectives that it has come to */
 	struct bb_meeting **meetings; /* [group] */
 	struct bb_choices choices;    /* of this play alone, where nobody keeps them */

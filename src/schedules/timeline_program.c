@@ -213,6 +213,7 @@ static bb_status begin(struct bb_timeline *p, int queue, size_t from, double tim
 	if (!next)
 		return BB_OK;
 	q->index = (size_t)(next - queue_of);
+	p->begun++;
 	q->operation = bb_program_at(p->program, rank, q->index);
 	switch (q->operation.act) {
 	case BB_ACT_COMPUTE:
@@ -282,8 +283,12 @@ static bb_status play(struct bb_timeline *p)
 	BB_TRY(st, find_queues(p), out);
 	for (int queue = 0; queue < queues; queue++)
 		BB_TRY(st, begin(p, queue, 0, 0), out);
-	while (p->agenda.n > 0)
-		BB_TRY(st, step(p), out);
+	while (p->agenda.n > 0 && st == BB_OK) {
+		st = step(p);
+		if (st == BB_OK &&
+		    !bb_goes_on(&p->links, NULL, p->begun, p->first[p->program->nranks], 1))
+			st = BB_ETIMEOUT;
+	}
 out:
 	return st;
 }

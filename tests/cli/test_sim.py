@@ -4,7 +4,9 @@ import csv
 import io
 import json
 import os
+import pty
 import re
+import signal
 import subprocess
 import tempfile
 
@@ -313,6 +315,21 @@ def is_never_the_default():
 def listed():
     found = subprocess.run([built("all_reduce_perf"), "--list"], stdout=subprocess.PIPE, text=True, check=True).stdout
     expect("backend sim: ranks are virtual" in found, "--list does not name it")
+
+
+@test
+def tells_how_far_it_is():
+    """What takes long says so on a terminal, and ends when it is told to."""
+    ours, theirs = pty.openpty()
+    words = "--backend sim --cluster hgx-h100:2048 -b 1M -e 1M --algo busbench:pairwise --fault slow_link:1:2:3 -T 0".split()
+    play = subprocess.Popen([built("alltoall_perf"), *words], stdout=subprocess.DEVNULL, stderr=theirs)
+    os.close(theirs)
+    told = b""
+    while not re.search(rb"alltoall by pairwise: \d+%", told):
+        told += os.read(ours, 4096)  # an error once it has ended
+    play.send_signal(signal.SIGINT)
+    equal(play.wait(timeout=60), 130, "exit status")
+    os.close(ours)
 
 
 @test

@@ -38,7 +38,8 @@ static bool open_course(struct bb_context *c, const struct bb_backend_config *co
 			  .port = config->link_port,
 			  .noise = config->link_noise,
 			  .seed = config->seed,
-			  .choices = &c->choices},
+			  .choices = &c->choices,
+			  .pace = &c->pace},
 		.clocks = calloc((size_t)c->world.nranks, sizeof(*course->clocks)),
 	};
 	if (config->cluster)
@@ -54,6 +55,16 @@ static bool open_course(struct bb_context *c, const struct bb_backend_config *co
 	return course->clocks;
 }
 
+/* A play ends with the run. */
+static bool goes_on(void *own, const struct bb_algorithm *schedule, size_t done, size_t all)
+{
+	const struct bb_context *c = own;
+
+	if (c->listener.hear)
+		c->listener.hear(c->listener.own, schedule, done, all);
+	return !atomic_load(&c->aborted);
+}
+
 static bb_status sim_open(struct bb_context **context, const struct bb_world *world,
 			  const struct bb_backend_config *config, struct bb_error *error)
 {
@@ -61,7 +72,11 @@ static bb_status sim_open(struct bb_context **context, const struct bb_world *wo
 
 	if (!c)
 		goto fail;
-	*c = (struct bb_context){.world = *world, .cluster = config->cluster, .error = error};
+	*c = (struct bb_context){.world = *world,
+				 .cluster = config->cluster,
+				 .error = error,
+				 .listener = config->listener,
+				 .pace = {goes_on, c}};
 	if (config->cluster &&
 	    !bb_network_make(&c->network, config->cluster, config->flawed ? &config->flaw : NULL))
 		goto fail;

@@ -38,6 +38,9 @@ static bb_status settle(struct bb_group *group, const char *name, struct bb_call
 		return bb_calibration_settle(c->calibration, name, call, error);
 	call->schedule = bb_timeline_choose(&links, name, call->collective, &shape,
 					    bb_dtype_size(call->dtype), &reason);
+	bb_sim_over(c);
+	if (!call->schedule && bb_error_status(&reason) == BB_ETIMEOUT)
+		return BB_ETIMEOUT;
 	if (!call->schedule)
 		return bb_fail(error, bb_error_status(&reason), "%s", reason.text);
 	call->shape.chunk = shape.chunk;
@@ -139,13 +142,15 @@ static bb_status play_schedule(struct bb_group *group, const struct bb_link_mode
 {
 	const struct bb_shape shape = bb_call_scheduled_shape(call);
 	const struct bb_link_model links = links_of(group, all);
+	bb_status status;
 
 	group->evaluator = bb_evaluator_name(bb_timeline_evaluator(&links, call->schedule, &shape));
-	if (bb_timeline_collective(&links, call->schedule, &shape, bb_dtype_size(call->dtype),
-				   number, times) != BB_OK)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for the messages of %d ranks",
-			       group->n);
-	return BB_OK;
+	status = bb_timeline_collective(&links, call->schedule, &shape, bb_dtype_size(call->dtype),
+					number, times);
+	if (status == BB_EINTERNAL)
+		(void)bb_fail(error, status, "out of memory for the messages of %d ranks",
+			      group->n);
+	return status;
 }
 
 bb_status bb_sim_play(struct bb_group *group, int course, const struct bb_link_model *links,
@@ -192,5 +197,6 @@ bb_status bb_sim_collective(struct bb_group *group, struct bb_queue *queue,
 	/* The last one played is the one that is told. */
 	for (int i = c->ncourses - 1; i >= 0 && status == BB_OK; i--)
 		status = play(group, i, call, number);
+	bb_sim_over(c);
 	return status;
 }

@@ -43,7 +43,9 @@ struct bb_context {
 	size_t ncounts;
 	struct bb_error *error;
 	uint64_t calls, programs; /* made, evaluated: each draws its own noise */
-	atomic_bool aborted;      /* sooner or later every call ends with BB_ETIMEOUT */
+	struct bb_listener listener;
+	struct bb_timeline_pace pace; /* which is the context's own */
+	atomic_bool aborted;          /* sooner or later every call ends with BB_ETIMEOUT */
 	/* Stands for every buffer: it has an address, nothing is ever kept there. */
 	_Alignas(BB_SIM_PAGE) char page[BB_SIM_PAGE];
 };
@@ -65,6 +67,13 @@ struct bb_group {
 
 /* The latest of N times, at least 0. */
 double bb_sim_latest(const double *times, int n);
+
+/* Whatever was played is over. */
+static inline void bb_sim_over(const struct bb_context *c)
+{
+	if (c->listener.hear)
+		c->listener.hear(c->listener.own, NULL, 0, 0);
+}
 
 /* The course without a fault. */
 static inline const struct bb_course *bb_sim_sound(const struct bb_context *c)

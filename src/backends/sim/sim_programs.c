@@ -102,5 +102,6 @@ bb_status bb_sim_evaluate(struct bb_rank *rank, const struct bb_program *program
 			c->courses[i].clocks[r] = later.by + seconds;
 	}
 	c->programs++;
+	bb_sim_over(c);
 	return status;
 }
