@@ -168,8 +168,35 @@ static bb_status sum_up(struct bb_run *run)
 	return status == BB_OK ? bb_played_records(of(run)->played, &run->sinks) : status;
 }
 
+/* Each rank of a cluster sends to the next: by which of these ways the others wait for. */
+static void add_slowest_way(const struct bb_cluster *c, int n, struct bb_strbuf *out)
+{
+	struct bb_cluster_way slowest = {.rate = INFINITY};
+	int from = -1;
+
+	for (int r = 0; r < n; r++) {
+		const struct bb_cluster_way way = bb_cluster_way(c, r, (r + 1) % n);
+
+		if (way.rate < slowest.rate ||
+		    (way.rate == slowest.rate && way.latency > slowest.latency)) {
+			slowest = way;
+			from = r;
+		}
+	}
+	if (from >= 0)
+		bb_strbuf_addf(out,
+			       "# The slowest way between neighbours: %d -> %d over %s, %.4g GB/s "
+			       "and %.3g us; p2p_bandwidth_perf plays all pairs\n",
+			       from, (from + 1) % n, bb_cluster_path_name(slowest.path),
+			       slowest.rate / 1e9, 1e6 * slowest.latency);
+}
+
 static void tell(struct bb_run *run, struct bb_strbuf *out)
 {
+	const struct bb_cluster *cluster = run->options.cluster;
+
+	if (cluster && run->benchmark->subject == &bb_sendrecv && !run->record.split)
+		add_slowest_way(cluster, run->world.nranks, out);
 	bb_compare_text(of(run)->compare, out);
 	bb_played_text(of(run)->played, run->options.fault_text, out);
 	bb_groups_text(of(run)->groups, out);
