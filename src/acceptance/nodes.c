@@ -114,24 +114,23 @@ static bool list_hosts(const struct bb_evidence *e, struct bb_nodes *nodes, size
 struct late {
 	int64_t rank;
 	size_t results, accused; /* that tell who was last; that accuse this rank */
-	double us;               /* mean lateness over those that do */
-	double share;            /* of the operation's time */
+	/* Means over those that do: how late, and how long the operation takes its ranks. */
+	double us, time;
 };
 
 /* One result's say: the rank that it accuses, or -1. */
-static int64_t accused(const struct bb_read_record *r, double *us, double *share)
+static int64_t accused(const struct bb_read_record *r, double *us, double *time)
 {
 	const int64_t rank = bb_record_int(r->json, "last_rank");
 	const double last = bb_record_number(r->json, "last_share");
 	const double uncertain = bb_record_number(r->json, "clock_uncertainty_us");
-	double time = bb_record_number(r->json, "p50_us");
 
 	*us = bb_record_number(r->json, "last_late_us");
-	if (!(time > 0))
-		time = bb_record_number(r->json, "time_us");
-	*share = *us / time;
+	*time = bb_record_number(r->json, "p50_us");
+	if (!(*time > 0))
+		*time = bb_record_number(r->json, "time_us");
 	return rank >= 0 && bb_record_int(r->json, "iterations") >= OPERATIONS &&
-			       last >= LAST_SHARE && *share >= LATE_SHARE && *us >= LATE_US &&
+			       last >= LAST_SHARE && *us >= LATE_SHARE * *time && *us >= LATE_US &&
 			       (isnan(uncertain) || *us > 4 * uncertain)
 		       ? rank
 		       : -1;
@@ -145,14 +144,14 @@ static bool straggler(const struct bb_evidence *e, struct late *found)
 	for (size_t i = 0; i < e->nruns; i++) {
 		for (size_t k = 0; k < e->runs[i].records.n; k++) {
 			const struct bb_read_record *const r = &e->runs[i].records.list[k];
-			double us, share;
+			double us, time;
 			int64_t rank;
 
 			if (strcmp(r->kind, "result") != 0 ||
 			    bb_record_int(r->json, "last_rank") < 0)
 				continue;
 			best.results++;
-			rank = accused(r, &us, &share);
+			rank = accused(r, &us, &time);
 			if (rank < 0)
 				continue;
 			/* Boyer and Moore's majority vote. */
@@ -167,18 +166,18 @@ static bool straggler(const struct bb_evidence *e, struct late *found)
 	*found = (struct late){.rank = best.rank, .results = best.results};
 	for (size_t i = 0; i < e->nruns && best.rank >= 0; i++) {
 		for (size_t k = 0; k < e->runs[i].records.n; k++) {
-			double us, share;
+			double us, time;
 
 			if (strcmp(e->runs[i].records.list[k].kind, "result") != 0 ||
-			    accused(&e->runs[i].records.list[k], &us, &share) != best.rank)
+			    accused(&e->runs[i].records.list[k], &us, &time) != best.rank)
 				continue;
 			found->accused++;
 			found->us += us;
-			found->share += share;
+			found->time += time;
 		}
 	}
 	found->us /= found->accused ? (double)found->accused : 1;
-	found->share /= found->accused ? (double)found->accused : 1;
+	found->time /= found->accused ? (double)found->accused : 1;
 	return 2 * found->accused > found->results;
 }
 
@@ -188,7 +187,7 @@ static const char *describe(const struct bb_evidence *e, const struct late *late
 {
 	const struct bb_read_record *const run = bb_records_first(&e->runs[0].records, "run");
 	const json_t *const ranks = run ? json_object_get(run->json, "ranks") : NULL;
-	char us[BB_UNIT_TEXT];
+	char us[BB_UNIT_TEXT], time[BB_UNIT_TEXT];
 	size_t i;
 	json_t *rank;
 
@@ -198,10 +197,11 @@ static const char *describe(const struct bb_evidence *e, const struct late *late
 			continue;
 		snprintf(reason, room,
 			 "%s: rank %lld (device %lld) enters last in %zu of %zu results, %s "
-			 "late, %.0f%% of the operation",
+			 "late; the operation takes %s",
 			 e->step->name, (long long)late->rank,
 			 (long long)bb_record_int(rank, "device"), late->accused, late->results,
-			 bb_format_duration(us, late->us / 1e6), 100 * late->share);
+			 bb_format_duration(us, late->us / 1e6),
+			 bb_format_duration(time, late->time / 1e6));
 		return bb_record_string(rank, "host");
 	}
 	return NULL;
