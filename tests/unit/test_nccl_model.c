@@ -136,6 +136,22 @@ static void test_nvls_bound(void **state)
 	}
 }
 
+/* Of links that are half as fast, by a fault or as they are, NVLS has half, too. */
+static void test_nvls_of_slow_links(void **state)
+{
+	const struct bb_nccl_constants c = constants(90);
+	struct bb_nccl_machine m = machine(90, 1, 8);
+	const double size = 0x1p40;
+	const double whole = bb_nccl_time(&c, &m, BB_NCCL_AS_MEASURED, &bb_all_reduce, BB_NCCL_NVLS,
+					  BB_NCCL_SIMPLE, size);
+
+	m.gpu_rate /= 2;
+	assert_float_equal(bb_nccl_time(&c, &m, BB_NCCL_AS_MEASURED, &bb_all_reduce, BB_NCCL_NVLS,
+					BB_NCCL_SIMPLE, size) /
+				   whole,
+			   2, 1e-3);
+}
+
 static enum bb_nccl_algorithm chosen(int sm, int nodes, int ranks, double bytes)
 {
 	const struct bb_nccl_constants c = constants(sm);
@@ -332,12 +348,13 @@ static void test_settings(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_by_hand),     cmocka_unit_test(test_by_generation),
-		cmocka_unit_test(test_nvls_bound),  cmocka_unit_test(test_choices_seen),
-		cmocka_unit_test(test_forced),      cmocka_unit_test(test_sense),
-		cmocka_unit_test(test_messages),    cmocka_unit_test(test_tree_edges),
-		cmocka_unit_test(test_tapers),      cmocka_unit_test(test_rails_change),
-		cmocka_unit_test(test_unknown_gpu), cmocka_unit_test(test_settings),
+		cmocka_unit_test(test_by_hand),      cmocka_unit_test(test_by_generation),
+		cmocka_unit_test(test_nvls_bound),   cmocka_unit_test(test_nvls_of_slow_links),
+		cmocka_unit_test(test_choices_seen), cmocka_unit_test(test_forced),
+		cmocka_unit_test(test_sense),        cmocka_unit_test(test_messages),
+		cmocka_unit_test(test_tree_edges),   cmocka_unit_test(test_tapers),
+		cmocka_unit_test(test_rails_change), cmocka_unit_test(test_unknown_gpu),
+		cmocka_unit_test(test_settings),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -84,6 +84,7 @@ static const struct row rows[] = {
 	ONE(nvls_base, TIME),
 	ONE(nvls_fill, TIME),
 	ONE(nvls_rate, RATE),
+	ONE(nvls_link, RATE),
 	ONE(nvls_wide_rate, RATE),
 	ONE(nvls_gpu, TIME),
 	ONE(nvlstree_hop, TIME),

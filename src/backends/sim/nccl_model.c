@@ -280,9 +280,10 @@ static double wide_fill(const struct view *v)
 	return is_wide(v) ? (v->gpus - v->c->nvls_few) * v->c->nvls_gpu : 0;
 }
 
-/* Of a GPU's links, RATE being that of a few GPUs. */
+/* Of a GPU's links, RATE being that of a few GPUs with all of theirs. */
 static double nvls_rate(const struct view *v, double rate)
 {
+	rate *= least(1, v->m->gpu_rate / v->c->nvls_link);
 	return is_wide(v) ? rate * v->c->nvls_wide_rate / v->c->nvls_rate : rate;
 }
 

@@ -83,6 +83,7 @@ struct bb_nccl_constants {
 	double ring_ll128_share; /* of NVLink's rate, LL128 */
 	double ring_simple_hop;  /* over NVLink */
 	double nvls_base, nvls_rate, nvls_fill;
+	double nvls_link; /* a GPU's links where these were measured: fewer take longer */
 	/* Of more than FEW GPUs that share switches: the rate, and what each more GPU takes. */
 	double nvls_few, nvls_wide_rate, nvls_gpu;
 	double nvlstree_hop, nvlstree_rate;
