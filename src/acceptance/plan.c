@@ -136,51 +136,6 @@ bb_status bb_plan_simulation(const struct bb_profile_step *step, const struct bb
 	return split(&text, step, folder, words, error);
 }
 
-/* Ranks fill a cluster node after node, so a step must have its nodes full or be on one alone. */
-static bb_status check_step(const struct bb_profile_step *step, const struct bb_cluster *cluster,
-			    const char *said, struct bb_error *error)
-{
-	const int64_t each = step->ranks / step->nodes;
-
-	if (step->nodes > cluster->nodes)
-		return bb_fail(error, BB_EUSAGE,
-			       "--cluster %s has %d node%s; step %s needs %lld, as in NAME:%lld",
-			       said, cluster->nodes, bb_plural(cluster->nodes), step->name,
-			       (long long)step->nodes, (long long)step->nodes);
-	if (step->nodes > 1 ? each != cluster->gpus : each > cluster->gpus)
-		return bb_fail(error, BB_EUSAGE,
-			       "--cluster %s has nodes of %d rank%s; step %s has %lld on a node",
-			       said, cluster->gpus, bb_plural(cluster->gpus), step->name,
-			       (long long)each);
-	return BB_OK;
-}
-
-bb_status bb_plan_check(const struct bb_profile *profile, enum bb_mode mode,
-			const struct bb_played *played, bb_topology_loader *load,
-			struct bb_error *error)
-{
-	struct bb_cluster *cluster = NULL;
-	bb_status st = BB_OK;
-
-	if (!played->cluster && played->fault)
-		return bb_fail(error, BB_EUSAGE,
-			       "--fault %s: faults are planted in a --cluster that is simulated; "
-			       "real steps have theirs in run:",
-			       played->fault);
-	if (!played->cluster)
-		return BB_OK;
-	/* Words of commands are split there. */
-	if (strpbrk(played->cluster, " \t\r\n") ||
-	    (played->fault && strpbrk(played->fault, " \t\r\n")))
-		return bb_fail(error, BB_EUSAGE, "--cluster and --fault take no blanks");
-	st = bb_cluster_open(played->cluster, load, &cluster, error);
-	for (uint32_t i = 0; st == BB_OK && i < profile->nsteps; i++)
-		if (profile->steps[i].mode & mode)
-			st = check_step(&profile->steps[i], cluster, played->cluster, error);
-	bb_cluster_free(cluster);
-	return st;
-}
-
 void bb_plan_add_line(struct bb_strbuf *out, const struct bb_words_list *words)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -32,11 +32,18 @@ BB_MUST bb_status bb_plan_command(const struct bb_profile *profile,
 				  const struct bb_profile_step *step,
 				  const struct bb_played *played, const char *folder,
 				  struct bb_words_list *words, struct bb_error *error);
-/* BB_EUSAGE: the cluster of PLAYED is none, or too small or of other nodes than those of a step of
-   MODE. LOAD reads topologies from files. */
-BB_MUST bb_status bb_plan_check(const struct bb_profile *profile, enum bb_mode mode,
-				const struct bb_played *played, bb_topology_loader *load,
-				struct bb_error *error);
+/* What is known of the steps of MODE before any is run. BB_EUSAGE: a binary is not in FOLDER; a
+   link or cluster that a gate of the profile at PATH expects from is none; the cluster of PLAYED is
+   none, or too small or of other nodes than those of a step, or its fault is none of it. LOAD reads
+   topologies from files. */
+struct bb_planned {
+	const struct bb_profile *profile;
+	const char *path, *folder;
+	enum bb_mode mode;
+	const struct bb_played *played;
+	bb_topology_loader *load;
+};
+BB_MUST bb_status bb_plan_check(const struct bb_planned *plan, struct bb_error *error);
 /* The same in virtual time on this machine, for a GATE whose expectation is the simulator's. */
 BB_MUST bb_status bb_plan_simulation(const struct bb_profile_step *step, const struct bb_gate *gate,
 				     const char *folder, struct bb_words_list *words,

@@ -289,7 +289,7 @@ static void read_trouble(const char *path, char *trouble, size_t room)
 
 		/* What a binary says of itself counts most, and first. */
 		if (own || (!trouble[0] && line[strspn(line, " -*#")]))
-			snprintf(trouble, room, "%.240s", line);
+			snprintf(trouble, room, "%s", line);
 		if (own)
 			break;
 	}
@@ -369,6 +369,26 @@ out:
 	return st;
 }
 
+/* A step in virtual time that ended as a mistake in its options has found one of --cluster, --fault
+   or run:, which no other step mends: no run that could be gone on with. */
+static bb_status refuse(const struct bb_session *s, const struct bb_profile_step *step,
+			const char *name, struct bb_error *error)
+{
+	char rest[160], path[PATH_TEXT], said[480] = "";
+	bb_status st;
+
+	snprintf(rest, sizeof(rest), "logs/%s.txt", name);
+	BB_TRY(st, path_of(s, rest, path, error), out);
+	read_trouble(path, said, sizeof(said));
+	BB_TRY(st, path_of(s, "runs.jsonl", path, error), out);
+	if (unlink(path) != 0)
+		st = bb_fail(error, BB_EUSAGE, "%s: %s", path, strerror(errno));
+	else
+		st = bb_fail(error, BB_EUSAGE, "step %s: %s", step->name, said);
+out:
+	return st;
+}
+
 static bb_status run_step(struct bb_session *s, struct bb_evidence *e, struct bb_error *error)
 {
 	struct bb_words_list words = {.n = 0};
@@ -385,6 +405,8 @@ static bb_status run_step(struct bb_session *s, struct bb_evidence *e, struct bb
 				e->nruns);
 		snprintf(name, sizeof(name), "%s.%zu", e->step->name, i + 1);
 		BB_TRY(st, execute(s, e->step, name, &words, run, error), out);
+		if (s->played.cluster && run->outcome.status == BB_EUSAGE)
+			BB_TRY(st, refuse(s, e->step, name, error), out);
 		if (fresh && !s->stopped_by)
 			BB_TRY(st, note(s, e->step, i, &run->outcome, error), out);
 	}

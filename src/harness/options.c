@@ -212,7 +212,7 @@ static bool read_link_rest(struct bb_options *o, const char *rest, uint64_t *ns)
 	return bb_parse_duration(latency, ns) && (!comma || o->config.link_port);
 }
 
-static bb_status resolve_link(struct bb_options *o, struct bb_error *error)
+bb_status bb_options_link(struct bb_options *o, struct bb_error *error)
 {
 	char rate[64];
 	const char *comma;
@@ -324,7 +324,7 @@ bb_status bb_options_read(struct bb_options *o, const struct bb_benchmark *bench
 		o->step_factor = 1;
 	BB_TRY(st, resolve_backend(o, &environment->launch, error), out);
 	BB_TRY(st, bb_options_fault(o, benchmark->faults, error), out);
-	BB_TRY(st, resolve_link(o, error), out);
+	BB_TRY(st, bb_options_link(o, error), out);
 	BB_TRY(st, resolve_cluster(o, benchmark->programs, error), out);
 	BB_TRY(st, resolve_calibration(o, error), out);
 	resolve_noise(o);

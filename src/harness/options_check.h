@@ -33,6 +33,9 @@ struct bb_output_file {
 BB_MUST bb_status bb_check_files(const struct bb_output_file *files, int n, bool writes,
 				 struct bb_error *error);
 
+/* --link, into the configuration of the backend. */
+BB_MUST bb_status bb_options_link(struct bb_options *options, struct bb_error *error);
+
 /* --fault, where KNOWN has a bit for each kind that the benchmark obeys; backends of virtual time
    know some more. */
 BB_MUST bb_status bb_options_fault(struct bb_options *options, unsigned known,

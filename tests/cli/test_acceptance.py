@@ -182,6 +182,14 @@ def planned_wrongly():
     acceptance("run", path, "--cluster", "hgx-h100").exits(2).says("has 1 node; step pair_of_nodes needs 2")
     acceptance("run", path, "--cluster", "gb200-nvl72:4").exits(2).says("nodes of 4 ranks; step all_reduce has 8")
     acceptance("run", path, "--fault", "lost_rail:0:2").exits(2).says("--cluster")
+    # Its own reader refuses a fault before anything runs; what only some programs obey, the first that does not.
+    played = ("run", path, "--cluster", "hgx-h100:2", "--fault")
+    acceptance(*played, "foo", "--dry-run").exits(2).says('--fault: "foo"', "or late:RANK:TIME (late:2:5ms)\n")
+    for fault in "lost_rail:9:2", "lost_rail:0:99":
+        acceptance(*played, fault, "--dry-run").exits(2).says("has nodes 0 … 1 with rails 0 … 7")
+    with Folder() as f:
+        for _ in range(2):  # it leaves nothing to go on with
+            f.run(path, *played[2:], "swap:3").exits(2).says("step all_reduce: all_reduce_perf: --fault", "lost_rail:NODE:RAIL (lost_rail:3:0)\n")
     acceptance("run", path, "--quick", "--cluster", "hgx-h100", "--dry-run").exits(0).prints("--backend sim -t 1 -g 8 --cluster hgx-h100", ": 1 run,")
     with Folder() as f:
         out = os.path.join(f.name, "out")
@@ -416,8 +424,9 @@ def simulator():
         for name, link, code in ("same", "20GB/s,5us", 0), ("slow", "18GB/s,5us", 7):
             path = f.profile(profile(step(run.format(link), gate.format('link: "20GB/s,5us"')), more="ranks: 8\n"), name)
             f.run(path, out="out-" + name).exits(code)
-        path = f.profile(profile(step(run.format("1GB/s,5us"), gate.format("cluster: nowhere:1")), more="ranks: 8\n"), "no")
-        f.run(path, out="out-no").exits(3).prints("could not judge", "nowhere")
+        for source, *words in ("cluster: nowhere:1", "nowhere: not a known system"), ("link: banana", "--link banana"), ("cluster: hgx-h100:0", "hgx-h100"):
+            path = f.profile(profile(step(run.format("1GB/s,5us"), gate.format(source)), more="ranks: 8\n"), "no.yaml")
+            f.run(path, "--dry-run").exits(2).says("no.yaml:7: gate of a: from:", *words)
 
 
 @test
@@ -465,6 +474,7 @@ REFUSED = {
     "reference": (step(RUN, "      - metric: busbw\n        where: {collective: all_reduce, size: 8G}\n        from: {reference: nobody}\n"),
                   "p.yaml:6", "nobody is no id"),
     "any program": (step("/bin/sh -c true"), "p.yaml:3", "not the name of a perf binary"),
+    "no such program": (step("nosuch_perf -g 2"), "p.yaml:3", "there is no nosuch_perf in"),
     "no steps": ("  []\n", "p.yaml:", "Insufficient entries"),
     "no YAML": ("  [", "p.yaml:", "libyaml"),
 }  # fmt: skip

@@ -80,7 +80,8 @@ static bb_status begin(const struct bb_acceptance_job *job, struct begun *b, str
 					 .played = {o->cluster, o->fault},
 					 .resume = o->resume != NULL,
 					 .quiet = o->quiet};
-	st = bb_plan_check(b->profile, b->session.mode, &b->session.played, bb_plugin_read_topology,
+	st = bb_plan_check(&(struct bb_planned){b->profile, path, b->folder, b->session.mode,
+						&b->session.played, bb_plugin_read_topology},
 			   error);
 out:
 	return st;

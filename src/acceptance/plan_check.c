@@ -1,0 +1,137 @@
+/*
+ * plan_check.c - what is wrong with a plan and can be known before its first step is run.
+ */
+#include "acceptance/plan.h"
+
+#include "core/units.h"
+#include "harness/options_check.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static bb_status check_binary(const struct bb_planned *plan, const struct bb_profile_step *step,
+			      struct bb_error *error)
+{
+	const char *const run = step->run + strspn(step->run, " \t\r\n");
+	const int n = (int)strcspn(run, " \t\r\n");
+	char path[1200];
+
+	snprintf(path, sizeof(path), "%s/%.*s", plan->folder, n, run);
+	if (access(path, X_OK) == 0)
+		return BB_OK;
+	return bb_fail(error, BB_EUSAGE, "%s:%d: run: there is no %.*s in %s", plan->path,
+		       step->line, n, run, plan->folder);
+}
+
+/* The link or cluster from which GATE expects, if it is the simulator that says. */
+static bb_status check_model(const struct bb_planned *plan, const struct bb_profile_step *step,
+			     const struct bb_gate *gate, struct bb_error *error)
+{
+	struct bb_options link = {.link_text = gate->from->link};
+	struct bb_cluster *cluster = NULL;
+	struct bb_error why = {0};
+	bb_status st;
+
+	if (gate->from->kind != BB_FROM_SIMULATOR)
+		return BB_OK;
+	st = gate->from->cluster ? bb_cluster_open(gate->from->cluster, plan->load, &cluster, &why)
+				 : bb_options_link(&link, &why);
+	if (st == BB_OK && cluster && step->ranks > cluster->ranks)
+		st = bb_fail(&why, BB_EUSAGE, "--cluster %s has %d rank%s, the step %lld",
+			     gate->from->cluster, cluster->ranks, bb_plural(cluster->ranks),
+			     (long long)step->ranks);
+	if (st != BB_OK)
+		st = bb_fail(error, st, "%s:%d: gate of %s: from: %s", plan->path, gate->line,
+			     step->name, why.text);
+	bb_cluster_free(cluster);
+	return st;
+}
+
+/* Ranks fill a cluster node after node, so a step must have its nodes full or be on one alone. */
+static bb_status check_places(const struct bb_profile_step *step, const struct bb_cluster *cluster,
+			      const char *said, struct bb_error *error)
+{
+	const int64_t each = step->ranks / step->nodes;
+
+	if (step->nodes > cluster->nodes)
+		return bb_fail(error, BB_EUSAGE,
+			       "--cluster %s has %d node%s; step %s needs %lld, as in NAME:%lld",
+			       said, cluster->nodes, bb_plural(cluster->nodes), step->name,
+			       (long long)step->nodes, (long long)step->nodes);
+	if (step->nodes > 1 ? each != cluster->gpus : each > cluster->gpus)
+		return bb_fail(error, BB_EUSAGE,
+			       "--cluster %s has nodes of %d rank%s; step %s has %lld on a node",
+			       said, cluster->gpus, bb_plural(cluster->gpus), step->name,
+			       (long long)each);
+	return BB_OK;
+}
+
+/* --fault by its own reader: what no program obeys, or what is not in CLUSTER. What only some obey
+   the first step refuses that does not. */
+static bb_status check_fault(const struct bb_played *played, const struct bb_cluster *cluster,
+			     struct bb_error *error)
+{
+	struct bb_options o = {.backend = bb_backend_find("sim"),
+			       .program = "acceptance",
+			       .fault_text = played->fault,
+			       .cluster_text = played->cluster};
+	const struct bb_world world = {.nranks = cluster->ranks, .nprocs = 1};
+	const unsigned all = ((1u << BB_NFAULTS) - 1) & ~(1u << BB_FAULT_NONE);
+	bb_status st;
+
+	BB_TRY(st, bb_options_fault(&o, all, error), out);
+	o.cluster = (struct bb_cluster *)cluster;
+	st = bb_options_check_world(&o, &world, error);
+out:
+	return st;
+}
+
+static bb_status check_played(const struct bb_planned *plan, struct bb_error *error)
+{
+	const struct bb_played *const played = plan->played;
+	struct bb_cluster *cluster = NULL;
+	bb_status st = BB_OK;
+
+	if (!played->cluster && played->fault)
+		return bb_fail(error, BB_EUSAGE,
+			       "--fault %s: faults are planted in a --cluster that is simulated; "
+			       "real steps have theirs in run:",
+			       played->fault);
+	if (!played->cluster)
+		return BB_OK;
+	/* Words of commands are split there. */
+	if (strpbrk(played->cluster, " \t\r\n") ||
+	    (played->fault && strpbrk(played->fault, " \t\r\n")))
+		return bb_fail(error, BB_EUSAGE, "--cluster and --fault take no blanks");
+	BB_TRY(st, bb_cluster_open(played->cluster, plan->load, &cluster, error), out);
+	for (uint32_t i = 0; i < plan->profile->nsteps; i++)
+		if (plan->profile->steps[i].mode & plan->mode)
+			BB_TRY(st,
+			       check_places(&plan->profile->steps[i], cluster, played->cluster,
+					    error),
+			       out);
+	if (played->fault)
+		st = check_fault(played, cluster, error);
+out:
+	bb_cluster_free(cluster);
+	return st;
+}
+
+bb_status bb_plan_check(const struct bb_planned *plan, struct bb_error *error)
+{
+	bb_status st = BB_OK;
+
+	for (uint32_t i = 0; i < plan->profile->nsteps; i++) {
+		const struct bb_profile_step *const step = &plan->profile->steps[i];
+
+		if (!(step->mode & plan->mode))
+			continue;
+		BB_TRY(st, check_binary(plan, step, error), out);
+		for (uint32_t k = 0; k < step->ngates; k++)
+			BB_TRY(st, check_model(plan, step, &step->gates[k], error), out);
+	}
+	st = check_played(plan, error);
+out:
+	return st;
+}
