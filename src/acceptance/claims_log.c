@@ -26,6 +26,8 @@ struct said {
 	int64_t nhosts, nranks;
 	bool table;      /* rows go on in the last table */
 	bool in_place;   /* rows of one half are of this placement: the heading names no other */
+	int columns;     /* of both halves of the last row that was whole; 0: unknown */
+	uint64_t size;   /* of that row */
 	char begun[160]; /* a row that another line cut off, up to there; "": none */
 	int begun_line;
 };
@@ -132,42 +134,6 @@ static bool read_half(const struct line *line, int j, struct bb_claim *half)
 	       number(line->words[j + 2], &half->busbw_GBps);
 }
 
-/*
- * The row that begins at word I: size, count, type, then as versions have it redop and root, then
- * time, algbw, busbw, #wrong out of place and in place; with -I each has four numbers more. A half
- * that was not run has "N/A" in its columns, or is missing. Returns how many words of it there are,
- * 0: none begins there. READ: whether it is whole.
- */
-static int read_row(const struct line *line, int i, bool in_place, struct row *row, bool *read)
-{
-	const char *const size = digits(line->words[i]);
-	int j = i + 3, left = 0, width, halves;
-
-	*read = false;
-	if (line->n - i < 3 || !is_whole(size) || !is_whole(line->words[i + 1]) ||
-	    !is_type(line->words[i + 2]) || strtoull(size, NULL, 10) == 0)
-		return 0;
-	j += j < line->n && is_letter(line->words[j][0]) && !is_value(line->words[j]);
-	while (j + left < line->n && is_value(line->words[j + left]))
-		left++;
-	width = left >= 16 ? 8 : 4;
-	halves = left >= 2 * width ? 2 : 1;
-	if (left > halves * width + 1 || left < halves * width)
-		return j + left - i;
-	/* The root comes first. */
-	j += left - halves * width;
-	for (int k = 0; k < halves; k++, j += width) {
-		const int half = halves == 1 ? in_place : k;
-
-		row->half[half].size_bytes = strtoull(size, NULL, 10);
-		row->half[half].in_place = half == 1;
-		row->there[half] = read_half(line, j, &row->half[half]);
-		row->wrong[half] = read_wrong(line->words[j + 3]);
-	}
-	*read = true;
-	return j - i;
-}
-
 /* Whether a bandwidth is that of its size and time, to what four digits of time and two of
    bandwidth leave open. */
 static bool plausible(const struct bb_claim *c)
@@ -176,6 +142,88 @@ static bool plausible(const struct bb_claim *c)
 
 	return c->time_us > 0 && c->busbw_GBps >= 0 &&
 	       fabs(GBps - c->algbw_GBps) <= 0.0051 + 2e-3 * GBps;
+}
+
+/* Whether both halves have the factor of their number of ranks, to what rounding leaves open. */
+static bool same_factor(const struct bb_claim *a, const struct bb_claim *b)
+{
+	const double half = 0.0051;
+
+	return (a->busbw_GBps - half) * (b->algbw_GBps - half) <=
+		       (b->busbw_GBps + half) * (a->algbw_GBps + half) &&
+	       (b->busbw_GBps - half) * (a->algbw_GBps - half) <=
+		       (a->busbw_GBps + half) * (b->algbw_GBps + half);
+}
+
+/* Whether the LEFT values from word J on hold time, algbw and busbw of SIZE, and not where they
+   were READ: one of the columns behind them is missing. */
+static bool begins_at(const struct line *line, int j, int left, int width, uint64_t size,
+		      const struct row *read)
+{
+	struct bb_claim half = {.size_bytes = size};
+
+	for (int k = 0; k < 2; k++)
+		if (read->there[k] && plausible(&read->half[k]))
+			return false;
+	for (int k = 0; k < 2 && k * width + 3 <= left; k++)
+		if (read_half(line, j + k * width, &half) && plausible(&half))
+			return true;
+	return false;
+}
+
+/*
+ * The halves in the LEFT values of LINE from word J on, behind the root, where one comes first.
+ * Returns how many columns they have; 0: fewer than a whole row, or than LEAST.
+ */
+static int read_halves(const struct line *line, int j, int left, int least, uint64_t size,
+		       bool in_place, struct row *row)
+{
+	const int width = left >= 16 ? 8 : 4;
+	const int halves = left >= 2 * width ? 2 : 1;
+	const int root = left - halves * width;
+
+	if (root < 0 || root > 1 || halves * width < least)
+		return 0;
+	for (int k = 0; k < halves; k++) {
+		const int half = halves == 1 ? in_place : k, at = j + root + k * width;
+
+		row->half[half].size_bytes = size;
+		row->half[half].in_place = half == 1;
+		row->there[half] = read_half(line, at, &row->half[half]);
+		row->wrong[half] = read_wrong(line->words[at + 3]);
+	}
+	return begins_at(line, j + 1 - root, left - 1 + root, width, size, row) ? 0
+										: halves * width;
+}
+
+/*
+ * The row that begins at word I: size, count, type, then as versions have it redop and root, then
+ * time, algbw, busbw, #wrong out of place and in place; with -I each has four numbers more. A half
+ * that was not run has "N/A" in its columns, or is missing. Returns how many words of it there are,
+ * 0: none begins there. READ: whether it is whole, with as many halves as the rows above it.
+ */
+static int read_row(const struct line *line, int i, struct said *said, struct row *row, bool *read)
+{
+	const char *const text = digits(line->words[i]);
+	const uint64_t size = is_whole(text) ? strtoull(text, NULL, 10) : 0;
+	const bool below = said->table && size >= said->size;
+	int j = i + 3, left = 0, columns;
+
+	*row = (struct row){.there = {false}};
+	*read = false;
+	if (line->n - i < 3 || size == 0 || !is_whole(line->words[i + 1]) ||
+	    !is_type(line->words[i + 2]))
+		return 0;
+	j += j < line->n && is_letter(line->words[j][0]) && !is_value(line->words[j]);
+	while (j + left < line->n && is_value(line->words[j + left]))
+		left++;
+	columns = read_halves(line, j, left, below ? said->columns : 0, size, said->in_place, row);
+	*read = columns > 0;
+	if (*read) {
+		said->columns = columns;
+		said->size = size;
+	}
+	return j + left - i;
 }
 
 static void keep(char *into, size_t room, const char *text)
@@ -241,8 +289,10 @@ static void take_heading(struct said *said, const struct line *line)
 		in |= strcmp(line->words[i], "in-place") == 0;
 		out |= strcmp(line->words[i], "out-of-place") == 0;
 	}
-	if (in || out)
-		said->in_place = in && !out;
+	if (!in && !out)
+		return;
+	said->in_place = in && !out;
+	said->columns = 0;
 }
 
 /* A comment: what runs, where, by which algorithm. */
@@ -305,11 +355,15 @@ static bool add_row(struct bb_claim_file *file, struct said *said, const struct 
 		if (!row->there[half])
 			continue;
 		claim.line = number;
+		if (!plausible(&claim) || (half == 1 && row->there[0] && plausible(&row->half[0]) &&
+					   !same_factor(&row->half[0], &claim))) {
+			c->implausible++;
+			continue;
+		}
+		/* In a row whose columns are mixed up another number may stand there. */
 		c->wrong += row->wrong[half] >= 1;
 		c->unchecked += isnan(row->wrong[half]);
-		if (!plausible(&claim))
-			c->implausible++;
-		else if (!bb_claim_add(c, &claim))
+		if (!bb_claim_add(c, &claim))
 			return false;
 	}
 	return true;
@@ -349,12 +403,22 @@ static bool end_row(struct bb_claim_file *file, struct said *said, const struct 
 	if (used >= sizeof(text))
 		return true;
 	split(text, &whole);
-	read_row(&whole, 0, said->in_place, &row, &read);
+	read_row(&whole, 0, said, &row, &read);
 	if (!read)
 		return true;
 	said->begun[0] = '\0';
 	file->cut--;
 	return add_row(file, said, &row, number);
+}
+
+/* Whether LINE is of the summary below a table, of which a page took the '#'. */
+static bool is_summary(const struct line *line)
+{
+	for (int i = 0; i < line->n; i++)
+		if (strcmp(line->words[i], "bandwidth") == 0 ||
+		    strcmp(line->words[i], "bounds") == 0)
+			return true;
+	return false;
 }
 
 /* Behind so many lines a row that was cut off does not go on. */
@@ -377,7 +441,7 @@ static bool take_line(struct bb_claim_file *file, struct said *said, char *text,
 	}
 	split(text, &line);
 	for (int i = 0; i < line.n && n == 0; i++) {
-		n = read_row(&line, i, said->in_place, &row, &read);
+		n = read_row(&line, i, said, &row, &read);
 		if (n > 0 && !read)
 			begin_row(file, said, &line, i, n, number);
 	}
@@ -388,7 +452,7 @@ static bool take_line(struct bb_claim_file *file, struct said *said, char *text,
 	/* What was a comment where it was printed. */
 	if (!comment && !take_comment(said, &line))
 		return false;
-	if (number > said->begun_line + LINES_BETWEEN)
+	if (number > said->begun_line + LINES_BETWEEN || is_summary(&line))
 		said->begun[0] = '\0';
 	return said->begun[0] ? end_row(file, said, &line, number) : true;
 }

@@ -156,6 +156,23 @@ def pasted_and_cut_off():
 
 
 @test
+def cut_off_within_the_last_row():
+    """Wherever a log ends, what is missing does not move other columns into #wrong."""
+    row = LINES.splitlines()[8]
+    words = row.split()
+    for kept in range(4, len(words)):
+        cut = LINES[: LINES.index(row)] + " ".join(words[:kept]) + "\n"
+        checked(cut, 0, ": 2 results", "1 row left out, the first in line 9: cut off", "At 4G: 474.9 GB/s. Normal")
+    checked(cut[:-5] + "4\nAvg bus bandwidth    : 476.57\n", 0, ": 2 results", "1 row left out, the first in line 9")
+    alone = [" ".join(words[:kept]) + "\n" for kept in (8, 12)]
+    for text in alone[0], alone[1], alone[1].replace("478.28", "4"):
+        with Folder() as f:
+            acceptance("check", f.write("log", text)).exits(2).says("log:1: a row of nccl-tests ends before its numbers do")
+    shifted = LINES.replace("273.46  478.56", "478.56  273.46")
+    checked(shifted, 0, ": 3 results", "1 left out: their algbw is not their size over their time")
+
+
+@test
 def pasted_with_errors_and_alone():
     checked(LINES.replace("478.28      0", "478.28  2e+00*"), 7, "Wrong data in 1 result")
     alone = LINES.replace("474.57", "0.00").replace("474.90", "0.00").replace("478.56", "0.00").replace("478.28", "0.00")
