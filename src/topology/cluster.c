@@ -56,15 +56,24 @@ static bb_status read_file(const char *path, char **text, struct bb_error *error
 {
 	FILE *file = fopen(path, "rb");
 	size_t length;
+	int why;
 
 	if (!file)
 		return bb_fail(error, BB_EUSAGE, "--cluster: %s cannot be opened: %s", path,
 			       strerror(errno));
 	*text = malloc(FILE_MOST + 1);
-	length = *text ? fread(*text, 1, FILE_MOST, file) : 0;
+	errno = 0;
+	length = *text ? fread(*text, 1, FILE_MOST + 1, file) : 0;
+	why = ferror(file) ? errno : 0;
 	fclose(file);
 	if (!*text)
 		return bb_fail(error, BB_EINTERNAL, "out of memory for %s", path);
+	if (why || length > FILE_MOST) {
+		free(*text);
+		*text = NULL;
+		return bb_fail(error, BB_EUSAGE, "--cluster: %s cannot be read: %s", path,
+			       why ? strerror(why) : "it is larger than 1 MiB");
+	}
 	(*text)[length] = '\0';
 	return BB_OK;
 }

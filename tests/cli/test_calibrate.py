@@ -53,6 +53,19 @@ def other_sizes():
 
 
 @test
+def names_of_libraries():
+    """What NCCL did, or a model of it, under a name that schedules have too, is none of theirs."""
+    known = records("all_reduce --backend sim --cluster hgx-h100:2 -b 1M -e 16M --algo ring,busbench:ring")
+    for backend in ("sim", "nccl"):
+        told = [{**r, "backend": backend} if r["kind"] == "run" else r for r in known]
+        if backend == "nccl":
+            told = [{**r, "library_algorithm": None} if r["kind"] == "result" else r for r in told]
+        with tempfile.TemporaryDirectory() as folder:
+            out = run(f"all_reduce --backend sim --calibrate {write(folder, told)} -g 4 -b 1M -e 1M --algo ring").exits(0).out
+        expect("# Calibration: 10 results, " in out and "; 10 results are none of schedules" in out, out)
+
+
+@test
 def known_truth():
     """Pipelined trees, a schedule that was seen among fewer ranks alone, another collective, more ranks."""
     sweep = "all_reduce {} -g %d -b 1K -e 16M -f %d --algo %s"

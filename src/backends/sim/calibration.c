@@ -37,30 +37,34 @@ static struct bb_cost cost_of(const struct bb_algorithm *schedule, const struct 
 	};
 }
 
-static const struct bb_algorithm *schedule_of(const char *line)
+/* The schedule that LINE is of; NULL: none, or a library's own algorithm, or a model of one. */
+static const struct bb_algorithm *schedule_of(const char *line, bool nccl)
 {
 	const struct bb_collective *collective;
-	char name[WORD], algorithm[WORD];
+	char name[WORD], algorithm[WORD], library[WORD];
 	const char *own = algorithm;
 
-	if (!bb_json_find_string(line, "collective", name, sizeof(name)) ||
+	if (bb_json_find_string(line, "library_algorithm", library, sizeof(library)) ||
+	    !bb_json_find_string(line, "collective", name, sizeof(name)) ||
 	    !bb_json_find_string(line, "algorithm", algorithm, sizeof(algorithm)))
 		return NULL;
 	collective = bb_collective_find(name);
 	if (strncmp(own, "busbench:", 9) == 0)
 		own += 9;
+	else if (nccl)
+		return NULL;
 	return collective ? bb_algorithm_find(collective, own) : NULL;
 }
 
 /* A record of a result into POINT. False: it is none of a schedule among several ranks. */
-static bool read_point(const char *line, struct bb_point *point)
+static bool read_point(const char *line, bool nccl, struct bb_point *point)
 {
 	struct bb_shape shape = {.nranks = 0};
 	double count, ranks, time, chunk = 0, samples = 0;
 	char dtype[WORD];
 	enum bb_dtype type;
 
-	*point = (struct bb_point){.schedule = schedule_of(line)};
+	*point = (struct bb_point){.schedule = schedule_of(line, nccl)};
 	if (!point->schedule || (point->schedule->collective->flags & BB_VARIABLE) ||
 	    !bb_json_find_number(line, "count", &count) ||
 	    !bb_json_find_number(line, "nranks", &ranks) ||
@@ -107,16 +111,19 @@ static bool add(struct bb_calibration *c, const struct bb_point *point)
 static bool take_line(struct bb_calibration *c, const char *line)
 {
 	struct bb_point point;
-	char kind[WORD];
+	char kind[WORD], backend[WORD];
 	double cores;
 
 	if (!bb_json_find_string(line, "kind", kind, sizeof(kind)))
 		return true;
+	if (strcmp(kind, "run") == 0)
+		c->nccl = bb_json_find_string(line, "backend", backend, sizeof(backend)) &&
+			  strcmp(backend, "nccl") == 0;
 	if (strcmp(kind, "run") == 0 && bb_json_find_number(line, "cores", &cores) && cores >= 1)
 		c->model.cores = cores < 1 << 20 ? (int)cores : 1 << 20;
 	if (strcmp(kind, "result") != 0)
 		return true;
-	if (read_point(line, &point))
+	if (read_point(line, c->nccl, &point))
 		return add(c, &point);
 	c->others++;
 	return true;
@@ -405,9 +412,13 @@ void bb_calibration_tell(const struct bb_calibration *c, struct bb_strbuf *out)
 		bb_strbuf_addf(out, "%s %.2f us among %d ranks", i > 0 ? "," : "",
 			       1e6 * m->latency[i], m->counts[i]);
 	bb_strbuf_addf(out, "; each of %d processors moves", m->cores);
-	for (int k = 0; k < m->nknots; k++)
-		bb_strbuf_addf(out, "%s %.3g", k > 0 ? "," : "",
-			       m->per_byte[k] > 0 ? 1e-9 / m->per_byte[k] : INFINITY);
+	for (int k = 0; k < m->nknots; k++) {
+		bb_strbuf_add(out, k > 0 ? ", " : " ");
+		if (m->per_byte[k] > 0)
+			bb_strbuf_addf(out, "%.3g", 1e-9 / m->per_byte[k]);
+		else
+			bb_strbuf_add(out, "- (in no time that was seen)");
+	}
 	bb_strbuf_addf(out, " GB/s of 2^%d bytes and every fourfold of that\n", m->first);
 	for (size_t i = 0; i < c->n;) {
 		const struct bb_point *first = &c->points[i];
