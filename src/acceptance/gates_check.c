@@ -46,9 +46,10 @@ static bb_status refuse(const struct spot *at, const char *format, ...)
 		       at->step->name, text);
 }
 
-/* What is looser can hardly fail; the share has room for rounding. */
+/* What is looser can hardly fail: of a tolerance, and of a bound with the tolerance taken off,
+   which has room for rounding. */
 #define MOST_DOWN 0.95
-#define LEAST_SHARE 0.999e-5
+#define LEAST_SHARE 0.999e-3
 
 /* "12.5%", with no upper limit of 100 %, into a fraction. */
 static bool percent(const char *text, size_t n, double *fraction)
@@ -234,9 +235,33 @@ out:
 	return st;
 }
 
+/* Of a share of a bound: what it is of, and that what is left of it can fail. */
+static bb_status check_share(const struct spot *at, struct bb_source *s, const char *said)
+{
+	const char *const metric = at->gate->metric;
+	const char *const source = bb_source_name(s->kind);
+	bb_status st;
+
+	if (strcmp(metric, "busbw") != 0 && strcmp(metric, "peak") != 0 &&
+	    strcmp(metric, "bandwidth") != 0)
+		return REFUSE(at, "from: %s: is for busbw, peak or bandwidth", source);
+	if (s->kind == BB_FROM_TOPOLOGY)
+		BB_TRY(st, topology(at, s), out);
+	else if (!percent(said, strlen(said), &s->percent))
+		return REFUSE(at, "from: %s: %s is not a percentage such as 20%%", source, said);
+	if (!(s->percent > 0))
+		return REFUSE(at, "from: %s: 0%% is a gate that cannot fail", source);
+	if (s->percent * (1 - at->gate->lower) < LEAST_SHARE)
+		return REFUSE(at, "from: %s: %s%s%s can hardly fail; at least 0.1%% of the bound",
+			      source, said, at->gate->down ? " less down: " : "",
+			      at->gate->down ? at->gate->down : "");
+	st = BB_OK;
+out:
+	return st;
+}
+
 static bb_status check_source(const struct spot *at, struct bb_source *s)
 {
-	const char *const metric = at->gate->metric ? at->gate->metric : "";
 	static const char *const of_what[BB_SOURCES] = {
 		[BB_FROM_COPY] = " of what the copy speed of the same run allows",
 		[BB_FROM_BOUND] = " of the bound that the record carries",
@@ -258,23 +283,10 @@ static bb_status check_source(const struct spot *at, struct bb_source *s)
 				      : "from: a gate with shape: needs rule:, the sentence that "
 					"says why");
 	snprintf(s->told, sizeof(s->told), "%.400s%s", said, of_what[s->kind]);
-	if (s->kind <= BB_FROM_BOUND) {
-		if (strcmp(metric, "busbw") != 0 && strcmp(metric, "peak") != 0 &&
-		    strcmp(metric, "bandwidth") != 0)
-			return REFUSE(at, "from: %s: is for busbw, peak or bandwidth",
-				      bb_source_name(s->kind));
-		if (!percent(said, strlen(said), &s->percent))
-			return REFUSE(at, "from: %s: %s is not a percentage such as 20%%",
-				      bb_source_name(s->kind), said);
-	}
-	if (s->kind == BB_FROM_TOPOLOGY)
-		BB_TRY(st, topology(at, s), out);
-	if (s->kind <= BB_FROM_TOPOLOGY && !(s->percent > 0))
-		return REFUSE(at, "from: %s: 0%% is a gate that cannot fail",
-			      bb_source_name(s->kind));
-	if (s->kind <= BB_FROM_TOPOLOGY && s->percent < LEAST_SHARE)
-		return REFUSE(at, "from: %s: so little can hardly fail; at least 0.001%%",
-			      bb_source_name(s->kind));
+	if (s->kind == BB_FROM_RULE && said[strspn(said, " \t\r\n")] == '\0')
+		return REFUSE(at, "from: rule: is empty; a sentence that says why");
+	if (s->kind <= BB_FROM_TOPOLOGY)
+		BB_TRY(st, check_share(at, s, said), out);
 	if (s->kind == BB_FROM_REFERENCE)
 		BB_TRY(st, reference(at, s), out);
 	if ((s->kind == BB_FROM_TOPOLOGY || s->kind == BB_FROM_REFERENCE) && !(s->GBps > 0))
@@ -341,11 +353,35 @@ static bool two_names(const char *text, char first[32], char second[32])
 	return strcmp(first, second) != 0;
 }
 
+/* What the last of the words -KEY or --NAME in RUN says; 0: nothing that is a size. */
+static uint64_t size_in(const char *run, char key, const char *name)
+{
+	const size_t n = strlen(name);
+	char word[BB_UNIT_TEXT] = "";
+	uint64_t size = 0;
+
+	for (const char *at = run; *(at += strspn(at, " \t\n")); at += strcspn(at, " \t\n")) {
+		if (at[0] == '-' && at[1] == key)
+			at += 2;
+		else if (strncmp(at, "--", 2) == 0 && strncmp(at + 2, name, n) == 0)
+			at += 2 + n;
+		else
+			continue;
+		at += strspn(at, "= \t\n");
+		snprintf(word, sizeof(word), "%.*s", (int)strcspn(at, " \t\n"), at);
+	}
+	return bb_parse_size(word, &size) ? size : 0;
+}
+
 static bb_status check_shape(const struct spot *at, struct bb_gate *g)
 {
+	const uint64_t least = size_in(at->step->run, 'b', "minbytes");
+
 	if (g->where && g->where->least_bytes == g->where->most_bytes)
 		return REFUSE(at, "where: size: %s is one size, and a shape needs several",
 			      g->where->size);
+	if (least > 0 && least == size_in(at->step->run, 'e', "maxbytes"))
+		return REFUSE(at, "run: has one size, and a shape needs several");
 	if (g->up || g->warn)
 		return REFUSE(at, "up and warn are for gates with a metric");
 	if (strcmp(g->shape, "no-dip") == 0) {

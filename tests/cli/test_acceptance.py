@@ -11,7 +11,7 @@ from accept import Folder, acceptance
 from kit import ROOT, VARIANTS, Skipped, add, built, equal, execute, expect, spawn, test
 
 THIS_MACHINE = os.path.join(ROOT, "ci", "profiles", "this-machine.yaml")
-GATE = "      - metric: peak\n        from: {copy: 0.001%}\n"
+GATE = "      - metric: peak\n        from: {copy: 0.1%}\n"
 
 
 def step(run, gates="", name="a", more=""):
@@ -49,12 +49,12 @@ def this_machine():
 
 def small(variant):
     with Folder() as f:
-        path = f.profile(profile(step("all_reduce_perf --backend host -g 2 -b 4K -e 4K -n 3", GATE)))
+        path = f.profile(profile(step("all_reduce_perf --backend host -g 2 -b 64K -e 64K -n 3", GATE)))
         f.run(path, variant=variant, timeout=120).exits(0)
         verdict = f.verdict()
         equal([g["verdict"] for g in verdict["gates"]], ["passed"] * 3, "verdicts")
         equal(verdict["args"][1:], ["run", path], "the command line that repeats it")
-        words = "-b 4K -e 4K -n 3 --json -".split()
+        words = "-b 64K -e 64K -n 3 --json -".split()
         equal(verdict["steps"][0]["args"][-len(words) :], words, "the command line of the step")
 
 
@@ -99,7 +99,7 @@ def repeats_have_an_interval():
     gate = '      - metric: time\n        from: {link: "1MB/s,1s"}\n'
     for repeats, told in (3, "the ratios of 3 runs have the mean"), (1, "1 run: no interval"):
         with Folder() as f:
-            path = f.profile(profile(step("all_reduce_perf --backend host -g 2 -b 4K -e 4K -n 3", gate, more=f"    repeats: {repeats}\n    ranks: 2\n")))
+            path = f.profile(profile(step("all_reduce_perf --backend host -g 2 -b 64K -e 64K -n 3", gate, more=f"    repeats: {repeats}\n    ranks: 2\n")))
             result = f.run(path).exits(0)
             result.require(("bound -: 1 run has no interval" in result.out) == (repeats == 1), "what is said of the bound")
             for g in [g for g in f.verdict()["gates"] if g["metric"] == "time"]:
@@ -339,7 +339,7 @@ def interrupted():
 def report():
     """The page is made where matplotlib and Jinja2 are; where not, the verdict stands without it."""
     with Folder() as f:
-        path = f.profile(profile(step("all_reduce_perf --backend host -g 2 -b 4K -e 4K -n 3", GATE)))
+        path = f.profile(profile(step("all_reduce_perf --backend host -g 2 -b 64K -e 64K -n 3", GATE)))
         out = os.path.join(f.name, "out")
         result = acceptance("run", path, "--quiet", "-o", out, timeout=120).exits(0)
         page = os.path.join(out, "report", "index.html")
@@ -433,7 +433,7 @@ def simulator():
 def pairs():
     """Bandwidths of pairs have gates, what a rank copies to itself has none; a latency has no data to check."""
     bandwidth = ("      - metric: bandwidth\n        where: {kind: pair, route: read, direction: unidirectional}\n"
-                 "        from: {bound: 0.001%}\n")
+                 "        from: {bound: 0.1%}\n")
     with Folder() as f:
         f.run(f.profile(profile(step("p2p_bandwidth_perf --backend host -g 2 -b 64K -e 64K", bandwidth),
                                 step("p2p_latency_perf --backend host -g 2 -n 5", "", "b")))).exits(0)
@@ -464,7 +464,13 @@ REFUSED = {
     "cannot fail": (step(RUN, "      - metric: busbw\n        down: 100%\n        from: {copy: 5%}\n"), "p.yaml:6", "can never fail"),
     "expects nothing": (step(RUN, "      - metric: busbw\n        from: {copy: 0%}\n"), "p.yaml:6", "cannot fail"),
     "hardly fails": (step(RUN, "      - metric: busbw\n        down: 99.9%\n        from: {copy: 5%}\n"), "p.yaml:6", "at most 95%"),
-    "next to nothing": (step(RUN, "      - metric: busbw\n        from: {copy: 1e-9%}\n"), "p.yaml:6", "at least 0.001%"),
+    "next to nothing": (step(RUN, "      - metric: busbw\n        from: {copy: 0.01%}\n"), "p.yaml:6", "at least 0.1%"),
+    "next to nothing with its tolerance": (step(RUN, "      - metric: busbw\n        from: {bound: 1%}\n        down: 95%\n"),
+                                           "p.yaml:6", "1% less down: 95% can hardly fail"),
+    "a time from a bandwidth": (step(RUN, "      - metric: time\n        from: {topology: 80% of ring}\n"), "p.yaml:6", "is for busbw"),
+    "blank": (step(RUN, "      - shape: no-dip\n        down: 5%\n        from: {rule: '  '}\n"), "p.yaml:6", "rule: is empty"),
+    "shape of a run of one size": (step(RUN + " -b8M --maxbytes=8M", "      - shape: no-dip\n        down: 5%\n        from: {rule: why}\n"),
+                                   "p.yaml:6", "one size, and a shape needs several"),
     "shape of one size": (step(RUN, "      - shape: no-dip\n        where: {size: 64K}\n        down: 5%\n        from: {rule: why}\n"),
                           "p.yaml:6", "64K is one size"),
     "selects nothing": (step(RUN, "      - metric: busbw\n        where: {size: 2M-1M}\n        from: {copy: 5%}\n"), "p.yaml:6", "selects nothing"),
