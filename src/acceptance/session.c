@@ -74,6 +74,7 @@ static bb_status begin(struct bb_session *s, struct bb_error *error)
 	struct bb_strbuf text = {0}, line = {0};
 	char path[PATH_TEXT];
 	struct bb_json j;
+	char *const whole = realpath(s->profile_path, NULL);
 	bb_status st;
 
 	bb_run_id(s->run_id);
@@ -87,6 +88,8 @@ static bb_status begin(struct bb_session *s, struct bb_error *error)
 	bb_json_string(&j, s->run_id);
 	bb_json_key(&j, "start_time");
 	bb_json_string(&j, s->start_time);
+	bb_json_key(&j, "profile");
+	bb_json_string(&j, whole);
 	bb_json_key(&j, "mode");
 	bb_json_string(&j, mode_name(s->mode));
 	bb_json_key(&j, "repeats");
@@ -98,6 +101,7 @@ static bb_status begin(struct bb_session *s, struct bb_error *error)
 	bb_json_end(&j);
 	st = append_line(s, &line, error);
 out:
+	free(whole);
 	bb_strbuf_free(&text);
 	bb_strbuf_free(&line);
 	return st;

@@ -23,30 +23,52 @@ const char *bb_judgement_metric(const struct bb_judgement *j)
 	return !j->gate ? "correctness" : j->gate->metric ? j->gate->metric : j->gate->shape;
 }
 
-/* The first judgement of the worst kind there is. */
-static const struct bb_judgement *worst(const struct bb_judgements *judgements)
+/* The first judgement of the kind that decided most. What was skipped decides only where nothing
+   else was judged. */
+static const struct bb_judgement *worst(const struct bb_acceptance *a)
 {
+	const int order[] = {[BB_SKIPPED] = 0,
+			     [BB_PASSED] = 1,
+			     [BB_WARNED] = a->strict ? 4 : 2,
+			     [BB_UNJUDGED] = 3,
+			     [BB_FAILED] = 5};
 	const struct bb_judgement *w = NULL;
 
-	for (size_t i = 0; i < judgements->n; i++)
-		if (!w || judgements->list[i].verdict > w->verdict)
-			w = &judgements->list[i];
+	for (size_t i = 0; i < a->judgements->n; i++) {
+		const struct bb_judgement *const j = &a->judgements->list[i];
+
+		if (!w || order[j->verdict] > order[w->verdict])
+			w = j;
+	}
 	return w;
+}
+
+/* Whether a gate was left out; that virtual time moves no data is no gate. */
+static bool left_out(const struct bb_judgements *judgements)
+{
+	for (size_t i = 0; i < judgements->n; i++)
+		if (judgements->list[i].gate && judgements->list[i].verdict == BB_SKIPPED)
+			return true;
+	return false;
 }
 
 static void add_worst(const struct bb_acceptance *a, struct bb_strbuf *out)
 {
-	const struct bb_judgement *const w = worst(a->judgements);
+	const struct bb_judgement *const w = worst(a);
 
 	if (!w || w->verdict == BB_PASSED)
-		bb_strbuf_addf(out, "Every gate holds and no result has wrong data%s.\n",
+		bb_strbuf_addf(out, "Every gate %sholds%s%s.\n",
+			       left_out(a->judgements) ? "that was not skipped " : "",
+			       a->session->played.cluster ? "" : " and no result has wrong data",
 			       a->strict && bb_nodes_suspected(a->nodes) > 0
 				       ? "; --strict fails for a node that is suspect"
 				       : "");
 	else
 		bb_strbuf_addf(out, "%s in step %s, %s: %s.\n",
 			       w->verdict == BB_FAILED ? "The first failure is"
-						       : "The first thing to look at is",
+			       : w->verdict == BB_WARNED && a->strict
+				       ? "--strict fails for a warning; the first is"
+				       : "The first thing to look at is",
 			       w->step->name, w->subject, w->reason);
 }
 
@@ -89,7 +111,7 @@ void bb_acceptance_sentences(const struct bb_acceptance *a, struct bb_strbuf *ou
 	bb_strbuf_addf(
 		out,
 		"%zu of %zu check%s in %zu step%s passed, %zu with a warning; %zu failed, %zu "
-		"could not be judged, %zu were skipped.\n",
+		"could not be judged, %zu skipped.\n",
 		of[BB_PASSED] + of[BB_WARNED], a->judgements->n, bb_plural(a->judgements->n),
 		a->session->n, bb_plural(a->session->n), of[BB_WARNED], of[BB_FAILED],
 		of[BB_UNJUDGED], of[BB_SKIPPED]);

@@ -163,6 +163,7 @@ def planned(name, nodes, fault, wanted):
         verdict = f.verdict("well")
         equal((verdict["virtual_time"], verdict["cluster"], verdict["fault"]), (True, cluster, None), "what it is of")
         expect("nothing was measured" in verdict["sentences"][2], verdict["sentences"])
+        expect(verdict["sentences"][1].startswith("Every gate "), verdict["sentences"])
         expect({g["verdict"] for g in verdict["gates"]} <= {"passed", "skipped"}, f"{verdict['gates']}")
         equal(verdict["nodes"], [], "nodes that were at work")
         equal(f.junit("well").get("name"), f"{name}, simulated on {cluster}", "JUnit's name")
@@ -314,6 +315,13 @@ def resumed():
         written = os.stat(b).st_mtime_ns
         acceptance("run", path, "--quiet", "--no-report", "--resume", out).exits(0)
         equal(os.stat(b).st_mtime_ns, written, "records of b, which had ended")
+        # Without a profile it is the folder's own, and the way it was run.
+        os.remove(b)
+        with open(runs, "w", encoding="utf-8") as file:
+            file.writelines(lines[:2])
+        acceptance("run", "--quiet", "--no-report", "--resume", out).exits(0)
+        equal((f.verdict()["profile_path"], os.path.exists(b)), (path, True), "where the profile was, and records of b")
+        acceptance("run", "--resume", f.name).exits(2).says("holds no run of acceptance")
         other = f.profile(profile(step("all_reduce_perf -g 3")), "other.yaml")
         acceptance("run", other, "--resume", out).exits(2).says("is not the profile of that run")
 
@@ -328,10 +336,11 @@ def interrupted():
         try:
             process.stderr.readline()  # it has begun
             process.terminate()
-            _, err = process.communicate(timeout=60)
+            said, err = process.communicate(timeout=60)
         finally:
             process.kill()
         equal(process.returncode, 143, f"exit status\n{err}")
+        expect(said.endswith(f"To go on: {built('acceptance')} run --resume {out}\n"), said)
         equal(f.verdict()["verdict"], "interrupted", "verdict")
 
 
@@ -412,7 +421,7 @@ def baseline():
         f.run(slower, out="slow").exits(7)
         faster = f.profile(open(path).read().replace("10GB", "12GB"), "faster.yaml")
         f.run(faster, out="fast").exits(0).prints("better than expected")
-        f.run(faster, "--strict", out="strict").exits(7)
+        f.run(faster, "--strict", out="strict").exits(7).prints("--strict fails for a warning; the first is in step a")
 
 
 @test

@@ -146,7 +146,7 @@ static bb_status run(const struct subject *subject, int argc, char **words,
 		st = show_help(subject, o.help_markdown, error);
 	else if (o.version)
 		st = show_version(error);
-	else if (job->noperands == 0)
+	else if (job->noperands == 0 && !o.resume)
 		st = bb_fail(error, BB_EUSAGE, "%s: needs %s", subject->word, subject->operands);
 	else
 		st = subject->run(job, error);

@@ -16,7 +16,9 @@
 const struct bb_option bb_acceptance_run_rows[] = {
 	{STRING("output", output, "DIR", "where results go; default: acceptance-NAME-TIME"),
 	 .key = 'o', .section = "Running"},
-	{STRING("resume", resume, "DIR", "go on with an interrupted run: what has ended is kept")},
+	{STRING("resume", resume, "DIR",
+		"go on with an interrupted run: what has ended is kept. Its profile may be left "
+		"out")},
 	FLAG("quick", quick, "the steps of the quick mode alone"),
 	FLAG("full", full, "the steps of the full mode (the default)"),
 	FLAG("strict", strict, "a warning fails, too"),
@@ -44,7 +46,9 @@ const struct bb_option bb_acceptance_baseline_rows[] = {
 	 .section = "Baseline"},
 	{STRING("output", output, "DIR", "where results go: baseline.json, and all records"),
 	 .key = 'o'},
-	{STRING("resume", resume, "DIR", "go on with an interrupted run: what has ended is kept")},
+	{STRING("resume", resume, "DIR",
+		"go on with an interrupted run: what has ended is kept. Its profile may be left "
+		"out")},
 	FLAG("quick", quick, "the steps of the quick mode alone"),
 	FLAG("full", full, "the steps of the full mode (the default)"),
 	FLAG("quiet", quiet, "nothing on standard error while it runs"),

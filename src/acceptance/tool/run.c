@@ -4,6 +4,7 @@
 #include "acceptance/baseline.h"
 #include "acceptance/plan.h"
 #include "acceptance/process.h"
+#include "acceptance/records.h"
 #include "acceptance/tool/tool.h"
 #include "acceptance/verdict.h"
 #include "core/output.h"
@@ -21,7 +22,8 @@
 struct begun {
 	struct bb_profile *profile;
 	char *text;
-	char folder[1024], dir[1024];
+	json_t *before; /* the run that is gone on with, where no profile is given; NULL: one is */
+	char folder[1024], dir[1024], kept[1200];
 	struct bb_session session;
 };
 
@@ -53,10 +55,38 @@ static void name_dir(const struct bb_acceptance_options *o, const struct bb_prof
 		*c = *c == ':' ? '-' : *c;
 }
 
+/* --resume without a profile: the run in its folder says what it was of. *PATH is where its
+   profile was, from which other files are found. */
+static bb_status recall(struct begun *b, const char *dir, const char **path, struct bb_error *error)
+{
+	char runs[1200];
+
+	snprintf(runs, sizeof(runs), "%s/runs.jsonl", dir);
+	snprintf(b->kept, sizeof(b->kept), "%s/profile.yaml", dir);
+	b->before = json_load_file(runs, JSON_DISABLE_EOF_CHECK, NULL);
+	if (!b->before)
+		return bb_fail(error, BB_EUSAGE, "--resume %s: holds no run of acceptance", dir);
+	*path = bb_record_string(b->before, "profile");
+	if (!*path)
+		*path = b->kept;
+	return BB_OK;
+}
+
+/* What was said, or was of the run that is gone on with. */
+static void choose(const struct bb_acceptance_options *o, const json_t *before,
+		   struct bb_session *s)
+{
+	const char *const mode = bb_record_string(before, "mode");
+
+	s->mode = o->quick || (!o->full && mode && strcmp(mode, "quick") == 0) ? BB_QUICK : BB_FULL;
+	s->played.cluster = o->cluster ? o->cluster : bb_record_string(before, "cluster");
+	s->played.fault = o->fault ? o->fault : bb_record_string(before, "fault");
+}
+
 static bb_status begin(const struct bb_acceptance_job *job, struct begun *b, struct bb_error *error)
 {
 	const struct bb_acceptance_options *const o = job->o;
-	const char *const path = job->operands[0];
+	const char *path = job->operands[0], *file = path;
 	size_t length;
 	bb_status st;
 
@@ -66,7 +96,11 @@ static bb_status begin(const struct bb_acceptance_job *job, struct begun *b, str
 		return bb_fail(error, BB_EUSAGE, "--quick and --full: one of them");
 	if (o->resume && o->output)
 		return bb_fail(error, BB_EUSAGE, "--resume goes on in its own folder; no -o");
-	BB_TRY(st, bb_read_whole(path, BB_PROFILE_BYTES, &b->text, &length, error), out);
+	if (job->noperands == 0) {
+		BB_TRY(st, recall(b, o->resume, &path, error), out);
+		file = b->kept;
+	}
+	BB_TRY(st, bb_read_whole(file, BB_PROFILE_BYTES, &b->text, &length, error), out);
 	BB_TRY(st, bb_profile_read(path, b->text, length, &b->profile, error), out);
 	BB_TRY(st, find_folder(b->folder, sizeof(b->folder), error), out);
 	name_dir(o, b->profile, b->dir, sizeof(b->dir));
@@ -75,11 +109,10 @@ static bb_status begin(const struct bb_acceptance_job *job, struct begun *b, str
 					 .text = b->text,
 					 .dir = b->dir,
 					 .folder = b->folder,
-					 .mode = o->quick ? BB_QUICK : BB_FULL,
 					 .repeats = o->repeats,
-					 .played = {o->cluster, o->fault},
 					 .resume = o->resume != NULL,
 					 .quiet = o->quiet};
+	choose(o, b->before, &b->session);
 	st = bb_plan_check(&(struct bb_planned){b->profile, path, b->folder, b->session.mode,
 						&b->session.played, bb_plugin_read_topology},
 			   error);
@@ -91,7 +124,29 @@ static void end(struct begun *b)
 {
 	bb_session_free(&b->session);
 	bb_profile_free(b->profile);
+	json_decref(b->before);
 	free(b->text);
+}
+
+/* How an interrupted SUBJECT goes on. */
+static void add_resume(const struct begun *b, const char *subject, bool strict,
+		       struct bb_strbuf *out)
+{
+	char binary[1200], repeats[24];
+	const char *words[8] = {binary, subject, "--resume", b->dir};
+	struct bb_words_list list = {(char **)words, 4, NULL};
+
+	snprintf(binary, sizeof(binary), "%s/acceptance", b->folder);
+	snprintf(repeats, sizeof(repeats), "%lld", (long long)b->session.repeats);
+	if (strict)
+		words[list.n++] = "--strict";
+	if (b->session.repeats > 0) {
+		words[list.n++] = "-n";
+		words[list.n++] = repeats;
+	}
+	bb_strbuf_add(out, "To go on: ");
+	bb_plan_add_line(out, &list);
+	bb_strbuf_add(out, "\n");
 }
 
 /* ---- run ------------------------------------------------------------------------------------- */
@@ -195,6 +250,8 @@ static bb_status conclude(const struct begun *b, const struct bb_acceptance_opti
 	BB_TRY(st, write_file(&a, NULL, bb_acceptance_text, error), out);
 	if (!o->no_report && !s->stopped_by)
 		BB_TRY(st, bb_acceptance_report(s, &said, error), out);
+	if (s->stopped_by)
+		add_resume(b, "run", o->strict, &said);
 	BB_TRY(st, bb_write_text("-", &said, error), out);
 	*verdict = a.totals.status;
 out:
@@ -242,8 +299,11 @@ bb_status bb_acceptance_baseline(struct bb_acceptance_job *job, struct bb_error 
 	BB_TRY(st, bb_session_open(&b.session, error), out);
 	BB_TRY(st, bb_session_run(&b.session, error), out);
 	job->signal = b.session.stopped_by;
-	if (job->signal)
+	if (job->signal) {
+		add_resume(&b, "baseline", false, &out);
+		st = bb_write_text("-", &out, error);
 		goto out;
+	}
 	BB_TRY(st, bb_baseline_make(&b.session, &out, error), out);
 	snprintf(path, sizeof(path), "%s/baseline.json", b.dir);
 	BB_TRY(st, bb_write_text(path, &out, error), out);
