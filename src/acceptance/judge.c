@@ -100,7 +100,21 @@ struct checked {
 	bool virtual_time;
 	const char *verdict;
 	char first[BB_SUBJECT_TEXT];
+	/* Of diagnose: the first culprit, and how many that run found. */
+	const char *culprit;
+	const json_t *culprit_run;
+	size_t culprits;
 };
+
+static void look_at_culprit(const struct bb_read_record *r, struct checked *c)
+{
+	if (c->culprits > 0 && r->run != c->culprit_run)
+		return;
+	if (c->culprits++ == 0) {
+		c->culprit = bb_record_string(r->json, "text");
+		c->culprit_run = r->run;
+	}
+}
 
 static void look_at(const struct bb_profile_step *step, const struct bb_read_record *r,
 		    struct checked *c)
@@ -118,12 +132,26 @@ static void look_at(const struct bb_profile_step *step, const struct bb_read_rec
 	} else if (strcmp(r->kind, "end") == 0) {
 		if (bb_record_int(r->json, "exit_status") > 0)
 			c->verdict = bb_record_string(r->json, "verdict");
+	} else if (strcmp(r->kind, "culprit") == 0) {
+		look_at_culprit(r, c);
 	} else if (wrong && !latency) {
 		c->results++;
 		c->looked_at += json_is_integer(wrong);
 		if (json_integer_value(wrong) > 0 && c->wrong++ == 0)
 			bb_record_subject(c->first, r, true);
 	}
+}
+
+/* "exit status 7: culprit found: rank 3 …, and 1 more" */
+static void tell_status(int status, const struct checked *c, char *text, size_t room)
+{
+	int n = snprintf(text, room, "exit status %d: %.60s", status,
+			 c->verdict ? c->verdict : "not passed");
+
+	if (c->culprit && n > 0)
+		n += snprintf(text + n, room - (size_t)n, ": %.270s", c->culprit);
+	if (c->culprits > 1)
+		snprintf(text + n, room - (size_t)n, ", and %zu more", c->culprits - 1);
 }
 
 static bb_status judge_correctness(const struct bb_evidence *e, struct bb_judgements *judgements,
@@ -147,8 +175,7 @@ static bb_status judge_correctness(const struct bb_evidence *e, struct bb_judgem
 			 "wrong data in %lld of %lld results, first %.160s", (long long)c.wrong,
 			 (long long)c.results, c.first);
 	else if (status != 0)
-		snprintf(j->reason, sizeof(j->reason), "exit status %d: %.200s", status,
-			 c.verdict ? c.verdict : "not passed");
+		tell_status(status, &c, j->reason, sizeof(j->reason));
 	else if (c.ranks > 0)
 		/* Under a launcher that it does not understand each process would be alone. */
 		j->verdict = BB_UNJUDGED,

@@ -227,7 +227,32 @@ static enum bb_node_verdict verdict_of(const char *word)
 	return BB_NODE_BAD;
 }
 
-/* What a step of diagnose says of each node is taken over. Returns whether it says anything. */
+static void blame_host(struct bb_nodes *nodes, const char *host, enum bb_node_verdict verdict,
+		       const char *code, const char *reason)
+{
+	struct bb_node *const node = find_node(nodes, host);
+
+	if (node)
+		blame(node, verdict, code ? code : "BB-DIAGNOSE", reason);
+}
+
+/* A way within a host is that host's; of one between two either may be to blame. */
+static void take_link(const struct bb_read_record *r, const char *host, struct bb_nodes *nodes)
+{
+	const char *const peer = bb_record_string(r->json, "peer_host");
+	const char *const code = bb_record_string(r->json, "code");
+	const char *const text = bb_record_string(r->json, "text");
+	enum bb_node_verdict verdict;
+
+	if (!peer || !text)
+		return;
+	verdict = strcmp(host, peer) == 0 ? BB_NODE_BAD : BB_NODE_SUSPECT;
+	blame_host(nodes, host, verdict, code, text);
+	blame_host(nodes, peer, verdict, code, text);
+}
+
+/* What a step of diagnose says of each node, and of ways between them, is taken over. Returns
+   whether it says anything. */
 static bool take_over(const struct bb_evidence *e, struct bb_nodes *nodes)
 {
 	bool any = false;
@@ -239,19 +264,17 @@ static bool take_over(const struct bb_evidence *e, struct bb_nodes *nodes)
 			const char *const verdict = bb_record_string(r->json, "verdict");
 			const char *const code = bb_record_string(r->json, "code");
 			const char *const reason = bb_record_string(r->json, "reason");
-			struct bb_node *node;
+			const bool is_node = strcmp(r->kind, "node") == 0 && verdict;
 
-			if (strcmp(r->kind, "node") != 0 || !host || !verdict)
-				continue;
-			any = true;
+			any = any || (is_node && host);
 			/* In virtual time no host is at work. */
-			if (json_is_true(json_object_get(r->run, "virtual_time")) ||
-			    verdict_of(verdict) == BB_NODE_OK)
+			if (!host || json_is_true(json_object_get(r->run, "virtual_time")))
 				continue;
-			node = find_node(nodes, host);
-			if (node)
-				blame(node, verdict_of(verdict), code ? code : "BB-DIAGNOSE",
-				      reason ? reason : verdict);
+			if (strcmp(r->kind, "culprit") == 0)
+				take_link(r, host, nodes);
+			else if (is_node && verdict_of(verdict) != BB_NODE_OK)
+				blame_host(nodes, host, verdict_of(verdict), code,
+					   reason ? reason : verdict);
 		}
 	}
 	return any;

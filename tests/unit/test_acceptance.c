@@ -382,16 +382,31 @@ static void test_diagnosed(void **state)
 		RUN "{\"schema\":1,\"kind\":\"node\",\"host\":\"h0\",\"verdict\":\"OK\","
 		    "\"code\":\"BB-OK\",\"reason\":\"\"}\n"
 		    "{\"schema\":1,\"kind\":\"node\",\"host\":\"h1\",\"verdict\":\"BAD\","
-		    "\"code\":\"BB-SLOW-NODE\",\"reason\":\"whomever it meets\"}\n"};
+		    "\"code\":\"BB-SLOW-NODE\",\"reason\":\"whomever it meets\"}\n"
+		    "{\"schema\":1,\"kind\":\"culprit\",\"host\":\"h2\",\"peer_host\":\"h0\","
+		    "\"code\":\"BB-SLOW-LINK\",\"text\":\"the way between\"}\n"
+		    "{\"schema\":1,\"kind\":\"culprit\",\"host\":\"h3\",\"peer_host\":\"h3\","
+		    "\"code\":\"BB-SLOW-LINK\",\"text\":\"the way within\"}\n"};
+	static const struct {
+		const char *host, *code;
+		enum bb_node_verdict verdict;
+	} said[] = {{"h0", "BB-SLOW-LINK", BB_NODE_SUSPECT},
+		    {"h1", "BB-SLOW-NODE", BB_NODE_BAD},
+		    {"h2", "BB-SLOW-LINK", BB_NODE_SUSPECT},
+		    {"h3", "BB-SLOW-LINK", BB_NODE_BAD}};
 	struct bb_error error = {0};
 	struct bb_nodes nodes;
 	struct court c;
 
 	open_court(&c, profile, runs, 1);
 	assert_int_equal(bb_nodes_judge(&c.evidence, 1, &c.judgements, &nodes, &error), BB_OK);
-	assert_int_equal(nodes.list[0].verdict, BB_NODE_OK);
-	assert_int_equal(nodes.list[1].verdict, BB_NODE_BAD);
-	assert_string_equal(nodes.list[1].code, "BB-SLOW-NODE");
+	for (size_t i = 0; i < sizeof(said) / sizeof(*said); i++) {
+		const struct bb_node *const node = bb_nodes_find(&nodes, said[i].host);
+
+		assert_non_null(node);
+		assert_int_equal(node->verdict, said[i].verdict);
+		assert_string_equal(node->code, said[i].code);
+	}
 	bb_nodes_free(&nodes);
 	close_court(&c);
 }
