@@ -297,8 +297,8 @@ void bb_cluster_describe(const struct bb_cluster *c, struct bb_strbuf *out)
 	const int leaf = (int)c->figures[BB_FIGURE_LEAF_NODES].value;
 	const int pod = (int)c->figures[BB_FIGURE_POD_NODES].value;
 
-	bb_strbuf_addf(out, "%d rank%s on %d node%s of %s", c->ranks, bb_plural(c->ranks), c->nodes,
-		       bb_plural(c->nodes), c->node->name);
+	bb_strbuf_addf(out, "room for %d rank%s on %d node%s of %s", c->ranks, bb_plural(c->ranks),
+		       c->nodes, bb_plural(c->nodes), c->node->name);
 	if (c->inside != BB_INSIDE_NOTHING)
 		bb_strbuf_addf(out, "; %s, %.4g GB/s a GPU", inside[c->inside], c->gpu_rate / 1e9);
 	if (c->domain > 1)

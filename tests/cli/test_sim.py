@@ -185,7 +185,7 @@ def refused():
 def clusters():
     """Ranks, names and rates follow from the system; what a network cannot be is told."""
     out = passes("all_reduce --backend sim --cluster hgx-h100:4 -b 8 -e 1G -f 1024 --algo busbench:ring,halving_doubling,auto").out
-    expect("# Cluster hgx-h100:4: 32 ranks on 4 nodes of hgx-h100" in out, "the cluster is not described")
+    expect("# Cluster hgx-h100:4: room for 32 ranks on 4 nodes of hgx-h100" in out, "the cluster is not described")
     expect("8 rails of 48.49 GB/s" in out and "#  Rank" not in out, "rails, or a line for each rank")
     expect("computed from --cluster" in out, "what time is computed from")
     passes("all_reduce --backend sim --cluster gb200-nvl72 -b 1M -e 1M --algo halving_doubling")
