@@ -90,6 +90,7 @@ static void describe(struct bb_claims *c, const struct bb_read_record *r)
 	c->nranks = n > 0 ? n : 0;
 	c->hosts = count_hosts(ranks);
 	c->rounding = 1e-9;
+	c->simulated = json_is_true(json_object_get(r->run, "virtual_time"));
 }
 
 /* The table that RECORD belongs to: the last one, if that is of its run and algorithm. */
@@ -152,6 +153,23 @@ static bb_status read_records(const char *path, const char *text, size_t length,
 	return good ? st : bb_fail(error, BB_EINTERNAL, "%s: more than can be kept", path);
 }
 
+/* What editors and terminals make of a text, of which no line could be read. */
+static bb_status check_text(const char *path, const char *text, size_t length,
+			    struct bb_error *error)
+{
+	const char *const cr = memchr(text, '\r', length);
+
+	if (memchr(text, '\0', length))
+		return bb_fail(error, BB_EUSAGE,
+			       "%s: holds bytes of 0, as text in UTF-16 does; iconv -f UTF-16 -t "
+			       "UTF-8 converts that",
+			       path);
+	if (cr && cr + 1 < text + length && !memchr(text, '\n', length))
+		return bb_fail(error, BB_EUSAGE,
+			       "%s: its lines end in CR alone; tr '\\r' '\\n' converts them", path);
+	return BB_OK;
+}
+
 bb_status bb_claims_read(const char *path, const char *text, size_t length,
 			 struct bb_claim_file *file, struct bb_error *error)
 {
@@ -159,6 +177,9 @@ bb_status bb_claims_read(const char *path, const char *text, size_t length,
 	bb_status st;
 
 	*file = (struct bb_claim_file){.n = 0};
+	st = check_text(path, text, length, error);
+	if (st != BB_OK)
+		return st;
 	st = records ? read_records(path, text, length, file, error)
 		     : bb_claims_read_log(path, text, length, file, error);
 	if (st == BB_OK && file->n == 0 && file->cut > 0)

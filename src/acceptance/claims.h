@@ -27,11 +27,13 @@ struct bb_claims {
 	int64_t nranks, hosts;
 	double rounding; /* half a digit of the bandwidths as they were printed, GB/s */
 	/* Of records: how close the largest size comes to the bound of its record. NAN: unknown. */
-	double percent_of_bound;
+	double percent_of_bound; /* of the last of the list */
 	char bound_source[96];
 	struct bb_claim *list;
 	size_t n;
-	size_t implausible; /* rows left out, since their algbw is not their size over their time */
+	size_t implausible;      /* left out, since their algbw is not their size over their time */
+	size_t not_finite;       /* left out, since nan or inf is among their numbers */
+	bool simulated;          /* in virtual time */
 	size_t wrong, unchecked; /* rows with wrong data, and those whose data nobody checked */
 };
 

@@ -78,6 +78,13 @@ static bool number(const char *word, double *value)
 	return end != word && !*end && errno == 0 && isfinite(*value) && !is_letter(word[0]);
 }
 
+/* What printf makes of a quotient of 0. */
+static bool is_not_finite(const char *word)
+{
+	word += *word == '-';
+	return strcmp(word, "nan") == 0 || strcmp(word, "inf") == 0;
+}
+
 /* The digits at the end of WORD, to which a tag may be glued: "<stdout>:1048576". */
 static const char *digits(const char *word)
 {
@@ -92,7 +99,7 @@ static bool is_value(const char *word)
 {
 	char *end;
 
-	if (strcmp(word, "N/A") == 0)
+	if (strcmp(word, "N/A") == 0 || is_not_finite(word))
 		return true;
 	strtod(word, &end);
 	return end != word && !is_letter(word[0]) && (!*end || strcmp(end, "*") == 0);
@@ -125,6 +132,7 @@ struct row {
 	struct bb_claim half[2];
 	double wrong[2];
 	bool there[2];
+	bool not_finite[2]; /* nan or inf is among its numbers */
 };
 
 static bool read_half(const struct line *line, int j, struct bb_claim *half)
@@ -191,6 +199,8 @@ static int read_halves(const struct line *line, int j, int left, int least, uint
 		row->half[half].in_place = half == 1;
 		row->there[half] = read_half(line, at, &row->half[half]);
 		row->wrong[half] = read_wrong(line->words[at + 3]);
+		for (int w = at; w < at + 3; w++)
+			row->not_finite[half] |= is_not_finite(line->words[w]);
 	}
 	return begins_at(line, j + 1 - root, left - 1 + root, width, size, row) ? 0
 										: halves * width;
@@ -344,7 +354,7 @@ static bool begin_table(struct bb_claim_file *file, struct said *said)
 static bool add_row(struct bb_claim_file *file, struct said *said, const struct row *row,
 		    int number)
 {
-	if (!row->there[0] && !row->there[1])
+	if (!row->there[0] && !row->there[1] && !row->not_finite[0] && !row->not_finite[1])
 		return true;
 	if (!said->table && !begin_table(file, said))
 		return false;
@@ -352,6 +362,7 @@ static bool add_row(struct bb_claim_file *file, struct said *said, const struct 
 		struct bb_claims *const c = &file->list[file->n - 1];
 		struct bb_claim claim = row->half[half];
 
+		c->not_finite += row->not_finite[half];
 		if (!row->there[half])
 			continue;
 		claim.line = number;

@@ -430,6 +430,23 @@ static void tell_next(const struct asked *a, enum bb_normality n)
 			"(which node or link is slow); build/topology --diff of two nodes.\n");
 }
 
+/* A bound of copies counts bytes: where they lie is not in it. */
+static void tell_beyond(const struct asked *a)
+{
+	const struct bb_claims *const c = a->claims;
+
+	bb_strbuf_addf(
+		a->out, "  Above its bound: the largest size reaches %.0f%% of it%s (%s). %s\n",
+		c->percent_of_bound, c->list[c->n - 1].in_place ? " in place" : "", c->bound_source,
+		strstr(c->bound_source, "copy speed")
+			? "It is that of plain copies from one buffer to another. Data that "
+			  "is passed on while a cache has it takes less, and so do buffers "
+			  "in place, of which there are half as many: with larger sizes "
+			  "(-e) it can be told."
+			: "No more than that goes over the links: it is another link, or "
+			  "counted wrong.");
+}
+
 /* Of the backends without GPUs there are no published runs: only the bound of the records. */
 static enum bb_normality by_bound(const struct asked *a)
 {
@@ -441,6 +458,10 @@ static enum bb_normality by_bound(const struct asked *a)
 			"  Of which GPUs the numbers are is not known (%s); --gpu says so.\n",
 			c->gpu[0] ? c->gpu : "the file does not say");
 		return BB_UNKNOWN;
+	}
+	if (c->percent_of_bound > 100 * BB_NORMAL_BEYOND) {
+		tell_beyond(a);
+		return BB_HIGH;
 	}
 	bb_strbuf_addf(a->out,
 		       "  %s: the largest size reaches %.0f%% of its bound (%s). There are no "
@@ -466,6 +487,9 @@ static void tell_title(const struct asked *a)
 		bb_strbuf_addf(a->out,
 			       "  %zu left out: their algbw is not their size over their time.\n",
 			       c->implausible);
+	if (c->not_finite > 0)
+		bb_strbuf_addf(a->out, "  %zu left out: nan or inf is among their numbers.\n",
+			       c->not_finite);
 }
 
 /* However fast: wrong data is never normal. */
@@ -503,6 +527,11 @@ enum bb_normality bb_normal(const struct bb_claims *claims, const struct bb_refe
 	enum bb_normality n;
 
 	tell_title(&a);
+	if (claims->simulated) {
+		bb_strbuf_add(out, "  Simulated: in virtual time, on no machine. There is nothing "
+				   "to compare it with.\n");
+		return BB_UNKNOWN;
+	}
 	tell_data(&a);
 	if (claims->n == 0)
 		return claims->wrong > 0 ? BB_WRONG : BB_IMPOSSIBLE;

@@ -21,6 +21,8 @@ struct bb_circumstances {
 #define BB_NORMAL_HIGH 1.1
 /* Without published runs, of the bound. */
 #define BB_NORMAL_BOUND 0.2
+/* A bound that was measured may be passed by so much. */
+#define BB_NORMAL_BEYOND 1.1
 
 /* BB_EUSAGE: NAME holds the name of no GPU that there are systems or published runs of. */
 BB_MUST bb_status bb_normal_gpu(const char *name, struct bb_error *error);

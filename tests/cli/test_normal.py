@@ -190,6 +190,46 @@ def records_and_texts_of_our_own():
 
 
 @test
+def simulated_records():
+    """No machine did that: it is not low, however slow its links are."""
+    words = [built("all_reduce_perf"), "--backend", "sim", "--link", "1MB/s,5us", "-g", "4", "-b", "1M", "-e", "1M", "--json", "-"]
+    checked(execute(words).exits(0).out, 3, "Simulated: in virtual time", "nothing to compare with")
+
+
+@test
+def shares_of_a_bound_in_records():
+    run = '{"schema":1,"kind":"run","run_id":"a","ranks":[{"rank":0,"host":"a"},{"rank":1,"host":"a"}]}\n'
+    result = ('{"schema":1,"kind":"result","collective":"all_reduce","nranks":2,"size_bytes":1000,"time_us":1,"algbw_GBps":1,'
+              '"busbw_GBps":1,"wrong":0,"in_place":true,"percent_of_bound":%d,"bound_source":"%s"}\n')  # fmt: skip
+    copy, link = "bytes this algorithm moves at this run's copy speed", "the most bytes a rank sends, through its port"
+    checked(run + result % (10, copy), 7, "Low: the largest size reaches 10% of its bound")
+    checked(run + result % (105, copy), 0, "Normal: the largest size reaches 105%", "Verdict: normal")
+    checked(run + result % (169, copy), 0, "Above its bound: the largest size reaches 169% of it in place", "while a cache has it",
+            "Verdict: higher than what it was compared with")  # fmt: skip
+    checked(run + result % (169, link), 0, "169% of it in place", "it is another link, or counted wrong")
+
+
+@test
+def numbers_that_are_none():
+    text = LINES.replace("273.30  478.28", "inf -nan")
+    checked(text, 0, ": 3 results", "1 left out: nan or inf is among their numbers", "At 8G: 478.6 GB/s. Normal")
+    checked(BEGUN + " 0 inf inf 0 nan inf inf 0\n", 3, ": 0 results", "2 left out: nan or inf", "the numbers cannot be right")
+
+
+@test
+def texts_that_are_not_lines():
+    with Folder() as f:
+        wide = os.path.join(f.name, "wide.txt")
+        with open(wide, "wb") as file:
+            file.write(LINES.encode("utf-16"))
+        acceptance("check", wide).exits(2).says("wide.txt: holds bytes of 0, as text in UTF-16 does")
+        with open(wide, "wb") as file:
+            file.write(LINES.replace("\n", "\r").encode())
+        acceptance("check", wide).exits(2).says("wide.txt: its lines end in CR alone")
+        acceptance("check", wide, "--nodes", "0").exits(2).says("--nodes 0: out of range")
+
+
+@test
 def nothing_to_check():
     checked_with = acceptance("check", os.devnull).exits(2)
     checked_with.says("neither results of a collective nor a table of nccl-tests")

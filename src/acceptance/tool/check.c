@@ -55,7 +55,7 @@ out:
 bb_status bb_acceptance_check(struct bb_acceptance_job *job, struct bb_error *error)
 {
 	static const char *const words[] = {"normal",
-					    "higher than published runs",
+					    "higher than what it was compared with",
 					    "could not judge: nothing to compare with",
 					    "could not judge: the numbers cannot be right",
 					    "low",
