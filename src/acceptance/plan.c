@@ -3,6 +3,7 @@
  */
 #include "acceptance/plan.h"
 
+#include "acceptance/shown.h"
 #include "core/units.h"
 
 #include <math.h>
@@ -136,6 +137,32 @@ bb_status bb_plan_simulation(const struct bb_profile_step *step, const struct bb
 	return split(&text, step, folder, words, error);
 }
 
+/* As bash and zsh write what no terminal should see. */
+static void add_ansi(struct bb_strbuf *out, const char *word)
+{
+	bb_strbuf_add(out, "$'");
+	for (size_t n; *word; word += n ? n : 1) {
+		n = bb_shown_character(word);
+		if (n == 0)
+			bb_strbuf_addf(out, "\\x%02x", (unsigned char)*word);
+		else if (*word == '\'' || *word == '\\')
+			bb_strbuf_addf(out, "\\%c", *word);
+		else
+			bb_strbuf_add_bytes(out, word, n);
+	}
+	bb_strbuf_add(out, "'");
+}
+
+static bool is_shown(const char *word)
+{
+	for (size_t n; *word; word += n) {
+		n = bb_shown_character(word);
+		if (n == 0)
+			return false;
+	}
+	return true;
+}
+
 void bb_plan_add_line(struct bb_strbuf *out, const struct bb_words_list *words)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -147,6 +174,10 @@ void bb_plan_add_line(struct bb_strbuf *out, const struct bb_words_list *words)
 		bb_strbuf_add(out, i > 0 ? " " : "");
 		if (w[strspn(w, plain)] == '\0') {
 			bb_strbuf_add(out, w);
+			continue;
+		}
+		if (!is_shown(w)) {
+			add_ansi(out, w);
 			continue;
 		}
 		bb_strbuf_add(out, "'");

@@ -139,6 +139,7 @@ bb_status bb_profile_read(const char *path, const char *text, size_t length,
 	cyaml_data_t *data = NULL;
 	cyaml_err_t err;
 	bb_status st;
+	int second;
 
 	*profile = NULL;
 	if (length > BB_PROFILE_BYTES)
@@ -152,7 +153,12 @@ bb_status bb_profile_read(const char *path, const char *text, size_t length,
 			       said.first[0]     ? said.first
 			       : err != CYAML_OK ? cyaml_strerror(err)
 						 : "empty; a profile has a name and steps");
-	bb_profile_lines(data, text, length);
+	second = bb_profile_lines(data, text, length);
+	if (second > 0)
+		BB_TRY(st,
+		       bb_fail(error, BB_EUSAGE,
+			       "%s:%d: a second document begins; a profile is one", path, second),
+		       fail);
 	BB_TRY(st, bb_profile_check(data, path, error), fail);
 	*profile = data;
 	return BB_OK;

@@ -87,6 +87,10 @@ struct bb_profile {
 	char *said_ranks, *said_nodes, *said_repeats, *said_limit;
 	struct bb_profile_step *steps;
 	uint32_t nsteps;
+	/* On which line each is; 1 where it is not said: */
+	struct bb_key_lines {
+		int name, launcher, ranks, nodes, repeats, time_limit;
+	} at;
 };
 
 /* What a gate may look at. */
@@ -112,8 +116,9 @@ const char *bb_source_name(enum bb_source_kind kind);
 
 /* ---- of profile.c's own ---- */
 
-/* Give every step and gate of P the line on which it begins in TEXT, which libcyaml has read. */
-void bb_profile_lines(struct bb_profile *p, const char *text, size_t length);
+/* Give every step, gate and key of P the line on which it begins in TEXT, of which libcyaml has
+   read the first document. Returns the line on which a second begins, 0: there is one alone. */
+int bb_profile_lines(struct bb_profile *p, const char *text, size_t length);
 /* Give all that was said its meaning, and refuse what has none. */
 BB_MUST bb_status bb_profile_check(struct bb_profile *p, const char *path, struct bb_error *error);
 /* The same for the gates of a step. */

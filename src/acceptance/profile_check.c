@@ -139,16 +139,22 @@ out:
 bb_status bb_profile_check(struct bb_profile *p, const char *path, struct bb_error *error)
 {
 	struct bb_profile_step all = {.line = 1};
+	const struct bb_key_lines *const at = &p->at;
 	bb_status st;
 
-	BB_TRY(st, check_name(path, 1, p->name, error), out);
-	BB_TRY(st, check_launcher(path, 1, p->launcher, error), out);
-	BB_TRY(st, whole(path, 1, "ranks", p->said_ranks, 1 << 20, 1, &all.ranks, error), out);
-	BB_TRY(st, whole(path, 1, "nodes", p->said_nodes, 1 << 20, 1, &all.nodes, error), out);
-	BB_TRY(st,
-	       whole(path, 1, "repeats", p->said_repeats, BB_MOST_REPEATS, 1, &all.repeats, error),
+	BB_TRY(st, check_name(path, at->name, p->name, error), out);
+	BB_TRY(st, check_launcher(path, at->launcher, p->launcher, error), out);
+	BB_TRY(st, whole(path, at->ranks, "ranks", p->said_ranks, 1 << 20, 1, &all.ranks, error),
 	       out);
-	BB_TRY(st, limit(path, 1, p->said_limit, UINT64_C(300) * 1000000000, &all.limit_ns, error),
+	BB_TRY(st, whole(path, at->nodes, "nodes", p->said_nodes, 1 << 20, 1, &all.nodes, error),
+	       out);
+	BB_TRY(st,
+	       whole(path, at->repeats, "repeats", p->said_repeats, BB_MOST_REPEATS, 1,
+		     &all.repeats, error),
+	       out);
+	BB_TRY(st,
+	       limit(path, at->time_limit, p->said_limit, UINT64_C(300) * 1000000000, &all.limit_ns,
+		     error),
 	       out);
 	for (uint32_t i = 0; i < p->nsteps; i++)
 		BB_TRY(st, check_step(p, (int)i, &all, path, error), out);

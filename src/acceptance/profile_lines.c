@@ -16,8 +16,29 @@ struct place {
 		bool mapping, key_next;
 		char key[16];
 	} levels[DEPTH];
-	int step, gate; /* the one that was begun last; -1: none */
+	int step, gate;        /* the one that was begun last; -1: none */
+	int documents, second; /* how many have begun, and the line of the second */
 };
+
+static const struct {
+	const char *key;
+	size_t offset;
+} keys[] = {
+#define KEY(key)                                                                                   \
+	{                                                                                          \
+#key, offsetof(struct bb_key_lines, key)                                           \
+	}
+	KEY(name), KEY(launcher), KEY(ranks), KEY(nodes), KEY(repeats), KEY(time_limit),
+#undef KEY
+};
+
+/* The profile's own key TEXT is on LINE. */
+static void note_key(struct bb_profile *p, const char *text, int line)
+{
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (strcmp(keys[i].key, text) == 0)
+			*(int *)((char *)&p->at + keys[i].offset) = line;
+}
 
 static bool key_is(const struct place *at, int depth, const char *key)
 {
@@ -49,7 +70,7 @@ static void complete(struct place *at)
 		top->key_next = true;
 }
 
-static void scalar(struct place *at, const char *text)
+static void scalar(struct place *at, struct bb_profile *p, const char *text, int line)
 {
 	struct level *top = at->depth > 0 ? &at->levels[at->depth - 1] : NULL;
 
@@ -58,6 +79,8 @@ static void scalar(struct place *at, const char *text)
 	if (top->key_next) {
 		top->key[0] = '\0';
 		strncat(top->key, text, sizeof(top->key) - 1);
+		if (at->depth == 1)
+			note_key(p, text, line);
 	}
 	top->key_next = !top->key_next;
 }
@@ -83,26 +106,33 @@ static bool take(struct place *at, struct bb_profile *p, const yaml_event_t *eve
 		complete(at);
 		return true;
 	case YAML_SCALAR_EVENT:
-		scalar(at, (const char *)event->data.scalar.value);
+		scalar(at, p, (const char *)event->data.scalar.value,
+		       (int)event->start_mark.line + 1);
 		return true;
+	case YAML_DOCUMENT_START_EVENT:
+		if (at->documents++ > 0)
+			at->second = (int)event->start_mark.line + 1;
+		return at->second == 0;
 	default:
 		return event->type != YAML_STREAM_END_EVENT;
 	}
 }
 
-void bb_profile_lines(struct bb_profile *p, const char *text, size_t length)
+int bb_profile_lines(struct bb_profile *p, const char *text, size_t length)
 {
 	struct place at = {.step = -1, .gate = -1};
 	yaml_parser_t parser;
 	yaml_event_t event;
 	bool more = true;
 
+	p->at = (struct bb_key_lines){1, 1, 1, 1, 1, 1};
 	if (!yaml_parser_initialize(&parser))
-		return;
+		return 0;
 	yaml_parser_set_input_string(&parser, (const unsigned char *)text, length);
 	while (more && yaml_parser_parse(&parser, &event)) {
 		more = take(&at, p, &event);
 		yaml_event_delete(&event);
 	}
 	yaml_parser_delete(&parser);
+	return at.second;
 }

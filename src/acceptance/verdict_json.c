@@ -2,6 +2,7 @@
  * verdict_json.c - verdict.json and junit.xml.
  */
 #include "acceptance/plan.h"
+#include "acceptance/shown.h"
 #include "acceptance/verdict.h"
 
 #include "core/json.h"
@@ -250,23 +251,6 @@ void bb_acceptance_json(const struct bb_acceptance *a, struct bb_strbuf *out)
 
 /* ---- JUnit ----------------------------------------------------------------------------------- */
 
-/* Bytes of the character that TEXT begins with, 0: no UTF-8. */
-static size_t character(const char *text)
-{
-	const unsigned char lead = (unsigned char)text[0];
-	const size_t n = lead < 0x80   ? 1
-			 : lead < 0xc2 ? 0
-			 : lead < 0xe0 ? 2
-			 : lead < 0xf0 ? 3
-			 : lead < 0xf5 ? 4
-				       : 0;
-
-	for (size_t i = 1; i < n; i++)
-		if (((unsigned char)text[i] & 0xc0) != 0x80)
-			return 0;
-	return n;
-}
-
 /* TEXT as the value of an attribute: what XML cannot hold becomes '?'. */
 static void add_xml(struct bb_strbuf *out, const char *text)
 {
@@ -277,10 +261,10 @@ static void add_xml(struct bb_strbuf *out, const char *text)
 					   : *text == '"' ? "&quot;"
 							  : NULL;
 
-		n = character(text);
+		n = bb_shown_character(text);
 		if (entity)
 			bb_strbuf_add(out, entity);
-		else if (n == 0 || (unsigned char)*text < 32 || *text == 127)
+		else if (n == 0)
 			bb_strbuf_add(out, "?");
 		else
 			bb_strbuf_add_bytes(out, text, n);

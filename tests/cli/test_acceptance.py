@@ -490,6 +490,7 @@ REFUSED = {
                   "p.yaml:6", "nobody is no id"),
     "any program": (step("/bin/sh -c true"), "p.yaml:3", "not the name of a perf binary"),
     "no such program": (step("nosuch_perf -g 2"), "p.yaml:3", "there is no nosuch_perf in"),
+    "second document": (step(RUN) + "---\nname: q\n", "p.yaml:5", "a second document"),
     "no steps": ("  []\n", "p.yaml:", "Insufficient entries"),
     "no YAML": ("  [", "p.yaml:", "libyaml"),
 }  # fmt: skip
@@ -505,7 +506,25 @@ for what, (text, *words) in REFUSED.items():
 
 
 @test
+def lines_of_the_head():
+    for more, line in ("about: x\nranks: many\n", 3), ("launcher: ssh\n", 2), ("\n\ntime_limit: 2d\n", 4), ("nodes: 0\n", 2):
+        with Folder() as f:
+            f.run(f.profile(profile(step(RUN), more=more))).exits(2).says(f"p.yaml:{line}: {more.split()[-2]}")
+
+
+@test
+def nothing_moves_the_cursor():
+    """What a profile or a log says reaches a terminal and JUnit without its control characters."""
+    with Folder() as f:
+        path = f.profile(profile(step('"all_reduce_perf --no\\e[31m\\anonsense"')))
+        f.run(path, "--dry-run").exits(0).prints(r"$'--no\x1b[31m\x07nonsense'")
+        result = f.run(path).exits(3).prints("--no?[31m?nonsense")
+        result.require(not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", result.out), "a control character")
+
+
+@test
 def usage():
+    acceptance().exits(2).says("needs a subject")
     acceptance("rum").exits(2).says("did you mean run?")
     acceptance("run").exits(2).says("needs PROFILE.yaml")
     acceptance("run", "/nowhere.yaml").exits(2).says("/nowhere.yaml: No such file")

@@ -1,6 +1,7 @@
 /*
  * main.c - the binary acceptance: which subject, which words are files and which are options.
  */
+#include "acceptance/shown.h"
 #include "acceptance/tool/tool.h"
 #include "core/output.h"
 #include "core/version.h"
@@ -157,13 +158,17 @@ out:
 
 int main(int argc, char **argv)
 {
-	const char *const word = argc > 1 ? argv[1] : "--help";
+	const char *const word = argc > 1 ? argv[1] : "";
 	struct bb_acceptance_job job = {.signal = 0};
 	const struct subject *subject = NULL;
 	struct bb_error error = {0};
+	struct bb_strbuf said = {0};
 	bb_status st;
 
-	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+	if (argc < 2) {
+		st = bb_fail(&error, BB_EUSAGE,
+			     "needs a subject: run, baseline or check; see --help");
+	} else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
 		st = show_help(NULL, false, &error);
 	} else if (strcmp(word, "--version") == 0) {
 		st = show_version(&error);
@@ -172,7 +177,10 @@ int main(int argc, char **argv)
 		if (subject)
 			st = run(subject, argc - 1, argv + 1, &job, &error);
 	}
-	if (bb_error_status(&error) != BB_OK)
-		fprintf(stderr, "acceptance: %s\n", error.text);
+	if (bb_error_status(&error) != BB_OK) {
+		bb_shown_line(&said, "acceptance: %s", error.text);
+		fputs(bb_strbuf_text(&said), stderr);
+		bb_strbuf_free(&said);
+	}
 	return job.signal ? 128 + job.signal : (int)st;
 }

@@ -5,6 +5,7 @@
 #include "acceptance/plan.h"
 #include "acceptance/process.h"
 #include "acceptance/records.h"
+#include "acceptance/shown.h"
 #include "acceptance/tool/tool.h"
 #include "acceptance/verdict.h"
 #include "core/output.h"
@@ -163,9 +164,11 @@ static void add_step(const struct begun *b, const struct bb_profile_step *step,
 	if (strncmp(step->run + strspn(step->run, " \t\r\n"), "diagnose", 8) == 0)
 		bb_strbuf_add(out, "  gate: no culprit\n");
 	for (uint32_t i = 0; i < step->ngates; i++) {
-		bb_strbuf_add(out, "  gate: ");
-		bb_plan_add_gate(out, &step->gates[i]);
-		bb_strbuf_add(out, "\n");
+		struct bb_strbuf gate = {0};
+
+		bb_plan_add_gate(&gate, &step->gates[i]);
+		bb_shown_line(out, "  gate: %s", bb_strbuf_text(&gate));
+		bb_strbuf_free(&gate);
 	}
 }
 
