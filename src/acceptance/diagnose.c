@@ -18,7 +18,8 @@ const struct bb_option bb_diagnose_rows[] = {
 	{ROW(BB_OPT_PERCENT, "tolerance", 0, tolerance, "20%", "P%",
 	     "of its speed that may be missing before something counts as slow")},
 	{INT("node-ranks", 0, node_ranks, "0", "N", 0, BB_MOST_RAILS,
-	     "ranks in a row that are a node; 0: those of a host, or each by itself")},
+	     "ranks in a row that are a node, a divisor of all; 0: those of a host, or each by "
+	     "itself")},
 	{INT("steps", 0, steps, "20", "N", 0, 100000,
 	     "of work and a collective, to see who comes last; 0: none")},
 	{SIZE("minbytes", 'b', bytes, "1M", "size of a large message")},
@@ -43,6 +44,11 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 			       sweeps);
 	if (a->quick && a->full)
 		return bb_fail(error, BB_EUSAGE, "--quick and --full: give one of them");
+	if (a->tolerance >= 1)
+		return bb_fail(error, BB_EUSAGE,
+			       "--tolerance %g%%: nothing is slower than with none of its speed; "
+			       "give less than 100%%, as in 20%%",
+			       100 * a->tolerance);
 	if (o->fault.factor > 0 && o->config.link_rate == 0 && !o->config.flawed &&
 	    !(o->cluster_text && o->fault.kind == BB_FAULT_SLOW_LINK))
 		return bb_fail(
@@ -62,9 +68,30 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 	return BB_OK;
 }
 
+/* --node-ranks that leaves ranks over: what would not. */
+static bb_status refuse_nodes(struct bb_run *run, int64_t asked)
+{
+	struct bb_strbuf fit = {0};
+	bb_status status;
+
+	for (int n = 1; n <= BB_MOST_RAILS && n <= run->world.nranks; n++)
+		if (run->world.nranks % n == 0)
+			bb_strbuf_addf(&fit, n == 1 ? "%d" : ", %d", n);
+	status = bb_fail(&run->error, BB_EUSAGE,
+			 "--node-ranks %lld: %d ranks are no whole number of such nodes; these "
+			 "divide them: %s",
+			 (long long)asked, run->world.nranks, bb_strbuf_text(&fit));
+	bb_strbuf_free(&fit);
+	return status;
+}
+
 static bb_status plan(struct bb_run *run)
 {
 	const struct bb_diagnose *d = run->own;
+	const int64_t node_ranks = d->asked.node_ranks;
+
+	if (node_ranks > 0 && run->world.nranks % node_ranks != 0)
+		return refuse_nodes(run, node_ranks);
 
 	if (d->asked.bytes > run->memory / (uint64_t)run->world.nlocal)
 		return bb_fail(&run->error, BB_EUSAGE,

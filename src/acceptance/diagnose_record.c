@@ -12,10 +12,10 @@ static const struct bb_field node_fields[] = {
 	ROW(INT, first_rank, "", "its first rank"),
 	ROW(STRING, verdict, "", "OK or BAD"),
 	ROW(STRING, code, "",
-	    "BB-OK, BB-SLOW-NODE, BB-SLOW-RAIL or BB-STRAGGLER; FLAPPING instead of SLOW, or "
-	    "before "
-	    "STRAGGLER, if it is so now and then"),
-	ROW(STRING, reason, "", "the same in words"),
+	    "BB-OK, BB-SLOW-NODE, BB-SLOW-RAIL, BB-SHARED-RAIL or BB-STRAGGLER; FLAPPING instead "
+	    "of "
+	    "SLOW, or before STRAGGLER, if it is so now and then; of several the first found"),
+	ROW(STRING, reason, "", "the same in words; of several the others' codes too"),
 	ROW(DOUBLE, sends_GBps, "GB/s", "usual of its large messages, over one rail"),
 	ROW(DOUBLE, receives_GBps, "GB/s", "likewise of those that it receives"),
 	ROW(DOUBLE, latency_us, "us", "usual of small messages that it asks for, there and back"),
@@ -29,9 +29,8 @@ static const struct bb_field node_fields[] = {
 #define BB_RECORD bb_culprit_record
 static const struct bb_field culprit_fields[] = {
 	ROW(STRING, code, "",
-	    "BB-SLOW-NODE, BB-SLOW-RAIL, BB-SLOW-RAIL-EVERYWHERE, BB-SLOW-LINK or BB-STRAGGLER; "
-	    "with "
-	    "FLAPPING likewise"),
+	    "BB-SLOW-NODE, BB-SLOW-RAIL, BB-SHARED-RAIL, BB-SLOW-RAIL-EVERYWHERE, BB-SLOW-LINK or "
+	    "BB-STRAGGLER; FLAPPING likewise"),
 	ROW(STRING, host, "", "of the node; null: all"),
 	ROW(STRING, peer_host, "", "of a link, where it leads"),
 	ROW(INT, node, "", "null: all"),

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXT 320
+#define TEXT 512
 #define LISTED 32 /* nodes; of more, those to blame alone */
 
 struct report {
@@ -172,16 +172,52 @@ static void add_charge(const struct bb_examiner *s, const struct bb_verdict *v,
 			       v->alone ? ", and the link is as slow alone" : "");
 }
 
-/* What is said of a node, once: the first that was said counts most. */
+/* "> 99.99%" where it would round to 100. */
+static void add_confidence(const struct bb_verdict *v, struct bb_strbuf *out)
+{
+	const double percent = 100 * (1 - v->chance);
+
+	if (percent >= 99.995)
+		bb_strbuf_add(out, "; confidence > 99.99%");
+	else
+		bb_strbuf_addf(out, "; confidence %.2f%%", percent);
+}
+
+#define AND_MORE "; and more"
+
+/* REASON of a node goes on with V, as far as there is room. */
+static void note_another(const struct bb_examiner *s, const struct bb_verdict *v, char *reason)
+{
+	const size_t length = strlen(reason), room = TEXT - length;
+	char more[96];
+	int n;
+
+	if (v->charge == BB_CHARGE_STRAGGLER)
+		n = snprintf(more, sizeof(more), "; and %s: rank %d", code_of(v), v->node);
+	else
+		n = snprintf(more, sizeof(more), "; and %s: rail %d (rank %d)", code_of(v), v->rail,
+			     s->ports.rank[v->node * s->ports.rails + v->rail]);
+	if ((size_t)n + sizeof(AND_MORE) <= room)
+		memcpy(reason + length, more, (size_t)n + 1);
+	else if (sizeof(AND_MORE) <= room &&
+		 strcmp(reason + length - strlen(AND_MORE), AND_MORE) != 0)
+		memcpy(reason + length, AND_MORE, sizeof(AND_MORE));
+}
+
+/* What is said of a node: the first in full, whose code is the node's, and of the others who. */
 static void note(struct report *report, const struct bb_verdict *v, const char *text)
 {
 	const struct bb_examiner *s = report->s;
 	const int node = v->charge == BB_CHARGE_STRAGGLER ? s->ports.node[v->node] : v->node;
 
-	if (node < 0 || v->charge == BB_CHARGE_LINK || report->codes[node])
+	if (node < 0 || v->charge == BB_CHARGE_LINK)
 		return;
+	if (report->codes[node]) {
+		note_another(s, v, report->reasons[node]);
+		return;
+	}
 	report->codes[node] = code_of(v);
-	snprintf(report->reasons[node], TEXT, "%s", text);
+	snprintf(report->reasons[node], TEXT, "%.*s", TEXT - (int)sizeof(AND_MORE), text);
 }
 
 static int64_t number_or_absent(int number)
@@ -245,6 +281,9 @@ static bb_status tell_verdict(struct report *report, const struct bb_verdict *v,
 		bb_strbuf_free(&text);
 		return BB_OK;
 	}
+	add_confidence(v, &text);
+	if (bb_strbuf_failed(&text))
+		return BB_EINTERNAL;
 	describe(s, v, &r);
 	r.text = bb_strbuf_text(&text);
 	s->diagnose->culprits++;

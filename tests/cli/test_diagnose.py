@@ -73,6 +73,7 @@ def on_clusters():
         ("--noise 5% --fault lost_rail:3:2", LOST),
     ):
         equal(named(f"{CLUSTER} {words}"), wanted, words)
+    run(f"{CLUSTER} --fault lost_rail:3:2").exits(7).prints("; and BB-SHARED-RAIL: rail 3 (rank 27)\n")
     equal(named("diagnose --backend sim --cluster dgx-1v:6"), [], "two GPUs of each rail, as everywhere")
 
 
@@ -107,6 +108,7 @@ def text_names_it():
     cost = next(i for i, line in enumerate(lines) if line.startswith("# Cost: "))
     culprit = next(i for i, line in enumerate(lines) if line.startswith("# culprit: BB-SLOW-NODE: node 5 "))
     expect(cost < culprit, "the cost stands first")
+    expect(re.search(r"; confidence (> )?99\.\d\d%$", lines[culprit]), lines[culprit])
     nodes = [re.match(r"# (\S+) \| (\w+) \| ([\w-]+) \| (.+)", line) for line in lines]
     nodes = [n.groups() for n in nodes if n]
     equal([(n[1], n[2]) for n in nodes].count(("OK", "BB-OK")), 15, "healthy nodes")
@@ -145,6 +147,8 @@ def refuses():
     for words, code, what in (
         ("--backend host -g 2", 3, "a third to compare"),
         ("--backend sim -g 8 --link 1GB/s --quick --full", 2, "give one of them"),
+        ("--backend sim -g 13 --link 1GB/s --node-ranks 4", 2, "these divide them: 1, 13"),
+        ("--backend sim -g 8 --link 1GB/s --tolerance 100%", 2, "less than 100%"),
         ("--backend host -g 4 --fault slow_node:1:3", 2, "give --link"),
         ("--backend host -g 4 --fault slow_node:1", 2, "slow_node:NODE:FACTOR"),
         ("--backend host -g 4 --fault flapping_node:1:3:2", 2, "flapping_node:NODE:FACTOR:SHARE"),

@@ -141,9 +141,11 @@ def written(column, value):
         return f"{value:,}"
     if column.endswith("_bytes"):
         return memory(value)
+    if column == "confidence" and 0.99995 <= value < 1:
+        return "> 0.9999"
     if column in COUNTS or isinstance(value, int):
         return f"{value:,}" if abs(value) >= 10000 else f"{value:g}"
-    return three(value)
+    return f"{value:.4f}" if column == "confidence" else three(value)
 
 
 def columns_of(kind, records):
