@@ -57,6 +57,11 @@ struct bb_totals bb_judgements_total(const struct bb_judgements *judgements, boo
 	return t;
 }
 
+const char *bb_own_gate(const struct bb_profile_step *step)
+{
+	return bb_step_diagnoses(step) ? "diagnosis" : "correctness";
+}
+
 /* The run that keeps the step from being judged, or NULL; WHY, and whether that is unsupported. */
 static const struct bb_step_run *obstacle(const struct bb_evidence *e, bool *unsupported)
 {
@@ -168,7 +173,7 @@ static bb_status judge_correctness(const struct bb_evidence *e, struct bb_judgem
 			look_at(e->step, &e->runs[i].records.list[k], &c);
 		status = e->runs[i].outcome.status ? e->runs[i].outcome.status : status;
 	}
-	snprintf(j->subject, sizeof(j->subject), "correctness");
+	snprintf(j->subject, sizeof(j->subject), "%s", bb_own_gate(e->step));
 	j->verdict = BB_FAILED;
 	if (c.wrong > 0)
 		snprintf(j->reason, sizeof(j->reason),
@@ -207,7 +212,7 @@ static bb_status give_up(const struct bb_evidence *e, enum bb_verdict verdict, c
 			return bb_fail(error, BB_EINTERNAL, "out of memory for verdicts");
 		j->verdict = verdict;
 		snprintf(j->subject, sizeof(j->subject), "%s",
-			 !gate          ? "correctness"
+			 !gate          ? bb_own_gate(e->step)
 			 : gate->metric ? gate->metric
 					: gate->shape);
 		snprintf(j->reason, sizeof(j->reason), "%s", why);

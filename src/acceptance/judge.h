@@ -35,12 +35,12 @@ struct bb_evidence {
 /* One subject under one gate. */
 struct bb_judgement {
 	const struct bb_profile_step *step;
-	const struct bb_gate *gate; /* NULL: of correctness, which no profile needs to ask for */
+	const struct bb_gate *gate; /* NULL: bb_own_gate */
 	char subject[BB_SUBJECT_TEXT];
 	enum bb_verdict verdict;
 	size_t runs;
-	/* NAN where there is none. low is the confidence bound on the side that can fail, of several
-	   runs; limit is what that, or the value of one run, must keep to. */
+	/* NAN where there is none. low is the confidence bound on the side that can fail, of
+	   several runs; limit is what that, or the value of one run, must keep to. */
 	double value, low, expected, limit;
 	char reason[360];
 };
@@ -50,8 +50,11 @@ struct bb_judgements {
 	size_t n;
 };
 
+/* What no profile needs to ask of STEP: correctness, of diagnose its diagnosis. */
+const char *bb_own_gate(const struct bb_profile_step *step);
+
 /*
- * Judge a step: correctness first, then its gates in order, each subject by itself. Appends to
+ * Judge a step: its own gate first, then its gates in order, each subject by itself. Appends to
  * JUDGEMENTS, which is to be freed. BB_EINTERNAL without memory.
  */
 BB_MUST bb_status bb_judge(const struct bb_evidence *evidence, struct bb_judgements *judgements,

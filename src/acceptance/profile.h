@@ -111,6 +111,9 @@ BB_MUST bb_status bb_profile_read(const char *path, const char *text, size_t len
 				  struct bb_profile **profile, struct bb_error *error);
 void bb_profile_free(struct bb_profile *profile); /* NULL: nothing */
 
+/* Whether STEP runs diagnose: what fails it is a culprit. */
+bool bb_step_diagnoses(const struct bb_profile_step *step);
+
 /* How a source is called in verdicts: "copy", "reference". */
 const char *bb_source_name(enum bb_source_kind kind);
 

@@ -80,16 +80,22 @@ static bb_status check_name(const char *path, int line, const char *name, struct
 		       line, name);
 }
 
+bool bb_step_diagnoses(const struct bb_profile_step *step)
+{
+	const char *const word = step->run + strspn(step->run, " \t\r\n");
+
+	return strcspn(word, " \t\r\n") == 8 && strncmp(word, "diagnose", 8) == 0;
+}
+
 /* Only busbench's own binaries are run, from the folder that acceptance is in. */
 static bb_status check_run(const char *path, const struct bb_profile_step *s,
 			   struct bb_error *error)
 {
-	const char *const word = s->run + strspn(s->run, " \t\n");
-	const int n = (int)strcspn(word, " \t\n");
+	const char *const word = s->run + strspn(s->run, " \t\r\n");
+	const int n = (int)strcspn(word, " \t\r\n");
 	const bool perf = n > 5 && n < 60 && strncmp(word + n - 5, "_perf", 5) == 0;
 
-	if (!memchr(word, '/', (size_t)n) &&
-	    (perf || (n == 8 && strncmp(word, "diagnose", 8) == 0)))
+	if (!memchr(word, '/', (size_t)n) && (perf || bb_step_diagnoses(s)))
 		return BB_OK;
 	return bb_fail(error, BB_EUSAGE,
 		       "%s:%d: run: %.*s is not the name of a perf binary, such as "

@@ -21,7 +21,9 @@ const char *bb_acceptance_word(const struct bb_acceptance *a)
 
 const char *bb_judgement_metric(const struct bb_judgement *j)
 {
-	return !j->gate ? "correctness" : j->gate->metric ? j->gate->metric : j->gate->shape;
+	if (!j->gate)
+		return bb_own_gate(j->step);
+	return j->gate->metric ? j->gate->metric : j->gate->shape;
 }
 
 /* The first judgement of the kind that decided most. What was skipped decides only where nothing

@@ -138,7 +138,8 @@ def diagnosed():
     with Folder() as f:
         path = f.profile(profile(step("diagnose --backend sim --link 10GB/s,5us,port -g 8 --fault slow:3:1ms")))
         f.run(path, "--dry-run").exits(0).prints("gate: no culprit")
-        f.run(path).exits(7).prints("exit status 7: culprit found: node 3 ")
+        f.run(path).exits(7).prints("exit status 7: culprit found: node 3 ", "diagnosis")
+        equal([g["metric"] for g in f.verdict()["gates"]], ["diagnosis"], "what failed")
         equal([n for n in f.verdict()["nodes"] if n["verdict"] == "BAD"], [], "nodes to blame")
 
 

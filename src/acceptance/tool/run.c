@@ -160,9 +160,8 @@ static void add_step(const struct begun *b, const struct bb_profile_step *step,
 	bb_strbuf_addf(out, "step %s: %lld run%s, each at most %.6g s\n  ", step->name,
 		       (long long)repeats, bb_plural(repeats), (double)step->limit_ns / 1e9);
 	bb_plan_add_line(out, words);
-	bb_strbuf_add(out, "\n  gate: no wrong data\n");
-	if (strncmp(step->run + strspn(step->run, " \t\r\n"), "diagnose", 8) == 0)
-		bb_strbuf_add(out, "  gate: no culprit\n");
+	bb_strbuf_addf(out, "\n  gate: %s\n",
+		       bb_step_diagnoses(step) ? "no culprit" : "no wrong data");
 	for (uint32_t i = 0; i < step->ngates; i++) {
 		struct bb_strbuf gate = {0};
 
