@@ -113,6 +113,15 @@ static inline bool bb_examiner_is_virtual(const struct bb_examiner *s)
 	return s->backend->capabilities & BB_CAP_VIRTUAL;
 }
 
+/* Times as long as usual must a rank be at work to be to blame, where ranks share processors. */
+#define BB_CROWDED 8
+
+/* Rank 0: are nodes ranks of one host, which has more of them than processors? */
+static inline bool bb_examiner_is_crowded(const struct bb_examiner *s)
+{
+	return s->places && s->run->world.nranks > s->run->record.cores;
+}
+
 /*
  * Nodes are hosts where there are several and one of them has several ranks, those of a cluster, or
  * ASKED ranks in a row; else each rank is one. Ranks beyond the fewest of a node have no part in

@@ -192,7 +192,8 @@ static bb_status settle_usual(struct trial *t, struct hearing *h, double toleran
 		c.rail = -1;
 		c.n = 0;
 		each(t, h, take_control, &c);
-		h->limit = settle_limit(&c, tolerance);
+		/* Nobody is blamed for less than what is told to be slow. */
+		h->limit = fmax(h->view->limit, settle_limit(&c, tolerance));
 		each(t, h, count_control, &c);
 		h->healthy = c.tally;
 		h->healthy_rounds = count_rounds(t, h);

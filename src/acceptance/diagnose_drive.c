@@ -129,16 +129,39 @@ static bb_status pilot(struct bb_examiner *s)
 	return status;
 }
 
+/* Rank 0: the logarithm of the factor below which nobody is slow in quantity Q. Where ranks share
+   processors, how long a rank is at work depends on who shares its own; what --link adds does not.
+ */
+static double find_floor(const struct bb_examiner *s, int q)
+{
+	const struct bb_backend_config *c = &s->run->options.config;
+	const struct bb_polish *fit = &s->views[q].fit;
+	const double bytes = q == BB_BANDWIDTH ? (double)s->diagnose->asked.bytes : 0;
+	double base[BB_MOST_RAILS], usual, work;
+
+	if (!bb_examiner_is_crowded(s))
+		return 0;
+	memcpy(base, fit->base, (size_t)fit->rails * sizeof(*base));
+	usual = exp(bb_low_median(base, (size_t)fit->rails));
+	work = usual;
+	if (c->link_rate > 0)
+		/* It is asked for by a message, and comes by another. */
+		work = fmax(0, usual - 2 * c->link_latency - bytes / c->link_rate);
+	return log1p((BB_CROWDED - 1) * work / usual);
+}
+
 /* Rank 0: what the survey says, between parts of the network as well. */
 static bb_status view(struct bb_examiner *s, int q)
 {
 	const struct bb_measured m = bb_measuring_of(s, &s->survey, q);
 	const double tolerance = s->diagnose->asked.tolerance;
 
-	if (bb_view_make(&s->views[q], &m, tolerance) != BB_OK ||
-	    bb_parts_find(&s->parts[q], &s->views[q]) != BB_OK)
+	if (bb_view_make(&s->views[q], &m, tolerance) != BB_OK)
 		return no_memory(s);
-	if (s->parts[q].n == 0)
+	s->views[q].floor = find_floor(s, q);
+	if (s->views[q].floor == 0 && bb_parts_find(&s->parts[q], &s->views[q]) != BB_OK)
+		return no_memory(s);
+	if (s->views[q].floor == 0 && s->parts[q].n == 0)
 		return BB_OK;
 	bb_parts_apply(&s->parts[q], &m, s->survey.even[q]);
 	bb_polish_free(&s->views[q].fit);

@@ -63,7 +63,7 @@ bb_status bb_view_make(struct bb_view *view, const struct bb_measured *m, double
 	if (status != BB_OK)
 		return status;
 	view->measured = *m;
-	view->limit = bb_slow_from(tolerance, view->fit.sigma, view->fit.rare);
+	view->limit = fmax(view->floor, bb_slow_from(tolerance, view->fit.sigma, view->fit.rare));
 	for (int r = 0; r < m->rounds->n; r++)
 		for (int i = 0; i < m->rounds->nodes; i++)
 			for (int k = 0; k < m->rails; k++)

@@ -64,7 +64,8 @@ BB_MUST bb_status bb_verdicts_add(struct bb_verdicts *verdicts, const struct bb_
 struct bb_view { /* zero-initialise */
 	struct bb_measured measured;
 	struct bb_polish fit;
-	double limit; /* logarithm of the factor from which on a measurement is slow */
+	double floor; /* logarithm of the factor below which nothing is slow; set by the caller */
+	double limit; /* likewise from which on a measurement is */
 	int slow,
 		of;  /* measurements that were, once what is the nodes' is taken off; all of them */
 	double rate; /* at which that happens to the healthy */

@@ -410,6 +410,15 @@ static void add_summary(const struct bb_examiner *s, struct bb_strbuf *lines)
 		       100 * l->fit.sigma, 100 * b->fit.sigma, exp(l->limit), exp(b->limit));
 }
 
+static void add_crowded(const struct bb_examiner *s, struct bb_strbuf *lines)
+{
+	if (bb_examiner_is_crowded(s))
+		bb_strbuf_addf(lines,
+			       "# crowded: %d ranks share %d processors: nobody is blamed for less "
+			       "than %d times the usual work\n",
+			       s->run->world.nranks, (int)s->run->record.cores, BB_CROWDED);
+}
+
 /* A part of the network that is farther from the largest than that is wide. */
 static void add_part(const struct bb_examiner *s, int part, struct bb_strbuf *lines)
 {
@@ -472,6 +481,7 @@ bb_status bb_diagnose_report(struct bb_examiner *s)
 	bb_status status = report.reasons && report.codes ? BB_OK : BB_EINTERNAL;
 
 	add_summary(s, &lines);
+	add_crowded(s, &lines);
 	add_parts(s, &lines);
 	if (status == BB_OK)
 		status = tell_all(&report, &lines);
