@@ -151,7 +151,7 @@ PLANNED = {
     "dgx-a100": (2, "lost_rail:0:2", {"pair_of_nodes", "rails"}),
     "hgx-h100": (2, "lost_rail:0:2", {"pair_of_nodes", "rails"}),
     "hgx-h200": (2, "lost_rail:0:2", {"pair_of_nodes"}),
-    "hgx-b200": (2, "slow_rail:1:3:1.5", {"rails"}),
+    "hgx-b200": (2, "slow_rail:1:3:1.5", {"pair_of_nodes", "rails"}),
     "gb200-nvl72": (18, "slow_node:2:1.5", {"rack_alltoall"}),
 }
 
