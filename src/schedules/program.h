@@ -16,6 +16,10 @@
  *     indices, and have the same length. A rank sends those of a lane to a peer from one queue, and
  *     receives all those of a lane into one queue; a lane has receives from a named peer or from
  *     any, not both on one rank.
+ *   - Receives from named peers that follow each other in a queue, on one lane and each from
+ * another peer, may be posted together, as in a grouped call: then whoever sends to one of them
+ * need not wait for those before it. Their queue goes on when it has them all. A library that does
+ * one thing at a time may do them in their order.
  *   - Everything ends: also where a rank did its operations one after the other in the order of
  *     their indices, which is what a library may come to that runs one thing at a time.
  */
@@ -62,6 +66,7 @@ struct bb_operation {
 
 	int lane;       /* SEND, RECV, RECV_ANY */
 	int peer;       /* SEND, RECV: a rank of the world; or BB_NO_PEER, with ANSWERS */
+	bool together;  /* RECV: posted with the one before it in its queue */
 	size_t answers; /* SEND to whom the RECV_ANY of this index, of the same rank, heard from */
 
 	int event; /* RECORD, WAIT */

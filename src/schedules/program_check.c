@@ -41,6 +41,7 @@ struct lane {
 	bool any, named;           /* receives */
 	bool answers, two_senders; /* sends */
 	size_t bytes;              /* received from any */
+	int posted;                /* receives that were not posted with the one before */
 };
 
 /* A queue that RANK uses for something. */
@@ -54,6 +55,8 @@ struct look {
 	struct event *events;
 	struct use *groups; /* [group] */
 	struct use *peers;  /* [lane * nranks + peer] */
+	struct use *posted; /* likewise: with which of the lane's a receive was posted last */
+	int receives[BB_PROGRAM_QUEUES]; /* lane of the queue's last operation, a receive; or -1 */
 	struct lane lanes[BB_PROGRAM_LANES];
 	struct known known[BB_PROGRAM_QUEUES]; /* by each queue */
 	int rank;
@@ -112,6 +115,23 @@ static struct lane *lane_of(struct look *look, int lane)
 	return &look->lanes[lane];
 }
 
+/* Posted together: on one lane, one right behind the other in their queue, each from another. */
+static bb_status look_at_posted(struct look *look, struct lane *lane)
+{
+	const struct bb_operation *o = look->operation;
+	struct use *use = &look->posted[(size_t)o->lane * (size_t)look->check->program->nranks +
+					(size_t)o->peer];
+
+	if (!o->together)
+		lane->posted++;
+	else if (look->receives[o->queue] != o->lane)
+		return WRONG(look, "posted together with what is no receive of lane %d", o->lane);
+	else if (use->rank == look->rank && use->queue == lane->posted)
+		return WRONG(look, "posted together with another receive from rank %d", o->peer);
+	*use = (struct use){look->rank, lane->posted};
+	return BB_OK;
+}
+
 static bb_status look_at_receive(struct look *look)
 {
 	const struct bb_operation *o = look->operation;
@@ -134,7 +154,7 @@ static bb_status look_at_receive(struct look *look)
 	}
 	if (lane->any && lane->named)
 		return WRONG(look, "lane %d is received from any and from a named peer", o->lane);
-	return BB_OK;
+	return o->act == BB_ACT_RECV ? look_at_posted(look, lane) : BB_OK;
 }
 
 /* A message to whom an earlier one came from: that has come for sure. */
@@ -255,6 +275,7 @@ static bb_status look_at(struct look *look)
 		return WRONG(look, "there is no such act");
 	}
 	look->known[o->queue].before[o->queue] = look->index + 1;
+	look->receives[o->queue] = o->act == BB_ACT_RECV ? o->lane : -1;
 	return status;
 }
 
@@ -265,6 +286,8 @@ static bb_status look_at_rank(struct look *look, int rank)
 	bb_status status = BB_OK;
 
 	memset(look->known, 0, sizeof(look->known));
+	for (int queue = 0; queue < BB_PROGRAM_QUEUES; queue++)
+		look->receives[queue] = -1;
 	look->rank = rank;
 	for (look->index = 0; look->index < length && status == BB_OK; look->index++) {
 		const struct bb_operation operation = bb_program_at(p, rank, look->index);
@@ -292,10 +315,11 @@ static bb_status look_at_ranks(const struct bb_program_check *check)
 		.events = malloc(((size_t)p->events + 1) * sizeof(*look.events)),
 		.groups = nobody((size_t)p->groups),
 		.peers = nobody((size_t)p->lanes * (size_t)p->nranks),
+		.posted = nobody((size_t)p->lanes * (size_t)p->nranks),
 	};
 	bb_status status = BB_OK;
 
-	if (!look.events || !look.groups || !look.peers)
+	if (!look.events || !look.groups || !look.peers || !look.posted)
 		status = bb_fail(check->error, BB_EINTERNAL, "no memory to check a program");
 	for (int e = 0; look.events && e < p->events; e++)
 		look.events[e].rank = -1;
@@ -306,6 +330,7 @@ static bb_status look_at_ranks(const struct bb_program_check *check)
 	free(look.events);
 	free(look.groups);
 	free(look.peers);
+	free(look.posted);
 	return status;
 }
 

@@ -4,7 +4,9 @@
  */
 #include "schedules/timeline_play.h"
 
+#include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define NONE BB_NO_QUEUE
 
@@ -181,16 +183,96 @@ static void come_in(struct bb_timeline *p, int queue)
 			     use_port(&p->in[q->port], last ? q->to - q->entry : q->to, q->entry));
 }
 
+/* ---- receives that are posted together ---------------------------------------------------- */
+
+/* What RANK has posted on LANE for PEER; NULL: it never posted any together. */
+static unsigned char *posted_for(const struct bb_timeline *p, int rank, int lane, int peer)
+{
+	unsigned char *posted = p->posted[(size_t)rank * (size_t)p->program->lanes + (size_t)lane];
+
+	return posted ? &posted[peer] : NULL;
+}
+
+/* The message of the queue SENDER is there before its receiver's queue has come to it. */
+static void take_early(struct bb_timeline *p, unsigned char *posted, int sender, double time)
+{
+	*posted = BB_POSTED_THERE;
+	bb_timeline_schedule(p, sender, BB_QUEUE_BUSY, time);
+}
+
+/* The index behind FROM of the next receive that QUEUE posts together with the one before, with
+ *O; or SIZE_MAX. */
+static size_t next_together(const struct bb_timeline *p, int queue, size_t from,
+			    struct bb_operation *o)
+{
+	const int rank = bb_timeline_rank(p, queue), mine = queue - rank * p->program->queues;
+	const unsigned char *queue_of = &p->queue_of[p->first[rank]];
+	const size_t rest = p->first[rank + 1] - p->first[rank] - from - 1;
+	const unsigned char *next = memchr(&queue_of[from + 1], mine, rest);
+
+	if (!next)
+		return SIZE_MAX;
+	*o = bb_program_at(p->program, rank, (size_t)(next - queue_of));
+	return o->act == BB_ACT_RECV && o->together ? (size_t)(next - queue_of) : SIZE_MAX;
+}
+
+/* QUEUE has come to the first of receives that are posted together: messages of the others that are
+   there already are taken too. */
+static bb_status post(struct bb_timeline *p, int queue)
+{
+	const struct bb_timeline_queue *q = &p->queues[queue];
+	const int rank = bb_timeline_rank(p, queue), lane = q->operation.lane;
+	struct bb_timeline_line *landed = landed_at(p, rank, lane);
+	unsigned char **all = &p->posted[(size_t)rank * (size_t)p->program->lanes + (size_t)lane];
+	struct bb_operation o;
+
+	for (size_t i = q->index; (i = next_together(p, queue, i, &o)) != SIZE_MAX;) {
+		if (!*all)
+			*all = calloc((size_t)p->program->nranks, 1);
+		if (!*all)
+			return BB_EINTERNAL;
+		(*all)[o.peer] = BB_POSTED_OPEN;
+	}
+	for (int sender = landed->first, after; *all && sender != NONE; sender = after) {
+		unsigned char *posted = &(*all)[bb_timeline_rank(p, sender)];
+
+		after = p->queues[sender].after;
+		if (*posted != BB_POSTED_OPEN)
+			continue;
+		lift(p, landed, sender);
+		take_early(p, posted, sender, q->from);
+	}
+	return BB_OK;
+}
+
+/* Is the message that QUEUE has come to there already? It is nobody's but QUEUE's from now on. */
+static bool was_early(struct bb_timeline *p, int queue)
+{
+	const struct bb_timeline_queue *q = &p->queues[queue];
+	unsigned char *posted =
+		posted_for(p, bb_timeline_rank(p, queue), q->operation.lane, q->operation.peer);
+	const bool there = *posted == BB_POSTED_THERE;
+
+	*posted = BB_POSTED_NOT;
+	return there;
+}
+
 static bb_status arrive(struct bb_timeline *p, int queue)
 {
 	const struct bb_timeline_queue *q = &p->queues[queue];
 	const int rank = bb_timeline_rank(p, queue), lane = q->operation.lane;
 	int receiver = find_queue(p, q->peer, BB_QUEUE_WAITING, BB_ACT_RECV, lane, rank);
+	unsigned char *posted;
 
 	if (receiver == NONE)
 		receiver = find_queue(p, q->peer, BB_QUEUE_WAITING, BB_ACT_RECV_ANY, lane, rank);
 	if (receiver != NONE)
 		return hand_over(p, queue, receiver, q->to);
+	posted = posted_for(p, q->peer, lane, rank);
+	if (posted && *posted == BB_POSTED_OPEN) {
+		take_early(p, posted, queue, q->to);
+		return BB_OK;
+	}
 	land(p, landed_at(p, q->peer, lane), queue);
 	return BB_OK;
 }
@@ -200,9 +282,19 @@ bb_status bb_message_receive(struct bb_timeline *p, int queue)
 	struct bb_timeline_queue *q = &p->queues[queue];
 	const int rank = bb_timeline_rank(p, queue), lane = q->operation.lane;
 	struct bb_timeline_line *landed = landed_at(p, rank, lane);
-	int sender = landed->first;
+	int sender;
+
+	bb_status status;
 
 	q->peer = q->operation.peer;
+	if (q->operation.together && was_early(p, queue)) {
+		bb_timeline_schedule(p, queue, BB_QUEUE_BUSY, q->from);
+		return BB_OK;
+	}
+	if (q->operation.act == BB_ACT_RECV && !q->operation.together &&
+	    (status = post(p, queue)) != BB_OK)
+		return status;
+	sender = landed->first;
 	if (q->operation.act == BB_ACT_RECV)
 		sender = find_queue(p, q->peer, BB_QUEUE_LANDED, BB_ACT_SEND, lane, rank);
 	q->state = BB_QUEUE_WAITING;
@@ -242,9 +334,10 @@ bb_status bb_messages_open(struct bb_timeline *p, size_t queues)
 	p->out = calloc(2 * n, sizeof(*p->out));
 	p->in = calloc(2 * n, sizeof(*p->in));
 	p->heard = calloc(n, sizeof(*p->heard));
+	p->posted = calloc(lanes + 1, sizeof(*p->posted));
 	if (shares)
 		p->flows = bb_flows_open(&p->links, queues, &watch);
-	if (!p->landed || !p->out || !p->in || !p->heard || (shares && !p->flows))
+	if (!p->landed || !p->out || !p->in || !p->heard || !p->posted || (shares && !p->flows))
 		return BB_EINTERNAL;
 	for (size_t i = 0; i < lanes + n; i++)
 		p->landed[i] = (struct bb_timeline_line){NONE, NONE};
@@ -255,6 +348,9 @@ void bb_messages_close(struct bb_timeline *p)
 {
 	for (int rank = 0; p->heard && rank < p->program->nranks; rank++)
 		free(p->heard[rank]);
+	for (int i = 0; p->posted && i < p->program->nranks * p->program->lanes; i++)
+		free(p->posted[i]);
+	free(p->posted);
 	bb_flows_close(p->flows);
 	free(p->landed);
 	free(p->out);

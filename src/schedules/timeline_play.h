@@ -25,6 +25,13 @@ enum bb_queue_state {
 
 #define BB_NO_QUEUE (-1)
 
+/* A message that a rank is to receive from a peer, together with others. */
+enum bb_posted {
+	BB_POSTED_NOT,   /* or its queue has come to it */
+	BB_POSTED_OPEN,  /* not there yet */
+	BB_POSTED_THERE, /* its sender is done, its queue has not come to it */
+};
+
 struct bb_timeline_queue {
 	enum bb_queue_state state;
 	size_t index; /* of the operation; then of the next to look at */
@@ -51,14 +58,15 @@ struct bb_timeline {
 	struct bb_seats seats;
 	struct bb_timeline_queue *queues; /* [rank * queues + queue] */
 	struct bb_timeline_line *landed; /* [rank * lanes + lane]; behind: [rank], what leaves it */
-	double *reached;                 /* [rank * events + event]; NAN: not yet */
-	double *out, *in;                /* [port]: when the way is free again */
-	struct bb_flows *flows;          /* over ways that are shared; NULL: none is */
-	int **heard;                     /* [rank]: [index] who was heard from; NULL: nobody yet */
-	unsigned char *queue_of;      /* of each operation: its queue; those of a rank begin at: */
-	size_t *first;                /* [rank]; [nranks]: of all */
-	size_t begun;                 /* of all, so far */
-	uint64_t *calls;              /* [seat]: collectives that it has come to */
+	unsigned char **posted;  /* [rank * lanes + lane]: [peer] enum bb_posted; NULL: none yet */
+	double *reached;         /* [rank * events + event]; NAN: not yet */
+	double *out, *in;        /* [port]: when the way is free again */
+	struct bb_flows *flows;  /* over ways that are shared; NULL: none is */
+	int **heard;             /* [rank]: [index] who was heard from; NULL: nobody yet */
+	unsigned char *queue_of; /* of each operation: its queue; those of a rank begin at: */
+	size_t *first;           /* [rank]; [nranks]: of all */
+	size_t begun;            /* of all, so far */
+	uint64_t *calls;         /* [seat]: collectives that it has come to */
 	struct bb_meeting **meetings; /* [group] */
 	struct bb_choices choices;    /* of this play alone, where nobody keeps them */
 	struct bb_agenda agenda;      /* of queues */

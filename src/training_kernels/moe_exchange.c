@@ -36,6 +36,7 @@ void bb_moe_message(const struct bb_moe_exchange *x, bool combines, int place, s
 	o->item = (size_t)peer;
 	o->peer = peer;
 	o->lane = x->lane + combines;
+	o->together = !sends && shift > 1;
 	o->count = (size_t)x->load->rows_to[at] * x->hidden;
 	o->dtype = x->dtype;
 }

@@ -3,10 +3,11 @@
  * the operations of a program that do it, and the memory that the rows are in.
  *
  * Rows go straight from rank to rank, shift by shift: each rank sends to the one that is k further,
- * and receives from the one k before it. Rows that stay are not moved. Ranks that a shift leads to
- * from each other are a ring, in which one receives before it sends: so everything ends also where
- * a rank does one thing at a time. The rings of shift k are as many as divide both it and the
- * ranks, and their lowest ranks come first.
+ * and receives from the one k before it. All receives of an exchange are posted together, so that
+ * nobody who is ahead waits for those who are behind. Rows that stay are not moved. Ranks that a
+ * shift leads to from each other are a ring, in which one receives before it sends: so everything
+ * ends also where a rank does one thing at a time. The rings of shift k are as many as divide both
+ * it and the ranks, and their lowest ranks come first.
  */
 #ifndef BB_TRAINING_KERNELS_MOE_EXCHANGE_H
 #define BB_TRAINING_KERNELS_MOE_EXCHANGE_H

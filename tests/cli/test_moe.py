@@ -87,6 +87,33 @@ def time_follows_the_busiest():
     expect(found[2]["times_even"] > 2, "skew costs nothing")
 
 
+def on_cluster(options):
+    return layers(run(f"moe_alltoall --backend sim --tokens 8192 --skew 0 {options} --json -"))[0]
+
+
+def as_long_as_its_parts(options):
+    r = on_cluster(options)
+    parts = r["counts_us"] + r["dispatch_us"] + r["combine_us"]
+    expect(0.9 * parts <= r["layer_us"] <= 1.1 * parts, f"a layer of {r['layer_us']} us, its parts {parts}")
+
+
+add("parts on one node", as_long_as_its_parts, "--cluster hgx-h100")
+add("parts on two nodes", as_long_as_its_parts, "--cluster hgx-h100:2")
+add("parts on five nodes", as_long_as_its_parts, "--cluster hgx-h100:5")
+add("parts under noise", as_long_as_its_parts, "--cluster hgx-h100:2 --noise 0.01% -n 3")
+add("parts where rails are shared", as_long_as_its_parts, "--cluster dgx-1v:2")
+
+
+@test
+def a_slower_link_is_no_faster():
+    times = []
+    for fault in ("", *(f"--fault slow_link:0:8:{factor}" for factor in (1.2, 1.5, 3))):
+        r = on_cluster(f"--cluster hgx-h100:2 {fault}")
+        times.append((r["dispatch_us"], r["combine_us"], r["layer_us"] - r["counts_us"]))  # counts: NCCL's without a fault
+    for less, more in zip(times, times[1:]):
+        expect(all(a <= b for a, b in zip(less, more)), times)
+
+
 @test
 def capacity():
     """Of a capacity of 1 nobody has more than under an even load; what is dropped is counted."""

@@ -269,6 +269,31 @@ static void test_lanes(void **state)
 	FAILS(&s, "32 bytes, but other receives from any on lane 0 take 16");
 }
 
+static void test_posted_together(void **state)
+{
+	struct script s;
+
+	script_open(&s, 3);
+	script_recv(&s, 0, 0, 0, 1, 4);
+	script_recv(&s, 0, 0, 1, 2, 4);
+	s.operations[0][1].together = true;
+	FAILS(&s, "operation 1 (receive 1)", "posted together with what is no receive of lane 1");
+
+	script_open(&s, 3);
+	script_recv(&s, 0, 0, 0, 1, 4);
+	script_compute(&s, 0, 0, 1);
+	script_recv(&s, 0, 0, 0, 2, 4);
+	s.operations[0][2].together = true;
+	FAILS(&s, "posted together with what is no receive of lane 0");
+
+	script_open(&s, 3);
+	script_recv(&s, 0, 0, 0, 1, 4);
+	script_recv(&s, 0, 0, 0, 2, 4);
+	script_recv(&s, 0, 0, 0, 1, 4);
+	s.operations[0][1].together = s.operations[0][2].together = true;
+	FAILS(&s, "posted together with another receive from rank 1");
+}
+
 static void test_swapped_passes(void **state)
 {
 	struct script s;
@@ -351,12 +376,19 @@ static void test_answers_across_queues(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_passes),         cmocka_unit_test(test_ranges),
-		cmocka_unit_test(test_describes),      cmocka_unit_test(test_events),
-		cmocka_unit_test(test_groups),         cmocka_unit_test(test_collectives),
-		cmocka_unit_test(test_crossed_groups), cmocka_unit_test(test_messages),
-		cmocka_unit_test(test_lanes),          cmocka_unit_test(test_swapped_passes),
-		cmocka_unit_test(test_answers),        cmocka_unit_test(test_answers_across_queues),
+		cmocka_unit_test(test_passes),
+		cmocka_unit_test(test_ranges),
+		cmocka_unit_test(test_describes),
+		cmocka_unit_test(test_events),
+		cmocka_unit_test(test_groups),
+		cmocka_unit_test(test_collectives),
+		cmocka_unit_test(test_crossed_groups),
+		cmocka_unit_test(test_messages),
+		cmocka_unit_test(test_posted_together),
+		cmocka_unit_test(test_lanes),
+		cmocka_unit_test(test_swapped_passes),
+		cmocka_unit_test(test_answers),
+		cmocka_unit_test(test_answers_across_queues),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

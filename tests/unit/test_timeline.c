@@ -495,6 +495,51 @@ static void test_recv_any(void **state)
 	assert_int_equal(heard.sources[2], 1);
 }
 
+/* Rank 0 is there after LATE seconds and receives from 1, who sends after 3, then from 2, who sends
+   at once and computes 5. */
+static double receive_two(double late, bool together)
+{
+	struct script s;
+
+	script_open(&s, 3);
+	script_compute(&s, 0, 0, late);
+	script_recv(&s, 0, 0, 0, 1, 1);
+	script_recv(&s, 0, 0, 0, 2, 1);
+	s.operations[0][2].together = together;
+	script_compute(&s, 1, 0, 3);
+	script_send(&s, 1, 0, 0, 0, 1);
+	script_send(&s, 2, 0, 0, 0, 1);
+	script_compute(&s, 2, 0, 5);
+	return play(&links, &s, NULL);
+}
+
+/* Of receives that are posted together whoever is there first is done first. */
+static void test_posted_together(void **state)
+{
+	const double way = ALPHA + FLOATS(1);
+	struct script s;
+
+	assert_true(way < 2);
+	near(receive_two(0, true), way + 5);
+	near(receive_two(2, true), 2 + 5); /* it was there before it was received */
+	near(receive_two(0, false), 3 + way + 5);
+	near(receive_two(2, false), 3 + way + 5);
+
+	/* The next message of the same rank is none of those. */
+	script_open(&s, 3);
+	script_recv(&s, 0, 0, 0, 1, 1);
+	script_recv(&s, 0, 0, 0, 2, 1);
+	s.operations[0][1].together = true;
+	script_compute(&s, 0, 0, 10);
+	script_recv(&s, 0, 0, 0, 2, 1);
+	script_compute(&s, 1, 0, 3);
+	script_send(&s, 1, 0, 0, 0, 1);
+	for (int i = 0; i < 2; i++)
+		script_send(&s, 2, 0, 0, 0, 1);
+	script_compute(&s, 2, 0, 1);
+	near(play(&links, &s, NULL), 3 + way + 10 + 1);
+}
+
 /* A server answers whoever asks; each worker asks again once it has its answer. */
 static void open_server(struct script *s, int workers, int rounds)
 {
@@ -572,23 +617,15 @@ static void test_unknown_algorithm(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_closed_forms),
-		cmocka_unit_test(test_pipelined_chain),
-		cmocka_unit_test(test_bounds),
-		cmocka_unit_test(test_arrivals),
-		cmocka_unit_test(test_noise),
-		cmocka_unit_test(test_choice),
-		cmocka_unit_test(test_best_chunk),
-		cmocka_unit_test(test_no_choice),
-		cmocka_unit_test(test_kept_choices),
-		cmocka_unit_test(test_overlapped_buckets),
-		cmocka_unit_test(test_straggler),
-		cmocka_unit_test(test_early_members),
-		cmocka_unit_test(test_pipelines),
-		cmocka_unit_test(test_recv_any),
-		cmocka_unit_test(test_server),
-		cmocka_unit_test(test_noisy_program),
-		cmocka_unit_test(test_unknown_algorithm),
+		cmocka_unit_test(test_closed_forms),    cmocka_unit_test(test_pipelined_chain),
+		cmocka_unit_test(test_bounds),          cmocka_unit_test(test_arrivals),
+		cmocka_unit_test(test_noise),           cmocka_unit_test(test_choice),
+		cmocka_unit_test(test_best_chunk),      cmocka_unit_test(test_no_choice),
+		cmocka_unit_test(test_kept_choices),    cmocka_unit_test(test_overlapped_buckets),
+		cmocka_unit_test(test_straggler),       cmocka_unit_test(test_early_members),
+		cmocka_unit_test(test_pipelines),       cmocka_unit_test(test_recv_any),
+		cmocka_unit_test(test_posted_together), cmocka_unit_test(test_server),
+		cmocka_unit_test(test_noisy_program),   cmocka_unit_test(test_unknown_algorithm),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
