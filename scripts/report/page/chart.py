@@ -11,7 +11,7 @@ from report.paper import Paper, clip, width_of
 WIDTH, HEIGHT = 460, 300
 NUMBERS, NAMES = 11, 12  # heights of letters: at ticks, at lines
 GRID, AXIS = "#e4e4e4", "#999999"
-LEFT, TOP, BOTTOM = 50, 26, 40
+LEFT, TOP, BOTTOM = 56, 26, 40
 STEP = 14  # between names at the ends of lines
 
 
@@ -33,6 +33,11 @@ class Scale:
             share = (value - self.low) / (self.high - self.low)
         return self.start + (self.end - self.start) * min(max(share, -0.02), 1.02)
 
+    def has(self, value):
+        """Does it lie on the scale? Of ticks at its very ends rounding decides nothing."""
+        rounding = 1e-9 * max(abs(self.low), abs(self.high))
+        return self.low - rounding <= value <= self.high + rounding
+
     def decades(self, name):
         """Ticks of a log axis, each named."""
         low, high = math.log10(self.low), math.log10(self.high)
@@ -42,7 +47,7 @@ class Scale:
             return [(10.0**p, name(10.0**p)) for p in powers]
         for steps in (1, 2, 5), (1, 1.5, 2, 3, 5, 7):
             found = [m * 10.0**p for p in range(math.floor(low), math.ceil(high) + 1) for m in steps]
-            found = [v for v in found if self.low * 0.999 <= v <= self.high * 1.001]
+            found = [v for v in found if self.has(v)]
             if len(found) > 2:
                 return [(v, name(v)) for v in found]
         return [(v, name(v)) for v, _ in ticks(self.low, self.high, 4) if v > 0]
@@ -74,17 +79,22 @@ class Frame:
         paper.text(4, 10, y_name, NUMBERS, ink.FAINT)
         paper.text((self.left + self.right) / 2, self.bottom + 31, x_name, NUMBERS, ink.FAINT, align="center")
         for value, text in y_ticks:
+            if not self.y.has(value):
+                continue
             y = self.y.at(value)
             paper.line([(self.left, y), (self.right, y)], GRID, 0.8, above=0.5)
             paper.text(self.left - 6, y, text, NUMBERS, ink.FAINT, align="right")
         paper.line([(self.left, self.bottom), (self.right, self.bottom)], AXIS, 0.9, above=1)
         end = -math.inf
         for value, text in x_ticks:
+            if not self.x.has(value):
+                continue
             x, half = self.x.at(value), width_of(text, NUMBERS) / 2
             paper.line([(x, self.bottom), (x, self.bottom + 4)], AXIS, 0.9)
-            if x - half > end + 5:
-                paper.text(x, self.bottom + 14, text, NUMBERS, ink.FAINT, align="center")
-                end = x + half
+            middle = min(x, paper.width - 2 - half)  # a long name at the end of the axis stays on the paper
+            if middle - half > end + 5:
+                paper.text(middle, self.bottom + 14, text, NUMBERS, ink.FAINT, align="center")
+                end = middle + half
 
     def points(self, pairs):
         return [(self.x.at(x), self.y.at(y)) for x, y in pairs]
@@ -131,11 +141,15 @@ def sheet(height=HEIGHT, width=WIDTH):
     return Paper(width, height)
 
 
+NARROWEST = 1.1  # log axis, from end to end
+
+
 def ends_of(values, margin=0.06, log=True):
-    """(low, high) of an axis that has room for all VALUES."""
+    """(low, high) of an axis that has room for all VALUES. What differs by less than NARROWEST is not made to
+    look like much, and its ticks need no more than three or four digits."""
     low, high = min(values), max(values)
     if log:
-        grow = (high / low) ** margin if high > low else 2
+        grow = max((high / low) ** margin, (NARROWEST * low / high) ** 0.5) if high > low else 2
         return low / grow, high * grow
     room = (high - low) * margin or abs(high) * 0.1 or 1
     return low - room, high + room

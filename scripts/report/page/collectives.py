@@ -276,7 +276,6 @@ def time_line(group):
         (1, max(most, 2), False),
         (*chart.ends_of(values), True),
         right=chart.room_for(series) + 10,
-        left=chart.LEFT + 6,
     )
     frame.axes(
         [(v, t) for v, t in frame.x.plain() if float(v).is_integer()],
@@ -324,7 +323,7 @@ def distribution(group):
         for key, share in (("p50_us", 50), ("p95_us", 95), ("p99_us", 99)):
             if positive(r, key):
                 frame.line([(positive(r, key), share)], group.color(a), marks=True)
-        share = (0.5 + 0.2 * (place % 3 - 1)) + 0.05 * (place // 3)
+        share = (place + 1) / (len(series) + 1)
         name = chart.clip(a, chart.NAMES, 150, True)
         x = min(frame.x.at(samples[int(share * (n - 1))]) + 8, frame.right - chart.width_of(name, chart.NAMES, True))
         paper.text(x, frame.y.at(100 * share), name, chart.NAMES, group.color(a), True, ground=ink.PAPER)

@@ -76,7 +76,7 @@ def zero_moments(run, stage):
         (0, len(rows), False),
         (0, max(sums) * 1.05, False),
         right=chart.room_for([name for name, *_ in tops]) + 10,
-        left=chart.LEFT + 14,
+        left=chart.LEFT + 8,
     )
     turns = [i for i, r in enumerate(rows) if i == 0 or text(r, "moment") != text(rows[i - 1], "moment")]
     frame.axes(
