@@ -57,8 +57,7 @@ def gates(document):
     for unit, found in list(by_unit.items())[:4]:
         shown = found[:MOST_BARS]
         bars = [
-            (text(g, "subject", 200) or text(g, "step", 60) or "", {part_of(g): g["value"]}, three(g["value"]))
-            for g in shown
+            (name, {part_of(g): g["value"]}, three(g["value"])) for name, g in zip(names_of(shown), shown)
         ]
         name = "share of the best at a smaller size" if unit == "no-dip" else unit
         paper = chart.bars(bars, PARTS, three, name, {i: g["limit"] for i, g in enumerate(shown)})
@@ -67,6 +66,14 @@ def gates(document):
             Figure(f"Gates, {unit}", paper, f"The line across a bar: the gate's limit.{more}")
         )
     return figures
+
+
+def names_of(gates):
+    """Step and subject of each, and where that leaves two alike their metrics."""
+    keys = ("step", 60), ("subject", 200)
+    plain = [": ".join(filter(None, (text(g, key, longest) for key, longest in keys))) for g in gates]
+    metrics = [text(g, "metric", 20) for g in gates]
+    return [f"{name}, {m}" if m and plain.count(name) > 1 else name for name, m in zip(plain, metrics)]
 
 
 MOST_GATES, MOST_NODES = 6, 48

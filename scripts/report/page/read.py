@@ -204,14 +204,18 @@ def nranks_of(run):
     return number(run.head, "nranks")
 
 
+def world_of(run):
+    """How many ranks of what; where nothing runs, what is computed."""
+    ranks, stages = nranks_of(run), [number(r, "stages") for r in run.of("pipeline")]
+    if stages and text(run.head, "backend") == "null":
+        return [count(stages[0], "stage") if stages[0] else None, "predicted"]
+    plan = run.of("hybrid_plan") and not run.of("hybrid")
+    return [count(ranks, "rank") if ranks else None, "a plan" if plan else text(run.head, "backend", 40)]
+
+
 def title_of(run):
     """What it ran, on how many ranks of what."""
-    ranks = nranks_of(run)
-    parts = [
-        program_of(run).removesuffix("_perf"),
-        count(ranks, "rank") if ranks else None,
-        text(run.head, "backend", 40),
-    ]
+    parts = [program_of(run).removesuffix("_perf"), *world_of(run)]
     return " · ".join(part for part in parts if part)
 
 
