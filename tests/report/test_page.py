@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import random
 import re
 import sys
 import tempfile
@@ -414,6 +415,34 @@ def no_text_overlaps():
             equal((picture["overlaps"], picture["outside"]), ([], []), f"texts of {name} that overlap, are outside")
 
 
+def sampled_at_random(records, seed):
+    """The same, whose iterations take any time and differ by little or much."""
+    draw = random.Random(seed)
+    base, spread = 10 ** draw.uniform(-3, 8), draw.choice((1e-9, 1e-4, 0.01, 0.1, 1, 10))
+    changed = []
+    for r in records:
+        if r["kind"] == "result":
+            samples = sorted(base * (1 + spread * draw.random() ** 2) for _ in range(draw.choice((2, 8, 30))))
+            at = lambda share: samples[int(share * (len(samples) - 1))]
+            r = dict(r, samples_us=samples, time_us=at(0.6), p50_us=at(0.5), p95_us=at(0.95), p99_us=samples[-1])
+            r.update(ci_low_us=samples[0], ci_high_us=samples[-1], busbw_GBps=r["size_bytes"] / at(0.6) / 1e3)
+        changed.append(dict(r, run_id=f"random-{seed}"))
+    return changed
+
+
+@test
+def ticks_fit_whatever_is_measured():
+    with tempfile.TemporaryDirectory() as folder:
+        _, records = collective(folder)
+        some = [r for seed in range(8) for r in sampled_at_random(records, seed)]
+        path = write_records(os.path.join(folder, "random.jsonl"), some)
+        result = execute([sys.executable, "-B", OVERLAPS, "--report", path], timeout=300)
+        if "has no" in result.err:
+            raise Skipped(result.err.strip())
+        for name, picture in json.loads(result.exits(0).out).items():
+            equal((picture["overlaps"], picture["outside"]), ([], []), f"texts of {name} that overlap, are outside")
+
+
 # ---- what is written ----------------------------------------------------------------------------------
 
 
@@ -474,6 +503,84 @@ def several_runs_are_told_apart():
         execute([*words, "-o", target], timeout=300).exits(0)
         expect("all_reduce · 4 ranks · sim: At 4K," in read(target, "index.html"), "of how many ranks is not told")
         execute([*words, "-o", paths[0]]).exits(2).says("ends in .svg")
+
+
+def played(records, identity, nranks, slower=1.0, **head):
+    """The records of a run as another run's: of so many ranks, with fields of its head changed."""
+    changed = {"run": dict(head, nranks=nranks), "result": {"nranks": nranks}}
+    found = [dict(r, run_id=identity, **changed.get(r["kind"], {})) for r in records]
+    return [dict(r, time_us=r["time_us"] * slower) if r["kind"] == "result" else r for r in found]
+
+
+def scaling_of(folder, runs):
+    """The part of the page about all runs together: (headings, captions, notes)."""
+    path = write_records(os.path.join(folder, "runs.jsonl"), [r for run in runs for r in run])
+    page = read(report(folder, path)[1], "index.html")
+    part = page.partition('<section id="scaling">')[2].partition("</section>")[0]
+    lines = part.partition("<h3>What the simulator takes")[0]
+    found = [re.findall(f"<{tag}>(.*)</{tag}>", lines) for tag in ("h3", "figcaption")]
+    return [*found, re.findall('<p class="note">(.*)</p>', part)]
+
+
+@test
+def runs_of_one_line_belong_together():
+    """What differs in more than its ranks is no point of the same line; what is left out is named."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = *LINK.split(), "-b", "1K", "-e", "4K", "-g", "4", "--algo", "ring"
+        one = records_of(folder, "one", "all_reduce_perf", *words)[1]
+        line = "all_reduce float sum, backend sim, link 10GB/s,5us"
+        pair = [played(one, "a", 4), played(one, "b", 8)]
+        equal(scaling_of(folder, pair), [[line], ["Computed in virtual time."] * 3, []], "a pair")
+        others = [dict(fault="slow:2:2ms"), dict(split="/2"), dict(link="1GB/s"), dict(cache="reuse"), dict(agg_iters=7)]
+        others = [played(one, f"other-{i}", 16, **head) for i, head in enumerate(others)]
+        equal(scaling_of(folder, others + [played(one, "c", 32)]), [[], [], []], "all alone")
+        faulty = [played(one, f"f{n}", n, fault="slow:2:2ms") for n in (4, 8)]
+        equal(scaling_of(folder, pair + faulty)[0], [line, line + ", fault slow:2:2ms"], "with a fault")
+        clusters = [played(one, f"k{n}", 8 * n, link=None, cluster=f"hgx-h100:{n}") for n in (2, 4)]
+        equal(scaling_of(folder, clusters)[0], [line.replace("link 10GB/s,5us", "cluster hgx-h100")], "clusters that grow")
+        twice = scaling_of(folder, pair + [played(one, "again", 8, slower=3.0)])
+        expect(all("Several runs of 8 ranks: each is a dot" in caption for caption in twice[1]), str(twice))
+        wrong = [dict(r, wrong=3) if r["kind"] in ("result", "end") else r for r in played(one, "w", 16)]
+        cut = [r for r in played(one, "cut", 32) if r["kind"] != "end"]
+        told = scaling_of(folder, pair + [wrong, cut])[2]
+        equal(told, [f"{line}: without run 3 (wrong data), run 4 (did not end)."], "what is left out")
+
+
+@test
+def machines_of_one_line_fit_each_other():
+    """One rank on each of 4 machines, or runs on another machine, are not on the line of a machine that fills."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = "-b", "1K", "-e", "4K", "-g", "2", "-n", "2", "--algo", "ring"
+        one = records_of(folder, "one", "all_reduce_perf", *words)[1]
+        on = lambda name, ranks, hosts: played(
+            one, name, ranks, ranks=[{"rank": i, "host": hosts[i % len(hosts)]} for i in range(ranks)]
+        )
+        full = [on("a", 2, ["h1"]), on("b", 4, ["h1"]), on("c", 8, ["h1", "h2"])]
+        spread, elsewhere = on("d", 4, ["h1", "h2", "h3", "h4"]), on("e", 2, ["h9"])
+        headings, captions, _ = scaling_of(folder, [*full, spread, elsewhere])
+        equal(headings, ["all_reduce float sum, backend host, on h1, h2"], "lines")
+        equal(set(captions), {"Measured."}, "no two runs of one number of ranks")
+
+
+@test
+def headings_say_what_is_planned():
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [records_of(folder, name, *RUNS[name].split())[0] for name in ("pipeline", "plan")]
+        page = read(report(folder, *paths)[1], "index.html")
+        headings = re.findall("<h2>(.*)</h2>", page)
+        equal(headings, ["pipeline · 3 stages · predicted", "hybrid_parallel · 384 ranks · a plan"], "headings")
+
+
+@test
+def gates_are_told_apart():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "verdict.json")
+        gates = [GATE, {**GATE, "step": "b"}, {**GATE, "step": "b", "metric": "algbw"}]
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({**VERDICT, "gates": gates}, file)
+        bars = re.findall(r">\s*([ab]: all_reduce[^<]*?)\s*<", read(report(folder, path)[1], "index.html"))
+        wanted = ["a: all_reduce ring 1K", "b: all_reduce ring 1K, busbw", "b: all_reduce ring 1K, algbw"]
+        equal(sorted(bars), sorted(wanted), "names of bars")
 
 
 @test

@@ -165,14 +165,15 @@ class Report:
 
     def of_runs(self):
         """Of all together, then of each."""
-        found, together = [section_of(run) for run in self.runs], scaling.figures(self.runs) + cost.figures(self.runs)
+        found = [section_of(run) for run in self.runs]
+        (rows, notes), costs = scaling.figures(self.runs), cost.figures(self.runs)
         titles = [section.title for section in found]
         for run, section in zip(self.runs, found):
             if titles.count(section.title) > 1:
                 section.title += f" · run {run.number}"
-        if together:
+        if rows or notes or costs:
             section = Section("scaling", "Scaling")
-            section.rows.append((None, together))
+            section.rows, section.notes = rows + [("What the simulator takes", costs)], notes
             found.insert(0, section)
         return found
 

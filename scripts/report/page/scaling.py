@@ -1,69 +1,227 @@
 """Pictures of several runs together: what becomes of a collective as ranks are added."""
 
-from report.page import chart
-from report.page.collectives import groups_of
-from report.page.figure import Figure
-from report.page.read import nranks_of, program_of
-from report.page.values import duration, positive, size, text
-from report import paper as ink
+import re
+import statistics
 
-MOST_FIGURES = 4
+from report import paper as ink
+from report.page import chart
+from report.page.collectives import MOST_ALGORITHMS, groups_of
+from report.page.figure import Figure
+from report.page.read import end_of, nranks_of, program_of
+from report.page.values import count, number, positive, size, text
+
+MOST_FAMILIES = 4
+# Of a run's head: runs that differ in one of them are no line. What a picture always tells of them, ...
+TOLD = (
+    ("backend", "backend {}"),
+    ("link", "link {}"),
+    ("cluster", "cluster {}"),
+    ("calibrate", "calibrated by {}"),
+    ("link_noise", "noise {}"),
+    ("fault", "fault {}"),
+    ("split", "split {}"),
+)
+# ... and what only where runs differ in it.
+TOLD_IF_THEY_DIFFER = (
+    ("version", "busbench {}"),
+    ("library", "library {}"),
+    ("launch", "launched by {}"),
+    ("cache", "--cache {}"),
+    ("average", "-a {}"),
+    ("agg_iters", "-m {}"),
+    ("blocking", "-z {}"),
+    ("graph", "-G {}"),
+    ("unalign", "-u {}"),
+    ("per_iter_timing", "-I {}"),
+    ("cold", "warmed up: {}"),
+    ("cpu", "{}"),
+    ("topology", "machine {}"),
+)
+OF_A_MACHINE = ("cpu", "topology", "cold")  # of no meaning in virtual time
+
+
+def setting(run, key):
+    """A text, or None where it is not given."""
+    head = run.head
+    if head.get("virtual_time") is True and key in OF_A_MACHINE:
+        return None
+    if key == "cluster":  # without how many nodes there are: that grows with the ranks
+        return re.sub(r":\d+$", "", text(head, key, 80) or "") or None
+    if key == "cold":
+        return "no" if number(head, "warmup_iters") == 0 else "yes"
+    if key == "per_iter_timing":
+        return str(int(head.get(key) is True))
+    value = number(head, key)
+    return text(head, key, 80) or (f"{value:g}" if value is not None else None)
+
+
+def hosts_of(run):
+    """Of what was measured, the machines; of what was computed none."""
+    ranks = run.head.get("ranks")
+    if run.head.get("virtual_time") is True or not isinstance(ranks, list):
+        return frozenset()
+    return frozenset(text(r, "host", 80) or "" for r in ranks if isinstance(r, dict))
+
+
+def unfit(run):
+    """Why its times are no point of a line; None where they are."""
+    end = end_of(run)
+    if not end:
+        return "did not end"
+    if number(end, "wrong") or any(number(r, "wrong") for r in run.of("result")):
+        return "wrong data"
+    if number(end, "exit_status") not in (0, 7):  # 7 with right data: below a gate, and a measurement all the same
+        return text(end, "verdict", 40) or "failed"
+    return None
+
+
+class Family:
+    """Runs that differ in ranks alone, and in the machines that these need."""
+
+    def __init__(self, program, name, settings):
+        self.program, self.name, self.settings, self.members = program, name, settings, []
+
+    def takes(self, run):
+        """Do its machines fit those of the others? Of two runs one has all machines of the other, and as many
+        ranks on each or more: one rank on each of 8 machines is no neighbour of 8 ranks on one."""
+        mine, ranks = hosts_of(run), nranks_of(run)
+        for other, _ in self.members:
+            small, large = sorted(((mine, ranks), (hosts_of(other), nranks_of(other))), key=lambda one: len(one[0]))
+            if not small[0] <= large[0]:
+                return False
+            if small[0] and small[0] != large[0] and small[1] / len(small[0]) > large[1] / len(large[0]):
+                return False
+        return True
+
+    def fit(self):
+        """{ranks: its groups}, ascending."""
+        found = {}
+        for run, group in sorted(self.members, key=lambda one: nranks_of(one[0])):
+            if not unfit(run):
+                found.setdefault(nranks_of(run), []).append(group)
+        return found
+
+    def left_out(self):
+        return [f"run {run.number} ({unfit(run)})" for run, _ in self.members if unfit(run)]
+
+    def told(self):
+        return [self.name, *(form.format(self.settings[key]) for key, form in TOLD if self.settings[key] is not None)]
+
+    def where(self, alike):
+        """In words; ALIKE: families that are told the same, from which it differs in something else."""
+        told = self.told()
+        for key, form in TOLD_IF_THEY_DIFFER:
+            if self.settings[key] is not None and len({other.settings[key] for other in alike}) > 1:
+                told.append(form.format(self.settings[key]))
+        hosts = sorted(frozenset().union(*(hosts_of(run) for run, _ in self.members)))
+        if hosts:
+            told.append("on " + ", ".join(hosts[:3]) + (f" and {len(hosts) - 3} more" if len(hosts) > 3 else ""))
+        return ", ".join(told)
 
 
 def families(runs):
-    """{(program, backend, link, group): {ranks: group}} of runs that differ in ranks; the last of a number."""
+    """Those of more than one number of ranks."""
     found = {}
-    for run in runs:
+    for run in sorted(runs, key=lambda run: -len(hosts_of(run))):
+        if not positive(run.head, "nranks"):
+            continue
+        settings = {key: setting(run, key) for key, _ in TOLD + TOLD_IF_THEY_DIFFER}
         for group in groups_of(run):
-            key = program_of(run), text(run.head, "backend", 40), text(run.head, "link", 80), group.name()
-            if nranks_of(run):
-                found.setdefault(key, {})[nranks_of(run)] = group
-    return {key: groups for key, groups in found.items() if len(groups) > 1}
+            alike = found.setdefault((program_of(run), group.name(), tuple(settings.values())), [])
+            family = next((family for family in alike if family.takes(run)), None)
+            if not family:
+                family = Family(program_of(run), group.name(), settings)
+                alike.append(family)
+            family.members.append((run, group))
+    several = [family for alike in found.values() for family in alike]
+    several = [family for family in several if len({nranks_of(run) for run, _ in family.members}) > 1]
+    return sorted(several, key=lambda family: min(run.number for run, _ in family.members))
+
+
+def sizes_of(groups):
+    """The sizes that most numbers of ranks have."""
+    having = {}
+    for several in groups.values():
+        for bytes_ in {s for group in several for s in group.sizes()}:
+            having[bytes_] = having.get(bytes_, 0) + 1
+    most = max(having.values(), default=0)
+    return sorted(s for s, n in having.items() if n == most) if most > 1 else []
 
 
 def lines_of(groups, bytes_, key):
-    """{algorithm: [(ranks, value)]} at one size."""
+    """{algorithm: {ranks: values}} at one size, those with the most points first."""
     found = {}
-    for ranks, group in sorted(groups.items()):
-        for a, rows in group.rows.items():
-            value = positive(rows.get(bytes_, {}), key)
-            if value:
-                found.setdefault(a, []).append((ranks, value))
-    return found
+    for ranks, several in groups.items():
+        for group in several:
+            for a, rows in group.rows.items():
+                value = positive(rows.get(bytes_, {}), key)
+                if value:
+                    found.setdefault(a, {}).setdefault(ranks, []).append(value)
+    return dict(sorted(found.items(), key=lambda one: -len(one[1]))[:MOST_ALGORITHMS])
 
 
-def against_ranks(groups, bytes_, key, y_name, y_ticks):
-    lines = lines_of(groups, bytes_, key)
-    values = [v for points in lines.values() for _, v in points]
-    if not values:
-        return None
-    ranks = sorted(groups)
+def against_ranks(lines, y_name, y_ticks):
+    """Through the median of the values of each number of ranks, each of which is a dot."""
+    points = {a: [(n, v) for n, values in line.items() for v in values] for a, line in lines.items()}
+    ranks = [n for several in points.values() for n, _ in several]
     paper = chart.sheet()
     frame = chart.Frame(
-        paper, (min(ranks), max(ranks), True), (*chart.ends_of(values), True), right=chart.room_for(lines) + 10
+        paper,
+        (min(ranks), max(ranks), True),
+        (*chart.ends_of([v for several in points.values() for _, v in several]), True),
+        right=chart.room_for(lines) + 10,
     )
     frame.axes(chart.rank_ticks(frame.x), y_ticks(frame.y), "ranks", y_name)
-    colors = {a: ink.SERIES[i % len(ink.SERIES)] for i, a in enumerate(lines)}
-    for a, points in lines.items():
-        frame.line(points, colors[a], marks=True)
-    frame.names([(*points[-1], a, colors[a], True) for a, points in lines.items()])
+    names = []
+    for (a, line), color in zip(lines.items(), ink.SERIES):
+        middle = [(n, statistics.median(values)) for n, values in line.items()]
+        frame.line(middle, color)
+        paper.marks(frame.points(points[a]), ink.PAPER, color, "o", 5.5, 0.7)
+        names.append((*middle[-1], a, color, True))
+    frame.names(names)
     return paper
 
 
-def figures(runs):
+def caption(family, groups, lines):
+    told = ["Computed in virtual time." if family.members[0][0].head.get("virtual_time") is True else "Measured."]
+    several = {n: values for line in lines.values() for n, values in line.items() if len(values) > 1}
+    if several:
+        ranks = ", ".join(f"{n:g}" for n in sorted(several)[:6]) + (" …" if len(several) > 6 else "")
+        told.append(f"Several runs of {ranks} ranks: each is a dot, the line goes through their median.")
+    lacking = sorted(set(groups) - {n for line in lines.values() for n in line})
+    if lacking:
+        told.append(f"Runs of {', '.join(f'{n:g}' for n in lacking[:6])} ranks do not have this size.")
+    every = {a for several in groups.values() for group in several for a in group.rows}
+    if len(every) > len(lines):
+        told.append(f"Algorithms without a line: {len(every) - len(lines)}.")
+    return " ".join(told)
+
+
+def figures_of(family):
+    groups = family.fit()
+    sizes = sizes_of(groups)
+    wanted = [(s, "time_us", "Time", "time of one operation at {}", chart.duration_ticks) for s in sizes[:1]]
+    if len(sizes) > 1:
+        wanted.append((sizes[-1], *wanted[0][1:]))
+    wanted += [(s, "busbw_GBps", "Bus bandwidth", "bus bandwidth at {}, GB/s", chart.number_ticks) for s in sizes[-1:]]
     drawn = []
-    for (program, backend, link, name), groups in families(runs).items():
-        common = sorted(set.intersection(*(set(group.sizes()) for group in groups.values())))
-        if not common:
-            continue
-        where = ", ".join(part for part in (name, f"backend {backend}" if backend else None, link) if part)
-        least, most = common[0], common[-1]
-        told = "computed in virtual time" if backend == "sim" else "measured"
-        for bytes_ in dict.fromkeys((least, most)):
-            paper = against_ranks(
-                groups, bytes_, "time_us", f"time of one operation at {size(bytes_)}", chart.duration_ticks
-            )
-            drawn.append(paper and Figure(f"Time against ranks, {size(bytes_)}", paper, f"{where}; {told}."))
-        paper = against_ranks(groups, most, "busbw_GBps", f"bus bandwidth at {size(most)}, GB/s", chart.number_ticks)
-        drawn.append(paper and Figure(f"Bus bandwidth against ranks, {size(most)}", paper, f"{where}; {told}."))
-    return [figure for figure in drawn if figure][: 3 * MOST_FIGURES]
+    for bytes_, key, title, y_name, y_ticks in wanted:
+        lines = lines_of(groups, bytes_, key)
+        if len({n for line in lines.values() for n in line}) > 1:
+            paper = against_ranks(lines, y_name.format(size(bytes_)), y_ticks)
+            drawn.append(Figure(f"{title} against ranks, {size(bytes_)}", paper, caption(family, groups, lines)))
+    return drawn
+
+
+def figures(runs):
+    """(heading, figures) of each family, and notes."""
+    rows, notes, found = [], [], families(runs)
+    for family in found:
+        where, drawn = family.where([other for other in found if other.told() == family.told()]), figures_of(family)
+        if drawn:
+            rows.append((where, drawn))
+        if family.left_out():
+            notes.append(f"{where}: without {', '.join(family.left_out())}.")
+    if len(rows) > MOST_FAMILIES:
+        notes.append(f"Pictures of the first {MOST_FAMILIES} of {count(len(rows), 'such set')} of runs.")
+    return rows[:MOST_FAMILIES], notes
