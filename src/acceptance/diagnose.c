@@ -93,6 +93,9 @@ static bb_status plan(struct bb_run *run)
 	if (node_ranks > 0 && run->world.nranks % node_ranks != 0)
 		return refuse_nodes(run, node_ranks);
 
+	run->record.iters = d->asked.large;
+	run->record.warmup_iters = 1;
+	run->record.check = BB_ABSENT;
 	if (d->asked.bytes > run->memory / (uint64_t)run->world.nlocal)
 		return bb_fail(&run->error, BB_EUSAGE,
 			       "-b: messages of that size do not fit into the memory of %d ranks",

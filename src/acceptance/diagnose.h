@@ -21,6 +21,12 @@
 
 enum { BB_LATENCY, BB_BANDWIDTH }; /* the quantities */
 
+/* Before each round: of those that confirm, as what passes by is to be over; of those alone, as
+   what they are compared with is measured in between. */
+#define BB_CONFIRM_PAUSE_S 0.02
+#define BB_ALONE_PAUSE_S 0.005
+#define BB_STEP_WORK_S 1e-3 /* in virtual time; in earnest less */
+
 struct bb_diagnose_options {
 	bool quick, full;
 	int64_t partners, large, node_ranks, steps;
@@ -146,8 +152,14 @@ BB_MUST bb_status bb_steps_play(struct bb_examiner *s, float **waits);
 /* What every driver does. */
 bb_status bb_diagnose_drive(struct bb_driver *driver, void *run);
 
-/* Rank 0: what is going to be done, before it is done; PILOT_S: the time of one round. */
-BB_MUST bb_status bb_diagnose_announce(struct bb_examiner *s, double pilot_s);
+/* What one round told of what all will cost. */
+struct bb_pilot {
+	double round_s;
+	double word_s; /* of a small message in it */
+};
+
+/* Rank 0: what is going to be done, before it is done. */
+BB_MUST bb_status bb_diagnose_announce(struct bb_examiner *s, const struct bb_pilot *pilot);
 /* Rank 0: all that was found, to the sinks. */
 BB_MUST bb_status bb_diagnose_report(struct bb_examiner *s);
 

@@ -9,8 +9,6 @@
 
 #define FULL_UP_TO 32 /* nodes */
 #define BLIND 10      /* times as long must take what is to be seen: then nobody can be judged */
-#define ALONE_PAUSE_S 0.005 /* what it is compared with is measured in between */
-#define PAUSE_S 0.02 /* before what confirms is measured again: what passes by is to be over */
 
 static bb_status no_memory(const struct bb_examiner *s)
 {
@@ -112,6 +110,29 @@ static bool is_full(const struct bb_examiner *s)
 	return a->full || (!a->quick && s->ports.nodes <= FULL_UP_TO);
 }
 
+/* What STAGE, a first round, tells. All of a survey wait for the slowest pair. */
+static struct bb_pilot pilot_of(const struct bb_examiner *s, const struct bb_measuring *stage)
+{
+	const struct bb_measured words = bb_measuring_of(s, stage, BB_LATENCY);
+	const struct bb_measured large = bb_measuring_of(s, stage, BB_BANDWIDTH);
+	const double asked = 1 + (double)s->diagnose->asked.large;
+	struct bb_pilot p = {.round_s = stage->seconds};
+
+	for (int node = 0; node < s->ports.nodes; node++)
+		for (int k = 0; k < s->ports.rails; k++) {
+			const int ends[2] = {node, bb_rounds_partner(&stage->rounds, 0, node)};
+			double pair_s = 0;
+
+			for (int i = 0; i < 2 && ends[1] != BB_NO_PEER; i++)
+				pair_s += BB_SMALL_ASKED *
+						  exp(bb_measured_at(&words, 0, ends[i], k)) +
+					  asked * exp(bb_measured_at(&large, 0, ends[i], k));
+			p.round_s = fmax(p.round_s, pair_s);
+			p.word_s = fmax(p.word_s, exp(bb_measured_at(&words, 0, node, k)) / 2);
+		}
+	return p;
+}
+
 /* One round, to say what all of them will take. */
 static bb_status pilot(struct bb_examiner *s)
 {
@@ -123,8 +144,11 @@ static bb_status pilot(struct bb_examiner *s)
 		status = no_memory(s);
 	if (status == BB_OK)
 		status = bb_measuring_play(s, &stage, "a first round");
-	if (status == BB_OK && leads(s))
-		status = bb_diagnose_announce(s, stage.seconds);
+	if (status == BB_OK && leads(s)) {
+		const struct bb_pilot p = pilot_of(s, &stage);
+
+		status = bb_diagnose_announce(s, &p);
+	}
 	bb_measuring_free(&stage);
 	return status;
 }
@@ -193,7 +217,7 @@ static bb_status confirm(struct bb_examiner *s, const struct bb_suspects *suspec
 
 	if (status != BB_OK)
 		return no_memory(s);
-	s->confirm.pause_s = PAUSE_S;
+	s->confirm.pause_s = BB_CONFIRM_PAUSE_S;
 	status = bb_measuring_play(s, &s->confirm, "the rounds that confirm");
 	if (status == BB_OK && leads(s))
 		level(s, &s->confirm);
@@ -225,7 +249,7 @@ static bb_status play_alone(struct bb_examiner *s, const struct bb_suspects *sus
 
 	if (bb_rounds_alone(&stage->rounds, suspects, s->ports.rails, list, n, times) != BB_OK)
 		return no_memory(s);
-	stage->pause_s = ALONE_PAUSE_S;
+	stage->pause_s = BB_ALONE_PAUSE_S;
 	stage->in_turn = true;
 	status = bb_measuring_play(s, stage, "suspects alone");
 	if (status == BB_OK && leads(s))

@@ -35,33 +35,108 @@ static void add_node(const struct bb_examiner *s, int node, struct bb_strbuf *ou
 
 /* ---- before --------------------------------------------------------------------------------- */
 
-bb_status bb_diagnose_announce(struct bb_examiner *s, double pilot_s)
+static void add_pairs(const struct bb_examiner *s, int met, int all, struct bb_strbuf *out)
 {
 	const struct bb_diagnose_options *a = &s->diagnose->asked;
-	const struct bb_rounds *rounds = &s->survey.rounds;
-	const int pairs = s->ports.nodes / 2 * s->ports.rails;
-	const double bytes = 2.0 * (double)(a->large + 1) * (double)a->bytes * rounds->n * pairs;
+	const int rounds = s->survey.rounds.n, pairs = s->ports.nodes / 2 * s->ports.rails;
+	const double bytes = 2.0 * (double)(a->large + 1) * (double)a->bytes * rounds * pairs;
+
+	bb_strbuf_addf(out, "# %d nodes of %d %s: %d of %d pairs, %d rounds of ", s->ports.nodes,
+		       s->ports.rails, s->ports.rails == 1 ? "rail" : "rails", met, all, rounds);
+	bb_strbuf_addf(out, pairs == 1 ? "one pair" : "%d pairs at once", pairs);
+	bb_strbuf_addf(out, ", %.3g GB; %lld steps\n", 1e-9 * bytes, (long long)a->steps);
+}
+
+static void add_left_out(const struct bb_examiner *s, struct bb_strbuf *out)
+{
+	const int nranks = s->run->world.nranks;
+	const int measured = s->ports.nodes * s->ports.rails;
+
+	if (measured == nranks)
+		return;
+	bb_strbuf_addf(
+		out,
+		"# %d of %d ranks take no part but in the steps: a node has %d at least, and "
+		"what others have beyond that meets nobody; --node-ranks makes nodes of "
+		"ranks in a row\n",
+		nranks - measured, nranks, s->ports.rails);
+}
+
+static void add_suspect_cost(const struct bb_examiner *s, const struct bb_pilot *pilot,
+			     double steps_s, struct bb_strbuf *out)
+{
+	const struct bb_verdicts none = {0};
+	const int rails = s->ports.rails, usual = bb_lone_times(&none, 0, rails);
+	const int times = 2 * rails > BB_CONFIRMING ? 2 * rails : BB_CONFIRMING;
+	const double confirm = BB_CONFIRMING * (pilot->round_s + BB_CONFIRM_PAUSE_S);
+	/* In turn with what it is compared with. */
+	const double alone = 2 * (pilot->round_s + BB_ALONE_PAUSE_S);
+	/* Of a link both ends are confirmed too; of a node each rail is tried. */
+	const double most = steps_s + (rails > 1 ? fmax(confirm + 2 * times * alone,
+							2 * confirm + times * alone)
+						 : 2 * confirm + times * alone);
+	char about[BB_UNIT_TEXT], text[BB_UNIT_TEXT];
+
+	bb_strbuf_addf(out,
+		       "; each suspect adds about %s, at most %s: a link, or %s; longer "
+		       "where it is slower than the first round was\n",
+		       bb_format_duration(about, confirm + usual * alone),
+		       bb_format_duration(text, most),
+		       rails > 1 ? "a node whose rails are tried one by one" : "what flaps");
+}
+
+static void add_cost(const struct bb_examiner *s, const struct bb_pilot *pilot,
+		     struct bb_strbuf *out)
+{
+	/* A word passes from rank to rank. */
+	const double steps_s = (double)s->diagnose->asked.steps *
+			       (BB_STEP_WORK_S + s->run->world.nranks * pilot->word_s);
+	char text[BB_UNIT_TEXT];
+
+	bb_strbuf_addf(out, "# Cost: about %s",
+		       bb_format_duration(text, s->survey.rounds.n * pilot->round_s + steps_s));
+	add_suspect_cost(s, pilot, steps_s, out);
+}
+
+/* Could a rank that comes late to each of STEPS be blamed among RANKS? */
+static bool can_judge_lateness(int steps, int ranks)
+{
+	return steps > 0 &&
+	       ranks * bb_chance(steps, steps, 0, steps * (ranks - 1)) <= BB_FALSE_BLAME;
+}
+
+static void add_few_steps(const struct bb_examiner *s, struct bb_strbuf *out)
+{
+	const int ranks = s->run->world.nranks, steps = (int)s->diagnose->asked.steps;
+	int enough = 1;
+
+	if (can_judge_lateness(steps, ranks))
+		return;
+	while (!can_judge_lateness(enough, ranks))
+		enough++;
+	bb_strbuf_addf(out,
+		       "# Who comes late is not judged: %d %s too few for %d ranks, --steps %d ",
+		       steps, steps == 1 ? "step is" : "steps are", ranks, enough);
+	bb_strbuf_add(out, "is the least\n");
+}
+
+bb_status bb_diagnose_announce(struct bb_examiner *s, const struct bb_pilot *pilot)
+{
+	const int rounds = s->survey.rounds.n;
 	const int all = s->ports.nodes * (s->ports.nodes - 1) / 2;
-	const int met = rounds->n < bb_circle_rounds(s->ports.nodes)
-				? rounds->n * (s->ports.nodes / 2)
-				: all;
-	char time[BB_UNIT_TEXT], more[BB_UNIT_TEXT];
+	const int met =
+		rounds < bb_circle_rounds(s->ports.nodes) ? rounds * (s->ports.nodes / 2) : all;
 	struct bb_strbuf out = {0};
 	bb_status status;
 
-	bb_strbuf_addf(&out, "# %d nodes of %d %s: %d of %d pairs, %d rounds of ", s->ports.nodes,
-		       s->ports.rails, s->ports.rails == 1 ? "rail" : "rails", met, all, rounds->n);
-	bb_strbuf_addf(&out, pairs == 1 ? "one pair\n" : "%d pairs at once\n", pairs);
-	bb_strbuf_addf(
-		&out,
-		"# Cost: %.3g GB in the survey, about %s; as long as %d rounds, %s, for each "
-		"suspect\n",
-		1e-9 * bytes, bb_format_duration(time, rounds->n * pilot_s), BB_CONFIRMING,
-		bb_format_duration(more, BB_CONFIRMING * pilot_s));
+	add_pairs(s, met, all, &out);
+	add_left_out(s, &out);
+	add_cost(s, pilot, &out);
 	if (met < all)
 		bb_strbuf_add(&out,
 			      "# A link between two nodes that do not meet is not seen: --full "
 			      "measures all pairs\n");
+	add_few_steps(s, &out);
 	status = bb_strbuf_failed(&out) ? bb_fail(&s->run->error, BB_EINTERNAL, "out of memory")
 					: bb_sinks_comment(&s->run->sinks, bb_strbuf_text(&out));
 	bb_strbuf_free(&out);

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORK_S 1e-3 /* of a step, in virtual time */
 #define WORK_NUMBERS 4096
 #define WORK_REPEATS 64
 
@@ -161,7 +160,7 @@ static void open_playing(struct playing *p, struct bb_examiner *s)
 					.bytes = (size_t)s->diagnose->asked.bytes,
 					.large = 1 + (int)s->diagnose->asked.large,
 					.steps = (int)s->diagnose->asked.steps,
-					.work_s = WORK_S}};
+					.work_s = BB_STEP_WORK_S}};
 }
 
 static bb_status open_times(struct playing *p, size_t per_rank)

@@ -276,9 +276,11 @@ void bb_sink_add_head(struct bb_strbuf *out, const struct bb_run_record *run)
 	if (run->backend_reason)
 		bb_strbuf_addf(out, "# Backend %s was chosen: %s\n", run->backend,
 			       run->backend_reason);
-	bb_strbuf_addf(out, "# iters: %lld warmup iters: %lld validation: %lld seed: %lld",
-		       (long long)run->iters, (long long)run->warmup_iters, (long long)run->check,
-		       (long long)run->seed);
+	bb_strbuf_addf(out, "# iters: %lld warmup iters: %lld", (long long)run->iters,
+		       (long long)run->warmup_iters);
+	if (run->check != BB_ABSENT)
+		bb_strbuf_addf(out, " validation: %lld", (long long)run->check);
+	bb_strbuf_addf(out, " seed: %lld", (long long)run->seed);
 	if (!isnan(run->precision))
 		bb_strbuf_addf(out, "  precision: %g%%", run->precision * 100);
 	if (!isnan(run->link_noise))

@@ -84,7 +84,7 @@ def few_nodes():
     equal(named(f"{line} --fault slow_link:0:1:4"), [("BB-SLOW-LINK", 0, 1, None, "there")], "link")
     equal(named(f"{line} --fault slow_node:1:3"), [("BB-SLOW-NODE", 1, None, None, "both")], "node")
     out = run(line).exits(0).out
-    expect(", 33 rounds of one pair\n" in out, "rounds")
+    expect(", 33 rounds of one pair, " in out, "rounds")
     equal(re.findall(r"# (\S+) \| OK \|", out), [f"{os.uname().nodename}:{i}" for i in range(3)], "names")
 
 
@@ -155,6 +155,16 @@ def crowded():
 def who_did_not_arrive():
     """A rank that is gone is named, within the time."""
     run("diagnose --backend host -g 4 -b 4K --fault die:2 -T 3").exits(3, 4).says("2")
+
+
+@test
+def says_what_is_not_judged():
+    """Too few steps; ranks of clusters whose last node has fewer."""
+    line = "diagnose --backend sim -g 7 --link 10GB/s,5us -n 1 -b 4K"
+    for words, told in (("--steps 3", "3 steps are too few for 7 ranks, --steps 4 "), ("--steps 0", "0 steps are too few")):
+        run(f"{line} {words}").exits(0).prints(f"# Who comes late is not judged: {told}")
+    late = run(f"{line} --steps 4 --fault late:3:1ms").exits(7).prints("BB-STRAGGLER").out
+    expect("is not judged" not in late and "# iters: 1 warmup iters: 1 seed: 1 " in late, late)
 
 
 @test
