@@ -6,6 +6,7 @@
 #define LEAST_NODES 2    /* of a part */
 #define CLEARLY_FAST 0.5 /* of the limit */
 #define FASTEST 0.25
+#define DOUBT 0.1        /* of the limit: by so much may ways differ that are alike */
 #define MOST_ROUNDS 1024 /* beyond them the search takes longer than the measuring */
 
 void bb_parts_free(struct bb_parts *parts)
@@ -275,37 +276,114 @@ static void settle_level(struct bb_parts *parts, const struct bb_view *v, int fr
 					values[n++] = e;
 			}
 		}
-	parts->level[from][to] = n > 0 ? bb_low_median(values, n) : 0;
+	parts->level[from][to] = n > 0 ? bb_low_median(values, n) : NAN;
 }
 
-/* What is between NODE and the largest part, both ways; NAN: nothing. */
-static double from_largest(const struct bb_parts *parts, const struct bb_view *v, int node,
-			   double *values)
+/* What the ways between parts that never met take is what such ways usually do. Within a part they
+   have a level of their own where it is beyond the noise. Returns what is usual between parts. */
+static double settle_levels(struct bb_parts *parts, const struct bb_view *v, double *values)
+{
+	double between[BB_MOST_PARTS * BB_MOST_PARTS], usual;
+	size_t n = 0;
+
+	for (int from = 0; from < parts->n; from++)
+		for (int to = 0; to < parts->n; to++) {
+			double *level = &parts->level[from][to];
+
+			settle_level(parts, v, from, to, values);
+			if (from == to && !(fabs(*level) > v->limit))
+				*level = 0;
+			if (from != to && !isnan(*level))
+				between[n++] = *level;
+		}
+	usual = n > 0 ? bb_low_median(between, n) : 0;
+	for (int from = 0; from < parts->n; from++)
+		for (int to = 0; to < parts->n; to++)
+			if (isnan(parts->level[from][to]))
+				parts->level[from][to] = usual;
+	return usual;
+}
+
+/* NODE beside what its ways would take if it were of a part. */
+struct likeness {
+	double excess;    /* the median of what they take longer */
+	double deviation; /* the mean of how far they are from it */
+};
+
+static struct likeness compare(const struct bb_parts *parts, const struct bb_view *v, int node,
+			       int part, double *values)
 {
 	const struct bb_rounds *rounds = v->measured.rounds;
+	struct likeness l = {.excess = INFINITY, .deviation = INFINITY};
+	double sum = 0;
 	size_t n = 0;
 
 	for (int r = 0; r < rounds->n; r++) {
 		const int partner = bb_rounds_partner(rounds, r, node);
+		const size_t before = n;
 
-		if (partner != BB_NO_PEER && parts->of[partner] == 0)
-			take_meeting(v, r, node, partner, values, &n);
+		if (partner == BB_NO_PEER || parts->of[partner] < 0)
+			continue;
+		take_meeting(v, r, node, partner, values, &n);
+		for (size_t i = before; i < n; i++)
+			values[i] -= parts->level[parts->of[partner]][part];
 	}
-	return bb_low_median(values, n);
+	if (n == 0)
+		return l;
+	l.excess = bb_low_median(values, n);
+	for (size_t i = 0; i < n; i++)
+		sum += fabs(values[i] - l.excess);
+	l.deviation = sum / (double)n;
+	return l;
 }
 
-/* In a sample a node may not have met those of its part: who is no farther from the largest part
-   than another part is counts as one of that. */
-static void place_others(struct bb_parts *parts, const struct bb_view *v, double *values)
+/* The part of which the ways are most like those of NODE, but for a factor; where several are, that
+   which blames it least. CHOICES: of so many. Returns -1: it met nobody. */
+static int most_like(const struct bb_parts *parts, const struct bb_view *v, int node, int choices,
+		     double *values)
 {
-	for (int i = 0; i < v->measured.rounds->nodes; i++) {
-		const double far = parts->of[i] < 0 ? from_largest(parts, v, i, values) : NAN;
+	const double doubt = choices > parts->n ? DOUBT * v->limit : 0;
+	struct likeness all[BB_MOST_PARTS];
+	int best = 0, least;
 
-		for (int p = 1; p < parts->n && parts->of[i] < 0; p++)
-			if (far <= parts->level[p][0] + v->limit) {
-				parts->of[i] = p;
-				parts->size[p]++;
-			}
+	for (int p = 0; p < choices; p++) {
+		all[p] = compare(parts, v, node, p, values);
+		if (all[p].deviation < all[best].deviation)
+			best = p;
+	}
+	least = best;
+	for (int p = 0; p < choices; p++)
+		if (all[p].deviation <= all[least].deviation + doubt &&
+		    all[p].excess < all[best].excess - v->limit / 2)
+			best = p;
+	return choices > 0 && !isinf(all[least].deviation) ? best : -1;
+}
+
+/* Who is slow is fast with nobody, and in a sample a node may not have met those of its part: these
+   may be of another part, of which nobody met. USUAL: between parts. CHOSEN: room for one of each
+   node. */
+static void place_others(struct bb_parts *parts, const struct bb_view *v, double usual, int *chosen,
+			 double *values)
+{
+	const struct bb_rounds *rounds = v->measured.rounds;
+	const bool sample = rounds->n < bb_circle_rounds(rounds->nodes);
+	const int choices = parts->n + (sample && parts->n > 0 && parts->n < BB_MOST_PARTS);
+	int elsewhere = 0;
+
+	for (int p = 0; p < parts->n && choices > parts->n; p++)
+		parts->level[p][parts->n] = usual;
+	for (int i = 0; i < rounds->nodes; i++)
+		chosen[i] =
+			parts->of[i] >= 0 ? parts->of[i] : most_like(parts, v, i, choices, values);
+	for (int i = 0; i < rounds->nodes; i++) {
+		if (parts->of[i] < 0 && chosen[i] >= 0)
+			parts->size[chosen[i]]++;
+		elsewhere += chosen[i] == parts->n;
+		parts->of[i] = chosen[i];
+	}
+	if (elsewhere > 0 && choices > parts->n) {
+		parts->n = choices;
+		settle_levels(parts, v, values);
 	}
 }
 
@@ -323,12 +401,7 @@ bb_status bb_parts_find(struct bb_parts *parts, const struct bb_view *view)
 	if (rounds->n <= MOST_ROUNDS)
 		join_fast(&j, view);
 	number_parts(parts, &j, groups);
-	for (int from = 0; from < parts->n; from++)
-		for (int to = 0; to < parts->n; to++)
-			if (from != to)
-				settle_level(parts, view, from, to, j.values);
-	if (rounds->n < bb_circle_rounds(rounds->nodes))
-		place_others(parts, view, j.values);
+	place_others(parts, view, settle_levels(parts, view, j.values), j.size, j.values);
 	status = BB_OK;
 out:
 	close_joining(&j);

@@ -498,10 +498,10 @@ static void add_crowded(const struct bb_examiner *s, struct bb_strbuf *lines)
 static void add_part(const struct bb_examiner *s, int part, struct bb_strbuf *lines)
 {
 	static const char *const names[BB_QUANTITIES] = {"latency", "bandwidth"};
-	int first = -1, last = -1;
 
 	for (int q = 0; q < BB_QUANTITIES; q++) {
 		const struct bb_parts *p = &s->parts[q];
+		int first = -1, last = -1;
 
 		if (part >= p->n)
 			continue;
@@ -516,7 +516,7 @@ static void add_part(const struct bb_examiner *s, int part, struct bb_strbuf *li
 			"from there to the %d of the largest part it takes %.3g times as "
 			"long (%s); nobody is blamed for that\n",
 			p->size[part], first, host_of(s, first), last, host_of(s, last), p->size[0],
-			exp(p->level[part][0]), names[q]);
+			exp(p->level[part][0] - p->level[0][0]), names[q]);
 	}
 }
 

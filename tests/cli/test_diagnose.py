@@ -101,6 +101,17 @@ def far_nodes_are_not_blamed():
 
 
 @test
+def slow_within_a_part():
+    """A sample of three racks: a slow node is so steadily, with its own rack and with the others."""
+    line = "diagnose --backend sim --cluster gb200-nvl72:40"
+    out = run(line).exits(0).out
+    for first, last in ((18, 35), (36, 39)):
+        expect(re.search(f" {last - first + 1} nodes, from node {first} .* to node {last} ", out), out)
+    for words, node in (("--fault slow_node:3:3", 3), ("--noise 5% --fault slow_node:38:3", 38)):
+        equal(named(f"{line} {words}"), [("BB-SLOW-NODE", node, None, None, "both")], words)
+
+
+@test
 def text_names_it():
     """The lines of nodes are those of acceptance, the cost stands before the result."""
     out = run(f"{VIRTUAL} --fault slow_node:5:3").exits(7).out

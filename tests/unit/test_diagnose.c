@@ -198,7 +198,8 @@ static void far_ways_are_level(void **state)
 	bb_rounds_free(&rounds);
 }
 
-/* Nodes that are fast with each other are a part; who is slow with everybody is in none. */
+/* Nodes that are fast with each other are a part; who is slow with everybody is of the part that it
+   is as far from the others as. */
 static void parts_are_found(void **state)
 {
 	enum { NODES = 12, ALL = (NODES - 1) * NODES };
@@ -212,15 +213,15 @@ static void parts_are_found(void **state)
 	for (int i = 0; i < ALL; i++) {
 		const int node = i % NODES, p = rounds.partner[i];
 
-		log_s[i] = p == 2 || node == 2 ? 3 : (p < 10) == (node < 10) ? 0 : 1;
+		log_s[i] = (p == 2 || node == 2 ? 3 : 0) + ((p < 10) == (node < 10) ? 0 : 1);
 	}
 	assert_int_equal(bb_view_make(&view, &m, 0.2), BB_OK);
 	assert_int_equal(bb_parts_find(&parts, &view), BB_OK);
 	assert_int_equal(parts.n, 2);
-	assert_int_equal(parts.size[0], 9);
+	assert_int_equal(parts.size[0], 10);
 	assert_int_equal(parts.size[1], 2);
 	for (int i = 0; i < NODES; i++)
-		assert_int_equal(parts.of[i], i == 2 ? -1 : i >= 10);
+		assert_int_equal(parts.of[i], i >= 10);
 	bb_parts_apply(&parts, &m, log_s);
 	for (int i = 0; i < ALL; i++)
 		assert_true(fabsf(log_s[i] - (i % NODES == 2 || rounds.partner[i] == 2 ? 3 : 0)) <
