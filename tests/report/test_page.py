@@ -189,7 +189,7 @@ def by_hand(head):
             for b in range(6)
             if a != b
         ],
-        new("culprit", code="slow-node", host="node2", node=2, text="node2 sends at half of what is usual"),
+        new("culprit", code="slow-node", host="node2", node=2, confidence=1.0, text="node2 sends at half of what is usual"),
         new("end", verdict="culprits found", exit_status=7, results=40, skipped=0, wrong=0),
     ]
 
@@ -268,6 +268,7 @@ def what_is_worst_is_explained_first():
         with open(paths[1], "w", encoding="utf-8") as file:
             json.dump({**VERDICT, "verdict": "passed", "exit_status": 0, "nodes": []}, file)
         _, target = report(folder, *paths)
+        expect("&gt; 0.9999" in read(target, "index.html"), "nobody is sure to the last digit")
         said = read(target, "summary.md")
         culprit, acceptance = said.index("diagnose, run 1: culprits found."), said.index("Acceptance: passed.")
         expect(said.index("**culprits found**") < culprit < acceptance < said.index("One gate does not hold."), said[:600])

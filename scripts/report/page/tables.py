@@ -141,7 +141,7 @@ def written(column, value):
         return f"{value:,}"
     if column.endswith("_bytes"):
         return memory(value)
-    if column == "confidence" and 0.99995 <= value < 1:
+    if column == "confidence" and value >= 0.99995:
         return "> 0.9999"
     if column in COUNTS or isinstance(value, int):
         return f"{value:,}" if abs(value) >= 10000 else f"{value:g}"
