@@ -24,8 +24,9 @@ def records(line, kind="result", **options):
     return [r for r in found if r["kind"] == kind]
 
 
-def times(line):
-    return {(r["algorithm_asked"], r["size_bytes"]): r["time_us"] for r in records(line) if not r["in_place"]}
+def times(line, **options):
+    found = records(line, **options)
+    return {(r["algorithm_asked"], r["size_bytes"]): r["time_us"] for r in found if not r["in_place"]}
 
 
 def near(got, wanted, what):
@@ -111,6 +112,20 @@ def shared_rails():
                 found = times(f"{collective} --backend sim --cluster {path} -b 1G -e 1G --algo auto,{schedule}")
                 model, played = (found[name, 1 << 30] for name in ("auto", schedule))
                 expect(abs(model / played - 1) < within, f"{collective}, taper {taper}: {model} us, played {played}")
+
+
+@test
+def uneven_messages():
+    """Of alltoallv the busiest rank's bytes take what those of an alltoall take, so that it never costs less."""
+    sizes = "-b 1K -e 64M -f 8 --algo auto"
+    for machine in (H100, f"{H100}:2"):
+        even = times(f"alltoall {machine} {sizes}")
+        equal(times(f"alltoallv {machine} {sizes}", env={"NCCL_TESTS_ALLTOALLV_SPREAD": "0"}), even, "without spread")
+        before = even
+        for spread in ("0.5", "1"):
+            found = times(f"alltoallv {machine} {sizes}", env={"NCCL_TESTS_ALLTOALLV_SPREAD": spread})
+            expect(all(found[key] >= before[key] for key in before), f"spread {spread}: {found}, with less {before}")
+            before = found
 
 
 @test

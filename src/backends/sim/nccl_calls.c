@@ -87,8 +87,30 @@ bb_status bb_sim_nccl_find(struct bb_nccl_constants *c, const struct bb_cluster 
 
 /* ---- calls ------------------------------------------------------------------------------- */
 
+/* Of an alltoall whose ranks all move as much as the one of SHAPE that sends most to others, or
+   receives most from them. */
+static double even_size(const struct bb_shape *shape)
+{
+	const int n = shape->nranks;
+	size_t most = 0;
+
+	for (int rank = 0; rank < n; rank++) {
+		size_t sent = 0, received = 0;
+
+		for (int peer = 0; peer < n; peer++) {
+			sent += peer == rank ? 0 : bb_alltoall_count(shape, rank, peer);
+			received += peer == rank ? 0 : bb_alltoall_count(shape, peer, rank);
+		}
+		most = sent > most ? sent : most;
+		most = received > most ? received : most;
+	}
+	return n > 1 ? (double)most * n / (n - 1) : (double)shape->count;
+}
+
 static double size_of(const struct bb_call *call)
 {
+	if (call->collective == &bb_alltoallv)
+		return even_size(&call->shape) * (double)bb_dtype_size(call->dtype);
 	return (double)bb_size_count(call->collective, &call->shape) *
 	       (double)bb_dtype_size(call->dtype);
 }
@@ -115,9 +137,7 @@ const char *bb_sim_nccl_refuses(const struct bb_nccl_constants *c,
 	if ((why = bb_nccl_unfit(c, machine, algorithm)))
 		return why;
 	if (is_messages(call))
-		return bb_nccl_messages_time(c, machine, call->collective, 1) < INFINITY
-			       ? NULL
-			       : "there is no model of NCCL's messages of several sizes";
+		return NULL;
 	return bb_nccl_choose(c, machine, call->collective, 1, &algorithm, &protocol)
 		       ? NULL
 		       : "NCCL does not run this protocol on such a machine";

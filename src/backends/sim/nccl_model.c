@@ -405,7 +405,7 @@ double bb_nccl_messages_time(const struct bb_nccl_constants *c,
 	} else if (collective == &bb_gather || collective == &bb_scatter) {
 		taper = machine->taper.root;
 		rate = machine->rail_rate;
-	} else if (collective != &bb_alltoall) {
+	} else if (collective != &bb_alltoall && collective != &bb_alltoallv) {
 		return INFINITY;
 	}
 	time = (peers - outside) * each / (machine->gpu_rate * c->messages_share);

@@ -137,7 +137,8 @@ double bb_nccl_time(const struct bb_nccl_constants *c, const struct bb_nccl_mach
 		    enum bb_nccl_view view, const struct bb_collective *collective,
 		    enum bb_nccl_algorithm algorithm, enum bb_nccl_protocol protocol, double bytes);
 
-/* Of what is made of messages, by SHAPE with elements of ELEMENT bytes; INFINITY for others. */
+/* Of what is made of messages; INFINITY for others. BYTES as "size" counts them, those of alltoallv
+   as of an alltoall whose ranks all move as much as its busiest. */
 double bb_nccl_messages_time(const struct bb_nccl_constants *c,
 			     const struct bb_nccl_machine *machine,
 			     const struct bb_collective *collective, double bytes);
