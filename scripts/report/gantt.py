@@ -74,9 +74,13 @@ class Chart:
         shape = f"{record['stages']} stages, {record['microbatches']} microbatches{chunks}"
         paper.text(at, y, shape, TEXT, ink.FAINT)
         bubbles = [(record[key], word) for key, word in (("predicted_bubble_over_total", "predicted"),
-                                                         ("bubble_over_total", "measured"))]
+                                                         ("bubble_over_total", self.found()))]
         known = ", ".join(f"{percent(value)} {word}" for value, word in bubbles if value is not None)
         paper.text(x + self.width, y, f"bubble: {known or 'unknown'}", TEXT, bold=True, align="right")
+
+    def found(self):
+        """What is not predicted is played where time is virtual."""
+        return "played" if self.schedule.passes["played"] else "measured"
 
     def heading(self, source):
         step = self.record["predicted_us" if source == "predicted" else "p50_us"]
@@ -84,7 +88,7 @@ class Chart:
         if source == "predicted":
             return f"predicted{told}"
         median = " (median)" if told else ""
-        return f"measured{told}{median}; the last one, {milliseconds(self.schedule.end(source))}, is drawn"
+        return f"{source}{told}{median}; the last one, {milliseconds(self.schedule.end(source))}, is drawn"
 
     def at(self, us):
         """Pixels from where the lanes begin."""

@@ -62,7 +62,6 @@ static bb_status plan(struct bb_run *run)
 static bb_status open_results(struct bb_run *run)
 {
 	const struct bb_pipeline_state *state = run->own;
-
 	bb_ticker_start(&run->ticker, (size_t)state->asked.nschedules,
 			(uint64_t)state->asked.nschedules);
 	return BB_OK;
@@ -76,18 +75,24 @@ static bool judge(struct bb_run *run, const char **verdict)
 static void tell(struct bb_run *run, struct bb_strbuf *out)
 {
 	const struct bb_pipeline_state *state = run->own;
+	const bool virtual = run->options.backend->capabilities & BB_CAP_VIRTUAL;
+	const char *found = virtual ? "played" : "measured";
 
-	bb_strbuf_add(out,
-		      "# step: from its start until the last pass is done, the median of measured "
-		      "ones; stage: the longest that a stage takes from its first pass to its last,\n"
-		      "# which is what a step costs where no stage waits for all at its end. "
-		      "/ideal: bubble / what the passes take; /total: bubble / all\n");
+	bb_strbuf_addf(
+		out,
+		"# step: from its start until the last pass is done, the median of %s ones; stage: "
+		"the longest that a stage takes from its first pass to its last,\n"
+		"# which is what a step costs where no stage waits for all at its end. /ideal: "
+		"bubble / what the passes take; /total: bubble / all\n",
+		found);
 	if (state->asked.gantt)
-		bb_strbuf_add(
-			out, "# charts: a line for each stage; a pass is its letter, the number of "
-			     "its microbatch where there is room, and dashes;\n"
-			     "# small letters: odd chunks; B with W at once is a long B; dots: the "
-			     "stage waits; measured ones are the last step's\n");
+		bb_strbuf_addf(
+			out,
+			"# charts: a line for each stage; a pass is its letter, the number of "
+			"its microbatch where there is room, and dashes;\n"
+			"# small letters: odd chunks; B with W at once is a long B; dots: the "
+			"stage waits; %s ones are the last step's\n",
+			found);
 }
 
 static void close_pipeline(struct bb_run *run)

@@ -148,7 +148,7 @@ bb_status bb_pipeline_deliver(struct bb_pipeline_job *j)
 	if (status == BB_OK && s->asked->gantt)
 		status = tell_passes(j, &j->predicted, "predicted");
 	if (status == BB_OK && s->asked->gantt && !s->asked->predict)
-		status = tell_passes(j, &j->measured, "measured");
+		status = tell_passes(j, &j->measured, j->s->virtual ? "played" : "measured");
 	return status;
 }
 

@@ -399,7 +399,9 @@ static bb_status settle_hop(struct bb_pipeline_session *s)
 	const struct bb_pipeline_options *a = s->asked;
 	const bool by_measure = !a->predict && !a->tc_given && s->pipeline.stages > 1;
 
-	s->hop_source = by_measure ? "measured" : a->by_link ? "--link" : "--tc";
+	s->hop_source = by_measure   ? (s->virtual ? "played" : "measured")
+			: a->by_link ? "--link"
+				     : "--tc";
 	s->pipeline.hop = (int64_t)a->tc_ns;
 	if (a->by_link)
 		s->pipeline.hop = (int64_t)(1e9 * (a->link_latency +

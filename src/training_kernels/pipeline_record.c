@@ -18,7 +18,7 @@ static const struct bb_field pipeline_fields[] = {
 	ROW(DOUBLE, w_us, "us", "the half for the gradients of the weights"),
 	ROW(DOUBLE, hop_us, "us",
 	    "from the end of a pass until another stage has its result, as predicted with"),
-	ROW(STRING, hop_source, "", "measured, --tc or --link"),
+	ROW(STRING, hop_source, "", "measured, in virtual time played; --tc or --link"),
 	ROW(STRING, compute, "", "what passes were: sleep, spin or gemm; null: nothing ran"),
 	ROW(DOUBLE, ideal_us, "us",
 	    "what the passes of a stage take, without a bubble: of that which has most to do"),
@@ -70,7 +70,8 @@ static const struct bb_field pipeline_fields[] = {
 #define BB_RECORD bb_pass_record
 static const struct bb_field pass_fields[] = {
 	ROW(STRING, schedule, "", "as in --schedule"),
-	ROW(STRING, source, "", "predicted, or measured in the last timed step"),
+	ROW(STRING, source, "",
+	    "predicted, or measured in the last timed step, in virtual time played"),
 	ROW(INT, stage, "", "that does it"),
 	ROW(STRING, pass, "", "F, B, W, or BW: both halves at once"),
 	ROW(INT, chunk, "", "of the stage, from 0"),

@@ -19,6 +19,7 @@ struct text {
 	struct bb_sink sink;
 	struct bb_strbuf out; /* what is not written yet */
 	bool headed;
+	const char *found; /* what was not predicted is: measured, or played in virtual time */
 	struct bb_pass_record *passes; /* of one chart, that is not drawn yet */
 	size_t n, room;
 };
@@ -32,6 +33,7 @@ static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 {
 	struct bb_strbuf *out = &of(sink)->out;
 
+	of(sink)->found = run->virtual_time ? "played" : "measured";
 	bb_sink_add_head(out, run);
 	return bb_sink_write(sink, out);
 }
@@ -72,14 +74,15 @@ static double most_of(const struct bb_numbers *numbers)
 }
 
 /* What one stage came to, of what is predicted and of what was measured or counted. */
-static void add_stage(struct bb_strbuf *out, const struct bb_pipeline_record *r, size_t s)
+static void add_stage(struct bb_strbuf *out, const struct bb_pipeline_record *r, const char *found,
+		      size_t s)
 {
 	char peak[BB_UNIT_TEXT];
 
 	bb_strbuf_addf(out, "# %16s stage %-2zu %9.2f", "", s,
 		       r->predicted_stage_us.values[s] / 1e3);
 	if (r->compute)
-		bb_strbuf_addf(out, ", measured %.2f", r->stage_us.values[s] / 1e3);
+		bb_strbuf_addf(out, ", %s %.2f", found, r->stage_us.values[s] / 1e3);
 	bb_strbuf_addf(out, " ms; peak %.2f", r->peak_microbatches.values[s]);
 	if (r->compute)
 		bb_strbuf_addf(out, ", counted %.2f", r->counted_peak_microbatches.values[s]);
@@ -94,7 +97,7 @@ static void add_stage(struct bb_strbuf *out, const struct bb_pipeline_record *r,
 	bb_strbuf_add(out, "\n");
 }
 
-static void add_rows(struct bb_strbuf *out, const struct bb_pipeline_record *r)
+static void add_rows(struct bb_strbuf *out, const struct bb_pipeline_record *r, const char *found)
 {
 	bb_strbuf_addf(out,
 		       "  %-12s %-3lld predicted %9.2f    %6.4f    %6.4f %9.2f    %6.4f    %6.4f "
@@ -106,10 +109,10 @@ static void add_rows(struct bb_strbuf *out, const struct bb_pipeline_record *r)
 		       (long long)r->sent_bytes);
 	if (r->compute) {
 		bb_strbuf_addf(out,
-			       "  %-16s measured  %9.2f    %6.4f    %6.4f %9.2f    %6.4f    %6.4f "
+			       "  %-16s %-9s %9.2f    %6.4f    %6.4f %9.2f    %6.4f    %6.4f "
 			       "%7.2f %+6.1f %6.2f %8lld ",
-			       "", r->p50_us / 1e3, r->bubble_over_ideal, r->bubble_over_total,
-			       r->span_us / 1e3, r->span_bubble_over_ideal,
+			       "", found, r->p50_us / 1e3, r->bubble_over_ideal,
+			       r->bubble_over_total, r->span_us / 1e3, r->span_bubble_over_ideal,
 			       r->span_bubble_over_total, r->p99_us / 1e3, r->off_percent,
 			       most_of(&r->counted_peak_microbatches),
 			       (long long)r->counted_sent_bytes);
@@ -129,7 +132,7 @@ static void add_rows(struct bb_strbuf *out, const struct bb_pipeline_record *r)
 		return;
 	}
 	for (size_t s = 0; s < (size_t)r->stages; s++)
-		add_stage(out, r, s);
+		add_stage(out, r, found, s);
 }
 
 /* ---- charts --------------------------------------------------------------------------------- */
@@ -181,7 +184,7 @@ static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind,
 		t->headed = true;
 	}
 	if (kind == &bb_record_pipeline)
-		add_rows(&t->out, r);
+		add_rows(&t->out, r, t->found);
 	if (kind == &bb_record_skip)
 		bb_strbuf_addf(&t->out, "# skipped: %s: %s\n", s->algorithm, s->reason);
 	return bb_sink_write(sink, &t->out);
