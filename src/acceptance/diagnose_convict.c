@@ -4,7 +4,6 @@
 #include "acceptance/diagnose_tally.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum direction { SENDS, RECEIVES, DIRECTIONS };
 
@@ -16,11 +15,9 @@ struct hearing {
 	double limit;
 	/* How often the healthy are slow: over one rail, and over most rails in a round. */
 	struct bb_tally healthy, healthy_rounds;
-	bool controlled; /* base, limit and healthy are of those measured beside; else the survey's
-			  */
+	bool controlled;        /* base, limit and healthy are of those measured beside */
 	struct bb_tally *ports; /* [(node * rails + rail) * DIRECTIONS + direction] */
-	struct bb_tally
-		*nodes; /* [node * DIRECTIONS + direction]: rounds in which most rails were slow */
+	struct bb_tally *nodes; /* [node * DIRECTIONS + direction]: most rails of a round */
 };
 
 struct trial {
@@ -214,8 +211,7 @@ static void count_meeting(const struct trial *t, struct hearing *h, int round, i
 	bb_tally_count(&h->nodes[node * DIRECTIONS + way], usual_excess(t, h, round, to), h->limit);
 }
 
-/* Does NODE meet half of the proven ones over suspected ways, or more? Then it is about the node.
- */
+/* Does NODE meet half of the proven ones over suspected ways, or more? Then it is to blame. */
 static bool is_surrounded(const struct trial *t, int node)
 {
 	int proven = 0, suspected = 0;
@@ -261,8 +257,7 @@ static void set_way(struct bb_verdict *v, int quantity, bool sends)
 	*(sends ? &v->sends : &v->receives) = true;
 }
 
-/* TALLY convicts. V says how often by what is least likely to be chance, and how slow by the
- * slowest. */
+/* TALLY convicts. V says how often by the least likely, and how slow by the slowest. */
 static void charge(const struct trial *t, const struct hearing *h, const struct bb_tally *tally,
 		   bool whole, struct bb_verdict *v)
 {
@@ -315,6 +310,42 @@ static bool is_whole(const struct trial *t, const struct bb_verdict *whole,
 	return bb_is_most(alike, t->rails) || (whole->flapping && 2 * whole->share >= most);
 }
 
+/* Is RAIL of NODE guilty of more than most of its rails do too, if less often? */
+static bool stands_out(const struct trial *t, int node, int rail)
+{
+	bool found = t->rails == 1;
+
+	for (int i = 0; i < t->n * DIRECTIONS; i++) {
+		const struct hearing *h = &t->hearings[i / DIRECTIONS];
+		const struct bb_tally *rails = port_of(t, h, node, 0, (enum direction)(i % 2));
+		double sums[BB_MOST_RAILS]; /* of as many measurements */
+
+		for (int k = 0; k < t->rails; k++)
+			sums[k] = rails[k * DIRECTIONS].all;
+		found |= is_guilty(t, h, &rails[rail * DIRECTIONS], false) &&
+			 rails[rail * DIRECTIONS].all >
+				 2 * bb_upper(sums, (size_t)t->rails, BB_MOST_OF_RAILS);
+	}
+	return found;
+}
+
+/* Most of the rails are guilty, and alike: WHOLE = the node, of what the worst of them is. */
+static bool merge_rails(const struct trial *t, int node, const struct bb_verdict *rails,
+			const bool *guilty, struct bb_verdict *whole)
+{
+	int n = 0;
+
+	for (int k = 0; k < t->rails; k++) {
+		if (!guilty[k] || rails[k].flapping || stands_out(t, node, k))
+			continue;
+		if (n++ == 0 || rails[k].chance < whole->chance)
+			*whole = rails[k];
+	}
+	whole->charge = BB_CHARGE_NODE;
+	whole->rail = -1;
+	return n > 0 && bb_is_most(n, t->rails);
+}
+
 static bb_status judge_node(struct trial *t, int node)
 {
 	const struct bb_verdict none = {
@@ -329,13 +360,15 @@ static bb_status judge_node(struct trial *t, int node)
 		rails[k].rail = k;
 		guilty[k] = judge_port(t, node, k, &rails[k]);
 	}
-	is_node = judge_port(t, node, -1, &whole) && is_whole(t, &whole, rails);
+	is_node = (judge_port(t, node, -1, &whole) && is_whole(t, &whole, rails)) ||
+		  merge_rails(t, node, rails, guilty, &whole);
 	if (is_node)
 		status = bb_verdicts_add(t->verdicts, &whole);
 	for (int k = 0; k < t->rails && status == BB_OK; k++) {
 		/* All that such a rail does may be all that the node does. */
 		rails[k].part = is_node;
-		if (guilty[k] && !(is_node && (rails[k].flapping || t->rails == 1)))
+		if (guilty[k] && !(is_node && (rails[k].flapping || t->rails == 1)) &&
+		    (is_node || stands_out(t, node, k)))
 			status = bb_verdicts_add(t->verdicts, &rails[k]);
 	}
 	return status;
@@ -362,21 +395,16 @@ static bool judge_rail_of_link(const struct trial *t, int a, int b, int rail, st
 {
 	bool guilty = false;
 
-	for (int q = 0; q < t->n; q++) {
-		const struct hearing *h = &t->hearings[q];
-		const struct bb_tally there = count_link(t, h, a, b, rail);
-		const struct bb_tally back = count_link(t, h, b, a, rail);
+	for (int i = 0; i < 2 * t->n; i++) {
+		const struct hearing *h = &t->hearings[i / 2];
+		const bool there = i % 2 == 0;
+		const struct bb_tally tally = count_link(t, h, there ? a : b, there ? b : a, rail);
 
-		if (is_guilty(t, h, &there, false)) {
-			guilty = true;
-			set_way(v, q, true);
-			charge(t, h, &there, false, v);
-		}
-		if (is_guilty(t, h, &back, false)) {
-			guilty = true;
-			set_way(v, q, false);
-			charge(t, h, &back, false, v);
-		}
+		if (!is_guilty(t, h, &tally, false))
+			continue;
+		guilty = true;
+		set_way(v, i / 2, there);
+		charge(t, h, &tally, false, v);
 	}
 	return guilty;
 }
@@ -559,16 +587,14 @@ bb_status bb_convict(struct bb_verdicts *verdicts, const struct bb_suspects *sus
 		     const struct bb_view *views, const struct bb_measured *measured, int n,
 		     double tolerance)
 {
-	struct trial t = {.verdicts = verdicts, .suspects = suspects, .n = n};
-
-	return hold_trial(&t, views, measured, tolerance, judge_nodes);
+	return hold_trial(&(struct trial){verdicts, suspects, .n = n}, views, measured, tolerance,
+			  judge_nodes);
 }
 
 bb_status bb_convict_links(struct bb_verdicts *verdicts, const struct bb_suspects *suspects,
 			   const struct bb_view *views, const struct bb_measured *measured, int n,
 			   double tolerance)
 {
-	struct trial t = {.verdicts = verdicts, .suspects = suspects, .n = n};
-
-	return hold_trial(&t, views, measured, tolerance, judge_links);
+	return hold_trial(&(struct trial){verdicts, suspects, .n = n}, views, measured, tolerance,
+			  judge_links);
 }

@@ -79,10 +79,11 @@ static inline double bb_tolerated(double tolerance)
 	return -log1p(-tolerance);
 }
 
-/* 3/4 of the rails speak for all of them. */
+#define BB_MOST_OF_RAILS 0.75 /* of the rails speak for all of them */
+
 static inline bool bb_is_most(int rails, int all)
 {
-	return 4 * rails >= 3 * all;
+	return rails >= BB_MOST_OF_RAILS * all;
 }
 
 /* The logarithm of the factor from which on something is slow. Heavy tails make a large sigma;

@@ -71,6 +71,8 @@ def on_clusters():
         ("--fault slow_rail:3:2:2", [("BB-SLOW-RAIL", 3, None, 2, "both")]),
         ("--fault lost_rail:3:2", LOST),
         ("--noise 5% --fault lost_rail:3:2", LOST),
+        ("--noise 15% --fault slow_node:0:1.3", [("BB-SLOW-NODE", 0, None, None, "both")]),
+        ("--noise 15% --fault slow_node:0:1.2", []),
     ):
         equal(named(f"{CLUSTER} {words}"), wanted, words)
     run(f"{CLUSTER} --fault lost_rail:3:2").exits(7).prints("; and BB-SHARED-RAIL: rail 3 (rank 27)\n")
