@@ -22,12 +22,14 @@ static bb_status open_group(struct bb_session *s)
 {
 	struct bb_bench *bench = s->bench;
 	const struct bb_rank_info *infos = bench->run->infos;
-	const int nranks = bench->world->nranks, rank = s->driver->rank;
+	const bool virtual = bench->backend->capabilities & BB_CAP_VIRTUAL;
+	const int nranks = bench->world->nranks;
+	const int rank = virtual ? bench->played_rank : s->driver->rank;
 	bb_status status;
 	int *members;
 
 	s->group = s->world;
-	s->me = rank;
+	s->me = s->driver->rank;
 	s->n = nranks;
 	if (bench->asked.split.kind == BB_SPLIT_NONE)
 		return BB_OK;

@@ -36,6 +36,7 @@ struct bb_bench {
 	struct bb_compare *compare;
 	struct bb_played *played; /* of virtual time */
 	struct bb_groups *groups; /* NULL: one group */
+	int played_rank; /* of a split world in virtual time: a rank of the group that is played */
 	double busbw_sum;
 };
 

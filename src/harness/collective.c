@@ -53,6 +53,48 @@ static void group_sizes(const struct bb_bench *bench, int *least, int *first, in
 	}
 }
 
+/* The first rank that the fault of a cluster is about. */
+static bb_status find_flawed(struct bb_bench *bench)
+{
+	const struct bb_options *o = bench->options;
+	const struct bb_fabric_flaw *flaw = &o->config.flaw;
+	const int n = bench->world->nranks;
+	int r = 0;
+
+	while (r < n && (bb_cluster_node(o->cluster, r) != flaw->node ||
+			 (flaw->rail >= 0 && bb_cluster_rail(o->cluster, r) != flaw->rail)))
+		r++;
+	if (r == n)
+		return bb_fail(bench->error, BB_EUSAGE,
+			       "--fault %s: none of the %d ranks is there; name a node and a rail "
+			       "of theirs",
+			       o->fault_text, n);
+	bench->played_rank = r;
+	return BB_OK;
+}
+
+/* Of groups one is played: that which --fault is about. */
+static bb_status find_played(struct bb_bench *bench)
+{
+	const struct bb_options *o = bench->options;
+	const struct bb_fault *fault = &o->fault;
+	const struct bb_split_rule *split = &bench->asked.split;
+
+	if (!(bench->backend->capabilities & BB_CAP_VIRTUAL))
+		return BB_OK;
+	if (o->config.flawed)
+		return find_flawed(bench);
+	if (fault->kind == BB_FAULT_SLOW || fault->kind == BB_FAULT_SLOW_LINK)
+		bench->played_rank = fault->rank;
+	if (fault->kind == BB_FAULT_SLOW_LINK && split->kind != BB_SPLIT_NONE &&
+	    bb_split_color(split, fault->rank) != bb_split_color(split, fault->to))
+		return bb_fail(bench->error, BB_EUSAGE,
+			       "--fault %s: ranks %d and %d are in different groups of the split "
+			       "world, between which nothing goes; name two of one group",
+			       o->fault_text, fault->rank, fault->to);
+	return BB_OK;
+}
+
 static void describe(const struct bb_bench *bench, const struct bb_environment *environment,
 		     struct bb_run_record *r)
 {
@@ -108,6 +150,7 @@ static bb_status plan(struct bb_run *run)
 			       "the %s backend plays one group, which stands for all; these have "
 			       "%d to %d ranks: split the world into groups of one size",
 			       bench->backend->name, request.nroots, most);
+	BB_TRY(status, find_played(bench), out);
 	BB_TRY(status,
 	       bb_collective_check_world(&bench->asked, bench->collective, &run->world,
 					 request.nroots, &run->error),
@@ -198,6 +241,12 @@ static void tell(struct bb_run *run, struct bb_strbuf *out)
 	if (cluster && run->benchmark->subject == &bb_sendrecv && !run->record.split)
 		add_slowest_way(cluster, run->world.nranks, out);
 	bb_compare_text(of(run)->compare, out);
+	if (run->options.backend->capabilities & BB_CAP_VIRTUAL && run->record.split &&
+	    run->options.fault.kind != BB_FAULT_NONE)
+		bb_strbuf_addf(out,
+			       "# Played: the group of rank %d, which --fault is about; all groups "
+			       "are taken to be busy at once\n",
+			       of(run)->played_rank);
 	bb_played_text(of(run)->played, run->options.fault_text, out);
 	bb_groups_text(of(run)->groups, out);
 }

@@ -416,31 +416,45 @@ static void shift(void *own, int rank, size_t index, const struct bb_operation *
 		       source);
 }
 
+double bb_faultless_now(const struct bb_backend *backend, struct bb_group *world)
+{
+	const char *evaluator;
+	double seconds = NAN;
+
+	if (backend->played)
+		backend->played(world, &evaluator, &seconds);
+	return seconds;
+}
+
+void bb_run_add_faulted(struct bb_run *run, double took, double faultless)
+{
+	struct bb_end_record *sum = &run->end;
+
+	if (isnan(faultless))
+		return;
+	sum->faulty_s = (isnan(sum->faulty_s) ? 0 : sum->faulty_s) + took;
+	sum->faultless_s = (isnan(sum->faultless_s) ? 0 : sum->faultless_s) + faultless;
+}
+
 static bb_status play_virtual(struct bb_player *p, const struct bb_timeline_watch *watch,
 			      double *end)
 {
 	struct bb_rank *rank = p->driver->handle;
 	struct shifted shifted = {.watch = watch};
 	const struct bb_timeline_watch hears = {shift, &shifted};
-	double before = NAN, after = NAN;
-	const char *evaluator;
+	double before;
 	bb_status status = p->backend->barrier(p->driver->world);
 
 	if (status != BB_OK)
 		return status;
 	shifted.start = p->backend->now(rank);
-	p->backend->played(p->driver->world, &evaluator, &before);
+	before = bb_faultless_now(p->backend, p->driver->world);
 	status = p->backend->evaluate(rank, p->program, watch ? &hears : NULL, end, &p->run->error);
 	*end -= shifted.start;
-	p->backend->played(p->driver->world, &evaluator, &after);
 	/* A slow rank is part of the program that obeys it. */
-	if (!isnan(after) && p->run->options.fault.kind != BB_FAULT_SLOW) {
-		struct bb_end_record *sum = &p->run->end;
-
-		sum->faulty_s = (isnan(sum->faulty_s) ? 0 : sum->faulty_s) + *end;
-		sum->faultless_s =
-			(isnan(sum->faultless_s) ? 0 : sum->faultless_s) + after - before;
-	}
+	if (p->run->options.fault.kind != BB_FAULT_SLOW)
+		bb_run_add_faulted(p->run, *end,
+				   bb_faultless_now(p->backend, p->driver->world) - before);
 	return status;
 }
 

@@ -61,6 +61,12 @@ void bb_player_close(struct bb_player *player); /* NULL: nothing */
 BB_MUST bb_status bb_player_play(struct bb_player *player, const struct bb_timeline_watch *watch,
 				 double *end);
 
+/* In virtual time, the clock had there been no fault; NAN: there is none, or time is real. */
+double bb_faultless_now(const struct bb_backend *backend, struct bb_group *world);
+/* Of a run in virtual time: it took TOOK seconds more, and FAULTLESS without the fault (NAN: there
+   is none). */
+void bb_run_add_faulted(struct bb_run *run, double took, double faultless);
+
 /*
  * *SENT = what RANK does of WORK in the program: collectives and messages sent, and their bytes, by
  * the algorithm that does them here. Of a collective it is what the member sends that sends most,

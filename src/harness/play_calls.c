@@ -74,6 +74,12 @@ static bb_status judge_native(struct bb_player *p, const struct bb_operation *o,
 	return BB_OK;
 }
 
+/* Under slow_link the schedule that stands in for the library's algorithm is played. */
+static bool stands_in(const struct bb_player *p, const struct bb_choice *choice)
+{
+	return choice->stand_in && p->run->options.config.slow_link.factor > 0;
+}
+
 #define KINDS_KEPT 8 /* of collectives of a rank that are remembered */
 
 /* Whatever their sizes: that is nothing to refuse for. */
@@ -106,7 +112,7 @@ bb_status bb_player_judge_collectives(struct bb_player *p, int rank)
 		reason = find_choice(p, &o, program->group_size(program, o.group), &choice);
 		if (reason)
 			object_to_call(p, &o, program->group_size(program, o.group), reason);
-		else if (choice.native)
+		else if (choice.native && !stands_in(p, &choice))
 			status = judge_native(p, &o, choice.native);
 	}
 	return status;

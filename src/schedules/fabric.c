@@ -25,9 +25,9 @@ static bool is_lost(const struct bb_fabric *f, int node, int rail)
 	return false;
 }
 
-/* The rail that RANK uses: its own or, if that is lost, the next of its node that is not. */
-static int rail_of(const struct bb_fabric *f, int rank, int node)
+int bb_fabric_rail(const struct bb_fabric *f, int rank)
 {
+	const int node = rank / f->per_node;
 	int rail = f->rail_of[rank - node * f->per_node];
 
 	for (int i = 0; i < f->rails && f->nflaws > 0 && is_lost(f, node, rail); i++)
@@ -40,8 +40,8 @@ static int rail_of(const struct bb_fabric *f, int rank, int node)
 static struct bb_fabric_way way_outside(const struct bb_fabric *f, int from, int to, int a, int b)
 {
 	struct bb_fabric_way way = {.outside = true,
-				    .out_rail = rail_of(f, from, a),
-				    .in_rail = rail_of(f, to, b),
+				    .out_rail = bb_fabric_rail(f, from),
+				    .in_rail = bb_fabric_rail(f, to),
 				    .second_per_byte = f->rail_second_per_byte,
 				    .levels = BB_LEVEL_LEAF};
 	int hops = 0;

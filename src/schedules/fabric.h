@@ -57,6 +57,9 @@ struct bb_fabric_way {
 	enum bb_fabric_level levels; /* that it passes and that are shared: below this one */
 };
 
+/* The rail that RANK uses: its own or, if that is lost, the next of its node that is not. */
+int bb_fabric_rail(const struct bb_fabric *f, int rank);
+
 /* From rank FROM to another, TO. */
 struct bb_fabric_way bb_fabric_way(const struct bb_fabric *f, int from, int to);
 

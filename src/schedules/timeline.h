@@ -50,6 +50,9 @@ struct bb_link_model {
 		double factor; /* takes so many times as long; 0: none */
 	} slow_link;
 	const int *members; /* the ranks of the world that a collective is among; NULL: 0, 1, … */
+	/* [member * BB_LEVELS + level]: a byte over what it shares there (fabric.h) takes so many
+	   times as long, because ranks that are no members use it too; NULL: nobody else does. */
+	const double *crowd;
 	/* Choosing, without noise and faults, takes many times as long as playing: what is chosen
 	   is added here, and found here again. NULL: it is not kept. */
 	struct bb_choices *choices;

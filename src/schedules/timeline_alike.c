@@ -80,7 +80,7 @@ static int period_of(const struct bb_link_model *links, int n)
 		return n;
 	if (!links->fabric)
 		return 1;
-	return links->members ? n : bb_fabric_period(links->fabric, n);
+	return links->members || links->crowd ? n : bb_fabric_period(links->fabric, n);
 }
 
 double bb_alike_work(const struct bb_link_model *links, const struct bb_algorithm *schedule,

@@ -7,6 +7,7 @@
 #include "core/strbuf.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define SWEEP_MOST 200000 /* rounds of all ranks in one sweep; what takes more is estimated */
 #define ALIKE_MOST 4e6    /* the same of ranks that are alike */
@@ -253,8 +254,8 @@ static bool is_same(const struct bb_chosen *a, const struct bb_chosen *b)
 	       a->shape.count == b->shape.count;
 }
 
-/* The same for groups whose members lie alike: on nodes as far apart, on the same places of them.
- */
+/* The same for groups whose members lie alike: on nodes as far apart, on the same places of them,
+   with as many others. */
 static uint64_t place_of_members(const struct bb_link_model *links, int n)
 {
 	const struct bb_fabric *f = links->fabric;
@@ -268,6 +269,12 @@ static uint64_t place_of_members(const struct bb_link_model *links, int n)
 		place = bb_draw(place, (uint64_t)(node - first));
 		place = bb_draw(place, (uint64_t)(node / f->leaf - first / f->leaf));
 		place = bb_draw(place, (uint64_t)(node / f->pod - first / f->pod));
+	}
+	for (int i = 0; links->crowd && i < n * BB_LEVELS; i++) {
+		uint64_t bits;
+
+		memcpy(&bits, &links->crowd[i], sizeof(bits));
+		place = bb_draw(place, bits);
 	}
 	return place;
 }

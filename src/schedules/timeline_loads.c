@@ -113,7 +113,10 @@ double bb_loads_second_per_byte(const struct bb_loads *l, int from, int to,
 				bb_link_member(l->links, member) / f->per_node,
 				side == OUT ? way->out_rail : way->in_rail);
 
-			most = fmax(most, share * second);
+			most = fmax(most,
+				    share * second *
+					    bb_link_crowd(l->links, (enum bb_fabric_level)level,
+							  member));
 		}
 	return most;
 }

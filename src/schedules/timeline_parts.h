@@ -50,6 +50,22 @@ static inline bool bb_link_ports(const struct bb_link_model *links)
 	return links->port || links->fabric;
 }
 
+/* So many times as long as alone MEMBER has what it shares on LEVEL. */
+static inline double bb_link_crowd(const struct bb_link_model *links, enum bb_fabric_level level,
+				   int member)
+{
+	return links->crowd ? links->crowd[member * BB_LEVELS + level] : 1;
+}
+
+/* Seconds that each byte over MEMBER's RAIL takes. */
+static inline double bb_link_rail(const struct bb_link_model *links, int member, int rail)
+{
+	const int node = bb_link_member(links, member) / links->fabric->per_node;
+
+	return bb_fabric_shared_second_per_byte(links->fabric, BB_LEVEL_RAIL, node, rail) *
+	       bb_link_crowd(links, BB_LEVEL_RAIL, member);
+}
+
 /* How a message gets from FROM to another member, TO: outside says which of a rank's two ways. */
 static inline struct bb_fabric_way bb_link_way(const struct bb_link_model *links, int from, int to)
 {
@@ -61,6 +77,9 @@ static inline struct bb_fabric_way bb_link_way(const struct bb_link_model *links
 
 	if (links->fabric)
 		way = bb_fabric_way(links->fabric, a, b);
+	if (links->crowd && way.outside)
+		way.second_per_byte = fmax(bb_link_rail(links, from, way.out_rail),
+					   bb_link_rail(links, to, way.in_rail));
 	if (links->slow_link.factor > 0 && links->slow_link.from == a && links->slow_link.to == b) {
 		way.second_per_byte *= links->slow_link.factor;
 		way.latency *= links->slow_link.factor;

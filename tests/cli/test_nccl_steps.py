@@ -81,6 +81,16 @@ def what_there_is_no_model_of():
     run(f"hybrid_parallel {H100}:2 --model gpt2 --tp 4 --dp 4 --algo nvls").exits(5).says("nvls among 4 ranks")
     out = run(f"zero {H100}:2 --stages 1 -n 1 --algo nvlstree").exits(5).out
     expect("reduce_scatter by nvlstree among 16 ranks: NCCL has no such algorithm" in out, out)
+    # The rank whose rail is lost comes to that of another group, which all run at once.
+    line = "hybrid_parallel --backend sim --cluster hgx-h100:2 --model llama2-7b --tp 8 --dp 2 --fault"
+    for algorithm in ("auto", "busbench:ring"):
+        lost, slow = (records(f"{line} {fault} --algo {algorithm}", "end")[0] for fault in ("lost_rail:1:2", "slow_rail:1:2:2"))
+        expect(1.05 < lost["faulty_s"] / lost["faultless_s"] < 2, f"a lost rail by {algorithm}: {lost}")
+        expect(abs(lost["faulty_s"] / slow["faulty_s"] - 1) < 1e-3, f"{algorithm}: {lost['faulty_s']} s, a slow rail {slow['faulty_s']} s")
+    for line, link in ((f"{DDP} {H100}:2", "7:8"), (f"zero {H100}:2 --model 7.5M --stages 1 -n 1", "7:8"), (f"zero {H100}:2 --model 7.5M --stages 3 -n 1 --overlap off", "7:8")):
+        end = records(f"{line} --algo ring --fault slow_link:{link}:4", "end")[0]
+        expect("busbench:ring" in end["played_by"] and " model" not in end["played_by"], end["played_by"])
+        expect(end["faulty_s"] > 1.1 * end["faultless_s"], f"{line}: {end}")
     text = played_by(f"{DDP} {H100}:2 --fault slow_link:0:8:2")
     expect("sweep (a model has no links between two ranks" in text and " model," not in text, text)
     out = run(f"all_reduce {H100}:2 -b 1M -e 1M -o band -d int32").exits(0).out

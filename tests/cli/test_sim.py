@@ -230,9 +230,38 @@ def captured_machine():
         run(f"all_reduce --backend sim --cluster {path}").exits(7).says("node.xml")
 
 
-def costs(line):
+def costs(line, **options):
     """Of each algorithm what a fault makes of its time."""
-    return {r["algorithm"]: r["time_us"] / r["faultless_us"] for r in records(line) if not r["in_place"]}
+    return {r["algorithm"]: r["time_us"] / r["faultless_us"] for r in records(line, **options) if not r["in_place"]}
+
+
+@test
+def groups_share():
+    """Of a split world the group is played that a fault is about, and all others are as busy."""
+    line = "all_reduce --backend sim --cluster hgx-h100:4 -b 1G -e 1G --algo auto,busbench:ring --fault"
+    split = {"NCCL_TESTS_SPLIT": "MOD 8"}
+    for fault in "slow_rail:3:2:2", "slow_rail:3:0:2", "lost_rail:3:0", "lost_rail:3:7":
+        found = costs(f"{line} {fault}", env=split)
+        expect(len(found) == 2 and all(1.9 < times < 2.001 for times in found.values()), f"{fault}: {found}")
+    found = costs(f"{line} slow_link:2:10:4 --algo busbench:ring", env=split)
+    expect(3.9 < found["busbench:ring"] < 4.001, f"a link of group 2: {found}")
+    run(f"{line} slow_rail:3:2:2", env=split).exits(0).prints("# Played: the group of rank 26")
+    run(f"{line} slow_link:0:9:4", env=split).exits(2).says("different groups", "--fault slow_link:0:9:4")
+    run(f"{line} slow_rail:3:2:2 -g 16").exits(2).says("none of the 16 ranks", "--fault slow_rail:3:2:2")
+    # Two GPUs have one NIC: eight groups of one GPU of each node half of it, four of two GPUs two halves.
+    line = "all_reduce --backend sim --cluster dgx-1v:4 -b 1G -e 1G --algo"
+    halves, wholes = (records(f"{line} auto,busbench:ring", env={"NCCL_TESTS_SPLIT": f"MOD {n}"}) for n in (8, 4))
+    rates = [r["busbw_GBps"] for r in halves + wholes if not r["in_place"]]
+    for rate, parts in zip(rates, (1, 1, 2, 1), strict=True):
+        expect(abs(rate / rates[0] - parts) < 0.01, f"{rates} GB/s")
+    # Two nodes of a leaf have a quarter of a rail up: half of the group's bytes go there, and half of those below.
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "tapered.txt")
+        with open(path, "w") as f:
+            f.write("system = dgx-1v\nnodes = 4\nleaf_nodes = 2\nleaf_taper = 8\nnic_rate = 12GB/s\nnic_efficiency = 100%\n")
+        line = f"all_reduce --backend sim --cluster {path} -b 1G -e 1G --algo halving_doubling"
+        took, wanted = records(line, env=split)[0]["time_us"], 2e6 * 2**30 * (1 / 2 * 16 + 1 / 4 * 2) / 12e9
+        expect(abs(took / wanted - 1) < 0.001, f"{took} us, not {wanted}")
 
 
 @test

@@ -29,7 +29,7 @@ static struct bb_nccl_machine shape(const struct bb_cluster *c, int first, int s
 
 	for (int i = 0; i < n; i++)
 		members[i] = first + i * step;
-	assert_true(bb_nccl_shape_make(&machine, c, members, n));
+	assert_true(bb_nccl_shape_make(&machine, c, c->ranks, members, n));
 	assert_int_equal(machine.ranks, n);
 	return machine;
 }
@@ -78,7 +78,7 @@ static void test_any_order(void **state)
 	struct bb_cluster *c = open_cluster("hgx-h100:4");
 	struct bb_nccl_machine m;
 
-	assert_true(bb_nccl_shape_make(&m, c, members, 6));
+	assert_true(bb_nccl_shape_make(&m, c, c->ranks, members, 6));
 	assert_int_equal(m.nodes, 3);
 	assert_int_equal(m.fewest, 2);
 	assert_near(m.net_rate, 2 * c->nic_rate);
@@ -93,10 +93,39 @@ static void test_shared_rails(void **state)
 	struct bb_nccl_machine m;
 
 	assert_int_equal(bb_cluster_rail(c, 0), bb_cluster_rail(c, 1));
-	assert_true(bb_nccl_shape_make(&m, c, members, 4));
+	assert_true(bb_nccl_shape_make(&m, c, c->ranks, members, 4));
 	assert_near(m.net_rate, c->nic_rate);
 	assert_near(m.rank_rate, c->nic_rate / 2);
 	assert_near(shape(c, 0, 1, 16).net_rate, c->rails * c->nic_rate);
+	bb_cluster_free(c);
+}
+
+/* With other groups a group shares as the ranks on its rails do; whose rail is lost comes to those
+   on the next. */
+static void test_other_groups(void **state)
+{
+	const struct bb_fabric_flaw lost = {.node = 1, .rail = 2, .factor = 0};
+	struct bb_cluster *c = open_cluster("dgx-1v:2"), *hgx = open_cluster("hgx-h100:4");
+	struct bb_nccl_machine m = shape(c, 0, 8, 2);
+	static const double factors[] = {1, 1, 2, 2, 1};
+
+	/* One GPU of each node, of two on the NIC. */
+	assert_near(m.net_rate, c->nic_rate / 2);
+	assert_near(m.rank_rate, c->nic_rate / 2);
+	assert_near(m.rail_rate, c->nic_rate / 2);
+	for (int first = 0; first < 5; first++) {
+		const int members[] = {first, first + 8, first + 16, first + 24};
+
+		m = shape(hgx, first, 8, 4);
+		assert_near(m.net_rate, hgx->nic_rate);
+		bb_nccl_shape_mar(&m, hgx, &lost, hgx->ranks, members, 4);
+		assert_near(m.net_rate, hgx->nic_rate / factors[first]);
+	}
+	/* In a world of so many nobody is on the next rail. */
+	m = shape(hgx, 2, 8, 2);
+	bb_nccl_shape_mar(&m, hgx, &lost, 8 + 3, (const int[]){2, 10}, 2);
+	assert_near(m.net_rate, hgx->nic_rate);
+	bb_cluster_free(hgx);
 	bb_cluster_free(c);
 }
 
@@ -136,6 +165,7 @@ int main(void)
 		cmocka_unit_test(test_groups_of_programs),
 		cmocka_unit_test(test_any_order),
 		cmocka_unit_test(test_shared_rails),
+		cmocka_unit_test(test_other_groups),
 		cmocka_unit_test(test_links_of_pairs),
 		cmocka_unit_test(test_racks),
 	};

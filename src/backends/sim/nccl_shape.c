@@ -8,8 +8,10 @@
 /* Members that share NVSwitches: what NCCL takes for one node. */
 struct domain {
 	int n;
-	int rails;   /* of all its nodes, that members have */
-	double each; /* of RAILS, a member's part */
+	int rails;    /* of all its nodes, that members have */
+	double ways;  /* of them, what is the members' */
+	double least; /* what of one is theirs, of the rail that others use most */
+	double each;  /* of WAYS, a member's part */
 	/* Over NVLinks between pairs: what the one gets out of them that has least; 0: they do not
 	   join all. INFINITY: nobody needs any. */
 	double links;
@@ -61,53 +63,80 @@ static double links_among(const struct bb_cluster *c, uint64_t set)
 	return joined == set ? least : 0;
 }
 
+/* Ranks of the world on RAIL of NODE. */
+static int count_on_rail(const struct bb_cluster *c, int world, int node, int rail)
+{
+	const int end = (node + 1) * c->gpus;
+	int on = 0;
+
+	for (int rank = node * c->gpus; rank < end && rank < world; rank++)
+		on += bb_cluster_rail(c, rank) == rail;
+	return on;
+}
+
 /* The ranks of one node, from *MEMBERS on; *MEMBERS and *N go on to the next. */
-static void count_node(const struct bb_cluster *c, const int **members, int *n,
+static void count_node(const struct bb_cluster *c, int world, const int **members, int *n,
 		       struct domain *domain)
 {
 	const int node = bb_cluster_node(c, **members);
-	uint64_t gpus = 0, rails = 0;
+	int on[BB_MOST_GPUS] = {0}; /* [rail]: members */
+	uint64_t gpus = 0;
 
 	while (*n > 0 && bb_cluster_node(c, **members) == node) {
 		gpus |= UINT64_C(1) << **members % c->gpus;
-		rails |= c->rails ? UINT64_C(1) << bb_cluster_rail(c, **members) : 0;
+		if (c->rails)
+			on[bb_cluster_rail(c, **members)]++;
 		(*members)++;
 		(*n)--;
 	}
-	domain->rails += __builtin_popcountll(rails);
+	for (int rail = 0; rail < c->rails; rail++) {
+		const double part =
+			on[rail] ? (double)on[rail] / count_on_rail(c, world, node, rail) : 0;
+
+		domain->rails += on[rail] > 0;
+		domain->ways += part;
+		domain->least = on[rail] ? fmin(domain->least, part) : domain->least;
+	}
 	domain->links = fmin(domain->links, links_among(c, gpus));
 }
 
 /* ---- all of them --------------------------------------------------------------------------- */
 
 /* The next one of the N MEMBERS, which are in order. */
-static struct domain next_domain(const struct bb_cluster *c, const int *members, int n)
+static struct domain next_domain(const struct bb_cluster *c, int world, const int *members, int n)
 {
-	struct domain domain = {.links = INFINITY};
+	struct domain domain = {.least = 1, .links = INFINITY};
 	const int which = domain_of(c, *members);
 	int left = n;
 
 	while (left > 0 && domain_of(c, *members) == which)
-		count_node(c, &members, &left, &domain);
+		count_node(c, world, &members, &left, &domain);
 	domain.n = n - left;
-	domain.each = (double)domain.rails / domain.n;
+	domain.each = domain.ways / domain.n;
 	return domain;
 }
 
 /* How the domains of N MEMBERS, which are in order, lie: *LEAST of each number is what the one has
    that has least of it. Returns how many there are. */
-static int count_domains(const struct bb_cluster *c, const int *members, int n,
+static int count_domains(const struct bb_cluster *c, int world, const int *members, int n,
 			 struct domain *least)
 {
 	int domains = 0;
 
-	*least = (struct domain){.n = n, .rails = INT_MAX, .each = INFINITY, .links = INFINITY};
+	*least = (struct domain){.n = n,
+				 .rails = INT_MAX,
+				 .ways = INFINITY,
+				 .least = 1,
+				 .each = INFINITY,
+				 .links = INFINITY};
 	for (int at = 0; at < n; domains++) {
-		const struct domain next = next_domain(c, members + at, n - at);
+		const struct domain next = next_domain(c, world, members + at, n - at);
 
 		at += next.n;
 		least->n = next.n < least->n ? next.n : least->n;
 		least->rails = next.rails < least->rails ? next.rails : least->rails;
+		least->ways = fmin(least->ways, next.ways);
+		least->least = fmin(least->least, next.least);
 		least->each = fmin(least->each, next.each);
 		least->links = fmin(least->links, next.links);
 	}
@@ -168,9 +197,9 @@ static struct bb_nccl_machine machine_of(const struct bb_cluster *cluster, int r
 		.x86 = strcmp(host->arch, "x86_64") == 0,
 		.gpu_rate = one ? INFINITY : fmin(cluster->gpu_rate, least->links) / share,
 		.gpu_share = share,
-		.net_rate = least->rails * cluster->nic_rate,
+		.net_rate = least->ways * cluster->nic_rate,
 		.rank_rate = least->each * cluster->nic_rate,
-		.rail_rate = cluster->nic_rate,
+		.rail_rate = least->least * cluster->nic_rate,
 		.nic_latency = f[BB_FIGURE_NCCL_NIC_LATENCY].value,
 		.net_fill = f[BB_FIGURE_NCCL_TREE_FILL].value,
 		.issue = f[BB_FIGURE_NCCL_ISSUE].value,
@@ -178,7 +207,7 @@ static struct bb_nccl_machine machine_of(const struct bb_cluster *cluster, int r
 }
 
 bool bb_nccl_shape_make(struct bb_nccl_machine *machine, const struct bb_cluster *cluster,
-			const int *members, int n)
+			int world, const int *members, int n)
 {
 	int *sorted = malloc((size_t)n * sizeof(*sorted)), domains;
 	struct domain least;
@@ -187,7 +216,7 @@ bool bb_nccl_shape_make(struct bb_nccl_machine *machine, const struct bb_cluster
 		return false;
 	memcpy(sorted, members, (size_t)n * sizeof(*sorted));
 	qsort(sorted, (size_t)n, sizeof(*sorted), by_rank);
-	domains = count_domains(cluster, sorted, n, &least);
+	domains = count_domains(cluster, world, sorted, n, &least);
 	*machine = machine_of(cluster, n, domains, &least);
 	find_tapers(&machine->taper, cluster, sorted, n, domains,
 		    machine->nvlink ? 1 : least.rails);
@@ -203,30 +232,49 @@ bool bb_nccl_shape_make(struct bb_nccl_machine *machine, const struct bb_cluster
 
 /* ---- faults -------------------------------------------------------------------------------- */
 
-/* Does one of the MEMBERS leave NODE by RAIL (-1: at all)? */
-static bool leaves_by(const struct bb_cluster *cluster, const int *members, int n, int node,
-		      int rail)
+/* How many of the MEMBERS leave NODE by RAIL (-1: at all). */
+static int count_leaving(const struct bb_cluster *cluster, const int *members, int n, int node,
+			 int rail)
 {
+	int leaving = 0;
+
 	for (int i = 0; i < n; i++)
-		if (bb_cluster_node(cluster, members[i]) == node &&
-		    (rail < 0 || bb_cluster_rail(cluster, members[i]) == rail))
-			return true;
-	return false;
+		leaving += bb_cluster_node(cluster, members[i]) == node &&
+			   (rail < 0 || bb_cluster_rail(cluster, members[i]) == rail);
+	return leaving;
+}
+
+/* How many times as long the members have what their rails carry where RAIL of NODE is lost: of
+   groups that are like this one, those on it come to those on the next. */
+static double lost(const struct bb_cluster *cluster, int world, const int *members, int n, int node,
+		   int rail)
+{
+	const int next = (rail + 1) % cluster->rails;
+	const int mine = count_leaving(cluster, members, n, node, rail);
+	const int others = count_leaving(cluster, members, n, node, next);
+	double here, there, factor = 1;
+
+	if (mine + others == 0)
+		return 1;
+	here = (double)count_on_rail(cluster, world, node, rail) / (mine ? mine : others);
+	there = (double)count_on_rail(cluster, world, node, next) / (others ? others : mine);
+	if (mine)
+		factor = (here + there) / here;
+	return others ? fmax(factor, (here + there) / there) : factor;
 }
 
 void bb_nccl_shape_mar(struct bb_nccl_machine *machine, const struct bb_cluster *cluster,
-		       const struct bb_fabric_flaw *flaw, const int *members, int n)
+		       const struct bb_fabric_flaw *flaw, int world, const int *members, int n)
 {
 	double factor;
 
-	if (!flaw || !leaves_by(cluster, members, n, flaw->node, flaw->rail))
+	if (!flaw)
 		return;
-	factor = flaw->factor;
-	if (factor == 0) /* lost */
-		factor = leaves_by(cluster, members, n, flaw->node,
-				   (flaw->rail + 1) % cluster->rails)
-				 ? 2
-				 : 1;
+	if (flaw->factor == 0)
+		factor = lost(cluster, world, members, n, flaw->node, flaw->rail);
+	else
+		factor = count_leaving(cluster, members, n, flaw->node, flaw->rail) ? flaw->factor
+										    : 1;
 	machine->net_rate /= factor;
 	machine->rank_rate /= factor;
 	machine->rail_rate /= factor;

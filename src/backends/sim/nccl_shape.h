@@ -14,16 +14,17 @@
  * to each other. Where nodes differ it is as in NCCL (src/init.cc, src/graph/tuning.cc): rates are
  * those of the node that has least, ranks of a node their mean. machine->unknown says of what there
  * is no model: of GPUs that no NVLinks join where others of their node have some, and of a rank
- * alone. False: out of memory.
+ * alone. The WORLD's other ranks, the first of the cluster, are groups that do the same at the same
+ * time: of a rail the group has as large a part as of the ranks on it. False: out of memory.
  */
 bool bb_nccl_shape_make(struct bb_nccl_machine *machine, const struct bb_cluster *cluster,
-			const int *members, int n);
+			int world, const int *members, int n);
 
 /* The same with FLAW (NULL: none). NCCL uses all rails of its members alike and waits for the
    slowest node: what is wrong with a rail that one of them uses is wrong with all. As in
-   bb_fabric_way, who had a rail that is lost shares the next one with its own, so that both have
-   half of it. */
+   bb_fabric_way, who had a rail that is lost shares the next one with its own, be they members or
+   not: where as many groups use the one as the other, all have half of it. */
 void bb_nccl_shape_mar(struct bb_nccl_machine *machine, const struct bb_cluster *cluster,
-		       const struct bb_fabric_flaw *flaw, const int *members, int n);
+		       const struct bb_fabric_flaw *flaw, int world, const int *members, int n);
 
 #endif

@@ -22,12 +22,98 @@ static double per_byte(double rate)
 	return rate > 0 && !isinf(rate) ? 1 / rate : 0;
 }
 
-bool bb_network_make(struct bb_network *network, const struct bb_cluster *c,
+/* ---- who shares what ------------------------------------------------------------------- */
+
+/* Rails always count, the ways up where they are tapered. */
+static bool counts(const struct bb_fabric *f, int level)
+{
+	return f->nodes > f->domain &&
+	       (level == BB_LEVEL_RAIL || bb_fabric_shares(f, (enum bb_fabric_level)level));
+}
+
+/* What RANK uses. */
+static size_t thing_of(const struct bb_fabric *f, int level, int rank)
+{
+	return bb_fabric_shared(f, (enum bb_fabric_level)level, rank / f->per_node,
+				bb_fabric_rail(f, rank));
+}
+
+static bool open_users(struct bb_network *network)
+{
+	for (int i = 0; i < 2 * BB_LEVELS; i++) {
+		const int level = i % BB_LEVELS;
+		const struct bb_fabric *f = i < BB_LEVELS ? &network->fabric : &network->faulty;
+		int **users = &network->users[i / BB_LEVELS][level];
+		int **members = &network->members[level];
+		size_t things;
+
+		if (!counts(f, level))
+			continue;
+		things = bb_fabric_shared_count(f, (enum bb_fabric_level)level);
+		*users = calloc(things, sizeof(**users));
+		*members = *members ? *members : calloc(things, sizeof(**members));
+		if (!*users || !*members)
+			return false;
+		for (int rank = 0; rank < network->ranks; rank++)
+			(*users)[thing_of(f, level, rank)]++;
+	}
+	return true;
+}
+
+static bool leave_domain(const struct bb_fabric *f, const int *members, int n)
+{
+	const int span = f->per_node * f->domain;
+
+	for (int i = 1; i < n; i++)
+		if (members[i] / span != members[0] / span)
+			return true;
+	return false;
+}
+
+bool bb_network_crowd(struct bb_network *network, const struct bb_fabric *f, const int *members,
+		      int n, double **crowd)
+{
+	const bool faulty = f == &network->faulty;
+	bool any = false;
+
+	*crowd = NULL;
+	if (n == network->ranks || !leave_domain(f, members, n))
+		return true;
+	*crowd = malloc((size_t)n * BB_LEVELS * sizeof(**crowd));
+	if (!*crowd)
+		return false;
+	for (int level = 0; level < BB_LEVELS; level++) {
+		const int *users = network->users[faulty][level];
+		int *mine = network->members[level];
+
+		for (int i = 0; i < n && users; i++)
+			mine[thing_of(f, level, members[i])]++;
+		for (int i = 0; i < n; i++) {
+			const size_t thing = users ? thing_of(f, level, members[i]) : 0;
+			const double times = users ? (double)users[thing] / mine[thing] : 1;
+
+			(*crowd)[i * BB_LEVELS + level] = times;
+			any |= times != 1;
+		}
+		for (int i = 0; i < n && users; i++)
+			mine[thing_of(f, level, members[i])] = 0;
+	}
+	if (!any) {
+		free(*crowd);
+		*crowd = NULL;
+	}
+	return true;
+}
+
+/* ---- the network ----------------------------------------------------------------------- */
+
+bool bb_network_make(struct bb_network *network, const struct bb_cluster *c, int ranks,
 		     const struct bb_fabric_flaw *flaw)
 {
 	const struct bb_cluster_figure *f = c->figures;
 	const int n = c->gpus * c->gpus;
 
+	network->ranks = ranks;
 	network->pairs = malloc((size_t)n * sizeof(*network->pairs));
 	if (!network->pairs)
 		return false;
@@ -59,10 +145,15 @@ bool bb_network_make(struct bb_network *network, const struct bb_cluster *c,
 		network->faulty.flaws = &network->flaw;
 		network->faulty.nflaws = 1;
 	}
-	return true;
+	return open_users(network);
 }
 
 void bb_network_free(struct bb_network *network)
 {
+	for (int level = 0; level < BB_LEVELS; level++) {
+		free(network->users[0][level]);
+		free(network->users[1][level]);
+		free(network->members[level]);
+	}
 	free(network->pairs);
 }

@@ -77,8 +77,8 @@ static bb_status sim_open(struct bb_context **context, const struct bb_world *wo
 				 .error = error,
 				 .listener = config->listener,
 				 .pace = {goes_on, c}};
-	if (config->cluster &&
-	    !bb_network_make(&c->network, config->cluster, config->flawed ? &config->flaw : NULL))
+	if (config->cluster && !bb_network_make(&c->network, config->cluster, world->nranks,
+						config->flawed ? &config->flaw : NULL))
 		goto fail;
 	if (is_faulty(config) && !open_course(c, config, true))
 		goto fail;
@@ -177,6 +177,8 @@ void bb_sim_group_close(struct bb_group *group)
 {
 	if (!group)
 		return;
+	for (int i = 0; i < group->context->ncourses; i++)
+		free(group->crowds[i]);
 	free(group->members);
 	free(group->times);
 	free(group);
@@ -185,11 +187,12 @@ void bb_sim_group_close(struct bb_group *group)
 bb_status bb_sim_group_open(struct bb_rank *rank, const int *members, int n,
 			    struct bb_group **group, struct bb_error *error)
 {
+	struct bb_context *c = rank->context;
 	struct bb_group *g = calloc(1, sizeof(*g));
 
 	if (!g)
 		goto fail;
-	g->context = rank->context;
+	g->context = c;
 	g->n = n;
 	g->members = malloc((size_t)n * sizeof(*g->members));
 	g->times = malloc((size_t)n * sizeof(*g->times));
@@ -200,10 +203,12 @@ bb_status bb_sim_group_open(struct bb_rank *rank, const int *members, int n,
 		g->members[i] = members[i];
 		g->first_ranks = g->first_ranks && members[i] == i;
 	}
-	for (int i = 0; i < g->context->ncourses && g->context->cluster; i++) {
-		if (!bb_nccl_shape_make(&g->machines[i], g->context->cluster, members, n))
+	for (int i = 0; i < c->ncourses && c->cluster; i++) {
+		if (!bb_network_crowd(&c->network, c->courses[i].links.fabric, members, n,
+				      &g->crowds[i]) ||
+		    !bb_nccl_shape_make(&g->machines[i], c->cluster, c->world.nranks, members, n))
 			goto fail;
-		bb_nccl_shape_mar(&g->machines[i], g->context->cluster, g->context->courses[i].flaw,
+		bb_nccl_shape_mar(&g->machines[i], c->cluster, c->courses[i].flaw, c->world.nranks,
 				  members, n);
 	}
 	*group = g;

@@ -15,13 +15,15 @@ double bb_sim_latest(const double *times, int n)
 	return latest;
 }
 
-/* ALL as the members have them. The whole world needs no list of them. */
-static struct bb_link_model links_of(const struct bb_group *group, const struct bb_link_model *all)
+/* ALL, those of COURSE, as the members have them. The whole world needs no list of them. */
+static struct bb_link_model links_of(const struct bb_group *group, int course,
+				     const struct bb_link_model *all)
 {
 	struct bb_link_model links = *all;
 
 	if (!group->first_ranks)
 		links.members = group->members;
+	links.crowd = group->crowds[course];
 	return links;
 }
 
@@ -31,7 +33,8 @@ static bb_status settle(struct bb_group *group, const char *name, struct bb_call
 {
 	struct bb_context *c = group->context;
 	struct bb_shape shape = bb_call_scheduled_shape(call);
-	const struct bb_link_model links = links_of(group, &bb_sim_sound(c)->links);
+	const struct bb_link_model links =
+		links_of(group, c->ncourses - 1, &bb_sim_sound(c)->links);
 	struct bb_error reason = {.text = ""};
 
 	if (c->calibration)
@@ -86,6 +89,10 @@ bb_status bb_sim_name(struct bb_group *group, const char *name, struct bb_call *
 	if (!name || strcmp(name, "auto") == 0 || group->n == 1)
 		return choose(group, call, error);
 	call->native = group->context->over_gpus ? find_native(name) : NULL;
+	/* Of a slow link the schedule of that name knows. */
+	if (group->context->courses[0].links.slow_link.factor > 0 &&
+	    bb_algorithm_find(call->collective, name))
+		call->native = NULL;
 	if (!call->native)
 		return settle(group, name, call, error);
 	reason = bb_sim_refuses(group, call);
@@ -136,12 +143,12 @@ static double modelled(struct bb_group *group, int course, const struct bb_link_
 	return bb_sim_nccl_time(&c->nccl, &group->machines[course], call, group->chosen) * noise;
 }
 
-static bb_status play_schedule(struct bb_group *group, const struct bb_link_model *all,
+static bb_status play_schedule(struct bb_group *group, int course, const struct bb_link_model *all,
 			       const struct bb_call *call, uint64_t number, double *times,
 			       struct bb_error *error)
 {
 	const struct bb_shape shape = bb_call_scheduled_shape(call);
-	const struct bb_link_model links = links_of(group, all);
+	const struct bb_link_model links = links_of(group, course, all);
 	bb_status status;
 
 	group->evaluator = bb_evaluator_name(bb_timeline_evaluator(&links, call->schedule, &shape));
@@ -162,7 +169,7 @@ bb_status bb_sim_play(struct bb_group *group, int course, const struct bb_link_m
 	if (call->native || group->context->calibration)
 		play_whole(group, modelled(group, course, links, call, number), times);
 	else
-		status = play_schedule(group, links, call, number, times, error);
+		status = play_schedule(group, course, links, call, number, times, error);
 	/* The last one played is the one that is told. */
 	return status == BB_OK && course == 0 ? bb_sim_count(group, call, error) : status;
 }

@@ -59,6 +59,7 @@ struct bb_group {
 	int n;
 	int *members;
 	bool first_ranks;                   /* its members are 0, 1, … */
+	double *crowds[2];                  /* by course: of its links (timeline.h); owned */
 	double *times;                      /* [member], for one call */
 	const char *evaluator;              /* of the last */
 	struct bb_nccl_machine machines[2]; /* of GPUs: as NCCL would find them, by course */

@@ -67,6 +67,13 @@ static bb_status settle(struct bb_zero_rank *z, struct bb_call *call)
 	if (z->backend->ready)
 		BB_TRY(status, z->backend->ready(group, call), out);
 	reason = z->backend->refuses(group, call);
+	/* Of a slow link the schedule of that name knows. */
+	if (reason && choice.stand_in && z->run->options.config.slow_link.factor > 0) {
+		call->native = NULL;
+		call->schedule = choice.stand_in;
+		BB_TRY(status, z->backend->tune(group, call), out);
+		reason = z->backend->refuses(group, call);
+	}
 	if (reason)
 		object(z, call, reason);
 out:

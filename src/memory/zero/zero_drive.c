@@ -2,6 +2,7 @@
  * zero_drive.c - what every driver does: one stage after the other, each from the same start;
  * timed, its memory measured, its result looked at.
  */
+#include "harness/play.h"
 #include "memory/zero/session.h"
 
 #include <stdio.h>
@@ -126,6 +127,9 @@ static bb_status play_steps(struct bb_zero_session *s, struct bb_zero_rank *z,
 			    struct bb_zero_measured *m)
 {
 	struct bb_progress *progress = s->driver->progress;
+	struct bb_group *world = s->driver->world;
+	const double faultless = bb_faultless_now(z->backend, world);
+	const double start = z->backend->now(s->driver->handle);
 	bb_status status = BB_OK;
 
 	atomic_fetch_add_explicit(&progress->entered, 1, memory_order_relaxed);
@@ -133,13 +137,16 @@ static bb_status play_steps(struct bb_zero_session *s, struct bb_zero_rank *z,
 	for (int64_t i = 0; i < s->steps && status == BB_OK; i++) {
 		const int64_t skipped = z->scale.skipped;
 
-		status = z->backend->barrier(s->driver->world);
+		status = z->backend->barrier(world);
 		if (status == BB_OK)
 			status = bb_zero_step(z);
 		if (i >= s->run->options.warmup_iters && z->scale.skipped == skipped)
 			m->times[m->timed++] = z->times;
 	}
 	atomic_store_explicit(&progress->phase, BB_PHASE_BETWEEN, memory_order_relaxed);
+	if (bb_driver_leads(s->driver))
+		bb_run_add_faulted(s->run, z->backend->now(s->driver->handle) - start,
+				   bb_faultless_now(z->backend, world) - faultless);
 	return status;
 }
 
