@@ -73,9 +73,9 @@ static void recount(struct bb_run *run, struct bb_strbuf *by, struct bb_strbuf *
 	bb_strbuf_addf(text, "# Played by: discrete events%s%s\n", by->length > 0 ? "; " : "",
 		       bb_strbuf_text(by));
 	if (modelled)
-		bb_strbuf_add(text, "# A model has a collective alone: messages and other "
-				    "collectives at the same time take nothing from it, nor it "
-				    "from them\n");
+		bb_strbuf_add(text, "# A model has a collective alone, but for rails that groups "
+				    "share: messages and other collectives of its ranks at the "
+				    "same time take nothing from it, nor it from them\n");
 }
 
 /* What the process took of its machine. */
