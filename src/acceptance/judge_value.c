@@ -286,7 +286,7 @@ static void doubt(const struct bb_evidence *e, const struct bb_gate *gate, struc
 static bool is_idle(const struct bb_evidence *e, const struct bb_gate *gate)
 {
 	return gate->from->kind == BB_FROM_SIMULATOR && e->played && e->played->cluster &&
-	       !e->played->fault;
+	       !bb_played_faulty(e->played, e->step);
 }
 
 bb_status bb_judge_value(const struct bb_evidence *e, const struct bb_gate *gate,

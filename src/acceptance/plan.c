@@ -109,6 +109,12 @@ static void add_launched(struct bb_strbuf *text, const struct bb_profile *profil
 	substitute(text, arguments(step), step);
 }
 
+bool bb_played_faulty(const struct bb_played *played, const struct bb_profile_step *step)
+{
+	/* Without a number of ranks all of the cluster take part. */
+	return played->fault && (step->ranks <= 1 || step->ranks >= played->faulty);
+}
+
 bb_status bb_plan_command(const struct bb_profile *profile, const struct bb_profile_step *step,
 			  const struct bb_played *played, const char *folder,
 			  struct bb_words_list *words, struct bb_error *error)
@@ -119,7 +125,7 @@ bb_status bb_plan_command(const struct bb_profile *profile, const struct bb_prof
 		add_played(&text, step, "--cluster", played->cluster);
 	else
 		add_launched(&text, profile, step);
-	if (played->fault)
+	if (bb_played_faulty(played, step))
 		bb_strbuf_addf(&text, " --fault %s", played->fault);
 	bb_strbuf_add(&text, " --json -");
 	return split(&text, step, folder, words, error);

@@ -20,7 +20,10 @@ void bb_words_free(struct bb_words_list *words);
    that is not there yet asks for. */
 struct bb_played {
 	const char *cluster, *fault; /* as in the options of perf binaries; NULL: none */
+	int faulty;                  /* of a fault: how many ranks a step needs to have it */
 };
+/* Does STEP have the fault? Steps of fewer ranks are played without it. */
+bool bb_played_faulty(const struct bb_played *played, const struct bb_profile_step *step);
 
 /*
  * The command of STEP, its binary from FOLDER: what the launcher needs, the words of run:, and
@@ -40,7 +43,7 @@ struct bb_planned {
 	const struct bb_profile *profile;
 	const char *path, *folder;
 	enum bb_mode mode;
-	const struct bb_played *played;
+	struct bb_played *played; /* its FAULTY is found */
 	bb_topology_loader *load;
 };
 BB_MUST bb_status bb_plan_check(const struct bb_planned *plan, struct bb_error *error);

@@ -67,9 +67,26 @@ static bb_status check_places(const struct bb_profile_step *step, const struct b
 	return BB_OK;
 }
 
+/* The first rank with which the fault of O shows: ranks fill CLUSTER node after node. */
+static int first_of(const struct bb_options *o, const struct bb_cluster *cluster)
+{
+	const struct bb_fault *fault = &o->fault;
+	const bool link =
+		fault->kind == BB_FAULT_SLOW_LINK || fault->kind == BB_FAULT_FLAPPING_LINK;
+	int r = 0;
+
+	if (!o->config.flawed)
+		return link && fault->to > fault->rank ? fault->to : fault->rank;
+	while (r < cluster->ranks - 1 &&
+	       (bb_cluster_node(cluster, r) != fault->rank ||
+		(fault->to >= 0 && bb_cluster_rail(cluster, r) != fault->to)))
+		r++;
+	return r;
+}
+
 /* --fault by its own reader: what no program obeys, or what is not in CLUSTER. What only some obey
    the first step refuses that does not. */
-static bb_status check_fault(const struct bb_played *played, const struct bb_cluster *cluster,
+static bb_status check_fault(struct bb_played *played, const struct bb_cluster *cluster,
 			     struct bb_error *error)
 {
 	struct bb_options o = {.backend = bb_backend_find("sim"),
@@ -82,14 +99,15 @@ static bb_status check_fault(const struct bb_played *played, const struct bb_clu
 
 	BB_TRY(st, bb_options_fault(&o, all, error), out);
 	o.cluster = (struct bb_cluster *)cluster;
-	st = bb_options_check_world(&o, &world, error);
+	BB_TRY(st, bb_options_check_world(&o, &world, error), out);
+	played->faulty = 1 + first_of(&o, cluster);
 out:
 	return st;
 }
 
 static bb_status check_played(const struct bb_planned *plan, struct bb_error *error)
 {
-	const struct bb_played *const played = plan->played;
+	struct bb_played *const played = plan->played;
 	struct bb_cluster *cluster = NULL;
 	bb_status st = BB_OK;
 
