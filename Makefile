@@ -215,7 +215,7 @@ $(UNITS): LDLIBS := -lcmocka $(LDLIBS)
 $(addprefix $(B)/tests/,test_collectives test_host test_host_memory test_messages test_queues test_routes): $(B)/tests/unit/ranks.o
 $(B)/tests/test_collectives $(B)/tests/test_pieces: $(B)/tests/unit/oracle.o
 $(B)/tests/test_pipeline $(B)/tests/test_pipeline_search: $(B)/tests/unit/pipelines.o
-$(addprefix $(B)/tests/,test_evaluators test_performer test_ports test_program test_sim test_timeline): $(B)/tests/unit/script.o
+$(addprefix $(B)/tests/,test_evaluators test_performer test_ports test_program test_sim test_timeline_program): $(B)/tests/unit/script.o
 $(B)/tests/test_topology_files: $(filter-out %/main.o,$(TOPOLOGY_OBJECTS))
 $(B)/tests/test_topology_files: LDLIBS += -lexpat
 $(ZERO): $(B)/src/memory/zero/zero_perf.o

@@ -1,0 +1,248 @@
+"""What reports are made of in their tests, a file of each kind among it, and how they are made."""
+
+import json
+import os
+import sys
+
+import kit
+from kit import Skipped, built, equal, execute, expect
+
+REPORT = os.path.join(kit.ROOT, "scripts", "report.py")
+LINK = "--backend sim --link 10GB/s,5us"
+
+
+def report(folder, *sources, status=0):
+    """Run the program; where no Python here has what it needs, the test is left out."""
+    target = os.path.join(folder, "report", "")
+    result = execute([sys.executable, "-B", REPORT, *sources, "-o", target], timeout=300)
+    if result.code == 3:
+        raise Skipped(result.err.strip())
+    result.exits(status)
+    expect("Traceback" not in result.err, result.err)
+    if status == 0:
+        equal(result.out, target + "index.html\n", "on stdout")
+    return result, target
+
+
+def records_of(folder, name, binary, *words):
+    path = os.path.join(folder, name + ".jsonl")
+    execute([built(binary), *words, "--json", path], timeout=120).exits(0)
+    with open(path, encoding="utf-8") as file:
+        return path, [json.loads(line) for line in file]
+
+
+def write_records(path, records):
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(json.dumps(record) + "\n" for record in records)
+    return path
+
+
+def read(*parts):
+    with open(os.path.join(*parts), encoding="utf-8") as file:
+        return file.read()
+
+
+def collective(folder, name="all", *words):
+    return records_of(
+        folder,
+        name,
+        "all_reduce_perf",
+        "-g",
+        "3",
+        "-b",
+        "1K",
+        "-e",
+        "64K",
+        "-f",
+        "8",
+        "-n",
+        "8",
+        "--algo",
+        "ring,tree,auto",
+        "-I",
+        "1",
+        *words,
+    )
+
+
+# ---- one of every kind ----------------------------------------------------------------------------------
+
+
+RUNS = {
+    "ranks-8": "all_reduce_perf -g 8 -b 1K -e 64K -f 8 --algo ring,tree " + LINK,
+    "ranks-64": "all_reduce_perf -g 64 -b 1K -e 64K -f 8 --algo ring,tree " + LINK,
+    "latency": "p2p_latency_perf -g 2 -n 20",
+    "zero": "zero_perf -g 2 --model linear:4x32",
+    "tensor": "tensor_parallel_perf -g 4 " + LINK,
+    "experts": "moe_alltoall_perf -g 4 --skew 0,1 " + LINK,
+    "ways": "data_parallel_perf -g 4 " + LINK,
+    "hybrid": "hybrid_parallel_perf -g 8 " + LINK,
+    "plan": "hybrid_parallel_perf --plan --preset bloom-176b",
+    "pipeline": "pipeline_perf --predict --gantt --stages 3 --microbatches 4 --schedule 1f1b,zb-h1",
+    "buckets": "ddp_bucket_perf -g 4 --flops 10T --buckets 1M,25M -n 6 --noise 5% " + LINK,
+}
+# What they come to on a page.
+PICTURES = (
+    "Bus bandwidth",
+    "Time",
+    "Who wins where",
+    "Percent of the bound",
+    "Time against ranks",
+    "Bus bandwidth against ranks",
+    "Cost of the simulator against ranks",
+    "Memory of the simulator against ranks",
+    "Latency: ",
+    "Bandwidth, GB/s: ",
+    "Bandwidth of memory",
+    "What nodes send",
+    "What nodes receive",
+    "From node to node",
+    "Groups of the world",
+    "Memory under the stages of ZeRO",
+    "Memory in stage 3",
+    "Ways to split",
+    "A layer of experts",
+    "Ways of data parallelism",
+    "Divisions of the model",
+    "A step and its parts alone",
+    "Who does what when",
+    "Sizes of buckets",
+    "Gates, GB/s",
+    "Nodes in a: busbw",
+    "The machine",
+)
+
+
+def by_hand(head):
+    """Records of what takes long to measure, or needs more than one machine."""
+    new = lambda kind, **fields: {"schema": 1, "kind": kind, "run_id": "by-hand", **fields}
+    pair = lambda a, b, **fields: new(
+        "pair",
+        quantity="bandwidth",
+        route="read",
+        direction="unidirectional",
+        ends="gpu",
+        size_bytes=1 << 25,
+        p2p="on",
+        GBps=20.0 - abs(a - b),
+        wrong=0,
+        path="NV18",
+        **{"from": a, "to": b},
+        **fields,
+    )
+    node = lambda n, share: new(
+        "node",
+        host=f"node{n}",
+        node=n,
+        verdict="OK" if share > 0.8 else "BAD",
+        code="ok" if share > 0.8 else "slow-node",
+        reason="it says so",
+        sends_GBps=10 * share,
+        receives_GBps=10.0,
+        sends_share=share,
+        receives_share=1.0,
+    )
+    group = new(
+        "result",
+        collective="all_reduce",
+        algorithm_asked="ring",
+        algorithm="ring",
+        dtype="float",
+        op="sum",
+        root=-1,
+        size_bytes=1024,
+        time_us=10.0,
+        in_place=False,
+        groups=[0, 1, 2],
+        group_busbw_GBps=[5.0, 1.0, 4.9],
+        worst_group=1,
+    )
+    memory = new(
+        "pair",
+        quantity="bandwidth",
+        ends="memory",
+        place="node 0",
+        route="copy",
+        memory_from="node 0",
+        workers=2,
+        GBps=30.0,
+        bound_GBps=40.0,
+    )
+    return [
+        dict(head, run_id="by-hand", program="diagnose"),
+        group,
+        memory,
+        *[pair(a, b) for a in range(4) for b in range(4)],
+        *[node(n, 0.5 if n == 2 else 1.0) for n in range(6)],
+        *[
+            new("meeting", stage="survey", round=0, **{"from": a, "to": b}, rail=0, GBps=9.5)
+            for a in range(6)
+            for b in range(6)
+            if a != b
+        ],
+        new("culprit", code="slow-node", host="node2", node=2, confidence=1.0, text="node2 sends at half of what is usual"),
+        new("end", verdict="culprits found", exit_status=7, results=40, skipped=0, wrong=0),
+    ]
+
+
+GATE = {
+    "step": "a",
+    "metric": "busbw",
+    "subject": "all_reduce ring 1K",
+    "verdict": "failed",
+    "reason": "too slow",
+    "runs": 3,
+    "value": 1.5,
+    "bound": 1.4,
+    "limit": 2.0,
+    "expected": 2.1,
+    "unit": "GB/s",
+    "from": "baseline",
+    "provenance": "here",
+}
+VALUE = {
+    "step": "a",
+    "metric": "busbw",
+    "subject": "x",
+    "line": 6,
+    "value": 2.5,
+    "limit": 2.0,
+    "unit": "GB/s",
+    "shared": False,
+    "beyond": False,
+}
+SLOW = {**VALUE, "value": 1.5, "beyond": True}
+VERDICT = {
+    "schema": 1,
+    "kind": "acceptance",
+    "profile": "p",
+    "verdict": "failed",
+    "exit_status": 7,
+    "gates": [GATE],
+    "sentences": ["One gate does not hold.", "It is that of all_reduce.", "Node n2 stands out."],
+    "nodes": [
+        {"host": "n2", "verdict": "BAD", "code": "BB-BELOW-GATE", "reason": "it is slow, " * 20, "values": [SLOW]},
+        {"host": "n3", "verdict": "OK", "code": "BB-OK", "reason": "nothing stands out", "values": [VALUE]},
+    ],
+    "args": ["build/acceptance", "run", "p.yaml", "--quick"],
+    "steps": [
+        {"name": "a", "run": "all_reduce_perf -g {ranks}", "args": ["all_reduce_perf", "-g", "2"], "ranks": 2, "runs": []}
+    ],
+}
+
+
+def everything(folder):
+    """(paths, all records): a file of each kind."""
+    paths, records = [], []
+    for name, words in RUNS.items():
+        path, found = records_of(folder, name, *words.split())
+        paths.append(path)
+        records += found
+    mine = by_hand(records[0])
+    paths.append(write_records(os.path.join(folder, "by-hand.jsonl"), mine))
+    machine, memory, verdict = (os.path.join(folder, name + ".json") for name in ("machine", "memory", "verdict"))
+    execute([built("topology"), "--system", "hgx-h100", "--json", machine]).exits(0)
+    execute([built("model_memory"), "zero", "--params", "7.5B", "--dp", "64", "--json", memory]).exits(0)
+    with open(verdict, "w", encoding="utf-8") as file:
+        json.dump(VERDICT, file, indent=2)
+    return paths + [machine, memory, verdict], records + mine

@@ -1,0 +1,183 @@
+"""scripts/report.py FILE… -o FOLDER/: reports, looked at in a browser, and the texts of their pictures."""
+
+import json
+import os
+import random
+import sys
+import tempfile
+
+import kit
+from kit import Skipped, equal, execute, expect, test
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from browser import Browser
+from samples import PICTURES, VERDICT, collective, everything, report, write_records
+
+OVERLAPS = os.path.join(kit.ROOT, "tests", "report", "overlaps.py")
+
+SIZES = """Array.from(document.querySelectorAll("svg.picture"), (svg) => {
+    const box = svg.getBoundingClientRect();
+    return [svg.getAttribute("aria-label"), box.width, box.height, svg.querySelectorAll("path").length];
+})"""
+COLUMN = """Array.from(document.querySelectorAll("table")[%d].tBodies[0].rows, (row) => row.cells[%d].textContent)"""
+
+
+def looks_right(browser, page, *pictures):
+    """At a phone's width and a desk's: nothing is wrong, asked for or cut off, and each picture is there."""
+    for width in (360, 1280):
+        browser.open(page, width)
+        equal(browser.complaints(), [], f"complaints about {page} at {width}")
+        wide = browser.run("document.documentElement.scrollWidth")
+        expect(wide <= width, f"{page} is {wide} wide where {width} are there")
+        found = browser.run(SIZES)
+        labels = [one[0] for one in found]
+        equal(
+            [name for name in pictures if not any(label.startswith(name) for label in labels)],
+            [],
+            f"not among {labels}",
+        )
+        for label, across, down, paths in found:
+            expect(across > 100 and down > 30 and paths > 0, f"{label}: {across} x {down}, {paths} paths at {width}")
+
+
+def numbers_of(texts):
+    return [float(text.replace(",", "")) for text in texts]
+
+
+def sorts(browser):
+    """A click sorts by numbers, a second one the other way, and the head says so."""
+    head = 'document.querySelectorAll("table")[0].tHead.rows[0].cells'
+    names = browser.run(f"Array.from({head}, (cell) => cell.textContent)")
+    size = names.index("size")
+    for state, order in (("ascending", 1), ("descending", -1)):
+        browser.run(f"{head}[{size}].querySelector('button').click()")
+        equal(browser.run(f"{head}[{size}].getAttribute('aria-sort')"), state, "what the head says")
+        found = numbers_of(browser.run(COLUMN % (0, size)))
+        equal(found, sorted(found)[::order], f"sizes, {state}")
+    first = browser.run(f"{head}[0].querySelector('button').click(), " + COLUMN % (0, 0))
+    equal(first, sorted(first), "words")
+    equal(browser.run(f"{head}[{size}].getAttribute('aria-sort')"), "none", "what the other head says")
+
+
+def prints_all(browser):
+    """What is folded on the screen is on paper, and folded again afterwards."""
+    count = "document.querySelectorAll('details:not([open])').length"
+    closed = browser.run("document.querySelectorAll('details')[0].open = false, " + count)
+    expect(closed > 0, "nothing is folded")
+    equal(browser.run(f"dispatchEvent(new Event('beforeprint')), {count}"), 0, "folded on paper")
+    equal(browser.run(f"dispatchEvent(new Event('afterprint')), {count}"), closed, "folded afterwards")
+    # On each page that a table goes on to, its heads are text: those of buttons would stand on the first alone.
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    heads = """Array.from(document.querySelectorAll("th"), (th) => [getComputedStyle(th, "::before").content.slice(1, -1) ===
+        th.textContent, getComputedStyle(th.firstChild).display, getComputedStyle(th.closest("thead")).display].join())"""
+    equal(set(browser.run(heads)), {"true,none,table-header-group"}, "heads on paper")
+    browser.call("Emulation.setEmulatedMedia", media="")
+
+
+def themes(browser):
+    colour = "getComputedStyle(document.body).backgroundColor"
+    before = browser.run(colour)
+    after = browser.run(f"document.getElementById('theme').click(), {colour}")
+    expect(before != after, f"the button leaves the page {before}")
+    equal(browser.run(f"document.getElementById('theme').click(), {colour}"), before, "and back")
+
+
+def evil(records):
+    """The same, every text of which tries to be more than text."""
+    bad = "\"'><script>pwned=1</script><img src=x onerror=pwned=1>]]>--></style></svg>{{7*7}}&lt;\u202e\x1b[31m|`"
+    keep = ("kind", "run_id")
+    change = lambda v: bad if isinstance(v, str) else [change(x) for x in v] if isinstance(v, list) else v
+    return [{k: v if k in keep else change(v) for k, v in r.items()} for r in records]
+
+
+def harmless(browser, page):
+    browser.open(page, 1280)
+    equal(browser.complaints(), [], "complaints about an evil page")
+    equal(browser.run("typeof pwned"), "undefined", "what an evil record did")
+    equal(
+        browser.run("[document.scripts.length, document.images.length, document.styleSheets.length]"),
+        [1, 0, 1],
+        "scripts, images, styles",
+    )
+    expect("<script>pwned=1" in browser.run("document.body.textContent"), "the text is not on the page as it was")
+
+
+@test
+def in_a_browser():
+    """One browser for all that needs one."""
+    with tempfile.TemporaryDirectory() as folder, Browser() as browser:
+        path, records = collective(folder)
+        _, target = report(folder, path)
+        looks_right(
+            browser,
+            target + "index.html",
+            *PICTURES[:4],
+            "Iterations",
+            "Distribution",
+            "Arrivals, ring",
+            "Arrivals, tree",
+        )
+        sorts(browser)
+        themes(browser)
+        prints_all(browser)
+        paths, more = everything(folder)
+        _, target = report(folder, *paths)
+        looks_right(browser, target + "index.html", *PICTURES)
+        told = browser.run("Array.from(document.querySelectorAll('.verdict li'), (one) => one.textContent)")
+        equal(told, VERDICT["sentences"], "the sentences that come first")
+        _, target = report(folder, write_records(os.path.join(folder, "evil.jsonl"), evil(records + more)))
+        harmless(browser, target + "index.html")
+
+
+@test
+def no_text_overlaps():
+    with tempfile.TemporaryDirectory() as folder:
+        path, records = collective(folder)
+        long = [dict(r, algorithm_asked="n" * 90, collective="c" * 90) if r["kind"] == "result" else r for r in records]
+        long = [dict(r, run_id="long") for r in long]
+        paths, _ = everything(folder)
+        result = execute(
+            [
+                sys.executable,
+                "-B",
+                OVERLAPS,
+                "--report",
+                path,
+                write_records(os.path.join(folder, "long.jsonl"), long),
+                *paths,
+            ],
+            timeout=300,
+        )
+        if "has no" in result.err:
+            raise Skipped(result.err.strip())
+        for name, picture in json.loads(result.exits(0).out).items():
+            equal((picture["overlaps"], picture["outside"]), ([], []), f"texts of {name} that overlap, are outside")
+
+
+def sampled_at_random(records, seed):
+    """The same, whose iterations take any time and differ by little or much."""
+    draw = random.Random(seed)
+    base, spread = 10 ** draw.uniform(-3, 8), draw.choice((1e-9, 1e-4, 0.01, 0.1, 1, 10))
+    changed = []
+    for r in records:
+        if r["kind"] == "result":
+            samples = sorted(base * (1 + spread * draw.random() ** 2) for _ in range(draw.choice((2, 8, 30))))
+            at = lambda share: samples[int(share * (len(samples) - 1))]
+            r = dict(r, samples_us=samples, time_us=at(0.6), p50_us=at(0.5), p95_us=at(0.95), p99_us=samples[-1])
+            r.update(ci_low_us=samples[0], ci_high_us=samples[-1], busbw_GBps=r["size_bytes"] / at(0.6) / 1e3)
+        changed.append(dict(r, run_id=f"random-{seed}"))
+    return changed
+
+
+@test
+def ticks_fit_whatever_is_measured():
+    with tempfile.TemporaryDirectory() as folder:
+        _, records = collective(folder)
+        some = [r for seed in range(8) for r in sampled_at_random(records, seed)]
+        path = write_records(os.path.join(folder, "random.jsonl"), some)
+        result = execute([sys.executable, "-B", OVERLAPS, "--report", path], timeout=300)
+        if "has no" in result.err:
+            raise Skipped(result.err.strip())
+        for name, picture in json.loads(result.exits(0).out).items():
+            equal((picture["overlaps"], picture["outside"]), ([], []), f"texts of {name} that overlap, are outside")
