@@ -11,15 +11,7 @@
 
 #include <cmocka.h>
 
-static struct bb_cluster *open_cluster(const char *text)
-{
-	struct bb_cluster *c = NULL;
-	struct bb_error error = {0};
-
-	if (bb_cluster_open(text, NULL, &c, &error) != BB_OK)
-		fail_msg("%s: %s", text, error.text);
-	return c;
-}
+#include "clusters.h"
 
 /* The status of TEXT, whose error says WORD. */
 static bb_status refused(const char *text, const char *word)
@@ -32,12 +24,6 @@ static bb_status refused(const char *text, const char *word)
 	if (!strstr(error.text, word))
 		fail_msg("%s: \"%s\" does not say %s", text, error.text, word);
 	return status;
-}
-
-static void assert_near(double got, double expected)
-{
-	if (fabs(got - expected) > 1e-9 * fabs(expected))
-		fail_msg("%.12g, expected %.12g", got, expected);
 }
 
 static void test_systems(void **state)

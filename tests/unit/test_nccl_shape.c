@@ -9,17 +9,9 @@
 
 #include <cmocka.h>
 
+#include "clusters.h"
+
 #define MOST 128
-
-static struct bb_cluster *open_cluster(const char *text)
-{
-	struct bb_cluster *c = NULL;
-	struct bb_error error = {0};
-
-	if (bb_cluster_open(text, NULL, &c, &error) != BB_OK)
-		fail_msg("%s: %s", text, error.text);
-	return c;
-}
 
 /* Of N ranks from FIRST on, STEP apart. */
 static struct bb_nccl_machine shape(const struct bb_cluster *c, int first, int step, int n)
@@ -32,12 +24,6 @@ static struct bb_nccl_machine shape(const struct bb_cluster *c, int first, int s
 	assert_true(bb_nccl_shape_make(&machine, c, c->ranks, members, n));
 	assert_int_equal(machine.ranks, n);
 	return machine;
-}
-
-static void assert_near(double got, double expected)
-{
-	if (fabs(got - expected) > 1e-9 * fabs(expected))
-		fail_msg("%.12g, expected %.12g", got, expected);
 }
 
 static void test_groups_of_programs(void **state)
@@ -162,12 +148,9 @@ static void test_racks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_groups_of_programs),
-		cmocka_unit_test(test_any_order),
-		cmocka_unit_test(test_shared_rails),
-		cmocka_unit_test(test_other_groups),
-		cmocka_unit_test(test_links_of_pairs),
-		cmocka_unit_test(test_racks),
+		cmocka_unit_test(test_groups_of_programs), cmocka_unit_test(test_any_order),
+		cmocka_unit_test(test_shared_rails),       cmocka_unit_test(test_other_groups),
+		cmocka_unit_test(test_links_of_pairs),     cmocka_unit_test(test_racks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
