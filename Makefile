@@ -6,7 +6,7 @@
 #   validate          docs/validation.md: the sim backend against published measurements
 #   perf tune truth   measurements that print tables: speed, the tuning table, known truths
 #   fuzz              the readers of files: topology, models, settings, profiles, logs; each for FUZZ_SECONDS (60)
-#   docs              docs/options.md, docs/records.md and docs/algorithms.md from the code
+#   docs              docs/options.md, records.md and algorithms.md from the code, libraries.md from its list
 #   install clean help
 #
 #   B=DIR                            where to build; nothing is written anywhere else
@@ -57,7 +57,17 @@ BB_FLAGS := -std=gnu11 -Isrc -D_GNU_SOURCE -Wall -Wextra -Werror -Wshadow -Wstri
 ifneq ($(SAN),)
 SAN_FLAGS := -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=undefined
 endif
-LDLIBS   := -lhwloc -lnuma -lm -ldl
+
+# ---- libraries: scripts/libraries.txt lists them ----------------------------------------------
+
+CUDA_INCLUDE := $(addprefix -isystem ,$(wildcard $(if $(NCCL_HOME),$(NCCL_HOME)/include) $(CUDA_HOME)/include))
+# hwloc:-lhwloc and so on, of those that this compiler finds.
+FOUND        := $(shell CC='$(CC)' CPPFLAGS='$(CPPFLAGS)' MPICC='$(MPICC)' CUDA_INCLUDE='$(CUDA_INCLUDE)' \
+                scripts/libraries.sh found hwloc numa expat jansson cyaml yaml cmocka mpi nccl)
+missing       = $(strip $(foreach l,$(1),$(if $(filter $(l):%,$(FOUND)),,$(l))))
+have          = $(if $(call missing,$(1)),,1)
+link          = $(strip $(foreach l,$(1),$(patsubst $(l):%,%,$(filter $(l):%,$(FOUND)))))
+LDLIBS       := $(call link,hwloc numa) -lm -ldl
 
 # The vector kernels: one source, several instruction sets, chosen when a backend opens. They take longest
 # to build: two are enough for sanitizers, and one where only threads are watched.
@@ -85,8 +95,7 @@ PAIRS       := $(patsubst src/p2p/%.c,%,$(wildcard src/p2p/*_perf.c))
 P2P_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out %_perf.c,$(wildcard src/p2p/*.c)))
 
 # Training kernels read models, those in a config.json with jansson: left out without it.
-HAVE_JANSSON     := $(shell printf '\043include <jansson.h>\n' | \
-                    $(CC) $(CPPFLAGS) -E - >/dev/null 2>&1 && echo 1)
+HAVE_JANSSON     := $(call have,jansson)
 TRAINING         := $(if $(HAVE_JANSSON),$(patsubst src/training_kernels/%.c,%,$(wildcard src/training_kernels/*_perf.c)))
 TRAINING_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out %_perf.c,$(wildcard src/training_kernels/*.c src/training_kernels/*/*.c)))
 TRAINING_UNITS   := $(addprefix $(B)/tests/,test_models test_buckets test_step_model test_pipeline test_pipeline_search test_pipeline_program test_ddp test_hybrid test_hybrid_program test_moe test_ways test_train test_tensor)
@@ -107,13 +116,12 @@ MODEL_MEMORY     := $(if $(HAVE_JANSSON),$(B)/model_memory)
 MEMORY_UNITS     := $(addprefix $(B)/tests/,test_states test_memory test_training_memory)
 
 # Acceptance tests: profiles are YAML, which only this binary reads; left out without libcyaml.
-HAVE_CYAML         := $(if $(HAVE_JANSSON),$(shell printf '\043include <cyaml/cyaml.h>\n\043include <yaml.h>\n' | \
-                      $(CC) $(CPPFLAGS) -E - >/dev/null 2>&1 && echo 1))
+HAVE_CYAML         := $(call have,jansson cyaml yaml)
 ACCEPTANCE_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out src/acceptance/diagnose%,$(wildcard src/acceptance/*.c)))
 ACCEPTANCE_TOOL    := $(patsubst %.c,$(B)/%.o,$(wildcard src/acceptance/tool/*.c))
 ACCEPTANCE         := $(if $(HAVE_CYAML),$(B)/acceptance)
 ACCEPTANCE_UNITS   := $(B)/tests/test_acceptance $(B)/tests/test_claims
-ACCEPTANCE_LIBS    := -lcyaml -lyaml -ljansson
+ACCEPTANCE_LIBS    := $(call link,cyaml yaml jansson)
 
 # Under ThreadSanitizer only the tests that start threads.
 UNITS       := $(filter-out $(if $(HAVE_JANSSON),,$(TRAINING_UNITS) $(MEMORY_UNITS) $(ZERO_UNITS)) $(if $(HAVE_CYAML),,$(ACCEPTANCE_UNITS)),$(patsubst tests/unit/%.c,$(B)/tests/%,$(if $(filter thread,$(SAN)),\
@@ -121,8 +129,7 @@ UNITS       := $(filter-out $(if $(HAVE_JANSSON),,$(TRAINING_UNITS) $(MEMORY_UNI
 REFERENCE   := $(B)/docs/reference
 
 # The binary that reads XML files: the only one that needs expat, and left out without it.
-HAVE_EXPAT       := $(shell printf '\043include <expat.h>\n' | \
-                    $(CC) $(CPPFLAGS) -E - >/dev/null 2>&1 && echo 1)
+HAVE_EXPAT       := $(call have,expat)
 TOPOLOGY_SOURCES := $(wildcard src/topology/files/*.c src/topology/tool/*.c)
 TOPOLOGY_OBJECTS := $(TOPOLOGY_SOURCES:%.c=$(B)/%.o)
 TOPOLOGY         := $(if $(HAVE_EXPAT),$(B)/topology)
@@ -131,17 +138,15 @@ TOPOLOGY         := $(if $(HAVE_EXPAT),$(B)/topology)
 READER_OBJECTS   := $(filter $(B)/src/topology/files/%,$(TOPOLOGY_OBJECTS))
 
 # Backends loaded at run time; what they need is needed by nothing else.
-HAVE_MPI    := $(if $(filter auto,$(MPI)),$(shell command -v $(MPICC) >/dev/null 2>&1 && echo 1),$(filter 1,$(MPI)))
+HAVE_MPI    := $(if $(filter auto,$(MPI)),$(call have,mpi),$(filter 1,$(MPI)))
 MPI_SOURCES := $(wildcard src/backends/mpi/*.c) src/launch/mpi.c
 MPI_OBJECTS := $(MPI_SOURCES:%.c=$(B)/%.o)
 PLUGINS     := $(if $(HAVE_MPI),$(B)/backends/mpi.so) $(if $(HAVE_EXPAT),$(B)/backends/topology.so)
 
 # The nccl backend, and for its tests the same with stand-ins for the libraries, whose headers suffice.
-CUDA_INCLUDE := $(addprefix -isystem ,$(wildcard $(if $(NCCL_HOME),$(NCCL_HOME)/include) $(CUDA_HOME)/include))
 CUDA_LIBS    := $(foreach d,$(wildcard $(if $(NCCL_HOME),$(NCCL_HOME)/lib) $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib),-L$(d) -Wl,-rpath,$(d)) \
                 -lcudart_static -lstdc++ -lrt -ldl -lpthread
-HAVE_NCCL_H  := $(if $(filter auto,$(CUDA)),$(shell echo '\#include <nccl.h>' | \
-                $(CC) $(CUDA_INCLUDE) -E - >/dev/null 2>&1 && echo 1),$(filter 1,$(CUDA)))
+HAVE_NCCL_H  := $(if $(filter auto,$(CUDA)),$(call have,nccl),$(filter 1,$(CUDA)))
 HAVE_NVCC    := $(if $(filter auto,$(CUDA)),$(shell command -v $(NVCC) >/dev/null 2>&1 && echo 1),$(filter 1,$(CUDA)))
 NCCL_OBJECTS := $(patsubst %.c,$(B)/%.o,$(wildcard src/backends/nccl/*.c))
 CUDA_OBJECTS := $(patsubst %.cu,$(B)/%.o,$(wildcard src/backends/nccl/*.cu))
@@ -162,10 +167,10 @@ PLAYER       := $(B)/tests/player
 PLAYER_OBJECTS := $(patsubst %.c,$(B)/%.o,$(wildcard tests/play/*.c))
 GPU_SPEED    := $(if $(HAVE_CUDA),$(B)/tests/gpu_speed) $(if $(HAVE_FAKE),$(B)/tests/fake/gpu_speed)
 
+# What is built without these is less, and nothing without hwloc and libnuma.
+ABSENT := $(call missing,expat jansson cyaml yaml)
 all: $(BINS) $(PLUGINS) $(TOPOLOGY) $(MODEL_MEMORY) $(ACCEPTANCE) $(if $(HAVE_MPI),,no-mpi) $(if $(HAVE_CUDA),,no-nccl)
-	$(if $(TOPOLOGY),,@echo 'make: no expat.h (libexpat1-dev): the binary topology is left out')
-	$(if $(HAVE_JANSSON),,@echo 'make: no jansson.h (libjansson-dev): the training kernels and model_memory are left out')
-	$(if $(ACCEPTANCE),,@echo 'make: no cyaml/cyaml.h (libcyaml-dev) or no jansson.h: the binary acceptance is left out')
+	$(if $(ABSENT),@scripts/libraries.sh absent $(ABSENT))
 # What an earlier build left would still be loaded.
 no-mpi no-nccl: no-%:
 	@rm -f $(B)/backends/$*.so
@@ -181,6 +186,8 @@ $(B)/objects: SAYS = $(SOURCES) $(ISAS)
 $(B)/mpicc: SAYS = $(MPICC) $(shell command -v $(MPICC)) $(shell $(MPICC) -show 2>/dev/null)
 $(B)/cuda: SAYS = $(NVCC) $(NVCC_GENCODE) $(CUDA_INCLUDE) $(CUDA_LIBS)
 $(B)/flags $(B)/objects $(B)/mpicc $(B)/cuda: FORCE
+	$(if $(call missing,hwloc numa),@scripts/libraries.sh absent $(call missing,hwloc numa) >&2; \
+		echo 'make: scripts/setup.sh build installs what is needed' >&2; exit 1)
 	@mkdir -p $(@D)
 	@echo '$(SAYS)' | cmp -s - $@ || echo '$(SAYS)' >$@
 
@@ -207,28 +214,28 @@ $(LIB): $(OBJECTS) $(B)/objects
 $(COLLECTIVES:%=$(B)/%): $(B)/%: $(B)/src/collectives/%.o
 $(PAIRS:%=$(B)/%): $(B)/%: $(B)/src/p2p/%.o $(P2P_OBJECTS)
 $(TRAINING:%=$(B)/%): $(B)/%: $(B)/src/training_kernels/%.o $(TRAINING_OBJECTS) $(MEMORY_OBJECTS)
-$(TRAINING:%=$(B)/%): LDLIBS := -ljansson $(LDLIBS)
+$(TRAINING:%=$(B)/%): LDLIBS := $(call link,jansson) $(LDLIBS)
 $(DIAGNOSE): $(B)/src/acceptance/diagnose_main.o $(DIAGNOSE_OBJECTS)
 $(UNITS): $(B)/tests/%: $(B)/tests/unit/%.o
 $(filter $(DIAGNOSE_UNITS),$(UNITS)) $(REFERENCE): $(DIAGNOSE_OBJECTS)
-$(UNITS): LDLIBS := -lcmocka $(LDLIBS)
+$(UNITS): LDLIBS := $(call link,cmocka) $(LDLIBS)
 $(addprefix $(B)/tests/,test_collectives test_host test_host_memory test_messages test_queues test_routes): $(B)/tests/unit/ranks.o
 $(B)/tests/test_collectives $(B)/tests/test_pieces: $(B)/tests/unit/oracle.o
 $(B)/tests/test_pipeline $(B)/tests/test_pipeline_search: $(B)/tests/unit/pipelines.o
 $(addprefix $(B)/tests/,test_evaluators test_performer test_ports test_program test_sim test_timeline_program): $(B)/tests/unit/script.o
 $(B)/tests/test_topology_files: $(filter-out %/main.o,$(TOPOLOGY_OBJECTS))
-$(B)/tests/test_topology_files: LDLIBS += -lexpat
+$(B)/tests/test_topology_files: LDLIBS += $(call link,expat)
 $(ZERO): $(B)/src/memory/zero/zero_perf.o
 $(ZERO) $(filter $(ZERO_UNITS),$(UNITS)): $(ZERO_OBJECTS) $(MODEL_OBJECTS)
-$(ZERO): LDLIBS := -ljansson $(LDLIBS)
+$(ZERO): LDLIBS := $(call link,jansson) $(LDLIBS)
 $(filter $(TRAINING_UNITS),$(UNITS)): $(TRAINING_OBJECTS) $(MEMORY_OBJECTS)
 $(filter $(MEMORY_UNITS),$(UNITS)): $(MEMORY_OBJECTS) $(MODEL_OBJECTS)
-$(filter $(TRAINING_UNITS) $(MEMORY_UNITS) $(ZERO_UNITS),$(UNITS)): LDLIBS += -ljansson
+$(filter $(TRAINING_UNITS) $(MEMORY_UNITS) $(ZERO_UNITS),$(UNITS)): LDLIBS += $(call link,jansson)
 $(filter $(ACCEPTANCE_UNITS),$(UNITS)): $(ACCEPTANCE_OBJECTS)
 $(filter $(ACCEPTANCE_UNITS),$(UNITS)): LDLIBS += $(ACCEPTANCE_LIBS)
 $(B)/tests/test_child $(B)/tests/test_findings $(REFERENCE): $(P2P_OBJECTS)
 $(REFERENCE): $(TRAINING_OBJECTS) $(MEMORY_OBJECTS) $(ZERO_OBJECTS)
-$(REFERENCE): LDLIBS += -ljansson
+$(REFERENCE): LDLIBS += $(call link,jansson)
 $(REFERENCE): $(B)/docs/reference.o
 $(B)/tests/host_speed: $(B)/tests/perf/host_speed.o
 
@@ -245,18 +252,18 @@ $(BINS) $(UNITS) $(PLAYER) $(FAKE_UNITS) $(REFERENCE) $(B)/tests/host_speed: $(L
 
 $(B)/topology: $(TOPOLOGY_OBJECTS) $(LIB)
 	$(call say,LINK,$@)
-	$(Q)$(LINK) -o $@ $^ -lexpat $(LDLIBS)
+	$(Q)$(LINK) -o $@ $^ $(call link,expat) $(LDLIBS)
 
 $(READER_OBJECTS): private BB_FLAGS += -fPIC
 $(B)/backends/topology.so: $(READER_OBJECTS)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(LINK) -shared -Wl,-Bsymbolic-functions -o $@ $^ -lexpat
+	$(Q)$(LINK) -shared -Wl,-Bsymbolic-functions -o $@ $^ $(call link,expat)
 
 $(B)/model_memory: $(MEMORY_TOOL) $(MEMORY_OBJECTS) $(MODEL_OBJECTS) $(LIB)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(LINK) -o $@ $^ -ljansson $(LDLIBS)
+	$(Q)$(LINK) -o $@ $^ $(call link,jansson) $(LDLIBS)
 
 $(B)/acceptance: $(ACCEPTANCE_TOOL) $(ACCEPTANCE_OBJECTS) $(LIB)
 	@mkdir -p $(@D)
@@ -319,7 +326,7 @@ $(B)/tests/fake/nccl.so: $(NCCL_OBJECTS) $(FAKE_OBJECTS)
 
 $(FAKE_UNITS): $(B)/tests/%: $(B)/tests/gpu/%.o $(GPU_TEST_OBJECTS) $(NCCL_OBJECTS) $(FAKE_OBJECTS) \
                $(B)/tests/unit/ranks.o $(B)/tests/unit/oracle.o
-$(FAKE_UNITS): LDLIBS := -lcmocka $(LDLIBS)
+$(FAKE_UNITS): LDLIBS := $(call link,cmocka) $(LDLIBS)
 
 # The speed of the kernels, and for tests the same with stand-ins.
 $(B)/tests/perf/gpu_speed.o: private BB_FLAGS += $(CUDA_INCLUDE)
@@ -367,7 +374,7 @@ SANITIZED := address,undefined thread
 
 # Large sizes take a second an iteration: the fewest that give an interval. Small ones go on until it is narrow.
 bench:
-	scripts/setup.sh bench
+	PYTHON='$(PYTHON)' scripts/setup.sh bench
 	+$(BUILD) all
 	@lscpu | grep -E '^(Architecture|CPU\(s\)|Model name|Thread|Core|Socket|L[123]|NUMA)' || true
 	@grep -E '^Mem(Total|Available)' /proc/meminfo
@@ -414,10 +421,10 @@ fuzz:
 		-print_final_stats=1 $(f) $(CURDIR)/tests/fuzz/seeds/$(f) &&) :
 
 $(B)/topology_fuzz: $(filter-out %/main.o,$(TOPOLOGY_OBJECTS)) $(filter $(B)/src/topology/%,$(OBJECTS))
-$(B)/topology_fuzz: LDLIBS += -lexpat
+$(B)/topology_fuzz: LDLIBS += $(call link,expat)
 $(B)/model_fuzz: $(filter %/buckets.o,$(TRAINING_OBJECTS)) $(filter $(B)/src/training_kernels/models/%,$(TRAINING_OBJECTS))
 $(B)/ds_config_fuzz: $(MEMORY_OBJECTS) $(MODEL_OBJECTS)
-$(B)/model_fuzz $(B)/ds_config_fuzz: LDLIBS += -ljansson
+$(B)/model_fuzz $(B)/ds_config_fuzz: LDLIBS += $(call link,jansson)
 $(B)/profile_fuzz $(B)/claims_fuzz: $(ACCEPTANCE_OBJECTS) $(filter $(B)/src/topology/%,$(OBJECTS)) \
                                     $(filter $(B)/src/schedules/%,$(OBJECTS)) $(B)/src/harness/record.o $(B)/src/harness/record_fields.o
 $(B)/profile_fuzz $(B)/claims_fuzz: LDLIBS += $(ACCEPTANCE_LIBS)
@@ -432,6 +439,7 @@ docs: $(REFERENCE)
 		$(REFERENCE) $$page >$(B)/docs/$$page.md && \
 		cp $(B)/docs/$$page.md docs/ || exit 1; \
 	done
+	$(Q)scripts/libraries.sh table >docs/libraries.md
 
 help:
 	@sed -n 's/^# \{0,1\}//; /^ *[A-Z]* *?=/q; p' Makefile

@@ -1,6 +1,6 @@
-"""Finding a Python that has what is needed."""
+"""Finding a Python that has what is needed: the one rule for it, which scripts/libraries.sh asks too."""
 
-import importlib.util
+import importlib
 import os
 import sys
 
@@ -8,10 +8,18 @@ import sys
 DISTRIBUTION = "/usr/bin/python3"
 
 
+def can_import(name):
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        return False
+    return True
+
+
 def need(*modules):
     """Return where this Python has the modules. Otherwise start the program anew with the
     distribution's Python; if this is that one, return why it cannot go on."""
-    missing = [name for name in modules if not importlib.util.find_spec(name)]
+    missing = [name for name in modules if not can_import(name)]
     if not missing:
         return None
     if sys.prefix != "/usr" and os.access(DISTRIBUTION, os.X_OK):
@@ -19,4 +27,8 @@ def need(*modules):
         os.execv(DISTRIBUTION, [DISTRIBUTION, "-B", "-E", *sys.argv])
     packages = " ".join(f"python3-{name}" for name in missing)
     return (f"{sys.executable} has no {' and no '.join(missing)}; install it (Debian: {packages}; "
-            f"scripts/setup.sh check does)")
+            f"scripts/setup.sh bench does)")
+
+
+if __name__ == "__main__":
+    sys.exit(need(*sys.argv[1:]))

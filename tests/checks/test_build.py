@@ -49,7 +49,9 @@ def another_cuda():
 
 def refuses(words, *said):
     with tempfile.TemporaryDirectory() as folder:
-        result = execute(["make", f"B={folder}", f"{folder}/src/core/units.o", *words], CLEAN, 60, cwd=ROOT).exits(2)
+        # Folders of the environment would be judged as well.
+        clean = ["env", "-u", "CUDA_HOME", "-u", "NCCL_HOME"]
+        result = execute([*clean, "make", f"B={folder}", f"{folder}/src/core/units.o", *words], CLEAN, 60, cwd=ROOT).exits(2)
     result.says(*said)
 
 
@@ -101,3 +103,27 @@ add("valgrind: host", lambda: valgrind(
     [built("all_reduce_perf"), *"-g 2 -b 4 -e 400 -f 10 -n 2 --algo ring,tree,direct --csv /dev/null --json /dev/null".split()]))
 add("valgrind: null", lambda: valgrind([built("alltoallv_perf"), *"-g 3 -b 1K -e 1K --backend null".split()]))
 add("valgrind: options", lambda: valgrind([built("tests/test_options")]))
+
+
+# ---- libraries -----------------------------------------------------------------------------
+
+LIBRARIES = os.path.join(ROOT, "scripts", "libraries.sh")
+
+
+@test
+def libraries_are_documented():
+    with open(os.path.join(ROOT, "docs", "libraries.md"), encoding="utf-8") as page:
+        equal(page.read(), execute([LIBRARIES, "table"]).exits(0).out, "docs/libraries.md, which `make docs` writes")
+
+
+@test
+def a_broken_header_is_absent():
+    """A library whose header cannot be compiled counts as absent, and nothing else does."""
+    names = ("hwloc", "expat", "jansson", "cyaml", "yaml", "nccl")
+    with tempfile.TemporaryDirectory() as folder:
+        for header in ("yaml.h", "nccl.h"):
+            with open(os.path.join(folder, header), "w", encoding="utf-8") as file:
+                file.write("#error not here\n")
+        given = {"CPPFLAGS": f"-I{folder}", "CUDA_INCLUDE": f"-I{folder}"}
+        out = execute([LIBRARIES, "found", *names], given).exits(0).out
+    equal(out.split(), ["hwloc:-lhwloc", "expat:-lexpat", "jansson:-ljansson", "cyaml:-lcyaml"], "what is found")
