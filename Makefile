@@ -2,7 +2,7 @@
 #
 #   all (default)     the binaries: B/*_perf
 #   bench             the main job: all-reduce from 1M to 1G on 8 ranks, ring, tree and the default, and a report
-#   check             all tests; check-full: and the long ones under sanitizers
+#   check             all tests; check-full: and the long ones under sanitizers; check-build: only what they run
 #   validate          docs/validation.md: the sim backend against published measurements
 #   perf tune truth   measurements that print tables: speed, the tuning table, known truths
 #   fuzz              the readers of files: topology, models, settings, profiles, logs; each for FUZZ_SECONDS (60)
@@ -15,7 +15,7 @@
 #   MPI=auto | 0 | 1                 the mpi backend: if MPICC is there, never, always
 #   CUDA=auto | 0 | 1                the nccl backend: if nvcc and nccl.h are there, never, always
 #   CUDA_HOME=DIR NCCL_HOME=DIR NVCC_GENCODE=   where they are; the devices that it is built for
-#   REPORT=DIR                       where `make bench` puts its report
+#   REPORT=DIR BENCH_MAX=1G          where `make bench` puts its report; the largest size that it measures
 #   PREFIX=DIR DESTDIR=DIR           where `make install` puts things
 
 SAN    ?=
@@ -23,6 +23,7 @@ comma  := ,
 B      ?= build$(if $(SAN),-$(subst $(comma),-,$(SAN)))
 PREFIX ?= /usr/local
 REPORT ?= $(B)/bench/report
+BENCH_MAX ?= 1G
 V      ?= 0
 MPI    ?= auto
 MPICC  ?= mpicc
@@ -379,15 +380,18 @@ bench:
 	@lscpu | grep -E '^(Architecture|CPU\(s\)|Model name|Thread|Core|Socket|L[123]|NUMA)' || true
 	@grep -E '^Mem(Total|Available)' /proc/meminfo
 	@mkdir -p $(B)/bench
-	status=0; $(B)/all_reduce_perf -b 1M -e 1G -g 8 --algo ring,tree,auto -n 8 --precision 5% --max-time 1 -T 600 \
+	status=0; $(B)/all_reduce_perf -b 1M -e $(BENCH_MAX) -g 8 --algo ring,tree,auto -n 8 --precision 5% --max-time 1 -T 600 \
 		--json $(B)/bench/records.jsonl || \
 		status=$$?; \
-	$(PYTHON) scripts/report.py $(B)/bench/records.jsonl -o $(REPORT)/ || [ $$? -eq 3 ] && exit $$status
+	$(PYTHON) scripts/report.py $(B)/bench/records.jsonl -o $(REPORT)/; \
+	case $$? in 0 | 3 | 127) exit $$status ;; *) exit 1 ;; esac # without a Python that can draw there is no report
 
-check check-full:
+check-build:
 	scripts/setup.sh check
 	+$(BUILD) all units $(REFERENCE)
 	+$(foreach s,$(SANITIZED),$(BUILD) B=$(B)/$(subst $(comma),-,$(s)) SAN=$(s) all units &&) :
+
+check check-full: check-build
 	$(PYTHON) tests/run.py $(if $(filter %-full,$@),--full) $(B)
 
 validate:
@@ -453,7 +457,7 @@ install: all
 clean:
 	rm -rf $(B)
 
-.PHONY: all units bench check check-full fuzz validate perf tune truth docs help install clean no-mpi no-nccl FORCE
+.PHONY: all units bench check check-build check-full fuzz validate perf tune truth docs help install clean no-mpi no-nccl FORCE
 .SECONDARY:
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules

@@ -1,0 +1,190 @@
+#!/usr/bin/env bash
+# Tries busbench as on a fresh machine: a Debian root with git and make, and a clean clone of what is committed.
+#
+#   tests/fresh/run.sh [-s SUITE] [-k] [STAGE...]
+#
+#   bench     `make bench` up to 4 MiB: set-up, build, measurement, report
+#   check     what `make check` does before the first test: set-up, and the build of all tests
+#   clang     a machine whose only compiler is clang: set-up, build, a measurement
+#   aarch64   a cross-build, its unit tests and a measurement under qemu-user
+#
+# Without a STAGE bench and check run, one after the other in one root. SUITE is a suite of this machine's mirror, such as
+# trixie (default: this machine's). -k keeps the root and its logs. Needs root; uses the network; takes 3 GB of
+# $TMPDIR. Closes with "N passed, N failed, N skipped", where a root that cannot be made here is skipped.
+# Exit: 0 nothing failed, 1 a stage failed, 2 usage.
+set -uo pipefail
+
+PROJECT=$(cd "$(dirname "$0")/../.." && pwd)
+STAGES='bench check clang aarch64'
+PASSED=0 FAILED=0 SKIPPED=0
+
+usage() {
+	sed -n 's/^# \{0,1\}//; 2,12p' "$0" >&2
+	exit 2
+}
+
+# ---- the root ------------------------------------------------------------------------------
+
+# why_not: prints why no root can be made here; nothing where one can.
+why_not() {
+	local free
+	free=$(df -Pk "$FOLDER" | awk 'NR == 2 { print int($4 / 1048576) }')
+	if [ "$(id -u)" -ne 0 ]; then
+		echo "only root may make one"
+	elif ! unshare --mount --pid --fork true 2>/dev/null; then
+		echo "mount namespaces are not allowed"
+	elif [ "$free" -lt 4 ]; then
+		echo "$FOLDER has $free GB free, and 4 are needed"
+	elif [ -z "$MIRROR" ]; then
+		echo "apt names no mirror"
+	elif ! "$PROJECT/scripts/setup.sh" fresh >"$FOLDER/setup.log" 2>&1; then
+		tail -n 1 "$FOLDER/setup.log"
+	fi
+}
+
+# Apt's first mirror, in either of the formats of its lists.
+mirror() {
+	cat /etc/apt/sources.list.d/*.sources /etc/apt/sources.list.d/*.list /etc/apt/sources.list 2>/dev/null |
+		awk '$1 == "URIs:" { print $2; exit } $1 == "deb" { for (i = 2; i <= NF; i++) if ($i ~ /:\/\//) { print $i; exit } }'
+}
+
+# make_root ROOT: a minimal Debian that fetches its packages as this machine does.
+make_root() {
+	local root=$1
+	debootstrap --variant=minbase --include=git,make,ca-certificates "$SUITE" "$root" "$MIRROR" || return
+	cp -r /etc/apt/apt.conf.d/. "$root/etc/apt/apt.conf.d/" &&
+		cp /etc/resolv.conf "$root/etc/" &&
+		echo "127.0.0.1 localhost $(hostname)" >"$root/etc/hosts"
+}
+
+# within ROOT SCRIPT: a shell script in the clone inside the root, as on a machine of its own; what it starts and
+# mounts ends with it.
+within() {
+	# shellcheck disable=SC2016 # the inner shell expands these
+	unshare --mount --pid --fork --kill-child bash -c '
+		mount -t proc proc "$1/proc" && mount --rbind /sys "$1/sys" && mount --rbind /dev "$1/dev" &&
+		mount -t tmpfs shm "$1/dev/shm" || exit 3
+		exec chroot "$1" /usr/bin/env -i HOME=/root TERM=dumb PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+			bash -euc "cd /root/busbench; $2" </dev/null' bash "$1" "$2"
+}
+
+# new_root NAME: prints its folder, a copy of the root that was made first, with a clean clone.
+new_root() {
+	local root=$FOLDER/$1
+	if [ ! -d "$FOLDER/base" ]; then
+		make_root "$FOLDER/base" >"$FOLDER/base.log" 2>&1 || return
+	fi
+	cp -a "$FOLDER/base" "$root" &&
+		git clone -q "$PROJECT" "$root/root/busbench" &&
+		echo "$root"
+}
+
+# ---- stages: a root each, but check goes on in that of bench -----------------------------------
+
+root_of() {
+	case $1 in
+	bench | check) echo default ;;
+	*) echo "$1" ;;
+	esac
+}
+
+stage_bench() {
+	cat <<-'END'
+		make bench BENCH_MAX=4M
+		grep -q '<svg' build/bench/report/index.html
+		grep -q '"kind":"case"' build/bench/records.jsonl
+	END
+}
+
+stage_check() {
+	echo 'make check-build'
+}
+
+stage_clang() {
+	cat <<-'END'
+		apt-get -qq update
+		DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends clang >/dev/null
+		scripts/setup.sh build
+		! command -v gcc
+		make -j"$(nproc)"
+		build/all_reduce_perf -b 8 -e 64K -f 8 -g 2 --algo ring,tree,auto
+	END
+}
+
+# The libraries come from Debian's packages for arm64.
+stage_aarch64() {
+	local libraries
+	libraries=$(awk -F'|' '$4 ~ /^ *library / { gsub(/ /, "", $3); printf "%s:arm64 ", $3 }' "$PROJECT/scripts/libraries.txt")
+	cat <<-END
+		dpkg --add-architecture arm64
+		apt-get -qq update
+		DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends \
+			gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static python3 $libraries >/dev/null
+		make -j"\$(nproc)" CC=aarch64-linux-gnu-gcc AR=aarch64-linux-gnu-ar MPI=0 CUDA=0 all units
+		qemu-aarch64-static build/all_reduce_perf -b 8 -e 64K -f 8 -g 2 --algo ring,tree,auto
+		python3 -B tests/run.py --under qemu-aarch64-static -k unit/ build
+	END
+}
+
+skip() {
+	echo "skipped: fresh/$1 ($SUITE): $2"
+	SKIPPED=$((SKIPPED + 1))
+}
+
+run_stage() {
+	local stage=$1 root name log=$FOLDER/$1.log begin=$SECONDS reason
+	name=$(root_of "$stage")
+	root=$FOLDER/$name
+	if [ ! -d "$root" ] && ! new_root "$name" >/dev/null; then
+		reason=$(tail -n 1 "$FOLDER/base.log")
+		rm -rf "$root"
+		skip "$stage" "debootstrap: ${reason:-failed}"
+	elif within "$root" "$("stage_$stage")" >"$log" 2>&1; then
+		printf '%-40s %-30s %6d s\n' "fresh/$stage ($SUITE)" passed $((SECONDS - begin))
+		tail -n 3 "$log" | sed 's/^/    /'
+		PASSED=$((PASSED + 1))
+	else
+		echo "FAILED: fresh/$stage ($SUITE), after $((SECONDS - begin)) s:"
+		tail -n 40 "$log" | sed 's/^/    /'
+		FAILED=$((FAILED + 1))
+	fi
+}
+
+main() {
+	local stage reason
+	for stage in "$@"; do
+		case " $STAGES " in
+		*" $stage "*) ;;
+		*)
+			echo "run.sh: no stage '$stage'; the stages are $STAGES" >&2
+			exit 2
+			;;
+		esac
+	done
+	reason=$(why_not)
+	for stage in "$@"; do
+		if [ -n "$reason" ]; then
+			skip "$stage" "$reason"
+		else
+			run_stage "$stage"
+		fi
+	done
+	echo "$PASSED passed, $FAILED failed, $SKIPPED skipped"
+	[ "$FAILED" -eq 0 ]
+}
+
+SUITE=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+KEEP=
+while getopts s:k option; do
+	case $option in
+	s) SUITE=$OPTARG ;;
+	k) KEEP=1 ;;
+	*) usage ;;
+	esac
+done
+shift $((OPTIND - 1))
+[ $# -gt 0 ] || set -- bench check
+MIRROR=$(mirror)
+FOLDER=$(mktemp -d "${TMPDIR:-/tmp}/busbench-fresh.XXXXXX")
+trap '[ -n "$KEEP" ] && echo "kept: $FOLDER" || rm -rf --one-file-system "$FOLDER"' EXIT
+main "$@"
