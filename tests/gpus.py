@@ -41,11 +41,11 @@ def built(program, variant=""):
     return os.path.join(installed(variant).name, program)
 
 
-def run(line, env=None, variant="", timeout=60):
+def run(line, env=None, variant=""):
     """Run "all_reduce -g 4 …"; what it does not let go is said on stderr."""
     name, *arguments = line.split()
     env = {"BUSBENCH_FAKE_LEAKS": "1", **(env or {})}
-    return kit.execute([built(name + "_perf", variant), *arguments], env, timeout)
+    return kit.execute([built(name + "_perf", variant), *arguments], env)
 
 
 def right(result):
@@ -57,8 +57,8 @@ def right(result):
     return result
 
 
-def passes(line, env=None, variant="", timeout=60):
-    result = right(run(line, env, variant, timeout))
+def passes(line, env=None, variant=""):
+    result = right(run(line, env, variant))
     return result.require(result.rows(), "no rows")
 
 

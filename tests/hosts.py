@@ -205,8 +205,8 @@ class Hosts:
         there = [f"{PLACE}/agent", f"h{host}", shlex.join(["env", "-C", os.getcwd(), *words])] if host else words
         return [*self.enter, "env", "-C", os.getcwd(), *there]
 
-    def execute(self, words, env=None, timeout=60, host=None):
-        return kit.execute(self.words(words, host), {**self.environment(), **(env or {})}, timeout)
+    def execute(self, words, env=None, host=None):
+        return kit.execute(self.words(words, host), {**self.environment(), **(env or {})})
 
     def spawn(self, words, env=None, host=None):
         return kit.spawn(self.words(words, host), {**self.environment(), **(env or {})})

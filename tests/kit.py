@@ -32,29 +32,37 @@ class Settings:
     given = "build"  # the build folder as make knows it
     build = os.path.join(ROOT, "build")
     full = False
+    under = []  # the command that runs unit tests
+
+
+# No test is decided by a timing. This limit ends what hangs, on a machine that is busy with other things as well; what
+# ends in time says so by its exit status and its words.
+LIMIT = 600
+LONG = LIMIT // 2  # -T of runs that end before it: exit status 4 would say that they did not
+ALL = 1 << 20  # cores of a test that runs alone
 
 
 class Test:
-    def __init__(self, name, function, arguments, alone):
+    def __init__(self, name, function, arguments, cores):
         self.name = name
         self.function = function
         self.arguments = arguments
-        self.alone = alone
+        self.cores = cores
 
 
 TESTS = []  # of the module that is being loaded
 
 
-def add(name, function, *arguments, alone=False):
-    """Register function(*arguments). alone: nothing else runs meanwhile."""
-    TESTS.append(Test(name, function, arguments, alone))
+def add(name, function, *arguments, cores=None):
+    """Register function(*arguments). cores: how many it keeps busy (default: CORES of its module, else 1)."""
+    TESTS.append(Test(name, function, arguments, cores))
 
 
-def test(function=None, *, alone=False):
+def test(function=None, *, cores=None):
     """Decorator: the function is one test, named after itself."""
 
     def register(f):
-        add(f.__name__, f, alone=alone)
+        add(f.__name__, f, cores=cores)
         return f
 
     return register(function) if function else register
@@ -138,32 +146,45 @@ def spawn(words, env=None, **options):
     )
 
 
-def finish(process, timeout, started=None):
-    """Wait for PROCESS, or kill it and everything it started, and fail."""
+def finish(process, started=None):
+    """Wait for PROCESS; one that hangs is killed with everything it started, and the test fails."""
     try:
-        out, err = process.communicate(timeout=timeout)
+        out, err = process.communicate(timeout=LIMIT)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         out, err = process.communicate()
-        raise Failure(f"did not end within {timeout} s\n{Result(process.args, 'killed', out, err, timeout)}")
+        raise Failure(f"did not end within {LIMIT} s\n{Result(process.args, 'killed', out, err, LIMIT)}")
     seconds = time.monotonic() - started if started else 0
     return Result(process.args, process.returncode, out or "", err or "", seconds)
 
 
-def execute(words, env=None, timeout=60, **options):
+def wait_for(condition, what, alive=lambda: True):
+    """Wait until CONDITION(), which must come while ALIVE()."""
+    until = time.monotonic() + LIMIT
+    while not condition():
+        expect(alive() and time.monotonic() < until, f"waited in vain: {what}")
+        time.sleep(0.02)
+
+
+def has_rows(table):
+    """A CSV file has a good many rows."""
+    return os.path.exists(table) and os.path.getsize(table) > 10000
+
+
+def execute(words, env=None, **options):
     started = time.monotonic()
-    return finish(spawn(words, env, **options), timeout, started)
+    return finish(spawn(words, env, **options), started)
 
 
-def run(line, env=None, timeout=60, variant="", **options):
+def run(line, env=None, variant="", **options):
     """Run "all_reduce -g 4 …": the words of a command line, without _perf and a folder."""
     name, *arguments = shlex.split(line)
-    return execute([built(name + "_perf", variant)] + arguments, env, timeout, **options)
+    return execute([built(name + "_perf", variant)] + arguments, env, **options)
 
 
-def passes(line, env=None, timeout=60, variant=""):
+def passes(line, env=None, variant=""):
     """Run LINE; it exits 0 with nothing on stderr, and every row that was checked is right."""
-    result = run(line, env, timeout, variant).exits(0)
+    result = run(line, env, variant).exits(0)
     result.require(not result.err, "something on stderr")
     for row in result.rows():
         for half in row.halves:

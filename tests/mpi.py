@@ -16,9 +16,6 @@ import uuid
 import kit
 
 TIMEOUT = 5  # -T of runs that use it up
-LONG = 30  # of those that end before it
-GRACE = 5  # busbench's own, to end after it
-SLACK = 2  # of a busy machine
 
 LOCAL = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -26,7 +23,7 @@ LOCAL = {
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
     "OMPI_MCA_hwloc_base_binding_policy": "none",
     "OMPI_MCA_mpi_yield_when_idle": "1",
-    "MPIEXEC_TIMEOUT": "300",  # should nobody be left to end it
+    "MPIEXEC_TIMEOUT": str(kit.LIMIT),  # should nobody be left to end it
 }
 
 
@@ -58,9 +55,9 @@ class Job:
         self.started = time.monotonic()
         self.process = kit.spawn(hosts.words(words) if hosts else words, {**where, name: value, **(env or {})})
 
-    def finish(self, timeout=60):
+    def finish(self):
         try:
-            return kit.finish(self.process, timeout, self.started)
+            return kit.finish(self.process, self.started)
         finally:
             self.end()
 
@@ -102,18 +99,20 @@ class Job:
 
     def await_start(self):
         """A busbench process is there; or the launcher is not, any more."""
-        deadline = time.monotonic() + 20
-        while not self.processes("_perf") and self.process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.02)
+        kit.wait_for(lambda: self.processes("_perf") or self.process.poll() is not None, "a process starts")
 
-    def await_gone(self, seconds):
-        """All busbench processes that have started are gone within SECONDS, or the test fails."""
-        deadline = time.monotonic() + seconds
-        while left := self.processes("_perf"):
-            if time.monotonic() > deadline:
-                self.end()
-                raise kit.Failure(f"still there after {seconds:.1f} s: {left}")
-            time.sleep(0.05)
+    def await_gone(self):
+        """All busbench processes that have started end by themselves, or the test fails."""
+        try:
+            kit.wait_for(lambda: not self.processes("_perf"), "all processes end")
+        except kit.Failure:
+            self.end()
+            raise
+
+    def await_rows(self, table):
+        kit.wait_for(lambda: kit.has_rows(table) or self.process.poll() is not None, "rows")
+        if not kit.has_rows(table):
+            raise kit.Failure(f"no rows\n{self.finish()}")
 
 
 def words(n, line, options="", hosts=None, slots=1, program=kit.built):
@@ -123,8 +122,8 @@ def words(n, line, options="", hosts=None, slots=1, program=kit.built):
     return ["mpirun", *there, "-np", str(n), *shlex.split(options), program(name + "_perf"), *arguments]
 
 
-def run(n, line, env=None, timeout=60, options="", hosts=None, slots=1):
-    return Job(words(n, line, options, hosts, slots), env, hosts).finish(timeout)
+def run(n, line, env=None, options="", hosts=None, slots=1):
+    return Job(words(n, line, options, hosts, slots), env, hosts).finish()
 
 
 def quiet(result):
@@ -133,9 +132,9 @@ def quiet(result):
     return result.require(not said, "something on stderr")
 
 
-def passes(n, line, env=None, timeout=60, options="", hosts=None, slots=1):
+def passes(n, line, env=None, options="", hosts=None, slots=1):
     """It exits 0 with nothing on stderr, and every row that was checked is right."""
-    result = quiet(run(n, line, env, timeout, options, hosts, slots).exits(0))
+    result = quiet(run(n, line, env, options, hosts, slots).exits(0))
     for row in result.rows():
         for half in row.halves:
             result.require(half.wrong in ("0", "N/A"), f"#wrong {half.wrong} of {row.size} B")
@@ -146,9 +145,9 @@ def records(text):
     return [json.loads(line) for line in text.splitlines()]
 
 
-def measured(n, line, env=None, timeout=60, hosts=None, slots=1):
+def measured(n, line, env=None, hosts=None, slots=1):
     """The record of a run that exits 0, and those of its results, which are all right."""
-    result = quiet(run(n, line + " --json -", env, timeout, "", hosts, slots).exits(0))
+    result = quiet(run(n, line + " --json -", env, "", hosts, slots).exits(0))
     found = records(result.out)
     rows = [record for record in found if record["kind"] == "result"]
     result.require(rows and all(record["wrong"] == 0 for record in rows), "wrong or no rows")
@@ -166,25 +165,21 @@ def running(n, line, hosts=None, program=kit.built, env=None):
         files = f" --csv {table} --json {os.path.join(folder, 'a.jsonl')}"
         job = Job(words(n, line + files, hosts=hosts, program=program), env, hosts=hosts)
         try:
-            deadline = time.monotonic() + 20
-            while not (os.path.exists(table) and os.path.getsize(table) > 10000):
-                if job.process.poll() is not None or time.monotonic() > deadline:
-                    raise kit.Failure(f"no rows\n{job.finish(5)}")
-                time.sleep(0.02)
+            job.await_rows(table)
             yield job, folder
         finally:
             job.end()
 
 
-def ended(job, timeout=TIMEOUT):
-    """All busbench processes end by themselves in time; then whatever the launcher does is cut short."""
+def ended(job):
+    """All busbench processes end by themselves; then whatever the launcher does is cut short."""
     job.await_start()
-    job.await_gone(timeout + GRACE + SLACK)
+    job.await_gone()
     try:
         job.process.wait(30)
     except subprocess.TimeoutExpired:
         job.end()
-    return job.finish(10)
+    return job.finish()
 
 
 def sentences(result):

@@ -1,27 +1,25 @@
 #!/usr/bin/env python3
 """Runs the tests of a build and closes with one line: N passed, N failed.
 
-    tests/run.py [--full] [-k WORD] [-j JOBS] BUILD
+    tests/run.py [--full] [-k WORD] [-j CORES] [--under COMMAND] BUILD
 
 Unit tests are the programs BUILD/tests/test_* (cmocka); tests of the binaries and of the sources are
 the modules test_*.py of tests/checks, tests/cli and tests/report. A program that crashes, hangs or says
-nothing has failed. Tests run side by side but for those that ask to be alone.
+nothing has failed. Beside each other run only as many tests as this machine has cores for: a test declares how many
+it keeps busy (kit.add, CORES of its module), so that ranks which wait for each other do not starve.
 """
 
 import argparse
-import concurrent.futures
 import importlib.util
 import os
 import re
+import shlex
 import sys
 import threading
 import time
 import traceback
 
 import kit
-
-UNIT_SECONDS = 180
-
 
 class File:
     """The tests of one program or module: one line when all are done."""
@@ -95,7 +93,7 @@ def run_unit(path, variant):
     options = kit.SANITIZERS[variant] if variant else {}
     name = os.path.basename(path)
     try:
-        result = kit.execute([path], {"CMOCKA_MESSAGE_OUTPUT": "TAP", **options}, UNIT_SECONDS)
+        result = kit.execute([*kit.Settings.under, path], {"CMOCKA_MESSAGE_OUTPUT": "TAP", **options})
     except kit.Failure as failure:
         return 0, [(name, str(failure))], []
     planned = sum(int(n) for n in re.findall(r"^1\.\.(\d+)", result.out, re.M))
@@ -151,7 +149,7 @@ def unit_jobs(report, wanted):
                     result = 0, [(file.name, f"{path} was not built")], []
                 report.add(file, *result, time.monotonic() - started)
 
-            yield job, False
+            yield job, 2 if has_threads(folder, name) else 1
 
 
 # ---- modules -----------------------------------------------------------------------------
@@ -174,14 +172,17 @@ def load(path, name):
     kit.TESTS.clear()
     try:
         spec = importlib.util.spec_from_file_location(name.replace("/", "."), path)
-        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        for test in kit.TESTS:
+            test.cores = test.cores or getattr(module, "CORES", 1)
     except Exception:
         text = traceback.format_exc()
 
         def fail():
             raise kit.Failure(text)
 
-        kit.TESTS[:] = [kit.Test("loading it", fail, (), False)]
+        kit.TESTS[:] = [kit.Test("loading it", fail, (), 1)]
     return list(kit.TESTS)
 
 
@@ -204,29 +205,60 @@ def module_jobs(report, wanted):
                     result = run_test(test)
                     report.add(file, *result, time.monotonic() - started)
 
-                yield job, test.alone
+                yield job, test.cores
+
+
+# ---- side by side ------------------------------------------------------------------------
+
+
+def run_all(jobs, cores):
+    """Run jobs, (function, cores that it keeps busy) each: the largest that fits what is free comes next."""
+    waiting = sorted(jobs, key=lambda job: -job[1])
+    changed = threading.Condition()
+    free = cores
+
+    def run(function, share):
+        nonlocal free
+        try:
+            function()
+        finally:
+            with changed:
+                free += share
+                changed.notify()
+
+    threads = []
+    while waiting:
+        with changed:
+            fitting = None
+            while fitting is None:
+                fitting = next((i for i, (_, wanted) in enumerate(waiting) if min(wanted, cores) <= free), None)
+                if fitting is None:
+                    changed.wait()
+            function, wanted = waiting.pop(fitting)
+            share = min(wanted, cores)
+            free -= share
+        threads.append(threading.Thread(target=run, args=(function, share)))
+        threads[-1].start()
+    for thread in threads:
+        thread.join()
 
 
 def main():
     parser = argparse.ArgumentParser(description="Runs the tests of a build.")
     parser.add_argument("--full", action="store_true", help="the long ones too")
     parser.add_argument("-k", default="", metavar="WORD", help="only tests with WORD in file or name")
-    # Many tests wait for most of their time.
-    parser.add_argument("-j", type=int, default=1 + (os.cpu_count() or 1), metavar="JOBS")
+    parser.add_argument("-j", type=int, default=os.cpu_count() or 1, metavar="CORES", help="cores to keep busy (default: all)")
+    parser.add_argument("--under", default="", metavar="COMMAND", help="what runs the unit tests, such as an emulator")
     parser.add_argument("build", metavar="BUILD")
     arguments = parser.parse_args()
     sys.dont_write_bytecode = True
     kit.Settings.given = arguments.build
     kit.Settings.build = os.path.abspath(arguments.build)
     kit.Settings.full = arguments.full
+    kit.Settings.under = shlex.split(arguments.under)
     report = Report()
     jobs = list(module_jobs(report, arguments.k)) + list(unit_jobs(report, arguments.k))
-    with concurrent.futures.ThreadPoolExecutor(max(arguments.j, 1)) as pool:
-        for done in [pool.submit(job) for job, alone in jobs if not alone]:
-            done.result()
-    for job, alone in jobs:
-        if alone:
-            job()
+    run_all(jobs, max(arguments.j, 1))
     return report.close()
 
 

@@ -14,9 +14,6 @@ import kit
 from kit import built, expect
 
 TIMEOUT = 4  # -T of runs that use it up, or half of it
-LONG = 30  # of the others
-GRACE = 5  # busbench's own, to end after it
-SLACK = 2  # of a busy machine
 
 
 def free_port():
@@ -57,13 +54,13 @@ class Job:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
 
-    def finish(self, seconds=LONG + GRACE + SLACK):
-        """All end within SECONDS: their results by rank."""
+    def finish(self):
+        """All end by themselves: their results by rank."""
         failures = []
 
         def one(rank, process):
             try:
-                self.results[rank] = kit.finish(process, max(0.1, self.started + seconds - time.monotonic()), self.started)
+                self.results[rank] = kit.finish(process, self.started)
             except kit.Failure as failure:
                 failures.append(f"process {rank}: {failure}")
 
@@ -98,10 +95,7 @@ def running(n, line, **options):
         table = os.path.join(folder, "a.csv")
         job = Job(n, f"{line} --csv {table}", **options)
         try:
-            until = time.monotonic() + 20
-            while not (os.path.exists(table) and os.path.getsize(table) > 10000):
-                expect(time.monotonic() < until, "no rows")
-                time.sleep(0.02)
+            kit.wait_for(lambda: kit.has_rows(table), "rows")
             job.started = time.monotonic()  # of what is done to it
             yield job, table
         finally:

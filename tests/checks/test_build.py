@@ -11,10 +11,10 @@ CLEAN = {"MAKEFLAGS": "", "MAKELEVEL": "", "MFLAGS": ""}
 
 
 def make(*words):
-    return execute(["make", *words], CLEAN, 120, cwd=ROOT).exits(0)
+    return execute(["make", *words], CLEAN, cwd=ROOT).exits(0)
 
 
-@test(alone=True)
+@test(cores=kit.ALL)
 def silent_when_built():
     result = make("-s", f"B={kit.Settings.given}", "all", "units")
     equal(result.out + result.err, "", "what make -s says")
@@ -51,7 +51,7 @@ def refuses(words, *said):
     with tempfile.TemporaryDirectory() as folder:
         # Folders of the environment would be judged as well.
         clean = ["env", "-u", "CUDA_HOME", "-u", "NCCL_HOME"]
-        result = execute([*clean, "make", f"B={folder}", f"{folder}/src/core/units.o", *words], CLEAN, 60, cwd=ROOT).exits(2)
+        result = execute([*clean, "make", f"B={folder}", f"{folder}/src/core/units.o", *words], CLEAN, cwd=ROOT).exits(2)
     result.says(*said)
 
 
@@ -62,7 +62,7 @@ for word in ("CUDA_HOME=/nonexistent", "NCCL_HOME=/nonexistent"):
     add(f"make CUDA=1 {word}", refuses, ["CUDA=1", word], word, "/nonexistent/include")
 
 
-@test(alone=True)
+@test(cores=kit.ALL)
 def builds_outside_and_installs():
     with tempfile.TemporaryDirectory() as folder:
         make(f"B={kit.Settings.given}", "install", f"DESTDIR={folder}", "PREFIX=/usr")
@@ -96,7 +96,7 @@ def writes_nothing_into_the_sources():
 
 def valgrind(words):
     execute(["valgrind", "-q", "--error-exitcode=99", "--leak-check=full", "--show-leak-kinds=definite,possible",
-             "--errors-for-leak-kinds=definite", *words], timeout=180).exits(0)  # fmt: skip
+             "--errors-for-leak-kinds=definite", *words]).exits(0)  # fmt: skip
 
 
 add("valgrind: host", lambda: valgrind(

@@ -11,7 +11,7 @@ from kit import ROOT, equal, execute, expect, test
 SCRIPT = os.path.join(ROOT, "ci", "gpu_check.sh")
 
 
-def checked(env, timeout=600):
+def checked(env):
     """Run the script; returns its result and its log."""
     stand_ins = os.path.join(kit.Settings.build, "tests", "fake")
     if not os.path.exists(os.path.join(stand_ins, "gpu_speed")):
@@ -19,7 +19,7 @@ def checked(env, timeout=600):
     given = {"B": kit.Settings.build, "GPU_CHECK_BUILT": "1", "GPU_CHECK_BACKEND": stand_ins, **env}
     with tempfile.TemporaryDirectory() as folder:
         log = os.path.join(folder, "log")
-        result = execute([SCRIPT, log], given, timeout)
+        result = execute([SCRIPT, log], given)
         with open(log, encoding="utf-8", errors="replace") as file:
             return result, file.read()
 

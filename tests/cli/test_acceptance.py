@@ -1,14 +1,13 @@
 """The binary acceptance: profiles, gates, verdicts, and what it leaves behind."""
 
 import glob
-import json
 import os
 import re
 
 import gpus
 import mpi
 from accept import Folder, acceptance
-from kit import ROOT, VARIANTS, Skipped, add, built, equal, execute, expect, spawn, test
+from kit import LIMIT, ROOT, VARIANTS, Skipped, add, built, equal, execute, expect, spawn, test
 
 THIS_MACHINE = os.path.join(ROOT, "ci", "profiles", "this-machine.yaml")
 GATE = "      - metric: peak\n        from: {copy: 0.1%}\n"
@@ -30,7 +29,7 @@ def profile(*steps, more=""):
 def this_machine():
     """How fast this machine is while tests run decides nothing: only that the gates were judged."""
     with Folder() as f:
-        result = f.run(THIS_MACHINE, timeout=120).exits(0, 3, 7)
+        result = f.run(THIS_MACHINE).exits(0, 3, 7)
         verdict = f.verdict()
         equal(verdict["exit_status"], result.code, "exit status")
         gates = verdict["gates"]
@@ -50,7 +49,7 @@ def this_machine():
 def small(variant):
     with Folder() as f:
         path = f.profile(profile(step("all_reduce_perf --backend host -g 2 -b 64K -e 64K -n 3", GATE)))
-        f.run(path, variant=variant, timeout=120).exits(0)
+        f.run(path, variant=variant).exits(0)
         verdict = f.verdict()
         equal([g["verdict"] for g in verdict["gates"]], ["passed"] * 3, "verdicts")
         equal(verdict["args"][1:], ["run", path], "the command line that repeats it")
@@ -208,7 +207,7 @@ def on_stand_ins(text, code, env=None):
         path = f.profile(text)
         out = os.path.join(f.name, "out")
         words = [os.path.join(folder, "acceptance"), "run", path, "--quiet", "--no-report", "-o", out]
-        execute(words, env, timeout=120).exits(code)
+        execute(words, env).exits(code)
         return f.verdict()
 
 
@@ -337,7 +336,7 @@ def interrupted():
         try:
             process.stderr.readline()  # it has begun
             process.terminate()
-            said, err = process.communicate(timeout=60)
+            said, err = process.communicate(timeout=LIMIT)
         finally:
             process.kill()
         equal(process.returncode, 143, f"exit status\n{err}")
@@ -351,7 +350,7 @@ def report():
     with Folder() as f:
         path = f.profile(profile(step("all_reduce_perf --backend host -g 2 -b 64K -e 64K -n 3", GATE)))
         out = os.path.join(f.name, "out")
-        result = acceptance("run", path, "--quiet", "-o", out, timeout=120).exits(0)
+        result = acceptance("run", path, "--quiet", "-o", out).exits(0)
         page = os.path.join(out, "report", "index.html")
         result.require(("Report: " + page in result.out) == os.path.exists(page), "no such page")
         result.require(os.path.exists(page) or "No report: " in result.out, "nothing is said of the page")

@@ -1,7 +1,8 @@
 """Every collective under every algorithm gives the right result, and wrong ones are found."""
 
-import kit
 from kit import COLLECTIVES, Settings, add, equal, listing, passes, run
+
+CORES = 2  # ranks are threads that wait by looking
 
 RANKS = (1, 2, 3, 5, 7, 8)
 HYPERCUBE_RANKS = (1, 2, 4, 8, 16)
@@ -23,7 +24,7 @@ def everything(name, n):
 
 def every_type(name, n):
     """All datatypes and operations under all algorithms, against the known result."""
-    passes(f"{name} -g {n} --algo all -d all -o all -r all -b 1000 -e 1000 -n 1 -w 0", timeout=120)
+    passes(f"{name} -g {n} --algo all -d all -o all -r all -b 1000 -e 1000 -n 1 -w 0")
 
 
 def corrupt(name, algorithm, rank):

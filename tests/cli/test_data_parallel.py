@@ -133,7 +133,7 @@ def measured():
     for r in found:
         expect(r["step_us"] >= 1000 and r["exposed_us"] >= 0, f"faster than computing: {r}")
         equal((r["predicted_us"], r["port_busy"]), (None, None), r)
-    run("data_parallel -g 2 --model linear:2x50 --fault die:1 -T 20").exits(3).says("rank 1")
+    run("data_parallel -g 2 --model linear:2x50 --fault die:1 -T 300").exits(3).says("rank 1")
 
 
 @test

@@ -13,7 +13,7 @@ VIRTUAL = "diagnose --backend sim -g 16 --link 10GB/s,5us --noise 5% -n 3"
 
 def run(line):
     name, *arguments = shlex.split(line)
-    return execute([built(name), *arguments], None, 60)
+    return execute([built(name), *arguments])
 
 
 def records(line, *codes):
@@ -154,12 +154,12 @@ def crowded():
     """Ranks that share a processor are not blamed for it; what a planted link adds is no work."""
     one = min(os.sched_getaffinity(0))
     line = f"taskset -c {one} {built('diagnose')} --backend host -g 4 -b 4K -n 1 --quick --partners 3 --steps 0"
-    out = execute(shlex.split(line), None, 60).exits(0, 3, 7).out
+    out = execute(shlex.split(line)).exits(0, 3, 7).out
     expect("# crowded: 4 ranks share 1 processors: " in out, out)
     slow = [float(x) for x in re.search(r"slow is (\S+) and (\S+) times", out).groups()]
     expect(min(slow) >= 8, f"slow from {slow}")
     line += " --link 4MB/s,20ms"
-    out = execute(shlex.split(line), None, 60).exits(0, 3, 7).out
+    out = execute(shlex.split(line)).exits(0, 3, 7).out
     slow = [float(x) for x in re.search(r"slow is (\S+) and (\S+) times", out).groups()]
     expect(min(slow) < 8, f"slow from {slow} with a link")
 

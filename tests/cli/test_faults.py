@@ -39,9 +39,9 @@ for algorithm in ("ring", "tree", "halving_doubling", "naive"):
 
 
 def die(name, rank, n, algorithm):
-    """The run ends well within -T, and says which rank it was."""
-    result = run(f"{name} -g {n} -b 1K -e 1M -T 20 --algo {algorithm} --fault die:{rank}", timeout=30)
-    result.exits(3, 4).says(f"rank {rank}").require(result.seconds < 15, f"took {result.seconds:.1f} s")
+    """The run ends before -T does it, and says which rank it was."""
+    result = run(f"{name} -g {n} -b 1K -e 1M -T {kit.LONG} --algo {algorithm} --fault die:{rank}")
+    result.exits(3).says(f"rank {rank}")
     equal(len(result.err.strip().splitlines()), 1, "sentences on stderr")
 
 
@@ -56,22 +56,22 @@ add("the last of 32 ranks dies", die, "all_reduce", 31, 32, "ring")
 # ---- time is up --------------------------------------------------------------------------------
 
 
-def expires(line, least, most):
-    """Exit 4, in time, with the ranks that had arrived and those that had not."""
-    result = run(line, timeout=most + 10).exits(4)
-    result.require(least <= result.seconds <= most, f"took {result.seconds:.1f} s, not {least} to {most}")
+def expires(line, least):
+    """Exit 4, not before its time, with the ranks that had arrived and those that had not."""
+    result = run(line).exits(4)
+    result.require(least <= result.seconds, f"took {result.seconds:.1f} s, not {least} at least")
     result.require("rank" in result.err, "names no rank")
     return result
 
 
 @test
 def a_slow_rank_exceeds_the_time():
-    expires("all_reduce -g 3 -b 8 -e 8 -n 100000 -T 1 --fault slow:1:60s", 1, 7).says("had not: 1")
+    expires("all_reduce -g 3 -b 8 -e 8 -n 100000 -T 1 --fault slow:1:60s", 1).says("had not: 1")
 
 
 @test
 def a_slow_link_exceeds_the_time():
-    expires("all_reduce -g 2 -b 1M -e 1M --algo ring -T 1 --link 100KB/s", 1, 7)
+    expires("all_reduce -g 2 -b 1M -e 1M --algo ring -T 1 --link 100KB/s", 1)
 
 
 @test
@@ -89,14 +89,9 @@ def told_to_stop(number, name):
         table, lines = os.path.join(folder, "a.csv"), os.path.join(folder, "a.jsonl")
         words = [built(f"{name}_perf"), "-g", "4", "-b", "8", "-e", "1K", "-N", "0", "--csv", table, "--json", lines]
         process = kit.spawn(words)
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline and not (os.path.exists(table) and os.path.getsize(table) > 10000):
-            time.sleep(0.05)
+        kit.wait_for(lambda: kit.has_rows(table), "rows")
         process.send_signal(number)
-        started = time.monotonic()
-        result = kit.finish(process, 20)
-        expect(time.monotonic() - started < 6, "took too long to stop")
-        result.exits(128 + number)
+        kit.finish(process).exits(128 + number)
         with open(table, newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
         with open(lines, encoding="utf-8") as file:
@@ -117,9 +112,7 @@ def stopped_while_ranks_wait():
     process = kit.spawn([built("all_reduce_perf"), *"-g 3 -b 8 -e 8 --fault slow:1:60s".split()])
     time.sleep(1)
     process.send_signal(signal.SIGTERM)
-    started = time.monotonic()
-    kit.finish(process, 20).exits(143)
-    expect(time.monotonic() - started < 6, "took too long to stop")
+    kit.finish(process).exits(143)
 
 
 @test
@@ -128,11 +121,9 @@ def killed():
     with tempfile.TemporaryDirectory() as folder:
         table = os.path.join(folder, "a.csv")
         process = kit.spawn([built("all_reduce_perf"), *"-g 2 -b 8 -e 1K -N 0 --csv".split(), table])
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline and not (os.path.exists(table) and os.path.getsize(table) > 10000):
-            time.sleep(0.05)
+        kit.wait_for(lambda: kit.has_rows(table), "rows")
         process.kill()
-        kit.finish(process, 10)
+        kit.finish(process)
         with open(table, encoding="utf-8") as file:
             text = file.read()
     expect(text.endswith("\n") and len(text.splitlines()) > 8, "rows are missing or cut")
@@ -176,7 +167,7 @@ def nobody_reads():
     reader, writer = os.pipe()
     with tempfile.TemporaryDirectory() as folder, os.fdopen(reader), os.fdopen(writer, "w") as pipe:
         path = os.path.join(folder, "a.jsonl")
-        result = run(f"all_reduce -g 2 -b 8 -e 64 -n 1 -N 0 -T 2 --json {path}", stdout=pipe, timeout=40)
+        result = run(f"all_reduce -g 2 -b 8 -e 64 -n 1 -N 0 -T 2 --json {path}", stdout=pipe)
         with open(path, encoding="utf-8") as file:
             last = json.loads(file.read().splitlines()[-1])
     result.exits(4).says("-T")
@@ -194,10 +185,8 @@ def nobody_reads_the_end():
         size = fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 1 << 16)
         os.write(writer, b"x" * (size - room))
         with os.fdopen(reader), os.fdopen(writer, "w") as pipe:
-            started = time.monotonic()
-            result = run(line, stdout=pipe, timeout=40)
+            result = run(line, stdout=pipe)
         result.exits(4).says("the end of the output", "-T")
-        expect(time.monotonic() - started < 2 + 5, "it took too long")
 
 
 # ---- a poor machine ----------------------------------------------------------------------------

@@ -10,11 +10,11 @@ import tempfile
 import gpus
 import mpi
 import tcp
-from kit import COLLECTIVES, add, equal, expect, test
+from kit import COLLECTIVES, LONG, add, equal, expect, test
+
+CORES = 4  # ranks are processes that wait by looking
 
 TIMEOUT = 6  # -T of runs that use it up
-LONG = 30  # of those that end before it: exit status 4 would say that they did not
-SECONDS = LONG + mpi.GRACE + mpi.SLACK
 WAYS = "ring,tree,busbench:ring,auto"
 SOME = "-b 40 -e 40000 -f 30 -n 3"
 BROKEN = f"all_reduce {SOME} -T {LONG} --algo auto,ring -R 1"
@@ -86,7 +86,7 @@ def finds_what_is_corrupt():
 
 def without_mpi(n, line):
     with gpus.shared() as shared:
-        results = tcp.Job(n, line + " --json -", program=gpus.built, **shared).finish(60)
+        results = tcp.Job(n, line + " --json -", program=gpus.built, **shared).finish()
     for result in results.values():
         result.exits(0).require(not result.err, "something on stderr")
     found = [json.loads(text) for text in results[0].out.splitlines()]
@@ -108,7 +108,7 @@ def each_its_own(n, line, **common):
     """A launcher may let each process see its own GPU only, which it calls device 0."""
     changed = {rank: {"BUSBENCH_FAKE_GPUS": "1", "BUSBENCH_FAKE_FIRST": str(rank)} for rank in range(n)}
     with gpus.shared() as shared:
-        return tcp.Job(n, line, changed, program=gpus.built, **shared, **common).finish(SECONDS)
+        return tcp.Job(n, line, changed, program=gpus.built, **shared, **common).finish()
 
 
 @test
@@ -133,12 +133,12 @@ def same_gpu_twice():
             result = mpi.Job(mpi.words(n, line, program=gpus.built), {**shared, **env}).finish()
         mpi.told_once(result.exits(2), *said)
         with gpus.shared() as shared:
-            results = tcp.Job(n, line, program=gpus.built, **shared, **env).finish(SECONDS)
+            results = tcp.Job(n, line, program=gpus.built, **shared, **env).finish()
         tcp.told_once(results, *said, code=2)
     records(2, f"all_reduce {SOME}", {**one, "NCCL_MULTI_RANK_GPU_ENABLE": "1"})
     changed = {rank: {"NCCL_HOSTID": str(rank)} for rank in range(2)}
     with gpus.shared() as shared:
-        results = tcp.Job(2, f"all_reduce {SOME}", changed, program=gpus.built, **shared, **one).finish(SECONDS)
+        results = tcp.Job(2, f"all_reduce {SOME}", changed, program=gpus.built, **shared, **one).finish()
     gpus.right(results[0])
 
 
@@ -157,7 +157,7 @@ def not_all_can():
     changed = {1: {"BUSBENCH_FAKE_CAPABILITY": "80"}, 2: {"BUSBENCH_FAKE_VERSION": "22200"}}
     line = "-b 4000 -e 4000 -n 2 -d f8e4m3,half --algo ring,pat,auto --json -"
     with gpus.shared() as shared:
-        results = tcp.Job(3, f"reduce_scatter {line}", changed, program=gpus.built, **shared).finish(SECONDS)
+        results = tcp.Job(3, f"reduce_scatter {line}", changed, program=gpus.built, **shared).finish()
     found = mpi.records(results[0].exits(0).out)
     ran = {(r["dtype"], r["algorithm_asked"]): r["algorithm"] for r in found if r["kind"] == "result"}
     equal(ran["half", "auto"], "auto", "half")
@@ -171,7 +171,7 @@ def on_different(words, env):
     line = [gpus.built("all_reduce_perf"), "-b", "8", "-e", "8", *words]
     with gpus.shared() as shared:
         job = mpi.Job(["mpirun", "-np", "1", *line, ":", "-np", "1", "env", *env, *line], shared)
-        return job.finish(30)
+        return job.finish()
 
 
 @test
@@ -193,7 +193,7 @@ def killed(rank):
     line = f"{FOREVER} -T {LONG}"
     with gpus.shared() as shared, mpi.running(3, line, program=gpus.built, env=shared) as (job, folder):
         os.kill(job.ranks()[rank], signal.SIGKILL)
-        result = mpi.ended(job, LONG)
+        result = mpi.ended(job)
         mpi.keeps_rows(folder)
     result.exits(137).require(len(mpi.sentences(result)) <= 1, "more than one cause")
 
@@ -201,7 +201,7 @@ def killed(rank):
 def killed_without_mpi(rank):
     with gpus.shared() as shared, tcp.running(3, f"{FOREVER} -T {LONG}", program=gpus.built, **shared) as (job, table):
         job.processes[rank].kill()
-        results = job.finish(SECONDS)
+        results = job.finish()
         tcp.keeps_rows(table)
     tcp.told_once(results, f"rank {rank} (", "is gone", code=3)
 
@@ -217,7 +217,7 @@ def stopped():
     line = f"{FOREVER} -T {TIMEOUT}"
     with gpus.shared() as shared, mpi.running(3, line, program=gpus.built, env=shared) as (job, folder):
         os.kill(job.ranks()[1], signal.SIGSTOP)
-        result = mpi.told_once(mpi.ended(job, TIMEOUT), "1").exits(4)
+        mpi.told_once(mpi.ended(job), "1").exits(4)
         equal(mpi.keeps_rows(folder)[-1]["kind"], "end", "last record")
 
 
@@ -225,7 +225,7 @@ def leaves(fault, code, *said):
     timeout = TIMEOUT if code == 4 else LONG
     with gpus.shared() as shared:
         line = f"all_reduce -b 8 -e 1M -T {timeout} --fault {fault}"
-        result = mpi.ended(mpi.Job(mpi.words(3, line, program=gpus.built), shared), timeout)
+        result = mpi.ended(mpi.Job(mpi.words(3, line, program=gpus.built), shared))
     mpi.told_once(result.exits(code), *said)
 
 
@@ -242,7 +242,7 @@ def fails(rank, failure):
     call = failure.split(":")[0]
     with gpus.shared() as shared:
         changed = {rank: {"BUSBENCH_FAKE_FAIL": failure}}
-        results = tcp.Job(3, BROKEN, changed, program=gpus.built, **shared).finish(SECONDS)
+        results = tcp.Job(3, BROKEN, changed, program=gpus.built, **shared).finish()
     tcp.told_once(results, f"rank {rank}", call, "failed in src/backends/nccl/", code=3)
 
 
@@ -264,7 +264,7 @@ def fails_under_mpirun(rank, failure):
             export = f"export BUSBENCH_FAKE_FAIL={shlex.quote(failure)}"
             file.write(f'#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" != {rank} ] || {export}\nexec "$@"\n')
         os.chmod(script, 0o755)
-        result = mpi.ended(mpi.Job([*words[:at], script, *words[at:]], shared), LONG)
+        result = mpi.ended(mpi.Job([*words[:at], script, *words[at:]], shared))
     mpi.told_once(result.exits(3), f"rank {rank}", failure.split(":")[0], "failed in src/backends/nccl/")
 
 

@@ -8,8 +8,10 @@ import tempfile
 import kit
 import mpi
 from hosts import Hosts
-from kit import add, built, equal, expect, test
-from mpi import GRACE, LONG, SLACK, TIMEOUT, ended, keeps_rows, running, sentences, told_once
+from kit import LONG, add, built, equal, expect, test
+from mpi import TIMEOUT, ended, keeps_rows, running, sentences, told_once
+
+CORES = 4  # ranks are processes that wait by looking
 
 FOREVER = f"all_reduce -b 8 -e 1K -n 50 -N 0 -T {LONG}"
 BRIEF_FOREVER = f"all_reduce -b 8 -e 1K -n 50 -N 0 -T {TIMEOUT}"
@@ -21,7 +23,7 @@ BRIEF_FOREVER = f"all_reduce -b 8 -e 1K -n 50 -N 0 -T {TIMEOUT}"
 def killed(rank):
     with running(3, FOREVER) as (job, folder):
         os.kill(job.ranks()[rank], signal.SIGKILL)
-        result = ended(job, LONG)
+        result = ended(job)
         keeps_rows(folder)
     result.exits(137).require(len(sentences(result)) <= 1, "more than one cause")
 
@@ -31,9 +33,9 @@ for rank in (0, 2):
 
 
 def dies(rank):
-    job = mpi.Job(mpi.words(3, f"all_reduce -b 8 -e 1M -T 20 --fault die:{rank}"))
-    result = told_once(ended(job, 20), f"rank {rank}")
-    result.require(result.code != 0 and result.seconds < 15, "passed, or took too long")
+    job = mpi.Job(mpi.words(3, f"all_reduce -b 8 -e 1M -T {LONG} --fault die:{rank}"))
+    result = told_once(ended(job), f"rank {rank}")
+    result.require(result.code not in (0, 4), "passed, or ended by -T")
 
 
 for rank in (0, 1):
@@ -58,7 +60,7 @@ def with_wrapper(folder, rank, instead, n, line):
 def never_starts():
     with tempfile.TemporaryDirectory() as folder:
         job = mpi.Job(with_wrapper(folder, 2, "exec sleep 100", 3, "all_reduce -b 8 -e 8 -T 5"))
-        result = ended(job, 5)
+        result = ended(job)
     told_once(result, "3 processes").exits(4)
 
 
@@ -66,7 +68,7 @@ def never_starts():
 def arrives_late():
     """The rank that had not come is named."""
     result = mpi.run(3, f"all_reduce -b 8 -e 8 -n 5 -T {TIMEOUT} --fault slow:2:60s").exits(4)
-    told_once(result, "had not: 2").require(result.seconds < TIMEOUT + GRACE + SLACK + 1, "took too long")
+    told_once(result, "had not: 2")
 
 
 @test
@@ -74,7 +76,7 @@ def stopped():
     """A rank that SIGSTOP holds."""
     with running(3, BRIEF_FOREVER) as (job, folder):
         os.kill(job.ranks()[1], signal.SIGSTOP)
-        result = told_once(ended(job), "1").exits(4)
+        told_once(ended(job), "1").exits(4)
         equal(keeps_rows(folder)[-1]["kind"], "end", "last record")
 
 
@@ -95,7 +97,7 @@ def a_host_is_cut_off():
 def mpirun_is_terminated():
     with running(3, FOREVER) as (job, folder):
         os.kill(job.process.pid, signal.SIGTERM)
-        result = ended(job, 0)
+        result = ended(job)
         keeps_rows(folder)
     result.require(result.code != 0 and len(sentences(result)) <= 1, "passed, or said too much")
 
@@ -105,7 +107,7 @@ def the_disk_is_full():
     """Only process 0 writes; all end."""
     for flag in ("--csv", "--json"):
         job = mpi.Job(mpi.words(3, f"all_reduce -b 8 -e 64 -T {LONG} {flag} /dev/full"))
-        told_once(ended(job, LONG).exits(1), "/dev/full", "No space left")
+        told_once(ended(job).exits(1), "/dev/full", "No space left")
 
 
 # ---- who does not fit ----------------------------------------------------------------------------
@@ -127,7 +129,7 @@ def misfits(first, last, *said):
     """Two processes of FIRST and one of LAST do not start; who differs is said once."""
     line = ["mpirun", "-np", "2", *first, ":", "-np", "1", *last]
     env = {"BUSBENCH_BACKEND_DIR": os.path.join(kit.Settings.build, "backends")}
-    result = mpi.Job(line, env).finish(30).exits(2, 3)
+    result = mpi.Job(line, env).finish().exits(2, 3)
     told_once(result, *said).require(not result.rows(), "rows in spite of it")
 
 
@@ -172,9 +174,8 @@ def cannot_open(rank):
         programs[rank] = patched(program, folder, b"avx2\0", b"none\0")
         line = [["-np", "1", which, "-b", "8", "-e", "8", "-T", "60"] for which in programs]
         env = {"BUSBENCH_BACKEND_DIR": os.path.join(kit.Settings.build, "backends"), "BUSBENCH_ISA": "avx2"}
-        result = mpi.Job(["mpirun", *line[0], ":", *line[1]], env).finish(30).exits(2)
+        result = mpi.Job(["mpirun", *line[0], ":", *line[1]], env).finish().exits(2)
     told_once(result, "BUSBENCH_ISA=avx2: expected")
-    result.require(result.seconds < 15, "took too long")
 
 
 for rank in (0, 1):

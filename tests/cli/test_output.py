@@ -5,10 +5,11 @@ import csv
 import json
 import os
 import re
-import shlex
 import tempfile
 
-from kit import Failure, Settings, add, built, equal, expect, passes, run, test
+from kit import Failure, add, equal, expect, passes, test
+
+CORES = 2  # ranks are threads that wait by looking
 
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden")
 
@@ -123,9 +124,7 @@ NUMBERS = {"time": "time_us", "algbw": "algbw_GBps", "busbw": "busbw_GBps"}
 
 def all_sinks(arguments, folder):
     paths = {kind: os.path.join(folder, kind) for kind in ("a.csv", "a.jsonl", "a.json")}
-    result = passes(
-        f"{arguments} --csv {paths['a.csv']} --json {paths['a.jsonl']} -J {paths['a.json']}", timeout=60
-    )
+    result = passes(f"{arguments} --csv {paths['a.csv']} --json {paths['a.jsonl']} -J {paths['a.json']}")
     with open(paths["a.csv"], newline="", encoding="utf-8") as file:
         table = list(csv.DictReader(file))
     with open(paths["a.jsonl"], encoding="utf-8") as file:

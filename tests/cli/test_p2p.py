@@ -5,7 +5,7 @@ import io
 import json
 import re
 
-from kit import Failure, add, equal, expect, run, test
+from kit import ALL, Failure, add, equal, expect, run, test
 
 # 5 ms a transfer, most of it asleep: what else runs on the machine hardly matters.
 PACED = "-b 512K -e 512K --link 100MB/s -n 7"
@@ -73,7 +73,7 @@ def choices():
         equal(got, {words}, f"--direction {words}")
 
 
-@test(alone=True)
+@test(cores=ALL)
 @patiently
 def matrices():
     """A matrix for each route, direction and size; rows are where the data comes from."""
@@ -118,7 +118,7 @@ for n, r in ((2, 1), (4, 2)):
     add(f"slow rank {r} of {n}", slow_rank, n, r, alone=True)
 
 
-@test(alone=True)
+@test(cores=ALL)
 @patiently
 def healthy():
     """Nothing is found where nothing is planted."""
@@ -127,7 +127,7 @@ def healthy():
         result.require("# finding:" not in result.out, "a finding")
 
 
-@test(alone=True)
+@test(cores=ALL)
 @patiently
 def findings_can_fail():
     line = f"p2p_bandwidth -g 2 {PACED} --p2p on --fault slow_link:0:1:3"
@@ -173,7 +173,7 @@ def latency():
     run("p2p_latency -g 2 -n 5").exits(0).prints("One-way latency, word (P2P on), ns, median: row <-> column")
 
 
-@test(alone=True)
+@test(cores=ALL)
 @patiently
 def latency_faults():
     """A word takes 5 us longer from a slow rank, and over a link of that latency."""
@@ -184,7 +184,7 @@ def latency_faults():
 
 @test
 def dies():
-    run("p2p_bandwidth -g 3 -b 8 -e 8 --fault die:1 -T 20").exits(3).says("rank 1")
+    run("p2p_bandwidth -g 3 -b 8 -e 8 --fault die:1 -T 300").exits(3).says("rank 1")
 
 
 @test

@@ -12,6 +12,8 @@ import kit
 import mpi
 from kit import SANITIZERS, add, equal, expect, test
 
+CORES = 2  # ranks are threads that wait by looking
+
 DIRECT = {"read": "target", "write": "source", "read-kernel": "target", "write-kernel": "source"}
 
 ROUTES = [(route, "on", actor) for route, actor in DIRECT.items()]
@@ -96,7 +98,7 @@ def wrong_data():
         equal(r["wrong"], int(hit), f"wrong of {r['route']} {r['from']} -> {r['to']}")
 
 
-@test(alone=True)
+@test(cores=kit.ALL)
 def slow_link():
     """What goes one way takes 20 times as long, over every route."""
     line = "p2p_bandwidth -g 2 -b 1K -e 1K -n 5 --direction unidirectional --fault slow_link:1:0:10"
@@ -170,10 +172,8 @@ def staged_leaves_nothing():
     with gpus.shared() as shared:
         job = mpi.Job(words_of(3, "-b 8M -e 8M -n 100000 --p2p off -T 3"), shared)
         try:
-            deadline = time.monotonic() + 20
-            while len([pid for pid in job.ranks().values() if mapped(pid)]) < 3:
-                expect(time.monotonic() < deadline and job.process.poll() is None, "no memory is shared")
-                time.sleep(0.02)
+            kit.wait_for(lambda: len([pid for pid in job.ranks().values() if mapped(pid)]) == 3, "memory is shared",
+                         lambda: job.process.poll() is None)
             os.kill(job.ranks()[1], signal.SIGKILL)
             mpi.ended(job).exits(137)
         finally:
@@ -234,7 +234,7 @@ def one_gpu_goes_wrong():
 
 @test
 def dies():
-    gpus.run("p2p_bandwidth -g 3 -b 8 -e 8 --backend nccl --fault die:1 -T 20").exits(3).says("rank 1")
+    gpus.run("p2p_bandwidth -g 3 -b 8 -e 8 --backend nccl --fault die:1 -T 300").exits(3).says("rank 1")
 
 
 @test
@@ -296,25 +296,18 @@ def is_running(process):
         return False
 
 
-def wait_until(condition, what):
-    until = time.monotonic() + 30
-    while not condition():
-        expect(time.monotonic() < until, what)
-        time.sleep(0.02)
-
-
 def disturbed(to_parent, to_child, words=""):
     """The result of a run that is sent signals while its child measures; the child is gone then."""
     name, *arguments = (CHILD + " -n 1000000 " + words).split()
     process = kit.spawn([gpus.built(name + "_perf"), *arguments])
-    wait_until(lambda: children(process.pid) or process.poll() is not None, "no child was started")
+    kit.wait_for(lambda: children(process.pid) or process.poll() is not None, "a child is started")
     child = children(process.pid)[0]
     time.sleep(0.3)
     for number, whom in ((to_child, child), (to_parent, process.pid)):
         if number:
             os.kill(whom, number)
-    result = kit.finish(process, 60)
-    wait_until(lambda: not is_running(child), "the child is left behind")
+    result = kit.finish(process)
+    kit.wait_for(lambda: not is_running(child), "the child ends")
     return result.require(not result.out, "half a result")
 
 
@@ -385,10 +378,10 @@ def nvml_tells_why_there_is_no_p2p():
 def sanitized(variant):
     """Both halves, and what both ends of the pipe let go of when the child fails."""
     line = "p2p_bandwidth -g 2 -b 8 -e 8 -n 3 --backend nccl --direction unidirectional"
-    result = gpus.run(line, SANITIZERS[variant], variant, 300).exits(0)
+    result = gpus.run(line, SANITIZERS[variant], variant).exits(0)
     result.require(not result.err, "not clean")
     env = {**SANITIZERS[variant], "BUSBENCH_FAKE_FAIL": "ncclSend:3", "ASAN_OPTIONS": "detect_leaks=0"}
-    result = gpus.run(line, env, variant, 300).exits(3)
+    result = gpus.run(line, env, variant).exits(3)
     result.require("Sanitizer" not in result.err and "runtime error" not in result.err, "not clean")
 
 

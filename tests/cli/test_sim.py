@@ -10,7 +10,7 @@ import signal
 import subprocess
 import tempfile
 
-from kit import ROOT, built, equal, expect, passes, run, test
+from kit import LIMIT, ROOT, built, equal, expect, passes, run, test
 
 ALPHA, RATE = 5e-6, 25e9
 SIM = "--backend sim --link 25G,5us"
@@ -314,7 +314,7 @@ def programs_say_what_they_are_made_of():
 def scale():
     """What a sweep of every message would take hours for."""
     for algorithm in ("busbench:ring", "halving_doubling"):
-        run(f"all_reduce --backend sim --cluster hgx-h100:512 -b 1G -e 1G --algo {algorithm}", timeout=60).exits(0)
+        run(f"all_reduce --backend sim --cluster hgx-h100:512 -b 1G -e 1G --algo {algorithm}").exits(0)
     ring = passes(f"all_reduce {SIM} -g 100000 -b 400M -e 400M --algo ring").out
     time = float(re.search(r"\n +4194[0-9]+ .*?sum +-1 +([0-9.]+)", ring).group(1))
     expect(abs(time / (2 * 99999 * (5 + 419430400 / 1e5 / 25e3)) - 1) < 1e-3, f"{time} us")
@@ -357,11 +357,11 @@ def tells_how_far_it_is():
     while not re.search(rb"alltoall by pairwise: \d+%", told):
         told += os.read(ours, 4096)  # an error once it has ended
     play.send_signal(signal.SIGINT)
-    equal(play.wait(timeout=60), 130, "exit status")
+    equal(play.wait(timeout=LIMIT), 130, "exit status")
     os.close(ours)
 
 
 @test
 def ends_in_time():
     """With noise each of the billion messages of a ring of 16384 is played; the deadline is real."""
-    run(f"all_reduce {SIM} -g 16384 -b 1G -e 1G --algo ring --noise 1% -T 1", timeout=60).exits(4).says("ring at 1G did not end within")
+    run(f"all_reduce {SIM} -g 16384 -b 1G -e 1G --algo ring --noise 1% -T 1").exits(4).says("ring at 1G did not end within")

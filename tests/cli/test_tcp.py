@@ -8,15 +8,14 @@ import time
 
 import kit
 from hosts import Hosts
-from kit import add, built, equal, expect, run, test
-from tcp import GRACE, LONG, SLACK, TIMEOUT, Job, everything, free_port, keeps_rows, running, told_once
+from kit import LONG, add, built, equal, expect, run, test
+from tcp import TIMEOUT, Job, everything, free_port, keeps_rows, running, told_once
 
 # BRIEF, and what begins with it, uses up its time, or half of it: that somebody has to come.
 SMALL = f"all_reduce -b 8 -e 64 --backend null -T {LONG}"
 BRIEF = f"all_reduce -b 8 -e 64 --backend null -T {TIMEOUT}"
 FOREVER = f"all_reduce -b 8 -e 1K -n 50 -N 0 --backend null -T {LONG}"
 BRIEF_FOREVER = f"all_reduce -b 8 -e 1K -n 50 -N 0 --backend null -T {TIMEOUT}"
-SECONDS = TIMEOUT + GRACE + SLACK  # that these take at most
 
 
 def passed(results, n):
@@ -27,12 +26,12 @@ def passed(results, n):
     expect(len(results[0].rows()) == 4, str(results[0]))
 
 
-def outcome(n, line=SMALL, seconds=LONG + GRACE + SLACK, **options):
-    return Job(n, line, **options).finish(seconds)
+def outcome(n, line=SMALL, **options):
+    return Job(n, line, **options).finish()
 
 
 def brief_outcome(n, **options):
-    return outcome(n, BRIEF, SECONDS, **options)
+    return outcome(n, BRIEF, **options)
 
 
 # ---- all is well ---------------------------------------------------------------------------------
@@ -79,6 +78,14 @@ def one_after_the_other():
         runs(2, BUSBENCH_PORT=port)
 
 
+def connects(port, crowd):
+    try:
+        crowd.append(socket.create_connection(("127.0.0.1", port), kit.LIMIT))
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
 @test
 def among_strangers():
     """A port scanner, a browser and who says nothing do not keep the others from coming."""
@@ -87,14 +94,7 @@ def among_strangers():
     crowd = []
     for said in (b"", b"GET / HTTP/1.1\r\n\r\n", b"x" * 5000, b"\0" * 136, b"H"):
         for _ in range(5):
-            until = time.monotonic() + 10
-            while True:
-                try:
-                    crowd.append(socket.create_connection(("127.0.0.1", port), 5))
-                    break
-                except ConnectionRefusedError:
-                    expect(time.monotonic() < until, "nobody listens")
-                    time.sleep(0.01)
+            kit.wait_for(lambda: connects(port, crowd), "somebody listens")
             with contextlib.suppress(OSError):
                 crowd[-1].sendall(said)
     late = Job(3, SMALL, lines={0: None, 1: None}, BUSBENCH_PORT=str(port))
@@ -156,9 +156,9 @@ for rank in (0, 2):
 def stopped():
     with running(3, BRIEF_FOREVER) as (job, table):
         job.processes[1].send_signal(signal.SIGSTOP)
-        time.sleep(TIMEOUT + GRACE - 1)
+        kit.wait_for(lambda: all(job.processes[rank].poll() is not None for rank in (0, 2)), "the others end")
         job.processes[1].kill()
-        results = job.finish(SECONDS)
+        results = job.finish()
         keeps_rows(table)
     told_once(results, "did not end within", code=4)
 
@@ -169,7 +169,7 @@ def stopped_at_start(rank):
     job = Job(4, BRIEF, lines={other: None for other in range(4) if other != rank}, BUSBENCH_PORT=port)
     time.sleep(0.3)
     job.processes[rank].send_signal(signal.SIGSTOP)
-    others = Job(4, BRIEF, lines={rank: None}, BUSBENCH_PORT=port).finish(SECONDS)
+    others = Job(4, BRIEF, lines={rank: None}, BUSBENCH_PORT=port).finish()
     job.processes[rank].kill()
     job.finish()
     told_once(others, "did not ", code=4)
@@ -186,9 +186,9 @@ def process_0_is_stopped():
         time.sleep(ms / 1000)
         job.processes[0].send_signal(signal.SIGSTOP)
         first = job.processes.pop(0)
-        results = job.finish(SECONDS)
+        results = job.finish()
         first.kill()
-        kit.finish(first, 5)
+        kit.finish(first)
         told_once(results, code=4)
 
 
@@ -205,7 +205,7 @@ def interrupted():
 def a_host_is_cut_off():
     with Hosts(3) as hosts, running(3, BRIEF_FOREVER, hosts=hosts, master="h1") as (job, table):
         hosts.cut(3)
-        results = job.finish(SECONDS)
+        results = job.finish()
         keeps_rows(table)
     for rank in range(3):
         expect(results[rank].code != 0, str(results[rank]))
@@ -262,7 +262,7 @@ def refused(env, *said):
     line = [built("all_reduce_perf"), "-b", "8", "-e", "8", "--backend", "null"]
     everywhere = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
     env = {name: value for name, value in {**everywhere, **env}.items() if value is not None}
-    result = kit.execute(line, env, 20).exits(2).says(*said)
+    result = kit.execute(line, env).exits(2).says(*said)
     equal(len(result.err.splitlines()), 1, "lines on stderr")
 
 

@@ -92,7 +92,7 @@ stage_bench() {
 	cat <<-'END'
 		make bench BENCH_MAX=4M
 		grep -q '<svg' build/bench/report/index.html
-		grep -q '"kind":"case"' build/bench/records.jsonl
+		grep -q '"kind":"result"' build/bench/records.jsonl
 	END
 }
 

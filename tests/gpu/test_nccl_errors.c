@@ -340,7 +340,6 @@ static void test_every_call(void **state)
 
 struct hang {
 	atomic_int inside;
-	double began;
 };
 
 /* Rank 0: when all others are inside, and a moment later, nobody shall wait any more. */
@@ -430,12 +429,11 @@ static void abandon(ranks_job *job, struct hang *hang)
 
 static void test_abort(void **state)
 {
-	struct hang hang = {.began = bb_clock_now()};
+	struct hang hang = {0};
 
 	abandon(stay_away, &hang);
 	abandon(stay_away_from_fill, &hang);
 	abandon(leave_in_batch, &hang);
-	assert_true(bb_clock_now() - hang.began < 60);
 }
 
 /* ---- wrong use

@@ -8,10 +8,10 @@ import subprocess
 import tempfile
 import time
 
-from kit import Failure, Skipped
+from kit import LIMIT, Failure, Skipped
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
-SECONDS = 120  # for anything, on a machine that has other things to do
+SECONDS = LIMIT
 
 
 class Browser:

@@ -14,7 +14,7 @@ LINK = "--backend sim --link 10GB/s,5us"
 def report(folder, *sources, status=0):
     """Run the program; where no Python here has what it needs, the test is left out."""
     target = os.path.join(folder, "report", "")
-    result = execute([sys.executable, "-B", REPORT, *sources, "-o", target], timeout=300)
+    result = execute([sys.executable, "-B", REPORT, *sources, "-o", target])
     if result.code == 3:
         raise Skipped(result.err.strip())
     result.exits(status)
@@ -26,7 +26,7 @@ def report(folder, *sources, status=0):
 
 def records_of(folder, name, binary, *words):
     path = os.path.join(folder, name + ".jsonl")
-    execute([built(binary), *words, "--json", path], timeout=120).exits(0)
+    execute([built(binary), *words, "--json", path]).exits(0)
     with open(path, encoding="utf-8") as file:
         return path, [json.loads(line) for line in file]
 

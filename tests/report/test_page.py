@@ -88,7 +88,7 @@ def several_runs_are_told_apart():
             paths.append(records_of(folder, ranks, "all_reduce_perf", *words)[0])
         report(folder, *paths)  # skipped without what it needs
         words, target = [sys.executable, "-B", REPORT, *paths], os.path.join(folder, "of-both")
-        execute([*words, "-o", target], timeout=300).exits(0)
+        execute([*words, "-o", target]).exits(0)
         expect("all_reduce · 4 ranks · sim: At 4K," in read(target, "index.html"), "of how many ranks is not told")
         execute([*words, "-o", paths[0]]).exits(2).says("ends in .svg")
 

@@ -147,7 +147,6 @@ def no_text_overlaps():
                 write_records(os.path.join(folder, "long.jsonl"), long),
                 *paths,
             ],
-            timeout=300,
         )
         if "has no" in result.err:
             raise Skipped(result.err.strip())
@@ -176,7 +175,7 @@ def ticks_fit_whatever_is_measured():
         _, records = collective(folder)
         some = [r for seed in range(8) for r in sampled_at_random(records, seed)]
         path = write_records(os.path.join(folder, "random.jsonl"), some)
-        result = execute([sys.executable, "-B", OVERLAPS, "--report", path], timeout=300)
+        result = execute([sys.executable, "-B", OVERLAPS, "--report", path])
         if "has no" in result.err:
             raise Skipped(result.err.strip())
         for name, picture in json.loads(result.exits(0).out).items():

@@ -27,7 +27,7 @@ def systems():
 
 def python(script, *words):
     """Run a script of the reports. Where no Python here has matplotlib nothing can be drawn."""
-    result = execute([sys.executable, "-B", script, *words], timeout=120)
+    result = execute([sys.executable, "-B", script, *words])
     if "has no matplotlib" in result.err:
         raise Skipped(result.err.strip())
     return result
@@ -242,7 +242,7 @@ def usage():
 def records_of(folder, binary, *words):
     """The path of the records of a run, and them."""
     path = os.path.join(folder, "records.jsonl")
-    execute([built(binary), *words, "--json", path], timeout=120).exits(0)
+    execute([built(binary), *words, "--json", path]).exits(0)
     with open(path, encoding="utf-8") as file:
         return path, [json.loads(line) for line in file]
 

@@ -166,7 +166,7 @@ static inline struct meeting *start_forks(struct process *all, int n, void (*run
 			abort();
 		if (all[p].pid > 0)
 			continue;
-		alarm(100); /* whatever happens, nothing stays */
+		alarm(500); /* whatever happens, nothing stays */
 		run(&all[p]);
 		fflush(NULL);
 		_exit(0);

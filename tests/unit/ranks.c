@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #define PRINTED 10
-#define LONGEST_S 150
+#define LONGEST_S 500
 
 void ranks_failed(struct one *me, const char *file, int line, const char *format, ...)
 {

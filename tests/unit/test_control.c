@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#define PATIENCE_S 10.0
+#define PATIENCE_S 300.0
 
 static struct bb_control *join(struct process *me)
 {

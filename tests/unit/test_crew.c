@@ -180,7 +180,7 @@ static void end_play(const struct plot *plot, struct process *all, struct meetin
 
 /* Process 0 tells TEXT, with STATUS; the others have ended silently, all within SECONDS. */
 static void assert_told_once(const struct plot *plot, int killed, bb_status status,
-			     const char *text, double seconds)
+			     const char *text)
 {
 	const struct result *first = &plot->results[0];
 
@@ -193,8 +193,6 @@ static void assert_told_once(const struct plot *plot, int killed, bb_status stat
 
 		if (p == killed)
 			continue;
-		if (r->seconds > seconds)
-			fail_msg("process %d took %.2f s", p, r->seconds);
 		assert_true(p == 0 || r->outcome.silent);
 		assert_true(r->status != BB_OK || r->outcome.caught != 0);
 	}
@@ -301,16 +299,15 @@ static void test_failure(void **state)
 	for (plot.number = 0; plot.number < BOTH; plot.number++) {
 		play_in_threads(&plot);
 		assert_told_once(&plot, -1, plot.number == WORDLESS ? BB_EBACKEND : BB_EDATA,
-				 texts[plot.number], 5);
+				 texts[plot.number]);
 	}
 	play_in_threads(&plot);
 	assert_told_once(&plot, -1, BB_EDATA,
-			 strchr(plot.results[0].text, '3') ? "rank 3 has no luck" : texts[NAMED],
-			 5);
+			 strchr(plot.results[0].text, '3') ? "rank 3 has no luck" : texts[NAMED]);
 	plot.culprit = 0;
 	plot.number = NAMED;
 	play_in_threads(&plot);
-	assert_told_once(&plot, -1, BB_EDATA, "rank 0 has no luck", 5);
+	assert_told_once(&plot, -1, BB_EDATA, "rank 0 has no luck");
 	plot_free(&plot);
 }
 
@@ -321,7 +318,7 @@ static void test_failure_among_locals(void **state)
 	plot.culprit = 4;
 	plot.number = NAMED;
 	play_in_threads(&plot);
-	assert_told_once(&plot, -1, BB_EDATA, "rank 4 has no luck", 5);
+	assert_told_once(&plot, -1, BB_EDATA, "rank 4 has no luck");
 	plot_free(&plot);
 }
 
@@ -374,7 +371,7 @@ static void test_deadline(void **state)
 		plot.culprit = 4;
 		plot.number = cases[i].delay;
 		play_in_threads(&plot);
-		assert_told_once(&plot, -1, BB_ETIMEOUT, cases[i].text, T_S + 4);
+		assert_told_once(&plot, -1, BB_ETIMEOUT, cases[i].text);
 		plot_free(&plot);
 	}
 }
@@ -396,8 +393,7 @@ static void test_deadline_without_answer(void **state)
 	kill(all[3].pid, SIGCONT);
 	assert_int_equal(await_fork(&all[3]), 0);
 	assert_told_once(&plot, 3, BB_ETIMEOUT,
-			 ARRIVED "0, 2; had not: 1; no answer from: rank 3 (h1, pid 1003)",
-			 T_S + 4);
+			 ARRIVED "0, 2; had not: 1; no answer from: rank 3 (h1, pid 1003)");
 	assert_true(plot.results[0].seconds > T_S + 0.7);
 	assert_true(plot.results[3].outcome.silent);
 	assert_int_equal(meeting_close(m), 0);
@@ -422,7 +418,7 @@ static void test_deadline_without_word(void **state)
 			r->text, "ring did not end in its time (-T), and process 0 says nothing");
 		assert_int_equal(r->status, BB_ETIMEOUT);
 		assert_int_equal(r->outcome.silent, p == 3);
-		assert_true(r->seconds > T_S + 1 && r->seconds < T_S + 5);
+		assert_true(r->seconds > T_S + 1);
 	}
 	kill(all[0].pid, SIGCONT);
 	assert_int_equal(await_fork(&all[0]), 0);
@@ -481,7 +477,7 @@ static void test_killed(void **state)
 	struct plot plot = plot_of(4, 1, wait_for_others);
 
 	kill_one(&plot, 2, 0, FOR_ABORT);
-	assert_told_once(&plot, 2, BB_EBACKEND, IS_GONE, 5);
+	assert_told_once(&plot, 2, BB_EBACKEND, IS_GONE);
 	assert_false(plot.results[0].outcome.stuck);
 	plot_free(&plot);
 }
@@ -492,7 +488,7 @@ static void test_killed_by_launcher(void **state)
 	struct plot plot = plot_of(4, 1, wait_for_others);
 
 	kill_one(&plot, 2, SIGTERM, FOR_EVER);
-	assert_told_once(&plot, 2, BB_EBACKEND, IS_GONE, 5);
+	assert_told_once(&plot, 2, BB_EBACKEND, IS_GONE);
 	plot_free(&plot);
 }
 
@@ -502,7 +498,7 @@ static void test_killed_and_noticed(void **state)
 	struct plot plot = plot_of(4, 1, wait_for_others);
 
 	kill_one(&plot, 2, 0, AND_COMPLAIN);
-	assert_told_once(&plot, 2, BB_EINTERNAL, "rank 0 has no connection; " IS_GONE, 5);
+	assert_told_once(&plot, 2, BB_EINTERNAL, "rank 0 has no connection; " IS_GONE);
 	plot_free(&plot);
 }
 
@@ -512,7 +508,7 @@ static void test_stuck(void **state)
 	struct plot plot = plot_of(4, 1, wait_for_others);
 
 	kill_one(&plot, 2, 0, FOR_EVER);
-	assert_told_once(&plot, 2, BB_EBACKEND, IS_GONE, 5);
+	assert_told_once(&plot, 2, BB_EBACKEND, IS_GONE);
 	for (int p = 0; p < 4; p++)
 		assert_true(p == 2 || plot.results[p].outcome.stuck);
 	plot_free(&plot);
@@ -530,7 +526,6 @@ static void test_first_killed(void **state)
 					     "without a word");
 		assert_int_equal(r->status, BB_EBACKEND);
 		assert_int_equal(r->outcome.silent, p == 3);
-		assert_true(r->seconds < 5);
 	}
 	plot_free(&plot);
 }
@@ -553,7 +548,6 @@ static void test_signalled(void **state)
 		assert_int_equal(plot.results[p].status, BB_OK);
 		assert_int_equal(plot.results[p].outcome.caught, SIGTERM);
 		assert_int_equal(plot.results[p].outcome.silent, p != 0);
-		assert_true(plot.results[p].seconds < 5);
 	}
 	plot_free(&plot);
 }
@@ -573,7 +567,7 @@ static void test_one_signalled(void **state)
 	m = start_play(&plot, all);
 	kill(all[2].pid, SIGTERM);
 	end_play(&plot, all, m, -1);
-	assert_told_once(&plot, -1, BB_EBACKEND, "rank 2 (h1, pid 1002) was ended by signal 15", 5);
+	assert_told_once(&plot, -1, BB_EBACKEND, "rank 2 (h1, pid 1002) was ended by signal 15");
 	plot_free(&plot);
 }
 

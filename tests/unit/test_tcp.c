@@ -91,7 +91,7 @@ static void test_environment(void **state)
 
 /* ---- how the processes of a test begin --------------------------------------------------- */
 
-#define PATIENCE_S 20.0
+#define PATIENCE_S 300.0
 
 static void set_number(const char *name, int number)
 {
