@@ -6,6 +6,7 @@
 #include "acceptance/nodes.h"
 #include "acceptance/process.h"
 
+#include <errno.h>
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -440,6 +442,10 @@ static void test_commands(void **state)
 
 	assert_true(file >= 0);
 	close(file);
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 && errno == EINVAL) {
+		unlink(out);
+		skip(); /* an emulator that passes only some calls on to Linux */
+	}
 	assert_int_equal(bb_commands_prepare(&error), BB_OK);
 	assert_int_equal(outcome_of("exit 7", 60000, "/dev/null").status, 7);
 	assert_int_equal(outcome_of("kill -9 $$", 60000, "/dev/null").status, 128 + 9);

