@@ -9,7 +9,7 @@ import tempfile
 
 import kit
 import mpi
-from kit import COLLECTIVES, Settings, add, built, equal, execute, expect, rows, test
+from kit import ALL, COLLECTIVES, Settings, add, built, equal, execute, expect, rows, test
 
 CORES = 4  # ranks are processes that wait by looking
 
@@ -215,4 +215,4 @@ def more_than_an_int():
 
 
 if Settings.full:
-    add("more than 2^31 elements", more_than_an_int, alone=True)
+    add("more than 2^31 elements", more_than_an_int, cores=ALL)

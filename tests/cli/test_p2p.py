@@ -113,9 +113,9 @@ def slow_rank(ranks, r):
 
 
 for n, a, b in ((2, 0, 1), (2, 1, 0), (4, 1, 2)):
-    add(f"slow link {a} -> {b} of {n}", slow_link, n, a, b, alone=True)
+    add(f"slow link {a} -> {b} of {n}", slow_link, n, a, b, cores=ALL)
 for n, r in ((2, 1), (4, 2)):
-    add(f"slow rank {r} of {n}", slow_rank, n, r, alone=True)
+    add(f"slow rank {r} of {n}", slow_rank, n, r, cores=ALL)
 
 
 @test(cores=ALL)
