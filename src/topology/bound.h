@@ -25,10 +25,10 @@ const char *bb_bound_name(enum bb_bound what); /* "ring" */
 
 /*
  * The bound of WHAT over N >= 2 different RANKS in GB/s, and in WHY the sentence that explains it,
- * such as "18 NVLink4 × 20.6 GB/s usable = 371 GB/s". How each is derived: docs/topology.md.
+ * such as "18 NVLink4 × 25 GB/s payload = 450 GB/s". How each is derived: docs/topology.md.
  *
- * A pair is bounded by what links carry as payload, everything else within a node by what kernels
- * are known to reach (rates.h), between nodes by the payload of the NICs nearest to the ranks.
+ * Every bound is made of what links carry as payload (rates.h), between nodes that of the NICs
+ * nearest to the ranks: no measurement exceeds it.
  * BB_EUNSUPPORTED, with the reason in WHY and *GBps 0: there is no such bound, or a link's rate is
  * not known. BB_EUSAGE: a rank is not in the topology, or there twice. Costs O(n + nodes) for
  * machines that are used alike.

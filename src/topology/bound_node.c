@@ -64,15 +64,12 @@ static int first_of(bb_gpus set)
 	return __builtin_ctzll(set);
 }
 
-/* What kernels reach on one NVLink of a GPU; 0 unknown. */
-static double usable(const struct bb_topology *t, int gpu)
+/* What one NVLink of a GPU carries; 0 unknown. */
+static double payload(const struct bb_topology *t, int gpu)
 {
 	const struct bb_link *link = bb_topology_link(t, gpu, BB_NVLINK);
-	double known = bb_nvlink_usable(t->devices[gpu].sm);
 
-	if (known > 0)
-		return known;
-	return link ? link->GBps * 0.8 : 0; /* as on V100 and A100, the least of all */
+	return link ? link->GBps : 0;
 }
 
 static const char *link_name(char text[16], const struct bb_topology *t, int gpu)
@@ -156,13 +153,13 @@ bb_status bb_bound_switch(const struct bb_topology *t, bb_gpus set, struct bb_li
 
 	for (bb_gpus s = set; s; s &= s - 1) {
 		int gpu = first_of(s), count = bb_topology_nvlinks(t, gpu, BB_PEER_SWITCH);
-		double rate = usable(t, gpu);
+		double rate = payload(t, gpu);
 
 		if (rate <= 0)
 			return unknown(limit, "the rate of an NVLink of %s is not known",
 				       t->devices[gpu].name);
 		bb_limit_to(limit, count * rate, 1, BB_BOUND_RING,
-			    "%d %s × %s GB/s usable = %s GB/s", count, link_name(name, t, gpu),
+			    "%d %s × %s GB/s payload = %s GB/s", count, link_name(name, t, gpu),
 			    GBPS(rate), GBPS(count * rate));
 	}
 	return BB_OK;
@@ -224,7 +221,7 @@ bb_status bb_bound_mesh(const struct bb_topology *t, bb_gpus set, enum bb_bound 
 			struct bb_limit *limit)
 {
 	struct mesh m = {0};
-	const double rate = usable(t, first_of(set));
+	const double rate = payload(t, first_of(set));
 	unsigned all;
 	char name[16], text[64];
 
@@ -244,7 +241,7 @@ bb_status bb_bound_mesh(const struct bb_topology *t, bb_gpus set, enum bb_bound 
 		count = links_out(&m, part);
 		times = crossings(what, size, m.n);
 		bb_limit_to(limit, count * rate, 1 / times, what,
-			    "%d %s × %s GB/s usable leave %s = %s GB/s", count, name, GBPS(rate),
+			    "%d %s × %s GB/s payload leave %s = %s GB/s", count, name, GBPS(rate),
 			    set_text(text, gpus_of(&m, part)), GBPS(count * rate));
 	}
 	return BB_OK;
@@ -340,13 +337,13 @@ static bb_status limit_to_slots(const struct bb_topology *t, bb_gpus set, enum b
 			const struct bb_device *d = &t->devices[first_of(s)];
 
 			link = d->pci >= 0 ? bb_pci_link(t, d->pci) : link;
-			if (d->pci < 0 || bb_pcie_usable(&link) <= 0)
+			if (d->pci < 0 || bb_pcie_payload(&link) <= 0)
 				return unknown(limit, "the PCIe link of %s is not known", d->name);
-			GBps += bb_pcie_usable(&link);
+			GBps += bb_pcie_payload(&link);
 		}
 		times = what == BB_BOUND_ALLTOALL ? pcie_crossings(t, what, set, part) : 1;
 		if (times > 0)
-			bb_limit_to(limit, GBps, 1 / times, what, "%s%s of %s: %s GB/s usable",
+			bb_limit_to(limit, GBps, 1 / times, what, "%s%s of %s: %s GB/s payload",
 				    pcie_text(text, &link), size_of(part) > 1 ? " each" : "",
 				    set_text(names, part), GBPS(GBps));
 	}
@@ -362,7 +359,7 @@ static void limit_to_switches(const struct bb_topology *t, bb_gpus set, enum bb_
 	for (int p = 0; p < t->npcis; p++) {
 		struct bb_pcie link = bb_pci_link(t, p);
 		bb_gpus part = 0;
-		double times, GBps = bb_pcie_usable(&link);
+		double times, GBps = bb_pcie_payload(&link);
 
 		if (t->pcis[p].role != BB_PCI_SWITCH_UP || bb_pci_virtual(&t->pcis[p]) || GBps <= 0)
 			continue;
@@ -373,32 +370,8 @@ static void limit_to_switches(const struct bb_topology *t, bb_gpus set, enum bb_
 		times = part ? pcie_crossings(t, what, set, part) : 0;
 		if (times > 0)
 			bb_limit_to(limit, GBps, 1 / times, what,
-				    "%s of the switch above %s: %s GB/s usable",
+				    "%s of the switch above %s: %s GB/s payload",
 				    pcie_text(text, &link), set_text(names, part), GBPS(GBps));
-	}
-}
-
-/* What joins the packages. */
-static void limit_to_packages(const struct bb_topology *t, bb_gpus set, enum bb_bound what,
-			      struct bb_limit *limit)
-{
-	const double GBps = bb_package_usable(&t->host);
-
-	for (int k = 0; k < t->host.npackages && GBps > 0; k++) {
-		bb_gpus part = 0;
-		double times;
-
-		for (bb_gpus s = set; s; s &= s - 1) {
-			int numa = t->devices[first_of(s)].numa;
-
-			if (numa >= 0 && t->host.numas[numa].package == k)
-				part |= 1ull << first_of(s);
-		}
-		if (!part || part == set)
-			continue;
-		times = crossings(what, size_of(part), size_of(set));
-		bb_limit_to(limit, GBps, 1 / times, what, "%s GB/s usable between packages",
-			    GBPS(GBps));
 	}
 }
 
@@ -410,7 +383,6 @@ bb_status bb_bound_pcie(const struct bb_topology *t, bb_gpus set, enum bb_bound 
 	if (st != BB_OK)
 		return st;
 	limit_to_switches(t, set, what, limit);
-	limit_to_packages(t, set, what, limit);
 	return BB_OK;
 }
 

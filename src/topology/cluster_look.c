@@ -50,34 +50,31 @@ double bb_cluster_pcie_rate(const struct bb_topology *t, int a, int b)
 	return least;
 }
 
+static void limit_to_links(const struct bb_cluster *c, int gpu, struct bb_limit *limit)
+{
+	const struct bb_topology *t = c->node;
+	const int links = c->inside == BB_INSIDE_SWITCH
+				  ? bb_topology_nvlinks(t, gpu, BB_PEER_SWITCH)
+				  : links_between(t, gpu, c->gpus);
+	const double usable = bb_nvlink_usable(t->devices[gpu].sm);
+
+	bb_limit_to(
+		limit, links * usable, 1, BB_BOUND_RING,
+		usable > 0 ? "%d NVLink%d × %s GB/s usable = %s GB/s" : "the rate of its NVLinks",
+		links, bb_nvlink_version(t->devices[gpu].sm), GBPS(usable), GBPS(links * usable));
+}
+
 /* GBPS 0: unknown. */
 static struct bb_limit rate_inside(const struct bb_cluster *c)
 {
-	const struct bb_topology *t = c->node;
 	struct bb_limit limit = {.GBps = INFINITY};
 
-	switch (c->inside) {
-	case BB_INSIDE_SWITCH:
-		if (bb_bound_switch(t, all_gpus(c->gpus), &limit) != BB_OK)
-			limit.GBps = 0;
-		break;
-	case BB_INSIDE_LINKS:
-		for (int gpu = 0; gpu < c->gpus; gpu++)
-			bb_limit_to(&limit,
-				    links_between(t, gpu, c->gpus) *
-					    bb_nvlink_usable(t->devices[gpu].sm),
-				    1, BB_BOUND_RING, "%d NVLinks × %s GB/s usable",
-				    links_between(t, gpu, c->gpus),
-				    GBPS(bb_nvlink_usable(t->devices[gpu].sm)));
-		break;
-	case BB_INSIDE_PCIE:
-		for (int gpu = 1; gpu < c->gpus; gpu++)
-			bb_limit_to(&limit, bb_cluster_pcie_rate(t, 0, gpu) / 1e9, 1, BB_BOUND_RING,
-				    "PCIe, what NCCL's kernels are known to reach");
-		break;
-	case BB_INSIDE_NOTHING:
-		break;
-	}
+	for (int gpu = 0; gpu < c->gpus; gpu++)
+		if (c->inside == BB_INSIDE_SWITCH || c->inside == BB_INSIDE_LINKS)
+			limit_to_links(c, gpu, &limit);
+		else if (c->inside == BB_INSIDE_PCIE && gpu > 0)
+			bb_limit_to(&limit, bb_cluster_pcie_rate(c->node, 0, gpu) / 1e9, 1,
+				    BB_BOUND_RING, "PCIe, what NCCL's kernels are known to reach");
 	return limit;
 }
 

@@ -107,41 +107,6 @@ double bb_nic_share(enum bb_nic_layer layer)
 	return 4096.0 / (4096 + 26);
 }
 
-/* ---- between packages --------------------------------------------------------------------- */
-
-/* Intel's models: 79 Broadwell, 85 Skylake, 106 Ice Lake, 143 Sapphire, 207 Emerald Rapids. */
-static double intel_usable(int number)
-{
-	if (number >= 207)
-		return 40;
-	if (number >= 143)
-		return 22;
-	return number >= 85 ? 10 : 6;
-}
-
-/* AMD's families: 23 Zen 1 and 2, 25 Zen 3 and 4, 26 Zen 5. */
-static double amd_usable(int family)
-{
-	if (family >= 26)
-		return 32;
-	return family >= 25 ? 24 : 16;
-}
-
-double bb_package_usable(const struct bb_host *host)
-{
-	const struct bb_package *p = host->npackages > 0 ? &host->packages[0] : NULL;
-
-	if (strncmp(host->arch, "ppc64", 5) == 0)
-		return 32;
-	if (strcmp(host->arch, "arm64") == 0 || strcmp(host->arch, "aarch64") == 0)
-		return 6;
-	if (p && strstr(p->vendor, "Intel") && p->number > 0)
-		return intel_usable(p->number);
-	if (p && strstr(p->vendor, "AMD") && p->family > 0)
-		return amd_usable(p->family);
-	return 0;
-}
-
 /* ---- models ------------------------------------------------------------------------------- */
 
 #define NVIDIA 0x10de

@@ -2,8 +2,8 @@
  * rates.h - what a link carries, in GB/s (10^9 bytes per second) in one direction.
  *
  * payload: what the wire's encoding and packet headers leave; nothing exceeds it. usable: what
- * NCCL's kernels are known to reach in a ring (NCCL, src/graph/topo.h and topo.cc), by which its
- * own tuning goes; copy engines may exceed it.
+ * NCCL's tuning assumes of its kernels in a ring (NCCL, src/graph/topo.h and topo.cc). It is the
+ * simulator's rate and no bound: kernels and copy engines may exceed it.
  */
 #ifndef BB_TOPOLOGY_RATES_H
 #define BB_TOPOLOGY_RATES_H
@@ -31,11 +31,6 @@ double bb_nvlink_usable(int sm);
 
 /* The part of the signalling rate that is payload: InfiniBand or RoCE packets of 4096 bytes. */
 double bb_nic_share(enum bb_nic_layer layer);
-
-/* ---- between packages ---- */
-
-/* NCCL's figure for QPI, UPI, Infinity Fabric and their like between two packages; 0 unknown. */
-double bb_package_usable(const struct bb_host *host);
 
 /* ---- models ---- */
 

@@ -35,7 +35,7 @@ def normal_low_and_high():
     checked(log(8, 478, 1.75), 0, "fits 8 ranks", "Normal, beside", "Verdict: normal")
     checked(log(8, 240, 1.75), 7, "Low: 50% of what", "p2p_bandwidth_perf", "Verdict: low")
     checked(log(16, 550, 1.875), 0, "Higher than any of", "published")
-    checked(log(8, 700, 1.75), 3, "more than such links carry", "cannot be right")
+    checked(log(8, 720, 1.75), 3, "more than such links carry", "cannot be right")
 
 
 @test

@@ -232,7 +232,7 @@ def ranks_and_nodes():
     def ring(*words):
         return read_json(*words)["bounds"]["ring"]["GBps"]
 
-    equal(ring("--system", "dgx-1v", "--ranks", "0-3"), 80, "ring of four of a cube")
+    equal(ring("--system", "dgx-1v", "--ranks", "0-3"), 100, "ring of four of a cube")
     equal(ring("--system", "dgx-1v", "--ranks", "0,3"), 40, "ring of two of a cube")
     expect(198 < ring("--system", "dgx-a100", "--nodes", "2") < 199, "ring of two nodes")
     equal(read_json("--system", "gb200-nvl72")["bounds"]["ranks"], 72, "ranks of a rack")
@@ -258,7 +258,7 @@ def nvml_switches():
         expect("NVML" in j["source"], f"source {j['source']}")
         equal({c for row in j["paths"]["classes"][:8] for c in row[:8]}, {"X", "NV18"}, "paths")
         equal({(l["to"], l["version"], l["count"], l["link_GBps"]) for l in j["links"]}, {("switch", 4, 18, 25)}, "links")
-        equal(round(j["bounds"]["ring"]["GBps"], 1), 370.8, "ring")
+        equal(round(j["bounds"]["ring"]["GBps"], 1), 450.0, "ring")
         equal(j["findings"], [], "findings: asleep, not ill")
 
 
@@ -267,7 +267,7 @@ def nvml_mesh():
     j = read_json(env=driver("gpus=4 sm=70 mesh=2"))
     equal([row[:4] for row in j["paths"]["classes"][:4]],
           [["X" if i == k else "NV2" for k in range(4)] for i in range(4)], "paths")  # fmt: skip
-    equal(j["bounds"]["ring"]["GBps"], 120, "ring")
+    equal(j["bounds"]["ring"]["GBps"], 150, "ring")
 
 
 @test

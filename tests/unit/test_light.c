@@ -50,7 +50,7 @@ static struct bb_result_record bound(struct run *run, const struct bb_collective
 
 	bb_record_init(&bb_record_result, &result);
 	result.time_us = 20;
-	bb_light_bound(&run->light, collective, algorithm, 3708e3, &result);
+	bb_light_bound(&run->light, collective, algorithm, 4500e3, &result);
 	return result;
 }
 
