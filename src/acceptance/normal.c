@@ -3,9 +3,11 @@
  */
 #include "acceptance/normal.h"
 
+#include "core/option.h"
 #include "core/units.h"
 #include "schedules/schedule.h"
 #include "topology/bound.h"
+#include "topology/cards.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -13,60 +15,30 @@
 #include <string.h>
 #include <strings.h>
 
-/* GPUs that the table and the topology know; a name that contains another one comes first. */
-static const struct family {
-	const char *name, *system; /* NULL: no known system */
-	int of_node;               /* GPUs */
-	int of_domain;             /* that NVLink joins */
-} families[] = {
-	{"GB200", "gb200-nvl72", 4, 72}, {"B200", "hgx-b200", 8, 8}, {"H200", "hgx-h200", 8, 8},
-	{"H100", "hgx-h100", 8, 8},      {"A100", "dgx-a100", 8, 8}, {"V100", "dgx-1v", 8, 8},
-	{"MI300X", NULL, 8, 8},
-};
-
 /* One question. */
 struct asked {
 	const struct bb_claims *claims;
 	const struct bb_references *references;
 	const struct bb_circumstances *said;
-	const struct family *family; /* NULL: unknown */
+	const char *gpu;            /* as the user or the file calls it; "": nobody says */
+	const struct bb_card *card; /* NULL: in no table */
 	const char *collective;
 	int64_t ranks, nodes; /* 0: unknown */
 	struct bb_strbuf *out;
 };
 
-static const struct family *find_family(const char *name)
-{
-	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
-		if (strcasestr(name, families[i].name))
-			return &families[i];
-	return NULL;
-}
-
-bb_status bb_normal_gpu(const char *name, struct bb_error *error)
-{
-	struct bb_strbuf known = {0};
-	bb_status st = BB_OK;
-
-	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
-		bb_strbuf_addf(&known, "%s%s", i > 0 ? ", " : "", families[i].name);
-	if (!find_family(name))
-		st = bb_fail(error, BB_EUSAGE, "--gpu %s: known are %s", name,
-			     bb_strbuf_text(&known));
-	bb_strbuf_free(&known);
-	return st;
-}
-
 /* How many nodes RANKS need at least. */
-static int64_t least_nodes(const struct family *family, int64_t ranks)
+static int64_t least_nodes(const struct bb_card *card, int64_t ranks)
 {
-	return (ranks + family->of_node - 1) / family->of_node;
+	return card->of_node > 0 ? (ranks + card->of_node - 1) / card->of_node : 1;
 }
 
 /* Whether NVLink joins that many nodes, of which RANKS are on as many as they must; 0: not said. */
-static bool on_one_domain(const struct family *family, int64_t ranks, int64_t nodes)
+static bool on_one_domain(const struct bb_card *card, int64_t ranks, int64_t nodes)
 {
-	return ranks <= family->of_domain && nodes * family->of_node <= family->of_domain;
+	if (card->of_domain == 0)
+		return nodes <= 1;
+	return ranks <= card->of_domain && nodes * card->of_node <= card->of_domain;
 }
 
 /* ---- how many ranks ---------------------------------------------------------------------------
@@ -171,9 +143,11 @@ static bool find_ranks(struct asked *a)
 
 static void find_nodes(struct asked *a)
 {
+	const bool told = a->claims->hosts > 0 && a->ranks == a->claims->nranks;
+
 	a->nodes = a->said->nodes > 0 ? a->said->nodes : a->claims->hosts;
-	if (a->family && a->nodes < least_nodes(a->family, a->ranks))
-		a->nodes = least_nodes(a->family, a->ranks);
+	if (a->card && a->said->nodes == 0 && !told && a->nodes < least_nodes(a->card, a->ranks))
+		a->nodes = least_nodes(a->card, a->ranks);
 }
 
 /* ---- published runs ---------------------------------------------------------------------------
@@ -193,12 +167,12 @@ static double at_size(const struct bb_claims *c, uint64_t size)
    node. */
 static bool as_far(const struct asked *a, const struct bb_reference *r)
 {
-	const int64_t nodes = r->nodes > 0 ? r->nodes : least_nodes(a->family, r->nranks);
-	const bool near = on_one_domain(a->family, a->ranks, a->nodes);
+	const int64_t nodes = r->nodes > 0 ? r->nodes : least_nodes(a->card, r->nranks);
+	const bool near = on_one_domain(a->card, a->ranks, a->nodes);
 
 	if (a->ranks == 0 && a->nodes == 0)
 		return true;
-	return on_one_domain(a->family, r->nranks, nodes) == near &&
+	return on_one_domain(a->card, r->nranks, nodes) == near &&
 	       (near || a->ranks == 0 || r->nranks * a->nodes == a->ranks * nodes);
 }
 
@@ -208,9 +182,8 @@ static bool comparable(const struct asked *a, const struct bb_reference *r, uint
 	const char *const algorithm = a->claims->algorithm;
 	const bool named = algorithm[0] && strcmp(algorithm, "auto") != 0;
 
-	return strncmp(r->gpu, a->family->name, strlen(a->family->name)) == 0 &&
-	       strcmp(r->collective, a->collective) == 0 && r->size_bytes == size &&
-	       strcmp(r->kind, "measured") == 0 && r->nranks > 0 &&
+	return r->card == a->card && strcmp(r->collective, a->collective) == 0 &&
+	       r->size_bytes == size && strcmp(r->kind, "measured") == 0 && r->nranks > 0 &&
 	       (!named || !r->algo[0] || strncasecmp(r->algo, algorithm, strlen(algorithm)) == 0) &&
 	       as_far(a, r);
 }
@@ -289,7 +262,7 @@ static enum bb_normality tell_published(const struct asked *a, const struct publ
 		bb_strbuf_add(a->out, "Normal, beside");
 	}
 	bb_strbuf_addf(a->out, " %d published run%s of %s on %lld rank%s%s%s: %s (%s, %s).\n",
-		       p->runs, bb_plural(p->runs), a->family->name, (long long)p->ranks,
+		       p->runs, bb_plural(p->runs), a->card->name, (long long)p->ranks,
 		       bb_plural(p->ranks),
 		       p->ranks != a->ranks && a->ranks > 0 ? ", the nearest there are" : "",
 		       n == BB_LOW ? (p->runs == 1 ? " shows" : " show") : "", range,
@@ -308,10 +281,10 @@ static enum bb_normality compare(const struct asked *a)
 			best = p;
 	if (best.size > 0)
 		return tell_published(a, &best, at_size(a->claims, best.size));
-	bb_strbuf_addf(a->out, "  No published run of %s on %s, ", a->collective, a->family->name);
+	bb_strbuf_addf(a->out, "  No published run of %s on %s, ", a->collective, a->card->name);
 	if (a->ranks == 0 && a->nodes == 0)
 		bb_strbuf_add(a->out, "on whatever ranks");
-	else if (on_one_domain(a->family, a->ranks, a->nodes))
+	else if (on_one_domain(a->card, a->ranks, a->nodes))
 		bb_strbuf_add(a->out, "within NVLink's reach");
 	else if (a->ranks == 0)
 		bb_strbuf_add(a->out, "beyond NVLink's reach");
@@ -370,39 +343,63 @@ static struct bb_rank_place *places_of(const struct asked *a, const struct bb_to
 	return places;
 }
 
-/* BB_IMPOSSIBLE: more than the links carry. */
-static enum bb_normality tell_bound(const struct asked *a)
+/* A bound, and what it is of. */
+struct light {
+	const char *system, *name;
+	double GBps; /* 0: none */
+	struct bb_strbuf why;
+};
+
+/* Of SYSTEM, if the ranks have room on it and its bound is higher. */
+static void raise_bound(const struct asked *a, const char *system, struct light *light)
 {
-	const struct bb_claims *const c = a->claims;
 	struct bb_topology *t = NULL;
 	struct bb_rank_place *places = NULL;
 	struct bb_error ignored = {0};
 	struct bb_strbuf why = {0};
 	const char *name = "";
-	double most = 0, bound = 0;
+	double GBps = 0;
+
+	if (bb_topology_system(system, &t, &ignored) == BB_OK)
+		places = places_of(a, t);
+	if (places) {
+		t->nodes = (int)a->nodes;
+		GBps = highest(a, t, places, &why, &name);
+	}
+	if (GBps > light->GBps) {
+		bb_strbuf_free(&light->why);
+		*light = (struct light){system, name, GBps, why};
+	} else {
+		bb_strbuf_free(&why);
+	}
+	free(places);
+	bb_topology_free(t);
+}
+
+/* BB_IMPOSSIBLE: more than the links of any known system with such cards carry. */
+static enum bb_normality tell_bound(const struct asked *a)
+{
+	const struct bb_claims *const c = a->claims;
+	struct light light = {.GBps = 0};
+	enum bb_normality n = BB_NORMAL;
+	double most = 0;
 
 	for (size_t i = 0; i < c->n; i++)
 		most = fmax(most, c->list[i].busbw_GBps);
-	if (a->family->system && bb_topology_system(a->family->system, &t, &ignored) == BB_OK) {
-		places = places_of(a, t);
-		if (places) {
-			t->nodes = (int)a->nodes;
-			bound = highest(a, t, places, &why, &name);
-		}
-	}
-	if (bound > 0)
-		bb_strbuf_addf(
-			a->out,
-			"  The most, %.4g GB/s, is %.0f%% of the %s bound of %lld x %s: %s.\n",
-			most, 100 * most / bound, name, (long long)a->nodes, a->family->system,
-			bb_strbuf_text(&why));
-	if (bound > 0 && most > 1.02 * bound)
+	for (int i = 0; bb_card_system(a->card, i); i++)
+		raise_bound(a, bb_card_system(a->card, i), &light);
+	if (light.GBps > 0)
+		bb_strbuf_addf(a->out,
+			       "  Best row: %.4g GB/s, %.0f%% of the %s bound of %lld x %s: %s.\n",
+			       most, 100 * most / light.GBps, light.name, (long long)a->nodes,
+			       light.system, bb_strbuf_text(&light.why));
+	if (light.GBps > 0 && most > 1.02 * light.GBps) {
+		n = BB_IMPOSSIBLE;
 		bb_strbuf_add(a->out, "  That is more than such links carry: another system, or a "
 				      "wrong number of ranks or nodes.\n");
-	free(places);
-	bb_topology_free(t);
-	bb_strbuf_free(&why);
-	return bound > 0 && most > 1.02 * bound ? BB_IMPOSSIBLE : BB_NORMAL;
+	}
+	bb_strbuf_free(&light.why);
+	return n;
 }
 
 /* ---- what to do -------------------------------------------------------------------------------
@@ -412,11 +409,11 @@ static void tell_next(const struct asked *a, enum bb_normality n)
 {
 	if (n != BB_LOW)
 		return;
-	if (!a->family)
+	if (!a->card)
 		bb_strbuf_add(a->out,
 			      "  Next: is the machine idle? build/topology and "
 			      "build/mem_bandwidth_perf show what it is and what it can.\n");
-	else if (on_one_domain(a->family, a->ranks, a->nodes))
+	else if (on_one_domain(a->card, a->ranks, a->nodes))
 		bb_strbuf_add(
 			a->out,
 			"  Next: build/topology (NVLinks that are down, GPUs without P2P); "
@@ -447,16 +444,37 @@ static void tell_beyond(const struct asked *a)
 			  "counted wrong.");
 }
 
+/* Cards that no table holds are compared with nothing. */
+static void tell_unknown_card(const struct asked *a)
+{
+	const char *names[32] = {NULL}, *near;
+	int n = 0;
+
+	if (!a->gpu[0]) {
+		bb_strbuf_add(a->out, "  The file names no GPU; name it with --gpu.\n");
+		return;
+	}
+	bb_strbuf_addf(
+		a->out,
+		"  No published numbers for %s. Cards with published numbers or known systems:",
+		a->gpu);
+	for (; bb_card_at(n) && n < 31; n++) {
+		names[n] = bb_card_at(n)->name;
+		bb_strbuf_addf(a->out, "%s %s", n > 0 ? "," : "", names[n]);
+	}
+	near = bb_nearest(a->gpu, names);
+	bb_strbuf_addf(a->out, ".%s%s%s\n", near ? " Did you mean " : "", near ? near : "",
+		       near ? "?" : "");
+}
+
 /* Of the backends without GPUs there are no published runs: only the bound of the records. */
 static enum bb_normality by_bound(const struct asked *a)
 {
 	const struct bb_claims *const c = a->claims;
+	const bool low = c->percent_of_bound < 100 * BB_NORMAL_BOUND;
 
 	if (isnan(c->percent_of_bound)) {
-		bb_strbuf_addf(
-			a->out,
-			"  Of which GPUs the numbers are is not known (%s); --gpu says so.\n",
-			c->gpu[0] ? c->gpu : "the file does not say");
+		tell_unknown_card(a);
 		return BB_UNKNOWN;
 	}
 	if (c->percent_of_bound > 100 * BB_NORMAL_BEYOND) {
@@ -466,9 +484,9 @@ static enum bb_normality by_bound(const struct asked *a)
 	bb_strbuf_addf(a->out,
 		       "  %s: the largest size reaches %.0f%% of its bound (%s). There are no "
 		       "published runs of %s.\n",
-		       c->percent_of_bound < 100 * BB_NORMAL_BOUND ? "Low" : "Normal",
-		       c->percent_of_bound, c->bound_source, c->gpu[0] ? c->gpu : "such machines");
-	return c->percent_of_bound < 100 * BB_NORMAL_BOUND ? BB_LOW : BB_NORMAL;
+		       low ? "Low" : "Normal", c->percent_of_bound, c->bound_source,
+		       a->gpu[0] ? a->gpu : "such machines");
+	return low ? BB_LOW : BB_NORMAL;
 }
 
 static void tell_title(const struct asked *a)
@@ -523,7 +541,8 @@ static bool is_alone(const struct bb_claims *claims)
 enum bb_normality bb_normal(const struct bb_claims *claims, const struct bb_references *references,
 			    const struct bb_circumstances *circumstances, struct bb_strbuf *out)
 {
-	struct asked a = {claims, references, circumstances, .collective = "", .out = out};
+	struct asked a = {claims,    references,       circumstances,
+			  .gpu = "", .collective = "", .out = out};
 	enum bb_normality n;
 
 	tell_title(&a);
@@ -549,9 +568,10 @@ enum bb_normality bb_normal(const struct bb_claims *claims, const struct bb_refe
 	}
 	if (!find_ranks(&a))
 		return claims->wrong > 0 ? BB_WRONG : BB_IMPOSSIBLE;
-	a.family = find_family(circumstances->gpu ? circumstances->gpu : claims->gpu);
+	a.gpu = circumstances->gpu ? circumstances->gpu : claims->gpu;
+	a.card = bb_card_find(a.gpu);
 	find_nodes(&a);
-	if (!a.family) {
+	if (!a.card) {
 		n = by_bound(&a);
 	} else {
 		n = compare(&a);

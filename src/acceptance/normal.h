@@ -24,9 +24,6 @@ struct bb_circumstances {
 /* A bound that was measured may be passed by so much. */
 #define BB_NORMAL_BEYOND 1.1
 
-/* BB_EUSAGE: NAME holds the name of no GPU that there are systems or published runs of. */
-BB_MUST bb_status bb_normal_gpu(const char *name, struct bb_error *error);
-
 /* What CLAIMS come to, in words into OUT: what was compared with what, and what to look at next. */
 enum bb_normality bb_normal(const struct bb_claims *claims, const struct bb_references *references,
 			    const struct bb_circumstances *circumstances, struct bb_strbuf *out);

@@ -5,6 +5,7 @@
 
 #include "core/strbuf.h"
 #include "core/units.h"
+#include "topology/cards.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -72,7 +73,7 @@ static bool read_row(const char *at, const char *end, struct bb_reference *row)
 		read_cell(&at, end, cell[i], sizeof(cell[i]));
 	KEEP(row->id, cell[0]);
 	KEEP(row->system, cell[1]);
-	KEEP(row->gpu, cell[2]);
+	row->card = bb_card_find(cell[2]);
 	KEEP(row->fabric, cell[5]);
 	KEEP(row->collective, cell[6]);
 	KEEP(row->algo, cell[7]);
@@ -82,7 +83,7 @@ static bool read_row(const char *at, const char *end, struct bb_reference *row)
 	if (!whole(cell[3], &row->nodes) || !whole(cell[4], &row->nranks) || !whole(cell[9], &size))
 		return false;
 	row->size_bytes = (uint64_t)size;
-	return row->id[0] && row->source[0] && number(cell[13], &row->busbw_GBps);
+	return row->id[0] && row->source[0] && row->card && number(cell[13], &row->busbw_GBps);
 }
 
 static bool append(struct bb_references *table, const struct bb_reference *row)
@@ -122,7 +123,9 @@ bb_status bb_references_read(const char *text, size_t length, struct bb_referenc
 		if (!read_row(text, stop, &row)) {
 			bb_references_free(table);
 			return bb_fail(error, BB_EUSAGE,
-				       "reference table, line %d: not a row of %s", line, header);
+				       "reference table, line %d: not a row of %s, or a gpu that "
+				       "is not in src/topology/cards.c",
+				       line, header);
 		}
 		if (!append(table, &row)) {
 			bb_references_free(table);

@@ -11,12 +11,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct bb_card;
+
 /* The day on which the table was last held against its sources. */
 #define BB_REFERENCE_DATE "2026-11-22"
 
 /* One row. Texts are empty where the source does not say. */
 struct bb_reference {
-	char id[32], system[64], gpu[24], fabric[64], collective[24], algo[24];
+	const struct bb_card *card;
+	char id[32], system[64], fabric[64], collective[24], algo[24];
 	int64_t nodes, nranks; /* 0: not said */
 	uint64_t size_bytes;   /* 0: not said, "large" */
 	int in_place;          /* -1: not said */

@@ -70,18 +70,18 @@ static const struct bb_system_cpu epyc_7313 = {"AMD EPYC 7313 16-Core Processor"
 
 /* ---- GPUs and NICs ------------------------------------------------------------------------- */
 
-static const struct bb_system_gpu v100_sxm2 = {0x1db1, "V100 SXM2 16GB", 70, 16, 3};
-static const struct bb_system_gpu v100_sxm2_32 = {0x1db5, "V100 SXM2 32GB", 70, 32, 3};
-static const struct bb_system_gpu v100_sxm3 = {0x1db8, "V100 SXM3 32GB", 70, 32, 3};
-static const struct bb_system_gpu a100_sxm4 = {0x20b2, "A100 SXM4 80GB", 80, 80, 4};
-static const struct bb_system_gpu h100_sxm5 = {0x2330, "H100 SXM5 80GB", 90, 80, 5};
-static const struct bb_system_gpu h200_sxm5 = {0x2335, "H200 SXM5 141GB", 90, 141, 5};
-static const struct bb_system_gpu gh200 = {0x2342, "GH200 96GB", 90, 96, 5};
-static const struct bb_system_gpu b200 = {0x2901, "B200", 100, 180, 5};
-static const struct bb_system_gpu gb200 = {0x2941, "GB200", 100, 186, 5};
-static const struct bb_system_gpu l40s = {0x26b9, "L40S", 89, 48, 4};
-static const struct bb_system_gpu rtx_4090 = {0x2684, "RTX 4090", 89, 24, 4};
-static const struct bb_system_gpu h100_pcie = {0x2331, "H100 PCIe", 90, 80, 5};
+static const struct bb_system_gpu v100_sxm2 = {0x1db1, "V100 SXM2 16GB", 70, 16, 3, "V100"};
+static const struct bb_system_gpu v100_sxm2_32 = {0x1db5, "V100 SXM2 32GB", 70, 32, 3, "V100"};
+static const struct bb_system_gpu v100_sxm3 = {0x1db8, "V100 SXM3 32GB", 70, 32, 3, "V100"};
+static const struct bb_system_gpu a100_sxm4 = {0x20b2, "A100 SXM4 80GB", 80, 80, 4, "A100"};
+static const struct bb_system_gpu h100_sxm5 = {0x2330, "H100 SXM5 80GB", 90, 80, 5, "H100"};
+static const struct bb_system_gpu h200_sxm5 = {0x2335, "H200 SXM5 141GB", 90, 141, 5, "H200"};
+static const struct bb_system_gpu gh200 = {0x2342, "GH200 96GB", 90, 96, 5, "GH200"};
+static const struct bb_system_gpu b200 = {0x2901, "B200", 100, 180, 5, "B200"};
+static const struct bb_system_gpu gb200 = {0x2941, "GB200", 100, 186, 5, "GB200"};
+static const struct bb_system_gpu l40s = {0x26b9, "L40S", 89, 48, 4, "L40S"};
+static const struct bb_system_gpu rtx_4090 = {0x2684, "RTX 4090", 89, 24, 4, "RTX 4090"};
+static const struct bb_system_gpu h100_pcie = {0x2331, "H100 PCIe", 90, 80, 5, "H100 PCIe"};
 
 static const struct bb_system_nic edr = {0x1013, 100, 0, BB_INFINIBAND, 3};
 static const struct bb_system_nic edr_side = {0x1017, 100, 100, BB_INFINIBAND, 3};
@@ -234,14 +234,19 @@ static const struct bb_system systems[] = {
 
 #define SYSTEMS (int)(sizeof(systems) / sizeof(systems[0]))
 
+const struct bb_system *bb_system_at(int i)
+{
+	return i >= 0 && i < SYSTEMS ? &systems[i] : NULL;
+}
+
 const char *bb_system_name(int i)
 {
-	return i >= 0 && i < SYSTEMS ? systems[i].name : NULL;
+	return bb_system_at(i) ? systems[i].name : NULL;
 }
 
 const char *bb_system_brief(int i)
 {
-	return i >= 0 && i < SYSTEMS ? systems[i].brief : NULL;
+	return bb_system_at(i) ? systems[i].brief : NULL;
 }
 
 const struct bb_system *bb_system_find(const char *name)

@@ -32,7 +32,8 @@ struct bb_system_gpu {
 	uint32_t device; /* PCI */
 	const char *model;
 	int sm, gib;
-	int gen; /* of PCIe */
+	int gen;          /* of PCIe */
+	const char *card; /* its name in cards.c */
 };
 
 struct bb_system_nic {
@@ -57,6 +58,8 @@ struct bb_system {
 	int c2c;   /* NVLink-C2C to the CPU, of each GPU */
 };
 
+/* The I-th system; NULL beyond the last. */
+const struct bb_system *bb_system_at(int i);
 /* The system of that name, or NULL. */
 const struct bb_system *bb_system_find(const char *name);
 

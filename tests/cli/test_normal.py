@@ -64,8 +64,24 @@ def a_ratio_of_several_collectives():
     checked(log(8, 240, 0.875), 3, "fits all_gather, reduce_scatter, alltoall", "on 8 ranks", "--collective says which")
     checked(log(8, 240, 1), 3, "fits broadcast, reduce or sendrecv, or all_reduce on 2 ranks")
     checked(log(8, 240, 1.75), 7, arguments=("--gpu", "h100"))
-    with Folder() as f:
-        acceptance("check", f.write("log", log(8, 240, 1.75)), "--gpu", "FOO").exits(2).says("--gpu FOO: known are GB200, B200")
+
+
+@test
+def cards_by_their_full_names():
+    """A card that is in no table is compared with nothing, however much of its name is another's."""
+    for name in "NVIDIA H100 NVL", "NVIDIA A100 80GB PCIe", "NVIDIA A100-PCIE-40GB", "NVIDIA H200 NVL", "Tesla V100-PCIE-16GB":
+        other = log(8, 40, 1.75).replace("NVIDIA H100 80GB HBM3", name)
+        checked(other, 3, f"No published numbers for {name}.", "Verdict: could not judge: nothing to compare with")
+    pcie = log(8, 40, 1.75).replace("H100 80GB HBM3", "H100 PCIe")
+    checked(pcie, 3, "No published run of all_reduce on H100 PCIe", "Verdict: could not judge: nothing to compare with")
+    checked(log(8, 40, 1.75), 3, "No published numbers for H10. ", "Did you mean H100?", arguments=("--gpu", "H10"))
+
+
+@test
+def gpu_takes_every_name_that_is_printed():
+    for name in "H100", "h100", "NVIDIA H100 80GB HBM3", "H100 80GB HBM3", "H100 SXM5 80GB", "hgx-h100":
+        checked(log(8, 478, 1.75), 0, "published runs of H100 on 8 ranks", arguments=("--gpu", name))
+    checked(log(8, 40, 1.75), 3, "No published run of all_reduce on H100 PCIe", arguments=("--gpu", "H100 PCIe"))
 
 
 @test
@@ -81,7 +97,7 @@ def nodes_choose_what_is_compared():
 @test
 def a_bare_row():
     row = log(8, 231, 1.75, "").replace("[1,0]<stdout>:", "2026-01-01T00:00:00.123Z ")
-    checked(row, 3, "--gpu says so")
+    checked(row, 3, "The file names no GPU; name it with --gpu")
     checked(row, 0, "all_reduce's alone", "Nobody says how many ranks", "A100", arguments=("--gpu", "A100"))
     old = " 8589934592 2147483648 float sum 65083 131.98 230.97 2e-07 65083 131.98 230.97 2e-07\n"
     checked(old, 0, "Normal", arguments=("--gpu", "a100"))

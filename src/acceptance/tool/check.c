@@ -68,8 +68,6 @@ bb_status bb_acceptance_check(struct bb_acceptance_job *job, struct bb_error *er
 	bb_status st;
 
 	BB_TRY(st, check_collective(o->collective, error), out);
-	if (o->gpu)
-		BB_TRY(st, bb_normal_gpu(o->gpu, error), out);
 	BB_TRY(st, bb_references_own(&references, error), out);
 	for (int i = 0; i < job->noperands; i++)
 		BB_TRY(st, check_file(job->operands[i], &references, &said, &worst, &out, error),
