@@ -1,0 +1,41 @@
+/*
+ * normal_parts.h - shared by the parts of a verdict on claims.
+ */
+#ifndef BB_ACCEPTANCE_NORMAL_PARTS_H
+#define BB_ACCEPTANCE_NORMAL_PARTS_H
+
+#include "acceptance/normal.h"
+#include "topology/cards.h"
+
+/* One table of claims in question. */
+struct bb_question {
+	const struct bb_claims *claims;
+	const struct bb_references *references;
+	const struct bb_circumstances *said;
+	const char *gpu;            /* as the user or the file calls it; "": nobody says */
+	const struct bb_card *card; /* NULL: in no table */
+	const char *collective;     /* "": unknown */
+	int64_t ranks, nodes;       /* 0: unknown */
+	struct bb_strbuf *out;
+};
+
+/* How many nodes RANKS need at least. */
+int64_t bb_normal_nodes(const struct bb_card *card, int64_t ranks);
+/* Whether NVLink joins that many nodes, of which RANKS are on as many as they must; 0: not said. */
+bool bb_normal_is_near(const struct bb_card *card, int64_t ranks, int64_t nodes);
+
+/* ---- each says in words what it finds ---- */
+
+/* The collective, of a file that does not name it by its ratio of bandwidths; false: several have
+   that ratio. */
+bool bb_normal_find_collective(struct bb_question *q);
+/* How many ranks; false: the ratio of bandwidths is that of no number of ranks. */
+bool bb_normal_find_ranks(struct bb_question *q);
+void bb_normal_find_nodes(struct bb_question *q);
+/* Beside published runs; BB_UNKNOWN: there are none. */
+enum bb_normality bb_normal_published(const struct bb_question *q);
+/* Beside the speed of light. BB_IMPOSSIBLE: more than the links of any known system with such
+   cards carry. */
+enum bb_normality bb_normal_light(const struct bb_question *q);
+
+#endif
