@@ -121,7 +121,7 @@ HAVE_CYAML         := $(call have,jansson cyaml yaml)
 ACCEPTANCE_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out src/acceptance/diagnose%,$(wildcard src/acceptance/*.c)))
 ACCEPTANCE_TOOL    := $(patsubst %.c,$(B)/%.o,$(wildcard src/acceptance/tool/*.c))
 ACCEPTANCE         := $(if $(HAVE_CYAML),$(B)/acceptance)
-ACCEPTANCE_UNITS   := $(B)/tests/test_acceptance $(B)/tests/test_claims
+ACCEPTANCE_UNITS   := $(addprefix $(B)/tests/,test_acceptance test_claims test_normal)
 ACCEPTANCE_LIBS    := $(call link,cyaml yaml jansson)
 
 # Under ThreadSanitizer only the tests that start threads.

@@ -21,6 +21,8 @@ struct bb_circumstances {
 #define BB_NORMAL_HIGH 1.1
 /* Without published runs, of the bound. */
 #define BB_NORMAL_BOUND 0.2
+/* The speed of light may be passed by what rounding and clocks leave open. */
+#define BB_NORMAL_PAST_LIGHT 1.02
 /* A bound that was measured may be passed by so much. */
 #define BB_NORMAL_BEYOND 1.1
 

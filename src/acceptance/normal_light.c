@@ -6,108 +6,117 @@
 #include "topology/bound.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
-/* The highest bound of the ways in which the collective could be done. */
-static double highest(const struct bb_question *q, const struct bb_topology *t,
-		      const struct bb_rank_place *places, struct bb_strbuf *why, const char **name)
+/* Whether the collective can be done in the way that bound WHAT is of: a named algorithm in its own
+   alone, all_reduce in all, what is no alltoall in rings. */
+static bool is_a_way(const struct bb_normal_shape *s, enum bb_bound what)
 {
-	const bool reduces = strcmp(q->collective, "all_reduce") == 0;
-	double best = 0;
+	const bool alltoall = strncmp(s->collective, "alltoall", 8) == 0;
 
-	for (int what = BB_BOUND_RING; what < BB_BOUNDS; what++) {
-		const bool alltoall = strncmp(q->collective, "alltoall", 8) == 0;
-		struct bb_strbuf reason = {0};
-		double GBps = 0;
-
-		if (alltoall != (what == BB_BOUND_ALLTOALL) ||
-		    (!reduces && !alltoall && what != BB_BOUND_RING))
-			continue;
-		if (bb_speed_of_light(t, places, (int)q->ranks, what, &GBps, &reason) == BB_OK &&
-		    GBps > best) {
-			best = GBps;
-			*name = bb_bound_name(what);
-			bb_strbuf_clear(why);
-			bb_strbuf_add(why, bb_strbuf_text(&reason));
-		}
-		bb_strbuf_free(&reason);
-	}
-	return best;
+	if (alltoall || what == BB_BOUND_ALLTOALL)
+		return alltoall && what == BB_BOUND_ALLTOALL;
+	if (strcmp(s->collective, "all_reduce") != 0)
+		return what == BB_BOUND_RING;
+	for (int named = BB_BOUND_RING; named < BB_BOUNDS; named++)
+		if (strcasecmp(s->algorithm, bb_bound_name(named)) == 0)
+			return what == (enum bb_bound)named;
+	return true;
 }
 
-/* Places of the ranks, as many on each node. NULL: not so many GPUs, or too many nodes. */
-static struct bb_rank_place *places_of(const struct bb_question *q, const struct bb_topology *t)
+/* The highest bound of the ways in which the collective could be done. */
+static void raise_to_ways(const struct bb_normal_shape *s, const struct bb_topology *t,
+			  const struct bb_rank_place *places, struct bb_normal_bound *bound)
 {
-	const int64_t each = q->nodes > 0 ? q->ranks / q->nodes : 0;
+	for (int what = BB_BOUND_RING; what < BB_BOUNDS; what++) {
+		struct bb_strbuf why = {0};
+		double GBps = 0;
+
+		if (!is_a_way(s, (enum bb_bound)what))
+			continue;
+		if (bb_speed_of_light(t, places, (int)s->ranks, what, &GBps, &why) == BB_OK &&
+		    GBps > bound->GBps) {
+			bound->GBps = GBps;
+			bound->system = t->name;
+			bound->way = bb_bound_name(what);
+			snprintf(bound->why, sizeof(bound->why), "%s", bb_strbuf_text(&why));
+		}
+		bb_strbuf_free(&why);
+	}
+}
+
+/* Places of the ranks. NULL: not so many GPUs, or too many nodes. */
+static struct bb_rank_place *places_of(const struct bb_normal_shape *s, const struct bb_topology *t)
+{
+	const int64_t each = s->nodes > 0 ? s->ranks / s->nodes : 0;
 	struct bb_rank_place *places, *all;
 	int n, of_node;
 
-	if (q->nodes < 1 || q->nodes > 1 << 14 || q->ranks < 2 || q->ranks % q->nodes != 0)
+	if (s->nodes < 1 || s->nodes > 1 << 14 || s->ranks < 2 || s->ranks % s->nodes != 0)
 		return NULL;
-	all = bb_all_gpus(t, (int)q->nodes, &n);
-	of_node = all ? n / (int)q->nodes : 0;
-	places = each <= of_node ? calloc((size_t)q->ranks, sizeof(*places)) : NULL;
-	for (int64_t i = 0; places && i < q->ranks; i++)
+	all = bb_all_gpus(t, (int)s->nodes, &n);
+	of_node = all ? n / (int)s->nodes : 0;
+	places = each <= of_node ? calloc((size_t)s->ranks, sizeof(*places)) : NULL;
+	for (int64_t i = 0; places && i < s->ranks; i++)
 		places[i] = all[i / each * of_node + i % each];
 	free(all);
 	return places;
 }
 
-/* A bound, and what it is of. */
-struct light {
-	const char *system, *name;
-	double GBps; /* 0: none */
-	struct bb_strbuf why;
-};
-
-/* Of SYSTEM, if the ranks have room on it and its bound is higher. */
-static void raise_bound(const struct bb_question *q, const char *system, struct light *light)
+/* So many nodes on as few domains of NVLink as can be, evenly: nobody says how they were filled,
+   and no other way allows more. */
+static void set_nodes(struct bb_topology *t, int nodes)
 {
-	struct bb_topology *t = NULL;
-	struct bb_rank_place *places = NULL;
-	struct bb_error ignored = {0};
-	struct bb_strbuf why = {0};
-	const char *name = "";
-	double GBps = 0;
+	const int domains = (nodes + t->nvlink_nodes - 1) / t->nvlink_nodes;
 
-	if (bb_topology_system(system, &t, &ignored) == BB_OK)
-		places = places_of(q, t);
-	if (places) {
-		t->nodes = (int)q->nodes;
-		GBps = highest(q, t, places, &why, &name);
+	t->nodes = nodes;
+	t->nvlink_nodes = (nodes + domains - 1) / domains;
+}
+
+struct bb_normal_bound bb_normal_bound_of(const struct bb_card *card,
+					  const struct bb_normal_shape *shape)
+{
+	struct bb_normal_bound bound = {.GBps = 0};
+
+	for (int i = 0; bb_card_system(card, i); i++) {
+		struct bb_rank_place *places = NULL;
+		struct bb_topology *t = NULL;
+		struct bb_error ignored = {0};
+
+		if (bb_topology_system(bb_card_system(card, i), &t, &ignored) == BB_OK)
+			places = places_of(shape, t);
+		if (places) {
+			set_nodes(t, (int)shape->nodes);
+			raise_to_ways(shape, t, places, &bound);
+			if (bound.system == t->name)
+				bound.system = bb_card_system(card, i);
+		}
+		free(places);
+		bb_topology_free(t);
 	}
-	if (GBps > light->GBps) {
-		bb_strbuf_free(&light->why);
-		*light = (struct light){system, name, GBps, why};
-	} else {
-		bb_strbuf_free(&why);
-	}
-	free(places);
-	bb_topology_free(t);
+	return bound;
 }
 
 enum bb_normality bb_normal_light(const struct bb_question *q)
 {
+	const struct bb_normal_shape shape = bb_normal_shape_of(q, q->ranks, q->nodes);
+	const struct bb_normal_bound bound = bb_normal_bound_of(q->card, &shape);
 	const struct bb_claims *const c = q->claims;
-	struct light light = {.GBps = 0};
-	enum bb_normality n = BB_NORMAL;
 	double most = 0;
 
+	if (!(bound.GBps > 0))
+		return BB_NORMAL;
 	for (size_t i = 0; i < c->n; i++)
 		most = fmax(most, c->list[i].busbw_GBps);
-	for (int i = 0; bb_card_system(q->card, i); i++)
-		raise_bound(q, bb_card_system(q->card, i), &light);
-	if (light.GBps > 0)
-		bb_strbuf_addf(q->out,
-			       "  Best row: %.4g GB/s, %.0f%% of the %s bound of %lld x %s: %s.\n",
-			       most, 100 * most / light.GBps, light.name, (long long)q->nodes,
-			       light.system, bb_strbuf_text(&light.why));
-	if (light.GBps > 0 && most > 1.02 * light.GBps) {
-		n = BB_IMPOSSIBLE;
-		bb_strbuf_add(q->out, "  That is more than such links carry: another system, or a "
-				      "wrong number of ranks or nodes.\n");
-	}
-	bb_strbuf_free(&light.why);
-	return n;
+	bb_strbuf_addf(q->out, "  Best row: %.4g GB/s, %.0f%% of the %s bound of %lld x %s: %s.\n",
+		       most, 100 * most / bound.GBps, bound.way, (long long)q->nodes, bound.system,
+		       bound.why);
+	if (most <= BB_NORMAL_PAST_LIGHT * bound.GBps)
+		return BB_NORMAL;
+	bb_strbuf_add(q->out, "  That is more than such links carry: another system, or a wrong "
+			      "number of ranks or nodes.\n");
+	return BB_IMPOSSIBLE;
 }

@@ -34,6 +34,26 @@ bool bb_normal_find_ranks(struct bb_question *q);
 void bb_normal_find_nodes(struct bb_question *q);
 /* Beside published runs; BB_UNKNOWN: there are none. */
 enum bb_normality bb_normal_published(const struct bb_question *q);
+/* A collective of so many ranks, as many on each node. */
+struct bb_normal_shape {
+	const char *collective, *algorithm; /* "" or "auto": any */
+	int64_t ranks, nodes;
+};
+static inline struct bb_normal_shape bb_normal_shape_of(const struct bb_question *q, int64_t ranks,
+							int64_t nodes)
+{
+	return (struct bb_normal_shape){q->collective, q->claims->algorithm, ranks, nodes};
+}
+
+/* The highest bound of the known systems with CARD on which the ranks of SHAPE have room, and of
+   the ways in which its collective can be done. GBPS 0: there is none. */
+struct bb_normal_bound {
+	double GBps;
+	const char *system, *way; /* "hgx-h100", "NVLS" */
+	char why[256];
+};
+struct bb_normal_bound bb_normal_bound_of(const struct bb_card *card,
+					  const struct bb_normal_shape *shape);
 /* Beside the speed of light. BB_IMPOSSIBLE: more than the links of any known system with such
    cards carry. */
 enum bb_normality bb_normal_light(const struct bb_question *q);

@@ -1,5 +1,9 @@
 /*
  * normal_published.c - claims beside what others have measured.
+ *
+ * Beside runs of as many ranks a bandwidth is compared itself. Beside those of another number it is
+ * the share of the bound: what 8 GPUs reach says little of 4, and 2 nodes little of 12, but that
+ * they come as near to what their links carry does (tests/unit/test_normal.c).
  */
 #include "acceptance/normal_parts.h"
 
@@ -7,85 +11,120 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+/* Of both placements the slower one. */
 static double at_size(const struct bb_claims *c, uint64_t size)
 {
-	double best = NAN;
+	double least = NAN;
 
 	for (size_t i = 0; i < c->n; i++)
-		if (c->list[i].size_bytes == size && !(c->list[i].busbw_GBps <= best))
-			best = c->list[i].busbw_GBps;
-	return best;
+		if (c->list[i].size_bytes == size && !(c->list[i].busbw_GBps >= least))
+			least = c->list[i].busbw_GBps;
+	return least;
+}
+
+static int64_t nodes_of(const struct bb_reference *r)
+{
+	return r->nodes > 0 ? r->nodes : bb_normal_nodes(r->card, r->nranks);
 }
 
 /* Whether R runs over as far a way, and beyond NVLink's reach with as many ranks, and so NICs, of a
    node. */
 static bool as_far(const struct bb_question *q, const struct bb_reference *r)
 {
-	const int64_t nodes = r->nodes > 0 ? r->nodes : bb_normal_nodes(q->card, r->nranks);
 	const bool near = bb_normal_is_near(q->card, q->ranks, q->nodes);
 
-	if (q->ranks == 0 && q->nodes == 0)
-		return true;
-	return bb_normal_is_near(q->card, r->nranks, nodes) == near &&
-	       (near || q->ranks == 0 || r->nranks * q->nodes == q->ranks * nodes);
+	return bb_normal_is_near(q->card, r->nranks, nodes_of(r)) == near &&
+	       (near || r->nranks * q->nodes == q->ranks * nodes_of(r));
 }
 
-/* Whether a published row is of such a system: GPU, collective, measured, over as far a way. */
+/* Whether R took the algorithm that is in question; nobody names one: whether none was kept from
+   it. */
+static bool same_algorithm(const struct bb_question *q, const struct bb_reference *r)
+{
+	const char *const name = q->claims->algorithm;
+
+	if (name[0] && strcmp(name, "auto") != 0)
+		return strncasecmp(r->algo, name, strlen(name)) == 0;
+	return !strstr(r->algo, " off)");
+}
+
+/* Whether a published row is of such a system: card, collective, measured, over as far a way, and
+   large enough for two decimals to say something. */
 static bool comparable(const struct bb_question *q, const struct bb_reference *r, uint64_t size)
 {
-	const char *const algorithm = q->claims->algorithm;
-	const bool named = algorithm[0] && strcmp(algorithm, "auto") != 0;
-
 	return r->card == q->card && strcmp(r->collective, q->collective) == 0 &&
 	       r->size_bytes == size && strcmp(r->kind, "measured") == 0 && r->nranks > 0 &&
-	       (!named || !r->algo[0] || strncasecmp(r->algo, algorithm, strlen(algorithm)) == 0) &&
-	       as_far(q, r);
+	       q->ranks > 0 && r->busbw_GBps >= 1 && same_algorithm(q, r) && as_far(q, r);
 }
 
 /* What published runs of one size and number of ranks show. */
 struct published {
 	uint64_t size;
-	int64_t ranks;
+	int64_t ranks, nodes;
 	int runs;
 	double least, most;
+	double scale; /* of the bounds: that of the ranks in question over theirs; 1 of as many */
 	const struct bb_reference *an_example;
 };
 
+static bool is_of(const struct bb_question *q, const struct bb_reference *r,
+		  const struct published *p)
+{
+	return comparable(q, r, p->size) && r->nranks == p->ranks && nodes_of(r) == p->nodes;
+}
+
 static bool is_first_of_id(const struct bb_question *q, size_t i, const struct published *p)
 {
-	for (size_t k = 0; k < i; k++) {
-		const struct bb_reference *const r = &q->references->rows[k];
+	const struct bb_reference *const rows = q->references->rows;
 
-		if (comparable(q, r, p->size) && r->nranks == p->ranks &&
-		    strcmp(r->id, q->references->rows[i].id) == 0)
+	for (size_t k = 0; k < i; k++)
+		if (is_of(q, &rows[k], p) && strcmp(rows[k].id, rows[i].id) == 0)
 			return false;
-	}
 	return true;
 }
 
-/* Those nearest to A's number of ranks at SIZE. */
+/* The number of ranks, and of nodes, nearest to that in question at P's size. */
+static bool find_nearest(const struct bb_question *q, struct published *p)
+{
+	double nearest = INFINITY;
+
+	for (size_t i = 0; i < q->references->n; i++) {
+		const struct bb_reference *const r = &q->references->rows[i];
+		const double far = fabs(log((double)r->nranks / (double)q->ranks)) +
+				   1e-3 * (double)llabs(nodes_of(r) - q->nodes);
+
+		if (comparable(q, r, p->size) && far < nearest) {
+			nearest = far;
+			p->ranks = r->nranks;
+			p->nodes = nodes_of(r);
+		}
+	}
+	return isfinite(nearest);
+}
+
+/* Those nearest at SIZE; false: there are none that can be compared. */
 static bool look_up(const struct bb_question *q, uint64_t size, struct published *p)
 {
 	const struct bb_references *const t = q->references;
-	double nearest = INFINITY;
 
-	*p = (struct published){.size = size, .least = INFINITY};
-	for (size_t i = 0; i < t->n; i++) {
-		const double far =
-			q->ranks > 0 ? fabs(log((double)t->rows[i].nranks / (double)q->ranks)) : 0;
+	*p = (struct published){.size = size, .least = INFINITY, .scale = 1};
+	if (!find_nearest(q, p))
+		return false;
+	if (p->ranks != q->ranks) {
+		const struct bb_normal_shape here = bb_normal_shape_of(q, q->ranks, q->nodes);
+		const struct bb_normal_shape there = bb_normal_shape_of(q, p->ranks, p->nodes);
 
-		if (comparable(q, &t->rows[i], size) && far < nearest) {
-			nearest = far;
-			p->ranks = t->rows[i].nranks;
-		}
+		p->scale = bb_normal_bound_of(q->card, &here).GBps /
+			   bb_normal_bound_of(q->card, &there).GBps;
 	}
 	for (size_t i = 0; i < t->n; i++) {
 		const struct bb_reference *const r = &t->rows[i];
 
-		if (!comparable(q, r, size) || r->nranks != p->ranks)
+		if (!is_of(q, r, p))
 			continue;
 		p->runs += is_first_of_id(q, i, p);
 		p->least = fmin(p->least, r->busbw_GBps);
@@ -94,36 +133,44 @@ static bool look_up(const struct bb_question *q, uint64_t size, struct published
 			p->an_example = r;
 		}
 	}
-	return p->runs > 0;
+	return isfinite(p->scale) && p->scale > 0;
 }
 
-static enum bb_normality tell_published(const struct bb_question *q, const struct published *p,
-					double value)
+static void tell_runs(const struct bb_question *q, const struct published *p)
 {
-	const double share = value / p->least;
-	char size[BB_UNIT_TEXT], range[64];
-	enum bb_normality n = BB_NORMAL;
+	char range[64];
 
 	if (p->most > 1.005 * p->least)
 		snprintf(range, sizeof(range), "%.4g to %.4g GB/s", p->least, p->most);
 	else
 		snprintf(range, sizeof(range), "%.4g GB/s", p->most);
-	bb_strbuf_addf(q->out, "  At %s: %.4g GB/s. ", bb_format_size(size, p->size), value);
-	if (share < BB_NORMAL_LOW) {
-		n = BB_LOW;
-		bb_strbuf_addf(q->out, "Low: %.0f%% of what", 100 * share);
-	} else if (value > BB_NORMAL_HIGH * p->most) {
-		n = BB_HIGH;
-		bb_strbuf_add(q->out, "Higher than any of");
-	} else {
-		bb_strbuf_add(q->out, "Normal, beside");
-	}
-	bb_strbuf_addf(q->out, " %d published run%s of %s on %lld rank%s%s%s: %s (%s, %s).\n",
+	bb_strbuf_addf(q->out, " %d published run%s of %s on %lld rank%s: %s (%s, %s, %s).\n",
 		       p->runs, bb_plural(p->runs), q->card->name, (long long)p->ranks,
-		       bb_plural(p->ranks),
-		       p->ranks != q->ranks && q->ranks > 0 ? ", the nearest there are" : "",
-		       n == BB_LOW ? (p->runs == 1 ? " shows" : " show") : "", range,
-		       p->an_example->system, p->an_example->source);
+		       bb_plural(p->ranks), range, p->an_example->system, p->an_example->fabric,
+		       p->an_example->source);
+	if (p->scale != 1)
+		bb_strbuf_addf(
+			q->out,
+			"  There is none on %lld ranks; as a share of the bound that is %.4g "
+			"GB/s here.\n",
+			(long long)q->ranks, p->scale * p->most);
+}
+
+static enum bb_normality tell_published(const struct bb_question *q, const struct published *p,
+					double value)
+{
+	const double share = value / (p->scale * p->least);
+	const enum bb_normality n = share < BB_NORMAL_LOW                         ? BB_LOW
+				    : value > BB_NORMAL_HIGH * p->scale * p->most ? BB_HIGH
+										  : BB_NORMAL;
+	char size[BB_UNIT_TEXT];
+
+	bb_strbuf_addf(q->out, "  At %s: %.4g GB/s. ", bb_format_size(size, p->size), value);
+	if (n == BB_LOW)
+		bb_strbuf_addf(q->out, "Low: %.0f%% of", 100 * share);
+	else
+		bb_strbuf_add(q->out, n == BB_HIGH ? "Higher than" : "Normal, beside");
+	tell_runs(q, p);
 	return n;
 }
 
@@ -138,16 +185,17 @@ enum bb_normality bb_normal_published(const struct bb_question *q)
 			best = p;
 	if (best.size > 0)
 		return tell_published(q, &best, at_size(q->claims, best.size));
-	bb_strbuf_addf(q->out, "  No published run of %s on %s, ", q->collective, q->card->name);
-	if (q->ranks == 0 && q->nodes == 0)
-		bb_strbuf_add(q->out, "on whatever ranks");
+	bb_strbuf_addf(q->out, "  No published run of %s on %s", q->collective, q->card->name);
+	if (q->ranks == 0)
+		bb_strbuf_add(q->out, ": nobody says how many ranks; --ranks does");
 	else if (bb_normal_is_near(q->card, q->ranks, q->nodes))
-		bb_strbuf_add(q->out, "within NVLink's reach");
-	else if (q->ranks == 0)
-		bb_strbuf_add(q->out, "beyond NVLink's reach");
+		bb_strbuf_addf(q->out, " %s, at any of these sizes, is known",
+			       q->card->of_domain > 0 ? "within NVLink's reach" : "on one node");
 	else
-		bb_strbuf_addf(q->out, "beyond NVLink's reach with %.3g ranks a node",
+		bb_strbuf_addf(q->out,
+			       " beyond NVLink's reach with %.3g ranks a node, at any of these "
+			       "sizes, is known",
 			       (double)q->ranks / (double)q->nodes);
-	bb_strbuf_add(q->out, ", at any of these sizes is known.\n");
+	bb_strbuf_add(q->out, ".\n");
 	return BB_UNKNOWN;
 }
