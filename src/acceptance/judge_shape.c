@@ -4,6 +4,7 @@
  */
 #include "acceptance/judge.h"
 
+#include "acceptance/dip.h"
 #include "core/units.h"
 
 #include <math.h>
@@ -79,37 +80,16 @@ static bb_status unjudged(const struct bb_evidence *e, const struct bb_gate *gat
 
 /* ---- no dip --------------------------------------------------------------------------------- */
 
-/* The deepest dip of a series: its bus bandwidth over the best at a smaller size, run by run. */
-static bool deepest(const struct point *p, size_t n, size_t nruns, struct bb_confidence *worst,
-		    double *size)
+/* The deepest dip of a series. */
+static bool deepest(const struct point *p, size_t n, size_t nruns, struct bb_dip *dip)
 {
-	double *const best = calloc(nruns, sizeof(*best)), *const ratio =
-								   calloc(nruns, sizeof(*ratio));
-	bool good = best && ratio;
+	struct bb_curve_point *const curve = calloc(n, sizeof(*curve));
+	bool good = curve != NULL;
 
-	*worst = (struct bb_confidence){.low = INFINITY};
-	for (size_t i = 0; good && i < n;) {
-		size_t next = i, judged = 0;
-
-		for (; next < n && p[next].size == p[i].size; next++) {
-			const size_t run = p[next].run;
-
-			if (best[run] > 0)
-				ratio[judged++] = p[next].busbw / best[run];
-		}
-		if (judged > 0 && judged <= nruns) {
-			const struct bb_confidence c = bb_confidence_of(ratio, judged);
-
-			if (c.low < worst->low) {
-				*worst = c;
-				*size = p[i].size;
-			}
-		}
-		for (; i < next; i++)
-			best[p[i].run] = fmax(best[p[i].run], p[i].busbw);
-	}
-	free(best);
-	free(ratio);
+	for (size_t i = 0; good && i < n; i++)
+		curve[i] = (struct bb_curve_point){p[i].size, p[i].busbw, p[i].run};
+	good = good && bb_dip_find(curve, n, nruns, dip);
+	free(curve);
 	return good;
 }
 
@@ -120,11 +100,12 @@ static bb_status judge_dip(const struct bb_evidence *e, const struct bb_gate *ga
 	struct bb_judgement *const j = bb_judgement_add(judgements, e, gate);
 	struct bb_confidence worst;
 	char text[BB_UNIT_TEXT], bound[32] = "";
-	double size = 0;
+	struct bb_dip dip;
 
-	if (!j || !deepest(p, n, e->nruns, &worst, &size))
+	if (!j || !deepest(p, n, e->nruns, &dip))
 		return bb_fail(error, BB_EINTERNAL, "out of memory for verdicts");
 	snprintf(j->subject, sizeof(j->subject), "%s", p->series);
+	worst = dip.ratio;
 	if (worst.n == 0) {
 		j->verdict = BB_UNJUDGED;
 		snprintf(j->reason, sizeof(j->reason), "one size alone has no shape");
@@ -143,7 +124,7 @@ static bb_status judge_dip(const struct bb_evidence *e, const struct bb_gate *ga
 	snprintf(j->reason, sizeof(j->reason),
 		 "%sat %s busbw is %.3g%% of the best at a smaller size%s; limit %.3g%%%s",
 		 j->verdict == BB_UNJUDGED ? "not shown, the runs spread too much: " : "",
-		 bb_format_size(text, (uint64_t)size), 100 * worst.mean, bound, 100 * j->limit,
+		 bb_format_size(text, (uint64_t)dip.size), 100 * worst.mean, bound, 100 * j->limit,
 		 worst.n == 1 ? "; 1 run: no interval" : "");
 	return BB_OK;
 }
