@@ -21,7 +21,7 @@ struct line {
 
 /* What comments have said so far, for the tables that follow. */
 struct said {
-	char collective[24], algorithm[32], gpu[64];
+	char collective[24], algorithm[32], gpu[64], backend[16];
 	char (*hosts)[64];
 	int64_t nhosts, nranks;
 	bool table;      /* rows go on in the last table */
@@ -305,6 +305,18 @@ static void take_heading(struct said *said, const struct line *line)
 	said->columns = 0;
 }
 
+/* A new run, of binary NAME, begins: nothing of the last one holds for it. */
+static void begin_run(struct said *said, const char *name)
+{
+	const char *const end = strstr(name, "_perf");
+
+	said->nranks = said->nhosts = 0;
+	said->gpu[0] = said->algorithm[0] = '\0';
+	said->table = false;
+	snprintf(said->collective, sizeof(said->collective), "%.*s", end ? (int)(end - name) : 23,
+		 name);
+}
+
 /* A comment: what runs, where, by which algorithm. */
 static bool take_comment(struct said *said, const struct line *line)
 {
@@ -312,6 +324,8 @@ static bool take_comment(struct said *said, const struct line *line)
 	for (int i = 0; i < line->n; i++) {
 		const char *const word = line->words[i];
 
+		if (strncmp(word, "backend=", 8) == 0)
+			keep(said->backend, sizeof(said->backend), word + 8);
 		if (strcmp(word, "Rank") == 0)
 			return take_rank(said, line, i);
 		if (strcmp(word, "Algorithm:") == 0 && i + 1 < line->n) {
@@ -320,15 +334,7 @@ static bool take_comment(struct said *said, const struct line *line)
 			return true;
 		}
 		if (strcmp(word, "starting:") == 0 && i + 1 < line->n) {
-			const char *const name = line->words[i + 1];
-
-			/* A new run begins: nothing of the last one holds for it. */
-			said->nranks = said->nhosts = 0;
-			said->gpu[0] = said->algorithm[0] = '\0';
-			said->table = false;
-			snprintf(said->collective, sizeof(said->collective), "%.*s",
-				 (int)(strstr(name, "_perf") ? strstr(name, "_perf") - name : 23),
-				 name);
+			begin_run(said, line->words[i + 1]);
 			return true;
 		}
 	}
@@ -344,6 +350,8 @@ static bool begin_table(struct bb_claim_file *file, struct said *said)
 	keep(c->collective, sizeof(c->collective), said->collective);
 	keep(c->algorithm, sizeof(c->algorithm), said->algorithm);
 	keep(c->gpu, sizeof(c->gpu), said->gpu);
+	keep(c->backend, sizeof(c->backend), said->backend);
+	c->simulated = strcmp(c->backend, "sim") == 0;
 	c->nranks = said->nranks;
 	c->hosts = said->nhosts;
 	c->rounding = 0.0051;

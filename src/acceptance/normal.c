@@ -11,6 +11,11 @@
 
 static void tell_next(const struct bb_question *q, enum bb_normality n)
 {
+	if (n == BB_UNEVEN)
+		bb_strbuf_add(q->out,
+			      "  Next: the same again (another job on the nodes or the network?); "
+			      "clocks and power limits; with NCCL_ALGO=Ring (does a change of "
+			      "algorithm make it?).\n");
 	if (n != BB_LOW)
 		return;
 	if (!q->card)
@@ -93,6 +98,18 @@ static enum bb_normality by_bound(const struct bb_question *q)
 	return low ? BB_LOW : BB_NORMAL;
 }
 
+/* Beside published runs or the bound of the records and, on GPUs, beside each other: caches of CPUs
+   make dips of their own. */
+static enum bb_normality beside_others(const struct bb_question *q)
+{
+	const char *const backend = q->claims->backend;
+	const bool on_gpus = !backend[0] || strcmp(backend, "nccl") == 0;
+	const enum bb_normality n = q->card ? bb_normal_published(q) : by_bound(q);
+	const enum bb_normality even = on_gpus ? bb_normal_evenness(q) : BB_NORMAL;
+
+	return even > n ? even : n;
+}
+
 static void tell_title(const struct bb_question *q)
 {
 	const struct bb_claims *const c = q->claims;
@@ -172,13 +189,9 @@ enum bb_normality bb_normal(const struct bb_claims *claims, const struct bb_refe
 	q.gpu = circumstances->gpu ? circumstances->gpu : claims->gpu;
 	q.card = bb_card_find(q.gpu);
 	bb_normal_find_nodes(&q);
-	if (!q.card) {
-		n = by_bound(&q);
-	} else {
-		n = bb_normal_published(&q);
-		if (bb_normal_light(&q) == BB_IMPOSSIBLE)
-			n = BB_IMPOSSIBLE;
-	}
+	n = bb_normal_is_latency(&q) ? BB_LATENCY : beside_others(&q);
+	if (q.card && bb_normal_light(&q) == BB_IMPOSSIBLE)
+		n = BB_IMPOSSIBLE;
 	tell_next(&q, n);
 	return claims->wrong > 0 ? BB_WRONG : n;
 }

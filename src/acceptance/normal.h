@@ -8,7 +8,17 @@
 #include "acceptance/reference.h"
 #include "core/strbuf.h"
 
-enum bb_normality { BB_NORMAL, BB_HIGH, BB_UNKNOWN, BB_IMPOSSIBLE, BB_LOW, BB_WRONG };
+/* From the best to the worst. */
+enum bb_normality {
+	BB_NORMAL,
+	BB_HIGH,
+	BB_LATENCY, /* bound by it: too small to show a bandwidth */
+	BB_UNKNOWN,
+	BB_IMPOSSIBLE,
+	BB_UNEVEN, /* a dip, or one placement slower than the other */
+	BB_LOW,
+	BB_WRONG
+};
 
 /* What the user says where the file does not, or says otherwise. */
 struct bb_circumstances {
@@ -19,6 +29,16 @@ struct bb_circumstances {
 /* Low is below so much of the least of the published runs, high above so much of the most. */
 #define BB_NORMAL_LOW 0.9
 #define BB_NORMAL_HIGH 1.1
+/* A curve falls to less than so much of its best, or one placement is less than so much of the
+   other; both where a size reaches so much of the best row. */
+#define BB_NORMAL_DIP 0.9
+#define BB_NORMAL_UNEVEN 0.8
+#define BB_NORMAL_PLATEAU 0.25
+/* Latency bounds a table whose time grows, over the last factor of 8 in size, by less than the
+   square root of the size; or whose only size is no larger. */
+#define BB_LATENCY_SPAN 8
+#define BB_LATENCY_GROWTH 0.5
+#define BB_LATENCY_BYTES 32768
 /* Without published runs, of the bound. */
 #define BB_NORMAL_BOUND 0.2
 /* The speed of light may be passed by what rounding and clocks leave open. */

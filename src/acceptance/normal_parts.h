@@ -32,6 +32,11 @@ bool bb_normal_find_collective(struct bb_question *q);
 /* How many ranks; false: the ratio of bandwidths is that of no number of ranks. */
 bool bb_normal_find_ranks(struct bb_question *q);
 void bb_normal_find_nodes(struct bb_question *q);
+/* Whether even the largest size is bound by latency, so that bandwidths say nothing. */
+bool bb_normal_is_latency(const struct bb_question *q);
+/* The rows of GPUs beside each other: BB_UNEVEN, BB_NORMAL or, without memory,
+   BB_UNKNOWN. */
+enum bb_normality bb_normal_evenness(const struct bb_question *q);
 /* Beside published runs; BB_UNKNOWN: there are none. */
 enum bb_normality bb_normal_published(const struct bb_question *q);
 /* A collective of so many ranks, as many on each node. */

@@ -185,17 +185,16 @@ enum bb_normality bb_normal_published(const struct bb_question *q)
 			best = p;
 	if (best.size > 0)
 		return tell_published(q, &best, at_size(q->claims, best.size));
-	bb_strbuf_addf(q->out, "  No published run of %s on %s", q->collective, q->card->name);
+	bb_strbuf_addf(q->out, "  No published numbers for %s on %s", q->collective, q->card->name);
 	if (q->ranks == 0)
-		bb_strbuf_add(q->out, ": nobody says how many ranks; --ranks does");
+		bb_strbuf_add(q->out, ": nobody says how many ranks; --ranks does.\n");
 	else if (bb_normal_is_near(q->card, q->ranks, q->nodes))
-		bb_strbuf_addf(q->out, " %s, at any of these sizes, is known",
+		bb_strbuf_addf(q->out, " %s, at any of these sizes.\n",
 			       q->card->of_domain > 0 ? "within NVLink's reach" : "on one node");
 	else
 		bb_strbuf_addf(q->out,
 			       " beyond NVLink's reach with %.3g ranks a node, at any of these "
-			       "sizes, is known",
+			       "sizes.\n",
 			       (double)q->ranks / (double)q->nodes);
-	bb_strbuf_add(q->out, ".\n");
 	return BB_UNKNOWN;
 }

@@ -19,6 +19,15 @@ def log(ranks, busbw, factor, head=HEAD):
     return head.format(ranks - 1, "node-a" if ranks <= 8 else "node-h") + ROW.format(*half, *half)
 
 
+def curve(rows):
+    """A log of 8 ranks with (size, bus bandwidth out of place, in place) in each row."""
+    text = "# Collective test starting: all_reduce_perf\n" + HEAD.format(7, "node-a")
+    for size, *busbw in rows:
+        halves = [f"{size / (b / 1.75) / 1e3:.5g} {b / 1.75:.2f} {b:.2f} 0" for b in busbw]
+        text += f"  {size} {size // 4} float sum -1 {halves[0]} {halves[1]}\n"
+    return text
+
+
 def checked(text, code, *words, arguments=()):
     with Folder() as f:
         acceptance("check", f.write("log.txt", text), *arguments).exits(code).prints(*words)
@@ -73,7 +82,7 @@ def cards_by_their_full_names():
         other = log(8, 40, 1.75).replace("NVIDIA H100 80GB HBM3", name)
         checked(other, 3, f"No published numbers for {name}.", "Verdict: could not judge: nothing to compare with")
     pcie = log(8, 40, 1.75).replace("H100 80GB HBM3", "H100 PCIe")
-    checked(pcie, 3, "No published run of all_reduce on H100 PCIe", "Verdict: could not judge: nothing to compare with")
+    checked(pcie, 3, "No published numbers for all_reduce on H100 PCIe", "Verdict: could not judge: nothing to compare with")
     checked(log(8, 40, 1.75), 3, "No published numbers for H10. ", "Did you mean H100?", arguments=("--gpu", "H10"))
 
 
@@ -81,7 +90,7 @@ def cards_by_their_full_names():
 def gpu_takes_every_name_that_is_printed():
     for name in "H100", "h100", "NVIDIA H100 80GB HBM3", "H100 80GB HBM3", "H100 SXM5 80GB", "hgx-h100":
         checked(log(8, 478, 1.75), 0, "published runs of H100 on 8 ranks", arguments=("--gpu", name))
-    checked(log(8, 40, 1.75), 3, "No published run of all_reduce on H100 PCIe", arguments=("--gpu", "H100 PCIe"))
+    checked(log(8, 40, 1.75), 3, "No published numbers for all_reduce on H100 PCIe", arguments=("--gpu", "H100 PCIe"))
 
 
 @test
@@ -215,7 +224,7 @@ def simulated_records():
 @test
 def shares_of_a_bound_in_records():
     run = '{"schema":1,"kind":"run","run_id":"a","ranks":[{"rank":0,"host":"a"},{"rank":1,"host":"a"}]}\n'
-    result = ('{"schema":1,"kind":"result","collective":"all_reduce","nranks":2,"size_bytes":1000,"time_us":1,"algbw_GBps":1,'
+    result = ('{"schema":1,"kind":"result","collective":"all_reduce","nranks":2,"size_bytes":1000000,"time_us":1000,"algbw_GBps":1,'
               '"busbw_GBps":1,"wrong":0,"in_place":true,"percent_of_bound":%d,"bound_source":"%s"}\n')  # fmt: skip
     copy, link = "bytes this algorithm moves at this run's copy speed", "the most bytes a rank sends, through its port"
     checked(run + result % (10, copy), 7, "Low: the largest size reaches 10% of its bound")
@@ -223,6 +232,37 @@ def shares_of_a_bound_in_records():
     checked(run + result % (169, copy), 0, "Above its bound: the largest size reaches 169% of it in place", "while a cache has it",
             "Verdict: higher than what it was compared with")  # fmt: skip
     checked(run + result % (169, link), 0, "169% of it in place", "it is another link, or counted wrong")
+
+
+@test
+def curves_that_dip():
+    """What halves at 1G and 2G is not normal, however fast 8G is."""
+    healthy = curve([(2**k << 20, 478, 478) for k in range(8, 14)])
+    checked(healthy, 0, "Verdict: normal")
+    dip = curve([(2**k << 20, 240 if k in (10, 11) else 478, 478) for k in range(8, 14)])
+    checked(dip, 7, "Dip: 1G out of place reaches 50% of the best at a smaller size", "Uneven: 1G reaches 240 GB/s out of place, 478 GB/s",
+            "Normal, beside", "Next: the same again", "Verdict: uneven")  # fmt: skip
+    both = curve([(2**k << 20, 400 if k == 11 else 478, 400 if k == 11 else 478) for k in range(8, 14)])
+    checked(both, 7, "Dip: 2G out of place reaches 84%", "Dip: 2G in place reaches 84%", "Verdict: uneven")
+    apart = curve([(2**k << 20, 470, 320) for k in range(8, 13)] + [(8 << 30, 478, 478)])
+    checked(apart, 7, "Uneven: 256M reaches 320 GB/s in place, 470 GB/s out of place", "Verdict: uneven")
+
+
+@test
+def small_sizes_alone():
+    """Time that hardly grows with size is latency; a bandwidth says nothing then."""
+    small = curve([(2**k, 2**k / 25e3 * 1.75, 2**k / 25e3 * 1.75) for k in range(13, 19)])
+    checked(small, 3, "Bound by latency: 256K takes 25 us, 32K 25 us", "Verdict: could not judge: bound by latency")
+    checked(curve([(16384, 1.15, 1.15)]), 3, "Bound by latency: 16K takes 24.9")
+
+
+@test
+def texts_of_other_backends():
+    """Text says its backend as records do: caches of CPUs make dips, and what was simulated is no machine's."""
+    dip = curve([(2**k << 20, 240 if k == 10 else 478, 478) for k in range(8, 14)])
+    checked("# busbench version 0.1.0 backend=sim\n" + dip, 3, "Simulated: in virtual time")
+    checked("# busbench version 0.1.0 backend=nccl\n" + dip, 7, "Dip: 1G")
+    checked("# busbench version 0.1.0 backend=host\n" + dip.replace("NVIDIA H100 80GB HBM3", "CPU"), 3, "No published numbers for CPU")
 
 
 @test

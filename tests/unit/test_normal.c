@@ -167,6 +167,38 @@ static void test_published_runs_are_normal(void **state)
 	bb_references_free(&table);
 }
 
+/* Small sizes alone are bound by latency, and large ones are not, in every published sweep. */
+static void test_latency(void **state)
+{
+	struct bb_references table = read_table();
+	size_t sweeps = 0;
+
+	for (size_t i = 0; i < table.n; i++) {
+		struct bb_strbuf out = {0};
+		struct bb_claims claims;
+		struct bb_question q = {.claims = &claims, .out = &out};
+		size_t small = 0;
+
+		if (!begins_series(&table, i))
+			continue;
+		claims = claims_of(&table, &table.rows[i]);
+		assert_false(bb_normal_is_latency(&q));
+		/* Two decimals of a bandwidth say little of smaller ones. */
+		for (size_t k = 0; k < claims.n; k++)
+			if (claims.list[k].size_bytes <= 262144 && claims.list[k].busbw_GBps >= 1)
+				claims.list[small++] = claims.list[k];
+		claims.n = small;
+		if (claims.n > 1) {
+			assert_true(bb_normal_is_latency(&q));
+			sweeps++;
+		}
+		bb_strbuf_free(&out);
+		free(claims.list);
+	}
+	assert_true(sweeps > 5);
+	bb_references_free(&table);
+}
+
 /* The table without the rows of ID. */
 static struct bb_references without(const struct bb_references *table, const char *id)
 {
@@ -227,6 +259,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_bounds_hold),
 		cmocka_unit_test(test_published_runs_are_normal),
+		cmocka_unit_test(test_latency),
 		cmocka_unit_test(test_left_out),
 	};
 

@@ -54,12 +54,16 @@ out:
 
 bb_status bb_acceptance_check(struct bb_acceptance_job *job, struct bb_error *error)
 {
-	static const char *const words[] = {"normal",
-					    "higher than what it was compared with",
-					    "could not judge: nothing to compare with",
-					    "could not judge: the numbers cannot be right",
-					    "low",
-					    "wrong data"};
+	static const char *const words[] = {
+		[BB_NORMAL] = "normal",
+		[BB_HIGH] = "higher than what it was compared with",
+		[BB_LATENCY] = "could not judge: bound by latency",
+		[BB_UNKNOWN] = "could not judge: nothing to compare with",
+		[BB_IMPOSSIBLE] = "could not judge: the numbers cannot be right",
+		[BB_UNEVEN] = "uneven",
+		[BB_LOW] = "low",
+		[BB_WRONG] = "wrong data",
+	};
 	const struct bb_acceptance_options *const o = job->o;
 	const struct bb_circumstances said = {o->gpu, o->collective, o->nodes, o->ranks};
 	struct bb_references references = {NULL, 0};
@@ -74,7 +78,7 @@ bb_status bb_acceptance_check(struct bb_acceptance_job *job, struct bb_error *er
 		       out);
 	bb_strbuf_addf(&out, "Verdict: %s\n", words[worst]);
 	BB_TRY(st, bb_write_text("-", &out, error), out);
-	st = worst >= BB_LOW ? BB_EDATA : worst >= BB_UNKNOWN ? BB_EBACKEND : BB_OK;
+	st = worst >= BB_UNEVEN ? BB_EDATA : worst >= BB_LATENCY ? BB_EBACKEND : BB_OK;
 out:
 	bb_strbuf_free(&out);
 	bb_references_free(&references);

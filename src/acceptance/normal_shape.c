@@ -1,0 +1,160 @@
+/*
+ * normal_shape.c - claims beside each other: too small to show a bandwidth, falling as sizes grow,
+ * or slower in one placement than in the other.
+ */
+#include "acceptance/dip.h"
+#include "acceptance/normal_parts.h"
+
+#include "core/units.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *placement(bool in_place)
+{
+	return in_place ? "in place" : "out of place";
+}
+
+/* ---- latency ----------------------------------------------------------------------------------
+ */
+
+static const struct bb_claim *largest(const struct bb_claims *c)
+{
+	const struct bb_claim *found = &c->list[0];
+
+	for (size_t i = 1; i < c->n; i++)
+		if (c->list[i].size_bytes > found->size_bytes)
+			found = &c->list[i];
+	return found;
+}
+
+/* In the placement of LARGEST the smallest size within a factor of SPAN, or else the next below.
+   NULL: it is the only size. */
+static const struct bb_claim *below(const struct bb_claims *c, const struct bb_claim *largest)
+{
+	const struct bb_claim *within = NULL, *next = NULL;
+
+	for (size_t i = 0; i < c->n; i++) {
+		const struct bb_claim *const at = &c->list[i];
+
+		if (at->in_place != largest->in_place || at->size_bytes >= largest->size_bytes)
+			continue;
+		if (at->size_bytes >= largest->size_bytes / BB_LATENCY_SPAN &&
+		    (!within || at->size_bytes < within->size_bytes))
+			within = at;
+		if (!next || at->size_bytes > next->size_bytes)
+			next = at;
+	}
+	return within ? within : next;
+}
+
+bool bb_normal_is_latency(const struct bb_question *q)
+{
+	const struct bb_claim *const last = largest(q->claims);
+	const struct bb_claim *const less = below(q->claims, last);
+	char size[BB_UNIT_TEXT], other[BB_UNIT_TEXT];
+
+	if (less ? log(last->time_us / less->time_us) >=
+			    BB_LATENCY_GROWTH *
+				    log((double)last->size_bytes / (double)less->size_bytes)
+		 : last->size_bytes > BB_LATENCY_BYTES)
+		return false;
+	bb_strbuf_addf(q->out, "  Bound by latency: %s takes %.4g us",
+		       bb_format_size(size, last->size_bytes), last->time_us);
+	if (less)
+		bb_strbuf_addf(q->out, ", %s %.4g us", bb_format_size(other, less->size_bytes),
+			       less->time_us);
+	bb_strbuf_add(q->out, ". Bandwidth shows at larger sizes, such as -e 8G.\n");
+	return true;
+}
+
+/* ---- dips -------------------------------------------------------------------------------------
+ */
+
+/* Rows by size, and of a size by placement. */
+static int compare_rows(const void *a, const void *b)
+{
+	const struct bb_claim *const p = a, *const q = b;
+
+	if (p->size_bytes != q->size_bytes)
+		return p->size_bytes < q->size_bytes ? -1 : 1;
+	return p->in_place - q->in_place;
+}
+
+/* The rows of one placement, sorted, from the first on that reaches LEAST: below it latency and
+   changes of algorithm shape a curve. */
+static enum bb_normality tell_dip(const struct bb_question *q, const struct bb_claim *rows,
+				  bool in_place, double least)
+{
+	struct bb_curve_point *const curve = calloc(q->claims->n, sizeof(*curve));
+	struct bb_dip dip = {.ratio = {.n = 0}};
+	char size[BB_UNIT_TEXT];
+	size_t n = 0;
+
+	for (size_t i = 0; curve && i < q->claims->n; i++)
+		if (rows[i].in_place == in_place && (n > 0 || rows[i].busbw_GBps >= least))
+			curve[n++] = (struct bb_curve_point){(double)rows[i].size_bytes,
+							     rows[i].busbw_GBps, 0};
+	if (n < 2 || !bb_dip_find(curve, n, 1, &dip))
+		dip.ratio.n = 0;
+	free(curve);
+	if (dip.ratio.n == 0 || dip.ratio.mean >= BB_NORMAL_DIP)
+		return BB_NORMAL;
+	bb_strbuf_addf(q->out, "  Dip: %s %s reaches %.0f%% of the best at a smaller size.\n",
+		       bb_format_size(size, (uint64_t)dip.size), placement(in_place),
+		       100 * dip.ratio.mean);
+	return BB_UNEVEN;
+}
+
+/* ---- placements -------------------------------------------------------------------------------
+ */
+
+/* The size at which one placement is slowest beside the other, of sorted rows. */
+static enum bb_normality tell_placements(const struct bb_question *q, const struct bb_claim *rows,
+					 double least)
+{
+	const struct bb_claim *slow = NULL, *fast = NULL;
+	double worst = BB_NORMAL_UNEVEN;
+	char size[BB_UNIT_TEXT];
+
+	for (size_t i = 1; i < q->claims->n; i++) {
+		const bool out_is_slow = rows[i - 1].busbw_GBps < rows[i].busbw_GBps;
+		const struct bb_claim *const low = &rows[out_is_slow ? i - 1 : i];
+		const struct bb_claim *const high = &rows[out_is_slow ? i : i - 1];
+
+		if (low->size_bytes != high->size_bytes || low->in_place == high->in_place ||
+		    high->busbw_GBps < least || low->busbw_GBps >= worst * high->busbw_GBps)
+			continue;
+		worst = low->busbw_GBps / high->busbw_GBps;
+		slow = low;
+		fast = high;
+	}
+	if (!slow)
+		return BB_NORMAL;
+	bb_strbuf_addf(q->out, "  Uneven: %s reaches %.4g GB/s %s, %.4g GB/s %s.\n",
+		       bb_format_size(size, slow->size_bytes), slow->busbw_GBps,
+		       placement(slow->in_place), fast->busbw_GBps, placement(fast->in_place));
+	return BB_UNEVEN;
+}
+
+enum bb_normality bb_normal_evenness(const struct bb_question *q)
+{
+	struct bb_claim *const rows = calloc(q->claims->n, sizeof(*rows));
+	enum bb_normality n = BB_NORMAL;
+	double least = 0;
+
+	if (!rows)
+		return BB_UNKNOWN;
+	memcpy(rows, q->claims->list, q->claims->n * sizeof(*rows));
+	qsort(rows, q->claims->n, sizeof(*rows), compare_rows);
+	for (size_t i = 0; i < q->claims->n; i++)
+		least = fmax(least, BB_NORMAL_PLATEAU * rows[i].busbw_GBps);
+	for (int in_place = 0; in_place < 2; in_place++)
+		if (tell_dip(q, rows, in_place == 1, least) != BB_NORMAL)
+			n = BB_UNEVEN;
+	if (tell_placements(q, rows, least) != BB_NORMAL)
+		n = BB_UNEVEN;
+	free(rows);
+	return n;
+}
