@@ -4,6 +4,8 @@
  */
 #include "acceptance/claims.h"
 
+#include "schedules/schedule.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -341,6 +343,23 @@ static bool take_comment(struct said *said, const struct line *line)
 	return true;
 }
 
+/* The command line above a log, as people paste it: the name of the binary alone. */
+static void take_command(struct said *said, const struct line *line)
+{
+	for (int i = 0; i < line->n; i++) {
+		const char *const word = line->words[i], *const slash = strrchr(word, '/');
+		const char *const name = slash ? slash + 1 : word;
+		const char *const end = strstr(name, "_perf");
+		char collective[sizeof(said->collective)];
+
+		if (!end)
+			continue;
+		snprintf(collective, sizeof(collective), "%.*s", (int)(end - name), name);
+		if (bb_collective_find(collective) && strcmp(collective, said->collective) != 0)
+			begin_run(said, collective);
+	}
+}
+
 static bool begin_table(struct bb_claim_file *file, struct said *said)
 {
 	struct bb_claims *const c = bb_claims_add(file);
@@ -468,6 +487,7 @@ static bool take_line(struct bb_claim_file *file, struct said *said, char *text,
 		return add_row(file, said, &row, number);
 	if (n > 0)
 		return true;
+	take_command(said, &line);
 	/* What was a comment where it was printed. */
 	if (!comment && !take_comment(said, &line))
 		return false;

@@ -249,6 +249,18 @@ def curves_that_dip():
 
 
 @test
+def command_lines_name_the_collective():
+    """Of a log that begins with its command, whatever launched it; of two commands each its own."""
+    row = "  8589934592 2147483648 float none -1 {0} 0 {0} 0\n"
+    log_of = "$ mpirun -np 8 ./build/{}_perf -b 8G -e 8G\n" + HEAD.format(7, "node-a")
+    gather = log_of.format("all_gather") + row.format("21000 409.04 357.91")
+    checked(gather, 3, "all_gather, 8 ranks", "No published numbers for all_gather on H100")
+    both = gather + log_of.format("all_reduce") + row.format("31429 273.31 478.30")
+    checked(both, 3, "all_gather, 8 ranks", "all_reduce, 8 ranks", "Normal, beside")
+    checked(gather.replace("all_gather_perf", "python train_perf.py"), 3, "does not name its collective")
+
+
+@test
 def small_sizes_alone():
     """Time that hardly grows with size is latency; a bandwidth says nothing then."""
     small = curve([(2**k, 2**k / 25e3 * 1.75, 2**k / 25e3 * 1.75) for k in range(13, 19)])
