@@ -3,7 +3,9 @@
 import os
 
 from accept import Folder, acceptance
-from kit import add, built, execute, test
+from kit import ROOT, add, built, equal, execute, test
+
+LOGS_AT = os.path.join(ROOT, "tests", "logs")
 
 HEAD = """[1,0]<stdout>:# nThread 1 nGpus 1 minBytes 536870912 maxBytes 8589934592 step: 2(factor) warmup iters: 5 iters: 20
 [1,0]<stdout>:#  Rank  0 Group  0 Pid   3000 on    node-a device  0 [0x0f] NVIDIA H100 80GB HBM3
@@ -246,6 +248,41 @@ def curves_that_dip():
     checked(both, 7, "Dip: 2G out of place reaches 84%", "Dip: 2G in place reaches 84%", "Verdict: uneven")
     apart = curve([(2**k << 20, 470, 320) for k in range(8, 13)] + [(8 << 30, 478, 478)])
     checked(apart, 7, "Uneven: 256M reaches 320 GB/s in place, 470 GB/s out of place", "Verdict: uneven")
+
+
+# ---- logs of ten machines: tests/logs/README.md says where their numbers come from ----
+
+LOGS = {
+    "h100": (0, "8 ranks on 1 host, NVIDIA H100 80GB HBM3", "Normal, beside", "of 1 x hgx-h100", "Verdict: normal"),
+    "h100-two-nodes": (0, "16 ranks on 2 hosts", "Normal, beside", "of 2 x hgx-h100", "Verdict: normal"),
+    "h100-pcie": (3, "No published numbers for all_reduce on H100 PCIe", "of 1 x pcie-h100", "Verdict: could not judge: nothing"),
+    "h100-nvl": (3, "No published numbers for NVIDIA H100 NVL", "Verdict: could not judge: nothing to compare with"),
+    "a100": (0, "At 8G: 231.6 GB/s. Normal, beside 2 published runs of A100", "of 1 x dgx-a100", "Verdict: normal"),
+    "v100-x4": (0, "At 128M: 130 GB/s. Normal, beside 1 published run of V100", "87% of the ring bound of 1 x v100-x4", "Verdict: normal"),
+    "l40s": (3, "No published numbers for all_reduce on L40S", "74% of the ring bound of 1 x pcie-l40s", "Verdict: could not judge: nothing"),
+    "b200": (0, "Normal, beside 1 published run of B200", "of 1 x hgx-b200", "Verdict: normal"),
+    "h100-dip": (7, "Dip: 1G out of place reaches 51%", "Uneven: 2G reaches 222 GB/s out of place", "Verdict: uneven"),
+    "h100-truncated": (0, "1 row left out, the first in line 31: cut off before the numbers end", "At 8G: 480", "Verdict: normal"),
+}
+
+
+def of_a_machine(name):
+    code, *words = LOGS[name]
+    result = acceptance("check", os.path.join(LOGS_AT, name + ".txt")).exits(code).prints("all_reduce", *words)
+    result.require(" 0 results" not in result.out, "results")
+
+
+for name in LOGS:
+    add("log_of_" + name, of_a_machine, name)
+
+
+@test
+def every_log_is_there():
+    there = sorted(name[:-4] for name in os.listdir(LOGS_AT) if name.endswith(".txt"))
+    equal(there, sorted(LOGS), "logs in tests/logs")
+    with open(os.path.join(LOGS_AT, "README.md"), encoding="utf-8") as file:
+        text = file.read()
+    equal([name for name in there if f"`{name}.txt`" not in text], [], "logs without an origin")
 
 
 @test
