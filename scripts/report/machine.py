@@ -71,7 +71,7 @@ DEVICE_SHAPES = {
     },
     "nvme": {},
 }
-BOUNDS = ("ring", "tree", "NVLS", "all-to-all")
+BOUNDS = ("ring", "tree", "NVLS", "SHARP", "all-to-all")
 BOUND_SHAPE = {"GBps": Maybe(float), "why": Maybe(str)}
 
 

@@ -179,7 +179,7 @@ static bb_status topology(const struct spot *at, struct bb_source *s)
 	    !percent(s->topology, (size_t)(of - s->topology) + 1, &s->percent))
 		return REFUSE(at,
 			      "from: topology: %s is not such as 80%% of ring (pair, ring, tree, "
-			      "NVLS, all-to-all)",
+			      "NVLS, SHARP, all-to-all)",
 			      s->topology);
 	if (!at->profile->system)
 		return REFUSE(at, "from: topology: the profile names no system");

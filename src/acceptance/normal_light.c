@@ -21,6 +21,8 @@ static bool is_a_way(const struct bb_normal_shape *s, enum bb_bound what)
 		return alltoall && what == BB_BOUND_ALLTOALL;
 	if (strcmp(s->collective, "all_reduce") != 0)
 		return what == BB_BOUND_RING;
+	if (what == BB_BOUND_SHARP)
+		return s->by_sharp;
 	for (int named = BB_BOUND_RING; named < BB_BOUNDS; named++)
 		if (strcasecmp(s->algorithm, bb_bound_name(named)) == 0)
 			return what == (enum bb_bound)named;
@@ -102,9 +104,10 @@ struct bb_normal_bound bb_normal_bound_of(const struct bb_card *card,
 
 enum bb_normality bb_normal_light(const struct bb_question *q)
 {
-	const struct bb_normal_shape shape = bb_normal_shape_of(q, q->ranks, q->nodes);
+	struct bb_normal_shape shape = bb_normal_shape_of(q, q->ranks, q->nodes);
 	const struct bb_normal_bound bound = bb_normal_bound_of(q->card, &shape);
 	const struct bb_claims *const c = q->claims;
+	struct bb_normal_bound sharp;
 	double most = 0;
 
 	if (!(bound.GBps > 0))
@@ -116,6 +119,15 @@ enum bb_normality bb_normal_light(const struct bb_question *q)
 		       bound.why);
 	if (most <= BB_NORMAL_PAST_LIGHT * bound.GBps)
 		return BB_NORMAL;
+	shape.by_sharp = true;
+	sharp = bb_normal_bound_of(q->card, &shape);
+	if (most <= BB_NORMAL_PAST_LIGHT * sharp.GBps) {
+		bb_strbuf_addf(q->out,
+			       "  Only switches of the network that reduce (SHARP) allow that: up "
+			       "to %.4g GB/s.\n",
+			       sharp.GBps);
+		return BB_NORMAL;
+	}
 	bb_strbuf_add(q->out, "  That is more than such links carry: another system, or a wrong "
 			      "number of ranks or nodes.\n");
 	return BB_IMPOSSIBLE;

@@ -43,11 +43,12 @@ enum bb_normality bb_normal_published(const struct bb_question *q);
 struct bb_normal_shape {
 	const char *collective, *algorithm; /* "" or "auto": any */
 	int64_t ranks, nodes;
+	bool by_sharp; /* in the network's switches too, which few are set up for */
 };
 static inline struct bb_normal_shape bb_normal_shape_of(const struct bb_question *q, int64_t ranks,
 							int64_t nodes)
 {
-	return (struct bb_normal_shape){q->collective, q->claims->algorithm, ranks, nodes};
+	return (struct bb_normal_shape){q->collective, q->claims->algorithm, ranks, nodes, false};
 }
 
 /* The highest bound of the known systems with CARD on which the ranks of SHAPE have room, and of

@@ -77,6 +77,7 @@ void bb_light_close(struct bb_light *light)
 #define RING (1u << BB_BOUND_RING)
 #define TREE (1u << BB_BOUND_TREE)
 #define NVLS (1u << BB_BOUND_NVLS)
+#define SHARP (1u << BB_BOUND_SHARP)
 #define ALLTOALL (1u << BB_BOUND_ALLTOALL)
 
 /*
@@ -91,7 +92,7 @@ static const struct {
 	{&bb_all_reduce, "ring", RING},
 	{&bb_all_reduce, "tree", TREE},
 	{&bb_all_reduce, "nvls", NVLS},
-	{&bb_all_reduce, "auto", RING | TREE | NVLS},
+	{&bb_all_reduce, "auto", RING | TREE | NVLS | SHARP},
 	{&bb_all_reduce, "native", RING | TREE},
 	{&bb_all_gather, NULL, RING},
 	{&bb_reduce_scatter, NULL, RING},

@@ -11,7 +11,7 @@
 
 const char *bb_bound_name(enum bb_bound what)
 {
-	static const char *const names[] = {"pair", "ring", "tree", "NVLS", "all-to-all"};
+	static const char *const names[] = {"pair", "ring", "tree", "NVLS", "SHARP", "all-to-all"};
 
 	return names[what];
 }
@@ -194,9 +194,22 @@ static bool switches_reduce(const struct bb_topology *t, bb_gpus set)
 	return true;
 }
 
-static bb_status bound_inside(const struct world *w, const struct group *g, enum bb_bound what,
+/* Within a group that is reduced further by the network: the better of NVLS and trees. */
+static enum bb_bound inside_of_sharp(const struct world *w, const struct group *g)
+{
+	const bool better = inside_factor(BB_BOUND_NVLS, g->ranks, w->n) >
+			    inside_factor(BB_BOUND_TREE, g->ranks, w->n);
+
+	return better && bb_fabric_of(w->t, g->set) == BB_FABRIC_SWITCH &&
+			       switches_reduce(w->t, g->set)
+		       ? BB_BOUND_NVLS
+		       : BB_BOUND_TREE;
+}
+
+static bb_status bound_inside(const struct world *w, const struct group *g, enum bb_bound of,
 			      struct bb_limit *limit)
 {
+	const enum bb_bound what = of == BB_BOUND_SHARP ? inside_of_sharp(w, g) : of;
 	struct bb_limit in = {.GBps = INFINITY};
 	const double factor = inside_factor(what, g->ranks, w->n);
 	enum bb_fabric fabric = bb_fabric_of(w->t, g->set);
@@ -230,6 +243,8 @@ static double outside_factor(enum bb_bound what, double g, double n, double k)
 	case BB_BOUND_TREE:
 	case BB_BOUND_NVLS:
 		return k / (k - 1) * (n - 1) / n;
+	case BB_BOUND_SHARP: /* a node sends its part once, and receives the result */
+		return 2 * (n - 1) / n;
 	case BB_BOUND_ALLTOALL:
 		return (n - 1) / (g * (n - g));
 	default:
@@ -265,6 +280,10 @@ static bb_status bound_outside(const struct world *w, const struct group *g, int
 		*limit = (struct bb_limit){0, "no NIC whose rate is known"};
 		return BB_EUNSUPPORTED;
 	}
+	if (what == BB_BOUND_SHARP && g->out.layer != BB_INFINIBAND) {
+		*limit = (struct bb_limit){0, "SHARP needs InfiniBand"};
+		return BB_EUNSUPPORTED;
+	}
 	describe_egress(g, text);
 	bb_limit_to(limit, g->GBps, factor, what, "out of %s: %s",
 		    w->span > 1 ? "an NVLink domain" : "a node", text);
@@ -297,6 +316,10 @@ static bb_status bound_all(const struct world *w, enum bb_bound what, struct bb_
 
 	if (groups == 1 && w->on_host) {
 		*limit = (struct bb_limit){0, "ranks share the memory of one host: no link's rate"};
+		return BB_EUNSUPPORTED;
+	}
+	if (groups == 1 && what == BB_BOUND_SHARP) {
+		*limit = (struct bb_limit){0, "SHARP needs several nodes, on InfiniBand"};
 		return BB_EUNSUPPORTED;
 	}
 	for (int first = 0; first < w->t->nodes; first += w->span) {

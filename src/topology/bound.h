@@ -18,6 +18,7 @@ enum bb_bound {
 	BB_BOUND_RING,     /* bus bandwidth of collectives by ring */
 	BB_BOUND_TREE,     /* of all_reduce by trees that share the load evenly */
 	BB_BOUND_NVLS,     /* of all_reduce where NVSwitches reduce and multicast */
+	BB_BOUND_SHARP,    /* of all_reduce where the network's switches reduce */
 	BB_BOUND_ALLTOALL, /* of alltoall */
 	BB_BOUNDS
 };

@@ -50,6 +50,13 @@ def normal_low_and_high():
 
 
 @test
+def switches_of_the_network_that_reduce():
+    """450 GB/s on 32 nodes are more than trees carry, and what SHARP does (its expectation in Azure's skills)."""
+    checked(log(256, 450, 2 * 255 / 256), 0, "Only switches of the network that reduce (SHARP) allow that: up to 791.8", arguments=("--nodes", "32"))
+    checked(log(256, 850, 2 * 255 / 256), 3, "more than such links carry", arguments=("--nodes", "32"))
+
+
+@test
 def numbers_that_contradict_each_other():
     checked(log(8, 478, 1.75) + log(8, 478, 1.875, ""), 3, "Impossible", "no number of ranks")
     wrong = log(8, 478, 1.75).replace("273.14", "27.31", 1)

@@ -58,7 +58,7 @@ static double bound_of(const struct bb_reference *r)
 	if (strncmp(r->collective, "p2p", 3) == 0)
 		return pair_bound(r->card);
 	return bb_normal_bound_of(r->card, &(struct bb_normal_shape){r->collective, "", r->nranks,
-								     nodes_of(r)})
+								     nodes_of(r), false})
 		.GBps;
 }
 

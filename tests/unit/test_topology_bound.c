@@ -102,7 +102,7 @@ static const struct {
 	{"gb200-nvl72", 18, 4, NVLS, 846.8, 0.48},  /* CoreWeave nccl-tests README */
 	{"gb200-nvl72", 8, 4, RING, 680, 0.75},     /* GTC25 S72583 */
 	{"gb200-nvl72", 1, 4, RING, 679.6, 0.75},   /* Azure AI-benchmarking-guide */
-	{"gb200-nvl72", 360, 4, TREE, 405.7, 0.44},  /* CoreWeave */
+	{"gb200-nvl72", 360, 4, TREE, 405.7, 0.44}, /* CoreWeave */
 };
 
 static void test_measured(void **state)
@@ -202,6 +202,11 @@ static void test_formulas(void **state)
 	close_to(bound("dgx-a100", 4, 8, TREE), 200 * ib * 4 / 3 * 31 / 32);
 	close_to(bound("dgx-a100", 4, 8, RING), 200 * ib);
 	close_to(bound("dgx-2", 2, 16, TREE), 150 * 16 / 15.0 * 31 / 32);
+	/* Each node sends and receives the data once. */
+	close_to(bound("hgx-h100", 32, 8, BB_BOUND_SHARP), 400 * ib * 2 * 255 / 256);
+	close_to(bound("dgx-a100", 4, 8, BB_BOUND_SHARP), 300 * 8 / 7.0 * 31 / 32);
+	close_to(bound("hgx-h100-roce", 4, 8, BB_BOUND_SHARP), 0);
+	close_to(bound("hgx-h100", 1, 8, BB_BOUND_SHARP), 0);
 	/* A GPU's share of the NICs x (n-1)/(n-g). */
 	close_to(bound("dgx-a100", 4, 8, A2A), 25 * ib * 31 / 24);
 	close_to(bound("hgx-h100", 2, 8, A2A), 50 * ib * 15 / 8);
