@@ -30,6 +30,7 @@ struct bb_judgement *bb_judgement_add(struct bb_judgements *j, const struct bb_e
 	}
 	list[j->n] = (struct bb_judgement){.step = evidence->step,
 					   .gate = gate,
+					   .own = gate ? NULL : bb_own_gate(evidence->step),
 					   .runs = evidence->nruns,
 					   .value = NAN,
 					   .low = NAN,

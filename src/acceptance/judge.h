@@ -35,7 +35,8 @@ struct bb_evidence {
 /* One subject under one gate. */
 struct bb_judgement {
 	const struct bb_profile_step *step;
-	const struct bb_gate *gate; /* NULL: bb_own_gate */
+	const struct bb_gate *gate; /* NULL: one that no profile asks for, OWN */
+	const char *own;            /* bb_own_gate, or "fault" */
 	char subject[BB_SUBJECT_TEXT];
 	enum bb_verdict verdict;
 	size_t runs;

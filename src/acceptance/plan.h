@@ -21,6 +21,7 @@ void bb_words_free(struct bb_words_list *words);
 struct bb_played {
 	const char *cluster, *fault; /* as in the options of perf binaries; NULL: none */
 	int faulty;                  /* of a fault: how many ranks a step needs to have it */
+	int per_node;                /* ranks of a node of the cluster */
 };
 /* Does STEP have the fault? Steps of fewer ranks are played without it. */
 bool bb_played_faulty(const struct bb_played *played, const struct bb_profile_step *step);

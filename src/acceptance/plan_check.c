@@ -67,10 +67,13 @@ static bb_status check_places(const struct bb_profile_step *step, const struct b
 	return BB_OK;
 }
 
-/* The first rank with which the fault of O shows: ranks fill CLUSTER node after node. */
+/* The first rank with which the fault of O shows: ranks fill CLUSTER node after node. Rails are
+   used beyond the nodes that NVSwitches join. */
 static int first_of(const struct bb_options *o, const struct bb_cluster *cluster)
 {
 	const struct bb_fault *fault = &o->fault;
+	const bool rail = fault->kind == BB_FAULT_SLOW_RAIL || fault->kind == BB_FAULT_LOST_RAIL;
+	const int inside = rail ? cluster->gpus * cluster->domain : 0;
 	const bool link =
 		fault->kind == BB_FAULT_SLOW_LINK || fault->kind == BB_FAULT_FLAPPING_LINK;
 	int r = 0;
@@ -81,7 +84,7 @@ static int first_of(const struct bb_options *o, const struct bb_cluster *cluster
 	       (bb_cluster_node(cluster, r) != fault->rank ||
 		(fault->to >= 0 && bb_cluster_rail(cluster, r) != fault->to)))
 		r++;
-	return r;
+	return r > inside ? r : inside;
 }
 
 /* --fault by its own reader: what no program obeys, or what is not in CLUSTER. What only some obey
@@ -101,6 +104,7 @@ static bb_status check_fault(struct bb_played *played, const struct bb_cluster *
 	o.cluster = (struct bb_cluster *)cluster;
 	BB_TRY(st, bb_options_check_world(&o, &world, error), out);
 	played->faulty = 1 + first_of(&o, cluster);
+	played->per_node = cluster->gpus;
 out:
 	return st;
 }

@@ -22,7 +22,7 @@ const char *bb_acceptance_word(const struct bb_acceptance *a)
 const char *bb_judgement_metric(const struct bb_judgement *j)
 {
 	if (!j->gate)
-		return bb_own_gate(j->step);
+		return j->own;
 	return j->gate->metric ? j->gate->metric : j->gate->shape;
 }
 

@@ -28,7 +28,8 @@ void bb_acceptance_json(const struct bb_acceptance *a, struct bb_strbuf *out);
 /* A test suite for each step: failure is below a gate, error could not be judged. */
 void bb_acceptance_junit(const struct bb_acceptance *a, struct bb_strbuf *out);
 
-/* "busbw", "no-dip", "correctness"; of a step of diagnose "diagnosis". */
+/* "busbw", "no-dip", "correctness"; of a step of diagnose "diagnosis", of
+   --fault "fault". */
 const char *bb_judgement_metric(const struct bb_judgement *j);
 
 #endif

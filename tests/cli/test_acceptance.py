@@ -177,6 +177,26 @@ for name, what in PLANNED.items():
 
 
 @test
+def planted_where_nothing_goes():
+    """A fault of a node beyond all steps, of a rail within one node, of a link that no ring takes: nothing noticed it."""
+    path = os.path.join(PROFILES, "hgx-h100.yaml")
+    for quick, cluster, fault, words in (
+        ((), "hgx-h100:16", "lost_rail:5:2", "a step of 48 ranks on 6 nodes or more sees it, and the largest, pair_of_nodes, has 16 on 2"),
+        (("--quick",), "hgx-h100:2", "lost_rail:0:2", "is in no step of --quick; steps of --full that see it: pair_of_nodes, rails"),
+    ):
+        with Folder() as f:
+            f.run(path, *quick, "--cluster", cluster, "--fault", fault).exits(3).prints("Verdict: could not judge (simulated)", words)
+            unjudged = [g for g in f.verdict()["gates"] if g["verdict"] == "could not judge"]
+            equal([g["metric"] for g in unjudged], ["fault"], "gates that could not be judged")
+            equal(len(f.junit().findall(".//error")), 1, "errors of JUnit")
+    with Folder() as f:
+        gate = "      - metric: busbw\n        from: {topology: 1% of ring}\n"
+        ring = f.profile(profile(step("all_reduce_perf -b 1G -e 1G --algo busbench:ring", gate), more="system: hgx-h100\nranks: 8\nnodes: 1\n"))
+        f.run(ring, "--cluster", "hgx-h100:1", "--fault", "slow_link:0:5:8").exits(3).prints("changes no time: nothing of a goes over it")
+        f.run(ring, "--cluster", "hgx-h100:1", "--fault", "slow_link:0:1:8", out="touched").exits(0).prints("Verdict: passed")
+
+
+@test
 def planned_wrongly():
     path = os.path.join(PROFILES, "hgx-h100.yaml")
     acceptance("run", path, "--cluster", "hgx-h10:2").exits(2).says("did you mean hgx-h100?")

@@ -3,6 +3,7 @@
  */
 #include "acceptance/baseline.h"
 #include "acceptance/plan.h"
+#include "acceptance/planted.h"
 #include "acceptance/process.h"
 #include "acceptance/records.h"
 #include "acceptance/shown.h"
@@ -243,6 +244,7 @@ static bb_status conclude(const struct begun *b, const struct bb_acceptance_opti
 	for (size_t i = 0; st == BB_OK && i < s->n; i++)
 		st = bb_judge(&s->evidence[i], &judgements, error);
 	BB_TRY(st, st, out);
+	BB_TRY(st, bb_planted_judge(s, &judgements, error), out);
 	BB_TRY(st, bb_nodes_judge(s->evidence, s->n, &judgements, &nodes, error), out);
 	a.totals = bb_judgements_total(&judgements, o->strict);
 	if (o->strict && bb_nodes_suspected(&nodes) > 0)
