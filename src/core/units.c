@@ -33,12 +33,13 @@ static bool read_digits(const char **text, uint64_t *value)
 	return true;
 }
 
+/* "1.5", "20", or ".377", as bc and awk print it. */
 static bool read_decimal(const char **text, struct decimal *d)
 {
 	const char *start;
 
 	*d = (struct decimal){.scale = 1};
-	if (!read_digits(text, &d->whole))
+	if (**text != '.' && !read_digits(text, &d->whole))
 		return false;
 	if (**text != '.')
 		return true;

@@ -4,7 +4,8 @@
  * The readers take the whole text or nothing: trailing garbage, a sign where none makes sense,
  * overflow and empty text are refused. They return true on success; otherwise errno is ERANGE for a
  * number that is too large (or zero for a rate) and EINVAL for anything else. Digits beyond the
- * smallest unit are cut off ("1.1K" is 1126 bytes), but "1.5" bytes are refused.
+ * smallest unit are cut off ("1.1K" is 1126 bytes), but "1.5" bytes are refused. The digits in front
+ * of a point may be missing (".377ms"), those behind it may not.
  */
 #ifndef BB_CORE_UNITS_H
 #define BB_CORE_UNITS_H
