@@ -12,7 +12,7 @@
 
 struct bb_estimate_input {
 	uint64_t parameters;    /* of the model */
-	uint64_t largest_layer; /* parameters of its largest layer; stage 3 alone */
+	uint64_t largest_layer; /* parameters of its largest module; stage 3 alone */
 	uint64_t nodes, gpus_per_node;
 };
 

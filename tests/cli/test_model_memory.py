@@ -191,8 +191,20 @@ def estimates_of_deepspeed():
                   (3, 127.45, 0.78), (3, 1.43, 6.09), (3, 127.45, 6.09)], "as documented")  # fmt: skip
     near(j["documented_zero2_gpu_bytes"] / GiB, 15.93, 0.005, "stage 2 in the documentation")
     memory("deepspeed --params 2851M --largest-layer 32M").exits(0).prints("15.93", "11.28", "GiB", "GB")
-    block = 4 * 4096 * 4096 + 3 * 4096 * 11008 + 2 * 4096
-    equal(said("deepspeed --model llama2-7b")["largest_layer"], block, "largest layer")
+    # As DeepSpeed's model_to_params has it: what a module holds itself, not a block.
+    for model, largest in (
+        ("llama2-7b", 32000 * 4096),
+        ("llama2-70b", 32000 * 8192),
+        ("gpt3-175b", 50257 * 12288),
+        ("bloom-176b", 250880 * 14336),
+        ("resnet50", 512 * 512 * 9),
+        ("linear:20x2000", 2000 * 2000 + 2000),
+    ):
+        equal(said(f"deepspeed --model {model}")["largest_layer"], largest, f"largest layer of {model}")
+    estimates = said("deepspeed --model llama2-70b --nodes 2 --gpus-per-node 8")["estimates"]
+    offloaded = [e["gpu_bytes"] for e in estimates if e["offload"] == "parameters"]
+    equal(offloaded, [1048576000] * 2, "a GPU's bytes with parameters offloaded")
+    memory("deepspeed --model llama2-70b").exits(0).prints("# largest layer 262,144,000 parameters, model.embed_tokens;")
 
 
 def with_config(text, line, codes=(0,)):

@@ -13,16 +13,14 @@ static const struct {
 	{3, false, false, true}, {3, false, false, false},
 };
 
-static bb_status read_input(struct job *job, struct bb_estimate_input *in)
+static bb_status read_input(struct job *job, const struct bb_module *largest,
+			    struct bb_estimate_input *in)
 {
 	const struct options *o = job->o;
-	const struct bb_piece *largest = &job->layout.largest;
 
 	*in = (struct bb_estimate_input){
 		.parameters = job->parameters,
-		.largest_layer = o->layer_given
-					 ? o->largest_layer
-					 : largest->matrices + largest->vectors + largest->experts,
+		.largest_layer = o->layer_given ? o->largest_layer : largest->parameters,
 		.nodes = (uint64_t)o->nodes,
 		.gpus_per_node = (uint64_t)o->gpus_per_node,
 	};
@@ -87,16 +85,21 @@ static void add_input(struct job *job, const struct bb_estimate_input *in)
 bb_status bb_memory_deepspeed(struct job *job)
 {
 	char layer[BB_GROUPED_TEXT];
+	struct bb_module largest = {.parameters = 0};
 	struct bb_estimate_input in;
 	bb_status st;
 
 	BB_TRY(st, bb_memory_open_subject(job), out);
-	BB_TRY(st, read_input(job, &in), out);
+	if (job->has_model)
+		largest = bb_model_largest_module(&job->model);
+	BB_TRY(st, read_input(job, &largest, &in), out);
 	bb_memory_grouped(layer, in.largest_layer);
 	bb_strbuf_addf(&job->text,
-		       "# largest layer %s parameters; nodes: %llu, GPUs of each: %llu\n"
+		       "# largest layer %s parameters%s%s; nodes: %llu, GPUs of each: %llu\n"
 		       "# what DeepSpeed calls GB is GiB\n#\n",
-		       layer, (unsigned long long)in.nodes, (unsigned long long)in.gpus_per_node);
+		       layer, job->o->layer_given ? "" : ", ",
+		       job->o->layer_given ? "" : largest.name, (unsigned long long)in.nodes,
+		       (unsigned long long)in.gpus_per_node);
 	bb_strbuf_addf(&job->text, "# %5s %-10s %9s %10s %10s %10s %10s\n", "stage", "offload",
 		       "zero.Init", "node", "GPU", "node", "GPU");
 	bb_strbuf_addf(&job->text, "# %5s %-10s %9s %10s %10s %10s %10s\n", "", "", "", "GiB",

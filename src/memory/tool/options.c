@@ -112,7 +112,7 @@ const struct bb_option bb_memory_zero_rows[] = {
 
 const struct bb_option bb_memory_deepspeed_rows[] = {
 	{COUNT("largest-layer", largest_layer, MOST_PARAMETERS, NULL,
-	       "parameters of the largest layer; default: that of the model"),
+	       "parameters of the largest single module (default: that of the model)"),
 	 GIVEN(layer_given), .section = "GPUs"},
 	{INT("nodes", nodes, 1, MOST_RANKS, "1", "machines")},
 	{INT("gpus-per-node", gpus_per_node, 1, 4096, "8", "GPUs of each")},

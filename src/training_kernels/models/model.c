@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Make room in *ARRAY of N elements for one more. */
 static bool grow(struct bb_builder *b, void **array, size_t n, size_t *room, size_t size)
@@ -123,6 +124,42 @@ void bb_model_free(struct bb_model *model)
 	free(model->works);
 	free(model->order);
 	*model = (struct bb_model){.family = NULL};
+}
+
+/* Length of a tensor's name that is its module's. */
+static size_t module_length(const struct bb_tensor *tensor)
+{
+	const char *const point = strrchr(tensor->name, '.');
+
+	return point ? (size_t)(point - tensor->name) : 0;
+}
+
+static bool same_module(const struct bb_tensor *a, const struct bb_tensor *b)
+{
+	const size_t length = module_length(a);
+
+	return length == module_length(b) && strncmp(a->name, b->name, length) == 0;
+}
+
+struct bb_module bb_model_largest_module(const struct bb_model *model)
+{
+	struct bb_module largest = {.parameters = 0};
+
+	/* The tensors of a module are registered one after the other. */
+	for (size_t i = 0, next; i < model->ntensors; i = next) {
+		const struct bb_tensor *const first = &model->tensors[i];
+		uint64_t parameters = 0;
+
+		for (next = i; next < model->ntensors && same_module(first, &model->tensors[next]);
+		     next++)
+			parameters += model->tensors[next].elements;
+		if (parameters <= largest.parameters)
+			continue;
+		largest.parameters = parameters;
+		snprintf(largest.name, sizeof(largest.name), "%.*s", (int)module_length(first),
+			 first->name);
+	}
+	return largest;
 }
 
 void bb_model_ready(const struct bb_model *m, double backward_s, double *ready)

@@ -100,6 +100,17 @@ void bb_model_free(struct bb_model *model); /* of a zeroed model: nothing */
 void bb_model_list(struct bb_strbuf *out);
 
 /*
+ * The module that has most parameters of its own, without those of modules below it: a matrix with
+ * its bias, an embedding; what DeepSpeed calls the largest layer (model_to_params in
+ * deepspeed/runtime/zero/stage3.py). NAME is that of its first tensor up to the last point.
+ */
+struct bb_module {
+	char name[BB_TENSOR_NAME];
+	uint64_t parameters;
+};
+struct bb_module bb_model_largest_module(const struct bb_model *model);
+
+/*
  * When the gradient of model.order[i] is complete, into READY[i], in seconds since the backward
  * pass began, which takes BACKWARD_S in all and spends them as its FLOPs are. Never descends; the
  * last one is BACKWARD_S.
