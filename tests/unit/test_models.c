@@ -308,6 +308,13 @@ static void test_config(void **state)
 		{"{\"model_type\":\"bloom\",\"n_layer\":2,\"n_embed\":64,\"hidden_size\":64,"
 		 "\"num_attention_heads\":4,\"seq_length\":8,\"vocab_size\":100}",
 		 "bloom:2x64x4x100x8"},
+		/* As transformers saves it: the defaults of BloomConfig, smaller. */
+		{"{\"apply_residual_connection_post_layernorm\":false,\"attention_dropout\":0.0,"
+		 "\"bos_token_id\":1,\"eos_token_id\":2,\"hidden_dropout\":0.0,\"hidden_size\":64,"
+		 "\"initializer_range\":0.02,\"layer_norm_epsilon\":1e-05,\"model_type\":\"bloom\","
+		 "\"n_head\":8,\"n_layer\":2,\"pretraining_tp\":1,\"slow_but_exact\":false,"
+		 "\"transformers_version\":\"4.57.1\",\"use_cache\":true,\"vocab_size\":250880}",
+		 "bloom:2x64x8x250880x2048"},
 		{"{\"model_type\":\"bert\",\"num_hidden_layers\":2,\"hidden_size\":64,"
 		 "\"num_attention_heads\":4,\"intermediate_size\":100,\"vocab_size\":100,"
 		 "\"max_position_embeddings\":8,\"type_vocab_size\":3}",

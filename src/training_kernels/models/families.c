@@ -66,7 +66,10 @@ static const struct bb_family families[] = {
 	 "decoder with ALiBi and a norm behind the embedding",
 	 bb_build_bloom,
 	 {TRANSFORMER, MAY(FFN), MAY(TIED)},
-	 .tied = 1},
+	 .tied = 1,
+	 /* ALiBi has no limit, and transformers saves none; BLOOM was trained with 2048 (BigScience
+	    2022). */
+	 .seq = 2048},
 	{"bert",
 	 "encoder with a pooler",
 	 bb_build_bert,
@@ -79,12 +82,16 @@ static const struct bb_family families[] = {
 	 bb_build_llama,
 	 {LLAMA, NEED(EXPERTS), NEED(TOP_K)},
 	 .tied = 0},
-	{"resnet", "resnet:50; 18, 34, 50, 101 or 152 layers", bb_build_resnet, {NEED(LAYERS)}, 0},
+	{"resnet",
+	 "resnet:50; 18, 34, 50, 101 or 152 layers",
+	 bb_build_resnet,
+	 {NEED(LAYERS)},
+	 .tied = 0},
 	{"linear",
 	 "linear:20x2000; that many linear layers of that width, with bias",
 	 bb_build_linear,
 	 {NEED(LAYERS), NEED(HIDDEN)},
-	 0},
+	 .tied = 0},
 	{.name = NULL},
 };
 
@@ -183,6 +190,8 @@ static bb_status check_said(struct bb_builder *b, const struct bb_family *family
 		const struct bb_hyper_row *row = &bb_hyper_rows[i];
 		int64_t *value = bb_hyper_at(&b->model->hyper, row);
 
+		if (i == SEQ && *value == NOT_SAID && b->from_file && family->seq > 0)
+			*value = family->seq;
 		if (*value == NOT_SAID && family->uses[i] == BB_HYPER_NEEDED)
 			return missing(b, family, row);
 		if (family->uses[i] == BB_HYPER_NONE)

@@ -72,6 +72,7 @@ struct bb_family {
 	/* Of each of bb_hyper_rows. */
 	unsigned char uses[BB_NHYPERS];
 	int64_t tied; /* where it is not said */
+	int64_t seq;  /* where a config.json does not say it; 0: it must */
 };
 
 extern const struct bb_hyper_row bb_hyper_rows[BB_NHYPERS];
