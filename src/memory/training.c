@@ -43,7 +43,8 @@ static uint64_t all_of(const struct bb_piece *piece)
 
 static struct bb_piece piece_of_tensor(const struct bb_tensor *tensor)
 {
-	struct bb_piece piece = {.factored = bb_factored_elements(tensor->rows, tensor->columns)};
+	struct bb_piece piece = {.factored = tensor->matrices *
+					     bb_factored_elements(tensor->rows, tensor->columns)};
 
 	*(tensor->expert         ? &piece.experts
 	  : tensor->columns == 1 ? &piece.vectors

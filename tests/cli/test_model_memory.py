@@ -199,12 +199,16 @@ def estimates_of_deepspeed():
         ("bloom-176b", 250880 * 14336),
         ("resnet50", 512 * 512 * 9),
         ("linear:20x2000", 2000 * 2000 + 2000),
+        ("mixtral-8x7b", 32000 * 4096),
+        ("mixtral:32x4096x32x32000x32768x14336x8x2,kv=8,fused=1", 8 * 3 * 4096 * 14336),
     ):
         equal(said(f"deepspeed --model {model}")["largest_layer"], largest, f"largest layer of {model}")
     estimates = said("deepspeed --model llama2-70b --nodes 2 --gpus-per-node 8")["estimates"]
     offloaded = [e["gpu_bytes"] for e in estimates if e["offload"] == "parameters"]
     equal(offloaded, [1048576000] * 2, "a GPU's bytes with parameters offloaded")
     memory("deepspeed --model llama2-70b").exits(0).prints("# largest layer 262,144,000 parameters, model.embed_tokens;")
+    memory("--model mixtral-8x7b").exits(0).prints("# 995 tensors, as transformers 4 registers them")
+    memory("--model mixtral:32x4096x32x32000x32768x14336x8x2,kv=8,fused=1").exits(0).prints("# 291 tensors, as transformers 5 registers them")
 
 
 def with_config(text, line, codes=(0,)):

@@ -56,6 +56,7 @@ static void test_counts(void **state)
 		{"llama2-7b", 291, 6738415616},
 		{"llama2-70b", 723, 68976648192},
 		{"mixtral-8x7b", 995, 46702792704},
+		{"mixtral:32x4096x32x32000x32768x14336x8x2,kv=8,fused=1", 291, 46702792704},
 		{"bloom-176b", 845, 176247271424},
 		{"linear:20x2000", 40, 20 * (2000 * 2000 + 2000)},
 	};
@@ -65,7 +66,7 @@ static void test_counts(void **state)
 		uint64_t sum = 0;
 
 		for (size_t t = 0; t < m.ntensors; t++)
-			sum += m.tensors[t].rows * m.tensors[t].columns;
+			sum += m.tensors[t].matrices * m.tensors[t].rows * m.tensors[t].columns;
 		if (m.ntensors != known[i].tensors || m.parameters != known[i].parameters)
 			fail_msg("%s: %zu tensors, %llu parameters", known[i].word, m.ntensors,
 				 (unsigned long long)m.parameters);
@@ -328,6 +329,11 @@ static void test_config(void **state)
 		 "\"max_position_embeddings\":8,\"num_local_experts\":6,"
 		 "\"num_experts_per_tok\":3}",
 		 "mixtral:2x64x4x100x8x96x6x3"},
+		{"{\"model_type\":\"mixtral\",\"num_hidden_layers\":2,\"hidden_size\":64,"
+		 "\"num_attention_heads\":4,\"intermediate_size\":96,\"vocab_size\":100,"
+		 "\"max_position_embeddings\":8,\"num_local_experts\":6,"
+		 "\"num_experts_per_tok\":3,\"transformers_version\":\"5.0.0\"}",
+		 "mixtral:2x64x4x100x8x96x6x3,fused=1"},
 	};
 
 	for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {

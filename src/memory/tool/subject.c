@@ -89,6 +89,9 @@ static void describe(struct job *job)
 		bb_strbuf_addf(&job->text, ", %d layers, sequences of %lld tokens",
 			       job->model.blocks, (long long)h->seq);
 	bb_strbuf_add(&job->text, "\n");
+	if (h->experts)
+		bb_strbuf_addf(&job->text, "# %zu tensors, as transformers %d registers them\n",
+			       job->model.ntensors, h->fused ? 5 : 4);
 }
 
 bb_status bb_memory_open_subject(struct job *job)

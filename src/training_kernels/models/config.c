@@ -108,6 +108,15 @@ static bb_status read_family(const struct config *c, const struct bb_family **fa
 	return BB_EUSAGE;
 }
 
+/* Which transformers a file is of, where its tensors depend on it: experts are stacked from version
+   5 on. A file that does not say it is of an earlier one. */
+static void read_version(const struct config *c, struct bb_hyper *hyper)
+{
+	const char *version = json_string_value(json_object_get(c->root, "transformers_version"));
+
+	hyper->fused = version && strtol(version, NULL, 10) >= 5;
+}
+
 bb_status bb_config_read(const char *path, struct bb_hyper *hyper, const struct bb_family **family,
 			 struct bb_error *error)
 {
@@ -124,6 +133,7 @@ bb_status bb_config_read(const char *path, struct bb_hyper *hyper, const struct 
 		if ((*family)->uses[i] != BB_HYPER_NONE)
 			BB_TRY(status, read_row(&c, row, bb_hyper_at(hyper, row)), out);
 	}
+	read_version(&c, hyper);
 out:
 	json_decref(c.root);
 	return status;

@@ -24,6 +24,7 @@ enum {
 	TYPES,
 	EXPERTS,
 	TOP_K,
+	FUSED,
 	TIED
 };
 
@@ -48,6 +49,7 @@ const struct bb_hyper_row bb_hyper_rows[BB_NHYPERS] = {
 	[TYPES] = {"types", AT(types), 1, 1 << 20, {"type_vocab_size"}, false},
 	[EXPERTS] = {"experts", AT(experts), 1, 4096, {"num_local_experts"}, false},
 	[TOP_K] = {"top_k", AT(top_k), 1, 4096, {"num_experts_per_tok"}, false},
+	[FUSED] = {"fused", AT(fused), 0, 1, {NULL}, false},
 	[TIED] = {"tied", AT(tied), 0, 1, {"tie_word_embeddings"}, true},
 };
 
@@ -78,9 +80,9 @@ static const struct bb_family families[] = {
 	{"llama", "decoder, gated, grouped keys and values", bb_build_llama, {LLAMA}, .tied = 0},
 	{"mistral", "the same tensors as llama", bb_build_llama, {LLAMA}, .tied = 0},
 	{"mixtral",
-	 "llama with experts",
+	 "llama with experts, a module each as in transformers 4; fused=1: stacked as in 5",
 	 bb_build_llama,
-	 {LLAMA, NEED(EXPERTS), NEED(TOP_K)},
+	 {LLAMA, NEED(EXPERTS), NEED(TOP_K), MAY(FUSED)},
 	 .tied = 0},
 	{"resnet",
 	 "resnet:50; 18, 34, 50, 101 or 152 layers",
@@ -245,6 +247,7 @@ static bb_status complete(struct bb_builder *b, const struct bb_family *family, 
 	choose(&h->ffn, 4 * h->hidden);
 	choose(&h->positions, h->seq);
 	choose(&h->types, 2);
+	choose(&h->fused, 0);
 	choose(&h->tied, family->tied);
 	h->seq = seq ? seq : h->seq;
 	if (h->positions && h->seq > h->positions)

@@ -29,7 +29,8 @@ static bool grow(struct bb_builder *b, void **array, size_t n, size_t *room, siz
 void bb_build_tensor(struct bb_builder *b, uint64_t rows, uint64_t columns, const char *format, ...)
 {
 	struct bb_model *m = b->model;
-	const uint64_t elements = rows * columns; /* at most 2^52: bb_hyper_rows */
+	const uint64_t matrices = b->matrices > 0 ? b->matrices : 1;
+	const uint64_t elements = matrices * rows * columns; /* at most 2^57: bb_hyper_rows */
 	struct bb_tensor *t;
 	va_list args;
 
@@ -49,6 +50,7 @@ void bb_build_tensor(struct bb_builder *b, uint64_t rows, uint64_t columns, cons
 	*t = (struct bb_tensor){.elements = elements,
 				.rows = rows,
 				.columns = columns,
+				.matrices = matrices,
 				.expert = b->expert,
 				.layer = b->layer,
 				.work = m->nworks - 1};

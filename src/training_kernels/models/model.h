@@ -34,8 +34,9 @@ struct bb_hyper {
 	int64_t types;     /* of tokens: the segments of bert */
 	int64_t experts;   /* feed-forward networks that a token chooses from */
 	int64_t top_k;     /* how many of them it goes through */
-	int64_t tied;      /* 1: the head's weights are those of the embedding */
-	int64_t seq;       /* tokens of a sample; not what the tensors depend on */
+	int64_t fused; /* 1: a block's experts are stacked in two tensors, as in transformers 5 */
+	int64_t tied;  /* 1: the head's weights are those of the embedding */
+	int64_t seq;   /* tokens of a sample; not what the tensors depend on */
 };
 
 /* The parameters outside all blocks belong to these layers: the embedding or the stem, and from
@@ -47,6 +48,7 @@ struct bb_tensor {
 	char name[BB_TENSOR_NAME]; /* as in Hugging Face's transformers or torchvision */
 	uint64_t elements;
 	uint64_t rows, columns; /* of a matrix; columns 1: a vector */
+	uint64_t matrices;      /* so many of them, stacked; else 1 */
 	bool expert;            /* belongs to an expert: a token may pass it by */
 	int layer;
 	size_t work; /* the gradient is complete when this work's backward is */

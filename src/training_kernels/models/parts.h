@@ -16,8 +16,9 @@ struct bb_builder {
 	struct bb_error *error;
 	bb_status status;
 	size_t tensor_room, work_room;
-	int layer;   /* that tensors and works are added to */
-	bool expert; /* whether tensors are of an expert */
+	int layer;         /* that tensors and works are added to */
+	bool expert;       /* whether tensors are of an expert */
+	uint64_t matrices; /* that are stacked in a tensor; 0: one */
 	bool from_file;
 };
 
@@ -54,7 +55,7 @@ enum bb_hyper_use {
 	BB_HYPER_OPTIONAL, /* its family knows what it then is */
 };
 
-#define BB_NHYPERS 13
+#define BB_NHYPERS 14
 #define BB_HYPER_KEYS 3
 
 struct bb_hyper_row {

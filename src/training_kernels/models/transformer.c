@@ -173,7 +173,25 @@ void bb_build_bert(struct bb_builder *b)
 
 /* ---- llama, mistral, mixtral: gated, no biases, norms registered last ---------------- */
 
-/* A router, and experts of which a token goes through top_k; tokens are spread evenly. */
+/* As transformers 5 registers them (MixtralExperts): the experts' matrices are stacked. */
+static void fused_experts(struct bb_builder *b, const char *prefix)
+{
+	const struct bb_hyper *h = &b->model->hyper;
+	const uint64_t hidden = (uint64_t)h->hidden, ffn = (uint64_t)h->ffn;
+	const double tokens = (double)h->seq * (double)h->top_k;
+
+	linear(b, (double)h->seq, h->hidden, h->experts, false, prefix, "mlp.gate");
+	b->expert = true;
+	b->matrices = (uint64_t)h->experts;
+	bb_build_product(b, 6 * tokens * (double)h->hidden * (double)h->ffn, true);
+	bb_build_tensor(b, 2 * ffn, hidden, "%smlp.experts.gate_up_proj", prefix);
+	bb_build_tensor(b, hidden, ffn, "%smlp.experts.down_proj", prefix);
+	b->matrices = 0;
+	b->expert = false;
+}
+
+/* A router, and experts of which a token goes through top_k; tokens are spread evenly. As
+   transformers 4 registers them (MixtralSparseMoeBlock). */
 static void experts(struct bb_builder *b, const char *prefix)
 {
 	const struct bb_hyper *h = &b->model->hyper;
@@ -210,7 +228,9 @@ static void llama_block(struct bb_builder *b, const char *prefix)
 	linear(b, s, q, h->hidden, false, prefix, "self_attn.o_proj");
 	norm_2 = b->model->nworks;
 	bb_build_light(b);
-	if (h->experts) {
+	if (h->experts && h->fused) {
+		fused_experts(b, prefix);
+	} else if (h->experts) {
 		experts(b, prefix);
 	} else {
 		linear(b, s, h->hidden, h->ffn, false, prefix, "mlp.gate_proj");
