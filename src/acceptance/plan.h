@@ -45,7 +45,7 @@ struct bb_planned {
 	const char *path, *folder;
 	enum bb_mode mode;
 	struct bb_played *played; /* its FAULTY is found */
-	bb_topology_loader *load;
+	bb_topology_parser *parse;
 };
 BB_MUST bb_status bb_plan_check(const struct bb_planned *plan, struct bb_error *error);
 /* The same in virtual time on this machine, for a GATE whose expectation is the simulator's. */

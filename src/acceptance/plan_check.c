@@ -35,7 +35,7 @@ static bb_status check_model(const struct bb_planned *plan, const struct bb_prof
 
 	if (gate->from->kind != BB_FROM_SIMULATOR)
 		return BB_OK;
-	st = gate->from->cluster ? bb_cluster_open(gate->from->cluster, plan->load, &cluster, &why)
+	st = gate->from->cluster ? bb_cluster_open(gate->from->cluster, plan->parse, &cluster, &why)
 				 : bb_options_link(&link, &why);
 	if (st == BB_OK && cluster && step->ranks > cluster->ranks)
 		st = bb_fail(&why, BB_EUSAGE, "--cluster %s has %d rank%s, the step %lld",
@@ -126,7 +126,7 @@ static bb_status check_played(const struct bb_planned *plan, struct bb_error *er
 	if (strpbrk(played->cluster, " \t\r\n") ||
 	    (played->fault && strpbrk(played->fault, " \t\r\n")))
 		return bb_fail(error, BB_EUSAGE, "--cluster and --fault take no blanks");
-	BB_TRY(st, bb_cluster_open(played->cluster, plan->load, &cluster, error), out);
+	BB_TRY(st, bb_cluster_open(played->cluster, plan->parse, &cluster, error), out);
 	for (uint32_t i = 0; i < plan->profile->nsteps; i++)
 		if (plan->profile->steps[i].mode & plan->mode)
 			BB_TRY(st,

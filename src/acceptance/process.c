@@ -7,6 +7,7 @@
 #include "acceptance/process.h"
 
 #include "core/clock.h"
+#include "core/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -115,25 +116,26 @@ static int wait_for(pid_t pid, double until, int *status)
 /* End every child that this process has, and what becomes its child by that. */
 static void end_orphans(void)
 {
-	char path[64];
-	int pid;
+	char path[64], list[4096], *end;
 
 	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
 	for (int round = 0; round < 10000; round++) {
-		FILE *const children = fopen(path, "re");
 		bool any = false;
 
-		while (children && fscanf(children, "%d", &pid) == 1) {
-			kill(pid, SIGKILL);
+		if (bb_kernel_read(path, list, sizeof(list)) == 0)
+			list[0] = '\0';
+		/* A blank is behind every number; one that is cut off is left to the next round. */
+		for (char *at = list;; at = end) {
+			const long pid = strtol(at, &end, 10);
+
+			if (end == at || *end != ' ')
+				break;
+			kill((pid_t)pid, SIGKILL);
 			any = true;
 		}
-		if (children)
-			fclose(children);
 		while (waitpid(-1, NULL, any ? 0 : WNOHANG) > 0)
 			any = false; /* wait for one, then for those that are dead already */
 		if (waitpid(-1, NULL, WNOHANG) < 0)
-			return;
-		if (!children)
 			return;
 	}
 }

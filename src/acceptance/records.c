@@ -3,47 +3,21 @@
  */
 #include "acceptance/records.h"
 
-#include "core/strbuf.h"
+#include "core/file.h"
 #include "core/units.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 bb_status bb_read_whole(const char *path, size_t most, char **text, size_t *length,
 			struct bb_error *error)
 {
-	FILE *const file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
-	char block[1 << 14];
-	struct bb_strbuf all = {0};
-	bb_status st = BB_OK;
-	size_t n;
+	const struct bb_file_request request = {.path = path, .most = most, .stdin_too = true};
 
-	*text = NULL;
-	if (!file)
-		return bb_fail(error, BB_EUSAGE, "%s: %s", path, strerror(errno));
-	while ((n = fread(block, 1, sizeof(block), file)) > 0 && all.length <= most)
-		bb_strbuf_add_bytes(&all, block, n);
-	if (ferror(file))
-		st = bb_fail(error, BB_EUSAGE, "%s: %s", path, strerror(errno));
-	else if (all.length > most)
-		st = bb_fail(error, BB_EUSAGE, "%s: larger than %zu bytes", path, most);
-	else if (bb_strbuf_failed(&all))
-		st = bb_fail(error, BB_EINTERNAL, "%s: out of memory", path);
-	if (file != stdin)
-		fclose(file);
-	*length = all.length;
-	if (st == BB_OK)
-		*text = all.text ? all.text : strdup("");
-	else
-		bb_strbuf_free(&all);
-	return st == BB_OK && !*text ? bb_fail(error, BB_EINTERNAL, "out of memory") : st;
+	return bb_file_read(&request, text, length, error);
 }
 
 static bool append(struct bb_records *r, json_t *json, const json_t *run, const char *kind)

@@ -262,7 +262,7 @@ static bb_status resolve_cluster(struct bb_options *o, bool messages, struct bb_
 		return bb_fail(error, BB_EUSAGE,
 			       "--link %s and --cluster %s both say what links do; give one",
 			       o->link_text, o->cluster_text);
-	BB_TRY(st, bb_cluster_open(o->cluster_text, bb_plugin_read_topology, &o->cluster, error),
+	BB_TRY(st, bb_cluster_open(o->cluster_text, bb_plugin_parse_topology, &o->cluster, error),
 	       out);
 	o->config.cluster = o->cluster;
 	if (o->cluster->inside != BB_INSIDE_NOTHING && o->backend->over_gpus && !messages)

@@ -208,7 +208,8 @@ out:
 	return status;
 }
 
-bb_status bb_plugin_read_topology(const char *path, struct bb_topology **t, struct bb_error *error)
+bb_status bb_plugin_parse_topology(const char *text, size_t length, const char *name,
+				   struct bb_topology **t, struct bb_error *error)
 {
 	static const struct bb_loadable what = {"topology", "make, which needs expat.h"};
 	struct bb_error why = {.text = ""};
@@ -216,13 +217,13 @@ bb_status bb_plugin_read_topology(const char *path, struct bb_topology **t, stru
 	bb_status status = bb_plugin_load(&plugin, &what, &why);
 
 	if (status == BB_OK && plugin.reader)
-		return plugin.reader->load(path, t, error);
+		return plugin.reader->parse(text, length, name, t, error);
 	if (plugin.missing)
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "%s: this build reads no topologies; make does where expat.h is "
 			       "(libexpat1-dev)",
-			       path);
-	return bb_fail(error, BB_EBACKEND, "%s: it cannot be read: %s", path, why.text);
+			       name);
+	return bb_fail(error, BB_EBACKEND, "%s: it cannot be read: %s", name, why.text);
 }
 
 void bb_plugin_list(struct bb_strbuf *out,

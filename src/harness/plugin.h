@@ -41,9 +41,9 @@ const struct bb_loadable *bb_loadable_find(const char *name);
 BB_MUST bb_status bb_plugin_load(struct bb_plugin *plugin, const struct bb_loadable *what,
 				 struct bb_error *error);
 
-/* A bb_topology_loader that loads what it needs. BB_EUNSUPPORTED where that was not built. */
-BB_MUST bb_status bb_plugin_read_topology(const char *path, struct bb_topology **t,
-					  struct bb_error *error);
+/* A bb_topology_parser that loads what it needs. BB_EUNSUPPORTED where that was not built. */
+BB_MUST bb_status bb_plugin_parse_topology(const char *text, size_t length, const char *name,
+					   struct bb_topology **t, struct bb_error *error);
 
 /* For --list: LIST appends what there is to say of a backend, of each in turn; of those that cannot
    be loaded a line says why. */

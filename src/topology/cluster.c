@@ -3,15 +3,15 @@
  */
 #include "topology/cluster_parts.h"
 
+#include "core/file.h"
 #include "core/units.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define FILE_MOST ((size_t)1 << 20) /* bytes of a file of figures */
+#define FILE_MOST ((size_t)64 << 20) /* bytes of a file of figures or of a topology */
 
 void bb_cluster_free(struct bb_cluster *c)
 {
@@ -51,42 +51,37 @@ static bb_status split(const char *text, struct asked *asked, struct bb_error *e
 	return BB_OK;
 }
 
-/* *TEXT = the file at PATH, NUL-terminated, to be freed. */
-static bb_status read_file(const char *path, char **text, struct bb_error *error)
+static bb_status read_file(const char *path, char **text, size_t *length, struct bb_error *error)
 {
-	FILE *file = fopen(path, "rb");
-	size_t length;
-	int why;
+	const struct bb_file_request request = {
+		.option = "--cluster", .path = path, .most = FILE_MOST};
 
-	if (!file)
-		return bb_fail(error, BB_EUSAGE, "--cluster: %s cannot be opened: %s", path,
-			       strerror(errno));
-	*text = malloc(FILE_MOST + 1);
-	errno = 0;
-	length = *text ? fread(*text, 1, FILE_MOST + 1, file) : 0;
-	why = ferror(file) ? errno : 0;
-	fclose(file);
-	if (!*text)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for %s", path);
-	if (why || length > FILE_MOST) {
-		free(*text);
-		*text = NULL;
-		return bb_fail(error, BB_EUSAGE, "--cluster: %s cannot be read: %s", path,
-			       why ? strerror(why) : "it is larger than 1 MiB");
-	}
-	(*text)[length] = '\0';
-	return BB_OK;
+	return bb_file_read(&request, text, length, error);
 }
 
-static bb_status load_topology(struct bb_cluster *c, const char *path, bb_topology_loader *load,
-			       struct bb_error *error)
+static bb_status parse_topology(struct bb_cluster *c, const char *path, const char *text,
+				size_t length, bb_topology_parser *parse, struct bb_error *error)
 {
-	if (!load)
+	if (!parse)
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "--cluster %s: topologies in files need the part that reads XML; "
 			       "build it with libexpat1-dev",
 			       path);
-	return load(path, &c->node, error);
+	return parse(text, length, path, &c->node, error);
+}
+
+static bb_status load_topology(struct bb_cluster *c, const char *path, bb_topology_parser *parse,
+			       struct bb_error *error)
+{
+	char *text;
+	size_t length;
+	bb_status st;
+
+	BB_TRY(st, read_file(path, &text, &length, error), out);
+	st = parse_topology(c, path, text, length, parse, error);
+	free(text);
+out:
+	return st;
 }
 
 /* ---- where its figures come from ---------------------------------------------------------- */
@@ -102,7 +97,7 @@ static bb_status read_known(struct bb_cluster *c, const char *system, struct bb_
 
 /* A file of figures: system or topology in front, then what is to be otherwise. */
 static bb_status read_figures(struct bb_cluster *c, const char *path, const char *text,
-			      bb_topology_loader *load, struct bb_error *error)
+			      bb_topology_parser *parse, struct bb_error *error)
 {
 	const struct bb_figure_text in = {path, text, NULL};
 	struct bb_figure_head head = {.nodes = 0};
@@ -115,7 +110,7 @@ static bb_status read_figures(struct bb_cluster *c, const char *path, const char
 	if (*head.system)
 		st = bb_topology_system(head.system, &c->node, error);
 	else
-		st = load_topology(c, head.topology, load, error);
+		st = load_topology(c, head.topology, parse, error);
 	if (st == BB_OK)
 		BB_TRY(st, read_known(c, head.system, error), out);
 	if (st == BB_OK)
@@ -125,18 +120,19 @@ out:
 	return st;
 }
 
-static bb_status read_any_file(struct bb_cluster *c, const char *path, bb_topology_loader *load,
+static bb_status read_any_file(struct bb_cluster *c, const char *path, bb_topology_parser *parse,
 			       struct bb_error *error)
 {
 	char *text = NULL;
+	size_t length;
 	bb_status st;
 
-	BB_TRY(st, read_file(path, &text, error), out);
+	BB_TRY(st, read_file(path, &text, &length, error), out);
 	if (text[strspn(text, " \t\r\n\xef\xbb\xbf")] == '<') {
-		BB_TRY(st, load_topology(c, path, load, error), out);
+		BB_TRY(st, parse_topology(c, path, text, length, parse, error), out);
 		st = read_known(c, "", error);
 	} else {
-		st = read_figures(c, path, text, load, error);
+		st = read_figures(c, path, text, parse, error);
 	}
 out:
 	free(text);
@@ -152,13 +148,13 @@ static bool is_system(const char *name)
 }
 
 /* What is no name of a system but looks like a file is taken for one. */
-static bb_status read_what(struct bb_cluster *c, const char *what, bb_topology_loader *load,
+static bb_status read_what(struct bb_cluster *c, const char *what, bb_topology_parser *parse,
 			   struct bb_error *error)
 {
 	bb_status st;
 
 	if (!is_system(what) && strpbrk(what, "./"))
-		return read_any_file(c, what, load, error);
+		return read_any_file(c, what, parse, error);
 	st = bb_topology_system(what, &c->node, error);
 	return st == BB_OK ? read_known(c, what, error) : st;
 }
@@ -204,13 +200,13 @@ static bb_status make_pairs(struct bb_cluster *c, struct bb_error *error)
 
 /* ---- all of it ---------------------------------------------------------------------------- */
 
-static bb_status build(struct bb_cluster *c, const struct asked *asked, bb_topology_loader *load,
+static bb_status build(struct bb_cluster *c, const struct asked *asked, bb_topology_parser *parse,
 		       struct bb_error *error)
 {
 	const struct bb_cluster_figure *f = c->figures;
 	bb_status st;
 
-	BB_TRY(st, read_what(c, asked->what, load, error), out);
+	BB_TRY(st, read_what(c, asked->what, parse, error), out);
 	BB_TRY(st, bb_figures_check(asked->what, f, error), out);
 	if (asked->nodes > 0)
 		c->nodes = asked->nodes;
@@ -224,7 +220,7 @@ out:
 	return st;
 }
 
-bb_status bb_cluster_open(const char *text, bb_topology_loader *load, struct bb_cluster **cluster,
+bb_status bb_cluster_open(const char *text, bb_topology_parser *parse, struct bb_cluster **cluster,
 			  struct bb_error *error)
 {
 	struct bb_cluster *c = calloc(1, sizeof(*c));
@@ -235,7 +231,7 @@ bb_status bb_cluster_open(const char *text, bb_topology_loader *load, struct bb_
 		return bb_fail(error, BB_EINTERNAL, "out of memory for a cluster");
 	snprintf(c->name, sizeof(c->name), "%s", text);
 	BB_TRY(st, split(text, &asked, error), out);
-	st = build(c, &asked, load, error);
+	st = build(c, &asked, parse, error);
 out:
 	if (st == BB_OK)
 		*cluster = c;

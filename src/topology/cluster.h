@@ -86,33 +86,33 @@ struct bb_cluster {
 const char *bb_figure_name(enum bb_figure figure);
 const char *bb_figure_meaning(enum bb_figure figure);
 
-/* Reads a topology from a file. *T is to be freed. */
-typedef bb_status bb_topology_loader(const char *path, struct bb_topology **t,
-				     struct bb_error *error);
+/* Makes a topology of the LENGTH bytes of a file called NAME. *T is to be freed. */
+typedef bb_status bb_topology_parser(const char *text, size_t length, const char *name,
+				     struct bb_topology **t, struct bb_error *error);
 
 /* What the shared object exports that can, as `bb_plugin_topology`: it needs a library for XML that
    nothing else does. */
 #define BB_READER_SYMBOL "bb_plugin_topology"
-#define BB_READER_ABI 1u
+#define BB_READER_ABI 2u
 struct bb_topology_reader {
 	unsigned abi;
-	bb_topology_loader *load;
+	bb_topology_parser *parse;
 };
 extern const struct bb_topology_reader bb_plugin_topology;
 
 /*
  * The cluster that TEXT asks for: NAME[:NODES], NAME a known system or a file of figures or of a
- * topology, which LOAD reads (NULL: this program cannot). Without NODES as many as the file says,
+ * topology, which PARSE reads (NULL: this program cannot). Without NODES as many as the file says,
  * or share NVSwitches. BB_EUSAGE naming what is wrong. *CLUSTER is to be freed.
  */
-BB_MUST bb_status bb_cluster_open(const char *text, bb_topology_loader *load,
+BB_MUST bb_status bb_cluster_open(const char *text, bb_topology_parser *parse,
 				  struct bb_cluster **cluster, struct bb_error *error);
 void bb_cluster_free(struct bb_cluster *cluster); /* NULL: nothing */
 
 /*
- * One of which no more is known (node is empty) than the two links of each rank: INSIDE, to every other
- * one of its node, of RANKS, at most BB_MOST_GPUS; and BETWEEN, a rail of its own. *CLUSTER is to be
- * freed; NULL with BB_EINTERNAL without memory.
+ * One of which no more is known (node is empty) than the two links of each rank: INSIDE, to every
+ * other one of its node, of RANKS, at most BB_MOST_GPUS; and BETWEEN, a rail of its own. *CLUSTER
+ * is to be freed; NULL with BB_EINTERNAL without memory.
  */
 struct bb_cluster_link {
 	double rate, latency;

@@ -1,4 +1,5 @@
 #include "topology/machine.h"
+#include "core/file.h"
 #include "topology/host_hwloc.h"
 
 #include <inttypes.h>
@@ -156,17 +157,15 @@ bool bb_machine_pin(const struct bb_machine *machine, int core)
 /* The first number after KEY in a file of "key value" lines; an empty key: the file's number. */
 static bool read_number(const char *path, const char *key, uint64_t *value)
 {
-	char line[256];
-	bool found = false;
-	FILE *f = fopen(path, "r");
+	char text[8192];
 
-	if (!f)
-		return false;
-	while (!found && fgets(line, sizeof(line), f))
+	bb_kernel_read(path, text, sizeof(text));
+	for (const char *line = text; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
 		if (strncmp(line, key, strlen(key)) == 0)
-			found = sscanf(line + strlen(key), "%" SCNu64, value) == 1;
-	fclose(f);
-	return found;
+			return sscanf(line + strlen(key), "%" SCNu64, value) == 1;
+	}
+	return false;
 }
 
 /* What the cgroup at ROOT still allows; "max" (no number) is no limit. */

@@ -1,4 +1,5 @@
 #include "topology/sysfs.h"
+#include "core/file.h"
 #include "topology/rates.h"
 
 #include <stdio.h>
@@ -9,22 +10,12 @@
 
 /* The first line of ROOT/FOLDER/NAME/FILE. */
 static bool read_line(const char *root, const char *folder, const char *name, const char *file,
-		      char *line, int bytes)
+		      char *line, size_t bytes)
 {
 	char path[PATH_BYTES];
-	bool read;
-	FILE *f;
 
-	if (snprintf(path, sizeof(path), "%s/%s/%s/%s", root, folder, name, file) >= PATH_BYTES)
-		return false;
-	f = fopen(path, "r");
-	if (!f)
-		return false;
-	read = fgets(line, bytes, f);
-	fclose(f);
-	if (read)
-		line[strcspn(line, "\n")] = '\0';
-	return read;
+	return snprintf(path, sizeof(path), "%s/%s/%s/%s", root, folder, name, file) < PATH_BYTES &&
+	       bb_kernel_line(path, line, bytes);
 }
 
 /* "16.0 GT/s PCIe" and "16"; "Unknown" and 255 are how the kernel says that it does not know. */
@@ -56,18 +47,13 @@ static uint32_t little_endian(const unsigned char *bytes)
 static enum bb_acs read_acs(const char *root, const char *id)
 {
 	char path[PATH_BYTES];
-	unsigned char config[4096];
+	unsigned char config[4096 + 1];
 	enum bb_acs acs = BB_ACS_UNKNOWN;
 	size_t length;
-	FILE *f;
 
 	if (snprintf(path, sizeof(path), "%s/bus/pci/devices/%s/config", root, id) >= PATH_BYTES)
 		return acs;
-	f = fopen(path, "rb");
-	if (!f)
-		return acs;
-	length = fread(config, 1, sizeof(config), f);
-	fclose(f);
+	length = bb_kernel_read(path, (char *)config, sizeof(config));
 	for (size_t at = EXTENDED, seen = 0; at >= EXTENDED && at + 8 <= length && seen < 1024;
 	     seen++) {
 		uint32_t header = little_endian(config + at);

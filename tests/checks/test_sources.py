@@ -156,6 +156,31 @@ def nothing_banned():
     expect(not found, "\n".join(found))
 
 
+# Who opens files: bb_file_read what a user names, bb_kernel_read what the kernel says, and the rest what it says.
+OPENERS = {
+    "src/core/file.c": "reads",
+    "src/core/output.c": "writes what a user names",
+    "src/harness/sink.c": "writes records",
+    "src/harness/plugin.c": "looks at a shared object of busbench's own",
+    "src/acceptance/session.c": "appends to a list of its own",
+    "src/backends/nccl/staged.c": "opens memory of another rank",
+}
+OPENS = re.compile(r"\b(fopen|freopen|fdopen|open|open64|openat|creat|mkstemp)\s*\((?!const struct|struct)")
+
+
+def opens(text):
+    """Names of the functions that open a file; calls through a pointer are none."""
+    return [m[1] for m in OPENS.finditer(re.sub(r"(->|\.)\s*open\s*\(|bb_sink_open \*open|= open\(&sink", "", text))]
+
+
+@test
+def files_are_opened_in_one_place():
+    found = [f"{p}: {name}" for p in sources("src") if p not in OPENERS for name in opens(code(p))]
+    expect(not found, "read files with bb_file_read or bb_kernel_read:\n" + "\n".join(found))
+    for path in OPENERS:
+        expect(opens(code(path)), f"{path} opens nothing any more")
+
+
 @test
 def nothing_unfinished():
     found = [f"{p}: {m[0]}" for p in sources("src") for m in re.finditer(r"\b(TODO|FIXME|XXX|HACK)\b", read(p))]

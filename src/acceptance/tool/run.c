@@ -116,7 +116,7 @@ static bb_status begin(const struct bb_acceptance_job *job, struct begun *b, str
 					 .quiet = o->quiet};
 	choose(o, b->before, &b->session);
 	st = bb_plan_check(&(struct bb_planned){b->profile, path, b->folder, b->session.mode,
-						&b->session.played, bb_plugin_read_topology},
+						&b->session.played, bb_plugin_parse_topology},
 			   error);
 out:
 	return st;

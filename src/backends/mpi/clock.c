@@ -5,8 +5,8 @@
 #include "backends/mpi/mpi.h"
 
 #include "core/clock.h"
+#include "core/file.h"
 
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -20,16 +20,10 @@
    no name for them either. */
 static bool name_clock(char name[BOOT_BYTES + SPACE_BYTES])
 {
-	const int boot = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	ssize_t length;
-
 	memset(name, 0, BOOT_BYTES + SPACE_BYTES);
-	if (boot < 0)
-		return false;
-	length = read(boot, name, BOOT_BYTES);
-	close(boot);
-	return length > 0 && (readlink("/proc/self/ns/time", name + BOOT_BYTES, SPACE_BYTES) > 0 ||
-			      access("/proc/self/ns", R_OK) == 0);
+	return bb_kernel_read("/proc/sys/kernel/random/boot_id", name, BOOT_BYTES) > 0 &&
+	       (readlink("/proc/self/ns/time", name + BOOT_BYTES, SPACE_BYTES) > 0 ||
+		access("/proc/self/ns", R_OK) == 0);
 }
 
 int bb_mpi_compare_clocks(struct bb_context *context)

@@ -4,6 +4,8 @@
  */
 #include "backends/nccl/nccl.h"
 
+#include "core/file.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,16 +41,11 @@ static uint64_t identify_host(const char *name)
 {
 	const uint64_t empty = 0xcbf29ce484222325u;
 	const char *const given = getenv("NCCL_HOSTID");
-	char boot[64] = "";
-	FILE *file;
+	char boot[64];
 
 	if (given && *given)
 		return add(empty, given);
-	file = fopen("/proc/sys/kernel/random/boot_id", "r");
-	if (file && !fgets(boot, sizeof(boot), file))
-		boot[0] = '\0';
-	if (file)
-		fclose(file);
+	bb_kernel_read("/proc/sys/kernel/random/boot_id", boot, sizeof(boot));
 	return add(add(empty, name), boot);
 }
 

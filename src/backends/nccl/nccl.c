@@ -4,6 +4,7 @@
 #include "backends/nccl/nccl.h"
 
 #include "core/clock.h"
+#include "core/file.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -246,17 +247,12 @@ static void nccl_detach(struct bb_rank *rank)
 /* -1: unknown. */
 static int numa_of(const char *bus)
 {
-	char path[96];
-	FILE *file;
-	int node = -1;
+	char path[96], line[32];
+	int node;
 
 	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/numa_node", bus);
-	file = fopen(path, "r");
-	if (!file)
+	if (!bb_kernel_line(path, line, sizeof(line)) || sscanf(line, "%d", &node) != 1)
 		return -1;
-	if (fscanf(file, "%d", &node) != 1)
-		node = -1;
-	fclose(file);
 	return node;
 }
 

@@ -1,9 +1,9 @@
 #include "backends/sim/calibration_parts.h"
 
 #include "core/datatype.h"
+#include "core/file.h"
 #include "core/json_find.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +11,7 @@
 
 #define FEWEST 3 /* results to fit anything to */
 #define WORD 64
+#define FILE_MOST ((size_t)256 << 20) /* bytes of records */
 
 void bb_calibration_free(struct bb_calibration *c)
 {
@@ -151,17 +152,14 @@ static int compare_points(const void *a, const void *b)
 	return by_series != 0 ? by_series : (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-static bb_status read_lines(struct bb_calibration *c, FILE *file)
+static bb_status read_lines(struct bb_calibration *c, char *text, struct bb_error *error)
 {
-	char *line = NULL;
-	size_t room = 0;
-	bb_status st = BB_OK;
+	char *rest;
 
-	while (st == BB_OK && getline(&line, &room, file) > 0)
+	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
 		if (!take_line(c, line))
-			st = BB_EINTERNAL;
-	free(line);
-	return st;
+			return bb_fail(error, BB_EINTERNAL, "out of memory for records");
+	return BB_OK;
 }
 
 static void fit(struct bb_calibration *c)
@@ -176,35 +174,43 @@ static void fit(struct bb_calibration *c)
 	}
 }
 
+static bb_status check_points(const struct bb_calibration *c, const char *path,
+			      struct bb_error *error)
+{
+	if (c->n >= FEWEST)
+		return BB_OK;
+	return bb_fail(error, BB_EUSAGE,
+		       "--calibrate: %s has %zu results of schedules among several ranks, "
+		       "and %zu others; give what --json FILE wrote of a run with --algo "
+		       "ring,tree over several sizes",
+		       path, c->n, c->others);
+}
+
 bb_status bb_calibration_read(struct bb_calibration **calibration, const char *path,
 			      struct bb_error *error)
 {
+	const struct bb_file_request request = {
+		.option = "--calibrate", .path = path, .most = FILE_MOST};
 	struct bb_calibration *c = calloc(1, sizeof(*c));
-	FILE *file = fopen(path, "r");
-	bb_status st = BB_OK;
+	char *text = NULL;
+	size_t length;
+	bb_status st;
 
-	if (!file)
-		st = bb_fail(error, BB_EUSAGE, "--calibrate: %s cannot be opened: %s", path,
-			     strerror(errno));
-	else if (!c || read_lines(c, file) != BB_OK)
-		st = bb_fail(error, BB_EINTERNAL, "out of memory for the records of %s", path);
-	else if (c->n < FEWEST)
-		st = bb_fail(error, BB_EUSAGE,
-			     "--calibrate: %s has %zu results of schedules among several ranks, "
-			     "and %zu others; give what --json FILE wrote of a run with --algo "
-			     "ring,tree over several sizes",
-			     path, c->n, c->others);
-	if (file)
-		fclose(file);
-	if (st != BB_OK) {
-		bb_calibration_free(c);
-		return st;
-	}
+	if (!c)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for --calibrate");
+	BB_TRY(st, bb_file_read(&request, &text, &length, error), out);
+	BB_TRY(st, read_lines(c, text, error), out);
+	BB_TRY(st, check_points(c, path, error), out);
 	if (c->model.cores == 0)
 		c->model.cores = 1;
 	fit(c);
-	*calibration = c;
-	return BB_OK;
+out:
+	free(text);
+	if (st == BB_OK)
+		*calibration = c;
+	else
+		bb_calibration_free(c);
+	return st;
 }
 
 /* ---- predictions ----------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
  * zero_drive.c - what every driver does: one stage after the other, each from the same start;
  * timed, its memory measured, its result looked at.
  */
+#include "core/file.h"
 #include "harness/play.h"
 #include "memory/zero/session.h"
 
@@ -15,19 +16,17 @@
 static int64_t system_bytes(const struct bb_zero_session *s)
 {
 	const struct bb_backend *backend = s->run->options.backend;
-	long long all, resident = -1;
-	FILE *file;
+	long long resident;
+	char statm[128];
 
 	if (backend->capabilities & BB_CAP_FREE_COST)
 		return BB_ABSENT;
 	if (backend->capabilities & BB_CAP_GPU)
 		return -(int64_t)backend->memory_available(s->run->context);
-	file = fopen("/proc/self/statm", "r");
-	if (file && fscanf(file, "%lld %lld", &all, &resident) != 2)
-		resident = -1;
-	if (file)
-		fclose(file);
-	return resident < 0 ? BB_ABSENT : (int64_t)resident * sysconf(_SC_PAGESIZE);
+	if (!bb_kernel_line("/proc/self/statm", statm, sizeof(statm)) ||
+	    sscanf(statm, "%*d %lld", &resident) != 1)
+		return BB_ABSENT;
+	return (int64_t)resident * sysconf(_SC_PAGESIZE);
 }
 
 /* When no rank of the process takes or gives any. */

@@ -15,8 +15,8 @@
 
 #define BB_FILE_MOST ((size_t)64 << 20) /* bytes of a file */
 
-/* Read the file at PATH. BB_EUSAGE: it cannot be opened; BB_EDATA: what is in it is no topology. *T
-   is to be freed. */
+/* Read the file at PATH. BB_EUSAGE: it cannot be read, or is too large; BB_EDATA: what is in it is
+   no topology. *T is to be freed. */
 BB_MUST bb_status bb_topology_load(const char *path, struct bb_topology **t,
 				   struct bb_error *error);
 

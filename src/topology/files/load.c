@@ -1,7 +1,7 @@
 #include "topology/files/formats.h"
+#include "core/file.h"
 #include "topology/build.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,46 +59,16 @@ bb_status bb_topology_parse(const char *text, size_t length, const char *name,
 	return st == BB_OK ? BB_OK : bb_fail(error, st, "%s: %s", name, cause.text);
 }
 
-/* All of FILE, at most BB_FILE_MOST bytes. */
-static bb_status read_file(FILE *file, const char *path, char **text, size_t *length,
-			   struct bb_error *error)
-{
-	size_t room = (size_t)64 << 10;
-	char *more;
-
-	*length = 0;
-	*text = NULL;
-	for (;;) {
-		more = realloc(*text, room);
-		if (!more)
-			return bb_fail(error, BB_EINTERNAL, "out of memory for %s", path);
-		*text = more;
-		*length += fread(*text + *length, 1, room - *length, file);
-		if (ferror(file))
-			return bb_fail(error, BB_EUSAGE, "%s: cannot be read: %s", path,
-				       strerror(errno));
-		if (*length < room)
-			return BB_OK;
-		if (room >= BB_FILE_MOST)
-			return bb_fail(error, BB_EDATA, "%s: larger than %zu MiB", path,
-				       BB_FILE_MOST >> 20);
-		room *= 2;
-	}
-}
-
 bb_status bb_topology_load(const char *path, struct bb_topology **t, struct bb_error *error)
 {
-	FILE *file = fopen(path, "rb");
-	char *text = NULL;
-	size_t length = 0;
+	const struct bb_file_request request = {.path = path, .most = BB_FILE_MOST};
+	char *text;
+	size_t length;
 	bb_status st;
 
-	if (!file)
-		return bb_fail(error, BB_EUSAGE, "%s: cannot be opened: %s", path, strerror(errno));
-	st = read_file(file, path, &text, &length, error);
-	fclose(file);
-	if (st == BB_OK)
-		st = bb_topology_parse(text, length, path, t, error);
+	BB_TRY(st, bb_file_read(&request, &text, &length, error), out);
+	st = bb_topology_parse(text, length, path, t, error);
 	free(text);
+out:
 	return st;
 }

@@ -4,4 +4,4 @@
 #include "topology/cluster.h"
 #include "topology/files/files.h"
 
-const struct bb_topology_reader bb_plugin_topology = {BB_READER_ABI, bb_topology_load};
+const struct bb_topology_reader bb_plugin_topology = {BB_READER_ABI, bb_topology_parse};

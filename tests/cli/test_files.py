@@ -1,0 +1,75 @@
+"""Files that users name: what is no file, or has no end, is refused with a sentence, whoever reads it."""
+
+import os
+import tempfile
+
+import kit
+from kit import add, execute, expect, run, test
+
+SIM = "all_reduce_perf --backend sim -g 2 -b 8 -e 8"
+# Every option and operand that names a file to be read; {} is the file.
+READERS = {
+    "--calibrate": SIM + " --calibrate {}",
+    "--cluster": SIM + " --cluster {}",
+    "--model of a benchmark": "ddp_bucket_perf --predict --model {}",
+    "--model of a calculator": "model_memory train --model {}",
+    "--ds-config": "model_memory train --params 1B --ds-config {}",
+    "--topology": "topology --topology {}",
+    "acceptance check": "acceptance check {}",
+    "a profile": "acceptance run {}",
+    "a log after --": "acceptance check -- {}",
+}
+ENDLESS = 1 << 41  # bytes of a sparse file: more than a disk or memory has
+
+
+def read(line, path):
+    name, *words = line.format(path).split()
+    return execute([kit.built(name), *words], timeout=60)
+
+
+def refuses(line):
+    """A device and a folder, what is not there, and a file larger than any of its kind; never status 0, never a signal."""
+    with tempfile.TemporaryDirectory(suffix=".d") as folder:
+        endless, missing = os.path.join(folder, "endless.json"), os.path.join(folder, "missing.json")
+        with open(endless, "wb") as file:
+            file.truncate(ENDLESS)
+        for path, why in ((missing, "No such file"), (endless, "larger than"), (folder, "not a regular file or a pipe"),
+                          ("/dev/zero", "not a regular file or a pipe")):  # fmt: skip
+            read(line, path).exits(2).says(path, why)
+
+
+for what, command in READERS.items():
+    add(f"{what} refuses what is no file", refuses, command)
+
+
+@test
+def reads_pipes():
+    """As of <(command) in a shell: read once, from its beginning to its end."""
+    records = run("all_reduce --backend sim --link 10G,5us -g 2 -b 1K -e 64K --algo ring --json -").exits(0).out
+    xml = execute([kit.built("topology"), "--system", "hgx-h100", "--export", "-"]).exits(0).out
+    for line, text in ((SIM + " --calibrate /dev/fd/{}", records), (SIM + " --cluster /dev/fd/{}:1", xml),
+                       ("topology --topology /dev/fd/{}", xml)):  # fmt: skip
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reader)
+            with os.fdopen(writer, "w") as file:
+                file.write(text)
+            os._exit(0)
+        os.close(writer)
+        name, *words = line.format(reader).split()
+        result = execute([kit.built(name), *words], pass_fds=[reader])
+        os.close(reader)
+        os.waitpid(child, 0)
+        result.exits(0)
+
+
+@test
+def every_reader_is_held():
+    """An option whose value is a file that is read stands in the table above."""
+    held = " ".join(READERS.values())
+    for name in ("all_reduce_perf", "ddp_bucket_perf", "zero_perf", "topology", "diagnose"):
+        for line in execute([kit.built(name), "--help"]).exits(0).out.splitlines():
+            words = line.split()
+            if len(words) > 1 and words[0].startswith("--") and "FILE" in words[1]:
+                expect(words[0] in held or words[0] in ("--csv", "--json", "--export"), f"{name} {words[0]} is not held")
