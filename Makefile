@@ -244,7 +244,7 @@ $(B)/tests/host_speed: $(B)/tests/perf/host_speed.o
 $(B)/tests/test_malloc: LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free
 
 # A backend loaded at run time finds in the binary what it is built on.
-$(BINS) $(PLAYER): USES_LIB := -rdynamic -Wl,--whole-archive $(LIB) -Wl,--no-whole-archive
+$(BINS) $(PLAYER) $(ACCEPTANCE): USES_LIB := -rdynamic -Wl,--whole-archive $(LIB) -Wl,--no-whole-archive
 $(PLAYER): $(PLAYER_OBJECTS)
 $(BINS) $(UNITS) $(PLAYER) $(FAKE_UNITS) $(REFERENCE) $(B)/tests/host_speed: $(LIB)
 	@mkdir -p $(@D)
@@ -269,7 +269,7 @@ $(B)/model_memory: $(MEMORY_TOOL) $(MEMORY_OBJECTS) $(MODEL_OBJECTS) $(LIB)
 $(B)/acceptance: $(ACCEPTANCE_TOOL) $(ACCEPTANCE_OBJECTS) $(LIB)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(LINK) -o $@ $^ $(ACCEPTANCE_LIBS) $(LDLIBS)
+	$(Q)$(LINK) -o $@ $(filter %.o,$^) $(USES_LIB) $(ACCEPTANCE_LIBS) $(LDLIBS)
 
 # The table of published measurements is part of it.
 $(B)/src/acceptance/reference.o: reports/reference/reference_busbw.csv

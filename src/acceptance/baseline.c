@@ -148,7 +148,7 @@ static bb_status check(const struct bb_session *s, struct bb_error *error)
 
 		plain.ngates = 0;
 		e.step = &plain;
-		st = bb_judge(&e, &judgements, error);
+		st = bb_judge_step(&e, &judgements, error);
 		if (st == BB_OK && !worth_it(&judgements.list[judgements.n - 1], &e)) {
 			const struct bb_judgement *const j = &judgements.list[judgements.n - 1];
 

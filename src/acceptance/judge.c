@@ -221,8 +221,8 @@ static bb_status give_up(const struct bb_evidence *e, enum bb_verdict verdict, c
 	return BB_OK;
 }
 
-bb_status bb_judge(const struct bb_evidence *e, struct bb_judgements *judgements,
-		   struct bb_error *error)
+bb_status bb_judge_step(const struct bb_evidence *e, struct bb_judgements *judgements,
+			struct bb_error *error)
 {
 	const struct bb_step_run *broken;
 	bool unsupported;

@@ -58,8 +58,8 @@ const char *bb_own_gate(const struct bb_profile_step *step);
  * Judge a step: its own gate first, then its gates in order, each subject by itself. Appends to
  * JUDGEMENTS, which is to be freed. BB_EINTERNAL without memory.
  */
-BB_MUST bb_status bb_judge(const struct bb_evidence *evidence, struct bb_judgements *judgements,
-			   struct bb_error *error);
+BB_MUST bb_status bb_judge_step(const struct bb_evidence *evidence,
+				struct bb_judgements *judgements, struct bb_error *error);
 void bb_judgements_free(struct bb_judgements *judgements);
 
 /* Passed with warnings is passed, unless STRICT. */

@@ -17,6 +17,7 @@ READERS = {
     "--topology": "topology --topology {}",
     "acceptance check": "acceptance check {}",
     "a profile": "acceptance run {}",
+    "--cluster of acceptance": "acceptance run ci/profiles/hgx-h100.yaml --dry-run --cluster {}",
     "a log after --": "acceptance check -- {}",
 }
 ENDLESS = 1 << 41  # bytes of a sparse file: more than a disk or memory has
@@ -24,7 +25,7 @@ ENDLESS = 1 << 41  # bytes of a sparse file: more than a disk or memory has
 
 def read(line, path):
     name, *words = line.format(path).split()
-    return execute([kit.built(name), *words], timeout=60)
+    return execute([kit.built(name), *words], timeout=60, cwd=kit.ROOT)
 
 
 def refuses(line):
@@ -44,24 +45,16 @@ for what, command in READERS.items():
 
 @test
 def reads_pipes():
-    """As of <(command) in a shell: read once, from its beginning to its end."""
+    """Once, from its beginning to its end; as of <(command) in a shell."""
     records = run("all_reduce --backend sim --link 10G,5us -g 2 -b 1K -e 64K --algo ring --json -").exits(0).out
     xml = execute([kit.built("topology"), "--system", "hgx-h100", "--export", "-"]).exits(0).out
-    for line, text in ((SIM + " --calibrate /dev/fd/{}", records), (SIM + " --cluster /dev/fd/{}:1", xml),
-                       ("topology --topology /dev/fd/{}", xml)):  # fmt: skip
-        reader, writer = os.pipe()
-        child = os.fork()
-        if child == 0:
-            os.close(reader)
-            with os.fdopen(writer, "w") as file:
-                file.write(text)
-            os._exit(0)
-        os.close(writer)
-        name, *words = line.format(reader).split()
-        result = execute([kit.built(name), *words], pass_fds=[reader])
-        os.close(reader)
-        os.waitpid(child, 0)
-        result.exits(0)
+    for line, text in ((SIM + " --calibrate {}", records), (SIM + " --cluster {}:1", xml), ("topology --topology {}", xml),
+                       ("acceptance run ci/profiles/hgx-h100.yaml --dry-run --cluster {}:2", xml)):  # fmt: skip
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+            file.write(text)
+            file.flush()
+            name, *words = line.format("/dev/stdin").split()
+            execute(["sh", "-c", 'cat "$0" | "$@"', file.name, kit.built(name), *words], cwd=kit.ROOT).exits(0)
 
 
 @test

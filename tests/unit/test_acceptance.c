@@ -70,7 +70,7 @@ static void open_court(struct court *c, const char *profile, const char *const *
 			bb_records_read("r", runs[i], strlen(runs[i]), &c->runs[i].records, &error),
 			BB_OK);
 	c->evidence = (struct bb_evidence){.step = c->profile->steps, .runs = c->runs, .nruns = n};
-	assert_int_equal(bb_judge(&c->evidence, &c->judgements, &error), BB_OK);
+	assert_int_equal(bb_judge_step(&c->evidence, &c->judgements, &error), BB_OK);
 }
 
 static void close_court(struct court *c)

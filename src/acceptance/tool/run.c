@@ -242,7 +242,7 @@ static bb_status conclude(const struct begun *b, const struct bb_acceptance_opti
 	bb_status st = BB_OK;
 
 	for (size_t i = 0; st == BB_OK && i < s->n; i++)
-		st = bb_judge(&s->evidence[i], &judgements, error);
+		st = bb_judge_step(&s->evidence[i], &judgements, error);
 	BB_TRY(st, st, out);
 	BB_TRY(st, bb_planted_judge(s, &judgements, error), out);
 	BB_TRY(st, bb_nodes_judge(s->evidence, s->n, &judgements, &nodes, error), out);
