@@ -1,8 +1,6 @@
 #include "topology/machine.h"
-#include "core/file.h"
 #include "topology/host_hwloc.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,43 +150,4 @@ bool bb_machine_pin(const struct bb_machine *machine, int core)
 	pinned = hwloc_set_cpubind(machine->topology, set, HWLOC_CPUBIND_THREAD) == 0;
 	hwloc_bitmap_free(set);
 	return pinned;
-}
-
-/* The first number after KEY in a file of "key value" lines; an empty key: the file's number. */
-static bool read_number(const char *path, const char *key, uint64_t *value)
-{
-	char text[8192];
-
-	bb_kernel_read(path, text, sizeof(text));
-	for (const char *line = text; line; line = strchr(line, '\n')) {
-		line += *line == '\n';
-		if (strncmp(line, key, strlen(key)) == 0)
-			return sscanf(line + strlen(key), "%" SCNu64, value) == 1;
-	}
-	return false;
-}
-
-/* What the cgroup at ROOT still allows; "max" (no number) is no limit. */
-static uint64_t cgroup_room(const char *limit_path, const char *usage_path)
-{
-	uint64_t limit, usage;
-
-	if (!read_number(limit_path, "", &limit) || !read_number(usage_path, "", &usage))
-		return UINT64_MAX;
-	return limit > usage ? limit - usage : 0;
-}
-
-uint64_t bb_memory_available(void)
-{
-	uint64_t available = 0, room[2];
-
-	if (read_number("/proc/meminfo", "MemAvailable:", &available))
-		available *= 1024;
-	room[0] = cgroup_room("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current");
-	room[1] = cgroup_room("/sys/fs/cgroup/memory/memory.limit_in_bytes",
-			      "/sys/fs/cgroup/memory/memory.usage_in_bytes");
-	for (int i = 0; i < 2; i++)
-		if (room[i] < available)
-			available = room[i];
-	return available;
 }

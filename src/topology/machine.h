@@ -1,5 +1,5 @@
 /*
- * machine.h - the part of this machine that this process may use: cores, caches, memory. It is the
+ * machine.h - the part of this machine that this process may use: cores and caches. It is the
  * CPU side of the model (topology.h) without a look at PCI, as start-up has to be quick.
  */
 #ifndef BB_TOPOLOGY_MACHINE_H
@@ -29,8 +29,5 @@ const char *bb_machine_cpu(const struct bb_machine *machine); /* model name, or 
 
 /* Pin the calling thread to CORE. False where the system does not allow it. */
 bool bb_machine_pin(const struct bb_machine *machine, int core);
-
-/* Bytes that new allocations can really take: MemAvailable, or what the cgroup still allows. */
-uint64_t bb_memory_available(void);
 
 #endif

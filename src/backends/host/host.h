@@ -18,6 +18,7 @@
 #include "backends/cpu/memory.h"
 #include "backends/cpu/queue.h"
 #include "topology/machine.h"
+#include "topology/memory.h"
 
 #include <pthread.h>
 

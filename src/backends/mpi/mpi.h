@@ -23,6 +23,7 @@
 #include "backends/cpu/queue.h"
 #include "backends/mpi/compat.h"
 #include "topology/machine.h"
+#include "topology/memory.h"
 
 /* ---- datatypes and operations (types.c) ------------------------------------------------- */
 
