@@ -30,9 +30,20 @@ def suffix(path):
     return os.path.splitext(path)[1][1:].lower()
 
 
+def say(message):
+    print(f"report.py: {files.clean(str(message))}", file=sys.stderr)
+
+
 def give_up(message, status):
-    print(f"report.py: {message}", file=sys.stderr)
+    say(message)
     return status
+
+
+class Parser(argparse.ArgumentParser):
+    """Its messages quote the user's words."""
+
+    def error(self, message):
+        super().error(files.clean(message))
 
 
 def draw_picture(arguments):
@@ -42,7 +53,7 @@ def draw_picture(arguments):
     try:
         subject, module, note = kinds.read(path, arguments.run, schedules)
         if note:
-            print(f"report.py: {path}: {note}", file=sys.stderr)
+            say(f"{path}: {note}")
         missing = python.need("matplotlib")
         if missing:
             return give_up(missing, 3)
@@ -67,14 +78,14 @@ def write_report(arguments):
     except files.BadFile as error:
         return give_up(error, 7)
     for note in report.notes:
-        print(f"report.py: {note}", file=sys.stderr)
-    print(path)
+        say(note)
+    print(files.clean(path))
     return 0
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Draws what busbench writes: reports, or single pictures.",
-                                     allow_abbrev=False)
+    parser = Parser(description="Draws what busbench writes: reports, or single pictures.",
+                    allow_abbrev=False)
     parser.add_argument("files", metavar="FILE", nargs="+",
                         help="records as --json writes them, JSON of build/topology and others")
     parser.add_argument("-o", "--output", required=True, metavar="FOLDER|PICTURE",

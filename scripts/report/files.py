@@ -1,7 +1,9 @@
 """Reading a file without trust: JSON values, and whether they have the shape that they must have."""
 
+import contextlib
 import json
 import os
+import stat
 
 MOST_BYTES = 64 << 20
 
@@ -22,13 +24,34 @@ def refuse_constant(word):
     raise ValueError(f"{word} is no JSON")
 
 
-def read_values(path):
-    """All JSON values of a file, one after the other: one document, or JSON lines."""
+def number_of(path, flags):
+    """A descriptor of a regular file or a pipe; others may never end."""
+    number = os.open(path, flags | os.O_NONBLOCK)
+    mode = os.fstat(number).st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISFIFO(mode):
+        os.close(number)
+        raise CannotOpen(f"{path}: cannot be read: not a regular file or a pipe")
+    os.set_blocking(number, True)
+    return number
+
+
+@contextlib.contextmanager
+def opened(path):
+    """A file to be read; CannotOpen."""
     try:
-        with open(path, "rb") as file:
-            data = file.read(MOST_BYTES + 1)
+        with open(path, "rb", opener=number_of) as file:
+            yield file
     except OSError as error:
         raise CannotOpen(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def read_values(path):
+    """All JSON values of a file, one after the other: one document, or JSON lines."""
+    with opened(path) as file:
+        return values_of(file.read(MOST_BYTES + 1))
+
+
+def values_of(data):
     if len(data) > MOST_BYTES:
         raise BadFile(f"larger than {MOST_BYTES >> 20} MiB")
     decoder = json.JSONDecoder(parse_constant=refuse_constant)

@@ -1,6 +1,8 @@
 """Files that users name: what is no file, or has no end, is refused with a sentence, whoever reads it."""
 
 import os
+import re
+import sys
 import tempfile
 
 import kit
@@ -18,6 +20,7 @@ READERS = {
     "acceptance check": "acceptance check {}",
     "a profile": "acceptance run {}",
     "--cluster of acceptance": "acceptance run ci/profiles/hgx-h100.yaml --dry-run --cluster {}",
+    "report.py": "python scripts/report.py {} -o /tmp/busbench-report/",
     "a log after --": "acceptance check -- {}",
 }
 ENDLESS = 1 << 41  # bytes of a sparse file: more than a disk or memory has
@@ -25,7 +28,8 @@ ENDLESS = 1 << 41  # bytes of a sparse file: more than a disk or memory has
 
 def read(line, path):
     name, *words = line.format(path).split()
-    return execute([kit.built(name), *words], timeout=60, cwd=kit.ROOT)
+    program = [sys.executable, "-B"] if name == "python" else [kit.built(name)]
+    return execute([*program, *words], timeout=60, cwd=kit.ROOT)
 
 
 def refuses(line):
@@ -34,9 +38,12 @@ def refuses(line):
         endless, missing = os.path.join(folder, "endless.json"), os.path.join(folder, "missing.json")
         with open(endless, "wb") as file:
             file.truncate(ENDLESS)
-        for path, why in ((missing, "No such file"), (endless, "larger than"), (folder, "not a regular file or a pipe"),
+        for path, why in ((missing, "No such file"), (folder, "not a regular file or a pipe"),
                           ("/dev/zero", "not a regular file or a pipe")):  # fmt: skip
             read(line, path).exits(2).says(path, why)
+        # report.py uses the beginning of a large file, if there is something to be used.
+        result = read(line, endless).exits(2, 7).says(endless)
+        expect(re.search("l(arger|onger) than", result.err), f"no limit is told\n{result}")
 
 
 for what, command in READERS.items():

@@ -133,17 +133,14 @@ def is_record(line):
 
 def read(source, path):
     """Add what the file has to SOURCE. CannotOpen; BadFile where nothing of it can be used."""
-    try:
-        with open(path, "rb") as file:
+    with files.opened(path) as file:
+        first = file.readline(MOST_LINE + 2)
+        while first and not first.strip():
             first = file.readline(MOST_LINE + 2)
-            while first and not first.strip():
-                first = file.readline(MOST_LINE + 2)
-            if not looks_like_document(first):
-                read_records(source, path, file, first)
-                return
-    except OSError as error:
-        raise files.CannotOpen(f"{path}: cannot be read: {error.strerror}") from None
-    read_document(source, path)
+        if looks_like_document(first):
+            take_document(source, path, files.values_of(first + file.read(files.MOST_BYTES + 1)))
+        else:
+            read_records(source, path, file, first)
 
 
 def read_all(paths):
@@ -171,21 +168,25 @@ def looks_like_document(first):
 
 def read_records(source, path, file, first):
     reader, before = Reader(source, path), (len(source.runs), source.records)
-    line, n = first, 1
+    line, n, read_bytes = first, 1, len(first)
     while line:
         if line.strip() and not reader.take(n, line):
             break
-        while line and not line.endswith(b"\n"):  # the rest of one that is too long
+        while line and not line.endswith(b"\n") and read_bytes <= MOST_BYTES:  # the rest of one that is too long
             line = file.readline(MOST_LINE + 2)
+            read_bytes += len(line)
         line, n = file.readline(MOST_LINE + 2), n + 1
+        read_bytes += len(line)
+        if line and read_bytes > MOST_BYTES:
+            source.note(path, f"larger than {MOST_BYTES >> 20} MiB: the rest is left out")
+            break
     reader.conclude()
     if (len(source.runs), source.records) == before and not any(note for note in source.notes if "told once" in note):
         why = source.notes[-1].partition(": ")[2] if source.notes else "nothing is in it"
         raise files.BadFile(f"no record in it can be used; {why}")
 
 
-def read_document(source, path):
-    values = files.read_values(path)
+def take_document(source, path, values):
     document = values[0]
     kind = document.get("kind") if isinstance(document, dict) else None
     if len(values) != 1 or kind not in DOCUMENTS:
