@@ -3,7 +3,8 @@
  */
 #include "acceptance/plan.h"
 
-#include "acceptance/shown.h"
+#include "core/printable.h"
+
 #include "core/units.h"
 
 #include <math.h>
@@ -148,7 +149,7 @@ static void add_ansi(struct bb_strbuf *out, const char *word)
 {
 	bb_strbuf_add(out, "$'");
 	for (size_t n; *word; word += n ? n : 1) {
-		n = bb_shown_character(word);
+		n = bb_printable_character(word);
 		if (n == 0)
 			bb_strbuf_addf(out, "\\x%02x", (unsigned char)*word);
 		else if (*word == '\'' || *word == '\\')
@@ -162,7 +163,7 @@ static void add_ansi(struct bb_strbuf *out, const char *word)
 static bool is_shown(const char *word)
 {
 	for (size_t n; *word; word += n) {
-		n = bb_shown_character(word);
+		n = bb_printable_character(word);
 		if (n == 0)
 			return false;
 	}

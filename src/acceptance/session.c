@@ -6,6 +6,7 @@
 #include "acceptance/plan.h"
 #include "core/json.h"
 #include "core/output.h"
+#include "core/standard.h"
 #include "harness/record.h"
 
 #include <errno.h>
@@ -405,8 +406,7 @@ static bb_status run_step(struct bb_session *s, struct bb_evidence *e, struct bb
 		const bool fresh = run->outcome.status < 0;
 
 		if (fresh && !s->quiet)
-			fprintf(stderr, "acceptance: %s, run %zu of %zu\n", e->step->name, i + 1,
-				e->nruns);
+			bb_say("acceptance", "%s, run %zu of %zu", e->step->name, i + 1, e->nruns);
 		snprintf(name, sizeof(name), "%s.%zu", e->step->name, i + 1);
 		BB_TRY(st, execute(s, e->step, name, &words, run, error), out);
 		if (s->played.cluster && run->outcome.status == BB_EUSAGE)

@@ -4,7 +4,7 @@
 #include "acceptance/verdict.h"
 
 #include "acceptance/plan.h"
-#include "acceptance/shown.h"
+#include "core/printable.h"
 #include "core/units.h"
 
 #include <jansson.h>
@@ -67,12 +67,12 @@ static void add_worst(const struct bb_acceptance *a, struct bb_strbuf *out)
 				       ? "; --strict fails for a node that is suspect"
 				       : "");
 	else
-		bb_shown_line(out, "%s in step %s, %s: %s.",
-			      w->verdict == BB_FAILED ? "The first failure is"
-			      : w->verdict == BB_WARNED && a->strict
-				      ? "--strict fails for a warning; the first is"
-				      : "The first thing to look at is",
-			      w->step->name, w->subject, w->reason);
+		bb_printable_line(out, "%s in step %s, %s: %s.",
+				  w->verdict == BB_FAILED ? "The first failure is"
+				  : w->verdict == BB_WARNED && a->strict
+					  ? "--strict fails for a warning; the first is"
+					  : "The first thing to look at is",
+				  w->step->name, w->subject, w->reason);
 }
 
 static void add_culprit(const struct bb_acceptance *a, struct bb_strbuf *out)
@@ -88,7 +88,7 @@ static void add_culprit(const struct bb_acceptance *a, struct bb_strbuf *out)
 			w = node;
 	}
 	if (w && (w->verdict == BB_NODE_BAD || w->verdict == BB_NODE_SUSPECT))
-		bb_shown_line(out, "Node %s stands out: %s.", w->host, w->reason);
+		bb_printable_line(out, "Node %s stands out: %s.", w->host, w->reason);
 	else if (unknown > 0)
 		bb_strbuf_addf(out, "%zu of %zu node%s could not be judged%s.\n", unknown,
 			       a->nodes->n, bb_plural(a->nodes->n),
@@ -101,10 +101,10 @@ static void add_culprit(const struct bb_acceptance *a, struct bb_strbuf *out)
 
 static void add_played(const struct bb_session *s, struct bb_strbuf *out)
 {
-	bb_shown_line(out,
-		      "Simulated on --cluster %s%s%s: nothing was measured, no node was at work.",
-		      s->played.cluster, s->played.fault ? " with --fault " : "",
-		      s->played.fault ? s->played.fault : "");
+	bb_printable_line(
+		out, "Simulated on --cluster %s%s%s: nothing was measured, no node was at work.",
+		s->played.cluster, s->played.fault ? " with --fault " : "",
+		s->played.fault ? s->played.fault : "");
 }
 
 void bb_acceptance_sentences(const struct bb_acceptance *a, struct bb_strbuf *out)
@@ -143,10 +143,10 @@ static void add_row(struct bb_strbuf *out, const struct bb_judgement *j)
 	add_number(out, j->low);
 	add_number(out, j->limit);
 	add_number(out, j->expected);
-	bb_shown_line(out, " %-9s %s", j->gate ? bb_source_name(j->gate->from->kind) : "-",
-		      j->gate ? j->subject : "");
+	bb_printable_line(out, " %-9s %s", j->gate ? bb_source_name(j->gate->from->kind) : "-",
+			  j->gate ? j->subject : "");
 	if (j->verdict != BB_PASSED)
-		bb_shown_line(out, "%15s %s", "", j->reason);
+		bb_printable_line(out, "%15s %s", "", j->reason);
 }
 
 /* Whether a number was judged by one run alone. */
@@ -161,9 +161,9 @@ static bool ran_once(const struct bb_acceptance *a)
 static void add_nodes(const struct bb_nodes *nodes, struct bb_strbuf *out)
 {
 	for (size_t i = 0; i < nodes->n; i++)
-		bb_shown_line(out, "%s | %s | %s | %s", nodes->list[i].host,
-			      bb_node_verdict_name(nodes->list[i].verdict), nodes->list[i].code,
-			      nodes->list[i].reason);
+		bb_printable_line(out, "%s | %s | %s | %s", nodes->list[i].host,
+				  bb_node_verdict_name(nodes->list[i].verdict), nodes->list[i].code,
+				  nodes->list[i].reason);
 }
 
 /* Names of hosts come from records: only what a host's name may hold is put into a command. */
@@ -199,5 +199,5 @@ void bb_acceptance_text(const struct bb_acceptance *a, struct bb_strbuf *out)
 		       a->session->played.cluster ? " (simulated)" : "");
 	bb_acceptance_sentences(a, out);
 	add_drain(a->nodes, out);
-	bb_shown_line(out, "All of it: %s", a->session->dir);
+	bb_printable_line(out, "All of it: %s", a->session->dir);
 }

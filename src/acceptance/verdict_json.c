@@ -2,10 +2,10 @@
  * verdict_json.c - verdict.json and junit.xml.
  */
 #include "acceptance/plan.h"
-#include "acceptance/shown.h"
 #include "acceptance/verdict.h"
 
 #include "core/json.h"
+#include "core/printable.h"
 #include "core/version.h"
 #include "harness/record.h"
 
@@ -261,7 +261,7 @@ static void add_xml(struct bb_strbuf *out, const char *text)
 					   : *text == '"' ? "&quot;"
 							  : NULL;
 
-		n = bb_shown_character(text);
+		n = bb_printable_character(text);
 		if (entity)
 			bb_strbuf_add(out, entity);
 		else if (n == 0)

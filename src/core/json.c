@@ -1,5 +1,7 @@
 #include "core/json.h"
 
+#include "core/printable.h"
+
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
@@ -65,34 +67,7 @@ void bb_json_end(struct bb_json *j)
 	bb_strbuf_add(j->out, j->open[j->depth] == '{' ? "}" : "]");
 }
 
-/* Bytes of the well-formed UTF-8 sequence at S, 0 if there is none (Unicode, table 3-7). */
-static size_t utf8_length(const unsigned char *s)
-{
-	unsigned char low = 0x80, high = 0xbf;
-	size_t length;
-
-	if (s[0] < 0x80)
-		return 1;
-	if (s[0] < 0xc2 || s[0] > 0xf4)
-		return 0;
-	length = s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
-	if (s[0] == 0xe0)
-		low = 0xa0;
-	else if (s[0] == 0xed)
-		high = 0x9f;
-	else if (s[0] == 0xf0)
-		low = 0x90;
-	else if (s[0] == 0xf4)
-		high = 0x8f;
-	if (s[1] < low || s[1] > high)
-		return 0;
-	for (size_t i = 2; i < length; i++)
-		if (s[i] < 0x80 || s[i] > 0xbf)
-			return 0;
-	return length;
-}
-
-static void write_escaped(struct bb_strbuf *out, unsigned char c)
+static void write_escaped(struct bb_strbuf *out, unsigned c)
 {
 	switch (c) {
 	case '"':
@@ -115,21 +90,18 @@ static void write_escaped(struct bb_strbuf *out, unsigned char c)
 	}
 }
 
-static void write_string(struct bb_strbuf *out, const char *value)
+/* No control characters, of either range: a terminal may be what reads it. */
+static void write_string(struct bb_strbuf *out, const char *s)
 {
-	const unsigned char *s = (const unsigned char *)value;
-
 	bb_strbuf_add(out, "\"");
-	while (*s) {
-		size_t length = utf8_length(s);
-
-		if (*s < 0x20 || *s == '"' || *s == '\\')
-			write_escaped(out, *s);
-		else if (length)
-			bb_strbuf_add_bytes(out, (const char *)s, length);
-		else
+	for (size_t n; *s; s += n ? n : 1) {
+		n = bb_utf8_length(s);
+		if (n == 0)
 			bb_strbuf_add(out, "\xef\xbf\xbd");
-		s += length ? length : 1;
+		else if (*s == '"' || *s == '\\' || !bb_printable_character(s))
+			write_escaped(out, (unsigned char)s[n - 1]);
+		else
+			bb_strbuf_add_bytes(out, s, n);
 	}
 	bb_strbuf_add(out, "\"");
 }

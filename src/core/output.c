@@ -1,21 +1,123 @@
 #include "core/output.h"
 
-#include <stdio.h>
+#include "core/printable.h"
+#include "core/standard.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-bb_status bb_write_text(const char *path, const struct bb_strbuf *text, struct bb_error *error)
+static bb_status refuse(const struct bb_output *o, const char *why, struct bb_error *error)
 {
-	const bool standard = strcmp(path, "-") == 0;
-	FILE *file = stdout;
-	bool wrong = bb_strbuf_failed(text);
+	return bb_fail(error, BB_EUSAGE, "%s%s%.200s cannot be written: %s",
+		       o->option ? o->option : "", o->option ? ": " : "", o->path, why);
+}
 
-	if (!standard)
-		file = fopen(path, "w");
-	if (!file)
-		return bb_fail(error, BB_EUSAGE, "%s: cannot be written", path);
-	wrong = fputs(bb_strbuf_text(text), file) < 0 || wrong;
-	wrong = (standard ? fflush(file) : fclose(file)) != 0 || wrong;
-	return wrong ? bb_fail(error, BB_EINTERNAL, "%s: could not be written",
-			       standard ? "standard output" : path)
-		     : BB_OK;
+/* Why a file at PATH cannot be created, as errno has it; 0: it can. */
+static int cause_against(const char *path)
+{
+	char folder[PATH_MAX];
+	struct stat st;
+
+	if (stat(path, &st) == 0)
+		return S_ISDIR(st.st_mode) ? EISDIR : access(path, W_OK) == 0 ? 0 : errno;
+	if (errno != ENOENT)
+		return errno;
+	if (path[strlen(path) - 1] == '/')
+		return EISDIR;
+	snprintf(folder, sizeof(folder), "%s", path);
+	return access(dirname(folder), W_OK | X_OK) == 0 ? 0 : errno;
+}
+
+bb_status bb_output_check(const struct bb_output *output, struct bb_error *error)
+{
+	int cause;
+
+	if (strcmp(output->path, "-") == 0)
+		return bb_standard_output(error);
+	if (!*output->path)
+		return bb_fail(error, BB_EUSAGE, "%s: an empty file name",
+			       output->option ? output->option : "output");
+	if (strlen(output->path) >= PATH_MAX)
+		return refuse(output, strerror(ENAMETOOLONG), error);
+	cause = cause_against(output->path);
+	return cause ? refuse(output, strerror(cause), error) : BB_OK;
+}
+
+/* Devices may have several writers, and some file systems have no locks. */
+static bool lock(int number)
+{
+	struct stat st;
+
+	if (fstat(number, &st) != 0 || !S_ISREG(st.st_mode))
+		return true;
+	if (flock(number, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+		return false;
+	return ftruncate(number, 0) == 0;
+}
+
+bb_status bb_output_open(const struct bb_output *output, FILE **file, struct bb_error *error)
+{
+	const int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY;
+	const int number = open(output->path, flags | (output->fresh ? O_EXCL : 0), 0666);
+	int cause;
+
+	*file = NULL;
+	if (number < 0) {
+		cause = errno;
+		refuse(output, strerror(cause), error);
+		errno = cause;
+		return BB_EUSAGE;
+	}
+	if (lock(number))
+		*file = fdopen(number, "w");
+	if (*file)
+		return BB_OK;
+	cause = errno;
+	close(number);
+	return refuse(output,
+		      cause == EWOULDBLOCK ? "another run is writing it; give each its own file"
+					   : strerror(cause),
+		      error);
+}
+
+static bool put(FILE *file, const struct bb_strbuf *text)
+{
+	return fwrite(bb_strbuf_text(text), 1, text->length, file) == text->length;
+}
+
+static bb_status print(struct bb_strbuf *text, struct bb_error *error)
+{
+	bb_status st = bb_standard_output(error);
+	bool good;
+
+	if (st != BB_OK)
+		return st;
+	if (text->text)
+		bb_printable_clean_lines(text->text);
+	good = put(stdout, text) && fflush(stdout) == 0 && !bb_strbuf_failed(text);
+	return good ? BB_OK : bb_fail(error, BB_EINTERNAL, "standard output could not be written");
+}
+
+bb_status bb_write_text(const char *path, struct bb_strbuf *text, struct bb_error *error)
+{
+	const struct bb_output output = {.path = path};
+	bool good = !bb_strbuf_failed(text);
+	bb_status st;
+	FILE *file;
+
+	if (strcmp(path, "-") == 0)
+		return print(text, error);
+	BB_TRY(st, bb_output_open(&output, &file, error), out);
+	good = put(file, text) && good;
+	good = fclose(file) == 0 && good;
+	if (!good)
+		st = bb_fail(error, BB_EINTERNAL, "%s could not be written", path);
+out:
+	return st;
 }

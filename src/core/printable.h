@@ -1,19 +1,26 @@
 /*
- * shown.h - text that others wrote, as a terminal or XML may have it: names of hosts, logs of steps
- * and words of profiles could hold what moves a cursor or ends a line.
+ * printable.h - text that others wrote, as a terminal may have it: names of hosts, arguments, logs
+ * and files could hold what moves a cursor, sets a title, or ends a line.
  */
-#ifndef BB_ACCEPTANCE_SHOWN_H
-#define BB_ACCEPTANCE_SHOWN_H
+#ifndef BB_CORE_PRINTABLE_H
+#define BB_CORE_PRINTABLE_H
 
 #include "core/strbuf.h"
 
-/* Bytes of the character that TEXT, which is not empty, begins with; 0: a control character, or no
-   UTF-8. */
-size_t bb_shown_character(const char *text);
-/* TEXT with '?' for each byte of those. */
-void bb_shown_add(struct bb_strbuf *out, const char *text);
+/* Bytes of the UTF-8 sequence that TEXT begins with (Unicode, table 3-7); 0: it is malformed. */
+size_t bb_utf8_length(const char *text);
+/* The same of a character that can be shown; 0: a control character, or no UTF-8. TEXT is not
+   empty. */
+size_t bb_printable_character(const char *text);
+
+/* In place: '?' for each byte that cannot be shown; of several LINES but for their ends and tabs.
+ */
+void bb_printable_clean(char *text);
+void bb_printable_clean_lines(char *lines);
+/* TEXT for the inside of a line: '?' for each byte that cannot be shown. */
+void bb_printable_add(struct bb_strbuf *out, const char *text);
 /* The same of what FORMAT gives, as a line. */
-void bb_shown_line(struct bb_strbuf *out, const char *format, ...)
+void bb_printable_line(struct bb_strbuf *out, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 #endif

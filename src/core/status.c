@@ -1,5 +1,7 @@
 #include "core/status.h"
 
+#include "core/printable.h"
+
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -14,6 +16,7 @@ bb_status bb_fail(struct bb_error *error, bb_status status, const char *format, 
 	va_start(args, format);
 	vsnprintf(error->text, sizeof(error->text), format, args);
 	va_end(args);
+	bb_printable_clean(error->text);
 	atomic_store(&error->status, status);
 	return status;
 }

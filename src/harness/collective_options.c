@@ -476,8 +476,9 @@ static bb_status check_skip(const struct bb_collective_options *a, const struct 
 static bb_status check_output(const struct bb_collective_options *a, const struct bb_options *o,
 			      bool writes, struct bb_error *error)
 {
-	const struct bb_output_file files[] = {
-		{"--csv", o->csv_file}, {"--json", o->json_file}, {"-J", a->output_file}};
+	const struct bb_output files[] = {{.option = "--csv", .path = o->csv_file},
+					  {.option = "--json", .path = o->json_file},
+					  {.option = "-J", .path = a->output_file}};
 	const char *dot = a->output_file ? strrchr(a->output_file, '.') : NULL;
 
 	if (a->output_file && (!dot || strcasecmp(dot, ".json") != 0))

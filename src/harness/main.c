@@ -4,6 +4,8 @@
 #include "harness/harness.h"
 
 #include "core/clock.h"
+#include "core/output.h"
+#include "core/standard.h"
 #include "core/units.h"
 #include "harness/options_check.h"
 #include "harness/run.h"
@@ -60,7 +62,7 @@ static void complain(struct bb_run *run)
 		wait_for_first_word(run);
 	}
 	if (!is_left_to_first(run))
-		fprintf(stderr, "%s: %s\n", run->options.program, run->error.text);
+		bb_say(run->options.program, "%s", run->error.text);
 }
 
 /* On the guard's thread. The main thread may be anywhere: nothing is let go. */
@@ -85,7 +87,7 @@ static void give_up(void *argument, int signal)
 		_exit(agreed - 1);
 	/* Of several processes one has failed and said so, or a launcher knows who asked for it. */
 	if (signal && hint->nprocs <= 1)
-		fprintf(stderr, "%s: interrupted\n", run->options.program);
+		bb_say(run->options.program, "interrupted");
 	if (signal)
 		_exit(128 + signal);
 	if (stage == BB_STAGE_START && hint->nprocs > 1)
@@ -98,26 +100,13 @@ static void give_up(void *argument, int signal)
 	wait_for_first_word(run);
 	if (!speaks)
 		_exit(BB_ETIMEOUT);
-	fprintf(stderr, "%s: %s%s%s did not end within %s (-T)%s\n", run->options.program,
-		by_launch ? run->options.launch->name : "", by_launch ? " " : "", stages[stage],
-		bb_format_duration(time, 1e-9 * (double)run->options.timeout_ns), who);
+	bb_say(run->options.program, "%s%s%s did not end within %s (-T)%s",
+	       by_launch ? run->options.launch->name : "", by_launch ? " " : "", stages[stage],
+	       bb_format_duration(time, 1e-9 * (double)run->options.timeout_ns), who);
 	_exit(BB_ETIMEOUT);
 }
 
 /* ---- what needs no world --------------------------------------------------------------- */
-
-/* Also where nothing of what was asked is supported: the text then says why. */
-static bb_status print(struct bb_strbuf *text, bb_status status)
-{
-	const bool told = status == BB_OK || status == BB_EUNSUPPORTED;
-
-	if (told && bb_strbuf_failed(text))
-		status = BB_EINTERNAL;
-	else if (told && (fputs(bb_strbuf_text(text), stdout) < 0 || fflush(stdout) != 0))
-		status = BB_EINTERNAL;
-	bb_strbuf_free(text);
-	return status;
-}
 
 static void document(const struct bb_benchmark *benchmark, struct bb_strbuf *out)
 {
@@ -156,9 +145,13 @@ static bool inform(struct bb_run *run, bb_status *status)
 		return false;
 	if (run->environment.launch.proc > 0)
 		bb_strbuf_clear(&out); /* once is enough */
-	*status = print(&out, *status);
-	if (*status == BB_EINTERNAL)
-		bb_fail(&run->error, *status, "cannot write to standard output");
+	/* Where nothing of what was asked is supported the text says why. */
+	if (*status == BB_OK || *status == BB_EUNSUPPORTED) {
+		const bb_status written = bb_write_text("-", &out, &run->error);
+
+		*status = written == BB_OK ? *status : written;
+	}
+	bb_strbuf_free(&out);
 	return true;
 }
 
@@ -229,9 +222,9 @@ static void say_cause(const struct bb_run *run, const struct bb_crew_outcome *ou
 	if (outcome->silent)
 		return;
 	if (bb_error_status(&run->error) != BB_OK)
-		fprintf(stderr, "%s: %s\n", run->options.program, run->error.text);
+		bb_say(run->options.program, "%s", run->error.text);
 	else if (outcome->caught)
-		fprintf(stderr, "%s: interrupted\n", run->options.program);
+		bb_say(run->options.program, "interrupted");
 }
 
 /* On a guard's thread: nobody reads what is written last. */
@@ -243,9 +236,8 @@ static void cut_short(void *argument, int signal)
 	/* The cause has been told. */
 	if (run->ending)
 		_exit(run->ending);
-	fprintf(stderr, "%s: the end of the output could not be written within %s (-T)\n",
-		run->options.program,
-		bb_format_duration(time, 1e-9 * (double)run->options.timeout_ns));
+	bb_say(run->options.program, "the end of the output could not be written within %s (-T)",
+	       bb_format_duration(time, 1e-9 * (double)run->options.timeout_ns));
 	_exit(BB_ETIMEOUT);
 }
 
@@ -334,8 +326,8 @@ int bb_main(int argc, char **argv, const struct bb_benchmark *benchmark)
 	bb_status status = BB_EINTERNAL;
 	int result = 0;
 
-	if (!run || !own) {
-		fprintf(stderr, "%s: out of memory\n", argv[0]);
+	if (!bb_standard_open() || !run || !own) {
+		bb_say(argv[0], "out of memory");
 		goto out;
 	}
 	run->benchmark = benchmark;

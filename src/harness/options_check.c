@@ -118,34 +118,6 @@ static bb_status check_counts(const struct bb_options *o, struct bb_error *error
 	return BB_OK;
 }
 
-/* Whether PATH can be written; it is not created. */
-static bb_status check_file(const char *flag, const char *path, struct bb_error *error)
-{
-	char copy[PATH_TEXT];
-	struct stat st;
-	int cause;
-
-	if (strcmp(path, "-") == 0)
-		return BB_OK;
-	if (!*path)
-		return bb_fail(error, BB_EUSAGE, "%s: an empty file name", flag);
-	if (strlen(path) >= sizeof(copy))
-		return bb_fail(error, BB_EUSAGE, "%s: the file name is too long", flag);
-	if (stat(path, &st) == 0) {
-		if (!S_ISDIR(st.st_mode) && access(path, W_OK) == 0)
-			return BB_OK;
-		cause = S_ISDIR(st.st_mode) ? EISDIR : errno;
-	} else {
-		snprintf(copy, sizeof(copy), "%s", path);
-		if (errno == ENOENT && access(dirname(copy), W_OK | X_OK) == 0 &&
-		    path[strlen(path) - 1] != '/')
-			return BB_OK;
-		cause = errno;
-	}
-	return bb_fail(error, BB_EUSAGE, "%s: %s cannot be written: %s", flag, path,
-		       strerror(cause));
-}
-
 /* Regular files only: /dev/null may be given twice. */
 static bool same_file(const char *a, const char *b)
 {
@@ -157,8 +129,7 @@ static bool same_file(const char *a, const char *b)
 	return strcmp(a, b) == 0;
 }
 
-bb_status bb_check_files(const struct bb_output_file *files, int n, bool writes,
-			 struct bb_error *error)
+bb_status bb_check_files(const struct bb_output *files, int n, bool writes, struct bb_error *error)
 {
 	bb_status st = BB_OK;
 
@@ -166,12 +137,12 @@ bb_status bb_check_files(const struct bb_output_file *files, int n, bool writes,
 		if (!files[i].path)
 			continue;
 		if (writes)
-			BB_TRY(st, check_file(files[i].flag, files[i].path, error), out);
+			BB_TRY(st, bb_output_check(&files[i], error), out);
 		for (int k = 0; k < i; k++) {
 			if (files[k].path && same_file(files[i].path, files[k].path))
 				return bb_fail(error, BB_EUSAGE,
 					       "%s and %s both write %s; give two files",
-					       files[k].flag, files[i].flag, files[i].path);
+					       files[k].option, files[i].option, files[i].path);
 		}
 	}
 out:
@@ -218,7 +189,8 @@ static bb_status check_virtual(const struct bb_options *o, struct bb_error *erro
 bb_status bb_options_check(const struct bb_options *o, const struct bb_launch_hint *launch,
 			   struct bb_error *error)
 {
-	const struct bb_output_file files[] = {{"--csv", o->csv_file}, {"--json", o->json_file}};
+	const struct bb_output files[] = {{.option = "--csv", .path = o->csv_file},
+					  {.option = "--json", .path = o->json_file}};
 	bb_status st;
 
 	BB_TRY(st, check_ranks(o, launch, error), out);

@@ -4,6 +4,7 @@
 #ifndef BB_HARNESS_OPTIONS_CHECK_H
 #define BB_HARNESS_OPTIONS_CHECK_H
 
+#include "core/output.h"
 #include "harness/options.h"
 
 /* All that can be judged without a world. BB_EUSAGE or BB_EUNSUPPORTED with the reason. */
@@ -27,10 +28,7 @@ BB_MUST bb_status bb_check_rank(const char *flag, const char *text, int rank, in
 
 /* Whether the N files can be written, PATH NULL being none, and no two are one. Only process 0
    WRITES; the hosts of others may not have the folder. */
-struct bb_output_file {
-	const char *flag, *path;
-};
-BB_MUST bb_status bb_check_files(const struct bb_output_file *files, int n, bool writes,
+BB_MUST bb_status bb_check_files(const struct bb_output *files, int n, bool writes,
 				 struct bb_error *error);
 
 /* --link, into the configuration of the backend. */

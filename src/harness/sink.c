@@ -3,6 +3,9 @@
  */
 #include "harness/sink.h"
 
+#include "core/output.h"
+#include "core/printable.h"
+#include "core/standard.h"
 #include "core/units.h"
 
 #include <errno.h>
@@ -27,6 +30,8 @@ bb_status bb_sink_write(struct bb_sink *sink, struct bb_strbuf *text)
 {
 	bool ok = !bb_strbuf_failed(text);
 
+	if (text->text)
+		bb_printable_clean_lines(text->text);
 	errno = ok ? 0 : ENOMEM;
 	ok = ok && fwrite(bb_strbuf_text(text), 1, text->length, sink->file) == text->length;
 	ok = ok && fflush(sink->file) == 0;
@@ -79,27 +84,28 @@ void bb_sink_add_ranks(struct bb_strbuf *out, const struct bb_rank_infos *infos)
 
 /* The name that nccl-tests would take for PATH: the first of PATH, PATH.0, PATH.1, … that does
    not exist yet. */
-static FILE *open_new(const char *path, char **taken)
+static bb_status open_new(struct bb_sinks *sinks, const char *path, FILE **file)
 {
 	struct bb_strbuf name = {0};
-	FILE *file = NULL;
-	int i;
+	bb_status st = BB_EUSAGE;
 
-	for (i = -1; i < 10000 && !file; i++) {
+	errno = EEXIST;
+	for (int i = -1; i < 10000 && st != BB_OK && errno == EEXIST; i++) {
+		struct bb_error why = {0};
+		struct bb_output output = {.option = "-J", .fresh = true};
+
 		bb_strbuf_clear(&name);
 		bb_strbuf_add(&name, path);
 		if (i >= 0)
 			bb_strbuf_addf(&name, ".%d", i);
-		if (bb_strbuf_failed(&name))
-			errno = ENOMEM;
-		else
-			file = fopen(bb_strbuf_text(&name), "wxe");
-		if (!file && errno != EEXIST)
-			break;
+		output.path = bb_strbuf_text(&name);
+		st = bb_output_open(&output, file, &why);
+		if (st != BB_OK && errno != EEXIST)
+			bb_fail(sinks->error, st, "%s", why.text);
 	}
-	*taken = file ? strdup(bb_strbuf_text(&name)) : NULL;
+	sinks->nccl_path = st == BB_OK ? strdup(bb_strbuf_text(&name)) : NULL;
 	bb_strbuf_free(&name);
-	return file;
+	return st == BB_OK ? st : bb_fail(sinks->error, st, "-J: %s and 10000 more exist", path);
 }
 
 /* Takes FILE over if OWNS, also when it fails. */
@@ -119,36 +125,39 @@ static bb_status add(struct bb_sinks *sinks, bb_sink_open *open, FILE *file, con
 	return BB_OK;
 }
 
-static bb_status cannot_open(struct bb_sinks *sinks, const char *flag, const char *path)
+/* Standard output, which the caller may have replaced by TEXT. */
+static bb_status add_stdout(struct bb_sinks *sinks, bb_sink_open *open, FILE *text)
 {
-	return bb_fail(sinks->error, BB_EUSAGE, "%s: %s cannot be written: %s", flag, path,
-		       strerror(errno));
+	bb_status st = text == stdout ? bb_standard_output(sinks->error) : BB_OK;
+
+	return st == BB_OK ? add(sinks, open, text, "stdout", false) : st;
 }
 
-static bb_status add_file(struct bb_sinks *sinks, bb_sink_open *open, const char *flag,
+static bb_status add_file(struct bb_sinks *sinks, bb_sink_open *open, const char *option,
 			  const char *path)
 {
+	const struct bb_output output = {.option = option, .path = path};
+	bb_status st;
 	FILE *file;
 
 	if (!path)
 		return BB_OK;
 	if (strcmp(path, "-") == 0)
-		return add(sinks, open, stdout, "stdout", false);
-	file = fopen(path, "we");
-	if (!file)
-		return cannot_open(sinks, flag, path);
-	return add(sinks, open, file, path, true);
+		return add_stdout(sinks, open, stdout);
+	st = bb_output_open(&output, &file, sinks->error);
+	return st == BB_OK ? add(sinks, open, file, path, true) : st;
 }
 
 bb_status bb_sinks_add_nccl(struct bb_sinks *sinks, const char *path)
 {
+	bb_status st;
 	FILE *file;
 
 	if (!path)
 		return BB_OK;
-	file = open_new(path, &sinks->nccl_path);
-	if (!file)
-		return cannot_open(sinks, "-J", path);
+	st = open_new(sinks, path, &file);
+	if (st != BB_OK)
+		return st;
 	return add(sinks, bb_sink_nccl_json_open, file, sinks->nccl_path ? sinks->nccl_path : path,
 		   true);
 }
@@ -161,7 +170,7 @@ bb_status bb_sinks_open(struct bb_sinks *sinks, const struct bb_options *options
 
 	*sinks = (struct bb_sinks){.error = error, .rows = rows};
 	if (open_text && !bb_options_stdout_taken(options))
-		BB_TRY(st, add(sinks, open_text, text, "stdout", false), out);
+		BB_TRY(st, add_stdout(sinks, open_text, text), out);
 	BB_TRY(st, add_file(sinks, bb_sink_csv_open, "--csv", options->csv_file), out);
 	st = add_file(sinks, bb_sink_jsonl_open, "--json", options->json_file);
 out:

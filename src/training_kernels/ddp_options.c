@@ -173,7 +173,8 @@ bb_status bb_ddp_check_time(const char *flops, bool step_given, bool batch_given
 
 static bb_status check_files(const struct bb_options *o, bool writes, struct bb_error *error)
 {
-	const struct bb_output_file files[] = {{"--csv", o->csv_file}, {"--json", o->json_file}};
+	const struct bb_output files[] = {{.option = "--csv", .path = o->csv_file},
+					  {.option = "--json", .path = o->json_file}};
 
 	return bb_check_files(files, 2, writes, error);
 }

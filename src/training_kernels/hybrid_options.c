@@ -296,7 +296,8 @@ bb_status bb_hybrid_check(const struct bb_benchmark *benchmark, void *own, struc
 {
 	struct bb_hybrid *h = own;
 	struct bb_hybrid_options *a = &h->asked;
-	const struct bb_output_file files[] = {{"--csv", o->csv_file}, {"--json", o->json_file}};
+	const struct bb_output files[] = {{.option = "--csv", .path = o->csv_file},
+					  {.option = "--json", .path = o->json_file}};
 	bb_status status;
 
 	o->shows = a->plan;

@@ -156,10 +156,35 @@ def nothing_banned():
     expect(not found, "\n".join(found))
 
 
+# Who writes to standard output and error: the last one moves the cursor of a terminal, which is all that does.
+PRINTERS = ("src/core/output.c", "src/core/standard.c", "src/harness/sink.c", "src/harness/ticker.c")
+PRINTS = re.compile(r"(?<![>.\w])(fprintf|vfprintf|fputs|fputc|putc|fwrite|dprintf|vdprintf|write_fd)\s*\(")
+
+
+@test
+def text_is_written_in_one_place():
+    found = [f"{p}: {m[1]}" for p in sources("src") if p not in PRINTERS for m in PRINTS.finditer(code(p))]
+    expect(not found, "write with bb_say, bb_write_text or a sink:\n" + "\n".join(found))
+    for path in PRINTERS:
+        expect(PRINTS.search(code(path)), f"{path} writes nothing any more")
+
+
+@test
+def programs_open_their_descriptors():
+    """First of all: else a file gets the number of standard output, and its text."""
+    for path in sources("src"):
+        for body in re.findall(r"\nint main\(int argc, char \*\*argv\)\n\{(.*?)\n\}", code(path), re.S):
+            first = next(line for line in body.split("\n\n", 1)[-1].splitlines() if line.strip())
+            expect(re.search(r"return bb_(\w+_)?main\(", body) or first.strip() == "if (!bb_standard_open())", f"{path}: {first.strip()}")
+    main = code("src/harness/main.c").split("int bb_main(")[1]
+    expect("if (!bb_standard_open()" in main, "bb_main does not open descriptors 0 to 2")
+
+
 # Who opens files: bb_file_read what a user names, bb_kernel_read what the kernel says, and the rest what it says.
 OPENERS = {
     "src/core/file.c": "reads",
     "src/core/output.c": "writes what a user names",
+    "src/core/standard.c": "has descriptors that were closed",
     "src/harness/sink.c": "writes records",
     "src/harness/plugin.c": "looks at a shared object of busbench's own",
     "src/acceptance/session.c": "appends to a list of its own",

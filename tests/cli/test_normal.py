@@ -343,7 +343,7 @@ def texts_that_are_not_lines():
 
 @test
 def nothing_to_check():
-    checked_with = acceptance("check", os.devnull).exits(2)
+    checked_with = acceptance("check", "-").exits(2)
     checked_with.says("neither results of a collective nor a table of nccl-tests")
     with Folder() as f:
         acceptance("check", f.write("cut", '{"schema":1,"kind":"run","run_id":"a"}\n{"schema":1,"kind":"resu')).exits(2).says(":2:")

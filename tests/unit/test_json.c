@@ -66,7 +66,10 @@ static void test_strings(void **state)
 	} cases[] = {
 		{"", "\"\""},
 		{"a\"b\\c/", "\"a\\\"b\\\\c/\""},
-		{"\n\r\t\b\x1f\x7f", "\"\\n\\r\\t\\u0008\\u001f\x7f\""},
+		{"\n\r\t\b\x1f\x7f", "\"\\n\\r\\t\\u0008\\u001f\\u007f\""},
+		{"\xc2\x9b"
+		 "31m\xc2\xa0",
+		 "\"\\u009b31m\xc2\xa0\""},
 		{"\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80",
 		 "\"\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80\""},
 		{"\xff", "\"" BAD "\""},

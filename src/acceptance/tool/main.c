@@ -1,9 +1,9 @@
 /*
  * main.c - the binary acceptance: which subject, which words are files and which are options.
  */
-#include "acceptance/shown.h"
 #include "acceptance/tool/tool.h"
 #include "core/output.h"
+#include "core/standard.h"
 #include "core/version.h"
 
 #include <stdio.h>
@@ -162,9 +162,10 @@ int main(int argc, char **argv)
 	struct bb_acceptance_job job = {.signal = 0};
 	const struct subject *subject = NULL;
 	struct bb_error error = {0};
-	struct bb_strbuf said = {0};
 	bb_status st;
 
+	if (!bb_standard_open())
+		return BB_EINTERNAL;
 	if (argc < 2) {
 		st = bb_fail(&error, BB_EUSAGE,
 			     "needs a subject: run, baseline or check; see --help");
@@ -177,10 +178,7 @@ int main(int argc, char **argv)
 		if (subject)
 			st = run(subject, argc - 1, argv + 1, &job, &error);
 	}
-	if (bb_error_status(&error) != BB_OK) {
-		bb_shown_line(&said, "acceptance: %s", error.text);
-		fputs(bb_strbuf_text(&said), stderr);
-		bb_strbuf_free(&said);
-	}
+	if (bb_error_status(&error) != BB_OK)
+		bb_say("acceptance", "%s", error.text);
 	return job.signal ? 128 + job.signal : (int)st;
 }

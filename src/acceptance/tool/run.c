@@ -6,10 +6,10 @@
 #include "acceptance/planted.h"
 #include "acceptance/process.h"
 #include "acceptance/records.h"
-#include "acceptance/shown.h"
 #include "acceptance/tool/tool.h"
 #include "acceptance/verdict.h"
 #include "core/output.h"
+#include "core/printable.h"
 #include "core/units.h"
 #include "harness/plugin.h"
 #include "harness/record.h"
@@ -167,7 +167,7 @@ static void add_step(const struct begun *b, const struct bb_profile_step *step,
 		struct bb_strbuf gate = {0};
 
 		bb_plan_add_gate(&gate, &step->gates[i]);
-		bb_shown_line(out, "  gate: %s", bb_strbuf_text(&gate));
+		bb_printable_line(out, "  gate: %s", bb_strbuf_text(&gate));
 		bb_strbuf_free(&gate);
 	}
 }

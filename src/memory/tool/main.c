@@ -2,6 +2,7 @@
  * main.c - the binary model_memory: which subject, and where what it says goes.
  */
 #include "core/output.h"
+#include "core/standard.h"
 #include "core/version.h"
 #include "memory/tool/tool.h"
 
@@ -229,6 +230,8 @@ int main(int argc, char **argv)
 	const int words = argc;
 	bb_status st;
 
+	if (!bb_standard_open())
+		return BB_EINTERNAL;
 	BB_TRY(st, find_subject(&argc, &argv, &subject, &error), out);
 	list_tables(subject, &o, tables);
 	BB_TRY(st, bb_options_parse(tables, argc, argv, &error), out);
@@ -238,6 +241,6 @@ int main(int argc, char **argv)
 		st = run(subject, &o, &error);
 out:
 	if (bb_error_status(&error) != BB_OK)
-		fprintf(stderr, "model_memory: %s\n", error.text);
+		bb_say("model_memory", "%s", error.text);
 	return (int)st;
 }

@@ -3,6 +3,7 @@
  */
 #include "core/option.h"
 #include "core/output.h"
+#include "core/standard.h"
 #include "core/version.h"
 #include "topology/build.h"
 #include "topology/files/files.h"
@@ -345,6 +346,8 @@ int main(int argc, char **argv)
 	char **words = spell_out(&argc, argv);
 	bb_status st;
 
+	if (!bb_standard_open())
+		return BB_EINTERNAL;
 	if (!words)
 		st = bb_fail(&error, BB_EINTERNAL, "out of memory");
 	else
@@ -360,7 +363,7 @@ int main(int argc, char **argv)
 	else
 		st = o.diff ? compare(&o, &error) : show(&o, &error);
 	if (bb_error_status(&error) != BB_OK)
-		fprintf(stderr, "topology: %s\n", error.text);
+		bb_say("topology", "%s", error.text);
 	free(words);
 	return (int)st;
 }
