@@ -1,0 +1,174 @@
+#include "launch/payload.h"
+
+#include "core/status.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct bb_payload_field number_fields[] = {
+	{.name = "a number", .kind = BB_PAYLOAD_ANY, .bytes = sizeof(uint64_t), .count = 1},
+	{NULL}};
+static const struct bb_payload_field seconds_fields[] = {
+	{.name = "a time", .kind = BB_PAYLOAD_SECONDS, .bytes = sizeof(double), .count = 1},
+	{NULL}};
+static const struct bb_payload_field status_fields[] = {
+	{.name = "the status", .kind = BB_PAYLOAD_STATUS, .bytes = sizeof(int32_t), .count = 1},
+	{NULL}};
+static const struct bb_payload_field flags_fields[] = {
+	{.name = "a flag", .kind = BB_PAYLOAD_ANY, .bytes = 1, .count = 1}, {NULL}};
+
+const struct bb_payload bb_payload_number = {"a number", sizeof(uint64_t), number_fields, NULL};
+const struct bb_payload bb_payload_seconds = {"a time", sizeof(double), seconds_fields, NULL};
+const struct bb_payload bb_payload_status = {"a status", sizeof(int32_t), status_fields, NULL};
+const struct bb_payload bb_payload_flags = {"flags", 1, flags_fields, NULL};
+
+/* ---- numbers --------------------------------------------------------------------------- */
+
+static int64_t read_signed(const char *at, size_t bytes)
+{
+	int8_t one;
+	int16_t two;
+	int32_t four;
+	int64_t eight = 0;
+
+	if (bytes == sizeof(one))
+		return memcpy(&one, at, bytes), one;
+	if (bytes == sizeof(two))
+		return memcpy(&two, at, bytes), two;
+	if (bytes == sizeof(four))
+		return memcpy(&four, at, bytes), four;
+	memcpy(&eight, at, sizeof(eight));
+	return eight;
+}
+
+static uint64_t read_unsigned(const char *at, size_t bytes)
+{
+	const uint64_t value = (uint64_t)read_signed(at, bytes);
+
+	return bytes < sizeof(value) ? value & ((UINT64_C(1) << (8 * bytes)) - 1) : value;
+}
+
+static bool refuse_number(const struct bb_payload_field *f, char why[BB_PAYLOAD_WHY],
+			  const char *number)
+{
+	snprintf(why, BB_PAYLOAD_WHY, "%s is %s, not %" PRId64 " to %" PRId64, f->name, number,
+		 f->low, f->high);
+	return false;
+}
+
+static bool decode_signed(const struct bb_payload_field *f, const char *at,
+			  char why[BB_PAYLOAD_WHY])
+{
+	const int64_t value = read_signed(at, f->bytes);
+	char number[24];
+
+	if (value >= f->low && value <= f->high)
+		return true;
+	snprintf(number, sizeof(number), "%" PRId64, value);
+	return refuse_number(f, why, number);
+}
+
+static bool decode_unsigned(const struct bb_payload_field *f, const char *at,
+			    char why[BB_PAYLOAD_WHY])
+{
+	const uint64_t value = read_unsigned(at, f->bytes);
+	char number[24];
+
+	if (value >= (uint64_t)f->low && value <= (uint64_t)f->high)
+		return true;
+	snprintf(number, sizeof(number), "%" PRIu64, value);
+	return refuse_number(f, why, number);
+}
+
+static bool decode_seconds(const struct bb_payload_field *f, const char *at,
+			   char why[BB_PAYLOAD_WHY])
+{
+	double value;
+
+	memcpy(&value, at, sizeof(value));
+	if (isfinite(value) && value >= 0)
+		return true;
+	snprintf(why, BB_PAYLOAD_WHY, "%s is %g s", f->name, value);
+	return false;
+}
+
+static bool decode_status(const struct bb_payload_field *f, const char *at,
+			  char why[BB_PAYLOAD_WHY])
+{
+	const int64_t value = read_signed(at, sizeof(int32_t));
+
+	switch (value) {
+	case BB_OK:
+	case BB_EINTERNAL:
+	case BB_EUSAGE:
+	case BB_EBACKEND:
+	case BB_ETIMEOUT:
+	case BB_EUNSUPPORTED:
+	case BB_EDATA:
+		return true;
+	default:
+		break;
+	}
+	snprintf(why, BB_PAYLOAD_WHY, "%s is %" PRId64 ", which no exit status of busbench is",
+		 f->name, value);
+	return false;
+}
+
+/* ---- text ------------------------------------------------------------------------------ */
+
+void bb_payload_clean(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ' || *text == '\x7f')
+			*text = '?';
+}
+
+static bool decode_text(const struct bb_payload_field *f, char *at, char why[BB_PAYLOAD_WHY])
+{
+	if (memchr(at, '\0', f->bytes)) {
+		bb_payload_clean(at);
+		return true;
+	}
+	snprintf(why, BB_PAYLOAD_WHY, "%s has no end", f->name);
+	return false;
+}
+
+/* ---- all of it ------------------------------------------------------------------------- */
+
+static bool decode_field(const struct bb_payload_field *f, char *at, char why[BB_PAYLOAD_WHY])
+{
+	switch (f->kind) {
+	case BB_PAYLOAD_ANY:
+		break;
+	case BB_PAYLOAD_SIGNED:
+		return decode_signed(f, at, why);
+	case BB_PAYLOAD_UNSIGNED:
+		return decode_unsigned(f, at, why);
+	case BB_PAYLOAD_SECONDS:
+		return decode_seconds(f, at, why);
+	case BB_PAYLOAD_TEXT:
+		return decode_text(f, at, why);
+	case BB_PAYLOAD_STATUS:
+		return decode_status(f, at, why);
+	}
+	return true;
+}
+
+bool bb_payload_decode(const struct bb_payload *table, void *payload, char why[BB_PAYLOAD_WHY])
+{
+	char reason[BB_PAYLOAD_WHY] = "its fields do not fit each other";
+	bool valid = true;
+
+	for (const struct bb_payload_field *f = table->fields; f->name && valid; f++)
+		for (size_t i = 0; i < f->count && valid; i++)
+			valid = decode_field(f, (char *)payload + f->offset + i * f->stride,
+					     reason);
+	if (valid && table->fits)
+		valid = table->fits(payload);
+	if (!valid)
+		snprintf(why, BB_PAYLOAD_WHY, "sent %s in which %.*s", table->name,
+			 BB_PAYLOAD_WHY - 64, reason);
+	return valid;
+}
