@@ -176,19 +176,17 @@ static void end_unbegun(struct bb_run *run, bb_status status)
 /* All processes end in order, with the exit status of process 0. */
 static int end_together(struct bb_run *run, int status)
 {
-	uint64_t first = UINT64_MAX;
 	bb_status shared = bb_run_guard(run, BB_STAGE_END);
 
 	if (shared == BB_OK)
-		shared = bb_assembly_least(
-			&run->assembly, bb_run_leads(run) ? (uint64_t)status : UINT64_MAX, &first);
+		shared = bb_assembly_end(&run->assembly, &status);
 	if (shared != BB_OK) {
 		complain(run);
 		_exit(shared);
 	}
-	atomic_store(&run->agreed, 1 + (int)first);
+	atomic_store(&run->agreed, 1 + status);
 	bb_run_close(run);
-	return (int)first;
+	return status;
 }
 
 /* What a user calls a process: its rank, where it has one. */

@@ -25,20 +25,20 @@ static bb_status lose(struct bb_assembly *a, bb_status status)
 }
 
 /* *all = what every process gave; with GATHER only at process 0, elsewhere NULL. */
-static bb_status collect(struct bb_assembly *a, const void *mine, size_t bytes, bool gather,
-			 void **all)
+static bb_status collect(struct bb_assembly *a, const struct bb_payload *table, const void *mine,
+			 bool gather, void **all)
 {
 	const bool here = !gather || a->launch->proc == 0;
 	bb_status status;
 
-	*all = here ? calloc((size_t)a->launch->nprocs, bytes) : NULL;
+	*all = here ? calloc((size_t)a->launch->nprocs, table->bytes) : NULL;
 	if (here && !*all) {
 		a->lost = true;
 		return bb_fail(a->error, BB_EINTERNAL, "out of memory for %d processes",
 			       a->launch->nprocs);
 	}
-	status = gather ? a->launch->gather(a->launch, mine, bytes, *all)
-			: a->launch->all_gather(a->launch, mine, bytes, *all);
+	status = gather ? bb_launch_gather(a->launch, table, mine, 1, *all)
+			: bb_launch_all_gather(a->launch, table, mine, 1, *all);
 	if (status == BB_OK)
 		return BB_OK;
 	free(*all);
@@ -59,6 +59,12 @@ struct cause {
 	char text[sizeof(((struct bb_error *)0)->text)];
 };
 
+static const struct bb_payload_field cause_fields[] = {
+	BB_PAYLOAD_FIELD("the host", BB_PAYLOAD_TEXT, struct cause, host),
+	BB_PAYLOAD_FIELD("the cause", BB_PAYLOAD_TEXT, struct cause, text),
+	{NULL}};
+static const struct bb_payload cause_table = {"a cause", sizeof(struct cause), cause_fields, NULL};
+
 /* Everybody tells why; process 0 takes over the cause of process FAILED. */
 static bb_status tell_causes(struct bb_assembly *a, int failed, bb_status status)
 {
@@ -68,7 +74,7 @@ static bb_status tell_causes(struct bb_assembly *a, int failed, bb_status status
 	name_host(mine.host);
 	if (bb_error_status(a->error) != BB_OK)
 		memcpy(mine.text, a->error->text, sizeof(mine.text));
-	told = collect(a, &mine, sizeof(mine), true, (void **)&all);
+	told = collect(a, &cause_table, &mine, true, (void **)&all);
 	if (told != BB_OK || !all)
 		return told != BB_OK ? told : status;
 	if (failed > 0)
@@ -80,9 +86,9 @@ static bb_status tell_causes(struct bb_assembly *a, int failed, bb_status status
 
 bb_status bb_assembly_agree(struct bb_assembly *a, bb_status mine)
 {
-	int *all, failed = 0;
-	int own = (int)mine;
-	bb_status status = collect(a, &own, sizeof(own), false, (void **)&all);
+	int32_t *all, own = (int32_t)mine;
+	int failed = 0;
+	bb_status status = collect(a, &bb_payload_status, &own, false, (void **)&all);
 
 	if (status != BB_OK)
 		return status;
@@ -93,10 +99,37 @@ bb_status bb_assembly_agree(struct bb_assembly *a, bb_status mine)
 	return status == BB_OK ? BB_OK : tell_causes(a, failed, status);
 }
 
+/* 0 … 5, 7, or 128 and a signal. */
+static bool is_exit_status(const void *payload)
+{
+	int32_t exit_status;
+	char why[BB_PAYLOAD_WHY];
+
+	memcpy(&exit_status, payload, sizeof(exit_status));
+	return exit_status > 128 || bb_payload_decode(&bb_payload_status, &exit_status, why);
+}
+
+static const struct bb_payload_field exit_fields[] = {
+	{"the exit status", BB_PAYLOAD_SIGNED, 0, sizeof(int32_t), 1, 0, 0, 128 + 64}, {NULL}};
+static const struct bb_payload exit_table = {"an exit status", sizeof(int32_t), exit_fields,
+					     is_exit_status};
+
+bb_status bb_assembly_end(struct bb_assembly *a, int *exit_status)
+{
+	int32_t *all, mine = (int32_t)*exit_status;
+	bb_status status = collect(a, &exit_table, &mine, false, (void **)&all);
+
+	if (status != BB_OK)
+		return status;
+	*exit_status = all[0];
+	free(all);
+	return BB_OK;
+}
+
 bb_status bb_assembly_least(struct bb_assembly *a, uint64_t mine, uint64_t *least)
 {
 	uint64_t *all;
-	bb_status status = collect(a, &mine, sizeof(mine), false, (void **)&all);
+	bb_status status = collect(a, &bb_payload_number, &mine, false, (void **)&all);
 
 	if (status != BB_OK)
 		return status;
@@ -117,6 +150,16 @@ struct origin {
 	struct bb_member member;
 };
 
+static const struct bb_payload_field origin_fields[] = {
+	BB_PAYLOAD_FIELD("the version", BB_PAYLOAD_TEXT, struct origin, version),
+	BB_PAYLOAD_FIELD("the library", BB_PAYLOAD_TEXT, struct origin, library),
+	BB_PAYLOAD_FIELD("the host", BB_PAYLOAD_TEXT, struct origin, member.host),
+	BB_PAYLOAD_FIELD("the pid", BB_PAYLOAD_SIGNED, struct origin, member.pid,
+			 .high = INT32_MAX),
+	{NULL}};
+static const struct bb_payload origin_table = {"an origin", sizeof(struct origin), origin_fields,
+					       NULL};
+
 #define WORDS 768
 #define VALUE 48
 
@@ -132,6 +175,35 @@ struct request {
 		char value[VALUE]; /* quoted, shortened */
 	} environment[BB_NENVIRONMENT];
 };
+
+static const struct bb_payload_field request_fields[] = {
+	BB_PAYLOAD_FIELD("the program", BB_PAYLOAD_TEXT, struct request, program),
+	BB_PAYLOAD_FIELD("the backend", BB_PAYLOAD_TEXT, struct request, backend),
+	BB_PAYLOAD_FIELD("the digest", BB_PAYLOAD_ANY, struct request, digest),
+	BB_PAYLOAD_FIELD("the number of words", BB_PAYLOAD_SIGNED, struct request, nwords,
+			 .high = INT32_MAX),
+	BB_PAYLOAD_FIELD("the number of words kept", BB_PAYLOAD_SIGNED, struct request, nkept,
+			 .high = WORDS),
+	BB_PAYLOAD_FIELD("the words", BB_PAYLOAD_ANY, struct request, words),
+	BB_PAYLOAD_EACH("a digest", BB_PAYLOAD_ANY, struct request, environment, .digest,
+			BB_NENVIRONMENT),
+	BB_PAYLOAD_EACH("a value", BB_PAYLOAD_TEXT, struct request, environment, .value,
+			BB_NENVIRONMENT),
+	{NULL}};
+
+/* Each word that is kept has its end. */
+static bool request_fits(const void *payload)
+{
+	const struct request *r = payload;
+	int ends = 0;
+
+	for (size_t i = 0; i < WORDS; i++)
+		ends += r->words[i] == '\0';
+	return r->nkept <= r->nwords && r->nkept <= ends;
+}
+
+static const struct bb_payload request_table = {"a request", sizeof(struct request), request_fields,
+						request_fits};
 
 static uint64_t digest(uint64_t so_far, const char *text)
 {
@@ -210,6 +282,7 @@ static void show_word(char text[SHOWN + 8], const struct request *r, int i)
 		snprintf(text, SHOWN + 8, "a long word");
 	else
 		snprintf(text, SHOWN + 8, "\"%.*s\"", SHOWN, word);
+	bb_payload_clean(text);
 }
 
 static int first_difference(const struct request *x, const struct request *y)
@@ -312,11 +385,11 @@ bb_status bb_assembly_compare(struct bb_assembly *a, int argc, char **argv,
 	snprintf(mine.library, LIBRARY, "%s", a->launch->library ? a->launch->library : "");
 	name_host(mine.member.host);
 	mine.member.pid = (int)getpid();
-	BB_TRY(status, collect(a, &mine, sizeof(mine), false, (void **)&origins), out);
+	BB_TRY(status, collect(a, &origin_table, &mine, false, (void **)&origins), out);
 	BB_TRY(status, compare_origins(a, origins), out);
 	BB_TRY(status, bb_assembly_agree(a, keep_members(a, origins)), out);
 	describe_request(&request, argc, argv, environment, backend);
-	BB_TRY(status, collect(a, &request, sizeof(request), true, (void **)&requests), out);
+	BB_TRY(status, collect(a, &request_table, &request, true, (void **)&requests), out);
 	if (requests)
 		status = compare_requests(a, requests);
 	status = bb_assembly_agree(a, status);

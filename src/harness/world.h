@@ -30,6 +30,9 @@ void bb_assembly_close(struct bb_assembly *assembly);
  */
 BB_MUST bb_status bb_assembly_agree(struct bb_assembly *assembly, bb_status mine);
 
+/* *EXIT_STATUS becomes that of process 0. */
+BB_MUST bb_status bb_assembly_end(struct bb_assembly *assembly, int *exit_status);
+
 /* *least = the least of what all gave. */
 BB_MUST bb_status bb_assembly_least(struct bb_assembly *assembly, uint64_t mine, uint64_t *least);
 

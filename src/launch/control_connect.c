@@ -19,6 +19,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define MOST_ERRNO 4095
+
 struct address {
 	uint16_t family; /* AF_INET or AF_INET6 */
 	uint16_t loopback;
@@ -35,6 +37,43 @@ struct offer {
 	struct address addresses[BB_STAR_ADDRESSES];
 	unsigned char secret[2][16]; /* of who comes, and of who answers */
 };
+
+static const struct bb_payload_field offer_fields[] = {
+	BB_PAYLOAD_FIELD("the host", BB_PAYLOAD_TEXT, struct offer, host),
+	BB_PAYLOAD_FIELD("the error", BB_PAYLOAD_SIGNED, struct offer, error, .high = MOST_ERRNO),
+	BB_PAYLOAD_FIELD("the port", BB_PAYLOAD_UNSIGNED, struct offer, port, .high = UINT16_MAX),
+	BB_PAYLOAD_FIELD("the number of addresses", BB_PAYLOAD_UNSIGNED, struct offer, naddresses,
+			 .high = BB_STAR_ADDRESSES),
+	BB_PAYLOAD_EACH("an address family", BB_PAYLOAD_UNSIGNED, struct offer, addresses, .family,
+			BB_STAR_ADDRESSES, .high = AF_INET6),
+	BB_PAYLOAD_EACH("a loopback mark", BB_PAYLOAD_UNSIGNED, struct offer, addresses, .loopback,
+			BB_STAR_ADDRESSES, .high = 1),
+	BB_PAYLOAD_EACH("an address", BB_PAYLOAD_ANY, struct offer, addresses, .bytes,
+			BB_STAR_ADDRESSES),
+	BB_PAYLOAD_FIELD("the secret", BB_PAYLOAD_ANY, struct offer, secret),
+	{NULL}};
+
+/* Each address that counts is of a family that is known. */
+static bool offer_fits(const void *payload)
+{
+	const struct offer *offer = payload;
+
+	for (int i = 0; i < offer->naddresses; i++)
+		if (offer->addresses[i].family != AF_INET && offer->addresses[i].family != AF_INET6)
+			return false;
+	return true;
+}
+
+static const struct bb_payload offer_table = {"an offer", sizeof(struct offer), offer_fields,
+					      offer_fits};
+
+static const struct bb_payload_field error_fields[] = {{.name = "the error",
+							.kind = BB_PAYLOAD_SIGNED,
+							.bytes = sizeof(int32_t),
+							.count = 1,
+							.high = MOST_ERRNO},
+						       {NULL}};
+static const struct bb_payload error_table = {"an error", sizeof(int32_t), error_fields, NULL};
 
 struct opening {
 	struct bb_control *control;
@@ -273,11 +312,11 @@ static bb_status judge(const struct opening *o, const int32_t *errors, bool conn
 	return BB_EBACKEND;
 }
 
-static bb_status exchange(struct opening *o, const void *mine, size_t bytes, void *all,
-			  struct bb_error *error)
+static bb_status exchange(struct opening *o, const struct bb_payload *table, const void *mine,
+			  void *all, struct bb_error *error)
 {
 	struct bb_launch *launch = o->launch;
-	const bb_status status = launch->all_gather(launch, mine, bytes, all);
+	const bb_status status = bb_launch_all_gather(launch, table, mine, 1, all);
 
 	if (status == BB_OK)
 		return BB_OK;
@@ -291,7 +330,7 @@ static bb_status agree(struct opening *o, int mine, int32_t *errors, bool connec
 		       struct bb_error *error)
 {
 	const int32_t number = mine;
-	const bb_status status = exchange(o, &number, sizeof(number), errors, error);
+	const bb_status status = exchange(o, &error_table, &number, errors, error);
 
 	return status == BB_OK ? judge(o, errors, connected, error) : status;
 }
@@ -302,7 +341,7 @@ static bb_status run_opening(struct opening *o, int32_t *errors, struct bb_error
 
 	o->mine.error = prepare(o);
 	gethostname(o->mine.host, sizeof(o->mine.host) - 1);
-	status = exchange(o, &o->mine, sizeof(o->mine), o->offers, error);
+	status = exchange(o, &offer_table, &o->mine, o->offers, error);
 	if (status != BB_OK)
 		return status;
 	for (int p = 0; p < o->launch->nprocs; p++)

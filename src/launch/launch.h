@@ -10,15 +10,17 @@
 #define BB_LAUNCH_LAUNCH_H
 
 #include "core/status.h"
+#include "launch/payload.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#define BB_LAUNCH_ABI 3u
+#define BB_LAUNCH_ABI 4u
 
 struct bb_launch {
 	int proc;
 	int nprocs;
+	/* Raw bytes: bb_launch_gather and bb_launch_all_gather alone call these two. */
 	/* all[p * bytes …] = what process p gave; ALL holds nprocs * bytes. */
 	bb_status (*all_gather)(struct bb_launch *launch, const void *mine, size_t bytes,
 				void *all);
@@ -34,13 +36,27 @@ struct bb_launch {
 	 * another process does. NULL: the library has no such thing.
 	 */
 	bool (*abandon)(struct bb_launch *launch);
+	/* What another process gave is not valid, and the run is over: process 0 tells the others,
+	   elsewhere SILENT says whether process 0 does. NULL: the library has no such thing. */
+	void (*refuse)(struct bb_launch *launch);
 	const char *library; /* what carries it, with its version; NULL: nothing. The launch's. */
 	/* After a call failed: */
 	const char *cause; /* why, NULL: the library does not say. The launch's. */
 	bool silent;       /* another process says why; after open too */
 	bool broken;       /* set by the caller: none may come after it, the others may not know */
 	void *own;
+	char refused[48 + BB_PAYLOAD_WHY]; /* the cause, where a payload was refused */
 };
+
+/*
+ * all[p * count …] = the COUNT payloads of process p, each described and checked by TABLE; gather
+ * has process 0 alone get them, elsewhere ALL may be NULL. BB_EBACKEND, and launch->cause names the
+ * process, where one is not valid.
+ */
+BB_MUST bb_status bb_launch_all_gather(struct bb_launch *launch, const struct bb_payload *table,
+				       const void *mine, size_t count, void *all);
+BB_MUST bb_status bb_launch_gather(struct bb_launch *launch, const struct bb_payload *table,
+				   const void *mine, size_t count, void *all);
 
 /* One process, no launcher. */
 struct bb_launch bb_launch_single(void);

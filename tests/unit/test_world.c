@@ -394,6 +394,128 @@ static void test_guard(void **state)
 	assert_int_equal(atomic_load(&call.count), 0);
 }
 
+/* ---- what makes no sense --------------------------------------------------------------- */
+
+/* A launch of two processes of which the second gives what the first does, altered: in exchange
+   CALL, counted from 1 on, LENGTH bytes at OFFSET are VALUE. */
+struct mirror {
+	int call;
+	size_t offset, length;
+	const void *value;
+	int calls;
+};
+
+static bb_status look_into_mirror(struct bb_launch *launch, const void *mine, size_t bytes,
+				  void *all)
+{
+	struct mirror *m = launch->own;
+
+	memcpy(all, mine, bytes);
+	memcpy((char *)all + bytes, mine, bytes);
+	if (++m->calls == m->call)
+		memcpy((char *)all + bytes + m->offset, m->value, m->length);
+	return BB_OK;
+}
+
+static void refused(void (*body)(struct process *process), struct mirror mirror, const char *reason)
+{
+	struct process processes[MOST], *p = &processes[0];
+	struct hub hub;
+
+	prepare(processes, &hub, 2, body);
+	p->launch.all_gather = p->launch.gather = look_into_mirror;
+	p->launch.own = &mirror;
+	p->assembly = (struct bb_assembly){.launch = &p->launch, .error = &p->error};
+	body(p);
+	bb_assembly_close(&p->assembly);
+	assert_int_equal(p->status, BB_EBACKEND);
+	assert_true(p->assembly.lost);
+	assert_memory_equal(p->error.text, "process 1 sent ", 15);
+	if (!strstr(p->error.text, reason))
+		fail_msg("%s", p->error.text);
+}
+
+/* What is no status would be an exit status that nobody has documented, or 0. */
+static void test_strange_status(void **state)
+{
+	const int32_t statuses[] = {256, -1, 6, 8, 255, INT32_MIN, INT32_MAX};
+
+	for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++)
+		refused(agree, (struct mirror){1, 0, sizeof(int32_t), &statuses[i], 0},
+			"which no exit status of busbench is");
+}
+
+static void end(struct process *process)
+{
+	int exit_status = process->launch.proc == 0 ? BB_EDATA : BB_OK;
+
+	process->status = bb_assembly_end(&process->assembly, &exit_status);
+	if (process->status == BB_OK && exit_status != BB_EDATA)
+		process->status = BB_EINTERNAL;
+}
+
+static void test_end(void **state)
+{
+	const int32_t statuses[] = {256, -1, 6, 8, 127, 128, 128 + 65};
+	struct process processes[MOST];
+	struct hub hub;
+
+	prepare(processes, &hub, 3, end);
+	run(processes);
+	for (int p = 0; p < 3; p++)
+		assert_int_equal(processes[p].status, BB_OK);
+	for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++)
+		refused(end, (struct mirror){1, 0, sizeof(int32_t), &statuses[i], 0},
+			"sent an exit status in which ");
+}
+
+static void fail_together(struct process *process)
+{
+	bb_fail(&process->error, BB_EUSAGE, "process 1 sent me here");
+	process->status = bb_assembly_agree(&process->assembly, BB_EUSAGE);
+}
+
+/* Exchanges of a comparison: 1 the origins, 2 how that went, 3 the requests; of a failure: 1 the
+   statuses, 2 the causes. */
+static void test_strange_text(void **state)
+{
+	const int32_t many[] = {769, INT32_MAX, INT32_MIN, -1};
+	char endless[1024];
+
+	memset(endless, 'x', sizeof(endless));
+	refused(compare, (struct mirror){1, 0, 32, endless, 0}, "the version has no end");
+	refused(compare, (struct mirror){1, 32, 128, endless, 0}, "the library has no end");
+	refused(compare, (struct mirror){1, 160, 64, endless, 0}, "the host has no end");
+	refused(compare, (struct mirror){3, 0, 64, endless, 0}, "the program has no end");
+	refused(compare, (struct mirror){3, 64, 16, endless, 0}, "the backend has no end");
+	refused(compare, (struct mirror){3, 96, 768, endless, 0},
+		"its fields do not fit each other");
+	for (size_t i = 0; i < sizeof(many) / sizeof(many[0]); i++)
+		refused(compare, (struct mirror){3, 92, sizeof(int32_t), &many[i], 0},
+			"the number of words kept is ");
+	refused(compare, (struct mirror){3, 872, 48, endless, 0}, "a value has no end");
+	refused(compare, (struct mirror){2, 0, sizeof(int32_t), many, 0}, "the status is 769");
+}
+
+/* The causes are exchanged where the error is process 0's already: it is lost all the same. */
+static void test_strange_cause(void **state)
+{
+	struct process processes[MOST], *p = &processes[0];
+	struct mirror mirror = {2, 64, 512, NULL, 0};
+	char endless[512];
+	struct hub hub;
+
+	memset(endless, 'x', sizeof(endless));
+	mirror.value = endless;
+	prepare(processes, &hub, 2, fail_together);
+	p->launch.all_gather = p->launch.gather = look_into_mirror;
+	p->launch.own = &mirror;
+	p->assembly = (struct bb_assembly){.launch = &p->launch, .error = &p->error};
+	fail_together(p);
+	assert_int_equal(p->status, BB_EBACKEND);
+	assert_true(p->assembly.lost);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -410,6 +532,10 @@ int main(void)
 		cmocka_unit_test(test_environment_rows),
 		cmocka_unit_test(test_hosts),
 		cmocka_unit_test(test_guard),
+		cmocka_unit_test(test_strange_status),
+		cmocka_unit_test(test_end),
+		cmocka_unit_test(test_strange_text),
+		cmocka_unit_test(test_strange_cause),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
