@@ -20,17 +20,63 @@ static bool leads(const struct bb_examiner *s)
 	return bb_driver_leads(s->driver);
 }
 
+#define MOST_TIMES (1 << 20) /* that a suspect is measured alone */
+
 /* ---- what rank 0 decides, and all do -------------------------------------------------------- */
 
-/* BYTES at DATA become rank 0's on all ranks. Collective. */
-static bb_status follow(struct bb_examiner *s, void *data, size_t bytes)
+/* COUNT payloads at DATA become rank 0's on all ranks. Collective. */
+static bb_status follow(struct bb_examiner *s, const struct bb_payload *table, void *data,
+			size_t count)
 {
 	const void *all;
-	bb_status status = bb_crew_gather(s->driver, data, bytes, &all);
+	bb_status status = bb_crew_gather(s->driver, table, data, count, &all);
 
 	if (status == BB_OK)
-		memcpy(data, all, bytes);
+		memcpy(data, all, count * table->bytes);
 	return status;
+}
+
+/* Likewise COUNT of BYTES each that are numbers, 0 … MOST. */
+static bb_status follow_numbers(struct bb_examiner *s, const char *name, int64_t most, void *data,
+				size_t bytes, size_t count)
+{
+	const struct bb_payload_field fields[] = {
+		{name, BB_PAYLOAD_UNSIGNED, 0, bytes, 1, 0, 0, most}, {.name = NULL}};
+
+	return follow(s, &(struct bb_payload){name, bytes, fields, NULL}, data, count);
+}
+
+static bb_status follow_pairs(struct bb_examiner *s, struct bb_suspects *suspects)
+{
+	const int nodes = s->ports.nodes;
+	const struct bb_payload_field fields[] = {
+		BB_PAYLOAD_FIELD("a node", BB_PAYLOAD_SIGNED, struct bb_suspect_pair, a,
+				 .high = nodes - 1),
+		BB_PAYLOAD_FIELD("its peer", BB_PAYLOAD_SIGNED, struct bb_suspect_pair, b,
+				 .high = nodes - 1),
+		{.name = NULL}};
+	const struct bb_payload table = {"a suspected pair", sizeof(struct bb_suspect_pair), fields,
+					 NULL};
+
+	return follow(s, &table, suspects->pairs, (size_t)suspects->npairs);
+}
+
+static bb_status follow_lone(struct bb_examiner *s, struct bb_lone *list, int n)
+{
+	const int nodes = s->ports.nodes, rails = s->ports.rails;
+	const struct bb_payload_field fields[] = {
+		/* A rail of all nodes needs another one to be compared with. */
+		BB_PAYLOAD_FIELD("the node", BB_PAYLOAD_SIGNED, struct bb_lone, node,
+				 .low = rails > 1 ? -1 : 0, .high = nodes - 1),
+		BB_PAYLOAD_FIELD("its peer", BB_PAYLOAD_SIGNED, struct bb_lone, peer, .low = -1,
+				 .high = nodes - 1),
+		BB_PAYLOAD_FIELD("the rail", BB_PAYLOAD_SIGNED, struct bb_lone, rail,
+				 .low = BB_EACH_RAIL, .high = rails - 1),
+		{.name = NULL}};
+	const struct bb_payload table = {"what to measure alone", sizeof(struct bb_lone), fields,
+					 NULL};
+
+	return follow(s, &table, list, (size_t)n);
 }
 
 static bb_status share_suspects(struct bb_examiner *s, struct bb_suspects *suspects)
@@ -44,13 +90,15 @@ static bb_status share_suspects(struct bb_examiner *s, struct bb_suspects *suspe
 		if (!suspects->standing)
 			return no_memory(s);
 	}
-	status = follow(s, suspects->standing, nodes);
+	status = follow_numbers(s, "a standing", BB_SUSPECT, suspects->standing, 1, nodes);
 	if (status == BB_OK)
-		status = follow(s, &suspects->npairs, sizeof(suspects->npairs));
+		status = follow_numbers(s, "the number of pairs", BB_MOST_PAIRS, &suspects->npairs,
+					sizeof(suspects->npairs), 1);
 	if (status == BB_OK)
-		status = follow(s, &suspects->rails, sizeof(suspects->rails));
+		status = follow_numbers(s, "the mark of rails", 1, &suspects->rails,
+					sizeof(suspects->rails), 1);
 	if (status == BB_OK && suspects->npairs > 0)
-		status = follow(s, suspects->pairs, sizeof(suspects->pairs));
+		status = follow_pairs(s, suspects);
 	return status;
 }
 
@@ -267,11 +315,12 @@ static bb_status hear_alone(struct bb_examiner *s, const struct bb_suspects *sus
 	int times = leads(s) ? bb_lone_times(&s->verdicts, first, s->ports.rails) : 0;
 	bb_status status;
 
-	BB_TRY(status, follow(s, &n, sizeof(n)), out);
+	BB_TRY(status,
+	       follow_numbers(s, "how many to measure alone", BB_MOST_LONE, &n, sizeof(n), 1), out);
 	if (n == 0)
 		return BB_OK;
-	BB_TRY(status, follow(s, &times, sizeof(times)), out);
-	BB_TRY(status, follow(s, list, sizeof(list)), out);
+	BB_TRY(status, follow_numbers(s, "how often", MOST_TIMES, &times, sizeof(times), 1), out);
+	BB_TRY(status, follow_lone(s, list, n), out);
 	BB_TRY(status, play_alone(s, suspects, stage, list, n, times), out);
 	if (!leads(s))
 		goto out;
@@ -331,7 +380,7 @@ static bb_status watch_again(struct bb_examiner *s, const struct bb_verdicts *be
 	int n = before->n;
 	bb_status status;
 
-	BB_TRY(status, follow(s, &n, sizeof(n)), out);
+	BB_TRY(status, follow_numbers(s, "how many came late", INT32_MAX, &n, sizeof(n), 1), out);
 	if (n == 0)
 		return BB_OK;
 	BB_TRY(status, watch_steps(s, &late), out);

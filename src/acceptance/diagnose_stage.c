@@ -222,6 +222,11 @@ static bb_status play(struct playing *p, const char *what,
 	return status;
 }
 
+/* NAN: it did not time this round. */
+static const struct bb_payload_field time_fields[] = {
+	{"a time", BB_PAYLOAD_ANY, 0, sizeof(float), 1, 0, 0, 0}, {.name = NULL}};
+static const struct bb_payload time_table = {"a time", sizeof(float), time_fields, NULL};
+
 /* *ALL = every rank's times on rank 0, else NULL. */
 static bb_status collect(struct playing *p, const float **all)
 {
@@ -231,8 +236,7 @@ static bb_status collect(struct playing *p, const float **all)
 	if (bb_examiner_is_virtual(p->s))
 		got = p->times;
 	else
-		status = bb_crew_collect(p->s->driver, p->times, p->per_rank * sizeof(*p->times),
-					 &got);
+		status = bb_crew_collect(p->s->driver, &time_table, p->times, p->per_rank, &got);
 	*all = got;
 	return status;
 }

@@ -9,6 +9,7 @@
 #ifndef BB_BACKENDS_BACKEND_H
 #define BB_BACKENDS_BACKEND_H
 
+#include "core/payload.h"
 #include "core/datatype.h"
 #include "core/status.h"
 #include "core/strbuf.h"
@@ -39,11 +40,12 @@ struct bb_world {
  */
 struct bb_exchange {
 	/*
-	 * all[r * bytes …] = what rank r gave; ALL holds nranks * bytes, BYTES is the same on all
-	 * ranks. Called by every driver of the world, on its own thread; LOCAL is its index in
-	 * this process. BB_ETIMEOUT once the run is being abandoned.
+	 * all[r] = what rank r gave, checked by TABLE; ALL holds nranks payloads. Called by every
+	 * driver of the world, on its own thread; LOCAL is its index in this process. BB_ETIMEOUT
+	 * once the run is being abandoned.
 	 */
-	bb_status (*gather)(void *own, int local, const void *mine, size_t bytes, void *all);
+	bb_status (*gather)(void *own, int local, const struct bb_payload *table, const void *mine,
+			    void *all);
 	void *own;
 };
 

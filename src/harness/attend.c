@@ -11,6 +11,21 @@
 #include <string.h>
 #include <sys/resource.h>
 
+static const struct bb_payload_field info_fields[] = {
+	BB_PAYLOAD_FIELD("the pid", BB_PAYLOAD_SIGNED, struct bb_rank_info, location.pid,
+			 .high = INT32_MAX),
+	BB_PAYLOAD_FIELD("the device", BB_PAYLOAD_SIGNED, struct bb_rank_info, location.device,
+			 .low = -1, .high = INT32_MAX),
+	BB_PAYLOAD_FIELD("the NUMA node", BB_PAYLOAD_SIGNED, struct bb_rank_info, location.numa,
+			 .low = -1, .high = INT32_MAX),
+	BB_PAYLOAD_FIELD("the host", BB_PAYLOAD_TEXT, struct bb_rank_info, location.host),
+	BB_PAYLOAD_FIELD("the bus", BB_PAYLOAD_TEXT, struct bb_rank_info, location.bus),
+	BB_PAYLOAD_FIELD("the name", BB_PAYLOAD_TEXT, struct bb_rank_info, location.name),
+	BB_PAYLOAD_FIELD("the group", BB_PAYLOAD_ANY, struct bb_rank_info, group),
+	{.name = NULL}};
+static const struct bb_payload info_table = {"a location", sizeof(struct bb_rank_info), info_fields,
+					     NULL};
+
 /* Where all live: one of the drivers keeps it for the process. */
 static bb_status gather_infos(struct bb_run *run, struct bb_driver *driver,
 			      int (*group_of)(const struct bb_run *run, int rank))
@@ -23,7 +38,7 @@ static bb_status gather_infos(struct bb_run *run, struct bb_driver *driver,
 
 	memset(&mine, 0, sizeof(mine));
 	run->options.backend->locate(driver->handle, &mine.location);
-	status = bb_crew_gather(driver, &mine, sizeof(mine), &all);
+	status = bb_crew_gather(driver, &info_table, &mine, 1, &all);
 	if (status == BB_OK && driver->local == 0) {
 		memcpy(run->infos, all, (size_t)run->world.nranks * sizeof(*run->infos));
 		for (int r = 0; r < run->world.nranks; r++) {
@@ -124,7 +139,7 @@ static bb_status compare_clocks(struct bb_run *run, struct bb_driver *driver, do
 	if (backend->clock_offset)
 		status = backend->clock_offset(driver->handle, &offset, &mine);
 	if (status == BB_OK)
-		status = bb_crew_gather(driver, &mine, sizeof(mine), &all);
+		status = bb_crew_gather(driver, &bb_payload_seconds, &mine, 1, &all);
 	for (int r = 0; r < run->world.nranks && status == BB_OK; r++)
 		if (((const double *)all)[r] > *uncertainty)
 			*uncertainty = ((const double *)all)[r];
@@ -142,7 +157,7 @@ static bb_status compare_hosts(struct bb_run *run, struct bb_driver *driver,
 	const bool tells = run->topology && driver->local == 0;
 	const uint64_t mine = tells ? bb_topology_digest(run->topology) : 0, *digests;
 	const void *all;
-	bb_status status = bb_crew_gather(driver, &mine, sizeof(mine), &all);
+	bb_status status = bb_crew_gather(driver, &bb_payload_number, &mine, 1, &all);
 
 	if (status != BB_OK || !bb_driver_leads(driver))
 		return status;

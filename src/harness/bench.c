@@ -119,7 +119,7 @@ static bb_status even_out(struct bb_session *s, size_t *bytes)
 
 	if (s->bench->options->config.registration != BB_REGISTER_SYMMETRIC)
 		return BB_OK;
-	status = bb_crew_gather(s->driver, bytes, sizeof(*bytes), &all);
+	status = bb_crew_gather(s->driver, &bb_payload_number, bytes, 1, &all);
 	for (int r = 0; r < s->bench->world->nranks && status == BB_OK; r++)
 		if (((const size_t *)all)[r] > *bytes)
 			*bytes = ((const size_t *)all)[r];

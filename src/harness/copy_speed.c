@@ -69,7 +69,7 @@ bb_status bb_measure_copy(struct bb_session *s, size_t bytes, double *rate)
 		mine = mine > 0 ? (double)bytes / mine : 0;
 	}
 	if (status == BB_OK)
-		status = bb_crew_gather(s->driver, &mine, sizeof(mine), &all);
+		status = bb_crew_gather(s->driver, &bb_payload_real, &mine, 1, &all);
 	if (status != BB_OK)
 		return status;
 	for (int i = 0; i < s->bench->world->nranks; i++)

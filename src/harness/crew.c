@@ -65,7 +65,9 @@ bb_status bb_crew_barrier(struct bb_driver *driver)
 
 /* One exchange of data: the same on all drivers of this process. */
 struct exchange {
-	size_t bytes;    /* that each rank gives */
+	const struct bb_payload *table;
+	size_t count;    /* of payloads that each rank gives */
+	size_t bytes;    /* of them together */
 	bool everywhere; /* else only process 0 gets it */
 };
 
@@ -107,10 +109,10 @@ static void gather_processes(struct bb_crew *crew, void *argument)
 {
 	const struct exchange *e = argument;
 	struct bb_launch *launch = crew->config->launch;
-	const size_t bytes = e->bytes * (size_t)crew->config->world->nlocal;
+	const size_t count = e->count * (size_t)crew->config->world->nlocal;
 
-	note_exchange(crew, (e->everywhere ? launch->all_gather : launch->gather)(
-				    launch, crew->given, bytes, crew->gathered));
+	note_exchange(crew, (e->everywhere ? bb_launch_all_gather : bb_launch_gather)(
+				    launch, e->table, crew->given, count, crew->gathered));
 	stand_for_others(crew, e);
 }
 
@@ -128,22 +130,30 @@ static bb_status exchange(struct bb_driver *driver, const void *mine, struct exc
 	return status != BB_OK ? status : crew->exchanged;
 }
 
-bb_status bb_crew_gather(struct bb_driver *driver, const void *mine, size_t bytes, const void **all)
+bb_status bb_crew_gather(struct bb_driver *driver, const struct bb_payload *table, const void *mine,
+			 size_t count, const void **all)
 {
-	return exchange(driver, mine, (struct exchange){.bytes = bytes, .everywhere = true}, all);
+	return exchange(driver, mine, (struct exchange){table, count, count * table->bytes, true},
+			all);
 }
 
-bb_status bb_crew_collect(struct bb_driver *driver, const void *mine, size_t bytes,
-			  const void **all)
+bb_status bb_crew_collect(struct bb_driver *driver, const struct bb_payload *table,
+			  const void *mine, size_t count, const void **all)
 {
-	return exchange(driver, mine, (struct exchange){.bytes = bytes}, all);
+	return exchange(driver, mine, (struct exchange){table, count, count * table->bytes, false},
+			all);
 }
+
+static const struct bb_payload_field objection_fields[] = {
+	{"the objection", BB_PAYLOAD_TEXT, 0, BB_OBJECTION_TEXT, 1, 0, 0, 0}, {.name = NULL}};
+static const struct bb_payload objection_table = {"an objection", BB_OBJECTION_TEXT,
+						  objection_fields, NULL};
 
 bb_status bb_crew_hear(struct bb_driver *driver, char objection[BB_OBJECTION_TEXT])
 {
 	const char(*all)[BB_OBJECTION_TEXT];
 	const void *gathered;
-	const bb_status status = bb_crew_gather(driver, objection, BB_OBJECTION_TEXT, &gathered);
+	const bb_status status = bb_crew_gather(driver, &objection_table, objection, 1, &gathered);
 
 	if (status != BB_OK)
 		return status;
@@ -157,15 +167,16 @@ bb_status bb_crew_hear(struct bb_driver *driver, char objection[BB_OBJECTION_TEX
 	return BB_OK;
 }
 
-bb_status bb_crew_exchange(void *own, int local, const void *mine, size_t bytes, void *all)
+bb_status bb_crew_exchange(void *own, int local, const struct bb_payload *table, const void *mine,
+			   void *all)
 {
 	struct bb_crew *const *crew = own;
 	const size_t nranks = (size_t)(*crew)->config->world->nranks;
 	const void *gathered;
-	bb_status status = bb_crew_gather(&(*crew)->drivers[local], mine, bytes, &gathered);
+	bb_status status = bb_crew_gather(&(*crew)->drivers[local], table, mine, 1, &gathered);
 
 	if (status == BB_OK)
-		memcpy(all, gathered, nranks * bytes);
+		memcpy(all, gathered, nranks * table->bytes);
 	return status;
 }
 

@@ -95,19 +95,19 @@ void bb_crew_deadline(struct bb_driver *driver, const char *what);
 BB_MUST bb_status bb_crew_barrier(struct bb_driver *driver);
 
 /*
- * *all = what every rank of the world gave, in rank order, nranks * bytes; valid until this
- * driver's next call here or of bb_crew_collect. BYTES, more than 0, is the same on all. Ranks that
- * nobody drives give what rank 0 does.
+ * *all = the COUNT payloads of every rank of the world, in rank order, each checked by TABLE; valid
+ * until this driver's next call here or of bb_crew_collect. COUNT, more than 0, is the same on all.
+ * Ranks that nobody drives give what rank 0 does.
  */
-BB_MUST bb_status bb_crew_gather(struct bb_driver *driver, const void *mine, size_t bytes,
-				 const void **all);
+BB_MUST bb_status bb_crew_gather(struct bb_driver *driver, const struct bb_payload *table,
+				 const void *mine, size_t count, const void **all);
 
 /*
  * The same for the drivers of process 0 alone; *all is NULL on the others, which do not wait for
  * it.
  */
-BB_MUST bb_status bb_crew_collect(struct bb_driver *driver, const void *mine, size_t bytes,
-				  const void **all);
+BB_MUST bb_status bb_crew_collect(struct bb_driver *driver, const struct bb_payload *table,
+				  const void *mine, size_t count, const void **all);
 
 /* Is the run being abandoned? For a driver that waits for something else. */
 bool bb_crew_is_over(const struct bb_driver *driver);
@@ -123,7 +123,8 @@ BB_MUST bb_status bb_crew_hear(struct bb_driver *driver, char objection[BB_OBJEC
  * struct bb_exchange's gather, for a backend that was opened before the crew. OWN: config->crew's
  * value, what it points to set by then.
  */
-bb_status bb_crew_exchange(void *own, int local, const void *mine, size_t bytes, void *all);
+bb_status bb_crew_exchange(void *own, int local, const struct bb_payload *table, const void *mine,
+			   void *all);
 
 /*
  * A driver that fails calls this before it lets go of what others may be waiting for: nobody waits

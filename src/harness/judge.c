@@ -440,6 +440,26 @@ static double row_seconds(const struct bb_session *s, const struct bb_measured *
 	return over_ranks(scratch, n, s->bench->asked.average);
 }
 
+/* EVALUATOR is a pointer of the process that sent it: no other looks at it. */
+static const struct bb_payload_field measured_fields[] = {
+	BB_PAYLOAD_FIELD("its part", BB_PAYLOAD_ANY, struct bb_measured, part),
+	BB_PAYLOAD_FIELD("the CPU time", BB_PAYLOAD_ANY, struct bb_measured, cpu_seconds),
+	BB_PAYLOAD_FIELD("the uncertainty", BB_PAYLOAD_ANY, struct bb_measured, clock_uncertainty),
+	BB_PAYLOAD_FIELD("the cost", BB_PAYLOAD_ANY, struct bb_measured, cost_bytes),
+	BB_PAYLOAD_FIELD("the number of wrong elements", BB_PAYLOAD_UNSIGNED, struct bb_measured,
+			 wrong, .high = INT64_MAX),
+	BB_PAYLOAD_FIELD("the number of iterations", BB_PAYLOAD_UNSIGNED, struct bb_measured,
+			 iterations, .high = INT64_MAX),
+	BB_PAYLOAD_FIELD("the number of samples", BB_PAYLOAD_UNSIGNED, struct bb_measured, nsamples,
+			 .high = INT64_MAX),
+	BB_PAYLOAD_FIELD("the choice", BB_PAYLOAD_TEXT, struct bb_measured, chosen),
+	BB_PAYLOAD_FIELD("the evaluator", BB_PAYLOAD_ANY, struct bb_measured, evaluator),
+	BB_PAYLOAD_FIELD("the faultless time", BB_PAYLOAD_ANY, struct bb_measured, faultless),
+	BB_PAYLOAD_FIELD("the processor time", BB_PAYLOAD_ANY, struct bb_measured, processor),
+	{.name = NULL}};
+static const struct bb_payload measured_table = {"a measurement", sizeof(struct bb_measured),
+						 measured_fields, NULL};
+
 bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct bb_call *call,
 		   const struct bb_layout *layout, struct bb_measured *measured)
 {
@@ -456,7 +476,7 @@ bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct b
 	if (s->bench->backend->cost_bytes)
 		measured->cost_bytes = s->bench->backend->cost_bytes(s->group, call);
 	measured->part.busbw_bytes = algbw_bytes(call) * s->bench->collective->bus_factor(s->n);
-	status = bb_crew_gather(s->driver, measured, sizeof(*measured), &gathered);
+	status = bb_crew_gather(s->driver, &measured_table, measured, 1, &gathered);
 	if (status != BB_OK)
 		return status;
 	all = malloc(n * (sizeof(*all) + sizeof(*scratch)));
@@ -470,7 +490,7 @@ bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct b
 		bb_light_bound(&s->bench->run->light, s->bench->collective, result.algorithm,
 			       measured->part.busbw_bytes, &result);
 	if (status == BB_OK)
-		status = bb_crew_collect(s->driver, s->samples, 2 * nsamples * sizeof(double),
+		status = bb_crew_collect(s->driver, &bb_payload_number, s->samples, 2 * nsamples,
 					 &gathered);
 	if (status == BB_OK && bb_driver_leads(s->driver))
 		status = tell_stray(s, c, call, measured->chosen);

@@ -89,7 +89,7 @@ static bb_status probe(const struct bb_job *job, int count, double *needed)
 		status = bb_job_enter(job, 0, asked_of(job)->agg_iters);
 	mine = clock / (CLOCK_SHARE * ((now(job) - begin) / count + 1e-12));
 	if (status == BB_OK)
-		status = bb_crew_gather(s->driver, &mine, sizeof(mine), &all);
+		status = bb_crew_gather(s->driver, &bb_payload_real, &mine, 1, &all);
 	*needed = 0;
 	for (int r = 0; r < s->bench->world->nranks && status == BB_OK; r++)
 		*needed = fmax(*needed, ((const double *)all)[r]);
@@ -279,7 +279,7 @@ static bb_status agree_to_stop(const struct bb_job *job, double began, bool *sto
 	mine = job->nsamples >= BB_STATS_INTERVAL && bb_stats_precision(&stats) <= o->precision;
 	if (bb_driver_leads(s->driver) && now(job) - began > 1e-9 * (double)o->max_time_ns)
 		mine |= 2;
-	status = bb_crew_gather(s->driver, &mine, sizeof(mine), &all);
+	status = bb_crew_gather(s->driver, &bb_payload_flags, &mine, 1, &all);
 	if (status != BB_OK)
 		return status;
 	for (int i = 0; i < s->bench->world->nranks; i++)

@@ -62,7 +62,7 @@ struct cause {
 static const struct bb_payload_field cause_fields[] = {
 	BB_PAYLOAD_FIELD("the host", BB_PAYLOAD_TEXT, struct cause, host),
 	BB_PAYLOAD_FIELD("the cause", BB_PAYLOAD_TEXT, struct cause, text),
-	{NULL}};
+	{.name = NULL}};
 static const struct bb_payload cause_table = {"a cause", sizeof(struct cause), cause_fields, NULL};
 
 /* Everybody tells why; process 0 takes over the cause of process FAILED. */
@@ -110,7 +110,8 @@ static bool is_exit_status(const void *payload)
 }
 
 static const struct bb_payload_field exit_fields[] = {
-	{"the exit status", BB_PAYLOAD_SIGNED, 0, sizeof(int32_t), 1, 0, 0, 128 + 64}, {NULL}};
+	{"the exit status", BB_PAYLOAD_SIGNED, 0, sizeof(int32_t), 1, 0, 0, 128 + 64},
+	{.name = NULL}};
 static const struct bb_payload exit_table = {"an exit status", sizeof(int32_t), exit_fields,
 					     is_exit_status};
 
@@ -156,7 +157,7 @@ static const struct bb_payload_field origin_fields[] = {
 	BB_PAYLOAD_FIELD("the host", BB_PAYLOAD_TEXT, struct origin, member.host),
 	BB_PAYLOAD_FIELD("the pid", BB_PAYLOAD_SIGNED, struct origin, member.pid,
 			 .high = INT32_MAX),
-	{NULL}};
+	{.name = NULL}};
 static const struct bb_payload origin_table = {"an origin", sizeof(struct origin), origin_fields,
 					       NULL};
 
@@ -189,7 +190,7 @@ static const struct bb_payload_field request_fields[] = {
 			BB_NENVIRONMENT),
 	BB_PAYLOAD_EACH("a value", BB_PAYLOAD_TEXT, struct request, environment, .value,
 			BB_NENVIRONMENT),
-	{NULL}};
+	{.name = NULL}};
 
 /* Each word that is kept has its end. */
 static bool request_fits(const void *payload)

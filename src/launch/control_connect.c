@@ -51,7 +51,7 @@ static const struct bb_payload_field offer_fields[] = {
 	BB_PAYLOAD_EACH("an address", BB_PAYLOAD_ANY, struct offer, addresses, .bytes,
 			BB_STAR_ADDRESSES),
 	BB_PAYLOAD_FIELD("the secret", BB_PAYLOAD_ANY, struct offer, secret),
-	{NULL}};
+	{.name = NULL}};
 
 /* Each address that counts is of a family that is known. */
 static bool offer_fits(const void *payload)
@@ -72,7 +72,7 @@ static const struct bb_payload_field error_fields[] = {{.name = "the error",
 							.bytes = sizeof(int32_t),
 							.count = 1,
 							.high = MOST_ERRNO},
-						       {NULL}};
+						       {.name = NULL}};
 static const struct bb_payload error_table = {"an error", sizeof(int32_t), error_fields, NULL};
 
 struct opening {

@@ -10,7 +10,7 @@
 #define BB_LAUNCH_LAUNCH_H
 
 #include "core/status.h"
-#include "launch/payload.h"
+#include "core/payload.h"
 
 #include <stdbool.h>
 #include <stddef.h>

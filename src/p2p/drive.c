@@ -48,6 +48,11 @@ static void *buffer(const struct session *s, enum buffer which)
 	return s->memory + (size_t)which * s->stride;
 }
 
+static const struct bb_payload_field token_fields[] = {
+	{"the token", BB_PAYLOAD_ANY, 0, sizeof(struct bb_token), 1, 0, 0, 0}, {.name = NULL}};
+static const struct bb_payload token_table = {"a token", sizeof(struct bb_token), token_fields,
+					      NULL};
+
 /* ---- before the first pair ----------------------------------------------------------------- */
 
 static bb_status open_memory(struct session *s)
@@ -68,7 +73,7 @@ static bb_status open_memory(struct session *s)
 		       s->backend->share(s->driver->handle, buffer(s, (enum buffer)b), s->stride,
 					 &mine[b]),
 		       out);
-	BB_TRY(status, bb_crew_gather(s->driver, mine, sizeof(mine), &gathered), out);
+	BB_TRY(status, bb_crew_gather(s->driver, &token_table, mine, BUFFERS, &gathered), out);
 	all = gathered;
 	for (int i = 0; i < s->n * BUFFERS; i++)
 		BB_TRY(status,
@@ -405,7 +410,7 @@ static bb_status agree_to_stop(struct session *s, double began, bool *stop)
 		mine &= bb_series_precision(&s->series[peer]) <= o->precision;
 	if (bb_driver_leads(s->driver) && spent > 1e-9 * (double)o->max_time_ns)
 		mine |= 2;
-	status = bb_crew_gather(s->driver, &mine, sizeof(mine), &all);
+	status = bb_crew_gather(s->driver, &bb_payload_flags, &mine, 1, &all);
 	if (status != BB_OK)
 		return status;
 	for (int r = 0; r < s->n; r++)
@@ -448,7 +453,7 @@ static bb_status measure_cell(struct session *s, const struct bb_cell *cell, boo
 		bb_series_sum_up(&s->series[peer], &s->parts[peer]);
 	if (status != BB_OK)
 		return status;
-	return bb_crew_collect(s->driver, s->parts, (size_t)s->n * sizeof(*s->parts), all);
+	return bb_crew_collect(s->driver, &bb_pair_part_table, s->parts, (size_t)s->n, all);
 }
 
 static bb_status run_cell(struct session *s, size_t i)
@@ -505,7 +510,7 @@ static bb_status review(struct session *s)
 	if (bb_driver_leads(s->driver))
 		status = bb_pairs_suspect(s->pairs, &suspects);
 	if (status == BB_OK)
-		status = bb_crew_gather(s->driver, &suspects, sizeof(suspects), &all);
+		status = bb_crew_gather(s->driver, &bb_payload_flags, &suspects, 1, &all);
 	if (status != BB_OK || !((const unsigned char *)all)[0])
 		return status;
 	for (size_t i = 0; i < s->pairs->ncells && status == BB_OK; i++) {

@@ -489,7 +489,10 @@ static bb_status run_at(struct session *s, const struct bb_memory_case *c, int p
 	BB_TRY(status, bb_crew_barrier(s->driver), out);
 	if (works)
 		BB_TRY(status, verify(s, c), out);
-	BB_TRY(status, bb_crew_collect(s->driver, s->report, bytes, &all), out);
+	BB_TRY(status,
+	       bb_crew_collect(s->driver, &bb_payload_real, s->report, bytes / sizeof(*s->report),
+			       &all),
+	       out);
 	if (bb_driver_leads(s->driver))
 		status = deliver(s, c, place, all);
 out:

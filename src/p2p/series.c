@@ -71,3 +71,37 @@ void bb_series_sum_up(struct bb_series *series, struct bb_pair_part *part)
 	part->low = series->medians[series->rounds / 4];
 	part->high = series->medians[series->rounds - 1 - series->rounds / 4];
 }
+
+/* ---- what may be sent anywhere --------------------------------------------------------------- */
+
+#define TIME(label, member)                                                                        \
+	BB_PAYLOAD_FIELD(label, BB_PAYLOAD_REAL, struct bb_pair_part, member,                      \
+			 .high = BB_PAYLOAD_MOST_SECONDS)
+
+static const struct bb_payload_field part_fields[] = {
+	TIME("the lower quartile", low),
+	TIME("the median", mid),
+	TIME("the upper quartile", high),
+	TIME("p50", p50),
+	TIME("p99", p99),
+	TIME("the shortest time", min),
+	TIME("the longest time", max),
+	BB_PAYLOAD_FIELD("the number of wrong elements", BB_PAYLOAD_UNSIGNED, struct bb_pair_part,
+			 wrong, .high = INT64_MAX),
+	BB_PAYLOAD_FIELD("the number of rounds", BB_PAYLOAD_SIGNED, struct bb_pair_part, rounds,
+			 .high = BB_PAIR_MOST_ROUNDS),
+	BB_PAYLOAD_FIELD("the number of samples", BB_PAYLOAD_SIGNED, struct bb_pair_part, samples,
+			 .high = INT32_MAX),
+	BB_PAYLOAD_FIELD("the mark of a check", BB_PAYLOAD_UNSIGNED, struct bb_pair_part, checked,
+			 .high = 1),
+	{.name = NULL}};
+
+static bool part_fits(const void *payload)
+{
+	const struct bb_pair_part *p = payload;
+
+	return p->samples >= p->rounds;
+}
+
+const struct bb_payload bb_pair_part_table = {"what it measured of a pair",
+					      sizeof(struct bb_pair_part), part_fields, part_fits};

@@ -4,6 +4,7 @@
 #ifndef BB_P2P_SERIES_H
 #define BB_P2P_SERIES_H
 
+#include "core/payload.h"
 #include "core/status.h"
 
 #include <stdbool.h>
@@ -31,6 +32,9 @@ struct bb_pair_part {
 	int samples;
 	bool checked;
 };
+
+/* Of one rank and one of its peers. */
+extern const struct bb_payload bb_pair_part_table;
 
 /* With room for MOST samples. BB_EINTERNAL without memory. */
 BB_MUST bb_status bb_series_open(struct bb_series *series, size_t most);

@@ -57,6 +57,11 @@ bb_status bb_ways_find(struct bb_driver *driver, struct bb_run *run, struct bb_g
 	const struct bb_backend *backend = run->options.backend;
 	const int n = run->world.nranks, nroutes = count(backend);
 	const size_t bytes = REASON + (size_t)n;
+	const struct bb_payload_field fields[] = {
+		{"the reason", BB_PAYLOAD_TEXT, 0, REASON, 1, 0, 0, 0},
+		{"a refusal", BB_PAYLOAD_UNSIGNED, REASON, 1, (size_t)n, 1, 0, 1},
+		{.name = NULL}};
+	const struct bb_payload table = {"what it refuses", bytes, fields, NULL};
 	char *mine = malloc(bytes);
 	const void *all;
 	bb_status status = BB_OK;
@@ -73,7 +78,7 @@ bb_status bb_ways_find(struct bb_driver *driver, struct bb_run *run, struct bb_g
 			break;
 		}
 		answer(backend, group, &backend->routes[r], driver->rank, n, mine);
-		status = bb_crew_gather(driver, mine, bytes, &all);
+		status = bb_crew_gather(driver, &table, mine, 1, &all);
 		if (status == BB_OK)
 			judge(way, all, n);
 	}

@@ -272,7 +272,8 @@ static bb_status agree(struct bb_dp_cell *c, const struct outcome *mine)
 {
 	const struct outcome *all;
 	const void *gathered;
-	bb_status status = bb_crew_gather(c->sweep->driver, mine, sizeof(*mine), &gathered);
+	bb_status status = bb_crew_gather(c->sweep->driver, &bb_payload_number, mine,
+					  sizeof(*mine) / sizeof(uint64_t), &gathered);
 
 	if (status != BB_OK)
 		return status;

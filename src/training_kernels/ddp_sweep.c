@@ -329,7 +329,7 @@ static bb_status after_last(void *own)
 	bb_status status = verify(s, &s->caps[t->cap], &wrong);
 
 	if (status == BB_OK)
-		status = bb_crew_gather(s->driver, &wrong, sizeof(wrong), &all);
+		status = bb_crew_gather(s->driver, &bb_payload_number, &wrong, 1, &all);
 	t->wrong = 0;
 	for (int r = 0; r < s->run->world.nranks && status == BB_OK; r++)
 		t->wrong += (int64_t)((const uint64_t *)all)[r];

@@ -93,7 +93,7 @@ static bb_status after_last(void *own)
 	bb_status status = bb_hybrid_data_verify(&s->data, &wrong);
 
 	if (status == BB_OK)
-		status = bb_crew_gather(s->driver, &wrong, sizeof(wrong), &all);
+		status = bb_crew_gather(s->driver, &bb_payload_number, &wrong, 1, &all);
 	s->wrong = 0;
 	for (int r = 0; r < s->run->world.nranks && status == BB_OK; r++)
 		s->wrong += (int64_t)((const uint64_t *)all)[r];
@@ -326,6 +326,14 @@ static bb_status deliver(const struct session *s, const struct heard *mean)
 	return status;
 }
 
+static const struct bb_payload_field sent_fields[] = {
+	BB_PAYLOAD_FIELD("the number of calls", BB_PAYLOAD_UNSIGNED, struct bb_sent, calls,
+			 .high = INT64_MAX),
+	BB_PAYLOAD_FIELD("the bytes", BB_PAYLOAD_REAL, struct bb_sent, bytes, .high = INT64_MAX),
+	{.name = NULL}};
+static const struct bb_payload sent_table = {"a count of messages", sizeof(struct bb_sent),
+					     sent_fields, NULL};
+
 /* *MEAN = seconds of a step, over all ranks; and who sends most. */
 static bb_status gather(struct session *s, struct heard *mean)
 {
@@ -337,14 +345,15 @@ static bb_status gather(struct session *s, struct heard *mean)
 
 	for (size_t i = 0; i < KINDS; i++)
 		mine.seconds[i] /= mine.steps > 0 ? mine.steps : 1;
-	status = bb_crew_gather(s->driver, &mine, sizeof(mine), &all);
+	status = bb_crew_gather(s->driver, &bb_payload_seconds, &mine,
+				sizeof(mine) / sizeof(double), &all);
 	of = all;
 	*mean = (struct heard){.steps = 0};
 	for (int r = 0; r < n && status == BB_OK; r++)
 		for (size_t i = 0; i < KINDS; i++)
 			mean->seconds[i] += of[r].seconds[i] / n;
 	if (status == BB_OK)
-		status = bb_crew_gather(s->driver, s->sent, sizeof(s->sent), &all);
+		status = bb_crew_gather(s->driver, &sent_table, s->sent, KINDS, &all);
 	for (int r = 0; r < n && status == BB_OK; r++)
 		for (size_t i = 0; i < KINDS; i++)
 			keep_most(&s->sent[i],

@@ -217,7 +217,7 @@ static bb_status after_last(void *own)
 	BB_TRY(status,
 	       bb_moe_rows_verify(&rows, s->backend, s->driver->handle, s->patterns, &wrong), out);
 	BB_TRY(status, verify_counts(t, &wrong), out);
-	BB_TRY(status, bb_crew_gather(s->driver, &wrong, sizeof(wrong), &all), out);
+	BB_TRY(status, bb_crew_gather(s->driver, &bb_payload_number, &wrong, 1, &all), out);
 	t->wrong = 0;
 	for (int r = 0; r < s->run->world.nranks; r++)
 		t->wrong += (int64_t)((const uint64_t *)all)[r];

@@ -248,7 +248,7 @@ static bb_status gather(struct bb_pipeline_job *j)
 		return BB_OK;
 	}
 	note_passes(j);
-	status = bb_crew_collect(j->s->driver, j->report, report_length(j) * sizeof(double), &all);
+	status = bb_crew_collect(j->s->driver, &bb_payload_real, j->report, report_length(j), &all);
 	return status == BB_OK && j->s->leads ? join(j, all) : status;
 }
 
@@ -303,7 +303,7 @@ static bb_status check_data(struct bb_pipeline_job *j, struct bb_pipeline_data *
 	note_deadline(s, j->schedule->name);
 	BB_TRY(status, bb_player_play(player, NULL, &end), out);
 	BB_TRY(status, bb_pipeline_data_verify(data, &j->wrong), out);
-	BB_TRY(status, bb_crew_collect(s->driver, &j->wrong, sizeof(j->wrong), &all), out);
+	BB_TRY(status, bb_crew_collect(s->driver, &bb_payload_number, &j->wrong, 1, &all), out);
 	wrongs = all;
 	for (int r = 1; wrongs && r < s->pipeline.stages; r++)
 		j->wrong += wrongs[r];
@@ -386,7 +386,7 @@ static bb_status measure_hop(struct bb_pipeline_session *s)
 	       bb_pipeline_program_make(&j.program, &j.order, &pipeline, &form, &s->run->error),
 	       out);
 	BB_TRY(status, time_hops(s, &j, &hop), out);
-	BB_TRY(status, bb_crew_gather(s->driver, &hop, sizeof(hop), &all), out);
+	BB_TRY(status, bb_crew_gather(s->driver, &bb_payload_seconds, &hop, 1, &all), out);
 	hop = *(const double *)all;
 	s->pipeline.hop = hop > 0 ? (int64_t)(1e9 * hop) : 0;
 out:

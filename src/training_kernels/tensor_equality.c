@@ -259,7 +259,8 @@ static bb_status deliver(struct job *j, const struct bb_tensor_results *results)
 	const struct found mine = look(j, results);
 	struct bb_tensor_equality_record record;
 	const void *all;
-	bb_status status = bb_crew_gather(j->driver, &mine, sizeof(mine), &all);
+	bb_status status = bb_crew_gather(j->driver, &bb_payload_number, &mine,
+					  sizeof(mine) / sizeof(uint64_t), &all);
 
 	if (status != BB_OK || !bb_driver_leads(j->driver))
 		return status;

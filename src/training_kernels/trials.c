@@ -53,7 +53,7 @@ static bb_status agree_on_samples(struct bb_trials *t, struct bb_trial *trial, s
 {
 	double *const mine = trial->samples + trial->n - n;
 	const void *all;
-	bb_status status = bb_crew_gather(t->driver, mine, n * sizeof(*mine), &all);
+	bb_status status = bb_crew_gather(t->driver, &bb_payload_seconds, mine, n, &all);
 
 	for (int r = 0; r < t->run->world.nranks && status == BB_OK; r++)
 		for (size_t i = 0; i < n; i++) {
@@ -148,7 +148,7 @@ static bb_status agree_to_stop(struct bb_trials *t, int round, double began, boo
 		enough &= bb_stats_precision(&t->list[i].stats) <= o->precision;
 	enough |= round + 1 >= BB_TRIAL_MOST_ROUNDS;
 	enough |= o->backend->now(t->driver->handle) - began > 1e-9 * (double)o->max_time_ns;
-	status = bb_crew_gather(t->driver, &enough, sizeof(enough), &all);
+	status = bb_crew_gather(t->driver, &bb_payload_flags, &enough, 1, &all);
 	*stop = status == BB_OK && ((const unsigned char *)all)[0];
 	return status;
 }

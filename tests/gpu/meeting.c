@@ -40,8 +40,10 @@ static bool wait_for_all(struct meeting *m)
 	return m->passed != passed;
 }
 
-static bb_status gather(void *own, int local, const void *mine, size_t bytes, void *all)
+static bb_status gather(void *own, int local, const struct bb_payload *table, const void *mine,
+			void *all)
 {
+	const size_t bytes = table->bytes;
 	struct meeting *m = own;
 	bool met;
 

@@ -502,12 +502,13 @@ struct member {
 	bool well;
 };
 
-static bb_status gather(void *own, int local, const void *mine, size_t bytes, void *all)
+static bb_status gather(void *own, int local, const struct bb_payload *table, const void *mine,
+			void *all)
 {
 	const struct process *p = own;
 	const struct bb_exchange exchange = meeting_exchange(p->meeting);
 
-	return exchange.gather(exchange.own, p->first + local, mine, bytes, all);
+	return exchange.gather(exchange.own, p->first + local, table, mine, all);
 }
 
 static void *take_part(void *argument)

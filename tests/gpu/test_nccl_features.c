@@ -451,7 +451,8 @@ static void test_locations(void **state)
 /* ---- whose device is which
  * ---------------------------------------------------------------------------------- */
 
-static bb_status nothing(void *own, int local, const void *mine, size_t bytes, void *all)
+static bb_status nothing(void *own, int local, const struct bb_payload *table, const void *mine,
+			 void *all)
 {
 	return BB_OK;
 }

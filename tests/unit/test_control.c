@@ -360,66 +360,6 @@ static void test_wrong_secret(void **state)
 	assert_int_equal(run_threads(4, fail_to_join, state), 0);
 }
 
-/* What process 0 offers, as process 1 hears it. */
-struct mishearing {
-	size_t offset, length;
-	const void *value;
-	const char *reason;
-};
-
-static bb_status mishear_offer(struct bb_launch *launch, const void *mine, size_t bytes, void *all)
-{
-	struct meeting *m = launch->own;
-	const struct mishearing *heard;
-
-	launch->all_gather = meet_all_gather;
-	meet_all_gather(launch, mine, bytes, all);
-	memcpy(&heard, m->given[MOST_PROCESSES - 1], sizeof(heard));
-	memcpy((char *)all + heard->offset, heard->value, heard->length);
-	return BB_OK;
-}
-
-static void hear_strange_offer(struct process *me)
-{
-	struct mishearing *heard = me->argument;
-	struct bb_control *control = NULL;
-	struct bb_error error = {0};
-
-	memcpy(me->meeting->given[MOST_PROCESSES - 1], &heard, sizeof(heard));
-	me->launch.all_gather = mishear_offer;
-	CHECK(me->meeting, bb_control_open(&control, &me->launch, 0.2, &error) == BB_EBACKEND);
-	CHECK(me->meeting, strstr(error.text, heard->reason) != NULL);
-	CHECK(me->meeting, me->launch.broken && control == NULL);
-}
-
-/* Process 1 of 2 alone is real: nobody else comes. */
-static void test_strange_offers(void **state)
-{
-	const uint16_t many[] = {200, 17, UINT16_MAX};
-	const int32_t no_errno = -1;
-	char endless[64];
-	struct mishearing heard[] = {
-		{70, sizeof(many[0]), &many[0], "the number of addresses is 200, not 0 to 16"},
-		{70, sizeof(many[0]), &many[1], "the number of addresses is 17, not 0 to 16"},
-		{70, sizeof(many[0]), &many[2], "the number of addresses is 65535, not 0 to 16"},
-		{64, sizeof(no_errno), &no_errno, "the error is -1, not 0 to 4095"},
-		{72, sizeof(many[0]), &many[0], "an address family is 200, not 0 to 10"},
-		{74, sizeof(many[0]), &many[0], "a loopback mark is 200, not 0 to 1"},
-		{0, sizeof(endless), endless, "the host has no end"},
-	};
-
-	memset(endless, 'x', sizeof(endless));
-	for (size_t i = 0; i < sizeof(heard) / sizeof(heard[0]); i++) {
-		struct meeting *m = meeting_open(1);
-		struct process me = {
-			.meeting = m, .launch = meeting_launch(m, 1), .argument = &heard[i]};
-
-		me.launch.nprocs = 2;
-		hear_strange_offer(&me);
-		assert_int_equal(meeting_close(m), 0);
-	}
-}
-
 /* ---- who is gone ------------------------------------------------------------------------- */
 
 /* What process 1 of 3 does as its last, on the bare connection; process 0 or it is then gone. */
@@ -628,11 +568,11 @@ static void test_deaf(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_talk),           cmocka_unit_test(test_text),
-		cmocka_unit_test(test_fairness),       cmocka_unit_test(test_files),
-		cmocka_unit_test(test_strangers),      cmocka_unit_test(test_wrong_secret),
-		cmocka_unit_test(test_strange_offers), cmocka_unit_test(test_rubbish),
-		cmocka_unit_test(test_killed),         cmocka_unit_test(test_deaf),
+		cmocka_unit_test(test_talk),      cmocka_unit_test(test_text),
+		cmocka_unit_test(test_fairness),  cmocka_unit_test(test_files),
+		cmocka_unit_test(test_strangers), cmocka_unit_test(test_wrong_secret),
+		cmocka_unit_test(test_rubbish),   cmocka_unit_test(test_killed),
+		cmocka_unit_test(test_deaf),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

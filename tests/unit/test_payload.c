@@ -1,7 +1,7 @@
 /*
  * The decoder of what another process sends: each kind of field, at and beyond its limits.
  */
-#include "launch/payload.h"
+#include "core/payload.h"
 
 #include "core/status.h"
 
@@ -31,7 +31,7 @@ static const struct bb_payload_field sample_fields[] = {
 	BB_PAYLOAD_FIELD("the text", BB_PAYLOAD_TEXT, struct sample, text),
 	BB_PAYLOAD_FIELD("the count", BB_PAYLOAD_UNSIGNED, struct sample, wide, .low = 1,
 			 .high = INT64_MAX),
-	BB_PAYLOAD_FIELD("the time", BB_PAYLOAD_SECONDS, struct sample, seconds),
+	BB_PAYLOAD_FIELD("the time", BB_PAYLOAD_REAL, struct sample, seconds, .high = 9),
 	BB_PAYLOAD_FIELD("the status", BB_PAYLOAD_STATUS, struct sample, status),
 	BB_PAYLOAD_FIELD("the offset", BB_PAYLOAD_SIGNED, struct sample, narrow, .low = -5,
 			 .high = 5),
@@ -39,7 +39,7 @@ static const struct bb_payload_field sample_fields[] = {
 	BB_PAYLOAD_EACH("a rank", BB_PAYLOAD_UNSIGNED, struct sample, list, .rank, 3, .high = 7),
 	BB_PAYLOAD_EACH("a name", BB_PAYLOAD_TEXT, struct sample, list, .name, 3),
 	BB_PAYLOAD_FIELD("the bits", BB_PAYLOAD_ANY, struct sample, bits),
-	{NULL}};
+	{.name = NULL}};
 
 static bool sample_fits(const void *payload)
 {
@@ -88,7 +88,7 @@ static void test_numbers(void **state)
 	accepted(WITH(wide, INT64_MAX));
 	accepted(WITH(narrow, -5));
 	accepted(WITH(small, 200));
-	accepted(WITH(seconds, 1e300));
+	accepted(WITH(seconds, 9));
 	accepted(WITH(list[2].rank, 7));
 	accepted(WITH(bits, UINT64_MAX));
 	refused(WITH(wide, 0), "the count is 0, not 1 to 9223372036854775807");
@@ -98,8 +98,9 @@ static void test_numbers(void **state)
 	refused(WITH(small, 201), "the mark is 201, not 0 to 200");
 	refused(WITH(list[2].rank, 8), "a rank is 8, not 0 to 7");
 	refused(WITH(list[1].rank, UINT32_MAX), "a rank is 4294967295, not 0 to 7");
-	refused(WITH(seconds, -1e-9), "the time is -1e-09 s");
-	refused(WITH(seconds, INFINITY), "the time is inf s");
+	refused(WITH(seconds, -1e-9), "the time is -1e-09, not 0 to 9");
+	refused(WITH(seconds, INFINITY), "the time is inf, not 0 to 9");
+	refused(WITH(seconds, NAN), "the time is nan, not 0 to 9");
 	refused(WITH(small, 13), "its fields do not fit each other");
 }
 

@@ -41,7 +41,7 @@ static bb_status park(struct bb_rank *rank)
 
 	if (!all)
 		return no_memory(rank);
-	status = bb_nccl_gather(rank, &mine, sizeof(mine), all);
+	status = bb_nccl_gather(rank, &bb_payload_flags, &mine, all);
 	free(all);
 	return status;
 }
@@ -95,7 +95,7 @@ bb_status bb_nccl_clock_offset(struct bb_rank *rank, double *offset, double *unc
 
 		BB_TRY(status, park(rank), out);
 		now = bb_clock_now();
-		BB_TRY(status, bb_nccl_gather(rank, &now, sizeof(now), all), out);
+		BB_TRY(status, bb_nccl_gather(rank, &bb_payload_seconds, &now, all), out);
 		after = bb_clock_now();
 		if (i > 0 && after - before >= 2 * *uncertainty)
 			continue;
@@ -193,6 +193,10 @@ static bb_status restore_environment(const struct bb_rank *rank, struct kept *ke
 	return status;
 }
 
+static const struct bb_payload_field id_fields[] = {
+	{"the ID", BB_PAYLOAD_ANY, 0, sizeof(ncclUniqueId), 1, 0, 0, 0}, {.name = NULL}};
+static const struct bb_payload id_table = {"an ID", sizeof(ncclUniqueId), id_fields, NULL};
+
 /* *ID = that of the communicator that this group is going to have. */
 static bb_status gather_id(struct bb_group *group, ncclUniqueId *id)
 {
@@ -204,7 +208,7 @@ static bb_status gather_id(struct bb_group *group, ncclUniqueId *id)
 	if (status == BB_OK && group->me == 0)
 		status = BB_NCCL(rank, ncclGetUniqueId(&mine));
 	if (status == BB_OK)
-		status = bb_nccl_gather(rank, &mine, sizeof(mine), all);
+		status = bb_nccl_gather(rank, &id_table, &mine, all);
 	if (status == BB_OK)
 		*id = all[group->members[0]];
 	free(all);

@@ -19,11 +19,23 @@ struct card {
 	int version;
 };
 
-bb_status bb_nccl_gather(struct bb_rank *rank, const void *mine, size_t bytes, void *all)
+static const struct bb_payload_field card_fields[] = {
+	BB_PAYLOAD_FIELD("the host", BB_PAYLOAD_ANY, struct card, host),
+	BB_PAYLOAD_FIELD("the name", BB_PAYLOAD_TEXT, struct card, name),
+	BB_PAYLOAD_FIELD("the bus", BB_PAYLOAD_TEXT, struct card, bus),
+	BB_PAYLOAD_FIELD("the sharing mark", BB_PAYLOAD_UNSIGNED, struct card, shares, .high = 1),
+	BB_PAYLOAD_FIELD("the capability", BB_PAYLOAD_SIGNED, struct card, capability,
+			 .high = INT32_MAX),
+	BB_PAYLOAD_FIELD("the version", BB_PAYLOAD_SIGNED, struct card, version, .high = INT32_MAX),
+	{.name = NULL}};
+static const struct bb_payload card_table = {"a card", sizeof(struct card), card_fields, NULL};
+
+bb_status bb_nccl_gather(struct bb_rank *rank, const struct bb_payload *table, const void *mine,
+			 void *all)
 {
 	const struct bb_exchange *exchange = &rank->context->config.exchange;
 
-	return exchange->gather(exchange->own, rank->local, mine, bytes, all);
+	return exchange->gather(exchange->own, rank->local, table, mine, all);
 }
 
 /* ---- hosts --------------------------------------------------------------------------- */
@@ -107,7 +119,7 @@ bb_status bb_nccl_meet(struct bb_rank *rank)
 		return bb_fail(rank->context->error, BB_EINTERNAL, "out of memory for rank %d",
 			       rank->rank);
 	rank->host = mine.host;
-	status = bb_nccl_gather(rank, &mine, sizeof(mine), cards);
+	status = bb_nccl_gather(rank, &card_table, &mine, cards);
 	for (int r = 0; r < n && status == BB_OK; r++) {
 		if (!cards[r].shares && is_taken(cards, r))
 			status = refuse_sharing(rank, cards, r);

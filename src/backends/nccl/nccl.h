@@ -252,7 +252,8 @@ void bb_nccl_chosen(struct bb_group *group, char text[BB_CHOSEN_TEXT]);
  * Whoever has failed does not come but leaves: others may be waiting for it where nobody can call
  * them away.
  */
-BB_MUST bb_status bb_nccl_gather(struct bb_rank *rank, const void *mine, size_t bytes, void *all);
+BB_MUST bb_status bb_nccl_gather(struct bb_rank *rank, const struct bb_payload *table,
+				 const void *mine, void *all);
 /*
  * Before the first communicator: BB_EUSAGE on all ranks where some that may not share a GPU would.
  * From here on capability and version are the least of all ranks', so that all decide alike what

@@ -135,7 +135,10 @@ bb_status bb_zero_look_at_result(struct bb_zero_session *s, struct bb_zero_rank 
 	BB_TRY(status, corrupt(z), out);
 	for (size_t u = 0; u < z->zero->units.n; u++)
 		BB_TRY(status, look_at_unit(s, z, u, m), out);
-	BB_TRY(status, bb_crew_gather(s->driver, &m->sum, sizeof(m->sum), &all), out);
+	BB_TRY(status,
+	       bb_crew_gather(s->driver, &bb_payload_number, &m->sum,
+			      sizeof(m->sum) / sizeof(uint64_t), &all),
+	       out);
 	m->sum.wrong = m->sum.checksum = 0;
 	for (int r = 0; r < s->run->world.nranks; r++) {
 		uint64_t of[2];

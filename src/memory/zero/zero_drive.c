@@ -112,7 +112,7 @@ static bb_status agree_on_times(struct bb_zero_session *s, struct bb_zero_measur
 		return BB_OK;
 	for (size_t i = 0; i < n; i++)
 		m->scratch[i] = m->times[i].step;
-	status = bb_crew_gather(s->driver, m->scratch, n * sizeof(double), &all);
+	status = bb_crew_gather(s->driver, &bb_payload_seconds, m->scratch, n, &all);
 	for (int r = 0; r < s->run->world.nranks && status == BB_OK; r++)
 		for (size_t i = 0; i < n; i++) {
 			const double theirs = ((const double *)all)[(size_t)r * n + i];

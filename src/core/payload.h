@@ -6,8 +6,8 @@
  * anything looks at it: a value out of range refuses it with a reason, and text is cleaned of what
  * a terminal would obey.
  */
-#ifndef BB_LAUNCH_PAYLOAD_H
-#define BB_LAUNCH_PAYLOAD_H
+#ifndef BB_CORE_PAYLOAD_H
+#define BB_CORE_PAYLOAD_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@ enum bb_payload_kind {
 	BB_PAYLOAD_ANY,      /* bytes that are never used as a size, an index or text */
 	BB_PAYLOAD_SIGNED,   /* an integer of 1, 2, 4 or 8 bytes, LOW … HIGH */
 	BB_PAYLOAD_UNSIGNED, /* likewise */
-	BB_PAYLOAD_SECONDS,  /* a double, finite and not negative */
+	BB_PAYLOAD_REAL,     /* a double, LOW … HIGH, which INFINITY and NAN are not */
 	BB_PAYLOAD_TEXT,     /* chars that contain a NUL */
 	BB_PAYLOAD_STATUS    /* an int32_t, one of enum bb_status */
 };
@@ -33,7 +33,7 @@ struct bb_payload_field {
 struct bb_payload {
 	const char *name; /* "an offer" */
 	size_t bytes;
-	const struct bb_payload_field *fields; /* the last has no name */
+	const struct bb_payload_field *fields; /* the last: {.name = NULL} */
 	/* Do the fields fit each other? Each is valid by itself. NULL: they always do. */
 	bool (*fits)(const void *payload);
 };
@@ -52,6 +52,8 @@ struct bb_payload {
 		.stride = sizeof(((type *)NULL)->member[0]), __VA_ARGS__                           \
 	}
 
+#define BB_PAYLOAD_MOST_SECONDS 1000000000 /* 30 years: as nanoseconds, still an int64_t */
+
 #define BB_PAYLOAD_WHY 160 /* bytes of a reason */
 
 /*
@@ -65,7 +67,8 @@ void bb_payload_clean(char *text);
 
 /* Single numbers. */
 extern const struct bb_payload bb_payload_number;  /* a double or a uint64_t of any value */
-extern const struct bb_payload bb_payload_seconds; /* a double, finite and not negative */
+extern const struct bb_payload bb_payload_real;    /* a double, -1e18 … 1e18 */
+extern const struct bb_payload bb_payload_seconds; /* a double, -1e9 … 1e9 */
 extern const struct bb_payload bb_payload_status;  /* an int32_t */
 extern const struct bb_payload bb_payload_flags;   /* an unsigned char, any bits */
 

@@ -1,25 +1,36 @@
-#include "launch/payload.h"
+#include "core/payload.h"
 
 #include "core/status.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 static const struct bb_payload_field number_fields[] = {
 	{.name = "a number", .kind = BB_PAYLOAD_ANY, .bytes = sizeof(uint64_t), .count = 1},
-	{NULL}};
-static const struct bb_payload_field seconds_fields[] = {
-	{.name = "a time", .kind = BB_PAYLOAD_SECONDS, .bytes = sizeof(double), .count = 1},
-	{NULL}};
+	{.name = NULL}};
+static const struct bb_payload_field real_fields[] = {{.name = "a number",
+						       .kind = BB_PAYLOAD_REAL,
+						       .bytes = sizeof(double),
+						       .count = 1,
+						       .low = -1000000000000000000,
+						       .high = 1000000000000000000},
+						      {.name = NULL}};
+static const struct bb_payload_field seconds_fields[] = {{.name = "a time in seconds",
+							  .kind = BB_PAYLOAD_REAL,
+							  .bytes = sizeof(double),
+							  .count = 1,
+							  .low = -BB_PAYLOAD_MOST_SECONDS,
+							  .high = BB_PAYLOAD_MOST_SECONDS},
+							 {.name = NULL}};
 static const struct bb_payload_field status_fields[] = {
 	{.name = "the status", .kind = BB_PAYLOAD_STATUS, .bytes = sizeof(int32_t), .count = 1},
-	{NULL}};
+	{.name = NULL}};
 static const struct bb_payload_field flags_fields[] = {
-	{.name = "a flag", .kind = BB_PAYLOAD_ANY, .bytes = 1, .count = 1}, {NULL}};
+	{.name = "a flag", .kind = BB_PAYLOAD_ANY, .bytes = 1, .count = 1}, {.name = NULL}};
 
 const struct bb_payload bb_payload_number = {"a number", sizeof(uint64_t), number_fields, NULL};
+const struct bb_payload bb_payload_real = {"a number", sizeof(double), real_fields, NULL};
 const struct bb_payload bb_payload_seconds = {"a time", sizeof(double), seconds_fields, NULL};
 const struct bb_payload bb_payload_status = {"a status", sizeof(int32_t), status_fields, NULL};
 const struct bb_payload bb_payload_flags = {"flags", 1, flags_fields, NULL};
@@ -82,16 +93,16 @@ static bool decode_unsigned(const struct bb_payload_field *f, const char *at,
 	return refuse_number(f, why, number);
 }
 
-static bool decode_seconds(const struct bb_payload_field *f, const char *at,
-			   char why[BB_PAYLOAD_WHY])
+static bool decode_real(const struct bb_payload_field *f, const char *at, char why[BB_PAYLOAD_WHY])
 {
 	double value;
+	char number[24];
 
 	memcpy(&value, at, sizeof(value));
-	if (isfinite(value) && value >= 0)
+	if (value >= (double)f->low && value <= (double)f->high)
 		return true;
-	snprintf(why, BB_PAYLOAD_WHY, "%s is %g s", f->name, value);
-	return false;
+	snprintf(number, sizeof(number), "%g", value);
+	return refuse_number(f, why, number);
 }
 
 static bool decode_status(const struct bb_payload_field *f, const char *at,
@@ -146,8 +157,8 @@ static bool decode_field(const struct bb_payload_field *f, char *at, char why[BB
 		return decode_signed(f, at, why);
 	case BB_PAYLOAD_UNSIGNED:
 		return decode_unsigned(f, at, why);
-	case BB_PAYLOAD_SECONDS:
-		return decode_seconds(f, at, why);
+	case BB_PAYLOAD_REAL:
+		return decode_real(f, at, why);
 	case BB_PAYLOAD_TEXT:
 		return decode_text(f, at, why);
 	case BB_PAYLOAD_STATUS:
