@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
@@ -38,6 +37,24 @@ struct note {
 	double end_unix_s;
 	char text[BB_CHILD_TEXT]; /* BEGIN: the state of the library; CELL: why it is skipped */
 };
+
+static const struct bb_payload_field note_fields[] = {
+	BB_PAYLOAD_FIELD("the magic", BB_PAYLOAD_UNSIGNED, struct note, magic, .low = MAGIC,
+			 .high = MAGIC),
+	BB_PAYLOAD_FIELD("the kind", BB_PAYLOAD_UNSIGNED, struct note, kind, .high = KINDS - 1),
+	BB_PAYLOAD_FIELD("the length", BB_PAYLOAD_UNSIGNED, struct note, bytes, .high = UINT32_MAX),
+	BB_PAYLOAD_FIELD("the number of ranks", BB_PAYLOAD_SIGNED, struct note, nranks,
+			 .high = INT32_MAX),
+	BB_PAYLOAD_FIELD("the cell", BB_PAYLOAD_UNSIGNED, struct note, cell, .high = INT64_MAX),
+	BB_PAYLOAD_FIELD("the size", BB_PAYLOAD_UNSIGNED, struct note, cell_bytes,
+			 .high = INT64_MAX),
+	BB_PAYLOAD_FIELD("the repeats", BB_PAYLOAD_UNSIGNED, struct note, repeats,
+			 .high = INT64_MAX),
+	BB_PAYLOAD_FIELD("the directions", BB_PAYLOAD_UNSIGNED, struct note, both_ways, .high = 1),
+	BB_PAYLOAD_FIELD("the end", BB_PAYLOAD_REAL, struct note, end_unix_s, .high = INT64_MAX),
+	BB_PAYLOAD_FIELD("the text", BB_PAYLOAD_TEXT, struct note, text),
+	{.name = NULL}};
+static const struct bb_payload note_table = {"a note", sizeof(struct note), note_fields, NULL};
 
 /* ---- in the child ---------------------------------------------------------------------------- */
 
@@ -239,10 +256,11 @@ static bb_status start(struct child *c)
 
 /* ---- in the parent: what it says ------------------------------------------------------------- */
 
-static bb_status fail_nonsense(struct child *c)
+static bb_status fail_nonsense(struct child *c, const char *why)
 {
 	return bb_fail(&c->pairs->run->error, BB_EINTERNAL,
-		       SUBJECT " says what makes no sense after %zu of its cells", c->told);
+		       SUBJECT " says what makes no sense after %zu of its cells: it %s", c->told,
+		       why);
 }
 
 /* The cells at the end of the plan are the child's plan; NULL: it is none of them. */
@@ -267,29 +285,18 @@ static bool is_sound(const struct child *c, const struct note *note)
 	const bool of_cell = note->kind == CELL || note->kind == AGAIN;
 	const size_t behind = of_cell && !*note->text ? parts_bytes(c->pairs) : 0;
 
-	return note->magic == MAGIC && note->kind < KINDS && !c->ended &&
-	       note->bytes == sizeof(*note) + behind &&
-	       note->nranks == c->pairs->run->world.nranks &&
-	       memchr(note->text, '\0', sizeof(note->text)) &&
-	       (!of_cell || cell_of(c->pairs, note));
+	return !c->ended && note->bytes == sizeof(*note) + behind &&
+	       note->nranks == c->pairs->run->world.nranks && (!of_cell || cell_of(c->pairs, note));
 }
 
-static bool is_time(double seconds)
+static bb_status decode_parts(struct child *c, struct bb_pair_part *parts, size_t n)
 {
-	return isfinite(seconds) && seconds >= 0;
-}
+	char why[BB_PAYLOAD_WHY];
 
-static bool are_parts(const struct bb_pair_part *parts, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		const struct bb_pair_part *p = &parts[i];
-
-		if (p->rounds < 0 || p->rounds > BB_PAIR_MOST_ROUNDS || p->samples < p->rounds ||
-		    !is_time(p->low) || !is_time(p->mid) || !is_time(p->high) || !is_time(p->p50) ||
-		    !is_time(p->p99) || !is_time(p->min) || !is_time(p->max))
-			return false;
-	}
-	return true;
+	for (size_t i = 0; i < n; i++)
+		if (!bb_payload_decode(&bb_pair_part_table, &parts[i], why))
+			return fail_nonsense(c, why);
+	return BB_OK;
 }
 
 /* Each cell is told once, or, again, once more. */
@@ -301,7 +308,7 @@ static bb_status take_cell(struct child *c, const struct note *note)
 	const size_t bytes = parts_bytes(c->pairs);
 
 	if (*to || *child->skip || (note->kind == AGAIN && (!child->first || *note->text)))
-		return fail_nonsense(c);
+		return fail_nonsense(c, "told a cell twice");
 	if (note->kind == CELL) {
 		c->told++;
 		child->end_unix_s = note->end_unix_s;
@@ -314,7 +321,7 @@ static bb_status take_cell(struct child *c, const struct note *note)
 	if (!*to)
 		return bb_fail(&c->pairs->run->error, BB_EINTERNAL, "out of memory for results");
 	memcpy(*to, c->message + sizeof(*note), bytes);
-	return are_parts(*to, bytes / sizeof(**to)) ? BB_OK : fail_nonsense(c);
+	return decode_parts(c, *to, bytes / sizeof(**to));
 }
 
 static bb_status take(struct child *c, const struct note *note)
@@ -343,6 +350,7 @@ static bb_status take(struct child *c, const struct note *note)
 /* All that it has said so far. */
 static bb_status listen(struct child *c)
 {
+	char why[BB_PAYLOAD_WHY];
 	struct note note;
 	bb_status status = BB_OK;
 
@@ -353,8 +361,10 @@ static bb_status listen(struct child *c)
 
 		if (headed) {
 			memcpy(&note, c->message, sizeof(note));
+			if (!bb_payload_decode(&note_table, &note, why))
+				return fail_nonsense(c, why);
 			if (!is_sound(c, &note))
-				return fail_nonsense(c);
+				return fail_nonsense(c, "sent a note of another plan");
 			all = note.bytes;
 		}
 		if (headed && c->filled == all) {
