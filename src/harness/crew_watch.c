@@ -62,7 +62,8 @@ struct watch {
 	bool obeyed; /* process 0 ended the run */
 	bool common; /* the cause is one that every process but 0 sees */
 	bool gone_said;
-	char what[BB_WHAT_TEXT]; /* expired */
+	char gone_why[BB_NEWS_TEXT]; /* what it sent last that is not valid; else empty */
+	char what[BB_WHAT_TEXT];     /* expired */
 };
 
 static void note(double *first, double now)
@@ -78,6 +79,13 @@ static bool failed(const struct watch *w)
 
 /* ---- the end --------------------------------------------------------------------------- */
 
+static void name_gone(const struct watch *w, struct bb_strbuf *out)
+{
+	bb_report_name(w->config, w->gone, out);
+	bb_strbuf_addf(out, " %s",
+		       *w->gone_why ? w->gone_why : "is gone: its process ended without a word");
+}
+
 /* Who is gone is told even where something else came to light first: it may be why. */
 static void say_gone(struct watch *w)
 {
@@ -88,10 +96,9 @@ static void say_gone(struct watch *w)
 	if (w->gone < 0 || w->gone_said || w->stopped == 0 || !failed(w) || w->obeyed)
 		return;
 	w->gone_said = true;
-	bb_report_name(w->config, w->gone, &name);
+	name_gone(w, &name);
 	length = strlen(error->text);
-	snprintf(error->text + length, sizeof(error->text) - length,
-		 "; %s is gone: its process ended without a word", bb_strbuf_text(&name));
+	snprintf(error->text + length, sizeof(error->text) - length, "; %s", bb_strbuf_text(&name));
 	bb_strbuf_free(&name);
 }
 
@@ -204,10 +211,15 @@ static void answer(const struct watch *w)
 	}
 }
 
-static void hear_gone(struct watch *w, int proc)
+static void hear_gone(struct watch *w, const struct bb_news *news)
 {
+	const int proc = news->proc;
+
 	note(&w->troubled, w->now);
-	w->gone = w->gone < 0 ? proc : w->gone;
+	if (w->gone < 0) {
+		w->gone = proc;
+		memcpy(w->gone_why, news->text, sizeof(w->gone_why));
+	}
 	w->common = w->common || w->proc != 0;
 	w->culprit = w->culprit == proc ? -1 : w->culprit;
 	/* Who goes later goes because the run is over. */
@@ -244,7 +256,7 @@ static void hear(struct watch *w)
 			answer(w);
 			break;
 		case BB_NEWS_GONE:
-			hear_gone(w, news.proc);
+			hear_gone(w, &news);
 			break;
 		}
 	}
@@ -355,10 +367,9 @@ static void settle(struct watch *w)
 	if (w->stopped != 0 || w->troubled == 0 || w->now < settled || w->expired != 0)
 		return;
 	if (w->gone >= 0) {
-		bb_report_name(w->config, w->gone, &name);
+		name_gone(w, &name);
 		w->gone_said = true;
-		bb_fail(w->config->error, BB_EBACKEND,
-			"%s is gone: its process ended without a word", bb_strbuf_text(&name));
+		bb_fail(w->config->error, BB_EBACKEND, "%s", bb_strbuf_text(&name));
 	} else if (!w->signal) {
 		bb_report_name(w->config, w->left, &name);
 		bb_fail(w->config->error, BB_EBACKEND, "%s was ended by signal %d",

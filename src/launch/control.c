@@ -1,5 +1,6 @@
 #include "launch/control_inside.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -13,13 +14,10 @@ static bool is_for_me(const struct bb_control *control, const struct bb_frame *f
 	case BB_NEWS_NONE:
 		return true;
 	case BB_NEWS_FAILED:
-		return control->proc == 0 && frame->status != BB_OK;
 	case BB_NEWS_LEFT:
-		return control->proc == 0 && frame->signal != 0;
 	case BB_NEWS_ANSWER:
 		return control->proc == 0;
 	case BB_NEWS_STOP:
-		return control->proc != 0 && (frame->status != BB_OK || frame->signal != 0);
 	case BB_NEWS_ASKED:
 		return control->proc != 0;
 	case BB_NEWS_GONE:
@@ -50,6 +48,9 @@ static bool listen_to(const struct bb_control *control, struct bb_wire *wire, st
 		read_frame(&wire->frame, news);
 	else
 		news->kind = BB_NEWS_GONE;
+	if (news->kind == BB_NEWS_GONE)
+		snprintf(news->text, sizeof(news->text), "%s",
+			 heard == BB_HEARD_END ? wire->why : "sent a frame of another process");
 	if (news->kind == BB_NEWS_NONE || news->kind == BB_NEWS_GONE)
 		bb_wire_close(wire);
 	news->proc = (int)(wire - control->wires);

@@ -45,8 +45,9 @@ enum bb_news_kind {
 			   INSIDE the last one or not */
 	BB_NEWS_STOP,   /* elsewhere: the run is over, with STATUS or because of SIGNAL (not 0) */
 	BB_NEWS_ASKED,  /* elsewhere: answer how far the ranks of this process have come */
-	BB_NEWS_GONE    /* process PROC went without goodbye (elsewhere than at 0: process 0); the
-			   last that is heard of it */
+	BB_NEWS_GONE    /* process PROC went without goodbye (elsewhere than at 0: process 0), or
+			   was sent away because it sent what TEXT says; the last that is heard of
+			   it */
 };
 
 #define BB_NEWS_TEXT 512

@@ -1,6 +1,9 @@
 #include "launch/tcp.h"
 
+#include "core/clock.h"
+
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +11,7 @@
 #include <sys/uio.h>
 
 /* That the control channel has to say who is gone, and why. */
-#define GONE_MS 1000
+#define GONE_S 1.0
 
 enum progress { UNDER_WAY, DONE, BROKEN };
 
@@ -51,6 +54,13 @@ static enum progress pull_head(struct bb_wire *wire, struct bb_tcp_transfer *t)
 		return UNDER_WAY;
 	t->headed = heard == BB_HEARD_FRAME && wire->frame.kind == BB_FRAME_DATA &&
 		    wire->frame.entered == t->bytes;
+	if (heard == BB_HEARD_FRAME && wire->frame.kind == BB_FRAME_DATA && !t->headed)
+		snprintf(wire->why, sizeof(wire->why),
+			 "sent %" PRIu64 " bytes where %zu are expected", wire->frame.entered,
+			 t->bytes);
+	else if (heard == BB_HEARD_FRAME && !t->headed)
+		snprintf(wire->why, sizeof(wire->why), "sent a frame of kind %d instead of data",
+			 wire->frame.kind);
 	return t->headed ? DONE : BROKEN;
 }
 
@@ -89,34 +99,58 @@ void bb_tcp_tell_stop(struct bb_tcp *tcp, bb_status status)
 		bb_wire_send(&tcp->wires[i], &frame, "", 0);
 }
 
-/* Elsewhere than at process 0: did that say, as its last, that the run is over? */
-static bool is_stopped(struct bb_wire *wire)
+static bool is_stop(const struct bb_wire *wire)
 {
-	if (wire->got == 0 && wire->frame.kind == BB_NEWS_STOP && wire->frame.status != BB_OK)
-		return true;
-	/* It may have come while this process was sending. */
-	return bb_wire_receive(wire) == BB_HEARD_FRAME && wire->frame.kind == BB_NEWS_STOP &&
-	       wire->frame.status != BB_OK;
+	return wire->frame.kind == BB_NEWS_STOP && wire->frame.status != BB_OK;
 }
 
-/* The connection to process I is broken. */
+/*
+ * Elsewhere than at process 0: does that say, as its last and within SECONDS, that the run is over?
+ * It may have come while this process was sending.
+ */
+static bool hear_stop(struct bb_wire *wire, double seconds)
+{
+	const double end = bb_clock_now() + seconds;
+	enum bb_heard heard;
+
+	if (wire->got == 0 && is_stop(wire))
+		return true;
+	while ((heard = bb_wire_receive(wire)) == BB_HEARD_NOTHING && bb_clock_now() < end)
+		poll(&(struct pollfd){.fd = wire->fd, .events = POLLIN}, 1, 50);
+	return heard == BB_HEARD_FRAME && is_stop(wire);
+}
+
+/* The connection to process I is broken, or it sent what is not valid. */
 static bb_status lose(struct bb_launch *launch, int i)
 {
 	struct bb_tcp *tcp = launch->own;
+	struct bb_wire *wire = &tcp->wires[i];
+	const double end = bb_clock_now() + GONE_S;
 	char name[112];
 
-	if (tcp->proc != 0 && is_stopped(&tcp->wires[0])) {
+	snprintf(tcp->cause, sizeof(tcp->cause), "%s %s", bb_tcp_name(name, &tcp->hello[i]),
+		 *wire->why ? wire->why : "is gone: its process ended without a word");
+	if (tcp->proc != 0 && hear_stop(wire, GONE_S)) {
 		launch->silent = true;
-		return (bb_status)tcp->wires[0].frame.status;
+		return (bb_status)wire->frame.status;
 	}
-	poll(NULL, 0, GONE_MS);
+	while (bb_clock_now() < end)
+		poll(NULL, 0, 50);
 	if (tcp->proc == 0)
 		bb_tcp_tell_stop(tcp, BB_EBACKEND);
 	launch->silent = tcp->proc != 0 && !tcp->speaks;
-	snprintf(tcp->cause, sizeof(tcp->cause), "%s is gone: its process ended without a word",
-		 bb_tcp_name(name, &tcp->hello[i]));
 	launch->cause = tcp->cause;
 	return BB_EBACKEND;
+}
+
+static void tcp_refuse(struct bb_launch *launch)
+{
+	struct bb_tcp *tcp = launch->own;
+
+	if (tcp->proc == 0)
+		bb_tcp_tell_stop(tcp, BB_EBACKEND);
+	else
+		launch->silent = hear_stop(&tcp->wires[0], GONE_S) || !tcp->speaks;
 }
 
 /* All transfers, with MOVE: push or pull. */
@@ -275,6 +309,7 @@ struct bb_launch bb_tcp_launch(struct bb_tcp *tcp)
 		.barrier = tcp_barrier,
 		.close = tcp_close,
 		.abandon = tcp_abandon,
+		.refuse = tcp_refuse,
 		.own = tcp,
 	};
 }

@@ -46,7 +46,7 @@ struct bb_tcp {
 	struct bb_tcp_transfer *transfers;
 	struct pollfd *fds;
 	bool speaks; /* elsewhere than at process 0: for its host, where process 0 cannot */
-	char cause[160];
+	char cause[112 + BB_PAYLOAD_WHY];
 };
 
 struct bb_tcp *bb_tcp_new(int proc, int nprocs); /* without connections; NULL: out of memory */

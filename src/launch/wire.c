@@ -5,6 +5,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define MOST_SIGNAL 64
+
 void bb_wire_send(struct bb_wire *wire, struct bb_frame *frame, const char *text, size_t length)
 {
 	ssize_t sent;
@@ -25,29 +27,66 @@ void bb_wire_send(struct bb_wire *wire, struct bb_frame *frame, const char *text
 	shutdown(wire->fd, SHUT_WR);
 }
 
-/* Is what is there of the frame in order so far, and how long will it be? */
-static bool is_frame(const struct bb_wire *wire, size_t *length)
-{
-	const struct bb_frame *frame = &wire->frame;
+static const struct bb_payload_field frame_fields[] = {
+	BB_PAYLOAD_FIELD("the magic", BB_PAYLOAD_UNSIGNED, struct bb_frame, magic,
+			 .low = BB_FRAME_MAGIC, .high = BB_FRAME_MAGIC),
+	BB_PAYLOAD_FIELD("the kind", BB_PAYLOAD_UNSIGNED, struct bb_frame, kind,
+			 .high = BB_FRAME_DATA),
+	BB_PAYLOAD_FIELD("the length", BB_PAYLOAD_UNSIGNED, struct bb_frame, length,
+			 .high = BB_NEWS_TEXT - 1),
+	BB_PAYLOAD_FIELD("the status", BB_PAYLOAD_STATUS, struct bb_frame, status),
+	BB_PAYLOAD_FIELD("the signal", BB_PAYLOAD_SIGNED, struct bb_frame, signal,
+			 .high = MOST_SIGNAL),
+	BB_PAYLOAD_FIELD("the rank", BB_PAYLOAD_SIGNED, struct bb_frame, rank, .high = INT32_MAX),
+	BB_PAYLOAD_FIELD("the mark of who is inside", BB_PAYLOAD_UNSIGNED, struct bb_frame, inside,
+			 .high = 1),
+	BB_PAYLOAD_FIELD("the number of collectives", BB_PAYLOAD_ANY, struct bb_frame, entered),
+	{.name = NULL}};
 
-	*length = BB_FRAME_HEAD;
+/* A failure has a status, and whoever leaves a signal; that somebody is gone is never sent. */
+static bool frame_fits(const void *payload)
+{
+	const struct bb_frame *frame = payload;
+
+	switch ((enum bb_news_kind)frame->kind) {
+	case BB_NEWS_FAILED:
+		return frame->status != BB_OK;
+	case BB_NEWS_LEFT:
+		return frame->signal != 0;
+	case BB_NEWS_STOP:
+		return frame->status != BB_OK || frame->signal != 0;
+	case BB_NEWS_GONE:
+		return false;
+	case BB_NEWS_NONE:
+	case BB_NEWS_ANSWER:
+	case BB_NEWS_ASKED:
+		break;
+	}
+	return true;
+}
+
+static const struct bb_payload frame_table = {"a frame", BB_FRAME_HEAD, frame_fields, frame_fits};
+
+/* The bytes of the frame that is under way; 0: what is there is none. */
+static size_t frame_length(struct bb_wire *wire)
+{
 	if (wire->got < BB_FRAME_HEAD)
-		return true;
-	*length += frame->length;
-	return frame->magic == BB_FRAME_MAGIC && frame->kind <= BB_FRAME_DATA &&
-	       frame->kind != BB_NEWS_GONE && frame->length < BB_NEWS_TEXT && frame->inside <= 1 &&
-	       frame->status >= BB_OK && frame->status <= BB_EDATA && frame->signal >= 0;
+		return BB_FRAME_HEAD;
+	if (wire->got == BB_FRAME_HEAD && !bb_payload_decode(&frame_table, &wire->frame, wire->why))
+		return 0;
+	return BB_FRAME_HEAD + wire->frame.length;
 }
 
 enum bb_heard bb_wire_receive(struct bb_wire *wire)
 {
 	size_t length;
 
-	while (is_frame(wire, &length)) {
+	while ((length = frame_length(wire)) > 0) {
 		ssize_t got;
 
 		if (wire->got == length) {
 			wire->frame.text[wire->frame.length] = '\0';
+			bb_payload_clean(wire->frame.text);
 			wire->got = 0;
 			return BB_HEARD_FRAME;
 		}

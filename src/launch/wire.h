@@ -4,6 +4,7 @@
 #ifndef BB_LAUNCH_WIRE_H
 #define BB_LAUNCH_WIRE_H
 
+#include "core/payload.h"
 #include "launch/control.h"
 
 #include <stddef.h>
@@ -37,12 +38,13 @@ struct bb_wire {
 	bool mute;  /* nothing can be sent any more */
 	size_t got; /* bytes of FRAME that are there */
 	struct bb_frame frame;
+	char why[BB_PAYLOAD_WHY]; /* it ended: "sent …", what was no valid frame; else empty */
 };
 
 enum bb_heard {
 	BB_HEARD_NOTHING,
 	BB_HEARD_FRAME, /* a whole one, valid in itself; its text ends with NUL */
-	BB_HEARD_END    /* closed, broken, or what came is no frame */
+	BB_HEARD_END    /* closed, broken, or what came is no valid frame (WHY) */
 };
 
 /* Send LENGTH bytes of TEXT behind the head of FRAME, whose magic and length it sets. */

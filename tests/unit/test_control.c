@@ -367,35 +367,46 @@ struct rubbish {
 	int proc; /* who sends it */
 	struct bb_frame frame;
 	size_t length;
+	bool whole; /* enough of it to say what is wrong */
 };
 
 static const struct rubbish rubbish[] = {
-	{1, {.magic = 1, .kind = BB_NEWS_FAILED, .status = 3}, BB_FRAME_HEAD},
-	{1, {.magic = BB_FRAME_MAGIC, .kind = 200}, BB_FRAME_HEAD},
-	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_GONE}, BB_FRAME_HEAD},
-	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_STOP, .status = 3}, BB_FRAME_HEAD},
-	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_ASKED}, BB_FRAME_HEAD},
-	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_FAILED}, BB_FRAME_HEAD},
-	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_FAILED, .status = 99}, BB_FRAME_HEAD},
-	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_FAILED, .status = -1}, BB_FRAME_HEAD},
-	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_LEFT}, BB_FRAME_HEAD},
-	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_LEFT, .signal = -9}, BB_FRAME_HEAD},
-	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_ANSWER, .inside = 2}, BB_FRAME_HEAD},
+	{1, {.magic = 1, .kind = BB_NEWS_FAILED, .status = 3}, BB_FRAME_HEAD, true},
+	{1, {.magic = BB_FRAME_MAGIC, .kind = 200}, BB_FRAME_HEAD, true},
+	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_GONE}, BB_FRAME_HEAD, true},
+	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_STOP, .status = 3}, BB_FRAME_HEAD, true},
+	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_ASKED}, BB_FRAME_HEAD, true},
+	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_FAILED}, BB_FRAME_HEAD, true},
+	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_FAILED, .status = 99}, BB_FRAME_HEAD, true},
+	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_FAILED, .status = -1}, BB_FRAME_HEAD, true},
+	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_FAILED, .status = 256}, BB_FRAME_HEAD, true},
+	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_FAILED, .status = 6}, BB_FRAME_HEAD, true},
+	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_LEFT, .signal = 65}, BB_FRAME_HEAD, true},
+	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_ANSWER, .rank = -1}, BB_FRAME_HEAD, true},
+	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_LEFT}, BB_FRAME_HEAD, true},
+	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_LEFT, .signal = -9}, BB_FRAME_HEAD, true},
+	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_ANSWER, .inside = 2}, BB_FRAME_HEAD, true},
 	/* Longer than any. */
 	{1,
 	 {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_FAILED, .status = 3, .length = BB_NEWS_TEXT},
-	 sizeof(struct bb_frame)},
+	 sizeof(struct bb_frame),
+	 true},
 	{1,
 	 {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_FAILED, .status = 3, .length = 65535},
-	 sizeof(struct bb_frame)},
+	 sizeof(struct bb_frame),
+	 true},
 	/* Cut off, in the head and in the text. */
-	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_FAILED, .status = 3}, BB_FRAME_HEAD - 1},
+	{1,
+	 {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_FAILED, .status = 3},
+	 BB_FRAME_HEAD - 1,
+	 false},
 	{1,
 	 {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_FAILED, .status = 3, .length = 100},
-	 BB_FRAME_HEAD + 99},
-	{0, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_FAILED, .status = 3}, BB_FRAME_HEAD},
-	{0, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_STOP}, BB_FRAME_HEAD},
-	{0, {.magic = 0}, BB_FRAME_HEAD},
+	 BB_FRAME_HEAD + 99,
+	 false},
+	{0, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_FAILED, .status = 3}, BB_FRAME_HEAD, true},
+	{0, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_STOP}, BB_FRAME_HEAD, true},
+	{0, {.magic = 0}, BB_FRAME_HEAD, true},
 };
 
 static void talk_rubbish(struct process *me)
@@ -415,6 +426,7 @@ static void talk_rubbish(struct process *me)
 		const struct bb_news news = hear(control);
 
 		CHECK(me->meeting, news.kind == BB_NEWS_GONE && news.proc == r->proc);
+		CHECK(me->meeting, (strncmp(news.text, "sent a frame ", 13) == 0) == r->whole);
 		CHECK(me->meeting, hear_within(control, 0.03).kind == BB_NEWS_NONE);
 	}
 	/* The others still hear each other. */
