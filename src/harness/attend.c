@@ -206,6 +206,8 @@ bb_status bb_run_begin(struct bb_run *run, struct bb_driver *driver, double copy
 	BB_TRY(status, compare_hosts(run, driver, &lines), out);
 	if (!bb_driver_leads(driver))
 		goto out;
+	if (run->launch.note)
+		bb_strbuf_addf(&lines, "# Launch: %s\n", run->launch.note);
 	if (run->options.backend->explain)
 		run->options.backend->explain(run->context, &lines);
 	/* Virtual ranks live nowhere. */

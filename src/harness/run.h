@@ -38,6 +38,7 @@ struct bb_run {
 	struct bb_error nothing; /* why there is nothing to run; told in the end */
 	struct bb_launch launch; /* zeroed until it is open */
 	struct bb_assembly assembly;
+	struct bb_secret *secret;   /* NULL: none */
 	struct bb_control *control; /* NULL: one process */
 	struct bb_guard guard;
 	bool guarded;

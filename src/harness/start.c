@@ -49,10 +49,7 @@ static bb_status open_launch(struct bb_run *run)
 	/* So that who could not connect is told before the guard only knows that it took too long.
 	 */
 	const double half_s = 0.5e-9 * (double)run->options.timeout_ns;
-	const struct bb_launch_request request = {
-		.callers = callers_of(run),
-		.timeout_s = half_s,
-	};
+	struct bb_launch_request request = {.callers = callers_of(run), .timeout_s = half_s};
 	bb_status status;
 
 	run->assembly = (struct bb_assembly){.launch = &run->launch, .error = &run->error};
@@ -60,6 +57,8 @@ static bb_status open_launch(struct bb_run *run)
 		run->launch = bb_launch_single();
 		return BB_OK;
 	}
+	BB_TRY(status, bb_secret_open(&run->secret, &run->error), out);
+	request.secret = run->secret;
 	bb_guard_signals(); /* before the library starts threads of its own */
 	BB_TRY(status, bb_run_guard(run, BB_STAGE_START), out);
 	BB_TRY(status, kind->open(&run->launch, &request, &run->error), out);
@@ -70,8 +69,8 @@ static bb_status open_launch(struct bb_run *run)
 				   run->options.backend),
 	       out);
 	BB_TRY(status, bb_run_guard(run, BB_STAGE_CONNECT), out);
-	status = bb_control_open(&run->control, &run->launch, half_s > 0 ? half_s : CONNECT_SECONDS,
-				 &run->error);
+	status = bb_control_open(&run->control, &run->launch, run->secret,
+				 half_s > 0 ? half_s : CONNECT_SECONDS, &run->error);
 	run->assembly.lost |= run->launch.broken;
 out:
 	return status;
@@ -255,6 +254,7 @@ void bb_run_close(struct bb_run *run)
 	if (run->launch.close)
 		run->launch.close(&run->launch);
 	bb_assembly_close(&run->assembly);
+	bb_secret_close(run->secret);
 	free(run->infos);
 	bb_run_unguard(run);
 }

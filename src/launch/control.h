@@ -18,6 +18,7 @@
 #define BB_LAUNCH_CONTROL_H
 
 #include "launch/launch.h"
+#include "launch/secret.h"
 
 #include <stdint.h>
 
@@ -25,12 +26,14 @@ struct bb_control;
 
 /*
  * Connect all processes of LAUNCH within TIMEOUT_S (more than 0) seconds; collective over them. The
- * addresses of process 0 and a secret travel through the launch, so that nobody else can join.
+ * addresses of process 0 and a password travel through the launch, so that nobody else can join;
+ * with SECRET (NULL: none) both sides of each connection prove that they know it as well.
  * Fails in all processes alike, naming the one that could not connect, unless the launch breaks
  * (launch.broken). *CONTROL is NULL for a launch of one process.
  */
 BB_MUST bb_status bb_control_open(struct bb_control **control, struct bb_launch *launch,
-				  double timeout_s, struct bb_error *error);
+				  const struct bb_secret *secret, double timeout_s,
+				  struct bb_error *error);
 /*
  * Says goodbye, so that nobody takes this for a failure. Also for a process whose drivers are stuck
  * and that will just _exit.

@@ -35,7 +35,9 @@ struct offer {
 	uint16_t port;
 	uint16_t naddresses;
 	struct address addresses[BB_STAR_ADDRESSES];
-	unsigned char secret[2][16]; /* of who comes, and of who answers */
+	uint16_t secured; /* it has BUSBENCH_SECRET */
+	uint16_t spare[3];
+	unsigned char password[2][16]; /* of who comes, and of who answers */
 };
 
 static const struct bb_payload_field offer_fields[] = {
@@ -50,7 +52,9 @@ static const struct bb_payload_field offer_fields[] = {
 			BB_STAR_ADDRESSES, .high = 1),
 	BB_PAYLOAD_EACH("an address", BB_PAYLOAD_ANY, struct offer, addresses, .bytes,
 			BB_STAR_ADDRESSES),
-	BB_PAYLOAD_FIELD("the secret", BB_PAYLOAD_ANY, struct offer, secret),
+	BB_PAYLOAD_FIELD("the mark of a secret", BB_PAYLOAD_UNSIGNED, struct offer, secured,
+			 .high = 1),
+	BB_PAYLOAD_FIELD("the password", BB_PAYLOAD_ANY, struct offer, password),
 	{.name = NULL}};
 
 /* Each address that counts is of a family that is known. */
@@ -143,7 +147,7 @@ static int take(struct bb_star *star, const struct bb_hello *hello, int fd)
 	int error;
 
 	if (hello->proc <= 0 || hello->proc >= o->launch->nprocs ||
-	    o->control->wires[hello->proc].fd >= 0 || !bb_star_answer(star, fd))
+	    o->control->wires[hello->proc].fd >= 0 || !bb_star_answer(star))
 		return -1;
 	error = adopt(o->control, hello->proc, fd);
 	o->missing -= error == 0;
@@ -240,17 +244,17 @@ static int prepare(struct opening *o)
 		error = make_control(o);
 	if (error || o->launch->proc != 0)
 		return error;
-	if (getrandom(o->mine.secret, sizeof(o->mine.secret), 0) != sizeof(o->mine.secret))
+	if (getrandom(o->mine.password, sizeof(o->mine.password), 0) != sizeof(o->mine.password))
 		return errno;
 	error = list_addresses(&o->mine);
-	return error ? error : bb_star_listen(&o->star, &o->mine.port);
+	return error ? error : bb_star_listen(&o->star, NULL, 0, &o->mine.port);
 }
 
 static int connect_all(struct opening *o)
 {
 	o->star.end = bb_clock_now() + o->timeout;
 	o->missing = o->launch->nprocs - 1;
-	memcpy(o->star.secret, o->offers[0].secret, sizeof(o->star.secret));
+	memcpy(o->star.identity.password, o->offers[0].password, sizeof(o->star.identity.password));
 	return o->launch->proc == 0 ? receive_all(o) : reach_process_0(o);
 }
 
@@ -335,11 +339,26 @@ static bb_status agree(struct opening *o, int mine, int32_t *errors, bool connec
 	return status == BB_OK ? judge(o, errors, connected, error) : status;
 }
 
+/* Who has the secret connects to nobody who has not: better said now than found out in vain. */
+static bb_status compare_secrets(const struct opening *o, struct bb_error *error)
+{
+	for (int p = 1; p < o->launch->nprocs; p++)
+		if (o->offers[p].secured != o->offers[0].secured)
+			return bb_fail(error, BB_EUSAGE,
+				       "process %d (%s) has %s BUSBENCH_SECRET, process 0 (%s) %s; "
+				       "give all the same",
+				       p, o->offers[p].host, o->offers[p].secured ? "a" : "no",
+				       o->offers[0].host,
+				       o->offers[0].secured ? "has" : "has none");
+	return BB_OK;
+}
+
 static bb_status run_opening(struct opening *o, int32_t *errors, struct bb_error *error)
 {
 	bb_status status;
 
 	o->mine.error = prepare(o);
+	o->mine.secured = o->star.identity.secret != NULL;
 	gethostname(o->mine.host, sizeof(o->mine.host) - 1);
 	status = exchange(o, &offer_table, &o->mine, o->offers, error);
 	if (status != BB_OK)
@@ -347,17 +366,21 @@ static bb_status run_opening(struct opening *o, int32_t *errors, struct bb_error
 	for (int p = 0; p < o->launch->nprocs; p++)
 		errors[p] = o->offers[p].error;
 	status = judge(o, errors, false, error);
+	if (status == BB_OK)
+		status = compare_secrets(o, error);
 	return status == BB_OK ? agree(o, connect_all(o), errors, true, error) : status;
 }
 
-bb_status bb_control_open(struct bb_control **control, struct bb_launch *launch, double timeout_s,
-			  struct bb_error *error)
+bb_status bb_control_open(struct bb_control **control, struct bb_launch *launch,
+			  const struct bb_secret *secret, double timeout_s, struct bb_error *error)
 {
 	const size_t n = (size_t)launch->nprocs;
 	struct opening o = {
 		.launch = launch,
 		.timeout = timeout_s,
-		.star = {.hello = {.proc = launch->proc, .nprocs = launch->nprocs}, .take = take},
+		.star = {.identity = {.hello = {.proc = launch->proc, .nprocs = launch->nprocs},
+				      .secret = secret},
+			 .take = take},
 	};
 	int32_t *errors = calloc(n, sizeof(*errors));
 	bb_status status = BB_OK;

@@ -40,6 +40,7 @@ struct bb_launch {
 	   elsewhere SILENT says whether process 0 does. NULL: the library has no such thing. */
 	void (*refuse)(struct bb_launch *launch);
 	const char *library; /* what carries it, with its version; NULL: nothing. The launch's. */
+	const char *note; /* at process 0: how the processes met, a sentence; NULL. The launch's. */
 	/* After a call failed: */
 	const char *cause; /* why, NULL: the library does not say. The launch's. */
 	bool silent;       /* another process says why; after open too */
@@ -68,9 +69,14 @@ enum bb_launch_callers {
 	BB_LAUNCH_AT_ONCE  /* several threads at the same time */
 };
 
+struct bb_secret; /* secret.h */
+
 struct bb_launch_request {
 	enum bb_launch_callers callers;
 	double timeout_s; /* half of -T: to give up after, where the launch can; 0: never */
+	/* Who comes must prove that it knows it, where the launch lets strangers come; NULL: none.
+	 */
+	const struct bb_secret *secret;
 };
 
 struct bb_launch_kind {
@@ -89,8 +95,9 @@ struct bb_launch_kind {
 
 /*
  * torchrun's convention: a process is RANK of WORLD_SIZE, and process 0 is at MASTER_ADDR, where it
- * listens on BUSBENCH_PORT or, without that, on MASTER_PORT + 1. Nobody proves more than that it is
- * a busbench of this version that was told the same WORLD_SIZE.
+ * listens on BUSBENCH_PORT or, without that, on MASTER_PORT + 1. With BUSBENCH_SECRET both sides
+ * prove that they know it; without, process 0 listens only where MASTER_ADDR says, and believes
+ * whoever says that it is a busbench of this version that was told the same WORLD_SIZE.
  */
 extern const struct bb_launch_kind bb_launch_tcp;
 

@@ -19,10 +19,10 @@
 struct bb_stranger {
 	int fd; /* -1: none */
 	bool greeted;
-	size_t got;
-	struct bb_hello hello;
+	struct bb_greet greet;
 	double since; /* it is here; of a closed one: when to try again */
-	int error;    /* an errno: why the latest attempt failed */
+	int error;    /* an errno: why an attempt failed, the latest that got through if any did */
+	bool reached; /* one got through */
 };
 
 /* ---- both sides ------------------------------------------------------------------------ */
@@ -39,45 +39,14 @@ static int milliseconds_left(const struct bb_star *star, double most)
 	return left <= 0 ? 0 : (int)(1e3 * (left < most ? left : most)) + 1;
 }
 
-/* At once or not at all: nothing was sent before on this connection. */
-static bool greet(const struct bb_star *star, int fd, int half)
-{
-	struct bb_hello hello = star->hello;
-
-	hello.magic = BB_HELLO_MAGIC;
-	memcpy(hello.secret, star->secret[half], sizeof(hello.secret));
-	return send(fd, &hello, sizeof(hello), MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(hello);
-}
-
-/* 1: a whole hello with that half of the secret; 0: not yet; -1: never. */
-static int hear_hello(const struct bb_star *star, struct bb_stranger *s, int half)
-{
-	const ssize_t got =
-		recv(s->fd, (char *)&s->hello + s->got, sizeof(s->hello) - s->got, MSG_DONTWAIT);
-
-	if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
-		return 0;
-	if (got <= 0) {
-		s->error = got < 0 ? errno : ECONNRESET;
-		return -1;
-	}
-	s->got += (size_t)got;
-	if (s->got < sizeof(s->hello))
-		return 0;
-	s->error = EPROTO;
-	s->hello.version[sizeof(s->hello.version) - 1] = '\0';
-	s->hello.host[sizeof(s->hello.host) - 1] = '\0';
-	return s->hello.magic == BB_HELLO_MAGIC && memcmp(s->hello.secret, star->secret[half],
-							  sizeof(s->hello.secret)) == 0
-		       ? 1
-		       : -1;
-}
-
 static void dismiss(struct bb_stranger *s)
 {
 	if (s->fd >= 0)
 		close(s->fd);
-	*s = (struct bb_stranger){.fd = -1, .error = s->error, .since = bb_clock_now() + RETRY_S};
+	*s = (struct bb_stranger){.fd = -1,
+				  .error = s->error,
+				  .reached = s->reached,
+				  .since = bb_clock_now() + RETRY_S};
 }
 
 /* Of a connection that stays: a host that vanishes is noticed after half a minute. */
@@ -92,8 +61,8 @@ static void keep(int fd)
 
 int bb_star_open(struct bb_star *star)
 {
-	star->listener = star->epoll = -1;
-	star->nstrangers = star->hello.proc == 0 ? STRANGERS : BB_STAR_ADDRESSES;
+	star->epoll = -1;
+	star->nstrangers = star->identity.hello.proc == 0 ? STRANGERS : BB_STAR_ADDRESSES;
 	star->strangers = calloc((size_t)star->nstrangers, sizeof(*star->strangers));
 	if (!star->strangers)
 		return ENOMEM;
@@ -110,8 +79,9 @@ void bb_star_close(struct bb_star *star)
 		dismiss(&star->strangers[i]);
 	free(star->strangers);
 	star->strangers = NULL;
-	if (star->listener >= 0)
-		close(star->listener);
+	for (int i = 0; i < star->nlisteners; i++)
+		close(star->listeners[i]);
+	star->nlisteners = 0;
 	if (star->epoll >= 0)
 		close(star->epoll);
 }
@@ -129,59 +99,100 @@ static void raise_file_limit(int nprocs)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* A listener of FAMILY, or -1 with errno set. PORT is in the same place of both kinds of address.
- */
-static int listen_on(int family, uint16_t port)
+/* Listens at ADDRESS too. Returns an errno. */
+static int listen_at(struct bb_star *star, const struct bb_address *address)
 {
-	const struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
-	const struct sockaddr_in in4 = {.sin_family = AF_INET, .sin_port = htons(port)};
-	const struct sockaddr *at = (const struct sockaddr *)&in6;
-	socklen_t length = sizeof(in6);
+	const int family = address->to.ss_family;
 	const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int *place = &star->listeners[star->nlisteners];
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = place};
 	int error;
 
 	if (fd < 0)
-		return -1;
-	if (family == AF_INET) {
-		at = (const struct sockaddr *)&in4;
-		length = sizeof(in4);
-	} else {
-		set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+		return errno;
+	if (family == AF_INET6) {
+		const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&address->to;
+
+		set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY,
+			   !IN6_IS_ADDR_UNSPECIFIED(&in6->sin6_addr));
 	}
 	/* What is left of a run that has ended does not keep the port. */
 	set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-	if (bind(fd, at, length) == 0 && listen(fd, SOMAXCONN) == 0)
-		return fd;
+	if (bind(fd, (const struct sockaddr *)&address->to, address->length) == 0 &&
+	    listen(fd, SOMAXCONN) == 0 && epoll_ctl(star->epoll, EPOLL_CTL_ADD, fd, &event) == 0) {
+		*place = fd;
+		star->nlisteners++;
+		return 0;
+	}
 	error = errno;
 	close(fd);
-	errno = error;
-	return -1;
+	return error;
 }
 
-int bb_star_listen(struct bb_star *star, uint16_t *port)
+/* On all addresses of both kinds, else of one. */
+static int listen_anywhere(struct bb_star *star, uint16_t port)
 {
-	struct epoll_event event = {.events = EPOLLIN};
+	const struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+	const struct sockaddr_in in4 = {.sin_family = AF_INET, .sin_port = htons(port)};
+	struct bb_address any = {.length = sizeof(in6)};
+	int error;
+
+	memcpy(&any.to, &in6, sizeof(in6));
+	error = listen_at(star, &any);
+	if (!error || error == EADDRINUSE)
+		return error;
+	memcpy(&any.to, &in4, sizeof(in4));
+	any.length = sizeof(in4);
+	return listen_at(star, &any);
+}
+
+int bb_star_listen(struct bb_star *star, const struct bb_address *addresses, int n, uint16_t *port)
+{
 	struct sockaddr_in6 name;
 	socklen_t length = sizeof(name);
+	int error = 0;
 
-	raise_file_limit(star->hello.nprocs);
+	raise_file_limit(star->identity.hello.nprocs);
 	star->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (star->epoll < 0)
 		return errno;
-	star->listener = listen_on(AF_INET6, *port);
-	if (star->listener < 0 && errno != EADDRINUSE)
-		star->listener = listen_on(AF_INET, *port);
-	if (star->listener < 0 ||
-	    getsockname(star->listener, (struct sockaddr *)&name, &length) < 0 ||
-	    epoll_ctl(star->epoll, EPOLL_CTL_ADD, star->listener, &event) < 0)
+	if (n == 0)
+		error = listen_anywhere(star, *port);
+	for (int i = 0; i < n && (!error || error == EADDRNOTAVAIL); i++)
+		error = listen_at(star, &addresses[i]);
+	if (star->nlisteners == 0 || (error && error != EADDRNOTAVAIL))
+		return error;
+	/* The port is in the same place of both kinds of address. */
+	if (getsockname(star->listeners[0], (struct sockaddr *)&name, &length) < 0)
 		return errno;
 	*port = ntohs(name.sin6_port);
 	return 0;
 }
 
-bool bb_star_answer(struct bb_star *star, int fd)
+bool bb_star_answer(struct bb_star *star)
 {
-	return greet(star, fd, 1);
+	struct bb_stranger *s = star->taken;
+
+	return star->identity.secret
+		       ? bb_greet_prove(&s->greet, &star->identity, s->fd, BB_SIDE_HOST)
+		       : bb_greet_send(&s->greet, &star->identity, s->fd, BB_SIDE_HOST);
+}
+
+static bool is_silent(const struct bb_stranger *s)
+{
+	return s->greet.stage == BB_GREET_HELLO && s->greet.got == 0;
+}
+
+void bb_star_count_silent(struct bb_star *star)
+{
+	for (int i = 0; i < star->nstrangers; i++) {
+		struct bb_stranger *s = &star->strangers[i];
+
+		if (s->fd < 0)
+			continue;
+		star->dropped[is_silent(s) ? BB_DROPPED_SILENT : BB_DROPPED_NOISE]++;
+		dismiss(s);
+	}
 }
 
 /* Who comes when all places are taken takes that of whoever has been silent for longest. */
@@ -196,35 +207,60 @@ static struct bb_stranger *find_place(struct bb_star *star)
 			return s;
 		oldest = s->since < oldest->since ? s : oldest;
 	}
+	star->dropped[is_silent(oldest) ? BB_DROPPED_SILENT : BB_DROPPED_NOISE]++;
 	dismiss(oldest);
 	return oldest;
+}
+
+/* S leads nowhere. What it came for may be told by this side's hello: a secret that it lacks. */
+static void drop(struct bb_star *star, struct bb_stranger *s)
+{
+	const int error = s->greet.error;
+	enum bb_dropped kind = BB_DROPPED_NOISE;
+
+	if (is_silent(s))
+		kind = BB_DROPPED_SILENT;
+	else if (error == ENOKEY || error == EKEYREJECTED)
+		kind = BB_DROPPED_UNPROVEN;
+	if (kind == BB_DROPPED_UNPROVEN && !s->greeted)
+		(void)!bb_greet_send(&s->greet, &star->identity, s->fd, BB_SIDE_HOST);
+	star->dropped[kind]++;
+	dismiss(s);
 }
 
 /* Returns an errno if S is a process of this run that cannot be taken. */
 static int identify(struct bb_star *star, struct bb_stranger *s)
 {
-	const int heard = hear_hello(star, s, 0);
-	int error = -1;
+	int heard = bb_greet_hear(&s->greet, &star->identity, s->fd, BB_SIDE_HOST);
+	int error;
 
+	if (heard > 0 && s->greet.stage == BB_GREET_PROOF) {
+		s->greeted = bb_greet_send(&s->greet, &star->identity, s->fd, BB_SIDE_HOST);
+		heard = s->greeted ? bb_greet_hear(&s->greet, &star->identity, s->fd, BB_SIDE_HOST)
+				   : -1;
+	}
 	if (heard == 0)
 		return 0;
-	if (heard > 0) {
-		keep(s->fd);
-		epoll_ctl(star->epoll, EPOLL_CTL_DEL, s->fd, NULL);
-		error = star->take(star, &s->hello, s->fd);
-		if (error == 0)
-			s->fd = -1;
+	if (heard < 0) {
+		drop(star, s);
+		return 0;
 	}
+	keep(s->fd);
+	epoll_ctl(star->epoll, EPOLL_CTL_DEL, s->fd, NULL);
+	star->taken = s;
+	error = star->take(star, &s->greet.theirs.hello, s->fd);
+	if (error == 0)
+		s->fd = -1;
 	dismiss(s);
 	return error > 0 ? error : 0;
 }
 
 /* Returns an errno if somebody could not be let in for want of something. */
-static int let_in(struct bb_star *star)
+static int let_in(struct bb_star *star, int listener)
 {
 	for (;;) {
 		struct epoll_event event = {.events = EPOLLIN};
-		const int fd = accept4(star->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		const int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		struct bb_stranger *s;
 		int error;
 
@@ -248,6 +284,15 @@ static int let_in(struct bb_star *star)
 	}
 }
 
+/* The listener that an event is of; NULL: it is a stranger's. */
+static const int *find_listener(const struct bb_star *star, const void *of)
+{
+	for (int i = 0; i < star->nlisteners; i++)
+		if (of == &star->listeners[i])
+			return &star->listeners[i];
+	return NULL;
+}
+
 int bb_star_receive(struct bb_star *star)
 {
 	struct epoll_event events[64];
@@ -256,8 +301,11 @@ int bb_star_receive(struct bb_star *star)
 	int reason = 0;
 
 	for (int i = 0; i < n; i++) {
-		struct bb_stranger *s = events[i].data.ptr;
-		const int error = !s ? let_in(star) : s->fd >= 0 ? identify(star, s) : 0;
+		const int *listener = find_listener(star, events[i].data.ptr);
+		struct bb_stranger *s = listener ? NULL : events[i].data.ptr;
+		const int error = listener     ? let_in(star, *listener)
+				  : s->fd >= 0 ? identify(star, s)
+					       : 0;
 
 		if (!error)
 			continue;
@@ -271,7 +319,7 @@ int bb_star_receive(struct bb_star *star)
 
 static int start_attempt(struct bb_stranger *s, const struct bb_address *a)
 {
-	s->got = 0;
+	s->greet = (struct bb_greet){.got = 0};
 	s->greeted = false;
 	s->fd = socket(a->to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (s->fd < 0 || (connect(s->fd, (const struct sockaddr *)&a->to, a->length) < 0 &&
@@ -280,23 +328,38 @@ static int start_attempt(struct bb_stranger *s, const struct bb_address *a)
 	return 0;
 }
 
+/* An attempt that got through says more than one that was refused, be it the first or the last. */
+static void give_up(struct bb_stranger *s, int error, bool reached)
+{
+	if (reached || !s->reached)
+		s->error = error;
+	s->reached = s->reached || reached;
+	dismiss(s);
+}
+
 /* Something happened to an attempt. True if it is process 0 that answered. */
 static bool go_on(const struct bb_star *star, struct bb_stranger *s)
 {
-	socklen_t length = sizeof(s->error);
-	int heard;
+	int error = 0, heard;
+	socklen_t length = sizeof(error);
 
 	if (!s->greeted) {
-		getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &s->error, &length);
-		s->greeted = s->error == 0 && greet(star, s->fd, 0);
+		getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &error, &length);
+		s->greeted = error == 0 &&
+			     bb_greet_send(&s->greet, &star->identity, s->fd, BB_SIDE_COMER);
 		if (!s->greeted)
-			dismiss(s);
+			give_up(s, error ? error : ECONNRESET, false);
 		return false;
 	}
-	heard = hear_hello(star, s, 1);
+	heard = bb_greet_hear(&s->greet, &star->identity, s->fd, BB_SIDE_COMER);
+	if (heard > 0 && s->greet.stage == BB_GREET_PROOF &&
+	    !bb_greet_prove(&s->greet, &star->identity, s->fd, BB_SIDE_COMER)) {
+		s->greet.error = ECONNRESET;
+		heard = -1;
+	}
 	if (heard < 0)
-		dismiss(s);
-	return heard > 0;
+		give_up(s, s->greet.error, true);
+	return heard > 0 && s->greet.stage == BB_GREET_DONE;
 }
 
 /* Try again what failed, and fill in what to wait for. */
@@ -309,10 +372,8 @@ static void attempt_all(struct bb_star *star, const struct bb_address *addresses
 		if (s->fd < 0 && bb_clock_now() >= s->since) {
 			const int error = start_attempt(s, &addresses[i]);
 
-			if (error) {
-				s->error = error;
-				dismiss(s);
-			}
+			if (error)
+				give_up(s, error, false);
 		}
 		fds[i] = (struct pollfd){.fd = s->fd, .events = s->greeted ? POLLIN : POLLOUT};
 	}
@@ -330,14 +391,20 @@ int bb_star_reach(struct bb_star *star, const struct bb_address *addresses, int 
 		for (int i = 0; i < n; i++) {
 			struct bb_stranger *s = &star->strangers[i];
 
-			if (!fds[i].revents || !go_on(star, s))
+			if (!fds[i].revents || !go_on(star, s)) {
+				if (s->error == ENOKEY)
+					return ENOKEY;
 				continue;
+			}
 			keep(s->fd);
 			*fd = s->fd;
-			*hello = s->hello;
+			*hello = s->greet.theirs.hello;
 			s->fd = -1;
 			return 0;
 		}
 	}
+	for (int i = 0; i < n; i++)
+		if (star->strangers[i].reached)
+			return star->strangers[i].error;
 	return n > 0 && star->strangers[0].error ? star->strangers[0].error : ETIMEDOUT;
 }

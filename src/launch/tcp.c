@@ -307,6 +307,7 @@ struct bb_launch bb_tcp_launch(struct bb_tcp *tcp)
 		.all_gather = tcp_all_gather,
 		.gather = tcp_gather,
 		.barrier = tcp_barrier,
+		.note = *tcp->note ? tcp->note : NULL,
 		.close = tcp_close,
 		.abandon = tcp_abandon,
 		.refuse = tcp_refuse,

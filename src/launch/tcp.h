@@ -2,7 +2,9 @@
  * tcp.h - the launch over TCP from inside: a star around process 0.
  *
  *   tcp_environment.c  what the variables say
- *   tcp_open.c         how the processes come together, and why they may not
+ *   tcp_open.c         how the processes come together
+ *   tcp_gather.c       process 0's side of that, and why they may not
+ *   tcp_join.c         the others'
  *   tcp.c              what they tell each other then
  */
 #ifndef BB_LAUNCH_TCP_H
@@ -46,6 +48,7 @@ struct bb_tcp {
 	struct bb_tcp_transfer *transfers;
 	struct pollfd *fds;
 	bool speaks; /* elsewhere than at process 0: for its host, where process 0 cannot */
+	char note[400];
 	char cause[112 + BB_PAYLOAD_WHY];
 };
 

@@ -132,7 +132,8 @@ static void play(struct process *me)
 		.leave = leave,
 		.argument = &scene,
 	};
-	CHECK(me->meeting, bb_control_open(&config->control, &me->launch, 300, &error) == BB_OK);
+	CHECK(me->meeting,
+	      bb_control_open(&config->control, &me->launch, NULL, 300, &error) == BB_OK);
 	scene.start = bb_clock_now();
 	outcome = bb_crew_run(config);
 	note_result(&scene, &outcome);

@@ -23,7 +23,7 @@ static struct bb_control *join(struct process *me)
 {
 	struct bb_control *control = NULL;
 	struct bb_error error = {0};
-	const bb_status status = bb_control_open(&control, &me->launch, PATIENCE_S, &error);
+	const bb_status status = bb_control_open(&control, &me->launch, NULL, PATIENCE_S, &error);
 
 	if (status != BB_OK)
 		fprintf(stderr, "process %d: %s\n", me->launch.proc, error.text);
@@ -261,7 +261,7 @@ static bb_status gather_in_a_crowd(struct bb_launch *launch, const void *mine, s
 {
 	struct meeting *m = launch->own;
 	struct crowd *crowd = (struct crowd *)m->given[MOST_PROCESSES - 1];
-	const struct bb_hello hello = {.magic = BB_HELLO_MAGIC, .proc = 1}; /* without the secret */
+	const struct bb_hello hello = {.magic = BB_HELLO_PLAIN, .proc = 1}; /* without the secret */
 	const in_port_t port = find_port();
 	char noise[4096];
 	int i;
@@ -342,7 +342,8 @@ static void fail_to_join(struct process *me)
 
 	if (me->launch.proc == 2)
 		me->launch.all_gather = me->argument ? mishear_answer : mishear_mine;
-	CHECK(me->meeting, bb_control_open(&control, &me->launch, 0.7, &error) == BB_EBACKEND);
+	CHECK(me->meeting,
+	      bb_control_open(&control, &me->launch, NULL, 0.7, &error) == BB_EBACKEND);
 	CHECK(me->meeting, bb_clock_now() - start < 3);
 	CHECK(me->meeting, control == NULL);
 	CHECK(me->meeting, strstr(error.text, "process 2 (") == error.text);

@@ -37,7 +37,8 @@ static void hear_strange_offer(struct process *me)
 
 	memcpy(me->meeting->given[MOST_PROCESSES - 1], &heard, sizeof(heard));
 	me->launch.all_gather = mishear_offer;
-	CHECK(me->meeting, bb_control_open(&control, &me->launch, 0.2, &error) == BB_EBACKEND);
+	CHECK(me->meeting,
+	      bb_control_open(&control, &me->launch, NULL, 0.2, &error) == BB_EBACKEND);
 	CHECK(me->meeting, strstr(error.text, heard->reason) != NULL);
 	CHECK(me->meeting, me->launch.broken && control == NULL);
 }

@@ -1,27 +1,10 @@
 /*
- * The launch over TCP: what the variables say, who comes and who does not belong there, what is
- * exchanged, and that nobody waits for who is gone.
+ * The launch over TCP: what the variables say, what is exchanged, and that nobody waits for who is
+ * gone.
  */
-#include "launch/tcp.h"
-
 #include "core/version.h"
 #include "processes.h"
-
-#include <netinet/in.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <sys/socket.h>
-
-#include <cmocka.h>
-
-static const char *const variables[] = {"RANK",        "WORLD_SIZE",  "LOCAL_RANK",
-					"MASTER_ADDR", "MASTER_PORT", "BUSBENCH_PORT"};
-
-static void clear_environment(void)
-{
-	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
-		unsetenv(variables[i]);
-}
+#include "tcp_runs.h"
 
 /* ---- the variables ----------------------------------------------------------------------- */
 
@@ -87,78 +70,6 @@ static void test_environment(void **state)
 	setenv("BUSBENCH_PORT", "100", 1);
 	assert_int_equal(bb_tcp_environment_read(&e, &(struct bb_error){0}), BB_OK);
 	assert_int_equal(e.port, 100);
-}
-
-/* ---- how the processes of a test begin --------------------------------------------------- */
-
-#define PATIENCE_S 300.0
-
-static void set_number(const char *name, int number)
-{
-	char text[16];
-
-	snprintf(text, sizeof(text), "%d", number);
-	setenv(name, text, 1);
-}
-
-/* A port that was free a moment ago. */
-static int free_port(void)
-{
-	struct sockaddr_in at = {.sin_family = AF_INET};
-	socklen_t length = sizeof(at);
-	const int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-	if (bind(fd, (struct sockaddr *)&at, length) < 0 ||
-	    getsockname(fd, (struct sockaddr *)&at, &length) < 0)
-		abort();
-	close(fd);
-	return ntohs(at.sin_port);
-}
-
-/* What the parent says to all before they begin. */
-static void set_run(int nprocs, int port)
-{
-	clear_environment();
-	set_number("WORLD_SIZE", nprocs);
-	set_number("BUSBENCH_PORT", port);
-	setenv("MASTER_ADDR", "localhost", 1);
-}
-
-static bb_status open_as(struct bb_launch *launch, int proc, double timeout_s,
-			 struct bb_error *error)
-{
-	const struct bb_launch_request request = {.timeout_s = timeout_s};
-
-	set_number("RANK", proc);
-	return bb_launch_tcp.open(launch, &request, error);
-}
-
-static struct bb_launch join(struct process *me)
-{
-	struct bb_launch launch = {0};
-	struct bb_error error = {0};
-	const bb_status status = open_as(&launch, me->launch.proc, PATIENCE_S, &error);
-
-	CHECK(me->meeting, status == BB_OK);
-	if (status != BB_OK) {
-		fprintf(stderr, "process %d: %s\n", me->launch.proc, error.text);
-		_exit(1);
-	}
-	CHECK(me->meeting, launch.proc == me->launch.proc && launch.nprocs == me->meeting->n);
-	return launch;
-}
-
-/* N processes that run RUN to their end; KILLED is killed by then, -1: none. */
-static void run_all(int n, void (*run)(struct process *me), void *argument, int killed)
-{
-	struct process all[MOST_PROCESSES];
-	struct meeting *m;
-
-	set_run(n, free_port());
-	m = start_forks(all, n, run, argument);
-	for (int p = 0; p < n; p++)
-		assert_int_equal(await_fork(&all[p]), p == killed ? 256 + SIGKILL : 0);
-	assert_int_equal(meeting_close(m), 0);
 }
 
 /* ---- what is exchanged ------------------------------------------------------------------- */
@@ -266,191 +177,6 @@ static void test_late(void **state)
 		run_all(3, arrive_late, &proc, -1);
 }
 
-/* ---- who does not belong here ------------------------------------------------------------ */
-
-#define SILENT 300 /* more than may be here at once */
-
-static int knock(const void *said, size_t length)
-{
-	const struct sockaddr_in to = {.sin_family = AF_INET,
-				       .sin_port = htons((uint16_t)atoi(getenv("BUSBENCH_PORT"))),
-				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	const double end = bb_clock_now() + PATIENCE_S;
-
-	while (connect(fd, (const struct sockaddr *)&to, sizeof(to)) < 0) {
-		if (bb_clock_now() > end)
-			abort();
-		nap_ms(2);
-	}
-	send(fd, said, length, MSG_NOSIGNAL | MSG_DONTWAIT);
-	return fd;
-}
-
-/* Process 1 comes with a crowd that talks nonsense or nothing. */
-static void join_with_crowd(struct process *me)
-{
-	const struct bb_hello hello = {.magic = BB_HELLO_MAGIC, .proc = 1, .nprocs = 3};
-	const double start = bb_clock_now();
-	struct bb_launch launch;
-	char noise[4096];
-
-	memset(noise, 'x', sizeof(noise));
-	if (me->launch.proc == 1) {
-		for (int i = 0; i < SILENT; i++)
-			knock("", 0);
-		knock(noise, sizeof(noise));
-		knock("GET / HTTP/1.1\r\n\r\n", 18);
-		knock(&hello, sizeof(hello));
-		knock(&hello, sizeof(hello) - 1);
-		shutdown(knock(noise, 1), SHUT_RDWR);
-	}
-	launch = join(me);
-	CHECK(me->meeting, launch.barrier(&launch) == BB_OK);
-	CHECK(me->meeting, bb_clock_now() - start < 10);
-	launch.close(&launch);
-}
-
-static void test_strangers(void **state)
-{
-	run_all(3, join_with_crowd, NULL, -1);
-}
-
-/* Somebody else listens where process 0 should, and says what it hears: that is no answer. */
-static void test_echo(void **state)
-{
-	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	socklen_t length = sizeof(at);
-	const int door = socket(AF_INET, SOCK_STREAM, 0);
-	struct bb_launch launch = {0};
-	struct bb_error error = {0};
-	char heard[4096];
-	pid_t echo;
-
-	assert_int_equal(bind(door, (struct sockaddr *)&at, length), 0);
-	assert_int_equal(listen(door, 10), 0);
-	assert_int_equal(getsockname(door, (struct sockaddr *)&at, &length), 0);
-	echo = fork();
-	if (echo == 0) {
-		for (;;) {
-			const int fd = accept(door, NULL, NULL);
-			const ssize_t got = recv(fd, heard, sizeof(heard), 0);
-
-			send(fd, heard, got > 0 ? (size_t)got : 0, MSG_NOSIGNAL);
-		}
-	}
-	close(door);
-	set_run(2, ntohs(at.sin_port));
-	assert_int_equal(open_as(&launch, 1, 1, &error), BB_ETIMEOUT);
-	assert_non_null(strstr(error.text, "cannot reach process 0 at localhost, port "));
-	kill(echo, SIGKILL);
-	waitpid(echo, NULL, 0);
-}
-
-/* ---- who does not fit -------------------------------------------------------------------- */
-
-/* Process 2 of 3 claims to be something else. */
-struct misfit {
-	const char *variable, *value;
-	bb_status status;
-	const char *said[3]; /* by process 0 */
-};
-
-static const struct misfit misfits[] = {
-	{"WORLD_SIZE", "4", BB_EUSAGE, {"process 2 (", "has WORLD_SIZE 4, process 0 (", "has 3"}},
-	{"WORLD_SIZE", "1000", BB_EUSAGE, {"has WORLD_SIZE 1000, process 0 ("}},
-	{"RANK", "1", BB_EUSAGE, {"process 1 (", " and process 1 (", "have the same RANK"}},
-};
-
-static void misfit(struct process *me)
-{
-	const struct misfit *m = me->argument;
-	const double start = bb_clock_now();
-	struct bb_launch launch = {0};
-	struct bb_error error = {0};
-	int proc = me->launch.proc;
-
-	if (proc == 2) {
-		setenv(m->variable, m->value, 1);
-		proc = strcmp(m->variable, "RANK") == 0 ? atoi(m->value) : proc;
-	}
-	CHECK(me->meeting, open_as(&launch, proc, PATIENCE_S, &error) == m->status);
-	CHECK(me->meeting, bb_clock_now() - start < 6);
-	CHECK(me->meeting, launch.silent == (proc != 0));
-	for (int i = 0; i < 3 && m->said[i] && proc == 0; i++) {
-		CHECK(me->meeting, strstr(error.text, m->said[i]) != NULL);
-		if (!strstr(error.text, m->said[i]))
-			fprintf(stderr, "%s\n", error.text);
-	}
-}
-
-static void test_misfits(void **state)
-{
-	for (size_t i = 0; i < sizeof(misfits) / sizeof(misfits[0]); i++)
-		run_all(3, misfit, (void *)(uintptr_t)&misfits[i], -1);
-}
-
-/* Process 1 says hello with words of its own. */
-static void say_hello(struct process *me)
-{
-	struct bb_launch launch = {0};
-	struct bb_error error = {0};
-	struct bb_frame frame;
-	struct bb_hello answer;
-
-	if (me->launch.proc == 1) {
-		const int fd = knock(me->argument, sizeof(struct bb_hello));
-
-		CHECK(me->meeting,
-		      recv(fd, &answer, sizeof(answer), MSG_WAITALL) == sizeof(answer));
-		CHECK(me->meeting, memcmp(answer.secret, "busbench, indeed", 16) == 0);
-		CHECK(me->meeting,
-		      recv(fd, &frame, BB_FRAME_HEAD, MSG_WAITALL) == (ssize_t)BB_FRAME_HEAD);
-		CHECK(me->meeting, frame.kind == BB_NEWS_STOP && frame.status != BB_OK);
-		CHECK(me->meeting, recv(fd, &frame, 1, 0) == 0);
-		return;
-	}
-	CHECK(me->meeting, open_as(&launch, 0, PATIENCE_S, &error) != BB_OK);
-	CHECK(me->meeting, strstr(error.text, "(far, pid 77)") != NULL);
-}
-
-static void test_hello(void **state)
-{
-	struct bb_hello hello = {.magic = BB_HELLO_MAGIC,
-				 .proc = 1,
-				 .secret = "busbench, hello",
-				 .nprocs = 2,
-				 .pid = 77,
-				 .nonce = 5,
-				 .version = "0.0.0",
-				 .host = "far"};
-	const int procs[] = {1, 0, 2, -1, 1 << 30};
-
-	for (size_t i = 0; i < sizeof(procs) / sizeof(procs[0]); i++) {
-		hello.proc = procs[i];
-		run_all(2, say_hello, &hello, -1);
-		snprintf(hello.version, sizeof(hello.version), "%s", BB_VERSION);
-	}
-}
-
-static void test_port_in_use(void **state)
-{
-	struct sockaddr_in at = {.sin_family = AF_INET};
-	socklen_t length = sizeof(at);
-	const int door = socket(AF_INET, SOCK_STREAM, 0);
-	struct bb_launch launch = {0};
-	struct bb_error error = {0};
-
-	assert_int_equal(bind(door, (struct sockaddr *)&at, length), 0);
-	assert_int_equal(listen(door, 1), 0);
-	assert_int_equal(getsockname(door, (struct sockaddr *)&at, &length), 0);
-	set_run(2, ntohs(at.sin_port));
-	assert_int_equal(open_as(&launch, 0, PATIENCE_S, &error), BB_EBACKEND);
-	assert_non_null(strstr(error.text, "process 0 cannot listen on port "));
-	assert_non_null(strstr(error.text, "BUSBENCH_PORT"));
-	close(door);
-}
-
 /* ---- who does not come, and who goes ----------------------------------------------------- */
 
 static void wait_in_vain(struct process *me)
@@ -485,29 +211,28 @@ struct death {
 	bool opening; /* by the time that not all have come */
 };
 
+static void *kill_soon(void *argument)
+{
+	nap_ms(500);
+	kill(getpid(), SIGKILL);
+	return NULL;
+}
+
 static void lose(struct process *me)
 {
 	const struct death *death = me->argument;
-	const double start = bb_clock_now();
+	const bool secured = getenv(BB_SECRET_VARIABLE) != NULL;
+	const double time = death->opening && !secured ? 3 : PATIENCE_S, start = bb_clock_now();
 	struct bb_launch launch = {0};
 	struct bb_error error = {0};
 	bb_status status;
+	pthread_t killer;
 	char said[32];
 
-	if (me->launch.proc == death->proc && death->opening) {
-		struct bb_hello hello = {.magic = BB_HELLO_MAGIC,
-					 .proc = death->proc,
-					 .secret = "busbench, hello",
-					 .nprocs = 4,
-					 .nonce = 9,
-					 .version = BB_VERSION};
-
-		knock(&hello, sizeof(hello));
-		nap_ms(300);
-		raise(SIGKILL);
-	}
-	nap_ms(death->opening && me->launch.proc == 3 ? 500 : 0);
-	status = open_as(&launch, me->launch.proc, PATIENCE_S, &error);
+	if (me->launch.proc == death->proc && death->opening)
+		pthread_create(&killer, NULL, kill_soon, NULL);
+	nap_ms(death->opening && me->launch.proc == 3 ? 1000 : 0);
+	status = open_as(&launch, me->launch.proc, time, &error);
 	if (status == BB_OK && me->launch.proc == death->proc) {
 		nap_ms(100);
 		raise(SIGKILL);
@@ -515,7 +240,7 @@ static void lose(struct process *me)
 	CHECK(me->meeting, (status == BB_OK) == !death->opening);
 	if (status == BB_OK)
 		CHECK(me->meeting, launch.barrier(&launch) == BB_EBACKEND);
-	CHECK(me->meeting, bb_clock_now() - start < 5);
+	CHECK(me->meeting, bb_clock_now() - start < 10);
 	snprintf(said, sizeof(said), "process %d (", death->proc);
 	if (!launch.silent)
 		CHECK(me->meeting, strstr(death->opening ? error.text : launch.cause, said));
@@ -530,12 +255,16 @@ static void test_killed(void **state)
 		run_all(4, lose, &deaths[i], deaths[i].proc);
 }
 
-/* Process 2 has come and is gone before 3 comes, which is told all the same. */
+/* Process 2 has come and is gone before 3 comes, which is told all the same: with a secret at once,
+   else when nobody has come in its stead. */
 static void test_killed_early(void **state)
 {
 	struct death death = {2, true};
 
 	run_all(4, lose, &death, 2);
+	setenv(BB_SECRET_VARIABLE, SECRET, 1);
+	run_all(4, lose, &death, 2);
+	unsetenv(BB_SECRET_VARIABLE);
 }
 
 static void *abandon(void *argument)
@@ -577,13 +306,10 @@ static void test_abandon(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_environment), cmocka_unit_test(test_exchange),
-		cmocka_unit_test(test_much),        cmocka_unit_test(test_late),
-		cmocka_unit_test(test_strangers),   cmocka_unit_test(test_echo),
-		cmocka_unit_test(test_misfits),     cmocka_unit_test(test_hello),
-		cmocka_unit_test(test_port_in_use), cmocka_unit_test(test_absent),
-		cmocka_unit_test(test_killed),      cmocka_unit_test(test_killed_early),
-		cmocka_unit_test(test_abandon),
+		cmocka_unit_test(test_environment),  cmocka_unit_test(test_exchange),
+		cmocka_unit_test(test_much),         cmocka_unit_test(test_late),
+		cmocka_unit_test(test_absent),       cmocka_unit_test(test_killed),
+		cmocka_unit_test(test_killed_early), cmocka_unit_test(test_abandon),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

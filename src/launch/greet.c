@@ -1,0 +1,156 @@
+#include "launch/greet.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#define MOST_PROCESSES (1 << 20)
+
+static const struct bb_payload_field hello_fields[] = {
+	BB_PAYLOAD_FIELD("the magic", BB_PAYLOAD_UNSIGNED, struct bb_hello, magic,
+			 .low = BB_HELLO_PLAIN, .high = BB_HELLO_SECURED),
+	BB_PAYLOAD_FIELD("the process", BB_PAYLOAD_SIGNED, struct bb_hello, proc,
+			 .high = MOST_PROCESSES - 1),
+	BB_PAYLOAD_FIELD("the password", BB_PAYLOAD_ANY, struct bb_hello, password),
+	BB_PAYLOAD_FIELD("the number of processes", BB_PAYLOAD_SIGNED, struct bb_hello, nprocs,
+			 .low = 1, .high = MOST_PROCESSES),
+	BB_PAYLOAD_FIELD("the pid", BB_PAYLOAD_SIGNED, struct bb_hello, pid, .high = INT32_MAX),
+	BB_PAYLOAD_FIELD("the nonce", BB_PAYLOAD_ANY, struct bb_hello, nonce),
+	BB_PAYLOAD_FIELD("the version", BB_PAYLOAD_TEXT, struct bb_hello, version),
+	BB_PAYLOAD_FIELD("the host", BB_PAYLOAD_TEXT, struct bb_hello, host),
+	{.name = NULL}};
+
+const struct bb_payload bb_hello_table = {"a hello", sizeof(struct bb_hello), hello_fields, NULL};
+
+static bool send_at_once(int fd, const void *data, size_t bytes)
+{
+	return send(fd, data, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)bytes;
+}
+
+bool bb_greet_send(struct bb_greet *greet, const struct bb_identity *identity, int fd,
+		   enum bb_side me)
+{
+	struct bb_greeting *mine = &greet->mine;
+
+	mine->hello = identity->hello;
+	mine->hello.magic = identity->secret ? BB_HELLO_SECURED : BB_HELLO_PLAIN;
+	memcpy(mine->hello.password, identity->password[me], sizeof(mine->hello.password));
+	if (!identity->secret)
+		return send_at_once(fd, &mine->hello, sizeof(mine->hello));
+	return getrandom(mine->challenge, sizeof(mine->challenge), 0) == sizeof(mine->challenge) &&
+	       send_at_once(fd, mine, sizeof(*mine));
+}
+
+/* ---- proofs ---------------------------------------------------------------------------- */
+
+/* What side WHO proves on this connection, as side ME knows it. */
+struct transcript {
+	char label[16];
+	struct bb_greeting comer, host;
+};
+
+static struct transcript transcribe(const struct bb_greet *greet, enum bb_side me, enum bb_side who)
+{
+	struct transcript t;
+
+	memset(&t, 0, sizeof(t));
+	memcpy(t.label, who == BB_SIDE_HOST ? "busbench host" : "busbench comer", 14);
+	t.comer = me == BB_SIDE_COMER ? greet->mine : greet->theirs;
+	t.host = me == BB_SIDE_HOST ? greet->mine : greet->theirs;
+	return t;
+}
+
+bool bb_greet_prove(struct bb_greet *greet, const struct bb_identity *identity, int fd,
+		    enum bb_side me)
+{
+	const struct transcript t = transcribe(greet, me, me);
+	unsigned char proof[BB_SECRET_PROOF];
+
+	return bb_secret_prove(identity->secret, &t, sizeof(t), proof) &&
+	       send_at_once(fd, proof, sizeof(proof));
+}
+
+/* ---- what is heard --------------------------------------------------------------------- */
+
+/* 1: BYTES at DATA are complete; 0, -1: as bb_greet_hear. */
+static int hear_bytes(struct bb_greet *greet, int fd, void *data, size_t bytes)
+{
+	while (greet->got < bytes) {
+		const ssize_t got =
+			recv(fd, (char *)data + greet->got, bytes - greet->got, MSG_DONTWAIT);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+			return 0;
+		if (got <= 0) {
+			greet->error = got < 0 ? errno : ECONNRESET;
+			return -1;
+		}
+		greet->got += (size_t)got;
+	}
+	return 1;
+}
+
+static int fail(struct bb_greet *greet, int error)
+{
+	greet->error = error;
+	return -1;
+}
+
+/* Takes as long whatever they are. */
+static bool is_password(const unsigned char *a, const unsigned char *b)
+{
+	unsigned char differ = 0;
+
+	for (size_t i = 0; i < sizeof(((struct bb_hello *)NULL)->password); i++)
+		differ |= a[i] ^ b[i];
+	return differ == 0;
+}
+
+static int hear_hello(struct bb_greet *greet, const struct bb_identity *identity, int fd,
+		      enum bb_side other)
+{
+	struct bb_greeting *theirs = &greet->theirs;
+	char why[BB_PAYLOAD_WHY];
+	int heard = hear_bytes(greet, fd, &theirs->hello, sizeof(theirs->hello));
+	const bool secured = heard > 0 && theirs->hello.magic == BB_HELLO_SECURED;
+
+	if (secured)
+		heard = hear_bytes(greet, fd, theirs, sizeof(*theirs));
+	if (heard <= 0)
+		return heard;
+	if (!bb_payload_decode(&bb_hello_table, &theirs->hello, why) ||
+	    !is_password(theirs->hello.password, identity->password[other]))
+		return fail(greet, EPROTO);
+	if (secured != (identity->secret != NULL))
+		return fail(greet, secured ? ENOKEY : EKEYREJECTED);
+	greet->stage = secured ? BB_GREET_PROOF : BB_GREET_DONE;
+	greet->got = 0;
+	return 1;
+}
+
+static int hear_proof(struct bb_greet *greet, const struct bb_identity *identity, int fd,
+		      enum bb_side me, enum bb_side other)
+{
+	const struct transcript t = transcribe(greet, me, other);
+	const int heard = hear_bytes(greet, fd, greet->proof, sizeof(greet->proof));
+
+	/* Who goes instead of proving does not know the secret, or does not accept this side's. */
+	if (heard < 0 ||
+	    (heard > 0 && !bb_secret_verify(identity->secret, &t, sizeof(t), greet->proof)))
+		return fail(greet, EKEYREJECTED);
+	if (heard > 0)
+		greet->stage = BB_GREET_DONE;
+	return heard;
+}
+
+int bb_greet_hear(struct bb_greet *greet, const struct bb_identity *identity, int fd,
+		  enum bb_side me)
+{
+	const enum bb_side other = me == BB_SIDE_HOST ? BB_SIDE_COMER : BB_SIDE_HOST;
+
+	return greet->stage == BB_GREET_HELLO ? hear_hello(greet, identity, fd, other)
+					      : hear_proof(greet, identity, fd, me, other);
+}

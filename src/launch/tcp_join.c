@@ -1,0 +1,120 @@
+/*
+ * Every process but 0: the way to process 0, and its word that all have come.
+ */
+#include "launch/tcp_opening.h"
+
+#include "core/clock.h"
+#include "core/units.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+/* All processes of a host have the same trouble; one that is not there cannot tell. */
+static bool speaks_unasked(const struct bb_tcp_environment *e)
+{
+	return e->local <= 0 || (e->local == 1 && e->proc == 1);
+}
+
+/* Why the way to process 0 led nowhere. */
+static const char *explain(int error)
+{
+	switch (error) {
+	case ENOKEY:
+		return "it asks for " BB_SECRET_VARIABLE ", which is not set here";
+	case EKEYREJECTED:
+		return "who answers there does not know this " BB_SECRET_VARIABLE
+		       ": a stranger, or process 0 has another one";
+	case EPROTO:
+		return "who answers there is no process of busbench";
+	case ECONNRESET:
+		return "who answers there closes the connection";
+	default:
+		return strerror(error);
+	}
+}
+
+static bb_status cannot_reach(struct bb_opening *o, const char *why, int reason,
+			      struct bb_launch *launch)
+{
+	const struct bb_tcp_environment *e = o->environment;
+	const bb_status status = reason == ENOKEY         ? BB_EUSAGE
+				 : reason == EKEYREJECTED ? BB_EBACKEND
+							  : BB_ETIMEOUT;
+	char name[112], time[BB_UNIT_TEXT];
+
+	launch->silent = !speaks_unasked(e);
+	bb_tcp_name(name, &o->star.identity.hello);
+	if (reason == ENOKEY)
+		return bb_fail(o->error, status,
+			       "%s cannot join process 0 at %s, port %d (MASTER_ADDR, %s): %s",
+			       name, e->master, e->port, e->source, why);
+	return bb_fail(o->error, status,
+		       "%s cannot reach process 0 at %s, port %d (MASTER_ADDR, %s) within %s, half "
+		       "of -T: %s",
+		       name, e->master, e->port, e->source,
+		       bb_format_duration(time, o->request->timeout_s), why);
+}
+
+/*
+ * Process 0 says whether there will be a run; as long as it does not, it waits for others. It does
+ * not wait for longer than this process has waited for it, and comes to its end before -T does.
+ */
+static enum bb_heard hear_process_0(struct bb_opening *o)
+{
+	struct bb_wire *wire = &o->tcp->wires[0];
+	const double end = o->star.end + 0.9 * o->request->timeout_s;
+	enum bb_heard heard;
+
+	while ((heard = bb_wire_receive(wire)) == BB_HEARD_NOTHING && bb_clock_now() < end)
+		poll(&(struct pollfd){.fd = wire->fd, .events = POLLIN}, 1, 100);
+	return heard;
+}
+
+static bb_status await_welcome(struct bb_opening *o, struct bb_launch *launch)
+{
+	const struct bb_frame *frame = &o->tcp->wires[0].frame;
+	const enum bb_heard heard = hear_process_0(o);
+	char name[112];
+
+	o->tcp->speaks = heard == BB_HEARD_FRAME && frame->inside;
+	if (heard == BB_HEARD_FRAME && frame->kind == BB_FRAME_DATA)
+		return BB_OK;
+	launch->silent = heard == BB_HEARD_FRAME || !speaks_unasked(o->environment);
+	bb_tcp_name(name, &o->tcp->hello[0]);
+	if (heard == BB_HEARD_FRAME && frame->status != BB_OK && frame->length > 0) {
+		launch->silent = false;
+		return bb_fail(o->error, (bb_status)frame->status, "%s sent this process away: %s",
+			       name, frame->text);
+	}
+	if (heard == BB_HEARD_FRAME && frame->status != BB_OK)
+		return bb_fail(o->error, (bb_status)frame->status, "process 0 ended the run");
+	if (heard == BB_HEARD_NOTHING)
+		return bb_fail(o->error, BB_ETIMEOUT,
+			       "%s did not say within its time (-T) whether all have come", name);
+	return bb_fail(o->error, BB_EBACKEND, "%s %s", name,
+		       *o->tcp->wires[0].why ? o->tcp->wires[0].why
+					     : "is gone: its process ended without a word");
+}
+
+bb_status bb_opening_join(struct bb_opening *o, struct bb_launch *launch)
+{
+	struct bb_address addresses[BB_STAR_ADDRESSES];
+	struct bb_hello *there = &o->tcp->hello[0];
+	const char *why;
+	bb_status status;
+	int error, n = bb_opening_resolve(o, addresses, &why);
+
+	if (n == 0)
+		return cannot_reach(o, why, 0, launch);
+	error = bb_star_reach(&o->star, addresses, n, &o->tcp->wires[0].fd, there);
+	if (error)
+		return cannot_reach(o, explain(error), error, launch);
+	status = bb_opening_compare(o, there, o->error);
+	if (status == BB_OK)
+		return await_welcome(o, launch);
+	/* With a secret process 0 says so and ends the run; else this process alone has to go. */
+	launch->silent = o->star.identity.secret != NULL;
+	return status;
+}
