@@ -10,6 +10,7 @@
 #include "harness/options_check.h"
 #include "harness/run.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -328,6 +329,8 @@ int bb_main(int argc, char **argv, const struct bb_benchmark *benchmark)
 		bb_say(argv[0], "out of memory");
 		goto out;
 	}
+	/* A reader that goes away is an error of the write, not the end of the process. */
+	signal(SIGPIPE, SIG_IGN);
 	run->benchmark = benchmark;
 	run->own = own;
 	run->argc = argc;

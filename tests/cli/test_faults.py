@@ -154,12 +154,15 @@ def standard_output_is_full():
 
 @test
 def nobody_listens():
-    """A reader that goes away (… | head) ends the run without a crash."""
-    reader, writer = os.pipe()
-    os.close(reader)
-    with os.fdopen(writer, "w") as pipe:
-        result = run("all_reduce -g 2 -b 8 -e 64", stdout=pipe)
-    result.exits(1, -signal.SIGPIPE, 141)
+    """A reader that goes away (… | head) ends the run by its status, not by a signal."""
+    for stream, line, code in (
+        ("stdout", "all_reduce -g 2 -b 8 -e 64", 1),
+        ("stderr", "all_reduce -g 2 -b 8 -e 64 --fault die:1", 3),
+    ):
+        reader, writer = os.pipe()
+        os.close(reader)
+        with os.fdopen(writer, "w") as pipe:
+            run(line, **{stream: pipe}).exits(code)
 
 
 @test
