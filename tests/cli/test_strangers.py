@@ -1,0 +1,317 @@
+"""Who comes to the port of process 0 and is no process of the run: each is sent away and counted, and the
+run passes all the same. And who listens there instead of process 0."""
+
+import contextlib
+import functools
+import os
+import re
+import secrets
+import socket
+import struct
+import tempfile
+import threading
+import time
+
+from kit import add, equal, expect, run, test
+from tcp import Job, free_port, told_once
+
+LINE = "all_reduce -b 8 -e 64 --backend null -T 120"
+BRIEF = "all_reduce -b 8 -e 64 --backend null -T 4"
+SECRET = "a secret of tests"
+PLAIN, SECURED = 0x62624831, 0x62624832
+HELLO = struct.Struct("=Ii16siiQ32s64s")  # struct bb_hello
+PATIENCE = 20
+
+
+@functools.cache
+def version():
+    return re.search(r"\(busbench\) (\S+)", run("all_reduce --version").exits(0).out)[1].encode()
+
+
+def hello(magic=PLAIN, proc=1, password=b"busbench, hello", nprocs=3, its=None, host=b"far"):
+    return HELLO.pack(magic, proc, password, nprocs, 77, secrets.randbits(64), its or version(), host)
+
+
+def says(*words):
+    """A stranger that says WORDS, a pause between two of them, and stays."""
+
+    def stranger(connection):
+        for word in words:
+            connection.sendall(word)
+            time.sleep(0.01)
+
+    return stranger
+
+
+def goes(*words, how=None):
+    """It goes then."""
+
+    def stranger(connection):
+        says(*words)(connection)
+        if how is not None:
+            connection.shutdown(how)
+        else:
+            connection.close()
+
+    return stranger
+
+
+def resets(connection):
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+
+KINDS = {
+    "silent": says(),
+    "closes at once": goes(),
+    "closes its side": goes(how=socket.SHUT_WR),
+    "resets": resets,
+    "one byte": says(b"H"),
+    "slow": lambda c: says(*(hello()[i : i + 1] for i in range(60)))(c),
+    "garbage": says(b"x" * 5000),
+    "HTTP": says(b"GET / HTTP/1.1\r\nHost: h1\r\n\r\n" * 20),
+    "TLS": says(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x5a" * 300),
+    "SSH": says(b"SSH-2.0-OpenSSH_9.2p1\r\n" + b"\x00" * 200),
+    "zeros": says(b"\0" * HELLO.size),
+    "ones": says(b"\xff" * HELLO.size),
+    "another magic": lambda c: says(hello(magic=PLAIN - 1))(c),
+    "another byte order": lambda c: says(hello()[3::-1] + hello()[4:])(c),
+    "another password": lambda c: says(hello(password=b"busbench, indeed"))(c),
+    "another version": lambda c: says(hello(its=b"0.0.0"))(c),
+    "a version without an end": lambda c: says(hello(its=b"v" * 32))(c),
+    "a host without an end": lambda c: says(hello(host=b"h" * 64))(c),
+    "a host with a colour": lambda c: says(hello(nprocs=4, host=b"\x1b[31mred"))(c),
+    "another world size": lambda c: says(hello(nprocs=4))(c),
+    "world size 0": lambda c: says(hello(nprocs=0))(c),
+    "a negative world size": lambda c: says(hello(nprocs=-3))(c),
+    "a huge world size": lambda c: says(hello(nprocs=2**31 - 1))(c),
+    "rank -1": lambda c: says(hello(proc=-1))(c),
+    "rank 0": lambda c: says(hello(proc=0))(c),
+    "rank 3 of 3": lambda c: says(hello(proc=3))(c),
+    "a huge rank": lambda c: says(hello(proc=2**31 - 1))(c),
+    "comes and goes as rank 1": lambda c: goes(hello())(c),
+    "a hello cut short": lambda c: goes(hello()[:-1])(c),
+    "frames behind its hello": lambda c: says(hello(nprocs=4) + b"1CbB" + b"\xff" * 200)(c),
+    "a challenge": lambda c: says(hello(magic=SECURED) + b"c" * 32)(c),
+    "a challenge and a proof": lambda c: says(hello(magic=SECURED) + b"c" * 32, b"p" * 32)(c),
+}
+# Only who proves something is told from these.
+WITH_SECRET = {
+    "rank 1 before it comes": lambda c: says(hello())(c),
+    "rank 1 with a false proof": lambda c: says(hello(magic=SECURED) + b"c" * 32, b"p" * 32)(c),
+    "rank 1 without a proof": lambda c: goes(hello(magic=SECURED) + b"c" * 32)(c),
+}
+
+
+def connect(port):
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port), 5)
+        except ConnectionRefusedError:
+            expect(time.monotonic() < until, "nobody listens")
+            time.sleep(0.01)
+
+
+def visit(port, strangers):
+    """All of them come, and those that stay are still there."""
+    crowd = []
+    for stranger in strangers:
+        crowd.append(connect(port))
+        with contextlib.suppress(OSError):
+            stranger(crowd[-1])
+    return crowd
+
+
+def established(port):
+    """Connections to PORT that process 0 has, here and in this test's processes."""
+    with open("/proc/net/tcp", encoding="ascii") as table:
+        rows = [line.split() for line in table][1:]
+    return sum(row[1].endswith(f":{port:04X}") and row[3] == "01" for row in rows)
+
+
+def among(strangers, **common):
+    """STRANGERS come before all real ranks but 0, and again when rank 1 is there."""
+    port = free_port()
+    common["BUSBENCH_PORT"] = str(port)
+    first = Job(3, LINE, lines={1: None, 2: None}, master="127.0.0.1", **common)
+    crowd = visit(port, strangers)
+    before = established(port)
+    second = Job(3, LINE, lines={0: None, 2: None}, master="127.0.0.1", **common)
+    until = time.monotonic() + PATIENCE
+    while established(port) <= before and time.monotonic() < until:
+        time.sleep(0.01)
+    crowd += visit(port, strangers)
+    last = Job(3, LINE, lines={0: None, 1: None}, master="127.0.0.1", **common)
+    results = {**first.finish(), **second.finish(), **last.finish()}
+    for connection in crowd:
+        connection.close()
+    for result in results.values():
+        result.exits(0).require(not result.err, "something on stderr")
+    closed = re.search(r"; (\d+) connections? closed: ", results[0].out)
+    results[0].require(closed, "the strangers are not counted")
+    return results[0], int(closed[1])
+
+
+for kind, stranger in KINDS.items():
+    add(f"among strangers: {kind}", among, [stranger])
+
+
+@test
+def thirty_kinds_at_once():
+    expect(len(KINDS) >= 30, f"{len(KINDS)} kinds")
+    result, closed = among(KINDS.values())
+    # A stranger that takes a rank for a moment may be one of those that are sent away twice.
+    expect(closed >= 2 * len(KINDS), f"{closed} of {2 * len(KINDS)} strangers are counted\n{result}")
+    result.prints("no BUSBENCH_SECRET")
+
+
+@test
+def thirty_kinds_and_a_secret():
+    kinds = [*KINDS.values(), *WITH_SECRET.values()]
+    result, closed = among(kinds, BUSBENCH_SECRET=SECRET)
+    expect(closed >= 2 * len(kinds), f"{closed} of {2 * len(kinds)} strangers are counted\n{result}")
+    result.prints("all processes proved that they know BUSBENCH_SECRET", "without the right BUSBENCH_SECRET")
+
+
+# ---- secrets ---------------------------------------------------------------------------------------
+
+
+@test
+def a_secret():
+    for result in Job(3, LINE, BUSBENCH_SECRET=SECRET).finish().values():
+        result.exits(0)
+
+
+@test
+def another_secret():
+    results = Job(2, BRIEF, changed={1: {"BUSBENCH_SECRET": SECRET + "!"}}, BUSBENCH_SECRET=SECRET).finish()
+    results[0].exits(4).says("without the right BUSBENCH_SECRET", "RANK 1")
+    results[1].exits(3).says("who answers there does not know this BUSBENCH_SECRET")
+
+
+@test
+def no_secret():
+    results = Job(2, BRIEF, changed={1: {"BUSBENCH_SECRET": None}}, BUSBENCH_SECRET=SECRET).finish()
+    results[0].exits(4).says("without the right BUSBENCH_SECRET")
+    results[1].exits(2).says("it asks for BUSBENCH_SECRET, which is not set here")
+
+
+@test
+def a_short_secret():
+    told_once(Job(1, LINE, BUSBENCH_SECRET="password", RANK="0").finish(), "BUSBENCH_SECRET has 8 bytes", code=2)
+
+
+@test
+def a_secret_without_its_library():
+    """Where no libcrypto can be loaded: a folder of files of these names that are no libraries goes first."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("libcrypto.so.3", "libcrypto.so.1.1"):
+            with open(os.path.join(folder, name), "w", encoding="ascii") as file:
+                file.write("no library")
+        results = Job(2, LINE, BUSBENCH_SECRET=SECRET, LD_LIBRARY_PATH=folder).finish()
+    for result in results.values():
+        result.exits(3).says("libcrypto", "cannot be loaded")
+
+
+# ---- a false process 0 -----------------------------------------------------------------------------
+
+
+class Impostor:
+    """Listens where process 0 should, and has ANSWER(connection) answer whoever says hello."""
+
+    def __init__(self, answer):
+        self.answer, self.heard = answer, 0
+        self.door = socket.create_server(("127.0.0.1", free_port()), backlog=64)
+        self.port = self.door.getsockname()[1]
+        self.thread = threading.Thread(target=self.serve)
+        self.thread.start()
+
+    def serve(self):
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self.door.accept()
+                with connection, contextlib.suppress(OSError):
+                    connection.settimeout(5)
+                    said = connection.recv(HELLO.size + 32)
+                    self.heard += 1
+                    self.answer(connection, said)
+
+    def await_heard(self, times):
+        until = time.monotonic() + PATIENCE
+        while self.heard < times:
+            expect(time.monotonic() < until, f"heard {self.heard} hellos, not {times}")
+            time.sleep(0.01)
+
+    def end(self):
+        with contextlib.suppress(OSError):
+            self.door.shutdown(socket.SHUT_RDWR)
+        self.door.close()
+        self.thread.join()
+
+
+def claim(connection, said, magic=PLAIN, tail=b""):
+    connection.sendall(hello(magic=magic, proc=0, password=b"busbench, indeed") + tail)
+
+
+IMPOSTORS = {
+    "no secret": lambda c, said: claim(c, said),
+    "a challenge": lambda c, said: claim(c, said, SECURED, b"c" * 32),
+    "a false proof": lambda c, said: claim(c, said, SECURED, b"c" * 32 + b"p" * 32),
+    "an echo": lambda c, said: c.sendall(said),
+    "nothing": lambda c, said: None,
+}
+
+
+def before_process_0(answer):
+    """A false process 0 is at the port first. With a secret nobody believes it, and the real one takes its place."""
+    impostor = Impostor(answer)
+    common = {"BUSBENCH_PORT": str(impostor.port), "BUSBENCH_SECRET": SECRET, "master": "127.0.0.1"}
+    others = Job(3, LINE, lines={0: None}, **common)
+    try:
+        impostor.await_heard(4)
+    finally:
+        impostor.end()
+    first = Job(3, LINE, lines={1: None, 2: None}, **common)
+    results = {**others.finish(), **first.finish()}
+    for result in results.values():
+        result.exits(0).require(not result.err, "something on stderr")
+
+
+for kind, answer in IMPOSTORS.items():
+    add(f"a false process 0: {kind}", before_process_0, answer)
+
+
+@test
+def instead_of_process_0():
+    """It stays: the run cannot be, and both sides say why."""
+    impostor = Impostor(IMPOSTORS["a false proof"])
+    try:
+        results = Job(2, BRIEF, BUSBENCH_PORT=str(impostor.port), BUSBENCH_SECRET=SECRET, master="127.0.0.1").finish()
+    finally:
+        impostor.end()
+    results[0].exits(3).says("cannot listen on port", "Address already in use")
+    results[1].exits(3).says("who answers there does not know this BUSBENCH_SECRET")
+
+
+@test
+def believed_without_a_secret():
+    """What it says is decoded all the same: whatever it sends, a rank ends with a status of the documented ones."""
+    stop = struct.Struct("=IHHiiiIQ")
+    for status in (256, -1, 6, 2**31 - 1, 0):
+        impostor = Impostor(lambda c, said, s=status: claim(c, said, tail=stop.pack(0x62624331, 4, 0, s, 0, 0, 0, 0)))
+        try:
+            results = Job(3, BRIEF, lines={0: None, 2: None}, BUSBENCH_PORT=str(impostor.port), master="127.0.0.1").finish()
+        finally:
+            impostor.end()
+        results[1].exits(3).says("sent a frame in which")
+
+
+@test
+def listens_where_master_addr_says():
+    """Loopback is not reached from elsewhere; an address of another host is refused."""
+    result = Job(2, LINE, master="localhost").finish()[0].exits(0)
+    result.prints("process 0 listened on", "127.0.0.1")
+    equal("::," in result.out, False, "listens on all addresses")
+    results = Job(2, BRIEF, master="192.0.2.1", lines={1: None}).finish()
+    results[0].exits(3).says("MASTER_ADDR=192.0.2.1 names no address of its host", "BUSBENCH_SECRET")
