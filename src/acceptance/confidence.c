@@ -5,16 +5,71 @@
 
 #include <math.h>
 
-/* Quantile 0.95 of Student's t with 1, 2, … degrees of freedom. */
-static const double t95[] = {6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812,
-			     1.796, 1.782, 1.771, 1.761, 1.753, 1.746, 1.740, 1.734, 1.729, 1.725,
-			     1.721, 1.717, 1.714, 1.711, 1.708, 1.706, 1.703, 1.701, 1.699, 1.697};
-#define KNOWN (sizeof(t95) / sizeof(t95[0]))
+#define BISECTIONS 100
+#define MOST_TERMS 300
+#define CLOSE 1e-14
 
-/* Beyond the table 1.645 + 1.55 / degrees, which is right to 0.002. */
-static double quantile(size_t degrees)
+/* Never 0, which a continued fraction divides by. */
+static double nonzero(double x)
 {
-	return degrees <= KNOWN ? t95[degrees - 1] : 1.645 + 1.55 / (double)degrees;
+	return fabs(x) < 1e-300 ? 1e-300 : x;
+}
+
+/* The continued fraction of the incomplete beta function (Abramowitz and Stegun, 26.5.8), by
+   Lentz's method. Converges fast for x < (a + 1) / (a + b + 2). */
+static double beta_fraction(double a, double b, double x)
+{
+	double c = 1, d = 1 / nonzero(1 - (a + b) * x / (a + 1)), f = d;
+
+	for (int m = 1; m < MOST_TERMS; m++) {
+		const double even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
+		const double odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1));
+		double step;
+
+		d = 1 / nonzero(1 + even * d);
+		c = nonzero(1 + even / c);
+		f *= c * d;
+		d = 1 / nonzero(1 + odd * d);
+		c = nonzero(1 + odd / c);
+		step = c * d;
+		f *= step;
+		if (fabs(step - 1) < CLOSE)
+			break;
+	}
+	return f;
+}
+
+/* The regularised incomplete beta function I_x(a, b). */
+static double beta_share(double a, double b, double x)
+{
+	const double front =
+		exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x));
+
+	if (x <= 0 || x >= 1)
+		return x <= 0 ? 0 : 1;
+	if (x < (a + 1) / (a + b + 2))
+		return front * beta_fraction(a, b, x) / a;
+	return 1 - front * beta_fraction(b, a, 1 - x) / b;
+}
+
+double bb_student_quantile(double p, double degrees)
+{
+	double low = 0, high = 1;
+
+	/* P(|T| > t) = I_{v / (v + t^2)}(v / 2, 1 / 2): Abramowitz and Stegun, 26.7.1. */
+#define BEYOND(t) (beta_share(degrees / 2, 0.5, degrees / (degrees + (t) * (t))) / 2)
+	while (BEYOND(high) > 1 - p && high < 1e12)
+		high *= 2;
+	for (int i = 0; i < BISECTIONS && high - low > CLOSE * high; i++) {
+		const double middle = (low + high) / 2;
+
+		if (BEYOND(middle) > 1 - p)
+			low = middle;
+		else
+			high = middle;
+	}
+#undef BEYOND
+	return (low + high) / 2;
 }
 
 struct bb_confidence bb_confidence_of(const double *values, size_t n)
@@ -28,7 +83,7 @@ struct bb_confidence bb_confidence_of(const double *values, size_t n)
 		squares += (values[i] - c.mean) * (values[i] - c.mean);
 	if (n > 1) {
 		c.stdev = sqrt(squares / (double)(n - 1));
-		half = quantile(n - 1) * c.stdev / sqrt((double)n);
+		half = bb_student_quantile(0.95, (double)(n - 1)) * c.stdev / sqrt((double)n);
 	}
 	c.low = c.mean - half;
 	c.high = c.mean + half;

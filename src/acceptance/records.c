@@ -69,6 +69,24 @@ bb_status bb_records_read(const char *path, const char *text, size_t length,
 	return BB_OK;
 }
 
+bool bb_records_append(struct bb_records *records, struct bb_records *more)
+{
+	size_t moved = 0;
+	bool good = true;
+
+	for (; good && moved < more->n; moved += good) {
+		const struct bb_read_record *const r = &more->list[moved];
+
+		good = append(records, r->json, r->run, r->kind);
+	}
+	records->others += more->others;
+	for (; moved < more->n; moved++)
+		json_decref(more->list[moved].json);
+	free(more->list);
+	*more = (struct bb_records){.n = 0};
+	return good;
+}
+
 void bb_records_free(struct bb_records *records)
 {
 	for (size_t i = 0; i < records->n; i++)

@@ -33,6 +33,8 @@ struct bb_records {
  */
 BB_MUST bb_status bb_records_read(const char *path, const char *text, size_t length,
 				  struct bb_records *records, struct bb_error *error);
+/* MORE behind RECORDS, which own all of it then. Returns false without memory. */
+bool bb_records_append(struct bb_records *records, struct bb_records *more);
 void bb_records_free(struct bb_records *records);
 
 /* The file PATH as text that ends with NUL, at most MOST bytes. BB_EUSAGE: it cannot be read. */

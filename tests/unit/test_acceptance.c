@@ -33,10 +33,24 @@ static void test_confidence(void **state)
 	c = bb_confidence_of(three, 3);
 	assert_float_equal(c.mean, 10, 1e-12);
 	assert_float_equal(c.stdev, 1, 1e-12);
-	assert_float_equal(c.low, 10 - 2.920 / sqrt(3), 1e-9);
+	assert_float_equal(c.low, 10 - 2.919986 / sqrt(3), 1e-6);
 	/* s^2 = 10/9, t(0.95, 9) = 1.833 */
 	c = bb_confidence_of(many, 10);
-	assert_float_equal(c.high, 2 + 1.833 / 3, 1e-9);
+	assert_float_equal(c.high, 2 + 1.833113 / 3, 1e-6);
+}
+
+/* Tables of Student's t. */
+static void test_student(void **state)
+{
+	static const struct {
+		double p, degrees, t;
+	} rows[] = {{0.95, 1, 6.313752},   {0.975, 1, 12.706205}, {0.975, 2, 4.302653},
+		    {0.95, 30, 1.697261},  {0.975, 10, 2.228139}, {0.9995, 5, 6.868827},
+		    {0.975, 1e9, 1.959964}};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		assert_float_equal(bb_student_quantile(rows[i].p, rows[i].degrees), rows[i].t,
+				   1e-5);
 }
 
 /* ---- gates -------------------------------------------------------------------------------------
@@ -465,11 +479,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_node_values), cmocka_unit_test(test_pairs_of_hosts),
-		cmocka_unit_test(test_confidence),  cmocka_unit_test(test_values),
-		cmocka_unit_test(test_bounds),      cmocka_unit_test(test_dips),
-		cmocka_unit_test(test_crossover),   cmocka_unit_test(test_stragglers),
-		cmocka_unit_test(test_not_shown),   cmocka_unit_test(test_diagnosed),
-		cmocka_unit_test(test_commands),
+		cmocka_unit_test(test_confidence),  cmocka_unit_test(test_student),
+		cmocka_unit_test(test_values),      cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_dips),        cmocka_unit_test(test_crossover),
+		cmocka_unit_test(test_stragglers),  cmocka_unit_test(test_not_shown),
+		cmocka_unit_test(test_diagnosed),   cmocka_unit_test(test_commands),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,6 +22,8 @@ static const struct subject {
 	{"check", "FILE...",
 	 "is my number normal? records, or a log of nccl-tests, beside published ones",
 	 bb_acceptance_check, bb_acceptance_check_rows},
+	{"compare", "BEFORE AFTER", "what became slower or faster: records or folders of two runs",
+	 bb_acceptance_compare, bb_acceptance_compare_rows},
 	{.word = NULL},
 };
 
@@ -168,7 +170,7 @@ int main(int argc, char **argv)
 		return BB_EINTERNAL;
 	if (argc < 2) {
 		st = bb_fail(&error, BB_EUSAGE,
-			     "needs a subject: run, baseline or check; see --help");
+			     "needs a subject: run, baseline, check or compare; see --help");
 	} else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
 		st = show_help(NULL, false, &error);
 	} else if (strcmp(word, "--version") == 0) {

@@ -77,6 +77,18 @@ const struct bb_option bb_acceptance_check_rows[] = {
 	{0},
 };
 
+const struct bb_option bb_acceptance_compare_rows[] = {
+	{.name = "tolerance",
+	 .type = BB_OPT_PERCENT,
+	 .offset = AT(tolerance),
+	 .initial = "5%",
+	 .argument = "P%",
+	 .help = "loss of speed above which the exit status is 7",
+	 .section = "Comparing two runs"},
+	FLAG("all", all, "every result, not only those that differ"),
+	{0},
+};
+
 const struct bb_option bb_acceptance_about_rows[] = {
 	{.name = "help",
 	 .key = 'h',

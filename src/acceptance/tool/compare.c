@@ -1,0 +1,251 @@
+/*
+ * compare.c - acceptance compare: what became slower or faster between two runs?
+ */
+#include "acceptance/compare.h"
+
+#include "core/printable.h"
+#include "acceptance/tool/tool.h"
+#include "core/output.h"
+#include "core/units.h"
+
+#include <glob.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+static bb_status add_file(const char *path, struct bb_records *records, struct bb_error *error)
+{
+	struct bb_records more = {.n = 0};
+	char *text = NULL;
+	size_t length;
+	bb_status st;
+
+	BB_TRY(st, bb_read_whole(path, BB_RECORDS_BYTES, &text, &length, error), out);
+	BB_TRY(st, bb_records_read(path, text, length, &more, error), out);
+	if (!bb_records_append(records, &more))
+		st = bb_fail(error, BB_EINTERNAL, "%s: out of memory", path);
+out:
+	bb_records_free(&more);
+	free(text);
+	return st;
+}
+
+/* The record files of a folder: of a run of acceptance, or of any other. */
+static bb_status add_folder(const char *path, struct bb_records *records, struct bb_error *error)
+{
+	static const char *const patterns[] = {"%s/records/*.jsonl", "%s/*.jsonl"};
+	bb_status st = BB_OK;
+	glob_t found = {.gl_pathc = 0};
+
+	for (int i = 0; i < 2 && found.gl_pathc == 0; i++) {
+		char pattern[4096];
+
+		snprintf(pattern, sizeof(pattern), patterns[i], path);
+		globfree(&found);
+		if (glob(pattern, GLOB_NOESCAPE, NULL, &found) != 0)
+			found.gl_pathc = 0;
+	}
+	if (found.gl_pathc == 0)
+		st = bb_fail(error, BB_EUSAGE, "%s: no record files (*.jsonl) in this folder",
+			     path);
+	for (size_t i = 0; st == BB_OK && i < found.gl_pathc; i++)
+		st = add_file(found.gl_pathv[i], records, error);
+	globfree(&found);
+	return st;
+}
+
+static bb_status read_side(const char *path, struct bb_records *records, struct bb_error *error)
+{
+	struct stat about;
+
+	if (stat(path, &about) == 0 && S_ISDIR(about.st_mode))
+		return add_folder(path, records, error);
+	return add_file(path, records, error);
+}
+
+/* ---- what is printed ------------------------------------------------------------------------ */
+
+static const struct json_t *first_run(const struct bb_records *records)
+{
+	const struct bb_read_record *const run = bb_records_first(records, "run");
+
+	return run ? run->json : NULL;
+}
+
+static void add_side(const char *name, const char *path, const struct bb_records *records,
+		     struct bb_strbuf *out)
+{
+	const struct json_t *const run = first_run(records);
+	const char *const host = bb_record_string(run, "host");
+	const char *const time = bb_record_string(run, "start_time");
+
+	bb_printable_line(out, "# %-7s %s%s%s%s%s", name, path, host ? ", " : "", host ? host : "",
+			  time ? ", " : "", time ? time : "");
+}
+
+/* What was not the same on both sides, besides the numbers. */
+static void add_changes(const struct bb_records *before, const struct bb_records *after,
+			struct bb_strbuf *out)
+{
+	static const char *const names[] = {
+		"version", "backend", "library", "library_p2p", "launch",          "host", "cpu",
+		"os",      "link",    "cluster", "fault",       "topology_digest", NULL};
+
+	for (int i = 0; names[i]; i++) {
+		const char *const a = bb_record_string(first_run(before), names[i]);
+		const char *const b = bb_record_string(first_run(after), names[i]);
+
+		if ((a || b) && !(a && b && strcmp(a, b) == 0))
+			bb_printable_line(out, "# changed: %s: %s -> %s", names[i], a ? a : "none",
+					  b ? b : "none");
+	}
+}
+
+enum kind { SAME, FASTER, SLOWER, UNCLEAR, BEYOND };
+
+/* BEYOND: slower by more than TOLERANCE; UNCLEAR: the noise could hide that. */
+static enum kind kind_of(const struct bb_difference *d, double tolerance)
+{
+	const double high = isnan(d->high) ? d->change : d->high;
+	const double low = isnan(d->low) ? d->change : d->low;
+
+	if (high < -tolerance)
+		return BEYOND;
+	if (low < -tolerance)
+		return UNCLEAR;
+	if (isnan(d->low))
+		return d->change > tolerance ? FASTER : SAME;
+	return high < 0 ? SLOWER : low > 0 ? FASTER : SAME;
+}
+
+static void add_row(const struct bb_difference *d, struct bb_strbuf *out)
+{
+	char interval[40] = "no interval";
+
+	if (!isnan(d->low))
+		snprintf(interval, sizeof(interval), "%+.1f%% to %+.1f%%", 100 * d->low,
+			 100 * d->high);
+	bb_printable_line(out, "%+8.1f%% %18s %10.4g %10.4g %-4s %s", 100 * d->change, interval,
+			  d->before, d->after, d->unit, d->subject);
+}
+
+struct tally {
+	size_t of[BEYOND + 1];
+	size_t within, single; /* intervals within runs; differences without one */
+};
+
+static struct tally add_rows(const struct bb_differences *d, double tolerance, bool all,
+			     struct bb_strbuf *out)
+{
+	struct tally t = {.within = 0};
+	bool begun = false;
+
+	for (size_t i = 0; i < d->n; i++) {
+		const struct bb_difference *const row = &d->list[i];
+		const enum kind kind = kind_of(row, tolerance);
+
+		t.of[kind]++;
+		t.within += row->within_runs;
+		t.single += isnan(row->low);
+		if (!all && (kind == SAME || kind == UNCLEAR))
+			continue;
+		if (!begun)
+			bb_strbuf_addf(out, "# %7s %18s %10s %10s\n", "speed", "95% interval",
+				       "before", "after");
+		begun = true;
+		add_row(row, out);
+	}
+	return t;
+}
+
+static void add_notes(const struct bb_differences *d, const struct tally *t, double tolerance,
+		      struct bb_strbuf *out)
+{
+	bb_strbuf_addf(out,
+		       "# %zu compared: %zu slower by more than %g%%, %zu slower by less, "
+		       "%zu faster, %zu the same\n",
+		       d->n, t->of[BEYOND], 100 * tolerance, t->of[SLOWER], t->of[FASTER],
+		       t->of[SAME]);
+	if (t->of[UNCLEAR] > 0)
+		bb_strbuf_addf(out, "# %zu too noisy to exclude %g%% slower; --all lists them\n",
+			       t->of[UNCLEAR], 100 * tolerance);
+	if (d->only_before + d->only_after > 0)
+		bb_strbuf_addf(out, "# not compared: %zu only before, %zu only after\n",
+			       d->only_before, d->only_after);
+	if (t->within > 0)
+		bb_strbuf_add(out, "# One run on each side: the intervals hold within these runs; "
+				   "several runs\n#   on each side show what changes from run to "
+				   "run\n");
+	if (t->single > 0)
+		bb_strbuf_addf(out,
+			       "# %zu without an interval are judged by their change alone: "
+			       "several runs on each\n#   side, or -I 1, give one\n",
+			       t->single);
+	if (d->n - t->single > 20)
+		bb_strbuf_addf(out,
+			       "# By chance alone about %zu of %zu equal ones would look "
+			       "slower or faster\n",
+			       (d->n - t->single + 19) / 20, d->n - t->single);
+}
+
+static bb_status add_verdict(const struct bb_differences *d, const struct tally *t,
+			     double tolerance, struct bb_strbuf *out)
+{
+	if (d->wrong > 0) {
+		bb_strbuf_addf(out, "Verdict: wrong data in %zu result%s after\n", d->wrong,
+			       bb_plural((long long)d->wrong));
+		return BB_EDATA;
+	}
+	if (t->of[BEYOND] > 0) {
+		bb_strbuf_addf(out,
+			       "Verdict: slower: %zu of %zu by more than %g%%, the worst by "
+			       "%.1f%%\n",
+			       t->of[BEYOND], d->n, 100 * tolerance, -100 * d->list[0].change);
+		return BB_EDATA;
+	}
+	if (d->n == t->of[UNCLEAR]) {
+		bb_strbuf_addf(out, "Verdict: could not judge: %s\n",
+			       d->n == 0 ? "nothing was measured on both sides"
+					 : "all results are too noisy");
+		return BB_EBACKEND;
+	}
+	bb_strbuf_addf(out, "Verdict: not slower by more than %g%%: %zu of %zu results\n",
+		       100 * tolerance, d->n - t->of[UNCLEAR], d->n);
+	return BB_OK;
+}
+
+bb_status bb_acceptance_compare(struct bb_acceptance_job *job, struct bb_error *error)
+{
+	const double tolerance = job->o->tolerance;
+	struct bb_records before = {.n = 0}, after = {.n = 0};
+	struct bb_differences d = {.n = 0};
+	struct bb_strbuf out = {0};
+	struct tally tally;
+	bb_status st, verdict;
+
+	if (job->noperands != 2)
+		return bb_fail(error, BB_EUSAGE,
+			       "compare: it takes two files or folders, BEFORE and AFTER; %d given",
+			       job->noperands);
+	BB_TRY(st, read_side(job->operands[0], &before, error), out);
+	BB_TRY(st, read_side(job->operands[1], &after, error), out);
+	BB_TRY(st, bb_compare(&before, &after, &d, error), out);
+	add_side("before:", job->operands[0], &before, &out);
+	add_side("after:", job->operands[1], &after, &out);
+	add_changes(&before, &after, &out);
+	tally = add_rows(&d, tolerance, job->o->all, &out);
+	add_notes(&d, &tally, tolerance, &out);
+	verdict = add_verdict(&d, &tally, tolerance, &out);
+	BB_TRY(st, bb_write_text("-", &out, error), out);
+	st = verdict;
+out:
+	bb_strbuf_free(&out);
+	bb_differences_free(&d);
+	bb_records_free(&before);
+	bb_records_free(&after);
+	return st;
+}

@@ -1,0 +1,85 @@
+"""acceptance compare: what became slower between two runs. Runs are simulated, with noise of which the seed is known."""
+
+import os
+
+from accept import Folder, acceptance
+from kit import add, equal, expect, run, test
+
+LINE = "all_reduce --backend sim --cluster hgx-h100:2 -b 1M -e 1G -f 32"
+FAULT = "--fault lost_rail:0:2"
+
+
+def measure(folder, side, seeds, more=""):
+    """A folder with the records of runs of these seeds."""
+    path = os.path.join(folder.name, side)
+    os.makedirs(path, exist_ok=True)
+    for seed in seeds:
+        run(f"{LINE} --noise 2% --seed {seed} {more} --json {os.path.join(path, f'{seed}.jsonl')}").exits(0)
+    return path
+
+
+def verdict(result):
+    return result.out.splitlines()[-1]
+
+
+@test
+def a_lost_rail():
+    """The large sizes are slower by what the interval says, worst first, and what changed is named."""
+    with Folder() as f:
+        before, after = measure(f, "before", range(1, 5)), measure(f, "after", range(5, 9), FAULT)
+        result = acceptance("compare", before, after).exits(7)
+    result.prints("# changed: fault: none -> lost_rail:0:2", "all_reduce auto float sum 1G out-of-place 16 ranks")
+    changes = [float(line.split("%")[0]) for line in result.out.splitlines() if line[0] != "#" and "%" in line[:10]]
+    equal(changes, sorted(changes), "order")
+    expect(-30 < changes[0] < -20, f"a rail of eight is lost and others share its bytes: {changes}")
+    expect(verdict(result).startswith("Verdict: slower: "), verdict(result))
+
+
+@test
+def the_same_again():
+    with Folder() as f:
+        result = acceptance("compare", measure(f, "a", range(1, 5)), measure(f, "b", range(5, 9))).exits(0)
+    equal(verdict(result), "Verdict: not slower by more than 5%: 6 of 6 results", "verdict")
+
+
+def single(more, code, *said):
+    """One run on each side."""
+    with Folder() as f:
+        paths = [os.path.join(f.name, name) for name in ("a.jsonl", "b.jsonl")]
+        for path, fault in zip(paths, ("", FAULT)):
+            run(f"{LINE} {more} {fault} --json {path}").exits(0)
+        acceptance("compare", *paths).exits(code).prints(*said)
+
+
+add("one run each", single, "--noise 2% -I 1", 7, "# One run on each side: the intervals hold within these runs")
+add("without noise", single, "", 7, "% to -")
+add("no interval", single, "--noise 2% -n 1", 7, "no interval", "are judged by their change alone")
+
+
+@test
+def nothing_in_common():
+    with Folder() as f:
+        paths = [os.path.join(f.name, name) for name in ("a.jsonl", "b.jsonl")]
+        for path, name in zip(paths, ("broadcast", "reduce")):
+            run(f"{name} -g 2 -b 8 -e 8 --json {path}").exits(0)
+        acceptance("compare", *paths).exits(3).prints("Verdict: could not judge: nothing was measured on both sides")
+
+
+@test
+def wrong_data():
+    with Folder() as f:
+        paths = [os.path.join(f.name, name) for name in ("a.jsonl", "b.jsonl")]
+        run(f"all_reduce -g 2 -b 8 -e 8 --json {paths[0]}").exits(0)
+        run(f"all_reduce -g 2 -b 8 -e 8 --fault corrupt:1 --json {paths[1]}").exits(7)
+        acceptance("compare", *paths).exits(7).prints("Verdict: wrong data in 2 results after")
+
+
+@test
+def bad_input():
+    with Folder() as f:
+        empty = os.path.join(f.name, "empty")
+        os.makedirs(empty)
+        acceptance("compare", empty).exits(2).says("compare: it takes two files or folders, BEFORE and AFTER; 1 given")
+        acceptance("compare", empty, empty).exits(2).says(empty, "no record files (*.jsonl)")
+        acceptance("compare", "/no/such", empty).exits(2).says("/no/such")
+        acceptance("compare", empty, empty, "--tolerence", "5%").exits(2).says("--tolerence", "did you mean --tolerance")
