@@ -433,7 +433,7 @@ def family(name):
 
 
 def without_a_key(name, key):
-    optional = ("n_inner", "type_vocab_size", "num_key_value_heads", "intermediate_size" if name == "bert" else "")
+    optional = ("n_inner", "type_vocab_size", "num_key_value_heads", {"bert": "intermediate_size", "bloom": "seq_length"}.get(name))
     config = {"model_type": name, **{k: v for k, v in FAMILIES[name].items() if k != key}}
     result = predict_file(json.dumps(config))
     if key in optional:
