@@ -274,6 +274,12 @@ void bb_sink_add_virtual(struct bb_strbuf *out, const struct bb_run_record *run)
 			       run->calibrate ? "--calibrate"
 			       : run->cluster ? "--cluster"
 					      : "--link");
+	/* Or else trees would seem to beat rings at every size, as on no NIC. */
+	if (run->virtual_time && run->link && !strstr(run->link, ",port") && run->nranks > 2)
+		bb_strbuf_addf(out,
+			       "# Each pair of ranks has its own link, which favours trees.\n"
+			       "# One port for each rank, as a NIC has: --link %s,port\n",
+			       run->link);
 }
 
 void bb_sink_add_head(struct bb_strbuf *out, const struct bb_run_record *run)

@@ -123,6 +123,20 @@ def says_that_time_is_virtual():
 
 
 @test
+def what_links_of_their_own_favour():
+    """Tree beats ring at every size on a link for each pair, which text says; behind a port each ring wins where sizes are large."""
+    hint = "# Each pair of ranks has its own link, which favours trees."
+    compared = "all_reduce --backend sim -g 64 -b 8K -e 512M -f 16 --algo ring,tree --link 25GB/s,5us"
+    passes(compared).prints(hint, ",port\n", "# tree is faster than ring at every size")
+    out = passes(compared + ",port").prints("# tree is faster than ring below about 25.8M, slower above").out
+    expect(hint not in out, "the hint, where there is a port")
+    expect(hint not in passes("all_reduce --backend sim -g 2 -b 1K -e 1K --link 25GB/s,5us").out, "the hint, of a pair")
+    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
+        first = next(line for line in file if "--backend sim" in line and "--link" in line)
+    expect(",port" in first, f"README's first example of virtual time: {first}")
+
+
+@test
 def what_is_not_known_is_not_told():
     for r in records(f"all_reduce {SIM} -g 4 -b 1K -e 1K"):
         for name in ("skew_p50_us", "last_rank", "wrong", "verified"):
