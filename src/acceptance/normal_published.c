@@ -151,8 +151,7 @@ static void tell_runs(const struct bb_question *q, const struct published *p)
 	if (p->scale != 1)
 		bb_strbuf_addf(
 			q->out,
-			"  There is none on %lld ranks; as a share of the bound that is %.4g "
-			"GB/s here.\n",
+			"  No run has %lld ranks; the same share of the bound is %.4g GB/s here.\n",
 			(long long)q->ranks, p->scale * p->most);
 }
 
@@ -187,7 +186,7 @@ enum bb_normality bb_normal_published(const struct bb_question *q)
 		return tell_published(q, &best, at_size(q->claims, best.size));
 	bb_strbuf_addf(q->out, "  No published numbers for %s on %s", q->collective, q->card->name);
 	if (q->ranks == 0)
-		bb_strbuf_add(q->out, ": nobody says how many ranks; --ranks does.\n");
+		bb_strbuf_add(q->out, ": the number of ranks is unknown; give --ranks.\n");
 	else if (bb_normal_is_near(q->card, q->ranks, q->nodes))
 		bb_strbuf_addf(q->out, " %s, at any of these sizes.\n",
 			       q->card->of_domain > 0 ? "within NVLink's reach" : "on one node");

@@ -42,14 +42,14 @@ static void tell_ranks(struct bb_question *q, int64_t said, int64_t least, int64
 	}
 	q->ranks = least;
 	if (said > 0)
-		bb_strbuf_addf(q->out, "  Said to be %lld rank%s, but ", (long long)said,
+		bb_strbuf_addf(q->out, "  The file says %lld rank%s, but ", (long long)said,
 			       bb_plural(said));
 	else
-		bb_strbuf_add(q->out, "  Nobody says how many ranks; ");
-	bb_strbuf_addf(q->out, "busbw / algbw = %.6g is that of %lld", ratio, (long long)least);
+		bb_strbuf_add(q->out, "  The file gives no number of ranks; ");
+	bb_strbuf_addf(q->out, "busbw / algbw = %.6g means %lld", ratio, (long long)least);
 	if (most > least)
 		bb_strbuf_addf(q->out, " to %lld", (long long)most);
-	bb_strbuf_addf(q->out, " rank%s, which is taken.\n", bb_plural(most));
+	bb_strbuf_addf(q->out, " rank%s.\n", bb_plural(most));
 }
 
 /* Of a log that does not say its collective, and whose ratio is that of several. */
@@ -113,8 +113,8 @@ bool bb_normal_find_ranks(struct bb_question *q)
 	} else if (least != 1 || most != 0) {
 		bb_strbuf_addf(
 			q->out,
-			"  Impossible: busbw / algbw = %.4g is that of no number of ranks of "
-			"%s in all rows. Another collective, or columns that are mixed up.\n",
+			"  Impossible: busbw / algbw = %.4g fits no number of ranks of %s in all "
+			"rows. Likely: another collective, or mixed-up columns.\n",
 			ratio_of(q->claims), q->collective);
 		return false;
 	}

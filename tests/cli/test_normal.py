@@ -3,7 +3,7 @@
 import os
 
 from accept import Folder, acceptance
-from kit import ROOT, add, built, equal, execute, test
+from kit import ROOT, add, built, equal, execute, expect, test
 
 LOGS_AT = os.path.join(ROOT, "tests", "logs")
 
@@ -38,7 +38,7 @@ def checked(text, code, *words, arguments=()):
 @test
 def a_wrong_number_of_ranks():
     """As a README has it that says 64, while its numbers are those of 96."""
-    checked(log(64, 386.56, 2 * 95 / 96), 0, "Said to be 64 ranks", "that of 96 ranks", "Normal, beside 1 published run")
+    checked(log(64, 386.56, 2 * 95 / 96), 0, "The file says 64 ranks, but busbw / algbw = 1.97921 means 96 ranks.", "Normal, beside 1 published run")
 
 
 @test
@@ -100,6 +100,12 @@ def gpu_takes_every_name_that_is_printed():
     for name in "H100", "h100", "NVIDIA H100 80GB HBM3", "H100 80GB HBM3", "H100 SXM5 80GB", "hgx-h100":
         checked(log(8, 478, 1.75), 0, "published runs of H100 on 8 ranks", arguments=("--gpu", name))
     checked(log(8, 40, 1.75), 3, "No published numbers for all_reduce on H100 PCIe", arguments=("--gpu", "H100 PCIe"))
+    with Folder() as f:
+        path = f.write("log", log(8, 478, 1.75))
+        listed = acceptance("check", path, "--gpu", "FOO").exits(3).out.split("known systems: ")[1].split(".\n")[0].split(", ")
+        for name in listed:
+            out = acceptance("check", path, "--gpu", name).out
+            expect(f"No published numbers for {name}." not in out, f"--gpu {name}: {out}")
 
 
 @test
@@ -116,7 +122,7 @@ def nodes_choose_what_is_compared():
 def a_bare_row():
     row = log(8, 231, 1.75, "").replace("[1,0]<stdout>:", "2026-01-01T00:00:00.123Z ")
     checked(row, 3, "The file names no GPU; name it with --gpu")
-    checked(row, 0, "all_reduce's alone", "Nobody says how many ranks", "A100", arguments=("--gpu", "A100"))
+    checked(row, 0, "all_reduce's alone", "The file gives no number of ranks; busbw / algbw = 1.75 means 8 ranks.", "A100", arguments=("--gpu", "A100"))
     old = " 8589934592 2147483648 float sum 65083 131.98 230.97 2e-07 65083 131.98 230.97 2e-07\n"
     checked(old, 0, "Normal", arguments=("--gpu", "a100"))
 
@@ -232,11 +238,13 @@ def simulated_records():
 
 @test
 def shares_of_a_bound_in_records():
-    run = '{"schema":1,"kind":"run","run_id":"a","ranks":[{"rank":0,"host":"a"},{"rank":1,"host":"a"}]}\n'
+    run = '{"schema":1,"kind":"run","run_id":"a","backend":"host","ranks":[{"rank":0,"host":"a"},{"rank":1,"host":"a"}]}\n'
     result = ('{"schema":1,"kind":"result","collective":"all_reduce","nranks":2,"size_bytes":1000000,"time_us":1000,"algbw_GBps":1,'
               '"busbw_GBps":1,"wrong":0,"in_place":true,"percent_of_bound":%d,"bound_source":"%s"}\n')  # fmt: skip
     copy, link = "bytes this algorithm moves at this run's copy speed", "the most bytes a rank sends, through its port"
     checked(run + result % (10, copy), 7, "Low: the largest size reaches 10% of its bound")
+    gpus = run.replace('"backend":"host"', '"backend":"nccl"').replace('"host":"a"}', '"host":"a","name":"NVIDIA H100 NVL"}')
+    checked(gpus + result % (45, "NVLink"), 3, "No published numbers for NVIDIA H100 NVL")
     checked(run + result % (105, copy), 0, "Normal: the largest size reaches 105%", "Verdict: normal")
     checked(run + result % (169, copy), 0, "Above its bound: the largest size reaches 169% of it in place", "while a cache has it",
             "Verdict: higher than what it was compared with")  # fmt: skip
