@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 
-from kit import equal, expect, run, test
+from kit import ROOT, equal, expect, run, test
 
 GPU, NIC = 400e9, 50e9
 NVLINK_S, NET_S, SWITCH_S, OVERHEAD_S = 0.5e-6, 3e-6, 0.25e-6, 1e-6
@@ -186,3 +186,14 @@ def listed():
     text = run("p2p_latency --help").exits(0).prints("Of --fault this program obeys:", "slow_rail:NODE:RAIL:FACTOR").out
     expect("corrupt:RANK" not in text, "a word is never compared")
     run("p2p_bandwidth --list").exits(0).prints("backend sim", "a message over the modelled link")
+
+
+@test
+def pairs_as_published():
+    """Both ways between two of 4 V100, as the row v100x4_article of the reference table has it."""
+    with open(os.path.join(ROOT, "reports", "reference", "reference_busbw.csv"), encoding="utf-8", newline="") as file:
+        rows = [r for r in csv.DictReader(file) if (r["id"], r["fabric"]) == ("v100x4_article", "NVLink2")]
+    (published,) = [float(r["busbw_GBps"]) for r in rows if r["collective"] == "p2p_bidirectional"]
+    line = "p2p_bandwidth --backend sim --cluster v100-x4 -g 4 -b 128M -e 128M --direction bidirectional --p2p on"
+    rates = {round(r["GBps"], 1) for r in records(line)["pair"] if r["from"] != r["to"]}
+    equal([abs(rate - published) < 0.02 * published for rate in rates], [True], f"{rates}, published {published}")
