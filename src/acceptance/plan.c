@@ -12,7 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BINARY "\x01" /* stands for the path of the binary, which may have blanks */
+/* They stand for paths, which may have blanks. The folder stands first: what follows cannot take it
+   for the value of another option, nor give a second one. */
+#define BINARY "\x01"
+#define OUTPUTS "\x02"
+#define COMMAND BINARY " --output-folder " OUTPUTS " "
 
 void bb_words_free(struct bb_words_list *words)
 {
@@ -44,20 +48,24 @@ static void substitute(struct bb_strbuf *out, const char *text, const struct bb_
 	}
 }
 
-/* TEXT, which is taken, into WORDS; the binary's name is that of STEP in FOLDER. */
+/* TEXT, which is taken, into WORDS; the binary is that of STEP. */
 static bb_status split(struct bb_strbuf *text, const struct bb_profile_step *step,
-		       const char *folder, struct bb_words_list *words, struct bb_error *error)
+		       const struct bb_places *places, struct bb_words_list *words,
+		       struct bb_error *error)
 {
 	static const char blanks[] = " \t\r\n";
 	const char *const run = step->run + strspn(step->run, blanks);
 	const size_t length = text->length, name = strcspn(run, blanks);
-	size_t n = 0;
+	size_t n = 0, outputs;
 	char *rest, *word;
 	bool good;
 
 	*words = (struct bb_words_list){.n = 0};
 	bb_strbuf_add_bytes(text, "\0", 1);
-	bb_strbuf_addf(text, "%s/%.*s", folder, (int)name, run);
+	bb_strbuf_addf(text, "%s/%.*s", places->binaries, (int)name, run);
+	bb_strbuf_add_bytes(text, "\0", 1);
+	outputs = text->length;
+	bb_strbuf_add(text, places->outputs);
 	good = !bb_strbuf_failed(text);
 	words->text = text->text;
 	words->words = good ? calloc(length / 2 + 2, sizeof(char *)) : NULL;
@@ -67,7 +75,9 @@ static bb_status split(struct bb_strbuf *text, const struct bb_profile_step *ste
 	}
 	for (word = strtok_r(words->text, blanks, &rest); word;
 	     word = strtok_r(NULL, blanks, &rest))
-		words->words[n++] = strcmp(word, BINARY) == 0 ? words->text + length + 1 : word;
+		words->words[n++] = strcmp(word, BINARY) == 0    ? words->text + length + 1
+				    : strcmp(word, OUTPUTS) == 0 ? words->text + outputs
+								 : word;
 	words->n = n;
 	return BB_OK;
 }
@@ -84,7 +94,7 @@ static const char *arguments(const struct bb_profile_step *step)
 static void add_played(struct bb_strbuf *text, const struct bb_profile_step *step, const char *what,
 		       const char *value)
 {
-	bb_strbuf_add(text, BINARY " ");
+	bb_strbuf_add(text, COMMAND);
 	substitute(text, arguments(step), step);
 	bb_strbuf_add(text, " --backend sim ");
 	if (step->ranks > 1)
@@ -106,7 +116,7 @@ static void add_launched(struct bb_strbuf *text, const struct bb_profile *profil
 		substitute(text, "srun --mpi=pmix -K1 -N {nodes} -n {ranks} ", step);
 	if (strcmp(launcher, "local") != 0 && more)
 		substitute(text, more, step);
-	bb_strbuf_add(text, " " BINARY " ");
+	bb_strbuf_add(text, " " COMMAND);
 	substitute(text, arguments(step), step);
 }
 
@@ -117,7 +127,7 @@ bool bb_played_faulty(const struct bb_played *played, const struct bb_profile_st
 }
 
 bb_status bb_plan_command(const struct bb_profile *profile, const struct bb_profile_step *step,
-			  const struct bb_played *played, const char *folder,
+			  const struct bb_played *played, const struct bb_places *places,
 			  struct bb_words_list *words, struct bb_error *error)
 {
 	struct bb_strbuf text = {0};
@@ -129,11 +139,11 @@ bb_status bb_plan_command(const struct bb_profile *profile, const struct bb_prof
 	if (bb_played_faulty(played, step))
 		bb_strbuf_addf(&text, " --fault %s", played->fault);
 	bb_strbuf_add(&text, " --json -");
-	return split(&text, step, folder, words, error);
+	return split(&text, step, places, words, error);
 }
 
 bb_status bb_plan_simulation(const struct bb_profile_step *step, const struct bb_gate *gate,
-			     const char *folder, struct bb_words_list *words,
+			     const struct bb_places *places, struct bb_words_list *words,
 			     struct bb_error *error)
 {
 	struct bb_strbuf text = {0};
@@ -141,7 +151,7 @@ bb_status bb_plan_simulation(const struct bb_profile_step *step, const struct bb
 	add_played(&text, step, gate->from->cluster ? "--cluster" : "--link",
 		   gate->from->cluster ? gate->from->cluster : gate->from->link);
 	bb_strbuf_add(&text, " --json -");
-	return split(&text, step, folder, words, error);
+	return split(&text, step, places, words, error);
 }
 
 /* As bash and zsh write what no terminal should see. */

@@ -26,15 +26,20 @@ struct bb_played {
 /* Does STEP have the fault? Steps of fewer ranks are played without it. */
 bool bb_played_faulty(const struct bb_played *played, const struct bb_profile_step *step);
 
+/* Folders of the binaries and, for all files that a step names in run:, of outputs. */
+struct bb_places {
+	const char *binaries, *outputs;
+};
+
 /*
- * The command of STEP, its binary from FOLDER: what the launcher needs, the words of run:, and
+ * The command of STEP: what the launcher needs, the binary, --output-folder, the words of run:, and
  * --json -. {ranks}, {nodes} and {per_node} are replaced; words are split at blanks, and nothing
  * else is special: no shell is between. PLAYED, if it has a cluster: in virtual time on this
  * machine, without a launcher.
  */
 BB_MUST bb_status bb_plan_command(const struct bb_profile *profile,
 				  const struct bb_profile_step *step,
-				  const struct bb_played *played, const char *folder,
+				  const struct bb_played *played, const struct bb_places *places,
 				  struct bb_words_list *words, struct bb_error *error);
 /* What is known of the steps of MODE before any is run. BB_EUSAGE: a binary is not in FOLDER; a
    link or cluster that a gate of the profile at PATH expects from is none; the cluster of PLAYED is
@@ -50,7 +55,7 @@ struct bb_planned {
 BB_MUST bb_status bb_plan_check(const struct bb_planned *plan, struct bb_error *error);
 /* The same in virtual time on this machine, for a GATE whose expectation is the simulator's. */
 BB_MUST bb_status bb_plan_simulation(const struct bb_profile_step *step, const struct bb_gate *gate,
-				     const char *folder, struct bb_words_list *words,
+				     const struct bb_places *places, struct bb_words_list *words,
 				     struct bb_error *error);
 
 /* As a line that a shell takes. */

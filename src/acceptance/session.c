@@ -256,6 +256,7 @@ bb_status bb_session_open(struct bb_session *s, struct bb_error *error)
 	BB_TRY(st, make_folder(path, error), out);
 	BB_TRY(st, path_of(s, "logs", path, error), out);
 	BB_TRY(st, make_folder(path, error), out);
+	BB_TRY(st, make_folder(s->places.outputs, error), out);
 	st = begin(s, error);
 out:
 	return st;
@@ -400,7 +401,8 @@ static bb_status run_step(struct bb_session *s, struct bb_evidence *e, struct bb
 	char name[96];
 	bb_status st;
 
-	BB_TRY(st, bb_plan_command(s->profile, e->step, &s->played, s->folder, &words, error), out);
+	BB_TRY(st, bb_plan_command(s->profile, e->step, &s->played, &s->places, &words, error),
+	       out);
 	for (size_t i = 0; i < e->nruns && !s->stopped_by; i++) {
 		struct bb_step_run *const run = &e->runs[i];
 		const bool fresh = run->outcome.status < 0;
@@ -434,7 +436,7 @@ static bb_status simulate(struct bb_session *s, struct bb_evidence *e, struct bb
 			continue;
 		run->outcome.status = -1;
 		snprintf(name, sizeof(name), "%s.sim%u", e->step->name, i + 1);
-		st = bb_plan_simulation(e->step, g, s->folder, &words, error);
+		st = bb_plan_simulation(e->step, g, &s->places, &words, error);
 		if (st == BB_OK)
 			st = execute(s, e->step, name, &words, run, error);
 		if (st == BB_OK && run->outcome.status != 0 && !run->trouble[0])

@@ -5,6 +5,7 @@
  *   DIR/runs.jsonl            a line when the session begins, and one for each run that has ended
  *   DIR/records/STEP.N.jsonl  records of run N of a step; of the simulator: STEP.simG.jsonl
  *   DIR/logs/STEP.N.txt       what it wrote to standard error
+ *   DIR/files/                what run: names with --csv or -J
  */
 #ifndef BB_ACCEPTANCE_SESSION_H
 #define BB_ACCEPTANCE_SESSION_H
@@ -16,7 +17,8 @@
 struct bb_session {
 	const struct bb_profile *profile;
 	const char *profile_path, *text; /* the profile as it was read */
-	const char *dir, *folder;        /* where results go; where binaries are */
+	const char *dir;                 /* where results go */
+	struct bb_places places;         /* in it, what steps write */
 	enum bb_mode mode;
 	int64_t repeats; /* of each step; 0: as it declares */
 	struct bb_played played;

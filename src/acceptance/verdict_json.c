@@ -73,7 +73,7 @@ static void add_step_args(const struct bb_session *s, const struct bb_profile_st
 	struct bb_words_list words = {.n = 0};
 	struct bb_error why = {0};
 
-	if (bb_plan_command(s->profile, step, &s->played, s->folder, &words, &why) == BB_OK)
+	if (bb_plan_command(s->profile, step, &s->played, &s->places, &words, &why) == BB_OK)
 		add_words(j, "args", (const char *const *)words.words, words.n);
 	else
 		add_string(j, "args", NULL);
@@ -170,7 +170,7 @@ static void add_args(const struct bb_acceptance *a, struct bb_json *j)
 	char binary[1200];
 	size_t n = 0;
 
-	snprintf(binary, sizeof(binary), "%s/acceptance", s->folder);
+	snprintf(binary, sizeof(binary), "%s/acceptance", s->places.binaries);
 	words[n++] = binary;
 	words[n++] = "run";
 	words[n++] = s->profile_path;

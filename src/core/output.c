@@ -18,6 +18,33 @@ static bb_status refuse(const struct bb_output *o, const char *why, struct bb_er
 		       o->option ? o->option : "", o->option ? ": " : "", o->path, why);
 }
 
+static bool leaves(const char *path)
+{
+	if (*path == '/')
+		return true;
+	for (const char *at = path; at; at = strchr(at, '/')) {
+		at += *at == '/';
+		if (strncmp(at, "..", 2) == 0 && (at[2] == '/' || !at[2]))
+			return true;
+	}
+	return false;
+}
+
+static bb_status resolve(const struct bb_output *o, char path[PATH_MAX], struct bb_error *error)
+{
+	if (!*o->path)
+		return bb_fail(error, BB_EUSAGE, "%s: an empty file name",
+			       o->option ? o->option : "output");
+	if (o->folder && leaves(o->path))
+		return bb_fail(error, BB_EUSAGE,
+			       "%s %.150s: outside of --output-folder %.150s; give a path in it",
+			       o->option ? o->option : "output", o->path, o->folder);
+	if (snprintf(path, PATH_MAX, "%s%s%s", o->folder ? o->folder : "", o->folder ? "/" : "",
+		     o->path) >= PATH_MAX)
+		return refuse(o, strerror(ENAMETOOLONG), error);
+	return BB_OK;
+}
+
 /* Why a file at PATH cannot be created, as errno has it; 0: it can. */
 static int cause_against(const char *path)
 {
@@ -36,17 +63,18 @@ static int cause_against(const char *path)
 
 bb_status bb_output_check(const struct bb_output *output, struct bb_error *error)
 {
+	char path[PATH_MAX];
+	bb_status st;
 	int cause;
 
 	if (strcmp(output->path, "-") == 0)
 		return bb_standard_output(error);
-	if (!*output->path)
-		return bb_fail(error, BB_EUSAGE, "%s: an empty file name",
-			       output->option ? output->option : "output");
-	if (strlen(output->path) >= PATH_MAX)
-		return refuse(output, strerror(ENAMETOOLONG), error);
-	cause = cause_against(output->path);
-	return cause ? refuse(output, strerror(cause), error) : BB_OK;
+	BB_TRY(st, resolve(output, path, error), out);
+	cause = cause_against(path);
+	if (cause)
+		st = refuse(output, strerror(cause), error);
+out:
+	return st;
 }
 
 /* Devices may have several writers, and some file systems have no locks. */
@@ -64,10 +92,14 @@ static bool lock(int number)
 bb_status bb_output_open(const struct bb_output *output, FILE **file, struct bb_error *error)
 {
 	const int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY;
-	const int number = open(output->path, flags | (output->fresh ? O_EXCL : 0), 0666);
-	int cause;
+	char path[PATH_MAX];
+	int number, cause;
+	bb_status st = resolve(output, path, error);
 
 	*file = NULL;
+	if (st != BB_OK)
+		return st;
+	number = open(path, flags | (output->fresh ? O_EXCL : 0), 0666);
 	if (number < 0) {
 		cause = errno;
 		refuse(output, strerror(cause), error);
@@ -81,8 +113,9 @@ bb_status bb_output_open(const struct bb_output *output, FILE **file, struct bb_
 	cause = errno;
 	close(number);
 	return refuse(output,
-		      cause == EWOULDBLOCK ? "another run is writing it; give each its own file"
-					   : strerror(cause),
+		      cause == EWOULDBLOCK
+			      ? "it is being written already; give each run and output its own file"
+			      : strerror(cause),
 		      error);
 }
 

@@ -13,7 +13,8 @@
 struct bb_output {
 	const char *option; /* in front of errors, such as "--json"; NULL: none */
 	const char *path;
-	bool fresh; /* the file must not be there yet */
+	const char *folder; /* that PATH begins at and may not leave; NULL: any path */
+	bool fresh;         /* the file must not be there yet */
 };
 
 /* Whether it can be written; nothing is created. BB_EUSAGE with the reason. */

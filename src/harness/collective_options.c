@@ -476,9 +476,6 @@ static bb_status check_skip(const struct bb_collective_options *a, const struct 
 static bb_status check_output(const struct bb_collective_options *a, const struct bb_options *o,
 			      bool writes, struct bb_error *error)
 {
-	const struct bb_output files[] = {{.option = "--csv", .path = o->csv_file},
-					  {.option = "--json", .path = o->json_file},
-					  {.option = "-J", .path = a->output_file}};
 	const char *dot = a->output_file ? strrchr(a->output_file, '.') : NULL;
 
 	if (a->output_file && (!dot || strcasecmp(dot, ".json") != 0))
@@ -486,7 +483,7 @@ static bb_status check_output(const struct bb_collective_options *a, const struc
 			       "-J %s: the file name must end in .json (for other formats see "
 			       "--csv and --json)",
 			       a->output_file);
-	return bb_check_files(files, 3, writes, error);
+	return bb_check_outputs(o, a->output_file, writes, error);
 }
 
 bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,

@@ -75,6 +75,8 @@ struct bb_options {
 	uint64_t timeout_ns; /* 0: none */
 	int64_t memory_report;
 	const char *csv_file, *json_file; /* NULL: none, as below */
+	const char *output_folder;        /* that output files are in; NULL: anywhere */
+	bool output_folder_given;
 	const char *backend_text, *fault_text, *link_text, *cluster_text, *calibrate_text;
 	double precision;     /* fraction; 0: fixed number of iterations */
 	double noise;         /* fraction */

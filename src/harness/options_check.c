@@ -129,11 +129,15 @@ static bool same_file(const char *a, const char *b)
 	return strcmp(a, b) == 0;
 }
 
-bb_status bb_check_files(const struct bb_output *files, int n, bool writes, struct bb_error *error)
+bb_status bb_check_outputs(const struct bb_options *o, const char *nccl_file, bool writes,
+			   struct bb_error *error)
 {
+	const struct bb_output files[] = {{"--csv", o->csv_file, o->output_folder, false},
+					  {"--json", o->json_file, o->output_folder, false},
+					  {"-J", nccl_file, o->output_folder, false}};
 	bb_status st = BB_OK;
 
-	for (int i = 0; i < n; i++) {
+	for (int i = 0; i < 3; i++) {
 		if (!files[i].path)
 			continue;
 		if (writes)
@@ -189,8 +193,6 @@ static bb_status check_virtual(const struct bb_options *o, struct bb_error *erro
 bb_status bb_options_check(const struct bb_options *o, const struct bb_launch_hint *launch,
 			   struct bb_error *error)
 {
-	const struct bb_output files[] = {{.option = "--csv", .path = o->csv_file},
-					  {.option = "--json", .path = o->json_file}};
 	bb_status st;
 
 	BB_TRY(st, check_ranks(o, launch, error), out);
@@ -199,7 +201,7 @@ bb_status bb_options_check(const struct bb_options *o, const struct bb_launch_hi
 	BB_TRY(st, check_sizes(o, error), out);
 	BB_TRY(st, check_counts(o, error), out);
 	BB_TRY(st, check_virtual(o, error), out);
-	st = bb_check_files(files, 2, launch->proc == 0, error);
+	st = bb_check_outputs(o, NULL, launch->proc == 0, error);
 out:
 	return st;
 }

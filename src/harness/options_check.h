@@ -26,10 +26,10 @@ bool bb_parse_rank(const char *text, int *rank);
 BB_MUST bb_status bb_check_rank(const char *flag, const char *text, int rank, int nranks,
 				const char *where, struct bb_error *error);
 
-/* Whether the N files can be written, PATH NULL being none, and no two are one. Only process 0
-   WRITES; the hosts of others may not have the folder. */
-BB_MUST bb_status bb_check_files(const struct bb_output *files, int n, bool writes,
-				 struct bb_error *error);
+/* Whether the files that OPTIONS and -J (NULL: none) name can be written, and no two are one. Only
+   process 0 WRITES; the hosts of others may not have the folder. */
+BB_MUST bb_status bb_check_outputs(const struct bb_options *options, const char *nccl_file,
+				   bool writes, struct bb_error *error);
 
 /* --link, into the configuration of the backend. */
 BB_MUST bb_status bb_options_link(struct bb_options *options, struct bb_error *error);

@@ -92,7 +92,7 @@ static bb_status open_new(struct bb_sinks *sinks, const char *path, FILE **file)
 	errno = EEXIST;
 	for (int i = -1; i < 10000 && st != BB_OK && errno == EEXIST; i++) {
 		struct bb_error why = {0};
-		struct bb_output output = {.option = "-J", .fresh = true};
+		struct bb_output output = {.option = "-J", .folder = sinks->folder, .fresh = true};
 
 		bb_strbuf_clear(&name);
 		bb_strbuf_add(&name, path);
@@ -136,7 +136,7 @@ static bb_status add_stdout(struct bb_sinks *sinks, bb_sink_open *open, FILE *te
 static bb_status add_file(struct bb_sinks *sinks, bb_sink_open *open, const char *option,
 			  const char *path)
 {
-	const struct bb_output output = {.option = option, .path = path};
+	const struct bb_output output = {.option = option, .path = path, .folder = sinks->folder};
 	bb_status st;
 	FILE *file;
 
@@ -168,7 +168,7 @@ bb_status bb_sinks_open(struct bb_sinks *sinks, const struct bb_options *options
 {
 	bb_status st;
 
-	*sinks = (struct bb_sinks){.error = error, .rows = rows};
+	*sinks = (struct bb_sinks){.error = error, .rows = rows, .folder = options->output_folder};
 	if (open_text && !bb_options_stdout_taken(options))
 		BB_TRY(st, add_stdout(sinks, open_text, text), out);
 	BB_TRY(st, add_file(sinks, bb_sink_csv_open, "--csv", options->csv_file), out);

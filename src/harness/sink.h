@@ -63,6 +63,7 @@ struct bb_sinks { /* zero-initialise */
 	struct bb_sink *list[BB_MAX_SINKS];
 	int n;
 	const struct bb_record_kind *rows;
+	const char *folder;     /* of the files; NULL: anywhere; borrowed */
 	char *nccl_path;        /* where -J really went */
 	struct bb_error *error; /* borrowed; takes the first write error */
 	bb_status status;

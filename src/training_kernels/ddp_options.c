@@ -171,14 +171,6 @@ bb_status bb_ddp_check_time(const char *flops, bool step_given, bool batch_given
 	return BB_OK;
 }
 
-static bb_status check_files(const struct bb_options *o, bool writes, struct bb_error *error)
-{
-	const struct bb_output files[] = {{.option = "--csv", .path = o->csv_file},
-					  {.option = "--json", .path = o->json_file}};
-
-	return bb_check_files(files, 2, writes, error);
-}
-
 bb_status bb_ddp_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
 		       const struct bb_environment *environment, struct bb_error *error)
 {
@@ -207,7 +199,7 @@ bb_status bb_ddp_check(const struct bb_benchmark *benchmark, void *own, struct b
 	}
 	o->shows = a->predict;
 	if (a->predict)
-		status = check_files(o, environment->launch.proc == 0, error);
+		status = bb_check_outputs(o, NULL, environment->launch.proc == 0, error);
 out:
 	return status;
 }

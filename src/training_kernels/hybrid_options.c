@@ -296,8 +296,6 @@ bb_status bb_hybrid_check(const struct bb_benchmark *benchmark, void *own, struc
 {
 	struct bb_hybrid *h = own;
 	struct bb_hybrid_options *a = &h->asked;
-	const struct bb_output files[] = {{.option = "--csv", .path = o->csv_file},
-					  {.option = "--json", .path = o->json_file}};
 	bb_status status;
 
 	o->shows = a->plan;
@@ -315,7 +313,7 @@ bb_status bb_hybrid_check(const struct bb_benchmark *benchmark, void *own, struc
 		BB_TRY(status, check_divisions(a, error), out);
 	BB_TRY(status, bb_model_open(&h->model, a->model_text, a->seq, error), out);
 	BB_TRY(status, check_model(h, error), out);
-	status = a->plan ? bb_check_files(files, 2, environment->launch.proc == 0, error)
+	status = a->plan ? bb_check_outputs(o, NULL, environment->launch.proc == 0, error)
 			 : make_nodes(h, o, error);
 out:
 	return status;

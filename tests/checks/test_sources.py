@@ -185,7 +185,6 @@ OPENERS = {
     "src/core/file.c": "reads",
     "src/core/output.c": "writes what a user names",
     "src/core/standard.c": "has descriptors that were closed",
-    "src/harness/sink.c": "writes records",
     "src/harness/plugin.c": "looks at a shared object of busbench's own",
     "src/acceptance/session.c": "appends to a list of its own",
     "src/backends/nccl/staged.c": "opens memory of another rank",

@@ -285,7 +285,7 @@ def gpus_that_are_fast_enough():
 def dry_run_runs_nothing():
     with Folder() as f:
         result = f.run(THIS_MACHINE, "--dry-run").exits(0)
-        result.prints("all_reduce_perf --backend host -g 2", "gate: no wrong data", "20% of what the copy speed of the same run allows")
+        result.prints("all_reduce_perf --output-folder", "/files --backend host -g 2", "gate: no wrong data", "20% of what the copy speed of the same run allows")
         expect(not os.path.exists(os.path.join(f.name, "out")), "the folder was made")
 
 
@@ -530,6 +530,27 @@ def lines_of_the_head():
     for more, line in ("about: x\nranks: many\n", 3), ("launcher: ssh\n", 2), ("\n\ntime_limit: 2d\n", 4), ("nodes: 0\n", 2):
         with Folder() as f:
             f.run(f.profile(profile(step(RUN), more=more))).exits(2).says(f"p.yaml:{line}: {more.split()[-2]}")
+
+
+@test
+def outputs_stay_in_the_folder():
+    """What run: writes goes into DIR/files; a path that leaves it ends the step, and nothing is written there."""
+    with Folder() as f:
+        run = "all_reduce_perf --backend host -g 2 -b 64 -e 64 -n 1 "
+        path = f.profile(profile(step(run + "--csv rows.csv -J all.json")))
+        f.run(path).exits(0)
+        files = os.path.join(f.name, "out", "files")
+        equal(sorted(os.listdir(files)), ["all.json", "rows.csv"], "files of the step")
+    for words in ("--csv {0}/evil", "--csv={0}/evil", "--cs {0}/evil", "-J {0}/evil.json", "-J{0}/evil.json",
+                  "--output_f={0}/evil.json", "--json {0}/evil --csv ../../evil", "--csv ../evil", "--csv a/../../../evil",
+                  "--csv .. ", "--output-folder / --csv {0}/evil", "--output-folder=/ --csv evil",
+                  "--csv", "--fault", "-- --csv {0}/evil"):  # fmt: skip
+        with Folder() as f:
+            path = f.profile(profile(step(run + words.format(f.name))))
+            before = sorted(os.listdir(f.name)) + ["out"]
+            f.run(path).exits(3)
+            equal(sorted(os.listdir(f.name)), sorted(before), f"files beside the run's folder after {words}")
+            equal(os.listdir(os.path.join(f.name, "out", "files")), [], f"files of a refused step, {words}")
 
 
 @test

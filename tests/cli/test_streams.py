@@ -84,7 +84,7 @@ def one_run_has_a_file():
                     if os.path.exists(path):
                         with open(path, encoding="utf-8") as file:
                             head = file.readline()
-                execute([*words(SMALL), option, path]).exits(2).says(path, "another run is writing it")
+                execute([*words(SMALL), option, path]).exits(2).says(path, "it is being written already")
                 with open(path, encoding="utf-8") as file:
                     equal(file.readline(), head, "the first line of the first run")
             finally:

@@ -35,6 +35,7 @@ static void check_gate(const struct bb_gate *g)
 static void check_step(const struct bb_profile *p, const struct bb_profile_step *s)
 {
 	static const struct bb_played played[] = {{NULL, NULL}, {"hgx-h100:2", "lost_rail:0:2"}};
+	static const struct bb_places places = {"/bin", "out dir"};
 	struct bb_words_list words;
 	struct bb_error error = {0};
 
@@ -42,7 +43,7 @@ static void check_step(const struct bb_profile *p, const struct bb_profile_step 
 	for (uint32_t i = 0; i < s->ngates; i++)
 		check_gate(&s->gates[i]);
 	for (int i = 0; i < 2; i++) {
-		CHECK(bb_plan_command(p, s, &played[i], "/bin", &words, &error) == BB_OK);
+		CHECK(bb_plan_command(p, s, &played[i], &places, &words, &error) == BB_OK);
 		CHECK(words.n >= 3 && !words.words[words.n]);
 		bb_words_free(&words);
 	}

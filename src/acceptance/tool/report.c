@@ -18,7 +18,7 @@ static void add_words(const struct bb_session *s, struct bb_strbuf *text)
 {
 	size_t n = 0;
 
-	bb_strbuf_addf(text, "%s/../scripts/report.py", s->folder);
+	bb_strbuf_addf(text, "%s/../scripts/report.py", s->places.binaries);
 	for (size_t i = 0; i < s->n; i++) {
 		for (size_t k = 0; k < s->evidence[i].nruns && n < MOST_RECORDS; k++) {
 			if (s->evidence[i].runs[k].records.n == 0)
@@ -87,7 +87,7 @@ bb_status bb_acceptance_report(const struct bb_session *s, struct bb_strbuf *sai
 	char script[1200];
 	bb_status st = BB_OK;
 
-	snprintf(script, sizeof(script), "%s/../scripts/report.py", s->folder);
+	snprintf(script, sizeof(script), "%s/../scripts/report.py", s->places.binaries);
 	if (access(script, X_OK) == 0)
 		st = make(s, &text, said, error);
 	else

@@ -25,7 +25,7 @@ struct begun {
 	struct bb_profile *profile;
 	char *text;
 	json_t *before; /* the run that is gone on with, where no profile is given; NULL: one is */
-	char folder[1024], dir[1024], kept[1200];
+	char folder[1024], dir[1024], outputs[1200], kept[1200];
 	struct bb_session session;
 };
 
@@ -106,11 +106,12 @@ static bb_status begin(const struct bb_acceptance_job *job, struct begun *b, str
 	BB_TRY(st, bb_profile_read(path, b->text, length, &b->profile, error), out);
 	BB_TRY(st, find_folder(b->folder, sizeof(b->folder), error), out);
 	name_dir(o, b->profile, b->dir, sizeof(b->dir));
+	snprintf(b->outputs, sizeof(b->outputs), "%s/files", b->dir);
 	b->session = (struct bb_session){.profile = b->profile,
 					 .profile_path = path,
 					 .text = b->text,
 					 .dir = b->dir,
-					 .folder = b->folder,
+					 .places = {b->folder, b->outputs},
 					 .repeats = o->repeats,
 					 .resume = o->resume != NULL,
 					 .quiet = o->quiet};
@@ -200,8 +201,8 @@ static bb_status dry_run(const struct begun *b, struct bb_error *error)
 
 		if (!(step->mode & b->session.mode))
 			continue;
-		st = bb_plan_command(b->profile, step, &b->session.played, b->folder, &words,
-				     error);
+		st = bb_plan_command(b->profile, step, &b->session.played, &b->session.places,
+				     &words, error);
 		if (st == BB_OK)
 			add_step(b, step, &out, &words);
 		bb_words_free(&words);
