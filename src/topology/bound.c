@@ -31,6 +31,7 @@ struct bb_rank_place *bb_all_gpus(const struct bb_topology *t, int nodes, int *n
 struct world {
 	const struct bb_topology *t;
 	int n;
+	int nodes;     /* from the first to the last that has a rank */
 	bb_gpus *gpus; /* of each node */
 	int *hosts;    /* ranks of each node that are on no GPU */
 	bool on_host;  /* all of them are */
@@ -95,7 +96,7 @@ static bool shares_switches(const struct world *w)
 {
 	if (w->on_host || w->t->nvlink_nodes <= 1)
 		return false;
-	for (int node = 0; node < w->t->nodes; node++)
+	for (int node = 0; node < w->nodes; node++)
 		for (bb_gpus s = w->gpus[node]; s; s &= s - 1)
 			if (bb_topology_nvlinks(w->t, __builtin_ctzll(s), BB_PEER_SWITCH) == 0)
 				return false;
@@ -108,8 +109,11 @@ static bb_status open_world(struct world *w, const struct bb_topology *t,
 	bb_status st;
 
 	*w = (struct world){.t = t, .n = n};
-	w->gpus = calloc((size_t)t->nodes, sizeof(*w->gpus));
-	w->hosts = calloc((size_t)t->nodes, sizeof(*w->hosts));
+	for (int i = 0; i < n; i++)
+		if (ranks[i].node >= w->nodes && ranks[i].node < t->nodes)
+			w->nodes = ranks[i].node + 1;
+	w->gpus = calloc((size_t)w->nodes + 1, sizeof(*w->gpus));
+	w->hosts = calloc((size_t)w->nodes + 1, sizeof(*w->hosts));
 	if (!w->gpus || !w->hosts)
 		return refuse(why, BB_EINTERNAL, "out of memory");
 	st = place_all(w, ranks, why);
@@ -136,7 +140,7 @@ static struct group read_group(const struct world *w, int first, bb_gpus *last_s
 {
 	struct group g = {0};
 
-	for (int node = first; node < first + w->span && node < w->t->nodes; node++) {
+	for (int node = first; node < first + w->span && node < w->nodes; node++) {
 		bb_gpus set = w->gpus[node];
 		int ranks = __builtin_popcountll(set) + w->hosts[node];
 
@@ -296,10 +300,10 @@ static int count_groups(const struct world *w)
 {
 	int groups = 0;
 
-	for (int first = 0; first < w->t->nodes; first += w->span) {
+	for (int first = 0; first < w->nodes; first += w->span) {
 		bool used = false;
 
-		for (int node = first; node < first + w->span && node < w->t->nodes; node++)
+		for (int node = first; node < first + w->span && node < w->nodes; node++)
 			used = used || w->gpus[node] || w->hosts[node] > 0;
 		groups += used;
 	}
@@ -322,7 +326,7 @@ static bb_status bound_all(const struct world *w, enum bb_bound what, struct bb_
 		*limit = (struct bb_limit){0, "SHARP needs several nodes, on InfiniBand"};
 		return BB_EUNSUPPORTED;
 	}
-	for (int first = 0; first < w->t->nodes; first += w->span) {
+	for (int first = 0; first < w->nodes; first += w->span) {
 		struct group g = read_group(w, first, &last_set, &last_out);
 
 		if (g.ranks == 0 || (g.ranks == last.ranks && g.set == last.set))

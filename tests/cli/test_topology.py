@@ -313,3 +313,12 @@ def sanitized():
     topology("--diff", "dgx-1v", "dgx-2", variant="address-undefined").exits(7)
     for seed in sorted(os.listdir(SEEDS)):
         topology("--topology", os.path.join(SEEDS, seed), variant="address-undefined").exits(0)
+
+
+@test
+def as_many_nodes_as_are_allowed():
+    """The largest number of nodes ends, and is one."""
+    for system in ("hgx-h100", "gb200-nvl72", "dgx-a100"):
+        topology("--system", system, "--nodes", "1000000", "--print", "bounds").exits(0).prints("on 1000000 nodes")
+    topology("--system", "hgx-h100", "--nodes", "1000000", "--json", "-").exits(0).prints('"nodes": 1000000')
+    topology("--nodes", "1000001").exits(2).says("1000000")

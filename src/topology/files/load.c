@@ -39,6 +39,7 @@ static bb_status parse(const char *text, size_t length, const char *name, struct
 		goto out;
 	}
 	BB_TRY(st, read_document(bb_xml_root(document), t, error), out);
+	BB_TRY(st, bb_xml_check(document, error), out);
 	if (!t->name[0])
 		snprintf(t->name, sizeof(t->name), "%s", base_name(name));
 	BB_TRY(st, bb_topology_finish(t, error), out);

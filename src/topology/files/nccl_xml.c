@@ -29,7 +29,7 @@ struct reader {
 static struct bb_pcie link_of(const struct bb_xml *x)
 {
 	return bb_pcie(bb_pcie_gen(strtod(bb_xml_text(x, "link_speed"), NULL)),
-		       (int)bb_xml_number(x, "link_width", 0, 32, 0));
+		       (int)bb_xml_number(x, "link_width", 0, 255, 0));
 }
 
 static bool has_child(const struct bb_xml *x, const char *name)
@@ -61,6 +61,14 @@ static bb_status add_pci(struct reader *r, const struct bb_xml *x, int parent, i
 
 /* ---- devices --------------------------------------------------------------------------------- */
 
+/* NCCL writes -1 for what it does not know. */
+static int number_or(const struct bb_xml *x, const char *name, int most, int otherwise)
+{
+	const int value = (int)bb_xml_number(x, name, -1, most, otherwise);
+
+	return value < 0 ? otherwise : value;
+}
+
 static bb_status add_gpu(struct reader *r, const struct bb_xml *x, int pci)
 {
 	struct bb_device d = {.kind = BB_GPU, .pci = -1, .numa = r->numa};
@@ -69,10 +77,10 @@ static bb_status add_gpu(struct reader *r, const struct bb_xml *x, int pci)
 
 	if (pci >= 0)
 		d = bb_device_of(r->t, pci, BB_GPU);
-	d.sm = (int)bb_xml_number(x, "sm", 0, 999, d.sm);
+	d.sm = number_or(x, "sm", 999, d.sm);
 	BB_TRY(st, bb_add_device(r->t, &d, &index, r->error), out);
 	r->elements[index] = x;
-	r->numbers[index] = (int)bb_xml_number(x, "dev", 0, BB_MOST_DEVICES - 1, index);
+	r->numbers[index] = number_or(x, "dev", BB_MOST_DEVICES - 1, index);
 out:
 	return st;
 }
@@ -88,7 +96,7 @@ static bb_status add_nic(struct reader *r, const struct bb_xml *x, int pci)
 		d.layer = BB_INFINIBAND;
 	if (x) {
 		snprintf(d.name, sizeof(d.name), "%s", bb_xml_text(x, "name"));
-		d.rate_Mbps = bb_xml_number(x, "speed", 1, 100000000, 0);
+		d.rate_Mbps = bb_xml_number(x, "speed", 0, 100000000, 0);
 		d.state = BB_STATE_UP;
 	}
 	return bb_add_device(r->t, &d, NULL, r->error);

@@ -19,6 +19,7 @@ struct bb_xml_document {
 	size_t used, room; /* of the newest */
 	struct bb_xml *root;
 	int elements;
+	struct bb_error error; /* of numbers */
 };
 
 /* An element whose end has not come yet. */
@@ -115,6 +116,7 @@ static void on_start(void *context, const char *name, const char **attributes)
 	}
 	x->text = "";
 	x->line = (int)XML_GetCurrentLineNumber(p->parser);
+	x->error = &d->error;
 	if (!parent)
 		d->root = x;
 	else if (parent->last_child)
@@ -228,6 +230,13 @@ const struct bb_xml *bb_xml_root(const struct bb_xml_document *document)
 	return document->root;
 }
 
+bb_status bb_xml_check(const struct bb_xml_document *document, struct bb_error *error)
+{
+	const bb_status st = bb_error_status(&document->error);
+
+	return st == BB_OK ? BB_OK : bb_fail(error, st, "%s", document->error.text);
+}
+
 const char *bb_xml_get(const struct bb_xml *x, const char *name)
 {
 	for (int i = 0; i < x->nattributes; i++)
@@ -259,7 +268,9 @@ int64_t bb_xml_number(const struct bb_xml *x, const char *name, int64_t low, int
 		return otherwise;
 	errno = 0;
 	value = strtoll(text, &end, strncmp(text, "0x", 2) == 0 ? 16 : 10);
-	if (end == text || *end || errno != 0 || value < low || value > high)
-		return otherwise;
-	return value;
+	if (end != text && !*end && errno == 0 && value >= low && value <= high)
+		return value;
+	bb_fail(x->error, BB_EDATA, "line %d: %s=\"%.32s\" is no number from %lld to %lld", x->line,
+		name, text, (long long)low, (long long)high);
+	return otherwise;
 }

@@ -24,6 +24,7 @@ struct bb_xml {
 	const struct bb_xml_attribute *attributes;
 	const struct bb_xml *child, *next; /* first child, next of the same parent */
 	int line;
+	struct bb_error *error; /* of the document: its first number that is none */
 };
 
 struct bb_xml_document; /* owns all of it */
@@ -36,6 +37,8 @@ BB_MUST bb_status bb_xml_open(const char *text, size_t length, struct bb_xml_doc
 			      struct bb_error *error);
 void bb_xml_close(struct bb_xml_document *document); /* NULL: nothing */
 const struct bb_xml *bb_xml_root(const struct bb_xml_document *document);
+/* BB_EDATA where bb_xml_number has found a number that is none, with its line. */
+BB_MUST bb_status bb_xml_check(const struct bb_xml_document *document, struct bb_error *error);
 
 /* The value of an attribute, NULL if there is none. */
 const char *bb_xml_get(const struct bb_xml *x, const char *name);
@@ -43,8 +46,8 @@ const char *bb_xml_get(const struct bb_xml *x, const char *name);
 const char *bb_xml_text(const struct bb_xml *x, const char *name);
 bool bb_xml_is(const struct bb_xml *x, const char *name);
 
-/* An attribute as a number within LOW … HIGH, base 10, or 16 after 0x; OTHERWISE if it is missing
-   or anything else. */
+/* An attribute as a number, base 10, or 16 after 0x; OTHERWISE if it is missing or empty. Anything
+   else than a number within LOW … HIGH gives OTHERWISE, too, and bb_xml_check reports it. */
 int64_t bb_xml_number(const struct bb_xml *x, const char *name, int64_t low, int64_t high,
 		      int64_t otherwise);
 
