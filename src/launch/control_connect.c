@@ -353,6 +353,20 @@ static bb_status compare_secrets(const struct opening *o, struct bb_error *error
 	return BB_OK;
 }
 
+/* All say that they are connected: are they? */
+static bb_status check_connections(struct opening *o, struct bb_error *error)
+{
+	if (o->launch->proc != 0 || o->missing == 0)
+		return BB_OK;
+	o->launch->broken = true;
+	if (o->launch->refuse)
+		o->launch->refuse(o->launch);
+	return bb_fail(error, BB_EBACKEND,
+		       "%d of %d processes did not open a control connection to process 0, and say "
+		       "that they did",
+		       o->missing, o->launch->nprocs - 1);
+}
+
 static bb_status run_opening(struct opening *o, int32_t *errors, struct bb_error *error)
 {
 	bb_status status;
@@ -368,7 +382,9 @@ static bb_status run_opening(struct opening *o, int32_t *errors, struct bb_error
 	status = judge(o, errors, false, error);
 	if (status == BB_OK)
 		status = compare_secrets(o, error);
-	return status == BB_OK ? agree(o, connect_all(o), errors, true, error) : status;
+	if (status == BB_OK)
+		status = agree(o, connect_all(o), errors, true, error);
+	return status == BB_OK ? check_connections(o, error) : status;
 }
 
 bb_status bb_control_open(struct bb_control **control, struct bb_launch *launch,
