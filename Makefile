@@ -5,7 +5,7 @@
 #   check             all tests; check-full: and the long ones under sanitizers; check-build: only what they run
 #   validate          docs/validation.md: the sim backend against published measurements
 #   perf tune truth   measurements that print tables: speed, the tuning table, known truths
-#   fuzz              the readers of files: topology, models, settings, profiles, logs; each for FUZZ_SECONDS (60)
+#   fuzz              what other processes send, and the readers of files; each target for FUZZ_SECONDS (60)
 #   docs              docs/options.md, records.md and algorithms.md from the code, libraries.md from its list
 #   install clean help
 #
@@ -413,10 +413,10 @@ tune truth:
 	+$(BUILD) all $(B)/tests/host_speed $(if $(filter truth,$@),$(B)/tests/wire)
 	$(PYTHON) scripts/$@.py $(B)
 
-# The readers of topology files, of models, of DeepSpeed's settings, of profiles and of logs against what libFuzzer thinks of,
+# What other processes send, and the readers of topology files, of models, of DeepSpeed's settings, of profiles and of logs against what libFuzzer thinks of,
 # each for a while. What it finds is kept in B/fuzz and makes it fail.
 FUZZ_SECONDS ?= 60
-FUZZERS      := topology model ds_config $(if $(HAVE_CYAML),profile claims)
+FUZZERS      := wire topology model ds_config $(if $(HAVE_CYAML),profile claims)
 fuzz:
 	scripts/setup.sh check
 	+$(BUILD) CC=clang B=$(B)/fuzz SAN=address,undefined,fuzzer-no-link $(FUZZERS:%=$(B)/fuzz/%_fuzz)
@@ -432,6 +432,9 @@ $(B)/model_fuzz $(B)/ds_config_fuzz: LDLIBS += $(call link,jansson)
 $(B)/profile_fuzz $(B)/claims_fuzz: $(ACCEPTANCE_OBJECTS) $(filter $(B)/src/topology/%,$(OBJECTS)) \
                                     $(filter $(B)/src/schedules/%,$(OBJECTS)) $(B)/src/harness/record.o $(B)/src/harness/record_fields.o
 $(B)/profile_fuzz $(B)/claims_fuzz: LDLIBS += $(ACCEPTANCE_LIBS)
+$(B)/wire_fuzz $(B)/tests/test_wire: LDFLAGS += -Wl,--wrap=connect
+$(B)/wire_fuzz $(B)/tests/test_wire: $(B)/src/p2p/series.o
+$(B)/wire_fuzz: $(LIB)
 $(FUZZERS:%=$(B)/%_fuzz): $(B)/%_fuzz: $(B)/tests/fuzz/%.o $(filter $(B)/src/core/%,$(OBJECTS))
 	$(call say,LINK,$@)
 	$(Q)$(LINK) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
