@@ -419,10 +419,11 @@ FUZZ_SECONDS ?= 60
 FUZZERS      := wire topology model ds_config $(if $(HAVE_CYAML),profile claims)
 fuzz:
 	scripts/setup.sh check
-	+$(BUILD) CC=clang B=$(B)/fuzz SAN=address,undefined,fuzzer-no-link $(FUZZERS:%=$(B)/fuzz/%_fuzz)
+	+$(BUILD) CC=clang B=$(B)/fuzz SAN=address,undefined,fuzzer-no-link $(FUZZERS:%=$(B)/fuzz/%_fuzz) $(B)/fuzz/all_reduce_perf
 	mkdir -p $(FUZZERS:%=$(B)/fuzz/%)
 	cd $(B)/fuzz && $(foreach f,$(FUZZERS),./$(f)_fuzz -max_total_time=$(FUZZ_SECONDS) -timeout=20 -max_len=8192 \
 		-print_final_stats=1 $(f) $(CURDIR)/tests/fuzz/seeds/$(f) &&) :
+	$(PYTHON) tests/fuzz/proxy.py --seconds $(FUZZ_SECONDS) $(B)/fuzz
 
 $(B)/topology_fuzz: $(filter-out %/main.o,$(TOPOLOGY_OBJECTS)) $(filter $(B)/src/topology/%,$(OBJECTS))
 $(B)/topology_fuzz: LDLIBS += $(call link,expat)

@@ -1,0 +1,24 @@
+"""Two processes over TCP under AddressSanitizer, between which a proxy alters what they send: tests/fuzz/proxy.py
+for a while, always the same runs."""
+
+import os
+import sys
+
+import kit
+from kit import expect, test
+
+sys.path.insert(0, os.path.join(kit.ROOT, "tests", "fuzz"))
+import proxy  # noqa: E402
+
+RUNS = 60
+
+
+@test
+def altered_messages():
+    folder = os.path.dirname(kit.built("all_reduce_perf", "address-undefined"))
+    try:
+        runs, altered, statuses = proxy.campaign(folder, range(1, RUNS + 1), 4)
+    except proxy.Bad as bad:
+        raise kit.Failure(str(bad)) from None
+    expect(runs == RUNS and altered >= RUNS / 2, f"{altered} messages altered in {runs} runs")
+    expect(statuses[3] > 0 and statuses[0] > 0, f"exit statuses {statuses}")
