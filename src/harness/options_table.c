@@ -101,6 +101,8 @@ static const char environment[] =
 	"several processes find each other by them without MPI, see [launch.md](launch.md) |\n"
 	"| `BUSBENCH_PORT` | the port that process 0 then listens on, instead of `MASTER_PORT` + 1 "
 	"|\n"
+	"| `BUSBENCH_SECRET` | at least 16 bytes, the same for all processes: each proves that it "
+	"knows them before it may join, see [launch.md](launch.md) |\n"
 	"| `BUSBENCH_ISA` | `plain`, `avx2` or `avx512`: the vector instructions that ranks on "
 	"CPUs "
 	"add with; without it the widest that the processor has |\n"
