@@ -279,3 +279,40 @@ def files_that_cannot_be_used():
         words = [sys.executable, "-B", REPORT, path]
         execute([*words, "-o", folder + "/", "--run", "1"]).exits(2).says("single pictures")
         execute([*words, path, "-o", "a.svg"]).exits(2).says("a picture is of one file")
+
+
+@test
+def a_file_that_cannot_be_drawn_is_left_out():
+    """With a note, and the run that failed stands first."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = "all_reduce_perf", "-g", "2", "-b", "1K", "-e", "1K", "-n", "2"
+        good, _ = records_of(folder, "good", *words)
+        bad = os.path.join(folder, "bad.jsonl")
+        execute([built(words[0]), *words[1:], "--fault", "corrupt:1", "--json", bad]).exits(7)
+        broken, undrawn = os.path.join(folder, "broken.jsonl"), os.path.join(folder, "undrawn.json")
+        for path, text in (broken, "no record\n"), (undrawn, '{"kind": "model_memory"}\n'):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        result, target = report(folder, broken, good, undrawn, bad)
+        page = read(target, "index.html")
+        for path in broken, undrawn:
+            expect(path in result.err and path in page and "the file is left out" in page, f"no note on {path}\n{result}")
+        equal(re.findall(r"<h2>all_reduce[^<]*run (\d)", page), ["2", "1"], "order of the runs")
+        expect("run 2: wrong data. Of 2 results, 2 have wrong data." in read(target, "summary.md"), "why it failed")
+        report(folder, broken, undrawn, status=7)
+
+
+@test
+def the_map_of_nodes_shows_a_lost_rail():
+    """Whichever record of a pair comes last, the slowest rail is drawn."""
+    with tempfile.TemporaryDirectory() as folder:
+        _, records = records_of(folder, "head", "all_reduce_perf", "-g", "2", "-b", "1K", "-e", "1K", "-n", "2")
+        head = dict(records[0], program="diagnose")
+        meeting = lambda a, b, rail, speed: {"schema": 1, "kind": "meeting", "run_id": head["run_id"], "stage": "survey",
+                                             "round": 0, "from": a, "to": b, "rail": rail, "GBps": speed}  # fmt: skip
+        for lost in range(3):
+            pairs = [meeting(a, b, rail, 12.25 if (a, rail) == (1, lost) else 36.5) for a in range(3) for b in range(3)
+                     for rail in range(3) if a != b]  # fmt: skip
+            _, target = report(folder, write_records(os.path.join(folder, f"{lost}.jsonl"), [head, *pairs]))
+            page = read(target, "index.html")
+            expect(page.count("12.2") >= 2 and "The slowest rail of each pair" in page, f"rail {lost} of node 1 does not show")

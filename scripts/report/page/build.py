@@ -11,7 +11,7 @@ from report.page import acceptance, collectives, cost, nodes, pairs, scaling, ta
 from report.page.figure import Figure
 from report.page.markdown import markdown
 from report.page.read import end_of, program_of, title_of
-from report.page.story import judge, verdict_of
+from report.page.story import FAILED, judge, verdict_of
 from report.page.svg import Pictures
 from report.page.values import count, number, short, text, words
 
@@ -25,6 +25,9 @@ class Section:
     def __init__(self, identity, title, verdict=None):
         self.identity, self.title, self.verdict = identity, title, verdict
         self.rows, self.tables, self.facts, self.command, self.notes = [], [], [], [], []
+
+    def has_passed(self):
+        return not self.verdict or self.verdict.state != FAILED
 
 
 # ---- a run ------------------------------------------------------------------------------------------------
@@ -142,7 +145,8 @@ class Report:
     def __init__(self, source):
         self.source = source
         self.runs = list(self.source.runs.values())
-        self.sections = self.of_documents() + self.of_runs()
+        # What failed stands first; else verdicts of other programs, then what is about all runs, then each run.
+        self.sections = sorted(self.of_documents() + self.of_runs(), key=Section.has_passed)
         if len(self.runs) > MOST_PICTURED:
             self.source.notes.append(
                 f"pictures of the first {MOST_PICTURED} of {len(self.runs)} runs; the tables have all"
@@ -154,13 +158,16 @@ class Report:
         self.title = self.sections[0].title if len(self.sections) == 1 else self.several()
 
     def of_documents(self):
-        """Verdicts first."""
-        found = []
+        """Verdicts first. One that cannot be drawn is left out, unless there is nothing else."""
+        found, unused = [], []
         for i, (path, kind, document) in enumerate(self.source.documents, 1):
             try:
                 found.append(document_section(i, path, kind, document))
             except files.BadFile as error:
-                raise files.BadFile(f"{path}: {error}") from None
+                unused.append(f"{path}: {error}")
+        if unused and not found and not self.runs:
+            raise files.BadFile("; ".join(self.source.notes + unused))
+        self.source.notes += [f"{note}: the file is left out" for note in unused]
         return sorted(found, key=lambda section: section.verdict is None)
 
     def of_runs(self):

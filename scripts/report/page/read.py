@@ -12,6 +12,7 @@ MOST_BYTES = 256 << 20  # likewise
 MOST_RUNS = 64
 MOST_LINE = 32 << 20  # bytes
 MOST_NOTES = 12  # of one file
+NO_RECORD = "no record in it can be used"
 
 MEASURED = (
     "result",
@@ -144,13 +145,17 @@ def read(source, path):
 
 
 def read_all(paths):
-    """The Source of the files. CannotOpen, or BadFile with the path of the first that cannot be used."""
-    source = Source()
+    """The Source of the files. A file that cannot be used is left out with a note, BadFile if there is no other."""
+    source, unused = Source(), []
     for path in paths:
         try:
             read(source, path)
         except files.BadFile as error:
-            raise files.BadFile(f"{path}: {error}") from None
+            unused.append((path, str(error)))
+    if not source.runs and not source.documents and unused:
+        raise files.BadFile("; ".join(f"{path}: {why}" for path, why in unused))
+    for path, why in unused:
+        source.note(path, f"{why.partition(';')[0] if why.startswith(NO_RECORD) else why}: the file is left out")
     return source
 
 
@@ -183,7 +188,7 @@ def read_records(source, path, file, first):
     reader.conclude()
     if (len(source.runs), source.records) == before and not any(note for note in source.notes if "told once" in note):
         why = source.notes[-1].partition(": ")[2] if source.notes else "nothing is in it"
-        raise files.BadFile(f"no record in it can be used; {why}")
+        raise files.BadFile(f"{NO_RECORD}; {why}")
 
 
 def take_document(source, path, values):

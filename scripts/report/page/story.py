@@ -142,7 +142,9 @@ def failures(runs, verdicts):
     told = []
     for run, v in zip(runs, verdicts):
         if v.state != PASSED:
-            why = next((s for s in v.sentences if s != data_sentence(run)), v.sentences[0] if v.sentences else "")
+            data = data_sentence(run)
+            others = [s for s in v.sentences if s != data]
+            why = data if number(end_of(run), "wrong") or not others else others[0]
             told.append(f"{program_of(run)}, run {run.number}: {v.word}. {why}")
     return told
 
