@@ -238,6 +238,22 @@ def nothing_mutable_at_file_scope():
     expect(any("heap" in line for line in mutable("tests")), "the check finds nothing anywhere")
 
 
+@test
+def reading_loop_stays_in_registers():
+    """Sums that go to the stack and back in each round halve what mem_bandwidth_perf reads."""
+    if os.uname().machine != "x86_64":
+        raise kit.Skipped("the loop is looked for in the instructions of x86-64")
+    path = os.path.join(kit.Settings.build, "src/backends/cpu/work.o")
+    code = subprocess.run(["objdump", "-d", "--no-show-raw-insn", path], stdout=subprocess.PIPE, check=True, text=True).stdout
+    lines = code.splitlines()
+    loads = [i for i, line in enumerate(lines) if re.search(r"xor\w*\s+(0x|-0x)?[0-9a-f]*\(%r[a-z0-9]+\)", line)]
+    expect(len(loads) >= 4, "the loop that reads is not found")
+    loop = lines[loads[0] : loads[-1] + 1]
+    expect(len(loop) < 24, f"the loads are not in one loop: {loop}")
+    spilled = [line for line in loop if re.search(r"\(%r[sb]p", line)]
+    expect(not spilled, "\n".join(spilled))
+
+
 # ---- compilers -----------------------------------------------------------------------------
 
 
