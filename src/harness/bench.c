@@ -13,6 +13,9 @@
 /* So that small sizes have sets to rotate through: of each rank, and of all together. */
 #define LEAST_ARENA ((size_t)4 << 20)
 #define LEAST_ARENAS ((size_t)256 << 20)
+/* A copy that tells what the memory does: beyond caches, and on a GPU far longer than a launch; of
+   all ranks of a process on CPUs, which share their caches, and of each GPU. */
+#define COPY_BYTES ((size_t)64 << 20)
 #define SLACK ((size_t)64 << 10) /* what lies between a rank's buffers */
 
 /* ---- before the first case ------------------------------------------------------------- */
@@ -158,6 +161,42 @@ static bb_status open_arena(struct bb_session *s)
 	return BB_OK;
 }
 
+/* What copies of this rank move through, there and back, if it may take that much beside its arena;
+   the same on all ranks. */
+static size_t copied_bytes(const struct bb_bench *bench)
+{
+	const bool gpu = bench->backend->capabilities & BB_CAP_GPU;
+	const size_t ranks = (size_t)bench->world->nlocal;
+	const size_t bytes = gpu ? 2 * COPY_BYTES : 2 * COPY_BYTES / ranks;
+
+	return bytes > LEAST_ARENA && bytes <= bench->run->memory / ranks / 4 ? bytes : 0;
+}
+
+/* *RATE of all devices together, in buffers large enough for it. Collective over the world. */
+static bb_status measure_memory(struct bb_session *s, double *rate)
+{
+	const struct bb_backend *backend = s->bench->backend;
+	const struct bb_arena kept = s->arena;
+	const size_t bytes = copied_bytes(s->bench);
+	const bool larger = kept.bytes < bytes;
+	bb_status status = BB_OK;
+
+	if (larger) {
+		s->arena.bytes = bytes;
+		status = backend->alloc(kept.rank, bytes, (void **)&s->arena.memory);
+	}
+	if (status != BB_OK) {
+		s->arena = kept;
+		return bb_fail(s->bench->error, status, "rank %d cannot allocate %zu bytes",
+			       s->driver->rank, bytes);
+	}
+	status = bb_measure_copy(s, COPY_BYTES, rate);
+	if (larger)
+		backend->release(kept.rank, s->arena.memory, bytes);
+	s->arena = kept;
+	return status;
+}
+
 /* The device's events, if it is they that tell of each iteration. */
 static bb_status open_events(struct bb_session *s)
 {
@@ -227,7 +266,7 @@ static bb_status open_session(struct bb_session *s)
 	if (bb_driver_leads(s->driver))
 		s->bench->run->end.memory_user_bytes =
 			(int64_t)s->arena.bytes * bench->world->nlocal;
-	BB_TRY(status, bb_measure_copy(s, (size_t)1 << 20, &rate), done);
+	BB_TRY(status, measure_memory(s, &rate), done);
 	BB_TRY(status, bb_run_begin(bench->run, s->driver, rate), done);
 	if (bb_driver_leads(s->driver) &&
 	    bb_groups_open(&bench->groups, &bench->run->record.ranks) != BB_OK)

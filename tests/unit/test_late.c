@@ -28,7 +28,8 @@ enum phase { FILLING, WARMING, WARM, LINED_UP, TIMING };
 struct watch {
 	atomic_int phase[NRANKS], inside[NRANKS];
 	atomic_int early_clocks, unaligned_clocks, early_looks, clocks, looks;
-	atomic_bool holds; /* is the late rank late, too, in what is timed? */
+	atomic_size_t copied; /* bytes of the largest private copy */
+	atomic_bool holds;    /* is the late rank late, too, in what is timed? */
 };
 
 static struct watch watch;
@@ -107,6 +108,13 @@ static bb_status verify(struct bb_rank *rank, const void *got, const struct bb_p
 	return host->verify(rank, got, pattern, first, count, dtype, ulps, wrong);
 }
 
+static bb_status copy(struct bb_rank *rank, void *dst, const void *src, size_t bytes)
+{
+	if (bytes > atomic_load(&watch.copied))
+		atomic_store(&watch.copied, bytes);
+	return host->copy(rank, dst, src, bytes);
+}
+
 static bb_status check_watched(const struct bb_benchmark *benchmark, void *own,
 			       struct bb_options *options, const struct bb_environment *environment,
 			       struct bb_error *error)
@@ -121,13 +129,15 @@ static bb_status check_watched(const struct bb_benchmark *benchmark, void *own,
 	watched.barrier = barrier;
 	watched.now = now;
 	watched.verify = verify;
+	watched.copy = copy;
 	options->backend = &watched;
 	return bb_collective_check(benchmark, own, options, environment, error);
 }
 
 /* all_reduce of 3 ranks with MORE (ends with NULL), in a process of its own, whose end says what
    was seen: bit 0 a clock that began in another's warm-up, bit 1 without the backend's barrier, bit
-   2 an early look, bit 3 that there was nothing to be seen, bit 4 a run that failed. */
+   2 an early look, bit 3 that there was nothing to be seen, bit 4 a run that failed, bit 5
+   that the memory's speed is that of copies which caches hold. */
 static int seen(const char *const *more, bool holds)
 {
 	char *words[24] = {(char *)"late", (char *)"--backend", (char *)"host", (char *)"-g",
@@ -149,7 +159,8 @@ static int seen(const char *const *more, bool holds)
 		status = bb_main(n, words, &benchmark);
 		_exit((watch.early_clocks > 0) | (watch.unaligned_clocks > 0) << 1 |
 		      (watch.early_looks > 0) << 2 |
-		      (watch.clocks < NRANKS || watch.looks < NRANKS) << 3 | (status != 0) << 4);
+		      (watch.clocks < NRANKS || watch.looks < NRANKS) << 3 | (status != 0) << 4 |
+		      (watch.copied * NRANKS < (size_t)32 << 20) << 5);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_true(WIFEXITED(status));
