@@ -41,23 +41,22 @@ size_t bb_printable_character(const char *text)
 	return length;
 }
 
-static void clean(char *text, const char *kept)
+void bb_printable_clean(char *text)
 {
 	for (size_t n; *text; text += n ? n : 1) {
 		n = bb_printable_character(text);
-		if (n == 0 && !strchr(kept, *text))
+		if (n == 0 && strncmp(text, "\n  ", 3) != 0)
 			*text = '?';
 	}
 }
 
-void bb_printable_clean(char *text)
-{
-	clean(text, "");
-}
-
 void bb_printable_clean_lines(char *lines)
 {
-	clean(lines, "\n\t");
+	for (size_t n; *lines; lines += n ? n : 1) {
+		n = bb_printable_character(lines);
+		if (n == 0 && *lines != '\n' && *lines != '\t')
+			*lines = '?';
+	}
 }
 
 void bb_printable_add(struct bb_strbuf *out, const char *text)

@@ -13,9 +13,10 @@ size_t bb_utf8_length(const char *text);
    empty. */
 size_t bb_printable_character(const char *text);
 
-/* In place: '?' for each byte that cannot be shown; of several LINES but for their ends and tabs.
- */
+/* In place, a sentence: '?' for each byte that cannot be shown, but for an end of line before two
+   blanks, so that no value in it begins a line of its own. */
 void bb_printable_clean(char *text);
+/* The same of whole lines: their ends and tabs stay. */
 void bb_printable_clean_lines(char *lines);
 /* TEXT for the inside of a line: '?' for each byte that cannot be shown. */
 void bb_printable_add(struct bb_strbuf *out, const char *text);

@@ -1,3 +1,4 @@
+#include "core/printable.h"
 #include "core/status.h"
 #include "core/strbuf.h"
 
@@ -90,6 +91,21 @@ static void test_first_error_wins(void **state)
 	assert_int_equal(strlen(error.text), sizeof(error.text) - 1);
 }
 
+/* A value cannot begin a line, nor move a cursor; a sentence may go on in indented lines. */
+static void test_printable(void **state)
+{
+	char sentence[] = "a\nb\n  c\t\x1b[2J\x7f\xc2\x9b \xc3\xa9\xff";
+	char lines[] = "a\nb\t\r\x1b[0m\n";
+	struct bb_error error = {0};
+
+	bb_printable_clean(sentence);
+	assert_string_equal(sentence, "a?b\n  c??[2J??? \xc3\xa9?");
+	bb_printable_clean_lines(lines);
+	assert_string_equal(lines, "a\nb\t??[0m\n");
+	assert_int_equal(bb_fail(&error, BB_EUSAGE, "%s", "x\nverdict: ok\033"), BB_EUSAGE);
+	assert_string_equal(error.text, "x?verdict: ok?");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -97,6 +113,7 @@ int main(void)
 		cmocka_unit_test(test_growth),
 		cmocka_unit_test(test_overflow_is_sticky),
 		cmocka_unit_test(test_first_error_wins),
+		cmocka_unit_test(test_printable),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
