@@ -1,6 +1,7 @@
 #include "launch/launch.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* ALL came from other processes, but for this one's own. */
 static bb_status check_all(struct bb_launch *launch, const struct bb_payload *table, size_t count,
@@ -26,9 +27,15 @@ static bb_status check_all(struct bb_launch *launch, const struct bb_payload *ta
 bb_status bb_launch_all_gather(struct bb_launch *launch, const struct bb_payload *table,
 			       const void *mine, size_t count, void *all)
 {
-	const bb_status status = launch->all_gather(launch, mine, count * table->bytes, all);
+	const size_t bytes = count * table->bytes;
+	const bb_status status = launch->all_gather(launch, mine, bytes, all);
 
-	return status == BB_OK ? check_all(launch, table, count, all) : status;
+	if (status != BB_OK)
+		return status;
+	/* What this process gave may have been to another and back. */
+	if (bytes > 0)
+		memmove((char *)all + (size_t)launch->proc * bytes, mine, bytes);
+	return check_all(launch, table, count, all);
 }
 
 bb_status bb_launch_gather(struct bb_launch *launch, const struct bb_payload *table,

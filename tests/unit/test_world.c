@@ -410,6 +410,8 @@ static bb_status look_into_mirror(struct bb_launch *launch, const void *mine, si
 {
 	struct mirror *m = launch->own;
 
+	if (!all)
+		return BB_OK;
 	memcpy(all, mine, bytes);
 	memcpy((char *)all + bytes, mine, bytes);
 	if (++m->calls == m->call)
@@ -516,6 +518,27 @@ static void test_strange_cause(void **state)
 	assert_true(p->assembly.lost);
 }
 
+/* What a process gave is its own, whatever came back of it. */
+static void test_own_share(void **state)
+{
+	struct process processes[MOST], *p = &processes[1];
+	struct mirror mirror = {1, 0, 224, NULL, 0};
+	char endless[224];
+	struct hub hub;
+
+	memset(endless, 'x', sizeof(endless));
+	mirror.value = endless;
+	prepare(processes, &hub, 2, compare);
+	p->launch.all_gather = p->launch.gather = look_into_mirror;
+	p->launch.own = &mirror;
+	p->assembly = (struct bb_assembly){.launch = &p->launch, .error = &p->error};
+	compare(p);
+	assert_int_equal(p->status, BB_OK);
+	assert_string_not_equal(p->assembly.members[1].host, "");
+	assert_int_not_equal(p->assembly.members[1].host[0], 'x');
+	bb_assembly_close(&p->assembly);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -536,6 +559,7 @@ int main(void)
 		cmocka_unit_test(test_end),
 		cmocka_unit_test(test_strange_text),
 		cmocka_unit_test(test_strange_cause),
+		cmocka_unit_test(test_own_share),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
