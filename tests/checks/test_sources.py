@@ -206,6 +206,14 @@ def files_are_opened_in_one_place():
 
 
 @test
+def what_others_send_is_decoded():
+    """A launch's own functions give raw bytes: one file calls them, and decodes."""
+    pattern = re.compile(r"launch(->|\.)(all_gather|gather)\(")
+    found = [p for p in sources("src", (".c",)) if pattern.search(code(p))]
+    expect(found == ["src/launch/gather.c"], f"raw bytes reach {found}")
+
+
+@test
 def nothing_unfinished():
     found = [f"{p}: {m[0]}" for p in sources("src") for m in re.finditer(r"\b(TODO|FIXME|XXX|HACK)\b", read(p))]
     expect(not found, "\n".join(found))

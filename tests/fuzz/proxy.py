@@ -36,25 +36,39 @@ VALUES = [0, 1, 2, 3, 7, 16, 17, 127, 128, 200, 255, 256, 32767, 65535, 2**31 - 
 
 
 class Plan:
-    """Which messages of a run are altered, and how: by its seed alone."""
+    """Which messages of a run are altered, and how: by its seed alone, whatever thread comes first."""
 
     def __init__(self, seed):
-        self.random = random.Random(seed)
-        self.secured = self.random.random() < 0.2
+        draw = random.Random(seed)
+        self.seed, self.secured = seed, draw.random() < 0.2
         # One message far into the run, or any with some probability.
-        self.only = self.random.randrange(80) if self.random.random() < 0.5 else None
-        self.rate = self.random.choice((0.02, 0.1, 0.3))
-        self.lock = threading.Lock()
+        self.only = (draw.random() < 0.3, draw.random() < 0.5, draw.randrange(50)) if draw.random() < 0.4 else None
+        self.rate = draw.choice((0.02, 0.1, 0.3))
+        self.streams = []
+
+    def altered(self):
+        return sum(stream.altered for stream in self.streams)
+
+
+class Stream:
+    """What one side of a connection says: the control connection's or the other's, process 0 or who comes."""
+
+    def __init__(self, plan, control, answers):
+        self.plan, self.side = plan, (control, answers)
+        self.random = random.Random(f"{plan.seed} {control} {answers}")
         self.messages = self.altered = 0
+        plan.streams.append(self)
 
     def alter(self, message):
-        with self.lock:
-            self.messages += 1
-            chosen = self.messages - 1 == self.only if self.only is not None else self.random.random() < self.rate
-            if not chosen or not message:
-                return message
-            self.altered += 1
-            return self.change(bytearray(message))
+        self.messages += 1
+        if self.plan.only:
+            chosen = self.plan.only == (*self.side, self.messages - 1)
+        else:
+            chosen = self.random.random() < self.plan.rate
+        if not chosen or not message:
+            return message
+        self.altered += 1
+        return self.change(bytearray(message))
 
     def change(self, message):
         size = self.random.choice((1, 2, 4, 4, 8, 8))
@@ -78,7 +92,7 @@ class Plan:
 class Proxy:
     """Between one process and process 0: what comes to its port goes on to another, message by message."""
 
-    def __init__(self, plan, port, control=None):
+    def __init__(self, plan, port, control=False):
         self.plan, self.port, self.control = plan, port, control
         self.door = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.here = self.door.getsockname()[1]
@@ -107,30 +121,30 @@ class Proxy:
 
     def pump(self, source, to, answers):
         with contextlib.suppress(OSError, EOFError):
-            self.pass_on(source, to, answers)
+            self.pass_on(source, to, Stream(self.plan, self.control, answers))
         for end in (source, to):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 
-    def pass_on(self, source, to, answers):
+    def pass_on(self, source, to, stream):
         said = read(source, HELLO)
         secured = struct.unpack_from("=I", said)[0] == SECURED
-        to.sendall(self.plan.alter(said))
+        to.sendall(stream.alter(said))
         if secured:
-            to.sendall(self.plan.alter(read(source, CHALLENGE)))
-            to.sendall(self.plan.alter(read(source, PROOF)))
+            to.sendall(stream.alter(read(source, CHALLENGE)))
+            to.sendall(stream.alter(read(source, PROOF)))
         while True:
             head = read(source, FRAME.size)
             magic, kind, length, *_, entered = FRAME.unpack(head)
             if magic != MAGIC:
                 raise EOFError
-            to.sendall(self.plan.alter(head + read(source, length)))
+            to.sendall(stream.alter(head + read(source, length)))
             if kind != DATA:
                 continue
             payload = read(source, entered)
-            if answers and self.control is None and entered == 2 * OFFER:
+            if stream.side == (False, True) and entered == 2 * OFFER:
                 payload = self.reroute(payload)
-            to.sendall(self.plan.alter(payload))
+            to.sendall(stream.alter(payload))
 
     def reroute(self, payload):
         """The control connection is to come through a proxy as well."""
@@ -231,11 +245,11 @@ def campaign(build, seeds, jobs, seconds=float("inf")):
             done, waiting = concurrent.futures.wait(waiting, return_when=concurrent.futures.FIRST_COMPLETED)
             for one in done:
                 plan, codes = one.result()
-                runs, altered = runs + 1, altered + plan.altered
+                runs, altered = runs + 1, altered + plan.altered()
                 statuses.update(codes)
         for one in waiting:
             plan, codes = one.result()
-            runs, altered = runs + 1, altered + plan.altered
+            runs, altered = runs + 1, altered + plan.altered()
             statuses.update(codes)
     return runs, altered, statuses
 
