@@ -309,7 +309,7 @@ static bb_status judge(const struct opening *o, const int32_t *errors, bool conn
 			"process %d (%s)%s cannot reach process 0 (%s) within %s: %s; TCP must get "
 			"through to port %d of one of %s",
 			first, o->offers[first].host, bb_strbuf_text(&others), o->offers[0].host,
-			bb_format_duration(text, o->timeout), strerror(errors[first]),
+			bb_format_duration(text, o->timeout), bb_greet_explain(errors[first]),
 			o->offers[0].port, bb_strbuf_text(&addresses));
 	bb_strbuf_free(&others);
 	bb_strbuf_free(&addresses);

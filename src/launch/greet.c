@@ -154,3 +154,20 @@ int bb_greet_hear(struct bb_greet *greet, const struct bb_identity *identity, in
 	return greet->stage == BB_GREET_HELLO ? hear_hello(greet, identity, fd, other)
 					      : hear_proof(greet, identity, fd, me, other);
 }
+
+const char *bb_greet_explain(int error)
+{
+	switch (error) {
+	case ENOKEY:
+		return "it asks for " BB_SECRET_VARIABLE ", which is not set here";
+	case EKEYREJECTED:
+		return "the process that answers there does not know this " BB_SECRET_VARIABLE
+		       ": a stranger, or process 0 has another one";
+	case EPROTO:
+		return "the process that answers there is none of busbench";
+	case ECONNRESET:
+		return "the process that answers there closes the connection";
+	default:
+		return strerror(error);
+	}
+}

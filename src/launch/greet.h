@@ -67,6 +67,9 @@ struct bb_greet {
 	int error;
 };
 
+/* In words for the user, what such an errno says of process 0. */
+const char *bb_greet_explain(int error);
+
 /* Send the hello of side ME, at once or not at all. False: it cannot be sent. */
 BB_MUST bool bb_greet_send(struct bb_greet *greet, const struct bb_identity *identity, int fd,
 			   enum bb_side me);

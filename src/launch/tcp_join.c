@@ -17,24 +17,6 @@ static bool speaks_unasked(const struct bb_tcp_environment *e)
 	return e->local <= 0 || (e->local == 1 && e->proc == 1);
 }
 
-/* Why the way to process 0 led nowhere. */
-static const char *explain(int error)
-{
-	switch (error) {
-	case ENOKEY:
-		return "it asks for " BB_SECRET_VARIABLE ", which is not set here";
-	case EKEYREJECTED:
-		return "who answers there does not know this " BB_SECRET_VARIABLE
-		       ": a stranger, or process 0 has another one";
-	case EPROTO:
-		return "who answers there is no process of busbench";
-	case ECONNRESET:
-		return "who answers there closes the connection";
-	default:
-		return strerror(error);
-	}
-}
-
 static bb_status cannot_reach(struct bb_opening *o, const char *why, int reason,
 			      struct bb_launch *launch)
 {
@@ -110,7 +92,7 @@ bb_status bb_opening_join(struct bb_opening *o, struct bb_launch *launch)
 		return cannot_reach(o, why, 0, launch);
 	error = bb_star_reach(&o->star, addresses, n, &o->tcp->wires[0].fd, there);
 	if (error)
-		return cannot_reach(o, explain(error), error, launch);
+		return cannot_reach(o, bb_greet_explain(error), error, launch);
 	status = bb_opening_compare(o, there, o->error);
 	if (status == BB_OK)
 		return await_welcome(o, launch);

@@ -187,7 +187,7 @@ def a_secret():
 def another_secret():
     results = Job(2, BRIEF, changed={1: {"BUSBENCH_SECRET": SECRET + "!"}}, BUSBENCH_SECRET=SECRET).finish()
     results[0].exits(4).says("without the right BUSBENCH_SECRET", "RANK 1")
-    results[1].exits(3).says("who answers there does not know this BUSBENCH_SECRET")
+    results[1].exits(3).says("the process that answers there does not know this BUSBENCH_SECRET")
 
 
 @test
@@ -291,7 +291,7 @@ def instead_of_process_0():
     finally:
         impostor.end()
     results[0].exits(3).says("cannot listen on port", "Address already in use")
-    results[1].exits(3).says("who answers there does not know this BUSBENCH_SECRET")
+    results[1].exits(3).says("the process that answers there does not know this BUSBENCH_SECRET")
 
 
 @test
