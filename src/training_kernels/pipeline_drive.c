@@ -386,9 +386,9 @@ static bb_status measure_hop(struct bb_pipeline_session *s)
 	       bb_pipeline_program_make(&j.program, &j.order, &pipeline, &form, &s->run->error),
 	       out);
 	BB_TRY(status, time_hops(s, &j, &hop), out);
-	BB_TRY(status, bb_crew_gather(s->driver, &bb_payload_seconds, &hop, 1, &all), out);
+	BB_TRY(status, bb_crew_gather(s->driver, &bb_payload_number, &hop, 1, &all), out);
 	hop = *(const double *)all;
-	s->pipeline.hop = hop > 0 ? (int64_t)(1e9 * hop) : 0;
+	s->pipeline.hop = hop > 0 && hop < BB_PAYLOAD_MOST_SECONDS ? (int64_t)(1e9 * hop) : 0;
 out:
 	close_job(&j);
 	return status;
