@@ -13,8 +13,8 @@
 /* So that small sizes have sets to rotate through: of each rank, and of all together. */
 #define LEAST_ARENA ((size_t)4 << 20)
 #define LEAST_ARENAS ((size_t)256 << 20)
-/* A copy that tells what the memory does: beyond caches, and on a GPU far longer than a launch; of
-   all ranks of a process on CPUs, which share their caches, and of each GPU. */
+/* What copies read and write to tell what the memory does: beyond the caches of cores, and on a GPU
+   far longer than a launch. CPUs: all ranks of a process together; GPUs: each, read alone. */
 #define COPY_BYTES ((size_t)64 << 20)
 #define SLACK ((size_t)64 << 10) /* what lies between a rank's buffers */
 
@@ -167,7 +167,7 @@ static size_t copied_bytes(const struct bb_bench *bench)
 {
 	const bool gpu = bench->backend->capabilities & BB_CAP_GPU;
 	const size_t ranks = (size_t)bench->world->nlocal;
-	const size_t bytes = gpu ? 2 * COPY_BYTES : 2 * COPY_BYTES / ranks;
+	const size_t bytes = gpu ? 2 * COPY_BYTES : COPY_BYTES / ranks;
 
 	return bytes > LEAST_ARENA && bytes <= bench->run->memory / ranks / 4 ? bytes : 0;
 }

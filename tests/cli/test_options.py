@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import tempfile
 import time
 
 import kit
@@ -37,11 +38,16 @@ def cycles():
 @test
 def endless_cycles():
     """-N 0 runs until it is told to stop, and what it measured is there."""
-    process = kit.spawn([kit.built("all_reduce_perf"), "-b", "8", "-e", "8", "-N", "0"])
-    time.sleep(0.5)
-    process.send_signal(signal.SIGINT)
-    result = kit.finish(process).exits(130)
-    result.require(len(result.rows()) > 3, "not even three cycles")
+    with tempfile.NamedTemporaryFile("w+", encoding="utf-8") as text:
+        process = kit.spawn([kit.built("all_reduce_perf"), "-b", "8", "-e", "8", "-N", "0"], stdout=text)
+
+        def has_cycles():
+            text.seek(0)
+            return len(kit.rows(text.read())) > 3
+
+        kit.wait_for(has_cycles, "more than three cycles")
+        process.send_signal(signal.SIGINT)
+        kit.finish(process).exits(130)
 
 
 @test

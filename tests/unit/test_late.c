@@ -160,7 +160,7 @@ static int seen(const char *const *more, bool holds)
 		_exit((watch.early_clocks > 0) | (watch.unaligned_clocks > 0) << 1 |
 		      (watch.early_looks > 0) << 2 |
 		      (watch.clocks < NRANKS || watch.looks < NRANKS) << 3 | (status != 0) << 4 |
-		      (watch.copied * NRANKS < (size_t)32 << 20) << 5);
+		      (watch.copied * NRANKS < (size_t)24 << 20) << 5);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_true(WIFEXITED(status));
