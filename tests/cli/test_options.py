@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import tempfile
-import time
 
 import kit
 from kit import COLLECTIVES, add, equal, expect, listing, passes, run, test
