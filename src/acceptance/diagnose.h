@@ -21,10 +21,8 @@
 
 enum { BB_LATENCY, BB_BANDWIDTH }; /* the quantities */
 
-/* Before each round: of those that confirm, as what passes by is to be over; of those alone, as
-   what they are compared with is measured in between. */
+/* Before each round that confirms: what passes by is to be over. */
 #define BB_CONFIRM_PAUSE_S 0.02
-#define BB_ALONE_PAUSE_S 0.005
 #define BB_STEP_WORK_S 1e-3 /* in virtual time; in earnest less */
 
 struct bb_diagnose_options {
@@ -119,13 +117,10 @@ static inline bool bb_examiner_is_virtual(const struct bb_examiner *s)
 	return s->backend->capabilities & BB_CAP_VIRTUAL;
 }
 
-/* Times as long as usual must a rank be at work to be to blame, where ranks share processors. */
-#define BB_CROWDED 8
-
 /* Rank 0: are nodes ranks of one host, which has more of them than processors? */
 static inline bool bb_examiner_is_crowded(const struct bb_examiner *s)
 {
-	return s->places && s->run->world.nranks > s->run->record.cores;
+	return s->places && bb_is_crowded(s->run->world.nranks, s->run->record.cores);
 }
 
 /*

@@ -6,7 +6,6 @@
 
 #include <stdlib.h>
 
-#define LEAST_TIMES 16
 #define LIKELIER 1 /* the logarithm of by how much */
 
 /* ---- what is measured ----------------------------------------------------------------------- */
@@ -33,7 +32,7 @@ static int lone_of(const struct bb_verdicts *verdicts, int i)
 
 int bb_lone_times(const struct bb_verdicts *verdicts, int first, int rails)
 {
-	int times = LEAST_TIMES;
+	int times = BB_RETEST_ROUNDS;
 
 	for (int i = first; i < verdicts->n; i++) {
 		if (verdicts->list[i].flapping && times < BB_CONFIRMING)
@@ -138,7 +137,7 @@ static void settle_usual(struct lone *l)
 	l->shift = 0;
 	l->rate = bb_tally_rate(l->view->slow, l->view->of);
 	each_compared(l, take, &v);
-	if (v.n < LEAST_TIMES)
+	if (v.n < BB_RETEST_ROUNDS)
 		return;
 	l->shift = bb_low_median(v.list, v.n);
 	each_compared(l, count, &c);

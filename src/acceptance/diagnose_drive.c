@@ -209,17 +209,15 @@ static double find_floor(const struct bb_examiner *s, int q)
 	const struct bb_backend_config *c = &s->run->options.config;
 	const struct bb_polish *fit = &s->views[q].fit;
 	const double bytes = q == BB_BANDWIDTH ? (double)s->diagnose->asked.bytes : 0;
-	double base[BB_MOST_RAILS], usual, work;
+	double base[BB_MOST_RAILS], planned = 0;
 
 	if (!bb_examiner_is_crowded(s))
 		return 0;
 	memcpy(base, fit->base, (size_t)fit->rails * sizeof(*base));
-	usual = exp(bb_low_median(base, (size_t)fit->rails));
-	work = usual;
 	if (c->link_rate > 0)
 		/* It is asked for by a message, and comes by another. */
-		work = fmax(0, usual - 2 * c->link_latency - bytes / c->link_rate);
-	return log1p((BB_CROWDED - 1) * work / usual);
+		planned = 2 * c->link_latency + bytes / c->link_rate;
+	return log(bb_crowded_factor(exp(bb_low_median(base, (size_t)fit->rails)), planned));
 }
 
 /* Rank 0: what the survey says, between parts of the network as well. */
@@ -297,7 +295,7 @@ static bb_status play_alone(struct bb_examiner *s, const struct bb_suspects *sus
 
 	if (bb_rounds_alone(&stage->rounds, suspects, s->ports.rails, list, n, times) != BB_OK)
 		return no_memory(s);
-	stage->pause_s = BB_ALONE_PAUSE_S;
+	stage->pause_s = BB_RETEST_PAUSE_S;
 	stage->in_turn = true;
 	status = bb_measuring_play(s, stage, "suspects alone");
 	if (status == BB_OK && leads(s))

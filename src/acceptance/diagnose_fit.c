@@ -60,24 +60,6 @@ double bb_upper(double *values, size_t n, double share)
 	return selected(values, n, (ptrdiff_t)((1 - share) * ((double)n - 1)));
 }
 
-static double log_beta(double a, double b)
-{
-	return lgamma(a) + lgamma(b) - lgamma(a + b);
-}
-
-double bb_chance(int k, int n, int x, int m)
-{
-	const double a = x + 1.0, b = m - x + 1.0;
-	double sum = 0;
-
-	if (k <= 0)
-		return 1;
-	for (int i = k; i <= n; i++)
-		sum += exp(lgamma(n + 1) - lgamma(i + 1) - lgamma(n - i + 1) +
-			   log_beta(i + a, n - i + b) - log_beta(a, b));
-	return fmin(sum, 1);
-}
-
 /* ---- the fit ------------------------------------------------------------------------------ */
 
 static size_t port(const struct bb_polish *fit, int node, int rail)

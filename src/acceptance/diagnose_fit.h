@@ -15,6 +15,7 @@
 #define BB_ACCEPTANCE_DIAGNOSE_FIT_H
 
 #include "acceptance/diagnose_rounds.h"
+#include "core/retest.h"
 
 #include <math.h>
 
@@ -74,11 +75,5 @@ double bb_low_median(double *values, size_t n);
 
 /* The value that SHARE of VALUES, which are put into another order, are above; NAN: none there. */
 double bb_upper(double *values, size_t n, double share);
-
-/*
- * The chance that k or more of n measurements are slow where x of m others that are like them were:
- * the beta-binomial distribution, which knows that the rate is known from m measurements alone.
- */
-double bb_chance(int k, int n, int x, int m);
 
 #endif

@@ -22,7 +22,6 @@
 
 #define BB_QUANTITIES 2  /* latency, bandwidth */
 #define BB_MOST_RAILS 64 /* ranks of a node */
-#define BB_FALSE_BLAME 5e-4
 #define BB_STEADY 0.8 /* of the measurements; below it flaps */
 
 enum bb_charge {

@@ -70,7 +70,7 @@ static void add_suspect_cost(const struct bb_examiner *s, const struct bb_pilot 
 	const int times = 2 * rails > BB_CONFIRMING ? 2 * rails : BB_CONFIRMING;
 	const double confirm = BB_CONFIRMING * (pilot->round_s + BB_CONFIRM_PAUSE_S);
 	/* In turn with what it is compared with. */
-	const double alone = 2 * (pilot->round_s + BB_ALONE_PAUSE_S);
+	const double alone = 2 * (pilot->round_s + BB_RETEST_PAUSE_S);
 	/* Of a link both ends are confirmed too; of a node each rail is tried. */
 	const double most = steps_s + (rails > 1 ? fmax(confirm + 2 * times * alone,
 							2 * confirm + times * alone)
