@@ -1,6 +1,7 @@
 #include "core/clock.h"
 
 #include <sched.h>
+#include <stdbool.h>
 #include <time.h>
 
 #define LONGEST_NAP 0.02 /* seconds between two looks at whether to go on */
@@ -43,21 +44,30 @@ void bb_clock_wait_moment(pthread_cond_t *changed, pthread_mutex_t *lock)
 	pthread_cond_timedwait(changed, lock, &t);
 }
 
-void bb_clock_pause(double seconds, const atomic_int *abandoned)
+/* Sleep while that is surely short enough, then wait awake until the end. */
+static void let_pass(double seconds, const atomic_int *abandoned, bool gives_away)
 {
 	const double end = bb_clock_now() + seconds;
 	double left;
 
 	while ((left = end - bb_clock_now()) > 0 &&
 	       !atomic_load_explicit(abandoned, memory_order_relaxed)) {
-		/* Sleep while that is surely short enough, then give the core away until the end.
-		 */
 		const double ns = 1e9 * (left > LONGEST_NAP ? LONGEST_NAP : left - OVERSLEEP);
 		const struct timespec nap = {.tv_nsec = ns > 0 ? (long)ns : 0};
 
 		if (ns > 0)
 			nanosleep(&nap, NULL);
-		else
+		else if (gives_away)
 			sched_yield();
 	}
+}
+
+void bb_clock_pause(double seconds, const atomic_int *abandoned)
+{
+	let_pass(seconds, abandoned, true);
+}
+
+void bb_clock_hold(double seconds, const atomic_int *abandoned)
+{
+	let_pass(seconds, abandoned, false);
 }

@@ -23,5 +23,8 @@ void bb_clock_wait_moment(pthread_cond_t *changed, pthread_mutex_t *lock);
 
 /* Let SECONDS pass, precisely; returns early once *ABANDONED is set. */
 void bb_clock_pause(double seconds, const atomic_int *abandoned);
+/* The same, but keeps the core at the end: who gives it away on a busy machine comes back late by
+   a time slice. For a thread whose peers do not need its core meanwhile. */
+void bb_clock_hold(double seconds, const atomic_int *abandoned);
 
 #endif

@@ -93,8 +93,10 @@ static double slowness(const struct bb_group *group, int from, int to)
 	return c->slow_link.factor - 1;
 }
 
-/* BYTES have gone FROM … TO since START: not before a paced link is through with them. */
-static void pace(const struct bb_group *group, int from, int to, size_t bytes, double start)
+/* BYTES have gone FROM … TO since START: not before a paced link is through with them. ALONE: the
+   peer does not need this core meanwhile. */
+static void pace(const struct bb_group *group, int from, int to, size_t bytes, double start,
+		 bool alone)
 {
 	struct bb_context *context = group->rank->context;
 	const struct bb_backend_config *c = &context->config;
@@ -108,7 +110,8 @@ static void pace(const struct bb_group *group, int from, int to, size_t bytes, d
 		until = start + (double)bytes / c->link_rate + c->link_latency;
 	if (until < now)
 		until = now;
-	bb_clock_pause(until + slow * (until - start) - now, &context->aborted);
+	until += slow * (until - start);
+	(alone ? bb_clock_hold : bb_clock_pause)(until - now, &context->aborted);
 }
 
 /* ---- transfers --------------------------------------------------------------------------- */
@@ -196,22 +199,23 @@ bb_status bb_host_transfer(struct bb_group *group, const struct bb_route *route,
 			   const struct bb_half *out, const struct bb_half *in)
 {
 	const double start = bb_clock_now();
+	const bool alone = out->bytes == 0 || in->bytes == 0;
 	bb_status status = BB_OK;
 
 	switch (way_of(route)) {
 	case READ:
 		if (in->bytes)
 			copy(group, in->mine, in->theirs, in->bytes, in->bytes);
-		pace(group, peer, group->me, in->bytes, start);
+		pace(group, peer, group->me, in->bytes, start, alone);
 		break;
 	case WRITE:
 		if (out->bytes)
 			copy(group, out->theirs, out->mine, out->bytes, out->bytes);
-		pace(group, group->me, peer, out->bytes, start);
+		pace(group, group->me, peer, out->bytes, start, alone);
 		break;
 	default:
 		status = stage(group, peer, out, in);
-		pace(group, peer, group->me, in->bytes, start);
+		pace(group, peer, group->me, in->bytes, start, alone);
 	}
 	return status;
 }
