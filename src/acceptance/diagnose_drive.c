@@ -209,7 +209,7 @@ static double find_floor(const struct bb_examiner *s, int q)
 	const struct bb_backend_config *c = &s->run->options.config;
 	const struct bb_polish *fit = &s->views[q].fit;
 	const double bytes = q == BB_BANDWIDTH ? (double)s->diagnose->asked.bytes : 0;
-	double base[BB_MOST_RAILS], planned = 0;
+	double base[BB_MOST_RAILS], usual, planned = 0;
 
 	if (!bb_examiner_is_crowded(s))
 		return 0;
@@ -217,7 +217,8 @@ static double find_floor(const struct bb_examiner *s, int q)
 	if (c->link_rate > 0)
 		/* It is asked for by a message, and comes by another. */
 		planned = 2 * c->link_latency + bytes / c->link_rate;
-	return log(bb_crowded_factor(exp(bb_low_median(base, (size_t)fit->rails)), planned));
+	usual = exp(bb_low_median(base, (size_t)fit->rails));
+	return log(bb_slow_factor(BB_CROWDED, usual, planned));
 }
 
 /* Rank 0: what the survey says, between parts of the network as well. */

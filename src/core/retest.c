@@ -1,10 +1,11 @@
 #include "core/retest.h"
 
 #include <math.h>
+#include <string.h>
 
-double bb_crowded_factor(double usual_s, double planned_s)
+double bb_slow_factor(double factor, double usual_s, double planned_s)
 {
-	return 1 + (BB_CROWDED - 1) * fmax(0, usual_s - planned_s) / usual_s;
+	return 1 + (factor - 1) * fmax(0, usual_s - planned_s) / usual_s;
 }
 
 static double log_beta(double a, double b)
@@ -23,4 +24,70 @@ double bb_chance(int k, int n, int x, int m)
 		sum += exp(lgamma(n + 1) - lgamma(i + 1) - lgamma(n - i + 1) +
 			   log_beta(i + a, n - i + b) - log_beta(a, b));
 	return fmin(sum, 1);
+}
+
+/* ---- floors -------------------------------------------------------------------------------- */
+
+int bb_floor_kept(const struct bb_floor *floor)
+{
+	return floor->rounds < BB_FLOOR_KEPT ? floor->rounds : BB_FLOOR_KEPT;
+}
+
+/* Into place, if it is among the shortest. KEPT are there. */
+static void insert(struct bb_floor *floor, int kept, double seconds)
+{
+	int at = kept;
+
+	while (at > 0 && floor->kept[at - 1] > seconds)
+		at--;
+	if (at == BB_FLOOR_KEPT)
+		return;
+	if (kept == BB_FLOOR_KEPT)
+		kept--;
+	memmove(&floor->kept[at + 1], &floor->kept[at], (size_t)(kept - at) * sizeof(double));
+	floor->kept[at] = seconds;
+}
+
+void bb_floor_add(struct bb_floor *floor, double seconds)
+{
+	insert(floor, bb_floor_kept(floor), seconds);
+	floor->rounds++;
+}
+
+void bb_floor_merge(struct bb_floor *floor, const struct bb_floor *from)
+{
+	const int kept = bb_floor_kept(from);
+
+	for (int i = 0; i < kept; i++)
+		bb_floor_add(floor, from->kept[i]);
+	floor->rounds += from->rounds - kept;
+}
+
+double bb_floor_best(const struct bb_floor *floor)
+{
+	return floor->rounds > 0 ? floor->kept[0] : 0;
+}
+
+double bb_floor_usual(const struct bb_floor *floor)
+{
+	const int kept = bb_floor_kept(floor);
+
+	return kept > 0 ? floor->kept[(kept < BB_FLOOR_TIMES ? kept : BB_FLOOR_TIMES) - 1] : 0;
+}
+
+int bb_floor_near(const struct bb_floor *floor)
+{
+	const double limit = BB_FLOOR_NEAR * bb_floor_usual(floor);
+	const int kept = bb_floor_kept(floor);
+	int n = 0;
+
+	while (n < kept && floor->kept[n] <= limit)
+		n++;
+	return n;
+}
+
+bool bb_retest_convicts(int slow, int near, int of, int judged)
+{
+	return slow >= BB_RETEST_ROUNDS &&
+	       judged * bb_chance(slow, slow, of - near, of) <= BB_FALSE_BLAME;
 }

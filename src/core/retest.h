@@ -30,14 +30,44 @@ static inline bool bb_is_crowded(int64_t ranks, int64_t processors)
 	return ranks > processors;
 }
 
-/* Times USUAL_S from which on a crowded rank is slow. PLANNED_S of the usual time are no work: a
-   link that is paced. */
-double bb_crowded_factor(double usual_s, double planned_s);
+/* Times USUAL_S from which on something is slow that takes FACTOR times its usual work. PLANNED_S
+   of the usual time are no work: a link that is paced. */
+double bb_slow_factor(double factor, double usual_s, double planned_s);
 
 /*
  * The chance that k or more of n measurements are slow where x of m others that are like them were:
  * the beta-binomial distribution, which knows that the rate is known from m measurements alone.
  */
 double bb_chance(int k, int n, int x, int m);
+
+#define BB_FLOOR_KEPT 16
+#define BB_FLOOR_TIMES 3   /* that a floor was reached: one time alone may be a freak */
+#define BB_FLOOR_NEAR 1.25 /* times the floor: an undisturbed round takes no longer */
+
+/* The shortest times of many rounds. */
+struct bb_floor {                   /* zero-initialise */
+	double kept[BB_FLOOR_KEPT]; /* the shortest, ascending */
+	int rounds;
+};
+
+void bb_floor_add(struct bb_floor *floor, double seconds);
+/* FROM's rounds too. */
+void bb_floor_merge(struct bb_floor *floor, const struct bb_floor *from);
+
+/* Of those kept: how many there are, and how many are near the floor, at least. */
+int bb_floor_kept(const struct bb_floor *floor);
+int bb_floor_near(const struct bb_floor *floor);
+
+/* The shortest time, which a suspect is judged by; 0: there is none. */
+double bb_floor_best(const struct bb_floor *floor);
+/* The time that it reached BB_FLOOR_TIMES times, or in all of fewer rounds: what it takes
+   undisturbed. What suspects are held against. */
+double bb_floor_usual(const struct bb_floor *floor);
+
+/*
+ * Is a suspect guilty that was slow in all of SLOW rounds, where NEAR of OF rounds like its own
+ * were undisturbed? JUDGED: how many are judged in this run. If not, it is to be measured again.
+ */
+bool bb_retest_convicts(int slow, int near, int of, int judged);
 
 #endif

@@ -37,6 +37,7 @@ void bb_series_end_round(struct bb_series *series, double *scratch)
 	memcpy(scratch, series->samples + series->kept, n * sizeof(*scratch));
 	bb_stats_compute(scratch, n, &stats);
 	series->medians[series->rounds++] = stats.p50;
+	bb_floor_add(&series->floor, stats.min);
 	series->kept = series->n;
 }
 
@@ -56,6 +57,7 @@ void bb_series_sum_up(struct bb_series *series, struct bb_pair_part *part)
 
 	memset(part, 0, sizeof(*part));
 	part->wrong = series->wrong;
+	part->floor = series->floor;
 	part->checked = series->checked;
 	if (series->rounds == 0)
 		return;

@@ -5,6 +5,7 @@
 #define BB_P2P_SERIES_H
 
 #include "core/payload.h"
+#include "core/retest.h"
 #include "core/status.h"
 
 #include <stdbool.h>
@@ -19,6 +20,7 @@ struct bb_series {
 	size_t kept; /* of these are in a round that has ended */
 	double medians[BB_PAIR_MOST_ROUNDS];
 	int rounds;
+	struct bb_floor floor; /* of the shortest sample of each round */
 	uint64_t wrong;
 	bool checked;
 };
@@ -30,6 +32,7 @@ struct bb_pair_part {
 	uint64_t wrong;
 	int rounds; /* 0: it did not time this pair */
 	int samples;
+	struct bb_floor floor;
 	bool checked;
 };
 
