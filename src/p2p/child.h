@@ -17,7 +17,8 @@ struct bb_pairs;
 
 /* What a child process told of one cell; owned by the cell. */
 struct bb_child_cell {
-	/* [rank * nranks + peer]; NULL: it was not measured, or not a second time */
+	/* [rank * nranks + peer]; NULL: it was not measured, or is not judged. Again: its floors
+	   after the child's review, nothing else. */
 	struct bb_pair_part *first, *again;
 	double end_unix_s;        /* when it was done the first time */
 	char skip[BB_CHILD_TEXT]; /* why it was not measured */

@@ -12,6 +12,7 @@
 #define POISON_PERIOD 1021
 /* Between a rank's buffers, so that they are not aliases in a cache. */
 #define APART ((size_t)4096)
+#define REVIEW_S 10.0 /* for suspects, on the clock of the backend */
 
 enum buffer { SOURCE, TARGET, VERIFIED, BUFFERS };
 
@@ -478,50 +479,113 @@ static bb_status run_cell(struct session *s, size_t i)
 	return status;
 }
 
-/* The largest size of its route and direction. */
-static bool is_judged(const struct bb_pairs *pairs, size_t i)
-{
-	const struct bb_cell *cells = pairs->cells;
+/* ---- suspects, once more -------------------------------------------------------------------- */
 
-	for (size_t k = i + 1; k < pairs->ncells; k++)
-		if (!cells[k].skip && cells[k].route == cells[i].route &&
-		    cells[k].direct == cells[i].direct && cells[k].both_ways == cells[i].both_ways)
-			return false;
-	return !cells[i].skip;
-}
+#define TURN(label, member)                                                                        \
+	BB_PAYLOAD_EACH(label, BB_PAYLOAD_SIGNED, struct bb_pair_turns, list, .member,             \
+			BB_PAIR_TURNS, .high = INT32_MAX)
 
-/* A child process has judged by its own cells what it measures again; else *ALL = NULL. */
-static bb_status measure_again(struct session *s, const struct bb_cell *cell, const void **all)
+static const struct bb_payload_field turn_fields[] = {
+	BB_PAYLOAD_FIELD("the number of turns", BB_PAYLOAD_SIGNED, struct bb_pair_turns, n,
+			 .high = BB_PAIR_TURNS),
+	TURN("a cell", cell),
+	TURN("a source", from),
+	TURN("a target", to),
+	{.name = NULL}};
+
+static const struct bb_payload turns_table = {"turns of pairs", sizeof(struct bb_pair_turns),
+					      turn_fields, NULL};
+
+/* TURNS become rank 0's on all ranks. Collective. */
+static bb_status follow(struct session *s, struct bb_pair_turns *turns)
 {
-	if (!cell->child)
-		return measure_cell(s, cell, false, all);
-	*all = cell->child->again;
+	const void *all;
+	bb_status status = bb_crew_gather(s->driver, &turns_table, turns, 1, &all);
+
+	if (status != BB_OK)
+		return status;
+	*turns = *(const struct bb_pair_turns *)all;
+	for (int i = 0; i < turns->n; i++) {
+		const struct bb_pair_turn *t = &turns->list[i];
+
+		if ((size_t)t->cell >= s->pairs->ncells || t->from >= s->n || t->to >= s->n)
+			return bb_fail(&s->run->error, BB_EBACKEND,
+				       "rank 0 names a turn of a pair that there is not");
+	}
 	return BB_OK;
 }
 
-/* What looks wrong is measured again, and the better of both counts: it may have been something
-   that passed. Collective. */
-static bb_status review(struct session *s)
+/* Virtual ranks have no turns: all pairs of a suspect's cell are played. */
+static bb_status play_again(struct session *s, const struct bb_pair_turns *turns)
 {
-	unsigned char suspects = 0;
 	const void *all;
 	bb_status status = BB_OK;
 
-	if (bb_driver_leads(s->driver))
-		status = bb_pairs_suspect(s->pairs, &suspects);
-	if (status == BB_OK)
-		status = bb_crew_gather(s->driver, &bb_payload_flags, &suspects, 1, &all);
-	if (status != BB_OK || !((const unsigned char *)all)[0])
-		return status;
-	for (size_t i = 0; i < s->pairs->ncells && status == BB_OK; i++) {
-		if (!is_judged(s->pairs, i))
+	for (size_t cell = 0; cell < s->pairs->ncells && status == BB_OK; cell++) {
+		bool among = false;
+
+		for (int i = 0; i < turns->n; i++)
+			among = among || (size_t)turns->list[i].cell == cell;
+		if (!among)
 			continue;
-		status = measure_again(s, &s->pairs->cells[i], &all);
-		if (status != BB_OK || !bb_driver_leads(s->driver) || !all)
-			continue;
-		bb_pairs_review(s->pairs, i, all);
-		status = bb_child_tell_cell(s->pairs, i, all, true);
+		status = bb_virtual_measure(s->driver, s->pairs, &s->pairs->cells[cell], &all);
+		if (status == BB_OK)
+			bb_review_merge(s->pairs, cell, all);
 	}
+	return status;
+}
+
+/* A round of TURNS: each rank's shortest samples go to rank 0. */
+static bb_status measure_again(struct session *s, const struct bb_pair_turns *turns)
+{
+	double mine[BB_PAIR_TURNS] = {0};
+	const void *all;
+	bb_status status = BB_OK;
+
+	if (bb_pairs_are_virtual(s->pairs))
+		return play_again(s, turns);
+	for (int i = 0; i < turns->n && status == BB_OK; i++) {
+		const struct bb_pair_turn *p = &turns->list[i];
+		const struct turn t = {&s->pairs->cells[p->cell], p->from, p->to, 1, false};
+		struct bb_series *series = &s->series[peer_of(s, &t)];
+
+		bb_series_clear(series);
+		status = take_turn(s, &t);
+		if (takes_part(s, &t))
+			mine[i] = bb_floor_best(&series->floor);
+	}
+	if (status == BB_OK)
+		status = bb_crew_collect(s->driver, &bb_payload_seconds, mine, BB_PAIR_TURNS, &all);
+	if (status == BB_OK && bb_driver_leads(s->driver))
+		bb_review_take(s->pairs, turns, all);
+	return status;
+}
+
+/* Suspects are measured again, alone and in turn with what they are held against, until they are
+   acquitted or convicted, or the time for that is up. Collective. */
+static bb_status review(struct session *s)
+{
+	const double began = s->backend->now(s->driver->handle);
+	const bool leads = bb_driver_leads(s->driver);
+	struct bb_pair_turns turns = {.n = 0};
+	bb_status status = leads ? bb_review_hear(s->pairs) : BB_OK;
+
+	for (int round = 0; status == BB_OK; round++) {
+		if (leads)
+			status = bb_review_list(s->pairs, round, &turns);
+		if (status == BB_OK && leads &&
+		    s->backend->now(s->driver->handle) - began > REVIEW_S)
+			turns.n = 0;
+		if (status == BB_OK)
+			status = follow(s, &turns);
+		if (status != BB_OK || turns.n == 0)
+			break;
+		if (leads)
+			s->backend->delay(s->driver->handle, BB_RETEST_PAUSE_S);
+		status = measure_again(s, &turns);
+	}
+	if (status == BB_OK && leads && s->pairs->asked.child)
+		status = bb_review_tell(s->pairs);
 	return status;
 }
 

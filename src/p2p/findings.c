@@ -1,11 +1,13 @@
 #include "p2p/findings.h"
 
+#include "core/retest.h"
+
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SLOW 0.8       /* of what it is held against, at most */
-#define SPREADS 4      /* usual spreads that it is behind, at least */
+#define SLOW (1 / BB_SLOW_PAIR)
 #define FAR_BELOW 0.5  /* of a bound */
 #define LEAST_OTHERS 3 /* pairs that make a reference */
 #define UPPER 0.75     /* quantile that a kind of path is scaled by */
@@ -17,10 +19,10 @@ struct court {
 	struct bb_findings *found;
 	bool *rank_done;  /* [rank]: its pairs are explained */
 	bool *pair_done;  /* [from * nranks + to]: so is this pair */
-	double *scratch;  /* 2 * most values of a matrix */
+	double *scratch;  /* most values of a matrix */
 	double *relative; /* of the matrix at hand: scale of each value */
-	double slow;      /* share of a reference below which a value is slow */
 	int nranks;
+	int judged; /* values */
 };
 
 static int compare(const void *a, const void *b)
@@ -64,11 +66,35 @@ static bool explained(const struct court *c, const struct bb_pair_matrix *m,
 	       (m->both_ways && *pair_flag(c, v->to, v->from));
 }
 
-/* Below SHARE of REFERENCE, and not because of some of its rounds. */
-static bool slower(const struct bb_pair_value *v, double reference, double share)
+/* Not even in its best round near REFERENCE? */
+static bool slower(const struct bb_pair_value *v, double reference)
 {
-	return v->rounds >= BB_FINDING_ROUNDS && v->mid < share * reference &&
-	       v->high < 0.5 * (1 + share) * reference;
+	const double factor = bb_slow_factor(v->factor, v->unit / reference, v->planned_s);
+
+	return v->rounds >= BB_FINDING_ROUNDS && v->best < fmin(SLOW, 1 / factor) * reference;
+}
+
+/* Rounds that are alike, of one value or several. */
+struct share {
+	int near, of;
+};
+
+static void pool(struct share *share, const struct bb_pair_value *v)
+{
+	share->near += v->near;
+	share->of += v->rounds;
+}
+
+/* F rests on suspects of which each has ROUNDS at least. What disturbs may sit beside them, or
+   beside what they are held against: the fewer undisturbed rounds count. */
+static void weigh(struct bb_finding *f, int rounds, struct share suspects, struct share references)
+{
+	const bool fewer =
+		references.of == 0 || suspects.near * references.of < references.near * suspects.of;
+
+	f->rounds = rounds;
+	f->near = fewer ? suspects.near : references.near;
+	f->of = fewer ? suspects.of : references.of;
 }
 
 static const struct bb_pair_value *value_of(const struct bb_pair_matrix *m, int from, int to)
@@ -78,10 +104,18 @@ static const struct bb_pair_value *value_of(const struct bb_pair_matrix *m, int 
 	return v->rounds > 0 ? v : NULL;
 }
 
+static bool is_convicted(const struct court *c, const struct bb_finding *f)
+{
+	return c->matrices[f->matrix].exact ||
+	       bb_retest_convicts(f->rounds, f->near, f->of, c->judged);
+}
+
 /* One cause is told once, where it shows most. */
 static bb_status add(struct court *c, struct bb_finding f)
 {
 	struct bb_finding *list;
+
+	f.convicted = is_convicted(c, &f);
 
 	for (size_t i = 0; i < c->found->n; i++) {
 		struct bb_finding *old = &c->found->list[i];
@@ -101,6 +135,29 @@ static bb_status add(struct court *c, struct bb_finding f)
 	return BB_OK;
 }
 
+/* V is held against REFERENCE, which is that of OTHER's rounds, or of none alone. */
+static struct bb_finding of_pair(enum bb_finding_kind kind, size_t matrix,
+				 const struct bb_pair_value *v, double reference,
+				 const struct bb_pair_value *other)
+{
+	struct bb_finding f = {.kind = kind,
+			       .matrix = matrix,
+			       .rank = -1,
+			       .like = -1,
+			       .from = v->from,
+			       .to = v->to,
+			       .pairs = 1,
+			       .value = v->usual,
+			       .reference = reference};
+	struct share mine = {0}, others = {0};
+
+	pool(&mine, v);
+	if (other)
+		pool(&others, other);
+	weigh(&f, v->rounds, mine, others);
+	return f;
+}
+
 /* ---- P2P slower than staged ---------------------------------------------------------------- */
 
 /* The best of the routes that are DIRECT, or not; NULL: none leads there. */
@@ -114,7 +171,7 @@ static const struct bb_pair_value *best(const struct court *c, bool direct, int 
 		const struct bb_pair_value *v =
 			m->direct == direct && !m->both_ways ? value_of(m, from, to) : NULL;
 
-		if (v && (!found || v->mid > found->mid)) {
+		if (v && (!found || v->usual > found->usual)) {
 			found = v;
 			*matrix = k;
 		}
@@ -129,22 +186,17 @@ static bb_status find_slower_direct(struct court *c)
 	for (int from = 0; from < c->nranks; from++)
 		for (int to = 0; to < c->nranks && status == BB_OK; to++) {
 			size_t matrix = 0, other = 0;
+			struct bb_finding f;
 			const struct bb_pair_value *on = best(c, true, from, to, &matrix);
 			const struct bb_pair_value *off = best(c, false, from, to, &other);
 
 			if (from == to || !on || !off || off->rounds < BB_FINDING_ROUNDS ||
-			    !slower(on, off->mid, c->slow))
+			    !slower(on, off->usual))
 				continue;
-			*pair_flag(c, from, to) = true;
-			status = add(c, (struct bb_finding){.kind = BB_FIND_SLOWER_DIRECT,
-							    .matrix = matrix,
-							    .rank = -1,
-							    .like = -1,
-							    .from = from,
-							    .to = to,
-							    .pairs = 1,
-							    .value = on->mid,
-							    .reference = off->mid});
+			f = of_pair(BB_FIND_SLOWER_DIRECT, matrix, on, off->usual, off);
+			/* Else the pair is to be convicted by what is disturbed less. */
+			*pair_flag(c, from, to) = is_convicted(c, &f);
+			status = add(c, f);
 		}
 	return status;
 }
@@ -172,7 +224,7 @@ static void scale(struct court *c, const struct bb_pair_matrix *m, double p)
 		}
 		for (k = i; k < count(m); k++)
 			if (is_like(&m->values[k], &m->values[i]))
-				c->scratch[n++] = m->values[k].mid;
+				c->scratch[n++] = m->values[k].usual;
 		c->relative[i] = n > 0 ? quantile(c->scratch, n, p) : 1;
 	}
 }
@@ -187,36 +239,68 @@ static bool are_enough(const struct bb_pair_matrix *m, const struct bb_finding *
 	return own >= (role == EITHER && !m->both_ways ? 4 : 2) && others >= LEAST_OTHERS;
 }
 
+/* Of F's kind if there is one, and not explained yet? */
+static bool is_judged(const struct court *c, const struct bb_finding *f,
+		      const struct bb_pair_value *v)
+{
+	return !*pair_flag(c, v->from, v->to) && v->rounds >= BB_FINDING_ROUNDS &&
+	       (f->like < 0 || v->like == f->like);
+}
+
+/* What those without F's rank can do, as a share of their kind: the median; 0: there are too few.
+   Their rounds, and those of the rank's own pairs, go to F. */
+static double find_usual(struct court *c, const struct bb_pair_matrix *m, enum role role,
+			 struct bb_finding *f)
+{
+	struct share mine = {0}, others = {0};
+	size_t nothers = 0, own = 0;
+	int rounds = INT_MAX;
+
+	for (size_t i = 0; i < count(m); i++) {
+		const struct bb_pair_value *v = &m->values[i];
+
+		if (!is_judged(c, f, v))
+			continue;
+		if (plays(v, f->rank, role)) {
+			own++;
+			pool(&mine, v);
+			rounds = v->rounds < rounds ? v->rounds : rounds;
+		} else {
+			c->scratch[nothers++] = v->usual / c->relative[i];
+			pool(&others, v);
+		}
+	}
+	if (!are_enough(m, f, role, own, nothers))
+		return 0;
+	weigh(f, rounds, mine, others);
+	f->pairs = (int)own;
+	return quantile(c->scratch, nothers, 0.5);
+}
+
 /* Are all pairs of F's rank in ROLE, of F's kind if there is one, slower than those without it,
    each held against its kind? */
 static bool is_slow(struct court *c, const struct bb_pair_matrix *m, enum role role,
 		    struct bb_finding *f)
 {
-	double *mids = c->scratch, *mine = mids + count(m);
-	double most = 0, highest = 0, usual;
-	size_t others = 0, own = 0;
+	const double usual = find_usual(c, m, role, f);
+	double most = 0;
+	size_t own = 0;
 
-	for (size_t i = 0; i < count(m); i++) {
+	for (size_t i = 0; i < count(m) && usual > 0; i++) {
 		const struct bb_pair_value *v = &m->values[i];
 
-		if (*pair_flag(c, v->from, v->to) || v->rounds < BB_FINDING_ROUNDS ||
-		    (f->like >= 0 && v->like != f->like))
+		if (!is_judged(c, f, v) || !plays(v, f->rank, role))
 			continue;
-		if (plays(v, f->rank, role)) {
-			most = fmax(most, v->mid / c->relative[i]);
-			highest = fmax(highest, v->high / c->relative[i]);
-			mine[own++] = v->mid;
-		} else {
-			mids[others++] = v->mid / c->relative[i];
-		}
+		if (!slower(v, usual * c->relative[i]))
+			return false;
+		most = fmax(most, v->usual / c->relative[i]);
+		c->scratch[own++] = v->usual;
 	}
-	if (!are_enough(m, f, role, own, others))
+	if (own == 0)
 		return false;
-	usual = quantile(mids, others, 0.5);
-	f->pairs = (int)own;
-	f->value = quantile(mine, own, 0.5);
+	f->value = quantile(c->scratch, own, 0.5);
 	f->reference = f->value / most * usual;
-	return most < c->slow * usual && highest < 0.5 * (1 + c->slow) * usual;
+	return true;
 }
 
 /* All pairs of the rank, or those of the kind that it is slow in. */
@@ -269,47 +353,26 @@ static bb_status find_slow_kinds(struct court *c, struct bb_finding f)
 	return status;
 }
 
-static bb_status find_slow_ranks(struct court *c)
+static bb_status find_slow_ranks(struct court *c, size_t matrix)
 {
+	const struct bb_pair_matrix *m = &c->matrices[matrix];
 	bb_status status = BB_OK;
 
-	for (size_t k = 0; k < c->n; k++) {
-		scale(c, &c->matrices[k], UPPER);
-		for (int r = 0; r < c->nranks && status == BB_OK; r++) {
-			struct bb_finding f = {.kind = BB_FIND_SLOW_RANK,
-					       .matrix = k,
-					       .rank = r,
-					       .like = -1,
-					       .from = -1,
-					       .to = -1};
+	scale(c, m, UPPER);
+	for (int r = 0; r < c->nranks && status == BB_OK; r++) {
+		struct bb_finding f = {.kind = BB_FIND_SLOW_RANK,
+				       .matrix = matrix,
+				       .rank = r,
+				       .like = -1,
+				       .from = -1,
+				       .to = -1};
 
-			if (plays_slowly(c, &c->matrices[k], &f))
-				status = add(c, f);
-			else
-				status = find_slow_kinds(c, f);
-		}
+		status = plays_slowly(c, m, &f) ? add(c, f) : find_slow_kinds(c, f);
 	}
-	for (size_t i = 0; i < c->found->n; i++)
-		if (c->found->list[i].kind == BB_FIND_SLOW_RANK)
-			explain_rank(c, &c->found->list[i]);
 	return status;
 }
 
 /* ---- slow pairs ---------------------------------------------------------------------------- */
-
-static struct bb_finding of_pair(enum bb_finding_kind kind, size_t matrix,
-				 const struct bb_pair_value *v, double reference)
-{
-	return (struct bb_finding){.kind = kind,
-				   .matrix = matrix,
-				   .rank = -1,
-				   .like = -1,
-				   .from = v->from,
-				   .to = v->to,
-				   .pairs = 1,
-				   .value = v->mid,
-				   .reference = reference};
-}
 
 static bb_status find_asymmetries(struct court *c, size_t matrix)
 {
@@ -322,17 +385,19 @@ static bb_status find_asymmetries(struct court *c, size_t matrix)
 			v->rounds > 0 ? value_of(m, v->to, v->from) : NULL;
 
 		if (!back || v->from == v->to || back->rounds < BB_FINDING_ROUNDS ||
-		    explained(c, m, v) || !slower(v, back->mid, c->slow))
+		    explained(c, m, v) || !slower(v, back->usual))
 			continue;
-		status = add(c, of_pair(BB_FIND_ASYMMETRY, matrix, v, back->mid));
+		status = add(c, of_pair(BB_FIND_ASYMMETRY, matrix, v, back->usual, back));
 	}
 	return status;
 }
 
-/* Against the median of the other pairs of its kind that nothing is known about. */
+/* Against the median of the other pairs of its kind that nothing is known about: F. */
 static bool is_outlier(struct court *c, const struct bb_pair_matrix *m,
-		       const struct bb_pair_value *v, double *reference)
+		       const struct bb_pair_value *v, struct bb_finding *f)
 {
+	struct share mine = {0}, others = {0};
+	double reference;
 	size_t n = 0;
 
 	for (size_t k = 0; k < count(m); k++) {
@@ -342,12 +407,16 @@ static bool is_outlier(struct court *c, const struct bb_pair_matrix *m,
 		    (o->from == v->from && o->to == v->to) ||
 		    (o->from == v->to && o->to == v->from))
 			continue;
-		c->scratch[n++] = o->mid;
+		c->scratch[n++] = o->usual;
+		pool(&others, o);
 	}
 	if (n < LEAST_OTHERS)
 		return false;
-	*reference = quantile(c->scratch, n, 0.5);
-	return slower(v, *reference, c->slow);
+	reference = quantile(c->scratch, n, 0.5);
+	*f = of_pair(BB_FIND_SLOW_PAIR, 0, v, reference, NULL);
+	pool(&mine, v);
+	weigh(f, v->rounds, mine, others);
+	return slower(v, reference);
 }
 
 static bb_status find_slow_pairs(struct court *c, size_t matrix)
@@ -359,14 +428,13 @@ static bb_status find_slow_pairs(struct court *c, size_t matrix)
 	for (size_t i = 0; i < count(m) && status == BB_OK; i++) {
 		const struct bb_pair_value *v = &m->values[i];
 		struct bb_finding f;
-		double reference;
 
 		/* Most are as fast as the fastest: they are no outliers, and quickly known not to
 		 * be. */
-		if (v->rounds == 0 || v->mid >= c->slow * c->relative[i] || explained(c, m, v) ||
-		    !is_outlier(c, m, v, &reference))
+		if (v->rounds == 0 || v->best >= SLOW * c->relative[i] || explained(c, m, v) ||
+		    !is_outlier(c, m, v, &f))
 			continue;
-		f = of_pair(BB_FIND_SLOW_PAIR, matrix, v, reference);
+		f.matrix = matrix;
 		if (f.from > f.to) { /* the pair, whichever way it was met first */
 			f.from = v->to;
 			f.to = v->from;
@@ -376,12 +444,14 @@ static bb_status find_slow_pairs(struct court *c, size_t matrix)
 	return status;
 }
 
-/* What has been found explains the pair in other matrices too. */
-static void explain(struct court *c, size_t since)
+/* What has been found explains its pairs in other matrices too. */
+static void explain(struct court *c)
 {
-	for (size_t i = since; i < c->found->n; i++) {
+	for (size_t i = 0; i < c->found->n; i++) {
 		const struct bb_finding *f = &c->found->list[i];
 
+		if (f->kind == BB_FIND_SLOW_RANK)
+			explain_rank(c, f);
 		if (f->kind != BB_FIND_ASYMMETRY && f->kind != BB_FIND_SLOW_PAIR)
 			continue;
 		*pair_flag(c, f->from, f->to) = true;
@@ -405,10 +475,10 @@ static bb_status find_below_bound(struct court *c, size_t matrix)
 			const int pairs = f.pairs;
 
 			if (!is_like(v, &m->values[i]) || explained(c, m, v) || v->bound <= 0 ||
-			    !slower(v, v->bound, FAR_BELOW))
+			    !slower(v, v->bound) || v->best >= FAR_BELOW * v->bound)
 				continue;
-			if (pairs == 0 || v->mid / v->bound < f.value / f.reference)
-				f = of_pair(BB_FIND_BELOW_BOUND, matrix, v, v->bound);
+			if (pairs == 0 || v->usual / v->bound < f.value / f.reference)
+				f = of_pair(BB_FIND_BELOW_BOUND, matrix, v, v->bound, NULL);
 			f.pairs = pairs + 1;
 			f.like = v->like;
 		}
@@ -450,50 +520,39 @@ static void join_contrary(struct court *c)
 		}
 }
 
-/* The usual spread between the quartiles of a value's rounds says what slow means. */
-static bb_status measure_spread(struct court *c)
+/* How many ends of a pair have to be at work at the same moment: the more, the more rounds are
+   disturbed. */
+enum effort { ONE_END, BOTH_ENDS, BOTH_WAYS, EFFORTS };
+
+static enum effort effort_of(const struct bb_pair_matrix *m)
 {
-	size_t n = 0, all = 1;
-	double *spreads, spread = 0;
-
-	for (size_t k = 0; k < c->n; k++)
-		all += count(&c->matrices[k]);
-	spreads = calloc(all, sizeof(*spreads));
-	if (!spreads)
-		return BB_EINTERNAL;
-	for (size_t k = 0; k < c->n; k++)
-		for (size_t i = 0; i < count(&c->matrices[k]); i++) {
-			const struct bb_pair_value *v = &c->matrices[k].values[i];
-
-			if (v->rounds > 0 && v->mid > 0)
-				spreads[n++] = (v->high - v->low) / v->mid;
-		}
-	if (n > 0)
-		spread = quantile(spreads, n, 0.5);
-	free(spreads);
-	c->slow = fmin(SLOW, 1 - SPREADS * spread);
-	return BB_OK;
+	return m->both_ways ? BOTH_WAYS : m->by_source || m->by_target ? ONE_END : BOTH_ENDS;
 }
 
+/* Call FIND for each matrix of EFFORT. */
+static bb_status each(struct court *c, enum effort effort,
+		      bb_status (*find)(struct court *c, size_t matrix))
+{
+	bb_status status = BB_OK;
+
+	for (size_t k = 0; k < c->n && status == BB_OK; k++)
+		if (effort_of(&c->matrices[k]) == effort)
+			status = find(c, k);
+	explain(c);
+	return status;
+}
+
+/* What few efforts show explains what more of them do. */
 static bb_status judge(struct court *c)
 {
-	size_t since;
 	bb_status status;
 
-	BB_TRY(status, measure_spread(c), out);
 	BB_TRY(status, find_slower_direct(c), out);
-	BB_TRY(status, find_slow_ranks(c), out);
-	since = c->found->n;
-	for (size_t k = 0; k < c->n; k++)
-		BB_TRY(status, find_asymmetries(c, k), out);
-	join_contrary(c);
-	explain(c, since);
-	for (int both = 0; both < 2; both++) {
-		since = c->found->n;
-		for (size_t k = 0; k < c->n; k++)
-			if (c->matrices[k].both_ways == (both == 1))
-				BB_TRY(status, find_slow_pairs(c, k), out);
-		explain(c, since);
+	for (enum effort effort = ONE_END; effort < EFFORTS; effort++) {
+		BB_TRY(status, each(c, effort, find_slow_ranks), out);
+		BB_TRY(status, each(c, effort, find_asymmetries), out);
+		join_contrary(c);
+		BB_TRY(status, each(c, effort, find_slow_pairs), out);
 	}
 	for (size_t k = 0; k < c->n; k++)
 		BB_TRY(status, find_below_bound(c, k), out);
@@ -512,11 +571,13 @@ bb_status bb_findings_make(struct bb_findings *found, const struct bb_pair_matri
 	for (size_t k = 0; k < n; k++) {
 		most = count(&matrices[k]) > most ? count(&matrices[k]) : most;
 		c.nranks = matrices[k].nranks > c.nranks ? matrices[k].nranks : c.nranks;
+		for (size_t i = 0; i < count(&matrices[k]); i++)
+			c.judged += matrices[k].values[i].rounds > 0;
 	}
 	ranks = (size_t)c.nranks + 1;
 	c.rank_done = calloc(ranks, sizeof(*c.rank_done));
 	c.pair_done = calloc(ranks * ranks, sizeof(*c.pair_done));
-	c.scratch = calloc(2 * most, sizeof(*c.scratch));
+	c.scratch = calloc(most, sizeof(*c.scratch));
 	c.relative = calloc(most, sizeof(*c.relative));
 	if (c.rank_done && c.pair_done && c.scratch && c.relative)
 		status = judge(&c);

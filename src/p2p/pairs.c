@@ -401,8 +401,10 @@ static bb_status open_results(struct bb_run *run)
 		return BB_OK;
 	}
 	pairs->matrices = calloc(pairs->ncells, sizeof(*pairs->matrices));
+	pairs->values = calloc(pairs->ncells, sizeof(*pairs->values));
+	pairs->floors = calloc(pairs->ncells, sizeof(*pairs->floors));
 	pairs->matrix_cells = calloc(pairs->ncells, sizeof(*pairs->matrix_cells));
-	if (!pairs->matrices || !pairs->matrix_cells)
+	if (!pairs->matrices || !pairs->values || !pairs->floors || !pairs->matrix_cells)
 		return bb_fail(&run->error, BB_EINTERNAL, "out of memory for the findings");
 	for (size_t i = 0; i < pairs->ncells; i++)
 		bytes += pairs->cells[i].bytes;
@@ -432,9 +434,14 @@ static void tell(struct bb_run *run, struct bb_strbuf *out)
 {
 	const struct bb_pairs *pairs = of(run);
 
-	if (pairs->nmatrices > 0 && pairs->nfindings == 0)
-		bb_strbuf_add(out, pairs->matrices[0].values && !run->options.exact &&
-						   run->options.iters < BB_FINDING_ROUNDS
+	if (pairs->nunjudged > 0)
+		bb_strbuf_addf(out,
+			       "# not judged: %zu suspect%s, too few undisturbed rounds; repeat "
+			       "on a quieter machine\n# first suspect: %s\n",
+			       pairs->nunjudged, bb_plural((int64_t)pairs->nunjudged),
+			       bb_strbuf_text(&pairs->unjudged));
+	else if (pairs->nmatrices > 0 && pairs->nfindings == 0)
+		bb_strbuf_add(out, !run->options.exact && run->options.iters < BB_FINDING_ROUNDS
 					   ? "# findings: too few iterations to tell (-n)\n"
 					   : "# findings: none\n");
 }
@@ -443,16 +450,14 @@ static void close_pairs(struct bb_run *run)
 {
 	struct bb_pairs *pairs = of(run);
 
-	for (size_t i = 0; i < pairs->nmatrices; i++)
-		free((void *)(uintptr_t)pairs->matrices[i].values);
 	for (size_t i = 0; i < pairs->ncells; i++)
 		bb_child_cell_free(pairs->cells[i].child);
 	bb_pair_lights_close(pairs);
 	bb_host_pair_close(pairs);
 	bb_virtual_close(pairs);
 	bb_ends_close(pairs);
-	free(pairs->matrices);
-	free(pairs->matrix_cells);
+	bb_review_close(pairs);
+	bb_strbuf_free(&pairs->unjudged);
 	free(pairs->cells);
 }
 

@@ -11,6 +11,7 @@
  *   virtual.c      pairs of virtual ranks, instead of drive.c's turns
  *   host_pair.c    instead of these two, of one GPU alone: it and its host
  *   results.c      what the ranks measured, put together into records and findings
+ *   review.c       what findings are judged by, and what is measured again for them
  *   paths.c        what lies between two ranks, what that allows, and why a pair may be slow
  *   pair_record.c  the fields of these records
  *   matrix.c       the text: matrices
@@ -95,11 +96,15 @@ extern const struct bb_record_kind bb_record_pair, bb_record_finding;
 #define BB_PAIR_PATH_TEXT 24
 #define BB_CAUSE_TEXT 96
 
+struct bb_cell;
 struct bb_pairs;
 
 /* The kind of path between two ends: the same number where paths are alike; and what it is called:
    "NV18", "same NUMA node". */
 int bb_pair_path(const struct bb_pairs *pairs, int from, int to, char name[BB_PAIR_PATH_TEXT]);
+
+/* Times the usual work from which on a pair is slow. */
+double bb_pair_factor(const struct bb_pairs *pairs, const struct bb_cell *cell, int from, int to);
 
 /* What links allow from one end to another in bytes per second, and in *WHY, which lasts as long as
    PAIRS, the sentence that explains it; 0: that is not known. */
@@ -148,9 +153,13 @@ struct bb_pairs {
 	/* Rank 0's. */
 	char digest[20];                 /* of the topology */
 	struct bb_pair_matrix *matrices; /* those that are judged: the largest size of each kind */
+	struct bb_pair_value **values;   /* theirs: [matrix][from * n + to] */
+	struct bb_floor **floors;        /* [matrix][end * n + end of its peer], who timed it */
 	size_t *matrix_cells;
 	size_t nmatrices;
 	size_t nfindings;
+	size_t nunjudged; /* suspects that nobody could judge; the first of them: */
+	struct bb_strbuf unjudged;
 	struct bb_pair_light *lights; /* [from * nranks + to]; NULL: not asked for yet */
 };
 
@@ -232,11 +241,50 @@ BB_MUST bb_status bb_pairs_refuse(struct bb_pairs *pairs, size_t cell, const str
 /* Rank 0: PARTS[end * n + end of the peer] of cell CELL to the sinks, and kept for the findings. */
 BB_MUST bb_status bb_pairs_deliver(struct bb_pairs *pairs, size_t cell,
 				   const struct bb_pair_part *parts);
-/* Rank 0: does anything that was kept look wrong? */
-BB_MUST bb_status bb_pairs_suspect(struct bb_pairs *pairs, unsigned char *suspects);
-/* Rank 0: CELL, which was kept, has been measured again: the better of each pair is kept. */
-void bb_pairs_review(struct bb_pairs *pairs, size_t cell, const struct bb_pair_part *parts);
 /* Rank 0, in the end: judge what was kept, and the findings to the sinks. */
 BB_MUST bb_status bb_pairs_judge(struct bb_pairs *pairs);
+
+/* ---- what findings are judged by (review.c); on rank 0 ----------------------------------- */
+
+/* Operations per second that SECONDS allow; 0: none were measured. */
+double bb_pair_rate(double seconds);
+/* The end that times what goes FROM one TO the other. */
+int bb_pair_timer(const struct bb_cell *cell, int from, int to);
+/* Bytes per second that the pair could do: what its links allow, or where that is not known what
+   the end that acts copies within its own memory, in PRIVATE_S; or its link. 0: not known. *SOURCE
+   says which. */
+double bb_pair_bound(struct bb_pairs *pairs, const struct bb_cell *cell, int from, int to,
+		     double private_s, const char **source);
+
+/* PARTS of CELL are kept for the findings, in place of those of a smaller size. */
+BB_MUST bb_status bb_review_keep(struct bb_pairs *pairs, size_t cell,
+				 const struct bb_pair_part *parts);
+/* CELL, which was kept, has been measured again: its rounds are PARTS' too. */
+void bb_review_merge(struct bb_pairs *pairs, size_t cell, const struct bb_pair_part *parts);
+
+/* A pair that has a turn. */
+struct bb_pair_turn {
+	int32_t cell, from, to;
+};
+
+#define BB_PAIR_TURNS 64 /* of a round at most */
+
+struct bb_pair_turns {
+	int32_t n;
+	struct bb_pair_turn list[BB_PAIR_TURNS];
+};
+
+/* Whom to measure in ROUND, another one each time: suspects, in turn with what they are held
+   against. None: all is judged. */
+BB_MUST bb_status bb_review_list(struct bb_pairs *pairs, int round, struct bb_pair_turns *turns);
+/* They were: SECONDS[end * BB_PAIR_TURNS + turn] of the shortest sample; 0: it timed none. */
+void bb_review_take(struct bb_pairs *pairs, const struct bb_pair_turns *turns,
+		    const double *seconds);
+
+/* In a child process: tell all rounds of what is judged, with those that were measured again. In
+   its parent: take them over. */
+BB_MUST bb_status bb_review_tell(struct bb_pairs *pairs);
+BB_MUST bb_status bb_review_hear(struct bb_pairs *pairs);
+void bb_review_close(struct bb_pairs *pairs);
 
 #endif

@@ -4,6 +4,7 @@
  */
 #include "p2p/pairs.h"
 
+#include "core/retest.h"
 #include "core/units.h"
 
 #include <stdio.h>
@@ -79,6 +80,22 @@ int bb_pair_path(const struct bb_pairs *pairs, int from, int to, char name[BB_PA
 	}
 	snprintf(name, BB_PAIR_PATH_TEXT, "%s", bb_topology_path_text(text, path, nvlinks));
 	return TOPOLOGY + (int)path * MOST_NVLINKS + nvlinks % MOST_NVLINKS;
+}
+
+double bb_pair_factor(const struct bb_pairs *pairs, const struct bb_cell *cell, int from, int to)
+{
+	const struct bb_rank_info *infos = pairs->run->infos;
+	const bool both = cell->both_ways || cell->route->actor == BB_BY_BOTH;
+	int place;
+
+	if (bb_pairs_are_virtual(pairs))
+		return BB_SLOW_PAIR;
+	place = by_place(&infos[from].location, &infos[to].location);
+	if (bb_is_crowded(both ? 2 : 1, place == SAME_DEVICE ? 1 : 2))
+		return BB_CROWDED;
+	return place == OTHER_HOST || (pairs->run->options.backend->capabilities & BB_CAP_GPU)
+		       ? BB_SLOW_PAIR
+		       : BB_SLOW_CORES;
 }
 
 double bb_pair_light(struct bb_pairs *pairs, int from, int to, const char **why)

@@ -26,93 +26,12 @@ static const struct bb_pair_part *part_of(const struct bb_pairs *pairs,
 	return &parts[(size_t)rank * (size_t)pairs->n + (size_t)peer];
 }
 
-/* The rank that timed it, of a pair in one direction. */
 static const struct bb_pair_part *timed(const struct bb_pairs *pairs, const struct bb_cell *cell,
 					const struct bb_pair_part *parts, int from, int to)
 {
-	if (cell->ping || cell->route->actor == BB_BY_SOURCE)
-		return part_of(pairs, parts, from, to);
-	return part_of(pairs, parts, to, from);
-}
+	const int rank = bb_pair_timer(cell, from, to);
 
-/* Operations per second that SECONDS allow. */
-static double rate(double seconds)
-{
-	return seconds > 0 ? 1 / seconds : 0;
-}
-
-/* Speeds of a pair: bytes, or words, per second. Both directions at once are added up. */
-static struct bb_pair_value value_of(const struct bb_pairs *pairs, const struct bb_cell *cell,
-				     const struct bb_pair_part *parts, int from, int to)
-{
-	const struct bb_pair_part *a = timed(pairs, cell, parts, from, to);
-	const bool adds = cell->both_ways && !cell->ping;
-	const struct bb_pair_part *b = adds ? timed(pairs, cell, parts, to, from) : NULL;
-	const double unit = cell->ping ? 1 : (double)cell->bytes;
-	char path[BB_PAIR_PATH_TEXT];
-	struct bb_pair_value v = {.from = from,
-				  .to = to,
-				  .like = bb_pair_path(pairs, from, to, path),
-				  .rounds = a->rounds};
-
-	/* Where time is exact, one round says as much as many. */
-	if (pairs->run->options.exact && v.rounds > 0)
-		v.rounds = BB_FINDING_ROUNDS;
-	v.low = unit * rate(a->high);
-	v.mid = unit * rate(a->mid);
-	v.high = unit * rate(a->low);
-	if (b) {
-		v.low += unit * rate(b->high);
-		v.mid += unit * rate(b->mid);
-		v.high += unit * rate(b->low);
-	}
-	return v;
-}
-
-/* Over a link that is paced or modelled, without faults; 0: there is none. */
-static double over_link(const struct bb_pairs *pairs, double bytes, int from, int to,
-			const char **source)
-{
-	const struct bb_options *o = &pairs->run->options;
-	struct bb_cluster_way way;
-
-	if (o->cluster) {
-		way = bb_cluster_way(o->cluster, bb_pair_rank(pairs, from),
-				     bb_pair_rank(pairs, to));
-		*source = "its way in --cluster, without a fault";
-		return bytes / (bytes / way.rate + way.latency +
-				o->cluster->figures[BB_FIGURE_MESSAGE_OVERHEAD].value);
-	}
-	*source = "--link";
-	return o->config.link_rate > 0
-		       ? bytes / (bytes / o->config.link_rate + o->config.link_latency)
-		       : 0;
-}
-
-/* What the pair could do: what its links allow, or where that is not known what who acts copies
-   within its own memory; or its link. */
-static double bound_of(struct bb_pairs *pairs, const struct bb_cell *cell,
-		       const struct bb_pair_part *parts, int from, int to, const char **source)
-{
-	const bool by_source = cell->route->actor == BB_BY_SOURCE;
-	const int actor = by_source ? from : to;
-	const char *link;
-	double bound = 0, linked;
-
-	if (cell->ping || cell->both_ways || from == to)
-		return 0;
-	if (cell->direct)
-		bound = bb_pair_light(pairs, from, to, source);
-	if (bound == 0 && cell->direct && cell->route->actor != BB_BY_BOTH) {
-		bound = (double)cell->bytes * rate(part_of(pairs, parts, actor, actor)->mid);
-		*source = "private copy of the rank that acts, in this run";
-	}
-	linked = over_link(pairs, (double)cell->bytes, from, to, &link);
-	if (linked > 0 && (bound == 0 || linked < bound)) {
-		bound = linked;
-		*source = link;
-	}
-	return bound;
+	return part_of(pairs, parts, rank, rank == from ? to : from);
 }
 
 /* ---- records ------------------------------------------------------------------------------- */
@@ -196,28 +115,52 @@ static void fill_wrong(const struct bb_pairs *pairs, const struct bb_cell *cell,
 		r->wrong += (int64_t)b->wrong;
 }
 
-static bb_status deliver_pair(struct bb_pairs *pairs, const struct bb_cell *cell,
-			      const struct bb_pair_part *parts, struct bb_pair_value *v)
+/* Speeds: the median of the rounds and their quartiles. Both directions at once are added up. */
+static void fill_speeds(struct bb_pairs *pairs, const struct bb_cell *cell,
+			const struct bb_pair_part *parts, int from, int to,
+			struct bb_pair_record *r)
 {
+	const int actor = cell->route->actor == BB_BY_SOURCE ? from : to;
+	const bool adds = cell->both_ways && !cell->ping;
+	const double GB = 1e-9 * (double)cell->bytes;
+	double bound;
+
+	if (cell->ping)
+		return;
+	r->GBps = r->low_GBps = r->high_GBps = 0;
+	for (int i = 0; i < 1 + adds; i++) {
+		const struct bb_pair_part *part = i == 0 ? timed(pairs, cell, parts, from, to)
+							 : timed(pairs, cell, parts, to, from);
+
+		r->GBps += GB * bb_pair_rate(part->mid);
+		r->low_GBps += GB * bb_pair_rate(part->high);
+		r->high_GBps += GB * bb_pair_rate(part->low);
+	}
+	bound = bb_pair_bound(pairs, cell, from, to, part_of(pairs, parts, actor, actor)->mid,
+			      &r->bound_source);
+	if (bound == 0)
+		return;
+	r->bound_GBps = bound / 1e9;
+	r->percent_of_bound = 100 * r->GBps / r->bound_GBps;
+}
+
+/* A pair, or a rank with itself; nothing where it was not measured. */
+static bb_status deliver_pair(struct bb_pairs *pairs, const struct bb_cell *cell,
+			      const struct bb_pair_part *parts, int from, int to)
+{
+	const struct bb_pair_part *part = timed(pairs, cell, parts, from, to);
 	struct bb_run *run = pairs->run;
 	char path[BB_PAIR_PATH_TEXT];
 	struct bb_pair_record r;
 
+	if (part->rounds == 0)
+		return BB_OK;
 	bb_record_init(&bb_record_pair, &r);
-	fill_ends(pairs, v->from, v->to, path, &r);
+	fill_ends(pairs, from, to, path, &r);
 	fill_route(cell, &r);
-	fill_times(cell, timed(pairs, cell, parts, v->from, v->to), &r);
-	fill_wrong(pairs, cell, parts, v->from, v->to, &r);
-	if (!cell->ping) {
-		r.GBps = v->mid / 1e9;
-		r.low_GBps = v->low / 1e9;
-		r.high_GBps = v->high / 1e9;
-	}
-	if (v->bound > 0) {
-		r.bound_GBps = v->bound / 1e9;
-		r.percent_of_bound = 100 * v->mid / v->bound;
-		bound_of(pairs, cell, parts, v->from, v->to, &r.bound_source);
-	}
+	fill_times(cell, part, &r);
+	fill_wrong(pairs, cell, parts, from, to, &r);
+	fill_speeds(pairs, cell, parts, from, to, &r);
 	run->end.results++;
 	run->end.wrong += r.wrong != BB_ABSENT && r.wrong > 0;
 	return bb_sinks_record(&run->sinks, &bb_record_pair, &r);
@@ -252,79 +195,31 @@ bb_status bb_pairs_refuse(struct bb_pairs *pairs, size_t cell, const struct bb_w
 	return status;
 }
 
-/* Findings are about the largest size: that of the last cell of its route and direction. */
-static void keep(struct bb_pairs *pairs, size_t cell, struct bb_pair_value *values)
-{
-	const struct bb_cell *c = &pairs->cells[cell];
-	struct bb_pair_matrix *m = pairs->matrices;
-	size_t i = 0;
-
-	while (i < pairs->nmatrices &&
-	       (pairs->cells[pairs->matrix_cells[i]].route != c->route ||
-		pairs->cells[pairs->matrix_cells[i]].direct != c->direct ||
-		pairs->cells[pairs->matrix_cells[i]].both_ways != c->both_ways))
-		i++;
-	if (i == pairs->nmatrices)
-		pairs->nmatrices++;
-	free((void *)(uintptr_t)m[i].values);
-	pairs->matrix_cells[i] = cell;
-	m[i] = (struct bb_pair_matrix){
-		.direct = c->direct,
-		.both_ways = c->both_ways,
-		.by_source = c->route->actor == BB_BY_SOURCE,
-		.by_target = c->route->actor == BB_BY_TARGET,
-		.values = values,
-		.nranks = pairs->n,
-	};
-}
-
-/* VALUE of a pair, or of a rank with itself, to the sinks. */
-static bb_status deliver_value(struct bb_pairs *pairs, const struct bb_cell *cell,
-			       const struct bb_pair_part *parts, int from, int to,
-			       struct bb_pair_value *value)
-{
-	const char *source;
-
-	*value = value_of(pairs, cell, parts, from, to);
-	if (value->rounds == 0)
-		return BB_OK;
-	value->bound = bound_of(pairs, cell, parts, from, to, &source);
-	return deliver_pair(pairs, cell, parts, value);
-}
-
 /* Private copies first: they are what the pairs are held against. */
-static bb_status deliver_values(struct bb_pairs *pairs, const struct bb_cell *cell,
-				const struct bb_pair_part *parts, struct bb_pair_value *values)
+static bb_status deliver_pairs(struct bb_pairs *pairs, const struct bb_cell *cell,
+			       const struct bb_pair_part *parts)
 {
 	const int n = pairs->n;
 	bb_status status = BB_OK;
 
-	for (int r = 0; r < n && status == BB_OK; r++) {
-		struct bb_pair_value *v = &values[r * n + r];
-
-		status = deliver_value(pairs, cell, parts, r, r, v);
-		v->rounds = 0; /* not a pair to be judged */
-	}
+	for (int r = 0; r < n && status == BB_OK; r++)
+		status = deliver_pair(pairs, cell, parts, r, r);
 	for (int i = 0; i < n * n && status == BB_OK; i++)
 		if (cell->both_ways ? i / n < i % n : i / n != i % n)
-			status = deliver_value(pairs, cell, parts, i / n, i % n, &values[i]);
+			status = deliver_pair(pairs, cell, parts, i / n, i % n);
 	return status;
 }
 
 bb_status bb_pairs_deliver(struct bb_pairs *pairs, size_t number, const struct bb_pair_part *parts)
 {
 	const struct bb_cell *cell = &pairs->cells[number];
-	const size_t n = (size_t)pairs->n;
-	struct bb_pair_value *values;
+	bb_status status;
 
 	bb_ticker_hide(&pairs->run->ticker);
 	if (cell->skip)
 		return skip(pairs, cell, cell->skip);
-	values = calloc(n * n, sizeof(*values));
-	if (!values)
-		return bb_fail(&pairs->run->error, BB_EINTERNAL, "out of memory for the findings");
-	keep(pairs, number, values);
-	return deliver_values(pairs, cell, parts, values);
+	status = bb_review_keep(pairs, number, parts);
+	return status == BB_OK ? deliver_pairs(pairs, cell, parts) : status;
 }
 
 /* ---- findings ------------------------------------------------------------------------------ */
@@ -342,7 +237,7 @@ static void add_speed(struct bb_strbuf *out, const struct bb_cell *cell, double 
 	char text[BB_UNIT_TEXT];
 
 	if (cell->ping)
-		bb_strbuf_add(out, bb_format_duration(text, rate(speed)));
+		bb_strbuf_add(out, bb_format_duration(text, bb_pair_rate(speed)));
 	else
 		bb_strbuf_addf(out, "%.3g GB/s", speed / 1e9);
 }
@@ -429,8 +324,8 @@ static bb_status tell(struct bb_pairs *pairs, const struct bb_finding *f)
 	r.direction = direction_of(cell);
 	r.size_bytes = cell->ping ? BB_ABSENT : (int64_t)cell->bytes;
 	if (cell->ping) {
-		r.value_us = 1e6 * rate(f->value);
-		r.reference_us = 1e6 * rate(f->reference);
+		r.value_us = 1e6 * bb_pair_rate(f->value);
+		r.reference_us = 1e6 * bb_pair_rate(f->reference);
 	} else {
 		r.value_GBps = f->value / 1e9;
 		r.reference_GBps = f->reference / 1e9;
@@ -444,43 +339,11 @@ static bb_status tell(struct bb_pairs *pairs, const struct bb_finding *f)
 	return status;
 }
 
-bb_status bb_pairs_suspect(struct bb_pairs *pairs, unsigned char *suspects)
+/* Suspects of which chance explains what was measured: they are not blamed. */
+static void tell_unjudged(struct bb_pairs *pairs, const struct bb_finding *f)
 {
-	struct bb_findings found;
-	bb_status status = bb_findings_make(&found, pairs->matrices, pairs->nmatrices);
-
-	if (status != BB_OK)
-		bb_fail(&pairs->run->error, status, "out of memory for the findings");
-	*suspects = found.n > 0;
-	bb_findings_free(&found);
-	return status;
-}
-
-void bb_pairs_review(struct bb_pairs *pairs, size_t number, const struct bb_pair_part *parts)
-{
-	const struct bb_cell *cell = &pairs->cells[number];
-	const int n = pairs->n;
-	struct bb_pair_value *values;
-	const char *source;
-	size_t k = 0;
-
-	while (pairs->matrix_cells[k] != number)
-		k++;
-	values = (struct bb_pair_value *)(uintptr_t)pairs->matrices[k].values;
-	for (int i = 0; i < n * n; i++) {
-		const int from = i / n, to = i % n;
-		struct bb_pair_value *v = &values[i], again;
-
-		if (v->rounds == 0)
-			continue;
-		again = value_of(pairs, cell, parts, from, to);
-		again.bound = bound_of(pairs, cell, parts, from, to, &source);
-		if (again.bound > v->bound)
-			again.bound = v->bound;
-		if (again.mid > v->mid)
-			*v = again;
-		v->bound = again.bound;
-	}
+	if (pairs->nunjudged++ == 0)
+		describe(&pairs->unjudged, pairs, f);
 }
 
 bb_status bb_pairs_judge(struct bb_pairs *pairs)
@@ -490,9 +353,23 @@ bb_status bb_pairs_judge(struct bb_pairs *pairs)
 
 	if (status != BB_OK)
 		bb_fail(&pairs->run->error, status, "out of memory for the findings");
-	pairs->nfindings = found.n;
-	for (size_t i = 0; i < found.n && status == BB_OK; i++)
-		status = tell(pairs, &found.list[i]);
+	for (size_t i = 0; i < found.n && status == BB_OK; i++) {
+		const struct bb_finding *f = &found.list[i];
+
+		if (!f->convicted) {
+			tell_unjudged(pairs, f);
+			continue;
+		}
+		pairs->nfindings++;
+		status = tell(pairs, f);
+	}
 	bb_findings_free(&found);
+	if (status == BB_OK && pairs->asked.findings == BB_FINDINGS_FAIL && pairs->nfindings == 0 &&
+	    pairs->nunjudged > 0)
+		status = bb_fail(&pairs->run->error, BB_EBACKEND,
+				 "%zu suspect%s could not be judged: too few undisturbed rounds; "
+				 "the first: %s; repeat on a quieter machine",
+				 pairs->nunjudged, bb_plural((long long)pairs->nunjudged),
+				 bb_strbuf_text(&pairs->unjudged));
 	return status;
 }

@@ -94,6 +94,10 @@ static const struct bb_payload_field part_fields[] = {
 			 .high = BB_PAIR_MOST_ROUNDS),
 	BB_PAYLOAD_FIELD("the number of samples", BB_PAYLOAD_SIGNED, struct bb_pair_part, samples,
 			 .high = INT32_MAX),
+	BB_PAYLOAD_EACH("a shortest time", BB_PAYLOAD_REAL, struct bb_pair_part, floor.kept, ,
+			BB_FLOOR_KEPT, .high = BB_PAYLOAD_MOST_SECONDS),
+	BB_PAYLOAD_FIELD("the number of shortest times", BB_PAYLOAD_SIGNED, struct bb_pair_part,
+			 floor.rounds, .high = INT32_MAX),
 	BB_PAYLOAD_FIELD("the mark of a check", BB_PAYLOAD_UNSIGNED, struct bb_pair_part, checked,
 			 .high = 1),
 	{.name = NULL}};
