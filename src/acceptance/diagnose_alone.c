@@ -73,8 +73,9 @@ struct lone {
 	/* Of those that it is compared with. */
 	double shift; /* the logarithm of their time above that of the survey */
 	double rate;
-	double limit;    /* as when it was convicted */
-	double *scratch; /* one value for each of a node's rails in each round */
+	struct bb_floor floor; /* of their times, over those of the survey */
+	double limit;          /* as when it was convicted */
+	double *scratch;       /* one value for each of a node's rails in each round */
 };
 
 static double distance(const struct lone *l, int round, int to, int rail)
@@ -119,6 +120,7 @@ static void take(void *own, double distance)
 struct count {
 	double limit;
 	struct bb_tally tally;
+	struct bb_floor floor;
 };
 
 static void count(void *own, double distance)
@@ -126,6 +128,7 @@ static void count(void *own, double distance)
 	struct count *c = own;
 
 	bb_tally_count(&c->tally, distance, c->limit);
+	bb_floor_add(&c->floor, exp(distance));
 }
 
 /* What is usual, by those that it is compared with; where there are none, by the survey. */
@@ -142,14 +145,15 @@ static void settle_usual(struct lone *l)
 	l->shift = bb_low_median(v.list, v.n);
 	each_compared(l, count, &c);
 	l->rate = bb_tally_rate(c.tally.slow, c.tally.of);
+	l->floor = c.floor;
 }
 
 /* What came FROM one TO another (-1: whoever): in each round that over most of the rails, or over
    RAIL. */
-static struct bb_tally count_way(const struct lone *l, int from, int to, int rail)
+static struct count count_way(const struct lone *l, int from, int to, int rail)
 {
 	const struct bb_rounds *rounds = l->measured->rounds;
-	struct bb_tally tally = {0};
+	struct count way = {.limit = l->limit};
 
 	for (int r = 2 * l->which; r < rounds->n; r += 2 * l->n)
 		for (int node = 0; node < rounds->nodes; node++) {
@@ -169,16 +173,26 @@ static struct bb_tally count_way(const struct lone *l, int from, int to, int rai
 				if (!isnan(d))
 					distances[n++] = d;
 			}
-			bb_tally_count(&tally, bb_low_median(distances, n), l->limit);
+			if (n > 0)
+				count(&way, bb_low_median(distances, n));
 		}
-	return tally;
+	return way;
 }
 
-/* Is TALLY likelier of what it is compared with, which is slow at RATE, than of what is slow in
-   SHARE of its measurements? */
-static bool is_innocent(const struct bb_tally *t, double share, double rate)
+/* What is slow steadily is so in its best round too. */
+static bool is_reached(const struct lone *l, const struct bb_floor *floor)
 {
-	if (t->slow == 0 || share <= rate)
+	return l->floor.rounds >= BB_RETEST_ROUNDS &&
+	       bb_floor_best(floor) <= exp(l->limit / 2) * bb_floor_usual(&l->floor);
+}
+
+/* Is WAY likelier of what it is compared with than of what is slow in SHARE of its measurements? */
+static bool is_innocent(const struct lone *l, const struct count *way, double share, bool flapping)
+{
+	const struct bb_tally *t = &way->tally;
+	const double rate = l->rate;
+
+	if (t->slow == 0 || share <= rate || (!flapping && is_reached(l, &way->floor)))
 		return true;
 	return t->slow * log(rate / share) + (t->of - t->slow) * log((1 - rate) / (1 - share)) >
 	       LIKELIER;
@@ -188,11 +202,11 @@ static bool is_innocent(const struct bb_tally *t, double share, double rate)
 static bool is_slow(const struct lone *l, const struct bb_verdict *v, bool there, bool back)
 {
 	const double share = (v->share * v->measured + 1) / (v->measured + 2);
-	const struct bb_tally sent = count_way(l, v->node, v->peer, v->rail);
-	const struct bb_tally received = count_way(l, v->peer, v->node, v->rail);
+	const struct count sent = count_way(l, v->node, v->peer, v->rail);
+	const struct count received = count_way(l, v->peer, v->node, v->rail);
 
-	return (there && !is_innocent(&sent, share, l->rate)) ||
-	       (back && !is_innocent(&received, share, l->rate));
+	return (there && !is_innocent(l, &sent, share, v->flapping)) ||
+	       (back && !is_innocent(l, &received, share, v->flapping));
 }
 
 /* ---- all of it ------------------------------------------------------------------------------ */
