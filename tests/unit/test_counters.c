@@ -1,0 +1,201 @@
+/*
+ * Counters of the network, read from folders that look like those of other hosts.
+ */
+#include "topology/counters.h"
+
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <cmocka.h>
+
+struct tree {
+	char root[64];
+};
+
+/* The folders of PATH below the root, and TEXT into the file. */
+static void put(const struct tree *t, const char *path, const char *text)
+{
+	char full[PATH_MAX];
+	FILE *file;
+
+	snprintf(full, sizeof(full), "%s%s", t->root, path);
+	for (char *slash = strchr(full + strlen(t->root) + 1, '/'); slash;
+	     slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		mkdir(full, 0777);
+		*slash = '/';
+	}
+	file = fopen(full, "w");
+	assert_non_null(file);
+	assert_int_equal(fputs(text, file) < 0, 0);
+	assert_int_equal(fclose(file), 0);
+}
+
+static int set_up(void **state)
+{
+	struct tree *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return -1;
+	snprintf(t->root, sizeof(t->root), "/tmp/busbench_counters_XXXXXX");
+	*state = t;
+	return mkdtemp(t->root) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+	struct tree *t = *state;
+	char command[96];
+	int left;
+
+	snprintf(command, sizeof(command), "rm -r %s", t->root);
+	left = system(command);
+	free(t);
+	return left;
+}
+
+#define IB "/sys/class/infiniband/mlx5_0"
+
+/* A host with an Ethernet port and an InfiniBand one. */
+static void put_host(const struct tree *t)
+{
+	put(t, "/sys/class/net/eth0/statistics/rx_errors", "3\n");
+	put(t, "/sys/class/net/eth0/statistics/rx_dropped", "10\n");
+	put(t, "/sys/class/net/eth0/statistics/rx_bytes", "123456\n");
+	put(t, "/sys/class/net/eth0/carrier_down_count", "1\n");
+	put(t, IB "/ports/1/counters/symbol_error", "0\n");
+	put(t, IB "/ports/1/counters/link_downed", "0\n");
+	put(t, IB "/ports/1/counters/port_xmit_data", "77\n");
+	put(t, IB "/ports/1/hw_counters/local_ack_timeout_err", "5\n");
+	put(t, IB "/ports/1/hw_counters/req_cqe_flush_error", "9\n");
+	put(t, IB "/ports/2/counters/symbol_error", "N/A (no PMA)\n");
+	put(t, "/proc/net/snmp",
+	    "Ip: Forwarding DefaultTTL\nIp: 1 64\n"
+	    "Tcp: RtoAlgorithm OutSegs RetransSegs InErrs\nTcp: 1 5000 7 0\n");
+	put(t, "/proc/net/netstat", "TcpExt: TW TCPLostRetransmit\nTcpExt: 4 2\n");
+}
+
+static struct bb_counters reading(const struct tree *t)
+{
+	struct bb_counters c = {.n = 0};
+
+	bb_counters_read(&c, t->root);
+	return c;
+}
+
+static void test_what_is_read(void **state)
+{
+	static const struct bb_counter known[] = {
+		{"eth0", "carrier_down_count", BB_COUNTER_LINK_DOWN, 1},
+		{"eth0", "rx_dropped", BB_COUNTER_DISCARD, 10},
+		{"eth0", "rx_errors", BB_COUNTER_ERROR, 3},
+		{"mlx5_0:1", "link_downed", BB_COUNTER_LINK_DOWN, 0},
+		{"mlx5_0:1", "local_ack_timeout_err", BB_COUNTER_RETRANSMIT, 5},
+		{"mlx5_0:1", "symbol_error", BB_COUNTER_SYMBOL_ERROR, 0},
+		{"tcp", "InErrs", BB_COUNTER_ERROR, 0},
+		{"tcp", "OutSegs", BB_COUNTER_TRAFFIC, 5000},
+		{"tcp", "RetransSegs", BB_COUNTER_RETRANSMIT, 7},
+		{"tcp", "TCPLostRetransmit", BB_COUNTER_RETRANSMIT, 2},
+	};
+	const struct tree *t = *state;
+	struct bb_counters c;
+
+	put_host(t);
+	c = reading(t);
+	assert_int_equal(c.n, sizeof(known) / sizeof(*known));
+	for (size_t i = 0; i < c.n; i++) {
+		assert_string_equal(c.list[i].device, known[i].device);
+		assert_string_equal(c.list[i].name, known[i].name);
+		assert_int_equal(c.list[i].class, known[i].class);
+		assert_int_equal(c.list[i].value, known[i].value);
+	}
+	bb_counters_free(&c);
+}
+
+static void test_nothing_there(void **state)
+{
+	struct bb_counters c = reading(*state);
+
+	assert_int_equal(c.n, 0);
+	bb_counters_free(&c);
+}
+
+static void test_garbage(void **state)
+{
+	const struct tree *t = *state;
+	struct bb_counters c;
+
+	put(t, "/proc/net/snmp", "Tcp: RetransSegs InErrs");
+	put(t, "/proc/net/netstat", "TcpExt: TCPLostRetransmit\nTcpExt: x\nTcpExt:");
+	put(t, "/sys/class/net/eth0/statistics/rx_errors", "");
+	put(t, "/sys/class/net/eth1/statistics/rx_errors", "99999999999999999999\n");
+	c = reading(t);
+	assert_int_equal(c.n, 0);
+	bb_counters_free(&c);
+}
+
+/* The gravest first, counters of one reading alone left out. */
+static void test_what_moved(void **state)
+{
+	const struct tree *t = *state;
+	struct bb_counters before, after;
+	struct bb_counter_move moves[8];
+
+	put_host(t);
+	before = reading(t);
+	put(t, "/sys/class/net/eth0/statistics/rx_dropped", "12\n");
+	put(t, "/sys/class/net/eth1/statistics/rx_dropped", "50\n");
+	put(t, IB "/ports/1/counters/link_downed", "1\n");
+	put(t, IB "/ports/1/hw_counters/local_ack_timeout_err", "0\n");
+	put(t, "/proc/net/snmp", "Tcp: OutSegs RetransSegs\nTcp: 6000 107\n");
+	after = reading(t);
+	assert_int_equal(bb_counters_moved(&before, &after, moves, 8), 5);
+	assert_string_equal(moves[0].name, "link_downed");
+	assert_int_equal(moves[0].before, 0);
+	assert_int_equal(moves[0].after, 1);
+	assert_string_equal(moves[1].name, "rx_dropped");
+	assert_string_equal(moves[1].device, "eth0");
+	assert_string_equal(moves[2].name, "RetransSegs");
+	assert_string_equal(moves[3].name, "local_ack_timeout_err");
+	assert_int_equal(moves[3].before, 5);
+	assert_int_equal(moves[3].after, 0);
+	assert_string_equal(moves[4].name, "OutSegs");
+	assert_int_equal(bb_counters_moved(&before, &after, moves, 2), 2);
+	assert_string_equal(moves[0].name, "link_downed");
+	assert_string_equal(moves[1].name, "rx_dropped");
+	assert_int_equal(bb_counters_moved(&before, &before, moves, 8), 0);
+	bb_counters_free(&before);
+	bb_counters_free(&after);
+}
+
+static void test_traffic_alone(void **state)
+{
+	const struct tree *t = *state;
+	struct bb_counters before, after;
+	struct bb_counter_move moves[8];
+
+	put_host(t);
+	before = reading(t);
+	put(t, "/proc/net/snmp", "Tcp: OutSegs RetransSegs\nTcp: 6000 7\n");
+	after = reading(t);
+	assert_int_equal(bb_counters_moved(&before, &after, moves, 8), 0);
+	bb_counters_free(&before);
+	bb_counters_free(&after);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_what_is_read, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_nothing_there, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_garbage, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_what_moved, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_traffic_alone, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
