@@ -6,6 +6,7 @@
 #include "harness/collective.h"
 #include "harness/compare.h"
 #include "harness/record.h"
+#include "harness/run_counters.h"
 #include "memory/zero/zero.h"
 #include "p2p/memory.h"
 #include "p2p/pairs.h"
@@ -67,6 +68,7 @@ static void write_records(struct bb_strbuf *out)
 							     &bb_record_node,
 							     &bb_record_culprit,
 							     &bb_record_meeting,
+							     &bb_record_counter,
 							     &bb_record_skip,
 							     &bb_record_end,
 							     NULL};

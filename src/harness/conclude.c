@@ -110,6 +110,7 @@ int bb_run_conclude(struct bb_run *run, int caught)
 		end->error = run->error.text;
 	if (run->begun) {
 		recount(run, &by, &text);
+		bb_run_counters_tell(run, &text);
 		/* First: a launcher may kill this process any moment. */
 		bb_sinks_end_data(&run->sinks, end);
 		if (run->benchmark->tell)

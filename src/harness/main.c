@@ -209,6 +209,7 @@ static int others_status(const struct bb_run *run, int caught)
 static void prepare(struct bb_run *run)
 {
 	bb_pattern_store_open(&run->patterns);
+	bb_run_counters_begin(run);
 	bb_record_init(&bb_record_end, &run->end);
 	run->end.results = run->end.skipped = run->end.wrong = 0;
 	/* A GPU's is shared with others. */
@@ -305,6 +306,17 @@ static struct bb_crew_outcome run_crew(struct bb_run *run)
 	return bb_crew_run(&crew);
 }
 
+/* While all processes are there. */
+static bb_status gather_counters(struct bb_run *run)
+{
+	bb_status status = bb_run_guard(run, BB_STAGE_END);
+
+	if (status == BB_OK)
+		status = bb_run_counters_gather(run);
+	bb_run_unguard(run);
+	return status;
+}
+
 static int measure(struct bb_run *run)
 {
 	struct bb_crew_outcome outcome;
@@ -314,6 +326,10 @@ static int measure(struct bb_run *run)
 	outcome = run_crew(run);
 	if (run->launch.nprocs > 1 && (outcome.caught || bb_error_status(&run->error) != BB_OK))
 		leave(run, &outcome);
+	if (gather_counters(run) != BB_OK) {
+		outcome.silent = run->launch.silent;
+		leave(run, &outcome);
+	}
 	bb_pattern_store_close(&run->patterns);
 	return end_together(run, report(run, &outcome));
 }

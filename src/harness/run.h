@@ -15,6 +15,7 @@
 #include "harness/guard.h"
 #include "harness/light.h"
 #include "harness/pattern_store.h"
+#include "harness/run_counters.h"
 #include "harness/ticker.h"
 #include "harness/world.h"
 #include "launch/control.h"
@@ -57,6 +58,7 @@ struct bb_run {
 	struct bb_topology *topology;   /* of the first process of each host; NULL: not known */
 	struct bb_error topology_error; /* why not */
 	struct bb_pattern_store patterns;
+	struct bb_run_counters counters;
 	double started;        /* CLOCK_MONOTONIC seconds at program start */
 	int64_t memory_before; /* taken by others, in the measure of bb_memory_taken */
 

@@ -246,6 +246,7 @@ void bb_run_close(struct bb_run *run)
 	bb_sinks_close(&run->sinks);
 	run->benchmark->close(run);
 	bb_light_close(&run->light);
+	bb_run_counters_end(run);
 	bb_topology_free(run->topology);
 	bb_machine_close(run->machine);
 	if (run->context)

@@ -24,26 +24,38 @@ static bb_status lose(struct bb_assembly *a, bb_status status)
 		       launch->proc, launch->library ? launch->library : "the launch");
 }
 
-/* *all = what every process gave; with GATHER only at process 0, elsewhere NULL. */
-static bb_status collect(struct bb_assembly *a, const struct bb_payload *table, const void *mine,
-			 bool gather, void **all)
+/* *all = the COUNT payloads of every process; with GATHER only at process 0, elsewhere NULL. */
+static bb_status collect_several(struct bb_assembly *a, const struct bb_payload *table,
+				 const void *mine, size_t count, bool gather, void **all)
 {
 	const bool here = !gather || a->launch->proc == 0;
 	bb_status status;
 
-	*all = here ? calloc((size_t)a->launch->nprocs, table->bytes) : NULL;
+	*all = here ? calloc((size_t)a->launch->nprocs, count * table->bytes) : NULL;
 	if (here && !*all) {
 		a->lost = true;
 		return bb_fail(a->error, BB_EINTERNAL, "out of memory for %d processes",
 			       a->launch->nprocs);
 	}
-	status = gather ? bb_launch_gather(a->launch, table, mine, 1, *all)
-			: bb_launch_all_gather(a->launch, table, mine, 1, *all);
+	status = gather ? bb_launch_gather(a->launch, table, mine, count, *all)
+			: bb_launch_all_gather(a->launch, table, mine, count, *all);
 	if (status == BB_OK)
 		return BB_OK;
 	free(*all);
 	*all = NULL;
 	return lose(a, status);
+}
+
+static bb_status collect(struct bb_assembly *a, const struct bb_payload *table, const void *mine,
+			 bool gather, void **all)
+{
+	return collect_several(a, table, mine, 1, gather, all);
+}
+
+bb_status bb_assembly_collect(struct bb_assembly *a, const struct bb_payload *table,
+			      const void *mine, size_t count, void **all)
+{
+	return collect_several(a, table, mine, count, true, all);
 }
 
 static void name_host(char host[HOST])

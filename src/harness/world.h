@@ -51,6 +51,13 @@ int bb_assembly_before(const struct bb_assembly *assembly);
 /* How many processes this host has. After compare, or alone. */
 int bb_assembly_here(const struct bb_assembly *assembly);
 
+/*
+ * *ALL = the COUNT payloads of every process, each checked by TABLE, at process 0, to be freed;
+ * elsewhere NULL.
+ */
+BB_MUST bb_status bb_assembly_collect(struct bb_assembly *assembly, const struct bb_payload *table,
+				      const void *mine, size_t count, void **all);
+
 /* Is this the lowest process but 0 of its host? After compare. */
 bool bb_assembly_speaks_for_host(const struct bb_assembly *assembly);
 

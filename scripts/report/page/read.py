@@ -39,6 +39,7 @@ OTHERS = (
     "pass",
     "zero_moment",
     "meeting",
+    "counter",
 )  # that follow
 KINDS = MEASURED + OTHERS + ("run", "end")
 DOCUMENTS = ("topology", "model_memory", "acceptance")

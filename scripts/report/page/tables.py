@@ -73,6 +73,7 @@ NAMES = {
     "finding": "Findings",
     "culprit": "Who is to blame",
     "node": "Nodes",
+    "counter": "Counters that moved during the run",
 }
 # Heads that their column's name does not say.
 HEADS = {"ci_low_us": "p50, 95 % from", "ci_high_us": "p50, 95 % to"}
@@ -182,7 +183,7 @@ def unknown(runs):
 
 def tables_of(run):
     found = []
-    for kind in MEASURED + ("finding", "culprit", "skip") + unknown([run]):
+    for kind in MEASURED + ("finding", "culprit", "skip", "counter") + unknown([run]):
         records = run.of(kind)
         if not records:
             continue
