@@ -44,7 +44,7 @@ static bool reads(const struct bb_run *run)
 void bb_run_counters_begin(struct bb_run *run)
 {
 	if (reads(run))
-		bb_counters_read(&run->counters.before, "");
+		bb_counters_read(&run->counters.before, &bb_counters_here);
 }
 
 void bb_run_counters_end(struct bb_run *run)
@@ -60,7 +60,7 @@ static void find_moves(const struct bb_run *run, struct bb_counter_move moves[BB
 	size_t n = 0;
 
 	if (reads(run)) {
-		bb_counters_read(&after, "");
+		bb_counters_read(&after, &bb_counters_here);
 		n = bb_counters_moved(&run->counters.before, &after, moves, BB_RUN_MOVES);
 		bb_counters_free(&after);
 	}

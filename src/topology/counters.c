@@ -1,4 +1,4 @@
-#include "topology/counters.h"
+#include "topology/counters_parts.h"
 
 #include "core/file.h"
 
@@ -63,7 +63,7 @@ static enum bb_counter_class classify(const char *name)
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-static void add(struct bb_counters *c, const char *device, const char *name, int64_t value)
+void bb_counters_add(struct bb_counters *c, const char *device, const char *name, int64_t value)
 {
 	const enum bb_counter_class class = classify(name);
 	struct bb_counter *list = c->list;
@@ -105,7 +105,7 @@ static void add_file(struct bb_counters *c, const char *root, const char *path)
 		return;
 	snprintf(label, sizeof(label), "%s%s%s", device, *port ? ":" : "", port);
 	if (bb_kernel_line(path, line, sizeof(line)) && to_number(line, &value))
-		add(c, label, name, value);
+		bb_counters_add(c, label, name, value);
 }
 
 static void read_sysfs(struct bb_counters *c, const char *root)
@@ -155,7 +155,7 @@ static void read_protocol(struct bb_counters *c, const char *root, const char *f
 	values = rest ? next_line(&rest, head) : NULL;
 	while (values && (name = strsep(&names, " ")) && (value = strsep(&values, " ")))
 		if (to_number(value, &number))
-			add(c, "tcp", name, number);
+			bb_counters_add(c, "tcp", name, number);
 }
 
 static int compare_names(const struct bb_counter *a, const struct bb_counter *b)
@@ -170,12 +170,13 @@ static int by_name(const void *a, const void *b)
 	return compare_names(a, b);
 }
 
-void bb_counters_read(struct bb_counters *c, const char *root)
+void bb_counters_read(struct bb_counters *c, const struct bb_counters_source *source)
 {
 	c->n = 0;
-	read_sysfs(c, root);
-	read_protocol(c, root, "snmp", "Tcp: ");
-	read_protocol(c, root, "netstat", "TcpExt: ");
+	read_sysfs(c, source->root);
+	bb_counters_read_ethtool(c, source);
+	read_protocol(c, source->root, "snmp", "Tcp: ");
+	read_protocol(c, source->root, "netstat", "TcpExt: ");
 	if (c->n > 0)
 		qsort(c->list, c->n, sizeof(*c->list), by_name);
 }

@@ -5,6 +5,7 @@
 #ifndef BB_TOPOLOGY_COUNTERS_H
 #define BB_TOPOLOGY_COUNTERS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,11 +36,20 @@ struct bb_counters { /* zero-initialise */
 	size_t n, room;
 };
 
+/* What bb_counters_read reads: tests have files and a driver of their own. */
+struct bb_counters_source {
+	const char *root; /* of /proc and /sys; "" is the real one */
+	/* ioctl(SIOCETHTOOL) of DEVICE with REQUEST; false: it failed */
+	bool (*ethtool)(const char *device, void *request);
+};
+
+extern const struct bb_counters_source bb_counters_here; /* this machine */
+
 /*
- * Whatever can be read now of files below ROOT, "" for the real ones. What is not there, cannot be
- * read or finds no memory is left out: nothing fails because of it.
+ * Whatever can be read now. What is not there, cannot be read or finds no memory is left out:
+ * nothing fails because of it.
  */
-void bb_counters_read(struct bb_counters *counters, const char *root);
+void bb_counters_read(struct bb_counters *counters, const struct bb_counters_source *source);
 void bb_counters_free(struct bb_counters *counters);
 
 /* One counter between two readings. */
