@@ -13,11 +13,12 @@
 #define BB_RECORD bb_counter_record
 static const struct bb_field counter_fields[] = {
 	ROW(STRING, host, "", "whose counter it is"),
-	ROW(STRING, device, "", "eth0; mlx5_0:1: port 1 of mlx5_0; tcp: all TCP of the host"),
-	ROW(STRING, counter, "", "the kernel's or the driver's name of it"),
+	ROW(STRING, device, "", "eth0; mlx5_0:1: port 1 of mlx5_0; tcp and cpu: of the whole host"),
+	ROW(STRING, counter, "",
+	    "the kernel's or the driver's name of it; least_MHz and mean_MHz: over processors"),
 	ROW(STRING, class, "",
-	    "link down, symbol error, error, discard, retransmit, or traffic, which others are a "
-	    "share of"),
+	    "link down, symbol error, error, discard, retransmit, frequency, or traffic, which "
+	    "others are a share of"),
 	ROW(INT, before, "", "its value before the drivers started"),
 	ROW(INT, after, "", "its value after they ended"),
 	ROW(INT, moved, "", "after - before, whoever caused it; below 0: something reset it"),
@@ -103,9 +104,10 @@ static const struct {
 	int64_t least;
 	bool alone; /* also where all ranks share a host */
 } limits[BB_COUNTER_NCLASSES] = {
-	[BB_COUNTER_LINK_DOWN] = {1, true},     [BB_COUNTER_SYMBOL_ERROR] = {1, true},
-	[BB_COUNTER_ERROR] = {1, false},        [BB_COUNTER_DISCARD] = {100, false},
-	[BB_COUNTER_RETRANSMIT] = {100, false}, [BB_COUNTER_TRAFFIC] = {INT64_MAX, false},
+	[BB_COUNTER_LINK_DOWN] = {1, true},        [BB_COUNTER_SYMBOL_ERROR] = {1, true},
+	[BB_COUNTER_ERROR] = {1, false},           [BB_COUNTER_DISCARD] = {100, false},
+	[BB_COUNTER_RETRANSMIT] = {100, false},    [BB_COUNTER_FREQUENCY] = {INT64_MAX, false},
+	[BB_COUNTER_TRAFFIC] = {INT64_MAX, false},
 };
 #define TCP_SHARE 1e-3 /* retransmitted segments that a healthy network stays below */
 

@@ -15,7 +15,8 @@ const char *bb_counter_class_name(enum bb_counter_class class)
 	static const char *const names[BB_COUNTER_NCLASSES] = {
 		[BB_COUNTER_LINK_DOWN] = "link down",   [BB_COUNTER_SYMBOL_ERROR] = "symbol error",
 		[BB_COUNTER_ERROR] = "error",           [BB_COUNTER_DISCARD] = "discard",
-		[BB_COUNTER_RETRANSMIT] = "retransmit", [BB_COUNTER_TRAFFIC] = "traffic",
+		[BB_COUNTER_RETRANSMIT] = "retransmit", [BB_COUNTER_FREQUENCY] = "frequency",
+		[BB_COUNTER_TRAFFIC] = "traffic",
 	};
 
 	return names[class];
@@ -50,6 +51,7 @@ static const struct {
 	{"missed_err", BB_COUNTER_DISCARD},
 	{"allowance_exceeded", BB_COUNTER_DISCARD},
 	{"err", BB_COUNTER_ERROR},
+	{"_MHz", BB_COUNTER_FREQUENCY},
 	{"OutSegs", BB_COUNTER_TRAFFIC},
 };
 
@@ -158,6 +160,62 @@ static void read_protocol(struct bb_counters *c, const char *root, const char *f
 			bb_counters_add(c, "tcp", name, number);
 }
 
+/* The frequencies of several processors. */
+struct frequencies {
+	int n;
+	double least, sum; /* MHz */
+};
+
+static void note_frequency(struct frequencies *f, double MHz)
+{
+	if (!(MHz > 0 && MHz < 1e6))
+		return;
+	f->least = f->n == 0 || MHz < f->least ? MHz : f->least;
+	f->sum += MHz;
+	f->n++;
+}
+
+#define CPUINFO_BYTES ((size_t)1 << 20) /* of some 600 processors, which are enough */
+
+static void read_cpuinfo(struct frequencies *f, const char *root)
+{
+	char path[PATH_MAX], *const text = malloc(CPUINFO_BYTES), *rest = text, *line;
+
+	snprintf(path, sizeof(path), "%s/proc/cpuinfo", root);
+	if (text && bb_kernel_read(path, text, CPUINFO_BYTES) > 0)
+		while ((line = next_line(&rest, "cpu MHz")) && (line = strchr(line, ':')))
+			note_frequency(f, strtod(line + 1, NULL));
+	free(text);
+}
+
+static void read_cpufreq(struct frequencies *f, const char *root)
+{
+	char pattern[PATH_MAX], line[64];
+	glob_t found = {.gl_pathc = 0};
+
+	snprintf(pattern, sizeof(pattern),
+		 "%s/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_cur_freq", root);
+	if (glob(pattern, GLOB_NOSORT, NULL, &found) == 0)
+		for (size_t i = 0; i < found.gl_pathc; i++)
+			if (bb_kernel_line(found.gl_pathv[i], line, sizeof(line)))
+				note_frequency(f, strtod(line, NULL) / 1000);
+	globfree(&found);
+}
+
+/* /proc/cpuinfo first: some kernels wait 10 ms for each scaling_cur_freq, there but once. */
+static void read_frequencies(struct bb_counters *c, const char *root)
+{
+	struct frequencies f = {.n = 0};
+
+	read_cpuinfo(&f, root);
+	if (f.n == 0)
+		read_cpufreq(&f, root);
+	if (f.n == 0)
+		return;
+	bb_counters_add(c, "cpu", "least_MHz", (int64_t)(f.least + 0.5));
+	bb_counters_add(c, "cpu", "mean_MHz", (int64_t)(f.sum / f.n + 0.5));
+}
+
 static int compare_names(const struct bb_counter *a, const struct bb_counter *b)
 {
 	const int devices = strcmp(a->device, b->device);
@@ -177,6 +235,7 @@ void bb_counters_read(struct bb_counters *c, const struct bb_counters_source *so
 	bb_counters_read_ethtool(c, source);
 	read_protocol(c, source->root, "snmp", "Tcp: ");
 	read_protocol(c, source->root, "netstat", "TcpExt: ");
+	read_frequencies(c, source->root);
 	if (c->n > 0)
 		qsort(c->list, c->n, sizeof(*c->list), by_name);
 }
@@ -244,5 +303,8 @@ size_t bb_counters_moved(const struct bb_counters *before, const struct bb_count
 		k += order >= 0;
 	}
 	/* Segments are sent whenever anything is. */
-	return n > 0 && moves[0].class == BB_COUNTER_TRAFFIC ? 0 : n;
+	while (n > 0 && moves[0].class >= BB_COUNTER_FREQUENCY &&
+	       moves[n - 1].class == BB_COUNTER_TRAFFIC)
+		n--;
+	return n;
 }

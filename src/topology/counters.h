@@ -1,6 +1,6 @@
 /*
  * counters.h - what the kernel counts of this host's network that should not happen in a healthy
- * one.
+ * one, and how fast its processors run.
  */
 #ifndef BB_TOPOLOGY_COUNTERS_H
 #define BB_TOPOLOGY_COUNTERS_H
@@ -16,6 +16,7 @@ enum bb_counter_class {
 	BB_COUNTER_ERROR,
 	BB_COUNTER_DISCARD,
 	BB_COUNTER_RETRANSMIT,
+	BB_COUNTER_FREQUENCY,
 	BB_COUNTER_TRAFFIC, /* what the others are a share of */
 	BB_COUNTER_NCLASSES
 };
@@ -24,7 +25,8 @@ enum bb_counter_class {
 #define BB_COUNTER_NAME 48
 
 struct bb_counter {
-	char device[BB_COUNTER_DEVICE]; /* "eth0", "mlx5_0:1" (port 1), "tcp": all of the host's */
+	char device[BB_COUNTER_DEVICE]; /* "eth0", "mlx5_0:1" (port 1), "tcp", "cpu": all of the
+					   host's */
 	char name[BB_COUNTER_NAME];     /* as the kernel names it */
 	enum bb_counter_class class;
 	int64_t value;
@@ -62,13 +64,13 @@ struct bb_counter_move {
 
 /*
  * The first ROOM of those that both readings have with different values, the gravest class first,
- * then the largest move. Traffic is listed only with something that it is the base of. Returns how
+ * then the largest move. Traffic is listed only where it is the base of something. Returns how
  * many are in MOVES.
  */
 size_t bb_counters_moved(const struct bb_counters *before, const struct bb_counters *after,
 			 struct bb_counter_move *moves, size_t room);
 
-/* "link down", "symbol error", "error", "discard", "retransmit", "traffic" */
+/* "link down", "symbol error", "error", "discard", "retransmit", "frequency", "traffic" */
 const char *bb_counter_class_name(enum bb_counter_class class);
 
 #endif

@@ -154,6 +154,34 @@ static void test_what_is_read(void **state)
 	bb_counters_free(&c);
 }
 
+static void frequencies(const struct tree *t, int64_t least, int64_t mean)
+{
+	struct bb_counters c = reading(t);
+
+	assert_int_equal(c.n, 2);
+	assert_string_equal(c.list[0].name, "least_MHz");
+	assert_int_equal(c.list[0].value, least);
+	assert_string_equal(c.list[1].name, "mean_MHz");
+	assert_int_equal(c.list[1].value, mean);
+	bb_counters_free(&c);
+}
+
+/* Where /proc/cpuinfo has none, sysfs is asked. */
+static void test_frequency(void **state)
+{
+	const struct tree *t = *state;
+
+	put(t, "/proc/cpuinfo", "processor\t: 0\nBogoMIPS\t: 50.00\n");
+	put(t, "/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "1200000\n");
+	put(t, "/sys/devices/system/cpu/cpu1/cpufreq/scaling_cur_freq", "800400\n");
+	put(t, "/sys/devices/system/cpu/cpufreq/policy0/scaling_cur_freq", "1\n");
+	frequencies(t, 800, 1000);
+	put(t, "/proc/cpuinfo",
+	    "processor\t: 0\ncpu MHz\t\t: 2600.700\n\n"
+	    "processor\t: 1\ncpu MHz\t\t: 3000.100\ncpu MHz\n");
+	frequencies(t, 2601, 2800);
+}
+
 static void test_nothing_there(void **state)
 {
 	struct bb_counters c = reading(*state);
@@ -221,6 +249,14 @@ static void test_traffic_alone(void **state)
 	put(t, "/proc/net/snmp", "Tcp: OutSegs RetransSegs\nTcp: 6000 7\n");
 	after = reading(t);
 	assert_int_equal(bb_counters_moved(&before, &after, moves, 8), 0);
+	put(t, "/proc/cpuinfo", "cpu MHz : 2000\n");
+	bb_counters_read(&before, &(struct bb_counters_source){t->root, driver});
+	put(t, "/proc/net/snmp", "Tcp: OutSegs RetransSegs\nTcp: 7000 7\n");
+	put(t, "/proc/cpuinfo", "cpu MHz : 1500\n");
+	bb_counters_read(&after, &(struct bb_counters_source){t->root, driver});
+	assert_int_equal(bb_counters_moved(&before, &after, moves, 8), 2);
+	assert_int_equal(moves[0].class, BB_COUNTER_FREQUENCY);
+	assert_int_equal(moves[1].class, BB_COUNTER_FREQUENCY);
 	bb_counters_free(&before);
 	bb_counters_free(&after);
 }
@@ -229,6 +265,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_what_is_read, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_frequency, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_nothing_there, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_garbage, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_what_moved, set_up, tear_down),
