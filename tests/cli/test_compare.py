@@ -1,5 +1,6 @@
 """acceptance compare: what became slower between two runs. Runs are simulated, with noise of which the seed is known."""
 
+import json
 import os
 
 from accept import Folder, acceptance
@@ -54,6 +55,38 @@ def single(more, code, *said):
 add("one run each", single, "--noise 2% -I 1", 7, "# One run on each side: the intervals hold within these runs")
 add("without noise", single, "", 7, "% to -")
 add("no interval", single, "--noise 2% -n 1", 7, "no interval", "are judged by their change alone")
+
+
+def with_counters(path, *moved):
+    """Behind the records of PATH one for each counter that moved."""
+    with open(path, "a", encoding="utf-8") as file:
+        for host, device, counter, kind, by in moved:
+            record = {"schema": 1, "kind": "counter", "run_id": "by-hand", "host": host, "device": device}
+            record |= {"counter": counter, "class": kind, "before": 5, "after": 5 + by, "moved": by, "matters": True}
+            file.write(json.dumps(record) + "\n")
+
+
+@test
+def counters_of_one_side():
+    """What moved on one side alone is told, the gravest first; neither what fell nor what means no trouble."""
+    errors, down = ("h1", "mlx5_0:1", "symbol_error", "symbol error"), ("h2", "eth0", "carrier_down_count", "link down")
+    retransmits, speed = ("h1", "tcp", "RetransSegs", "retransmit"), ("h1", "cpu", "mean_MHz", "frequency")
+    with Folder() as f:
+        before, after = measure(f, "a", range(1, 3)), measure(f, "b", range(1, 3))
+        with_counters(os.path.join(before, "1.jsonl"), (*retransmits, 7))
+        with_counters(os.path.join(after, "1.jsonl"), (*errors, 3), (*down, 1), (*retransmits, 9), (*speed, 100))
+        with_counters(os.path.join(after, "2.jsonl"), (*errors, 4), ("h3", "eth0", "rx_dropped", "discard", -5))
+        forth = acceptance("compare", before, after).exits(0)
+        back = acceptance("compare", after, before).exits(0)
+    for result, side in ((forth, "after"), (back, "before")):
+        equal(
+            [line for line in result.out.splitlines() if line.startswith("# only")],
+            [
+                f"# only {side}: h2 eth0 carrier_down_count rose by 1 (link down)",
+                f"# only {side}: h1 mlx5_0:1 symbol_error rose by 7 (symbol error)",
+            ],
+            "counters",
+        )
 
 
 @test

@@ -3,6 +3,7 @@
  */
 #include "acceptance/compare.h"
 
+#include "acceptance/moved.h"
 #include "core/printable.h"
 #include "acceptance/tool/tool.h"
 #include "core/output.h"
@@ -103,6 +104,49 @@ static void add_changes(const struct bb_records *before, const struct bb_records
 			bb_printable_line(out, "# changed: %s: %s -> %s", names[i], a ? a : "none",
 					  b ? b : "none");
 	}
+}
+
+#define COUNTERS 10 /* lines about counters of a side */
+
+static void add_only(const char *side, const struct bb_moved_list *mine,
+		     const struct bb_moved_list *theirs, struct bb_strbuf *out)
+{
+	struct bb_strbuf name = {0};
+	size_t more = 0, shown = 0;
+
+	for (const struct bb_moved *m = NULL; (m = bb_moved_next(mine, m));) {
+		if (bb_moved_has(theirs, m))
+			continue;
+		if (shown == COUNTERS) {
+			more++;
+			continue;
+		}
+		shown++;
+		bb_strbuf_clear(&name);
+		bb_moved_name(m, &name);
+		bb_printable_line(out, "# only %s: %s rose by %lld (%s)", side,
+				  bb_strbuf_text(&name), (long long)m->moved,
+				  bb_counter_class_name(m->class));
+	}
+	if (more > 0)
+		bb_strbuf_addf(out, "# only %s: %zu more counters rose\n", side, more);
+	bb_strbuf_free(&name);
+}
+
+/* Counters that rose on one side alone. False: no memory. */
+static bool add_counters(const struct bb_records *before, const struct bb_records *after,
+			 struct bb_strbuf *out)
+{
+	struct bb_moved_list a = {.n = 0}, b = {.n = 0};
+	const bool good = bb_moved_add(&a, before) && bb_moved_add(&b, after);
+
+	if (good) {
+		add_only("after", &b, &a, out);
+		add_only("before", &a, &b, out);
+	}
+	bb_moved_free(&a);
+	bb_moved_free(&b);
+	return good;
 }
 
 enum kind { SAME, FASTER, SLOWER, UNCLEAR, BEYOND };
@@ -237,6 +281,10 @@ bb_status bb_acceptance_compare(struct bb_acceptance_job *job, struct bb_error *
 	add_side("before:", job->operands[0], &before, &out);
 	add_side("after:", job->operands[1], &after, &out);
 	add_changes(&before, &after, &out);
+	if (!add_counters(&before, &after, &out)) {
+		st = bb_fail(error, BB_EINTERNAL, "out of memory for counters");
+		goto out;
+	}
 	tally = add_rows(&d, tolerance, job->o->all, &out);
 	add_notes(&d, &tally, tolerance, &out);
 	verdict = add_verdict(&d, &tally, tolerance, &out);
