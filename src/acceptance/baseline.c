@@ -145,12 +145,13 @@ static bb_status check(const struct bb_session *s, struct bb_error *error)
 	for (size_t i = 0; st == BB_OK && i < s->n; i++) {
 		struct bb_profile_step plain = *s->evidence[i].step;
 		struct bb_evidence e = s->evidence[i];
+		const size_t own = judgements.n;
 
 		plain.ngates = 0;
 		e.step = &plain;
 		st = bb_judge_step(&e, &judgements, error);
-		if (st == BB_OK && !worth_it(&judgements.list[judgements.n - 1], &e)) {
-			const struct bb_judgement *const j = &judgements.list[judgements.n - 1];
+		if (st == BB_OK && !worth_it(&judgements.list[own], &e)) {
+			const struct bb_judgement *const j = &judgements.list[own];
 
 			st = bb_fail(error, j->verdict == BB_FAILED ? BB_EDATA : BB_EBACKEND,
 				     "no baseline: %s: %s", plain.name, j->reason);

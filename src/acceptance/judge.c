@@ -243,6 +243,7 @@ bb_status bb_judge_step(const struct bb_evidence *e, struct bb_judgements *judge
 						: bb_judge_shape(e, g, judgements, error),
 		       out);
 	}
+	st = bb_judge_counters(e, judgements, error);
 out:
 	return st;
 }

@@ -36,7 +36,7 @@ struct bb_evidence {
 struct bb_judgement {
 	const struct bb_profile_step *step;
 	const struct bb_gate *gate; /* NULL: one that no profile asks for, OWN */
-	const char *own;            /* bb_own_gate, or "fault" */
+	const char *own;            /* bb_own_gate, "counters" or "fault" */
 	char subject[BB_SUBJECT_TEXT];
 	enum bb_verdict verdict;
 	size_t runs;
@@ -55,8 +55,9 @@ struct bb_judgements {
 const char *bb_own_gate(const struct bb_profile_step *step);
 
 /*
- * Judge a step: its own gate first, then its gates in order, each subject by itself. Appends to
- * JUDGEMENTS, which is to be freed. BB_EINTERNAL without memory.
+ * Judge a step: its own gate first, then its gates in order, each subject by itself, and a warning
+ * where a link of its hosts went down or made symbol errors. Appends to JUDGEMENTS, which is to be
+ * freed. BB_EINTERNAL without memory.
  */
 BB_MUST bb_status bb_judge_step(const struct bb_evidence *evidence,
 				struct bb_judgements *judgements, struct bb_error *error);
@@ -82,5 +83,7 @@ BB_MUST bb_status bb_judge_value(const struct bb_evidence *evidence, const struc
 				 struct bb_judgements *judgements, struct bb_error *error);
 BB_MUST bb_status bb_judge_shape(const struct bb_evidence *evidence, const struct bb_gate *gate,
 				 struct bb_judgements *judgements, struct bb_error *error);
+BB_MUST bb_status bb_judge_counters(const struct bb_evidence *evidence,
+				    struct bb_judgements *judgements, struct bb_error *error);
 
 #endif

@@ -105,6 +105,43 @@ static void close_court(struct court *c)
 	",\"time_us\":" time ",\"busbw_GBps\":" busbw more "}\n"
 #define G8 "8589934592"
 
+#define COUNTER(host, name, class, moved)                                                          \
+	"{\"schema\":1,\"kind\":\"counter\",\"host\":\"" host "\",\"device\":\"mlx5_0:1\","        \
+	"\"counter\":\"" name "\",\"class\":\"" class "\",\"moved\":" moved "}\n"
+
+#define BOUNDED RESULT(G8, "1", "231", ",\"percent_of_bound\":40,\"bound_source\":\"link\"")
+
+/* A warning of the step, with the gravest counter of all its runs. */
+static void test_counters(void **state)
+{
+	static const char *const broken[] = {
+		RUN BOUNDED COUNTER("h1", "symbol_error", "symbol error", "3")
+			COUNTER("h0", "port_rcv_errors", "error", "9"),
+		RUN BOUNDED COUNTER("h1", "symbol_error", "symbol error", "4")
+			COUNTER("h1", "link_downed", "link down", "-1"),
+	};
+	static const char *const whole[] = {
+		RUN BOUNDED COUNTER("h0", "port_rcv_errors", "error", "9")
+			COUNTER("h1", "link_downed", "no such class", "1")};
+	static const char profile[] = HEAD "      - metric: busbw\n        from: {bound: 30%}\n";
+	struct court c;
+	const struct bb_judgement *j;
+
+	open_court(&c, profile, broken, 2);
+	assert_int_equal(c.judgements.n, 3);
+	j = &c.judgements.list[2];
+	assert_int_equal(j->verdict, BB_WARNED);
+	assert_string_equal(j->own, "counters");
+	assert_string_equal(j->subject, "h1 mlx5_0:1 symbol_error");
+	assert_string_equal(j->reason,
+			    "h1 mlx5_0:1 symbol_error rose by 7 during the step (symbol error)");
+	assert_int_equal(bb_judgements_total(&c.judgements, false).status, BB_OK);
+	close_court(&c);
+	open_court(&c, profile, whole, 1);
+	assert_int_equal(c.judgements.n, 2);
+	close_court(&c);
+}
+
 static void test_values(void **state)
 {
 	/* The table says 231.58. */
@@ -480,10 +517,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_node_values), cmocka_unit_test(test_pairs_of_hosts),
 		cmocka_unit_test(test_confidence),  cmocka_unit_test(test_student),
-		cmocka_unit_test(test_values),      cmocka_unit_test(test_bounds),
-		cmocka_unit_test(test_dips),        cmocka_unit_test(test_crossover),
-		cmocka_unit_test(test_stragglers),  cmocka_unit_test(test_not_shown),
-		cmocka_unit_test(test_diagnosed),   cmocka_unit_test(test_commands),
+		cmocka_unit_test(test_counters),    cmocka_unit_test(test_values),
+		cmocka_unit_test(test_bounds),      cmocka_unit_test(test_dips),
+		cmocka_unit_test(test_crossover),   cmocka_unit_test(test_stragglers),
+		cmocka_unit_test(test_not_shown),   cmocka_unit_test(test_diagnosed),
+		cmocka_unit_test(test_commands),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
