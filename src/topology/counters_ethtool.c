@@ -36,13 +36,14 @@ const struct bb_counters_source bb_counters_here = {"", ask_kernel};
 
 static uint32_t count_of(const struct bb_counters_source *source, const char *device)
 {
-	struct {
+	union {
 		struct ethtool_sset_info head;
-		uint32_t count;
+		char room[sizeof(struct ethtool_sset_info) + sizeof(uint32_t)];
 	} set = {.head = {.cmd = ETHTOOL_GSSET_INFO, .sset_mask = 1ull << ETH_SS_STATS}};
 
-	return source->ethtool(device, &set) && set.head.sset_mask && set.count <= MOST ? set.count
-											: 0;
+	if (!source->ethtool(device, &set) || !set.head.sset_mask || set.head.data[0] > MOST)
+		return 0;
+	return set.head.data[0];
 }
 
 /* Queues are as many as processors, and totals have what they count. */
