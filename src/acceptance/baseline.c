@@ -69,6 +69,8 @@ static void add_entry(const struct bb_evidence *e, const struct bb_metric *metri
 	bb_json_double(j, most);
 	bb_json_key(j, "low");
 	bb_json_double(j, c.low);
+	bb_json_key(j, "high");
+	bb_json_double(j, c.high);
 	bb_json_end(j);
 }
 

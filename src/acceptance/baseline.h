@@ -8,6 +8,7 @@
 #include "core/strbuf.h"
 
 #define BB_BASELINE_BYTES (64 << 20)
+#define BB_BASELINE_HISTORY 100 /* former baselines in a file */
 
 /*
  * The baseline of a session whose steps all ran: for every metric of every result the mean, the
@@ -16,6 +17,17 @@
  */
 BB_MUST bb_status bb_baseline_make(const struct bb_session *session, struct bb_strbuf *out,
 				   struct bb_error *error);
+
+/*
+ * *FORMER = the baseline in the file PATH, which a new one of PROFILE replaces, to be released;
+ * NULL: there is no file. BB_EUSAGE: it is no baseline, or that of another profile.
+ */
+BB_MUST bb_status bb_baseline_former(const char *path, const char *profile, struct json_t **former,
+				     struct bb_error *error);
+/* TEXT, a baseline, gets a history: FORMER and then the history of that, the oldest left out where
+   they are too many. */
+BB_MUST bb_status bb_baseline_add_history(struct bb_strbuf *text, const struct json_t *former,
+					  struct bb_error *error);
 
 /*
  * The baselines that the gates of SESSION name, each a file beside the profile. Adds to what is

@@ -1,6 +1,7 @@
 """The binary acceptance: profiles, gates, verdicts, and what it leaves behind."""
 
 import glob
+import json
 import os
 import re
 
@@ -442,6 +443,34 @@ def baseline():
         faster = f.profile(open(path).read().replace("10GB", "12GB"), "faster.yaml")
         f.run(faster, out="fast").exits(0).prints("better than expected")
         f.run(faster, "--strict", out="strict").exits(7).prints("--strict fails for a warning; the first is in step a")
+
+
+@test
+def baseline_history():
+    """A baseline in a file keeps those that it held, the newest first, and only those of its profile."""
+    run = "all_reduce_perf --backend sim --link {}GB/s,5us -g 4 -b 1M -e 1M --algo ring"
+    gate = "      - metric: busbw\n        from: {baseline: base.json}\n        down: 5%\n"
+    with Folder() as f:
+        into = os.path.join(f.name, "base.json")
+        for rate in (10, 9, 8):
+            path = f.profile(profile(step(run.format(rate), gate)))
+            words = ("-n", "2", "--quiet", "-o", os.path.join(f.name, str(rate)), "--into", into)
+            acceptance("baseline", path, *words).exits(0).prints(f"Baseline of 2 runs: {into}")
+        with open(into, encoding="utf-8") as file:
+            text = file.read()
+        f.run(path).exits(0)
+        other = f.profile(open(path).read().replace("name: ", "name: other-", 1), "other.yaml")
+        for path_, into_, why in (other, into, "holds the baseline of profile"), (path, path, "something else than a baseline"):
+            acceptance("baseline", path_, "-n", "2", "--into", into_).exits(2).says(f"--into {into_}: ", why)
+        with open(into, encoding="utf-8") as file:
+            equal(file.read(), text, "the file after a refusal")
+    new = json.loads(text)
+    means = [[e["mean"] for e in b["entries"] if e["metric"] == "busbw"][0] for b in (new, *new["history"])]
+    equal(len(means), 3, "baselines in the file")
+    expect(means[0] < means[1] < means[2], f"not the newest first: {means}")
+    dates = [b["date"] for b in (new, *new["history"])]
+    equal(dates, sorted(dates, reverse=True), "dates")
+    expect(all("history" not in b and b["entries"] for b in new["history"]), "a history in the history")
 
 
 @test

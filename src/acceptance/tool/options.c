@@ -46,6 +46,9 @@ const struct bb_option bb_acceptance_baseline_rows[] = {
 	 .section = "Baseline"},
 	{STRING("output", output, "DIR", "where results go: baseline.json, and all records"),
 	 .key = 'o'},
+	{STRING("into", into, "FILE",
+		"file of the baseline; one that it holds already is kept as its history (default: "
+		"DIR/baseline.json)")},
 	{STRING("resume", resume, "DIR",
 		"go on with an interrupted run: what has ended is kept. Its profile may be left "
 		"out")},

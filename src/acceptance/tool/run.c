@@ -14,6 +14,7 @@
 #include "harness/plugin.h"
 #include "harness/record.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -292,6 +293,48 @@ out:
 
 /* ---- baseline -------------------------------------------------------------------------------- */
 
+/* Whole or not at all: the file may hold the only history that there is. */
+static bb_status replace_file(const char *path, struct bb_strbuf *text, struct bb_error *error)
+{
+	char fresh[1300];
+	bb_status st;
+
+	snprintf(fresh, sizeof(fresh), "%s.new", path);
+	st = bb_write_text(fresh, text, error);
+	if (st == BB_OK && rename(fresh, path) != 0)
+		st = bb_fail(error, BB_EUSAGE, "%s cannot be written: %s", path, strerror(errno));
+	return st;
+}
+
+static bb_status write_baseline(const struct begun *b, const char *path, struct bb_strbuf *out,
+				struct bb_error *error)
+{
+	struct json_t *former = NULL;
+	bb_status st;
+
+	BB_TRY(st, bb_baseline_make(&b->session, out, error), out);
+	BB_TRY(st, bb_baseline_former(path, b->profile->name, &former, error), out);
+	if (former)
+		BB_TRY(st, bb_baseline_add_history(out, former, error), out);
+	st = replace_file(path, out, error);
+out:
+	json_decref(former);
+	return st;
+}
+
+/* Before hours of measuring. */
+static bb_status check_into(const struct begun *b, const char *path, struct bb_error *error)
+{
+	const struct bb_output output = {.option = "--into", .path = path};
+	struct json_t *former;
+	bb_status st = bb_output_check(&output, error);
+
+	if (st == BB_OK &&
+	    (st = bb_baseline_former(path, b->profile->name, &former, error)) == BB_OK)
+		json_decref(former);
+	return st;
+}
+
 bb_status bb_acceptance_baseline(struct bb_acceptance_job *job, struct bb_error *error)
 {
 	struct begun b = {.profile = NULL};
@@ -300,6 +343,10 @@ bb_status bb_acceptance_baseline(struct bb_acceptance_job *job, struct bb_error 
 	bb_status st;
 
 	BB_TRY(st, begin(job, &b, error), out);
+	if (job->o->into)
+		BB_TRY(st, check_into(&b, job->o->into, error), out);
+	snprintf(path, sizeof(path), "%s%s", job->o->into ? job->o->into : b.dir,
+		 job->o->into ? "" : "/baseline.json");
 	BB_TRY(st, bb_commands_prepare(error), out);
 	BB_TRY(st, bb_session_open(&b.session, error), out);
 	BB_TRY(st, bb_session_run(&b.session, error), out);
@@ -309,9 +356,7 @@ bb_status bb_acceptance_baseline(struct bb_acceptance_job *job, struct bb_error 
 		st = bb_write_text("-", &out, error);
 		goto out;
 	}
-	BB_TRY(st, bb_baseline_make(&b.session, &out, error), out);
-	snprintf(path, sizeof(path), "%s/baseline.json", b.dir);
-	BB_TRY(st, bb_write_text(path, &out, error), out);
+	BB_TRY(st, write_baseline(&b, path, &out, error), out);
 	bb_strbuf_clear(&out);
 	bb_strbuf_addf(&out, "Baseline of %lld runs: %s\n", (long long)b.session.repeats, path);
 	st = bb_write_text("-", &out, error);

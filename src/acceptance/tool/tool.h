@@ -8,7 +8,7 @@
 #include "core/option.h"
 
 struct bb_acceptance_options {
-	const char *output, *resume, *cluster, *fault, *gpu, *collective;
+	const char *output, *into, *resume, *cluster, *fault, *gpu, *collective;
 	double tolerance;
 	bool all, quick, full, strict, dry_run, no_report, quiet, help, help_markdown, version;
 	int64_t repeats, nodes, ranks;
