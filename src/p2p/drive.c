@@ -481,40 +481,6 @@ static bb_status run_cell(struct session *s, size_t i)
 
 /* ---- suspects, once more -------------------------------------------------------------------- */
 
-#define TURN(label, member)                                                                        \
-	BB_PAYLOAD_EACH(label, BB_PAYLOAD_SIGNED, struct bb_pair_turns, list, .member,             \
-			BB_PAIR_TURNS, .high = INT32_MAX)
-
-static const struct bb_payload_field turn_fields[] = {
-	BB_PAYLOAD_FIELD("the number of turns", BB_PAYLOAD_SIGNED, struct bb_pair_turns, n,
-			 .high = BB_PAIR_TURNS),
-	TURN("a cell", cell),
-	TURN("a source", from),
-	TURN("a target", to),
-	{.name = NULL}};
-
-static const struct bb_payload turns_table = {"turns of pairs", sizeof(struct bb_pair_turns),
-					      turn_fields, NULL};
-
-/* TURNS become rank 0's on all ranks. Collective. */
-static bb_status follow(struct session *s, struct bb_pair_turns *turns)
-{
-	const void *all;
-	bb_status status = bb_crew_gather(s->driver, &turns_table, turns, 1, &all);
-
-	if (status != BB_OK)
-		return status;
-	*turns = *(const struct bb_pair_turns *)all;
-	for (int i = 0; i < turns->n; i++) {
-		const struct bb_pair_turn *t = &turns->list[i];
-
-		if ((size_t)t->cell >= s->pairs->ncells || t->from >= s->n || t->to >= s->n)
-			return bb_fail(&s->run->error, BB_EBACKEND,
-				       "rank 0 names a turn of a pair that there is not");
-	}
-	return BB_OK;
-}
-
 /* Virtual ranks have no turns: all pairs of a suspect's cell are played. */
 static bb_status play_again(struct session *s, const struct bb_pair_turns *turns)
 {
@@ -577,7 +543,7 @@ static bb_status review(struct session *s)
 		    s->backend->now(s->driver->handle) - began > REVIEW_S)
 			turns.n = 0;
 		if (status == BB_OK)
-			status = follow(s, &turns);
+			status = bb_review_follow(s->pairs, s->driver, &turns);
 		if (status != BB_OK || turns.n == 0)
 			break;
 		if (leads)

@@ -277,6 +277,9 @@ struct bb_pair_turns {
 /* Whom to measure in ROUND, another one each time: suspects, in turn with what they are held
    against. None: all is judged. */
 BB_MUST bb_status bb_review_list(struct bb_pairs *pairs, int round, struct bb_pair_turns *turns);
+/* TURNS become rank 0's on all ranks. Collective. */
+BB_MUST bb_status bb_review_follow(struct bb_pairs *pairs, struct bb_driver *driver,
+				   struct bb_pair_turns *turns);
 /* They were: SECONDS[end * BB_PAIR_TURNS + turn] of the shortest sample; 0: it timed none. */
 void bb_review_take(struct bb_pairs *pairs, const struct bb_pair_turns *turns,
 		    const double *seconds);

@@ -4,6 +4,8 @@
  */
 #include "p2p/pairs.h"
 
+#include "core/payload.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -322,4 +324,41 @@ void bb_review_close(struct bb_pairs *pairs)
 	free(pairs->values);
 	free(pairs->matrices);
 	free(pairs->matrix_cells);
+}
+
+/* ---- who has a turn ------------------------------------------------------------------------- */
+
+#define TURN(label, member)                                                                        \
+	BB_PAYLOAD_EACH(label, BB_PAYLOAD_SIGNED, struct bb_pair_turns, list, .member,             \
+			BB_PAIR_TURNS, .high = INT32_MAX)
+
+static const struct bb_payload_field turn_fields[] = {
+	BB_PAYLOAD_FIELD("the number of turns", BB_PAYLOAD_SIGNED, struct bb_pair_turns, n,
+			 .high = BB_PAIR_TURNS),
+	TURN("a cell", cell),
+	TURN("a source", from),
+	TURN("a target", to),
+	{.name = NULL}};
+
+static const struct bb_payload turns_table = {"turns of pairs", sizeof(struct bb_pair_turns),
+					      turn_fields, NULL};
+
+bb_status bb_review_follow(struct bb_pairs *pairs, struct bb_driver *driver,
+			   struct bb_pair_turns *turns)
+{
+	const int nranks = pairs->run->world.nranks;
+	const void *all;
+	bb_status status = bb_crew_gather(driver, &turns_table, turns, 1, &all);
+
+	if (status != BB_OK)
+		return status;
+	*turns = *(const struct bb_pair_turns *)all;
+	for (int i = 0; i < turns->n; i++) {
+		const struct bb_pair_turn *t = &turns->list[i];
+
+		if ((size_t)t->cell >= pairs->ncells || t->from >= nranks || t->to >= nranks)
+			return bb_fail(&pairs->run->error, BB_EBACKEND,
+				       "rank 0 names a turn of a pair that there is not");
+	}
+	return BB_OK;
 }
