@@ -15,6 +15,15 @@ def acceptance(*words, variant="", **options):
     return execute([built("acceptance", variant), *words], **options)
 
 
+def step(run, gates="", name="a", more=""):
+    """A step of a profile as YAML."""
+    return f"  - name: {name}\n    run: {run}\n{more}" + (f"    gates:\n{gates}" if gates else "")
+
+
+def profile(*steps, more=""):
+    return f"name: p\n{more}steps:\n" + "".join(steps)
+
+
 class Folder(tempfile.TemporaryDirectory):
     """A folder for profiles and what their runs write."""
 

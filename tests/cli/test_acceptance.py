@@ -1,7 +1,6 @@
 """The binary acceptance: profiles, gates, verdicts, and what it leaves behind."""
 
 import glob
-import json
 import os
 import re
 
@@ -413,55 +412,7 @@ def nothing_is_left_behind():
         equal([c for c in map(command_of, glob.glob("/proc/[0-9]*")) if str(seed) in c], [], "processes that are left")
 
 
-# ---- baselines ---------------------------------------------------------------------------------
-
-
-@test
-def baseline():
-    run = "all_reduce_perf --backend sim --link 10GB/s,5us -g 4 -b 1M -e 4M -f 4 --algo ring"
-    gate = ("      - metric: busbw\n        where: {size: 4M, placement: out-of-place}\n"
-            "        from: {baseline: base/baseline.json}\n        down: 5%\n        up: 5%\n")
-    with Folder() as f:
-        path = f.profile(profile(step(run, gate)))
-        f.run(path, out="early").exits(2).says("p.yaml:6", "acceptance baseline")
-        f.run(path, "--dry-run").exits(2).prints("step a").says("p.yaml:6", "acceptance baseline")
-        acceptance("baseline", path, "-n", "3", "--quiet", "-o", os.path.join(f.name, "base")).exits(0)
-        f.run(path).exits(0)
-        gate, = [g for g in f.verdict()["gates"] if g["metric"] == "busbw"]
-        expect("3 runs" in gate["provenance"], gate["provenance"])
-        slower = f.profile(profile(step(run.replace("10GB", "9GB"), f"{open(path).read().split('gates:')[1][1:]}")), "slower.yaml")
-        f.run(slower, out="slow").exits(7)
-        faster = f.profile(open(path).read().replace("10GB", "12GB"), "faster.yaml")
-        f.run(faster, out="fast").exits(0).prints("better than expected")
-        f.run(faster, "--strict", out="strict").exits(7).prints("--strict fails for a warning; the first is in step a")
-
-
-@test
-def baseline_history():
-    """A baseline in a file keeps those that it held, the newest first, and only those of its profile."""
-    run = "all_reduce_perf --backend sim --link {}GB/s,5us -g 4 -b 1M -e 1M --algo ring"
-    gate = "      - metric: busbw\n        from: {baseline: base.json}\n        down: 5%\n"
-    with Folder() as f:
-        into = os.path.join(f.name, "base.json")
-        for rate in (10, 9, 8):
-            path = f.profile(profile(step(run.format(rate), gate)))
-            words = ("-n", "2", "--quiet", "-o", os.path.join(f.name, str(rate)), "--into", into)
-            acceptance("baseline", path, *words).exits(0).prints(f"Baseline of 2 runs: {into}")
-        with open(into, encoding="utf-8") as file:
-            text = file.read()
-        f.run(path).exits(0)
-        other = f.profile(open(path).read().replace("name: ", "name: other-", 1), "other.yaml")
-        for path_, into_, why in (other, into, "holds the baseline of profile"), (path, path, "something else than a baseline"):
-            acceptance("baseline", path_, "-n", "2", "--into", into_).exits(2).says(f"--into {into_}: ", why)
-        with open(into, encoding="utf-8") as file:
-            equal(file.read(), text, "the file after a refusal")
-    new = json.loads(text)
-    means = [[e["mean"] for e in b["entries"] if e["metric"] == "busbw"][0] for b in (new, *new["history"])]
-    equal(len(means), 3, "baselines in the file")
-    expect(means[0] < means[1] < means[2], f"not the newest first: {means}")
-    dates = [b["date"] for b in (new, *new["history"])]
-    equal(dates, sorted(dates, reverse=True), "dates")
-    expect(all("history" not in b and b["entries"] for b in new["history"]), "a history in the history")
+# ---- other sources of expectations ---------------------------------------------------------------
 
 
 @test
