@@ -110,6 +110,7 @@ PICTURES = (
     "Gates, GB/s",
     "Nodes in a: busbw",
     "The machine",
+    "busbw over time",
 )
 
 
@@ -231,6 +232,18 @@ VERDICT = {
 }
 
 
+def baseline(date, mean, **more):
+    entry = {"step": "a", "subject": "all_reduce ring 1K", "metric": "busbw", "unit": "GB/s", "n": 3}
+    entry |= {"mean": mean, "stdev": 0.1, "min": mean - 0.1, "max": mean + 0.1, "low": mean - 0.2, "high": mean + 0.2}
+    return {"run_id": date, "date": f"{date}T10:00:00.000Z", "n": 3, "host": "n1", "entries": [entry], **more}
+
+
+BASELINE = baseline(
+    "2026-11-20", 8.0, schema=1, kind="acceptance_baseline", profile="p", version="2",
+    history=[baseline("2026-11-13", 9.9, version="1"), baseline("2026-11-06", 10.0, version="1")],
+)  # fmt: skip
+
+
 def everything(folder):
     """(paths, all records): a file of each kind."""
     paths, records = [], []
@@ -240,9 +253,13 @@ def everything(folder):
         records += found
     mine = by_hand(records[0])
     paths.append(write_records(os.path.join(folder, "by-hand.jsonl"), mine))
-    machine, memory, verdict = (os.path.join(folder, name + ".json") for name in ("machine", "memory", "verdict"))
+    machine, memory, verdict, history = (
+        os.path.join(folder, name + ".json") for name in ("machine", "memory", "verdict", "history")
+    )
     execute([built("topology"), "--system", "hgx-h100", "--json", machine]).exits(0)
     execute([built("model_memory"), "zero", "--params", "7.5B", "--dp", "64", "--json", memory]).exits(0)
     with open(verdict, "w", encoding="utf-8") as file:
         json.dump(VERDICT, file, indent=2)
-    return paths + [machine, memory, verdict], records + mine
+    with open(history, "w", encoding="utf-8") as file:
+        json.dump(BASELINE, file, indent=2)
+    return paths + [machine, memory, verdict, history], records + mine

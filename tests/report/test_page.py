@@ -11,7 +11,7 @@ from kit import built, equal, execute, expect, test
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from samples import GATE, LINK, REPORT, RUNS, VERDICT, by_hand, collective, read, records_of, report, write_records
+from samples import BASELINE, GATE, LINK, REPORT, RUNS, VERDICT, by_hand, collective, read, records_of, report, write_records
 
 
 # ---- what is written ----------------------------------------------------------------------------------
@@ -169,6 +169,29 @@ def gates_are_told_apart():
         bars = re.findall(r">\s*([ab]: all_reduce[^<]*?)\s*<", read(report(folder, path)[1], "index.html"))
         wanted = ["a: all_reduce ring 1K", "b: all_reduce ring 1K, busbw", "b: all_reduce ring 1K, algbw"]
         equal(sorted(bars), sorted(wanted), "names of bars")
+
+
+@test
+def odd_baselines():
+    """What has no date or no number is left out; a history that is no list leaves nothing to draw."""
+    entry = BASELINE["entries"][0]
+    odd = [
+        {"date": "soon"}, {"date": 7}, {}, 5, None,
+        {"date": "9999-12-31T23:59:59Z", "entries": [entry]},
+        {"date": "2026-11-01T00:00:00Z", "entries": [entry, {**entry, "mean": "fast"}, {**entry, "mean": -1}, 3, {}]},
+        {"date": "2026-11-02T00:00:00Z", "entries": {"mean": 3}},
+        {"date": "2026-11-03T00:00:00Z", "entries": [{**entry, "low": None}, {**entry, "low": 99, "high": 1}]},
+    ]  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "base.json")
+        for history, status, pictures in (odd, 0, 1), ([], 0, 0), ("none", 7, 0):
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump({**BASELINE, "history": history}, file)
+            result, target = report(folder, path, status=status)
+            if status == 0:
+                equal(read(target, "index.html").count("<svg"), pictures, f"pictures of {history}")
+            else:
+                result.says("history is no list")
 
 
 @test

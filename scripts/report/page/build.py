@@ -7,7 +7,7 @@ import jinja2
 
 from report import files, gantt, pipelines, sweep, topology
 from report import buckets, machine
-from report.page import acceptance, collectives, cost, nodes, pairs, scaling, tables, training
+from report.page import acceptance, collectives, cost, history, nodes, pairs, scaling, tables, training
 from report.page.figure import Figure
 from report.page.markdown import markdown
 from report.page.read import end_of, program_of, title_of
@@ -130,6 +130,10 @@ def document_section(number_, path, kind, document):
                 "it has no stages of ZeRO, the only ones that can be drawn (build/model_memory zero --json)"
             )
         section.rows.append((None, [drawn]))
+    elif kind == "acceptance_baseline":
+        section.title = history.title_of(document)
+        section.rows, section.notes = history.rows(document)
+        section.tables, section.facts = history.tables(document), history.facts(document)
     else:
         section.title, section.verdict = acceptance.title_of(document), acceptance.verdict_of(document)
         section.rows.append((None, acceptance.gates(document) + acceptance.nodes(document)))

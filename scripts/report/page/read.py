@@ -42,7 +42,7 @@ OTHERS = (
     "counter",
 )  # that follow
 KINDS = MEASURED + OTHERS + ("run", "end")
-DOCUMENTS = ("topology", "model_memory", "acceptance")
+DOCUMENTS = ("topology", "model_memory", "acceptance", "acceptance_baseline")
 
 
 class Source:
