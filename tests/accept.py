@@ -49,12 +49,3 @@ class Folder(tempfile.TemporaryDirectory):
 
     def junit(self, out="out"):
         return xml.parse(os.path.join(self.name, out, "junit.xml")).getroot()
-
-
-def step(run, gates="", name="a", more=""):
-    """A step of a profile as YAML."""
-    return f"  - name: {name}\n    run: {run}\n{more}" + (f"    gates:\n{gates}" if gates else "")
-
-
-def profile(*steps, more=""):
-    return f"name: p\n{more}steps:\n" + "".join(steps)
