@@ -30,37 +30,53 @@ double bb_chance(int k, int n, int x, int m)
 
 int bb_floor_kept(const struct bb_floor *floor)
 {
-	return floor->rounds < BB_FLOOR_KEPT ? floor->rounds : BB_FLOOR_KEPT;
+	return floor->rounds < BB_FLOOR_TIMES ? floor->rounds : BB_FLOOR_TIMES;
 }
 
-/* Into place, if it is among the shortest. KEPT are there. */
-static void insert(struct bb_floor *floor, int kept, double seconds)
+/* Into place, if it is among the shortest. */
+static void insert(struct bb_floor *floor, double seconds)
 {
-	int at = kept;
+	int kept = bb_floor_kept(floor), at = kept;
 
+	floor->rounds++;
 	while (at > 0 && floor->kept[at - 1] > seconds)
 		at--;
-	if (at == BB_FLOOR_KEPT)
+	if (at == BB_FLOOR_TIMES)
 		return;
-	if (kept == BB_FLOOR_KEPT)
+	if (kept == BB_FLOOR_TIMES)
 		kept--;
 	memmove(&floor->kept[at + 1], &floor->kept[at], (size_t)(kept - at) * sizeof(double));
 	floor->kept[at] = seconds;
 }
 
+static bool is_near(const struct bb_floor *floor, double seconds)
+{
+	return seconds <= BB_FLOOR_NEAR * bb_floor_usual(floor);
+}
+
 void bb_floor_add(struct bb_floor *floor, double seconds)
 {
-	insert(floor, bb_floor_kept(floor), seconds);
-	floor->rounds++;
+	const double before = bb_floor_usual(floor);
+
+	insert(floor, seconds);
+	if (floor->rounds <= BB_FLOOR_TIMES || !is_near(floor, before))
+		floor->near = bb_floor_kept(floor);
+	else
+		floor->near += is_near(floor, seconds);
 }
 
 void bb_floor_merge(struct bb_floor *floor, const struct bb_floor *from)
 {
+	const struct bb_floor old = *floor;
 	const int kept = bb_floor_kept(from);
 
 	for (int i = 0; i < kept; i++)
-		bb_floor_add(floor, from->kept[i]);
+		insert(floor, from->kept[i]);
 	floor->rounds += from->rounds - kept;
+	floor->near = (is_near(floor, bb_floor_usual(&old)) ? old.near : 0) +
+		      (is_near(floor, bb_floor_usual(from)) ? from->near : 0);
+	if (floor->near < bb_floor_kept(floor))
+		floor->near = bb_floor_kept(floor);
 }
 
 double bb_floor_best(const struct bb_floor *floor)
@@ -70,20 +86,7 @@ double bb_floor_best(const struct bb_floor *floor)
 
 double bb_floor_usual(const struct bb_floor *floor)
 {
-	const int kept = bb_floor_kept(floor);
-
-	return kept > 0 ? floor->kept[(kept < BB_FLOOR_TIMES ? kept : BB_FLOOR_TIMES) - 1] : 0;
-}
-
-int bb_floor_near(const struct bb_floor *floor)
-{
-	const double limit = BB_FLOOR_NEAR * bb_floor_usual(floor);
-	const int kept = bb_floor_kept(floor);
-	int n = 0;
-
-	while (n < kept && floor->kept[n] <= limit)
-		n++;
-	return n;
+	return floor->rounds > 0 ? floor->kept[bb_floor_kept(floor) - 1] : 0;
 }
 
 bool bb_retest_convicts(int slow, int near, int of, int judged)

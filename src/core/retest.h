@@ -40,23 +40,23 @@ double bb_slow_factor(double factor, double usual_s, double planned_s);
  */
 double bb_chance(int k, int n, int x, int m);
 
-#define BB_FLOOR_KEPT 16
 #define BB_FLOOR_TIMES 3   /* that a floor was reached: one time alone may be a freak */
 #define BB_FLOOR_NEAR 1.25 /* times the floor: an undisturbed round takes no longer */
 
 /* The shortest times of many rounds. */
-struct bb_floor {                   /* zero-initialise */
-	double kept[BB_FLOOR_KEPT]; /* the shortest, ascending */
+struct bb_floor {                    /* zero-initialise */
+	double kept[BB_FLOOR_TIMES]; /* the shortest, ascending */
 	int rounds;
+	int near; /* rounds that were near the floor; counted anew when it falls farther than that
+		   */
 };
 
 void bb_floor_add(struct bb_floor *floor, double seconds);
 /* FROM's rounds too. */
 void bb_floor_merge(struct bb_floor *floor, const struct bb_floor *from);
 
-/* Of those kept: how many there are, and how many are near the floor, at least. */
+/* How many times are kept. */
 int bb_floor_kept(const struct bb_floor *floor);
-int bb_floor_near(const struct bb_floor *floor);
 
 /* The shortest time, which a suspect is judged by; 0: there is none. */
 double bb_floor_best(const struct bb_floor *floor);

@@ -468,9 +468,12 @@ static bb_status find_below_bound(struct court *c, size_t matrix)
 
 	for (size_t i = 0; i < count(m) && status == BB_OK; i++) {
 		struct bb_finding f = {.pairs = 0};
-		bool first = true;
+		size_t first = 0;
 
-		for (size_t k = 0; k < count(m); k++) {
+		/* Once for its kind, when its first pair comes by. */
+		while (first < i && !is_like(&m->values[first], &m->values[i]))
+			first++;
+		for (size_t k = i; first == i && k < count(m); k++) {
 			const struct bb_pair_value *v = &m->values[k];
 			const int pairs = f.pairs;
 
@@ -482,10 +485,7 @@ static bb_status find_below_bound(struct court *c, size_t matrix)
 			f.pairs = pairs + 1;
 			f.like = v->like;
 		}
-		/* Once for its kind, when its first pair comes by. */
-		for (size_t k = 0; k < i; k++)
-			first = first && !is_like(&m->values[k], &m->values[i]);
-		if (f.pairs > 0 && first)
+		if (f.pairs > 0)
 			status = add(c, f);
 	}
 	return status;

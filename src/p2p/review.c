@@ -77,11 +77,9 @@ static struct bb_floor *floor_of(const struct bb_pairs *pairs, size_t matrix, in
 /* One direction of V. */
 static void add_floor(struct bb_pair_value *v, const struct bb_floor *floor, double unit)
 {
-	const int near = bb_floor_near(floor);
-
 	v->best += unit * bb_pair_rate(bb_floor_best(floor));
 	v->usual += unit * bb_pair_rate(bb_floor_usual(floor));
-	v->near = v->rounds == 0 || near < v->near ? near : v->near;
+	v->near = v->rounds == 0 || floor->near < v->near ? floor->near : v->near;
 	v->rounds = v->rounds == 0 || floor->rounds < v->rounds ? floor->rounds : v->rounds;
 }
 

@@ -95,9 +95,11 @@ static const struct bb_payload_field part_fields[] = {
 	BB_PAYLOAD_FIELD("the number of samples", BB_PAYLOAD_SIGNED, struct bb_pair_part, samples,
 			 .high = INT32_MAX),
 	BB_PAYLOAD_EACH("a shortest time", BB_PAYLOAD_REAL, struct bb_pair_part, floor.kept, ,
-			BB_FLOOR_KEPT, .high = BB_PAYLOAD_MOST_SECONDS),
+			BB_FLOOR_TIMES, .high = BB_PAYLOAD_MOST_SECONDS),
 	BB_PAYLOAD_FIELD("the number of shortest times", BB_PAYLOAD_SIGNED, struct bb_pair_part,
 			 floor.rounds, .high = INT32_MAX),
+	BB_PAYLOAD_FIELD("the number of undisturbed rounds", BB_PAYLOAD_SIGNED,
+			 struct bb_pair_part, floor.near, .high = INT32_MAX),
 	BB_PAYLOAD_FIELD("the mark of a check", BB_PAYLOAD_UNSIGNED, struct bb_pair_part, checked,
 			 .high = 1),
 	{.name = NULL}};
@@ -106,7 +108,7 @@ static bool part_fits(const void *payload)
 {
 	const struct bb_pair_part *p = payload;
 
-	return p->samples >= p->rounds;
+	return p->samples >= p->rounds && p->floor.near <= p->floor.rounds;
 }
 
 const struct bb_payload bb_pair_part_table = {"what it measured of a pair",

@@ -18,8 +18,8 @@
 #define SEEDS 20
 #define MOST 8
 #define ROUNDS 7
-#define MOST_ROUNDS 40 /* with those that measure suspects again */
-#define MATRICES 5      /* read, write, staged; read and staged both ways */
+#define MOST_ROUNDS 64 /* with those that measure suspects again */
+#define MATRICES 5     /* read, write, staged; read and staged both ways */
 
 enum fault {
 	HEALTHY,
@@ -169,7 +169,7 @@ static void measure(struct machine *m, int k, int from, int to)
 						  .best = 1 / bb_floor_best(floor),
 						  .usual = 1 / bb_floor_usual(floor),
 						  .rounds = floor->rounds,
-						  .near = bb_floor_near(floor),
+						  .near = floor->near,
 						  .factor = m->place ? BB_SLOW_CORES : BB_SLOW_PAIR,
 						  .unit = 1,
 						  .bound = k < 2 ? (is_far ? 5.5 : 11) : 0};
@@ -184,7 +184,9 @@ static void measure_all(struct machine *m, int k)
 				measure(m, k, from, to);
 }
 
-/* Another round of each matrix that has a suspect. Returns how many there are. */
+#define AT_ONCE 4 /* rounds between two looks at the findings */
+
+/* More rounds of each matrix that has a suspect. Returns how many there are. */
 static int measure_again(struct machine *m, const struct bb_findings *found)
 {
 	bool again[MATRICES] = {false};
@@ -198,7 +200,7 @@ static int measure_again(struct machine *m, const struct bb_findings *found)
 		again[2] |= !f->convicted && f->kind == BB_FIND_SLOWER_DIRECT;
 	}
 	for (int k = 0; k < MATRICES; k++)
-		if (again[k])
+		for (int i = 0; i < AT_ONCE && again[k]; i++)
 			measure_all(m, k);
 	return n;
 }
@@ -235,7 +237,7 @@ static size_t run(struct machine *m, struct bb_findings *found)
 		for (int round = 0; round < m->rounds; round++)
 			measure_all(m, k);
 	}
-	for (int round = m->rounds; round < MOST_ROUNDS; round++) {
+	for (int round = m->rounds; round < MOST_ROUNDS; round += AT_ONCE) {
 		bb_findings_free(found);
 		assert_int_equal(bb_findings_make(found, m->matrices, MATRICES), BB_OK);
 		if (measure_again(m, found) == 0)

@@ -22,10 +22,9 @@ static void test_floor(void **state)
 	const struct bb_floor floor = floor_of((const double[]){9, 2, 7, 1, 2.4, 2.6, 2.2, 30}, 8);
 
 	assert_true(bb_floor_best(&none) == 0 && bb_floor_usual(&none) == 0);
-	assert_int_equal(bb_floor_near(&none), 0);
 	assert_true(bb_floor_best(&floor) == 1);
 	assert_true(bb_floor_usual(&floor) == 2.2); /* 1 alone may be a freak */
-	assert_int_equal(bb_floor_near(&floor), 5);
+	assert_int_equal(floor.near, 5);
 	assert_int_equal(floor.rounds, 8);
 }
 
@@ -40,13 +39,14 @@ static void test_many_rounds(void **state)
 		bb_floor_add(&halves[i % 2], 1 + i);
 	}
 	bb_floor_merge(&halves[1], &halves[0]);
-	for (int i = 0; i < BB_FLOOR_KEPT; i++) {
+	for (int i = 0; i < BB_FLOOR_TIMES; i++) {
 		assert_true(up.kept[i] == 1 + i);
 		assert_true(down.kept[i] == 1 + i);
 		assert_true(halves[1].kept[i] == 1 + i);
 	}
 	assert_int_equal(halves[1].rounds, 100);
-	assert_int_equal(bb_floor_kept(&down), BB_FLOOR_KEPT);
+	assert_int_equal(halves[1].near, BB_FLOOR_TIMES);
+	assert_int_equal(bb_floor_kept(&down), BB_FLOOR_TIMES);
 }
 
 static void test_convicts(void **state)
