@@ -18,6 +18,7 @@ import truth_data_parallel
 import truth_ddp
 import truth_diagnose
 import truth_hosts
+import truth_p2p
 import truth_pipeline
 
 MIB = 1 << 20
@@ -86,7 +87,7 @@ def main():
     for rows in (link_rows(build), delay_rows(build), truth_hosts.rows(build),
                  truth_pipeline.rows(build), truth_ddp.rows(build),
                  truth_data_parallel.rows(build), truth_calibrate.rows(build),
-                 truth_diagnose.rows(build)):
+                 truth_diagnose.rows(build), truth_p2p.rows(build)):
         for row in rows:
             print("| " + " | ".join(row) + " |", flush=True)
 
