@@ -404,6 +404,7 @@ validate:
 
 perf:
 	scripts/setup.sh check
+	scripts/setup.sh perf
 	+$(BUILD) all $(B)/tests/host_speed $(B)/tests/mpi_speed $(B)/tests/mpi_bare $(B)/tests/stream \
 		$(B)/tests/bare_pairs
 	$(PYTHON) scripts/perf.py $(B)

@@ -1,7 +1,9 @@
-"""Sections of make perf on memory itself: mem_bandwidth_perf against STREAM's kernels."""
+"""Sections of make perf on memory itself: mem_bandwidth_perf against STREAM's kernels and sysbench."""
 
 import json
 import os
+import re
+import shutil
 import statistics
 import subprocess
 
@@ -26,22 +28,41 @@ def bare(kind, threads, size):
     return float(out)
 
 
+def sysbench(work, threads, size):
+    """GB/s of sysbench, which reads and writes alone; None where it is not installed."""
+    if work not in ("read", "write") or not shutil.which("sysbench"):
+        return None
+    out = subprocess.run(["sysbench", "memory", f"--threads={threads}", f"--memory-block-size={size}",
+                          f"--memory-total-size={ITERATIONS * threads * size}", "--memory-scope=local",
+                          f"--memory-oper={work}", "run"], check=True, capture_output=True, text=True).stdout
+    return float(re.search(r"\(([0-9.]+) MiB/sec\)", out)[1]) * (1 << 20) / 1e9
+
+
+def compared(mine, theirs):
+    """A peer's median, and in parentheses how many times as fast busbench is; - where there is none."""
+    if None in theirs:
+        return "-"
+    theirs = statistics.median(theirs)
+    return f"{theirs:.1f} ({mine / theirs:.2f})"
+
+
 def sections(out, repeats):
     ranks = len(os.sched_getaffinity(0))
     rows = []
     for workers in sorted({ranks, 1}, reverse=True):
         for size in (64 << 20, 512 << 20):
             for work in WORKS:
-                mine, loop = [], []
+                mine, loop, other = [], [], []
                 for _ in range(repeats):
                     mine.append(measured(ranks, size, work)[workers])
                     loop.append(bare(work, workers, size))
-                mine, loop = map(statistics.median, (mine, loop))
-                rows.append([str(workers), speed.size_text(size), work, f"{mine:.1f}", f"{loop:.1f} ({mine / loop:.2f})"])
-    out.append("## Memory against STREAM's kernels")
+                    other.append(sysbench(work, workers, size))
+                mine = statistics.median(mine)
+                rows.append([str(workers), speed.size_text(size), work, f"{mine:.1f}", compared(mine, loop), compared(mine, other)])
+    out.append("## Memory against STREAM's kernels and sysbench")
     out.append("")
     out.append("GB/s, reads and writes counted: `mem_bandwidth_perf` by so many cores at once, and bare loops over "
-               "arrays of that size with stores past the caches as busbench's; in parentheses how many times as fast "
-               "busbench's is.")
+               "arrays of that size with stores past the caches as busbench's; sysbench reads and writes word by word, through "
+               "the caches; in parentheses how many times as fast busbench is.")
     out.append("")
-    speed.table(out, ["cores", "array", "work", "busbench", "bare loop"], rows)
+    speed.table(out, ["cores", "array", "work", "busbench", "bare loop", "sysbench"], rows)

@@ -4,6 +4,7 @@
 #   scripts/setup.sh build   what `make` needs (the default)
 #   scripts/setup.sh bench   and what reports are drawn with, if it can be had
 #   scripts/setup.sh check   and what the tests and measurements need
+#   scripts/setup.sh perf    and what make perf compares with
 #   scripts/setup.sh gpu     and what the nccl backend is built with: CUDA's compiler and NCCL
 #   scripts/setup.sh fresh   and what tests/fresh makes a fresh Debian root with
 #
@@ -20,9 +21,9 @@ set -euo pipefail
 
 LEVEL=${1:-build}
 case $#:$LEVEL in
-[01]:build | [01]:bench | [01]:check | [01]:gpu | [01]:fresh) ;;
+[01]:build | [01]:bench | [01]:check | [01]:perf | [01]:gpu | [01]:fresh) ;;
 *)
-	echo "usage: scripts/setup.sh [build|bench|check|gpu|fresh]" >&2
+	echo "usage: scripts/setup.sh [build|bench|check|perf|gpu|fresh]" >&2
 	exit 2
 	;;
 esac
