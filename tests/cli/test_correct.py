@@ -2,8 +2,6 @@
 
 from kit import COLLECTIVES, Settings, add, equal, listing, passes, run
 
-CORES = 2  # ranks are threads that wait by looking
-
 RANKS = (1, 2, 3, 5, 7, 8)
 HYPERCUBE_RANKS = (1, 2, 4, 8, 16)
 

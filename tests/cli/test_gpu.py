@@ -9,8 +9,6 @@ import tempfile
 import gpus
 from kit import COLLECTIVES, LONG, SANITIZERS, VARIANTS, Result, add, equal, expect, listing, test
 
-CORES = 2  # ranks are threads that wait by looking
-
 RANKS = (1, 2, 3, 4, 7, 8)
 HYPERCUBE_RANKS = (1, 2, 4, 8)
 REDUCING = ("all_reduce", "reduce_scatter", "reduce")

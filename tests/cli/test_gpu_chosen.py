@@ -8,8 +8,6 @@ import gpus
 import kit
 from kit import equal, expect, test
 
-CORES = 2  # ranks are threads that wait by looking
-
 
 def run(line, env=None, variant=""):
     result = gpus.run(f"{line} --backend nccl -n 2", env, variant).exits(0)

@@ -12,8 +12,6 @@ import mpi
 import tcp
 from kit import COLLECTIVES, LONG, add, equal, expect, test
 
-CORES = 4  # ranks are processes that wait by looking
-
 TIMEOUT = 6  # -T of runs that use it up
 WAYS = "ring,tree,busbench:ring,auto"
 SOME = "-b 40 -e 40000 -f 30 -n 3"

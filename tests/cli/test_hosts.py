@@ -7,8 +7,6 @@ import mpi
 from hosts import Hosts, Link
 from kit import equal, expect, test
 
-CORES = 4  # ranks are processes that wait by looking
-
 
 def hosts_of(run):
     return [rank["host"] for rank in run["ranks"]]

@@ -5,8 +5,6 @@ import json
 import gpus
 from kit import equal, expect, run, test
 
-CORES = 2  # ranks are threads that wait by looking
-
 SMALL = "-b 64K -e 64K -n 4"
 
 

@@ -9,8 +9,6 @@ import tempfile
 
 from kit import Failure, add, equal, expect, passes, test
 
-CORES = 2  # ranks are threads that wait by looking
-
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden")
 
 # Rows without data are deterministic but for what the clock says.

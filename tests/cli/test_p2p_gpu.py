@@ -12,8 +12,6 @@ import kit
 import mpi
 from kit import SANITIZERS, add, equal, expect, test
 
-CORES = 2  # ranks are threads that wait by looking
-
 DIRECT = {"read": "target", "write": "source", "read-kernel": "target", "write-kernel": "source"}
 
 ROUTES = [(route, "on", actor) for route, actor in DIRECT.items()]

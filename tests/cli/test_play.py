@@ -10,8 +10,6 @@ import kit
 import mpi
 from kit import SANITIZERS, Settings, add, expect, test
 
-CORES = 2  # ranks are threads that wait by looking
-
 KERNELS = {"ddp": (2, 5), "pipeline": (2, 5), "server": (2, 6), "grid": (2, 4), "passes": (1, 3)}
 
 

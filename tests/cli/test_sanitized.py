@@ -9,8 +9,6 @@ import itertools
 
 from kit import COLLECTIVES, SANITIZERS, VARIANTS, Settings, add, expect, listing, passes, run
 
-CORES = 2  # ranks are threads that wait by looking
-
 RANKS = (1, 2, 3, 4, 7, 8)
 HYPERCUBE_RANKS = (1, 2, 4, 8)
 SIZES = (4, 100, 4000)

@@ -9,8 +9,6 @@ import mpi
 from kit import ROOT, built, equal, expect, test
 from slurm import Slurm
 
-CORES = 4  # ranks are processes that wait by looking
-
 SRUN = ["srun", "--mpi=pmix", "-N3"]
 
 

@@ -8,8 +8,6 @@ import gpus
 import mpi
 from kit import equal, expect, run, test
 
-CORES = 2  # ranks are threads that wait by looking
-
 STATES = ("parameters", "gradients", "optimizer")
 SHORT = "-n 3 -w 0"
 
