@@ -252,7 +252,7 @@ def wrong_configs():
     ]:
         zero = " --zero 1" if "contradicts" in says else ""
         with_config(text, "--params 1B" + zero, (2,)).says(says, "ds_config.json")
-    memory("--params 1B --ds-config /nonexistent").exits(2).says("/nonexistent: No such file")
+    memory("--params 1B --ds-config /nonexistent").exits(2).says("/nonexistent: cannot be opened: No such file")
 
 
 @test
@@ -346,7 +346,7 @@ def bad_input():
         ("quantise --values 1,,2", "does not begin with a number"),
         ("quantise --values 1,nan", "does not begin with a number"),
         ("quantise --values 3e38,-3e38", "too far apart"),
-        ("--params 1B --json /nonexistent/x", "/nonexistent/x: cannot be written"),
+        ("--params 1B --json /nonexistent/x", "/nonexistent/x cannot be written"),
     ]:
         result = memory(line).exits(2).says(says)
         equal(result.out, "", "on stdout")
