@@ -414,7 +414,8 @@ tune truth:
 	+$(BUILD) all $(B)/tests/host_speed $(if $(filter truth,$@),$(B)/tests/wire)
 	$(PYTHON) scripts/$@.py $(B)
 
-# What other processes send, and the readers of topology files, of models, of DeepSpeed's settings, of profiles and of logs against what libFuzzer thinks of,
+# What other processes send, and the readers of topology files, of models, of DeepSpeed's settings, of profiles and of
+# logs against what libFuzzer thinks of,
 # each for a while. What it finds is kept in B/fuzz and makes it fail.
 FUZZ_SECONDS ?= 60
 FUZZERS      := wire topology model ds_config $(if $(HAVE_CYAML),profile claims)
