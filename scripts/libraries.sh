@@ -76,6 +76,11 @@ has_ctags() {
 	ctags --version 2>/dev/null | grep -q 'Universal Ctags'
 }
 
+# A header that is not where compilers look; the library is loaded by name.
+has_pmix() {
+	ldconfig -p 2>/dev/null | grep -q 'libpmix\.so\.2'
+}
+
 has_pip() {
 	python3 -m pip --version >/dev/null 2>&1
 }

@@ -177,6 +177,7 @@ static bb_status resolve_launch(struct bb_options *o, const struct bb_launch_hin
 				struct bb_error *error)
 {
 	struct bb_plugin plugin;
+	struct bb_error why = {.text = ""};
 	bb_status st;
 
 	if (o->launch || o->shows)
@@ -189,9 +190,14 @@ static bb_status resolve_launch(struct bb_options *o, const struct bb_launch_hin
 	o->launch = launch->kind;
 	if (o->launch)
 		return BB_OK;
-	st = load_for_launcher(&plugin, launch, error);
-	o->launch = plugin.launch;
-	return st;
+	st = load_for_launcher(&plugin, launch, &why);
+	o->launch = st == BB_OK ? plugin.launch : &bb_launch_pmix;
+	if (st == BB_OK || bb_launch_pmix_is_offered())
+		return BB_OK;
+	return bb_fail(error, st,
+		       "%s; no mpi backend is needed where the launcher brings PMIx (srun "
+		       "--mpi=pmix)",
+		       why.text);
 }
 
 /* What follows the rate: ",LATENCY", ",port", or both. */

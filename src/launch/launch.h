@@ -102,6 +102,13 @@ struct bb_launch_kind {
 extern const struct bb_launch_kind bb_launch_tcp;
 
 /*
+ * What the launcher itself brings for processes to find each other, where there is no MPI to do it:
+ * PMIx, loaded at run time. Whether it does is in the environment.
+ */
+extern const struct bb_launch_kind bb_launch_pmix;
+bool bb_launch_pmix_is_offered(void);
+
+/*
  * What the environment says of a launcher before anything is started. A hint, no more: who is
  * there is known only once the launch is open.
  */

@@ -1,6 +1,7 @@
 """Under Slurm: three nodes on this machine."""
 
 import os
+import shutil
 import signal
 import tempfile
 
@@ -36,6 +37,19 @@ def without_pmix():
     with Slurm(3) as cluster:
         result = cluster.execute(["srun", "-N3", "-n3"] + program("all_reduce -b 8 -e 8"))
     result.exits(3).says("--mpi=pmix").require(not result.rows(), "rows in spite of it")
+
+
+@test
+def pmix_alone():
+    """Without the mpi backend its tasks meet through the PMIx of srun; a dead one ends the run."""
+    mpi.need()
+    with Slurm(3) as cluster, tempfile.TemporaryDirectory() as folder:
+        perf = shutil.copy(built("all_reduce_perf"), folder)
+        words = [*SRUN, "-n6", perf, "--backend", "null", "-b", "8"]
+        result = cluster.execute([*words, "-e", "8"]).exits(0).prints("# Launch: OpenPMIx")
+        equal(len(result.rows()), 1, "rows")
+        dead = cluster.execute([*words, "-e", "1M", "-T", str(kit.LONG), "--fault", "die:4"])
+    dead.says("rank 4").require(dead.code != 0, "srun returns 0")
 
 
 def started(cluster, flags, table):

@@ -1,0 +1,237 @@
+/*
+ * The launch of a launcher that brings PMIx, such as srun --mpi=pmix, where there is no MPI: a
+ * process of the run is a process of the job, and what they exchange goes through the launcher's
+ * own servers, which know who belongs to the job.
+ *
+ * libpmix is loaded at run time. What is declared here of <pmix.h> and <pmix_common.h> is the same
+ * from PMIx 2.0 to 5.0, whose library has kept the name libpmix.so.2.
+ */
+#include "launch/launch.h"
+
+#include "launch/pmix_api.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LIBRARY "libpmix.so.2"
+
+struct own {
+	struct bb_pmix_api api;
+	struct bb_pmix_proc self;
+	uint64_t rounds; /* exchanges so far: each has a key of its own */
+	char library[64];
+	char note[160];
+	char cause[160];
+};
+
+/* ---- the library ----------------------------------------------------------------------- */
+
+static bool find_functions(struct bb_pmix_api *api, void *library)
+{
+	api->init = dlsym(library, "PMIx_Init");
+	api->finalize = dlsym(library, "PMIx_Finalize");
+	api->put = dlsym(library, "PMIx_Put");
+	api->commit = dlsym(library, "PMIx_Commit");
+	api->fence = dlsym(library, "PMIx_Fence");
+	api->get = dlsym(library, "PMIx_Get");
+	api->error_string = dlsym(library, "PMIx_Error_string");
+	api->version = dlsym(library, "PMIx_Get_version");
+	return api->init && api->finalize && api->put && api->commit && api->fence && api->get &&
+	       api->error_string && api->version;
+}
+
+static bb_status load(struct own *own, struct bb_error *error)
+{
+	/* Global: its components look for its symbols. It stays: its threads do, too. */
+	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
+	const char *version;
+	size_t length;
+
+	if (!library)
+		return bb_fail(error, BB_EBACKEND, "PMIx cannot be loaded: %s", dlerror());
+	if (!find_functions(&own->api, library))
+		return bb_fail(error, BB_EBACKEND, "PMIx cannot be used: %s", dlerror());
+	version = own->api.version(); /* "OpenPMIx 4.2.2 (PMIx Standard: …", "OpenPMIx 3.2.3, …" */
+	length = strcspn(version, ",(\n");
+	length -= length > 0 && version[length - 1] == ' ';
+	snprintf(own->library, sizeof(own->library), "%.*s", (int)length, version);
+	return BB_OK;
+}
+
+/* ---- the launch ------------------------------------------------------------------------ */
+
+static bb_status failed(struct bb_launch *launch, const char *call, int code)
+{
+	struct own *own = launch->own;
+
+	snprintf(own->cause, sizeof(own->cause), "%s gives %d, %s", call, code,
+		 own->api.error_string(code));
+	launch->cause = own->cause;
+	return BB_EBACKEND;
+}
+
+/* Waits for all processes of the job; with COLLECT for what they put as well. */
+static bb_status fence(struct bb_launch *launch, bool collect)
+{
+	struct bb_pmix_info info = {.key = BB_PMIX_COLLECT_DATA,
+				    .value = {.type = BB_PMIX_BOOL, .data.flag = true}};
+	const int code = ((struct own *)launch->own)->api.fence(NULL, 0, &info, collect ? 1 : 0);
+
+	return code == BB_PMIX_SUCCESS ? BB_OK : failed(launch, "PMIx_Fence", code);
+}
+
+/* BYTES of what process P put under KEY, to DATA. */
+static bb_status get(struct bb_launch *launch, const char *key, int p, void *data, size_t bytes)
+{
+	struct own *own = launch->own;
+	struct bb_pmix_proc from = own->self;
+	struct bb_pmix_value *value = NULL;
+	bb_status status = BB_OK;
+	int code;
+
+	from.rank = (uint32_t)p;
+	code = own->api.get(&from, key, NULL, 0, &value);
+	if (code != BB_PMIX_SUCCESS)
+		return failed(launch, "PMIx_Get", code);
+	if (value->type == BB_PMIX_BYTE_OBJECT && value->data.bytes.size == bytes) {
+		memcpy(data, value->data.bytes.at, bytes);
+	} else {
+		snprintf(own->cause, sizeof(own->cause),
+			 "process %d sent data of another size than the %zu bytes expected", p,
+			 bytes);
+		launch->cause = own->cause;
+		status = BB_EBACKEND;
+	}
+	if (value->type == BB_PMIX_BYTE_OBJECT)
+		free(value->data.bytes.at);
+	free(value);
+	return status;
+}
+
+static bb_status collect(struct bb_launch *launch, const void *mine, size_t bytes, void *all,
+			 bool wanted)
+{
+	struct own *own = launch->own;
+	struct bb_pmix_value value = {.type = BB_PMIX_BYTE_OBJECT,
+				      .data.bytes = {(char *)(uintptr_t)mine, bytes}};
+	char key[BB_PMIX_KEY];
+	bb_status status;
+	int code;
+
+	snprintf(key, sizeof(key), "busbench.%llu", (unsigned long long)own->rounds++);
+	if (bytes == 0)
+		return fence(launch, false);
+	code = own->api.put(BB_PMIX_GLOBAL, key, &value);
+	if (code != BB_PMIX_SUCCESS)
+		return failed(launch, "PMIx_Put", code);
+	code = own->api.commit();
+	if (code != BB_PMIX_SUCCESS)
+		return failed(launch, "PMIx_Commit", code);
+	status = fence(launch, true);
+	for (int p = 0; p < launch->nprocs && wanted && status == BB_OK; p++)
+		status = get(launch, key, p, (char *)all + (size_t)p * bytes, bytes);
+	return status;
+}
+
+static bb_status pmix_all_gather(struct bb_launch *launch, const void *mine, size_t bytes,
+				 void *all)
+{
+	return collect(launch, mine, bytes, all, true);
+}
+
+static bb_status pmix_gather(struct bb_launch *launch, const void *mine, size_t bytes, void *all)
+{
+	return collect(launch, mine, bytes, all, launch->proc == 0);
+}
+
+static bb_status pmix_barrier(struct bb_launch *launch)
+{
+	return fence(launch, false);
+}
+
+static void pmix_close(struct bb_launch *launch)
+{
+	struct own *own = launch->own;
+
+	(void)!fence(launch, false);
+	own->api.finalize(NULL, 0);
+	free(own);
+}
+
+/* ---- opening --------------------------------------------------------------------------- */
+
+/* Processes of the job; 0 and why in *CODE if its server does not say. */
+static uint32_t job_size(struct own *own, int *code)
+{
+	struct bb_pmix_proc job = own->self;
+	struct bb_pmix_value *value = NULL;
+	uint32_t size = 0;
+
+	job.rank = BB_PMIX_RANK_WILDCARD;
+	*code = own->api.get(&job, BB_PMIX_JOB_SIZE, NULL, 0, &value);
+	if (*code != BB_PMIX_SUCCESS)
+		return 0;
+	if (value->type == BB_PMIX_UINT32)
+		size = value->data.uint32;
+	free(value);
+	return size;
+}
+
+static bb_status join(struct bb_launch *launch, struct own *own, struct bb_error *error)
+{
+	int code = own->api.init(&own->self, NULL, 0);
+	uint32_t size;
+
+	if (code != BB_PMIX_SUCCESS)
+		return bb_fail(error, BB_EBACKEND, "%s cannot be started: PMIx_Init gives %d, %s",
+			       own->library, code, own->api.error_string(code));
+	size = job_size(own, &code);
+	if (size == 0 || size > INT_MAX || own->self.rank >= size)
+		return bb_fail(error, BB_EBACKEND,
+			       "%s does not say how many processes the job has: %s", own->library,
+			       own->api.error_string(code));
+	snprintf(own->note, sizeof(own->note),
+		 "%s, the launcher's, because the mpi backend cannot be loaded", own->library);
+	*launch = (struct bb_launch){
+		.proc = (int)own->self.rank,
+		.nprocs = (int)size,
+		.all_gather = pmix_all_gather,
+		.gather = pmix_gather,
+		.barrier = pmix_barrier,
+		.close = pmix_close,
+		.library = own->library,
+		.note = own->note,
+		.own = own,
+	};
+	return BB_OK;
+}
+
+static bb_status pmix_open(struct bb_launch *launch, const struct bb_launch_request *request,
+			   struct bb_error *error)
+{
+	struct own *own = calloc(1, sizeof(*own));
+	bb_status status;
+
+	if (!own)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for the PMIx launch");
+	status = load(own, error);
+	if (status == BB_OK)
+		status = join(launch, own, error);
+	if (status != BB_OK)
+		free(own);
+	return status;
+}
+
+bool bb_launch_pmix_is_offered(void)
+{
+	return getenv("PMIX_NAMESPACE") && getenv("PMIX_RANK");
+}
+
+const struct bb_launch_kind bb_launch_pmix = {
+	.abi = BB_LAUNCH_ABI,
+	.name = "PMIx",
+	.open = pmix_open,
+};
