@@ -434,6 +434,10 @@ static void tell(struct bb_run *run, struct bb_strbuf *out)
 {
 	const struct bb_pairs *pairs = of(run);
 
+	if (pairs->nfindings > 0 && pairs->asked.findings == BB_FINDINGS_REPORT)
+		bb_strbuf_addf(out,
+			       "# findings: %zu, not counted in the verdict (--findings fail)\n",
+			       pairs->nfindings);
 	if (pairs->nunjudged > 0)
 		bb_strbuf_addf(out,
 			       "# not judged: %zu suspect%s, too few undisturbed rounds; repeat "
