@@ -3,6 +3,7 @@
 #include "core/status.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -105,11 +106,8 @@ static bool decode_real(const struct bb_payload_field *f, const char *at, char w
 	return refuse_number(f, why, number);
 }
 
-static bool decode_status(const struct bb_payload_field *f, const char *at,
-			  char why[BB_PAYLOAD_WHY])
+static bool is_status(int64_t value)
 {
-	const int64_t value = read_signed(at, sizeof(int32_t));
-
 	switch (value) {
 	case BB_OK:
 	case BB_EINTERNAL:
@@ -120,8 +118,33 @@ static bool decode_status(const struct bb_payload_field *f, const char *at,
 	case BB_EDATA:
 		return true;
 	default:
-		break;
+		return false;
 	}
+}
+
+static bool is_signal(int64_t value)
+{
+	return value == SIGINT || value == SIGTERM;
+}
+
+static bool decode_signal(const struct bb_payload_field *f, const char *at,
+			  char why[BB_PAYLOAD_WHY])
+{
+	const int64_t value = read_signed(at, sizeof(int32_t));
+
+	if (value == 0 || is_signal(value))
+		return true;
+	snprintf(why, BB_PAYLOAD_WHY, "%s is %" PRId64 ", which ends no run", f->name, value);
+	return false;
+}
+
+static bool decode_status(const struct bb_payload_field *f, const char *at,
+			  char why[BB_PAYLOAD_WHY])
+{
+	const int64_t value = read_signed(at, sizeof(int32_t));
+
+	if (is_status(value) || (f->kind == BB_PAYLOAD_EXIT && is_signal(value - 128)))
+		return true;
 	snprintf(why, BB_PAYLOAD_WHY, "%s is %" PRId64 ", which no exit status of busbench is",
 		 f->name, value);
 	return false;
@@ -162,7 +185,10 @@ static bool decode_field(const struct bb_payload_field *f, char *at, char why[BB
 	case BB_PAYLOAD_TEXT:
 		return decode_text(f, at, why);
 	case BB_PAYLOAD_STATUS:
+	case BB_PAYLOAD_EXIT:
 		return decode_status(f, at, why);
+	case BB_PAYLOAD_SIGNAL:
+		return decode_signal(f, at, why);
 	}
 	return true;
 }

@@ -111,21 +111,11 @@ bb_status bb_assembly_agree(struct bb_assembly *a, bb_status mine)
 	return status == BB_OK ? BB_OK : tell_causes(a, failed, status);
 }
 
-/* 0 … 5, 7, or 128 and a signal. */
-static bool is_exit_status(const void *payload)
-{
-	int32_t exit_status;
-	char why[BB_PAYLOAD_WHY];
-
-	memcpy(&exit_status, payload, sizeof(exit_status));
-	return exit_status > 128 || bb_payload_decode(&bb_payload_status, &exit_status, why);
-}
-
 static const struct bb_payload_field exit_fields[] = {
-	{"the exit status", BB_PAYLOAD_SIGNED, 0, sizeof(int32_t), 1, 0, 0, 128 + 64},
+	{.name = "the exit status", .kind = BB_PAYLOAD_EXIT, .bytes = sizeof(int32_t), .count = 1},
 	{.name = NULL}};
 static const struct bb_payload exit_table = {"an exit status", sizeof(int32_t), exit_fields,
-					     is_exit_status};
+					     NULL};
 
 bb_status bb_assembly_end(struct bb_assembly *a, int *exit_status)
 {

@@ -5,8 +5,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define MOST_SIGNAL 64
-
 void bb_wire_send(struct bb_wire *wire, struct bb_frame *frame, const char *text, size_t length)
 {
 	ssize_t sent;
@@ -35,8 +33,7 @@ static const struct bb_payload_field frame_fields[] = {
 	BB_PAYLOAD_FIELD("the length", BB_PAYLOAD_UNSIGNED, struct bb_frame, length,
 			 .high = BB_NEWS_TEXT - 1),
 	BB_PAYLOAD_FIELD("the status", BB_PAYLOAD_STATUS, struct bb_frame, status),
-	BB_PAYLOAD_FIELD("the signal", BB_PAYLOAD_SIGNED, struct bb_frame, signal,
-			 .high = MOST_SIGNAL),
+	BB_PAYLOAD_FIELD("the signal", BB_PAYLOAD_SIGNAL, struct bb_frame, signal),
 	BB_PAYLOAD_FIELD("the rank", BB_PAYLOAD_SIGNED, struct bb_frame, rank, .high = INT32_MAX),
 	BB_PAYLOAD_FIELD("the mark of who is inside", BB_PAYLOAD_UNSIGNED, struct bb_frame, inside,
 			 .high = 1),

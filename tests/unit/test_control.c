@@ -383,6 +383,7 @@ static const struct rubbish rubbish[] = {
 	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_FAILED, .status = 256}, BB_FRAME_HEAD, true},
 	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_FAILED, .status = 6}, BB_FRAME_HEAD, true},
 	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_LEFT, .signal = 65}, BB_FRAME_HEAD, true},
+	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_LEFT, .signal = 16}, BB_FRAME_HEAD, true},
 	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_ANSWER, .rank = -1}, BB_FRAME_HEAD, true},
 	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_LEFT}, BB_FRAME_HEAD, true},
 	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_LEFT, .signal = -9}, BB_FRAME_HEAD, true},

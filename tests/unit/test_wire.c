@@ -5,6 +5,7 @@
 #include "../fuzz/wire.c"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 
 #include <cmocka.h>
@@ -39,7 +40,7 @@ static size_t write_valid(uint8_t *input, uint64_t *state)
 					 .kind = (uint16_t)(draw(state) % 8),
 					 .length = (uint16_t)(draw(state) % 40),
 					 .status = (int32_t)(draw(state) % 8),
-					 .signal = (int32_t)(draw(state) % 3)};
+					 .signal = (int32_t)(draw(state) % 2) * SIGTERM};
 
 		memcpy(input + size, &frame, BB_FRAME_HEAD);
 		size += BB_FRAME_HEAD + frame.length;

@@ -458,7 +458,7 @@ static void end(struct process *process)
 
 static void test_end(void **state)
 {
-	const int32_t statuses[] = {256, -1, 6, 8, 127, 128, 128 + 65};
+	const int32_t statuses[] = {256, -1, 6, 8, 127, 128, 128 + 9, 128 + 16, 128 + 65};
 	struct process processes[MOST];
 	struct hub hub;
 
