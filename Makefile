@@ -85,8 +85,9 @@ LINK    = $(CC) $(CFLAGS) $(LDFLAGS) $(SAN_FLAGS) -pthread
 # ---- what there is -------------------------------------------------------------------------
 
 BACKENDS := host sim null
-SOURCES  := $(filter-out %/kernels_isa.c src/launch/mpi.c,$(wildcard $(foreach d,core schedules topology launch \
-            backends backends/cpu $(BACKENDS:%=backends/%) harness,src/$(d)/*.c)))
+SOURCES  := $(filter-out %/kernels_isa.c src/launch/mpi.c src/simulator/cluster_file.c,$(wildcard $(foreach d,\
+            core schedules programs topology topology/probes launch simulator backends backends/cpu \
+            $(BACKENDS:%=backends/%) harness/run harness/measure harness/results,src/$(d)/*.c)))
 OBJECTS  := $(SOURCES:%.c=$(B)/%.o) $(ISAS:%=$(B)/src/backends/cpu/kernels_%.o)
 LIB      := $(B)/libbusbench.a
 USES_LIB := $(LIB)
@@ -97,28 +98,30 @@ P2P_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out %_perf.c,$(wildcard src/p2p/
 
 # Training kernels read models, those in a config.json with jansson: left out without it.
 HAVE_JANSSON     := $(call have,jansson)
-TRAINING         := $(if $(HAVE_JANSSON),$(patsubst src/training_kernels/%.c,%,$(wildcard src/training_kernels/*_perf.c)))
-TRAINING_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out %_perf.c,$(wildcard src/training_kernels/*.c src/training_kernels/*/*.c)))
+TRAINING_MAINS   := $(wildcard src/training_kernels/*/*_perf.c)
+TRAINING         := $(if $(HAVE_JANSSON),$(notdir $(TRAINING_MAINS:.c=)))
+TRAINING_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out %_perf.c,$(wildcard src/training_kernels/*.c src/training_kernels/*/*.c \
+                    src/models/*.c)))
 TRAINING_UNITS   := $(addprefix $(B)/tests/,test_models test_buckets test_step_model test_pipeline test_pipeline_search test_pipeline_program test_ddp test_hybrid test_hybrid_program test_moe test_ways test_train test_tensor)
 # Who is to blame when something is slow.
 DIAGNOSE         := $(B)/diagnose
-DIAGNOSE_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out %_main.c,$(wildcard src/acceptance/diagnose*.c)))
+DIAGNOSE_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out %/main.c,$(wildcard src/diagnose/*.c)))
 DIAGNOSE_UNITS   := $(B)/tests/test_diagnose $(B)/tests/test_diagnose_score
 ZERO             := $(if $(HAVE_JANSSON),$(B)/zero_perf)
 BINS             := $(COLLECTIVES:%=$(B)/%) $(PAIRS:%=$(B)/%) $(TRAINING:%=$(B)/%) $(ZERO) $(DIAGNOSE)
 
 # The memory that training and inference take, calculated; of models too.
-MODEL_OBJECTS    := $(filter $(B)/src/training_kernels/models/%,$(TRAINING_OBJECTS))
-MEMORY_OBJECTS   := $(patsubst %.c,$(B)/%.o,$(wildcard src/memory/*.c))
+MODEL_OBJECTS    := $(filter $(B)/src/models/%,$(TRAINING_OBJECTS))
+MEMORY_OBJECTS   := $(patsubst %.c,$(B)/%.o,$(wildcard src/models/memory/*.c))
 MEMORY_TOOL      := $(patsubst %.c,$(B)/%.o,$(wildcard src/memory/tool/*.c))
-ZERO_OBJECTS     := $(patsubst %.c,$(B)/%.o,$(filter-out %_perf.c,$(wildcard src/memory/zero/*.c))) $(B)/src/memory/states.o
+ZERO_OBJECTS     := $(patsubst %.c,$(B)/%.o,$(filter-out %_perf.c,$(wildcard src/memory/zero/*.c))) $(B)/src/models/memory/states.o
 ZERO_UNITS       := $(B)/tests/test_zero
 MODEL_MEMORY     := $(if $(HAVE_JANSSON),$(B)/model_memory)
 MEMORY_UNITS     := $(addprefix $(B)/tests/,test_states test_memory test_training_memory)
 
 # Acceptance tests: profiles are YAML, which only this binary reads; left out without libcyaml.
 HAVE_CYAML         := $(call have,jansson cyaml yaml)
-ACCEPTANCE_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out src/acceptance/diagnose%,$(wildcard src/acceptance/*.c)))
+ACCEPTANCE_OBJECTS := $(patsubst %.c,$(B)/%.o,$(wildcard src/acceptance/*.c))
 ACCEPTANCE_TOOL    := $(patsubst %.c,$(B)/%.o,$(wildcard src/acceptance/tool/*.c))
 ACCEPTANCE         := $(if $(HAVE_CYAML),$(B)/acceptance)
 ACCEPTANCE_UNITS   := $(addprefix $(B)/tests/,test_acceptance test_claims test_normal)
@@ -131,12 +134,12 @@ REFERENCE   := $(B)/docs/reference
 
 # The binary that reads XML files: the only one that needs expat, and left out without it.
 HAVE_EXPAT       := $(call have,expat)
-TOPOLOGY_SOURCES := $(wildcard src/topology/files/*.c src/topology/tool/*.c)
+TOPOLOGY_SOURCES := $(wildcard src/topology/files/*.c src/topology_tool/*.c) src/simulator/cluster_file.c
 TOPOLOGY_OBJECTS := $(TOPOLOGY_SOURCES:%.c=$(B)/%.o)
 TOPOLOGY         := $(if $(HAVE_EXPAT),$(B)/topology)
 
 # The same part of it, for collectives over clusters that files describe: loaded at run time.
-READER_OBJECTS   := $(filter $(B)/src/topology/files/%,$(TOPOLOGY_OBJECTS))
+READER_OBJECTS   := $(filter-out $(B)/src/topology_tool/%,$(TOPOLOGY_OBJECTS))
 
 # Backends loaded at run time; what they need is needed by nothing else.
 HAVE_MPI    := $(if $(filter auto,$(MPI)),$(call have,mpi),$(filter 1,$(MPI)))
@@ -203,8 +206,8 @@ $(B)/src/backends/cpu/kernels_%.o: src/backends/cpu/kernels_isa.c $(B)/flags
 	$(Q)$(COMPILE) $(ISA_$*) -DBB_ISA=$* -c -o $@ $<
 
 # The figures of clusters are part of the program.
-$(B)/src/topology/cluster_figures.o: src/topology/clusters.txt
-$(B)/src/backends/sim/nccl_constants.o: src/backends/sim/nccl.txt
+$(B)/src/simulator/cluster_figures.o: src/simulator/clusters.txt
+$(B)/src/simulator/nccl_constants.o: src/simulator/nccl.txt
 
 $(B)/src/backends/cpu/kernels.o: BB_FLAGS += $(ISAS:%=-DBB_HAVE_ISA_%)
 
@@ -214,9 +217,10 @@ $(LIB): $(OBJECTS) $(B)/objects
 
 $(COLLECTIVES:%=$(B)/%): $(B)/%: $(B)/src/collectives/%.o
 $(PAIRS:%=$(B)/%): $(B)/%: $(B)/src/p2p/%.o $(P2P_OBJECTS)
-$(TRAINING:%=$(B)/%): $(B)/%: $(B)/src/training_kernels/%.o $(TRAINING_OBJECTS) $(MEMORY_OBJECTS)
+$(foreach f,$(TRAINING_MAINS:.c=),$(eval $(B)/$(notdir $(f)): $(B)/$(f).o))
+$(TRAINING:%=$(B)/%): $(TRAINING_OBJECTS) $(MEMORY_OBJECTS)
 $(TRAINING:%=$(B)/%): LDLIBS := $(call link,jansson) $(LDLIBS)
-$(DIAGNOSE): $(B)/src/acceptance/diagnose_main.o $(DIAGNOSE_OBJECTS)
+$(DIAGNOSE): $(B)/src/diagnose/main.o $(DIAGNOSE_OBJECTS)
 $(UNITS): $(B)/tests/%: $(B)/tests/unit/%.o
 $(filter $(DIAGNOSE_UNITS),$(UNITS)) $(REFERENCE): $(DIAGNOSE_OBJECTS)
 $(UNITS): LDLIBS := $(call link,cmocka) $(LDLIBS)
@@ -343,7 +347,7 @@ $(B)/tests/fake/gpu_speed: $(B)/tests/perf/gpu_speed.o $(FAKE_OBJECTS) $(LIB)
 
 # What the driver's library would say of GPUs that are not here; tests name its folder in
 # LD_LIBRARY_PATH.
-$(B)/tests/nvml/libnvidia-ml.so.1: tests/topology/nvml.c src/topology/nvml_api.h $(B)/flags
+$(B)/tests/nvml/libnvidia-ml.so.1: tests/topology/nvml.c src/topology/probes/nvml_api.h $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(COMPILE) $(LDFLAGS) -fPIC -shared -o $@ $<
@@ -427,13 +431,14 @@ fuzz:
 		-print_final_stats=1 $(f) $(CURDIR)/tests/fuzz/seeds/$(f) &&) :
 	$(PYTHON) tests/fuzz/proxy.py --seconds $(FUZZ_SECONDS) $(B)/fuzz
 
-$(B)/topology_fuzz: $(filter-out %/main.o,$(TOPOLOGY_OBJECTS)) $(filter $(B)/src/topology/%,$(OBJECTS))
+$(B)/topology_fuzz: $(filter-out %/main.o,$(TOPOLOGY_OBJECTS)) $(filter $(B)/src/topology/% $(B)/src/simulator/cluster%,$(OBJECTS))
 $(B)/topology_fuzz: LDLIBS += $(call link,expat)
-$(B)/model_fuzz: $(filter %/buckets.o,$(TRAINING_OBJECTS)) $(filter $(B)/src/training_kernels/models/%,$(TRAINING_OBJECTS))
+$(B)/model_fuzz: $(filter %/buckets.o,$(TRAINING_OBJECTS)) $(filter $(B)/src/models/%,$(TRAINING_OBJECTS))
 $(B)/ds_config_fuzz: $(MEMORY_OBJECTS) $(MODEL_OBJECTS)
 $(B)/model_fuzz $(B)/ds_config_fuzz: LDLIBS += $(call link,jansson)
 $(B)/profile_fuzz $(B)/claims_fuzz: $(ACCEPTANCE_OBJECTS) $(filter $(B)/src/topology/%,$(OBJECTS)) \
-                                    $(filter $(B)/src/schedules/%,$(OBJECTS)) $(B)/src/harness/record.o $(B)/src/harness/record_fields.o
+                                    $(filter $(B)/src/schedules/% $(B)/src/simulator/cluster%,$(OBJECTS)) \
+                                    $(B)/src/harness/results/record.o $(B)/src/harness/results/record_fields.o
 $(B)/profile_fuzz $(B)/claims_fuzz: LDLIBS += $(ACCEPTANCE_LIBS)
 $(B)/wire_fuzz $(B)/tests/test_wire: LDFLAGS += -Wl,--wrap=connect
 $(B)/wire_fuzz $(B)/tests/test_wire: $(B)/src/p2p/series.o
@@ -471,8 +476,8 @@ MAKEFLAGS += --no-builtin-rules
 -include $(OBJECTS:.o=.d) $(MPI_OBJECTS:.o=.d) $(TOPOLOGY_OBJECTS:.o=.d) $(TRAINING_OBJECTS:.o=.d) $(MEMORY_OBJECTS:.o=.d) $(MEMORY_TOOL:.o=.d) \
          $(ACCEPTANCE_OBJECTS:.o=.d) $(ACCEPTANCE_TOOL:.o=.d) \
          $(ZERO_OBJECTS:.o=.d) $(B)/src/memory/zero/zero_perf.d \
-         $(TRAINING:%=$(B)/src/training_kernels/%.d) $(FUZZERS:%=$(B)/tests/fuzz/%.d) $(COLLECTIVES:%=$(B)/src/collectives/%.d) \
-         $(PAIRS:%=$(B)/src/p2p/%.d) $(P2P_OBJECTS:.o=.d) $(DIAGNOSE_OBJECTS:.o=.d) $(B)/src/acceptance/diagnose_main.d \
+         $(TRAINING_MAINS:%.c=$(B)/%.d) $(FUZZERS:%=$(B)/tests/fuzz/%.d) $(COLLECTIVES:%=$(B)/src/collectives/%.d) \
+         $(PAIRS:%=$(B)/src/p2p/%.d) $(P2P_OBJECTS:.o=.d) $(DIAGNOSE_OBJECTS:.o=.d) $(B)/src/diagnose/main.d \
          $(UNITS:$(B)/tests/%=$(B)/tests/unit/%.d) $(B)/tests/unit/ranks.d $(B)/tests/unit/oracle.d $(B)/tests/unit/pipelines.d \
          $(PLAYER_OBJECTS:.o=.d) $(B)/docs/reference.d $(B)/tests/perf/host_speed.d $(B)/tests/perf/gpu_speed.d $(NCCL_OBJECTS:.o=.d) $(CUDA_OBJECTS:.o=.d) \
          $(FAKE_OBJECTS:.o=.d) $(FAKE_UNITS:$(B)/tests/%=$(B)/tests/gpu/%.d) $(GPU_TEST_OBJECTS:.o=.d)

@@ -2,21 +2,21 @@
  * reference.c - writes the pages of docs/ that follow from tables in the code: options, records,
  * algorithms.
  */
-#include "acceptance/diagnose.h"
-#include "harness/collective.h"
-#include "harness/compare.h"
-#include "harness/record.h"
-#include "harness/run_counters.h"
+#include "diagnose/diagnose.h"
+#include "harness/measure/collective.h"
+#include "harness/results/compare.h"
+#include "harness/results/record.h"
+#include "harness/run/run_counters.h"
 #include "memory/zero/zero.h"
 #include "p2p/memory.h"
 #include "p2p/pairs.h"
 #include "schedules/explain.h"
-#include "training_kernels/data_parallel.h"
-#include "training_kernels/ddp.h"
-#include "training_kernels/hybrid.h"
-#include "training_kernels/moe.h"
-#include "training_kernels/pipeline.h"
-#include "training_kernels/tensor.h"
+#include "training_kernels/data_parallel/data_parallel.h"
+#include "training_kernels/ddp/ddp.h"
+#include "training_kernels/hybrid/hybrid.h"
+#include "training_kernels/moe/moe.h"
+#include "training_kernels/pipeline/pipeline.h"
+#include "training_kernels/tensor/tensor.h"
 
 #include <stdio.h>
 #include <string.h>

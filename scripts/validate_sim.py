@@ -21,7 +21,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 REFERENCE = os.path.join(ROOT, "reports", "reference")
 CLUSTERS = os.path.join(REFERENCE, "clusters")
 # What holds for all sites.
-GENERAL = (os.path.join(ROOT, "src", "backends", "sim", "nccl.txt"), os.path.join(ROOT, "src", "topology", "clusters.txt"))
+GENERAL = (os.path.join(ROOT, "src", "simulator", "nccl.txt"), os.path.join(ROOT, "src", "simulator", "clusters.txt"))
 LARGE = 256 << 20
 # Of a busbw of two decimals; what is known no better tells nothing.
 COARSE = 0.05

@@ -5,7 +5,7 @@
 
 #include "core/json.h"
 #include "core/version.h"
-#include "harness/record.h"
+#include "harness/results/record.h"
 
 #include <jansson.h>
 #include <math.h>

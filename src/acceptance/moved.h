@@ -6,7 +6,7 @@
 
 #include "acceptance/records.h"
 #include "core/strbuf.h"
-#include "topology/counters.h"
+#include "topology/probes/counters.h"
 
 struct bb_moved {
 	const char *host, *device, *counter; /* the record's */

@@ -6,7 +6,7 @@
 
 #include "acceptance/profile.h"
 #include "core/strbuf.h"
-#include "topology/cluster.h"
+#include "simulator/cluster.h"
 
 /* Words of a command, which ends with NULL; zero-initialise. */
 struct bb_words_list {

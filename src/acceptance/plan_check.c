@@ -4,7 +4,7 @@
 #include "acceptance/plan.h"
 
 #include "core/units.h"
-#include "harness/options_check.h"
+#include "harness/run/options_check.h"
 
 #include <stdio.h>
 #include <string.h>

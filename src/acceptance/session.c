@@ -7,7 +7,7 @@
 #include "core/json.h"
 #include "core/output.h"
 #include "core/standard.h"
-#include "harness/record.h"
+#include "harness/results/record.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,7 @@
 #include "core/json.h"
 #include "core/printable.h"
 #include "core/version.h"
-#include "harness/record.h"
+#include "harness/results/record.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -14,7 +14,7 @@
 #include "core/status.h"
 #include "core/strbuf.h"
 #include "schedules/schedule.h"
-#include "schedules/timeline.h"
+#include "simulator/timeline.h"
 
 #include <stdatomic.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
  * Every rank gives a piece and gets all pieces, in the order of ranks: how sharded parameters
  * are put together before a layer runs.
  */
-#include "harness/harness.h"
+#include "harness/run/harness.h"
 
 int main(int argc, char **argv)
 {

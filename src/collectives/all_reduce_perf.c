@@ -2,7 +2,7 @@
  * Every rank gives a vector and gets the element-wise reduction of all of them: how gradients
  * are averaged in data-parallel training.
  */
-#include "harness/harness.h"
+#include "harness/run/harness.h"
 
 int main(int argc, char **argv)
 {

@@ -2,7 +2,7 @@
  * Every rank has one piece for each other rank, all of one size; piece d of rank s becomes piece s
  * of rank d: a transposition, and how tokens reach their experts.
  */
-#include "harness/harness.h"
+#include "harness/run/harness.h"
 
 int main(int argc, char **argv)
 {

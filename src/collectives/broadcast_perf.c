@@ -1,7 +1,7 @@
 /*
  * Every rank gets what the root has: how initial weights are handed out.
  */
-#include "harness/harness.h"
+#include "harness/run/harness.h"
 
 int main(int argc, char **argv)
 {

@@ -1,7 +1,7 @@
 /*
  * The root gets the pieces of all ranks, in their order.
  */
-#include "harness/harness.h"
+#include "harness/run/harness.h"
 
 int main(int argc, char **argv)
 {

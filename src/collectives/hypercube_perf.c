@@ -1,7 +1,7 @@
 /*
  * An all-gather in log2(n) steps of pairwise exchanges that double: only for n a power of two.
  */
-#include "harness/harness.h"
+#include "harness/run/harness.h"
 
 int main(int argc, char **argv)
 {

@@ -1,7 +1,7 @@
 /*
  * The root gets the element-wise reduction of the vectors of all ranks.
  */
-#include "harness/harness.h"
+#include "harness/run/harness.h"
 
 int main(int argc, char **argv)
 {

@@ -2,7 +2,7 @@
  * The vectors of all ranks are reduced, and each rank gets its own piece of the result: the first
  * half of an all-reduce, and how sharded gradients are summed.
  */
-#include "harness/harness.h"
+#include "harness/run/harness.h"
 
 int main(int argc, char **argv)
 {

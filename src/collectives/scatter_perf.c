@@ -1,7 +1,7 @@
 /*
  * The root has one piece for each rank and hands them out.
  */
-#include "harness/harness.h"
+#include "harness/run/harness.h"
 
 int main(int argc, char **argv)
 {

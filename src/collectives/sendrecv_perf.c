@@ -2,7 +2,7 @@
  * Every rank sends to the next one and receives from the one before, round the ring: what pipeline
  * stages do.
  */
-#include "harness/harness.h"
+#include "harness/run/harness.h"
 
 int main(int argc, char **argv)
 {

@@ -2,7 +2,7 @@
  * How fast memory is: what the cores of each NUMA node read, write and copy per second in the
  * memory of each, and how long a load takes.
  */
-#include "harness/harness.h"
+#include "harness/run/harness.h"
 #include "p2p/memory.h"
 
 int main(int argc, char **argv)

@@ -3,14 +3,14 @@
  */
 #include "p2p/memory.h"
 
-#include "harness/options_check.h"
-#include "topology/machine.h"
+#include "harness/run/options_check.h"
+#include "topology/probes/machine.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define BB_TARGET struct bb_memory_options
-#include "harness/option_rows.h"
+#include "harness/run/option_rows.h"
 
 #define CACHES 4 /* arrays are so many times the last cache, as STREAM has it */
 #define LEAST_BYTES ((uint64_t)64 << 20)

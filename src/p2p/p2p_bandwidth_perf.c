@@ -1,7 +1,7 @@
 /*
  * All pairs of ranks: how fast bytes go from the memory of one to that of the other.
  */
-#include "harness/harness.h"
+#include "harness/run/harness.h"
 #include "p2p/pairs.h"
 
 int main(int argc, char **argv)

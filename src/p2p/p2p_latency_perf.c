@@ -1,7 +1,7 @@
 /*
  * All pairs of ranks: how long a word takes from one to the other, as half a round trip.
  */
-#include "harness/harness.h"
+#include "harness/run/harness.h"
 #include "p2p/pairs.h"
 
 int main(int argc, char **argv)

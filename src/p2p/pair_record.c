@@ -1,7 +1,7 @@
 /*
  * pair_record.c - what a pair's record and a finding's carry: one row a field.
  */
-#include "harness/record_rows.h"
+#include "harness/results/record_rows.h"
 #include "p2p/pairs.h"
 
 #define BB_RECORD bb_pair_record

@@ -4,7 +4,7 @@
 #include "p2p/pairs.h"
 
 #include "core/units.h"
-#include "harness/plugin.h"
+#include "harness/run/plugin.h"
 #include "p2p/memory.h"
 #include "topology/topology.h"
 
@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define BB_TARGET struct bb_pair_options
-#include "harness/option_rows.h"
+#include "harness/run/option_rows.h"
 
 /* A sample is to be long against reading the clock: transfers together this many bytes, words there
    and back this often. */

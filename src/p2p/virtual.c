@@ -5,7 +5,7 @@
  * timed. They meet once more when they are done, and one of them passes the word to the next pair,
  * so that nobody else is at work.
  */
-#include "harness/play.h"
+#include "harness/measure/play.h"
 #include "p2p/pairs.h"
 
 #include <stdio.h>

@@ -10,7 +10,7 @@
 
 #include "core/status.h"
 #include "core/strbuf.h"
-#include "topology/host.h"
+#include "topology/probes/host.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -5,7 +5,7 @@
 #ifndef BB_TRAINING_KERNELS_BUCKETS_H
 #define BB_TRAINING_KERNELS_BUCKETS_H
 
-#include "training_kernels/models/model.h"
+#include "models/model.h"
 
 #define BB_BUCKET_UNLIMITED UINT64_MAX
 

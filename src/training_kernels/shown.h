@@ -4,7 +4,7 @@
 #ifndef BB_TRAINING_KERNELS_SHOWN_H
 #define BB_TRAINING_KERNELS_SHOWN_H
 
-#include "harness/run.h"
+#include "harness/run/run.h"
 
 /*
  * Open RUN's sinks for records of ROWS, without text, and tell of the run, as if it had NRANKS and

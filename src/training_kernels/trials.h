@@ -6,7 +6,7 @@
 #define BB_TRAINING_KERNELS_TRIALS_H
 
 #include "core/stats.h"
-#include "harness/play.h"
+#include "harness/measure/play.h"
 
 #define BB_TRIAL_ROUNDS 5
 #define BB_REFUSAL_TEXT 512

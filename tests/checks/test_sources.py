@@ -10,20 +10,16 @@ import subprocess
 import kit
 from kit import ROOT, add, expect, test
 
-# Folder of src/: the folders it may include beside itself.
-BELOW = {
-    "core": set(),
-    "schedules": {"core"},
-    "topology": {"core"},
-    "launch": {"core"},
-    "backends": {"core", "schedules", "topology"},
-    "harness": {"core", "schedules", "topology", "launch", "backends"},
-    "collectives": {"harness", "schedules"},
-    "p2p": {"core", "topology", "launch", "backends", "harness"},
-    "training_kernels": {"core", "schedules", "topology", "launch", "backends", "harness", "memory"},
-    "memory": {"core", "schedules", "launch", "backends", "harness", "training_kernels"},
-    "acceptance": {"core", "schedules", "topology", "harness"},
-}
+# Folder of src/: its floor. A folder includes what stands on lower floors, never its own floor's neighbours.
+FLOORS = {
+    "core": 1,
+    "schedules": 2, "topology": 2, "models": 2, "launch": 2,
+    "programs": 3,
+    "simulator": 4,
+    "backends": 5,
+    "harness": 6,
+    "collectives": 7, "p2p": 7, "memory": 7, "training_kernels": 7, "diagnose": 7, "acceptance": 7, "topology_tool": 7,
+}  # fmt: skip
 FUNCTION_MOST, FUNCTION_MEDIAN, FUNCTION_P95, FILE_MOST = 80, 15, 45, 600
 BANNED = (
     "strcpy strcat sprintf vsprintf gets atoi atol atoll atof strtok tmpnam mktemp alloca rand srand system popen "
@@ -62,14 +58,11 @@ def upward(path, included):
     folder, target = path.split("/")[1], included.split("/")[0]
     if "/" not in included:
         return "is not named from src/ on"
-    if target != folder and target not in BELOW[folder]:
+    if target != folder and FLOORS[target] >= FLOORS[folder]:
         return f"{folder} knows nothing of {target}"
-    if "/models/" in path and target != "core" and "/models/" not in included:
-        return "models know core alone"
-    if folder == "memory" and target == "training_kernels" and "/models/" not in included:
-        return "memory knows the models alone of training_kernels"
-    if folder == "memory" and "/zero/" not in path and (
-            included.startswith("memory/zero/") or target not in ("core", "memory", "training_kernels")):
+    if folder == "memory" and "/tool/" in path and target not in ("core", "memory", "models"):
+        return "what is calculated needs nothing that measures"
+    if folder == "memory" and "/tool/" in path and included.startswith("memory/zero/"):
         return "what is calculated needs nothing that measures"
     if target == "backends" and included != "backends/backend.h":
         mine = path.split("/")[2] if folder == "backends" else None
@@ -94,17 +87,19 @@ def includes_point_downwards():
 def the_check_of_includes_can_fail():
     for path, included in [
         ("src/core/json.c", "schedules/schedule.h"),
-        ("src/schedules/ring.c", "topology/machine.h"),
+        ("src/schedules/ring.c", "topology/probes/machine.h"),
         ("src/backends/host/p2p.c", "backends/null/null.h"),
         ("src/backends/cpu/memory.c", "backends/host/host.h"),
-        ("src/backends/host/host.c", "launch/launch.h"),
-        ("src/harness/main.c", "backends/host/host.h"),
-        ("src/launch/single.c", "harness/plan.h"),
+        ("src/harness/run/main.c", "backends/host/host.h"),
+        ("src/launch/single.c", "harness/measure/plan.h"),
         ("src/core/json.c", "json.h"),
-        ("src/training_kernels/models/model.c", "training_kernels/buckets.h"),
-        ("src/training_kernels/models/model.c", "harness/options.h"),
-        ("src/memory/states.c", "training_kernels/buckets.h"),
-        ("src/memory/states.c", "harness/run.h"),
+        ("src/models/model.c", "training_kernels/buckets.h"),
+        ("src/models/model.c", "harness/run/options.h"),
+        ("src/models/model.c", "topology/topology.h"),
+        ("src/programs/program.c", "simulator/timeline.h"),
+        ("src/simulator/network.c", "backends/backend.h"),
+        ("src/diagnose/fit.c", "acceptance/plan.h"),
+        ("src/models/memory/states.c", "harness/run/run.h"),
         ("src/memory/tool/zero.c", "memory/zero/ledger.h"),
         ("src/memory/zero/rank.c", "training_kernels/buckets.h"),
     ]:
@@ -151,13 +146,13 @@ def nothing_banned():
     # Libraries neither end the process nor print.
     quiet = re.compile(r"(?<![>.\w])(exit|_exit|quick_exit|printf|puts|putchar|perror)\s*\(")
     for path in paths:
-        if path.startswith("src/") and path != "src/harness/main.c":
+        if path.startswith("src/") and path != "src/harness/run/main.c":
             found += [f"{path}: {m[1]}" for m in quiet.finditer(code(path))]
     expect(not found, "\n".join(found))
 
 
 # Who writes to standard output and error: the last one moves the cursor of a terminal, which is all that does.
-PRINTERS = ("src/core/output.c", "src/core/standard.c", "src/harness/sink.c", "src/harness/ticker.c")
+PRINTERS = ("src/core/output.c", "src/core/standard.c", "src/harness/results/sink.c", "src/harness/run/ticker.c")
 PRINTS = re.compile(r"(?<![>.\w])(fprintf|vfprintf|fputs|fputc|putc|fwrite|dprintf|vdprintf|write_fd)\s*\(")
 
 
@@ -176,7 +171,7 @@ def programs_open_their_descriptors():
         for body in re.findall(r"\nint main\(int argc, char \*\*argv\)\n\{(.*?)\n\}", code(path), re.S):
             first = next(line for line in body.split("\n\n", 1)[-1].splitlines() if line.strip())
             expect(re.search(r"return bb_(\w+_)?main\(", body) or first.strip() == "if (!bb_standard_open())", f"{path}: {first.strip()}")
-    main = code("src/harness/main.c").split("int bb_main(")[1]
+    main = code("src/harness/run/main.c").split("int bb_main(")[1]
     expect("if (!bb_standard_open()" in main, "bb_main does not open descriptors 0 to 2")
 
 
@@ -185,7 +180,7 @@ OPENERS = {
     "src/core/file.c": "reads",
     "src/core/output.c": "writes what a user names",
     "src/core/standard.c": "has descriptors that were closed",
-    "src/harness/plugin.c": "looks at a shared object of busbench's own",
+    "src/harness/run/plugin.c": "looks at a shared object of busbench's own",
     "src/acceptance/session.c": "appends to a list of its own",
     "src/backends/nccl/staged.c": "opens memory of another rank",
 }

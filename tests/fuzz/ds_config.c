@@ -2,7 +2,7 @@
  * ds_config.c - what becomes of anything in a ds_config.json: settings within their limits, or an
  * error.
  */
-#include "memory/ds_config.h"
+#include "models/memory/ds_config.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  */
 #include "topology/bound.h"
 #include "topology/files/files.h"
-#include "topology/tool/print.h"
+#include "topology_tool/print.h"
 
 #include <stdint.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * within its limits, or a refusal with a reason. The first byte says on which way it comes.
  */
 #include "core/version.h"
-#include "harness/world.h"
+#include "harness/run/world.h"
 #include "launch/control_inside.h"
 #include "launch/greet.h"
 #include "p2p/series.h"

@@ -5,8 +5,8 @@
  */
 #include "scripts.h"
 
-#include "harness/harness.h"
-#include "harness/play.h"
+#include "harness/run/harness.h"
+#include "harness/measure/play.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ struct asked {
 };
 
 #define BB_TARGET struct asked
-#include "harness/option_rows.h"
+#include "harness/run/option_rows.h"
 
 static const struct bb_option rows[] = {
 	{CHOICE("kernel", kernel, "ddp", "NAME", kernel_names, "which program")},

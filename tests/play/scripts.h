@@ -5,7 +5,7 @@
 #ifndef BB_TESTS_SCRIPTS_H
 #define BB_TESTS_SCRIPTS_H
 
-#include "schedules/program.h"
+#include "programs/program.h"
 
 #define MOST_RANKS 16
 #define MOST_OPERATIONS 64

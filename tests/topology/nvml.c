@@ -12,7 +12,7 @@
  *   lost=GPU                   does not answer any more
  *   init=CODE                  what nvmlInit returns
  */
-#include "topology/nvml_api.h"
+#include "topology/probes/nvml_api.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #ifndef BB_TESTS_CREWS_H
 #define BB_TESTS_CREWS_H
 
-#include "harness/crew.h"
+#include "harness/run/crew.h"
 #include "processes.h"
 
 #include <setjmp.h>

@@ -5,7 +5,7 @@
 #ifndef BB_TESTS_PIPELINES_H
 #define BB_TESTS_PIPELINES_H
 
-#include "training_kernels/pipeline_order.h"
+#include "training_kernels/pipeline/order.h"
 
 /* With FIRST_WRAPS only the first of as many microbatches as stages is waited for where it goes
    around. *SPAN = the longest of a stage. Returns the time of the last end. */

@@ -2,7 +2,7 @@
 #ifndef BB_TESTS_SCRIPT_H
 #define BB_TESTS_SCRIPT_H
 
-#include "schedules/program.h"
+#include "programs/program.h"
 
 #define SCRIPT_RANKS 16
 #define SCRIPT_GROUPS 4

@@ -1,7 +1,7 @@
 /*
  * What ranks find out of each other when they attend.
  */
-#include "harness/run.h"
+#include "harness/run/run.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* The description of clusters: systems by name, files of figures, ways between ranks. */
-#include "topology/cluster.h"
+#include "simulator/cluster.h"
 
 #include <math.h>
 #include <setjmp.h>

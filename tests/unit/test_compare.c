@@ -1,4 +1,4 @@
-#include "harness/compare.h"
+#include "harness/results/compare.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /*
  * Counters of the network, read from folders that look like those of other hosts.
  */
-#include "topology/counters.h"
+#include "topology/probes/counters.h"
 
 #include <limits.h>
 #include <linux/ethtool.h>

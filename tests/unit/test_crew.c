@@ -2,7 +2,7 @@
  * A crew in several processes: what they exchange, and how all of them end, with one cause told
  * once, when a process fails, dies, hangs or is told to stop.
  */
-#include "harness/crew.h"
+#include "harness/run/crew.h"
 
 #include "crews.h"
 #include "processes.h"

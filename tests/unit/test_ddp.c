@@ -1,7 +1,7 @@
 /*
  * A step with buckets as a program: it keeps the rules, and in virtual time it is the step model.
  */
-#include "training_kernels/ddp_step.h"
+#include "training_kernels/ddp/step.h"
 #include "training_kernels/reduce_time.h"
 #include "training_kernels/step_model.h"
 

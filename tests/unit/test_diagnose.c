@@ -2,9 +2,9 @@
  * Who meets whom, what they do, and the arithmetic of who is to blame. How often that is right:
  * test_diagnose_score.c.
  */
-#include "acceptance/diagnose_parts.h"
-#include "acceptance/diagnose_program.h"
-#include "schedules/program_check.h"
+#include "diagnose/parts.h"
+#include "diagnose/program.h"
+#include "programs/check.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
  * each kind the right answer must come in 95 of 100 draws, and of healthy clusters none is blamed.
  * Prints the table that docs/diagnose.md shows.
  */
-#include "acceptance/diagnose_parts.h"
+#include "diagnose/parts.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

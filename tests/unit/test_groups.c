@@ -1,7 +1,7 @@
 /*
  * The groups of a split world: each one's own time and bandwidth, and which is behind.
  */
-#include "harness/groups.h"
+#include "harness/run/groups.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

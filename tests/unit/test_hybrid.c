@@ -2,7 +2,7 @@
  * Hybrid parallelism: where ranks are, what they send, and which ways of dividing a model fit and
  * are fast. Oracles: BLOOM's published run, DeepSpeed's 32 GPUs, GPT-3's tensor parallelism.
  */
-#include "training_kernels/hybrid_plan.h"
+#include "training_kernels/hybrid/plan.h"
 
 #include <math.h>
 #include <setjmp.h>

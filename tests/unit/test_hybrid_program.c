@@ -2,9 +2,9 @@
  * Steps of hybrid parallelism as programs: they keep the rules, do what the plan's formulas count,
  * and take in virtual time what follows by hand.
  */
-#include "training_kernels/hybrid_plan.h"
-#include "training_kernels/hybrid_program.h"
-#include "schedules/timeline.h"
+#include "training_kernels/hybrid/plan.h"
+#include "training_kernels/hybrid/program.h"
+#include "simulator/timeline.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /*
  * What links allow the ranks of a run.
  */
-#include "harness/light.h"
+#include "harness/measure/light.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -9,10 +9,10 @@
 #include "core/json.h"
 #include "core/option.h"
 #include "core/strbuf.h"
-#include "harness/compare.h"
-#include "harness/pattern.h"
-#include "harness/plan.h"
-#include "harness/sink.h"
+#include "harness/results/compare.h"
+#include "harness/measure/pattern.h"
+#include "harness/measure/plan.h"
+#include "harness/results/sink.h"
 
 #include <pthread.h>
 #include <setjmp.h>

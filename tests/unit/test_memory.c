@@ -2,10 +2,10 @@
  * Inference, DeepSpeed's estimates, quantisation and checkpointing: published figures, round trips,
  * and gradients that recomputation does not change.
  */
-#include "memory/checkpoint.h"
-#include "memory/deepspeed.h"
-#include "memory/inference.h"
-#include "memory/quantise.h"
+#include "models/memory/checkpoint.h"
+#include "models/memory/deepspeed.h"
+#include "models/memory/inference.h"
+#include "models/memory/quantise.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -2,7 +2,7 @@
  * How much memory is left, in trees of files as the kernel shows them: of cgroups of version 1 and
  * 2, in and out of containers, and under Slurm.
  */
-#include "topology/memory.h"
+#include "topology/probes/memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
  * Models: counts that are published, formulas that are, the order of the backward pass; and
  * config.json files, good and bad.
  */
-#include "training_kernels/models/model.h"
+#include "models/model.h"
 
 #include <math.h>
 #include <setjmp.h>

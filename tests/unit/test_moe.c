@@ -2,8 +2,8 @@
  * Mixtures of experts: shares of experts, what is dropped, bytes of published models, and the layer
  * as a program.
  */
-#include "schedules/timeline.h"
-#include "training_kernels/moe_program.h"
+#include "simulator/timeline.h"
+#include "training_kernels/moe/program.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -2,7 +2,7 @@
  * The model of NCCL: its formulas, what it chooses, and what none of its times may break. How near
  * it comes to measurements is another test's affair (cli/test_validation).
  */
-#include "backends/sim/nccl_constants.h"
+#include "simulator/nccl_constants.h"
 
 #include "core/settings.h"
 

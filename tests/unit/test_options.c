@@ -1,4 +1,4 @@
-#include "harness/collective.h"
+#include "harness/measure/collective.h"
 
 #include <limits.h>
 #include <setjmp.h>

@@ -2,7 +2,7 @@
  * Pipelines as programs: they keep the rules, take the time that their order takes, and bring about
  * what one rank makes alone, unless two passes are swapped.
  */
-#include "training_kernels/pipeline.h"
+#include "training_kernels/pipeline/pipeline.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-#include "harness/plan.h"
+#include "harness/measure/plan.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

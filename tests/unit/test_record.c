@@ -1,4 +1,4 @@
-#include "harness/record.h"
+#include "harness/results/record.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

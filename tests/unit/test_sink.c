@@ -1,4 +1,4 @@
-#include "harness/sink.h"
+#include "harness/results/sink.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "harness/split.h"
+#include "harness/run/split.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

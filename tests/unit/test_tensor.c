@@ -2,9 +2,9 @@
  * Split parts as programs: they keep the rules, send what the formulas say, and keep what they say;
  * and the unsplit part, which they are held against, has the gradients of what it computes.
  */
-#include "memory/activations.h"
-#include "training_kernels/tensor.h"
-#include "training_kernels/tensor_state.h"
+#include "models/memory/activations.h"
+#include "training_kernels/tensor/tensor.h"
+#include "training_kernels/tensor/state.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* Virtual time of programs: of training steps, pipelines and servers, against closed forms. */
-#include "schedules/timeline.h"
+#include "simulator/timeline.h"
 #include "links.h"
 #include "script.h"
 

@@ -2,9 +2,9 @@
  * test_topology_sources.c - this machine, and what sysfs says, from a tree made for the purpose.
  */
 #include "topology/build.h"
-#include "topology/machine.h"
+#include "topology/probes/machine.h"
 #include "topology/rates.h"
-#include "topology/sysfs.h"
+#include "topology/probes/sysfs.h"
 
 #include <fcntl.h>
 #include <ftw.h>

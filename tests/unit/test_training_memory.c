@@ -1,7 +1,7 @@
 /*
  * Activations, whole training runs and what fits: the published formulas and figures.
  */
-#include "memory/fits.h"
+#include "models/memory/fits.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
-#include "harness/world.h"
+#include "harness/run/world.h"
 
 #include "core/clock.h"
-#include "harness/guard.h"
+#include "harness/run/guard.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

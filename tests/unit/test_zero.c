@@ -3,7 +3,7 @@
  * and gradients of which all sums are exact.
  */
 #include "core/scalar.h"
-#include "memory/states.h"
+#include "models/memory/states.h"
 #include "memory/zero/adam.h"
 #include "memory/zero/data.h"
 #include "memory/zero/ledger.h"

@@ -11,8 +11,8 @@
 #include "core/output.h"
 #include "core/printable.h"
 #include "core/units.h"
-#include "harness/plugin.h"
-#include "harness/record.h"
+#include "harness/run/plugin.h"
+#include "harness/results/record.h"
 
 #include <errno.h>
 #include <jansson.h>

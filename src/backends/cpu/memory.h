@@ -6,7 +6,7 @@
 #define BB_BACKENDS_CPU_MEMORY_H
 
 #include "backends/backend.h"
-#include "topology/machine.h"
+#include "topology/probes/machine.h"
 
 /* *LOCATION = CORE (an index) of MACHINE in this process; UNBOUND: what its name ends with where
    the rank need not stay there, "" where it does. */

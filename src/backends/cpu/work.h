@@ -7,7 +7,7 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/kernels.h"
-#include "topology/machine.h"
+#include "topology/probes/machine.h"
 
 int bb_cpu_spaces(const struct bb_machine *machine);
 void bb_cpu_space_name(const struct bb_machine *machine, int space, char name[BB_SPACE_TEXT]);

@@ -17,8 +17,8 @@
 #include "backends/cpu/executor.h"
 #include "backends/cpu/memory.h"
 #include "backends/cpu/queue.h"
-#include "topology/machine.h"
-#include "topology/memory.h"
+#include "topology/probes/machine.h"
+#include "topology/probes/memory.h"
 
 #include <pthread.h>
 

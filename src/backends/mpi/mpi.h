@@ -22,8 +22,8 @@
 #include "backends/cpu/memory.h"
 #include "backends/cpu/queue.h"
 #include "backends/mpi/compat.h"
-#include "topology/machine.h"
-#include "topology/memory.h"
+#include "topology/probes/machine.h"
+#include "topology/probes/memory.h"
 
 /* ---- datatypes and operations (types.c) ------------------------------------------------- */
 

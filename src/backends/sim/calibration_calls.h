@@ -5,7 +5,7 @@
 #define BB_BACKENDS_SIM_CALIBRATION_CALLS_H
 
 #include "backends/backend.h"
-#include "backends/sim/calibration.h"
+#include "simulator/calibration.h"
 
 /* Set CALL's schedule, to that of NAME or (NULL) the fastest, and how long its messages are: as
    they were when it was measured. */

@@ -6,8 +6,8 @@
 #define BB_BACKENDS_SIM_NCCL_CALLS_H
 
 #include "backends/backend.h"
-#include "backends/sim/nccl_constants.h"
-#include "backends/sim/nccl_shape.h"
+#include "simulator/nccl_constants.h"
+#include "simulator/nccl_shape.h"
 
 /* Those of the nccl backend; ends with name NULL. */
 extern const struct bb_native bb_sim_nccl_natives[];

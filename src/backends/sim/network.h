@@ -6,7 +6,7 @@
 #define BB_BACKENDS_SIM_NETWORK_H
 
 #include "backends/backend.h"
-#include "topology/cluster.h"
+#include "simulator/cluster.h"
 
 struct bb_network {
 	struct bb_fabric fabric;

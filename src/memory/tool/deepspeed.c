@@ -1,7 +1,7 @@
 /*
  * deepspeed.c - DeepSpeed's estimates.
  */
-#include "memory/deepspeed.h"
+#include "models/memory/deepspeed.h"
 #include "memory/tool/tool.h"
 
 static const struct {

@@ -1,7 +1,7 @@
 /*
  * fit.c - which ways of dividing a training run fit.
  */
-#include "memory/fits.h"
+#include "models/memory/fits.h"
 #include "memory/tool/tool.h"
 
 #define ROWS 24

@@ -1,7 +1,7 @@
 /*
  * infer.c - inference.
  */
-#include "memory/inference.h"
+#include "models/memory/inference.h"
 #include "memory/tool/tool.h"
 
 struct parts {

@@ -3,7 +3,7 @@
  * those that compute again, taking turns.
  */
 #include "core/stats.h"
-#include "memory/checkpoint.h"
+#include "models/memory/checkpoint.h"
 #include "memory/tool/tool.h"
 
 #include <inttypes.h>

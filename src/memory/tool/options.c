@@ -1,8 +1,8 @@
 /*
  * options.c - the options of model_memory.
  */
-#include "memory/activations.h"
-#include "memory/quantise.h"
+#include "models/memory/activations.h"
+#include "models/memory/quantise.h"
 #include "memory/tool/tool.h"
 
 #define MOST_RANKS (1 << 20)

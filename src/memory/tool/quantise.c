@@ -1,7 +1,7 @@
 /*
  * quantise.c - a tensor in integers and back.
  */
-#include "memory/quantise.h"
+#include "models/memory/quantise.h"
 #include "memory/tool/tool.h"
 
 #include <errno.h>

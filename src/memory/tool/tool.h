@@ -14,7 +14,7 @@
 
 #include "core/json.h"
 #include "core/option.h"
-#include "memory/training.h"
+#include "models/memory/training.h"
 
 struct options {
 	const char *model, *ds_config, *values, *json;

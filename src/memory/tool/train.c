@@ -1,7 +1,7 @@
 /*
  * train.c - one training run, category by category.
  */
-#include "memory/ds_config.h"
+#include "models/memory/ds_config.h"
 #include "memory/tool/tool.h"
 
 #include <string.h>

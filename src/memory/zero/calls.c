@@ -3,7 +3,7 @@
  */
 #include "memory/zero/rank.h"
 
-#include "harness/plan.h"
+#include "harness/measure/plan.h"
 
 #include <stdio.h>
 #include <stdlib.h>

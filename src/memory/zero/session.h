@@ -1,9 +1,9 @@
 /*
  * session.h - one driver's way through all stages.
  *
- *   zero_drive.c    stage by stage
- *   zero_check.c    what became of the parameters
- *   zero_deliver.c  records of it
+ *   drive.c         stage by stage
+ *   check.c         what became of the parameters
+ *   deliver.c       records of it
  */
 #ifndef BB_MEMORY_ZERO_SESSION_H
 #define BB_MEMORY_ZERO_SESSION_H

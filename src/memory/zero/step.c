@@ -11,7 +11,7 @@
  *             pass, the next one's meanwhile, and freed afterwards
  */
 #include "core/clock.h"
-#include "harness/play.h"
+#include "harness/measure/play.h"
 #include "memory/zero/adam.h"
 #include "memory/zero/rank.h"
 

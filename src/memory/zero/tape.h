@@ -7,7 +7,7 @@
 #define BB_MEMORY_ZERO_TAPE_H
 
 #include "backends/backend.h"
-#include "schedules/program.h"
+#include "programs/program.h"
 
 /* The part of a step that an operation belongs to. */
 enum bb_zero_phase {

@@ -1,6 +1,6 @@
 #include "memory/zero/units.h"
 
-#include "memory/states.h"
+#include "models/memory/states.h"
 
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
 #define BB_MEMORY_ZERO_UNITS_H
 
 #include "core/status.h"
-#include "training_kernels/models/model.h"
+#include "models/model.h"
 
 #define BB_ZERO_SIZE_UNITS 32 /* of a size of which no more is known */
 

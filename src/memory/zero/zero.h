@@ -3,22 +3,22 @@
  * byte by byte, its result checked bit by bit.
  *
  *   zero.c           the benchmark: what it can do, how it begins and ends
- *   zero_options.c   its options
+ *   options.c        its options
  *   units.c          a model's layers, and where they lie in the rows of a rank
  *   ledger.c         memory, booked by what it holds
  *   data.c adam.c    what is trained, and its arithmetic
  *   rank.c           what a rank holds under a stage
  *   calls.c          the collectives of a step
  *   step.c           a step; tape.c in virtual time
- *   zero_drive.c     what every driver does: stage by stage, timed and verified
- *   zero_check.c     what became of the parameters
- *   zero_deliver.c   what comes of it; zero_record.c its fields, zero_text.c the table
+ *   drive.c          what every driver does: stage by stage, timed and verified
+ *   check.c          what became of the parameters
+ *   deliver.c        what comes of it; record.c its fields, text.c the table
  */
 #ifndef BB_MEMORY_ZERO_ZERO_H
 #define BB_MEMORY_ZERO_ZERO_H
 
-#include "harness/run.h"
-#include "memory/states.h"
+#include "harness/run/run.h"
+#include "models/memory/states.h"
 #include "memory/zero/data.h"
 
 enum bb_zero_overlap { BB_ZERO_OVERLAP_ON, BB_ZERO_OVERLAP_OFF };

@@ -13,8 +13,8 @@
 #ifndef BB_TRAINING_KERNELS_WAYS_WAY_H
 #define BB_TRAINING_KERNELS_WAYS_WAY_H
 
-#include "schedules/program.h"
-#include "schedules/timeline.h"
+#include "programs/program.h"
+#include "simulator/timeline.h"
 
 /* What an operation is; its item says of whom or what. */
 enum bb_way_work {

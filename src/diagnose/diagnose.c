@@ -1,0 +1,140 @@
+#include "diagnose/diagnose.h"
+
+#define BB_TARGET struct bb_diagnose_options
+#include "harness/run/option_rows.h"
+
+/* What the programs themselves contain. */
+#define PLANTED                                                                                    \
+	(1u << BB_FAULT_SLOW | 1u << BB_FAULT_SLOW_LINK | 1u << BB_FAULT_SLOW_NODE |               \
+	 1u << BB_FAULT_FLAPPING_NODE | 1u << BB_FAULT_FLAPPING_LINK | 1u << BB_FAULT_LATE)
+
+const struct bb_option bb_diagnose_rows[] = {
+	{FLAG("quick", 0, quick,
+	      "a sample of the pairs: cost linear in the nodes; the default above 32"),
+	 .section = "Diagnosis"},
+	{FLAG("full", 0, full, "all pairs; the default up to 32 nodes")},
+	{INT("partners", 0, partners, "12", "N", 2, 1024,
+	     "that each node meets in the survey; with fewer nodes as many meetings")},
+	{ROW(BB_OPT_PERCENT, "tolerance", 0, tolerance, "20%", "P%",
+	     "of its speed that may be missing before something counts as slow")},
+	{INT("node-ranks", 0, node_ranks, "0", "N", 0, BB_MOST_RAILS,
+	     "ranks in a row that are a node, a divisor of all; 0: those of a host, or each by "
+	     "itself")},
+	{INT("steps", 0, steps, "20", "N", 0, 100000,
+	     "of work and a collective, to see who comes last; 0: none")},
+	{SIZE("minbytes", 'b', bytes, "1M", "size of a large message")},
+	{INT("iters", 'n', large, "5", "N", 1, 10000,
+	     "large messages of each direction in a round; the median counts")},
+	{.name = NULL},
+};
+
+static bb_status check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
+		       const struct bb_environment *environment, struct bb_error *error)
+{
+	const struct bb_diagnose_options *a = own;
+
+	const char *sweeps = o->max_bytes_given     ? "-e"
+			     : o->step_bytes_given  ? "-i"
+			     : o->step_factor_given ? "-f"
+						    : NULL;
+
+	if (sweeps)
+		return bb_fail(error, BB_EUSAGE,
+			       "%s: large messages have one size, that of -b; leave it out",
+			       sweeps);
+	if (a->quick && a->full)
+		return bb_fail(error, BB_EUSAGE, "--quick and --full: give one of them");
+	if (a->tolerance >= 1)
+		return bb_fail(error, BB_EUSAGE,
+			       "--tolerance %g%%: nothing is slower than with none of its speed; "
+			       "give less than 100%%, as in 20%%",
+			       100 * a->tolerance);
+	if (o->fault.factor > 0 && o->config.link_rate == 0 && !o->config.flawed &&
+	    !(o->cluster_text && o->fault.kind == BB_FAULT_SLOW_LINK))
+		return bb_fail(
+			error, BB_EUSAGE,
+			"--fault %s: the factor is of the time that --link says; give --link "
+			"RATE,LATENCY too, as in --link 1GB/s,50us",
+			o->fault_text);
+	if (!o->backend->send && !(o->backend->capabilities & BB_CAP_VIRTUAL))
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "the %s backend passes no messages between two ranks",
+			       o->backend->name);
+	if (o->backend->capabilities & BB_CAP_FREE_COST &&
+	    !(o->backend->capabilities & BB_CAP_VIRTUAL))
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "the %s backend takes no time: there is nothing to diagnose",
+			       o->backend->name);
+	return BB_OK;
+}
+
+/* --node-ranks that leaves ranks over: what would not. */
+static bb_status refuse_nodes(struct bb_run *run, int64_t asked)
+{
+	struct bb_strbuf fit = {0};
+	bb_status status;
+
+	for (int n = 1; n <= BB_MOST_RAILS && n <= run->world.nranks; n++)
+		if (run->world.nranks % n == 0)
+			bb_strbuf_addf(&fit, n == 1 ? "%d" : ", %d", n);
+	status = bb_fail(&run->error, BB_EUSAGE,
+			 "--node-ranks %lld: %d ranks are no whole number of such nodes; these "
+			 "divide them: %s",
+			 (long long)asked, run->world.nranks, bb_strbuf_text(&fit));
+	bb_strbuf_free(&fit);
+	return status;
+}
+
+static bb_status plan(struct bb_run *run)
+{
+	const struct bb_diagnose *d = run->own;
+	const int64_t node_ranks = d->asked.node_ranks;
+
+	if (node_ranks > 0 && run->world.nranks % node_ranks != 0)
+		return refuse_nodes(run, node_ranks);
+
+	run->record.iters = d->asked.large;
+	run->record.warmup_iters = 1;
+	run->record.check = BB_ABSENT;
+	if (d->asked.bytes > run->memory / (uint64_t)run->world.nlocal)
+		return bb_fail(&run->error, BB_EUSAGE,
+			       "-b: messages of that size do not fit into the memory of %d ranks",
+			       run->world.nlocal);
+	return BB_OK;
+}
+
+static bool judge(struct bb_run *run, const char **verdict)
+{
+	const struct bb_diagnose *d = run->own;
+
+	*verdict = "culprit found";
+	return d->culprits == 0;
+}
+
+static void list(struct bb_strbuf *out)
+{
+	for (int i = 0; i < BB_CODES; i++)
+		bb_strbuf_addf(out, "    %-26s %s\n", bb_diagnose_codes[i].code,
+			       bb_diagnose_codes[i].brief);
+}
+
+/* A driver's session is its own. */
+static void close_diagnose(struct bb_run *run)
+{
+}
+
+const struct bb_benchmark bb_diagnose_benchmark = {
+	.brief = "When something is slow: which node, which rail, which link, and who comes last.",
+	.own_bytes = sizeof(struct bb_diagnose),
+	.options = bb_diagnose_rows,
+	.faults = PLANTED | 1u << BB_FAULT_DIE,
+	.queues = true,
+	.check = check,
+	.list = list,
+	.open_text = bb_diagnose_text_open,
+	.rows = &bb_record_node,
+	.plan = plan,
+	.drive = bb_diagnose_drive,
+	.judge = judge,
+	.close = close_diagnose,
+};

@@ -1,0 +1,481 @@
+/*
+ * drive.c - what every driver does: a round to see what it costs, the survey, steps, and
+ * whoever is suspected once more; what is judged is judged on rank 0.
+ */
+#include "diagnose/diagnose.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FULL_UP_TO 32 /* nodes */
+#define BLIND 10      /* times as long must take what is to be seen: then nobody can be judged */
+
+static bb_status no_memory(const struct bb_examiner *s)
+{
+	return bb_fail(&s->run->error, BB_EINTERNAL, "out of memory for the diagnosis");
+}
+
+static bool leads(const struct bb_examiner *s)
+{
+	return bb_driver_leads(s->driver);
+}
+
+#define MOST_TIMES (1 << 20) /* that a suspect is measured alone */
+
+/* ---- what rank 0 decides, and all do -------------------------------------------------------- */
+
+/* COUNT payloads at DATA become rank 0's on all ranks. Collective. */
+static bb_status follow(struct bb_examiner *s, const struct bb_payload *table, void *data,
+			size_t count)
+{
+	const void *all;
+	bb_status status = bb_crew_gather(s->driver, table, data, count, &all);
+
+	if (status == BB_OK)
+		memcpy(data, all, count * table->bytes);
+	return status;
+}
+
+/* Likewise COUNT of BYTES each that are numbers, 0 … MOST. */
+static bb_status follow_numbers(struct bb_examiner *s, const char *name, int64_t most, void *data,
+				size_t bytes, size_t count)
+{
+	const struct bb_payload_field fields[] = {
+		{name, BB_PAYLOAD_UNSIGNED, 0, bytes, 1, 0, 0, most}, {.name = NULL}};
+
+	return follow(s, &(struct bb_payload){name, bytes, fields, NULL}, data, count);
+}
+
+static bb_status follow_pairs(struct bb_examiner *s, struct bb_suspects *suspects)
+{
+	const int nodes = s->ports.nodes;
+	const struct bb_payload_field fields[] = {
+		BB_PAYLOAD_FIELD("a node", BB_PAYLOAD_SIGNED, struct bb_suspect_pair, a,
+				 .high = nodes - 1),
+		BB_PAYLOAD_FIELD("its peer", BB_PAYLOAD_SIGNED, struct bb_suspect_pair, b,
+				 .high = nodes - 1),
+		{.name = NULL}};
+	const struct bb_payload table = {"a suspected pair", sizeof(struct bb_suspect_pair), fields,
+					 NULL};
+
+	return follow(s, &table, suspects->pairs, (size_t)suspects->npairs);
+}
+
+static bb_status follow_lone(struct bb_examiner *s, struct bb_lone *list, int n)
+{
+	const int nodes = s->ports.nodes, rails = s->ports.rails;
+	const struct bb_payload_field fields[] = {
+		/* A rail of all nodes needs another one to be compared with. */
+		BB_PAYLOAD_FIELD("the node", BB_PAYLOAD_SIGNED, struct bb_lone, node,
+				 .low = rails > 1 ? -1 : 0, .high = nodes - 1),
+		BB_PAYLOAD_FIELD("its peer", BB_PAYLOAD_SIGNED, struct bb_lone, peer, .low = -1,
+				 .high = nodes - 1),
+		BB_PAYLOAD_FIELD("the rail", BB_PAYLOAD_SIGNED, struct bb_lone, rail,
+				 .low = BB_EACH_RAIL, .high = rails - 1),
+		{.name = NULL}};
+	const struct bb_payload table = {"what to measure alone", sizeof(struct bb_lone), fields,
+					 NULL};
+
+	return follow(s, &table, list, (size_t)n);
+}
+
+static bb_status share_suspects(struct bb_examiner *s, struct bb_suspects *suspects)
+{
+	const size_t nodes = (size_t)s->ports.nodes;
+	bb_status status;
+
+	if (!suspects->standing) {
+		suspects->nodes = s->ports.nodes;
+		suspects->standing = calloc(nodes, 1);
+		if (!suspects->standing)
+			return no_memory(s);
+	}
+	status = follow_numbers(s, "a standing", BB_SUSPECT, suspects->standing, 1, nodes);
+	if (status == BB_OK)
+		status = follow_numbers(s, "the number of pairs", BB_MOST_PAIRS, &suspects->npairs,
+					sizeof(suspects->npairs), 1);
+	if (status == BB_OK)
+		status = follow_numbers(s, "the mark of rails", 1, &suspects->rails,
+					sizeof(suspects->rails), 1);
+	if (status == BB_OK && suspects->npairs > 0)
+		status = follow_pairs(s, suspects);
+	return status;
+}
+
+/* ---- ways ----------------------------------------------------------------------------------- */
+
+/* Rank 0: where nodes are that are ranks of one host: where their first ones are. */
+static bb_status find_places(struct bb_examiner *s)
+{
+	const struct bb_rank_info *infos = s->run->infos;
+
+	if (bb_examiner_is_virtual(s) ||
+	    strcmp(infos[0].location.host, infos[s->run->world.nranks - 1].location.host) != 0)
+		return BB_OK;
+	s->places = calloc((size_t)s->ports.nodes, sizeof(*s->places));
+	if (!s->places)
+		return no_memory(s);
+	for (int i = 0; i < s->ports.nodes; i++) {
+		const int first = s->ports.rank[i * s->ports.rails];
+
+		s->places[i] =
+			(struct bb_spot){infos[first].location.device, infos[first].location.numa};
+	}
+	return BB_OK;
+}
+
+/* Rank 0: as if all ways of STAGE were alike. */
+static void level(struct bb_examiner *s, struct bb_measuring *stage)
+{
+	for (int q = 0; q < BB_QUANTITIES; q++) {
+		const struct bb_measured m = bb_measuring_of(s, stage, q);
+
+		if (s->places)
+			bb_level_apply(s->level[q], &m, s->places, stage->even[q]);
+		bb_parts_apply(&s->parts[q], &m, stage->even[q]);
+	}
+}
+
+static bb_status find_level(struct bb_examiner *s)
+{
+	bb_status status = find_places(s);
+
+	for (int q = 0; q < BB_QUANTITIES && s->places && status == BB_OK; q++) {
+		const struct bb_measured m = bb_measuring_of(s, &s->survey, q);
+
+		if (bb_level_find(s->level[q], &m, s->places) != BB_OK)
+			status = no_memory(s);
+	}
+	return status;
+}
+
+/* ---- the survey ----------------------------------------------------------------------------- */
+
+static bool is_full(const struct bb_examiner *s)
+{
+	const struct bb_diagnose_options *a = &s->diagnose->asked;
+
+	return a->full || (!a->quick && s->ports.nodes <= FULL_UP_TO);
+}
+
+/* What STAGE, a first round, tells. All of a survey wait for the slowest pair. */
+static struct bb_pilot pilot_of(const struct bb_examiner *s, const struct bb_measuring *stage)
+{
+	const struct bb_measured words = bb_measuring_of(s, stage, BB_LATENCY);
+	const struct bb_measured large = bb_measuring_of(s, stage, BB_BANDWIDTH);
+	const double asked = 1 + (double)s->diagnose->asked.large;
+	struct bb_pilot p = {.round_s = stage->seconds};
+
+	for (int node = 0; node < s->ports.nodes; node++)
+		for (int k = 0; k < s->ports.rails; k++) {
+			const int ends[2] = {node, bb_rounds_partner(&stage->rounds, 0, node)};
+			double pair_s = 0;
+
+			for (int i = 0; i < 2 && ends[1] != BB_NO_PEER; i++)
+				pair_s += BB_SMALL_ASKED *
+						  exp(bb_measured_at(&words, 0, ends[i], k)) +
+					  asked * exp(bb_measured_at(&large, 0, ends[i], k));
+			p.round_s = fmax(p.round_s, pair_s);
+			p.word_s = fmax(p.word_s, exp(bb_measured_at(&words, 0, node, k)) / 2);
+		}
+	return p;
+}
+
+/* One round, to say what all of them will take. */
+static bb_status pilot(struct bb_examiner *s)
+{
+	struct bb_measuring stage = {0};
+	bb_status status = bb_rounds_survey(&stage.rounds, s->ports.nodes, 1, false,
+					    (uint64_t)s->run->options.seed);
+
+	if (status != BB_OK)
+		status = no_memory(s);
+	if (status == BB_OK)
+		status = bb_measuring_play(s, &stage, "a first round");
+	if (status == BB_OK && leads(s)) {
+		const struct bb_pilot p = pilot_of(s, &stage);
+
+		status = bb_diagnose_announce(s, &p);
+	}
+	bb_measuring_free(&stage);
+	return status;
+}
+
+/* Rank 0: the logarithm of the factor below which nobody is slow in quantity Q. Where ranks share
+   processors, how long a rank is at work depends on who shares its own; what --link adds does not.
+ */
+static double find_floor(const struct bb_examiner *s, int q)
+{
+	const struct bb_backend_config *c = &s->run->options.config;
+	const struct bb_polish *fit = &s->views[q].fit;
+	const double bytes = q == BB_BANDWIDTH ? (double)s->diagnose->asked.bytes : 0;
+	double base[BB_MOST_RAILS], usual, planned = 0;
+
+	if (!bb_examiner_is_crowded(s))
+		return 0;
+	memcpy(base, fit->base, (size_t)fit->rails * sizeof(*base));
+	if (c->link_rate > 0)
+		/* It is asked for by a message, and comes by another. */
+		planned = 2 * c->link_latency + bytes / c->link_rate;
+	usual = exp(bb_low_median(base, (size_t)fit->rails));
+	return log(bb_slow_factor(BB_CROWDED, usual, planned));
+}
+
+/* Rank 0: what the survey says, between parts of the network as well. */
+static bb_status view(struct bb_examiner *s, int q)
+{
+	const struct bb_measured m = bb_measuring_of(s, &s->survey, q);
+	const double tolerance = s->diagnose->asked.tolerance;
+
+	if (bb_view_make(&s->views[q], &m, tolerance) != BB_OK)
+		return no_memory(s);
+	s->views[q].floor = find_floor(s, q);
+	if (s->views[q].floor == 0 && bb_parts_find(&s->parts[q], &s->views[q]) != BB_OK)
+		return no_memory(s);
+	if (s->views[q].floor == 0 && s->parts[q].n == 0)
+		return BB_OK;
+	bb_parts_apply(&s->parts[q], &m, s->survey.even[q]);
+	bb_polish_free(&s->views[q].fit);
+	return bb_view_make(&s->views[q], &m, tolerance) == BB_OK ? BB_OK : no_memory(s);
+}
+
+static bb_status survey(struct bb_examiner *s, struct bb_suspects *suspects)
+{
+	bb_status status = bb_measuring_play(s, &s->survey, "the survey");
+
+	if (status != BB_OK || !leads(s))
+		return status;
+	BB_TRY(status, find_level(s), out);
+	level(s, &s->survey);
+	for (int q = 0; q < BB_QUANTITIES; q++)
+		BB_TRY(status, view(s, q), out);
+	if (bb_suspect(suspects, s->views, BB_QUANTITIES) != BB_OK)
+		status = no_memory(s);
+out:
+	return status;
+}
+
+/* ---- once more ------------------------------------------------------------------------------ */
+
+static bb_status confirm(struct bb_examiner *s, const struct bb_suspects *suspects)
+{
+	bb_status status =
+		bb_rounds_confirm(&s->confirm.rounds, suspects, (uint64_t)s->run->options.seed + 1);
+
+	if (status != BB_OK)
+		return no_memory(s);
+	s->confirm.pause_s = BB_CONFIRM_PAUSE_S;
+	status = bb_measuring_play(s, &s->confirm, "the rounds that confirm");
+	if (status == BB_OK && leads(s))
+		level(s, &s->confirm);
+	return status;
+}
+
+/* Those whom the rounds that confirm convict: CONVICT says by what. */
+static bb_status
+convict(struct bb_examiner *s, const struct bb_suspects *suspects,
+	bb_status (*judge)(struct bb_verdicts *verdicts, const struct bb_suspects *suspects,
+			   const struct bb_view *views, const struct bb_measured *measured, int n,
+			   double tolerance))
+{
+	struct bb_measured measured[BB_QUANTITIES];
+
+	for (int q = 0; q < BB_QUANTITIES; q++)
+		measured[q] = bb_measuring_of(s, &s->confirm, q);
+	return judge(&s->verdicts, suspects, s->views, measured, BB_QUANTITIES,
+		     s->diagnose->asked.tolerance) == BB_OK
+		       ? BB_OK
+		       : no_memory(s);
+}
+
+static bb_status play_alone(struct bb_examiner *s, const struct bb_suspects *suspects,
+			    struct bb_measuring *stage, const struct bb_lone *list, int n,
+			    int times)
+{
+	bb_status status;
+
+	if (bb_rounds_alone(&stage->rounds, suspects, s->ports.rails, list, n, times) != BB_OK)
+		return no_memory(s);
+	stage->pause_s = BB_RETEST_PAUSE_S;
+	stage->in_turn = true;
+	status = bb_measuring_play(s, stage, "suspects alone");
+	if (status == BB_OK && leads(s))
+		level(s, stage);
+	return status;
+}
+
+/* Those who were convicted from verdict FIRST on, with all others silent. */
+static bb_status hear_alone(struct bb_examiner *s, const struct bb_suspects *suspects, int first,
+			    struct bb_measuring *stage)
+{
+	struct bb_lone list[BB_MOST_LONE] = {{0}};
+	struct bb_measured measured[BB_QUANTITIES];
+	int n = leads(s) ? bb_lone_list(&s->verdicts, first, list) : 0;
+	int times = leads(s) ? bb_lone_times(&s->verdicts, first, s->ports.rails) : 0;
+	bb_status status;
+
+	BB_TRY(status,
+	       follow_numbers(s, "how many to measure alone", BB_MOST_LONE, &n, sizeof(n), 1), out);
+	if (n == 0)
+		return BB_OK;
+	BB_TRY(status, follow_numbers(s, "how often", MOST_TIMES, &times, sizeof(times), 1), out);
+	BB_TRY(status, follow_lone(s, list, n), out);
+	BB_TRY(status, play_alone(s, suspects, stage, list, n, times), out);
+	if (!leads(s))
+		goto out;
+	for (int q = 0; q < BB_QUANTITIES; q++)
+		measured[q] = bb_measuring_of(s, stage, q);
+	if (bb_acquit(&s->verdicts, first, s->views, measured, BB_QUANTITIES) != BB_OK)
+		status = no_memory(s);
+out:
+	return status;
+}
+
+/* Nodes and rails first: what a link does may be the doing of its ends. */
+static bb_status try_suspects(struct bb_examiner *s, const struct bb_suspects *suspects)
+{
+	int first = s->verdicts.n;
+	bb_status status;
+
+	BB_TRY(status, confirm(s, suspects), out);
+	if (leads(s))
+		BB_TRY(status, convict(s, suspects, bb_convict), out);
+	BB_TRY(status, hear_alone(s, suspects, first, &s->alone), out);
+	first = s->verdicts.n;
+	if (leads(s))
+		BB_TRY(status, convict(s, suspects, bb_convict_links), out);
+	BB_TRY(status, hear_alone(s, suspects, first, &s->links_alone), out);
+out:
+	return status;
+}
+
+/* Rank 0: those who come late to the steps, into LATE. */
+static bb_status watch_steps(struct bb_examiner *s, struct bb_verdicts *late)
+{
+	const struct bb_diagnose_options *a = &s->diagnose->asked;
+	float *waits = NULL;
+	bb_status status = bb_steps_play(s, &waits);
+
+	if (status == BB_OK && waits &&
+	    bb_find_stragglers(late, waits, (int)a->steps, s->run->world.nranks, s->step_s,
+			       a->tolerance) != BB_OK)
+		status = no_memory(s);
+	free(waits);
+	return status;
+}
+
+static bool is_among(const struct bb_verdicts *late, int rank)
+{
+	for (int i = 0; i < late->n; i++)
+		if (late->list[i].node == rank)
+			return true;
+	return false;
+}
+
+/* Whoever came late is watched once more, after all else: stragglers are those who do it again. */
+static bb_status watch_again(struct bb_examiner *s, const struct bb_verdicts *before)
+{
+	struct bb_verdicts late = {0};
+	int n = before->n;
+	bb_status status;
+
+	BB_TRY(status, follow_numbers(s, "how many came late", INT32_MAX, &n, sizeof(n), 1), out);
+	if (n == 0)
+		return BB_OK;
+	BB_TRY(status, watch_steps(s, &late), out);
+	for (int i = 0; i < late.n && status == BB_OK; i++)
+		if (is_among(before, late.list[i].node) &&
+		    bb_verdicts_add(&s->verdicts, &late.list[i]) != BB_OK)
+			status = no_memory(s);
+out:
+	bb_verdicts_free(&late);
+	return status;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+static bb_status open_session(struct bb_examiner *s)
+{
+	const struct bb_diagnose_options *a = &s->diagnose->asked;
+	bb_status status;
+
+	BB_TRY(status, bb_run_attend(s->run, s->driver, NULL, &s->world), out);
+	BB_TRY(status, bb_ports_find(&s->ports, s->run, a->node_ranks, &s->run->error), out);
+	if (bb_rounds_survey(&s->survey.rounds, s->ports.nodes, (int)a->partners, is_full(s),
+			     (uint64_t)s->run->options.seed) != BB_OK)
+		return no_memory(s);
+	status = bb_run_begin(s->run, s->driver, NAN);
+out:
+	return status;
+}
+
+static bool is_blind(const struct bb_examiner *s)
+{
+	return s->views[BB_LATENCY].limit > log(BLIND) && s->views[BB_BANDWIDTH].limit > log(BLIND);
+}
+
+static bb_status examine(struct bb_examiner *s)
+{
+	struct bb_suspects suspects = {0};
+	struct bb_verdicts late = {0};
+	bb_status status;
+
+	BB_TRY(status, pilot(s), out);
+	BB_TRY(status, survey(s, &suspects), out);
+	if (s->diagnose->asked.steps > 0)
+		BB_TRY(status, watch_steps(s, &late), out);
+	BB_TRY(status, share_suspects(s, &suspects), out);
+	if (bb_suspects_any(&suspects))
+		BB_TRY(status, try_suspects(s, &suspects), out);
+	BB_TRY(status, watch_again(s, &late), out);
+	if (leads(s))
+		status = bb_diagnose_report(s);
+	if (status == BB_OK && leads(s) && s->diagnose->culprits == 0 && is_blind(s))
+		status = bb_fail(&s->run->error, BB_EBACKEND,
+				 "the noise is so large that nobody can be judged (see usual); "
+				 "measure when the machine is quieter, or more (-n)");
+out:
+	bb_suspects_free(&suspects);
+	bb_verdicts_free(&late);
+	return status;
+}
+
+static void close_session(struct bb_examiner *s)
+{
+	for (int q = 0; q < BB_QUANTITIES; q++) {
+		bb_polish_free(&s->views[q].fit);
+		bb_parts_free(&s->parts[q]);
+	}
+	bb_verdicts_free(&s->verdicts);
+	bb_measuring_free(&s->survey);
+	bb_measuring_free(&s->confirm);
+	bb_measuring_free(&s->alone);
+	bb_measuring_free(&s->links_alone);
+	bb_ports_free(&s->ports);
+	free(s->places);
+	s->backend->group_close(s->world);
+}
+
+bb_status bb_diagnose_drive(struct bb_driver *driver, void *argument)
+{
+	struct bb_run *run = argument;
+	struct bb_examiner s = {.diagnose = run->own,
+				.run = run,
+				.driver = driver,
+				.backend = run->options.backend};
+	const bool dies = run->options.fault.kind == BB_FAULT_DIE;
+	bb_status status = open_session(&s);
+
+	/* It leaves without a word, as a killed process would. */
+	if (status == BB_OK && dies && run->options.fault.rank == driver->rank)
+		status = BB_ETIMEOUT;
+	if (status == BB_OK)
+		status = examine(&s);
+	/* Nobody lets go of what others may still read. */
+	status = status == BB_OK ? bb_crew_barrier(driver) : status;
+	if (status != BB_OK)
+		bb_crew_abandon(driver);
+	close_session(&s);
+	atomic_store(&driver->progress->finished, status == BB_OK);
+	return status;
+}

@@ -1,0 +1,239 @@
+#include "diagnose/fit.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SWEEPS 6   /* at most */
+#define STILL 0.01 /* far below what counts as slow */
+
+void bb_polish_free(struct bb_polish *fit)
+{
+	free(fit->base);
+	free(fit->out);
+	free(fit->in);
+	memset(fit, 0, sizeof(*fit));
+}
+
+static void swap(double *a, double *b)
+{
+	const double t = *a;
+
+	*a = *b;
+	*b = t;
+}
+
+/* The value that K others are not above: Hoare's selection. */
+static double selected(double *values, size_t n, ptrdiff_t k)
+{
+	ptrdiff_t low = 0, high = (ptrdiff_t)n - 1;
+
+	if (n == 0)
+		return NAN;
+	while (low < high) {
+		const double pivot = values[k];
+		ptrdiff_t i = low, j = high;
+
+		do {
+			while (values[i] < pivot)
+				i++;
+			while (values[j] > pivot)
+				j--;
+			if (i <= j)
+				swap(&values[i++], &values[j--]);
+		} while (i <= j);
+		if (j < k)
+			low = i;
+		if (i > k)
+			high = j;
+	}
+	return values[k];
+}
+
+double bb_low_median(double *values, size_t n)
+{
+	return selected(values, n, ((ptrdiff_t)n - 1) / 2);
+}
+
+double bb_upper(double *values, size_t n, double share)
+{
+	return selected(values, n, (ptrdiff_t)((1 - share) * ((double)n - 1)));
+}
+
+/* ---- the fit ------------------------------------------------------------------------------ */
+
+static size_t port(const struct bb_polish *fit, int node, int rail)
+{
+	return (size_t)node * (size_t)fit->rails + (size_t)rail;
+}
+
+/* What NODE receives in ROUND but for what is known of it. Missing: NAN. */
+static double rest(const struct bb_polish *fit, const struct bb_measured *m, int round, int node,
+		   int rail)
+{
+	const int partner = bb_rounds_partner(m->rounds, round, node);
+
+	if (partner == BB_NO_PEER)
+		return NAN;
+	return bb_measured_at(m, round, node, rail) - fit->base[rail] -
+	       fit->out[port(fit, partner, rail)] - fit->in[port(fit, node, rail)];
+}
+
+static void keep(double *values, size_t *n, double value)
+{
+	if (!isnan(value))
+		values[(*n)++] = value;
+}
+
+/* The median of what is left over of RAIL goes into its base. */
+static void settle_base(struct bb_polish *fit, const struct bb_measured *m, int rail,
+			double *scratch)
+{
+	size_t n = 0;
+
+	for (int r = 0; r < m->rounds->n; r++)
+		for (int i = 0; i < fit->nodes; i++)
+			keep(scratch, &n, rest(fit, m, r, i, rail));
+	if (n > 0)
+		fit->base[rail] += bb_low_median(scratch, n);
+}
+
+/* The median of ports becomes 0. */
+static void centre(struct bb_polish *fit, double *of_ports, int rail, double *scratch)
+{
+	double middle;
+
+	for (int i = 0; i < fit->nodes; i++)
+		scratch[i] = of_ports[port(fit, i, rail)];
+	middle = bb_low_median(scratch, (size_t)fit->nodes);
+	for (int i = 0; i < fit->nodes; i++)
+		of_ports[port(fit, i, rail)] -= middle;
+	fit->base[rail] += middle;
+}
+
+/* Returns by how much a port moved at most. */
+static double settle_ports(struct bb_polish *fit, const struct bb_measured *m, int rail, bool sends,
+			   double *scratch)
+{
+	double *of_ports = sends ? fit->out : fit->in, most = 0;
+
+	for (int i = 0; i < fit->nodes; i++) {
+		double moved;
+		size_t n = 0;
+
+		for (int r = 0; r < m->rounds->n; r++) {
+			const int partner = bb_rounds_partner(m->rounds, r, i);
+
+			if (partner != BB_NO_PEER)
+				keep(scratch, &n, rest(fit, m, r, sends ? partner : i, rail));
+		}
+		if (n == 0)
+			continue;
+		moved = bb_low_median(scratch, n);
+		of_ports[port(fit, i, rail)] += moved;
+		most = fmax(most, fabs(moved));
+	}
+	centre(fit, of_ports, rail, scratch);
+	return most;
+}
+
+static void settle_noise(struct bb_polish *fit, const struct bb_measured *m, double *scratch)
+{
+	size_t n = 0;
+
+	for (int r = 0; r < m->rounds->n; r++)
+		for (int i = 0; i < fit->nodes; i++)
+			for (int k = 0; k < fit->rails; k++)
+				keep(scratch, &n, rest(fit, m, r, i, k));
+	if (n == 0)
+		return;
+	fit->rare = bb_upper(scratch, n, BB_RARE);
+	for (size_t i = 0; i < n; i++)
+		scratch[i] = fabs(scratch[i]);
+	fit->sigma = 1.4826 * bb_low_median(scratch, n);
+}
+
+bb_status bb_polish_make(struct bb_polish *fit, const struct bb_measured *m)
+{
+	const size_t ports = (size_t)m->rounds->nodes * (size_t)m->rails;
+	double *scratch = malloc(((size_t)m->rounds->n * ports + ports + 1) * sizeof(*scratch));
+
+	fit->nodes = m->rounds->nodes;
+	fit->rails = m->rails;
+	fit->base = calloc((size_t)m->rails, sizeof(*fit->base));
+	fit->out = calloc(ports, sizeof(*fit->out));
+	fit->in = calloc(ports, sizeof(*fit->in));
+	if (!scratch || !fit->base || !fit->out || !fit->in) {
+		free(scratch);
+		bb_polish_free(fit);
+		return BB_EINTERNAL;
+	}
+	for (int k = 0; k < m->rails; k++) {
+		double moved = INFINITY;
+
+		settle_base(fit, m, k, scratch);
+		for (int sweep = 0; sweep < SWEEPS && moved > STILL; sweep++)
+			moved = fmax(settle_ports(fit, m, k, true, scratch),
+				     settle_ports(fit, m, k, false, scratch));
+	}
+	settle_noise(fit, m, scratch);
+	free(scratch);
+	return BB_OK;
+}
+
+/* ---- ways ----------------------------------------------------------------------------------- */
+
+static int way_between(const struct bb_spot *a, const struct bb_spot *b)
+{
+	if (a->numa != b->numa)
+		return 2;
+	return a->core != b->core;
+}
+
+bb_status bb_level_find(double level[BB_NEARNESSES], const struct bb_measured *m,
+			const struct bb_spot *places)
+{
+	const size_t ports = (size_t)m->rounds->nodes * (size_t)m->rails;
+	double *scratch = malloc(((size_t)m->rounds->n * ports + 1) * sizeof(*scratch));
+	size_t most = 0;
+	double usual = 0;
+
+	if (!scratch)
+		return BB_EINTERNAL;
+	for (int way = 0; way < BB_NEARNESSES; way++) {
+		size_t n = 0;
+
+		for (int r = 0; r < m->rounds->n; r++)
+			for (int i = 0; i < m->rounds->nodes; i++) {
+				const int partner = bb_rounds_partner(m->rounds, r, i);
+
+				if (partner == BB_NO_PEER ||
+				    way_between(&places[partner], &places[i]) != way)
+					continue;
+				for (int k = 0; k < m->rails; k++)
+					keep(scratch, &n, bb_measured_at(m, r, i, k));
+			}
+		level[way] = n > 0 ? bb_low_median(scratch, n) : NAN;
+		usual = n > most ? level[way] : usual;
+		most = n > most ? n : most;
+	}
+	for (int way = 0; way < BB_NEARNESSES; way++)
+		level[way] = isnan(level[way]) ? 0 : level[way] - usual;
+	free(scratch);
+	return BB_OK;
+}
+
+void bb_level_apply(const double level[BB_NEARNESSES], const struct bb_measured *m,
+		    const struct bb_spot *places, float *log_s)
+{
+	for (int r = 0; r < m->rounds->n; r++)
+		for (int i = 0; i < m->rounds->nodes; i++) {
+			const int partner = bb_rounds_partner(m->rounds, r, i);
+			const size_t seat = ((size_t)r * (size_t)m->rounds->nodes + (size_t)i) *
+					    (size_t)m->rails;
+
+			for (int k = 0; k < m->rails && partner != BB_NO_PEER; k++)
+				log_s[seat + (size_t)k] -=
+					(float)level[way_between(&places[partner], &places[i])];
+		}
+}

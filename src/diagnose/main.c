@@ -1,0 +1,10 @@
+/*
+ * When something is slow: which node, which rail, which link, and who comes last.
+ */
+#include "diagnose/diagnose.h"
+#include "harness/run/harness.h"
+
+int main(int argc, char **argv)
+{
+	return bb_main(argc, argv, &bb_diagnose_benchmark);
+}

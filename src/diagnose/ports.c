@@ -1,0 +1,91 @@
+#include "diagnose/diagnose.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LEAST_NODES 3
+
+void bb_ports_free(struct bb_ports *ports)
+{
+	free(ports->rank);
+	free(ports->node);
+	free(ports->rail);
+	memset(ports, 0, sizeof(*ports));
+}
+
+/* The node of each rank by its host, in the order of their first ranks: how many there are. */
+static int by_host(const struct bb_run *run, int *node)
+{
+	const struct bb_rank_info *infos = run->infos;
+	int n = 0;
+
+	for (int r = 0; r < run->world.nranks; r++) {
+		int before = r - 1; /* mostly the same host */
+
+		while (before >= 0 &&
+		       strcmp(infos[before].location.host, infos[r].location.host) != 0)
+			before--;
+		node[r] = before >= 0 ? node[before] : n++;
+	}
+	return n;
+}
+
+static int choose_nodes(const struct bb_run *run, int64_t asked, int *node)
+{
+	const int nranks = run->world.nranks, hosts = by_host(run, node);
+
+	if (asked == 0 && run->options.cluster)
+		asked = run->options.cluster->gpus;
+	else if (asked == 0 && hosts > 1 && hosts < nranks)
+		return hosts;
+	for (int r = 0; r < nranks; r++)
+		node[r] = asked > 0 ? r / (int)asked : r;
+	return asked > 0 ? (nranks + (int)asked - 1) / (int)asked : nranks;
+}
+
+/* The rails of a node are its ranks in their order; ports->rails = the fewest of any node. */
+static void count_rails(struct bb_ports *ports, int nranks, int *counts)
+{
+	for (int r = 0; r < nranks; r++)
+		ports->rail[r] = counts[ports->node[r]]++;
+	ports->rails = BB_MOST_RAILS;
+	for (int i = 0; i < ports->nodes; i++)
+		if (counts[i] < ports->rails)
+			ports->rails = counts[i];
+}
+
+static void settle_ranks(struct bb_ports *ports, int nranks)
+{
+	for (int r = 0; r < nranks; r++) {
+		if (ports->rail[r] >= ports->rails)
+			ports->node[r] = -1;
+		else
+			ports->rank[ports->node[r] * ports->rails + ports->rail[r]] = r;
+	}
+}
+
+bb_status bb_ports_find(struct bb_ports *ports, const struct bb_run *run, int64_t asked,
+			struct bb_error *error)
+{
+	const int nranks = run->world.nranks;
+	int *counts = calloc((size_t)nranks, sizeof(*counts));
+
+	ports->rank = calloc((size_t)nranks, sizeof(*ports->rank));
+	ports->node = calloc((size_t)nranks, sizeof(*ports->node));
+	ports->rail = calloc((size_t)nranks, sizeof(*ports->rail));
+	if (!counts || !ports->rank || !ports->node || !ports->rail) {
+		free(counts);
+		return bb_fail(error, BB_EINTERNAL, "out of memory for the ports of nodes");
+	}
+	ports->nodes = choose_nodes(run, asked, ports->node);
+	count_rails(ports, nranks, counts);
+	free(counts);
+	settle_ranks(ports, nranks);
+	if (ports->nodes < LEAST_NODES)
+		return bb_fail(
+			error, BB_EBACKEND,
+			"%d %s: which of them is to blame can be judged only with a third to "
+			"compare; give at least %d",
+			ports->nodes, ports->nodes == 1 ? "node" : "nodes", LEAST_NODES);
+	return BB_OK;
+}

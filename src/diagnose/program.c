@@ -1,0 +1,308 @@
+#include "diagnose/program.h"
+
+#include <stdlib.h>
+
+static const struct bb_probe *of(const struct bb_program *program)
+{
+	return program->own;
+}
+
+int *bb_probe_active(const struct bb_rounds *rounds, int rails)
+{
+	const int ports = rounds->nodes * rails;
+	int n = ports + 1, *active;
+
+	for (int r = 0; r < rounds->n; r++)
+		for (int i = 0; i < ports; i++)
+			n += bb_rounds_has(rounds, r, i / rails, i % rails);
+	active = malloc((size_t)n * sizeof(*active));
+	if (!active)
+		return NULL;
+	n = ports + 1;
+	for (int i = 0; i < ports; i++) {
+		active[i] = n;
+		for (int r = 0; r < rounds->n; r++)
+			if (bb_rounds_has(rounds, r, i / rails, i % rails))
+				active[n++] = r;
+	}
+	active[ports] = n;
+	return active;
+}
+
+/* ---- rounds --------------------------------------------------------------------------------- */
+
+/* Does anything delay what RANK sends? */
+static bool is_delayed(const struct bb_probe *p, int rank)
+{
+	const struct bb_planted *f = &p->planted;
+
+	return (f->send_s > 0 && rank == f->rank) || f->factor > 0;
+}
+
+/* What each end does for each thing asked for: two messages, and a delay before it sends. */
+static size_t per_ask(const struct bb_probe *p, int rank)
+{
+	return is_delayed(p, rank) ? 3 : 2;
+}
+
+/* Do the rails of a node come together before they ask for large messages? What they share would
+   not show if one were at it while the other is not. */
+static bool comes_together(const struct bb_probe *p)
+{
+	return p->ports->rails > 1;
+}
+
+/* Where in a round they do. */
+static size_t meeting_at(const struct bb_probe *p, int rank)
+{
+	return 1 + (size_t)(2 * BB_SMALL_ASKED) * per_ask(p, rank);
+}
+
+static size_t per_round(const struct bb_probe *p, int rank)
+{
+	return meeting_at(p, rank) + comes_together(p) + (size_t)(2 * p->large) * per_ask(p, rank);
+}
+
+/* Is what goes from RANK to PEER in ROUND slow? */
+static bool is_slow(const struct bb_planted *f, int rank, int peer, int round)
+{
+	const bool there = (f->from < 0 || rank == f->from) && (f->to < 0 || peer == f->to);
+	const bool back = (f->from < 0 || peer == f->from) && (f->to < 0 || rank == f->to);
+	uint64_t x = f->seed + (uint64_t)round * UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 */
+
+	x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+	return (there || (f->back && back)) && (double)((x ^ (x >> 31)) >> 11) * 0x1p-53 < f->share;
+}
+
+/* What delays BYTES from RANK to PEER in ROUND. */
+static double delay_of(const struct bb_probe *p, int rank, int peer, int round, size_t bytes)
+{
+	const struct bb_planted *f = &p->planted;
+	double seconds = rank == f->rank ? f->send_s : 0;
+
+	if (f->factor > 0 && is_slow(f, rank, peer, round))
+		seconds += (f->factor - 1) * (f->latency + (double)bytes / f->rate);
+	return seconds;
+}
+
+/* The rounds of RANK; *N = how many there are. */
+static const int *active_of(const struct bb_probe *p, int rank, size_t *n)
+{
+	const int *of_port;
+
+	*n = 0;
+	if (p->ports->node[rank] < 0)
+		return NULL;
+	of_port = &p->active[p->ports->node[rank] * p->ports->rails + p->ports->rail[rank]];
+	*n = (size_t)(of_port[1] - of_port[0]);
+	return &p->active[of_port[0]];
+}
+
+/* Where an operation is. */
+struct place {
+	int round;
+	bool turn; /* it is the collective before the round */
+	size_t at; /* else its index in the round */
+};
+
+/* In turn there is a collective before each round, also of those without a partner. */
+static struct place find_place(const struct bb_probe *p, int rank, size_t index)
+{
+	const size_t each = per_round(p, rank);
+	size_t low = 0, high;
+	const int *active = active_of(p, rank, &high);
+
+	if (!p->in_turn)
+		return (struct place){active[index / each], false, index % each};
+	while (low < high) { /* of its rounds, how many have begun? */
+		const size_t middle = (low + high) / 2;
+
+		if ((size_t)active[middle] + 1 + middle * each <= index)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low > 0 && index < (size_t)active[low - 1] + 1 + low * each)
+		return (struct place){active[low - 1], false,
+				      index - (size_t)active[low - 1] - 1 - (low - 1) * each};
+	return (struct place){(int)(index - low * each), true, 0};
+}
+
+int bb_probe_round_at(const struct bb_probe *probe, int rank, size_t index)
+{
+	return find_place(probe, rank, index).round;
+}
+
+static size_t rounds_length(const struct bb_program *program, int rank)
+{
+	const struct bb_probe *p = of(program);
+	size_t n;
+
+	active_of(p, rank, &n);
+	return n * per_round(p, rank) + (p->in_turn ? (size_t)p->rounds->n : 0);
+}
+
+/* All of GROUP gather a word. */
+static void gather(struct bb_operation *o, enum bb_probe_work work, int group)
+{
+	o->group = group;
+	o->act = BB_ACT_COLLECTIVE;
+	o->work = work;
+	o->collective = &bb_all_gather;
+	o->count = 1;
+	o->dtype = BB_INT32;
+	o->op = BB_SUM;
+}
+
+/* The word that asks, or what is asked for. */
+static void message(const struct bb_probe *p, struct bb_operation *o, bool sends, bool asks,
+		    bool small)
+{
+	o->act = sends ? BB_ACT_SEND : BB_ACT_RECV;
+	o->work = small ? BB_PROBE_SMALL : BB_PROBE_LARGE;
+	o->count = asks || small ? BB_SMALL_BYTES : p->bytes;
+	o->dtype = BB_INT8;
+}
+
+/* A rail that is alone has nobody to wait for. */
+static void come_together(const struct bb_probe *p, int rank, int round, struct bb_operation *o)
+{
+	if (p->rounds->rail[round] < 0) {
+		gather(o, BB_PROBE_TURN, p->in_turn + p->ports->node[rank]);
+		return;
+	}
+	o->act = BB_ACT_COMPUTE;
+	o->work = BB_PROBE_DELAY;
+}
+
+static void rounds_operation(const struct bb_program *program, int rank, size_t index,
+			     struct bb_operation *o)
+{
+	const struct bb_probe *p = of(program);
+	const int node = p->ports->node[rank], rail = p->ports->rail[rank];
+	struct place place = find_place(p, rank, index);
+	const int round = place.round;
+	int partner;
+	size_t ask, part;
+	bool asking;
+
+	o->item = (size_t)round;
+	if (place.turn) {
+		gather(o, BB_PROBE_TURN, 0);
+		return;
+	}
+	if (place.at == 0) {
+		o->act = BB_ACT_COMPUTE;
+		o->work = BB_PROBE_ROUND;
+		o->seconds = p->pause_s;
+		return;
+	}
+	if (comes_together(p) && place.at == meeting_at(p, rank)) {
+		come_together(p, rank, round, o);
+		return;
+	}
+	place.at -= comes_together(p) && place.at > meeting_at(p, rank);
+	partner = bb_rounds_partner(p->rounds, round, node);
+	ask = (place.at - 1) / per_ask(p, rank);
+	part = (place.at - 1) % per_ask(p, rank);
+	asking = (ask % 2 == 0) == (node < partner);
+	o->peer = p->ports->rank[partner * p->ports->rails + rail];
+	/* Before what it sends: the word that asks, or what is asked for. */
+	if (per_ask(p, rank) == 3 && part == (asking ? 0 : 1)) {
+		o->act = BB_ACT_COMPUTE;
+		o->work = BB_PROBE_DELAY;
+		o->seconds =
+			delay_of(p, rank, o->peer, round,
+				 asking || ask < 2 * BB_SMALL_ASKED ? BB_SMALL_BYTES : p->bytes);
+		o->peer = BB_NO_PEER;
+		return;
+	}
+	if (per_ask(p, rank) == 3)
+		part = part > 0 && (asking || part == 2) ? part - 1 : part;
+	message(p, o, asking == (part == 0), part == 0, ask < 2 * BB_SMALL_ASKED);
+	o->item = ask;
+}
+
+/* Those who take turns, and the rails of each node. */
+static bool is_world(const struct bb_probe *p, int group)
+{
+	return p->in_turn && group == 0;
+}
+
+static int rounds_group_size(const struct bb_program *program, int group)
+{
+	const struct bb_probe *p = of(program);
+
+	return is_world(p, group) ? program->nranks : p->ports->rails;
+}
+
+static int rounds_member(const struct bb_program *program, int group, int i)
+{
+	const struct bb_probe *p = of(program);
+
+	return is_world(p, group) ? i : p->ports->rank[(group - p->in_turn) * p->ports->rails + i];
+}
+
+void bb_probe_rounds(struct bb_program *program, const struct bb_probe *probe)
+{
+	*program = (struct bb_program){.own = probe,
+				       .nranks = probe->nranks,
+				       .queues = 1,
+				       .lanes = 1,
+				       .groups = probe->in_turn +
+						 (comes_together(probe) ? probe->ports->nodes : 0),
+				       .length = rounds_length,
+				       .operation = rounds_operation,
+				       .group_size = rounds_group_size,
+				       .member = rounds_member};
+}
+
+/* ---- steps ---------------------------------------------------------------------------------- */
+
+static double late_by(const struct bb_probe *p, int rank)
+{
+	return rank == p->planted.rank ? p->planted.late_s : 0;
+}
+
+static size_t steps_length(const struct bb_program *program, int rank)
+{
+	return 2 * (size_t)of(program)->steps;
+}
+
+static void steps_operation(const struct bb_program *program, int rank, size_t index,
+			    struct bb_operation *o)
+{
+	const struct bb_probe *p = of(program);
+
+	o->item = index / 2;
+	if (index % 2 == 0) {
+		o->act = BB_ACT_COMPUTE;
+		o->work = BB_PROBE_STEP;
+		o->seconds = p->work_s + late_by(p, rank);
+		return;
+	}
+	gather(o, BB_PROBE_GATHER, 0);
+}
+
+static int group_size(const struct bb_program *program, int group)
+{
+	return program->nranks;
+}
+
+static int member(const struct bb_program *program, int group, int i)
+{
+	return i;
+}
+
+void bb_probe_steps(struct bb_program *program, const struct bb_probe *probe)
+{
+	*program = (struct bb_program){.own = probe,
+				       .nranks = probe->nranks,
+				       .queues = 1,
+				       .groups = 1,
+				       .length = steps_length,
+				       .operation = steps_operation,
+				       .group_size = group_size,
+				       .member = member};
+}

@@ -1,0 +1,575 @@
+/*
+ * report.c - what it came to: sentences, and a line for each node.
+ */
+#include "diagnose/diagnose.h"
+
+#include "core/units.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TEXT 512
+#define LISTED 32 /* nodes; of more, those to blame alone */
+
+struct report {
+	struct bb_examiner *s;
+	char (*reasons)[TEXT]; /* [node]; empty: none */
+	const char **codes;    /* [node] */
+};
+
+static const char *host_of(const struct bb_examiner *s, int node)
+{
+	return s->run->infos[s->ports.rank[node * s->ports.rails]].location.host;
+}
+
+/* "node 3 (h4)", or by its rank where nodes are ranks. */
+static void add_node(const struct bb_examiner *s, int node, struct bb_strbuf *out)
+{
+	bb_strbuf_addf(out, "node %d (%s, rank %d", node, host_of(s, node),
+		       s->ports.rank[node * s->ports.rails]);
+	if (s->ports.rails > 1)
+		bb_strbuf_addf(out, " and %d more", s->ports.rails - 1);
+	bb_strbuf_add(out, ")");
+}
+
+/* ---- before --------------------------------------------------------------------------------- */
+
+static void add_pairs(const struct bb_examiner *s, int met, int all, struct bb_strbuf *out)
+{
+	const struct bb_diagnose_options *a = &s->diagnose->asked;
+	const int rounds = s->survey.rounds.n, pairs = s->ports.nodes / 2 * s->ports.rails;
+	const double bytes = 2.0 * (double)(a->large + 1) * (double)a->bytes * rounds * pairs;
+
+	bb_strbuf_addf(out, "# %d nodes of %d %s: %d of %d pairs, %d rounds of ", s->ports.nodes,
+		       s->ports.rails, s->ports.rails == 1 ? "rail" : "rails", met, all, rounds);
+	bb_strbuf_addf(out, pairs == 1 ? "one pair" : "%d pairs at once", pairs);
+	bb_strbuf_addf(out, ", %.3g GB; %lld steps\n", 1e-9 * bytes, (long long)a->steps);
+}
+
+static void add_left_out(const struct bb_examiner *s, struct bb_strbuf *out)
+{
+	const int nranks = s->run->world.nranks;
+	const int measured = s->ports.nodes * s->ports.rails;
+
+	if (measured == nranks)
+		return;
+	bb_strbuf_addf(
+		out,
+		"# %d of %d ranks take no part but in the steps: a node has %d at least, and "
+		"what others have beyond that meets nobody; --node-ranks makes nodes of "
+		"ranks in a row\n",
+		nranks - measured, nranks, s->ports.rails);
+}
+
+static void add_suspect_cost(const struct bb_examiner *s, const struct bb_pilot *pilot,
+			     double steps_s, struct bb_strbuf *out)
+{
+	const struct bb_verdicts none = {0};
+	const int rails = s->ports.rails, usual = bb_lone_times(&none, 0, rails);
+	const int times = 2 * rails > BB_CONFIRMING ? 2 * rails : BB_CONFIRMING;
+	const double confirm = BB_CONFIRMING * (pilot->round_s + BB_CONFIRM_PAUSE_S);
+	/* In turn with what it is compared with. */
+	const double alone = 2 * (pilot->round_s + BB_RETEST_PAUSE_S);
+	/* Of a link both ends are confirmed too; of a node each rail is tried. */
+	const double most = steps_s + (rails > 1 ? fmax(confirm + 2 * times * alone,
+							2 * confirm + times * alone)
+						 : 2 * confirm + times * alone);
+	char about[BB_UNIT_TEXT], text[BB_UNIT_TEXT];
+
+	bb_strbuf_addf(out,
+		       "; each suspect adds about %s, at most %s: a link, or %s; longer "
+		       "where it is slower than the first round was\n",
+		       bb_format_duration(about, confirm + usual * alone),
+		       bb_format_duration(text, most),
+		       rails > 1 ? "a node whose rails are tried one by one" : "what flaps");
+}
+
+static void add_cost(const struct bb_examiner *s, const struct bb_pilot *pilot,
+		     struct bb_strbuf *out)
+{
+	/* A word passes from rank to rank. */
+	const double steps_s = (double)s->diagnose->asked.steps *
+			       (BB_STEP_WORK_S + s->run->world.nranks * pilot->word_s);
+	char text[BB_UNIT_TEXT];
+
+	bb_strbuf_addf(out, "# Cost: about %s",
+		       bb_format_duration(text, s->survey.rounds.n * pilot->round_s + steps_s));
+	add_suspect_cost(s, pilot, steps_s, out);
+}
+
+/* Could a rank that comes late to each of STEPS be blamed among RANKS? */
+static bool can_judge_lateness(int steps, int ranks)
+{
+	return steps > 0 &&
+	       ranks * bb_chance(steps, steps, 0, steps * (ranks - 1)) <= BB_FALSE_BLAME;
+}
+
+static void add_few_steps(const struct bb_examiner *s, struct bb_strbuf *out)
+{
+	const int ranks = s->run->world.nranks, steps = (int)s->diagnose->asked.steps;
+	int enough = 1;
+
+	if (can_judge_lateness(steps, ranks))
+		return;
+	while (!can_judge_lateness(enough, ranks))
+		enough++;
+	bb_strbuf_addf(out,
+		       "# Who comes late is not judged: %d %s too few for %d ranks, --steps %d ",
+		       steps, steps == 1 ? "step is" : "steps are", ranks, enough);
+	bb_strbuf_add(out, "is the least\n");
+}
+
+bb_status bb_diagnose_announce(struct bb_examiner *s, const struct bb_pilot *pilot)
+{
+	const int rounds = s->survey.rounds.n;
+	const int all = s->ports.nodes * (s->ports.nodes - 1) / 2;
+	const int met =
+		rounds < bb_circle_rounds(s->ports.nodes) ? rounds * (s->ports.nodes / 2) : all;
+	struct bb_strbuf out = {0};
+	bb_status status;
+
+	add_pairs(s, met, all, &out);
+	add_left_out(s, &out);
+	add_cost(s, pilot, &out);
+	if (met < all)
+		bb_strbuf_add(&out,
+			      "# A link between two nodes that do not meet is not seen: --full "
+			      "measures all pairs\n");
+	add_few_steps(s, &out);
+	status = bb_strbuf_failed(&out) ? bb_fail(&s->run->error, BB_EINTERNAL, "out of memory")
+					: bb_sinks_comment(&s->run->sinks, bb_strbuf_text(&out));
+	bb_strbuf_free(&out);
+	return status;
+}
+
+/* ---- who is to blame ------------------------------------------------------------------------ */
+
+const struct bb_diagnose_code bb_diagnose_codes[BB_CODES] = {
+	[2 * BB_CHARGE_NODE] = {"BB-SLOW-NODE", "most of its rails are slow, whomever it meets"},
+	{"BB-FLAPPING-NODE", "the same now and then"},
+	[2 * BB_CHARGE_PORT] = {"BB-SLOW-RAIL", "a rail of one node"},
+	{"BB-FLAPPING-RAIL", "the same now and then"},
+	[2 * BB_CHARGE_RAIL] = {"BB-SLOW-RAIL-EVERYWHERE", "a rail of all nodes"},
+	{"BB-FLAPPING-RAIL-EVERYWHERE", "the same now and then"},
+	[2 * BB_CHARGE_LINK] = {"BB-SLOW-LINK",
+				"the way between two nodes that are fast with others"},
+	{"BB-FLAPPING-LINK", "the same now and then"},
+	[2 * BB_CHARGE_STRAGGLER] = {"BB-STRAGGLER",
+				     "comes last to collectives, though its messages are fast"},
+	{"BB-FLAPPING-STRAGGLER", "the same now and then"},
+	{"BB-SHARED-RAIL", "rails of one node that are slow together and fast alone"},
+};
+
+static const char *code_of(const struct bb_verdict *v)
+{
+	return bb_diagnose_codes[v->shares ? BB_CODES - 1 : 2 * v->charge + v->flapping].code;
+}
+
+static const char *quantity_of(const struct bb_verdict *v)
+{
+	if (v->charge == BB_CHARGE_STRAGGLER)
+		return "arrival";
+	if (v->slow[BB_LATENCY] && v->slow[BB_BANDWIDTH])
+		return "both";
+	return v->slow[BB_LATENCY] ? "latency" : "bandwidth";
+}
+
+static const char *direction_of(const struct bb_verdict *v)
+{
+	const bool link = v->charge == BB_CHARGE_LINK;
+
+	if (v->charge == BB_CHARGE_STRAGGLER)
+		return NULL;
+	if (v->sends && v->receives)
+		return "both";
+	return v->sends ? (link ? "there" : "sends") : (link ? "back" : "receives");
+}
+
+static void add_subject(const struct bb_examiner *s, const struct bb_verdict *v,
+			struct bb_strbuf *out)
+{
+	switch (v->charge) {
+	case BB_CHARGE_RAIL:
+		bb_strbuf_addf(out, "rail %d of all nodes", v->rail);
+		return;
+	case BB_CHARGE_STRAGGLER:
+		bb_strbuf_addf(out, "rank %d (%s)", v->node, s->run->infos[v->node].location.host);
+		return;
+	case BB_CHARGE_PORT:
+		bb_strbuf_addf(out, "rail %d (rank %d) of ", v->rail,
+			       s->ports.rank[v->node * s->ports.rails + v->rail]);
+		break;
+	case BB_CHARGE_LINK:
+		bb_strbuf_add(out, "the way between ");
+		break;
+	case BB_CHARGE_NODE:
+		break;
+	}
+	add_node(s, v->node, out);
+	if (v->charge != BB_CHARGE_LINK)
+		return;
+	bb_strbuf_add(out, " and ");
+	add_node(s, v->peer, out);
+	if (v->rail >= 0)
+		bb_strbuf_addf(out, " on rail %d", v->rail);
+}
+
+static void add_charge(const struct bb_examiner *s, const struct bb_verdict *v,
+		       struct bb_strbuf *out)
+{
+	const char *direction = direction_of(v), *quantity = quantity_of(v);
+
+	if (v->charge == BB_CHARGE_STRAGGLER) {
+		bb_strbuf_addf(out,
+			       " comes last to collectives and waits least, in %.0f%% of %d steps",
+			       100 * v->share, v->measured);
+		return;
+	}
+	bb_strbuf_addf(out, " takes %.3g times as long as usual", v->factor);
+	if (v->charge == BB_CHARGE_LINK && strcmp(direction, "both") != 0)
+		bb_strbuf_addf(out, " from %d to %d", v->sends ? v->node : v->peer,
+			       v->sends ? v->peer : v->node);
+	else if (v->charge != BB_CHARGE_RAIL && v->charge != BB_CHARGE_LINK &&
+		 strcmp(direction, "both") != 0)
+		bb_strbuf_addf(out, " when it %s", direction);
+	bb_strbuf_addf(out, " (%s), in %.0f%% of %d measurements",
+		       strcmp(quantity, "both") == 0 ? "latency and bandwidth" : quantity,
+		       100 * v->share, v->measured);
+	if (v->contended)
+		bb_strbuf_add(out, " among others; alone it is fast: what goes beside it is in its "
+				   "way, and it is not to blame");
+	else if (v->shares)
+		bb_strbuf_add(out, "; alone it is fast: it shares with another rail of the node "
+				   "what those of other nodes have for themselves");
+	else if (v->charge == BB_CHARGE_LINK)
+		bb_strbuf_addf(out, "; both ends are fast with others%s",
+			       v->alone ? ", and the link is as slow alone" : "");
+}
+
+/* "> 99.99%" where it would round to 100. */
+static void add_confidence(const struct bb_verdict *v, struct bb_strbuf *out)
+{
+	const double percent = 100 * (1 - v->chance);
+
+	if (percent >= 99.995)
+		bb_strbuf_add(out, "; confidence > 99.99%");
+	else
+		bb_strbuf_addf(out, "; confidence %.2f%%", percent);
+}
+
+#define AND_MORE "; and more"
+
+/* REASON of a node goes on with V, as far as there is room. */
+static void note_another(const struct bb_examiner *s, const struct bb_verdict *v, char *reason)
+{
+	const size_t length = strlen(reason), room = TEXT - length;
+	char more[96];
+	int n;
+
+	if (v->charge == BB_CHARGE_STRAGGLER)
+		n = snprintf(more, sizeof(more), "; and %s: rank %d", code_of(v), v->node);
+	else
+		n = snprintf(more, sizeof(more), "; and %s: rail %d (rank %d)", code_of(v), v->rail,
+			     s->ports.rank[v->node * s->ports.rails + v->rail]);
+	if ((size_t)n + sizeof(AND_MORE) <= room)
+		memcpy(reason + length, more, (size_t)n + 1);
+	else if (sizeof(AND_MORE) <= room &&
+		 strcmp(reason + length - strlen(AND_MORE), AND_MORE) != 0)
+		memcpy(reason + length, AND_MORE, sizeof(AND_MORE));
+}
+
+/* What is said of a node: the first in full, whose code is the node's, and of the others who. */
+static void note(struct report *report, const struct bb_verdict *v, const char *text)
+{
+	const struct bb_examiner *s = report->s;
+	const int node = v->charge == BB_CHARGE_STRAGGLER ? s->ports.node[v->node] : v->node;
+
+	if (node < 0 || v->charge == BB_CHARGE_LINK)
+		return;
+	if (report->codes[node]) {
+		note_another(s, v, report->reasons[node]);
+		return;
+	}
+	report->codes[node] = code_of(v);
+	snprintf(report->reasons[node], TEXT, "%.*s", TEXT - (int)sizeof(AND_MORE), text);
+}
+
+static int64_t number_or_absent(int number)
+{
+	return number >= 0 ? number : BB_ABSENT;
+}
+
+static void describe(const struct bb_examiner *s, const struct bb_verdict *v,
+		     struct bb_culprit_record *r)
+{
+	const bool straggler = v->charge == BB_CHARGE_STRAGGLER;
+	const int node = straggler ? s->ports.node[v->node] : v->node;
+
+	bb_record_init(&bb_record_culprit, r);
+	r->code = code_of(v);
+	r->node = number_or_absent(node);
+	r->peer = number_or_absent(v->peer);
+	r->rail = number_or_absent(v->rail);
+	if (node >= 0) {
+		r->host = host_of(s, node);
+		r->rank = s->ports.rank[node * s->ports.rails + (v->rail > 0 ? v->rail : 0)];
+	}
+	if (straggler)
+		r->rank = v->node;
+	if (v->peer >= 0)
+		r->peer_host = host_of(s, v->peer);
+	r->direction = direction_of(v);
+	r->quantity = quantity_of(v);
+	r->factor = v->factor;
+	r->share = v->share;
+	r->measured = v->measured;
+	r->confidence = 1 - v->chance;
+	r->flapping = v->flapping;
+}
+
+/* Who is slow as a node is late for collectives too: that is told once. */
+static bool is_told(const struct report *report, const struct bb_verdict *v)
+{
+	const struct bb_examiner *s = report->s;
+
+	return v->charge == BB_CHARGE_STRAGGLER && s->ports.node[v->node] >= 0 &&
+	       report->codes[s->ports.node[v->node]];
+}
+
+static bb_status tell_verdict(struct report *report, const struct bb_verdict *v,
+			      struct bb_strbuf *lines)
+{
+	struct bb_examiner *s = report->s;
+	struct bb_culprit_record r;
+	struct bb_strbuf text = {0};
+	bb_status status;
+
+	if (v->part || is_told(report, v))
+		return BB_OK;
+	add_subject(s, v, &text);
+	add_charge(s, v, &text);
+	if (bb_strbuf_failed(&text))
+		return BB_EINTERNAL;
+	if (v->contended) {
+		bb_strbuf_addf(lines, "# contended: %s\n", bb_strbuf_text(&text));
+		bb_strbuf_free(&text);
+		return BB_OK;
+	}
+	add_confidence(v, &text);
+	if (bb_strbuf_failed(&text))
+		return BB_EINTERNAL;
+	describe(s, v, &r);
+	r.text = bb_strbuf_text(&text);
+	s->diagnose->culprits++;
+	note(report, v, r.text);
+	bb_strbuf_addf(lines, "# culprit: %s: %s\n", r.code, r.text);
+	status = bb_sinks_record(&s->run->sinks, &bb_record_culprit, &r);
+	bb_strbuf_free(&text);
+	return status;
+}
+
+/* ---- nodes ---------------------------------------------------------------------------------- */
+
+/* Over the rails, of the time that NODE takes, the worst. */
+static double worst(const struct bb_examiner *s, int quantity, bool sends, int node, double *base)
+{
+	const struct bb_polish *fit = &s->views[quantity].fit;
+	double most = -INFINITY;
+
+	for (int k = 0; k < fit->rails; k++) {
+		const double own = (sends ? fit->out : fit->in)[node * fit->rails + k];
+
+		if (fit->base[k] + own > most)
+			most = fit->base[k] + own;
+		if (k == 0 || fit->base[k] < *base)
+			*base = fit->base[k];
+	}
+	return most;
+}
+
+static void describe_node(const struct report *report, int node, struct bb_node_record *r)
+{
+	const struct bb_examiner *s = report->s;
+	const double bytes = (double)s->diagnose->asked.bytes;
+	double usual = 0, sends, receives;
+
+	bb_record_init(&bb_record_node, r);
+	r->host = host_of(s, node);
+	r->node = node;
+	r->first_rank = s->ports.rank[node * s->ports.rails];
+	r->verdict = report->codes[node] ? "BAD" : "OK";
+	r->code = report->codes[node] ? report->codes[node] : "BB-OK";
+	r->reason = report->codes[node] ? report->reasons[node] : "as fast as the others";
+	sends = worst(s, BB_BANDWIDTH, true, node, &usual);
+	receives = worst(s, BB_BANDWIDTH, false, node, &usual);
+	r->sends_GBps = 1e-9 * bytes / exp(sends);
+	r->receives_GBps = 1e-9 * bytes / exp(receives);
+	r->sends_share = exp(usual - sends);
+	r->receives_share = exp(usual - receives);
+	r->latency_us = 1e6 * exp(worst(s, BB_LATENCY, false, node, &usual));
+	r->partners = 0;
+	for (int i = 0; i < s->survey.rounds.n; i++)
+		r->partners += bb_rounds_partner(&s->survey.rounds, i, node) != BB_NO_PEER;
+}
+
+/* "vm:3" where nodes are ranks of one host: each is called by its first rank. */
+static void add_line(const struct bb_examiner *s, const struct bb_node_record *r,
+		     struct bb_strbuf *lines)
+{
+	bb_strbuf_addf(lines, "# %s", r->host);
+	if (strcmp(host_of(s, 0), host_of(s, s->ports.nodes - 1)) == 0)
+		bb_strbuf_addf(lines, ":%d", (int)r->first_rank);
+	bb_strbuf_addf(lines, " | %s | %s | %s\n", r->verdict, r->code, r->reason);
+}
+
+static bb_status tell_nodes(struct report *report, struct bb_strbuf *lines)
+{
+	struct bb_examiner *s = report->s;
+	bb_status status = BB_OK;
+
+	for (int i = 0; i < s->ports.nodes && status == BB_OK; i++) {
+		struct bb_node_record r;
+
+		describe_node(report, i, &r);
+		s->run->end.results++;
+		status = bb_sinks_record(&s->run->sinks, &bb_record_node, &r);
+		if (report->codes[i] || s->ports.nodes <= LISTED)
+			add_line(s, &r, lines);
+	}
+	return status;
+}
+
+/* ---- what was measured ---------------------------------------------------------------------- */
+
+static bb_status tell_meetings(struct bb_examiner *s, const struct bb_measuring *stage,
+			       const char *name)
+{
+	const int rails = s->ports.rails;
+	const struct bb_measured latency = {&stage->rounds, rails, stage->log_s[BB_LATENCY]};
+	const struct bb_measured bandwidth = {&stage->rounds, rails, stage->log_s[BB_BANDWIDTH]};
+	struct bb_meeting_record r = {.stage = name};
+	bb_status status = BB_OK;
+
+	for (int i = 0; i < stage->rounds.n; i++)
+		for (int node = 0; node < s->ports.nodes; node++)
+			for (int k = 0; k < s->ports.rails && status == BB_OK; k++) {
+				r.round = i;
+				r.from = bb_rounds_partner(&stage->rounds, i, node);
+				r.to = node;
+				r.rail = k;
+				if (!bb_rounds_has(&stage->rounds, i, node, k))
+					continue;
+				r.latency_us = 1e6 * exp(bb_measured_at(&latency, i, node, k));
+				r.GBps = 1e-9 * (double)s->diagnose->asked.bytes /
+					 exp(bb_measured_at(&bandwidth, i, node, k));
+				status = bb_sinks_record(&s->run->sinks, &bb_record_meeting, &r);
+			}
+	return status;
+}
+
+static void add_summary(const struct bb_examiner *s, struct bb_strbuf *lines)
+{
+	const struct bb_view *l = &s->views[BB_LATENCY], *b = &s->views[BB_BANDWIDTH];
+	double latency[BB_MOST_RAILS], bandwidth[BB_MOST_RAILS];
+	const size_t rails = (size_t)s->ports.rails;
+
+	memcpy(latency, l->fit.base, rails * sizeof(*latency));
+	memcpy(bandwidth, b->fit.base, rails * sizeof(*bandwidth));
+	bb_strbuf_addf(lines,
+		       "# usual: %.3g us for a word asked for, %.3g GB/s; noise %.0f%% and %.0f%%; "
+		       "slow is %.3g and %.3g times as long\n",
+		       1e6 * exp(bb_low_median(latency, rails)),
+		       1e-9 * (double)s->diagnose->asked.bytes /
+			       exp(bb_low_median(bandwidth, rails)),
+		       100 * l->fit.sigma, 100 * b->fit.sigma, exp(l->limit), exp(b->limit));
+}
+
+static void add_crowded(const struct bb_examiner *s, struct bb_strbuf *lines)
+{
+	if (bb_examiner_is_crowded(s))
+		bb_strbuf_addf(lines,
+			       "# crowded: %d ranks share %d processors: nobody is blamed for less "
+			       "than %d times the usual work\n",
+			       s->run->world.nranks, (int)s->run->record.cores, BB_CROWDED);
+}
+
+/* A part of the network that is farther from the largest than that is wide. */
+static void add_part(const struct bb_examiner *s, int part, struct bb_strbuf *lines)
+{
+	static const char *const names[BB_QUANTITIES] = {"latency", "bandwidth"};
+
+	for (int q = 0; q < BB_QUANTITIES; q++) {
+		const struct bb_parts *p = &s->parts[q];
+		int first = -1, last = -1;
+
+		if (part >= p->n)
+			continue;
+		for (int i = s->ports.nodes - 1; i >= 0; i--)
+			if (p->of[i] == part) {
+				last = last < 0 ? i : last;
+				first = i;
+			}
+		bb_strbuf_addf(
+			lines,
+			"# part of the network: %d nodes, from node %d (%s) to node %d (%s): "
+			"from there to the %d of the largest part it takes %.3g times as "
+			"long (%s); nobody is blamed for that\n",
+			p->size[part], first, host_of(s, first), last, host_of(s, last), p->size[0],
+			exp(p->level[part][0] - p->level[0][0]), names[q]);
+	}
+}
+
+static void add_parts(const struct bb_examiner *s, struct bb_strbuf *lines)
+{
+	for (int part = 1; part < BB_MOST_PARTS; part++)
+		add_part(s, part, lines);
+}
+
+static bb_status tell_all(struct report *report, struct bb_strbuf *lines)
+{
+	struct bb_examiner *s = report->s;
+	bb_status status = tell_meetings(s, &s->survey, "survey");
+
+	if (status == BB_OK)
+		status = tell_meetings(s, &s->confirm, "confirm");
+	if (status == BB_OK)
+		status = tell_meetings(s, &s->alone, "alone");
+	if (status == BB_OK)
+		status = tell_meetings(s, &s->links_alone, "alone");
+	/* Those of nodes first: they are what is said of these. */
+	for (int straggling = 0; straggling < 2; straggling++)
+		for (int i = 0; i < s->verdicts.n && status == BB_OK; i++)
+			if ((s->verdicts.list[i].charge == BB_CHARGE_STRAGGLER) == straggling)
+				status = tell_verdict(report, &s->verdicts.list[i], lines);
+	if (status == BB_OK)
+		status = tell_nodes(report, lines);
+	return status;
+}
+
+bb_status bb_diagnose_report(struct bb_examiner *s)
+{
+	const size_t nodes = (size_t)s->ports.nodes;
+	struct report report = {
+		.s = s, .reasons = calloc(nodes, TEXT), .codes = calloc(nodes, sizeof(char *))};
+	struct bb_strbuf lines = {0};
+	bb_status status = report.reasons && report.codes ? BB_OK : BB_EINTERNAL;
+
+	add_summary(s, &lines);
+	add_crowded(s, &lines);
+	add_parts(s, &lines);
+	if (status == BB_OK)
+		status = tell_all(&report, &lines);
+	if (s->diagnose->culprits == 0)
+		bb_strbuf_addf(&lines, "# culprits: none\n");
+	if (bb_strbuf_failed(&lines))
+		status = BB_EINTERNAL;
+	if (status == BB_EINTERNAL)
+		bb_fail(&s->run->error, status, "out of memory for the report");
+	if (status == BB_OK)
+		status = bb_sinks_comment(&s->run->sinks, bb_strbuf_text(&lines));
+	bb_strbuf_free(&lines);
+	free(report.reasons);
+	free((void *)report.codes);
+	return status;
+}

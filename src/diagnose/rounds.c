@@ -1,0 +1,375 @@
+#include "diagnose/rounds.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+void bb_rounds_free(struct bb_rounds *rounds)
+{
+	free(rounds->partner);
+	free(rounds->rail);
+	memset(rounds, 0, sizeof(*rounds));
+}
+
+void bb_suspects_free(struct bb_suspects *suspects)
+{
+	free(suspects->standing);
+	memset(suspects, 0, sizeof(*suspects));
+}
+
+bool bb_suspects_any(const struct bb_suspects *suspects)
+{
+	bool any = suspects->rails || suspects->npairs > 0;
+
+	for (int i = 0; i < suspects->nodes; i++)
+		any = any || suspects->standing[i] == BB_SUSPECT;
+	return any;
+}
+
+static bool grow(struct bb_rounds *rounds)
+{
+	const size_t room = rounds->room ? 2 * (size_t)rounds->room : 32;
+	int *partner = realloc(rounds->partner, room * (size_t)rounds->nodes * sizeof(*partner));
+	int *rail = realloc(rounds->rail, room * sizeof(*rail));
+
+	rounds->partner = partner ? partner : rounds->partner;
+	rounds->rail = rail ? rail : rounds->rail;
+	if (!partner || !rail)
+		return false;
+	rounds->room = (int)room;
+	return true;
+}
+
+/* One more round, in which everybody sits out. NULL without memory. */
+static int *add_round(struct bb_rounds *rounds)
+{
+	int *round;
+
+	if (rounds->n == rounds->room && !grow(rounds))
+		return NULL;
+	rounds->rail[rounds->n] = -1;
+	round = &rounds->partner[(size_t)rounds->n++ * (size_t)rounds->nodes];
+	for (int i = 0; i < rounds->nodes; i++)
+		round[i] = BB_NO_PEER;
+	return round;
+}
+
+static void meet(int *round, int a, int b)
+{
+	round[a] = b;
+	round[b] = a;
+}
+
+static uint64_t draw(uint64_t *state)
+{
+	uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 */
+
+	x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+	return x ^ (x >> 31);
+}
+
+/* 0 … n - 1 in an order that STATE draws; NULL without memory. */
+static int *shuffled(int n, uint64_t *state)
+{
+	int *order = malloc((size_t)n * sizeof(*order));
+
+	for (int i = 0; order && i < n; i++) {
+		const int other = (int)(draw(state) % (uint64_t)(i + 1));
+
+		order[i] = order[other];
+		order[other] = i;
+	}
+	return order;
+}
+
+/* ---- all pairs, or a sample --------------------------------------------------------------- */
+
+int bb_circle_rounds(int nodes)
+{
+	return nodes % 2 ? nodes : nodes - 1;
+}
+
+/* An even number of seats, of which the last stays and the others go round. Where the nodes are odd
+   nobody sits on the last. */
+int bb_circle_partner(int nodes, int round, int node)
+{
+	const int turning = bb_circle_rounds(nodes);
+	const int opposite = (2 * round - node % turning + 2 * turning) % turning;
+	int partner;
+
+	if (node == turning)
+		partner = round % turning;
+	else
+		partner = opposite == node ? turning : opposite;
+	return partner < nodes ? partner : BB_NO_PEER;
+}
+
+bb_status bb_rounds_survey(struct bb_rounds *rounds, int nodes, int least, bool all, uint64_t seed)
+{
+	const int circle = bb_circle_rounds(nodes);
+	const int twice = 2 * circle > BB_CONFIRMING ? 2 * circle : BB_CONFIRMING;
+	const int wanted = all && least < twice ? twice : least;
+	/* All pairs as often: a partner that a node meets once more would outweigh the others. */
+	const int n = wanted > circle ? (wanted + circle - 1) / circle * circle : wanted;
+	uint64_t state = seed;
+	int *seats = shuffled(nodes, &state), *order = shuffled(circle, &state), *round;
+	bb_status status = BB_OK;
+
+	rounds->nodes = nodes;
+	for (int r = 0; r < n && seats && order; r++) {
+		round = add_round(rounds);
+		if (!round)
+			break;
+		for (int i = 0; i < nodes; i++) {
+			const int peer = bb_circle_partner(nodes, order[r % circle], i);
+
+			if (peer != BB_NO_PEER)
+				round[seats[i]] = seats[peer];
+		}
+	}
+	if (rounds->n < n)
+		status = BB_EINTERNAL;
+	free(seats);
+	free(order);
+	return status;
+}
+
+/* ---- suspects ----------------------------------------------------------------------------- */
+
+/* What is left to be measured. */
+struct pending {
+	const struct bb_suspects *suspects;
+	int *left;   /* [node]: rounds with a proven one */
+	int *next;   /* [node]: which of the proven comes next */
+	int *proven; /* those who are, in an order that is drawn */
+	int nproven;
+	int pairs_left[BB_MOST_PAIRS];
+	int controls_left; /* rounds with two proven ones */
+};
+
+static void close_pending(struct pending *p)
+{
+	free(p->left);
+	free(p->next);
+	free(p->proven);
+}
+
+static bb_status open_pending(struct pending *p, const struct bb_suspects *s, uint64_t seed)
+{
+	uint64_t state = seed;
+	int *order = shuffled(s->nodes, &state);
+
+	*p = (struct pending){.suspects = s,
+			      .left = calloc((size_t)s->nodes, sizeof(*p->left)),
+			      .next = calloc((size_t)s->nodes, sizeof(*p->next)),
+			      .proven = calloc((size_t)s->nodes, sizeof(*p->proven))};
+	if (!order || !p->left || !p->next || !p->proven) {
+		free(order);
+		return BB_EINTERNAL;
+	}
+	for (int i = 0; i < s->nodes; i++) {
+		const int node = order[i];
+
+		if (s->standing[node] == BB_PROVEN)
+			p->proven[p->nproven++] = node;
+		p->left[node] = s->standing[node] >= BB_QUESTIONED ? BB_CONFIRMING : 0;
+		p->next[node] = (int)(draw(&state) % (uint64_t)s->nodes);
+	}
+	for (int i = 0; i < s->npairs; i++)
+		p->pairs_left[i] = BB_CONFIRMING;
+	p->controls_left = p->nproven > 1 ? BB_CONFIRMING : 0;
+	free(order);
+	return p->nproven > 0 ? BB_OK : BB_EUNSUPPORTED;
+}
+
+/* What is left in all. */
+static int count_pending(const struct pending *p)
+{
+	int left = p->controls_left;
+
+	for (int i = 0; i < p->suspects->nodes; i++)
+		left += p->left[i];
+	for (int i = 0; i < p->suspects->npairs; i++)
+		left += p->pairs_left[i];
+	return left;
+}
+
+static void meet_pairs(struct pending *p, int *round, int turn)
+{
+	const struct bb_suspects *s = p->suspects;
+
+	for (int i = 0; i < s->npairs; i++) {
+		const int which = (i + turn) % s->npairs;
+		const struct bb_suspect_pair *pair = &s->pairs[which];
+
+		if (p->pairs_left[which] == 0 || round[pair->a] != BB_NO_PEER ||
+		    round[pair->b] != BB_NO_PEER)
+			continue;
+		p->pairs_left[which]--;
+		meet(round, pair->a, pair->b);
+	}
+}
+
+static bool is_suspected(const struct bb_suspects *s, int a, int b)
+{
+	for (int i = 0; i < s->npairs; i++)
+		if ((s->pairs[i].a == a && s->pairs[i].b == b) ||
+		    (s->pairs[i].a == b && s->pairs[i].b == a))
+			return true;
+	return false;
+}
+
+/* NODE meets the next of the proven who is free, if there is one. */
+static void meet_proven(struct pending *p, int *round, int node)
+{
+	for (int i = 0; i < p->nproven; i++) {
+		const int partner = p->proven[(p->next[node] + i) % p->nproven];
+
+		if (round[partner] != BB_NO_PEER || is_suspected(p->suspects, node, partner))
+			continue;
+		p->next[node] = (p->next[node] + i + 1) % p->nproven;
+		p->left[node]--;
+		meet(round, node, partner);
+		return;
+	}
+}
+
+/* Those of the proven that are free, each time shifted against each other. */
+static void meet_controls(struct pending *p, int *round, int turn)
+{
+	int last = BB_NO_PEER;
+	bool met = false;
+
+	for (int i = 0; i < p->nproven; i++) {
+		const int node = p->proven[(i + turn) % p->nproven];
+
+		if (round[node] != BB_NO_PEER)
+			continue;
+		if (last == BB_NO_PEER || is_suspected(p->suspects, last, node)) {
+			last = node;
+			continue;
+		}
+		meet(round, last, node);
+		last = BB_NO_PEER;
+		met = true;
+	}
+	p->controls_left -= met && p->controls_left > 0;
+}
+
+bb_status bb_rounds_confirm(struct bb_rounds *rounds, const struct bb_suspects *suspects,
+			    uint64_t seed)
+{
+	struct pending p;
+	/* Who has none but suspected ways to proven ones never meets them. */
+	int left, before = INT_MAX;
+	bb_status status = open_pending(&p, suspects, seed);
+
+	rounds->nodes = suspects->nodes;
+	left = status == BB_OK ? count_pending(&p) : 0;
+	for (int turn = 0; left > 0 && left < before; turn++) {
+		int *round = add_round(rounds);
+
+		if (!round) {
+			status = BB_EINTERNAL;
+			break;
+		}
+		meet_pairs(&p, round, turn);
+		for (int i = 0; i < suspects->nodes; i++) {
+			const int node = (i + turn) % suspects->nodes;
+
+			if (p.left[node] > 0 && round[node] == BB_NO_PEER)
+				meet_proven(&p, round, node);
+		}
+		meet_controls(&p, round, turn);
+		before = left;
+		left = count_pending(&p);
+	}
+	close_pending(&p);
+	return status;
+}
+
+/* ---- alone -------------------------------------------------------------------------------- */
+
+static bool is_end(const struct bb_lone *l, int node)
+{
+	return node == l->node || node == l->peer;
+}
+
+/* The next that may be compared with L, from AT on: the proven come before those who are merely not
+   suspected. OTHER, and whom it is suspected with, are not meant. BB_NO_PEER: there is none. */
+static int next_good(const struct bb_suspects *s, const struct bb_lone *l, int at, int other)
+{
+	for (int standing = BB_PROVEN; standing <= BB_QUESTIONED; standing++)
+		for (int i = 0; i < s->nodes; i++) {
+			const int node = (at + i) % s->nodes;
+
+			if (s->standing[node] == standing && !is_end(l, node) && node != other &&
+			    (other == BB_NO_PEER || !is_suspected(s, other, node)))
+				return node;
+		}
+	return BB_NO_PEER;
+}
+
+static void meet_lone(int *round, const struct bb_suspects *s, const struct bb_lone *l, int turn)
+{
+	const int partner = l->peer >= 0 ? l->peer : next_good(s, l, turn, l->node);
+
+	if (partner != BB_NO_PEER)
+		meet(round, l->node, partner);
+}
+
+static void meet_compared(int *round, const struct bb_suspects *s, const struct bb_lone *l,
+			  int turn)
+{
+	const int a = next_good(s, l, turn, BB_NO_PEER);
+	const int b = a != BB_NO_PEER ? next_good(s, l, a + 1 + turn % s->nodes, a) : BB_NO_PEER;
+
+	if (b != BB_NO_PEER)
+		meet(round, a, b);
+}
+
+/* All that are proven, each with its neighbour among them. */
+static void meet_all(int *round, const struct bb_suspects *s, int turn)
+{
+	int last = BB_NO_PEER;
+
+	for (int i = 0; i < s->nodes; i++) {
+		const int node = (i + turn) % s->nodes;
+
+		if (s->standing[node] != BB_PROVEN)
+			continue;
+		if (last == BB_NO_PEER || is_suspected(s, last, node)) {
+			last = node;
+			continue;
+		}
+		meet(round, last, node);
+		last = BB_NO_PEER;
+	}
+}
+
+bb_status bb_rounds_alone(struct bb_rounds *rounds, const struct bb_suspects *suspects, int rails,
+			  const struct bb_lone *lone, int n, int times)
+{
+	rounds->nodes = suspects->nodes;
+	for (int i = 0; i < 2 * n * times; i++) {
+		const struct bb_lone *l = &lone[i / 2 % n];
+		const int turn = i / 2 / n;
+		const bool compares = i % 2;
+		int *round = add_round(rounds);
+
+		if (!round)
+			return BB_EINTERNAL;
+		rounds->rail[i] = l->rail == BB_EACH_RAIL ? turn % rails : l->rail;
+		if (l->node < 0) {
+			meet_all(round, suspects, turn);
+			if (compares)
+				rounds->rail[i] = (l->rail + 1 + turn % (rails - 1)) % rails;
+		} else if (compares) {
+			meet_compared(round, suspects, l, turn);
+		} else {
+			meet_lone(round, suspects, l, turn);
+		}
+	}
+	return BB_OK;
+}

@@ -1,0 +1,106 @@
+/*
+ * rounds.h - who is measured with whom, round by round. Pure: the same inputs give the
+ * same rounds, so that every process works them out by itself.
+ *
+ * A round uses every node at most once. All pairs of n nodes take the circle method's rounds, n - 1
+ * where n is even, n where it is odd (then one node a round sits out). A sample of the pairs is
+ * some of these rounds, of the nodes in an order that the seed draws: so every node has as many
+ * partners, all different, and the cost is linear in the nodes.
+ */
+#ifndef BB_DIAGNOSE_ROUNDS_H
+#define BB_DIAGNOSE_ROUNDS_H
+
+#include "core/status.h"
+#include "schedules/schedule.h"
+
+#include <stdint.h>
+
+struct bb_rounds { /* zero-initialise */
+	int nodes, n;
+	int room;
+	int *partner; /* [round * nodes + node]; BB_NO_PEER: it sits out. Owned */
+	int *rail;    /* [round]: the only one that is at work; -1: all are. Owned */
+};
+
+void bb_rounds_free(struct bb_rounds *rounds);
+
+static inline int bb_rounds_partner(const struct bb_rounds *rounds, int round, int node)
+{
+	return rounds->partner[(size_t)round * (size_t)rounds->nodes + (size_t)node];
+}
+
+/* Does NODE meet its partner over RAIL in ROUND? */
+static inline bool bb_rounds_has(const struct bb_rounds *rounds, int round, int node, int rail)
+{
+	return bb_rounds_partner(rounds, round, node) != BB_NO_PEER &&
+	       (rounds->rail[round] < 0 || rounds->rail[round] == rail);
+}
+
+/* Rounds in which each of NODES meets each other once. */
+int bb_circle_rounds(int nodes);
+/* Whom NODE meets in ROUND of them; BB_NO_PEER: nobody. */
+int bb_circle_partner(int nodes, int round, int node);
+
+/*
+ * ROUNDS becomes LEAST rounds, of pairs that are all different as long as there are any; where
+ * there are fewer pairs, all of them equally often, as LEAST needs; with ALL every pair at least
+ * once. BB_EINTERNAL without memory.
+ */
+BB_MUST bb_status bb_rounds_survey(struct bb_rounds *rounds, int nodes, int least, bool all,
+				   uint64_t seed);
+
+/* Whether a node may vouch for another: those of the better half may. */
+enum bb_standing {
+	BB_PROVEN,
+	BB_UNPROVEN,
+	BB_QUESTIONED, /* an end of a suspected pair: is it the pair or the end? */
+	BB_SUSPECT
+};
+
+#define BB_MOST_PAIRS 64 /* that are suspected at once */
+#define BB_CONFIRMING 32 /* rounds of each suspect */
+
+/* What is to be measured again. */
+struct bb_suspects {
+	int nodes;
+	unsigned char *standing; /* [node], enum bb_standing; owned */
+	bool rails;              /* one of them is slower than the others */
+	int npairs;
+	struct bb_suspect_pair {
+		int32_t a, b;
+	} pairs[BB_MOST_PAIRS];
+};
+
+void bb_suspects_free(struct bb_suspects *suspects);
+
+/* Is there anything to be measured again? */
+bool bb_suspects_any(const struct bb_suspects *suspects);
+
+/*
+ * ROUNDS in which each suspected or questioned node meets proven ones, another one each time as
+ * long as there are any, and each suspected pair meets, BB_CONFIRMING times; the others meet
+ * meanwhile, proven with proven, for comparison. BB_EUNSUPPORTED where no node is proven,
+ * BB_EINTERNAL without memory.
+ */
+BB_MUST bb_status bb_rounds_confirm(struct bb_rounds *rounds, const struct bb_suspects *suspects,
+				    uint64_t seed);
+
+#define BB_MOST_LONE 64 /* that are measured alone */
+
+#define BB_EACH_RAIL (-2) /* one rail after the other */
+
+/* What is measured with all others silent: a node, a rail of it, a link; NODE -1: a rail of all. */
+struct bb_lone {
+	int32_t node, peer, rail; /* PEER -1: whoever is proven; RAIL -1: all at once */
+};
+
+/*
+ * ROUNDS in which the N of LONE are measured in turn, TIMES each, and after each of them nodes that
+ * are not suspected of anything, for comparison: round 2 * (t * n + i) is of LONE[i], the next one
+ * is what it is compared with. Over as many rails; of a rail of all nodes, all proven ones over
+ * another rail. Rounds in which nobody is left to meet stay empty. BB_EINTERNAL without memory.
+ */
+BB_MUST bb_status bb_rounds_alone(struct bb_rounds *rounds, const struct bb_suspects *suspects,
+				  int rails, const struct bb_lone *lone, int n, int times);
+
+#endif

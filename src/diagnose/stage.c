@@ -1,0 +1,338 @@
+/*
+ * stage.c - rounds and steps, played on whatever backend there is; what the ranks
+ * measured, put together on rank 0.
+ */
+#include "diagnose/diagnose.h"
+#include "harness/measure/play.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define WORK_NUMBERS 4096
+#define WORK_REPEATS 64
+
+/* What one rank measures in the round at hand. */
+struct asker {
+	double asked; /* when */
+	int n[BB_QUANTITIES];
+	double *values[BB_QUANTITIES];
+};
+
+/* A program being played by one driver. */
+struct playing {
+	struct bb_examiner *s;
+	struct bb_probe probe;
+	struct bb_program program;
+	struct bb_play play;
+	int nranks; /* whose times this driver hears */
+	int first;  /* the first of them */
+	struct asker *askers;
+	double *room; /* the askers' values */
+	float *times; /* [(rank - first) * per_rank + …] */
+	size_t per_rank;
+};
+
+static bb_status no_memory(const struct bb_examiner *s)
+{
+	return bb_fail(&s->run->error, BB_EINTERNAL, "out of memory for what is measured");
+}
+
+/* ---- what ranks do beside messages ---------------------------------------------------------- */
+
+/* The same sum each time, which nobody can foresee. */
+static double work(void)
+{
+	double numbers[WORK_NUMBERS / 8] = {1};
+	volatile double sum = 0;
+
+	for (int i = 0; i < WORK_REPEATS; i++)
+		for (int k = 1; k < WORK_NUMBERS / 8; k++)
+			numbers[k] = numbers[k - 1] * 0.5 + numbers[k] * 0.25 + 1;
+	sum += numbers[WORK_NUMBERS / 8 - 1];
+	return sum;
+}
+
+/* In virtual time an operation's seconds say all of it. */
+static void compute(void *own, int rank, const struct bb_operation *o)
+{
+	const struct playing *p = own;
+	double seconds = o->seconds;
+
+	if (o->work != BB_PROBE_DELAY)
+		/* Who does not come to it is named when a deadline passes. */
+		atomic_fetch_add_explicit(&p->s->driver->progress->entered, 1,
+					  memory_order_relaxed);
+	if (o->work == BB_PROBE_STEP) {
+		work();
+		seconds -= p->probe.work_s;
+	}
+	if (seconds > 0)
+		p->s->backend->delay(p->s->driver->handle, seconds);
+}
+
+/* ---- what is heard -------------------------------------------------------------------------- */
+
+static void end_round(struct playing *p, struct asker *a, int rank, size_t round)
+{
+	float *to = &p->times[(size_t)(rank - p->first) * p->per_rank + round * BB_QUANTITIES];
+
+	for (int q = 0; q < BB_QUANTITIES; q++) {
+		const double middle = bb_low_median(a->values[q], (size_t)a->n[q]);
+
+		to[q] = a->n[q] > 0 && middle > 0 ? (float)log(middle) : NAN;
+		a->n[q] = 0;
+	}
+}
+
+static void hear_round(void *own, int rank, size_t index, const struct bb_operation *o, double from,
+		       double to, int source)
+{
+	struct playing *p = own;
+	struct asker *a = &p->askers[rank - p->first];
+	const int node = p->probe.ports->node[rank];
+	const size_t last = 2 * (size_t)(BB_SMALL_ASKED + p->probe.large) - 1;
+	const bool small = o->work == BB_PROBE_SMALL;
+	int partner;
+	bool asking;
+
+	if (o->act != BB_ACT_SEND && o->act != BB_ACT_RECV)
+		return;
+	partner = p->probe.ports->node[o->peer];
+	asking = (o->item % 2 == 0) == (node < partner);
+	if (asking && o->act == BB_ACT_SEND)
+		a->asked = from;
+	/* The first of each kind is not counted. */
+	if (asking && o->act == BB_ACT_RECV && o->item > 1 && o->item / 2 != BB_SMALL_ASKED) {
+		const int q = small ? BB_LATENCY : BB_BANDWIDTH;
+
+		a->values[q][a->n[q]++] = to - a->asked;
+	}
+	if (o->item == last && (o->act == BB_ACT_RECV) == asking)
+		end_round(p, a, rank, (size_t)bb_probe_round_at(&p->probe, rank, index));
+}
+
+static void hear_step(void *own, int rank, size_t index, const struct bb_operation *o, double from,
+		      double to, int source)
+{
+	struct playing *p = own;
+
+	if (o->act == BB_ACT_COLLECTIVE)
+		p->times[(size_t)(rank - p->first) * p->per_rank + o->item] = (float)(to - from);
+}
+
+/* ---- playing -------------------------------------------------------------------------------- */
+
+/* What no backend makes slow by itself is slow by its program. */
+static struct bb_planted plant(const struct bb_options *o)
+{
+	const struct bb_fault *fault = &o->fault;
+	const bool virtual = o->backend->capabilities & BB_CAP_VIRTUAL;
+	const bool flaps =
+		fault->kind == BB_FAULT_FLAPPING_NODE || fault->kind == BB_FAULT_FLAPPING_LINK;
+	const bool slow_link = fault->kind == BB_FAULT_SLOW_LINK;
+	const bool link = slow_link || fault->kind == BB_FAULT_FLAPPING_LINK;
+	struct bb_planted p = {.rank = -1,
+			       .from = fault->rank,
+			       .to = link ? fault->to : -1,
+			       .back = !link,
+			       .share = flaps ? fault->share : 1,
+			       .rate = o->config.link_rate,
+			       .latency = o->config.link_latency,
+			       .seed = (uint64_t)o->seed};
+
+	if (fault->kind == BB_FAULT_SLOW || fault->kind == BB_FAULT_LATE)
+		p.rank = fault->rank;
+	p.send_s = fault->kind == BB_FAULT_SLOW ? fault->seconds : 0;
+	p.late_s = fault->seconds;
+	if (!o->config.flawed && !(slow_link && virtual))
+		p.factor = fault->factor;
+	return p;
+}
+
+static void open_playing(struct playing *p, struct bb_examiner *s)
+{
+	*p = (struct playing){.s = s,
+			      .nranks = bb_examiner_is_virtual(s) ? s->run->world.nranks : 1,
+			      .first = bb_examiner_is_virtual(s) ? 0 : s->driver->rank,
+			      .probe = {.ports = &s->ports,
+					.nranks = s->run->world.nranks,
+					.planted = plant(&s->run->options),
+					.bytes = (size_t)s->diagnose->asked.bytes,
+					.large = 1 + (int)s->diagnose->asked.large,
+					.steps = (int)s->diagnose->asked.steps,
+					.work_s = BB_STEP_WORK_S}};
+}
+
+static bb_status open_times(struct playing *p, size_t per_rank)
+{
+	p->per_rank = per_rank;
+	p->times = malloc(((size_t)p->nranks * per_rank + 1) * sizeof(*p->times));
+	if (!p->times)
+		return no_memory(p->s);
+	for (size_t i = 0; i < (size_t)p->nranks * per_rank; i++)
+		p->times[i] = NAN;
+	return BB_OK;
+}
+
+static bb_status open_askers(struct playing *p)
+{
+	const size_t each =
+		(size_t)(p->probe.large > BB_SMALL_ASKED ? p->probe.large : BB_SMALL_ASKED);
+
+	p->askers = calloc((size_t)p->nranks, sizeof(*p->askers));
+	p->room = malloc((size_t)p->nranks * BB_QUANTITIES * each * sizeof(*p->room));
+	if (!p->askers || !p->room)
+		return no_memory(p->s);
+	for (int i = 0; i < p->nranks; i++)
+		for (int q = 0; q < BB_QUANTITIES; q++)
+			p->askers[i].values[q] =
+				&p->room[((size_t)i * BB_QUANTITIES + (size_t)q) * each];
+	return BB_OK;
+}
+
+static void close_playing(struct playing *p)
+{
+	free((void *)(uintptr_t)p->probe.active);
+	free(p->askers);
+	free(p->room);
+	free(p->times);
+}
+
+/* One playing, from opening to closing; its times are this driver's. */
+static bb_status play(struct playing *p, const char *what,
+		      void (*hear)(void *own, int rank, size_t index, const struct bb_operation *o,
+				   double from, double to, int source),
+		      double *seconds)
+{
+	struct bb_examiner *s = p->s;
+	const struct bb_timeline_watch watch = {hear, p};
+	struct bb_player *player = NULL;
+	struct bb_error refusal = {0};
+	bb_status status;
+
+	p->play = (struct bb_play){.program = &p->program, .compute = compute, .own = p};
+	if (s->driver->local == 0)
+		bb_crew_deadline(s->driver, what);
+	status = bb_player_open(&player, s->run, s->driver, &p->play, &refusal);
+	if (status == BB_EUNSUPPORTED)
+		return bb_fail(&s->run->error, status, "%s", refusal.text);
+	if (status == BB_OK)
+		status = bb_player_play(player, &watch, seconds);
+	bb_player_close(player);
+	return status;
+}
+
+/* NAN: it did not time this round. */
+static const struct bb_payload_field time_fields[] = {
+	{"a time", BB_PAYLOAD_ANY, 0, sizeof(float), 1, 0, 0, 0}, {.name = NULL}};
+static const struct bb_payload time_table = {"a time", sizeof(float), time_fields, NULL};
+
+/* *ALL = every rank's times on rank 0, else NULL. */
+static bb_status collect(struct playing *p, const float **all)
+{
+	const void *got = NULL;
+	bb_status status = BB_OK;
+
+	if (bb_examiner_is_virtual(p->s))
+		got = p->times;
+	else
+		status = bb_crew_collect(p->s->driver, &time_table, p->times, p->per_rank, &got);
+	*all = got;
+	return status;
+}
+
+/* From rank by rank to round by round. */
+static bb_status keep(struct bb_examiner *s, struct bb_measuring *stage, const float *all)
+{
+	const size_t ports = (size_t)s->ports.nodes * (size_t)s->ports.rails;
+	const size_t n = (size_t)stage->rounds.n * ports;
+
+	for (int q = 0; q < BB_QUANTITIES; q++) {
+		stage->log_s[q] = malloc((n + 1) * sizeof(float));
+		stage->even[q] = malloc((n + 1) * sizeof(float));
+		if (!stage->log_s[q] || !stage->even[q])
+			return no_memory(s);
+		for (size_t i = 0; i < n; i++) {
+			const size_t round = i / ports, rank = (size_t)s->ports.rank[i % ports];
+
+			stage->log_s[q][i] =
+				all[(rank * (size_t)stage->rounds.n + round) * BB_QUANTITIES +
+				    (size_t)q];
+		}
+		memcpy(stage->even[q], stage->log_s[q], n * sizeof(float));
+	}
+	return BB_OK;
+}
+
+bb_status bb_measuring_play(struct bb_examiner *s, struct bb_measuring *stage, const char *what)
+{
+	const float *all = NULL;
+	struct playing p;
+	bb_status status;
+
+	open_playing(&p, s);
+	p.probe.rounds = &stage->rounds;
+	p.probe.pause_s = stage->pause_s;
+	p.probe.in_turn = stage->in_turn;
+	p.probe.active = bb_probe_active(&stage->rounds, s->ports.rails);
+	if (!p.probe.active) {
+		status = no_memory(s);
+		goto out;
+	}
+	BB_TRY(status, open_times(&p, (size_t)stage->rounds.n * BB_QUANTITIES), out);
+	BB_TRY(status, open_askers(&p), out);
+	bb_probe_rounds(&p.program, &p.probe);
+	BB_TRY(status, play(&p, what, hear_round, &stage->seconds), out);
+	BB_TRY(status, collect(&p, &all), out);
+	if (all)
+		status = keep(s, stage, all);
+out:
+	close_playing(&p);
+	return status;
+}
+
+void bb_measuring_free(struct bb_measuring *stage)
+{
+	bb_rounds_free(&stage->rounds);
+	for (int q = 0; q < BB_QUANTITIES; q++) {
+		free(stage->log_s[q]);
+		free(stage->even[q]);
+	}
+	memset(stage, 0, sizeof(*stage));
+}
+
+struct bb_measured bb_measuring_of(const struct bb_examiner *s, const struct bb_measuring *stage,
+				   int quantity)
+{
+	return (struct bb_measured){&stage->rounds, s->ports.rails, stage->even[quantity]};
+}
+
+bb_status bb_steps_play(struct bb_examiner *s, float **waits)
+{
+	const size_t nranks = (size_t)s->run->world.nranks,
+		     steps = (size_t)s->diagnose->asked.steps;
+	const float *all = NULL;
+	double seconds = 0;
+	struct playing p;
+	bb_status status;
+
+	*waits = NULL;
+	open_playing(&p, s);
+	BB_TRY(status, open_times(&p, steps), out);
+	bb_probe_steps(&p.program, &p.probe);
+	BB_TRY(status, play(&p, "steps", hear_step, &seconds), out);
+	BB_TRY(status, collect(&p, &all), out);
+	if (!all)
+		goto out;
+	s->step_s = seconds / (double)steps;
+	*waits = malloc((steps * nranks + 1) * sizeof(**waits));
+	if (!*waits) {
+		status = no_memory(s);
+		goto out;
+	}
+	for (size_t i = 0; i < steps * nranks; i++)
+		(*waits)[i] = all[i % nranks * steps + i / nranks];
+out:
+	close_playing(&p);
+	return status;
+}

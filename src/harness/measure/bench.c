@@ -1,0 +1,533 @@
+/*
+ * The sequence of cases, as every driver goes through it.
+ */
+#include "harness/measure/bench.h"
+
+#include "core/units.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PRECISION_SAMPLES 20000 /* most iterations of a row under --precision */
+/* So that small sizes have sets to rotate through: of each rank, and of all together. */
+#define LEAST_ARENA ((size_t)4 << 20)
+#define LEAST_ARENAS ((size_t)256 << 20)
+/* What copies read and write to tell what the memory does: beyond the caches of cores, and on a GPU
+   far longer than a launch. CPUs: all ranks of a process together; GPUs: each, read alone. */
+#define COPY_BYTES ((size_t)64 << 20)
+#define SLACK ((size_t)64 << 10) /* what lies between a rank's buffers */
+
+/* ---- before the first case ------------------------------------------------------------- */
+
+/* Of a split world this rank's part; else the world itself. */
+static bb_status open_group(struct bb_session *s)
+{
+	struct bb_bench *bench = s->bench;
+	const struct bb_rank_info *infos = bench->run->infos;
+	const bool virtual = bench->backend->capabilities & BB_CAP_VIRTUAL;
+	const int nranks = bench->world->nranks;
+	const int rank = virtual ? bench->played_rank : s->driver->rank;
+	bb_status status;
+	int *members;
+
+	s->group = s->world;
+	s->me = s->driver->rank;
+	s->n = nranks;
+	if (bench->asked.split.kind == BB_SPLIT_NONE)
+		return BB_OK;
+	s->group = NULL;
+	members = calloc((size_t)nranks, sizeof(*members));
+	if (!members)
+		return bb_fail(bench->error, BB_EINTERNAL, "out of memory for groups");
+	s->n = 0;
+	for (int r = 0; r < nranks; r++) {
+		if (infos[r].group != infos[rank].group)
+			continue;
+		if (r == rank)
+			s->me = s->n;
+		members[s->n++] = r;
+	}
+	status = bench->backend->group_open(s->driver->handle, members, s->n, &s->group,
+					    bench->error);
+	free(members);
+	return status;
+}
+
+/*
+ * The call of a case in one placement, its algorithm settled; buffers are set per iteration.
+ * STANDS_IN: by the schedule that stands in for the library's algorithm.
+ */
+static bb_status make_call(struct bb_session *s, const struct bb_case *c, bool in_place,
+			   bool stands_in, struct bb_call *call)
+{
+	const struct bb_bench *bench = s->bench;
+
+	*call = (struct bb_call){
+		.collective = bench->collective,
+		.schedule = stands_in ? c->choice->stand_in : c->choice->schedule,
+		.native = stands_in ? NULL : c->choice->native,
+		.dtype = c->dtype,
+		.op = c->op == BB_NO_OP ? BB_SUM : (enum bb_op)c->op,
+		.shape = bb_plan_shape(&bench->plan, c, s->n, in_place, s->matrix),
+	};
+	if (!call->schedule && !call->native) {
+		bb_status status = bench->backend->choose(s->group, call);
+
+		if (status != BB_OK)
+			return status;
+	}
+	return bench->backend->tune(s->group, call);
+}
+
+static struct bb_layout make_layout(const struct bb_session *s, const struct bb_call *call,
+				    size_t bytes)
+{
+	const struct bb_backend *backend = s->bench->backend;
+
+	return bb_layout_make(s->bench->collective, &call->shape, s->me, bb_dtype_size(call->dtype),
+			      (size_t)s->bench->asked.unalign, backend->tmp_bytes(s->group, call),
+			      bytes);
+}
+
+/* What arenas are made for: bytes of one set of the largest case that fits, and of two of any. */
+struct need {
+	uint64_t share; /* of the memory */
+	size_t one, two;
+};
+
+static bb_status add_need(struct bb_session *s, const struct bb_case *c, bool in_place,
+			  bool stands_in, struct need *need)
+{
+	struct bb_layout l;
+	struct bb_call call;
+	size_t bytes;
+	bb_status status = make_call(s, c, in_place, stands_in, &call);
+
+	if (status != BB_OK)
+		return status;
+	l = make_layout(s, &call, SIZE_MAX);
+	bytes = l.tmp_bytes + l.set_bytes + SLACK;
+	need->one = bytes <= need->share && bytes > need->one ? bytes : need->one;
+	bytes += l.set_bytes;
+	need->two = bytes > need->two ? bytes : need->two;
+	return BB_OK;
+}
+
+/* Symmetric windows are of one size on all ranks. Collective over the world where that matters. */
+static bb_status even_out(struct bb_session *s, size_t *bytes)
+{
+	const void *all;
+	bb_status status;
+
+	if (s->bench->options->config.registration != BB_REGISTER_SYMMETRIC)
+		return BB_OK;
+	status = bb_crew_gather(s->driver, &bb_payload_number, bytes, 1, &all);
+	for (int r = 0; r < s->bench->world->nranks && status == BB_OK; r++)
+		if (((const size_t *)all)[r] > *bytes)
+			*bytes = ((const size_t *)all)[r];
+	return status;
+}
+
+/* This rank's share of the memory, and of it what the largest case can use: two sets. */
+static bb_status open_arena(struct bb_session *s)
+{
+	const struct bb_bench *bench = s->bench;
+	const size_t even = LEAST_ARENAS / (size_t)bench->world->nlocal;
+	const size_t floor = even < LEAST_ARENA ? even : LEAST_ARENA;
+	struct need need = {.share = bench->run->memory / (uint64_t)bench->world->nlocal,
+			    .two = floor};
+	size_t bytes;
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; i < bench->plan.ncases; i++) {
+		const struct bb_case *c = &bench->plan.cases[i];
+
+		for (int k = 0; k < 4 && !c->skip && status == BB_OK; k++)
+			if (k < 2 || c->choice->stand_in)
+				status = add_need(s, c, k % 2, k >= 2, &need);
+	}
+	bytes = need.two <= need.share ? need.two : need.one > floor ? need.one : floor;
+	if (status == BB_OK)
+		status = even_out(s, &bytes);
+	if (status != BB_OK)
+		return status;
+	s->arena.rank = s->driver->handle;
+	status = bench->backend->alloc(s->driver->handle, bytes, (void **)&s->arena.memory);
+	if (status != BB_OK)
+		return bb_fail(bench->error, status, "rank %d cannot allocate %zu bytes",
+			       s->driver->rank, bytes);
+	s->arena.bytes = bytes;
+	return BB_OK;
+}
+
+/* What copies of this rank move through, there and back, if it may take that much beside its arena;
+   the same on all ranks. */
+static size_t copied_bytes(const struct bb_bench *bench)
+{
+	const bool gpu = bench->backend->capabilities & BB_CAP_GPU;
+	const size_t ranks = (size_t)bench->world->nlocal;
+	const size_t bytes = gpu ? 2 * COPY_BYTES : COPY_BYTES / ranks;
+
+	return bytes > LEAST_ARENA && bytes <= bench->run->memory / ranks / 4 ? bytes : 0;
+}
+
+/* *RATE of all devices together, in buffers large enough for it. Collective over the world. */
+static bb_status measure_memory(struct bb_session *s, double *rate)
+{
+	const struct bb_backend *backend = s->bench->backend;
+	const struct bb_arena kept = s->arena;
+	const size_t bytes = copied_bytes(s->bench);
+	const bool larger = kept.bytes < bytes;
+	bb_status status = BB_OK;
+
+	if (larger) {
+		s->arena.bytes = bytes;
+		status = backend->alloc(kept.rank, bytes, (void **)&s->arena.memory);
+	}
+	if (status != BB_OK) {
+		s->arena = kept;
+		return bb_fail(s->bench->error, status, "rank %d cannot allocate %zu bytes",
+			       s->driver->rank, bytes);
+	}
+	status = bb_measure_copy(s, COPY_BYTES, rate);
+	if (larger)
+		backend->release(kept.rank, s->arena.memory, bytes);
+	s->arena = kept;
+	return status;
+}
+
+/* The device's events, if it is they that tell of each iteration. */
+static bb_status open_events(struct bb_session *s)
+{
+	const struct bb_bench *bench = s->bench;
+	const size_t n = (size_t)bench->options->iters + 1;
+	bb_status status = BB_OK;
+
+	if (!(bench->backend->capabilities & BB_CAP_ASYNC) || !bench->asked.per_iter_timing ||
+	    bench->asked.blocking != 0)
+		return BB_OK;
+	s->events = calloc(n, sizeof(*s->events));
+	if (!s->events)
+		return bb_fail(bench->error, BB_EINTERNAL, "out of memory for %zu events", n);
+	for (; s->nevents < n && status == BB_OK; s->nevents += status == BB_OK)
+		status = bench->backend->event_open(s->driver->handle, &s->events[s->nevents],
+						    bench->error);
+	return status;
+}
+
+static void close_events(struct bb_session *s)
+{
+	for (size_t i = 0; i < s->nevents; i++)
+		s->bench->backend->event_close(s->events[i]);
+	free(s->events);
+}
+
+static bb_status open_samples(struct bb_session *s)
+{
+	const struct bb_options *options = s->bench->options;
+
+	s->most_samples = (size_t)options->iters + 1; /* one may have to be taken alone */
+	if (options->precision != 0)
+		s->most_samples = 2 * (size_t)options->iters + PRECISION_SAMPLES;
+	s->samples = calloc(2 * s->most_samples, sizeof(*s->samples));
+	s->arrivals = calloc(2 * s->most_samples, sizeof(*s->arrivals));
+	if (s->bench->collective->flags & BB_VARIABLE)
+		s->matrix = calloc((size_t)s->n * (size_t)s->n, sizeof(*s->matrix));
+	if (!s->samples || !s->arrivals ||
+	    ((s->bench->collective->flags & BB_VARIABLE) && !s->matrix))
+		return bb_fail(s->bench->error, BB_EINTERNAL, "out of memory for %zu samples",
+			       s->most_samples);
+	return BB_OK;
+}
+
+static int color_of(const struct bb_run *run, int rank)
+{
+	const struct bb_bench *bench = run->own;
+
+	return bb_split_color(&bench->asked.split, rank);
+}
+
+static bb_status open_session(struct bb_session *s)
+{
+	struct bb_bench *bench = s->bench;
+	double rate;
+	bb_status status;
+
+	s->patterns_dtype = -1;
+	BB_TRY(status, bb_run_attend(bench->run, s->driver, color_of, &s->world), done);
+	s->copies = bb_is_first_on_device(bench->run->infos, s->driver->rank);
+	BB_TRY(status, open_group(s), done);
+	BB_TRY(status, open_samples(s), done);
+	BB_TRY(status, open_events(s), done);
+	BB_TRY(status,
+	       bb_run_note_memory(bench->run, s->driver, &bench->run->end.memory_init_bytes), done);
+	BB_TRY(status, open_arena(s), done);
+	if (bb_driver_leads(s->driver))
+		s->bench->run->end.memory_user_bytes =
+			(int64_t)s->arena.bytes * bench->world->nlocal;
+	BB_TRY(status, measure_memory(s, &rate), done);
+	BB_TRY(status, bb_run_begin(bench->run, s->driver, rate), done);
+	if (bb_driver_leads(s->driver) &&
+	    bb_groups_open(&bench->groups, &bench->run->record.ranks) != BB_OK)
+		status = bb_fail(bench->error, BB_EINTERNAL, "out of memory for groups");
+done:
+	return status;
+}
+
+/* After a failure the others may still be reading this rank's buffers: then they stay. */
+static void close_session(struct bb_session *s, bool all_done)
+{
+	const struct bb_backend *backend = s->bench->backend;
+
+	close_events(s);
+	if (s->group != s->world)
+		backend->group_close(s->group);
+	backend->group_close(s->world);
+	if (all_done)
+		backend->release(s->driver->handle, s->arena.memory, s->arena.bytes);
+	bb_pattern_store_give(&s->bench->run->patterns, s->patterns);
+	free(s->matrix);
+	free(s->samples);
+	free(s->arrivals);
+}
+
+/* ---- the cases ------------------------------------------------------------------------- */
+
+static bb_status want_patterns(struct bb_session *s, const struct bb_case *c)
+{
+	bb_status status;
+
+	if (!(s->bench->backend->capabilities & BB_CAP_DATA) ||
+	    (s->patterns_dtype == (int)c->dtype && s->patterns_op == c->op))
+		return BB_OK;
+	bb_pattern_store_give(&s->bench->run->patterns, s->patterns);
+	s->patterns = NULL;
+	s->patterns_dtype = -1;
+	status = bb_pattern_store_take(&s->bench->run->patterns, c->dtype, c->op, s->n,
+				       (uint64_t)s->bench->options->seed, &s->patterns);
+	if (status != BB_OK)
+		return bb_fail(s->bench->error, status, "out of memory for input data");
+	s->patterns_dtype = (int)c->dtype;
+	s->patterns_op = c->op;
+	return BB_OK;
+}
+
+/* Rank 0 records that a case, or one placement of it, is not run. */
+static bb_status skip(struct bb_session *s, const struct bb_case *c, const char *placement,
+		      const char *reason)
+{
+	struct bb_skip_record record;
+
+	if (!bb_driver_leads(s->driver))
+		return BB_OK;
+	bb_record_init(&bb_record_skip, &record);
+	record.collective = s->bench->collective->name;
+	record.algorithm = c->choice->name;
+	record.dtype = bb_dtype_name(c->dtype);
+	record.op = c->op == BB_NO_OP ? "none" : bb_op_name((enum bb_op)c->op);
+	record.root = c->root == BB_NO_ROOT ? -1 : c->root;
+	record.size_bytes = (int64_t)c->size_bytes;
+	record.placement = placement;
+	record.reason = reason;
+	s->bench->run->end.skipped++;
+	bb_ticker_hide(&s->bench->run->ticker);
+	return bb_sinks_record(&s->bench->run->sinks, &bb_record_skip, &record);
+}
+
+static void begin_deadline(struct bb_session *s, const struct bb_case *c)
+{
+	char size[BB_UNIT_TEXT], what[BB_WHAT_TEXT];
+
+	snprintf(what, sizeof(what), "%s at %s", c->choice->name,
+		 bb_format_size(size, c->size_bytes));
+	bb_crew_deadline(s->driver, what);
+}
+
+/* Why this rank cannot make CALL; empty: it can, with LAYOUT. */
+static void object(const struct bb_session *s, const struct bb_call *call, struct bb_layout *layout,
+		   char objection[BB_OBJECTION_TEXT])
+{
+	const struct bb_bench *bench = s->bench;
+	const char *reason = bench->collective->refuses ? bench->collective->refuses(s->n) : NULL;
+
+	if (!reason)
+		reason = bench->backend->refuses(s->group, call);
+	if (!reason) {
+		*layout = make_layout(s, call, s->arena.bytes);
+		reason = layout->sets > 0 ? "" : "its buffers do not fit into the memory";
+	}
+	memset(objection, 0, BB_OBJECTION_TEXT);
+	if (*reason && s->group != s->world)
+		snprintf(objection, BB_OBJECTION_TEXT, "a group of %d ranks: %s", s->n, reason);
+	else
+		snprintf(objection, BB_OBJECTION_TEXT, "%s", reason);
+}
+
+/* OBJECTION = the first of any rank, the same on all: groups differ, but a case is run by all or
+   by none. Collective over the world. */
+static bb_status hear_objections(struct bb_session *s, const struct bb_call *call,
+				 struct bb_layout *layout, char objection[BB_OBJECTION_TEXT])
+{
+	object(s, call, layout, objection);
+	return bb_crew_hear(s->driver, objection);
+}
+
+/* Rank 0: tell, once for all sizes, that and why busbench's own SCHEDULE runs in the library's
+   stead. */
+static bb_status tell_stand_in(struct bb_session *s, const struct bb_case *c,
+			       const struct bb_algorithm *schedule, const char *objection)
+{
+	struct bb_strbuf lines = {0};
+	bb_status status = BB_OK;
+
+	if (!bb_driver_leads(s->driver) ||
+	    (s->told_choice == c->choice && s->told_dtype == c->dtype && s->told_op == c->op))
+		return BB_OK;
+	s->told_choice = c->choice;
+	s->told_dtype = c->dtype;
+	s->told_op = c->op;
+	bb_strbuf_addf(&lines, "# %s %s %s: %s runs, because %s\n", c->choice->name,
+		       bb_dtype_name(c->dtype),
+		       c->op == BB_NO_OP ? "none" : bb_op_name((enum bb_op)c->op),
+		       bb_plan_schedule_name(&s->bench->plan, schedule), objection);
+	bb_ticker_hide(&s->bench->run->ticker);
+	if (bb_strbuf_failed(&lines))
+		status = BB_EINTERNAL;
+	else
+		status = bb_sinks_comment(&s->bench->run->sinks, bb_strbuf_text(&lines));
+	bb_strbuf_free(&lines);
+	return status;
+}
+
+/*
+ * The call that all ranks can make, or what one of them has against it: by the algorithm asked for,
+ * or where the library does not have that by busbench's own.
+ */
+static bb_status agree_on_call(struct bb_session *s, const struct bb_case *c, bool in_place,
+			       struct bb_call *call, struct bb_layout *layout,
+			       char objection[BB_OBJECTION_TEXT])
+{
+	const struct bb_backend *backend = s->bench->backend;
+	bb_status status = BB_OK;
+
+	for (int stands_in = 0; stands_in < 2 && status == BB_OK; stands_in++) {
+		if (stands_in && (!*objection || !c->choice->stand_in))
+			break;
+		if (stands_in)
+			BB_TRY(status, tell_stand_in(s, c, c->choice->stand_in, objection), out);
+		status = make_call(s, c, in_place, stands_in, call);
+		if (status == BB_OK && call->instead)
+			status = tell_stand_in(s, c, call->schedule, call->instead);
+		if (status == BB_OK && backend->ready)
+			status = backend->ready(s->group, call);
+		if (status == BB_OK)
+			status = hear_objections(s, call, layout, objection);
+	}
+out:
+	return status;
+}
+
+static bb_status run_placement(struct bb_session *s, const struct bb_case *c, bool in_place)
+{
+	const char *placement = in_place ? "in-place" : "out-of-place";
+	struct bb_measured measured = {0};
+	struct bb_layout layout;
+	struct bb_call call;
+	char objection[BB_OBJECTION_TEXT];
+	bb_status status;
+
+	if (s->driver->local == 0)
+		begin_deadline(s, c);
+	status = agree_on_call(s, c, in_place, &call, &layout, objection);
+	if (status != BB_OK)
+		return status;
+	if (*objection)
+		return skip(s, c, placement, objection);
+	status = bb_measure(s, c, &call, &layout, &measured);
+	return status == BB_OK ? bb_judge(s, c, &call, &layout, &measured) : status;
+}
+
+static bb_status run_case(struct bb_session *s, const struct bb_case *c)
+{
+	bb_status status;
+
+	if (c->skip)
+		return skip(s, c, NULL, c->skip);
+	if (bb_driver_leads(s->driver))
+		bb_ticker_show(&s->bench->run->ticker, c->choice->name, c->size_bytes);
+	status = want_patterns(s, c);
+	for (int in_place = 0; in_place < 2 && status == BB_OK; in_place++)
+		status = run_placement(s, c, in_place);
+	if (bb_driver_leads(s->driver))
+		bb_ticker_step(&s->bench->run->ticker, c->size_bytes);
+	return status;
+}
+
+/* Rank 0: by what the library does not have for this collective. */
+static bb_status tell_stand_ins(struct bb_session *s)
+{
+	const struct bb_plan *plan = &s->bench->plan;
+	struct bb_strbuf lines = {0};
+	bb_status status = BB_OK;
+
+	for (int i = 0; i < plan->nchoices && bb_driver_leads(s->driver); i++) {
+		const struct bb_choice *choice = &plan->choices[i];
+
+		if (choice->instead_of)
+			bb_strbuf_addf(&lines, "# %s: %s runs, because %s\n",
+				       choice->instead_of->name, choice->name, choice->reason);
+	}
+	if (bb_strbuf_failed(&lines))
+		status = BB_EINTERNAL;
+	else if (lines.length > 0)
+		status = bb_sinks_comment(&s->bench->run->sinks, bb_strbuf_text(&lines));
+	bb_strbuf_free(&lines);
+	return status;
+}
+
+/* What was asked for and has no cases at all. */
+static bb_status skip_algorithms(struct bb_session *s)
+{
+	const struct bb_plan *plan = &s->bench->plan;
+	bb_status status = BB_OK;
+
+	for (int i = 0; i < plan->nskips && status == BB_OK && bb_driver_leads(s->driver); i++) {
+		struct bb_skip_record record;
+
+		bb_record_init(&bb_record_skip, &record);
+		record.collective = s->bench->collective->name;
+		record.algorithm = plan->skips[i].algorithm;
+		record.reason = plan->skips[i].reason;
+		s->bench->run->end.skipped++;
+		status = bb_sinks_record(&s->bench->run->sinks, &bb_record_skip, &record);
+	}
+	return status;
+}
+
+bb_status bb_bench_drive(struct bb_driver *driver, void *argument)
+{
+	struct bb_run *run = argument;
+	struct bb_bench *bench = run->own;
+	struct bb_session session = {.driver = driver, .bench = bench};
+	const int64_t cycles = bench->asked.run_cycles;
+	bb_status status = open_session(&session);
+
+	if (status == BB_OK)
+		status = skip_algorithms(&session);
+	if (status == BB_OK)
+		status = tell_stand_ins(&session);
+	for (int64_t cycle = 1; status == BB_OK && (cycles == 0 || cycle <= cycles); cycle++) {
+		session.cycle = cycle;
+		for (size_t i = 0; i < bench->plan.ncases && status == BB_OK; i++)
+			status = run_case(&session, &bench->plan.cases[i]);
+	}
+	/* Nobody lets go of what others may still read. */
+	if (status == BB_OK)
+		status = bb_run_note_memory(run, driver, &run->end.memory_call_bytes);
+	if (status != BB_OK)
+		bb_crew_abandon(driver);
+	close_session(&session, status == BB_OK);
+	atomic_store(&driver->progress->finished, status == BB_OK);
+	return status;
+}

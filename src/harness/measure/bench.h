@@ -1,0 +1,154 @@
+/*
+ * bench.h - the benchmark itself, from the view of one rank: every driver runs the same program.
+ *
+ *   bench.c       the sequence of cases
+ *   arena.c       a rank's buffers: sets of IN and OUT, and TMP
+ *   measure.c     one case in one placement: fill, warm up, time, verify
+ *   timing.c      the timed iterations
+ *   copy_speed.c  what the memory can do
+ *   judge.c       what the ranks measured, put together into a record
+ */
+#ifndef BB_HARNESS_MEASURE_BENCH_H
+#define BB_HARNESS_MEASURE_BENCH_H
+
+#include "harness/measure/collective.h"
+#include "harness/results/compare.h"
+#include "harness/run/groups.h"
+#include "harness/measure/plan.h"
+#include "harness/results/played.h"
+#include "harness/run/run.h"
+
+/* The state of a collective's benchmark: what all drivers of a process share, read-only for them
+   but for what rank 0 alone uses. */
+struct bb_bench {
+	struct bb_collective_options asked; /* first: the rows are read into it */
+	struct bb_run *run;
+	const struct bb_collective *collective;
+	const struct bb_options *options; /* of the run, as the next three */
+	const struct bb_backend *backend;
+	const struct bb_world *world;
+	struct bb_error *error;
+	const struct bb_native *natives;
+	struct bb_native *own_natives; /* or NULL */
+	struct bb_plan plan;
+
+	/* Rank 0's. */
+	struct bb_compare *compare;
+	struct bb_played *played; /* of virtual time */
+	struct bb_groups *groups; /* NULL: one group */
+	int played_rank; /* of a split world in virtual time: a rank of the group that is played */
+	double busbw_sum;
+};
+
+/* A benchmark's drive; RUN's own state is a struct bb_bench. */
+bb_status bb_bench_drive(struct bb_driver *driver, void *run);
+
+/* ---- a rank's buffers (arena.c) ------------------------------------------------------ */
+
+/* Where one set lies for one case and placement. */
+struct bb_buffers {
+	void *in; /* what calls read; in place it may be OUT's memory */
+	void *out;
+};
+
+#define BB_MOST_SETS 17 /* 16 to move through and a pristine one */
+
+struct bb_layout {
+	size_t in_bytes, out_bytes;
+	size_t in_at, out_at; /* within a set */
+	size_t set_bytes;     /* distance of sets */
+	size_t tmp_bytes;
+	int sets; /* that fit, >= 1 */
+};
+
+struct bb_arena {
+	struct bb_rank *rank;
+	char *memory;
+	size_t bytes;
+};
+
+/* How a case's buffers lie in BYTES of arena. sets is 0 when not even one fits. */
+struct bb_layout bb_layout_make(const struct bb_collective *collective,
+				const struct bb_shape *shape, int rank, size_t element_size,
+				size_t unalign, size_t tmp_bytes, size_t arena_bytes);
+struct bb_buffers bb_arena_set(const struct bb_arena *arena, const struct bb_layout *layout,
+			       int set);
+void *bb_arena_tmp(const struct bb_arena *arena);
+
+/* ---- one rank's run (bench.c, measure.c) ----------------------------------------------- */
+
+#define BB_COPY_SPEEDS 64
+
+/* One driver's state through all cases. */
+struct bb_session {
+	struct bb_driver *driver;
+	struct bb_bench *bench;
+	struct bb_group *world;
+	struct bb_group *group; /* the world itself, or this rank's part of a split world */
+	int me;                 /* rank in the group */
+	int n;                  /* ranks of the group */
+	bool copies;            /* takes part in measuring the copy speed: one rank per device */
+	struct bb_arena arena;
+	size_t *matrix;                     /* alltoallv: n * n counts */
+	const struct bb_patterns *patterns; /* taken from the bench's store */
+	int patterns_dtype, patterns_op;    /* what they are for; -1: none yet */
+	size_t most_samples;
+	/* Of each sample: seconds of an operation, and when its first was entered, in the end on
+	   rank 0's clock; NAN where that says nothing. */
+	double *samples, *arrivals;
+	struct bb_event **events; /* with -I on a queue that runs beside the driver; or NULL */
+	size_t nevents;
+	double clock_seconds; /* that reading the clock takes */
+	struct {
+		size_t bytes;
+		double rate; /* of all devices together, bytes per second */
+	} copy_speed[BB_COPY_SPEEDS];
+	int ncopy_speeds;
+	/* Of rank 0: for what a stand-in was told last. */
+	const struct bb_choice *told_choice;
+	enum bb_dtype told_dtype;
+	int told_op;
+	const struct bb_choice *strayed; /* of which it was told last that another ran */
+	int64_t cycle;
+};
+
+/* What one rank measured of one case in one placement. */
+struct bb_measured {
+	struct bb_group_part part; /* seconds: of one operation, mean over all that were timed */
+	double cpu_seconds;        /* likewise, of the driver: see bb_measure */
+	double clock_uncertainty;  /* of the arrivals, which are on rank 0's clock */
+	double cost_bytes;         /* bytes moved by its group, counted in copies; 0: unknown */
+	uint64_t wrong;
+	size_t iterations;           /* timed */
+	size_t nsamples;             /* that they are told in; the same on all ranks */
+	char chosen[BB_CHOSEN_TEXT]; /* by the library; empty: not told */
+	const char *evaluator;       /* of virtual time; NULL: time is real */
+	double faultless;            /* seconds had there been no fault; NAN: not known */
+	double processor;            /* seconds of this driver, likewise */
+};
+
+/*
+ * Measure CALL (complete but for buffers) of case C. Collective over the world. cpu_seconds, with
+ * -C: CPU time that the driver's thread spends in the calls; of a queue that runs beside it
+ * (BB_CAP_ASYNC) the time until all is issued, as nccl-tests has it.
+ */
+BB_MUST bb_status bb_measure(struct bb_session *s, const struct bb_case *c,
+			     const struct bb_call *call, const struct bb_layout *layout,
+			     struct bb_measured *measured);
+
+/* Collective over the world. Speed of private copies of BYTES by all devices at once; measured once
+   per size, for as many sizes as are remembered. Overwrites the arena: between two measurements its
+   content does not matter. */
+BB_MUST bb_status bb_measure_copy(struct bb_session *s, size_t bytes, double *rate);
+
+/* ---- putting together (judge.c) -------------------------------------------------------- */
+
+/*
+ * Gather what all ranks measured; on rank 0 make a complete record of it, give it to the sinks and
+ * sum it up. Collective over the world.
+ */
+BB_MUST bb_status bb_judge(struct bb_session *s, const struct bb_case *c,
+			   const struct bb_call *call, const struct bb_layout *layout,
+			   struct bb_measured *measured);
+
+#endif

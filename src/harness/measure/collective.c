@@ -1,0 +1,293 @@
+/*
+ * collective.c - what makes a benchmark of a collective: its plan, what its run record says, what
+ * it comes to.
+ */
+#include "harness/measure/collective.h"
+#include "harness/measure/bench.h"
+#include "harness/run/harness.h"
+#include "harness/measure/lesson.h"
+
+#include <stdlib.h>
+
+static struct bb_bench *of(struct bb_run *run)
+{
+	return run->own;
+}
+
+/* ---- --explain --------------------------------------------------------------------------- */
+
+static bb_status show(struct bb_run *run, struct bb_strbuf *out)
+{
+	struct bb_bench *bench = of(run);
+	bb_status status =
+		bb_plan_natives(&bench->natives, &bench->own_natives, run->options.backend,
+				bench->asked.algorithms, &run->error);
+
+	if (status == BB_OK)
+		status = bb_lesson(out, &run->options, &bench->asked, run->benchmark->subject,
+				   bench->natives, &run->error);
+	free(bench->own_natives);
+	return status;
+}
+
+/* ---- what is run ------------------------------------------------------------------------- */
+
+/* Ranks of the smallest group, of the first one, and of the largest. */
+static void group_sizes(const struct bb_bench *bench, int *least, int *first, int *most)
+{
+	const int n = bench->world->nranks;
+
+	*most = *first = *least = n;
+	if (bench->asked.split.kind == BB_SPLIT_NONE)
+		return;
+	*most = 0;
+	for (int r = 0; r < n; r++) {
+		int color = bb_split_color(&bench->asked.split, r), size = 0;
+
+		for (int other = 0; other < n; other++)
+			size += bb_split_color(&bench->asked.split, other) == color;
+		*least = size < *least ? size : *least;
+		*most = size > *most ? size : *most;
+		if (r == 0)
+			*first = size;
+	}
+}
+
+/* The first rank that the fault of a cluster is about. */
+static bb_status find_flawed(struct bb_bench *bench)
+{
+	const struct bb_options *o = bench->options;
+	const struct bb_fabric_flaw *flaw = &o->config.flaw;
+	const int n = bench->world->nranks;
+	int r = 0;
+
+	while (r < n && (bb_cluster_node(o->cluster, r) != flaw->node ||
+			 (flaw->rail >= 0 && bb_cluster_rail(o->cluster, r) != flaw->rail)))
+		r++;
+	if (r == n)
+		return bb_fail(bench->error, BB_EUSAGE,
+			       "--fault %s: none of the %d ranks is there; name a node and a rail "
+			       "of theirs",
+			       o->fault_text, n);
+	bench->played_rank = r;
+	return BB_OK;
+}
+
+/* Of groups one is played: that which --fault is about. */
+static bb_status find_played(struct bb_bench *bench)
+{
+	const struct bb_options *o = bench->options;
+	const struct bb_fault *fault = &o->fault;
+	const struct bb_split_rule *split = &bench->asked.split;
+
+	if (!(bench->backend->capabilities & BB_CAP_VIRTUAL))
+		return BB_OK;
+	if (o->config.flawed)
+		return find_flawed(bench);
+	if (fault->kind == BB_FAULT_SLOW || fault->kind == BB_FAULT_SLOW_LINK)
+		bench->played_rank = fault->rank;
+	if (fault->kind == BB_FAULT_SLOW_LINK && split->kind != BB_SPLIT_NONE &&
+	    bb_split_color(split, fault->rank) != bb_split_color(split, fault->to))
+		return bb_fail(bench->error, BB_EUSAGE,
+			       "--fault %s: ranks %d and %d are in different groups of the split "
+			       "world, between which nothing goes; name two of one group",
+			       o->fault_text, fault->rank, fault->to);
+	return BB_OK;
+}
+
+static void describe(const struct bb_bench *bench, const struct bb_environment *environment,
+		     struct bb_run_record *r)
+{
+	const struct bb_collective_options *a = &bench->asked;
+
+	r->collective = bench->collective->name;
+	r->agg_iters = a->agg_iters;
+	r->run_cycles = a->run_cycles;
+	r->blocking = a->blocking;
+	r->graph = a->cudagraph;
+	r->average = a->average;
+	r->unalign = a->unalign;
+	r->per_iter_skip = a->per_iter_skip;
+	r->per_iter_timing = a->per_iter_timing != 0;
+	r->report_cputime = a->report_cputime != 0;
+	r->report_timestamps = a->report_timestamps != 0;
+	r->cache = bb_cache_names[a->cache];
+	r->algorithms = a->algorithms;
+	r->split = environment->split ? environment->split : environment->split_mask;
+}
+
+static void prepare(struct bb_run *run)
+{
+	struct bb_bench *bench = of(run);
+
+	bench->run = run;
+	bench->collective = run->benchmark->subject;
+	bench->options = &run->options;
+	bench->backend = run->options.backend;
+	bench->world = &run->world;
+	bench->error = &run->error;
+	describe(bench, &run->environment, &run->record);
+}
+
+static bb_status plan(struct bb_run *run)
+{
+	struct bb_bench *bench = of(run);
+	struct bb_plan_request request = {
+		.options = &run->options,
+		.asked = &bench->asked,
+		.collective = run->benchmark->subject,
+		.backend = run->options.backend,
+		.nlocal = run->world.nlocal,
+		.memory = run->memory,
+	};
+	int most;
+	bb_status status;
+
+	prepare(run);
+	group_sizes(bench, &request.nroots, &request.nranks, &most);
+	if (bench->backend->capabilities & BB_CAP_VIRTUAL && request.nroots != most)
+		return bb_fail(&run->error, BB_EUNSUPPORTED,
+			       "the %s backend plays one group, which stands for all; these have "
+			       "%d to %d ranks: split the world into groups of one size",
+			       bench->backend->name, request.nroots, most);
+	BB_TRY(status, find_played(bench), out);
+	BB_TRY(status,
+	       bb_collective_check_world(&bench->asked, bench->collective, &run->world,
+					 request.nroots, &run->error),
+	       out);
+	BB_TRY(status,
+	       bb_plan_natives(&bench->natives, &bench->own_natives, bench->backend,
+			       bench->asked.algorithms, &run->error),
+	       out);
+	request.natives = bench->natives;
+	status = bb_plan_make(&bench->plan, &request, &run->nothing);
+	if (bench->plan.runnable == 0)
+		bench->asked.run_cycles = 1; /* recorded as given; told once is enough */
+	/* What is skipped is recorded, even if it is all there is. */
+	if (status == BB_EUNSUPPORTED && bench->plan.ncases + (size_t)bench->plan.nskips > 0)
+		status = BB_OK;
+	if (status != BB_OK)
+		bb_fail(&run->error, status, "%s", run->nothing.text);
+out:
+	return status;
+}
+
+/* ---- results ----------------------------------------------------------------------------- */
+
+static bb_status open_results(struct bb_run *run)
+{
+	struct bb_bench *bench = of(run);
+	const struct bb_plan *p = &bench->plan;
+	uint64_t bytes = 0;
+
+	if (bb_compare_open(&bench->compare) != BB_OK || bb_played_open(&bench->played) != BB_OK)
+		return bb_fail(&run->error, BB_EINTERNAL, "out of memory for the comparison");
+	for (size_t i = 0; i < p->ncases; i++)
+		bytes += p->cases[i].skip ? 0 : p->cases[i].size_bytes;
+	bb_ticker_start(&run->ticker, p->ncases, bytes);
+	return bb_sinks_add_nccl(&run->sinks, bench->asked.output_file);
+}
+
+static bool judge(struct bb_run *run, const char **verdict)
+{
+	const struct bb_bench *bench = of(run);
+	struct bb_end_record *end = &run->end;
+	const double gate = bench->asked.min_bw;
+
+	if (end->results > 0)
+		end->avg_busbw_GBps = bench->busbw_sum / (double)end->results;
+	if (gate > 0)
+		end->min_busbw_GBps = gate;
+	*verdict = "below the gate";
+	return !(gate > 0 && end->avg_busbw_GBps < 0.9 * gate);
+}
+
+static bb_status sum_up(struct bb_run *run)
+{
+	bb_status status = BB_OK;
+
+	if (of(run)->compare)
+		status = bb_compare_records(of(run)->compare, &run->sinks);
+	return status == BB_OK ? bb_played_records(of(run)->played, &run->sinks) : status;
+}
+
+/* Each rank of a cluster sends to the next: by which of these ways the others wait for. */
+static void add_slowest_way(const struct bb_cluster *c, int n, struct bb_strbuf *out)
+{
+	struct bb_cluster_way slowest = {.rate = INFINITY};
+	int from = -1;
+
+	for (int r = 0; r < n; r++) {
+		const struct bb_cluster_way way = bb_cluster_way(c, r, (r + 1) % n);
+
+		if (way.rate < slowest.rate ||
+		    (way.rate == slowest.rate && way.latency > slowest.latency)) {
+			slowest = way;
+			from = r;
+		}
+	}
+	if (from >= 0)
+		bb_strbuf_addf(out,
+			       "# The slowest way between neighbours: %d -> %d over %s, %.4g GB/s "
+			       "and %.3g us; p2p_bandwidth_perf plays all pairs\n",
+			       from, (from + 1) % n, bb_cluster_path_name(slowest.path),
+			       slowest.rate / 1e9, 1e6 * slowest.latency);
+}
+
+static void tell(struct bb_run *run, struct bb_strbuf *out)
+{
+	const struct bb_cluster *cluster = run->options.cluster;
+
+	if (cluster && run->benchmark->subject == &bb_sendrecv && !run->record.split)
+		add_slowest_way(cluster, run->world.nranks, out);
+	bb_compare_text(of(run)->compare, out);
+	if (run->options.backend->capabilities & BB_CAP_VIRTUAL && run->record.split &&
+	    run->options.fault.kind != BB_FAULT_NONE)
+		bb_strbuf_addf(out,
+			       "# Played: the group of rank %d, which --fault is about; all groups "
+			       "are taken to be busy at once\n",
+			       of(run)->played_rank);
+	bb_played_text(of(run)->played, run->options.fault_text, out);
+	bb_groups_text(of(run)->groups, out);
+}
+
+static void close_bench(struct bb_run *run)
+{
+	struct bb_bench *bench = of(run);
+
+	bb_compare_close(bench->compare);
+	bb_played_close(bench->played);
+	bb_groups_close(bench->groups);
+	bb_plan_free(&bench->plan);
+	free(bench->own_natives);
+}
+
+struct bb_benchmark bb_collective_benchmark(const struct bb_collective *collective)
+{
+	return (struct bb_benchmark){
+		.brief = collective->brief,
+		.subject = collective,
+		.own_bytes = sizeof(struct bb_bench),
+		.options = bb_collective_rows,
+		.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_SLOW | 1u << BB_FAULT_DIE,
+		.check = bb_collective_check,
+		.list = bb_plan_list,
+		.show = show,
+		.open_text = bb_sink_text_open,
+		.rows = &bb_record_result,
+		.plan = plan,
+		.open_results = open_results,
+		.drive = bb_bench_drive,
+		.judge = judge,
+		.sum_up = sum_up,
+		.tell = tell,
+		.close = close_bench,
+	};
+}
+
+int bb_collective_main(int argc, char **argv, const struct bb_collective *collective)
+{
+	const struct bb_benchmark benchmark = bb_collective_benchmark(collective);
+
+	return bb_main(argc, argv, &benchmark);
+}

@@ -1,0 +1,532 @@
+/*
+ * collective_options.c - from words to values, of what only collectives take: datatypes,
+ * operations, root, algorithms and environment; and whether they go together.
+ */
+#include "core/units.h"
+#include "harness/measure/collective.h"
+#include "harness/run/options_check.h"
+#include "harness/measure/plan.h"
+#include "schedules/checker.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static bool is_set(const char *text)
+{
+	return text && *text;
+}
+
+/*
+ * A list of NAMES, or all, as a bit mask. FLAG and WHAT are for the error's sentence.
+ */
+static bb_status resolve_set(const char *flag, const char *what, const char *list,
+			     const char *const *names, unsigned *set, bool *all,
+			     struct bb_error *error)
+{
+	char word[BB_WORD], hint[64];
+	const char *rest = list;
+	int i;
+
+	*set = 0;
+	*all = strcmp(list, "all") == 0;
+	for (i = 0; *all && names[i]; i++)
+		*set |= 1u << i;
+	if (*all)
+		return BB_OK;
+	do {
+		bool whole = bb_next_word(&rest, word);
+
+		if (!*word)
+			return bb_fail(error, BB_EUSAGE,
+				       "%s %s: there is an empty name in the list", flag, list);
+		for (i = 0; names[i] && strcmp(names[i], word) != 0; i++)
+			;
+		if (!whole || !names[i])
+			return bb_fail(error, BB_EUSAGE, "%s: \"%s\" is not %s%s (see --list)",
+				       flag, word, what, bb_suggest(hint, word, names));
+		*set |= 1u << i;
+	} while (*rest++ == ',');
+	return BB_OK;
+}
+
+static bb_status resolve_dtypes(struct bb_collective_options *a, struct bb_error *error)
+{
+	const char *names[BB_NDTYPES + 1] = {NULL};
+	int i;
+
+	for (i = 0; i < BB_NDTYPES; i++)
+		names[i] = bb_dtype_name((enum bb_dtype)i);
+	return resolve_set("-d", "a datatype", a->dtype_text, names, &a->dtypes, &a->dtypes_all,
+			   error);
+}
+
+static bb_status resolve_ops(struct bb_collective_options *a, struct bb_error *error)
+{
+	const char *names[BB_NOPS + 1] = {NULL};
+	int i;
+
+	for (i = 0; i < BB_NOPS; i++)
+		names[i] = bb_op_name((enum bb_op)i);
+	return resolve_set("-o", "an operation", a->op_text, names, &a->ops, &a->ops_all, error);
+}
+
+static bb_status resolve_root(struct bb_collective_options *a, struct bb_error *error)
+{
+	if (strcmp(a->root_text, "all") == 0 || strcmp(a->root_text, "-1") == 0) {
+		a->root = BB_ROOT_ALL;
+		return BB_OK;
+	}
+	if (bb_parse_rank(a->root_text, &a->root))
+		return BB_OK;
+	return bb_fail(error, BB_EUSAGE, "-r: \"%s\" is not a root; give a rank from 0, or all",
+		       a->root_text);
+}
+
+/* Does BACKEND have WORD of its own, or what WORD is a variant of? */
+static bool has_own(const struct bb_backend *backend, const char *word)
+{
+	for (const struct bb_native *native = backend->natives; native && native->name; native++) {
+		const size_t length = strlen(native->name);
+
+		if (strcmp(native->name, word) == 0 ||
+		    (backend->discover && strncmp(native->name, word, length) == 0 &&
+		     word[length] == ':' && word[length + 1]))
+			return true;
+	}
+	return false;
+}
+
+/* Names of every schedule of any collective, of this backend's own, auto and all. */
+static bool known_algorithm(const struct bb_backend *backend, const char *word)
+{
+	const char *schedule = bb_algorithm_own(word);
+	int i;
+
+	if (strcmp(word, "auto") == 0 || strcmp(word, "all") == 0)
+		return true;
+	for (i = 0; bb_algorithms[i]; i++) {
+		if (strcmp(bb_algorithms[i]->name, schedule) == 0)
+			return true;
+	}
+	return has_own(backend, word);
+}
+
+static const char *nearest_algorithm(const struct bb_backend *backend,
+				     const struct bb_collective *collective, const char *word,
+				     char hint[64])
+{
+	const char *names[64] = {"auto", "all"};
+	const struct bb_native *native;
+	int i, n = 2;
+
+	for (i = 0; bb_algorithms[i] && n < 63; i++) {
+		if (bb_algorithms[i]->collective == collective)
+			names[n++] = bb_algorithms[i]->name;
+	}
+	for (native = backend->natives; native && native->name && n < 63; native++)
+		names[n++] = native->name;
+	names[n] = NULL;
+	return bb_suggest(hint, word, names);
+}
+
+/* The other backend that has WORD of its own; NULL: none, as far as they can be loaded. */
+static const char *whose_algorithm(const struct bb_backend *backend, const char *word)
+{
+	for (int i = 0; bb_backends[i]; i++)
+		if (bb_backends[i] != backend && has_own(bb_backends[i], word))
+			return bb_backends[i]->name;
+	for (const struct bb_loadable *l = bb_loadables; l->name; l++) {
+		struct bb_error ignored = {.text = ""};
+		struct bb_plugin plugin;
+
+		if (strcmp(l->name, backend->name) != 0 &&
+		    bb_plugin_load(&plugin, l, &ignored) == BB_OK && plugin.backend &&
+		    has_own(plugin.backend, word))
+			return l->name;
+	}
+	return NULL;
+}
+
+static bb_status unknown_algorithm(const struct bb_options *o,
+				   const struct bb_collective *collective, const char *word,
+				   struct bb_error *error)
+{
+	const char *owner;
+	char hint[64];
+
+	if (o->backend->over_gpus && has_own(o->backend->over_gpus, word))
+		return bb_fail(error, BB_EUSAGE,
+			       "--algo: %s is NCCL's own, of which %s has a model over a "
+			       "--cluster of GPUs alone; all else is played with busbench's "
+			       "schedules (see --list)",
+			       word, o->backend->name);
+	owner = whose_algorithm(o->backend, word);
+	if (owner)
+		return bb_fail(error, BB_EUSAGE,
+			       "--algo: %s is an algorithm of the %s backend; this is %s%s%s (see "
+			       "--list)",
+			       word, owner, o->backend->name, *o->backend_reason ? ", as " : "",
+			       o->backend_reason);
+	return bb_fail(error, BB_EUSAGE, "--algo: \"%s\" is not an algorithm%s (see --list)", word,
+		       nearest_algorithm(o->backend, collective, word, hint));
+}
+
+bb_status bb_check_algorithms(const char *list, const struct bb_options *o,
+			      const struct bb_collective *collective, struct bb_error *error)
+{
+	char word[BB_WORD];
+	const char *rest = list;
+
+	do {
+		bool whole = bb_next_word(&rest, word);
+
+		if (!*word)
+			return bb_fail(error, BB_EUSAGE,
+				       "--algo %s: there is an empty name in the list", list);
+		if (!whole || !known_algorithm(o->backend, word))
+			return unknown_algorithm(o, collective, word, error);
+		if (strcmp(word, "all") == 0 && strcmp(list, "all") != 0)
+			return bb_fail(error, BB_EUSAGE,
+				       "--algo %s: all stands alone, not in a list", list);
+	} while (*rest++ == ',');
+	return BB_OK;
+}
+
+/* Append ALGORITHM under each of LIST: "ring:LL,ring:LL128". */
+static bb_status add_protocols(struct bb_collective_options *a, const char *algorithm,
+			       const char *list, struct bb_error *error)
+{
+	static const char *const names[] = {"LL", "LL128", "Simple", NULL};
+	char word[BB_WORD], hint[64];
+	size_t used = strlen(a->algorithms_text);
+
+	do {
+		const bool whole = bb_next_word(&list, word);
+		const char *const *name = names;
+
+		while (*name && strcasecmp(*name, word) != 0)
+			name++;
+		if (!whole || !*name)
+			return bb_fail(error, BB_EUSAGE,
+				       "--proto: \"%s\" is not a protocol%s (LL, LL128, Simple)",
+				       word, bb_suggest(hint, word, names));
+		used += (size_t)snprintf(a->algorithms_text + used, BB_ALGORITHMS_TEXT - used,
+					 "%s%s:%s", used ? "," : "", algorithm, *name);
+		if (used >= BB_ALGORITHMS_TEXT)
+			return bb_fail(error, BB_EUSAGE,
+				       "--proto %s: too many algorithms and protocols",
+				       a->proto_text);
+	} while (*list++ == ',');
+	return BB_OK;
+}
+
+static bb_status resolve_protocols(struct bb_collective_options *a,
+				   const struct bb_backend *backend, struct bb_error *error)
+{
+	const char *rest = a->algorithms;
+	char algorithm[BB_WORD];
+	bb_status st = BB_OK;
+
+	if (!a->proto_text)
+		return BB_OK;
+	if (!(backend->capabilities & BB_CAP_GPU))
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "--proto %s: the %s backend has no protocols; only the nccl backend "
+			       "has",
+			       a->proto_text, backend->name);
+	do {
+		if (!bb_next_word(&rest, algorithm) || strchr(algorithm, ':') ||
+		    strcmp(algorithm, "all") == 0)
+			return bb_fail(
+				error, BB_EUSAGE,
+				"--algo %s: under --proto give plain names (ring, tree, auto)",
+				a->algorithms);
+		st = add_protocols(a, algorithm, a->proto_text, error);
+	} while (st == BB_OK && *rest++ == ',');
+	a->algorithms = a->algorithms_text;
+	return st;
+}
+
+static bb_status resolve_nccl_algo(struct bb_collective_options *a,
+				   const struct bb_backend *backend, const char *value,
+				   struct bb_error *error)
+{
+	static const char *const names[] = {"ring", "tree"};
+	int i;
+
+	if (backend->capabilities & BB_CAP_GPU)
+		return BB_OK; /* the library reads it itself */
+	for (i = 0; i < 2; i++) {
+		if (strcasecmp(value, names[i]) == 0) {
+			a->algorithms = names[i];
+			return BB_OK;
+		}
+	}
+	return bb_fail(error, BB_EUSAGE,
+		       "NCCL_ALGO=\"%s\": the %s backend understands Ring and Tree; unset it, or "
+		       "choose with --algo (see --list)",
+		       value, backend->name);
+}
+
+/* A number from the environment within LOW … HIGH; absent leaves VALUE. */
+static bb_status resolve_number(const char *name, const char *text, double low, double high,
+				double *value, struct bb_error *error)
+{
+	char *end;
+	double v;
+
+	if (!is_set(text))
+		return BB_OK;
+	v = strtod(text, &end);
+	if (end == text || *end || !(v >= low && v <= high))
+		return bb_fail(error, BB_EUSAGE, "%s=\"%s\" is not a number from %g to %g", name,
+			       text, low, high);
+	*value = v;
+	return BB_OK;
+}
+
+/* What nccl-tests would obey and busbench cannot must not pass in silence. */
+static bb_status refuse_unsupported(const struct bb_environment *e, struct bb_error *error)
+{
+	const struct {
+		const char *name, *value;
+	} rows[] = {
+		{"MATRIX_FILE", e->matrix_file},
+		{"MATRIX_SCALE", e->matrix_scale},
+		{"PRINT_SUMMARY", e->print_summary},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		if (is_set(rows[i].value) && strcmp(rows[i].value, "0") != 0)
+			return bb_fail(error, BB_EUNSUPPORTED,
+				       "NCCL_TESTS_ALLTOALLV_%s=\"%s\" is not supported; unset it "
+				       "(NCCL_TESTS_ALLTOALLV_SPREAD shapes the traffic)",
+				       rows[i].name, rows[i].value);
+	}
+	return BB_OK;
+}
+
+static bb_status resolve_environment(struct bb_collective_options *a,
+				     const struct bb_backend *backend,
+				     const struct bb_collective *collective,
+				     const struct bb_environment *e, struct bb_error *error)
+{
+	bb_status st;
+
+	if (collective->flags & BB_VARIABLE)
+		BB_TRY(st, refuse_unsupported(e, error), out);
+	if (!a->algo_given && is_set(e->nccl_algo))
+		BB_TRY(st, resolve_nccl_algo(a, backend, e->nccl_algo, error), out);
+	BB_TRY(st, bb_split_parse(&a->split, e->split, e->split_mask, error), out);
+	BB_TRY(st, resolve_number("NCCL_TESTS_MIN_BW", e->min_bw, 0, 1e9, &a->min_bw, error), out);
+	a->spread = 1;
+	st = resolve_number("NCCL_TESTS_ALLTOALLV_SPREAD", e->spread, 0, 1, &a->spread, error);
+out:
+	return st;
+}
+
+/* A single datatype and a single operation that exclude each other; lists are sorted out by the
+   plan. */
+static bb_status check_op(const struct bb_collective_options *a,
+			  const struct bb_collective *collective, struct bb_error *error)
+{
+	int dtype, op;
+
+	if (!(collective->flags & BB_REDUCES))
+		return BB_OK;
+	for (dtype = 0; dtype < BB_NDTYPES; dtype++) {
+		for (op = 0; op < BB_NOPS; op++) {
+			if ((a->dtypes >> dtype & 1) && (a->ops >> op & 1) &&
+			    bb_op_accepts((enum bb_op)op, (enum bb_dtype)dtype))
+				return BB_OK;
+		}
+	}
+	return bb_fail(error, BB_EUSAGE,
+		       "-o %s does not take -d %s: logical and bitwise operations take integers, "
+		       "maxloc and minloc take %s, all others any number",
+		       a->op_text, a->dtype_text, bb_dtype_name(BB_FLOAT_INT));
+}
+
+/* What only some backends can do. Whoever did not choose the backend is told why it is that one. */
+static bb_status check_supported(const struct bb_collective_options *a, const struct bb_options *o,
+				 struct bb_error *error)
+{
+	const char *const why = o->backend_reason;
+	const struct {
+		const char *flag, *what;
+		bool asked;
+		int64_t value;
+	} rows[] = {
+		{"-G", "captured graphs", a->cudagraph > 0, a->cudagraph},
+		{"-y", "default stream", a->stream_null > 0, a->stream_null},
+		{"-R", "buffer registration", a->local_register > 0, a->local_register},
+		{"-x", "thread block policies", a->cta_policy_given, a->cta_policy},
+		{"-D", "device-side kernels", a->device_implementation > 0,
+		 a->device_implementation},
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		if (rows[i].asked && !(o->backend->capabilities & BB_CAP_GPU))
+			return bb_fail(error, BB_EUNSUPPORTED,
+				       "%s %lld: the %s backend has no %s; only the nccl backend "
+				       "has%s%s%s",
+				       rows[i].flag, (long long)rows[i].value, o->backend->name,
+				       rows[i].what, *why ? " (it was chosen because " : "", why,
+				       *why ? ")" : "");
+	}
+	if (a->report_cputime && o->backend->capabilities & BB_CAP_VIRTUAL)
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "-C 1: what the %s backend computes takes no CPU time of a rank",
+			       o->backend->name);
+	if (a->device_implementation > 0)
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "-D %lld: busbench has no kernels on NCCL's device API",
+			       (long long)a->device_implementation);
+	return BB_OK;
+}
+
+/* What is captured once cannot be told apart, waited for or prepared iteration by iteration. */
+static bb_status check_graph(const struct bb_collective_options *a, const struct bb_options *o,
+			     struct bb_error *error)
+{
+	const struct {
+		bool given;
+		const char *flag, *why;
+	} rows[] = {
+		{a->per_iter_timing, "-I 1", "a graph is timed as a whole"},
+		{a->blocking > 0, "-z", "nobody waits within a graph"},
+		{a->stream_null > 0, "-y 1", "the default stream cannot be captured"},
+		{o->precision != 0, "--precision", "a graph is launched as often as -G says"},
+		{a->cache == BB_CACHE_REWRITE, "--cache rewrite",
+		 "nothing is rewritten within a graph"},
+		{o->fault.kind == BB_FAULT_SLOW, "--fault slow", "nobody is slow within a graph"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && a->cudagraph > 0; i++)
+		if (rows[i].given)
+			return bb_fail(error, BB_EUSAGE, "-G %lld and %s exclude each other: %s",
+				       (long long)a->cudagraph, rows[i].flag, rows[i].why);
+	return BB_OK;
+}
+
+/* What a backend of GPUs is asked for; the enum's values are the option's. */
+static void resolve_gpu(const struct bb_collective_options *a, struct bb_options *o)
+{
+	o->config.registration = (enum bb_registration)a->local_register;
+	o->config.cta_policy = (int)a->cta_policy;
+	o->config.default_stream = a->stream_null != 0;
+}
+
+/* The ranks of a run with the same words; nothing is started for that. */
+static bb_status count_explained(struct bb_collective_options *a, const struct bb_options *o,
+				 const struct bb_launch_hint *launch, struct bb_error *error)
+{
+	const int64_t local = o->threads * o->gpus;
+	const int nprocs = launch->nprocs > 1 ? launch->nprocs : 1;
+
+	if (local * nprocs > BB_CHECKER_RANKS)
+		return bb_fail(error, BB_EUSAGE,
+			       "--explain shows at most %d ranks, and this would be %lld in each "
+			       "of %d process%s; give fewer",
+			       BB_CHECKER_RANKS, (long long)local, nprocs, nprocs > 1 ? "es" : "");
+	a->explained_ranks = (int)local * nprocs;
+	return BB_OK;
+}
+
+/* --explain plays one root, sums, and as much as can be read. */
+static bb_status check_explain(const struct bb_collective_options *a, const struct bb_options *o,
+			       const struct bb_collective *collective, struct bb_error *error)
+{
+	const int n = a->explained_ranks;
+	const uint64_t least =
+		(collective->flags & BB_ROUNDED ? (uint64_t)n : 1) * bb_dtype_size(BB_FLOAT);
+	char size[BB_UNIT_TEXT];
+
+	if ((collective->flags & BB_REDUCES) && a->ops != 1U << BB_SUM)
+		return bb_fail(error, BB_EUSAGE, "-o %s: --explain shows sums; leave -o out",
+			       a->op_text);
+	if ((collective->flags & BB_ROOTED) && a->root == BB_ROOT_ALL)
+		return bb_fail(error, BB_EUSAGE, "-r %s: --explain shows one root; name it",
+			       a->root_text);
+	if (o->min_bytes_given && (o->min_bytes < least || o->min_bytes > BB_EXPLAIN_BYTES))
+		return bb_fail(error, BB_EUSAGE,
+			       "-b %s: --explain shows every element, 4 bytes each; give from "
+			       "%llu to %d bytes, or leave -b out for the fewest",
+			       bb_format_size(size, o->min_bytes), (unsigned long long)least,
+			       BB_EXPLAIN_BYTES);
+	if (collective->flags & BB_ROOTED)
+		return bb_check_rank("-r", a->root_text, a->root, n, "among", error);
+	return BB_OK;
+}
+
+static bb_status check_skip(const struct bb_collective_options *a, const struct bb_options *o,
+			    struct bb_error *error)
+{
+	if (a->per_iter_skip < o->iters)
+		return BB_OK;
+	return bb_fail(error, BB_EUSAGE,
+		       "-K %lld leaves nothing of -n %lld iterations; give 0 … %lld",
+		       (long long)a->per_iter_skip, (long long)o->iters, (long long)o->iters - 1);
+}
+
+static bb_status check_output(const struct bb_collective_options *a, const struct bb_options *o,
+			      bool writes, struct bb_error *error)
+{
+	const char *dot = a->output_file ? strrchr(a->output_file, '.') : NULL;
+
+	if (a->output_file && (!dot || strcasecmp(dot, ".json") != 0))
+		return bb_fail(error, BB_EUSAGE,
+			       "-J %s: the file name must end in .json (for other formats see "
+			       "--csv and --json)",
+			       a->output_file);
+	return bb_check_outputs(o, a->output_file, writes, error);
+}
+
+bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
+			      const struct bb_environment *e, struct bb_error *error)
+{
+	const struct bb_collective *collective = benchmark->subject;
+	struct bb_collective_options *a = own;
+	bb_status st;
+
+	o->shows = a->explain;
+	/* What is explained are busbench's own algorithms. */
+	if (a->explain && *o->backend_reason)
+		o->backend = bb_backend_find("host");
+	BB_TRY(st, resolve_dtypes(a, error), out);
+	BB_TRY(st, resolve_ops(a, error), out);
+	BB_TRY(st, resolve_root(a, error), out);
+	BB_TRY(st, bb_check_algorithms(a->algo_text, o, collective, error), out);
+	a->algorithms = a->algo_text;
+	BB_TRY(st, resolve_environment(a, o->backend, collective, e, error), out);
+	BB_TRY(st, resolve_protocols(a, o->backend, error), out);
+	if (a->explain) {
+		BB_TRY(st, count_explained(a, o, &e->launch, error), out);
+		st = check_explain(a, o, collective, error);
+		goto out;
+	}
+	BB_TRY(st, check_skip(a, o, error), out);
+	BB_TRY(st, check_op(a, collective, error), out);
+	BB_TRY(st, check_output(a, o, e->launch.proc == 0, error), out);
+	BB_TRY(st, check_supported(a, o, error), out);
+	resolve_gpu(a, o);
+	st = check_graph(a, o, error);
+out:
+	return st;
+}
+
+bb_status bb_collective_check_world(const struct bb_collective_options *a,
+				    const struct bb_collective *collective,
+				    const struct bb_world *world, int group_min,
+				    struct bb_error *error)
+{
+	if (!(collective->flags & BB_ROOTED))
+		return BB_OK;
+	return bb_check_rank("-r", a->root_text, a->root, group_min,
+			     group_min < world->nranks ? "in the smallest group, of" : "among",
+			     error);
+}

@@ -1,0 +1,83 @@
+/*
+ * copy_speed.c - what this machine's memory can do, in this very run: bounds are taken from it.
+ */
+#include "harness/measure/bench.h"
+
+#include "core/stats.h"
+
+#define COPY_REPEATS 5
+#define COPY_SECONDS 20e-6 /* least time of one repeat, so that the clock does not matter */
+
+/* LOOPS private copies of BYTES from one half of the arena to the other, moving through both as the
+   timed iterations move through their sets. */
+static bb_status copy_through(struct bb_session *s, size_t bytes, size_t loops, double *seconds)
+{
+	const struct bb_backend *backend = s->bench->backend;
+	const size_t half = s->arena.bytes / 2;
+	const size_t places = s->bench->asked.cache == BB_CACHE_ROTATE ? half / bytes : 1;
+	const double start = backend->now(s->driver->handle);
+	bb_status status = BB_OK;
+
+	for (size_t k = 0; k < loops && status == BB_OK; k++) {
+		char *from = s->arena.memory + k % places * bytes;
+
+		status = backend->copy(s->driver->handle, from + half, from, bytes);
+	}
+	if (status == BB_OK)
+		status = backend->finish(s->driver->handle, NULL);
+	*seconds = (backend->now(s->driver->handle) - start) / (double)loops;
+	return status;
+}
+
+/* Seconds of one private copy of BYTES, the best of a few: what the machine can do. */
+static bb_status time_copy(struct bb_session *s, size_t bytes, double *seconds)
+{
+	double times[COPY_REPEATS], trial;
+	struct bb_stats stats;
+	size_t loops;
+	bb_status status = copy_through(s, bytes, 1, &trial);
+
+	if (status == BB_OK)
+		status = copy_through(s, bytes, 1, &trial);
+	loops = trial < COPY_SECONDS ? (size_t)(COPY_SECONDS / (trial + 1e-9)) + 1 : 1;
+	for (int i = 0; i < COPY_REPEATS && status == BB_OK; i++)
+		status = copy_through(s, bytes, loops, &times[i]);
+	if (status != BB_OK)
+		return status;
+	bb_stats_compute(times, COPY_REPEATS, &stats);
+	*seconds = stats.min;
+	return BB_OK;
+}
+
+bb_status bb_measure_copy(struct bb_session *s, size_t bytes, double *rate)
+{
+	/* What is asked for decides whether it is measured: that is the same on all ranks. */
+	const size_t asked = bytes, most = s->arena.bytes / 2;
+	double mine = 0, sum = 0;
+	const void *all;
+	bb_status status;
+
+	bytes = bytes < 64 ? 64 : bytes > most ? most : bytes;
+	for (int i = 0; i < s->ncopy_speeds; i++)
+		if (s->copy_speed[i].bytes == asked) {
+			*rate = s->copy_speed[i].rate;
+			return BB_OK;
+		}
+	status = bb_crew_barrier(s->driver);
+	if (status == BB_OK && s->copies) {
+		status = time_copy(s, bytes, &mine);
+		mine = mine > 0 ? (double)bytes / mine : 0;
+	}
+	if (status == BB_OK)
+		status = bb_crew_gather(s->driver, &bb_payload_real, &mine, 1, &all);
+	if (status != BB_OK)
+		return status;
+	for (int i = 0; i < s->bench->world->nranks; i++)
+		sum += ((const double *)all)[i];
+	if (s->ncopy_speeds < BB_COPY_SPEEDS) {
+		s->copy_speed[s->ncopy_speeds].bytes = asked;
+		s->copy_speed[s->ncopy_speeds++].rate = sum;
+	}
+	*rate = sum;
+	return BB_OK;
+}

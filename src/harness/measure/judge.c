@@ -1,0 +1,501 @@
+/*
+ * What the ranks measured, put together: one record per case and placement.
+ */
+#include "harness/measure/bench.h"
+
+#include "core/clock.h"
+#include "core/stats.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Over all ranks and samples; rank 0's. */
+struct view {
+	int nranks;
+	size_t n;              /* samples */
+	size_t skipped;        /* leading ones left out of the statistics, -K */
+	const double *samples; /* [rank * 2 * n + i], then as many arrivals */
+	double *work;          /* 4 * (n + nranks) */
+};
+
+static double sample(const struct view *v, int rank, size_t i)
+{
+	return v->samples[(size_t)rank * 2 * v->n + i];
+}
+
+static double arrival(const struct view *v, int rank, size_t i)
+{
+	return v->samples[((size_t)rank * 2 + 1) * v->n + i];
+}
+
+/* Time over N ranks as -a says; rank 0 is the first of them. */
+static double over_ranks(const double *seconds, int n, int64_t how)
+{
+	double sum = 0, least = INFINITY, most = 0;
+
+	for (int r = 0; r < n; r++) {
+		sum += seconds[r];
+		least = seconds[r] < least ? seconds[r] : least;
+		most = seconds[r] > most ? seconds[r] : most;
+	}
+	switch (how) {
+	case BB_AVERAGE_RANK0:
+		return seconds[0];
+	case BB_AVERAGE_MIN:
+		return least;
+	case BB_AVERAGE_MAX:
+		return most;
+	default:
+		return sum / n;
+	}
+}
+
+/* The iteration takes as long as its slowest rank; each of them in result->samples' memory. */
+static void fill_statistics(const struct view *v, struct bb_result_record *result)
+{
+	double *longest = v->work, *sorted = v->work + v->n;
+	struct bb_stats stats;
+
+	for (size_t i = 0; i < v->n; i++) {
+		longest[i] = 0;
+		for (int r = 0; r < v->nranks; r++)
+			if (sample(v, r, i) > longest[i])
+				longest[i] = sample(v, r, i);
+		longest[i] *= 1e6;
+	}
+	memcpy(sorted, longest + v->skipped, (v->n - v->skipped) * sizeof(*sorted));
+	bb_stats_compute(sorted, v->n - v->skipped, &stats);
+	result->mean_us = stats.mean;
+	if (v->n == 1 && result->iterations > 1)
+		return; /* of many iterations only their sum is known */
+	result->min_us = stats.min;
+	result->p50_us = stats.p50;
+	result->p95_us = stats.p95;
+	result->p99_us = stats.p99;
+	result->max_us = stats.max;
+	result->stdev_us = stats.stdev;
+	result->cv_percent = stats.cv * 100;
+	if (stats.n < BB_STATS_INTERVAL)
+		return; /* too few for an interval */
+	result->ci_low_us = stats.ci_low;
+	result->ci_high_us = stats.ci_high;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* The ranks of rank 0's group: only within a group does one wait for the other. */
+static int members_of_first_group(const struct bb_rank_infos *infos, int *members)
+{
+	int n = 0;
+
+	for (size_t r = 0; r < infos->n; r++)
+		if (infos->ranks[r].group == infos->ranks[0].group)
+			members[n++] = (int)r;
+	return n;
+}
+
+/* Who came last, how often, and how late against the median rank, of N MEMBERS. */
+static void fill_skew(const struct view *v, const int *members, int n,
+		      struct bb_result_record *result)
+{
+	double *skews = v->work + v->n, *sorted = skews + v->n;
+	double *late = sorted + v->nranks, *times_last = late + v->nranks;
+	struct bb_stats stats;
+	int last = 0;
+
+	memset(late, 0, 2 * (size_t)v->nranks * sizeof(*late));
+	for (size_t i = 0; i < v->n; i++) {
+		int latest = 0;
+		double median;
+
+		for (int m = 0; m < n; m++) {
+			sorted[m] = arrival(v, members[m], i);
+			if (sorted[m] > arrival(v, members[latest], i))
+				latest = m;
+		}
+		qsort(sorted, (size_t)n, sizeof(*sorted), compare_doubles);
+		median = sorted[(n - 1) / 2];
+		skews[i] = (sorted[n - 1] - sorted[0]) * 1e6;
+		late[latest] += (sorted[n - 1] - median) * 1e6;
+		times_last[latest]++;
+	}
+	for (int m = 1; m < n; m++)
+		if (times_last[m] > times_last[last])
+			last = m;
+	result->last_rank = members[last];
+	result->last_share = times_last[last] / (double)v->n;
+	result->last_late_us = times_last[last] > 0 ? late[last] / times_last[last] : 0;
+	bb_stats_compute(skews, v->n, &stats);
+	result->skew_p50_us = stats.p50;
+	result->skew_max_us = stats.max;
+}
+
+static void fill_case(const struct bb_session *s, const struct bb_case *c,
+		      const struct bb_call *call, const struct bb_layout *layout,
+		      const struct bb_measured *measured, struct bb_result_record *result)
+{
+	const struct bb_options *options = s->bench->options;
+	const struct bb_collective_options *asked = &s->bench->asked;
+	const bool verified = options->check > 0 && (s->bench->backend->capabilities & BB_CAP_DATA);
+
+	bb_record_init(&bb_record_result, result);
+	result->collective = s->bench->collective->name;
+	result->algorithm_asked = c->choice->name;
+	result->algorithm = call->schedule ? bb_plan_schedule_name(&s->bench->plan, call->schedule)
+			    : call->native ? call->native->name
+					   : c->choice->name;
+	result->library_algorithm = measured->chosen[0] ? measured->chosen : NULL;
+	result->dtype = bb_dtype_name(c->dtype);
+	result->op = c->op == BB_NO_OP ? "none" : bb_op_name((enum bb_op)c->op);
+	result->root = c->root == BB_NO_ROOT ? -1 : c->root;
+	result->nranks = s->n;
+	result->size_bytes = (int64_t)c->size_bytes;
+	result->count = (int64_t)c->count;
+	result->in_place = call->shape.in_place;
+	result->cache = bb_cache_names[asked->cache];
+	result->chunk_bytes = call->schedule && call->shape.chunk
+				      ? (int64_t)(call->shape.chunk * bb_dtype_size(c->dtype))
+				      : BB_ABSENT;
+	result->verified = !verified ? NULL : layout->sets < 2 ? "refilled" : "pristine set";
+	result->cycle = s->cycle;
+	result->evaluator = measured->evaluator;
+	result->faultless_us = 1e6 * measured->faultless;
+	result->end_unix_s = bb_clock_unix();
+}
+
+static double algbw_bytes(const struct bb_call *call)
+{
+	return (double)bb_algbw_count(call->collective, &call->shape) *
+	       (double)bb_dtype_size(call->dtype);
+}
+
+static void fill_bandwidth(const struct bb_session *s, const struct bb_call *call, double seconds,
+			   struct bb_result_record *result)
+{
+	const double bytes = algbw_bytes(call);
+
+	result->time_us = seconds * 1e6;
+	result->algbw_GBps = seconds > 0 ? bytes / seconds / 1e9 : 0;
+	result->busbw_GBps = result->algbw_GBps * s->bench->collective->bus_factor(s->n);
+}
+
+/* Does any rank need to know the speed of copies? */
+static bool any_counts(const struct bb_measured *all, int n)
+{
+	for (int r = 0; r < n; r++)
+		if (all[r].cost_bytes > 0)
+			return true;
+	return false;
+}
+
+/* The least time that the bytes of this algorithm take at this run's copy or link speed. Groups may
+   differ in what is known; measuring is for all of them. */
+static bb_status fill_bound(struct bb_session *s, const struct bb_call *call,
+			    const struct bb_measured *all, struct bb_result_record *result)
+{
+	const struct bb_options *options = s->bench->options;
+	const double cost = all[s->driver->rank].cost_bytes;
+	double rate = 0;
+	bb_status status = BB_OK;
+
+	if (any_counts(all, s->bench->world->nranks))
+		status = bb_measure_copy(s, (size_t)result->size_bytes, &rate);
+	if (status != BB_OK)
+		return status;
+	if (options->config.link_rate > 0 && call->schedule) {
+		const bool port = options->config.link_port;
+		const double links = s->n > 1 && !port ? s->n - 1 : 1;
+		size_t rounds, wire;
+
+		bb_algorithm_cost(call->schedule, &call->shape, &rounds, &wire);
+		result->bound_us = 1e6 * ((double)wire * (double)bb_dtype_size(call->dtype) /
+					  links / options->config.link_rate);
+		result->bound_source = port ? "the most bytes a rank sends, through its port"
+					    : "the most bytes a rank sends, spread over all its "
+					      "links";
+	} else if (cost > 0) {
+		/* Split groups run at the same time and share the machine. */
+		result->bound_us = 1e6 * cost / s->n * s->bench->world->nranks / rate;
+		result->bound_source = "bytes this algorithm moves at this run's copy speed";
+	} else {
+		return BB_OK;
+	}
+	if (result->time_us > 0)
+		result->percent_of_bound = 100 * result->bound_us / result->time_us;
+	return BB_OK;
+}
+
+/* Is NAME the first LENGTH characters of OF? */
+static bool is_algorithm(const char *name, const char *of, size_t length)
+{
+	return strlen(name) == length && strncmp(name, of, length) == 0;
+}
+
+/*
+ * Did the library run RAN ("ring:LL128") when NATIVE forced another algorithm or protocol? What it
+ * has no such name for (a kind of CollNet) is no other than what was asked for.
+ */
+static bool is_another(const struct bb_backend *backend, const struct bb_native *native,
+		       const char *ran)
+{
+	const size_t length = strcspn(ran, ":"), asked = strcspn(native->name, ":");
+	const char *const protocol = native->name + asked;
+
+	if (*protocol && strcmp(protocol, ran + length) != 0)
+		return true;
+	if (is_algorithm("auto", native->name, asked) ||
+	    (asked == length && strncmp(native->name, ran, length) == 0))
+		return false;
+	for (const struct bb_native *other = backend->natives; other->name; other++)
+		if (is_algorithm(other->name, ran, length))
+			return true;
+	return false;
+}
+
+/* Rank 0: once for all sizes that the library did not do as it was told. */
+static bb_status tell_stray(struct bb_session *s, const struct bb_case *c,
+			    const struct bb_call *call, const char *ran)
+{
+	struct bb_strbuf lines = {0};
+	bb_status status;
+
+	if (!call->native || !*ran || s->strayed == c->choice ||
+	    !is_another(s->bench->backend, call->native, ran))
+		return BB_OK;
+	s->strayed = c->choice;
+	bb_strbuf_addf(&lines, "# Warning: %s was asked for, but the library ran %s\n",
+		       call->native->name, ran);
+	bb_ticker_hide(&s->bench->run->ticker);
+	status = bb_strbuf_failed(&lines)
+			 ? BB_EINTERNAL
+			 : bb_sinks_comment(&s->bench->run->sinks, bb_strbuf_text(&lines));
+	bb_strbuf_free(&lines);
+	return status;
+}
+
+/* Busbw in US instead of in the record's time. */
+static double busbw_in(const struct bb_result_record *r, double us)
+{
+	return us > 0 ? r->busbw_GBps * r->time_us / us : NAN;
+}
+
+/* Rank 0: to the sinks, and into the sums. PROCESSOR: seconds that it took. */
+static bb_status deliver(struct bb_session *s, const struct bb_result_record *result,
+			 double processor)
+{
+	struct bb_bench *bench = s->bench;
+	bb_status status;
+
+	bench->run->end.results++;
+	bench->run->end.wrong += result->wrong > 0;
+	bench->busbw_sum += result->busbw_GBps;
+	bb_ticker_hide(&bench->run->ticker);
+	status = bb_sinks_record(&bench->run->sinks, &bb_record_result, result);
+	if (status == BB_OK && result->evaluator)
+		status = bb_played_add(bench->played, result, processor,
+				       bb_memory_taken(bench->run));
+	return status == BB_OK ? bb_compare_add(bench->compare, result) : status;
+}
+
+/* Rank 0: what follows from all ranks' samples. */
+static bb_status fill_from_samples(const struct bb_session *s, const struct view *v,
+				   struct bb_result_record *result)
+{
+	int *members = calloc((size_t)v->nranks, sizeof(*members)), n;
+
+	if (!members)
+		return BB_EINTERNAL;
+	n = members_of_first_group(&s->bench->run->record.ranks, members);
+	fill_statistics(v, result);
+	result->busbw_low_GBps = busbw_in(result, result->ci_high_us);
+	result->busbw_high_GBps = busbw_in(result, result->ci_low_us);
+	result->bound_busbw_GBps = busbw_in(result, result->bound_us);
+	if (n > 1 && !isnan(arrival(v, 0, 0)))
+		fill_skew(v, members, n, result);
+	free(members);
+	if (s->bench->asked.per_iter_timing)
+		result->samples_us = (struct bb_numbers){v->work, v->n};
+	return BB_OK;
+}
+
+/* Rank 0: what follows from all ranks' summaries. MEANS: 2 numbers a rank. */
+static bb_status fill_from_ranks(const struct bb_session *s, const struct bb_measured *all,
+				 double *means, struct bb_result_record *result)
+{
+	const struct bb_collective_options *asked = &s->bench->asked;
+	const int n = s->bench->world->nranks;
+	double *cpu = means + n, uncertainty = 0;
+	struct bb_group_part *parts = calloc((size_t)n, sizeof(*parts));
+	bb_status status;
+
+	if (!parts)
+		return BB_EINTERNAL;
+	for (int r = 0; r < n; r++) {
+		parts[r] = all[r].part;
+		means[r] = all[r].part.seconds * 1e6;
+		cpu[r] = all[r].cpu_seconds * 1e6;
+		if (all[r].clock_uncertainty > uncertainty)
+			uncertainty = all[r].clock_uncertainty;
+	}
+	if (!(s->bench->backend->capabilities & BB_CAP_VIRTUAL)) /* the last of all is known */
+		result->rank_mean_us = (struct bb_numbers){means, (size_t)n};
+	if (result->verified) {
+		result->wrong = 0;
+		for (int r = 0; r < n; r++)
+			result->wrong += (int64_t)all[r].wrong;
+	}
+	if (asked->report_cputime)
+		result->cpu_time_us = over_ranks(cpu, n, asked->average);
+	result->clock_uncertainty_us = uncertainty * 1e6;
+	status = bb_groups_add(s->bench->groups, parts, over_ranks, asked->average, result);
+	free(parts);
+	return status;
+}
+
+/* Rank 0: with -I, when each rank of its group entered each iteration. Overwrites the samples. */
+static bb_status deliver_arrivals(const struct bb_session *s, const struct view *v,
+				  const struct bb_result_record *result)
+{
+	struct bb_arrival_record r;
+	bb_status status = BB_OK;
+	int *members = calloc((size_t)v->nranks, sizeof(*members)), n;
+	double *first = v->work, *late = v->work + v->n;
+
+	if (!members)
+		return bb_fail(s->bench->error, BB_EINTERNAL, "out of memory for arrivals");
+	n = members_of_first_group(&s->bench->run->record.ranks, members);
+	bb_record_init(&bb_record_arrival, &r);
+	r.collective = result->collective;
+	r.algorithm_asked = result->algorithm_asked;
+	r.algorithm = result->algorithm;
+	r.dtype = result->dtype;
+	r.op = result->op;
+	r.root = result->root;
+	r.size_bytes = result->size_bytes;
+	r.in_place = result->in_place;
+	r.cycle = result->cycle;
+	r.clock_uncertainty_us = result->clock_uncertainty_us;
+	r.late_us = (struct bb_numbers){late, v->n};
+	for (size_t i = 0; i < v->n; i++) {
+		first[i] = arrival(v, members[0], i);
+		for (int m = 1; m < n; m++)
+			first[i] = fmin(first[i], arrival(v, members[m], i));
+	}
+	for (int m = 0; m < n && status == BB_OK; m++) {
+		for (size_t i = 0; i < v->n; i++)
+			late[i] = (arrival(v, members[m], i) - first[i]) * 1e6;
+		r.rank = members[m];
+		status = bb_sinks_record(&s->bench->run->sinks, &bb_record_arrival, &r);
+	}
+	free(members);
+	return status;
+}
+
+/* Rank 0: from what all ranks gave to a delivered record. */
+static bb_status put_together(struct bb_session *s, const struct bb_measured *all,
+			      const double *samples, struct bb_result_record *result)
+{
+	const size_t skip = (size_t)s->bench->asked.per_iter_skip;
+	const size_t n = (size_t)s->bench->world->nranks, nsamples = all[0].nsamples;
+	const struct view v = {
+		.nranks = (int)n,
+		.n = nsamples,
+		.skipped = skip < nsamples ? skip : 0,
+		.samples = samples,
+		.work = calloc(4 * (nsamples + n), sizeof(*v.work)),
+	};
+	double *means = calloc(2 * n, sizeof(*means));
+	bb_status status = v.work && means ? BB_OK : BB_EINTERNAL;
+
+	result->iterations = (int64_t)all[0].iterations;
+	result->samples = (int64_t)nsamples;
+	if (status == BB_OK)
+		status = fill_from_samples(s, &v, result);
+	if (status == BB_OK)
+		status = fill_from_ranks(s, all, means, result);
+	if (status == BB_OK)
+		status = deliver(s, result, all[0].processor);
+	else
+		bb_fail(s->bench->error, status, "out of memory for statistics");
+	if (status == BB_OK && result->samples_us.n > 0 && result->last_rank != BB_ABSENT)
+		status = deliver_arrivals(s, &v, result);
+	free(v.work);
+	free(means);
+	return status;
+}
+
+/* The time that the row tells: over all ranks of the world. */
+static double row_seconds(const struct bb_session *s, const struct bb_measured *all,
+			  double *scratch)
+{
+	const int n = s->bench->world->nranks;
+
+	for (int r = 0; r < n; r++)
+		scratch[r] = all[r].part.seconds;
+	return over_ranks(scratch, n, s->bench->asked.average);
+}
+
+/* EVALUATOR is a pointer of the process that sent it: no other looks at it. */
+static const struct bb_payload_field measured_fields[] = {
+	BB_PAYLOAD_FIELD("its part", BB_PAYLOAD_ANY, struct bb_measured, part),
+	BB_PAYLOAD_FIELD("the CPU time", BB_PAYLOAD_ANY, struct bb_measured, cpu_seconds),
+	BB_PAYLOAD_FIELD("the uncertainty", BB_PAYLOAD_ANY, struct bb_measured, clock_uncertainty),
+	BB_PAYLOAD_FIELD("the cost", BB_PAYLOAD_ANY, struct bb_measured, cost_bytes),
+	BB_PAYLOAD_FIELD("the number of wrong elements", BB_PAYLOAD_UNSIGNED, struct bb_measured,
+			 wrong, .high = INT64_MAX),
+	BB_PAYLOAD_FIELD("the number of iterations", BB_PAYLOAD_UNSIGNED, struct bb_measured,
+			 iterations, .high = INT64_MAX),
+	BB_PAYLOAD_FIELD("the number of samples", BB_PAYLOAD_UNSIGNED, struct bb_measured, nsamples,
+			 .high = INT64_MAX),
+	BB_PAYLOAD_FIELD("the choice", BB_PAYLOAD_TEXT, struct bb_measured, chosen),
+	BB_PAYLOAD_FIELD("the evaluator", BB_PAYLOAD_ANY, struct bb_measured, evaluator),
+	BB_PAYLOAD_FIELD("the faultless time", BB_PAYLOAD_ANY, struct bb_measured, faultless),
+	BB_PAYLOAD_FIELD("the processor time", BB_PAYLOAD_ANY, struct bb_measured, processor),
+	{.name = NULL}};
+static const struct bb_payload measured_table = {"a measurement", sizeof(struct bb_measured),
+						 measured_fields, NULL};
+
+bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct bb_call *call,
+		   const struct bb_layout *layout, struct bb_measured *measured)
+{
+	const size_t n = (size_t)s->bench->world->nranks, nsamples = measured->nsamples;
+	struct bb_result_record result;
+	struct bb_measured *all;
+	double *scratch;
+	const void *gathered;
+	bb_status status;
+
+	/* Samples, then arrivals, in one piece. */
+	memmove(s->samples + nsamples, s->arrivals, nsamples * sizeof(*s->samples));
+	fill_case(s, c, call, layout, measured, &result);
+	if (s->bench->backend->cost_bytes)
+		measured->cost_bytes = s->bench->backend->cost_bytes(s->group, call);
+	measured->part.busbw_bytes = algbw_bytes(call) * s->bench->collective->bus_factor(s->n);
+	status = bb_crew_gather(s->driver, &measured_table, measured, 1, &gathered);
+	if (status != BB_OK)
+		return status;
+	all = malloc(n * (sizeof(*all) + sizeof(*scratch)));
+	if (!all)
+		return bb_fail(s->bench->error, BB_EINTERNAL, "out of memory for statistics");
+	scratch = (double *)(all + n);
+	memcpy(all, gathered, n * sizeof(*all));
+	fill_bandwidth(s, call, row_seconds(s, all, scratch), &result);
+	status = fill_bound(s, call, all, &result);
+	if (bb_driver_leads(s->driver) && isnan(result.bound_us))
+		bb_light_bound(&s->bench->run->light, s->bench->collective, result.algorithm,
+			       measured->part.busbw_bytes, &result);
+	if (status == BB_OK)
+		status = bb_crew_collect(s->driver, &bb_payload_number, s->samples, 2 * nsamples,
+					 &gathered);
+	if (status == BB_OK && bb_driver_leads(s->driver))
+		status = tell_stray(s, c, call, measured->chosen);
+	if (status == BB_OK && bb_driver_leads(s->driver))
+		status = put_together(s, all, gathered, &result);
+	free(all);
+	return status;
+}

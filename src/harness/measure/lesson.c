@@ -1,0 +1,165 @@
+#include "harness/measure/lesson.h"
+
+#include "schedules/explain.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REASON 160
+
+struct lesson {
+	struct bb_strbuf *out;
+	const struct bb_options *options;
+	const struct bb_collective_options *asked;
+	const struct bb_collective *collective;
+	const struct bb_native *natives;
+	struct bb_shape shape;
+	struct bb_error *error;
+	int explained;
+	char reason[REASON + 40]; /* why the first one was not explained */
+};
+
+static void separate(const struct lesson *l)
+{
+	if (l->out->length > 0)
+		bb_strbuf_add(l->out, "\n");
+}
+
+static void decline(struct lesson *l, const char *name, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void decline(struct lesson *l, const char *name, const char *format, ...)
+{
+	char why[REASON];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(why, sizeof(why), format, args);
+	va_end(args);
+	separate(l);
+	bb_strbuf_addf(l->out, "%s: %s\n", name, why);
+	if (!*l->reason)
+		snprintf(l->reason, sizeof(l->reason), "%.31s: %s", name, why);
+}
+
+static bb_status explain(struct lesson *l, const struct bb_algorithm *algorithm)
+{
+	const char *reason = algorithm->refuses && !(l->collective->flags & BB_VARIABLE)
+				     ? algorithm->refuses(&l->shape)
+				     : NULL;
+
+	if (reason) {
+		decline(l, algorithm->name, "not for this request: %s", reason);
+		return BB_OK;
+	}
+	separate(l);
+	l->explained++;
+	return bb_explain(l->out, algorithm, &l->shape, l->error);
+}
+
+static bb_status explain_named(struct lesson *l, const char *name)
+{
+	const struct bb_algorithm *algorithm = bb_algorithm_find(l->collective, name);
+	const struct bb_native *native = l->natives;
+
+	if (algorithm)
+		return explain(l, algorithm);
+	while (native && native->name && strcmp(native->name, name) != 0)
+		native++;
+	if (strcmp(name, "auto") == 0)
+		decline(l, name, "no algorithm of its own, but the %s backend's choice at run time",
+			l->options->backend->name);
+	else if (native && native->name)
+		decline(l, name, "has no schedule to explain: it is the %s backend's own",
+			l->options->backend->name);
+	else
+		decline(l, name, "not an algorithm of %s, see --list", l->collective->name);
+	return BB_OK;
+}
+
+/* What auto takes is known only at run time; the classic stands for it. */
+static bb_status explain_default(struct lesson *l)
+{
+	const char *name = strcmp(l->collective->name, "hypercube") == 0 ? "hypercube" : "ring";
+
+	bb_strbuf_addf(l->out,
+		       "auto is the backend's choice at run time; this is %s (others: --algo "
+		       "NAME).\n",
+		       name);
+	return explain_named(l, name);
+}
+
+static bb_status explain_all(struct lesson *l)
+{
+	bb_status st = BB_OK;
+
+	for (int i = 0; bb_algorithms[i] && st == BB_OK; i++) {
+		if (bb_algorithms[i]->collective == l->collective)
+			st = explain(l, bb_algorithms[i]);
+	}
+	return st;
+}
+
+static bb_status explain_list(struct lesson *l)
+{
+	char *words = strdup(l->asked->algorithms), *word, *rest = NULL;
+	bb_status st = BB_OK;
+
+	if (!words)
+		return bb_fail(l->error, BB_EINTERNAL, "out of memory");
+	for (word = strtok_r(words, ",", &rest); word && st == BB_OK;
+	     word = strtok_r(NULL, ",", &rest))
+		st = explain_named(l, word);
+	free(words);
+	return st;
+}
+
+static size_t count_asked(const struct bb_options *o, const struct bb_collective *collective, int n)
+{
+	const size_t ranks = collective->flags & BB_ROUNDED ? (size_t)n : 1;
+	size_t count = (size_t)n / ranks;
+
+	if (o->min_bytes_given)
+		count = o->min_bytes / bb_dtype_size(BB_FLOAT) / ranks;
+	/* One element could not be shared out unevenly. */
+	return collective->flags & BB_VARIABLE && count < 2 ? 2 : count;
+}
+
+bb_status bb_lesson(struct bb_strbuf *out, const struct bb_options *options,
+		    const struct bb_collective_options *asked,
+		    const struct bb_collective *collective, const struct bb_native *natives,
+		    struct bb_error *error)
+{
+	const int n = asked->explained_ranks;
+	struct lesson l = {.out = out,
+			   .options = options,
+			   .asked = asked,
+			   .collective = collective,
+			   .natives = natives,
+			   .error = error};
+	size_t *matrix = NULL;
+	bb_status st;
+
+	l.shape = (struct bb_shape){.nranks = n, .count = count_asked(options, collective, n)};
+	if (collective->flags & BB_ROOTED)
+		l.shape.root = asked->root;
+	if (collective->flags & BB_VARIABLE) {
+		matrix = calloc((size_t)n * (size_t)n, sizeof(*matrix));
+		if (!matrix)
+			return bb_fail(error, BB_EINTERNAL, "out of memory");
+		bb_alltoallv_matrix(matrix, n, l.shape.count, asked->spread);
+		l.shape.matrix = matrix;
+	}
+	if (strcmp(asked->algorithms, "auto") == 0)
+		st = explain_default(&l);
+	else if (strcmp(asked->algorithms, "all") == 0)
+		st = explain_all(&l);
+	else
+		st = explain_list(&l);
+	if (st == BB_OK && l.explained == 0)
+		st = bb_fail(error, BB_EUNSUPPORTED, "%s", l.reason);
+	free(matrix);
+	return st;
+}

@@ -1,0 +1,159 @@
+#include "harness/measure/light.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- where the ranks are ----------------------------------------------------------------- */
+
+/* The number of the host of rank R, in the order in which hosts first come: FIRSTS are the first
+   ranks of the *N hosts so far. */
+static int node_of(const struct bb_rank_infos *infos, size_t r, size_t *firsts, int *n)
+{
+	int node = 0;
+
+	while (node < *n &&
+	       strcmp(infos->ranks[firsts[node]].location.host, infos->ranks[r].location.host) != 0)
+		node++;
+	if (node == *n)
+		firsts[(*n)++] = r;
+	return node;
+}
+
+/* The GPU at BUS, "0000:3b:00": a PCI address but for the function. -1: there is none. */
+static int gpu_at(const struct bb_topology *t, const char *bus)
+{
+	const size_t length = strlen(bus);
+
+	for (int i = 0; i < bb_topology_count(t, BB_GPU); i++) {
+		const int d = bb_topology_device(t, BB_GPU, i), pci = t->devices[d].pci;
+
+		if (pci >= 0 && length > 0 && strncmp(t->pcis[pci].id, bus, length) == 0)
+			return d;
+	}
+	return -1;
+}
+
+bb_status bb_light_open(struct bb_light *light, struct bb_topology *topology,
+			const struct bb_rank_infos *infos, bool gpus)
+{
+	bb_status status;
+	bool lost = false;
+	size_t *firsts;
+	int nodes = 0, n = 0;
+
+	*light = (struct bb_light){.topology = topology};
+	if (!topology)
+		return BB_OK;
+	light->places = calloc(infos->n, sizeof(*light->places));
+	firsts = calloc(infos->n, sizeof(*firsts));
+	for (size_t r = 0; r < infos->n && light->places && firsts; r++) {
+		struct bb_rank_place place = {.node = node_of(infos, r, firsts, &nodes),
+					      .device = BB_ON_HOST};
+
+		if (infos->ranks[r].group != infos->ranks[0].group)
+			continue;
+		if (gpus) {
+			place.device = gpu_at(topology, infos->ranks[r].location.bus);
+			lost |= place.device < 0;
+		}
+		light->places[n++] = place;
+	}
+	topology->nodes = nodes;
+	light->n = lost ? 0 : n;
+	status = light->places && firsts ? BB_OK : BB_EINTERNAL;
+	free(firsts);
+	return status;
+}
+
+void bb_light_close(struct bb_light *light)
+{
+	for (int b = 0; b < BB_BOUNDS; b++)
+		bb_strbuf_free(&light->bounds[b].why);
+	free(light->places);
+}
+
+/* ---- what bounds what -------------------------------------------------------------------- */
+
+#define RING (1u << BB_BOUND_RING)
+#define TREE (1u << BB_BOUND_TREE)
+#define NVLS (1u << BB_BOUND_NVLS)
+#define SHARP (1u << BB_BOUND_SHARP)
+#define ALLTOALL (1u << BB_BOUND_ALLTOALL)
+
+/*
+ * What a collective by an algorithm is bounded by: the highest of these. Where each rank gives and
+ * takes as much as in a ring, that bound is its links' own, whoever passes the data on.
+ */
+static const struct {
+	const struct bb_collective *collective;
+	const char *algorithm; /* NULL: all that are not named before */
+	unsigned bounds;
+} rows[] = {
+	{&bb_all_reduce, "ring", RING},
+	{&bb_all_reduce, "tree", TREE},
+	{&bb_all_reduce, "nvls", NVLS},
+	{&bb_all_reduce, "auto", RING | TREE | NVLS | SHARP},
+	{&bb_all_reduce, "native", RING | TREE},
+	{&bb_all_gather, NULL, RING},
+	{&bb_reduce_scatter, NULL, RING},
+	{&bb_broadcast, "ring", RING},
+	{&bb_broadcast, "auto", RING},
+	{&bb_reduce, "ring", RING},
+	{&bb_reduce, "auto", RING},
+	{&bb_sendrecv, NULL, RING},
+	{&bb_alltoall, NULL, ALLTOALL},
+};
+
+/* Is ALGORITHM, "busbench:ring" or "ring:LL", called NAME? */
+static bool is_called(const char *algorithm, const char *name)
+{
+	const size_t length = strlen(name);
+
+	if (strncmp(algorithm, "busbench:", 9) == 0)
+		algorithm += 9;
+	return strncmp(algorithm, name, length) == 0 &&
+	       (algorithm[length] == '\0' || algorithm[length] == ':');
+}
+
+static unsigned bounds_of(const struct bb_collective *collective, const char *algorithm)
+{
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (rows[i].collective == collective &&
+		    (!rows[i].algorithm || is_called(algorithm, rows[i].algorithm)))
+			return rows[i].bounds;
+	return 0;
+}
+
+/* GB/s; 0: not known. */
+static double look_up(struct bb_light *light, enum bb_bound what)
+{
+	double GBps = 0;
+
+	if (!light->bounds[what].known) {
+		light->bounds[what].known = true;
+		if (bb_speed_of_light(light->topology, light->places, light->n, what, &GBps,
+				      &light->bounds[what].why) == BB_OK)
+			light->bounds[what].GBps = GBps;
+	}
+	return light->bounds[what].GBps;
+}
+
+void bb_light_bound(struct bb_light *light, const struct bb_collective *collective,
+		    const char *algorithm, double busbw_bytes, struct bb_result_record *result)
+{
+	const unsigned bounds = light->n >= 2 ? bounds_of(collective, algorithm) : 0;
+	double most = 0;
+	int best = 0;
+
+	for (int b = 0; b < BB_BOUNDS; b++)
+		if ((bounds >> b & 1) && look_up(light, (enum bb_bound)b) > most) {
+			best = b;
+			most = light->bounds[b].GBps;
+		}
+	if (most <= 0 || bb_strbuf_failed(&light->bounds[best].why))
+		return;
+	result->bound_us = busbw_bytes / most / 1e3;
+	result->bound_source = bb_strbuf_text(&light->bounds[best].why);
+	if (result->time_us > 0)
+		result->percent_of_bound = 100 * result->bound_us / result->time_us;
+}

@@ -1,0 +1,308 @@
+/*
+ * One case in one placement: fill, warm up, time, verify. The last timed iteration runs on
+ * buffers that nothing has touched since they were filled, its outputs poisoned, and exactly those
+ * outputs are verified.
+ */
+#include "harness/measure/measure.h"
+
+#include "core/clock.h"
+
+#define POISON_PERIOD 1021
+
+static struct bb_pattern poison(void)
+{
+	static const unsigned char bytes[2 * POISON_PERIOD] = {[0 ... 2 * POISON_PERIOD - 1] =
+								       0xa5};
+
+	return (struct bb_pattern){bytes, POISON_PERIOD, 1, 0};
+}
+
+bb_status bb_job_fill(const struct bb_job *job, int set)
+{
+	struct bb_session *s = job->s;
+	const struct bb_backend *backend = s->bench->backend;
+	const struct bb_buffers b = bb_arena_set(&s->arena, job->layout, set);
+	const struct bb_pattern ruin = poison();
+	struct bb_pattern input;
+	bb_status status;
+
+	if (!(backend->capabilities & BB_CAP_DATA))
+		return BB_OK;
+	input = bb_patterns_get(s->patterns, s->me);
+	status = backend->fill(s->driver->handle, b.out, &ruin, 0, job->layout->out_bytes);
+	if (status == BB_OK)
+		status = backend->fill(s->driver->handle, b.in, &input, 0,
+				       job->layout->in_bytes / input.element_size);
+	return status;
+}
+
+static void make_calls(struct bb_job *job, const struct bb_call *call)
+{
+	const struct bb_arena *arena = &job->s->arena;
+
+	for (int set = 0; set < job->layout->sets; set++) {
+		const struct bb_buffers b = bb_arena_set(arena, job->layout, set);
+
+		job->calls[set] = *call;
+		job->calls[set].in = b.in;
+		job->calls[set].out = b.out;
+		job->calls[set].tmp = bb_arena_tmp(arena);
+	}
+}
+
+/* Of several operations only the last may touch a pristine set. */
+static bb_status operate(const struct bb_job *job, int set, int64_t times)
+{
+	struct bb_session *s = job->s;
+	const struct bb_backend *backend = s->bench->backend;
+	const bool batch = times > 1 && backend->batch_begin;
+	bb_status status = batch ? backend->batch_begin(s->driver->handle) : BB_OK;
+
+	for (int64_t i = 1; i < times && status == BB_OK; i++)
+		status = backend->collective(s->group, NULL,
+					     &job->calls[set == job->pristine ? 0 : set]);
+	if (status == BB_OK)
+		status = backend->collective(s->group, NULL, &job->calls[set]);
+	return batch && status == BB_OK ? backend->batch_end(s->driver->handle) : status;
+}
+
+bb_status bb_job_finish(const struct bb_job *job)
+{
+	return job->s->bench->backend->finish(job->s->driver->handle, NULL);
+}
+
+bb_status bb_job_enter(const struct bb_job *job, int set, int64_t times)
+{
+	struct bb_session *s = job->s;
+	struct bb_progress *progress = s->driver->progress;
+	bb_status status;
+
+	atomic_store_explicit(&progress->phase, BB_PHASE_INSIDE, memory_order_relaxed);
+	atomic_store_explicit(&progress->entered,
+			      atomic_load_explicit(&progress->entered, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+	status = operate(job, set, times);
+	if (status == BB_OK && !job->runs_ahead)
+		status = bb_job_finish(job);
+	if (status == BB_OK && s->bench->asked.blocking == 1)
+		status = s->bench->backend->barrier(s->world);
+	atomic_store_explicit(&progress->phase, BB_PHASE_BETWEEN, memory_order_relaxed);
+	return status;
+}
+
+/* Make one byte of what this rank was given wrong: proof that the check can fail. */
+static bb_status corrupt(const struct bb_job *job)
+{
+	struct bb_session *s = job->s;
+	const struct bb_buffers b = bb_arena_set(&s->arena, job->layout, job->pristine);
+	char *victim = job->layout->out_bytes ? b.out : b.in;
+	size_t bytes = job->layout->out_bytes ? job->layout->out_bytes : job->layout->in_bytes;
+	unsigned char byte;
+	bb_status status;
+
+	if (bytes == 0)
+		return BB_OK;
+	victim += bytes / 2;
+	status = s->bench->backend->copy(s->driver->handle, &byte, victim, 1);
+	byte ^= 0x55;
+	if (status == BB_OK)
+		status = s->bench->backend->copy(s->driver->handle, victim, &byte, 1);
+	return status;
+}
+
+/* Compare the pristine set's outputs with what the collective promises, and its inputs with
+   what they were. */
+static bb_status verify(const struct bb_job *job, uint64_t *wrong)
+{
+	struct bb_session *s = job->s;
+	const struct bb_backend *backend = s->bench->backend;
+	const struct bb_collective *collective = s->bench->collective;
+	const struct bb_shape *shape = &job->calls[0].shape;
+	const enum bb_dtype dtype = job->calls[0].dtype;
+	const size_t element = bb_dtype_size(dtype);
+	const struct bb_buffers b = bb_arena_set(&s->arena, job->layout, job->pristine);
+	const int segments = collective->segments(shape, s->me);
+	bb_status status = BB_OK;
+
+	for (int k = 0; k < segments && status == BB_OK; k++) {
+		struct bb_segment seg;
+		struct bb_pattern expected;
+		int ulps;
+
+		collective->segment(shape, s->me, k, &seg);
+		expected = bb_patterns_get(s->patterns, seg.source);
+		ulps = seg.source == BB_REDUCED && job->c->op == BB_AVG && bb_dtype_is_float(dtype)
+			       ? BB_AVERAGE_ULPS
+			       : 0;
+		status = backend->verify(s->driver->handle, (char *)b.out + seg.out * element,
+					 &expected, seg.in, seg.count, dtype, ulps, wrong);
+	}
+	if (status == BB_OK && (!shape->in_place || segments == 0)) {
+		struct bb_pattern input = bb_patterns_get(s->patterns, s->me);
+
+		status = backend->verify(s->driver->handle, b.in, &input, 0,
+					 job->layout->in_bytes / element, dtype, 0, wrong);
+	}
+	return status;
+}
+
+/* Verify the last timed iteration, then as many further rounds as -c asks for. */
+static bb_status check(const struct bb_job *job, uint64_t *wrong)
+{
+	struct bb_session *s = job->s;
+	const struct bb_options *options = s->bench->options;
+	bb_status status = BB_OK;
+
+	*wrong = 0;
+	if (options->check == 0 || !(s->bench->backend->capabilities & BB_CAP_DATA))
+		return BB_OK;
+	for (int64_t round = 0; round < options->check && status == BB_OK; round++) {
+		if (round > 0) {
+			status = bb_job_fill(job, job->pristine);
+			if (status == BB_OK)
+				status = bb_crew_barrier(s->driver);
+			if (status == BB_OK)
+				status = bb_job_enter(job, job->pristine, 1);
+			if (status == BB_OK)
+				status = bb_job_finish(job);
+		}
+		/* Nobody may still be writing here when a rank begins to look. */
+		if (status == BB_OK)
+			status = bb_crew_barrier(s->driver);
+		if (status == BB_OK && options->fault.kind == BB_FAULT_CORRUPT &&
+		    options->fault.rank == s->driver->rank)
+			status = corrupt(job);
+		if (status == BB_OK)
+			status = verify(job, wrong);
+	}
+	return status;
+}
+
+static bb_status warm_up(const struct bb_job *job)
+{
+	bb_status status = BB_OK;
+
+	for (int set = 0; set < job->layout->sets && status == BB_OK; set++)
+		status = bb_job_fill(job, set);
+	if (status == BB_OK)
+		status = bb_crew_barrier(job->s->driver);
+	for (int64_t i = 0; i < job->s->bench->options->warmup_iters && status == BB_OK; i++)
+		status = bb_job_enter(job, 0, 1);
+	if (status == BB_OK)
+		status = bb_job_finish(job);
+	/* Whoever is done first must not begin its clock while others still warm up. */
+	if (status == BB_OK)
+		status = bb_crew_barrier(job->s->driver);
+	return status == BB_OK ? job->s->bench->backend->barrier(job->s->world) : status;
+}
+
+/* This rank's clock against rank 0's. */
+struct reading {
+	double at, offset, uncertainty;
+};
+
+static bb_status read_clock(struct bb_session *s, struct reading *r)
+{
+	const struct bb_backend *backend = s->bench->backend;
+	bb_status status;
+
+	*r = (struct reading){.offset = 0};
+	if (!backend->clock_offset)
+		return BB_OK;
+	status = backend->clock_offset(s->driver->handle, &r->offset, &r->uncertainty);
+	r->at = backend->now(s->driver->handle);
+	return status;
+}
+
+/* Arrivals on rank 0's clock: two clocks drift apart evenly between two comparisons. */
+static void correct_arrivals(struct bb_session *s, size_t n, const struct reading *before,
+			     const struct reading *after)
+{
+	const double span = after->at - before->at;
+	const double drift = span > 0 ? (after->offset - before->offset) / span : 0;
+
+	for (size_t i = 0; i < n; i++)
+		s->arrivals[i] -= before->offset + drift * (s->arrivals[i] - before->at);
+}
+
+/* Make the operation once more, untimed, and hear what the library chooses for it. Within a graph
+   it may choose otherwise, which it does not tell. */
+static bb_status hear(const struct bb_job *job, char chosen[BB_CHOSEN_TEXT])
+{
+	struct bb_session *s = job->s;
+	const struct bb_backend *backend = s->bench->backend;
+	bb_status status;
+
+	if (!backend->listen || !job->calls[0].native || s->bench->asked.cudagraph > 0)
+		return BB_OK;
+	backend->listen(s->group, true);
+	BB_TRY(status, bb_crew_barrier(s->driver), out);
+	BB_TRY(status, bb_job_enter(job, 0, s->bench->asked.agg_iters), out);
+	BB_TRY(status, bb_job_finish(job), out);
+	BB_TRY(status, bb_crew_barrier(s->driver), out);
+out:
+	backend->listen(s->group, false);
+	if (status == BB_OK)
+		backend->chosen(s->group, chosen);
+	return status;
+}
+
+static void set_up(struct bb_job *job, const struct bb_call *call)
+{
+	const struct bb_bench *bench = job->s->bench;
+
+	job->refills = job->layout->sets < 2;
+	job->pristine = job->layout->sets - 1;
+	job->rotates =
+		bench->asked.cache == BB_CACHE_ROTATE && !job->refills ? job->layout->sets - 1 : 1;
+	job->runs_ahead =
+		(bench->backend->capabilities & BB_CAP_ASYNC) && bench->asked.blocking == 0;
+	make_calls(job, call);
+}
+
+static void sum_up(const struct bb_job *job, struct bb_measured *measured)
+{
+	measured->iterations = job->iterations;
+	measured->nsamples = job->nsamples;
+	measured->part.seconds = job->seconds / job->operations;
+	measured->cpu_seconds = job->cpu_seconds / job->operations;
+}
+
+/* Of virtual time: how it is played, and the clock without the fault. */
+static double faultless_now(const struct bb_job *job, struct bb_measured *measured)
+{
+	double seconds = NAN;
+
+	if (job->s->bench->backend->played)
+		job->s->bench->backend->played(job->s->group, &measured->evaluator, &seconds);
+	return seconds;
+}
+
+bb_status bb_measure(struct bb_session *s, const struct bb_case *c, const struct bb_call *call,
+		     const struct bb_layout *layout, struct bb_measured *measured)
+{
+	const struct bb_fault *fault = &s->bench->options->fault;
+	struct bb_job job = {.s = s, .c = c, .layout = layout};
+	struct reading before, after;
+	double faultless, began;
+	bb_status status;
+
+	set_up(&job, call);
+	BB_TRY(status, warm_up(&job), out);
+	if (fault->kind == BB_FAULT_DIE && fault->rank == s->driver->rank)
+		return BB_ETIMEOUT; /* leaves without a word, as a killed process would */
+	BB_TRY(status, read_clock(s, &before), out);
+	faultless = faultless_now(&job, measured);
+	began = bb_clock_thread();
+	BB_TRY(status, bb_job_time(&job), out);
+	measured->processor = (bb_clock_thread() - began) / job.operations;
+	measured->faultless = (faultless_now(&job, measured) - faultless) / job.operations;
+	BB_TRY(status, read_clock(s, &after), out);
+	correct_arrivals(s, job.nsamples, &before, &after);
+	measured->clock_uncertainty = before.uncertainty + after.uncertainty;
+	sum_up(&job, measured);
+	BB_TRY(status, check(&job, &measured->wrong), out);
+	status = hear(&job, measured->chosen);
+out:
+	return status;
+}

@@ -1,0 +1,433 @@
+#include "harness/measure/pattern.h"
+#include "core/scalar.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PERIOD BB_PATTERN_PERIOD
+
+struct bb_patterns {
+	enum bb_dtype dtype;
+	int op;
+	int nranks;
+	size_t element_size;
+	uint64_t seed;
+	char *tables; /* one per rank, then the reduction's; each holds the period twice */
+};
+
+/* Works its way through the columns: what all ranks hold at one index. */
+struct maker {
+	struct bb_patterns *p;
+	uint32_t *order;  /* the ranks, shuffled */
+	uint32_t cursor;  /* place in ORDER of the rank whose turn it is */
+	uint64_t weights; /* of all ranks, for mulsum; else how many there are */
+	size_t index;
+	uint64_t hash; /* of the index */
+};
+
+/* What a floating-point type represents exactly: integers below 2^precision times 2^exponent. */
+struct range {
+	int precision; /* bits of the mantissa with the implicit one */
+	int lowest;    /* exponents of normal numbers whose every mantissa is finite */
+	int highest;
+};
+
+static const struct range ranges[BB_NDTYPES] = {
+	[BB_HALF] = {11, -14, 15},       [BB_FLOAT] = {24, -126, 127},
+	[BB_DOUBLE] = {53, -1022, 1023}, [BB_BFLOAT16] = {8, -126, 127},
+	[BB_F8E4M3] = {4, -6, 7},        [BB_F8E5M2] = {3, -14, 15},
+};
+
+static uint64_t mix(uint64_t x) /* splitmix64 */
+{
+	x += 0x9e3779b97f4a7c15u;
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+	return x ^ (x >> 31);
+}
+
+static uint64_t draw(const struct maker *m, int rank)
+{
+	return mix(m->hash ^ (uint64_t)rank * 0xd1342543de82ef95u);
+}
+
+/* Evenly from LOW … HIGH. */
+static int draw_between(uint64_t hash, int low, int high)
+{
+	return low + (int)(hash % (uint64_t)(high - low + 1));
+}
+
+static char *element(const struct bb_patterns *p, int table, size_t index)
+{
+	return p->tables + ((size_t)table * 2 * PERIOD + index) * p->element_size;
+}
+
+static void put_bits(const struct maker *m, int rank, uint64_t bits)
+{
+	memcpy(element(m->p, rank, m->index), &bits, m->p->element_size);
+}
+
+static void put_float(const struct maker *m, int rank, double value)
+{
+	bb_scalar_encode(m->p->dtype, value, element(m->p, rank, m->index));
+}
+
+/* The rank whose turn it is; taking turns lets none be left out. */
+static int next_rank(struct maker *m)
+{
+	const int rank = (int)m->order[m->cursor];
+
+	m->cursor = (m->cursor + 1) % (uint32_t)m->p->nranks;
+	return rank;
+}
+
+static int weight_of(const struct maker *m, int rank)
+{
+	return m->p->op == BB_MULSUM ? bb_mulsum_weight(rank) : 1;
+}
+
+/* The low bits of HASH for the type's elements; never zero. */
+static uint64_t nonzero(const struct maker *m, uint64_t hash)
+{
+	const uint64_t bits = m->p->element_size == 8
+				      ? hash
+				      : hash & (((uint64_t)1 << 8 * m->p->element_size) - 1);
+
+	return bits ? bits : 1;
+}
+
+/* ---- columns ----------------------------------------------------------------------- */
+
+static void random_column(struct maker *m)
+{
+	for (int r = 0; r < m->p->nranks; r++)
+		put_bits(m, r, draw(m, r));
+}
+
+/* Any finite bits: where the exponent is all ones, or the encoding is a NaN, one bit is turned. */
+static void moved_float_column(struct maker *m)
+{
+	const enum bb_dtype dtype = m->p->dtype;
+
+	for (int r = 0; r < m->p->nranks; r++) {
+		const uint64_t hash = draw(m, r);
+
+		put_bits(m, r, hash);
+		if (!isfinite(bb_scalar_decode(dtype, element(m->p, r, m->index))))
+			put_bits(m, r, hash ^ (uint64_t)1 << (ranges[dtype].precision - 1));
+	}
+}
+
+static void put_pair(const struct maker *m, int rank, float value, int32_t index)
+{
+	const struct bb_float_int pair = {value, index};
+
+	memcpy(element(m->p, rank, m->index), &pair, sizeof(pair));
+}
+
+static void moved_pair_column(struct maker *m)
+{
+	for (int r = 0; r < m->p->nranks; r++) {
+		const uint64_t hash = draw(m, r);
+
+		put_pair(m, r, (float)(int32_t)hash, (int32_t)(hash >> 32));
+	}
+}
+
+/* Few values, so that some are equal; the index names the rank, in an order that changes. */
+static void pair_column(struct maker *m)
+{
+	const uint64_t n = (uint64_t)m->p->nranks, shift = m->hash % n;
+
+	for (int r = 0; r < m->p->nranks; r++) {
+		const int value = draw_between(draw(m, r), 0, m->p->nranks / 2 + 1);
+		const uint64_t name = ((uint64_t)r + shift) % n;
+
+		put_pair(m, r, (float)(value - 2), (int32_t)(name * PERIOD + m->index));
+	}
+}
+
+/* Of integers whose sum the mantissa holds; MARGIN: by which it stays above the least. */
+static int draw_exponent(const struct maker *m, int margin)
+{
+	const struct range *const range = &ranges[m->p->dtype];
+	const int highest = (int)fmin(16, range->highest - range->precision);
+	const int lowest = (int)fmin(highest, fmax(-16, range->lowest + margin));
+
+	return draw_between(m->hash, lowest, highest);
+}
+
+/*
+ * Two ranks have integers of one sign times one power of two, the others 0. Whether the sum is
+ * divided or, as NCCL does, each input is multiplied by a rounded 1/n, two units in the last place
+ * hold all that rounding does. The average should not fall among the subnormal numbers, where it
+ * is coarse.
+ */
+static void float_avg_column(struct maker *m)
+{
+	const struct bb_patterns *const p = m->p;
+	const uint64_t most = (uint64_t)1 << (ranges[p->dtype].precision - 1);
+	const int exponent = draw_exponent(m, ilogb(p->nranks) + 1);
+
+	for (int r = 0; r < p->nranks; r++)
+		put_float(m, r, 0);
+	for (int i = 0; i < 2 && i < p->nranks; i++) {
+		const int rank = next_rank(m);
+		const double magnitude = (double)(1 + (draw(m, rank) >> 1) % most);
+
+		put_float(m, rank, ldexp(m->hash & 1 ? -magnitude : magnitude, exponent));
+	}
+}
+
+/*
+ * Integers times one power of two. Their magnitudes, times the weights, add up to no more than
+ * what the mantissa holds, so that every sum of some of them is exact. Where there are more ranks
+ * than that, some are 1 and the others 0 in this column.
+ */
+static void float_sum_column(struct maker *m)
+{
+	const struct bb_patterns *const p = m->p;
+	const struct range *const range = &ranges[p->dtype];
+	const uint64_t budget = (uint64_t)1 << range->precision, most = budget / m->weights;
+	const int exponent = draw_exponent(m, 0);
+
+	for (int r = 0; r < p->nranks; r++) {
+		const uint64_t hash = draw(m, r);
+		const double magnitude = most ? (double)(1 + (hash >> 1) % most) : 0;
+
+		put_float(m, r, ldexp(hash & 1 && most ? -magnitude : magnitude, exponent));
+	}
+	for (uint64_t left = most ? 0 : budget;;) {
+		const int rank = (int)m->order[m->cursor];
+
+		if (left < (uint64_t)weight_of(m, rank))
+			break;
+		left -= (uint64_t)weight_of(m, rank);
+		put_float(m, rank, ldexp(draw(m, rank) & 1 ? -1 : 1, exponent));
+		next_rank(m);
+	}
+}
+
+/*
+ * One random value, all others powers of two, whose exponents' magnitudes add up to less than what
+ * the type can represent.
+ */
+static void float_prod_column(struct maker *m)
+{
+	const struct bb_patterns *const p = m->p;
+	const struct range *const range = &ranges[p->dtype];
+	const int first = next_rank(m);
+	const uint64_t mantissa = ((uint64_t)1 << (range->precision - 1)) - 1;
+	int left = (int)fmin(100, fmin(range->highest, -range->lowest) - 1);
+	const int most = left / p->nranks > 1 ? left / p->nranks : 1;
+
+	for (int j = 0; j < p->nranks; j++) {
+		const int rank = (int)m->order[(m->cursor + (uint32_t)j) % (uint32_t)p->nranks];
+		const uint64_t hash = draw(m, rank);
+		const int step = left < most ? left : most;
+		const int exponent = draw_between(hash >> 8, -step, step);
+		const double value =
+			rank == first ? 1 + (double)(hash >> 8 & mantissa) / ((double)mantissa + 1)
+				      : ldexp(1, exponent);
+
+		put_float(m, rank, hash & 1 ? -value : value);
+		if (rank != first)
+			left -= abs(exponent);
+	}
+}
+
+/* Odd numbers but for one: too many even ones would multiply to nothing but zeros. */
+static void integer_prod_column(struct maker *m)
+{
+	const int first = next_rank(m);
+
+	for (int r = 0; r < m->p->nranks; r++)
+		put_bits(m, r, r == first ? draw(m, r) : draw(m, r) | 1);
+}
+
+/* Neither zeros, whose sign min and max may choose, nor anything that is not finite. */
+static void float_order_column(struct maker *m)
+{
+	const struct range *const range = &ranges[m->p->dtype];
+	const int lowest = (int)fmax(-16, range->lowest), highest = (int)fmin(16, range->highest);
+	const uint64_t mantissa = ((uint64_t)1 << (range->precision - 1)) - 1;
+
+	for (int r = 0; r < m->p->nranks; r++) {
+		const uint64_t hash = draw(m, r);
+		const double value = 1 + (double)(hash >> 8 & mantissa) / ((double)mantissa + 1);
+		const int exponent = draw_between(mix(hash), lowest, highest);
+
+		put_float(m, r, ldexp(hash & 1 ? -value : value, exponent));
+	}
+}
+
+/* All ranks alike, all but one, or half of them: the three cases of and and or. */
+static void logical_column(struct maker *m)
+{
+	const int mode = m->p->op == BB_LXOR ? 2 : draw_between(m->hash, 0, 2);
+	const bool usual = m->p->op == BB_LAND;
+	const int odd = mode == 1 ? next_rank(m) : -1;
+
+	for (int r = 0; r < m->p->nranks; r++) {
+		const uint64_t hash = draw(m, r);
+		const bool truth = mode == 2 ? hash & 1 : usual != (r == odd);
+
+		put_bits(m, r, truth ? nonzero(m, hash >> 1) : 0);
+	}
+}
+
+/* Each bit that matters is set (bor) or clear (band) on one rank only. */
+static void bitwise_column(struct maker *m)
+{
+	const uint64_t usual = m->p->op == BB_BAND ? ~(uint64_t)0 : 0;
+	const size_t size = m->p->element_size;
+
+	for (int r = 0; r < m->p->nranks; r++)
+		put_bits(m, r, usual);
+	for (size_t bit = 0; bit < 8 * size; bit++) {
+		if (!(m->hash >> bit & 1))
+			continue;
+		const int rank = next_rank(m);
+		uint64_t bits = 0;
+
+		memcpy(&bits, element(m->p, rank, m->index), size);
+		put_bits(m, rank, bits ^ (uint64_t)1 << bit);
+	}
+}
+
+static void (*column_of(const struct bb_patterns *p))(struct maker *m)
+{
+	const bool is_float = bb_dtype_is_float(p->dtype);
+
+	if (p->op < 0) {
+		if (p->dtype == BB_FLOAT_INT)
+			return moved_pair_column;
+		return is_float ? moved_float_column : random_column;
+	}
+	switch ((enum bb_op)p->op) {
+	case BB_AVG:
+		return is_float ? float_avg_column : random_column;
+	case BB_SUM:
+	case BB_MULSUM:
+		return is_float ? float_sum_column : random_column;
+	case BB_PROD:
+		return is_float ? float_prod_column : integer_prod_column;
+	case BB_MIN:
+	case BB_MAX:
+		return is_float ? float_order_column : random_column;
+	case BB_LAND:
+	case BB_LOR:
+	case BB_LXOR:
+		return logical_column;
+	case BB_BAND:
+	case BB_BOR:
+		return bitwise_column;
+	case BB_MAXLOC:
+	case BB_MINLOC:
+		return pair_column;
+	default:
+		return random_column;
+	}
+}
+
+/* ---- tables ------------------------------------------------------------------------ */
+
+static void shuffle(uint32_t *order, int n, uint64_t seed)
+{
+	for (int i = 0; i < n; i++)
+		order[i] = (uint32_t)i;
+	for (int i = n - 1; i > 0; i--) {
+		const int j = draw_between(mix(seed + (uint64_t)i), 0, i);
+		const uint32_t kept = order[i];
+
+		order[i] = order[j];
+		order[j] = kept;
+	}
+}
+
+static void make_inputs(struct bb_patterns *p, uint32_t *order)
+{
+	void (*const column)(struct maker * m) = column_of(p);
+	struct maker m = {.p = p, .order = order};
+
+	shuffle(order, p->nranks, mix(~p->seed));
+	for (int r = 0; r < p->nranks; r++)
+		m.weights += (uint64_t)weight_of(&m, r);
+	for (m.index = 0; m.index < PERIOD; m.index++) {
+		m.hash = mix(p->seed ^ mix(m.index));
+		column(&m);
+	}
+}
+
+static void add_rank(const struct bb_patterns *p, int rank)
+{
+	const enum bb_op op = (enum bb_op)p->op;
+	uint64_t operand;
+
+	for (size_t i = 0; i < PERIOD; i++) {
+		char *const sum = element(p, p->nranks, i);
+
+		memcpy(&operand, element(p, rank, i), p->element_size);
+		if (op == BB_MULSUM)
+			bb_scalar_scale(p->dtype, &operand, bb_mulsum_weight(rank));
+		if (rank == 0)
+			memcpy(sum, &operand, p->element_size);
+		else
+			bb_scalar_reduce(p->dtype, op, sum, &operand);
+	}
+}
+
+static void make_reduction(const struct bb_patterns *p)
+{
+	for (int r = 0; r < p->nranks; r++)
+		add_rank(p, r);
+	for (size_t i = 0; p->op == BB_AVG && i < PERIOD; i++)
+		bb_scalar_divide(p->dtype, element(p, p->nranks, i), p->nranks);
+}
+
+bb_status bb_patterns_make(struct bb_patterns **patterns, enum bb_dtype dtype, int op, int nranks,
+			   uint64_t seed)
+{
+	struct bb_patterns *p = calloc(1, sizeof(*p));
+	const size_t ntables = (size_t)nranks + (op >= 0), size = bb_dtype_size(dtype);
+	uint32_t *order = calloc((size_t)nranks, sizeof(*order));
+
+	if (!p || !order)
+		goto fail;
+	*p = (struct bb_patterns){.dtype = dtype, .op = op, .nranks = nranks, .element_size = size};
+	p->seed = mix(seed);
+	p->tables = calloc(ntables, 2 * PERIOD * size);
+	if (!p->tables)
+		goto fail;
+	make_inputs(p, order);
+	if (op >= 0)
+		make_reduction(p);
+	for (size_t t = 0; t < ntables; t++)
+		memcpy(element(p, (int)t, PERIOD), element(p, (int)t, 0), PERIOD * size);
+	free(order);
+	*patterns = p;
+	return BB_OK;
+fail:
+	free(order);
+	bb_patterns_free(p);
+	return BB_EINTERNAL;
+}
+
+void bb_patterns_free(struct bb_patterns *patterns)
+{
+	if (!patterns)
+		return;
+	free(patterns->tables);
+	free(patterns);
+}
+
+struct bb_pattern bb_patterns_get(const struct bb_patterns *patterns, int rank)
+{
+	return (struct bb_pattern){
+		.table = element(patterns, rank == BB_REDUCED ? patterns->nranks : rank, 0),
+		.period = PERIOD,
+		.element_size = patterns->element_size,
+		.seed = patterns->seed,
+	};
+}

@@ -1,0 +1,528 @@
+/*
+ * plan.c - expands a request: first which algorithms, then datatypes, ops, roots and sizes.
+ */
+#include "harness/measure/plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PROBE_COUNT (1 << 20) /* a size that no algorithm refuses for being small */
+
+static const struct bb_choice auto_choice = {.name = "auto"};
+
+/* ---- algorithms -------------------------------------------------------------------- */
+
+/* One of those that only a library could name, "native:NAME"; or a list that has one. */
+static bool is_discovered(const char *name)
+{
+	return strchr(name, ':') != NULL;
+}
+
+bb_status bb_plan_natives(const struct bb_native **natives, struct bb_native **owned,
+			  const struct bb_backend *backend, const char *algorithms,
+			  struct bb_error *error)
+{
+	bb_status st = BB_OK;
+
+	*owned = NULL;
+	if (backend->discover && (is_discovered(algorithms) || strcmp(algorithms, "all") == 0))
+		st = backend->discover(owned, error);
+	*natives = *owned ? *owned : backend->natives;
+	return st;
+}
+
+static const struct bb_native *find_native(const struct bb_native *natives, const char *name)
+{
+	const struct bb_native *native;
+
+	for (native = natives; native && native->name; native++) {
+		if (strcmp(native->name, name) == 0)
+			return native;
+	}
+	return NULL;
+}
+
+/* NULL, or why NRANKS cannot have SCHEDULE. */
+static const char *schedule_refuses(const struct bb_algorithm *schedule, int nranks)
+{
+	const struct bb_shape shape = {.nranks = nranks, .count = PROBE_COUNT};
+
+	return schedule->refuses && !(schedule->collective->flags & BB_VARIABLE)
+		       ? schedule->refuses(&shape)
+		       : NULL;
+}
+
+static const char *native_refuses(const struct bb_native *native,
+				  const struct bb_collective *collective, int nranks)
+{
+	const char *reason = native->refuses ? native->refuses(native, collective) : NULL;
+
+	return !reason && native->refuses_group ? native->refuses_group(native, nranks) : reason;
+}
+
+const char *bb_choice_find(struct bb_choice *choice, const struct bb_native *natives,
+			   const struct bb_collective *collective, int nranks, const char *asked)
+{
+	const char *name = bb_algorithm_own(asked), *reason = NULL;
+	const struct bb_native *native = name == asked ? find_native(natives, name) : NULL;
+	const struct bb_algorithm *schedule = bb_algorithm_find(collective, name);
+
+	if (strcmp(name, auto_choice.name) == 0) {
+		*choice = auto_choice;
+		return NULL;
+	}
+	*choice = (struct bb_choice){.name = NULL};
+	if (!native && !schedule)
+		return "not an algorithm of this collective";
+	if (native)
+		reason = native_refuses(native, collective, nranks);
+	if (native && !(reason && schedule)) {
+		*choice = (struct bb_choice){
+			.name = native->name, .native = native, .stand_in = schedule};
+		return reason;
+	}
+	*choice = (struct bb_choice){.name = schedule->name,
+				     .schedule = schedule,
+				     .instead_of = native,
+				     .reason = reason};
+	return schedule_refuses(schedule, nranks);
+}
+
+/* Only a backend with several algorithms of its own has names that could be mistaken. */
+static bb_status name_schedules(struct bb_plan *plan)
+{
+	size_t n = 0;
+
+	while (bb_algorithms[n])
+		n++;
+	plan->own_names = calloc(n + 1, sizeof(*plan->own_names));
+	for (size_t i = 0; i < n && plan->own_names; i++)
+		if (find_native(plan->natives, bb_algorithms[i]->name))
+			snprintf(plan->own_names[i], BB_ALGORITHM_TEXT, BB_OWN "%s",
+				 bb_algorithms[i]->name);
+	return plan->own_names ? BB_OK : BB_EINTERNAL;
+}
+
+const char *bb_plan_schedule_name(const struct bb_plan *plan, const struct bb_algorithm *schedule)
+{
+	for (size_t i = 0; bb_algorithms[i]; i++)
+		if (bb_algorithms[i] == schedule && plan->own_names[i][0])
+			return plan->own_names[i];
+	return schedule->name;
+}
+
+/* The constant string that spells NAME, which the options found somewhere. */
+static const char *constant_name(const char *name)
+{
+	int i;
+
+	for (i = 0; bb_algorithms[i]; i++) {
+		if (strcmp(bb_algorithms[i]->name, name) == 0)
+			return bb_algorithms[i]->name;
+	}
+	return "unknown";
+}
+
+/* Room for every name there is, auto and the whole list; add_* keep names apart. */
+static int most_choices(const struct bb_plan *plan)
+{
+	int n = 2, i;
+
+	for (i = 0; bb_algorithms[i]; i++)
+		n++;
+	for (i = 0; plan->natives && plan->natives[i].name; i++)
+		n++;
+	return n;
+}
+
+static void add_skip(struct bb_plan *plan, const char *algorithm, const char *reason)
+{
+	int i;
+
+	for (i = 0; i < plan->nskips; i++) {
+		if (strcmp(plan->skips[i].algorithm, algorithm) == 0)
+			return;
+	}
+	plan->skips[plan->nskips++] =
+		(struct bb_plan_skip){.algorithm = algorithm, .reason = reason};
+}
+
+static void add_choice(struct bb_plan *plan, struct bb_choice choice)
+{
+	int i;
+
+	for (i = 0; i < plan->nchoices; i++) {
+		if (strcmp(plan->choices[i].name, choice.name) == 0)
+			return;
+	}
+	plan->choices[plan->nchoices++] = choice;
+}
+
+/* As asked for: what there is, or why not. WHY_NOT: what is said of a name that no algorithm has.
+ */
+static void add_algorithm(struct bb_plan *plan, const char *asked, const char *why_not)
+{
+	struct bb_choice choice;
+	const char *reason =
+		bb_choice_find(&choice, plan->natives, plan->collective, plan->nranks, asked);
+
+	if (choice.schedule)
+		choice.name = bb_plan_schedule_name(plan, choice.schedule);
+	if (!choice.name)
+		add_skip(plan, constant_name(bb_algorithm_own(asked)), why_not ? why_not : reason);
+	else if (reason)
+		add_skip(plan, choice.name, reason);
+	else
+		add_choice(plan, choice);
+}
+
+static bb_status no_native(const struct bb_plan *plan, const char *name, struct bb_error *error)
+{
+	const char **names = calloc((size_t)most_choices(plan), sizeof(*names)), *near;
+	int n = 0;
+
+	if (!names)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for the plan");
+	for (const struct bb_native *native = plan->natives; native && native->name; native++) {
+		if (!native->refuses || !native->refuses(native, plan->collective))
+			names[n++] = native->name;
+	}
+	near = bb_nearest(name, names);
+	bb_fail(error, BB_EUSAGE, "--algo: the %s backend has no \"%s\"%s%s%s (see --list)",
+		plan->backend->name, name, near ? "; did you mean \"" : "", near ? near : "",
+		near ? "\"?" : "");
+	free(names);
+	return BB_EUSAGE;
+}
+
+static bb_status add_named(struct bb_plan *plan, const char *asked, bool by_environment,
+			   struct bb_error *error)
+{
+	if (is_discovered(bb_algorithm_own(asked)) && !find_native(plan->natives, asked))
+		return no_native(plan, bb_algorithm_own(asked), error);
+	add_algorithm(plan, asked,
+		      by_environment
+			      ? "not an algorithm of this collective, though NCCL_ALGO says so"
+			      : NULL);
+	return BB_OK;
+}
+
+/* "ring:LL", which the backend lists by itself. */
+static bool is_variant(const struct bb_backend *backend, const char *name)
+{
+	for (const struct bb_native *n = backend->natives; n && n->name; n++)
+		if (strcmp(n->name, name) == 0)
+			return strchr(name, ':') != NULL;
+	return false;
+}
+
+/*
+ * What the library only has for other collectives does not belong to all, as other schedules; nor
+ * do the variants that a backend lists beside what they vary.
+ */
+static void add_all(struct bb_plan *plan)
+{
+	const struct bb_native *native;
+	int i;
+
+	for (i = 0; bb_algorithms[i]; i++) {
+		if (bb_algorithms[i]->collective == plan->collective &&
+		    !find_native(plan->natives, bb_algorithms[i]->name))
+			add_algorithm(plan, bb_algorithms[i]->name, NULL);
+	}
+	for (native = plan->natives; native && native->name; native++) {
+		if (is_discovered(native->name) &&
+		    (is_variant(plan->backend, native->name) ||
+		     (native->refuses && native->refuses(native, plan->collective))))
+			continue;
+		add_algorithm(plan, native->name, NULL);
+	}
+	add_choice(plan, auto_choice);
+}
+
+static bb_status choose_algorithms(struct bb_plan *plan, const struct bb_collective_options *a,
+				   struct bb_error *error)
+{
+	const char *const list = a->algorithms;
+	char *words, *word, *rest = NULL;
+	bb_status st = BB_OK;
+
+	if (strcmp(list, "all") == 0) {
+		add_all(plan);
+		return BB_OK;
+	}
+	words = strdup(list);
+	if (!words)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for the plan");
+	for (word = strtok_r(words, ",", &rest); word && st == BB_OK;
+	     word = strtok_r(NULL, ",", &rest))
+		st = add_named(plan, word, list != a->algo_text, error);
+	free(words);
+	return st;
+}
+
+/* ---- cases ------------------------------------------------------------------------- */
+
+/* What one case differs in from its neighbours, and the sizes that they share. */
+struct expansion {
+	const struct bb_plan_request *request;
+	int dtypes[BB_NDTYPES * BB_NOPS], ops[BB_NDTYPES * BB_NOPS];
+	int npairs;
+	int first_root, nroots;
+	size_t nsizes;
+	size_t *matrix; /* scratch of alltoallv */
+};
+
+/* A pair that was asked for in so many words is told about, one that `all` made is not. */
+static void drop_pair(struct bb_plan *plan, const struct bb_collective_options *a, int dtype,
+		      int op)
+{
+	struct bb_plan_skip *skip;
+
+	if (a->dtypes_all || a->ops_all)
+		return;
+	skip = &plan->skips[plan->nskips++];
+	skip->algorithm = a->algorithms;
+	skip->reason = skip->text;
+	snprintf(skip->text, sizeof(skip->text), "-o %s does not take -d %s",
+		 bb_op_name((enum bb_op)op), bb_dtype_name((enum bb_dtype)dtype));
+}
+
+static void expand_pairs(struct expansion *e, struct bb_plan *plan)
+{
+	const struct bb_collective_options *a = e->request->asked;
+	bool reduces = e->request->collective->flags & BB_REDUCES;
+	int dtype, op;
+
+	for (dtype = 0; dtype < BB_NDTYPES; dtype++) {
+		if (!(a->dtypes >> dtype & 1))
+			continue;
+		for (op = 0; op < (reduces ? BB_NOPS : 1); op++) {
+			if (reduces && !(a->ops >> op & 1))
+				continue;
+			if (reduces && !bb_op_accepts((enum bb_op)op, (enum bb_dtype)dtype)) {
+				drop_pair(plan, a, dtype, op);
+				continue;
+			}
+			e->dtypes[e->npairs] = dtype;
+			e->ops[e->npairs++] = reduces ? op : BB_NO_OP;
+		}
+	}
+}
+
+static void expand_roots(struct expansion *e)
+{
+	const struct bb_collective_options *a = e->request->asked;
+
+	e->first_root = BB_NO_ROOT;
+	e->nroots = 1;
+	if (!(e->request->collective->flags & BB_ROOTED))
+		return;
+	e->first_root = a->root == BB_ROOT_ALL ? 0 : a->root;
+	if (a->root == BB_ROOT_ALL)
+		e->nroots = e->request->nroots;
+}
+
+static bb_status expand(struct expansion *e, struct bb_plan *plan, size_t *ncases,
+			struct bb_error *error)
+{
+	const struct bb_options *o = e->request->options;
+	size_t n = (size_t)e->request->nranks, rows;
+	uint64_t size;
+
+	expand_pairs(e, plan);
+	expand_roots(e);
+	for (size = o->min_bytes; size && e->nsizes <= BB_PLAN_MAX_CASES;
+	     size = bb_options_next_size(o, size))
+		e->nsizes++;
+	rows = e->nsizes * (size_t)plan->nchoices * (size_t)e->npairs;
+	if (rows > BB_PLAN_MAX_CASES || rows * (size_t)e->nroots > BB_PLAN_MAX_CASES)
+		return bb_fail(error, BB_EUSAGE,
+			       "this makes more than %d rows; give a larger step (-i or -f), or "
+			       "fewer datatypes, operations, roots or algorithms",
+			       BB_PLAN_MAX_CASES);
+	*ncases = rows * (size_t)e->nroots;
+	if (e->request->collective->flags & BB_VARIABLE) {
+		e->matrix = calloc(n * n, sizeof(*e->matrix));
+		if (!e->matrix)
+			return bb_fail(error, BB_EINTERNAL, "out of memory for a traffic matrix");
+	}
+	return BB_OK;
+}
+
+/* Bytes that the buffers of this process take, one set of each. */
+static double buffer_bytes(const struct bb_plan *plan, const struct bb_case *c,
+			   const struct bb_shape *shape, const struct bb_plan_request *request)
+{
+	const struct bb_collective *collective = plan->collective;
+	const struct bb_algorithm *schedule =
+		c->choice->schedule ? c->choice->schedule : c->choice->stand_in;
+	double most = 0, sum = 0, unalign = 2 * (double)request->asked->unalign;
+	int rank, groups = (request->nlocal + plan->nranks - 1) / plan->nranks;
+
+	for (rank = 0; rank < plan->nranks; rank++) {
+		double here = unalign + (double)collective->in_count(shape, rank) +
+			      (double)collective->out_count(shape, rank);
+
+		if (schedule && schedule->tmp_count)
+			here += (double)schedule->tmp_count(shape, rank);
+		sum += here;
+		most = here > most ? here : most;
+	}
+	sum = request->nlocal < plan->nranks ? most * request->nlocal : sum * groups;
+	return sum * (double)bb_dtype_size(c->dtype);
+}
+
+static bb_status skip_case(struct bb_case *c, const char *reason)
+{
+	c->skip = strdup(reason);
+	return c->skip ? BB_OK : BB_EINTERNAL;
+}
+
+/* Work out a case's counts and whether it can be run. */
+static bb_status size_case(const struct bb_plan *plan, struct bb_case *c, const struct expansion *e,
+			   uint64_t bytes)
+{
+	const struct bb_plan_request *request = e->request;
+	size_t element = bb_dtype_size(c->dtype);
+	const char *reason = NULL;
+	struct bb_shape shape;
+	char text[96];
+	double need;
+
+	c->count = bb_count_for_size(plan->collective, bytes, element, plan->nranks);
+	shape = bb_plan_shape(plan, c, plan->nranks, false, e->matrix);
+	c->size_bytes = (uint64_t)bb_size_count(plan->collective, &shape) * element;
+	need = buffer_bytes(plan, c, &shape, request);
+	c->memory = need < 0x1p63 ? (uint64_t)need : UINT64_MAX;
+	if (c->choice->schedule && c->choice->schedule->refuses)
+		reason = c->choice->schedule->refuses(&shape);
+	if (reason)
+		return skip_case(c, reason);
+	if (c->memory <= request->memory || (plan->backend->capabilities & BB_CAP_FREE_COST))
+		return BB_OK;
+	snprintf(text, sizeof(text), "needs %.2f GiB for its buffers, %.2f GiB are available",
+		 need / 0x1p30, (double)request->memory / 0x1p30);
+	return skip_case(c, text);
+}
+
+static bb_status make_sizes(struct bb_plan *plan, const struct bb_case *model,
+			    const struct expansion *e)
+{
+	const struct bb_options *o = e->request->options;
+	bb_status st = BB_OK;
+	uint64_t size;
+
+	for (size = o->min_bytes; size && st == BB_OK; size = bb_options_next_size(o, size)) {
+		struct bb_case *c = &plan->cases[plan->ncases++];
+
+		*c = *model;
+		st = size_case(plan, c, e, size);
+		plan->runnable += c->skip == NULL;
+	}
+	return st;
+}
+
+static bb_status make_cases(struct bb_plan *plan, const struct expansion *e)
+{
+	struct bb_case model = {.count = 0};
+	int choice, pair, root;
+	bb_status st = BB_OK;
+
+	for (choice = 0; choice < plan->nchoices; choice++) {
+		model.choice = &plan->choices[choice];
+		for (pair = 0; pair < e->npairs; pair++) {
+			model.dtype = (enum bb_dtype)e->dtypes[pair];
+			model.op = e->ops[pair];
+			for (root = 0; root < e->nroots; root++) {
+				model.root = e->first_root + root;
+				BB_TRY(st, make_sizes(plan, &model, e), out);
+			}
+		}
+	}
+out:
+	return st;
+}
+
+static bb_status nothing_left(const struct bb_plan *plan, struct bb_error *error)
+{
+	if (plan->ncases > 0)
+		return bb_fail(error, BB_EUNSUPPORTED, "no size of %s can be run: %s",
+			       plan->collective->name, plan->cases[0].skip);
+	if (plan->nskips > 0)
+		return bb_fail(error, BB_EUNSUPPORTED, "%s cannot be done by %s on %s: %s",
+			       plan->collective->name, plan->skips[0].algorithm,
+			       plan->backend->name, plan->skips[0].reason);
+	return bb_fail(error, BB_EUNSUPPORTED, "no datatype asked for goes with an operation");
+}
+
+bb_status bb_plan_make(struct bb_plan *plan, const struct bb_plan_request *request,
+		       struct bb_error *error)
+{
+	struct expansion e = {.request = request};
+	const char *reason;
+	size_t ncases = 0, room;
+	bb_status st;
+
+	*plan = (struct bb_plan){.collective = request->collective,
+				 .backend = request->backend,
+				 .natives = request->natives,
+				 .nranks = request->nranks,
+				 .spread = request->asked->spread};
+	reason = plan->collective->refuses ? plan->collective->refuses(plan->nranks) : NULL;
+	room = (size_t)most_choices(plan);
+	plan->choices = calloc(room, sizeof(*plan->choices));
+	plan->skips = calloc(room + BB_NDTYPES * BB_NOPS, sizeof(*plan->skips));
+	st = plan->choices && plan->skips ? name_schedules(plan) : BB_EINTERNAL;
+	BB_TRY(st, st, memory);
+	if (reason) {
+		add_skip(plan, request->asked->algorithms, reason);
+		return bb_fail(error, BB_EUNSUPPORTED, "%s on %d ranks: %s", plan->collective->name,
+			       plan->nranks, reason);
+	}
+	BB_TRY(st, choose_algorithms(plan, request->asked, error), out);
+	BB_TRY(st, expand(&e, plan, &ncases, error), out);
+	plan->cases = calloc(ncases ? ncases : 1, sizeof(*plan->cases));
+	st = plan->cases ? BB_OK : BB_EINTERNAL;
+	BB_TRY(st, st, memory);
+	BB_TRY(st, make_cases(plan, &e), memory);
+	if (plan->runnable == 0)
+		st = nothing_left(plan, error);
+	goto out;
+memory:
+	st = bb_fail(error, BB_EINTERNAL, "out of memory for the plan");
+out:
+	free(e.matrix);
+	return st;
+}
+
+void bb_plan_free(struct bb_plan *plan)
+{
+	size_t i;
+
+	for (i = 0; i < plan->ncases; i++)
+		free(plan->cases[i].skip);
+	free(plan->cases);
+	free(plan->choices);
+	free(plan->skips);
+	free(plan->own_names);
+	*plan = (struct bb_plan){.nranks = 0};
+}
+
+struct bb_shape bb_plan_shape(const struct bb_plan *plan, const struct bb_case *c, int nranks,
+			      bool in_place, size_t *matrix)
+{
+	struct bb_shape shape = {
+		.nranks = nranks,
+		.root = c->root == BB_NO_ROOT ? 0 : c->root,
+		.in_place = in_place,
+		.count = c->count,
+	};
+
+	if (matrix && (plan->collective->flags & BB_VARIABLE)) {
+		bb_alltoallv_matrix(matrix, nranks, c->count, plan->spread);
+		shape.matrix = matrix;
+	}
+	return shape;
+}

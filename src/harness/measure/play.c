@@ -1,0 +1,468 @@
+#include "harness/measure/play_inside.h"
+
+#include "core/clock.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+const char *const bb_stand_in_names[] = {"sleep", "spin", "gemm", NULL};
+
+static bool is_virtual(const struct bb_player *p)
+{
+	return p->backend->capabilities & BB_CAP_VIRTUAL;
+}
+
+static bb_status no_memory(const struct bb_player *p)
+{
+	return bb_fail(&p->run->error, BB_EINTERNAL,
+		       "out of memory for a program of %zu "
+		       "operations",
+		       p->nitems);
+}
+
+/* ---- what cannot be done ----------------------------------------------------------------- */
+
+void bb_player_object(struct bb_player *p, const char *format, ...)
+{
+	va_list args;
+
+	if (p->objection[0])
+		return;
+	va_start(args, format);
+	vsnprintf(p->objection, sizeof(p->objection), format, args);
+	va_end(args);
+}
+
+/* BB_EUNSUPPORTED on all ranks, with the first objection in REFUSAL. Collective over the world. */
+static bb_status hear(struct bb_player *p, struct bb_error *refusal)
+{
+	const bb_status status = bb_crew_hear(p->driver, p->objection);
+
+	if (status == BB_OK && p->objection[0])
+		return bb_fail(refusal, BB_EUNSUPPORTED, "%s", p->objection);
+	return status;
+}
+
+/* Rank 0 for all. */
+static bb_status check_program(struct bb_player *p)
+{
+	struct bb_error cause = {0};
+	bb_status status;
+
+	if (!bb_driver_leads(p->driver))
+		return BB_OK;
+	status = bb_program_check(p->program, &cause);
+	if (status == BB_EUNSUPPORTED)
+		bb_player_object(p, "%s", cause.text);
+	else if (status != BB_OK)
+		return bb_fail(&p->run->error, status, "%s", cause.text);
+	return BB_OK;
+}
+
+static void judge_operation(struct bb_player *p, const struct bb_operation *o)
+{
+	const struct bb_backend *backend = p->backend;
+	const bool multiplies =
+		o->act == BB_ACT_COMPUTE && !p->play->compute && p->play->stand_in == BB_GEMM;
+
+	if (multiplies && !backend->gemm)
+		bb_player_object(p, "the %s backend multiplies no matrices: it sleeps or spins",
+				 backend->name);
+	else if (multiplies && o->flops == 0 && o->seconds > 0)
+		bb_player_object(p, "how many operations its computations have is not known, so "
+				    "that no matrices can stand in for them");
+	else if ((o->act == BB_ACT_SEND && !backend->send) ||
+		 (o->act == BB_ACT_RECV && !backend->recv))
+		bb_player_object(p, "the %s backend passes no messages", backend->name);
+	else if (o->act == BB_ACT_RECV_ANY && !backend->recv_any)
+		bb_player_object(p, "the %s backend does not receive from whoever is first",
+				 backend->name);
+}
+
+/* The library may be missing: its first use says so. */
+static bb_status try_gemm(struct bb_player *p)
+{
+	struct bb_error cause = {0};
+	bool multiplies = false;
+	bb_status status;
+
+	for (size_t i = 0; i < p->nitems; i++)
+		multiplies |= p->items[i].operation.act == BB_ACT_COMPUTE;
+	if (!multiplies || p->objection[0] || p->play->compute || p->play->stand_in != BB_GEMM)
+		return BB_OK;
+	status = p->backend->gemm(p->driver->handle, NULL, 1, &cause);
+	if (status == BB_EUNSUPPORTED) {
+		bb_player_object(p, "%s", cause.text);
+		return BB_OK;
+	}
+	if (status == BB_OK)
+		status = p->backend->finish(p->driver->handle, NULL);
+	return status == BB_OK ? BB_OK : bb_fail(&p->run->error, status, "%s", cause.text);
+}
+
+/* ---- opening ----------------------------------------------------------------------------- */
+
+/* Where queues are threads, what is due goes from queue to queue with the events. On a GPU nobody
+   but the sleeper itself may run on the host: it keeps all others from it. */
+static bb_status open_dues(struct bb_player *p)
+{
+	if (p->play->compute || p->play->stand_in != BB_SLEEP ||
+	    (p->backend->capabilities & BB_CAP_GPU))
+		return BB_OK;
+	p->dues = calloc((size_t)p->program->events + 1, sizeof(*p->dues));
+	return p->dues ? BB_OK : no_memory(p);
+}
+
+/* Does the computation begin when one before it in its queue has ended? Records take no time. */
+static bool is_chained(const struct bb_operation *o, bool *computed)
+{
+	const bool before = *computed;
+
+	if (o->act != BB_ACT_RECORD)
+		*computed = o->act == BB_ACT_COMPUTE;
+	return before && o->act == BB_ACT_COMPUTE;
+}
+
+static bb_status read_items(struct bb_player *p)
+{
+	const struct bb_program *program = p->program;
+	const int rank = p->driver->rank;
+	bool computed[BB_PROGRAM_QUEUES] = {false};
+
+	p->nitems = program->length(program, rank);
+	p->items = calloc(p->nitems + 1, sizeof(*p->items));
+	p->order = calloc(p->nitems + 1, sizeof(struct bb_item *));
+	if (!p->items || !p->order)
+		return no_memory(p);
+	for (size_t i = 0; i < p->nitems; i++) {
+		struct bb_item *item = &p->items[i];
+
+		*item = (struct bb_item){.player = p,
+					 .operation = bb_program_at(program, rank, i),
+					 .index = i,
+					 .source = BB_NO_PEER};
+		item->chained =
+			is_chained(&item->operation, &computed[item->operation.queue]) || p->dues;
+		judge_operation(p, &item->operation);
+	}
+	return BB_OK;
+}
+
+static bb_status open_queues(struct bb_player *p)
+{
+	const struct bb_program *program = p->program;
+	struct bb_error cause = {0};
+	bb_status status = BB_OK;
+
+	p->events = calloc((size_t)program->events + 1, sizeof(struct bb_event *));
+	if (!p->events)
+		return no_memory(p);
+	for (int q = 0; q < program->queues && status == BB_OK; q++)
+		status = p->backend->queue_open(p->driver->handle, &p->queues[q].handle, &cause);
+	if (status == BB_EUNSUPPORTED) {
+		bb_player_object(p, "%s", cause.text);
+		return BB_OK;
+	}
+	if (status != BB_OK)
+		return bb_fail(&p->run->error, status, "%s", cause.text);
+	for (int e = 0; e < program->events && status == BB_OK; e++)
+		status = p->backend->event_open(p->driver->handle, &p->events[e], &p->run->error);
+	return status;
+}
+
+static bb_status open_real(struct bb_player *p, struct bb_error *refusal)
+{
+	bb_status status;
+
+	BB_TRY(status, open_dues(p), out);
+	BB_TRY(status, read_items(p), out);
+	BB_TRY(status, try_gemm(p), out);
+	BB_TRY(status, hear(p, refusal), out);
+	BB_TRY(status, open_queues(p), out);
+	BB_TRY(status, hear(p, refusal), out);
+	BB_TRY(status, bb_player_open_calls(p), out);
+	status = hear(p, refusal);
+out:
+	return status;
+}
+
+/* One driver for all ranks. */
+static bb_status open_virtual(struct bb_player *p, struct bb_error *refusal)
+{
+	if (!p->backend->evaluate)
+		bb_player_object(p, "the %s backend evaluates no programs", p->backend->name);
+	for (int r = 0; r < p->program->nranks && p->program->groups > 0; r++) {
+		const bb_status status = bb_player_judge_collectives(p, r);
+
+		if (status != BB_OK)
+			return status;
+	}
+	return hear(p, refusal);
+}
+
+bb_status bb_player_open(struct bb_player **player, struct bb_run *run, struct bb_driver *driver,
+			 const struct bb_play *play, struct bb_error *refusal)
+{
+	struct bb_player *p = calloc(1, sizeof(*p));
+	bb_status status;
+
+	if (!p)
+		return bb_fail(&run->error, BB_EINTERNAL, "out of memory for a program");
+	p->run = run;
+	p->driver = driver;
+	p->backend = run->options.backend;
+	p->play = play;
+	p->program = play->program;
+	BB_TRY(status, check_program(p), failed);
+	BB_TRY(status,
+	       bb_plan_natives(&p->natives, &p->owned, p->backend,
+			       p->program->algorithm ? p->program->algorithm : "auto", &run->error),
+	       failed);
+	BB_TRY(status, is_virtual(p) ? open_virtual(p, refusal) : open_real(p, refusal), failed);
+	*player = p;
+	return BB_OK;
+failed:
+	if (status != BB_EUNSUPPORTED) {
+		p->failed = true;
+		bb_crew_abandon(driver);
+	}
+	bb_player_close(p);
+	return status;
+}
+
+/* After a failure a device goes on: what it is in the middle of is awaited, and what it comes to
+   later finds the player, which stays as long as the process. */
+static void let_go_of_queues(struct bb_player *p)
+{
+	const struct timespec moment = {.tv_nsec = 1000000};
+
+	atomic_store(&p->over, p->failed);
+	for (int q = 0; q < BB_PROGRAM_QUEUES; q++)
+		p->backend->queue_close(p->queues[q].handle);
+	while (p->failed && atomic_load(&p->inside) > 0)
+		nanosleep(&moment, NULL);
+}
+
+void bb_player_close(struct bb_player *p)
+{
+	if (!p)
+		return;
+	let_go_of_queues(p);
+	for (int e = 0; e < p->program->events && p->events; e++)
+		p->backend->event_close(p->events[e]);
+	for (size_t i = 0; i < p->nitems && p->items; i++)
+		p->backend->event_close(p->items[i].event);
+	p->backend->event_close(p->origin);
+	bb_player_close_calls(p);
+	free(p->events);
+	free(p->order);
+	free(p->owned);
+	if (p->failed && (p->backend->capabilities & BB_CAP_ASYNC))
+		return;
+	free(p->dues);
+	free(p->items);
+	free(p);
+}
+
+/* ---- what is told of a playing ----------------------------------------------------------- */
+
+/* On a device events say when it came where; else the queues themselves look at the clock. */
+static bb_status open_marks(struct bb_player *p)
+{
+	bb_status status = BB_OK;
+
+	if (!(p->backend->capabilities & BB_CAP_ASYNC) || p->origin)
+		return BB_OK;
+	for (size_t i = 0; i < p->nitems && status == BB_OK; i++)
+		if (p->items[i].operation.act != BB_ACT_RECORD && !p->items[i].event)
+			status = p->backend->event_open(p->driver->handle, &p->items[i].event,
+							&p->run->error);
+	if (status == BB_OK)
+		status = p->backend->event_open(p->driver->handle, &p->origin, &p->run->error);
+	return status;
+}
+
+static int by_end(const void *a, const void *b)
+{
+	const struct bb_item *x = *(struct bb_item *const *)a, *y = *(struct bb_item *const *)b;
+
+	if (x->end != y->end)
+		return x->end < y->end ? -1 : 1;
+	return x->index < y->index ? -1 : 1;
+}
+
+/* *end = seconds from START on, and *begin = when the queue had done what came before. */
+static bb_status read_times(struct bb_player *p, double start)
+{
+	double done[BB_PROGRAM_QUEUES] = {0};
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; i < p->nitems && status == BB_OK; i++) {
+		struct bb_item *item = &p->items[i];
+		const int q = item->operation.queue;
+
+		item->begin = done[q];
+		item->end -= start;
+		if (item->event)
+			status = p->backend->elapsed(p->driver->handle, p->origin, item->event,
+						     &item->end);
+		if (item->operation.act == BB_ACT_RECORD || item->end < item->begin)
+			item->end = item->begin;
+		done[q] = item->end;
+	}
+	return status;
+}
+
+static bb_status tell(struct bb_player *p, const struct bb_timeline_watch *watch, double start)
+{
+	const bb_status status = read_times(p, start);
+
+	if (status != BB_OK)
+		return bb_fail(&p->run->error, status, "rank %d: its events cannot be read",
+			       p->driver->rank);
+	for (size_t i = 0; i < p->nitems; i++)
+		p->order[i] = &p->items[i];
+	qsort(p->order, p->nitems, sizeof(struct bb_item *), by_end);
+	for (size_t i = 0; i < p->nitems; i++) {
+		const struct bb_item *item = p->order[i];
+		const struct bb_operation *o = &item->operation;
+		const int source = o->act == BB_ACT_RECV ? o->peer : item->source;
+
+		watch->done(watch->own, p->driver->rank, item->index, o, item->begin, item->end,
+			    source);
+	}
+	return BB_OK;
+}
+
+/* ---- playing ----------------------------------------------------------------------------- */
+
+static bb_status issue_all(struct bb_player *p, bool watched, double start)
+{
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; i < p->nitems && status == BB_OK; i++) {
+		p->items[i].end = start;
+		status = bb_player_issue(&p->items[i], watched);
+	}
+	return status;
+}
+
+/* The first error of all queues; that the run is being abandoned is no cause of it. */
+static bb_status finish_all(struct bb_player *p)
+{
+	bb_status status = BB_OK;
+
+	for (int q = 0; q < p->program->queues; q++) {
+		const bb_status one = p->backend->finish(p->driver->handle, p->queues[q].handle);
+
+		if (status == BB_OK || (status == BB_ETIMEOUT && one != BB_OK))
+			status = one;
+	}
+	return status;
+}
+
+static bb_status begin(struct bb_player *p, bool watched, double *start)
+{
+	bb_status status = BB_OK;
+
+	if (watched)
+		BB_TRY(status, open_marks(p), out);
+	BB_TRY(status, p->backend->barrier(p->driver->world), out);
+	*start = p->backend->now(p->driver->handle);
+	for (int q = 0; q < p->program->queues; q++)
+		p->queues[q].due = bb_clock_now();
+	if (watched && p->origin) {
+		BB_TRY(status, p->backend->event_record(p->driver->handle, NULL, p->origin), out);
+		BB_TRY(status, p->backend->finish(p->driver->handle, NULL), out);
+	}
+out:
+	return status;
+}
+
+static bb_status play_real(struct bb_player *p, const struct bb_timeline_watch *watch, double *end)
+{
+	struct bb_progress *progress = p->driver->progress;
+	double start = 0;
+	bb_status status = begin(p, watch, &start);
+
+	if (status != BB_OK)
+		return status;
+	atomic_store_explicit(&progress->phase, BB_PHASE_INSIDE, memory_order_relaxed);
+	atomic_fetch_add_explicit(&progress->entered, 1, memory_order_relaxed);
+	status = issue_all(p, watch, start);
+	if (status == BB_OK)
+		status = finish_all(p);
+	*end = p->backend->now(p->driver->handle) - start;
+	atomic_store_explicit(&progress->phase, BB_PHASE_BETWEEN, memory_order_relaxed);
+	return status == BB_OK && watch ? tell(p, watch, start) : status;
+}
+
+/* What is heard on the rank's clock, told from the barrier on. */
+struct shifted {
+	const struct bb_timeline_watch *watch;
+	double start;
+};
+
+static void shift(void *own, int rank, size_t index, const struct bb_operation *operation,
+		  double from, double to, int source)
+{
+	const struct shifted *s = own;
+
+	s->watch->done(s->watch->own, rank, index, operation, from - s->start, to - s->start,
+		       source);
+}
+
+double bb_faultless_now(const struct bb_backend *backend, struct bb_group *world)
+{
+	const char *evaluator;
+	double seconds = NAN;
+
+	if (backend->played)
+		backend->played(world, &evaluator, &seconds);
+	return seconds;
+}
+
+void bb_run_add_faulted(struct bb_run *run, double took, double faultless)
+{
+	struct bb_end_record *sum = &run->end;
+
+	if (isnan(faultless))
+		return;
+	sum->faulty_s = (isnan(sum->faulty_s) ? 0 : sum->faulty_s) + took;
+	sum->faultless_s = (isnan(sum->faultless_s) ? 0 : sum->faultless_s) + faultless;
+}
+
+static bb_status play_virtual(struct bb_player *p, const struct bb_timeline_watch *watch,
+			      double *end)
+{
+	struct bb_rank *rank = p->driver->handle;
+	struct shifted shifted = {.watch = watch};
+	const struct bb_timeline_watch hears = {shift, &shifted};
+	double before;
+	bb_status status = p->backend->barrier(p->driver->world);
+
+	if (status != BB_OK)
+		return status;
+	shifted.start = p->backend->now(rank);
+	before = bb_faultless_now(p->backend, p->driver->world);
+	status = p->backend->evaluate(rank, p->program, watch ? &hears : NULL, end, &p->run->error);
+	*end -= shifted.start;
+	/* A slow rank is part of the program that obeys it. */
+	if (p->run->options.fault.kind != BB_FAULT_SLOW)
+		bb_run_add_faulted(p->run, *end,
+				   bb_faultless_now(p->backend, p->driver->world) - before);
+	return status;
+}
+
+bb_status bb_player_play(struct bb_player *p, const struct bb_timeline_watch *watch, double *end)
+{
+	const bb_status status =
+		is_virtual(p) ? play_virtual(p, watch, end) : play_real(p, watch, end);
+
+	p->failed |= status != BB_OK;
+	return status;
+}

@@ -1,0 +1,420 @@
+/*
+ * Groups and lanes, and the calls that collectives make in them. What concerns a group is done in
+ * the order of the groups' numbers, so that none of its members waits for one that waits for it in
+ * another.
+ */
+#include "harness/measure/play_inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SLACK ((size_t)64 << 10) /* what lies between buffers */
+
+static bb_status no_memory(const struct bb_player *p)
+{
+	return bb_fail(&p->run->error, BB_EINTERNAL, "out of memory for a program's calls");
+}
+
+/* ---- which algorithm --------------------------------------------------------------------- */
+
+static const char *algorithm_of(const struct bb_player *p)
+{
+	return p->program->algorithm ? p->program->algorithm : "auto";
+}
+
+/* What the program's algorithm is for a collective; NULL, or why it cannot be had. One that would
+   stand in for another is not what was asked for; a rank alone has nothing to choose from. */
+static const char *find_choice(const struct bb_player *p, const struct bb_operation *o, int size,
+			       struct bb_choice *choice)
+{
+	const char *reason = o->collective->refuses ? o->collective->refuses(size) : NULL;
+
+	if (o->collective->flags & BB_VARIABLE)
+		return "a program does not say how much goes where";
+	if (!reason)
+		reason = bb_choice_find(choice, p->natives, o->collective, size,
+					size > 1 ? algorithm_of(p) : "auto");
+	return reason ? reason : choice->reason;
+}
+
+static void object_to_call(struct bb_player *p, const struct bb_operation *o, int size,
+			   const char *reason)
+{
+	bb_player_object(p, "%s by %s among %d ranks: %s", o->collective->name, algorithm_of(p),
+			 size, reason);
+}
+
+/* Can the library's own algorithm be had in O's group, which is open for this alone? */
+static bb_status judge_native(struct bb_player *p, const struct bb_operation *o,
+			      const struct bb_native *native)
+{
+	const int n = p->program->group_size(p->program, o->group);
+	const struct bb_call call = {
+		.collective = o->collective,
+		.native = native,
+		.dtype = o->dtype,
+		.op = o->op,
+		.shape = {.nranks = n, .root = o->root, .in_place = o->in_place, .count = o->count},
+	};
+	int *members = bb_player_members(p, o->group);
+	struct bb_group *group;
+	const char *reason;
+	bb_status status;
+
+	if (!members)
+		return no_memory(p);
+	status = p->backend->group_open(p->driver->handle, members, n, &group, &p->run->error);
+	free(members);
+	if (status != BB_OK)
+		return status;
+	reason = p->backend->refuses(group, &call);
+	if (reason)
+		object_to_call(p, o, n, reason);
+	p->backend->group_close(group);
+	return BB_OK;
+}
+
+/* Under slow_link the schedule that stands in for the library's algorithm is played. */
+static bool stands_in(const struct bb_player *p, const struct bb_choice *choice)
+{
+	return choice->stand_in && p->run->options.config.slow_link.factor > 0;
+}
+
+#define KINDS_KEPT 8 /* of collectives of a rank that are remembered */
+
+/* Whatever their sizes: that is nothing to refuse for. */
+static bool is_judged(struct bb_operation kinds[KINDS_KEPT], size_t *n, struct bb_operation o)
+{
+	o.count = 1;
+	for (size_t i = 0; i < *n && i < KINDS_KEPT; i++)
+		if (bb_player_is_like(&kinds[i], &o))
+			return true;
+	kinds[(*n)++ % KINDS_KEPT] = o;
+	return false;
+}
+
+bb_status bb_player_judge_collectives(struct bb_player *p, int rank)
+{
+	struct bb_operation kinds[KINDS_KEPT];
+	size_t nkinds = 0;
+	bb_status status = BB_OK;
+	const struct bb_program *program = p->program;
+	const size_t n = program->length(program, rank);
+
+	for (size_t i = 0; i < n && !p->objection[0] && status == BB_OK; i++) {
+		const struct bb_operation o = bb_program_at(program, rank, i);
+		struct bb_choice choice;
+		const char *reason;
+
+		if (o.act != BB_ACT_COLLECTIVE || program->member(program, o.group, 0) != rank ||
+		    is_judged(kinds, &nkinds, o))
+			continue;
+		reason = find_choice(p, &o, program->group_size(program, o.group), &choice);
+		if (reason)
+			object_to_call(p, &o, program->group_size(program, o.group), reason);
+		else if (choice.native && !stands_in(p, &choice))
+			status = judge_native(p, &o, choice.native);
+	}
+	return status;
+}
+
+/* ---- groups ------------------------------------------------------------------------------ */
+
+/* Among one nothing has to be done in place. */
+static bool is_needed(const struct bb_player *p, int group)
+{
+	if (p->groups[group].place < 0)
+		return false;
+	if (p->groups[group].size > 1)
+		return true;
+	for (size_t i = 0; i < p->nitems; i++) {
+		const struct bb_operation *o = &p->items[i].operation;
+
+		if (o->act == BB_ACT_COLLECTIVE && o->group == group && !o->in_place)
+			return true;
+	}
+	return false;
+}
+
+int *bb_player_members(const struct bb_player *p, int group)
+{
+	const int n = p->program->group_size(p->program, group);
+	int *members = calloc((size_t)n, sizeof(*members));
+
+	for (int i = 0; i < n && members; i++)
+		members[i] = p->program->member(p->program, group, i);
+	return members;
+}
+
+static bb_status open_group(struct bb_player *p, int group)
+{
+	const struct bb_program *program = p->program;
+	struct bb_play_group *g = &p->groups[group];
+	bb_status status;
+	int *members;
+
+	g->size = program->group_size(program, group);
+	g->place = bb_program_place(program, group, p->driver->rank);
+	if (!is_needed(p, group))
+		return BB_OK;
+	members = bb_player_members(p, group);
+	if (!members)
+		return no_memory(p);
+	status = p->backend->group_open(p->driver->handle, members, g->size, &g->handle,
+					&p->run->error);
+	free(members);
+	return status;
+}
+
+static bb_status open_groups(struct bb_player *p)
+{
+	const int nranks = p->program->nranks;
+	int *members = calloc((size_t)nranks, sizeof(*members));
+	bb_status status = BB_OK;
+
+	p->groups = calloc((size_t)p->program->groups + 1, sizeof(*p->groups));
+	if (!members || !p->groups)
+		status = no_memory(p);
+	for (int g = 0; g < p->program->groups && status == BB_OK; g++)
+		status = open_group(p, g);
+	for (int r = 0; r < nranks && members; r++)
+		members[r] = r;
+	for (int l = 0; l < p->program->lanes && status == BB_OK && nranks > 1; l++)
+		status = p->backend->group_open(p->driver->handle, members, nranks, &p->lanes[l],
+						&p->run->error);
+	free(members);
+	return status;
+}
+
+/* ---- calls ------------------------------------------------------------------------------- */
+
+bool bb_player_is_like(const struct bb_operation *a, const struct bb_operation *b)
+{
+	return a->group == b->group && a->collective == b->collective && a->count == b->count &&
+	       a->dtype == b->dtype && a->op == b->op && a->root == b->root &&
+	       a->in_place == b->in_place;
+}
+
+bb_status bb_player_settle(struct bb_player *p, const struct bb_play_group *g,
+			   struct bb_play_call *c)
+{
+	const struct bb_operation *o = &c->like;
+	struct bb_choice choice;
+	const char *reason = find_choice(p, o, g->size, &choice);
+	bb_status status = BB_OK;
+
+	if (reason) {
+		object_to_call(p, o, g->size, reason);
+		return BB_OK;
+	}
+	c->call = (struct bb_call){.collective = o->collective,
+				   .schedule = choice.schedule,
+				   .native = choice.native,
+				   .dtype = o->dtype,
+				   .op = o->op,
+				   .shape = {.nranks = g->size,
+					     .root = o->root,
+					     .in_place = o->in_place,
+					     .count = o->count}};
+	p->names_native |= choice.native != NULL;
+	if (!choice.schedule && !choice.native)
+		status = p->backend->choose(g->handle, &c->call);
+	if (status == BB_EUNSUPPORTED) {
+		object_to_call(p, o, g->size, "the backend has none");
+		return BB_OK;
+	}
+	if (status == BB_OK)
+		status = p->backend->tune(g->handle, &c->call);
+	if (status == BB_OK)
+		c->layout = bb_layout_make(o->collective, &c->call.shape, g->place,
+					   bb_dtype_size(o->dtype), 0,
+					   p->backend->tmp_bytes(g->handle, &c->call), SIZE_MAX);
+	return status;
+}
+
+static bb_status settle_item(struct bb_player *p, struct bb_item *item, size_t first)
+{
+	for (size_t c = first; c < p->ncalls; c++) {
+		item->call = c;
+		if (bb_player_is_like(&p->calls[c].like, &item->operation))
+			return BB_OK;
+	}
+	item->call = p->ncalls++;
+	p->calls[item->call].like = item->operation;
+	return bb_player_settle(p, &p->groups[item->operation.group], &p->calls[item->call]);
+}
+
+const struct bb_call *bb_player_call(const struct bb_player *p, const struct bb_operation *o)
+{
+	size_t c = 0;
+
+	while (!bb_player_is_like(&p->calls[c].like, o))
+		c++;
+	return &p->calls[c].call;
+}
+
+/* All members come to the same calls in the same order. */
+static bb_status settle_group(struct bb_player *p, int group)
+{
+	const size_t first = p->ncalls;
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; i < p->nitems && status == BB_OK; i++) {
+		const struct bb_operation *o = &p->items[i].operation;
+
+		if (o->act == BB_ACT_COLLECTIVE && o->group == group)
+			status = settle_item(p, &p->items[i], first);
+	}
+	return status;
+}
+
+/* ---- buffers ----------------------------------------------------------------------------- */
+
+static size_t bytes_of(const struct bb_player *p, const struct bb_item *item)
+{
+	const struct bb_operation *o = &item->operation;
+	const struct bb_layout *l;
+
+	switch (o->act) {
+	case BB_ACT_COLLECTIVE:
+		if (!p->groups[o->group].handle)
+			return 0;
+		l = &p->calls[item->call].layout;
+		return l->tmp_bytes + SLACK + (p->play->buffers ? 0 : l->set_bytes);
+	case BB_ACT_SEND:
+	case BB_ACT_RECV:
+	case BB_ACT_RECV_ANY:
+		return p->play->buffers ? 0 : bb_operation_bytes(o);
+	default:
+		return 0;
+	}
+}
+
+static bb_status open_arenas(struct bb_player *p)
+{
+	uint64_t all = 0;
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; i < p->nitems; i++) {
+		struct bb_arena *arena = &p->queues[p->items[i].operation.queue].arena;
+		const size_t bytes = bytes_of(p, &p->items[i]);
+
+		arena->bytes = bytes > arena->bytes ? bytes : arena->bytes;
+	}
+	for (int q = 0; q < p->program->queues; q++)
+		all += p->queues[q].arena.bytes;
+	if (all > p->run->memory / (uint64_t)p->run->world.nlocal)
+		bb_player_object(p, "rank %d: its buffers do not fit into the memory",
+				 p->driver->rank);
+	for (int q = 0; q < p->program->queues && status == BB_OK && !p->objection[0]; q++) {
+		struct bb_arena *arena = &p->queues[q].arena;
+
+		if (!arena->bytes)
+			continue;
+		arena->rank = p->driver->handle;
+		status =
+			p->backend->alloc(p->driver->handle, arena->bytes, (void **)&arena->memory);
+		if (status != BB_OK)
+			return bb_fail(&p->run->error, status, "rank %d cannot allocate %zu bytes",
+				       p->driver->rank, arena->bytes);
+	}
+	return status;
+}
+
+/* ---- made ready -------------------------------------------------------------------------- */
+
+/*
+ * An algorithm that was named is made ready by all ranks together (bb_backend's ready): each comes
+ * with one group. So every rank must be in as many, and the k-th ones of all must be all ranks.
+ */
+static bool groups_are_layers(const struct bb_player *p, int *count)
+{
+	const struct bb_program *program = p->program;
+
+	for (int g = 0; g < program->groups; g++) {
+		const int size = program->group_size(program, g);
+		const int layer = count[program->member(program, g, 0)];
+
+		for (int i = 0; i < size && size > 1; i++)
+			if (count[program->member(program, g, i)]++ != layer)
+				return false;
+	}
+	for (int r = 1; r < program->nranks; r++)
+		if (count[r] != count[0])
+			return false;
+	return true;
+}
+
+static bb_status check_layers(struct bb_player *p)
+{
+	int *count;
+
+	if (!p->names_native)
+		return BB_OK;
+	count = calloc((size_t)p->program->nranks, sizeof(*count));
+	if (!count)
+		return no_memory(p);
+	if (!groups_are_layers(p, count))
+		bb_player_object(p,
+				 "%s: the library takes it up for all ranks at once, and some are "
+				 "in other groups than the rest, or in none",
+				 p->program->algorithm);
+	free(count);
+	return BB_OK;
+}
+
+static bb_status make_ready(struct bb_player *p)
+{
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; i < p->ncalls && status == BB_OK; i++) {
+		struct bb_play_call *c = &p->calls[i];
+		const struct bb_play_group *g = &p->groups[c->like.group];
+		const char *reason;
+
+		if (p->backend->ready)
+			status = p->backend->ready(g->handle, &c->call);
+		reason = status == BB_OK ? p->backend->refuses(g->handle, &c->call) : NULL;
+		if (reason)
+			object_to_call(p, &c->like, g->size, reason);
+	}
+	return status;
+}
+
+/* ---- all of it --------------------------------------------------------------------------- */
+
+/* After an objection, of any rank, nothing more is made: what follows would come to nothing. */
+bb_status bb_player_open_calls(struct bb_player *p)
+{
+	bb_status status;
+
+	BB_TRY(status, open_groups(p), out);
+	p->calls = calloc(p->nitems + 1, sizeof(*p->calls));
+	if (!p->calls)
+		BB_TRY(status, no_memory(p), out);
+	for (int g = 0; g < p->program->groups; g++)
+		if (p->groups[g].handle)
+			BB_TRY(status, settle_group(p, g), out);
+	if (p->backend->ready)
+		BB_TRY(status, check_layers(p), out);
+	BB_TRY(status, open_arenas(p), out);
+	BB_TRY(status, bb_crew_hear(p->driver, p->objection), out);
+	if (!p->objection[0])
+		status = make_ready(p);
+out:
+	return status;
+}
+
+void bb_player_close_calls(struct bb_player *p)
+{
+	for (int g = 0; g < p->program->groups && p->groups; g++)
+		p->backend->group_close(p->groups[g].handle);
+	for (int l = 0; l < BB_PROGRAM_LANES; l++)
+		p->backend->group_close(p->lanes[l]);
+	for (int q = 0; q < BB_PROGRAM_QUEUES && !p->failed; q++)
+		if (p->queues[q].arena.memory)
+			p->backend->release(p->driver->handle, p->queues[q].arena.memory,
+					    p->queues[q].arena.bytes);
+	free(p->groups);
+	free(p->calls);
+}

@@ -1,0 +1,101 @@
+/*
+ * play_inside.h - a player from within.
+ *
+ *   play.c        opening, closing, one playing and what is told of it
+ *   play_calls.c  groups, the calls of collectives, buffers
+ *   play_issue.c  an operation, and what stands in for a computation
+ *   play_sent.c   what a rank sends
+ */
+#ifndef BB_HARNESS_MEASURE_PLAY_INSIDE_H
+#define BB_HARNESS_MEASURE_PLAY_INSIDE_H
+
+#include "harness/measure/bench.h"
+#include "harness/measure/play.h"
+
+/* A group of the program. */
+struct bb_play_group {
+	struct bb_group *handle; /* NULL: this rank is no member, or there is nothing to do */
+	int place;               /* of this rank in it; -1: none */
+	int size;
+};
+
+/* What collectives of a group have in common that differ in nothing but their buffers. */
+struct bb_play_call {
+	struct bb_operation like; /* one of them */
+	struct bb_call call;
+	struct bb_layout layout;
+};
+
+/* A queue, and what it works on where the kernel does not say. */
+struct bb_play_queue {
+	struct bb_queue *handle;
+	struct bb_arena arena;
+	double due; /* when all before was done, but for what sleepers woke late */
+};
+
+/* An operation of this rank. */
+struct bb_item {
+	struct bb_player *player;
+	struct bb_operation operation;
+	size_t index;
+	size_t call;            /* COLLECTIVE: in player->calls, unless its group has no handle */
+	int source;             /* RECV_ANY: who it came from */
+	bool chained;           /* a computation that begins when its queue is due */
+	struct bb_event *event; /* the device's, when it was done; NULL: a stamp says it */
+	double begin, end;
+};
+
+struct bb_player {
+	struct bb_run *run;
+	struct bb_driver *driver;
+	const struct bb_backend *backend;
+	const struct bb_play *play;
+	const struct bb_program *program;
+	const struct bb_native *natives; /* the backend's; of these OWNED is to be freed */
+	struct bb_native *owned;
+	struct bb_item *items;
+	size_t nitems;
+	struct bb_item **order;       /* of all items, when they are told of */
+	struct bb_play_group *groups; /* [group] */
+	struct bb_group *lanes[BB_PROGRAM_LANES];
+	struct bb_play_queue queues[BB_PROGRAM_QUEUES];
+	struct bb_event **events; /* [event] */
+	/* [event]: when it was due; NULL: what is due stays within a queue. */
+	double *dues;
+	struct bb_play_call *calls;
+	size_t ncalls;
+	bool names_native;       /* the program's algorithm is the library's */
+	struct bb_event *origin; /* from which the items' events count; NULL: not watched yet */
+	bool failed;             /* others may still be reading this rank's buffers, */
+	atomic_bool over;        /* and what a queue still comes to is not done any more */
+	atomic_int inside;       /* of what queues do, under way */
+	char objection[BB_OBJECTION_TEXT]; /* why this rank cannot play it; empty: it can */
+};
+
+/* Keep the sentence unless there is one already. */
+void bb_player_object(struct bb_player *player, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Open the groups that this rank is in, and lanes; settle all calls, and lay out buffers. What
+   cannot be done is objected to. Collective over the world. */
+BB_MUST bb_status bb_player_open_calls(struct bb_player *player);
+void bb_player_close_calls(struct bb_player *player);
+/* Are both the same call, but for their buffers? */
+bool bb_player_is_like(const struct bb_operation *a, const struct bb_operation *b);
+/* Ranks of GROUP, to be freed; NULL without memory. */
+int *bb_player_members(const struct bb_player *player, int group);
+/* Decide by what CALL, whose operation is known, is done in GROUP. What cannot be is objected to.
+ */
+BB_MUST bb_status bb_player_settle(struct bb_player *player, const struct bb_play_group *group,
+				   struct bb_play_call *call);
+/* Of this rank's OPERATION, once calls are open and its group has more than one member. */
+const struct bb_call *bb_player_call(const struct bb_player *player,
+				     const struct bb_operation *operation);
+/* Object to what the program's algorithm cannot do of the collectives whose first member RANK is,
+   where time is virtual. */
+BB_MUST bb_status bb_player_judge_collectives(struct bb_player *player, int rank);
+
+/* Put ITEM into its queue; WATCHED: and what says when it was done. */
+BB_MUST bb_status bb_player_issue(struct bb_item *item, bool watched);
+
+#endif

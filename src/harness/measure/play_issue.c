@@ -1,0 +1,247 @@
+/*
+ * What is put into queues, and what runs in them.
+ */
+#include "harness/measure/play_inside.h"
+
+#include "core/clock.h"
+
+#include <math.h>
+#include <time.h>
+
+#define LONGEST_NAP 0.02 /* seconds between two looks at whether to go on */
+
+/* ---- in the queue, on whatever thread ---------------------------------------------------- */
+
+static struct bb_play_queue *queue_of(const struct bb_item *item)
+{
+	return &item->player->queues[item->operation.queue];
+}
+
+/* A device's queue may come to it after a failure, when nobody waits for it any more. */
+static bool enter(struct bb_player *p)
+{
+	atomic_fetch_add(&p->inside, 1);
+	if (!atomic_load(&p->over))
+		return true;
+	atomic_fetch_sub(&p->inside, 1);
+	return false;
+}
+
+static void leave(struct bb_player *p)
+{
+	atomic_fetch_sub(&p->inside, 1);
+}
+
+static bool is_over(const struct bb_player *p)
+{
+	return atomic_load_explicit(&p->over, memory_order_relaxed) ||
+	       bb_crew_is_stopping(p->driver);
+}
+
+static void sleep_until(const struct bb_player *p, double end)
+{
+	double now;
+
+	while ((now = bb_clock_now()) < end && !is_over(p)) {
+		const double until = end - now < LONGEST_NAP ? end : now + LONGEST_NAP;
+		const double whole = floor(until);
+		const struct timespec t = {.tv_sec = (time_t)whole,
+					   .tv_nsec = (long)((until - whole) * 1e9)};
+
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
+	}
+}
+
+/*
+ * Who sleeps wakes late, on a busy machine very late. One computation after the other ends when all
+ * of them should have; and one that waits for an event begins when that was due, however late the
+ * wait ends: else a chain of computations would be as late as all its sleepers together.
+ */
+static void sleep_on(void *argument)
+{
+	const struct bb_item *item = argument;
+	struct bb_play_queue *queue = queue_of(item);
+
+	if (!enter(item->player))
+		return;
+	queue->due = (item->chained ? queue->due : bb_clock_now()) + item->operation.seconds;
+	sleep_until(item->player, queue->due);
+	leave(item->player);
+}
+
+/* Time that the core is given to others is not time that it computes. */
+static void spin_on(void *argument)
+{
+	const struct bb_item *item = argument;
+	const double end = bb_clock_thread() + item->operation.seconds;
+
+	if (!enter(item->player))
+		return;
+	while (bb_clock_thread() < end && !is_over(item->player))
+		;
+	leave(item->player);
+}
+
+static void compute(void *argument)
+{
+	const struct bb_item *item = argument;
+	struct bb_player *p = item->player;
+
+	if (!enter(p))
+		return;
+	p->play->compute(p->play->own, p->driver->rank, &item->operation);
+	leave(p);
+}
+
+/* Before an event is recorded: it is due when its queue is. */
+static void give_due(void *argument)
+{
+	const struct bb_item *item = argument;
+
+	item->player->dues[item->operation.event] = queue_of(item)->due;
+}
+
+/* After anything but a computation or a record. Messages and collectives are done when they are. */
+static void take_due(void *argument)
+{
+	const struct bb_item *item = argument;
+	struct bb_play_queue *queue = queue_of(item);
+
+	if (item->operation.act != BB_ACT_WAIT)
+		queue->due = bb_clock_now();
+	else
+		queue->due = fmax(queue->due, item->player->dues[item->operation.event]);
+}
+
+static void stamp(void *argument)
+{
+	struct bb_item *item = argument;
+
+	if (!enter(item->player))
+		return;
+	item->end = item->player->backend->now(item->player->driver->handle);
+	leave(item->player);
+}
+
+/* ---- by the driver ----------------------------------------------------------------------- */
+
+static bb_status issue_computation(struct bb_item *item)
+{
+	const struct bb_player *p = item->player;
+	const struct bb_backend *backend = p->backend;
+	struct bb_rank *rank = p->driver->handle;
+	struct bb_queue *queue = queue_of(item)->handle;
+
+	if (p->play->compute)
+		return backend->compute(rank, queue, compute, item);
+	if (p->play->stand_in == BB_GEMM && item->operation.flops == 0)
+		return BB_OK; /* it takes no time either */
+	if (p->play->stand_in == BB_GEMM)
+		return backend->gemm(rank, queue, item->operation.flops, &p->run->error);
+	if (p->play->stand_in == BB_SPIN && backend->spin)
+		return backend->spin(rank, queue, item->operation.seconds);
+	return backend->compute(rank, queue, p->play->stand_in == BB_SPIN ? spin_on : sleep_on,
+				item);
+}
+
+/* What an operation works on: what the kernel says, or part of the queue's own memory. */
+static struct bb_buffers buffers_of(const struct bb_item *item)
+{
+	const struct bb_player *p = item->player;
+	const struct bb_arena *arena = &queue_of(item)->arena;
+	struct bb_buffers b = {arena->memory, arena->memory};
+
+	if (p->play->buffers)
+		p->play->buffers(p->play->own, p->driver->rank, &item->operation, &b.in, &b.out);
+	else if (item->operation.act == BB_ACT_COLLECTIVE)
+		b = bb_arena_set(arena, &p->calls[item->call].layout, 0);
+	return b;
+}
+
+static bb_status issue_collective(const struct bb_item *item)
+{
+	const struct bb_player *p = item->player;
+	struct bb_group *group = p->groups[item->operation.group].handle;
+	struct bb_buffers b;
+	struct bb_call call;
+
+	if (!group)
+		return BB_OK;
+	b = buffers_of(item);
+	call = p->calls[item->call].call;
+	call.in = b.in;
+	call.out = b.out;
+	call.tmp = bb_arena_tmp(&queue_of(item)->arena);
+	return p->backend->collective(group, queue_of(item)->handle, &call);
+}
+
+static bb_status issue_message(struct bb_item *item)
+{
+	const struct bb_player *p = item->player;
+	const struct bb_operation *o = &item->operation;
+	const int *to = o->peer == BB_NO_PEER ? &p->items[o->answers].source : &o->peer;
+	struct bb_group *lane = p->lanes[o->lane];
+	struct bb_queue *queue = queue_of(item)->handle;
+	const struct bb_buffers b = buffers_of(item);
+	const size_t bytes = bb_operation_bytes(o);
+
+	if (o->act == BB_ACT_SEND)
+		return p->backend->send(lane, queue, to, b.in, bytes);
+	if (o->act == BB_ACT_RECV)
+		return p->backend->recv(lane, queue, o->peer, b.out, bytes);
+	return p->backend->recv_any(lane, queue, b.out, bytes, &item->source);
+}
+
+static bb_status issue_operation(struct bb_item *item)
+{
+	const struct bb_player *p = item->player;
+	const struct bb_operation *o = &item->operation;
+
+	switch (o->act) {
+	case BB_ACT_COMPUTE:
+		return issue_computation(item);
+	case BB_ACT_COLLECTIVE:
+		return issue_collective(item);
+	case BB_ACT_SEND:
+	case BB_ACT_RECV:
+	case BB_ACT_RECV_ANY:
+		return issue_message(item);
+	case BB_ACT_RECORD:
+		return p->backend->event_record(p->driver->handle, queue_of(item)->handle,
+						p->events[o->event]);
+	case BB_ACT_WAIT:
+		break;
+	}
+	return p->backend->event_wait(p->driver->handle, queue_of(item)->handle,
+				      p->events[o->event]);
+}
+
+static bb_status run_in_queue(struct bb_item *item, void (*function)(void *argument))
+{
+	const struct bb_player *p = item->player;
+
+	return p->backend->compute(p->driver->handle, queue_of(item)->handle, function, item);
+}
+
+/* A record takes no time: it was done with what came before. Stamped after it, it would seem later
+   than what waited for it. */
+bb_status bb_player_issue(struct bb_item *item, bool watched)
+{
+	const struct bb_player *p = item->player;
+	const bool records = item->operation.act == BB_ACT_RECORD;
+	bb_status status = BB_OK;
+
+	if (p->dues && records)
+		BB_TRY(status, run_in_queue(item, give_due), out);
+	BB_TRY(status, issue_operation(item), out);
+	if (records)
+		goto out;
+	if (p->dues && item->operation.act != BB_ACT_COMPUTE)
+		BB_TRY(status, run_in_queue(item, take_due), out);
+	if (watched)
+		status = item->event ? p->backend->event_record(p->driver->handle,
+								queue_of(item)->handle, item->event)
+				     : run_in_queue(item, stamp);
+out:
+	return status;
+}

@@ -1,0 +1,106 @@
+/*
+ * play_sent.c - what a rank sends in a program, as it is done here.
+ */
+#include "harness/measure/play_inside.h"
+
+#include <stdlib.h>
+
+#define KINDS_KEPT 8 /* of collectives of a rank that are remembered */
+
+struct kept {
+	struct bb_operation like;
+	double bytes;
+};
+
+struct counting {
+	struct bb_player *player;
+	struct kept kept[KINDS_KEPT];
+	size_t n;
+};
+
+/* A schedule for O where time is virtual, where groups are open for this alone. */
+static bb_status choose_virtual(struct bb_player *p, const struct bb_operation *o,
+				struct bb_call *call)
+{
+	const int n = p->program->group_size(p->program, o->group);
+	int *members = bb_player_members(p, o->group);
+	struct bb_play_call c = {.like = *o};
+	struct bb_play_group group = {.size = n};
+	bb_status status;
+
+	if (!members)
+		return bb_fail(&p->run->error, BB_EINTERNAL, "out of memory for a group");
+	status = p->backend->group_open(p->driver->handle, members, n, &group.handle,
+					&p->run->error);
+	free(members);
+	if (status != BB_OK)
+		return status;
+	status = bb_player_settle(p, &group, &c);
+	*call = c.call;
+	p->backend->group_close(group.handle);
+	return status;
+}
+
+/* Bytes that the member sends that sends most in O, of a group of N. */
+static bb_status count_collective(struct bb_player *p, const struct bb_operation *o, int n,
+				  double *bytes)
+{
+	struct bb_call call = {.schedule = NULL};
+	size_t wire = 0;
+	bb_status status = BB_OK;
+
+	*bytes = 0;
+	if (n == 1)
+		return BB_OK;
+	if (p->backend->capabilities & BB_CAP_VIRTUAL)
+		status = choose_virtual(p, o, &call);
+	else
+		call = *bb_player_call(p, o);
+	if (status != BB_OK)
+		return status;
+	/* What a library does is not known, but that it sends no less. */
+	if (!call.schedule)
+		call.schedule = bb_algorithm_cheapest(o->collective, &call.shape, 0, 1);
+	bb_algorithm_cost(call.schedule, &call.shape, NULL, &wire);
+	*bytes = (double)wire * (double)bb_dtype_size(o->dtype);
+	return BB_OK;
+}
+
+static bb_status count(struct counting *c, const struct bb_operation *o, double *bytes)
+{
+	const struct bb_program *program = c->player->program;
+	bb_status status;
+
+	if (o->act == BB_ACT_SEND) {
+		*bytes = (double)bb_operation_bytes(o);
+		return BB_OK;
+	}
+	for (size_t i = 0; i < c->n && i < KINDS_KEPT; i++)
+		if (bb_player_is_like(&c->kept[i].like, o)) {
+			*bytes = c->kept[i].bytes;
+			return BB_OK;
+		}
+	status = count_collective(c->player, o, program->group_size(program, o->group), bytes);
+	c->kept[c->n++ % KINDS_KEPT] = (struct kept){*o, *bytes};
+	return status;
+}
+
+bb_status bb_player_count(struct bb_player *player, int rank, int work, struct bb_sent *sent)
+{
+	const struct bb_program *program = player->program;
+	struct counting c = {.player = player};
+	bb_status status = BB_OK;
+
+	*sent = (struct bb_sent){.calls = 0};
+	for (size_t i = 0; i < program->length(program, rank) && status == BB_OK; i++) {
+		const struct bb_operation o = bb_program_at(program, rank, i);
+		double bytes = 0;
+
+		if (o.work != work || (o.act != BB_ACT_COLLECTIVE && o.act != BB_ACT_SEND))
+			continue;
+		status = count(&c, &o, &bytes);
+		sent->calls++;
+		sent->bytes += bytes;
+	}
+	return status;
+}

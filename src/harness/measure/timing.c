@@ -1,0 +1,409 @@
+/*
+ * The timed iterations. They are told in samples: one reading of the clock ends a sample and begins
+ * the next, so that the samples add up to the time of the loop. A sample is one iteration, where
+ * that does not disturb what is measured:
+ *
+ *   - an iteration that takes hardly longer than reading the clock shares its sample with as many
+ *     others as make the clock a hundredth of it;
+ *   - of a queue that runs beside its driver all iterations are issued at once and waited for in
+ *     the end: one sample, unless the device's own events tell of each iteration (-I);
+ *   - captured graphs are launched as often as -G says: one sample.
+ */
+#include "core/clock.h"
+#include "harness/measure/measure.h"
+
+#include "core/stats.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#define CLOCK_SHARE 0.01                  /* of a sample, that reading the clock may take */
+#define CLOCK_READINGS 1000               /* to know how long one takes */
+#define PROBED_BYTES ((uint64_t)64 << 10) /* from this size on the clock does not matter */
+#define PROBES 8
+#define MORE_PROBES 64
+#define NEARLY 0.1 /* of an iteration to a sample: too short to be sure by few */
+
+static const struct bb_options *options_of(const struct bb_job *job)
+{
+	return job->s->bench->options;
+}
+
+static const struct bb_collective_options *asked_of(const struct bb_job *job)
+{
+	return &job->s->bench->asked;
+}
+
+static double now(const struct bb_job *job)
+{
+	return job->s->bench->backend->now(job->s->driver->handle);
+}
+
+/* Nobody begins its clock while others are still busy. */
+static bb_status line_up(const struct bb_job *job)
+{
+	struct bb_session *s = job->s;
+	bb_status status = bb_crew_barrier(s->driver);
+
+	return status == BB_OK ? s->bench->backend->barrier(s->world) : status;
+}
+
+/* ---- how many iterations a sample tells of --------------------------------------------- */
+
+/* Is there something to do before each iteration that is not part of it, on any rank? */
+static bool is_prepared(const struct bb_job *job)
+{
+	const struct bb_options *o = options_of(job);
+	const struct bb_collective_options *asked = asked_of(job);
+
+	return asked->cache == BB_CACHE_REWRITE || asked->blocking == 3 ||
+	       o->fault.kind == BB_FAULT_SLOW || (asked->report_cputime && !job->runs_ahead);
+}
+
+static double clock_seconds(struct bb_session *s)
+{
+	const struct bb_backend *backend = s->bench->backend;
+	double first, last = 0;
+
+	if (s->clock_seconds > 0)
+		return s->clock_seconds;
+	first = backend->now(s->driver->handle);
+	for (int i = 0; i < CLOCK_READINGS; i++)
+		last = backend->now(s->driver->handle);
+	s->clock_seconds = (last - first) / CLOCK_READINGS;
+	return s->clock_seconds;
+}
+
+/* *NEEDED = iterations that a sample should have, by COUNT untimed ones; the same on all ranks.
+   Collective over the world. */
+static bb_status probe(const struct bb_job *job, int count, double *needed)
+{
+	struct bb_session *s = job->s;
+	const double clock = clock_seconds(s);
+	double begin = now(job), mine;
+	const void *all;
+	bb_status status = BB_OK;
+
+	for (int i = 0; i < count && status == BB_OK; i++)
+		status = bb_job_enter(job, 0, asked_of(job)->agg_iters);
+	mine = clock / (CLOCK_SHARE * ((now(job) - begin) / count + 1e-12));
+	if (status == BB_OK)
+		status = bb_crew_gather(s->driver, &bb_payload_real, &mine, 1, &all);
+	*needed = 0;
+	for (int r = 0; r < s->bench->world->nranks && status == BB_OK; r++)
+		*needed = fmax(*needed, ((const double *)all)[r]);
+	return status;
+}
+
+/* The first iterations take longer, for ranks come late; short ones are looked at once more. */
+static bb_status probe_span(const struct bb_job *job, size_t *span)
+{
+	double needed;
+	bb_status status = probe(job, PROBES, &needed);
+
+	if (status == BB_OK && needed > NEARLY)
+		status = probe(job, MORE_PROBES, &needed);
+	*span = needed > 1 ? (size_t)fmin(ceil(needed), (double)*span) : 1;
+	return status;
+}
+
+/* *SPAN comes with the iterations there are. */
+static bb_status choose_span(const struct bb_job *job, size_t *span)
+{
+	const struct bb_collective_options *asked = asked_of(job);
+	const bool free = job->s->bench->backend->capabilities & BB_CAP_FREE_COST;
+
+	if (is_prepared(job))
+		*span = 1;
+	else if (job->runs_ahead)
+		return BB_OK;
+	else if (asked->per_iter_timing || asked->per_iter_skip > 0 ||
+		 job->c->size_bytes > PROBED_BYTES)
+		*span = 1;
+	else if (!free) /* null is there to show what all this costs */
+		return probe_span(job, span);
+	else
+		*span = 1;
+	return BB_OK;
+}
+
+/* ---- samples --------------------------------------------------------------------------- */
+
+static bb_status prepare(const struct bb_job *job, int set, bool fresh)
+{
+	struct bb_session *s = job->s;
+	const struct bb_fault *fault = &options_of(job)->fault;
+	bb_status status = BB_OK;
+
+	if (fresh)
+		status = bb_job_fill(job, set);
+	if (status == BB_OK && fresh)
+		status = bb_job_finish(job);
+	if (status == BB_OK && (fresh || asked_of(job)->blocking == 3))
+		status = s->bench->backend->barrier(s->world);
+	if (fault->kind == BB_FAULT_SLOW && fault->rank == s->driver->rank &&
+	    !(s->bench->backend->capabilities & BB_CAP_VIRTUAL)) /* which knows of it */
+		s->bench->backend->delay(s->driver->handle, fault->seconds);
+	return status;
+}
+
+static void add_sample(struct bb_job *job, double arrival, double seconds)
+{
+	struct bb_session *s = job->s;
+	const bool virtual = s->bench->backend->capabilities & BB_CAP_VIRTUAL;
+
+	/* When a queue is told says nothing of when it gets to it; nor does one driver know of
+	   each rank that it stands for. */
+	s->arrivals[job->nsamples] = job->runs_ahead || virtual ? NAN : arrival;
+	s->samples[job->nsamples++] = seconds;
+}
+
+/* Remember the point that the queue has reached; FIRST: the sample's begin. */
+static bb_status mark(const struct bb_job *job, size_t i)
+{
+	struct bb_session *s = job->s;
+
+	if (!s->events || !job->runs_ahead)
+		return BB_OK;
+	return s->bench->backend->event_record(s->driver->handle, NULL, s->events[i]);
+}
+
+/* The device's own times of the iterations of a span, each of TIMES operations. */
+static bb_status add_samples_of_device(struct bb_job *job, size_t span, int64_t times)
+{
+	struct bb_session *s = job->s;
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; i < span && status == BB_OK; i++) {
+		double seconds = 0;
+
+		status = s->bench->backend->elapsed(s->driver->handle, s->events[i],
+						    s->events[i + 1], &seconds);
+		add_sample(job, NAN, seconds / (double)times);
+	}
+	return status;
+}
+
+/* What one sample tells of. */
+struct span {
+	size_t length; /* iterations */
+	bool verified; /* the last of them runs on the pristine set */
+	double begin;  /* when it began; NAN: there is nothing yet that ended then */
+};
+
+/* The iterations of a span, without a clock. TIMES operations each. */
+static bb_status run_span(const struct bb_job *job, const struct span *span, int64_t times)
+{
+	bb_status status = mark(job, 0);
+
+	for (size_t i = 0; i < span->length && status == BB_OK; i++) {
+		const bool verified = span->verified && i + 1 == span->length;
+		const int turn = (int)((job->iterations + i) % (size_t)job->rotates);
+
+		status = bb_job_enter(job, verified ? job->pristine : turn, times);
+		if (status == BB_OK)
+			status = mark(job, i + 1);
+	}
+	return status;
+}
+
+static bb_status time_span(struct bb_job *job, struct span *span)
+{
+	const struct bb_collective_options *asked = asked_of(job);
+	const bool alone = span->verified && job->refills;
+	const int64_t times = alone ? 1 : asked->agg_iters;
+	const double operations = (double)span->length * (double)times;
+	double begin = span->begin, issued, end, cpu = 0;
+	bb_status status = BB_OK;
+
+	if (is_prepared(job) || alone) {
+		const int set = span->verified ? job->pristine
+					       : (int)(job->iterations % (size_t)job->rotates);
+
+		status = prepare(job, set, asked->cache == BB_CACHE_REWRITE || alone);
+		cpu = asked->report_cputime ? bb_clock_thread() : 0;
+		begin = now(job);
+	}
+	if (status == BB_OK)
+		status = run_span(job, span, times);
+	issued = job->runs_ahead ? now(job) : 0;
+	if (status == BB_OK)
+		status = bb_job_finish(job);
+	end = now(job);
+	if (asked->report_cputime)
+		job->cpu_seconds += job->runs_ahead ? issued - begin : bb_clock_thread() - cpu;
+	job->seconds += end - begin;
+	job->operations += operations;
+	job->iterations += span->length;
+	span->begin = end;
+	if (status == BB_OK && job->s->events && job->runs_ahead)
+		return add_samples_of_device(job, span->length, times);
+	add_sample(job, begin, (end - begin) / operations);
+	return status;
+}
+
+/* COUNT iterations, told in samples of SPAN of them; if they END the measurement, the last runs on
+   the pristine set. */
+static bb_status iterate(struct bb_job *job, size_t count, size_t span, bool ends)
+{
+	struct span next = {.begin = now(job)};
+	bb_status status = BB_OK;
+
+	while (count > 0 && status == BB_OK) {
+		next.length = span < count ? span : count;
+		if (ends && job->refills && next.length == count && count > 1)
+			next.length--; /* the last is timed alone */
+		next.verified = ends && next.length == count;
+		count -= next.length;
+		status = time_span(job, &next);
+	}
+	return status;
+}
+
+/* ---- as many as are needed ------------------------------------------------------------- */
+
+/* Does every rank, or the clock, say that the measurement is precise enough? */
+static bb_status agree_to_stop(const struct bb_job *job, double began, bool *stop)
+{
+	struct bb_session *s = job->s;
+	const struct bb_options *o = options_of(job);
+	double *scratch = s->arrivals + s->most_samples;
+	struct bb_stats stats;
+	unsigned char mine, all_precise = 1;
+	const void *all;
+	bb_status status;
+
+	memcpy(scratch, s->samples, job->nsamples * sizeof(*scratch));
+	bb_stats_compute(scratch, job->nsamples, &stats);
+	mine = job->nsamples >= BB_STATS_INTERVAL && bb_stats_precision(&stats) <= o->precision;
+	if (bb_driver_leads(s->driver) && now(job) - began > 1e-9 * (double)o->max_time_ns)
+		mine |= 2;
+	status = bb_crew_gather(s->driver, &bb_payload_flags, &mine, 1, &all);
+	if (status != BB_OK)
+		return status;
+	for (int i = 0; i < s->bench->world->nranks; i++)
+		all_precise &= ((const unsigned char *)all)[i];
+	*stop = (all_precise & 1) || (((const unsigned char *)all)[0] & 2);
+	return BB_OK;
+}
+
+static bb_status iterate_until_precise(struct bb_job *job, size_t span)
+{
+	const size_t batch = (size_t)options_of(job)->iters;
+	const double began = now(job);
+	bool stop = false;
+	bb_status status = BB_OK;
+
+	while (!stop && status == BB_OK && job->nsamples + 2 * batch <= job->s->most_samples) {
+		status = iterate(job, batch, span, false);
+		if (status == BB_OK)
+			status = agree_to_stop(job, began, &stop);
+	}
+	if (status == BB_OK)
+		status = line_up(job);
+	return status == BB_OK ? iterate(job, span, span, true) : status;
+}
+
+/* ---- graphs ---------------------------------------------------------------------------- */
+
+/* All COUNT iterations in one graph. */
+static bb_status capture(const struct bb_job *job, size_t count, bool verified, int64_t times,
+			 struct bb_graph **graph)
+{
+	const struct bb_backend *backend = job->s->bench->backend;
+	const struct span span = {.length = count, .verified = verified};
+	bb_status status = backend->graph_begin(job->s->driver->handle, NULL);
+
+	if (status == BB_OK)
+		status = run_span(job, &span, times);
+	return status == BB_OK ? backend->graph_end(job->s->driver->handle, NULL, graph) : status;
+}
+
+static bb_status launch(struct bb_job *job, struct bb_graph *graph, int64_t launches)
+{
+	const struct bb_backend *backend = job->s->bench->backend;
+	bb_status status = BB_OK;
+
+	for (int64_t i = 0; i < launches && status == BB_OK; i++)
+		status = backend->graph_launch(job->s->driver->handle, NULL, graph);
+	return status;
+}
+
+/*
+ * LAUNCHES of the first graph and one of the last, whose last iteration is the verified one, as one
+ * sample of COUNT iterations of TIMES operations.
+ */
+static bb_status time_graphs(struct bb_job *job, struct bb_graph *first, int64_t launches,
+			     struct bb_graph *last, size_t count, int64_t times)
+{
+	const double operations = (double)count * (double)times;
+	double begin, issued, end;
+	bb_status status;
+
+	BB_TRY(status, line_up(job), out);
+	begin = now(job);
+	BB_TRY(status, launch(job, first, launches), out);
+	BB_TRY(status, launch(job, last, last ? 1 : 0), out);
+	issued = now(job);
+	BB_TRY(status, bb_job_finish(job), out);
+	end = now(job);
+	job->cpu_seconds += issued - begin;
+	job->seconds += end - begin;
+	job->operations += operations;
+	job->iterations += count;
+	add_sample(job, begin, (end - begin) / operations);
+out:
+	return status;
+}
+
+/* As often as -G says: all iterations, in the end with the verified one; where there is but one set
+   of buffers that one is launched alone, once they are refilled. */
+static bb_status launch_graphs(struct bb_job *job)
+{
+	const struct bb_backend *backend = job->s->bench->backend;
+	const struct bb_options *o = options_of(job);
+	const struct bb_collective_options *asked = asked_of(job);
+	const size_t iters = (size_t)o->iters;
+	const int64_t before = job->refills ? asked->cudagraph : asked->cudagraph - 1;
+	struct bb_graph *all = NULL, *last = NULL;
+	bb_status status = BB_OK;
+
+	if (before > 0)
+		BB_TRY(status, capture(job, iters, false, asked->agg_iters, &all), out);
+	BB_TRY(status,
+	       capture(job, job->refills ? 1 : iters, true, job->refills ? 1 : asked->agg_iters,
+		       &last),
+	       out);
+	if (!job->refills) {
+		status = time_graphs(job, all, before, last, iters * (size_t)asked->cudagraph,
+				     asked->agg_iters);
+		goto out;
+	}
+	BB_TRY(status,
+	       time_graphs(job, all, before, NULL, iters * (size_t)before, asked->agg_iters), out);
+	BB_TRY(status, bb_job_fill(job, job->pristine), out);
+	BB_TRY(status, bb_job_finish(job), out);
+	status = time_graphs(job, NULL, 0, last, 1, 1);
+out:
+	backend->graph_close(all);
+	backend->graph_close(last);
+	return status;
+}
+
+bb_status bb_job_time(struct bb_job *job)
+{
+	const struct bb_options *o = options_of(job);
+	const struct bb_collective_options *asked = asked_of(job);
+	size_t span = (size_t)o->iters;
+	bb_status status;
+
+	if (asked->cudagraph > 0)
+		return launch_graphs(job);
+	BB_TRY(status, choose_span(job, &span), out);
+	BB_TRY(status, line_up(job), out);
+	status = o->precision == 0 ? iterate(job, (size_t)o->iters, span, true)
+				   : iterate_until_precise(job, span);
+out:
+	return status;
+}

@@ -1,0 +1,300 @@
+/*
+ * compare.c - keeps one cell for each case, and puts them into tables: a row a size, a column an
+ * algorithm.
+ */
+#include "harness/results/compare_inside.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ALL_PAIRS 4 /* up to so many algorithms every pair is compared */
+
+bb_status bb_compare_open(struct bb_compare **compare)
+{
+	*compare = calloc(1, sizeof(**compare));
+	return *compare ? BB_OK : BB_EINTERNAL;
+}
+
+void bb_compare_close(struct bb_compare *compare)
+{
+	if (!compare)
+		return;
+	free(compare->cells);
+	free(compare);
+}
+
+/* ---- keeping ----------------------------------------------------------------------- */
+
+static int name_index(struct bb_compare *compare, const char *name)
+{
+	int i;
+
+	for (i = 0; i < compare->nnames; i++) {
+		if (strcmp(compare->names[i], name) == 0)
+			return i;
+	}
+	if (compare->nnames == BB_COMPARE_MOST)
+		return -1;
+	compare->names[compare->nnames] = name;
+	return compare->nnames++;
+}
+
+static bool same_group(const struct bb_compare_cell *a, const struct bb_compare_cell *b)
+{
+	return a->root == b->root && strcmp(a->dtype, b->dtype) == 0 && strcmp(a->op, b->op) == 0;
+}
+
+static bool same_case(const struct bb_compare_cell *a, const struct bb_compare_cell *b)
+{
+	return a->size == b->size && a->algorithm == b->algorithm && same_group(a, b);
+}
+
+/* Placements of one case come one after the other; only another cycle needs a search. */
+static struct bb_compare_cell *find(struct bb_compare *compare, const struct bb_compare_cell *cell,
+				    bool search)
+{
+	size_t i, n = compare->ncells;
+
+	if (n > 0 && same_case(&compare->cells[n - 1], cell))
+		return &compare->cells[n - 1];
+	for (i = 0; search && i < n; i++) {
+		if (same_case(&compare->cells[i], cell))
+			return &compare->cells[i];
+	}
+	return NULL;
+}
+
+static struct bb_compare_cell *append(struct bb_compare *compare,
+				      const struct bb_compare_cell *cell)
+{
+	if (compare->ncells == compare->room) {
+		size_t room = compare->room ? 2 * compare->room : 64;
+		struct bb_compare_cell *cells = realloc(compare->cells, room * sizeof(*cells));
+
+		if (!cells)
+			return NULL;
+		compare->cells = cells;
+		compare->room = room;
+	}
+	compare->cells[compare->ncells] = *cell;
+	return &compare->cells[compare->ncells++];
+}
+
+bb_status bb_compare_add(struct bb_compare *compare, const struct bb_result_record *r)
+{
+	struct bb_compare_cell model = {
+		.collective = r->collective,
+		.dtype = r->dtype,
+		.op = r->op,
+		.root = r->root,
+		.size = r->size_bytes,
+		.algorithm = name_index(compare, r->algorithm_asked),
+	};
+	struct bb_compare_cell *cell;
+	struct bb_compare_run *run;
+
+	if (model.algorithm < 0)
+		return BB_OK;
+	cell = find(compare, &model, r->cycle > 1);
+	if (!cell)
+		cell = append(compare, &model);
+	if (!cell)
+		return BB_EINTERNAL;
+	compare->cycles = r->cycle > compare->cycles ? r->cycle : compare->cycles;
+	run = &cell->runs[r->in_place];
+	run->used = r->algorithm ? r->algorithm : r->algorithm_asked;
+	snprintf(run->told, sizeof(run->told), "%s",
+		 r->library_algorithm ? r->library_algorithm : "");
+	run->source = isnan(r->percent_of_bound) ? NULL : r->bound_source;
+	run->time = r->time_us;
+	run->percent = r->percent_of_bound;
+	return BB_OK;
+}
+
+/* ---- one table --------------------------------------------------------------------- */
+
+const struct bb_compare_run *bb_compare_at(const struct bb_compare_table *t, size_t size,
+					   int algorithm)
+{
+	return t->at[size * (size_t)t->all->nnames + (size_t)algorithm];
+}
+
+double bb_compare_time(const struct bb_compare_table *t, size_t size, int algorithm)
+{
+	const struct bb_compare_run *run = bb_compare_at(t, size, algorithm);
+
+	return run ? run->time : NAN;
+}
+
+bool bb_compare_is_auto(const struct bb_compare_table *t, int algorithm)
+{
+	return strcmp(t->all->names[algorithm], "auto") == 0;
+}
+
+const char *bb_compare_ran(const struct bb_compare_table *t, size_t size, int algorithm)
+{
+	const struct bb_compare_run *run = bb_compare_at(t, size, algorithm);
+
+	if (!run)
+		return NULL;
+	return run->told[0] && bb_compare_is_auto(t, algorithm) ? run->told : run->used;
+}
+
+/* The column that auto's at this size only repeats; -1: none. */
+static int repeated(const struct bb_compare_table *t, size_t size, int algorithm)
+{
+	const struct bb_compare_run *run = bb_compare_at(t, size, algorithm);
+
+	for (int i = 0; run && bb_compare_is_auto(t, algorithm) && i < t->norder; i++) {
+		const struct bb_compare_run *other = bb_compare_at(t, size, t->order[i]);
+
+		if (!other || other == run)
+			continue;
+		if (strcmp(t->all->names[t->order[i]], bb_compare_ran(t, size, algorithm)) == 0)
+			return t->order[i];
+		if (run->told[0] && strcmp(other->told, run->told) == 0)
+			return t->order[i];
+	}
+	return -1;
+}
+
+static bool repeats(const struct bb_compare_table *t, size_t size, int algorithm)
+{
+	return repeated(t, size, algorithm) >= 0;
+}
+
+double bb_compare_best_time(const struct bb_compare_table *t, size_t size, int algorithm)
+{
+	double best = bb_compare_time(t, size, algorithm);
+
+	for (int i = 0; i < t->norder; i++)
+		if (repeated(t, size, t->order[i]) == algorithm)
+			best = fmin(best, bb_compare_time(t, size, t->order[i]));
+	return best;
+}
+
+int bb_compare_winner(const struct bb_compare_table *t, size_t size, double *lead)
+{
+	double best = NAN, second = NAN;
+	int i, who = -1;
+
+	for (i = 0; i < t->norder; i++) {
+		double time = bb_compare_best_time(t, size, t->order[i]);
+
+		if (isnan(time) || repeats(t, size, t->order[i]))
+			continue;
+		if (who < 0 || time < best) {
+			second = best;
+			best = time;
+			who = t->order[i];
+		} else if (isnan(second) || time < second) {
+			second = time;
+		}
+	}
+	*lead = best > 0 ? second / best : NAN;
+	return who;
+}
+
+static size_t size_index(struct bb_compare_table *t, int64_t size)
+{
+	size_t i;
+
+	for (i = t->nsizes; i > 0; i--) {
+		if (t->sizes[i - 1] == size)
+			return i - 1;
+	}
+	t->sizes[t->nsizes] = size;
+	return t->nsizes++;
+}
+
+bool bb_compare_is_first(const struct bb_compare *compare, size_t i)
+{
+	for (size_t k = 0; k < i; k++)
+		if (same_group(&compare->cells[k], &compare->cells[i]))
+			return false;
+	return true;
+}
+
+bb_status bb_compare_table(struct bb_compare_table *t, const struct bb_compare *all,
+			   const struct bb_compare_cell *first)
+{
+	size_t n = (size_t)all->nnames, i, members = 0;
+	bool have[BB_COMPARE_MOST] = {false};
+	double lead;
+	int a;
+
+	*t = (struct bb_compare_table){.all = all, .first = first, .placement = 1};
+	for (i = 0; i < all->ncells; i++) {
+		if (!same_group(&all->cells[i], first))
+			continue;
+		members++;
+		if (all->cells[i].runs[0].used && !isnan(all->cells[i].runs[0].time))
+			t->placement = 0;
+	}
+	t->sizes = calloc(members, sizeof(*t->sizes));
+	t->at = calloc(members * n, sizeof(*t->at));
+	if (!t->sizes || !t->at)
+		return BB_EINTERNAL;
+	for (i = 0; i < all->ncells; i++) {
+		const struct bb_compare_cell *cell = &all->cells[i];
+		size_t size;
+
+		if (!same_group(cell, first))
+			continue;
+		size = size_index(t, cell->size);
+		if (cell->runs[t->placement].used)
+			t->at[size * n + (size_t)cell->algorithm] = &cell->runs[t->placement];
+		have[cell->algorithm] = true;
+	}
+	for (a = 0; a < all->nnames; a++) {
+		if (have[a])
+			t->order[t->norder++] = a;
+	}
+	for (i = 0; i < t->nsizes; i++) {
+		a = bb_compare_winner(t, i, &lead);
+		if (a >= 0)
+			t->won[a] = true;
+	}
+	return BB_OK;
+}
+
+void bb_compare_table_free(struct bb_compare_table *t)
+{
+	free(t->sizes);
+	free(t->at);
+}
+
+/* By linear interpolation of the logarithms. */
+int bb_compare_crossings(const struct bb_compare_table *t, int a, int b,
+			 double places[BB_COMPARE_CROSSINGS], int *faster)
+{
+	double before = 0, before_size = 0;
+	size_t size;
+	int n = 0;
+
+	*faster = -1;
+	for (size = 0; size < t->nsizes; size++) {
+		bool same = repeats(t, size, a) || repeats(t, size, b);
+		double now =
+			same ? NAN : log(bb_compare_time(t, size, a) / bb_compare_time(t, size, b));
+		double here = log((double)t->sizes[size]);
+
+		if (!isfinite(now) || now == 0 || t->sizes[size] == 0)
+			continue;
+		if (*faster < 0)
+			*faster = now < 0 ? a : b;
+		else if ((now < 0) != (before < 0) && n < BB_COMPARE_CROSSINGS)
+			places[n++] =
+				exp(before_size + (here - before_size) * before / (before - now));
+		before = now;
+		before_size = here;
+	}
+	return n;
+}
+
+bool bb_compare_pair(const struct bb_compare_table *t, int i, int k)
+{
+	return t->nsizes > 1 &&
+	       (t->norder <= ALL_PAIRS || (t->won[t->order[i]] && t->won[t->order[k]]));
+}

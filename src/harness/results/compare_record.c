@@ -1,0 +1,120 @@
+/*
+ * compare_record.c - records of what follows from several results: who is the fastest at a size,
+ * and where the lead changes.
+ */
+#include "harness/results/compare_inside.h"
+#include "harness/results/record_rows.h"
+
+#define BB_RECORD bb_winner_record
+static const struct bb_field winner_fields[] = {
+	ROW(STRING, collective, "", "what was done"),
+	ROW(STRING, dtype, "", "element type"),
+	ROW(STRING, op, "", "reduction; none where data is only moved"),
+	ROW(INT, root, "", "rank; -1 where there is none"),
+	ROW(INT, size_bytes, "bytes", "as in the results"),
+	ROW(BOOL, in_place, "", "whose times are compared"),
+	ROW(STRING, algorithm_asked, "", "the fastest, as in --algo"),
+	ROW(STRING, algorithm, "", "what it was: for auto what was chosen"),
+	ROW(DOUBLE, time_us, "us", "its time; of what was run twice, the shorter"),
+	ROW(DOUBLE, times_second, "", "the second's time over it"),
+	{.name = NULL},
+};
+
+#undef BB_RECORD
+#define BB_RECORD bb_crossing_record
+static const struct bb_field crossing_fields[] = {
+	ROW(STRING, collective, "", "what was done"),
+	ROW(STRING, dtype, "", "element type"),
+	ROW(STRING, op, "", "reduction; none where data is only moved"),
+	ROW(INT, root, "", "rank; -1 where there is none"),
+	ROW(BOOL, in_place, "", "whose times are compared"),
+	ROW(STRING, ahead, "", "the faster of two algorithms at the smallest size"),
+	ROW(STRING, behind, "", "the other"),
+	ROW(NUMBERS, crossing_bytes, "bytes",
+	    "where the lead changes, between two sizes by logarithms, the first four; empty: "
+	    "nowhere"),
+	{.name = NULL},
+};
+
+const struct bb_record_kind bb_record_winner = {"winner",
+						"Several algorithms: the fastest at one size.",
+						winner_fields, sizeof(struct bb_winner_record)};
+const struct bb_record_kind bb_record_crossing = {
+	"crossing", "Several algorithms: two of them, and where one overtakes the other.",
+	crossing_fields, sizeof(struct bb_crossing_record)};
+
+static bb_status tell_winner(const struct bb_compare_table *t, size_t size, struct bb_sinks *sinks)
+{
+	const struct bb_compare_cell *first = t->first;
+	struct bb_winner_record r;
+	double lead;
+	const int who = bb_compare_winner(t, size, &lead);
+
+	if (who < 0)
+		return BB_OK;
+	bb_record_init(&bb_record_winner, &r);
+	r.collective = first->collective;
+	r.dtype = first->dtype;
+	r.op = first->op;
+	r.root = first->root;
+	r.size_bytes = t->sizes[size];
+	r.in_place = t->placement == 1;
+	r.algorithm_asked = t->all->names[who];
+	r.algorithm = bb_compare_ran(t, size, who);
+	r.time_us = bb_compare_best_time(t, size, who);
+	r.times_second = lead;
+	return bb_sinks_record(sinks, &bb_record_winner, &r);
+}
+
+static bb_status tell_pair(const struct bb_compare_table *t, int a, int b, struct bb_sinks *sinks)
+{
+	const struct bb_compare_cell *first = t->first;
+	double places[BB_COMPARE_CROSSINGS];
+	struct bb_crossing_record r;
+	int ahead, n = bb_compare_crossings(t, a, b, places, &ahead);
+
+	if (ahead < 0)
+		return BB_OK;
+	bb_record_init(&bb_record_crossing, &r);
+	r.collective = first->collective;
+	r.dtype = first->dtype;
+	r.op = first->op;
+	r.root = first->root;
+	r.in_place = t->placement == 1;
+	r.ahead = t->all->names[ahead];
+	r.behind = t->all->names[ahead == a ? b : a];
+	r.crossing_bytes = (struct bb_numbers){places, (size_t)n};
+	return bb_sinks_record(sinks, &bb_record_crossing, &r);
+}
+
+static bb_status tell_table(const struct bb_compare_table *t, struct bb_sinks *sinks)
+{
+	bb_status status = BB_OK;
+
+	if (t->norder < 2)
+		return BB_OK;
+	for (size_t size = 0; size < t->nsizes && status == BB_OK; size++)
+		status = tell_winner(t, size, sinks);
+	for (int i = 0; i < t->norder; i++)
+		for (int k = i + 1; k < t->norder && status == BB_OK; k++)
+			if (bb_compare_pair(t, i, k))
+				status = tell_pair(t, t->order[i], t->order[k], sinks);
+	return status;
+}
+
+bb_status bb_compare_records(const struct bb_compare *compare, struct bb_sinks *sinks)
+{
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; i < compare->ncells && status == BB_OK; i++) {
+		struct bb_compare_table t;
+
+		if (!bb_compare_is_first(compare, i))
+			continue;
+		status = bb_compare_table(&t, compare, &compare->cells[i]);
+		if (status == BB_OK)
+			status = tell_table(&t, sinks);
+		bb_compare_table_free(&t);
+	}
+	return status;
+}

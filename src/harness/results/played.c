@@ -1,0 +1,139 @@
+#include "harness/results/played.h"
+
+#include "core/units.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct row {
+	struct bb_cost_record cost;
+	double us, faultless_us;
+};
+
+struct bb_played {
+	struct row *rows;
+	size_t n, room;
+};
+
+bb_status bb_played_open(struct bb_played **played)
+{
+	*played = calloc(1, sizeof(**played));
+	return *played ? BB_OK : BB_EINTERNAL;
+}
+
+void bb_played_close(struct bb_played *played)
+{
+	if (!played)
+		return;
+	free(played->rows);
+	free(played);
+}
+
+bb_status bb_played_add(struct bb_played *p, const struct bb_result_record *r, double processor,
+			int64_t memory)
+{
+	if (p->n == p->room) {
+		const size_t room = p->room ? 2 * p->room : 64;
+		struct row *rows = realloc(p->rows, room * sizeof(*rows));
+
+		if (!rows)
+			return BB_EINTERNAL;
+		p->rows = rows;
+		p->room = room;
+	}
+	p->rows[p->n++] = (struct row){
+		.cost = {.collective = r->collective,
+			 .algorithm_asked = r->algorithm_asked,
+			 .algorithm = r->algorithm,
+			 .evaluator = r->evaluator,
+			 .nranks = r->nranks,
+			 .size_bytes = r->size_bytes,
+			 .in_place = r->in_place,
+			 .processor_s = processor,
+			 .peak_memory_bytes = memory},
+		.us = r->time_us,
+		.faultless_us = r->faultless_us,
+	};
+	return BB_OK;
+}
+
+bb_status bb_played_records(const struct bb_played *p, struct bb_sinks *sinks)
+{
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; p && i < p->n && status == BB_OK; i++)
+		status = bb_sinks_record(sinks, &bb_record_cost, &p->rows[i].cost);
+	return status;
+}
+
+/* ---- telling ------------------------------------------------------------------------- */
+
+static bool same_way(const struct row *a, const struct row *b)
+{
+	return strcmp(a->cost.algorithm, b->cost.algorithm) == 0 &&
+	       strcmp(a->cost.evaluator, b->cost.evaluator) == 0;
+}
+
+static bool is_first(const struct bb_played *p, size_t i)
+{
+	for (size_t k = 0; k < i; k++)
+		if (same_way(&p->rows[k], &p->rows[i]))
+			return false;
+	return true;
+}
+
+static void add_evaluators(const struct bb_played *p, struct bb_strbuf *out)
+{
+	const char *before = "# Played by: ";
+
+	for (size_t i = 0; i < p->n; i++) {
+		if (!is_first(p, i))
+			continue;
+		bb_strbuf_addf(out, "%s%s %s", before, p->rows[i].cost.algorithm,
+			       p->rows[i].cost.evaluator);
+		before = ", ";
+	}
+	if (p->n > 0)
+		bb_strbuf_add(out, "\n");
+}
+
+/* Is there a row of the same case out of place before it? */
+static bool is_told(const struct bb_played *p, size_t i)
+{
+	const struct bb_cost_record *r = &p->rows[i].cost;
+	const struct bb_cost_record *before = i > 0 ? &p->rows[i - 1].cost : NULL;
+
+	return before && r->in_place && !before->in_place && r->size_bytes == before->size_bytes &&
+	       strcmp(r->algorithm_asked, before->algorithm_asked) == 0;
+}
+
+static void add_costs(const struct bb_played *p, const char *fault, struct bb_strbuf *out)
+{
+	bb_strbuf_addf(out, "# What --fault %s costs\n", fault);
+	bb_strbuf_add(
+		out,
+		"#       size                 algorithm     without        with      as long\n");
+	bb_strbuf_add(
+		out,
+		"#        (B)                                  (us)        (us)      (times)\n");
+	for (size_t i = 0; i < p->n; i++) {
+		const struct row *r = &p->rows[i];
+		char size[BB_UNIT_TEXT];
+
+		if (isnan(r->faultless_us) || is_told(p, i))
+			continue;
+		bb_strbuf_addf(out, "# %10s  %24s  %10.2f  %10.2f  %11.3f\n",
+			       bb_format_size(size, (uint64_t)r->cost.size_bytes),
+			       r->cost.algorithm, r->faultless_us, r->us, r->us / r->faultless_us);
+	}
+}
+
+void bb_played_text(const struct bb_played *p, const char *fault, struct bb_strbuf *out)
+{
+	if (!p)
+		return;
+	add_evaluators(p, out);
+	if (fault && p->n > 0 && !isnan(p->rows[0].faultless_us))
+		add_costs(p, fault, out);
+}

@@ -1,0 +1,341 @@
+#include "harness/results/record.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+static const void *at(const void *record, const struct bb_field *field)
+{
+	return (const char *)record + field->offset;
+}
+
+void bb_record_init(const struct bb_record_kind *kind, void *record)
+{
+	const struct bb_field *field;
+	const int64_t absent = BB_ABSENT;
+	const double nan = NAN;
+
+	memset(record, 0, kind->size);
+	for (field = kind->fields; field->name; field++) {
+		if (field->type == BB_FIELD_DOUBLE)
+			memcpy((char *)record + field->offset, &nan, sizeof(nan));
+		else if (field->type == BB_FIELD_INT)
+			memcpy((char *)record + field->offset, &absent, sizeof(absent));
+	}
+}
+
+void bb_run_id(char text[BB_RUN_ID_TEXT])
+{
+	unsigned char bytes[(BB_RUN_ID_TEXT - 1) / 2];
+	struct timespec now;
+	uint64_t seed;
+	size_t i;
+
+	if (getrandom(bytes, sizeof(bytes), GRND_NONBLOCK) != (ssize_t)sizeof(bytes)) {
+		clock_gettime(CLOCK_REALTIME, &now);
+		seed = (uint64_t)now.tv_sec * 1000000007u + (uint64_t)now.tv_nsec +
+		       (uint64_t)getpid();
+		for (i = 0; i < sizeof(bytes); i++) {
+			seed = seed * 6364136223846793005u + 1442695040888963407u;
+			bytes[i] = (unsigned char)(seed >> 56);
+		}
+	}
+	for (i = 0; i < sizeof(bytes); i++)
+		snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+}
+
+void bb_time_text(char text[BB_TIME_TEXT])
+{
+	struct timespec now;
+	struct tm utc;
+	size_t n;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	gmtime_r(&now.tv_sec, &utc);
+	n = strftime(text, BB_TIME_TEXT, "%Y-%m-%dT%H:%M:%S", &utc);
+	snprintf(text + n, BB_TIME_TEXT - n, ".%03ldZ", now.tv_nsec / 1000000);
+}
+
+/* ---- JSON -------------------------------------------------------------------------- */
+
+static void json_int(struct bb_json *j, int64_t value)
+{
+	if (value == BB_ABSENT)
+		bb_json_null(j);
+	else
+		bb_json_int(j, value);
+}
+
+static void json_numbers(struct bb_json *j, const struct bb_numbers *numbers)
+{
+	size_t i;
+
+	bb_json_array(j);
+	for (i = 0; i < numbers->n; i++)
+		bb_json_double(j, numbers->values[i]);
+	bb_json_end(j);
+}
+
+static void json_words(struct bb_json *j, const struct bb_words *words)
+{
+	size_t i;
+
+	bb_json_array(j);
+	for (i = 0; i < words->n; i++)
+		bb_json_string(j, words->words[i]);
+	bb_json_end(j);
+}
+
+static void json_rank(struct bb_json *j, int64_t rank, const struct bb_rank_info *info)
+{
+	bb_json_object(j);
+	bb_json_key(j, "rank");
+	bb_json_int(j, rank);
+	bb_json_key(j, "group");
+	bb_json_int(j, info->group);
+	bb_json_key(j, "pid");
+	bb_json_int(j, info->location.pid);
+	bb_json_key(j, "host");
+	bb_json_string(j, info->location.host);
+	bb_json_key(j, "device");
+	bb_json_int(j, info->location.device);
+	bb_json_key(j, "numa");
+	json_int(j, info->location.numa < 0 ? BB_ABSENT : info->location.numa);
+	bb_json_key(j, "bus");
+	bb_json_string(j, info->location.bus);
+	bb_json_key(j, "name");
+	bb_json_string(j, info->location.name);
+	bb_json_end(j);
+}
+
+static void json_ranks(struct bb_json *j, const struct bb_rank_infos *infos)
+{
+	size_t i;
+
+	bb_json_array(j);
+	for (i = 0; i < infos->n; i++)
+		json_rank(j, (int64_t)i, &infos->ranks[i]);
+	bb_json_end(j);
+}
+
+static void json_value(struct bb_json *j, const struct bb_field *field, const void *value)
+{
+	switch (field->type) {
+	case BB_FIELD_STRING:
+		bb_json_string(j, *(const char *const *)value);
+		break;
+	case BB_FIELD_TEXT:
+		bb_json_string(j, value);
+		break;
+	case BB_FIELD_INT:
+		json_int(j, *(const int64_t *)value);
+		break;
+	case BB_FIELD_DOUBLE:
+		bb_json_double(j, *(const double *)value);
+		break;
+	case BB_FIELD_BOOL:
+		bb_json_bool(j, *(const bool *)value);
+		break;
+	case BB_FIELD_NUMBERS:
+		json_numbers(j, value);
+		break;
+	case BB_FIELD_WORDS:
+		json_words(j, value);
+		break;
+	case BB_FIELD_RANKS:
+		json_ranks(j, value);
+		break;
+	}
+}
+
+void bb_record_json(struct bb_strbuf *out, const struct bb_record_kind *kind, const char *run_id,
+		    const void *record)
+{
+	const struct bb_field *field;
+	struct bb_json j;
+
+	bb_json_init(&j, out, false);
+	bb_json_object(&j);
+	bb_json_key(&j, "schema");
+	bb_json_int(&j, BB_SCHEMA);
+	bb_json_key(&j, "kind");
+	bb_json_string(&j, kind->name);
+	bb_json_key(&j, "run_id");
+	bb_json_string(&j, run_id);
+	for (field = kind->fields; field->name; field++) {
+		bb_json_key(&j, field->name);
+		json_value(&j, field, at(record, field));
+	}
+	bb_json_end(&j);
+}
+
+/* ---- CSV --------------------------------------------------------------------------- */
+
+/* RFC 4180: in quotes when it holds a comma, a quote or a line break; quotes are doubled. */
+static void csv_string(struct bb_strbuf *out, const char *text)
+{
+	if (!text)
+		return;
+	if (!strpbrk(text, ",\"\r\n")) {
+		bb_strbuf_add(out, text);
+		return;
+	}
+	bb_strbuf_add(out, "\"");
+	for (; *text; text++) {
+		bb_strbuf_add_bytes(out, text, 1);
+		if (*text == '"')
+			bb_strbuf_add(out, "\"");
+	}
+	bb_strbuf_add(out, "\"");
+}
+
+static void csv_double(struct bb_strbuf *out, double value)
+{
+	struct bb_json j;
+
+	if (!isfinite(value))
+		return;
+	bb_json_init(&j, out, false);
+	bb_json_double(&j, value);
+}
+
+/* Several numbers in one cell, a semicolon between them. */
+static void csv_numbers(struct bb_strbuf *out, const struct bb_numbers *numbers)
+{
+	size_t i;
+
+	for (i = 0; i < numbers->n; i++) {
+		if (i > 0)
+			bb_strbuf_add(out, ";");
+		csv_double(out, numbers->values[i]);
+	}
+}
+
+static void csv_words(struct bb_strbuf *out, const struct bb_words *words)
+{
+	struct bb_strbuf line = {0};
+	size_t i;
+
+	for (i = 0; i < words->n; i++) {
+		if (i > 0)
+			bb_strbuf_add(&line, " ");
+		bb_strbuf_add(&line, words->words[i]);
+	}
+	csv_string(out, bb_strbuf_text(&line));
+	out->failed |= bb_strbuf_failed(&line);
+	bb_strbuf_free(&line);
+}
+
+static void csv_value(struct bb_strbuf *out, const struct bb_field *field, const void *value)
+{
+	switch (field->type) {
+	case BB_FIELD_STRING:
+		csv_string(out, *(const char *const *)value);
+		break;
+	case BB_FIELD_TEXT:
+		csv_string(out, value);
+		break;
+	case BB_FIELD_INT:
+		if (*(const int64_t *)value != BB_ABSENT)
+			bb_strbuf_addf(out, "%lld", (long long)*(const int64_t *)value);
+		break;
+	case BB_FIELD_DOUBLE:
+		csv_double(out, *(const double *)value);
+		break;
+	case BB_FIELD_BOOL:
+		bb_strbuf_add(out, *(const bool *)value ? "true" : "false");
+		break;
+	case BB_FIELD_NUMBERS:
+		csv_numbers(out, value);
+		break;
+	case BB_FIELD_WORDS:
+		csv_words(out, value);
+		break;
+	case BB_FIELD_RANKS:
+		bb_strbuf_addf(out, "%zu", ((const struct bb_rank_infos *)value)->n);
+		break;
+	}
+}
+
+void bb_record_csv_header(struct bb_strbuf *out, const struct bb_record_kind *kind)
+{
+	const struct bb_field *field;
+
+	bb_strbuf_add(out, "schema,run_id");
+	for (field = kind->fields; field->name; field++)
+		bb_strbuf_addf(out, ",%s", field->name);
+	bb_strbuf_add(out, "\n");
+}
+
+void bb_record_csv_row(struct bb_strbuf *out, const struct bb_record_kind *kind, const char *run_id,
+		       const void *record)
+{
+	const struct bb_field *field;
+
+	bb_strbuf_addf(out, "%d,", BB_SCHEMA);
+	csv_string(out, run_id);
+	for (field = kind->fields; field->name; field++) {
+		bb_strbuf_add(out, ",");
+		csv_value(out, field, at(record, field));
+	}
+	bb_strbuf_add(out, "\n");
+}
+
+/* ---- documentation ----------------------------------------------------------------- */
+
+static const char *type_name(enum bb_field_type type)
+{
+	static const char *const names[] = {
+		[BB_FIELD_STRING] = "string",
+		[BB_FIELD_TEXT] = "string",
+		[BB_FIELD_INT] = "integer",
+		[BB_FIELD_DOUBLE] = "number",
+		[BB_FIELD_BOOL] = "boolean",
+		[BB_FIELD_NUMBERS] = "array of numbers",
+		[BB_FIELD_WORDS] = "array of strings",
+		[BB_FIELD_RANKS] = "array of objects",
+	};
+
+	return names[type];
+}
+
+/* A table cell must not hold a bar. */
+static void markdown_cell(struct bb_strbuf *out, const char *text)
+{
+	for (; *text; text++) {
+		if (*text == '|')
+			bb_strbuf_add(out, "\\");
+		bb_strbuf_add_bytes(out, text, 1);
+	}
+}
+
+void bb_record_markdown(struct bb_strbuf *out, const struct bb_record_kind *const *kinds)
+{
+	const struct bb_field *field;
+
+	bb_strbuf_addf(
+		out,
+		"# Records\n\n"
+		"`--json FILE` writes every record as one line of JSON that begins with "
+		"`schema` (%d), `kind` and `run_id`; `--csv FILE` writes the records of what "
+		"was measured (`result` of a collective), one row each, arrays as numbers with "
+		"semicolons between. What is not known is `null` in JSON and an empty cell in "
+		"CSV. Units are in the names; GB is 10^9 bytes. Renaming a field raises "
+		"`schema`.\n",
+		BB_SCHEMA);
+	for (; *kinds; kinds++) {
+		bb_strbuf_addf(out,
+			       "\n## %s\n\n%s\n\n| field | type | unit | meaning |\n"
+			       "| --- | --- | --- | --- |\n",
+			       (*kinds)->name, (*kinds)->brief);
+		for (field = (*kinds)->fields; field->name; field++) {
+			bb_strbuf_addf(out, "| `%s` | %s | %s | ", field->name,
+				       type_name(field->type), field->unit);
+			markdown_cell(out, field->help);
+			bb_strbuf_add(out, " |\n");
+		}
+	}
+}

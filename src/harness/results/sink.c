@@ -1,0 +1,325 @@
+/*
+ * sink.c - opens the sinks of a run and hands every record to all of them.
+ */
+#include "harness/results/sink.h"
+
+#include "core/output.h"
+#include "core/printable.h"
+#include "core/standard.h"
+#include "core/units.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- for the kinds ----------------------------------------------------------------- */
+
+void *bb_sink_new(size_t size, const struct bb_sink_ops *ops, FILE *file, const char *path)
+{
+	struct bb_sink *sink = calloc(1, size);
+
+	if (!sink)
+		return NULL;
+	sink->ops = ops;
+	sink->file = file;
+	sink->path = path;
+	return sink;
+}
+
+bb_status bb_sink_write(struct bb_sink *sink, struct bb_strbuf *text)
+{
+	bool ok = !bb_strbuf_failed(text);
+
+	if (text->text)
+		bb_printable_clean_lines(text->text);
+	errno = ok ? 0 : ENOMEM;
+	ok = ok && fwrite(bb_strbuf_text(text), 1, text->length, sink->file) == text->length;
+	ok = ok && fflush(sink->file) == 0;
+	bb_strbuf_clear(text);
+	return ok ? BB_OK : BB_EINTERNAL;
+}
+
+void bb_sink_close(struct bb_sink *sink)
+{
+	if (!sink)
+		return;
+	if (sink->ops->release)
+		sink->ops->release(sink);
+	if (sink->owns_file)
+		fclose(sink->file);
+	free(sink);
+}
+
+const char *bb_format_fit(char text[BB_NUMBER_TEXT], double value, int width)
+{
+	int decimals;
+
+	if (isnan(value)) {
+		snprintf(text, BB_NUMBER_TEXT, "%*s", width, "N/A");
+		return text;
+	}
+	for (decimals = 2; decimals >= 0; decimals--) {
+		if (snprintf(text, BB_NUMBER_TEXT, "%*.*f", width, decimals, value) <= width)
+			return text;
+	}
+	snprintf(text, BB_NUMBER_TEXT, "%*.*e", width, width >= 7 ? 1 : 0, value);
+	return text;
+}
+
+void bb_sink_add_ranks(struct bb_strbuf *out, const struct bb_rank_infos *infos)
+{
+	size_t i;
+
+	bb_strbuf_add(out, "# Using devices\n");
+	for (i = 0; i < infos->n; i++) {
+		const struct bb_location *at = &infos->ranks[i].location;
+
+		bb_strbuf_addf(out, "#  Rank %2zu Group %2d Pid %6d on %10s device %2d [%s] %s\n",
+			       i, infos->ranks[i].group, at->pid, at->host, at->device, at->bus,
+			       at->name);
+	}
+}
+
+/* ---- all of a run ------------------------------------------------------------------ */
+
+/* The name that nccl-tests would take for PATH: the first of PATH, PATH.0, PATH.1, … that does
+   not exist yet. */
+static bb_status open_new(struct bb_sinks *sinks, const char *path, FILE **file)
+{
+	struct bb_strbuf name = {0};
+	bb_status st = BB_EUSAGE;
+
+	errno = EEXIST;
+	for (int i = -1; i < 10000 && st != BB_OK && errno == EEXIST; i++) {
+		struct bb_error why = {0};
+		struct bb_output output = {.option = "-J", .folder = sinks->folder, .fresh = true};
+
+		bb_strbuf_clear(&name);
+		bb_strbuf_add(&name, path);
+		if (i >= 0)
+			bb_strbuf_addf(&name, ".%d", i);
+		output.path = bb_strbuf_text(&name);
+		st = bb_output_open(&output, file, &why);
+		if (st != BB_OK && errno != EEXIST)
+			bb_fail(sinks->error, st, "%s", why.text);
+	}
+	sinks->nccl_path = st == BB_OK ? strdup(bb_strbuf_text(&name)) : NULL;
+	bb_strbuf_free(&name);
+	return st == BB_OK ? st : bb_fail(sinks->error, st, "-J: %s and 10000 more exist", path);
+}
+
+/* Takes FILE over if OWNS, also when it fails. */
+static bb_status add(struct bb_sinks *sinks, bb_sink_open *open, FILE *file, const char *path,
+		     bool owns)
+{
+	struct bb_sink *sink = NULL;
+	bb_status st = open(&sink, file, path);
+
+	if (st != BB_OK) {
+		if (owns)
+			fclose(file);
+		return bb_fail(sinks->error, st, "out of memory for the output to %s", path);
+	}
+	sink->owns_file = owns;
+	sinks->list[sinks->n++] = sink;
+	return BB_OK;
+}
+
+/* Standard output, which the caller may have replaced by TEXT. */
+static bb_status add_stdout(struct bb_sinks *sinks, bb_sink_open *open, FILE *text)
+{
+	bb_status st = text == stdout ? bb_standard_output(sinks->error) : BB_OK;
+
+	return st == BB_OK ? add(sinks, open, text, "stdout", false) : st;
+}
+
+static bb_status add_file(struct bb_sinks *sinks, bb_sink_open *open, const char *option,
+			  const char *path)
+{
+	const struct bb_output output = {.option = option, .path = path, .folder = sinks->folder};
+	bb_status st;
+	FILE *file;
+
+	if (!path)
+		return BB_OK;
+	if (strcmp(path, "-") == 0)
+		return add_stdout(sinks, open, stdout);
+	st = bb_output_open(&output, &file, sinks->error);
+	return st == BB_OK ? add(sinks, open, file, path, true) : st;
+}
+
+bb_status bb_sinks_add_nccl(struct bb_sinks *sinks, const char *path)
+{
+	bb_status st;
+	FILE *file;
+
+	if (!path)
+		return BB_OK;
+	st = open_new(sinks, path, &file);
+	if (st != BB_OK)
+		return st;
+	return add(sinks, bb_sink_nccl_json_open, file, sinks->nccl_path ? sinks->nccl_path : path,
+		   true);
+}
+
+bb_status bb_sinks_open(struct bb_sinks *sinks, const struct bb_options *options,
+			bb_sink_open *open_text, const struct bb_record_kind *rows, FILE *text,
+			struct bb_error *error)
+{
+	bb_status st;
+
+	*sinks = (struct bb_sinks){.error = error, .rows = rows, .folder = options->output_folder};
+	if (open_text && !bb_options_stdout_taken(options))
+		BB_TRY(st, add_stdout(sinks, open_text, text), out);
+	BB_TRY(st, add_file(sinks, bb_sink_csv_open, "--csv", options->csv_file), out);
+	st = add_file(sinks, bb_sink_jsonl_open, "--json", options->json_file);
+out:
+	return st;
+}
+
+void bb_sinks_close(struct bb_sinks *sinks)
+{
+	int i;
+
+	for (i = 0; i < sinks->n; i++)
+		bb_sink_close(sinks->list[i]);
+	free(sinks->nccl_path);
+	*sinks = (struct bb_sinks){.n = 0};
+}
+
+/* Report the first time that a sink could not write, and leave it alone from then on. */
+static void settle(struct bb_sinks *sinks, struct bb_sink *sink, bb_status st)
+{
+	if (st == BB_OK)
+		return;
+	sink->failed = true;
+	sinks->status = bb_fail(sinks->error, BB_EINTERNAL, "%s cannot be written: %s", sink->path,
+				errno ? strerror(errno) : "unknown cause");
+}
+
+#define EACH(sinks, call, ...)                                                                     \
+	for (int i_ = 0; i_ < (sinks)->n; i_++) {                                                  \
+		struct bb_sink *s_ = (sinks)->list[i_];                                            \
+		if (!s_->failed && s_->ops->call)                                                  \
+			settle(sinks, s_, s_->ops->call(s_, __VA_ARGS__));                         \
+	}
+
+bb_status bb_sinks_begin(struct bb_sinks *sinks, const struct bb_run_record *run)
+{
+	char line[4096];
+	int i;
+
+	for (i = 0; i < sinks->n; i++) {
+		sinks->list[i]->run = run;
+		sinks->list[i]->rows = sinks->rows;
+	}
+	if (sinks->nccl_path) {
+		snprintf(line, sizeof(line), "# Writing JSON output to %s\n", sinks->nccl_path);
+		EACH(sinks, comment, line);
+	}
+	EACH(sinks, begin, run);
+	return sinks->status;
+}
+
+bb_status bb_sinks_record(struct bb_sinks *sinks, const struct bb_record_kind *kind,
+			  const void *record)
+{
+	EACH(sinks, record, kind, record);
+	return sinks->status;
+}
+
+bb_status bb_sinks_comment(struct bb_sinks *sinks, const char *lines)
+{
+	EACH(sinks, comment, lines);
+	return sinks->status;
+}
+
+/* TEXT: the sinks that take comments; else the others. */
+static bb_status end_some(struct bb_sinks *sinks, bool text, const struct bb_end_record *end)
+{
+	for (int i = 0; i < sinks->n; i++) {
+		struct bb_sink *s = sinks->list[i];
+
+		if (!s->failed && s->ops->end && (s->ops->comment != NULL) == text)
+			settle(sinks, s, s->ops->end(s, end));
+	}
+	return sinks->status;
+}
+
+bb_status bb_sinks_end_data(struct bb_sinks *sinks, const struct bb_end_record *end)
+{
+	return end_some(sinks, false, end);
+}
+
+bb_status bb_sinks_end_text(struct bb_sinks *sinks, const struct bb_end_record *end)
+{
+	return end_some(sinks, true, end);
+}
+
+void bb_sinks_seize(struct bb_sinks *sinks)
+{
+	for (int i = 0; i < sinks->n; i++)
+		if (ftrylockfile(sinks->list[i]->file) != 0)
+			sinks->list[i]->failed = true;
+}
+
+/* ---- text of one's own --------------------------------------------------------------- */
+
+void bb_sink_add_virtual(struct bb_strbuf *out, const struct bb_run_record *run)
+{
+	if (*run->network)
+		bb_strbuf_addf(out, "# Cluster %s: %s\n", run->cluster, run->network);
+	if (run->virtual_time)
+		bb_strbuf_addf(out, "# Virtual time: computed from %s, nothing is measured\n",
+			       run->calibrate ? "--calibrate"
+			       : run->cluster ? "--cluster"
+					      : "--link");
+	/* Or else trees would seem to beat rings at every size, as on no NIC. */
+	if (run->virtual_time && run->link && !strstr(run->link, ",port") && run->nranks > 2)
+		bb_strbuf_addf(out,
+			       "# Each pair of ranks has its own link, which favours trees.\n"
+			       "# One port for each rank, as a NIC has: --link %s,port\n",
+			       run->link);
+}
+
+void bb_sink_add_head(struct bb_strbuf *out, const struct bb_run_record *run)
+{
+	bb_strbuf_addf(out, "# busbench version %s backend=%s\n", run->version, run->backend);
+	bb_strbuf_addf(out, "# %s: %lld rank%s\n", run->program, (long long)run->nranks,
+		       bb_plural(run->nranks));
+	bb_sink_add_ranks(out, &run->ranks);
+	if (run->backend_reason)
+		bb_strbuf_addf(out, "# Backend %s was chosen: %s\n", run->backend,
+			       run->backend_reason);
+	bb_strbuf_addf(out, "# iters: %lld warmup iters: %lld", (long long)run->iters,
+		       (long long)run->warmup_iters);
+	if (run->check != BB_ABSENT)
+		bb_strbuf_addf(out, " validation: %lld", (long long)run->check);
+	bb_strbuf_addf(out, " seed: %lld", (long long)run->seed);
+	if (!isnan(run->precision))
+		bb_strbuf_addf(out, "  precision: %g%%", run->precision * 100);
+	if (!isnan(run->link_noise))
+		bb_strbuf_addf(out, "  noise: %g%%", run->link_noise * 100);
+	if (run->library)
+		bb_strbuf_addf(out, "  library: %s", run->library);
+	if (run->fault)
+		bb_strbuf_addf(out, "  fault: %s", run->fault);
+	if (run->link)
+		bb_strbuf_addf(out, "  link: %s", run->link);
+	bb_strbuf_add(out, "\n");
+	bb_sink_add_virtual(out, run);
+}
+
+void bb_sink_add_end(struct bb_strbuf *out, const struct bb_end_record *end)
+{
+	if (end->wrong > 0)
+		bb_strbuf_addf(out, "# wrong data in %lld results\n", (long long)end->wrong);
+	if (!isnan(end->faultless_s))
+		bb_strbuf_addf(out,
+			       "# All played under --fault took %.6g s, without it %.6g s: %.3f "
+			       "times as long\n",
+			       end->faulty_s, end->faultless_s, end->faulty_s / end->faultless_s);
+	bb_strbuf_addf(out, "# verdict: %s\n", end->verdict);
+	if (end->error)
+		bb_strbuf_addf(out, "# error: %s\n", end->error);
+}

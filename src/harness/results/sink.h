@@ -1,0 +1,109 @@
+/*
+ * sink.h - where records go.
+ *
+ * A sink writes a record completely and flushes it before the call returns, so that a crash
+ * loses nothing already measured.
+ */
+#ifndef BB_HARNESS_RESULTS_SINK_H
+#define BB_HARNESS_RESULTS_SINK_H
+
+#include "harness/run/options.h"
+#include "harness/results/record.h"
+
+#include <stdio.h>
+
+struct bb_sink; /* one open sink; each kind embeds it */
+
+/* What a kind of sink does with each record; NULL: nothing. All return BB_OK, or a failure
+   without a report: the reporting is done once, for all kinds, by bb_sinks. */
+struct bb_sink_ops {
+	bb_status (*begin)(struct bb_sink *sink, const struct bb_run_record *run);
+	/* RECORD is a struct of KIND; what a sink does not know it leaves alone. */
+	bb_status (*record)(struct bb_sink *sink, const struct bb_record_kind *kind,
+			    const void *record);
+	bb_status (*comment)(struct bb_sink *sink, const char *lines);
+	bb_status (*end)(struct bb_sink *sink, const struct bb_end_record *end);
+	void (*release)(struct bb_sink *sink); /* frees what the kind owns, not the sink or file */
+};
+
+struct bb_sink {
+	const struct bb_sink_ops *ops;
+	const struct bb_run_record *run;   /* borrowed between begin and end */
+	const struct bb_record_kind *rows; /* of which a table has rows */
+	FILE *file;
+	const char *path; /* for reports */
+	bool owns_file;
+	bool failed; /* nothing more is written; reported, or another thread holds it for ever */
+};
+
+/* Open kinds. *SINK is closed by bb_sink_close. BB_EINTERNAL without memory. */
+typedef bb_status bb_sink_open(struct bb_sink **sink, FILE *file, const char *path);
+bb_sink_open bb_sink_csv_open, bb_sink_jsonl_open;
+bb_sink_open bb_sink_text_open, bb_sink_nccl_json_open; /* of collectives */
+void bb_sink_close(struct bb_sink *sink);               /* NULL: nothing */
+
+/* For the kinds: a sink of SIZE bytes that begins with struct bb_sink, zeroed; and TEXT to the
+   file, flushed, then emptied. */
+void *bb_sink_new(size_t size, const struct bb_sink_ops *ops, FILE *file, const char *path);
+bb_status bb_sink_write(struct bb_sink *sink, struct bb_strbuf *text);
+/* For text: a line for each rank, as nccl-tests prints it. */
+void bb_sink_add_ranks(struct bb_strbuf *out, const struct bb_rank_infos *infos);
+
+/* What virtual time is computed from; nothing for real runs. */
+void bb_sink_add_virtual(struct bb_strbuf *out, const struct bb_run_record *run);
+
+/* For text that is not nccl-tests': what ran, where and how; and what it came to. Whole '#' lines.
+ */
+void bb_sink_add_head(struct bb_strbuf *out, const struct bb_run_record *run);
+void bb_sink_add_end(struct bb_strbuf *out, const struct bb_end_record *end);
+
+/* All sinks of a run. One thread at a time. */
+#define BB_MAX_SINKS 4
+struct bb_sinks { /* zero-initialise */
+	struct bb_sink *list[BB_MAX_SINKS];
+	int n;
+	const struct bb_record_kind *rows;
+	const char *folder;     /* of the files; NULL: anywhere; borrowed */
+	char *nccl_path;        /* where -J really went */
+	struct bb_error *error; /* borrowed; takes the first write error */
+	bb_status status;
+};
+
+/*
+ * Open what OPTIONS ask for: text on TEXT, as OPEN_TEXT writes it (NULL: none), unless stdout
+ * carries something else, CSV with a row for each record of kind ROWS, JSON lines. A file that
+ * cannot be opened is BB_EUSAGE. To be called in one process of the world only.
+ */
+BB_MUST bb_status bb_sinks_open(struct bb_sinks *sinks, const struct bb_options *options,
+				bb_sink_open *open_text, const struct bb_record_kind *rows,
+				FILE *text, struct bb_error *error);
+/* nccl-tests' JSON too (an existing file is kept: .0, .1, … is appended to the name). PATH NULL:
+   nothing. */
+BB_MUST bb_status bb_sinks_add_nccl(struct bb_sinks *sinks, const char *path);
+void bb_sinks_close(struct bb_sinks *sinks); /* also after a failed open */
+
+/*
+ * Hand a record to every sink. A sink that cannot write is reported once into the error given to
+ * bb_sinks_open as BB_EINTERNAL with its path, and left alone from then on; the others go on.
+ * Every later call returns that status too, so it cannot be lost.
+ */
+bb_status bb_sinks_begin(struct bb_sinks *sinks, const struct bb_run_record *run);
+bb_status bb_sinks_record(struct bb_sinks *sinks, const struct bb_record_kind *kind,
+			  const void *record);
+/* Whole lines beginning with '#', for the text only. */
+bb_status bb_sinks_comment(struct bb_sinks *sinks, const char *lines);
+/* The end record: once for the data, once for the text, which may be long and unread. */
+bb_status bb_sinks_end_data(struct bb_sinks *sinks, const struct bb_end_record *end);
+bb_status bb_sinks_end_text(struct bb_sinks *sinks, const struct bb_end_record *end);
+
+/*
+ * Another thread may be stuck in the middle of a record: leave the sinks alone that it holds, and
+ * take the others from it. The process must then end with _exit, which lets go of nothing.
+ */
+void bb_sinks_seize(struct bb_sinks *sinks);
+
+/* VALUE right-aligned in WIDTH: as many decimals (2, 1, 0) as fit, else exponent form. */
+#define BB_NUMBER_TEXT 16
+const char *bb_format_fit(char text[BB_NUMBER_TEXT], double value, int width);
+
+#endif

@@ -1,0 +1,350 @@
+/*
+ * sink_nccl_json.c - one JSON document in the layout (version 3) of nccl-tests' -J, its oddities
+ * kept: booleans and root are strings. Its copy of the whole environment is left empty.
+ *
+ * The document is complete after every row: a row is written over the end of the document, and
+ * then a new end.
+ */
+#include "harness/results/sink.h"
+
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LAYOUT_VERSION 3
+
+struct nccl_json {
+	struct bb_sink sink;
+	struct bb_strbuf text;       /* what is not written yet */
+	struct bb_json json;         /* inside the array of results, or inside a row */
+	long row_end;                /* in the file: where the next row goes */
+	bool in_row;                 /* an out-of-place half waits for its other */
+	struct bb_result_record row; /* whose; its strings are constants */
+	int64_t wrong, results;
+	double busbw_sum;
+};
+
+static struct nccl_json *of(struct bb_sink *sink)
+{
+	return (struct nccl_json *)sink;
+}
+
+static void put_string(struct bb_json *j, const char *key, const char *value)
+{
+	bb_json_key(j, key);
+	bb_json_string(j, value);
+}
+
+static void put_int(struct bb_json *j, const char *key, int64_t value)
+{
+	bb_json_key(j, key);
+	bb_json_int(j, value == BB_ABSENT ? 0 : value);
+}
+
+static void put_double(struct bb_json *j, const char *key, double value)
+{
+	bb_json_key(j, key);
+	bb_json_double(j, value);
+}
+
+static void put_bool(struct bb_json *j, const char *key, bool value)
+{
+	put_string(j, key, value ? "true" : "false");
+}
+
+static void put_now(struct bb_json *j, const char *key)
+{
+	time_t now = time(NULL);
+	struct tm local;
+	char text[32];
+
+	localtime_r(&now, &local);
+	strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &local);
+	put_string(j, key, text);
+}
+
+/* ---- the head ---------------------------------------------------------------------- */
+
+static void put_devices(struct bb_json *j, const struct bb_rank_infos *infos)
+{
+	size_t i;
+
+	bb_json_key(j, "devices");
+	bb_json_array(j);
+	for (i = 0; i < infos->n; i++) {
+		const struct bb_location *at = &infos->ranks[i].location;
+
+		bb_json_object(j);
+		put_int(j, "rank", (int64_t)i);
+		put_int(j, "group", infos->ranks[i].group);
+		put_int(j, "pid", at->pid);
+		put_string(j, "hostname", at->host);
+		put_int(j, "device", at->device);
+		put_string(j, "device_hex", at->bus);
+		put_string(j, "device_info", at->name);
+		bb_json_end(j);
+	}
+	bb_json_end(j);
+}
+
+static void put_config(struct bb_json *j, const struct bb_run_record *run)
+{
+	bb_json_key(j, "config");
+	bb_json_object(j);
+	put_int(j, "nthreads", run->threads);
+	put_int(j, "ngpus", run->gpus);
+	put_int(j, "minimum_bytes", run->min_bytes);
+	put_int(j, "maximum_bytes", run->max_bytes);
+	if (run->step_factor > 1)
+		put_int(j, "step_factor", run->step_factor);
+	else
+		put_int(j, "step_bytes", run->step_bytes);
+	put_int(j, "warmup_iters", run->warmup_iters);
+	put_int(j, "iterations", run->iters);
+	put_int(j, "aggregated_iterations", run->agg_iters);
+	put_int(j, "validation", run->check);
+	put_int(j, "graph", run->graph);
+	put_bool(j, "blocking_collectives", run->blocking > 0);
+	put_bool(j, "per_iter_timing", run->per_iter_timing);
+	put_int(j, "per_iter_skip", run->per_iter_skip);
+	put_bool(j, "parallel_init", run->parallel_init);
+	put_devices(j, &run->ranks);
+	bb_json_end(j);
+}
+
+static void put_tail(struct nccl_json *n, const struct bb_end_record *end)
+{
+	struct bb_json tail = n->json;
+	struct bb_json *j = &tail;
+	int64_t wrong = end ? end->wrong : n->wrong;
+	double mean = n->results > 0 ? n->busbw_sum / (double)n->results : 0;
+
+	if (end && !isnan(end->avg_busbw_GBps))
+		mean = end->avg_busbw_GBps;
+	bb_json_end(j);
+	bb_json_key(j, "out_of_bounds");
+	bb_json_object(j);
+	put_int(j, "count", wrong);
+	put_bool(j, "okay", wrong == 0);
+	bb_json_end(j);
+	bb_json_key(j, "average_bus_bandwidth");
+	bb_json_object(j);
+	put_double(j, "bandwidth", mean);
+	if (!end || isnan(end->min_busbw_GBps))
+		put_string(j, "okay", "unchecked");
+	else
+		put_bool(j, "okay", mean >= 0.9 * end->min_busbw_GBps);
+	bb_json_end(j);
+	bb_json_key(j, "errors");
+	bb_json_array(j);
+	if (end && end->error)
+		bb_json_string(j, end->error);
+	bb_json_end(j);
+	put_now(j, "end_time");
+	bb_json_end(j);
+	bb_strbuf_add(&n->text, "\n");
+}
+
+/* Write what is pending over the old end, and a new end. */
+static bb_status commit(struct nccl_json *n, const struct bb_end_record *end)
+{
+	FILE *file = n->sink.file;
+	bb_status st;
+
+	if (fseek(file, n->row_end, SEEK_SET) != 0)
+		return BB_EINTERNAL;
+	BB_TRY(st, bb_sink_write(&n->sink, &n->text), out);
+	n->row_end = ftell(file);
+	put_tail(n, end);
+	BB_TRY(st, bb_sink_write(&n->sink, &n->text), out);
+	if (ftruncate(fileno(file), ftell(file)) != 0)
+		st = BB_EINTERNAL;
+out:
+	return st;
+}
+
+static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
+{
+	struct nccl_json *n = of(sink);
+	struct bb_json *j = &n->json;
+	size_t i;
+
+	bb_json_init(j, &n->text, false);
+	bb_json_object(j);
+	put_int(j, "version", LAYOUT_VERSION);
+	put_now(j, "start_time");
+	bb_json_key(j, "args");
+	bb_json_array(j);
+	for (i = 0; i < run->args.n; i++)
+		bb_json_string(j, run->args.words[i]);
+	bb_json_end(j);
+	bb_json_key(j, "env");
+	bb_json_array(j);
+	bb_json_end(j);
+	put_int(j, "nccl_version", 0);
+	put_config(j, run);
+	bb_json_key(j, "results");
+	bb_json_array(j);
+	return commit(n, NULL);
+}
+
+/* ---- rows -------------------------------------------------------------------------- */
+
+/* KEY NULL: an element of an array. */
+static void put_times(struct bb_json *j, const char *key, const struct bb_numbers *times)
+{
+	size_t i;
+
+	if (key)
+		bb_json_key(j, key);
+	bb_json_array(j);
+	for (i = 0; i < times->n; i++)
+		bb_json_double(j, times->values[i]);
+	bb_json_end(j);
+}
+
+static void put_per_iter(struct bb_json *j, const char *key, const struct bb_run_record *run,
+			 const struct bb_result_record *r)
+{
+	bb_json_key(j, key);
+	bb_json_object(j);
+	put_int(j, "skipped_iterations", run->per_iter_skip);
+	put_double(j, "min_us", r->min_us);
+	put_double(j, "max_us", r->max_us);
+	put_double(j, "avg_us", r->mean_us);
+	put_double(j, "p50_us", r->p50_us);
+	put_double(j, "p95_us", r->p95_us);
+	put_double(j, "p99_us", r->p99_us);
+	put_double(j, "stdev_us", r->stdev_us);
+	put_double(j, "cv_pct", r->cv_percent);
+	put_times(j, "times_us", &r->samples_us);
+	/* Samples are the longest over all ranks, which of one process are all there are. */
+	bb_json_key(j, "per_process_max_times_us");
+	bb_json_array(j);
+	if (run->nprocs == 1)
+		put_times(j, NULL, &r->samples_us);
+	bb_json_end(j);
+	bb_json_end(j);
+}
+
+static void put_half(struct nccl_json *n, const struct bb_result_record *r)
+{
+	const struct bb_run_record *run = n->sink.run;
+	struct bb_json *j = &n->json;
+
+	bb_json_key(j, r->in_place ? "in_place" : "out_of_place");
+	bb_json_object(j);
+	if (run->report_cputime)
+		put_double(j, "cpu_time", r->cpu_time_us);
+	else
+		put_double(j, "time", r->time_us);
+	put_double(j, "alg_bw", r->algbw_GBps);
+	put_double(j, "bus_bw", r->busbw_GBps);
+	bb_json_key(j, "nwrong");
+	if (r->wrong == BB_ABSENT)
+		bb_json_null(j);
+	else
+		bb_json_double(j, (double)r->wrong);
+	bb_json_end(j);
+	if (run->per_iter_timing)
+		put_per_iter(j, r->in_place ? "in_place_per_iter" : "out_of_place_per_iter", run,
+			     r);
+}
+
+static void begin_row(struct nccl_json *n, const struct bb_result_record *r)
+{
+	struct bb_json *j = &n->json;
+	char root[16];
+
+	snprintf(root, sizeof(root), "%6lld", (long long)r->root);
+	bb_json_object(j);
+	put_int(j, "size", r->size_bytes);
+	put_int(j, "count", r->count);
+	put_string(j, "type", r->dtype);
+	put_string(j, "redop", r->op);
+	put_string(j, "root", root);
+	n->row = *r;
+	n->in_row = true;
+}
+
+static bb_status end_row(struct nccl_json *n)
+{
+	struct bb_json *j = &n->json;
+
+	put_int(j, "actual_iterations", n->row.iterations);
+	put_string(j, "experiment_name", n->row.algorithm_asked);
+	bb_json_end(j);
+	n->in_row = false;
+	return commit(n, NULL);
+}
+
+static bb_status finish_row(struct nccl_json *n)
+{
+	if (!n->in_row)
+		return BB_OK;
+	bb_json_key(&n->json, "in_place");
+	bb_json_null(&n->json);
+	return end_row(n);
+}
+
+static bool same_row(const struct nccl_json *n, const struct bb_result_record *r)
+{
+	const struct bb_result_record *row = &n->row;
+
+	return n->in_row && row->size_bytes == r->size_bytes && row->root == r->root &&
+	       row->cycle == r->cycle && strcmp(row->dtype, r->dtype) == 0 &&
+	       strcmp(row->op, r->op) == 0 && strcmp(row->algorithm_asked, r->algorithm_asked) == 0;
+}
+
+static bb_status result(struct bb_sink *sink, const struct bb_result_record *r)
+{
+	struct nccl_json *n = of(sink);
+	bb_status st = BB_OK;
+
+	n->wrong += r->wrong != BB_ABSENT && r->wrong > 0;
+	n->results++;
+	n->busbw_sum += isnan(r->busbw_GBps) ? 0 : r->busbw_GBps;
+	if (!r->in_place || !same_row(n, r)) {
+		BB_TRY(st, finish_row(n), out);
+		begin_row(n, r);
+		if (r->in_place) {
+			bb_json_key(&n->json, "out_of_place");
+			bb_json_null(&n->json);
+		}
+	}
+	put_half(n, r);
+	if (r->in_place)
+		st = end_row(n);
+out:
+	return st;
+}
+
+static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind, const void *r)
+{
+	return kind == &bb_record_result ? result(sink, r) : BB_OK;
+}
+
+static bb_status end(struct bb_sink *sink, const struct bb_end_record *r)
+{
+	struct nccl_json *n = of(sink);
+	bb_status st;
+
+	BB_TRY(st, finish_row(n), out);
+	st = commit(n, r);
+out:
+	return st;
+}
+
+static void release(struct bb_sink *sink)
+{
+	bb_strbuf_free(&of(sink)->text);
+}
+
+static const struct bb_sink_ops nccl_json_ops = {
+	.begin = begin, .record = record, .end = end, .release = release};
+
+bb_status bb_sink_nccl_json_open(struct bb_sink **sink, FILE *file, const char *path)
+{
+	*sink = bb_sink_new(sizeof(struct nccl_json), &nccl_json_ops, file, path);
+	return *sink ? BB_OK : BB_EINTERNAL;
+}

@@ -1,0 +1,407 @@
+/*
+ * sink_text.c - the terminal's text, laid out as nccl-tests prints it, because programs read it:
+ * the same comment lines and the same 13 columns. Whatever busbench knows beyond that is in lines
+ * that begin with '#'.
+ */
+#include "harness/results/sink.h"
+
+#include <string.h>
+#include <time.h>
+
+struct text {
+	struct bb_sink sink;
+	struct bb_strbuf out;       /* what is not written yet */
+	bool half;                  /* out ends in a row that lacks its in-place half */
+	char algorithm[32];         /* of the table that was begun; "" none yet */
+	int64_t row_size, row_root; /* what the half row is about */
+	const char *row_dtype, *row_op;
+	int64_t row_cycle;
+	struct bb_skip_record skipped; /* the last that was told; reason: in … */
+	char skip_reason[256];
+	int more_skips; /* for the same reason, since then */
+};
+
+static struct text *of(struct bb_sink *sink)
+{
+	return (struct text *)sink;
+}
+
+/* ---- the head ---------------------------------------------------------------------- */
+
+static void add_blocking(struct bb_strbuf *out, const struct bb_run_record *run)
+{
+	static const char *const lines[] = {
+		[1] = "# Blocking Enabled: wait and barrier after each inner iteration (-m) \n",
+		[2] = "# Blocking Enabled: wait after each inner iteration (-m), no barrier \n",
+		[3] = "# Blocking Enabled: wait and barrier after each outer iteration (-n); "
+		      "time excludes barrier \n",
+	};
+
+	if (run->blocking >= 1 && run->blocking <= 3)
+		bb_strbuf_add(out, lines[run->blocking]);
+	if (run->per_iter_timing) {
+		bb_strbuf_add(out, "# Per-Iteration Report: i_* uses the longest over the ranks");
+		if (run->per_iter_skip > 0)
+			bb_strbuf_addf(out, "; summary skips first %lld iterations",
+				       (long long)run->per_iter_skip);
+		bb_strbuf_add(out, " \n");
+	}
+	if (run->parallel_init)
+		bb_strbuf_add(out, "# Parallel Init Enabled: ranks start up side by side \n");
+}
+
+static size_t count_hosts(const struct bb_rank_infos *infos)
+{
+	size_t hosts = 0;
+
+	for (size_t r = 0; r < infos->n; r++) {
+		size_t before = 0;
+
+		while (before < r && strcmp(infos->ranks[before].location.host,
+					    infos->ranks[r].location.host) != 0)
+			before++;
+		hosts += before == r;
+	}
+	return hosts;
+}
+
+/* What nccl-tests does not know about. */
+static void add_extras(struct bb_strbuf *out, const struct bb_run_record *run)
+{
+	const size_t hosts = count_hosts(&run->ranks);
+
+	if (run->backend_reason)
+		bb_strbuf_addf(out, "# Backend %s was chosen: %s\n", run->backend,
+			       run->backend_reason);
+	bb_strbuf_addf(out, "# Backend: %s  ranks: %lld  cache: %s  seed: %lld", run->backend,
+		       (long long)run->nranks, run->cache ? run->cache : "rotate",
+		       (long long)run->seed);
+	if (run->library)
+		bb_strbuf_addf(out, "  library: %s", run->library);
+	if (run->launch && (!run->library || strcmp(run->launch, run->library) != 0))
+		bb_strbuf_addf(out, "  launch: %s", run->launch);
+	if (hosts > 1)
+		bb_strbuf_addf(out, "  hosts: %zu", hosts);
+	if (run->clock_uncertainty_us > 0)
+		bb_strbuf_addf(out, "  clocks within: %.3g us", run->clock_uncertainty_us);
+	if (!isnan(run->precision))
+		bb_strbuf_addf(out, "  precision: %g%%", run->precision * 100);
+	if (run->fault)
+		bb_strbuf_addf(out, "  fault: %s", run->fault);
+	if (run->link)
+		bb_strbuf_addf(out, "  link: %s", run->link);
+	if (!isnan(run->link_noise))
+		bb_strbuf_addf(out, "  noise: %g%%", run->link_noise * 100);
+	if (run->split)
+		bb_strbuf_addf(out, "  split: %s", run->split);
+	bb_strbuf_add(out, "\n");
+	bb_sink_add_virtual(out, run);
+	if (!isnan(run->copy_GBps))
+		bb_strbuf_addf(out, "# Memory copy of all ranks together, in this run: %.1f GB/s\n",
+			       run->copy_GBps);
+}
+
+static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
+{
+	struct bb_strbuf *out = &of(sink)->out;
+	bool factor = run->step_factor > 1;
+
+	bb_strbuf_addf(out, "# busbench version %s backend=%s\n", run->version, run->backend);
+	bb_strbuf_addf(out, "# Collective test starting: %s\n", run->program);
+	bb_strbuf_addf(out,
+		       "# nThread %lld nGpus %lld minBytes %lld maxBytes %lld step: %lld(%s) "
+		       "warmup iters: %lld iters: %lld agg iters: %lld validation: %lld graph: "
+		       "%lld unalign: %lld\n",
+		       (long long)run->threads, (long long)run->gpus, (long long)run->min_bytes,
+		       (long long)run->max_bytes,
+		       (long long)(factor ? run->step_factor : run->step_bytes),
+		       factor ? "factor" : "bytes", (long long)run->warmup_iters,
+		       (long long)run->iters, (long long)run->agg_iters, (long long)run->check,
+		       (long long)run->graph, (long long)run->unalign);
+	add_blocking(out, run);
+	bb_strbuf_add(out, "#\n");
+	bb_sink_add_ranks(out, &run->ranks);
+	add_extras(out, run);
+	return bb_sink_write(sink, out);
+}
+
+/* ---- tables ------------------------------------------------------------------------ */
+
+static void add_columns(struct bb_strbuf *out, const struct bb_run_record *run,
+			const char *const *a, const char *const *b, const char *stamp)
+{
+	int half;
+
+	bb_strbuf_addf(out, "# %10s  %12s  %8s  %6s  %6s", a[0], a[1], a[2], a[3], a[4]);
+	for (half = 0; half < 2; half++) {
+		bb_strbuf_addf(out, "  %7s  %6s  %6s  %6s", b[0], b[1], b[2], b[3]);
+		if (run->per_iter_timing)
+			bb_strbuf_addf(out, "  %7s  %7s  %7s  %7s", b[4], b[5], b[6], b[7]);
+	}
+	bb_strbuf_addf(out, " %*s\n", run->report_timestamps ? 19 : 0,
+		       run->report_timestamps ? stamp : "");
+}
+
+static void add_table_head(struct bb_strbuf *out, const struct bb_run_record *run,
+			   const char *algorithm)
+{
+	const char *names[] = {"size", "count", "type", "redop", "root"};
+	const char *units[] = {"(B)", "(elements)", "", "", ""};
+	const char *columns[] = {run->report_cputime ? "cputime" : "time",
+				 "algbw",
+				 "busbw",
+				 "#wrong",
+				 "i_min",
+				 "i_max",
+				 "i_p99",
+				 "i_cv%"};
+	const char *column_units[] = {"(us)", "(GB/s)", "(GB/s)", "",
+				      "(us)", "(us)",   "(us)",   "(%)"};
+
+	bb_strbuf_addf(out, "#\n# Algorithm: %s\n#\n", algorithm);
+	bb_strbuf_addf(out, "# %10s  %12s  %8s  %6s  %6s", "", "", "", "", "");
+	if (run->per_iter_timing)
+		bb_strbuf_addf(out, "%14s%s%32s%s\n", "", "out-of-place (+ per-iteration)", "",
+			       "in-place (+ per-iteration)");
+	else
+		bb_strbuf_addf(out, "%11s%s%23s%s%10s\n", "", "out-of-place", "", "in-place", "");
+	add_columns(out, run, names, columns, "timestamp");
+	add_columns(out, run, units, column_units, "%Y-%m-%d %H:%M:%S");
+}
+
+static void add_half(struct bb_strbuf *out, const struct bb_run_record *run,
+		     const struct bb_result_record *r)
+{
+	char time[BB_NUMBER_TEXT], alg[BB_NUMBER_TEXT], bus[BB_NUMBER_TEXT], last[BB_NUMBER_TEXT];
+
+	bb_strbuf_addf(out, "  %7s  %6s  %6s",
+		       bb_format_fit(time, run->report_cputime ? r->cpu_time_us : r->time_us, 7),
+		       bb_format_fit(alg, r->algbw_GBps, 6), bb_format_fit(bus, r->busbw_GBps, 6));
+	if (r->wrong == BB_ABSENT)
+		bb_strbuf_add(out, "     N/A");
+	else
+		bb_strbuf_addf(out, "  %6g", (double)r->wrong);
+	if (run->per_iter_timing)
+		bb_strbuf_addf(out, "  %7s  %7s  %7s  %7s", bb_format_fit(time, r->min_us, 7),
+			       bb_format_fit(alg, r->max_us, 7), bb_format_fit(bus, r->p99_us, 7),
+			       bb_format_fit(last, r->cv_percent, 7));
+}
+
+/* A placement that was not run; the columns stay in place for those who read them. */
+static void add_no_half(struct bb_strbuf *out, const struct bb_run_record *run)
+{
+	bb_strbuf_addf(out, "  %7s  %6s  %6s  %6s", "N/A", "N/A", "N/A", "N/A");
+	if (run->per_iter_timing)
+		bb_strbuf_addf(out, "  %7s  %7s  %7s  %7s", "N/A", "N/A", "N/A", "N/A");
+}
+
+static void begin_row(struct text *t, const struct bb_result_record *r)
+{
+	if (strcmp(t->algorithm, r->algorithm_asked) != 0) {
+		snprintf(t->algorithm, sizeof(t->algorithm), "%s", r->algorithm_asked);
+		add_table_head(&t->out, t->sink.run, r->algorithm_asked);
+	}
+	bb_strbuf_addf(&t->out, "%12lld  %12lld  %8s  %6s  %6lld", (long long)r->size_bytes,
+		       (long long)r->count, r->dtype, r->op, (long long)r->root);
+	t->row_size = r->size_bytes;
+	t->row_root = r->root;
+	t->row_dtype = r->dtype;
+	t->row_op = r->op;
+	t->row_cycle = r->cycle;
+}
+
+static void end_row(struct text *t, double end_unix_s)
+{
+	time_t when = isnan(end_unix_s) ? time(NULL) : (time_t)end_unix_s;
+	char stamp[32];
+	struct tm local;
+
+	if (t->sink.run->report_timestamps) {
+		localtime_r(&when, &local);
+		strftime(stamp, sizeof(stamp), "%Y-%m-%d %H:%M:%S", &local);
+		bb_strbuf_addf(&t->out, "%21s", stamp);
+	}
+	bb_strbuf_add(&t->out, "\n");
+}
+
+static void finish_skips(struct text *t)
+{
+	if (t->more_skips > 0)
+		bb_strbuf_addf(&t->out, "# skipped: %s, %d more for the same reason\n",
+			       t->skipped.algorithm, t->more_skips);
+	t->more_skips = 0;
+	t->skipped.algorithm = NULL;
+}
+
+static void finish_half(struct text *t)
+{
+	if (!t->half)
+		return;
+	add_no_half(&t->out, t->sink.run);
+	end_row(t, NAN);
+	t->half = false;
+}
+
+static bool same_row(const struct text *t, const struct bb_result_record *r)
+{
+	return t->half && t->row_size == r->size_bytes && t->row_root == r->root &&
+	       t->row_cycle == r->cycle && strcmp(t->row_dtype, r->dtype) == 0 &&
+	       strcmp(t->row_op, r->op) == 0 && strcmp(t->algorithm, r->algorithm_asked) == 0;
+}
+
+static bb_status result(struct bb_sink *sink, const struct bb_result_record *r)
+{
+	struct text *t = of(sink);
+
+	finish_skips(t);
+	if (!r->in_place || !same_row(t, r)) {
+		finish_half(t);
+		begin_row(t, r);
+		if (r->in_place)
+			add_no_half(&t->out, sink->run);
+	}
+	add_half(&t->out, sink->run, r);
+	t->half = !r->in_place;
+	if (t->half)
+		return BB_OK;
+	end_row(t, r->end_unix_s);
+	return bb_sink_write(sink, &t->out);
+}
+
+/* ---- everything else --------------------------------------------------------------- */
+
+/* Of one algorithm at many sizes one line tells. */
+static bool repeats_skip(const struct text *t, const struct bb_skip_record *r)
+{
+	const struct bb_skip_record *s = &t->skipped;
+
+	return s->algorithm && strcmp(s->algorithm, r->algorithm) == 0 && s->root == r->root &&
+	       s->dtype == r->dtype && s->op == r->op && strcmp(t->skip_reason, r->reason) == 0;
+}
+
+static bb_status skip(struct bb_sink *sink, const struct bb_skip_record *r)
+{
+	struct text *t = of(sink);
+
+	if (repeats_skip(t, r)) {
+		t->more_skips++;
+		return BB_OK;
+	}
+	finish_skips(t);
+	t->skipped = *r;
+	snprintf(t->skip_reason, sizeof(t->skip_reason), "%s", r->reason);
+	finish_half(t);
+	bb_strbuf_addf(&t->out, "# skipped: %s", r->algorithm);
+	if (r->size_bytes != BB_ABSENT)
+		bb_strbuf_addf(&t->out, " %lld B", (long long)r->size_bytes);
+	if (r->dtype)
+		bb_strbuf_addf(&t->out, " %s", r->dtype);
+	if (r->op && strcmp(r->op, "none") != 0)
+		bb_strbuf_addf(&t->out, " %s", r->op);
+	if (r->root != BB_ABSENT && r->root >= 0)
+		bb_strbuf_addf(&t->out, " root %lld", (long long)r->root);
+	if (r->placement)
+		bb_strbuf_addf(&t->out, " %s", r->placement);
+	bb_strbuf_addf(&t->out, ": %s\n", r->reason);
+	return bb_sink_write(sink, &t->out);
+}
+
+static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind, const void *r)
+{
+	if (kind == &bb_record_result)
+		return result(sink, r);
+	return kind == &bb_record_skip ? skip(sink, r) : BB_OK;
+}
+
+static bb_status comment(struct bb_sink *sink, const char *lines)
+{
+	struct text *t = of(sink);
+
+	finish_skips(t);
+	finish_half(t);
+	bb_strbuf_add(&t->out, lines);
+	return bb_sink_write(sink, &t->out);
+}
+
+static void add_amount(struct bb_strbuf *out, const char *name, int64_t bytes)
+{
+	static const char *const units[] = {"B", "KB", "MB", "GB"};
+	double amount = (double)bytes;
+	int unit;
+
+	for (unit = 0; unit < 3 && amount >= 1024; unit++)
+		amount /= 1024;
+	bb_strbuf_addf(out, "%s %.*f %s", name,
+		       amount < 10    ? 2
+		       : amount < 100 ? 1
+				      : 0,
+		       amount, units[unit]);
+}
+
+static void add_memory(struct bb_strbuf *out, const struct bb_end_record *r)
+{
+	const int64_t values[] = {r->memory_init_bytes, r->memory_user_bytes, r->memory_call_bytes};
+	static const char *const names[] = {"Initialization", "User-Allocated", "Collective"};
+	int64_t total = 0;
+	int i;
+
+	bb_strbuf_addf(out, "# %-20s : ", "Memory usage");
+	for (i = 0; i < 3; i++) {
+		int64_t bytes = values[i] == BB_ABSENT ? 0 : values[i];
+
+		add_amount(out, names[i], bytes);
+		bb_strbuf_add(out, " | ");
+		total += bytes;
+	}
+	add_amount(out, "Total ", total);
+	bb_strbuf_add(out, "\n");
+}
+
+static bb_status end(struct bb_sink *sink, const struct bb_end_record *r)
+{
+	struct text *t = of(sink);
+	struct bb_strbuf *out = &t->out;
+	double mean = isnan(r->avg_busbw_GBps) ? 0 : r->avg_busbw_GBps;
+	const char *gate = "";
+
+	finish_skips(t);
+	finish_half(t);
+	if (!isnan(r->min_busbw_GBps))
+		gate = mean < 0.9 * r->min_busbw_GBps ? "FAILED" : "OK";
+	if (r->results != 0) {
+		bb_strbuf_addf(out, "# %-20s : %lld %s\n", "Out of bounds values",
+			       (long long)r->wrong, r->wrong > 0 ? "FAILED" : "OK");
+		bb_strbuf_addf(out, "# %-20s : %g %s\n", "Avg bus bandwidth", mean, gate);
+	}
+	bb_strbuf_add(out, "#\n");
+	if (r->verdict && strcmp(r->verdict, "passed") != 0)
+		bb_strbuf_addf(out, "# Verdict: %s\n", r->verdict);
+	bb_strbuf_addf(out, "# Collective test concluded: %s\n", sink->run->program);
+	if (r->memory_init_bytes != BB_ABSENT)
+		add_memory(out, r);
+	bb_strbuf_add(out, "#\n");
+	if (r->error)
+		bb_strbuf_addf(out, "# error: %s\n", r->error);
+	else
+		bb_strbuf_add(out, "\n");
+	return bb_sink_write(sink, out);
+}
+
+static void release(struct bb_sink *sink)
+{
+	bb_strbuf_free(&of(sink)->out);
+}
+
+static const struct bb_sink_ops text_ops = {
+	.begin = begin,
+	.record = record,
+	.comment = comment,
+	.end = end,
+	.release = release,
+};
+
+bb_status bb_sink_text_open(struct bb_sink **sink, FILE *file, const char *path)
+{
+	*sink = bb_sink_new(sizeof(struct text), &text_ops, file, path);
+	return *sink ? BB_OK : BB_EINTERNAL;
+}

@@ -1,0 +1,67 @@
+/*
+ * benchmark.h - what makes a program out of the harness: a constant descriptor of what it
+ * measures. main.c drives all of them alike: options, launch, backend, crew, records, exit status.
+ */
+#ifndef BB_HARNESS_RUN_BENCHMARK_H
+#define BB_HARNESS_RUN_BENCHMARK_H
+
+#include "harness/run/options.h"
+#include "harness/results/sink.h"
+
+struct bb_driver;
+struct bb_run;
+
+struct bb_benchmark {
+	const char *brief;   /* for --help */
+	const void *subject; /* what it measures, where several programs share a benchmark */
+
+	/*
+	 * Its state, run->own: OWN_BYTES, zeroed when the run begins. It begins with the struct
+	 * that OPTIONS, its own rows beside those of all programs, are read into.
+	 */
+	size_t own_bytes;
+	const struct bb_option *options;
+	unsigned faults; /* bit per enum bb_fault_kind that it obeys */
+	bool sizeless;   /* its check refuses -b, -e, -i and -f, and --help leaves them out */
+	bool queues;     /* its drivers open queues, which may call a library all at once */
+	bool programs;   /* where time is virtual it plays programs, of messages; QUEUES everywhere */
+
+	/*
+	 * Before anything is started, in every process: work out and judge OWN's options, with
+	 * OPTIONS read and their backend and fault known. May set options->shows. BB_EUSAGE or
+	 * BB_EUNSUPPORTED, naming the word.
+	 */
+	bb_status (*check)(const struct bb_benchmark *benchmark, void *own,
+			   struct bb_options *options, const struct bb_environment *environment,
+			   struct bb_error *error);
+	void (*list)(struct bb_strbuf *out); /* --list */
+	/* What is printed instead of running where options->shows; NULL: there is no such option */
+	bb_status (*show)(struct bb_run *run, struct bb_strbuf *out);
+
+	bb_sink_open *open_text;           /* the text on stdout */
+	const struct bb_record_kind *rows; /* what --csv holds */
+
+	/*
+	 * Once the world is known, in every process, before the drivers: decide what is run, and
+	 * tell run->record what of it is special. BB_EUNSUPPORTED when nothing can be run.
+	 */
+	bb_status (*plan)(struct bb_run *run);
+	/* In process 0, with the sinks open. NULL: nothing more is needed. */
+	bb_status (*open_results)(struct bb_run *run);
+	/* What every driver does; RUN is a struct bb_run. See bb_crew_config. */
+	bb_status (*drive)(struct bb_driver *driver, void *run);
+	/*
+	 * In process 0, once the drivers are done: its part of run->end. False with *VERDICT
+	 * ("below the gate") if a gate says that the run, otherwise right, has not passed. NULL:
+	 * there is none.
+	 */
+	bool (*judge)(struct bb_run *run, const char **verdict);
+	/* In process 0, before the end record: records that follow from several results.
+	   BB_EINTERNAL without memory; what the sinks say. NULL: there are none. */
+	bb_status (*sum_up)(struct bb_run *run);
+	/* Append '#' lines that end the text. NULL: none. */
+	void (*tell)(struct bb_run *run, struct bb_strbuf *out);
+	void (*close)(struct bb_run *run); /* free what OWN holds; also after a failed plan */
+};
+
+#endif

@@ -1,0 +1,127 @@
+/*
+ * conclude.c - what a run came to.
+ */
+#include "harness/run/run.h"
+
+#include "core/clock.h"
+
+#include <sys/resource.h>
+
+/* What the run came to: the exit status, and the verdict in a word. */
+static int judge_run(struct bb_run *run, int caught, const char **verdict)
+{
+	const struct bb_end_record *end = &run->end;
+	const char *gate = "below the gate";
+	const bool passes = !run->benchmark->judge || run->benchmark->judge(run, &gate);
+
+	*verdict = "passed";
+	if (caught) {
+		*verdict = "interrupted";
+		return 128 + caught;
+	}
+	if (bb_error_status(&run->error) == BB_EUNSUPPORTED && end->results == 0) {
+		*verdict = "nothing was run";
+		return BB_EUNSUPPORTED;
+	}
+	if (bb_error_status(&run->error) != BB_OK) {
+		*verdict = bb_error_status(&run->error) == BB_ETIMEOUT ? "timed out" : "failed";
+		return (int)bb_error_status(&run->error);
+	}
+	if (end->wrong > 0) {
+		*verdict = "wrong data";
+		return BB_EDATA;
+	}
+	if (!passes) {
+		*verdict = gate;
+		return BB_EDATA;
+	}
+	return 0;
+}
+
+/* No result and nothing that went wrong: an error all the same. */
+static void require_results(struct bb_run *run)
+{
+	if (run->end.results > 0 || bb_error_status(&run->error) != BB_OK)
+		return;
+	if (bb_error_status(&run->nothing) != BB_OK)
+		bb_fail(&run->error, BB_EUNSUPPORTED, "%s", run->nothing.text);
+	else
+		bb_fail(&run->error, BB_EUNSUPPORTED,
+			"nothing of what was asked can be run; the skipped lines say why");
+}
+
+static void sum_up(struct bb_run *run)
+{
+	if (run->begun && run->benchmark->sum_up && run->benchmark->sum_up(run) != BB_OK)
+		bb_fail(&run->error, BB_EINTERNAL,
+			"out of memory for what follows from the results");
+}
+
+/* What the collectives of programs were done by, in BY, which lasts as long as the end record, and
+   in '#' lines. Results of a collective each have an evaluator. */
+static void recount(struct bb_run *run, struct bb_strbuf *by, struct bb_strbuf *text)
+{
+	const struct bb_backend *backend = run->options.backend;
+	bool modelled;
+
+	if (!(run->benchmark->queues || run->benchmark->programs) || !backend->recount ||
+	    !run->context)
+		return;
+	modelled = backend->recount(run->context, by);
+	if (by->length > 0)
+		run->end.played_by = bb_strbuf_text(by);
+	bb_strbuf_addf(text, "# Played by: discrete events%s%s\n", by->length > 0 ? "; " : "",
+		       bb_strbuf_text(by));
+	if (modelled)
+		bb_strbuf_add(text, "# A model has a collective alone, but for rails that groups "
+				    "share: messages and other collectives of its ranks at the "
+				    "same time take nothing from it, nor it from them\n");
+}
+
+/* What the process took of its machine. */
+static void note_usage(struct bb_end_record *end)
+{
+	struct rusage usage;
+
+	if (getrusage(RUSAGE_SELF, &usage) != 0)
+		return;
+	end->processor_s = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+			   1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+	end->peak_memory_bytes = (int64_t)usage.ru_maxrss * 1024;
+}
+
+/* What ends the text, and the end record; after a crash of the sinks only the exit status counts.
+ */
+int bb_run_conclude(struct bb_run *run, int caught)
+{
+	struct bb_end_record *end = &run->end;
+	struct bb_strbuf text = {0}, by = {0};
+	int status;
+
+	end->wall_s = bb_clock_now() - run->started;
+	note_usage(end);
+	bb_time_text(end->end_time);
+	if (!caught)
+		require_results(run);
+	sum_up(run);
+	status = judge_run(run, caught, &end->verdict);
+	end->exit_status = status;
+	if (bb_error_status(&run->error) != BB_OK)
+		end->error = run->error.text;
+	if (run->begun) {
+		recount(run, &by, &text);
+		bb_run_counters_tell(run, &text);
+		/* First: a launcher may kill this process any moment. */
+		bb_sinks_end_data(&run->sinks, end);
+		if (run->benchmark->tell)
+			run->benchmark->tell(run, &text);
+		if (text.length > 0)
+			bb_sinks_comment(&run->sinks, bb_strbuf_text(&text));
+		bb_sinks_end_text(&run->sinks, end);
+	}
+	end->played_by = NULL;
+	bb_strbuf_free(&by);
+	bb_strbuf_free(&text);
+	/* A sink may have failed only now. */
+	return status == 0 ? (int)run->sinks.status : status;
+}

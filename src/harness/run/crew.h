@@ -1,0 +1,149 @@
+/*
+ * crew.h - the drivers of this process: one thread per local rank, the first of them the caller's,
+ * what they exchange outside the measured collectives, and the watch over them, on a thread of its
+ * own, so that nothing hangs for ever.
+ *
+ *   crew.c         the drivers and what they exchange
+ *   crew_watch.c   the watch: failures, deadlines, signals, and what other processes have to say
+ *   crew_report.c  what is said when a deadline has passed
+ */
+#ifndef BB_HARNESS_RUN_CREW_H
+#define BB_HARNESS_RUN_CREW_H
+
+#include "backends/backend.h"
+#include "core/strbuf.h"
+#include "launch/control.h"
+#include "launch/launch.h"
+
+#include <pthread.h>
+
+enum bb_phase {
+	BB_PHASE_STARTING, /* attaching to the backend */
+	BB_PHASE_BETWEEN,  /* preparing, filling, verifying */
+	BB_PHASE_INSIDE,   /* in a collective */
+	BB_PHASE_FINISHED, /* done with everything */
+	BB_PHASE_ENDED     /* its thread is gone, finished or not */
+};
+
+/* What a driver is doing, for the watch. */
+struct bb_progress {
+	_Alignas(64) atomic_int phase;
+	atomic_ullong entered; /* collectives entered so far */
+	atomic_bool finished;
+};
+
+struct bb_crew; /* shared by the drivers */
+
+/* One driver's view. */
+struct bb_driver {
+	struct bb_crew *crew;
+	int local; /* index in this process */
+	int rank;  /* in the world */
+	struct bb_rank *handle;
+	struct bb_group *world; /* of all ranks, while it is open; see bb_run_attend */
+	struct bb_progress *progress;
+};
+
+struct bb_crew_outcome {
+	/* The signal (SIGINT, SIGTERM) that ended the run, here or at process 0; 0: none, or
+	   something else was the cause: a launcher that loses a process ends the others by one. */
+	int caught;
+	bool stuck; /* a driver did not let go */
+	/* Another process tells the user what happened. */
+	bool silent;
+};
+
+struct bb_crew_config {
+	struct bb_launch *launch;
+	struct bb_control *control; /* the watch's as long as the crew runs; NULL: one process */
+	/* Every process drives as many ranks as this one: together all of them, but of virtual
+	   ranks (BB_CAP_VIRTUAL) rank 0 alone. */
+	const struct bb_world *world;
+	const struct bb_backend *backend;
+	struct bb_context *context;
+	uint64_t timeout_ns; /* for start-up and for each deadline; 0: none */
+	struct bb_error *error;
+	bool speaks_for_host;  /* the lowest process but 0 of its host */
+	struct bb_crew **crew; /* where bb_crew_exchange finds the crew; NULL: nobody looks */
+	/* What a driver does; ARGUMENT as given. Runs on the driver's own thread, attached. */
+	bb_status (*drive)(struct bb_driver *driver, void *argument);
+	/* Append what a user calls process PROC: "rank 3 (h4, pid 4711)". On the watch's thread, at
+	   any time. NULL: "process 3". */
+	void (*name)(void *argument, int proc, struct bb_strbuf *out);
+	/* A driver, perhaps the caller of bb_crew_run, does not let go: end the process with _exit,
+	   having closed its control channel. What drivers use must not be freed. On the watch's
+	   thread. */
+	void (*leave)(void *argument, const struct bb_crew_outcome *outcome);
+	void *argument;
+};
+
+/*
+ * Run the drivers to their end, or leave the process by config->leave. The first cause of a failure
+ * is in config->error: a driver's own, a driver that ended without finishing, another process's, a
+ * process that is gone, or a deadline that passed, with the ranks of the world that had arrived and
+ * those that had not. With several processes the first cause is process 0's to tell. All of them
+ * end soon after one of them failed or is gone, and within the deadline and 4 seconds if one hangs.
+ */
+struct bb_crew_outcome bb_crew_run(const struct bb_crew_config *config);
+
+/* A new deadline from now on, for WHAT ("ring at 512M"; cut at BB_WHAT_TEXT - 1 bytes). By the
+   first local driver. */
+#define BB_WHAT_TEXT 64
+void bb_crew_deadline(struct bb_driver *driver, const char *what);
+
+/* Wait for all drivers of the world. BB_ETIMEOUT once the run is being abandoned. */
+BB_MUST bb_status bb_crew_barrier(struct bb_driver *driver);
+
+/*
+ * *all = the COUNT payloads of every rank of the world, in rank order, each checked by TABLE; valid
+ * until this driver's next call here or of bb_crew_collect. COUNT, more than 0, is the same on all.
+ * Ranks that nobody drives give what rank 0 does.
+ */
+BB_MUST bb_status bb_crew_gather(struct bb_driver *driver, const struct bb_payload *table,
+				 const void *mine, size_t count, const void **all);
+
+/*
+ * The same for the drivers of process 0 alone; *all is NULL on the others, which do not wait for
+ * it.
+ */
+BB_MUST bb_status bb_crew_collect(struct bb_driver *driver, const struct bb_payload *table,
+				  const void *mine, size_t count, const void **all);
+
+/* Is the run being abandoned? For a driver that waits for something else. */
+bool bb_crew_is_over(const struct bb_driver *driver);
+
+/*
+ * OBJECTION, of which every rank has one or an empty text, becomes the first of all by rank, the
+ * same on all. Collective over the world.
+ */
+#define BB_OBJECTION_TEXT 160
+BB_MUST bb_status bb_crew_hear(struct bb_driver *driver, char objection[BB_OBJECTION_TEXT]);
+
+/*
+ * struct bb_exchange's gather, for a backend that was opened before the crew. OWN: config->crew's
+ * value, what it points to set by then.
+ */
+bb_status bb_crew_exchange(void *own, int local, const struct bb_payload *table, const void *mine,
+			   void *all);
+
+/*
+ * A driver that fails calls this before it lets go of what others may be waiting for: nobody waits
+ * in the backend any more.
+ */
+void bb_crew_abandon(struct bb_driver *driver);
+
+/*
+ * The last word of a driver whose work came to STATUS: all meet, so that nobody lets go of what
+ * others may still read; or it abandons them. Returns STATUS, or why they did not meet.
+ */
+BB_MUST bb_status bb_crew_part(struct bb_driver *driver, bb_status status);
+
+/* Is the run being abandoned? From any thread. */
+bool bb_crew_is_stopping(const struct bb_driver *driver);
+
+static inline bool bb_driver_leads(const struct bb_driver *driver)
+{
+	return driver->rank == 0;
+}
+
+#endif

@@ -1,0 +1,44 @@
+/*
+ * guard.h - a thread that looks after the process while its main thread waits for others: at
+ * start-up and at the end, when no crew is there that does.
+ */
+#ifndef BB_HARNESS_RUN_GUARD_H
+#define BB_HARNESS_RUN_GUARD_H
+
+#include "core/status.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct bb_guard {
+	pthread_t thread;
+	sigset_t signals;
+	atomic_bool done;
+	double deadline; /* on the monotonic clock; 0: none */
+	/* Called once, on the guard's thread: the deadline has passed (SIGNAL 0), or SIGINT or
+	   SIGTERM came. */
+	void (*call)(void *argument, int signal);
+	void *argument;
+};
+
+/*
+ * Block SIGINT and SIGTERM in this thread and all that it starts from now on, for good: only one
+ * that waits for them shall get them.
+ */
+void bb_guard_signals(void);
+
+/* Sleep, but not through SIGINT or SIGTERM: returns the signal, or 0. */
+int bb_guard_sleep(double seconds);
+
+/* Watch for TIMEOUT_NS from now on, 0: without an end, and, if SIGNALS, for signals, which are
+   blocked. */
+BB_MUST bb_status bb_guard_start(struct bb_guard *guard, uint64_t timeout_ns, bool signals,
+				 void (*call)(void *argument, int signal), void *argument,
+				 struct bb_error *error);
+/* After it CALL is not called any more. */
+void bb_guard_stop(struct bb_guard *guard);
+
+#endif

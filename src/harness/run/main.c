@@ -1,0 +1,375 @@
+/*
+ * From the command line to the exit status: all that is said on stderr, and every way to end.
+ */
+#include "harness/run/harness.h"
+
+#include "core/clock.h"
+#include "core/output.h"
+#include "core/standard.h"
+#include "core/units.h"
+#include "harness/run/options_check.h"
+#include "harness/run/run.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/*
+ * That others leave process 0 to complain first. Where one process fails mpirun ends all, but only
+ * after a second; then it is said once.
+ */
+#define FIRST_WORD_SECONDS 1.5
+
+/* To write the end of the output in a run that has failed, and may have used up its time. */
+#define LAST_WORDS_NS UINT64_C(2000000000)
+
+/* ---- complaining ----------------------------------------------------------------------- */
+
+/* Everybody knows everything: process 0 speaks for all. */
+static bool is_assembled(const struct bb_run *run)
+{
+	return run->launch.nprocs > 1 && !run->assembly.lost;
+}
+
+/* Alone with bad news that others may have too. */
+static void wait_for_first_word(const struct bb_run *run)
+{
+	int signal;
+
+	if (run->environment.launch.nprocs <= 1 || run->environment.launch.proc == 0)
+		return;
+	signal = bb_guard_sleep(FIRST_WORD_SECONDS);
+	if (signal)
+		_exit(128 + signal);
+}
+
+/* Of a command line that is the same everywhere, where a launcher lets all processes come to their
+   own end: it says which of them failed. */
+static bool is_left_to_first(const struct bb_run *run)
+{
+	const struct bb_launch_hint *hint = &run->environment.launch;
+
+	return run->launch.nprocs == 0 && bb_error_status(&run->error) == BB_EUSAGE &&
+	       hint->reports && hint->proc > 0;
+}
+
+static void complain(struct bb_run *run)
+{
+	if (run->launch.silent || (is_assembled(run) && !bb_run_leads(run)))
+		return;
+	if (!is_assembled(run)) {
+		bb_run_unguard(run); /* or it would speak as well, should time run out meanwhile */
+		wait_for_first_word(run);
+	}
+	if (!is_left_to_first(run))
+		bb_say(run->options.program, "%s", run->error.text);
+}
+
+/* On the guard's thread. The main thread may be anywhere: nothing is let go. */
+static void give_up(void *argument, int signal)
+{
+	static const char *const stages[] = {
+		[BB_STAGE_START] = "start-up",
+		[BB_STAGE_COMPARE] = "comparing the command lines of all processes",
+		[BB_STAGE_CONNECT] = "connecting all processes",
+		[BB_STAGE_OPEN] = "opening the backend and planning",
+		[BB_STAGE_END] = "shut-down",
+	};
+	struct bb_run *run = argument;
+	const struct bb_launch_hint *hint = &run->environment.launch;
+	const int stage = atomic_load(&run->stage), agreed = atomic_load(&run->agreed);
+	const bool by_launch = stage == BB_STAGE_START || stage == BB_STAGE_END;
+	bool speaks = true;
+	char time[BB_UNIT_TEXT], who[128] = "";
+
+	/* One that has left already may have made the launcher end the others. */
+	if (signal && agreed)
+		_exit(agreed - 1);
+	/* Of several processes one has failed and said so, or a launcher knows who asked for it. */
+	if (signal && hint->nprocs <= 1)
+		bb_say(run->options.program, "interrupted");
+	if (signal)
+		_exit(128 + signal);
+	if (stage == BB_STAGE_START && hint->nprocs > 1)
+		snprintf(who, sizeof(who),
+			 ": not all of the %d processes that %s started have come", hint->nprocs,
+			 hint->launcher);
+	/* The launch is there, and it stays. */
+	if (!by_launch && run->launch.abandon)
+		speaks = run->launch.abandon(&run->launch);
+	wait_for_first_word(run);
+	if (!speaks)
+		_exit(BB_ETIMEOUT);
+	bb_say(run->options.program, "%s%s%s did not end within %s (-T)%s",
+	       by_launch ? run->options.launch->name : "", by_launch ? " " : "", stages[stage],
+	       bb_format_duration(time, 1e-9 * (double)run->options.timeout_ns), who);
+	_exit(BB_ETIMEOUT);
+}
+
+/* ---- what needs no world --------------------------------------------------------------- */
+
+static void document(const struct bb_benchmark *benchmark, struct bb_strbuf *out)
+{
+	bb_options_markdown(benchmark->options, out);
+	bb_strbuf_add(out, "\n");
+	bb_options_markdown(bb_size_rows, out);
+	bb_strbuf_add(out, "\n");
+	bb_options_markdown(bb_option_rows, out);
+}
+
+/* --help, --list and their like. Returns false if a run was asked for. */
+static bool inform(struct bb_run *run, bb_status *status)
+{
+	const struct bb_benchmark *benchmark = run->benchmark;
+	const struct bb_options *o = &run->options;
+	const struct bb_option_table tables[] = {
+		{benchmark->options, NULL},
+		{benchmark->sizeless ? bb_option_rows : bb_size_rows, NULL},
+		{benchmark->sizeless ? NULL : bb_option_rows, NULL},
+		{NULL, NULL}};
+	struct bb_strbuf out = {0};
+
+	*status = BB_OK;
+	if (o->help) {
+		bb_options_help(tables, o->program, benchmark->brief, &out);
+		bb_options_fault_help(benchmark->faults, &out);
+	} else if (o->help_markdown)
+		document(benchmark, &out);
+	else if (o->version)
+		bb_strbuf_addf(&out, "%s (busbench) %s\n", o->program, BB_VERSION);
+	else if (o->list)
+		benchmark->list(&out);
+	else if (o->shows)
+		*status = benchmark->show(run, &out);
+	else
+		return false;
+	if (run->environment.launch.proc > 0)
+		bb_strbuf_clear(&out); /* once is enough */
+	/* Where nothing of what was asked is supported the text says why. */
+	if (*status == BB_OK || *status == BB_EUNSUPPORTED) {
+		const bb_status written = bb_write_text("-", &out, &run->error);
+
+		*status = written == BB_OK ? *status : written;
+	}
+	bb_strbuf_free(&out);
+	return true;
+}
+
+/* ---- the run --------------------------------------------------------------------------- */
+
+/* Before the crew began. A backend of several processes may then not come to its end in order. */
+static void end_unbegun(struct bb_run *run, bb_status status)
+{
+	complain(run);
+	if (run->launch.nprocs <= 1 && !run->assembly.lost) {
+		bb_run_close(run);
+		return;
+	}
+	bb_sinks_close(&run->sinks);
+	bb_control_close(run->control);
+	if (is_assembled(run) && bb_run_guard(run, BB_STAGE_END) == BB_OK)
+		run->launch.close(&run->launch);
+	fflush(stdout);
+	_exit(status);
+}
+
+/* All processes end in order, with the exit status of process 0. */
+static int end_together(struct bb_run *run, int status)
+{
+	bb_status shared = bb_run_guard(run, BB_STAGE_END);
+
+	if (shared == BB_OK)
+		shared = bb_assembly_end(&run->assembly, &status);
+	if (shared != BB_OK) {
+		complain(run);
+		_exit(shared);
+	}
+	atomic_store(&run->agreed, 1 + status);
+	bb_run_close(run);
+	return status;
+}
+
+/* What a user calls a process: its rank, where it has one. */
+static void name_process(void *argument, int proc, struct bb_strbuf *out)
+{
+	const struct bb_run *run = argument;
+	const struct bb_member *member = &run->assembly.members[proc];
+
+	bb_strbuf_addf(out, "%s %d (%s, pid %d)", run->world.nlocal == 1 ? "rank" : "process", proc,
+		       member->host, member->pid);
+}
+
+/* Process 0 has the results and judges them; here it is known whether they came about. */
+static int others_status(const struct bb_run *run, int caught)
+{
+	return caught ? 128 + caught : (int)bb_error_status(&run->error);
+}
+
+static void prepare(struct bb_run *run)
+{
+	bb_pattern_store_open(&run->patterns);
+	bb_run_counters_begin(run);
+	bb_record_init(&bb_record_end, &run->end);
+	run->end.results = run->end.skipped = run->end.wrong = 0;
+	/* A GPU's is shared with others. */
+	if (run->options.backend->capabilities & BB_CAP_GPU)
+		run->memory_before = bb_memory_taken(run);
+}
+
+static void say_cause(const struct bb_run *run, const struct bb_crew_outcome *outcome)
+{
+	if (outcome->silent)
+		return;
+	if (bb_error_status(&run->error) != BB_OK)
+		bb_say(run->options.program, "%s", run->error.text);
+	else if (outcome->caught)
+		bb_say(run->options.program, "interrupted");
+}
+
+/* On a guard's thread: nobody reads what is written last. */
+static void cut_short(void *argument, int signal)
+{
+	const struct bb_run *run = argument;
+	char time[BB_UNIT_TEXT];
+
+	/* The cause has been told. */
+	if (run->ending)
+		_exit(run->ending);
+	bb_say(run->options.program, "the end of the output could not be written within %s (-T)",
+	       bb_format_duration(time, 1e-9 * (double)run->options.timeout_ns));
+	_exit(BB_ETIMEOUT);
+}
+
+/* Process 0, in the time that it has for it. */
+static int conclude(struct bb_run *run, int caught)
+{
+	const uint64_t time_ns = run->ending ? LAST_WORDS_NS : run->options.timeout_ns;
+	struct bb_guard guard;
+	int status;
+
+	if (bb_guard_start(&guard, time_ns, false, cut_short, run, &run->error) != BB_OK)
+		return BB_EINTERNAL;
+	status = bb_run_conclude(run, caught);
+	bb_guard_stop(&guard);
+	return status;
+}
+
+/* Tell all that is to be told. Returns the exit status. */
+static int report(struct bb_run *run, const struct bb_crew_outcome *outcome)
+{
+	int status = others_status(run, outcome->caught);
+
+	bb_ticker_hide(&run->ticker);
+	run->ending = status;
+	/* Before anything that may take time, or wait for a reader. */
+	if (run->ending)
+		say_cause(run, outcome);
+	if (outcome->stuck)
+		bb_sinks_seize(&run->sinks);
+	if (bb_run_leads(run))
+		status = conclude(run, outcome->caught);
+	if (!run->ending)
+		say_cause(run, outcome);
+	return status;
+}
+
+/* A thread still uses what would be freed, or others may never answer. */
+static void leave(void *argument, const struct bb_crew_outcome *outcome)
+{
+	struct bb_run *run = argument;
+	const int status = report(run, outcome);
+
+	bb_control_close(run->control);
+	_exit(status);
+}
+
+static struct bb_crew_outcome run_crew(struct bb_run *run)
+{
+	const bool several = run->world.nprocs > 1;
+	const struct bb_crew_config crew = {
+		.launch = &run->launch,
+		.control = run->control,
+		.world = &run->world,
+		.backend = run->options.backend,
+		.context = run->context,
+		.timeout_ns = run->options.timeout_ns,
+		.error = &run->error,
+		.speaks_for_host = several && bb_assembly_speaks_for_host(&run->assembly),
+		.drive = run->benchmark->drive,
+		.name = several ? name_process : NULL,
+		.leave = leave,
+		.crew = &run->crew,
+		.argument = run,
+	};
+
+	return bb_crew_run(&crew);
+}
+
+/* While all processes are there. */
+static bb_status gather_counters(struct bb_run *run)
+{
+	bb_status status = bb_run_guard(run, BB_STAGE_END);
+
+	if (status == BB_OK)
+		status = bb_run_counters_gather(run);
+	bb_run_unguard(run);
+	return status;
+}
+
+static int measure(struct bb_run *run)
+{
+	struct bb_crew_outcome outcome;
+
+	prepare(run);
+	bb_run_unguard(run);
+	outcome = run_crew(run);
+	if (run->launch.nprocs > 1 && (outcome.caught || bb_error_status(&run->error) != BB_OK))
+		leave(run, &outcome);
+	if (gather_counters(run) != BB_OK) {
+		outcome.silent = run->launch.silent;
+		leave(run, &outcome);
+	}
+	bb_pattern_store_close(&run->patterns);
+	return end_together(run, report(run, &outcome));
+}
+
+int bb_main(int argc, char **argv, const struct bb_benchmark *benchmark)
+{
+	struct bb_run *run = calloc(1, sizeof(*run));
+	void *own = calloc(1, benchmark->own_bytes);
+	bb_status status = BB_EINTERNAL;
+	int result = 0;
+
+	if (!bb_standard_open() || !run || !own) {
+		bb_say(argv[0], "out of memory");
+		goto out;
+	}
+	/* A reader that goes away is an error of the write, not the end of the process. */
+	signal(SIGPIPE, SIG_IGN);
+	run->benchmark = benchmark;
+	run->own = own;
+	run->argc = argc;
+	run->argv = argv;
+	run->started = bb_clock_now();
+	run->environment = bb_environment_read();
+	run->give_up = give_up;
+	status = bb_options_read(&run->options, benchmark, own, argc, argv, &run->environment,
+				 &run->error);
+	if (status == BB_OK && inform(run, &status)) {
+		if (status != BB_OK)
+			complain(run);
+		goto out;
+	}
+	if (status == BB_OK)
+		status = bb_run_open(run);
+	if (status != BB_OK)
+		end_unbegun(run, status);
+	else
+		result = measure(run);
+out:
+	bb_cluster_free(run->options.cluster);
+	free(own);
+	free(run);
+	return status != BB_OK ? (int)status : result;
+}

@@ -1,0 +1,359 @@
+/*
+ * options.c - from words to values: backend, fault and link. Whether the values go together is
+ * judged in options_check.c, what a benchmark adds by itself.
+ */
+#include "core/units.h"
+#include "harness/run/benchmark.h"
+#include "harness/run/options_check.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* --link: beyond these nothing would be measured but a slip of the pen. */
+#define LEAST_RATE 1e3
+#define MOST_RATE 1e15
+#define MOST_LATENCY_NS UINT64_C(60000000000)
+
+#define VARIABLE(name, field)                                                                      \
+	{                                                                                          \
+		name, offsetof(struct bb_environment, field)                                       \
+	}
+
+const struct bb_environment_row bb_environment_rows[BB_NENVIRONMENT] = {
+	VARIABLE("NCCL_ALGO", nccl_algo),
+	VARIABLE("NCCL_TESTS_SPLIT", split),
+	VARIABLE("NCCL_TESTS_SPLIT_MASK", split_mask),
+	VARIABLE("NCCL_TESTS_MIN_BW", min_bw),
+	VARIABLE("NCCL_TESTS_ALLTOALLV_SPREAD", spread),
+	VARIABLE("NCCL_TESTS_ALLTOALLV_MATRIX_FILE", matrix_file),
+	VARIABLE("NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", matrix_scale),
+	VARIABLE("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY", print_summary),
+	VARIABLE("BUSBENCH_ISA", isa),
+};
+
+struct bb_environment bb_environment_read(void)
+{
+	struct bb_environment e = {.launch = bb_launch_hint_read()};
+
+	for (int i = 0; i < BB_NENVIRONMENT; i++)
+		*(const char **)((char *)&e + bb_environment_rows[i].offset) =
+			getenv(bb_environment_rows[i].name);
+	return e;
+}
+
+const char *bb_environment_value(const struct bb_environment *environment, int row)
+{
+	return *(const char *const *)((const char *)environment + bb_environment_rows[row].offset);
+}
+
+static bb_status unknown_backend(const struct bb_options *o, struct bb_error *error)
+{
+	const char *names[16] = {"auto"};
+	char hint[64];
+	size_t n = 1;
+
+	for (int i = 0; bb_backends[i] && n < 15; i++)
+		names[n++] = bb_backends[i]->name;
+	for (const struct bb_loadable *l = bb_loadables; l->name && n < 15; l++)
+		names[n++] = l->name;
+	names[n] = NULL;
+	return bb_fail(error, BB_EUSAGE, "--backend: there is no backend \"%s\"%s (see --list)",
+		       o->backend_text, bb_suggest(hint, o->backend_text, names));
+}
+
+/* Because a launcher started this process, what it needs is loaded though nobody asked for it. */
+static bb_status load_for_launcher(struct bb_plugin *plugin, const struct bb_launch_hint *launch,
+				   struct bb_error *error)
+{
+	struct bb_error cause = {.text = ""};
+	bb_status st = bb_plugin_load(plugin, bb_loadable_find(BB_LAUNCHER), &cause);
+
+	if (st == BB_OK && plugin->launch)
+		return BB_OK;
+	if (st == BB_OK)
+		st = bb_fail(&cause, BB_EBACKEND,
+			     "the " BB_LAUNCHER " backend cannot connect processes; rebuild it");
+	if (launch->nprocs > 1)
+		return bb_fail(error, st, "%s started %d processes: %s", launch->launcher,
+			       launch->nprocs, cause.text);
+	return bb_fail(error, st,
+		       "%s started this, so the backend is " BB_LAUNCHER
+		       " (unless --backend host is given): %s",
+		       launch->launcher, cause.text);
+}
+
+/* BB_EBACKEND and why, unless GPUs can be used here. */
+static bb_status load_for_gpus(struct bb_plugin *plugin, struct bb_error *why)
+{
+	bb_status st = bb_plugin_load(plugin, bb_loadable_find(BB_GPUS), why);
+
+	if (st == BB_OK && plugin->backend && plugin->backend->usable)
+		st = plugin->backend->usable(why);
+	else if (st == BB_OK && !plugin->backend)
+		st = bb_fail(why, BB_EBACKEND,
+			     "the " BB_GPUS " backend has no backend; rebuild it");
+	return st;
+}
+
+/* GPUs where there are some, else the processes of MPI's launcher, else threads. */
+static bb_status choose_backend(struct bb_options *o, struct bb_plugin *plugin,
+				const struct bb_launch_hint *launch, struct bb_error *error)
+{
+	struct bb_error why = {.text = ""};
+	bb_status st = load_for_gpus(plugin, &why);
+	const char *gpus = plugin->missing ? "no " BB_GPUS " backend was built" : why.text;
+
+	if (st == BB_EUSAGE)
+		return bb_fail(error, st, "%s", why.text);
+	if (st == BB_OK) {
+		snprintf(o->backend_reason, BB_REASON_TEXT, "there are GPUs");
+		return BB_OK;
+	}
+	*plugin = (struct bb_plugin){.backend = NULL};
+	if (launch->launcher && !launch->kind) {
+		snprintf(o->backend_reason, BB_REASON_TEXT, "%s started this, and %s",
+			 launch->launcher, gpus);
+		return load_for_launcher(plugin, launch, error);
+	}
+	snprintf(o->backend_reason, BB_REASON_TEXT, "%s, and no launcher of MPI started this",
+		 gpus);
+	plugin->backend = bb_backend_find("host");
+	return BB_OK;
+}
+
+static bb_status resolve_backend(struct bb_options *o, const struct bb_launch_hint *launch,
+				 struct bb_error *error)
+{
+	const struct bb_loadable *loadable = bb_loadable_find(o->backend_text);
+	struct bb_plugin plugin = {.backend = NULL};
+	bb_status st = BB_OK;
+
+	if (strcmp(o->backend_text, "auto") == 0)
+		st = choose_backend(o, &plugin, launch, error);
+	else if (loadable)
+		st = bb_plugin_load(&plugin, loadable, error);
+	else
+		plugin.backend = bb_backend_find(o->backend_text);
+	o->backend = plugin.backend;
+	o->launch = plugin.launch;
+	if (st != BB_OK || o->backend)
+		return st;
+	if (o->launch)
+		return bb_fail(
+			error, BB_EBACKEND,
+			"the %s backend can connect processes, but has no backend; rebuild it",
+			loadable ? loadable->name : BB_LAUNCHER);
+	return unknown_backend(o, error);
+}
+
+/* The backend is one process, which the launcher has started several times. */
+static bb_status one_process(const struct bb_options *o, const struct bb_launch_hint *launch,
+			     struct bb_error *error)
+{
+	const bool automatic = *o->backend_reason != '\0';
+
+	if (launch->kind)
+		return bb_fail(error, BB_EUSAGE,
+			       "the %s backend is one process, and %s started %d (%s=%d); start "
+			       "one, or give --backend " BB_GPUS
+			       " where there are GPUs, or use mpirun and --backend " BB_LAUNCHER
+			       "%s%s%s",
+			       o->backend->name, launch->launcher, launch->nprocs, launch->variable,
+			       launch->nprocs, automatic ? " (" : "", o->backend_reason,
+			       automatic ? ")" : "");
+	return bb_fail(error, BB_EUSAGE,
+		       "the %s backend is one process, and %s started %d; use "
+		       "--backend " BB_LAUNCHER ", or start one",
+		       o->backend->name, launch->launcher, launch->nprocs);
+}
+
+/* Several processes need a launch, whatever the backend. */
+static bb_status resolve_launch(struct bb_options *o, const struct bb_launch_hint *launch,
+				struct bb_error *error)
+{
+	struct bb_plugin plugin;
+	struct bb_error why = {.text = ""};
+	bb_status st;
+
+	if (o->launch || o->shows)
+		return BB_OK;
+	st = launch->kind && launch->kind->check ? launch->kind->check(error) : BB_OK;
+	if (st != BB_OK || launch->nprocs <= 1)
+		return st;
+	if (!(o->backend->capabilities & BB_CAP_PROCESSES))
+		return one_process(o, launch, error);
+	o->launch = launch->kind;
+	if (o->launch)
+		return BB_OK;
+	st = load_for_launcher(&plugin, launch, &why);
+	o->launch = st == BB_OK ? plugin.launch : &bb_launch_pmix;
+	if (st == BB_OK || bb_launch_pmix_is_offered())
+		return BB_OK;
+	return bb_fail(error, st,
+		       "%s; no mpi backend is needed where the launcher brings PMIx (srun "
+		       "--mpi=pmix)",
+		       why.text);
+}
+
+/* What follows the rate: ",LATENCY", ",port", or both. */
+static bool read_link_rest(struct bb_options *o, const char *rest, uint64_t *ns)
+{
+	char latency[64];
+	const char *comma = strchr(rest, ',');
+	const size_t length = comma ? (size_t)(comma - rest) : strlen(rest);
+
+	o->config.link_port = strcmp(rest, "port") == 0;
+	if (o->config.link_port)
+		return true;
+	if (length >= sizeof(latency))
+		return false;
+	memcpy(latency, rest, length);
+	latency[length] = '\0';
+	o->config.link_port = comma && strcmp(comma, ",port") == 0;
+	return bb_parse_duration(latency, ns) && (!comma || o->config.link_port);
+}
+
+bb_status bb_options_link(struct bb_options *o, struct bb_error *error)
+{
+	char rate[64];
+	const char *comma;
+	uint64_t ns = 0;
+	size_t length;
+
+	if (!o->link_text)
+		return BB_OK;
+	errno = EINVAL;
+	comma = strchr(o->link_text, ',');
+	length = comma ? (size_t)(comma - o->link_text) : strlen(o->link_text);
+	if (length >= sizeof(rate))
+		goto bad;
+	memcpy(rate, o->link_text, length);
+	rate[length] = '\0';
+	if (!bb_parse_rate(rate, &o->config.link_rate) ||
+	    (comma && !read_link_rest(o, comma + 1, &ns)))
+		goto bad;
+	errno = ERANGE;
+	if (o->config.link_rate < LEAST_RATE || o->config.link_rate > MOST_RATE ||
+	    ns > MOST_LATENCY_NS)
+		goto bad;
+	o->config.link_latency = (double)ns * 1e-9;
+	return BB_OK;
+bad:
+	return bb_fail(error, BB_EUSAGE,
+		       "--link %s: %s; give a rate from 1KB/s to 1000TB/s with its unit, perhaps a "
+		       "latency up to 1m, and port if all transfers of a rank share it: 10GB/s or "
+		       "100Gb/s,2us or 100Gb/s,2us,port",
+		       o->link_text, errno == ERANGE ? "out of range" : "not understood");
+}
+
+/* Without -g all ranks of a cluster take part. Where nothing but MESSAGES is played no library of
+   collectives is modelled. */
+static bb_status resolve_cluster(struct bb_options *o, bool messages, struct bb_error *error)
+{
+	bb_status st;
+
+	if (!o->cluster_text)
+		return BB_OK;
+	if (!(o->backend->capabilities & BB_CAP_VIRTUAL))
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "--cluster %s: the %s backend measures what is there; give "
+			       "--backend sim",
+			       o->cluster_text, o->backend->name);
+	if (o->link_text)
+		return bb_fail(error, BB_EUSAGE,
+			       "--link %s and --cluster %s both say what links do; give one",
+			       o->link_text, o->cluster_text);
+	BB_TRY(st, bb_cluster_open(o->cluster_text, bb_plugin_parse_topology, &o->cluster, error),
+	       out);
+	o->config.cluster = o->cluster;
+	if (o->cluster->inside != BB_INSIDE_NOTHING && o->backend->over_gpus && !messages)
+		o->backend = o->backend->over_gpus;
+	if (!o->gpus_given && !o->threads_given)
+		o->gpus = o->cluster->ranks;
+	if (o->threads * o->gpus > o->cluster->ranks)
+		st = bb_fail(error, BB_EUSAGE,
+			     "%lld ranks are more than the %d of --cluster %s; give more nodes",
+			     (long long)(o->threads * o->gpus), o->cluster->ranks, o->cluster_text);
+out:
+	return st;
+}
+
+static bb_status resolve_calibration(struct bb_options *o, struct bb_error *error)
+{
+	if (!o->calibrate_text)
+		return BB_OK;
+	if (!(o->backend->capabilities & BB_CAP_VIRTUAL))
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "--calibrate %s: the %s backend measures what is there; give "
+			       "--backend sim",
+			       o->calibrate_text, o->backend->name);
+	if (o->link_text || o->cluster_text)
+		return bb_fail(error, BB_EUSAGE,
+			       "--calibrate %s and %s %s both say what times come from; give one",
+			       o->calibrate_text, o->link_text ? "--link" : "--cluster",
+			       o->link_text ? o->link_text : o->cluster_text);
+	o->config.calibrate = o->calibrate_text;
+	return BB_OK;
+}
+
+/* Without noise one iteration is like the other, and nothing has to get warm. */
+static void resolve_noise(struct bb_options *o)
+{
+	o->exact = o->backend->capabilities & BB_CAP_VIRTUAL && o->noise == 0;
+	o->config.link_noise = o->noise;
+	o->config.seed = (uint64_t)o->seed;
+	if (o->exact && !o->iters_given)
+		o->iters = 1;
+	if (o->exact && !o->warmup_iters_given)
+		o->warmup_iters = 0;
+}
+
+bb_status bb_options_read(struct bb_options *o, const struct bb_benchmark *benchmark, void *own,
+			  int argc, char **argv, const struct bb_environment *environment,
+			  struct bb_error *error)
+{
+	const struct bb_option_table tables[] = {
+		{benchmark->options, own}, {bb_size_rows, o}, {bb_option_rows, o}, {NULL, NULL}};
+	bb_status st;
+
+	memset(o, 0, sizeof(*o));
+	o->program = strrchr(argv[0], '/') ? strrchr(argv[0], '/') + 1 : argv[0];
+	BB_TRY(st, bb_options_parse(tables, argc, argv, error), out);
+	if (o->help || o->help_markdown || o->version || o->list)
+		goto out;
+	if (o->step_bytes_given && !o->step_factor_given)
+		o->step_factor = 1;
+	BB_TRY(st, resolve_backend(o, &environment->launch, error), out);
+	BB_TRY(st, bb_options_fault(o, benchmark->faults, error), out);
+	BB_TRY(st, bb_options_link(o, error), out);
+	BB_TRY(st, resolve_cluster(o, benchmark->programs, error), out);
+	BB_TRY(st, resolve_calibration(o, error), out);
+	resolve_noise(o);
+	BB_TRY(st, benchmark->check(benchmark, own, o, environment, error), out);
+	BB_TRY(st, bb_options_check(o, &environment->launch, error), out);
+	st = resolve_launch(o, &environment->launch, error);
+out:
+	return st;
+}
+
+uint64_t bb_options_next_size(const struct bb_options *o, uint64_t bytes)
+{
+	uint64_t factor = (uint64_t)o->step_factor;
+
+	if (factor > 1)
+		return bytes > o->max_bytes / factor ? 0 : bytes * factor;
+	if (o->step_bytes == 0 || bytes >= o->max_bytes || o->max_bytes - bytes < o->step_bytes)
+		return 0;
+	return bytes + o->step_bytes;
+}
+
+bool bb_options_stdout_taken(const struct bb_options *o)
+{
+	return (o->csv_file && strcmp(o->csv_file, "-") == 0) ||
+	       (o->json_file && strcmp(o->json_file, "-") == 0);
+}

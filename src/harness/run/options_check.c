@@ -1,0 +1,231 @@
+#include "harness/run/options_check.h"
+#include "core/units.h"
+
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PATH_TEXT 4096
+
+/* ---- words -------------------------------------------------------------------------------- */
+
+const char *bb_suggest(char text[64], const char *word, const char *const *names)
+{
+	const char *near = bb_nearest(word, names);
+
+	if (near)
+		snprintf(text, 64, "; did you mean \"%s\"?", near);
+	else
+		text[0] = '\0';
+	return text;
+}
+
+bool bb_next_word(const char **list, char word[BB_WORD])
+{
+	size_t length = strcspn(*list, ",");
+
+	snprintf(word, BB_WORD, "%.*s", (int)(length < BB_WORD ? length : BB_WORD - 1), *list);
+	*list += length;
+	return length > 0 && length < BB_WORD;
+}
+
+bb_status bb_read_flops(const char *text, double *flops, struct bb_error *error)
+{
+	if (!text || bb_parse_flops(text, flops))
+		return BB_OK;
+	return bb_fail(error, BB_EUSAGE,
+		       "--flops: \"%s\" is not a rate; give FLOPs per second with a unit, as in "
+		       "100T or 1.5PFLOPS",
+		       text);
+}
+
+bool bb_parse_rank(const char *text, int *rank)
+{
+	int64_t value;
+
+	if (!bb_parse_int(text, &value) || value < 0 || value > INT_MAX)
+		return false;
+	*rank = (int)value;
+	return true;
+}
+
+/* ---- what goes together ------------------------------------------------------------ */
+
+/* "-g 8", "-t 2" or "-t 2 times -g 4". */
+static const char *ranks_asked(char text[64], const struct bb_options *o)
+{
+	if (o->threads == 1)
+		snprintf(text, 64, "-g %lld", (long long)o->gpus);
+	else if (o->gpus == 1)
+		snprintf(text, 64, "-t %lld", (long long)o->threads);
+	else
+		snprintf(text, 64, "-t %lld times -g %lld", (long long)o->threads,
+			 (long long)o->gpus);
+	return text;
+}
+
+static bb_status check_ranks(const struct bb_options *o, const struct bb_launch_hint *launch,
+			     struct bb_error *error)
+{
+	const int64_t local = o->threads * o->gpus;
+	const int most = o->shows ? BB_MAX_RANKS : o->backend->max_local();
+	const int nprocs = launch->nprocs > 1 ? launch->nprocs : 1;
+	char asked[64];
+
+	if (local <= most)
+		return BB_OK;
+	ranks_asked(asked, o);
+	if (most > 1)
+		return bb_fail(
+			error, BB_EUSAGE,
+			"%s is more than %d ranks in one process, the most of the %s backend",
+			asked, most, o->backend->name);
+	return bb_fail(error, BB_EUSAGE,
+		       "%s: on %s a rank is a process; start %lld of them: %s %lld %s …%s", asked,
+		       o->backend->name, (long long)(local * nprocs),
+		       launch->start ? launch->start : "mpirun -np", (long long)(local * nprocs),
+		       o->program, nprocs > 1 ? "" : " (or give --backend host)");
+}
+
+static bb_status check_sizes(const struct bb_options *o, struct bb_error *error)
+{
+	char low[BB_UNIT_TEXT], high[BB_UNIT_TEXT];
+
+	bb_format_size(low, o->min_bytes);
+	bb_format_size(high, o->max_bytes);
+	if (o->min_bytes > o->max_bytes)
+		return bb_fail(error, BB_EUSAGE, "-b %s is above -e %s%s; give sizes that ascend",
+			       low, high, o->max_bytes_given ? "" : " (the default)");
+	if (o->step_factor == 1 && !o->step_bytes_given && o->min_bytes < o->max_bytes)
+		return bb_fail(error, BB_EUSAGE,
+			       "-f 1 never gets from -b %s to -e %s; give a factor of at least 2, "
+			       "or -i SIZE",
+			       low, high);
+	return BB_OK;
+}
+
+static bb_status check_counts(const struct bb_options *o, struct bb_error *error)
+{
+	if (o->fault.kind == BB_FAULT_CORRUPT && o->check == 0)
+		return bb_fail(error, BB_EUSAGE,
+			       "--fault %s makes data wrong that -c 0 never checks; leave -c out",
+			       o->fault_text);
+	return BB_OK;
+}
+
+/* Regular files only: /dev/null may be given twice. */
+static bool same_file(const char *a, const char *b)
+{
+	struct stat sa, sb;
+	bool have_a = stat(a, &sa) == 0, have_b = stat(b, &sb) == 0;
+
+	if (have_a && have_b)
+		return S_ISREG(sa.st_mode) && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
+	return strcmp(a, b) == 0;
+}
+
+bb_status bb_check_outputs(const struct bb_options *o, const char *nccl_file, bool writes,
+			   struct bb_error *error)
+{
+	const struct bb_output files[] = {{"--csv", o->csv_file, o->output_folder, false},
+					  {"--json", o->json_file, o->output_folder, false},
+					  {"-J", nccl_file, o->output_folder, false}};
+	bb_status st = BB_OK;
+
+	for (int i = 0; i < 3; i++) {
+		if (!files[i].path)
+			continue;
+		if (writes)
+			BB_TRY(st, bb_output_check(&files[i], error), out);
+		for (int k = 0; k < i; k++) {
+			if (files[k].path && same_file(files[i].path, files[k].path))
+				return bb_fail(error, BB_EUSAGE,
+					       "%s and %s both write %s; give two files",
+					       files[k].option, files[i].option, files[i].path);
+		}
+	}
+out:
+	return st;
+}
+
+bb_status bb_check_rank(const char *flag, const char *text, int rank, int nranks, const char *where,
+			struct bb_error *error)
+{
+	if (rank < nranks)
+		return BB_OK;
+	return bb_fail(error, BB_EUSAGE, "%s %s: there is no rank %d %s %d ranks; give 0 … %d",
+		       flag, text, rank, where, nranks, nranks - 1);
+}
+
+/* What makes sense only in virtual time, and what does not. */
+static bb_status check_virtual(const struct bb_options *o, struct bb_error *error)
+{
+	const char *name = o->backend->name;
+
+	if (!(o->backend->capabilities & BB_CAP_VIRTUAL)) {
+		if (o->noise != 0)
+			return bb_fail(error, BB_EUNSUPPORTED,
+				       "--noise: the %s backend measures what is there; only "
+				       "--backend sim makes some",
+				       name);
+		return BB_OK;
+	}
+	if (!o->link_text && !o->cluster_text && !o->calibrate_text)
+		return bb_fail(error, BB_EUSAGE,
+			       "the %s backend computes times from what links do; give --link "
+			       "RATE,LATENCY, as in --link 25GB/s,5us, or --cluster "
+			       "NAME:NODES, as in --cluster hgx-h100:16, or --calibrate FILE",
+			       name);
+	if (o->fault.kind == BB_FAULT_CORRUPT || o->fault.kind == BB_FAULT_DIE ||
+	    o->fault.kind == BB_FAULT_SWAP)
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "--fault %s: the ranks of the %s backend have no data and no life "
+			       "to lose; leave it out, or give --backend host",
+			       o->fault_text, name);
+	return BB_OK;
+}
+
+bb_status bb_options_check(const struct bb_options *o, const struct bb_launch_hint *launch,
+			   struct bb_error *error)
+{
+	bb_status st;
+
+	BB_TRY(st, check_ranks(o, launch, error), out);
+	if (o->shows)
+		goto out;
+	BB_TRY(st, check_sizes(o, error), out);
+	BB_TRY(st, check_counts(o, error), out);
+	BB_TRY(st, check_virtual(o, error), out);
+	st = bb_check_outputs(o, NULL, launch->proc == 0, error);
+out:
+	return st;
+}
+
+bb_status bb_options_check_world(const struct bb_options *o, const struct bb_world *world,
+				 struct bb_error *error)
+{
+	const struct bb_cluster *c = o->cluster;
+	const bool link =
+		o->fault.kind == BB_FAULT_SLOW_LINK || o->fault.kind == BB_FAULT_FLAPPING_LINK;
+	const int most = link && o->fault.to > o->fault.rank ? o->fault.to : o->fault.rank;
+
+	if (o->fault.kind == BB_FAULT_NONE)
+		return BB_OK;
+	if (o->config.flawed && (o->fault.rank >= c->nodes || o->fault.to >= c->rails))
+		return bb_fail(error, BB_EUSAGE,
+			       "--fault %s: --cluster %s has nodes 0 … %d with rails 0 … %d",
+			       o->fault_text, o->cluster_text, c->nodes - 1, c->rails - 1);
+	if (o->fault.kind == BB_FAULT_LOST_RAIL && c->rails == 1)
+		return bb_fail(error, BB_EUSAGE,
+			       "--fault %s: the nodes of --cluster %s have but one rail; without "
+			       "it nothing ends",
+			       o->fault_text, o->cluster_text);
+	if (o->config.flawed)
+		return BB_OK;
+	return bb_check_rank("--fault", o->fault_text, most, world->nranks, "among", error);
+}

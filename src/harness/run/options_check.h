@@ -1,0 +1,44 @@
+/*
+ * options_check.h - whether parsed options go together, and what the parts that judge them share.
+ */
+#ifndef BB_HARNESS_RUN_OPTIONS_CHECK_H
+#define BB_HARNESS_RUN_OPTIONS_CHECK_H
+
+#include "core/output.h"
+#include "harness/run/options.h"
+
+/* All that can be judged without a world. BB_EUSAGE or BB_EUNSUPPORTED with the reason. */
+BB_MUST bb_status bb_options_check(const struct bb_options *options,
+				   const struct bb_launch_hint *launch, struct bb_error *error);
+
+/* "; did you mean X?" or nothing, for the end of a sentence. */
+const char *bb_suggest(char text[64], const char *word, const char *const *names);
+
+/* Copy the word at *LIST and step to the comma or end behind it. False: empty or too long. */
+#define BB_WORD 64 /* longest name in a list, with its end */
+bool bb_next_word(const char **list, char word[BB_WORD]);
+
+/* *FLOPS = what the TEXT of --flops says; without TEXT it is left. */
+BB_MUST bb_status bb_read_flops(const char *text, double *flops, struct bb_error *error);
+
+bool bb_parse_rank(const char *text, int *rank);
+/* FLAG TEXT names RANK. WHERE: "among" all ranks, or in a smaller group. */
+BB_MUST bb_status bb_check_rank(const char *flag, const char *text, int rank, int nranks,
+				const char *where, struct bb_error *error);
+
+/* Whether the files that OPTIONS and -J (NULL: none) name can be written, and no two are one. Only
+   process 0 WRITES; the hosts of others may not have the folder. */
+BB_MUST bb_status bb_check_outputs(const struct bb_options *options, const char *nccl_file,
+				   bool writes, struct bb_error *error);
+
+/* --link, into the configuration of the backend. */
+BB_MUST bb_status bb_options_link(struct bb_options *options, struct bb_error *error);
+
+/* --fault, where KNOWN has a bit for each kind that the benchmark obeys; backends of virtual time
+   know some more. */
+BB_MUST bb_status bb_options_fault(struct bb_options *options, unsigned known,
+				   struct bb_error *error);
+/* Which kinds these are, for the end of --help. */
+void bb_options_fault_help(unsigned known, struct bb_strbuf *out);
+
+#endif

@@ -1,0 +1,243 @@
+#include "harness/run/plugin.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PLACES 3
+#define DIRECTORY "BUSBENCH_BACKEND_DIR"
+
+const struct bb_loadable bb_loadables[] = {
+	{.name = BB_GPUS, .remedy = "make CUDA=1, which needs nvcc and nccl.h"},
+	{.name = BB_LAUNCHER, .remedy = "make MPI=1, which needs mpicc"},
+	{.name = NULL},
+};
+
+/* Files that may be the plug-in, in the order of preference. */
+struct places {
+	char path[PLACES][PATH_MAX + 64];
+	int n;
+};
+
+const struct bb_loadable *bb_loadable_find(const char *name)
+{
+	for (const struct bb_loadable *l = bb_loadables; l->name; l++)
+		if (strcmp(l->name, name) == 0)
+			return l;
+	return NULL;
+}
+
+static bb_status list_places(struct places *places, const char *name, struct bb_error *error)
+{
+	const char *given = getenv(DIRECTORY);
+	char folder[PATH_MAX];
+	ssize_t length = readlink("/proc/self/exe", folder, sizeof(folder) - 1);
+	char *slash;
+
+	places->n = 0;
+	if (length > 0) {
+		folder[length] = '\0';
+		slash = strrchr(folder, '/');
+		if (slash)
+			*slash = '\0';
+		snprintf(places->path[places->n++], sizeof(places->path[0]), "%s/backends/%s.so",
+			 folder, name);
+		snprintf(places->path[places->n++], sizeof(places->path[0]),
+			 "%s/../lib/busbench/%s.so", folder, name);
+	}
+	if (!given || !*given)
+		return BB_OK;
+	if (given[0] != '/' || strlen(given) >= PATH_MAX)
+		return bb_fail(error, BB_EUSAGE,
+			       DIRECTORY "=\"%s\" is not an absolute path; give one that begins "
+					 "with /",
+			       given);
+	snprintf(places->path[places->n++], sizeof(places->path[0]), "%s/%s.so", given, name);
+	return BB_OK;
+}
+
+static bb_status not_there(const struct places *places, const struct bb_loadable *what,
+			   struct bb_error *error)
+{
+	char looked[PLACES * (PATH_MAX + 80)];
+	int length = 0;
+
+	for (int i = 0; i < places->n; i++)
+		length += snprintf(looked + length, sizeof(looked) - (size_t)length, "%s%s",
+				   i == 0              ? ""
+				   : i + 1 < places->n ? ", "
+						       : " or ",
+				   places->path[i]);
+	return bb_fail(error, BB_EBACKEND, "there is no %s backend here (build it with %s): no %s",
+		       what->name, what->remedy, looked);
+}
+
+/* What the dynamic linker complains of, without the path if it begins with it. */
+static const char *complaint(const char *path)
+{
+	const char *text = dlerror();
+	size_t length = strlen(path);
+
+	if (!text)
+		return "the dynamic linker does not say why";
+	return strncmp(text, path, length) == 0 && text[length] == ':' ? text + length + 2 : text;
+}
+
+static bb_status check_abi(const char *path, unsigned abi, unsigned wanted, struct bb_error *error)
+{
+	if (abi == wanted)
+		return BB_OK;
+	return bb_fail(error, BB_EBACKEND,
+		       "%s was built for another busbench (its ABI is %u, this one's is %u); "
+		       "rebuild it",
+		       path, abi, wanted);
+}
+
+static uint64_t later(uint64_t end, uint64_t offset, uint64_t bytes)
+{
+	const uint64_t other = bytes <= UINT64_MAX - offset ? offset + bytes : UINT64_MAX;
+
+	return other > end ? other : end;
+}
+
+/* Bytes that the shared object FD must have by what it says of itself: its two tables, and what is
+   mapped of it. 0: it is no shared object of this machine, which the dynamic linker says better. */
+static uint64_t bytes_needed(int fd)
+{
+	ElfW(Ehdr) head;
+	ElfW(Phdr) part;
+	uint64_t end = 0;
+
+	if (pread(fd, &head, sizeof(head), 0) != sizeof(head) ||
+	    memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
+	    head.e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32) ||
+	    head.e_phentsize != sizeof(part))
+		return 0;
+	end = later(end, head.e_phoff, (uint64_t)head.e_phnum * head.e_phentsize);
+	end = later(end, head.e_shoff, (uint64_t)head.e_shnum * head.e_shentsize);
+	for (int i = 0; i < head.e_phnum; i++) {
+		const off_t at = (off_t)(head.e_phoff + (uint64_t)i * sizeof(part));
+
+		if (pread(fd, &part, sizeof(part), at) == sizeof(part) && part.p_type == PT_LOAD)
+			end = later(end, part.p_offset, part.p_filesz);
+	}
+	return end;
+}
+
+/* The dynamic linker dies of SIGBUS where a file ends before what it maps of it. */
+static bb_status check_whole(const char *name, const char *path, struct bb_error *error)
+{
+	const int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat file;
+	uint64_t needed;
+	bool whole;
+
+	if (fd < 0)
+		return BB_OK; /* it says why it cannot read it, too */
+	needed = bytes_needed(fd);
+	whole = fstat(fd, &file) != 0 || (uint64_t)file.st_size >= needed;
+	close(fd);
+	if (whole)
+		return BB_OK;
+	return bb_fail(error, BB_EBACKEND,
+		       "the %s backend cannot be loaded from %s: the file is damaged, it has %llu "
+		       "bytes and needs %llu; build or install it anew",
+		       name, path, (unsigned long long)file.st_size, (unsigned long long)needed);
+}
+
+static bb_status load(struct bb_plugin *plugin, const char *name, const char *path,
+		      struct bb_error *error)
+{
+	bb_status status = check_whole(name, path, error);
+	void *handle;
+
+	if (status != BB_OK)
+		return status;
+	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!handle)
+		return bb_fail(error, BB_EBACKEND, "the %s backend cannot be loaded from %s: %s",
+			       name, path, complaint(path));
+	plugin->backend = dlsym(handle, BB_BACKEND_SYMBOL);
+	plugin->launch = dlsym(handle, BB_LAUNCH_SYMBOL);
+	plugin->reader = dlsym(handle, BB_READER_SYMBOL);
+	if (plugin->backend)
+		BB_TRY(status, check_abi(path, plugin->backend->abi, BB_BACKEND_ABI, error),
+		       refused);
+	if (plugin->launch)
+		BB_TRY(status, check_abi(path, plugin->launch->abi, BB_LAUNCH_ABI, error), refused);
+	if (plugin->reader)
+		BB_TRY(status, check_abi(path, plugin->reader->abi, BB_READER_ABI, error), refused);
+	if (plugin->backend || plugin->launch || plugin->reader)
+		return BB_OK;
+	status = bb_fail(error, BB_EBACKEND,
+			 "%s is not a part of busbench: it has neither " BB_BACKEND_SYMBOL
+			 " nor " BB_LAUNCH_SYMBOL " nor " BB_READER_SYMBOL,
+			 path);
+refused:
+	*plugin = (struct bb_plugin){.backend = NULL};
+	dlclose(handle);
+	return status;
+}
+
+bb_status bb_plugin_load(struct bb_plugin *plugin, const struct bb_loadable *what,
+			 struct bb_error *error)
+{
+	struct places *places = malloc(sizeof(*places));
+	bb_status status;
+
+	*plugin = (struct bb_plugin){.backend = NULL};
+	if (!places)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for the %s backend", what->name);
+	BB_TRY(status, list_places(places, what->name, error), out);
+	for (int i = 0; i < places->n; i++) {
+		if (access(places->path[i], F_OK) != 0)
+			continue;
+		status = load(plugin, what->name, places->path[i], error);
+		goto out;
+	}
+	plugin->missing = true;
+	status = not_there(places, what, error);
+out:
+	free(places);
+	return status;
+}
+
+bb_status bb_plugin_parse_topology(const char *text, size_t length, const char *name,
+				   struct bb_topology **t, struct bb_error *error)
+{
+	static const struct bb_loadable what = {"topology", "make, which needs expat.h"};
+	struct bb_error why = {.text = ""};
+	struct bb_plugin plugin;
+	bb_status status = bb_plugin_load(&plugin, &what, &why);
+
+	if (status == BB_OK && plugin.reader)
+		return plugin.reader->parse(text, length, name, t, error);
+	if (plugin.missing)
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "%s: this build reads no topologies; make does where expat.h is "
+			       "(libexpat1-dev)",
+			       name);
+	return bb_fail(error, BB_EBACKEND, "%s: it cannot be read: %s", name, why.text);
+}
+
+void bb_plugin_list(struct bb_strbuf *out,
+		    void (*list)(struct bb_strbuf *out, const struct bb_backend *backend))
+{
+	for (int b = 0; bb_backends[b]; b++)
+		list(out, bb_backends[b]);
+	for (const struct bb_loadable *l = bb_loadables; l->name; l++) {
+		struct bb_error error = {.text = ""};
+		struct bb_plugin plugin;
+
+		if (bb_plugin_load(&plugin, l, &error) != BB_OK)
+			bb_strbuf_addf(out, "backend %s: %s\n", l->name, error.text);
+		else if (plugin.backend)
+			list(out, plugin.backend);
+	}
+}

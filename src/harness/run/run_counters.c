@@ -1,0 +1,210 @@
+#include "harness/run/run_counters.h"
+
+#include "harness/results/record_rows.h"
+#include "harness/run/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LINES 8 /* of text */
+
+/* ---- the record ------------------------------------------------------------------------------ */
+
+#define BB_RECORD bb_counter_record
+static const struct bb_field counter_fields[] = {
+	ROW(STRING, host, "", "whose counter it is"),
+	ROW(STRING, device, "", "eth0; mlx5_0:1: port 1 of mlx5_0; tcp and cpu: of the whole host"),
+	ROW(STRING, counter, "",
+	    "the kernel's or the driver's name of it; least_MHz and mean_MHz: over processors"),
+	ROW(STRING, class, "",
+	    "link down, symbol error, error, discard, retransmit, frequency, or traffic, which "
+	    "others are a share of"),
+	ROW(INT, before, "", "its value before the drivers started"),
+	ROW(INT, after, "", "its value after they ended"),
+	ROW(INT, moved, "", "after - before, whoever caused it; below 0: something reset it"),
+	ROW(BOOL, matters, "",
+	    "the text names it: a link went down, a symbol error, or, of a run on several hosts, "
+	    "an error, 100 discards or retransmits, of TCP at least 0.1% of the segments sent"),
+	{.name = NULL},
+};
+
+const struct bb_record_kind bb_record_counter = {
+	"counter",
+	"Before the end: a counter of a host that moved during the run; at most 24 of a host, the "
+	"gravest first.",
+	counter_fields, sizeof(struct bb_counter_record)};
+
+/* ---- reading and gathering ------------------------------------------------------------------- */
+
+static bool reads(const struct bb_run *run)
+{
+	return !(run->options.backend->capabilities & BB_CAP_FREE_COST) &&
+	       bb_assembly_before(&run->assembly) == 0;
+}
+
+void bb_run_counters_begin(struct bb_run *run)
+{
+	if (reads(run))
+		bb_counters_read(&run->counters.before, &bb_counters_here);
+}
+
+void bb_run_counters_end(struct bb_run *run)
+{
+	bb_counters_free(&run->counters.before);
+	free(run->counters.moves);
+	run->counters.moves = NULL;
+}
+
+static void find_moves(const struct bb_run *run, struct bb_counter_move moves[BB_RUN_MOVES])
+{
+	struct bb_counters after = {.n = 0};
+	size_t n = 0;
+
+	if (reads(run)) {
+		bb_counters_read(&after, &bb_counters_here);
+		n = bb_counters_moved(&run->counters.before, &after, moves, BB_RUN_MOVES);
+		bb_counters_free(&after);
+	}
+	memset(moves + n, 0, (BB_RUN_MOVES - n) * sizeof(*moves));
+}
+
+static const struct bb_payload_field move_fields[] = {
+	BB_PAYLOAD_FIELD("the device", BB_PAYLOAD_TEXT, struct bb_counter_move, device),
+	BB_PAYLOAD_FIELD("the counter", BB_PAYLOAD_TEXT, struct bb_counter_move, name),
+	BB_PAYLOAD_FIELD("the class", BB_PAYLOAD_SIGNED, struct bb_counter_move, class,
+			 .high = BB_COUNTER_NCLASSES - 1),
+	BB_PAYLOAD_FIELD("the value before", BB_PAYLOAD_SIGNED, struct bb_counter_move, before,
+			 .low = -INT64_MAX, .high = INT64_MAX),
+	BB_PAYLOAD_FIELD("the value after", BB_PAYLOAD_SIGNED, struct bb_counter_move, after,
+			 .low = -INT64_MAX, .high = INT64_MAX),
+	{.name = NULL}};
+static const struct bb_payload move_table = {"a counter", sizeof(struct bb_counter_move),
+					     move_fields, NULL};
+
+bb_status bb_run_counters_gather(struct bb_run *run)
+{
+	struct bb_counter_move mine[BB_RUN_MOVES];
+	void *all = NULL;
+	bb_status status;
+
+	if (run->launch.nprocs <= 1 || run->options.backend->capabilities & BB_CAP_FREE_COST)
+		return BB_OK;
+	find_moves(run, mine);
+	status = bb_assembly_collect(&run->assembly, &move_table, mine, BB_RUN_MOVES, &all);
+	run->counters.moves = all;
+	run->counters.nprocs = all ? run->launch.nprocs : 0;
+	return status;
+}
+
+/* ---- what is told ---------------------------------------------------------------------------- */
+
+/* From how much on a move matters. A run on one host needs no network; a link that goes down is
+   broken nevertheless. */
+static const struct {
+	int64_t least;
+	bool alone; /* also where all ranks share a host */
+} limits[BB_COUNTER_NCLASSES] = {
+	[BB_COUNTER_LINK_DOWN] = {1, true},        [BB_COUNTER_SYMBOL_ERROR] = {1, true},
+	[BB_COUNTER_ERROR] = {1, false},           [BB_COUNTER_DISCARD] = {100, false},
+	[BB_COUNTER_RETRANSMIT] = {100, false},    [BB_COUNTER_FREQUENCY] = {INT64_MAX, false},
+	[BB_COUNTER_TRAFFIC] = {INT64_MAX, false},
+};
+#define TCP_SHARE 1e-3 /* retransmitted segments that a healthy network stays below */
+
+static int64_t moved(const struct bb_counter_move *m)
+{
+	int64_t difference;
+
+	return __builtin_sub_overflow(m->after, m->before, &difference) ? INT64_MAX : difference;
+}
+
+/* Segments that the host of MOVES sent; 0: not known. */
+static int64_t sent(const struct bb_counter_move moves[BB_RUN_MOVES])
+{
+	for (int i = 0; i < BB_RUN_MOVES; i++)
+		if (*moves[i].device && moves[i].class == BB_COUNTER_TRAFFIC)
+			return moved(&moves[i]);
+	return 0;
+}
+
+static bool is_tcp_retransmit(const struct bb_counter_move *m)
+{
+	return m->class == BB_COUNTER_RETRANSMIT && strcmp(m->device, "tcp") == 0;
+}
+
+/* SEGMENTS: those sent. */
+static bool matters(const struct bb_counter_move *m, bool alone, int64_t segments)
+{
+	if (moved(m) < limits[m->class].least || (alone && !limits[m->class].alone))
+		return false;
+	return !is_tcp_retransmit(m) || (double)moved(m) >= TCP_SHARE * (double)segments;
+}
+
+/* Is there one of the same device and class before number I, which moved further? */
+static bool is_told(const struct bb_counter_move *moves, int i)
+{
+	for (int k = 0; k < i; k++)
+		if (moves[k].class == moves[i].class &&
+		    strcmp(moves[k].device, moves[i].device) == 0)
+			return true;
+	return false;
+}
+
+static void add_line(struct bb_strbuf *text, const char *host, const struct bb_counter_move *m,
+		     int64_t segments)
+{
+	bb_strbuf_addf(text, "# %s %s: %s rose by %lld (%s", host, m->device, m->name,
+		       (long long)moved(m), bb_counter_class_name(m->class));
+	if (is_tcp_retransmit(m) && segments > 0)
+		bb_strbuf_addf(text, ", %.2g%% of the segments sent",
+			       100 * (double)moved(m) / (double)segments);
+	bb_strbuf_add(text, ")\n");
+}
+
+/* The moves of the host of process PROC; *TOLD counts lines. */
+static void tell_host(struct bb_run *run, int proc, struct bb_strbuf *text, int *told)
+{
+	const struct bb_counter_move *moves = run->counters.moves + (size_t)proc * BB_RUN_MOVES;
+	const char *host =
+		run->assembly.members ? run->assembly.members[proc].host : run->record.host;
+	const bool alone = bb_assembly_here(&run->assembly) == run->launch.nprocs;
+	const int64_t segments = sent(moves);
+
+	for (int i = 0; i < BB_RUN_MOVES && *moves[i].device; i++) {
+		const struct bb_counter_move *const m = &moves[i];
+		const struct bb_counter_record record = {
+			.host = host,
+			.device = m->device,
+			.counter = m->name,
+			.class = bb_counter_class_name(m->class),
+			.before = m->before,
+			.after = m->after,
+			.moved = moved(m),
+			.matters = matters(m, alone, segments),
+		};
+
+		bb_sinks_record(&run->sinks, &bb_record_counter, &record);
+		if (!record.matters || is_told(moves, i))
+			continue;
+		if (*told == 0)
+			bb_strbuf_add(text, "# Counters that rose during the run, of the whole "
+					    "host, whoever caused it:\n");
+		if ((*told)++ < LINES)
+			add_line(text, host, m, segments);
+	}
+}
+
+void bb_run_counters_tell(struct bb_run *run, struct bb_strbuf *text)
+{
+	struct bb_run_counters *c = &run->counters;
+	int told = 0;
+
+	if (!c->moves && (c->moves = calloc(BB_RUN_MOVES, sizeof(*c->moves)))) {
+		find_moves(run, c->moves);
+		c->nprocs = 1;
+	}
+	for (int p = 0; c->moves && p < c->nprocs; p++)
+		tell_host(run, p, text, &told);
+	if (told > LINES)
+		bb_strbuf_addf(text, "# and %d more, see the records of --json\n", told - LINES);
+}

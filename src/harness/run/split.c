@@ -1,0 +1,111 @@
+#include "harness/run/split.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static const struct {
+	const char *word;
+	enum bb_split_kind kind;
+} operators[] = {
+	{"AND", BB_SPLIT_AND}, {"OR", BB_SPLIT_OR}, {"MOD", BB_SPLIT_MOD}, {"DIV", BB_SPLIT_DIV},
+	{"&", BB_SPLIT_AND},   {"|", BB_SPLIT_OR},  {"%", BB_SPLIT_MOD},   {"/", BB_SPLIT_DIV},
+};
+
+/* The whole text or nothing: no sign, no trailing garbage, and it fits an int. */
+static bool parse_number(const char *text, int base, int *value)
+{
+	char *end;
+	unsigned long v;
+
+	while (isspace((unsigned char)*text))
+		text++;
+	if (base == 0 && strncasecmp(text, "0b", 2) == 0) {
+		text += 2;
+		base = 2;
+	} else if (base == 0 && strncasecmp(text, "0x", 2) != 0) {
+		base = 10;
+	}
+	if (!isalnum((unsigned char)*text))
+		return false;
+	errno = 0;
+	v = strtoul(text, &end, base);
+	if (end == text || errno || v > INT_MAX)
+		return false;
+	while (isspace((unsigned char)*end))
+		end++;
+	if (*end)
+		return false;
+	*value = (int)v;
+	return true;
+}
+
+static bool is_set(const char *text)
+{
+	return text && *text;
+}
+
+static bb_status parse_split(struct bb_split_rule *rule, const char *split, struct bb_error *error)
+{
+	size_t i, n = sizeof(operators) / sizeof(operators[0]);
+
+	while (isspace((unsigned char)*split))
+		split++;
+	for (i = 0; i < n; i++) {
+		size_t length = strlen(operators[i].word);
+
+		if (strncasecmp(split, operators[i].word, length) != 0)
+			continue;
+		rule->kind = operators[i].kind;
+		if (!parse_number(split + length, 0, &rule->operand))
+			break;
+		if (rule->operand == 0 &&
+		    (rule->kind == BB_SPLIT_MOD || rule->kind == BB_SPLIT_DIV))
+			return bb_fail(error, BB_EUSAGE,
+				       "NCCL_TESTS_SPLIT=\"%s\": a division by zero; give a number "
+				       "of at least 1",
+				       split);
+		return BB_OK;
+	}
+	return bb_fail(error, BB_EUSAGE,
+		       "NCCL_TESTS_SPLIT=\"%s\" is not understood; give AND, OR, MOD or DIV "
+		       "(or & | %% /) and a number: \"MOD 2\", \"AND 0x7\"",
+		       split);
+}
+
+bb_status bb_split_parse(struct bb_split_rule *rule, const char *split, const char *mask,
+			 struct bb_error *error)
+{
+	*rule = (struct bb_split_rule){.kind = BB_SPLIT_NONE};
+	if (is_set(mask)) {
+		rule->kind = BB_SPLIT_AND;
+		if (parse_number(mask, 16, &rule->operand))
+			return BB_OK;
+		return bb_fail(error, BB_EUSAGE,
+			       "NCCL_TESTS_SPLIT_MASK=\"%s\" is not a hexadecimal number such as "
+			       "0x7",
+			       mask);
+	}
+	return is_set(split) ? parse_split(rule, split, error) : BB_OK;
+}
+
+int bb_split_color(const struct bb_split_rule *rule, int rank)
+{
+	switch (rule->kind) {
+	case BB_SPLIT_AND:
+		return rank & rule->operand;
+	case BB_SPLIT_OR:
+		return rank | rule->operand;
+	case BB_SPLIT_MOD:
+		return rank % rule->operand;
+	case BB_SPLIT_DIV:
+		return rank / rule->operand;
+	case BB_SPLIT_NONE:
+		break;
+	}
+	return 0;
+}

@@ -1,0 +1,261 @@
+/*
+ * start.c - from options to a run that the crew can begin, and back.
+ */
+#include "harness/run/run.h"
+
+#include "harness/run/harness.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define CONNECT_SECONDS 60.0 /* with -T 0 */
+#define MEMORY_SHARE 0.8     /* of what is available, that buffers may take */
+
+/* ---- the processes --------------------------------------------------------------------- */
+
+bb_status bb_run_guard(struct bb_run *run, enum bb_stage stage)
+{
+	bb_status status = BB_OK;
+
+	atomic_store(&run->stage, stage);
+	if (!run->guarded && run->options.launch)
+		status = bb_guard_start(&run->guard, run->options.timeout_ns, true, run->give_up,
+					run, &run->error);
+	run->guarded = run->options.launch && status == BB_OK;
+	run->assembly.lost |= status != BB_OK;
+	return status;
+}
+
+void bb_run_unguard(struct bb_run *run)
+{
+	if (run->guarded)
+		bb_guard_stop(&run->guard);
+	run->guarded = false;
+}
+
+/* A driver alone runs on this very thread; queues that are not a GPU's run on threads of their own.
+ */
+static enum bb_launch_callers callers_of(const struct bb_run *run)
+{
+	if (run->benchmark->queues && !(run->options.backend->capabilities & BB_CAP_GPU))
+		return BB_LAUNCH_AT_ONCE;
+	return run->options.threads * run->options.gpus == 1 ? BB_LAUNCH_OPENER : BB_LAUNCH_IN_TURN;
+}
+
+/* Connects several processes; starts the library of a backend that needs one. */
+static bb_status open_launch(struct bb_run *run)
+{
+	const struct bb_launch_kind *kind = run->options.launch;
+	/* So that who could not connect is told before the guard only knows that it took too long.
+	 */
+	const double half_s = 0.5e-9 * (double)run->options.timeout_ns;
+	struct bb_launch_request request = {.callers = callers_of(run), .timeout_s = half_s};
+	bb_status status;
+
+	run->assembly = (struct bb_assembly){.launch = &run->launch, .error = &run->error};
+	if (!kind) {
+		run->launch = bb_launch_single();
+		return BB_OK;
+	}
+	BB_TRY(status, bb_secret_open(&run->secret, &run->error), out);
+	request.secret = run->secret;
+	bb_guard_signals(); /* before the library starts threads of its own */
+	BB_TRY(status, bb_run_guard(run, BB_STAGE_START), out);
+	BB_TRY(status, kind->open(&run->launch, &request, &run->error), out);
+	BB_TRY(status, bb_launch_check(&run->launch, &run->environment.launch, &run->error), out);
+	BB_TRY(status, bb_run_guard(run, BB_STAGE_COMPARE), out);
+	BB_TRY(status,
+	       bb_assembly_compare(&run->assembly, run->argc, run->argv, &run->environment,
+				   run->options.backend),
+	       out);
+	BB_TRY(status, bb_run_guard(run, BB_STAGE_CONNECT), out);
+	status = bb_control_open(&run->control, &run->launch, run->secret,
+				 half_s > 0 ? half_s : CONNECT_SECONDS, &run->error);
+	run->assembly.lost |= run->launch.broken;
+out:
+	return status;
+}
+
+static void describe_world(struct bb_run *run)
+{
+	const int local = (int)(run->options.threads * run->options.gpus);
+	const bool virtual = run->options.backend->capabilities & BB_CAP_VIRTUAL;
+
+	run->world = (struct bb_world){
+		.nranks = local * run->launch.nprocs,
+		.nprocs = run->launch.nprocs,
+		.proc = run->launch.proc,
+		.first_rank = run->launch.proc * local,
+		.nlocal = virtual ? 1 : local,
+	};
+}
+
+/* ---- what is run -------------------------------------------------------------------- */
+
+/* Bytes that buffers of a process may take: as many in each, so that all have the same plan. */
+static bb_status share_memory(struct bb_run *run)
+{
+	const struct bb_backend *backend = run->options.backend;
+	uint64_t mine = UINT64_MAX;
+	bb_status status;
+
+	if (!(backend->capabilities & BB_CAP_FREE_COST))
+		mine = (uint64_t)(MEMORY_SHARE * (double)backend->memory_available(run->context));
+	status = bb_assembly_agree(&run->assembly, bb_error_status(&run->error));
+	return status == BB_OK ? bb_assembly_least(&run->assembly, mine, &run->memory) : status;
+}
+
+/* ---- all of it ----------------------------------------------------------------------- */
+
+void bb_run_describe(struct bb_run *run)
+{
+	const struct bb_options *o = &run->options;
+	struct bb_run_record *r = &run->record;
+
+	bb_record_init(&bb_record_run, r);
+	bb_run_id(r->run_id);
+	bb_time_text(r->start_time);
+	r->program = run->options.program;
+	r->version = BB_VERSION;
+	r->args = (struct bb_words){run->argv, (size_t)run->argc};
+	if (uname(&run->system) == 0) {
+		r->host = run->system.nodename;
+		r->os = run->system.release;
+	}
+	r->threads = o->threads;
+	r->gpus = o->gpus;
+	r->min_bytes = (int64_t)o->min_bytes;
+	r->max_bytes = (int64_t)o->max_bytes;
+	r->step_factor = o->step_factor;
+	r->step_bytes = (int64_t)o->step_bytes;
+	r->warmup_iters = o->warmup_iters;
+	r->iters = o->iters;
+	if (o->precision != 0)
+		r->precision = o->precision;
+	r->check = o->check;
+	r->parallel_init = o->parallel_init != 0;
+	r->seed = o->seed;
+	r->fault = o->fault_text;
+	r->link = o->link_text;
+	r->cluster = o->cluster_text;
+	r->calibrate = o->calibrate_text;
+	if (o->cluster) {
+		struct bb_strbuf text = {0};
+
+		bb_cluster_describe(o->cluster, &text);
+		snprintf(r->network, sizeof(r->network), "%s", bb_strbuf_text(&text));
+		bb_strbuf_free(&text);
+	}
+	if (o->config.link_noise != 0)
+		r->link_noise = o->config.link_noise;
+	r->virtual_time = o->backend->capabilities & BB_CAP_VIRTUAL;
+}
+
+/* What the benchmark does not tell itself. */
+static void describe_run(struct bb_run *run)
+{
+	const struct bb_options *o = &run->options;
+	struct bb_run_record *r = &run->record;
+
+	bb_run_describe(run);
+	r->backend = o->backend->name;
+	r->library = o->backend->library ? o->backend->library(run->context) : run->launch.library;
+	r->launch = run->launch.library;
+	r->backend_reason = *o->backend_reason ? o->backend_reason : NULL;
+	r->cpu = bb_machine_cpu(run->machine);
+	r->cores = bb_machine_cores(run->machine);
+	r->nranks = run->world.nranks;
+	r->nprocs = run->world.nprocs;
+}
+
+static bb_status make_plan(struct bb_run *run)
+{
+	bb_status status = bb_options_check_world(&run->options, &run->world, &run->error);
+
+	return status == BB_OK ? run->benchmark->plan(run) : status;
+}
+
+/* Where results go: process 0's affair. */
+static bb_status open_results(struct bb_run *run)
+{
+	bb_status status;
+
+	if (!bb_run_leads(run))
+		return BB_OK;
+	status = bb_sinks_open(&run->sinks, &run->options, run->benchmark->open_text,
+			       run->benchmark->rows, stdout, &run->error);
+	bb_ticker_start(&run->ticker, 0, 0);
+	if (status == BB_OK && run->benchmark->open_results)
+		status = run->benchmark->open_results(run);
+	return status;
+}
+
+/* How far a play is. */
+static void hear(void *own, const struct bb_algorithm *schedule, size_t done, size_t all)
+{
+	struct bb_run *run = own;
+	char what[96] = "program";
+
+	if (schedule)
+		snprintf(what, sizeof(what), "%s by %s", schedule->collective->name,
+			 schedule->name);
+	bb_ticker_tell(&run->ticker, what, done, all);
+}
+
+/* After each step that may fail here and not there, the processes agree on what it came to. */
+bb_status bb_run_open(struct bb_run *run)
+{
+	const struct bb_backend *backend = run->options.backend;
+	struct bb_backend_config config;
+	bb_status status;
+
+	BB_TRY(status, open_launch(run), failed);
+	BB_TRY(status, bb_run_guard(run, BB_STAGE_OPEN), failed);
+	describe_world(run);
+	run->infos = calloc((size_t)run->world.nranks, sizeof(*run->infos));
+	if (!run->infos)
+		bb_fail(&run->error, BB_EINTERNAL, "out of memory for %d ranks", run->world.nranks);
+	BB_TRY(status, bb_assembly_agree(&run->assembly, run->infos ? BB_OK : BB_EINTERNAL),
+	       failed);
+	config = run->options.config;
+	config.exchange = (struct bb_exchange){bb_crew_exchange, &run->crew};
+	config.listener = (struct bb_listener){hear, run};
+	config.ranks_before = bb_assembly_before(&run->assembly) * run->world.nlocal;
+	config.ranks_here = bb_assembly_here(&run->assembly) * run->world.nlocal;
+	status = backend->open(&run->context, &run->world, &config, &run->error);
+	BB_TRY(status, bb_assembly_agree(&run->assembly, status), failed);
+	/* One of each host looks; what comes of it is for bounds, without which there is enough to
+	   tell. Virtual ranks do not run on this machine. */
+	if (!(backend->capabilities & BB_CAP_VIRTUAL) && bb_assembly_before(&run->assembly) == 0 &&
+	    bb_topology_here(&run->topology, &run->topology_error) != BB_OK)
+		run->topology = NULL;
+	status = bb_machine_open(&run->machine, &run->error);
+	BB_TRY(status, bb_assembly_agree(&run->assembly, status), failed);
+	BB_TRY(status, share_memory(run), failed);
+	describe_run(run);
+	status = make_plan(run);
+	if (status == BB_OK)
+		status = open_results(run);
+	status = bb_assembly_agree(&run->assembly, status);
+failed:
+	return status;
+}
+
+void bb_run_close(struct bb_run *run)
+{
+	bb_sinks_close(&run->sinks);
+	run->benchmark->close(run);
+	bb_light_close(&run->light);
+	bb_run_counters_end(run);
+	bb_topology_free(run->topology);
+	bb_machine_close(run->machine);
+	if (run->context)
+		run->options.backend->close(run->context);
+	bb_control_close(run->control);
+	if (run->launch.close)
+		run->launch.close(&run->launch);
+	bb_assembly_close(&run->assembly);
+	bb_secret_close(run->secret);
+	free(run->infos);
+	bb_run_unguard(run);
+}

@@ -1,0 +1,436 @@
+#include "harness/run/world.h"
+
+#include "harness/run/harness.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define HOST sizeof(((struct bb_member *)0)->host)
+#define LIBRARY 128
+#define SHOWN 60 /* bytes of a word in a sentence */
+
+/* ---- exchanging ------------------------------------------------------------------------ */
+
+static bb_status lose(struct bb_assembly *a, bb_status status)
+{
+	const struct bb_launch *launch = a->launch;
+
+	a->lost = true;
+	if (launch->cause)
+		return bb_fail(a->error, status, "%s", launch->cause);
+	return bb_fail(a->error, status, "process %d cannot reach the others through %s",
+		       launch->proc, launch->library ? launch->library : "the launch");
+}
+
+/* *all = the COUNT payloads of every process; with GATHER only at process 0, elsewhere NULL. */
+static bb_status collect_several(struct bb_assembly *a, const struct bb_payload *table,
+				 const void *mine, size_t count, bool gather, void **all)
+{
+	const bool here = !gather || a->launch->proc == 0;
+	bb_status status;
+
+	*all = here ? calloc((size_t)a->launch->nprocs, count * table->bytes) : NULL;
+	if (here && !*all) {
+		a->lost = true;
+		return bb_fail(a->error, BB_EINTERNAL, "out of memory for %d processes",
+			       a->launch->nprocs);
+	}
+	status = gather ? bb_launch_gather(a->launch, table, mine, count, *all)
+			: bb_launch_all_gather(a->launch, table, mine, count, *all);
+	if (status == BB_OK)
+		return BB_OK;
+	free(*all);
+	*all = NULL;
+	return lose(a, status);
+}
+
+static bb_status collect(struct bb_assembly *a, const struct bb_payload *table, const void *mine,
+			 bool gather, void **all)
+{
+	return collect_several(a, table, mine, 1, gather, all);
+}
+
+bb_status bb_assembly_collect(struct bb_assembly *a, const struct bb_payload *table,
+			      const void *mine, size_t count, void **all)
+{
+	return collect_several(a, table, mine, count, true, all);
+}
+
+static void name_host(char host[HOST])
+{
+	if (gethostname(host, HOST - 1) != 0)
+		snprintf(host, HOST, "an unknown host");
+}
+
+/* ---- agreeing -------------------------------------------------------------------------- */
+
+struct cause {
+	char host[HOST];
+	char text[sizeof(((struct bb_error *)0)->text)];
+};
+
+static const struct bb_payload_field cause_fields[] = {
+	BB_PAYLOAD_FIELD("the host", BB_PAYLOAD_TEXT, struct cause, host),
+	BB_PAYLOAD_FIELD("the cause", BB_PAYLOAD_TEXT, struct cause, text),
+	{.name = NULL}};
+static const struct bb_payload cause_table = {"a cause", sizeof(struct cause), cause_fields, NULL};
+
+/* Everybody tells why; process 0 takes over the cause of process FAILED. */
+static bb_status tell_causes(struct bb_assembly *a, int failed, bb_status status)
+{
+	struct cause mine = {.text = "it does not say why"}, *all;
+	bb_status told;
+
+	name_host(mine.host);
+	if (bb_error_status(a->error) != BB_OK)
+		memcpy(mine.text, a->error->text, sizeof(mine.text));
+	told = collect(a, &cause_table, &mine, true, (void **)&all);
+	if (told != BB_OK || !all)
+		return told != BB_OK ? told : status;
+	if (failed > 0)
+		bb_fail(a->error, status, "process %d (%s): %s", failed, all[failed].host,
+			all[failed].text);
+	free(all);
+	return status;
+}
+
+bb_status bb_assembly_agree(struct bb_assembly *a, bb_status mine)
+{
+	int32_t *all, own = (int32_t)mine;
+	int failed = 0;
+	bb_status status = collect(a, &bb_payload_status, &own, false, (void **)&all);
+
+	if (status != BB_OK)
+		return status;
+	while (failed < a->launch->nprocs && all[failed] == BB_OK)
+		failed++;
+	status = failed < a->launch->nprocs ? (bb_status)all[failed] : BB_OK;
+	free(all);
+	return status == BB_OK ? BB_OK : tell_causes(a, failed, status);
+}
+
+static const struct bb_payload_field exit_fields[] = {
+	{.name = "the exit status", .kind = BB_PAYLOAD_EXIT, .bytes = sizeof(int32_t), .count = 1},
+	{.name = NULL}};
+static const struct bb_payload exit_table = {"an exit status", sizeof(int32_t), exit_fields, NULL};
+
+bb_status bb_assembly_end(struct bb_assembly *a, int *exit_status)
+{
+	int32_t *all, mine = (int32_t)*exit_status;
+	bb_status status = collect(a, &exit_table, &mine, false, (void **)&all);
+
+	if (status != BB_OK)
+		return status;
+	*exit_status = all[0];
+	free(all);
+	return BB_OK;
+}
+
+bb_status bb_assembly_least(struct bb_assembly *a, uint64_t mine, uint64_t *least)
+{
+	uint64_t *all;
+	bb_status status = collect(a, &bb_payload_number, &mine, false, (void **)&all);
+
+	if (status != BB_OK)
+		return status;
+	*least = all[0];
+	for (int p = 1; p < a->launch->nprocs; p++)
+		*least = all[p] < *least ? all[p] : *least;
+	free(all);
+	return BB_OK;
+}
+
+/* ---- what must be the same ------------------------------------------------------------- */
+
+/* The first thing that processes tell each other; its layout never changes, because other versions
+   of busbench read it. */
+struct origin {
+	char version[32];
+	char library[LIBRARY];
+	struct bb_member member;
+};
+
+static const struct bb_payload_field origin_fields[] = {
+	BB_PAYLOAD_FIELD("the version", BB_PAYLOAD_TEXT, struct origin, version),
+	BB_PAYLOAD_FIELD("the library", BB_PAYLOAD_TEXT, struct origin, library),
+	BB_PAYLOAD_FIELD("the host", BB_PAYLOAD_TEXT, struct origin, member.host),
+	BB_PAYLOAD_FIELD("the pid", BB_PAYLOAD_SIGNED, struct origin, member.pid,
+			 .high = INT32_MAX),
+	{.name = NULL}};
+static const struct bb_payload origin_table = {"an origin", sizeof(struct origin), origin_fields,
+					       NULL};
+
+#define WORDS 768
+#define VALUE 48
+
+struct request {
+	char program[64];
+	char backend[16];
+	uint64_t digest; /* of all words */
+	int nwords;
+	int nkept;         /* words that found room in … */
+	char words[WORDS]; /* each with its end */
+	struct {
+		uint64_t digest;
+		char value[VALUE]; /* quoted, shortened */
+	} environment[BB_NENVIRONMENT];
+};
+
+static const struct bb_payload_field request_fields[] = {
+	BB_PAYLOAD_FIELD("the program", BB_PAYLOAD_TEXT, struct request, program),
+	BB_PAYLOAD_FIELD("the backend", BB_PAYLOAD_TEXT, struct request, backend),
+	BB_PAYLOAD_FIELD("the digest", BB_PAYLOAD_ANY, struct request, digest),
+	BB_PAYLOAD_FIELD("the number of words", BB_PAYLOAD_SIGNED, struct request, nwords,
+			 .high = INT32_MAX),
+	BB_PAYLOAD_FIELD("the number of words kept", BB_PAYLOAD_SIGNED, struct request, nkept,
+			 .high = WORDS),
+	BB_PAYLOAD_FIELD("the words", BB_PAYLOAD_ANY, struct request, words),
+	BB_PAYLOAD_EACH("a digest", BB_PAYLOAD_ANY, struct request, environment, .digest,
+			BB_NENVIRONMENT),
+	BB_PAYLOAD_EACH("a value", BB_PAYLOAD_TEXT, struct request, environment, .value,
+			BB_NENVIRONMENT),
+	{.name = NULL}};
+
+/* Each word that is kept has its end. */
+static bool request_fits(const void *payload)
+{
+	const struct request *r = payload;
+	int ends = 0;
+
+	for (size_t i = 0; i < WORDS; i++)
+		ends += r->words[i] == '\0';
+	return r->nkept <= r->nwords && r->nkept <= ends;
+}
+
+static const struct bb_payload request_table = {"a request", sizeof(struct request), request_fields,
+						request_fits};
+
+static uint64_t digest(uint64_t so_far, const char *text)
+{
+	const uint64_t prime = 0x100000001b3u; /* FNV-1a, the end of a word included */
+
+	do
+		so_far = (so_far ^ (unsigned char)*text) * prime;
+	while (*text++);
+	return so_far;
+}
+
+#define DIGEST_START UINT64_C(0xcbf29ce484222325)
+
+static void describe_request(struct request *r, int argc, char **argv,
+			     const struct bb_environment *environment,
+			     const struct bb_backend *backend)
+{
+	const char *slash = strrchr(argv[0], '/');
+	size_t used = 0;
+
+	memset(r, 0, sizeof(*r));
+	snprintf(r->program, sizeof(r->program), "%s", slash ? slash + 1 : argv[0]);
+	snprintf(r->backend, sizeof(r->backend), "%s", backend->name);
+	r->digest = DIGEST_START;
+	r->nwords = argc - 1;
+	for (int i = 1; i < argc; i++) {
+		size_t size = strlen(argv[i]) + 1;
+
+		r->digest = digest(r->digest, argv[i]);
+		if (r->nkept < i - 1 || used + size > WORDS)
+			continue;
+		memcpy(r->words + used, argv[i], size);
+		used += size;
+		r->nkept++;
+	}
+	for (int i = 0; i < BB_NENVIRONMENT; i++) {
+		const char *value = bb_environment_value(environment, i);
+
+		if (value)
+			snprintf(r->environment[i].value, VALUE, "\"%.*s\"", VALUE - 3, value);
+		else
+			snprintf(r->environment[i].value, VALUE, "nothing");
+		r->environment[i].digest = value ? digest(DIGEST_START, value) : 0;
+	}
+}
+
+static bb_status compare_origins(struct bb_assembly *a, const struct origin *all)
+{
+	for (int p = 1; p < a->launch->nprocs; p++) {
+		if (strcmp(all[p].version, all[0].version) != 0)
+			return bb_fail(a->error, BB_EBACKEND,
+				       "process %d (%s) runs busbench %s, process 0 (%s) %s; "
+				       "install one version everywhere",
+				       p, all[p].member.host, all[p].version, all[0].member.host,
+				       all[0].version);
+		if (strcmp(all[p].library, all[0].library) != 0)
+			return bb_fail(a->error, BB_EBACKEND,
+				       "process %d (%s) runs with %s, process 0 (%s) with %s; "
+				       "install one version everywhere",
+				       p, all[p].member.host, all[p].library, all[0].member.host,
+				       all[0].library);
+	}
+	return BB_OK;
+}
+
+/* Word I in quotes, as far as it is known. */
+static void show_word(char text[SHOWN + 8], const struct request *r, int i)
+{
+	const char *word = r->words;
+
+	for (int k = 0; k < i && k < r->nkept; k++)
+		word += strlen(word) + 1;
+	if (i >= r->nwords)
+		snprintf(text, SHOWN + 8, "nothing");
+	else if (i >= r->nkept)
+		snprintf(text, SHOWN + 8, "a long word");
+	else
+		snprintf(text, SHOWN + 8, "\"%.*s\"", SHOWN, word);
+	bb_payload_clean(text);
+}
+
+static int first_difference(const struct request *x, const struct request *y)
+{
+	const char *a = x->words, *b = y->words;
+	int i = 0;
+
+	while (i < x->nkept && i < y->nkept && strcmp(a, b) == 0) {
+		a += strlen(a) + 1;
+		b += strlen(b) + 1;
+		i++;
+	}
+	return i;
+}
+
+/* What of R differs from FIRST, and how; NULL: nothing. */
+static const char *find_difference(struct bb_strbuf *how, const struct request *r,
+				   const struct request *first)
+{
+	char theirs[SHOWN + 8], ours[SHOWN + 8];
+	int word;
+
+	bb_strbuf_clear(how);
+	if (strcmp(r->program, first->program) != 0) {
+		bb_strbuf_addf(how, "%s instead of %s; start the same everywhere", r->program,
+			       first->program);
+		return "the program";
+	}
+	if (r->digest != first->digest || r->nwords != first->nwords) {
+		word = first_difference(r, first);
+		show_word(theirs, r, word);
+		show_word(ours, first, word);
+		bb_strbuf_addf(how, "%s instead of %s as word %d; give all the same", theirs, ours,
+			       word + 1);
+		return "the command line";
+	}
+	if (strcmp(r->backend, first->backend) != 0) {
+		bb_strbuf_addf(how, "%s instead of %s; name one with --backend", r->backend,
+			       first->backend);
+		return "the backend";
+	}
+	for (int i = 0; i < BB_NENVIRONMENT; i++) {
+		if (r->environment[i].digest == first->environment[i].digest)
+			continue;
+		bb_strbuf_addf(how, "%s instead of %s; give all the same (with mpirun: -x %s)",
+			       r->environment[i].value, first->environment[i].value,
+			       bb_environment_rows[i].name);
+		return bb_environment_rows[i].name;
+	}
+	return NULL;
+}
+
+static bb_status keep_members(struct bb_assembly *a, const struct origin *all)
+{
+	a->members = calloc((size_t)a->launch->nprocs, sizeof(*a->members));
+	if (!a->members)
+		return bb_fail(a->error, BB_EINTERNAL, "out of memory for %d processes",
+			       a->launch->nprocs);
+	for (int p = 0; p < a->launch->nprocs; p++)
+		a->members[p] = all[p].member;
+	return BB_OK;
+}
+
+/* At process 0. */
+static bb_status compare_requests(struct bb_assembly *a, const struct request *all)
+{
+	const char *what = NULL;
+	int differ = 0, named = 0;
+	struct bb_strbuf first = {0}, how = {0};
+	bb_status status = BB_OK;
+
+	for (int p = 1; p < a->launch->nprocs; p++) {
+		const char *its = find_difference(differ ? &how : &first, &all[p], &all[0]);
+
+		if (its && differ++ == 0) {
+			what = its;
+			named = p;
+		}
+	}
+	if (differ > 1)
+		bb_strbuf_addf(&first, " (%d processes differ)", differ);
+	if (differ > 0)
+		status = bb_fail(a->error, BB_EUSAGE,
+				 "%s of process %d (%s) differs from that of process 0 (%s): %s",
+				 what, named, a->members[named].host, a->members[0].host,
+				 bb_strbuf_text(&first));
+	bb_strbuf_free(&first);
+	bb_strbuf_free(&how);
+	return status;
+}
+
+bb_status bb_assembly_compare(struct bb_assembly *a, int argc, char **argv,
+			      const struct bb_environment *environment,
+			      const struct bb_backend *backend)
+{
+	struct origin mine = {.version = BB_VERSION}, *origins = NULL;
+	struct request request, *requests = NULL;
+	bb_status status;
+
+	snprintf(mine.library, LIBRARY, "%s", a->launch->library ? a->launch->library : "");
+	name_host(mine.member.host);
+	mine.member.pid = (int)getpid();
+	BB_TRY(status, collect(a, &origin_table, &mine, false, (void **)&origins), out);
+	BB_TRY(status, compare_origins(a, origins), out);
+	BB_TRY(status, bb_assembly_agree(a, keep_members(a, origins)), out);
+	describe_request(&request, argc, argv, environment, backend);
+	BB_TRY(status, collect(a, &request_table, &request, true, (void **)&requests), out);
+	if (requests)
+		status = compare_requests(a, requests);
+	status = bb_assembly_agree(a, status);
+out:
+	free(origins);
+	free(requests);
+	return status;
+}
+
+/* Of processes 0 … NPROCS - 1, how many are of this host? */
+static int count_of_host(const struct bb_assembly *a, int nprocs)
+{
+	int n = 0;
+
+	for (int p = 0; p < nprocs; p++)
+		n += strcmp(a->members[p].host, a->members[a->launch->proc].host) == 0;
+	return n;
+}
+
+int bb_assembly_before(const struct bb_assembly *a)
+{
+	return a->members ? count_of_host(a, a->launch->proc) : 0;
+}
+
+int bb_assembly_here(const struct bb_assembly *a)
+{
+	return a->members ? count_of_host(a, a->launch->nprocs) : 1;
+}
+
+bool bb_assembly_speaks_for_host(const struct bb_assembly *a)
+{
+	for (int p = 1; p < a->launch->proc; p++)
+		if (strcmp(a->members[p].host, a->members[a->launch->proc].host) == 0)
+			return false;
+	return a->launch->proc > 0;
+}
+
+void bb_assembly_close(struct bb_assembly *a)
+{
+	free(a->members);
+	a->members = NULL;
+}

@@ -1,0 +1,135 @@
+/*
+ * activations.c - bytes of activations.
+ */
+#include "models/memory/activations.h"
+
+#define FP32 4
+
+typedef unsigned __int128 wide; /* holds any product of the limits that models have */
+
+const char *const bb_recompute_words[] = {"none", "selective", "full", NULL};
+const char *const bb_pipeline_words[] = {"1f1b", "interleaved", "gpipe", NULL};
+
+uint64_t bb_bytes_add(uint64_t a, uint64_t b)
+{
+	return a + b < a ? UINT64_MAX : a + b;
+}
+
+uint64_t bb_bytes_times(uint64_t a, uint64_t b)
+{
+	uint64_t product;
+
+	return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+/* BYTES divided among RANKS. */
+static uint64_t share(wide bytes, uint64_t ranks)
+{
+	const wide part = bytes / ranks + (bytes % ranks > 0);
+
+	return part > UINT64_MAX ? UINT64_MAX : (uint64_t)part;
+}
+
+struct bb_layer bb_layer_of_model(const struct bb_model *model, uint64_t batch, unsigned bytes)
+{
+	const struct bb_hyper *h = &model->hyper;
+
+	return (struct bb_layer){
+		.seq = (uint64_t)h->seq,
+		.batch = batch,
+		.hidden = (uint64_t)h->hidden,
+		.heads = (uint64_t)h->heads,
+		.queries = (uint64_t)(h->heads * h->head_dim),
+		.keys = (uint64_t)(h->kv_heads * h->head_dim),
+		.ffn = (uint64_t)h->ffn,
+		.routes = h->experts ? (uint64_t)h->top_k : 1,
+		.gated = model->gated,
+		.bytes = bytes,
+		.tp = 1,
+	};
+}
+
+static wide tokens(const struct bb_layer *l)
+{
+	return (wide)l->seq * l->batch;
+}
+
+/* What is of the width of the residual stream, and every rank has unless sequence parallel. */
+static wide residual(const struct bb_layer *l)
+{
+	const uint64_t inputs = 3 + l->routes, masks = l->gated ? 0 : 2;
+
+	return tokens(l) * l->hidden * (inputs * l->bytes + masks);
+}
+
+/* What tensor parallelism divides, but for the core of attention. */
+static wide inner(const struct bb_layer *l)
+{
+	const wide attention = 2 * (wide)l->queries + 2 * (wide)l->keys;
+	const wide feed_forward = (wide)l->ffn * l->routes * (l->gated ? 3 : 2);
+
+	return tokens(l) * l->bytes * (attention + feed_forward);
+}
+
+/* Scores of each head, of each pair of tokens, or what FlashAttention keeps of them. */
+static wide core(const struct bb_layer *l)
+{
+	const unsigned dropout = l->gated ? 0 : 1 + l->bytes;
+
+	if (l->flash)
+		return tokens(l) * l->heads * FP32;
+
+	return tokens(l) * l->seq * l->heads * (l->bytes + dropout);
+}
+
+uint64_t bb_layer_kept(const struct bb_layer *l, enum bb_recompute recompute)
+{
+	const uint64_t all = l->sequence_parallel ? l->tp : 1;
+	wide divided = inner(l);
+
+	if (recompute == BB_RECOMPUTE_FULL)
+		return share(tokens(l) * l->hidden * l->bytes, all);
+	if (recompute == BB_RECOMPUTE_NONE)
+		divided += core(l);
+	if (l->sequence_parallel)
+		return share(residual(l) + divided, l->tp);
+	return bb_bytes_add(share(residual(l), 1), share(divided, l->tp));
+}
+
+uint64_t bb_layer_made_again(const struct bb_layer *l, enum bb_recompute recompute)
+{
+	const uint64_t all = bb_layer_kept(l, BB_RECOMPUTE_NONE);
+
+	/* Nothing that would not fit is subtracted from. */
+	return all == UINT64_MAX ? all : all - bb_layer_kept(l, recompute);
+}
+
+uint64_t bb_embedding_kept(const struct bb_layer *l)
+{
+	return l->gated ? 0 : share(tokens(l) * l->hidden, l->sequence_parallel ? l->tp : 1);
+}
+
+uint64_t bb_head_kept(const struct bb_layer *l, uint64_t vocab)
+{
+	const wide inputs = tokens(l) * l->hidden * 2 * l->bytes;
+
+	return bb_bytes_add(share(inputs, l->sequence_parallel ? l->tp : 1),
+			    share(tokens(l) * vocab * FP32, l->tp));
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+uint64_t bb_in_flight(enum bb_pipelining schedule, uint64_t stage, uint64_t stages, uint64_t chunks,
+		      uint64_t micro_batches)
+{
+	const uint64_t later = stages - 1 - stage;
+
+	if (schedule == BB_GPIPE)
+		return micro_batches;
+	if (schedule == BB_INTERLEAVED)
+		return least(2 * later + (chunks - 1) * stages + 1, micro_batches * chunks);
+	return least(later + 1, micro_batches);
+}

@@ -1,0 +1,316 @@
+/*
+ * checkpoint.c - a chain of layers, forwards and backwards.
+ */
+#include "models/memory/checkpoint.h"
+#include "core/clock.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WIDER 4
+#define SEED UINT64_C(0x9e3779b97f4a7c15)
+
+/* ---- arithmetic ---------------------------------------------------------------------------------
+ */
+
+/* C += A B, of N x K and K x M. */
+static void multiply(float *restrict c, const float *restrict a, const float *restrict b, size_t n,
+		     size_t k, size_t m)
+{
+	for (size_t i = 0; i < n; i++)
+		for (size_t l = 0; l < k; l++)
+			for (size_t j = 0; j < m; j++)
+				c[i * m + j] += a[i * k + l] * b[l * m + j];
+}
+
+/* C += transposed A times B, of N x K and N x M. */
+static void multiply_first(float *restrict c, const float *restrict a, const float *restrict b,
+			   size_t n, size_t k, size_t m)
+{
+	for (size_t i = 0; i < n; i++)
+		for (size_t l = 0; l < k; l++)
+			for (size_t j = 0; j < m; j++)
+				c[l * m + j] += a[i * k + l] * b[i * m + j];
+}
+
+/* C += A times transposed B, of N x K and M x K. */
+static void multiply_second(float *restrict c, const float *restrict a, const float *restrict b,
+			    size_t n, size_t k, size_t m)
+{
+	for (size_t i = 0; i < n; i++)
+		for (size_t j = 0; j < m; j++) {
+			float sum = 0;
+
+			for (size_t l = 0; l < k; l++)
+				sum += a[i * k + l] * b[j * k + l];
+			c[i * m + j] += sum;
+		}
+}
+
+/* ---- the chain ----------------------------------------------------------------------------------
+ */
+
+static size_t rows_floats(const struct bb_chain *c)
+{
+	return c->rows * c->width;
+}
+
+static size_t layer_floats(const struct bb_chain *c)
+{
+	return 2 * WIDER * c->width * c->width;
+}
+
+/* Between -1 and 1, times SIZE. */
+static void fill(float *x, size_t n, float size, uint64_t *seed)
+{
+	for (size_t i = 0; i < n; i++) {
+		*seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+		x[i] = size * ((float)(*seed >> 40) / (float)(1 << 23) - 1);
+	}
+}
+
+bb_status bb_chain_make(struct bb_chain *chain, size_t layers, size_t rows, size_t width,
+			struct bb_error *error)
+{
+	const float size = 1 / sqrtf((float)(WIDER * width));
+	uint64_t seed = SEED;
+
+	*chain = (struct bb_chain){.layers = layers, .rows = rows, .width = width};
+	chain->input = malloc(rows_floats(chain) * sizeof(float));
+	chain->ascent = malloc(rows_floats(chain) * sizeof(float));
+	chain->weights = malloc(layers * layer_floats(chain) * sizeof(float));
+	if (!chain->input || !chain->ascent || !chain->weights)
+		return bb_fail(error, BB_EINTERNAL,
+			       "out of memory for %zu layers of width %zu and %zu rows", layers,
+			       width, rows);
+	fill(chain->input, rows_floats(chain), 1, &seed);
+	fill(chain->ascent, rows_floats(chain), 1, &seed);
+	fill(chain->weights, layers * layer_floats(chain), size, &seed);
+	return BB_OK;
+}
+
+void bb_chain_free(struct bb_chain *chain)
+{
+	free(chain->input);
+	free(chain->ascent);
+	free(chain->weights);
+	*chain = (struct bb_chain){.input = NULL};
+}
+
+bb_status bb_chain_result_make(struct bb_chain_result *result, const struct bb_chain *chain,
+			       struct bb_error *error)
+{
+	result->n = 2 * rows_floats(chain) + chain->layers * layer_floats(chain);
+	result->numbers = malloc(result->n * sizeof(float));
+	return result->numbers ? BB_OK
+			       : bb_fail(error, BB_EINTERNAL, "out of memory for gradients");
+}
+
+void bb_chain_result_free(struct bb_chain_result *result)
+{
+	free(result->numbers);
+	*result = (struct bb_chain_result){.numbers = NULL};
+}
+
+bool bb_chain_same(const struct bb_chain_result *a, const struct bb_chain_result *b)
+{
+	return a->n == b->n && memcmp(a->numbers, b->numbers, a->n * sizeof(float)) == 0;
+}
+
+/* ---- a pass -------------------------------------------------------------------------------------
+ */
+
+/* Activations that are there now: x[i] the input of layer i, inside[i] what it has inside. */
+struct pass {
+	const struct bb_chain *chain;
+	struct bb_chain_cost *cost;
+	float **x, **inside;
+	uint64_t bytes;
+	bool failed;
+};
+
+static float *take(struct pass *p, size_t floats)
+{
+	float *memory = calloc(floats, sizeof(float));
+
+	p->failed |= !memory;
+	p->bytes += floats * sizeof(float);
+	if (p->bytes > p->cost->most)
+		p->cost->most = p->bytes;
+	return memory;
+}
+
+static void drop(struct pass *p, float **memory, size_t floats)
+{
+	if (*memory)
+		p->bytes -= floats * sizeof(float);
+	free(*memory);
+	*memory = NULL;
+}
+
+static const float *first(const struct pass *p, size_t layer)
+{
+	return p->chain->weights + layer * layer_floats(p->chain);
+}
+
+static const float *second(const struct pass *p, size_t layer)
+{
+	return first(p, layer) + layer_floats(p->chain) / 2;
+}
+
+static const float *input(const struct pass *p, size_t layer)
+{
+	return layer == 0 ? p->chain->input : p->x[layer];
+}
+
+static void make_inside(struct pass *p, size_t layer)
+{
+	const struct bb_chain *c = p->chain;
+	const size_t floats = WIDER * rows_floats(c);
+	float *inside = p->inside[layer] = take(p, floats);
+
+	if (p->failed)
+		return;
+	multiply(inside, input(p, layer), first(p, layer), c->rows, c->width, WIDER * c->width);
+	for (size_t i = 0; i < floats; i++)
+		inside[i] /= 1 + fabsf(inside[i]);
+}
+
+static void make_output(struct pass *p, size_t layer)
+{
+	const struct bb_chain *c = p->chain;
+	float *y = p->x[layer + 1] = take(p, rows_floats(c));
+
+	if (p->failed)
+		return;
+	memcpy(y, input(p, layer), rows_floats(c) * sizeof(float));
+	multiply(y, p->inside[layer], second(p, layer), c->rows, WIDER * c->width, c->width);
+}
+
+static void forward(struct pass *p, size_t every)
+{
+	const struct bb_chain *c = p->chain;
+
+	for (size_t i = 0; i < c->layers && !p->failed; i++) {
+		make_inside(p, i);
+		make_output(p, i);
+		if (every == BB_CHECKPOINT_NEVER)
+			continue;
+		drop(p, &p->inside[i], WIDER * rows_floats(c));
+		if (i % every)
+			drop(p, &p->x[i], rows_floats(c));
+	}
+}
+
+/* What the backward pass of layers BEGIN … END-1 needs and only the input of BEGIN is there of. */
+static void repeat(struct pass *p, size_t begin, size_t end)
+{
+	const double before = bb_clock_now();
+
+	for (size_t i = begin; i < end && !p->failed; i++) {
+		make_inside(p, i);
+		if (i + 1 < end)
+			make_output(p, i);
+		p->cost->repeated++;
+	}
+	p->cost->repeated_s += bb_clock_now() - before;
+}
+
+/* GRADIENT, of the layer's output, becomes that of its input; WEIGHTS: those of the weights. */
+static void backward(struct pass *p, size_t layer, float *gradient, float *inner, float *weights)
+{
+	const struct bb_chain *c = p->chain;
+	const size_t wide = WIDER * c->width;
+	const float *inside = p->inside[layer];
+
+	memset(inner, 0, c->rows * wide * sizeof(float));
+	multiply_second(inner, gradient, second(p, layer), c->rows, c->width, wide);
+	multiply_first(weights + layer_floats(c) / 2, inside, gradient, c->rows, wide, c->width);
+	for (size_t i = 0; i < c->rows * wide; i++) {
+		const float slope = 1 - fabsf(inside[i]);
+
+		inner[i] *= slope * slope;
+	}
+	multiply_first(weights, input(p, layer), inner, c->rows, c->width, wide);
+	multiply_second(gradient, inner, first(p, layer), c->rows, wide, c->width);
+}
+
+static void all_backward(struct pass *p, size_t every, float *gradient, float *inner,
+			 float *weights)
+{
+	const struct bb_chain *c = p->chain;
+	const size_t step = every == BB_CHECKPOINT_NEVER ? c->layers : every;
+
+	for (size_t end = c->layers; end > 0;) {
+		const size_t begin = (end - 1) / step * step;
+
+		if (every != BB_CHECKPOINT_NEVER)
+			repeat(p, begin, end);
+		for (; end > begin && !p->failed; end--) {
+			backward(p, end - 1, gradient, inner,
+				 weights + (end - 1) * layer_floats(c));
+			drop(p, &p->inside[end - 1], WIDER * rows_floats(c));
+			drop(p, &p->x[end - 1], rows_floats(c));
+		}
+		if (p->failed)
+			return;
+	}
+}
+
+static void both(struct pass *p, size_t every, struct bb_chain_result *result, float *inner)
+{
+	const struct bb_chain *c = p->chain;
+	float *output = result->numbers, *gradient = output + rows_floats(c);
+	double begun = bb_clock_now();
+
+	memset(result->numbers, 0, result->n * sizeof(float));
+	memcpy(gradient, c->ascent, rows_floats(c) * sizeof(float));
+	forward(p, every);
+	p->cost->forward_s = bb_clock_now() - begun;
+	if (p->failed)
+		return;
+	memcpy(output, p->x[c->layers], rows_floats(c) * sizeof(float));
+	begun = bb_clock_now();
+	all_backward(p, every, gradient, inner, gradient + rows_floats(c));
+	p->cost->backward_s = bb_clock_now() - begun;
+}
+
+bb_status bb_chain_run(const struct bb_chain *chain, size_t every, struct bb_chain_result *result,
+		       struct bb_chain_cost *cost, struct bb_error *error)
+{
+	struct pass p = {.chain = chain, .cost = cost};
+	float *inner = malloc(WIDER * rows_floats(chain) * sizeof(float));
+
+	*cost = (struct bb_chain_cost){.most = 0};
+	p.x = calloc(chain->layers + 1, sizeof(*p.x));
+	p.inside = calloc(chain->layers, sizeof(*p.inside));
+	p.failed = !inner || !p.x || !p.inside;
+	if (!p.failed)
+		both(&p, every, result, inner);
+	for (size_t i = 0; p.x && p.inside && i <= chain->layers; i++) {
+		free(p.x[i]);
+		free(i < chain->layers ? p.inside[i] : NULL);
+	}
+	free(p.x);
+	free(p.inside);
+	free(inner);
+	return p.failed ? bb_fail(error, BB_EINTERNAL, "out of memory for activations") : BB_OK;
+}
+
+uint64_t bb_chain_expected(const struct bb_chain *chain, size_t every)
+{
+	const uint64_t unit = rows_floats(chain) * sizeof(float);
+	const uint64_t step = every == BB_CHECKPOINT_NEVER ? chain->layers : every;
+	uint64_t most = 0;
+
+	if (every == BB_CHECKPOINT_NEVER)
+		return 5 * unit * chain->layers;
+	for (uint64_t begin = 0; begin < chain->layers; begin += step) {
+		const uint64_t left = chain->layers - begin;
+		const uint64_t need = begin / step + 5 * (left < step ? left : step) - 1;
+
+		most = need > most ? need : most;
+	}
+	return unit * (most + 1); /* and the output */
+}

@@ -1,0 +1,236 @@
+/*
+ * ds_config.c - DeepSpeed's ds_config.json.
+ */
+#include "models/memory/ds_config.h"
+#include "models/json_file.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define NOT_SAID (-1)
+#define MOST (INT64_C(1) << 32)
+
+struct reader {
+	const char *path;
+	const json_t *root;
+	struct bb_error *error;
+};
+
+/* VALUE is not what KEY of SECTION ("": of the whole) takes, which is WANTED. */
+static bb_status wrong(const struct reader *r, const char *section, const char *key,
+		       const json_t *value, const char *wanted)
+{
+	char *const text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+
+	bb_fail(r->error, BB_EUSAGE, "--ds-config %.200s: %s%s%s: %.60s is not %s", r->path,
+		section, *section ? "." : "", key, text ? text : "?", wanted);
+	free(text);
+	return BB_EUSAGE;
+}
+
+static bool is_auto(const json_t *value)
+{
+	return json_is_string(value) && strcmp(json_string_value(value), "auto") == 0;
+}
+
+/* The object KEY of PARENT, NULL where it is missing or null. */
+static bb_status read_object(const struct reader *r, const json_t *parent, const char *section,
+			     const char *key, const json_t **object)
+{
+	const json_t *value = json_object_get(parent, key);
+
+	*object = json_is_object(value) ? value : NULL;
+	return !value || json_is_null(value) || *object
+		       ? BB_OK
+		       : wrong(r, section, key, value, "an object");
+}
+
+/* Leaves INTO alone where it is missing or "auto". */
+static bb_status read_number(const struct reader *r, const json_t *parent, const char *section,
+			     const char *key, int64_t min, int64_t max, int64_t *into)
+{
+	const json_t *value = json_object_get(parent, key);
+	char wanted[80];
+
+	if (!value || is_auto(value))
+		return BB_OK;
+	if (json_is_integer(value) && json_integer_value(value) >= min &&
+	    json_integer_value(value) <= max) {
+		*into = json_integer_value(value);
+		return BB_OK;
+	}
+	snprintf(wanted, sizeof(wanted), "a whole number from %lld to %lld", (long long)min,
+		 (long long)max);
+	return wrong(r, section, key, value, wanted);
+}
+
+/* zero_optimization.offload_optimizer and .offload_param: whether their device is another one. */
+static bb_status read_device(const struct reader *r, const json_t *zero, const char *key,
+			     bool *away)
+{
+	static const char section[] = "zero_optimization";
+	const json_t *object = NULL, *device;
+	bb_status status = read_object(r, zero, section, key, &object);
+
+	device = json_object_get(object, "device");
+	if (status != BB_OK || !device)
+		return status;
+	*away = json_is_string(device) && strcmp(json_string_value(device), "none") != 0;
+	if (json_is_string(device) && (!*away || strcmp(json_string_value(device), "cpu") == 0 ||
+				       strcmp(json_string_value(device), "nvme") == 0))
+		return BB_OK;
+	return wrong(r, key, "device", device, "\"none\", \"cpu\" or \"nvme\"");
+}
+
+static bb_status read_zero(const struct reader *r, struct bb_ds_config *c)
+{
+	static const char section[] = "zero_optimization";
+	bool optimizer = false, parameters = false;
+	const json_t *zero = NULL;
+	int64_t stage = NOT_SAID;
+	bb_status status;
+
+	BB_TRY(status, read_object(r, r->root, "", section, &zero), out);
+	if (!zero) {
+		c->zero = 0;
+		goto out;
+	}
+	BB_TRY(status, read_number(r, zero, section, "stage", 0, BB_ZERO_STAGES - 1, &stage), out);
+	BB_TRY(status, read_device(r, zero, "offload_optimizer", &optimizer), out);
+	BB_TRY(status, read_device(r, zero, "offload_param", &parameters), out);
+	c->zero = (int)stage;
+	c->offload = parameters  ? BB_OFFLOAD_PARAMETERS
+		     : optimizer ? BB_OFFLOAD_OPTIMIZER
+				 : BB_OFFLOAD_NONE;
+out:
+	return status;
+}
+
+/* Whether KEY ("fp16") is on; SAID false where that is "auto". */
+static bb_status read_format(const struct reader *r, const char *key, bool *on, bool *said)
+{
+	const json_t *object = NULL, *enabled;
+	bb_status status = read_object(r, r->root, "", key, &object);
+
+	enabled = json_object_get(object, "enabled");
+	*on = json_is_true(enabled);
+	if (status != BB_OK || !enabled || json_is_boolean(enabled))
+		return status;
+	*said = false;
+	return is_auto(enabled) ? BB_OK : wrong(r, key, "enabled", enabled, "true or false");
+}
+
+static const struct bb_precision *find_precision(const char *name)
+{
+	const struct bb_precision *p = bb_precisions;
+
+	while (strcmp(p->name, name) != 0)
+		p++;
+	return p;
+}
+
+static bb_status read_precision(const struct reader *r, struct bb_ds_config *c)
+{
+	bool fp16 = false, bf16 = false, said = true;
+	bb_status status;
+
+	BB_TRY(status, read_format(r, "fp16", &fp16, &said), out);
+	BB_TRY(status, read_format(r, "bf16", &bf16, &said), out);
+	if (fp16 && bf16)
+		status = bb_fail(r->error, BB_EUSAGE,
+				 "--ds-config %.200s: fp16.enabled and bf16.enabled are both true; "
+				 "only one of them",
+				 r->path);
+	else if (fp16 || bf16)
+		c->precision = find_precision("mixed");
+	else if (said)
+		c->precision = find_precision("fp32");
+out:
+	return status;
+}
+
+static bb_status read_optimizer(const struct reader *r, struct bb_ds_config *c)
+{
+	/* DeepSpeed takes them in any case; those of others beside its own. */
+	static const char *const names[][2] = {
+		{"adamw", "adamw"},
+		{"adam", "adamw"},
+		{"lamb", "adamw"},
+		{"sgd", "sgd"},
+	};
+	const json_t *object = NULL, *type;
+	bb_status status = read_object(r, r->root, "", "optimizer", &object);
+
+	type = json_object_get(object, "type");
+	if (status != BB_OK || !type)
+		return status;
+	for (size_t i = 0; json_is_string(type) && i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcasecmp(json_string_value(type), names[i][0]) == 0)
+			for (c->optimizer = bb_optimizers;
+			     strcmp(c->optimizer->name, names[i][1]) != 0;)
+				c->optimizer++;
+	return c->optimizer ? BB_OK
+			    : wrong(r, "optimizer", "type", type,
+				    "one whose states are known here: Adam, AdamW, Lamb or SGD");
+}
+
+static bb_status read_batch(const struct reader *r, struct bb_ds_config *c)
+{
+	static const struct {
+		const char *key;
+		size_t offset;
+	} rows[] = {
+		{"train_micro_batch_size_per_gpu", offsetof(struct bb_ds_config, micro_batch)},
+		{"gradient_accumulation_steps", offsetof(struct bb_ds_config, micro_batches)},
+		{"train_batch_size", offsetof(struct bb_ds_config, batch)},
+	};
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && status == BB_OK; i++) {
+		int64_t value = 0;
+
+		status = read_number(r, r->root, "", rows[i].key, 1, MOST, &value);
+		*(uint64_t *)((char *)c + rows[i].offset) = (uint64_t)value;
+	}
+	return status;
+}
+
+bb_status bb_ds_config_read(const char *path, struct bb_ds_config *config, struct bb_error *error)
+{
+	json_t *root = NULL;
+	struct reader r = {path, NULL, error};
+	bb_status status;
+
+	*config = (struct bb_ds_config){.zero = NOT_SAID, .offload = NOT_SAID};
+	BB_TRY(status, bb_json_file_open("--ds-config", path, "ds_config.json", &root, error), out);
+	r.root = root;
+	BB_TRY(status, read_zero(&r, config), out);
+	BB_TRY(status, read_precision(&r, config), out);
+	BB_TRY(status, read_optimizer(&r, config), out);
+	status = read_batch(&r, config);
+out:
+	json_decref(root);
+	return status;
+}
+
+bb_status bb_ds_config_batch(struct bb_ds_config *c, const char *path, uint64_t dp,
+			     struct bb_error *error)
+{
+	const bool whole = c->batch > 0;
+
+	if (!c->micro_batch)
+		c->micro_batch =
+			whole ? c->batch / dp / (c->micro_batches ? c->micro_batches : 1) : 1;
+	if (!c->micro_batches)
+		c->micro_batches = whole && c->micro_batch ? c->batch / dp / c->micro_batch : 1;
+	if (!whole || c->batch == dp * c->micro_batch * c->micro_batches)
+		return BB_OK;
+	return bb_fail(error, BB_EUSAGE,
+		       "--ds-config %.200s: train_batch_size: %llu is not %llu x %llu x %llu: "
+		       "train_micro_batch_size_per_gpu x gradient_accumulation_steps x --dp",
+		       path, (unsigned long long)c->batch, (unsigned long long)c->micro_batch,
+		       (unsigned long long)c->micro_batches, (unsigned long long)dp);
+}

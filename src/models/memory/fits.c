@@ -1,0 +1,139 @@
+/*
+ * fits.c - trying all ways.
+ */
+#include "models/memory/fits.h"
+
+#include <stdlib.h>
+
+struct search {
+	struct bb_fits *fits;
+	const struct bb_fits_space *space;
+	struct bb_error *error;
+	size_t room;
+};
+
+static bb_status keep(struct search *s, const struct bb_fit *fit)
+{
+	struct bb_fits *f = s->fits;
+
+	if (f->n == s->room) {
+		const size_t room = s->room ? 2 * s->room : 64;
+		struct bb_fit *grown = realloc(f->list, room * sizeof(*grown));
+
+		if (!grown)
+			return bb_fail(s->error, BB_EINTERNAL, "out of memory for what fits");
+		f->list = grown;
+		s->room = room;
+	}
+	f->list[f->n++] = *fit;
+	return BB_OK;
+}
+
+/* The largest micro-batch that fits, if any does. */
+static bb_status try_micro_batches(struct search *s, struct bb_training way)
+{
+	const uint64_t given = s->space->micro_batch;
+	/* Without activations one is as good as the other. */
+	const bool one = given > 0 || !bb_training_has_activations(&way);
+	const uint64_t first = given ? given : 1, last = one ? first : s->space->most_micro_batch;
+	struct bb_fit best = {.need = {.total = 0}};
+	bool found = false;
+
+	s->fits->tried++;
+	for (way.micro_batch = first; way.micro_batch <= last; way.micro_batch *= 2) {
+		const struct bb_fit fit = {way, bb_training_most(&way)};
+
+		if (s->fits->nearest.need.total == 0 ||
+		    fit.need.total < s->fits->nearest.need.total)
+			s->fits->nearest = fit;
+		if (fit.need.total > s->space->limit)
+			break;
+		best = fit;
+		found = true;
+	}
+	return found ? keep(s, &best) : BB_OK;
+}
+
+static bb_status try_recompute(struct search *s, struct bb_training way)
+{
+	const int asked = s->space->recompute;
+	const int all = bb_training_has_activations(&way) ? BB_RECOMPUTE_FULL : BB_RECOMPUTE_NONE;
+	bb_status st = BB_OK;
+
+	for (int r = asked < 0 ? 0 : asked; r <= (asked < 0 ? all : asked) && st == BB_OK; r++) {
+		way.recompute = (enum bb_recompute)r;
+		st = try_micro_batches(s, way);
+	}
+	return st;
+}
+
+/* Those that do not go together are not among what is tried. */
+static bool goes(const struct bb_training *way)
+{
+	struct bb_error reason = {.text = ""};
+	struct bb_training least = *way;
+
+	least.micro_batch = 1;
+	return bb_training_check(&least, &reason) == BB_OK;
+}
+
+static bb_status try_stages(struct search *s, struct bb_training way)
+{
+	const int asked = s->space->zero;
+	const int last = asked >= 0 ? asked : BB_ZERO_STAGES - 1;
+	bb_status st = BB_OK;
+
+	for (way.zero = asked < 0 ? 0 : asked; way.zero <= last && st == BB_OK; way.zero++)
+		if ((way.zero == 0 || way.dp > 1) && goes(&way))
+			st = try_recompute(s, way);
+	return st;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct bb_training *x = &((const struct bb_fit *)a)->training;
+	const struct bb_training *y = &((const struct bb_fit *)b)->training;
+	const uint64_t keys[][2] = {
+		{x->recompute, y->recompute},
+		{x->tp * x->pp, y->tp * y->pp},
+		{x->pp, y->pp},
+		{(uint64_t)x->zero, (uint64_t)y->zero},
+	};
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (keys[i][0] != keys[i][1])
+			return keys[i][0] < keys[i][1] ? -1 : 1;
+	return 0;
+}
+
+bb_status bb_fits_find(struct bb_fits *fits, const struct bb_training *base,
+		       const struct bb_fits_space *space, struct bb_error *error)
+{
+	struct search s = {fits, space, error, 0};
+	bb_status st = BB_OK;
+
+	*fits = (struct bb_fits){.list = NULL};
+	for (uint64_t tp = 1; tp <= space->most_tp; tp *= 2)
+		for (uint64_t pp = 1; pp <= space->most_pp && tp * pp <= space->gpus; pp++) {
+			struct bb_training way = *base;
+
+			if (space->gpus % (tp * pp))
+				continue;
+			way.tp = tp;
+			way.pp = pp;
+			way.dp = space->gpus / (tp * pp);
+			way.sequence_parallel = base->sequence_parallel && tp > 1;
+			way.micro_batches = base->micro_batches ? base->micro_batches : 4 * pp;
+			BB_TRY(st, try_stages(&s, way), out);
+		}
+	if (fits->n > 0)
+		qsort(fits->list, fits->n, sizeof(*fits->list), compare);
+out:
+	return st;
+}
+
+void bb_fits_free(struct bb_fits *fits)
+{
+	free(fits->list);
+	*fits = (struct bb_fits){.list = NULL};
+}

@@ -1,0 +1,377 @@
+/*
+ * training.c - states and activations of a rank's part of a model.
+ */
+#include "models/memory/training.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const bb_offload_words[] = {"none", "optimizer", "parameters", NULL};
+
+const char *const bb_category_words[BB_CATEGORIES] = {
+	[BB_NEED_PARAMETERS] = "parameters",
+	[BB_NEED_GRADIENTS] = "gradients",
+	[BB_NEED_OPTIMIZER] = "optimizer",
+	[BB_NEED_GATHERED] = "gathered",
+	[BB_NEED_ACTIVATIONS] = "activations",
+	[BB_NEED_MADE_AGAIN] = "recomputed",
+	[BB_NEED_ENDS] = "ends",
+};
+
+/* ---- where the elements are -------------------------------------------------------------------
+ */
+
+static void add(struct bb_piece *to, const struct bb_piece *piece)
+{
+	to->matrices += piece->matrices;
+	to->vectors += piece->vectors;
+	to->experts += piece->experts;
+	to->factored += piece->factored;
+}
+
+static struct bb_piece between(const struct bb_piece *end, const struct bb_piece *begin)
+{
+	return (struct bb_piece){end->matrices - begin->matrices, end->vectors - begin->vectors,
+				 end->experts - begin->experts, end->factored - begin->factored};
+}
+
+static uint64_t all_of(const struct bb_piece *piece)
+{
+	return piece->matrices + piece->vectors + piece->experts;
+}
+
+static struct bb_piece piece_of_tensor(const struct bb_tensor *tensor)
+{
+	struct bb_piece piece = {.factored = tensor->matrices *
+					     bb_factored_elements(tensor->rows, tensor->columns)};
+
+	*(tensor->expert         ? &piece.experts
+	  : tensor->columns == 1 ? &piece.vectors
+				 : &piece.matrices) = tensor->elements;
+	return piece;
+}
+
+/* Sums into prefix sums. */
+static void accumulate(struct bb_model_layout *layout, bool largest)
+{
+	struct bb_piece sum = {0};
+
+	for (size_t i = 0; i <= layout->pieces; i++) {
+		const struct bb_piece piece = layout->before[i];
+
+		layout->before[i] = sum;
+		add(&sum, &piece);
+		if (largest && all_of(&piece) > all_of(&layout->largest))
+			layout->largest = piece;
+	}
+}
+
+bb_status bb_model_layout_make(struct bb_model_layout *layout, const struct bb_model *model,
+			       uint64_t parameters, struct bb_error *error)
+{
+	*layout = (struct bb_model_layout){.pieces = model ? (size_t)model->blocks + 2 : 3};
+	layout->before = calloc(layout->pieces + 1, sizeof(*layout->before));
+	if (!layout->before)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for the layers of a model");
+	if (!model)
+		layout->before[1].matrices = parameters;
+	for (size_t i = 0; model && i < model->ntensors; i++) {
+		const struct bb_piece piece = piece_of_tensor(&model->tensors[i]);
+
+		add(&layout->before[model->tensors[i].layer - BB_LAYER_BEFORE], &piece);
+	}
+	accumulate(layout, model != NULL);
+	if (model && model->logits && model->hyper.tied)
+		layout->embedding = (uint64_t)(model->hyper.vocab * model->hyper.hidden);
+	return BB_OK;
+}
+
+void bb_model_layout_free(struct bb_model_layout *layout)
+{
+	free(layout->before);
+	*layout = (struct bb_model_layout){.before = NULL};
+}
+
+/* ---- what goes together -------------------------------------------------------------------------
+ */
+
+bool bb_training_has_activations(const struct bb_training *t)
+{
+	return t->model && t->model->hyper.heads > 0;
+}
+
+static uint64_t blocks(const struct bb_training *t)
+{
+	return t->layout->pieces - 2;
+}
+
+static bb_status check_experts(const struct bb_training *t, struct bb_error *error)
+{
+	const uint64_t experts = t->model ? (uint64_t)t->model->hyper.experts : 0;
+
+	if (t->ep == 1)
+		return BB_OK;
+	if (experts == 0)
+		return bb_fail(error, BB_EUSAGE, "--ep %llu: the model has no experts; give --ep 1",
+			       (unsigned long long)t->ep);
+	if (experts % t->ep || t->dp % t->ep)
+		return bb_fail(error, BB_EUSAGE,
+			       "--ep %llu: does not divide %s; give a number that divides %llu "
+			       "experts and --dp %llu",
+			       (unsigned long long)t->ep,
+			       experts % t->ep ? "the experts" : "the data-parallel ranks",
+			       (unsigned long long)experts, (unsigned long long)t->dp);
+	return BB_OK;
+}
+
+static bb_status check_pipeline(const struct bb_training *t, struct bb_error *error)
+{
+	const uint64_t layers = blocks(t);
+
+	if (t->model && t->pp > layers)
+		return bb_fail(error, BB_EUSAGE,
+			       "--pp %llu: more stages than the %llu layers of the model",
+			       (unsigned long long)t->pp, (unsigned long long)layers);
+	if (t->schedule == BB_INTERLEAVED && t->chunks == 1)
+		return bb_fail(error, BB_EUSAGE,
+			       "--schedule interleaved: needs --chunks 2 or more");
+	if (t->schedule != BB_INTERLEAVED && t->chunks > 1)
+		return bb_fail(error, BB_EUSAGE, "--chunks %llu: only with --schedule interleaved",
+			       (unsigned long long)t->chunks);
+	if (t->chunks > 1 && layers % (t->pp * t->chunks))
+		return bb_fail(error, BB_EUSAGE,
+			       "--chunks %llu: %llu layers cannot be divided into %llu stages of "
+			       "%llu chunks",
+			       (unsigned long long)t->chunks, (unsigned long long)layers,
+			       (unsigned long long)t->pp, (unsigned long long)t->chunks);
+	return BB_OK;
+}
+
+static bb_status check_tensor(const struct bb_training *t, struct bb_error *error)
+{
+	const uint64_t heads = t->model ? (uint64_t)t->model->hyper.heads : 0;
+
+	if (t->tp > 1 && heads % t->tp)
+		return bb_fail(error, BB_EUSAGE, "--tp %llu: does not divide the %llu heads",
+			       (unsigned long long)t->tp, (unsigned long long)heads);
+	if (t->sequence_parallel && t->tp == 1)
+		return bb_fail(error, BB_EUSAGE,
+			       "--sequence-parallel: among the ranks of --tp, which is 1");
+	if (t->sequence_parallel && t->model && (uint64_t)t->model->hyper.seq % t->tp)
+		return bb_fail(error, BB_EUSAGE,
+			       "--sequence-parallel: the %lld tokens of a sequence cannot be "
+			       "divided among --tp %llu ranks; give another --seq",
+			       (long long)t->model->hyper.seq, (unsigned long long)t->tp);
+	return BB_OK;
+}
+
+static bb_status check_states(const struct bb_training *t, struct bb_error *error)
+{
+	if (t->recipe.optimizer->factored && !t->model)
+		return bb_fail(error, BB_EUSAGE,
+			       "--optimizer %s: depends on rows and columns of the tensors; give "
+			       "--model instead of --params",
+			       t->recipe.optimizer->name);
+	if (t->recipe.optimizer->factored && t->trainable < 1)
+		return bb_fail(
+			error, BB_EUSAGE,
+			"--trainable %g%%: which tensors are trained is not known, and --optimizer "
+			"%s depends on their shapes; give another optimiser",
+			100 * t->trainable, t->recipe.optimizer->name);
+	if (t->recipe.optimizer->factored && t->zero > 0)
+		return bb_fail(error, BB_EUSAGE,
+			       "--optimizer %s: what --zero %d divides is flat and has no rows and "
+			       "columns; give --zero 0",
+			       t->recipe.optimizer->name, t->zero);
+	/* Each micro-batch adds to the gradients, which are whole until all have come back through
+	   the stage: stage 2 saves nothing, and would reduce them for each. */
+	if (t->zero > 1 && t->pp > 1)
+		return bb_fail(error, BB_EUSAGE,
+			       "--zero %d: in a pipeline gradients stay whole while micro-batches "
+			       "add to them; give --zero 1, or --pp 1",
+			       t->zero);
+	if (t->offload == BB_OFFLOAD_OPTIMIZER && t->zero == 0)
+		return bb_fail(error, BB_EUSAGE, "--offload optimizer: needs --zero 1, 2 or 3");
+	if (t->offload == BB_OFFLOAD_PARAMETERS && t->zero != 3)
+		return bb_fail(error, BB_EUSAGE, "--offload parameters: needs --zero 3");
+	return BB_OK;
+}
+
+bb_status bb_training_check(const struct bb_training *t, struct bb_error *error)
+{
+	bb_status st;
+
+	BB_TRY(st, check_experts(t, error), out);
+	BB_TRY(st, check_pipeline(t, error), out);
+	BB_TRY(st, check_tensor(t, error), out);
+	BB_TRY(st, check_states(t, error), out);
+	if (bb_training_most(t).total == UINT64_MAX)
+		st = bb_fail(error, BB_EUSAGE,
+			     "--micro-batch %llu: more bytes than 64 bits can say; give fewer or "
+			     "shorter sequences",
+			     (unsigned long long)t->micro_batch);
+out:
+	return st;
+}
+
+/* ---- states -------------------------------------------------------------------------------------
+ */
+
+uint64_t bb_layers_before(uint64_t layers, uint64_t pp, uint64_t stage)
+{
+	const uint64_t each = (layers + 2) / pp;
+
+	if (layers % pp == 0 || (layers + 2) % pp)
+		return stage * layers / pp;
+	return stage == 0 ? 0 : stage == pp ? layers : stage * each - 1;
+}
+
+/* Elements of the stage, those of all its tensor ranks. */
+static struct bb_piece piece_of_stage(const struct bb_training *t, uint64_t stage)
+{
+	const uint64_t layers = t->model ? blocks(t) : 0;
+	const bool last = stage == t->pp - 1;
+	const size_t begin = stage == 0 ? 0 : 1 + bb_layers_before(layers, t->pp, stage);
+	const size_t end =
+		last ? t->layout->pieces : 1 + bb_layers_before(layers, t->pp, stage + 1);
+	struct bb_piece piece = between(&t->layout->before[end], &t->layout->before[begin]);
+
+	if (!t->model) /* nothing is known but that there are so many */
+		return (struct bb_piece){
+			.matrices = bb_partition(t->layout->before[end].matrices, t->pp)};
+	if (last && t->pp > 1)
+		piece.matrices += t->layout->embedding;
+	return piece;
+}
+
+/* What a tensor rank has of PIECE that all data-parallel ranks share, and of its experts. */
+static uint64_t dense(const struct bb_training *t, const struct bb_piece *piece)
+{
+	return bb_partition(piece->matrices, t->tp) + piece->vectors;
+}
+
+static uint64_t sparse(const struct bb_training *t, const struct bb_piece *piece)
+{
+	return bb_partition(piece->experts, t->tp * t->ep);
+}
+
+static void offload(const struct bb_training *t, struct bb_need *need)
+{
+	const int first = t->offload == BB_OFFLOAD_PARAMETERS  ? BB_NEED_PARAMETERS
+			  : t->offload == BB_OFFLOAD_OPTIMIZER ? BB_NEED_GRADIENTS
+							       : BB_NEED_OPTIMIZER + 1;
+
+	for (int i = first; i <= BB_NEED_OPTIMIZER; i++) {
+		need->host += need->bytes[i];
+		need->bytes[i] = 0;
+	}
+}
+
+/* Of ELEMENTS, of which not all need be trained. */
+static struct bb_states states(const struct bb_training *t, uint64_t elements, uint64_t factored,
+			       uint64_t ranks)
+{
+	const uint64_t trained =
+		t->trainable < 1 ? (uint64_t)ceil((double)elements * t->trainable) : elements;
+	struct bb_states s = bb_states_of_rank(&t->recipe, trained, factored, t->zero, ranks);
+
+	s.parameters = bb_states_of_rank(&t->recipe, elements, 0, t->zero, ranks).parameters;
+	return s;
+}
+
+static void add_states(const struct bb_training *t, const struct bb_piece *piece,
+		       struct bb_need *need)
+{
+	const uint64_t sums = t->recipe.optimizer->factored ? piece->factored : 0;
+	const struct bb_states shared = states(t, dense(t, piece), sums, t->dp);
+	const struct bb_states experts = states(t, sparse(t, piece), 0, t->dp / t->ep);
+
+	need->experts = sparse(t, piece);
+	need->elements = dense(t, piece) + need->experts;
+	need->bytes[BB_NEED_PARAMETERS] = shared.parameters + experts.parameters;
+	need->bytes[BB_NEED_GRADIENTS] = shared.gradients + experts.gradients;
+	need->bytes[BB_NEED_OPTIMIZER] = shared.optimizer + experts.optimizer;
+	offload(t, need);
+	if (t->zero == 3) {
+		const struct bb_states whole = states(
+			t, dense(t, &t->layout->largest) + sparse(t, &t->layout->largest), 0, 1);
+
+		need->bytes[BB_NEED_GATHERED] = whole.parameters + whole.gradients;
+	}
+}
+
+/* ---- activations --------------------------------------------------------------------------------
+ */
+
+/* Layers of the chunks that the stage keeps, times micro-batches. */
+static uint64_t layers_kept(const struct bb_training *t, const struct bb_need *need)
+{
+	const uint64_t layers = bb_layers_before(blocks(t), t->pp, need->stage + 1) -
+				bb_layers_before(blocks(t), t->pp, need->stage);
+
+	return bb_bytes_times(need->chunks, layers / t->chunks);
+}
+
+static void add_activations(const struct bb_training *t, struct bb_need *need)
+{
+	const unsigned bytes = t->recipe.precision->parameter;
+	struct bb_layer layer = bb_layer_of_model(t->model, t->micro_batch, bytes);
+	const uint64_t micro_batches = bb_partition(need->chunks, t->chunks);
+	uint64_t *ends = &need->bytes[BB_NEED_ENDS];
+
+	layer.tp = t->tp;
+	layer.sequence_parallel = t->sequence_parallel;
+	layer.flash = t->flash;
+	need->bytes[BB_NEED_ACTIVATIONS] =
+		bb_bytes_times(bb_layer_kept(&layer, t->recompute), layers_kept(t, need));
+	need->bytes[BB_NEED_MADE_AGAIN] = bb_layer_made_again(&layer, t->recompute);
+	if (need->stage == 0)
+		*ends = bb_bytes_times(bb_embedding_kept(&layer), micro_batches);
+	if (need->stage == t->pp - 1 && t->model->logits)
+		*ends = bb_bytes_add(
+			*ends, bb_bytes_times(bb_head_kept(&layer, (uint64_t)t->model->hyper.vocab),
+					      t->schedule == BB_GPIPE ? micro_batches : 1));
+}
+
+/* ---- all ----------------------------------------------------------------------------------------
+ */
+
+struct bb_need bb_training_stage(const struct bb_training *t, uint64_t stage)
+{
+	const struct bb_piece piece = piece_of_stage(t, stage);
+	struct bb_need need = {
+		.stage = stage,
+		.chunks = bb_in_flight(t->schedule, stage, t->pp, t->chunks, t->micro_batches),
+	};
+
+	add_states(t, &piece, &need);
+	if (bb_training_has_activations(t))
+		add_activations(t, &need);
+	for (int i = 0; i < BB_CATEGORIES; i++)
+		need.total = bb_bytes_add(need.total, need.bytes[i]);
+	return need;
+}
+
+struct bb_need bb_training_most(const struct bb_training *t)
+{
+	struct bb_need most = bb_training_stage(t, 0);
+
+	for (uint64_t stage = 1; stage < t->pp; stage++) {
+		const struct bb_need need = bb_training_stage(t, stage);
+
+		if (need.total > most.total)
+			most = need;
+	}
+	return most;
+}
+
+enum bb_category bb_need_tightest(const struct bb_need *need)
+{
+	enum bb_category most = BB_NEED_PARAMETERS;
+
+	for (int i = 0; i < BB_CATEGORIES; i++)
+		if (need->bytes[i] > need->bytes[most])
+			most = (enum bb_category)i;
+	return most;
+}

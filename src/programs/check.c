@@ -1,0 +1,365 @@
+/*
+ * check.c - is every operation of a program right by itself, and among those of its rank?
+ * Ranks are looked at one after the other, so that memory does not grow with their lengths.
+ */
+#include "programs/check.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bb_status bb_program_wrong(const struct bb_program_check *check, int rank, size_t index,
+			   const struct bb_operation *operation, const char *format, ...)
+{
+	char what[BB_PROGRAM_TEXT], text[384];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	bb_program_describe(check->program, operation, what);
+	return bb_fail(check->error, BB_EINTERNAL, "rank %d, operation %zu (%s): %s", rank, index,
+		       what, text);
+}
+
+/* How much of each queue is known to be done: operations before this index. */
+struct known {
+	size_t before[BB_PROGRAM_QUEUES];
+};
+
+struct event {
+	int rank; /* that recorded it last, or -1 */
+	struct known known;
+};
+
+/* What a rank does on a lane. */
+struct lane {
+	int rank; /* that the rest is about */
+	int receiver, sender;
+	bool any, named;           /* receives */
+	bool answers, two_senders; /* sends */
+	size_t bytes;              /* received from any */
+	int posted;                /* receives that were not posted with the one before */
+};
+
+/* A queue that RANK uses for something. */
+struct use {
+	int rank;
+	int queue;
+};
+
+struct look {
+	const struct bb_program_check *check;
+	struct event *events;
+	struct use *groups; /* [group] */
+	struct use *peers;  /* [lane * nranks + peer] */
+	struct use *posted; /* likewise: with which of the lane's a receive was posted last */
+	int receives[BB_PROGRAM_QUEUES]; /* lane of the queue's last operation, a receive; or -1 */
+	struct lane lanes[BB_PROGRAM_LANES];
+	struct known known[BB_PROGRAM_QUEUES]; /* by each queue */
+	int rank;
+	size_t index;
+	const struct bb_operation *operation;
+};
+
+#define WRONG(look, ...)                                                                           \
+	bb_program_wrong((look)->check, (look)->rank, (look)->index, (look)->operation, __VA_ARGS__)
+
+/* ---- collectives --------------------------------------------------------------------- */
+
+/* One queue for each thing: *USE is the first. */
+static bool uses_one(struct use *use, int rank, int queue)
+{
+	if (use->rank != rank)
+		*use = (struct use){rank, queue};
+	return use->queue == queue;
+}
+
+static bb_status look_at_collective(struct look *look)
+{
+	const struct bb_operation *o = look->operation;
+	const struct bb_program *p = look->check->program;
+	const char *reason;
+	int size;
+
+	if (!o->collective)
+		return WRONG(look, "which collective is not said");
+	if (o->group < 0 || o->group >= p->groups)
+		return WRONG(look, "group %d is none of 0 to %d", o->group, p->groups - 1);
+	if (bb_seats_find(&look->check->seats, o->group, look->rank) == SIZE_MAX)
+		return WRONG(look, "the rank is no member of group %d", o->group);
+	size = bb_seats_size(&look->check->seats, o->group);
+	if (o->root < 0 || o->root >= size)
+		return WRONG(look, "root %d is none of the %d members", o->root, size);
+	if (o->op < 0 || o->op >= BB_NOPS ||
+	    (o->collective->flags & BB_REDUCES && !bb_op_accepts(o->op, o->dtype)))
+		return WRONG(look, "its op does not take its datatype");
+	if (!uses_one(&look->groups[o->group], look->rank, o->queue))
+		return WRONG(look, "queue %d, but collectives of group %d are on queue %d",
+			     o->queue, o->group, look->groups[o->group].queue);
+	reason = o->collective->refuses ? o->collective->refuses(size) : NULL;
+	if (reason)
+		return bb_fail(look->check->error, BB_EUNSUPPORTED, "%s among %d ranks: %s",
+			       o->collective->name, size, reason);
+	return BB_OK;
+}
+
+/* ---- messages ------------------------------------------------------------------------ */
+
+static struct lane *lane_of(struct look *look, int lane)
+{
+	if (look->lanes[lane].rank != look->rank)
+		look->lanes[lane] = (struct lane){.rank = look->rank, .receiver = -1, .sender = -1};
+	return &look->lanes[lane];
+}
+
+/* Posted together: on one lane, one right behind the other in their queue, each from another. */
+static bb_status look_at_posted(struct look *look, struct lane *lane)
+{
+	const struct bb_operation *o = look->operation;
+	struct use *use = &look->posted[(size_t)o->lane * (size_t)look->check->program->nranks +
+					(size_t)o->peer];
+
+	if (!o->together)
+		lane->posted++;
+	else if (look->receives[o->queue] != o->lane)
+		return WRONG(look, "posted together with what is no receive of lane %d", o->lane);
+	else if (use->rank == look->rank && use->queue == lane->posted)
+		return WRONG(look, "posted together with another receive from rank %d", o->peer);
+	*use = (struct use){look->rank, lane->posted};
+	return BB_OK;
+}
+
+static bb_status look_at_receive(struct look *look)
+{
+	const struct bb_operation *o = look->operation;
+	struct lane *lane = lane_of(look, o->lane);
+
+	if (lane->receiver < 0)
+		lane->receiver = o->queue;
+	if (lane->receiver != o->queue)
+		return WRONG(look, "queue %d, but lane %d is received into queue %d", o->queue,
+			     o->lane, lane->receiver);
+	if (o->act == BB_ACT_RECV_ANY) {
+		if (lane->any && lane->bytes != bb_operation_bytes(o))
+			return WRONG(look,
+				     "%zu bytes, but other receives from any on lane %d take %zu",
+				     bb_operation_bytes(o), o->lane, lane->bytes);
+		lane->any = true;
+		lane->bytes = bb_operation_bytes(o);
+	} else {
+		lane->named = true;
+	}
+	if (lane->any && lane->named)
+		return WRONG(look, "lane %d is received from any and from a named peer", o->lane);
+	return o->act == BB_ACT_RECV ? look_at_posted(look, lane) : BB_OK;
+}
+
+/* A message to whom an earlier one came from: that has come for sure. */
+static bb_status look_at_answer(struct look *look)
+{
+	const struct bb_operation *o = look->operation;
+	const struct bb_program *p = look->check->program;
+	struct bb_operation heard;
+
+	if (o->peer != BB_NO_PEER)
+		return BB_OK;
+	if (o->answers >= look->index)
+		return WRONG(look, "it answers operation %zu, which is not before it", o->answers);
+	heard = bb_program_at(p, look->rank, o->answers);
+	if (heard.act != BB_ACT_RECV_ANY)
+		return WRONG(look, "it answers operation %zu, which receives from no any",
+			     o->answers);
+	if (look->known[o->queue].before[heard.queue] <= o->answers)
+		return WRONG(look, "it answers operation %zu, which may not be done by then",
+			     o->answers);
+	return BB_OK;
+}
+
+static bb_status look_at_send(struct look *look)
+{
+	const struct bb_operation *o = look->operation;
+	struct lane *lane = lane_of(look, o->lane);
+	struct use *use;
+
+	lane->two_senders |= lane->sender >= 0 && lane->sender != o->queue;
+	lane->sender = o->queue;
+	lane->answers |= o->peer == BB_NO_PEER;
+	if (lane->answers && lane->two_senders)
+		return WRONG(look, "lane %d has answers, but is sent on from two queues", o->lane);
+	if (o->peer != BB_NO_PEER) {
+		use = &look->peers[(size_t)o->lane * (size_t)look->check->program->nranks +
+				   (size_t)o->peer];
+		if (!uses_one(use, look->rank, o->queue))
+			return WRONG(look,
+				     "queue %d, but messages of lane %d to rank %d are on queue %d",
+				     o->queue, o->lane, o->peer, use->queue);
+	}
+	return look_at_answer(look);
+}
+
+static bb_status look_at_message(struct look *look)
+{
+	const struct bb_operation *o = look->operation;
+	const struct bb_program *p = look->check->program;
+	const bool peer = o->act == BB_ACT_RECV || (o->act == BB_ACT_SEND && o->peer != BB_NO_PEER);
+
+	if (o->lane < 0 || o->lane >= p->lanes)
+		return WRONG(look, "lane %d is none of 0 to %d", o->lane, p->lanes - 1);
+	if (peer && (o->peer < 0 || o->peer >= p->nranks))
+		return WRONG(look, "peer %d is no rank of %d", o->peer, p->nranks);
+	if (peer && o->peer == look->rank)
+		return WRONG(look, "the rank itself is its peer");
+	return o->act == BB_ACT_SEND ? look_at_send(look) : look_at_receive(look);
+}
+
+/* ---- events -------------------------------------------------------------------------- */
+
+static bb_status look_at_event(struct look *look)
+{
+	const struct bb_operation *o = look->operation;
+	const struct bb_program *p = look->check->program;
+	struct known *mine = &look->known[o->queue];
+	struct event *event;
+
+	if (o->event < 0 || o->event >= p->events)
+		return WRONG(look, "event %d is none of 0 to %d", o->event, p->events - 1);
+	event = &look->events[o->event];
+	if (o->act == BB_ACT_RECORD) {
+		if (event->rank == look->rank)
+			return WRONG(look, "event %d is recorded a second time", o->event);
+		*event = (struct event){look->rank, *mine};
+		return BB_OK;
+	}
+	if (event->rank != look->rank)
+		return WRONG(look, "event %d is waited for before it is recorded", o->event);
+	for (int q = 0; q < BB_PROGRAM_QUEUES; q++)
+		if (mine->before[q] < event->known.before[q])
+			mine->before[q] = event->known.before[q];
+	return BB_OK;
+}
+
+/* ---- all ----------------------------------------------------------------------------- */
+
+static bb_status look_at(struct look *look)
+{
+	const struct bb_operation *o = look->operation;
+	bb_status status = BB_OK;
+
+	if (o->queue < 0 || o->queue >= look->check->program->queues)
+		return WRONG(look, "queue %d is none of 0 to %d", o->queue,
+			     look->check->program->queues - 1);
+	if (o->dtype < 0 || o->dtype >= BB_NDTYPES)
+		return WRONG(look, "there is no such datatype");
+	switch (o->act) {
+	case BB_ACT_COMPUTE:
+		if (!(o->seconds >= 0 && isfinite(o->seconds) && o->flops >= 0))
+			return WRONG(look, "it cannot take %g s and %g flops", o->seconds,
+				     o->flops);
+		break;
+	case BB_ACT_COLLECTIVE:
+		status = look_at_collective(look);
+		break;
+	case BB_ACT_SEND:
+	case BB_ACT_RECV:
+	case BB_ACT_RECV_ANY:
+		status = look_at_message(look);
+		break;
+	case BB_ACT_RECORD:
+	case BB_ACT_WAIT:
+		status = look_at_event(look);
+		break;
+	default:
+		return WRONG(look, "there is no such act");
+	}
+	look->known[o->queue].before[o->queue] = look->index + 1;
+	look->receives[o->queue] = o->act == BB_ACT_RECV ? o->lane : -1;
+	return status;
+}
+
+static bb_status look_at_rank(struct look *look, int rank)
+{
+	const struct bb_program *p = look->check->program;
+	const size_t length = p->length(p, rank);
+	bb_status status = BB_OK;
+
+	memset(look->known, 0, sizeof(look->known));
+	for (int queue = 0; queue < BB_PROGRAM_QUEUES; queue++)
+		look->receives[queue] = -1;
+	look->rank = rank;
+	for (look->index = 0; look->index < length && status == BB_OK; look->index++) {
+		const struct bb_operation operation = bb_program_at(p, rank, look->index);
+
+		look->operation = &operation;
+		status = look_at(look);
+	}
+	return status;
+}
+
+static struct use *nobody(size_t n)
+{
+	struct use *uses = malloc((n + 1) * sizeof(*uses));
+
+	for (size_t i = 0; uses && i < n; i++)
+		uses[i].rank = -1;
+	return uses;
+}
+
+static bb_status look_at_ranks(const struct bb_program_check *check)
+{
+	const struct bb_program *p = check->program;
+	struct look look = {
+		.check = check,
+		.events = malloc(((size_t)p->events + 1) * sizeof(*look.events)),
+		.groups = nobody((size_t)p->groups),
+		.peers = nobody((size_t)p->lanes * (size_t)p->nranks),
+		.posted = nobody((size_t)p->lanes * (size_t)p->nranks),
+	};
+	bb_status status = BB_OK;
+
+	if (!look.events || !look.groups || !look.peers || !look.posted)
+		status = bb_fail(check->error, BB_EINTERNAL, "no memory to check a program");
+	for (int e = 0; look.events && e < p->events; e++)
+		look.events[e].rank = -1;
+	for (int lane = 0; lane < BB_PROGRAM_LANES; lane++)
+		look.lanes[lane].rank = -1;
+	for (int rank = 0; rank < p->nranks && status == BB_OK; rank++)
+		status = look_at_rank(&look, rank);
+	free(look.events);
+	free(look.groups);
+	free(look.peers);
+	free(look.posted);
+	return status;
+}
+
+static bb_status look_at_program(const struct bb_program *p, struct bb_error *error)
+{
+	if (p->nranks < 1)
+		return bb_fail(error, BB_EINTERNAL, "a program of %d ranks", p->nranks);
+	if (p->queues < 1 || p->queues > BB_PROGRAM_QUEUES)
+		return bb_fail(error, BB_EINTERNAL, "a program has 1 to %d queues, not %d",
+			       BB_PROGRAM_QUEUES, p->queues);
+	if (p->lanes < 0 || p->lanes > BB_PROGRAM_LANES)
+		return bb_fail(error, BB_EINTERNAL, "a program has at most %d lanes, not %d",
+			       BB_PROGRAM_LANES, p->lanes);
+	if (p->events < 0 || p->groups < 0)
+		return bb_fail(error, BB_EINTERNAL, "a program of %d events and %d groups",
+			       p->events, p->groups);
+	return BB_OK;
+}
+
+bb_status bb_program_check(const struct bb_program *program, struct bb_error *error)
+{
+	struct bb_program_check check = {.program = program, .error = error};
+	bb_status st;
+
+	BB_TRY(st, look_at_program(program, error), out);
+	BB_TRY(st, bb_seats_make(&check.seats, program, error), out);
+	BB_TRY(st, look_at_ranks(&check), out);
+	BB_TRY(st, bb_program_run_serially(&check), out);
+out:
+	bb_seats_free(&check.seats);
+	return st;
+}

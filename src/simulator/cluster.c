@@ -1,0 +1,323 @@
+/*
+ * cluster.c - a cluster by its name or file, and the ways between its ranks.
+ */
+#include "simulator/cluster_parts.h"
+
+#include "core/file.h"
+#include "core/units.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILE_MOST ((size_t)64 << 20) /* bytes of a file of figures or of a topology */
+
+void bb_cluster_free(struct bb_cluster *c)
+{
+	if (!c)
+		return;
+	bb_topology_free(c->node);
+	free(c->pairs);
+	free(c);
+}
+
+/* ---- what is asked for -------------------------------------------------------------------- */
+
+struct asked {
+	char what[BB_FIGURE_LINE]; /* a name or a path */
+	int nodes;                 /* 0: not given */
+};
+
+static bb_status split(const char *text, struct asked *asked, struct bb_error *error)
+{
+	const char *colon = strrchr(text, ':');
+	const size_t length = colon ? (size_t)(colon - text) : strlen(text);
+	int64_t nodes = 0;
+
+	if (colon &&
+	    (!bb_parse_int(colon + 1, &nodes) || nodes < 1 || nodes > BB_CLUSTER_MOST_RANKS))
+		return bb_fail(error, BB_EUSAGE,
+			       "--cluster %s: \"%s\" is not a number of nodes from 1 to %d; give "
+			       "NAME:NODES, as in hgx-h100:128",
+			       text, colon + 1, BB_CLUSTER_MOST_RANKS);
+	if (length == 0 || length >= sizeof(asked->what))
+		return bb_fail(error, BB_EUSAGE,
+			       "--cluster %s: give the name of a system or of a file, as in "
+			       "hgx-h100:128",
+			       text);
+	snprintf(asked->what, sizeof(asked->what), "%.*s", (int)length, text);
+	asked->nodes = (int)nodes;
+	return BB_OK;
+}
+
+static bb_status read_file(const char *path, char **text, size_t *length, struct bb_error *error)
+{
+	const struct bb_file_request request = {
+		.option = "--cluster", .path = path, .most = FILE_MOST};
+
+	return bb_file_read(&request, text, length, error);
+}
+
+static bb_status parse_topology(struct bb_cluster *c, const char *path, const char *text,
+				size_t length, bb_topology_parser *parse, struct bb_error *error)
+{
+	if (!parse)
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "--cluster %s: topologies in files need the part that reads XML; "
+			       "build it with libexpat1-dev",
+			       path);
+	return parse(text, length, path, &c->node, error);
+}
+
+static bb_status load_topology(struct bb_cluster *c, const char *path, bb_topology_parser *parse,
+			       struct bb_error *error)
+{
+	char *text;
+	size_t length;
+	bb_status st;
+
+	BB_TRY(st, read_file(path, &text, &length, error), out);
+	st = parse_topology(c, path, text, length, parse, error);
+	free(text);
+out:
+	return st;
+}
+
+/* ---- where its figures come from ---------------------------------------------------------- */
+
+static bb_status read_known(struct bb_cluster *c, const char *system, struct bb_error *error)
+{
+	struct bb_figure_text text = {"clusters.txt", bb_cluster_data, "all"};
+	bb_status st = bb_figures_read(&text, c->figures, NULL, error);
+
+	text.section = system;
+	return st == BB_OK && *system ? bb_figures_read(&text, c->figures, NULL, error) : st;
+}
+
+/* A file of figures: system or topology in front, then what is to be otherwise. */
+static bb_status read_figures(struct bb_cluster *c, const char *path, const char *text,
+			      bb_topology_parser *parse, struct bb_error *error)
+{
+	const struct bb_figure_text in = {path, text, NULL};
+	struct bb_figure_head head = {.nodes = 0};
+	bb_status st;
+
+	BB_TRY(st, bb_figures_read(&in, NULL, &head, error), out);
+	if (!*head.system == !*head.topology)
+		return bb_fail(error, BB_EUSAGE,
+			       "%s: give one of system = NAME and topology = FILE", path);
+	if (*head.system)
+		st = bb_topology_system(head.system, &c->node, error);
+	else
+		st = load_topology(c, head.topology, parse, error);
+	if (st == BB_OK)
+		BB_TRY(st, read_known(c, head.system, error), out);
+	if (st == BB_OK)
+		st = bb_figures_read(&in, c->figures, &head, error);
+	c->nodes = head.nodes;
+out:
+	return st;
+}
+
+static bb_status read_any_file(struct bb_cluster *c, const char *path, bb_topology_parser *parse,
+			       struct bb_error *error)
+{
+	char *text = NULL;
+	size_t length;
+	bb_status st;
+
+	BB_TRY(st, read_file(path, &text, &length, error), out);
+	if (text[strspn(text, " \t\r\n\xef\xbb\xbf")] == '<') {
+		BB_TRY(st, parse_topology(c, path, text, length, parse, error), out);
+		st = read_known(c, "", error);
+	} else {
+		st = read_figures(c, path, text, parse, error);
+	}
+out:
+	free(text);
+	return st;
+}
+
+static bool is_system(const char *name)
+{
+	for (int i = 0; bb_system_name(i); i++)
+		if (strcmp(bb_system_name(i), name) == 0)
+			return true;
+	return false;
+}
+
+/* What is no name of a system but looks like a file is taken for one. */
+static bb_status read_what(struct bb_cluster *c, const char *what, bb_topology_parser *parse,
+			   struct bb_error *error)
+{
+	bb_status st;
+
+	if (!is_system(what) && strpbrk(what, "./"))
+		return read_any_file(c, what, parse, error);
+	st = bb_topology_system(what, &c->node, error);
+	return st == BB_OK ? read_known(c, what, error) : st;
+}
+
+/* ---- the pairs of a node ------------------------------------------------------------------ */
+
+static struct bb_cluster_way way_inside(const struct bb_cluster *c, int a, int b)
+{
+	const struct bb_cluster_figure *f = c->figures;
+	struct bb_cluster_way way = {BB_WAY_NVLINK, 0, c->gpu_rate, f[BB_FIGURE_GPU_LATENCY].value};
+	int links = 0, all = 0;
+
+	if (a == b)
+		return (struct bb_cluster_way){BB_WAY_SELF, 0, INFINITY, 0};
+	if (c->inside == BB_INSIDE_SWITCH)
+		return way;
+	for (int other = 0; other < c->gpus; other++)
+		all += other != a ? bb_topology_nvlinks(c->node, a, other) : 0;
+	links = bb_topology_nvlinks(c->node, a, b);
+	if (links > 0) {
+		way.rate = c->gpu_rate * links / all;
+		return way;
+	}
+	way.path = BB_WAY_PCIE;
+	way.latency = f[BB_FIGURE_PCIE_LATENCY].value;
+	if (c->inside == BB_INSIDE_LINKS)
+		way.rate = bb_cluster_pcie_rate(c->node, a, b) * f[BB_FIGURE_GPU_EFFICIENCY].value;
+	return way;
+}
+
+static bb_status make_pairs(struct bb_cluster *c, struct bb_error *error)
+{
+	const size_t n = (size_t)c->gpus;
+
+	c->pairs = malloc(n * n * sizeof(*c->pairs));
+	if (!c->pairs)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for a cluster");
+	for (size_t a = 0; a < n; a++)
+		for (size_t b = 0; b < n; b++)
+			c->pairs[a * n + b] = way_inside(c, (int)a, (int)b);
+	return BB_OK;
+}
+
+/* ---- all of it ---------------------------------------------------------------------------- */
+
+static bb_status build(struct bb_cluster *c, const struct asked *asked, bb_topology_parser *parse,
+		       struct bb_error *error)
+{
+	const struct bb_cluster_figure *f = c->figures;
+	bb_status st;
+
+	BB_TRY(st, read_what(c, asked->what, parse, error), out);
+	BB_TRY(st, bb_figures_check(asked->what, f, error), out);
+	if (asked->nodes > 0)
+		c->nodes = asked->nodes;
+	if (c->nodes == 0)
+		c->nodes = c->node->nodes;
+	BB_TRY(st, bb_cluster_look(c, error), out);
+	c->gpu_rate = f[BB_FIGURE_GPU_RATE].value * f[BB_FIGURE_GPU_EFFICIENCY].value;
+	c->nic_rate = f[BB_FIGURE_NIC_RATE].value * f[BB_FIGURE_NIC_EFFICIENCY].value;
+	st = make_pairs(c, error);
+out:
+	return st;
+}
+
+bb_status bb_cluster_open(const char *text, bb_topology_parser *parse, struct bb_cluster **cluster,
+			  struct bb_error *error)
+{
+	struct bb_cluster *c = calloc(1, sizeof(*c));
+	struct asked asked;
+	bb_status st;
+
+	if (!c)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for a cluster");
+	snprintf(c->name, sizeof(c->name), "%s", text);
+	BB_TRY(st, split(text, &asked, error), out);
+	st = build(c, &asked, parse, error);
+out:
+	if (st == BB_OK)
+		*cluster = c;
+	else
+		bb_cluster_free(c);
+	return st;
+}
+
+/* ---- ways --------------------------------------------------------------------------------- */
+
+const char *bb_cluster_path_name(enum bb_cluster_path path)
+{
+	static const char *const names[BB_WAYS] = {
+		[BB_WAY_SELF] = "self", [BB_WAY_NVLINK] = "NVLink", [BB_WAY_PCIE] = "PCIe",
+		[BB_WAY_LEAF] = "leaf", [BB_WAY_POD] = "spine",     [BB_WAY_CORE] = "core",
+	};
+
+	return names[path];
+}
+
+static enum bb_cluster_path path_between(const struct bb_cluster *c, int from, int to)
+{
+	const int leaf = (int)c->figures[BB_FIGURE_LEAF_NODES].value;
+	const int pod = (int)c->figures[BB_FIGURE_POD_NODES].value;
+	const int a = bb_cluster_node(c, from), b = bb_cluster_node(c, to);
+
+	if (a / pod != b / pod)
+		return BB_WAY_CORE;
+	if (a / leaf != b / leaf || bb_cluster_rail(c, from) != bb_cluster_rail(c, to))
+		return BB_WAY_POD;
+	return BB_WAY_LEAF;
+}
+
+struct bb_cluster_way bb_cluster_way(const struct bb_cluster *c, int from, int to)
+{
+	const int a = bb_cluster_node(c, from), b = bb_cluster_node(c, to);
+	const struct bb_cluster_figure *f = c->figures;
+	struct bb_cluster_way way = {.rate = c->nic_rate};
+
+	if (a == b)
+		return c->pairs[from % c->gpus * c->gpus + to % c->gpus];
+	if (a / c->domain == b / c->domain)
+		return (struct bb_cluster_way){BB_WAY_NVLINK, 0, c->gpu_rate,
+					       f[BB_FIGURE_GPU_LATENCY].value};
+	way.path = path_between(c, from, to);
+	way.switches = 1 + 2 * (int)(way.path - BB_WAY_LEAF);
+	way.latency = f[BB_FIGURE_NET_LATENCY].value +
+		      (way.switches - 1) * f[BB_FIGURE_SWITCH_LATENCY].value;
+	return way;
+}
+
+/* ---- in words ------------------------------------------------------------------------------ */
+
+void bb_cluster_describe(const struct bb_cluster *c, struct bb_strbuf *out)
+{
+	static const char *const inside[] = {[BB_INSIDE_SWITCH] = "NVSwitches",
+					     [BB_INSIDE_LINKS] = "NVLinks between pairs",
+					     [BB_INSIDE_PCIE] = "PCIe"};
+	const int leaf = (int)c->figures[BB_FIGURE_LEAF_NODES].value;
+	const int pod = (int)c->figures[BB_FIGURE_POD_NODES].value;
+
+	bb_strbuf_addf(out, "room for %d rank%s on %d node%s of %s", c->ranks, bb_plural(c->ranks),
+		       c->nodes, bb_plural(c->nodes), c->node->name);
+	if (c->inside != BB_INSIDE_NOTHING)
+		bb_strbuf_addf(out, "; %s, %.4g GB/s a GPU", inside[c->inside], c->gpu_rate / 1e9);
+	if (c->domain > 1)
+		bb_strbuf_addf(out, ", shared by %d nodes", c->domain);
+	if (c->nodes <= c->domain)
+		return;
+	bb_strbuf_addf(out, "; %d rail%s of %.4g GB/s; leaves of %d node%s", c->rails,
+		       bb_plural(c->rails), c->nic_rate / 1e9, leaf, bb_plural(leaf));
+	if (c->nodes > leaf)
+		bb_strbuf_addf(out, ", taper %g", c->figures[BB_FIGURE_LEAF_TAPER].value);
+	if (c->nodes > pod)
+		bb_strbuf_addf(out, "; pods of %d nodes, taper %g", pod,
+			       c->figures[BB_FIGURE_POD_TAPER].value);
+}
+
+void bb_cluster_figures(const struct bb_cluster *c, struct bb_strbuf *out)
+{
+	for (int f = 0; f < BB_FIGURES; f++) {
+		const struct bb_cluster_figure *figure = &c->figures[f];
+
+		if (*figure->source)
+			bb_strbuf_addf(out, "%s = %.6g: %s (%s)\n",
+				       bb_figure_name((enum bb_figure)f), figure->value,
+				       bb_figure_meaning((enum bb_figure)f), figure->source);
+	}
+}

@@ -1,0 +1,7 @@
+/*
+ * cluster_file.c - what backends/topology.so is found by.
+ */
+#include "simulator/cluster.h"
+#include "topology/files/files.h"
+
+const struct bb_topology_reader bb_plugin_topology = {BB_READER_ABI, bb_topology_parse};

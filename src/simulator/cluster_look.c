@@ -1,0 +1,197 @@
+/*
+ * cluster_look.c - what a machine's model says of a cluster of such machines.
+ */
+#include "topology/bound_parts.h"
+#include "simulator/cluster_parts.h"
+#include "topology/rates.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bb_gpus all_gpus(int n)
+{
+	return n >= 64 ? ~(bb_gpus)0 : ((bb_gpus)1 << n) - 1;
+}
+
+/* ---- between the GPUs ------------------------------------------------------------------- */
+
+static int links_between(const struct bb_topology *t, int gpu, int n)
+{
+	int count = 0;
+
+	for (int other = 0; other < n; other++)
+		if (other != gpu)
+			count += bb_topology_nvlinks(t, gpu, other);
+	return count;
+}
+
+static enum bb_inside inside_of(const struct bb_topology *t, int n)
+{
+	if (n > 0 && bb_fabric_of(t, all_gpus(n)) == BB_FABRIC_SWITCH)
+		return BB_INSIDE_SWITCH;
+	if (n < 2)
+		return BB_INSIDE_NOTHING;
+	for (int gpu = 0; gpu < n; gpu++)
+		if (links_between(t, gpu, n) > 0)
+			return BB_INSIDE_LINKS;
+	return BB_INSIDE_PCIE;
+}
+
+double bb_cluster_pcie_rate(const struct bb_topology *t, int a, int b)
+{
+	double least = INFINITY;
+
+	for (int i = 0; i < 2; i++) {
+		const int pci = t->devices[i ? b : a].pci;
+		struct bb_pcie link = pci >= 0 ? bb_pci_link(t, pci) : (struct bb_pcie){0};
+
+		least = fmin(least, 1e9 * bb_pcie_usable(&link));
+	}
+	return least;
+}
+
+static void limit_to_links(const struct bb_cluster *c, int gpu, struct bb_limit *limit)
+{
+	const struct bb_topology *t = c->node;
+	const int links = c->inside == BB_INSIDE_SWITCH
+				  ? bb_topology_nvlinks(t, gpu, BB_PEER_SWITCH)
+				  : links_between(t, gpu, c->gpus);
+	const double usable = bb_nvlink_usable(t->devices[gpu].sm);
+
+	bb_limit_to(
+		limit, links * usable, 1, BB_BOUND_RING,
+		usable > 0 ? "%d NVLink%d × %s GB/s usable = %s GB/s" : "the rate of its NVLinks",
+		links, bb_nvlink_version(t->devices[gpu].sm), GBPS(usable), GBPS(links * usable));
+}
+
+/* GBPS 0: unknown. */
+static struct bb_limit rate_inside(const struct bb_cluster *c)
+{
+	struct bb_limit limit = {.GBps = INFINITY};
+
+	for (int gpu = 0; gpu < c->gpus; gpu++)
+		if (c->inside == BB_INSIDE_SWITCH || c->inside == BB_INSIDE_LINKS)
+			limit_to_links(c, gpu, &limit);
+		else if (c->inside == BB_INSIDE_PCIE && gpu > 0)
+			bb_limit_to(&limit, bb_cluster_pcie_rate(c->node, 0, gpu) / 1e9, 1,
+				    BB_BOUND_RING, "PCIe, what NCCL's kernels are known to reach");
+	return limit;
+}
+
+static bb_status look_inside(struct bb_cluster *c, struct bb_error *error)
+{
+	struct bb_cluster_figure *figure = &c->figures[BB_FIGURE_GPU_RATE];
+	struct bb_limit limit;
+
+	if (c->inside == BB_INSIDE_NOTHING || figure->value > 0)
+		return BB_OK;
+	limit = rate_inside(c);
+	if (!(limit.GBps > 0))
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "--cluster %s: what joins its GPUs is not known (%s); give gpu_rate "
+			       "in a file",
+			       c->name, limit.why);
+	figure->value = 1e9 * limit.GBps;
+	snprintf(figure->source, BB_SOURCE_TEXT, "%.150s", limit.why);
+	return BB_OK;
+}
+
+/* ---- out of the node -------------------------------------------------------------------- */
+
+struct ways_out {
+	int nics;                /* that serve any GPU */
+	int first[BB_MOST_GPUS]; /* of each rail: the NIC that it was made for */
+	int rails;
+	double GBps; /* of all NICs */
+};
+
+/* Each GPU takes the rail of its NICs that fewest have taken so far. */
+static void take_rail(struct bb_cluster *c, struct ways_out *out, int gpu)
+{
+	const struct bb_topology *t = c->node;
+	const bool is_host = bb_topology_count(t, BB_GPU) == 0;
+	int best = -1, best_rail = -1, best_taken = 0;
+
+	for (int i = 0; i < bb_topology_count(t, BB_NIC); i++) {
+		const int nic = bb_topology_device(t, BB_NIC, i);
+		int rail = 0, taken;
+
+		if (!bb_nic_serves(t, is_host ? -1 : gpu, nic))
+			continue;
+		while (rail < out->rails && out->first[rail] != nic)
+			rail++;
+		taken = rail < out->rails ? c->rail_gpus[rail] : 0;
+		if (best >= 0 && taken >= best_taken)
+			continue;
+		best = nic;
+		best_rail = rail;
+		best_taken = taken;
+	}
+	if (best < 0)
+		return;
+	if (best_rail == out->rails)
+		out->first[out->rails++] = best;
+	c->rail_of[gpu] = best_rail;
+	c->rail_gpus[best_rail]++;
+}
+
+static void find_rails(struct bb_cluster *c, struct ways_out *out)
+{
+	const struct bb_topology *t = c->node;
+	const bool is_host = bb_topology_count(t, BB_GPU) == 0;
+
+	for (int gpu = 0; gpu < c->gpus; gpu++)
+		take_rail(c, out, gpu);
+	for (int i = 0; i < bb_topology_count(t, BB_NIC); i++) {
+		const int nic = bb_topology_device(t, BB_NIC, i);
+		bool serves = false;
+
+		for (int gpu = 0; gpu < c->gpus && !serves; gpu++)
+			serves = bb_nic_serves(t, is_host ? -1 : gpu, nic);
+		out->nics += serves;
+		out->GBps += serves ? bb_nic_GBps(t, nic) : 0;
+	}
+}
+
+/* Without a NIC that is known, nic_rate makes one for each GPU. */
+static bb_status look_outside(struct bb_cluster *c, struct bb_error *error)
+{
+	struct bb_cluster_figure *figure = &c->figures[BB_FIGURE_NIC_RATE];
+	struct ways_out out = {0};
+
+	find_rails(c, &out);
+	c->rails = out.rails;
+	for (int gpu = 0; gpu < c->gpus && out.rails == 0 && figure->value > 0; gpu++) {
+		c->rail_of[gpu] = c->rails++;
+		c->rail_gpus[gpu] = 1;
+	}
+	if (c->rails == 0 && c->nodes > c->domain)
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "--cluster %s: the machine has no NIC whose rate is known; give "
+			       "nic_rate in a file",
+			       c->name);
+	if (c->rails == 0 || figure->value > 0)
+		return BB_OK;
+	/* Where a GPU has several for itself they are one rail. */
+	figure->value = 1e9 * out.GBps / out.rails;
+	snprintf(figure->source, BB_SOURCE_TEXT, "payload of %d NICs with %s GB/s in all, %d rails",
+		 out.nics, GBPS(out.GBps), out.rails);
+	return BB_OK;
+}
+
+bb_status bb_cluster_look(struct bb_cluster *c, struct bb_error *error)
+{
+	const int n = bb_topology_count(c->node, BB_GPU);
+	bb_status st;
+
+	c->gpus = n > 0 ? n : 1;
+	c->inside = inside_of(c->node, n);
+	c->domain = c->inside == BB_INSIDE_SWITCH ? c->node->nvlink_nodes : 1;
+	if ((int64_t)c->nodes * c->gpus > BB_CLUSTER_MOST_RANKS)
+		return bb_fail(error, BB_EUSAGE,
+			       "--cluster %s: %d nodes of %d GPUs are more than %d ranks", c->name,
+			       c->nodes, c->gpus, BB_CLUSTER_MOST_RANKS);
+	c->ranks = c->nodes * c->gpus;
+	st = look_inside(c, error);
+	return st == BB_OK ? look_outside(c, error) : st;
+}

@@ -1,0 +1,47 @@
+/*
+ * cluster_parts.h - shared by the parts of a cluster's description.
+ */
+#ifndef BB_SIMULATOR_CLUSTER_PARTS_H
+#define BB_SIMULATOR_CLUSTER_PARTS_H
+
+#include "core/settings.h"
+#include "simulator/cluster.h"
+
+/* A file of figures, or a section of clusters.txt. */
+struct bb_figure_text {
+	const char *name;    /* for errors and, where a line has none, as the source */
+	const char *text;    /* NUL-terminated */
+	const char *section; /* only lines of that section; NULL: there are none */
+};
+
+#define BB_FIGURE_LINE BB_SETTING_LINE
+
+/* What a file says beside figures; empty or 0 where it does not. */
+struct bb_figure_head {
+	char system[BB_TEXT], topology[BB_FIGURE_LINE];
+	int nodes;
+};
+
+/* clusters.txt */
+extern const char bb_cluster_data[];
+
+/*
+ * Figures of TEXT into FIGURES (NULL: not wanted), the rest into HEAD (NULL: it may not be there).
+ * BB_EUSAGE names the line that is wrong.
+ */
+BB_MUST bb_status bb_figures_read(const struct bb_figure_text *text,
+				  struct bb_cluster_figure *figures, struct bb_figure_head *head,
+				  struct bb_error *error);
+
+/* Can a cluster have these figures together? NAME is for the error. */
+BB_MUST bb_status bb_figures_check(const char *name, const struct bb_cluster_figure *figures,
+				   struct bb_error *error);
+
+/* From the machine: ranks of a node, what joins them, rails; and both rates where FIGURES has none
+   yet. BB_EUNSUPPORTED: it does not say enough. */
+BB_MUST bb_status bb_cluster_look(struct bb_cluster *c, struct bb_error *error);
+
+/* Between GPUs A and B over PCIe, bytes per second; 0 unknown. */
+double bb_cluster_pcie_rate(const struct bb_topology *t, int a, int b);
+
+#endif

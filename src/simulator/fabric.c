@@ -1,0 +1,177 @@
+#include "simulator/fabric.h"
+
+/* ---- flaws ---------------------------------------------------------------------------- */
+
+/* How many times as long NODE takes over RAIL (-1: within). */
+static double flaw_of(const struct bb_fabric *f, int node, int rail)
+{
+	double factor = 1;
+
+	for (int i = 0; i < f->nflaws; i++) {
+		const struct bb_fabric_flaw *flaw = &f->flaws[i];
+
+		if (flaw->node == node && flaw->factor > 0 &&
+		    (flaw->rail < 0 || flaw->rail == rail))
+			factor *= flaw->factor;
+	}
+	return factor;
+}
+
+static bool is_lost(const struct bb_fabric *f, int node, int rail)
+{
+	for (int i = 0; i < f->nflaws; i++)
+		if (f->flaws[i].node == node && f->flaws[i].rail == rail && f->flaws[i].factor == 0)
+			return true;
+	return false;
+}
+
+int bb_fabric_rail(const struct bb_fabric *f, int rank)
+{
+	const int node = rank / f->per_node;
+	int rail = f->rail_of[rank - node * f->per_node];
+
+	for (int i = 0; i < f->rails && f->nflaws > 0 && is_lost(f, node, rail); i++)
+		rail = (rail + 1) % f->rails;
+	return rail;
+}
+
+/* ---- ways ----------------------------------------------------------------------------- */
+
+static struct bb_fabric_way way_outside(const struct bb_fabric *f, int from, int to, int a, int b)
+{
+	struct bb_fabric_way way = {.outside = true,
+				    .out_rail = bb_fabric_rail(f, from),
+				    .in_rail = bb_fabric_rail(f, to),
+				    .second_per_byte = f->rail_second_per_byte,
+				    .levels = BB_LEVEL_LEAF};
+	int hops = 0;
+
+	if (a / f->pod != b / f->pod)
+		hops = 2;
+	else if (a / f->leaf != b / f->leaf || way.out_rail != way.in_rail)
+		hops = 1;
+	way.levels = (enum bb_fabric_level)(BB_LEVEL_LEAF + hops);
+	way.latency = f->latency[hops];
+	if (f->nflaws > 0) {
+		const double out = flaw_of(f, a, way.out_rail), in = flaw_of(f, b, way.in_rail);
+
+		way.second_per_byte *= out > in ? out : in;
+	}
+	return way;
+}
+
+static struct bb_fabric_way way_inside(const struct bb_fabric *f, int from, int to, int a, int b)
+{
+	const struct bb_fabric_pair *pair;
+	struct bb_fabric_way way = {.second_per_byte = f->domain_second_per_byte,
+				    .latency = f->domain_latency};
+
+	if (a == b) {
+		pair = &f->pairs[(from - a * f->per_node) * f->per_node + to - b * f->per_node];
+		way.second_per_byte = pair->second_per_byte;
+		way.latency = pair->latency;
+	}
+	if (f->nflaws > 0) {
+		const double out = flaw_of(f, a, -1), in = flaw_of(f, b, -1);
+
+		way.second_per_byte *= out > in ? out : in;
+	}
+	return way;
+}
+
+struct bb_fabric_way bb_fabric_way(const struct bb_fabric *f, int from, int to)
+{
+	const int a = from / f->per_node, b = to / f->per_node;
+	const bool inside = a == b || a / f->domain == b / f->domain;
+
+	return (inside ? way_inside : way_outside)(f, from, to, a, b);
+}
+
+/* ---- what is shared ------------------------------------------------------------------- */
+
+static bool shares_rails(const struct bb_fabric *f)
+{
+	for (int i = 0; i < f->nflaws; i++)
+		if (f->flaws[i].factor == 0)
+			return true;
+	for (int a = 0; a < f->per_node && f->rails > 0; a++)
+		for (int b = 0; b < a; b++)
+			if (f->rail_of[a] == f->rail_of[b])
+				return true;
+	return false;
+}
+
+bool bb_fabric_shares(const struct bb_fabric *f, enum bb_fabric_level level)
+{
+	if (f->nodes <= f->domain)
+		return false;
+	if (level == BB_LEVEL_RAIL)
+		return shares_rails(f);
+	return (level == BB_LEVEL_LEAF ? f->leaf_taper : f->pod_taper) > 1;
+}
+
+bool bb_fabric_shares_any(const struct bb_fabric *f)
+{
+	for (int level = 0; level < BB_LEVELS; level++)
+		if (bb_fabric_shares(f, (enum bb_fabric_level)level))
+			return true;
+	return false;
+}
+
+size_t bb_fabric_shared(const struct bb_fabric *f, enum bb_fabric_level level, int node, int rail)
+{
+	const size_t rails = (size_t)f->rails;
+
+	if (level == BB_LEVEL_POD)
+		return (size_t)(node / f->pod);
+	return (size_t)(level == BB_LEVEL_LEAF ? node / f->leaf : node) * rails + (size_t)rail;
+}
+
+size_t bb_fabric_shared_count(const struct bb_fabric *f, enum bb_fabric_level level)
+{
+	return bb_fabric_shared(f, level, f->nodes - 1, f->rails - 1) + 1;
+}
+
+double bb_fabric_shared_second_per_byte(const struct bb_fabric *f, enum bb_fabric_level level,
+					int node, int rail)
+{
+	const double one = f->rail_second_per_byte;
+
+	if (level == BB_LEVEL_RAIL)
+		return one * flaw_of(f, node, rail);
+	if (level == BB_LEVEL_LEAF)
+		return one * f->leaf_taper / f->leaf;
+	return one * f->pod_taper / ((double)f->pod * f->rails);
+}
+
+/* ---- what repeats --------------------------------------------------------------------- */
+
+static int64_t common_multiple(int64_t a, int64_t b)
+{
+	int64_t x = a, y = b;
+
+	while (y) {
+		const int64_t rest = x % y;
+
+		x = y;
+		y = rest;
+	}
+	return a / x * b;
+}
+
+/* What is shared has to be seen as a whole. */
+int bb_fabric_period(const struct bb_fabric *f, int n)
+{
+	int64_t nodes = 1;
+
+	if (f->nflaws > 0)
+		return n;
+	if (f->nodes > f->domain) {
+		nodes = f->domain;
+		if (f->nodes > f->leaf || bb_fabric_shares(f, BB_LEVEL_LEAF))
+			nodes = common_multiple(nodes, f->leaf);
+		if (f->nodes > f->pod || bb_fabric_shares(f, BB_LEVEL_POD))
+			nodes = common_multiple(nodes, f->pod);
+	}
+	return nodes < n && n % (nodes * f->per_node) == 0 ? (int)(nodes * f->per_node) : n;
+}

@@ -1,0 +1,220 @@
+/*
+ * nccl_constants.c - nccl.txt, which is part of the program.
+ */
+#include "simulator/nccl_constants.h"
+
+#include "core/settings.h"
+#include "core/units.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+extern const char bb_nccl_data[];
+__asm__(".pushsection .rodata\n"
+	".globl bb_nccl_data\n"
+	".hidden bb_nccl_data\n"
+	"bb_nccl_data:\n"
+	".incbin \"src/simulator/nccl.txt\"\n"
+	".byte 0\n"
+	".popsection\n");
+
+enum unit { RATE, PART, TIME, SIZE, NUMBER };
+
+struct row {
+	const char *key;
+	size_t offset;
+	enum unit unit;
+	int values;
+};
+
+#define ROW(name, field, of, n)                                                                    \
+	{                                                                                          \
+		name, offsetof(struct bb_nccl_constants, field), of, n                             \
+	}
+#define BY_PROTOCOL(name, field) ROW(name, field, TIME, BB_NCCL_PROTOCOLS)
+#define BY_SPAN(name) ROW(#name, name, RATE, BB_NCCL_SPANS)
+#define BY_SIZE(name, protocol) ROW(name, tree_share[protocol], PART, BB_NCCL_TREE_SIZES)
+#define SIMPLE(name, field) ROW(name, field[BB_NCCL_SIMPLE], TIME, 1)
+#define ONE(name, unit) ROW(#name, name, unit, 1)
+
+static const struct row rows[] = {
+	BY_PROTOCOL("ring_base", base[BB_NCCL_RING]),
+	BY_PROTOCOL("tree_base", base[BB_NCCL_TREE]),
+	SIMPLE("pat_base", base[BB_NCCL_PAT]),
+	BY_PROTOCOL("ring_nvlink_hop", hop[BB_NCCL_OVER_NVLINK][BB_NCCL_RING]),
+	BY_PROTOCOL("tree_nvlink_hop", hop[BB_NCCL_OVER_NVLINK][BB_NCCL_TREE]),
+	SIMPLE("nvls_nvlink_hop", hop[BB_NCCL_OVER_NVLINK][BB_NCCL_NVLS]),
+	SIMPLE("nvlstree_nvlink_hop", hop[BB_NCCL_OVER_NVLINK][BB_NCCL_NVLSTREE]),
+	BY_PROTOCOL("ring_pcie_hop", hop[BB_NCCL_OVER_PCIE][BB_NCCL_RING]),
+	BY_PROTOCOL("tree_pcie_hop", hop[BB_NCCL_OVER_PCIE][BB_NCCL_TREE]),
+	BY_PROTOCOL("ring_net_hop", hop[BB_NCCL_OVER_NET][BB_NCCL_RING]),
+	BY_PROTOCOL("tree_net_hop", hop[BB_NCCL_OVER_NET][BB_NCCL_TREE]),
+	SIMPLE("nvlstree_net_hop", hop[BB_NCCL_OVER_NET][BB_NCCL_NVLSTREE]),
+	BY_SIZE("tree_share_ll", BB_NCCL_LL),
+	BY_SIZE("tree_share_ll128", BB_NCCL_LL128),
+	BY_SIZE("tree_share_simple", BB_NCCL_SIMPLE),
+	BY_PROTOCOL("ring_net_least", ring_net_least[0]),
+	BY_PROTOCOL("ring_net_least_amd", ring_net_least[1]),
+	ONE(ring_ll_part, PART),
+	ONE(ring_ll128_part, PART),
+	ONE(tree_part, PART),
+	ONE(tree_ll_part, PART),
+	ROW("tree_ll128_part", tree_ll128_part, PART, BB_NCCL_SPANS),
+	ONE(pat_part, PART),
+	ONE(pat_hop_part, PART),
+	ONE(pat_rank, TIME),
+	ONE(fill_most, SIZE),
+	ONE(nvls_least, NUMBER),
+	ONE(nvls_few, NUMBER),
+	ONE(ring_plateau, NUMBER),
+	ONE(channels, NUMBER),
+	ONE(nvls_channels, NUMBER),
+	ONE(ll_most_node, RATE),
+	ROW("ll_most_net", ll_most_net[0], RATE, BB_NCCL_SPANS - 1),
+	ROW("ll_most_net_amd", ll_most_net[1], RATE, BB_NCCL_SPANS - 1),
+	BY_SPAN(ring_ll128_channel),
+	BY_SPAN(tree_ll128_channel),
+	BY_SPAN(tree_channel),
+	ROW("nvlstree_channel", nvlstree_channel, RATE, BB_NCCL_SPANS - 1),
+	ONE(nvlstree_by_size, NUMBER),
+	ONE(nvls_share, PART),
+	ONE(ring_ll_rate, RATE),
+	ONE(ring_ll128_share, PART),
+	ONE(ring_simple_hop, TIME),
+	ONE(nvls_base, TIME),
+	ONE(nvls_fill, TIME),
+	ONE(nvls_rate, RATE),
+	ONE(nvls_link, RATE),
+	ONE(nvls_wide_rate, RATE),
+	ONE(nvls_gpu, TIME),
+	ONE(nvlstree_hop, TIME),
+	ONE(nvlstree_rate, RATE),
+	ONE(messages_base, TIME),
+	ONE(messages_fill, TIME),
+	ONE(messages_share, PART),
+};
+
+static const struct row *find(const char *key)
+{
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (strcmp(rows[i].key, key) == 0)
+			return &rows[i];
+	return NULL;
+}
+
+static bool read_number(const char *text, double *value)
+{
+	char *end;
+
+	*value = strtod(text, &end);
+	return end != text && !*end && *value > 0;
+}
+
+/* "92%" or, as NCCL has it, "7/9". */
+static bool read_part(char *text, double *value)
+{
+	char *slash = strchr(text, '/');
+	double of;
+
+	if (!slash)
+		return bb_setting_read(BB_SETTING_SHARE, text, value);
+	*slash = '\0';
+	if (!read_number(text, value) || !read_number(slash + 1, &of) || *value > of)
+		return false;
+	*value /= of;
+	return true;
+}
+
+static bool read_one(enum unit unit, char *text, double *value)
+{
+	uint64_t bytes;
+
+	switch (unit) {
+	case RATE:
+		return bb_setting_read(BB_SETTING_RATE, text, value);
+	case PART:
+		return read_part(text, value);
+	case TIME:
+		return bb_setting_read(BB_SETTING_TIME, text, value);
+	case SIZE:
+		if (!bb_parse_size(text, &bytes))
+			return false;
+		*value = (double)bytes;
+		return true;
+	case NUMBER:
+		return read_number(text, value);
+	}
+	return false;
+}
+
+/* "6.6us / 14us / 8.4us", cut in place: exactly as many as ROW has. */
+static bool read_values(const struct row *row, char *text, struct bb_nccl_constants *c)
+{
+	double *values = (double *)((char *)c + row->offset);
+	char *rest = text;
+	int n = 0;
+
+	for (char *word = strsep(&rest, " "); word; word = strsep(&rest, " ")) {
+		if (!*word || strcmp(word, "/") == 0)
+			continue;
+		if (n == row->values || !read_one(row->unit, word, &values[n]))
+			return false;
+		n++;
+	}
+	return n == row->values;
+}
+
+static bool starts(const char *text, const char *with)
+{
+	return strncmp(text, with, strlen(with)) == 0;
+}
+
+static bool read_setting(const struct bb_settings *s, struct bb_nccl_constants *c)
+{
+	const struct row *row = find(s->key);
+
+	if (!row || !s->source || !read_values(row, s->value, c))
+		return false;
+	if (starts(s->source, "fitted:"))
+		c->fitted++;
+	else if (starts(s->source, "assumed:"))
+		c->assumed++;
+	else
+		c->published++;
+	return true;
+}
+
+static bb_status read_section(struct bb_nccl_constants *c, const char *section,
+			      struct bb_error *error)
+{
+	struct bb_settings s = {.name = "nccl.txt", .rest = bb_nccl_data, .section = section};
+	bool more = true;
+	bb_status st = BB_OK;
+
+	while (st == BB_OK && more) {
+		st = bb_settings_next(&s, &more, error);
+		if (st == BB_OK && more && !read_setting(&s, c))
+			st = bb_fail(error, BB_EINTERNAL, "%s: line %d: %s makes no sense", s.name,
+				     s.line, s.key);
+	}
+	return st;
+}
+
+static const char *generation(int sm)
+{
+	return sm >= 100 ? "blackwell" : sm >= 90 ? "hopper" : sm >= 80 ? "ampere" : "volta";
+}
+
+bb_status bb_nccl_constants_find(struct bb_nccl_constants *c, int sm, struct bb_error *error)
+{
+	bb_status st;
+
+	*c = (struct bb_nccl_constants){.channels = 0};
+	if (sm < 70)
+		return BB_OK;
+	c->generation = generation(sm);
+	BB_TRY(st, read_section(c, "nccl", error), out);
+	st = read_section(c, c->generation, error);
+out:
+	return st;
+}

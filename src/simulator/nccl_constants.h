@@ -1,0 +1,15 @@
+/*
+ * nccl_constants.h - the constants of the model of NCCL, from nccl.txt.
+ */
+#ifndef BB_SIMULATOR_NCCL_CONSTANTS_H
+#define BB_SIMULATOR_NCCL_CONSTANTS_H
+
+#include "simulator/nccl_model.h"
+#include "core/status.h"
+
+/* Those for GPUs of compute capability SM (90); channels is 0 where there are none. BB_EINTERNAL:
+   the file is wrong. */
+BB_MUST bb_status bb_nccl_constants_find(struct bb_nccl_constants *c, int sm,
+					 struct bb_error *error);
+
+#endif

@@ -1,0 +1,444 @@
+/*
+ * nccl_model.c - NCCL's algorithms and protocols as closed forms. What the formulas of the tuner
+ * are is NCCL's src/graph/tuning.cc; the others are derived in nccl_model.h.
+ */
+#include "simulator/nccl_model.h"
+
+#include <math.h>
+
+struct view {
+	const struct bb_nccl_constants *c;
+	const struct bb_nccl_machine *m;
+	bool tuned;
+	int span;    /* index of limits: one node, two, more */
+	double gpus; /* of a node */
+	int levels;  /* of a tree of nodes */
+	double link; /* rate of a GPU's links */
+	double bytes;
+};
+
+const char *bb_nccl_algorithm_name(enum bb_nccl_algorithm algorithm)
+{
+	static const char *const names[] = {"ring", "tree", "nvls", "nvlstree", "pat", "auto"};
+
+	return names[algorithm];
+}
+
+const char *bb_nccl_protocol_name(enum bb_nccl_protocol protocol)
+{
+	static const char *const names[] = {"LL", "LL128", "Simple", ""};
+
+	return names[protocol];
+}
+
+/* ---- what there is ------------------------------------------------------------------------- */
+
+static bool gathers(const struct bb_collective *collective)
+{
+	return collective == &bb_all_gather || collective == &bb_reduce_scatter;
+}
+
+static bool once_through(const struct bb_collective *collective)
+{
+	return collective == &bb_broadcast || collective == &bb_reduce;
+}
+
+const char *bb_nccl_lacks(const struct bb_collective *collective, enum bb_nccl_algorithm algorithm)
+{
+	const bool reduces_all = collective == &bb_all_reduce;
+
+	if (!reduces_all && !gathers(collective) && !once_through(collective))
+		return "NCCL_ALGO and NCCL_PROTO do not govern NCCL's messages";
+	switch (algorithm) {
+	case BB_NCCL_RING:
+	case BB_NCCL_ANY:
+		return NULL;
+	case BB_NCCL_PAT:
+		if (gathers(collective))
+			return NULL;
+		break;
+	case BB_NCCL_NVLS:
+		if (gathers(collective))
+			return "there is no model of NVLS for this collective";
+		/* fall through */
+	default:
+		if (reduces_all)
+			return NULL;
+	}
+	return "NCCL has no such algorithm for this collective";
+}
+
+const char *bb_nccl_unfit(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
+			  enum bb_nccl_algorithm algorithm)
+{
+	if (machine->unknown)
+		return machine->unknown;
+	if (algorithm == BB_NCCL_NVLS || algorithm == BB_NCCL_NVLSTREE) {
+		if (!machine->nvswitch || c->nvls_share == 0)
+			return "these GPUs have no NVSwitch that reduces";
+		if (machine->fewest < c->nvls_least)
+			return "NVSwitch does not reduce for so few GPUs of a node";
+	}
+	if (algorithm == BB_NCCL_NVLS && machine->nodes > 1)
+		return "NVLS alone is for one node: nvlstree goes over nodes";
+	if (algorithm == BB_NCCL_NVLSTREE && machine->nodes < 2)
+		return "NVLSTree is for several nodes: nvls is for one";
+	if (algorithm == BB_NCCL_PAT && machine->ranks != machine->nodes)
+		return "PAT is for one GPU on each node";
+	return NULL;
+}
+
+static bool has_protocol(const struct view *v, enum bb_nccl_algorithm algorithm,
+			 enum bb_nccl_protocol protocol)
+{
+	if (protocol == BB_NCCL_SIMPLE)
+		return true;
+	if (algorithm != BB_NCCL_RING && algorithm != BB_NCCL_TREE)
+		return false;
+	return protocol == BB_NCCL_LL || v->m->nvlink;
+}
+
+/* ---- hops and rates ------------------------------------------------------------------------- */
+
+static double hop(const struct view *v, enum bb_nccl_hop over, enum bb_nccl_algorithm algorithm,
+		  enum bb_nccl_protocol protocol)
+{
+	double time = v->c->hop[over][algorithm][protocol];
+
+	if (over == BB_NCCL_OVER_NET)
+		time += v->m->nic_latency * (protocol == BB_NCCL_SIMPLE ? 2 : 1);
+	return time;
+}
+
+static double inside(const struct view *v, enum bb_nccl_algorithm algorithm,
+		     enum bb_nccl_protocol protocol)
+{
+	if (!v->tuned && v->m->nvlink && algorithm == BB_NCCL_RING && protocol == BB_NCCL_SIMPLE &&
+	    v->c->ring_simple_hop > 0)
+		return v->c->ring_simple_hop;
+	return hop(v, v->m->nvlink ? BB_NCCL_OVER_NVLINK : BB_NCCL_OVER_PCIE, algorithm, protocol);
+}
+
+/* With one GPU on a node nothing hides what the network takes: that of trees. */
+static double between(const struct view *v, enum bb_nccl_algorithm algorithm,
+		      enum bb_nccl_protocol protocol)
+{
+	return hop(v, BB_NCCL_OVER_NET, v->gpus == 1 ? BB_NCCL_TREE : algorithm, protocol);
+}
+
+/* What a node's NICs give, of which the network is passed CROSSINGS times, slower by TAPER. */
+static double through_net(const struct view *v, double crossings, double taper)
+{
+	return v->m->net_rate / (v->tuned ? 1 : fmax(taper, 1)) / crossings;
+}
+
+/* What its links and NICs give. */
+static double through_node(const struct view *v, double crossings, double taper)
+{
+	const double net = through_net(v, crossings, taper);
+
+	if (v->m->nodes == 1)
+		return v->link;
+	return v->gpus > 1 && v->link < net ? v->link : net;
+}
+
+static double ll_most(const struct view *v)
+{
+	if (v->span > 0)
+		return v->c->ll_most_net[v->m->amd][v->span - 1];
+	return !v->tuned && v->c->ring_ll_rate > 0 ? v->c->ring_ll_rate : v->c->ll_most_node;
+}
+
+/* How much of its longest time a pipeline takes to fill. */
+static double filled(const struct view *v)
+{
+	return v->bytes < v->c->fill_most ? sqrt(v->bytes / v->c->fill_most) : 1;
+}
+
+static double least(double a, double b)
+{
+	return a < b ? a : b;
+}
+
+/* ---- rings ---------------------------------------------------------------------------------- */
+
+static double ring_steps(const struct bb_collective *collective, int n)
+{
+	return once_through(collective) ? n : gathers(collective) ? n - 1 : 2 * (n - 1);
+}
+
+static double ring_latency(const struct view *v, const struct bb_collective *collective,
+			   enum bb_nccl_protocol protocol)
+{
+	const double n = v->m->ranks, nodes = v->m->nodes;
+	double hops = ring_steps(collective, v->m->ranks), out = 0, in;
+
+	in = inside(v, BB_NCCL_RING, protocol);
+	if (once_through(collective)) {
+		if (v->tuned)
+			return nodes > 1 ? v->c->hop[BB_NCCL_OVER_NET][BB_NCCL_RING][protocol] : in;
+		hops = n - 1;
+	}
+	if (nodes > 1) {
+		const double least_hop = v->c->ring_net_least[v->m->amd][protocol];
+
+		in = in < least_hop ? least_hop : in;
+		out = collective == &bb_all_reduce ? 2 * (nodes - 1) : nodes - 1;
+	}
+	return (hops - out) * in + out * between(v, BB_NCCL_RING, protocol);
+}
+
+static double ring_bus(const struct view *v, enum bb_nccl_protocol protocol)
+{
+	const struct bb_nccl_constants *c = v->c;
+	const double bus = through_node(v, 1, v->m->taper.ring);
+
+	if (protocol == BB_NCCL_LL)
+		return least(ll_most(v), c->ring_ll_part * bus);
+	if (protocol == BB_NCCL_LL128)
+		return least((v->tuned || c->ring_ll128_share == 0 ? c->ring_ll128_part
+								   : c->ring_ll128_share) *
+				     bus,
+			     c->channels * c->ring_ll128_channel[v->span]);
+	return bus;
+}
+
+static double ring_time(const struct view *v, const struct bb_collective *collective,
+			enum bb_nccl_protocol protocol)
+{
+	const double n = v->m->ranks;
+	double latency = v->c->base[BB_NCCL_RING][protocol] + ring_latency(v, collective, protocol);
+
+	/* NCCL's remedy for choosing rings over nodes too early; what they take is no longer. */
+	if (v->tuned && protocol == BB_NCCL_SIMPLE && v->m->nodes > 1 &&
+	    collective == &bb_all_reduce && v->bytes / (v->c->channels * n) >= 64)
+		latency *= v->c->ring_plateau;
+	return latency + v->bytes * ring_steps(collective, v->m->ranks) / n / ring_bus(v, protocol);
+}
+
+/* ---- trees ---------------------------------------------------------------------------------- */
+
+/* Trees send S up and S down; of two nodes each takes in half of both trees. */
+static double tree_crossings(const struct view *v)
+{
+	return v->m->nodes == 2 ? 0.5 : 1;
+}
+
+/* Of the first SIZES steps of it. NCCL's would have times fall from one size to the next: measured,
+   it is between. */
+static double tree_share(const struct view *v, enum bb_nccl_protocol protocol, int sizes)
+{
+	const double *share = v->c->tree_share[protocol];
+	const double place = v->bytes >= 64 ? log2(v->bytes / 64) : -1;
+	const int size = (int)floor(place);
+	double next;
+
+	if (size < 0 || size >= sizes)
+		return 1;
+	if (v->tuned)
+		return share[size];
+	next = size + 1 < sizes ? share[size + 1] : 1;
+	return share[size] + (place - size) * (next - share[size]);
+}
+
+static double tree_bus(const struct view *v, enum bb_nccl_protocol protocol)
+{
+	const struct bb_nccl_constants *c = v->c;
+	const double bus =
+		least(c->tree_part * through_node(v, tree_crossings(v), v->m->taper.tree),
+		      c->channels * c->tree_channel[v->span]);
+
+	if (protocol == BB_NCCL_LL)
+		return least(c->tree_ll_part * bus, ll_most(v));
+	if (protocol == BB_NCCL_LL128)
+		return least(bus * c->tree_ll128_part[v->span],
+			     c->channels * c->tree_ll128_channel[v->span]);
+	return bus;
+}
+
+static double tree_time(const struct view *v, enum bb_nccl_protocol protocol)
+{
+	const double hops = 2 * ((v->gpus - 1) * inside(v, BB_NCCL_TREE, protocol) +
+				 v->levels * between(v, BB_NCCL_TREE, protocol));
+
+	return v->c->base[BB_NCCL_TREE][protocol] + hops +
+	       v->bytes / (0.5 * tree_bus(v, protocol) *
+			   tree_share(v, protocol, BB_NCCL_TREE_SIZES - 1));
+}
+
+/* ---- switches that reduce ---------------------------------------------------------------------
+ */
+
+static bool is_wide(const struct view *v)
+{
+	return v->gpus > v->c->nvls_few && v->c->nvls_wide_rate > 0;
+}
+
+/* What more GPUs take to fill the pipeline. */
+static double wide_fill(const struct view *v)
+{
+	return is_wide(v) ? (v->gpus - v->c->nvls_few) * v->c->nvls_gpu : 0;
+}
+
+/* Of a GPU's links, RATE being that of a few GPUs with all of theirs. */
+static double nvls_rate(const struct view *v, double rate)
+{
+	rate *= least(1, v->m->gpu_rate / v->c->nvls_link);
+	return is_wide(v) ? rate * v->c->nvls_wide_rate / v->c->nvls_rate : rate;
+}
+
+/* NCCL has twice the links' rate in place of 2(n - 1) / (n + 1) of it and would take NVLS for
+   fewer GPUs than it was seen to; a search of the machine sets it right. */
+static double nvls_time(const struct view *v)
+{
+	const struct bb_nccl_constants *c = v->c;
+	const double n = v->m->ranks, wire = v->bytes * (1 + 1 / n);
+
+	if (v->tuned)
+		return c->hop[BB_NCCL_OVER_NVLINK][BB_NCCL_NVLS][BB_NCCL_SIMPLE] +
+		       wire / (v->link * c->nvls_share * (c->nvls_channels - 1) / c->nvls_channels);
+	return c->nvls_base + wire / nvls_rate(v, c->nvls_rate) +
+	       (c->nvls_fill + wide_fill(v)) * filled(v);
+}
+
+/* Busbw of the switches as NCCL takes it: of two operations at once. */
+static double nvlstree_tuned(const struct view *v)
+{
+	const struct bb_nccl_constants *c = v->c;
+	const double n = v->m->ranks, spread = (c->nvls_channels - 1) / c->nvls_channels;
+	const double inside_node = 2 * v->link * c->nvls_share * spread;
+	double bus = least(inside_node, through_net(v, tree_crossings(v), 1));
+
+	bus = least(bus, c->nvls_channels * c->nvlstree_channel[v->span - 1]);
+	if (c->nvlstree_by_size > 0 && v->m->x86)
+		bus *= tree_share(v, BB_NCCL_SIMPLE, BB_NCCL_TREE_SIZES);
+	return c->hop[BB_NCCL_OVER_NVLINK][BB_NCCL_NVLSTREE][BB_NCCL_SIMPLE] +
+	       2 * v->levels * between(v, BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE) +
+	       v->bytes * 2 * (n - 1) / n / bus;
+}
+
+static double nvlstree_time(const struct view *v)
+{
+	const struct bb_nccl_constants *c = v->c;
+	double rate;
+
+	if (v->tuned)
+		return nvlstree_tuned(v);
+	rate = least(nvls_rate(v, c->nvlstree_rate) / (1 + 1 / v->gpus),
+		     through_net(v, 2 * tree_crossings(v), v->m->taper.tree));
+	return c->nvls_base + 2 * v->levels * c->nvlstree_hop + v->bytes / rate +
+	       (wide_fill(v) + v->levels * v->m->net_fill) * filled(v);
+}
+
+/* ---- and the others ------------------------------------------------------------------------- */
+
+static double pat_time(const struct view *v)
+{
+	const struct bb_nccl_constants *c = v->c;
+	const double n = v->m->ranks;
+
+	return c->base[BB_NCCL_PAT][BB_NCCL_SIMPLE] +
+	       v->levels * between(v, BB_NCCL_PAT, BB_NCCL_SIMPLE) * c->pat_hop_part +
+	       n * c->pat_rank +
+	       v->bytes * (n - 1) / n / (c->pat_part * through_node(v, 1, v->m->taper.pat));
+}
+
+static struct view view_of(const struct bb_nccl_constants *c, const struct bb_nccl_machine *m,
+			   enum bb_nccl_view view, double bytes)
+{
+	const bool tuned = view == BB_NCCL_AS_TUNED;
+
+	return (struct view){.c = c,
+			     .m = m,
+			     .tuned = tuned,
+			     .span = m->nodes < 3 ? m->nodes - 1 : BB_NCCL_SPANS - 1,
+			     .gpus = (double)m->ranks / m->nodes,
+			     .levels = ilogb(m->nodes),
+			     .link = m->gpu_rate * (tuned ? 1 : m->gpu_share),
+			     .bytes = bytes};
+}
+
+/* No operation follows another sooner than they are issued; alone it is not faster. */
+static double issued(const struct view *v, double time)
+{
+	return v->tuned || time > v->m->issue ? time : v->m->issue;
+}
+
+double bb_nccl_time(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
+		    enum bb_nccl_view view, const struct bb_collective *collective,
+		    enum bb_nccl_algorithm algorithm, enum bb_nccl_protocol protocol, double bytes)
+{
+	const struct view v = view_of(c, machine, view, bytes);
+
+	if (bb_nccl_lacks(collective, algorithm) || bb_nccl_unfit(c, machine, algorithm) ||
+	    !has_protocol(&v, algorithm, protocol))
+		return INFINITY;
+	switch (algorithm) {
+	case BB_NCCL_TREE:
+		return issued(&v, tree_time(&v, protocol));
+	case BB_NCCL_NVLS:
+		return issued(&v, nvls_time(&v));
+	case BB_NCCL_NVLSTREE:
+		return issued(&v, nvlstree_time(&v));
+	case BB_NCCL_PAT:
+		return issued(&v, pat_time(&v));
+	default:
+		return issued(&v, ring_time(&v, collective, protocol));
+	}
+}
+
+double bb_nccl_messages_time(const struct bb_nccl_constants *c,
+			     const struct bb_nccl_machine *machine,
+			     const struct bb_collective *collective, double bytes)
+{
+	const struct view v = view_of(c, machine, BB_NCCL_AS_MEASURED, bytes);
+	const double n = machine->ranks, far = n - v.gpus;
+	double each = bytes / n, peers = n - 1, outside = far, nic, time;
+	double taper = machine->taper.alltoall, rate = machine->rank_rate;
+
+	if (collective == &bb_sendrecv) {
+		each = bytes;
+		peers = n > 1;
+		outside = machine->nodes > 1;
+		taper = machine->taper.sendrecv;
+		rate = machine->rail_rate;
+	} else if (collective == &bb_gather || collective == &bb_scatter) {
+		taper = machine->taper.root;
+		rate = machine->rail_rate;
+	} else if (collective != &bb_alltoall && collective != &bb_alltoallv) {
+		return INFINITY;
+	}
+	time = (peers - outside) * each / (machine->gpu_rate * c->messages_share);
+	if (outside > 0) {
+		nic = rate / fmax(taper, 1);
+		time = fmax(time, outside * each / nic);
+	}
+	return issued(&v, c->messages_base + time + c->messages_fill * filled(&v));
+}
+
+bool bb_nccl_choose(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
+		    const struct bb_collective *collective, double bytes,
+		    enum bb_nccl_algorithm *algorithm, enum bb_nccl_protocol *protocol)
+{
+	const int only = *algorithm, only_protocol = *protocol;
+	double best = INFINITY;
+
+	for (int a = 0; a < BB_NCCL_ALGORITHMS; a++) {
+		for (int p = 0; p < BB_NCCL_PROTOCOLS; p++) {
+			double time;
+
+			if ((only != BB_NCCL_ANY && only != a) ||
+			    (only_protocol != BB_NCCL_ANY_PROTOCOL && only_protocol != p))
+				continue;
+			time = bb_nccl_time(c, machine, BB_NCCL_AS_TUNED, collective,
+					    (enum bb_nccl_algorithm)a, (enum bb_nccl_protocol)p,
+					    bytes);
+			if (time < best) {
+				best = time;
+				*algorithm = (enum bb_nccl_algorithm)a;
+				*protocol = (enum bb_nccl_protocol)p;
+			}
+		}
+	}
+	return best < INFINITY;
+}

@@ -1,0 +1,283 @@
+#include "simulator/nccl_shape.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Members that share NVSwitches: what NCCL takes for one node. */
+struct domain {
+	int n;
+	int rails;    /* of all its nodes, that members have */
+	double ways;  /* of them, what is the members' */
+	double least; /* what of one is theirs, of the rail that others use most */
+	double each;  /* of WAYS, a member's part */
+	/* Over NVLinks between pairs: what the one gets out of them that has least; 0: they do not
+	   join all. INFINITY: nobody needs any. */
+	double links;
+};
+
+static int domain_of(const struct bb_cluster *cluster, int rank)
+{
+	return bb_cluster_node(cluster, rank) / cluster->domain;
+}
+
+/* ---- the members of a node ------------------------------------------------------------------- */
+
+/* The rank's GPUs in its node that NVLinks of its own lead to, of those in SET. */
+static uint64_t linked(const struct bb_cluster *c, int gpu, uint64_t set, double *rate)
+{
+	uint64_t found = 0;
+
+	*rate = 0;
+	for (int other = 0; other < c->gpus; other++) {
+		const struct bb_cluster_way *way = &c->pairs[gpu * c->gpus + other];
+
+		if (!(set >> other & 1) || way->path != BB_WAY_NVLINK)
+			continue;
+		*rate += way->rate;
+		found |= UINT64_C(1) << other;
+	}
+	return found;
+}
+
+/* struct domain's links, of the GPUs in SET. */
+static double links_among(const struct bb_cluster *c, uint64_t set)
+{
+	uint64_t joined = set & -set, before = 0;
+	double least = INFINITY, rate;
+
+	if (c->inside != BB_INSIDE_LINKS || joined == set)
+		return INFINITY;
+	for (int gpu = 0; gpu < c->gpus; gpu++)
+		if (set >> gpu & 1) {
+			linked(c, gpu, set, &rate);
+			least = fmin(least, rate);
+		}
+	while (joined != before) {
+		before = joined;
+		for (int gpu = 0; gpu < c->gpus; gpu++)
+			if (before >> gpu & 1)
+				joined |= linked(c, gpu, set, &rate);
+	}
+	return joined == set ? least : 0;
+}
+
+/* Ranks of the world on RAIL of NODE. */
+static int count_on_rail(const struct bb_cluster *c, int world, int node, int rail)
+{
+	const int end = (node + 1) * c->gpus;
+	int on = 0;
+
+	for (int rank = node * c->gpus; rank < end && rank < world; rank++)
+		on += bb_cluster_rail(c, rank) == rail;
+	return on;
+}
+
+/* The ranks of one node, from *MEMBERS on; *MEMBERS and *N go on to the next. */
+static void count_node(const struct bb_cluster *c, int world, const int **members, int *n,
+		       struct domain *domain)
+{
+	const int node = bb_cluster_node(c, **members);
+	int on[BB_MOST_GPUS] = {0}; /* [rail]: members */
+	uint64_t gpus = 0;
+
+	while (*n > 0 && bb_cluster_node(c, **members) == node) {
+		gpus |= UINT64_C(1) << **members % c->gpus;
+		if (c->rails)
+			on[bb_cluster_rail(c, **members)]++;
+		(*members)++;
+		(*n)--;
+	}
+	for (int rail = 0; rail < c->rails; rail++) {
+		const double part =
+			on[rail] ? (double)on[rail] / count_on_rail(c, world, node, rail) : 0;
+
+		domain->rails += on[rail] > 0;
+		domain->ways += part;
+		domain->least = on[rail] ? fmin(domain->least, part) : domain->least;
+	}
+	domain->links = fmin(domain->links, links_among(c, gpus));
+}
+
+/* ---- all of them --------------------------------------------------------------------------- */
+
+/* The next one of the N MEMBERS, which are in order. */
+static struct domain next_domain(const struct bb_cluster *c, int world, const int *members, int n)
+{
+	struct domain domain = {.least = 1, .links = INFINITY};
+	const int which = domain_of(c, *members);
+	int left = n;
+
+	while (left > 0 && domain_of(c, *members) == which)
+		count_node(c, world, &members, &left, &domain);
+	domain.n = n - left;
+	domain.each = domain.ways / domain.n;
+	return domain;
+}
+
+/* How the domains of N MEMBERS, which are in order, lie: *LEAST of each number is what the one has
+   that has least of it. Returns how many there are. */
+static int count_domains(const struct bb_cluster *c, int world, const int *members, int n,
+			 struct domain *least)
+{
+	int domains = 0;
+
+	*least = (struct domain){.n = n,
+				 .rails = INT_MAX,
+				 .ways = INFINITY,
+				 .least = 1,
+				 .each = INFINITY,
+				 .links = INFINITY};
+	for (int at = 0; at < n; domains++) {
+		const struct domain next = next_domain(c, world, members + at, n - at);
+
+		at += next.n;
+		least->n = next.n < least->n ? next.n : least->n;
+		least->rails = next.rails < least->rails ? next.rails : least->rails;
+		least->ways = fmin(least->ways, next.ways);
+		least->least = fmin(least->least, next.least);
+		least->each = fmin(least->each, next.each);
+		least->links = fmin(least->links, next.links);
+	}
+	return domains;
+}
+
+/* Of the DOMAINS, as NCCL counts nodes, that MEMBERS, in order, are in: what the links up cost
+   them, where messages change among RAILS on those of leaves. */
+static void find_tapers(struct bb_nccl_slowdown *slowdown, const struct bb_cluster *cluster,
+			const int *members, int n, int domains, int rails)
+{
+	static const struct {
+		enum bb_figure nodes, taper;
+	} levels[] = {{BB_FIGURE_LEAF_NODES, BB_FIGURE_LEAF_TAPER},
+		      {BB_FIGURE_POD_NODES, BB_FIGURE_POD_TAPER}};
+
+	for (size_t level = 0; level < sizeof(levels) / sizeof(*levels); level++) {
+		const int of = (int)cluster->figures[levels[level].nodes].value / cluster->domain;
+		int most = 1, here = 0, before = -1;
+
+		/* A domain may be larger than what is below a leaf. */
+		for (int i = 0; i < n && of > 1; i++) {
+			const int domain = domain_of(cluster, members[i]);
+
+			if (domain == before)
+				continue;
+			here = before >= 0 && domain / of == before / of ? here + 1 : 1;
+			most = here > most ? here : most;
+			before = domain;
+		}
+		bb_nccl_taper(slowdown, domains, most, level == 0 ? rails : 1,
+			      cluster->figures[levels[level].taper].value);
+	}
+}
+
+static int by_rank(const void *a, const void *b)
+{
+	const int x = *(const int *)a, y = *(const int *)b;
+
+	return (x > y) - (x < y);
+}
+
+static struct bb_nccl_machine machine_of(const struct bb_cluster *cluster, int ranks, int domains,
+					 const struct domain *least)
+{
+	const struct bb_cluster_figure *f = cluster->figures;
+	const struct bb_host *host = &cluster->node->host;
+	const double share = f[BB_FIGURE_GPU_EFFICIENCY].value;
+	const bool one = cluster->inside == BB_INSIDE_NOTHING;
+
+	return (struct bb_nccl_machine){
+		.ranks = ranks,
+		.nodes = domains,
+		.fewest = least->n,
+		.nvlink = cluster->inside == BB_INSIDE_SWITCH || cluster->inside == BB_INSIDE_LINKS,
+		.nvswitch = cluster->inside == BB_INSIDE_SWITCH,
+		.amd = host->npackages > 0 && strcmp(host->packages[0].vendor, "AuthenticAMD") == 0,
+		.x86 = strcmp(host->arch, "x86_64") == 0,
+		.gpu_rate = one ? INFINITY : fmin(cluster->gpu_rate, least->links) / share,
+		.gpu_share = share,
+		.net_rate = least->ways * cluster->nic_rate,
+		.rank_rate = least->each * cluster->nic_rate,
+		.rail_rate = least->least * cluster->nic_rate,
+		.nic_latency = f[BB_FIGURE_NCCL_NIC_LATENCY].value,
+		.net_fill = f[BB_FIGURE_NCCL_TREE_FILL].value,
+		.issue = f[BB_FIGURE_NCCL_ISSUE].value,
+	};
+}
+
+bool bb_nccl_shape_make(struct bb_nccl_machine *machine, const struct bb_cluster *cluster,
+			int world, const int *members, int n)
+{
+	int *sorted = malloc((size_t)n * sizeof(*sorted)), domains;
+	struct domain least;
+
+	if (!sorted)
+		return false;
+	memcpy(sorted, members, (size_t)n * sizeof(*sorted));
+	qsort(sorted, (size_t)n, sizeof(*sorted), by_rank);
+	domains = count_domains(cluster, world, sorted, n, &least);
+	*machine = machine_of(cluster, n, domains, &least);
+	find_tapers(&machine->taper, cluster, sorted, n, domains,
+		    machine->nvlink ? 1 : least.rails);
+	if (least.links == 0)
+		machine->unknown = "no NVLinks join its GPUs where others of their node have some, "
+				   "of which there is no model of NCCL";
+	if (n == 1)
+		machine->unknown = "NCCL does nothing for a rank alone in place, and elsewhere "
+				   "copies within its GPU's memory, of which there is no model";
+	free(sorted);
+	return true;
+}
+
+/* ---- faults -------------------------------------------------------------------------------- */
+
+/* How many of the MEMBERS leave NODE by RAIL (-1: at all). */
+static int count_leaving(const struct bb_cluster *cluster, const int *members, int n, int node,
+			 int rail)
+{
+	int leaving = 0;
+
+	for (int i = 0; i < n; i++)
+		leaving += bb_cluster_node(cluster, members[i]) == node &&
+			   (rail < 0 || bb_cluster_rail(cluster, members[i]) == rail);
+	return leaving;
+}
+
+/* How many times as long the members have what their rails carry where RAIL of NODE is lost: of
+   groups that are like this one, those on it come to those on the next. */
+static double lost(const struct bb_cluster *cluster, int world, const int *members, int n, int node,
+		   int rail)
+{
+	const int next = (rail + 1) % cluster->rails;
+	const int mine = count_leaving(cluster, members, n, node, rail);
+	const int others = count_leaving(cluster, members, n, node, next);
+	double here, there, factor = 1;
+
+	if (mine + others == 0)
+		return 1;
+	here = (double)count_on_rail(cluster, world, node, rail) / (mine ? mine : others);
+	there = (double)count_on_rail(cluster, world, node, next) / (others ? others : mine);
+	if (mine)
+		factor = (here + there) / here;
+	return others ? fmax(factor, (here + there) / there) : factor;
+}
+
+void bb_nccl_shape_mar(struct bb_nccl_machine *machine, const struct bb_cluster *cluster,
+		       const struct bb_fabric_flaw *flaw, int world, const int *members, int n)
+{
+	double factor;
+
+	if (!flaw)
+		return;
+	if (flaw->factor == 0)
+		factor = lost(cluster, world, members, n, flaw->node, flaw->rail);
+	else
+		factor = count_leaving(cluster, members, n, flaw->node, flaw->rail) ? flaw->factor
+										    : 1;
+	machine->net_rate /= factor;
+	machine->rank_rate /= factor;
+	machine->rail_rate /= factor;
+	if (flaw->rail < 0)
+		machine->gpu_rate /= factor;
+}

@@ -1,0 +1,475 @@
+/*
+ * timeline.c - a collective in virtual time. All ranks do round after round; a message is received
+ * in the round it was sent in, so that no more than the messages of one round are held.
+ */
+#include "simulator/timeline_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NONE SIZE_MAX
+
+/* A message of this round. */
+struct message {
+	int from;
+	int channel;
+	int port;    /* of those that it may come in by */
+	size_t next; /* to the same rank and not yet received */
+	double head; /* when its first byte comes to the rank */
+	double entry;
+	double arrival;
+};
+
+/* A step of this round that sends. */
+struct sending {
+	int from, to;
+	int channel;
+	double bytes;
+};
+
+/* A step of this round that receives. */
+struct receipt {
+	int rank;
+	int peer, peer2;
+	int channel;
+};
+
+/* What comes to a rank in this round: numbers of messages, in the order in which they are sent. */
+struct inbox {
+	size_t first, last;
+};
+
+/* When what was sent last over the link of a pair has left. */
+struct busy {
+	uint64_t pair; /* source * nranks + destination */
+	double until;  /* 0: an empty place */
+};
+
+struct sweep {
+	const struct bb_link_model *links;
+	const struct bb_algorithm *schedule;
+	const struct bb_shape *shape;
+	double element;
+	uint64_t drawn; /* for this call */
+	double *times;
+	double *taken;            /* [rank]: when the last of what it sent has been received */
+	double *out, *in;         /* [2 * rank + outside], with ports: when the way is free again */
+	struct bb_loads *loads;   /* NULL: nothing is shared */
+	struct sending *sendings; /* of this round, where something is shared */
+	size_t nsendings, sending_room;
+	struct bb_role *roles;
+	size_t round;
+	struct inbox *inboxes; /* [rank] */
+	struct message *messages;
+	size_t nmessages, capacity;
+	struct receipt *receipts; /* in the order of ranks, of each in the order of its steps */
+	size_t nreceipts, room;
+	struct busy *busy;   /* a hash table */
+	size_t places, used; /* a power of two; of them not empty */
+};
+
+/* ---- links --------------------------------------------------------------------------- */
+
+static struct busy *place_of(struct busy *table, size_t places, uint64_t pair)
+{
+	size_t at = (size_t)bb_draw(0, pair) & (places - 1);
+
+	while (table[at].until != 0 && table[at].pair != pair)
+		at = (at + 1) & (places - 1);
+	return &table[at];
+}
+
+/* Is the link still in use? What enters it later than it was left has nothing to wait for. */
+static bool matters(const struct sweep *s, const struct busy *b)
+{
+	return b->until > s->times[b->pair / (uint64_t)s->shape->nranks];
+}
+
+/* Room for more links, without those that are free by now. */
+static bb_status make_places(struct sweep *s)
+{
+	size_t alive = 0, places = 64;
+	struct busy *table;
+
+	for (size_t i = 0; i < s->places; i++)
+		alive += s->busy[i].until != 0 && matters(s, &s->busy[i]);
+	while (places < 4 * alive)
+		places *= 2;
+	table = calloc(places, sizeof(*table));
+	if (!table)
+		return BB_EINTERNAL;
+	for (size_t i = 0; i < s->places; i++)
+		if (s->busy[i].until != 0 && matters(s, &s->busy[i]))
+			*place_of(table, places, s->busy[i].pair) = s->busy[i];
+	free(s->busy);
+	s->busy = table;
+	s->places = places;
+	s->used = alive;
+	return BB_OK;
+}
+
+/* A message of RANK to PEER that takes ENTRY to leave by PORT, and leaves as soon as it can: *START
+   = when it does. */
+static bb_status leave(struct sweep *s, int rank, int peer, int port, double entry, double *start)
+{
+	const uint64_t pair = (uint64_t)rank * (uint64_t)s->shape->nranks + (uint64_t)peer;
+	struct busy *link;
+
+	*start = s->times[rank];
+	if (bb_link_ports(s->links)) {
+		double *out = &s->out[2 * (size_t)rank + (size_t)port];
+
+		if (*start < *out)
+			*start = *out;
+		*out = *start + entry;
+		return BB_OK;
+	}
+	if (2 * s->used >= s->places && make_places(s) != BB_OK)
+		return BB_EINTERNAL;
+	link = place_of(s->busy, s->places, pair);
+	if (*start < link->until)
+		*start = link->until;
+	if (entry > 0) {
+		s->used += link->until == 0;
+		*link = (struct busy){pair, *start + entry};
+	}
+	return BB_OK;
+}
+
+/* With ports: what comes to RANK in this round comes in, in the order in which it gets there. */
+static void come_in(struct sweep *s, int rank)
+{
+	const struct inbox *box = &s->inboxes[rank];
+
+	for (size_t at = box->first; at != NONE; at = s->messages[at].next) {
+		struct message *m = &s->messages[at];
+		double *in = &s->in[2 * (size_t)rank + (size_t)m->port];
+
+		if (*in < m->head)
+			*in = m->head;
+		*in += m->entry;
+		m->arrival = *in;
+	}
+}
+
+/* ---- steps --------------------------------------------------------------------------- */
+
+/* Does A come in by a port of TO before B does? At the same time who sends the shorter way round
+   comes first, so that ranks that are alike stay alike. */
+static bool precedes(const struct sweep *s, int to, const struct message *a,
+		     const struct message *b)
+{
+	const int n = s->shape->nranks;
+
+	if (a->head != b->head)
+		return a->head < b->head;
+	return (to - a->from + n) % n < (to - b->from + n) % n;
+}
+
+/* Insert the message to TO that was added last before those of BOX that it precedes. */
+static void line_up(struct sweep *s, int to, struct inbox *box)
+{
+	const size_t mine = s->nmessages - 1;
+	size_t *link = &box->first;
+
+	while (*link != NONE && !precedes(s, to, &s->messages[mine], &s->messages[*link]))
+		link = &s->messages[*link].next;
+	s->messages[mine].next = *link;
+	*link = mine;
+}
+
+static bb_status put(struct sweep *s, int to, struct message message)
+{
+	struct inbox *box = &s->inboxes[to];
+	bool last;
+
+	if (s->nmessages == s->capacity) {
+		const size_t capacity = s->capacity ? 2 * s->capacity : 64;
+		struct message *more = realloc(s->messages, capacity * sizeof(*more));
+
+		if (!more)
+			return BB_EINTERNAL;
+		s->messages = more;
+		s->capacity = capacity;
+	}
+	s->messages[s->nmessages++] = message;
+	/* Only ports have an order of their own. */
+	last = box->first == NONE || !bb_link_ports(s->links) ||
+	       !precedes(s, to, &message, &s->messages[box->last]);
+	if (!last) {
+		line_up(s, to, box);
+		return BB_OK;
+	}
+	if (box->first == NONE)
+		box->first = s->nmessages - 1;
+	else
+		s->messages[box->last].next = s->nmessages - 1;
+	box->last = s->nmessages - 1;
+	return BB_OK;
+}
+
+/* The schedule has passed its checker: the message is there. */
+static double take(struct sweep *s, int rank, int peer, int channel)
+{
+	struct inbox *box = &s->inboxes[rank];
+	size_t before = NONE, at = box->first;
+
+	while (s->messages[at].from != peer || s->messages[at].channel != channel) {
+		before = at;
+		at = s->messages[at].next;
+	}
+	*(before == NONE ? &box->first : &s->messages[before].next) = s->messages[at].next;
+	return s->messages[at].arrival;
+}
+
+static double message_factor(const struct sweep *s, uint64_t pair, int channel)
+{
+	if (s->links->noise == 0)
+		return 1;
+	return bb_noise_factor(s->links, bb_draw(bb_draw(s->drawn, pair),
+						 s->round * BB_CHANNELS + (uint64_t)channel));
+}
+
+static bb_status send(struct sweep *s, const struct sending *m)
+{
+	const uint64_t pair = (uint64_t)m->from * (uint64_t)s->shape->nranks + (uint64_t)m->to;
+	const struct bb_fabric_way way = bb_link_way(s->links, m->from, m->to);
+	const double second_per_byte =
+		s->loads ? bb_loads_second_per_byte(s->loads, m->from, m->to, &way)
+			 : way.second_per_byte;
+	const double entry = bb_way_entry(s->links, second_per_byte, m->bytes);
+	const double factor = message_factor(s, pair, m->channel);
+	double start;
+
+	if (leave(s, m->from, m->to, way.outside, entry * factor, &start) != BB_OK)
+		return BB_EINTERNAL;
+	return put(s, m->to,
+		   (struct message){
+			   .from = m->from,
+			   .channel = m->channel,
+			   .port = way.outside,
+			   .next = NONE,
+			   .head = start + way.latency * factor,
+			   .entry = entry * factor,
+			   .arrival = start + (entry + way.latency) * factor,
+		   });
+}
+
+/* Until all messages of the round are known. */
+static bb_status hold_back(struct sweep *s, const struct sending *sending)
+{
+	const struct bb_fabric_way way = bb_link_way(s->links, sending->from, sending->to);
+
+	if (s->nsendings == s->sending_room) {
+		const size_t room = s->sending_room ? 2 * s->sending_room : 64;
+		struct sending *more = realloc(s->sendings, room * sizeof(*more));
+
+		if (!more)
+			return BB_EINTERNAL;
+		s->sendings = more;
+		s->sending_room = room;
+	}
+	s->sendings[s->nsendings++] = *sending;
+	bb_loads_add(s->loads, sending->from, sending->to, &way, sending->bytes);
+	return BB_OK;
+}
+
+static bb_status send_held_back(struct sweep *s)
+{
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; i < s->nsendings && status == BB_OK; i++)
+		status = send(s, &s->sendings[i]);
+	for (size_t i = 0; i < s->nsendings; i++) {
+		const struct sending *m = &s->sendings[i];
+		const struct bb_fabric_way way = bb_link_way(s->links, m->from, m->to);
+
+		bb_loads_drop(s->loads, m->from, m->to, &way);
+	}
+	s->nsendings = 0;
+	return status;
+}
+
+static bb_status note(struct sweep *s, int rank, const struct bb_step *step)
+{
+	if (s->nreceipts == s->room) {
+		const size_t room = s->room ? 2 * s->room : 64;
+		struct receipt *more = realloc(s->receipts, room * sizeof(*more));
+
+		if (!more)
+			return BB_EINTERNAL;
+		s->receipts = more;
+		s->room = room;
+	}
+	s->receipts[s->nreceipts++] =
+		(struct receipt){rank, step->peer, step->peer2, step->channel};
+	return BB_OK;
+}
+
+/* What RANK sends leaves at once; what it receives has to wait until all have sent. */
+static bb_status post_round(struct sweep *s, int rank)
+{
+	struct bb_step steps[BB_MAX_STEPS];
+	const int n = s->schedule->round(s->shape, &s->roles[rank], s->round, steps);
+	bb_status status = BB_OK;
+
+	for (int i = 0; i < n && status == BB_OK; i++) {
+		const struct sending sending = {rank, steps[i].peer, steps[i].channel,
+						(double)steps[i].count * s->element};
+
+		if (steps[i].kind == BB_SEND)
+			status = s->loads ? hold_back(s, &sending) : send(s, &sending);
+		else if (steps[i].kind != BB_COPY)
+			status = note(s, rank, &steps[i]);
+	}
+	return status;
+}
+
+static void receive(struct sweep *s, int rank, int peer, int channel)
+{
+	const double arrival = take(s, rank, peer, channel);
+
+	if (s->times[rank] < arrival)
+		s->times[rank] = arrival;
+	if (s->taken[peer] < s->times[rank])
+		s->taken[peer] = s->times[rank];
+}
+
+static void finish_round(struct sweep *s)
+{
+	for (size_t i = 0; i < s->nreceipts; i++) {
+		const struct receipt *r = &s->receipts[i];
+
+		if (bb_link_ports(s->links) && (i == 0 || r[-1].rank != r->rank))
+			come_in(s, r->rank);
+		receive(s, r->rank, r->peer, r->channel);
+		if (r->peer2 != BB_NO_PEER)
+			receive(s, r->rank, r->peer2, r->channel);
+	}
+	s->nmessages = s->nreceipts = 0;
+}
+
+static bb_status sweep(struct sweep *s)
+{
+	const int n = s->shape->nranks;
+
+	for (int rank = 0; rank < n; rank++) {
+		s->schedule->prepare(s->shape, rank, &s->roles[rank]);
+		s->taken[rank] = s->times[rank];
+		s->inboxes[rank].first = NONE;
+	}
+	for (s->round = 0; s->round < s->roles[0].rounds; s->round++) {
+		for (int rank = 0; rank < n; rank++)
+			if (post_round(s, rank) != BB_OK)
+				return BB_EINTERNAL;
+		if (s->loads && send_held_back(s) != BB_OK)
+			return BB_EINTERNAL;
+		finish_round(s);
+		if (!bb_goes_on(s->links, s->schedule, s->round, s->roles[0].rounds, n))
+			return BB_ETIMEOUT;
+	}
+	for (int rank = 0; rank < n; rank++)
+		if (s->times[rank] < s->taken[rank])
+			s->times[rank] = s->taken[rank];
+	return BB_OK;
+}
+
+static bb_status sweep_all(bool shares, const struct bb_link_model *links,
+			   const struct bb_algorithm *schedule, const struct bb_shape *shape,
+			   size_t element, uint64_t call, double *times)
+{
+	const size_t n = (size_t)shape->nranks;
+	struct sweep s = {
+		.links = links,
+		.schedule = schedule,
+		.shape = shape,
+		.element = (double)element,
+		.drawn = bb_draw(bb_draw(links->seed, 1), call),
+		.times = times,
+		.taken = malloc(n * sizeof(*s.taken)),
+		.out = calloc(2 * n, sizeof(*s.out)),
+		.in = calloc(2 * n, sizeof(*s.in)),
+		.loads = shares ? bb_loads_open(links, shape->nranks) : NULL,
+		.roles = calloc(n, sizeof(*s.roles)),
+		.inboxes = malloc(n * sizeof(*s.inboxes)),
+	};
+	bb_status status = BB_EINTERNAL;
+
+	if (s.taken && s.out && s.in && s.roles && s.inboxes && (s.loads || !shares))
+		status = sweep(&s);
+	free(s.taken);
+	free(s.out);
+	free(s.in);
+	bb_loads_close(s.loads);
+	free(s.sendings);
+	free(s.roles);
+	free(s.inboxes);
+	free(s.messages);
+	free(s.receipts);
+	free(s.busy);
+	return status;
+}
+
+/* ---- which way ------------------------------------------------------------------------ */
+
+#define SWEEP_MOST 4e6 /* rounds of all ranks: a sweep, where alike would be off by an element */
+
+const char *bb_evaluator_name(enum bb_evaluator evaluator)
+{
+	static const char *const names[BB_EVALUATORS] = {
+		[BB_EVALUATOR_SWEEP] = "sweep",     [BB_EVALUATOR_LOADS] = "loads",
+		[BB_EVALUATOR_ALIKE] = "alike",     [BB_EVALUATOR_ALIKE_LOADS] = "alike+loads",
+		[BB_EVALUATOR_CLASSES] = "classes",
+	};
+
+	return names[evaluator];
+}
+
+enum bb_evaluator bb_timeline_evaluator(const struct bb_link_model *links,
+					const struct bb_algorithm *schedule,
+					const struct bb_shape *shape)
+{
+	const bool shares = links->fabric && bb_fabric_shares_any(links->fabric);
+	bool alike = schedule->flags & BB_SHIFT_INVARIANT && links->noise == 0 && !shape->matrix;
+	struct bb_role role;
+
+	if (alike && bb_alike_shape(schedule, shape).count != shape->count) {
+		schedule->prepare(shape, 0, &role);
+		alike = (double)role.rounds * shape->nranks > SWEEP_MOST;
+	}
+	if (alike)
+		return shares ? BB_EVALUATOR_ALIKE_LOADS : BB_EVALUATOR_ALIKE;
+	if (schedule->partners && links->noise == 0 && !shares)
+		return BB_EVALUATOR_CLASSES;
+	return shares ? BB_EVALUATOR_LOADS : BB_EVALUATOR_SWEEP;
+}
+
+bb_status bb_timeline_collective_by(enum bb_evaluator evaluator, const struct bb_link_model *links,
+				    const struct bb_algorithm *schedule,
+				    const struct bb_shape *shape, size_t element, uint64_t call,
+				    double *times)
+{
+	bb_status status = BB_EUNSUPPORTED;
+
+	if (evaluator == BB_EVALUATOR_ALIKE || evaluator == BB_EVALUATOR_ALIKE_LOADS)
+		status = bb_timeline_alike(links, schedule, shape, (double)element, times);
+	if (evaluator == BB_EVALUATOR_CLASSES)
+		return bb_timeline_classes(links, schedule, shape, (double)element, times);
+	if (status == BB_EUNSUPPORTED)
+		status = sweep_all(evaluator == BB_EVALUATOR_LOADS, links, schedule, shape, element,
+				   call, times);
+	return status;
+}
+
+double bb_timeline_noise(const struct bb_link_model *links, uint64_t call)
+{
+	return bb_noise_factor(links, bb_draw(bb_draw(links->seed, 2), call));
+}
+
+bb_status bb_timeline_collective(const struct bb_link_model *links,
+				 const struct bb_algorithm *schedule, const struct bb_shape *shape,
+				 size_t element, uint64_t call, double *times)
+{
+	return bb_timeline_collective_by(bb_timeline_evaluator(links, schedule, shape), links,
+					 schedule, shape, element, call, times);
+}

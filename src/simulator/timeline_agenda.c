@@ -1,0 +1,83 @@
+#include "simulator/timeline_agenda.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#define NOWHERE (-1)
+
+bb_status bb_agenda_open(struct bb_agenda *a, size_t count)
+{
+	a->time = malloc(count * sizeof(*a->time));
+	a->heap = malloc(count * sizeof(*a->heap));
+	a->place = malloc(count * sizeof(*a->place));
+	if (!a->time || !a->heap || !a->place)
+		return BB_EINTERNAL;
+	for (size_t i = 0; i < count; i++)
+		a->place[i] = NOWHERE;
+	return BB_OK;
+}
+
+void bb_agenda_close(struct bb_agenda *a)
+{
+	free(a->time);
+	free(a->heap);
+	free(a->place);
+}
+
+static bool is_before(const struct bb_agenda *a, int one, int other)
+{
+	const double x = a->time[one], y = a->time[other];
+
+	return x < y || (x == y && one < other);
+}
+
+static void put(struct bb_agenda *a, int at, int one)
+{
+	a->heap[at] = one;
+	a->place[one] = at;
+}
+
+/* ONE belongs at AT, or nearer to the top. */
+static void rise(struct bb_agenda *a, int at, int one)
+{
+	for (; at > 0 && is_before(a, one, a->heap[(at - 1) / 2]); at = (at - 1) / 2)
+		put(a, at, a->heap[(at - 1) / 2]);
+	put(a, at, one);
+}
+
+/* ONE belongs at AT, or further from the top. */
+static void sink(struct bb_agenda *a, int at, int one)
+{
+	for (;;) {
+		int child = 2 * at + 1;
+
+		if (child + 1 < a->n && is_before(a, a->heap[child + 1], a->heap[child]))
+			child++;
+		if (child >= a->n || !is_before(a, a->heap[child], one))
+			break;
+		put(a, at, a->heap[child]);
+		at = child;
+	}
+	put(a, at, one);
+}
+
+void bb_agenda_set(struct bb_agenda *a, int one, double time)
+{
+	const bool later = a->place[one] != NOWHERE && time > a->time[one];
+
+	a->time[one] = time;
+	if (later)
+		sink(a, a->place[one], one);
+	else
+		rise(a, a->place[one] == NOWHERE ? a->n++ : a->place[one], one);
+}
+
+int bb_agenda_take(struct bb_agenda *a)
+{
+	const int first = a->heap[0], last = a->heap[--a->n];
+
+	if (a->n > 0)
+		sink(a, 0, last);
+	a->place[first] = NOWHERE;
+	return first;
+}

@@ -1,0 +1,463 @@
+/*
+ * timeline_alike.c - a collective in virtual time whose ranks do the same but for a shift: what
+ * rank 0 does in a round, all do, so that a round is a few passes over arrays of ranks. Where the
+ * ways between ranks repeat, ranks a period apart are always at the same point: only the first
+ * period is played.
+ */
+#include "simulator/timeline_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LANES (2 * BB_MAX_STEPS) /* whose ways are kept; with links of pairs: of all */
+#define LANE_MOST 4194304        /* ranks times lanes that are kept for links of pairs */
+
+/* All messages that go D ranks on. */
+struct lane {
+	int d;
+	double *busy;               /* [rank]: links of pairs: when the one before has left */
+	struct bb_fabric_way *ways; /* [rank] that sends */
+};
+
+/* A message that every rank sends in this round. */
+struct message {
+	struct lane *lane;
+	int channel;
+	double bytes;
+	double *entry, *head, *arrival; /* [rank] that sends */
+};
+
+struct alike {
+	const struct bb_link_model *links;
+	const struct bb_algorithm *schedule;
+	struct bb_shape shape;
+	double element;
+	int n, period;
+	double *times, *taken;
+	double *out, *in; /* [2 * rank + outside] */
+	struct lane *lanes;
+	int nlanes, room;
+	int *lane_of; /* [d]: NONE where there is none */
+	struct message messages[BB_MAX_STEPS];
+	int nmessages;
+	struct bb_loads *loads;
+	/* What entry and head of a round were made for: as long as it is the same they hold. */
+	struct {
+		int n, d[BB_MAX_STEPS];
+		double bytes[BB_MAX_STEPS];
+	} last;
+};
+
+#define NONE (-1)
+
+static int shifted(const struct alike *a, int rank, int d)
+{
+	return (int)(((int64_t)rank + d) % a->period);
+}
+
+/* ---- what is played -------------------------------------------------------------------- */
+
+/* Of a call whose count is a rank's, all parts are alike; else they are parts of the whole. */
+struct bb_shape bb_alike_shape(const struct bb_algorithm *schedule, const struct bb_shape *shape)
+{
+	const struct bb_collective *collective = schedule->collective;
+	struct bb_shape even = *shape;
+	size_t pieces = 1, parts;
+
+	if (collective != &bb_all_reduce)
+		return even;
+	if (shape->chunk > 0)
+		pieces = (shape->count + shape->chunk * (size_t)shape->nranks - 1) /
+			 (shape->chunk * (size_t)shape->nranks);
+	parts = (size_t)shape->nranks * (pieces > 0 ? pieces : 1);
+	even.count = (shape->count + parts - 1) / parts * parts;
+	return even;
+}
+
+static int period_of(const struct bb_link_model *links, int n)
+{
+	if (links->slow_link.factor > 0)
+		return n;
+	if (!links->fabric)
+		return 1;
+	return links->members || links->crowd ? n : bb_fabric_period(links->fabric, n);
+}
+
+double bb_alike_work(const struct bb_link_model *links, const struct bb_algorithm *schedule,
+		     const struct bb_shape *shape)
+{
+	struct bb_role role;
+
+	schedule->prepare(shape, 0, &role);
+	return (double)role.rounds * period_of(links, shape->nranks);
+}
+
+/* The least period of ways and of TIMES. */
+static int find_period(const struct bb_link_model *links, int n, const double *times)
+{
+	const int period = period_of(links, n);
+
+	for (int i = period; i < n; i++)
+		if (times[i] != times[i - period])
+			return n;
+	return period;
+}
+
+/* ---- lanes ----------------------------------------------------------------------------- */
+
+static bool fill_lane(struct alike *a, struct lane *lane, int d)
+{
+	const size_t n = (size_t)a->period;
+
+	if (!lane->ways)
+		lane->ways = malloc(n * sizeof(*lane->ways));
+	if (!lane->busy && !bb_link_ports(a->links))
+		lane->busy = calloc(n, sizeof(*lane->busy));
+	if (!lane->ways || (!lane->busy && !bb_link_ports(a->links)))
+		return false;
+	lane->d = d;
+	for (int r = 0; r < a->period; r++)
+		lane->ways[r] = bb_link_way(a->links, r, (r + d) % a->n);
+	return true;
+}
+
+static bool is_in_use(const struct alike *a, const struct lane *lane)
+{
+	for (int i = 0; i < a->nmessages; i++)
+		if (a->messages[i].lane == lane)
+			return true;
+	return false;
+}
+
+/* Where links belong to pairs, a lane is kept for as long as one may have to wait for it; with
+   ports the one that was made first gives way, unless a message of this round has it. */
+static bb_status find_lane(struct alike *a, int d, struct lane **lane)
+{
+	int place = a->lane_of[d];
+
+	if (place == NONE && !bb_link_ports(a->links) && (double)a->nlanes * a->period > LANE_MOST)
+		return BB_EUNSUPPORTED;
+	if (place == NONE) {
+		do
+			place = a->nlanes++ % a->room;
+		while (is_in_use(a, &a->lanes[place]));
+		if (a->lanes[place].ways)
+			a->lane_of[a->lanes[place].d] = NONE;
+		a->lane_of[d] = place;
+		if (!fill_lane(a, &a->lanes[place], d))
+			return BB_EINTERNAL;
+	}
+	*lane = &a->lanes[place];
+	return BB_OK;
+}
+
+/* ---- sending --------------------------------------------------------------------------- */
+
+static bool is_as_before(const struct alike *a)
+{
+	bool same = a->last.n == a->nmessages;
+
+	for (int i = 0; same && i < a->nmessages; i++)
+		same = a->last.d[i] == a->messages[i].lane->d &&
+		       a->last.bytes[i] == a->messages[i].bytes;
+	return same;
+}
+
+static void add_loads(struct alike *a)
+{
+	for (int i = 0; i < a->nmessages; i++)
+		for (int r = 0; r < a->period; r++) {
+			const struct message *m = &a->messages[i];
+
+			bb_loads_add(a->loads, r, shifted(a, r, m->lane->d), &m->lane->ways[r],
+				     m->bytes);
+		}
+}
+
+static void drop_loads(struct alike *a)
+{
+	for (int i = 0; i < a->nmessages; i++)
+		for (int r = 0; r < a->period; r++) {
+			const struct message *m = &a->messages[i];
+
+			bb_loads_drop(a->loads, r, shifted(a, r, m->lane->d), &m->lane->ways[r]);
+		}
+}
+
+/* How long each message of the round takes to leave. */
+static void find_entries(struct alike *a)
+{
+	if (is_as_before(a))
+		return;
+	if (a->loads)
+		add_loads(a);
+	a->last.n = a->nmessages;
+	for (int i = 0; i < a->nmessages; i++) {
+		const struct message *m = &a->messages[i];
+
+		a->last.d[i] = m->lane->d;
+		a->last.bytes[i] = m->bytes;
+		for (int r = 0; r < a->period; r++) {
+			const struct bb_fabric_way *way = &m->lane->ways[r];
+			const double second =
+				a->loads ? bb_loads_second_per_byte(a->loads, r,
+								    shifted(a, r, m->lane->d), way)
+					 : way->second_per_byte;
+
+			m->entry[r] = bb_way_entry(a->links, second, m->bytes);
+		}
+	}
+	if (a->loads)
+		drop_loads(a);
+}
+
+static void send_by_ports(struct alike *a, const struct message *m)
+{
+	const struct bb_fabric_way *ways = m->lane->ways;
+
+	for (int r = 0; r < a->period; r++) {
+		double *out = &a->out[2 * r + ways[r].outside];
+		const double start = a->times[r] > *out ? a->times[r] : *out;
+
+		*out = start + m->entry[r];
+		m->head[r] = start + ways[r].latency;
+	}
+}
+
+static void send_by_links(struct alike *a, const struct message *m)
+{
+	double *busy = m->lane->busy;
+
+	for (int r = 0; r < a->period; r++) {
+		const double start = a->times[r] > busy[r] ? a->times[r] : busy[r];
+
+		if (m->entry[r] > 0)
+			busy[r] = start + m->entry[r];
+		m->arrival[r] = start + (m->entry[r] + m->lane->ways[r].latency);
+	}
+}
+
+/* ---- receiving ------------------------------------------------------------------------- */
+
+/* The only message of the round comes in by the ports of all. */
+static void come_in_alone(struct alike *a, const struct message *m)
+{
+	const struct bb_fabric_way *ways = m->lane->ways;
+	int to = m->lane->d % a->period;
+
+	for (int r = 0; r < a->period; r++) {
+		double *in = &a->in[2 * to + ways[r].outside];
+
+		*in = (*in > m->head[r] ? *in : m->head[r]) + m->entry[r];
+		m->arrival[r] = *in;
+		to = to + 1 == a->period ? 0 : to + 1;
+	}
+}
+
+/* All that comes to RANK, in the order in which it gets there; at the same time who has the shorter
+   way round first. */
+static void come_in(struct alike *a, int rank)
+{
+	int order[BB_MAX_STEPS], from[BB_MAX_STEPS];
+
+	for (int i = 0; i < a->nmessages; i++) {
+		const struct message *m = &a->messages[i];
+		const double head = m->head[from[i] = shifted(a, rank, a->n - m->lane->d)];
+		int at = i;
+
+		for (; at > 0; at--) {
+			const struct message *other = &a->messages[order[at - 1]];
+			const double its = other->head[from[order[at - 1]]];
+
+			if (its < head || (its == head && other->lane->d <= m->lane->d))
+				break;
+			order[at] = order[at - 1];
+		}
+		order[at] = i;
+	}
+	for (int k = 0; k < a->nmessages; k++) {
+		const struct message *m = &a->messages[order[k]];
+		const int sender = from[order[k]];
+		double *in = &a->in[2 * rank + m->lane->ways[sender].outside];
+
+		*in = (*in > m->head[sender] ? *in : m->head[sender]) + m->entry[sender];
+		m->arrival[sender] = *in;
+	}
+}
+
+/* What every rank receives from the rank PEER on, by M. */
+static void receive(struct alike *a, int peer, const struct message *m)
+{
+	int from = peer % a->period;
+
+	for (int r = 0; r < a->period; r++) {
+		const double arrival = m->arrival[from];
+		const double time = a->times[r] > arrival ? a->times[r] : arrival;
+
+		a->times[r] = time;
+		if (a->taken[from] < time)
+			a->taken[from] = time;
+		from = from + 1 == a->period ? 0 : from + 1;
+	}
+}
+
+/* The message of this round that rank 0 gets from PEER by CHANNEL and that is not in TAKEN yet. */
+static const struct message *sent_by(const struct alike *a, int peer, int channel, unsigned *taken)
+{
+	const int d = (a->n - peer) % a->n;
+
+	for (int i = 0; i < a->nmessages; i++)
+		if (a->messages[i].lane->d == d && a->messages[i].channel == channel &&
+		    !(*taken >> i & 1)) {
+			*taken |= 1u << i;
+			return &a->messages[i];
+		}
+	return NULL;
+}
+
+/* ---- rounds ---------------------------------------------------------------------------- */
+
+static bb_status receive_all(struct alike *a, const struct bb_step *steps, int nsteps)
+{
+	unsigned taken = 0;
+
+	for (int i = 0; i < nsteps; i++) {
+		const int peers[] = {steps[i].peer, steps[i].peer2};
+
+		for (int k = 0; k < 2; k++) {
+			const struct message *m;
+
+			if (steps[i].kind == BB_SEND || steps[i].kind == BB_COPY ||
+			    peers[k] == BB_NO_PEER)
+				continue;
+			m = sent_by(a, peers[k], steps[i].channel, &taken);
+			if (!m)
+				return BB_EINTERNAL;
+			receive(a, peers[k], m);
+		}
+	}
+	return BB_OK;
+}
+
+static bb_status play_round(struct alike *a, const struct bb_step *steps, int nsteps)
+{
+	const bool ports = bb_link_ports(a->links);
+
+	a->nmessages = 0;
+	for (int i = 0; i < nsteps; i++) {
+		struct message *m = &a->messages[a->nmessages];
+		bb_status status;
+
+		if (steps[i].kind != BB_SEND)
+			continue;
+		status = find_lane(a, steps[i].peer, &m->lane);
+		if (status != BB_OK)
+			return status;
+		m->channel = steps[i].channel;
+		m->bytes = (double)steps[i].count * a->element;
+		a->nmessages++;
+	}
+	find_entries(a);
+	for (int i = 0; i < a->nmessages; i++)
+		(ports ? send_by_ports : send_by_links)(a, &a->messages[i]);
+	if (ports && a->nmessages == 1)
+		come_in_alone(a, &a->messages[0]);
+	for (int r = 0; ports && a->nmessages > 1 && r < a->period; r++)
+		come_in(a, r);
+	return receive_all(a, steps, nsteps);
+}
+
+static bb_status play(struct alike *a)
+{
+	struct bb_step steps[BB_MAX_STEPS];
+	struct bb_role role;
+	bb_status status = BB_OK;
+
+	memset(&role, 0, sizeof(role));
+	a->schedule->prepare(&a->shape, 0, &role);
+	memcpy(a->taken, a->times, (size_t)a->period * sizeof(*a->taken));
+	for (size_t round = 0; round < role.rounds && status == BB_OK; round++) {
+		status = play_round(a, steps, a->schedule->round(&a->shape, &role, round, steps));
+		if (!bb_goes_on(a->links, a->schedule, round, role.rounds, a->period))
+			status = BB_ETIMEOUT;
+	}
+	for (int r = 0; r < a->period; r++)
+		if (a->times[r] < a->taken[r])
+			a->times[r] = a->taken[r];
+	return status;
+}
+
+/* ---- the whole ------------------------------------------------------------------------- */
+
+static bool make_room(struct alike *a)
+{
+	const size_t n = (size_t)a->period;
+	bool complete;
+
+	/* A lane for each distance, or as many as a round has messages. */
+	a->room = bb_link_ports(a->links) ? LANES : a->n;
+	a->lanes = calloc((size_t)a->room, sizeof(*a->lanes));
+	a->lane_of = malloc((size_t)a->n * sizeof(*a->lane_of));
+	a->times = malloc(n * sizeof(*a->times));
+	a->taken = malloc(n * sizeof(*a->taken));
+	a->out = calloc(2 * n, sizeof(*a->out));
+	a->in = calloc(2 * n, sizeof(*a->in));
+	complete = a->lanes && a->lane_of && a->times && a->taken && a->out && a->in;
+	for (int i = 0; i < BB_MAX_STEPS; i++) {
+		struct message *m = &a->messages[i];
+
+		m->entry = malloc(n * sizeof(double));
+		m->head = malloc(n * sizeof(double));
+		m->arrival = malloc(n * sizeof(double));
+		complete = complete && m->entry && m->head && m->arrival;
+	}
+	for (int d = 0; complete && d < a->n; d++)
+		a->lane_of[d] = NONE;
+	return complete;
+}
+
+static void let_go(struct alike *a)
+{
+	for (int i = 0; a->lanes && i < a->room; i++) {
+		free(a->lanes[i].ways);
+		free(a->lanes[i].busy);
+	}
+	for (int i = 0; i < BB_MAX_STEPS; i++) {
+		free(a->messages[i].entry);
+		free(a->messages[i].head);
+		free(a->messages[i].arrival);
+	}
+	free(a->lanes);
+	free(a->lane_of);
+	free(a->times);
+	free(a->taken);
+	free(a->out);
+	free(a->in);
+	bb_loads_close(a->loads);
+}
+
+bb_status bb_timeline_alike(const struct bb_link_model *links, const struct bb_algorithm *schedule,
+			    const struct bb_shape *shape, double element, double *times)
+{
+	const bool shares = links->fabric && bb_fabric_shares_any(links->fabric);
+	struct alike a = {
+		.links = links,
+		.schedule = schedule,
+		.shape = bb_alike_shape(schedule, shape),
+		.element = element,
+		.n = shape->nranks,
+		.period = find_period(links, shape->nranks, times),
+	};
+	bb_status status = BB_EINTERNAL;
+
+	if (shares)
+		a.loads = bb_loads_open(links, a.n);
+	if (make_room(&a) && (a.loads || !shares)) {
+		memcpy(a.times, times, (size_t)a.period * sizeof(*times));
+		status = play(&a);
+	}
+	for (int r = 0; r < a.n && status == BB_OK; r++)
+		times[r] = a.times[r % a.period];
+	let_go(&a);
+	return status;
+}

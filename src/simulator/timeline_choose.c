@@ -1,0 +1,328 @@
+/*
+ * timeline_choose.c - the schedule, and the length of its messages, that takes the least time.
+ */
+#include "schedules/parts.h"
+#include "simulator/timeline_parts.h"
+
+#include "core/strbuf.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SWEEP_MOST 200000 /* rounds of all ranks in one sweep; what takes more is estimated */
+#define ALIKE_MOST 4e6    /* the same of ranks that are alike */
+#define SAMPLE 64         /* ranks that are looked at to estimate */
+#define ROUNDS_MOST 1000  /* rounds that are */
+#define WORSE_MOST 2      /* shorter messages that were no better in a row: even shorter are not */
+#define GAIN 0.01         /* of the time, that shorter messages must save: each costs something */
+
+struct choosing {
+	struct bb_link_model links; /* without noise: that is not known beforehand */
+	size_t element;
+	double *times;
+	struct bb_error *error;
+	bb_status *failed; /* why a play came to nothing */
+};
+
+static size_t rounds_of(const struct bb_algorithm *schedule, const struct bb_shape *shape)
+{
+	struct bb_role role;
+
+	schedule->prepare(shape, 0, &role);
+	return role.rounds;
+}
+
+static bool is_long(const struct choosing *c, const struct bb_algorithm *schedule,
+		    const struct bb_shape *shape)
+{
+	const enum bb_evaluator by = bb_timeline_evaluator(&c->links, schedule, shape);
+
+	if (by == BB_EVALUATOR_ALIKE || by == BB_EVALUATOR_ALIKE_LOADS)
+		return bb_alike_work(&c->links, schedule, shape) > ALIKE_MOST;
+	return rounds_of(schedule, shape) > SWEEP_MOST / (size_t)shape->nranks;
+}
+
+/* How long a call takes whose ranks all begin at once; < 0: it failed. */
+static double swept(const struct choosing *c, const struct bb_algorithm *schedule,
+		    const struct bb_shape *shape)
+{
+	double latest = 0;
+
+	for (int rank = 0; rank < shape->nranks; rank++)
+		c->times[rank] = 0;
+	*c->failed = bb_timeline_collective(&c->links, schedule, shape, c->element, 0, c->times);
+	if (*c->failed != BB_OK)
+		return -1;
+	for (int rank = 0; rank < shape->nranks; rank++)
+		latest = fmax(latest, c->times[rank]);
+	return latest;
+}
+
+/* The ranks that stand for all where it is estimated: the first ones, and others evenly spaced. */
+static int sampled(int n, int i)
+{
+	if (n <= SAMPLE || i < SAMPLE / 2)
+		return i;
+	return (int)((int64_t)(i - SAMPLE / 2) * n / (SAMPLE / 2));
+}
+
+/* How long what RANK sends in this round takes, as if all of it went out by one way. */
+static double round_of(const struct choosing *c, const struct bb_algorithm *schedule,
+		       const struct bb_shape *shape, const struct bb_role *role, size_t round)
+{
+	struct bb_step steps[BB_MAX_STEPS];
+	const int n = schedule->round(shape, role, round, steps);
+	double seconds = 0, latency = 0;
+
+	for (int i = 0; i < n; i++) {
+		struct bb_fabric_way way;
+
+		if (steps[i].kind != BB_SEND)
+			continue;
+		way = bb_link_way(&c->links, role->rank, steps[i].peer);
+		seconds += bb_way_entry(&c->links, way.second_per_byte,
+					(double)steps[i].count * (double)c->element);
+		latency = fmax(latency, way.latency);
+	}
+	return seconds + latency;
+}
+
+/* Round after round, each as long as the rank that takes longest. */
+static double estimated(const struct choosing *c, const struct bb_algorithm *schedule,
+			const struct bb_shape *shape)
+{
+	const int n = shape->nranks < SAMPLE ? shape->nranks : SAMPLE;
+	struct bb_role roles[SAMPLE];
+	double seconds = 0;
+	size_t step;
+
+	for (int i = 0; i < n; i++)
+		schedule->prepare(shape, sampled(shape->nranks, i), &roles[i]);
+	step = 1 + roles[0].rounds / ROUNDS_MOST;
+	for (size_t round = 0; round < roles[0].rounds; round += step) {
+		double longest = 0;
+
+		for (int i = 0; i < n; i++)
+			longest = fmax(longest, round_of(c, schedule, shape, &roles[i], round));
+		seconds += longest * (double)bb_least(step, roles[0].rounds - round);
+	}
+	return seconds;
+}
+
+static double time_of(const struct choosing *c, const struct bb_algorithm *schedule,
+		      const struct bb_shape *shape)
+{
+	return (is_long(c, schedule, shape) ? estimated : swept)(c, schedule, shape);
+}
+
+/* Sets shape->chunk to the best of none and of powers of two, longest first. */
+static double best_chunk(const struct choosing *c, const struct bb_algorithm *schedule,
+			 struct bb_shape *shape)
+{
+	const size_t whole = bb_size_count(schedule->collective, shape);
+	struct bb_shape trial = *shape;
+	bool estimate;
+	double best;
+	size_t rounds, chunk = 1;
+	int worse = 0;
+
+	trial.chunk = shape->chunk = 0;
+	estimate = is_long(c, schedule, &trial);
+	best = time_of(c, schedule, &trial);
+	rounds = rounds_of(schedule, &trial);
+	while (chunk < whole)
+		chunk *= 2;
+	for (; chunk > 0 && worse < WORSE_MOST && best >= 0; chunk /= 2) {
+		double seconds;
+
+		trial.chunk = chunk;
+		if (rounds_of(schedule, &trial) == rounds)
+			continue;
+		rounds = rounds_of(schedule, &trial);
+		if (!estimate && is_long(c, schedule, &trial))
+			break;
+		seconds = (estimate ? estimated : swept)(c, schedule, &trial);
+		worse++;
+		if (seconds >= (1 - GAIN) * best)
+			continue;
+		worse = 0;
+		best = seconds;
+		shape->chunk = chunk;
+	}
+	return best;
+}
+
+static const struct bb_algorithm *
+cheapest(const struct choosing *c, const struct bb_collective *collective, struct bb_shape *shape)
+{
+	const struct bb_algorithm *best = NULL;
+	struct bb_shape trial = *shape;
+	double least = 0;
+
+	for (const struct bb_algorithm *const *a = bb_algorithms; *a; a++) {
+		double seconds;
+
+		if ((*a)->collective != collective || ((*a)->refuses && (*a)->refuses(shape)))
+			continue;
+		seconds = best_chunk(c, *a, &trial);
+		if (seconds < 0)
+			return NULL;
+		if (best && seconds >= least)
+			continue;
+		best = *a;
+		least = seconds;
+		shape->chunk = trial.chunk;
+	}
+	if (!best)
+		(void)bb_fail(c->error, BB_EUNSUPPORTED, "no schedule does %s among %d ranks",
+			      collective->name, shape->nranks);
+	return best;
+}
+
+static const struct bb_algorithm *no_such(const struct bb_collective *collective, const char *name,
+					  struct bb_error *error)
+{
+	struct bb_strbuf names = {0};
+
+	for (const struct bb_algorithm *const *a = bb_algorithms; *a; a++)
+		if ((*a)->collective == collective)
+			bb_strbuf_addf(&names, "%s%s", names.length ? ", " : "", (*a)->name);
+	(void)bb_fail(error, BB_EUNSUPPORTED, "%s has no schedule %s; it has %s", collective->name,
+		      name, bb_strbuf_text(&names));
+	bb_strbuf_free(&names);
+	return NULL;
+}
+
+static const struct bb_algorithm *named(const struct choosing *c,
+					const struct bb_algorithm *schedule, struct bb_shape *shape)
+{
+	const char *reason = schedule->refuses ? schedule->refuses(shape) : NULL;
+
+	if (reason) {
+		(void)bb_fail(c->error, BB_EUNSUPPORTED, "%s by %s among %d ranks: %s",
+			      schedule->collective->name, schedule->name, shape->nranks, reason);
+		return NULL;
+	}
+	return best_chunk(c, schedule, shape) < 0 ? NULL : schedule;
+}
+
+/* ASKED NULL: the cheapest. */
+static const struct bb_algorithm *choose(const struct bb_link_model *links,
+					 const struct bb_algorithm *asked,
+					 const struct bb_collective *collective,
+					 struct bb_shape *shape, size_t element,
+					 struct bb_error *error)
+{
+	const char *reason = collective->refuses ? collective->refuses(shape->nranks) : NULL;
+	const struct bb_algorithm *schedule = NULL;
+	bb_status failed = BB_OK;
+	struct choosing c = {*links, element, malloc((size_t)shape->nranks * sizeof(*c.times)),
+			     error, &failed};
+
+	c.links.noise = 0;
+	if (reason)
+		(void)bb_fail(error, BB_EUNSUPPORTED, "%s among %d ranks: %s", collective->name,
+			      shape->nranks, reason);
+	else if (c.times && asked)
+		schedule = named(&c, asked, shape);
+	else if (c.times)
+		schedule = cheapest(&c, collective, shape);
+	if (failed == BB_ETIMEOUT)
+		(void)bb_fail(error, failed, "the choice of a schedule was given up");
+	else if (!schedule) /* if no other reason is there yet */
+		(void)bb_fail(error, BB_EINTERNAL, "no memory to choose a schedule");
+	free(c.times);
+	return schedule;
+}
+
+/* ---- once ---------------------------------------------------------------------------- */
+
+struct bb_chosen {
+	uint64_t members; /* how they lie to each other */
+	const struct bb_collective *collective;
+	const struct bb_algorithm *named; /* that was asked for; NULL: the best of all */
+	struct bb_shape shape;            /* with the chunk chosen */
+	size_t element;
+	const struct bb_algorithm *schedule;
+};
+
+static bool is_same(const struct bb_chosen *a, const struct bb_chosen *b)
+{
+	return a->members == b->members && a->collective == b->collective && a->named == b->named &&
+	       a->element == b->element && a->shape.nranks == b->shape.nranks &&
+	       a->shape.root == b->shape.root && a->shape.in_place == b->shape.in_place &&
+	       a->shape.count == b->shape.count;
+}
+
+/* The same for groups whose members lie alike: on nodes as far apart, on the same places of them,
+   with as many others. */
+static uint64_t place_of_members(const struct bb_link_model *links, int n)
+{
+	const struct bb_fabric *f = links->fabric;
+	uint64_t place = 0;
+
+	for (int i = 0; f && links->members && i < n; i++) {
+		const int first = links->members[0] / f->per_node;
+		const int node = links->members[i] / f->per_node;
+
+		place = bb_draw(place, (uint64_t)(links->members[i] % f->per_node));
+		place = bb_draw(place, (uint64_t)(node - first));
+		place = bb_draw(place, (uint64_t)(node / f->leaf - first / f->leaf));
+		place = bb_draw(place, (uint64_t)(node / f->pod - first / f->pod));
+	}
+	for (int i = 0; links->crowd && i < n * BB_LEVELS; i++) {
+		uint64_t bits;
+
+		memcpy(&bits, &links->crowd[i], sizeof(bits));
+		place = bb_draw(place, bits);
+	}
+	return place;
+}
+
+static bool keep(struct bb_choices *choices, const struct bb_chosen *chosen)
+{
+	struct bb_chosen *more = realloc(choices->chosen, (choices->n + 1) * sizeof(*more));
+
+	if (!more)
+		return false;
+	choices->chosen = more;
+	more[choices->n++] = *chosen;
+	return true;
+}
+
+const struct bb_algorithm *bb_timeline_choose(const struct bb_link_model *links, const char *name,
+					      const struct bb_collective *collective,
+					      struct bb_shape *shape, size_t element,
+					      struct bb_error *error)
+{
+	/* What a matrix says may change. */
+	struct bb_choices *kept = shape->matrix ? NULL : links->choices;
+	struct bb_chosen chosen = {
+		.members = place_of_members(links, shape->nranks),
+		.collective = collective,
+		.named = name ? bb_algorithm_find(collective, bb_algorithm_own(name)) : NULL,
+		.shape = *shape,
+		.element = element,
+	};
+
+	if (name && !chosen.named)
+		return no_such(collective, name, error);
+	for (size_t i = 0; kept && i < kept->n; i++) {
+		if (!is_same(&kept->chosen[i], &chosen))
+			continue;
+		shape->chunk = kept->chosen[i].shape.chunk;
+		return kept->chosen[i].schedule;
+	}
+	chosen.schedule = choose(links, chosen.named, collective, shape, element, error);
+	chosen.shape.chunk = shape->chunk;
+	if (chosen.schedule && kept && !keep(kept, &chosen)) {
+		(void)bb_fail(error, BB_EINTERNAL, "no memory to choose a schedule");
+		return NULL;
+	}
+	return chosen.schedule;
+}
+
+void bb_choices_free(struct bb_choices *choices)
+{
+	free(choices->chosen);
+}

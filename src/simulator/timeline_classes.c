@@ -1,0 +1,477 @@
+/*
+ * timeline_classes.c - a collective in virtual time whose ranks deal with the same few partners all
+ * the time. Ranks that have always been at the same point are a class, which is played once. When
+ * messages that differ come to its ranks it falls apart: so all comes to what playing every rank
+ * comes to, bit for bit.
+ */
+#include "simulator/timeline_kinds.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct message {
+	double head;  /* with ports: when its first byte comes to the rank; else: when it arrives */
+	double entry; /* with ports */
+	int turn;     /* among those of this round to the same rank */
+};
+
+struct rank_class {
+	int kind;
+	int first, size; /* of its members */
+	double time;
+	double out[2], in[2];          /* with ports, by outside: when the way is free again */
+	double busy[BB_SLOTS];         /* else, by link: when the message before has left */
+	double received[BB_SLOTS];     /* the time after the last message; -INFINITY: none yet */
+	struct message sent[BB_SLOTS]; /* in this round */
+	bool stale;                    /* its sources are to be found again */
+	int nsources[BB_SLOTS];        /* different ends that its members have there */
+};
+
+struct play {
+	const struct bb_link_model *links;
+	const struct bb_algorithm *schedule;
+	const struct bb_shape *shape;
+	double element;
+	int n;
+	/* [rank * BB_SLOTS + slot]: the end of the partner, as rank * BB_SLOTS + slot; BB_NO_SLOT.
+	 */
+	int *ends;
+	int *members;  /* ranks, class by class */
+	int *class_of; /* [rank] */
+	/* Of the class whose members are FIRST and so on, those of slot s begin at
+	   FIRST * BB_SLOTS + s * SIZE: ends as class * BB_SLOTS + slot. */
+	int *sources;
+	struct bb_kinds kinds;
+	struct rank_class *classes;
+	int nclasses, class_room;
+	/* To tell sources apart: [class * BB_SLOTS + slot]. */
+	int *seen, last_seen, *group;
+	/* For a class that falls apart: [group], [group], [member]. */
+	int *sizes, *starts, *moved;
+	struct source *sorted; /* [source] */
+};
+
+struct source {
+	struct message message;
+	int end;
+};
+
+static const struct bb_kind *kind_of(const struct play *p, const struct rank_class *c)
+{
+	return &p->kinds.kinds[c->kind];
+}
+
+/* ---- classes --------------------------------------------------------------------------- */
+
+/* One class of each kind. */
+static bb_status make_classes(struct play *p)
+{
+	int first = 0;
+
+	p->class_room = p->kinds.n;
+	p->nclasses = p->kinds.n;
+	p->classes = calloc((size_t)p->nclasses, sizeof(*p->classes));
+	if (!p->classes)
+		return BB_EINTERNAL;
+	for (int rank = 0; rank < p->n; rank++)
+		p->classes[p->class_of[rank]].size++;
+	for (int i = 0; i < p->nclasses; i++) {
+		struct rank_class *c = &p->classes[i];
+
+		c->kind = i;
+		c->first = first;
+		c->time = p->kinds.kinds[i].key.time;
+		c->stale = true;
+		for (int slot = 0; slot < BB_SLOTS; slot++)
+			c->received[slot] = -INFINITY;
+		first += c->size;
+		c->size = 0;
+	}
+	for (int rank = 0; rank < p->n; rank++) {
+		struct rank_class *c = &p->classes[p->class_of[rank]];
+
+		p->members[c->first + c->size++] = rank;
+	}
+	return BB_OK;
+}
+
+static int *sources_of(const struct play *p, const struct rank_class *c, int slot)
+{
+	return &p->sources[(size_t)c->first * BB_SLOTS + (size_t)slot * (size_t)c->size];
+}
+
+/* What RANK has at SLOT, by the class that its partner is in now. */
+static int end_of(const struct play *p, int rank, int slot)
+{
+	const int end = p->ends[rank * BB_SLOTS + slot];
+
+	return p->class_of[end / BB_SLOTS] * BB_SLOTS + end % BB_SLOTS;
+}
+
+static void find_sources(struct play *p, struct rank_class *c)
+{
+	for (int slot = 0; slot < BB_SLOTS; slot++) {
+		int *sources = sources_of(p, c, slot);
+
+		c->nsources[slot] = 0;
+		p->last_seen++;
+		if (kind_of(p, c)->key.link[slot] == BB_NO_SLOT)
+			continue;
+		for (int i = 0; i < c->size; i++) {
+			const int end = end_of(p, p->members[c->first + i], slot);
+
+			if (p->seen[end] == p->last_seen)
+				continue;
+			p->seen[end] = p->last_seen;
+			sources[c->nsources[slot]++] = end;
+		}
+	}
+	c->stale = false;
+}
+
+/* ---- falling apart --------------------------------------------------------------------- */
+
+static const struct message *message_of(const struct play *p, int end)
+{
+	return &p->classes[end / BB_SLOTS].sent[end % BB_SLOTS];
+}
+
+static int by_message(const void *a, const void *b)
+{
+	const struct message *x = &((const struct source *)a)->message;
+	const struct message *y = &((const struct source *)b)->message;
+
+	if (x->head != y->head)
+		return x->head < y->head ? -1 : 1;
+	if (x->entry != y->entry)
+		return x->entry < y->entry ? -1 : 1;
+	return x->turn - y->turn;
+}
+
+/* Does the same come to all of its members at SLOT? */
+static bool is_one(const struct play *p, const struct rank_class *c, int slot)
+{
+	const int *sources = sources_of(p, c, slot);
+	const struct message *first = message_of(p, sources[0]);
+
+	for (int i = 1; i < c->nsources[slot]; i++) {
+		const struct message *m = message_of(p, sources[i]);
+
+		if (m->head != first->head || m->entry != first->entry || m->turn != first->turn)
+			return false;
+	}
+	return true;
+}
+
+/* Number sources by what comes from them: so many different messages. */
+static int group_sources(struct play *p, const struct rank_class *c, int slot)
+{
+	const int n = c->nsources[slot], *sources = sources_of(p, c, slot);
+	int groups = 0;
+
+	for (int i = 0; i < n; i++)
+		p->sorted[i] = (struct source){*message_of(p, sources[i]), sources[i]};
+	qsort(p->sorted, (size_t)n, sizeof(*p->sorted), by_message);
+	for (int i = 0; i < n; i++) {
+		groups += i == 0 || by_message(&p->sorted[i - 1], &p->sorted[i]) != 0;
+		p->group[p->sorted[i].end] = groups - 1;
+	}
+	return groups;
+}
+
+/* Line up the members of C by which of GROUPS comes to them at SLOT, the largest group first: that
+   one is returned. SIZES: of all. */
+static int line_up(struct play *p, const struct rank_class *c, int slot, int groups)
+{
+	int *members = &p->members[c->first], largest = 0, at;
+
+	memset(p->sizes, 0, (size_t)groups * sizeof(*p->sizes));
+	for (int i = 0; i < c->size; i++)
+		p->sizes[p->group[end_of(p, members[i], slot)]]++;
+	for (int g = 1; g < groups; g++)
+		largest = p->sizes[g] > p->sizes[largest] ? g : largest;
+	at = p->sizes[largest];
+	for (int g = 0; g < groups; g++) {
+		p->starts[g] = g == largest ? 0 : at;
+		at += g == largest ? 0 : p->sizes[g];
+	}
+	memcpy(p->moved, members, (size_t)c->size * sizeof(*members));
+	for (int i = 0; i < c->size; i++)
+		members[p->starts[p->group[end_of(p, p->moved[i], slot)]]++] = p->moved[i];
+	return largest;
+}
+
+/* The members of class NUMBER have come to it: whoever has them for partners finds its sources
+   again. */
+static void move_in(struct play *p, int number)
+{
+	const struct rank_class *c = &p->classes[number];
+
+	for (int i = 0; i < c->size; i++) {
+		const int rank = p->members[c->first + i];
+
+		p->class_of[rank] = number;
+		for (int slot = 0; slot < BB_SLOTS; slot++) {
+			const int end = p->ends[rank * BB_SLOTS + slot];
+
+			if (end != BB_NO_SLOT)
+				p->classes[p->class_of[end / BB_SLOTS]].stale = true;
+		}
+	}
+}
+
+/* Class NUMBER by what comes to its members at SLOT; it keeps the largest part. */
+static bb_status part(struct play *p, int number, int slot)
+{
+	const int groups = group_sources(p, &p->classes[number], slot);
+	const int kept = line_up(p, &p->classes[number], slot, groups);
+	int first = p->classes[number].first + p->sizes[kept];
+
+	p->classes[number].size = p->sizes[kept];
+	p->classes[number].stale = true;
+	for (int g = 0; g < groups; g++) {
+		struct rank_class *more;
+
+		if (g == kept)
+			continue;
+		more = bb_grown(p->classes, p->nclasses, &p->class_room, sizeof(*more));
+		if (!more)
+			return BB_EINTERNAL;
+		p->classes = more;
+		more[p->nclasses] = more[number];
+		more[p->nclasses].first = first;
+		more[p->nclasses].size = p->sizes[g];
+		first += p->sizes[g];
+		move_in(p, p->nclasses++);
+	}
+	return BB_OK;
+}
+
+/* ---- rounds ---------------------------------------------------------------------------- */
+
+static void find_steps(const struct play *p, struct bb_kind *kind, size_t round)
+{
+	struct bb_step steps[BB_MAX_STEPS];
+	const int n = p->schedule->round(p->shape, &kind->role, round, steps);
+
+	kind->nsends = kind->nreceipts = 0;
+	for (int i = 0; i < n; i++) {
+		const struct bb_step *step = &steps[i];
+
+		if (step->kind == BB_COPY)
+			continue;
+		if (step->kind == BB_SEND) {
+			const int slot = bb_kind_slot(kind->partners, step->peer, step->channel);
+
+			kind->entries[kind->nsends] =
+				bb_way_entry(p->links, kind->key.second_per_byte[slot],
+					     (double)step->count * p->element);
+			kind->sends[kind->nsends++] = slot;
+			continue;
+		}
+		kind->receipts[kind->nreceipts++] =
+			bb_kind_slot(kind->partners, step->peer, step->channel);
+		if (step->peer2 != BB_NO_PEER)
+			kind->receipts[kind->nreceipts++] =
+				bb_kind_slot(kind->partners, step->peer2, step->channel);
+	}
+}
+
+/* What leaves at FREE or later, and takes ENTRY to leave, leaves at once: when. */
+static double leave(double time, double *free, double entry)
+{
+	const double start = time < *free ? *free : time;
+
+	*free = start + entry;
+	return start;
+}
+
+static void send(const struct play *p, struct rank_class *c)
+{
+	const struct bb_kind *kind = kind_of(p, c);
+
+	for (int i = 0; i < kind->nsends; i++) {
+		const int slot = kind->sends[i];
+		const double entry = kind->entries[i], latency = kind->key.latency[slot];
+		struct message *m = &c->sent[slot];
+		double unused = c->busy[kind->key.link[slot]], *busy = &unused;
+
+		m->turn = kind->twice[slot] ? i : 0;
+		m->entry = entry;
+		if (bb_link_ports(p->links)) {
+			m->head = leave(c->time, &c->out[kind->key.outside[slot]], entry) + latency;
+			continue;
+		}
+		if (entry > 0)
+			busy = &c->busy[kind->key.link[slot]];
+		m->head = leave(c->time, busy, entry) + (entry + latency);
+	}
+}
+
+/* Does what comes to slot A come in before what comes to slot B? */
+static bool precedes(const struct bb_kind *kind, const struct message *const *sent, int a, int b)
+{
+	const int *order = kind->key.order;
+
+	if (sent[a]->head != sent[b]->head)
+		return sent[a]->head < sent[b]->head;
+	return order[a] < order[b] || (order[a] == order[b] && sent[a]->turn < sent[b]->turn);
+}
+
+/* ARRIVALS, by slot, of what comes to the ports of C. */
+static void come_in(const struct play *p, struct rank_class *c, double arrivals[BB_SLOTS])
+{
+	const struct bb_kind *kind = kind_of(p, c);
+	const struct message *sent[BB_SLOTS];
+	int line[BB_SLOTS];
+
+	for (int i = 0; i < kind->nreceipts; i++) {
+		const int slot = kind->receipts[i];
+		int at = i;
+
+		sent[slot] = message_of(p, *sources_of(p, c, slot));
+		for (; at > 0 && precedes(kind, sent, slot, line[at - 1]); at--)
+			line[at] = line[at - 1];
+		line[at] = slot;
+	}
+	for (int i = 0; i < kind->nreceipts; i++) {
+		const struct message *m = sent[line[i]];
+		double *in = &c->in[kind->key.outside[line[i]]];
+
+		*in = (*in < m->head ? m->head : *in) + m->entry;
+		arrivals[line[i]] = *in;
+	}
+}
+
+static void receive(const struct play *p, struct rank_class *c)
+{
+	const struct bb_kind *kind = kind_of(p, c);
+	const bool ports = bb_link_ports(p->links);
+	double arrivals[BB_SLOTS];
+
+	if (ports)
+		come_in(p, c, arrivals);
+	for (int i = 0; i < kind->nreceipts; i++) {
+		const int slot = kind->receipts[i];
+		const double arrival =
+			ports ? arrivals[slot] : message_of(p, *sources_of(p, c, slot))->head;
+
+		c->time = c->time < arrival ? arrival : c->time;
+		c->received[slot] = c->time;
+	}
+}
+
+/* All have sent: class NUMBER receives, or what is left of it when those have parted from it to
+   whom something else comes. */
+static bb_status settle(struct play *p, int number)
+{
+	const struct bb_kind *kind = kind_of(p, &p->classes[number]);
+
+	for (int i = 0; i < kind->nreceipts; i++) {
+		if (p->classes[number].stale)
+			find_sources(p, &p->classes[number]);
+		if (is_one(p, &p->classes[number], kind->receipts[i]))
+			continue;
+		if (part(p, number, kind->receipts[i]) != BB_OK)
+			return BB_EINTERNAL;
+	}
+	if (p->classes[number].stale)
+		find_sources(p, &p->classes[number]);
+	receive(p, &p->classes[number]);
+	return BB_OK;
+}
+
+static bb_status play(struct play *p)
+{
+	const size_t rounds = p->kinds.kinds[0].role.rounds;
+
+	for (size_t round = 0; round < rounds; round++) {
+		for (int i = 0; i < p->kinds.n; i++)
+			find_steps(p, &p->kinds.kinds[i], round);
+		for (int i = 0; i < p->nclasses; i++)
+			send(p, &p->classes[i]);
+		for (int i = 0; i < p->nclasses; i++) /* more and more of them */
+			if (settle(p, i) != BB_OK)
+				return BB_EINTERNAL;
+		if (!bb_goes_on(p->links, p->schedule, round, rounds, p->nclasses))
+			return BB_ETIMEOUT;
+	}
+	return BB_OK;
+}
+
+/* ---- the whole ------------------------------------------------------------------------- */
+
+/* When RANK is done: what it sent has been received. */
+static double end_time(const struct play *p, int rank)
+{
+	double time = p->classes[p->class_of[rank]].time;
+
+	for (int slot = 0; slot < BB_SLOTS; slot++) {
+		int end;
+
+		if (p->ends[rank * BB_SLOTS + slot] == BB_NO_SLOT)
+			continue;
+		end = end_of(p, rank, slot);
+		time = fmax(time, p->classes[end / BB_SLOTS].received[end % BB_SLOTS]);
+	}
+	return time;
+}
+
+static bool make_room(struct play *p)
+{
+	const size_t n = (size_t)p->n;
+
+	p->ends = malloc(n * BB_SLOTS * sizeof(*p->ends));
+	p->members = malloc(n * sizeof(*p->members));
+	p->class_of = malloc(n * sizeof(*p->class_of));
+	p->sources = malloc(n * BB_SLOTS * sizeof(*p->sources));
+	p->seen = calloc(n * BB_SLOTS, sizeof(*p->seen));
+	p->group = malloc(n * BB_SLOTS * sizeof(*p->group));
+	p->sizes = malloc(n * sizeof(*p->sizes));
+	p->starts = malloc(n * sizeof(*p->starts));
+	p->moved = malloc(n * sizeof(*p->moved));
+	p->sorted = malloc(n * sizeof(*p->sorted));
+	return p->ends && p->members && p->class_of && p->sources && p->seen && p->group &&
+	       p->sizes && p->starts && p->moved && p->sorted;
+}
+
+static void let_go(struct play *p)
+{
+	free(p->ends);
+	free(p->members);
+	free(p->class_of);
+	free(p->sources);
+	free(p->seen);
+	free(p->group);
+	free(p->sizes);
+	free(p->starts);
+	free(p->moved);
+	free(p->sorted);
+	bb_kinds_free(&p->kinds);
+	free(p->classes);
+}
+
+bb_status bb_timeline_classes(const struct bb_link_model *links,
+			      const struct bb_algorithm *schedule, const struct bb_shape *shape,
+			      double element, double *times)
+{
+	struct play p = {
+		.links = links,
+		.schedule = schedule,
+		.shape = shape,
+		.element = element,
+		.n = shape->nranks,
+	};
+	bb_status st = BB_EINTERNAL;
+
+	if (!make_room(&p))
+		goto out;
+	BB_TRY(st, bb_kinds_find(&p.kinds, links, schedule, shape, times, p.class_of, p.ends), out);
+	BB_TRY(st, make_classes(&p), out);
+	BB_TRY(st, play(&p), out);
+	for (int rank = 0; rank < p.n; rank++)
+		times[rank] = end_time(&p, rank);
+out:
+	let_go(&p);
+	return st;
+}

@@ -1,0 +1,166 @@
+#include "simulator/timeline_flows.h"
+
+#include <stdlib.h>
+
+enum side { OUT, IN, SIDES };
+
+#define MOST (SIDES * BB_LEVELS) /* things that one flow goes through */
+#define NONE (-1)
+
+/* One thing that is shared. */
+struct thing {
+	double second_per_byte;
+	int users;
+	int first; /* of its users: flow * MOST + place */
+};
+
+struct flow {
+	double second_per_byte, factor; /* alone */
+	double pace;                    /* seconds per byte now */
+	double left, since;             /* bytes, and when that was so */
+	int n;                          /* things */
+	struct place {
+		struct thing *thing;
+		int next, before; /* of its users, likewise */
+	} places[MOST];
+};
+
+struct bb_flows {
+	const struct bb_fabric *fabric;
+	struct bb_flows_watch watch;
+	struct thing *things[SIDES][BB_LEVELS]; /* NULL: not shared */
+	struct flow *flows;
+};
+
+void bb_flows_close(struct bb_flows *f)
+{
+	for (int i = 0; f && i < MOST; i++)
+		free(f->things[i / BB_LEVELS][i % BB_LEVELS]);
+	if (f)
+		free(f->flows);
+	free(f);
+}
+
+static struct thing *make_things(const struct bb_fabric *fabric, enum bb_fabric_level level)
+{
+	const size_t n = bb_fabric_shared_count(fabric, level);
+	struct thing *things = calloc(n, sizeof(*things));
+
+	for (size_t i = 0; things && i < n; i++)
+		things[i].first = NONE;
+	return things;
+}
+
+struct bb_flows *bb_flows_open(const struct bb_link_model *links, size_t count,
+			       const struct bb_flows_watch *watch)
+{
+	struct bb_flows *f = calloc(1, sizeof(*f));
+	bool complete = f;
+
+	for (int i = 0; complete && i < MOST; i++) {
+		const enum bb_fabric_level level = (enum bb_fabric_level)(i % BB_LEVELS);
+
+		if (!bb_fabric_shares(links->fabric, level))
+			continue;
+		f->things[i / BB_LEVELS][level] = make_things(links->fabric, level);
+		complete = f->things[i / BB_LEVELS][level];
+	}
+	if (complete)
+		f->flows = calloc(count, sizeof(*f->flows));
+	if (!complete || !f->flows) {
+		bb_flows_close(f);
+		return NULL;
+	}
+	f->fabric = links->fabric;
+	f->watch = *watch;
+	return f;
+}
+
+/* ---- pace ---------------------------------------------------------------------------------- */
+
+static void set_pace(struct bb_flows *f, int number, double now)
+{
+	struct flow *flow = &f->flows[number];
+	double pace = flow->second_per_byte;
+
+	for (int i = 0; i < flow->n; i++) {
+		const struct thing *thing = flow->places[i].thing;
+
+		pace = fmax(pace, thing->users * thing->second_per_byte);
+	}
+	pace *= flow->factor;
+	if (pace == flow->pace)
+		return;
+	if (flow->pace > 0)
+		flow->left = fmax(0, flow->left - (now - flow->since) / flow->pace);
+	flow->pace = pace;
+	flow->since = now;
+	f->watch.ends(f->watch.own, number, now + flow->left * pace);
+}
+
+/* Of all that use what FLOW uses. */
+static void set_paces(struct bb_flows *f, const struct flow *flow, double now)
+{
+	for (int i = 0; i < flow->n; i++)
+		for (int user = flow->places[i].thing->first; user != NONE;
+		     user = f->flows[user / MOST].places[user % MOST].next)
+			set_pace(f, user / MOST, now);
+}
+
+/* ---- joining and leaving ------------------------------------------------------------------- */
+
+static struct place *place_at(const struct bb_flows *f, int user)
+{
+	return &f->flows[user / MOST].places[user % MOST];
+}
+
+static void use(struct bb_flows *f, int number, struct thing *thing, double second_per_byte)
+{
+	struct flow *flow = &f->flows[number];
+	const int user = number * MOST + flow->n++;
+
+	thing->second_per_byte = second_per_byte;
+	*place_at(f, user) = (struct place){thing, thing->first, NONE};
+	if (thing->first != NONE)
+		place_at(f, thing->first)->before = user;
+	thing->first = user;
+	thing->users++;
+}
+
+void bb_flows_join(struct bb_flows *f, int number, const struct bb_flow *what, double now)
+{
+	struct flow *flow = &f->flows[number];
+
+	*flow = (struct flow){.second_per_byte = what->way.second_per_byte,
+			      .factor = what->factor,
+			      .pace = NAN,
+			      .left = what->bytes};
+	for (int i = 0; i < MOST; i++) {
+		const enum side side = (enum side)(i / BB_LEVELS);
+		const enum bb_fabric_level level = (enum bb_fabric_level)(i % BB_LEVELS);
+		const int node = (side == OUT ? what->from : what->to) / f->fabric->per_node;
+		const int rail = side == OUT ? what->way.out_rail : what->way.in_rail;
+
+		if (f->things[side][level] && level < what->way.levels)
+			use(f, number,
+			    &f->things[side][level][bb_fabric_shared(f->fabric, level, node, rail)],
+			    bb_fabric_shared_second_per_byte(f->fabric, level, node, rail));
+	}
+	set_pace(f, number, now);
+	set_paces(f, flow, now);
+}
+
+void bb_flows_leave(struct bb_flows *f, int number, double now)
+{
+	struct flow *flow = &f->flows[number];
+
+	for (int i = 0; i < flow->n; i++) {
+		const struct place *p = &flow->places[i];
+
+		*(p->before == NONE ? &p->thing->first : &place_at(f, p->before)->next) = p->next;
+		if (p->next != NONE)
+			place_at(f, p->next)->before = p->before;
+		p->thing->users--;
+	}
+	set_paces(f, flow, now);
+}

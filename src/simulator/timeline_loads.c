@@ -1,0 +1,122 @@
+/*
+ * timeline_loads.c - what several ranks share, divided by what passes it in one round.
+ */
+#include "simulator/timeline_parts.h"
+
+#include <stdlib.h>
+
+enum side { OUT, IN, SIDES };
+
+/* One thing of a level, used by USERS ranks of the group. */
+struct shared {
+	double bytes;
+	int users;
+};
+
+struct bb_loads {
+	const struct bb_link_model *links;
+	bool is_shared[BB_LEVELS];
+	struct shared *shared[SIDES][BB_LEVELS];
+	double *own[SIDES][BB_LEVELS]; /* [member]: bytes over what it uses */
+};
+
+void bb_loads_close(struct bb_loads *l)
+{
+	if (!l)
+		return;
+	for (int side = 0; side < SIDES; side++)
+		for (int level = 0; level < BB_LEVELS; level++) {
+			free(l->shared[side][level]);
+			free(l->own[side][level]);
+		}
+	free(l);
+}
+
+struct bb_loads *bb_loads_open(const struct bb_link_model *links, int n)
+{
+	struct bb_loads *l = calloc(1, sizeof(*l));
+	bool complete = l;
+
+	for (int level = 0; complete && level < BB_LEVELS; level++) {
+		l->is_shared[level] = bb_fabric_shares(links->fabric, (enum bb_fabric_level)level);
+		for (int side = 0; complete && l->is_shared[level] && side < SIDES; side++) {
+			l->shared[side][level] = calloc(
+				bb_fabric_shared_count(links->fabric, (enum bb_fabric_level)level),
+				sizeof(struct shared));
+			l->own[side][level] = calloc((size_t)n, sizeof(double));
+			complete = l->shared[side][level] && l->own[side][level];
+		}
+	}
+	if (!complete) {
+		bb_loads_close(l);
+		return NULL;
+	}
+	l->links = links;
+	return l;
+}
+
+/* What MEMBER uses of LEVEL on the side that it is on. */
+static struct shared *used_by(const struct bb_loads *l, enum side side, int level, int member,
+			      const struct bb_fabric_way *way)
+{
+	const struct bb_fabric *f = l->links->fabric;
+	const int node = bb_link_member(l->links, member) / f->per_node;
+	const int rail = side == OUT ? way->out_rail : way->in_rail;
+
+	return &l->shared[side][level]
+			 [bb_fabric_shared(f, (enum bb_fabric_level)level, node, rail)];
+}
+
+void bb_loads_add(struct bb_loads *l, int from, int to, const struct bb_fabric_way *way,
+		  double bytes)
+{
+	if (!way->outside)
+		return;
+	for (int level = 0; level < (int)way->levels; level++)
+		for (int side = 0; l->is_shared[level] && side < SIDES; side++) {
+			const int member = side == OUT ? from : to;
+			struct shared *s = used_by(l, (enum side)side, level, member, way);
+			double *own = &l->own[side][level][member];
+
+			s->users += *own == 0;
+			s->bytes += bytes;
+			*own += bytes;
+		}
+}
+
+void bb_loads_drop(struct bb_loads *l, int from, int to, const struct bb_fabric_way *way)
+{
+	if (!way->outside)
+		return;
+	for (int level = 0; level < (int)way->levels; level++)
+		for (int side = 0; l->is_shared[level] && side < SIDES; side++) {
+			const int member = side == OUT ? from : to;
+
+			*used_by(l, (enum side)side, level, member, way) = (struct shared){0, 0};
+			l->own[side][level][member] = 0;
+		}
+}
+
+double bb_loads_second_per_byte(const struct bb_loads *l, int from, int to,
+				const struct bb_fabric_way *way)
+{
+	const struct bb_fabric *f = l->links->fabric;
+	double most = way->second_per_byte;
+
+	for (int level = 0; way->outside && level < (int)way->levels; level++)
+		for (int side = 0; l->is_shared[level] && side < SIDES; side++) {
+			const int member = side == OUT ? from : to;
+			const struct shared *s = used_by(l, (enum side)side, level, member, way);
+			const double share = fmin(s->bytes / l->own[side][level][member], s->users);
+			const double second = bb_fabric_shared_second_per_byte(
+				f, (enum bb_fabric_level)level,
+				bb_link_member(l->links, member) / f->per_node,
+				side == OUT ? way->out_rail : way->in_rail);
+
+			most = fmax(most,
+				    share * second *
+					    bb_link_crowd(l->links, (enum bb_fabric_level)level,
+							  member));
+		}
+	return most;
+}

@@ -1,7 +1,0 @@
-/*
- * reader.c - what backends/topology.so is found by.
- */
-#include "topology/cluster.h"
-#include "topology/files/files.h"
-
-const struct bb_topology_reader bb_plugin_topology = {BB_READER_ABI, bb_topology_parse};

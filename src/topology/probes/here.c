@@ -1,0 +1,168 @@
+/*
+ * here.c - this machine: hwloc for the host and for PCI, sysfs where hwloc is silent, NVML for
+ * what only the GPUs' driver knows.
+ */
+#include "topology/build.h"
+#include "topology/probes/host_hwloc.h"
+#include "topology/probes/nvml.h"
+#include "topology/rates.h"
+#include "topology/probes/sysfs.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct walk {
+	hwloc_topology_t topology;
+	struct bb_topology *t;
+	struct bb_error *error;
+};
+
+/* The rate that hwloc has read from the device; sysfs may know generation and width later. */
+static void copy_pci(struct bb_pci *p, const struct hwloc_pcidev_attr_s *attr)
+{
+	snprintf(p->id, sizeof(p->id), "%04x:%02x:%02x.%x", attr->domain, attr->bus, attr->dev,
+		 attr->func);
+	p->class_code = attr->class_id;
+	p->vendor = attr->vendor_id;
+	p->device = attr->device_id;
+	p->now.GBps = attr->linkspeed;
+}
+
+static bool is_rdma(hwloc_obj_t os)
+{
+#if HWLOC_API_VERSION >= 0x00030000
+	return os->attr->osdev.types & HWLOC_OBJ_OSDEV_OPENFABRICS;
+#else
+	return os->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS;
+#endif
+}
+
+static bool is_interface(hwloc_obj_t os)
+{
+#if HWLOC_API_VERSION >= 0x00030000
+	return os->attr->osdev.types & HWLOC_OBJ_OSDEV_NETWORK;
+#else
+	return os->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK;
+#endif
+}
+
+/* A NIC is called as RDMA knows it, its network interface goes along. */
+static void name_device(struct bb_device *d, hwloc_obj_t obj)
+{
+	for (hwloc_obj_t os = obj->io_first_child; os; os = os->next_sibling) {
+		if (os->type != HWLOC_OBJ_OS_DEVICE || !os->name || d->kind == BB_GPU)
+			continue;
+		if (d->kind == BB_NIC && is_interface(os))
+			snprintf(d->port, sizeof(d->port), "%s", os->name);
+		if ((d->kind == BB_NIC && is_rdma(os)) || d->kind == BB_NVME)
+			snprintf(d->name, sizeof(d->name), "%s", os->name);
+	}
+	if (d->kind == BB_NIC && !d->name[0]) {
+		memcpy(d->name, d->port, sizeof(d->name));
+		d->port[0] = '\0';
+	}
+}
+
+static bb_status add_device(struct walk *w, hwloc_obj_t obj, int p)
+{
+	const enum bb_device_kind kind = bb_pci_kind(&w->t->pcis[p]);
+	struct bb_device d;
+
+	if (kind == BB_DEVICE_KINDS)
+		return BB_OK;
+	d = bb_device_of(w->t, p, kind);
+	name_device(&d, obj);
+	return bb_add_device(w->t, &d, NULL, w->error);
+}
+
+/* OBJ is a bridge or a device below PCI object PARENT, of host bridge ROOT. */
+static bb_status add_io(struct walk *w, hwloc_obj_t obj, int parent, int root, int numa)
+{
+	struct bb_pci p = {.parent = parent, .root = root, .numa = numa};
+	const bool bridge = obj->type == HWLOC_OBJ_BRIDGE;
+	int index = parent;
+	bb_status st = BB_OK;
+
+	if (bridge && obj->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_HOST) {
+		root = w->t->npcis; /* any number that no other has */
+	} else if (bridge || obj->type == HWLOC_OBJ_PCI_DEVICE) {
+		copy_pci(&p, bridge ? &obj->attr->bridge.upstream.pci : &obj->attr->pcidev);
+		p.role = bridge ? bb_port_role(w->t, parent) : BB_PCI_ENDPOINT;
+		BB_TRY(st, bb_add_pci(w->t, &p, &index, w->error), out);
+		if (!bridge)
+			BB_TRY(st, add_device(w, obj, index), out);
+	}
+	for (hwloc_obj_t child = obj->io_first_child; child; child = child->next_sibling)
+		BB_TRY(st, add_io(w, child, index, root, numa), out);
+out:
+	return st;
+}
+
+/* All I/O below OBJ, which is a normal object. */
+static bb_status add_all_io(struct walk *w, hwloc_obj_t obj)
+{
+	const int numa = bb_host_numa_of(&w->t->host, w->topology, obj);
+	bb_status st = BB_OK;
+
+	for (hwloc_obj_t child = obj->io_first_child; child; child = child->next_sibling)
+		BB_TRY(st, add_io(w, child, -1, -1, numa), out);
+	for (unsigned i = 0; i < obj->arity; i++)
+		BB_TRY(st, add_all_io(w, obj->children[i]), out);
+out:
+	return st;
+}
+
+/*
+ * Parts of hwloc that start whole drivers for names that we do not use; and libpciaccess, which
+ * leaks and finds no more than hwloc itself does in sysfs.
+ */
+static const char *const unwanted[] = {"opencl", "gl",        "cuda", "nvml", "rsmi",
+				       "hip",    "levelzero", "pci",  NULL};
+
+static bb_status read_hwloc(struct bb_topology *t, struct bb_error *error)
+{
+	struct walk w = {.t = t, .error = error};
+	hwloc_topology_t topology;
+	bb_status st;
+
+	if (hwloc_topology_init(&topology) != 0)
+		return bb_fail(error, BB_EINTERNAL, "out of memory while looking at the machine");
+	for (const char *const *name = unwanted; *name; name++)
+		hwloc_topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
+					      *name);
+	if (hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT) != 0 ||
+	    hwloc_topology_load(topology) != 0) {
+		st = bb_fail(error, BB_EBACKEND, "hwloc could not read this machine's topology");
+		goto out;
+	}
+	w.topology = topology;
+	BB_TRY(st, bb_host_read(topology, &t->host, error), out);
+	BB_TRY(st, add_all_io(&w, hwloc_get_root_obj(topology)), out);
+out:
+	hwloc_topology_destroy(topology);
+	return st;
+}
+
+bb_status bb_topology_here(struct bb_topology **topology, struct bb_error *error)
+{
+	struct bb_topology *t = bb_topology_new();
+	bool driver = false;
+	bb_status st;
+
+	if (!t)
+		return bb_fail(error, BB_EINTERNAL, "out of memory while looking at the machine");
+	if (gethostname(t->name, sizeof(t->name) - 1) != 0)
+		snprintf(t->name, sizeof(t->name), "this machine");
+	BB_TRY(st, read_hwloc(t, error), failed);
+	bb_sysfs_read(t, "/sys");
+	BB_TRY(st, bb_nvml_read(t, &driver, error), failed);
+	snprintf(t->source, sizeof(t->source), "this machine: hwloc, sysfs%s",
+		 driver ? ", NVML" : "");
+	BB_TRY(st, bb_topology_finish(t, error), failed);
+	*topology = t;
+	return BB_OK;
+failed:
+	bb_topology_free(t);
+	return st;
+}

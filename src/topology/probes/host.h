@@ -1,0 +1,57 @@
+/*
+ * host.h - the CPU side of a machine: packages, NUMA nodes, caches, cores. Plain values.
+ */
+#ifndef BB_TOPOLOGY_PROBES_HOST_H
+#define BB_TOPOLOGY_PROBES_HOST_H
+
+#include "core/status.h"
+
+#include <stdint.h>
+
+#define BB_TEXT 64
+#define BB_CACHES 8
+
+struct bb_package {
+	char model[BB_TEXT]; /* "Intel(R) Xeon(R) Platinum 8480C", empty if unknown */
+	char vendor[32];     /* as CPUID says it: "GenuineIntel" */
+	int family, number;  /* of the CPU model; 0 unknown */
+};
+
+struct bb_numa {
+	int os;        /* the operating system's number */
+	int package;   /* -1 unknown */
+	int64_t bytes; /* of memory; 0 unknown */
+	char *cpus;    /* list of hardware threads, "0-23,48-71"; NULL none or unknown; owned */
+};
+
+struct bb_core {
+	int pu;      /* the operating system's number of its first hardware thread */
+	int package; /* index, -1 unknown */
+	int numa;    /* the operating system's number, -1 unknown */
+};
+
+struct bb_cpu_cache {
+	int level;
+	int64_t bytes; /* of one */
+	int count;
+};
+
+struct bb_host {
+	char arch[16]; /* "x86_64", "arm64"; empty if unknown */
+	int npackages, nnumas, ncores, nthreads, ncaches;
+	struct bb_package *packages;
+	struct bb_numa *numas;
+	struct bb_core *cores;
+	struct bb_cpu_cache caches[BB_CACHES]; /* data and unified, level by level */
+	int *distances; /* nnumas x nnumas, row by row, as the firmware says; NULL unknown */
+};
+
+void bb_host_free(struct bb_host *host); /* and zero it */
+
+/* The index of the NUMA node that the operating system calls OS, or -1. */
+int bb_host_numa(const struct bb_host *host, int os);
+
+/* Total memory, 0 if unknown. */
+int64_t bb_host_memory(const struct bb_host *host);
+
+#endif

@@ -1,0 +1,153 @@
+#include "topology/probes/machine.h"
+#include "topology/probes/host_hwloc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct bb_machine {
+	hwloc_topology_t topology;
+	struct bb_host host;
+	int ncores;
+	struct bb_core *cores; /* those that may be used */
+	size_t l2;
+	size_t l3;
+	char cpu[BB_TEXT];
+};
+
+/* The hardware threads that this thread may run on; all of them where nobody knows. */
+static hwloc_bitmap_t usable_pus(hwloc_topology_t topology)
+{
+	hwloc_bitmap_t set = hwloc_bitmap_alloc();
+
+	if (set && hwloc_get_cpubind(topology, set, HWLOC_CPUBIND_THREAD) != 0)
+		hwloc_bitmap_fill(set);
+	return set;
+}
+
+/* Of the host's cores those with a usable hardware thread; hwloc gives both in the same order. */
+static void read_cores(struct bb_machine *m, hwloc_const_bitmap_t usable)
+{
+	const int type = hwloc_get_nbobjs_by_type(m->topology, HWLOC_OBJ_CORE) > 0 ? HWLOC_OBJ_CORE
+										   : HWLOC_OBJ_PU;
+
+	for (int i = 0; i < m->host.ncores; i++) {
+		hwloc_obj_t core =
+			hwloc_get_obj_by_type(m->topology, (hwloc_obj_type_t)type, (unsigned)i);
+		struct bb_core c = m->host.cores[i];
+
+		while (c.pu >= 0 && !hwloc_bitmap_isset(usable, (unsigned)c.pu))
+			c.pu = hwloc_bitmap_next(core->cpuset, c.pu);
+		if (c.pu >= 0)
+			m->cores[m->ncores++] = c;
+	}
+}
+
+/* Bytes of one cache of a level, or of all of them. */
+static size_t cache_bytes(const struct bb_host *host, int level, bool all)
+{
+	for (int i = 0; i < host->ncaches; i++)
+		if (host->caches[i].level == level)
+			return (size_t)host->caches[i].bytes *
+			       (all ? (size_t)host->caches[i].count : 1);
+	return 0;
+}
+
+static void read_cpu_name(struct bb_machine *m)
+{
+	const char *name = m->host.npackages > 0 ? m->host.packages[0].model : "";
+
+	snprintf(m->cpu, sizeof(m->cpu), "%s", *name ? name : "unknown CPU");
+}
+
+bb_status bb_machine_open(struct bb_machine **machine, struct bb_error *error)
+{
+	struct bb_machine *m = calloc(1, sizeof(*m));
+	hwloc_bitmap_t usable;
+	bb_status st;
+
+	if (!m || hwloc_topology_init(&m->topology) != 0) {
+		free(m);
+		return bb_fail(error, BB_EINTERNAL, "out of memory while looking at the machine");
+	}
+	if (hwloc_topology_load(m->topology) != 0) {
+		bb_machine_close(m);
+		return bb_fail(error, BB_EBACKEND, "hwloc could not read this machine's topology");
+	}
+	st = bb_host_read(m->topology, &m->host, error);
+	if (st != BB_OK) {
+		bb_machine_close(m);
+		return st;
+	}
+	m->cores = calloc((size_t)m->host.ncores + 1, sizeof(*m->cores));
+	usable = usable_pus(m->topology);
+	if (!m->cores || !usable) {
+		hwloc_bitmap_free(usable);
+		bb_machine_close(m);
+		return bb_fail(error, BB_EINTERNAL, "out of memory while looking at the machine");
+	}
+	read_cores(m, usable);
+	hwloc_bitmap_free(usable);
+	if (m->ncores == 0)
+		m->ncores = 1;
+	m->l2 = cache_bytes(&m->host, 2, false);
+	m->l3 = cache_bytes(&m->host, 3, true);
+	m->l2 = m->l2 ? m->l2 : (size_t)1 << 20;
+	m->l3 = m->l3 ? m->l3 : (size_t)32 << 20;
+	read_cpu_name(m);
+	*machine = m;
+	return BB_OK;
+}
+
+void bb_machine_close(struct bb_machine *machine)
+{
+	if (!machine)
+		return;
+	hwloc_topology_destroy(machine->topology);
+	bb_host_free(&machine->host);
+	free(machine->cores);
+	free(machine);
+}
+
+const struct bb_host *bb_machine_host(const struct bb_machine *machine)
+{
+	return &machine->host;
+}
+
+int bb_machine_cores(const struct bb_machine *machine)
+{
+	return machine->ncores;
+}
+
+struct bb_core bb_machine_core(const struct bb_machine *machine, int core)
+{
+	return machine->cores[core];
+}
+
+size_t bb_machine_l2(const struct bb_machine *machine)
+{
+	return machine->l2;
+}
+
+size_t bb_machine_l3(const struct bb_machine *machine)
+{
+	return machine->l3;
+}
+
+const char *bb_machine_cpu(const struct bb_machine *machine)
+{
+	return machine->cpu;
+}
+
+bool bb_machine_pin(const struct bb_machine *machine, int core)
+{
+	hwloc_bitmap_t set = hwloc_bitmap_alloc();
+	bool pinned;
+
+	if (!set)
+		return false;
+	hwloc_bitmap_only(set, (unsigned)machine->cores[core].pu);
+	pinned = hwloc_set_cpubind(machine->topology, set, HWLOC_CPUBIND_THREAD) == 0;
+	hwloc_bitmap_free(set);
+	return pinned;
+}

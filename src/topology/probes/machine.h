@@ -1,0 +1,33 @@
+/*
+ * machine.h - the part of this machine that this process may use: cores and caches. It is the
+ * CPU side of the model (topology.h) without a look at PCI, as start-up has to be quick.
+ */
+#ifndef BB_TOPOLOGY_PROBES_MACHINE_H
+#define BB_TOPOLOGY_PROBES_MACHINE_H
+
+#include "core/status.h"
+#include "topology/probes/host.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct bb_machine; /* read-only once open; may be shared by threads */
+
+/* Look at the machine through hwloc, within the affinity this thread has and the cgroup. */
+BB_MUST bb_status bb_machine_open(struct bb_machine **machine, struct bb_error *error);
+void bb_machine_close(struct bb_machine *machine); /* NULL: nothing */
+/* All of it, whatever of it may be used. */
+const struct bb_host *bb_machine_host(const struct bb_machine *machine);
+
+int bb_machine_cores(const struct bb_machine *machine); /* usable cores, >= 1 */
+/* Its pu is the first hardware thread that may be used. */
+struct bb_core bb_machine_core(const struct bb_machine *machine, int core);
+size_t bb_machine_l2(const struct bb_machine *machine);       /* bytes per core; 1 MiB if unknown */
+size_t bb_machine_l3(const struct bb_machine *machine);       /* bytes in all; 32 MiB if unknown */
+const char *bb_machine_cpu(const struct bb_machine *machine); /* model name, or "unknown CPU" */
+
+/* Pin the calling thread to CORE. False where the system does not allow it. */
+bool bb_machine_pin(const struct bb_machine *machine, int core);
+
+#endif

@@ -1,0 +1,250 @@
+#include "topology/probes/memory.h"
+
+#include "core/file.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MOUNTS_MOST ((size_t)16 << 20)
+#define STAT_BYTES 8192
+
+/* Files of a control group, by the version of its hierarchy. */
+struct hierarchy {
+	const char *type;       /* of the mount */
+	const char *controller; /* in the mount's options and in /proc/self/cgroup; "": version 2 */
+	const char *usage, *cache; /* a file, and a key in memory.stat */
+	const char *limits[2];     /* the second one slows down what exceeds it; NULL: none */
+};
+
+static const struct hierarchy hierarchies[] = {
+	{"cgroup2", "", "memory.current", "inactive_file ", {"memory.max", "memory.high"}},
+	{"cgroup",
+	 "memory",
+	 "memory.usage_in_bytes",
+	 "total_inactive_file ",
+	 {"memory.limit_in_bytes"}},
+};
+
+/* ---- numbers ------------------------------------------------------------------------------- */
+
+/* The number after KEY at the beginning of a line in PATH; without one ("max") it is false. */
+static bool read_number(const char *path, const char *key, uint64_t *value)
+{
+	char text[STAT_BYTES];
+
+	bb_kernel_read(path, text, sizeof(text));
+	for (const char *line = text; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (strncmp(line, key, strlen(key)) == 0)
+			return sscanf(line + strlen(key), "%" SCNu64, value) == 1;
+	}
+	return false;
+}
+
+static bool read_in(const char *folder, const char *name, const char *key, uint64_t *value)
+{
+	char path[PATH_MAX];
+
+	return snprintf(path, sizeof(path), "%s/%s", folder, name) < (int)sizeof(path) &&
+	       read_number(path, key, value);
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* ---- control groups ------------------------------------------------------------------------ */
+
+/* What the group in FOLDER leaves. */
+static uint64_t room_of_group(const struct hierarchy *h, const char *folder)
+{
+	uint64_t usage, limit, cache = 0, room = UINT64_MAX;
+
+	if (!read_in(folder, h->usage, "", &usage))
+		return UINT64_MAX;
+	read_in(folder, "memory.stat", h->cache, &cache);
+	usage -= least(cache, usage);
+	for (int i = 0; i < 2 && h->limits[i]; i++)
+		if (read_in(folder, h->limits[i], "", &limit))
+			room = least(room, limit > usage ? limit - usage : 0);
+	return room;
+}
+
+/* The group MOUNT + PATH and all above it, up to the mount. */
+static uint64_t room_of_groups(const struct hierarchy *h, const char *mount, const char *path)
+{
+	char folder[PATH_MAX];
+	const size_t top = strlen(mount);
+	uint64_t room = UINT64_MAX;
+	char *slash;
+
+	if (snprintf(folder, sizeof(folder), "%s%s", mount, path) >= (int)sizeof(folder))
+		return room;
+	do {
+		room = least(room, room_of_group(h, folder));
+		slash = strrchr(folder + top, '/');
+		if (slash)
+			*slash = '\0';
+	} while (slash);
+	return room;
+}
+
+static bool has_word(const char *list, const char *word)
+{
+	const size_t length = strlen(word);
+
+	for (const char *at = list; *at; at += strcspn(at, ",") + (at[strcspn(at, ",")] == ',')) {
+		if (strcspn(at, ",") == length && strncmp(at, word, length) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The path of this process in H: of the line "ID:CONTROLLERS:PATH" that is H's; NULL: none. */
+static char *find_path(const struct hierarchy *h, char *lines)
+{
+	char *rest;
+
+	for (char *line = strtok_r(lines, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		char *const controllers = strchr(line, ':');
+		char *const path = controllers ? strchr(controllers + 1, ':') : NULL;
+
+		if (!path)
+			continue;
+		*path = '\0';
+		if (*h->controller ? has_word(controllers + 1, h->controller) : !controllers[1])
+			return path + 1;
+	}
+	return NULL;
+}
+
+/* PATH as it stands below a mount of ROOT. A namespace may hide it: then it is the mount itself. */
+static const char *below(const char *path, const char *root)
+{
+	const size_t length = strcmp(root, "/") == 0 ? 0 : strlen(root);
+
+	if (strncmp(path, root, length) != 0 || (path[length] != '/' && path[length]) ||
+	    strncmp(path, "/..", 3) == 0 || strcmp(path + length, "/") == 0)
+		return "";
+	return path + length;
+}
+
+/* "\040" is a blank, in place. */
+static void unescape(char *text)
+{
+	char *to = text;
+
+	for (unsigned code; *text; to++) {
+		if (sscanf(text, "\\%3o", &code) == 1 && strlen(text) >= 4) {
+			*to = (char)code;
+			text += 4;
+		} else {
+			*to = *text++;
+		}
+	}
+	*to = '\0';
+}
+
+/* LINE of mountinfo (proc(5)): ID PARENT DEVICE ROOT MOUNT … - TYPE SOURCE OPTIONS. */
+static uint64_t room_of_mount(const struct bb_memory_source *source, const char *line)
+{
+	char root[PATH_MAX], mount[PATH_MAX], type[32], options[512], lines[STAT_BYTES];
+	char where[2 * PATH_MAX], file[PATH_MAX];
+	const char *const tail = strstr(line, " - ");
+
+	if (!tail || sscanf(line, "%*s %*s %*s %4095s %4095s", root, mount) != 2 ||
+	    sscanf(tail, " - %31s %*s %511s", type, options) != 2)
+		return UINT64_MAX;
+	unescape(root);
+	unescape(mount);
+	snprintf(where, sizeof(where), "%s%s", source->root, mount);
+	snprintf(file, sizeof(file), "%s/proc/self/cgroup", source->root);
+	for (size_t i = 0; i < sizeof(hierarchies) / sizeof(hierarchies[0]); i++) {
+		const struct hierarchy *const h = &hierarchies[i];
+		const char *path;
+
+		if (strcmp(type, h->type) != 0 ||
+		    (*h->controller && !has_word(options, h->controller)))
+			continue;
+		bb_kernel_read(file, lines, sizeof(lines));
+		path = find_path(h, lines);
+		return room_of_groups(h, where, path ? below(path, root) : "");
+	}
+	return UINT64_MAX;
+}
+
+static uint64_t room_of_mounts(const struct bb_memory_source *source)
+{
+	char path[PATH_MAX], *text, *rest;
+	const struct bb_file_request request = {.path = path, .most = MOUNTS_MOST};
+	struct bb_error ignored = {0};
+	uint64_t room = UINT64_MAX;
+	size_t length;
+
+	snprintf(path, sizeof(path), "%s/proc/self/mountinfo", source->root);
+	if (bb_file_read(&request, &text, &length, &ignored) != BB_OK)
+		return room;
+	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+		room = least(room, room_of_mount(source, line));
+	free(text);
+	return room;
+}
+
+/* ---- Slurm --------------------------------------------------------------------------------- */
+
+static uint64_t variable(const struct bb_memory_source *source, const char *name)
+{
+	const char *const text = source->variable(name);
+	char *end;
+	const uint64_t value = text ? strtoull(text, &end, 10) : 0;
+
+	return text && *text >= '0' && *text <= '9' && !*end ? value : 0;
+}
+
+/* In MiB of each node, or of each CPU that the job has there (sbatch(1)); 0 is all of the node.
+   Slurm may hold the job to them without a control group. */
+static uint64_t room_of_slurm(const struct bb_memory_source *source)
+{
+	const uint64_t node = variable(source, "SLURM_MEM_PER_NODE");
+	const uint64_t all = node ? node
+				  : variable(source, "SLURM_MEM_PER_CPU") *
+					     variable(source, "SLURM_CPUS_ON_NODE");
+	char path[PATH_MAX];
+	uint64_t taken = 0;
+
+	if (all == 0 || all > UINT64_MAX >> 20)
+		return UINT64_MAX;
+	snprintf(path, sizeof(path), "%s/proc/self/status", source->root);
+	if (read_number(path, "VmRSS:", &taken))
+		taken *= 1024;
+	return (all << 20) - least(taken, all << 20);
+}
+
+/* -------------------------------------------------------------------------------------------- */
+
+uint64_t bb_memory_room(const struct bb_memory_source *source)
+{
+	char path[PATH_MAX];
+	uint64_t available = 0;
+
+	snprintf(path, sizeof(path), "%s/proc/meminfo", source->root);
+	if (read_number(path, "MemAvailable:", &available))
+		available *= 1024;
+	return least(least(available, room_of_mounts(source)), room_of_slurm(source));
+}
+
+static const char *environment_variable(const char *name)
+{
+	return getenv(name);
+}
+
+uint64_t bb_memory_available(void)
+{
+	return bb_memory_room(&(struct bb_memory_source){"", environment_variable});
+}

@@ -1,0 +1,333 @@
+/*
+ * nvml.c - NVLinks by the way NCCL looks at them (src/graph/xml.cc): capability, then state, from
+ * compute capability 9.0 on by field; a remote end that has no id is taken for an NVSwitch.
+ */
+#include "topology/probes/nvml.h"
+#include "topology/build.h"
+#include "topology/probes/nvml_api.h"
+#include "topology/rates.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NO_PEER (-3)
+
+struct api {
+	void *library;
+#define POINTER(name, parameters) nvmlReturn_t(*name) parameters;
+	BB_NVML_NEEDED(POINTER) BB_NVML_OPTIONAL(POINTER)
+#undef POINTER
+};
+
+struct reader {
+	struct api api;
+	struct bb_topology *t;
+	struct bb_error *error;
+	nvmlDevice_t handles[BB_MOST_GPUS];
+	int devices[BB_MOST_GPUS]; /* index in the model */
+	int ngpus;
+};
+
+/* Through a union, as ISO C has no cast from data to function pointers. */
+static bool resolve(void *library, const char *name, void *function)
+{
+	void *symbol = dlsym(library, name);
+
+	memcpy(function, &symbol, sizeof(symbol));
+	return symbol;
+}
+
+static bool load(struct api *api)
+{
+	bool needed = true;
+
+	api->library = dlopen(BB_NVML_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	if (!api->library)
+		return false;
+#define NEED(name, parameters) needed = resolve(api->library, #name, &api->name) && needed;
+	BB_NVML_NEEDED(NEED)
+#undef NEED
+#define ASK(name, parameters) resolve(api->library, #name, &api->name);
+	BB_NVML_OPTIONAL(ASK)
+#undef ASK
+	if (needed && api->nvmlInit_v2() == 0)
+		return true;
+	dlclose(api->library);
+	return false;
+}
+
+/* Whether CALL of an optional function exists and succeeds. */
+#define ASKED(api, name, ...) ((api)->name && (api)->name(__VA_ARGS__) == 0)
+
+/* ---- one GPU ------------------------------------------------------------------------------ */
+
+static void read_pcie(struct api *api, nvmlDevice_t handle, struct bb_pci *p)
+{
+	unsigned gen, width;
+
+	if (ASKED(api, nvmlDeviceGetCurrPcieLinkGeneration, handle, &gen) &&
+	    ASKED(api, nvmlDeviceGetCurrPcieLinkWidth, handle, &width) && gen > 0 && width > 0)
+		p->now = bb_pcie((int)gen, (int)width);
+	if (ASKED(api, nvmlDeviceGetMaxPcieLinkGeneration, handle, &gen) &&
+	    ASKED(api, nvmlDeviceGetMaxPcieLinkWidth, handle, &width) && gen > 0 && width > 0)
+		p->most = bb_pcie((int)gen, (int)width);
+}
+
+static void describe(struct api *api, nvmlDevice_t handle, struct bb_device *d)
+{
+	char name[BB_TEXT];
+	nvmlMemory_t memory;
+	int major, minor;
+
+	if (ASKED(api, nvmlDeviceGetName, handle, name, sizeof(name))) {
+		name[sizeof(name) - 1] = '\0';
+		snprintf(d->model, sizeof(d->model), "%s",
+			 strncmp(name, "NVIDIA ", 7) == 0 ? name + 7 : name);
+	}
+	if (ASKED(api, nvmlDeviceGetMemoryInfo, handle, &memory))
+		d->bytes = (int64_t)memory.total;
+	if (ASKED(api, nvmlDeviceGetCudaComputeCapability, handle, &major, &minor))
+		d->sm = 10 * major + minor;
+}
+
+/* The PCI object of a GPU; one that hwloc has not seen, as in a container, is added. */
+static bb_status find_pci(struct reader *r, const nvmlPciInfo_t *info, int *p)
+{
+	struct bb_pci pci = {.class_code = 0x0302, .parent = -1, .root = -1, .numa = -1};
+
+	*p = bb_find_pci(r->t, info->busId);
+	if (*p >= 0)
+		return BB_OK;
+	if (!bb_pci_id(pci.id, info->busId))
+		return bb_fail(r->error, BB_EBACKEND, "NVML calls a GPU's place on the bus %.32s",
+			       info->busId);
+	pci.vendor = info->pciDeviceId & 0xffff;
+	pci.device = info->pciDeviceId >> 16;
+	return bb_add_pci(r->t, &pci, p, r->error);
+}
+
+static int device_on(const struct bb_topology *t, int p)
+{
+	for (int d = 0; d < t->ndevices; d++)
+		if (t->devices[d].kind == BB_GPU && t->devices[d].pci == p)
+			return d;
+	return -1;
+}
+
+static bb_status add_gpu(struct reader *r, nvmlDevice_t handle)
+{
+	nvmlPciInfo_t info = {0};
+	struct bb_device d;
+	bb_status st;
+	int p, at;
+
+	if (r->api.nvmlDeviceGetPciInfo_v3(handle, &info) != 0)
+		return BB_OK; /* lost from the bus; it stays as PCI has it */
+	info.busId[sizeof(info.busId) - 1] = '\0';
+	BB_TRY(st, find_pci(r, &info, &p), out);
+	read_pcie(&r->api, handle, &r->t->pcis[p]);
+	at = device_on(r->t, p);
+	if (at < 0) {
+		d = bb_device_of(r->t, p, BB_GPU);
+		BB_TRY(st, bb_add_device(r->t, &d, &at, r->error), out);
+	}
+	describe(&r->api, handle, &r->t->devices[at]);
+	r->handles[r->ngpus] = handle;
+	r->devices[r->ngpus++] = at;
+out:
+	return st;
+}
+
+/* ---- links -------------------------------------------------------------------------------- */
+
+static bool field(struct api *api, nvmlDevice_t handle, unsigned id, unsigned scope,
+		  unsigned *value)
+{
+	nvmlFieldValue_t f = {.fieldId = id, .scopeId = scope};
+
+	if (!ASKED(api, nvmlDeviceGetFieldValues, handle, 1, &f) || f.nvmlReturn != 0)
+		return false;
+	*value = f.value.uiVal;
+	return true;
+}
+
+enum link_state { LINK_NONE, LINK_DOWN, LINK_UP };
+
+static enum link_state link_state(struct api *api, nvmlDevice_t handle, unsigned link, int sm)
+{
+	unsigned able = 0, value = 0;
+	int active = 0;
+
+	if (!ASKED(api, nvmlDeviceGetNvLinkCapability, handle, link, BB_NVML_NVLINK_CAP_P2P,
+		   &able) ||
+	    !able)
+		return LINK_NONE;
+	if (sm >= 90 && field(api, handle, BB_NVML_FI_NVLINK_GET_STATE, link, &value))
+		return value == 1 ? LINK_UP : LINK_DOWN;
+	if (!ASKED(api, nvmlDeviceGetNvLinkState, handle, link, &active))
+		return LINK_NONE;
+	return active ? LINK_UP : LINK_DOWN;
+}
+
+/* Where a link goes: a GPU of the model, the CPU, or a switch, seen or not. NO_PEER: a GPU that is
+   hidden here. */
+static int link_peer(struct reader *r, nvmlDevice_t handle, unsigned link)
+{
+	nvmlPciInfo_t remote = {0};
+	int type, p;
+
+	if (ASKED(&r->api, nvmlDeviceGetNvLinkRemotePciInfo_v2, handle, link, &remote)) {
+		remote.busId[sizeof(remote.busId) - 1] = '\0';
+		p = bb_find_pci(r->t, remote.busId);
+		if (p >= 0 && device_on(r->t, p) >= 0)
+			return device_on(r->t, p);
+	}
+	if (!ASKED(&r->api, nvmlDeviceGetNvLinkRemoteDeviceType, handle, link, &type))
+		return BB_PEER_SWITCH;
+	if (type == BB_NVML_REMOTE_GPU)
+		return NO_PEER;
+	return type == BB_NVML_REMOTE_IBMNPU ? BB_PEER_CPU : BB_PEER_SWITCH;
+}
+
+static bb_status add_nvlinks(struct reader *r, int i)
+{
+	const int sm = r->t->devices[r->devices[i]].sm;
+	struct bb_link l = {.kind = BB_NVLINK,
+			    .device = r->devices[i],
+			    .version = bb_nvlink_version(sm),
+			    .GBps = bb_nvlink_payload(sm)};
+	int down = 0;
+	bb_status st = BB_OK;
+
+	l.count = 1;
+	for (unsigned link = 0; link < BB_NVML_LINKS; link++) {
+		enum link_state state = link_state(&r->api, r->handles[i], link, sm);
+
+		down += state == LINK_DOWN;
+		if (state != LINK_UP)
+			continue;
+		l.peer = link_peer(r, r->handles[i], link);
+		if (l.peer != NO_PEER)
+			BB_TRY(st, bb_add_link(r->t, &l, r->error), out);
+	}
+	/* A link that is down has no remote end: where any goes to a switch, this one does too. */
+	if (down > 0 && bb_topology_nvlinks_all(r->t, l.device) > 0) {
+		l.peer = bb_topology_link(r->t, l.device, BB_NVLINK)->peer;
+		l.count = 0;
+		l.down = down;
+		st = bb_add_link(r->t, &l, r->error);
+	}
+out:
+	return st;
+}
+
+static bb_status add_c2c(struct reader *r, int i)
+{
+	struct bb_link l = {
+		.kind = BB_C2C, .device = r->devices[i], .peer = BB_PEER_CPU, .count = 0};
+	unsigned count = 0, up, MBps;
+
+	if (!field(&r->api, r->handles[i], BB_NVML_FI_C2C_LINK_COUNT, 0, &count))
+		return BB_OK;
+	for (unsigned link = 0; link < count && link < BB_NVML_LINKS; link++) {
+		if (!field(&r->api, r->handles[i], BB_NVML_FI_C2C_LINK_STATUS, link, &up) || !up) {
+			l.down++;
+			continue;
+		}
+		if (field(&r->api, r->handles[i], BB_NVML_FI_C2C_LINK_MAX_BW, link, &MBps))
+			l.GBps = MBps / 1000.0;
+		l.count++;
+	}
+	return count > 0 ? bb_add_link(r->t, &l, r->error) : BB_OK;
+}
+
+static bb_status read_p2p(struct reader *r)
+{
+	int status;
+	bb_status st = bb_add_p2p(r->t, r->error);
+
+	for (int i = 0; i < r->ngpus && st == BB_OK; i++)
+		for (int j = 0; j < r->ngpus; j++)
+			if (i != j && ASKED(&r->api, nvmlDeviceGetP2PStatus, r->handles[i],
+					    r->handles[j], BB_NVML_P2P_READ, &status))
+				r->t->p2p[i * r->ngpus + j] = status >= 0 && status < BB_P2P_UNKNOWN
+								      ? (uint8_t)status
+								      : BB_P2P_UNKNOWN;
+	return st;
+}
+
+/* ---- all ---------------------------------------------------------------------------------- */
+
+/*
+ * GPUs are those that NVML shows, in its order. Others on the bus are displays of other makes, or
+ * hidden from a container, or dead; of NVIDIA's the number is kept.
+ */
+static void keep_shown(struct reader *r)
+{
+	struct bb_topology *t = r->t;
+	struct bb_device gpus[BB_MOST_GPUS];
+	int shown = r->ngpus, others = 0;
+
+	for (int i = 0; i < shown; i++) {
+		gpus[i] = t->devices[r->devices[i]];
+		r->devices[i] = i;
+	}
+	for (int d = 0; d < t->ndevices; d++)
+		if (t->devices[d].kind == BB_GPU)
+			t->hidden_gpus += t->pcis[t->devices[d].pci].vendor == 0x10de;
+		else
+			t->devices[others++] = t->devices[d];
+	t->hidden_gpus -= shown;
+	memmove(t->devices + shown, t->devices, (size_t)others * sizeof(*t->devices));
+	memcpy(t->devices, gpus, (size_t)shown * sizeof(*gpus));
+	t->ndevices = shown + others;
+}
+
+static bb_status read_all(struct reader *r)
+{
+	unsigned count = 0;
+	nvmlDevice_t handle;
+	bb_status st = BB_OK;
+
+	if (r->api.nvmlDeviceGetCount_v2(&count) != 0)
+		return BB_OK;
+	for (unsigned i = 0; i < count && i < BB_MOST_GPUS; i++)
+		if (r->api.nvmlDeviceGetHandleByIndex_v2(i, &handle) == 0)
+			BB_TRY(st, add_gpu(r, handle), out);
+	if (r->ngpus == 0)
+		goto out;
+	keep_shown(r);
+	for (int i = 0; i < r->ngpus; i++) {
+		BB_TRY(st, add_nvlinks(r, i), out);
+		BB_TRY(st, add_c2c(r, i), out);
+	}
+	BB_TRY(st, read_p2p(r), out);
+	if (ASKED(&r->api, nvmlSystemGetDriverVersion, r->t->driver, sizeof(r->t->driver)))
+		r->t->driver[sizeof(r->t->driver) - 1] = '\0';
+out:
+	return st;
+}
+
+bb_status bb_nvml_read(struct bb_topology *t, bool *found, struct bb_error *error)
+{
+	struct reader *r = calloc(1, sizeof(*r));
+	bb_status st;
+
+	*found = false;
+	if (!r)
+		return bb_fail(error, BB_EINTERNAL, "out of memory while looking at the GPUs");
+	r->t = t;
+	r->error = error;
+	if (!load(&r->api)) {
+		free(r);
+		return BB_OK;
+	}
+	*found = true;
+	st = read_all(r);
+	r->api.nvmlShutdown();
+	dlclose(r->api.library);
+	free(r);
+	return st;
+}

@@ -1,0 +1,84 @@
+/*
+ * nvml_api.h - what busbench uses of NVML: types, constants and prototypes, as far as they are
+ * part of its binary interface. The library comes with NVIDIA's driver and is loaded at run time.
+ * NVML's own header maps some names to versioned ones; here they stand as they are exported.
+ */
+#ifndef BB_TOPOLOGY_PROBES_NVML_API_H
+#define BB_TOPOLOGY_PROBES_NVML_API_H
+
+#define BB_NVML_LIBRARY "libnvidia-ml.so.1"
+#define BB_NVML_LINKS 36 /* NVML_NVLINK_MAX_LINKS */
+
+typedef int nvmlReturn_t; /* 0: success */
+typedef struct nvmlDevice_st *nvmlDevice_t;
+
+typedef struct {
+	char busIdLegacy[16];
+	unsigned int domain, bus, device;
+	unsigned int pciDeviceId; /* device << 16 | vendor */
+	unsigned int pciSubSystemId;
+	char busId[32];
+} nvmlPciInfo_t;
+
+typedef struct {
+	unsigned long long total, free, used;
+} nvmlMemory_t;
+
+typedef union {
+	double dVal;
+	int siVal;
+	unsigned int uiVal;
+	unsigned long ulVal;
+	unsigned long long ullVal;
+	long long sllVal;
+	unsigned short usVal;
+} nvmlValue_t;
+
+typedef struct {
+	unsigned int fieldId, scopeId;
+	long long timestamp, latencyUsec;
+	int valueType;
+	nvmlReturn_t nvmlReturn;
+	nvmlValue_t value;
+} nvmlFieldValue_t;
+
+#define BB_NVML_FI_NVLINK_GET_STATE 165 /* scope: the link; 1 is up */
+#define BB_NVML_FI_C2C_LINK_COUNT 170
+#define BB_NVML_FI_C2C_LINK_STATUS 171 /* scope: the link; 1 is up */
+#define BB_NVML_FI_C2C_LINK_MAX_BW 172 /* of one link, MB/s */
+
+#define BB_NVML_NVLINK_CAP_P2P 0
+#define BB_NVML_REMOTE_GPU 0
+#define BB_NVML_REMOTE_IBMNPU 1
+#define BB_NVML_REMOTE_SWITCH 2
+#define BB_NVML_P2P_READ 0 /* a capability; the answer is 0 OK, 1 to 6 as in enum bb_p2p */
+
+/* X(result name, parameters) of every function; all return nvmlReturn_t. The first line is needed,
+   the others are asked for and may be missing in an old driver. */
+#define BB_NVML_NEEDED(X)                                                                          \
+	X(nvmlInit_v2, (void))                                                                     \
+	X(nvmlShutdown, (void))                                                                    \
+	X(nvmlDeviceGetCount_v2, (unsigned int *count))                                            \
+	X(nvmlDeviceGetHandleByIndex_v2, (unsigned int index, nvmlDevice_t *device))               \
+	X(nvmlDeviceGetPciInfo_v3, (nvmlDevice_t device, nvmlPciInfo_t * pci))
+
+#define BB_NVML_OPTIONAL(X)                                                                        \
+	X(nvmlSystemGetDriverVersion, (char *version, unsigned int length))                        \
+	X(nvmlDeviceGetName, (nvmlDevice_t device, char *name, unsigned int length))               \
+	X(nvmlDeviceGetMemoryInfo, (nvmlDevice_t device, nvmlMemory_t * memory))                   \
+	X(nvmlDeviceGetCudaComputeCapability, (nvmlDevice_t device, int *major, int *minor))       \
+	X(nvmlDeviceGetCurrPcieLinkGeneration, (nvmlDevice_t device, unsigned int *generation))    \
+	X(nvmlDeviceGetCurrPcieLinkWidth, (nvmlDevice_t device, unsigned int *width))              \
+	X(nvmlDeviceGetMaxPcieLinkGeneration, (nvmlDevice_t device, unsigned int *generation))     \
+	X(nvmlDeviceGetMaxPcieLinkWidth, (nvmlDevice_t device, unsigned int *width))               \
+	X(nvmlDeviceGetNvLinkCapability,                                                           \
+	  (nvmlDevice_t device, unsigned int link, int capability, unsigned int *value))           \
+	X(nvmlDeviceGetNvLinkState, (nvmlDevice_t device, unsigned int link, int *active))         \
+	X(nvmlDeviceGetNvLinkRemotePciInfo_v2,                                                     \
+	  (nvmlDevice_t device, unsigned int link, nvmlPciInfo_t *pci))                            \
+	X(nvmlDeviceGetNvLinkRemoteDeviceType,                                                     \
+	  (nvmlDevice_t device, unsigned int link, int *type))                                     \
+	X(nvmlDeviceGetFieldValues, (nvmlDevice_t device, int count, nvmlFieldValue_t *values))    \
+	X(nvmlDeviceGetP2PStatus, (nvmlDevice_t a, nvmlDevice_t b, int capability, int *status))
+
+#endif

@@ -1,0 +1,326 @@
+#include "topology_tool/print.h"
+
+#include "core/json.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define SCHEMA 1
+
+static void text_member(struct bb_json *j, const char *key, const char *value)
+{
+	bb_json_key(j, key);
+	bb_json_string(j, value && *value ? value : NULL);
+}
+
+/* UNKNOWN becomes null. */
+static void number(struct bb_json *j, const char *key, int64_t value, int64_t unknown)
+{
+	bb_json_key(j, key);
+	if (value == unknown)
+		bb_json_null(j);
+	else
+		bb_json_int(j, value);
+}
+
+static void number_list(struct bb_json *j, const int *values, int n)
+{
+	bb_json_array(j);
+	for (int i = 0; i < n; i++)
+		bb_json_int(j, values[i]);
+	bb_json_end(j);
+}
+
+/* ---- the host ------------------------------------------------------------------------------- */
+
+static void write_numas(struct bb_json *j, const struct bb_host *h)
+{
+	bb_json_key(j, "numa_nodes");
+	bb_json_array(j);
+	for (int i = 0; i < h->nnumas; i++) {
+		bb_json_object(j);
+		number(j, "number", h->numas[i].os, -1);
+		number(j, "package", h->numas[i].package, -1);
+		number(j, "memory_bytes", h->numas[i].bytes, 0);
+		text_member(j, "cpus", h->numas[i].cpus);
+		bb_json_end(j);
+	}
+	bb_json_end(j);
+	bb_json_key(j, "numa_distances");
+	if (!h->distances) {
+		bb_json_null(j);
+		return;
+	}
+	bb_json_array(j);
+	for (int i = 0; i < h->nnumas; i++)
+		number_list(j, h->distances + i * h->nnumas, h->nnumas);
+	bb_json_end(j);
+}
+
+static void write_host(struct bb_json *j, const struct bb_host *h)
+{
+	text_member(j, "architecture", h->arch);
+	bb_json_key(j, "packages");
+	bb_json_array(j);
+	for (int i = 0; i < h->npackages; i++) {
+		bb_json_object(j);
+		text_member(j, "model", h->packages[i].model);
+		text_member(j, "vendor", h->packages[i].vendor);
+		number(j, "family", h->packages[i].family, 0);
+		number(j, "number", h->packages[i].number, 0);
+		bb_json_end(j);
+	}
+	bb_json_end(j);
+	number(j, "cores", h->ncores, 0);
+	number(j, "threads", h->nthreads, 0);
+	bb_json_key(j, "caches");
+	bb_json_array(j);
+	for (int i = 0; i < h->ncaches; i++) {
+		bb_json_object(j);
+		number(j, "level", h->caches[i].level, 0);
+		number(j, "bytes", h->caches[i].bytes, 0);
+		number(j, "count", h->caches[i].count, 0);
+		bb_json_end(j);
+	}
+	bb_json_end(j);
+	write_numas(j, h);
+}
+
+/* ---- devices -------------------------------------------------------------------------------- */
+
+static void write_pcie(struct bb_json *j, const char *key, const struct bb_pcie *link)
+{
+	bb_json_key(j, key);
+	bb_json_object(j);
+	number(j, "generation", link->gen, 0);
+	number(j, "width", link->width, 0);
+	bb_json_key(j, "GBps");
+	if (link->GBps > 0)
+		bb_json_double(j, link->GBps);
+	else
+		bb_json_null(j);
+	bb_json_end(j);
+}
+
+static void write_pcis(struct bb_json *j, const struct bb_topology *t)
+{
+	static const char *const roles[] = {"endpoint", "root port", "switch", "switch port"};
+	static const char *const acs[] = {NULL, "off", "redirect"};
+	char code[16];
+
+	bb_json_key(j, "pci");
+	bb_json_array(j);
+	for (int i = 0; i < t->npcis; i++) {
+		const struct bb_pci *p = &t->pcis[i];
+
+		bb_json_object(j);
+		text_member(j, "id", p->id);
+		snprintf(code, sizeof(code), "%04x", p->class_code);
+		text_member(j, "class", code);
+		snprintf(code, sizeof(code), "%04x:%04x", p->vendor, p->device);
+		text_member(j, "model", code);
+		text_member(j, "role", roles[p->role]);
+		number(j, "parent", p->parent, -1);
+		number(j, "host_bridge", p->root, -1);
+		number(j, "numa_node", p->numa >= 0 ? t->host.numas[p->numa].os : -1, -1);
+		write_pcie(j, "now", &p->now);
+		write_pcie(j, "most", &p->most);
+		text_member(j, "acs", acs[p->acs]);
+		bb_json_end(j);
+	}
+	bb_json_end(j);
+}
+
+static void write_devices(struct bb_json *j, const struct bb_topology *t)
+{
+	static const char *const kinds[] = {"gpu", "nic", "nvme"};
+	static const char *const layers[] = {NULL, "InfiniBand", "Ethernet"};
+	static const char *const states[] = {NULL, "up", "down"};
+
+	bb_json_key(j, "devices");
+	bb_json_array(j);
+	for (int i = 0; i < t->ndevices; i++) {
+		const struct bb_device *d = &t->devices[i];
+
+		bb_json_object(j);
+		text_member(j, "kind", kinds[d->kind]);
+		text_member(j, "name", d->name);
+		text_member(j, "model", d->model);
+		number(j, "pci", d->pci, -1);
+		number(j, "numa_node", d->numa >= 0 ? t->host.numas[d->numa].os : -1, -1);
+		if (d->kind == BB_GPU) {
+			number(j, "memory_bytes", d->bytes, 0);
+			number(j, "sm", d->sm, 0);
+		} else if (d->kind == BB_NIC) {
+			number(j, "rate_Mbps", d->rate_Mbps, 0);
+			text_member(j, "layer", layers[d->layer]);
+			text_member(j, "state", states[d->state]);
+			text_member(j, "interface", d->port);
+		}
+		bb_json_end(j);
+	}
+	bb_json_end(j);
+}
+
+static void write_links(struct bb_json *j, const struct bb_topology *t)
+{
+	bb_json_key(j, "links");
+	bb_json_array(j);
+	for (int i = 0; i < t->nlinks; i++) {
+		const struct bb_link *l = &t->links[i];
+
+		bb_json_object(j);
+		text_member(j, "kind", l->kind == BB_C2C ? "c2c" : "nvlink");
+		text_member(j, "from", t->devices[l->device].name);
+		text_member(j, "to",
+			    l->peer >= 0                ? t->devices[l->peer].name
+			    : l->peer == BB_PEER_SWITCH ? "switch"
+							: "cpu");
+		number(j, "version", l->version, 0);
+		number(j, "count", l->count, -1);
+		number(j, "down", l->down, -1);
+		bb_json_key(j, "link_GBps");
+		if (l->GBps > 0)
+			bb_json_double(j, l->GBps);
+		else
+			bb_json_null(j);
+		bb_json_end(j);
+	}
+	bb_json_end(j);
+}
+
+/* ---- what follows ---------------------------------------------------------------------------- */
+
+static void write_paths(struct bb_json *j, const struct bb_topology *t)
+{
+	char text[BB_PATH_TEXT];
+	int n;
+
+	bb_json_key(j, "paths");
+	bb_json_object(j);
+	bb_json_key(j, "names");
+	bb_json_array(j);
+	for (int d = 0; d < t->ndevices; d++)
+		bb_json_string(j, t->devices[d].name);
+	bb_json_end(j);
+	bb_json_key(j, "classes");
+	bb_json_array(j);
+	for (int d = 0; d < t->ndevices; d++) {
+		bb_json_array(j);
+		for (int e = 0; e < t->ndevices; e++) {
+			enum bb_path path = bb_topology_path(t, d, e, &n);
+
+			bb_json_string(j, bb_topology_path_text(text, path, n));
+		}
+		bb_json_end(j);
+	}
+	bb_json_end(j);
+	bb_json_end(j);
+}
+
+static void write_p2p(struct bb_json *j, const struct bb_topology *t)
+{
+	static const char *const words[] = {"OK", "CNS", "GNS", "TNS", "DR", "NS", NULL};
+	const int n = bb_topology_count(t, BB_GPU);
+
+	bb_json_key(j, "p2p");
+	bb_json_array(j);
+	for (int a = 0; a < n; a++) {
+		bb_json_array(j);
+		for (int b = 0; b < n; b++)
+			bb_json_string(j, words[bb_topology_p2p(t, a, b)]);
+		bb_json_end(j);
+	}
+	bb_json_end(j);
+}
+
+static void add_finding(void *context, const char *text)
+{
+	bb_json_string(context, text);
+}
+
+static void write_bounds(struct bb_json *j, const struct bb_topology *t,
+			 const struct bb_rank_place *ranks, int n)
+{
+	bb_json_key(j, "bounds");
+	bb_json_object(j);
+	number(j, "ranks", n, -1);
+	for (int what = BB_BOUND_RING; what < BB_BOUNDS && n > 1; what++) {
+		struct bb_strbuf why = {0};
+		double GBps;
+		bb_status st = bb_speed_of_light(t, ranks, n, (enum bb_bound)what, &GBps, &why);
+
+		bb_json_key(j, bb_bound_name((enum bb_bound)what));
+		bb_json_object(j);
+		bb_json_key(j, "GBps");
+		if (st == BB_OK)
+			bb_json_double(j, GBps);
+		else
+			bb_json_null(j);
+		text_member(j, "why", bb_strbuf_text(&why));
+		bb_json_end(j);
+		bb_strbuf_free(&why);
+	}
+	bb_json_end(j);
+}
+
+/* Of every two of RANKS, row by row; null on the diagonal and where it is not known. */
+static void write_pairs(struct bb_json *j, const struct bb_topology *t)
+{
+	const int n = bb_topology_count(t, BB_GPU);
+
+	bb_json_key(j, "pair_GBps");
+	bb_json_array(j);
+	for (int a = 0; a < n; a++) {
+		bb_json_array(j);
+		for (int b = 0; b < n; b++) {
+			const struct bb_rank_place pair[] = {{0, a}, {0, b}};
+			struct bb_strbuf why = {0};
+			double GBps;
+
+			if (a != b &&
+			    bb_speed_of_light(t, pair, 2, BB_BOUND_PAIR, &GBps, &why) == BB_OK)
+				bb_json_double(j, GBps);
+			else
+				bb_json_null(j);
+			bb_strbuf_free(&why);
+		}
+		bb_json_end(j);
+	}
+	bb_json_end(j);
+}
+
+void bb_print_json(const struct bb_topology *t, const struct bb_rank_place *ranks, int n,
+		   struct bb_strbuf *out)
+{
+	struct bb_json j;
+	char digest[20];
+
+	bb_json_init(&j, out, true);
+	bb_json_object(&j);
+	number(&j, "schema", SCHEMA, -1);
+	text_member(&j, "kind", "topology");
+	text_member(&j, "name", t->name);
+	text_member(&j, "source", t->source);
+	snprintf(digest, sizeof(digest), "%016" PRIx64, bb_topology_digest(t));
+	text_member(&j, "digest", digest);
+	text_member(&j, "driver", t->driver);
+	number(&j, "nodes", t->nodes, -1);
+	number(&j, "nvlink_nodes", t->nvlink_nodes, -1);
+	number(&j, "nvswitches", t->nvswitches, -1);
+	number(&j, "hidden_gpus", t->hidden_gpus, -1);
+	write_host(&j, &t->host);
+	write_pcis(&j, t);
+	write_devices(&j, t);
+	write_links(&j, t);
+	write_paths(&j, t);
+	write_p2p(&j, t);
+	write_pairs(&j, t);
+	write_bounds(&j, t, ranks, n);
+	bb_json_key(&j, "findings");
+	bb_json_array(&j);
+	bb_topology_findings(t, add_finding, &j);
+	bb_json_end(&j);
+	bb_json_end(&j);
+	bb_strbuf_add(out, "\n");
+}

@@ -1,0 +1,369 @@
+/*
+ * main.c - the binary: a topology from one of the sources, printed, exported or compared.
+ */
+#include "core/option.h"
+#include "core/output.h"
+#include "core/standard.h"
+#include "core/version.h"
+#include "topology/build.h"
+#include "topology/files/files.h"
+#include "topology_tool/print.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define BRIEF                                                                                      \
+	"what this machine, a known one or a captured one is made of, and the speed of light of "  \
+	"its links"
+#define MOST_NODES 1000000
+#define NARROWEST 80
+
+struct options {
+	const char *topology, *system, *json, *xml, *diff, *with, *ranks;
+	bool topology_given, system_given, with_given;
+	int64_t nodes;
+	int print;
+	bool list_systems, help, help_markdown, version;
+};
+
+enum print_choice { PRINT_ALL, PRINT_TREE, PRINT_MATRIX, PRINT_NUMA, PRINT_FINDINGS, PRINT_BOUNDS };
+static const char *const print_words[] = {"all",      "tree",   "matrix", "numa",
+					  "findings", "bounds", NULL};
+
+#define ROW(kind, word, field, text)                                                               \
+	.name = word, .type = kind, .offset = offsetof(struct options, field), .help = text
+#define STRING(word, field, arg, text) ROW(BB_OPT_STRING, word, field, text), .argument = arg
+#define FLAG(word, field, text) ROW(BB_OPT_FLAG, word, field, text)
+#define GIVEN(field) .given = offsetof(struct options, field)
+
+static const struct bb_option rows[] = {
+	{STRING("topology", topology, "FILE.xml",
+		"instead of this machine: XML of hwloc (lstopo), NCCL (NCCL_TOPO_DUMP_FILE) or "
+		"--export"),
+	 GIVEN(topology_given), .section = "What is looked at"},
+	{STRING("system", system, "NAME", "instead of this machine: a known system"),
+	 GIVEN(system_given)},
+	{ROW(BB_OPT_INT, "nodes", nodes,
+	     "so many machines like it, joined by their NICs; 0: as many as it knows of"),
+	 .argument = "N", .initial = "0", .min = 0, .max = MOST_NODES},
+	{STRING("ranks", ranks, "LIST",
+		"GPUs of each node that the speed of light is for, such as 0-3,6; default: all")},
+	{FLAG("list-systems", list_systems, "the known systems")},
+
+	{ROW(BB_OPT_CHOICE, "print", print, "which part"), .argument = "PART", .initial = "all",
+	 .choices = print_words, .section = "What is printed"},
+	{STRING("json", json, "FILE|-", "all as JSON; -: to standard output, instead of text")},
+	{STRING("export", xml, "FILE.xml|-", "XML that hwloc and --topology read")},
+
+	{STRING("diff", diff, "A [B]",
+		"in what A and B differ, each a file, a known system, or here; exit status 7 if "
+		"they "
+		"do"),
+	 .section = "Comparing"},
+	{STRING("with", with, "B", "the second of --diff; default: here"), .initial = "here",
+	 GIVEN(with_given)},
+
+	{ROW(BB_OPT_FLAG, "help", help, "this text"), .key = 'h', .section = "About"},
+	{FLAG("help-markdown", help_markdown, "the same as Markdown tables")},
+	{FLAG("version", version, "the version")},
+	{0},
+};
+
+/* ---- where the topology comes from ----------------------------------------------------------- */
+
+static bool is_system(const char *name)
+{
+	for (int i = 0; bb_system_name(i); i++)
+		if (strcmp(bb_system_name(i), name) == 0)
+			return true;
+	return false;
+}
+
+/* "here", a known system or a file. */
+static bb_status open_any(const char *what, struct bb_topology **t, struct bb_error *error)
+{
+	if (strcmp(what, "here") == 0)
+		return bb_topology_here(t, error);
+	return is_system(what) ? bb_topology_system(what, t, error)
+			       : bb_topology_load(what, t, error);
+}
+
+static bb_status open_topology(const struct options *o, struct bb_topology **t,
+			       struct bb_error *error)
+{
+	bb_status st;
+
+	if (o->topology_given && o->system_given)
+		return bb_fail(error, BB_EUSAGE, "--topology and --system: only one of them");
+	if (o->topology_given)
+		st = bb_topology_load(o->topology, t, error);
+	else if (o->system_given)
+		st = bb_topology_system(o->system, t, error);
+	else
+		st = bb_topology_here(t, error);
+	if (st == BB_OK && o->nodes > 0) {
+		(*t)->nodes = (int)o->nodes;
+		if ((*t)->nvlink_nodes > (*t)->nodes)
+			(*t)->nvlink_nodes = (*t)->nodes;
+	}
+	return st;
+}
+
+/* ---- which ranks -------------------------------------------------------------------------------
+ */
+
+/* "0-3,6" as bits; of GPUs 0 to N - 1. */
+static bool read_list(const char *text, int n, uint64_t *bits)
+{
+	*bits = 0;
+	for (;;) {
+		char *end;
+		long first = strtol(text, &end, 10), last = first;
+
+		if (end == text || *text < '0' || *text > '9')
+			return false;
+		if (*end == '-' && end[1] >= '0' && end[1] <= '9')
+			last = strtol(end + 1, &end, 10);
+		if (first < 0 || last < first || last >= n)
+			return false;
+		for (long i = first; i <= last; i++)
+			*bits |= 1ull << i;
+		if (!*end)
+			return true;
+		if (*end != ',')
+			return false;
+		text = end + 1;
+	}
+}
+
+/* The chosen GPUs of every node or, where there is none, one rank on the host of every node. */
+static bb_status choose_ranks(const struct options *o, const struct bb_topology *t,
+			      struct bb_rank_place **ranks, int *n, struct bb_error *error)
+{
+	const int gpus = bb_topology_count(t, BB_GPU);
+	uint64_t bits = 0;
+	int each = 0, chosen[BB_MOST_GPUS + 1] = {BB_ON_HOST};
+
+	if (o->ranks && !read_list(o->ranks, gpus, &bits))
+		return bb_fail(error, BB_EUSAGE,
+			       "--ranks %s: not a list of GPUs of this machine, which has %d; "
+			       "expected such as 0-3,6",
+			       o->ranks, gpus);
+	for (int i = 0; i < gpus; i++)
+		if (!o->ranks || bits >> i & 1)
+			chosen[each++] = i;
+	each = each > 0 ? each : 1;
+	*n = t->nodes * each;
+	*ranks = calloc((size_t)*n, sizeof(**ranks));
+	if (!*ranks)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for %d ranks", *n);
+	for (int i = 0; i < *n; i++)
+		(*ranks)[i] = (struct bb_rank_place){i / each, chosen[i % each]};
+	return BB_OK;
+}
+
+/* ---- what is done ------------------------------------------------------------------------------
+ */
+
+static int terminal_width(void)
+{
+	struct winsize size;
+
+	if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 &&
+	    size.ws_col > NARROWEST)
+		return size.ws_col;
+	return NARROWEST;
+}
+
+static void add_text(const struct options *o, const struct bb_topology *t,
+		     const struct bb_rank_place *ranks, int n, struct bb_strbuf *out)
+{
+	const int width = terminal_width();
+	const enum print_choice part = (enum print_choice)o->print;
+
+	if (part == PRINT_ALL || part == PRINT_TREE)
+		bb_print_tree(t, width, out);
+	if (part == PRINT_ALL || part == PRINT_MATRIX)
+		bb_print_matrix(t, width, out);
+	if (part == PRINT_ALL || part == PRINT_NUMA)
+		bb_print_numas(t, width, out);
+	if (part == PRINT_ALL || part == PRINT_FINDINGS)
+		bb_print_findings(t, width, out);
+	if (part == PRINT_ALL || part == PRINT_BOUNDS)
+		bb_print_bounds(t, ranks, n, width, out);
+	/* Parts end with an empty line, the last one need not. */
+	if (out->length > 1 && strcmp(out->text + out->length - 2, "\n\n") == 0)
+		out->text[--out->length] = '\0';
+}
+
+static bb_status print_all(const struct options *o, const struct bb_topology *t,
+			   const struct bb_rank_place *ranks, int n, struct bb_error *error)
+{
+	struct bb_strbuf text = {0}, json = {0}, xml = {0};
+	const bool to_json = o->json && strcmp(o->json, "-") == 0;
+	const bool to_xml = o->xml && strcmp(o->xml, "-") == 0;
+	bb_status st = BB_OK;
+
+	if (to_json && to_xml)
+		return bb_fail(error, BB_EUSAGE,
+			       "--json - and --export -: only one to standard output");
+	if (o->json) {
+		bb_print_json(t, ranks, n, &json);
+		BB_TRY(st, bb_write_text(o->json, &json, error), out);
+	}
+	if (o->xml) {
+		bb_topology_export(t, &xml);
+		BB_TRY(st, bb_write_text(o->xml, &xml, error), out);
+	}
+	if (!to_json && !to_xml) {
+		add_text(o, t, ranks, n, &text);
+		st = bb_write_text("-", &text, error);
+	}
+out:
+	bb_strbuf_free(&text);
+	bb_strbuf_free(&json);
+	bb_strbuf_free(&xml);
+	return st;
+}
+
+static bb_status show(const struct options *o, struct bb_error *error)
+{
+	struct bb_topology *t = NULL;
+	struct bb_rank_place *ranks = NULL;
+	int n = 0;
+	bb_status st;
+
+	BB_TRY(st, open_topology(o, &t, error), out);
+	BB_TRY(st, choose_ranks(o, t, &ranks, &n, error), out);
+	st = print_all(o, t, ranks, n, error);
+out:
+	free(ranks);
+	bb_topology_free(t);
+	return st;
+}
+
+static void add_difference(void *context, const char *text)
+{
+	bb_strbuf_add(context, "  - ");
+	bb_print_wrapped(context, text, 4, 4, terminal_width());
+}
+
+/* Exit status 7, without a message, if they differ. */
+static bb_status compare(const struct options *o, struct bb_error *error)
+{
+	struct bb_topology *a = NULL, *b = NULL;
+	struct bb_strbuf out = {0};
+	bb_status st;
+	int n;
+
+	BB_TRY(st, open_any(o->diff, &a, error), out);
+	BB_TRY(st, open_any(o->with, &b, error), out);
+	bb_strbuf_addf(&out, "%s and %s differ:\n", o->diff, o->with);
+	n = bb_topology_diff(a, b, o->diff, o->with, add_difference, &out);
+	if (n == 0) {
+		bb_strbuf_clear(&out);
+		bb_strbuf_addf(&out, "%s and %s are alike\n", o->diff, o->with);
+	}
+	BB_TRY(st, bb_write_text("-", &out, error), out);
+	st = n > 0 ? BB_EDATA : BB_OK;
+out:
+	bb_strbuf_free(&out);
+	bb_topology_free(a);
+	bb_topology_free(b);
+	return st;
+}
+
+static bb_status list_systems(struct bb_error *error)
+{
+	struct bb_strbuf out = {0};
+	bb_status st;
+
+	for (int i = 0; bb_system_name(i); i++)
+		bb_strbuf_addf(&out, "%-14s %s\n", bb_system_name(i), bb_system_brief(i));
+	st = bb_write_text("-", &out, error);
+	bb_strbuf_free(&out);
+	return st;
+}
+
+static bb_status inform(const struct options *o, struct bb_error *error)
+{
+	const struct bb_option_table tables[] = {{rows, NULL}, {NULL, NULL}};
+	struct bb_strbuf out = {0};
+	bb_status st;
+
+	if (o->help)
+		bb_options_help(tables, "topology", BRIEF, &out);
+	else if (o->help_markdown)
+		bb_options_markdown(rows, &out);
+	else
+		bb_strbuf_add(&out, "topology (busbench) " BB_VERSION "\n");
+	st = bb_write_text("-", &out, error);
+	bb_strbuf_free(&out);
+	return st;
+}
+
+/* "--diff A B" as "--diff A --with B", since an option takes one word. NULL: out of memory. */
+static char **spell_out(int *argc, char **argv)
+{
+	static const char option[] = "--with";
+	const size_t most = (size_t)*argc + 2;
+	char **words = calloc(1, most * sizeof(*words) + sizeof(option)), *with;
+	int n = 0;
+
+	if (!words)
+		return NULL;
+	with = (char *)(words + most); /* behind the last word */
+	memcpy(with, option, sizeof(option));
+
+	for (int i = 0; i < *argc; i++) {
+		int operand = strcmp(argv[i], "--diff") == 0        ? i + 2
+			      : strncmp(argv[i], "--diff=", 7) == 0 ? i + 1
+								    : *argc;
+
+		words[n++] = argv[i];
+		if (operand >= *argc || argv[operand][0] == '-')
+			continue;
+		for (i++; i < operand; i++)
+			words[n++] = argv[i];
+		words[n++] = with;
+		words[n++] = argv[i];
+		for (i++; i < *argc; i++)
+			words[n++] = argv[i];
+	}
+	*argc = n;
+	return words;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o;
+	const struct bb_option_table tables[] = {{rows, &o}, {NULL, NULL}};
+	struct bb_error error = {0};
+	char **words = spell_out(&argc, argv);
+	bb_status st;
+
+	if (!bb_standard_open())
+		return BB_EINTERNAL;
+	if (!words)
+		st = bb_fail(&error, BB_EINTERNAL, "out of memory");
+	else
+		st = bb_options_parse(tables, argc, words, &error);
+	if (st != BB_OK)
+		;
+	else if (o.help || o.help_markdown || o.version)
+		st = inform(&o, &error);
+	else if (o.list_systems)
+		st = list_systems(&error);
+	else if (o.with_given && !o.diff)
+		st = bb_fail(&error, BB_EUSAGE, "--with %s: only with --diff", o.with);
+	else
+		st = o.diff ? compare(&o, &error) : show(&o, &error);
+	if (bb_error_status(&error) != BB_OK)
+		bb_say("topology", "%s", error.text);
+	free(words);
+	return (int)st;
+}

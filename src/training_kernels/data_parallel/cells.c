@@ -1,0 +1,155 @@
+/*
+ * cells.c - the ways and settings of a run, as programs to be timed.
+ */
+#include "training_kernels/data_parallel/data_parallel.h"
+#include "training_kernels/train.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bb_status no_memory(struct bb_dp_sweep *s)
+{
+	return bb_fail(&s->run->error, BB_EINTERNAL, "out of memory for the ways");
+}
+
+/* ---- what a watched step tells ------------------------------------------------------------ */
+
+/* Of server 0: each gradient that comes, and whose it is, who was answered by the update before. */
+static void note(void *own, int rank, size_t index, const struct bb_operation *operation,
+		 double from, double to, int source)
+{
+	struct bb_dp_cell *c = own;
+	uint64_t age;
+
+	if (rank != 0 || operation->act != BB_ACT_RECV_ANY)
+		return;
+	if (index == 0) {
+		c->update = 0;
+		memset(c->fetched, 0, (size_t)c->setting.nranks * sizeof(*c->fetched));
+	}
+	age = c->update - c->fetched[source];
+	c->fetched[source] = ++c->update;
+	c->staleness[age < BB_STALENESS_MOST ? age : BB_STALENESS_MOST - 1]++;
+}
+
+/* ---- one cell ----------------------------------------------------------------------------- */
+
+static struct bb_way_setting setting_of(const struct bb_dp_sweep *s, int active)
+{
+	const struct bb_dp *dp = s->dp;
+	const struct bb_dp_options *a = &dp->asked;
+
+	return (struct bb_way_setting){
+		.nranks = s->run->world.nranks,
+		.active = active,
+		.elements = a->train_given ? BB_TRAIN_ELEMENTS : (size_t)dp->model.parameters,
+		.dtype = a->train_given ? BB_DOUBLE : a->dtype,
+		.compute_s = a->train_given ? 0 : s->batch_s,
+		.flops = (dp->model.forward + dp->model.backward) * (double)a->batch,
+		.batches = (size_t)a->accumulate,
+		.every = (size_t)a->every,
+		.steps = a->train_given ? (size_t)a->train : (size_t)a->steps,
+		.servers = 1,
+		.updates = a->server_does == 1,
+		.real = a->train_given,
+	};
+}
+
+static bb_status add_cell(struct bb_dp_sweep *s, const struct bb_dp_way *way,
+			  const struct bb_way_setting *setting)
+{
+	const char *reason = way->refuses ? way->refuses(setting) : NULL;
+	struct bb_dp_cell *c = &s->cells[s->trials.n];
+	struct bb_trial *t = &s->trials.list[s->trials.n];
+
+	/* What fewer ranks cannot do is no news. */
+	if (reason && setting->active < setting->nranks)
+		return BB_OK;
+	s->trials.n++;
+	*c = (struct bb_dp_cell){.way = way,
+				 .setting = *setting,
+				 .sweep = s,
+				 .wrong = BB_ABSENT,
+				 .loss = NAN,
+				 .apart = NAN};
+	snprintf(t->what, sizeof(t->what), "%s of %d ranks", way->name, setting->active);
+	if (reason) {
+		snprintf(t->refusal, sizeof(t->refusal), "%s", reason);
+		return BB_OK;
+	}
+	t->play = (struct bb_play){.program = &c->program.program,
+				   .stand_in = (enum bb_stand_in)s->dp->asked.stand_in,
+				   .own = c};
+	if (!way->synchronous && way->servers) {
+		t->watch = (struct bb_timeline_watch){note, c};
+		c->fetched = calloc((size_t)setting->nranks, sizeof(*c->fetched));
+		if (!c->fetched)
+			return no_memory(s);
+	}
+	return bb_way_program_make(&c->program, way, setting, s->dp->asked.algo_text,
+				   &s->run->error);
+}
+
+/* ---- all of them -------------------------------------------------------------------------- */
+
+/* With 1, 2, 4 … ranks and all of them, or with all alone; SERVERS 0: as many as ranks. */
+static bb_status add_sizes(struct bb_dp_sweep *s, const struct bb_dp_way *way, int servers)
+{
+	const int nranks = s->run->world.nranks;
+	bb_status status = BB_OK;
+	int active = s->dp->asked.scale ? 1 : nranks;
+
+	for (; status == BB_OK; active = 2 * active < nranks ? 2 * active : nranks) {
+		struct bb_way_setting setting = setting_of(s, active);
+
+		setting.colocated = servers == 0;
+		setting.servers = servers == 0 ? active : servers;
+		status = add_cell(s, way, &setting);
+		if (active == nranks)
+			break;
+	}
+	return status;
+}
+
+static bb_status add_way(struct bb_dp_sweep *s, const struct bb_dp_way *way)
+{
+	const struct bb_dp_options *a = &s->dp->asked;
+	bb_status status = BB_OK;
+
+	if (!way->servers)
+		return add_sizes(s, way, 1);
+	if (a->colocated != BB_COLOCATED_ON || !way->synchronous)
+		for (size_t i = 0; i < a->nservers && status == BB_OK; i++)
+			status = add_sizes(s, way, a->servers[i]);
+	if (a->colocated != BB_COLOCATED_OFF && way->synchronous && status == BB_OK)
+		status = add_sizes(s, way, 0);
+	return status;
+}
+
+bb_status bb_dp_cells_make(struct bb_dp_sweep *s)
+{
+	const struct bb_dp_options *a = &s->dp->asked;
+	const size_t sizes = 32; /* powers of two that an int holds, and all ranks */
+	const size_t most = a->nways * (a->nservers + 1) * sizes;
+	bb_status status = BB_OK;
+
+	s->cells = calloc(most, sizeof(*s->cells));
+	s->trials.list = calloc(most, sizeof(*s->trials.list));
+	if (!s->cells || !s->trials.list)
+		return no_memory(s);
+	for (size_t i = 0; i < a->nways && status == BB_OK; i++)
+		status = add_way(s, a->ways[i]);
+	return status;
+}
+
+void bb_dp_cells_free(struct bb_dp_sweep *s)
+{
+	bb_trials_free(&s->trials);
+	for (size_t i = 0; i < s->trials.n; i++) {
+		bb_way_program_free(&s->cells[i].program);
+		free(s->cells[i].fetched);
+	}
+	free(s->cells);
+	free(s->trials.list);
+}

@@ -1,0 +1,79 @@
+/*
+ * data_parallel.c - the benchmark of ways of data-parallel training.
+ */
+#include "core/units.h"
+#include "training_kernels/data_parallel/data_parallel.h"
+#include "training_kernels/sampler.h"
+
+static void list(struct bb_strbuf *out)
+{
+	bb_strbuf_add(out, "ways:\n");
+	for (int i = 0; bb_ways[i]; i++) {
+		bb_strbuf_addf(out, "  %-10s %s\n  %-10s %s\n", bb_ways[i]->name, bb_ways[i]->brief,
+			       "", bb_ways[i]->formula);
+		if (bb_ways[i]->shared)
+			bb_strbuf_addf(out, "  %-10s %s, with ports\n", "", bb_ways[i]->shared);
+	}
+	bb_model_list(out);
+}
+
+static bb_status show(struct bb_run *run, struct bb_strbuf *out)
+{
+	const struct bb_dp *dp = run->own;
+	const int nprocs = run->environment.launch.nprocs;
+	const struct bb_sampler sampler = {
+		.samples = (size_t)dp->asked.sampler,
+		.nranks =
+			(int)(run->options.threads * run->options.gpus) * (nprocs > 1 ? nprocs : 1),
+		.drop_last = dp->asked.drop_last,
+		.seed = (uint64_t)run->options.seed,
+	};
+
+	return bb_sampler_tell(&sampler, (uint64_t)dp->asked.epochs, out, &run->error);
+}
+
+static bb_status plan(struct bb_run *run)
+{
+	const struct bb_dp *dp = run->own;
+	const uint64_t bytes = dp->model.parameters * bb_dtype_size(dp->asked.dtype);
+	const uint64_t all = 2 * bytes * (uint64_t)run->world.nlocal;
+	char need[BB_UNIT_TEXT], have[BB_UNIT_TEXT];
+
+	run->record.algorithms = dp->asked.algo_text;
+	if (dp->asked.train_given && dp->asked.samples < run->world.nranks)
+		return bb_fail(&run->error, BB_EUSAGE,
+			       "--samples %lld: fewer than the %d ranks, each of which needs one",
+			       (long long)dp->asked.samples, run->world.nranks);
+	if (run->options.backend->capabilities & BB_CAP_VIRTUAL || dp->asked.train_given ||
+	    all <= run->memory)
+		return BB_OK;
+	return bb_fail(&run->error, BB_EUNSUPPORTED,
+		       "--model %s: what is sent and received takes %s on %d ranks, there is room "
+		       "for %s; take fewer ranks, a smaller datatype or --backend sim",
+		       dp->asked.model_text, bb_format_bytes(need, all), run->world.nlocal,
+		       bb_format_bytes(have, run->memory));
+}
+
+static void close_dp(struct bb_run *run)
+{
+	struct bb_dp *dp = run->own;
+
+	bb_model_free(&dp->model);
+}
+
+const struct bb_benchmark bb_dp_benchmark = {
+	.brief = "Data-parallel training: what the same step takes by different ways.",
+	.own_bytes = sizeof(struct bb_dp),
+	.options = bb_dp_rows,
+	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
+	.sizeless = true,
+	.queues = true,
+	.check = bb_dp_check,
+	.list = list,
+	.show = show,
+	.open_text = bb_dp_text_open,
+	.rows = &bb_record_way,
+	.plan = plan,
+	.drive = bb_dp_drive,
+	.close = close_dp,
+};

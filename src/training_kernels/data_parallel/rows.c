@@ -1,0 +1,233 @@
+/*
+ * rows.c - what comes of the ways: rows, and what to say of them.
+ */
+#include "core/clock.h"
+#include "core/units.h"
+#include "training_kernels/data_parallel/data_parallel.h"
+
+#include <string.h>
+
+/* ---- one row ------------------------------------------------------------------------------ */
+
+/* Does a rank send what the schedule of the name sends? A library's own tree is another one; rings
+   are alike. */
+static bool sends_as_schedule(const struct bb_dp_cell *c)
+{
+	const char *name = c->sweep->dp->asked.algo_text, *own = bb_algorithm_own(name);
+	const struct bb_native *native = c->sweep->run->options.backend->natives;
+
+	for (; own == name && native->name && strcmp(name, "ring") != 0; native++)
+		if (strcmp(native->name, name) == 0)
+			return false;
+	return bb_algorithm_find(&bb_all_reduce, own) != NULL;
+}
+
+static void describe(struct bb_dp_record *r, const struct bb_dp_cell *c)
+{
+	const struct bb_dp *dp = c->sweep->dp;
+	const struct bb_way_setting *s = &c->setting;
+	const struct bb_way_memory memory = c->way->memory(s);
+
+	r->way = c->way->name;
+	if (c->way->servers) {
+		r->servers = s->servers;
+		r->server_does = s->updates || !c->way->synchronous ? "update" : "aggregate";
+	}
+	r->colocated = s->colocated;
+	r->nranks = s->active;
+	r->workers = bb_way_workers(c->way, s);
+	r->model = dp->asked.train_given ? "two layers" : dp->model.name;
+	r->parameters = (int64_t)s->elements - dp->asked.train_given;
+	r->gradient_bytes = (int64_t)(s->elements * bb_dtype_size(s->dtype));
+	r->dtype = bb_dtype_name(s->dtype);
+	r->compute = dp->asked.train_given ? "real" : bb_stand_in_names[dp->asked.stand_in];
+	r->batches = (int64_t)s->batches;
+	if (strcmp(c->way->name, "average") == 0)
+		r->every = (int64_t)s->every;
+	r->program_steps = (int64_t)bb_way_steps(c->way, s);
+	r->algorithm = c->way->reduces ? dp->asked.algo_text : NULL;
+	r->most_bytes = (int64_t)memory.most;
+	if (memory.worker != memory.most)
+		r->worker_bytes = (int64_t)memory.worker;
+	if (!c->way->reduces || sends_as_schedule(c))
+		r->wire_bytes =
+			(int64_t)bb_way_wire(&c->program, bb_algorithm_own(dp->asked.algo_text));
+	r->end_unix_s = bb_clock_unix();
+}
+
+static void predict(struct bb_dp_record *r, const struct bb_dp_cell *c)
+{
+	const struct bb_dp_sweep *s = c->sweep;
+	const bool ring = strcmp(bb_algorithm_own(s->dp->asked.algo_text), "ring") == 0;
+
+	if (s->links.rate == 0 || (c->way->reduces && !ring))
+		return;
+	r->formula = s->links.port && c->way->shared ? c->way->shared : c->way->formula;
+	r->predicted_us = 1e6 * c->way->seconds(&c->setting, &s->links);
+	r->error_percent = 100 * (r->predicted_us - r->step_us) / r->step_us;
+	/* What is left of rounding would have a sign. */
+	if (fabs(r->error_percent) < 1e-9)
+		r->error_percent = 0;
+}
+
+static void measure(struct bb_dp_record *r, const struct bb_dp_cell *c,
+		    const struct bb_stats *stats)
+{
+	const struct bb_dp_sweep *s = c->sweep;
+	const double us = 1e6 / (double)bb_way_steps(c->way, &c->setting);
+	const double batches_us = 1e6 * c->setting.compute_s * (double)c->setting.batches;
+
+	r->batch_us = 1e6 * c->setting.compute_s;
+	r->step_us = us * stats->p50;
+	r->low_us = us * stats->ci_low;
+	r->high_us = us * stats->ci_high;
+	r->p95_us = us * stats->p95;
+	r->samples = (int64_t)stats->n;
+	r->exposed_us = r->step_us - batches_us;
+	r->updates_per_s = 1e6 / r->step_us * (c->way->synchronous ? 1 : (double)r->workers);
+	r->speedup = (double)r->workers * batches_us / r->step_us;
+	r->efficiency = r->speedup / (double)r->nranks;
+	if (s->links.port && r->wire_bytes != BB_ABSENT)
+		r->port_busy = (double)r->wire_bytes / s->links.rate / (1e-6 * r->step_us);
+	predict(r, c);
+}
+
+static void tell_age(struct bb_dp_record *r, const struct bb_dp_cell *c)
+{
+	double all = 0, sum = 0;
+
+	for (int age = 0; age < BB_STALENESS_MOST; age++) {
+		all += c->staleness[age];
+		sum += c->staleness[age] * age;
+		if (c->staleness[age] > 0)
+			r->staleness_most = age;
+	}
+	if (all == 0)
+		return;
+	r->staleness_mean = sum / all;
+	r->staleness = (struct bb_numbers){c->staleness, (size_t)r->staleness_most + 1};
+}
+
+static void fill(struct bb_dp_record *r, const struct bb_dp_cell *c, const struct bb_trial *trial)
+{
+	const struct bb_dp_options *a = &c->sweep->dp->asked;
+
+	bb_record_init(&bb_record_way, r);
+	describe(r, c);
+	if (!a->train_given) {
+		measure(r, c, &trial->stats);
+		tell_age(r, c);
+		return;
+	}
+	r->train_steps = a->train;
+	r->samples = a->samples;
+	r->loss = c->loss;
+	r->apart = c->apart;
+	r->wrong = c->wrong;
+}
+
+/* ---- what to say -------------------------------------------------------------------------- */
+
+static void say_formulas(const struct bb_dp_sweep *s, struct bb_strbuf *out)
+{
+	if (s->links.rate == 0) {
+		bb_strbuf_add(
+			out,
+			"# No formula without --link RATE,LATENCY[,port]: how fast bytes go\n");
+		return;
+	}
+	bb_strbuf_add(
+		out, "# Formulas: C batches, M gradients, B rate, L latency, n ranks, k servers\n");
+	for (size_t i = 0; i < s->dp->asked.nways; i++) {
+		const struct bb_dp_way *way = s->dp->asked.ways[i];
+
+		bb_strbuf_addf(out, "#   %-9s %s\n", way->name,
+			       s->links.port && way->shared ? way->shared : way->formula);
+	}
+}
+
+static void say_age(const struct bb_dp_record *r, struct bb_strbuf *out)
+{
+	bb_strbuf_addf(out,
+		       "# Staleness of %lld workers, %lld server%s: mean %.2f updates, most %lld:",
+		       (long long)r->workers, (long long)r->servers, bb_plural(r->servers),
+		       r->staleness_mean, (long long)r->staleness_most);
+	for (size_t age = 0; age < r->staleness.n; age++)
+		if (r->staleness.values[age] > 0)
+			bb_strbuf_addf(out, " %zu:%.0f", age, r->staleness.values[age]);
+	bb_strbuf_add(out, "\n");
+}
+
+static void say_row(const struct bb_dp_sweep *s, size_t i, struct bb_strbuf *out)
+{
+	struct bb_dp_record r;
+
+	if (s->trials.list[i].refusal[0])
+		return;
+	fill(&r, &s->cells[i], &s->trials.list[i]);
+	if (r.staleness.n > 0)
+		say_age(&r, out);
+	if (s->cells[i].way->servers && !r.colocated && r.nranks == s->run->world.nranks &&
+	    r.port_busy > 0)
+		bb_strbuf_addf(out,
+			       "# %s, %lld server%s: the busiest port carries %.0f%% of what it "
+			       "could, each way\n",
+			       r.way, (long long)r.servers, bb_plural(r.servers),
+			       100 * r.port_busy);
+}
+
+static bb_status say(const struct bb_dp_sweep *s)
+{
+	struct bb_strbuf out = {0};
+	bb_status status;
+
+	if (!s->dp->asked.train_given)
+		say_formulas(s, &out);
+	else
+		bb_strbuf_add(&out,
+			      "# average and ps_async go their own way by design: apart and loss "
+			      "say how far\n");
+	for (size_t i = 0; i < s->trials.n; i++)
+		say_row(s, i, &out);
+	if (bb_strbuf_failed(&out))
+		status = bb_fail(&s->run->error, BB_EINTERNAL, "out of memory for the rows");
+	else
+		status = bb_sinks_comment(&s->run->sinks, bb_strbuf_text(&out));
+	bb_strbuf_free(&out);
+	return status;
+}
+
+/* ---- all of it ---------------------------------------------------------------------------- */
+
+static bb_status deliver_skip(const struct bb_dp_sweep *s, size_t i)
+{
+	const struct bb_dp_cell *c = &s->cells[i];
+	struct bb_skip_record skip;
+
+	bb_record_init(&bb_record_skip, &skip);
+	skip.collective = c->way->name;
+	skip.algorithm = c->way->reduces ? s->dp->asked.algo_text : NULL;
+	skip.reason = s->trials.list[i].refusal;
+	s->run->end.skipped++;
+	return bb_sinks_record(&s->run->sinks, &bb_record_skip, &skip);
+}
+
+static bb_status deliver_row(const struct bb_dp_sweep *s, size_t i)
+{
+	struct bb_dp_record r;
+
+	fill(&r, &s->cells[i], &s->trials.list[i]);
+	s->run->end.results++;
+	s->run->end.wrong += r.wrong != BB_ABSENT && r.wrong > 0;
+	return bb_sinks_record(&s->run->sinks, &bb_record_way, &r);
+}
+
+bb_status bb_dp_deliver(struct bb_dp_sweep *s)
+{
+	bb_status status = BB_OK;
+
+	bb_ticker_hide(&s->run->ticker);
+	for (size_t i = 0; i < s->trials.n && status == BB_OK; i++)
+		status = s->trials.list[i].refusal[0] ? deliver_skip(s, i) : deliver_row(s, i);
+	return status == BB_OK ? say(s) : status;
+}

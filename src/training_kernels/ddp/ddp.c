@@ -1,0 +1,71 @@
+/*
+ * ddp.c - the benchmark of data-parallel training.
+ */
+#include "training_kernels/ddp/ddp.h"
+
+#include "harness/measure/plan.h"
+
+bool bb_ddp_compute(const struct bb_ddp *ddp, double *forward_s, double *backward_s)
+{
+	const struct bb_ddp_options *a = &ddp->asked;
+	const struct bb_model *m = &ddp->model;
+	double per_flop = 0;
+
+	if (a->step_given)
+		per_flop = 1e-9 * (double)a->step_ns / (m->forward + m->backward);
+	else if (a->flops_text)
+		per_flop = (double)a->batch / a->flops;
+	*forward_s = m->forward * per_flop;
+	*backward_s = m->backward * per_flop;
+	return per_flop > 0;
+}
+
+/* ---- what is run --------------------------------------------------------------------------- */
+
+static bb_status plan(struct bb_run *run)
+{
+	const struct bb_ddp *ddp = run->own;
+	const uint64_t bytes = ddp->model.parameters * bb_dtype_size(ddp->asked.dtype);
+	const uint64_t all = bytes * (uint64_t)run->world.nlocal;
+	char need[BB_UNIT_TEXT], have[BB_UNIT_TEXT];
+
+	run->record.collective = bb_all_reduce.name;
+	run->record.algorithms = ddp->asked.algo_text;
+	if (run->options.backend->capabilities & BB_CAP_VIRTUAL || all <= run->memory)
+		return BB_OK;
+	return bb_fail(&run->error, BB_EUNSUPPORTED,
+		       "--model %s: its gradients take %s on %d ranks, there is room for %s; take "
+		       "fewer ranks, a smaller datatype, --predict or --backend sim",
+		       ddp->asked.model_text, bb_format_bytes(need, all), run->world.nlocal,
+		       bb_format_bytes(have, run->memory));
+}
+
+static void list(struct bb_strbuf *out)
+{
+	bb_model_list(out);
+	bb_plan_list(out);
+}
+
+static void close_ddp(struct bb_run *run)
+{
+	struct bb_ddp *ddp = run->own;
+
+	bb_model_free(&ddp->model);
+}
+
+const struct bb_benchmark bb_ddp_benchmark = {
+	.brief = "Data-parallel training: how large should the buckets of gradients be?",
+	.own_bytes = sizeof(struct bb_ddp),
+	.options = bb_ddp_rows,
+	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
+	.sizeless = true,
+	.queues = true,
+	.check = bb_ddp_check,
+	.list = list,
+	.show = bb_ddp_predict,
+	.open_text = bb_ddp_text_open,
+	.rows = &bb_record_ddp,
+	.plan = plan,
+	.drive = bb_ddp_drive,
+	.close = close_ddp,
+};

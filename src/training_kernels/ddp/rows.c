@@ -1,0 +1,393 @@
+/*
+ * rows.c - what a sweep comes to.
+ */
+#include "core/clock.h"
+#include "core/units.h"
+#include "training_kernels/ddp/sweep.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LEAST_SEEN 0.01 /* of a step */
+
+/* A row in the making. */
+struct row {
+	const struct bb_ddp_trial *trial; /* the step */
+	const struct bb_stats *stats;     /* its */
+	struct bb_ddp_record record;
+	double *numbers, *us; /* of each bucket; owned */
+};
+
+struct rows {
+	struct bb_ddp_sweep *sweep;
+	struct row *list;
+	size_t n;
+	double *ready_s; /* scratch, of each tensor */
+};
+
+static const struct bb_ddp_trial *find(const struct bb_ddp_sweep *s, enum bb_ddp_part part,
+				       size_t cap, size_t algorithm)
+{
+	for (size_t i = 0; i < s->trials.n; i++) {
+		const struct bb_ddp_trial *t = &s->list[i];
+
+		if (t->part == part && t->cap == cap && t->algorithm == algorithm)
+			return t;
+	}
+	return NULL;
+}
+
+/* Rank 0's broadcast of the parameters. */
+static const struct bb_ddp_trial *find_start(const struct bb_ddp_sweep *s, size_t algorithm)
+{
+	for (size_t i = 0; i < s->trials.n; i++)
+		if (s->list[i].part == BB_DDP_START && s->list[i].algorithm == algorithm)
+			return &s->list[i];
+	return NULL;
+}
+
+static const struct bb_stats *stats_of(const struct bb_ddp_sweep *s, const struct bb_ddp_trial *t)
+{
+	return &s->trials.list[t - s->list].stats;
+}
+
+static const char *refusal_of(const struct bb_ddp_sweep *s, const struct bb_ddp_trial *t)
+{
+	const char *refusal = s->trials.list[t - s->list].refusal;
+
+	return *refusal ? refusal : NULL;
+}
+
+static double median(double *values, int n)
+{
+	struct bb_stats stats;
+
+	bb_stats_compute(values, (size_t)n, &stats);
+	return stats.p50;
+}
+
+/* Of each bucket's reduction alone. */
+static void settle_reductions(struct bb_ddp_stamps *stamps)
+{
+	double seconds[BB_TRIAL_MOST_ROUNDS];
+
+	for (size_t k = 0; k < stamps->nbuckets; k++) {
+		const double *end = stamps->ends + k * BB_TRIAL_MOST_ROUNDS;
+
+		for (int r = 0; r < stamps->rounds; r++)
+			seconds[r] = end[r] - (k > 0 ? end[r - BB_TRIAL_MOST_ROUNDS] : 0);
+		stamps->reduce_s[k] = median(seconds, stamps->rounds);
+	}
+}
+
+/* The watched rounds become medians. */
+static void settle(struct bb_ddp_sweep *s)
+{
+	for (size_t i = 0; i < s->trials.n; i++) {
+		struct bb_ddp_stamps *stamps = &s->list[i].stamps;
+
+		if (s->list[i].part == BB_DDP_REDUCTIONS)
+			settle_reductions(stamps);
+		stamps->backward_s[0] = median(stamps->backward_s, stamps->rounds);
+	}
+}
+
+/* ---- one row --------------------------------------------------------------------------------- */
+
+/* What was asked for. */
+static void describe(const struct rows *rows, struct row *row)
+{
+	const struct bb_ddp_sweep *s = rows->sweep;
+	const struct bb_ddp_cap *cap = &s->caps[row->trial->cap];
+	struct bb_ddp_record *r = &row->record;
+
+	bb_ddp_describe(s->ddp, s->run->world.nranks, r);
+	bb_model_ready(&s->ddp->model, s->backward_s, rows->ready_s);
+	bb_ddp_describe_buckets(r, &cap->buckets, cap->bytes, cap->first, rows->ready_s,
+				row->numbers);
+	r->compute = bb_stand_in_names[s->ddp->asked.stand_in];
+	r->algorithm = s->ddp->asked.algorithms[row->trial->algorithm];
+	r->overlap = row->trial->overlap ? "on" : "off";
+}
+
+static double reduce_seconds(void *own, size_t bucket, uint64_t bytes)
+{
+	return ((const struct bb_ddp_stamps *)own)->reduce_s[bucket];
+}
+
+/* The step model, fed with what was measured of the parts alone. */
+static struct bb_train_step predict(const struct rows *rows, const struct row *row,
+				    const struct bb_ddp_trial *alone,
+				    const struct bb_ddp_trial *reductions)
+{
+	const struct bb_ddp_sweep *s = rows->sweep;
+	const double all_s = stats_of(s, alone)->p50, backward_s = alone->stamps.backward_s[0];
+	const struct bb_step_request request = {
+		/* Forward passes, and of all batches but the last the backward passes too. */
+		.compute = {all_s - backward_s, backward_s, rows->ready_s},
+		.buckets = &s->caps[row->trial->cap].buckets,
+		.overlap = row->trial->overlap,
+		.accumulate = 1,
+		.reduce = reduce_seconds,
+		.own = (void *)&reductions->stamps,
+	};
+
+	bb_model_ready(&s->ddp->model, backward_s, rows->ready_s);
+	return bb_step_model(&request, NULL);
+}
+
+static void measure(const struct rows *rows, struct row *row)
+{
+	const struct bb_ddp_sweep *s = rows->sweep;
+	const struct bb_ddp_trial *step = row->trial;
+	const struct bb_ddp_trial *alone = find(s, BB_DDP_ALONE, 0, 0);
+	const struct bb_ddp_trial *reductions =
+		find(s, BB_DDP_REDUCTIONS, step->cap, step->algorithm);
+	const double alone_s = stats_of(s, alone)->p50, step_s = row->stats->p50;
+	const double reduce_s = stats_of(s, reductions)->p50;
+	const struct bb_train_step predicted = predict(rows, row, alone, reductions);
+	struct bb_ddp_record *r = &row->record;
+
+	r->step_us = 1e6 * step_s;
+	r->low_us = 1e6 * row->stats->ci_low;
+	r->high_us = 1e6 * row->stats->ci_high;
+	r->p95_us = 1e6 * row->stats->p95;
+	r->samples = (int64_t)row->stats->n;
+	r->compute_us = 1e6 * alone_s;
+	r->reduce_us = 1e6 * reduce_s;
+	if (reduce_s > 0)
+		r->reduce_busbw_GBps = 1e-9 * (double)s->bytes / reduce_s *
+				       bb_all_reduce.bus_factor(s->run->world.nranks);
+	/* What is shorter than the steps' own spread cannot be seen in them. */
+	if (reduce_s > row->stats->ci_high - row->stats->ci_low && reduce_s > LEAST_SEEN * step_s)
+		r->hidden = 1 - (step_s - alone_s) / reduce_s;
+	r->exposed_us = 1e6 * (step_s - alone_s);
+	if (alone->stamps.backward_s[0] > 0)
+		r->contention = step->stamps.backward_s[0] / alone->stamps.backward_s[0];
+	r->predicted_step_us = 1e6 * predicted.step_s;
+	r->predicted_reduce_us = 1e6 * predicted.reduce_s;
+	r->predicted_exposed_us = 1e6 * predicted.exposed_s;
+	r->predicted_hidden = predicted.hidden;
+	if (step_s > 0)
+		r->error_percent = 100 * (predicted.step_s - step_s) / step_s;
+	r->wrong = step->wrong;
+	for (size_t k = 0; k < step->stamps.nbuckets; k++)
+		row->us[k] = 1e6 * reductions->stamps.reduce_s[k];
+	r->bucket_us = (struct bb_numbers){row->us, step->stamps.nbuckets};
+	if (!refusal_of(s, find_start(s, step->algorithm)))
+		r->broadcast_us = 1e6 * stats_of(s, find_start(s, step->algorithm))->p50;
+	r->end_unix_s = bb_clock_unix();
+}
+
+/* ---- rows against each other ------------------------------------------------------------------
+ */
+
+static double times(const struct rows *rows, const struct row *row, uint64_t cap)
+{
+	for (size_t i = 0; i < rows->n; i++) {
+		const struct row *o = &rows->list[i];
+
+		if (o->trial->algorithm == row->trial->algorithm &&
+		    o->trial->overlap == row->trial->overlap &&
+		    rows->sweep->caps[o->trial->cap].bytes == cap && row->record.step_us > 0)
+			return o->record.step_us / row->record.step_us;
+	}
+	return NAN;
+}
+
+static struct row *best(const struct rows *rows, bool overlap)
+{
+	struct row *found = NULL;
+
+	for (size_t i = 0; i < rows->n; i++) {
+		struct row *row = &rows->list[i];
+
+		if (row->trial->overlap == overlap &&
+		    (!found || row->record.step_us < found->record.step_us))
+			found = row;
+	}
+	return found;
+}
+
+static void compare(struct rows *rows)
+{
+	for (size_t i = 0; i < rows->n; i++) {
+		struct row *row = &rows->list[i];
+		const struct row *than = best(rows, row->trial->overlap);
+
+		row->record.times_one = times(rows, row, BB_BUCKET_UNLIMITED);
+		row->record.times_tensor = times(rows, row, 1);
+		row->record.times_25M = times(rows, row, BB_DDP_DEFAULT_CAP);
+		row->record.best = row == than;
+		row->record.as_good = row->record.low_us <= than->record.high_us;
+	}
+}
+
+/* ---- what to take ------------------------------------------------------------------------------
+ */
+
+/* "25M (ring)", "all in one (ring)" */
+static void add_row_name(const struct rows *rows, const struct row *row, struct bb_strbuf *out)
+{
+	const uint64_t cap = rows->sweep->caps[row->trial->cap].bytes;
+	char text[BB_UNIT_TEXT];
+
+	bb_strbuf_addf(out, "%s (%s)",
+		       cap == BB_BUCKET_UNLIMITED ? "all in one"
+		       : cap == 1                 ? "each tensor by itself"
+						  : bb_format_size(text, cap),
+		       row->record.algorithm);
+}
+
+/* The others that may be as good, and the first that is not. */
+static void tell_confidence(const struct rows *rows, const struct row *than, struct bb_strbuf *out)
+{
+	const struct row *next = NULL;
+	int others = 0;
+
+	for (size_t i = 0; i < rows->n; i++) {
+		const struct row *row = &rows->list[i];
+
+		if (row == than || row->trial->overlap != than->trial->overlap)
+			continue;
+		if (row->record.as_good) {
+			bb_strbuf_add(out, others++ ? ", "
+						    : "; not to be told apart from it with 95% "
+						      "confidence: ");
+			add_row_name(rows, row, out);
+		} else if (!next || row->record.step_us < next->record.step_us) {
+			next = row;
+		}
+	}
+	if (!next)
+		return;
+	bb_strbuf_add(out, "; the next, ");
+	add_row_name(rows, next, out);
+	bb_strbuf_addf(out, ", takes %.1f%% longer",
+		       100 * (next->record.step_us / than->record.step_us - 1));
+}
+
+static bb_status advise(const struct rows *rows)
+{
+	const struct bb_ddp_sweep *s = rows->sweep;
+	const struct row *than = best(rows, s->ddp->asked.overlap != BB_OVERLAP_OFF);
+	struct bb_strbuf out = {0};
+	bb_status status;
+
+	bb_strbuf_addf(&out, "# Best buckets, overlap %s: ", than->record.overlap);
+	add_row_name(rows, than, &out);
+	bb_strbuf_addf(&out, ", a step of %.2f ms", 1e-3 * than->record.step_us);
+	tell_confidence(rows, than, &out);
+	bb_strbuf_add(&out, "\n");
+	for (size_t a = 0; a < s->ddp->asked.nalgorithms; a++) {
+		const struct bb_ddp_trial *start = find_start(s, a);
+
+		if (refusal_of(s, start))
+			continue;
+		bb_strbuf_addf(&out,
+			       "# Before the first step rank 0 broadcasts the parameters (%s): "
+			       "%.2f ms\n",
+			       s->ddp->asked.algorithms[a], 1e3 * stats_of(s, start)->p50);
+	}
+	if (bb_strbuf_failed(&out))
+		status = bb_fail(&s->run->error, BB_EINTERNAL, "out of memory for the rows");
+	else
+		status = bb_sinks_comment(&s->run->sinks, bb_strbuf_text(&out));
+	bb_strbuf_free(&out);
+	return status;
+}
+
+/* ---- all of it
+ * ----------------------------------------------------------------------------------- */
+
+static bb_status add_row(struct rows *rows, const struct bb_ddp_trial *trial)
+{
+	struct row *row = &rows->list[rows->n++];
+
+	row->trial = trial;
+	row->stats = stats_of(rows->sweep, trial);
+	row->numbers = calloc(trial->stamps.nbuckets, 3 * sizeof(double));
+	row->us = calloc(trial->stamps.nbuckets, sizeof(double));
+	if (!row->numbers || !row->us)
+		return BB_EINTERNAL;
+	describe(rows, row);
+	measure(rows, row);
+	return BB_OK;
+}
+
+/* What cannot be done cannot with buckets of any size: told once for its algorithm. BB_EUNSUPPORTED
+   if there are no rows. */
+static bb_status tell_refusals(const struct bb_ddp_sweep *s, size_t nrows)
+{
+	struct bb_error first = {.text = ""};
+	struct bb_skip_record skip;
+	bb_status status = BB_OK;
+
+	for (size_t a = 0; a < s->ddp->asked.nalgorithms && status == BB_OK; a++) {
+		const struct bb_ddp_trial *t = find(s, BB_DDP_STEP, 0, a);
+
+		if (!refusal_of(s, t))
+			continue;
+		bb_record_init(&bb_record_skip, &skip);
+		skip.collective = bb_all_reduce.name;
+		skip.algorithm = s->ddp->asked.algorithms[a];
+		skip.dtype = bb_dtype_name(s->ddp->asked.dtype);
+		skip.reason = refusal_of(s, t);
+		s->run->end.skipped++;
+		(void)bb_fail(&first, BB_EUNSUPPORTED, "%s", skip.reason);
+		status = bb_sinks_record(&s->run->sinks, &bb_record_skip, &skip);
+	}
+	if (status == BB_OK && nrows == 0)
+		status = bb_fail(&s->run->error, BB_EUNSUPPORTED, "%s", first.text);
+	return status;
+}
+
+static bb_status make_rows(struct rows *rows)
+{
+	const struct bb_ddp_sweep *s = rows->sweep;
+	bb_status status = BB_OK;
+
+	rows->list = calloc(s->trials.n, sizeof(*rows->list));
+	rows->ready_s = calloc(s->ddp->model.ntensors, sizeof(double));
+	if (!rows->list || !rows->ready_s)
+		status = BB_EINTERNAL;
+	for (size_t i = 0; i < s->trials.n && status == BB_OK; i++)
+		if (s->list[i].part == BB_DDP_STEP && !refusal_of(s, &s->list[i]))
+			status = add_row(rows, &s->list[i]);
+	if (status != BB_OK)
+		return bb_fail(&s->run->error, status, "out of memory for the rows");
+	compare(rows);
+	return BB_OK;
+}
+
+static bb_status deliver_row(const struct rows *rows, const struct row *row)
+{
+	struct bb_run *run = rows->sweep->run;
+
+	run->end.results++;
+	run->end.wrong += row->record.wrong != BB_ABSENT && row->record.wrong > 0;
+	return bb_sinks_record(&run->sinks, &bb_record_ddp, &row->record);
+}
+
+bb_status bb_ddp_deliver(struct bb_ddp_sweep *sweep)
+{
+	struct rows rows = {.sweep = sweep};
+	bb_status status;
+
+	settle(sweep);
+	bb_ticker_hide(&sweep->run->ticker);
+	status = make_rows(&rows);
+	if (status == BB_OK)
+		status = tell_refusals(sweep, rows.n);
+	for (size_t i = 0; i < rows.n && status == BB_OK; i++)
+		status = deliver_row(&rows, &rows.list[i]);
+	if (status == BB_OK && rows.n > 0)
+		status = advise(&rows);
+	for (size_t i = 0; i < rows.n; i++) {
+		free(rows.list[i].numbers);
+		free(rows.list[i].us);
+	}
+	free(rows.list);
+	free(rows.ready_s);
+	return status;
+}

@@ -1,0 +1,210 @@
+#include "training_kernels/ddp/step.h"
+
+#include <stdio.h>
+
+enum queue { COMPUTING, COMMUNICATING, QUEUES };
+
+/*
+ * The operations come in this order, those in brackets once per bucket:
+ *
+ *     forward [backward]   of all microbatches but the last
+ *     forward [backward, record, wait, reduce]   with overlap
+ *     forward [backward] record wait [reduce]    without
+ *     record wait optimise
+ *
+ * so that an operation follows from its index by division.
+ */
+struct layout {
+	size_t buckets;
+	size_t pass;       /* operations of a microbatch's computations */
+	size_t before;     /* of all microbatches but the last */
+	size_t per_bucket; /* of the last one's backward pass */
+	size_t last;       /* of the last microbatch, with its reductions */
+	size_t end;        /* record, wait and optimise */
+};
+
+static bool computes(const struct bb_ddp_step *step)
+{
+	return step->part == BB_DDP_STEP || step->part == BB_DDP_ALONE;
+}
+
+static struct layout lay_out(const struct bb_ddp_step *step)
+{
+	const size_t n = step->buckets->n;
+	struct layout l = {.buckets = n, .pass = 1 + n};
+
+	if (!computes(step)) {
+		l.per_bucket = 1;
+		l.last = n;
+		return l;
+	}
+	l.before = (step->microbatches - 1) * l.pass;
+	l.per_bucket = step->part == BB_DDP_STEP && step->overlap ? 4 : 1;
+	l.last = 1 + n * l.per_bucket;
+	if (step->part == BB_DDP_STEP && !step->overlap)
+		l.last += 2 + n;
+	if (step->part == BB_DDP_STEP)
+		l.end = 2;
+	l.end += step->optimise_s > 0;
+	return l;
+}
+
+static size_t length(const struct bb_program *program, int rank)
+{
+	const struct layout l = lay_out(program->own);
+
+	return l.before + l.last + l.end;
+}
+
+static void compute(const struct bb_ddp_step *step, struct bb_operation *o, enum bb_ddp_work work,
+		    size_t item, double seconds)
+{
+	o->act = BB_ACT_COMPUTE;
+	o->queue = COMPUTING;
+	o->work = work;
+	o->item = item;
+	o->seconds = seconds;
+	o->flops = seconds * step->flops;
+}
+
+static void backward(const struct bb_ddp_step *step, struct bb_operation *o, size_t microbatch,
+		     size_t bucket)
+{
+	compute(step, o, BB_DDP_BACKWARD, microbatch * step->buckets->n + bucket,
+		step->ready_s[bucket] - (bucket > 0 ? step->ready_s[bucket - 1] : 0));
+}
+
+static void forward(const struct bb_ddp_step *step, struct bb_operation *o, size_t microbatch)
+{
+	compute(step, o, BB_DDP_FORWARD, microbatch * step->buckets->n, step->forward_s);
+}
+
+static void communicate(const struct bb_ddp_step *step, struct bb_operation *o, size_t bucket)
+{
+	const bool start = step->part == BB_DDP_START;
+
+	o->act = BB_ACT_COLLECTIVE;
+	o->queue = COMMUNICATING;
+	o->work = start ? BB_DDP_BROADCAST : BB_DDP_REDUCE;
+	o->item = bucket;
+	o->collective = start ? &bb_broadcast : &bb_all_reduce;
+	o->count = (size_t)step->buckets->list[bucket].elements;
+	o->dtype = step->dtype;
+	o->op = BB_AVG;
+	o->in_place = true;
+}
+
+static void event(struct bb_operation *o, bool record, enum queue queue, size_t event)
+{
+	o->act = record ? BB_ACT_RECORD : BB_ACT_WAIT;
+	o->queue = queue;
+	o->work = BB_DDP_READY;
+	o->item = event;
+	o->event = (int)event;
+}
+
+/* The last microbatch with its reductions: operation K of it. */
+static void last_pass(const struct bb_ddp_step *step, const struct layout *l, size_t k,
+		      struct bb_operation *o)
+{
+	const size_t microbatch = step->microbatches - 1;
+	const size_t bucket = (k - 1) / l->per_bucket, tail = 1 + l->buckets * l->per_bucket;
+
+	if (k == 0) {
+		forward(step, o, microbatch);
+	} else if (k >= tail) {
+		if (k < tail + 2)
+			event(o, k == tail, k == tail ? COMPUTING : COMMUNICATING, 0);
+		else
+			communicate(step, o, k - tail - 2);
+	} else {
+		switch ((k - 1) % l->per_bucket) {
+		case 0:
+			backward(step, o, microbatch, bucket);
+			break;
+		case 3:
+			communicate(step, o, bucket);
+			break;
+		case 1:
+			event(o, true, COMPUTING, bucket);
+			break;
+		default:
+			event(o, false, COMMUNICATING, bucket);
+		}
+	}
+}
+
+static void operation(const struct bb_program *program, int rank, size_t index,
+		      struct bb_operation *o)
+{
+	const struct bb_ddp_step *step = program->own;
+	const struct layout l = lay_out(step);
+	const size_t at = index - l.before;
+
+	if (!computes(step)) {
+		communicate(step, o, index);
+	} else if (index < l.before) {
+		if (index % l.pass == 0)
+			forward(step, o, index / l.pass);
+		else
+			backward(step, o, index / l.pass, index % l.pass - 1);
+	} else if (at < l.last) {
+		last_pass(step, &l, at, o);
+	} else if (step->part == BB_DDP_STEP && at - l.last < 2) {
+		event(o, at == l.last, at == l.last ? COMMUNICATING : COMPUTING, l.buckets);
+	} else {
+		compute(step, o, BB_DDP_OPTIMISE, 0, step->optimise_s);
+	}
+}
+
+static int group_size(const struct bb_program *program, int group)
+{
+	return program->nranks;
+}
+
+static int member(const struct bb_program *program, int group, int i)
+{
+	return i;
+}
+
+static void describe(const struct bb_program *program, const struct bb_operation *o,
+		     char text[BB_PROGRAM_TEXT])
+{
+	static const char *const names[] = {
+		[BB_DDP_FORWARD] = "forward of microbatch",
+		[BB_DDP_BACKWARD] = "backward until bucket",
+		[BB_DDP_REDUCE] = "all-reduce of bucket",
+		[BB_DDP_BROADCAST] = "broadcast of bucket",
+		[BB_DDP_OPTIMISE] = "optimiser",
+		[BB_DDP_READY] = "event",
+	};
+	const struct bb_ddp_step *step = program->own;
+	size_t item = o->item;
+
+	if (o->work == BB_DDP_FORWARD)
+		item /= step->buckets->n;
+	else if (o->work == BB_DDP_BACKWARD)
+		item %= step->buckets->n;
+	if (o->work == BB_DDP_OPTIMISE)
+		snprintf(text, BB_PROGRAM_TEXT, "%s", names[o->work]);
+	else
+		snprintf(text, BB_PROGRAM_TEXT, "%s %zu", names[o->work], item);
+}
+
+void bb_ddp_program(struct bb_program *program, const struct bb_ddp_step *step, int nranks,
+		    const char *algorithm)
+{
+	*program = (struct bb_program){
+		.own = step,
+		.nranks = nranks,
+		.queues = QUEUES,
+		.events = step->part == BB_DDP_STEP ? (int)step->buckets->n + 1 : 0,
+		.groups = step->part == BB_DDP_ALONE ? 0 : 1,
+		.algorithm = algorithm,
+		.length = length,
+		.operation = operation,
+		.group_size = group_size,
+		.member = member,
+		.describe = describe,
+	};
+}

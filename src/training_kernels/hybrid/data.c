@@ -1,0 +1,492 @@
+/*
+ * data.c - known data for what a step of hybrid-parallel training sends, and whether it came
+ * right: sums and gathered tokens of layers, rows of experts, messages between stages, averaged
+ * gradients and gathered parameters.
+ */
+#include "training_kernels/hybrid/hybrid.h"
+
+#include "models/memory/states.h"
+
+#include <stdlib.h>
+
+#define LANES 2 /* forward and backward, as of any pipeline that is not folded */
+
+static const struct bb_backend *backend_of(const struct bb_hybrid_data *d)
+{
+	return d->run->options.backend;
+}
+
+static int place(const struct bb_hybrid_data *d, enum bb_axis axis)
+{
+	return bb_grid_place(&d->shape->grid, axis, d->driver->rank);
+}
+
+/* Member I of this rank's group along AXIS. */
+static int member(const struct bb_hybrid_data *d, enum bb_axis axis, int i)
+{
+	const struct bb_grid *g = &d->shape->grid;
+
+	return bb_grid_member(g, axis, bb_grid_group(g, axis, d->driver->rank), i);
+}
+
+/* ---- where it lies ----------------------------------------------------------------------------
+ */
+
+/* The next BYTES of MEMORY, which may be NULL: then they are only counted. */
+static char *take(char *memory, size_t *at, size_t bytes)
+{
+	char *const here = memory ? memory + *at : NULL;
+
+	*at += (bytes + 63) / 64 * 64;
+	return here;
+}
+
+static void lay_out_halves(struct bb_hybrid_data *d, int rank, size_t *at)
+{
+	const struct bb_hybrid_shape *s = d->shape;
+	const size_t element = bb_dtype_size(s->dtype);
+	const int different = s->sequence_parallel && s->load ? BB_HYBRID_HALVES : 1;
+
+	for (int i = 0; i < different && s->grid.tp > 1; i++) {
+		struct bb_hybrid_half *h = &d->halves[i];
+
+		h->part = bb_hybrid_part(s, i, rank);
+		h->whole = s->sequence_parallel ? h->part * (size_t)s->grid.tp : h->part;
+		h->summands = take(d->memory, at, h->whole * element);
+		h->sum = take(d->memory, at, h->part * element);
+		if (!s->sequence_parallel)
+			continue;
+		h->piece = take(d->memory, at, h->part * element);
+		h->gathered = take(d->memory, at, h->whole * element);
+	}
+	for (int i = different; i < BB_HYBRID_HALVES; i++)
+		d->halves[i] = d->halves[0];
+}
+
+/* Embedding and head also work on what the first half of a layer does. */
+static void lay_out_ends(struct bb_hybrid_data *d, int rank, size_t *at)
+{
+	const struct bb_hybrid_shape *s = d->shape;
+	const int stage = bb_grid_place(&s->grid, BB_AXIS_PP, rank), last = s->grid.pp - 1;
+
+	if (stage == last && s->grid.tp > 1) {
+		d->losses = take(d->memory, at, s->tokens * sizeof(float));
+		d->loss = take(d->memory, at, s->tokens * sizeof(float));
+	}
+	if (s->shared > 0 && last > 0 && (stage == 0 || stage == last))
+		d->embedding = take(d->memory, at, s->shared * bb_dtype_size(s->gradient_dtype));
+}
+
+static void lay_out_replicas(struct bb_hybrid_data *d, int rank, size_t *at)
+{
+	const struct bb_hybrid_shape *s = d->shape;
+	const size_t stage = (size_t)bb_grid_place(&s->grid, BB_AXIS_PP, rank);
+	const uint64_t *const elements[] = {s->gradients, s->experts};
+
+	for (int i = 0; i < 2 && elements[i]; i++) {
+		struct bb_hybrid_replica *r = &d->replicas[i];
+		size_t n, whole;
+
+		r->axis = i == 0 ? BB_AXIS_DP : BB_AXIS_EDP;
+		n = (size_t)bb_grid_size(&s->grid, r->axis);
+		if (n == 1)
+			continue;
+		r->elements = (size_t)elements[i][stage];
+		r->part = (size_t)bb_partition(r->elements, n);
+		whole = n * r->part;
+		r->gradients = take(d->memory, at, whole * bb_dtype_size(s->gradient_dtype));
+		if (s->zero)
+			r->parameters = take(d->memory, at, whole * bb_dtype_size(s->dtype));
+	}
+}
+
+/* All of DATA as RANK has it; bytes. */
+static size_t lay_out(struct bb_hybrid_data *d, int rank)
+{
+	const struct bb_hybrid_shape *s = d->shape;
+	const size_t message = bb_hybrid_boundary(s) * bb_dtype_size(s->dtype);
+	size_t at = 0;
+
+	lay_out_halves(d, rank, &at);
+	lay_out_ends(d, rank, &at);
+	lay_out_replicas(d, rank, &at);
+	if (s->grid.pp > 1) {
+		d->sent = take(d->memory, &at, message);
+		for (int lane = 0; lane < LANES; lane++)
+			d->got[lane] = take(d->memory, &at, message);
+	}
+	if (!s->load || s->grid.ep == 1)
+		return at;
+	d->rows = (struct bb_moe_rows){.load = s->load,
+				       .hidden = s->hidden,
+				       .dtype = s->dtype,
+				       .place = bb_grid_place(&s->grid, BB_AXIS_EP, rank),
+				       .ranks = d->ranks};
+	d->rows.mine = take(d->memory, &at, bb_moe_bytes_mine(&d->rows));
+	d->rows.back = take(d->memory, &at, bb_moe_bytes_mine(&d->rows));
+	d->rows.theirs = take(d->memory, &at, bb_moe_bytes_theirs(&d->rows));
+	return at;
+}
+
+size_t bb_hybrid_data_bytes(const struct bb_hybrid_shape *shape, int rank)
+{
+	struct bb_hybrid_data d = {.shape = shape};
+
+	return lay_out(&d, rank);
+}
+
+/* ---- opened and closed ------------------------------------------------------------------------
+ */
+
+static bb_status take_patterns(struct bb_hybrid_data *d)
+{
+	const struct bb_hybrid_shape *s = d->shape;
+	struct bb_pattern_store *store = &d->run->patterns;
+	const uint64_t seed = (uint64_t)d->run->options.seed;
+	bb_status status;
+
+	BB_TRY(status, bb_pattern_store_take(store, s->dtype, BB_SUM, s->grid.tp, seed, &d->sums),
+	       out);
+	BB_TRY(status,
+	       bb_pattern_store_take(store, s->dtype, -1, d->run->world.nranks, seed, &d->moved),
+	       out);
+	BB_TRY(status,
+	       bb_pattern_store_take(store, BB_FLOAT, BB_SUM, s->grid.tp, seed, &d->loss_sums),
+	       out);
+	BB_TRY(status,
+	       bb_pattern_store_take(store, s->gradient_dtype, BB_SUM, 2, seed, &d->embedding_sums),
+	       out);
+	for (int i = 0; i < 2; i++)
+		if (d->replicas[i].gradients)
+			BB_TRY(status,
+			       bb_pattern_store_take(store, s->gradient_dtype, BB_AVG,
+						     bb_grid_size(&s->grid, d->replicas[i].axis),
+						     seed, &d->replicas[i].averages),
+			       out);
+out:
+	return status;
+}
+
+bb_status bb_hybrid_data_open(struct bb_hybrid_data *d, const struct bb_hybrid_shape *shape,
+			      struct bb_run *run, struct bb_driver *driver)
+{
+	const int ep = shape->grid.ep;
+	bb_status status;
+
+	*d = (struct bb_hybrid_data){.shape = shape, .run = run, .driver = driver};
+	if (backend_of(d)->capabilities & BB_CAP_VIRTUAL)
+		return BB_OK;
+	d->ranks = calloc((size_t)ep, sizeof(*d->ranks));
+	if (!d->ranks)
+		return bb_fail(&run->error, BB_EINTERNAL, "out of memory for a step's data");
+	for (int i = 0; i < ep; i++)
+		d->ranks[i] = member(d, BB_AXIS_EP, i);
+	d->bytes = bb_hybrid_data_bytes(shape, driver->rank);
+	/* A rank alone sends nothing. */
+	if (d->bytes == 0)
+		return BB_OK;
+	status = backend_of(d)->alloc(driver->handle, d->bytes, (void **)&d->memory);
+	if (status != BB_OK)
+		return bb_fail(&run->error, status, "rank %d cannot allocate %zu bytes",
+			       driver->rank, d->bytes);
+	lay_out(d, driver->rank);
+	status = take_patterns(d);
+	return status == BB_OK
+		       ? BB_OK
+		       : bb_fail(&run->error, BB_EINTERNAL, "out of memory for a step's data");
+}
+
+void bb_hybrid_data_release(struct bb_hybrid_data *d)
+{
+	if (d->memory)
+		backend_of(d)->release(d->driver->handle, d->memory, d->bytes);
+	d->memory = NULL;
+}
+
+void bb_hybrid_data_close(struct bb_hybrid_data *d)
+{
+	struct bb_pattern_store *store = d->run ? &d->run->patterns : NULL;
+
+	if (!store)
+		return;
+	bb_pattern_store_give(store, d->sums);
+	bb_pattern_store_give(store, d->moved);
+	bb_pattern_store_give(store, d->loss_sums);
+	bb_pattern_store_give(store, d->embedding_sums);
+	for (int i = 0; i < 2; i++)
+		bb_pattern_store_give(store, d->replicas[i].averages);
+	free(d->ranks);
+}
+
+/* ---- used by a step ---------------------------------------------------------------------------
+ */
+
+/* In place, where the one of the two that is a rank's part begins. */
+static void replica_buffers(const struct bb_hybrid_data *d, const struct bb_operation *o, void **in,
+			    void **out)
+{
+	const struct bb_hybrid_replica *r = &d->replicas[o->item];
+	const size_t before = (size_t)place(d, r->axis) * r->part;
+
+	*in = *out = o->collective == &bb_all_gather ? r->parameters : r->gradients;
+	if (o->collective == &bb_reduce_scatter)
+		*out = r->gradients + before * bb_dtype_size(o->dtype);
+	else if (o->collective == &bb_all_gather)
+		*in = r->parameters + before * bb_dtype_size(o->dtype);
+}
+
+void bb_hybrid_data_buffers(const struct bb_hybrid_data *d, const struct bb_operation *o, void **in,
+			    void **out)
+{
+	const struct bb_hybrid_half *h = &d->halves[o->item % BB_HYBRID_HALVES];
+
+	switch (o->work) {
+	case BB_HYBRID_EXPERT:
+		*(o->act == BB_ACT_SEND ? in : out) = bb_moe_rows_of(&d->rows, o->lane % 2, o);
+		break;
+	case BB_HYBRID_PIPELINE:
+		if (o->act == BB_ACT_SEND)
+			*in = d->sent;
+		else
+			*out = d->got[o->lane];
+		break;
+	case BB_HYBRID_DATA:
+		replica_buffers(d, o, in, out);
+		break;
+	case BB_HYBRID_EMBEDDING:
+		*in = *out = d->embedding;
+		break;
+	default:
+		if (o->item == BB_HYBRID_LOSS) {
+			*in = d->losses;
+			*out = d->loss;
+			break;
+		}
+		*in = o->collective == &bb_all_gather ? h->piece : h->summands;
+		*out = o->collective == &bb_all_gather ? h->gathered : h->sum;
+	}
+}
+
+static bb_status fill(struct bb_hybrid_data *d, char *to, const struct bb_patterns *patterns,
+		      int rank, size_t first, size_t count)
+{
+	struct bb_pattern pattern;
+
+	if (!to)
+		return BB_OK;
+	pattern = bb_patterns_get(patterns, rank);
+	return backend_of(d)->fill(d->driver->handle, to, &pattern, first, count);
+}
+
+static bb_status fill_half(struct bb_hybrid_data *d, const struct bb_hybrid_half *h)
+{
+	const int rank = d->driver->rank;
+	bb_status status;
+
+	BB_TRY(status, fill(d, h->summands, d->sums, place(d, BB_AXIS_TP), 0, h->whole), out);
+	BB_TRY(status, fill(d, h->sum, d->moved, rank, 0, h->part), out);
+	BB_TRY(status, fill(d, h->piece, d->moved, rank, 0, h->part), out);
+	/* Shifted, so that the rank's own piece is to be moved, too. */
+	BB_TRY(status, fill(d, h->gathered, d->moved, rank, 1, h->whole), out);
+out:
+	return status;
+}
+
+static bb_status fill_replica(struct bb_hybrid_data *d, const struct bb_hybrid_replica *r)
+{
+	const struct bb_grid *g = &d->shape->grid;
+	const size_t element = bb_dtype_size(d->shape->dtype);
+	const size_t before = (size_t)place(d, r->axis) * r->part;
+	const size_t whole = (size_t)bb_grid_size(g, r->axis) * r->part;
+	const int rank = d->driver->rank;
+	bb_status status;
+
+	BB_TRY(status, fill(d, r->gradients, r->averages, place(d, r->axis), 0, whole), out);
+	BB_TRY(status, fill(d, r->parameters, d->moved, rank, 1, whole), out);
+	if (r->parameters)
+		BB_TRY(status,
+		       fill(d, r->parameters + before * element, d->moved, rank, 0, r->part), out);
+out:
+	return status;
+}
+
+bb_status bb_hybrid_data_fill(struct bb_hybrid_data *d)
+{
+	const struct bb_backend *backend = backend_of(d);
+	const size_t message = bb_hybrid_boundary(d->shape);
+	const int rank = d->driver->rank;
+	bb_status status;
+
+	for (int i = 0; i < BB_HYBRID_HALVES; i++)
+		BB_TRY(status, fill_half(d, &d->halves[i]), out);
+	for (int i = 0; i < 2; i++)
+		if (d->replicas[i].gradients)
+			BB_TRY(status, fill_replica(d, &d->replicas[i]), out);
+	BB_TRY(status, fill(d, d->losses, d->loss_sums, place(d, BB_AXIS_TP), 0, d->shape->tokens),
+	       out);
+	/* Nothing that a sum comes to. */
+	BB_TRY(status, fill(d, d->loss, d->loss_sums, place(d, BB_AXIS_TP), 1, d->shape->tokens),
+	       out);
+	BB_TRY(status,
+	       fill(d, d->embedding, d->embedding_sums, place(d, BB_AXIS_PP) > 0, 0,
+		    d->shape->shared),
+	       out);
+	BB_TRY(status, fill(d, d->sent, d->moved, rank, 0, message), out);
+	for (int lane = 0; lane < LANES; lane++)
+		BB_TRY(status, fill(d, d->got[lane], d->moved, rank, 0, message), out);
+	if (d->rows.mine)
+		BB_TRY(status, bb_moe_rows_fill(&d->rows, backend, d->driver->handle, d->moved),
+		       out);
+	status = backend->finish(d->driver->handle, NULL);
+out:
+	return status;
+}
+
+/* ---- verified ---------------------------------------------------------------------------------
+ */
+
+/* Of COUNT elements at GOT those that are not PATTERNS' of RANK from FIRST on, added to *WRONG. */
+static bb_status verify_as(struct bb_hybrid_data *d, enum bb_dtype dtype, const char *got,
+			   const struct bb_patterns *patterns, int rank, size_t first, size_t count,
+			   uint64_t *wrong)
+{
+	struct bb_pattern pattern;
+
+	if (!got)
+		return BB_OK;
+	pattern = bb_patterns_get(patterns, rank);
+	return backend_of(d)->verify(d->driver->handle, got, &pattern, first, count, dtype, 0,
+				     wrong);
+}
+
+static bb_status verify(struct bb_hybrid_data *d, const char *got,
+			const struct bb_patterns *patterns, int rank, size_t first, size_t count,
+			uint64_t *wrong)
+{
+	return verify_as(d, d->shape->dtype, got, patterns, rank, first, count, wrong);
+}
+
+static bb_status verify_ends(struct bb_hybrid_data *d, uint64_t *wrong)
+{
+	const struct bb_hybrid_shape *s = d->shape;
+	const bb_status status =
+		verify_as(d, BB_FLOAT, d->loss, d->loss_sums, BB_REDUCED, 0, s->tokens, wrong);
+
+	return status == BB_OK ? verify_as(d, s->gradient_dtype, d->embedding, d->embedding_sums,
+					   BB_REDUCED, 0, s->shared, wrong)
+			       : status;
+}
+
+/* PART elements of each member of this rank's group along AXIS, in their order. */
+static bb_status verify_gathered(struct bb_hybrid_data *d, const char *got, enum bb_axis axis,
+				 size_t part, uint64_t *wrong)
+{
+	const int n = bb_grid_size(&d->shape->grid, axis);
+	const size_t bytes = part * bb_dtype_size(d->shape->dtype);
+	bb_status status = BB_OK;
+
+	for (int i = 0; i < n && got && status == BB_OK; i++)
+		status = verify(d, got + (size_t)i * bytes, d->moved, member(d, axis, i), 0, part,
+				wrong);
+	return status;
+}
+
+static bb_status verify_half(struct bb_hybrid_data *d, const struct bb_hybrid_half *h,
+			     uint64_t *wrong)
+{
+	const size_t before =
+		d->shape->sequence_parallel ? (size_t)place(d, BB_AXIS_TP) * h->part : 0;
+	bb_status status = verify(d, h->sum, d->sums, BB_REDUCED, before, h->part, wrong);
+
+	return status == BB_OK ? verify_gathered(d, h->gathered, BB_AXIS_TP, h->part, wrong)
+			       : status;
+}
+
+static bb_status verify_replica(struct bb_hybrid_data *d, const struct bb_hybrid_replica *r,
+				uint64_t *wrong)
+{
+	const enum bb_dtype dtype = d->shape->gradient_dtype;
+	const struct bb_pattern average = bb_patterns_get(r->averages, BB_REDUCED);
+	const size_t before = d->shape->zero ? (size_t)place(d, r->axis) * r->part : 0;
+	bb_status status = backend_of(d)->verify(
+		d->driver->handle, r->gradients + before * bb_dtype_size(dtype), &average, before,
+		d->shape->zero ? r->part : r->elements, dtype, BB_AVERAGE_ULPS, wrong);
+
+	return status == BB_OK ? verify_gathered(d, r->parameters, r->axis, r->part, wrong)
+			       : status;
+}
+
+static bb_status verify_messages(struct bb_hybrid_data *d, uint64_t *wrong)
+{
+	bb_status status = BB_OK;
+
+	for (int lane = 0; lane < LANES && status == BB_OK; lane++) {
+		const int from = place(d, BB_AXIS_PP) + (lane == 0 ? -1 : 1);
+
+		if (from >= 0 && from < d->shape->grid.pp)
+			status = verify(d, d->got[lane], d->moved, member(d, BB_AXIS_PP, from), 0,
+					bb_hybrid_boundary(d->shape), wrong);
+	}
+	return status;
+}
+
+/* Make the first byte wrong of each thing that is verified: proof that the check can fail. */
+static bb_status corrupt(struct bb_hybrid_data *d)
+{
+	const struct bb_backend *backend = backend_of(d);
+	const struct bb_hybrid_replica *r = d->replicas;
+	const size_t element = bb_dtype_size(d->shape->gradient_dtype);
+	const struct bb_moe_rows *rows = &d->rows;
+	/* Rows of another rank: those that stay are not moved. */
+	const int peer = rows->load ? (rows->place + 1) % rows->load->form.nranks : 0;
+	const struct bb_operation from = {.act = BB_ACT_RECV, .item = (size_t)peer};
+	char *victims[12] = {d->halves[0].sum, d->halves[0].gathered, d->loss, d->embedding,
+			     d->got[place(d, BB_AXIS_PP) == 0]};
+	bb_status status = BB_OK;
+	int n = 5;
+
+	for (int i = 0; i < 2; i++)
+		if (r[i].gradients) {
+			const size_t mine = d->shape->zero ? (size_t)place(d, r[i].axis) : 0;
+
+			victims[n++] = r[i].gradients + mine * r[i].part * element;
+			victims[n++] = r[i].parameters;
+		}
+	for (int combines = 0; combines < 2 && rows->mine; combines++)
+		victims[n++] = bb_moe_rows_of(rows, combines, &from);
+	for (int i = 0; i < n && status == BB_OK; i++) {
+		unsigned char byte;
+
+		if (!victims[i])
+			continue;
+		status = backend->copy(d->driver->handle, &byte, victims[i], 1);
+		byte ^= 0x55;
+		if (status == BB_OK)
+			status = backend->copy(d->driver->handle, victims[i], &byte, 1);
+	}
+	return status;
+}
+
+bb_status bb_hybrid_data_verify(struct bb_hybrid_data *d, uint64_t *wrong)
+{
+	const struct bb_fault *fault = &d->run->options.fault;
+	bb_status status = BB_OK;
+
+	if (fault->kind == BB_FAULT_CORRUPT && fault->rank == d->driver->rank)
+		BB_TRY(status, corrupt(d), out);
+	for (int i = 0; i < BB_HYBRID_HALVES; i++)
+		if (i == 0 || d->halves[i].sum != d->halves[0].sum)
+			BB_TRY(status, verify_half(d, &d->halves[i], wrong), out);
+	BB_TRY(status, verify_ends(d, wrong), out);
+	for (int i = 0; i < 2; i++)
+		if (d->replicas[i].gradients)
+			BB_TRY(status, verify_replica(d, &d->replicas[i], wrong), out);
+	if (d->rows.mine)
+		BB_TRY(status,
+		       bb_moe_rows_verify(&d->rows, backend_of(d), d->driver->handle, d->moved,
+					  wrong),
+		       out);
+	status = d->shape->grid.pp > 1 ? verify_messages(d, wrong) : BB_OK;
+out:
+	return status;
+}

@@ -1,0 +1,135 @@
+/*
+ * hybrid.c - the benchmark of hybrid-parallel training.
+ */
+#include "training_kernels/hybrid/hybrid.h"
+
+#include "core/units.h"
+#include "simulator/cluster.h"
+
+static void list(struct bb_strbuf *out)
+{
+	bb_strbuf_add(out, "published runs (--preset):\n");
+	for (const struct bb_hybrid_preset *p = bb_hybrid_presets; p->name; p++)
+		bb_strbuf_addf(out, "    %-14s %s\n", p->name, p->source);
+	bb_model_list(out);
+}
+
+/* ---- what is run ------------------------------------------------------------------------------
+ */
+
+/* What of ASKED is not said is 2 where that divides what is LEFT of the ranks. */
+static int choose(int64_t asked, int64_t *left)
+{
+	const int64_t n = asked ? asked : *left % 2 == 0 ? 2 : 1;
+
+	*left = *left % n == 0 ? *left / n : 0;
+	return (int)n;
+}
+
+static bb_status settle_grid(struct bb_run *run, struct bb_grid *grid)
+{
+	const struct bb_hybrid *h = run->own;
+	const struct bb_hybrid_options *a = &h->asked;
+	const struct {
+		const char *word;
+		int64_t n;
+	} asked[] = {{"dp", a->dp}, {"ep", a->dp ? 0 : a->ep}, {"tp", a->tp}, {"pp", a->pp}};
+	const int n = (int)(sizeof(asked) / sizeof(asked[0]));
+	struct bb_strbuf given = {0};
+	int64_t left = run->world.nranks;
+
+	*grid = (struct bb_grid){.ep = (int)a->ep, .order = (enum bb_grid_order)a->order};
+	/* Those that divide the experts are replicas. */
+	grid->dp = choose(a->dp ? a->dp : a->ep, &left);
+	grid->tp = choose(a->tp, &left);
+	grid->pp = choose(a->pp, &left);
+	if (!a->dp) {
+		grid->dp *= (int)left;
+		left = left > 0;
+	}
+	if (left == 1)
+		return BB_OK;
+	if (a->preset)
+		return bb_fail(
+			&run->error, BB_EUSAGE,
+			"--preset %s: is divided among %d ranks, there are %d; give as many, "
+			"or --tp, --pp and --dp",
+			a->preset->name, bb_grid_ranks(&a->preset->grid), run->world.nranks);
+	for (int i = 0; i < n; i++)
+		if (asked[i].n > (i == 1))
+			bb_strbuf_addf(&given, "%s--%s %lld", given.length ? ", " : "",
+				       asked[i].word, (long long)asked[i].n);
+	bb_fail(&run->error, BB_EUSAGE,
+		"%s: cannot divide the %d ranks; give numbers whose product divides them, and is "
+		"as many if all three are given",
+		bb_strbuf_text(&given), run->world.nranks);
+	bb_strbuf_free(&given);
+	return BB_EUSAGE;
+}
+
+/* Is there room for the data of all ranks? */
+static bb_status check_room(struct bb_run *run, const struct bb_hybrid_shape *shape)
+{
+	const struct bb_hybrid *h = run->own;
+	uint64_t most = 0, all;
+	char need[BB_UNIT_TEXT], have[BB_UNIT_TEXT];
+
+	if (run->options.backend->capabilities & BB_CAP_VIRTUAL)
+		return BB_OK;
+	for (int rank = 0; rank < run->world.nranks; rank++) {
+		const uint64_t bytes = bb_hybrid_data_bytes(shape, rank);
+
+		most = bytes > most ? bytes : most;
+	}
+	all = most * (uint64_t)run->world.nlocal;
+	if (all <= run->memory)
+		return BB_OK;
+	return bb_fail(&run->error, BB_EUNSUPPORTED,
+		       "--model %s: its gradients and activations take %s on %d ranks, there is "
+		       "room for %s; take a smaller one, --plan or --backend sim",
+		       h->model.name, bb_format_bytes(need, all), run->world.nlocal,
+		       bb_format_bytes(have, run->memory));
+}
+
+static bb_status plan(struct bb_run *run)
+{
+	struct bb_hybrid *h = run->own;
+	struct bb_hybrid_job job;
+	bb_status status = settle_grid(run, &h->grid);
+
+	if (status != BB_OK)
+		return status;
+	run->record.collective = bb_all_reduce.name;
+	run->record.algorithms = h->asked.algo_text;
+	status = bb_hybrid_job_open(&job, h, &run->options.config, &run->error);
+	if (status == BB_OK)
+		status = check_room(run, &job.shape);
+	bb_hybrid_job_close(&job);
+	return status;
+}
+
+static void close_hybrid(struct bb_run *run)
+{
+	struct bb_hybrid *h = run->own;
+
+	bb_model_free(&h->model);
+	bb_cluster_free(h->nodes);
+}
+
+const struct bb_benchmark bb_hybrid_benchmark = {
+	.brief = "Hybrid-parallel training: how to divide a model, and what each part of a step "
+		 "costs.",
+	.own_bytes = sizeof(struct bb_hybrid),
+	.options = bb_hybrid_rows,
+	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
+	.sizeless = true,
+	.queues = true,
+	.check = bb_hybrid_check,
+	.list = list,
+	.show = bb_hybrid_show,
+	.open_text = bb_hybrid_text_open,
+	.rows = &bb_record_hybrid,
+	.plan = plan,
+	.drive = bb_hybrid_drive,
+	.close = close_hybrid,
+};

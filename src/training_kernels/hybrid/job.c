@@ -1,0 +1,212 @@
+/*
+ * job.c - the step that is run, worked out from the options.
+ */
+#include "simulator/cluster.h"
+#include "training_kernels/hybrid/hybrid.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+/* FLOPs of a rank's that are made again in the backward pass of a layer, where that is not all. */
+static double again_of(const struct bb_hybrid *h)
+{
+	return h->asked.recompute == BB_RECOMPUTE_SELECTIVE
+		       ? bb_attention_flops(&h->model) * (double)h->asked.micro_batch / h->grid.tp
+		       : 0;
+}
+
+/* What a rank computes for a micro-batch in the layers FIRST to LAST of the model; seconds are
+   FLOPs by now. */
+static struct bb_hybrid_time work_of(const struct bb_hybrid *h, int first, int last)
+{
+	const struct bb_model *m = &h->model;
+	const double share = (double)h->asked.micro_batch / h->grid.tp;
+	struct bb_hybrid_time t = {.flops = 0};
+
+	for (size_t i = 0; i < m->nworks; i++)
+		if (m->works[i].layer >= first && m->works[i].layer <= last) {
+			t.forward_s += share * m->works[i].forward;
+			t.backward_s += share * (m->works[i].input + m->works[i].weights);
+		}
+	if (first == 0)
+		t.backward_s += again_of(h);
+	t.flops = t.forward_s + t.backward_s;
+	return t;
+}
+
+static void take_time(struct bb_hybrid_time *t, double flops_per_second)
+{
+	t->forward_s /= flops_per_second;
+	t->backward_s /= flops_per_second;
+}
+
+/* FLOPs at --flops; or so that the layers of a stage take --pass-time, what is made again aside. */
+static void time_work(const struct bb_hybrid *h, struct bb_hybrid_job *job)
+{
+	const struct bb_hybrid_options *a = &h->asked;
+	const struct bb_model *m = &h->model;
+	struct bb_hybrid_shape *s = &job->shape;
+
+	s->embedding = work_of(h, BB_LAYER_BEFORE, BB_LAYER_BEFORE);
+	s->layer = work_of(h, 0, 0);
+	s->head = work_of(h, m->blocks, INT_MAX);
+	job->flops = a->flops;
+	if (a->flops <= 0)
+		job->flops = (s->layer.flops - again_of(h)) * m->blocks / h->grid.pp /
+			     (1e-9 * (double)a->pass_ns);
+	take_time(&s->embedding, job->flops);
+	take_time(&s->layer, job->flops);
+	take_time(&s->head, job->flops);
+}
+
+/* A step that is run makes nothing again unless told to. */
+static enum bb_recompute recompute_of(const struct bb_hybrid_options *a)
+{
+	return a->recompute > BB_RECOMPUTE_FULL ? BB_RECOMPUTE_NONE
+						: (enum bb_recompute)a->recompute;
+}
+
+/* How the model is divided, as far as what a rank has depends on it. */
+static struct bb_training training_of(const struct bb_hybrid *h,
+				      const struct bb_model_layout *layout)
+{
+	const struct bb_hybrid_options *a = &h->asked;
+	const struct bb_grid *g = &h->grid;
+
+	return (struct bb_training){
+		.model = &h->model,
+		.layout = layout,
+		.recipe = {&bb_precisions[a->precision], &bb_optimizers[0]},
+		.trainable = 1,
+		.zero = (int)a->zero,
+		.dp = (uint64_t)g->dp,
+		.tp = (uint64_t)g->tp,
+		.pp = (uint64_t)g->pp,
+		.ep = (uint64_t)g->ep,
+		.sequence_parallel = a->sequence_parallel,
+		.recompute = recompute_of(a),
+		.chunks = 1,
+		.micro_batch = (uint64_t)a->micro_batch,
+	};
+}
+
+/* What a rank of each stage has of the model. */
+static void count_elements(struct bb_hybrid_job *job, const struct bb_training *t)
+{
+	job->shared = t->layout->embedding / t->tp;
+	for (uint64_t stage = 0; stage < t->pp; stage++) {
+		const struct bb_need need = bb_training_stage(t, stage);
+
+		job->gradients[stage] = need.elements - need.experts;
+		job->experts[stage] = need.experts;
+	}
+}
+
+/* By the same formula, links and rate as --plan. Without nodes all ranks are one. */
+static void plan_it(struct bb_hybrid_job *job, const struct bb_hybrid *h,
+		    const struct bb_training *t, const struct bb_backend_config *config)
+{
+	const struct bb_hybrid_link link = {config->link_rate, config->link_latency};
+	const struct bb_cluster *c = config->cluster;
+	struct bb_hybrid_cluster cluster = {.ranks = bb_grid_ranks(&h->grid),
+					    .node = bb_grid_ranks(&h->grid),
+					    .inside = link,
+					    .between = link,
+					    .flops = job->flops};
+	struct bb_hybrid_way way = {.grid = h->grid, .training = *t};
+
+	if (c) {
+		cluster.node = c->gpus;
+		cluster.inside = (struct bb_hybrid_link){c->gpu_rate,
+							 c->figures[BB_FIGURE_GPU_LATENCY].value};
+		cluster.between =
+			(struct bb_hybrid_link){c->nic_rate / (c->rails ? c->rail_gpus[0] : 1),
+						c->figures[BB_FIGURE_NET_LATENCY].value};
+	}
+	if (cluster.inside.rate <= 0)
+		return;
+	bb_hybrid_way_cost(&way, &cluster, false);
+	job->plan = way.cost;
+}
+
+static bb_status share_tokens(struct bb_hybrid_job *job, const struct bb_hybrid *h,
+			      struct bb_error *error)
+{
+	const struct bb_hyper *m = &h->model.hyper;
+	const struct bb_moe_form form = {
+		.nranks = h->grid.ep,
+		.experts = (int)m->experts,
+		.top_k = (int)m->top_k,
+		.tokens = m->seq * h->asked.micro_batch /
+			  (h->asked.sequence_parallel ? h->grid.tp : 1),
+	};
+
+	return m->experts ? bb_moe_load_make(&job->load, &form, error) : BB_OK;
+}
+
+static struct bb_hybrid_shape shape_of(const struct bb_hybrid_job *job, const struct bb_hybrid *h,
+				       int64_t micro_batches)
+{
+	const struct bb_hybrid_options *a = &h->asked;
+	const struct bb_precision *precision = &bb_precisions[a->precision];
+	const struct bb_hyper *m = &h->model.hyper;
+
+	return (struct bb_hybrid_shape){
+		.grid = h->grid,
+		.layers = h->model.blocks,
+		.micro_batches = (int)micro_batches,
+		.activation = (size_t)(m->seq * a->micro_batch * m->hidden),
+		.tokens = (size_t)(m->seq * a->micro_batch),
+		.shared = (size_t)job->shared,
+		.made_again = a->recompute == BB_RECOMPUTE_FULL,
+		.sequence_parallel = a->sequence_parallel,
+		.zero = (int)a->zero,
+		.load = m->experts ? &job->load : NULL,
+		.hidden = (size_t)m->hidden,
+		.gradients = job->gradients,
+		.experts = m->experts ? job->experts : NULL,
+		.dtype = precision->parameter == 2 ? BB_BFLOAT16 : BB_FLOAT,
+		.gradient_dtype = precision->gradient == 2 ? BB_BFLOAT16 : BB_FLOAT,
+	};
+}
+
+bb_status bb_hybrid_job_open(struct bb_hybrid_job *job, const struct bb_hybrid *h,
+			     const struct bb_backend_config *config, struct bb_error *error)
+{
+	const struct bb_hybrid_options *a = &h->asked;
+	const struct bb_grid *g = &h->grid;
+	const int64_t replica = a->batch_given ? a->batch / g->dp : 2 * g->pp * a->micro_batch;
+	struct bb_model_layout layout = {.before = NULL};
+	struct bb_training t = training_of(h, &layout);
+	bb_status status;
+
+	*job = (struct bb_hybrid_job){
+		.gradients = calloc((size_t)g->pp, sizeof(*job->gradients)),
+		.experts = calloc((size_t)g->pp, sizeof(*job->experts)),
+	};
+	if (!job->gradients || !job->experts)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for the stages");
+	if (a->batch_given && (a->batch % g->dp || replica % a->micro_batch))
+		return bb_fail(error, BB_EUSAGE,
+			       "--batch %lld: cannot be divided into micro-batches of %lld for %d "
+			       "replicas",
+			       (long long)a->batch, (long long)a->micro_batch, g->dp);
+	t.micro_batches = (uint64_t)(replica / a->micro_batch);
+	BB_TRY(status, bb_model_layout_make(&layout, &h->model, 0, error), out);
+	BB_TRY(status, bb_training_check(&t, error), out);
+	BB_TRY(status, share_tokens(job, h, error), out);
+	count_elements(job, &t);
+	job->shape = shape_of(job, h, (int64_t)t.micro_batches);
+	time_work(h, job);
+	plan_it(job, h, &t, config);
+out:
+	bb_model_layout_free(&layout);
+	return status;
+}
+
+void bb_hybrid_job_close(struct bb_hybrid_job *job)
+{
+	bb_moe_load_free(&job->load);
+	free(job->gradients);
+	free(job->experts);
+}

@@ -1,0 +1,308 @@
+#include "training_kernels/hybrid/plan.h"
+
+#include <stdlib.h>
+
+#define MOST_MICRO_BATCH 64
+
+const char *const bb_misfit_words[BB_MISFITS] = {
+	[BB_MISFIT_HEADS] = "tp does not divide the heads",
+	[BB_MISFIT_LAYERS] = "more stages than layers",
+	[BB_MISFIT_BATCH] = "dp and micro-batch do not divide the batch",
+	[BB_MISFIT_OTHER] = "does not go with ZeRO, the experts or sequence parallelism",
+	[BB_MISFIT_MEMORY] = "does not fit into memory",
+};
+
+/* ---- what a stage has and does --------------------------------------------------------------- */
+
+static struct bb_hybrid_part part_of(const struct bb_training *t, uint64_t stage)
+{
+	const struct bb_need need = bb_training_stage(t, stage);
+	const uint64_t layers = (uint64_t)t->model->blocks;
+
+	return (struct bb_hybrid_part){
+		.layers = bb_layers_before(layers, t->pp, stage + 1) -
+			  bb_layers_before(layers, t->pp, stage),
+		.first = stage == 0,
+		.last = stage == t->pp - 1,
+		.elements = need.elements,
+		.experts = need.experts,
+	};
+}
+
+double bb_attention_flops(const struct bb_model *m)
+{
+	const struct bb_hyper *h = &m->hyper;
+
+	return 4.0 * (double)(h->seq * h->seq) * (double)(h->heads * h->head_dim);
+}
+
+/* FLOPs of a rank of STAGE for one micro-batch, those among them that are done again. */
+static double flops_of(const struct bb_training *t, uint64_t stage)
+{
+	const struct bb_model *m = t->model;
+	const int begin = (int)bb_layers_before((uint64_t)m->blocks, t->pp, stage);
+	const int end = (int)bb_layers_before((uint64_t)m->blocks, t->pp, stage + 1);
+	const double again = t->recompute == BB_RECOMPUTE_FULL ? 1 : 0;
+	double sum = 0;
+
+	for (size_t i = 0; i < m->nworks; i++) {
+		const struct bb_work *w = &m->works[i];
+		const bool before = w->layer < 0, behind = w->layer >= m->blocks;
+
+		if (before   ? stage == 0
+		    : behind ? stage == t->pp - 1
+			     : w->layer >= begin && w->layer < end)
+			sum += w->forward * (before || behind ? 1 : 1 + again) + w->input +
+			       w->weights;
+	}
+	if (t->recompute == BB_RECOMPUTE_SELECTIVE)
+		sum += bb_attention_flops(m) * (end - begin);
+	return sum * (double)t->micro_batch / (double)t->tp;
+}
+
+static struct bb_hybrid_step step_of(const struct bb_hybrid_way *way, bool scatter)
+{
+	const struct bb_training *t = &way->training;
+	const struct bb_hyper *h = &t->model->hyper;
+
+	return (struct bb_hybrid_step){
+		.grid = way->grid,
+		.seq = (uint64_t)h->seq,
+		.hidden = (uint64_t)h->hidden,
+		.routes = (uint64_t)h->top_k,
+		.micro_batch = t->micro_batch,
+		.micro_batches = t->micro_batches,
+		.embedding = t->layout->embedding,
+		.recipe = t->recipe,
+		.zero = t->zero,
+		.sequence_parallel = t->sequence_parallel,
+		.scatter = scatter && way->grid.tp > 1,
+		.made_again = t->recompute == BB_RECOMPUTE_FULL,
+	};
+}
+
+/* ---- cost -------------------------------------------------------------------------------------
+ */
+
+static void find_crossings(struct bb_hybrid_way *way, int node)
+{
+	static const enum bb_axis axes[BB_TRAFFICS] = {
+		[BB_TRAFFIC_TENSOR] = BB_AXIS_TP,    [BB_TRAFFIC_EXPERT] = BB_AXIS_EP,
+		[BB_TRAFFIC_PIPELINE] = BB_AXIS_PP,  [BB_TRAFFIC_DATA] = BB_AXIS_DP,
+		[BB_TRAFFIC_EMBEDDING] = BB_AXIS_PP,
+	};
+
+	for (int i = 0; i < BB_TRAFFICS; i++)
+		way->crosses[i] = bb_grid_crossing(&way->grid, axes[i], node) > 0;
+}
+
+static double seconds_of(const struct bb_volume *v, const struct bb_hybrid_link *link)
+{
+	return (double)v->rounds * link->latency + v->sent / link->rate;
+}
+
+void bb_hybrid_way_cost(struct bb_hybrid_way *way, const struct bb_hybrid_cluster *cluster,
+			bool scatter)
+{
+	const struct bb_training *t = &way->training;
+	const struct bb_hybrid_step step = step_of(way, scatter);
+	const double m = (double)t->micro_batches, p = (double)t->pp;
+	const struct bb_hybrid_link *hop;
+	struct bb_hybrid_cost *cost = &way->cost;
+	double slowest = -1, data = 0, embedding = 0;
+
+	find_crossings(way, cluster->node);
+	for (uint64_t stage = 0; stage < t->pp; stage++) {
+		const struct bb_hybrid_part part = part_of(t, stage);
+		const struct bb_hybrid_volumes v = bb_hybrid_volumes_of(&step, &part);
+		const double compute = m * flops_of(t, stage) / cluster->flops;
+		double each[BB_TRAFFICS], busy;
+
+		for (int i = 0; i < BB_TRAFFICS; i++)
+			each[i] = seconds_of(&v.of[i], way->crosses[i] ? &cluster->between
+								       : &cluster->inside);
+		busy = compute + each[BB_TRAFFIC_TENSOR] + each[BB_TRAFFIC_EXPERT];
+		data = each[BB_TRAFFIC_DATA] > data ? each[BB_TRAFFIC_DATA] : data;
+		if (each[BB_TRAFFIC_EMBEDDING] > embedding)
+			embedding = each[BB_TRAFFIC_EMBEDDING];
+		if (busy <= slowest)
+			continue;
+		slowest = busy;
+		way->volume = v;
+		cost->compute = compute;
+		cost->traffic[BB_TRAFFIC_TENSOR] = each[BB_TRAFFIC_TENSOR];
+		cost->traffic[BB_TRAFFIC_EXPERT] = each[BB_TRAFFIC_EXPERT];
+	}
+	hop = way->crosses[BB_TRAFFIC_PIPELINE] ? &cluster->between : &cluster->inside;
+	cost->traffic[BB_TRAFFIC_DATA] = data;
+	cost->traffic[BB_TRAFFIC_EMBEDDING] = embedding;
+	cost->traffic[BB_TRAFFIC_PIPELINE] =
+		t->pp == 1 ? 0
+			   : (2 * (p - 1) * (m / p + 1) - 2) *
+				     (hop->latency + (double)way->volume.boundary / hop->rate);
+	cost->bubble = (p - 1) / m * slowest;
+	cost->step = cost->compute + cost->bubble;
+	for (int i = 0; i < BB_TRAFFICS; i++)
+		cost->step += cost->traffic[i];
+}
+
+double bb_hybrid_way_rate(struct bb_hybrid_way *way, const struct bb_hybrid_cluster *cluster,
+			  bool scatter, double run)
+{
+	const struct bb_training *t = &way->training;
+	struct bb_hybrid_cluster trial = *cluster;
+	double low = run, high = 1e6 * run, stages = 0, step;
+
+	for (uint64_t stage = 0; stage < t->pp; stage++)
+		stages += flops_of(t, stage);
+	step = stages * (double)t->micro_batches / (double)t->pp / run;
+	/* The faster they compute, the shorter is the step. */
+	while (high - low > 1e-12 * high) {
+		trial.flops = (low + high) / 2;
+		bb_hybrid_way_cost(way, &trial, scatter);
+		*(way->cost.step > step ? &low : &high) = trial.flops;
+	}
+	return high < 1e6 * run ? high : 0;
+}
+
+/* ---- all ways ---------------------------------------------------------------------------------
+ */
+
+struct search {
+	struct bb_hybrid_plan *plan;
+	const struct bb_hybrid_cluster *cluster;
+	const struct bb_hybrid_space *space;
+	struct bb_error *error;
+	size_t room;
+};
+
+/* Is WAY better than BEST, of which step 0 is none? */
+static void keep_better(struct bb_hybrid_way *best, const struct bb_hybrid_way *way)
+{
+	if (best->cost.step == 0 || way->cost.step < best->cost.step)
+		*best = *way;
+}
+
+/* WAY with one kind of recomputation and all micro-batches; BEST is the fastest that fits so far,
+   LEAST what needs least. */
+static void try_micro_batches(const struct search *s, struct bb_hybrid_way way,
+			      struct bb_hybrid_way *best, struct bb_hybrid_way *least)
+{
+	const uint64_t asked = s->space->micro_batch, replica = s->space->batch / way.training.dp;
+	const uint64_t last = asked ? asked : MOST_MICRO_BATCH;
+
+	for (uint64_t b = asked ? asked : 1; b <= last && replica % b == 0; b *= 2) {
+		way.training.micro_batch = b;
+		way.training.micro_batches = replica / b;
+		way.need = bb_training_most(&way.training);
+		if (least->need.total == 0 || way.need.total < least->need.total)
+			*least = way;
+		if (way.need.total > s->cluster->memory)
+			break;
+		bb_hybrid_way_cost(&way, s->cluster, s->space->scatter);
+		keep_better(best, &way);
+	}
+}
+
+static enum bb_hybrid_misfit judge(const struct search *s, const struct bb_hybrid_way *way)
+{
+	const struct bb_training *t = &way->training;
+	struct bb_error reason = {.text = ""};
+
+	if (t->model->hyper.heads % way->grid.tp)
+		return BB_MISFIT_HEADS;
+	if (way->grid.pp > t->model->blocks)
+		return BB_MISFIT_LAYERS;
+	if (s->space->batch % t->dp ||
+	    (s->space->micro_batch && s->space->batch / t->dp % s->space->micro_batch))
+		return BB_MISFIT_BATCH;
+	return bb_training_check(t, &reason) == BB_OK ? BB_MISFITS : BB_MISFIT_OTHER;
+}
+
+static bb_status keep(struct search *s, const struct bb_hybrid_way *way)
+{
+	struct bb_hybrid_plan *plan = s->plan;
+
+	if (plan->n == s->room) {
+		const size_t room = s->room ? 2 * s->room : 32;
+		struct bb_hybrid_way *grown = realloc(plan->list, room * sizeof(*grown));
+
+		if (!grown)
+			return bb_fail(s->error, BB_EINTERNAL, "out of memory for the plan");
+		plan->list = grown;
+		s->room = room;
+	}
+	plan->list[plan->n++] = *way;
+	return BB_OK;
+}
+
+static bb_status try_grid(struct search *s, const struct bb_grid *grid)
+{
+	const int asked = s->space->recompute;
+	struct bb_hybrid_way way = {.grid = *grid, .training = s->space->base};
+	struct bb_hybrid_way best = {.cost.step = 0}, least = {.need.total = 0};
+	struct bb_hybrid_plan *plan = s->plan;
+	struct bb_training *t = &way.training;
+	enum bb_hybrid_misfit misfit;
+
+	t->tp = (uint64_t)grid->tp;
+	t->pp = (uint64_t)grid->pp;
+	t->dp = (uint64_t)grid->dp;
+	t->ep = (uint64_t)grid->ep;
+	t->sequence_parallel = s->space->base.sequence_parallel && grid->tp > 1;
+	t->micro_batch = t->micro_batches = 1;
+	plan->tried++;
+	misfit = judge(s, &way);
+	if (misfit != BB_MISFITS) {
+		plan->misfits[misfit]++;
+		return BB_OK;
+	}
+	for (int r = asked < 0 ? 0 : asked; r <= (asked < 0 ? BB_RECOMPUTE_FULL : asked); r++) {
+		t->recompute = (enum bb_recompute)r;
+		try_micro_batches(s, way, &best, &least);
+	}
+	if (best.cost.step > 0)
+		return keep(s, &best);
+	plan->misfits[BB_MISFIT_MEMORY]++;
+	if (plan->nearest.need.total == 0 || least.need.total < plan->nearest.need.total)
+		plan->nearest = least;
+	return BB_OK;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const double x = ((const struct bb_hybrid_way *)a)->cost.step;
+	const double y = ((const struct bb_hybrid_way *)b)->cost.step;
+
+	return (x > y) - (x < y);
+}
+
+bb_status bb_hybrid_plan_make(struct bb_hybrid_plan *plan, const struct bb_hybrid_cluster *cluster,
+			      const struct bb_hybrid_space *space, struct bb_error *error)
+{
+	struct search s = {plan, cluster, space, error, 0};
+	const struct bb_grid *fixed = &space->grid;
+	bb_status status = BB_OK;
+
+	*plan = (struct bb_hybrid_plan){.list = NULL};
+	for (int tp = 1; tp <= cluster->ranks; tp++)
+		for (int pp = 1; cluster->ranks % tp == 0 && pp <= cluster->ranks / tp; pp++) {
+			const struct bb_grid grid = {tp, pp, cluster->ranks / tp / pp, fixed->ep,
+						     fixed->order};
+
+			if (cluster->ranks / tp % pp || (fixed->tp && tp != fixed->tp) ||
+			    (fixed->pp && pp != fixed->pp) || (fixed->dp && grid.dp != fixed->dp))
+				continue;
+			BB_TRY(status, try_grid(&s, &grid), out);
+		}
+	if (plan->n > 0)
+		qsort(plan->list, plan->n, sizeof(*plan->list), compare);
+out:
+	return status;
+}
+
+void bb_hybrid_plan_free(struct bb_hybrid_plan *plan)
+{
+	free(plan->list);
+	*plan = (struct bb_hybrid_plan){.list = NULL};
+}

@@ -1,0 +1,581 @@
+/*
+ * program.c - a pipeline's program, whose passes are taken apart into layers.
+ *
+ * A stage's operations are those of the pipeline, in their order, but that a pass becomes pieces: a
+ * computation, an all-reduce, a computation, … So they can be done one at a time wherever those of
+ * the pipeline can. Once made they are the same for all ranks of the stage.
+ */
+#include "training_kernels/hybrid/program.h"
+
+#include "models/memory/training.h"
+#include "training_kernels/moe/exchange.h"
+#include "training_kernels/pipeline/program.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum kind { BASE, COMPUTE, SUM, GATHER, LOSS, LEAVE, MESSAGE, MEET, EMBEDDING, DATA };
+
+/* What a computation is of. */
+enum subject { LAYER, LOOK_UP, HEAD };
+
+/* One operation: number BASE of the pipeline's, or a piece of the pass that this is. */
+struct step {
+	size_t base;
+	int event;     /* of LEAVE and MEET: the first */
+	uint32_t k;    /* of LEAVE, MESSAGE, MEET: which of them; COMPUTE: enum subject */
+	uint8_t kind;  /* enum kind */
+	uint8_t half;  /* of the layer; DATA: 1 of experts */
+	bool backward; /* COMPUTE */
+	bool last;     /* of the two exchanges of a half, or of the two collectives of ZeRO */
+};
+
+/* Groups are numbered: those of tensor ranks, of replicas, of replicas with the same experts, of
+   first and last stages. A group of one is none. */
+enum family { TENSOR, REPLICAS, ALIKE, ENDS, FAMILIES };
+
+struct bb_hybrid_program {
+	struct bb_hybrid_shape shape;
+	struct bb_pipeline pipeline;
+	struct bb_order order;
+	struct bb_pipeline_program base;
+	struct bb_moe_exchange exchange;
+	int first[FAMILIES + 1]; /* group of each family */
+	int events;              /* of the pipeline, before those of exchanges */
+	int most_events;
+	struct step *steps; /* of all stages */
+	size_t *begins;     /* [stage], one more for the end */
+};
+
+static const enum bb_axis axes[FAMILIES] = {BB_AXIS_TP, BB_AXIS_DP, BB_AXIS_EDP, BB_AXIS_PP};
+
+static int layers_of(const struct bb_hybrid_shape *shape, int stage)
+{
+	const uint64_t layers = (uint64_t)shape->layers, p = (uint64_t)shape->grid.pp;
+
+	return (int)(bb_layers_before(layers, p, (uint64_t)stage + 1) -
+		     bb_layers_before(layers, p, (uint64_t)stage));
+}
+
+/* ---- sizes ------------------------------------------------------------------------------------
+ */
+
+size_t bb_hybrid_part(const struct bb_hybrid_shape *s, int half, int rank)
+{
+	if (!s->sequence_parallel)
+		return s->activation;
+	if (half == 0 || !s->load)
+		return s->activation / (size_t)s->grid.tp;
+	return s->hidden *
+	       (size_t)bb_moe_rows_at(s->load, bb_grid_place(&s->grid, BB_AXIS_EP, rank));
+}
+
+size_t bb_hybrid_boundary(const struct bb_hybrid_shape *s)
+{
+	return s->sequence_parallel ? s->activation / (size_t)s->grid.tp : s->activation;
+}
+
+/* Replicas that hold the gradients and parameters alike, those of experts or all others. */
+static enum family holders(const struct bb_hybrid_shape *s, bool experts)
+{
+	return experts && s->grid.ep > 1 ? ALIKE : REPLICAS;
+}
+
+/* ---- read by whoever plays it -----------------------------------------------------------------
+ */
+
+static int stage_of(const struct bb_hybrid_program *h, int rank)
+{
+	return bb_grid_place(&h->shape.grid, BB_AXIS_PP, rank);
+}
+
+static size_t length(const struct bb_program *program, int rank)
+{
+	const struct bb_hybrid_program *h = program->own;
+	const int stage = stage_of(h, rank);
+
+	return h->begins[stage + 1] - h->begins[stage];
+}
+
+static enum family family_of(const struct bb_hybrid_program *h, int group)
+{
+	int family = TENSOR;
+
+	while (group >= h->first[family + 1])
+		family++;
+	return (enum family)family;
+}
+
+static int group_size(const struct bb_program *program, int group)
+{
+	const struct bb_hybrid_program *h = program->own;
+	const enum family family = family_of(h, group);
+
+	return family == ENDS ? 2 : bb_grid_size(&h->shape.grid, axes[family]);
+}
+
+static int member(const struct bb_program *program, int group, int i)
+{
+	const struct bb_hybrid_program *h = program->own;
+	const enum family family = family_of(h, group);
+
+	return bb_grid_member(&h->shape.grid, axes[family], group - h->first[family],
+			      family == ENDS ? i * (h->shape.grid.pp - 1) : i);
+}
+
+static void call(const struct bb_hybrid_program *h, int rank, enum family family,
+		 const struct bb_collective *collective, size_t count, struct bb_operation *o)
+{
+	o->act = BB_ACT_COLLECTIVE;
+	o->queue = BB_HYBRID_COMPUTES;
+	o->collective = collective;
+	o->count = count;
+	o->group = h->first[family] + bb_grid_group(&h->shape.grid, axes[family], rank);
+}
+
+static void call_tensor(const struct bb_hybrid_program *h, int rank, const struct step *step,
+			struct bb_operation *o)
+{
+	const struct bb_hybrid_shape *s = &h->shape;
+	const struct bb_collective *sum =
+		s->sequence_parallel ? &bb_reduce_scatter : &bb_all_reduce;
+
+	o->work = BB_HYBRID_TENSOR;
+	o->item = step->half;
+	o->dtype = s->dtype;
+	o->op = BB_SUM;
+	call(h, rank, TENSOR, step->kind == GATHER ? &bb_all_gather : sum,
+	     bb_hybrid_part(s, step->half, rank), o);
+}
+
+static void call_data(const struct bb_hybrid_program *h, int rank, const struct step *step,
+		      struct bb_operation *o)
+{
+	const struct bb_hybrid_shape *s = &h->shape;
+	const bool experts = step->half == 1;
+	const enum family family = holders(s, experts);
+	const size_t elements = (size_t)(experts ? s->experts : s->gradients)[stage_of(h, rank)];
+	const size_t part =
+		(size_t)bb_partition(elements, (uint64_t)bb_grid_size(&s->grid, axes[family]));
+
+	o->work = BB_HYBRID_DATA;
+	o->item = experts;
+	o->dtype = step->last ? s->dtype : s->gradient_dtype;
+	o->op = BB_AVG;
+	o->in_place = true;
+	call(h, rank, family,
+	     step->last ? &bb_all_gather
+	     : s->zero  ? &bb_reduce_scatter
+			: &bb_all_reduce,
+	     s->zero ? part : elements, o);
+}
+
+/* Three numbers of each token are reduced one after the other. */
+static void call_loss(const struct bb_hybrid_program *h, int rank, struct bb_operation *o)
+{
+	o->work = BB_HYBRID_TENSOR;
+	o->item = BB_HYBRID_LOSS;
+	o->dtype = BB_FLOAT;
+	o->op = BB_SUM;
+	call(h, rank, TENSOR, &bb_all_reduce, h->shape.tokens, o);
+}
+
+static void call_embedding(const struct bb_hybrid_program *h, int rank, struct bb_operation *o)
+{
+	o->work = BB_HYBRID_EMBEDDING;
+	o->dtype = h->shape.gradient_dtype;
+	o->op = BB_SUM;
+	o->in_place = true;
+	call(h, rank, ENDS, &bb_all_reduce, h->shape.shared, o);
+}
+
+static void compute(const struct bb_hybrid_program *h, const struct step *step,
+		    struct bb_operation *o)
+{
+	const struct bb_hybrid_shape *s = &h->shape;
+	const struct bb_hybrid_time *t = step->k == LAYER     ? &s->layer
+					 : step->k == LOOK_UP ? &s->embedding
+							      : &s->head;
+	const int pieces = step->k == LAYER ? BB_HYBRID_HALVES : 1;
+	const double both = t->forward_s + t->backward_s;
+	const double mine = step->backward ? t->backward_s : t->forward_s;
+
+	o->act = BB_ACT_COMPUTE;
+	o->queue = BB_HYBRID_COMPUTES;
+	o->work = BB_HYBRID_COMPUTE;
+	o->seconds = mine / pieces;
+	o->flops = both > 0 ? t->flops * mine / both / pieces : 0;
+}
+
+/* Of the exchange of rows among those that divide the experts. */
+static void exchange(const struct bb_hybrid_program *h, int rank, const struct step *step,
+		     struct bb_operation *o)
+{
+	const struct bb_grid *g = &h->shape.grid;
+
+	o->work = BB_HYBRID_EXPERT;
+	if (step->kind == LEAVE) {
+		bb_moe_leave(&h->exchange, step->event, step->k, o);
+	} else if (step->kind == MEET) {
+		bb_moe_meet(&h->exchange, step->event, step->k, o);
+	} else {
+		bb_moe_message(&h->exchange, step->last, bb_grid_place(g, BB_AXIS_EP, rank),
+			       step->k, o);
+		o->peer =
+			bb_grid_member(g, BB_AXIS_EP, bb_grid_group(g, BB_AXIS_EP, rank), o->peer);
+	}
+}
+
+/* Of the pipeline, between RANK and those of its replica at other stages. */
+static void pass_on(const struct bb_hybrid_program *h, int rank, const struct step *step,
+		    struct bb_operation *o)
+{
+	const struct bb_grid *g = &h->shape.grid;
+
+	*o = bb_program_at(&h->base.program, stage_of(h, rank), step->base);
+	o->work = BB_HYBRID_PIPELINE;
+	if (o->act == BB_ACT_SEND || o->act == BB_ACT_RECV) {
+		o->peer =
+			bb_grid_member(g, BB_AXIS_PP, bb_grid_group(g, BB_AXIS_PP, rank), o->peer);
+		o->count = bb_hybrid_boundary(&h->shape);
+		o->dtype = h->shape.dtype;
+	}
+}
+
+static void operation(const struct bb_program *program, int rank, size_t index,
+		      struct bb_operation *o)
+{
+	const struct bb_hybrid_program *h = program->own;
+	const struct step *step = &h->steps[h->begins[stage_of(h, rank)] + index];
+
+	switch ((enum kind)step->kind) {
+	case BASE:
+		pass_on(h, rank, step, o);
+		break;
+	case COMPUTE:
+		compute(h, step, o);
+		break;
+	case SUM:
+	case GATHER:
+		call_tensor(h, rank, step, o);
+		break;
+	case LOSS:
+		call_loss(h, rank, o);
+		break;
+	case EMBEDDING:
+		call_embedding(h, rank, o);
+		break;
+	case DATA:
+		call_data(h, rank, step, o);
+		break;
+	default:
+		exchange(h, rank, step, o);
+	}
+}
+
+static void describe(const struct bb_program *program, const struct bb_operation *o,
+		     char text[BB_PROGRAM_TEXT])
+{
+	if (o->act == BB_ACT_COLLECTIVE)
+		snprintf(text, BB_PROGRAM_TEXT, "%s of %s", o->collective->name,
+			 o->item == BB_HYBRID_LOSS        ? "the loss"
+			 : o->work == BB_HYBRID_TENSOR    ? "a layer"
+			 : o->work == BB_HYBRID_EMBEDDING ? "the embedding's gradient"
+			 : o->item                        ? "experts"
+							  : "gradients and parameters");
+	else if (o->act == BB_ACT_RECORD || o->act == BB_ACT_WAIT)
+		snprintf(text, BB_PROGRAM_TEXT, "event %d", o->event);
+	else if (o->act == BB_ACT_COMPUTE)
+		snprintf(text, BB_PROGRAM_TEXT, "computation");
+	else
+		snprintf(text, BB_PROGRAM_TEXT, "%s of %s",
+			 o->act == BB_ACT_SEND ? "send" : "receive",
+			 o->work == BB_HYBRID_EXPERT ? "tokens" : "a micro-batch");
+}
+
+/* ---- made -------------------------------------------------------------------------------------
+ */
+
+/* Laid out twice: first only counted, then written. */
+struct layout {
+	struct bb_hybrid_program *program;
+	size_t at;
+	int events; /* of the stage */
+	bool writes;
+};
+
+static unsigned part_of(enum kind kind)
+{
+	static const unsigned parts[] = {
+		[BASE] = BB_HYBRID_PIPELINE,       [COMPUTE] = BB_HYBRID_COMPUTE,
+		[SUM] = BB_HYBRID_TENSOR,          [GATHER] = BB_HYBRID_TENSOR,
+		[LOSS] = BB_HYBRID_TENSOR,         [LEAVE] = BB_HYBRID_EXPERT,
+		[MESSAGE] = BB_HYBRID_EXPERT,      [MEET] = BB_HYBRID_EXPERT,
+		[EMBEDDING] = BB_HYBRID_EMBEDDING, [DATA] = BB_HYBRID_DATA,
+	};
+
+	return parts[kind];
+}
+
+static void add(struct layout *l, struct step step)
+{
+	if (!(l->program->shape.parts & part_of((enum kind)step.kind)))
+		return;
+	if (l->writes)
+		l->program->steps[l->at] = step;
+	l->at++;
+}
+
+static void add_exchange(struct layout *l, bool combines)
+{
+	const struct bb_hybrid_shape *s = &l->program->shape;
+	struct step step = {.event = l->program->events + l->events, .last = combines};
+
+	if (!(s->parts & BB_HYBRID_EXPERT) || !s->load || s->grid.ep == 1)
+		return;
+	l->events += 3;
+	step.kind = LEAVE;
+	for (step.k = 0; step.k < BB_MOE_LEAVES; step.k++)
+		add(l, step);
+	step.kind = MESSAGE;
+	for (step.k = 0; step.k < bb_moe_messages(s->load); step.k++)
+		add(l, step);
+	step.kind = MEET;
+	step.event++;
+	for (step.k = 0; step.k < BB_MOE_MEETS; step.k++)
+		add(l, step);
+}
+
+static void add_half(struct layout *l, int half, bool backward)
+{
+	const struct bb_hybrid_shape *s = &l->program->shape;
+	struct step step = {.half = (uint8_t)half, .backward = backward};
+
+	if (half == 1)
+		add_exchange(l, false);
+	step.kind = GATHER;
+	for (int i = 0; i < (s->sequence_parallel ? 1 + backward : 0); i++)
+		add(l, step);
+	step.kind = COMPUTE;
+	add(l, step);
+	step.kind = SUM;
+	if (s->grid.tp > 1)
+		add(l, step);
+	if (half == 1)
+		add_exchange(l, true);
+}
+
+static void add_layers(struct layout *l, int stage, bool backward)
+{
+	for (int i = 0; i < layers_of(&l->program->shape, stage); i++)
+		for (int half = 0; half < BB_HYBRID_HALVES; half++)
+			add_half(l, backward ? BB_HYBRID_HALVES - 1 - half : half, backward);
+}
+
+/* COUNT pieces of KIND, if there is anybody to communicate with. */
+static void add_tensor(struct layout *l, enum kind kind, int count)
+{
+	for (int i = 0; i < count && l->program->shape.grid.tp > 1; i++)
+		add(l, (struct step){.kind = (uint8_t)kind});
+}
+
+/* Most models do no arithmetic there. */
+static void add_look_up(struct layout *l, bool backward)
+{
+	const struct bb_hybrid_time *t = &l->program->shape.embedding;
+
+	if (t->forward_s + t->backward_s > 0)
+		add(l, (struct step){.kind = COMPUTE, .k = LOOK_UP, .backward = backward});
+}
+
+static void add_forward(struct layout *l, int stage)
+{
+	const struct bb_hybrid_shape *s = &l->program->shape;
+
+	if (stage == 0) {
+		add_look_up(l, false);
+		add_tensor(l, SUM, 1);
+	}
+	add_layers(l, stage, false);
+	if (stage == s->grid.pp - 1) {
+		add_tensor(l, GATHER, s->sequence_parallel);
+		add(l, (struct step){.kind = COMPUTE, .k = HEAD});
+		add_tensor(l, LOSS, 3);
+	}
+}
+
+static void add_backward(struct layout *l, int stage)
+{
+	const struct bb_hybrid_shape *s = &l->program->shape;
+
+	if (stage == s->grid.pp - 1) {
+		add(l, (struct step){.kind = COMPUTE, .k = HEAD, .backward = true});
+		add_tensor(l, SUM, 1);
+	}
+	if (s->made_again)
+		add_layers(l, stage, false);
+	add_layers(l, stage, true);
+	if (stage == 0) {
+		add_tensor(l, GATHER, s->sequence_parallel);
+		add_look_up(l, true);
+	}
+}
+
+static bool shares_embedding(const struct bb_hybrid_shape *s)
+{
+	return s->shared > 0 && s->grid.pp > 1;
+}
+
+static void add_data(struct layout *l)
+{
+	const struct bb_hybrid_shape *s = &l->program->shape;
+	struct step step = {.kind = DATA};
+
+	for (int turn = 0; turn <= s->zero; turn++)
+		for (int experts = 0; experts <= (s->experts != NULL); experts++) {
+			step.last = turn == 1;
+			step.half = (uint8_t)experts;
+			if (bb_grid_size(&s->grid, axes[holders(s, experts)]) > 1)
+				add(l, step);
+		}
+}
+
+static void add_stage(struct layout *l, int stage)
+{
+	const struct bb_hybrid_shape *s = &l->program->shape;
+	const struct bb_program *base = &l->program->base.program;
+
+	l->events = 0;
+	for (size_t i = 0; i < base->length(base, stage); i++) {
+		const struct bb_operation o = bb_program_at(base, stage, i);
+
+		if (o.act != BB_ACT_COMPUTE)
+			add(l, (struct step){.kind = BASE, .base = i});
+		else if (o.work == BB_PASS_F)
+			add_forward(l, stage);
+		else
+			add_backward(l, stage);
+	}
+	if (shares_embedding(s) && (stage == 0 || stage == s->grid.pp - 1))
+		add(l, (struct step){.kind = EMBEDDING});
+	add_data(l);
+}
+
+static void lay_out(struct bb_hybrid_program *h, bool writes)
+{
+	struct layout l = {.program = h, .writes = writes};
+
+	for (int stage = 0; stage < h->shape.grid.pp; stage++) {
+		h->begins[stage] = l.at;
+		add_stage(&l, stage);
+		h->most_events = l.events > h->most_events ? l.events : h->most_events;
+	}
+	h->begins[h->shape.grid.pp] = l.at;
+}
+
+static bb_status make_base(struct bb_hybrid_program *h, struct bb_error *error)
+{
+	const struct bb_hybrid_shape *s = &h->shape;
+	const struct bb_pipeline_form form = {
+		.elements = s->activation, .late_stage = -1, .swapped_stage = -1};
+	bb_status status;
+
+	h->pipeline = (struct bb_pipeline){.stages = s->grid.pp,
+					   .microbatches = s->micro_batches,
+					   .chunks = 1,
+					   .f = 1000,
+					   .b = 1000,
+					   .w = 1000};
+	if (3 * (int64_t)s->grid.pp * s->micro_batches > BB_PIPELINE_PASSES)
+		return bb_fail(error, BB_EUSAGE,
+			       "--pp and --batch make more than %lld passes; give less",
+			       (long long)BB_PIPELINE_PASSES);
+	BB_TRY(status, bb_order_make(bb_pipeline_find("1f1b"), &h->pipeline, &h->order, error),
+	       out);
+	status = bb_pipeline_program_make(&h->base, &h->order, &h->pipeline, &form, error);
+out:
+	return status;
+}
+
+/* Queues, lanes and events of exchanges come behind those of the pipeline. */
+static void number(struct bb_hybrid_program *h, struct bb_program *program)
+{
+	const struct bb_hybrid_shape *s = &h->shape;
+	const bool messages = s->parts & BB_HYBRID_PIPELINE;
+	const bool exchanges = s->parts & BB_HYBRID_EXPERT && s->load && s->grid.ep > 1;
+	const bool has[FAMILIES] = {true, true, s->experts && s->grid.ep > 1, shares_embedding(s)};
+
+	program->queues = messages ? h->base.program.queues : 1;
+	program->lanes = messages ? h->base.program.lanes : 0;
+	h->events = messages ? h->base.program.events : 0;
+	h->exchange = (struct bb_moe_exchange){.load = s->load,
+					       .hidden = s->hidden,
+					       .dtype = s->dtype,
+					       .computes = BB_HYBRID_COMPUTES,
+					       .sends = program->queues,
+					       .receives = program->queues + 1,
+					       .lane = program->lanes};
+	program->queues += exchanges ? 2 : 0;
+	program->lanes += exchanges ? BB_MOE_LANES : 0;
+	for (int f = 0; f < FAMILIES; f++)
+		h->first[f + 1] = h->first[f] + (has[f] && bb_grid_size(&s->grid, axes[f]) > 1
+							 ? bb_grid_groups(&s->grid, axes[f])
+							 : 0);
+	program->groups = h->first[FAMILIES];
+}
+
+static bb_status make(struct bb_hybrid_program *h, struct bb_error *error)
+{
+	h->begins = calloc((size_t)h->shape.grid.pp + 1, sizeof(*h->begins));
+	if (h->begins) {
+		lay_out(h, false);
+		h->steps = calloc(h->begins[h->shape.grid.pp] + 1, sizeof(*h->steps));
+	}
+	if (!h->steps)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for a step's program");
+	lay_out(h, true);
+	return BB_OK;
+}
+
+bb_status bb_hybrid_program_open(struct bb_program *program, const struct bb_hybrid_shape *shape,
+				 const char *algorithm, struct bb_error *error)
+{
+	struct bb_hybrid_program *h = calloc(1, sizeof(*h));
+	bb_status status;
+
+	*program = (struct bb_program){
+		.own = h,
+		.nranks = bb_grid_ranks(&shape->grid),
+		.algorithm = algorithm,
+		.length = length,
+		.operation = operation,
+		.group_size = group_size,
+		.member = member,
+		.describe = describe,
+	};
+	if (!h)
+		return bb_fail(error, BB_EINTERNAL, "out of memory for a step's program");
+	h->shape = *shape;
+	BB_TRY(status, make_base(h, error), fail);
+	number(h, program);
+	BB_TRY(status, make(h, error), fail);
+	program->events = h->events + h->most_events;
+	return BB_OK;
+fail:
+	bb_hybrid_program_close(program);
+	return status;
+}
+
+void bb_hybrid_program_close(struct bb_program *program)
+{
+	struct bb_hybrid_program *h = (struct bb_hybrid_program *)program->own;
+
+	if (h) {
+		bb_pipeline_program_free(&h->base);
+		bb_order_free(&h->order);
+		free(h->steps);
+		free(h->begins);
+		free(h);
+	}
+	*program = (struct bb_program){.own = NULL};
+}

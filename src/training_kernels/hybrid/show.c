@@ -1,0 +1,395 @@
+/*
+ * show.c - --plan: ways of dividing a model held against each other.
+ */
+#include "core/units.h"
+#include "core/version.h"
+#include "training_kernels/hybrid/hybrid.h"
+#include "training_kernels/shown.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define REASON_TEXT 192
+
+struct show {
+	struct bb_run *run;
+	struct bb_strbuf *out;
+	const struct bb_hybrid_options *asked;
+	const struct bb_model *model;
+	struct bb_model_layout layout;
+	struct bb_hybrid_cluster cluster;
+	struct bb_hybrid_space space;
+	struct bb_hybrid_plan plan;
+};
+
+/* ---- what is asked ----------------------------------------------------------------------------
+ */
+
+static bb_status prepare(struct show *s)
+{
+	const struct bb_hybrid_options *a = s->asked;
+	const struct bb_backend_config *link = &s->run->options.config;
+
+	s->cluster = (struct bb_hybrid_cluster){
+		.ranks = (int)a->ranks,
+		.node = (int)a->node,
+		.inside = {link->link_rate, link->link_latency},
+		.between = a->between,
+		.flops = a->flops,
+		.memory = a->memory,
+	};
+	s->space = (struct bb_hybrid_space){
+		.grid = {(int)a->tp, (int)a->pp, (int)a->dp, (int)a->ep,
+			 (enum bb_grid_order)a->order},
+		.batch = (uint64_t)(a->batch_given ? a->batch : 4 * a->ranks),
+		.micro_batch = a->micro_batch_given ? (uint64_t)a->micro_batch : 0,
+		.recompute = a->recompute > BB_RECOMPUTE_FULL ? -1 : a->recompute,
+		.scatter = a->scatter,
+		.base = {.model = s->model,
+			 .layout = &s->layout,
+			 .recipe = {&bb_precisions[a->precision], &bb_optimizers[a->optimizer]},
+			 .trainable = 1,
+			 .zero = (int)a->zero,
+			 .chunks = 1,
+			 .sequence_parallel = a->sequence_parallel},
+	};
+	return bb_model_layout_make(&s->layout, s->model, 0, &s->run->error);
+}
+
+/* ---- why ---------------------------------------------------------------------------------------
+ */
+
+#define PARTS (BB_TRAFFICS + 2)
+
+static double part_of(const struct bb_hybrid_cost *cost, int part)
+{
+	return part < BB_TRAFFICS    ? cost->traffic[part]
+	       : part == BB_TRAFFICS ? cost->bubble
+				     : cost->compute;
+}
+
+static const char *part_word(int part)
+{
+	return part < BB_TRAFFICS    ? bb_traffic_words[part]
+	       : part == BB_TRAFFICS ? "bubble"
+				     : "computing";
+}
+
+/* The part that BEHIND loses most by against AHEAD. */
+static int worst_part(const struct bb_hybrid_way *behind, const struct bb_hybrid_way *ahead)
+{
+	int worst = 0;
+
+	for (int i = 1; i < PARTS; i++)
+		if (part_of(&behind->cost, i) - part_of(&ahead->cost, i) >
+		    part_of(&behind->cost, worst) - part_of(&ahead->cost, worst))
+			worst = i;
+	return worst;
+}
+
+/* What makes PART of WAY other than that of OTHER, where one thing does. */
+static const char *cause_of(const struct bb_hybrid_way *way, const struct bb_hybrid_way *other,
+			    int part)
+{
+	if (part < BB_TRAFFICS)
+		return way->crosses[part] && !other->crosses[part] ? ", across nodes" : "";
+	if (part > BB_TRAFFICS && way->training.recompute > other->training.recompute)
+		return way->training.recompute == BB_RECOMPUTE_FULL
+			       ? ", the forward pass again to fit"
+			       : ", attention again to fit";
+	return "";
+}
+
+static void tell_why(const struct bb_hybrid_plan *plan, size_t i, char text[REASON_TEXT])
+{
+	const struct bb_hybrid_way *way = &plan->list[i];
+	const struct bb_hybrid_way *other = &plan->list[i > 0 ? 0 : 1];
+	char time[BB_UNIT_TEXT];
+	int part;
+
+	if (plan->n == 1) {
+		snprintf(text, REASON_TEXT, "the only one that fits");
+		return;
+	}
+	part = i > 0 ? worst_part(way, other) : worst_part(other, way);
+	bb_format_duration(time, i > 0 ? part_of(&way->cost, part) - part_of(&other->cost, part)
+				       : part_of(&other->cost, part) - part_of(&way->cost, part));
+	snprintf(text, REASON_TEXT, "%s %s %s%s", part_word(part), time,
+		 i > 0 ? "more than the best" : "less than the next", cause_of(way, other, part));
+}
+
+/* ---- records ----------------------------------------------------------------------------------
+ */
+
+static bool is_published(const struct show *s, const struct bb_grid *g)
+{
+	const struct bb_hybrid_preset *p = s->asked->preset;
+
+	return p && g->tp == p->grid.tp && g->pp == p->grid.pp && g->dp == p->grid.dp &&
+	       g->order == p->grid.order;
+}
+
+static void describe_costs(const struct bb_hybrid_way *way, struct bb_hybrid_plan_record *r)
+{
+	const struct bb_hybrid_cost *c = &way->cost;
+	const struct bb_volume *of = way->volume.of;
+
+	r->step_us = 1e6 * c->step;
+	r->compute_us = 1e6 * c->compute;
+	r->bubble_us = 1e6 * c->bubble;
+	r->tensor_us = 1e6 * c->traffic[BB_TRAFFIC_TENSOR];
+	r->expert_us = 1e6 * c->traffic[BB_TRAFFIC_EXPERT];
+	r->pipeline_us = 1e6 * c->traffic[BB_TRAFFIC_PIPELINE];
+	r->data_us = 1e6 * c->traffic[BB_TRAFFIC_DATA];
+	r->embedding_us = 1e6 * c->traffic[BB_TRAFFIC_EMBEDDING];
+	r->bubble_over_ideal = (double)(way->grid.pp - 1) / (double)way->training.micro_batches;
+	r->tensor_bytes = of[BB_TRAFFIC_TENSOR].sent;
+	r->expert_bytes = of[BB_TRAFFIC_EXPERT].sent;
+	r->pipeline_bytes = of[BB_TRAFFIC_PIPELINE].sent;
+	r->data_bytes = of[BB_TRAFFIC_DATA].sent;
+	r->embedding_bytes = of[BB_TRAFFIC_EMBEDDING].sent;
+	r->tensor_calls = (int64_t)of[BB_TRAFFIC_TENSOR].calls;
+	r->expert_calls = (int64_t)of[BB_TRAFFIC_EXPERT].calls;
+	r->pipeline_calls = (int64_t)of[BB_TRAFFIC_PIPELINE].calls;
+	r->data_calls = (int64_t)of[BB_TRAFFIC_DATA].calls;
+	r->activation_bytes = (int64_t)way->volume.activation;
+	r->boundary_bytes = (int64_t)way->volume.boundary;
+}
+
+static void describe(const struct show *s, const struct bb_hybrid_way *way,
+		     struct bb_hybrid_plan_record *r)
+{
+	const struct bb_training *t = &way->training;
+	const struct bb_grid *g = &way->grid;
+
+	bb_record_init(&bb_record_hybrid_plan, r);
+	r->model = s->model->name;
+	r->order = bb_grid_order_words[g->order];
+	r->recompute = bb_recompute_words[t->recompute];
+	r->tightest = bb_category_words[bb_need_tightest(&way->need)];
+	r->nranks = s->cluster.ranks;
+	r->node = s->cluster.node;
+	r->tp = g->tp;
+	r->pp = g->pp;
+	r->dp = g->dp;
+	r->ep = g->ep;
+	r->micro_batch = (int64_t)t->micro_batch;
+	r->micro_batches = (int64_t)t->micro_batches;
+	r->zero = t->zero;
+	r->sequence_parallel = t->sequence_parallel;
+	r->published = is_published(s, g);
+	r->memory_bytes = (int64_t)way->need.total;
+	r->memory_limit_bytes = (int64_t)s->cluster.memory;
+	r->tensor_crossing = bb_grid_crossing(g, BB_AXIS_TP, s->cluster.node);
+	r->expert_crossing = bb_grid_crossing(g, BB_AXIS_EP, s->cluster.node);
+	r->pipeline_crossing = bb_grid_crossing(g, BB_AXIS_PP, s->cluster.node);
+	r->data_crossing = bb_grid_crossing(g, BB_AXIS_DP, s->cluster.node);
+	describe_costs(way, r);
+}
+
+static bb_status write_records(struct show *s)
+{
+	struct bb_hybrid_plan_record r;
+	bb_status status = BB_OK;
+	char why[REASON_TEXT];
+
+	for (size_t i = 0; i < s->plan.n && status == BB_OK; i++) {
+		describe(s, &s->plan.list[i], &r);
+		tell_why(&s->plan, i, why);
+		r.place = (int64_t)i + 1;
+		r.reason = why;
+		status = bb_shown_record(s->run, &bb_record_hybrid_plan, &r);
+	}
+	return status;
+}
+
+/* ---- text -------------------------------------------------------------------------------------
+ */
+
+static void tell_preset(const struct show *s)
+{
+	const struct bb_hybrid_preset *p = s->asked->preset;
+
+	bb_strbuf_addf(s->out, "# preset %s: %s; assumed: %s\n", p->name, p->source, p->assumed);
+	if (p->run_flops > 0 && !s->asked->flops_text)
+		bb_strbuf_addf(s->out,
+			       "# the whole run reached %.4g TFLOPS, communication and bubble "
+			       "included: without what is added here computations do %.4g\n",
+			       1e-12 * p->run_flops, 1e-12 * s->cluster.flops);
+}
+
+static void tell_setting(const struct show *s)
+{
+	const struct bb_hybrid_cluster *c = &s->cluster;
+	char in[BB_UNIT_TEXT], between[BB_UNIT_TEXT];
+
+	bb_strbuf_addf(s->out,
+		       "# busbench version %s\n# %s: %s, %llu parameters, %lld tokens a "
+		       "sequence, %llu sequence%s a step\n",
+		       BB_VERSION, s->run->options.program, s->model->name,
+		       (unsigned long long)s->model->parameters, (long long)s->model->hyper.seq,
+		       (unsigned long long)s->space.batch, bb_plural((long long)s->space.batch));
+	bb_strbuf_addf(s->out, "# %d rank%s, %d a node, each %.1f GB and %.4g TFLOPS; order %s\n",
+		       c->ranks, bb_plural(c->ranks), c->node, 1e-9 * (double)c->memory,
+		       1e-12 * c->flops, bb_grid_order_words[s->space.grid.order]);
+	bb_strbuf_addf(s->out,
+		       "# links of a rank: inside a node %.4g GB/s, %s; between nodes %.4g GB/s, "
+		       "%s\n",
+		       1e-9 * c->inside.rate, bb_format_duration(in, c->inside.latency),
+		       1e-9 * c->between.rate, bb_format_duration(between, c->between.latency));
+	if (s->asked->preset)
+		tell_preset(s);
+	bb_strbuf_addf(s->out,
+		       "#\n# Ways to divide the model, the fastest first. Seconds of a step; * "
+		       "crosses nodes%s\n#\n",
+		       s->asked->preset ? "; > the published one" : "");
+}
+
+static void add_seconds(struct bb_strbuf *out, const struct bb_hybrid_way *way, int traffic)
+{
+	bb_strbuf_addf(out, " %8.3f%s", way->cost.traffic[traffic],
+		       way->crosses[traffic] ? "*" : " ");
+}
+
+static void add_way(const struct show *s, const struct bb_hybrid_way *way, const char *why)
+{
+	const struct bb_training *t = &way->training;
+	const struct bb_grid *g = &way->grid;
+
+	bb_strbuf_addf(s->out, "%c %5d %4d %4d %5llu %6llu  %-9s %7.1f %8.3f %8.3f %8.3f",
+		       is_published(s, g) ? '>' : ' ', g->dp, g->tp, g->pp,
+		       (unsigned long long)t->micro_batch, (unsigned long long)t->micro_batches,
+		       bb_recompute_words[t->recompute], 1e-9 * (double)way->need.total,
+		       way->cost.step, way->cost.compute, way->cost.bubble);
+	add_seconds(s->out, way, BB_TRAFFIC_TENSOR);
+	if (s->model->hyper.experts)
+		add_seconds(s->out, way, BB_TRAFFIC_EXPERT);
+	add_seconds(s->out, way, BB_TRAFFIC_PIPELINE);
+	add_seconds(s->out, way, BB_TRAFFIC_DATA);
+	bb_strbuf_addf(s->out, "  %s\n", why);
+}
+
+static void tell_misfits(const struct show *s)
+{
+	const struct bb_hybrid_plan *plan = &s->plan;
+	const struct bb_hybrid_way *n = &plan->nearest;
+
+	bb_strbuf_addf(s->out, "#\n# %zu of %zu ways to divide %d rank%s are possible", plan->n,
+		       plan->tried, s->cluster.ranks, bb_plural(s->cluster.ranks));
+	for (int i = 0; i < BB_MISFITS; i++)
+		if (plan->misfits[i])
+			bb_strbuf_addf(s->out, "; %zu: %s", plan->misfits[i], bb_misfit_words[i]);
+	bb_strbuf_add(s->out, "\n");
+	if (n->need.total > 0)
+		bb_strbuf_addf(s->out,
+			       "# nearest to fitting: dp %d, tp %d, pp %d needs %.1f GB of %.1f, "
+			       "most of it %s\n",
+			       n->grid.dp, n->grid.tp, n->grid.pp, 1e-9 * (double)n->need.total,
+			       1e-9 * (double)s->cluster.memory,
+			       bb_category_words[bb_need_tightest(&n->need)]);
+}
+
+/* How the published division, number I, stands among the others. */
+static void tell_published(const struct show *s, size_t i)
+{
+	const struct bb_hybrid_plan *plan = &s->plan;
+	char why[REASON_TEXT];
+
+	tell_why(plan, i, why);
+	bb_strbuf_addf(s->out,
+		       "# the published division is number %zu of %zu, %.1f%% slower than the "
+		       "best: %s\n",
+		       i + 1, plan->n,
+		       100 * (plan->list[i].cost.step / plan->list[0].cost.step - 1), why);
+}
+
+/* What a rank sends in a step of WAY, and which groups leave their nodes. */
+static void tell_traffic(const struct show *s, const struct bb_hybrid_way *way)
+{
+	static const enum bb_axis axes[] = {[BB_TRAFFIC_TENSOR] = BB_AXIS_TP,
+					    [BB_TRAFFIC_EXPERT] = BB_AXIS_EP,
+					    [BB_TRAFFIC_PIPELINE] = BB_AXIS_PP,
+					    [BB_TRAFFIC_DATA] = BB_AXIS_DP};
+
+	bb_strbuf_addf(s->out,
+		       "#\n# dp %d, tp %d, pp %d: what a rank of the slowest stage sends "
+		       "in a step\n",
+		       way->grid.dp, way->grid.tp, way->grid.pp);
+	for (int i = 0; i <= BB_TRAFFIC_DATA; i++) {
+		const struct bb_volume *v = &way->volume.of[i];
+
+		if (v->calls == 0)
+			continue;
+		bb_strbuf_addf(
+			s->out,
+			"#   %-9s %8llu calls %12.3f GB; %d of %d groups of %d cross nodes\n",
+			bb_traffic_words[i], (unsigned long long)v->calls, 1e-9 * v->sent,
+			bb_grid_crossing(&way->grid, axes[i], s->cluster.node),
+			bb_grid_groups(&way->grid, axes[i]), bb_grid_size(&way->grid, axes[i]));
+	}
+}
+
+static void tell_plan(const struct show *s)
+{
+	const struct bb_hybrid_plan *plan = &s->plan;
+	const struct bb_hybrid_way *published = NULL;
+	char why[REASON_TEXT];
+
+	bb_strbuf_addf(s->out, "# %5s %4s %4s %5s %6s  %-9s %7s %8s %8s %8s %8s ", "dp", "tp", "pp",
+		       "micro", "micros", "recompute", "GB", "step", "compute", "bubble", "tensor");
+	bb_strbuf_addf(s->out, "%s %8s  %8s   why\n", s->model->hyper.experts ? "  expert " : "",
+		       "pipeline", "data");
+	for (size_t i = 0; i < plan->n; i++) {
+		const bool mark = is_published(s, &plan->list[i].grid);
+
+		if (mark)
+			published = &plan->list[i];
+		if (i >= (size_t)s->asked->best && !mark)
+			continue;
+		tell_why(plan, i, why);
+		add_way(s, &plan->list[i], why);
+	}
+	tell_misfits(s);
+	if (published)
+		tell_published(s, (size_t)(published - plan->list));
+	if (plan->n > 0)
+		tell_traffic(s, &plan->list[0]);
+	if (published && published != plan->list)
+		tell_traffic(s, published);
+}
+
+static bb_status show(struct show *s)
+{
+	bb_status status = prepare(s);
+
+	if (status != BB_OK)
+		return status;
+	BB_TRY(status, bb_hybrid_plan_make(&s->plan, &s->cluster, &s->space, &s->run->error), out);
+	BB_TRY(status, bb_shown_open(s->run, &bb_record_hybrid_plan, s->cluster.ranks, NULL), out);
+	tell_setting(s);
+	tell_plan(s);
+	status = write_records(s);
+	if (status == BB_OK && s->plan.n == 0)
+		status = bb_fail(&s->run->error, BB_EUNSUPPORTED,
+				 "--plan: no way to divide %s among %d ranks is possible; the "
+				 "listing says why",
+				 s->model->name, s->cluster.ranks);
+	status = bb_shown_end(s->run, status);
+	if (bb_options_stdout_taken(&s->run->options))
+		bb_strbuf_clear(s->out);
+out:
+	return status;
+}
+
+bb_status bb_hybrid_show(struct bb_run *run, struct bb_strbuf *out)
+{
+	struct bb_hybrid *h = run->own;
+	struct show s = {.run = run, .out = out, .asked = &h->asked, .model = &h->model};
+	const bb_status status = show(&s);
+
+	bb_sinks_close(&run->sinks);
+	bb_hybrid_plan_free(&s.plan);
+	bb_model_layout_free(&s.layout);
+	bb_model_free(&h->model);
+	return status;
+}

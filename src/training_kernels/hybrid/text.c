@@ -1,0 +1,68 @@
+/*
+ * text.c - a step of hybrid-parallel training and its parts as a table.
+ */
+#include "core/units.h"
+#include "harness/results/sink_table.h"
+#include "training_kernels/hybrid/hybrid.h"
+
+#include <math.h>
+
+static void about(const void *record, struct bb_strbuf *out)
+{
+	const struct bb_hybrid_record *r = record;
+
+	bb_strbuf_addf(
+		out,
+		"# %s: dp %lld, tp %lld, pp %lld, ep %lld (%s), ZeRO %lld%s, %lld micro-batch%s "
+		"of %lld sequence%s each replica; collectives: %s; computations: %s\n",
+		r->model, (long long)r->dp, (long long)r->tp, (long long)r->pp, (long long)r->ep,
+		r->order, (long long)r->zero, r->sequence_parallel ? ", sequence parallel" : "",
+		(long long)r->micro_batches, r->micro_batches == 1 ? "" : "es",
+		(long long)r->micro_batch, bb_plural(r->micro_batch), r->algorithm, r->compute);
+	bb_strbuf_addf(out, "# links: %s\n", r->links);
+	if (!isnan(r->plan_us))
+		bb_strbuf_addf(out,
+			       "# plan: --plan's formula for the same division, links and FLOPs, "
+			       "by rings: as if all stages were as slow as the slowest; its step "
+			       "has a bubble of %.3f ms\n",
+			       1e-3 * r->plan_bubble_us);
+	bb_strbuf_add(out,
+		      "# alone: median, nothing else being done. in step: mean of all ranks, with "
+		      "what they wait for partners; of the pipeline waiting for messages\n"
+		      "# sent: by the rank that sends most, collectives by the algorithm that does "
+		      "them; of a "
+		      "library's own the least that any sends\n");
+}
+
+#define MS(head_, field_)                                                                          \
+	{                                                                                          \
+		.head = head_, .unit = "(ms)", .width = 10, .field = field_, .scale = 1e-3,        \
+		.decimals = 3                                                                      \
+	}
+
+static const struct bb_column columns[] = {
+	{.head = "part", .width = -9, .field = "part"},
+	{.head = "calls", .width = 8, .field = "calls"},
+	{.head = "sent",
+	 .unit = "(MB)",
+	 .width = 10,
+	 .field = "sent_bytes",
+	 .scale = 1e-6,
+	 .decimals = 3},
+	{.head = "across", .unit = "(nodes)", .width = 8, .field = "crossing"},
+	MS("alone", "time_us"),
+	MS("from", "low_us"),
+	MS("to", "high_us"),
+	{.head = "rate", .unit = "(GB/s)", .width = 8, .field = "sent_GBps", .decimals = 2},
+	MS("in step", "in_step_us"),
+	MS("plan", "plan_us"),
+	{.head = "#wrong", .width = 7, .field = "wrong"},
+	{.head = NULL},
+};
+
+static const struct bb_table table = {&bb_record_hybrid, columns, about};
+
+bb_status bb_hybrid_text_open(struct bb_sink **sink, FILE *file, const char *path)
+{
+	return bb_sink_table_open(sink, file, path, &table);
+}

@@ -1,0 +1,90 @@
+#include "training_kernels/hybrid/volume.h"
+
+const char *const bb_traffic_words[BB_TRAFFICS] = {
+	[BB_TRAFFIC_TENSOR] = "tensor",       [BB_TRAFFIC_EXPERT] = "expert",
+	[BB_TRAFFIC_PIPELINE] = "pipeline",   [BB_TRAFFIC_DATA] = "data",
+	[BB_TRAFFIC_EMBEDDING] = "embedding",
+};
+
+#define LOSS_BYTES 4 /* of a token, in each of its three all-reduces */
+
+/* CALLS collectives of BYTES each among N ranks, that go around the ring TURNS times. */
+static void add_rings(struct bb_volume *v, uint64_t calls, uint64_t turns, int n, double bytes)
+{
+	if (n == 1)
+		return;
+	v->calls += calls;
+	v->rounds += calls * turns * (uint64_t)(n - 1);
+	v->sent += (double)(calls * turns) * bytes * (n - 1) / n;
+}
+
+static void add_tensor(const struct bb_hybrid_step *s, const struct bb_hybrid_part *part,
+		       double activation, struct bb_volume *v)
+{
+	const uint64_t m = s->micro_batches;
+	const uint64_t half = m * part->layers * (s->made_again ? 3 : 2); /* sums of half a layer */
+	const uint64_t ends = m * ((uint64_t)part->first + (uint64_t)part->last);
+	const double loss = (double)(LOSS_BYTES * s->seq * s->micro_batch);
+	const double routed = s->routes ? activation * (double)s->routes : activation;
+
+	if (s->sequence_parallel) {
+		add_rings(v, 2 * (half + ends) + m * part->layers, 1, s->grid.tp, activation);
+		add_rings(v, 2 * half + m * part->layers, 1, s->grid.tp, routed);
+	} else {
+		add_rings(v, 2 * half + ends, 2, s->grid.tp, activation);
+	}
+	if (part->last)
+		add_rings(v, 3 * m, 2, s->grid.tp, loss);
+}
+
+static void add_pipeline(const struct bb_hybrid_step *s, const struct bb_hybrid_part *part,
+			 struct bb_hybrid_volumes *v)
+{
+	const uint64_t neighbours = (uint64_t)!part->first + (uint64_t)!part->last;
+	const uint64_t messages = s->micro_batches * neighbours;
+	struct bb_volume *pipeline = &v->of[BB_TRAFFIC_PIPELINE];
+
+	pipeline->calls = pipeline->rounds = messages;
+	pipeline->sent = (double)messages * (double)v->boundary;
+	if (s->scatter && !s->sequence_parallel)
+		add_rings(&v->of[BB_TRAFFIC_TENSOR], messages, 1, s->grid.tp,
+			  (double)v->activation);
+}
+
+/* Of ELEMENTS that RANKS hold alike. */
+static void add_data(const struct bb_hybrid_step *s, uint64_t elements, int ranks,
+		     struct bb_volume *v)
+{
+	const uint64_t reductions = s->zero < 2 ? 1 : s->micro_batches;
+	const uint64_t turns = s->zero == 3 ? 3 * reductions : reductions + 1;
+
+	if (ranks == 1 || elements == 0)
+		return;
+	v->calls += s->zero == 0 ? 1 : turns;
+	v->rounds += turns * (uint64_t)(ranks - 1);
+	v->sent += (double)bb_zero_bytes(&s->recipe, elements, s->zero, (uint64_t)ranks,
+					 s->micro_batches);
+}
+
+struct bb_hybrid_volumes bb_hybrid_volumes_of(const struct bb_hybrid_step *s,
+					      const struct bb_hybrid_part *part)
+{
+	const struct bb_grid *g = &s->grid;
+	const uint64_t t = (uint64_t)g->tp, again = s->made_again ? 6 : 4;
+	const bool parts = s->sequence_parallel || s->scatter;
+	struct bb_hybrid_volumes v = {.activation = (uint64_t)s->recipe.precision->parameter *
+						    s->seq * s->micro_batch * s->hidden};
+	const double routed = (double)v.activation * (double)s->routes;
+
+	v.boundary = parts ? (v.activation + t - 1) / t : v.activation;
+	add_tensor(s, part, (double)v.activation, &v.of[BB_TRAFFIC_TENSOR]);
+	add_pipeline(s, part, &v);
+	add_rings(&v.of[BB_TRAFFIC_EXPERT], s->routes ? again * s->micro_batches * part->layers : 0,
+		  1, g->ep, s->sequence_parallel ? routed / g->tp : routed);
+	add_data(s, part->elements - part->experts, g->dp, &v.of[BB_TRAFFIC_DATA]);
+	add_data(s, part->experts, g->dp / g->ep, &v.of[BB_TRAFFIC_DATA]);
+	if (part->first != part->last)
+		add_rings(&v.of[BB_TRAFFIC_EMBEDDING], s->embedding > 0, 2, 2,
+			  (double)(s->embedding / t * s->recipe.precision->gradient));
+	return v;
+}

@@ -1,0 +1,149 @@
+#include "training_kernels/moe/exchange.h"
+
+/* ---- operations -------------------------------------------------------------------------------
+ */
+
+/* The greatest that divides both. */
+static int divisor(int a, int b)
+{
+	while (b) {
+		const int rest = a % b;
+
+		a = b;
+		b = rest;
+	}
+	return a;
+}
+
+size_t bb_moe_messages(const struct bb_moe_load *load)
+{
+	return 2 * (size_t)(load->form.nranks - 1);
+}
+
+void bb_moe_message(const struct bb_moe_exchange *x, bool combines, int place, size_t k,
+		    struct bb_operation *o)
+{
+	const int n = x->load->form.nranks;
+	const int shift = (int)(k / 2) + 1;
+	const bool sends = (k % 2 == 0) != (place < divisor(n, shift));
+	const int peer = (sends ? place + shift : place - shift + n) % n;
+	/* Who the rows belong to decides how many there are: the one whose experts they go through.
+	 */
+	const int at = sends != combines ? peer : place;
+
+	o->act = sends ? BB_ACT_SEND : BB_ACT_RECV;
+	o->queue = sends ? x->sends : x->receives;
+	o->item = (size_t)peer;
+	o->peer = peer;
+	o->lane = x->lane + combines;
+	o->together = !sends && shift > 1;
+	o->count = (size_t)x->load->rows_to[at] * x->hidden;
+	o->dtype = x->dtype;
+}
+
+void bb_moe_leave(const struct bb_moe_exchange *x, int event, size_t k, struct bb_operation *o)
+{
+	const int queues[BB_MOE_LEAVES] = {x->computes, x->sends, x->receives};
+
+	o->act = k == 0 ? BB_ACT_RECORD : BB_ACT_WAIT;
+	o->queue = queues[k];
+	o->event = event;
+}
+
+void bb_moe_meet(const struct bb_moe_exchange *x, int event, size_t k, struct bb_operation *o)
+{
+	const int queues[BB_MOE_MEETS] = {x->sends, x->receives, x->computes, x->computes};
+
+	o->act = k < 2 ? BB_ACT_RECORD : BB_ACT_WAIT;
+	o->queue = queues[k];
+	o->event = event + (int)(k % 2);
+}
+
+/* ---- data -------------------------------------------------------------------------------------
+ */
+
+static size_t row_bytes(const struct bb_moe_rows *rows)
+{
+	return rows->hidden * bb_dtype_size(rows->dtype);
+}
+
+size_t bb_moe_bytes_mine(const struct bb_moe_rows *rows)
+{
+	return (size_t)rows->load->rows_before[rows->load->form.nranks] * row_bytes(rows);
+}
+
+size_t bb_moe_bytes_theirs(const struct bb_moe_rows *rows)
+{
+	return (size_t)bb_moe_rows_at(rows->load, rows->place) * row_bytes(rows);
+}
+
+/* Where those at the experts begin that PEER sent. */
+static char *theirs_of(const struct bb_moe_rows *rows, int peer)
+{
+	return rows->theirs +
+	       (size_t)peer * (size_t)rows->load->rows_to[rows->place] * row_bytes(rows);
+}
+
+char *bb_moe_rows_of(const struct bb_moe_rows *rows, bool combines, const struct bb_operation *o)
+{
+	const int peer = (int)o->item;
+	const bool experts = (o->act == BB_ACT_SEND) == combines;
+
+	return experts ? theirs_of(rows, peer)
+		       : (combines ? rows->back : rows->mine) +
+				 (size_t)rows->load->rows_before[peer] * row_bytes(rows);
+}
+
+static struct bb_pattern pattern_of(const struct bb_moe_rows *rows,
+				    const struct bb_patterns *patterns, int place)
+{
+	return bb_patterns_get(patterns, rows->ranks ? rows->ranks[place] : place);
+}
+
+bb_status bb_moe_rows_fill(const struct bb_moe_rows *rows, const struct bb_backend *backend,
+			   struct bb_rank *rank, const struct bb_patterns *patterns)
+{
+	const struct bb_pattern mine = pattern_of(rows, patterns, rows->place);
+	const size_t element = bb_dtype_size(rows->dtype);
+	const size_t leave = bb_moe_bytes_mine(rows) / element;
+	const size_t come = bb_moe_bytes_theirs(rows) / element;
+	bb_status status;
+
+	BB_TRY(status, backend->fill(rank, rows->mine, &mine, 0, leave), out);
+	BB_TRY(status, backend->fill(rank, rows->back, &mine, 1, leave), out);
+	BB_TRY(status, backend->fill(rank, rows->theirs, &mine, 1, come), out);
+out:
+	return status;
+}
+
+static bb_status verify_peer(const struct bb_moe_rows *rows, const struct bb_backend *backend,
+			     struct bb_rank *rank, const struct bb_patterns *patterns, int peer,
+			     uint64_t *wrong)
+{
+	const struct bb_moe_load *l = rows->load;
+	const struct bb_pattern mine = pattern_of(rows, patterns, rows->place);
+	const struct bb_pattern theirs = pattern_of(rows, patterns, peer);
+	const size_t here = (size_t)l->rows_to[rows->place] * rows->hidden;
+	const size_t before = (size_t)l->rows_before[rows->place] * rows->hidden;
+	const size_t there = (size_t)l->rows_to[peer] * rows->hidden;
+	const size_t away = (size_t)l->rows_before[peer] * rows->hidden;
+	bb_status status = backend->verify(rank, theirs_of(rows, peer), &theirs, before, here,
+					   rows->dtype, 0, wrong);
+
+	if (status != BB_OK)
+		return status;
+	return backend->verify(rank, rows->back + away * bb_dtype_size(rows->dtype), &mine, away,
+			       there, rows->dtype, 0, wrong);
+}
+
+bb_status bb_moe_rows_verify(const struct bb_moe_rows *rows, const struct bb_backend *backend,
+			     struct bb_rank *rank, const struct bb_patterns *patterns,
+			     uint64_t *wrong)
+{
+	bb_status status = BB_OK;
+
+	for (int peer = 0; peer < rows->load->form.nranks && status == BB_OK; peer++)
+		if (peer != rows->place)
+			status = verify_peer(rows, backend, rank, patterns, peer, wrong);
+	return status;
+}

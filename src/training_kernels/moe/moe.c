@@ -1,0 +1,119 @@
+/*
+ * moe.c - the benchmark of expert parallelism.
+ */
+#include "training_kernels/moe/moe.h"
+
+#include "core/units.h"
+
+#include <stdlib.h>
+
+static void list(struct bb_strbuf *out)
+{
+	bb_strbuf_add(out, "published models (--preset):\n");
+	for (const struct bb_moe_preset *p = bb_moe_presets; p->name; p++)
+		bb_strbuf_addf(out, "    %-14s experts %lld, top-k %lld, hidden %lld; %s\n",
+			       p->name, (long long)p->experts, (long long)p->top_k,
+			       (long long)p->hidden, p->source);
+}
+
+static bb_status check_experts(struct bb_run *run, struct bb_moe_options *a)
+{
+	const int n = run->world.nranks;
+
+	if (a->experts == 0)
+		a->experts = 2 * (int64_t)n;
+	if (a->experts % n)
+		return bb_fail(&run->error, BB_EUSAGE,
+			       "--experts %lld: cannot be divided among %d ranks; give a multiple",
+			       (long long)a->experts, n);
+	if (a->top_k > a->experts)
+		return bb_fail(&run->error, BB_EUSAGE,
+			       "--top-k %lld: there are %lld experts; give fewer",
+			       (long long)a->top_k, (long long)a->experts);
+	return BB_OK;
+}
+
+/* Rows of the rank that most come to: its own, those that come, and those that come back. */
+static bb_status check_room(struct bb_run *run, const struct bb_moe *moe)
+{
+	const struct bb_moe_options *a = &moe->asked;
+	const uint64_t row = (uint64_t)a->hidden * bb_dtype_size(a->dtype);
+	char need[BB_UNIT_TEXT], have[BB_UNIT_TEXT];
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < a->nskews; i++) {
+		const struct bb_moe_load *l = &moe->loads[i];
+		const uint64_t rows = (uint64_t)(2 * l->rows_before[run->world.nranks] +
+						 bb_moe_rows_at(l, l->busiest));
+
+		most = rows > most ? rows : most;
+	}
+	most *= row * (uint64_t)run->world.nlocal;
+	if (run->options.backend->capabilities & BB_CAP_VIRTUAL || most <= run->memory)
+		return BB_OK;
+	return bb_fail(&run->error, BB_EUNSUPPORTED,
+		       "--tokens %lld: rows take up to %s on %d ranks, there is room for %s; give "
+		       "fewer",
+		       (long long)a->tokens, bb_format_bytes(need, most), run->world.nlocal,
+		       bb_format_bytes(have, run->memory));
+}
+
+static bb_status plan(struct bb_run *run)
+{
+	struct bb_moe *moe = run->own;
+	struct bb_moe_options *a = &moe->asked;
+	bb_status status = check_experts(run, a);
+
+	if (status != BB_OK)
+		return status;
+	moe->loads = calloc(a->nskews, sizeof(*moe->loads));
+	if (!moe->loads)
+		return bb_fail(&run->error, BB_EINTERNAL, "out of memory for the loads of experts");
+	for (size_t i = 0; i < a->nskews && status == BB_OK; i++)
+		status = bb_moe_load_make(&moe->loads[i],
+					  &(const struct bb_moe_form){.nranks = run->world.nranks,
+								      .experts = (int)a->experts,
+								      .top_k = (int)a->top_k,
+								      .tokens = a->tokens,
+								      .skew = a->skews[i],
+								      .capacity = a->capacity},
+					  &run->error);
+	return status == BB_OK ? check_room(run, moe) : status;
+}
+
+static void tell(struct bb_run *run, struct bb_strbuf *out)
+{
+	bb_strbuf_add(
+		out,
+		"# busiest: times the mean rows of a rank. GB/s: what comes to the busiest rank "
+		"(combine: leaves it), and to the mean one,\n"
+		"# over the time. even: times as long as without skew, and what the busiest "
+		"rank's bytes would make of it\n");
+}
+
+static void close_moe(struct bb_run *run)
+{
+	struct bb_moe *moe = run->own;
+
+	for (size_t i = 0; moe->loads && i < moe->asked.nskews; i++)
+		bb_moe_load_free(&moe->loads[i]);
+	free(moe->loads);
+}
+
+const struct bb_benchmark bb_moe_benchmark = {
+	.brief = "Expert parallelism: tokens to their experts and back, under even and uneven "
+		 "loads.",
+	.own_bytes = sizeof(struct bb_moe),
+	.options = bb_moe_rows,
+	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
+	.sizeless = true,
+	.queues = true,
+	.check = bb_moe_check,
+	.list = list,
+	.open_text = bb_moe_text_open,
+	.rows = &bb_record_moe,
+	.plan = plan,
+	.drive = bb_moe_drive,
+	.tell = tell,
+	.close = close_moe,
+};

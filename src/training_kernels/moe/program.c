@@ -1,0 +1,189 @@
+/*
+ * program.c - operations in this order, those of parts that are not asked for left out:
+ *
+ *     counts   [record, wait, wait]   dispatch   [record, record, wait, wait]   experts
+ *     [record, wait, wait]   combine
+ *
+ * Brackets stand wherever something comes before and behind.
+ */
+#include "training_kernels/moe/program.h"
+
+#include <stdio.h>
+
+enum queue { COMPUTES, SENDS, RECEIVES, QUEUES };
+enum event { COUNTED, SENT, RECEIVED, COMPUTED, EVENTS };
+
+static int ranks_of(const struct bb_moe_step *step)
+{
+	return step->load->form.nranks;
+}
+
+static struct bb_moe_exchange exchange_of(const struct bb_moe_step *step)
+{
+	return (struct bb_moe_exchange){.load = step->load,
+					.hidden = step->hidden,
+					.dtype = step->dtype,
+					.computes = COMPUTES,
+					.sends = SENDS,
+					.receives = RECEIVES};
+}
+
+/* ---- one operation ----------------------------------------------------------------------------
+ */
+
+static void counts(const struct bb_moe_step *step, struct bb_operation *o)
+{
+	const struct bb_moe_form *f = &step->load->form;
+
+	o->act = BB_ACT_COLLECTIVE;
+	o->queue = COMPUTES;
+	o->work = BB_MOE_COUNTS;
+	o->collective = &bb_alltoall;
+	o->count = (size_t)(f->experts / f->nranks);
+	o->dtype = BB_INT64;
+}
+
+static void experts(const struct bb_moe_step *step, int rank, struct bb_operation *o)
+{
+	const struct bb_moe_load *l = step->load;
+
+	o->act = BB_ACT_COMPUTE;
+	o->queue = COMPUTES;
+	o->work = BB_MOE_EXPERTS;
+	o->seconds = step->expert_s * (double)bb_moe_rows_at(l, rank) /
+		     ((double)l->form.tokens * l->form.top_k);
+}
+
+/* ---- the order --------------------------------------------------------------------------------
+ */
+
+/* Pieces of a program in their order, and how many operations of each. */
+enum piece {
+	COUNTS,
+	BEFORE_DISPATCH,
+	DISPATCH,
+	BEFORE_EXPERTS,
+	EXPERTS,
+	BEFORE_COMBINE,
+	COMBINE,
+	PIECES
+};
+
+static size_t length_of(const struct bb_moe_step *step, enum piece piece)
+{
+	const unsigned p = step->parts;
+	const size_t messages = bb_moe_messages(step->load);
+	const bool layer = p == BB_MOE_LAYER;
+
+	switch (piece) {
+	case COUNTS:
+		return p & BB_MOE_COUNTS ? 1 : 0;
+	case DISPATCH:
+		return p & BB_MOE_DISPATCH ? messages : 0;
+	case EXPERTS:
+		return p & BB_MOE_EXPERTS ? 1 : 0;
+	case COMBINE:
+		return p & BB_MOE_COMBINE ? messages : 0;
+	case BEFORE_EXPERTS:
+		return layer ? BB_MOE_MEETS : 0;
+	default:
+		return layer ? BB_MOE_LEAVES : 0;
+	}
+}
+
+static size_t length(const struct bb_program *program, int rank)
+{
+	size_t sum = 0;
+
+	for (int piece = 0; piece < PIECES; piece++)
+		sum += length_of(program->own, (enum piece)piece);
+	return sum;
+}
+
+static void operation(const struct bb_program *program, int rank, size_t index,
+		      struct bb_operation *o)
+{
+	const struct bb_moe_step *step = program->own;
+	const struct bb_moe_exchange exchange = exchange_of(step);
+	enum piece piece = COUNTS;
+
+	for (; index >= length_of(step, piece); piece++)
+		index -= length_of(step, piece);
+	o->work = BB_MOE_EVENT;
+	switch (piece) {
+	case COUNTS:
+		counts(step, o);
+		break;
+	case BEFORE_DISPATCH:
+		bb_moe_leave(&exchange, COUNTED, index, o);
+		break;
+	case BEFORE_EXPERTS:
+		bb_moe_meet(&exchange, SENT, index, o);
+		break;
+	case EXPERTS:
+		experts(step, rank, o);
+		break;
+	case BEFORE_COMBINE:
+		bb_moe_leave(&exchange, COMPUTED, index, o);
+		break;
+	default:
+		o->work = piece == COMBINE ? BB_MOE_COMBINE : BB_MOE_DISPATCH;
+		bb_moe_message(&exchange, piece == COMBINE, rank, index, o);
+	}
+}
+
+static int group_size(const struct bb_program *program, int group)
+{
+	return program->nranks;
+}
+
+static int member(const struct bb_program *program, int group, int i)
+{
+	return i;
+}
+
+static void describe(const struct bb_program *program, const struct bb_operation *o,
+		     char text[BB_PROGRAM_TEXT])
+{
+	const char *what = o->work == BB_MOE_DISPATCH ? "dispatch" : "combine";
+
+	if (o->act == BB_ACT_SEND || o->act == BB_ACT_RECV)
+		snprintf(text, BB_PROGRAM_TEXT, "%s %s %zu", what,
+			 o->act == BB_ACT_SEND ? "to" : "from", o->item);
+	else
+		snprintf(text, BB_PROGRAM_TEXT, "%s",
+			 o->work == BB_MOE_COUNTS    ? "exchange of counts"
+			 : o->work == BB_MOE_EXPERTS ? "experts"
+						     : "event");
+}
+
+void bb_moe_program(struct bb_program *program, const struct bb_moe_step *step)
+{
+	const unsigned messages = BB_MOE_DISPATCH | BB_MOE_COMBINE;
+
+	*program = (struct bb_program){
+		.own = step,
+		.nranks = ranks_of(step),
+		.queues = step->parts & messages ? QUEUES : 1,
+		.lanes = step->parts & messages ? BB_MOE_LANES : 0,
+		.events = step->parts == BB_MOE_LAYER ? EVENTS : 0,
+		.groups = step->parts & BB_MOE_COUNTS ? 1 : 0,
+		.length = length,
+		.operation = operation,
+		.group_size = group_size,
+		.member = member,
+		.describe = describe,
+	};
+}
+
+struct bb_moe_bytes bb_moe_bytes_of(const struct bb_moe_step *step, int rank)
+{
+	const struct bb_moe_load *l = step->load;
+	const double row = (double)(step->hidden * bb_dtype_size(step->dtype));
+	const int n = l->form.nranks;
+
+	return (struct bb_moe_bytes){
+		.sent = row * (double)(l->rows_before[n] - l->rows_to[rank]),
+		.received = row * (double)((n - 1) * l->rows_to[rank]),
+	};
+}

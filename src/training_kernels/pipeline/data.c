@@ -1,0 +1,248 @@
+/*
+ * data.c - numbers that go through the stages, and what must come of them.
+ */
+#include "training_kernels/pipeline/pipeline.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define N BB_PIPELINE_ELEMENTS
+#define PRIME UINT64_C(2147483647)
+#define BLOCK (N * sizeof(uint32_t))
+
+/* What is kept of each chunk and microbatch. */
+enum block { BLOCK_X, BLOCK_Y, BLOCK_DY, BLOCK_DX, BLOCK_G, BLOCK_DW, BLOCKS };
+
+struct bb_pipeline_data {
+	const struct bb_order *order;
+	int stage;
+	uint64_t seed;
+	bool flaw;
+	uint32_t *memory; /* [(chunk * microbatches + microbatch) * BLOCKS + block][N] */
+};
+
+/* ---- the arithmetic of a part --------------------------------------------------------------- */
+
+/* Numbers that look random and follow from where they are (splitmix64). */
+static uint32_t draw(uint64_t seed, uint64_t where)
+{
+	uint64_t z = seed * UINT64_C(0x9e3779b97f4a7c15) + where * UINT64_C(0xbf58476d1ce4e5b9);
+
+	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+	return (uint32_t)((z ^ z >> 31) % PRIME);
+}
+
+static uint32_t weight(uint64_t seed, int depth, int i)
+{
+	return draw(seed, (uint64_t)depth * N + (uint64_t)i);
+}
+
+static void make_input(uint64_t seed, int microbatch, uint32_t *x)
+{
+	for (int i = 0; i < N; i++)
+		x[i] = draw(~seed, (uint64_t)microbatch * N + (uint64_t)i);
+}
+
+static void make_loss(const uint32_t *y, uint32_t *dy)
+{
+	for (int i = 0; i < N; i++)
+		dy[i] = (uint32_t)((3 * (uint64_t)y[i] + 1) % PRIME);
+}
+
+static void forward(uint64_t seed, int depth, const uint32_t *x, uint32_t *y)
+{
+	for (int i = 0; i < N; i++) {
+		const uint64_t square = (uint64_t)x[i] * x[i] % PRIME;
+
+		y[i] = (uint32_t)((weight(seed, depth, i) * square + x[(i + 1) % N]) % PRIME);
+	}
+}
+
+/* G, what both halves need of DY, is left for W. */
+static void backward_input(uint64_t seed, int depth, const uint32_t *x, const uint32_t *dy,
+			   uint32_t *dx, uint32_t *g)
+{
+	for (int i = 0; i < N; i++) {
+		g[i] = (uint32_t)((uint64_t)x[i] * dy[i] % PRIME);
+		dx[i] = (uint32_t)((2 * (uint64_t)weight(seed, depth, i) % PRIME * g[i] +
+				    dy[(i + N - 1) % N]) %
+				   PRIME);
+	}
+}
+
+static void backward_weight(const uint32_t *x, const uint32_t *g, uint32_t *dw)
+{
+	for (int i = 0; i < N; i++)
+		dw[i] = (uint32_t)((uint64_t)x[i] * g[i] % PRIME);
+}
+
+/* ---- a stage -------------------------------------------------------------------------------- */
+
+size_t bb_pipeline_data_bytes(const struct bb_order *order)
+{
+	return (size_t)order->chunks * (size_t)order->microbatches * BLOCKS * BLOCK;
+}
+
+struct bb_pipeline_data *bb_pipeline_data_open(const struct bb_order *order, int stage,
+					       uint64_t seed, bool flaw, void *memory)
+{
+	struct bb_pipeline_data *data = malloc(sizeof(*data));
+
+	if (!data)
+		return NULL;
+	*data = (struct bb_pipeline_data){order, stage, seed, flaw, memory};
+	memset(memory, 0xff, bb_pipeline_data_bytes(order)); /* no such number */
+	return data;
+}
+
+void bb_pipeline_data_close(struct bb_pipeline_data *data)
+{
+	free(data);
+}
+
+static uint32_t *block_of(const struct bb_pipeline_data *data, int chunk, int microbatch,
+			  enum block block)
+{
+	const size_t at = (size_t)chunk * (size_t)data->order->microbatches + (size_t)microbatch;
+
+	return data->memory + (at * BLOCKS + block) * N;
+}
+
+/* The chunk of this stage at DEPTH; -1: it is another's, or there is none. */
+static int chunk_at(const struct bb_pipeline_data *data, int depth)
+{
+	const struct bb_order *order = data->order;
+
+	if (depth < 0 || depth == bb_order_depths(order) ||
+	    bb_order_stage(order, depth) != data->stage)
+		return -1;
+	return depth / order->stages;
+}
+
+static void do_forward(const struct bb_pipeline_data *data, int depth, const struct bb_pass *pass)
+{
+	const int before = chunk_at(data, depth - 1);
+	uint32_t *x = block_of(data, pass->chunk, pass->microbatch, BLOCK_X);
+	uint32_t *y = block_of(data, pass->chunk, pass->microbatch, BLOCK_Y);
+
+	if (depth == 0)
+		make_input(data->seed, pass->microbatch, x);
+	else if (before >= 0)
+		memcpy(x, block_of(data, before, pass->microbatch, BLOCK_Y), BLOCK);
+	forward(data->seed, depth, x, y);
+	if (data->flaw && pass->chunk == 0 && pass->microbatch == 0)
+		y[0] ^= 1;
+}
+
+static void do_backward(const struct bb_pipeline_data *data, int depth, const struct bb_pass *pass)
+{
+	const int behind = chunk_at(data, depth + 1);
+	uint32_t *dy = block_of(data, pass->chunk, pass->microbatch, BLOCK_DY);
+
+	if (depth == bb_order_depths(data->order) - 1)
+		make_loss(block_of(data, pass->chunk, pass->microbatch, BLOCK_Y), dy);
+	else if (behind >= 0)
+		memcpy(dy, block_of(data, behind, pass->microbatch, BLOCK_DX), BLOCK);
+	backward_input(data->seed, depth, block_of(data, pass->chunk, pass->microbatch, BLOCK_X),
+		       dy, block_of(data, pass->chunk, pass->microbatch, BLOCK_DX),
+		       block_of(data, pass->chunk, pass->microbatch, BLOCK_G));
+}
+
+void bb_pipeline_compute(void *own, int rank, const struct bb_operation *operation)
+{
+	const struct bb_pipeline_data *data = own;
+	int stage;
+	const struct bb_pass pass = bb_order_pass(data->order, operation->item, &stage);
+	const int depth = bb_order_depth(data->order, stage, pass.chunk);
+
+	if (pass.kind == BB_PASS_F)
+		do_forward(data, depth, &pass);
+	if (pass.kind == BB_PASS_B || pass.kind == BB_PASS_BW)
+		do_backward(data, depth, &pass);
+	if (pass.kind == BB_PASS_W || pass.kind == BB_PASS_BW)
+		backward_weight(block_of(data, pass.chunk, pass.microbatch, BLOCK_X),
+				block_of(data, pass.chunk, pass.microbatch, BLOCK_G),
+				block_of(data, pass.chunk, pass.microbatch, BLOCK_DW));
+}
+
+/* What is sent is what the pass made; what comes in is what the chunk next to it needs. */
+void bb_pipeline_buffers(void *own, int rank, const struct bb_operation *operation, void **in,
+			 void **out)
+{
+	const struct bb_pipeline_data *data = own;
+	int stage;
+	const struct bb_pass pass = bb_order_pass(data->order, operation->item, &stage);
+	const int depth = bb_order_depth(data->order, stage, pass.chunk);
+	const bool goes_forward = pass.kind == BB_PASS_F;
+	const int chunk = chunk_at(data, goes_forward ? depth + 1 : depth - 1);
+
+	if (operation->act == BB_ACT_SEND)
+		*in = block_of(data, pass.chunk, pass.microbatch,
+			       goes_forward ? BLOCK_Y : BLOCK_DX);
+	else
+		*out = block_of(data, chunk, pass.microbatch, goes_forward ? BLOCK_X : BLOCK_DY);
+}
+
+/* ---- one rank that does everything itself --------------------------------------------------- */
+
+static uint64_t compare(const uint32_t *got, const uint32_t *expected)
+{
+	uint64_t wrong = 0;
+
+	for (int i = 0; i < N; i++)
+		wrong += got[i] != expected[i];
+	return wrong;
+}
+
+static uint64_t compare_forward(const struct bb_pipeline_data *data, int depth, int microbatch,
+				const uint32_t *y)
+{
+	const int chunk = chunk_at(data, depth);
+
+	return chunk < 0 ? 0 : compare(block_of(data, chunk, microbatch, BLOCK_Y), y);
+}
+
+static uint64_t compare_backward(const struct bb_pipeline_data *data, int depth, int microbatch,
+				 const uint32_t *dx, const uint32_t *dw)
+{
+	const int chunk = chunk_at(data, depth);
+
+	if (chunk < 0)
+		return 0;
+	return compare(block_of(data, chunk, microbatch, BLOCK_DX), dx) +
+	       compare(block_of(data, chunk, microbatch, BLOCK_DW), dw);
+}
+
+/* XS has room for a block of each depth and one more. */
+static uint64_t verify(const struct bb_pipeline_data *data, int microbatch, uint32_t (*xs)[N])
+{
+	const int depths = bb_order_depths(data->order);
+	uint32_t dy[N], dx[N], g[N], dw[N];
+	uint64_t wrong = 0;
+
+	make_input(data->seed, microbatch, xs[0]);
+	for (int d = 0; d < depths; d++) {
+		forward(data->seed, d, xs[d], xs[d + 1]);
+		wrong += compare_forward(data, d, microbatch, xs[d + 1]);
+	}
+	make_loss(xs[depths], dy);
+	for (int d = depths - 1; d >= 0; d--) {
+		backward_input(data->seed, d, xs[d], dy, dx, g);
+		backward_weight(xs[d], g, dw);
+		wrong += compare_backward(data, d, microbatch, dx, dw);
+		memcpy(dy, dx, sizeof(dy));
+	}
+	return wrong;
+}
+
+bb_status bb_pipeline_data_verify(const struct bb_pipeline_data *data, uint64_t *wrong)
+{
+	uint32_t(*xs)[N] = calloc((size_t)bb_order_depths(data->order) + 1, sizeof(*xs));
+
+	*wrong = 0;
+	for (int i = 0; i < data->order->microbatches && xs; i++)
+		*wrong += verify(data, i, xs);
+	free(xs);
+	return xs ? BB_OK : BB_EINTERNAL;
+}

@@ -1,0 +1,167 @@
+/*
+ * deliver.c - what a schedule came to, as records.
+ */
+#include "core/stats.h"
+#include "harness/measure/play.h"
+#include "training_kernels/pipeline/inside.h"
+
+#include <time.h>
+
+/* What a pass of all chunks takes on the stage that has most to do. */
+static void fill_passes(const struct bb_pipeline_job *j, struct bb_pipeline_record *r)
+{
+	const struct bb_pipeline *p = &j->s->pipeline;
+	int most = 0;
+
+	for (int s = 1; s < p->stages; s++)
+		if (bb_stage_ns(p, &j->order, s) > bb_stage_ns(p, &j->order, most))
+			most = s;
+	r->f_us = r->b_us = r->w_us = 0;
+	for (int c = 0; c < j->order.chunks; c++) {
+		const struct bb_part part =
+			bb_part_of(p, &j->order, bb_order_depth(&j->order, most, c));
+
+		r->f_us += 1e-3 * (double)part.cost[BB_PASS_F];
+		r->b_us += 1e-3 * (double)part.cost[BB_PASS_B];
+		r->w_us += 1e-3 * (double)part.cost[BB_PASS_W];
+	}
+	r->hop_us = 1e-3 * (double)p->hop;
+	r->hop_source = j->s->hop_source;
+}
+
+static double most_of(const double *numbers, int64_t n)
+{
+	double most = 0;
+
+	for (int64_t i = 0; i < n; i++)
+		most = fmax(most, numbers[i]);
+	return most;
+}
+
+static void fill_prediction(const struct bb_pipeline_job *j, struct bb_pipeline_record *r)
+{
+	const struct bb_pipeline_result *p = &j->prediction;
+
+	r->ideal_us = 1e6 * p->ideal;
+	r->predicted_us = 1e6 * p->makespan;
+	r->predicted_span_us = 1e6 * p->span;
+	r->predicted_bubble_over_ideal = p->bubble_over_ideal;
+	r->predicted_bubble_over_total = p->bubble_over_total;
+	r->predicted_span_bubble_over_ideal = p->span_bubble_over_ideal;
+	r->predicted_span_bubble_over_total = p->span_bubble_over_total;
+	r->published_bubble_over_total = j->published;
+	r->predicted_stage_us = (struct bb_numbers){j->predicted_spans, (size_t)r->stages};
+	r->peak_microbatches = (struct bb_numbers){j->predicted_peaks, (size_t)r->stages};
+	r->stage_peak_bytes = (struct bb_numbers){j->predicted_kept, (size_t)r->stages};
+	r->peak_bytes = (int64_t)most_of(j->predicted_kept, r->stages);
+	r->stage_sent_bytes = (struct bb_numbers){j->predicted_sent, (size_t)r->stages};
+	if (j->s->pipeline.layers)
+		r->layers = (struct bb_numbers){j->layers, (size_t)r->stages};
+}
+
+static void fill_measurement(struct bb_pipeline_job *j, struct bb_pipeline_record *r)
+{
+	struct bb_stats stats;
+
+	bb_stats_compute(j->steps, (size_t)j->s->asked->iters, &stats);
+	r->compute = bb_stand_in_names[j->s->asked->stand_in];
+	r->iterations = j->s->asked->iters;
+	r->p50_us = 1e6 * stats.p50;
+	r->p99_us = 1e6 * stats.p99;
+	r->min_us = 1e6 * stats.min;
+	r->max_us = 1e6 * stats.max;
+	r->span_us = most_of(j->spans, r->stages);
+	r->bubble_over_ideal = r->p50_us / r->ideal_us - 1;
+	r->bubble_over_total = 1 - r->ideal_us / r->p50_us;
+	r->span_bubble_over_ideal = r->span_us / r->ideal_us - 1;
+	r->span_bubble_over_total = 1 - r->ideal_us / r->span_us;
+	r->off_percent = 100 * (r->p50_us / r->predicted_us - 1);
+	r->stage_us = (struct bb_numbers){j->spans, (size_t)r->stages};
+	r->counted_peak_microbatches = (struct bb_numbers){j->peaks, (size_t)r->stages};
+	r->counted_stage_sent_bytes = (struct bb_numbers){j->sent, (size_t)r->stages};
+	r->counted_sent_bytes = 0;
+	for (int s = 0; s < r->stages; s++)
+		r->counted_sent_bytes += (int64_t)j->sent[s];
+	if (j->checked)
+		r->wrong = (int64_t)j->wrong;
+}
+
+static void to_microseconds(double *seconds, int n)
+{
+	for (int i = 0; i < n; i++)
+		seconds[i] *= 1e6;
+}
+
+static bb_status tell_passes(const struct bb_pipeline_job *j, const struct bb_pass_times *times,
+			     const char *source)
+{
+	struct bb_sinks *sinks = &j->s->run->sinks;
+	bb_status status = BB_OK;
+
+	for (int s = 0; s < j->order.stages; s++)
+		for (size_t i = 0; i < j->order.length && status == BB_OK; i++) {
+			const struct bb_pass *pass = &bb_order_passes(&j->order, s)[i];
+			const size_t slot = bb_pipeline_job_slot(j, s, i);
+			const struct bb_pass_record r = {
+				.schedule = j->schedule->name,
+				.source = source,
+				.stage = s,
+				.pass = bb_pass_names[pass->kind],
+				.chunk = pass->chunk,
+				.microbatch = pass->microbatch,
+				.from_us = 1e6 * times->from[slot],
+				.to_us = 1e6 * times->to[slot],
+			};
+
+			status = bb_sinks_record(sinks, &bb_record_pass, &r);
+		}
+	return status;
+}
+
+bb_status bb_pipeline_deliver(struct bb_pipeline_job *j)
+{
+	struct bb_pipeline_session *s = j->s;
+	const struct bb_pipeline *p = &s->pipeline;
+	struct bb_pipeline_record r;
+	struct timespec now;
+	bb_status status;
+
+	bb_record_init(&bb_record_pipeline, &r);
+	r.schedule = j->schedule->name;
+	r.stages = p->stages;
+	r.microbatches = p->microbatches;
+	r.chunks = j->order.chunks;
+	fill_passes(j, &r);
+	r.message_bytes = (int64_t)s->asked->message_bytes / 4 * 4;
+	r.sent_bytes = r.message_bytes * (int64_t)j->program.messages;
+	to_microseconds(j->predicted_spans, p->stages);
+	to_microseconds(j->spans, p->stages);
+	fill_prediction(j, &r);
+	if (!s->asked->predict)
+		fill_measurement(j, &r);
+	clock_gettime(CLOCK_REALTIME, &now);
+	r.end_unix_s = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+	s->run->end.results++;
+	s->run->end.wrong += j->checked && j->wrong > 0;
+	bb_ticker_hide(&s->run->ticker);
+	status = bb_sinks_record(&s->run->sinks, &bb_record_pipeline, &r);
+	if (status == BB_OK && s->asked->gantt)
+		status = tell_passes(j, &j->predicted, "predicted");
+	if (status == BB_OK && s->asked->gantt && !s->asked->predict)
+		status = tell_passes(j, &j->measured, j->s->virtual ? "played" : "measured");
+	return status;
+}
+
+bb_status bb_pipeline_skip(struct bb_pipeline_session *s, const char *name, const char *reason)
+{
+	struct bb_skip_record r;
+
+	if (!s->leads)
+		return BB_OK;
+	bb_record_init(&bb_record_skip, &r);
+	r.collective = "pipeline";
+	r.algorithm = name;
+	r.reason = reason;
+	s->run->end.skipped++;
+	return bb_sinks_record(&s->run->sinks, &bb_record_skip, &r);
+}

@@ -1,0 +1,54 @@
+/*
+ * inside.h - what drive.c and deliver.c share.
+ */
+#ifndef BB_TRAINING_KERNELS_PIPELINE_INSIDE_H
+#define BB_TRAINING_KERNELS_PIPELINE_INSIDE_H
+
+#include "training_kernels/pipeline/pipeline.h"
+
+struct bb_pipeline_session {
+	struct bb_driver *driver;
+	struct bb_run *run;
+	const struct bb_pipeline_options *asked;
+	const struct bb_backend *backend;
+	struct bb_group *world;
+	struct bb_pipeline pipeline; /* hop included */
+	const char *hop_source;
+	int stage; /* this rank's */
+	bool leads, virtual;
+};
+
+/* One schedule under way, on one rank; what only rank 0 needs is NULL elsewhere. */
+struct bb_pipeline_job {
+	struct bb_pipeline_session *s;
+	const struct bb_pipeline_schedule *schedule;
+	struct bb_order order;
+	struct bb_pipeline_program program;
+	struct bb_pass_times predicted, measured;
+	struct bb_pipeline_result prediction, result;
+	/* Of each stage: times, M_B, bytes, layers. Those without "predicted" are as played. */
+	double *predicted_spans, *spans;
+	double *predicted_peaks, *peaks, *predicted_kept;
+	double *predicted_sent, *sent;
+	double *layers;
+	double *steps;    /* makespans */
+	double *report;   /* this rank's: of each iteration when its first pass began and its last
+			     ended; then of each pass of the last iteration the same */
+	double published; /* bubble over total with first_wraps; NAN: not interleaved */
+	uint64_t wrong;
+	bool checked;
+};
+
+/* Of the pass that STAGE does as number I. */
+static inline size_t bb_pipeline_job_slot(const struct bb_pipeline_job *j, int stage, size_t i)
+{
+	return bb_order_slot(&j->order, stage, &bb_order_passes(&j->order, stage)[i]);
+}
+
+/* Rank 0: what J came to, to the sinks. */
+BB_MUST bb_status bb_pipeline_deliver(struct bb_pipeline_job *j);
+/* That the schedule NAME is not run; all ranks but 0 do nothing. */
+BB_MUST bb_status bb_pipeline_skip(struct bb_pipeline_session *s, const char *name,
+				   const char *reason);
+
+#endif

@@ -1,0 +1,270 @@
+/*
+ * order.c - the schedules, and the lists of those that are written down by rule.
+ *
+ * Sources: GPipe arXiv 1811.06965; 1F1B arXiv 1806.03377 and 2104.04473, which has the interleaved
+ * one too; ZB-H1, ZB-H2 and the search arXiv 2401.10241.
+ */
+#include "training_kernels/pipeline/greedy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *const bb_pass_names[BB_PASS_KINDS] = {"F", "B", "W", "BW"};
+
+/* ---- a stage's list, written from front to back --------------------------------------------- */
+
+struct pen {
+	struct bb_pass *at;
+	int written[BB_PASS_KINDS];
+};
+
+static struct pen begin(struct bb_order *order, int stage)
+{
+	return (struct pen){.at = &order->passes[(size_t)stage * order->length]};
+}
+
+/* Of one chunk: the next microbatch. */
+static void write_next(struct pen *pen, enum bb_pass_kind kind)
+{
+	*pen->at++ = (struct bb_pass){.kind = (uint8_t)kind,
+				      .microbatch = (uint16_t)pen->written[kind]++};
+}
+
+/* ---- one chunk ------------------------------------------------------------------------------ */
+
+/* One microbatch after the other: while one stage works all others wait. */
+static bb_status fill_naive(const struct bb_pipeline *pipeline, struct bb_order *order,
+			    struct bb_error *error)
+{
+	for (int s = 0; s < order->stages; s++) {
+		struct pen pen = begin(order, s);
+
+		for (int i = 0; i < order->microbatches; i++) {
+			write_next(&pen, BB_PASS_F);
+			write_next(&pen, BB_PASS_BW);
+		}
+	}
+	return BB_OK;
+}
+
+static bb_status fill_gpipe(const struct bb_pipeline *pipeline, struct bb_order *order,
+			    struct bb_error *error)
+{
+	for (int s = 0; s < order->stages; s++) {
+		struct pen pen = begin(order, s);
+
+		for (int i = 0; i < order->microbatches; i++)
+			write_next(&pen, BB_PASS_F);
+		for (int i = 0; i < order->microbatches; i++)
+			write_next(&pen, BB_PASS_BW);
+	}
+	return BB_OK;
+}
+
+/* A stage does as many F ahead as there are stages behind it; from then on B and F in turn. */
+static bb_status fill_1f1b(const struct bb_pipeline *pipeline, struct bb_order *order,
+			   struct bb_error *error)
+{
+	const int m = order->microbatches;
+
+	for (int s = 0; s < order->stages; s++) {
+		const int ahead = order->stages - 1 - s;
+		struct pen pen = begin(order, s);
+
+		for (int i = 0; i < ahead && i < m; i++)
+			write_next(&pen, BB_PASS_F);
+		for (int i = 0; i < m; i++) {
+			if (pen.written[BB_PASS_F] < m)
+				write_next(&pen, BB_PASS_F);
+			write_next(&pen, BB_PASS_BW);
+		}
+	}
+	return BB_OK;
+}
+
+/* REACH times as many F ahead as 1F1B; W begins when the first stage begins with it, so that the
+   bubble at the end is filled by those that are left. */
+static void fill_handmade(struct bb_order *order, int reach)
+{
+	const int m = order->microbatches;
+
+	for (int s = 0; s < order->stages; s++) {
+		const int ahead = reach * (order->stages - 1 - s), late = reach * s;
+		struct pen pen = begin(order, s);
+
+		for (int i = 0; i < ahead && i < m; i++)
+			write_next(&pen, BB_PASS_F);
+		for (int i = 0; i < m; i++) {
+			if (pen.written[BB_PASS_F] < m)
+				write_next(&pen, BB_PASS_F);
+			write_next(&pen, BB_PASS_B);
+			if (i >= late)
+				write_next(&pen, BB_PASS_W);
+		}
+		while (pen.written[BB_PASS_W] < m)
+			write_next(&pen, BB_PASS_W);
+	}
+}
+
+static bb_status fill_h1(const struct bb_pipeline *pipeline, struct bb_order *order,
+			 struct bb_error *error)
+{
+	fill_handmade(order, 1);
+	return BB_OK;
+}
+
+static bb_status fill_h2(const struct bb_pipeline *pipeline, struct bb_order *order,
+			 struct bb_error *error)
+{
+	fill_handmade(order, 2);
+	return BB_OK;
+}
+
+/* ---- several chunks ------------------------------------------------------------------------- */
+
+static const char *refuses_interleaved(const struct bb_pipeline *pipeline)
+{
+	return pipeline->microbatches % pipeline->stages == 0
+		       ? NULL
+		       : "needs a number of microbatches that the stages divide";
+}
+
+/* Number I of a stage's F or, mirrored, BW: as many microbatches as there are stages go through a
+   chunk before the next one has its turn. */
+static struct bb_pass interleaved_pass(const struct bb_order *order, enum bb_pass_kind kind, int i)
+{
+	const int p = order->stages, v = order->chunks;
+	const int chunk = i % (p * v) / p;
+
+	return (struct bb_pass){.kind = (uint8_t)kind,
+				.chunk = (uint8_t)(kind == BB_PASS_F ? chunk : v - 1 - chunk),
+				.microbatch = (uint16_t)(i / (p * v) * p + i % p)};
+}
+
+static bb_status fill_interleaved(const struct bb_pipeline *pipeline, struct bb_order *order,
+				  struct bb_error *error)
+{
+	const int all = order->microbatches * order->chunks;
+
+	for (int s = 0; s < order->stages; s++) {
+		const int ahead = 2 * (order->stages - 1 - s) + (order->chunks - 1) * order->stages;
+		struct pen pen = begin(order, s);
+		int written = 0;
+
+		while (written < ahead && written < all)
+			*pen.at++ = interleaved_pass(order, BB_PASS_F, written++);
+		for (int i = 0; i < all; i++) {
+			if (written < all)
+				*pen.at++ = interleaved_pass(order, BB_PASS_F, written++);
+			*pen.at++ = interleaved_pass(order, BB_PASS_BW, i);
+		}
+	}
+	return BB_OK;
+}
+
+/* ---- all of them ---------------------------------------------------------------------------- */
+
+const struct bb_pipeline_schedule bb_pipeline_schedules[] = {
+	{.name = "naive",
+	 .brief = "one microbatch after the other",
+	 .chunks = 1,
+	 .fill = fill_naive},
+	{.name = "gpipe",
+	 .brief = "all forward passes, then all backward passes",
+	 .chunks = 1,
+	 .fill = fill_gpipe},
+	{.name = "1f1b",
+	 .brief = "forward and backward passes in turn: memory for as many microbatches as stages",
+	 .chunks = 1,
+	 .fill = fill_1f1b},
+	{.name = "interleaved",
+	 .brief = "1f1b with several chunks a stage, one after the other around the stages",
+	 .refuses = refuses_interleaved,
+	 .fill = fill_interleaved},
+	{.name = "zb-h1",
+	 .brief = "1f1b with W apart from B, to fill the bubble at the end",
+	 .split = true,
+	 .chunks = 1,
+	 .fill = fill_h1},
+	{.name = "zb-h2",
+	 .brief = "twice as many forward passes ahead: no bubble where F, B and W take the same",
+	 .split = true,
+	 .chunks = 1,
+	 .fill = fill_h2},
+	{.name = "zb-v",
+	 .brief = "two chunks a stage, there and back: no bubble with the memory of 1f1b",
+	 .split = true,
+	 .folded = true,
+	 .chunks = 2,
+	 .by_hop = true,
+	 .fill = bb_fill_v},
+	{.name = "zb-auto",
+	 .brief = "the best order that a search finds within --memory",
+	 .split = true,
+	 .chunks = 1,
+	 .by_hop = true,
+	 .fill = bb_fill_auto},
+	{.name = NULL},
+};
+
+const struct bb_pipeline_schedule *bb_pipeline_find(const char *name)
+{
+	for (const struct bb_pipeline_schedule *s = bb_pipeline_schedules; s->name; s++)
+		if (strcmp(s->name, name) == 0)
+			return s;
+	return NULL;
+}
+
+int bb_pipeline_chunks(const struct bb_pipeline_schedule *schedule,
+		       const struct bb_pipeline *pipeline)
+{
+	return schedule->chunks ? schedule->chunks : pipeline->chunks;
+}
+
+const char *bb_pipeline_refuses(const struct bb_pipeline_schedule *schedule,
+				const struct bb_pipeline *pipeline)
+{
+	const int chunks = bb_pipeline_chunks(schedule, pipeline);
+
+	if (chunks > 1 && pipeline->layers % (chunks * pipeline->stages))
+		return "needs a number of layers that the chunks of all stages divide";
+	return schedule->refuses ? schedule->refuses(pipeline) : NULL;
+}
+
+static bb_status new_order(const struct bb_pipeline_schedule *schedule,
+			   const struct bb_pipeline *pipeline, struct bb_order *order,
+			   struct bb_error *error)
+{
+	const int chunks = bb_pipeline_chunks(schedule, pipeline);
+
+	*order = (struct bb_order){
+		.stages = pipeline->stages,
+		.microbatches = pipeline->microbatches,
+		.chunks = chunks,
+		.split = schedule->split,
+		.folded = schedule->folded,
+		.length =
+			(schedule->split ? 3 : 2) * (size_t)chunks * (size_t)pipeline->microbatches,
+	};
+	order->passes = calloc((size_t)order->stages * order->length, sizeof(*order->passes));
+	return order->passes ? BB_OK
+			     : bb_fail(error, BB_EINTERNAL,
+				       "out of memory for a pipeline of %d "
+				       "stages and %d microbatches",
+				       order->stages, order->microbatches);
+}
+
+bb_status bb_order_make(const struct bb_pipeline_schedule *schedule,
+			const struct bb_pipeline *pipeline, struct bb_order *order,
+			struct bb_error *error)
+{
+	const bb_status status = new_order(schedule, pipeline, order, error);
+
+	return status == BB_OK ? schedule->fill(pipeline, order, error) : status;
+}
+
+void bb_order_free(struct bb_order *order)
+{
+	free(order->passes);
+	order->passes = NULL;
+}

@@ -1,0 +1,121 @@
+/*
+ * pipeline.c - the benchmark of pipelines: what it can do, how it begins and ends.
+ */
+#include "training_kernels/pipeline/pipeline.h"
+
+#include "models/model.h"
+
+static void list(struct bb_strbuf *out)
+{
+	bb_strbuf_add(out, "schedules:\n");
+	for (const struct bb_pipeline_schedule *s = bb_pipeline_schedules; s->name; s++)
+		bb_strbuf_addf(out, "    %-12s %s\n", s->name, s->brief);
+	bb_model_list(out);
+}
+
+static bb_status check_world(struct bb_run *run, const struct bb_pipeline_options *a)
+{
+	const int n = run->world.nranks;
+
+	if (a->predict || (run->options.backend->capabilities & BB_CAP_VIRTUAL) || n == a->stages)
+		return BB_OK;
+	return bb_fail(&run->error, BB_EUSAGE,
+		       "--stages %lld: a stage is a rank, and there are %d; give as many, or "
+		       "--predict",
+		       (long long)a->stages, n);
+}
+
+static bool is_possible(const struct bb_pipeline_schedule *schedule,
+			const struct bb_pipeline *pipeline)
+{
+	return !bb_pipeline_refuses(schedule, pipeline);
+}
+
+static bb_status plan(struct bb_run *run)
+{
+	struct bb_pipeline_state *state = run->own;
+	const struct bb_pipeline_options *a = &state->asked;
+	const bb_status status = check_world(run, a);
+
+	state->pipeline = (struct bb_pipeline){
+		.stages = (int)a->stages,
+		.microbatches = (int)a->microbatches,
+		.chunks = (int)a->chunks,
+		.f = (int64_t)a->tf_ns,
+		.b = (int64_t)a->tb_ns,
+		.w = (int64_t)a->tw_ns,
+		.kept = (int64_t)a->mb_bytes,
+		.kept_w = (int64_t)a->mw_bytes,
+		.layers = a->layers,
+		.first = a->first,
+		.last = a->last,
+		.limit = a->memory ? a->memory : 2 * a->stages,
+		.by_step = a->cost == BB_COST_STEP,
+	};
+	for (int i = 0; i < a->nschedules; i++)
+		if (is_possible(a->schedules[i], &state->pipeline))
+			return status;
+	return bb_fail(&run->error, BB_EUNSUPPORTED, "--schedule %s: %s", a->schedule_text,
+		       bb_pipeline_refuses(a->schedules[0], &state->pipeline));
+}
+
+static bb_status open_results(struct bb_run *run)
+{
+	const struct bb_pipeline_state *state = run->own;
+	bb_ticker_start(&run->ticker, (size_t)state->asked.nschedules,
+			(uint64_t)state->asked.nschedules);
+	return BB_OK;
+}
+
+static bool judge(struct bb_run *run, const char **verdict)
+{
+	return true;
+}
+
+static void tell(struct bb_run *run, struct bb_strbuf *out)
+{
+	const struct bb_pipeline_state *state = run->own;
+	const bool virtual = run->options.backend->capabilities & BB_CAP_VIRTUAL;
+	const char *found = virtual ? "played" : "measured";
+
+	bb_strbuf_addf(
+		out,
+		"# step: from its start until the last pass is done, the median of %s ones; stage: "
+		"the longest that a stage takes from its first pass to its last,\n"
+		"# which is what a step costs where no stage waits for all at its end. /ideal: "
+		"bubble / what the passes take; /total: bubble / all\n",
+		found);
+	if (state->asked.gantt)
+		bb_strbuf_addf(
+			out,
+			"# charts: a line for each stage; a pass is its letter, the number of "
+			"its microbatch where there is room, and dashes;\n"
+			"# small letters: odd chunks; B with W at once is a long B; dots: the "
+			"stage waits; %s ones are the last step's\n",
+			found);
+}
+
+static void close_pipeline(struct bb_run *run)
+{
+}
+
+const struct bb_benchmark bb_pipeline_benchmark = {
+	.brief = "Pipeline parallelism: the bubble of each schedule, predicted and measured.",
+	.own_bytes = sizeof(struct bb_pipeline_state),
+	.options = bb_pipeline_rows,
+	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_SLOW | 1u << BB_FAULT_DIE |
+		  1u << BB_FAULT_SWAP,
+	.sizeless = true,
+	.queues = true,
+	.programs = true, /* of messages alone */
+	.check = bb_pipeline_check,
+	.list = list,
+	.open_text = bb_sink_pipeline_open,
+	.rows = &bb_record_pipeline,
+	.plan = plan,
+	.open_results = open_results,
+	.drive = bb_pipeline_drive,
+	.judge = judge,
+	.tell = tell,
+	.close = close_pipeline,
+};

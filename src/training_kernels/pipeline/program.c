@@ -1,0 +1,278 @@
+/*
+ * program.c - orders of passes as programs.
+ *
+ * The operations of all stages are laid out along one way through the order (walk.c): a
+ * pass, then what it sends, at both ends. So each stage's operations are in an order in which they
+ * could be done one at a time, whatever the queue.
+ */
+#include "training_kernels/pipeline/program.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define COMPUTES 0
+#define SENDS 1    /* and the next one: forward, backward */
+#define RECEIVES 3 /* and those after it: by lane */
+#define ELEMENT BB_UINT32
+
+struct bb_pipeline_step {
+	uint8_t act, queue, lane;
+	uint16_t peer;
+	uint32_t event;
+	uint32_t slot; /* of the pass that is done, or that makes what is sent */
+};
+
+/* ---- read by whoever plays it --------------------------------------------------------------- */
+
+static size_t length(const struct bb_program *program, int rank)
+{
+	const struct bb_pipeline_program *p = program->own;
+
+	return p->begins[rank + 1] - p->begins[rank];
+}
+
+struct bb_pass bb_order_pass(const struct bb_order *order, size_t slot, int *stage)
+{
+	const size_t m = (size_t)order->microbatches;
+	const size_t depths = (size_t)bb_order_depths(order);
+	const int kind = (int)(slot / m / depths), depth = (int)(slot / m % depths);
+
+	*stage = bb_order_stage(order, depth);
+	return (struct bb_pass){
+		.kind = kind == BB_PASS_B && !order->split ? BB_PASS_BW : (uint8_t)kind,
+		.chunk = (uint8_t)(depth / order->stages),
+		.microbatch = (uint16_t)(slot % m),
+	};
+}
+
+/* The slot that is done where SLOT's turn is. */
+static size_t done_at(const struct bb_pipeline_program *p, int rank, size_t slot)
+{
+	const struct bb_pass *f = bb_order_passes(&p->order, rank);
+	const struct bb_pass its_b = {BB_PASS_B, f->chunk, f->microbatch};
+	const size_t a = bb_order_slot(&p->order, rank, f);
+	const size_t b = bb_order_slot(&p->order, rank, &its_b);
+
+	if (rank != p->form.swapped_stage || (slot != a && slot != b))
+		return slot;
+	return slot == a ? b : a;
+}
+
+static void operation(const struct bb_program *program, int rank, size_t index,
+		      struct bb_operation *operation)
+{
+	const struct bb_pipeline_program *p = program->own;
+	const struct bb_pipeline_step *step = &p->steps[p->begins[rank] + index];
+	struct bb_pass pass;
+	int stage;
+
+	operation->act = (enum bb_act)step->act;
+	operation->queue = step->queue;
+	switch (operation->act) {
+	case BB_ACT_COMPUTE:
+		operation->item = done_at(p, rank, step->slot);
+		pass = bb_order_pass(&p->order, operation->item, &stage);
+		operation->work = pass.kind;
+		operation->seconds =
+			1e-9 * (double)bb_pass_ns(&p->pipeline, &p->order, stage, &pass);
+		operation->flops = operation->seconds * p->form.rate;
+		operation->seconds += rank == p->form.late_stage ? p->form.late : 0;
+		break;
+	case BB_ACT_SEND:
+	case BB_ACT_RECV:
+		operation->work = bb_order_pass(&p->order, step->slot, &stage).kind;
+		operation->item = step->slot;
+		operation->peer = step->peer;
+		operation->lane = step->lane;
+		operation->count = p->form.elements;
+		operation->dtype = ELEMENT;
+		break;
+	default:
+		operation->event = (int)step->event;
+	}
+}
+
+static void describe(const struct bb_program *program, const struct bb_operation *operation,
+		     char text[BB_PROGRAM_TEXT])
+{
+	static const char *const acts[] = {
+		[BB_ACT_COMPUTE] = "", [BB_ACT_SEND] = "send of ", [BB_ACT_RECV] = "receive of "};
+	const struct bb_pipeline_program *p = program->own;
+	struct bb_pass pass;
+	int stage;
+
+	if (operation->act == BB_ACT_RECORD || operation->act == BB_ACT_WAIT) {
+		snprintf(text, BB_PROGRAM_TEXT, "%s %d",
+			 operation->act == BB_ACT_WAIT ? "wait for event" : "event",
+			 operation->event);
+		return;
+	}
+	pass = bb_order_pass(&p->order, operation->item, &stage);
+	snprintf(text, BB_PROGRAM_TEXT, "%s%s of microbatch %d, chunk %d", acts[operation->act],
+		 bb_pass_names[pass.kind], pass.microbatch, pass.chunk);
+}
+
+/* ---- laid out ------------------------------------------------------------------------------- */
+
+/* Laid out twice: first only counted, then written. */
+struct layout {
+	struct bb_pipeline_program *program;
+	size_t *next;       /* of each stage */
+	uint32_t *events;   /* of each stage, so far */
+	uint32_t *arrivals; /* [slot of what is sent]: the event of its arrival, of its receiver */
+	bool writes;
+};
+
+static void add(struct layout *l, int stage, struct bb_pipeline_step step)
+{
+	const size_t at = l->next[stage]++;
+
+	if (l->writes)
+		l->program->steps[at] = step;
+}
+
+/* Is what goes from depth to depth for MICROBATCH sent, rather than being there already? */
+static bool is_sent(const struct layout *l, int from, int to, int microbatch)
+{
+	const struct bb_order *order = &l->program->order;
+	const bool wraps = from / order->stages != to / order->stages;
+
+	if (to < 0 || bb_order_stage(order, from) == bb_order_stage(order, to))
+		return false;
+	return !l->program->form.first_wraps || !wraps || microbatch % order->stages == 0;
+}
+
+/* The lane of what a pass at DEPTH sends: messages of one always come from the same side. */
+static int lane_of(const struct bb_order *order, const struct bb_pass *pass, int depth)
+{
+	const int backward = pass->kind != BB_PASS_F;
+
+	return order->folded ? backward + 2 * (depth / order->stages % 2) : backward;
+}
+
+static void add_message(struct layout *l, int stage, int to, const struct bb_pass *pass,
+			size_t slot)
+{
+	const struct bb_order *order = &l->program->order;
+	const int lane = lane_of(order, pass, bb_order_depth(order, stage, pass->chunk));
+	const uint8_t sends = (uint8_t)(SENDS + (pass->kind != BB_PASS_F));
+	const uint8_t receives = (uint8_t)(RECEIVES + lane);
+	const uint32_t done = l->events[stage]++, arrived = l->events[to]++;
+
+	l->arrivals[slot] = arrived;
+	l->program->messages += l->writes;
+	add(l, stage, (struct bb_pipeline_step){BB_ACT_RECORD, COMPUTES, .event = done});
+	add(l, stage, (struct bb_pipeline_step){BB_ACT_WAIT, sends, .event = done});
+	add(l, stage,
+	    (struct bb_pipeline_step){BB_ACT_SEND, sends, (uint8_t)lane, (uint16_t)to,
+				      .slot = (uint32_t)slot});
+	add(l, to,
+	    (struct bb_pipeline_step){BB_ACT_RECV, receives, (uint8_t)lane, (uint16_t)stage,
+				      .slot = (uint32_t)slot});
+	add(l, to, (struct bb_pipeline_step){BB_ACT_RECORD, receives, .event = arrived});
+}
+
+static void add_pass(struct layout *l, int stage, const struct bb_pass *pass)
+{
+	const struct bb_order *order = &l->program->order;
+	const int depth = bb_order_depth(order, stage, pass->chunk);
+	const int input = bb_order_input(order, stage, pass);
+	const int output = bb_order_output(order, stage, pass);
+	const size_t slot = bb_order_slot(order, stage, pass);
+
+	if (input >= 0 && is_sent(l, input, depth, pass->microbatch)) {
+		struct bb_pass before = *pass;
+
+		before.chunk = (uint8_t)(input / order->stages);
+		add(l, stage,
+		    (struct bb_pipeline_step){
+			    BB_ACT_WAIT, COMPUTES,
+			    .event = l->arrivals[bb_order_slot(order, bb_order_stage(order, input),
+							       &before)]});
+	}
+	add(l, stage, (struct bb_pipeline_step){BB_ACT_COMPUTE, COMPUTES, .slot = (uint32_t)slot});
+	if (is_sent(l, depth, output, pass->microbatch))
+		add_message(l, stage, bb_order_stage(order, output), pass, slot);
+}
+
+static bb_status lay_out(struct layout *l, struct bb_error *error)
+{
+	const struct bb_order *order = &l->program->order;
+	const struct bb_pass *pass;
+	struct bb_walk walk = {0};
+	bb_status status;
+	int stage;
+
+	BB_TRY(status, bb_walk_open(&walk, order, &l->program->pipeline, error), out);
+	for (int s = 0; s < order->stages; s++)
+		l->events[s] = 0;
+	while ((pass = bb_walk_next(&walk, &stage)))
+		add_pass(l, stage, pass);
+out:
+	bb_walk_close(&walk);
+	return status;
+}
+
+/* What was counted: where each stage's operations begin, and how many events there are. */
+static bb_status settle(struct layout *l, struct bb_error *error)
+{
+	struct bb_pipeline_program *p = l->program;
+	const int n = p->order.stages;
+
+	for (int s = 0; s < n; s++) {
+		p->begins[s + 1] = p->begins[s] + l->next[s];
+		l->next[s] = p->begins[s];
+		if ((int)l->events[s] > p->program.events)
+			p->program.events = (int)l->events[s];
+	}
+	p->steps = calloc(p->begins[n], sizeof(*p->steps));
+	l->writes = true;
+	return p->steps ? BB_OK
+			: bb_fail(error, BB_EINTERNAL, "out of memory for a pipeline's program");
+}
+
+bb_status bb_pipeline_program_make(struct bb_pipeline_program *program,
+				   const struct bb_order *order, const struct bb_pipeline *pipeline,
+				   const struct bb_pipeline_form *form, struct bb_error *error)
+{
+	const size_t n = (size_t)order->stages;
+	const int lanes = n == 1 ? 0 : order->folded ? 4 : 2;
+	struct layout l = {.program = program};
+	bb_status status;
+
+	*program = (struct bb_pipeline_program){
+		.program = {.own = program,
+			    .nranks = order->stages,
+			    .queues = lanes ? RECEIVES + lanes : 1,
+			    .lanes = lanes,
+			    .length = length,
+			    .operation = operation,
+			    .describe = describe},
+		.order = *order,
+		.pipeline = *pipeline,
+		.form = *form,
+		.begins = calloc(n + 1, sizeof(*program->begins)),
+	};
+	l.next = calloc(n, sizeof(*l.next));
+	l.events = calloc(n, sizeof(*l.events));
+	l.arrivals = calloc(bb_order_slots(order), sizeof(*l.arrivals));
+	status = program->begins && l.next && l.events && l.arrivals
+			 ? BB_OK
+			 : bb_fail(error, BB_EINTERNAL, "out of memory for a pipeline's program");
+	if (status == BB_OK)
+		status = lay_out(&l, error);
+	if (status == BB_OK)
+		status = settle(&l, error);
+	if (status == BB_OK)
+		status = lay_out(&l, error);
+	free(l.next);
+	free(l.events);
+	free(l.arrivals);
+	return status;
+}
+
+void bb_pipeline_program_free(struct bb_pipeline_program *program)
+{
+	free(program->steps);
+	free(program->begins);
+}

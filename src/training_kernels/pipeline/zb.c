@@ -1,0 +1,313 @@
+/*
+ * zb.c - zb-auto: the best of several tries within a memory limit. Eight of them are
+ * greedy (arXiv 2401.10241, 3.1). Three questions have no answer that is always best, so both are
+ * tried: may a stage be idle before its first B, does B go before F, and is a gap filled by a W
+ * that is longer than it? They need room for about as many microbatches as stages; with less, lists
+ * (list.c) are better. And what is done by rule is never to be better than the search:
+ * 1F1B, ZB-H1, ZB-H2, and GPipe in groups of as many microbatches as fit.
+ */
+#include "training_kernels/pipeline/greedy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct search {
+	struct bb_draft *draft;
+	bool waits;   /* a stage may be idle before its first B */
+	bool hurries; /* B goes before F where another stage waits for it */
+	bool eager;   /* a gap is filled by a W that is longer */
+};
+
+static void fill_gap(struct search *s, int stage, int64_t arrival)
+{
+	const int64_t slack = s->draft->bubble - s->draft->desks[stage].bubble;
+
+	bb_draft_fill_gap(s->draft, stage, arrival, slack, s->eager);
+}
+
+/* ---- until each stage has done its first B -------------------------------------------------- */
+
+/* F that fit before the first B of a stage, which can begin at ARRIVAL, in time and in memory. */
+static int fitting(const struct search *s, int stage, int64_t arrival, int64_t *time)
+{
+	const struct bb_draft *draft = s->draft;
+	const struct bb_desk *desk = &draft->desks[stage];
+	int64_t held = desk->held;
+	int n = 0;
+
+	*time = desk->time;
+	while (desk->done[BB_PASS_F][0] + n < draft->microbatches &&
+	       held + bb_draft_change(draft, stage, BB_PASS_F, 0) <= bb_draft_room(draft, stage) &&
+	       (s->waits ? *time + bb_draft_cost(draft, stage, BB_PASS_F, 0) <= arrival
+			 : *time < arrival)) {
+		held += bb_draft_change(draft, stage, BB_PASS_F, 0);
+		*time += bb_draft_cost(draft, stage, BB_PASS_F, 0);
+		n++;
+	}
+	return n;
+}
+
+static void warm_up(struct search *s)
+{
+	struct bb_draft *draft = s->draft;
+	struct bb_desk *desks = draft->desks;
+	const int p = draft->order.stages;
+	int64_t arrival = 0, time; /* of the first B of the stage after */
+
+	for (int j = 0; j < p; j++)
+		bb_draft_put(draft, j, BB_PASS_F, 0);
+	for (int j = p - 1; j >= 0; j--) {
+		desks[j].extra = j == p - 1 ? 0 : fitting(s, j, arrival, &time);
+		if (j == p - 1)
+			time = desks[j].time;
+		arrival = (time > arrival ? time : arrival) +
+			  bb_draft_cost(draft, j, BB_PASS_B, 0) + draft->hop;
+	}
+	/* A stage is not ahead of the one that feeds it. */
+	for (int j = 1; j < p; j++)
+		while (desks[j].extra > 0 && desks[j].extra >= desks[j - 1].extra &&
+		       desks[j].done[BB_PASS_F][0] + desks[j].extra < draft->microbatches)
+			desks[j].extra--;
+	for (int j = 0; j < p; j++)
+		for (; desks[j].extra > 0; desks[j].extra--)
+			bb_draft_put(draft, j, BB_PASS_F, 0);
+}
+
+/* ---- then each stage does an F, if any, and a B --------------------------------------------- */
+
+/* When the stage after this one could be done with one F and one B more, and that B be here. */
+static int64_t next_b(const struct bb_draft *draft, int stage)
+{
+	return draft->desks[stage + 1].time + bb_draft_cost(draft, stage + 1, BB_PASS_F, 0) +
+	       bb_draft_cost(draft, stage + 1, BB_PASS_B, 0) + draft->hop;
+}
+
+/* The time that W takes which must make room for an F. */
+static int64_t room_time(const struct bb_draft *draft, int stage)
+{
+	const struct bb_desk *desk = &draft->desks[stage];
+	int64_t held = desk->held + bb_draft_change(draft, stage, BB_PASS_F, 0), time = 0;
+
+	for (int n = 0; held > bb_draft_room(draft, stage) && n < desk->waiting; n++) {
+		held += bb_draft_change(draft, stage, BB_PASS_W, 0);
+		time += bb_draft_cost(draft, stage, BB_PASS_W, 0);
+	}
+	return time;
+}
+
+/* Is the stage to do an F now? With HURRIES not if it is well ahead and its B would be late. */
+static int wants_f(const struct search *s, int stage)
+{
+	const struct bb_draft *draft = s->draft;
+	const struct bb_desk *desk = &draft->desks[stage];
+	int64_t b;
+
+	if (desk->done[BB_PASS_F][0] == draft->microbatches)
+		return 0;
+	if (!s->hurries || stage + 1 == draft->order.stages ||
+	    desk->done[BB_PASS_F][0] < desk[1].done[BB_PASS_F][0] + 2)
+		return 1;
+	b = next_b(draft, stage);
+	if (desk->time >= b)
+		return 0;
+	if (desk->time + bb_draft_cost(draft, stage, BB_PASS_F, 0) + room_time(draft, stage) <= b)
+		return 1;
+	return b - desk->time > draft->bubble - desk->bubble;
+}
+
+static void do_round(struct search *s)
+{
+	struct bb_draft *draft = s->draft;
+	struct bb_desk *desks = draft->desks;
+	const int p = draft->order.stages;
+
+	for (int j = 0; j < p; j++)
+		desks[j].extra = wants_f(s, j);
+	for (int j = p - 2; j >= 0; j--)
+		if (desks[j].extra > desks[j + 1].extra)
+			desks[j].extra = desks[j + 1].extra;
+	for (int j = 0; j < p; j++) {
+		if (!desks[j].extra)
+			continue;
+		bb_draft_make_room(draft, j, BB_PASS_F, 0);
+		fill_gap(s, j, bb_draft_arrival(draft, j, BB_PASS_F, 0));
+		bb_draft_put(draft, j, BB_PASS_F, 0);
+	}
+	for (int j = p - 1; j >= 0; j--) {
+		bb_draft_make_room(draft, j, BB_PASS_B, 0);
+		fill_gap(s, j, bb_draft_arrival(draft, j, BB_PASS_B, 0));
+		while (j == 0 && desks[j].done[BB_PASS_F][0] == draft->microbatches &&
+		       desks[j].waiting > 0 && !draft->failed)
+			bb_draft_put_w(draft, j);
+		bb_draft_put(draft, j, BB_PASS_B, 0);
+	}
+}
+
+/* ---- what is tried -------------------------------------------------------------------------- */
+
+static void search(struct bb_draft *draft, int flags)
+{
+	struct search s = {draft, flags & 1, flags & 2, flags & 4};
+
+	warm_up(&s);
+	for (int j = draft->order.stages - 1; j >= 0; j--)
+		bb_draft_put(draft, j, BB_PASS_B, 0);
+	for (int i = 1; i < draft->microbatches && !draft->failed; i++)
+		do_round(&s);
+	bb_draft_finish(draft);
+}
+
+/* By rule: REACH times as many F ahead as there are stages behind, W as many B late as LATE times
+   the stages before. 1F1B is 1 and 0, ZB-H1 1 and 1, ZB-H2 2 and 2. */
+static void follow(struct bb_draft *draft, int reach, int late)
+{
+	const int p = draft->order.stages, m = draft->microbatches;
+
+	for (int j = 0; j < p; j++)
+		for (int i = 0; i < reach * (p - 1 - j) && i < m; i++)
+			bb_draft_put(draft, j, BB_PASS_F, 0);
+	for (int i = 0; i < m; i++) {
+		for (int j = 0; j < p; j++)
+			if (draft->desks[j].done[BB_PASS_F][0] < m)
+				bb_draft_put(draft, j, BB_PASS_F, 0);
+		for (int j = p - 1; j >= 0; j--) {
+			bb_draft_put(draft, j, BB_PASS_B, 0);
+			if (i >= late * j)
+				bb_draft_put_w(draft, j);
+		}
+	}
+	bb_draft_finish(draft);
+}
+
+/* GPipe in groups of N microbatches. */
+static void follow_groups(struct bb_draft *draft, int n)
+{
+	const int p = draft->order.stages, m = draft->microbatches;
+
+	for (int begin = 0; begin < m; begin += n) {
+		const int these = begin + n < m ? n : m - begin;
+
+		for (int j = 0; j < p; j++)
+			for (int i = 0; i < these; i++)
+				bb_draft_put(draft, j, BB_PASS_F, 0);
+		for (int j = p - 1; j >= 0; j--)
+			for (int i = 0; i < these; i++) {
+				bb_draft_put(draft, j, BB_PASS_B, 0);
+				bb_draft_put_w(draft, j);
+			}
+	}
+}
+
+#define SEARCHES 8
+#define LISTS 4
+#define RULES 3
+#define TRIES (SEARCHES + LISTS + RULES + 1)
+
+/* Number I of TRIES, within the memory of LIMIT microbatches. */
+static void try(struct bb_draft *draft, int i, int limit)
+{
+	static const int rules[RULES][2] = {{1, 0}, {1, 1}, {2, 2}};
+
+	bb_draft_clear(draft);
+	if (i < SEARCHES)
+		search(draft, i);
+	else if ((i -= SEARCHES) < LISTS)
+		bb_draft_list(draft, i & 1 ? BB_PASS_F : BB_PASS_B, i & 2);
+	else if ((i -= LISTS) < RULES)
+		follow(draft, rules[i][0], rules[i][1]);
+	else
+		follow_groups(draft, limit);
+}
+
+/* ---- the best of it ------------------------------------------------------------------------- */
+
+/* What a draft came to: the longest time that a stage takes from its first pass to its last, and
+   when the last one ends. FIRST is what is to be short, of several the REST. */
+struct cost {
+	int64_t first, rest;
+};
+
+static struct cost cost(int64_t span, int64_t end, bool by_step)
+{
+	return by_step ? (struct cost){end, span} : (struct cost){span, end};
+}
+
+static struct cost cost_of(const struct bb_draft *draft, bool by_step)
+{
+	int64_t span = 0, end = 0;
+
+	for (int s = 0; s < draft->order.stages; s++) {
+		const struct bb_desk *desk = &draft->desks[s];
+
+		if (desk->time - desk->begin > span)
+			span = desk->time - desk->begin;
+		if (desk->time > end)
+			end = desk->time;
+	}
+	return cost(span, end, by_step);
+}
+
+static bool is_better(struct cost a, struct cost b)
+{
+	return a.first != b.first ? a.first < b.first : a.rest < b.rest;
+}
+
+/* No order costs less: a stage has all its passes to do, and before them waits for one F of each
+   stage before. */
+static struct cost least(const struct bb_pipeline *pipeline, const struct bb_order *order)
+{
+	int64_t before = 0, span = 0, end = 0;
+
+	for (int s = 0; s < order->stages; s++) {
+		const int64_t passes = order->microbatches * bb_stage_ns(pipeline, order, s);
+
+		span = passes > span ? passes : span;
+		end = before + passes > end ? before + passes : end;
+		before += bb_part_of(pipeline, order, s).cost[BB_PASS_F] + pipeline->hop;
+	}
+	return cost(span, end, pipeline->by_step);
+}
+
+/* All tries within LIMIT microbatches; what is better than BEST is kept in ORDER. */
+static void try_all(struct bb_draft *draft, const struct bb_pipeline *pipeline, int limit,
+		    struct bb_order *order, struct cost *best)
+{
+	draft->limit = limit;
+	for (int i = 0; i < TRIES; i++) {
+		struct cost this;
+
+		try(draft, i, limit);
+		this = cost_of(draft, pipeline->by_step);
+		if (draft->failed || !is_better(this, *best))
+			continue;
+		*best = this;
+		memcpy(order->passes, draft->order.passes,
+		       (size_t)order->stages * order->length * sizeof(*order->passes));
+	}
+}
+
+/* What fits into less memory fits, too, and is sometimes better; so more memory is never worse. */
+bb_status bb_fill_auto(const struct bb_pipeline *pipeline, struct bb_order *order,
+		       struct bb_error *error)
+{
+	const size_t passes = TRIES * (size_t)order->stages * order->length;
+	const int most = (int)(pipeline->limit < order->microbatches ? pipeline->limit
+								     : order->microbatches);
+	struct cost best = {INT64_MAX, INT64_MAX};
+	struct bb_draft draft;
+	bb_status status = bb_draft_open(&draft, pipeline, order, order->microbatches, most, error);
+
+	for (int limit = most; limit > 0 && status == BB_OK; limit--) {
+		if (limit < most && (size_t)(most - limit + 1) * passes > BB_PIPELINE_TRIED)
+			break;
+		try_all(&draft, pipeline, limit, order, &best);
+		if (!is_better(least(pipeline, order), best))
+			break;
+	}
+	if (status == BB_OK && best.first == INT64_MAX)
+		status = bb_fail(error, BB_EUNSUPPORTED,
+				 "the search finds no order within the memory of %lld microbatches",
+				 (long long)pipeline->limit);
+	bb_draft_free(&draft);
+	return status;
+}

@@ -1,0 +1,411 @@
+/*
+ * build.c - the operations of a layer, in their order.
+ */
+#include "training_kernels/tensor/build.h"
+
+#include <stdlib.h>
+
+enum queue { COMPUTING, COMMUNICATING, SENDING = COMMUNICATING, RECEIVING, QUEUES };
+enum lane { BLOCKS, GRADIENTS, LANES };
+
+#define ATTENTION 0 /* added to a work: whose it is */
+#define MLP 1
+
+/* ---- putting operations down ------------------------------------------------------------- */
+
+/* A program in the making. */
+struct builder {
+	struct bb_tensor_program *p;
+	const struct bb_tensor_size *size;
+	enum bb_tensor_mode mode;
+	size_t t;
+	bool failed;
+	int sent[LANES]; /* event behind the latest message of a lane; -1: none */
+};
+
+static void put(struct builder *b, struct bb_operation o)
+{
+	struct bb_tensor_program *p = b->p;
+	struct bb_operation *list;
+
+	if (p->n == p->room) {
+		p->room = p->room ? 2 * p->room : 64;
+		list = realloc(p->list, p->room * sizeof(*list));
+		b->failed |= !list;
+		if (!list) {
+			p->room = p->n;
+			return;
+		}
+		p->list = list;
+	}
+	p->list[p->n++] = o;
+}
+
+static bool communicates(const struct builder *b)
+{
+	return b->p->form.half != BB_TENSOR_COMPUTE;
+}
+
+static int record(struct builder *b, enum queue queue)
+{
+	const int event = b->p->events++;
+
+	put(b, (struct bb_operation){
+		       .act = BB_ACT_RECORD, .queue = queue, .work = BB_TW_EVENT, .event = event});
+	return event;
+}
+
+static void await(struct builder *b, enum queue queue, int event)
+{
+	put(b, (struct bb_operation){
+		       .act = BB_ACT_WAIT, .queue = queue, .work = BB_TW_EVENT, .event = event});
+}
+
+static void item_compute(struct builder *b, int work, size_t item, struct bb_tensor_cost whole,
+			 double times)
+{
+	const double share = times / (double)b->t;
+
+	if (b->p->form.half == BB_TENSOR_COMMUNICATE || (whole.flops == 0 && !b->p->form.real))
+		return;
+	put(b, (struct bb_operation){.act = BB_ACT_COMPUTE,
+				     .queue = COMPUTING,
+				     .work = work,
+				     .item = item,
+				     .seconds = whole.seconds * share,
+				     .flops = whole.flops * share});
+}
+
+/* What is bound by memory counts nothing. */
+static void light(struct builder *b, int work)
+{
+	item_compute(b, work, 0, (struct bb_tensor_cost){0}, 1);
+}
+
+/* The rank's part of what takes TIMES as long as WHOLE. */
+static void compute(struct builder *b, int work, struct bb_tensor_cost whole, double times)
+{
+	item_compute(b, work, 0, whole, times);
+}
+
+/* A collective whose input what has been computed so far is; computing goes on until join. */
+static void item_call(struct builder *b, int work, size_t item,
+		      const struct bb_collective *collective, size_t count, enum bb_op op)
+{
+	const bool loss = b->p->form.way->of == BB_TENSOR_LOSS && collective == &bb_all_reduce;
+
+	if (!communicates(b))
+		return;
+	await(b, COMMUNICATING, record(b, COMPUTING));
+	put(b, (struct bb_operation){.act = BB_ACT_COLLECTIVE,
+				     .queue = COMMUNICATING,
+				     .work = work,
+				     .item = item,
+				     .collective = collective,
+				     .count = count,
+				     .dtype = loss ? b->size->loss_dtype : b->size->dtype,
+				     .op = op,
+				     .in_place = collective == &bb_all_reduce});
+}
+
+static void call(struct builder *b, int work, const struct bb_collective *collective, size_t count)
+{
+	item_call(b, work, 0, collective, count, BB_SUM);
+}
+
+static void join(struct builder *b)
+{
+	if (communicates(b))
+		await(b, COMPUTING, record(b, COMMUNICATING));
+}
+
+/* ---- a layer ----------------------------------------------------------------------------- */
+
+static size_t activation(const struct builder *b)
+{
+	return b->size->tokens * b->size->hidden;
+}
+
+static bool is_split(const struct builder *b)
+{
+	return b->mode == BB_TENSOR_SPLIT || b->mode == BB_TENSOR_SEQUENCE;
+}
+
+static void sum(struct builder *b, int work)
+{
+	if (b->mode == BB_TENSOR_SEQUENCE)
+		call(b, work, &bb_reduce_scatter, activation(b) / b->t);
+	else
+		call(b, work, &bb_all_reduce, activation(b));
+}
+
+static void gather(struct builder *b, int work)
+{
+	if (b->mode == BB_TENSOR_SEQUENCE)
+		call(b, work, &bb_all_gather, activation(b) / b->t);
+}
+
+/* COST: of all the matrices, or of attention with its core. */
+static void block(struct builder *b, int whose, struct bb_tensor_cost cost)
+{
+	light(b, BB_TW_NORM + whose);
+	gather(b, BB_TW_GATHER + whose);
+	if (is_split(b))
+		join(b);
+	compute(b, BB_TW_INNER + whose, cost, 1);
+	if (is_split(b)) {
+		sum(b, BB_TW_SUM + whose);
+		join(b);
+	}
+	light(b, BB_TW_ADD + whose);
+}
+
+/* The gradient of the input is summed while those of the weights are computed. INPUT: cost of what
+   comes before, WEIGHTS: of the weights' gradients. */
+static void back_block(struct builder *b, int whose, struct bb_tensor_cost input,
+		       struct bb_tensor_cost weights)
+{
+	if (b->mode == BB_TENSOR_SEQUENCE) {
+		gather(b, BB_TW_BACK_GATHER + whose);
+		join(b);
+		gather(b, BB_TW_GATHER_AGAIN + whose);
+	}
+	compute(b, BB_TW_BACK_INNER + whose, input, 1);
+	if (b->mode == BB_TENSOR_SEQUENCE)
+		join(b);
+	if (is_split(b))
+		sum(b, BB_TW_BACK_SUM + whose);
+	compute(b, BB_TW_WEIGHTS + whose, weights, 1);
+	if (is_split(b))
+		join(b);
+	light(b, BB_TW_BACK_NORM + whose);
+}
+
+/* A C_1 + B C_2. */
+static struct bb_tensor_cost add(double a, struct bb_tensor_cost x, double b,
+				 struct bb_tensor_cost y)
+{
+	return (struct bb_tensor_cost){a * x.seconds + b * y.seconds, a * x.flops + b * y.flops};
+}
+
+/* ---- attention by tokens: ulysses -------------------------------------------------------- */
+
+/* WIDTH of every rank's tokens becomes that of every rank's heads, or back. */
+static void exchange_all(struct builder *b, int work, size_t item, size_t width)
+{
+	item_call(b, work, item, &bb_alltoall, b->size->tokens / b->t * (width / b->t), BB_SUM);
+}
+
+static void exchange_inputs(struct builder *b, int work)
+{
+	exchange_all(b, work, 0, b->size->queries);
+	exchange_all(b, work, 1, b->size->keys);
+	exchange_all(b, work, 2, b->size->keys);
+}
+
+static void ulysses(struct builder *b)
+{
+	light(b, BB_TW_NORM);
+	compute(b, BB_TW_PROJECT, b->size->project, 1);
+	exchange_inputs(b, BB_TW_TO_HEADS);
+	join(b);
+	compute(b, BB_TW_CORE, b->size->core, 1);
+	exchange_all(b, BB_TW_TO_TOKENS, 0, b->size->queries);
+	join(b);
+	compute(b, BB_TW_OUTPUT, b->size->output, 1);
+	light(b, BB_TW_ADD);
+}
+
+static void back_ulysses(struct builder *b)
+{
+	compute(b, BB_TW_BACK_OUTPUT, b->size->output, 1);
+	exchange_all(b, BB_TW_BACK_TO_HEADS, 0, b->size->queries);
+	compute(b, BB_TW_OUTPUT_WEIGHTS, b->size->output, 1);
+	join(b);
+	compute(b, BB_TW_BACK_CORE, b->size->core, 2);
+	exchange_inputs(b, BB_TW_BACK_TO_TOKENS);
+	join(b);
+	compute(b, BB_TW_BACK_PROJECT, b->size->project, 2);
+	light(b, BB_TW_BACK_NORM);
+}
+
+/* ---- attention by tokens: ring ----------------------------------------------------------- */
+
+/*
+ * The next message of LANE goes to the next rank, once what has been computed so far is done, and
+ * the previous rank's comes. There are two buffers: what comes takes the place of what was sent
+ * before, and was used by computations before. Ranks of odd number receive first (see operation).
+ * Returns the event of its arrival.
+ */
+static int pass(struct builder *b, enum lane lane, int work, size_t item)
+{
+	const struct bb_operation message = {
+		.work = work,
+		.item = item,
+		.lane = lane,
+		.count = b->size->tokens / b->t * 2 * b->size->keys,
+		.dtype = b->size->dtype,
+	};
+	struct bb_operation send = message, recv = message;
+	const int done = record(b, COMPUTING);
+
+	await(b, SENDING, done);
+	await(b, RECEIVING, done);
+	if (b->sent[lane] >= 0)
+		await(b, RECEIVING, b->sent[lane]);
+	send.act = BB_ACT_SEND;
+	send.queue = SENDING;
+	send.peer = 1;
+	recv.act = BB_ACT_RECV;
+	recv.queue = RECEIVING;
+	recv.peer = -1;
+	put(b, send);
+	put(b, recv);
+	b->sent[lane] = record(b, SENDING);
+	return record(b, RECEIVING);
+}
+
+/* What was sent may be written to again. */
+static void end_lane(struct builder *b, enum lane lane)
+{
+	if (b->sent[lane] >= 0)
+		await(b, COMPUTING, b->sent[lane]);
+	b->sent[lane] = -1;
+}
+
+static void ring(struct builder *b)
+{
+	light(b, BB_TW_NORM);
+	compute(b, BB_TW_PROJECT, b->size->project, 1);
+	for (size_t i = 0; i < b->t; i++) {
+		const bool more = communicates(b) && i + 1 < b->t;
+		const int arrived = more ? pass(b, BLOCKS, BB_TW_PASS, i) : -1;
+
+		item_compute(b, BB_TW_BLOCK, i, b->size->core, 1.0 / (double)b->t);
+		if (more)
+			await(b, COMPUTING, arrived);
+	}
+	end_lane(b, BLOCKS);
+	compute(b, BB_TW_OUTPUT, b->size->output, 1);
+	light(b, BB_TW_ADD);
+}
+
+static void back_ring(struct builder *b)
+{
+	const bool passes = communicates(b) && b->t > 1;
+	int gradients = -1;
+
+	compute(b, BB_TW_BACK_OUTPUT, b->size->output, 1);
+	for (size_t i = 0; i < b->t; i++) {
+		const bool more = passes && i + 1 < b->t;
+		const int arrived = more ? pass(b, BLOCKS, BB_TW_PASS, i) : -1;
+
+		item_compute(b, BB_TW_BACK_BLOCK, i, b->size->core, 2.0 / (double)b->t);
+		if (gradients >= 0)
+			await(b, COMPUTING, gradients);
+		item_compute(b, BB_TW_BACK_ADD, i, (struct bb_tensor_cost){0}, 1);
+		if (passes)
+			gradients = pass(b, GRADIENTS, BB_TW_BACK_PASS, i);
+		if (more)
+			await(b, COMPUTING, arrived);
+	}
+	compute(b, BB_TW_OUTPUT_WEIGHTS, b->size->output, 1);
+	if (passes)
+		await(b, COMPUTING, gradients);
+	end_lane(b, BLOCKS);
+	end_lane(b, GRADIENTS);
+	compute(b, BB_TW_BACK_PROJECT, b->size->project, 2);
+	light(b, BB_TW_BACK_NORM);
+}
+
+/* ---- parts ------------------------------------------------------------------------------- */
+
+static void build_layer(struct builder *b)
+{
+	const struct bb_tensor_size *s = b->size;
+	const struct bb_tensor_cost matrices = add(1, s->project, 1, s->output);
+
+	if (is_split(b))
+		block(b, ATTENTION, add(1, matrices, 1, s->core));
+	else if (b->mode == BB_TENSOR_ULYSSES)
+		ulysses(b);
+	else
+		ring(b);
+	block(b, MLP, s->mlp);
+	b->p->forward = b->p->n;
+	back_block(b, MLP, s->mlp, s->mlp);
+	if (is_split(b))
+		back_block(b, ATTENTION, add(1, matrices, 2, s->core), matrices);
+	else if (b->mode == BB_TENSOR_ULYSSES)
+		back_ulysses(b);
+	else
+		back_ring(b);
+	for (int m = 0; m < BB_TENSOR_MATRICES && !is_split(b) && b->p->form.real; m++)
+		item_call(b, BB_TW_REDUCE_WEIGHTS, (size_t)m, &bb_all_reduce,
+			  bb_tensor_matrix(s, m), BB_SUM);
+	if (!is_split(b) && b->p->form.real)
+		join(b);
+}
+
+static void build_embedding(struct builder *b)
+{
+	light(b, BB_TW_LOOKUP);
+	sum(b, BB_TW_EMBED_SUM);
+	join(b);
+	b->p->forward = b->p->n;
+	gather(b, BB_TW_EMBED_GATHER);
+	if (b->mode == BB_TENSOR_SEQUENCE)
+		join(b);
+	light(b, BB_TW_EMBED_BACK);
+}
+
+static void build_loss(struct builder *b)
+{
+	const size_t tokens = b->size->tokens;
+
+	if (b->mode == BB_TENSOR_GATHER) {
+		call(b, BB_TW_LOGITS, &bb_all_gather, tokens * bb_tensor_vocab_part(b->size, b->t));
+		join(b);
+		light(b, BB_TW_LOSS_WHOLE);
+	} else {
+		light(b, BB_TW_LOSS_MAX);
+		item_call(b, BB_TW_ALL_MAX, 0, &bb_all_reduce, tokens, BB_MAX);
+		join(b);
+		light(b, BB_TW_LOSS_EXP);
+		call(b, BB_TW_ALL_TARGET, &bb_all_reduce, tokens);
+		call(b, BB_TW_ALL_EXP, &bb_all_reduce, tokens);
+		join(b);
+		light(b, BB_TW_LOSS_END);
+	}
+	b->p->forward = b->p->n;
+}
+
+static void build_rows(struct builder *b)
+{
+	compute(b, BB_TW_ROWS, b->size->mlp, 1);
+	call(b, BB_TW_ROWS_SUM, &bb_all_reduce, activation(b));
+	join(b);
+	b->p->forward = b->p->n;
+}
+
+bool bb_tensor_build(struct bb_tensor_program *p)
+{
+	static void (*const builders[])(struct builder * b) = {
+		[BB_TENSOR_LAYER] = build_layer,
+		[BB_TENSOR_EMBEDDING] = build_embedding,
+		[BB_TENSOR_LOSS] = build_loss,
+		[BB_TENSOR_MLP] = build_rows,
+	};
+	struct builder b = {.p = p,
+			    .size = p->form.size,
+			    .mode = p->form.way->mode,
+			    .t = (size_t)p->program.nranks,
+			    .sent = {-1, -1}};
+
+	builders[p->form.way->of](&b);
+	p->program.queues = QUEUES;
+	p->program.lanes = b.mode == BB_TENSOR_RING && communicates(&b) ? LANES : 0;
+	p->program.groups = communicates(&b) ? 1 : 0;
+	p->program.events = p->events * (int)p->form.layers;
+	return !b.failed;
+}

@@ -1,0 +1,312 @@
+/*
+ * equality.c - split parts against unsplit ones, number by number.
+ */
+#include "harness/measure/play.h"
+#include "training_kernels/tensor/tensor.h"
+#include "training_kernels/tensor/state.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_RANKS 32 /* the matrices grow with the ranks, and with their cube what it takes */
+/*
+ * Attention in blocks scales what it has by exponentials as larger scores come, so that it rounds
+ * otherwise than attention at once. What follows are sums of at most MOST_RANKS times 8 numbers, in
+ * some stages, each of which may be off by a unit in its last place: so far may what they come to
+ * be, seen from the largest number of its matrix.
+ */
+#define RING_ULPS 256
+
+/* What one rank found in one module. */
+struct found {
+	uint64_t compared[2], wrong[2]; /* of outputs, of gradients */
+	double off;
+};
+
+struct job {
+	struct bb_run *run;
+	struct bb_driver *driver;
+	struct bb_tensor_size size;
+	struct bb_tensor_program program;
+	struct bb_tensor_state mine, whole;
+	size_t bytes;
+};
+
+const char *bb_tensor_equality_refuses(const struct bb_run *run)
+{
+	const unsigned capabilities = run->options.backend->capabilities;
+
+	if (!(capabilities & BB_CAP_DATA))
+		return "the backend moves no data";
+	if (capabilities & BB_CAP_GPU)
+		return "its matrices are multiplied by the CPU, which does not reach the memory of "
+		       "GPUs";
+	if (run->world.nranks > MOST_RANKS)
+		return "its matrices grow with the ranks, and are too large for more than 32";
+	return NULL;
+}
+
+/* Matrices that any of the ways can share out among T ranks: two tokens and two heads for each. */
+static struct bb_tensor_size small_size(size_t t)
+{
+	return (struct bb_tensor_size){.tokens = 2 * t,
+				       .seq = 2 * t,
+				       .hidden = 4 * t,
+				       .queries = 4 * t,
+				       .keys = 4 * t,
+				       .heads = 2 * t,
+				       .kv_heads = 2 * t,
+				       .ffn = 8 * t,
+				       .vocab = 4 * t,
+				       .dtype = BB_DOUBLE,
+				       .loss_dtype = BB_DOUBLE};
+}
+
+/* ---- the unsplit part -------------------------------------------------------------------- */
+
+/* How PART is done on one rank. */
+static const struct bb_tensor_way *unsplit_way(enum bb_tensor_part part)
+{
+	const struct bb_tensor_way *way = bb_tensor_ways;
+
+	while (way->of != part)
+		way++;
+	return way;
+}
+
+/* Alone a rank computes one step after the other, and nothing is to be sent. */
+static bb_status make_whole(struct job *j, const struct bb_tensor_way *way)
+{
+	struct bb_tensor_form form = {
+		.way = unsplit_way(way->of), .size = &j->size, .layers = 1, .real = true};
+	struct bb_tensor_program program;
+	bb_status status = bb_tensor_program_make(&program, &form, 1, &j->run->error);
+	double *memory;
+
+	j->whole = (struct bb_tensor_state){
+		.way = form.way, .size = &j->size, .t = 1, .grid = j->mine.grid};
+	memory = malloc(bb_tensor_state_numbers(&j->whole) * sizeof(*memory));
+	if (status == BB_OK && !memory)
+		status =
+			bb_fail(&j->run->error, BB_EINTERNAL, "out of memory for the unsplit part");
+	if (status != BB_OK) {
+		bb_tensor_program_free(&program);
+		return status;
+	}
+	bb_tensor_state_fill(&j->whole, memory);
+	for (size_t i = 0; i < program.n; i++)
+		if (program.list[i].act == BB_ACT_COMPUTE)
+			bb_tensor_compute(&j->whole, &program.list[i]);
+	bb_tensor_program_free(&program);
+	return BB_OK;
+}
+
+/* ---- the split part ---------------------------------------------------------------------- */
+
+static void compute(void *own, int rank, const struct bb_operation *operation)
+{
+	bb_tensor_compute(&((struct job *)own)->mine, operation);
+}
+
+static void buffers(void *own, int rank, const struct bb_operation *operation, void **in,
+		    void **out)
+{
+	bb_tensor_buffers(&((struct job *)own)->mine, operation, in, out);
+}
+
+static bb_status play(struct job *j)
+{
+	const struct bb_play play = {
+		.program = &j->program.program, .compute = compute, .buffers = buffers, .own = j};
+	struct bb_error refusal = {.text = ""};
+	struct bb_player *player = NULL;
+	bb_status status = bb_player_open(&player, j->run, j->driver, &play, &refusal);
+	double end;
+
+	if (status == BB_EUNSUPPORTED)
+		return bb_fail(&j->run->error, status, "%s", refusal.text);
+	if (status == BB_OK)
+		status = bb_player_play(player, NULL, &end);
+	if (status != BB_OK)
+		bb_crew_abandon(j->driver);
+	bb_player_close(player);
+	return status;
+}
+
+static bb_status open_mine(struct job *j, const struct bb_tensor_way *way)
+{
+	const struct bb_backend *backend = j->run->options.backend;
+	const struct bb_tensor_form form = {
+		.way = way, .size = &j->size, .layers = 1, .real = true};
+	void *memory;
+	bb_status status =
+		bb_tensor_program_make(&j->program, &form, j->run->world.nranks, &j->run->error);
+
+	if (status != BB_OK)
+		return status;
+	j->mine = (struct bb_tensor_state){.way = way,
+					   .size = &j->size,
+					   .rank = (size_t)j->driver->rank,
+					   .t = (size_t)j->run->world.nranks,
+					   .grid = way->mode != BB_TENSOR_RING};
+	j->bytes = bb_tensor_state_numbers(&j->mine) * sizeof(double);
+	status = backend->alloc(j->driver->handle, j->bytes, &memory);
+	if (status != BB_OK)
+		return bb_fail(&j->run->error, status, "rank %d cannot allocate %zu bytes",
+			       j->driver->rank, j->bytes);
+	bb_tensor_state_fill(&j->mine, memory);
+	return BB_OK;
+}
+
+/* ---- compared ---------------------------------------------------------------------------- */
+
+static double largest(const double *x, size_t n)
+{
+	double most = 0;
+
+	for (size_t i = 0; i < n; i++)
+		most = fmax(most, fabs(x[i]));
+	return most;
+}
+
+/* Units in the last place of the matrix' largest number, which is above 0, between A and B. */
+static double ulps(double a, double b, double most)
+{
+	return a == b ? 0 : fabs(a - b) / (DBL_EPSILON * most);
+}
+
+static void compare(const struct job *j, enum bb_tensor_slot slot, int kind, struct found *found)
+{
+	const struct bb_tensor_place all = bb_tensor_place_of(&j->whole, slot);
+	const struct bb_tensor_place p = bb_tensor_place_of(&j->mine, slot);
+	const double *mine = j->mine.slots[slot], *whole = j->whole.slots[slot];
+	const double most = largest(whole, all.rows * all.columns);
+	const double tolerance = j->mine.grid ? 0 : RING_ULPS;
+
+	for (size_t r = 0; r < p.rows; r++)
+		for (size_t c = 0; c < p.columns; c++) {
+			const double off =
+				ulps(mine[r * p.columns + c],
+				     whole[(p.row + r) * p.whole_columns + p.column + c], most);
+
+			found->wrong[kind] += !(off <= tolerance);
+			if (!(off <= found->off))
+				found->off = off;
+		}
+	found->compared[kind] += p.rows * p.columns;
+}
+
+/* Make one number wrong: proof that the check can fail. */
+static void corrupt(const struct job *j, const struct bb_tensor_results *r)
+{
+	const struct bb_fault *fault = &j->run->options.fault;
+	const struct bb_tensor_place p = bb_tensor_place_of(&j->mine, r->outputs[0]);
+
+	if (fault->kind == BB_FAULT_CORRUPT && fault->rank == j->driver->rank)
+		j->mine.slots[r->outputs[0]][p.rows * p.columns / 2] += 1;
+}
+
+static struct found look(const struct job *j, const struct bb_tensor_results *r)
+{
+	struct found found = {.off = 0};
+
+	corrupt(j, r);
+	for (size_t i = 0; i < r->noutputs; i++)
+		compare(j, r->outputs[i], 0, &found);
+	for (size_t i = 0; i < r->ngradients; i++)
+		compare(j, r->gradients[i], 1, &found);
+	return found;
+}
+
+/* ---- told -------------------------------------------------------------------------------- */
+
+static struct bb_tensor_equality_record
+sum_up(const struct job *j, const struct bb_tensor_results *results, const struct found *all)
+{
+	const bool must_differ = j->mine.way->mode == BB_TENSOR_ROWS;
+	struct bb_tensor_equality_record r;
+	bool equal;
+
+	bb_record_init(&bb_record_tensor_equality, &r);
+	r.module = results->part;
+	r.way = j->mine.way->name;
+	r.nranks = j->run->world.nranks;
+	r.tolerance_ulps = j->mine.grid ? 0 : RING_ULPS;
+	r.outputs = r.gradients = r.wrong_outputs = r.wrong_gradients = 0;
+	r.off_ulps = 0;
+	for (int rank = 0; rank < j->run->world.nranks; rank++) {
+		r.outputs += (int64_t)all[rank].compared[0];
+		r.gradients += (int64_t)all[rank].compared[1];
+		r.wrong_outputs += (int64_t)all[rank].wrong[0];
+		r.wrong_gradients += (int64_t)all[rank].wrong[1];
+		if (!(all[rank].off <= r.off_ulps))
+			r.off_ulps = all[rank].off;
+	}
+	equal = r.wrong_outputs + r.wrong_gradients == 0;
+	r.passed = equal != must_differ;
+	if (must_differ)
+		r.verdict = equal ? "equal, and must not be" : "wrong, as it must be";
+	else
+		r.verdict = equal ? "equal" : "wrong";
+	return r;
+}
+
+static bb_status deliver(struct job *j, const struct bb_tensor_results *results)
+{
+	const struct found mine = look(j, results);
+	struct bb_tensor_equality_record record;
+	const void *all;
+	bb_status status = bb_crew_gather(j->driver, &bb_payload_number, &mine,
+					  sizeof(mine) / sizeof(uint64_t), &all);
+
+	if (status != BB_OK || !bb_driver_leads(j->driver))
+		return status;
+	record = sum_up(j, results, all);
+	j->run->end.results++;
+	j->run->end.wrong += !record.passed;
+	return bb_sinks_record(&j->run->sinks, &bb_record_tensor_equality, &record);
+}
+
+static bb_status check_way(struct job *j, const struct bb_tensor_way *way)
+{
+	const struct bb_backend *backend = j->run->options.backend;
+	char what[BB_WHAT_TEXT];
+	bb_status status;
+
+	snprintf(what, sizeof(what), "check of %s by %s", way->part, way->name);
+	if (j->driver->local == 0)
+		bb_crew_deadline(j->driver, what);
+	BB_TRY(status, open_mine(j, way), out);
+	BB_TRY(status, make_whole(j, way), out);
+	BB_TRY(status, play(j), out);
+	for (const struct bb_tensor_results *r = bb_tensor_results; r->part; r++)
+		if (r->of == way->of)
+			BB_TRY(status, deliver(j, r), out);
+	/* Nobody lets go of what others may still read. */
+	BB_TRY(status, bb_crew_barrier(j->driver), out);
+	backend->release(j->driver->handle, j->mine.memory, j->bytes);
+out:
+	bb_tensor_program_free(&j->program);
+	free(j->whole.memory);
+	j->whole.memory = NULL;
+	return status;
+}
+
+bb_status bb_tensor_equality(struct bb_run *run, struct bb_driver *driver)
+{
+	struct job j = {
+		.run = run, .driver = driver, .size = small_size((size_t)run->world.nranks)};
+	bb_status status = BB_OK;
+
+	for (const struct bb_tensor_way *way = bb_tensor_ways; way->part && status == BB_OK;
+	     way++) {
+		/* One rank's rows are all of them. */
+		if (way->mode == BB_TENSOR_ROWS && run->world.nranks == 1)
+			continue;
+		status = check_way(&j, way);
+	}
+	return status;
+}

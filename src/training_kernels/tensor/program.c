@@ -1,0 +1,278 @@
+#include "training_kernels/tensor/build.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MLP 1 /* added to a work: its own, not attention's */
+
+const struct bb_tensor_way bb_tensor_ways[] = {
+	{"layer", "tensor", "attention by heads, MLP by columns, then rows", BB_TENSOR_LAYER,
+	 BB_TENSOR_SPLIT},
+	{"layer", "sequence", "the same, and between the matrices by tokens", BB_TENSOR_LAYER,
+	 BB_TENSOR_SEQUENCE},
+	{"layer", "ulysses", "by tokens; attention by heads, between two all-to-alls",
+	 BB_TENSOR_LAYER, BB_TENSOR_ULYSSES},
+	{"layer", "ring", "by tokens; blocks of keys and values go around", BB_TENSOR_LAYER,
+	 BB_TENSOR_RING},
+	{"embedding", "tensor", "by vocabulary, summed", BB_TENSOR_EMBEDDING, BB_TENSOR_SPLIT},
+	{"embedding", "sequence", "by vocabulary, summed for each rank's tokens",
+	 BB_TENSOR_EMBEDDING, BB_TENSOR_SEQUENCE},
+	{"loss", "tensor", "cross-entropy of logits by vocabulary: three small all-reduces",
+	 BB_TENSOR_LOSS, BB_TENSOR_SPLIT},
+	{"loss", "gather", "the same of logits that every rank gathers", BB_TENSOR_LOSS,
+	 BB_TENSOR_GATHER},
+	{"mlp", "rows", "first matrix by rows: GeLU of parts of a sum, which is wrong",
+	 BB_TENSOR_MLP, BB_TENSOR_ROWS},
+	{.part = NULL},
+};
+
+size_t bb_tensor_matrix(const struct bb_tensor_size *s, int matrix)
+{
+	const size_t elements[BB_TENSOR_MATRICES] = {
+		s->hidden * s->queries, s->hidden * s->keys, s->hidden * s->keys,
+		s->queries * s->hidden, s->hidden * s->ffn,  s->ffn * s->hidden,
+	};
+
+	return elements[matrix];
+}
+
+size_t bb_tensor_vocab_part(const struct bb_tensor_size *s, size_t t)
+{
+	return (s->vocab + t - 1) / t;
+}
+
+/* ---- what cannot be split ---------------------------------------------------------------- */
+
+static const char *refuse_layer(enum bb_tensor_mode mode, const struct bb_tensor_size *s, size_t t)
+{
+	if (mode != BB_TENSOR_SPLIT && s->tokens % t != 0)
+		return "the tokens are no multiple of the ranks";
+	if (mode == BB_TENSOR_RING)
+		return NULL;
+	if (s->heads % t != 0 || s->kv_heads % t != 0)
+		return "the heads, or those of keys and values, are no multiple of the ranks";
+	if (mode != BB_TENSOR_ULYSSES && s->ffn % t != 0)
+		return "the inner width of the MLP is no multiple of the ranks";
+	return NULL;
+}
+
+const char *bb_tensor_refuses(const struct bb_tensor_way *way, const struct bb_tensor_size *s,
+			      int nranks)
+{
+	const size_t t = (size_t)nranks;
+
+	if (way->of == BB_TENSOR_LAYER)
+		return refuse_layer(way->mode, s, t);
+	if (way->of != BB_TENSOR_MLP && s->vocab == 0)
+		return "the model has no vocabulary";
+	if (way->mode == BB_TENSOR_SEQUENCE && s->tokens % t != 0)
+		return "the tokens are no multiple of the ranks";
+	if (way->mode == BB_TENSOR_ROWS && s->hidden % t != 0)
+		return "the width is no multiple of the ranks";
+	return NULL;
+}
+
+/* ---- the program ------------------------------------------------------------------------- */
+
+static const struct bb_tensor_program *of(const struct bb_program *program)
+{
+	return program->own;
+}
+
+static size_t length(const struct bb_program *program, int rank)
+{
+	return of(program)->n * of(program)->form.layers;
+}
+
+/* Of two messages that go and come at once, ranks of odd number receive first: a rank that did
+   them one after the other would else wait for all others to receive, as they would. */
+static size_t in_order(const struct bb_tensor_program *p, int rank, size_t k)
+{
+	if (rank % 2 == 1 && p->list[k].act == BB_ACT_SEND)
+		return k + 1;
+	return rank % 2 == 1 && p->list[k].act == BB_ACT_RECV ? k - 1 : k;
+}
+
+/* Forward of all layers, then backward from the last to the first. */
+static void operation(const struct bb_program *program, int rank, size_t index,
+		      struct bb_operation *o)
+{
+	const struct bb_tensor_program *p = of(program);
+	const size_t layers = p->form.layers, back = p->n - p->forward;
+	const size_t before = layers * p->forward;
+	const size_t layer =
+		index < before ? index / p->forward : layers - 1 - (index - before) / back;
+	const size_t k = index < before ? index % p->forward : p->forward + (index - before) % back;
+
+	*o = p->list[in_order(p, rank, k)];
+	o->event += (int)layer * p->events;
+	if (o->act == BB_ACT_SEND || o->act == BB_ACT_RECV)
+		o->peer = (rank + o->peer + program->nranks) % program->nranks;
+	else
+		o->peer = BB_NO_PEER;
+}
+
+static int group_size(const struct bb_program *program, int group)
+{
+	return program->nranks;
+}
+
+static int member(const struct bb_program *program, int group, int i)
+{
+	return i;
+}
+
+static void describe(const struct bb_program *program, const struct bb_operation *o,
+		     char text[BB_PROGRAM_TEXT])
+{
+	static const char *const names[BB_TW_WORKS] = {
+		[BB_TW_NORM] = "norm before attention",
+		[BB_TW_NORM + MLP] = "norm before the MLP",
+		[BB_TW_GATHER] = "gathering of attention's input",
+		[BB_TW_GATHER + MLP] = "gathering of the MLP's input",
+		[BB_TW_INNER] = "attention",
+		[BB_TW_INNER + MLP] = "MLP",
+		[BB_TW_SUM] = "sum of attention",
+		[BB_TW_SUM + MLP] = "sum of the MLP",
+		[BB_TW_ADD] = "residual of attention",
+		[BB_TW_ADD + MLP] = "residual of the MLP",
+		[BB_TW_BACK_GATHER] = "gathering of attention's gradient",
+		[BB_TW_BACK_GATHER + MLP] = "gathering of the MLP's gradient",
+		[BB_TW_GATHER_AGAIN] = "second gathering of attention's input",
+		[BB_TW_GATHER_AGAIN + MLP] = "second gathering of the MLP's input",
+		[BB_TW_BACK_INNER] = "backward of attention",
+		[BB_TW_BACK_INNER + MLP] = "backward of the MLP",
+		[BB_TW_BACK_SUM] = "sum of attention's gradient",
+		[BB_TW_BACK_SUM + MLP] = "sum of the MLP's gradient",
+		[BB_TW_WEIGHTS] = "gradients of attention's weights",
+		[BB_TW_WEIGHTS + MLP] = "gradients of the MLP's weights",
+		[BB_TW_BACK_NORM] = "backward of the norm before attention",
+		[BB_TW_BACK_NORM + MLP] = "backward of the norm before the MLP",
+		[BB_TW_PROJECT] = "queries, keys and values",
+		[BB_TW_TO_HEADS] = "all-to-all from tokens to heads",
+		[BB_TW_CORE] = "core of attention",
+		[BB_TW_TO_TOKENS] = "all-to-all from heads to tokens",
+		[BB_TW_BLOCK] = "block of attention",
+		[BB_TW_PASS] = "block of keys and values",
+		[BB_TW_OUTPUT] = "output of attention",
+		[BB_TW_BACK_OUTPUT] = "backward of attention's output",
+		[BB_TW_OUTPUT_WEIGHTS] = "gradient of the output's weights",
+		[BB_TW_BACK_TO_HEADS] = "all-to-all of gradients to heads",
+		[BB_TW_BACK_CORE] = "backward of attention's core",
+		[BB_TW_BACK_TO_TOKENS] = "all-to-all of gradients to tokens",
+		[BB_TW_BACK_BLOCK] = "backward of a block of attention",
+		[BB_TW_BACK_ADD] = "sum of a block's gradients",
+		[BB_TW_BACK_PASS] = "gradients of a block",
+		[BB_TW_BACK_PROJECT] = "backward of queries, keys and values",
+		[BB_TW_REDUCE_WEIGHTS] = "sum of the gradients of weights",
+		[BB_TW_LOOKUP] = "look-up of tokens",
+		[BB_TW_EMBED_SUM] = "sum of the embedding",
+		[BB_TW_EMBED_GATHER] = "gathering of the embedding's gradient",
+		[BB_TW_EMBED_BACK] = "backward of the embedding",
+		[BB_TW_LOSS_MAX] = "largest logits",
+		[BB_TW_ALL_MAX] = "maximum of the logits",
+		[BB_TW_LOSS_EXP] = "exponentials",
+		[BB_TW_ALL_TARGET] = "sum of the targets' logits",
+		[BB_TW_ALL_EXP] = "sum of the exponentials",
+		[BB_TW_LOSS_END] = "loss and its gradient",
+		[BB_TW_LOGITS] = "gathering of the logits",
+		[BB_TW_LOSS_WHOLE] = "loss of all logits",
+		[BB_TW_ROWS] = "MLP with its first matrix by rows",
+		[BB_TW_ROWS_SUM] = "sum of that MLP",
+		[BB_TW_EVENT] = "event",
+	};
+
+	snprintf(text, BB_PROGRAM_TEXT, "%s", names[o->work]);
+}
+
+bb_status bb_tensor_program_make(struct bb_tensor_program *p, const struct bb_tensor_form *form,
+				 int nranks, struct bb_error *error)
+{
+	*p = (struct bb_tensor_program){.form = *form};
+	p->program = (struct bb_program){
+		.own = p,
+		.nranks = nranks,
+		.algorithm = form->algorithm,
+		.length = length,
+		.operation = operation,
+		.group_size = group_size,
+		.member = member,
+		.describe = describe,
+	};
+	if (!bb_tensor_build(p))
+		return bb_fail(error, BB_EINTERNAL, "out of memory for %s of %s", form->way->name,
+			       form->way->part);
+	return BB_OK;
+}
+
+void bb_tensor_program_free(struct bb_tensor_program *p)
+{
+	free(p->list);
+	*p = (struct bb_tensor_program){.list = NULL};
+}
+
+/* ---- bytes on the wire ------------------------------------------------------------------- */
+
+static double wire_of(const struct bb_operation *o, int nranks)
+{
+	const struct bb_shape shape = {
+		.nranks = nranks, .in_place = o->in_place, .count = o->count};
+	const struct bb_algorithm *algorithm;
+	size_t wire = 0;
+
+	if (o->act == BB_ACT_SEND)
+		return (double)bb_operation_bytes(o);
+	if (nranks == 1)
+		return 0;
+	algorithm = bb_algorithm_cheapest(o->collective, &shape, 0, 1);
+	bb_algorithm_cost(algorithm, &shape, NULL, &wire);
+	return (double)(wire * bb_dtype_size(o->dtype));
+}
+
+double bb_tensor_wire_counted(const struct bb_tensor_program *p, size_t *calls)
+{
+	double bytes = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->n; i++) {
+		const struct bb_operation *o = &p->list[i];
+
+		if (o->act != BB_ACT_COLLECTIVE && o->act != BB_ACT_SEND)
+			continue;
+		bytes += wire_of(o, p->program.nranks);
+		n++;
+	}
+	if (calls)
+		*calls = n * p->form.layers;
+	return bytes * (double)p->form.layers;
+}
+
+double bb_tensor_wire_formula(const struct bb_tensor_way *way, const struct bb_tensor_size *s,
+			      int nranks)
+{
+	const double t = nranks, others = (t - 1) / t, bytes = (double)bb_dtype_size(s->dtype);
+	const double a = (double)s->tokens * (double)s->hidden * bytes;
+	const double q = (double)s->tokens * (double)s->queries * bytes;
+	const double k = (double)s->tokens * (double)s->keys * bytes;
+	const double column = (double)s->tokens * (double)bb_dtype_size(s->loss_dtype);
+
+	switch (way->mode) {
+	case BB_TENSOR_SPLIT:
+		if (way->of == BB_TENSOR_LOSS)
+			return 3 * 2 * others * column;
+		return (way->of == BB_TENSOR_LAYER ? 4 : 1) * 2 * others * a;
+	case BB_TENSOR_SEQUENCE:
+		return (way->of == BB_TENSOR_LAYER ? 10 : 2) * others * a;
+	case BB_TENSOR_ULYSSES: /* of k = q = h: 8 A / t */
+		return 2 * others * (2 * q + 2 * k) / t;
+	case BB_TENSOR_RING:
+		return nranks == 1 ? 0 : ((t - 1) + (2 * t - 1)) * 2 * k / t;
+	case BB_TENSOR_GATHER:
+		return others * (double)s->tokens *
+		       (double)bb_tensor_vocab_part(s, (size_t)nranks) * t * bytes;
+	case BB_TENSOR_ROWS:
+		break;
+	}
+	return 2 * others * a;
+}

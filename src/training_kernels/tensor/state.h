@@ -1,0 +1,145 @@
+/*
+ * state.h - one rank's numbers of a part that is split, and what the computations of its
+ * program make of them. What the numbers begin with follows from where they lie in the whole part,
+ * so that every rank knows its share, and the whole.
+ *
+ *   state.c          which numbers there are, and what they begin with
+ *   works.c          what each computation does; vocabulary.c of embedding and loss
+ *   math.c           how
+ */
+#ifndef BB_TRAINING_KERNELS_TENSOR_STATE_H
+#define BB_TRAINING_KERNELS_TENSOR_STATE_H
+
+#include "training_kernels/tensor/program.h"
+
+/* Matrices of a rank. */
+enum bb_tensor_slot {
+	/* A layer: of attention, and next to it the same of the MLP. */
+	BB_TS_X,                  /* input; of the MLP */
+	BB_TS_NORM = BB_TS_X + 2, /* normed */
+	BB_TS_GATHERED = BB_TS_NORM + 2,
+	BB_TS_PARTIAL = BB_TS_GATHERED + 2, /* output before the sum */
+	BB_TS_SUM = BB_TS_PARTIAL + 2,
+	BB_TS_BACK_GATHERED = BB_TS_SUM + 2, /* gradient of the output */
+	BB_TS_BACK_PARTIAL = BB_TS_BACK_GATHERED + 2,
+	BB_TS_BACK_SUM = BB_TS_BACK_PARTIAL + 2,
+	BB_TS_DX = BB_TS_BACK_SUM + 2, /* gradient of X */
+
+	BB_TS_Z = BB_TS_DX + 2, /* output of the layer, and its gradient */
+	BB_TS_DZ,
+	BB_TS_WEIGHTS, /* matrices, in the order of bb_tensor_matrix */
+	BB_TS_DWEIGHTS = BB_TS_WEIGHTS + BB_TENSOR_MATRICES,
+	BB_TS_INNER = BB_TS_DWEIGHTS + BB_TENSOR_MATRICES, /* of the MLP: first product */
+	BB_TS_GELU,
+	BB_TS_DINNER,
+
+	BB_TS_Q,                  /* queries, keys, values: those that this rank projects */
+	BB_TS_DQ = BB_TS_Q + 3,   /* their gradients */
+	BB_TS_OUT = BB_TS_DQ + 3, /* output of the core, and its gradient, for its projection */
+	BB_TS_DOUT,
+	BB_TS_SOFTMAX,
+
+	/* Ulysses: blocks of tokens times blocks of heads, in one order and in the other. */
+	BB_TS_PACKED,                       /* of q, k, v or their gradients */
+	BB_TS_HEADS = BB_TS_PACKED + 3,     /* q, k, v of this rank's heads, all tokens */
+	BB_TS_DHEADS = BB_TS_HEADS + 3,     /* their gradients */
+	BB_TS_OUT_HEADS = BB_TS_DHEADS + 3, /* output of the core */
+	BB_TS_DOUT_HEADS,
+	BB_TS_OUT_PACKED,
+
+	/* Ring. */
+	BB_TS_BLOCK,                    /* keys and values, two buffers */
+	BB_TS_DBLOCK = BB_TS_BLOCK + 2, /* their gradients so far */
+	BB_TS_OWN = BB_TS_DBLOCK + 2,   /* what this rank adds to those */
+	BB_TS_EXP_SUM,
+	BB_TS_MOST,
+
+	BB_TS_TABLE, /* embedding */
+	BB_TS_EMBEDDED,
+	BB_TS_EMBEDDED_SUM,
+	BB_TS_DEMBEDDED,
+	BB_TS_DEMBEDDED_GATHERED,
+	BB_TS_DTABLE,
+
+	BB_TS_LOGITS,
+	BB_TS_LOGITS_ALL,
+	BB_TS_LOGITS_MOST, /* one a token, as the next three */
+	BB_TS_TARGET,
+	BB_TS_LOGITS_EXP,
+	BB_TS_LOSS,
+	BB_TS_DLOGITS,
+
+	BB_TS_ROWS_X, /* the MLP with its first matrix by rows */
+	BB_TS_ROWS_FIRST,
+	BB_TS_ROWS_SECOND,
+	BB_TS_ROWS_INNER, /* one token's */
+	BB_TS_ROWS_OUT,
+	BB_TS_SLOTS
+};
+
+/* Where a rank's share lies in the whole matrix, which has whole_columns. */
+struct bb_tensor_place {
+	size_t rows, columns;
+	size_t row, column; /* of the first */
+	size_t whole_columns;
+};
+
+struct bb_tensor_state {
+	const struct bb_tensor_way *way;
+	const struct bb_tensor_size *size; /* keys as wide as queries, one sequence */
+	size_t rank, t;
+	bool grid; /* see math.h */
+	double *slots[BB_TS_SLOTS];
+	double *memory; /* the caller's */
+};
+
+/* Are the matrices split, or whole on every rank? */
+static inline bool bb_tensor_splits(const struct bb_tensor_state *state)
+{
+	return state->way->mode == BB_TENSOR_SPLIT || state->way->mode == BB_TENSOR_SEQUENCE;
+}
+
+/* Are they split, and what is between them by tokens? */
+static inline bool bb_tensor_gathers(const struct bb_tensor_state *state)
+{
+	return state->way->mode == BB_TENSOR_SEQUENCE;
+}
+
+/* Numbers that the memory of a rank has. */
+size_t bb_tensor_state_numbers(const struct bb_tensor_state *state);
+/* Lay STATE out in MEMORY, of as many numbers, and fill what it begins with. */
+void bb_tensor_state_fill(struct bb_tensor_state *state, double *memory);
+/* A slot that all ways have in common: what it begins with, or a result. */
+struct bb_tensor_place bb_tensor_place_of(const struct bb_tensor_state *state,
+					  enum bb_tensor_slot slot);
+
+/*
+ * Bytes of a layer's matrices that the forward pass leaves on each of T ranks for the backward
+ * pass, in SIZE's datatype, and what dropout would add to them, which is not done here: two masks
+ * of the residual stream's size, of a byte each, and where softmax is kept its mask and what it
+ * left over. SIZE may be any.
+ */
+uint64_t bb_tensor_kept(const struct bb_tensor_way *way, const struct bb_tensor_size *size,
+			size_t t, bool dropout);
+
+/* Do the computation OPERATION. */
+void bb_tensor_compute(struct bb_tensor_state *state, const struct bb_operation *operation);
+/* The same of WORK from BB_TW_LOOKUP on. */
+void bb_tensor_compute_vocabulary(struct bb_tensor_state *state, int work);
+/* What a collective or message of the program works on. */
+void bb_tensor_buffers(struct bb_tensor_state *state, const struct bb_operation *operation,
+		       void **in, void **out);
+
+/*
+ * The results of PART ("attention", "mlp", "embedding", "loss"): slots of the output and of
+ * gradients, how many.
+ */
+struct bb_tensor_results {
+	const char *part;
+	enum bb_tensor_part of;
+	size_t noutputs, ngradients;
+	enum bb_tensor_slot outputs[1], gradients[5];
+};
+extern const struct bb_tensor_results bb_tensor_results[]; /* ends with part NULL */
+
+#endif

@@ -1,0 +1,95 @@
+/*
+ * text.c - what tensor parallelism comes to, as two tables: whether split modules are equal
+ * to unsplit ones, and what splitting costs.
+ */
+#include "core/units.h"
+#include "harness/results/sink_table.h"
+#include "training_kernels/tensor/tensor.h"
+
+#include <stdio.h>
+
+static void about_equality(const void *record, struct bb_strbuf *out)
+{
+	const struct bb_tensor_equality_record *r = record;
+
+	bb_strbuf_addf(
+		out,
+		"#\n# Split over %lld rank%s against unsplit, on small matrices, forward and "
+		"backward. Bit for bit where the tolerance is 0;\n"
+		"# else in units of the last place of a matrix' largest number.\n",
+		(long long)r->nranks, bb_plural(r->nranks));
+}
+
+static const struct bb_column equality_columns[] = {
+	{.head = "module", .width = -10, .field = "module"},
+	{.head = "way", .width = -9, .field = "way"},
+	{.head = "outputs", .width = 8, .field = "outputs"},
+	{.head = "#wrong", .width = 8, .field = "wrong_outputs"},
+	{.head = "gradients", .width = 9, .field = "gradients"},
+	{.head = "#wrong", .width = 8, .field = "wrong_gradients"},
+	{.head = "off", .unit = "(ulps)", .width = 9, .field = "off_ulps", .decimals = 1},
+	{.head = "tolerance", .unit = "(ulps)", .width = 9, .field = "tolerance_ulps"},
+	{.head = "verdict", .width = -22, .field = "verdict"},
+	{.head = NULL},
+};
+
+static void about(const void *record, struct bb_strbuf *out)
+{
+	const struct bb_tensor_record *r = record;
+
+	bb_strbuf_addf(out,
+		       "#\n# %s over %lld rank%s: %lld layer%s, %lld tokens (%lld x %lld), %s; "
+		       "computations: %s\n"
+		       "# wire: what a rank sends in a step; kept: activations of a layer on a "
+		       "rank; both counted, and by their formulas.",
+		       r->model, (long long)r->nranks, bb_plural(r->nranks), (long long)r->layers,
+		       bb_plural(r->layers), (long long)(r->seq * r->batch), (long long)r->batch,
+		       (long long)r->seq, r->dtype, r->compute);
+	if (r->kept_unsplit_bytes != BB_ABSENT)
+		bb_strbuf_addf(out, " An unsplit layer keeps %.3f MiB.",
+			       (double)r->kept_unsplit_bytes / (1 << 20));
+	bb_strbuf_add(out, "\n# Times are medians.\n");
+}
+
+#define MIB(head_, field_)                                                                         \
+	{                                                                                          \
+		.head = head_, .unit = "(MiB)", .width = 9, .field = field_,                       \
+		.scale = 1.0 / (1 << 20), .decimals = 3                                            \
+	}
+#define MS(head_, field_)                                                                          \
+	{                                                                                          \
+		.head = head_, .unit = "(ms)", .width = 8, .field = field_, .scale = 1e-3,         \
+		.decimals = 3                                                                      \
+	}
+
+static const struct bb_column columns[] = {
+	{.head = "part", .width = -9, .field = "part"},
+	{.head = "way", .width = -8, .field = "way"},
+	{.head = "calls", .width = 5, .field = "calls"},
+	MIB("wire", "wire_bytes"),
+	MIB("formula", "formula_bytes"),
+	MIB("kept", "kept_bytes"),
+	MIB("formula", "kept_formula_bytes"),
+	MS("compute", "compute_us"),
+	MS("communic.", "communicate_us"),
+	MS("step", "step_us"),
+	MS("exposed", "exposed_us"),
+	MS("hidden", "hidden_us"),
+	{.head = "hidden",
+	 .unit = "(%)",
+	 .width = 6,
+	 .field = "hidden",
+	 .scale = 100,
+	 .decimals = 1},
+	{.head = NULL},
+};
+
+static const struct bb_table equality = {&bb_record_tensor_equality, equality_columns,
+					 about_equality};
+static const struct bb_table times = {&bb_record_tensor, columns, about};
+static const struct bb_table *const tables[] = {&equality, &times, NULL};
+
+bb_status bb_tensor_text_open(struct bb_sink **sink, FILE *file, const char *path)
+{
+	return bb_sink_tables_open(sink, file, path, tables);
+}
