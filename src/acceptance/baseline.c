@@ -102,7 +102,7 @@ static void add_text(struct bb_json *j, const char *key, const json_t *record, c
 	bb_json_string(j, record ? bb_record_string(record, member) : NULL);
 }
 
-static void add_head(const struct bb_session *s, struct bb_json *j)
+static void add_head(const struct bb_acceptance_session *s, struct bb_json *j)
 {
 	const struct bb_read_record *const run =
 		bb_records_first(&s->evidence[0].runs[0].records, "run");
@@ -139,7 +139,7 @@ static bool worth_it(const struct bb_judgement *j, const struct bb_evidence *e)
 	       (j->verdict == BB_SKIPPED && e->runs[0].outcome.status == BB_OK);
 }
 
-static bb_status check(const struct bb_session *s, struct bb_error *error)
+static bb_status check(const struct bb_acceptance_session *s, struct bb_error *error)
 {
 	struct bb_judgements judgements = {NULL, 0};
 	bb_status st = BB_OK;
@@ -163,7 +163,7 @@ static bb_status check(const struct bb_session *s, struct bb_error *error)
 	return st;
 }
 
-bb_status bb_baseline_make(const struct bb_session *s, struct bb_strbuf *out,
+bb_status bb_baseline_make(const struct bb_acceptance_session *s, struct bb_strbuf *out,
 			   struct bb_error *error)
 {
 	struct bb_json j;
@@ -227,7 +227,8 @@ bb_status bb_baseline_open(const char *profile, const struct bb_gate *g, json_t 
 	return BB_OK;
 }
 
-bb_status bb_baselines_open(struct bb_session *s, struct bb_baselines *b, struct bb_error *error)
+bb_status bb_baselines_open(struct bb_acceptance_session *s, struct bb_baselines *b,
+			    struct bb_error *error)
 {
 	size_t all = 0, at = 0;
 	bb_status st = BB_OK;

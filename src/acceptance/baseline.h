@@ -15,8 +15,8 @@
  * spread and the number of runs, with the date, versions and the topology's digest. BB_EBACKEND: a
  * step did not run; BB_EDATA: data was wrong. Such are no baseline.
  */
-BB_MUST bb_status bb_baseline_make(const struct bb_session *session, struct bb_strbuf *out,
-				   struct bb_error *error);
+BB_MUST bb_status bb_baseline_make(const struct bb_acceptance_session *session,
+				   struct bb_strbuf *out, struct bb_error *error);
 
 /*
  * *FORMER = the baseline in the file PATH, which a new one of PROFILE replaces, to be released;
@@ -38,8 +38,8 @@ struct bb_baselines {
 	struct json_t **files;
 	size_t n;
 };
-BB_MUST bb_status bb_baselines_open(struct bb_session *session, struct bb_baselines *baselines,
-				    struct bb_error *error);
+BB_MUST bb_status bb_baselines_open(struct bb_acceptance_session *session,
+				    struct bb_baselines *baselines, struct bb_error *error);
 /* The same of one gate: *FILE is to be released. Its path begins at that of PROFILE. */
 BB_MUST bb_status bb_baseline_open(const char *profile, const struct bb_gate *gate,
 				   struct json_t **file, struct bb_error *error);

@@ -24,7 +24,7 @@ struct bb_step_run {
 /* All runs of a step, as many as it declares. */
 struct bb_evidence {
 	const struct bb_profile_step *step;
-	const struct bb_played *played; /* NULL, or without a cluster: it ran for real */
+	const struct bb_plan_cluster *played; /* NULL, or without a cluster: it ran for real */
 	struct bb_step_run *runs;
 	size_t nruns;
 	/* For gates that need it: */

@@ -120,14 +120,14 @@ static void add_launched(struct bb_strbuf *text, const struct bb_profile *profil
 	substitute(text, arguments(step), step);
 }
 
-bool bb_played_faulty(const struct bb_played *played, const struct bb_profile_step *step)
+bool bb_played_faulty(const struct bb_plan_cluster *played, const struct bb_profile_step *step)
 {
 	/* Without a number of ranks all of the cluster take part. */
 	return played->fault && (step->ranks <= 1 || step->ranks >= played->faulty);
 }
 
 bb_status bb_plan_command(const struct bb_profile *profile, const struct bb_profile_step *step,
-			  const struct bb_played *played, const struct bb_places *places,
+			  const struct bb_plan_cluster *played, const struct bb_places *places,
 			  struct bb_words_list *words, struct bb_error *error)
 {
 	struct bb_strbuf text = {0};

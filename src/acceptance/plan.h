@@ -18,13 +18,13 @@ void bb_words_free(struct bb_words_list *words);
 
 /* A cluster on which steps are played in virtual time instead of being run, as a plan for a system
    that is not there yet asks for. */
-struct bb_played {
+struct bb_plan_cluster {
 	const char *cluster, *fault; /* as in the options of perf binaries; NULL: none */
 	int faulty;                  /* of a fault: how many ranks a step needs to have it */
 	int per_node;                /* ranks of a node of the cluster */
 };
 /* Does STEP have the fault? Steps of fewer ranks are played without it. */
-bool bb_played_faulty(const struct bb_played *played, const struct bb_profile_step *step);
+bool bb_played_faulty(const struct bb_plan_cluster *played, const struct bb_profile_step *step);
 
 /* Folders of the binaries and, for all files that a step names in run:, of outputs. */
 struct bb_places {
@@ -39,8 +39,9 @@ struct bb_places {
  */
 BB_MUST bb_status bb_plan_command(const struct bb_profile *profile,
 				  const struct bb_profile_step *step,
-				  const struct bb_played *played, const struct bb_places *places,
-				  struct bb_words_list *words, struct bb_error *error);
+				  const struct bb_plan_cluster *played,
+				  const struct bb_places *places, struct bb_words_list *words,
+				  struct bb_error *error);
 /* What is known of the steps of MODE before any is run. BB_EUSAGE: a binary is not in FOLDER; a
    link or cluster that a gate of the profile at PATH expects from is none; the cluster of PLAYED is
    none, or too small or of other nodes than those of a step, or its fault is none of it. LOAD reads
@@ -49,7 +50,7 @@ struct bb_planned {
 	const struct bb_profile *profile;
 	const char *path, *folder;
 	enum bb_mode mode;
-	struct bb_played *played; /* its FAULTY is found */
+	struct bb_plan_cluster *played; /* its FAULTY is found */
 	bb_topology_parser *parse;
 };
 BB_MUST bb_status bb_plan_check(const struct bb_planned *plan, struct bb_error *error);

@@ -89,7 +89,7 @@ static int first_of(const struct bb_options *o, const struct bb_cluster *cluster
 
 /* --fault by its own reader: what no program obeys, or what is not in CLUSTER. What only some obey
    the first step refuses that does not. */
-static bb_status check_fault(struct bb_played *played, const struct bb_cluster *cluster,
+static bb_status check_fault(struct bb_plan_cluster *played, const struct bb_cluster *cluster,
 			     struct bb_error *error)
 {
 	struct bb_options o = {.backend = bb_backend_find("sim"),
@@ -111,7 +111,7 @@ out:
 
 static bb_status check_played(const struct bb_planned *plan, struct bb_error *error)
 {
-	struct bb_played *const played = plan->played;
+	struct bb_plan_cluster *const played = plan->played;
 	struct bb_cluster *cluster = NULL;
 	bb_status st = BB_OK;
 

@@ -38,7 +38,7 @@ static bool shows(const struct bb_evidence *e)
 }
 
 /* "pair_of_nodes, rails": the steps of MODES that have the fault. Returns how many. */
-static int list_steps(const struct bb_session *s, unsigned modes, struct bb_strbuf *out)
+static int list_steps(const struct bb_acceptance_session *s, unsigned modes, struct bb_strbuf *out)
 {
 	int n = 0;
 
@@ -51,7 +51,7 @@ static int list_steps(const struct bb_session *s, unsigned modes, struct bb_strb
 	return n;
 }
 
-static const struct bb_profile_step *largest(const struct bb_session *s)
+static const struct bb_profile_step *largest(const struct bb_acceptance_session *s)
 {
 	const struct bb_profile_step *found = s->evidence[0].step;
 
@@ -61,10 +61,10 @@ static const struct bb_profile_step *largest(const struct bb_session *s)
 	return found;
 }
 
-static void explain(const struct bb_session *s, const struct bb_profile_step *most, char *text,
-		    size_t room)
+static void explain(const struct bb_acceptance_session *s, const struct bb_profile_step *most,
+		    char *text, size_t room)
 {
-	const struct bb_played *const p = &s->played;
+	const struct bb_plan_cluster *const p = &s->played;
 	const unsigned other = s->mode == BB_QUICK ? BB_FULL : BB_QUICK;
 	const int nodes = (p->faulty + p->per_node - 1) / p->per_node;
 	struct bb_strbuf here = {0}, there = {0};
@@ -90,7 +90,7 @@ static void explain(const struct bb_session *s, const struct bb_profile_step *mo
 	bb_strbuf_free(&there);
 }
 
-bb_status bb_planted_judge(const struct bb_session *s, struct bb_judgements *judgements,
+bb_status bb_planted_judge(const struct bb_acceptance_session *s, struct bb_judgements *judgements,
 			   struct bb_error *error)
 {
 	const struct bb_evidence most = {.step = largest(s)};

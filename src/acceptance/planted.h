@@ -12,7 +12,7 @@
  * "fault" that could not be judged: it names the steps that would see it. BB_EINTERNAL without
  * memory.
  */
-BB_MUST bb_status bb_planted_judge(const struct bb_session *s, struct bb_judgements *judgements,
-				   struct bb_error *error);
+BB_MUST bb_status bb_planted_judge(const struct bb_acceptance_session *s,
+				   struct bb_judgements *judgements, struct bb_error *error);
 
 #endif

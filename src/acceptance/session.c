@@ -28,15 +28,16 @@ static bb_status make_folder(const char *path, struct bb_error *error)
 }
 
 #define PATH_TEXT 1024
-static bb_status path_of(const struct bb_session *s, const char *rest, char path[PATH_TEXT],
-			 struct bb_error *error)
+static bb_status path_of(const struct bb_acceptance_session *s, const char *rest,
+			 char path[PATH_TEXT], struct bb_error *error)
 {
 	if (snprintf(path, PATH_TEXT, "%s/%s", s->dir, rest) < PATH_TEXT)
 		return BB_OK;
 	return bb_fail(error, BB_EUSAGE, "-o: the path is too long");
 }
 
-static bb_status append_line(struct bb_session *s, struct bb_strbuf *line, struct bb_error *error)
+static bb_status append_line(struct bb_acceptance_session *s, struct bb_strbuf *line,
+			     struct bb_error *error)
 {
 	struct bb_strbuf whole = {0};
 	char path[PATH_TEXT];
@@ -70,7 +71,7 @@ static const char *mode_name(enum bb_mode mode)
 
 /* ---- the folder ------------------------------------------------------------------------------ */
 
-static bb_status begin(struct bb_session *s, struct bb_error *error)
+static bb_status begin(struct bb_acceptance_session *s, struct bb_error *error)
 {
 	struct bb_strbuf text = {0}, line = {0};
 	char path[PATH_TEXT];
@@ -108,7 +109,7 @@ out:
 	return st;
 }
 
-static struct bb_evidence *evidence_of(struct bb_session *s, const char *step)
+static struct bb_evidence *evidence_of(struct bb_acceptance_session *s, const char *step)
 {
 	for (size_t i = 0; step && i < s->n; i++)
 		if (strcmp(s->evidence[i].step->name, step) == 0)
@@ -118,7 +119,7 @@ static struct bb_evidence *evidence_of(struct bb_session *s, const char *step)
 
 /* One line of runs.jsonl. What is broken, as the last line of a session that was killed may be, is
    no run that has ended. */
-static void take_line(struct bb_session *s, const json_t *line)
+static void take_line(struct bb_acceptance_session *s, const json_t *line)
 {
 	struct bb_evidence *const e = evidence_of(s, bb_record_string(line, "step"));
 	const int64_t run = bb_record_int(line, "run"), status = bb_record_int(line, "status");
@@ -140,7 +141,8 @@ static bool is_same(const json_t *first, const char *name, const char *value)
 	return before && value ? strcmp(before, value) == 0 : before == value;
 }
 
-static bb_status check_first(struct bb_session *s, const json_t *first, struct bb_error *error)
+static bb_status check_first(struct bb_acceptance_session *s, const json_t *first,
+			     struct bb_error *error)
 {
 	const char *const mode = bb_record_string(first, "mode");
 	const char *const id = bb_record_string(first, "run_id");
@@ -162,7 +164,7 @@ static bb_status check_first(struct bb_session *s, const json_t *first, struct b
 	return BB_OK;
 }
 
-static bb_status read_state(struct bb_session *s, struct bb_error *error)
+static bb_status read_state(struct bb_acceptance_session *s, struct bb_error *error)
 {
 	char path[PATH_TEXT], *text = NULL, *old = NULL, *rest, *line;
 	size_t length;
@@ -197,14 +199,15 @@ out:
 	return st;
 }
 
-int64_t bb_session_repeats(const struct bb_session *s, const struct bb_profile_step *step)
+int64_t bb_session_repeats(const struct bb_acceptance_session *s,
+			   const struct bb_profile_step *step)
 {
 	/* Virtual time without noise is the same each time: more runs would show nothing. */
 	return s->played.cluster ? 1 : s->repeats > 0 ? s->repeats : step->repeats;
 }
 
 /* Room for the runs of all steps of this mode. */
-static bb_status prepare(struct bb_session *s, struct bb_error *error)
+static bb_status prepare(struct bb_acceptance_session *s, struct bb_error *error)
 {
 	const struct bb_profile *const p = s->profile;
 
@@ -234,7 +237,7 @@ static bb_status prepare(struct bb_session *s, struct bb_error *error)
 	return BB_OK;
 }
 
-bb_status bb_session_open(struct bb_session *s, struct bb_error *error)
+bb_status bb_session_open(struct bb_acceptance_session *s, struct bb_error *error)
 {
 	char path[PATH_TEXT];
 	bb_status st;
@@ -262,7 +265,7 @@ out:
 	return st;
 }
 
-void bb_session_free(struct bb_session *s)
+void bb_session_free(struct bb_acceptance_session *s)
 {
 	for (size_t i = 0; i < s->n; i++) {
 		struct bb_evidence *const e = &s->evidence[i];
@@ -322,8 +325,8 @@ static void read_run(struct bb_step_run *run, const char *out, const char *err)
 		snprintf(run->trouble, sizeof(run->trouble), "%.250s", error.text);
 }
 
-static bb_status note(struct bb_session *s, const struct bb_profile_step *step, size_t run,
-		      const struct bb_outcome *o, struct bb_error *error)
+static bb_status note(struct bb_acceptance_session *s, const struct bb_profile_step *step,
+		      size_t run, const struct bb_outcome *o, struct bb_error *error)
 {
 	struct bb_strbuf line = {0};
 	struct bb_json j;
@@ -348,9 +351,9 @@ static bb_status note(struct bb_session *s, const struct bb_profile_step *step, 
 }
 
 /* Run WORDS, whose outputs are called NAME, unless that was done; then read what it wrote. */
-static bb_status execute(struct bb_session *s, const struct bb_profile_step *step, const char *name,
-			 const struct bb_words_list *words, struct bb_step_run *run,
-			 struct bb_error *error)
+static bb_status execute(struct bb_acceptance_session *s, const struct bb_profile_step *step,
+			 const char *name, const struct bb_words_list *words,
+			 struct bb_step_run *run, struct bb_error *error)
 {
 	char rest[160], out[PATH_TEXT], err[PATH_TEXT];
 	bb_status st;
@@ -377,7 +380,7 @@ out:
 
 /* A step in virtual time that ended as a mistake in its options has found one of --cluster, --fault
    or run:, which no other step mends: no run that could be gone on with. */
-static bb_status refuse(const struct bb_session *s, const struct bb_profile_step *step,
+static bb_status refuse(const struct bb_acceptance_session *s, const struct bb_profile_step *step,
 			const char *name, struct bb_error *error)
 {
 	char rest[160], path[PATH_TEXT], said[480] = "";
@@ -395,7 +398,8 @@ out:
 	return st;
 }
 
-static bb_status run_step(struct bb_session *s, struct bb_evidence *e, struct bb_error *error)
+static bb_status run_step(struct bb_acceptance_session *s, struct bb_evidence *e,
+			  struct bb_error *error)
 {
 	struct bb_words_list words = {.n = 0};
 	char name[96];
@@ -422,7 +426,8 @@ out:
 }
 
 /* What the simulator says, for the gates that ask. */
-static bb_status simulate(struct bb_session *s, struct bb_evidence *e, struct bb_error *error)
+static bb_status simulate(struct bb_acceptance_session *s, struct bb_evidence *e,
+			  struct bb_error *error)
 {
 	bb_status st = BB_OK;
 	char name[96];
@@ -447,7 +452,7 @@ static bb_status simulate(struct bb_session *s, struct bb_evidence *e, struct bb
 	return st;
 }
 
-bb_status bb_session_run(struct bb_session *s, struct bb_error *error)
+bb_status bb_session_run(struct bb_acceptance_session *s, struct bb_error *error)
 {
 	bb_status st = BB_OK;
 

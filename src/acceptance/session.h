@@ -14,14 +14,14 @@
 #include "acceptance/plan.h"
 #include "acceptance/profile.h"
 
-struct bb_session {
+struct bb_acceptance_session {
 	const struct bb_profile *profile;
 	const char *profile_path, *text; /* the profile as it was read */
 	const char *dir;                 /* where results go */
 	struct bb_places places;         /* in it, what steps write */
 	enum bb_mode mode;
 	int64_t repeats; /* of each step; 0: as it declares */
-	struct bb_played played;
+	struct bb_plan_cluster played;
 	bool resume, quiet;
 	/* Filled: */
 	char run_id[40], start_time[40];
@@ -32,17 +32,18 @@ struct bb_session {
 };
 
 /* How often STEP is run. */
-int64_t bb_session_repeats(const struct bb_session *s, const struct bb_profile_step *step);
+int64_t bb_session_repeats(const struct bb_acceptance_session *s,
+			   const struct bb_profile_step *step);
 
 /* Make DIR, or find in it what is to be resumed. BB_EUSAGE: it is not this session's, or holds
    another already. */
-BB_MUST bb_status bb_session_open(struct bb_session *s, struct bb_error *error);
+BB_MUST bb_status bb_session_open(struct bb_acceptance_session *s, struct bb_error *error);
 
 /*
  * Run what is not done yet, say so on standard error, and read all records. A step that fails does
  * not keep others from running. BB_OK even where SIGINT or SIGTERM stopped it: see stopped_by.
  */
-BB_MUST bb_status bb_session_run(struct bb_session *s, struct bb_error *error);
-void bb_session_free(struct bb_session *s);
+BB_MUST bb_status bb_session_run(struct bb_acceptance_session *s, struct bb_error *error);
+void bb_session_free(struct bb_acceptance_session *s);
 
 #endif

@@ -99,7 +99,7 @@ static void add_culprit(const struct bb_acceptance *a, struct bb_strbuf *out)
 		bb_strbuf_addf(out, "No node of %zu stands out.\n", a->nodes->n);
 }
 
-static void add_played(const struct bb_session *s, struct bb_strbuf *out)
+static void add_played(const struct bb_acceptance_session *s, struct bb_strbuf *out)
 {
 	bb_printable_line(
 		out, "Simulated on --cluster %s%s%s: nothing was measured, no node was at work.",

@@ -9,7 +9,7 @@
 #include "acceptance/session.h"
 
 struct bb_acceptance {
-	const struct bb_session *session;
+	const struct bb_acceptance_session *session;
 	const struct bb_judgements *judgements;
 	const struct bb_nodes *nodes;
 	struct bb_totals totals;

@@ -67,7 +67,7 @@ static void add_words(struct bb_json *j, const char *key, const char *const *wor
 }
 
 /* What was run, with all that run: leaves to be filled in; null without memory for it. */
-static void add_step_args(const struct bb_session *s, const struct bb_profile_step *step,
+static void add_step_args(const struct bb_acceptance_session *s, const struct bb_profile_step *step,
 			  struct bb_json *j)
 {
 	struct bb_words_list words = {.n = 0};
@@ -80,7 +80,8 @@ static void add_step_args(const struct bb_session *s, const struct bb_profile_st
 	bb_words_free(&words);
 }
 
-static void add_step(const struct bb_session *s, const struct bb_evidence *e, struct bb_json *j)
+static void add_step(const struct bb_acceptance_session *s, const struct bb_evidence *e,
+		     struct bb_json *j)
 {
 	char name[128];
 
@@ -165,7 +166,7 @@ static void add_sentences(const struct bb_acceptance *a, struct bb_json *j)
 /* The command that does it once more, its results in a folder of their own. */
 static void add_args(const struct bb_acceptance *a, struct bb_json *j)
 {
-	const struct bb_session *const s = a->session;
+	const struct bb_acceptance_session *const s = a->session;
 	const char *words[9];
 	char binary[1200];
 	size_t n = 0;
@@ -191,7 +192,7 @@ static void add_args(const struct bb_acceptance *a, struct bb_json *j)
 
 static void add_head(const struct bb_acceptance *a, struct bb_json *j)
 {
-	const struct bb_session *const s = a->session;
+	const struct bb_acceptance_session *const s = a->session;
 	char now[BB_TIME_TEXT];
 
 	bb_time_text(now);

@@ -23,7 +23,7 @@ static int parts_of(const struct bb_verdicts *verdicts, int i)
 /* How many of a list number I takes; parts share one of their node's. */
 static int lone_of(const struct bb_verdicts *verdicts, int i)
 {
-	const struct bb_verdict *v = &verdicts->list[i];
+	const struct bb_diagnosis *v = &verdicts->list[i];
 
 	if (v->charge == BB_CHARGE_STRAGGLER || v->part)
 		return 0;
@@ -48,7 +48,7 @@ int bb_lone_list(const struct bb_verdicts *verdicts, int first, struct bb_lone l
 	int n = 0;
 
 	for (int i = first; i < verdicts->n; i++) {
-		const struct bb_verdict *v = &verdicts->list[i];
+		const struct bb_diagnosis *v = &verdicts->list[i];
 		const int more = lone_of(verdicts, i);
 
 		if (n + more > BB_MOST_LONE)
@@ -67,7 +67,7 @@ int bb_lone_list(const struct bb_verdicts *verdicts, int first, struct bb_lone l
 /* The rounds of number WHICH of N on the list, and those in turn with them. */
 struct lone {
 	const struct bb_view *view;
-	const struct bb_measured *measured;
+	const struct bb_quantity *measured;
 	int which, n;
 	int rail; /* of all nodes that is on trial; else -1 */
 	/* Of those that it is compared with. */
@@ -199,7 +199,7 @@ static bool is_innocent(const struct lone *l, const struct count *way, double sh
 }
 
 /* Is V still slow? */
-static bool is_slow(const struct lone *l, const struct bb_verdict *v, bool there, bool back)
+static bool is_slow(const struct lone *l, const struct bb_diagnosis *v, bool there, bool back)
 {
 	const double share = (v->share * v->measured + 1) / (v->measured + 2);
 	const struct count sent = count_way(l, v->node, v->peer, v->rail);
@@ -213,14 +213,14 @@ static bool is_slow(const struct lone *l, const struct bb_verdict *v, bool there
 
 struct review {
 	const struct bb_view *views;
-	const struct bb_measured *alone;
+	const struct bb_quantity *alone;
 	int n; /* quantities */
 	int listed;
 	double *scratch;
 };
 
 /* V as number WHICH of the list, in quantity Q. */
-static struct lone open_lone(const struct review *r, const struct bb_verdict *v, int which, int q)
+static struct lone open_lone(const struct review *r, const struct bb_diagnosis *v, int which, int q)
 {
 	struct lone l = {.view = &r->views[q],
 			 .measured = &r->alone[q],
@@ -236,7 +236,7 @@ static struct lone open_lone(const struct review *r, const struct bb_verdict *v,
 
 /* V as number WHICH of the list: is it slow alone? In which quantities it is, it says itself. Its
    ways are those of the last quantity that convicted. */
-static void hear(const struct review *r, struct bb_verdict *v, int which)
+static void hear(const struct review *r, struct bb_diagnosis *v, int which)
 {
 	bool slow[BB_QUANTITIES] = {false}, last = true;
 
@@ -257,7 +257,7 @@ static void hear(const struct review *r, struct bb_verdict *v, int which)
 
 /* WHOLE, a node, with the rails of it that follow in the list: those that are slow by themselves
    are blamed in its place, unless they are most. */
-static void hear_parts(const struct review *r, struct bb_verdict *whole, int n, int which)
+static void hear_parts(const struct review *r, struct bb_diagnosis *whole, int n, int which)
 {
 	int slow = 0;
 
@@ -272,7 +272,7 @@ static void hear_parts(const struct review *r, struct bb_verdict *whole, int n, 
 		whole[i].part = whole[i].contended;
 }
 
-static bool may_share(const struct bb_verdict *v, int node)
+static bool may_share(const struct bb_diagnosis *v, int node)
 {
 	return v->charge == BB_CHARGE_PORT && v->node == node && v->contended && !v->part &&
 	       !v->flapping;
@@ -297,7 +297,7 @@ static void blame_sharers(struct bb_verdicts *verdicts, int first, int rails)
 }
 
 bb_status bb_acquit(struct bb_verdicts *verdicts, int first, const struct bb_view *views,
-		    const struct bb_measured *alone, int n)
+		    const struct bb_quantity *alone, int n)
 {
 	const struct bb_rounds *rounds = alone[0].rounds;
 	const size_t most =

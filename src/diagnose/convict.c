@@ -9,7 +9,7 @@ enum direction { SENDS, RECEIVES, DIRECTIONS };
 
 /* One quantity, measured again. */
 struct hearing {
-	const struct bb_measured *measured;
+	const struct bb_quantity *measured;
 	const struct bb_view *view;
 	double base[BB_MOST_RAILS];
 	double limit;
@@ -250,7 +250,7 @@ static void count_meetings(const struct trial *t, struct hearing *h)
 
 /* The way is that of the last quantity that convicts: who asks for a small message waits for its
    word and for the answer, so that latency alone does not tell one way from the other. */
-static void set_way(struct bb_verdict *v, int quantity, bool sends)
+static void set_way(struct bb_diagnosis *v, int quantity, bool sends)
 {
 	if (!v->slow[quantity])
 		v->sends = v->receives = false;
@@ -259,7 +259,7 @@ static void set_way(struct bb_verdict *v, int quantity, bool sends)
 
 /* TALLY convicts. V says how often by the least likely, and how slow by the slowest. */
 static void charge(const struct trial *t, const struct hearing *h, const struct bb_tally *tally,
-		   bool whole, struct bb_verdict *v)
+		   bool whole, struct bb_diagnosis *v)
 {
 	const double chance = chance_of(t, h, tally, whole);
 
@@ -275,7 +275,7 @@ static void charge(const struct trial *t, const struct hearing *h, const struct 
 }
 
 /* Is RAIL (-1: most) of NODE guilty of anything? V = of what. */
-static bool judge_port(const struct trial *t, int node, int rail, struct bb_verdict *v)
+static bool judge_port(const struct trial *t, int node, int rail, struct bb_diagnosis *v)
 {
 	bool guilty = false;
 
@@ -297,8 +297,8 @@ static bool judge_port(const struct trial *t, int node, int rail, struct bb_verd
 
 /* Are most of the rails as bad as the worst of them, or does the node flap with none of them slow
    all the time? Else it is single rails. */
-static bool is_whole(const struct trial *t, const struct bb_verdict *whole,
-		     const struct bb_verdict *rails)
+static bool is_whole(const struct trial *t, const struct bb_diagnosis *whole,
+		     const struct bb_diagnosis *rails)
 {
 	double most = 0;
 	int alike = 0;
@@ -330,8 +330,8 @@ static bool stands_out(const struct trial *t, int node, int rail)
 }
 
 /* Most of the rails are guilty, and alike: WHOLE = the node, of what the worst of them is. */
-static bool merge_rails(const struct trial *t, int node, const struct bb_verdict *rails,
-			const bool *guilty, struct bb_verdict *whole)
+static bool merge_rails(const struct trial *t, int node, const struct bb_diagnosis *rails,
+			const bool *guilty, struct bb_diagnosis *whole)
 {
 	int n = 0;
 
@@ -348,9 +348,9 @@ static bool merge_rails(const struct trial *t, int node, const struct bb_verdict
 
 static bb_status judge_node(struct trial *t, int node)
 {
-	const struct bb_verdict none = {
+	const struct bb_diagnosis none = {
 		.charge = BB_CHARGE_NODE, .node = node, .peer = -1, .rail = -1, .chance = 1};
-	struct bb_verdict whole = none, rails[BB_MOST_RAILS];
+	struct bb_diagnosis whole = none, rails[BB_MOST_RAILS];
 	bool guilty[BB_MOST_RAILS], is_node;
 	bb_status status = BB_OK;
 
@@ -391,7 +391,7 @@ static struct bb_tally count_link(const struct trial *t, const struct hearing *h
 	return tally;
 }
 
-static bool judge_rail_of_link(const struct trial *t, int a, int b, int rail, struct bb_verdict *v)
+static bool judge_link_rail(const struct trial *t, int a, int b, int rail, struct bb_diagnosis *v)
 {
 	bool guilty = false;
 
@@ -410,7 +410,7 @@ static bool judge_rail_of_link(const struct trial *t, int a, int b, int rail, st
 }
 
 /* What flaps between two nodes may be one of them: are both steady with others? */
-static bool ends_are_steady(const struct trial *t, const struct bb_verdict *link)
+static bool ends_are_steady(const struct trial *t, const struct bb_diagnosis *link)
 {
 	const int ends[2] = {link->node, link->peer};
 
@@ -427,7 +427,7 @@ static bool ends_are_steady(const struct trial *t, const struct bb_verdict *link
 static bool is_blamed(const struct trial *t, int node)
 {
 	for (int i = 0; i < t->verdicts->n; i++) {
-		const struct bb_verdict *v = &t->verdicts->list[i];
+		const struct bb_diagnosis *v = &t->verdicts->list[i];
 
 		if (v->node == node && !v->contended && !v->part &&
 		    (v->charge == BB_CHARGE_NODE || v->charge == BB_CHARGE_PORT))
@@ -438,9 +438,9 @@ static bool is_blamed(const struct trial *t, int node)
 
 static bb_status judge_pair(struct trial *t, int a, int b)
 {
-	const struct bb_verdict none = {
+	const struct bb_diagnosis none = {
 		.charge = BB_CHARGE_LINK, .node = a, .peer = b, .rail = -1, .chance = 1};
-	struct bb_verdict whole = none;
+	struct bb_diagnosis whole = none;
 	int guilty = 0;
 	bb_status status = BB_OK;
 
@@ -448,16 +448,16 @@ static bb_status judge_pair(struct trial *t, int a, int b)
 	if (is_blamed(t, a) || is_blamed(t, b))
 		return BB_OK;
 	for (int k = 0; k < t->rails; k++)
-		guilty += judge_rail_of_link(t, a, b, k, &whole);
+		guilty += judge_link_rail(t, a, b, k, &whole);
 	if (guilty > 0 && whole.flapping && !ends_are_steady(t, &whole))
 		return BB_OK;
 	if (guilty > 0 && bb_is_most(guilty, t->rails))
 		return bb_verdicts_add(t->verdicts, &whole);
 	for (int k = 0; k < t->rails && guilty > 0 && status == BB_OK; k++) {
-		struct bb_verdict one = none;
+		struct bb_diagnosis one = none;
 
 		one.rail = k;
-		if (judge_rail_of_link(t, a, b, k, &one))
+		if (judge_link_rail(t, a, b, k, &one))
 			status = bb_verdicts_add(t->verdicts, &one);
 	}
 	return status;
@@ -483,7 +483,7 @@ static void count_plane(const struct trial *t, struct hearing *h, int from, int 
 /* A rail that is slow on all nodes was so in the survey too. */
 static bb_status judge_rail(struct trial *t, int rail)
 {
-	struct bb_verdict v = {
+	struct bb_diagnosis v = {
 		.charge = BB_CHARGE_RAIL, .node = -1, .peer = -1, .rail = rail, .chance = 1};
 	bool guilty = false;
 
@@ -516,7 +516,7 @@ static void close_trial(struct trial *t)
 }
 
 static bb_status open_trial(struct trial *t, const struct bb_view *views,
-			    const struct bb_measured *measured, double tolerance)
+			    const struct bb_quantity *measured, double tolerance)
 {
 	const size_t tallies = (size_t)t->nodes * (size_t)t->rails * DIRECTIONS;
 	int charged = t->suspects->npairs;
@@ -546,7 +546,7 @@ static bb_status open_trial(struct trial *t, const struct bb_view *views,
 
 /* Calls JUDGE for a trial that is open. */
 static bb_status hold_trial(struct trial *t, const struct bb_view *views,
-			    const struct bb_measured *measured, double tolerance,
+			    const struct bb_quantity *measured, double tolerance,
 			    bb_status (*judge)(struct trial *t))
 {
 	bb_status status;
@@ -584,7 +584,7 @@ static bb_status judge_links(struct trial *t)
 }
 
 bb_status bb_convict(struct bb_verdicts *verdicts, const struct bb_suspects *suspects,
-		     const struct bb_view *views, const struct bb_measured *measured, int n,
+		     const struct bb_view *views, const struct bb_quantity *measured, int n,
 		     double tolerance)
 {
 	return hold_trial(&(struct trial){verdicts, suspects, .n = n}, views, measured, tolerance,
@@ -592,7 +592,7 @@ bb_status bb_convict(struct bb_verdicts *verdicts, const struct bb_suspects *sus
 }
 
 bb_status bb_convict_links(struct bb_verdicts *verdicts, const struct bb_suspects *suspects,
-			   const struct bb_view *views, const struct bb_measured *measured, int n,
+			   const struct bb_view *views, const struct bb_quantity *measured, int n,
 			   double tolerance)
 {
 	return hold_trial(&(struct trial){verdicts, suspects, .n = n}, views, measured, tolerance,

@@ -89,7 +89,7 @@ struct bb_measuring { /* zero-initialise */
 	struct bb_rounds rounds;
 	double pause_s;              /* before each round */
 	bool in_turn;                /* the rounds of all, not of each pair by itself */
-	float *log_s[BB_QUANTITIES]; /* see struct bb_measured; NULL on other ranks */
+	float *log_s[BB_QUANTITIES]; /* see struct bb_quantity; NULL on other ranks */
 	float *even[BB_QUANTITIES];  /* the same, as if all ways were alike: what is judged */
 	double seconds;              /* that it took */
 };
@@ -137,7 +137,7 @@ BB_MUST bb_status bb_measuring_play(struct bb_examiner *s, struct bb_measuring *
 				    const char *what);
 void bb_measuring_free(struct bb_measuring *stage);
 /* One of its quantities, as it is judged. */
-struct bb_measured bb_measuring_of(const struct bb_examiner *s, const struct bb_measuring *stage,
+struct bb_quantity bb_measuring_of(const struct bb_examiner *s, const struct bb_measuring *stage,
 				   int quantity);
 
 /* Play the steps: *WAITS, on rank 0, = seconds in the collective [step * nranks + rank]; free it.

@@ -128,7 +128,7 @@ static bb_status find_places(struct bb_examiner *s)
 static void level(struct bb_examiner *s, struct bb_measuring *stage)
 {
 	for (int q = 0; q < BB_QUANTITIES; q++) {
-		const struct bb_measured m = bb_measuring_of(s, stage, q);
+		const struct bb_quantity m = bb_measuring_of(s, stage, q);
 
 		if (s->places)
 			bb_level_apply(s->level[q], &m, s->places, stage->even[q]);
@@ -141,7 +141,7 @@ static bb_status find_level(struct bb_examiner *s)
 	bb_status status = find_places(s);
 
 	for (int q = 0; q < BB_QUANTITIES && s->places && status == BB_OK; q++) {
-		const struct bb_measured m = bb_measuring_of(s, &s->survey, q);
+		const struct bb_quantity m = bb_measuring_of(s, &s->survey, q);
 
 		if (bb_level_find(s->level[q], &m, s->places) != BB_OK)
 			status = no_memory(s);
@@ -161,8 +161,8 @@ static bool is_full(const struct bb_examiner *s)
 /* What STAGE, a first round, tells. All of a survey wait for the slowest pair. */
 static struct bb_pilot pilot_of(const struct bb_examiner *s, const struct bb_measuring *stage)
 {
-	const struct bb_measured words = bb_measuring_of(s, stage, BB_LATENCY);
-	const struct bb_measured large = bb_measuring_of(s, stage, BB_BANDWIDTH);
+	const struct bb_quantity words = bb_measuring_of(s, stage, BB_LATENCY);
+	const struct bb_quantity large = bb_measuring_of(s, stage, BB_BANDWIDTH);
 	const double asked = 1 + (double)s->diagnose->asked.large;
 	struct bb_pilot p = {.round_s = stage->seconds};
 
@@ -224,7 +224,7 @@ static double find_floor(const struct bb_examiner *s, int q)
 /* Rank 0: what the survey says, between parts of the network as well. */
 static bb_status view(struct bb_examiner *s, int q)
 {
-	const struct bb_measured m = bb_measuring_of(s, &s->survey, q);
+	const struct bb_quantity m = bb_measuring_of(s, &s->survey, q);
 	const double tolerance = s->diagnose->asked.tolerance;
 
 	if (bb_view_make(&s->views[q], &m, tolerance) != BB_OK)
@@ -275,10 +275,10 @@ static bb_status confirm(struct bb_examiner *s, const struct bb_suspects *suspec
 static bb_status
 convict(struct bb_examiner *s, const struct bb_suspects *suspects,
 	bb_status (*judge)(struct bb_verdicts *verdicts, const struct bb_suspects *suspects,
-			   const struct bb_view *views, const struct bb_measured *measured, int n,
+			   const struct bb_view *views, const struct bb_quantity *measured, int n,
 			   double tolerance))
 {
-	struct bb_measured measured[BB_QUANTITIES];
+	struct bb_quantity measured[BB_QUANTITIES];
 
 	for (int q = 0; q < BB_QUANTITIES; q++)
 		measured[q] = bb_measuring_of(s, &s->confirm, q);
@@ -309,7 +309,7 @@ static bb_status hear_alone(struct bb_examiner *s, const struct bb_suspects *sus
 			    struct bb_measuring *stage)
 {
 	struct bb_lone list[BB_MOST_LONE] = {{0}};
-	struct bb_measured measured[BB_QUANTITIES];
+	struct bb_quantity measured[BB_QUANTITIES];
 	int n = leads(s) ? bb_lone_list(&s->verdicts, first, list) : 0;
 	int times = leads(s) ? bb_lone_times(&s->verdicts, first, s->ports.rails) : 0;
 	bb_status status;

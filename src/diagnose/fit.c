@@ -68,7 +68,7 @@ static size_t port(const struct bb_polish *fit, int node, int rail)
 }
 
 /* What NODE receives in ROUND but for what is known of it. Missing: NAN. */
-static double rest(const struct bb_polish *fit, const struct bb_measured *m, int round, int node,
+static double rest(const struct bb_polish *fit, const struct bb_quantity *m, int round, int node,
 		   int rail)
 {
 	const int partner = bb_rounds_partner(m->rounds, round, node);
@@ -86,7 +86,7 @@ static void keep(double *values, size_t *n, double value)
 }
 
 /* The median of what is left over of RAIL goes into its base. */
-static void settle_base(struct bb_polish *fit, const struct bb_measured *m, int rail,
+static void settle_base(struct bb_polish *fit, const struct bb_quantity *m, int rail,
 			double *scratch)
 {
 	size_t n = 0;
@@ -112,7 +112,7 @@ static void centre(struct bb_polish *fit, double *of_ports, int rail, double *sc
 }
 
 /* Returns by how much a port moved at most. */
-static double settle_ports(struct bb_polish *fit, const struct bb_measured *m, int rail, bool sends,
+static double settle_ports(struct bb_polish *fit, const struct bb_quantity *m, int rail, bool sends,
 			   double *scratch)
 {
 	double *of_ports = sends ? fit->out : fit->in, most = 0;
@@ -137,7 +137,7 @@ static double settle_ports(struct bb_polish *fit, const struct bb_measured *m, i
 	return most;
 }
 
-static void settle_noise(struct bb_polish *fit, const struct bb_measured *m, double *scratch)
+static void settle_noise(struct bb_polish *fit, const struct bb_quantity *m, double *scratch)
 {
 	size_t n = 0;
 
@@ -153,7 +153,7 @@ static void settle_noise(struct bb_polish *fit, const struct bb_measured *m, dou
 	fit->sigma = 1.4826 * bb_low_median(scratch, n);
 }
 
-bb_status bb_polish_make(struct bb_polish *fit, const struct bb_measured *m)
+bb_status bb_polish_make(struct bb_polish *fit, const struct bb_quantity *m)
 {
 	const size_t ports = (size_t)m->rounds->nodes * (size_t)m->rails;
 	double *scratch = malloc(((size_t)m->rounds->n * ports + ports + 1) * sizeof(*scratch));
@@ -190,7 +190,7 @@ static int way_between(const struct bb_spot *a, const struct bb_spot *b)
 	return a->core != b->core;
 }
 
-bb_status bb_level_find(double level[BB_NEARNESSES], const struct bb_measured *m,
+bb_status bb_level_find(double level[BB_NEARNESSES], const struct bb_quantity *m,
 			const struct bb_spot *places)
 {
 	const size_t ports = (size_t)m->rounds->nodes * (size_t)m->rails;
@@ -223,7 +223,7 @@ bb_status bb_level_find(double level[BB_NEARNESSES], const struct bb_measured *m
 	return BB_OK;
 }
 
-void bb_level_apply(const double level[BB_NEARNESSES], const struct bb_measured *m,
+void bb_level_apply(const double level[BB_NEARNESSES], const struct bb_quantity *m,
 		    const struct bb_spot *places, float *log_s)
 {
 	for (int r = 0; r < m->rounds->n; r++)

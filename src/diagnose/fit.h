@@ -20,7 +20,7 @@
 #include <math.h>
 
 /* What was measured of one quantity in ROUNDS. */
-struct bb_measured {
+struct bb_quantity {
 	const struct bb_rounds *rounds;
 	int rails;
 	/* [(round * nodes + node) * rails + rail]: logarithm of the seconds from the node's partner
@@ -28,7 +28,7 @@ struct bb_measured {
 	const float *log_s;
 };
 
-static inline double bb_measured_at(const struct bb_measured *m, int round, int node, int rail)
+static inline double bb_measured_at(const struct bb_quantity *m, int round, int node, int rail)
 {
 	const size_t seat = (size_t)round * (size_t)m->rounds->nodes + (size_t)node;
 
@@ -49,7 +49,7 @@ struct bb_polish { /* zero-initialise */
 void bb_polish_free(struct bb_polish *fit);
 
 /* Fit M. BB_EINTERNAL without memory. */
-BB_MUST bb_status bb_polish_make(struct bb_polish *fit, const struct bb_measured *m);
+BB_MUST bb_status bb_polish_make(struct bb_polish *fit, const struct bb_quantity *m);
 
 /* Where a node is, as far as it matters to whom it is near. */
 struct bb_spot {
@@ -64,10 +64,10 @@ struct bb_spot {
  * slow because it is far is not to blame: taken off (bb_level_apply), all ways are alike.
  * BB_EINTERNAL without memory.
  */
-BB_MUST bb_status bb_level_find(double level[BB_NEARNESSES], const struct bb_measured *m,
+BB_MUST bb_status bb_level_find(double level[BB_NEARNESSES], const struct bb_quantity *m,
 				const struct bb_spot *places);
 /* LOG_S is that of M. */
-void bb_level_apply(const double level[BB_NEARNESSES], const struct bb_measured *m,
+void bb_level_apply(const double level[BB_NEARNESSES], const struct bb_quantity *m,
 		    const struct bb_spot *places, float *log_s);
 
 /* The lower median of VALUES, which are put into another order; NAN: there are none. */

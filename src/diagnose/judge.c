@@ -14,11 +14,11 @@ void bb_verdicts_free(struct bb_verdicts *verdicts)
 	memset(verdicts, 0, sizeof(*verdicts));
 }
 
-bb_status bb_verdicts_add(struct bb_verdicts *verdicts, const struct bb_verdict *verdict)
+bb_status bb_verdicts_add(struct bb_verdicts *verdicts, const struct bb_diagnosis *verdict)
 {
 	if (verdicts->n == verdicts->room) {
 		const int room = verdicts->room ? 2 * verdicts->room : 16;
-		struct bb_verdict *list = realloc(verdicts->list, (size_t)room * sizeof(*list));
+		struct bb_diagnosis *list = realloc(verdicts->list, (size_t)room * sizeof(*list));
 
 		if (!list)
 			return BB_EINTERNAL;
@@ -55,7 +55,7 @@ static double excess(const struct bb_view *v, int round, int node, int rail, boo
 	return e;
 }
 
-bb_status bb_view_make(struct bb_view *view, const struct bb_measured *m, double tolerance)
+bb_status bb_view_make(struct bb_view *view, const struct bb_quantity *m, double tolerance)
 {
 	bb_status status = bb_polish_make(&view->fit, m);
 	struct bb_tally all = {0};
@@ -330,7 +330,7 @@ static bb_status judge_rank(struct bb_verdicts *verdicts, const struct bb_tally 
 {
 	const double chance =
 		ranks * bb_chance(t->slow, t->of, all->slow - t->slow, all->of - t->of);
-	const struct bb_verdict v = {
+	const struct bb_diagnosis v = {
 		.charge = BB_CHARGE_STRAGGLER,
 		.node = rank,
 		.peer = -1,

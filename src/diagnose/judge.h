@@ -22,7 +22,7 @@
 
 #define BB_QUANTITIES 2  /* latency, bandwidth */
 #define BB_MOST_RAILS 64 /* ranks of a node */
-#define BB_STEADY 0.8 /* of the measurements; below it flaps */
+#define BB_STEADY 0.8    /* of the measurements; below it flaps */
 
 enum bb_charge {
 	BB_CHARGE_NODE, /* all or most of its rails */
@@ -32,7 +32,7 @@ enum bb_charge {
 	BB_CHARGE_STRAGGLER
 };
 
-struct bb_verdict {
+struct bb_diagnosis {
 	enum bb_charge charge;
 	int node;                    /* STRAGGLER: a rank; RAIL: -1 */
 	int peer;                    /* LINK: where it leads; else -1 */
@@ -52,16 +52,16 @@ struct bb_verdict {
 };
 
 struct bb_verdicts { /* zero-initialise */
-	struct bb_verdict *list;
+	struct bb_diagnosis *list;
 	int n, room;
 };
 
 void bb_verdicts_free(struct bb_verdicts *verdicts);
-BB_MUST bb_status bb_verdicts_add(struct bb_verdicts *verdicts, const struct bb_verdict *verdict);
+BB_MUST bb_status bb_verdicts_add(struct bb_verdicts *verdicts, const struct bb_diagnosis *verdict);
 
 /* What the survey of one quantity says. */
 struct bb_view { /* zero-initialise */
-	struct bb_measured measured;
+	struct bb_quantity measured;
 	struct bb_polish fit;
 	double floor; /* logarithm of the factor below which nothing is slow; set by the caller */
 	double limit; /* likewise from which on a measurement is */
@@ -71,7 +71,7 @@ struct bb_view { /* zero-initialise */
 };
 
 /* TOLERANCE: the share of its speed that may be missing. Free VIEW by bb_polish_free of its fit. */
-BB_MUST bb_status bb_view_make(struct bb_view *view, const struct bb_measured *m, double tolerance);
+BB_MUST bb_status bb_view_make(struct bb_view *view, const struct bb_quantity *m, double tolerance);
 
 /* Whom VIEWS suspect: less than half of the nodes. BB_EINTERNAL without memory. */
 BB_MUST bb_status bb_suspect(struct bb_suspects *suspects, const struct bb_view *views, int n);
@@ -79,12 +79,12 @@ BB_MUST bb_status bb_suspect(struct bb_suspects *suspects, const struct bb_view 
 /* Add verdicts on SUSPECTS by what was measured in the rounds that confirm, one of MEASURED for
    each of VIEWS: on nodes and their rails, and on rails of all nodes by both. */
 BB_MUST bb_status bb_convict(struct bb_verdicts *verdicts, const struct bb_suspects *suspects,
-			     const struct bb_view *views, const struct bb_measured *measured, int n,
+			     const struct bb_view *views, const struct bb_quantity *measured, int n,
 			     double tolerance);
 
 /* Likewise on links; not those of a node that VERDICTS blame, alone as well. */
 BB_MUST bb_status bb_convict_links(struct bb_verdicts *verdicts, const struct bb_suspects *suspects,
-				   const struct bb_view *views, const struct bb_measured *measured,
+				   const struct bb_view *views, const struct bb_quantity *measured,
 				   int n, double tolerance);
 
 /* LIST = what is to be measured alone because of VERDICTS from number FIRST on, the first that
@@ -103,7 +103,7 @@ int bb_lone_times(const struct bb_verdicts *verdicts, int first, int rails);
  * is to blame. BB_EINTERNAL without memory.
  */
 BB_MUST bb_status bb_acquit(struct bb_verdicts *verdicts, int first, const struct bb_view *views,
-			    const struct bb_measured *alone, int n);
+			    const struct bb_quantity *alone, int n);
 
 /*
  * Add verdicts on ranks that come late to collectives: WAITS[step * ranks + rank] = seconds that a

@@ -409,7 +409,7 @@ out:
 	return status;
 }
 
-void bb_parts_apply(const struct bb_parts *parts, const struct bb_measured *m, float *log_s)
+void bb_parts_apply(const struct bb_parts *parts, const struct bb_quantity *m, float *log_s)
 {
 	for (int r = 0; r < m->rounds->n && parts->n > 0; r++)
 		for (int i = 0; i < m->rounds->nodes; i++) {

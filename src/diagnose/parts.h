@@ -28,6 +28,6 @@ void bb_parts_free(struct bb_parts *parts);
 BB_MUST bb_status bb_parts_find(struct bb_parts *parts, const struct bb_view *view);
 
 /* Take the levels off LOG_S, that of M. */
-void bb_parts_apply(const struct bb_parts *parts, const struct bb_measured *m, float *log_s);
+void bb_parts_apply(const struct bb_parts *parts, const struct bb_quantity *m, float *log_s);
 
 #endif

@@ -161,12 +161,12 @@ const struct bb_diagnose_code bb_diagnose_codes[BB_CODES] = {
 	{"BB-SHARED-RAIL", "rails of one node that are slow together and fast alone"},
 };
 
-static const char *code_of(const struct bb_verdict *v)
+static const char *code_of(const struct bb_diagnosis *v)
 {
 	return bb_diagnose_codes[v->shares ? BB_CODES - 1 : 2 * v->charge + v->flapping].code;
 }
 
-static const char *quantity_of(const struct bb_verdict *v)
+static const char *quantity_of(const struct bb_diagnosis *v)
 {
 	if (v->charge == BB_CHARGE_STRAGGLER)
 		return "arrival";
@@ -175,7 +175,7 @@ static const char *quantity_of(const struct bb_verdict *v)
 	return v->slow[BB_LATENCY] ? "latency" : "bandwidth";
 }
 
-static const char *direction_of(const struct bb_verdict *v)
+static const char *direction_of(const struct bb_diagnosis *v)
 {
 	const bool link = v->charge == BB_CHARGE_LINK;
 
@@ -186,7 +186,7 @@ static const char *direction_of(const struct bb_verdict *v)
 	return v->sends ? (link ? "there" : "sends") : (link ? "back" : "receives");
 }
 
-static void add_subject(const struct bb_examiner *s, const struct bb_verdict *v,
+static void add_subject(const struct bb_examiner *s, const struct bb_diagnosis *v,
 			struct bb_strbuf *out)
 {
 	switch (v->charge) {
@@ -215,7 +215,7 @@ static void add_subject(const struct bb_examiner *s, const struct bb_verdict *v,
 		bb_strbuf_addf(out, " on rail %d", v->rail);
 }
 
-static void add_charge(const struct bb_examiner *s, const struct bb_verdict *v,
+static void add_charge(const struct bb_examiner *s, const struct bb_diagnosis *v,
 		       struct bb_strbuf *out)
 {
 	const char *direction = direction_of(v), *quantity = quantity_of(v);
@@ -248,7 +248,7 @@ static void add_charge(const struct bb_examiner *s, const struct bb_verdict *v,
 }
 
 /* "> 99.99%" where it would round to 100. */
-static void add_confidence(const struct bb_verdict *v, struct bb_strbuf *out)
+static void add_confidence(const struct bb_diagnosis *v, struct bb_strbuf *out)
 {
 	const double percent = 100 * (1 - v->chance);
 
@@ -261,7 +261,7 @@ static void add_confidence(const struct bb_verdict *v, struct bb_strbuf *out)
 #define AND_MORE "; and more"
 
 /* REASON of a node goes on with V, as far as there is room. */
-static void note_another(const struct bb_examiner *s, const struct bb_verdict *v, char *reason)
+static void note_another(const struct bb_examiner *s, const struct bb_diagnosis *v, char *reason)
 {
 	const size_t length = strlen(reason), room = TEXT - length;
 	char more[96];
@@ -280,7 +280,7 @@ static void note_another(const struct bb_examiner *s, const struct bb_verdict *v
 }
 
 /* What is said of a node: the first in full, whose code is the node's, and of the others who. */
-static void note(struct report *report, const struct bb_verdict *v, const char *text)
+static void note(struct report *report, const struct bb_diagnosis *v, const char *text)
 {
 	const struct bb_examiner *s = report->s;
 	const int node = v->charge == BB_CHARGE_STRAGGLER ? s->ports.node[v->node] : v->node;
@@ -300,7 +300,7 @@ static int64_t number_or_absent(int number)
 	return number >= 0 ? number : BB_ABSENT;
 }
 
-static void describe(const struct bb_examiner *s, const struct bb_verdict *v,
+static void describe(const struct bb_examiner *s, const struct bb_diagnosis *v,
 		     struct bb_culprit_record *r)
 {
 	const bool straggler = v->charge == BB_CHARGE_STRAGGLER;
@@ -329,7 +329,7 @@ static void describe(const struct bb_examiner *s, const struct bb_verdict *v,
 }
 
 /* Who is slow as a node is late for collectives too: that is told once. */
-static bool is_told(const struct report *report, const struct bb_verdict *v)
+static bool is_told(const struct report *report, const struct bb_diagnosis *v)
 {
 	const struct bb_examiner *s = report->s;
 
@@ -337,7 +337,7 @@ static bool is_told(const struct report *report, const struct bb_verdict *v)
 	       report->codes[s->ports.node[v->node]];
 }
 
-static bb_status tell_verdict(struct report *report, const struct bb_verdict *v,
+static bb_status tell_verdict(struct report *report, const struct bb_diagnosis *v,
 			      struct bb_strbuf *lines)
 {
 	struct bb_examiner *s = report->s;
@@ -446,8 +446,8 @@ static bb_status tell_meetings(struct bb_examiner *s, const struct bb_measuring 
 			       const char *name)
 {
 	const int rails = s->ports.rails;
-	const struct bb_measured latency = {&stage->rounds, rails, stage->log_s[BB_LATENCY]};
-	const struct bb_measured bandwidth = {&stage->rounds, rails, stage->log_s[BB_BANDWIDTH]};
+	const struct bb_quantity latency = {&stage->rounds, rails, stage->log_s[BB_LATENCY]};
+	const struct bb_quantity bandwidth = {&stage->rounds, rails, stage->log_s[BB_BANDWIDTH]};
 	struct bb_meeting_record r = {.stage = name};
 	bb_status status = BB_OK;
 

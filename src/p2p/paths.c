@@ -186,7 +186,7 @@ static const char *const p2p_causes[] = {
 
 static bool tell_gpus(const struct bb_topology *t, int a, int b, char cause[BB_CAUSE_TEXT])
 {
-	const enum bb_p2p p2p = bb_topology_p2p(t, a, b);
+	const enum bb_peer_access p2p = bb_topology_p2p(t, a, b);
 	const enum bb_path path = bb_topology_path(t, a, b, NULL);
 
 	if (a != b && p2p_causes[p2p]) {

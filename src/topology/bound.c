@@ -216,7 +216,7 @@ static bb_status bound_inside(const struct world *w, const struct group *g, enum
 	const enum bb_bound what = of == BB_BOUND_SHARP ? inside_of_sharp(w, g) : of;
 	struct bb_limit in = {.GBps = INFINITY};
 	const double factor = inside_factor(what, g->ranks, w->n);
-	enum bb_fabric fabric = bb_fabric_of(w->t, g->set);
+	enum bb_fabric_kind fabric = bb_fabric_of(w->t, g->set);
 	bb_status st;
 
 	if (what == BB_BOUND_NVLS &&

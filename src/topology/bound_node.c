@@ -138,7 +138,7 @@ static bool ring_of_nvlinks(const struct bb_topology *t, bb_gpus set)
 	return way_home(neighbours, home, set & ~(1ull << home), home);
 }
 
-enum bb_fabric bb_fabric_of(const struct bb_topology *t, bb_gpus set)
+enum bb_fabric_kind bb_fabric_of(const struct bb_topology *t, bb_gpus set)
 {
 	if (all_on_switches(t, set))
 		return BB_FABRIC_SWITCH;
@@ -275,7 +275,7 @@ static const char *pcie_text(char text[24], const struct bb_pcie *link)
 
 static bool reachable(const struct bb_topology *t, int a, int b)
 {
-	enum bb_p2p p2p = bb_topology_p2p(t, a, b);
+	enum bb_peer_access p2p = bb_topology_p2p(t, a, b);
 
 	return p2p == BB_P2P_OK || p2p == BB_P2P_UNKNOWN;
 }

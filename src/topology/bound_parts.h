@@ -28,12 +28,12 @@ typedef uint64_t bb_gpus;
 
 /* ---- within a node ---- */
 
-enum bb_fabric {
+enum bb_fabric_kind {
 	BB_FABRIC_SWITCH, /* all on NVSwitches */
 	BB_FABRIC_MESH,   /* a ring of NVLinks joins all */
 	BB_FABRIC_PCIE
 };
-enum bb_fabric bb_fabric_of(const struct bb_topology *t, bb_gpus set);
+enum bb_fabric_kind bb_fabric_of(const struct bb_topology *t, bb_gpus set);
 
 /* What one GPU's NVLinks to the switches are worth: the least of SET. BB_EUNSUPPORTED: unknown. */
 BB_MUST bb_status bb_bound_switch(const struct bb_topology *t, bb_gpus set, struct bb_limit *limit);

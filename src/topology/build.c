@@ -172,7 +172,7 @@ enum bb_pci_role bb_port_role(const struct bb_topology *t, int parent)
 
 struct bb_device bb_device_of(const struct bb_topology *t, int p, enum bb_device_kind kind)
 {
-	const struct bb_model model = bb_pci_model(t->pcis[p].vendor, t->pcis[p].device);
+	const struct bb_pci_device model = bb_pci_model(t->pcis[p].vendor, t->pcis[p].device);
 	struct bb_device d = {.kind = kind, .pci = p, .numa = t->pcis[p].numa, .sm = model.sm};
 
 	snprintf(d.model, sizeof(d.model), "%s", model.name ? model.name : "");

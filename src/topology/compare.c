@@ -69,7 +69,7 @@ static uint64_t own_signature(const struct bb_topology *t, int d)
 /* What one of the two sources does not know is no difference. */
 static bool reachable(const struct bb_topology *t, int d, int e)
 {
-	enum bb_p2p p2p = bb_topology_p2p(t, d, e);
+	enum bb_peer_access p2p = bb_topology_p2p(t, d, e);
 
 	return p2p == BB_P2P_OK || p2p == BB_P2P_UNKNOWN;
 }

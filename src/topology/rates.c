@@ -116,7 +116,7 @@ double bb_nic_share(enum bb_nic_layer layer)
 
 static const struct {
 	uint32_t vendor, device;
-	struct bb_model model;
+	struct bb_pci_device model;
 } models[] = {
 	{NVIDIA, 0x15f9, {"P100 SXM2", 60, 0}},
 	{NVIDIA, 0x1db1, {"V100 SXM2 16GB", 70, 0}},
@@ -141,12 +141,12 @@ static const struct {
 	{MELLANOX, 0xa2dc, {"BlueField-3", 0, 400000}},
 };
 
-struct bb_model bb_pci_model(uint32_t vendor, uint32_t device)
+struct bb_pci_device bb_pci_model(uint32_t vendor, uint32_t device)
 {
 	for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++)
 		if (models[i].vendor == vendor && models[i].device == device)
 			return models[i].model;
-	return (struct bb_model){NULL, 0, 0};
+	return (struct bb_pci_device){NULL, 0, 0};
 }
 
 int bb_gpu_sm(const char *name)

@@ -36,12 +36,12 @@ double bb_nic_share(enum bb_nic_layer layer);
 
 /* What is known of a PCI device: a name for it (NULL unknown), the compute capability of a GPU and
    the most that a NIC's port carries (0 unknown). */
-struct bb_model {
+struct bb_pci_device {
 	const char *name;
 	int sm;
 	int64_t rate_Mbps;
 };
-struct bb_model bb_pci_model(uint32_t vendor, uint32_t device);
+struct bb_pci_device bb_pci_model(uint32_t vendor, uint32_t device);
 /* Compute capability by a GPU's name ("NVIDIA H100 80GB HBM3"), 0 unknown. */
 int bb_gpu_sm(const char *name);
 

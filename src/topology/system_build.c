@@ -235,7 +235,7 @@ out:
 
 static bb_status build_p2p(struct builder *b)
 {
-	const enum bb_p2p p2p = b->s->no_p2p ? BB_P2P_CHIPSET : BB_P2P_OK;
+	const enum bb_peer_access p2p = b->s->no_p2p ? BB_P2P_CHIPSET : BB_P2P_OK;
 	bb_status st = bb_add_p2p(b->t, b->error);
 
 	if (st == BB_OK)

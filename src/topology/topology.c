@@ -85,7 +85,7 @@ static int bonded(const struct bb_topology *t, int a, int b)
 				  bb_topology_nvlinks(t, b, BB_PEER_SWITCH));
 }
 
-enum bb_p2p bb_topology_p2p(const struct bb_topology *t, int a, int b)
+enum bb_peer_access bb_topology_p2p(const struct bb_topology *t, int a, int b)
 {
 	int ngpus = bb_topology_count(t, BB_GPU);
 
@@ -93,7 +93,7 @@ enum bb_p2p bb_topology_p2p(const struct bb_topology *t, int a, int b)
 		return BB_P2P_OK;
 	if (!t->p2p || a >= ngpus || b >= ngpus)
 		return BB_P2P_UNKNOWN;
-	return (enum bb_p2p)t->p2p[a * ngpus + b];
+	return (enum bb_peer_access)t->p2p[a * ngpus + b];
 }
 
 /* ---- paths ------------------------------------------------------------------------------- */

@@ -80,7 +80,7 @@ struct bb_link {
 };
 
 /* Whether two GPUs can reach each other's memory, as NVML puts it. */
-enum bb_p2p {
+enum bb_peer_access {
 	BB_P2P_OK,
 	BB_P2P_CHIPSET,
 	BB_P2P_GPU,
@@ -105,7 +105,8 @@ struct bb_topology {
 	struct bb_pci *pcis;       /* parents before children */
 	struct bb_device *devices; /* GPUs, then NICs, then NVMe, each in order */
 	struct bb_link *links;     /* by device, then peer */
-	uint8_t *p2p; /* enum bb_p2p, GPUs x GPUs, row reads column; NULL: nothing is known */
+	uint8_t *p2p; /* enum bb_peer_access, GPUs x GPUs, row reads column; NULL: nothing is known
+		       */
 };
 
 void bb_topology_free(struct bb_topology *t); /* NULL: nothing */
@@ -123,7 +124,7 @@ int bb_topology_nvlinks_all(const struct bb_topology *t, int gpu);
 const struct bb_link *bb_topology_link(const struct bb_topology *t, int gpu,
 				       enum bb_link_kind kind);
 /* Whether GPU B's memory can be reached from A; GPUs joined by NVLink always can. */
-enum bb_p2p bb_topology_p2p(const struct bb_topology *t, int a, int b);
+enum bb_peer_access bb_topology_p2p(const struct bb_topology *t, int a, int b);
 
 /* ---- paths ----------------------------------------------------------------------------- */
 

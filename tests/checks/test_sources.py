@@ -1,5 +1,6 @@
 """Rules that the sources keep: who may include whom, sizes, what is not used."""
 
+import collections
 import concurrent.futures
 import functools
 import json
@@ -105,6 +106,34 @@ def the_check_of_includes_can_fail():
     ]:
         expect(upward(path, included), f"{path} may include {included}")
     expect(not upward("src/backends/host/p2p.c", "backends/cpu/executor.h"), "host may not include cpu")
+
+
+# Each backend has its own of what backends/backend.h declares without a definition.
+OF_EACH_BACKEND = {"bb_context", "bb_group", "bb_rank", "bb_queue", "bb_event"}
+
+
+def ctags(*words):
+    """The tags of all of src/, as ctags prints them."""
+    output = subprocess.run(
+        ["ctags", "--output-format=json", "--langmap=C:.c.h", "--languages=C", "-o", "-", *words, *sources("src")],
+        cwd=ROOT, stdout=subprocess.PIPE, check=True, text=True,
+    ).stdout  # fmt: skip
+    return [json.loads(line) for line in output.splitlines()]
+
+
+@test
+def names_mean_one_thing():
+    """No two external functions, and no two tags of headers, share a name."""
+    places, static = {}, collections.Counter()
+    for tag in ctags("--fields=+f", "--kinds-C=fsug"):
+        if tag["kind"] == "function" and tag.get("file") and tag["path"].endswith(".c"):
+            static[tag["name"]] += 1
+        elif tag["name"].startswith("bb_") and tag["name"] not in OF_EACH_BACKEND:
+            places.setdefault((tag["kind"] == "function", tag["name"]), []).append(tag["path"])
+    expect(len(places) > 1000, f"only {len(places)} names found")
+    twice = [f"{name}: {', '.join(paths)}" for (_, name), paths in places.items() if len(paths) > 1]
+    often = ", ".join(f"{name} {n} times" for name, n in static.most_common(10))
+    expect(not twice, "\n".join(twice) + f"\nThe static functions whose names repeat most: {often}")
 
 
 def functions():

@@ -279,7 +279,7 @@ static float *measure_steps(struct cluster *c)
 struct taken {
 	struct bb_rounds rounds;
 	float *log_s[BB_QUANTITIES];
-	struct bb_measured of[BB_QUANTITIES];
+	struct bb_quantity of[BB_QUANTITIES];
 };
 
 /* As if all ways were alike, once PARTS are known. */
@@ -287,7 +287,7 @@ static void take(struct cluster *c, const struct bb_parts *parts, struct taken *
 {
 	for (int q = 0; q < BB_QUANTITIES; q++) {
 		t->log_s[q] = measure(c, &t->rounds, q);
-		t->of[q] = (struct bb_measured){&t->rounds, c->rails, t->log_s[q]};
+		t->of[q] = (struct bb_quantity){&t->rounds, c->rails, t->log_s[q]};
 		bb_parts_apply(&parts[q], &t->of[q], t->log_s[q]);
 	}
 }
@@ -379,7 +379,7 @@ static void diagnose(struct cluster *c, uint64_t seed, struct bb_verdicts *verdi
 
 /* ---- is it right? --------------------------------------------------------------------------- */
 
-static bool matches(const struct cluster *c, const struct planted *p, const struct bb_verdict *v)
+static bool matches(const struct cluster *c, const struct planted *p, const struct bb_diagnosis *v)
 {
 	if (v->flapping != (p->fault == FLAPPING))
 		return false;
@@ -481,7 +481,8 @@ static void planted_faults(void **state)
 			       size->rails, size->all ? "all pairs" : "12 partners", draws,
 			       score.right, score.missed, score.blamed);
 			fflush(stdout);
-			/* Of few draws one may be missed: which, the last bit of a logarithm decides. */
+			/* Of few draws one may be missed: which, the last bit of a logarithm
+			 * decides. */
 			assert_true(draws - score.right <= (draws * (100 - RIGHT) + 99) / 100);
 			assert_true(s->nfaults > 0 || score.blamed == 0);
 		}

@@ -14,7 +14,7 @@
 #define TIME_NS (UINT64_C(300) * 1000000000)
 
 /* Words of the command, whose texts lie one after the other in TEXT, with NULs between. */
-static void add_words(const struct bb_session *s, struct bb_strbuf *text)
+static void add_words(const struct bb_acceptance_session *s, struct bb_strbuf *text)
 {
 	size_t n = 0;
 
@@ -50,8 +50,8 @@ static void last_line(const char *path, char *line, size_t room)
 	free(text);
 }
 
-static bb_status make(const struct bb_session *s, struct bb_strbuf *text, struct bb_strbuf *said,
-		      struct bb_error *error)
+static bb_status make(const struct bb_acceptance_session *s, struct bb_strbuf *text,
+		      struct bb_strbuf *said, struct bb_error *error)
 {
 	char *words[MOST_RECORDS + 8], out[1200], err[1200], line[320];
 	struct bb_outcome outcome;
@@ -80,7 +80,7 @@ static bb_status make(const struct bb_session *s, struct bb_strbuf *text, struct
 	return BB_OK;
 }
 
-bb_status bb_acceptance_report(const struct bb_session *s, struct bb_strbuf *said,
+bb_status bb_acceptance_report(const struct bb_acceptance_session *s, struct bb_strbuf *said,
 			       struct bb_error *error)
 {
 	struct bb_strbuf text = {0};

@@ -27,7 +27,7 @@ struct begun {
 	char *text;
 	json_t *before; /* the run that is gone on with, where no profile is given; NULL: one is */
 	char folder[1024], dir[1024], outputs[1200], kept[1200];
-	struct bb_session session;
+	struct bb_acceptance_session session;
 };
 
 /* The folder that this binary is in: the others are beside it. */
@@ -77,7 +77,7 @@ static bb_status recall(struct begun *b, const char *dir, const char **path, str
 
 /* What was said, or was of the run that is gone on with. */
 static void choose(const struct bb_acceptance_options *o, const json_t *before,
-		   struct bb_session *s)
+		   struct bb_acceptance_session *s)
 {
 	const char *const mode = bb_record_string(before, "mode");
 
@@ -108,14 +108,14 @@ static bb_status begin(const struct bb_acceptance_job *job, struct begun *b, str
 	BB_TRY(st, find_folder(b->folder, sizeof(b->folder), error), out);
 	name_dir(o, b->profile, b->dir, sizeof(b->dir));
 	snprintf(b->outputs, sizeof(b->outputs), "%s/files", b->dir);
-	b->session = (struct bb_session){.profile = b->profile,
-					 .profile_path = path,
-					 .text = b->text,
-					 .dir = b->dir,
-					 .places = {b->folder, b->outputs},
-					 .repeats = o->repeats,
-					 .resume = o->resume != NULL,
-					 .quiet = o->quiet};
+	b->session = (struct bb_acceptance_session){.profile = b->profile,
+						    .profile_path = path,
+						    .text = b->text,
+						    .dir = b->dir,
+						    .places = {b->folder, b->outputs},
+						    .repeats = o->repeats,
+						    .resume = o->resume != NULL,
+						    .quiet = o->quiet};
 	choose(o, b->before, &b->session);
 	st = bb_plan_check(&(struct bb_planned){b->profile, path, b->folder, b->session.mode,
 						&b->session.played, bb_plugin_parse_topology},
@@ -236,7 +236,7 @@ static bb_status write_file(const struct bb_acceptance *a, const char *name,
 static bb_status conclude(const struct begun *b, const struct bb_acceptance_options *o,
 			  bb_status *verdict, struct bb_error *error)
 {
-	const struct bb_session *const s = &b->session;
+	const struct bb_acceptance_session *const s = &b->session;
 	struct bb_judgements judgements = {NULL, 0};
 	struct bb_nodes nodes = {NULL, 0};
 	struct bb_strbuf said = {0};

@@ -33,7 +33,7 @@ BB_MUST bb_status bb_acceptance_compare(struct bb_acceptance_job *job, struct bb
 
 /* The page of a run whose verdict is written, by scripts/report.py of the source tree that the
    binary was built in. SAID gets its path, or why there is none. */
-BB_MUST bb_status bb_acceptance_report(const struct bb_session *session, struct bb_strbuf *said,
-				       struct bb_error *error);
+BB_MUST bb_status bb_acceptance_report(const struct bb_acceptance_session *session,
+				       struct bb_strbuf *said, struct bb_error *error);
 
 #endif

@@ -83,7 +83,7 @@ int64_t bb_draft_arrival(const struct bb_draft *draft, int stage, enum bb_pass_k
 
 void bb_draft_put(struct bb_draft *draft, int stage, enum bb_pass_kind kind, int chunk)
 {
-	struct bb_desk *desk = &draft->desks[stage];
+	struct bb_stage_state *desk = &draft->desks[stage];
 	const int microbatch = desk->done[kind][chunk];
 	const int64_t arrival = bb_draft_arrival(draft, stage, kind, chunk);
 	const int64_t from = arrival > desk->time ? arrival : desk->time;
@@ -112,7 +112,7 @@ void bb_draft_put(struct bb_draft *draft, int stage, enum bb_pass_kind kind, int
 
 int bb_draft_next_w(const struct bb_draft *draft, int stage)
 {
-	const struct bb_desk *desk = &draft->desks[stage];
+	const struct bb_stage_state *desk = &draft->desks[stage];
 	int64_t oldest = INT64_MAX;
 	int chunk = 0;
 
@@ -146,7 +146,7 @@ void bb_draft_make_room(struct bb_draft *draft, int stage, enum bb_pass_kind kin
 
 void bb_draft_put_fitting_w(struct bb_draft *draft, int stage, int64_t arrival)
 {
-	const struct bb_desk *desk = &draft->desks[stage];
+	const struct bb_stage_state *desk = &draft->desks[stage];
 
 	while (!draft->failed && desk->waiting > 0) {
 		const int chunk = bb_draft_next_w(draft, stage);
@@ -160,7 +160,7 @@ void bb_draft_put_fitting_w(struct bb_draft *draft, int stage, int64_t arrival)
 void bb_draft_fill_gap(struct bb_draft *draft, int stage, int64_t arrival, int64_t slack,
 		       bool eager)
 {
-	const struct bb_desk *desk = &draft->desks[stage];
+	const struct bb_stage_state *desk = &draft->desks[stage];
 
 	bb_draft_put_fitting_w(draft, stage, arrival);
 	if (desk->waiting > 0 && desk->time < arrival && (eager || arrival - desk->time > slack))

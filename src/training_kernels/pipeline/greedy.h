@@ -8,7 +8,7 @@
 #include "training_kernels/pipeline/order.h"
 
 /* What a stage came to so far. */
-struct bb_desk {
+struct bb_stage_state {
 	int64_t begin, time; /* of its first pass; of the end of its last */
 	int64_t bubble;      /* idle time between them */
 	int64_t held;        /* bytes times chunks */
@@ -30,7 +30,7 @@ struct bb_draft {
 	int64_t *kept; /* of each stage: what F leaves of one (bb_stage_kept) */
 	int64_t *
 		ends; /* as bb_order_slot says, for that number of microbatches; below 0: not yet */
-	struct bb_desk *desks;
+	struct bb_stage_state *desks;
 	int *winners;   /* for lists: a tree of stages, those that can begin first on top */
 	int64_t bubble; /* the most of any stage */
 	bool failed;    /* something was put down that does not fit, or lacks what it needs */

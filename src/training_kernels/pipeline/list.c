@@ -13,7 +13,7 @@
 /* What a stage could do, and when: the later of when it is free and when what it needs is there. */
 static int64_t earliest(const struct bb_draft *draft, int stage, enum bb_pass_kind kind)
 {
-	const struct bb_desk *desk = &draft->desks[stage];
+	const struct bb_stage_state *desk = &draft->desks[stage];
 	int64_t arrival;
 
 	if (kind == BB_PASS_W)
@@ -32,7 +32,7 @@ static int64_t earliest(const struct bb_draft *draft, int stage, enum bb_pass_ki
    make a B late of which is known when it comes. */
 static void look_at(struct bb_draft *draft, int stage, enum bb_pass_kind first, bool patient)
 {
-	struct bb_desk *desk = &draft->desks[stage];
+	struct bb_stage_state *desk = &draft->desks[stage];
 	const enum bb_pass_kind list[] = {first, first == BB_PASS_B ? BB_PASS_F : BB_PASS_B,
 					  BB_PASS_W};
 	const int64_t b = earliest(draft, stage, BB_PASS_B);

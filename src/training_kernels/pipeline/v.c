@@ -34,7 +34,7 @@ static int64_t slack(const struct fold *f, int stage)
 static void put(struct fold *f, int stage, enum bb_pass_kind kind, int chunk)
 {
 	struct bb_draft *draft = &f->draft;
-	const struct bb_desk *desk = &draft->desks[stage];
+	const struct bb_stage_state *desk = &draft->desks[stage];
 	const int64_t arrival = bb_draft_arrival(draft, stage, kind, chunk);
 	const bool always = kind == BB_PASS_B ? chunk == 0 || f->before_b : f->before_f;
 
@@ -55,7 +55,7 @@ static void fold_first(struct fold *f)
 	for (int i = 0; i < p; i++)
 		bb_draft_put(draft, i, BB_PASS_F, 0);
 	for (int i = p - 1; i >= 0 && !draft->failed; i--) {
-		const struct bb_desk *desk = &draft->desks[i];
+		const struct bb_stage_state *desk = &draft->desks[i];
 		const int64_t arrival = bb_draft_arrival(draft, i, BB_PASS_F, 1);
 		const int64_t cost = bb_draft_cost(draft, i, BB_PASS_F, 0);
 		const int64_t memory = bb_draft_change(draft, i, BB_PASS_F, 0);
@@ -131,7 +131,7 @@ static bool can(const struct fold *f, int stage, enum bb_pass_kind kind, int chu
 static void do_round(struct fold *f)
 {
 	struct bb_draft *draft = &f->draft;
-	struct bb_desk *desks = draft->desks;
+	struct bb_stage_state *desks = draft->desks;
 	const int p = draft->order.stages;
 
 	for (int i = 0; i < p; i++) {

@@ -31,7 +31,7 @@ static void fill_gap(struct search *s, int stage, int64_t arrival)
 static int fitting(const struct search *s, int stage, int64_t arrival, int64_t *time)
 {
 	const struct bb_draft *draft = s->draft;
-	const struct bb_desk *desk = &draft->desks[stage];
+	const struct bb_stage_state *desk = &draft->desks[stage];
 	int64_t held = desk->held;
 	int n = 0;
 
@@ -50,7 +50,7 @@ static int fitting(const struct search *s, int stage, int64_t arrival, int64_t *
 static void warm_up(struct search *s)
 {
 	struct bb_draft *draft = s->draft;
-	struct bb_desk *desks = draft->desks;
+	struct bb_stage_state *desks = draft->desks;
 	const int p = draft->order.stages;
 	int64_t arrival = 0, time; /* of the first B of the stage after */
 
@@ -85,7 +85,7 @@ static int64_t next_b(const struct bb_draft *draft, int stage)
 /* The time that W takes which must make room for an F. */
 static int64_t room_time(const struct bb_draft *draft, int stage)
 {
-	const struct bb_desk *desk = &draft->desks[stage];
+	const struct bb_stage_state *desk = &draft->desks[stage];
 	int64_t held = desk->held + bb_draft_change(draft, stage, BB_PASS_F, 0), time = 0;
 
 	for (int n = 0; held > bb_draft_room(draft, stage) && n < desk->waiting; n++) {
@@ -99,7 +99,7 @@ static int64_t room_time(const struct bb_draft *draft, int stage)
 static int wants_f(const struct search *s, int stage)
 {
 	const struct bb_draft *draft = s->draft;
-	const struct bb_desk *desk = &draft->desks[stage];
+	const struct bb_stage_state *desk = &draft->desks[stage];
 	int64_t b;
 
 	if (desk->done[BB_PASS_F][0] == draft->microbatches)
@@ -118,7 +118,7 @@ static int wants_f(const struct search *s, int stage)
 static void do_round(struct search *s)
 {
 	struct bb_draft *draft = s->draft;
-	struct bb_desk *desks = draft->desks;
+	struct bb_stage_state *desks = draft->desks;
 	const int p = draft->order.stages;
 
 	for (int j = 0; j < p; j++)
@@ -237,7 +237,7 @@ static struct cost cost_of(const struct bb_draft *draft, bool by_step)
 	int64_t span = 0, end = 0;
 
 	for (int s = 0; s < draft->order.stages; s++) {
-		const struct bb_desk *desk = &draft->desks[s];
+		const struct bb_stage_state *desk = &draft->desks[s];
 
 		if (desk->time - desk->begin > span)
 			span = desk->time - desk->begin;

@@ -50,7 +50,7 @@ static void write_average(struct bb_way_writer *w, const struct bb_way_setting *
 /* 2 (n-1) rounds, in each of which the largest part goes over some link. */
 static double ring(const struct bb_way_setting *s, const struct bb_link_model *links)
 {
-	return 2 * (s->active - 1) * (links->latency + bb_way_entry(s, links, s->active));
+	return 2 * (s->active - 1) * (links->latency + bb_way_slowest_entry(s, links, s->active));
 }
 
 static double seconds(const struct bb_way_setting *s, const struct bb_link_model *links)

@@ -38,7 +38,8 @@ static double seconds(const struct bb_way_setting *s, const struct bb_link_model
 {
 	const int n = s->active;
 
-	return bb_way_compute(s) + (n > 1 ? n * (links->latency + bb_way_entry(s, links, 1)) : 0);
+	return bb_way_compute(s) +
+	       (n > 1 ? n * (links->latency + bb_way_slowest_entry(s, links, 1)) : 0);
 }
 
 /* The root keeps the gradients of all until it adds them up. */

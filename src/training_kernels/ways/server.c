@@ -95,7 +95,7 @@ static void write(struct bb_way_writer *w, const struct bb_way_setting *s)
 static double push_seconds(const struct bb_way_setting *s, const struct bb_link_model *links)
 {
 	const int n = workers_of(s), k = s->servers;
-	const double entry = bb_way_entry(s, links, k);
+	const double entry = bb_way_slowest_entry(s, links, k);
 	const double alone = k * (links->latency + entry);
 
 	if (!links->port)
@@ -107,7 +107,7 @@ static double push_seconds(const struct bb_way_setting *s, const struct bb_link_
    one worker after the other. */
 static double seconds(const struct bb_way_setting *s, const struct bb_link_model *links)
 {
-	const double way = links->latency + bb_way_entry(s, links, s->servers);
+	const double way = links->latency + bb_way_slowest_entry(s, links, s->servers);
 
 	if (s->colocated)
 		return bb_way_compute(s) + 2 * (s->active - 1) * way;
@@ -181,7 +181,7 @@ static void write_async(struct bb_way_writer *w, const struct bb_way_setting *s)
 /* Either a worker is what takes longest, or a server, which answers all of them in a step. */
 static double async_seconds(const struct bb_way_setting *s, const struct bb_link_model *links)
 {
-	const double way = links->latency + bb_way_entry(s, links, s->servers);
+	const double way = links->latency + bb_way_slowest_entry(s, links, s->servers);
 
 	return fmax(bb_way_compute(s) + (s->servers + 1) * way, workers_of(s) * way);
 }

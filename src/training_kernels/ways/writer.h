@@ -51,8 +51,8 @@ static inline double bb_way_bytes(const struct bb_way_setting *s)
 }
 
 /* How long the largest of PARTS parts takes to enter a link. */
-static inline double bb_way_entry(const struct bb_way_setting *s, const struct bb_link_model *links,
-				  int parts)
+static inline double bb_way_slowest_entry(const struct bb_way_setting *s,
+					  const struct bb_link_model *links, int parts)
 {
 	const size_t most = bb_part_count(s->elements, parts, 0);
 
