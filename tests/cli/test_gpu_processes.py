@@ -3,6 +3,7 @@ torchrun starts them. Whatever dies or fails, all end in time and say why once."
 
 import json
 import os
+import re
 import shlex
 import signal
 import tempfile
@@ -115,6 +116,44 @@ def sees_its_own_only():
     found = mpi.records(results[0].exits(0).out)
     equal([rank["device"] for rank in found[0]["ranks"]], [0, 0, 0], "devices")
     equal(len({rank["bus"] for rank in found[0]["ranks"]}), 3, "places")
+
+
+def contexts(result):
+    """The devices on which a process had a context: one on another's would take memory there, and fail where a GPU is
+    one process's only."""
+    found = re.findall(r"^fake: contexts on devices:((?: \d+)*)$", result.exits(0).err, re.M)
+    result.require(len(found) == 1 and result.err.count("\n") == 1, "something else on stderr")
+    return [int(device) for device in found[0].split()]
+
+
+EACH = (  # that calls CUDA in ways of its own
+    "all_reduce -b 40 -e 40000 -f 30 -n 3 --algo ring,tree,busbench:ring,auto -o sum,mulsum,bxor -d int32",
+    "all_reduce -b 40 -e 4000 -f 30 -n 3 -I 1 -M 1 -R 2",
+    "all_gather -b 40 -e 4000 -f 30 -n 3 -G 2 -m 2 -R 1",
+    "alltoall -b 40 -e 4000 -f 30 -n 3 -y 1 -z 1",
+    "ddp_bucket --model resnet50 --compute spin -n 1 -w 0",
+    "zero --model 1M -n 1 -w 0",
+)
+
+
+@test
+def one_gpu_is_the_only_one():
+    """A process that has GPU 3 never makes a context on another, GPU 0 included."""
+    third = {"NCCL_TESTS_DEVICE": "3", "BUSBENCH_FAKE_CONTEXTS": "1"}
+    for line in (*EACH, "p2p_bandwidth -b 4K -e 4K -n 3", "mem_bandwidth -b 64K -e 64K -n 3"):
+        equal(contexts(gpus.run(f"{line} --backend nccl", third)), [3], f"devices of {line}")
+    line = "p2p_bandwidth -g 2 -b 4K -e 4K -n 3 --p2p on --backend nccl"
+    equal(contexts(gpus.run(line, third)), [3, 4], f"devices of {line}")
+
+
+def each_on_its_own(n, line):
+    with gpus.shared() as shared:
+        results = tcp.Job(n, line, program=gpus.built, **shared, BUSBENCH_FAKE_CONTEXTS="1").finish()
+    equal({rank: contexts(result) for rank, result in results.items()}, {rank: [rank] for rank in range(n)}, "devices")
+
+
+for line in EACH[:2]:
+    add(f"contexts of 8 processes: {line}", each_on_its_own, 8, line)
 
 
 @test

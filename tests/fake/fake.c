@@ -32,6 +32,7 @@ static struct {
 	double time;
 	atomic_bool noticed; /* by the others */
 	int open[FAKE_THINGS];
+	unsigned contexts; /* a bit for each device that the process had one on */
 	char misuse[256];
 } fake = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -72,11 +73,35 @@ void fake_fail(const char *function, int call)
 	pthread_mutex_unlock(&fake.lock);
 }
 
+/* cudaSetDevice makes one on the device that it names; the others only ask. */
+static bool makes_context(const char *function)
+{
+	static const char *const without[] = {
+		"cudaGetDeviceCount",      "cudaGetDevice",         "cudaSetDevice",
+		"cudaGetDeviceProperties", "cudaRuntimeGetVersion", "cudaDriverGetVersion",
+		"cudaDeviceGetAttribute",  "cudaDeviceGetPCIBusId", "cudaDeviceGetByPCIBusId",
+		"cudaDeviceCanAccessPeer", "ncclGetVersion",        "ncclGetUniqueId"};
+
+	for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++)
+		if (strcmp(function, without[i]) == 0)
+			return false;
+	return true;
+}
+
+void fake_context(int ordinal)
+{
+	pthread_mutex_lock(&fake.lock);
+	fake.contexts |= 1u << ordinal;
+	pthread_mutex_unlock(&fake.lock);
+}
+
 bool fake_enter(const char *function)
 {
 	bool fails;
 	int i;
 
+	if (makes_context(function))
+		fake_context(fake_device());
 	pthread_mutex_lock(&fake.lock);
 	i = find(function);
 	fake.functions[i].calls++;
@@ -193,12 +218,24 @@ __attribute__((constructor)) static void begin(void)
 	fake.failing_call = atoi(colon + 1);
 }
 
+static void tell_contexts(void)
+{
+	char text[8 * FAKE_MOST_RANKS] = "";
+	size_t used = 0;
+
+	for (int i = 0; i < FAKE_MOST_RANKS; i++)
+		if (fake.contexts & 1u << i)
+			used += (size_t)snprintf(text + used, sizeof(text) - used, " %d", i);
+	fprintf(stderr, "fake: contexts on devices:%s\n", text);
+}
+
 __attribute__((destructor)) static void end(void)
 {
-	const char *const wanted = getenv("BUSBENCH_FAKE_LEAKS");
 	char text[256];
 
-	if (!wanted || strcmp(wanted, "1") != 0)
+	if (fake_number("BUSBENCH_FAKE_CONTEXTS", 0))
+		tell_contexts();
+	if (!fake_number("BUSBENCH_FAKE_LEAKS", 0))
 		return;
 	if (fake_leaks(text, sizeof(text)) > 0)
 		fprintf(stderr, "fake: not let go: %s\n", text);

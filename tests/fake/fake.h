@@ -24,6 +24,7 @@
  * BUSBENCH_FAKE_PINS=0: memory of the host cannot be pinned in place;
  * BUSBENCH_FAKE_FAIL=NAME:K lets the K-th call of function NAME fail;
  * BUSBENCH_FAKE_LEAKS=1 says on stderr at the end what was not let go, or misused;
+ * BUSBENCH_FAKE_CONTEXTS=1 says on stderr at the end on which devices the process had a context;
  * BUSBENCH_FAKE_REGION=FILE is what the processes of a run share, made by the first of them.
  */
 #ifndef BB_TESTS_FAKE_H
@@ -55,8 +56,10 @@ const char *fake_misuse(void);
 
 /* ---- within the fake ----------------------------------------------------------------- */
 
-/* Count a call; true if it is to fail. */
+/* Count a call; true if it is to fail. Most make a context on the thread's device. */
 bool fake_enter(const char *function);
+/* The process has a context on the device ORDINAL from now on. */
+void fake_context(int ordinal);
 #define FAKE_CUDA()                                                                                \
 	do {                                                                                       \
 		if (fake_enter(__func__))                                                          \

@@ -87,6 +87,7 @@ cudaError_t cudaSetDevice(int ordinal)
 	if (ordinal < 0 || ordinal >= devices())
 		return cudaErrorInvalidDevice;
 	device = ordinal;
+	fake_context(ordinal); /* from CUDA 12 on */
 	return cudaSuccess;
 }
 

@@ -75,7 +75,7 @@ uint64_t bb_nccl_memory_available(struct bb_context *context)
 	const int n = context->world.nlocal;
 	struct bb_error *error = context->error;
 	size_t least = SIZE_MAX;
-	int before; /* a driver's own device stays what it was */
+	int before; /* the calling thread's, one of this process's own */
 	bb_status status;
 
 	BB_TRY(status, BB_CUDA_ASKED(error, cudaGetDevice(&before)), out);

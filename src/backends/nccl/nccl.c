@@ -195,6 +195,9 @@ static bb_status nccl_open(struct bb_context **context, const struct bb_world *w
 	BB_TRY(status, check_version(c, error), failed);
 	BB_TRY(status, name_library(c, error), failed);
 	BB_TRY(status, place_ranks(c, error), failed);
+	/* From here on no thread that calls CUDA is on a GPU of others: the others set theirs when
+	   they attach. A thread that never did is on GPU 0, and most calls make a context there. */
+	BB_TRY(status, BB_CUDA_ASKED(error, cudaSetDevice(bb_nccl_device(c, 0))), failed);
 	c->sharers = most_sharers(c);
 	BB_TRY(status, bb_nccl_lanes_open(c), failed);
 	BB_TRY(status, bb_nccl_plug(c, error), failed);
