@@ -10,6 +10,7 @@ import time
 import gpus
 import kit
 import mpi
+import tcp
 from kit import SANITIZERS, add, equal, expect, test
 
 DIRECT = {"read": "target", "write": "source", "read-kernel": "target", "write-kernel": "source"}
@@ -142,17 +143,42 @@ def staged_between_processes():
 
 @test
 def staged_has_reasons():
-    """What cannot be pinned, and what is on another host (as NCCL sees it), does not share memory."""
+    """What cannot be pinned, and what is on another machine, does not share memory."""
     pairs, skipped = among_processes(2, "-b 64 -e 64 -n 1 --p2p off", {"BUSBENCH_FAKE_PINS": "0"})
     equal({p[0] for p in pairs}, {"send"}, "routes")
     expect("cannot pin memory that processes share (cudaHostRegister)" in skipped["staged"], skipped)
-    words = words_of(1, "-b 64 -e 64 -n 1 --json -")
-    apart = [w for i in (0, 1) for w in ("-x", f"NCCL_HOSTID=host{i}", *words[1:], ":")][:-1]
+    elsewhere = ["unshare", "--user", "--map-root-user", "--uts", "sh", "-c", 'hostname elsewhere && exec "$@"', "sh"]
+    if kit.execute([*elsewhere, "true"]).code != 0:
+        raise kit.Skipped("no second host on this machine: unshare cannot give a process a host name of its own")
+    words = words_of(1, "-b 64 -e 64 -n 1 --json -")[3:]
     with gpus.shared() as shared:
-        result = mpi.Job(["mpirun", *apart], shared).finish().exits(0)
+        # NCCL is told that it is one host, which memory does not follow.
+        line = ["mpirun", "-np", "1", *words, ":", "-np", "1", *elsewhere, "env", "BUSBENCH_FAKE_FIRST=1", *words]
+        result = mpi.Job(line, {**shared, "NCCL_HOSTID": "same"}).finish().exits(0)
     skipped = {r["algorithm"]: r["reason"] for r in map(json.loads, result.out.splitlines()) if r["kind"] == "skip"}
     equal({reason for reason in skipped.values()}, {"0 <-> 1: the GPUs are in different hosts"}, "reasons")
     equal(set(skipped), {*DIRECT, "staged"}, "skipped")
+
+
+@test
+def hosts_of_nccl_are_not_machines():
+    """NCCL_HOSTID tells NCCL that one GPU is in two hosts, so that two processes may have it; they reach each
+    other's memory as on one machine, but do not wait for each other in kernels."""
+    one = {"BUSBENCH_FAKE_GPUS": "1", "NCCL_TESTS_DEVICE": "0"}
+    changed = {rank: {"NCCL_HOSTID": str(rank)} for rank in range(2)}
+    for line, routes, refused in (
+        ("p2p_bandwidth -b 64 -e 5000 -f 70 -n 1", {*DIRECT, "staged", "send"}, set()),
+        ("p2p_latency -n 7", {"copy"}, {"word"}),
+    ):
+        with gpus.shared() as shared:
+            line += " --backend nccl --json -"
+            results = tcp.Job(2, line, changed, program=gpus.built, **shared, **one).finish()
+        result = results[0].exits(0).require(not results[0].err, "something on stderr")
+        found = [json.loads(text) for text in result.out.splitlines()]
+        pairs = [r for r in found if r["kind"] == "pair" and r["from"] != r["to"]]
+        equal({r["route"] for r in pairs}, routes, f"routes of {line}")
+        equal({r["algorithm"] for r in found if r["kind"] == "skip"}, refused, f"skipped by {line}")
+        expect(all(not r.get("wrong") for r in pairs), f"{pairs}")
 
 
 def mapped(pid):

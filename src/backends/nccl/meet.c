@@ -40,6 +40,8 @@ bb_status bb_nccl_gather(struct bb_rank *rank, const struct bb_payload *table, c
 
 /* ---- hosts --------------------------------------------------------------------------- */
 
+#define EMPTY_HASH UINT64_C(0xcbf29ce484222325)
+
 /* FNV-1a of all that was added to HASH. */
 static uint64_t add(uint64_t hash, const char *text)
 {
@@ -48,17 +50,21 @@ static uint64_t add(uint64_t hash, const char *text)
 	return hash;
 }
 
-/* NCCL_HOSTID, else the host's name and when it was booted: what NCCL takes for one host. */
-static uint64_t identify_host(const char *name)
+/* The host's name and its boot: processes that agree in both can share memory. */
+static uint64_t identify_machine(const char *name)
 {
-	const uint64_t empty = 0xcbf29ce484222325u;
-	const char *const given = getenv("NCCL_HOSTID");
 	char boot[64];
 
-	if (given && *given)
-		return add(empty, given);
 	bb_kernel_read("/proc/sys/kernel/random/boot_id", boot, sizeof(boot));
-	return add(add(empty, name), boot);
+	return add(add(EMPTY_HASH, name), boot);
+}
+
+/* What NCCL takes for one host: NCCL_HOSTID, which may split a machine into several. */
+static uint64_t identify_host(uint64_t machine)
+{
+	const char *const given = getenv("NCCL_HOSTID");
+
+	return given && *given ? add(EMPTY_HASH, given) : machine;
 }
 
 static struct card describe(const struct bb_rank *rank)
@@ -66,7 +72,7 @@ static struct card describe(const struct bb_rank *rank)
 	struct card card;
 
 	memset(&card, 0, sizeof(card)); /* it is sent as it is */
-	card.host = identify_host(rank->location.host);
+	card.host = identify_host(rank->machine);
 	snprintf(card.name, sizeof(card.name), "%s", rank->location.host);
 	snprintf(card.bus, sizeof(card.bus), "%s", rank->location.bus);
 	card.shares = bb_nccl_may_share();
@@ -111,14 +117,15 @@ static bb_status refuse_sharing(const struct bb_rank *rank, const struct card *c
 bb_status bb_nccl_meet(struct bb_rank *rank)
 {
 	const int n = rank->context->world.nranks;
-	const struct card mine = describe(rank);
 	struct card *cards = calloc((size_t)n, sizeof(*cards));
+	struct card mine;
 	bb_status status;
 
 	if (!cards)
 		return bb_fail(rank->context->error, BB_EINTERNAL, "out of memory for rank %d",
 			       rank->rank);
-	rank->host = mine.host;
+	rank->machine = identify_machine(rank->location.host);
+	mine = describe(rank);
 	status = bb_nccl_gather(rank, &card_table, &mine, cards);
 	for (int r = 0; r < n && status == BB_OK; r++) {
 		if (!cards[r].shares && is_taken(cards, r))

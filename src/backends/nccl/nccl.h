@@ -70,10 +70,10 @@ struct bb_rank {
 	int local;
 	int device;
 	struct bb_location location;
-	int capability;  /* 90: 9.0; */
-	uint64_t host;   /* as the library tells hosts apart; once the world is open */
-	int version;     /* of the library: once the world is open, the least of all ranks' */
-	unsigned blocks; /* most thread blocks of a kernel of ours */
+	int capability;   /* 90: 9.0; */
+	uint64_t machine; /* that memory can be shared within; once the world is open */
+	int version;      /* of the library: once the world is open, the least of all ranks' */
+	unsigned blocks;  /* most thread blocks of a kernel of ours */
 	cudaStream_t main;
 	struct bb_group *groups; /* all that are open; the world is the last */
 	struct bb_nccl_memory *memories;
@@ -169,6 +169,7 @@ BB_MUST bb_status bb_nccl_chase(struct bb_rank *rank, void *memory, size_t hops)
 struct bb_nccl_peer {
 	bool known;
 	bool within;     /* this process */
+	bool shares_gpu; /* has this rank's */
 	int reached;     /* memories of its, by tokens */
 	const char *why; /* it does not reach; NULL: it does */
 	char *desk;      /* its, as this rank reaches it */

@@ -9,8 +9,8 @@
 
 /* A token's bytes. */
 struct shared {
-	uint64_t host; /* see struct bb_rank */
-	char bus[16];  /* of the GPU */
+	uint64_t machine; /* see struct bb_rank */
+	char bus[16];     /* of the GPU */
 	int proc;
 	int device; /* the process's number for it */
 	uint64_t base, offset, desk;
@@ -33,8 +33,9 @@ static struct bb_nccl_memory *memory_at(const struct bb_rank *rank, const char *
 bb_status bb_nccl_share(struct bb_rank *rank, void *memory, size_t bytes, struct bb_token *token)
 {
 	const struct bb_nccl_memory *m = memory_at(rank, memory);
-	struct shared s = {
-		.host = rank->host, .proc = rank->context->world.proc, .device = rank->device};
+	struct shared s = {.machine = rank->machine,
+			   .proc = rank->context->world.proc,
+			   .device = rank->device};
 	bb_status status = BB_OK;
 
 	if (!m)
@@ -91,7 +92,7 @@ static bb_status get_to_know(struct bb_rank *rank, int other, const struct share
 
 	peer->known = true;
 	peer->within = s->proc == rank->context->world.proc;
-	if (s->host != rank->host) {
+	if (s->machine != rank->machine) {
 		peer->why = peer->apart = "the GPUs are in different hosts";
 		return BB_OK;
 	}
@@ -102,7 +103,8 @@ static bb_status get_to_know(struct bb_rank *rank, int other, const struct share
 		peer->why = "the process does not see the other's GPU (CUDA_VISIBLE_DEVICES)";
 		return BB_OK;
 	}
-	if (device != rank->device)
+	peer->shares_gpu = device == rank->device;
+	if (!peer->shares_gpu)
 		BB_TRY(status, enable(rank, device, peer->within, &peer->why), out);
 	if (peer->within)
 		peer->desk = (char *)(uintptr_t)s->desk;

@@ -105,7 +105,6 @@ const char *bb_nccl_route_refuses(struct bb_group *group, const struct bb_route 
 	const struct bb_rank *rank = group->rank;
 	const struct bb_nccl_peer *peer = &rank->peers[group->members[number]];
 	const enum way way = way_of(route);
-	const int other = group->members[number] - rank->context->world.first_rank;
 
 	if (number == group->me)
 		return way <= WRITE_KERNEL ? NULL : "a rank sends itself nothing";
@@ -113,7 +112,7 @@ const char *bb_nccl_route_refuses(struct bb_group *group, const struct bb_route 
 		return NULL;
 	if (way == STAGED)
 		return peer->within ? NULL : peer->apart;
-	if (way == WORD && peer->within && bb_nccl_device(rank->context, other) == rank->device)
+	if (way == WORD && peer->shares_gpu)
 		return "the ranks share a GPU, which may not run the kernels of both at once";
 	return peer->why;
 }
