@@ -287,7 +287,8 @@ $(B)/backends/mpi.so: $(MPI_OBJECTS)
 	$(call say,LINK,$@)
 	$(Q)OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC) $(CFLAGS) $(LDFLAGS) $(SAN_FLAGS) -shared -Wl,-Bsymbolic-functions -pthread -o $@ $(MPI_OBJECTS)
 
-# The nccl backend: its C by the compiler of all else, its kernels by CUDA's.
+# The nccl backend: its C by the compiler of all else, its kernels by CUDA's. It finds NCCL where it was built, unless
+# LD_LIBRARY_PATH names another (new dtags).
 $(NCCL_OBJECTS): private BB_FLAGS += -fPIC $(CUDA_INCLUDE)
 $(FAKE_OBJECTS): private BB_FLAGS += $(FAKE_PIC) $(CUDA_INCLUDE)
 $(NCCL_OBJECTS) $(CUDA_OBJECTS) $(FAKE_OBJECTS) $(GPU_TEST_OBJECTS): $(B)/cuda
@@ -302,7 +303,7 @@ $(CUDA_OBJECTS): $(B)/%.o: %.cu $(B)/flags
 $(B)/backends/nccl.so: $(NCCL_OBJECTS) $(CUDA_OBJECTS) $(B)/cuda
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -pthread -o $@ $(filter %.o,$^) -l:libnccl.so.2 $(CUDA_LIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -pthread -Wl,--enable-new-dtags -o $@ $(filter %.o,$^) -l:libnccl.so.2 $(CUDA_LIBS)
 
 # For tests alone: no CUDA, no NCCL, the kernels compiled for the CPU. Nobody finds it who does not
 # name its folder. What its threads have for themselves lies with their stacks: else the C library would

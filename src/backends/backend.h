@@ -19,7 +19,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define BB_BACKEND_ABI 17u
+#define BB_BACKEND_ABI 18u
 #define BB_CHOSEN_TEXT 32
 #define BB_SWITCH_TEXT 160
 
@@ -296,6 +296,9 @@ struct bb_backend {
 	 * whether or not that follows. NULL: any will do.
 	 */
 	bb_status (*usable)(struct bb_error *error);
+	/* For --list: append lines about the library that was found, and what of it is not used.
+	   Needs no open backend. NULL: there is nothing to say. */
+	void (*list)(struct bb_strbuf *out);
 	/* Once per process, before the drivers. CONTEXT is closed by close, after all detached.
 	   What fails later is told in ERROR too, which must live as long. */
 	bb_status (*open)(struct bb_context **context, const struct bb_world *world,

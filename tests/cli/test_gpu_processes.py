@@ -190,7 +190,8 @@ def shares_memory():
 
 @test
 def not_all_can():
-    """What one rank's GPU or library cannot do, none asks for: f8e4m3 is reduced from 9.0 on, PAT is from 2.23 on."""
+    """What one rank's GPU or library cannot do, none asks for: f8e4m3 is reduced from 9.0 on, PAT is from 2.23 on,
+    ncclAlltoAll from 2.28 on."""
     changed = {1: {"BUSBENCH_FAKE_CAPABILITY": "80"}, 2: {"BUSBENCH_FAKE_VERSION": "22200"}}
     line = "-b 4000 -e 4000 -n 2 -d f8e4m3,half --algo ring,pat,auto --json -"
     with gpus.shared() as shared:
@@ -201,6 +202,9 @@ def not_all_can():
     expect(ran["f8e4m3", "auto"] != "auto", "f8e4m3 ran as what one of the GPUs cannot do")
     skipped = {(r["dtype"], r["algorithm"]): r["reason"] for r in found if r["kind"] == "skip"}
     expect("from 2.23 on" in skipped["half", "pat"], f"{skipped}")
+    with gpus.shared() as shared:
+        results = tcp.Job(3, f"alltoall {SOME} -T {LONG}", changed, program=gpus.built, **shared).finish()
+    gpus.right(results[0])
 
 
 def on_different(words, env):

@@ -137,6 +137,10 @@ long fake_number(const char *name, long otherwise);
 int fake_device(void);     /* the thread's */
 int fake_gpu(int ordinal); /* which of the machine's that is */
 
+/* Memory of the thread's device. False: there is no more; it is not there. */
+bool fake_take_memory(void **at, size_t bytes);
+bool fake_give_memory(void *at);
+
 /* A communicator gets to know memory (1) or forgets it (-1). */
 void fake_known(const void *at, int change);
 
@@ -240,6 +244,8 @@ int fake_group_depth(void);
 bool fake_is_two(ncclDataType_t type, uint64_t bits);
 void fake_comm_hold(ncclComm_t comm);
 void fake_comm_drop(ncclComm_t comm);
+/* ncclInvalidArgument, and complained of, unless the library's version knows the type. */
+ncclResult_t fake_check_type(ncclDataType_t type);
 /* ncclInvalidUsage, and complained of, unless an algorithm of COMM takes the call. */
 ncclResult_t fake_check_algorithm(ncclComm_t comm, enum fake_kind kind, ncclDataType_t type);
 /* A communicator is made, is destroyed; a collective of it is called. */

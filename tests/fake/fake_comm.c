@@ -46,11 +46,24 @@ const char *ncclGetErrorString(ncclResult_t result)
 	}
 }
 
+static int library_version(void)
+{
+	return (int)fake_number("BUSBENCH_FAKE_VERSION", NCCL_VERSION_CODE);
+}
+
 ncclResult_t ncclGetVersion(int *version)
 {
 	FAKE_NCCL();
-	*version = (int)fake_number("BUSBENCH_FAKE_VERSION", NCCL_VERSION_CODE);
+	*version = library_version();
 	return ncclSuccess;
+}
+
+/* The eight-bit floats are the last two. */
+ncclResult_t fake_check_type(ncclDataType_t type)
+{
+	if ((int)type < 10 || library_version() >= BB_NCCL_SINCE_FP8)
+		return ncclSuccess;
+	return fake_complain(ncclInvalidArgument, "invalid type %d", (int)type);
 }
 
 /* ---- life of a communicator
@@ -243,7 +256,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n, ncclUniqueId id, in
 		abort();
 	**comm = (struct ncclComm){.clique = c, .rank = rank, .refs = 1};
 	fake_made(FAKE_COMM);
-#if BB_NCCL_HAS_NAMES
+#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_NAMES
 	fake_profiler_begin(*comm, config->commName);
 #endif
 	return ncclSuccess;
@@ -381,7 +394,22 @@ ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
 	return ncclSuccess;
 }
 
-#if BB_NCCL_HAS_REGISTRATION
+#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_REGISTRATION
+
+ncclResult_t ncclMemAlloc(void **at, size_t bytes)
+{
+	FAKE_NCCL();
+	return fake_take_memory(at, bytes) ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+ncclResult_t ncclMemFree(void *at)
+{
+	const bool fails = fake_enter(__func__), known = fake_give_memory(at);
+
+	if (fails)
+		return fake_complain(ncclSystemError, "ncclMemFree was to fail");
+	return known ? ncclSuccess : fake_complain(ncclInvalidArgument, "unknown memory");
+}
 
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void *at, size_t bytes, void **handle)
 {
@@ -406,7 +434,7 @@ ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
 
 #endif
 
-#if BB_NCCL_HAS_WINDOWS
+#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_WINDOWS
 
 /* All ranks come with buffers of one size. */
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *at, size_t bytes, ncclWindow_t *window,

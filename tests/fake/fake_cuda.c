@@ -162,7 +162,7 @@ static bool is_device(const void *at)
 	return is;
 }
 
-static bool get(void **at, size_t bytes)
+bool fake_take_memory(void **at, size_t bytes)
 {
 	struct block *block = calloc(1, sizeof(*block));
 
@@ -185,7 +185,7 @@ static bool get(void **at, size_t bytes)
 	return true;
 }
 
-static bool let_go(void *at)
+bool fake_give_memory(void *at)
 {
 	struct block **link, *block;
 	int known = 0;
@@ -249,13 +249,13 @@ void fake_known(const void *at, int change)
 cudaError_t cudaMalloc(void **at, size_t bytes)
 {
 	FAKE_CUDA();
-	return get(at, bytes) ? cudaSuccess : cudaErrorMemoryAllocation;
+	return fake_take_memory(at, bytes) ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
 /* As with streams, gone even where the call is to fail. */
 cudaError_t cudaFree(void *at)
 {
-	const bool fails = fake_enter(__func__), known = let_go(at);
+	const bool fails = fake_enter(__func__), known = fake_give_memory(at);
 
 	return fails ? cudaErrorUnknown : known ? cudaSuccess : cudaErrorInvalidValue;
 }
@@ -321,25 +321,6 @@ cudaError_t cudaHostUnregister(void *at)
 	fake_let_go(FAKE_REGISTRATION);
 	return fails ? cudaErrorUnknown : cudaSuccess;
 }
-
-#if BB_NCCL_HAS_REGISTRATION
-
-ncclResult_t ncclMemAlloc(void **at, size_t bytes)
-{
-	FAKE_NCCL();
-	return get(at, bytes) ? ncclSuccess : ncclUnhandledCudaError;
-}
-
-ncclResult_t ncclMemFree(void *at)
-{
-	const bool fails = fake_enter(__func__), known = let_go(at);
-
-	if (fails)
-		return fake_complain(ncclSystemError, "ncclMemFree was to fail");
-	return known ? ncclSuccess : fake_complain(ncclInvalidArgument, "unknown memory");
-}
-
-#endif
 
 cudaError_t cudaMemGetInfo(size_t *left, size_t *total)
 {

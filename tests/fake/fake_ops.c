@@ -377,7 +377,9 @@ static ncclResult_t collect(const char *function, struct fake_call call, ncclCom
 		group.error = fake_complain(ncclSystemError, "%s was to fail", function);
 		return group.error;
 	}
-	result = fake_check_algorithm(comm, call.kind, call.type);
+	result = fake_check_type(call.type);
+	if (result == ncclSuccess)
+		result = fake_check_algorithm(comm, call.kind, call.type);
 	if (result == ncclSuccess && own >= 0) {
 		g.call.weight = comm->weights[own];
 		g.call.op = ncclNumOps;
@@ -436,7 +438,7 @@ ncclResult_t ncclAllGather(const void *in, void *out, size_t count, ncclDataType
 	return collect(__func__, moving(FAKE_ALL_GATHER, in, out, count, type, 0), comm, stream);
 }
 
-#if BB_NCCL_HAS_ALLTOALL
+#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_ALLTOALL
 
 ncclResult_t ncclAlltoAll(const void *in, void *out, size_t count, ncclDataType_t type,
 			  ncclComm_t comm, cudaStream_t stream)
@@ -458,16 +460,19 @@ ncclResult_t ncclScatter(const void *in, void *out, size_t count, ncclDataType_t
 
 #endif
 
-static ncclResult_t mail(const char *function, struct letter letter, ncclComm_t comm,
-			 cudaStream_t stream)
+static ncclResult_t mail(const char *function, struct letter letter, ncclDataType_t type,
+			 ncclComm_t comm, cudaStream_t stream)
 {
 	const struct grouped g = {
 		.comm = comm, .stream = stream, .is_message = true, .letter = letter};
+	const ncclResult_t result = fake_check_type(type);
 
 	if (fake_enter(function)) {
 		group.error = fake_complain(ncclSystemError, "%s was to fail", function);
 		return group.error;
 	}
+	if (result != ncclSuccess)
+		return result;
 	if (letter.peer < 0 || letter.peer >= comm->clique->n)
 		return fake_complain(ncclInvalidArgument, "no rank %d", letter.peer);
 	return add(&g);
@@ -477,12 +482,12 @@ ncclResult_t ncclSend(const void *data, size_t count, ncclDataType_t type, int p
 		      ncclComm_t comm, cudaStream_t stream)
 {
 	return mail(__func__, (struct letter){true, peer, (void *)data, fake_bytes(count, type)},
-		    comm, stream);
+		    type, comm, stream);
 }
 
 ncclResult_t ncclRecv(void *data, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
 		      cudaStream_t stream)
 {
-	return mail(__func__, (struct letter){false, peer, data, fake_bytes(count, type)}, comm,
-		    stream);
+	return mail(__func__, (struct letter){false, peer, data, fake_bytes(count, type)}, type,
+		    comm, stream);
 }

@@ -36,7 +36,8 @@ bb_status bb_cuda_told(const struct bb_rank *rank, cudaError_t result, const cha
 
 void bb_nccl_last_error(char *text, size_t room)
 {
-	const char *last = ncclGetLastError(NULL);
+	/* Before 2.13 there is none, and nothing of the library is called but what tells that. */
+	const char *last = ncclGetLastError ? ncclGetLastError(NULL) : NULL;
 	size_t length = 0;
 
 	for (; last && *last && length + 1 < room; last++)

@@ -117,10 +117,11 @@ static bb_status make(struct bb_group *group, const ncclUniqueId *id)
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 
 	config.blocking = 1;
-#if BB_NCCL_HAS_WINDOWS
+/* An older library leaves out what it does not know at the end. */
+#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_POLICIES
 	config.CTAPolicy = rank->context->config.cta_policy;
 #endif
-#if BB_NCCL_HAS_NAMES
+#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_NAMES
 	config.commName = bb_nccl_ear_name(group);
 #endif
 	return BB_NCCL(rank,

@@ -1,5 +1,11 @@
 /*
- * compat.h - what differs between the versions of NCCL and CUDA that busbench is built with.
+ * compat.h - what differs between the versions of NCCL and CUDA that busbench is built with and
+ * finds.
+ *
+ * nccl.so may be built with newer headers than the library that it is loaded beside. A feature is
+ * used where both have it: the headers decide what is compiled, the library's version what is
+ * called (bb_nccl_has). All functions of the library but those of every version 2 are weak, so that
+ * nccl.so loads beside any version, and says itself what is wrong with it (versions.c).
  */
 #ifndef BB_BACKENDS_NCCL_COMPAT_H
 #define BB_BACKENDS_NCCL_COMPAT_H
@@ -7,32 +13,107 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
-#if NCCL_VERSION_CODE < 21800
+#define BB_NCCL_LEAST 21800
+
+#if NCCL_VERSION_CODE < BB_NCCL_LEAST
 #error "busbench needs NCCL 2.18 or newer"
 #endif
 #if CUDART_VERSION < 11080
 #error "busbench needs CUDA 11.8 or newer"
 #endif
 
-#define BB_NCCL_LEAST_VERSION 21800
-
-/* ncclMemAlloc, and buffers that a communicator knows. */
-#define BB_NCCL_HAS_REGISTRATION (NCCL_VERSION_CODE >= 21901)
-/* Eight-bit floats. */
-#define BB_NCCL_HAS_FP8 (NCCL_VERSION_CODE >= 22400)
 /* In C the header of some versions leaves the name out; the number is always the same. */
 #define BB_NCCL_BFLOAT16 ((ncclDataType_t)9)
-/* A communicator's name, which its profiler is told. */
-#define BB_NCCL_HAS_NAMES (NCCL_VERSION_CODE >= 22703)
-/* ncclCommWindowRegister, and the thread block policy of a communicator. */
-#define BB_NCCL_HAS_WINDOWS (NCCL_VERSION_CODE >= 22703)
-/* ncclAlltoAll, ncclGather and ncclScatter. */
-#define BB_NCCL_HAS_ALLTOALL (NCCL_VERSION_CODE >= 22800)
 
-/* From which version of the library on NCCL_ALGO knows PAT. */
-#define BB_NCCL_PAT_VERSION 22300
-/* From which on it refuses what NCCL_ALGO rules out. Before, it falls back to a ring and says
-   nothing. */
-#define BB_NCCL_STRICT_VERSION 22400
+/* ---- the version that has a feature first, by the headers of NCCL's releases ------------ */
+
+/* ncclMemAlloc, and buffers that a communicator knows. */
+#define BB_NCCL_SINCE_REGISTRATION 21901
+/* NCCL_ALGO knows PAT. */
+#define BB_NCCL_SINCE_PAT 22300
+/* What NCCL_ALGO rules out is refused. Before, NCCL runs a ring and does not say so. */
+#define BB_NCCL_SINCE_STRICT 22400
+/* Eight-bit floats. */
+#define BB_NCCL_SINCE_FP8 22400
+/* A communicator's name, which its profiler is told. */
+#define BB_NCCL_SINCE_NAMES 22703
+/* Symmetric windows. */
+#define BB_NCCL_SINCE_WINDOWS 22703
+/* The thread block policy of a communicator; and that of no thread blocks. */
+#define BB_NCCL_SINCE_POLICIES 22703
+#define BB_NCCL_SINCE_POLICY_ZERO 22803
+/* ncclAlltoAll, ncclGather and ncclScatter. */
+#define BB_NCCL_SINCE_ALLTOALL 22803
+
+/* The same in words, for --list. */
+#define BB_NCCL_FEATURES(FEATURE)                                                                  \
+	FEATURE(BB_NCCL_SINCE_REGISTRATION, "registered buffers")                                  \
+	FEATURE(BB_NCCL_SINCE_PAT, "PAT")                                                          \
+	FEATURE(BB_NCCL_SINCE_STRICT, "forced algorithms other than ring")                         \
+	FEATURE(BB_NCCL_SINCE_FP8, "eight-bit floats")                                             \
+	FEATURE(BB_NCCL_SINCE_NAMES, "the library's choice of an algorithm")                       \
+	FEATURE(BB_NCCL_SINCE_WINDOWS, "symmetric windows")                                        \
+	FEATURE(BB_NCCL_SINCE_POLICIES, "thread block policies")                                   \
+	FEATURE(BB_NCCL_SINCE_POLICY_ZERO, "the policy of no thread blocks")                       \
+	FEATURE(BB_NCCL_SINCE_ALLTOALL, "ncclAlltoAll, ncclGather and ncclScatter")
+
+/* ---- the functions, and the version from which on they are called ------------------------- */
+
+#define BB_NCCL_OLD_FUNCTIONS(FUNCTION)                                                            \
+	FUNCTION(BB_NCCL_LEAST, ncclAllGather)                                                     \
+	FUNCTION(BB_NCCL_LEAST, ncclAllReduce)                                                     \
+	FUNCTION(BB_NCCL_LEAST, ncclBroadcast)                                                     \
+	FUNCTION(BB_NCCL_LEAST, ncclCommAbort)                                                     \
+	FUNCTION(BB_NCCL_LEAST, ncclCommDestroy)                                                   \
+	FUNCTION(BB_NCCL_LEAST, ncclCommGetAsyncError)                                             \
+	FUNCTION(BB_NCCL_LEAST, ncclCommInitRankConfig)                                            \
+	FUNCTION(BB_NCCL_LEAST, ncclGetLastError)                                                  \
+	FUNCTION(BB_NCCL_LEAST, ncclGetUniqueId)                                                   \
+	FUNCTION(BB_NCCL_LEAST, ncclGroupEnd)                                                      \
+	FUNCTION(BB_NCCL_LEAST, ncclGroupStart)                                                    \
+	FUNCTION(BB_NCCL_LEAST, ncclRecv)                                                          \
+	FUNCTION(BB_NCCL_LEAST, ncclRedOpCreatePreMulSum)                                          \
+	FUNCTION(BB_NCCL_LEAST, ncclRedOpDestroy)                                                  \
+	FUNCTION(BB_NCCL_LEAST, ncclReduce)                                                        \
+	FUNCTION(BB_NCCL_LEAST, ncclReduceScatter)                                                 \
+	FUNCTION(BB_NCCL_LEAST, ncclSend)
+
+#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_REGISTRATION
+#define BB_NCCL_REGISTRATION_FUNCTIONS(FUNCTION)                                                   \
+	FUNCTION(BB_NCCL_SINCE_REGISTRATION, ncclCommDeregister)                                   \
+	FUNCTION(BB_NCCL_SINCE_REGISTRATION, ncclCommRegister)                                     \
+	FUNCTION(BB_NCCL_SINCE_REGISTRATION, ncclMemAlloc)                                         \
+	FUNCTION(BB_NCCL_SINCE_REGISTRATION, ncclMemFree)
+#else
+#define BB_NCCL_REGISTRATION_FUNCTIONS(FUNCTION)
+#endif
+
+#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_WINDOWS
+#define BB_NCCL_WINDOW_FUNCTIONS(FUNCTION)                                                         \
+	FUNCTION(BB_NCCL_SINCE_WINDOWS, ncclCommWindowDeregister)                                  \
+	FUNCTION(BB_NCCL_SINCE_WINDOWS, ncclCommWindowRegister)
+#else
+#define BB_NCCL_WINDOW_FUNCTIONS(FUNCTION)
+#endif
+
+#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_ALLTOALL
+#define BB_NCCL_ALLTOALL_FUNCTIONS(FUNCTION)                                                       \
+	FUNCTION(BB_NCCL_SINCE_ALLTOALL, ncclAlltoAll)                                             \
+	FUNCTION(BB_NCCL_SINCE_ALLTOALL, ncclGather)                                               \
+	FUNCTION(BB_NCCL_SINCE_ALLTOALL, ncclScatter)
+#else
+#define BB_NCCL_ALLTOALL_FUNCTIONS(FUNCTION)
+#endif
+
+/* All but ncclGetVersion and ncclGetErrorString, which every version 2 has. */
+#define BB_NCCL_FUNCTIONS(FUNCTION)                                                                \
+	BB_NCCL_OLD_FUNCTIONS(FUNCTION)                                                            \
+	BB_NCCL_REGISTRATION_FUNCTIONS(FUNCTION)                                                   \
+	BB_NCCL_WINDOW_FUNCTIONS(FUNCTION)                                                         \
+	BB_NCCL_ALLTOALL_FUNCTIONS(FUNCTION)
+
+#define BB_NCCL_WEAK(since, name) extern __typeof__(name) name __attribute__((weak));
+BB_NCCL_FUNCTIONS(BB_NCCL_WEAK)
+#undef BB_NCCL_WEAK
 
 #endif

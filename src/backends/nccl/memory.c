@@ -11,11 +11,21 @@
 
 /* ---- allocated ----------------------------------------------------------------------- */
 
+#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_REGISTRATION
+
 /* What ncclMemAlloc gives cannot be mapped into another process by CUDA's own handles. */
+static bool is_library_memory(const struct bb_context *context)
+{
+	return !context->config.reached &&
+	       bb_nccl_has(context->version, BB_NCCL_SINCE_REGISTRATION);
+}
+
+#endif
+
 static bb_status device_alloc(struct bb_rank *rank, size_t bytes, void **base)
 {
-#if BB_NCCL_HAS_REGISTRATION
-	if (!rank->context->config.reached)
+#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_REGISTRATION
+	if (is_library_memory(rank->context))
 		return BB_NCCL(rank, ncclMemAlloc(base, bytes));
 #endif
 	return BB_CUDA(rank, cudaMalloc(base, bytes));
@@ -26,8 +36,8 @@ static bb_status device_free(struct bb_rank *rank, void *base)
 {
 	if (bb_nccl_aborted(rank->context))
 		return BB_OK;
-#if BB_NCCL_HAS_REGISTRATION
-	if (!rank->context->config.reached)
+#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_REGISTRATION
+	if (is_library_memory(rank->context))
 		return BB_NCCL(rank, ncclMemFree(base));
 #endif
 	return BB_CUDA(rank, cudaFree(base));
@@ -95,11 +105,11 @@ out:
 
 /* ---- registered ---------------------------------------------------------------------- */
 
-#if BB_NCCL_HAS_REGISTRATION
+#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_REGISTRATION
 
 static bb_status make_known(struct bb_group *group, struct bb_nccl_registration *r)
 {
-#if BB_NCCL_HAS_WINDOWS
+#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_WINDOWS
 	if (group->rank->context->config.registration == BB_REGISTER_SYMMETRIC)
 		return BB_NCCL(group->rank,
 			       ncclCommWindowRegister(group->comm, r->memory->base,
@@ -112,7 +122,7 @@ static bb_status make_known(struct bb_group *group, struct bb_nccl_registration 
 
 static bb_status make_unknown(struct bb_group *group, const struct bb_nccl_registration *r)
 {
-#if BB_NCCL_HAS_WINDOWS
+#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_WINDOWS
 	if (group->rank->context->config.registration == BB_REGISTER_SYMMETRIC)
 		return BB_NCCL(group->rank, ncclCommWindowDeregister(group->comm, r->handle));
 #endif

@@ -24,12 +24,20 @@ struct work {
 
 enum algorithm { RING = 1, TREE = 2, COLLNET = 4, NVLS = 8, NVLSTREE = 16, PAT = 32 };
 
+/* A function of the library, or of its messages. */
+struct form {
+	const char *name; /* for errors */
+	ncclResult_t (*run)(const struct work *w);
+};
+
 struct collective {
 	const struct bb_collective *collective;
-	const char *name; /* the library's, for errors */
-	ncclResult_t (*run)(const struct work *w);
+	struct form form;
 	unsigned algorithms; /* that the library has for it */
 	bool apart;          /* IN and OUT must not overlap */
+	/* Of a library since this version; 0: the headers have none. */
+	int since;
+	struct form newer;
 };
 
 /* ---- what is one call of the library ------------------------------------------------- */
@@ -129,27 +137,6 @@ static ncclResult_t alltoallv(const struct work *w)
 	return together(w, alltoallv_messages);
 }
 
-#if BB_NCCL_HAS_ALLTOALL
-
-static ncclResult_t alltoall(const struct work *w)
-{
-	return ncclAlltoAll(w->in, w->out, w->count, w->type, w->comm, w->stream);
-}
-
-static ncclResult_t gather(const struct work *w)
-{
-	return ncclGather(w->in, w->out, w->count, w->type, w->call->shape.root, w->comm,
-			  w->stream);
-}
-
-static ncclResult_t scatter(const struct work *w)
-{
-	return ncclScatter(w->in, w->out, w->count, w->type, w->call->shape.root, w->comm,
-			   w->stream);
-}
-
-#else
-
 static ncclResult_t gather_messages(const struct work *w)
 {
 	const int root = w->call->shape.root;
@@ -172,11 +159,6 @@ static ncclResult_t scatter_messages(const struct work *w)
 	return result == ncclSuccess ? take(w, 0, w->count, root) : result;
 }
 
-static ncclResult_t alltoall(const struct work *w)
-{
-	return together(w, alltoallv_messages);
-}
-
 static ncclResult_t gather(const struct work *w)
 {
 	return together(w, gather_messages);
@@ -187,27 +169,56 @@ static ncclResult_t scatter(const struct work *w)
 	return together(w, scatter_messages);
 }
 
+#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_ALLTOALL
+
+static ncclResult_t newer_alltoall(const struct work *w)
+{
+	return ncclAlltoAll(w->in, w->out, w->count, w->type, w->comm, w->stream);
+}
+
+static ncclResult_t newer_gather(const struct work *w)
+{
+	return ncclGather(w->in, w->out, w->count, w->type, w->call->shape.root, w->comm,
+			  w->stream);
+}
+
+static ncclResult_t newer_scatter(const struct work *w)
+{
+	return ncclScatter(w->in, w->out, w->count, w->type, w->call->shape.root, w->comm,
+			   w->stream);
+}
+
+#define NEWER(text, function)                                                                      \
+	.since = BB_NCCL_SINCE_ALLTOALL, .newer = {.name = text, .run = function}
+#else
+#define NEWER(text, function) .since = 0
 #endif
 
-#if BB_NCCL_HAS_ALLTOALL
-#define MADE_OF_MESSAGES(name) name
-#else
-#define MADE_OF_MESSAGES(name) "ncclSend and ncclRecv"
-#endif
+#define OWN(function)                                                                              \
+	{                                                                                          \
+		.name = "ncclSend and ncclRecv", .run = function                                   \
+	}
 
 static const struct collective collectives[] = {
-	{&bb_all_reduce, "ncclAllReduce", all_reduce, RING | TREE | COLLNET | NVLS | NVLSTREE,
-	 false},
-	{&bb_all_gather, "ncclAllGather", all_gather, RING | COLLNET | NVLS | PAT, false},
-	{&bb_reduce_scatter, "ncclReduceScatter", reduce_scatter, RING | COLLNET | NVLS | PAT,
-	 false},
-	{&bb_broadcast, "ncclBroadcast", broadcast, RING, false},
-	{&bb_reduce, "ncclReduce", reduce, RING, false},
-	{&bb_gather, MADE_OF_MESSAGES("ncclGather"), gather, 0, false},
-	{&bb_scatter, MADE_OF_MESSAGES("ncclScatter"), scatter, 0, false},
-	{&bb_alltoall, MADE_OF_MESSAGES("ncclAlltoAll"), alltoall, 0, true},
-	{&bb_alltoallv, "ncclSend and ncclRecv", alltoallv, 0, true},
-	{&bb_sendrecv, "ncclSend and ncclRecv", sendrecv, 0, true},
+	{.collective = &bb_all_reduce,
+	 .form = {"ncclAllReduce", all_reduce},
+	 .algorithms = RING | TREE | COLLNET | NVLS | NVLSTREE},
+	{.collective = &bb_all_gather,
+	 .form = {"ncclAllGather", all_gather},
+	 .algorithms = RING | COLLNET | NVLS | PAT},
+	{.collective = &bb_reduce_scatter,
+	 .form = {"ncclReduceScatter", reduce_scatter},
+	 .algorithms = RING | COLLNET | NVLS | PAT},
+	{.collective = &bb_broadcast, .form = {"ncclBroadcast", broadcast}, .algorithms = RING},
+	{.collective = &bb_reduce, .form = {"ncclReduce", reduce}, .algorithms = RING},
+	{.collective = &bb_gather, .form = OWN(gather), NEWER("ncclGather", newer_gather)},
+	{.collective = &bb_scatter, .form = OWN(scatter), NEWER("ncclScatter", newer_scatter)},
+	{.collective = &bb_alltoall,
+	 .form = OWN(alltoallv),
+	 .apart = true,
+	 NEWER("ncclAlltoAll", newer_alltoall)},
+	{.collective = &bb_alltoallv, .form = OWN(alltoallv), .apart = true},
+	{.collective = &bb_sendrecv, .form = OWN(sendrecv), .apart = true},
 };
 
 static const struct collective *find(const struct bb_collective *collective)
@@ -216,6 +227,14 @@ static const struct collective *find(const struct bb_collective *collective)
 		if (collectives[i].collective == collective)
 			return &collectives[i];
 	return NULL;
+}
+
+/* As all ranks' libraries have it. */
+static const struct form *form_of(const struct bb_group *group, const struct bb_call *call)
+{
+	const struct collective *const c = find(call->collective);
+
+	return c->since > 0 && group->rank->version >= c->since ? &c->newer : &c->form;
 }
 
 /* ---- ways to make communicators
@@ -296,7 +315,7 @@ static const ncclDataType_t types[BB_NDTYPES] = {
 	[BB_INT64] = ncclInt64,       [BB_UINT64] = ncclUint64,
 	[BB_HALF] = ncclFloat16,      [BB_FLOAT] = ncclFloat32,
 	[BB_DOUBLE] = ncclFloat64,    [BB_BFLOAT16] = BB_NCCL_BFLOAT16,
-#if BB_NCCL_HAS_FP8
+#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_FP8
 	[BB_F8E4M3] = ncclFloat8e4m3, [BB_F8E5M2] = ncclFloat8e5m2,
 #else
 	[BB_F8E4M3] = NO_TYPE,     [BB_F8E5M2] = NO_TYPE,
@@ -304,11 +323,25 @@ static const ncclDataType_t types[BB_NDTYPES] = {
 	[BB_FLOAT_INT] = NO_TYPE,
 };
 
-/* What is only moved is moved as any type of its size. */
-static ncclDataType_t moved_type(enum bb_dtype dtype)
+static bool is_fp8(enum bb_dtype dtype)
 {
-	if (types[dtype] != NO_TYPE)
-		return types[dtype];
+	return dtype == BB_F8E4M3 || dtype == BB_F8E5M2;
+}
+
+static ncclDataType_t reduced_type(const struct bb_group *group, enum bb_dtype dtype)
+{
+	return is_fp8(dtype) && !bb_nccl_has(group->rank->version, BB_NCCL_SINCE_FP8)
+		       ? NO_TYPE
+		       : types[dtype];
+}
+
+/* What is only moved is moved as any type of its size. */
+static ncclDataType_t moved_type(const struct bb_group *group, enum bb_dtype dtype)
+{
+	const ncclDataType_t type = reduced_type(group, dtype);
+
+	if (type != NO_TYPE)
+		return type;
 	return bb_dtype_size(dtype) == 1 ? ncclUint8 : ncclUint64;
 }
 
@@ -324,18 +357,17 @@ static bool reduces(const struct bb_call *call)
 
 static bool may_fall_back(const struct bb_rank *rank, const struct bb_nccl_way *way)
 {
-	return rank->version < BB_NCCL_STRICT_VERSION && way->algorithm &&
+	return rank->version < BB_NCCL_SINCE_STRICT && way->algorithm &&
 	       strcmp(way->algorithm, "Ring") != 0;
 }
 
 const char *bb_nccl_native_limits(const struct bb_group *group, const struct bb_call *call)
 {
 	const struct bb_rank *rank = group->rank;
-	const bool is_fp8 = call->dtype == BB_F8E4M3 || call->dtype == BB_F8E5M2;
 
 	if (call->native->refuses(call->native, call->collective))
 		return call->native->refuses(call->native, call->collective);
-	if (strcmp(call->native->name, "pat") == 0 && rank->version < BB_NCCL_PAT_VERSION)
+	if (strcmp(call->native->name, "pat") == 0 && rank->version < BB_NCCL_SINCE_PAT)
 		return "PAT is in NCCL from 2.23 on";
 	if (may_fall_back(rank, call->native->own))
 		return "NCCL before 2.24 may run a ring in its place and does not say so";
@@ -343,10 +375,10 @@ const char *bb_nccl_native_limits(const struct bb_group *group, const struct bb_
 		return NULL;
 	if (!has_op(call->op))
 		return "NCCL has no logical or bitwise operations, no maxloc and no minloc";
-	if (types[call->dtype] == NO_TYPE)
-		return is_fp8 ? "this NCCL does not know eight-bit floats"
-			      : "NCCL does not know this datatype";
-	if (is_fp8 && rank->capability < 90)
+	if (reduced_type(group, call->dtype) == NO_TYPE)
+		return is_fp8(call->dtype) ? "NCCL knows eight-bit floats from 2.24 on"
+					   : "NCCL does not know this datatype";
+	if (is_fp8(call->dtype) && rank->capability < 90)
 		return "NCCL reduces eight-bit floats from compute capability 9.0 on";
 	return NULL;
 }
@@ -408,7 +440,7 @@ static bb_status prepare(struct work *w, struct bb_group *group, cudaStream_t st
 			   .out = call->out,
 			   .count = call->shape.count,
 			   .element = bb_dtype_size(call->dtype),
-			   .type = moved_type(call->dtype),
+			   .type = moved_type(group, call->dtype),
 			   .comm = group->comm,
 			   .stream = stream};
 	return find_op(group, call, &w->op);
@@ -416,7 +448,7 @@ static bb_status prepare(struct work *w, struct bb_group *group, cudaStream_t st
 
 bb_status bb_nccl_native(struct bb_group *group, cudaStream_t stream, const struct bb_call *call)
 {
-	const struct collective *const c = find(call->collective);
+	const struct form *const form = form_of(group, call);
 	struct bb_rank *rank = group->rank;
 	struct work w;
 	bb_status status;
@@ -428,7 +460,7 @@ bb_status bb_nccl_native(struct bb_group *group, cudaStream_t stream, const stru
 						     bb_nccl_native_tmp_bytes(call, group->me),
 						     cudaMemcpyDeviceToDevice, stream)),
 		       out);
-	status = bb_nccl_told(rank, c->run(&w), c->name, __FILE__, __LINE__);
+	status = bb_nccl_told(rank, form->run(&w), form->name, __FILE__, __LINE__);
 out:
 	return status;
 }
@@ -447,7 +479,7 @@ static bool is_refused(struct bb_group *group, ncclResult_t result)
 /* Whether an algorithm can be had turns out in a call only: one of a single element. */
 bb_status bb_nccl_native_probe(struct bb_group *group, const struct bb_call *call)
 {
-	const struct collective *const c = find(call->collective);
+	const struct form *const form = form_of(group, call);
 	struct bb_rank *rank = group->rank;
 	struct bb_call probe = *call;
 	char *const area = rank->desk + BB_DESK_PROBES;
@@ -461,10 +493,10 @@ bb_status bb_nccl_native_probe(struct bb_group *group, const struct bb_call *cal
 	probe.in = area;
 	probe.out = area + (size_t)group->n * BB_DESK_PROBE;
 	BB_TRY(status, prepare(&w, group, rank->main, &probe), out);
-	result = c->run(&w);
+	result = form->run(&w);
 	if (is_refused(group, result))
 		return BB_OK;
-	BB_TRY(status, bb_nccl_told(rank, result, c->name, __FILE__, __LINE__), out);
+	BB_TRY(status, bb_nccl_told(rank, result, form->name, __FILE__, __LINE__), out);
 	status = bb_nccl_wait(rank, rank->main);
 out:
 	return status;

@@ -123,29 +123,18 @@ static bb_status nccl_usable(struct bb_error *error)
 
 /* ---- opening ------------------------------------------------------------------------- */
 
-static bb_status check_version(struct bb_context *c, struct bb_error *error)
-{
-	bb_status status = BB_NCCL_ASKED(error, ncclGetVersion(&c->version));
-
-	if (status == BB_OK && c->version < BB_NCCL_LEAST_VERSION)
-		return bb_fail(error, BB_EBACKEND,
-			       "the nccl backend needs NCCL 2.18 or newer, the library's version "
-			       "code is %d",
-			       c->version);
-	return status;
-}
-
 /* A version code of CUDA: 13000 is 13.0. */
 static bb_status name_library(struct bb_context *c, struct bb_error *error)
 {
+	char version[BB_NCCL_VERSION_TEXT];
 	int runtime = 0, driver = 0;
 	bb_status status;
 
 	BB_TRY(status, BB_CUDA_ASKED(error, cudaRuntimeGetVersion(&runtime)), out);
 	BB_TRY(status, BB_CUDA_ASKED(error, cudaDriverGetVersion(&driver)), out);
-	snprintf(c->library, sizeof(c->library), "NCCL %d.%d.%d, CUDA %d.%d, driver's %d.%d",
-		 c->version / 10000, c->version / 100 % 100, c->version % 100, runtime / 1000,
-		 runtime % 1000 / 10, driver / 1000, driver % 1000 / 10);
+	bb_nccl_version_text(c->version, version);
+	snprintf(c->library, sizeof(c->library), "NCCL %s, CUDA %d.%d, driver's %d.%d", version,
+		 runtime / 1000, runtime % 1000 / 10, driver / 1000, driver % 1000 / 10);
 out:
 	return status;
 }
@@ -153,6 +142,27 @@ out:
 static const char *nccl_library(const struct bb_context *context)
 {
 	return context->library;
+}
+
+/* What was asked for that not every NCCL has. */
+static bb_status check_features(const struct bb_backend_config *config, int version,
+				struct bb_error *error)
+{
+	bb_status status = BB_OK;
+
+	if (config->registration == BB_REGISTER_LOCAL)
+		status = bb_nccl_require(version, BB_NCCL_SINCE_REGISTRATION, "-R 1",
+					 "registration of buffers", error);
+	if (config->registration == BB_REGISTER_SYMMETRIC)
+		status = bb_nccl_require(version, BB_NCCL_SINCE_WINDOWS, "-R 2",
+					 "registration as symmetric windows", error);
+	if (config->cta_policy == 1 && status == BB_OK)
+		status = bb_nccl_require(version, BB_NCCL_SINCE_POLICIES, "-x 1",
+					 "a thread block policy", error);
+	if (config->cta_policy == 2 && status == BB_OK)
+		status = bb_nccl_require(version, BB_NCCL_SINCE_POLICY_ZERO, "-x 2",
+					 "the policy of no thread blocks", error);
+	return status;
 }
 
 static bb_status check_config(const struct bb_backend_config *config, struct bb_error *error)
@@ -163,19 +173,6 @@ static bb_status check_config(const struct bb_backend_config *config, struct bb_
 			       "are real");
 	if (!config->exchange.gather)
 		return bb_fail(error, BB_EINTERNAL, "the nccl backend was given no exchange");
-	if (!BB_NCCL_HAS_REGISTRATION && config->registration != BB_REGISTER_NONE)
-		return bb_fail(error, BB_EUNSUPPORTED,
-			       "-R %d: registration needs a busbench built with NCCL 2.19 or newer",
-			       (int)config->registration);
-	if (!BB_NCCL_HAS_WINDOWS && config->registration == BB_REGISTER_SYMMETRIC)
-		return bb_fail(error, BB_EUNSUPPORTED,
-			       "-R 2: symmetric windows need a busbench built with NCCL 2.27 or "
-			       "newer");
-	if (!BB_NCCL_HAS_WINDOWS && config->cta_policy != 0)
-		return bb_fail(error, BB_EUNSUPPORTED,
-			       "-x %d: thread block policies need a busbench built with NCCL 2.27 "
-			       "or newer",
-			       config->cta_policy);
 	return BB_OK;
 }
 
@@ -191,8 +188,9 @@ static bb_status nccl_open(struct bb_context **context, const struct bb_world *w
 	c->config = *config;
 	c->error = error;
 	BB_TRY(status, check_config(config, error), failed);
+	BB_TRY(status, bb_nccl_find_version(&c->version, error), failed);
+	BB_TRY(status, check_features(config, c->version, error), failed);
 	BB_TRY(status, count_devices(&c->devices, error), failed);
-	BB_TRY(status, check_version(c, error), failed);
 	BB_TRY(status, name_library(c, error), failed);
 	BB_TRY(status, place_ranks(c, error), failed);
 	/* From here on no thread that calls CUDA is on a GPU of others: the others set theirs when
@@ -415,6 +413,7 @@ const struct bb_backend bb_plugin_backend = {
 	.capabilities = BB_CAP_DATA | BB_CAP_PROCESSES | BB_CAP_GPU | BB_CAP_ASYNC,
 	.natives = bb_nccl_natives,
 	.usable = nccl_usable,
+	.list = bb_nccl_list,
 	.open = nccl_open,
 	.close = nccl_close,
 	.library = nccl_library,

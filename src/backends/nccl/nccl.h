@@ -16,6 +16,7 @@
  *   spaces.c    memory, worked on to see how fast it is
  *   check.h     calls of the libraries, and what is told when they fail
  *   compat.h    what differs between versions
+ *   versions.c  the library that was found: its version, and what is used of it
  *   kernels.h   what the device computes: patterns.cu, reductions.cu, works.cu, transfers.cu;
  *               all go through pieces.cuh
  *
@@ -43,7 +44,7 @@ struct bb_context {
 	struct bb_backend_config config;
 	struct bb_error *error;
 	int version;      /* of the library */
-	char library[64]; /* its name and version, and CUDA's */
+	char library[80]; /* its name and version, and CUDA's */
 	int devices;      /* that this process sees */
 	int first_device; /* that its first rank would have were there enough; see bb_nccl_device */
 	int sharers;      /* most ranks that one of them may have, in all processes */
@@ -112,6 +113,25 @@ static inline struct bb_gpu_lane bb_nccl_lane(const struct bb_rank *rank, cudaSt
 {
 	return (struct bb_gpu_lane){.stream = stream, .blocks = rank->blocks};
 }
+
+/* ---- versions (versions.c) ----------------------------------------------------------- */
+
+#define BB_NCCL_VERSION_TEXT 32
+
+/* Is what NCCL has SINCE a version in the library's VERSION, and in the headers? */
+static inline bool bb_nccl_has(int version, int since)
+{
+	return version >= since && NCCL_VERSION_CODE >= since;
+}
+
+void bb_nccl_version_text(int code, char text[BB_NCCL_VERSION_TEXT]);
+/* *VERSION = that of the library that was found. BB_EBACKEND unless it can be used. */
+BB_MUST bb_status bb_nccl_find_version(int *version, struct bb_error *error);
+/* BB_EUNSUPPORTED, and which of library and headers is too old for OPTION, unless bb_nccl_has. */
+BB_MUST bb_status bb_nccl_require(int version, int since, const char *option, const char *feature,
+				  struct bb_error *error);
+/* See backend.h. */
+void bb_nccl_list(struct bb_strbuf *out);
 
 /* What goes wrong in letting go has been told; nothing else can be done about it. */
 static inline void bb_nccl_ignore(bb_status status)

@@ -1,0 +1,140 @@
+/*
+ * The library that was found: whether it can be used, and what of it.
+ */
+#include "backends/nccl/nccl.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+
+#define REMEDY "put the folder of a newer libnccl.so.2 first in LD_LIBRARY_PATH"
+
+/* ---- versions ------------------------------------------------------------------------ */
+
+/* A version code: 22809 is 2.28.9; before 2.9 there was one digit less. */
+void bb_nccl_version_text(int code, char text[BB_NCCL_VERSION_TEXT])
+{
+	const int major = code < 10000 ? 1000 : 10000;
+
+	snprintf(text, BB_NCCL_VERSION_TEXT, "%d.%d.%d", code / major, code % major / 100,
+		 code % 100);
+}
+
+/* Of a version that brought something: 22703 is 2.27. */
+static void since_text(int since, char text[BB_NCCL_VERSION_TEXT])
+{
+	snprintf(text, BB_NCCL_VERSION_TEXT, "%d.%d", since / 10000, since / 100 % 100);
+}
+
+/* The file of the library. */
+static const char *library_path(void)
+{
+	Dl_info info;
+
+	return dladdr((const void *)ncclGetVersion, &info) ? info.dli_fname : "libnccl.so.2";
+}
+
+/* ---- the library --------------------------------------------------------------------- */
+
+/* A function that this version is called for and the library lacks; NULL: there is none. */
+static const char *missing_function(int version)
+{
+	const struct {
+		int since;
+		bool is_there;
+		const char *name;
+	} functions[] = {
+#define FUNCTION(version, function) {version, function != NULL, #function},
+		BB_NCCL_FUNCTIONS(FUNCTION)
+#undef FUNCTION
+	};
+
+	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
+		if (version >= functions[i].since && !functions[i].is_there)
+			return functions[i].name;
+	return NULL;
+}
+
+bb_status bb_nccl_find_version(int *version, struct bb_error *error)
+{
+	bb_status status = BB_NCCL_ASKED(error, ncclGetVersion(version));
+	char found[BB_NCCL_VERSION_TEXT];
+	const char *missing;
+
+	if (status != BB_OK)
+		return status;
+	bb_nccl_version_text(*version, found);
+	if (*version < BB_NCCL_LEAST)
+		return bb_fail(
+			error, BB_EBACKEND,
+			"the nccl backend needs NCCL 2.18 or newer and found %s (%s); " REMEDY,
+			found, library_path());
+	missing = missing_function(*version);
+	if (!missing)
+		return BB_OK;
+	return bb_fail(error, BB_EBACKEND,
+		       "%s says that it is NCCL %s and lacks %s; install it anew, or " REMEDY,
+		       library_path(), found, missing);
+}
+
+bb_status bb_nccl_require(int version, int since, const char *option, const char *feature,
+			  struct bb_error *error)
+{
+	char found[BB_NCCL_VERSION_TEXT], first[BB_NCCL_VERSION_TEXT];
+
+	if (bb_nccl_has(version, since))
+		return BB_OK;
+	since_text(since, first);
+	bb_nccl_version_text(version < since ? version : NCCL_VERSION_CODE, found);
+	if (version < since)
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "%s: %s needs NCCL %s or newer and found %s (%s); " REMEDY, option,
+			       feature, first, found, library_path());
+	return bb_fail(error, BB_EUNSUPPORTED,
+		       "%s: %s needs NCCL %s or newer, and busbench was built with the headers of "
+		       "%s; rebuild it with newer ones (NCCL_HOME)",
+		       option, feature, first, found);
+}
+
+/* ---- for --list ---------------------------------------------------------------------- */
+
+/* What NCCL has by now and the older of library and headers has not. */
+static void list_missing(struct bb_strbuf *out, int version)
+{
+	static const struct {
+		int since;
+		const char *name;
+	} features[] = {
+#define FEATURE(version, name) {version, name},
+		BB_NCCL_FEATURES(FEATURE)
+#undef FEATURE
+	};
+	const char *before = "  not used, because the library or the headers are older: ";
+	char first[BB_NCCL_VERSION_TEXT];
+
+	for (size_t i = 0; i < sizeof(features) / sizeof(features[0]); i++) {
+		if (bb_nccl_has(version, features[i].since))
+			continue;
+		since_text(features[i].since, first);
+		bb_strbuf_addf(out, "%s%s (%s)", before, features[i].name, first);
+		before = ", ";
+	}
+	if (before[0] == ',')
+		bb_strbuf_add(out, "\n");
+}
+
+void bb_nccl_list(struct bb_strbuf *out)
+{
+	char found[BB_NCCL_VERSION_TEXT], built[BB_NCCL_VERSION_TEXT];
+	struct bb_error error = {.text = ""};
+	int version;
+
+	if (bb_nccl_find_version(&version, &error) != BB_OK) {
+		bb_strbuf_addf(out, "  not usable: %s\n", error.text);
+		return;
+	}
+	bb_nccl_version_text(version, found);
+	bb_nccl_version_text(NCCL_VERSION_CODE, built);
+	bb_strbuf_addf(out, "  library: NCCL %s (%s), built with the headers of %s\n", found,
+		       library_path(), built);
+	list_missing(out, version);
+}
