@@ -14,8 +14,15 @@
 #define DIRECTORY "BUSBENCH_BACKEND_DIR"
 
 const struct bb_loadable bb_loadables[] = {
-	{.name = BB_GPUS, .remedy = "make CUDA=1, which needs nvcc and nccl.h"},
-	{.name = BB_LAUNCHER, .remedy = "make MPI=1, which needs mpicc"},
+	{.name = BB_GPUS,
+	 .remedy = "make CUDA=1, which needs nvcc and nccl.h",
+	 .needs = "NCCL 2.18 or newer: put the folder of libnccl.so.2 into LD_LIBRARY_PATH, or "
+		  "build "
+		  "with NCCL_HOME"},
+	{.name = BB_LAUNCHER,
+	 .remedy = "make MPI=1, which needs mpicc",
+	 .needs = "the MPI that it was built with: put the folder of its libraries into "
+		  "LD_LIBRARY_PATH"},
 	{.name = NULL},
 };
 
@@ -89,6 +96,13 @@ static const char *complaint(const char *path)
 	return strncmp(text, path, length) == 0 && text[length] == ':' ? text + length + 2 : text;
 }
 
+/* Is it a library that is missing, or lacks something, and not this file? */
+static bool blames_library(const char *complaint)
+{
+	return strstr(complaint, "cannot open shared object") ||
+	       strstr(complaint, "undefined symbol");
+}
+
 static bb_status check_abi(const char *path, unsigned abi, unsigned wanted, struct bb_error *error)
 {
 	if (abi == wanted)
@@ -151,18 +165,24 @@ static bb_status check_whole(const char *name, const char *path, struct bb_error
 		       name, path, (unsigned long long)file.st_size, (unsigned long long)needed);
 }
 
-static bb_status load(struct bb_plugin *plugin, const char *name, const char *path,
+static bb_status load(struct bb_plugin *plugin, const struct bb_loadable *what, const char *path,
 		      struct bb_error *error)
 {
-	bb_status status = check_whole(name, path, error);
+	bb_status status = check_whole(what->name, path, error);
+	const char *needs = "", *why;
 	void *handle;
 
 	if (status != BB_OK)
 		return status;
 	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (!handle)
-		return bb_fail(error, BB_EBACKEND, "the %s backend cannot be loaded from %s: %s",
-			       name, path, complaint(path));
+	if (!handle) {
+		why = complaint(path);
+		if (what->needs && blames_library(why))
+			needs = what->needs;
+		return bb_fail(error, BB_EBACKEND,
+			       "the %s backend cannot be loaded from %s: %s%s%s", what->name, path,
+			       why, *needs ? "; it needs " : "", needs);
+	}
 	plugin->backend = dlsym(handle, BB_BACKEND_SYMBOL);
 	plugin->launch = dlsym(handle, BB_LAUNCH_SYMBOL);
 	plugin->reader = dlsym(handle, BB_READER_SYMBOL);
@@ -198,7 +218,7 @@ bb_status bb_plugin_load(struct bb_plugin *plugin, const struct bb_loadable *wha
 	for (int i = 0; i < places->n; i++) {
 		if (access(places->path[i], F_OK) != 0)
 			continue;
-		status = load(plugin, what->name, places->path[i], error);
+		status = load(plugin, what, places->path[i], error);
 		goto out;
 	}
 	plugin->missing = true;
@@ -211,7 +231,8 @@ out:
 bb_status bb_plugin_parse_topology(const char *text, size_t length, const char *name,
 				   struct bb_topology **t, struct bb_error *error)
 {
-	static const struct bb_loadable what = {"topology", "make, which needs expat.h"};
+	static const struct bb_loadable what = {.name = "topology",
+						.remedy = "make, which needs expat.h"};
 	struct bb_error why = {.text = ""};
 	struct bb_plugin plugin;
 	bb_status status = bb_plugin_load(&plugin, &what, &why);

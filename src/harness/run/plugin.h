@@ -16,6 +16,7 @@
 struct bb_loadable {
 	const char *name;
 	const char *remedy; /* how it is had where it is missing */
+	const char *needs;  /* of the machine, told where it cannot be loaded; NULL: nothing */
 };
 
 /* What can be loaded; ends with name NULL. */

@@ -1,0 +1,248 @@
+"""nccl.so beside older and newer libraries than the headers that it was built with: what of them is used, and the
+sentences where something is not. The libraries are stand-ins that have the functions of a version and no others."""
+
+import functools
+import glob
+import os
+import re
+import shutil
+import tempfile
+
+import gpus
+import kit
+import mpi
+from kit import add, equal, expect, test
+
+# A version, and the functions that its nccl.h was the first to declare (releases of github.com/NVIDIA/nccl). The first
+# row has all of 2.12.
+RELEASES = (
+    (21212, "ncclAllGather ncclAllReduce ncclBcast ncclBroadcast ncclCommAbort ncclCommCount ncclCommCuDevice "
+            "ncclCommDestroy ncclCommGetAsyncError ncclCommInitAll ncclCommInitRank ncclGetErrorString ncclGetUniqueId "
+            "ncclGetVersion ncclGroupEnd ncclGroupStart ncclRecv ncclRedOpCreatePreMulSum ncclRedOpDestroy ncclReduce "
+            "ncclReduceScatter ncclSend"),
+    (21304, "ncclGetLastError"),
+    (21403, "ncclCommFinalize ncclCommInitRankConfig"),
+    (21801, "ncclCommSplit"),
+    (21901, "ncclCommDeregister ncclCommRegister ncclMemAlloc ncclMemFree"),
+    (22203, "ncclGroupSimulateEnd"),
+    (22304, "ncclCommInitRankScalable"),
+    (22403, "ncclResetDebugInit"),
+    (22703, "ncclCommShrink ncclCommWindowDeregister ncclCommWindowRegister"),
+    (22803, "ncclAlltoAll ncclGather ncclScatter"),
+    (22807, "ncclCommRevoke"),
+    (22902, "ncclCommGetUniqueId ncclCommGrow ncclPutSignal ncclSignal ncclWaitSignal ncclWinGetUserPtr"),
+    (22907, "ncclCommMemStats ncclCommResume ncclCommSuspend"),
+    (23004, "ncclParamBind ncclParamDumpAll ncclParamGet ncclParamGetAllParameterKeys ncclParamGetParameter "
+            "ncclParamGetStr"),
+)  # fmt: skip
+TOO_OLD = (21212, 21701)
+VERSIONS = (21806, 22105, 22403, 22707, 22809, 23007, 23203)  # of the last nothing is known; it has what 2.30 has
+
+# What is refused before a version: the words of it, its first version, and what is said.
+FEATURES = (
+    ("-R 1", 21901, "2.19"),
+    ("-R 2", 22703, "2.27"),
+    ("-x 1", 22703, "2.27"),
+    ("-x 2", 22803, "2.28"),
+)
+LISTED = {
+    "registered buffers (2.19)": 21901,
+    "PAT (2.23)": 22300,
+    "eight-bit floats (2.24)": 22400,
+    "symmetric windows (2.27)": 22703,
+    "ncclAlltoAll, ncclGather and ncclScatter (2.28)": 22803,
+}
+NEEDS_NCCL = "it needs NCCL 2.18 or newer: put the folder of libnccl.so.2 into LD_LIBRARY_PATH"
+
+
+def text(code):
+    return f"{code // 10000}.{code // 100 % 100}.{code % 100}"
+
+
+def functions(code):
+    return [name for since, names in RELEASES if since <= code for name in names.split()]
+
+
+# ---- libraries -------------------------------------------------------------------------------
+
+OF_NCCL = ("fake_comm", "fake_compute", "fake_ops", "fake_profiler")
+
+
+def link(path, *words):
+    compiler = os.environ.get("CC", "cc")
+    if not shutil.which(compiler.split()[0]):
+        raise kit.Skipped(f"no {compiler} to build libraries with")
+    kit.execute([*compiler.split(), "-shared", "-pthread", "-o", path, *words]).exits(0)
+
+
+def stand_ins(of_nccl):
+    """The objects of tests/fake that are NCCL, or the others."""
+    found = glob.glob(os.path.join(kit.Settings.build, "tests", "fake", "*.o"))
+    return [path for path in found if (os.path.basename(path)[:-2] in OF_NCCL) == of_nccl]
+
+
+def library(folder, names, soname="libnccl.so.2"):
+    """FOLDER/SONAME: the stand-in for NCCL, with these functions of it. What else it needs nccl.so has."""
+    script = os.path.join(folder, "functions")
+    with open(script, "w", encoding="utf-8") as file:
+        file.write(f"{{ global: {' '.join(name + ';' for name in names)} fake_*; local: *; }};\n")
+    words = [f"-Wl,-soname,{soname}", f"-Wl,--version-script,{script}", *stand_ins(True)]
+    link(os.path.join(folder, soname), *words)
+
+
+def place(folder, soname="libnccl.so.2"):
+    """Programs in FOLDER, with an nccl.so that has the stand-ins for CUDA in it and needs a library of NCCL."""
+    if not os.path.exists(os.path.join(kit.Settings.build, "tests", "fake", "nccl.so")):
+        raise kit.Skipped("built without the headers of CUDA and NCCL")
+    for name in ("all_reduce", "alltoall", "gather", "scatter", "broadcast"):
+        shutil.copy(kit.built(f"{name}_perf"), folder)
+    os.mkdir(os.path.join(folder, "backends"))
+    newest = os.path.join(folder, "newest")
+    os.mkdir(newest)
+    library(newest, functions(99999), soname)
+    sources = glob.glob(os.path.join(kit.ROOT, "src", "backends", "nccl", "*.c"))
+    names = [os.path.basename(path)[:-2] for path in sources]
+    backend = [os.path.join(kit.Settings.build, "src", "backends", "nccl", f"{name}.o") for name in names]
+    words = ["-Wl,-Bsymbolic", *backend, *stand_ins(False), f"-L{newest}", f"-l:{soname}"]
+    link(os.path.join(folder, "backends", "nccl.so"), *words)
+
+
+@functools.lru_cache(None)
+def shared_place():
+    folder = tempfile.TemporaryDirectory(prefix="bb")
+    place(folder.name)
+    return folder
+
+
+class Beside:
+    """Programs beside the library of one version."""
+
+    def __init__(self, folder, code, names=None):
+        self.code = code
+        library(folder, names or functions(code))
+        self.env = {"LD_LIBRARY_PATH": folder, "BUSBENCH_FAKE_VERSION": str(code), "BUSBENCH_FAKE_LEAKS": "1"}
+        with gpus.LOCK:
+            self.programs = shared_place().name
+
+    def run(self, line):
+        name, *words = line.split()
+        return kit.execute([os.path.join(self.programs, f"{name}_perf"), *words], self.env)
+
+    def records(self, line):
+        result = gpus.right(self.run(line + " -n 2 --backend nccl --json -"))
+        found = mpi.records(result.out)
+        equal(found[0]["library"].split(",")[0], f"NCCL {text(self.code)}", "library")
+        return [r for r in found if r["kind"] == "result"]
+
+
+@functools.lru_cache(None)
+def headers():
+    """The version that nccl.so was built with the headers of."""
+    with tempfile.TemporaryDirectory(prefix="bb") as folder:
+        out = Beside(folder, 22809).run("all_reduce --list").exits(0).out
+    major, minor, patch = map(int, re.search(r"built with the headers of (\d+)\.(\d+)\.(\d+)", out).groups())
+    return major * 10000 + minor * 100 + patch
+
+
+# ---- what is used of them ----------------------------------------------------------------------
+
+
+def uses(code):
+    """All that a library of this version has, by its own functions or by its messages, and nothing else."""
+    built = headers()
+    with tempfile.TemporaryDirectory(prefix="bb") as folder:
+        beside = Beside(folder, code)
+        for line in ("all_reduce -g 3 --algo auto,ring -o sum,mulsum", "broadcast -g 2", "alltoall -g 3 --algo auto",
+                     "gather -g 3", "scatter -g 3"):  # fmt: skip
+            found = beside.records(f"{line} -b 40 -e 400 -f 10 -d float,f8e4m3")
+            expect(found and all(r["wrong"] in (0, None) for r in found), f"wrong or no results of {line}")
+            for r in found:
+                if "all_reduce" in line and r["dtype"] == "f8e4m3" and r["algorithm_asked"] == "auto":
+                    equal(r["algorithm"] == "auto", min(code, built) >= 22400, f"NCCL reduces f8e4m3: {r}")
+        for words, since, name in FEATURES:
+            line = f"all_reduce -g 2 -b 40 -e 40 {words}"
+            if min(code, built) >= since:
+                beside.records(line)
+                continue
+            result = beside.run(f"{line} --backend nccl").exits(5).says(f"{words}: ", f"needs NCCL {name} or newer")
+            if code < since:
+                result.says(f"found {text(code)} ({folder}/libnccl.so.2)", "LD_LIBRARY_PATH")
+            else:
+                result.says(f"built with the headers of {text(built)}", "NCCL_HOME")
+        out = beside.run("all_reduce --list").exits(0).out
+        expect(f"  library: NCCL {text(code)} ({folder}/libnccl.so.2), built with the headers" in out, out)
+        for words, since in LISTED.items():
+            equal(words in out, min(code, built) < since, f"{words} is listed as not used")
+
+
+for code in VERSIONS:
+    add(f"NCCL {text(code)}", uses, code)
+
+
+# ---- what is refused -----------------------------------------------------------------------------
+
+
+def too_old(code):
+    sentence = f"the nccl backend needs NCCL 2.18 or newer and found {text(code)}"
+    with tempfile.TemporaryDirectory(prefix="bb") as folder:
+        beside = Beside(folder, code)
+        result = beside.run("all_reduce -g 2 -b 8 -e 8 --backend nccl").exits(3)
+        result.says(f"all_reduce_perf: {sentence} ({folder}/libnccl.so.2); put the folder of a newer")
+        equal(result.err.count("\n"), 1, "sentences")
+        beside.run("all_reduce --list").exits(0).prints(f"  not usable: {sentence}")
+
+
+for code in TOO_OLD:
+    add(f"NCCL {text(code)} is refused", too_old, code)
+
+
+@test
+def half_a_library():
+    """One that lacks what its version should have is refused by name, not called."""
+    with tempfile.TemporaryDirectory(prefix="bb") as folder:
+        beside = Beside(folder, 22105, [name for name in functions(22105) if name != "ncclSend"])
+        result = beside.run("all_reduce -g 2 -b 8 -e 8 --backend nccl").exits(3)
+        result.says("libnccl.so.2 says that it is NCCL 2.21.5 and lacks ncclSend; ")
+
+
+@test
+def no_library():
+    with tempfile.TemporaryDirectory(prefix="bb") as folder:
+        place(folder, "libnccl_gone.so.2")
+        line = [os.path.join(folder, "all_reduce_perf"), "-b", "8", "-e", "8", "--backend", "nccl"]
+        result = kit.execute(line).exits(3)
+        result.says("the nccl backend cannot be loaded from", "libnccl_gone.so.2: cannot open shared object", NEEDS_NCCL)
+        equal(result.err.count("\n"), 1, "sentences")
+
+
+# ---- as it is built ------------------------------------------------------------------------------
+
+STUB = """
+#define STUB(name) int name(void) { return 3; }
+int ncclGetVersion(int *version) { *version = %d; return 0; }
+const char *ncclGetErrorString(int result) { return "a stub"; }
+%s
+"""
+
+
+@test
+def real_backend():
+    """build/backends/nccl.so itself loads beside all of them, and says which one it found."""
+    backend = os.path.join(kit.Settings.build, "backends", "nccl.so")
+    if not os.path.exists(backend):
+        raise kit.Skipped("the nccl backend was not built: no nvcc or no nccl.h")
+    for code in (*TOO_OLD, *VERSIONS):
+        with tempfile.TemporaryDirectory(prefix="bb") as folder:
+            others = [name for name in functions(code) if name not in ("ncclGetVersion", "ncclGetErrorString")]
+            source = os.path.join(folder, "stub.c")
+            with open(source, "w", encoding="utf-8") as file:
+                file.write(STUB % (code, "\n".join(f"STUB({name})" for name in others)))
+            link(os.path.join(folder, "libnccl.so.2"), "-fPIC", "-Wl,-soname,libnccl.so.2", source)
+            env = {"LD_LIBRARY_PATH": folder, "CUDA_VISIBLE_DEVICES": ""}
+            result = kit.run("all_reduce -g 2 -b 8 -e 8 --backend nccl", env).exits(3)
+            listed = kit.run("all_reduce --list", env).exits(0)
+        if code in TOO_OLD:
+            result.says(f"needs NCCL 2.18 or newer and found {text(code)} (")
+        else:
+            result.says("the nccl backend finds no GPU")
+            listed.prints(f"  library: NCCL {text(code)} ({folder}/libnccl.so.2)")
