@@ -262,6 +262,13 @@ static void close_bench(struct bb_run *run)
 	free(bench->own_natives);
 }
 
+static bool shows(const void *own)
+{
+	const struct bb_bench *bench = own;
+
+	return bench->asked.explain;
+}
+
 struct bb_benchmark bb_collective_benchmark(const struct bb_collective *collective)
 {
 	return (struct bb_benchmark){
@@ -270,6 +277,7 @@ struct bb_benchmark bb_collective_benchmark(const struct bb_collective *collecti
 		.own_bytes = sizeof(struct bb_bench),
 		.options = bb_collective_rows,
 		.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_SLOW | 1u << BB_FAULT_DIE,
+		.shows = shows,
 		.check = bb_collective_check,
 		.list = bb_plan_list,
 		.show = show,

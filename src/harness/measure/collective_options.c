@@ -493,10 +493,6 @@ bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, s
 	struct bb_collective_options *a = own;
 	bb_status st;
 
-	o->shows = a->explain;
-	/* What is explained are busbench's own algorithms. */
-	if (a->explain && *o->backend_reason)
-		o->backend = bb_backend_find("host");
 	BB_TRY(st, resolve_dtypes(a, error), out);
 	BB_TRY(st, resolve_ops(a, error), out);
 	BB_TRY(st, resolve_root(a, error), out);

@@ -26,16 +26,18 @@ struct bb_benchmark {
 	bool queues;     /* its drivers open queues, which may call a library all at once */
 	bool programs;   /* where time is virtual it plays programs, of messages; QUEUES everywhere */
 
+	/* Do OWN's options ask for what SHOW prints? NULL: there is no such option. */
+	bool (*shows)(const void *own);
 	/*
 	 * Before anything is started, in every process: work out and judge OWN's options, with
-	 * OPTIONS read and their backend and fault known. May set options->shows. BB_EUSAGE or
-	 * BB_EUNSUPPORTED, naming the word.
+	 * OPTIONS read and their backend and fault known. BB_EUSAGE or BB_EUNSUPPORTED, naming the
+	 * word.
 	 */
 	bb_status (*check)(const struct bb_benchmark *benchmark, void *own,
 			   struct bb_options *options, const struct bb_environment *environment,
 			   struct bb_error *error);
 	void (*list)(struct bb_strbuf *out); /* --list */
-	/* What is printed instead of running where options->shows; NULL: there is no such option */
+	/* What is printed instead of running where options->shows */
 	bb_status (*show)(struct bb_run *run, struct bb_strbuf *out);
 
 	bb_sink_open *open_text;           /* the text on stdout */

@@ -5,6 +5,7 @@
 #include "core/units.h"
 #include "harness/run/benchmark.h"
 #include "harness/run/options_check.h"
+#include "topology/probes/gpus.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -100,12 +101,27 @@ static bb_status load_for_gpus(struct bb_plugin *plugin, struct bb_error *why)
 	return st;
 }
 
+/* Nobody may take what a CPU does for what GPUs do. */
+static bb_status refuse_cpu(const struct bb_plugin *plugin, const char *why, int gpus,
+			    struct bb_error *error)
+{
+	char missing[128];
+
+	snprintf(missing, sizeof(missing), "no " BB_GPUS " backend was built (build it with %s)",
+		 bb_loadable_find(BB_GPUS)->remedy);
+	return bb_fail(error, BB_EBACKEND,
+		       "%d GPU%s here (/dev/nvidia*), but %s; to measure the CPU, give --backend "
+		       "host",
+		       gpus, gpus == 1 ? " is" : "s are", plugin->missing ? missing : why);
+}
+
 /* GPUs where there are some, else the processes of MPI's launcher, else threads. */
 static bb_status choose_backend(struct bb_options *o, struct bb_plugin *plugin,
 				const struct bb_launch_hint *launch, struct bb_error *error)
 {
 	struct bb_error why = {.text = ""};
 	bb_status st = load_for_gpus(plugin, &why);
+	const int present = st == BB_OK ? 0 : bb_gpus_present();
 	const char *gpus = plugin->missing ? "no " BB_GPUS " backend was built" : why.text;
 
 	if (st == BB_EUSAGE)
@@ -114,6 +130,8 @@ static bb_status choose_backend(struct bb_options *o, struct bb_plugin *plugin,
 		snprintf(o->backend_reason, BB_REASON_TEXT, "there are GPUs");
 		return BB_OK;
 	}
+	if (present > 0)
+		return refuse_cpu(plugin, why.text, present, error);
 	*plugin = (struct bb_plugin){.backend = NULL};
 	if (launch->launcher && !launch->kind) {
 		snprintf(o->backend_reason, BB_REASON_TEXT, "%s started this, and %s",
@@ -133,7 +151,9 @@ static bb_status resolve_backend(struct bb_options *o, const struct bb_launch_hi
 	struct bb_plugin plugin = {.backend = NULL};
 	bb_status st = BB_OK;
 
-	if (strcmp(o->backend_text, "auto") == 0)
+	if (strcmp(o->backend_text, "auto") == 0 && o->shows)
+		plugin.backend = bb_backend_find("host"); /* nothing is measured */
+	else if (strcmp(o->backend_text, "auto") == 0)
 		st = choose_backend(o, &plugin, launch, error);
 	else if (loadable)
 		st = bb_plugin_load(&plugin, loadable, error);
@@ -328,6 +348,7 @@ bb_status bb_options_read(struct bb_options *o, const struct bb_benchmark *bench
 		goto out;
 	if (o->step_bytes_given && !o->step_factor_given)
 		o->step_factor = 1;
+	o->shows = benchmark->shows && benchmark->shows(own);
 	BB_TRY(st, resolve_backend(o, &environment->launch, error), out);
 	BB_TRY(st, bb_options_fault(o, benchmark->faults, error), out);
 	BB_TRY(st, bb_options_link(o, error), out);

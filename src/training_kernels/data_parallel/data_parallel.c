@@ -61,6 +61,13 @@ static void close_dp(struct bb_run *run)
 	bb_model_free(&dp->model);
 }
 
+static bool shows(const void *own)
+{
+	const struct bb_dp *dp = own;
+
+	return dp->asked.sampler_given;
+}
+
 const struct bb_benchmark bb_dp_benchmark = {
 	.brief = "Data-parallel training: what the same step takes by different ways.",
 	.own_bytes = sizeof(struct bb_dp),
@@ -68,6 +75,7 @@ const struct bb_benchmark bb_dp_benchmark = {
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
 	.sizeless = true,
 	.queues = true,
+	.shows = shows,
 	.check = bb_dp_check,
 	.list = list,
 	.show = show,

@@ -236,7 +236,6 @@ bb_status bb_dp_check(const struct bb_benchmark *benchmark, void *own, struct bb
 	BB_TRY(status, check_algorithm(a, o, error), out);
 	BB_TRY(status, check_sampler(a, error), out);
 	BB_TRY(status, check_train(a, o, error), out);
-	o->shows = a->sampler_given;
 	if (a->sampler_given) {
 		status = check_shown(o, error);
 		goto out;

@@ -53,6 +53,13 @@ static void close_ddp(struct bb_run *run)
 	bb_model_free(&ddp->model);
 }
 
+static bool shows(const void *own)
+{
+	const struct bb_ddp *ddp = own;
+
+	return ddp->asked.predict;
+}
+
 const struct bb_benchmark bb_ddp_benchmark = {
 	.brief = "Data-parallel training: how large should the buckets of gradients be?",
 	.own_bytes = sizeof(struct bb_ddp),
@@ -60,6 +67,7 @@ const struct bb_benchmark bb_ddp_benchmark = {
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
 	.sizeless = true,
 	.queues = true,
+	.shows = shows,
 	.check = bb_ddp_check,
 	.list = list,
 	.show = bb_ddp_predict,

@@ -187,9 +187,6 @@ bb_status bb_ddp_check(const struct bb_benchmark *benchmark, void *own, struct b
 	BB_TRY(status, read_first(a, error), out);
 	BB_TRY(status, bb_read_flops(a->flops_text, &a->flops, error), out);
 	BB_TRY(status, bb_ddp_check_time(a->flops_text, a->step_given, a->batch_given, error), out);
-	/* What is predicted are busbench's own algorithms. */
-	if (a->predict && *o->backend_reason)
-		o->backend = bb_backend_find("host");
 	BB_TRY(status, bb_check_algorithms(a->algo_text, o, &bb_all_reduce, error), out);
 	BB_TRY(status, read_algorithms(a, o->backend, error), out);
 	BB_TRY(status, bb_model_open(&ddp->model, a->model_text, a->seq, error), out);
@@ -197,7 +194,6 @@ bb_status bb_ddp_check(const struct bb_benchmark *benchmark, void *own, struct b
 		a->step_ns = STEP_NS;
 		a->step_given = true;
 	}
-	o->shows = a->predict;
 	if (a->predict)
 		status = bb_check_outputs(o, NULL, environment->launch.proc == 0, error);
 out:

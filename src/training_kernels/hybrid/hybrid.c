@@ -116,6 +116,13 @@ static void close_hybrid(struct bb_run *run)
 	bb_cluster_free(h->nodes);
 }
 
+static bool shows(const void *own)
+{
+	const struct bb_hybrid *h = own;
+
+	return h->asked.plan;
+}
+
 const struct bb_benchmark bb_hybrid_benchmark = {
 	.brief = "Hybrid-parallel training: how to divide a model, and what each part of a step "
 		 "costs.",
@@ -124,6 +131,7 @@ const struct bb_benchmark bb_hybrid_benchmark = {
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
 	.sizeless = true,
 	.queues = true,
+	.shows = shows,
 	.check = bb_hybrid_check,
 	.list = list,
 	.show = bb_hybrid_show,

@@ -298,7 +298,6 @@ bb_status bb_hybrid_check(const struct bb_benchmark *benchmark, void *own, struc
 	struct bb_hybrid_options *a = &h->asked;
 	bb_status status;
 
-	o->shows = a->plan;
 	bb_options_set_iters(o, a->iters, a->iters_given);
 	BB_TRY(status, refuse_sizes(o, error), out);
 	BB_TRY(status, bb_read_flops(a->flops_text, &a->flops, error), out);
