@@ -80,7 +80,10 @@ ISA_avx512  := $(ISA_O) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c 
                -mprefer-vector-width=512
 
 COMPILE = $(CC) $(CPPFLAGS) $(CFLAGS) $(BB_FLAGS) $(SAN_FLAGS)
-LINK    = $(CC) $(CFLAGS) $(LDFLAGS) $(SAN_FLAGS) -pthread
+# Programs find libraries that lie beside the installed backends: ci/gpu_bundle.sh puts there what a bare machine
+# lacks. An RPATH, unlike a RUNPATH, also serves what those libraries and the backends need.
+BESIDE  = -Wl,--disable-new-dtags,-rpath,\$$ORIGIN/../lib/busbench
+LINK    = $(CC) $(CFLAGS) $(LDFLAGS) $(SAN_FLAGS) $(BESIDE) -pthread
 
 # ---- what there is -------------------------------------------------------------------------
 
