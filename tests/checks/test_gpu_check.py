@@ -1,99 +1,324 @@
-"""ci/gpu_check.sh, on stand-ins for a GPU: that it passes where all is well, and does not where not."""
+"""ci/gpu_bundle.sh and ci/gpu_check.sh, on stand-ins for a GPU: what passes, fails, is skipped and recorded."""
 
+import collections
+import contextlib
+import functools
+import json
 import os
 import shutil
 import subprocess
 import tempfile
+import threading
 
 import kit
-from kit import ROOT, equal, execute, expect, test
+from kit import ROOT, add, equal, execute, expect, test
 
-SCRIPT = os.path.join(ROOT, "ci", "gpu_check.sh")
+CI = os.path.join(ROOT, "ci")
+CLEAN = {"MAKEFLAGS": "", "MAKELEVEL": "", "MFLAGS": ""}
+LOCK = threading.Lock()
+OWN = ("gpu_check.sh", "gpu_record.sh", "gpu_find.sh", "gpu_checks.sh", "gpu_like.awk")
+# In the place of compute-sanitizer, gpu_kernels, nvidia-smi and nccl-tests: programs that pass.
+SANITIZER = 'while [ "${1#-}" != "$1" ] || [ ! -x "$1" ]; do shift; done\nexec "$@"'
+KERNELS = "echo passed all"
+SMI = 'case $1 in -L) echo "GPU 0: Fake GPU" ;; *) echo "Fake" ;; esac'
 
 
-def checked(env):
-    """Run the script; returns its result and its log."""
-    stand_ins = os.path.join(kit.Settings.build, "tests", "fake")
-    if not os.path.exists(os.path.join(stand_ins, "gpu_speed")):
+def script(path, body):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f"#!/bin/sh\n{body}\n")
+    os.chmod(path, 0o755)
+
+
+@functools.lru_cache(None)
+def make_bundle():
+    """A folder and what was said of it."""
+    stand_ins()
+    if not os.path.exists(os.path.join(kit.Settings.build, "backends", "nccl.so")):
+        raise kit.Skipped("the nccl backend was not built: no nvcc or no nccl.h")
+    folder = tempfile.TemporaryDirectory(prefix="bb")
+    words = [os.path.join(CI, "gpu_bundle.sh"), os.path.join(folder.name, "bundle")]
+    return folder, execute(words, {**CLEAN, "B": kit.Settings.given}, cwd=ROOT).exits(0)
+
+
+def bundle():
+    with LOCK:
+        return os.path.join(make_bundle()[0].name, "bundle")
+
+
+def stand_ins():
+    folder = os.path.join(kit.Settings.build, "tests", "fake")
+    if not os.path.exists(os.path.join(folder, "gpu_speed")):
         raise kit.Skipped("the stand-ins need the headers of CUDA and NCCL")
-    given = {"B": kit.Settings.build, "GPU_CHECK_BUILT": "1", "GPU_CHECK_BACKEND": stand_ins, **env}
+    return folder
+
+
+@contextlib.contextmanager
+def chosen_stand_ins(*names):
+    """A folder with these stand-ins, and programs that pass in the place of tools."""
+    with tempfile.TemporaryDirectory(prefix="bb") as folder:
+        for name in names:
+            os.symlink(os.path.join(stand_ins(), name), os.path.join(folder, name))
+        script(os.path.join(folder, "compute-sanitizer"), SANITIZER)
+        script(os.path.join(folder, "gpu_kernels"), KERNELS)
+        yield folder
+
+
+Checked = collections.namedtuple("Checked", "result machine checks end log")
+
+
+def checked(words, env=None, where=None, backend=None):
+    """Run the check of a bundle: its result, its records by kind, and its log."""
+    program = os.path.join(where or bundle(), "ci", "gpu_check.sh")
     with tempfile.TemporaryDirectory() as folder:
-        log = os.path.join(folder, "log")
-        result = execute([SCRIPT, log], given)
-        with open(log, encoding="utf-8", errors="replace") as file:
-            return result, file.read()
+        given = {"GPU_CHECK_BACKEND": backend or stand_ins(), "BUSBENCH_FAKE_GPUS": "1", **(env or {})}
+        result = execute([program, "-o", folder, "-t", str(kit.LIMIT), *words], given)
+        with open(os.path.join(folder, "records.jsonl"), encoding="utf-8") as file:
+            found = [json.loads(line) for line in file]
+        with open(os.path.join(folder, "log.txt"), encoding="utf-8", errors="replace") as file:
+            log = file.read()
+    equal([found[0]["kind"], found[-1]["kind"]], ["machine", "end"], "the first and the last record")
+    equal({r["run"] for r in found}, {found[0]["run"]}, "runs")
+    return Checked(result, found[0], found[1:-1], found[-1], log)
 
 
-def counts(result):
-    """passed, failed, skipped of the last line."""
-    words = result.out.splitlines()[-1].replace(",", "").split()
-    equal(words[1::2], ["passed", "failed", "skipped"], "the last line")
-    return [int(n) for n in words[::2]]
+def statuses(run):
+    return collections.Counter(r["status"] for r in run.checks)
+
+
+def named(run, name):
+    return next(r for r in run.checks if r["name"] == name)
+
+
+# ---- the bundle --------------------------------------------------------------------------------
+
+
+@test(cores=kit.ALL)
+def bundle_is_complete():
+    """Of this machine it needs the C and C++ libraries alone; CUDA's and NCCL's it finds on the other one."""
+    folder = bundle()
+    make_bundle()[1].prints(" MiB")
+    with open(os.path.join(folder, "bundle.txt"), encoding="utf-8") as file:
+        said = file.read()
+    for word in ("busbench", "commit ", "built with CUDA 1", "headers of NCCL 2.", "sm_80", "sm_90", "needs GLIBC 2."):
+        expect(word in said, f"bundle.txt does not say {word!r}: {said}")
+    system = {"linux-vdso", "libc", "libm", "libdl", "libpthread", "librt", "libstdc++", "libgcc_s", "libnccl"}
+    files = [os.path.join(path, name) for path, _, names in os.walk(folder) for name in names]
+    expect(sum(map(os.path.getsize, files)) < 60 << 20, "it is larger than 60 MiB")
+    for program in (f for f in files if os.path.basename(os.path.dirname(f)) in ("bin", "tests")):
+        for line in execute(["ldd", program]).exits(0).out.splitlines():
+            name, _, path = line.strip().partition(" => ")
+            own = os.path.realpath(path.split(" ")[0]).startswith(os.path.realpath(folder))
+            expect(own or name.split(".so")[0] in system or "ld-linux" in name, f"{program}: {line}")
+    for name in OWN:
+        with open(os.path.join(CI, name), "rb") as one, open(os.path.join(folder, "ci", name), "rb") as other:
+            equal(one.read(), other.read(), name)
 
 
 @test
-def passes():
-    result, log = checked({"BUSBENCH_FAKE_GPUS": "2"})
-    passed, failed, skipped = counts(result.exits(0))
-    expect(passed > 100 and failed == 0 and skipped >= 4, f"{passed} passed, {failed} failed, {skipped} skipped")
-    for said in ("library  NCCL 2.", "GPUs     2", "GPU      none: stand-ins", "skipped  compute-sanitizer: it is not"):
-        result.prints(said)
-        expect(said in log, f"{said!r} is not in the log")
-    expect("Avg bus bandwidth" in log and "reduce3" in log, "the log lacks what the programs printed")
+def programs_of_a_bundle_run_by_hand():
+    execute([os.path.join(bundle(), "bin", "all_reduce_perf"), "-g", "2", "-b", "8", "-e", "8"], cwd="/").exits(0)
+
+
+@test
+def a_folder_of_others_stays():
+    with tempfile.TemporaryDirectory() as folder:
+        mine = os.path.join(folder, "mine")
+        os.mkdir(mine)
+        bundle()
+        env = {**CLEAN, "B": kit.Settings.given}
+        execute([os.path.join(CI, "gpu_bundle.sh"), folder], env, cwd=ROOT).exits(1).says("is not empty and no bundle")
+        expect(os.path.isdir(mine), "it was removed")
+    execute([os.path.join(CI, "gpu_bundle.sh"), "one", "two"], cwd=ROOT).exits(2).says("gpu_bundle.sh [FOLDER]")
+
+
+# ---- the check ---------------------------------------------------------------------------------
+
+
+@test
+def everything_on_two_gpus():
+    with chosen_stand_ins("nccl.so", "gpu_speed") as folder, tempfile.TemporaryDirectory() as tools:
+        script(os.path.join(tools, "nvidia-smi"), SMI)
+        nvml = os.path.join(kit.Settings.build, "tests", "nvml")
+        env = {"BUSBENCH_FAKE_GPUS": "2", "PATH": f"{tools}:{os.environ['PATH']}", "LD_LIBRARY_PATH": nvml, "FAKE_NVML": "gpus=1"}
+        run = checked(["-p", str(kit.LIMIT)], env, backend=folder)
+    run.result.exits(0).prints("GPU        none: stand-ins", "NCCL       ", "backend    NCCL 2.", "GPUs       2", "missing    nothing")
+    listed = execute([os.path.join(CI, "gpu_check.sh"), "-l"]).exits(0).out.splitlines()
+    equal([f"{r['part']}\t{r['name']}" for r in run.checks], listed, "what was checked")
+    reasons = {r["reason"] for r in run.checks if r["status"] == "skipped"}
+    expect(statuses(run) == {"passed": len(listed) - 13, "skipped": 13}, f"{statuses(run)}, skipped for {reasons}")
+    equal((run.end["passed"], run.end["failed"], run.machine["stand_in"]), (len(listed) - 13, 0, True), "the records")
+    expect("Avg bus bandwidth" in run.log and "reduce3" in run.log, "the log lacks what the programs printed")
+    expect(named(run, "memory: bandwidth and latency")["numbers"]["copy_device_GBps"] > 0, "no number of the memory's")
+    equal(named(run, "4 processes on 1 GPU: all_gather runs pat")["numbers"], {"results": 4}, "results that ran as forced")
+    wide = [line for line in run.result.out.splitlines()[13:] if len(line) > 80]
+    expect(not wide, f"wider than 80 columns: {wide}")
+
+
+@test
+def without_nccl():
+    """What needs none is still checked."""
+    with chosen_stand_ins("gpu_speed") as folder, tempfile.TemporaryDirectory() as empty:
+        run = checked(["kernels", "speed"], {"GPU_CHECK_ROOT": empty, "CUDA_HOME": empty, "NCCL_HOME": ""}, backend=folder)
+    run.result.exits(0).prints("NCCL       not found")
+    equal([r["part"] for r in run.checks], sorted((r["part"] for r in run.checks), reverse=True), "speed comes first")
+    equal({r["name"] for r in run.checks if r["status"] == "passed"},
+          {"fill, verify, reduce, copy, chase, spin", "beyond 2^32 bytes"}, "what passed")  # fmt: skip
+    reason = named(run, "memory: bandwidth and latency")["reason"]
+    expect(reason.startswith("the nccl backend does not run:"), reason)
+
+
+@test
+def no_gpu():
+    """Nothing can be checked, which is no success."""
+    run = checked(["speed", "features"], {"BUSBENCH_FAKE_GPUS": "0"})
+    run.result.exits(1)
+    equal(statuses(run).keys(), {"skipped"}, "statuses")
+    expect("no GPU" in named(run, "kernels reach 80 percent of a copy")["reason"], "the reason")
 
 
 @test
 def a_failure_fails():
-    """The kernels' program makes no such call; the collectives do."""
-    env = {"BUSBENCH_FAKE_GPUS": "1", "BUSBENCH_FAKE_FAIL": "ncclReduceScatter:3", "GPU_CHECK_ONLY": "reduce"}
-    result, log = checked(env)
-    passed, failed, _ = counts(result.exits(1))
-    expect(passed > 0 and failed >= 2, f"{passed} passed, {failed} failed")
-    result.prints("FAILED   reduce_scatter, all algorithms, 1 GPU: exit status 3, not 0", "ncclReduceScatter")
-    expect("passed   all_reduce, all algorithms, 1 GPU" in log, "others are judged too")
+    run = checked(["-k", "1 GPU: reduce_scatter", "algorithms"], {"BUSBENCH_FAKE_FAIL": "ncclReduceScatter:3"})
+    run.result.exits(1).prints("FAILED   algorithms: 1 GPU: reduce_scatter", "ncclReduceScatter")
+    expect(statuses(run)["failed"] >= 1 and run.end["failed"] == statuses(run)["failed"], f"{statuses(run)}")
+    record = run.checks[0]
+    expect(record["reason"].startswith("exit status 3: ") and "reduce_scatter_perf" in record["commands"][0], f"{record}")
+
+
+@test
+def no_time_left():
+    run = checked(["-p", "0", "features"])
+    run.result.exits(1).prints("the time of the part features is used up")
+    equal(statuses(run).keys(), {"skipped"}, "statuses")
+
+
+def with_program(name, body, words):
+    """The check of a build, one of whose programs is this script."""
+    stand_ins()
+    with tempfile.TemporaryDirectory() as folder:
+        for other in (*kit.COLLECTIVES, "mem_bandwidth"):
+            shutil.copy(kit.built(f"{other}_perf"), folder)
+        program = os.path.join(folder, f"{name}_perf")
+        shutil.move(program, os.path.join(folder, "real_perf"))
+        script(program, body)
+        return checked(words, {"B": folder}, where=ROOT)
+
+
+@test
+def a_part_over_its_limit():
+    """What runs into it has not passed; what comes after is skipped."""
+    run = with_program("all_gather", "exec sleep 3600", ["-p", "2", "-k", "1 GPU: all_gather", "algorithms"])
+    run.result.exits(1).prints("TIMEOUT  algorithms: 1 GPU: all_gather")
+    equal([r["status"] for r in run.checks], ["timeout", "skipped", "skipped", "skipped"], "statuses")
+    expect("it did not end in time" in run.checks[0]["reason"] and run.end["timeout"] == 1, f"{run.checks[0]}")
 
 
 @test
 def wrong_data_fails():
     """Of a program that finds wrong data and says so with its exit status alone."""
+    run = with_program("broadcast", 'exec "${0%/*}/real_perf" "$@" --fault corrupt:0', ["-k", "1 GPU: broadcast", "algorithms"])
+    run.result.exits(1)
+    expect(run.checks[0]["reason"].startswith("exit status 7: "), f"{run.checks[0]}")
+
+
+@test
+def odd_words_are_recorded():
+    run = with_program("reduce", "printf 'a \"quoted\" \\\\ and\\ttab\\001\\n'; exit 1", ["-k", "1 GPU: reduce", "algorithms"])
+    run.result.exits(1)
+    equal(named(run, "1 GPU: reduce")["reason"], 'exit status 1: a "quoted" \\ and\ttab', "the reason")
+
+
+RESULT = '{"schema":1,"kind":"result","algorithm_asked":"%s","algorithm":"%s","library_algorithm":%s}'
+
+
+def reported(asked, ran, library, status, reason):
+    body = f"echo '{RESULT % (asked, ran, library)}'"
+    run = with_program("broadcast", body, ["-k", "broadcast runs ring", "algorithms"])
+    record = run.checks[0]
+    equal((record["status"], record["reason"]), (status, reason), "the verdict on what NCCL reports")
+
+
+for what in (
+    ("ring", "ring", '"ring:LL"', "passed", None),
+    ("ring:LL", "ring:LL", '"ring:LL"', "passed", None),
+    ("ring", "ring", '"tree:LL"', "failed", "ring was forced, NCCL ran tree:LL"),
+    ("ring:LL", "ring:LL", '"ring:LL128"', "failed", "ring:LL was forced, NCCL ran ring:LL128"),
+    ("ring", "ring", "null", "skipped", "NCCL does not report what it chose"),
+    ("ring", "busbench:ring", "null", "skipped", "none ran: "),
+):
+    add(f"forced {what[0]}, {what[1]} ran {what[2]}", reported, *what)
+
+
+# ---- what is found -----------------------------------------------------------------------------
+
+
+@test
+def nccl_of_a_wheel():
+    """The first that loads, wherever Python keeps it, without Python."""
+    with tempfile.TemporaryDirectory() as root:
+        broken = os.path.join(root, "usr", "local", "cuda-13.0", "lib64")
+        wheel = os.path.join(root, "opt", "torch", ".venv", "lib", "python3.12", "site-packages", "nvidia", "nccl", "lib")
+        for folder in (broken, wheel):
+            os.makedirs(folder)
+        with open(os.path.join(broken, "libnccl.so.2"), "w", encoding="utf-8") as file:
+            file.write("no library")
+        library = os.path.join(wheel, "libnccl.so.2")
+        shutil.copy(kit.built("tests/nvml/libnvidia-ml.so.1"), library)
+        with open(library, "ab") as file:
+            file.write(b"\0NCCL version 2.98.7+cuda13.0\0")
+        run = checked(["topology"], {"GPU_CHECK_ROOT": root, "CUDA_HOME": root, "NCCL_HOME": ""})
+    run.result.prints(f"NCCL       2.98.7, {library}")
+    equal((run.machine["nccl"], run.machine["nccl_path"]), ("2.98.7", library), "the record")
+
+
+# ---- like with like ----------------------------------------------------------------------------
+
+
+def compared(theirs, ours, code, said):
+    """THEIRS and OURS: times of each turn, of 1 KiB and of 16 MiB."""
     with tempfile.TemporaryDirectory() as folder:
-        for name in kit.COLLECTIVES:
-            shutil.copy(kit.built(f"{name}_perf"), folder)
-        broadcast = os.path.join(folder, "broadcast_perf")
-        shutil.move(broadcast, os.path.join(folder, "real_perf"))
-        with open(broadcast, "w", encoding="utf-8") as file:
-            file.write('#!/bin/sh\nexec "${0%/*}/real_perf" "$@" --fault corrupt:0\n')
-        os.chmod(broadcast, 0o755)
-        result, _ = checked({"B": folder, "BUSBENCH_FAKE_GPUS": "1", "GPU_CHECK_ONLY": "broadcast"})
-    result.exits(1).prints("FAILED   broadcast, all algorithms, 1 GPU: exit status 7, not 0")
+        paths = [os.path.join(folder, name) for name in ("theirs", "ours")]
+        for path, turns in zip(paths, (theirs, ours)):
+            with open(path, "w", encoding="utf-8") as file:
+                for turn, times in enumerate(turns):
+                    for size, time in zip((1 << 10, 16 << 20), times):
+                        file.write(f"{turn} {size} 1 float sum -1 {time} 1.0 0.0 N/A {time} 1.0 0.0 N/A\n")
+                        file.write(f"{turn} # a comment\n")
+        result = execute(["awk", "-f", os.path.join(CI, "gpu_like.awk"), *paths]).exits(code)
+    equal(result.out.splitlines()[-1], said, "the sentence")
 
 
-@test
-def no_time_left():
-    """What was not checked has not passed."""
-    result, _ = checked({"BUSBENCH_FAKE_GPUS": "1", "GPU_CHECK_SECONDS": "0"})
-    passed, failed, skipped = counts(result.exits(1).prints("the time is used up"))
-    expect((passed, failed) == (0, 0) and skipped > 50, f"{passed} passed, {failed} failed, {skipped} skipped")
+RULE = "sizes differ by more than 1% from 1 MiB on or 5% below"
+EVEN = [(10.0, 100.0)] * 5
+for what in (
+    ("alike", [(10.4, 100.9)] * 5, 0, f"0 of 2 {RULE}"),
+    ("slower when large", [(10.4, 101.1)] * 5, 1, f"1 of 2 {RULE}"),
+    ("faster when small", [(9.4, 100.0)] * 5, 1, f"1 of 2 {RULE}"),
+    ("one turn disturbed", [(10.0, 100.0)] * 4 + [(99.0, 999.0)], 0, f"0 of 2 {RULE}"),
+    ("unsteady", [(10, 98 + n) for n in range(5)], 0, f"0 of 1 {RULE}; cannot judge 16777216 B (2.0%), whose turns spread wider than the gate"),
+    ("absent", [], 5, f"0 of 0 {RULE}"),
+):  # fmt: skip
+    add(f"times beside nccl-tests': {what[0]}", compared, EVEN, *what[1:])
 
 
-@test
-def no_gpu():
-    result, _ = checked({"BUSBENCH_FAKE_GPUS": "0"})
-    result.exits(3).prints("there is no GPU that busbench can use", "CUDA")
-    equal(counts(result), [0, 0, 0], "what was checked")
+# ---- the scripts -------------------------------------------------------------------------------
 
 
 @test
 def misused():
-    execute([SCRIPT, "one", "two"]).exits(2).says("ci/gpu_check.sh [LOG]")
-    execute([SCRIPT], {"GPU_CHECK_BACKEND": "."}).exits(2).says("GPU_CHECK_BUILT=1")
+    program = os.path.join(CI, "gpu_check.sh")
+    execute([program, "speeds"]).exits(2).says("no part 'speeds'; the parts are speed kernels")
+    execute([program, "-x"]).exits(2).says("ci/gpu_check.sh [OPTION...] [PART...]")
+    execute([program, "-t", "soon"]).exits(2).says("-t SECONDS")
+    with tempfile.TemporaryDirectory() as empty:
+        execute([program], {"B": empty}).exits(3).says("all_reduce_perf is missing", "make CUDA=1")
 
 
 @test
 def is_clean_shell():
     if not shutil.which("shellcheck"):
         raise kit.Skipped("shellcheck is not here")
-    execute(["shellcheck", SCRIPT]).exits(0)
+    execute(["shellcheck", "-x", "ci/gpu_check.sh", "ci/gpu_bundle.sh"], cwd=ROOT).exits(0)
 
 
 @test

@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# Makes one folder that ci/gpu_check.sh runs from on a bare machine with a GPU: no compiler, no packages, no network.
+#
+#   ci/gpu_bundle.sh [FOLDER]      (gpu-bundle in B)
+#
+#   B=DIR                 the build (build); make brings it up to date
+#   NCCL_TESTS_HOME=DIR   binaries of nccl-tests to compare with, in DIR or DIR/build; without it none are packed
+#
+# FOLDER/bin              benchmarks and topology, stripped; they find lib/busbench by their RPATH
+# FOLDER/lib/busbench     the nccl backend, and the libraries that ldd names but those of the C library, CUDA and NCCL
+# FOLDER/tests            gpu_speed and gpu_kernels
+# FOLDER/ci               gpu_check.sh: start it there
+# FOLDER/bundle.txt       what was built, and what it needs of the machine
+#
+# CUDA's runtime is linked statically: then only the driver counts, which serves programs of its own major version or
+# an older one. The C++ library stays out: NCCL needs it as well, and a newer NCCL could not use an older one beside.
+#
+# Exit: 0 made, 1 it could not be, or is larger than 60 MiB, 2 usage.
+set -euo pipefail
+
+MOST_MIB=60
+COMPARED="all_reduce all_gather reduce_scatter broadcast reduce alltoall sendrecv"
+# Of the machine: the C library's, C++'s, CUDA's and NCCL's.
+LEFT_OUT='^(ld-linux.*|linux-vdso|lib(c|m|dl|pthread|rt|resolv|util|stdc\+\+|gcc_s|cuda|cudart|cublas|cublasLt|nccl))\.so'
+
+cd "$(dirname "$0")/.."
+if [ $# -gt 1 ] || [[ ${1:-} == -* ]]; then
+	sed -n '2,/^# Exit/s/^# \{0,1\}//p' ci/gpu_bundle.sh >&2
+	exit 2
+fi
+B=${B:-build}
+FOLDER=${1:-$B/gpu-bundle}
+
+fail() {
+	echo "gpu_bundle.sh: $*" >&2
+	exit 1
+}
+
+build() {
+	make --no-print-directory -s -j"$(nproc)" B="$B" all "$B/tests/gpu_speed" || fail "make failed"
+	[ -f "$B/backends/nccl.so" ] || fail "$B/backends/nccl.so was not built: that needs nvcc and nccl.h (make CUDA=1 says more)"
+	DEVICES=$(grep -o 'code=[^ ]*' "$B/cuda" | tr -dc 'a-z0-9_,\n' | sed 's/^code//' | paste -sd ' ' -)
+	[[ $DEVICES == *sm_80* && $DEVICES == *sm_90* ]] || fail "the build is for $DEVICES; sm_80 and sm_90 are needed (NVCC_GENCODE)"
+}
+
+# pack FOLDER FILE...: stripped copies.
+pack() {
+	local file folder=$1
+	shift
+	mkdir -p "$folder"
+	for file in "$@"; do
+		[ ! -f "$file" ] || strip -o "$folder/${file##*/}" "$file"
+	done
+}
+
+# The libraries that these files need and a bare machine lacks.
+pack_libraries() {
+	local name path
+	ldd "$@" | awk '$2 == "=>" { print $1, $3 == "not" ? "" : $3 }' | sort -u | while read -r name path; do
+		[[ ! $name =~ $LEFT_OUT ]] || continue
+		[ -n "$path" ] || fail "$name is not found on this machine"
+		cp -L "$path" "$FOLDER/lib/busbench/$name"
+	done
+}
+
+# Compressed: each of them has its own copy of the same device code.
+pack_nccl_tests() {
+	local home=${NCCL_TESTS_HOME:-} names
+	[ -n "$home" ] || return 0
+	[ -x "$home/all_reduce_perf" ] || home=$home/build
+	[ -x "$home/all_reduce_perf" ] || fail "NCCL_TESTS_HOME=$NCCL_TESTS_HOME has no all_reduce_perf"
+	read -ra names <<<"$COMPARED"
+	names=("${names[@]/#/$home/}")
+	pack "$TEMP/nccl-tests" "${names[@]/%/_perf}"
+	tar -czf "$FOLDER/nccl-tests.tar.gz" -C "$TEMP" nccl-tests
+}
+
+# The newest version of the C library that a packed file asks for.
+glibc() {
+	readelf -V "$FOLDER"/bin/* "$FOLDER"/lib/busbench/* "$FOLDER"/tests/* | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1 | tr _ ' '
+}
+
+describe() {
+	local header
+	header=$(grep -o -- '-isystem [^ ]*' "$B/cuda" | while read -r _ path; do
+		[ ! -f "$path/nccl.h" ] || { echo "$path/nccl.h"; break; }
+	done)
+	"$FOLDER/bin/all_reduce_perf" --version
+	echo "commit $(git log -1 --format=%h 2>/dev/null || echo unknown)$(git diff --quiet HEAD 2>/dev/null || echo ' with changes')"
+	echo "built with CUDA $("$(awk '{ print $1 }' "$B/cuda")" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p')"
+	awk '/#define NCCL_(MAJOR|MINOR|PATCH) / { v = v "." $3 } END { print "headers of NCCL " substr(v, 2) }' "$header"
+	echo "for $DEVICES"
+	echo "needs $(glibc)"
+}
+
+build
+if [ -e "$FOLDER" ] && [ ! -f "$FOLDER/bundle.txt" ] && [ -n "$(ls -A "$FOLDER")" ]; then
+	fail "$FOLDER is not empty and no bundle"
+fi
+TEMP=$(mktemp -d)
+trap 'rm -rf "$TEMP"' EXIT
+rm -rf "$FOLDER"
+pack "$FOLDER/bin" "$B"/*_perf "$B/topology"
+pack "$FOLDER/lib/busbench" "$B/backends/nccl.so" "$B/backends/topology.so"
+pack "$FOLDER/tests" "$B/tests/gpu_speed" "$B/tests/gpu_kernels"
+pack_libraries "$FOLDER"/bin/* "$FOLDER"/lib/busbench/*.so "$FOLDER"/tests/*
+pack_nccl_tests
+mkdir "$FOLDER/ci"
+cp ci/gpu_check.sh ci/gpu_record.sh ci/gpu_find.sh ci/gpu_checks.sh ci/gpu_like.awk "$FOLDER/ci"
+describe >"$FOLDER/bundle.txt"
+KIB=$(du -sk --apparent-size "$FOLDER" | cut -f 1)
+awk -v k="$KIB" -v f="$FOLDER" 'BEGIN { printf "%s: %.1f MiB\n", f, k / 1024 }'
+[ "$KIB" -lt $((MOST_MIB * 1024)) ] || fail "that is larger than $MOST_MIB MiB"

@@ -1,0 +1,291 @@
+# shellcheck shell=bash
+# Sourced by gpu_check.sh: the list of its checks, and how each is made. docs/gpu.md has a row for each.
+
+COLLECTIVES="all_reduce all_gather reduce_scatter broadcast reduce gather scatter alltoall alltoallv sendrecv hypercube"
+
+# ---- how -----------------------------------------------------------------------------------
+
+# Sizes of sweeps; odd ones do not divide by anything. Stand-ins are given small ones.
+choose_sizes() {
+	SIZES=(-b 8 -e 64M -f 16) ONE=(-b 4M -e 4M) ODD=(-b 1003 -e 1000003 -f 997 -n 3) LIKE=(-b 8 -e 256M -f 32 -n 50 -w 10 -c 0)
+	SPEEDS=(16M 1G 4) MEMORY_SIZES=() PAIRS=() PINGS=() SHARED=(-b 8 -e 4M -f 64 -n 3) MODEL=() RANK_MODEL=7.5B
+	if [ -n "$STAND_IN" ]; then
+		SIZES=(-b 8 -e 8K -f 32) ONE=(-b 2K -e 2K) ODD=(-b 1003 -e 1003) LIKE=(-b 1K -e 4K -f 4 -n 5 -w 1 -c 0)
+		SPEEDS=(1K 4K 4) MEMORY_SIZES=(-b 64K -e 64K -n 3) PAIRS=(-b 4K -e 4K -n 5) PINGS=(-n 50)
+		SHARED=(-b 8 -e 8K -f 64 -n 2) MODEL=(--model 1001 -n 2) RANK_MODEL=75K
+	fi
+}
+
+# The copy's speed, and the slowest kernel beside it: 80 percent of the copy from 64 MiB on.
+kernel_speed() {
+	local slow
+	limited "$TESTS/gpu_speed" "${SPEEDS[@]}" || return
+	slow=$(awk '!/^#/ && $1 >= 67108864 && (!n++ || $7 < least) { least = $7; name = $2 " " $3 " " $4 }
+		END { if (n) print least, name }' "$TEMP/out")
+	if [ -n "$STAND_IN" ]; then
+		because "stand-ins have no speed"
+		return 5
+	fi
+	[ -n "$slow" ] || { because "no size was measured from 64 MiB on"; return 1; }
+	number least_percent_of_copy "${slow%% *}"
+	because "the slowest reaches ${slow%% *} percent: ${slow#* }"
+	[ "${slow%% *}" -ge 80 ]
+}
+
+# p50 in GB/s, of all sizes the most, of each kind of work with each memory.
+memory_speed() {
+	local name value
+	perf mem_bandwidth -g "$1" "${MEMORY_SIZES[@]}" || return
+	while read -r name value; do
+		number "$name" "$value"
+	done < <(awk '!/^#/ && $2 ~ /^(read|write|copy|triad)$/ {
+			memory = $6; for (i = 7; i <= NF - 5; i++) memory = memory $i
+			key = $2 "_" memory "_GBps"; if ($(NF - 4) + 0 > most[key]) most[key] = $(NF - 4) }
+		END { for (key in most) print key, most[key] }' "$TEMP/out" | sort)
+}
+
+# like COLLECTIVE: both harnesses take turns; nccl-tests with a thread for each GPU, as busbench has it.
+like() {
+	local turn ours=$TEMP/ours theirs=$TEMP/theirs name value status
+	: >"$ours" && : >"$theirs"
+	for turn in 1 2 3 4 5; do
+		limited "$PEERS/$1_perf" -t "$GPUS" -g 1 "${LIKE[@]}" || return
+		sed "s/^/$turn /" "$TEMP/out" >>"$theirs"
+		perf "$1" -g "$GPUS" "${LIKE[@]}" || return
+		sed "s/^/$turn /" "$TEMP/out" >>"$ours"
+	done
+	awk -f "$HERE/ci/gpu_like.awk" "$theirs" "$ours" >"$TEMP/like"
+	status=$?
+	say "$(sed '/^number /d; $d' "$TEMP/like")"
+	while read -r _ name value; do
+		number "$name" "$value"
+	done < <(grep '^number ' "$TEMP/like")
+	because "$(tail -n 1 "$TEMP/like")"
+	[ -z "$STAND_IN" ] || { because "stand-ins have no speed"; return 5; }
+	return $status
+}
+
+kernels() {
+	limited "$TESTS/gpu_kernels" "$@"
+}
+
+# Every GPU that the driver knows is in the topology.
+topology_sees() {
+	local wanted found
+	limited "$BIN/topology" || return
+	found=$(sed -n 's/^\([0-9]*\) GPUs\{0,1\},.*/\1/p' "$TEMP/out" | head -n 1)
+	wanted=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')
+	because "GPUs in the topology: ${found:-0}, of nvidia-smi: $wanted"
+	[ "${found:-0}" = "$wanted" ]
+}
+
+# every COLLECTIVE N: all algorithms on N GPUs, sizes that divide and sizes that do not.
+every() {
+	perf "$1" -g "$2" --algo all "${SIZES[@]}" && perf "$1" -g "$2" --algo all "${ODD[@]}"
+}
+
+# all_types N: every datatype under every operation, and where data is only moved.
+all_types() {
+	local c
+	for c in all_reduce reduce reduce_scatter; do
+		perf "$c" -g "$1" -d all -o all -n 2 "${ONE[@]}" || return
+	done
+	for c in all_gather alltoall; do
+		perf "$c" -g "$1" -d all -n 2 "${ONE[@]}" || return
+	done
+}
+
+# flags N FLAGS...: a collective that reduces and one that does not, under each of these flags.
+flags() {
+	local n=$1 given c words
+	shift
+	for given in "$@"; do
+		read -ra words <<<"$given"
+		for c in all_reduce alltoall; do
+			perf "$c" -g "$n" "${ONE[@]}" "${words[@]}" || return
+		done
+	done
+}
+
+# A byte that is made wrong is found: exit status 7.
+finds_wrong_byte() {
+	local status
+	perf all_reduce -g "$1" --fault corrupt:0 "${ONE[@]}"
+	status=$?
+	[ $status -eq 7 ] || {
+		because "exit status $status, not 7: $(last_words)"
+		return 1
+	}
+}
+
+zero_all() {
+	perf zero -g "$1" --accumulate 2 "${MODEL[@]}" && perf zero -g "$1" -d bfloat16 --offload "${MODEL[@]}" &&
+		perf zero -g "$1" --compute spin --step-time 2ms "${MODEL[@]}"
+}
+
+shared() {
+	processes 2 "$BIN/$1_perf" --backend nccl --algo ring,tree,auto,busbench:ring "${SHARED[@]}"
+}
+
+shared_types() {
+	local c
+	for c in all_reduce reduce_scatter; do
+		processes 2 "$BIN/${c}_perf" --backend nccl --algo auto,busbench:ring -d all -o all -b 64K -e 64K -n 2 || return
+	done
+}
+
+multi_rank() {
+	local gpu=${CUDA_VISIBLE_DEVICES:-0}
+	NCCL_MULTI_RANK_GPU_ENABLE=1 CUDA_VISIBLE_DEVICES=${gpu%%,*} perf all_reduce -g 2 --algo ring,tree,auto "${SHARED[@]}"
+}
+
+# ran_as_forced: the records of $TEMP/out name, wherever NCCL ran by itself, the algorithm and protocol that was forced.
+ran_as_forced() {
+	local said
+	said=$(awk '
+		function field(name) {
+			return match($0, "\"" name "\":\"[^\"]*\"") ? substr($0, RSTART + length(name) + 4, RLENGTH - length(name) - 5) : ""
+		}
+		/"kind":"skip"/ { skip = field("reason") }
+		!/"kind":"result"/ || field("algorithm") ~ /^busbench:/ { next }
+		{
+			asked = field("algorithm_asked"); ran = field("library_algorithm"); n++
+			if (ran == "") silent++
+			else if (index(ran ":", asked ":") != 1) { print asked " was forced, NCCL ran " ran; bad = 1; exit }
+		}
+		END {
+			if (bad) exit
+			if (!n) print "none ran: " skip
+			else if (silent) print "none: NCCL does not report what it chose"
+			else print "ok " n
+		}' "$TEMP/out")
+	case $said in
+	ok*) number results "${said#ok }" ;;
+	none*) because "${said#none: }" && return 5 ;;
+	*) because "$said" && return 1 ;;
+	esac
+}
+
+# forced COLLECTIVE ALGORITHM [PROTOCOL]: four processes on one GPU, each a node to NCCL.
+forced() {
+	processes 4 "$BIN/$1_perf" --backend nccl --algo "$2" ${3:+--proto "$3"} "${SHARED[@]}" --json - && ran_as_forced
+}
+
+# forced_on_all COLLECTIVE ALGORITHM: all GPUs of this machine.
+forced_on_all() {
+	perf "$1" -g "$GPUS" --algo "$2" "${SIZES[@]}" --json - && ran_as_forced
+}
+
+# Two processes on one GPU copy from each other's memory through CUDA's handles.
+ipc() {
+	processes 2 "$BIN/p2p_bandwidth_perf" --backend nccl "${PAIRS[@]}" --json - || return
+	grep -Eq '"kind":"pair".*("from":0,"to":1|"from":1,"to":0).*"route":"read"' "$TEMP/out" && return
+	because "no process read the other's memory: $(skip_reason)"
+	return 5
+}
+
+# sanitized TOOL WORD...: NCCL and CUDA probe by calls that fail, so failing calls are no errors here.
+sanitized() {
+	MOST=240 limited "$SANITIZER" --tool "$1" --report-api-errors no --error-exitcode 9 "${@:2}"
+}
+
+# ---- the list ------------------------------------------------------------------------------
+
+list_speed() {
+	local c
+	check speed "kernels reach 80 percent of a copy" gpu kernel_speed
+	check speed "memory: bandwidth and latency" memory memory_speed 1
+	check speed "a GPU and its host: copies" memory perf p2p_bandwidth "${PAIRS[@]}"
+	for c in all_reduce all_gather reduce_scatter broadcast reduce alltoall sendrecv; do
+		check speed "$c: times are nccl-tests'" "nccl-tests collectives" like $c
+	done
+	check speed "several GPUs: memory" "several memory" memory_speed "$GPUS"
+	check speed "several GPUs: bandwidth of pairs" "several memory" perf p2p_bandwidth -g "$GPUS" "${PAIRS[@]}"
+	check speed "several GPUs: latency of pairs" "several memory" perf p2p_latency -g "$GPUS" "${PINGS[@]}"
+}
+
+list_kernels() {
+	check kernels "fill, verify, reduce, copy, chase, spin" "gpu gpu_kernels" kernels
+	check kernels "beyond 2^32 bytes" "gpu gpu_kernels" kernels --large
+}
+
+list_topology() {
+	check topology "every GPU of the driver" "topology driver" topology_sees
+}
+
+# list_features NAME NEEDS N: on N GPUs.
+list_features() {
+	check features "$1: datatypes and operations" "$2" all_types "$3"
+	check features "$1: graphs (-G)" "$2" flags "$3" "-G 4" "-G 4 -m 3"
+	check features "$1: times of each iteration (-I 1)" "$2" flags "$3" "-I 1"
+	check features "$1: registered buffers (-R 1)" "$2" flags "$3" "-R 1"
+	check features "$1: symmetric windows (-R 2)" "$2" flags "$3" "-R 2"
+	check features "$1: few thread blocks (-x 1)" "$2" flags "$3" "-x 1" "-R 2 -x 1"
+	check features "$1: no thread blocks (-x 2)" "$2" flags "$3" "-R 2 -x 2"
+	check features "$1: waits (-z 1, 2, 3)" "$2" flags "$3" "-z 1" "-z 2" "-z 3"
+	check features "$1: grouped operations (-m)" "$2" flags "$3" "-m 5"
+	check features "$1: unaligned buffers (-u)" "$2" flags "$3" "-u 1"
+	check features "$1: CPU time, memory (-C, -M)" "$2" flags "$3" "-C 1" "-M 1"
+	check features "$1: default stream (-y 1)" "$2" flags "$3" "-y 1"
+	check features "$1: rounds of verification (-c 3)" "$2" flags "$3" "-c 3"
+	check features "$1: parallel start (-p 1)" "$2" flags "$3" "-t 1 -p 1"
+	check features "$1: caches (--cache)" "$2" flags "$3" "--cache reuse" "--cache rewrite"
+	check features "$1: precision (--precision)" "$2" flags "$3" "--precision 5% --max-time 2"
+	check features "$1: protocols (--proto)" "$2" perf all_reduce -g "$3" --algo ring,tree,auto --proto LL,LL128,Simple "${ONE[@]}"
+	check features "$1: a wrong byte is found" "$2" finds_wrong_byte "$3"
+	check features "$1: ZeRO, all stages" "$2 zero" zero_all "$3"
+}
+
+list_algorithms() {
+	local c p
+	for c in $COLLECTIVES; do
+		check algorithms "1 GPU: $c" collectives every "$c" 1
+	done
+	for p in LL LL128 Simple; do
+		check algorithms "4 processes on 1 GPU: all_reduce runs ring:$p" collectives forced all_reduce ring $p
+		check algorithms "4 processes on 1 GPU: all_reduce runs tree:$p" collectives forced all_reduce tree $p
+	done
+	for c in all_gather reduce_scatter; do
+		check algorithms "4 processes on 1 GPU: $c runs ring" collectives forced $c ring
+		check algorithms "4 processes on 1 GPU: $c runs pat" collectives forced $c pat
+	done
+	for c in broadcast reduce; do
+		check algorithms "4 processes on 1 GPU: $c runs ring" collectives forced $c ring
+	done
+	for c in $COLLECTIVES; do
+		check algorithms "2 processes on 1 GPU: $c" collectives shared "$c"
+	done
+	check algorithms "2 processes on 1 GPU: datatypes and operations" collectives shared_types
+	check algorithms "2 processes on 1 GPU: CUDA IPC" memory ipc
+	check algorithms "2 ranks of a process on 1 GPU" "multi-rank real collectives" multi_rank
+	for c in $COLLECTIVES; do
+		check algorithms "several GPUs: $c" "several collectives" every "$c" "$GPUS"
+	done
+	for c in ring tree nvls nvlstree collnet; do
+		check algorithms "several GPUs: all_reduce runs $c" "several collectives" forced_on_all all_reduce $c
+	done
+}
+
+list_sanitizers() {
+	local tool
+	for tool in memcheck racecheck initcheck synccheck; do
+		check sanitizers "$tool: speed of the kernels" "sanitizer gpu" sanitized $tool "$TESTS/gpu_speed" 64K 64K 2 1
+	done
+	for tool in memcheck racecheck; do
+		check sanitizers "$tool: results of the kernels" "sanitizer gpu gpu_kernels" sanitized $tool "$TESTS/gpu_kernels"
+	done
+	check sanitizers "memcheck: all_reduce" "sanitizer collectives" sanitized memcheck \
+		"$BIN/all_reduce_perf" --backend nccl -T 0 -g 1 -d all -o all -b 1003 -e 1003 -u 1 -n 1 -w 0
+}
+
+every_check() {
+	list_speed
+	list_kernels
+	list_topology
+	list_features "1 GPU" collectives 1
+	check features "1 GPU: one rank of 64 under ZeRO" "collectives zero" \
+		perf zero --as-rank 0 --world 64 --model "$RANK_MODEL"
+	list_features "several GPUs" "several collectives" "$GPUS"
+	list_algorithms
+	list_sanitizers
+}

@@ -1,0 +1,218 @@
+# shellcheck shell=bash
+# Sourced by gpu_check.sh: finds the driver, CUDA, NCCL and the tools of this machine, without Python or a compiler.
+#
+# GPU_CHECK_ROOT: a folder that is looked at in place of / (tests); then the dynamic linker is not asked.
+
+ROOT=${GPU_CHECK_ROOT:-}
+
+# python_folders: where Python keeps packages; a Python that works is asked, but none is needed.
+python_folders() {
+	local python prefix
+	shopt -s nullglob
+	python=$(command -v python3)
+	if [ -n "$python" ] && [ -z "$ROOT" ]; then
+		timeout 10 "$python" -c 'import sys; print("\n".join(filter(None, sys.path)))' 2>/dev/null
+		python=$(readlink -f "$python")
+	fi
+	for prefix in "${VIRTUAL_ENV:-}" "${CONDA_PREFIX:-}" "${python%/bin/*}" "$HOME/.local" "$ROOT"/usr "$ROOT"/usr/local \
+		"$ROOT"/opt/* "$ROOT"/opt/*/.venv "$ROOT"/opt/*/* "$ROOT"/root/.pyenv/versions/*; do
+		[ -z "$prefix" ] || printf '%s\n' "$prefix"/lib/python3*/*-packages
+	done
+}
+
+# candidates LIBRARY: paths that it may have, the most wanted first.
+candidates() {
+	local folder
+	shopt -s nullglob
+	printf '%s\n' ${NCCL_HOME:+"$NCCL_HOME/lib/$1" "$NCCL_HOME/lib64/$1"}
+	for folder in "$CUDA_HOME" "$ROOT"/usr/local/cuda "$ROOT"/usr/local/cuda-*; do
+		printf '%s\n' "$folder"/{lib64,lib,targets/x86_64-linux/lib}/"$1"
+	done
+	tr : '\n' <<<"${LD_LIBRARY_PATH:-}" | sed "s|\$|/$1|"
+	if [ -z "$ROOT" ]; then
+		PATH=$PATH:/sbin:/usr/sbin ldconfig -p 2>/dev/null | awk -v l="$1" '$1 == l { print $NF }'
+	fi
+	printf '%s\n' "$ROOT"/usr/{lib/x86_64-linux-gnu,lib64,local/lib,local/lib64}/"$1"
+	while read -r folder; do
+		printf '%s\n' "$folder"/nvidia/*/lib/"$1"
+	done < <(python_folders)
+}
+
+# loads FILE: the dynamic linker takes it and all that it needs.
+loads() {
+	local said
+	said=$(LD_PRELOAD=$1 /bin/true 2>&1) && [ -z "$said" ]
+}
+
+# find_library LIBRARY: the path of the first candidate that loads; status 1 if none does.
+find_library() {
+	local path
+	while read -r path; do
+		if [ -f "$path" ] && loads "$path"; then
+			echo "$path"
+			return
+		fi
+	done < <(candidates "$1" | awk '!seen[$0]++')
+	return 1
+}
+
+# nvidia QUERY: what nvidia-smi says of the first GPU; nothing if it does not.
+nvidia() {
+	nvidia-smi --query-gpu="$1" --format=csv,noheader 2>/dev/null | head -n 1
+}
+
+find_driver() {
+	DRIVER=$(nvidia driver_version)
+	[ -n "$DRIVER" ] || DRIVER=$(awk '/NVRM/ { for (i = 1; i <= NF; i++) if ($i ~ /^[0-9]+\.[0-9.]+$/) { print $i; exit } }' \
+		"$ROOT/proc/driver/nvidia/version" 2>/dev/null)
+	GPU=$(nvidia name)
+	CAPABILITY=$(nvidia compute_cap)
+	MEMORY=$(nvidia memory.total)
+}
+
+# Into LD_LIBRARY_PATH, so that busbench and nccl-tests load the same: NCCL, CUDA's runtime and cuBLAS.
+find_libraries() {
+	local name path
+	NCCL_PATH=$(find_library libnccl.so.2)
+	NCCL_VERSION=$([ -z "$NCCL_PATH" ] || grep -aom1 'NCCL version [0-9][0-9.]*' "$NCCL_PATH" | sed 's/.* //')
+	for name in libcudart.so.13 libcudart.so.12; do
+		RUNTIME_PATH=$(find_library $name) && break
+	done
+	BLAS_PATH=$(find_library libcublas.so.13 || find_library libcublas.so.12)
+	for path in "$BLAS_PATH" "$RUNTIME_PATH" "$NCCL_PATH"; do # the folder of CUDA may have another NCCL
+		[ -z "$path" ] || export LD_LIBRARY_PATH="${path%/*}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+	done
+}
+
+find_tools() {
+	local folder
+	for folder in "$CUDA_HOME/bin" "$CUDA_HOME/compute-sanitizer" /usr/local/nvidia/bin; do
+		PATH=$PATH:$folder
+	done
+	SANITIZER=$(command -v "${STAND_IN:+$STAND_IN/}compute-sanitizer")
+	PEERS=''
+	[ ! -f "$HERE/nccl-tests.tar.gz" ] || tar -xzf "$HERE/nccl-tests.tar.gz" -C "$TEMP"
+	for folder in ${NCCL_TESTS_HOME:+"$NCCL_TESTS_HOME" "$NCCL_TESTS_HOME/build"} "$TEMP/nccl-tests"; do
+		if [ -x "$folder/all_reduce_perf" ]; then
+			PEERS=$folder
+			break
+		fi
+	done
+}
+
+# Debian's package of a library.
+package_of() {
+	case $1 in
+	libhwloc.so.*) echo libhwloc15 ;;
+	libnuma.so.*) echo libnuma1 ;;
+	libjansson.so.*) echo libjansson4 ;;
+	libexpat.so.*) echo libexpat1 ;;
+	libudev.so.*) echo libudev1 ;;
+	libstdc++.so.*) echo libstdc++6 ;;
+	*) echo "$1" ;;
+	esac
+}
+
+# missing_packages: what the programs need and the dynamic linker does not find, as Debian calls it.
+missing_packages() {
+	local library
+	ldd "$BIN"/*_perf "$TESTS"/gpu_* 2>/dev/null | awk '/not found/ { print $1 }' | sort -u |
+		while read -r library; do package_of "$library"; done
+}
+
+# Where it was built and with what: bundle.txt of a bundle, git's word of a build.
+built_from() {
+	if [ -f "$HERE/bundle.txt" ]; then
+		awk '{ printf "%s%s", n++ ? ", " : "", $0 }' "$HERE/bundle.txt"
+	else
+		echo "commit $(git -C "$HERE" log -1 --format=%h 2>/dev/null || echo unknown)"
+	fi
+}
+
+# ---- what the programs find ----------------------------------------------------------------
+
+# can WORD COMMAND...: WORD is part of HAVE if the command passes, else WHY says what it said.
+can() {
+	local word=$1
+	shift
+	COMMANDS=()
+	if limited "$@"; then
+		HAVE+=" $word"
+	else
+		WHY[$word]=$(last_words)
+	fi
+}
+
+# Fills HAVE with gpu (CUDA works), memory and collectives (of the nccl backend), several, multi-rank, nccl-tests,
+# sanitizer, driver (nvidia-smi knows a GPU), real (no stand-ins) and programs that were built; LIBRARY, NCCL_NUMBER
+# and GPUS from what busbench says.
+declare -A WHY=()
+probe() {
+	HAVE='' GPUS=0 NCCL_NUMBER=0 LIBRARY='' PART_END=$((SECONDS + 60))
+	can gpu "$TESTS/gpu_speed" 1K 1K 2 1
+	can memory "$BIN/mem_bandwidth_perf" --backend nccl -b 4K -e 4K -n 1 -w 0
+	can collectives "$BIN/all_reduce_perf" --backend nccl -b 8 -e 8 --json -
+	if [[ $HAVE == *collectives* ]]; then
+		LIBRARY=$(sed -n 's/.*"library": *"\([^"]*\)".*/\1/p' "$TEMP/out" | head -n 1)
+		GPU=${GPU:-$(sed -n 's/.*"ranks":\[{[^}]*"name": *"\([^"]*\)".*/\1/p' "$TEMP/out" | head -n 1)}
+		NCCL_NUMBER=$(sed -n 's/NCCL \([0-9]*\)\.\([0-9]*\).*/\1 \2/p' <<<"$LIBRARY" | awk '{ print 100 * $1 + $2 }')
+		limited "$BIN/all_reduce_perf" --backend nccl -g 64 -b 8 -e 8
+		GPUS=$(sed -n 's/.* \([0-9]*\) are there.*/\1/p' "$TEMP/out" | head -n 1)
+		GPUS=${GPUS:-64}
+	fi
+	[ "$GPUS" -lt 2 ] || HAVE+=" several"
+	[ "$NCCL_NUMBER" -lt 230 ] || HAVE+=" multi-rank"
+	[ -z "$PEERS" ] || HAVE+=" nccl-tests"
+	[ -z "$SANITIZER" ] || HAVE+=" sanitizer"
+	[ -n "$STAND_IN" ] || HAVE+=" real"
+	! nvidia-smi -L 2>/dev/null | grep -q '^GPU ' || HAVE+=" driver"
+	[ ! -x "$TESTS/gpu_kernels" ] || HAVE+=" gpu_kernels"
+	[ ! -x "$BIN/zero_perf" ] || HAVE+=" zero"
+	[ ! -x "$BIN/topology" ] || HAVE+=" topology"
+}
+
+# why_not WORD: why HAVE lacks it.
+why_not() {
+	case $1 in
+	gpu) echo "no GPU that CUDA can use: ${WHY[gpu]}" ;;
+	memory | collectives)
+		[ -n "$NCCL_PATH$STAND_IN" ] || printf 'NCCL was not found; '
+		echo "the nccl backend does not run: ${WHY[$1]}"
+		;;
+	several) echo "needs several GPUs; this machine has $GPUS" ;;
+	multi-rank) echo "needs NCCL 2.30" ;;
+	nccl-tests) echo "no nccl-tests: NCCL_TESTS_HOME names none" ;;
+	sanitizer) echo "compute-sanitizer is not installed" ;;
+	driver) echo "nvidia-smi names no GPU" ;;
+	real) echo "stand-ins have neither speed nor a device" ;;
+	gpu_kernels | zero | topology) echo "$1 was not built" ;;
+	esac
+}
+
+describe() {
+	local missing
+	missing=$(missing_packages | paste -sd ' ' -)
+	say "date       $DATE"
+	say "machine    $(uname -srm), $(nproc) processors"
+	say "busbench   $(built_from)"
+	if [ -n "$STAND_IN" ]; then
+		say "GPU        none: stand-ins, so nothing here is about a GPU"
+	else
+		say "GPU        ${GPU:-not found}${MEMORY:+, $MEMORY}${CAPABILITY:+, compute capability $CAPABILITY}"
+		say "driver     ${DRIVER:-not found}"
+	fi
+	say "CUDA       ${RUNTIME_PATH:-no runtime found; busbench brings its own}"
+	say "NCCL       ${NCCL_VERSION:+$NCCL_VERSION, }${NCCL_PATH:-not found}"
+	say "backend    ${LIBRARY:-$(why_not collectives)}"
+	say "GPUs       $GPUS"
+	say "nccl-tests ${PEERS:-not found}"
+	say "sanitizer  ${SANITIZER:-not found}"
+	say "missing    ${missing:-nothing}"
+	put machine date "$(json_text "$DATE")" busbench "$(json_text "$(built_from)")" stand_in "$([ -n "$STAND_IN" ] && echo true || echo false)" \
+		gpu "$(json_text "$GPU")" gpus "$GPUS" memory "$(json_text "$MEMORY")" compute_capability "$(json_text "$CAPABILITY")" \
+		driver "$(json_text "$DRIVER")" library "$(json_text "$LIBRARY")" nccl "$(json_text "$NCCL_VERSION")" \
+		nccl_path "$(json_text "$NCCL_PATH")" cuda_runtime "$(json_text "$RUNTIME_PATH")" \
+		missing "$(json_text "$missing")" parts "$(json_text "$PARTS")"
+	[ -z "$NCCL_PATH" ] || [ -n "$STAND_IN" ] ||
+		say "by hand    export LD_LIBRARY_PATH=$LD_LIBRARY_PATH"
+}

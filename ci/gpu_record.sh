@@ -1,0 +1,234 @@
+# shellcheck shell=bash
+# Sourced by gpu_check.sh: runs one check under its limits and writes its record.
+#
+# Reads RECORDS and LOG (files), RUN (names this run), TEMP (a folder), ONLY, PARTS, HAVE, STAND_IN, GPUS.
+# A record is one line of JSON, on the disk before the next check begins:
+#   kind "machine"  what was found, once a run
+#   kind "check"    part, name, status (passed, failed, skipped or timeout), seconds, reason, commands, numbers
+#   kind "end"      how many of each status
+
+SCHEMA=1
+
+# ---- JSON ----------------------------------------------------------------------------------
+
+# json_text WORDS: a JSON string; what is neither printable nor a tab or line end is dropped.
+json_text() {
+	local text=$*
+	text=${text//\\/\\\\}
+	text=${text//\"/\\\"}
+	text=${text//$'\n'/\\n}
+	text=${text//$'\t'/\\t}
+	printf '"%s"' "${text//[[:cntrl:]]/}"
+}
+
+# json_list WORD...: a JSON array of strings.
+json_list() {
+	local word list=
+	for word in "$@"; do
+		list+=${list:+,}$(json_text "$word")
+	done
+	printf '[%s]' "$list"
+}
+
+# put KIND FIELD VALUE [FIELD VALUE...]: writes a record; each VALUE is JSON.
+put() {
+	local line
+	line="{\"schema\":$SCHEMA,\"kind\":\"$1\",\"run\":\"$RUN\""
+	shift
+	while [ $# -gt 0 ]; do
+		line+=",\"$1\":$2"
+		shift 2
+	done
+	printf '%s}\n' "$line" >>"$RECORDS"
+}
+
+# ---- limits --------------------------------------------------------------------------------
+
+say() {
+	printf '%s\n' "$*" | tee -a "$LOG"
+}
+
+now_ms() {
+	local now=$EPOCHREALTIME
+	now=${now/[.,]/}
+	echo $((now / 1000))
+}
+
+# Seconds that a command may take: those that the part has left, MOST at most, 1 at least.
+MOST=150
+limit() {
+	local left=$((PART_END - SECONDS))
+	left=$((left < MOST ? left : MOST))
+	echo $((left > 0 ? left : 1))
+}
+
+# limited WORD...: runs it; its output is $TEMP/out and goes to the log as it comes. 124 or 137: it ran out of time.
+limited() {
+	local status
+	COMMANDS+=("$*")
+	printf '\n$ %s\n' "$*" >>"$LOG"
+	timeout -k 5 "$(limit)" "$@" 2>&1 </dev/null | tee "$TEMP/out" >>"$LOG"
+	status=${PIPESTATUS[0]}
+	echo "exit status $status" >>"$LOG"
+	return "$status"
+}
+
+# processes N WORD...: N of them that find each other, all on GPU 0; NCCL takes each for a host of its own. The output
+# of the first is $TEMP/out. Returns the first status that is not 0.
+processes() {
+	local n=$1 rank pid status=0 pids=() port=$((20000 + RANDOM % 10000))
+	shift
+	COMMANDS+=("$n processes: $*")
+	printf '\n$ %s processes: %s\n' "$n" "$*" >>"$LOG"
+	[ -z "$STAND_IN" ] || export BUSBENCH_FAKE_REGION=$TEMP/region.$port
+	for ((rank = 0; rank < n; rank++)); do
+		RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=$n MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
+			NCCL_HOSTID=busbench-$rank NCCL_TESTS_DEVICE=0 NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1 \
+			NCCL_MNNVL_ENABLE=0 timeout -k 5 "$(limit)" "$@" >"$TEMP/out.$rank" 2>&1 </dev/null &
+		pids+=($!)
+	done
+	for pid in "${pids[@]}"; do
+		wait "$pid" || status=$((status ? status : $?))
+	done
+	cat "$TEMP"/out.* >>"$LOG"
+	cp "$TEMP/out.0" "$TEMP/out"
+	[ $status -eq 0 ] || cat "$TEMP"/out.* >"$TEMP/out"
+	rm -f "$TEMP"/out.* "$TEMP"/region.*
+	unset BUSBENCH_FAKE_REGION
+	echo "exit status $status" >>"$LOG"
+	return "$status"
+}
+
+# perf NAME WORD...: a benchmark of busbench on GPUs.
+perf() {
+	limited "$BIN/$1_perf" --backend nccl "${@:2}"
+}
+
+# The last line that a program said.
+last_words() {
+	grep -v '^[[:space:]]*$' "$TEMP/out" | tail -n 1 | cut -c 1-400
+}
+
+# Why a program skipped something, in its records or its text; nothing if it did not.
+skip_reason() {
+	sed -n -e '/"kind":"skip"/s/.*"reason":"\([^"]*\)".*/\1/p' -e 's/^# skipped[^:]*: //p' "$TEMP/out" | head -n 1
+}
+
+# because WORDS: the check's reason, in place of the program's last words.
+because() {
+	REASON=$*
+}
+
+# number NAME VALUE: a measured number of the check's record.
+number() {
+	NUMBERS+=${NUMBERS:+,}$(json_text "$1"):$2
+}
+
+# ---- one check -----------------------------------------------------------------------------
+
+declare -A COUNT=() # by status, and by "PART STATUS"
+declare -A SKIPS=() # checks by reason
+BAD=()              # lines about what failed
+declare -A SHOWN=([passed]=passed [failed]=FAILED [timeout]=TIMEOUT [skipped]=skipped)
+
+# judged PART NAME STATUS MILLISECONDS REASON
+judged() {
+	local part=$1 name=$2 status=$3 seconds
+	seconds=$(printf '%d.%03d' $(($4 / 1000)) $(($4 % 1000)))
+	COUNT[$status]=$((${COUNT[$status]:-0} + 1))
+	COUNT["$part $status"]=$((${COUNT["$part $status"]:-0} + 1))
+	COUNT["$part ms"]=$((${COUNT["$part ms"]:-0} + $4))
+	put check part "$(json_text "$part")" name "$(json_text "$name")" status "\"$status\"" seconds "$seconds" \
+		reason "$([ -n "$5" ] && json_text "$5" || echo null)" commands "$(json_list "${COMMANDS[@]}")" \
+		numbers "{$NUMBERS}"
+	say "$(printf '%-8s %s: %s' "${SHOWN[$status]}" "$part" "$name")"
+	if [ "$status" = skipped ]; then
+		SKIPS[$5]=$((${SKIPS[$5]:-0} + 1))
+	elif [ -n "$5" ]; then
+		say "$(fold -s -w 70 <<<"$5" | sed 's/^/         /')"
+		[ "$status" = passed ] || BAD+=("$part: $name: $5")
+	fi
+}
+
+# verdict STATUS: the check's status from that of its command, into VERDICT; and REASON.
+verdict() {
+	case $1 in
+	0) VERDICT=passed ;;
+	5)
+		VERDICT=skipped REASON=${REASON:-$(skip_reason)}
+		REASON=${REASON:-$(last_words)}
+		;;
+	124 | 137) VERDICT=timeout REASON="it did not end in time: ${COMMANDS[-1]}" ;;
+	*) VERDICT=failed REASON=${REASON:-"exit status $1: $(last_words)"} ;;
+	esac
+}
+
+# unmet NEEDS: why one of these words of HAVE is missing; nothing if all are there.
+unmet() {
+	local need
+	for need in $1; do
+		[[ " $HAVE " == *" $need "* ]] || {
+			why_not "$need"
+			return
+		}
+	done
+}
+
+# check PART NAME NEEDS COMMAND...: one row of the list of checks. NEEDS: "" or words of HAVE. COMMAND ends with 0
+# where it passes, 5 where it is not supported or cannot be judged; it may call because and number.
+check() {
+	local part=$1 name=$2 needs=$3 status began
+	shift 3
+	if [ -n "${LISTING:-}" ]; then
+		printf '%s\t%s\n' "$part" "$name"
+		return
+	fi
+	[[ " $PARTS " == *" $part "* ]] && [[ $name == *"$ONLY"* ]] || return 0
+	begin_part "$part"
+	COMMANDS=() NUMBERS='' REASON=''
+	REASON=$(unmet "$needs")
+	if [ -n "$REASON" ]; then
+		judged "$part" "$name" skipped 0 "$REASON"
+	elif [ "$SECONDS" -ge "$PART_END" ]; then
+		judged "$part" "$name" skipped 0 "the time of the part $part is used up; give it alone"
+	else
+		began=$(now_ms)
+		"$@"
+		status=$?
+		verdict "$status"
+		judged "$part" "$name" "$VERDICT" $(($(now_ms) - began)) "$REASON"
+	fi
+}
+
+# A part's time begins with its first check.
+begin_part() {
+	[ "$PART" != "$1" ] || return
+	PART=$1
+	PART_END=$((SECONDS + ${PART_SECONDS:-${PART_LIMIT[$PART]}}))
+	PART_END=$((PART_END < END ? PART_END : END))
+}
+PART='' PART_END=0
+
+# ---- the end -------------------------------------------------------------------------------
+
+# summary: the table; status 0 if something passed and nothing failed.
+summary() {
+	local part line reason
+	say ''
+	say "$(printf '%-12s %8s %8s %8s %8s %8s' part passed failed timeout skipped seconds)"
+	for part in $PARTS; do
+		say "$(printf '%-12s %8d %8d %8d %8d %8d' "$part" "${COUNT["$part passed"]:-0}" "${COUNT["$part failed"]:-0}" \
+			"${COUNT["$part timeout"]:-0}" "${COUNT["$part skipped"]:-0}" $((${COUNT["$part ms"]:-0} / 1000)))"
+	done
+	say "$(printf '%-12s %8d %8d %8d %8d %8d' all "${COUNT[passed]:-0}" "${COUNT[failed]:-0}" "${COUNT[timeout]:-0}" \
+		"${COUNT[skipped]:-0}" "$SECONDS")"
+	for reason in "${!SKIPS[@]}"; do
+		say "$(fold -s -w 76 <<<"skipped ${SKIPS[$reason]}: $reason" | sed '2,$s/^/    /')"
+	done
+	for line in "${BAD[@]}"; do
+		say "$(fold -s -w 76 <<<"FAILED: $line" | sed '2,$s/^/    /')"
+	done
+	put end passed "${COUNT[passed]:-0}" failed "${COUNT[failed]:-0}" timeout "${COUNT[timeout]:-0}" \
+		skipped "${COUNT[skipped]:-0}" seconds "$SECONDS"
+	[ $((${COUNT[failed]:-0} + ${COUNT[timeout]:-0})) -eq 0 ] && [ "${COUNT[passed]:-0}" -gt 0 ]
+}
