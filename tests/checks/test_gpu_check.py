@@ -301,6 +301,53 @@ for what in (
     add(f"times beside nccl-tests': {what[0]}", compared, EVEN, *what[1:])
 
 
+# ---- the table of what was seen ----------------------------------------------------------------
+
+
+TABLE = os.path.join(ROOT, "scripts", "gpu_table.py")
+
+
+def page():
+    with open(os.path.join(ROOT, "docs", "gpu.md"), encoding="utf-8") as file:
+        return file.read()
+
+
+@test
+def table_is_that_of_the_records():
+    equal(execute([TABLE, "-n"]).exits(0).out, page(), "docs/gpu.md, which scripts/gpu_table.py writes")
+
+
+MACHINE = {"kind": "machine", "run": "r", "stand_in": False, "gpu": "H100", "gpus": 1, "nccl": "2.28.9", "date": "2026-11-23 06:00 UTC"}
+CHECK = {"kind": "check", "run": "r", "part": "kernels", "name": "beyond 2^32 bytes", "status": "passed", "reason": None, "numbers": {"GBps": 3.5}}  # fmt: skip
+
+
+def tabled(*records):
+    with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
+        file.writelines(json.dumps(r) + "\n" for r in records)
+        file.flush()
+        return execute([TABLE, "-n", file.name])
+
+
+@test
+def table_shows_records():
+    row = "| kernels | beyond 2^32 bytes | "
+    where = "(1 × H100, NCCL 2.28.9, 2026-11-23)"
+    tabled(MACHINE, CHECK).exits(0).prints(f"{row}passed {where}: GBps 3.5 |")
+    failed = {**CHECK, "status": "failed", "reason": "a | b", "numbers": {}}
+    tabled(MACHINE, CHECK, failed).exits(0).prints(f"{row}**failed**: a \\| b {where} |")
+    skipped = {**CHECK, "status": "skipped", "reason": "no time"}
+    tabled(MACHINE, CHECK, skipped).exits(0).prints(f"{row}passed {where}: GBps 3.5 |")
+    tabled(MACHINE, skipped).exits(0).prints(f"{row}not yet: no time |")
+    other = {**MACHINE, "run": "s", "gpus": 8}
+    tabled(MACHINE, CHECK, other, {**failed, "run": "s"}).exits(0).prints(f"passed {where}: GBps 3.5; **failed**: a \\| b (8 × H100")
+
+
+@test
+def table_of_stand_ins_is_refused():
+    tabled({**MACHINE, "stand_in": True}, CHECK).exits(1).says("stand-ins")
+    tabled(MACHINE, {**CHECK, "name": "gone"}).exits(1).says("no check is called 'kernels: gone' any more")
+
+
 # ---- the scripts -------------------------------------------------------------------------------
 
 
