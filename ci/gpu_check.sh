@@ -22,7 +22,7 @@ set -uo pipefail
 
 HERE=$(cd "$(dirname "$0")/.." && pwd)
 ALL_PARTS="speed kernels topology features algorithms sanitizers"
-declare -A PART_LIMIT=([speed]=300 [kernels]=120 [topology]=30 [features]=240 [algorithms]=300 [sanitizers]=400)
+declare -A PART_LIMIT=([speed]=300 [kernels]=200 [topology]=30 [features]=240 [algorithms]=300 [sanitizers]=400)
 
 usage() {
 	sed -n '2,/^# Exit/s/^# \{0,1\}//p' "$0" >&2

@@ -113,11 +113,15 @@ package_of() {
 	esac
 }
 
+# not_found PROGRAM...: libraries that they need and the dynamic linker does not find.
+not_found() {
+	ldd "$@" 2>/dev/null | awk '/not found/ { print $1 ": not found" }' | sort -u
+}
+
 # missing_packages: what the programs need and the dynamic linker does not find, as Debian calls it.
 missing_packages() {
 	local library
-	ldd "$BIN"/*_perf "$TESTS"/gpu_* 2>/dev/null | awk '/not found/ { print $1 }' | sort -u |
-		while read -r library; do package_of "$library"; done
+	not_found "$BIN"/*_perf "$TESTS"/gpu_* | while IFS=: read -r library _; do package_of "$library"; done
 }
 
 # Where it was built and with what: bundle.txt of a bundle, git's word of a build.
@@ -162,7 +166,8 @@ probe() {
 	fi
 	[ "$GPUS" -lt 2 ] || HAVE+=" several"
 	[ "$NCCL_NUMBER" -lt 230 ] || HAVE+=" multi-rank"
-	[ -z "$PEERS" ] || HAVE+=" nccl-tests"
+	WHY[nccl-tests]=$([ -z "$PEERS" ] && echo "NCCL_TESTS_HOME names none" || not_found "$PEERS/all_reduce_perf" | paste -sd ' ' -)
+	[ -n "${WHY[nccl-tests]}" ] || HAVE+=" nccl-tests"
 	[ -z "$SANITIZER" ] || HAVE+=" sanitizer"
 	[ -n "$STAND_IN" ] || HAVE+=" real"
 	! nvidia-smi -L 2>/dev/null | grep -q '^GPU ' || HAVE+=" driver"
@@ -181,7 +186,7 @@ why_not() {
 		;;
 	several) echo "needs several GPUs; this machine has $GPUS" ;;
 	multi-rank) echo "needs NCCL 2.30" ;;
-	nccl-tests) echo "no nccl-tests: NCCL_TESTS_HOME names none" ;;
+	nccl-tests) echo "nccl-tests does not run: ${WHY[nccl-tests]}" ;;
 	sanitizer) echo "compute-sanitizer is not installed" ;;
 	driver) echo "nvidia-smi names no GPU" ;;
 	real) echo "stand-ins have neither speed nor a device" ;;
