@@ -6,7 +6,8 @@
 #   validate          docs/validation.md: the sim backend against published measurements
 #   perf tune truth   measurements that print tables: speed, the tuning table, known truths
 #   fuzz              what other processes send, and the readers of files; each target for FUZZ_SECONDS (60)
-#   docs              docs/options.md, records.md and algorithms.md from the code, libraries.md from its list
+#   docs              docs/options.md, records.md and algorithms.md from the code, libraries.md from its list,
+#                     gpu.md's table from the records of GPU checks
 #   install clean help
 #
 #   B=DIR                            where to build; nothing is written anywhere else
@@ -459,6 +460,7 @@ docs: $(REFERENCE)
 		cp $(B)/docs/$$page.md docs/ || exit 1; \
 	done
 	$(Q)scripts/libraries.sh table >docs/libraries.md
+	$(Q)$(PYTHON) scripts/gpu_table.py
 
 help:
 	@sed -n 's/^# \{0,1\}//; /^ *[A-Z]* *?=/q; p' Makefile

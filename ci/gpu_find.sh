@@ -80,7 +80,8 @@ find_libraries() {
 	done
 	BLAS_PATH=$(find_library libcublas.so.13 || find_library libcublas.so.12)
 	for path in "$BLAS_PATH" "$RUNTIME_PATH" "$NCCL_PATH"; do # the folder of CUDA may have another NCCL
-		[ -z "$path" ] || export LD_LIBRARY_PATH="${path%/*}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+		[[ -z $path || ${LD_LIBRARY_PATH:-}: == "${path%/*}":* ]] ||
+			export LD_LIBRARY_PATH="${path%/*}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 	done
 }
 
@@ -194,30 +195,33 @@ why_not() {
 	esac
 }
 
+# field NAME WORDS: a line of what was found, folded below 80 columns.
+field() {
+	say "$(fold -s -w 68 <<<"$2" | sed "1s/^/$(printf '%-11s' "$1")/; 2,\$s/^/           /")"
+}
+
+# The first lines, and the same as a record.
 describe() {
-	local missing
+	local missing gpu=$GPU${MEMORY:+, $MEMORY}${CAPABILITY:+, compute capability $CAPABILITY}
 	missing=$(missing_packages | paste -sd ' ' -)
-	say "date       $DATE"
-	say "machine    $(uname -srm), $(nproc) processors"
-	say "busbench   $(built_from)"
-	if [ -n "$STAND_IN" ]; then
-		say "GPU        none: stand-ins, so nothing here is about a GPU"
-	else
-		say "GPU        ${GPU:-not found}${MEMORY:+, $MEMORY}${CAPABILITY:+, compute capability $CAPABILITY}"
-		say "driver     ${DRIVER:-not found}"
-	fi
-	say "CUDA       ${RUNTIME_PATH:-no runtime found; busbench brings its own}"
-	say "NCCL       ${NCCL_VERSION:+$NCCL_VERSION, }${NCCL_PATH:-not found}"
-	say "backend    ${LIBRARY:-$(why_not collectives)}"
-	say "GPUs       $GPUS"
-	say "nccl-tests ${PEERS:-not found}"
-	say "sanitizer  ${SANITIZER:-not found}"
-	say "missing    ${missing:-nothing}"
-	put machine date "$(json_text "$DATE")" busbench "$(json_text "$(built_from)")" stand_in "$([ -n "$STAND_IN" ] && echo true || echo false)" \
-		gpu "$(json_text "$GPU")" gpus "$GPUS" memory "$(json_text "$MEMORY")" compute_capability "$(json_text "$CAPABILITY")" \
+	[ -z "$STAND_IN" ] || gpu="none: stand-ins, so nothing here is about a GPU"
+	field date "$DATE"
+	field machine "$(uname -srm), $(nproc) processors"
+	field busbench "$(built_from)"
+	field GPU "${gpu:-not found}"
+	field driver "${DRIVER:-not found}"
+	field CUDA "${RUNTIME_PATH:-no runtime found; busbench brings its own}"
+	field NCCL "${NCCL_VERSION:+$NCCL_VERSION, }${NCCL_PATH:-not found}"
+	field backend "${LIBRARY:-$(why_not collectives)}"
+	field GPUs "$GPUS"
+	field nccl-tests "${PEERS:-not found}"
+	field sanitizer "${SANITIZER:-not found}"
+	field missing "${missing:-nothing}"
+	[ -z "$NCCL_PATH" ] || say "by hand    export LD_LIBRARY_PATH=$LD_LIBRARY_PATH"
+	put machine date "$(json_text "$DATE")" busbench "$(json_text "$(built_from)")" \
+		stand_in "$([ -n "$STAND_IN" ] && echo true || echo false)" gpu "$(json_text "$GPU")" gpus "$GPUS" \
+		memory "$(json_text "$MEMORY")" compute_capability "$(json_text "$CAPABILITY")" \
 		driver "$(json_text "$DRIVER")" library "$(json_text "$LIBRARY")" nccl "$(json_text "$NCCL_VERSION")" \
 		nccl_path "$(json_text "$NCCL_PATH")" cuda_runtime "$(json_text "$RUNTIME_PATH")" \
 		missing "$(json_text "$missing")" parts "$(json_text "$PARTS")"
-	[ -z "$NCCL_PATH" ] || [ -n "$STAND_IN" ] ||
-		say "by hand    export LD_LIBRARY_PATH=$LD_LIBRARY_PATH"
 }

@@ -53,7 +53,8 @@ def cell(pairs):
             continue
         text = record["status"] if record["status"] == "passed" else f"**{record['status']}**: {record['reason']}"
         numbers = ", ".join(f"{name} {value:g}" for name, value in record["numbers"].items())
-        where = f"{machine['gpus']} × {machine['gpu']}, NCCL {machine['nccl']}, {machine['date'][:10]}"
+        nccl = f"NCCL {machine['nccl']}" if machine["nccl"] else "no NCCL"
+        where = f"{machine['gpus']} × {machine['gpu']}, {nccl}, {machine['date'][:10]}"
         seen[machine["gpus"], machine["gpu"]] = f"{text} ({where})" + (f": {numbers}" if numbers else "")
     if seen:
         return "; ".join(seen.values())

@@ -141,7 +141,7 @@ def everything_on_two_gpus():
         nvml = os.path.join(kit.Settings.build, "tests", "nvml")
         env = {"BUSBENCH_FAKE_GPUS": "2", "PATH": f"{tools}:{os.environ['PATH']}", "LD_LIBRARY_PATH": nvml, "FAKE_NVML": "gpus=1"}
         run = checked(["-p", str(kit.LIMIT)], env, backend=folder)
-    run.result.exits(0).prints("GPU        none: stand-ins", "NCCL       ", "backend    NCCL 2.", "GPUs       2", "missing    nothing")
+    run.result.exits(0).prints("busbench   busbench ", "GPU        none: stand-ins", "NCCL       ", "backend    NCCL 2.", "missing    nothing")
     listed = execute([os.path.join(CI, "gpu_check.sh"), "-l"]).exits(0).out.splitlines()
     equal([f"{r['part']}\t{r['name']}" for r in run.checks], listed, "what was checked")
     skipped = {r["name"] for r in run.checks if r["status"] == "skipped"}
@@ -153,7 +153,7 @@ def everything_on_two_gpus():
     expect("Avg bus bandwidth" in run.log and "reduce3" in run.log, "the log lacks what the programs printed")
     expect(named(run, "memory: bandwidth and latency")["numbers"]["copy_device_GBps"] > 0, "no number of the memory's")
     equal(named(run, "4 processes on 1 GPU: all_gather runs pat")["numbers"], {"results": 4}, "results that ran as forced")
-    wide = [line for line in run.result.out.splitlines()[13:] if len(line) > 80]
+    wide = [line for line in run.result.out.splitlines() if len(line) > 80 and not line.startswith("by hand")]
     expect(not wide, f"wider than 80 columns: {wide}")
 
 
@@ -281,7 +281,7 @@ def nccl_of_a_wheel():
         with open(library, "ab") as file:
             file.write(b"\0NCCL version 2.98.7+cuda13.0\0")
         run = checked(["topology"], {"GPU_CHECK_ROOT": root, "CUDA_HOME": root, "NCCL_HOME": ""})
-    run.result.prints(f"NCCL       2.98.7, {library}")
+    run.result.prints("NCCL       2.98.7, ")
     equal((run.machine["nccl"], run.machine["nccl_path"]), ("2.98.7", library), "the record")
 
 
