@@ -184,6 +184,9 @@ no-mpi no-nccl: no-%:
 	@rm -f $(B)/backends/$*.so
 units: $(UNITS) $(PLAYER) $(FAKE_UNITS) $(if $(HAVE_FAKE),$(B)/tests/fake/nccl.so) $(FAKE_CUBLAS) $(GPU_SPEED) $(B)/tests/nvml/libnvidia-ml.so.1
 
+# Tests that need a device, for ci/gpu_bundle.sh.
+gpu-tests: $(filter-out $(B)/tests/fake/%,$(GPU_SPEED) $(GPU_KERNELS))
+
 # ---- how it is built -----------------------------------------------------------------------
 
 # Rewritten only when what they say changes: other flags or another compiler rebuild everything, a
@@ -474,7 +477,7 @@ install: all
 clean:
 	rm -rf $(B)
 
-.PHONY: all units bench check check-build check-full fuzz validate perf tune truth docs help install clean no-mpi no-nccl FORCE
+.PHONY: all units gpu-tests bench check check-build check-full fuzz validate perf tune truth docs help install clean no-mpi no-nccl FORCE
 .SECONDARY:
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules

@@ -37,7 +37,7 @@ fail() {
 }
 
 build() {
-	make --no-print-directory -s -j"$(nproc)" B="$B" all "$B/tests/gpu_speed" || fail "make failed"
+	make --no-print-directory -s -j"$(nproc)" B="$B" all gpu-tests || fail "make failed"
 	[ -f "$B/backends/nccl.so" ] || fail "$B/backends/nccl.so was not built: that needs nvcc and nccl.h (make CUDA=1 says more)"
 	DEVICES=$(grep -o 'code=[^ ]*' "$B/cuda" | tr -dc 'a-z0-9_,\n' | sed 's/^code//' | paste -sd ' ' -)
 	[[ $DEVICES == *sm_80* && $DEVICES == *sm_90* ]] || fail "the build is for $DEVICES; sm_80 and sm_90 are needed (NVCC_GENCODE)"
