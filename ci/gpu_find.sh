@@ -119,6 +119,11 @@ not_found() {
 	ldd "$@" 2>/dev/null | awk '/not found/ { print $1 ": not found" }' | sort -u
 }
 
+# Those of the programs' libraries that were found.
+found_libraries() {
+	ldd "$BIN"/*_perf "$BIN/topology" 2>/dev/null | awk '$1 ~ /^lib(hwloc|numa|jansson|expat)\./ && $3 ~ /^\// { print $1 }' | sort -u
+}
+
 # missing_packages: what the programs need and the dynamic linker does not find, as Debian calls it.
 missing_packages() {
 	local library
@@ -216,6 +221,7 @@ describe() {
 	field GPUs "$GPUS"
 	field nccl-tests "${PEERS:-not found}"
 	field sanitizer "${SANITIZER:-not found}"
+	field libraries "$(found_libraries | paste -sd ' ' -)"
 	field missing "${missing:-nothing}"
 	[ -z "$NCCL_PATH" ] || say "by hand    export LD_LIBRARY_PATH=$LD_LIBRARY_PATH"
 	put machine date "$(json_text "$DATE")" busbench "$(json_text "$(built_from)")" \

@@ -284,6 +284,17 @@ def nccl_of_a_wheel():
     equal((run.machine["nccl"], run.machine["nccl_path"]), ("2.98.7", library), "the record")
 
 
+@test
+def missing_packages():
+    """As Debian calls them, where the dynamic linker does not find what the programs need."""
+    with tempfile.TemporaryDirectory() as tools:
+        said = "libhwloc.so.15 => not found\\nlibfoo.so.1 => not found\\nlibnuma.so.1 => /lib/libnuma.so.1 (0x0)\\n"
+        script(os.path.join(tools, "ldd"), f"printf '{said}'")
+        run = checked(["topology"], {"PATH": f"{tools}:{os.environ['PATH']}"})
+    run.result.prints("libraries  libnuma.so.1\n", "missing    libfoo.so.1 libhwloc15\n")
+    equal(run.machine["missing"], "libfoo.so.1 libhwloc15", "the record")
+
+
 # ---- like with like ----------------------------------------------------------------------------
 
 
