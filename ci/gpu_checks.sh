@@ -188,7 +188,7 @@ forced_on_all() {
 
 # Two processes on one GPU copy from each other's memory through CUDA's handles.
 ipc() {
-	processes 2 "$BIN/p2p_bandwidth_perf" --backend nccl "${PAIRS[@]}" --json - || return
+	processes 2 "$BIN/p2p_bandwidth_perf" --backend nccl --p2p on --direction unidirectional "${PAIRS[@]}" --json - || return
 	grep -Eq '"kind":"pair".*("from":0,"to":1|"from":1,"to":0).*"route":"read"' "$TEMP/out" && return
 	because "no process read the other's memory: $(skip_reason)"
 	return 5
