@@ -65,8 +65,11 @@ cudaError_t bb_gpu_scale(struct bb_gpu_lane lane, enum bb_dtype dtype, void *dst
 
 enum bb_gpu_works { BB_GPU_READ, BB_GPU_WRITE, BB_GPU_TRIAD };
 
-/* Read A, write A, or A = B + 2 C in doubles; BYTES of each, in memory that the device reaches,
-   aligned to 16 bytes. SINK: 8 bytes that may be written. */
+#define BB_GPU_READ_MARK 0x5bd1e995u
+
+/* Read A, set its bytes to 1, or A = B + 2 C in doubles; BYTES of each, in memory that the device
+   reaches, aligned to 16 bytes. *SINK, 8 bytes of its memory, becomes BB_GPU_READ_MARK where the
+   32-bit words that one thread reads are that under exclusive or. */
 cudaError_t bb_gpu_work_on(struct bb_gpu_lane lane, enum bb_gpu_works what, void *a, const void *b,
 			   const void *c, uint64_t bytes, unsigned long long *sink);
 

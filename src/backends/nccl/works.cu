@@ -8,7 +8,7 @@ namespace
 
 const int EACH = 4; /* pieces that a thread has under way */
 
-/* What is read is added up, or the loads would be left out; no sum of these words is told. */
+/* A thread tells whether what it read sums up to the mark, or the loads would be left out. */
 __global__ void __launch_bounds__(THREADS) read_memory(const work w)
 {
 	const uint4 *const from = (const uint4 *)w.src[0];
@@ -22,8 +22,8 @@ __global__ void __launch_bounds__(THREADS) read_memory(const work w)
 		sum.z ^= v.z;
 		sum.w ^= v.w;
 	}
-	if ((sum.x ^ sum.y ^ sum.z ^ sum.w) == 0x5bd1e995u && w.count == 0)
-		*w.wrong = sum.x;
+	if ((sum.x ^ sum.y ^ sum.z ^ sum.w) == BB_GPU_READ_MARK)
+		*w.wrong = BB_GPU_READ_MARK;
 }
 
 __global__ void __launch_bounds__(THREADS) write_memory(const work w)
