@@ -173,6 +173,8 @@ CUDART_CODE  := $(if $(HAVE_FAKE),$(shell printf '\043include <cuda_runtime_api.
 FAKE_CUBLAS  := $(if $(HAVE_FAKE),$(B)/tests/cublas/libcublas.so.$(shell expr $(CUDART_CODE) / 1000))
 PLAYER       := $(B)/tests/player
 PLAYER_OBJECTS := $(patsubst %.c,$(B)/%.o,$(wildcard tests/play/*.c))
+GPU_KERNELS_OBJECTS := $(patsubst %.c,$(B)/%.o,$(wildcard tests/gpu/kernels/*.c))
+GPU_KERNELS  := $(if $(HAVE_CUDA),$(B)/tests/gpu_kernels) $(if $(HAVE_FAKE),$(B)/tests/fake/gpu_kernels)
 GPU_SPEED    := $(if $(HAVE_CUDA),$(B)/tests/gpu_speed) $(if $(HAVE_FAKE),$(B)/tests/fake/gpu_speed)
 
 # What is built without these is less, and nothing without hwloc and libnuma.
@@ -182,7 +184,7 @@ all: $(BINS) $(PLUGINS) $(TOPOLOGY) $(MODEL_MEMORY) $(ACCEPTANCE) $(if $(HAVE_MP
 # What an earlier build left would still be loaded.
 no-mpi no-nccl: no-%:
 	@rm -f $(B)/backends/$*.so
-units: $(UNITS) $(PLAYER) $(FAKE_UNITS) $(if $(HAVE_FAKE),$(B)/tests/fake/nccl.so) $(FAKE_CUBLAS) $(GPU_SPEED) $(B)/tests/nvml/libnvidia-ml.so.1
+units: $(UNITS) $(PLAYER) $(FAKE_UNITS) $(if $(HAVE_FAKE),$(B)/tests/fake/nccl.so) $(FAKE_CUBLAS) $(GPU_KERNELS) $(GPU_SPEED) $(B)/tests/nvml/libnvidia-ml.so.1
 
 # Tests that need a device, for ci/gpu_bundle.sh.
 gpu-tests: $(filter-out $(B)/tests/fake/%,$(GPU_SPEED) $(GPU_KERNELS))
@@ -299,7 +301,7 @@ $(B)/backends/mpi.so: $(MPI_OBJECTS)
 $(NCCL_OBJECTS): private BB_FLAGS += -fPIC $(CUDA_INCLUDE)
 $(FAKE_OBJECTS): private BB_FLAGS += $(FAKE_PIC) $(CUDA_INCLUDE)
 $(NCCL_OBJECTS) $(CUDA_OBJECTS) $(FAKE_OBJECTS) $(GPU_TEST_OBJECTS): $(B)/cuda
-$(FAKE_UNITS:$(B)/tests/%=$(B)/tests/gpu/%.o) $(B)/tests/perf/gpu_speed.o: $(B)/cuda
+$(FAKE_UNITS:$(B)/tests/%=$(B)/tests/gpu/%.o) $(GPU_KERNELS_OBJECTS) $(B)/tests/perf/gpu_speed.o: $(B)/cuda
 
 $(CUDA_OBJECTS): $(B)/%.o: %.cu $(B)/flags
 	@mkdir -p $(@D)
@@ -350,6 +352,18 @@ $(B)/tests/gpu_speed: $(B)/tests/perf/gpu_speed.o $(CUDA_OBJECTS) $(LIB)
 	$(Q)$(LINK) -o $@ $^ $(CUDA_LIBS) -lm
 
 $(B)/tests/fake/gpu_speed: $(B)/tests/perf/gpu_speed.o $(FAKE_OBJECTS) $(LIB)
+	$(call say,LINK,$@)
+	$(Q)$(LINK) -o $@ $^ -lm
+
+# The results of the kernels on a device, and the same on the CPU.
+$(GPU_KERNELS_OBJECTS): private BB_FLAGS += $(CUDA_INCLUDE)
+
+$(B)/tests/gpu_kernels: $(filter-out %/far_cpu.o,$(GPU_KERNELS_OBJECTS)) $(CUDA_OBJECTS) $(LIB)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(LINK) -o $@ $^ $(CUDA_LIBS) -lm
+
+$(B)/tests/fake/gpu_kernels: $(filter-out %/far_device.o,$(GPU_KERNELS_OBJECTS)) $(FAKE_OBJECTS) $(LIB)
 	$(call say,LINK,$@)
 	$(Q)$(LINK) -o $@ $^ -lm
 
@@ -489,4 +503,4 @@ MAKEFLAGS += --no-builtin-rules
          $(PAIRS:%=$(B)/src/p2p/%.d) $(P2P_OBJECTS:.o=.d) $(DIAGNOSE_OBJECTS:.o=.d) $(B)/src/diagnose/main.d \
          $(UNITS:$(B)/tests/%=$(B)/tests/unit/%.d) $(B)/tests/unit/ranks.d $(B)/tests/unit/oracle.d $(B)/tests/unit/pipelines.d \
          $(PLAYER_OBJECTS:.o=.d) $(B)/docs/reference.d $(B)/tests/perf/host_speed.d $(B)/tests/perf/gpu_speed.d $(NCCL_OBJECTS:.o=.d) $(CUDA_OBJECTS:.o=.d) \
-         $(FAKE_OBJECTS:.o=.d) $(FAKE_UNITS:$(B)/tests/%=$(B)/tests/gpu/%.d) $(GPU_TEST_OBJECTS:.o=.d)
+         $(FAKE_OBJECTS:.o=.d) $(FAKE_UNITS:$(B)/tests/%=$(B)/tests/gpu/%.d) $(GPU_TEST_OBJECTS:.o=.d) $(GPU_KERNELS_OBJECTS:.o=.d)
