@@ -31,7 +31,8 @@ struct bb_gpu_lane {
 #define BB_GPU_TABLE_MARGIN 32u        /* bytes readable before and behind a pattern's table */
 #define BB_GPU_PERIOD_MOST 4096u
 
-/* A bb_pattern (backend.h) whose table is in the device's memory, 4-byte aligned. */
+/* A bb_pattern (backend.h) whose table is in the device's memory, aligned to an element and to 4
+   bytes. */
 struct bb_gpu_pattern {
 	const void *table;
 	uint32_t period; /* 16 … BB_GPU_PERIOD_MOST elements */

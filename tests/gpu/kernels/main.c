@@ -84,6 +84,7 @@ int main(int argc, char **argv)
 	int outcomes[3] = {0};
 	const char *reason;
 
+	patterns_list(&list);
 	transfers_list(&list);
 	if (!parse(&o, argc, argv)) {
 		fprintf(stderr, "usage: gpu_kernels [--list] [--only WORD] [--large]\n");
