@@ -27,6 +27,7 @@ void case_add(struct case_list *list, struct kernel_case c, const char *format, 
 	__attribute__((format(printf, 3, 4)));
 
 void patterns_list(struct case_list *list);
+void reductions_list(struct case_list *list);
 void transfers_list(struct case_list *list);
 
 #endif

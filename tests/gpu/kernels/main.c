@@ -85,6 +85,7 @@ int main(int argc, char **argv)
 	const char *reason;
 
 	patterns_list(&list);
+	reductions_list(&list);
 	transfers_list(&list);
 	if (!parse(&o, argc, argv)) {
 		fprintf(stderr, "usage: gpu_kernels [--list] [--only WORD] [--large]\n");
