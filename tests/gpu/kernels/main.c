@@ -86,6 +86,7 @@ int main(int argc, char **argv)
 
 	patterns_list(&list);
 	reductions_list(&list);
+	works_list(&list);
 	transfers_list(&list);
 	if (!parse(&o, argc, argv)) {
 		fprintf(stderr, "usage: gpu_kernels [--list] [--only WORD] [--large]\n");
