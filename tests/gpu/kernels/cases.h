@@ -28,7 +28,8 @@ void case_add(struct case_list *list, struct kernel_case c, const char *format, 
 
 void patterns_list(struct case_list *list);
 void reductions_list(struct case_list *list);
-void works_list(struct case_list *list);
 void transfers_list(struct case_list *list);
+void works_list(struct case_list *list);
+void far_list(struct case_list *list);
 
 #endif

@@ -8,6 +8,7 @@
  * command line, 3 without a device.
  */
 #include "cases.h"
+#include "far.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -86,8 +87,9 @@ int main(int argc, char **argv)
 
 	patterns_list(&list);
 	reductions_list(&list);
-	works_list(&list);
 	transfers_list(&list);
+	works_list(&list);
+	far_list(&list);
 	if (!parse(&o, argc, argv)) {
 		fprintf(stderr, "usage: gpu_kernels [--list] [--only WORD] [--large]\n");
 		return 2;
@@ -115,6 +117,7 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	if (r.is_lost)
 		_exit(1); /* CUDA would wait at the end for a kernel that hangs */
+	far_close(&r);
 	rig_close(&r);
 	if (r.is_lost)
 		fprintf(stderr, "gpu_kernels: %s\n", r.reason);

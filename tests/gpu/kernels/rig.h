@@ -30,6 +30,7 @@ struct rig {
 	char *table;
 	/* Pinned memory of the host: words that a kernel and the host both see. */
 	unsigned *words;
+	char *far[2]; /* see far.h; NULL: not open */
 	/* A batch of results in the destination, see below. */
 	enum bb_dtype dtype;
 	size_t size, used, nslots;
