@@ -158,7 +158,9 @@ can() {
 # and GPUS from what busbench says.
 declare -A WHY=()
 probe() {
-	HAVE='' GPUS=0 NCCL_NUMBER=0 LIBRARY='' PART_END=$((SECONDS + 60))
+	HAVE='' NCCL_NUMBER=0 LIBRARY='' PART_END=$((SECONDS + 60))
+	GPUS=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')
+	[ "$GPUS" -eq 0 ] || HAVE+=" driver"
 	can gpu "$TESTS/gpu_speed" 1K 1K 2 1
 	can memory "$BIN/mem_bandwidth_perf" --backend nccl -b 4K -e 4K -n 1 -w 0
 	can collectives "$BIN/all_reduce_perf" --backend nccl -b 8 -e 8 --json -
@@ -166,9 +168,12 @@ probe() {
 		LIBRARY=$(sed -n 's/.*"library": *"\([^"]*\)".*/\1/p' "$TEMP/out" | head -n 1)
 		GPU=${GPU:-$(sed -n 's/.*"ranks":\[{[^}]*"name": *"\([^"]*\)".*/\1/p' "$TEMP/out" | head -n 1)}
 		NCCL_NUMBER=$(sed -n 's/NCCL \([0-9]*\)\.\([0-9]*\).*/\1 \2/p' <<<"$LIBRARY" | awk '{ print 100 * $1 + $2 }')
-		limited "$BIN/all_reduce_perf" --backend nccl -g 64 -b 8 -e 8
-		GPUS=$(sed -n 's/.* \([0-9]*\) are there.*/\1/p' "$TEMP/out" | head -n 1)
-		GPUS=${GPUS:-64}
+		if limited "$BIN/all_reduce_perf" --backend nccl -g 64 -b 8 -e 8; then
+			GPUS=64
+		else # the refusal has their number
+			GPUS=$(sed -n 's/.* \([0-9]*\) are there.*/\1/p' "$TEMP/out" | head -n 1)
+		fi
+		GPUS=${GPUS:-1}
 	fi
 	[ "$GPUS" -lt 2 ] || HAVE+=" several"
 	[ "$NCCL_NUMBER" -lt 230 ] || HAVE+=" multi-rank"
@@ -176,7 +181,6 @@ probe() {
 	[ -n "${WHY[nccl-tests]}" ] || HAVE+=" nccl-tests"
 	[ -z "$SANITIZER" ] || HAVE+=" sanitizer"
 	[ -n "$STAND_IN" ] || HAVE+=" real"
-	! nvidia-smi -L 2>/dev/null | grep -q '^GPU ' || HAVE+=" driver"
 	[ ! -x "$TESTS/gpu_kernels" ] || HAVE+=" gpu_kernels"
 	[ ! -x "$BIN/zero_perf" ] || HAVE+=" zero"
 	[ ! -x "$BIN/topology" ] || HAVE+=" topology"
