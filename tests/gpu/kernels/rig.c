@@ -107,6 +107,13 @@ static char *host_bytes(size_t bytes)
 	return memory;
 }
 
+/* Zeros: kernels read the whole words that an element lies in. */
+static bool device_bytes(struct rig *r, char **memory)
+{
+	return CALL(r, cudaMalloc((void **)memory, RIG_BYTES)) &&
+	       CALL(r, cudaMemsetAsync(*memory, 0, RIG_BYTES, r->lane.stream));
+}
+
 static bool open_device(struct rig *r)
 {
 	struct cudaDeviceProp device;
@@ -119,10 +126,9 @@ static bool open_device(struct rig *r)
 	snprintf(r->name, sizeof(r->name), "%s", device.name);
 	r->lane.blocks = (unsigned)processors * BB_GPU_BLOCKS_PER_PROCESSOR;
 	for (int i = 0; i < RIG_SOURCES; i++)
-		if (!CALL(r, cudaMalloc((void **)&r->source[i], RIG_BYTES)))
+		if (!device_bytes(r, &r->source[i]))
 			return false;
-	return CALL(r, cudaMalloc((void **)&r->destination, RIG_BYTES)) &&
-	       CALL(r, cudaMalloc((void **)&r->table, RIG_BYTES)) &&
+	return device_bytes(r, &r->destination) && device_bytes(r, &r->table) &&
 	       CALL(r, cudaMallocHost((void **)&r->words, RIG_WORDS * sizeof(*r->words)));
 }
 
