@@ -37,12 +37,12 @@ def cycles():
 @test
 def endless_cycles():
     """-N 0 runs until it is told to stop, and what it measured is there."""
-    with tempfile.NamedTemporaryFile("w+", encoding="utf-8") as text:
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8") as text:
         process = kit.spawn([kit.built("all_reduce_perf"), "-b", "8", "-e", "8", "-N", "0"], stdout=text)
 
         def has_cycles():
-            text.seek(0)
-            return len(kit.rows(text.read())) > 3
+            with open(text.name, encoding="utf-8") as so_far:  # TEXT's place is also where the process writes
+                return len(kit.rows(so_far.read())) > 3
 
         kit.wait_for(has_cycles, "more than three cycles")
         process.send_signal(signal.SIGINT)
