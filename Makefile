@@ -399,6 +399,10 @@ $(B)/tests/wire $(B)/tests/bare_pairs: $(B)/tests/%: tests/perf/%.c $(B)/flags
 
 SANITIZED := address,undefined thread
 
+# The GPUs that the driver lists, where the nccl backend was built; else the CPU, which has to be asked for where there
+# are GPUs.
+BENCH_GPUS   = $(filter-out 0,$(if $(HAVE_CUDA),$(shell nvidia-smi -L 2>/dev/null | grep -c '^GPU ')))
+BENCH_RANKS  = $(if $(BENCH_GPUS),-g $(BENCH_GPUS),-g 8 --backend host)
 # Large sizes take a second an iteration: the fewest that give an interval. Small ones go on until it is narrow.
 bench:
 	PYTHON='$(PYTHON)' scripts/setup.sh bench
@@ -406,7 +410,8 @@ bench:
 	@lscpu | grep -E '^(Architecture|CPU\(s\)|Model name|Thread|Core|Socket|L[123]|NUMA)' || true
 	@grep -E '^Mem(Total|Available)' /proc/meminfo
 	@mkdir -p $(B)/bench
-	status=0; $(B)/all_reduce_perf -b 1M -e $(BENCH_MAX) -g 8 --algo ring,tree,auto -n 8 --precision 5% --max-time 1 -T 600 \
+	@echo '# $(if $(BENCH_GPUS),$(BENCH_GPUS) GPUs,8 ranks on the CPU; GPUs need CUDA and NCCL, make CUDA=1 says more)'
+	status=0; $(B)/all_reduce_perf -b 1M -e $(BENCH_MAX) $(BENCH_RANKS) --algo ring,tree,auto -n 8 --precision 5% --max-time 1 -T 600 \
 		--json $(B)/bench/records.jsonl || \
 		status=$$?; \
 	$(PYTHON) scripts/report.py $(B)/bench/records.jsonl -o $(REPORT)/; \

@@ -33,6 +33,21 @@ def rebuilds_what_changed():
 
 
 @test
+def benches_what_is_there():
+    """make bench takes as many GPUs as there are, and the CPU where there is none or no backend for them."""
+    with tempfile.TemporaryDirectory() as folder:
+        smi = os.path.join(folder, "nvidia-smi")
+        with open(smi, "w", encoding="utf-8") as file:
+            file.write('#!/bin/sh\necho "GPU 0: one (UUID: a)"\necho "GPU 1: two (UUID: b)"\n')
+        os.chmod(smi, 0o755)
+        asked = ["make", "-s", f"B={folder}", "--eval=asked:;@echo $(BENCH_RANKS)", "asked"]
+        for words, path, ranks in ((["HAVE_CUDA=1"], folder + ":", "-g 2"), (["HAVE_CUDA="], folder + ":", "-g 8 --backend host"),
+                                   (["HAVE_CUDA=1"], "", "-g 8 --backend host")):  # fmt: skip
+            out = execute([*asked, *words], {**CLEAN, "PATH": path + os.environ["PATH"]}, cwd=ROOT).exits(0).out
+            equal(out.strip(), ranks, f"{words} {path}")
+
+
+@test
 def another_cuda():
     """What is built with NCCL's headers, and nothing else, is built again for another folder of them."""
     if not os.path.exists(os.path.join(kit.Settings.build, "tests", "fake", "nccl.so")):
