@@ -103,16 +103,18 @@ static bb_status load_for_gpus(struct bb_plugin *plugin, struct bb_error *why)
 
 /* Nobody may take what a CPU does for what GPUs do. */
 static bb_status refuse_cpu(const struct bb_plugin *plugin, const char *why, int gpus,
-			    struct bb_error *error)
+			    const struct bb_launch_hint *launch, struct bb_error *error)
 {
+	const bool by_mpi = launch->launcher && !launch->kind;
 	char missing[128];
 
 	snprintf(missing, sizeof(missing), "no " BB_GPUS " backend was built (build it with %s)",
 		 bb_loadable_find(BB_GPUS)->remedy);
 	return bb_fail(error, BB_EBACKEND,
 		       "%d GPU%s here (/dev/nvidia*), but %s; to measure the CPU, give --backend "
-		       "host",
-		       gpus, gpus == 1 ? " is" : "s are", plugin->missing ? missing : why);
+		       "%s",
+		       gpus, gpus == 1 ? " is" : "s are", plugin->missing ? missing : why,
+		       by_mpi ? BB_LAUNCHER : "host");
 }
 
 /* GPUs where there are some, else the processes of MPI's launcher, else threads. */
@@ -131,7 +133,7 @@ static bb_status choose_backend(struct bb_options *o, struct bb_plugin *plugin,
 		return BB_OK;
 	}
 	if (present > 0)
-		return refuse_cpu(plugin, why.text, present, error);
+		return refuse_cpu(plugin, why.text, present, launch, error);
 	*plugin = (struct bb_plugin){.backend = NULL};
 	if (launch->launcher && !launch->kind) {
 		snprintf(o->backend_reason, BB_REASON_TEXT, "%s started this, and %s",
