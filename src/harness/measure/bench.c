@@ -1,5 +1,5 @@
 /*
- * The sequence of cases, as every driver goes through it.
+ * bench.c - the experiment of a collective: one case after the other.
  */
 #include "harness/measure/bench.h"
 
@@ -27,12 +27,12 @@ static bb_status open_group(struct bb_session *s)
 	const struct bb_rank_info *infos = bench->run->infos;
 	const bool virtual = bench->backend->capabilities & BB_CAP_VIRTUAL;
 	const int nranks = bench->world->nranks;
-	const int rank = virtual ? bench->played_rank : s->driver->rank;
+	const int rank = virtual ? bench->played_rank : s->engine.driver->rank;
 	bb_status status;
 	int *members;
 
-	s->group = s->world;
-	s->me = s->driver->rank;
+	s->group = s->engine.world;
+	s->me = s->engine.driver->rank;
 	s->n = nranks;
 	if (bench->asked.split.kind == BB_SPLIT_NONE)
 		return BB_OK;
@@ -48,7 +48,7 @@ static bb_status open_group(struct bb_session *s)
 			s->me = s->n;
 		members[s->n++] = r;
 	}
-	status = bench->backend->group_open(s->driver->handle, members, s->n, &s->group,
+	status = bench->backend->group_open(s->engine.driver->handle, members, s->n, &s->group,
 					    bench->error);
 	free(members);
 	return status;
@@ -122,7 +122,7 @@ static bb_status even_out(struct bb_session *s, size_t *bytes)
 
 	if (s->bench->options->config.registration != BB_REGISTER_SYMMETRIC)
 		return BB_OK;
-	status = bb_crew_gather(s->driver, &bb_payload_number, bytes, 1, &all);
+	status = bb_crew_gather(s->engine.driver, &bb_payload_number, bytes, 1, &all);
 	for (int r = 0; r < s->bench->world->nranks && status == BB_OK; r++)
 		if (((const size_t *)all)[r] > *bytes)
 			*bytes = ((const size_t *)all)[r];
@@ -152,13 +152,9 @@ static bb_status open_arena(struct bb_session *s)
 		status = even_out(s, &bytes);
 	if (status != BB_OK)
 		return status;
-	s->arena.rank = s->driver->handle;
-	status = bench->backend->alloc(s->driver->handle, bytes, (void **)&s->arena.memory);
-	if (status != BB_OK)
-		return bb_fail(bench->error, status, "rank %d cannot allocate %zu bytes",
-			       s->driver->rank, bytes);
+	s->arena.rank = s->engine.driver->handle;
 	s->arena.bytes = bytes;
-	return BB_OK;
+	return bb_engine_alloc(&s->engine, bytes, (void **)&s->arena.memory);
 }
 
 /* What copies of this rank move through, there and back, if it may take that much beside its arena;
@@ -188,7 +184,7 @@ static bb_status measure_memory(struct bb_session *s, double *rate)
 	if (status != BB_OK) {
 		s->arena = kept;
 		return bb_fail(s->bench->error, status, "rank %d cannot allocate %zu bytes",
-			       s->driver->rank, bytes);
+			       s->engine.driver->rank, bytes);
 	}
 	status = bb_measure_copy(s, COPY_BYTES, rate);
 	if (larger)
@@ -211,8 +207,8 @@ static bb_status open_events(struct bb_session *s)
 	if (!s->events)
 		return bb_fail(bench->error, BB_EINTERNAL, "out of memory for %zu events", n);
 	for (; s->nevents < n && status == BB_OK; s->nevents += status == BB_OK)
-		status = bench->backend->event_open(s->driver->handle, &s->events[s->nevents],
-						    bench->error);
+		status = bench->backend->event_open(s->engine.driver->handle,
+						    &s->events[s->nevents], bench->error);
 	return status;
 }
 
@@ -248,45 +244,34 @@ static int color_of(const struct bb_run *run, int rank)
 	return bb_split_color(&bench->asked.split, rank);
 }
 
-static bb_status open_session(struct bb_session *s)
+static bb_status bench_open(struct bb_engine *engine)
 {
-	struct bb_bench *bench = s->bench;
-	double rate;
+	struct bb_session *s = (struct bb_session *)engine;
+	struct bb_run *run = engine->run;
+	struct bb_bench *bench = run->own;
 	bb_status status;
 
+	s->bench = bench;
 	s->patterns_dtype = -1;
-	BB_TRY(status, bb_run_attend(bench->run, s->driver, color_of, &s->world), done);
-	s->copies = bb_is_first_on_device(bench->run->infos, s->driver->rank);
+	s->copies = bb_is_first_on_device(run->infos, engine->driver->rank);
 	BB_TRY(status, open_group(s), done);
 	BB_TRY(status, open_samples(s), done);
 	BB_TRY(status, open_events(s), done);
-	BB_TRY(status,
-	       bb_run_note_memory(bench->run, s->driver, &bench->run->end.memory_init_bytes), done);
+	BB_TRY(status, bb_run_note_memory(run, engine->driver, &run->end.memory_init_bytes), done);
 	BB_TRY(status, open_arena(s), done);
-	if (bb_driver_leads(s->driver))
-		s->bench->run->end.memory_user_bytes =
-			(int64_t)s->arena.bytes * bench->world->nlocal;
-	BB_TRY(status, measure_memory(s, &rate), done);
-	BB_TRY(status, bb_run_begin(bench->run, s->driver, rate), done);
-	if (bb_driver_leads(s->driver) &&
-	    bb_groups_open(&bench->groups, &bench->run->record.ranks) != BB_OK)
-		status = bb_fail(bench->error, BB_EINTERNAL, "out of memory for groups");
+	status = measure_memory(s, &engine->copy_rate);
 done:
 	return status;
 }
 
-/* After a failure the others may still be reading this rank's buffers: then they stay. */
-static void close_session(struct bb_session *s, bool all_done)
+static void bench_close(struct bb_engine *engine)
 {
-	const struct bb_backend *backend = s->bench->backend;
+	struct bb_session *s = (struct bb_session *)engine;
 
 	close_events(s);
-	if (s->group != s->world)
-		backend->group_close(s->group);
-	backend->group_close(s->world);
-	if (all_done)
-		backend->release(s->driver->handle, s->arena.memory, s->arena.bytes);
-	bb_pattern_store_give(&s->bench->run->patterns, s->patterns);
+	if (s->group != engine->world)
+		engine->backend->group_close(s->group);
+	bb_pattern_store_give(&engine->run->patterns, s->patterns);
 	free(s->matrix);
 	free(s->samples);
 	free(s->arrivals);
@@ -319,8 +304,6 @@ static bb_status skip(struct bb_session *s, const struct bb_case *c, const char 
 {
 	struct bb_skip_record record;
 
-	if (!bb_driver_leads(s->driver))
-		return BB_OK;
 	bb_record_init(&bb_record_skip, &record);
 	record.collective = s->bench->collective->name;
 	record.algorithm = c->choice->name;
@@ -330,9 +313,7 @@ static bb_status skip(struct bb_session *s, const struct bb_case *c, const char 
 	record.size_bytes = (int64_t)c->size_bytes;
 	record.placement = placement;
 	record.reason = reason;
-	s->bench->run->end.skipped++;
-	bb_ticker_hide(&s->bench->run->ticker);
-	return bb_sinks_record(&s->bench->run->sinks, &bb_record_skip, &record);
+	return bb_engine_skip(&s->engine, &record);
 }
 
 static void begin_deadline(struct bb_session *s, const struct bb_case *c)
@@ -341,7 +322,7 @@ static void begin_deadline(struct bb_session *s, const struct bb_case *c)
 
 	snprintf(what, sizeof(what), "%s at %s", c->choice->name,
 		 bb_format_size(size, c->size_bytes));
-	bb_crew_deadline(s->driver, what);
+	bb_crew_deadline(s->engine.driver, what);
 }
 
 /* Why this rank cannot make CALL; empty: it can, with LAYOUT. */
@@ -358,7 +339,7 @@ static void object(const struct bb_session *s, const struct bb_call *call, struc
 		reason = layout->sets > 0 ? "" : "its buffers do not fit into the memory";
 	}
 	memset(objection, 0, BB_OBJECTION_TEXT);
-	if (*reason && s->group != s->world)
+	if (*reason && s->group != s->engine.world)
 		snprintf(objection, BB_OBJECTION_TEXT, "a group of %d ranks: %s", s->n, reason);
 	else
 		snprintf(objection, BB_OBJECTION_TEXT, "%s", reason);
@@ -370,7 +351,7 @@ static bb_status hear_objections(struct bb_session *s, const struct bb_call *cal
 				 struct bb_layout *layout, char objection[BB_OBJECTION_TEXT])
 {
 	object(s, call, layout, objection);
-	return bb_crew_hear(s->driver, objection);
+	return bb_crew_hear(s->engine.driver, objection);
 }
 
 /* Rank 0: tell, once for all sizes, that and why busbench's own SCHEDULE runs in the library's
@@ -381,7 +362,7 @@ static bb_status tell_stand_in(struct bb_session *s, const struct bb_case *c,
 	struct bb_strbuf lines = {0};
 	bb_status status = BB_OK;
 
-	if (!bb_driver_leads(s->driver) ||
+	if (!bb_driver_leads(s->engine.driver) ||
 	    (s->told_choice == c->choice && s->told_dtype == c->dtype && s->told_op == c->op))
 		return BB_OK;
 	s->told_choice = c->choice;
@@ -437,7 +418,7 @@ static bb_status run_placement(struct bb_session *s, const struct bb_case *c, bo
 	char objection[BB_OBJECTION_TEXT];
 	bb_status status;
 
-	if (s->driver->local == 0)
+	if (s->engine.driver->local == 0)
 		begin_deadline(s, c);
 	status = agree_on_call(s, c, in_place, &call, &layout, objection);
 	if (status != BB_OK)
@@ -454,12 +435,12 @@ static bb_status run_case(struct bb_session *s, const struct bb_case *c)
 
 	if (c->skip)
 		return skip(s, c, NULL, c->skip);
-	if (bb_driver_leads(s->driver))
+	if (bb_driver_leads(s->engine.driver))
 		bb_ticker_show(&s->bench->run->ticker, c->choice->name, c->size_bytes);
 	status = want_patterns(s, c);
 	for (int in_place = 0; in_place < 2 && status == BB_OK; in_place++)
 		status = run_placement(s, c, in_place);
-	if (bb_driver_leads(s->driver))
+	if (bb_driver_leads(s->engine.driver))
 		bb_ticker_step(&s->bench->run->ticker, c->size_bytes);
 	return status;
 }
@@ -471,7 +452,7 @@ static bb_status tell_stand_ins(struct bb_session *s)
 	struct bb_strbuf lines = {0};
 	bb_status status = BB_OK;
 
-	for (int i = 0; i < plan->nchoices && bb_driver_leads(s->driver); i++) {
+	for (int i = 0; i < plan->nchoices && bb_driver_leads(s->engine.driver); i++) {
 		const struct bb_choice *choice = &plan->choices[i];
 
 		if (choice->instead_of)
@@ -492,42 +473,45 @@ static bb_status skip_algorithms(struct bb_session *s)
 	const struct bb_plan *plan = &s->bench->plan;
 	bb_status status = BB_OK;
 
-	for (int i = 0; i < plan->nskips && status == BB_OK && bb_driver_leads(s->driver); i++) {
+	for (int i = 0; i < plan->nskips && status == BB_OK && bb_driver_leads(s->engine.driver);
+	     i++) {
 		struct bb_skip_record record;
 
 		bb_record_init(&bb_record_skip, &record);
 		record.collective = s->bench->collective->name;
 		record.algorithm = plan->skips[i].algorithm;
 		record.reason = plan->skips[i].reason;
-		s->bench->run->end.skipped++;
-		status = bb_sinks_record(&s->bench->run->sinks, &bb_record_skip, &record);
+		status = bb_engine_skip(&s->engine, &record);
 	}
 	return status;
 }
 
-bb_status bb_bench_drive(struct bb_driver *driver, void *argument)
+static bb_status bench_run(struct bb_engine *engine)
 {
-	struct bb_run *run = argument;
-	struct bb_bench *bench = run->own;
-	struct bb_session session = {.driver = driver, .bench = bench};
+	struct bb_session *s = (struct bb_session *)engine;
+	struct bb_bench *bench = s->bench;
+	struct bb_run *run = engine->run;
 	const int64_t cycles = bench->asked.run_cycles;
-	bb_status status = open_session(&session);
+	bb_status status = BB_OK;
 
-	if (status == BB_OK)
-		status = skip_algorithms(&session);
-	if (status == BB_OK)
-		status = tell_stand_ins(&session);
-	for (int64_t cycle = 1; status == BB_OK && (cycles == 0 || cycle <= cycles); cycle++) {
-		session.cycle = cycle;
-		for (size_t i = 0; i < bench->plan.ncases && status == BB_OK; i++)
-			status = run_case(&session, &bench->plan.cases[i]);
+	if (bb_engine_leads(engine) && bb_groups_open(&bench->groups, &run->record.ranks) != BB_OK)
+		return bb_fail(bench->error, BB_EINTERNAL, "out of memory for groups");
+	BB_TRY(status, skip_algorithms(s), out);
+	BB_TRY(status, tell_stand_ins(s), out);
+	for (int64_t cycle = 1; cycles == 0 || cycle <= cycles; cycle++) {
+		s->cycle = cycle;
+		for (size_t i = 0; i < bench->plan.ncases; i++)
+			BB_TRY(status, run_case(s, &bench->plan.cases[i]), out);
 	}
-	/* Nobody lets go of what others may still read. */
-	if (status == BB_OK)
-		status = bb_run_note_memory(run, driver, &run->end.memory_call_bytes);
-	if (status != BB_OK)
-		bb_crew_abandon(driver);
-	close_session(&session, status == BB_OK);
-	atomic_store(&driver->progress->finished, status == BB_OK);
+	status = bb_run_note_memory(run, engine->driver, &run->end.memory_call_bytes);
+out:
 	return status;
 }
+
+const struct bb_experiment bb_bench_experiment = {
+	.bytes = sizeof(struct bb_session),
+	.group_of = color_of,
+	.open = bench_open,
+	.run = bench_run,
+	.close = bench_close,
+};

@@ -1,5 +1,5 @@
 /*
- * bench.h - the benchmark itself, from the view of one rank: every driver runs the same program.
+ * bench.h - the experiment of a collective: its cases, operation by operation, on one rank.
  *
  *   bench.c       the sequence of cases
  *   arena.c       a rank's buffers: sets of IN and OUT, and TMP
@@ -12,6 +12,7 @@
 #define BB_HARNESS_MEASURE_BENCH_H
 
 #include "harness/measure/collective.h"
+#include "harness/measure/engine.h"
 #include "harness/results/compare.h"
 #include "harness/run/groups.h"
 #include "harness/measure/plan.h"
@@ -40,8 +41,7 @@ struct bb_bench {
 	double busbw_sum;
 };
 
-/* A benchmark's drive; RUN's own state is a struct bb_bench. */
-bb_status bb_bench_drive(struct bb_driver *driver, void *run);
+extern const struct bb_experiment bb_bench_experiment;
 
 /* ---- a rank's buffers (arena.c) ------------------------------------------------------ */
 
@@ -79,11 +79,10 @@ void *bb_arena_tmp(const struct bb_arena *arena);
 
 #define BB_COPY_SPEEDS 64
 
-/* One driver's state through all cases. */
+/* A driver's state through all cases. */
 struct bb_session {
-	struct bb_driver *driver;
+	struct bb_engine engine;
 	struct bb_bench *bench;
-	struct bb_group *world;
 	struct bb_group *group; /* the world itself, or this rank's part of a split world */
 	int me;                 /* rank in the group */
 	int n;                  /* ranks of the group */

@@ -285,7 +285,7 @@ struct bb_benchmark bb_collective_benchmark(const struct bb_collective *collecti
 		.rows = &bb_record_result,
 		.plan = plan,
 		.open_results = open_results,
-		.drive = bb_bench_drive,
+		.experiment = &bb_bench_experiment,
 		.judge = judge,
 		.sum_up = sum_up,
 		.tell = tell,

@@ -15,17 +15,17 @@ static bb_status copy_through(struct bb_session *s, size_t bytes, size_t loops, 
 	const struct bb_backend *backend = s->bench->backend;
 	const size_t half = s->arena.bytes / 2;
 	const size_t places = s->bench->asked.cache == BB_CACHE_ROTATE ? half / bytes : 1;
-	const double start = backend->now(s->driver->handle);
+	const double start = backend->now(s->engine.driver->handle);
 	bb_status status = BB_OK;
 
 	for (size_t k = 0; k < loops && status == BB_OK; k++) {
 		char *from = s->arena.memory + k % places * bytes;
 
-		status = backend->copy(s->driver->handle, from + half, from, bytes);
+		status = backend->copy(s->engine.driver->handle, from + half, from, bytes);
 	}
 	if (status == BB_OK)
-		status = backend->finish(s->driver->handle, NULL);
-	*seconds = (backend->now(s->driver->handle) - start) / (double)loops;
+		status = backend->finish(s->engine.driver->handle, NULL);
+	*seconds = (backend->now(s->engine.driver->handle) - start) / (double)loops;
 	return status;
 }
 
@@ -63,13 +63,13 @@ bb_status bb_measure_copy(struct bb_session *s, size_t bytes, double *rate)
 			*rate = s->copy_speed[i].rate;
 			return BB_OK;
 		}
-	status = bb_crew_barrier(s->driver);
+	status = bb_crew_barrier(s->engine.driver);
 	if (status == BB_OK && s->copies) {
 		status = time_copy(s, bytes, &mine);
 		mine = mine > 0 ? (double)bytes / mine : 0;
 	}
 	if (status == BB_OK)
-		status = bb_crew_gather(s->driver, &bb_payload_real, &mine, 1, &all);
+		status = bb_crew_gather(s->engine.driver, &bb_payload_real, &mine, 1, &all);
 	if (status != BB_OK)
 		return status;
 	for (int i = 0; i < s->bench->world->nranks; i++)

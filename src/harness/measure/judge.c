@@ -199,7 +199,7 @@ static bb_status fill_bound(struct bb_session *s, const struct bb_call *call,
 			    const struct bb_measured *all, struct bb_result_record *result)
 {
 	const struct bb_options *options = s->bench->options;
-	const double cost = all[s->driver->rank].cost_bytes;
+	const double cost = all[s->engine.driver->rank].cost_bytes;
 	double rate = 0;
 	bb_status status = BB_OK;
 
@@ -476,7 +476,7 @@ bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct b
 	if (s->bench->backend->cost_bytes)
 		measured->cost_bytes = s->bench->backend->cost_bytes(s->group, call);
 	measured->part.busbw_bytes = algbw_bytes(call) * s->bench->collective->bus_factor(s->n);
-	status = bb_crew_gather(s->driver, &measured_table, measured, 1, &gathered);
+	status = bb_crew_gather(s->engine.driver, &measured_table, measured, 1, &gathered);
 	if (status != BB_OK)
 		return status;
 	all = malloc(n * (sizeof(*all) + sizeof(*scratch)));
@@ -486,15 +486,15 @@ bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct b
 	memcpy(all, gathered, n * sizeof(*all));
 	fill_bandwidth(s, call, row_seconds(s, all, scratch), &result);
 	status = fill_bound(s, call, all, &result);
-	if (bb_driver_leads(s->driver) && isnan(result.bound_us))
+	if (bb_driver_leads(s->engine.driver) && isnan(result.bound_us))
 		bb_light_bound(&s->bench->run->light, s->bench->collective, result.algorithm,
 			       measured->part.busbw_bytes, &result);
 	if (status == BB_OK)
-		status = bb_crew_collect(s->driver, &bb_payload_number, s->samples, 2 * nsamples,
-					 &gathered);
-	if (status == BB_OK && bb_driver_leads(s->driver))
+		status = bb_crew_collect(s->engine.driver, &bb_payload_number, s->samples,
+					 2 * nsamples, &gathered);
+	if (status == BB_OK && bb_driver_leads(s->engine.driver))
 		status = tell_stray(s, c, call, measured->chosen);
-	if (status == BB_OK && bb_driver_leads(s->driver))
+	if (status == BB_OK && bb_driver_leads(s->engine.driver))
 		status = put_together(s, all, gathered, &result);
 	free(all);
 	return status;

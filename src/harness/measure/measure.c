@@ -29,9 +29,9 @@ bb_status bb_job_fill(const struct bb_job *job, int set)
 	if (!(backend->capabilities & BB_CAP_DATA))
 		return BB_OK;
 	input = bb_patterns_get(s->patterns, s->me);
-	status = backend->fill(s->driver->handle, b.out, &ruin, 0, job->layout->out_bytes);
+	status = backend->fill(s->engine.driver->handle, b.out, &ruin, 0, job->layout->out_bytes);
 	if (status == BB_OK)
-		status = backend->fill(s->driver->handle, b.in, &input, 0,
+		status = backend->fill(s->engine.driver->handle, b.in, &input, 0,
 				       job->layout->in_bytes / input.element_size);
 	return status;
 }
@@ -56,25 +56,25 @@ static bb_status operate(const struct bb_job *job, int set, int64_t times)
 	struct bb_session *s = job->s;
 	const struct bb_backend *backend = s->bench->backend;
 	const bool batch = times > 1 && backend->batch_begin;
-	bb_status status = batch ? backend->batch_begin(s->driver->handle) : BB_OK;
+	bb_status status = batch ? backend->batch_begin(s->engine.driver->handle) : BB_OK;
 
 	for (int64_t i = 1; i < times && status == BB_OK; i++)
 		status = backend->collective(s->group, NULL,
 					     &job->calls[set == job->pristine ? 0 : set]);
 	if (status == BB_OK)
 		status = backend->collective(s->group, NULL, &job->calls[set]);
-	return batch && status == BB_OK ? backend->batch_end(s->driver->handle) : status;
+	return batch && status == BB_OK ? backend->batch_end(s->engine.driver->handle) : status;
 }
 
 bb_status bb_job_finish(const struct bb_job *job)
 {
-	return job->s->bench->backend->finish(job->s->driver->handle, NULL);
+	return job->s->bench->backend->finish(job->s->engine.driver->handle, NULL);
 }
 
 bb_status bb_job_enter(const struct bb_job *job, int set, int64_t times)
 {
 	struct bb_session *s = job->s;
-	struct bb_progress *progress = s->driver->progress;
+	struct bb_progress *progress = s->engine.driver->progress;
 	bb_status status;
 
 	atomic_store_explicit(&progress->phase, BB_PHASE_INSIDE, memory_order_relaxed);
@@ -85,29 +85,20 @@ bb_status bb_job_enter(const struct bb_job *job, int set, int64_t times)
 	if (status == BB_OK && !job->runs_ahead)
 		status = bb_job_finish(job);
 	if (status == BB_OK && s->bench->asked.blocking == 1)
-		status = s->bench->backend->barrier(s->world);
+		status = s->bench->backend->barrier(s->engine.world);
 	atomic_store_explicit(&progress->phase, BB_PHASE_BETWEEN, memory_order_relaxed);
 	return status;
 }
 
-/* Make one byte of what this rank was given wrong: proof that the check can fail. */
-static bb_status corrupt(const struct bb_job *job)
+/* What this rank was given. */
+static void *victim(const struct bb_job *job)
 {
-	struct bb_session *s = job->s;
-	const struct bb_buffers b = bb_arena_set(&s->arena, job->layout, job->pristine);
-	char *victim = job->layout->out_bytes ? b.out : b.in;
-	size_t bytes = job->layout->out_bytes ? job->layout->out_bytes : job->layout->in_bytes;
-	unsigned char byte;
-	bb_status status;
+	const struct bb_layout *l = job->layout;
+	const struct bb_buffers b = bb_arena_set(&job->s->arena, l, job->pristine);
 
-	if (bytes == 0)
-		return BB_OK;
-	victim += bytes / 2;
-	status = s->bench->backend->copy(s->driver->handle, &byte, victim, 1);
-	byte ^= 0x55;
-	if (status == BB_OK)
-		status = s->bench->backend->copy(s->driver->handle, victim, &byte, 1);
-	return status;
+	if (l->out_bytes > 0)
+		return (char *)b.out + l->out_bytes / 2;
+	return l->in_bytes > 0 ? (char *)b.in + l->in_bytes / 2 : NULL;
 }
 
 /* Compare the pristine set's outputs with what the collective promises, and its inputs with
@@ -134,13 +125,14 @@ static bb_status verify(const struct bb_job *job, uint64_t *wrong)
 		ulps = seg.source == BB_REDUCED && job->c->op == BB_AVG && bb_dtype_is_float(dtype)
 			       ? BB_AVERAGE_ULPS
 			       : 0;
-		status = backend->verify(s->driver->handle, (char *)b.out + seg.out * element,
-					 &expected, seg.in, seg.count, dtype, ulps, wrong);
+		status =
+			backend->verify(s->engine.driver->handle, (char *)b.out + seg.out * element,
+					&expected, seg.in, seg.count, dtype, ulps, wrong);
 	}
 	if (status == BB_OK && (!shape->in_place || segments == 0)) {
 		struct bb_pattern input = bb_patterns_get(s->patterns, s->me);
 
-		status = backend->verify(s->driver->handle, b.in, &input, 0,
+		status = backend->verify(s->engine.driver->handle, b.in, &input, 0,
 					 job->layout->in_bytes / element, dtype, 0, wrong);
 	}
 	return status;
@@ -154,13 +146,13 @@ static bb_status check(const struct bb_job *job, uint64_t *wrong)
 	bb_status status = BB_OK;
 
 	*wrong = 0;
-	if (options->check == 0 || !(s->bench->backend->capabilities & BB_CAP_DATA))
+	if (!bb_engine_checks(&s->engine))
 		return BB_OK;
 	for (int64_t round = 0; round < options->check && status == BB_OK; round++) {
 		if (round > 0) {
 			status = bb_job_fill(job, job->pristine);
 			if (status == BB_OK)
-				status = bb_crew_barrier(s->driver);
+				status = bb_crew_barrier(s->engine.driver);
 			if (status == BB_OK)
 				status = bb_job_enter(job, job->pristine, 1);
 			if (status == BB_OK)
@@ -168,10 +160,9 @@ static bb_status check(const struct bb_job *job, uint64_t *wrong)
 		}
 		/* Nobody may still be writing here when a rank begins to look. */
 		if (status == BB_OK)
-			status = bb_crew_barrier(s->driver);
-		if (status == BB_OK && options->fault.kind == BB_FAULT_CORRUPT &&
-		    options->fault.rank == s->driver->rank)
-			status = corrupt(job);
+			status = bb_crew_barrier(s->engine.driver);
+		if (status == BB_OK)
+			status = bb_engine_corrupt(&s->engine, victim(job));
 		if (status == BB_OK)
 			status = verify(job, wrong);
 	}
@@ -185,15 +176,15 @@ static bb_status warm_up(const struct bb_job *job)
 	for (int set = 0; set < job->layout->sets && status == BB_OK; set++)
 		status = bb_job_fill(job, set);
 	if (status == BB_OK)
-		status = bb_crew_barrier(job->s->driver);
+		status = bb_crew_barrier(job->s->engine.driver);
 	for (int64_t i = 0; i < job->s->bench->options->warmup_iters && status == BB_OK; i++)
 		status = bb_job_enter(job, 0, 1);
 	if (status == BB_OK)
 		status = bb_job_finish(job);
 	/* Whoever is done first must not begin its clock while others still warm up. */
 	if (status == BB_OK)
-		status = bb_crew_barrier(job->s->driver);
-	return status == BB_OK ? job->s->bench->backend->barrier(job->s->world) : status;
+		status = bb_crew_barrier(job->s->engine.driver);
+	return status == BB_OK ? job->s->bench->backend->barrier(job->s->engine.world) : status;
 }
 
 /* This rank's clock against rank 0's. */
@@ -209,8 +200,8 @@ static bb_status read_clock(struct bb_session *s, struct reading *r)
 	*r = (struct reading){.offset = 0};
 	if (!backend->clock_offset)
 		return BB_OK;
-	status = backend->clock_offset(s->driver->handle, &r->offset, &r->uncertainty);
-	r->at = backend->now(s->driver->handle);
+	status = backend->clock_offset(s->engine.driver->handle, &r->offset, &r->uncertainty);
+	r->at = backend->now(s->engine.driver->handle);
 	return status;
 }
 
@@ -236,10 +227,10 @@ static bb_status hear(const struct bb_job *job, char chosen[BB_CHOSEN_TEXT])
 	if (!backend->listen || !job->calls[0].native || s->bench->asked.cudagraph > 0)
 		return BB_OK;
 	backend->listen(s->group, true);
-	BB_TRY(status, bb_crew_barrier(s->driver), out);
+	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
 	BB_TRY(status, bb_job_enter(job, 0, s->bench->asked.agg_iters), out);
 	BB_TRY(status, bb_job_finish(job), out);
-	BB_TRY(status, bb_crew_barrier(s->driver), out);
+	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
 out:
 	backend->listen(s->group, false);
 	if (status == BB_OK)
@@ -289,7 +280,7 @@ bb_status bb_measure(struct bb_session *s, const struct bb_case *c, const struct
 
 	set_up(&job, call);
 	BB_TRY(status, warm_up(&job), out);
-	if (fault->kind == BB_FAULT_DIE && fault->rank == s->driver->rank)
+	if (fault->kind == BB_FAULT_DIE && fault->rank == s->engine.driver->rank)
 		return BB_ETIMEOUT; /* leaves without a word, as a killed process would */
 	BB_TRY(status, read_clock(s, &before), out);
 	faultless = faultless_now(&job, measured);

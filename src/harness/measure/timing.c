@@ -37,16 +37,16 @@ static const struct bb_collective_options *asked_of(const struct bb_job *job)
 
 static double now(const struct bb_job *job)
 {
-	return job->s->bench->backend->now(job->s->driver->handle);
+	return job->s->bench->backend->now(job->s->engine.driver->handle);
 }
 
 /* Nobody begins its clock while others are still busy. */
 static bb_status line_up(const struct bb_job *job)
 {
 	struct bb_session *s = job->s;
-	bb_status status = bb_crew_barrier(s->driver);
+	bb_status status = bb_crew_barrier(s->engine.driver);
 
-	return status == BB_OK ? s->bench->backend->barrier(s->world) : status;
+	return status == BB_OK ? s->bench->backend->barrier(s->engine.world) : status;
 }
 
 /* ---- how many iterations a sample tells of --------------------------------------------- */
@@ -68,9 +68,9 @@ static double clock_seconds(struct bb_session *s)
 
 	if (s->clock_seconds > 0)
 		return s->clock_seconds;
-	first = backend->now(s->driver->handle);
+	first = backend->now(s->engine.driver->handle);
 	for (int i = 0; i < CLOCK_READINGS; i++)
-		last = backend->now(s->driver->handle);
+		last = backend->now(s->engine.driver->handle);
 	s->clock_seconds = (last - first) / CLOCK_READINGS;
 	return s->clock_seconds;
 }
@@ -89,7 +89,7 @@ static bb_status probe(const struct bb_job *job, int count, double *needed)
 		status = bb_job_enter(job, 0, asked_of(job)->agg_iters);
 	mine = clock / (CLOCK_SHARE * ((now(job) - begin) / count + 1e-12));
 	if (status == BB_OK)
-		status = bb_crew_gather(s->driver, &bb_payload_real, &mine, 1, &all);
+		status = bb_crew_gather(s->engine.driver, &bb_payload_real, &mine, 1, &all);
 	*needed = 0;
 	for (int r = 0; r < s->bench->world->nranks && status == BB_OK; r++)
 		*needed = fmax(*needed, ((const double *)all)[r]);
@@ -141,10 +141,10 @@ static bb_status prepare(const struct bb_job *job, int set, bool fresh)
 	if (status == BB_OK && fresh)
 		status = bb_job_finish(job);
 	if (status == BB_OK && (fresh || asked_of(job)->blocking == 3))
-		status = s->bench->backend->barrier(s->world);
-	if (fault->kind == BB_FAULT_SLOW && fault->rank == s->driver->rank &&
+		status = s->bench->backend->barrier(s->engine.world);
+	if (fault->kind == BB_FAULT_SLOW && fault->rank == s->engine.driver->rank &&
 	    !(s->bench->backend->capabilities & BB_CAP_VIRTUAL)) /* which knows of it */
-		s->bench->backend->delay(s->driver->handle, fault->seconds);
+		s->bench->backend->delay(s->engine.driver->handle, fault->seconds);
 	return status;
 }
 
@@ -166,7 +166,7 @@ static bb_status mark(const struct bb_job *job, size_t i)
 
 	if (!s->events || !job->runs_ahead)
 		return BB_OK;
-	return s->bench->backend->event_record(s->driver->handle, NULL, s->events[i]);
+	return s->bench->backend->event_record(s->engine.driver->handle, NULL, s->events[i]);
 }
 
 /* The device's own times of the iterations of a span, each of TIMES operations. */
@@ -178,7 +178,7 @@ static bb_status add_samples_of_device(struct bb_job *job, size_t span, int64_t 
 	for (size_t i = 0; i < span && status == BB_OK; i++) {
 		double seconds = 0;
 
-		status = s->bench->backend->elapsed(s->driver->handle, s->events[i],
+		status = s->bench->backend->elapsed(s->engine.driver->handle, s->events[i],
 						    s->events[i + 1], &seconds);
 		add_sample(job, NAN, seconds / (double)times);
 	}
@@ -270,22 +270,13 @@ static bb_status agree_to_stop(const struct bb_job *job, double began, bool *sto
 	const struct bb_options *o = options_of(job);
 	double *scratch = s->arrivals + s->most_samples;
 	struct bb_stats stats;
-	unsigned char mine, all_precise = 1;
-	const void *all;
-	bb_status status;
 
 	memcpy(scratch, s->samples, job->nsamples * sizeof(*scratch));
 	bb_stats_compute(scratch, job->nsamples, &stats);
-	mine = job->nsamples >= BB_STATS_INTERVAL && bb_stats_precision(&stats) <= o->precision;
-	if (bb_driver_leads(s->driver) && now(job) - began > 1e-9 * (double)o->max_time_ns)
-		mine |= 2;
-	status = bb_crew_gather(s->driver, &bb_payload_flags, &mine, 1, &all);
-	if (status != BB_OK)
-		return status;
-	for (int i = 0; i < s->bench->world->nranks; i++)
-		all_precise &= ((const unsigned char *)all)[i];
-	*stop = (all_precise & 1) || (((const unsigned char *)all)[0] & 2);
-	return BB_OK;
+	return bb_engine_agree_to_stop(&s->engine,
+				       job->nsamples >= BB_STATS_INTERVAL &&
+					       bb_stats_precision(&stats) <= o->precision,
+				       began, stop);
 }
 
 static bb_status iterate_until_precise(struct bb_job *job, size_t span)
@@ -313,11 +304,12 @@ static bb_status capture(const struct bb_job *job, size_t count, bool verified, 
 {
 	const struct bb_backend *backend = job->s->bench->backend;
 	const struct span span = {.length = count, .verified = verified};
-	bb_status status = backend->graph_begin(job->s->driver->handle, NULL);
+	bb_status status = backend->graph_begin(job->s->engine.driver->handle, NULL);
 
 	if (status == BB_OK)
 		status = run_span(job, &span, times);
-	return status == BB_OK ? backend->graph_end(job->s->driver->handle, NULL, graph) : status;
+	return status == BB_OK ? backend->graph_end(job->s->engine.driver->handle, NULL, graph)
+			       : status;
 }
 
 static bb_status launch(struct bb_job *job, struct bb_graph *graph, int64_t launches)
@@ -326,7 +318,7 @@ static bb_status launch(struct bb_job *job, struct bb_graph *graph, int64_t laun
 	bb_status status = BB_OK;
 
 	for (int64_t i = 0; i < launches && status == BB_OK; i++)
-		status = backend->graph_launch(job->s->driver->handle, NULL, graph);
+		status = backend->graph_launch(job->s->engine.driver->handle, NULL, graph);
 	return status;
 }
 

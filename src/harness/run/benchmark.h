@@ -9,6 +9,7 @@
 #include "harness/results/sink.h"
 
 struct bb_driver;
+struct bb_experiment;
 struct bb_run;
 
 struct bb_benchmark {
@@ -24,7 +25,7 @@ struct bb_benchmark {
 	unsigned faults; /* bit per enum bb_fault_kind that it obeys */
 	bool sizeless;   /* its check refuses -b, -e, -i and -f, and --help leaves them out */
 	bool queues;     /* its drivers open queues, which may call a library all at once */
-	bool programs;   /* where time is virtual it plays programs, of messages; QUEUES everywhere */
+	bool programs; /* where time is virtual it plays programs, of messages; QUEUES everywhere */
 
 	/* Do OWN's options ask for what SHOW prints? NULL: there is no such option. */
 	bool (*shows)(const void *own);
@@ -50,7 +51,9 @@ struct bb_benchmark {
 	bb_status (*plan)(struct bb_run *run);
 	/* In process 0, with the sinks open. NULL: nothing more is needed. */
 	bb_status (*open_results)(struct bb_run *run);
-	/* What every driver does; RUN is a struct bb_run. See bb_crew_config. */
+	/* What every driver does (harness/measure/engine.h). */
+	const struct bb_experiment *experiment;
+	/* NULL, or what every driver does instead; RUN is a struct bb_run. See bb_crew_config. */
 	bb_status (*drive)(struct bb_driver *driver, void *run);
 	/*
 	 * In process 0, once the drivers are done: its part of run->end. False with *VERDICT

@@ -7,6 +7,7 @@
 #include "core/output.h"
 #include "core/standard.h"
 #include "core/units.h"
+#include "harness/measure/engine.h"
 #include "harness/run/options_check.h"
 #include "harness/run/run.h"
 
@@ -296,7 +297,7 @@ static struct bb_crew_outcome run_crew(struct bb_run *run)
 		.timeout_ns = run->options.timeout_ns,
 		.error = &run->error,
 		.speaks_for_host = several && bb_assembly_speaks_for_host(&run->assembly),
-		.drive = run->benchmark->drive,
+		.drive = run->benchmark->drive ? run->benchmark->drive : bb_engine_drive,
 		.name = several ? name_process : NULL,
 		.leave = leave,
 		.crew = &run->crew,
@@ -348,6 +349,7 @@ int bb_main(int argc, char **argv, const struct bb_benchmark *benchmark)
 	/* A reader that goes away is an error of the write, not the end of the process. */
 	signal(SIGPIPE, SIG_IGN);
 	run->benchmark = benchmark;
+	run->experiment = benchmark->experiment;
 	run->own = own;
 	run->argc = argc;
 	run->argv = argv;

@@ -30,7 +30,8 @@ enum bb_stage { BB_STAGE_START, BB_STAGE_COMPARE, BB_STAGE_CONNECT, BB_STAGE_OPE
 /* Everything one run holds, so that it can be let go in one place. */
 struct bb_run {
 	const struct bb_benchmark *benchmark;
-	void *own; /* the benchmark's state */
+	void *own;                              /* the benchmark's state */
+	const struct bb_experiment *experiment; /* the benchmark's, unless its plan takes another */
 	struct bb_environment environment;
 	struct bb_options options;
 	int argc; /* the command line */

@@ -10,7 +10,7 @@
 
 static bb_status no_memory(struct bb_dp_sweep *s)
 {
-	return bb_fail(&s->run->error, BB_EINTERNAL, "out of memory for the ways");
+	return bb_fail(&s->engine.run->error, BB_EINTERNAL, "out of memory for the ways");
 }
 
 /* ---- what a watched step tells ------------------------------------------------------------ */
@@ -41,7 +41,7 @@ static struct bb_way_setting setting_of(const struct bb_dp_sweep *s, int active)
 	const struct bb_dp_options *a = &dp->asked;
 
 	return (struct bb_way_setting){
-		.nranks = s->run->world.nranks,
+		.nranks = s->engine.run->world.nranks,
 		.active = active,
 		.elements = a->train_given ? BB_TRAIN_ELEMENTS : (size_t)dp->model.parameters,
 		.dtype = a->train_given ? BB_DOUBLE : a->dtype,
@@ -56,39 +56,65 @@ static struct bb_way_setting setting_of(const struct bb_dp_sweep *s, int active)
 	};
 }
 
+static void dp_buffers(void *own, int rank, const struct bb_operation *operation, void **in,
+		       void **out)
+{
+	const struct bb_dp_cell *c = own;
+	const struct bb_dp_sweep *s = c->sweep;
+	const size_t part = bb_operation_bytes(operation) * (size_t)rank;
+
+	*in = s->out;
+	*out = s->in;
+	if (operation->act != BB_ACT_COLLECTIVE)
+		return;
+	/* In place. */
+	*out = s->out;
+	if (operation->collective == &bb_reduce_scatter)
+		*out = s->out + part;
+	if (operation->collective == &bb_all_gather)
+		*in = s->out + part;
+}
+
+static bb_status add_timed(struct bb_dp_cell *c, struct bb_trial *trial)
+{
+	struct bb_dp_sweep *s = c->sweep;
+
+	trial->play.buffers = s->out ? dp_buffers : NULL;
+	trial->play.own = c;
+	if (c->way->synchronous || !c->way->servers)
+		return BB_OK;
+	trial->watch = (struct bb_timeline_watch){note, c};
+	c->fetched = calloc((size_t)c->setting.nranks, sizeof(*c->fetched));
+	return c->fetched ? BB_OK : no_memory(s);
+}
+
 static bb_status add_cell(struct bb_dp_sweep *s, const struct bb_dp_way *way,
 			  const struct bb_way_setting *setting)
 {
 	const char *reason = way->refuses ? way->refuses(setting) : NULL;
-	struct bb_dp_cell *c = &s->cells[s->trials.n];
-	struct bb_trial *t = &s->trials.list[s->trials.n];
+	struct bb_dp_cell *c = &s->cells[s->engine.ntrials];
+	struct bb_trial trial = {.play = {.program = &c->program.program,
+					  .stand_in = (enum bb_stand_in)s->dp->asked.stand_in}};
+	bb_status status = BB_OK;
 
 	/* What fewer ranks cannot do is no news. */
 	if (reason && setting->active < setting->nranks)
 		return BB_OK;
-	s->trials.n++;
 	*c = (struct bb_dp_cell){.way = way,
 				 .setting = *setting,
 				 .sweep = s,
 				 .wrong = BB_ABSENT,
 				 .loss = NAN,
 				 .apart = NAN};
-	snprintf(t->what, sizeof(t->what), "%s of %d ranks", way->name, setting->active);
-	if (reason) {
-		snprintf(t->refusal, sizeof(t->refusal), "%s", reason);
-		return BB_OK;
+	snprintf(trial.what, sizeof(trial.what), "%s of %d ranks", way->name, setting->active);
+	if (!reason) {
+		status = bb_way_program_make(&c->program, way, setting, s->dp->asked.algo_text,
+					     &s->engine.run->error);
+		if (status == BB_OK)
+			status = s->dp->asked.train_given ? bb_dp_train_add(c, &trial)
+							  : add_timed(c, &trial);
 	}
-	t->play = (struct bb_play){.program = &c->program.program,
-				   .stand_in = (enum bb_stand_in)s->dp->asked.stand_in,
-				   .own = c};
-	if (!way->synchronous && way->servers) {
-		t->watch = (struct bb_timeline_watch){note, c};
-		c->fetched = calloc((size_t)setting->nranks, sizeof(*c->fetched));
-		if (!c->fetched)
-			return no_memory(s);
-	}
-	return bb_way_program_make(&c->program, way, setting, s->dp->asked.algo_text,
-				   &s->run->error);
+	return status == BB_OK ? bb_engine_add(&s->engine, &trial, reason) : status;
 }
 
 /* ---- all of them -------------------------------------------------------------------------- */
@@ -96,7 +122,7 @@ static bb_status add_cell(struct bb_dp_sweep *s, const struct bb_dp_way *way,
 /* With 1, 2, 4 … ranks and all of them, or with all alone; SERVERS 0: as many as ranks. */
 static bb_status add_sizes(struct bb_dp_sweep *s, const struct bb_dp_way *way, int servers)
 {
-	const int nranks = s->run->world.nranks;
+	const int nranks = s->engine.run->world.nranks;
 	bb_status status = BB_OK;
 	int active = s->dp->asked.scale ? 1 : nranks;
 
@@ -127,16 +153,30 @@ static bb_status add_way(struct bb_dp_sweep *s, const struct bb_dp_way *way)
 	return status;
 }
 
+static bb_status open_room(struct bb_dp_sweep *s)
+{
+	const struct bb_way_setting all = setting_of(s, s->engine.run->world.nranks);
+	/* Parts of one length: up to an element of padding for each rank. */
+	const size_t bytes = (all.elements + (size_t)all.nranks) * bb_dtype_size(all.dtype);
+	bb_status status;
+
+	if (s->dp->asked.train_given)
+		return BB_OK;
+	status = bb_engine_alloc(&s->engine, bytes, (void **)&s->out);
+	return status == BB_OK ? bb_engine_alloc(&s->engine, bytes, (void **)&s->in) : status;
+}
+
 bb_status bb_dp_cells_make(struct bb_dp_sweep *s)
 {
 	const struct bb_dp_options *a = &s->dp->asked;
 	const size_t sizes = 32; /* powers of two that an int holds, and all ranks */
-	const size_t most = a->nways * (a->nservers + 1) * sizes;
-	bb_status status = BB_OK;
+	bb_status status = open_room(s);
 
-	s->cells = calloc(most, sizeof(*s->cells));
-	s->trials.list = calloc(most, sizeof(*s->trials.list));
-	if (!s->cells || !s->trials.list)
+	if (status != BB_OK)
+		return status;
+	s->ncells = a->nways * (a->nservers + 1) * sizes;
+	s->cells = calloc(s->ncells, sizeof(*s->cells));
+	if (!s->cells)
 		return no_memory(s);
 	for (size_t i = 0; i < a->nways && status == BB_OK; i++)
 		status = add_way(s, a->ways[i]);
@@ -145,11 +185,10 @@ bb_status bb_dp_cells_make(struct bb_dp_sweep *s)
 
 void bb_dp_cells_free(struct bb_dp_sweep *s)
 {
-	bb_trials_free(&s->trials);
-	for (size_t i = 0; i < s->trials.n; i++) {
+	for (size_t i = 0; i < s->ncells && s->cells; i++) {
 		bb_way_program_free(&s->cells[i].program);
 		free(s->cells[i].fetched);
+		free(s->cells[i].pupil);
 	}
 	free(s->cells);
-	free(s->trials.list);
 }

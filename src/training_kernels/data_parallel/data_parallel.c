@@ -82,6 +82,6 @@ const struct bb_benchmark bb_dp_benchmark = {
 	.open_text = bb_dp_text_open,
 	.rows = &bb_record_way,
 	.plan = plan,
-	.drive = bb_dp_drive,
+	.experiment = &bb_dp_experiment,
 	.close = close_dp,
 };

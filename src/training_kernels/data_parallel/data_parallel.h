@@ -6,17 +6,15 @@
  *   data_parallel.c           the benchmark
  *   options.c                 its options
  *   cells.c                   which ways with which settings are run
- *   drive.c                   what every driver does
+ *   drive.c                   the experiment
  *   train.c                   --train: a small model, trained for real
  *   rows.c                    what comes of it; record.c its fields and the table
  */
 #ifndef BB_TRAINING_KERNELS_DATA_PARALLEL_DATA_PARALLEL_H
 #define BB_TRAINING_KERNELS_DATA_PARALLEL_DATA_PARALLEL_H
 
-#include "harness/measure/play.h"
-#include "harness/run/run.h"
+#include "harness/measure/engine.h"
 #include "models/model.h"
-#include "training_kernels/trials.h"
 #include "training_kernels/ways/way.h"
 
 #define BB_DP_MOST_WAYS 8
@@ -97,44 +95,43 @@ struct bb_dp_cell {
 	uint64_t update;   /* of the playing under way */
 	uint64_t *fetched; /* [rank]: the update after which it was answered */
 	/* Of --train. */
-	int64_t wrong; /* BB_ABSENT: not compared */
+	struct bb_pupil *pupil; /* owned */
+	int64_t wrong;          /* BB_ABSENT: not compared */
 	double loss, apart;
 };
 
-/* A run, as one driver goes through it. */
+/* A driver's state. */
 struct bb_dp_sweep {
+	struct bb_engine engine; /* a trial for each cell */
 	struct bb_dp *dp;
-	struct bb_run *run;
-	struct bb_driver *driver;
-	struct bb_group *world;
-	struct bb_dp_cell *cells;
-	struct bb_trials trials; /* one for each cell */
+	struct bb_dp_cell *cells; /* room for ncells */
+	size_t ncells;
 	struct bb_link_model links;
 	double batch_s;
-	/* Where time is not virtual and contents mean nothing: all that is sent, and collectives;
-	   all that is received. */
+	/* Where contents mean nothing: all that is sent, and collectives; all that is received.
+	   NULL where time is virtual. */
 	char *out, *in;
-	size_t bytes; /* of each */
 };
 
 extern const struct bb_option bb_dp_rows[];
 extern const struct bb_benchmark bb_dp_benchmark;
+extern const struct bb_experiment bb_dp_experiment;
 bb_sink_open bb_dp_text_open;
 
-/* A benchmark's check, and its drive. */
 BB_MUST bb_status bb_dp_check(const struct bb_benchmark *benchmark, void *own,
 			      struct bb_options *options, const struct bb_environment *environment,
 			      struct bb_error *error);
-bb_status bb_dp_drive(struct bb_driver *driver, void *run);
 
-/* All cells, with their programs and trials. Free them whatever comes back. */
+/* All cells, with their programs, trials and what they send. Free them whatever comes back. */
 BB_MUST bb_status bb_dp_cells_make(struct bb_dp_sweep *sweep);
 void bb_dp_cells_free(struct bb_dp_sweep *sweep);
 
-/* Instead of timing: train by the cell, and compare with one rank that does it all. Collective. */
-BB_MUST bb_status bb_dp_train(struct bb_dp_cell *cell, struct bb_trial *trial);
+/* TRIAL trains by the cell instead of only taking its time. */
+BB_MUST bb_status bb_dp_train_add(struct bb_dp_cell *cell, struct bb_trial *trial);
+/* Once it has: compare with one rank that does it all. Collective. */
+BB_MUST bb_status bb_dp_train_compare(struct bb_dp_cell *cell);
 
 /* Rank 0, when all is done: rows and what to say of them. */
-BB_MUST bb_status bb_dp_deliver(struct bb_dp_sweep *sweep);
+BB_MUST bb_status bb_dp_deliver(struct bb_engine *engine);
 
 #endif

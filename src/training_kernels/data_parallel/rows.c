@@ -14,7 +14,7 @@
 static bool sends_as_schedule(const struct bb_dp_cell *c)
 {
 	const char *name = c->sweep->dp->asked.algo_text, *own = bb_algorithm_own(name);
-	const struct bb_native *native = c->sweep->run->options.backend->natives;
+	const struct bb_native *native = c->sweep->engine.run->options.backend->natives;
 
 	for (; own == name && native->name && strcmp(name, "ring") != 0; native++)
 		if (strcmp(native->name, name) == 0)
@@ -162,12 +162,12 @@ static void say_row(const struct bb_dp_sweep *s, size_t i, struct bb_strbuf *out
 {
 	struct bb_dp_record r;
 
-	if (s->trials.list[i].refusal[0])
+	if (s->engine.trials[i].refusal)
 		return;
-	fill(&r, &s->cells[i], &s->trials.list[i]);
+	fill(&r, &s->cells[i], &s->engine.trials[i]);
 	if (r.staleness.n > 0)
 		say_age(&r, out);
-	if (s->cells[i].way->servers && !r.colocated && r.nranks == s->run->world.nranks &&
+	if (s->cells[i].way->servers && !r.colocated && r.nranks == s->engine.run->world.nranks &&
 	    r.port_busy > 0)
 		bb_strbuf_addf(out,
 			       "# %s, %lld server%s: the busiest port carries %.0f%% of what it "
@@ -187,19 +187,19 @@ static bb_status say(const struct bb_dp_sweep *s)
 		bb_strbuf_add(&out,
 			      "# average and ps_async go their own way by design: apart and loss "
 			      "say how far\n");
-	for (size_t i = 0; i < s->trials.n; i++)
+	for (size_t i = 0; i < s->engine.ntrials; i++)
 		say_row(s, i, &out);
 	if (bb_strbuf_failed(&out))
-		status = bb_fail(&s->run->error, BB_EINTERNAL, "out of memory for the rows");
+		status = bb_fail(&s->engine.run->error, BB_EINTERNAL, "out of memory for the rows");
 	else
-		status = bb_sinks_comment(&s->run->sinks, bb_strbuf_text(&out));
+		status = bb_sinks_comment(&s->engine.run->sinks, bb_strbuf_text(&out));
 	bb_strbuf_free(&out);
 	return status;
 }
 
 /* ---- all of it ---------------------------------------------------------------------------- */
 
-static bb_status deliver_skip(const struct bb_dp_sweep *s, size_t i)
+static bb_status deliver_skip(struct bb_dp_sweep *s, size_t i)
 {
 	const struct bb_dp_cell *c = &s->cells[i];
 	struct bb_skip_record skip;
@@ -207,27 +207,24 @@ static bb_status deliver_skip(const struct bb_dp_sweep *s, size_t i)
 	bb_record_init(&bb_record_skip, &skip);
 	skip.collective = c->way->name;
 	skip.algorithm = c->way->reduces ? s->dp->asked.algo_text : NULL;
-	skip.reason = s->trials.list[i].refusal;
-	s->run->end.skipped++;
-	return bb_sinks_record(&s->run->sinks, &bb_record_skip, &skip);
+	skip.reason = s->engine.trials[i].refusal;
+	return bb_engine_skip(&s->engine, &skip);
 }
 
-static bb_status deliver_row(const struct bb_dp_sweep *s, size_t i)
+static bb_status deliver_row(struct bb_dp_sweep *s, size_t i)
 {
 	struct bb_dp_record r;
 
-	fill(&r, &s->cells[i], &s->trials.list[i]);
-	s->run->end.results++;
-	s->run->end.wrong += r.wrong != BB_ABSENT && r.wrong > 0;
-	return bb_sinks_record(&s->run->sinks, &bb_record_way, &r);
+	fill(&r, &s->cells[i], &s->engine.trials[i]);
+	return bb_engine_deliver(&s->engine, &bb_record_way, &r, r.wrong);
 }
 
-bb_status bb_dp_deliver(struct bb_dp_sweep *s)
+bb_status bb_dp_deliver(struct bb_engine *engine)
 {
+	struct bb_dp_sweep *s = (struct bb_dp_sweep *)engine;
 	bb_status status = BB_OK;
 
-	bb_ticker_hide(&s->run->ticker);
-	for (size_t i = 0; i < s->trials.n && status == BB_OK; i++)
-		status = s->trials.list[i].refusal[0] ? deliver_skip(s, i) : deliver_row(s, i);
+	for (size_t i = 0; i < engine->ntrials && status == BB_OK; i++)
+		status = engine->trials[i].refusal ? deliver_skip(s, i) : deliver_row(s, i);
 	return status == BB_OK ? say(s) : status;
 }

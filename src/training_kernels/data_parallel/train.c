@@ -9,32 +9,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A rank's, in elements of doubles; as long as all, with padding. */
-struct pupil {
+/* A rank's training, in elements of doubles; as long as all, with padding. */
+struct bb_pupil {
 	struct bb_dp_cell *cell;
 	int rank;
 	uint64_t seed;
 	size_t samples, room;
-	double *memory;
 	double *values, *gradient; /* what workers have; the root's gradient becomes the sum */
 	double *sum, *inbox;       /* a server's */
 	double *gathered;          /* the root's: [worker * room] */
 	size_t added;              /* gradients that the server has summed up */
 };
 
-static size_t part_start(const struct pupil *p, size_t part)
+static size_t part_start(const struct bb_pupil *p, size_t part)
 {
 	return bb_part_start(p->cell->setting.elements, p->cell->setting.servers, (int)part);
 }
 
-static size_t part_count(const struct pupil *p, size_t part)
+static size_t part_count(const struct bb_pupil *p, size_t part)
 {
 	return bb_part_count(p->cell->setting.elements, p->cell->setting.servers, (int)part);
 }
 
 /* ---- computations ------------------------------------------------------------------------- */
 
-static void compute_batch(struct pupil *p, size_t batch)
+static void compute_batch(struct bb_pupil *p, size_t batch)
 {
 	const struct bb_way_setting *s = &p->cell->setting;
 	const int worker = bb_way_worker(p->cell->way, s, p->rank);
@@ -49,7 +48,7 @@ static void compute_batch(struct pupil *p, size_t batch)
 }
 
 /* What came from WORKER, or is the server's own, is added to the sum. */
-static void add(struct pupil *p, size_t worker)
+static void add(struct bb_pupil *p, size_t worker)
 {
 	const struct bb_way_setting *s = &p->cell->setting;
 	const size_t n = (size_t)bb_way_workers(p->cell->way, s);
@@ -72,7 +71,7 @@ static void add(struct pupil *p, size_t worker)
 }
 
 /* Part PART of the parameters, as servers share them out. */
-static void update_part(struct pupil *p, size_t part)
+static void update_part(struct bb_pupil *p, size_t part)
 {
 	const struct bb_way_setting *s = &p->cell->setting;
 	const bool serves = part == (size_t)p->rank && (s->colocated || s->updates);
@@ -88,7 +87,7 @@ static void update_part(struct pupil *p, size_t part)
 }
 
 /* ITEM: the part, which is the rank where each updates its own. */
-static void update(struct pupil *p, size_t item)
+static void update(struct bb_pupil *p, size_t item)
 {
 	const struct bb_way_setting *s = &p->cell->setting;
 	const char *name = p->cell->way->name;
@@ -109,7 +108,7 @@ static void update(struct pupil *p, size_t item)
 	bb_train_update(p->values, first, count, p->gradient + first, samples);
 }
 
-static void average(struct pupil *p)
+static void average(struct bb_pupil *p)
 {
 	const struct bb_way_setting *s = &p->cell->setting;
 
@@ -118,9 +117,9 @@ static void average(struct pupil *p)
 	p->values[BB_TRAIN_PARAMETERS] /= s->active;
 }
 
-static void compute(void *own, int rank, const struct bb_operation *operation)
+static void train_compute(void *own, int rank, const struct bb_operation *operation)
 {
-	struct pupil *p = own;
+	struct bb_pupil *p = own;
 
 	switch ((enum bb_way_work)operation->work) {
 	case BB_WAY_COMPUTE:
@@ -139,7 +138,7 @@ static void compute(void *own, int rank, const struct bb_operation *operation)
 
 /* ---- communication ------------------------------------------------------------------------ */
 
-static void message_buffers(struct pupil *p, const struct bb_operation *o, void **in, void **out)
+static void message_buffers(struct bb_pupil *p, const struct bb_operation *o, void **in, void **out)
 {
 	const struct bb_way_setting *s = &p->cell->setting;
 	const bool servers = p->cell->way->servers;
@@ -156,9 +155,9 @@ static void message_buffers(struct pupil *p, const struct bb_operation *o, void 
 	*out = (parameters ? p->values : p->gradient) + first;
 }
 
-static void buffers(void *own, int rank, const struct bb_operation *o, void **in, void **out)
+static void train_buffers(void *own, int rank, const struct bb_operation *o, void **in, void **out)
 {
-	struct pupil *p = own;
+	struct bb_pupil *p = own;
 	double *all = o->work == BB_WAY_REDUCE ? p->gradient : p->values;
 
 	if (o->act != BB_ACT_COLLECTIVE) {
@@ -175,7 +174,7 @@ static void buffers(void *own, int rank, const struct bb_operation *o, void **in
 /* ---- what came of it ---------------------------------------------------------------------- */
 
 /* One rank with all samples. *SUM = the last gradient, undivided. */
-static void train_alone(const struct pupil *p, double *values, double *sum)
+static void train_alone(const struct bb_pupil *p, double *values, double *sum)
 {
 	bb_train_begin(values, p->seed);
 	for (int64_t k = 0; k < p->cell->sweep->dp->asked.train; k++) {
@@ -195,7 +194,7 @@ static int64_t differences(const double *a, const double *b, size_t n)
 }
 
 /* Has this rank all parameters in the end? A worker of a root has those that it is handed. */
-static bool is_complete(const struct pupil *p)
+static bool is_complete(const struct bb_pupil *p)
 {
 	const struct bb_dp_way *way = p->cell->way;
 
@@ -205,7 +204,7 @@ static bool is_complete(const struct pupil *p)
 }
 
 /* The sum of all gradients, or the part of it, that this rank has: where it is, and of what. */
-static const double *sum_of(const struct pupil *p, size_t *first, size_t *count)
+static const double *sum_of(const struct bb_pupil *p, size_t *first, size_t *count)
 {
 	const struct bb_way_setting *s = &p->cell->setting;
 	const size_t part = bb_part_count(s->elements, s->active, 0);
@@ -238,7 +237,7 @@ struct outcome {
 };
 
 /* Loss of VALUES over all samples. */
-static double loss_of(const struct pupil *p, const double *values)
+static double loss_of(const struct bb_pupil *p, const double *values)
 {
 	double sum[BB_TRAIN_ELEMENTS] = {0};
 
@@ -246,7 +245,7 @@ static double loss_of(const struct pupil *p, const double *values)
 	return sum[BB_TRAIN_PARAMETERS] / (double)p->samples;
 }
 
-static struct outcome compare(const struct pupil *p)
+static struct outcome train_compare(const struct bb_pupil *p)
 {
 	double values[BB_TRAIN_ELEMENTS], sum[BB_TRAIN_ELEMENTS];
 	struct outcome o = {0, NAN, NAN};
@@ -268,11 +267,11 @@ static struct outcome compare(const struct pupil *p)
 }
 
 /* All ranks learn what came of all. */
-static bb_status agree(struct bb_dp_cell *c, const struct outcome *mine)
+static bb_status train_agree(struct bb_engine *e, struct bb_dp_cell *c, const struct outcome *mine)
 {
 	const struct outcome *all;
 	const void *gathered;
-	bb_status status = bb_crew_gather(c->sweep->driver, &bb_payload_number, mine,
+	bb_status status = bb_crew_gather(e->driver, &bb_payload_number, mine,
 					  sizeof(*mine) / sizeof(uint64_t), &gathered);
 
 	if (status != BB_OK)
@@ -290,82 +289,50 @@ static bb_status agree(struct bb_dp_cell *c, const struct outcome *mine)
 
 /* ---- all of it ---------------------------------------------------------------------------- */
 
-static bb_status open_pupil(struct pupil *p)
+bb_status bb_dp_train_add(struct bb_dp_cell *c, struct bb_trial *trial)
 {
-	struct bb_dp_sweep *s = p->cell->sweep;
-	const size_t n = (size_t)p->cell->setting.active;
+	struct bb_engine *e = &c->sweep->engine;
+	const struct bb_dp_options *a = &c->sweep->dp->asked;
+	const size_t n = (size_t)c->setting.active, room = c->setting.elements + n;
+	struct bb_pupil *p = calloc(1, sizeof(*p));
 	bb_status status;
 
-	p->room = p->cell->setting.elements + n;
-	status = s->run->options.backend->alloc(
-		s->driver->handle, (4 + n) * p->room * sizeof(double), (void **)&p->memory);
+	if (!p)
+		return bb_fail(&e->run->error, BB_EINTERNAL, "out of memory for training");
+	c->pupil = p;
+	*p = (struct bb_pupil){.cell = c,
+			       .rank = e->driver->rank,
+			       .seed = (uint64_t)e->run->options.seed,
+			       .samples = (size_t)a->samples,
+			       .room = room};
+	status = bb_engine_alloc(e, (4 + n) * room * sizeof(double), (void **)&p->values);
 	if (status != BB_OK)
-		return bb_fail(&s->run->error, status, "rank %d cannot allocate %zu bytes", p->rank,
-			       (4 + n) * p->room * sizeof(double));
-	memset(p->memory, 0, (4 + n) * p->room * sizeof(double));
-	p->values = p->memory;
-	p->gradient = p->values + p->room;
-	p->sum = p->gradient + p->room;
-	p->inbox = p->sum + p->room;
-	p->gathered = p->inbox + p->room;
+		return status;
+	memset(p->values, 0, (4 + n) * room * sizeof(double));
+	p->gradient = p->values + room;
+	p->sum = p->gradient + room;
+	p->inbox = p->sum + room;
+	p->gathered = p->inbox + room;
 	bb_train_begin(p->values, p->seed);
+	trial->play.compute = train_compute;
+	trial->play.buffers = train_buffers;
+	trial->play.own = p;
+	trial->timing = BB_TIMING_STEPS;
+	trial->steps = (size_t)a->train / bb_way_steps(c->way, &c->setting);
 	return BB_OK;
 }
 
-static bb_status learn(struct pupil *p, struct bb_player *player)
+bb_status bb_dp_train_compare(struct bb_dp_cell *c)
 {
-	const struct bb_dp_cell *c = p->cell;
-	const size_t playings =
-		(size_t)c->sweep->dp->asked.train / bb_way_steps(c->way, &c->setting);
-	const struct bb_fault *fault = &c->sweep->run->options.fault;
-	bb_status status = BB_OK;
-	double end;
-
-	if (fault->kind == BB_FAULT_DIE && fault->rank == p->rank)
-		return BB_ETIMEOUT; /* leaves without a word, as a killed process would */
-	for (size_t i = 0; i < playings && status == BB_OK; i++)
-		status = bb_player_play(player, NULL, &end);
-	if (fault->kind == BB_FAULT_CORRUPT && fault->rank == p->rank) {
-		((unsigned char *)p->values)[0] ^= 0x55;
-		((unsigned char *)p->sum)[0] ^= 0x55; /* all that some servers have */
-	}
-	return status;
-}
-
-bb_status bb_dp_train(struct bb_dp_cell *c, struct bb_trial *trial)
-{
-	struct bb_dp_sweep *s = c->sweep;
-	struct pupil p = {.cell = c,
-			  .rank = s->driver->rank,
-			  .seed = (uint64_t)s->run->options.seed,
-			  .samples = (size_t)s->dp->asked.samples};
-	struct bb_error refusal = {.text = ""};
-	struct bb_player *player = NULL;
+	struct bb_engine *e = &c->sweep->engine;
+	const struct bb_pupil *p = c->pupil;
 	struct outcome mine;
 	bb_status status;
 
-	if (s->driver->local == 0)
-		bb_crew_deadline(s->driver, trial->what);
-	trial->play.compute = compute;
-	trial->play.buffers = buffers;
-	trial->play.own = &p;
-	BB_TRY(status, open_pupil(&p), out);
-	status = bb_player_open(&player, s->run, s->driver, &trial->play, &refusal);
-	if (status == BB_EUNSUPPORTED) {
-		snprintf(trial->refusal, sizeof(trial->refusal), "%s", refusal.text);
-		status = BB_OK;
-	} else if (status == BB_OK) {
-		BB_TRY(status, learn(&p, player), out);
-		mine = compare(&p);
-		status = agree(c, &mine);
-	}
+	BB_TRY(status, bb_engine_corrupt(e, p->values), out);
+	BB_TRY(status, bb_engine_corrupt(e, p->sum), out); /* all that some servers have */
+	mine = train_compare(p);
+	status = train_agree(e, c, &mine);
 out:
-	if (status != BB_OK)
-		bb_crew_abandon(s->driver);
-	bb_player_close(player);
-	if (p.memory && status == BB_OK)
-		s->run->options.backend->release(s->driver->handle, p.memory,
-						 (4 + (size_t)c->setting.active) * p.room *
-							 sizeof(double));
 	return status;
 }

@@ -74,6 +74,6 @@ const struct bb_benchmark bb_ddp_benchmark = {
 	.open_text = bb_ddp_text_open,
 	.rows = &bb_record_ddp,
 	.plan = plan,
-	.drive = bb_ddp_drive,
+	.experiment = &bb_ddp_experiment,
 	.close = close_ddp,
 };

@@ -117,8 +117,7 @@ bool bb_ddp_compute(const struct bb_ddp *ddp, double *forward_s, double *backwar
 /* TEXT = what buckets of CAP are called: "25M", "one", "tensor". */
 const char *bb_ddp_cap_text(char text[BB_UNIT_TEXT], uint64_t cap);
 
-/* A benchmark's drive; RUN's own state is a struct bb_ddp. */
-bb_status bb_ddp_drive(struct bb_driver *driver, void *run);
+extern const struct bb_experiment bb_ddp_experiment;
 
 bb_sink_open bb_ddp_text_open;
 

@@ -28,7 +28,7 @@ struct rows {
 static const struct bb_ddp_trial *find(const struct bb_ddp_sweep *s, enum bb_ddp_part part,
 				       size_t cap, size_t algorithm)
 {
-	for (size_t i = 0; i < s->trials.n; i++) {
+	for (size_t i = 0; i < s->engine.ntrials; i++) {
 		const struct bb_ddp_trial *t = &s->list[i];
 
 		if (t->part == part && t->cap == cap && t->algorithm == algorithm)
@@ -40,7 +40,7 @@ static const struct bb_ddp_trial *find(const struct bb_ddp_sweep *s, enum bb_ddp
 /* Rank 0's broadcast of the parameters. */
 static const struct bb_ddp_trial *find_start(const struct bb_ddp_sweep *s, size_t algorithm)
 {
-	for (size_t i = 0; i < s->trials.n; i++)
+	for (size_t i = 0; i < s->engine.ntrials; i++)
 		if (s->list[i].part == BB_DDP_START && s->list[i].algorithm == algorithm)
 			return &s->list[i];
 	return NULL;
@@ -48,14 +48,12 @@ static const struct bb_ddp_trial *find_start(const struct bb_ddp_sweep *s, size_
 
 static const struct bb_stats *stats_of(const struct bb_ddp_sweep *s, const struct bb_ddp_trial *t)
 {
-	return &s->trials.list[t - s->list].stats;
+	return &s->engine.trials[t - s->list].stats;
 }
 
 static const char *refusal_of(const struct bb_ddp_sweep *s, const struct bb_ddp_trial *t)
 {
-	const char *refusal = s->trials.list[t - s->list].refusal;
-
-	return *refusal ? refusal : NULL;
+	return s->engine.trials[t - s->list].refusal;
 }
 
 static double median(double *values, int n)
@@ -69,13 +67,13 @@ static double median(double *values, int n)
 /* Of each bucket's reduction alone. */
 static void settle_reductions(struct bb_ddp_stamps *stamps)
 {
-	double seconds[BB_TRIAL_MOST_ROUNDS];
+	double seconds[BB_ENGINE_MOST_ROUNDS];
 
 	for (size_t k = 0; k < stamps->nbuckets; k++) {
-		const double *end = stamps->ends + k * BB_TRIAL_MOST_ROUNDS;
+		const double *end = stamps->ends + k * BB_ENGINE_MOST_ROUNDS;
 
 		for (int r = 0; r < stamps->rounds; r++)
-			seconds[r] = end[r] - (k > 0 ? end[r - BB_TRIAL_MOST_ROUNDS] : 0);
+			seconds[r] = end[r] - (k > 0 ? end[r - BB_ENGINE_MOST_ROUNDS] : 0);
 		stamps->reduce_s[k] = median(seconds, stamps->rounds);
 	}
 }
@@ -83,7 +81,7 @@ static void settle_reductions(struct bb_ddp_stamps *stamps)
 /* The watched rounds become medians. */
 static void settle(struct bb_ddp_sweep *s)
 {
-	for (size_t i = 0; i < s->trials.n; i++) {
+	for (size_t i = 0; i < s->engine.ntrials; i++) {
 		struct bb_ddp_stamps *stamps = &s->list[i].stamps;
 
 		if (s->list[i].part == BB_DDP_REDUCTIONS)
@@ -101,7 +99,7 @@ static void describe(const struct rows *rows, struct row *row)
 	const struct bb_ddp_cap *cap = &s->caps[row->trial->cap];
 	struct bb_ddp_record *r = &row->record;
 
-	bb_ddp_describe(s->ddp, s->run->world.nranks, r);
+	bb_ddp_describe(s->ddp, s->engine.run->world.nranks, r);
 	bb_model_ready(&s->ddp->model, s->backward_s, rows->ready_s);
 	bb_ddp_describe_buckets(r, &cap->buckets, cap->bytes, cap->first, rows->ready_s,
 				row->numbers);
@@ -157,7 +155,7 @@ static void measure(const struct rows *rows, struct row *row)
 	r->reduce_us = 1e6 * reduce_s;
 	if (reduce_s > 0)
 		r->reduce_busbw_GBps = 1e-9 * (double)s->bytes / reduce_s *
-				       bb_all_reduce.bus_factor(s->run->world.nranks);
+				       bb_all_reduce.bus_factor(s->engine.run->world.nranks);
 	/* What is shorter than the steps' own spread cannot be seen in them. */
 	if (reduce_s > row->stats->ci_high - row->stats->ci_low && reduce_s > LEAST_SEEN * step_s)
 		r->hidden = 1 - (step_s - alone_s) / reduce_s;
@@ -170,7 +168,7 @@ static void measure(const struct rows *rows, struct row *row)
 	r->predicted_hidden = predicted.hidden;
 	if (step_s > 0)
 		r->error_percent = 100 * (predicted.step_s - step_s) / step_s;
-	r->wrong = step->wrong;
+	r->wrong = s->engine.trials[step - s->list].wrong;
 	for (size_t k = 0; k < step->stamps.nbuckets; k++)
 		row->us[k] = 1e6 * reductions->stamps.reduce_s[k];
 	r->bucket_us = (struct bb_numbers){row->us, step->stamps.nbuckets};
@@ -290,9 +288,9 @@ static bb_status advise(const struct rows *rows)
 			       s->ddp->asked.algorithms[a], 1e3 * stats_of(s, start)->p50);
 	}
 	if (bb_strbuf_failed(&out))
-		status = bb_fail(&s->run->error, BB_EINTERNAL, "out of memory for the rows");
+		status = bb_fail(&s->engine.run->error, BB_EINTERNAL, "out of memory for the rows");
 	else
-		status = bb_sinks_comment(&s->run->sinks, bb_strbuf_text(&out));
+		status = bb_sinks_comment(&s->engine.run->sinks, bb_strbuf_text(&out));
 	bb_strbuf_free(&out);
 	return status;
 }
@@ -317,7 +315,7 @@ static bb_status add_row(struct rows *rows, const struct bb_ddp_trial *trial)
 
 /* What cannot be done cannot with buckets of any size: told once for its algorithm. BB_EUNSUPPORTED
    if there are no rows. */
-static bb_status tell_refusals(const struct bb_ddp_sweep *s, size_t nrows)
+static bb_status tell_refusals(struct bb_ddp_sweep *s, size_t nrows)
 {
 	struct bb_error first = {.text = ""};
 	struct bb_skip_record skip;
@@ -333,12 +331,11 @@ static bb_status tell_refusals(const struct bb_ddp_sweep *s, size_t nrows)
 		skip.algorithm = s->ddp->asked.algorithms[a];
 		skip.dtype = bb_dtype_name(s->ddp->asked.dtype);
 		skip.reason = refusal_of(s, t);
-		s->run->end.skipped++;
 		(void)bb_fail(&first, BB_EUNSUPPORTED, "%s", skip.reason);
-		status = bb_sinks_record(&s->run->sinks, &bb_record_skip, &skip);
+		status = bb_engine_skip(&s->engine, &skip);
 	}
 	if (status == BB_OK && nrows == 0)
-		status = bb_fail(&s->run->error, BB_EUNSUPPORTED, "%s", first.text);
+		status = bb_fail(&s->engine.run->error, BB_EUNSUPPORTED, "%s", first.text);
 	return status;
 }
 
@@ -347,26 +344,17 @@ static bb_status make_rows(struct rows *rows)
 	const struct bb_ddp_sweep *s = rows->sweep;
 	bb_status status = BB_OK;
 
-	rows->list = calloc(s->trials.n, sizeof(*rows->list));
+	rows->list = calloc(s->engine.ntrials, sizeof(*rows->list));
 	rows->ready_s = calloc(s->ddp->model.ntensors, sizeof(double));
 	if (!rows->list || !rows->ready_s)
 		status = BB_EINTERNAL;
-	for (size_t i = 0; i < s->trials.n && status == BB_OK; i++)
+	for (size_t i = 0; i < s->engine.ntrials && status == BB_OK; i++)
 		if (s->list[i].part == BB_DDP_STEP && !refusal_of(s, &s->list[i]))
 			status = add_row(rows, &s->list[i]);
 	if (status != BB_OK)
-		return bb_fail(&s->run->error, status, "out of memory for the rows");
+		return bb_fail(&s->engine.run->error, status, "out of memory for the rows");
 	compare(rows);
 	return BB_OK;
-}
-
-static bb_status deliver_row(const struct rows *rows, const struct row *row)
-{
-	struct bb_run *run = rows->sweep->run;
-
-	run->end.results++;
-	run->end.wrong += row->record.wrong != BB_ABSENT && row->record.wrong > 0;
-	return bb_sinks_record(&run->sinks, &bb_record_ddp, &row->record);
 }
 
 bb_status bb_ddp_deliver(struct bb_ddp_sweep *sweep)
@@ -375,12 +363,13 @@ bb_status bb_ddp_deliver(struct bb_ddp_sweep *sweep)
 	bb_status status;
 
 	settle(sweep);
-	bb_ticker_hide(&sweep->run->ticker);
+	bb_ticker_hide(&sweep->engine.run->ticker);
 	status = make_rows(&rows);
 	if (status == BB_OK)
 		status = tell_refusals(sweep, rows.n);
 	for (size_t i = 0; i < rows.n && status == BB_OK; i++)
-		status = deliver_row(&rows, &rows.list[i]);
+		status = bb_engine_deliver(&sweep->engine, &bb_record_ddp, &rows.list[i].record,
+					   rows.list[i].record.wrong);
 	if (status == BB_OK && rows.n > 0)
 		status = advise(&rows);
 	for (size_t i = 0; i < rows.n; i++) {

@@ -9,7 +9,7 @@
 
 static bb_status no_memory(struct bb_ddp_sweep *s)
 {
-	return bb_fail(&s->run->error, BB_EINTERNAL, "out of memory for the buckets of %s",
+	return bb_fail(&s->engine.run->error, BB_EINTERNAL, "out of memory for the buckets of %s",
 		       s->ddp->model.name);
 }
 
@@ -61,7 +61,7 @@ static bb_status add_cap(struct bb_ddp_sweep *s, uint64_t bytes)
 	cap->bytes = bytes;
 	cap->first = a->first_cap && !extreme ? a->first_cap : bytes;
 	status = bb_buckets_make(&cap->buckets, &s->ddp->model, bb_dtype_size(a->dtype), cap->first,
-				 bytes, &s->run->error);
+				 bytes, &s->engine.run->error);
 	return status == BB_OK ? lay_out(s, cap) : status;
 }
 
@@ -86,11 +86,11 @@ static bb_status make_caps(struct bb_ddp_sweep *s)
 /* Ranks that this driver plays and hears of. */
 static int heard_ranks(const struct bb_ddp_sweep *s)
 {
-	return s->run->options.backend->capabilities & BB_CAP_VIRTUAL ? s->run->world.nranks : 1;
+	return bb_engine_is_virtual(&s->engine) ? s->engine.run->world.nranks : 1;
 }
 
-static void done(void *own, int rank, size_t index, const struct bb_operation *operation,
-		 double from, double to, int source)
+static void ddp_hear(void *own, int rank, size_t index, const struct bb_operation *operation,
+		     double from, double to, int source)
 {
 	struct bb_ddp_trial *t = own;
 	struct bb_ddp_stamps *stamps = &t->stamps;
@@ -98,10 +98,11 @@ static void done(void *own, int rank, size_t index, const struct bb_operation *o
 	const int round = stamps->rounds;
 	bool final;
 
-	if (round == BB_TRIAL_MOST_ROUNDS)
+	if (round == BB_ENGINE_MOST_ROUNDS)
 		return;
 	if (t->part == BB_DDP_REDUCTIONS) {
-		double *end = &stamps->ends[operation->item * BB_TRIAL_MOST_ROUNDS + (size_t)round];
+		double *end =
+			&stamps->ends[operation->item * BB_ENGINE_MOST_ROUNDS + (size_t)round];
 
 		*end = to > *end ? to : *end;
 		final = operation->item == stamps->nbuckets - 1;
@@ -120,11 +121,10 @@ static void done(void *own, int rank, size_t index, const struct bb_operation *o
 	}
 }
 
-/* ---- programs ----------------------------------------------------------------------------------
- */
+/* ---- data ------------------------------------------------------------------------------------ */
 
-static void buffers(void *own, int rank, const struct bb_operation *operation, void **in,
-		    void **out)
+static void ddp_buffers(void *own, int rank, const struct bb_operation *operation, void **in,
+			void **out)
 {
 	const struct bb_ddp_trial *t = own;
 	const struct bb_ddp_cap *cap = &t->sweep->caps[t->cap];
@@ -132,6 +132,53 @@ static void buffers(void *own, int rank, const struct bb_operation *operation, v
 	*in = *out = t->sweep->gradients +
 		     cap->offsets[operation->item] * bb_dtype_size(operation->dtype);
 }
+
+/* The pattern goes on from bucket to bucket: none is like the other. */
+static bb_status ddp_fill(void *own)
+{
+	const struct bb_ddp_trial *t = own;
+	const struct bb_ddp_sweep *s = t->sweep;
+	const struct bb_engine *e = &s->engine;
+	const struct bb_ddp_cap *cap = &s->caps[t->cap];
+	const struct bb_pattern mine = bb_patterns_get(s->patterns, e->driver->rank);
+	bb_status status = BB_OK;
+
+	for (size_t k = 0; k < cap->buckets.n && status == BB_OK; k++)
+		status = e->backend->fill(e->driver->handle,
+					  s->gradients + cap->offsets[k] * mine.element_size, &mine,
+					  cap->offsets[k], (size_t)cap->buckets.list[k].elements);
+	return status == BB_OK ? e->backend->finish(e->driver->handle, NULL) : status;
+}
+
+static int ddp_victims(void *own, void *victims[BB_MOST_VICTIMS])
+{
+	const struct bb_ddp_trial *t = own;
+
+	victims[0] = t->sweep->gradients + t->sweep->bytes / 2;
+	return 1;
+}
+
+/* The average of all ranks' gradients is what must come out. */
+static bb_status ddp_verify(void *own, uint64_t *wrong)
+{
+	const struct bb_ddp_trial *t = own;
+	const struct bb_ddp_sweep *s = t->sweep;
+	const struct bb_engine *e = &s->engine;
+	const struct bb_ddp_cap *cap = &s->caps[t->cap];
+	const struct bb_pattern average = bb_patterns_get(s->patterns, BB_REDUCED);
+	bb_status status = BB_OK;
+
+	for (size_t k = 0; k < cap->buckets.n && status == BB_OK; k++)
+		status = e->backend->verify(
+			e->driver->handle, s->gradients + cap->offsets[k] * average.element_size,
+			&average, cap->offsets[k], (size_t)cap->buckets.list[k].elements,
+			s->ddp->asked.dtype, BB_AVERAGE_ULPS, wrong);
+	return status;
+}
+
+static const struct bb_expectation expectation = {ddp_fill, ddp_victims, ddp_verify};
+
+/* ---- programs -------------------------------------------------------------------------------- */
 
 static void name_trial(const struct bb_ddp_trial *t, char what[BB_WHAT_TEXT])
 {
@@ -169,14 +216,14 @@ static double flops_of(const struct bb_ddp_sweep *s)
 static bb_status add_trial(struct bb_ddp_sweep *s, struct bb_ddp_trial trial)
 {
 	const struct bb_ddp_options *a = &s->ddp->asked;
-	struct bb_ddp_trial *t = &s->list[s->trials.n];
-	struct bb_trial *timed = &s->trials.list[s->trials.n++];
+	struct bb_ddp_trial *t = &s->list[s->engine.ntrials];
 	const struct bb_ddp_cap *cap = &s->caps[trial.cap];
 	const char *algorithm = a->algorithms[trial.algorithm];
+	struct bb_trial timed = {.watch = {ddp_hear, t}};
+	bb_status status;
 
 	*t = trial;
 	t->sweep = s;
-	t->wrong = BB_ABSENT;
 	t->step = (struct bb_ddp_step){
 		.forward_s = s->forward_s,
 		.ready_s = cap->ready_s,
@@ -187,18 +234,19 @@ static bb_status add_trial(struct bb_ddp_sweep *s, struct bb_ddp_trial trial)
 		.overlap = t->overlap,
 		.part = t->part,
 	};
-	bb_ddp_program(&t->program, &t->step, s->run->world.nranks,
+	bb_ddp_program(&t->program, &t->step, s->engine.run->world.nranks,
 		       strcmp(algorithm, "auto") == 0 ? NULL : algorithm);
-	timed->play = (struct bb_play){.program = &t->program,
-				       .stand_in = (enum bb_stand_in)a->stand_in,
-				       .buffers = buffers,
-				       .own = t};
-	name_trial(t, timed->what);
-	timed->watch = (struct bb_timeline_watch){done, t};
 	t->stamps.nbuckets = cap->buckets.n;
 	t->stamps.reduce_s = calloc(cap->buckets.n, sizeof(double));
-	t->stamps.ends = calloc(cap->buckets.n * BB_TRIAL_MOST_ROUNDS, sizeof(double));
-	return t->stamps.reduce_s && t->stamps.ends ? BB_OK : no_memory(s);
+	t->stamps.ends = calloc(cap->buckets.n * BB_ENGINE_MOST_ROUNDS, sizeof(double));
+	timed.play = (struct bb_play){.program = &t->program,
+				      .stand_in = (enum bb_stand_in)a->stand_in,
+				      .buffers = ddp_buffers,
+				      .own = t};
+	timed.expects = t->part == BB_DDP_STEP ? &expectation : NULL;
+	name_trial(t, timed.what);
+	status = bb_engine_add(&s->engine, &timed, NULL);
+	return status != BB_OK || (t->stamps.reduce_s && t->stamps.ends) ? status : no_memory(s);
 }
 
 static bb_status add_steps(struct bb_ddp_sweep *s, size_t cap, size_t algorithm)
@@ -223,8 +271,7 @@ static bb_status make_trials(struct bb_ddp_sweep *s)
 	bb_status status;
 
 	s->list = calloc(most, sizeof(*s->list));
-	s->trials.list = calloc(most, sizeof(*s->trials.list));
-	if (!s->list || !s->trials.list)
+	if (!s->list)
 		return no_memory(s);
 	/* The computations are the same whatever the buckets. */
 	status = add_trial(s, (struct bb_ddp_trial){.part = BB_DDP_ALONE});
@@ -239,137 +286,37 @@ static bb_status make_trials(struct bb_ddp_sweep *s)
 	return status;
 }
 
-/* ---- data
- * ---------------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
-static bool has_data(const struct bb_ddp_sweep *s)
+static bb_status ddp_open(struct bb_engine *engine)
 {
-	return s->run->options.backend->capabilities & BB_CAP_DATA;
-}
-
-static bb_status open_data(struct bb_ddp_sweep *s)
-{
-	const struct bb_options *o = &s->run->options;
-	const enum bb_dtype dtype = s->ddp->asked.dtype;
+	struct bb_ddp_sweep *s = (struct bb_ddp_sweep *)engine;
 	bb_status status;
 
-	s->bytes = (size_t)s->ddp->model.parameters * bb_dtype_size(dtype);
-	if (o->backend->capabilities & BB_CAP_VIRTUAL)
-		return BB_OK;
-	status = o->backend->alloc(s->driver->handle, s->bytes, (void **)&s->gradients);
-	if (status != BB_OK)
-		return bb_fail(&s->run->error, status, "rank %d cannot allocate %zu bytes",
-			       s->driver->rank, s->bytes);
-	if (bb_driver_leads(s->driver))
-		s->run->end.memory_user_bytes = (int64_t)s->bytes * s->run->world.nlocal;
-	status = bb_pattern_store_take(&s->run->patterns, dtype, BB_AVG, s->run->world.nranks,
-				       (uint64_t)o->seed, &s->patterns);
-	if (status != BB_OK)
-		return bb_fail(&s->run->error, status, "out of memory for the data");
-	return BB_OK;
-}
-
-/* The pattern goes on from bucket to bucket: none is like the other. */
-static bb_status fill(struct bb_ddp_sweep *s, const struct bb_ddp_cap *cap)
-{
-	const struct bb_backend *backend = s->run->options.backend;
-	const struct bb_pattern mine = bb_patterns_get(s->patterns, s->driver->rank);
-	bb_status status = BB_OK;
-
-	for (size_t k = 0; k < cap->buckets.n && status == BB_OK; k++)
-		status = backend->fill(s->driver->handle,
-				       s->gradients + cap->offsets[k] * mine.element_size, &mine,
-				       cap->offsets[k], (size_t)cap->buckets.list[k].elements);
-	return status == BB_OK ? backend->finish(s->driver->handle, NULL) : status;
-}
-
-/* Make one byte wrong: proof that the check can fail. */
-static bb_status corrupt(struct bb_ddp_sweep *s)
-{
-	const struct bb_backend *backend = s->run->options.backend;
-	char *const victim = s->gradients + s->bytes / 2;
-	unsigned char byte;
-	bb_status status = backend->copy(s->driver->handle, &byte, victim, 1);
-
-	byte ^= 0x55;
-	return status == BB_OK ? backend->copy(s->driver->handle, victim, &byte, 1) : status;
-}
-
-static bb_status verify(struct bb_ddp_sweep *s, const struct bb_ddp_cap *cap, uint64_t *wrong)
-{
-	const struct bb_backend *backend = s->run->options.backend;
-	const struct bb_fault *fault = &s->run->options.fault;
-	const struct bb_pattern average = bb_patterns_get(s->patterns, BB_REDUCED);
-	bb_status status = BB_OK;
-
-	if (fault->kind == BB_FAULT_CORRUPT && fault->rank == s->driver->rank)
-		status = corrupt(s);
-	for (size_t k = 0; k < cap->buckets.n && status == BB_OK; k++)
-		status = backend->verify(
-			s->driver->handle, s->gradients + cap->offsets[k] * average.element_size,
-			&average, cap->offsets[k], (size_t)cap->buckets.list[k].elements,
-			s->ddp->asked.dtype, BB_AVERAGE_ULPS, wrong);
-	return status;
-}
-
-/* A trial's last step: it begins with known gradients, and their average is what must come out. */
-static bb_status before_last(void *own)
-{
-	struct bb_ddp_trial *t = own;
-
-	return fill(t->sweep, &t->sweep->caps[t->cap]);
-}
-
-static bb_status after_last(void *own)
-{
-	struct bb_ddp_trial *t = own;
-	struct bb_ddp_sweep *s = t->sweep;
-	uint64_t wrong = 0;
-	const void *all;
-	bb_status status = verify(s, &s->caps[t->cap], &wrong);
-
-	if (status == BB_OK)
-		status = bb_crew_gather(s->driver, &bb_payload_number, &wrong, 1, &all);
-	t->wrong = 0;
-	for (int r = 0; r < s->run->world.nranks && status == BB_OK; r++)
-		t->wrong += (int64_t)((const uint64_t *)all)[r];
-	return status;
-}
-
-static void verify_steps(struct bb_ddp_sweep *s)
-{
-	for (size_t i = 0; i < s->trials.n; i++)
-		if (s->list[i].part == BB_DDP_STEP) {
-			s->trials.list[i].before_last = before_last;
-			s->trials.list[i].after_last = after_last;
-		}
-}
-
-/* ---- all of it
- * ----------------------------------------------------------------------------------- */
-
-static bb_status open_sweep(struct bb_ddp_sweep *s)
-{
-	bb_status status;
-
-	BB_TRY(status, bb_run_attend(s->run, s->driver, 0, &s->world), out);
+	s->ddp = engine->run->own;
+	s->bytes = (size_t)s->ddp->model.parameters * bb_dtype_size(s->ddp->asked.dtype);
 	bb_ddp_compute(s->ddp, &s->forward_s, &s->backward_s);
 	BB_TRY(status, make_caps(s), out);
-	BB_TRY(status, open_data(s), out);
-	s->trials.run = s->run;
-	s->trials.driver = s->driver;
-	BB_TRY(status, make_trials(s), out);
-	if (has_data(s) && s->run->options.check > 0)
-		verify_steps(s);
-	status = bb_run_begin(s->run, s->driver, NAN);
+	BB_TRY(status, bb_engine_alloc(engine, s->bytes, (void **)&s->gradients), out);
+	BB_TRY(status,
+	       bb_engine_patterns(engine, s->ddp->asked.dtype, BB_AVG, engine->run->world.nranks,
+				  &s->patterns),
+	       out);
+	status = make_trials(s);
 out:
 	return status;
 }
 
-static void close_sweep(struct bb_ddp_sweep *s)
+static bb_status ddp_deliver(struct bb_engine *engine)
 {
-	bb_trials_free(&s->trials);
-	for (size_t i = 0; i < s->trials.n; i++) {
+	return bb_ddp_deliver((struct bb_ddp_sweep *)engine);
+}
+
+static void ddp_close(struct bb_engine *engine)
+{
+	struct bb_ddp_sweep *s = (struct bb_ddp_sweep *)engine;
+
+	for (size_t i = 0; i < engine->ntrials; i++) {
 		free(s->list[i].stamps.reduce_s);
 		free(s->list[i].stamps.ends);
 	}
@@ -379,26 +326,12 @@ static void close_sweep(struct bb_ddp_sweep *s)
 		free(s->caps[i].offsets);
 	}
 	free(s->list);
-	free(s->trials.list);
 	free(s->caps);
-	bb_pattern_store_give(&s->run->patterns, s->patterns);
-	s->run->options.backend->group_close(s->world);
 }
 
-bb_status bb_ddp_drive(struct bb_driver *driver, void *argument)
-{
-	struct bb_run *run = argument;
-	struct bb_ddp_sweep s = {.ddp = run->own, .run = run, .driver = driver};
-	bb_status status = open_sweep(&s);
-
-	if (status == BB_OK)
-		status = bb_trials_measure(&s.trials);
-	if (status == BB_OK && bb_driver_leads(driver))
-		status = bb_ddp_deliver(&s);
-	status = bb_crew_part(driver, status);
-	if (status == BB_OK && s.gradients)
-		run->options.backend->release(driver->handle, s.gradients, s.bytes);
-	close_sweep(&s);
-	atomic_store(&driver->progress->finished, status == BB_OK);
-	return status;
-}
+const struct bb_experiment bb_ddp_experiment = {
+	.bytes = sizeof(struct bb_ddp_sweep),
+	.open = ddp_open,
+	.deliver = ddp_deliver,
+	.close = ddp_close,
+};

@@ -7,9 +7,9 @@
 #ifndef BB_TRAINING_KERNELS_DDP_SWEEP_H
 #define BB_TRAINING_KERNELS_DDP_SWEEP_H
 
+#include "harness/measure/engine.h"
 #include "training_kernels/ddp/ddp.h"
 #include "training_kernels/ddp/step.h"
-#include "training_kernels/trials.h"
 
 #define BB_DDP_DEFAULT_CAP ((uint64_t)25 << 20) /* PyTorch's bucket_cap_mb */
 
@@ -28,9 +28,9 @@ struct bb_ddp_cap {
  */
 struct bb_ddp_stamps {
 	size_t nbuckets;
-	double *ends;     /* of reductions alone: [bucket * BB_TRIAL_MOST_ROUNDS + round] */
+	double *ends;     /* of reductions alone: [bucket * BB_ENGINE_MOST_ROUNDS + round] */
 	double *reduce_s; /* [bucket], medians, in the end */
-	double backward_s[BB_TRIAL_MOST_ROUNDS];
+	double backward_s[BB_ENGINE_MOST_ROUNDS];
 	int rounds;
 	double begin; /* of the backward pass */
 	int finals;   /* ranks that have done all of this round */
@@ -45,21 +45,18 @@ struct bb_ddp_trial {
 	struct bb_program program;
 	struct bb_ddp_stamps stamps;
 	struct bb_ddp_sweep *sweep;
-	int64_t wrong; /* elements, of all ranks; BB_ABSENT: not looked at */
 };
 
+/* A driver's state. */
 struct bb_ddp_sweep {
+	struct bb_engine engine;
 	struct bb_ddp *ddp;
-	struct bb_run *run;
-	struct bb_driver *driver;
-	struct bb_group *world;
 	struct bb_ddp_cap *caps;
 	size_t ncaps;
 	double forward_s, backward_s; /* as asked for, of one batch */
-	struct bb_ddp_trial *list;    /* and TRIALS' list beside it */
-	struct bb_trials trials;
-	char *gradients;
-	size_t bytes;
+	struct bb_ddp_trial *list;    /* beside the engine's trials */
+	char *gradients;              /* of the whole model; NULL: there is no data */
+	size_t bytes;                 /* of them */
 	const struct bb_patterns *patterns;
 };
 

@@ -13,12 +13,12 @@
 
 static const struct bb_backend *backend_of(const struct bb_hybrid_data *d)
 {
-	return d->run->options.backend;
+	return d->engine->backend;
 }
 
 static int place(const struct bb_hybrid_data *d, enum bb_axis axis)
 {
-	return bb_grid_place(&d->shape->grid, axis, d->driver->rank);
+	return bb_grid_place(&d->shape->grid, axis, d->engine->driver->rank);
 }
 
 /* Member I of this rank's group along AXIS. */
@@ -26,7 +26,7 @@ static int member(const struct bb_hybrid_data *d, enum bb_axis axis, int i)
 {
 	const struct bb_grid *g = &d->shape->grid;
 
-	return bb_grid_member(g, axis, bb_grid_group(g, axis, d->driver->rank), i);
+	return bb_grid_member(g, axis, bb_grid_group(g, axis, d->engine->driver->rank), i);
 }
 
 /* ---- where it lies ----------------------------------------------------------------------------
@@ -141,80 +141,54 @@ size_t bb_hybrid_data_bytes(const struct bb_hybrid_shape *shape, int rank)
 static bb_status take_patterns(struct bb_hybrid_data *d)
 {
 	const struct bb_hybrid_shape *s = d->shape;
-	struct bb_pattern_store *store = &d->run->patterns;
-	const uint64_t seed = (uint64_t)d->run->options.seed;
+	const struct bb_grid *g = &s->grid;
+	struct bb_engine *e = d->engine;
 	bb_status status;
 
-	BB_TRY(status, bb_pattern_store_take(store, s->dtype, BB_SUM, s->grid.tp, seed, &d->sums),
-	       out);
-	BB_TRY(status,
-	       bb_pattern_store_take(store, s->dtype, -1, d->run->world.nranks, seed, &d->moved),
-	       out);
-	BB_TRY(status,
-	       bb_pattern_store_take(store, BB_FLOAT, BB_SUM, s->grid.tp, seed, &d->loss_sums),
-	       out);
-	BB_TRY(status,
-	       bb_pattern_store_take(store, s->gradient_dtype, BB_SUM, 2, seed, &d->embedding_sums),
+	BB_TRY(status, bb_engine_patterns(e, s->dtype, BB_SUM, g->tp, &d->sums), out);
+	BB_TRY(status, bb_engine_patterns(e, s->dtype, -1, e->run->world.nranks, &d->moved), out);
+	BB_TRY(status, bb_engine_patterns(e, BB_FLOAT, BB_SUM, g->tp, &d->loss_sums), out);
+	BB_TRY(status, bb_engine_patterns(e, s->gradient_dtype, BB_SUM, 2, &d->embedding_sums),
 	       out);
 	for (int i = 0; i < 2; i++)
 		if (d->replicas[i].gradients)
 			BB_TRY(status,
-			       bb_pattern_store_take(store, s->gradient_dtype, BB_AVG,
-						     bb_grid_size(&s->grid, d->replicas[i].axis),
-						     seed, &d->replicas[i].averages),
+			       bb_engine_patterns(e, s->gradient_dtype, BB_AVG,
+						  bb_grid_size(g, d->replicas[i].axis),
+						  &d->replicas[i].averages),
 			       out);
 out:
 	return status;
 }
 
 bb_status bb_hybrid_data_open(struct bb_hybrid_data *d, const struct bb_hybrid_shape *shape,
-			      struct bb_run *run, struct bb_driver *driver)
+			      struct bb_engine *engine)
 {
-	const int ep = shape->grid.ep;
+	const int ep = shape->grid.ep, rank = engine->driver->rank;
+	const size_t bytes = bb_hybrid_data_bytes(shape, rank);
 	bb_status status;
 
-	*d = (struct bb_hybrid_data){.shape = shape, .run = run, .driver = driver};
-	if (backend_of(d)->capabilities & BB_CAP_VIRTUAL)
+	*d = (struct bb_hybrid_data){.shape = shape, .engine = engine};
+	if (bb_engine_is_virtual(engine))
 		return BB_OK;
 	d->ranks = calloc((size_t)ep, sizeof(*d->ranks));
 	if (!d->ranks)
-		return bb_fail(&run->error, BB_EINTERNAL, "out of memory for a step's data");
+		return bb_fail(&engine->run->error, BB_EINTERNAL,
+			       "out of memory for a step's data");
 	for (int i = 0; i < ep; i++)
 		d->ranks[i] = member(d, BB_AXIS_EP, i);
-	d->bytes = bb_hybrid_data_bytes(shape, driver->rank);
 	/* A rank alone sends nothing. */
-	if (d->bytes == 0)
+	if (bytes == 0)
 		return BB_OK;
-	status = backend_of(d)->alloc(driver->handle, d->bytes, (void **)&d->memory);
+	status = bb_engine_alloc(engine, bytes, (void **)&d->memory);
 	if (status != BB_OK)
-		return bb_fail(&run->error, status, "rank %d cannot allocate %zu bytes",
-			       driver->rank, d->bytes);
-	lay_out(d, driver->rank);
-	status = take_patterns(d);
-	return status == BB_OK
-		       ? BB_OK
-		       : bb_fail(&run->error, BB_EINTERNAL, "out of memory for a step's data");
-}
-
-void bb_hybrid_data_release(struct bb_hybrid_data *d)
-{
-	if (d->memory)
-		backend_of(d)->release(d->driver->handle, d->memory, d->bytes);
-	d->memory = NULL;
+		return status;
+	lay_out(d, rank);
+	return take_patterns(d);
 }
 
 void bb_hybrid_data_close(struct bb_hybrid_data *d)
 {
-	struct bb_pattern_store *store = d->run ? &d->run->patterns : NULL;
-
-	if (!store)
-		return;
-	bb_pattern_store_give(store, d->sums);
-	bb_pattern_store_give(store, d->moved);
-	bb_pattern_store_give(store, d->loss_sums);
-	bb_pattern_store_give(store, d->embedding_sums);
-	for (int i = 0; i < 2; i++)
-		bb_pattern_store_give(store, d->replicas[i].averages);
 	free(d->ranks);
 }
 
@@ -275,12 +249,12 @@ static bb_status fill(struct bb_hybrid_data *d, char *to, const struct bb_patter
 	if (!to)
 		return BB_OK;
 	pattern = bb_patterns_get(patterns, rank);
-	return backend_of(d)->fill(d->driver->handle, to, &pattern, first, count);
+	return backend_of(d)->fill(d->engine->driver->handle, to, &pattern, first, count);
 }
 
 static bb_status fill_half(struct bb_hybrid_data *d, const struct bb_hybrid_half *h)
 {
-	const int rank = d->driver->rank;
+	const int rank = d->engine->driver->rank;
 	bb_status status;
 
 	BB_TRY(status, fill(d, h->summands, d->sums, place(d, BB_AXIS_TP), 0, h->whole), out);
@@ -298,7 +272,7 @@ static bb_status fill_replica(struct bb_hybrid_data *d, const struct bb_hybrid_r
 	const size_t element = bb_dtype_size(d->shape->dtype);
 	const size_t before = (size_t)place(d, r->axis) * r->part;
 	const size_t whole = (size_t)bb_grid_size(g, r->axis) * r->part;
-	const int rank = d->driver->rank;
+	const int rank = d->engine->driver->rank;
 	bb_status status;
 
 	BB_TRY(status, fill(d, r->gradients, r->averages, place(d, r->axis), 0, whole), out);
@@ -314,7 +288,7 @@ bb_status bb_hybrid_data_fill(struct bb_hybrid_data *d)
 {
 	const struct bb_backend *backend = backend_of(d);
 	const size_t message = bb_hybrid_boundary(d->shape);
-	const int rank = d->driver->rank;
+	const int rank = d->engine->driver->rank;
 	bb_status status;
 
 	for (int i = 0; i < BB_HYBRID_HALVES; i++)
@@ -335,9 +309,10 @@ bb_status bb_hybrid_data_fill(struct bb_hybrid_data *d)
 	for (int lane = 0; lane < LANES; lane++)
 		BB_TRY(status, fill(d, d->got[lane], d->moved, rank, 0, message), out);
 	if (d->rows.mine)
-		BB_TRY(status, bb_moe_rows_fill(&d->rows, backend, d->driver->handle, d->moved),
+		BB_TRY(status,
+		       bb_moe_rows_fill(&d->rows, backend, d->engine->driver->handle, d->moved),
 		       out);
-	status = backend->finish(d->driver->handle, NULL);
+	status = backend->finish(d->engine->driver->handle, NULL);
 out:
 	return status;
 }
@@ -355,8 +330,8 @@ static bb_status verify_as(struct bb_hybrid_data *d, enum bb_dtype dtype, const 
 	if (!got)
 		return BB_OK;
 	pattern = bb_patterns_get(patterns, rank);
-	return backend_of(d)->verify(d->driver->handle, got, &pattern, first, count, dtype, 0,
-				     wrong);
+	return backend_of(d)->verify(d->engine->driver->handle, got, &pattern, first, count, dtype,
+				     0, wrong);
 }
 
 static bb_status verify(struct bb_hybrid_data *d, const char *got,
@@ -409,8 +384,8 @@ static bb_status verify_replica(struct bb_hybrid_data *d, const struct bb_hybrid
 	const struct bb_pattern average = bb_patterns_get(r->averages, BB_REDUCED);
 	const size_t before = d->shape->zero ? (size_t)place(d, r->axis) * r->part : 0;
 	bb_status status = backend_of(d)->verify(
-		d->driver->handle, r->gradients + before * bb_dtype_size(dtype), &average, before,
-		d->shape->zero ? r->part : r->elements, dtype, BB_AVERAGE_ULPS, wrong);
+		d->engine->driver->handle, r->gradients + before * bb_dtype_size(dtype), &average,
+		before, d->shape->zero ? r->part : r->elements, dtype, BB_AVERAGE_ULPS, wrong);
 
 	return status == BB_OK ? verify_gathered(d, r->parameters, r->axis, r->part, wrong)
 			       : status;
@@ -430,21 +405,21 @@ static bb_status verify_messages(struct bb_hybrid_data *d, uint64_t *wrong)
 	return status;
 }
 
-/* Make the first byte wrong of each thing that is verified: proof that the check can fail. */
-static bb_status corrupt(struct bb_hybrid_data *d)
+int bb_hybrid_data_victims(const struct bb_hybrid_data *d, void *victims[BB_MOST_VICTIMS])
 {
-	const struct bb_backend *backend = backend_of(d);
 	const struct bb_hybrid_replica *r = d->replicas;
 	const size_t element = bb_dtype_size(d->shape->gradient_dtype);
 	const struct bb_moe_rows *rows = &d->rows;
 	/* Rows of another rank: those that stay are not moved. */
 	const int peer = rows->load ? (rows->place + 1) % rows->load->form.nranks : 0;
 	const struct bb_operation from = {.act = BB_ACT_RECV, .item = (size_t)peer};
-	char *victims[12] = {d->halves[0].sum, d->halves[0].gathered, d->loss, d->embedding,
-			     d->got[place(d, BB_AXIS_PP) == 0]};
-	bb_status status = BB_OK;
-	int n = 5;
+	int n = 0;
 
+	victims[n++] = d->halves[0].sum;
+	victims[n++] = d->halves[0].gathered;
+	victims[n++] = d->loss;
+	victims[n++] = d->embedding;
+	victims[n++] = d->got[place(d, BB_AXIS_PP) == 0];
 	for (int i = 0; i < 2; i++)
 		if (r[i].gradients) {
 			const size_t mine = d->shape->zero ? (size_t)place(d, r[i].axis) : 0;
@@ -454,26 +429,13 @@ static bb_status corrupt(struct bb_hybrid_data *d)
 		}
 	for (int combines = 0; combines < 2 && rows->mine; combines++)
 		victims[n++] = bb_moe_rows_of(rows, combines, &from);
-	for (int i = 0; i < n && status == BB_OK; i++) {
-		unsigned char byte;
-
-		if (!victims[i])
-			continue;
-		status = backend->copy(d->driver->handle, &byte, victims[i], 1);
-		byte ^= 0x55;
-		if (status == BB_OK)
-			status = backend->copy(d->driver->handle, victims[i], &byte, 1);
-	}
-	return status;
+	return n;
 }
 
 bb_status bb_hybrid_data_verify(struct bb_hybrid_data *d, uint64_t *wrong)
 {
-	const struct bb_fault *fault = &d->run->options.fault;
 	bb_status status = BB_OK;
 
-	if (fault->kind == BB_FAULT_CORRUPT && fault->rank == d->driver->rank)
-		BB_TRY(status, corrupt(d), out);
 	for (int i = 0; i < BB_HYBRID_HALVES; i++)
 		if (i == 0 || d->halves[i].sum != d->halves[0].sum)
 			BB_TRY(status, verify_half(d, &d->halves[i], wrong), out);
@@ -483,8 +445,8 @@ bb_status bb_hybrid_data_verify(struct bb_hybrid_data *d, uint64_t *wrong)
 			BB_TRY(status, verify_replica(d, &d->replicas[i], wrong), out);
 	if (d->rows.mine)
 		BB_TRY(status,
-		       bb_moe_rows_verify(&d->rows, backend_of(d), d->driver->handle, d->moved,
-					  wrong),
+		       bb_moe_rows_verify(&d->rows, backend_of(d), d->engine->driver->handle,
+					  d->moved, wrong),
 		       out);
 	status = d->shape->grid.pp > 1 ? verify_messages(d, wrong) : BB_OK;
 out:

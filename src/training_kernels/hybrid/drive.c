@@ -1,11 +1,10 @@
 /*
- * drive.c - what every driver does: a whole step and each of its parts alone, timed against
- * each other, and what the step sent verified.
+ * drive.c - the experiment: a whole step and each of its parts alone, timed against each other;
+ * what the step sent, verified.
  */
 #include "core/clock.h"
 #include "simulator/cluster.h"
 #include "training_kernels/hybrid/hybrid.h"
-#include "training_kernels/trials.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,30 +34,25 @@ struct heard {
 	double steps;
 };
 
-struct session {
+/* A driver's state. */
+struct hybrid_session {
+	struct bb_engine engine;
 	const struct bb_hybrid *hybrid;
-	struct bb_run *run;
-	struct bb_driver *driver;
-	const struct bb_backend *backend;
-	struct bb_group *world;
 	struct bb_hybrid_job job;
 	struct bb_hybrid_data data; /* of this rank */
 	struct bb_program programs[KINDS];
-	size_t kind_of[KINDS]; /* of each trial */
-	struct bb_trials trials;
-	struct heard heard;
+	size_t kind_of[KINDS];      /* of each trial */
+	struct heard heard, mean;   /* of this rank; of all, for one step */
 	struct bb_sent sent[KINDS]; /* in a step, by the rank that sends most of each kind */
-	int64_t wrong;              /* BB_ABSENT: not looked at */
-	struct bb_error *error;
 };
 
 /* ---- what is heard ----------------------------------------------------------------------------
  */
 
-static void done(void *own, int rank, size_t index, const struct bb_operation *o, double from,
-		 double to, int source)
+static void hybrid_hear(void *own, int rank, size_t index, const struct bb_operation *o,
+			double from, double to, int source)
 {
-	struct session *s = own;
+	struct hybrid_session *s = own;
 
 	/* Of the pipeline what computing waits for; messages are on their way beside it. */
 	for (size_t i = 1; i < KINDS; i++)
@@ -71,34 +65,35 @@ static void done(void *own, int rank, size_t index, const struct bb_operation *o
 /* ---- data -------------------------------------------------------------------------------------
  */
 
-static void buffers(void *own, int rank, const struct bb_operation *o, void **in, void **out)
+static void hybrid_buffers(void *own, int rank, const struct bb_operation *o, void **in, void **out)
 {
-	const struct session *s = own;
+	const struct hybrid_session *s = own;
 
 	bb_hybrid_data_buffers(&s->data, o, in, out);
 }
 
-static bb_status before_last(void *own)
+static bb_status hybrid_fill(void *own)
 {
-	struct session *s = own;
+	struct hybrid_session *s = own;
 
 	return bb_hybrid_data_fill(&s->data);
 }
 
-static bb_status after_last(void *own)
+static int hybrid_victims(void *own, void *list[BB_MOST_VICTIMS])
 {
-	struct session *s = own;
-	uint64_t wrong = 0;
-	const void *all;
-	bb_status status = bb_hybrid_data_verify(&s->data, &wrong);
+	struct hybrid_session *s = own;
 
-	if (status == BB_OK)
-		status = bb_crew_gather(s->driver, &bb_payload_number, &wrong, 1, &all);
-	s->wrong = 0;
-	for (int r = 0; r < s->run->world.nranks && status == BB_OK; r++)
-		s->wrong += (int64_t)((const uint64_t *)all)[r];
-	return status;
+	return bb_hybrid_data_victims(&s->data, list);
 }
+
+static bb_status hybrid_verify(void *own, uint64_t *wrong)
+{
+	struct hybrid_session *s = own;
+
+	return bb_hybrid_data_verify(&s->data, wrong);
+}
+
+static const struct bb_expectation expectation = {hybrid_fill, hybrid_victims, hybrid_verify};
 
 static void keep_most(struct bb_sent *most, const struct bb_sent *sent)
 {
@@ -107,12 +102,12 @@ static void keep_most(struct bb_sent *most, const struct bb_sent *sent)
 }
 
 /* What this rank sends, or all of them where time is virtual. */
-static bb_status opened(void *own, struct bb_player *player)
+static bb_status hybrid_opened(void *own, struct bb_player *player)
 {
-	struct session *s = own;
-	const bool all = s->backend->capabilities & BB_CAP_VIRTUAL;
-	const int first = all ? 0 : s->driver->rank;
-	const int last = all ? s->run->world.nranks - 1 : first;
+	struct hybrid_session *s = own;
+	const bool all = bb_engine_is_virtual(&s->engine);
+	const int first = all ? 0 : s->engine.driver->rank;
+	const int last = all ? s->engine.run->world.nranks - 1 : first;
 	bb_status status = BB_OK;
 
 	for (int rank = first; rank <= last; rank++)
@@ -129,77 +124,66 @@ static bb_status opened(void *own, struct bb_player *player)
  */
 
 /* Is there anything of KIND? */
-static bool exists(const struct session *s, size_t kind)
+static bool hybrid_exists(const struct hybrid_session *s, size_t kind)
 {
-	for (int r = 0; r < s->run->world.nranks; r++)
+	for (int r = 0; r < s->engine.run->world.nranks; r++)
 		if (s->programs[kind].length(&s->programs[kind], r) > 0)
 			return true;
 	return false;
 }
 
-static bb_status add_trial(struct session *s, size_t kind)
+static bb_status hybrid_add_trial(struct hybrid_session *s, size_t kind)
 {
-	struct bb_trial *trial = &s->trials.list[s->trials.n];
 	const char *algorithm = s->hybrid->asked.algo_text;
 	struct bb_hybrid_shape shape = s->job.shape;
+	struct bb_trial trial = {.expects = kind == 0 ? &expectation : NULL};
 	bb_status status;
 
 	shape.parts = kinds[kind].parts;
-	status =
-		bb_hybrid_program_open(&s->programs[kind], &shape,
-				       strcmp(algorithm, "auto") == 0 ? NULL : algorithm, s->error);
-	if (status != BB_OK || !exists(s, kind))
+	status = bb_hybrid_program_open(&s->programs[kind], &shape,
+					strcmp(algorithm, "auto") == 0 ? NULL : algorithm,
+					&s->engine.run->error);
+	if (status != BB_OK || !hybrid_exists(s, kind))
 		return status;
-	s->kind_of[s->trials.n++] = kind;
-	trial->play = (struct bb_play){.program = &s->programs[kind],
-				       .stand_in = (enum bb_stand_in)s->hybrid->asked.stand_in,
-				       .buffers = s->data.memory ? buffers : NULL,
-				       .own = s};
-	snprintf(trial->what, sizeof(trial->what), "%s%s", kinds[kind].name,
+	s->kind_of[s->engine.ntrials] = kind;
+	trial.play = (struct bb_play){.program = &s->programs[kind],
+				      .stand_in = (enum bb_stand_in)s->hybrid->asked.stand_in,
+				      .buffers = s->data.memory ? hybrid_buffers : NULL,
+				      .own = s};
+	snprintf(trial.what, sizeof(trial.what), "%s%s", kinds[kind].name,
 		 kind > 0 ? " alone" : "");
-	if (kind > 0)
-		return BB_OK;
-	trial->watch = (struct bb_timeline_watch){done, s};
-	trial->opened = opened;
-	if (s->backend->capabilities & BB_CAP_DATA && s->run->options.check > 0) {
-		trial->before_last = before_last;
-		trial->after_last = after_last;
+	if (kind == 0) {
+		trial.watch = (struct bb_timeline_watch){hybrid_hear, s};
+		trial.opened = hybrid_opened;
 	}
-	return BB_OK;
+	return bb_engine_add(&s->engine, &trial, NULL);
 }
 
-static bb_status open_session(struct session *s)
+static bb_status hybrid_open(struct bb_engine *engine)
 {
+	struct hybrid_session *s = (struct hybrid_session *)engine;
 	bb_status status;
 
-	BB_TRY(status, bb_run_attend(s->run, s->driver, NULL, &s->world), out);
-	s->trials.list = calloc(KINDS, sizeof(*s->trials.list));
-	if (!s->trials.list) {
-		status = bb_fail(s->error, BB_EINTERNAL, "out of memory for a step of %s",
-				 s->hybrid->model.name);
-		goto out;
-	}
-	BB_TRY(status, bb_hybrid_job_open(&s->job, s->hybrid, &s->run->options.config, s->error),
+	s->hybrid = engine->run->own;
+	BB_TRY(status,
+	       bb_hybrid_job_open(&s->job, s->hybrid, &engine->run->options.config,
+				  &engine->run->error),
 	       out);
-	BB_TRY(status, bb_hybrid_data_open(&s->data, &s->job.shape, s->run, s->driver), out);
-	if (bb_driver_leads(s->driver))
-		s->run->end.memory_user_bytes = (int64_t)s->data.bytes * s->run->world.nlocal;
+	BB_TRY(status, bb_hybrid_data_open(&s->data, &s->job.shape, engine), out);
 	for (size_t kind = 0; kind < KINDS; kind++)
-		BB_TRY(status, add_trial(s, kind), out);
-	status = bb_run_begin(s->run, s->driver, NAN);
+		BB_TRY(status, hybrid_add_trial(s, kind), out);
 out:
 	return status;
 }
 
-static void close_session(struct session *s)
+static void hybrid_close(struct bb_engine *engine)
 {
-	bb_trials_free(&s->trials);
+	struct hybrid_session *s = (struct hybrid_session *)engine;
+
 	for (size_t i = 0; i < KINDS; i++)
 		bb_hybrid_program_close(&s->programs[i]);
-	free(s->trials.list);
 	bb_hybrid_data_close(&s->data);
 	bb_hybrid_job_close(&s->job);
-	s->backend->group_close(s->world);
 }
 
 /* ---- what comes of it -------------------------------------------------------------------------
@@ -207,16 +191,16 @@ static void close_session(struct session *s)
 
 /* Groups of KIND whose members are on several hosts, or on several nodes of a cluster; where time
    is virtual and links are all alike there are none. */
-static int64_t crossing(const struct session *s, size_t kind)
+static int64_t crossing(const struct hybrid_session *s, size_t kind)
 {
-	const struct bb_cluster *cluster = s->run->options.config.cluster;
+	const struct bb_cluster *cluster = s->engine.run->options.config.cluster;
 	const struct bb_grid *g = &s->job.shape.grid;
 	const enum bb_axis axis = kinds[kind].axis;
 	int64_t n = 0;
 
 	if (cluster)
 		return bb_grid_crossing(g, axis, cluster->gpus);
-	if (s->backend->capabilities & BB_CAP_VIRTUAL)
+	if (bb_engine_is_virtual(&s->engine))
 		return BB_ABSENT;
 	for (int group = 0; group < bb_grid_groups(g, axis); group++) {
 		bool crosses = false;
@@ -225,8 +209,8 @@ static int64_t crossing(const struct session *s, size_t kind)
 			const int first = bb_grid_member(g, axis, group, 0);
 			const int other = bb_grid_member(g, axis, group, i);
 
-			crosses |= strcmp(s->run->infos[first].location.host,
-					  s->run->infos[other].location.host) != 0;
+			crosses |= strcmp(s->engine.run->infos[first].location.host,
+					  s->engine.run->infos[other].location.host) != 0;
 		}
 		n += crosses;
 	}
@@ -236,9 +220,9 @@ static int64_t crossing(const struct session *s, size_t kind)
 #define LINKS_TEXT 160
 
 /* What is known of them. */
-static void tell_links(const struct session *s, char text[LINKS_TEXT])
+static void tell_links(const struct hybrid_session *s, char text[LINKS_TEXT])
 {
-	const struct bb_backend_config *config = &s->run->options.config;
+	const struct bb_backend_config *config = &s->engine.run->options.config;
 	const struct bb_cluster *nodes = s->hybrid->nodes;
 
 	if (nodes)
@@ -253,7 +237,8 @@ static void tell_links(const struct session *s, char text[LINKS_TEXT])
 				 : "as they are");
 }
 
-static void describe_plan(const struct session *s, size_t kind, struct bb_hybrid_record *r)
+static void hybrid_describe_plan(const struct hybrid_session *s, size_t kind,
+				 struct bb_hybrid_record *r)
 {
 	const struct bb_hybrid_cost *plan = &s->job.plan;
 
@@ -266,8 +251,8 @@ static void describe_plan(const struct session *s, size_t kind, struct bb_hybrid
 		r->plan_bubble_us = 1e6 * plan->bubble;
 }
 
-static void describe(const struct session *s, const struct bb_trial *trial, size_t kind,
-		     const struct heard *mean, struct bb_hybrid_record *r)
+static void hybrid_describe(const struct hybrid_session *s, const struct bb_trial *trial,
+			    size_t kind, const struct heard *mean, struct bb_hybrid_record *r)
 {
 	const struct bb_hybrid *h = s->hybrid;
 	const struct bb_sent *sent = &s->sent[kind];
@@ -278,7 +263,7 @@ static void describe(const struct session *s, const struct bb_trial *trial, size
 	r->order = bb_grid_order_words[h->grid.order];
 	r->algorithm = h->asked.algo_text;
 	r->compute = bb_stand_in_names[h->asked.stand_in];
-	r->nranks = s->run->world.nranks;
+	r->nranks = s->engine.run->world.nranks;
 	r->tp = h->grid.tp;
 	r->pp = h->grid.pp;
 	r->dp = h->grid.dp;
@@ -291,7 +276,7 @@ static void describe(const struct session *s, const struct bb_trial *trial, size
 	r->low_us = 1e6 * trial->stats.ci_low;
 	r->high_us = 1e6 * trial->stats.ci_high;
 	r->samples = (int64_t)trial->stats.n;
-	describe_plan(s, kind, r);
+	hybrid_describe_plan(s, kind, r);
 	if (kind > 0)
 		r->in_step_us = 1e6 * mean->seconds[kind];
 	if (kind >= 2) {
@@ -301,28 +286,25 @@ static void describe(const struct session *s, const struct bb_trial *trial, size
 		r->sent_GBps = trial->stats.p50 > 0 ? 1e-9 * sent->bytes / trial->stats.p50 : NAN;
 	}
 	if (kind == 0)
-		r->wrong = s->wrong;
+		r->wrong = trial->wrong;
 	r->end_unix_s = bb_clock_unix();
 }
 
-static bb_status deliver(const struct session *s, const struct heard *mean)
+static bb_status hybrid_deliver(struct bb_engine *engine)
 {
-	struct bb_run *run = s->run;
+	const struct hybrid_session *s = (const struct hybrid_session *)engine;
 	struct bb_hybrid_record r;
 	char links[LINKS_TEXT];
 	bb_status status = BB_OK;
 
-	bb_ticker_hide(&run->ticker);
 	tell_links(s, links);
-	for (size_t i = 0; i < s->trials.n && status == BB_OK; i++) {
-		if (s->trials.list[i].refusal[0])
-			return bb_fail(s->error, BB_EUNSUPPORTED, "%s", s->trials.list[i].refusal);
-		describe(s, &s->trials.list[i], s->kind_of[i], mean, &r);
+	for (size_t i = 0; i < engine->ntrials; i++) {
+		BB_TRY(status, bb_engine_require(engine, i), out);
+		hybrid_describe(s, &engine->trials[i], s->kind_of[i], &s->mean, &r);
 		r.links = links;
-		run->end.results++;
-		run->end.wrong += r.wrong != BB_ABSENT && r.wrong > 0;
-		status = bb_sinks_record(&run->sinks, &bb_record_hybrid, &r);
+		BB_TRY(status, bb_engine_deliver(engine, &bb_record_hybrid, &r, r.wrong), out);
 	}
+out:
 	return status;
 }
 
@@ -334,10 +316,11 @@ static const struct bb_payload_field sent_fields[] = {
 static const struct bb_payload sent_table = {"a count of messages", sizeof(struct bb_sent),
 					     sent_fields, NULL};
 
-/* *MEAN = seconds of a step, over all ranks; and who sends most. */
-static bb_status gather(struct session *s, struct heard *mean)
+/* The mean seconds of a step, over all ranks; and who sends most. */
+static bb_status hybrid_gather(struct bb_engine *engine)
 {
-	const int n = s->run->world.nranks;
+	struct hybrid_session *s = (struct hybrid_session *)engine;
+	const int n = engine->run->world.nranks;
 	struct heard mine = s->heard;
 	const struct heard *of;
 	const void *all;
@@ -345,15 +328,14 @@ static bb_status gather(struct session *s, struct heard *mean)
 
 	for (size_t i = 0; i < KINDS; i++)
 		mine.seconds[i] /= mine.steps > 0 ? mine.steps : 1;
-	status = bb_crew_gather(s->driver, &bb_payload_seconds, &mine,
+	status = bb_crew_gather(engine->driver, &bb_payload_seconds, &mine,
 				sizeof(mine) / sizeof(double), &all);
 	of = all;
-	*mean = (struct heard){.steps = 0};
 	for (int r = 0; r < n && status == BB_OK; r++)
 		for (size_t i = 0; i < KINDS; i++)
-			mean->seconds[i] += of[r].seconds[i] / n;
+			s->mean.seconds[i] += of[r].seconds[i] / n;
 	if (status == BB_OK)
-		status = bb_crew_gather(s->driver, &sent_table, s->sent, KINDS, &all);
+		status = bb_crew_gather(engine->driver, &sent_table, s->sent, KINDS, &all);
 	for (int r = 0; r < n && status == BB_OK; r++)
 		for (size_t i = 0; i < KINDS; i++)
 			keep_most(&s->sent[i],
@@ -361,29 +343,10 @@ static bb_status gather(struct session *s, struct heard *mean)
 	return status;
 }
 
-bb_status bb_hybrid_drive(struct bb_driver *driver, void *argument)
-{
-	struct bb_run *run = argument;
-	struct session s = {.hybrid = run->own,
-			    .run = run,
-			    .driver = driver,
-			    .backend = run->options.backend,
-			    .trials = {.run = run, .driver = driver},
-			    .wrong = BB_ABSENT,
-			    .error = &run->error};
-	struct heard mean;
-	bb_status status = open_session(&s);
-
-	if (status == BB_OK)
-		status = bb_trials_measure(&s.trials);
-	if (status == BB_OK)
-		status = gather(&s, &mean);
-	if (status == BB_OK && bb_driver_leads(driver))
-		status = deliver(&s, &mean);
-	status = bb_crew_part(driver, status);
-	if (status == BB_OK)
-		bb_hybrid_data_release(&s.data);
-	close_session(&s);
-	atomic_store(&driver->progress->finished, status == BB_OK);
-	return status;
-}
+const struct bb_experiment bb_hybrid_experiment = {
+	.bytes = sizeof(struct hybrid_session),
+	.open = hybrid_open,
+	.gather = hybrid_gather,
+	.deliver = hybrid_deliver,
+	.close = hybrid_close,
+};

@@ -138,6 +138,6 @@ const struct bb_benchmark bb_hybrid_benchmark = {
 	.open_text = bb_hybrid_text_open,
 	.rows = &bb_record_hybrid,
 	.plan = plan,
-	.drive = bb_hybrid_drive,
+	.experiment = &bb_hybrid_experiment,
 	.close = close_hybrid,
 };

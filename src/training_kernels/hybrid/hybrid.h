@@ -14,7 +14,7 @@
 #ifndef BB_TRAINING_KERNELS_HYBRID_HYBRID_H
 #define BB_TRAINING_KERNELS_HYBRID_HYBRID_H
 
-#include "harness/run/run.h"
+#include "harness/measure/engine.h"
 #include "training_kernels/hybrid/plan.h"
 #include "training_kernels/hybrid/program.h"
 #include "training_kernels/moe/exchange.h"
@@ -162,10 +162,8 @@ struct bb_hybrid_replica {
 /* Of one rank; what there is nothing of is NULL. */
 struct bb_hybrid_data {
 	const struct bb_hybrid_shape *shape;
-	struct bb_run *run;
-	struct bb_driver *driver;
-	char *memory; /* NULL: time is virtual */
-	size_t bytes;
+	struct bb_engine *engine;
+	char *memory; /* the engine's; NULL: time is virtual, or nothing is sent */
 	struct bb_hybrid_half halves[BB_HYBRID_HALVES];
 	struct bb_hybrid_replica replicas[2]; /* the second of experts */
 	struct bb_moe_rows rows;
@@ -179,12 +177,10 @@ struct bb_hybrid_data {
 /* Bytes of RANK's. */
 size_t bb_hybrid_data_bytes(const struct bb_hybrid_shape *shape, int rank);
 
-/* Failures are in the run's error. Close DATA whatever comes back; RELEASE its memory first, unless
-   others may still read it. */
+/* Failures are in the run's error. Close DATA whatever comes back. */
 BB_MUST bb_status bb_hybrid_data_open(struct bb_hybrid_data *data,
-				      const struct bb_hybrid_shape *shape, struct bb_run *run,
-				      struct bb_driver *driver);
-void bb_hybrid_data_release(struct bb_hybrid_data *data);
+				      const struct bb_hybrid_shape *shape,
+				      struct bb_engine *engine);
 void bb_hybrid_data_close(struct bb_hybrid_data *data);
 
 /* A bb_play's buffers, of DATA. */
@@ -192,12 +188,12 @@ void bb_hybrid_data_buffers(const struct bb_hybrid_data *data, const struct bb_o
 			    void **in, void **out);
 /* Known data; everything that is to be overwritten holds something else. */
 BB_MUST bb_status bb_hybrid_data_fill(struct bb_hybrid_data *data);
-/* Adds to *WRONG the elements that are not what they must be after a step; with --fault corrupt one
-   byte of this rank's is made wrong before. */
+/* The first byte of each thing that is verified; NULL of what there is none. Returns how many. */
+int bb_hybrid_data_victims(const struct bb_hybrid_data *data, void *victims[BB_MOST_VICTIMS]);
+/* Adds to *WRONG the elements that are not what they must be after a step. */
 BB_MUST bb_status bb_hybrid_data_verify(struct bb_hybrid_data *data, uint64_t *wrong);
 
-/* What the benchmark does in each driver. */
-bb_status bb_hybrid_drive(struct bb_driver *driver, void *run);
+extern const struct bb_experiment bb_hybrid_experiment;
 
 bb_sink_open bb_hybrid_text_open;
 

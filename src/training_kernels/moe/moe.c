@@ -113,7 +113,7 @@ const struct bb_benchmark bb_moe_benchmark = {
 	.open_text = bb_moe_text_open,
 	.rows = &bb_record_moe,
 	.plan = plan,
-	.drive = bb_moe_drive,
+	.experiment = &bb_moe_experiment,
 	.tell = tell,
 	.close = close_moe,
 };

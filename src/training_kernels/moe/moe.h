@@ -4,7 +4,7 @@
  *
  *   moe.c          the benchmark: what it can do, how it begins
  *   options.c      its options
- *   drive.c        what every driver does: layers and their parts timed, rows verified
+ *   drive.c        the experiment: layers and their parts timed, rows verified
  *   record.c       the fields of its records, and the table
  *
  * What it is about: load.h, program.h.
@@ -12,7 +12,7 @@
 #ifndef BB_TRAINING_KERNELS_MOE_MOE_H
 #define BB_TRAINING_KERNELS_MOE_MOE_H
 
-#include "harness/run/run.h"
+#include "harness/measure/engine.h"
 #include "training_kernels/moe/program.h"
 
 #define BB_MOE_MOST_SKEWS 16
@@ -73,7 +73,6 @@ BB_MUST bb_status bb_moe_check(const struct bb_benchmark *benchmark, void *own,
 			       struct bb_options *options, const struct bb_environment *environment,
 			       struct bb_error *error);
 
-/* What the benchmark does in each driver. */
-bb_status bb_moe_drive(struct bb_driver *driver, void *run);
+extern const struct bb_experiment bb_moe_experiment;
 
 #endif

@@ -17,7 +17,6 @@ struct bb_pipeline_data {
 	const struct bb_order *order;
 	int stage;
 	uint64_t seed;
-	bool flaw;
 	uint32_t *memory; /* [(chunk * microbatches + microbatch) * BLOCKS + block][N] */
 };
 
@@ -85,13 +84,13 @@ size_t bb_pipeline_data_bytes(const struct bb_order *order)
 }
 
 struct bb_pipeline_data *bb_pipeline_data_open(const struct bb_order *order, int stage,
-					       uint64_t seed, bool flaw, void *memory)
+					       uint64_t seed, void *memory)
 {
 	struct bb_pipeline_data *data = malloc(sizeof(*data));
 
 	if (!data)
 		return NULL;
-	*data = (struct bb_pipeline_data){order, stage, seed, flaw, memory};
+	*data = (struct bb_pipeline_data){order, stage, seed, memory};
 	memset(memory, 0xff, bb_pipeline_data_bytes(order)); /* no such number */
 	return data;
 }
@@ -131,8 +130,6 @@ static void do_forward(const struct bb_pipeline_data *data, int depth, const str
 	else if (before >= 0)
 		memcpy(x, block_of(data, before, pass->microbatch, BLOCK_Y), BLOCK);
 	forward(data->seed, depth, x, y);
-	if (data->flaw && pass->chunk == 0 && pass->microbatch == 0)
-		y[0] ^= 1;
 }
 
 static void do_backward(const struct bb_pipeline_data *data, int depth, const struct bb_pass *pass)
@@ -182,6 +179,11 @@ void bb_pipeline_buffers(void *own, int rank, const struct bb_operation *operati
 			       goes_forward ? BLOCK_Y : BLOCK_DX);
 	else
 		*out = block_of(data, chunk, pass.microbatch, goes_forward ? BLOCK_X : BLOCK_DY);
+}
+
+void *bb_pipeline_data_output(const struct bb_pipeline_data *data)
+{
+	return block_of(data, 0, 0, BLOCK_Y);
 }
 
 /* ---- one rank that does everything itself --------------------------------------------------- */
@@ -240,7 +242,6 @@ bb_status bb_pipeline_data_verify(const struct bb_pipeline_data *data, uint64_t 
 {
 	uint32_t(*xs)[N] = calloc((size_t)bb_order_depths(data->order) + 1, sizeof(*xs));
 
-	*wrong = 0;
 	for (int i = 0; i < data->order->microbatches && xs; i++)
 		*wrong += verify(data, i, xs);
 	free(xs);

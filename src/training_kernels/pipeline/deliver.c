@@ -2,7 +2,6 @@
  * deliver.c - what a schedule came to, as records.
  */
 #include "core/stats.h"
-#include "harness/measure/play.h"
 #include "training_kernels/pipeline/inside.h"
 
 #include <time.h>
@@ -82,8 +81,7 @@ static void fill_measurement(struct bb_pipeline_job *j, struct bb_pipeline_recor
 	r->counted_sent_bytes = 0;
 	for (int s = 0; s < r->stages; s++)
 		r->counted_sent_bytes += (int64_t)j->sent[s];
-	if (j->checked)
-		r->wrong = (int64_t)j->wrong;
+	r->wrong = j->wrong;
 }
 
 static void to_microseconds(double *seconds, int n)
@@ -95,7 +93,7 @@ static void to_microseconds(double *seconds, int n)
 static bb_status tell_passes(const struct bb_pipeline_job *j, const struct bb_pass_times *times,
 			     const char *source)
 {
-	struct bb_sinks *sinks = &j->s->run->sinks;
+	struct bb_sinks *sinks = &j->s->engine.run->sinks;
 	bb_status status = BB_OK;
 
 	for (int s = 0; s < j->order.stages; s++)
@@ -141,14 +139,12 @@ bb_status bb_pipeline_deliver(struct bb_pipeline_job *j)
 		fill_measurement(j, &r);
 	clock_gettime(CLOCK_REALTIME, &now);
 	r.end_unix_s = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-	s->run->end.results++;
-	s->run->end.wrong += j->checked && j->wrong > 0;
-	bb_ticker_hide(&s->run->ticker);
-	status = bb_sinks_record(&s->run->sinks, &bb_record_pipeline, &r);
+	status = bb_engine_deliver(&s->engine, &bb_record_pipeline, &r, r.wrong);
 	if (status == BB_OK && s->asked->gantt)
 		status = tell_passes(j, &j->predicted, "predicted");
 	if (status == BB_OK && s->asked->gantt && !s->asked->predict)
-		status = tell_passes(j, &j->measured, j->s->virtual ? "played" : "measured");
+		status = tell_passes(j, &j->measured,
+				     bb_engine_is_virtual(&s->engine) ? "played" : "measured");
 	return status;
 }
 
@@ -156,12 +152,9 @@ bb_status bb_pipeline_skip(struct bb_pipeline_session *s, const char *name, cons
 {
 	struct bb_skip_record r;
 
-	if (!s->leads)
-		return BB_OK;
 	bb_record_init(&bb_record_skip, &r);
 	r.collective = "pipeline";
 	r.algorithm = name;
 	r.reason = reason;
-	s->run->end.skipped++;
-	return bb_sinks_record(&s->run->sinks, &bb_record_skip, &r);
+	return bb_engine_skip(&s->engine, &r);
 }

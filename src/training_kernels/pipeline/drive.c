@@ -1,11 +1,10 @@
 /*
- * drive.c - what every rank does: measure a hop, then each schedule: predict it, play it,
- * check it.
+ * drive.c - the experiment: measure a hop, then each schedule: predict it, time it, check it.
  */
 #include "core/stats.h"
-#include "harness/measure/play.h"
 #include "training_kernels/pipeline/inside.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define HOP_PASS_NS 1000000 /* long enough to sleep in, as the passes that are measured are */
@@ -35,10 +34,11 @@ static bb_status open_job(struct bb_pipeline_job *j)
 {
 	struct bb_pipeline_session *s = j->s;
 	bb_status status =
-		bb_pass_times_open(&j->predicted, &j->order, &s->pipeline, &s->run->error);
+		bb_pass_times_open(&j->predicted, &j->order, &s->pipeline, &s->engine.run->error);
 
 	if (status == BB_OK)
-		status = bb_pass_times_open(&j->measured, &j->order, &s->pipeline, &s->run->error);
+		status = bb_pass_times_open(&j->measured, &j->order, &s->pipeline,
+					    &s->engine.run->error);
 	if (status != BB_OK)
 		return status;
 	j->published = NAN;
@@ -46,7 +46,7 @@ static bb_status open_job(struct bb_pipeline_job *j)
 	j->report = calloc(report_length(j), sizeof(double));
 	return open_stages(j) && j->steps && j->report
 		       ? BB_OK
-		       : bb_fail(&s->run->error, BB_EINTERNAL, "out of memory for %s",
+		       : bb_fail(&s->engine.run->error, BB_EINTERNAL, "out of memory for %s",
 				 j->schedule->name);
 }
 
@@ -70,7 +70,7 @@ static void close_job(struct bb_pipeline_job *j)
 
 static struct bb_pipeline_form form_of(const struct bb_pipeline_session *s)
 {
-	const struct bb_fault *fault = &s->run->options.fault;
+	const struct bb_fault *fault = &s->engine.run->options.fault;
 	const bool slow = fault->kind == BB_FAULT_SLOW;
 
 	return (struct bb_pipeline_form){
@@ -97,13 +97,13 @@ static bb_status evaluate(struct bb_pipeline_job *j, const struct bb_pipeline_fo
 	const struct bb_timeline_watch watch = {bb_pass_times_note, &j->predicted};
 	struct bb_pipeline_program program;
 	double end;
-	bb_status status =
-		bb_pipeline_program_make(&program, &j->order, &s->pipeline, form, &s->run->error);
+	bb_status status = bb_pipeline_program_make(&program, &j->order, &s->pipeline, form,
+						    &s->engine.run->error);
 
 	bb_pass_times_begin(&j->predicted);
 	if (status == BB_OK)
-		status =
-			bb_timeline_program(&links, &program.program, &watch, &end, &s->run->error);
+		status = bb_timeline_program(&links, &program.program, &watch, &end,
+					     &s->engine.run->error);
 	if (status == BB_OK)
 		*result = bb_pipeline_result_of(&j->predicted, &s->pipeline, j->predicted_spans);
 	bb_pipeline_program_free(&program);
@@ -140,27 +140,6 @@ out:
 
 /* ---- measured ------------------------------------------------------------------------------- */
 
-static void note_deadline(const struct bb_pipeline_session *s, const char *what)
-{
-	if (s->driver->local == 0)
-		bb_crew_deadline(s->driver, what);
-}
-
-static bb_status play_once(struct bb_pipeline_job *j, struct bb_player *player)
-{
-	const struct bb_timeline_watch watch = {bb_pass_times_note, &j->measured};
-	struct bb_driver *driver = j->s->driver;
-	double end;
-	bb_status status;
-
-	note_deadline(j->s, j->schedule->name);
-	bb_pass_times_begin(&j->measured);
-	atomic_store_explicit(&driver->progress->phase, BB_PHASE_INSIDE, memory_order_relaxed);
-	status = bb_player_play(player, &watch, &end);
-	atomic_store_explicit(&driver->progress->phase, BB_PHASE_BETWEEN, memory_order_relaxed);
-	return status;
-}
-
 /* What this rank, or where time is virtual all stages, came to in iteration I. */
 static void note_iteration(struct bb_pipeline_job *j, size_t i)
 {
@@ -168,7 +147,7 @@ static void note_iteration(struct bb_pipeline_job *j, size_t i)
 	const size_t last = bb_pipeline_job_slot(j, j->s->stage, j->order.length - 1);
 	double to = j->measured.to[last];
 
-	for (int stage = 0; j->s->virtual && stage < j->order.stages; stage++)
+	for (int stage = 0; bb_engine_is_virtual(&j->s->engine) && stage < j->order.stages; stage++)
 		to = fmax(to, j->measured.to[bb_pipeline_job_slot(j, stage, j->order.length - 1)]);
 	j->report[2 * i] = j->measured.from[first];
 	j->report[2 * i + 1] = to;
@@ -207,7 +186,8 @@ static bb_status join(struct bb_pipeline_job *j, const double *reports)
 	double *sorted = calloc(iters, sizeof(*sorted));
 
 	if (!sorted)
-		return bb_fail(&j->s->run->error, BB_EINTERNAL, "out of memory for the results");
+		return bb_fail(&j->s->engine.run->error, BB_EINTERNAL,
+			       "out of memory for the results");
 	for (int s = 0; s < j->order.stages; s++) {
 		const double *report = &reports[(size_t)s * length];
 
@@ -240,135 +220,170 @@ static void join_virtual(struct bb_pipeline_job *j)
 
 static bb_status gather(struct bb_pipeline_job *j)
 {
+	struct bb_engine *e = &j->s->engine;
 	const void *all;
 	bb_status status = BB_OK;
 
-	if (j->s->virtual) {
+	if (bb_engine_is_virtual(e)) {
 		join_virtual(j);
 		return BB_OK;
 	}
 	note_passes(j);
-	status = bb_crew_collect(j->s->driver, &bb_payload_real, j->report, report_length(j), &all);
-	return status == BB_OK && j->s->leads ? join(j, all) : status;
+	status = bb_crew_collect(e->driver, &bb_payload_real, j->report, report_length(j), &all);
+	return status == BB_OK && bb_engine_leads(e) ? join(j, all) : status;
 }
 
-static bb_status play(struct bb_pipeline_job *j)
+/* What was heard of the step is noted, and that of the next one begins. */
+static void pipeline_stepped(void *own, size_t step)
 {
-	struct bb_pipeline_session *s = j->s;
-	const struct bb_play play = {.program = &j->program.program,
-				     .stand_in = (enum bb_stand_in)s->asked->stand_in};
-	const size_t warm = (size_t)s->run->options.warmup_iters;
-	struct bb_player *player = NULL;
-	struct bb_error refusal = {.text = ""};
+	struct bb_pipeline_job *j = own;
+
+	note_iteration(j, step);
+	if (step + 1 < (size_t)j->s->asked->iters)
+		bb_pass_times_begin(&j->measured);
+}
+
+/* Have TRIAL measured, which must be possible. */
+static bb_status measure(struct bb_pipeline_session *s, const struct bb_trial *trial)
+{
+	bb_status status = bb_engine_add(&s->engine, trial, NULL);
+
+	if (status == BB_OK)
+		status = bb_engine_measure(&s->engine);
+	return status;
+}
+
+static bb_status time_schedule(struct bb_pipeline_job *j)
+{
+	struct bb_trial trial = {.play = {.program = &j->program.program,
+					  .stand_in = (enum bb_stand_in)j->s->asked->stand_in,
+					  .own = j},
+				 .timing = BB_TIMING_STEPS,
+				 .watch = {bb_pass_times_note, &j->measured},
+				 .stepped = pipeline_stepped};
 	bb_status status;
 
-	status = bb_player_open(&player, s->run, s->driver, &play, &refusal);
-	if (status == BB_EUNSUPPORTED)
-		bb_fail(&s->run->error, status, "%s", refusal.text);
-	for (size_t i = 0; i < warm && status == BB_OK; i++)
-		status = play_once(j, player);
-	for (size_t i = 0; i < (size_t)s->asked->iters && status == BB_OK; i++) {
-		status = play_once(j, player);
-		note_iteration(j, i);
-	}
-	bb_player_close(player);
+	snprintf(trial.what, sizeof(trial.what), "%s", j->schedule->name);
+	bb_pass_times_begin(&j->measured);
+	status = measure(j->s, &trial);
 	return status == BB_OK ? gather(j) : status;
 }
 
 /* ---- checked -------------------------------------------------------------------------------- */
 
+static int pipeline_victims(void *own, void *victims[BB_MOST_VICTIMS])
+{
+	victims[0] = bb_pipeline_data_output(own);
+	return 1;
+}
+
+static bb_status pipeline_verify(void *own, uint64_t *wrong)
+{
+	return bb_pipeline_data_verify(own, wrong);
+}
+
+static const struct bb_expectation expectation = {NULL, pipeline_victims, pipeline_verify};
+
 /* Once more, with numbers. */
 static bb_status check_data(struct bb_pipeline_job *j, struct bb_pipeline_data *data)
 {
 	struct bb_pipeline_session *s = j->s;
-	const int swapped = form_of(s).swapped_stage;
-	const struct bb_pipeline_form form = {
-		.elements = BB_PIPELINE_ELEMENTS, .late_stage = -1, .swapped_stage = swapped};
+	const struct bb_pipeline_form form = {.elements = BB_PIPELINE_ELEMENTS,
+					      .late_stage = -1,
+					      .swapped_stage = form_of(s).swapped_stage};
 	struct bb_pipeline_program program;
-	const struct bb_play play = {.program = &program.program,
-				     .compute = bb_pipeline_compute,
-				     .buffers = bb_pipeline_buffers,
-				     .own = data};
-	struct bb_error refusal = {.text = ""};
-	struct bb_player *player = NULL;
-	const uint64_t *wrongs;
-	const void *all;
-	double end;
-	bb_status status =
-		bb_pipeline_program_make(&program, &j->order, &s->pipeline, &form, &s->run->error);
+	struct bb_trial trial = {.play = {.program = &program.program,
+					  .compute = bb_pipeline_compute,
+					  .buffers = bb_pipeline_buffers,
+					  .own = data},
+				 .timing = BB_TIMING_STEPS,
+				 .steps = 1,
+				 .expects = &expectation};
+	bb_status status = bb_pipeline_program_make(&program, &j->order, &s->pipeline, &form,
+						    &s->engine.run->error);
 
-	if (status != BB_OK)
-		goto out;
-	BB_TRY(status, bb_player_open(&player, s->run, s->driver, &play, &refusal), out);
-	note_deadline(s, j->schedule->name);
-	BB_TRY(status, bb_player_play(player, NULL, &end), out);
-	BB_TRY(status, bb_pipeline_data_verify(data, &j->wrong), out);
-	BB_TRY(status, bb_crew_collect(s->driver, &bb_payload_number, &j->wrong, 1, &all), out);
-	wrongs = all;
-	for (int r = 1; wrongs && r < s->pipeline.stages; r++)
-		j->wrong += wrongs[r];
-	j->checked = true;
-out:
-	bb_player_close(player);
+	snprintf(trial.what, sizeof(trial.what), "check of %s", j->schedule->name);
+	if (status == BB_OK)
+		status = measure(s, &trial);
+	if (status == BB_OK)
+		j->wrong = s->engine.trials[s->engine.ntrials - 1].wrong;
 	bb_pipeline_program_free(&program);
 	return status;
 }
 
 static bb_status check(struct bb_pipeline_job *j)
 {
-	struct bb_pipeline_session *s = j->s;
-	const struct bb_fault *fault = &s->run->options.fault;
-	const size_t bytes = bb_pipeline_data_bytes(&j->order);
-	const bool flaw = fault->kind == BB_FAULT_CORRUPT && fault->rank == s->driver->rank;
+	struct bb_engine *e = &j->s->engine;
 	struct bb_pipeline_data *data;
 	void *memory;
 	bb_status status;
 
-	if (s->run->options.check == 0 || s->virtual ||
-	    (s->backend->capabilities & (BB_CAP_GPU | BB_CAP_FREE_COST)))
+	/* The CPU computes. */
+	if (!bb_engine_checks(e) || (e->backend->capabilities & BB_CAP_GPU))
 		return BB_OK;
-	status = s->backend->alloc(s->driver->handle, bytes, &memory);
+	status = bb_engine_alloc(e, bb_pipeline_data_bytes(&j->order), &memory);
 	if (status != BB_OK)
-		return bb_fail(&s->run->error, status, "out of memory for what is checked");
-	data = bb_pipeline_data_open(&j->order, s->stage, (uint64_t)s->run->options.seed, flaw,
+		return status;
+	data = bb_pipeline_data_open(&j->order, j->s->stage, (uint64_t)e->run->options.seed,
 				     memory);
-	status = data ? check_data(j, data) : BB_EINTERNAL;
+	status = data ? check_data(j, data)
+		      : bb_fail(&e->run->error, BB_EINTERNAL, "out of memory for what is checked");
 	bb_pipeline_data_close(data);
-	s->backend->release(s->driver->handle, memory, bytes);
+	/* Nobody lets go of what others may still read. */
+	if (status == BB_OK)
+		status = bb_crew_barrier(e->driver);
+	if (status == BB_OK)
+		bb_engine_release(e, memory);
 	return status;
 }
 
 /* ---- the hop -------------------------------------------------------------------------------- */
 
-/* One microbatch there and back over all stages: on its way twice as many hops as there are pairs
-   of neighbours, and the rest is what its passes take. On the clock of the first stage. */
-static bb_status time_hops(struct bb_pipeline_session *s, struct bb_pipeline_job *j, double *hop)
-{
-	const double passes = 2e-9 * HOP_PASS_NS * s->pipeline.stages;
-	const struct bb_play play = {.program = &j->program.program, .stand_in = BB_SLEEP};
-	struct bb_player *player = NULL;
-	struct bb_error refusal = {.text = ""};
+struct hop {
+	struct bb_pipeline_job job;
+	double passes; /* seconds that the passes take */
 	double samples[HOP_SAMPLES];
-	struct bb_stats stats;
-	bb_status status = bb_player_open(&player, s->run, s->driver, &play, &refusal);
+};
 
-	if (status == BB_EUNSUPPORTED)
-		bb_fail(&s->run->error, status, "%s", refusal.text);
-	for (int i = -1; i < HOP_SAMPLES && status == BB_OK; i++) {
-		status = play_once(j, player);
-		if (i >= 0)
-			samples[i] = j->measured.to[bb_pipeline_job_slot(j, 0, 1)] -
-				     j->measured.from[bb_pipeline_job_slot(j, 0, 0)] - passes;
-	}
-	bb_player_close(player);
-	bb_stats_compute(samples, status == BB_OK ? HOP_SAMPLES : 0, &stats);
+/* On the clock of the first stage. */
+static void hop_stepped(void *own, size_t step)
+{
+	struct hop *h = own;
+	const struct bb_pipeline_job *j = &h->job;
+
+	h->samples[step] = j->measured.to[bb_pipeline_job_slot(j, 0, 1)] -
+			   j->measured.from[bb_pipeline_job_slot(j, 0, 0)] - h->passes;
+	bb_pass_times_begin(&h->job.measured);
+}
+
+/* One microbatch there and back over all stages: on its way twice as many hops as there are pairs
+   of neighbours, and the rest is what its passes take. */
+static bb_status time_hops(struct bb_pipeline_session *s, struct hop *h, double *hop)
+{
+	const struct bb_trial trial = {
+		.play = {.program = &h->job.program.program, .stand_in = BB_SLEEP, .own = h},
+		.what = "a hop between stages",
+		.timing = BB_TIMING_STEPS,
+		.steps = HOP_SAMPLES,
+		.warm = 1,
+		.watch = {bb_pass_times_note, &h->job.measured},
+		.stepped = hop_stepped};
+	struct bb_stats stats;
+	bb_status status;
+
+	h->passes = 2e-9 * HOP_PASS_NS * s->pipeline.stages;
+	bb_pass_times_begin(&h->job.measured);
+	status = measure(s, &trial);
+	bb_stats_compute(h->samples, status == BB_OK ? HOP_SAMPLES : 0, &stats);
 	*hop = stats.p50 / (2 * (s->pipeline.stages - 1));
 	return status;
 }
 
 static bb_status measure_hop(struct bb_pipeline_session *s)
 {
-	struct bb_pipeline_job j = {.s = s, .schedule = bb_pipeline_find("naive")};
+	struct hop h = {.job = {.s = s, .schedule = bb_pipeline_find("naive")}};
+	struct bb_pipeline_job *j = &h.job;
+	struct bb_error *error = &s->engine.run->error;
 	struct bb_pipeline pipeline = {.stages = s->pipeline.stages,
 				       .microbatches = 1,
 				       .chunks = 1,
@@ -380,17 +395,17 @@ static bb_status measure_hop(struct bb_pipeline_session *s)
 	bb_status status;
 
 	form.late_stage = form.swapped_stage = -1;
-	BB_TRY(status, bb_order_make(j.schedule, &pipeline, &j.order, &s->run->error), out);
-	BB_TRY(status, bb_pass_times_open(&j.measured, &j.order, &pipeline, &s->run->error), out);
-	BB_TRY(status,
-	       bb_pipeline_program_make(&j.program, &j.order, &pipeline, &form, &s->run->error),
+	BB_TRY(status, bb_order_make(j->schedule, &pipeline, &j->order, error), out);
+	BB_TRY(status, bb_pass_times_open(&j->measured, &j->order, &pipeline, error), out);
+	BB_TRY(status, bb_pipeline_program_make(&j->program, &j->order, &pipeline, &form, error),
 	       out);
-	BB_TRY(status, time_hops(s, &j, &hop), out);
-	BB_TRY(status, bb_crew_gather(s->driver, &bb_payload_number, &hop, 1, &all), out);
+	BB_TRY(status, time_hops(s, &h, &hop), out);
+	BB_TRY(status, bb_crew_gather(s->engine.driver, &bb_payload_number, &hop, 1, &all), out);
 	hop = *(const double *)all;
 	s->pipeline.hop = hop > 0 && hop < BB_PAYLOAD_MOST_SECONDS ? (int64_t)(1e9 * hop) : 0;
 out:
-	close_job(&j);
+	bb_engine_clear(&s->engine);
+	close_job(j);
 	return status;
 }
 
@@ -399,7 +414,7 @@ static bb_status settle_hop(struct bb_pipeline_session *s)
 	const struct bb_pipeline_options *a = s->asked;
 	const bool by_measure = !a->predict && !a->tc_given && s->pipeline.stages > 1;
 
-	s->hop_source = by_measure   ? (s->virtual ? "played" : "measured")
+	s->hop_source = by_measure   ? (bb_engine_is_virtual(&s->engine) ? "played" : "measured")
 			: a->by_link ? "--link"
 				     : "--tc";
 	s->pipeline.hop = (int64_t)a->tc_ns;
@@ -427,78 +442,58 @@ static bb_status make_order(struct bb_pipeline_job *j, struct bb_error *refusal)
 static bb_status run_schedule(struct bb_pipeline_session *s,
 			      const struct bb_pipeline_schedule *schedule)
 {
-	struct bb_pipeline_job j = {.s = s, .schedule = schedule};
+	struct bb_pipeline_job j = {.s = s, .schedule = schedule, .wrong = BB_ABSENT};
+	struct bb_error *error = &s->engine.run->error;
 	const struct bb_pipeline_form form = form_of(s);
 	struct bb_error refusal = {.text = ""};
 	bb_status status;
 
-	note_deadline(s, schedule->name);
+	BB_TRY(status, bb_engine_begin(&s->engine, schedule->name), out);
 	status = make_order(&j, &refusal);
-
 	if (status == BB_EUNSUPPORTED) {
 		status = bb_pipeline_skip(s, schedule->name, refusal.text);
 		goto out;
 	}
 	if (status != BB_OK) {
-		bb_fail(&s->run->error, status, "%s: %s", schedule->name, refusal.text);
+		bb_fail(error, status, "%s: %s", schedule->name, refusal.text);
 		goto out;
 	}
 	BB_TRY(status, open_job(&j), out);
-	BB_TRY(status,
-	       bb_pipeline_program_make(&j.program, &j.order, &s->pipeline, &form, &s->run->error),
+	BB_TRY(status, bb_pipeline_program_make(&j.program, &j.order, &s->pipeline, &form, error),
 	       out);
-	if (s->leads)
+	if (bb_engine_leads(&s->engine))
 		BB_TRY(status, predict(&j), out);
 	if (!s->asked->predict)
-		BB_TRY(status, play(&j), out);
+		BB_TRY(status, time_schedule(&j), out);
 	if (!s->asked->predict)
 		BB_TRY(status, check(&j), out);
-	if (s->leads)
+	if (bb_engine_leads(&s->engine))
 		status = bb_pipeline_deliver(&j);
 out:
+	bb_engine_clear(&s->engine);
 	close_job(&j);
 	return status;
 }
 
-static bb_status run_all(struct bb_pipeline_session *s)
+static bb_status pipeline_run(struct bb_engine *engine)
 {
-	const struct bb_fault *fault = &s->run->options.fault;
-	bb_status status = settle_hop(s);
+	struct bb_pipeline_session *s = (struct bb_pipeline_session *)engine;
+	const struct bb_pipeline_state *state = engine->run->own;
+	bb_status status;
 
-	if (fault->kind == BB_FAULT_DIE && fault->rank == s->driver->rank)
-		return BB_ETIMEOUT; /* leaves without a word, as a killed process would */
+	s->asked = &state->asked;
+	s->pipeline = state->pipeline;
+	s->stage = engine->driver->rank;
+	status = settle_hop(s);
 	for (int i = 0; i < s->asked->nschedules && status == BB_OK; i++) {
-		if (s->leads)
-			bb_ticker_show(&s->run->ticker, s->asked->schedules[i]->name, 1);
 		status = run_schedule(s, s->asked->schedules[i]);
-		if (s->leads)
-			bb_ticker_step(&s->run->ticker, 1);
+		if (bb_engine_leads(engine))
+			bb_ticker_step(&engine->run->ticker, 1);
 	}
 	return status;
 }
 
-bb_status bb_pipeline_drive(struct bb_driver *driver, void *argument)
-{
-	struct bb_run *run = argument;
-	const struct bb_pipeline_state *state = run->own;
-	struct bb_pipeline_session s = {
-		.driver = driver,
-		.run = run,
-		.asked = &state->asked,
-		.backend = run->options.backend,
-		.pipeline = state->pipeline,
-		.stage = driver->rank,
-		.leads = bb_driver_leads(driver),
-		.virtual = run->options.backend->capabilities & BB_CAP_VIRTUAL,
-	};
-	bb_status status;
-
-	BB_TRY(status, bb_run_attend(run, driver, NULL, &s.world), out);
-	BB_TRY(status, bb_run_begin(run, driver, NAN), out);
-	status = run_all(&s);
-out:
-	status = bb_crew_part(driver, status);
-	s.backend->group_close(s.world);
-	atomic_store(&driver->progress->finished, status == BB_OK);
-	return status;
-}
+const struct bb_experiment bb_pipeline_experiment = {
+	.bytes = sizeof(struct bb_pipeline_session),
+	.run = pipeline_run,
+};

@@ -6,16 +6,13 @@
 
 #include "training_kernels/pipeline/pipeline.h"
 
+/* A driver's state. */
 struct bb_pipeline_session {
-	struct bb_driver *driver;
-	struct bb_run *run;
+	struct bb_engine engine;
 	const struct bb_pipeline_options *asked;
-	const struct bb_backend *backend;
-	struct bb_group *world;
 	struct bb_pipeline pipeline; /* hop included */
 	const char *hop_source;
 	int stage; /* this rank's */
-	bool leads, virtual;
 };
 
 /* One schedule under way, on one rank; what only rank 0 needs is NULL elsewhere. */
@@ -35,8 +32,7 @@ struct bb_pipeline_job {
 	double *report;   /* this rank's: of each iteration when its first pass began and its last
 			     ended; then of each pass of the last iteration the same */
 	double published; /* bubble over total with first_wraps; NAN: not interleaved */
-	uint64_t wrong;
-	bool checked;
+	int64_t wrong;    /* BB_ABSENT: not looked at */
 };
 
 /* Of the pass that STAGE does as number I. */

@@ -3,7 +3,7 @@
  *
  *   pipeline.c          the benchmark: what it can do, how it begins and ends
  *   options.c           its options
- *   drive.c             what every rank does: predict, play, check
+ *   drive.c             the experiment: predict, time, check
  *   deliver.c           what that came to, as records
  *   data.c              numbers that go through the stages, and what must come of them
  *   record.c            the fields of its records
@@ -15,7 +15,7 @@
 #ifndef BB_TRAINING_KERNELS_PIPELINE_PIPELINE_H
 #define BB_TRAINING_KERNELS_PIPELINE_PIPELINE_H
 
-#include "harness/run/run.h"
+#include "harness/measure/engine.h"
 #include "training_kernels/pipeline/program.h"
 
 #define BB_PIPELINE_SCHEDULES 16 /* in a list, at most */
@@ -105,8 +105,7 @@ BB_MUST bb_status bb_pipeline_check(const struct bb_benchmark *benchmark, void *
 				    const struct bb_environment *environment,
 				    struct bb_error *error);
 
-/* What the benchmark does in each driver; RUN's own is a struct bb_pipeline_state. */
-bb_status bb_pipeline_drive(struct bb_driver *driver, void *run);
+extern const struct bb_experiment bb_pipeline_experiment;
 
 /* bb_sink_open: schedules as text. */
 bb_sink_open bb_sink_pipeline_open;
@@ -129,11 +128,13 @@ struct bb_pipeline_data;
 
 /* What STAGE of ORDER, which lasts as long, needs in the backend's memory. */
 size_t bb_pipeline_data_bytes(const struct bb_order *order);
-/* MEMORY, borrowed, has that many bytes. FLAW: this stage turns a bit of what it makes first. NULL
-   without memory. */
+/* MEMORY, borrowed, has that many bytes. NULL without memory. */
 struct bb_pipeline_data *bb_pipeline_data_open(const struct bb_order *order, int stage,
-					       uint64_t seed, bool flaw, void *memory);
+					       uint64_t seed, void *memory);
 void bb_pipeline_data_close(struct bb_pipeline_data *data); /* NULL: nothing */
+
+/* The output of this stage's first microbatch, which is looked at. */
+void *bb_pipeline_data_output(const struct bb_pipeline_data *data);
 
 /* As struct bb_play wants them; OWN is a struct bb_pipeline_data. */
 void bb_pipeline_compute(void *own, int rank, const struct bb_operation *operation);
@@ -141,7 +142,7 @@ void bb_pipeline_buffers(void *own, int rank, const struct bb_operation *operati
 			 void **out);
 
 /*
- * *WRONG = numbers that are not what one rank makes that does everything itself, one microbatch
+ * *WRONG += numbers that are not what one rank makes that does everything itself, one microbatch
  * after the other: outputs and both gradients of every microbatch on this stage. BB_EINTERNAL
  * without memory.
  */

@@ -1,7 +1,6 @@
 /*
  * equality.c - split parts against unsplit ones, number by number.
  */
-#include "harness/measure/play.h"
 #include "training_kernels/tensor/tensor.h"
 #include "training_kernels/tensor/state.h"
 
@@ -27,12 +26,10 @@ struct found {
 };
 
 struct job {
-	struct bb_run *run;
-	struct bb_driver *driver;
+	struct bb_engine *engine;
 	struct bb_tensor_size size;
 	struct bb_tensor_program program;
 	struct bb_tensor_state mine, whole;
-	size_t bytes;
 };
 
 const char *bb_tensor_equality_refuses(const struct bb_run *run)
@@ -83,15 +80,15 @@ static bb_status make_whole(struct job *j, const struct bb_tensor_way *way)
 	struct bb_tensor_form form = {
 		.way = unsplit_way(way->of), .size = &j->size, .layers = 1, .real = true};
 	struct bb_tensor_program program;
-	bb_status status = bb_tensor_program_make(&program, &form, 1, &j->run->error);
+	bb_status status = bb_tensor_program_make(&program, &form, 1, &j->engine->run->error);
 	double *memory;
 
 	j->whole = (struct bb_tensor_state){
 		.way = form.way, .size = &j->size, .t = 1, .grid = j->mine.grid};
 	memory = malloc(bb_tensor_state_numbers(&j->whole) * sizeof(*memory));
 	if (status == BB_OK && !memory)
-		status =
-			bb_fail(&j->run->error, BB_EINTERNAL, "out of memory for the unsplit part");
+		status = bb_fail(&j->engine->run->error, BB_EINTERNAL,
+				 "out of memory for the unsplit part");
 	if (status != BB_OK) {
 		bb_tensor_program_free(&program);
 		return status;
@@ -106,57 +103,52 @@ static bb_status make_whole(struct job *j, const struct bb_tensor_way *way)
 
 /* ---- the split part ---------------------------------------------------------------------- */
 
-static void compute(void *own, int rank, const struct bb_operation *operation)
+static void equality_compute(void *own, int rank, const struct bb_operation *operation)
 {
 	bb_tensor_compute(&((struct job *)own)->mine, operation);
 }
 
-static void buffers(void *own, int rank, const struct bb_operation *operation, void **in,
-		    void **out)
+static void equality_buffers(void *own, int rank, const struct bb_operation *operation, void **in,
+			     void **out)
 {
 	bb_tensor_buffers(&((struct job *)own)->mine, operation, in, out);
 }
 
 static bb_status play(struct job *j)
 {
-	const struct bb_play play = {
-		.program = &j->program.program, .compute = compute, .buffers = buffers, .own = j};
-	struct bb_error refusal = {.text = ""};
-	struct bb_player *player = NULL;
-	bb_status status = bb_player_open(&player, j->run, j->driver, &play, &refusal);
-	double end;
+	struct bb_trial trial = {.play = {.program = &j->program.program,
+					  .compute = equality_compute,
+					  .buffers = equality_buffers,
+					  .own = j},
+				 .timing = BB_TIMING_STEPS,
+				 .steps = 1};
+	bb_status status;
 
-	if (status == BB_EUNSUPPORTED)
-		return bb_fail(&j->run->error, status, "%s", refusal.text);
-	if (status == BB_OK)
-		status = bb_player_play(player, NULL, &end);
-	if (status != BB_OK)
-		bb_crew_abandon(j->driver);
-	bb_player_close(player);
-	return status;
+	snprintf(trial.what, sizeof(trial.what), "check of %s by %s", j->mine.way->part,
+		 j->mine.way->name);
+	status = bb_engine_add(j->engine, &trial, NULL);
+	return status == BB_OK ? bb_engine_measure(j->engine) : status;
 }
 
 static bb_status open_mine(struct job *j, const struct bb_tensor_way *way)
 {
-	const struct bb_backend *backend = j->run->options.backend;
 	const struct bb_tensor_form form = {
 		.way = way, .size = &j->size, .layers = 1, .real = true};
 	void *memory;
-	bb_status status =
-		bb_tensor_program_make(&j->program, &form, j->run->world.nranks, &j->run->error);
+	bb_status status = bb_tensor_program_make(&j->program, &form, j->engine->run->world.nranks,
+						  &j->engine->run->error);
 
 	if (status != BB_OK)
 		return status;
 	j->mine = (struct bb_tensor_state){.way = way,
 					   .size = &j->size,
-					   .rank = (size_t)j->driver->rank,
-					   .t = (size_t)j->run->world.nranks,
+					   .rank = (size_t)j->engine->driver->rank,
+					   .t = (size_t)j->engine->run->world.nranks,
 					   .grid = way->mode != BB_TENSOR_RING};
-	j->bytes = bb_tensor_state_numbers(&j->mine) * sizeof(double);
-	status = backend->alloc(j->driver->handle, j->bytes, &memory);
+	status = bb_engine_alloc(j->engine, bb_tensor_state_numbers(&j->mine) * sizeof(double),
+				 &memory);
 	if (status != BB_OK)
-		return bb_fail(&j->run->error, status, "rank %d cannot allocate %zu bytes",
-			       j->driver->rank, j->bytes);
+		return status;
 	bb_tensor_state_fill(&j->mine, memory);
 	return BB_OK;
 }
@@ -199,21 +191,18 @@ static void compare(const struct job *j, enum bb_tensor_slot slot, int kind, str
 	found->compared[kind] += p.rows * p.columns;
 }
 
-/* Make one number wrong: proof that the check can fail. */
-static void corrupt(const struct job *j, const struct bb_tensor_results *r)
+/* The highest byte of a number in the middle, which is further off than any tolerance. */
+static void *victim(const struct job *j, const struct bb_tensor_results *r)
 {
-	const struct bb_fault *fault = &j->run->options.fault;
 	const struct bb_tensor_place p = bb_tensor_place_of(&j->mine, r->outputs[0]);
 
-	if (fault->kind == BB_FAULT_CORRUPT && fault->rank == j->driver->rank)
-		j->mine.slots[r->outputs[0]][p.rows * p.columns / 2] += 1;
+	return (char *)&j->mine.slots[r->outputs[0]][p.rows * p.columns / 2] + sizeof(double) - 1;
 }
 
 static struct found look(const struct job *j, const struct bb_tensor_results *r)
 {
 	struct found found = {.off = 0};
 
-	corrupt(j, r);
 	for (size_t i = 0; i < r->noutputs; i++)
 		compare(j, r->outputs[i], 0, &found);
 	for (size_t i = 0; i < r->ngradients; i++)
@@ -233,11 +222,11 @@ sum_up(const struct job *j, const struct bb_tensor_results *results, const struc
 	bb_record_init(&bb_record_tensor_equality, &r);
 	r.module = results->part;
 	r.way = j->mine.way->name;
-	r.nranks = j->run->world.nranks;
+	r.nranks = j->engine->run->world.nranks;
 	r.tolerance_ulps = j->mine.grid ? 0 : RING_ULPS;
 	r.outputs = r.gradients = r.wrong_outputs = r.wrong_gradients = 0;
 	r.off_ulps = 0;
-	for (int rank = 0; rank < j->run->world.nranks; rank++) {
+	for (int rank = 0; rank < j->engine->run->world.nranks; rank++) {
 		r.outputs += (int64_t)all[rank].compared[0];
 		r.gradients += (int64_t)all[rank].compared[1];
 		r.wrong_outputs += (int64_t)all[rank].wrong[0];
@@ -256,29 +245,26 @@ sum_up(const struct job *j, const struct bb_tensor_results *results, const struc
 
 static bb_status deliver(struct job *j, const struct bb_tensor_results *results)
 {
-	const struct found mine = look(j, results);
 	struct bb_tensor_equality_record record;
+	struct found mine;
 	const void *all;
-	bb_status status = bb_crew_gather(j->driver, &bb_payload_number, &mine,
-					  sizeof(mine) / sizeof(uint64_t), &all);
+	bb_status status = bb_engine_corrupt(j->engine, victim(j, results));
 
-	if (status != BB_OK || !bb_driver_leads(j->driver))
+	if (status != BB_OK)
+		return status;
+	mine = look(j, results);
+	status = bb_crew_gather(j->engine->driver, &bb_payload_number, &mine,
+				sizeof(mine) / sizeof(uint64_t), &all);
+	if (status != BB_OK || !bb_engine_leads(j->engine))
 		return status;
 	record = sum_up(j, results, all);
-	j->run->end.results++;
-	j->run->end.wrong += !record.passed;
-	return bb_sinks_record(&j->run->sinks, &bb_record_tensor_equality, &record);
+	return bb_engine_deliver(j->engine, &bb_record_tensor_equality, &record, !record.passed);
 }
 
 static bb_status check_way(struct job *j, const struct bb_tensor_way *way)
 {
-	const struct bb_backend *backend = j->run->options.backend;
-	char what[BB_WHAT_TEXT];
 	bb_status status;
 
-	snprintf(what, sizeof(what), "check of %s by %s", way->part, way->name);
-	if (j->driver->local == 0)
-		bb_crew_deadline(j->driver, what);
 	BB_TRY(status, open_mine(j, way), out);
 	BB_TRY(status, make_whole(j, way), out);
 	BB_TRY(status, play(j), out);
@@ -286,25 +272,26 @@ static bb_status check_way(struct job *j, const struct bb_tensor_way *way)
 		if (r->of == way->of)
 			BB_TRY(status, deliver(j, r), out);
 	/* Nobody lets go of what others may still read. */
-	BB_TRY(status, bb_crew_barrier(j->driver), out);
-	backend->release(j->driver->handle, j->mine.memory, j->bytes);
+	BB_TRY(status, bb_crew_barrier(j->engine->driver), out);
+	bb_engine_release(j->engine, j->mine.memory);
 out:
+	bb_engine_clear(j->engine);
 	bb_tensor_program_free(&j->program);
 	free(j->whole.memory);
 	j->whole.memory = NULL;
 	return status;
 }
 
-bb_status bb_tensor_equality(struct bb_run *run, struct bb_driver *driver)
+bb_status bb_tensor_equality(struct bb_engine *engine)
 {
-	struct job j = {
-		.run = run, .driver = driver, .size = small_size((size_t)run->world.nranks)};
+	const int nranks = engine->run->world.nranks;
+	struct job j = {.engine = engine, .size = small_size((size_t)nranks)};
 	bb_status status = BB_OK;
 
 	for (const struct bb_tensor_way *way = bb_tensor_ways; way->part && status == BB_OK;
 	     way++) {
 		/* One rank's rows are all of them. */
-		if (way->mode == BB_TENSOR_ROWS && run->world.nranks == 1)
+		if (way->mode == BB_TENSOR_ROWS && nranks == 1)
 			continue;
 		status = check_way(&j, way);
 	}

@@ -1,28 +1,23 @@
 /*
- * sweep.c - what every driver does: split parts checked, then timed.
+ * sweep.c - the experiment: split parts checked, then timed.
  */
 #include "core/clock.h"
 #include "models/memory/activations.h"
 #include "training_kernels/tensor/tensor.h"
 #include "training_kernels/tensor/state.h"
-#include "training_kernels/trials.h"
 
 #include <math.h>
 #include <stdio.h>
 
 #define HALVES 3 /* of each way: all, and its computations and communication alone */
-#define MOST_TRIALS (HALVES * BB_TENSOR_MOST_WAYS)
 
+/* A driver's state. */
 struct sweep {
+	struct bb_engine engine; /* its trials are HALVES of each way */
 	struct bb_tensor_run *tensor;
-	struct bb_run *run;
-	struct bb_driver *driver;
-	struct bb_group *world;
 	const struct bb_tensor_way *ways[BB_TENSOR_MOST_WAYS]; /* that are possible */
 	size_t nways;
-	struct bb_tensor_program programs[MOST_TRIALS]; /* HALVES of each way */
-	struct bb_trial list[MOST_TRIALS];
-	struct bb_trials trials;
+	struct bb_tensor_program programs[HALVES * BB_TENSOR_MOST_WAYS]; /* beside the trials */
 };
 
 static const struct bb_tensor_options *asked(const struct sweep *s)
@@ -36,15 +31,12 @@ static bb_status skip(struct sweep *s, const struct bb_tensor_way *way, const ch
 {
 	struct bb_skip_record record;
 
-	if (!bb_driver_leads(s->driver))
-		return BB_OK;
 	bb_record_init(&bb_record_skip, &record);
 	record.collective = way->part;
 	record.algorithm = way->name;
 	record.dtype = bb_dtype_name(asked(s)->dtype);
 	record.reason = reason;
-	s->run->end.skipped++;
-	return bb_sinks_record(&s->run->sinks, &bb_record_skip, &record);
+	return bb_engine_skip(&s->engine, &record);
 }
 
 static bb_status add_trial(struct sweep *s, const struct bb_tensor_way *way,
@@ -57,27 +49,25 @@ static bb_status add_trial(struct sweep *s, const struct bb_tensor_way *way,
 		.size = &s->tensor->size,
 		.layers = way->of == BB_TENSOR_LAYER ? (size_t)asked(s)->layers : 1,
 		.half = half};
-	struct bb_tensor_program *program = &s->programs[s->trials.n];
-	struct bb_trial *trial = &s->list[s->trials.n++];
+	struct bb_tensor_program *program = &s->programs[s->engine.ntrials];
+	struct bb_trial trial = {.play = {.program = &program->program,
+					  .stand_in = (enum bb_stand_in)asked(s)->stand_in,
+					  .own = program}};
+	bb_status status = bb_tensor_program_make(program, &form, s->engine.run->world.nranks,
+						  &s->engine.run->error);
 
-	snprintf(trial->what, sizeof(trial->what), "%s by %s%s", way->part, way->name, names[half]);
-	trial->play = (struct bb_play){.program = &program->program,
-				       .stand_in = (enum bb_stand_in)asked(s)->stand_in,
-				       .own = program};
-	return bb_tensor_program_make(program, &form, s->run->world.nranks, &s->run->error);
+	snprintf(trial.what, sizeof(trial.what), "%s by %s%s", way->part, way->name, names[half]);
+	return status == BB_OK ? bb_engine_add(&s->engine, &trial, NULL) : status;
 }
 
 static bb_status make_trials(struct sweep *s)
 {
 	bb_status status = BB_OK;
 
-	s->trials.run = s->run;
-	s->trials.driver = s->driver;
-	s->trials.list = s->list;
 	for (size_t i = 0; i < asked(s)->nways && status == BB_OK; i++) {
 		const struct bb_tensor_way *way = asked(s)->ways[i];
 
-		if (bb_tensor_refuses(way, &s->tensor->size, s->run->world.nranks))
+		if (bb_tensor_refuses(way, &s->tensor->size, s->engine.run->world.nranks))
 			continue;
 		s->ways[s->nways++] = way;
 		for (int half = 0; half < HALVES && status == BB_OK; half++)
@@ -92,7 +82,8 @@ static bb_status tell_skips(struct sweep *s)
 
 	for (size_t i = 0; i < asked(s)->nways && status == BB_OK; i++) {
 		const struct bb_tensor_way *way = asked(s)->ways[i];
-		const char *reason = bb_tensor_refuses(way, &s->tensor->size, s->run->world.nranks);
+		const char *reason =
+			bb_tensor_refuses(way, &s->tensor->size, s->engine.run->world.nranks);
 
 		if (reason)
 			status = skip(s, way, reason);
@@ -133,15 +124,15 @@ static void describe(const struct sweep *s, size_t i, struct bb_tensor_record *r
 	r->part = way->part;
 	r->way = way->name;
 	r->dtype = bb_dtype_name(asked(s)->dtype);
-	r->nranks = s->run->world.nranks;
+	r->nranks = s->engine.run->world.nranks;
 	r->layers = (int64_t)program->form.layers;
 	r->seq = s->tensor->model.hyper.seq;
 	r->batch = asked(s)->batch;
 	r->compute = bb_stand_in_names[asked(s)->stand_in];
 	r->wire_bytes = bb_tensor_wire_counted(program, &calls);
 	r->calls = (int64_t)calls;
-	r->formula_bytes = (double)r->layers *
-			   bb_tensor_wire_formula(way, &s->tensor->size, s->run->world.nranks);
+	r->formula_bytes = (double)r->layers * bb_tensor_wire_formula(way, &s->tensor->size,
+								      s->engine.run->world.nranks);
 	describe_memory(s, way, r);
 }
 
@@ -156,9 +147,9 @@ static bool computes(const struct bb_tensor_program *program)
 
 static void measure(const struct sweep *s, size_t i, struct bb_tensor_record *r)
 {
-	const struct bb_stats *step = &s->list[HALVES * i].stats;
-	const double compute_s = s->list[HALVES * i + BB_TENSOR_COMPUTE].stats.p50;
-	const double communicate_s = s->list[HALVES * i + BB_TENSOR_COMMUNICATE].stats.p50;
+	const struct bb_stats *step = &s->engine.trials[HALVES * i].stats;
+	const double compute_s = s->engine.trials[HALVES * i + BB_TENSOR_COMPUTE].stats.p50;
+	const double communicate_s = s->engine.trials[HALVES * i + BB_TENSOR_COMMUNICATE].stats.p50;
 
 	r->step_us = 1e6 * step->p50;
 	r->low_us = 1e6 * step->ci_low;
@@ -179,8 +170,8 @@ static void measure(const struct sweep *s, size_t i, struct bb_tensor_record *r)
 static const char *refusal_of(const struct sweep *s, size_t i)
 {
 	for (int half = 0; half < HALVES; half++)
-		if (s->list[HALVES * i + (size_t)half].refusal[0])
-			return s->list[HALVES * i + (size_t)half].refusal;
+		if (s->engine.trials[HALVES * i + (size_t)half].refusal)
+			return s->engine.trials[HALVES * i + (size_t)half].refusal;
 	return NULL;
 }
 
@@ -189,7 +180,6 @@ static bb_status deliver(struct sweep *s)
 	struct bb_tensor_record record;
 	bb_status status = BB_OK;
 
-	bb_ticker_hide(&s->run->ticker);
 	for (size_t i = 0; i < s->nways && status == BB_OK; i++)
 		if (refusal_of(s, i))
 			status = skip(s, s->ways[i], refusal_of(s, i));
@@ -198,8 +188,7 @@ static bb_status deliver(struct sweep *s)
 			continue;
 		describe(s, i, &record);
 		measure(s, i, &record);
-		s->run->end.results++;
-		status = bb_sinks_record(&s->run->sinks, &bb_record_tensor, &record);
+		status = bb_engine_deliver(&s->engine, &bb_record_tensor, &record, BB_ABSENT);
 	}
 	return status;
 }
@@ -210,51 +199,49 @@ static bb_status tell_unchecked(struct sweep *s, const char *reason)
 {
 	char text[256];
 
-	if (!bb_driver_leads(s->driver))
+	if (!bb_engine_leads(&s->engine))
 		return BB_OK;
 	snprintf(text, sizeof(text), "# Not held against unsplit modules: %s\n", reason);
-	return bb_sinks_comment(&s->run->sinks, text);
+	return bb_sinks_comment(&s->engine.run->sinks, text);
 }
 
 static bb_status check(struct sweep *s)
 {
-	const char *reason = bb_tensor_equality_refuses(s->run);
+	const char *reason = bb_tensor_equality_refuses(s->engine.run);
 
-	if (s->run->options.check == 0)
+	if (s->engine.run->options.check == 0)
 		return tell_unchecked(s, "-c 0");
-	return reason ? tell_unchecked(s, reason) : bb_tensor_equality(s->run, s->driver);
+	return reason ? tell_unchecked(s, reason) : bb_tensor_equality(&s->engine);
 }
 
-static bb_status time_all(struct sweep *s)
+static bb_status tensor_run(struct bb_engine *engine)
 {
-	bb_status status = make_trials(s);
+	struct sweep *s = (struct sweep *)engine;
+	bb_status status;
 
-	if (status == BB_OK)
-		status = tell_skips(s);
-	if (status == BB_OK)
-		status = bb_trials_measure(&s->trials);
-	if (status == BB_OK && bb_driver_leads(s->driver))
+	s->tensor = engine->run->own;
+	BB_TRY(status, check(s), out);
+	if (asked(s)->equality)
+		return BB_OK;
+	BB_TRY(status, make_trials(s), out);
+	BB_TRY(status, tell_skips(s), out);
+	BB_TRY(status, bb_engine_measure(engine), out);
+	if (bb_engine_leads(engine))
 		status = deliver(s);
+out:
 	return status;
 }
 
-bb_status bb_tensor_drive(struct bb_driver *driver, void *argument)
+static void tensor_close(struct bb_engine *engine)
 {
-	struct bb_run *run = argument;
-	struct sweep s = {.tensor = run->own, .run = run, .driver = driver};
-	bb_status status = bb_run_attend(run, driver, 0, &s.world);
+	struct sweep *s = (struct sweep *)engine;
 
-	if (status == BB_OK)
-		status = bb_run_begin(run, driver, NAN);
-	if (status == BB_OK)
-		status = check(&s);
-	if (status == BB_OK && !asked(&s)->equality)
-		status = time_all(&s);
-	status = bb_crew_part(driver, status);
-	bb_trials_free(&s.trials);
-	for (size_t i = 0; i < s.trials.n; i++)
-		bb_tensor_program_free(&s.programs[i]);
-	run->options.backend->group_close(s.world);
-	atomic_store(&driver->progress->finished, status == BB_OK);
-	return status;
+	for (size_t i = 0; i < HALVES * BB_TENSOR_MOST_WAYS; i++)
+		bb_tensor_program_free(&s->programs[i]);
 }
+
+const struct bb_experiment bb_tensor_experiment = {
+	.bytes = sizeof(struct sweep),
+	.run = tensor_run,
+	.close = tensor_close,
+};

@@ -49,6 +49,6 @@ const struct bb_benchmark bb_tensor_benchmark = {
 	.open_text = bb_tensor_text_open,
 	.rows = &bb_record_tensor,
 	.plan = plan,
-	.drive = bb_tensor_drive,
+	.experiment = &bb_tensor_experiment,
 	.close = close_tensor,
 };

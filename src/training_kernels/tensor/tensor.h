@@ -8,13 +8,13 @@
  *   state.c            small matrices, and what the programs make of them (works.c,
  *                      vocabulary.c, math.c)
  *   equality.c         whether that is what the unsplit part makes
- *   sweep.c            what every driver does: parts of a model's size, timed
+ *   sweep.c            the experiment: parts of a model's size, timed
  *   record.c           what comes of it, text.c as text
  */
 #ifndef BB_TRAINING_KERNELS_TENSOR_TENSOR_H
 #define BB_TRAINING_KERNELS_TENSOR_TENSOR_H
 
-#include "harness/run/run.h"
+#include "harness/measure/engine.h"
 #include "models/model.h"
 #include "training_kernels/tensor/program.h"
 
@@ -71,7 +71,7 @@ const char *bb_tensor_equality_refuses(const struct bb_run *run);
  * Play every way on small matrices and hold what comes out against the unsplit part; rank 0 tells
  * the sinks. Collective over the world. A row that does not pass counts as wrong in run->end.
  */
-BB_MUST bb_status bb_tensor_equality(struct bb_run *run, struct bb_driver *driver);
+BB_MUST bb_status bb_tensor_equality(struct bb_engine *engine);
 
 /* ---- time -------------------------------------------------------------------------------- */
 
@@ -97,9 +97,7 @@ BB_MUST bb_status bb_tensor_check(const struct bb_benchmark *benchmark, void *ow
 				  struct bb_options *options,
 				  const struct bb_environment *environment, struct bb_error *error);
 
-/* A benchmark's drive; RUN's own state is a struct bb_tensor_run. */
-bb_status bb_tensor_drive(struct bb_driver *driver, void *run);
-
+extern const struct bb_experiment bb_tensor_experiment;
 bb_sink_open bb_tensor_text_open;
 
 #endif

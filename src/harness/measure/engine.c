@@ -1,0 +1,283 @@
+#include "harness/measure/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Taken for this rank, to be released when all ranks are done. */
+struct bb_engine_memory {
+	struct bb_engine_memory *next;
+	void *at;
+	size_t bytes;
+};
+
+/* Borrowed until then. */
+struct bb_engine_patterns {
+	struct bb_engine_patterns *next;
+	const struct bb_patterns *patterns;
+};
+
+/* ---- memory and data ------------------------------------------------------------------------- */
+
+static void engine_count_memory(struct bb_engine *e, int64_t bytes)
+{
+	int64_t *user = &e->run->end.memory_user_bytes;
+
+	if (!bb_engine_leads(e))
+		return;
+	*user = (*user == BB_ABSENT ? 0 : *user) + bytes * e->run->world.nlocal;
+	if (*user == 0)
+		*user = BB_ABSENT;
+}
+
+bb_status bb_engine_alloc(struct bb_engine *e, size_t bytes, void **memory)
+{
+	struct bb_engine_memory *m;
+	bb_status status;
+
+	*memory = NULL;
+	if (bb_engine_is_virtual(e))
+		return BB_OK;
+	m = calloc(1, sizeof(*m));
+	status = m ? e->backend->alloc(e->driver->handle, bytes, &m->at) : BB_EINTERNAL;
+	if (status != BB_OK) {
+		free(m);
+		return bb_fail(&e->run->error, status, "rank %d cannot allocate %zu bytes",
+			       e->driver->rank, bytes);
+	}
+	m->bytes = bytes;
+	m->next = e->memory;
+	e->memory = m;
+	*memory = m->at;
+	engine_count_memory(e, (int64_t)bytes);
+	return BB_OK;
+}
+
+void bb_engine_release(struct bb_engine *e, void *memory)
+{
+	struct bb_engine_memory **at = &e->memory, *m;
+
+	while (*at && (*at)->at != memory)
+		at = &(*at)->next;
+	m = *at;
+	if (!m || !memory)
+		return;
+	*at = m->next;
+	e->backend->release(e->driver->handle, m->at, m->bytes);
+	engine_count_memory(e, -(int64_t)m->bytes);
+	free(m);
+}
+
+/* After a failure others may still be reading this rank's memory: then it stays. */
+static void engine_close_memory(struct bb_engine *e, bool all_done)
+{
+	while (e->memory) {
+		struct bb_engine_memory *m = e->memory;
+
+		e->memory = m->next;
+		if (all_done)
+			e->backend->release(e->driver->handle, m->at, m->bytes);
+		free(m);
+	}
+}
+
+bb_status bb_engine_patterns(struct bb_engine *e, enum bb_dtype dtype, int op, int nranks,
+			     const struct bb_patterns **patterns)
+{
+	struct bb_engine_patterns *p;
+	bb_status status;
+
+	*patterns = NULL;
+	if (bb_engine_is_virtual(e))
+		return BB_OK;
+	p = calloc(1, sizeof(*p));
+	status = !p ? BB_EINTERNAL
+		    : bb_pattern_store_take(&e->run->patterns, dtype, op, nranks,
+					    (uint64_t)e->run->options.seed, &p->patterns);
+	if (status != BB_OK) {
+		free(p);
+		return bb_fail(&e->run->error, status, "out of memory for the data");
+	}
+	p->next = e->patterns;
+	e->patterns = p;
+	*patterns = p->patterns;
+	return BB_OK;
+}
+
+static void engine_close_patterns(struct bb_engine *e)
+{
+	while (e->patterns) {
+		struct bb_engine_patterns *p = e->patterns;
+
+		e->patterns = p->next;
+		bb_pattern_store_give(&e->run->patterns, p->patterns);
+		free(p);
+	}
+}
+
+bb_status bb_engine_corrupt(struct bb_engine *e, void *victim)
+{
+	const struct bb_fault *fault = &e->run->options.fault;
+	unsigned char byte;
+	bb_status status;
+
+	if (!victim || fault->kind != BB_FAULT_CORRUPT || fault->rank != e->driver->rank)
+		return BB_OK;
+	status = e->backend->copy(e->driver->handle, &byte, victim, 1);
+	byte ^= 0x55;
+	return status == BB_OK ? e->backend->copy(e->driver->handle, victim, &byte, 1) : status;
+}
+
+bb_status bb_engine_sum(struct bb_engine *e, uint64_t *values, size_t n)
+{
+	const uint64_t *of;
+	const void *all;
+	bb_status status = bb_crew_gather(e->driver, &bb_payload_number, values, n, &all);
+
+	if (status != BB_OK)
+		return status;
+	of = all;
+	memset(values, 0, n * sizeof(*values));
+	for (size_t i = 0; i < (size_t)e->run->world.nranks * n; i++)
+		values[i % n] += of[i];
+	return BB_OK;
+}
+
+/* ---- what is timed --------------------------------------------------------------------------- */
+
+bb_status bb_engine_begin(struct bb_engine *e, const char *what)
+{
+	const struct bb_fault *fault = &e->run->options.fault;
+
+	if (e->driver->local == 0)
+		bb_crew_deadline(e->driver, what);
+	if (bb_engine_leads(e))
+		bb_ticker_show(&e->run->ticker, what, 0);
+	atomic_fetch_add_explicit(&e->driver->progress->entered, 1, memory_order_relaxed);
+	return fault->kind == BB_FAULT_DIE && fault->rank == e->driver->rank ? BB_ETIMEOUT : BB_OK;
+}
+
+/* Seconds of one operation of a sample. Under --fault slow each of them comes late: as much for all
+   of the sample at once. */
+static bb_status engine_time_sample(struct bb_engine *e, const struct bb_sampling *s, int64_t i,
+				    double *seconds)
+{
+	const struct bb_fault *fault = &e->run->options.fault;
+	struct bb_rank *rank = e->driver->handle;
+	double begin;
+	bb_status status = BB_OK;
+
+	if (s->ready)
+		BB_TRY(status, s->ready(s->own), out);
+	begin = e->backend->now(rank);
+	if (i >= 0 && fault->kind == BB_FAULT_SLOW && fault->rank == e->driver->rank)
+		e->backend->delay(rank, fault->seconds * s->operations);
+	BB_TRY(status, s->operate(s->own, i), out);
+	status = s->finish ? s->finish(s->own) : e->backend->finish(rank, NULL);
+	*seconds = (e->backend->now(rank) - begin) / s->operations;
+out:
+	return status;
+}
+
+bb_status bb_engine_sample(struct bb_engine *e, const struct bb_sampling *s)
+{
+	atomic_int *phase = &e->driver->progress->phase;
+	double seconds;
+	bb_status status = BB_OK;
+
+	atomic_store_explicit(phase, BB_PHASE_INSIDE, memory_order_relaxed);
+	for (int64_t i = -s->warm; i < s->samples && status == BB_OK; i++) {
+		status = engine_time_sample(e, s, i, &seconds);
+		if (status == BB_OK && i >= 0)
+			s->heard(s->own, i, seconds);
+	}
+	atomic_store_explicit(phase, BB_PHASE_BETWEEN, memory_order_relaxed);
+	return status;
+}
+
+bb_status bb_engine_agree_to_stop(struct bb_engine *e, bool precise, double began, bool *stop)
+{
+	const double most = 1e-9 * (double)e->run->options.max_time_ns;
+	unsigned char mine = precise, all_precise = 1;
+	const unsigned char *of;
+	const void *all;
+	bb_status status;
+
+	if (bb_engine_leads(e) && e->backend->now(e->driver->handle) - began > most)
+		mine |= 2;
+	status = bb_crew_gather(e->driver, &bb_payload_flags, &mine, 1, &all);
+	if (status != BB_OK)
+		return status;
+	of = all;
+	for (int r = 0; r < e->run->world.nranks; r++)
+		all_precise &= of[r];
+	*stop = all_precise || (of[0] & 2);
+	return BB_OK;
+}
+
+/* ---- rank 0's results ------------------------------------------------------------------------ */
+
+bb_status bb_engine_deliver(struct bb_engine *e, const struct bb_record_kind *kind,
+			    const void *record, int64_t wrong)
+{
+	e->run->end.results++;
+	e->run->end.wrong += wrong != BB_ABSENT && wrong > 0;
+	bb_ticker_hide(&e->run->ticker);
+	return bb_sinks_record(&e->run->sinks, kind, record);
+}
+
+bb_status bb_engine_skip(struct bb_engine *e, const struct bb_skip_record *record)
+{
+	if (!bb_engine_leads(e))
+		return BB_OK;
+	e->run->end.skipped++;
+	bb_ticker_hide(&e->run->ticker);
+	return bb_sinks_record(&e->run->sinks, &bb_record_skip, record);
+}
+
+/* ---- the whole of it ------------------------------------------------------------------------- */
+
+static bb_status engine_run(struct bb_engine *e, const struct bb_experiment *x)
+{
+	bb_status status;
+
+	if (x->before)
+		BB_TRY(status, x->before(e), out);
+	BB_TRY(status, bb_run_attend(e->run, e->driver, x->group_of, &e->world), out);
+	if (x->open)
+		BB_TRY(status, x->open(e), out);
+	BB_TRY(status, bb_run_begin(e->run, e->driver, e->copy_rate), out);
+	BB_TRY(status, x->run ? x->run(e) : bb_engine_measure(e), out);
+	if (x->gather)
+		BB_TRY(status, x->gather(e), out);
+	if (x->deliver && bb_engine_leads(e))
+		status = x->deliver(e);
+out:
+	return status;
+}
+
+bb_status bb_engine_drive(struct bb_driver *driver, void *argument)
+{
+	struct bb_run *run = argument;
+	const struct bb_experiment *x = run->experiment;
+	struct bb_engine *e = calloc(1, x->bytes);
+	bb_status status;
+
+	if (!e)
+		return bb_fail(&run->error, BB_EINTERNAL, "out of memory for a driver");
+	e->run = run;
+	e->driver = driver;
+	e->backend = run->options.backend;
+	e->copy_rate = NAN;
+	status = bb_crew_part(driver, engine_run(e, x));
+	e->all_done = status == BB_OK;
+	if (x->close)
+		x->close(e);
+	engine_close_memory(e, e->all_done);
+	bb_engine_clear(e);
+	free(e->trials);
+	engine_close_patterns(e);
+	e->backend->group_close(e->world);
+	free(e);
+	atomic_store(&driver->progress->finished, status == BB_OK);
+	return status;
+}

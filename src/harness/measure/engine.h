@@ -1,0 +1,210 @@
+/*
+ * engine.h - the only timed loop. An experiment is a plan of trials; the engine runs them.
+ *
+ * A benchmark supplies its trials, what their data must come to, and a function from measured
+ * trials to records. The engine owns the world, memory, warm-up, barriers, clocks, deadlines,
+ * faults, progress, precision, agreement between ranks, verification and statistics.
+ *
+ *   engine.c   a driver's way through an experiment, from the world to its end; memory, records
+ *   trials.c   trials that are programs, timed against each other or one by one
+ *   timing.c   operations back to back, with as few readings of the clock as possible: collectives
+ *              (bench.h)
+ */
+#ifndef BB_HARNESS_MEASURE_ENGINE_H
+#define BB_HARNESS_MEASURE_ENGINE_H
+
+#include "core/stats.h"
+#include "harness/measure/play.h"
+
+#define BB_ENGINE_ROUNDS 5
+#define BB_ENGINE_MOST_ROUNDS 100 /* with --precision */
+#define BB_MOST_VICTIMS 12
+
+struct bb_engine;
+
+/* What every driver does. Each function gets the driver's own state, which begins with a struct
+   bb_engine. */
+struct bb_experiment {
+	size_t bytes; /* of a driver's state, which is zeroed at first */
+	/* Before the ranks know each other and memory is taken. NULL: nothing. Collective. */
+	bb_status (*before)(struct bb_engine *engine);
+	/* The number of RANK's group. NULL: all ranks are in one. */
+	int (*group_of)(const struct bb_run *run, int rank);
+	/* The ranks know each other; rank 0 has printed nothing yet. Takes memory and adds trials,
+	   or leaves them to RUN. Collective. */
+	bb_status (*open)(struct bb_engine *engine);
+	/* Has everything measured. NULL: bb_engine_measure of all trials. Collective. */
+	bb_status (*run)(struct bb_engine *engine);
+	/* Brings what each rank knows to all. NULL: nothing. Collective. */
+	bb_status (*gather)(struct bb_engine *engine);
+	/* Rank 0: records of what was measured. NULL: RUN has delivered them. */
+	bb_status (*deliver)(struct bb_engine *engine);
+	/* Frees what the state holds but memory, trials and patterns of the engine; also after a
+	   failed open. Unless engine->all_done others may still use what this rank shared. NULL:
+	   nothing. */
+	void (*close)(struct bb_engine *engine);
+};
+
+/* What a trial's data must come to. Each function gets the trial's play.own. */
+struct bb_expectation {
+	/* Before the step that is verified: known inputs, outputs that hold something else. NULL:
+	   the data is known anyway. Collective. */
+	bb_status (*fill)(void *own);
+	/* Bytes among what verify looks at, to be made wrong by --fault corrupt; returns how many.
+	 */
+	int (*victims)(void *own, void *victims[BB_MOST_VICTIMS]);
+	/* *WRONG += the elements of this rank that are not as they must be. */
+	bb_status (*verify)(void *own, uint64_t *wrong);
+};
+
+/* Which steps of a trial are timed when. */
+enum bb_timing {
+	/* A few steps, then a few of the next trial, round after round, so that what passes by on
+	   the machine does not hit one of them alone. -n steps in all after -w; with --precision
+	   until all medians are as precise, or --max-time is over. */
+	BB_TIMING_INTERLEAVED,
+	/* All steps one after another; each of them is heard. */
+	BB_TIMING_STEPS
+};
+
+/* One program, and on every rank what came of it. */
+struct bb_trial {
+	struct bb_play play;
+	char what[BB_WHAT_TEXT]; /* for progress, and for a deadline that has passed */
+	enum bb_timing timing;
+	size_t steps, warm; /* of BB_TIMING_STEPS; 0 steps: -n of them after -w */
+	/* NULL, or called with play.own when the trial is first made ready, on all ranks: to see
+	   by what it is done. */
+	bb_status (*opened)(void *own, struct bb_player *player);
+	/* Hears of the last timed step of each round, or of all timed steps. Its `done` may be
+	 * NULL. */
+	struct bb_timeline_watch watch;
+	/* NULL, or called with play.own after each timed step of BB_TIMING_STEPS, number STEP. */
+	void (*stepped)(void *own, size_t step);
+	/* Looked at after the last timed step of the first round, unless -c is 0 or the backend
+	   moves no data. NULL: data does not matter. */
+	const struct bb_expectation *expects;
+
+	char *refusal;   /* why it cannot be done here; NULL: it can */
+	double *samples; /* seconds of a step until the last rank had done it */
+	size_t n;
+	struct bb_stats stats; /* of the samples */
+	int64_t wrong;         /* elements, of all ranks; BB_ABSENT: not looked at */
+};
+
+/* A driver's state, which those of benchmarks begin with. */
+struct bb_engine {
+	struct bb_run *run;
+	struct bb_driver *driver;
+	const struct bb_backend *backend;
+	struct bb_group *world;
+	struct bb_trial *trials; /* in the order in which they were added */
+	size_t ntrials;
+	double copy_rate; /* bytes per second of private copies, for the run record; NAN: unknown */
+
+	bool all_done; /* all ranks have come to the end */
+
+	/* The engine's own. */
+	size_t most_trials, measured;
+	struct bb_engine_memory *memory;
+	struct bb_engine_patterns *patterns;
+};
+
+/* What a benchmark's descriptor has drivers do: RUN's experiment (see bb_crew_config). */
+bb_status bb_engine_drive(struct bb_driver *driver, void *run);
+
+/* Is rank 0 driven here? It alone writes. */
+static inline bool bb_engine_leads(const struct bb_engine *engine)
+{
+	return bb_driver_leads(engine->driver);
+}
+
+/* Is time virtual, so that this driver stands for all ranks and hears of them? */
+static inline bool bb_engine_is_virtual(const struct bb_engine *engine)
+{
+	return engine->backend->capabilities & BB_CAP_VIRTUAL;
+}
+
+/* Is data moved, and to be looked at? */
+static inline bool bb_engine_checks(const struct bb_engine *engine)
+{
+	return (engine->backend->capabilities & BB_CAP_DATA) && engine->run->options.check > 0;
+}
+
+/* ---- the plan -------------------------------------------------------------------------------- */
+
+/* Add a copy of TRIAL, with REASON if it cannot be done (NULL: it may be). What the trial points to
+   must last until it is measured. */
+BB_MUST bb_status bb_engine_add(struct bb_engine *engine, const struct bb_trial *trial,
+				const char *reason);
+
+/*
+ * Measure all trials that were added since the last call. BB_EUNSUPPORTED with the reason of the
+ * first where none of them can be done. Collective: the plans are the same on all ranks.
+ */
+BB_MUST bb_status bb_engine_measure(struct bb_engine *engine);
+
+/* BB_EUNSUPPORTED with the reason unless trial INDEX could be done. */
+BB_MUST bb_status bb_engine_require(struct bb_engine *engine, size_t index);
+
+/* Forget all trials: another part of the experiment begins. */
+void bb_engine_clear(struct bb_engine *engine);
+
+/* ---- memory and data ------------------------------------------------------------------------- */
+
+/*
+ * *MEMORY = BYTES of this rank; where time is virtual NULL. Counted among the user's buffers, and
+ * released when all ranks are done, or by bb_engine_release once no rank reaches it any more.
+ */
+BB_MUST bb_status bb_engine_alloc(struct bb_engine *engine, size_t bytes, void **memory);
+void bb_engine_release(struct bb_engine *engine, void *memory); /* NULL: nothing */
+
+/* *PATTERNS = known data of NRANKS ranks, of DTYPE reduced by OP (-1: not reduced), until the
+   experiment ends; where time is virtual NULL. */
+BB_MUST bb_status bb_engine_patterns(struct bb_engine *engine, enum bb_dtype dtype, int op,
+				     int nranks, const struct bb_patterns **patterns);
+
+/* Under --fault corrupt make one byte at VICTIM wrong, on the rank that it names: proof that the
+   check can fail. NULL: nothing. */
+BB_MUST bb_status bb_engine_corrupt(struct bb_engine *engine, void *victim);
+
+/* VALUES[0, n) become the sums over all ranks, the same on all. Collective. */
+BB_MUST bb_status bb_engine_sum(struct bb_engine *engine, uint64_t *values, size_t n);
+
+/* ---- for what is timed outside of trials ----------------------------------------------------- */
+
+/* WHAT begins: a new deadline, the line of progress; under --fault die the rank that it names
+   leaves without a word, as a killed process would (BB_ETIMEOUT). */
+BB_MUST bb_status bb_engine_begin(struct bb_engine *engine, const char *what);
+
+/* Operations that this rank, with others or alone, is timed at, sample by sample. */
+struct bb_sampling {
+	/* Before each sample, outside of its time. NULL: nothing. */
+	bb_status (*ready)(void *own);
+	/* What sample number SAMPLE consists of, from -warm on: negative ones are not timed. */
+	bb_status (*operate)(void *own, int64_t sample);
+	/* Waits for it. NULL: the main queue is finished. */
+	bb_status (*finish)(void *own);
+	/* Sample number SAMPLE took SECONDS, of one operation. */
+	void (*heard)(void *own, int64_t sample, double seconds);
+	void *own;
+	int64_t warm, samples;
+	double operations; /* of a sample */
+};
+
+BB_MUST bb_status bb_engine_sample(struct bb_engine *engine, const struct bb_sampling *sampling);
+
+/* *STOP: is every rank PRECISE as --precision asks, or has --max-time passed since BEGAN on rank
+   0's clock? Collective. */
+BB_MUST bb_status bb_engine_agree_to_stop(struct bb_engine *engine, bool precise, double began,
+					  bool *stop);
+
+/* ---- rank 0's results ------------------------------------------------------------------------ */
+
+/* RECORD, of KIND, goes to the sinks and is counted; WRONG as struct bb_trial has it. */
+BB_MUST bb_status bb_engine_deliver(struct bb_engine *engine, const struct bb_record_kind *kind,
+				    const void *record, int64_t wrong);
+/* What is not measured, and why; on the other ranks nothing. */
+BB_MUST bb_status bb_engine_skip(struct bb_engine *engine, const struct bb_skip_record *record);
+
+#endif

@@ -1,0 +1,311 @@
+/*
+ * trials.c - trials that are programs: interleaved with each other, or step by step.
+ */
+#include "harness/measure/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the plan -------------------------------------------------------------------------------- */
+
+static bb_status trials_no_memory(struct bb_engine *e)
+{
+	return bb_fail(&e->run->error, BB_EINTERNAL, "out of memory for trials");
+}
+
+static bb_status trials_make_room(struct bb_engine *e)
+{
+	const size_t most = 2 * e->most_trials + 8;
+	struct bb_trial *trials;
+
+	if (e->ntrials < e->most_trials)
+		return BB_OK;
+	trials = realloc(e->trials, most * sizeof(*trials));
+	if (!trials)
+		return trials_no_memory(e);
+	e->trials = trials;
+	e->most_trials = most;
+	return BB_OK;
+}
+
+static bb_status trial_refuse(struct bb_engine *e, struct bb_trial *t, const char *reason)
+{
+	t->refusal = strdup(reason);
+	return t->refusal ? BB_OK : trials_no_memory(e);
+}
+
+bb_status bb_engine_add(struct bb_engine *e, const struct bb_trial *trial, const char *reason)
+{
+	struct bb_trial *t;
+	bb_status status = trials_make_room(e);
+
+	if (status != BB_OK)
+		return status;
+	t = &e->trials[e->ntrials++];
+	*t = *trial;
+	t->refusal = NULL;
+	t->samples = NULL;
+	t->n = 0;
+	t->wrong = BB_ABSENT;
+	return reason ? trial_refuse(e, t, reason) : BB_OK;
+}
+
+void bb_engine_clear(struct bb_engine *e)
+{
+	for (size_t i = 0; i < e->ntrials; i++) {
+		free(e->trials[i].refusal);
+		free(e->trials[i].samples);
+	}
+	e->ntrials = e->measured = 0;
+}
+
+bb_status bb_engine_require(struct bb_engine *e, size_t index)
+{
+	const char *refusal = e->trials[index].refusal;
+
+	return refusal ? bb_fail(&e->run->error, BB_EUNSUPPORTED, "%s", refusal) : BB_OK;
+}
+
+/* ---- how many steps -------------------------------------------------------------------------- */
+
+/* Without --precision. */
+static int trial_least_rounds(const struct bb_engine *e)
+{
+	const int64_t iters = e->run->options.iters;
+
+	return iters < BB_ENGINE_ROUNDS ? (int)iters : BB_ENGINE_ROUNDS;
+}
+
+static bool trial_is_interleaved(const struct bb_trial *t)
+{
+	return t->timing == BB_TIMING_INTERLEAVED;
+}
+
+/* Timed steps in round ROUND: all rounds together have what -n says. */
+static size_t trial_steps(const struct bb_engine *e, const struct bb_trial *t, int round)
+{
+	const size_t iters = (size_t)e->run->options.iters, rounds = (size_t)trial_least_rounds(e);
+	const size_t r = (size_t)round % rounds;
+
+	if (!trial_is_interleaved(t))
+		return round > 0 ? 0 : t->steps > 0 ? t->steps : iters;
+	return iters * (r + 1) / rounds - iters * r / rounds;
+}
+
+/* Steps that come before the timed ones: the first after others has caches to fill again. */
+static size_t trial_warm_steps(const struct bb_engine *e, const struct bb_trial *t, int round)
+{
+	if (t->steps > 0)
+		return t->warm;
+	if (round == 0)
+		return (size_t)e->run->options.warmup_iters;
+	return bb_engine_is_virtual(e) ? 0 : 1;
+}
+
+static size_t trial_most_samples(const struct bb_engine *e, const struct bb_trial *t)
+{
+	const bool precise = e->run->options.precision != 0;
+	const size_t base = (size_t)trial_least_rounds(e);
+	const size_t rounds = precise ? BB_ENGINE_MOST_ROUNDS : base;
+
+	if (!trial_is_interleaved(t))
+		return trial_steps(e, t, 0);
+	return ((size_t)e->run->options.iters / base + 1) * rounds;
+}
+
+static bb_status trials_open_samples(struct bb_engine *e)
+{
+	for (size_t i = e->measured; i < e->ntrials; i++) {
+		struct bb_trial *t = &e->trials[i];
+
+		t->samples = calloc(trial_most_samples(e, t), sizeof(*t->samples));
+		if (!t->samples)
+			return trials_no_memory(e);
+	}
+	return BB_OK;
+}
+
+/* ---- one visit to a trial -------------------------------------------------------------------- */
+
+/* The last N samples, this rank's own, become those of the rank that took longest. */
+static bb_status trial_agree_on_samples(struct bb_engine *e, struct bb_trial *t, size_t n)
+{
+	double *const mine = t->samples + t->n - n;
+	const void *all;
+	bb_status status = bb_crew_gather(e->driver, &bb_payload_seconds, mine, n, &all);
+
+	for (int r = 0; r < e->run->world.nranks && status == BB_OK; r++)
+		for (size_t i = 0; i < n; i++) {
+			const double theirs = ((const double *)all)[(size_t)r * n + i];
+
+			mine[i] = theirs > mine[i] ? theirs : mine[i];
+		}
+	return status;
+}
+
+static bb_status trial_verify(struct bb_engine *e, struct bb_trial *t)
+{
+	void *victims[BB_MOST_VICTIMS];
+	const int n = t->expects->victims(t->play.own, victims);
+	uint64_t wrong = 0;
+	bb_status status = BB_OK;
+
+	for (int i = 0; i < n; i++)
+		BB_TRY(status, bb_engine_corrupt(e, victims[i]), out);
+	BB_TRY(status, t->expects->verify(t->play.own, &wrong), out);
+	BB_TRY(status, bb_engine_sum(e, &wrong, 1), out);
+	t->wrong = (int64_t)wrong;
+out:
+	return status;
+}
+
+static bb_status trial_time_step(struct bb_engine *e, struct bb_trial *t, struct bb_player *player,
+				 bool last, bool verified)
+{
+	const bool heard = t->watch.done && (last || !trial_is_interleaved(t));
+	bb_status status = BB_OK;
+
+	if (verified && t->expects->fill)
+		BB_TRY(status, t->expects->fill(t->play.own), out);
+	BB_TRY(status, bb_player_play(player, heard ? &t->watch : NULL, &t->samples[t->n]), out);
+	t->n++;
+	if (verified)
+		status = trial_verify(e, t);
+out:
+	return status;
+}
+
+/* Each step has all of it. */
+static void trial_renew_deadline(const struct bb_engine *e, const struct bb_trial *t)
+{
+	if (e->driver->local == 0)
+		bb_crew_deadline(e->driver, t->what);
+}
+
+static bb_status trial_play_round(struct bb_engine *e, struct bb_trial *t, struct bb_player *player,
+				  int round)
+{
+	const size_t steps = trial_steps(e, t, round);
+	const bool checks = t->expects && round == 0 && bb_engine_checks(e);
+	bb_status status = BB_OK;
+	double end;
+
+	for (size_t i = trial_warm_steps(e, t, round); i > 0 && status == BB_OK; i--) {
+		trial_renew_deadline(e, t);
+		status = bb_player_play(player, NULL, &end);
+	}
+	for (size_t i = 0; i < steps && status == BB_OK; i++) {
+		const bool last = i + 1 == steps;
+
+		trial_renew_deadline(e, t);
+		status = trial_time_step(e, t, player, last, last && checks);
+		if (status == BB_OK && t->stepped)
+			t->stepped(t->play.own, i);
+	}
+	return status == BB_OK ? trial_agree_on_samples(e, t, steps) : status;
+}
+
+static bb_status trial_visit(struct bb_engine *e, struct bb_trial *t, int round)
+{
+	struct bb_error refusal = {.text = ""};
+	struct bb_player *player = NULL;
+	bb_status status;
+
+	BB_TRY(status, bb_engine_begin(e, t->what), out);
+	status = bb_player_open(&player, e->run, e->driver, &t->play, &refusal);
+	if (status == BB_EUNSUPPORTED) {
+		status = trial_refuse(e, t, refusal.text);
+		goto out;
+	}
+	atomic_store_explicit(&e->driver->progress->phase, BB_PHASE_INSIDE, memory_order_relaxed);
+	if (status == BB_OK && round == 0 && t->opened)
+		status = t->opened(t->play.own, player);
+	if (status == BB_OK)
+		status = trial_play_round(e, t, player, round);
+	atomic_store_explicit(&e->driver->progress->phase, BB_PHASE_BETWEEN, memory_order_relaxed);
+out:
+	if (status != BB_OK)
+		bb_crew_abandon(e->driver);
+	bb_player_close(player);
+	return status;
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+static bool trial_has_round(const struct bb_trial *t, int round)
+{
+	return !t->refusal && (round == 0 || trial_is_interleaved(t));
+}
+
+static bb_status trials_sum_up(struct bb_engine *e)
+{
+	for (size_t i = e->measured; i < e->ntrials; i++) {
+		struct bb_trial *t = &e->trials[i];
+		double *sorted = malloc(t->n * sizeof(*sorted) + 1);
+
+		if (!sorted)
+			return trials_no_memory(e);
+		memcpy(sorted, t->samples, t->n * sizeof(*sorted));
+		bb_stats_compute(sorted, t->n, &t->stats);
+		free(sorted);
+	}
+	return BB_OK;
+}
+
+static bb_status trials_run_round(struct bb_engine *e, int round, bool several)
+{
+	bool any = false;
+	bb_status status = BB_OK;
+
+	for (size_t i = e->measured; i < e->ntrials && status == BB_OK; i++) {
+		struct bb_trial *t = &e->trials[i];
+
+		if (trial_has_round(t, round))
+			status = trial_visit(e, t, round);
+		if (several && bb_engine_leads(e))
+			bb_ticker_step(&e->run->ticker, 0);
+		any |= !t->refusal;
+	}
+	if (status == BB_OK && !any)
+		status = bb_engine_require(e, e->measured);
+	return status == BB_OK ? trials_sum_up(e) : status;
+}
+
+/* Are all rounds done, or all interleaved trials precise? */
+static bb_status trials_agree_to_stop(struct bb_engine *e, int round, double began, bool *stop)
+{
+	const struct bb_options *o = &e->run->options;
+	bool interleaved = false, precise = true;
+
+	for (size_t i = e->measured; i < e->ntrials; i++) {
+		const struct bb_trial *t = &e->trials[i];
+
+		if (!trial_is_interleaved(t) || t->refusal)
+			continue;
+		interleaved = true;
+		precise &= o->precision == 0 || bb_stats_precision(&t->stats) <= o->precision;
+	}
+	*stop = !interleaved || round + 1 >= trial_least_rounds(e);
+	if (!interleaved || !*stop || o->precision == 0)
+		return BB_OK;
+	return bb_engine_agree_to_stop(e, precise || round + 1 >= BB_ENGINE_MOST_ROUNDS, began,
+				       stop);
+}
+
+bb_status bb_engine_measure(struct bb_engine *e)
+{
+	const double began = e->backend->now(e->driver->handle);
+	const size_t n = e->ntrials - e->measured;
+	bool stop = n == 0;
+	bb_status status = trials_open_samples(e);
+
+	if (bb_engine_leads(e) && n > 1)
+		bb_ticker_start(&e->run->ticker, n * (size_t)trial_least_rounds(e), 0);
+	for (int round = 0; status == BB_OK && !stop; round++) {
+		status = trials_run_round(e, round, n > 1);
+		if (status == BB_OK)
+			status = trials_agree_to_stop(e, round, began, &stop);
+	}
+	e->measured = e->ntrials;
+	return status;
+}
