@@ -1,6 +1,6 @@
 /*
- * drive.c - one pair after the other, round after round, as every rank goes through it. Ranks that
- * are not of the pair sleep meanwhile.
+ * drive.c - the experiment: one pair after the other, round after round. Ranks that are not of the
+ * pair sleep meanwhile.
  */
 #include "core/units.h"
 #include "p2p/pairs.h"
@@ -16,18 +16,15 @@
 
 enum buffer { SOURCE, TARGET, VERIFIED, BUFFERS };
 
-/* One driver's state. */
-struct session {
-	struct bb_driver *driver;
-	struct bb_run *run;
+/* A driver's state. */
+struct pairs_session {
+	struct bb_engine engine;
 	struct bb_pairs *pairs;
-	const struct bb_backend *backend;
-	struct bb_group *world;
 	struct bb_group **with; /* [peer]: the two of us; NULL: not met yet */
 	int me, n;
-	char *memory;
-	size_t stride, bytes; /* of a buffer, and of all */
-	void **theirs;        /* [peer * BUFFERS + buffer]: as this rank reaches it */
+	char *memory;  /* of all buffers */
+	size_t stride; /* of a buffer */
+	void **theirs; /* [peer * BUFFERS + buffer]: as this rank reaches it */
 	const struct bb_patterns *patterns;
 	size_t most_samples;
 	struct bb_series *series;   /* [peer]: of the cell at hand */
@@ -38,13 +35,14 @@ struct session {
 
 /* One pair's turn. */
 struct turn {
+	struct pairs_session *s;
 	const struct bb_cell *cell;
 	int from, to;
 	int round;
 	bool final; /* its only sample goes to poisoned memory, and is verified */
 };
 
-static void *buffer(const struct session *s, enum buffer which)
+static void *buffer(const struct pairs_session *s, enum buffer which)
 {
 	return s->memory + (size_t)which * s->stride;
 }
@@ -56,7 +54,7 @@ static const struct bb_payload token_table = {"a token", sizeof(struct bb_token)
 
 /* ---- before the first pair ----------------------------------------------------------------- */
 
-static bb_status open_memory(struct session *s)
+static bb_status open_memory(struct pairs_session *s)
 {
 	struct bb_token mine[BUFFERS];
 	const struct bb_token *all;
@@ -64,49 +62,43 @@ static bb_status open_memory(struct session *s)
 	bb_status status;
 
 	s->stride = ((size_t)s->pairs->most_bytes + 2 * APART - 1) / APART * APART;
-	s->bytes = BUFFERS * s->stride;
-	status = s->backend->alloc(s->driver->handle, s->bytes, (void **)&s->memory);
-	if (status != BB_OK)
-		return bb_fail(&s->run->error, status, "rank %d cannot allocate %zu bytes", s->me,
-			       s->bytes);
+	BB_TRY(status, bb_engine_alloc(&s->engine, BUFFERS * s->stride, (void **)&s->memory), out);
 	for (int b = 0; b < BUFFERS; b++)
 		BB_TRY(status,
-		       s->backend->share(s->driver->handle, buffer(s, (enum buffer)b), s->stride,
-					 &mine[b]),
+		       s->engine.backend->share(s->engine.driver->handle, buffer(s, (enum buffer)b),
+						s->stride, &mine[b]),
 		       out);
-	BB_TRY(status, bb_crew_gather(s->driver, &token_table, mine, BUFFERS, &gathered), out);
+	BB_TRY(status, bb_crew_gather(s->engine.driver, &token_table, mine, BUFFERS, &gathered),
+	       out);
 	all = gathered;
 	for (int i = 0; i < s->n * BUFFERS; i++)
 		BB_TRY(status,
-		       s->backend->reach(s->world, i / BUFFERS, &all[i], &s->theirs[i],
-					 &s->run->error),
+		       s->engine.backend->reach(s->engine.world, i / BUFFERS, &all[i],
+						&s->theirs[i], &s->engine.run->error),
 		       out);
-	if (bb_driver_leads(s->driver))
-		s->run->end.memory_user_bytes = (int64_t)s->bytes * s->run->world.nlocal;
 out:
 	return status;
 }
 
-static bb_status fill(struct session *s, enum buffer which, const struct bb_pattern *pattern,
+static bb_status fill(struct pairs_session *s, enum buffer which, const struct bb_pattern *pattern,
 		      size_t bytes)
 {
-	const bool has = s->backend->capabilities & BB_CAP_DATA;
-	bb_status status =
-		has ? s->backend->fill(s->driver->handle, buffer(s, which), pattern, 0, bytes)
-		    : BB_OK;
+	const bool has = s->engine.backend->capabilities & BB_CAP_DATA;
+	bb_status status = has ? s->engine.backend->fill(s->engine.driver->handle, buffer(s, which),
+							 pattern, 0, bytes)
+			       : BB_OK;
 
 	/* Others reach it. */
-	return status == BB_OK ? s->backend->finish(s->driver->handle, NULL) : status;
+	return status == BB_OK ? s->engine.backend->finish(s->engine.driver->handle, NULL) : status;
 }
 
-static bb_status open_data(struct session *s)
+static bb_status open_data(struct pairs_session *s)
 {
 	struct bb_pattern mine;
-	bb_status status = bb_pattern_store_take(&s->run->patterns, BB_INT8, -1, s->n,
-						 (uint64_t)s->run->options.seed, &s->patterns);
+	bb_status status = bb_engine_patterns(&s->engine, BB_INT8, -1, s->n, &s->patterns);
 
 	if (status != BB_OK)
-		return bb_fail(&s->run->error, status, "out of memory for the data");
+		return status;
 	mine = bb_patterns_get(s->patterns, s->me);
 	status = fill(s, SOURCE, &mine, s->stride);
 	/* What is written first is not what it costs to get the pages. */
@@ -115,10 +107,11 @@ static bb_status open_data(struct session *s)
 	return status;
 }
 
-static bb_status open_lists(struct session *s)
+static bb_status open_lists(struct pairs_session *s)
 {
-	const size_t n = (size_t)s->n, iters = (size_t)s->run->options.iters;
-	const size_t rounds = s->run->options.precision != 0 ? BB_PAIR_MOST_ROUNDS : BB_PAIR_ROUNDS;
+	const size_t n = (size_t)s->n, iters = (size_t)s->engine.run->options.iters;
+	const size_t rounds =
+		s->engine.run->options.precision != 0 ? BB_PAIR_MOST_ROUNDS : BB_PAIR_ROUNDS;
 
 	s->most_samples = (iters / BB_PAIR_ROUNDS + 1) * rounds + 1;
 	s->with = calloc(n, sizeof(struct bb_group *));
@@ -127,40 +120,41 @@ static bb_status open_lists(struct session *s)
 	s->parts = calloc(n, sizeof(*s->parts));
 	s->scratch = calloc(s->most_samples, sizeof(*s->scratch));
 	if (!s->with || !s->theirs || !s->series || !s->parts || !s->scratch)
-		return bb_fail(&s->run->error, BB_EINTERNAL, "out of memory for %d ranks", s->n);
+		return bb_fail(&s->engine.run->error, BB_EINTERNAL, "out of memory for %d ranks",
+			       s->n);
 	for (size_t i = 0; i < n; i++)
 		if (bb_series_open(&s->series[i], s->most_samples) != BB_OK)
-			return bb_fail(&s->run->error, BB_EINTERNAL, "out of memory for samples");
+			return bb_fail(&s->engine.run->error, BB_EINTERNAL,
+				       "out of memory for samples");
 	return BB_OK;
 }
 
-static bb_status open_session(struct session *s)
+static bb_status pairs_open(struct bb_engine *engine)
 {
+	struct pairs_session *s = (struct pairs_session *)engine;
 	bb_status status;
 
-	BB_TRY(status, bb_run_attend(s->run, s->driver, NULL, &s->world), done);
+	s->me = engine->driver->rank;
+	s->n = engine->run->world.nranks;
 	if (bb_pairs_are_virtual(s->pairs))
-		return bb_run_begin(s->run, s->driver, NAN);
+		return BB_OK;
 	BB_TRY(status, open_lists(s), done);
 	BB_TRY(status, open_memory(s), done);
-	BB_TRY(status, bb_ways_find(s->driver, s->run, s->world, &s->ways), done);
-	BB_TRY(status, open_data(s), done);
-	status = bb_run_begin(s->run, s->driver, NAN);
+	BB_TRY(status, bb_ways_find(engine->driver, engine->run, engine->world, &s->ways), done);
+	status = open_data(s);
 done:
 	return status;
 }
 
-/* After a failure the others may still be reading this rank's memory: then it stays. */
-static void close_session(struct session *s, bool all_done)
+/* After a failure the others may still be reading this rank's memory. */
+static void pairs_close(struct bb_engine *engine)
 {
-	for (int i = 0; s->theirs && i < s->n * BUFFERS && all_done; i++)
-		s->backend->unreach(s->world, i / BUFFERS, s->theirs[i]);
+	struct pairs_session *s = (struct pairs_session *)engine;
+
+	for (int i = 0; s->theirs && i < s->n * BUFFERS && engine->all_done; i++)
+		engine->backend->unreach(engine->world, i / BUFFERS, s->theirs[i]);
 	for (int i = 0; s->with && i < s->n; i++)
-		s->backend->group_close(s->with[i]);
-	s->backend->group_close(s->world);
-	if (all_done)
-		s->backend->release(s->driver->handle, s->memory, s->bytes);
-	bb_pattern_store_give(&s->run->patterns, s->patterns);
+		engine->backend->group_close(s->with[i]);
 	for (int i = 0; s->series && i < s->n; i++)
 		bb_series_close(&s->series[i]);
 	free(s->with);
@@ -168,23 +162,23 @@ static void close_session(struct session *s, bool all_done)
 	free(s->series);
 	free(s->parts);
 	free(s->scratch);
-	bb_ways_free(s->backend, s->ways);
+	bb_ways_free(engine->backend, s->ways);
 }
 
 /* ---- one pair's turn ------------------------------------------------------------------------ */
 
-static bool takes_part(const struct session *s, const struct turn *t)
+static bool takes_part(const struct pairs_session *s, const struct turn *t)
 {
 	return s->me == t->from || s->me == t->to;
 }
 
-static int peer_of(const struct session *s, const struct turn *t)
+static int peer_of(const struct pairs_session *s, const struct turn *t)
 {
 	return s->me == t->from ? t->to : t->from;
 }
 
 /* Does this rank, one of the pair, move bytes or words? */
-static bool acts(const struct session *s, const struct turn *t)
+static bool acts(const struct pairs_session *s, const struct turn *t)
 {
 	if (t->cell->both_ways || t->cell->route->actor == BB_BY_BOTH)
 		return true;
@@ -198,7 +192,7 @@ static bool is_joint(const struct turn *t)
 }
 
 /* Where it is known when the data is there: at an end that acts, the target's if both do. */
-static bool is_timed(const struct session *s, const struct turn *t)
+static bool is_timed(const struct pairs_session *s, const struct turn *t)
 {
 	if (t->cell->ping)
 		return s->me == t->from;
@@ -207,7 +201,7 @@ static bool is_timed(const struct session *s, const struct turn *t)
 	return acts(s, t);
 }
 
-static bb_status meet(struct session *s, const struct turn *t)
+static bb_status meet(struct pairs_session *s, const struct turn *t)
 {
 	const int peer = peer_of(s, t);
 	const int members[2] = {t->from < t->to ? t->from : t->to,
@@ -215,11 +209,11 @@ static bb_status meet(struct session *s, const struct turn *t)
 
 	if (!is_joint(t) || s->with[peer])
 		return BB_OK;
-	return s->backend->group_open(s->driver->handle, members, 2, &s->with[peer],
-				      &s->run->error);
+	return s->engine.backend->group_open(s->engine.driver->handle, members, 2, &s->with[peer],
+					     &s->engine.run->error);
 }
 
-static bb_status transfer(struct session *s, const struct turn *t, enum buffer target)
+static bb_status transfer(struct pairs_session *s, const struct turn *t, enum buffer target)
 {
 	const int peer = peer_of(s, t);
 	const bool gives = s->me == t->from || t->cell->both_ways;
@@ -231,77 +225,77 @@ static bb_status transfer(struct session *s, const struct turn *t, enum buffer t
 				   .theirs = s->theirs[peer * BUFFERS + SOURCE],
 				   .bytes = takes ? (size_t)t->cell->bytes : 0};
 
-	return s->backend->transfer(s->world, t->cell->route, peer, &out, &in);
+	return s->engine.backend->transfer(s->engine.world, t->cell->route, peer, &out, &in);
 }
 
-static bb_status operate(struct session *s, const struct turn *t, bool verified)
+static bb_status operate(struct pairs_session *s, const struct turn *t, bool verified)
 {
 	const struct bb_cell *cell = t->cell;
 	bb_status status = BB_OK;
 
 	if (cell->ping)
-		return s->backend->ping(s->world, cell->route, peer_of(s, t), s->me == t->from,
-					cell->repeats);
+		return s->engine.backend->ping(s->engine.world, cell->route, peer_of(s, t),
+					       s->me == t->from, cell->repeats);
 	for (size_t i = 1; i < cell->repeats && status == BB_OK; i++)
 		status = transfer(s, t, TARGET);
 	return status == BB_OK ? transfer(s, t, verified ? VERIFIED : TARGET) : status;
 }
 
-/* Seconds of one operation: of a word, one way. */
-static bb_status take_sample(struct session *s, const struct turn *t, double *seconds)
+static bb_status pairs_ready(void *own)
 {
-	const struct bb_fault *fault = &s->run->options.fault;
-	const double repeats = (double)t->cell->repeats * (t->cell->ping ? 2 : 1);
-	double begin;
-	bb_status status = BB_OK;
+	const struct turn *t = own;
+	struct pairs_session *s = t->s;
 
-	if (is_joint(t))
-		status = s->backend->barrier(s->with[peer_of(s, t)]);
-	begin = s->backend->now(s->driver->handle);
-	/* Once for all operations of the sample, as if before each of them. */
-	if (fault->kind == BB_FAULT_SLOW && fault->rank == s->me)
-		s->backend->delay(s->driver->handle, fault->seconds * repeats);
-	if (status == BB_OK)
-		status = operate(s, t, t->final);
-	if (status == BB_OK)
-		status = s->backend->finish(s->driver->handle, NULL);
-	*seconds = (s->backend->now(s->driver->handle) - begin) / repeats;
-	return status;
+	return is_joint(t) ? s->engine.backend->barrier(s->with[peer_of(s, t)]) : BB_OK;
 }
 
-static bb_status act(struct session *s, const struct turn *t)
+static bb_status pairs_operate(void *own, int64_t sample)
 {
-	const size_t n = t->final ? 1 : bb_pair_samples(&s->run->options, t->round);
-	const int64_t warm = t->round == 0 ? s->run->options.warmup_iters : t->cell->ping ? 1 : 0;
-	struct bb_series *series = &s->series[peer_of(s, t)];
+	const struct turn *t = own;
+
+	return operate(t->s, t, t->final && sample >= 0);
+}
+
+static void pairs_heard(void *own, int64_t sample, double seconds)
+{
+	const struct turn *t = own;
+
+	if (is_timed(t->s, t))
+		bb_series_add(&t->s->series[peer_of(t->s, t)], seconds);
+}
+
+static bb_status act(struct pairs_session *s, const struct turn *t)
+{
+	const struct bb_cell *cell = t->cell;
+	const struct bb_options *o = &s->engine.run->options;
+	/* A word's way there and back is two. */
+	const struct bb_sampling sampling = {
+		.ready = pairs_ready,
+		.operate = pairs_operate,
+		.heard = pairs_heard,
+		.own = (void *)t,
+		.warm = t->round == 0 ? o->warmup_iters
+			: cell->ping  ? 1
+				      : 0,
+		.samples = t->final ? 1 : (int64_t)bb_pair_samples(o, t->round),
+		.operations = (double)cell->repeats * (cell->ping ? 2 : 1)};
 	bb_status status = meet(s, t);
 
-	atomic_store_explicit(&s->driver->progress->phase, BB_PHASE_INSIDE, memory_order_relaxed);
-	for (int64_t i = 0; i < warm && status == BB_OK; i++)
-		status = operate(s, t, false);
 	if (status == BB_OK)
-		status = s->backend->finish(s->driver->handle, NULL);
-	for (size_t i = 0; i < n && status == BB_OK; i++) {
-		double seconds;
-
-		status = take_sample(s, t, &seconds);
-		if (is_timed(s, t))
-			bb_series_add(series, seconds);
-	}
-	atomic_store_explicit(&s->driver->progress->phase, BB_PHASE_BETWEEN, memory_order_relaxed);
+		status = bb_engine_sample(&s->engine, &sampling);
 	if (status == BB_OK && !t->final)
-		bb_series_end_round(series, s->scratch);
+		bb_series_end_round(&s->series[peer_of(s, t)], s->scratch);
 	return status;
 }
 
 /* ---- data ----------------------------------------------------------------------------------- */
 
-static bool receives(const struct session *s, const struct turn *t)
+static bool receives(const struct pairs_session *s, const struct turn *t)
 {
 	return s->me == t->to || (t->cell->both_ways && s->me == t->from);
 }
 
-static bb_status poison(struct session *s, const struct turn *t)
+static bb_status poison(struct pairs_session *s, const struct turn *t)
 {
 	static const unsigned char bytes[2 * POISON_PERIOD] = {[0 ... 2 * POISON_PERIOD - 1] =
 								       0xa5};
@@ -310,162 +304,135 @@ static bb_status poison(struct session *s, const struct turn *t)
 	return receives(s, t) ? fill(s, VERIFIED, &ruin, (size_t)t->cell->bytes) : BB_OK;
 }
 
-/* Make one byte of what this rank was given wrong: proof that the check can fail. */
-static bb_status corrupt(struct session *s, const struct turn *t)
+static bb_status verify(struct pairs_session *s, const struct turn *t)
 {
-	char *victim = (char *)buffer(s, VERIFIED) + t->cell->bytes / 2;
-	unsigned char byte;
-	bb_status status = s->backend->copy(s->driver->handle, &byte, victim, 1);
-
-	byte ^= 0x55;
-	return status == BB_OK ? s->backend->copy(s->driver->handle, victim, &byte, 1) : status;
-}
-
-static bb_status verify(struct session *s, const struct turn *t)
-{
-	const struct bb_fault *fault = &s->run->options.fault;
 	struct bb_series *series = &s->series[peer_of(s, t)];
 	const struct bb_pattern sent = bb_patterns_get(s->patterns, peer_of(s, t));
-	bb_status status = BB_OK;
+	bb_status status;
 
-	if (!receives(s, t) || !(s->backend->capabilities & BB_CAP_DATA))
+	if (!receives(s, t) || !bb_engine_checks(&s->engine))
 		return BB_OK;
-	if (fault->kind == BB_FAULT_CORRUPT && fault->rank == s->me)
-		status = corrupt(s, t);
+	status = bb_engine_corrupt(&s->engine, (char *)buffer(s, VERIFIED) + t->cell->bytes / 2);
 	series->checked = true;
 	if (status == BB_OK)
-		status = s->backend->verify(s->driver->handle, buffer(s, VERIFIED), &sent, 0,
-					    (size_t)t->cell->bytes, BB_INT8, 0, &series->wrong);
+		status = s->engine.backend->verify(s->engine.driver->handle, buffer(s, VERIFIED),
+						   &sent, 0, (size_t)t->cell->bytes, BB_INT8, 0,
+						   &series->wrong);
 	return status;
 }
 
 /* ---- all pairs ------------------------------------------------------------------------------ */
 
-static void begin_deadline(struct session *s, const struct turn *t)
+static bb_status begin_turn(struct pairs_session *s, const struct turn *t)
 {
 	char size[BB_UNIT_TEXT], what[BB_WHAT_TEXT];
+	bb_status status;
 
 	snprintf(what, sizeof(what), "%s %d -> %d at %s", t->cell->route->name, t->from, t->to,
 		 t->cell->ping ? "a word" : bb_format_size(size, t->cell->bytes));
-	bb_crew_deadline(s->driver, what);
+	status = bb_engine_begin(&s->engine, what);
+	if (status == BB_OK && bb_engine_leads(&s->engine))
+		status = bb_child_tell_alive(s->pairs);
+	return status;
 }
 
-static bb_status take_turn(struct session *s, const struct turn *t)
+static bb_status take_turn(struct pairs_session *s, const struct turn *t)
 {
-	const struct bb_fault *fault = &s->run->options.fault;
 	bb_status status;
 
-	if (s->driver->local == 0)
-		begin_deadline(s, t);
-	if (bb_driver_leads(s->driver))
-		BB_TRY(status, bb_child_tell_alive(s->pairs), out);
-	atomic_fetch_add_explicit(&s->driver->progress->entered, 1, memory_order_relaxed);
-	if (takes_part(s, t) && fault->kind == BB_FAULT_DIE && fault->rank == s->me)
-		return BB_ETIMEOUT; /* leaves without a word, as a killed process would */
+	BB_TRY(status, begin_turn(s, t), out);
 	if (takes_part(s, t) && t->final)
 		BB_TRY(status, poison(s, t), out);
-	BB_TRY(status, bb_crew_barrier(s->driver), out);
+	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
 	if (takes_part(s, t) && acts(s, t))
 		BB_TRY(status, act(s, t), out);
 	if (!t->final)
 		return BB_OK;
 	/* Nobody may still be writing when a rank begins to look. */
-	BB_TRY(status, bb_crew_barrier(s->driver), out);
+	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
 	if (takes_part(s, t))
 		status = verify(s, t);
 out:
 	return status;
 }
 
-static const struct bb_way *way_of(const struct session *s, const struct bb_cell *cell)
+static const struct bb_way *way_of(const struct pairs_session *s, const struct bb_cell *cell)
 {
-	return &s->ways[cell->route - s->backend->routes];
+	return &s->ways[cell->route - s->engine.backend->routes];
 }
 
-static bool has_turn(const struct session *s, const struct bb_cell *cell, int from, int to)
+static bool has_turn(const struct pairs_session *s, const struct bb_cell *cell, int from, int to)
 {
 	return way_of(s, cell)->leads[from * s->n + to] && (!cell->both_ways || from < to);
 }
 
-static bb_status run_round(struct session *s, const struct bb_cell *cell, int round, bool final)
+static bb_status run_round(struct pairs_session *s, const struct bb_cell *cell, int round,
+			   bool final)
 {
 	bb_status status = BB_OK;
 
 	for (int from = 0; from < s->n; from++)
 		for (int to = 0; to < s->n && status == BB_OK; to++)
 			if (has_turn(s, cell, from, to))
-				status = take_turn(s, &(struct turn){cell, from, to, round, final});
+				status = take_turn(s,
+						   &(struct turn){s, cell, from, to, round, final});
 	return status;
 }
 
-/* Are the medians of all pairs as precise as asked, or is the time up? Collective. */
-static bb_status agree_to_stop(struct session *s, double began, bool *stop)
+static bool are_precise(const struct pairs_session *s)
 {
-	const struct bb_options *o = &s->run->options;
-	const double spent = s->backend->now(s->driver->handle) - began;
-	unsigned char mine = 1, all_precise = 1;
-	const void *all;
-	bb_status status;
-
 	for (int peer = 0; peer < s->n; peer++)
-		mine &= bb_series_precision(&s->series[peer]) <= o->precision;
-	if (bb_driver_leads(s->driver) && spent > 1e-9 * (double)o->max_time_ns)
-		mine |= 2;
-	status = bb_crew_gather(s->driver, &bb_payload_flags, &mine, 1, &all);
-	if (status != BB_OK)
-		return status;
-	for (int r = 0; r < s->n; r++)
-		all_precise &= ((const unsigned char *)all)[r];
-	*stop = (all_precise & 1) || (((const unsigned char *)all)[0] & 2);
-	return BB_OK;
+		if (bb_series_precision(&s->series[peer]) > s->engine.run->options.precision)
+			return false;
+	return true;
 }
 
-static bb_status run_rounds(struct session *s, const struct bb_cell *cell)
+static bb_status run_rounds(struct pairs_session *s, const struct bb_cell *cell)
 {
-	const double began = s->backend->now(s->driver->handle);
-	const int base = bb_pair_rounds(&s->run->options);
+	const double began = s->engine.backend->now(s->engine.driver->handle);
+	const int base = bb_pair_rounds(&s->engine.run->options);
 	bool stop = false;
 	bb_status status = BB_OK;
 
 	for (int round = 0; status == BB_OK && !stop; round++) {
 		status = run_round(s, cell, round, false);
 		stop = round + 1 >= base;
-		if (stop && s->run->options.precision != 0 && round + 1 < BB_PAIR_MOST_ROUNDS &&
-		    status == BB_OK)
-			status = agree_to_stop(s, began, &stop);
+		if (stop && s->engine.run->options.precision != 0 &&
+		    round + 1 < BB_PAIR_MOST_ROUNDS && status == BB_OK)
+			status = bb_engine_agree_to_stop(&s->engine, are_precise(s), began, &stop);
 	}
 	return status;
 }
 
 /* *ALL = what all ranks measured in CELL, on rank 0; VERIFIED: the data is looked at too. */
-static bb_status measure_cell(struct session *s, const struct bb_cell *cell, bool verified,
+static bb_status measure_cell(struct pairs_session *s, const struct bb_cell *cell, bool verified,
 			      const void **all)
 {
 	bb_status status;
 
 	if (bb_pairs_are_virtual(s->pairs))
-		return bb_virtual_measure(s->driver, s->pairs, cell, all);
+		return bb_virtual_measure(&s->engine, s->pairs, cell, all);
 	for (int peer = 0; peer < s->n; peer++)
 		bb_series_clear(&s->series[peer]);
 	status = run_rounds(s, cell);
-	if (status == BB_OK && verified && !cell->ping && s->run->options.check > 0)
+	if (status == BB_OK && verified && !cell->ping && s->engine.run->options.check > 0)
 		status = run_round(s, cell, 1, true);
 	for (int peer = 0; peer < s->n && status == BB_OK; peer++)
 		bb_series_sum_up(&s->series[peer], &s->parts[peer]);
 	if (status != BB_OK)
 		return status;
-	return bb_crew_collect(s->driver, &bb_pair_part_table, s->parts, (size_t)s->n, all);
+	return bb_crew_collect(s->engine.driver, &bb_pair_part_table, s->parts, (size_t)s->n, all);
 }
 
-static bb_status run_cell(struct session *s, size_t i)
+static bb_status run_cell(struct pairs_session *s, size_t i)
 {
 	const struct bb_cell *cell = &s->pairs->cells[i];
-	const bool leads = bb_driver_leads(s->driver);
+	const bool leads = bb_driver_leads(s->engine.driver);
 	const void *all = NULL;
 	bb_status status = leads && s->ways ? bb_pairs_refuse(s->pairs, i, way_of(s, cell)) : BB_OK;
 
 	if (leads)
-		bb_ticker_show(&s->run->ticker, cell->route->name, cell->bytes);
+		bb_ticker_show(&s->engine.run->ticker, cell->route->name, cell->bytes);
 	if (cell->child)
 		all = cell->child->first;
 	else if (!cell->skip && status == BB_OK)
@@ -475,14 +442,14 @@ static bb_status run_cell(struct session *s, size_t i)
 	if (status == BB_OK && leads)
 		status = bb_pairs_deliver(s->pairs, i, all);
 	if (leads)
-		bb_ticker_step(&s->run->ticker, cell->bytes);
+		bb_ticker_step(&s->engine.run->ticker, cell->bytes);
 	return status;
 }
 
 /* ---- suspects, once more -------------------------------------------------------------------- */
 
 /* Virtual ranks have no turns: all pairs of a suspect's cell are played. */
-static bb_status play_again(struct session *s, const struct bb_pair_turns *turns)
+static bb_status play_again(struct pairs_session *s, const struct bb_pair_turns *turns)
 {
 	const void *all;
 	bb_status status = BB_OK;
@@ -494,7 +461,7 @@ static bb_status play_again(struct session *s, const struct bb_pair_turns *turns
 			among = among || (size_t)turns->list[i].cell == cell;
 		if (!among)
 			continue;
-		status = bb_virtual_measure(s->driver, s->pairs, &s->pairs->cells[cell], &all);
+		status = bb_virtual_measure(&s->engine, s->pairs, &s->pairs->cells[cell], &all);
 		if (status == BB_OK)
 			bb_review_merge(s->pairs, cell, all);
 	}
@@ -502,7 +469,7 @@ static bb_status play_again(struct session *s, const struct bb_pair_turns *turns
 }
 
 /* A round of TURNS: each rank's shortest samples go to rank 0. */
-static bb_status measure_again(struct session *s, const struct bb_pair_turns *turns)
+static bb_status measure_again(struct pairs_session *s, const struct bb_pair_turns *turns)
 {
 	double mine[BB_PAIR_TURNS] = {0};
 	const void *all;
@@ -512,7 +479,7 @@ static bb_status measure_again(struct session *s, const struct bb_pair_turns *tu
 		return play_again(s, turns);
 	for (int i = 0; i < turns->n && status == BB_OK; i++) {
 		const struct bb_pair_turn *p = &turns->list[i];
-		const struct turn t = {&s->pairs->cells[p->cell], p->from, p->to, 1, false};
+		const struct turn t = {s, &s->pairs->cells[p->cell], p->from, p->to, 1, false};
 		struct bb_series *series = &s->series[peer_of(s, &t)];
 
 		bb_series_clear(series);
@@ -521,18 +488,19 @@ static bb_status measure_again(struct session *s, const struct bb_pair_turns *tu
 			mine[i] = bb_floor_best(&series->floor);
 	}
 	if (status == BB_OK)
-		status = bb_crew_collect(s->driver, &bb_payload_seconds, mine, BB_PAIR_TURNS, &all);
-	if (status == BB_OK && bb_driver_leads(s->driver))
+		status = bb_crew_collect(s->engine.driver, &bb_payload_seconds, mine, BB_PAIR_TURNS,
+					 &all);
+	if (status == BB_OK && bb_driver_leads(s->engine.driver))
 		bb_review_take(s->pairs, turns, all);
 	return status;
 }
 
 /* Suspects are measured again, alone and in turn with what they are held against, until they are
    acquitted or convicted, or the time for that is up. Collective. */
-static bb_status review(struct session *s)
+static bb_status review(struct pairs_session *s)
 {
-	const double began = s->backend->now(s->driver->handle);
-	const bool leads = bb_driver_leads(s->driver);
+	const double began = s->engine.backend->now(s->engine.driver->handle);
+	const bool leads = bb_driver_leads(s->engine.driver);
 	struct bb_pair_turns turns = {.n = 0};
 	bb_status status = leads ? bb_review_hear(s->pairs) : BB_OK;
 
@@ -540,14 +508,14 @@ static bb_status review(struct session *s)
 		if (leads)
 			status = bb_review_list(s->pairs, round, &turns);
 		if (status == BB_OK && leads &&
-		    s->backend->now(s->driver->handle) - began > REVIEW_S)
+		    s->engine.backend->now(s->engine.driver->handle) - began > REVIEW_S)
 			turns.n = 0;
 		if (status == BB_OK)
-			status = bb_review_follow(s->pairs, s->driver, &turns);
+			status = bb_review_follow(s->pairs, s->engine.driver, &turns);
 		if (status != BB_OK || turns.n == 0)
 			break;
 		if (leads)
-			s->backend->delay(s->driver->handle, BB_RETEST_PAUSE_S);
+			s->engine.backend->delay(s->engine.driver->handle, BB_RETEST_PAUSE_S);
 		status = measure_again(s, &turns);
 	}
 	if (status == BB_OK && leads && s->pairs->asked.child)
@@ -555,44 +523,48 @@ static bb_status review(struct session *s)
 	return status;
 }
 
-/* The child comes first: this process has not taken memory of the GPUs yet. Collective. */
-static bb_status begin(struct session *s)
+/* The child comes first: this process has not taken memory of the GPUs yet. */
+static bb_status pairs_before(struct bb_engine *engine)
 {
-	const struct bb_cell *last = &s->pairs->cells[s->pairs->ncells - 1];
+	struct pairs_session *s = (struct pairs_session *)engine;
+	const bool leads = bb_engine_leads(engine);
 	bb_status status = BB_OK;
 
-	if (bb_driver_leads(s->driver))
+	s->pairs = engine->run->own;
+	if (leads)
 		BB_TRY(status, bb_child_tell_begin(s->pairs), out);
-	if (!last->child)
+	if (!s->pairs->cells[s->pairs->ncells - 1].child)
 		goto out;
-	if (bb_driver_leads(s->driver))
-		BB_TRY(status, bb_child_run(s->driver, s->pairs), out);
-	status = bb_crew_barrier(s->driver);
+	if (leads)
+		BB_TRY(status, bb_child_run(engine->driver, s->pairs), out);
+	status = bb_crew_barrier(engine->driver);
 out:
-	return status == BB_OK ? open_session(s) : status;
-}
-
-bb_status bb_pairs_drive(struct bb_driver *driver, void *argument)
-{
-	struct bb_run *run = argument;
-	struct session s = {.driver = driver,
-			    .run = run,
-			    .pairs = run->own,
-			    .backend = run->options.backend,
-			    .me = driver->rank,
-			    .n = run->world.nranks};
-	bb_status status = begin(&s);
-
-	for (size_t i = 0; i < s.pairs->ncells && status == BB_OK; i++)
-		status = run_cell(&s, i);
-	if (status == BB_OK)
-		status = review(&s);
-	if (status == BB_OK && bb_driver_leads(driver))
-		status = bb_pairs_judge(s.pairs);
-	if (status == BB_OK && bb_driver_leads(driver))
-		status = bb_child_tell_end(s.pairs);
-	status = bb_crew_part(driver, status);
-	close_session(&s, status == BB_OK);
-	atomic_store(&driver->progress->finished, status == BB_OK);
 	return status;
 }
+
+static bb_status pairs_run(struct bb_engine *engine)
+{
+	struct pairs_session *s = (struct pairs_session *)engine;
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; i < s->pairs->ncells && status == BB_OK; i++)
+		status = run_cell(s, i);
+	return status == BB_OK ? review(s) : status;
+}
+
+static bb_status pairs_deliver(struct bb_engine *engine)
+{
+	struct bb_pairs *pairs = engine->run->own;
+	const bb_status status = bb_pairs_judge(pairs);
+
+	return status == BB_OK ? bb_child_tell_end(pairs) : status;
+}
+
+const struct bb_experiment bb_pairs_experiment = {
+	.bytes = sizeof(struct pairs_session),
+	.before = pairs_before,
+	.open = pairs_open,
+	.run = pairs_run,
+	.deliver = pairs_deliver,
+	.close = pairs_close,
+};

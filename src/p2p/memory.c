@@ -254,9 +254,12 @@ static void tell(struct bb_run *run, struct bb_strbuf *out)
 {
 }
 
-static bb_status drive(struct bb_driver *driver, void *run)
+const struct bb_memory_plan *bb_memory_plan_of(const struct bb_run *run)
 {
-	return bb_memory_measure(driver, run, &of(run)->plan);
+	const struct bb_pairs *pairs = run->own;
+
+	return run->benchmark == &bb_memory_benchmark ? &((const struct bb_memory *)run->own)->plan
+						      : pairs->host;
 }
 
 static void close_memory(struct bb_run *run)
@@ -275,7 +278,7 @@ const struct bb_benchmark bb_memory_benchmark = {
 	.rows = &bb_record_pair,
 	.plan = plan,
 	.open_results = open_results,
-	.drive = drive,
+	.experiment = &bb_memory_experiment,
 	.judge = judge,
 	.tell = tell,
 	.close = close_memory,

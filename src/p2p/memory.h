@@ -10,7 +10,6 @@
 #ifndef BB_P2P_MEMORY_H
 #define BB_P2P_MEMORY_H
 
-#include "harness/run/run.h"
 #include "p2p/pairs.h"
 
 enum bb_memory_kind {
@@ -70,9 +69,11 @@ double bb_memory_counts(const struct bb_memory_case *c);
 extern const struct bb_option bb_memory_rows[];
 extern const struct bb_benchmark bb_memory_benchmark;
 
-/* What every driver of RUN does for PLAN, from the first case to the last. */
-BB_MUST bb_status bb_memory_measure(struct bb_driver *driver, struct bb_run *run,
-				    const struct bb_memory_plan *plan);
+/* The plan of RUN: of the benchmark of memory, or of the pair of a GPU and its host. */
+const struct bb_memory_plan *bb_memory_plan_of(const struct bb_run *run);
+
+/* All cases of that plan. */
+extern const struct bb_experiment bb_memory_experiment;
 
 /* bb_sink_open */
 bb_sink_open bb_sink_memory_open;

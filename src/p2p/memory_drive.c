@@ -1,11 +1,10 @@
 /*
- * memory_drive.c - one case after the other, one place after the other, as every rank goes through
- * them. A place is a NUMA node of a host, or a GPU; the ranks of the others sleep meanwhile.
+ * memory_drive.c - the experiment: one case after the other, one place after the other. A place is
+ * a NUMA node of a host, or a GPU; the ranks of the others sleep meanwhile.
  */
 #include "p2p/memory.h"
 
 #include "core/clock.h"
-#include "core/stats.h"
 #include "core/units.h"
 
 #include <stdio.h>
@@ -31,13 +30,11 @@ struct array_of {
 	int space;
 };
 
-/* One driver's state. */
-struct session {
-	struct bb_driver *driver;
-	struct bb_run *run;
+/* A driver's state. */
+struct memory_session {
+	struct bb_engine engine;
 	const struct bb_memory_plan *plan;
-	const struct bb_backend *backend;
-	struct bb_group *world, *team; /* all, and those of this rank's place */
+	struct bb_group *team; /* those of this rank's place */
 	int n, nplaces;
 	int *places; /* of each rank, from 0 on in the order in which they first come */
 	int mine;    /* this rank's place */
@@ -54,15 +51,16 @@ enum report { IS_WORKER, BYTES, WRONG, CHECKED, REPEATS, REPORT_HEAD };
 
 /* ---- before the first case ------------------------------------------------------------------ */
 
-static bool same_place(const struct session *s, const struct bb_rank_info *infos, int a, int b)
+static bool same_place(const struct memory_session *s, const struct bb_rank_info *infos, int a,
+		       int b)
 {
-	if (s->backend->capabilities & BB_CAP_GPU)
+	if (s->engine.backend->capabilities & BB_CAP_GPU)
 		return a == b;
 	return infos[a].location.numa == infos[b].location.numa &&
 	       strcmp(infos[a].location.host, infos[b].location.host) == 0;
 }
 
-static void number_places(struct session *s, const struct bb_rank_info *infos)
+static void number_places(struct memory_session *s, const struct bb_rank_info *infos)
 {
 	for (int r = 0; r < s->n; r++) {
 		int first = 0;
@@ -71,36 +69,37 @@ static void number_places(struct session *s, const struct bb_rank_info *infos)
 			first++;
 		s->places[r] = first < r ? s->places[first] : s->nplaces++;
 	}
-	s->mine = s->places[s->driver->rank];
+	s->mine = s->places[s->engine.driver->rank];
 }
 
-static bb_status open_team(struct session *s)
+static bb_status open_team(struct memory_session *s)
 {
 	int *members = s->n > 0 ? calloc((size_t)s->n, sizeof(*members)) : NULL;
 	bb_status status;
 
 	if (!members)
-		return bb_fail(&s->run->error, BB_EINTERNAL, "out of memory for groups");
+		return bb_fail(&s->engine.run->error, BB_EINTERNAL, "out of memory for groups");
 	for (int r = 0; r < s->n; r++)
 		if (s->places[r] == s->mine)
 			members[s->nteam++] = r;
-	s->first = members[0] == s->driver->rank;
-	status = s->backend->group_open(s->driver->handle, members, s->nteam, &s->team,
-					&s->run->error);
+	s->first = members[0] == s->engine.driver->rank;
+	status = s->engine.backend->group_open(s->engine.driver->handle, members, s->nteam,
+					       &s->team, &s->engine.run->error);
 	free(members);
 	return status;
 }
 
-static bb_status open_lists(struct session *s)
+static bb_status open_lists(struct memory_session *s)
 {
-	const size_t iters = (size_t)s->run->options.iters;
+	const size_t iters = (size_t)s->engine.run->options.iters;
 
 	s->places = calloc((size_t)s->n, sizeof(*s->places));
 	s->report = calloc(REPORT_HEAD + iters, sizeof(*s->report));
 	s->times = calloc(2 * iters, sizeof(*s->times));
 	s->data = calloc(DATA * 2 * PERIOD, sizeof(*s->data));
 	if (!s->places || !s->report || !s->times || !s->data)
-		return bb_fail(&s->run->error, BB_EINTERNAL, "out of memory for %d ranks", s->n);
+		return bb_fail(&s->engine.run->error, BB_EINTERNAL, "out of memory for %d ranks",
+			       s->n);
 	for (int i = 0; i < 2 * PERIOD; i++) {
 		s->data[BASE * 2 * PERIOD + i] = i % PERIOD + 1;
 		s->data[TRIPLE * 2 * PERIOD + i] = 3 * (i % PERIOD + 1);
@@ -110,7 +109,7 @@ static bb_status open_lists(struct session *s)
 	return BB_OK;
 }
 
-static bool copies_both_ways(const struct session *s)
+static bool copies_both_ways(const struct memory_session *s)
 {
 	for (size_t i = 0; i < s->plan->ncases; i++)
 		if (s->plan->cases[i].kind == BB_MEMORY_BOTH)
@@ -118,39 +117,42 @@ static bool copies_both_ways(const struct session *s)
 	return false;
 }
 
-static bb_status open_session(struct session *s)
+static bb_status memory_open(struct bb_engine *engine)
 {
+	struct memory_session *s = (struct memory_session *)engine;
 	bb_status status;
 
-	BB_TRY(status, bb_run_attend(s->run, s->driver, NULL, &s->world), done);
+	s->plan = bb_memory_plan_of(engine->run);
+	s->n = engine->run->world.nranks;
 	BB_TRY(status, open_lists(s), done);
-	number_places(s, s->run->infos);
+	number_places(s, engine->run->infos);
 	BB_TRY(status, open_team(s), done);
 	for (int q = 0; q < 2 && copies_both_ways(s); q++)
 		BB_TRY(status,
-		       s->backend->queue_open(s->driver->handle, &s->queues[q], &s->run->error),
+		       engine->backend->queue_open(engine->driver->handle, &s->queues[q],
+						   &engine->run->error),
 		       done);
-	status = bb_run_begin(s->run, s->driver, NAN);
 done:
 	return status;
 }
 
-static void release(struct session *s, struct array_of *array)
+static void release(struct memory_session *s, struct array_of *array)
 {
 	if (array->memory)
-		s->backend->release_in(s->driver->handle, array->space, array->memory,
-				       array->bytes);
+		s->engine.backend->release_in(s->engine.driver->handle, array->space, array->memory,
+					      array->bytes);
 	*array = (struct array_of){.memory = NULL};
 }
 
-static void close_session(struct session *s)
+static void memory_close(struct bb_engine *engine)
 {
+	struct memory_session *s = (struct memory_session *)engine;
+
 	for (int i = 0; i < ARRAYS; i++)
 		release(s, &s->arrays[i]);
 	for (int q = 0; q < 2; q++)
-		s->backend->queue_close(s->queues[q]);
-	s->backend->group_close(s->team);
-	s->backend->group_close(s->world);
+		s->engine.backend->queue_close(s->queues[q]);
+	s->engine.backend->group_close(s->team);
 	free(s->places);
 	free(s->report);
 	free(s->times);
@@ -160,7 +162,7 @@ static void close_session(struct session *s)
 /* ---- arrays --------------------------------------------------------------------------------- */
 
 /* This rank's part of an array; never nothing. */
-static size_t share(const struct session *s, const struct bb_memory_case *c)
+static size_t share(const struct memory_session *s, const struct bb_memory_case *c)
 {
 	const size_t part = (size_t)c->bytes / (size_t)(c->alone ? 1 : s->nteam);
 
@@ -168,13 +170,13 @@ static size_t share(const struct session *s, const struct bb_memory_case *c)
 					: part / BB_WORK_ALIGNMENT * BB_WORK_ALIGNMENT;
 }
 
-static struct bb_pattern pattern(const struct session *s, enum data which)
+static struct bb_pattern pattern(const struct memory_session *s, enum data which)
 {
 	return (struct bb_pattern){s->data + (size_t)which * 2 * PERIOD, PERIOD, sizeof(double), 0};
 }
 
 /* An array that is there already stays; what it holds is written anew. */
-static bb_status open_array(struct session *s, enum array which, int space, size_t bytes,
+static bb_status open_array(struct memory_session *s, enum array which, int space, size_t bytes,
 			    enum data holds)
 {
 	struct array_of *array = &s->arrays[which];
@@ -184,20 +186,22 @@ static bb_status open_array(struct session *s, enum array which, int space, size
 	if (array->memory && (array->space != space || array->bytes != bytes))
 		release(s, array);
 	if (!array->memory) {
-		status = s->backend->alloc_in(s->driver->handle, space, bytes, &array->memory,
-					      &s->run->error);
+		status = s->engine.backend->alloc_in(s->engine.driver->handle, space, bytes,
+						     &array->memory, &s->engine.run->error);
 		if (status != BB_OK) {
 			array->memory = NULL;
-			return bb_fail(&s->run->error, status, "rank %d cannot allocate %zu bytes",
-				       s->driver->rank, bytes);
+			return bb_fail(&s->engine.run->error, status,
+				       "rank %d cannot allocate %zu bytes", s->engine.driver->rank,
+				       bytes);
 		}
 		array->space = space;
 		array->bytes = bytes;
 	}
-	return s->backend->fill(s->driver->handle, array->memory, &p, 0, bytes / sizeof(double));
+	return s->engine.backend->fill(s->engine.driver->handle, array->memory, &p, 0,
+				       bytes / sizeof(double));
 }
 
-static bb_status open_arrays(struct session *s, const struct bb_memory_case *c)
+static bb_status open_arrays(struct memory_session *s, const struct bb_memory_case *c)
 {
 	const size_t bytes = share(s, c);
 	bb_status status;
@@ -205,8 +209,9 @@ static bb_status open_arrays(struct session *s, const struct bb_memory_case *c)
 	BB_TRY(status, open_array(s, A, c->to, bytes, c->kind == BB_MEMORY_READ ? BASE : POISON),
 	       out);
 	if (c->kind == BB_MEMORY_CHASE) {
-		status = s->backend->chase_lay(s->driver->handle, s->arrays[A].memory, bytes,
-					       (uint64_t)s->run->options.seed * ALIEN);
+		status = s->engine.backend->chase_lay(
+			s->engine.driver->handle, s->arrays[A].memory, bytes,
+			(uint64_t)s->engine.run->options.seed * ALIEN);
 		goto out;
 	}
 	if (c->kind >= BB_MEMORY_COPY)
@@ -217,29 +222,18 @@ static bb_status open_arrays(struct session *s, const struct bb_memory_case *c)
 		       out);
 	if (c->kind == BB_MEMORY_BOTH)
 		BB_TRY(status, open_array(s, D, c->to, bytes, BASE), out);
-	status = s->backend->finish(s->driver->handle, NULL);
+	status = s->engine.backend->finish(s->engine.driver->handle, NULL);
 out:
 	return status;
 }
 
-/* Make one byte of what this rank wrote wrong: proof that the check can fail. */
-static bb_status corrupt(struct session *s)
-{
-	char *const victim = (char *)s->arrays[A].memory + s->arrays[A].bytes / 2;
-	unsigned char byte;
-	bb_status status = s->backend->copy(s->driver->handle, &byte, victim, 1);
-
-	byte ^= 0x55;
-	return status == BB_OK ? s->backend->copy(s->driver->handle, victim, &byte, 1) : status;
-}
-
-static bb_status verify_array(struct session *s, enum array which, enum data holds)
+static bb_status verify_array(struct memory_session *s, enum array which, enum data holds)
 {
 	const struct bb_pattern p = pattern(s, holds);
 	uint64_t wrong = 0;
-	bb_status status =
-		s->backend->verify(s->driver->handle, s->arrays[which].memory, &p, 0,
-				   s->arrays[which].bytes / sizeof(double), BB_DOUBLE, 0, &wrong);
+	bb_status status = s->engine.backend->verify(
+		s->engine.driver->handle, s->arrays[which].memory, &p, 0,
+		s->arrays[which].bytes / sizeof(double), BB_DOUBLE, 0, &wrong);
 
 	s->report[WRONG] += (double)(wrong * sizeof(double));
 	s->report[CHECKED] = 1;
@@ -247,15 +241,16 @@ static bb_status verify_array(struct session *s, enum array which, enum data hol
 }
 
 /* What reads alone writes nothing that could be wrong. */
-static bb_status verify(struct session *s, const struct bb_memory_case *c)
+static bb_status verify(struct memory_session *s, const struct bb_memory_case *c)
 {
-	const struct bb_fault *fault = &s->run->options.fault;
 	bb_status status = BB_OK;
 
-	if (c->kind == BB_MEMORY_READ || c->kind == BB_MEMORY_CHASE || s->run->options.check == 0)
+	if (c->kind == BB_MEMORY_READ || c->kind == BB_MEMORY_CHASE ||
+	    s->engine.run->options.check == 0)
 		return BB_OK;
-	if (fault->kind == BB_FAULT_CORRUPT && fault->rank == s->driver->rank)
-		BB_TRY(status, corrupt(s), out);
+	BB_TRY(status,
+	       bb_engine_corrupt(&s->engine, (char *)s->arrays[A].memory + s->arrays[A].bytes / 2),
+	       out);
 	BB_TRY(status,
 	       verify_array(s, A,
 			    c->kind == BB_MEMORY_TRIAD   ? TRIPLE
@@ -270,40 +265,32 @@ out:
 
 /* ---- timed ---------------------------------------------------------------------------------- */
 
-static bb_status copy_both_ways(struct session *s, size_t bytes)
+static bb_status copy_both_ways(struct memory_session *s, size_t bytes)
 {
 	bb_status status;
 
 	BB_TRY(status,
-	       s->backend->work(s->driver->handle, s->queues[0], BB_WORK_COPY, s->arrays[A].memory,
-				s->arrays[B].memory, NULL, bytes),
+	       s->engine.backend->work(s->engine.driver->handle, s->queues[0], BB_WORK_COPY,
+				       s->arrays[A].memory, s->arrays[B].memory, NULL, bytes),
 	       out);
-	status = s->backend->work(s->driver->handle, s->queues[1], BB_WORK_COPY,
-				  s->arrays[C].memory, s->arrays[D].memory, NULL, bytes);
+	status = s->engine.backend->work(s->engine.driver->handle, s->queues[1], BB_WORK_COPY,
+					 s->arrays[C].memory, s->arrays[D].memory, NULL, bytes);
 out:
 	return status;
 }
 
-static bb_status finish(struct session *s)
-{
-	bb_status status = s->backend->finish(s->driver->handle, NULL);
-
-	for (int q = 0; q < 2 && s->queues[q] && status == BB_OK; q++)
-		status = s->backend->finish(s->driver->handle, s->queues[q]);
-	return status;
-}
-
 /* Each sample of a chase begins elsewhere on the way, so that caches know nothing of it. */
-static bb_status chase(struct session *s, size_t sample)
+static bb_status chase(struct memory_session *s, size_t sample)
 {
 	const size_t stops = s->arrays[A].bytes / BB_CHASE_STRIDE;
 	const size_t start = (size_t)((sample + 1) * ALIEN >> 16) % stops;
 
-	return s->backend->chase(s->driver->handle,
-				 (char *)s->arrays[A].memory + start * BB_CHASE_STRIDE, HOPS);
+	return s->engine.backend->chase(s->engine.driver->handle,
+					(char *)s->arrays[A].memory + start * BB_CHASE_STRIDE,
+					HOPS);
 }
 
-static bb_status work(struct session *s, const struct bb_memory_case *c, size_t sample)
+static bb_status work(struct memory_session *s, const struct bb_memory_case *c, size_t sample)
 {
 	static const enum bb_memory_work works[] = {[BB_MEMORY_READ] = BB_WORK_READ,
 						    [BB_MEMORY_WRITE] = BB_WORK_WRITE,
@@ -314,12 +301,13 @@ static bb_status work(struct session *s, const struct bb_memory_case *c, size_t 
 		return chase(s, sample);
 	if (c->kind == BB_MEMORY_BOTH)
 		return copy_both_ways(s, share(s, c));
-	return s->backend->work(s->driver->handle, NULL, works[c->kind], s->arrays[A].memory,
-				s->arrays[B].memory, s->arrays[C].memory, share(s, c));
+	return s->engine.backend->work(s->engine.driver->handle, NULL, works[c->kind],
+				       s->arrays[A].memory, s->arrays[B].memory,
+				       s->arrays[C].memory, share(s, c));
 }
 
 /* Works, or hops, of one sample. */
-static size_t repeats_of(const struct session *s, const struct bb_memory_case *c)
+static size_t repeats_of(const struct memory_session *s, const struct bb_memory_case *c)
 {
 	const size_t repeats = (c->to != c->from ? LINK_SAMPLE_BYTES : SAMPLE_BYTES) / share(s, c);
 
@@ -328,52 +316,75 @@ static size_t repeats_of(const struct session *s, const struct bb_memory_case *c
 	return repeats < 1 ? 1 : repeats > SAMPLE_REPEATS ? SAMPLE_REPEATS : repeats;
 }
 
-static bb_status take_sample(struct session *s, const struct bb_memory_case *c, size_t sample,
-			     double *seconds)
+/* A case at a place, on one of its workers. */
+struct turn {
+	struct memory_session *s;
+	const struct bb_memory_case *c;
+};
+
+static bb_status memory_ready(void *own)
 {
-	const struct bb_fault *fault = &s->run->options.fault;
-	const size_t repeats = repeats_of(s, c);
-	double begin;
+	struct turn *t = own;
+	struct memory_session *s = t->s;
+
+	return t->c->alone || s->nteam == 1 ? BB_OK : s->engine.backend->barrier(s->team);
+}
+
+static bb_status memory_operate(void *own, int64_t sample)
+{
+	struct turn *t = own;
+	const size_t repeats = repeats_of(t->s, t->c),
+		     iters = (size_t)t->s->engine.run->options.iters;
+	/* Warm ones go other ways than those that are timed. */
+	const size_t number = sample < 0 ? iters + (size_t)-sample : (size_t)sample;
 	bb_status status = BB_OK;
 
-	if (!c->alone && s->nteam > 1)
-		status = s->backend->barrier(s->team);
-	begin = s->backend->now(s->driver->handle);
-	/* Once for all works of the sample, as if before each of them. */
-	if (fault->kind == BB_FAULT_SLOW && fault->rank == s->driver->rank)
-		s->backend->delay(s->driver->handle, fault->seconds * (double)repeats);
 	for (size_t i = 0; i < repeats && status == BB_OK; i++)
-		status = work(s, c, sample);
-	if (status == BB_OK)
-		status = finish(s);
-	*seconds = (s->backend->now(s->driver->handle) - begin) /
-		   (double)(c->kind == BB_MEMORY_CHASE ? HOPS : repeats);
+		status = work(t->s, t->c, number);
 	return status;
 }
 
-static bb_status time_case(struct session *s, const struct bb_memory_case *c)
+static bb_status memory_finish(void *own)
 {
-	const size_t warm = (size_t)s->run->options.warmup_iters;
-	const size_t iters = (size_t)s->run->options.iters;
-	double ignored;
-	bb_status status = BB_OK;
+	struct turn *t = own;
+	struct memory_session *s = t->s;
+	bb_status status = s->engine.backend->finish(s->engine.driver->handle, NULL);
 
-	atomic_store_explicit(&s->driver->progress->phase, BB_PHASE_INSIDE, memory_order_relaxed);
-	for (size_t i = 0; i < warm && status == BB_OK; i++)
-		status = take_sample(s, c, iters + i, &ignored);
-	for (size_t i = 0; i < iters && status == BB_OK; i++)
-		status = take_sample(s, c, i, &s->report[REPORT_HEAD + i]);
-	atomic_store_explicit(&s->driver->progress->phase, BB_PHASE_BETWEEN, memory_order_relaxed);
+	for (int q = 0; q < 2 && s->queues[q] && status == BB_OK; q++)
+		status = s->engine.backend->finish(s->engine.driver->handle, s->queues[q]);
 	return status;
+}
+
+static void memory_heard(void *own, int64_t sample, double seconds)
+{
+	struct turn *t = own;
+
+	t->s->report[REPORT_HEAD + sample] = seconds;
+}
+
+static bb_status time_case(struct memory_session *s, const struct bb_memory_case *c)
+{
+	struct turn t = {s, c};
+	const struct bb_sampling sampling = {
+		.ready = memory_ready,
+		.operate = memory_operate,
+		.finish = memory_finish,
+		.heard = memory_heard,
+		.own = &t,
+		.warm = s->engine.run->options.warmup_iters,
+		.samples = s->engine.run->options.iters,
+		.operations = c->kind == BB_MEMORY_CHASE ? HOPS : (double)repeats_of(s, c)};
+
+	return bb_engine_sample(&s->engine, &sampling);
 }
 
 /* ---- put together --------------------------------------------------------------------------- */
 
 /* Work takes as long as its slowest worker. *BYTES = what an array has for all of them. */
-static void join_workers(struct session *s, const double *reports, struct bb_pair_record *r,
+static void join_workers(struct memory_session *s, const double *reports, struct bb_pair_record *r,
 			 double *bytes)
 {
-	const size_t iters = (size_t)s->run->options.iters, length = REPORT_HEAD + iters;
+	const size_t iters = (size_t)s->engine.run->options.iters, length = REPORT_HEAD + iters;
 
 	r->workers = 0;
 	*bytes = 0;
@@ -393,24 +404,24 @@ static void join_workers(struct session *s, const double *reports, struct bb_pai
 	}
 }
 
-static void name_place(const struct session *s, int place, char name[BB_TEXT])
+static void name_place(const struct memory_session *s, int place, char name[BB_TEXT])
 {
 	const struct bb_location *at;
 	int rank = 0;
 
 	while (s->places[rank] != place)
 		rank++;
-	at = &s->run->infos[rank].location;
-	if (s->backend->capabilities & BB_CAP_GPU)
+	at = &s->engine.run->infos[rank].location;
+	if (s->engine.backend->capabilities & BB_CAP_GPU)
 		snprintf(name, BB_TEXT, "GPU %d", at->device);
 	else
 		snprintf(name, BB_TEXT, "node %d", at->numa < 0 ? 0 : at->numa);
 }
 
-static bb_status deliver(struct session *s, const struct bb_memory_case *c, int place,
+static bb_status deliver(struct memory_session *s, const struct bb_memory_case *c, int place,
 			 const double *reports)
 {
-	const size_t iters = (size_t)s->run->options.iters;
+	const size_t iters = (size_t)s->engine.run->options.iters;
 	const bool chases = c->kind == BB_MEMORY_CHASE;
 	char from[BB_SPACE_TEXT], to[BB_SPACE_TEXT], at[BB_TEXT];
 	struct bb_pair_record r;
@@ -421,8 +432,8 @@ static bb_status deliver(struct session *s, const struct bb_memory_case *c, int 
 	join_workers(s, reports, &r, &bytes);
 	bb_stats_compute(s->times, iters, &stats);
 	name_place(s, place, at);
-	s->backend->space_name(s->run->context, c->from, from);
-	s->backend->space_name(s->run->context, c->to, to);
+	s->engine.backend->space_name(s->engine.run->context, c->from, from);
+	s->engine.backend->space_name(s->engine.run->context, c->to, to);
 	r.quantity = chases ? "latency" : "bandwidth";
 	r.ends = "memory";
 	r.place = at;
@@ -447,59 +458,46 @@ static bb_status deliver(struct session *s, const struct bb_memory_case *c, int 
 	r.rounds = 1;
 	r.samples = (int64_t)iters;
 	r.end_unix_s = bb_clock_unix();
-	s->run->end.results++;
-	s->run->end.wrong += r.wrong != BB_ABSENT && r.wrong > 0;
 	if (s->plan->complete)
-		s->plan->complete(s->run, c, &r);
-	bb_ticker_hide(&s->run->ticker);
-	return bb_sinks_record(&s->run->sinks, &bb_record_pair, &r);
+		s->plan->complete(s->engine.run, c, &r);
+	return bb_engine_deliver(&s->engine, &bb_record_pair, &r, r.wrong);
 }
 
 /* ---- all cases ------------------------------------------------------------------------------ */
 
-static void begin_deadline(struct session *s, const struct bb_memory_case *c)
+static bb_status run_at(struct memory_session *s, const struct bb_memory_case *c, int place)
 {
+	const size_t bytes = (REPORT_HEAD + (size_t)s->engine.run->options.iters) * sizeof(double);
+	const bool works = place == s->mine && (!c->alone || s->first);
 	char size[BB_UNIT_TEXT], what[BB_WHAT_TEXT];
+	const void *all;
+	bb_status status;
 
 	snprintf(what, sizeof(what), "%s of %s", c->route, bb_format_size(size, c->bytes));
-	bb_crew_deadline(s->driver, what);
-}
-
-static bb_status run_at(struct session *s, const struct bb_memory_case *c, int place)
-{
-	const struct bb_fault *fault = &s->run->options.fault;
-	const size_t bytes = (REPORT_HEAD + (size_t)s->run->options.iters) * sizeof(double);
-	const bool works = place == s->mine && (!c->alone || s->first);
-	const void *all;
-	bb_status status = BB_OK;
-
-	if (s->driver->local == 0)
-		begin_deadline(s, c);
+	BB_TRY(status, bb_engine_begin(&s->engine, what), out);
 	memset(s->report, 0, bytes);
 	s->report[IS_WORKER] = works;
 	s->report[BYTES] = (double)share(s, c);
 	s->report[REPEATS] = works ? (double)repeats_of(s, c) : 0;
-	if (works && fault->kind == BB_FAULT_DIE && fault->rank == s->driver->rank)
-		return BB_ETIMEOUT; /* leaves without a word, as a killed process would */
 	if (works)
 		BB_TRY(status, open_arrays(s, c), out);
-	BB_TRY(status, bb_crew_barrier(s->driver), out);
+	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
 	if (works)
 		BB_TRY(status, time_case(s, c), out);
-	BB_TRY(status, bb_crew_barrier(s->driver), out);
+	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
 	if (works)
 		BB_TRY(status, verify(s, c), out);
 	BB_TRY(status,
-	       bb_crew_collect(s->driver, &bb_payload_real, s->report, bytes / sizeof(*s->report),
-			       &all),
+	       bb_crew_collect(s->engine.driver, &bb_payload_real, s->report,
+			       bytes / sizeof(*s->report), &all),
 	       out);
-	if (bb_driver_leads(s->driver))
+	if (bb_driver_leads(s->engine.driver))
 		status = deliver(s, c, place, all);
 out:
 	return status;
 }
 
-static bb_status skip(struct session *s, const struct bb_memory_case *c)
+static bb_status skip(struct memory_session *s, const struct bb_memory_case *c)
 {
 	struct bb_skip_record r;
 
@@ -508,39 +506,35 @@ static bb_status skip(struct session *s, const struct bb_memory_case *c)
 	r.algorithm = c->route;
 	r.size_bytes = (int64_t)c->bytes;
 	r.reason = c->skip;
-	s->run->end.skipped++;
-	return bb_sinks_record(&s->run->sinks, &bb_record_skip, &r);
+	return bb_engine_skip(&s->engine, &r);
 }
 
-static bb_status run_case(struct session *s, const struct bb_memory_case *c)
+static bb_status run_case(struct memory_session *s, const struct bb_memory_case *c)
 {
 	bb_status status = BB_OK;
 
-	if (bb_driver_leads(s->driver))
-		bb_ticker_show(&s->run->ticker, c->route, c->bytes);
-	if (c->skip && bb_driver_leads(s->driver))
+	if (c->skip)
 		status = skip(s, c);
 	for (int place = 0; place < s->nplaces && !c->skip && status == BB_OK; place++)
 		status = run_at(s, c, place);
-	if (bb_driver_leads(s->driver))
-		bb_ticker_step(&s->run->ticker, c->bytes);
+	if (bb_driver_leads(s->engine.driver))
+		bb_ticker_step(&s->engine.run->ticker, c->bytes);
 	return status;
 }
 
-bb_status bb_memory_measure(struct bb_driver *driver, struct bb_run *run,
-			    const struct bb_memory_plan *plan)
+static bb_status memory_run(struct bb_engine *engine)
 {
-	struct session s = {.driver = driver,
-			    .run = run,
-			    .plan = plan,
-			    .backend = run->options.backend,
-			    .n = run->world.nranks};
-	bb_status status = open_session(&s);
+	struct memory_session *s = (struct memory_session *)engine;
+	bb_status status = BB_OK;
 
-	for (size_t i = 0; i < plan->ncases && status == BB_OK; i++)
-		status = run_case(&s, &plan->cases[i]);
-	status = bb_crew_part(driver, status);
-	close_session(&s);
-	atomic_store(&driver->progress->finished, status == BB_OK);
+	for (size_t i = 0; i < s->plan->ncases && status == BB_OK; i++)
+		status = run_case(s, &s->plan->cases[i]);
 	return status;
 }
+
+const struct bb_experiment bb_memory_experiment = {
+	.bytes = sizeof(struct memory_session),
+	.open = memory_open,
+	.run = memory_run,
+	.close = memory_close,
+};

@@ -356,6 +356,7 @@ static bb_status plan_for_bandwidth(struct bb_run *run)
 	struct bb_pairs *pairs = of(run);
 
 	if (bb_pairs_are_host(run)) {
+		run->experiment = &bb_memory_experiment;
 		pairs->run = run;
 		run->record.topology_digest = pairs->digest;
 		return bb_host_pair_plan(pairs);
@@ -413,14 +414,6 @@ static bb_status open_results(struct bb_run *run)
 }
 
 /* ---- what it comes to -------------------------------------------------------------------- */
-
-static bb_status drive_bandwidth(struct bb_driver *driver, void *argument)
-{
-	struct bb_run *run = argument;
-
-	return of(run)->host ? bb_memory_measure(driver, run, of(run)->host)
-			     : bb_pairs_drive(driver, run);
-}
 
 static bool judge(struct bb_run *run, const char **verdict)
 {
@@ -481,7 +474,7 @@ const struct bb_benchmark bb_bandwidth_benchmark = {
 	.rows = &bb_record_pair,
 	.plan = plan_for_bandwidth,
 	.open_results = open_results,
-	.drive = drive_bandwidth,
+	.experiment = &bb_pairs_experiment,
 	.judge = judge,
 	.tell = tell,
 	.close = close_pairs,
@@ -500,7 +493,7 @@ const struct bb_benchmark bb_latency_benchmark = {
 	.rows = &bb_record_pair,
 	.plan = plan_for_latency,
 	.open_results = open_results,
-	.drive = bb_pairs_drive,
+	.experiment = &bb_pairs_experiment,
 	.judge = judge,
 	.tell = tell,
 	.close = close_pairs,

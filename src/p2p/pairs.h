@@ -20,7 +20,7 @@
 #ifndef BB_P2P_PAIRS_H
 #define BB_P2P_PAIRS_H
 
-#include "harness/run/run.h"
+#include "harness/measure/engine.h"
 #include "p2p/child.h"
 #include "p2p/findings.h"
 #include "p2p/series.h"
@@ -203,12 +203,11 @@ int bb_ends_read(const char *text, int *ranks);
 /* ---- virtual ranks (virtual.c) ---------------------------------------------------------- */
 
 /* *ALL = the parts of CELL, [end * n + end], until the next; played as a program. */
-BB_MUST bb_status bb_virtual_measure(struct bb_driver *driver, struct bb_pairs *pairs,
+BB_MUST bb_status bb_virtual_measure(struct bb_engine *engine, struct bb_pairs *pairs,
 				     const struct bb_cell *cell, const void **all);
 void bb_virtual_close(struct bb_pairs *pairs);
 
-/* A benchmark's drive; RUN's own state is a struct bb_pairs. */
-bb_status bb_pairs_drive(struct bb_driver *driver, void *run);
+extern const struct bb_experiment bb_pairs_experiment;
 
 /* bb_sink_open: matrices as text. */
 bb_sink_open bb_sink_matrix_open;

@@ -173,28 +173,24 @@ static void hear(void *own, int rank, size_t index, const struct bb_operation *o
 			      (to - v->started) / (v->cell->ping ? 2 : 1));
 }
 
-static bb_status play(struct bb_virtual_pairs *v, struct bb_driver *driver)
+static bb_status play(struct bb_virtual_pairs *v, struct bb_engine *engine)
 {
-	struct bb_run *run = v->pairs->run;
 	const struct bb_program program = {.own = v,
-					   .nranks = run->world.nranks,
+					   .nranks = engine->run->world.nranks,
 					   .queues = v->cell->both_ways && !v->cell->ping ? 2 : 1,
 					   .lanes = LANES,
 					   .length = length,
 					   .operation = operation};
-	const struct bb_play played = {.program = &program, .own = v};
-	const struct bb_timeline_watch watch = {hear, v};
-	struct bb_player *player = NULL;
-	struct bb_error refusal = {0};
-	double seconds;
-	bb_status status = bb_player_open(&player, run, driver, &played, &refusal);
+	struct bb_trial trial = {.play = {.program = &program, .own = v},
+				 .timing = BB_TIMING_STEPS,
+				 .steps = 1,
+				 .watch = {hear, v}};
+	bb_status status;
 
-	if (status == BB_EUNSUPPORTED)
-		return bb_fail(&run->error, status, "%s", refusal.text);
-	if (status == BB_OK)
-		status = bb_player_play(player, &watch, &seconds);
-	bb_player_close(player);
-	return status;
+	snprintf(trial.what, sizeof(trial.what), "pairs of %d ranks", v->pairs->n);
+	bb_engine_clear(engine);
+	status = bb_engine_add(engine, &trial, NULL);
+	return status == BB_OK ? bb_engine_measure(engine) : status;
 }
 
 /* ---- a matrix ------------------------------------------------------------------------------ */
@@ -261,33 +257,31 @@ static bool is_precise(const struct bb_virtual_pairs *v)
 }
 
 /* Each round is a program of its own. */
-static bb_status run_rounds(struct bb_virtual_pairs *v, struct bb_driver *driver)
+static bb_status run_rounds(struct bb_virtual_pairs *v, struct bb_engine *engine)
 {
 	const struct bb_options *o = &v->pairs->run->options;
-	const double began = o->backend->now(driver->handle);
+	const double began = engine->backend->now(engine->driver->handle);
 	const int base = bb_pair_rounds(o);
 	bool stop = false;
 	bb_status status = BB_OK;
 
 	for (int round = 0; status == BB_OK && !stop; round++) {
 		add_turns(v, bb_pair_samples(o, round));
-		status = v->failed ? no_memory(v->pairs) : play(v, driver);
+		status = v->failed ? no_memory(v->pairs) : play(v, engine);
 		for (int i = 0; i < v->pairs->n * v->pairs->n; i++)
 			bb_series_end_round(&v->series[i], v->scratch);
 		stop = round + 1 >= base;
-		if (stop && o->precision != 0 && !o->exact)
-			stop = round + 1 == BB_PAIR_MOST_ROUNDS || is_precise(v) ||
-			       o->backend->now(driver->handle) - began >
-				       1e-9 * (double)o->max_time_ns;
+		if (status == BB_OK && stop && o->precision != 0 && !o->exact &&
+		    round + 1 < BB_PAIR_MOST_ROUNDS)
+			status = bb_engine_agree_to_stop(engine, is_precise(v), began, &stop);
 	}
 	return status;
 }
 
-bb_status bb_virtual_measure(struct bb_driver *driver, struct bb_pairs *pairs,
+bb_status bb_virtual_measure(struct bb_engine *engine, struct bb_pairs *pairs,
 			     const struct bb_cell *cell, const void **all)
 {
 	struct bb_virtual_pairs *v;
-	char what[BB_WHAT_TEXT];
 	bb_status status = BB_OK;
 
 	if (!pairs->virtual)
@@ -296,9 +290,7 @@ bb_status bb_virtual_measure(struct bb_driver *driver, struct bb_pairs *pairs,
 	v->cell = cell;
 	for (int i = 0; i < pairs->n * pairs->n; i++)
 		bb_series_clear(&v->series[i]);
-	snprintf(what, sizeof(what), "pairs of %d ranks", pairs->n);
-	bb_crew_deadline(driver, what);
-	BB_TRY(status, run_rounds(v, driver), out);
+	BB_TRY(status, run_rounds(v, engine), out);
 	for (int i = 0; i < pairs->n * pairs->n; i++)
 		bb_series_sum_up(&v->series[i], &v->parts[i]);
 	*all = v->parts;
