@@ -14,29 +14,14 @@ bb_status bb_zero_open_reference(struct bb_zero_session *s)
 	const uint64_t drawn = d->elements * (uint64_t)d->nranks * (uint64_t)d->microbatches;
 	bb_status status;
 
-	if (!bb_zero_has_data(s) || s->run->options.check == 0 || d->elements > MOST_CHECKED ||
-	    drawn > MOST_DRAWN / (uint64_t)s->steps)
+	if (!bb_zero_has_data(s) || s->engine.run->options.check == 0 ||
+	    d->elements > MOST_CHECKED || drawn > MOST_DRAWN / (uint64_t)s->steps)
 		return BB_OK;
-	status = bb_zero_reference_open(&s->reference, d, &s->zero->scale, &s->run->error);
+	status = bb_zero_reference_open(&s->reference, d, &s->zero->scale, &s->engine.run->error);
 	s->has_reference = status == BB_OK;
 	for (int64_t step = 1; step <= s->steps && status == BB_OK; step++)
 		bb_zero_reference_step(&s->reference, step);
 	return status;
-}
-
-/* Make one byte wrong: proof that the check can fail. */
-static bb_status corrupt(struct bb_zero_rank *z)
-{
-	const struct bb_fault *fault = &z->run->options.fault;
-	char *const victim = z->parameters.memory + z->places.list[0].at;
-	unsigned char byte;
-	bb_status status;
-
-	if (fault->kind != BB_FAULT_CORRUPT || fault->rank != z->driver->rank)
-		return BB_OK;
-	status = z->backend->copy(z->driver->handle, &byte, victim, 1);
-	byte ^= 0x55;
-	return status == BB_OK ? z->backend->copy(z->driver->handle, victim, &byte, 1) : status;
 }
 
 static uint64_t count_wrong(const void *got, const void *wanted, size_t size, size_t n)
@@ -128,25 +113,16 @@ bb_status bb_zero_look_at_result(struct bb_zero_session *s, struct bb_zero_rank 
 				 struct bb_zero_measured *m)
 {
 	bb_status status = BB_OK;
-	const void *all;
 
 	if (!bb_zero_has_data(s))
 		return BB_OK;
-	BB_TRY(status, corrupt(z), out);
+	BB_TRY(status, bb_engine_corrupt(&s->engine, z->parameters.memory + z->places.list[0].at),
+	       out);
 	for (size_t u = 0; u < z->zero->units.n; u++)
 		BB_TRY(status, look_at_unit(s, z, u, m), out);
 	BB_TRY(status,
-	       bb_crew_gather(s->driver, &bb_payload_number, &m->sum,
-			      sizeof(m->sum) / sizeof(uint64_t), &all),
+	       bb_engine_sum(&s->engine, (uint64_t *)&m->sum, sizeof(m->sum) / sizeof(uint64_t)),
 	       out);
-	m->sum.wrong = m->sum.checksum = 0;
-	for (int r = 0; r < s->run->world.nranks; r++) {
-		uint64_t of[2];
-
-		memcpy(of, (const char *)all + (size_t)r * sizeof(of), sizeof(of));
-		m->sum.wrong += of[0];
-		m->sum.checksum += of[1];
-	}
 	/* Without a reference the first stage is what the others must be like. */
 	if (!s->has_checksum)
 		s->checksum = m->sum.checksum;

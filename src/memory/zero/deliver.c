@@ -94,7 +94,8 @@ static void tell_system(const struct bb_zero_session *s, const struct bb_zero_ra
 		return;
 	r->system_constant_bytes = m->system_before - m->system_at_first;
 	r->system_bytes = m->system_after - m->system_before;
-	r->system_reserved_bytes = (int64_t)z->ledger.now.reserved * (int64_t)s->run->world.nlocal;
+	r->system_reserved_bytes =
+		(int64_t)z->ledger.now.reserved * (int64_t)s->engine.run->world.nlocal;
 	if (r->system_reserved_bytes >= LEAST_TOLD)
 		r->system_error_percent =
 			percent_off((double)r->system_bytes, (double)r->system_reserved_bytes);
@@ -168,7 +169,7 @@ static bb_status deliver_moments(const struct bb_zero_session *s, const struct b
 			.peak_bytes = (int64_t)m->peak,
 		};
 
-		status = bb_sinks_record(&s->run->sinks, &bb_record_zero_moment, &r);
+		status = bb_sinks_record(&s->engine.run->sinks, &bb_record_zero_moment, &r);
 	}
 	return status;
 }
@@ -180,14 +181,14 @@ static bb_status deliver_phases(const struct bb_zero_session *s, const struct bb
 
 	bb_zero_text_phases(r, &out);
 	if (bb_strbuf_failed(&out))
-		status = bb_fail(&s->run->error, BB_EINTERNAL, "out of memory for a line");
+		status = bb_fail(&s->engine.run->error, BB_EINTERNAL, "out of memory for a line");
 	else
-		status = bb_sinks_comment(&s->run->sinks, bb_strbuf_text(&out));
+		status = bb_sinks_comment(&s->engine.run->sinks, bb_strbuf_text(&out));
 	bb_strbuf_free(&out);
 	return status;
 }
 
-bb_status bb_zero_deliver(const struct bb_zero_session *s, const struct bb_zero_rank *z,
+bb_status bb_zero_deliver(struct bb_zero_session *s, const struct bb_zero_rank *z,
 			  const struct bb_zero_measured *m)
 {
 	char checksum[CHECKSUM_TEXT];
@@ -209,16 +210,14 @@ bb_status bb_zero_deliver(const struct bb_zero_session *s, const struct bb_zero_
 		r.loss_scale = z->scale.scale;
 		r.skipped = z->scale.skipped;
 	}
-	if (s->run->options.check == 0) {
+	if (s->engine.run->options.check == 0) {
 		r.verified = NULL;
 		r.wrong = BB_ABSENT;
 	}
 	r.end_unix_s = bb_clock_unix();
-	bb_ticker_hide(&s->run->ticker);
-	s->run->end.results++;
-	s->run->end.wrong += r.wrong != BB_ABSENT && r.wrong > 0;
+	bb_ticker_hide(&s->engine.run->ticker);
 	status = deliver_moments(s, z);
 	if (status == BB_OK)
-		status = bb_sinks_record(&s->run->sinks, &bb_record_zero, &r);
+		status = bb_engine_deliver(&s->engine, &bb_record_zero, &r, r.wrong);
 	return status == BB_OK && !s->zero->alone ? deliver_phases(s, &r) : status;
 }

@@ -1,5 +1,5 @@
 /*
- * session.h - one driver's way through all stages.
+ * session.h - the experiment: one driver's way through all stages.
  *
  *   drive.c         stage by stage
  *   check.c         what became of the parameters
@@ -10,11 +10,10 @@
 
 #include "memory/zero/rank.h"
 
+/* A driver's state. */
 struct bb_zero_session {
+	struct bb_engine engine;
 	struct bb_zero *zero;
-	struct bb_run *run;
-	struct bb_driver *driver;
-	struct bb_group *world;
 	struct bb_zero_blocks blocks;
 	struct bb_zero_reference reference;
 	bool has_reference, has_checksum;
@@ -38,7 +37,7 @@ struct bb_zero_measured {
 /* Is something trained? */
 static inline bool bb_zero_has_data(const struct bb_zero_session *s)
 {
-	return (s->run->options.backend->capabilities & BB_CAP_DATA) && !s->zero->alone;
+	return (s->engine.backend->capabilities & BB_CAP_DATA) && !s->zero->alone;
 }
 
 /* Train the reference, where the model is small enough to be checked so. */
@@ -49,7 +48,7 @@ BB_MUST bb_status bb_zero_look_at_result(struct bb_zero_session *session, struct
 					 struct bb_zero_measured *m);
 
 /* Rank 0: the records of a stage to the sinks. */
-BB_MUST bb_status bb_zero_deliver(const struct bb_zero_session *session,
-				  const struct bb_zero_rank *z, const struct bb_zero_measured *m);
+BB_MUST bb_status bb_zero_deliver(struct bb_zero_session *session, const struct bb_zero_rank *z,
+				  const struct bb_zero_measured *m);
 
 #endif

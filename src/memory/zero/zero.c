@@ -143,7 +143,7 @@ const struct bb_benchmark bb_zero_benchmark = {
 	.open_text = bb_zero_text_open,
 	.rows = &bb_record_zero,
 	.plan = plan,
-	.drive = bb_zero_drive,
+	.experiment = &bb_zero_experiment,
 	.tell = tell,
 	.close = close_zero,
 };

@@ -17,7 +17,7 @@
 #ifndef BB_MEMORY_ZERO_ZERO_H
 #define BB_MEMORY_ZERO_ZERO_H
 
-#include "harness/run/run.h"
+#include "harness/measure/engine.h"
 #include "models/memory/states.h"
 #include "memory/zero/data.h"
 
@@ -97,11 +97,11 @@ struct bb_zero {
 	char skip_text[BB_ZERO_STAGES][256];
 };
 
-/* The check of the benchmark (see benchmark.h), and its drive. */
+/* The check of the benchmark (see benchmark.h). */
 BB_MUST bb_status bb_zero_check(const struct bb_benchmark *benchmark, void *own,
 				struct bb_options *options,
 				const struct bb_environment *environment, struct bb_error *error);
-bb_status bb_zero_drive(struct bb_driver *driver, void *run);
+extern const struct bb_experiment bb_zero_experiment;
 
 /* Bytes of the device (not of the host where it is offloaded) that a rank takes at most under
    STAGE, what collectives need left out. BB_EINTERNAL without memory. */
