@@ -134,7 +134,7 @@ const struct bb_benchmark bb_diagnose_benchmark = {
 	.open_text = bb_diagnose_text_open,
 	.rows = &bb_record_node,
 	.plan = plan,
-	.drive = bb_diagnose_drive,
+	.experiment = &bb_diagnose_experiment,
 	.judge = judge,
 	.close = close_diagnose,
 };

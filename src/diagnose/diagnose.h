@@ -17,7 +17,7 @@
 
 #include "diagnose/parts.h"
 #include "diagnose/program.h"
-#include "harness/run/run.h"
+#include "harness/measure/engine.h"
 
 enum { BB_LATENCY, BB_BANDWIDTH }; /* the quantities */
 
@@ -94,12 +94,10 @@ struct bb_measuring { /* zero-initialise */
 	double seconds;              /* that it took */
 };
 
+/* A driver's state. */
 struct bb_examiner {
+	struct bb_engine engine;
 	struct bb_diagnose *diagnose;
-	struct bb_run *run;
-	struct bb_driver *driver;
-	const struct bb_backend *backend;
-	struct bb_group *world;
 	struct bb_ports ports;
 	struct bb_measuring survey, confirm, alone, links_alone;
 	/* Rank 0's. */
@@ -111,16 +109,10 @@ struct bb_examiner {
 	double step_s; /* a step's time */
 };
 
-/* Is time virtual, and this driver that of all ranks? */
-static inline bool bb_examiner_is_virtual(const struct bb_examiner *s)
-{
-	return s->backend->capabilities & BB_CAP_VIRTUAL;
-}
-
 /* Rank 0: are nodes ranks of one host, which has more of them than processors? */
 static inline bool bb_examiner_is_crowded(const struct bb_examiner *s)
 {
-	return s->places && bb_is_crowded(s->run->world.nranks, s->run->record.cores);
+	return s->places && bb_is_crowded(s->engine.run->world.nranks, s->engine.run->record.cores);
 }
 
 /*
@@ -144,8 +136,7 @@ struct bb_quantity bb_measuring_of(const struct bb_examiner *s, const struct bb_
  */
 BB_MUST bb_status bb_steps_play(struct bb_examiner *s, float **waits);
 
-/* What every driver does. */
-bb_status bb_diagnose_drive(struct bb_driver *driver, void *run);
+extern const struct bb_experiment bb_diagnose_experiment;
 
 /* What one round told of what all will cost. */
 struct bb_pilot {

@@ -1,6 +1,6 @@
 /*
- * drive.c - what every driver does: a round to see what it costs, the survey, steps, and
- * whoever is suspected once more; what is judged is judged on rank 0.
+ * drive.c - the experiment: a round to see what it costs, the survey, steps, and whoever is
+ * suspected once more; what is judged is judged on rank 0.
  */
 #include "diagnose/diagnose.h"
 
@@ -12,12 +12,12 @@
 
 static bb_status no_memory(const struct bb_examiner *s)
 {
-	return bb_fail(&s->run->error, BB_EINTERNAL, "out of memory for the diagnosis");
+	return bb_fail(&s->engine.run->error, BB_EINTERNAL, "out of memory for the diagnosis");
 }
 
 static bool leads(const struct bb_examiner *s)
 {
-	return bb_driver_leads(s->driver);
+	return bb_driver_leads(s->engine.driver);
 }
 
 #define MOST_TIMES (1 << 20) /* that a suspect is measured alone */
@@ -29,7 +29,7 @@ static bb_status follow(struct bb_examiner *s, const struct bb_payload *table, v
 			size_t count)
 {
 	const void *all;
-	bb_status status = bb_crew_gather(s->driver, table, data, count, &all);
+	bb_status status = bb_crew_gather(s->engine.driver, table, data, count, &all);
 
 	if (status == BB_OK)
 		memcpy(data, all, count * table->bytes);
@@ -107,10 +107,11 @@ static bb_status share_suspects(struct bb_examiner *s, struct bb_suspects *suspe
 /* Rank 0: where nodes are that are ranks of one host: where their first ones are. */
 static bb_status find_places(struct bb_examiner *s)
 {
-	const struct bb_rank_info *infos = s->run->infos;
+	const struct bb_rank_info *infos = s->engine.run->infos;
 
-	if (bb_examiner_is_virtual(s) ||
-	    strcmp(infos[0].location.host, infos[s->run->world.nranks - 1].location.host) != 0)
+	if (bb_engine_is_virtual(&s->engine) ||
+	    strcmp(infos[0].location.host, infos[s->engine.run->world.nranks - 1].location.host) !=
+		    0)
 		return BB_OK;
 	s->places = calloc((size_t)s->ports.nodes, sizeof(*s->places));
 	if (!s->places)
@@ -186,7 +187,7 @@ static bb_status pilot(struct bb_examiner *s)
 {
 	struct bb_measuring stage = {0};
 	bb_status status = bb_rounds_survey(&stage.rounds, s->ports.nodes, 1, false,
-					    (uint64_t)s->run->options.seed);
+					    (uint64_t)s->engine.run->options.seed);
 
 	if (status != BB_OK)
 		status = no_memory(s);
@@ -206,7 +207,7 @@ static bb_status pilot(struct bb_examiner *s)
  */
 static double find_floor(const struct bb_examiner *s, int q)
 {
-	const struct bb_backend_config *c = &s->run->options.config;
+	const struct bb_backend_config *c = &s->engine.run->options.config;
 	const struct bb_polish *fit = &s->views[q].fit;
 	const double bytes = q == BB_BANDWIDTH ? (double)s->diagnose->asked.bytes : 0;
 	double base[BB_MOST_RAILS], usual, planned = 0;
@@ -259,8 +260,8 @@ out:
 
 static bb_status confirm(struct bb_examiner *s, const struct bb_suspects *suspects)
 {
-	bb_status status =
-		bb_rounds_confirm(&s->confirm.rounds, suspects, (uint64_t)s->run->options.seed + 1);
+	bb_status status = bb_rounds_confirm(&s->confirm.rounds, suspects,
+					     (uint64_t)s->engine.run->options.seed + 1);
 
 	if (status != BB_OK)
 		return no_memory(s);
@@ -357,7 +358,7 @@ static bb_status watch_steps(struct bb_examiner *s, struct bb_verdicts *late)
 	bb_status status = bb_steps_play(s, &waits);
 
 	if (status == BB_OK && waits &&
-	    bb_find_stragglers(late, waits, (int)a->steps, s->run->world.nranks, s->step_s,
+	    bb_find_stragglers(late, waits, (int)a->steps, s->engine.run->world.nranks, s->step_s,
 			       a->tolerance) != BB_OK)
 		status = no_memory(s);
 	free(waits);
@@ -394,18 +395,19 @@ out:
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
-static bb_status open_session(struct bb_examiner *s)
+static bb_status diagnose_open(struct bb_engine *engine)
 {
-	const struct bb_diagnose_options *a = &s->diagnose->asked;
+	struct bb_examiner *s = (struct bb_examiner *)engine;
+	const struct bb_diagnose_options *a;
 	bb_status status;
 
-	BB_TRY(status, bb_run_attend(s->run, s->driver, NULL, &s->world), out);
-	BB_TRY(status, bb_ports_find(&s->ports, s->run, a->node_ranks, &s->run->error), out);
-	if (bb_rounds_survey(&s->survey.rounds, s->ports.nodes, (int)a->partners, is_full(s),
-			     (uint64_t)s->run->options.seed) != BB_OK)
-		return no_memory(s);
-	status = bb_run_begin(s->run, s->driver, NAN);
-out:
+	s->diagnose = engine->run->own;
+	a = &s->diagnose->asked;
+	status = bb_ports_find(&s->ports, engine->run, a->node_ranks, &engine->run->error);
+	if (status == BB_OK &&
+	    bb_rounds_survey(&s->survey.rounds, s->ports.nodes, (int)a->partners, is_full(s),
+			     (uint64_t)engine->run->options.seed) != BB_OK)
+		status = no_memory(s);
 	return status;
 }
 
@@ -414,8 +416,9 @@ static bool is_blind(const struct bb_examiner *s)
 	return s->views[BB_LATENCY].limit > log(BLIND) && s->views[BB_BANDWIDTH].limit > log(BLIND);
 }
 
-static bb_status examine(struct bb_examiner *s)
+static bb_status diagnose_run(struct bb_engine *engine)
 {
+	struct bb_examiner *s = (struct bb_examiner *)engine;
 	struct bb_suspects suspects = {0};
 	struct bb_verdicts late = {0};
 	bb_status status;
@@ -431,7 +434,7 @@ static bb_status examine(struct bb_examiner *s)
 	if (leads(s))
 		status = bb_diagnose_report(s);
 	if (status == BB_OK && leads(s) && s->diagnose->culprits == 0 && is_blind(s))
-		status = bb_fail(&s->run->error, BB_EBACKEND,
+		status = bb_fail(&s->engine.run->error, BB_EBACKEND,
 				 "the noise is so large that nobody can be judged (see usual); "
 				 "measure when the machine is quieter, or more (-n)");
 out:
@@ -440,8 +443,10 @@ out:
 	return status;
 }
 
-static void close_session(struct bb_examiner *s)
+static void diagnose_close(struct bb_engine *engine)
 {
+	struct bb_examiner *s = (struct bb_examiner *)engine;
+
 	for (int q = 0; q < BB_QUANTITIES; q++) {
 		bb_polish_free(&s->views[q].fit);
 		bb_parts_free(&s->parts[q]);
@@ -453,29 +458,11 @@ static void close_session(struct bb_examiner *s)
 	bb_measuring_free(&s->links_alone);
 	bb_ports_free(&s->ports);
 	free(s->places);
-	s->backend->group_close(s->world);
 }
 
-bb_status bb_diagnose_drive(struct bb_driver *driver, void *argument)
-{
-	struct bb_run *run = argument;
-	struct bb_examiner s = {.diagnose = run->own,
-				.run = run,
-				.driver = driver,
-				.backend = run->options.backend};
-	const bool dies = run->options.fault.kind == BB_FAULT_DIE;
-	bb_status status = open_session(&s);
-
-	/* It leaves without a word, as a killed process would. */
-	if (status == BB_OK && dies && run->options.fault.rank == driver->rank)
-		status = BB_ETIMEOUT;
-	if (status == BB_OK)
-		status = examine(&s);
-	/* Nobody lets go of what others may still read. */
-	status = status == BB_OK ? bb_crew_barrier(driver) : status;
-	if (status != BB_OK)
-		bb_crew_abandon(driver);
-	close_session(&s);
-	atomic_store(&driver->progress->finished, status == BB_OK);
-	return status;
-}
+const struct bb_experiment bb_diagnose_experiment = {
+	.bytes = sizeof(struct bb_examiner),
+	.open = diagnose_open,
+	.run = diagnose_run,
+	.close = diagnose_close,
+};

@@ -20,7 +20,7 @@ struct report {
 
 static const char *host_of(const struct bb_examiner *s, int node)
 {
-	return s->run->infos[s->ports.rank[node * s->ports.rails]].location.host;
+	return s->engine.run->infos[s->ports.rank[node * s->ports.rails]].location.host;
 }
 
 /* "node 3 (h4)", or by its rank where nodes are ranks. */
@@ -49,7 +49,7 @@ static void add_pairs(const struct bb_examiner *s, int met, int all, struct bb_s
 
 static void add_left_out(const struct bb_examiner *s, struct bb_strbuf *out)
 {
-	const int nranks = s->run->world.nranks;
+	const int nranks = s->engine.run->world.nranks;
 	const int measured = s->ports.nodes * s->ports.rails;
 
 	if (measured == nranks)
@@ -90,7 +90,7 @@ static void add_cost(const struct bb_examiner *s, const struct bb_pilot *pilot,
 {
 	/* A word passes from rank to rank. */
 	const double steps_s = (double)s->diagnose->asked.steps *
-			       (BB_STEP_WORK_S + s->run->world.nranks * pilot->word_s);
+			       (BB_STEP_WORK_S + s->engine.run->world.nranks * pilot->word_s);
 	char text[BB_UNIT_TEXT];
 
 	bb_strbuf_addf(out, "# Cost: about %s",
@@ -107,7 +107,7 @@ static bool can_judge_lateness(int steps, int ranks)
 
 static void add_few_steps(const struct bb_examiner *s, struct bb_strbuf *out)
 {
-	const int ranks = s->run->world.nranks, steps = (int)s->diagnose->asked.steps;
+	const int ranks = s->engine.run->world.nranks, steps = (int)s->diagnose->asked.steps;
 	int enough = 1;
 
 	if (can_judge_lateness(steps, ranks))
@@ -137,8 +137,9 @@ bb_status bb_diagnose_announce(struct bb_examiner *s, const struct bb_pilot *pil
 			      "# A link between two nodes that do not meet is not seen: --full "
 			      "measures all pairs\n");
 	add_few_steps(s, &out);
-	status = bb_strbuf_failed(&out) ? bb_fail(&s->run->error, BB_EINTERNAL, "out of memory")
-					: bb_sinks_comment(&s->run->sinks, bb_strbuf_text(&out));
+	status = bb_strbuf_failed(&out)
+			 ? bb_fail(&s->engine.run->error, BB_EINTERNAL, "out of memory")
+			 : bb_sinks_comment(&s->engine.run->sinks, bb_strbuf_text(&out));
 	bb_strbuf_free(&out);
 	return status;
 }
@@ -194,7 +195,8 @@ static void add_subject(const struct bb_examiner *s, const struct bb_diagnosis *
 		bb_strbuf_addf(out, "rail %d of all nodes", v->rail);
 		return;
 	case BB_CHARGE_STRAGGLER:
-		bb_strbuf_addf(out, "rank %d (%s)", v->node, s->run->infos[v->node].location.host);
+		bb_strbuf_addf(out, "rank %d (%s)", v->node,
+			       s->engine.run->infos[v->node].location.host);
 		return;
 	case BB_CHARGE_PORT:
 		bb_strbuf_addf(out, "rail %d (rank %d) of ", v->rail,
@@ -364,7 +366,7 @@ static bb_status tell_verdict(struct report *report, const struct bb_diagnosis *
 	s->diagnose->culprits++;
 	note(report, v, r.text);
 	bb_strbuf_addf(lines, "# culprit: %s: %s\n", r.code, r.text);
-	status = bb_sinks_record(&s->run->sinks, &bb_record_culprit, &r);
+	status = bb_sinks_record(&s->engine.run->sinks, &bb_record_culprit, &r);
 	bb_strbuf_free(&text);
 	return status;
 }
@@ -432,8 +434,8 @@ static bb_status tell_nodes(struct report *report, struct bb_strbuf *lines)
 		struct bb_node_record r;
 
 		describe_node(report, i, &r);
-		s->run->end.results++;
-		status = bb_sinks_record(&s->run->sinks, &bb_record_node, &r);
+		s->engine.run->end.results++;
+		status = bb_sinks_record(&s->engine.run->sinks, &bb_record_node, &r);
 		if (report->codes[i] || s->ports.nodes <= LISTED)
 			add_line(s, &r, lines);
 	}
@@ -463,7 +465,8 @@ static bb_status tell_meetings(struct bb_examiner *s, const struct bb_measuring 
 				r.latency_us = 1e6 * exp(bb_measured_at(&latency, i, node, k));
 				r.GBps = 1e-9 * (double)s->diagnose->asked.bytes /
 					 exp(bb_measured_at(&bandwidth, i, node, k));
-				status = bb_sinks_record(&s->run->sinks, &bb_record_meeting, &r);
+				status = bb_sinks_record(&s->engine.run->sinks, &bb_record_meeting,
+							 &r);
 			}
 	return status;
 }
@@ -491,7 +494,8 @@ static void add_crowded(const struct bb_examiner *s, struct bb_strbuf *lines)
 		bb_strbuf_addf(lines,
 			       "# crowded: %d ranks share %d processors: nobody is blamed for less "
 			       "than %d times the usual work\n",
-			       s->run->world.nranks, (int)s->run->record.cores, BB_CROWDED);
+			       s->engine.run->world.nranks, (int)s->engine.run->record.cores,
+			       BB_CROWDED);
 }
 
 /* A part of the network that is farther from the largest than that is wide. */
@@ -565,9 +569,9 @@ bb_status bb_diagnose_report(struct bb_examiner *s)
 	if (bb_strbuf_failed(&lines))
 		status = BB_EINTERNAL;
 	if (status == BB_EINTERNAL)
-		bb_fail(&s->run->error, status, "out of memory for the report");
+		bb_fail(&s->engine.run->error, status, "out of memory for the report");
 	if (status == BB_OK)
-		status = bb_sinks_comment(&s->run->sinks, bb_strbuf_text(&lines));
+		status = bb_sinks_comment(&s->engine.run->sinks, bb_strbuf_text(&lines));
 	bb_strbuf_free(&lines);
 	free(report.reasons);
 	free((void *)report.codes);

@@ -3,8 +3,8 @@
  * measured, put together on rank 0.
  */
 #include "diagnose/diagnose.h"
-#include "harness/measure/play.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +23,6 @@ struct playing {
 	struct bb_examiner *s;
 	struct bb_probe probe;
 	struct bb_program program;
-	struct bb_play play;
 	int nranks; /* whose times this driver hears */
 	int first;  /* the first of them */
 	struct asker *askers;
@@ -34,7 +33,7 @@ struct playing {
 
 static bb_status no_memory(const struct bb_examiner *s)
 {
-	return bb_fail(&s->run->error, BB_EINTERNAL, "out of memory for what is measured");
+	return bb_fail(&s->engine.run->error, BB_EINTERNAL, "out of memory for what is measured");
 }
 
 /* ---- what ranks do beside messages ---------------------------------------------------------- */
@@ -60,14 +59,14 @@ static void compute(void *own, int rank, const struct bb_operation *o)
 
 	if (o->work != BB_PROBE_DELAY)
 		/* Who does not come to it is named when a deadline passes. */
-		atomic_fetch_add_explicit(&p->s->driver->progress->entered, 1,
+		atomic_fetch_add_explicit(&p->s->engine.driver->progress->entered, 1,
 					  memory_order_relaxed);
 	if (o->work == BB_PROBE_STEP) {
 		work();
 		seconds -= p->probe.work_s;
 	}
 	if (seconds > 0)
-		p->s->backend->delay(p->s->driver->handle, seconds);
+		p->s->engine.backend->delay(p->s->engine.driver->handle, seconds);
 }
 
 /* ---- what is heard -------------------------------------------------------------------------- */
@@ -151,16 +150,17 @@ static struct bb_planted plant(const struct bb_options *o)
 
 static void open_playing(struct playing *p, struct bb_examiner *s)
 {
-	*p = (struct playing){.s = s,
-			      .nranks = bb_examiner_is_virtual(s) ? s->run->world.nranks : 1,
-			      .first = bb_examiner_is_virtual(s) ? 0 : s->driver->rank,
-			      .probe = {.ports = &s->ports,
-					.nranks = s->run->world.nranks,
-					.planted = plant(&s->run->options),
-					.bytes = (size_t)s->diagnose->asked.bytes,
-					.large = 1 + (int)s->diagnose->asked.large,
-					.steps = (int)s->diagnose->asked.steps,
-					.work_s = BB_STEP_WORK_S}};
+	*p = (struct playing){
+		.s = s,
+		.nranks = bb_engine_is_virtual(&s->engine) ? s->engine.run->world.nranks : 1,
+		.first = bb_engine_is_virtual(&s->engine) ? 0 : s->engine.driver->rank,
+		.probe = {.ports = &s->ports,
+			  .nranks = s->engine.run->world.nranks,
+			  .planted = plant(&s->engine.run->options),
+			  .bytes = (size_t)s->diagnose->asked.bytes,
+			  .large = 1 + (int)s->diagnose->asked.large,
+			  .steps = (int)s->diagnose->asked.steps,
+			  .work_s = BB_STEP_WORK_S}};
 }
 
 static bb_status open_times(struct playing *p, size_t per_rank)
@@ -198,27 +198,26 @@ static void close_playing(struct playing *p)
 	free(p->times);
 }
 
-/* One playing, from opening to closing; its times are this driver's. */
+/* One playing; its times are this driver's. */
 static bb_status play(struct playing *p, const char *what,
 		      void (*hear)(void *own, int rank, size_t index, const struct bb_operation *o,
 				   double from, double to, int source),
 		      double *seconds)
 {
-	struct bb_examiner *s = p->s;
-	const struct bb_timeline_watch watch = {hear, p};
-	struct bb_player *player = NULL;
-	struct bb_error refusal = {0};
+	struct bb_engine *e = &p->s->engine;
+	struct bb_trial trial = {.play = {.program = &p->program, .compute = compute, .own = p},
+				 .timing = BB_TIMING_STEPS,
+				 .steps = 1,
+				 .watch = {hear, p}};
 	bb_status status;
 
-	p->play = (struct bb_play){.program = &p->program, .compute = compute, .own = p};
-	if (s->driver->local == 0)
-		bb_crew_deadline(s->driver, what);
-	status = bb_player_open(&player, s->run, s->driver, &p->play, &refusal);
-	if (status == BB_EUNSUPPORTED)
-		return bb_fail(&s->run->error, status, "%s", refusal.text);
+	snprintf(trial.what, sizeof(trial.what), "%s", what);
+	bb_engine_clear(e);
+	status = bb_engine_add(e, &trial, NULL);
 	if (status == BB_OK)
-		status = bb_player_play(player, &watch, seconds);
-	bb_player_close(player);
+		status = bb_engine_measure(e);
+	if (status == BB_OK)
+		*seconds = e->trials[0].samples[0];
 	return status;
 }
 
@@ -233,10 +232,11 @@ static bb_status collect(struct playing *p, const float **all)
 	const void *got = NULL;
 	bb_status status = BB_OK;
 
-	if (bb_examiner_is_virtual(p->s))
+	if (bb_engine_is_virtual(&p->s->engine))
 		got = p->times;
 	else
-		status = bb_crew_collect(p->s->driver, &time_table, p->times, p->per_rank, &got);
+		status = bb_crew_collect(p->s->engine.driver, &time_table, p->times, p->per_rank,
+					 &got);
 	*all = got;
 	return status;
 }
@@ -309,7 +309,7 @@ struct bb_quantity bb_measuring_of(const struct bb_examiner *s, const struct bb_
 
 bb_status bb_steps_play(struct bb_examiner *s, float **waits)
 {
-	const size_t nranks = (size_t)s->run->world.nranks,
+	const size_t nranks = (size_t)s->engine.run->world.nranks,
 		     steps = (size_t)s->diagnose->asked.steps;
 	const float *all = NULL;
 	double seconds = 0;

@@ -53,8 +53,6 @@ struct bb_benchmark {
 	bb_status (*open_results)(struct bb_run *run);
 	/* What every driver does (harness/measure/engine.h). */
 	const struct bb_experiment *experiment;
-	/* NULL, or what every driver does instead; RUN is a struct bb_run. See bb_crew_config. */
-	bb_status (*drive)(struct bb_driver *driver, void *run);
 	/*
 	 * In process 0, once the drivers are done: its part of run->end. False with *VERDICT
 	 * ("below the gate") if a gate says that the run, otherwise right, has not passed. NULL:

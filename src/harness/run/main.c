@@ -297,7 +297,7 @@ static struct bb_crew_outcome run_crew(struct bb_run *run)
 		.timeout_ns = run->options.timeout_ns,
 		.error = &run->error,
 		.speaks_for_host = several && bb_assembly_speaks_for_host(&run->assembly),
-		.drive = run->benchmark->drive ? run->benchmark->drive : bb_engine_drive,
+		.drive = bb_engine_drive,
 		.name = several ? name_process : NULL,
 		.leave = leave,
 		.crew = &run->crew,
