@@ -19,7 +19,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define BB_BACKEND_ABI 18u
+#define BB_BACKEND_ABI 19u
 #define BB_CHOSEN_TEXT 32
 #define BB_SWITCH_TEXT 160
 
@@ -99,7 +99,10 @@ struct bb_rank;    /* one rank's view; its driver's alone */
 struct bb_group;   /* one rank's view of an ordered subset of ranks */
 struct bb_queue;   /* an in-order lane of work of one rank */
 struct bb_event;   /* a point in a queue */
-struct bb_graph;   /* what was issued to a queue, to be issued again as a whole */
+
+/* What only some backends have; each is described in a header of its own. */
+struct bb_graphs;
+struct bb_spaces;
 
 /* Where a rank lives, for the "# Rank" lines and the records. */
 struct bb_location {
@@ -168,25 +171,6 @@ struct bb_half {
 	void *theirs; /* the other end's, as reach gave it */
 	size_t bytes; /* 0: nothing goes this way */
 };
-
-/* ---- memory, worked on to see how fast it is --------------------------------------------- */
-
-/*
- * What is done with A, B and C, arrays of the same size. The bytes that count are those the work
- * itself reads and writes: a line that caches fetch because it is about to be written does not,
- * and stores go past the caches so that none need be.
- */
-enum bb_memory_work {
-	BB_WORK_READ,  /* reads A */
-	BB_WORK_WRITE, /* writes A: bytes of 1 */
-	BB_WORK_COPY,  /* A = B */
-	BB_WORK_TRIAD, /* A = B + 2 C, numbers in double precision */
-	BB_WORKS
-};
-
-#define BB_SPACE_TEXT 16
-#define BB_WORK_ALIGNMENT 256 /* of arrays, and of their sizes */
-#define BB_CHASE_STRIDE 128   /* bytes from one stop of a chase to the next: two lines */
 
 /* One call of a collective by one rank. Buffers are borrowed until it completes. */
 struct bb_call {
@@ -478,23 +462,7 @@ struct bb_backend {
 	bb_status (*ping)(struct bb_group *group, const struct bb_route *route, int peer,
 			  bool first, size_t rounds);
 
-	/* Spaces that memory may be in: NUMA nodes, a GPU, the host. NULL: there is nothing to
-	   choose, nor the functions below. */
-	int (*spaces)(struct bb_context *context);
-	void (*space_name)(struct bb_context *context, int space, char name[BB_SPACE_TEXT]);
-	/* BYTES in SPACE, 4 KiB aligned, touched; reached by this rank at least. */
-	bb_status (*alloc_in)(struct bb_rank *rank, int space, size_t bytes, void **memory,
-			      struct bb_error *error);
-	void (*release_in)(struct bb_rank *rank, int space, void *memory, size_t bytes);
-	/* Work on arrays of BYTES; those that WHAT has no use for may be NULL. Copies may go from
-	   one space to another. Done when finish returns. QUEUE other than NULL only of GPUs. */
-	bb_status (*work)(struct bb_rank *rank, struct bb_queue *queue, enum bb_memory_work what,
-			  void *a, const void *b, const void *c, size_t bytes);
-	/* Lay a way through all of MEMORY that visits each BB_CHASE_STRIDE bytes once, in an order
-	   that follows from SEED; go HOPS steps along it, each of which knows only from the last
-	   where to go. */
-	bb_status (*chase_lay)(struct bb_rank *rank, void *memory, size_t bytes, uint64_t seed);
-	bb_status (*chase)(struct bb_rank *rank, void *memory, size_t hops);
+	const struct bb_spaces *spaces; /* NULL: there is nothing to choose */
 
 	/*
 	 * Make ready what CALL, settled by choose and tune, needs beyond its buffers: a
@@ -518,17 +486,7 @@ struct bb_backend {
 	/* Seconds between two events that were recorded and reached. */
 	bb_status (*elapsed)(struct bb_rank *rank, struct bb_event *from, struct bb_event *to,
 			     double *seconds);
-	/*
-	 * Between begin and end, what is issued to QUEUE is not done but kept. launch issues all of
-	 * it to QUEUE, as often as it is called. No rank may wait for a queue in between. After an
-	 * error there is no graph.
-	 */
-	bb_status (*graph_begin)(struct bb_rank *rank, struct bb_queue *queue);
-	bb_status (*graph_end)(struct bb_rank *rank, struct bb_queue *queue,
-			       struct bb_graph **graph);
-	bb_status (*graph_launch)(struct bb_rank *rank, struct bb_queue *queue,
-				  struct bb_graph *graph);
-	void (*graph_close)(struct bb_graph *graph); /* NULL: nothing */
+	const struct bb_graphs *graphs; /* NULL: queues keep nothing */
 };
 
 /* What a backend's shared object exports, as `bb_plugin_backend`: its table. */

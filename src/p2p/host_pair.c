@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-/* Spaces of a GPU (bb_backend's spaces). */
+/* Spaces of a GPU (the backend's spaces). */
 enum { DEVICE, PINNED, PAGEABLE, SPACES };
 
 bool bb_pairs_are_host(const struct bb_run *run)

@@ -223,7 +223,7 @@ static bb_status plan(struct bb_run *run)
 	bb_status status = BB_OK;
 
 	m->run = run;
-	m->nspaces = run->options.backend->spaces(run->context);
+	m->nspaces = run->options.backend->spaces->count(run->context);
 	for (int to = 0; to < m->nspaces; to++)
 		for (int from = 0; from < m->nspaces && status == BB_OK; from++)
 			status = add_spaces(m, to, from);

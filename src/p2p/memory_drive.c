@@ -138,8 +138,8 @@ done:
 static void release(struct session *s, struct array_of *array)
 {
 	if (array->memory)
-		s->backend->release_in(s->driver->handle, array->space, array->memory,
-				       array->bytes);
+		s->backend->spaces->release(s->driver->handle, array->space, array->memory,
+					    array->bytes);
 	*array = (struct array_of){.memory = NULL};
 }
 
@@ -184,8 +184,8 @@ static bb_status open_array(struct session *s, enum array which, int space, size
 	if (array->memory && (array->space != space || array->bytes != bytes))
 		release(s, array);
 	if (!array->memory) {
-		status = s->backend->alloc_in(s->driver->handle, space, bytes, &array->memory,
-					      &s->run->error);
+		status = s->backend->spaces->alloc(s->driver->handle, space, bytes, &array->memory,
+						   &s->run->error);
 		if (status != BB_OK) {
 			array->memory = NULL;
 			return bb_fail(&s->run->error, status, "rank %d cannot allocate %zu bytes",
@@ -205,8 +205,9 @@ static bb_status open_arrays(struct session *s, const struct bb_memory_case *c)
 	BB_TRY(status, open_array(s, A, c->to, bytes, c->kind == BB_MEMORY_READ ? BASE : POISON),
 	       out);
 	if (c->kind == BB_MEMORY_CHASE) {
-		status = s->backend->chase_lay(s->driver->handle, s->arrays[A].memory, bytes,
-					       (uint64_t)s->run->options.seed * ALIEN);
+		status =
+			s->backend->spaces->chase_lay(s->driver->handle, s->arrays[A].memory, bytes,
+						      (uint64_t)s->run->options.seed * ALIEN);
 		goto out;
 	}
 	if (c->kind >= BB_MEMORY_COPY)
@@ -275,11 +276,11 @@ static bb_status copy_both_ways(struct session *s, size_t bytes)
 	bb_status status;
 
 	BB_TRY(status,
-	       s->backend->work(s->driver->handle, s->queues[0], BB_WORK_COPY, s->arrays[A].memory,
-				s->arrays[B].memory, NULL, bytes),
+	       s->backend->spaces->work(s->driver->handle, s->queues[0], BB_WORK_COPY,
+					s->arrays[A].memory, s->arrays[B].memory, NULL, bytes),
 	       out);
-	status = s->backend->work(s->driver->handle, s->queues[1], BB_WORK_COPY,
-				  s->arrays[C].memory, s->arrays[D].memory, NULL, bytes);
+	status = s->backend->spaces->work(s->driver->handle, s->queues[1], BB_WORK_COPY,
+					  s->arrays[C].memory, s->arrays[D].memory, NULL, bytes);
 out:
 	return status;
 }
@@ -299,8 +300,8 @@ static bb_status chase(struct session *s, size_t sample)
 	const size_t stops = s->arrays[A].bytes / BB_CHASE_STRIDE;
 	const size_t start = (size_t)((sample + 1) * ALIEN >> 16) % stops;
 
-	return s->backend->chase(s->driver->handle,
-				 (char *)s->arrays[A].memory + start * BB_CHASE_STRIDE, HOPS);
+	return s->backend->spaces->chase(
+		s->driver->handle, (char *)s->arrays[A].memory + start * BB_CHASE_STRIDE, HOPS);
 }
 
 static bb_status work(struct session *s, const struct bb_memory_case *c, size_t sample)
@@ -314,8 +315,9 @@ static bb_status work(struct session *s, const struct bb_memory_case *c, size_t 
 		return chase(s, sample);
 	if (c->kind == BB_MEMORY_BOTH)
 		return copy_both_ways(s, share(s, c));
-	return s->backend->work(s->driver->handle, NULL, works[c->kind], s->arrays[A].memory,
-				s->arrays[B].memory, s->arrays[C].memory, share(s, c));
+	return s->backend->spaces->work(s->driver->handle, NULL, works[c->kind],
+					s->arrays[A].memory, s->arrays[B].memory,
+					s->arrays[C].memory, share(s, c));
 }
 
 /* Works, or hops, of one sample. */
@@ -421,8 +423,8 @@ static bb_status deliver(struct session *s, const struct bb_memory_case *c, int 
 	join_workers(s, reports, &r, &bytes);
 	bb_stats_compute(s->times, iters, &stats);
 	name_place(s, place, at);
-	s->backend->space_name(s->run->context, c->from, from);
-	s->backend->space_name(s->run->context, c->to, to);
+	s->backend->spaces->name(s->run->context, c->from, from);
+	s->backend->spaces->name(s->run->context, c->to, to);
 	r.quantity = chases ? "latency" : "bandwidth";
 	r.ends = "memory";
 	r.place = at;

@@ -3,6 +3,7 @@
  * at a time; a rank does not come; work on the device fails. Every time all ranks end, the first
  * cause is told with the call and the file, and nothing is left behind.
  */
+#include "backends/graphs.h"
 #include "core/clock.h"
 #include "fake.h"
 #include "gpus.h"
@@ -152,12 +153,12 @@ static bb_status use_queues(struct stage *s)
 	BB_TRY(st, b->event_record(s->rank, s->queue, s->events[1]), out);
 	BB_TRY(st, b->finish(s->rank, s->queue), out);
 	BB_TRY(st, b->elapsed(s->rank, s->events[0], s->events[1], &seconds), out);
-	BB_TRY(st, b->graph_begin(s->rank, NULL), out);
+	BB_TRY(st, b->graphs->begin(s->rank, NULL), out);
 	st = b->collective(s->all, NULL, &call);
 	if (st == BB_OK)
-		st = b->graph_end(s->rank, NULL, &s->graph);
+		st = b->graphs->end(s->rank, NULL, &s->graph);
 	if (st == BB_OK)
-		BB_TRY(st, b->graph_launch(s->rank, NULL, s->graph), out);
+		BB_TRY(st, b->graphs->launch(s->rank, NULL, s->graph), out);
 	if (st == BB_OK)
 		st = b->finish(s->rank, NULL);
 out:
@@ -190,7 +191,7 @@ static void close_stage(struct stage *s)
 
 	if (!s->rank)
 		return;
-	b->graph_close(s->graph);
+	b->graphs->close(s->graph);
 	b->event_close(s->events[0]);
 	b->event_close(s->events[1]);
 	b->queue_close(s->queue);

@@ -2,6 +2,7 @@
  * What the nccl backend has beside collectives: ways to switch between, batches, graphs, queues and
  * events, registered buffers, groups, patterns, and which device is whose.
  */
+#include "backends/graphs.h"
 #include "core/clock.h"
 #include "fake.h"
 #include "gpus.h"
@@ -241,20 +242,20 @@ static void launch_graphs(struct one *me, void *argument)
 		CHECK(me, me->backend->tmp_bytes(me->world, &s.call) <= 4 * COUNT * 4);
 	}
 	forget(me, &s);
-	CHECK(me, me->backend->graph_begin(me->handle, NULL) == BB_OK);
+	CHECK(me, me->backend->graphs->begin(me->handle, NULL) == BB_OK);
 	for (int i = 0; i < 3; i++)
 		CHECK(me, me->backend->collective(me->world, NULL, &s.call) == BB_OK);
-	CHECK(me, me->backend->graph_end(me->handle, NULL, &graph) == BB_OK);
+	CHECK(me, me->backend->graphs->end(me->handle, NULL, &graph) == BB_OK);
 	CHECK(me, me->backend->finish(me->handle, NULL) == BB_OK);
 	CHECK(me, !is_sum_of_all(me, &s)); /* kept, not done */
 	for (int i = 0; i < 4; i++) {
 		forget(me, &s);
-		CHECK(me, me->backend->graph_launch(me->handle, NULL, graph) == BB_OK);
+		CHECK(me, me->backend->graphs->launch(me->handle, NULL, graph) == BB_OK);
 		CHECK(me, me->backend->finish(me->handle, NULL) == BB_OK);
 		CHECK(me, is_sum_of_all(me, &s));
 	}
-	me->backend->graph_close(graph);
-	me->backend->graph_close(NULL);
+	me->backend->graphs->close(graph);
+	me->backend->graphs->close(NULL);
 	sums_close(me, &s);
 }
 

@@ -269,7 +269,7 @@ static void host_delay(struct bb_rank *rank, double seconds)
 
 /* ---- memory, worked on --------------------------------------------------------------- */
 
-static int host_spaces(struct bb_context *context)
+static int host_space_count(struct bb_context *context)
 {
 	return bb_cpu_spaces(context->machine);
 }
@@ -310,6 +310,16 @@ static bb_status host_chase(struct bb_rank *rank, void *memory, size_t hops)
 	bb_cpu_chase(memory, hops);
 	return BB_OK;
 }
+
+static const struct bb_spaces host_spaces = {
+	.count = host_space_count,
+	.name = host_space_name,
+	.alloc = host_alloc_in,
+	.release = host_release_in,
+	.work = host_work,
+	.chase_lay = host_chase_lay,
+	.chase = host_chase,
+};
 
 const struct bb_backend bb_backend_host = {
 	.abi = BB_BACKEND_ABI,
@@ -352,13 +362,7 @@ const struct bb_backend bb_backend_host = {
 	.send = host_send,
 	.recv = host_recv,
 	.recv_any = host_recv_any,
-	.spaces = host_spaces,
-	.space_name = host_space_name,
-	.alloc_in = host_alloc_in,
-	.release_in = host_release_in,
-	.work = host_work,
-	.chase_lay = host_chase_lay,
-	.chase = host_chase,
+	.spaces = &host_spaces,
 	.routes = bb_host_routes,
 	.route_refuses = bb_host_route_refuses,
 	.share = bb_host_share,

@@ -33,9 +33,11 @@
 #define BB_BACKENDS_NCCL_NCCL_H
 
 #include "backends/backend.h"
+#include "backends/graphs.h"
 #include "backends/nccl/check.h"
 #include "backends/nccl/compat.h"
 #include "backends/nccl/kernels.h"
+#include "backends/spaces.h"
 
 #define BB_NCCL_MAX_LOCAL 64 /* ranks of one process */
 
@@ -169,19 +171,9 @@ BB_MUST bb_status bb_nccl_register(struct bb_group *group);
 /* MEMORY NULL: all. */
 void bb_nccl_deregister(struct bb_group *group, const struct bb_nccl_memory *memory);
 
-/* ---- works (spaces.c), see backend.h -------------------------------------------------- */
+/* ---- works (spaces.c) ------------------------------------------------------------------ */
 
-int bb_nccl_spaces(struct bb_context *context);
-void bb_nccl_space_name(struct bb_context *context, int space, char name[BB_SPACE_TEXT]);
-BB_MUST bb_status bb_nccl_alloc_in(struct bb_rank *rank, int space, size_t bytes, void **memory,
-				   struct bb_error *error);
-void bb_nccl_release_in(struct bb_rank *rank, int space, void *memory, size_t bytes);
-BB_MUST bb_status bb_nccl_work(struct bb_rank *rank, struct bb_queue *queue,
-			       enum bb_memory_work what, void *a, const void *b, const void *c,
-			       size_t bytes);
-BB_MUST bb_status bb_nccl_chase_lay(struct bb_rank *rank, void *memory, size_t bytes,
-				    uint64_t seed);
-BB_MUST bb_status bb_nccl_chase(struct bb_rank *rank, void *memory, size_t hops);
+extern const struct bb_spaces bb_nccl_spaces;
 
 /* ---- who reaches whom (peers.c) ------------------------------------------------------- */
 
@@ -381,11 +373,6 @@ BB_MUST bb_status bb_nccl_batch_begin(struct bb_rank *rank);
 BB_MUST bb_status bb_nccl_batch_end(struct bb_rank *rank);
 BB_MUST bb_status bb_nccl_elapsed(struct bb_rank *rank, struct bb_event *from, struct bb_event *to,
 				  double *seconds);
-BB_MUST bb_status bb_nccl_graph_begin(struct bb_rank *rank, struct bb_queue *queue);
-BB_MUST bb_status bb_nccl_graph_end(struct bb_rank *rank, struct bb_queue *queue,
-				    struct bb_graph **graph);
-BB_MUST bb_status bb_nccl_graph_launch(struct bb_rank *rank, struct bb_queue *queue,
-				       struct bb_graph *graph);
-void bb_nccl_graph_close(struct bb_graph *graph);
+extern const struct bb_graphs bb_nccl_graphs;
 
 #endif

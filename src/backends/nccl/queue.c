@@ -333,14 +333,25 @@ bb_status bb_nccl_elapsed(struct bb_rank *rank, struct bb_event *from, struct bb
 
 /* ---- graphs -------------------------------------------------------------------------- */
 
-bb_status bb_nccl_graph_begin(struct bb_rank *rank, struct bb_queue *queue)
+static void graph_close(struct bb_graph *graph)
+{
+	if (!graph)
+		return;
+	if (graph->ready)
+		bb_nccl_ignore(BB_CUDA(graph->rank, cudaGraphExecDestroy(graph->ready)));
+	if (graph->graph)
+		bb_nccl_ignore(BB_CUDA(graph->rank, cudaGraphDestroy(graph->graph)));
+	free(graph);
+}
+
+static bb_status graph_begin(struct bb_rank *rank, struct bb_queue *queue)
 {
 	/* Others of the process may allocate meanwhile. */
 	return BB_CUDA(rank, cudaStreamBeginCapture(bb_nccl_stream(rank, queue),
 						    cudaStreamCaptureModeThreadLocal));
 }
 
-bb_status bb_nccl_graph_end(struct bb_rank *rank, struct bb_queue *queue, struct bb_graph **graph)
+static bb_status graph_end(struct bb_rank *rank, struct bb_queue *queue, struct bb_graph **graph)
 {
 	const cudaStream_t stream = bb_nccl_stream(rank, queue);
 	struct bb_graph *g = calloc(1, sizeof(*g));
@@ -359,23 +370,19 @@ bb_status bb_nccl_graph_end(struct bb_rank *rank, struct bb_queue *queue, struct
 	*graph = g;
 	return BB_OK;
 failed:
-	bb_nccl_graph_close(g);
+	graph_close(g);
 	return status;
 }
 
-bb_status bb_nccl_graph_launch(struct bb_rank *rank, struct bb_queue *queue, struct bb_graph *graph)
+static bb_status graph_launch(struct bb_rank *rank, struct bb_queue *queue, struct bb_graph *graph)
 {
 	return keep(queue,
 		    BB_CUDA(rank, cudaGraphLaunch(graph->ready, bb_nccl_stream(rank, queue))));
 }
 
-void bb_nccl_graph_close(struct bb_graph *graph)
-{
-	if (!graph)
-		return;
-	if (graph->ready)
-		bb_nccl_ignore(BB_CUDA(graph->rank, cudaGraphExecDestroy(graph->ready)));
-	if (graph->graph)
-		bb_nccl_ignore(BB_CUDA(graph->rank, cudaGraphDestroy(graph->graph)));
-	free(graph);
-}
+const struct bb_graphs bb_nccl_graphs = {
+	.begin = graph_begin,
+	.end = graph_end,
+	.launch = graph_launch,
+	.close = graph_close,
+};

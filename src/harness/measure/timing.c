@@ -12,6 +12,7 @@
 #include "core/clock.h"
 #include "harness/measure/measure.h"
 
+#include "backends/graphs.h"
 #include "core/stats.h"
 
 #include <math.h>
@@ -313,11 +314,11 @@ static bb_status capture(const struct bb_job *job, size_t count, bool verified, 
 {
 	const struct bb_backend *backend = job->s->bench->backend;
 	const struct span span = {.length = count, .verified = verified};
-	bb_status status = backend->graph_begin(job->s->driver->handle, NULL);
+	bb_status status = backend->graphs->begin(job->s->driver->handle, NULL);
 
 	if (status == BB_OK)
 		status = run_span(job, &span, times);
-	return status == BB_OK ? backend->graph_end(job->s->driver->handle, NULL, graph) : status;
+	return status == BB_OK ? backend->graphs->end(job->s->driver->handle, NULL, graph) : status;
 }
 
 static bb_status launch(struct bb_job *job, struct bb_graph *graph, int64_t launches)
@@ -326,7 +327,7 @@ static bb_status launch(struct bb_job *job, struct bb_graph *graph, int64_t laun
 	bb_status status = BB_OK;
 
 	for (int64_t i = 0; i < launches && status == BB_OK; i++)
-		status = backend->graph_launch(job->s->driver->handle, NULL, graph);
+		status = backend->graphs->launch(job->s->driver->handle, NULL, graph);
 	return status;
 }
 
@@ -386,8 +387,8 @@ static bb_status launch_graphs(struct bb_job *job)
 	BB_TRY(status, bb_job_finish(job), out);
 	status = time_graphs(job, NULL, 0, last, 1, 1);
 out:
-	backend->graph_close(all);
-	backend->graph_close(last);
+	backend->graphs->close(all);
+	backend->graphs->close(last);
 	return status;
 }
 
