@@ -71,15 +71,15 @@ static bb_status open_memory(struct session *s)
 			       s->bytes);
 	for (int b = 0; b < BUFFERS; b++)
 		BB_TRY(status,
-		       s->backend->share(s->driver->handle, buffer(s, (enum buffer)b), s->stride,
-					 &mine[b]),
+		       s->backend->routes->share(s->driver->handle, buffer(s, (enum buffer)b),
+						 s->stride, &mine[b]),
 		       out);
 	BB_TRY(status, bb_crew_gather(s->driver, &token_table, mine, BUFFERS, &gathered), out);
 	all = gathered;
 	for (int i = 0; i < s->n * BUFFERS; i++)
 		BB_TRY(status,
-		       s->backend->reach(s->world, i / BUFFERS, &all[i], &s->theirs[i],
-					 &s->run->error),
+		       s->backend->routes->reach(s->world, i / BUFFERS, &all[i], &s->theirs[i],
+						 &s->run->error),
 		       out);
 	if (bb_driver_leads(s->driver))
 		s->run->end.memory_user_bytes = (int64_t)s->bytes * s->run->world.nlocal;
@@ -154,7 +154,7 @@ done:
 static void close_session(struct session *s, bool all_done)
 {
 	for (int i = 0; s->theirs && i < s->n * BUFFERS && all_done; i++)
-		s->backend->unreach(s->world, i / BUFFERS, s->theirs[i]);
+		s->backend->routes->unreach(s->world, i / BUFFERS, s->theirs[i]);
 	for (int i = 0; s->with && i < s->n; i++)
 		s->backend->group_close(s->with[i]);
 	s->backend->group_close(s->world);
@@ -231,7 +231,7 @@ static bb_status transfer(struct session *s, const struct turn *t, enum buffer t
 				   .theirs = s->theirs[peer * BUFFERS + SOURCE],
 				   .bytes = takes ? (size_t)t->cell->bytes : 0};
 
-	return s->backend->transfer(s->world, t->cell->route, peer, &out, &in);
+	return s->backend->routes->transfer(s->world, t->cell->route, peer, &out, &in);
 }
 
 static bb_status operate(struct session *s, const struct turn *t, bool verified)
@@ -240,8 +240,8 @@ static bb_status operate(struct session *s, const struct turn *t, bool verified)
 	bb_status status = BB_OK;
 
 	if (cell->ping)
-		return s->backend->ping(s->world, cell->route, peer_of(s, t), s->me == t->from,
-					cell->repeats);
+		return s->backend->routes->ping(s->world, cell->route, peer_of(s, t),
+						s->me == t->from, cell->repeats);
 	for (size_t i = 1; i < cell->repeats && status == BB_OK; i++)
 		status = transfer(s, t, TARGET);
 	return status == BB_OK ? transfer(s, t, verified ? VERIFIED : TARGET) : status;
@@ -379,7 +379,7 @@ out:
 
 static const struct bb_way *way_of(const struct session *s, const struct bb_cell *cell)
 {
-	return &s->ways[cell->route - s->backend->routes];
+	return &s->ways[cell->route - s->backend->routes->list];
 }
 
 static bool has_turn(const struct session *s, const struct bb_cell *cell, int from, int to)

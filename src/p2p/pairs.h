@@ -20,6 +20,7 @@
 #ifndef BB_P2P_PAIRS_H
 #define BB_P2P_PAIRS_H
 
+#include "backends/routes.h"
 #include "harness/run/run.h"
 #include "p2p/child.h"
 #include "p2p/findings.h"

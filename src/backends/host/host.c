@@ -363,11 +363,5 @@ const struct bb_backend bb_backend_host = {
 	.recv = host_recv,
 	.recv_any = host_recv_any,
 	.spaces = &host_spaces,
-	.routes = bb_host_routes,
-	.route_refuses = bb_host_route_refuses,
-	.share = bb_host_share,
-	.reach = bb_host_reach,
-	.unreach = bb_host_unreach,
-	.transfer = bb_host_transfer,
-	.ping = bb_host_ping,
+	.routes = &bb_host_routes,
 };

@@ -22,6 +22,7 @@
 #include "backends/cpu/memory.h"
 #include "backends/cpu/queue.h"
 #include "backends/mpi/compat.h"
+#include "backends/routes.h"
 #include "topology/probes/machine.h"
 #include "topology/probes/memory.h"
 
@@ -230,13 +231,11 @@ BB_MUST bb_status bb_mpi_choose(struct bb_group *group, struct bb_call *call);
 BB_MUST bb_status bb_mpi_tune(struct bb_group *group, struct bb_call *call);
 const char *bb_mpi_refuses(struct bb_group *group, const struct bb_call *call);
 
-/* ---- the library's state (library.c), see backend.h -------------------------------------- */
+/* ---- the library's state (library.c) ----------------------------------------------------- */
 
-extern const struct bb_library_state bb_mpi_library_states[];
-BB_MUST bb_status bb_mpi_library_p2p(struct bb_context *context, bool *p2p,
-				     char text[BB_SWITCH_TEXT]);
+extern const struct bb_route_switch bb_mpi_route_switch;
 
-/* ---- routes (routes.c), see backend.h --------------------------------------------------- */
+/* ---- routes (routes.c) ------------------------------------------------------------------ */
 
 struct bb_mpi_shared {
 	struct bb_mpi_shared *next;
@@ -244,19 +243,9 @@ struct bb_mpi_shared {
 	size_t bytes;
 };
 
-extern const struct bb_route bb_mpi_routes[];
-const char *bb_mpi_route_refuses(struct bb_group *group, const struct bb_route *route, int peer);
-BB_MUST bb_status bb_mpi_share(struct bb_rank *rank, void *memory, size_t bytes,
-			       struct bb_token *token);
+extern const struct bb_routes bb_mpi_routes;
 /* What was shared of BYTES at MEMORY is not any more; no window is open to it. */
 void bb_mpi_unshare(struct bb_rank *rank, const void *memory, size_t bytes);
-BB_MUST bb_status bb_mpi_reach(struct bb_group *group, int peer, const struct bb_token *token,
-			       void **theirs, struct bb_error *error);
-void bb_mpi_unreach(struct bb_group *group, int peer, void *theirs);
-BB_MUST bb_status bb_mpi_transfer(struct bb_group *group, const struct bb_route *route, int peer,
-				  const struct bb_half *out, const struct bb_half *in);
-BB_MUST bb_status bb_mpi_ping(struct bb_group *group, const struct bb_route *route, int peer,
-			      bool first, size_t rounds);
 
 /* ---- the library's collectives (native.c) ----------------------------------------------- */
 

@@ -37,6 +37,7 @@
 #include "backends/nccl/check.h"
 #include "backends/nccl/compat.h"
 #include "backends/nccl/kernels.h"
+#include "backends/routes.h"
 #include "backends/spaces.h"
 
 #define BB_NCCL_MAX_LOCAL 64 /* ranks of one process */
@@ -201,24 +202,16 @@ struct bb_nccl_mapped {
 
 BB_MUST bb_status bb_nccl_peers_open(struct bb_rank *rank);
 void bb_nccl_peers_close(struct bb_rank *rank);
-/* See backend.h. */
+/* See backends/routes.h. */
 BB_MUST bb_status bb_nccl_share(struct bb_rank *rank, void *memory, size_t bytes,
 				struct bb_token *token);
 BB_MUST bb_status bb_nccl_reach(struct bb_group *group, int peer, const struct bb_token *token,
 				void **theirs, struct bb_error *error);
 void bb_nccl_unreach(struct bb_group *group, int peer, void *theirs);
 
-/* ---- routes (routes.c), see backend.h ------------------------------------------------ */
+/* ---- routes (routes.c) --------------------------------------------------------------- */
 
-extern const struct bb_route bb_nccl_routes[];
-extern const struct bb_library_state bb_nccl_library_states[];
-BB_MUST bb_status bb_nccl_library_p2p(struct bb_context *context, bool *p2p,
-				      char text[BB_SWITCH_TEXT]);
-const char *bb_nccl_route_refuses(struct bb_group *group, const struct bb_route *route, int peer);
-BB_MUST bb_status bb_nccl_transfer(struct bb_group *group, const struct bb_route *route, int peer,
-				   const struct bb_half *out, const struct bb_half *in);
-BB_MUST bb_status bb_nccl_ping(struct bb_group *group, const struct bb_route *route, int peer,
-			       bool first, size_t rounds);
+extern const struct bb_routes bb_nccl_routes;
 /* What RANK made for routes. */
 void bb_nccl_routes_close(struct bb_rank *rank);
 

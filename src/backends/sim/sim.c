@@ -356,7 +356,7 @@ static void sim_played(struct bb_group *group, const char **evaluator, double *f
 	.event_close = sim_event_close, .event_record = sim_event, .event_wait = sim_event,        \
 	.compute = sim_compute, .collective = bb_sim_collective, .finish = sim_finish,             \
 	.now = sim_now, .delay = sim_delay, .evaluate = bb_sim_evaluate, .played = sim_played,     \
-	.recount = bb_sim_recount, .routes = bb_sim_routes
+	.recount = bb_sim_recount, .routes = &bb_sim_routes
 
 static const struct bb_backend over_gpus = {
 	SIM,
