@@ -101,6 +101,7 @@ struct bb_event;   /* a point in a queue */
 
 /* What only some backends have; each is described in a header of its own. */
 struct bb_graphs;
+struct bb_messages;
 struct bb_routes;
 struct bb_spaces;
 
@@ -333,22 +334,7 @@ struct bb_backend {
 
 	/* ---- from here on NULL: the backend has no such thing -------------------------------- */
 
-	/*
-	 * Messages between members, in QUEUE's order; those from one member to another match in the
-	 * order in which they are issued, and must have the same length. A group carries messages
-	 * or collectives, not both; at any time one queue sends to a peer, and one receives.
-	 * Buffers are borrowed until the message is done: sent, when the peer has it. PEER and
-	 * SOURCE are members; *PEER is read when the message's turn has come (BB_CAP_GPU: when it
-	 * is issued).
-	 */
-	bb_status (*send)(struct bb_group *group, struct bb_queue *queue, const int *peer,
-			  const void *data, size_t bytes);
-	bb_status (*recv)(struct bb_group *group, struct bb_queue *queue, int peer, void *data,
-			  size_t bytes);
-	/* From whoever's message is there first; *SOURCE says who, when it is done. On this member
-	   no message of the group is received in any other way. */
-	bb_status (*recv_any)(struct bb_group *group, struct bb_queue *queue, void *data,
-			      size_t bytes, int *source);
+	const struct bb_messages *messages; /* NULL: it passes none */
 
 	/* QUEUE is busy for SECONDS with a kernel: one block, which looks at the clock. */
 	bb_status (*spin)(struct bb_rank *rank, struct bb_queue *queue, double seconds);

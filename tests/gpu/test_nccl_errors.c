@@ -4,6 +4,7 @@
  * cause is told with the call and the file, and nothing is left behind.
  */
 #include "backends/graphs.h"
+#include "backends/messages.h"
 #include "core/clock.h"
 #include "fake.h"
 #include "gpus.h"
@@ -126,8 +127,8 @@ static bb_status pass_on(struct stage *s)
 {
 	const int second = 1;
 
-	return s->first ? s->backend->send(s->part, s->queue, &second, s->out, BYTES)
-			: s->backend->recv(s->part, s->queue, 0, s->in, BYTES);
+	return s->first ? s->backend->messages->send(s->part, s->queue, &second, s->out, BYTES)
+			: s->backend->messages->recv(s->part, s->queue, 0, s->in, BYTES);
 }
 
 static bb_status use_queues(struct stage *s)

@@ -2,6 +2,7 @@
  * What a GPU of the nccl backend does beside collectives: messages, stand-ins for computations, and
  * work on memory.
  */
+#include "backends/messages.h"
 #include "backends/spaces.h"
 #include "fake.h"
 #include "gpus.h"
@@ -44,9 +45,10 @@ static void exchange(struct one *me, void *argument)
 		CHECK(me, me->backend->event_record(me->handle, queue, events[1]) == BB_OK);
 		for (int half = 0; half < 2; half++)
 			CHECK(me, (half == me->rank % 2
-					   ? me->backend->send(me->world, queue, &peer, out, 4)
-					   : me->backend->recv(me->world, queue, peer, in, 4)) ==
-					  BB_OK);
+					   ? me->backend->messages->send(me->world, queue, &peer,
+									 out, 4)
+					   : me->backend->messages->recv(me->world, queue, peer, in,
+									 4)) == BB_OK);
 		CHECK(me, me->backend->finish(me->handle, queue) == BB_OK);
 		CHECK(me,
 		      me->backend->elapsed(me->handle, events[0], events[1], &seconds) == BB_OK);

@@ -252,6 +252,12 @@ static bb_status host_recv_any(struct bb_group *group, struct bb_queue *queue, v
 	return bb_cpu_message(&group->rank->queues, queue, &message);
 }
 
+static const struct bb_messages host_messages = {
+	.send = host_send,
+	.recv = host_recv,
+	.recv_any = host_recv_any,
+};
+
 static bb_status host_finish(struct bb_rank *rank, struct bb_queue *queue)
 {
 	return bb_cpu_finish(&rank->queues, queue);
@@ -359,9 +365,7 @@ const struct bb_backend bb_backend_host = {
 	.finish = host_finish,
 	.now = host_now,
 	.delay = host_delay,
-	.send = host_send,
-	.recv = host_recv,
-	.recv_any = host_recv_any,
+	.messages = &host_messages,
 	.spaces = &host_spaces,
 	.routes = &bb_host_routes,
 };

@@ -17,6 +17,7 @@
 #include "backends/cpu/executor.h"
 #include "backends/cpu/memory.h"
 #include "backends/cpu/queue.h"
+#include "backends/messages.h"
 #include "backends/routes.h"
 #include "topology/probes/machine.h"
 #include "topology/probes/memory.h"

@@ -369,8 +369,6 @@ const struct bb_backend bb_plugin_backend = {
 	.now = mpi_now,
 	.delay = mpi_delay,
 	.clock_offset = bb_mpi_clock_offset,
-	.send = bb_mpi_send,
-	.recv = bb_mpi_recv,
-	.recv_any = bb_mpi_recv_any,
+	.messages = &bb_mpi_messages,
 	.routes = &bb_mpi_routes,
 };

@@ -21,6 +21,7 @@
 #include "backends/cpu/executor.h"
 #include "backends/cpu/memory.h"
 #include "backends/cpu/queue.h"
+#include "backends/messages.h"
 #include "backends/mpi/compat.h"
 #include "backends/routes.h"
 #include "topology/probes/machine.h"
@@ -183,12 +184,7 @@ BB_MUST bb_status bb_mpi_schedule(struct bb_group *group, const struct bb_call *
 
 /* bb_queues' pass. */
 BB_MUST bb_status bb_mpi_message(const struct bb_message *message);
-BB_MUST bb_status bb_mpi_send(struct bb_group *group, struct bb_queue *queue, const int *peer,
-			      const void *data, size_t bytes);
-BB_MUST bb_status bb_mpi_recv(struct bb_group *group, struct bb_queue *queue, int peer, void *data,
-			      size_t bytes);
-BB_MUST bb_status bb_mpi_recv_any(struct bb_group *group, struct bb_queue *queue, void *data,
-				  size_t bytes, int *source);
+extern const struct bb_messages bb_mpi_messages;
 
 /* ---- groups (group.c) ------------------------------------------------------------------- */
 

@@ -34,6 +34,7 @@
 
 #include "backends/backend.h"
 #include "backends/graphs.h"
+#include "backends/messages.h"
 #include "backends/nccl/check.h"
 #include "backends/nccl/compat.h"
 #include "backends/nccl/kernels.h"
@@ -355,10 +356,7 @@ BB_MUST bb_status bb_nccl_collective(struct bb_group *group, struct bb_queue *qu
 BB_MUST bb_status bb_nccl_spin(struct bb_rank *rank, struct bb_queue *queue, double seconds);
 BB_MUST bb_status bb_nccl_gemm(struct bb_rank *rank, struct bb_queue *queue, double flops,
 			       struct bb_error *error);
-BB_MUST bb_status bb_nccl_send(struct bb_group *group, struct bb_queue *queue, const int *peer,
-			       const void *data, size_t bytes);
-BB_MUST bb_status bb_nccl_recv(struct bb_group *group, struct bb_queue *queue, int peer, void *data,
-			       size_t bytes);
+extern const struct bb_messages bb_nccl_messages;
 BB_MUST bb_status bb_nccl_finish(struct bb_rank *rank, struct bb_queue *queue);
 /* End the library's group if one has begun. */
 BB_MUST bb_status bb_nccl_end_group(struct bb_rank *rank);

@@ -253,8 +253,8 @@ static bb_status may_issue(const struct bb_group *group, const struct bb_queue *
 	return bb_nccl_aborted(rank->context) ? BB_ETIMEOUT : BB_OK;
 }
 
-bb_status bb_nccl_send(struct bb_group *group, struct bb_queue *queue, const int *peer,
-		       const void *data, size_t bytes)
+static bb_status message_send(struct bb_group *group, struct bb_queue *queue, const int *peer,
+			      const void *data, size_t bytes)
 {
 	const cudaStream_t stream = bb_nccl_stream(group->rank, queue);
 	const bb_status status = may_issue(group, queue);
@@ -265,8 +265,8 @@ bb_status bb_nccl_send(struct bb_group *group, struct bb_queue *queue, const int
 				   ncclSend(data, bytes, ncclInt8, *peer, group->comm, stream)));
 }
 
-bb_status bb_nccl_recv(struct bb_group *group, struct bb_queue *queue, int peer, void *data,
-		       size_t bytes)
+static bb_status message_recv(struct bb_group *group, struct bb_queue *queue, int peer, void *data,
+			      size_t bytes)
 {
 	const cudaStream_t stream = bb_nccl_stream(group->rank, queue);
 	const bb_status status = may_issue(group, queue);
@@ -276,6 +276,8 @@ bb_status bb_nccl_recv(struct bb_group *group, struct bb_queue *queue, int peer,
 	return keep(queue, BB_NCCL(group->rank,
 				   ncclRecv(data, bytes, ncclInt8, peer, group->comm, stream)));
 }
+
+const struct bb_messages bb_nccl_messages = {.send = message_send, .recv = message_recv};
 
 /* ---- events -------------------------------------------------------------------------- */
 

@@ -220,25 +220,6 @@ static bb_status null_collective(struct bb_group *group, struct bb_queue *queue,
 	return BB_OK;
 }
 
-static bb_status null_send(struct bb_group *group, struct bb_queue *queue, const int *peer,
-			   const void *data, size_t bytes)
-{
-	return BB_OK;
-}
-
-static bb_status null_recv(struct bb_group *group, struct bb_queue *queue, int peer, void *data,
-			   size_t bytes)
-{
-	return BB_OK;
-}
-
-static bb_status null_recv_any(struct bb_group *group, struct bb_queue *queue, void *data,
-			       size_t bytes, int *source)
-{
-	*source = 0;
-	return BB_OK;
-}
-
 static bb_status null_finish(struct bb_rank *rank, struct bb_queue *queue)
 {
 	return BB_OK;
@@ -300,7 +281,4 @@ const struct bb_backend bb_backend_null = {
 	.finish = null_finish,
 	.now = null_now,
 	.delay = null_delay,
-	.send = null_send,
-	.recv = null_recv,
-	.recv_any = null_recv_any,
 };

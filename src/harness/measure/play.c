@@ -1,5 +1,6 @@
 #include "harness/measure/play_inside.h"
 
+#include "backends/messages.h"
 #include "core/clock.h"
 
 #include <stdarg.h>
@@ -63,6 +64,11 @@ static bb_status check_program(struct bb_player *p)
 	return BB_OK;
 }
 
+static bool is_message(const struct bb_operation *o)
+{
+	return o->act == BB_ACT_SEND || o->act == BB_ACT_RECV || o->act == BB_ACT_RECV_ANY;
+}
+
 static void judge_operation(struct bb_player *p, const struct bb_operation *o)
 {
 	const struct bb_backend *backend = p->backend;
@@ -75,10 +81,9 @@ static void judge_operation(struct bb_player *p, const struct bb_operation *o)
 	else if (multiplies && o->flops == 0 && o->seconds > 0)
 		bb_player_object(p, "how many operations its computations have is not known, so "
 				    "that no matrices can stand in for them");
-	else if ((o->act == BB_ACT_SEND && !backend->send) ||
-		 (o->act == BB_ACT_RECV && !backend->recv))
+	else if (is_message(o) && !backend->messages && (backend->capabilities & BB_CAP_DATA))
 		bb_player_object(p, "the %s backend passes no messages", backend->name);
-	else if (o->act == BB_ACT_RECV_ANY && !backend->recv_any)
+	else if (o->act == BB_ACT_RECV_ANY && backend->messages && !backend->messages->recv_any)
 		bb_player_object(p, "the %s backend does not receive from whoever is first",
 				 backend->name);
 }
