@@ -20,7 +20,6 @@
 #include <stdint.h>
 
 #define BB_BACKEND_ABI 19u
-#define BB_CHOSEN_TEXT 32
 
 struct bb_cluster; /* topology/cluster.h */
 
@@ -100,7 +99,9 @@ struct bb_queue;   /* an in-order lane of work of one rank */
 struct bb_event;   /* a point in a queue */
 
 /* What only some backends have; each is described in a header of its own. */
+struct bb_gpu;
 struct bb_graphs;
+struct bb_library;
 struct bb_messages;
 struct bb_routes;
 struct bb_spaces;
@@ -233,22 +234,11 @@ struct bb_backend {
 	 */
 	bb_status (*discover)(struct bb_native **natives, struct bb_error *error);
 
-	/*
-	 * BB_EBACKEND with the reason unless the hardware that it needs is there. Before open,
-	 * whether or not that follows. NULL: any will do.
-	 */
-	bb_status (*usable)(struct bb_error *error);
-	/* For --list: append lines about the library that was found, and what of it is not used.
-	   Needs no open backend. NULL: there is nothing to say. */
-	void (*list)(struct bb_strbuf *out);
 	/* Once per process, before the drivers. CONTEXT is closed by close, after all detached.
 	   What fails later is told in ERROR too, which must live as long. */
 	bb_status (*open)(struct bb_context **context, const struct bb_world *world,
 			  const struct bb_backend_config *config, struct bb_error *error);
 	void (*close)(struct bb_context *context);
-	/* What moves the bytes, with its version; lasts as long as CONTEXT. NULL: what carries the
-	   launch, or nothing but this program. */
-	const char *(*library)(const struct bb_context *context);
 	/* Lines that begin with "# ": what its times come from. NULL: they are measured, or said
 	   elsewhere. */
 	void (*explain)(const struct bb_context *context, struct bb_strbuf *out);
@@ -336,12 +326,8 @@ struct bb_backend {
 
 	const struct bb_messages *messages; /* NULL: it passes none */
 
-	/* QUEUE is busy for SECONDS with a kernel: one block, which looks at the clock. */
-	bb_status (*spin)(struct bb_rank *rank, struct bb_queue *queue, double seconds);
-	/* QUEUE multiplies matrices of half precision, FLOPS operations or the least that makes
-	   sense. BB_EUNSUPPORTED with the reason where the library that does it is missing. */
-	bb_status (*gemm)(struct bb_rank *rank, struct bb_queue *queue, double flops,
-			  struct bb_error *error);
+	const struct bb_gpu *gpu;         /* NULL: ranks are no GPUs */
+	const struct bb_library *library; /* NULL: no library chooses algorithms */
 
 	/*
 	 * BB_CAP_VIRTUAL: PROGRAM, which has passed its check, from now on, on all ranks. WATCH,
@@ -367,28 +353,6 @@ struct bb_backend {
 	const struct bb_routes *routes; /* NULL: none between two ranks */
 	const struct bb_spaces *spaces; /* NULL: there is nothing to choose */
 
-	/*
-	 * Make ready what CALL, settled by choose and tune, needs beyond its buffers: a
-	 * communicator of its algorithm, buffers registered. Whether it came about refuses says
-	 * afterwards. Collective over the world: every rank comes with the group that makes the
-	 * call, and all with the same algorithm. Over the group alone where all calls of the group
-	 * so far were settled by choose or are by a schedule. NULL: nothing is ever needed.
-	 */
-	bb_status (*ready)(struct bb_group *group, const struct bb_call *call);
-	/* Between the two, collectives of the main queue are issued to the library as one. */
-	bb_status (*batch_begin)(struct bb_rank *rank);
-	bb_status (*batch_end)(struct bb_rank *rank);
-	/*
-	 * From ON to OFF the library is listened to, which takes time: chosen says what it chose
-	 * for the last call of GROUP meanwhile. Between it and the calls all ranks of the process
-	 * meet.
-	 */
-	void (*listen)(struct bb_group *group, bool on);
-	/* TEXT = "ring:LL128"; empty where the library does not tell. */
-	void (*chosen)(struct bb_group *group, char text[BB_CHOSEN_TEXT]);
-	/* Seconds between two events that were recorded and reached. */
-	bb_status (*elapsed)(struct bb_rank *rank, struct bb_event *from, struct bb_event *to,
-			     double *seconds);
 	const struct bb_graphs *graphs; /* NULL: queues keep nothing */
 };
 

@@ -3,6 +3,7 @@
  * at a time; a rank does not come; work on the device fails. Every time all ranks end, the first
  * cause is told with the call and the file, and nothing is left behind.
  */
+#include "backends/gpu.h"
 #include "backends/graphs.h"
 #include "backends/messages.h"
 #include "core/clock.h"
@@ -91,7 +92,7 @@ static bb_status call_one(struct stage *s, const struct bb_collective *collectiv
 	if (!schedule && !native)
 		BB_TRY(st, b->choose(s->all, &call), out);
 	BB_TRY(st, b->tune(s->all, &call), out);
-	BB_TRY(st, b->ready(s->all, &call), out);
+	BB_TRY(st, b->gpu->ready(s->all, &call), out);
 	BB_TRY(st, b->collective(s->all, NULL, &call), out);
 	st = b->finish(s->rank, NULL);
 out:
@@ -148,12 +149,12 @@ static bb_status use_queues(struct stage *s)
 	BB_TRY(st, b->event_wait(s->rank, s->queue, s->events[0]), out);
 	BB_TRY(st, b->compute(s->rank, s->queue, nothing, NULL), out);
 	BB_TRY(st, b->collective(s->all, s->queue, &call), out);
-	BB_TRY(st, b->spin(s->rank, s->queue, 1e-4), out);
+	BB_TRY(st, b->gpu->spin(s->rank, s->queue, 1e-4), out);
 	if (s->part)
 		BB_TRY(st, pass_on(s), out);
 	BB_TRY(st, b->event_record(s->rank, s->queue, s->events[1]), out);
 	BB_TRY(st, b->finish(s->rank, s->queue), out);
-	BB_TRY(st, b->elapsed(s->rank, s->events[0], s->events[1], &seconds), out);
+	BB_TRY(st, b->gpu->elapsed(s->rank, s->events[0], s->events[1], &seconds), out);
 	BB_TRY(st, b->graphs->begin(s->rank, NULL), out);
 	st = b->collective(s->all, NULL, &call);
 	if (st == BB_OK)
@@ -411,7 +412,7 @@ static void leave_in_batch(struct one *me, void *argument)
 	CHECK(me, me->backend->alloc(me->handle, BYTES, (void **)&memory) == BB_OK);
 	call.in = call.out = memory;
 	CHECK(me, me->backend->choose(me->world, &call) == BB_OK);
-	CHECK(me, me->backend->batch_begin(me->handle) == BB_OK);
+	CHECK(me, me->backend->gpu->batch_begin(me->handle) == BB_OK);
 	CHECK(me, me->backend->collective(me->world, NULL, &call) == BB_OK);
 	CHECK(me, me->backend->barrier(me->world) == BB_OK);
 	me->backend->abort(me->context);

@@ -2,6 +2,7 @@
  * What a GPU of the nccl backend does beside collectives: messages, stand-ins for computations, and
  * work on memory.
  */
+#include "backends/gpu.h"
 #include "backends/messages.h"
 #include "backends/spaces.h"
 #include "fake.h"
@@ -41,7 +42,7 @@ static void exchange(struct one *me, void *argument)
 		numbers[0] = 100 * me->rank + k;
 		CHECK(me, me->backend->copy(me->handle, out, &numbers[0], 4) == BB_OK);
 		CHECK(me, me->backend->event_record(me->handle, queue, events[0]) == BB_OK);
-		CHECK(me, me->backend->spin(me->handle, queue, 2e-3) == BB_OK);
+		CHECK(me, me->backend->gpu->spin(me->handle, queue, 2e-3) == BB_OK);
 		CHECK(me, me->backend->event_record(me->handle, queue, events[1]) == BB_OK);
 		for (int half = 0; half < 2; half++)
 			CHECK(me, (half == me->rank % 2
@@ -50,8 +51,8 @@ static void exchange(struct one *me, void *argument)
 					   : me->backend->messages->recv(me->world, queue, peer, in,
 									 4)) == BB_OK);
 		CHECK(me, me->backend->finish(me->handle, queue) == BB_OK);
-		CHECK(me,
-		      me->backend->elapsed(me->handle, events[0], events[1], &seconds) == BB_OK);
+		CHECK(me, me->backend->gpu->elapsed(me->handle, events[0], events[1], &seconds) ==
+				  BB_OK);
 		CHECK(me, seconds >= 2e-3);
 		CHECK(me, me->backend->copy(me->handle, &numbers[1], in, 4) == BB_OK);
 		CHECK(me, numbers[1] == 100 * peer + k);
@@ -75,12 +76,12 @@ static void spin_for_long(struct one *me, void *argument)
 	struct bb_queue *queue;
 
 	CHECK(me, me->backend->queue_open(me->handle, &queue, &error) == BB_OK);
-	CHECK(me, me->backend->spin(me->handle, queue, 3600) == BB_OK);
+	CHECK(me, me->backend->gpu->spin(me->handle, queue, 3600) == BB_OK);
 	CHECK(me, me->backend->barrier(me->world) == BB_OK);
 	if (me->rank == 0)
 		me->backend->abort(me->context);
 	CHECK(me, me->backend->finish(me->handle, queue) == BB_ETIMEOUT);
-	CHECK(me, me->backend->spin(me->handle, queue, 1) == BB_ETIMEOUT);
+	CHECK(me, me->backend->gpu->spin(me->handle, queue, 1) == BB_ETIMEOUT);
 	me->backend->queue_close(queue);
 }
 

@@ -404,6 +404,23 @@ static void nccl_delay(struct bb_rank *rank, double seconds)
 	bb_clock_pause(seconds, &rank->context->aborted);
 }
 
+static const struct bb_gpu gpu = {
+	.usable = nccl_usable,
+	.list = bb_nccl_list,
+	.elapsed = bb_nccl_elapsed,
+	.spin = bb_nccl_spin,
+	.gemm = bb_nccl_gemm,
+	.ready = bb_nccl_ready,
+	.batch_begin = bb_nccl_batch_begin,
+	.batch_end = bb_nccl_batch_end,
+};
+
+static const struct bb_library library = {
+	.name = nccl_library,
+	.listen = bb_nccl_listen,
+	.chosen = bb_nccl_chosen,
+};
+
 extern const struct bb_backend bb_plugin_backend;
 
 const struct bb_backend bb_plugin_backend = {
@@ -412,11 +429,8 @@ const struct bb_backend bb_plugin_backend = {
 	.brief = "ranks are GPUs, over NCCL",
 	.capabilities = BB_CAP_DATA | BB_CAP_PROCESSES | BB_CAP_GPU | BB_CAP_ASYNC,
 	.natives = bb_nccl_natives,
-	.usable = nccl_usable,
-	.list = bb_nccl_list,
 	.open = nccl_open,
 	.close = nccl_close,
-	.library = nccl_library,
 	.abort = nccl_abort,
 	.max_local = nccl_max_local,
 	.memory_available = bb_nccl_memory_available,
@@ -448,15 +462,9 @@ const struct bb_backend bb_plugin_backend = {
 	.delay = nccl_delay,
 	.clock_offset = bb_nccl_clock_offset,
 	.messages = &bb_nccl_messages,
-	.spin = bb_nccl_spin,
-	.gemm = bb_nccl_gemm,
+	.gpu = &gpu,
+	.library = &library,
 	.routes = &bb_nccl_routes,
 	.spaces = &bb_nccl_spaces,
-	.ready = bb_nccl_ready,
-	.batch_begin = bb_nccl_batch_begin,
-	.batch_end = bb_nccl_batch_end,
-	.listen = bb_nccl_listen,
-	.chosen = bb_nccl_chosen,
-	.elapsed = bb_nccl_elapsed,
 	.graphs = &bb_nccl_graphs,
 };

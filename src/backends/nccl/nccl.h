@@ -33,7 +33,9 @@
 #define BB_BACKENDS_NCCL_NCCL_H
 
 #include "backends/backend.h"
+#include "backends/gpu.h"
 #include "backends/graphs.h"
+#include "backends/library.h"
 #include "backends/messages.h"
 #include "backends/nccl/check.h"
 #include "backends/nccl/compat.h"

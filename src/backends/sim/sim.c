@@ -264,7 +264,7 @@ out:
 	return status;
 }
 
-static const char *gpu_library(const struct bb_context *context)
+static const char *gpu_library_name(const struct bb_context *context)
 {
 	return *context->library ? context->library : NULL;
 }
@@ -358,13 +358,17 @@ static void sim_played(struct bb_group *group, const char **evaluator, double *f
 	.now = sim_now, .delay = sim_delay, .evaluate = bb_sim_evaluate, .played = sim_played,     \
 	.recount = bb_sim_recount, .routes = &bb_sim_routes
 
+static const struct bb_library gpu_library = {
+	.name = gpu_library_name,
+	.listen = gpu_listen,
+	.chosen = gpu_chosen,
+};
+
 static const struct bb_backend over_gpus = {
 	SIM,
 	.natives = bb_sim_nccl_natives,
 	.open = gpu_open,
-	.library = gpu_library,
-	.listen = gpu_listen,
-	.chosen = gpu_chosen,
+	.library = &gpu_library,
 };
 
 const struct bb_backend bb_backend_sim = {

@@ -9,6 +9,7 @@
 #ifndef BB_BACKENDS_SIM_SIM_INSIDE_H
 #define BB_BACKENDS_SIM_SIM_INSIDE_H
 
+#include "backends/library.h"
 #include "backends/sim/calibration_calls.h"
 #include "backends/sim/nccl_calls.h"
 #include "backends/sim/network.h"

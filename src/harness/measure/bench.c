@@ -3,6 +3,7 @@
  */
 #include "harness/measure/bench.h"
 
+#include "backends/gpu.h"
 #include "core/units.h"
 
 #include <stdio.h>
@@ -419,8 +420,8 @@ static bb_status agree_on_call(struct bb_session *s, const struct bb_case *c, bo
 		status = make_call(s, c, in_place, stands_in, call);
 		if (status == BB_OK && call->instead)
 			status = tell_stand_in(s, c, call->schedule, call->instead);
-		if (status == BB_OK && backend->ready)
-			status = backend->ready(s->group, call);
+		if (status == BB_OK && backend->gpu)
+			status = backend->gpu->ready(s->group, call);
 		if (status == BB_OK)
 			status = hear_objections(s, call, layout, objection);
 	}

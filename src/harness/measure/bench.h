@@ -11,6 +11,7 @@
 #ifndef BB_HARNESS_MEASURE_BENCH_H
 #define BB_HARNESS_MEASURE_BENCH_H
 
+#include "backends/library.h"
 #include "harness/measure/collective.h"
 #include "harness/results/compare.h"
 #include "harness/run/groups.h"

@@ -5,6 +5,8 @@
  */
 #include "harness/measure/measure.h"
 
+#include "backends/gpu.h"
+#include "backends/library.h"
 #include "core/clock.h"
 
 #define POISON_PERIOD 1021
@@ -55,15 +57,15 @@ static bb_status operate(const struct bb_job *job, int set, int64_t times)
 {
 	struct bb_session *s = job->s;
 	const struct bb_backend *backend = s->bench->backend;
-	const bool batch = times > 1 && backend->batch_begin;
-	bb_status status = batch ? backend->batch_begin(s->driver->handle) : BB_OK;
+	const bool batch = times > 1 && backend->gpu;
+	bb_status status = batch ? backend->gpu->batch_begin(s->driver->handle) : BB_OK;
 
 	for (int64_t i = 1; i < times && status == BB_OK; i++)
 		status = backend->collective(s->group, NULL,
 					     &job->calls[set == job->pristine ? 0 : set]);
 	if (status == BB_OK)
 		status = backend->collective(s->group, NULL, &job->calls[set]);
-	return batch && status == BB_OK ? backend->batch_end(s->driver->handle) : status;
+	return batch && status == BB_OK ? backend->gpu->batch_end(s->driver->handle) : status;
 }
 
 bb_status bb_job_finish(const struct bb_job *job)
@@ -230,20 +232,20 @@ static void correct_arrivals(struct bb_session *s, size_t n, const struct readin
 static bb_status hear(const struct bb_job *job, char chosen[BB_CHOSEN_TEXT])
 {
 	struct bb_session *s = job->s;
-	const struct bb_backend *backend = s->bench->backend;
+	const struct bb_library *library = s->bench->backend->library;
 	bb_status status;
 
-	if (!backend->listen || !job->calls[0].native || s->bench->asked.cudagraph > 0)
+	if (!library || !job->calls[0].native || s->bench->asked.cudagraph > 0)
 		return BB_OK;
-	backend->listen(s->group, true);
+	library->listen(s->group, true);
 	BB_TRY(status, bb_crew_barrier(s->driver), out);
 	BB_TRY(status, bb_job_enter(job, 0, s->bench->asked.agg_iters), out);
 	BB_TRY(status, bb_job_finish(job), out);
 	BB_TRY(status, bb_crew_barrier(s->driver), out);
 out:
-	backend->listen(s->group, false);
+	library->listen(s->group, false);
 	if (status == BB_OK)
-		backend->chosen(s->group, chosen);
+		library->chosen(s->group, chosen);
 	return status;
 }
 

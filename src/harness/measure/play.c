@@ -1,5 +1,6 @@
 #include "harness/measure/play_inside.h"
 
+#include "backends/gpu.h"
 #include "backends/messages.h"
 #include "core/clock.h"
 
@@ -75,7 +76,7 @@ static void judge_operation(struct bb_player *p, const struct bb_operation *o)
 	const bool multiplies =
 		o->act == BB_ACT_COMPUTE && !p->play->compute && p->play->stand_in == BB_GEMM;
 
-	if (multiplies && !backend->gemm)
+	if (multiplies && !backend->gpu)
 		bb_player_object(p, "the %s backend multiplies no matrices: it sleeps or spins",
 				 backend->name);
 	else if (multiplies && o->flops == 0 && o->seconds > 0)
@@ -99,7 +100,7 @@ static bb_status try_gemm(struct bb_player *p)
 		multiplies |= p->items[i].operation.act == BB_ACT_COMPUTE;
 	if (!multiplies || p->objection[0] || p->play->compute || p->play->stand_in != BB_GEMM)
 		return BB_OK;
-	status = p->backend->gemm(p->driver->handle, NULL, 1, &cause);
+	status = p->backend->gpu->gemm(p->driver->handle, NULL, 1, &cause);
 	if (status == BB_EUNSUPPORTED) {
 		bb_player_object(p, "%s", cause.text);
 		return BB_OK;
@@ -313,8 +314,8 @@ static bb_status read_times(struct bb_player *p, double start)
 		item->begin = done[q];
 		item->end -= start;
 		if (item->event)
-			status = p->backend->elapsed(p->driver->handle, p->origin, item->event,
-						     &item->end);
+			status = p->backend->gpu->elapsed(p->driver->handle, p->origin, item->event,
+							  &item->end);
 		if (item->operation.act == BB_ACT_RECORD || item->end < item->begin)
 			item->end = item->begin;
 		done[q] = item->end;

@@ -3,6 +3,7 @@
  */
 #include "harness/measure/play_inside.h"
 
+#include "backends/gpu.h"
 #include "backends/messages.h"
 #include "core/clock.h"
 
@@ -138,9 +139,9 @@ static bb_status issue_computation(struct bb_item *item)
 	if (p->play->stand_in == BB_GEMM && item->operation.flops == 0)
 		return BB_OK; /* it takes no time either */
 	if (p->play->stand_in == BB_GEMM)
-		return backend->gemm(rank, queue, item->operation.flops, &p->run->error);
-	if (p->play->stand_in == BB_SPIN && backend->spin)
-		return backend->spin(rank, queue, item->operation.seconds);
+		return backend->gpu->gemm(rank, queue, item->operation.flops, &p->run->error);
+	if (p->play->stand_in == BB_SPIN && backend->gpu)
+		return backend->gpu->spin(rank, queue, item->operation.seconds);
 	return backend->compute(rank, queue, p->play->stand_in == BB_SPIN ? spin_on : sleep_on,
 				item);
 }

@@ -12,6 +12,7 @@
 #include "core/clock.h"
 #include "harness/measure/measure.h"
 
+#include "backends/gpu.h"
 #include "backends/graphs.h"
 #include "core/stats.h"
 
@@ -179,8 +180,8 @@ static bb_status add_samples_of_device(struct bb_job *job, size_t span, int64_t 
 	for (size_t i = 0; i < span && status == BB_OK; i++) {
 		double seconds = 0;
 
-		status = s->bench->backend->elapsed(s->driver->handle, s->events[i],
-						    s->events[i + 1], &seconds);
+		status = s->bench->backend->gpu->elapsed(s->driver->handle, s->events[i],
+							 s->events[i + 1], &seconds);
 		add_sample(job, NAN, seconds / (double)times);
 	}
 	return status;

@@ -2,6 +2,7 @@
  * options.c - from words to values: backend, fault and link. Whether the values go together is
  * judged in options_check.c, what a benchmark adds by itself.
  */
+#include "backends/gpu.h"
 #include "core/units.h"
 #include "harness/run/benchmark.h"
 #include "harness/run/options_check.h"
@@ -93,8 +94,8 @@ static bb_status load_for_gpus(struct bb_plugin *plugin, struct bb_error *why)
 {
 	bb_status st = bb_plugin_load(plugin, bb_loadable_find(BB_GPUS), why);
 
-	if (st == BB_OK && plugin->backend && plugin->backend->usable)
-		st = plugin->backend->usable(why);
+	if (st == BB_OK && plugin->backend && plugin->backend->gpu)
+		st = plugin->backend->gpu->usable(why);
 	else if (st == BB_OK && !plugin->backend)
 		st = bb_fail(why, BB_EBACKEND,
 			     "the " BB_GPUS " backend has no backend; rebuild it");

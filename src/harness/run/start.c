@@ -3,6 +3,7 @@
  */
 #include "harness/run/run.h"
 
+#include "backends/library.h"
 #include "harness/run/harness.h"
 
 #include <stdio.h>
@@ -159,7 +160,8 @@ static void describe_run(struct bb_run *run)
 
 	bb_run_describe(run);
 	r->backend = o->backend->name;
-	r->library = o->backend->library ? o->backend->library(run->context) : run->launch.library;
+	r->library =
+		o->backend->library ? o->backend->library->name(run->context) : run->launch.library;
 	r->launch = run->launch.library;
 	r->backend_reason = *o->backend_reason ? o->backend_reason : NULL;
 	r->cpu = bb_machine_cpu(run->machine);

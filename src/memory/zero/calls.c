@@ -3,6 +3,7 @@
  */
 #include "memory/zero/rank.h"
 
+#include "backends/gpu.h"
 #include "harness/measure/plan.h"
 
 #include <stdio.h>
@@ -64,8 +65,8 @@ static bb_status settle(struct bb_zero_rank *z, struct bb_call *call)
 	if (!choice.schedule && !choice.native)
 		BB_TRY(status, z->backend->choose(group, call), out);
 	BB_TRY(status, z->backend->tune(group, call), out);
-	if (z->backend->ready)
-		BB_TRY(status, z->backend->ready(group, call), out);
+	if (z->backend->gpu)
+		BB_TRY(status, z->backend->gpu->ready(group, call), out);
 	reason = z->backend->refuses(group, call);
 	/* Of a slow link the schedule of that name knows. */
 	if (reason && choice.stand_in && z->run->options.config.slow_link.factor > 0) {

@@ -153,7 +153,7 @@ static bb_status check_compute(const struct bb_zero_options *a, const struct bb_
 		return bb_fail(error, BB_EUSAGE,
 			       "--compute gemm: how many operations passes have is told by --flops "
 			       "and --batch; give them instead of --step-time");
-	if (a->stand_in == BB_GEMM && !o->backend->gemm)
+	if (a->stand_in == BB_GEMM && !o->backend->gpu)
 		return bb_fail(
 			error, BB_EUNSUPPORTED,
 			"--compute gemm: the %s backend multiplies no matrices; it sleeps or "
