@@ -105,6 +105,7 @@ struct bb_library;
 struct bb_messages;
 struct bb_routes;
 struct bb_spaces;
+struct bb_virtual;
 
 /* Where a rank lives, for the "# Rank" lines and the records. */
 struct bb_location {
@@ -224,9 +225,6 @@ struct bb_backend {
 	const char *brief;
 	unsigned capabilities;
 	const struct bb_native *natives; /* ends with name NULL */
-	/* BB_CAP_VIRTUAL: the same for collectives over a cluster of GPUs, whose algorithms are
-	   called as their library calls them. NULL: there is no other. */
-	const struct bb_backend *over_gpus;
 	/*
 	 * All natives, with those that only the backend's library can name: "NAME:…", NAME being
 	 * that of a row of NATIVES. Needs no open backend. One block, ends with name NULL; the
@@ -239,9 +237,6 @@ struct bb_backend {
 	bb_status (*open)(struct bb_context **context, const struct bb_world *world,
 			  const struct bb_backend_config *config, struct bb_error *error);
 	void (*close)(struct bb_context *context);
-	/* Lines that begin with "# ": what its times come from. NULL: they are measured, or said
-	   elsewhere. */
-	void (*explain)(const struct bb_context *context, struct bb_strbuf *out);
 	/* From any thread or a signal handler: every wait returns BB_ETIMEOUT soon, for good. */
 	void (*abort)(struct bb_context *context);
 	/* Most ranks per process, and bytes that buffers of this process may take in all: 0, and
@@ -314,8 +309,6 @@ struct bb_backend {
 
 	/* Seconds on this rank's clock, monotonic. */
 	double (*now)(struct bb_rank *rank);
-	/* Let TIME seconds pass on this rank (a delayed rank). */
-	void (*delay)(struct bb_rank *rank, double seconds);
 	/*
 	 * By how much this rank's clock is ahead of rank 0's, in seconds, and how wrong that may
 	 * be. Collective over the world. NULL: there is but one clock.
@@ -329,29 +322,9 @@ struct bb_backend {
 	const struct bb_gpu *gpu;         /* NULL: ranks are no GPUs */
 	const struct bb_library *library; /* NULL: no library chooses algorithms */
 
-	/*
-	 * BB_CAP_VIRTUAL: PROGRAM, which has passed its check, from now on, on all ranks. WATCH,
-	 * which may be NULL, hears of its operations on this rank's clock. *END = when all was
-	 * done.
-	 */
-	bb_status (*evaluate)(struct bb_rank *rank, const struct bb_program *program,
-			      const struct bb_timeline_watch *watch, double *end,
-			      struct bb_error *error);
-
-	/*
-	 * BB_CAP_VIRTUAL: how the last collective of GROUP was played (bb_evaluator_name), and what
-	 * this rank's clock would say now had nothing been wrong; NAN: nothing is.
-	 */
-	void (*played)(struct bb_group *group, const char **evaluator, double *faultless);
-	/*
-	 * BB_CAP_VIRTUAL: append what collectives were done by since open, those of programs too:
-	 * "all_reduce among 16: nvlstree:Simple model, busbench:ring alike"; nothing of none. True:
-	 * some by a model of the library's, which has each of them alone.
-	 */
-	bool (*recount)(const struct bb_context *context, struct bb_strbuf *out);
-
-	const struct bb_routes *routes; /* NULL: none between two ranks */
-	const struct bb_spaces *spaces; /* NULL: there is nothing to choose */
+	const struct bb_virtual *virtual; /* NULL: time is real */
+	const struct bb_routes *routes;   /* NULL: none between two ranks */
+	const struct bb_spaces *spaces;   /* NULL: there is nothing to choose */
 
 	const struct bb_graphs *graphs; /* NULL: queues keep nothing */
 };

@@ -67,7 +67,7 @@ static void compute(void *own, int rank, const struct bb_operation *o)
 		seconds -= p->probe.work_s;
 	}
 	if (seconds > 0)
-		p->s->backend->delay(p->s->driver->handle, seconds);
+		bb_crew_delay(p->s->driver, seconds);
 }
 
 /* ---- what is heard -------------------------------------------------------------------------- */

@@ -260,7 +260,7 @@ static bb_status take_sample(struct session *s, const struct turn *t, double *se
 	begin = s->backend->now(s->driver->handle);
 	/* Once for all operations of the sample, as if before each of them. */
 	if (fault->kind == BB_FAULT_SLOW && fault->rank == s->me)
-		s->backend->delay(s->driver->handle, fault->seconds * repeats);
+		bb_crew_delay(s->driver, fault->seconds * repeats);
 	if (status == BB_OK)
 		status = operate(s, t, t->final);
 	if (status == BB_OK)
@@ -547,7 +547,7 @@ static bb_status review(struct session *s)
 		if (status != BB_OK || turns.n == 0)
 			break;
 		if (leads)
-			s->backend->delay(s->driver->handle, BB_RETEST_PAUSE_S);
+			bb_crew_delay(s->driver, BB_RETEST_PAUSE_S);
 		status = measure_again(s, &turns);
 	}
 	if (status == BB_OK && leads && s->pairs->asked.child)

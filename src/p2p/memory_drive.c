@@ -343,7 +343,7 @@ static bb_status take_sample(struct session *s, const struct bb_memory_case *c, 
 	begin = s->backend->now(s->driver->handle);
 	/* Once for all works of the sample, as if before each of them. */
 	if (fault->kind == BB_FAULT_SLOW && fault->rank == s->driver->rank)
-		s->backend->delay(s->driver->handle, fault->seconds * (double)repeats);
+		bb_crew_delay(s->driver, fault->seconds * (double)repeats);
 	for (size_t i = 0; i < repeats && status == BB_OK; i++)
 		status = work(s, c, sample);
 	if (status == BB_OK)

@@ -268,11 +268,6 @@ static double host_now(struct bb_rank *rank)
 	return bb_clock_now();
 }
 
-static void host_delay(struct bb_rank *rank, double seconds)
-{
-	bb_clock_pause(seconds, &rank->context->aborted);
-}
-
 /* ---- memory, worked on --------------------------------------------------------------- */
 
 static int host_space_count(struct bb_context *context)
@@ -364,7 +359,6 @@ const struct bb_backend bb_backend_host = {
 	.collective = host_collective,
 	.finish = host_finish,
 	.now = host_now,
-	.delay = host_delay,
 	.messages = &host_messages,
 	.spaces = &host_spaces,
 	.routes = &bb_host_routes,

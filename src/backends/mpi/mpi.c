@@ -324,11 +324,6 @@ static double mpi_now(struct bb_rank *rank)
 	return bb_clock_now();
 }
 
-static void mpi_delay(struct bb_rank *rank, double seconds)
-{
-	bb_clock_pause(seconds, &rank->context->aborted);
-}
-
 const struct bb_backend bb_plugin_backend = {
 	.abi = BB_BACKEND_ABI,
 	.name = "mpi",
@@ -367,7 +362,6 @@ const struct bb_backend bb_plugin_backend = {
 	.collective = mpi_collective,
 	.finish = mpi_finish,
 	.now = mpi_now,
-	.delay = mpi_delay,
 	.clock_offset = bb_mpi_clock_offset,
 	.messages = &bb_mpi_messages,
 	.routes = &bb_mpi_routes,

@@ -399,11 +399,6 @@ static double nccl_now(struct bb_rank *rank)
 	return bb_clock_now();
 }
 
-static void nccl_delay(struct bb_rank *rank, double seconds)
-{
-	bb_clock_pause(seconds, &rank->context->aborted);
-}
-
 static const struct bb_gpu gpu = {
 	.usable = nccl_usable,
 	.list = bb_nccl_list,
@@ -459,7 +454,6 @@ const struct bb_backend bb_plugin_backend = {
 	.collective = bb_nccl_collective,
 	.finish = bb_nccl_finish,
 	.now = nccl_now,
-	.delay = nccl_delay,
 	.clock_offset = bb_nccl_clock_offset,
 	.messages = &bb_nccl_messages,
 	.gpu = &gpu,

@@ -233,14 +233,6 @@ static double null_now(struct bb_rank *rank)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static void null_delay(struct bb_rank *rank, double seconds)
-{
-	struct timespec t = {.tv_sec = (time_t)seconds};
-
-	t.tv_nsec = (long)((seconds - (double)t.tv_sec) * 1e9);
-	nanosleep(&t, NULL);
-}
-
 static const struct bb_native null_natives[] = {{.name = NULL}};
 
 const struct bb_backend bb_backend_null = {
@@ -280,5 +272,4 @@ const struct bb_backend bb_backend_null = {
 	.collective = null_collective,
 	.finish = null_finish,
 	.now = null_now,
-	.delay = null_delay,
 };

@@ -13,6 +13,7 @@
 #include "backends/sim/calibration_calls.h"
 #include "backends/sim/nccl_calls.h"
 #include "backends/sim/network.h"
+#include "backends/virtual.h"
 
 #include <stdatomic.h>
 

@@ -2,6 +2,7 @@
  * collective_options.c - from words to values, of what only collectives take: datatypes,
  * operations, root, algorithms and environment; and whether they go together.
  */
+#include "backends/virtual.h"
 #include "core/units.h"
 #include "harness/measure/collective.h"
 #include "harness/run/options_check.h"
@@ -157,7 +158,7 @@ static bb_status unknown_algorithm(const struct bb_options *o,
 	const char *owner;
 	char hint[64];
 
-	if (o->backend->over_gpus && has_own(o->backend->over_gpus, word))
+	if (o->backend->virtual && has_own(o->backend->virtual->over_gpus, word))
 		return bb_fail(error, BB_EUSAGE,
 			       "--algo: %s is NCCL's own, of which %s has a model over a "
 			       "--cluster of GPUs alone; all else is played with busbench's "

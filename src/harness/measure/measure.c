@@ -7,6 +7,7 @@
 
 #include "backends/gpu.h"
 #include "backends/library.h"
+#include "backends/virtual.h"
 #include "core/clock.h"
 
 #define POISON_PERIOD 1021
@@ -273,10 +274,11 @@ static void sum_up(const struct bb_job *job, struct bb_measured *measured)
 /* Of virtual time: how it is played, and the clock without the fault. */
 static double faultless_now(const struct bb_job *job, struct bb_measured *measured)
 {
+	const struct bb_virtual *virtual = job->s->bench->backend->virtual;
 	double seconds = NAN;
 
-	if (job->s->bench->backend->played)
-		job->s->bench->backend->played(job->s->group, &measured->evaluator, &seconds);
+	if (virtual)
+		virtual->played(job->s->group, &measured->evaluator, &seconds);
 	return seconds;
 }
 

@@ -2,6 +2,7 @@
 
 #include "backends/gpu.h"
 #include "backends/messages.h"
+#include "backends/virtual.h"
 #include "core/clock.h"
 
 #include <stdarg.h>
@@ -199,8 +200,6 @@ out:
 /* One driver for all ranks. */
 static bb_status open_virtual(struct bb_player *p, struct bb_error *refusal)
 {
-	if (!p->backend->evaluate)
-		bb_player_object(p, "the %s backend evaluates no programs", p->backend->name);
 	for (int r = 0; r < p->program->nranks && p->program->groups > 0; r++) {
 		const bb_status status = bb_player_judge_collectives(p, r);
 
@@ -427,8 +426,8 @@ double bb_faultless_now(const struct bb_backend *backend, struct bb_group *world
 	const char *evaluator;
 	double seconds = NAN;
 
-	if (backend->played)
-		backend->played(world, &evaluator, &seconds);
+	if (backend->virtual)
+		backend->virtual->played(world, &evaluator, &seconds);
 	return seconds;
 }
 
@@ -455,7 +454,8 @@ static bb_status play_virtual(struct bb_player *p, const struct bb_timeline_watc
 		return status;
 	shifted.start = p->backend->now(rank);
 	before = bb_faultless_now(p->backend, p->driver->world);
-	status = p->backend->evaluate(rank, p->program, watch ? &hears : NULL, end, &p->run->error);
+	status = p->backend->virtual->evaluate(rank, p->program, watch ? &hears : NULL, end,
+					       &p->run->error);
 	*end -= shifted.start;
 	/* A slow rank is part of the program that obeys it. */
 	if (p->run->options.fault.kind != BB_FAULT_SLOW)

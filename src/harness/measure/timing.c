@@ -146,7 +146,7 @@ static bb_status prepare(const struct bb_job *job, int set, bool fresh)
 		status = s->bench->backend->barrier(s->world);
 	if (fault->kind == BB_FAULT_SLOW && fault->rank == s->driver->rank &&
 	    !(s->bench->backend->capabilities & BB_CAP_VIRTUAL)) /* which knows of it */
-		s->bench->backend->delay(s->driver->handle, fault->seconds);
+		bb_crew_delay(s->driver, fault->seconds);
 	return status;
 }
 

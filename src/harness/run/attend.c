@@ -4,6 +4,7 @@
  */
 #include "harness/run/run.h"
 
+#include "backends/virtual.h"
 #include "core/clock.h"
 
 #include <stdio.h>
@@ -208,8 +209,8 @@ bb_status bb_run_begin(struct bb_run *run, struct bb_driver *driver, double copy
 		goto out;
 	if (run->launch.note)
 		bb_strbuf_addf(&lines, "# Launch: %s\n", run->launch.note);
-	if (run->options.backend->explain)
-		run->options.backend->explain(run->context, &lines);
+	if (run->options.backend->virtual)
+		run->options.backend->virtual->explain(run->context, &lines);
 	/* Virtual ranks live nowhere. */
 	if (!run->options.cluster && run->world.nranks <= BB_MAX_RANKS)
 		record->ranks = (struct bb_rank_infos){run->infos, (size_t)run->world.nranks};

@@ -138,6 +138,9 @@ void bb_crew_abandon(struct bb_driver *driver);
  */
 BB_MUST bb_status bb_crew_part(struct bb_driver *driver, bb_status status);
 
+/* Let SECONDS pass on the driver's clock; less once the run is being abandoned. */
+void bb_crew_delay(struct bb_driver *driver, double seconds);
+
 /* Is the run being abandoned? From any thread. */
 bool bb_crew_is_stopping(const struct bb_driver *driver);
 

@@ -3,6 +3,7 @@
  * judged in options_check.c, what a benchmark adds by itself.
  */
 #include "backends/gpu.h"
+#include "backends/virtual.h"
 #include "core/units.h"
 #include "harness/run/benchmark.h"
 #include "harness/run/options_check.h"
@@ -294,8 +295,8 @@ static bb_status resolve_cluster(struct bb_options *o, bool messages, struct bb_
 	BB_TRY(st, bb_cluster_open(o->cluster_text, bb_plugin_parse_topology, &o->cluster, error),
 	       out);
 	o->config.cluster = o->cluster;
-	if (o->cluster->inside != BB_INSIDE_NOTHING && o->backend->over_gpus && !messages)
-		o->backend = o->backend->over_gpus;
+	if (o->cluster->inside != BB_INSIDE_NOTHING && !messages)
+		o->backend = o->backend->virtual->over_gpus;
 	if (!o->gpus_given && !o->threads_given)
 		o->gpus = o->cluster->ranks;
 	if (o->threads * o->gpus > o->cluster->ranks)

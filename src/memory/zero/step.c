@@ -176,7 +176,7 @@ static bb_status compute(struct bb_zero_rank *z, const struct bb_zero_pass *pass
 	else if (stand_in == BB_SPIN)
 		spin_here(seconds);
 	else
-		backend->delay(rank, seconds);
+		bb_crew_delay(z->driver, seconds);
 	return status == BB_OK && !z->taped && stand_in != BB_SLEEP ? backend->finish(rank, NULL)
 								    : status;
 }
