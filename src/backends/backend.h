@@ -1,10 +1,11 @@
 /*
  * backend.h - how bytes move and where memory is.
  *
- * A backend is one constant table of functions with its own clock. Everything above it is written
- * from the view of one rank: each rank has a driver thread that attaches once and makes all
- * calls of that rank. What a backend cannot do it refuses with BB_EUNSUPPORTED and a reason;
- * it never does something else instead.
+ * A backend is one constant table with its own clock: a core of functions, which every backend has,
+ * and parts, which only some have; a part is there if its pointer is not NULL. Everything above it
+ * is written from the view of one rank: each rank has a driver thread that attaches once and makes
+ * all calls of that rank. What a backend cannot do it refuses with BB_EUNSUPPORTED and a reason; it
+ * never does something else instead.
  */
 #ifndef BB_BACKENDS_BACKEND_H
 #define BB_BACKENDS_BACKEND_H
@@ -98,7 +99,7 @@ struct bb_group;   /* one rank's view of an ordered subset of ranks */
 struct bb_queue;   /* an in-order lane of work of one rank */
 struct bb_event;   /* a point in a queue */
 
-/* What only some backends have; each is described in a header of its own. */
+/* Parts; each is described in a header of its name. */
 struct bb_gpu;
 struct bb_graphs;
 struct bb_library;
@@ -129,7 +130,20 @@ struct bb_native {
 			       const struct bb_collective *collective);
 	/* NULL, or why no group of NRANKS can use it, whatever the collective and its size. */
 	const char *(*refuses_group)(const struct bb_native *native, int nranks);
+	/*
+	 * All natives of the backend, with variants of this one that only its library can name:
+	 * "NAME:…". Needs no open backend. One block, ends with name NULL; the caller frees it.
+	 * NULL: there are no variants.
+	 */
+	bb_status (*discover)(struct bb_native **natives, struct bb_error *error);
 	const void *own; /* the backend's affair */
+};
+
+/* A rank's clock, where each rank has one of its own. */
+struct bb_clocks {
+	/* By how much this rank's clock is ahead of rank 0's, in seconds, and how wrong that may
+	   be. Collective over the world. */
+	bb_status (*offset)(struct bb_rank *rank, double *offset, double *uncertainty);
 };
 
 /* One call of a collective by one rank. Buffers are borrowed until it completes. */
@@ -224,14 +238,8 @@ struct bb_backend {
 	const char *name;
 	const char *brief;
 	unsigned capabilities;
-	const struct bb_native *natives; /* ends with name NULL */
-	/*
-	 * All natives, with those that only the backend's library can name: "NAME:…", NAME being
-	 * that of a row of NATIVES. Needs no open backend. One block, ends with name NULL; the
-	 * caller frees it. NULL: there are no others.
-	 */
-	bb_status (*discover)(struct bb_native **natives, struct bb_error *error);
-
+	const struct bb_native *natives; /* its own algorithms; ends with name NULL */
+	int max_local;                   /* most ranks of a process */
 	/* Once per process, before the drivers. CONTEXT is closed by close, after all detached.
 	   What fails later is told in ERROR too, which must live as long. */
 	bb_status (*open)(struct bb_context **context, const struct bb_world *world,
@@ -239,9 +247,8 @@ struct bb_backend {
 	void (*close)(struct bb_context *context);
 	/* From any thread or a signal handler: every wait returns BB_ETIMEOUT soon, for good. */
 	void (*abort)(struct bb_context *context);
-	/* Most ranks per process, and bytes that buffers of this process may take in all: 0, and
-	   the ERROR of open tells why, where the hardware does not say. */
-	int (*max_local)(void);
+	/* Bytes that buffers of this process may take in all: 0, and the ERROR of open tells why,
+	   where the hardware does not say. */
 	uint64_t (*memory_available)(struct bb_context *context);
 
 	/* Per driver, on its own thread: pins it and places its memory. */
@@ -309,24 +316,17 @@ struct bb_backend {
 
 	/* Seconds on this rank's clock, monotonic. */
 	double (*now)(struct bb_rank *rank);
-	/*
-	 * By how much this rank's clock is ahead of rank 0's, in seconds, and how wrong that may
-	 * be. Collective over the world. NULL: there is but one clock.
-	 */
-	bb_status (*clock_offset)(struct bb_rank *rank, double *offset, double *uncertainty);
 
-	/* ---- from here on NULL: the backend has no such thing -------------------------------- */
+	/* ---- parts: NULL where the backend has no such thing --------------------------------- */
 
-	const struct bb_messages *messages; /* NULL: it passes none */
-
-	const struct bb_gpu *gpu;         /* NULL: ranks are no GPUs */
-	const struct bb_library *library; /* NULL: no library chooses algorithms */
-
-	const struct bb_virtual *virtual; /* NULL: time is real */
-	const struct bb_routes *routes;   /* NULL: none between two ranks */
-	const struct bb_spaces *spaces;   /* NULL: there is nothing to choose */
-
-	const struct bb_graphs *graphs; /* NULL: queues keep nothing */
+	const struct bb_clocks *clocks;     /* NULL: there is but one clock */
+	const struct bb_messages *messages; /* between two members of a group */
+	const struct bb_routes *routes;     /* between two ranks */
+	const struct bb_spaces *spaces;     /* that memory may be in */
+	const struct bb_graphs *graphs;     /* of what a queue does */
+	const struct bb_gpu *gpu;           /* NULL: ranks are no GPUs */
+	const struct bb_library *library;   /* NULL: no library chooses algorithms */
+	const struct bb_virtual *virtual;   /* NULL: time is real */
 };
 
 /* What a backend's shared object exports, as `bb_plugin_backend`: its table. */

@@ -90,9 +90,9 @@ static bb_status choose_defaults(struct bb_options *o, struct bb_error *error)
 	if (status != BB_OK)
 		return status;
 	if (!ranks_given && !(o->backend->capabilities & BB_CAP_GPU))
-		o->gpus = bb_machine_cores(machine) < o->backend->max_local()
+		o->gpus = bb_machine_cores(machine) < o->backend->max_local
 				  ? bb_machine_cores(machine)
-				  : o->backend->max_local();
+				  : o->backend->max_local;
 	if (!o->min_bytes_given && !o->max_bytes_given) {
 		const uint64_t caches = CACHES * (uint64_t)bb_machine_l3(machine);
 

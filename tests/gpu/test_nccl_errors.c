@@ -528,7 +528,7 @@ static void *take_part(void *argument)
 		   s.backend->alloc(s.rank, BYTES, (void **)&s.in) == BB_OK &&
 		   s.backend->alloc(s.rank, BYTES, (void **)&s.out) == BB_OK &&
 		   call_one(&s, &bb_all_gather, NULL, NULL, BB_SUM, false) == BB_OK &&
-		   s.backend->clock_offset(s.rank, &offset, &uncertainty) == BB_OK;
+		   s.backend->clocks->offset(s.rank, &offset, &uncertainty) == BB_OK;
 	s.backend->locate(s.rank, &l);
 	/* It is one clock. */
 	me->well = me->well && l.device == p->first + me->local && uncertainty < 1 &&

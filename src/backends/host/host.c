@@ -70,11 +70,6 @@ static void host_abort(struct bb_context *context)
 	atomic_store(&context->aborted, 1);
 }
 
-static int host_max_local(void)
-{
-	return BB_HOST_MAX_RANKS;
-}
-
 static uint64_t host_memory_available(struct bb_context *context)
 {
 	return bb_memory_available();
@@ -331,7 +326,7 @@ const struct bb_backend bb_backend_host = {
 	.open = host_open,
 	.close = host_close,
 	.abort = host_abort,
-	.max_local = host_max_local,
+	.max_local = BB_HOST_MAX_RANKS,
 	.memory_available = host_memory_available,
 	.attach = host_attach,
 	.detach = host_detach,

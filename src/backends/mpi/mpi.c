@@ -187,11 +187,6 @@ static void mpi_abort(struct bb_context *context)
 
 /* ---- the process and its memory --------------------------------------------------------- */
 
-static int mpi_max_local(void)
-{
-	return 1;
-}
-
 static uint64_t mpi_memory_available(struct bb_context *context)
 {
 	return bb_memory_available() / (uint64_t)context->on_host;
@@ -330,11 +325,10 @@ const struct bb_backend bb_plugin_backend = {
 	.brief = "ranks are processes, over an MPI library",
 	.capabilities = BB_CAP_DATA | BB_CAP_PROCESSES,
 	.natives = bb_mpi_natives,
-	.discover = bb_mpi_discover,
 	.open = mpi_open,
 	.close = mpi_close,
 	.abort = mpi_abort,
-	.max_local = mpi_max_local,
+	.max_local = 1,
 	.memory_available = mpi_memory_available,
 	.attach = mpi_attach,
 	.detach = mpi_detach,
@@ -362,7 +356,7 @@ const struct bb_backend bb_plugin_backend = {
 	.collective = mpi_collective,
 	.finish = mpi_finish,
 	.now = mpi_now,
-	.clock_offset = bb_mpi_clock_offset,
+	.clocks = &bb_mpi_clocks,
 	.messages = &bb_mpi_messages,
 	.routes = &bb_mpi_routes,
 };

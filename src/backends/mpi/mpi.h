@@ -267,6 +267,6 @@ BB_MUST bb_status bb_mpi_native(struct bb_group *group, const struct bb_call *ca
 
 /* Sets context->one_clock. Collective over the world. Returns an MPI code. */
 int bb_mpi_compare_clocks(struct bb_context *context);
-BB_MUST bb_status bb_mpi_clock_offset(struct bb_rank *rank, double *offset, double *uncertainty);
+extern const struct bb_clocks bb_mpi_clocks;
 
 #endif

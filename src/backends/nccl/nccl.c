@@ -219,11 +219,6 @@ static void nccl_abort(struct bb_context *context)
 	atomic_store(&context->aborted, 1);
 }
 
-static int nccl_max_local(void)
-{
-	return BB_NCCL_MAX_LOCAL;
-}
-
 /* ---- ranks
  * --------------------------------------------------------------------------------------- */
 
@@ -394,6 +389,12 @@ static size_t nccl_tmp_bytes(struct bb_group *group, const struct bb_call *call)
 			      : bb_nccl_native_tmp_bytes(call, group->me);
 }
 
+/* What crosses a link is no copy in memory. */
+static double nccl_cost_bytes(struct bb_group *group, const struct bb_call *call)
+{
+	return 0;
+}
+
 static double nccl_now(struct bb_rank *rank)
 {
 	return bb_clock_now();
@@ -427,7 +428,7 @@ const struct bb_backend bb_plugin_backend = {
 	.open = nccl_open,
 	.close = nccl_close,
 	.abort = nccl_abort,
-	.max_local = nccl_max_local,
+	.max_local = BB_NCCL_MAX_LOCAL,
 	.memory_available = bb_nccl_memory_available,
 	.attach = nccl_attach,
 	.detach = nccl_detach,
@@ -444,6 +445,7 @@ const struct bb_backend bb_plugin_backend = {
 	.tune = nccl_tune,
 	.refuses = nccl_refuses,
 	.tmp_bytes = nccl_tmp_bytes,
+	.cost_bytes = nccl_cost_bytes,
 	.queue_open = bb_nccl_queue_open,
 	.queue_close = bb_nccl_queue_close,
 	.event_open = bb_nccl_event_open,
@@ -454,7 +456,7 @@ const struct bb_backend bb_plugin_backend = {
 	.collective = bb_nccl_collective,
 	.finish = bb_nccl_finish,
 	.now = nccl_now,
-	.clock_offset = bb_nccl_clock_offset,
+	.clocks = &bb_nccl_clocks,
 	.messages = &bb_nccl_messages,
 	.gpu = &gpu,
 	.library = &library,

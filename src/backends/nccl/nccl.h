@@ -292,7 +292,7 @@ BB_MUST bb_status bb_nccl_group_open(struct bb_rank *rank, const int *members, i
 				     struct bb_group **group, struct bb_error *error);
 void bb_nccl_group_close(struct bb_group *group);
 BB_MUST bb_status bb_nccl_barrier(struct bb_group *group);
-BB_MUST bb_status bb_nccl_clock_offset(struct bb_rank *rank, double *offset, double *uncertainty);
+extern const struct bb_clocks bb_nccl_clocks;
 BB_MUST bb_status bb_nccl_ready(struct bb_group *group, const struct bb_call *call);
 
 /* ---- the library's collectives (native.c) -------------------------------------------- */

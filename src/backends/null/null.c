@@ -48,11 +48,6 @@ static void null_abort(struct bb_context *context)
 {
 }
 
-static int null_max_local(void)
-{
-	return MAX_RANKS;
-}
-
 static uint64_t null_memory_available(struct bb_context *context)
 {
 	return UINT64_MAX;
@@ -244,7 +239,7 @@ const struct bb_backend bb_backend_null = {
 	.open = null_open,
 	.close = null_close,
 	.abort = null_abort,
-	.max_local = null_max_local,
+	.max_local = MAX_RANKS,
 	.memory_available = null_memory_available,
 	.attach = null_attach,
 	.detach = null_detach,

@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define MAX_RANKS BB_CLUSTER_MOST_RANKS
-
 /* ---- the process ----------------------------------------------------------------------- */
 
 static void sim_close(struct bb_context *context)
@@ -107,11 +105,6 @@ static void sim_explain(const struct bb_context *context, struct bb_strbuf *out)
 static void sim_abort(struct bb_context *context)
 {
 	atomic_store(&context->aborted, true);
-}
-
-static int sim_max_local(void)
-{
-	return MAX_RANKS;
 }
 
 static uint64_t sim_memory_available(struct bb_context *context)
@@ -356,7 +349,7 @@ static const struct bb_virtual sim_virtual = {
 	.abi = BB_BACKEND_ABI, .name = "sim",                                                      \
 	.brief = "ranks are virtual: times are computed from --link, --cluster or --calibrate",    \
 	.capabilities = BB_CAP_FREE_COST | BB_CAP_VIRTUAL, .close = sim_close, .abort = sim_abort, \
-	.max_local = sim_max_local, .memory_available = sim_memory_available,                      \
+	.max_local = BB_CLUSTER_MOST_RANKS, .memory_available = sim_memory_available,              \
 	.attach = sim_attach, .detach = sim_detach, .locate = sim_locate, .alloc = sim_alloc,      \
 	.release = sim_release, .copy = sim_copy, .fill = sim_fill, .verify = sim_verify,          \
 	.group_open = bb_sim_group_open, .group_close = bb_sim_group_close,                        \

@@ -93,7 +93,7 @@ static bool has_own(const struct bb_backend *backend, const char *word)
 		const size_t length = strlen(native->name);
 
 		if (strcmp(native->name, word) == 0 ||
-		    (backend->discover && strncmp(native->name, word, length) == 0 &&
+		    (native->discover && strncmp(native->name, word, length) == 0 &&
 		     word[length] == ':' && word[length + 1]))
 			return true;
 	}

@@ -473,8 +473,7 @@ bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct b
 	/* Samples, then arrivals, in one piece. */
 	memmove(s->samples + nsamples, s->arrivals, nsamples * sizeof(*s->samples));
 	fill_case(s, c, call, layout, measured, &result);
-	if (s->bench->backend->cost_bytes)
-		measured->cost_bytes = s->bench->backend->cost_bytes(s->group, call);
+	measured->cost_bytes = s->bench->backend->cost_bytes(s->group, call);
 	measured->part.busbw_bytes = algbw_bytes(call) * s->bench->collective->bus_factor(s->n);
 	status = bb_crew_gather(s->driver, &measured_table, measured, 1, &gathered);
 	if (status != BB_OK)

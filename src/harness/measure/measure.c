@@ -210,9 +210,9 @@ static bb_status read_clock(struct bb_session *s, struct reading *r)
 	bb_status status;
 
 	*r = (struct reading){.offset = 0};
-	if (!backend->clock_offset)
+	if (!backend->clocks)
 		return BB_OK;
-	status = backend->clock_offset(s->driver->handle, &r->offset, &r->uncertainty);
+	status = backend->clocks->offset(s->driver->handle, &r->offset, &r->uncertainty);
 	r->at = backend->now(s->driver->handle);
 	return status;
 }

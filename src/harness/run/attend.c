@@ -137,8 +137,8 @@ static bb_status compare_clocks(struct bb_run *run, struct bb_driver *driver, do
 	bb_status status = BB_OK;
 
 	*uncertainty = 0;
-	if (backend->clock_offset)
-		status = backend->clock_offset(driver->handle, &offset, &mine);
+	if (backend->clocks)
+		status = backend->clocks->offset(driver->handle, &offset, &mine);
 	if (status == BB_OK)
 		status = bb_crew_gather(driver, &bb_payload_seconds, &mine, 1, &all);
 	for (int r = 0; r < run->world.nranks && status == BB_OK; r++)

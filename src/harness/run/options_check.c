@@ -73,7 +73,7 @@ static bb_status check_ranks(const struct bb_options *o, const struct bb_launch_
 			     struct bb_error *error)
 {
 	const int64_t local = o->threads * o->gpus;
-	const int most = o->shows ? BB_MAX_RANKS : o->backend->max_local();
+	const int most = o->shows ? BB_MAX_RANKS : o->backend->max_local;
 	const int nprocs = launch->nprocs > 1 ? launch->nprocs : 1;
 	char asked[64];
 
