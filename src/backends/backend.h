@@ -33,6 +33,12 @@ struct bb_world {
 	int nlocal;     /* drivers in this process */
 };
 
+/* Ranks that a driver stands for, its own and those after it: 1, or all where time is virtual. */
+static inline int bb_world_ranks_per_driver(const struct bb_world *world)
+{
+	return world->nranks / (world->nlocal * world->nprocs);
+}
+
 /*
  * How the drivers of all ranks reach each other beside the backend: for what it must tell them
  * before it can move bytes itself.

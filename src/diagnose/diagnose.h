@@ -114,7 +114,7 @@ struct bb_examiner {
 /* Is time virtual, and this driver that of all ranks? */
 static inline bool bb_examiner_is_virtual(const struct bb_examiner *s)
 {
-	return s->backend->capabilities & BB_CAP_VIRTUAL;
+	return s->backend->virtual;
 }
 
 /* Rank 0: are nodes ranks of one host, which has more of them than processors? */

@@ -126,7 +126,7 @@ static void hear_step(void *own, int rank, size_t index, const struct bb_operati
 static struct bb_planted plant(const struct bb_options *o)
 {
 	const struct bb_fault *fault = &o->fault;
-	const bool virtual = o->backend->capabilities & BB_CAP_VIRTUAL;
+	const bool virtual = o->backend->virtual;
 	const bool flaps =
 		fault->kind == BB_FAULT_FLAPPING_NODE || fault->kind == BB_FAULT_FLAPPING_LINK;
 	const bool slow_link = fault->kind == BB_FAULT_SLOW_LINK;
@@ -152,8 +152,8 @@ static struct bb_planted plant(const struct bb_options *o)
 static void open_playing(struct playing *p, struct bb_examiner *s)
 {
 	*p = (struct playing){.s = s,
-			      .nranks = bb_examiner_is_virtual(s) ? s->run->world.nranks : 1,
-			      .first = bb_examiner_is_virtual(s) ? 0 : s->driver->rank,
+			      .nranks = bb_world_ranks_per_driver(&s->run->world),
+			      .first = s->driver->rank,
 			      .probe = {.ports = &s->ports,
 					.nranks = s->run->world.nranks,
 					.planted = plant(&s->run->options),

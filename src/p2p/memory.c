@@ -108,7 +108,7 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 	struct bb_memory_options *a = own;
 	bb_status status;
 
-	if (o->backend->capabilities & BB_CAP_VIRTUAL)
+	if (o->backend->virtual)
 		return bb_fail(
 			error, BB_EUNSUPPORTED,
 			"the %s backend models links, not memory: this program measures that "

@@ -116,7 +116,7 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "the %s backend has no routes between two ranks (see --list)",
 			       o->backend->name);
-	if ((o->backend->capabilities & BB_CAP_VIRTUAL) && o->warmup_iters_given)
+	if (o->backend->virtual && o->warmup_iters_given)
 		return bb_fail(error, BB_EUSAGE,
 			       "-w %lld: links of virtual ranks do not get warm; leave it out",
 			       (long long)o->warmup_iters);

@@ -170,7 +170,7 @@ extern const struct bb_benchmark bb_bandwidth_benchmark, bb_latency_benchmark;
 /* Is one driver that of all ranks? */
 static inline bool bb_pairs_are_virtual(const struct bb_pairs *pairs)
 {
-	return pairs->run->options.backend->capabilities & BB_CAP_VIRTUAL;
+	return pairs->run->options.backend->virtual;
 }
 
 /* The rank that END is. */

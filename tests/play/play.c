@@ -71,7 +71,7 @@ static void wrong(struct session *s, const char *what, size_t index)
 
 static bool plays(const struct session *s, int rank)
 {
-	return rank == s->driver->rank || (s->backend->capabilities & BB_CAP_VIRTUAL);
+	return rank == s->driver->rank || s->backend->virtual;
 }
 
 static void hear_source(struct session *s, size_t index, const struct bb_operation *o, int source)

@@ -26,7 +26,7 @@ static bb_status open_group(struct bb_session *s)
 {
 	struct bb_bench *bench = s->bench;
 	const struct bb_rank_info *infos = bench->run->infos;
-	const bool virtual = bench->backend->capabilities & BB_CAP_VIRTUAL;
+	const bool virtual = bench->backend->virtual;
 	const int nranks = bench->world->nranks;
 	const int rank = virtual ? bench->played_rank : s->driver->rank;
 	bb_status status;

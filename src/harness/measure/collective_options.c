@@ -379,7 +379,7 @@ static bb_status check_supported(const struct bb_collective_options *a, const st
 				       rows[i].what, *why ? " (it was chosen because " : "", why,
 				       *why ? ")" : "");
 	}
-	if (a->report_cputime && o->backend->capabilities & BB_CAP_VIRTUAL)
+	if (a->report_cputime && o->backend->virtual)
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "-C 1: what the %s backend computes takes no CPU time of a rank",
 			       o->backend->name);

@@ -342,7 +342,7 @@ static bb_status fill_from_ranks(const struct bb_session *s, const struct bb_mea
 		if (all[r].clock_uncertainty > uncertainty)
 			uncertainty = all[r].clock_uncertainty;
 	}
-	if (!(s->bench->backend->capabilities & BB_CAP_VIRTUAL)) /* the last of all is known */
+	if (!s->bench->backend->virtual) /* the last of all is known */
 		result->rank_mean_us = (struct bb_numbers){means, (size_t)n};
 	if (result->verified) {
 		result->wrong = 0;

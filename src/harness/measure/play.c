@@ -16,7 +16,7 @@ const char *const bb_stand_in_names[] = {"sleep", "spin", "gemm", NULL};
 
 static bool is_virtual(const struct bb_player *p)
 {
-	return p->backend->capabilities & BB_CAP_VIRTUAL;
+	return p->backend->virtual;
 }
 
 static bb_status no_memory(const struct bb_player *p)

@@ -145,7 +145,7 @@ static bb_status prepare(const struct bb_job *job, int set, bool fresh)
 	if (status == BB_OK && (fresh || asked_of(job)->blocking == 3))
 		status = s->bench->backend->barrier(s->world);
 	if (fault->kind == BB_FAULT_SLOW && fault->rank == s->driver->rank &&
-	    !(s->bench->backend->capabilities & BB_CAP_VIRTUAL)) /* which knows of it */
+	    !s->bench->backend->virtual) /* which knows of it */
 		bb_crew_delay(s->driver, fault->seconds);
 	return status;
 }
@@ -153,7 +153,7 @@ static bb_status prepare(const struct bb_job *job, int set, bool fresh)
 static void add_sample(struct bb_job *job, double arrival, double seconds)
 {
 	struct bb_session *s = job->s;
-	const bool virtual = s->bench->backend->capabilities & BB_CAP_VIRTUAL;
+	const bool virtual = s->bench->backend->virtual;
 
 	/* When a queue is told says nothing of when it gets to it; nor does one driver know of
 	   each rank that it stands for. */

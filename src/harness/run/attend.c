@@ -32,7 +32,7 @@ static bb_status gather_infos(struct bb_run *run, struct bb_driver *driver,
 			      int (*group_of)(const struct bb_run *run, int rank))
 {
 	/* All of these live in one place, but each is a device of its own. */
-	const bool virtual = run->options.backend->capabilities & BB_CAP_VIRTUAL;
+	const bool virtual = run->options.backend->virtual;
 	struct bb_rank_info mine;
 	const void *all;
 	bb_status status;

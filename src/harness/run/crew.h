@@ -57,7 +57,7 @@ struct bb_crew_config {
 	struct bb_launch *launch;
 	struct bb_control *control; /* the watch's as long as the crew runs; NULL: one process */
 	/* Every process drives as many ranks as this one: together all of them, but of virtual
-	   ranks (BB_CAP_VIRTUAL) rank 0 alone. */
+	   ranks rank 0 alone. */
 	const struct bb_world *world;
 	const struct bb_backend *backend;
 	struct bb_context *context;

@@ -283,7 +283,7 @@ static bb_status resolve_cluster(struct bb_options *o, bool messages, struct bb_
 
 	if (!o->cluster_text)
 		return BB_OK;
-	if (!(o->backend->capabilities & BB_CAP_VIRTUAL))
+	if (!o->backend->virtual)
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "--cluster %s: the %s backend measures what is there; give "
 			       "--backend sim",
@@ -311,7 +311,7 @@ static bb_status resolve_calibration(struct bb_options *o, struct bb_error *erro
 {
 	if (!o->calibrate_text)
 		return BB_OK;
-	if (!(o->backend->capabilities & BB_CAP_VIRTUAL))
+	if (!o->backend->virtual)
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "--calibrate %s: the %s backend measures what is there; give "
 			       "--backend sim",
@@ -328,7 +328,7 @@ static bb_status resolve_calibration(struct bb_options *o, struct bb_error *erro
 /* Without noise one iteration is like the other, and nothing has to get warm. */
 static void resolve_noise(struct bb_options *o)
 {
-	o->exact = o->backend->capabilities & BB_CAP_VIRTUAL && o->noise == 0;
+	o->exact = o->backend->virtual && o->noise == 0;
 	o->config.link_noise = o->noise;
 	o->config.seed = (uint64_t)o->seed;
 	if (o->exact && !o->iters_given)

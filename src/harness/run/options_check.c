@@ -167,7 +167,7 @@ static bb_status check_virtual(const struct bb_options *o, struct bb_error *erro
 {
 	const char *name = o->backend->name;
 
-	if (!(o->backend->capabilities & BB_CAP_VIRTUAL)) {
+	if (!o->backend->virtual) {
 		if (o->noise != 0)
 			return bb_fail(error, BB_EUNSUPPORTED,
 				       "--noise: the %s backend measures what is there; only "

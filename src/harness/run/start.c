@@ -80,7 +80,7 @@ out:
 static void describe_world(struct bb_run *run)
 {
 	const int local = (int)(run->options.threads * run->options.gpus);
-	const bool virtual = run->options.backend->capabilities & BB_CAP_VIRTUAL;
+	const bool virtual = run->options.backend->virtual;
 
 	run->world = (struct bb_world){
 		.nranks = local * run->launch.nprocs,
@@ -149,7 +149,7 @@ void bb_run_describe(struct bb_run *run)
 	}
 	if (o->config.link_noise != 0)
 		r->link_noise = o->config.link_noise;
-	r->virtual_time = o->backend->capabilities & BB_CAP_VIRTUAL;
+	r->virtual_time = o->backend->virtual;
 }
 
 /* What the benchmark does not tell itself. */
@@ -228,7 +228,7 @@ bb_status bb_run_open(struct bb_run *run)
 	BB_TRY(status, bb_assembly_agree(&run->assembly, status), failed);
 	/* One of each host looks; what comes of it is for bounds, without which there is enough to
 	   tell. Virtual ranks do not run on this machine. */
-	if (!(backend->capabilities & BB_CAP_VIRTUAL) && bb_assembly_before(&run->assembly) == 0 &&
+	if (!backend->virtual && bb_assembly_before(&run->assembly) == 0 &&
 	    bb_topology_here(&run->topology, &run->topology_error) != BB_OK)
 		run->topology = NULL;
 	status = bb_machine_open(&run->machine, &run->error);

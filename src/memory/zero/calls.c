@@ -158,7 +158,7 @@ bb_status bb_zero_calls_open(struct bb_zero_rank *z)
 	BB_TRY(status, bb_crew_hear(z->driver, z->objection), out);
 	if (*z->objection)
 		return BB_EUNSUPPORTED;
-	z->taped = z->zero->overlaps && z->backend->capabilities & BB_CAP_VIRTUAL;
+	z->taped = z->zero->overlaps && z->backend->virtual;
 	if (z->zero->overlaps && !z->taped)
 		BB_TRY(status, z->backend->queue_open(z->driver->handle, &z->queue, &z->run->error),
 		       out);
