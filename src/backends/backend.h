@@ -62,7 +62,7 @@ struct bb_listener {
 	void *own;
 };
 
-/* How buffers are made known to the library before they are used (BB_CAP_GPU). */
+/* How buffers are made known to the library before they are used (GPUs). */
 enum bb_registration { BB_REGISTER_NONE, BB_REGISTER_LOCAL, BB_REGISTER_SYMMETRIC };
 
 /* All zeros: nothing special is asked for. */

@@ -56,7 +56,7 @@ enum report { IS_WORKER, BYTES, WRONG, CHECKED, REPEATS, REPORT_HEAD };
 
 static bool same_place(const struct session *s, const struct bb_rank_info *infos, int a, int b)
 {
-	if (s->backend->capabilities & BB_CAP_GPU)
+	if (s->backend->gpu)
 		return a == b;
 	return infos[a].location.numa == infos[b].location.numa &&
 	       strcmp(infos[a].location.host, infos[b].location.host) == 0;
@@ -403,7 +403,7 @@ static void name_place(const struct session *s, int place, char name[BB_TEXT])
 	while (s->places[rank] != place)
 		rank++;
 	at = &s->run->infos[rank].location;
-	if (s->backend->capabilities & BB_CAP_GPU)
+	if (s->backend->gpu)
 		snprintf(name, BB_TEXT, "GPU %d", at->device);
 	else
 		snprintf(name, BB_TEXT, "node %d", at->numa < 0 ? 0 : at->numa);

@@ -166,7 +166,7 @@ static void list_backend(struct bb_strbuf *out, const struct bb_backend *backend
 			       : r->direct ? "on"
 					   : "off",
 			       r->brief);
-	if ((backend->capabilities & BB_CAP_GPU) && backend->spaces)
+	if (backend->gpu && backend->spaces)
 		bb_host_pair_list(out);
 }
 
@@ -220,7 +220,7 @@ static bb_status add_sizes(struct bb_pairs *pairs, const struct bb_route *route,
 			   bool childs)
 {
 	const struct bb_options *o = &pairs->run->options;
-	const bool gpus = o->backend->capabilities & BB_CAP_GPU;
+	const bool gpus = o->backend->gpu;
 	const bool virtual = bb_pairs_are_virtual(pairs); /* a clock that takes no time to read */
 	bb_status status = BB_OK;
 
@@ -258,7 +258,7 @@ static bb_status plan_bandwidth(struct bb_pairs *pairs, bool childs)
 
 static bb_status plan_latency(struct bb_pairs *pairs, bool childs)
 {
-	const bool gpus = pairs->run->options.backend->capabilities & BB_CAP_GPU;
+	const bool gpus = pairs->run->options.backend->gpu;
 	const size_t pings = bb_pairs_are_virtual(pairs) ? 1
 			     : gpus                      ? GPU_SAMPLE_PINGS
 							 : SAMPLE_PINGS;

@@ -166,7 +166,7 @@ static bb_status open_arena(struct bb_session *s)
    the same on all ranks. */
 static size_t copied_bytes(const struct bb_bench *bench)
 {
-	const bool gpu = bench->backend->capabilities & BB_CAP_GPU;
+	const bool gpu = bench->backend->gpu;
 	const size_t ranks = (size_t)bench->world->nlocal;
 	const size_t bytes = gpu ? 2 * COPY_BYTES : COPY_BYTES / ranks;
 
@@ -205,8 +205,7 @@ static bb_status open_events(struct bb_session *s)
 	const size_t n = (size_t)bench->options->iters + 1;
 	bb_status status = BB_OK;
 
-	if (!(bench->backend->capabilities & BB_CAP_ASYNC) || !bench->asked.per_iter_timing ||
-	    bench->asked.blocking != 0)
+	if (!bench->backend->gpu || !bench->asked.per_iter_timing || bench->asked.blocking != 0)
 		return BB_OK;
 	s->events = calloc(n, sizeof(*s->events));
 	if (!s->events)

@@ -131,7 +131,7 @@ struct bb_measured {
 /*
  * Measure CALL (complete but for buffers) of case C. Collective over the world. cpu_seconds, with
  * -C: CPU time that the driver's thread spends in the calls; of a queue that runs beside it
- * (BB_CAP_ASYNC) the time until all is issued, as nccl-tests has it.
+ * (GPUs) the time until all is issued, as nccl-tests has it.
  */
 BB_MUST bb_status bb_measure(struct bb_session *s, const struct bb_case *c,
 			     const struct bb_call *call, const struct bb_layout *layout,

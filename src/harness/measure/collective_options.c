@@ -233,7 +233,7 @@ static bb_status resolve_protocols(struct bb_collective_options *a,
 
 	if (!a->proto_text)
 		return BB_OK;
-	if (!(backend->capabilities & BB_CAP_GPU))
+	if (!backend->gpu)
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "--proto %s: the %s backend has no protocols; only the nccl backend "
 			       "has",
@@ -258,7 +258,7 @@ static bb_status resolve_nccl_algo(struct bb_collective_options *a,
 	static const char *const names[] = {"ring", "tree"};
 	int i;
 
-	if (backend->capabilities & BB_CAP_GPU)
+	if (backend->gpu)
 		return BB_OK; /* the library reads it itself */
 	for (i = 0; i < 2; i++) {
 		if (strcasecmp(value, names[i]) == 0) {
@@ -371,7 +371,7 @@ static bb_status check_supported(const struct bb_collective_options *a, const st
 	size_t i;
 
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		if (rows[i].asked && !(o->backend->capabilities & BB_CAP_GPU))
+		if (rows[i].asked && !o->backend->gpu)
 			return bb_fail(error, BB_EUNSUPPORTED,
 				       "%s %lld: the %s backend has no %s; only the nccl backend "
 				       "has%s%s%s",

@@ -258,8 +258,7 @@ static void set_up(struct bb_job *job, const struct bb_call *call)
 	job->pristine = job->layout->sets - 1;
 	job->rotates =
 		bench->asked.cache == BB_CACHE_ROTATE && !job->refills ? job->layout->sets - 1 : 1;
-	job->runs_ahead =
-		(bench->backend->capabilities & BB_CAP_ASYNC) && bench->asked.blocking == 0;
+	job->runs_ahead = bench->backend->gpu && bench->asked.blocking == 0;
 	make_calls(job, call);
 }
 

@@ -117,8 +117,7 @@ static bb_status try_gemm(struct bb_player *p)
    but the sleeper itself may run on the host: it keeps all others from it. */
 static bb_status open_dues(struct bb_player *p)
 {
-	if (p->play->compute || p->play->stand_in != BB_SLEEP ||
-	    (p->backend->capabilities & BB_CAP_GPU))
+	if (p->play->compute || p->play->stand_in != BB_SLEEP || p->backend->gpu)
 		return BB_OK;
 	p->dues = calloc((size_t)p->program->events + 1, sizeof(*p->dues));
 	return p->dues ? BB_OK : no_memory(p);
@@ -266,7 +265,7 @@ void bb_player_close(struct bb_player *p)
 	free(p->events);
 	free(p->order);
 	free(p->owned);
-	if (p->failed && (p->backend->capabilities & BB_CAP_ASYNC))
+	if (p->failed && p->backend->gpu)
 		return;
 	free(p->dues);
 	free(p->items);
@@ -280,7 +279,7 @@ static bb_status open_marks(struct bb_player *p)
 {
 	bb_status status = BB_OK;
 
-	if (!(p->backend->capabilities & BB_CAP_ASYNC) || p->origin)
+	if (!p->backend->gpu || p->origin)
 		return BB_OK;
 	for (size_t i = 0; i < p->nitems && status == BB_OK; i++)
 		if (p->items[i].operation.act != BB_ACT_RECORD && !p->items[i].event)

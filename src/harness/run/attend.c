@@ -100,7 +100,7 @@ int64_t bb_memory_taken(const struct bb_run *run)
 	const struct bb_backend *backend = run->options.backend;
 	struct rusage usage;
 
-	if (backend->capabilities & BB_CAP_GPU)
+	if (backend->gpu)
 		return -(int64_t)backend->memory_available(run->context);
 	return getrusage(RUSAGE_SELF, &usage) == 0 ? (int64_t)usage.ru_maxrss * 1024 : 0;
 }
@@ -182,7 +182,7 @@ static bb_status compare_hosts(struct bb_run *run, struct bb_driver *driver,
 /* Rank 0: the record, which is complete, the speed of light and what LINES say of hosts. */
 static bb_status begin_output(struct bb_run *run, const struct bb_strbuf *lines)
 {
-	const bool gpus = run->options.backend->capabilities & BB_CAP_GPU;
+	const bool gpus = run->options.backend->gpu;
 	bb_status status;
 
 	run->record.topology = *run->topology_digest ? run->topology_digest : NULL;

@@ -38,7 +38,7 @@ void bb_run_unguard(struct bb_run *run)
  */
 static enum bb_launch_callers callers_of(const struct bb_run *run)
 {
-	if (run->benchmark->queues && !(run->options.backend->capabilities & BB_CAP_GPU))
+	if (run->benchmark->queues && !run->options.backend->gpu)
 		return BB_LAUNCH_AT_ONCE;
 	return run->options.threads * run->options.gpus == 1 ? BB_LAUNCH_OPENER : BB_LAUNCH_IN_TURN;
 }

@@ -21,7 +21,7 @@ static int64_t system_bytes(const struct bb_zero_session *s)
 
 	if (backend->capabilities & BB_CAP_FREE_COST)
 		return BB_ABSENT;
-	if (backend->capabilities & BB_CAP_GPU)
+	if (backend->gpu)
 		return -(int64_t)backend->memory_available(s->run->context);
 	if (!bb_kernel_line("/proc/self/statm", statm, sizeof(statm)) ||
 	    sscanf(statm, "%*d %lld", &resident) != 1)

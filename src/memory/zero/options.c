@@ -130,7 +130,7 @@ static bb_status check_backend(const struct bb_zero_options *a, const struct bb_
 {
 	const unsigned can = o->backend->capabilities;
 
-	if (a->offload && !(can & BB_CAP_GPU))
+	if (a->offload && !o->backend->gpu)
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "--offload: the memory of the %s backend is the host's already",
 			       o->backend->name);

@@ -28,7 +28,7 @@ size_t bb_zero_size(const struct bb_zero_rank *z)
 
 static bool reaches(const struct bb_zero_rank *z)
 {
-	return !(z->backend->capabilities & BB_CAP_GPU);
+	return !z->backend->gpu;
 }
 
 bb_status bb_zero_see(struct bb_zero_rank *z, int view, char *memory, size_t bytes, bool host,

@@ -60,7 +60,7 @@ static uint64_t room_for(const struct bb_zero *zero, const struct bb_run *run)
 
 	if (backend->capabilities & BB_CAP_FREE_COST)
 		return UINT64_MAX;
-	if (zero->alone && backend->capabilities & BB_CAP_GPU)
+	if (zero->alone && backend->gpu)
 		return (uint64_t)(ALONE_SHARE * (double)backend->memory_available(run->context));
 	return run->memory;
 }
