@@ -244,6 +244,10 @@ struct bb_backend {
 	const char *name;
 	const char *brief;
 	unsigned capabilities;
+	/* It moves real data, which can be verified. Else it has no memory either: copy and fill do
+	   nothing, verify finds nothing wrong, and nothing is bounded or skipped for it. */
+	bool has_data;
+	bool in_processes;               /* its ranks may live in several processes */
 	const struct bb_native *natives; /* its own algorithms; ends with name NULL */
 	int max_local;                   /* most ranks of a process */
 	/* Once per process, before the drivers. CONTEXT is closed by close, after all detached.
@@ -253,8 +257,8 @@ struct bb_backend {
 	void (*close)(struct bb_context *context);
 	/* From any thread or a signal handler: every wait returns BB_ETIMEOUT soon, for good. */
 	void (*abort)(struct bb_context *context);
-	/* Bytes that buffers of this process may take in all: 0, and the ERROR of open tells why,
-	   where the hardware does not say. */
+	/* Bytes that buffers of this process may take in all: UINT64_MAX without data; 0, and the
+	   ERROR of open tells why, where the hardware does not say. */
 	uint64_t (*memory_available)(struct bb_context *context);
 
 	/* Per driver, on its own thread: pins it and places its memory. */

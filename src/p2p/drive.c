@@ -90,10 +90,7 @@ out:
 static bb_status fill(struct session *s, enum buffer which, const struct bb_pattern *pattern,
 		      size_t bytes)
 {
-	const bool has = s->backend->capabilities & BB_CAP_DATA;
-	bb_status status =
-		has ? s->backend->fill(s->driver->handle, buffer(s, which), pattern, 0, bytes)
-		    : BB_OK;
+	bb_status status = s->backend->fill(s->driver->handle, buffer(s, which), pattern, 0, bytes);
 
 	/* Others reach it. */
 	return status == BB_OK ? s->backend->finish(s->driver->handle, NULL) : status;
@@ -328,7 +325,7 @@ static bb_status verify(struct session *s, const struct turn *t)
 	const struct bb_pattern sent = bb_patterns_get(s->patterns, peer_of(s, t));
 	bb_status status = BB_OK;
 
-	if (!receives(s, t) || !(s->backend->capabilities & BB_CAP_DATA))
+	if (!receives(s, t))
 		return BB_OK;
 	if (fault->kind == BB_FAULT_CORRUPT && fault->rank == s->me)
 		status = corrupt(s, t);

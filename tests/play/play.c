@@ -217,7 +217,7 @@ static bb_status play_once(struct session *s, struct bb_player *player, const st
 			   bool watched)
 {
 	const struct bb_timeline_watch watch = {hear, s};
-	const bool has_data = (s->backend->capabilities & BB_CAP_DATA) && !asked->own_buffers;
+	const bool has_data = s->backend->has_data && !asked->own_buffers;
 	double end = 0;
 	bb_status status = BB_OK;
 

@@ -322,6 +322,7 @@ const struct bb_backend bb_backend_host = {
 	.name = "host",
 	.brief = "ranks are threads of this process, over shared memory",
 	.capabilities = BB_CAP_DATA,
+	.has_data = true,
 	.natives = bb_host_natives,
 	.open = host_open,
 	.close = host_close,

@@ -298,7 +298,7 @@ static bb_status want_patterns(struct bb_session *s, const struct bb_case *c)
 {
 	bb_status status;
 
-	if (!(s->bench->backend->capabilities & BB_CAP_DATA) ||
+	if (!s->bench->backend->has_data ||
 	    (s->patterns_dtype == (int)c->dtype && s->patterns_op == c->op))
 		return BB_OK;
 	bb_pattern_store_give(&s->bench->run->patterns, s->patterns);

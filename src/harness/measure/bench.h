@@ -90,9 +90,10 @@ struct bb_session {
 	int n;                  /* ranks of the group */
 	bool copies;            /* takes part in measuring the copy speed: one rank per device */
 	struct bb_arena arena;
-	size_t *matrix;                     /* alltoallv: n * n counts */
-	const struct bb_patterns *patterns; /* taken from the bench's store */
-	int patterns_dtype, patterns_op;    /* what they are for; -1: none yet */
+	size_t *matrix; /* alltoallv: n * n counts */
+	const struct bb_patterns
+		*patterns;               /* taken from the bench's store; NULL: there is no data */
+	int patterns_dtype, patterns_op; /* what they are for; -1: none yet */
 	size_t most_samples;
 	/* Of each sample: seconds of an operation, and when its first was entered, in the end on
 	   rank 0's clock; NAN where that says nothing. */

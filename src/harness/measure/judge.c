@@ -141,7 +141,7 @@ static void fill_case(const struct bb_session *s, const struct bb_case *c,
 {
 	const struct bb_options *options = s->bench->options;
 	const struct bb_collective_options *asked = &s->bench->asked;
-	const bool verified = options->check > 0 && (s->bench->backend->capabilities & BB_CAP_DATA);
+	const bool verified = options->check > 0 && s->patterns;
 
 	bb_record_init(&bb_record_result, result);
 	result->collective = s->bench->collective->name;

@@ -29,7 +29,7 @@ bb_status bb_job_fill(const struct bb_job *job, int set)
 	struct bb_pattern input;
 	bb_status status;
 
-	if (!(backend->capabilities & BB_CAP_DATA))
+	if (!s->patterns)
 		return BB_OK;
 	input = bb_patterns_get(s->patterns, s->me);
 	status = backend->fill(s->driver->handle, b.out, &ruin, 0, job->layout->out_bytes);
@@ -157,7 +157,7 @@ static bb_status check(const struct bb_job *job, uint64_t *wrong)
 	bb_status status = BB_OK;
 
 	*wrong = 0;
-	if (options->check == 0 || !(s->bench->backend->capabilities & BB_CAP_DATA))
+	if (options->check == 0 || !s->patterns)
 		return BB_OK;
 	for (int64_t round = 0; round < options->check && status == BB_OK; round++) {
 		if (round > 0) {

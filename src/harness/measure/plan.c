@@ -403,7 +403,7 @@ static bb_status size_case(const struct bb_plan *plan, struct bb_case *c, const 
 		reason = c->choice->schedule->refuses(&shape);
 	if (reason)
 		return skip_case(c, reason);
-	if (c->memory <= request->memory || (plan->backend->capabilities & BB_CAP_FREE_COST))
+	if (c->memory <= request->memory)
 		return BB_OK;
 	snprintf(text, sizeof(text), "needs %.2f GiB for its buffers, %.2f GiB are available",
 		 need / 0x1p30, (double)request->memory / 0x1p30);

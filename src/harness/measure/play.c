@@ -83,7 +83,7 @@ static void judge_operation(struct bb_player *p, const struct bb_operation *o)
 	else if (multiplies && o->flops == 0 && o->seconds > 0)
 		bb_player_object(p, "how many operations its computations have is not known, so "
 				    "that no matrices can stand in for them");
-	else if (is_message(o) && !backend->messages && (backend->capabilities & BB_CAP_DATA))
+	else if (is_message(o) && !backend->messages && backend->has_data)
 		bb_player_object(p, "the %s backend passes no messages", backend->name);
 	else if (o->act == BB_ACT_RECV_ANY && backend->messages && !backend->messages->recv_any)
 		bb_player_object(p, "the %s backend does not receive from whoever is first",

@@ -114,7 +114,7 @@ static bb_status probe_span(const struct bb_job *job, size_t *span)
 static bb_status choose_span(const struct bb_job *job, size_t *span)
 {
 	const struct bb_collective_options *asked = asked_of(job);
-	const bool free = job->s->bench->backend->capabilities & BB_CAP_FREE_COST;
+	const bool free = !job->s->bench->backend->has_data;
 
 	if (is_prepared(job))
 		*span = 1;

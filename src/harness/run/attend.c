@@ -214,7 +214,7 @@ bb_status bb_run_begin(struct bb_run *run, struct bb_driver *driver, double copy
 	/* Virtual ranks live nowhere. */
 	if (!run->options.cluster && run->world.nranks <= BB_MAX_RANKS)
 		record->ranks = (struct bb_rank_infos){run->infos, (size_t)run->world.nranks};
-	if (!(run->options.backend->capabilities & BB_CAP_FREE_COST))
+	if (run->options.backend->has_data)
 		record->copy_GBps = copy_rate / 1e9;
 	record->clock_uncertainty_us = uncertainty * 1e6;
 	record->init_ms = 1e3 * (bb_clock_now() - run->started);

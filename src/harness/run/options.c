@@ -209,7 +209,7 @@ static bb_status resolve_launch(struct bb_options *o, const struct bb_launch_hin
 	st = launch->kind && launch->kind->check ? launch->kind->check(error) : BB_OK;
 	if (st != BB_OK || launch->nprocs <= 1)
 		return st;
-	if (!(o->backend->capabilities & BB_CAP_PROCESSES))
+	if (!o->backend->in_processes)
 		return one_process(o, launch, error);
 	o->launch = launch->kind;
 	if (o->launch)

@@ -96,12 +96,11 @@ static void describe_world(struct bb_run *run)
 /* Bytes that buffers of a process may take: as many in each, so that all have the same plan. */
 static bb_status share_memory(struct bb_run *run)
 {
-	const struct bb_backend *backend = run->options.backend;
-	uint64_t mine = UINT64_MAX;
+	const uint64_t available = run->options.backend->memory_available(run->context);
+	const uint64_t mine =
+		available == UINT64_MAX ? available : (uint64_t)(MEMORY_SHARE * (double)available);
 	bb_status status;
 
-	if (!(backend->capabilities & BB_CAP_FREE_COST))
-		mine = (uint64_t)(MEMORY_SHARE * (double)backend->memory_available(run->context));
 	status = bb_assembly_agree(&run->assembly, bb_error_status(&run->error));
 	return status == BB_OK ? bb_assembly_least(&run->assembly, mine, &run->memory) : status;
 }

@@ -228,7 +228,6 @@ bb_status bb_zero_call(struct bb_zero_rank *z, enum bb_zero_kind kind, size_t un
 
 bb_status bb_zero_agree(struct bb_zero_rank *z, bool *found)
 {
-	const bool real = z->backend->capabilities & BB_CAP_DATA;
 	struct bb_call call = z->flag_call;
 	int32_t flag = *found;
 	bb_status status;
@@ -237,14 +236,11 @@ bb_status bb_zero_agree(struct bb_zero_rank *z, bool *found)
 		return BB_OK;
 	call.in = call.out = z->flag.memory;
 	call.tmp = z->tmp.memory;
-	if (real)
-		BB_TRY(status,
-		       z->backend->copy(z->driver->handle, z->flag.memory, &flag, sizeof(flag)),
-		       out);
+	BB_TRY(status, z->backend->copy(z->driver->handle, z->flag.memory, &flag, sizeof(flag)),
+	       out);
 	BB_TRY(status, issue(z, &call), out);
 	BB_TRY(status, bb_zero_settle(z), out);
-	if (real)
-		status = z->backend->copy(z->driver->handle, &flag, z->flag.memory, sizeof(flag));
+	status = z->backend->copy(z->driver->handle, &flag, z->flag.memory, sizeof(flag));
 	*found = flag;
 out:
 	return status;

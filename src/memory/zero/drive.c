@@ -19,7 +19,7 @@ static int64_t system_bytes(const struct bb_zero_session *s)
 	long long resident;
 	char statm[128];
 
-	if (backend->capabilities & BB_CAP_FREE_COST)
+	if (!backend->has_data)
 		return BB_ABSENT;
 	if (backend->gpu)
 		return -(int64_t)backend->memory_available(s->run->context);
@@ -83,7 +83,7 @@ static bb_status rehearse(struct bb_zero_session *s, int stage)
 							: s->driver->rank};
 	bb_status status;
 
-	if (s->run->options.backend->capabilities & BB_CAP_FREE_COST)
+	if (!s->run->options.backend->has_data)
 		return BB_OK;
 	BB_TRY(status, make_small(s->zero, &small, &s->run->error), out);
 	BB_TRY(status, bb_zero_rank_open(&z), out);
