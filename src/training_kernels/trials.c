@@ -6,7 +6,7 @@
 
 static bool is_virtual(const struct bb_trials *t)
 {
-	return t->run->options.backend->capabilities & BB_CAP_VIRTUAL;
+	return t->run->options.backend->virtual;
 }
 
 /* Without --precision. */

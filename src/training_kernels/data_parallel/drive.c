@@ -33,7 +33,7 @@ static bb_status open_room(struct bb_dp_sweep *s)
 	const size_t elements = s->cells[0].setting.elements + (size_t)run->world.nranks;
 	bb_status status;
 
-	if (backend->capabilities & BB_CAP_VIRTUAL)
+	if (backend->virtual)
 		return BB_OK;
 	s->bytes = elements * bb_dtype_size(s->cells[0].setting.dtype);
 	status = backend->alloc(s->driver->handle, s->bytes, (void **)&s->out);

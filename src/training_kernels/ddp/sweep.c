@@ -86,7 +86,7 @@ static bb_status make_caps(struct bb_ddp_sweep *s)
 /* Ranks that this driver plays and hears of. */
 static int heard_ranks(const struct bb_ddp_sweep *s)
 {
-	return s->run->options.backend->capabilities & BB_CAP_VIRTUAL ? s->run->world.nranks : 1;
+	return s->run->options.backend->virtual ? s->run->world.nranks : 1;
 }
 
 static void done(void *own, int rank, size_t index, const struct bb_operation *operation,
@@ -244,7 +244,7 @@ static bb_status make_trials(struct bb_ddp_sweep *s)
 
 static bool has_data(const struct bb_ddp_sweep *s)
 {
-	return s->run->options.backend->capabilities & BB_CAP_DATA;
+	return s->run->options.backend->has_data;
 }
 
 static bb_status open_data(struct bb_ddp_sweep *s)
@@ -254,7 +254,7 @@ static bb_status open_data(struct bb_ddp_sweep *s)
 	bb_status status;
 
 	s->bytes = (size_t)s->ddp->model.parameters * bb_dtype_size(dtype);
-	if (o->backend->capabilities & BB_CAP_VIRTUAL)
+	if (o->backend->virtual)
 		return BB_OK;
 	status = o->backend->alloc(s->driver->handle, s->bytes, (void **)&s->gradients);
 	if (status != BB_OK)

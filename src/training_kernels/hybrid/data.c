@@ -174,7 +174,7 @@ bb_status bb_hybrid_data_open(struct bb_hybrid_data *d, const struct bb_hybrid_s
 	bb_status status;
 
 	*d = (struct bb_hybrid_data){.shape = shape, .run = run, .driver = driver};
-	if (backend_of(d)->capabilities & BB_CAP_VIRTUAL)
+	if (backend_of(d)->virtual)
 		return BB_OK;
 	d->ranks = calloc((size_t)ep, sizeof(*d->ranks));
 	if (!d->ranks)

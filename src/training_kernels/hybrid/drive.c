@@ -110,7 +110,7 @@ static void keep_most(struct bb_sent *most, const struct bb_sent *sent)
 static bb_status opened(void *own, struct bb_player *player)
 {
 	struct session *s = own;
-	const bool all = s->backend->capabilities & BB_CAP_VIRTUAL;
+	const bool all = s->backend->virtual;
 	const int first = all ? 0 : s->driver->rank;
 	const int last = all ? s->run->world.nranks - 1 : first;
 	bb_status status = BB_OK;
@@ -161,7 +161,7 @@ static bb_status add_trial(struct session *s, size_t kind)
 		return BB_OK;
 	trial->watch = (struct bb_timeline_watch){done, s};
 	trial->opened = opened;
-	if (s->backend->capabilities & BB_CAP_DATA && s->run->options.check > 0) {
+	if (s->backend->has_data && s->run->options.check > 0) {
 		trial->before_last = before_last;
 		trial->after_last = after_last;
 	}
@@ -216,7 +216,7 @@ static int64_t crossing(const struct session *s, size_t kind)
 
 	if (cluster)
 		return bb_grid_crossing(g, axis, cluster->gpus);
-	if (s->backend->capabilities & BB_CAP_VIRTUAL)
+	if (s->backend->virtual)
 		return BB_ABSENT;
 	for (int group = 0; group < bb_grid_groups(g, axis); group++) {
 		bool crosses = false;

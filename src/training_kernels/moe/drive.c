@@ -101,7 +101,7 @@ static bb_status open_data(struct session *s)
 	size_t mine = 0, theirs = 0;
 	bb_status status;
 
-	if (s->backend->capabilities & BB_CAP_VIRTUAL)
+	if (s->backend->virtual)
 		return BB_OK;
 	for (size_t i = 0; i < a->nskews; i++) {
 		const struct bb_moe_rows rows = rows_of(s, i);
@@ -248,7 +248,7 @@ static void add_trial(struct session *s, size_t skew, int kind)
 				       .buffers = s->memory ? buffers : NULL,
 				       .own = t};
 	snprintf(timed->what, sizeof(timed->what), "%s, skew %g", kinds[kind].name, a->skews[skew]);
-	if (kind == LAYER && s->backend->capabilities & BB_CAP_DATA && s->run->options.check > 0) {
+	if (kind == LAYER && s->backend->has_data && s->run->options.check > 0) {
 		timed->before_last = before_last;
 		timed->after_last = after_last;
 	}

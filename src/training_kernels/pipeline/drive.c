@@ -324,8 +324,7 @@ static bb_status check(struct bb_pipeline_job *j)
 	void *memory;
 	bb_status status;
 
-	if (s->run->options.check == 0 || s->virtual ||
-	    (s->backend->capabilities & (BB_CAP_GPU | BB_CAP_FREE_COST)))
+	if (s->run->options.check == 0 || s->virtual || s->backend->gpu || !s->backend->has_data)
 		return BB_OK;
 	status = s->backend->alloc(s->driver->handle, bytes, &memory);
 	if (status != BB_OK)
@@ -489,7 +488,7 @@ bb_status bb_pipeline_drive(struct bb_driver *driver, void *argument)
 		.pipeline = state->pipeline,
 		.stage = driver->rank,
 		.leads = bb_driver_leads(driver),
-		.virtual = run->options.backend->capabilities & BB_CAP_VIRTUAL,
+		.virtual = run->options.backend->virtual,
 	};
 	bb_status status;
 
