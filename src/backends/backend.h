@@ -220,36 +220,17 @@ static inline size_t bb_pattern_rotation(const struct bb_pattern *pattern, uint6
 	return (size_t)((x ^ (x >> 31)) % pattern->period);
 }
 
-enum bb_capability {
-	BB_CAP_DATA = 1,      /* moves real data: results can be verified */
-	BB_CAP_PROCESSES = 2, /* its ranks may live in several processes */
-	BB_CAP_FREE_COST = 4, /* has no memory or time of its own (null): no bounds, no skips */
-	BB_CAP_GPU = 8,       /* its memory and queues are a GPU's: graphs, registration, … */
-	/*
-	 * The main queue, too, runs beside the driver. What fill, collective and copies within its
-	 * memory issue is done in their order, and known to be once finish has returned. verify
-	 * and copies from or to host memory wait for all before them, and are done when they
-	 * return.
-	 */
-	BB_CAP_ASYNC = 16,
-	/*
-	 * Time is virtual: one driver, rank 0's, stands for all ranks of the world. What it calls
-	 * happens to all of them, its clock is the latest of theirs; programs are evaluated.
-	 */
-	BB_CAP_VIRTUAL = 32
-};
-
 struct bb_backend {
 	unsigned abi;
 	const char *name;
 	const char *brief;
-	unsigned capabilities;
+	const struct bb_native *natives; /* its own algorithms; ends with name NULL */
+	int max_local;                   /* most ranks of a process */
+	bool in_processes;               /* its ranks may live in several processes */
 	/* It moves real data, which can be verified. Else it has no memory either: copy and fill do
 	   nothing, verify finds nothing wrong, and nothing is bounded or skipped for it. */
 	bool has_data;
-	bool in_processes;               /* its ranks may live in several processes */
-	const struct bb_native *natives; /* its own algorithms; ends with name NULL */
-	int max_local;                   /* most ranks of a process */
+
 	/* Once per process, before the drivers. CONTEXT is closed by close, after all detached.
 	   What fails later is told in ERROR too, which must live as long. */
 	bb_status (*open)(struct bb_context **context, const struct bb_world *world,

@@ -321,7 +321,6 @@ const struct bb_backend bb_backend_host = {
 	.abi = BB_BACKEND_ABI,
 	.name = "host",
 	.brief = "ranks are threads of this process, over shared memory",
-	.capabilities = BB_CAP_DATA,
 	.has_data = true,
 	.natives = bb_host_natives,
 	.open = host_open,

@@ -323,7 +323,6 @@ const struct bb_backend bb_plugin_backend = {
 	.abi = BB_BACKEND_ABI,
 	.name = "mpi",
 	.brief = "ranks are processes, over an MPI library",
-	.capabilities = BB_CAP_DATA | BB_CAP_PROCESSES,
 	.has_data = true,
 	.in_processes = true,
 	.natives = bb_mpi_natives,

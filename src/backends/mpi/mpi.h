@@ -180,7 +180,7 @@ BB_MUST bb_status bb_mpi_await(struct bb_mpi_port *port, MPI_Request *request, M
 size_t bb_mpi_schedule_tmp_bytes(const struct bb_group *group, const struct bb_call *call);
 BB_MUST bb_status bb_mpi_schedule(struct bb_group *group, const struct bb_call *call);
 
-/* ---- messages of queues (messages.c), see backend.h -------------------------------------- */
+/* ---- messages of queues (messages.c) ----------------------------------------------------- */
 
 /* bb_queues' pass. */
 BB_MUST bb_status bb_mpi_message(const struct bb_message *message);

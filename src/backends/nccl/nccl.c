@@ -423,7 +423,6 @@ const struct bb_backend bb_plugin_backend = {
 	.abi = BB_BACKEND_ABI,
 	.name = "nccl",
 	.brief = "ranks are GPUs, over NCCL",
-	.capabilities = BB_CAP_DATA | BB_CAP_PROCESSES | BB_CAP_GPU | BB_CAP_ASYNC,
 	.has_data = true,
 	.in_processes = true,
 	.natives = bb_nccl_natives,

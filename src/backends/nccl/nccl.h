@@ -326,7 +326,7 @@ BB_MUST bb_status bb_nccl_schedule(struct bb_group *group, cudaStream_t stream,
 
 /* ---- matrices (gemm.c) ---------------------------------------------------------------- */
 
-/* Issue FLOPS operations to STREAM, see backend.h's gemm. */
+/* Issue FLOPS operations to STREAM, see backends/gpu.h's gemm. */
 BB_MUST bb_status bb_nccl_multiply(struct bb_rank *rank, cudaStream_t stream, double flops,
 				   struct bb_error *error);
 void bb_nccl_gemm_close(struct bb_rank *rank);

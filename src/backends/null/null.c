@@ -234,7 +234,6 @@ const struct bb_backend bb_backend_null = {
 	.abi = BB_BACKEND_ABI,
 	.name = "null",
 	.brief = "does nothing: shows what the harness itself takes",
-	.capabilities = BB_CAP_FREE_COST | BB_CAP_PROCESSES,
 	.in_processes = true,
 	.natives = null_natives,
 	.open = null_open,

@@ -348,17 +348,17 @@ static const struct bb_virtual sim_virtual = {
 #define SIM                                                                                        \
 	.abi = BB_BACKEND_ABI, .name = "sim",                                                      \
 	.brief = "ranks are virtual: times are computed from --link, --cluster or --calibrate",    \
-	.capabilities = BB_CAP_FREE_COST | BB_CAP_VIRTUAL, .close = sim_close, .abort = sim_abort, \
-	.max_local = BB_CLUSTER_MOST_RANKS, .memory_available = sim_memory_available,              \
-	.attach = sim_attach, .detach = sim_detach, .locate = sim_locate, .alloc = sim_alloc,      \
-	.release = sim_release, .copy = sim_copy, .fill = sim_fill, .verify = sim_verify,          \
-	.group_open = bb_sim_group_open, .group_close = bb_sim_group_close,                        \
-	.barrier = sim_barrier, .choose = bb_sim_choose, .tune = bb_sim_tune,                      \
-	.refuses = bb_sim_refuses, .tmp_bytes = sim_tmp_bytes, .cost_bytes = sim_cost_bytes,       \
-	.queue_open = sim_queue_open, .queue_close = sim_queue_close,                              \
-	.event_open = sim_event_open, .event_close = sim_event_close, .event_record = sim_event,   \
-	.event_wait = sim_event, .compute = sim_compute, .collective = bb_sim_collective,          \
-	.finish = sim_finish, .now = sim_now, .virtual = &sim_virtual, .routes = &bb_sim_routes
+	.close = sim_close, .abort = sim_abort, .max_local = BB_CLUSTER_MOST_RANKS,                \
+	.memory_available = sim_memory_available, .attach = sim_attach, .detach = sim_detach,      \
+	.locate = sim_locate, .alloc = sim_alloc, .release = sim_release, .copy = sim_copy,        \
+	.fill = sim_fill, .verify = sim_verify, .group_open = bb_sim_group_open,                   \
+	.group_close = bb_sim_group_close, .barrier = sim_barrier, .choose = bb_sim_choose,        \
+	.tune = bb_sim_tune, .refuses = bb_sim_refuses, .tmp_bytes = sim_tmp_bytes,                \
+	.cost_bytes = sim_cost_bytes, .queue_open = sim_queue_open,                                \
+	.queue_close = sim_queue_close, .event_open = sim_event_open,                              \
+	.event_close = sim_event_close, .event_record = sim_event, .event_wait = sim_event,        \
+	.compute = sim_compute, .collective = bb_sim_collective, .finish = sim_finish,             \
+	.now = sim_now, .virtual = &sim_virtual, .routes = &bb_sim_routes
 
 static const struct bb_library gpu_library = {
 	.name = gpu_library_name,
