@@ -66,7 +66,7 @@ static void compute(void *own, int rank, const struct bb_operation *o)
 		seconds -= p->probe.work_s;
 	}
 	if (seconds > 0)
-		p->s->engine.backend->delay(p->s->engine.driver->handle, seconds);
+		bb_crew_delay(p->s->engine.driver, seconds);
 }
 
 /* ---- what is heard -------------------------------------------------------------------------- */
@@ -125,7 +125,7 @@ static void hear_step(void *own, int rank, size_t index, const struct bb_operati
 static struct bb_planted plant(const struct bb_options *o)
 {
 	const struct bb_fault *fault = &o->fault;
-	const bool virtual = o->backend->capabilities & BB_CAP_VIRTUAL;
+	const bool virtual = o->backend->virtual;
 	const bool flaps =
 		fault->kind == BB_FAULT_FLAPPING_NODE || fault->kind == BB_FAULT_FLAPPING_LINK;
 	const bool slow_link = fault->kind == BB_FAULT_SLOW_LINK;

@@ -65,16 +65,17 @@ static bb_status open_memory(struct pairs_session *s)
 	BB_TRY(status, bb_engine_alloc(&s->engine, BUFFERS * s->stride, (void **)&s->memory), out);
 	for (int b = 0; b < BUFFERS; b++)
 		BB_TRY(status,
-		       s->engine.backend->share(s->engine.driver->handle, buffer(s, (enum buffer)b),
-						s->stride, &mine[b]),
+		       s->engine.backend->routes->share(s->engine.driver->handle,
+							buffer(s, (enum buffer)b), s->stride,
+							&mine[b]),
 		       out);
 	BB_TRY(status, bb_crew_gather(s->engine.driver, &token_table, mine, BUFFERS, &gathered),
 	       out);
 	all = gathered;
 	for (int i = 0; i < s->n * BUFFERS; i++)
 		BB_TRY(status,
-		       s->engine.backend->reach(s->engine.world, i / BUFFERS, &all[i],
-						&s->theirs[i], &s->engine.run->error),
+		       s->engine.backend->routes->reach(s->engine.world, i / BUFFERS, &all[i],
+							&s->theirs[i], &s->engine.run->error),
 		       out);
 out:
 	return status;
@@ -83,7 +84,7 @@ out:
 static bb_status fill(struct pairs_session *s, enum buffer which, const struct bb_pattern *pattern,
 		      size_t bytes)
 {
-	const bool has = s->engine.backend->capabilities & BB_CAP_DATA;
+	const bool has = s->engine.backend->has_data;
 	bb_status status = has ? s->engine.backend->fill(s->engine.driver->handle, buffer(s, which),
 							 pattern, 0, bytes)
 			       : BB_OK;
@@ -152,7 +153,7 @@ static void pairs_close(struct bb_engine *engine)
 	struct pairs_session *s = (struct pairs_session *)engine;
 
 	for (int i = 0; s->theirs && i < s->n * BUFFERS && engine->all_done; i++)
-		engine->backend->unreach(engine->world, i / BUFFERS, s->theirs[i]);
+		engine->backend->routes->unreach(engine->world, i / BUFFERS, s->theirs[i]);
 	for (int i = 0; s->with && i < s->n; i++)
 		engine->backend->group_close(s->with[i]);
 	for (int i = 0; s->series && i < s->n; i++)
@@ -225,7 +226,8 @@ static bb_status transfer(struct pairs_session *s, const struct turn *t, enum bu
 				   .theirs = s->theirs[peer * BUFFERS + SOURCE],
 				   .bytes = takes ? (size_t)t->cell->bytes : 0};
 
-	return s->engine.backend->transfer(s->engine.world, t->cell->route, peer, &out, &in);
+	return s->engine.backend->routes->transfer(s->engine.world, t->cell->route, peer, &out,
+						   &in);
 }
 
 static bb_status operate(struct pairs_session *s, const struct turn *t, bool verified)
@@ -234,8 +236,8 @@ static bb_status operate(struct pairs_session *s, const struct turn *t, bool ver
 	bb_status status = BB_OK;
 
 	if (cell->ping)
-		return s->engine.backend->ping(s->engine.world, cell->route, peer_of(s, t),
-					       s->me == t->from, cell->repeats);
+		return s->engine.backend->routes->ping(s->engine.world, cell->route, peer_of(s, t),
+						       s->me == t->from, cell->repeats);
 	for (size_t i = 1; i < cell->repeats && status == BB_OK; i++)
 		status = transfer(s, t, TARGET);
 	return status == BB_OK ? transfer(s, t, verified ? VERIFIED : TARGET) : status;
@@ -358,7 +360,7 @@ out:
 
 static const struct bb_way *way_of(const struct pairs_session *s, const struct bb_cell *cell)
 {
-	return &s->ways[cell->route - s->engine.backend->routes];
+	return &s->ways[cell->route - s->engine.backend->routes->list];
 }
 
 static bool has_turn(const struct pairs_session *s, const struct bb_cell *cell, int from, int to)
@@ -515,7 +517,7 @@ static bb_status review(struct pairs_session *s)
 		if (status != BB_OK || turns.n == 0)
 			break;
 		if (leads)
-			s->engine.backend->delay(s->engine.driver->handle, BB_RETEST_PAUSE_S);
+			bb_crew_delay(s->engine.driver, BB_RETEST_PAUSE_S);
 		status = measure_again(s, &turns);
 	}
 	if (status == BB_OK && leads && s->pairs->asked.child)

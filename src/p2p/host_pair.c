@@ -6,13 +6,12 @@
 
 #include <stdlib.h>
 
-/* Spaces of a GPU (bb_backend's spaces). */
+/* Spaces of a GPU (the backend's spaces). */
 enum { DEVICE, PINNED, PAGEABLE, SPACES };
 
 bool bb_pairs_are_host(const struct bb_run *run)
 {
-	return run->world.nranks == 1 && (run->options.backend->capabilities & BB_CAP_GPU) &&
-	       run->options.backend->spaces;
+	return run->world.nranks == 1 && run->options.backend->gpu && run->options.backend->spaces;
 }
 
 /* What links allow between the GPU and the memory of the CPUs. */

@@ -89,10 +89,10 @@ static bb_status choose_defaults(struct bb_options *o, struct bb_error *error)
 
 	if (status != BB_OK)
 		return status;
-	if (!ranks_given && !(o->backend->capabilities & BB_CAP_GPU))
-		o->gpus = bb_machine_cores(machine) < o->backend->max_local()
+	if (!ranks_given && !o->backend->gpu)
+		o->gpus = bb_machine_cores(machine) < o->backend->max_local
 				  ? bb_machine_cores(machine)
-				  : o->backend->max_local();
+				  : o->backend->max_local;
 	if (!o->min_bytes_given && !o->max_bytes_given) {
 		const uint64_t caches = CACHES * (uint64_t)bb_machine_l3(machine);
 
@@ -108,7 +108,7 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 	struct bb_memory_options *a = own;
 	bb_status status;
 
-	if (o->backend->capabilities & BB_CAP_VIRTUAL)
+	if (o->backend->virtual)
 		return bb_fail(
 			error, BB_EUNSUPPORTED,
 			"the %s backend models links, not memory: this program measures that "
@@ -162,7 +162,7 @@ bb_status bb_memory_plan_add(struct bb_memory_plan *plan, struct bb_run *run,
    the host's it leaves to the host. */
 static bool goes_together(const struct bb_memory *m, enum bb_memory_kind kind, int to, int from)
 {
-	const bool gpu = m->run->options.backend->capabilities & BB_CAP_GPU;
+	const bool gpu = m->run->options.backend->gpu;
 
 	if (kind == BB_MEMORY_BOTH)
 		return gpu && to == 0 && from > 0;
@@ -204,8 +204,7 @@ static bb_status add_spaces(struct bb_memory *m, int to, int from)
 			if (kind == BB_MEMORY_CHASE ? !alone : !wanted)
 				continue;
 			/* A GPU is one rank. */
-			if (kind != BB_MEMORY_CHASE && alone &&
-			    (m->run->options.backend->capabilities & BB_CAP_GPU))
+			if (kind != BB_MEMORY_CHASE && alone && m->run->options.backend->gpu)
 				continue;
 			status = add_sizes(m, (struct bb_memory_case){
 						      .kind = (enum bb_memory_kind)kind,
@@ -223,7 +222,7 @@ static bb_status plan(struct bb_run *run)
 	bb_status status = BB_OK;
 
 	m->run = run;
-	m->nspaces = run->options.backend->spaces(run->context);
+	m->nspaces = run->options.backend->spaces->count(run->context);
 	for (int to = 0; to < m->nspaces; to++)
 		for (int from = 0; from < m->nspaces && status == BB_OK; from++)
 			status = add_spaces(m, to, from);

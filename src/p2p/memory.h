@@ -10,6 +10,7 @@
 #ifndef BB_P2P_MEMORY_H
 #define BB_P2P_MEMORY_H
 
+#include "backends/spaces.h"
 #include "p2p/pairs.h"
 
 enum bb_memory_kind {

@@ -54,7 +54,7 @@ enum report { IS_WORKER, BYTES, WRONG, CHECKED, REPEATS, REPORT_HEAD };
 static bool same_place(const struct memory_session *s, const struct bb_rank_info *infos, int a,
 		       int b)
 {
-	if (s->engine.backend->capabilities & BB_CAP_GPU)
+	if (s->engine.backend->gpu)
 		return a == b;
 	return infos[a].location.numa == infos[b].location.numa &&
 	       strcmp(infos[a].location.host, infos[b].location.host) == 0;
@@ -139,8 +139,8 @@ done:
 static void release(struct memory_session *s, struct array_of *array)
 {
 	if (array->memory)
-		s->engine.backend->release_in(s->engine.driver->handle, array->space, array->memory,
-					      array->bytes);
+		s->engine.backend->spaces->release(s->engine.driver->handle, array->space,
+						   array->memory, array->bytes);
 	*array = (struct array_of){.memory = NULL};
 }
 
@@ -186,8 +186,8 @@ static bb_status open_array(struct memory_session *s, enum array which, int spac
 	if (array->memory && (array->space != space || array->bytes != bytes))
 		release(s, array);
 	if (!array->memory) {
-		status = s->engine.backend->alloc_in(s->engine.driver->handle, space, bytes,
-						     &array->memory, &s->engine.run->error);
+		status = s->engine.backend->spaces->alloc(s->engine.driver->handle, space, bytes,
+							  &array->memory, &s->engine.run->error);
 		if (status != BB_OK) {
 			array->memory = NULL;
 			return bb_fail(&s->engine.run->error, status,
@@ -209,7 +209,7 @@ static bb_status open_arrays(struct memory_session *s, const struct bb_memory_ca
 	BB_TRY(status, open_array(s, A, c->to, bytes, c->kind == BB_MEMORY_READ ? BASE : POISON),
 	       out);
 	if (c->kind == BB_MEMORY_CHASE) {
-		status = s->engine.backend->chase_lay(
+		status = s->engine.backend->spaces->chase_lay(
 			s->engine.driver->handle, s->arrays[A].memory, bytes,
 			(uint64_t)s->engine.run->options.seed * ALIEN);
 		goto out;
@@ -270,11 +270,13 @@ static bb_status copy_both_ways(struct memory_session *s, size_t bytes)
 	bb_status status;
 
 	BB_TRY(status,
-	       s->engine.backend->work(s->engine.driver->handle, s->queues[0], BB_WORK_COPY,
-				       s->arrays[A].memory, s->arrays[B].memory, NULL, bytes),
+	       s->engine.backend->spaces->work(s->engine.driver->handle, s->queues[0], BB_WORK_COPY,
+					       s->arrays[A].memory, s->arrays[B].memory, NULL,
+					       bytes),
 	       out);
-	status = s->engine.backend->work(s->engine.driver->handle, s->queues[1], BB_WORK_COPY,
-					 s->arrays[C].memory, s->arrays[D].memory, NULL, bytes);
+	status = s->engine.backend->spaces->work(s->engine.driver->handle, s->queues[1],
+						 BB_WORK_COPY, s->arrays[C].memory,
+						 s->arrays[D].memory, NULL, bytes);
 out:
 	return status;
 }
@@ -285,9 +287,9 @@ static bb_status chase(struct memory_session *s, size_t sample)
 	const size_t stops = s->arrays[A].bytes / BB_CHASE_STRIDE;
 	const size_t start = (size_t)((sample + 1) * ALIEN >> 16) % stops;
 
-	return s->engine.backend->chase(s->engine.driver->handle,
-					(char *)s->arrays[A].memory + start * BB_CHASE_STRIDE,
-					HOPS);
+	return s->engine.backend->spaces->chase(
+		s->engine.driver->handle, (char *)s->arrays[A].memory + start * BB_CHASE_STRIDE,
+		HOPS);
 }
 
 static bb_status work(struct memory_session *s, const struct bb_memory_case *c, size_t sample)
@@ -301,9 +303,9 @@ static bb_status work(struct memory_session *s, const struct bb_memory_case *c, 
 		return chase(s, sample);
 	if (c->kind == BB_MEMORY_BOTH)
 		return copy_both_ways(s, share(s, c));
-	return s->engine.backend->work(s->engine.driver->handle, NULL, works[c->kind],
-				       s->arrays[A].memory, s->arrays[B].memory,
-				       s->arrays[C].memory, share(s, c));
+	return s->engine.backend->spaces->work(s->engine.driver->handle, NULL, works[c->kind],
+					       s->arrays[A].memory, s->arrays[B].memory,
+					       s->arrays[C].memory, share(s, c));
 }
 
 /* Works, or hops, of one sample. */
@@ -412,7 +414,7 @@ static void name_place(const struct memory_session *s, int place, char name[BB_T
 	while (s->places[rank] != place)
 		rank++;
 	at = &s->engine.run->infos[rank].location;
-	if (s->engine.backend->capabilities & BB_CAP_GPU)
+	if (s->engine.backend->gpu)
 		snprintf(name, BB_TEXT, "GPU %d", at->device);
 	else
 		snprintf(name, BB_TEXT, "node %d", at->numa < 0 ? 0 : at->numa);
@@ -432,8 +434,8 @@ static bb_status deliver(struct memory_session *s, const struct bb_memory_case *
 	join_workers(s, reports, &r, &bytes);
 	bb_stats_compute(s->times, iters, &stats);
 	name_place(s, place, at);
-	s->engine.backend->space_name(s->engine.run->context, c->from, from);
-	s->engine.backend->space_name(s->engine.run->context, c->to, to);
+	s->engine.backend->spaces->name(s->engine.run->context, c->from, from);
+	s->engine.backend->spaces->name(s->engine.run->context, c->to, to);
 	r.quantity = chases ? "latency" : "bandwidth";
 	r.ends = "memory";
 	r.place = at;

@@ -69,7 +69,7 @@ static bb_status tell_states(const struct bb_backend *backend, struct bb_error *
 	struct bb_strbuf lines = {0};
 	bb_status status;
 
-	for (const struct bb_library_state *s = backend->library_states; s->name; s++)
+	for (const struct bb_library_state *s = backend->routes->library->states; s->name; s++)
 		bb_strbuf_addf(&lines, "\n  %-46s # %s", s->setting, s->name);
 	status =
 		bb_fail(error, BB_EUSAGE,
@@ -86,7 +86,8 @@ static bb_status switch_library(const struct bb_pair_options *asked,
 				const struct bb_backend *backend,
 				const struct bb_environment *environment, struct bb_error *error)
 {
-	const struct bb_library_state *state = backend->library_states;
+	const struct bb_route_switch *library = backend->routes->library;
+	const struct bb_library_state *state = library ? library->states : NULL;
 	char name[BB_SWITCH_TEXT];
 	const char *value;
 
@@ -115,7 +116,7 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "the %s backend has no routes between two ranks (see --list)",
 			       o->backend->name);
-	if ((o->backend->capabilities & BB_CAP_VIRTUAL) && o->warmup_iters_given)
+	if (o->backend->virtual && o->warmup_iters_given)
 		return bb_fail(error, BB_EUSAGE,
 			       "-w %lld: links of virtual ranks do not get warm; leave it out",
 			       (long long)o->warmup_iters);
@@ -157,14 +158,15 @@ static void list_backend(struct bb_strbuf *out, const struct bb_backend *backend
 	bb_strbuf_addf(out, "backend %s: %s\n", backend->name, backend->brief);
 	if (!backend->routes)
 		bb_strbuf_add(out, "  no routes between two ranks\n");
-	for (const struct bb_route *r = backend->routes; r && r->name; r++)
+	for (const struct bb_route *r = backend->routes ? backend->routes->list : NULL;
+	     r && r->name; r++)
 		bb_strbuf_addf(out, "    %-12s %-10s P2P %-7s %s\n", r->name,
 			       r->uses & BB_ROUTE_PING ? "latency" : "bandwidth",
 			       r->switched ? "on, off"
 			       : r->direct ? "on"
 					   : "off",
 			       r->brief);
-	if ((backend->capabilities & BB_CAP_GPU) && backend->spaces)
+	if (backend->gpu && backend->spaces)
 		bb_host_pair_list(out);
 }
 
@@ -218,7 +220,7 @@ static bb_status add_sizes(struct bb_pairs *pairs, const struct bb_route *route,
 			   bool childs)
 {
 	const struct bb_options *o = &pairs->run->options;
-	const bool gpus = o->backend->capabilities & BB_CAP_GPU;
+	const bool gpus = o->backend->gpu;
 	const bool virtual = bb_pairs_are_virtual(pairs); /* a clock that takes no time to read */
 	bb_status status = BB_OK;
 
@@ -241,7 +243,7 @@ static bb_status add_sizes(struct bb_pairs *pairs, const struct bb_route *route,
 
 static bb_status plan_bandwidth(struct bb_pairs *pairs, bool childs)
 {
-	const struct bb_route *routes = pairs->run->options.backend->routes;
+	const struct bb_route *routes = pairs->run->options.backend->routes->list;
 	bb_status status = BB_OK;
 
 	for (int both = 0; both < 2; both++) {
@@ -256,11 +258,11 @@ static bb_status plan_bandwidth(struct bb_pairs *pairs, bool childs)
 
 static bb_status plan_latency(struct bb_pairs *pairs, bool childs)
 {
-	const bool gpus = pairs->run->options.backend->capabilities & BB_CAP_GPU;
+	const bool gpus = pairs->run->options.backend->gpu;
 	const size_t pings = bb_pairs_are_virtual(pairs) ? 1
 			     : gpus                      ? GPU_SAMPLE_PINGS
 							 : SAMPLE_PINGS;
-	const struct bb_route *routes = pairs->run->options.backend->routes;
+	const struct bb_route *routes = pairs->run->options.backend->routes->list;
 	bb_status status = BB_OK;
 
 	for (const struct bb_route *r = routes; r->name && status == BB_OK; r++)
@@ -298,13 +300,13 @@ static bb_status check_world(const struct bb_pairs *pairs)
 static bb_status ask_library(struct bb_pairs *pairs)
 {
 	struct bb_run *run = pairs->run;
-	const struct bb_backend *backend = run->options.backend;
+	const struct bb_route_switch *library = run->options.backend->routes->library;
 	char text[BB_SWITCH_TEXT] = "";
 	bb_status status;
 
-	if (!backend->library_p2p)
+	if (!library)
 		return BB_OK;
-	status = backend->library_p2p(run->context, &pairs->library_p2p, text);
+	status = library->p2p(run->context, &pairs->library_p2p, text);
 	if (status != BB_OK)
 		return status;
 	snprintf(pairs->library_text, sizeof(pairs->library_text), "%s (%s)",

@@ -20,6 +20,7 @@
 #ifndef BB_P2P_PAIRS_H
 #define BB_P2P_PAIRS_H
 
+#include "backends/routes.h"
 #include "harness/measure/engine.h"
 #include "p2p/child.h"
 #include "p2p/findings.h"
@@ -169,7 +170,7 @@ extern const struct bb_benchmark bb_bandwidth_benchmark, bb_latency_benchmark;
 /* Is one driver that of all ranks? */
 static inline bool bb_pairs_are_virtual(const struct bb_pairs *pairs)
 {
-	return pairs->run->options.backend->capabilities & BB_CAP_VIRTUAL;
+	return pairs->run->options.backend->virtual;
 }
 
 /* The rank that END is. */

@@ -31,8 +31,7 @@ struct bb_pair_light {
 
 static bool on_topology(const struct bb_run *run)
 {
-	return (run->options.backend->capabilities & BB_CAP_GPU) &&
-	       run->light.n == run->world.nranks;
+	return run->options.backend->gpu && run->light.n == run->world.nranks;
 }
 
 static int by_place(const struct bb_location *a, const struct bb_location *b)
@@ -93,9 +92,8 @@ double bb_pair_factor(const struct bb_pairs *pairs, const struct bb_cell *cell, 
 	place = by_place(&infos[from].location, &infos[to].location);
 	if (bb_is_crowded(both ? 2 : 1, place == SAME_DEVICE ? 1 : 2))
 		return BB_CROWDED;
-	return place == OTHER_HOST || (pairs->run->options.backend->capabilities & BB_CAP_GPU)
-		       ? BB_SLOW_PAIR
-		       : BB_SLOW_CORES;
+	return place == OTHER_HOST || pairs->run->options.backend->gpu ? BB_SLOW_PAIR
+								       : BB_SLOW_CORES;
 }
 
 double bb_pair_light(struct bb_pairs *pairs, int from, int to, const char **why)

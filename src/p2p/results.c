@@ -65,7 +65,7 @@ static void fill_ends(const struct bb_pairs *pairs, int from, int to, char path[
 		fill_virtual_ends(pairs, r);
 		return;
 	}
-	r->ends = pairs->run->options.backend->capabilities & BB_CAP_GPU ? "gpu" : "core";
+	r->ends = pairs->run->options.backend->gpu ? "gpu" : "core";
 	r->from_host = a->host;
 	r->to_host = b->host;
 	r->from_device = a->device;

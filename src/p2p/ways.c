@@ -15,7 +15,7 @@ static void answer(const struct bb_backend *backend, struct bb_group *group,
 {
 	memset(mine, 0, REASON + (size_t)n);
 	for (int peer = n - 1; peer >= 0; peer--) {
-		const char *why = backend->route_refuses(group, route, peer);
+		const char *why = backend->routes->refuses(group, route, peer);
 
 		mine[REASON + (size_t)peer] = why != NULL;
 		if (why && peer != me)
@@ -46,7 +46,7 @@ static int count(const struct bb_backend *backend)
 {
 	int n = 0;
 
-	while (backend->routes[n].name)
+	while (backend->routes->list[n].name)
 		n++;
 	return n;
 }
@@ -77,7 +77,7 @@ bb_status bb_ways_find(struct bb_driver *driver, struct bb_run *run, struct bb_g
 				bb_fail(&run->error, BB_EINTERNAL, "out of memory for %d ranks", n);
 			break;
 		}
-		answer(backend, group, &backend->routes[r], driver->rank, n, mine);
+		answer(backend, group, &backend->routes->list[r], driver->rank, n, mine);
 		status = bb_crew_gather(driver, &table, mine, 1, &all);
 		if (status == BB_OK)
 			judge(way, all, n);

@@ -65,7 +65,7 @@ def upward(path, included):
         return "what is calculated needs nothing that measures"
     if folder == "memory" and "/tool/" in path and included.startswith("memory/zero/"):
         return "what is calculated needs nothing that measures"
-    if target == "backends" and included != "backends/backend.h":
+    if target == "backends" and included.count("/") > 1:
         mine = path.split("/")[2] if folder == "backends" else None
         other = included.split("/")[1]
         if other not in (mine, "cpu") or (folder != "backends"):
@@ -109,6 +109,30 @@ def the_check_of_includes_can_fail():
 
 
 # Each backend has its own of what backends/backend.h declares without a definition.
+CORE_MOST = 30
+TABLES = {name: f"src/backends/{name}/{name}.c" for name in ("host", "mpi", "nccl", "null", "sim")}
+
+
+def core():
+    """(functions, parts) of a backend's table."""
+    table = re.search(r"struct bb_backend \{\n(.*?)\n\};", read("src/backends/backend.h"), re.S).group(1)
+    return re.findall(r"^\t\w[\w ]*\*?\(\*(\w+)\)\(", table, re.M), re.findall(r"const struct bb_(\w+) \*\1;", table)
+
+
+@test
+def every_backend_has_all_of_the_core():
+    """A function of the core is in every backend's table, null has nothing else."""
+    functions, parts = core()
+    expect(20 < len(functions) <= CORE_MOST, f"{len(functions)} functions: {functions}")
+    expect(len(parts) > 5, f"parts: {parts}")
+    for name, path in TABLES.items():
+        text = read(path)
+        lacks = [f for f in functions if not re.search(rf"\.{f} = ", text)]
+        expect(not lacks, f"the table of {name} lacks {lacks}")
+    has = [p for p in parts if re.search(rf"\.{p} = ", read(TABLES["null"]))]
+    expect(not has, f"null has {has}")
+
+
 OF_EACH_BACKEND = {"bb_context", "bb_group", "bb_rank", "bb_queue", "bb_event"}
 
 

@@ -26,7 +26,6 @@ static const char *refuses(const struct bb_native *native, const struct bb_colle
 	return strcmp(collective->name, native->own) == 0 ? NULL : "the library has it for another collective";
 }
 
-static const struct bb_native natives[] = {{.name = "native"}, {.name = NULL}};
 static const struct bb_native all[] = {
 	{.name = "native"},
 	{.name = "native:pipeline", .refuses = refuses, .own = "broadcast"},
@@ -41,10 +40,7 @@ static bb_status discover(struct bb_native **found, struct bb_error *error)
 	return BB_OK;
 }
 
-static int one(void)
-{
-	return 1;
-}
+static const struct bb_native natives[] = {{.name = "native", .discover = discover}, {.name = NULL}};
 
 __attribute__((constructor)) static void fill(void)
 {
@@ -52,8 +48,7 @@ __attribute__((constructor)) static void fill(void)
 	bb_plugin_backend.abi = BACKEND_ABI;
 	bb_plugin_backend.name = "mpi";
 	bb_plugin_backend.natives = natives;
-	bb_plugin_backend.discover = discover;
-	bb_plugin_backend.max_local = one;
+	bb_plugin_backend.max_local = 1;
 }
 
 static bb_status start(struct bb_launch *launch, const struct bb_launch_request *request, struct bb_error *error)

@@ -3,6 +3,7 @@
  * numbers of GPUs, in place and not, all datatypes and operations among them, against the oracle;
  * and what only this backend has: ways to switch between, batches, graphs, registration, groups.
  */
+#include "backends/gpu.h"
 #include "core/scalar.h"
 #include "gpus.h"
 #include "oracle.h"
@@ -205,7 +206,7 @@ static bool settle(struct one *me, struct bb_call *call)
 	CHECK(me, b->tune(me->world, call) == BB_OK);
 	if (call->shape.count % 3 == 1)
 		call->shape.chunk = call->shape.count <= 40 ? 1 : 37;
-	CHECK(me, b->ready(me->world, call) == BB_OK);
+	CHECK(me, b->gpu->ready(me->world, call) == BB_OK);
 	return b->refuses(me->world, call) == NULL;
 }
 

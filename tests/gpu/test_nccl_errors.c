@@ -3,6 +3,9 @@
  * at a time; a rank does not come; work on the device fails. Every time all ranks end, the first
  * cause is told with the call and the file, and nothing is left behind.
  */
+#include "backends/gpu.h"
+#include "backends/graphs.h"
+#include "backends/messages.h"
 #include "core/clock.h"
 #include "fake.h"
 #include "gpus.h"
@@ -89,7 +92,7 @@ static bb_status call_one(struct stage *s, const struct bb_collective *collectiv
 	if (!schedule && !native)
 		BB_TRY(st, b->choose(s->all, &call), out);
 	BB_TRY(st, b->tune(s->all, &call), out);
-	BB_TRY(st, b->ready(s->all, &call), out);
+	BB_TRY(st, b->gpu->ready(s->all, &call), out);
 	BB_TRY(st, b->collective(s->all, NULL, &call), out);
 	st = b->finish(s->rank, NULL);
 out:
@@ -125,8 +128,8 @@ static bb_status pass_on(struct stage *s)
 {
 	const int second = 1;
 
-	return s->first ? s->backend->send(s->part, s->queue, &second, s->out, BYTES)
-			: s->backend->recv(s->part, s->queue, 0, s->in, BYTES);
+	return s->first ? s->backend->messages->send(s->part, s->queue, &second, s->out, BYTES)
+			: s->backend->messages->recv(s->part, s->queue, 0, s->in, BYTES);
 }
 
 static bb_status use_queues(struct stage *s)
@@ -146,18 +149,18 @@ static bb_status use_queues(struct stage *s)
 	BB_TRY(st, b->event_wait(s->rank, s->queue, s->events[0]), out);
 	BB_TRY(st, b->compute(s->rank, s->queue, nothing, NULL), out);
 	BB_TRY(st, b->collective(s->all, s->queue, &call), out);
-	BB_TRY(st, b->spin(s->rank, s->queue, 1e-4), out);
+	BB_TRY(st, b->gpu->spin(s->rank, s->queue, 1e-4), out);
 	if (s->part)
 		BB_TRY(st, pass_on(s), out);
 	BB_TRY(st, b->event_record(s->rank, s->queue, s->events[1]), out);
 	BB_TRY(st, b->finish(s->rank, s->queue), out);
-	BB_TRY(st, b->elapsed(s->rank, s->events[0], s->events[1], &seconds), out);
-	BB_TRY(st, b->graph_begin(s->rank, NULL), out);
+	BB_TRY(st, b->gpu->elapsed(s->rank, s->events[0], s->events[1], &seconds), out);
+	BB_TRY(st, b->graphs->begin(s->rank, NULL), out);
 	st = b->collective(s->all, NULL, &call);
 	if (st == BB_OK)
-		st = b->graph_end(s->rank, NULL, &s->graph);
+		st = b->graphs->end(s->rank, NULL, &s->graph);
 	if (st == BB_OK)
-		BB_TRY(st, b->graph_launch(s->rank, NULL, s->graph), out);
+		BB_TRY(st, b->graphs->launch(s->rank, NULL, s->graph), out);
 	if (st == BB_OK)
 		st = b->finish(s->rank, NULL);
 out:
@@ -190,7 +193,7 @@ static void close_stage(struct stage *s)
 
 	if (!s->rank)
 		return;
-	b->graph_close(s->graph);
+	b->graphs->close(s->graph);
 	b->event_close(s->events[0]);
 	b->event_close(s->events[1]);
 	b->queue_close(s->queue);
@@ -409,7 +412,7 @@ static void leave_in_batch(struct one *me, void *argument)
 	CHECK(me, me->backend->alloc(me->handle, BYTES, (void **)&memory) == BB_OK);
 	call.in = call.out = memory;
 	CHECK(me, me->backend->choose(me->world, &call) == BB_OK);
-	CHECK(me, me->backend->batch_begin(me->handle) == BB_OK);
+	CHECK(me, me->backend->gpu->batch_begin(me->handle) == BB_OK);
 	CHECK(me, me->backend->collective(me->world, NULL, &call) == BB_OK);
 	CHECK(me, me->backend->barrier(me->world) == BB_OK);
 	me->backend->abort(me->context);
@@ -525,7 +528,7 @@ static void *take_part(void *argument)
 		   s.backend->alloc(s.rank, BYTES, (void **)&s.in) == BB_OK &&
 		   s.backend->alloc(s.rank, BYTES, (void **)&s.out) == BB_OK &&
 		   call_one(&s, &bb_all_gather, NULL, NULL, BB_SUM, false) == BB_OK &&
-		   s.backend->clock_offset(s.rank, &offset, &uncertainty) == BB_OK;
+		   s.backend->clocks->offset(s.rank, &offset, &uncertainty) == BB_OK;
 	s.backend->locate(s.rank, &l);
 	/* It is one clock. */
 	me->well = me->well && l.device == p->first + me->local && uncertainty < 1 &&

@@ -2,6 +2,8 @@
  * What the nccl backend has beside collectives: ways to switch between, batches, graphs, queues and
  * events, registered buffers, groups, patterns, and which device is whose.
  */
+#include "backends/gpu.h"
+#include "backends/graphs.h"
 #include "core/clock.h"
 #include "fake.h"
 #include "gpus.h"
@@ -99,14 +101,14 @@ static void switch_ways(struct one *me, void *argument)
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		forget(me, &s);
 		s.call.native = way_named(names[i]);
-		CHECK(me, me->backend->ready(me->world, &s.call) == BB_OK);
+		CHECK(me, me->backend->gpu->ready(me->world, &s.call) == BB_OK);
 		CHECK(me, strcmp(getenv("NCCL_ALGO"), "Tree") == 0 && !getenv("NCCL_PROTO"));
 		CHECK(me, me->backend->refuses(me->world, &s.call) == NULL);
 		CHECK(me, me->backend->collective(me->world, NULL, &s.call) == BB_OK);
 		CHECK(me, is_sum_of_all(me, &s));
 	}
 	s.call.native = automatic;
-	CHECK(me, me->backend->ready(me->world, &s.call) == BB_OK);
+	CHECK(me, me->backend->gpu->ready(me->world, &s.call) == BB_OK);
 	CHECK(me, me->backend->collective(me->world, NULL, &s.call) == BB_OK);
 	CHECK(me, me->backend->finish(me->handle, NULL) == BB_OK);
 	sums_close(me, &s);
@@ -131,7 +133,7 @@ static void ask_in_vain(struct one *me, void *argument)
 
 	sums_open(me, &s);
 	s.call.native = way_named("nvls");
-	CHECK(me, me->backend->ready(me->world, &s.call) == BB_OK);
+	CHECK(me, me->backend->gpu->ready(me->world, &s.call) == BB_OK);
 	reason = me->backend->refuses(me->world, &s.call);
 	CHECK(me, reason && strstr(reason, "No algorithm/protocol available") &&
 			  strstr(reason, "NCCL_ALGO was set to NVLS"));
@@ -139,7 +141,7 @@ static void ask_in_vain(struct one *me, void *argument)
 	CHECK(me, me->backend->refuses(me->world, &s.call) == NULL);
 	s.call.op = BB_SUM;
 	s.call.native = way_named("ring");
-	CHECK(me, me->backend->ready(me->world, &s.call) == BB_OK);
+	CHECK(me, me->backend->gpu->ready(me->world, &s.call) == BB_OK);
 	CHECK(me, me->backend->refuses(me->world, &s.call) == NULL);
 	CHECK(me, me->backend->collective(me->world, NULL, &s.call) == BB_OK);
 	CHECK(me, is_sum_of_all(me, &s));
@@ -198,24 +200,24 @@ static void issue_batches(struct one *me, void *argument)
 	struct sums s;
 
 	sums_open(me, &s);
-	CHECK(me, me->backend->batch_begin(me->handle) == BB_OK);
+	CHECK(me, me->backend->gpu->batch_begin(me->handle) == BB_OK);
 	for (int i = 0; i < 5; i++)
 		CHECK(me, me->backend->collective(me->world, NULL, &s.call) == BB_OK);
-	CHECK(me, me->backend->batch_end(me->handle) == BB_OK);
+	CHECK(me, me->backend->gpu->batch_end(me->handle) == BB_OK);
 	CHECK(me, is_sum_of_all(me, &s));
 	/* A schedule in a batch keeps its own order. */
 	forget(me, &s);
 	second = s.call;
 	second.native = NULL;
 	second.schedule = bb_algorithm_find(&bb_all_reduce, "ring");
-	CHECK(me, me->backend->batch_begin(me->handle) == BB_OK);
+	CHECK(me, me->backend->gpu->batch_begin(me->handle) == BB_OK);
 	CHECK(me, me->backend->collective(me->world, NULL, &s.call) == BB_OK);
 	CHECK(me, me->backend->collective(me->world, NULL, &second) == BB_OK);
-	CHECK(me, me->backend->batch_end(me->handle) == BB_OK);
+	CHECK(me, me->backend->gpu->batch_end(me->handle) == BB_OK);
 	CHECK(me, is_sum_of_all(me, &s));
 	/* An empty one. */
-	CHECK(me, me->backend->batch_begin(me->handle) == BB_OK);
-	CHECK(me, me->backend->batch_end(me->handle) == BB_OK);
+	CHECK(me, me->backend->gpu->batch_begin(me->handle) == BB_OK);
+	CHECK(me, me->backend->gpu->batch_end(me->handle) == BB_OK);
 	sums_close(me, &s);
 }
 
@@ -241,20 +243,20 @@ static void launch_graphs(struct one *me, void *argument)
 		CHECK(me, me->backend->tmp_bytes(me->world, &s.call) <= 4 * COUNT * 4);
 	}
 	forget(me, &s);
-	CHECK(me, me->backend->graph_begin(me->handle, NULL) == BB_OK);
+	CHECK(me, me->backend->graphs->begin(me->handle, NULL) == BB_OK);
 	for (int i = 0; i < 3; i++)
 		CHECK(me, me->backend->collective(me->world, NULL, &s.call) == BB_OK);
-	CHECK(me, me->backend->graph_end(me->handle, NULL, &graph) == BB_OK);
+	CHECK(me, me->backend->graphs->end(me->handle, NULL, &graph) == BB_OK);
 	CHECK(me, me->backend->finish(me->handle, NULL) == BB_OK);
 	CHECK(me, !is_sum_of_all(me, &s)); /* kept, not done */
 	for (int i = 0; i < 4; i++) {
 		forget(me, &s);
-		CHECK(me, me->backend->graph_launch(me->handle, NULL, graph) == BB_OK);
+		CHECK(me, me->backend->graphs->launch(me->handle, NULL, graph) == BB_OK);
 		CHECK(me, me->backend->finish(me->handle, NULL) == BB_OK);
 		CHECK(me, is_sum_of_all(me, &s));
 	}
-	me->backend->graph_close(graph);
-	me->backend->graph_close(NULL);
+	me->backend->graphs->close(graph);
+	me->backend->graphs->close(NULL);
 	sums_close(me, &s);
 }
 
@@ -298,7 +300,7 @@ static void use_queues(struct one *me, void *argument)
 	CHECK(me, me->backend->event_wait(me->handle, NULL, events[1]) == BB_OK);
 	CHECK(me, is_sum_of_all(me, &s)); /* read by the main queue, after the event */
 	CHECK(me, atomic_load(&naps) == 1);
-	CHECK(me, me->backend->elapsed(me->handle, events[0], events[1], &seconds) == BB_OK);
+	CHECK(me, me->backend->gpu->elapsed(me->handle, events[0], events[1], &seconds) == BB_OK);
 	CHECK(me, seconds >= 0.02 && seconds < 10);
 	CHECK(me, me->backend->finish(me->handle, queue) == BB_OK);
 	CHECK(me, me->backend->compute(me->handle, queue, nap, &naps) == BB_OK);
@@ -332,12 +334,12 @@ static void use_registered(struct one *me, void *argument)
 		s.call.native = i == 1 ? way_named("ring") : NULL;
 		if (!s.call.native)
 			CHECK(me, me->backend->choose(me->world, &s.call) == BB_OK);
-		CHECK(me, me->backend->ready(me->world, &s.call) == BB_OK);
+		CHECK(me, me->backend->gpu->ready(me->world, &s.call) == BB_OK);
 		CHECK(me, me->backend->collective(me->world, NULL, &s.call) == BB_OK);
 		CHECK(me, is_sum_of_all(me, &s));
 	}
 	CHECK(me, me->backend->alloc(me->handle, 5000, &more) == BB_OK);
-	CHECK(me, me->backend->ready(me->world, &s.call) == BB_OK);
+	CHECK(me, me->backend->gpu->ready(me->world, &s.call) == BB_OK);
 	me->backend->release(me->handle, more, 5000);
 	sums_close(me, &s);
 }
@@ -380,7 +382,7 @@ static void use_groups(struct one *me, void *argument)
 			s.call.schedule = bb_algorithm_find(&bb_all_reduce, "ring");
 		else if (i != 2)
 			CHECK(me, me->backend->choose(group, &s.call) == BB_OK);
-		CHECK(me, i == 0 || me->backend->ready(group, &s.call) == BB_OK);
+		CHECK(me, i == 0 || me->backend->gpu->ready(group, &s.call) == BB_OK);
 		forget(me, &s);
 		CHECK(me, me->backend->collective(group, NULL, &s.call) == BB_OK);
 		CHECK(me, me->backend->barrier(group) == BB_OK);

@@ -2,6 +2,9 @@
  * What a GPU of the nccl backend does beside collectives: messages, stand-ins for computations, and
  * work on memory.
  */
+#include "backends/gpu.h"
+#include "backends/messages.h"
+#include "backends/spaces.h"
 #include "fake.h"
 #include "gpus.h"
 
@@ -39,16 +42,17 @@ static void exchange(struct one *me, void *argument)
 		numbers[0] = 100 * me->rank + k;
 		CHECK(me, me->backend->copy(me->handle, out, &numbers[0], 4) == BB_OK);
 		CHECK(me, me->backend->event_record(me->handle, queue, events[0]) == BB_OK);
-		CHECK(me, me->backend->spin(me->handle, queue, 2e-3) == BB_OK);
+		CHECK(me, me->backend->gpu->spin(me->handle, queue, 2e-3) == BB_OK);
 		CHECK(me, me->backend->event_record(me->handle, queue, events[1]) == BB_OK);
 		for (int half = 0; half < 2; half++)
 			CHECK(me, (half == me->rank % 2
-					   ? me->backend->send(me->world, queue, &peer, out, 4)
-					   : me->backend->recv(me->world, queue, peer, in, 4)) ==
-					  BB_OK);
+					   ? me->backend->messages->send(me->world, queue, &peer,
+									 out, 4)
+					   : me->backend->messages->recv(me->world, queue, peer, in,
+									 4)) == BB_OK);
 		CHECK(me, me->backend->finish(me->handle, queue) == BB_OK);
-		CHECK(me,
-		      me->backend->elapsed(me->handle, events[0], events[1], &seconds) == BB_OK);
+		CHECK(me, me->backend->gpu->elapsed(me->handle, events[0], events[1], &seconds) ==
+				  BB_OK);
 		CHECK(me, seconds >= 2e-3);
 		CHECK(me, me->backend->copy(me->handle, &numbers[1], in, 4) == BB_OK);
 		CHECK(me, numbers[1] == 100 * peer + k);
@@ -72,12 +76,12 @@ static void spin_for_long(struct one *me, void *argument)
 	struct bb_queue *queue;
 
 	CHECK(me, me->backend->queue_open(me->handle, &queue, &error) == BB_OK);
-	CHECK(me, me->backend->spin(me->handle, queue, 3600) == BB_OK);
+	CHECK(me, me->backend->gpu->spin(me->handle, queue, 3600) == BB_OK);
 	CHECK(me, me->backend->barrier(me->world) == BB_OK);
 	if (me->rank == 0)
 		me->backend->abort(me->context);
 	CHECK(me, me->backend->finish(me->handle, queue) == BB_ETIMEOUT);
-	CHECK(me, me->backend->spin(me->handle, queue, 1) == BB_ETIMEOUT);
+	CHECK(me, me->backend->gpu->spin(me->handle, queue, 1) == BB_ETIMEOUT);
 	me->backend->queue_close(queue);
 }
 
@@ -123,51 +127,51 @@ static void work_on_memory(struct one *me, void *argument)
 	struct bb_queue *queue;
 	char name[BB_SPACE_TEXT];
 
-	CHECK(me, b->spaces(me->context) == SPACES);
+	CHECK(me, b->spaces->count(me->context) == SPACES);
 	CHECK(me, b->queue_open(me->handle, &queue, &error) == BB_OK);
 	for (int space = 0; space < SPACES; space++) {
-		b->space_name(me->context, space, name);
+		b->spaces->name(me->context, space, name);
 		CHECK(me, strcmp(name, names[space]) == 0);
 		for (int k = 0; k < 3; k++)
-			CHECK(me, b->alloc_in(me->handle, space, BYTES, (void **)&arrays[space][k],
-					      &error) == BB_OK);
+			CHECK(me, b->spaces->alloc(me->handle, space, BYTES,
+						   (void **)&arrays[space][k], &error) == BB_OK);
 	}
 	for (int i = 0; i < DOUBLES; i++)
 		here[i] = i;
 	for (int k = 1; k < 3; k++)
 		CHECK(me, b->copy(me->handle, arrays[0][k], here, BYTES) == BB_OK);
-	CHECK(me,
-	      b->work(me->handle, NULL, BB_WORK_READ, arrays[0][1], NULL, NULL, BYTES) == BB_OK);
-	CHECK(me, b->work(me->handle, NULL, BB_WORK_TRIAD, arrays[0][0], arrays[0][1], arrays[0][2],
-			  BYTES) == BB_OK);
+	CHECK(me, b->spaces->work(me->handle, NULL, BB_WORK_READ, arrays[0][1], NULL, NULL,
+				  BYTES) == BB_OK);
+	CHECK(me, b->spaces->work(me->handle, NULL, BB_WORK_TRIAD, arrays[0][0], arrays[0][1],
+				  arrays[0][2], BYTES) == BB_OK);
 	/* From one space to the other, in a queue's order. */
 	CHECK(me, b->finish(me->handle, NULL) == BB_OK);
-	CHECK(me, b->work(me->handle, queue, BB_WORK_COPY, arrays[1][0], arrays[0][0], NULL,
-			  BYTES) == BB_OK);
+	CHECK(me, b->spaces->work(me->handle, queue, BB_WORK_COPY, arrays[1][0], arrays[0][0], NULL,
+				  BYTES) == BB_OK);
 	CHECK(me, b->finish(me->handle, queue) == BB_OK);
 	for (int i = 0; i < DOUBLES; i++)
 		CHECK(me, arrays[1][0][i] == 3 * i);
 	/* To memory that no kernel may reach, and back to where there was something else. */
-	CHECK(me, b->work(me->handle, queue, BB_WORK_COPY, arrays[2][0], arrays[0][0], NULL,
-			  BYTES) == BB_OK);
-	CHECK(me, b->work(me->handle, queue, BB_WORK_COPY, arrays[0][2], arrays[2][0], NULL,
-			  BYTES) == BB_OK);
+	CHECK(me, b->spaces->work(me->handle, queue, BB_WORK_COPY, arrays[2][0], arrays[0][0], NULL,
+				  BYTES) == BB_OK);
+	CHECK(me, b->spaces->work(me->handle, queue, BB_WORK_COPY, arrays[0][2], arrays[2][0], NULL,
+				  BYTES) == BB_OK);
 	CHECK(me, b->finish(me->handle, queue) == BB_OK);
 	CHECK(me, b->copy(me->handle, here, arrays[0][2], BYTES) == BB_OK);
 	CHECK(me, memcmp(here, arrays[1][0], BYTES) == 0);
 	for (int space = 0; space < SPACES; space++)
 		CHECK(me, is_filled(me, arrays[space][1], DOUBLES));
-	CHECK(me,
-	      b->work(me->handle, NULL, BB_WORK_WRITE, arrays[0][0], NULL, NULL, BYTES) == BB_OK);
+	CHECK(me, b->spaces->work(me->handle, NULL, BB_WORK_WRITE, arrays[0][0], NULL, NULL,
+				  BYTES) == BB_OK);
 	CHECK(me, b->copy(me->handle, here, arrays[0][0], BYTES) == BB_OK);
 	CHECK(me, memcmp(here, here + 1, BYTES - 8) == 0);
 	for (int space = 0; space < REACHED; space++) {
-		CHECK(me, b->chase_lay(me->handle, arrays[space][0], BYTES, 7) == BB_OK);
-		CHECK(me, b->chase(me->handle, arrays[space][0], 1000) == BB_OK);
+		CHECK(me, b->spaces->chase_lay(me->handle, arrays[space][0], BYTES, 7) == BB_OK);
+		CHECK(me, b->spaces->chase(me->handle, arrays[space][0], 1000) == BB_OK);
 	}
 	CHECK(me, b->finish(me->handle, NULL) == BB_OK);
 	for (int k = 0; k < SPACES * 3; k++)
-		b->release_in(me->handle, k / 3, arrays[k / 3][k % 3], BYTES);
+		b->spaces->release(me->handle, k / 3, arrays[k / 3][k % 3], BYTES);
 	b->queue_close(queue);
 	free(here);
 }

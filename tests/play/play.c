@@ -6,7 +6,7 @@
 #include "scripts.h"
 
 #include "harness/run/harness.h"
-#include "harness/measure/play.h"
+#include "harness/measure/engine.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -42,6 +42,7 @@ struct state {
 
 /* One driver's. */
 struct session {
+	struct bb_engine engine;
 	struct bb_run *run;
 	struct bb_driver *driver;
 	const struct script *script;
@@ -71,7 +72,7 @@ static void wrong(struct session *s, const char *what, size_t index)
 
 static bool plays(const struct session *s, int rank)
 {
-	return rank == s->driver->rank || (s->backend->capabilities & BB_CAP_VIRTUAL);
+	return rank == s->driver->rank || s->backend->virtual;
 }
 
 static void hear_source(struct session *s, size_t index, const struct bb_operation *o, int source)
@@ -217,7 +218,7 @@ static bb_status play_once(struct session *s, struct bb_player *player, const st
 			   bool watched)
 {
 	const struct bb_timeline_watch watch = {hear, s};
-	const bool has_data = (s->backend->capabilities & BB_CAP_DATA) && !asked->own_buffers;
+	const bool has_data = s->backend->has_data && !asked->own_buffers;
 	double end = 0;
 	bb_status status = BB_OK;
 
@@ -262,35 +263,40 @@ static bb_status play(struct session *s, const struct asked *asked)
 	return status;
 }
 
-static bb_status drive(struct bb_driver *driver, void *argument)
+static bb_status open_session(struct bb_engine *engine)
 {
-	const size_t bytes = SLOTS * SLOT_COUNT * sizeof(int32_t);
-	struct bb_run *run = argument;
-	const struct state *state = run->own;
-	struct session s = {.run = run,
-			    .driver = driver,
-			    .script = &state->script,
-			    .backend = run->options.backend};
-	struct bb_group *world = NULL;
-	bb_status status;
+	struct session *s = (struct session *)engine;
+	const struct state *state = engine->run->own;
 
-	s.slot = calloc(SLOT_COUNT, sizeof(*s.slot));
-	if (!s.slot)
-		return bb_fail(&run->error, BB_EINTERNAL, "out of memory");
-	BB_TRY(status, bb_run_attend(run, driver, 0, &world), out);
-	BB_TRY(status, s.backend->alloc(driver->handle, bytes, (void **)&s.memory), out);
-	BB_TRY(status, bb_run_begin(run, driver, NAN), out);
-	status = play(&s, &state->asked);
-out:
-	if (status != BB_OK)
-		bb_crew_abandon(driver);
-	s.backend->group_close(world);
-	if (status == BB_OK)
-		s.backend->release(driver->handle, s.memory, bytes);
-	free(s.slot);
-	atomic_store(&driver->progress->finished, status == BB_OK);
-	return status;
+	s->run = engine->run;
+	s->driver = engine->driver;
+	s->backend = engine->backend;
+	s->script = &state->script;
+	s->slot = calloc(SLOT_COUNT, sizeof(*s->slot));
+	if (!s->slot)
+		return bb_fail(&s->run->error, BB_EINTERNAL, "out of memory");
+	return bb_engine_alloc(engine, SLOTS * SLOT_COUNT * sizeof(int32_t), (void **)&s->memory);
 }
+
+static bb_status run_session(struct bb_engine *engine)
+{
+	struct session *s = (struct session *)engine;
+	const struct state *state = s->run->own;
+
+	return play(s, &state->asked);
+}
+
+static void close_session(struct bb_engine *engine)
+{
+	free(((struct session *)engine)->slot);
+}
+
+static const struct bb_experiment experiment = {
+	.bytes = sizeof(struct session),
+	.open = open_session,
+	.run = run_session,
+	.close = close_session,
+};
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
@@ -341,7 +347,7 @@ int main(int argc, char **argv)
 		.open_text = bb_sink_jsonl_open,
 		.rows = &bb_record_result,
 		.plan = plan,
-		.drive = drive,
+		.experiment = &experiment,
 		.judge = judge,
 		.tell = tell,
 		.close = close_run,

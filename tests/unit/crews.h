@@ -44,6 +44,7 @@ static bb_status wait_for_abort(struct bb_driver *driver)
 {
 	while (!atomic_load(&((struct bb_context *)driver->handle)->aborted))
 		nap_ms(2);
+	bb_crew_delay(driver, 1000); /* for good */
 	return BB_ETIMEOUT;
 }
 

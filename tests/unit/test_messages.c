@@ -3,6 +3,7 @@
  * paced link takes, and what happens to who waits when the run is abandoned.
  */
 #include "backends/backend.h"
+#include "backends/messages.h"
 #include "ranks.h"
 
 #include <setjmp.h>
@@ -78,10 +79,10 @@ static void pass_on(struct one *me, void *argument)
 
 			write_message(from, bytes, me->rank, right, k + turn);
 			memset(to, 0, LONGEST);
-			CHECK(me, me->backend->send(me->world, queues[turn], &right, from, bytes) ==
-					  BB_OK);
-			CHECK(me, me->backend->recv(me->world, queues[!turn], left, to, bytes) ==
-					  BB_OK);
+			CHECK(me, me->backend->messages->send(me->world, queues[turn], &right, from,
+							      bytes) == BB_OK);
+			CHECK(me, me->backend->messages->recv(me->world, queues[!turn], left, to,
+							      bytes) == BB_OK);
 		}
 		for (int q = 0; q < 2; q++)
 			CHECK(me, me->backend->finish(me->handle, queues[q]) == BB_OK);
@@ -108,17 +109,18 @@ static void wait_for_peer(struct one *me, void *argument)
 	char data[8] = "message";
 
 	if (me->rank == 0) {
-		CHECK(me, me->backend->send(me->world, queue, &peer, data, 8) == BB_OK);
+		CHECK(me, me->backend->messages->send(me->world, queue, &peer, data, 8) == BB_OK);
 		CHECK(me, me->backend->finish(me->handle, queue) == BB_OK);
 		CHECK(me, atomic_load(received) == 1);
-		CHECK(me, me->backend->recv(me->world, NULL, peer, data, 8) == BB_OK);
+		CHECK(me, me->backend->messages->recv(me->world, NULL, peer, data, 8) == BB_OK);
 		CHECK(me, strcmp(data, "answer!") == 0);
 	} else {
 		nap(30000);
 		raise_flag(received);
-		CHECK(me, me->backend->recv(me->world, NULL, peer, data, 8) == BB_OK);
+		CHECK(me, me->backend->messages->recv(me->world, NULL, peer, data, 8) == BB_OK);
 		CHECK(me, strcmp(data, "message") == 0);
-		CHECK(me, me->backend->send(me->world, queue, &peer, "answer!", 8) == BB_OK);
+		CHECK(me,
+		      me->backend->messages->send(me->world, queue, &peer, "answer!", 8) == BB_OK);
 	}
 	me->backend->queue_close(queue);
 }
@@ -151,9 +153,10 @@ static void serve(struct one *me, struct bb_queue *queue)
 	for (int k = 0; k < questions; k++) {
 		unsigned char *at = data + (size_t)k * LONGEST;
 
-		CHECK(me,
-		      me->backend->recv_any(me->world, queue, at, LONGEST, &sources[k]) == BB_OK);
-		CHECK(me, me->backend->send(me->world, queue, &sources[k], at, LONGEST) == BB_OK);
+		CHECK(me, me->backend->messages->recv_any(me->world, queue, at, LONGEST,
+							  &sources[k]) == BB_OK);
+		CHECK(me, me->backend->messages->send(me->world, queue, &sources[k], at, LONGEST) ==
+				  BB_OK);
 	}
 	CHECK(me, me->backend->finish(me->handle, queue) == BB_OK);
 	for (int k = 0; k < questions; k++) {
@@ -179,8 +182,10 @@ static void ask(struct one *me, struct bb_queue *queue)
 		write_message(out, LONGEST, me->rank, 0, k);
 		if ((k + me->rank) % 5 == 0)
 			nap(200);
-		CHECK(me, me->backend->send(me->world, queue, &server, out, LONGEST) == BB_OK);
-		CHECK(me, me->backend->recv(me->world, queue, server, in, LONGEST) == BB_OK);
+		CHECK(me, me->backend->messages->send(me->world, queue, &server, out, LONGEST) ==
+				  BB_OK);
+		CHECK(me,
+		      me->backend->messages->recv(me->world, queue, server, in, LONGEST) == BB_OK);
 		CHECK(me, me->backend->finish(me->handle, queue) == BB_OK);
 		CHECK(me, is_message(in, LONGEST, me->rank, 0, k));
 	}
@@ -228,13 +233,14 @@ static void keep_pace(struct one *me, void *argument)
 		start = me->backend->now(me->handle);
 	for (int k = 0; k < 2; k++) {
 		if (me->rank == 0)
-			CHECK(me,
-			      me->backend->send(me->world, queue, &target, data, LONGEST) == BB_OK);
+			CHECK(me, me->backend->messages->send(me->world, queue, &target, data,
+							      LONGEST) == BB_OK);
 		else if (k == 0)
-			CHECK(me, me->backend->recv(me->world, queue, 0, data, LONGEST) == BB_OK);
-		else
-			CHECK(me, me->backend->recv_any(me->world, queue, data, LONGEST, &source) ==
+			CHECK(me, me->backend->messages->recv(me->world, queue, 0, data, LONGEST) ==
 					  BB_OK);
+		else
+			CHECK(me, me->backend->messages->recv_any(me->world, queue, data, LONGEST,
+								  &source) == BB_OK);
 		CHECK(me, me->backend->finish(me->handle, queue) == BB_OK);
 		CHECK(me, me->backend->now(me->handle) - start >= (k + 1) * least - 1e-3);
 	}
@@ -265,13 +271,14 @@ static void poison(struct one *me, void *argument)
 	char data[100] = {0};
 
 	if (me->rank == 0) {
-		CHECK(me, me->backend->send(me->world, queue, &peer, data, 50) == BB_OK);
-		CHECK(me, me->backend->recv(me->world, queue, peer, data, 60) == BB_OK);
+		CHECK(me, me->backend->messages->send(me->world, queue, &peer, data, 50) == BB_OK);
+		CHECK(me, me->backend->messages->recv(me->world, queue, peer, data, 60) == BB_OK);
 		CHECK(me, me->backend->finish(me->handle, queue) == BB_ETIMEOUT);
 	} else {
-		CHECK(me, me->backend->recv(me->world, queue, peer, data, 60) == BB_OK);
+		CHECK(me, me->backend->messages->recv(me->world, queue, peer, data, 60) == BB_OK);
 		CHECK(me, me->backend->finish(me->handle, queue) == BB_EINTERNAL);
-		CHECK(me, me->backend->send(me->world, queue, &peer, data, 60) == BB_EINTERNAL);
+		CHECK(me, me->backend->messages->send(me->world, queue, &peer, data, 60) ==
+				  BB_EINTERNAL);
 		CHECK(me, me->backend->finish(me->handle, queue) == BB_EINTERNAL);
 	}
 	me->backend->queue_close(queue);
@@ -291,17 +298,20 @@ static void be_aborted(struct one *me, void *argument)
 
 	if (me->rank == 1) {
 		if (wait == ON_LINK)
-			CHECK(me, me->backend->send(me->world, queue, &peer, data, 100) == BB_OK);
+			CHECK(me, me->backend->messages->send(me->world, queue, &peer, data, 100) ==
+					  BB_OK);
 		nap(30000);
 		me->backend->abort(me->context);
 	} else {
 		if (wait == ON_SEND)
-			CHECK(me, me->backend->send(me->world, queue, &peer, data, 100) == BB_OK);
+			CHECK(me, me->backend->messages->send(me->world, queue, &peer, data, 100) ==
+					  BB_OK);
 		else if (wait == ON_RECV)
-			CHECK(me, me->backend->recv(me->world, queue, peer, data, 100) == BB_OK);
+			CHECK(me, me->backend->messages->recv(me->world, queue, peer, data, 100) ==
+					  BB_OK);
 		else
-			CHECK(me,
-			      me->backend->recv_any(me->world, queue, data, 100, &source) == BB_OK);
+			CHECK(me, me->backend->messages->recv_any(me->world, queue, data, 100,
+								  &source) == BB_OK);
 		CHECK(me, me->backend->finish(me->handle, queue) == BB_ETIMEOUT);
 		CHECK(me, source == -1);
 	}

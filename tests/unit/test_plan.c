@@ -308,8 +308,9 @@ static void test_memory(void **state)
 	assert_non_null(strstr(f.error.text, "0.50 GiB"));
 	bb_plan_free(&f.plan);
 	/* What has no memory of its own has no limit. */
-	assert_int_equal(make(&f, &bb_all_reduce, "--backend null -b 64M -e 64T -f 16", 4, 0),
-			 BB_OK);
+	assert_int_equal(
+		make(&f, &bb_all_reduce, "--backend null -b 64M -e 64T -f 16", 4, UINT64_MAX),
+		BB_OK);
 	assert_int_equal(f.plan.runnable, f.plan.ncases);
 	bb_plan_free(&f.plan);
 	/* Scatter: the root has all pieces, the others one each. */

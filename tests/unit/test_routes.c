@@ -3,6 +3,7 @@
  * their number; words come back as often as they go; a paced link and a slow one take their time.
  */
 #include "backends/backend.h"
+#include "backends/routes.h"
 #include "ranks.h"
 
 #include <setjmp.h>
@@ -33,8 +34,8 @@ static struct bb_half half(struct one *me, struct job *job, bool out)
 			    .bytes = (me->rank == 0) == out ? job->forth : job->back};
 	struct bb_error error = {0};
 
-	CHECK(me, me->backend->reach(me->world, peer, &job->tokens[peer][out ? 1 : 0], &h.theirs,
-				     &error) == BB_OK);
+	CHECK(me, me->backend->routes->reach(me->world, peer, &job->tokens[peer][out ? 1 : 0],
+					     &h.theirs, &error) == BB_OK);
 	return h;
 }
 
@@ -58,23 +59,25 @@ static void transfer(struct one *me, void *argument)
 	for (size_t i = 0; i < MOST; i++)
 		mine[i] = value(me->rank, i);
 	memset(target, 0xa5, MOST + GUARD);
-	CHECK(me, backend->share(me->handle, mine, MOST, &job->tokens[me->rank][0]) == BB_OK);
-	CHECK(me, backend->share(me->handle, target, MOST, &job->tokens[me->rank][1]) == BB_OK);
+	CHECK(me,
+	      backend->routes->share(me->handle, mine, MOST, &job->tokens[me->rank][0]) == BB_OK);
+	CHECK(me,
+	      backend->routes->share(me->handle, target, MOST, &job->tokens[me->rank][1]) == BB_OK);
 	CHECK(me, backend->barrier(me->world) == BB_OK);
 	out = half(me, job, true);
 	in = half(me, job, false);
 	for (int i = 0; i < 3; i++)
 		if (acts(job->route, out.bytes > 0, in.bytes > 0))
-			CHECK(me,
-			      backend->transfer(me->world, job->route, peer, &out, &in) == BB_OK);
+			CHECK(me, backend->routes->transfer(me->world, job->route, peer, &out,
+							    &in) == BB_OK);
 	CHECK(me, backend->barrier(me->world) == BB_OK);
 	for (size_t i = 0; i < in.bytes; i++)
 		CHECK(me, target[i] == value(peer, i));
 	for (size_t i = in.bytes; i < MOST + GUARD; i++)
 		CHECK(me, target[i] == 0xa5);
 	CHECK(me, backend->barrier(me->world) == BB_OK);
-	backend->unreach(me->world, peer, out.theirs);
-	backend->unreach(me->world, peer, in.theirs);
+	backend->routes->unreach(me->world, peer, out.theirs);
+	backend->routes->unreach(me->world, peer, in.theirs);
 	backend->release(me->handle, memory, 2 * MOST + GUARD);
 }
 
@@ -82,7 +85,7 @@ static void test_transfer(void **state)
 {
 	static const size_t sizes[] = {1, 40, 41, 131072, 131073, 524288, 700001, MOST};
 
-	for (const struct bb_route *r = bb_backend_host.routes; r->name; r++) {
+	for (const struct bb_route *r = bb_backend_host.routes->list; r->name; r++) {
 		for (size_t i = 0; (r->uses & BB_ROUTE_TRANSFER) && i < 8; i++) {
 			struct job jobs[] = {{.route = r, .forth = sizes[i]},
 					     {.route = r, .back = sizes[i]},
@@ -104,13 +107,14 @@ static void ping(struct one *me, void *argument)
 	for (int a = 0; a < 3; a++)
 		for (int b = 0; b < 3; b++)
 			if (a != b && (me->rank == a || me->rank == b))
-				CHECK(me, me->backend->ping(me->world, route, me->rank == a ? b : a,
-							    me->rank == a, ROUNDS(500)) == BB_OK);
+				CHECK(me, me->backend->routes->ping(
+						  me->world, route, me->rank == a ? b : a,
+						  me->rank == a, ROUNDS(500)) == BB_OK);
 }
 
 static void test_ping(void **state)
 {
-	for (const struct bb_route *r = bb_backend_host.routes; r->name; r++)
+	for (const struct bb_route *r = bb_backend_host.routes->list; r->name; r++)
 		for (int crowded = 0; (r->uses & BB_ROUTE_PING) && crowded < 2; crowded++)
 			ranks_host(3, crowded, ping, (void *)(uintptr_t)r);
 }
@@ -134,7 +138,7 @@ static void test_pace(void **state)
 	struct ranks ranks;
 
 	ranks_open(&ranks, &bb_backend_host, 2, &config);
-	for (const struct bb_route *r = bb_backend_host.routes; r->name; r++) {
+	for (const struct bb_route *r = bb_backend_host.routes->list; r->name; r++) {
 		struct job forth = {.route = r, .forth = (size_t)1 << 20};
 		struct job back = {.route = r, .back = (size_t)1 << 20};
 
@@ -149,11 +153,11 @@ static void test_pace(void **state)
 /* To itself a rank can only copy. */
 static void ask(struct one *me, void *argument)
 {
-	for (const struct bb_route *r = me->backend->routes; r->name; r++) {
+	for (const struct bb_route *r = me->backend->routes->list; r->name; r++) {
 		const bool copies = (r->uses & BB_ROUTE_TRANSFER) && r->direct;
 
-		CHECK(me, !me->backend->route_refuses(me->world, r, 1 - me->rank));
-		CHECK(me, !me->backend->route_refuses(me->world, r, me->rank) == copies);
+		CHECK(me, !me->backend->routes->refuses(me->world, r, 1 - me->rank));
+		CHECK(me, !me->backend->routes->refuses(me->world, r, me->rank) == copies);
 	}
 }
 

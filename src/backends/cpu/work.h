@@ -7,6 +7,7 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/kernels.h"
+#include "backends/spaces.h"
 #include "topology/probes/machine.h"
 
 int bb_cpu_spaces(const struct bb_machine *machine);

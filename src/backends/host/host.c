@@ -70,11 +70,6 @@ static void host_abort(struct bb_context *context)
 	atomic_store(&context->aborted, 1);
 }
 
-static int host_max_local(void)
-{
-	return BB_HOST_MAX_RANKS;
-}
-
 static uint64_t host_memory_available(struct bb_context *context)
 {
 	return bb_memory_available();
@@ -252,6 +247,12 @@ static bb_status host_recv_any(struct bb_group *group, struct bb_queue *queue, v
 	return bb_cpu_message(&group->rank->queues, queue, &message);
 }
 
+static const struct bb_messages host_messages = {
+	.send = host_send,
+	.recv = host_recv,
+	.recv_any = host_recv_any,
+};
+
 static bb_status host_finish(struct bb_rank *rank, struct bb_queue *queue)
 {
 	return bb_cpu_finish(&rank->queues, queue);
@@ -262,14 +263,9 @@ static double host_now(struct bb_rank *rank)
 	return bb_clock_now();
 }
 
-static void host_delay(struct bb_rank *rank, double seconds)
-{
-	bb_clock_pause(seconds, &rank->context->aborted);
-}
-
 /* ---- memory, worked on --------------------------------------------------------------- */
 
-static int host_spaces(struct bb_context *context)
+static int host_space_count(struct bb_context *context)
 {
 	return bb_cpu_spaces(context->machine);
 }
@@ -311,16 +307,26 @@ static bb_status host_chase(struct bb_rank *rank, void *memory, size_t hops)
 	return BB_OK;
 }
 
+static const struct bb_spaces host_spaces = {
+	.count = host_space_count,
+	.name = host_space_name,
+	.alloc = host_alloc_in,
+	.release = host_release_in,
+	.work = host_work,
+	.chase_lay = host_chase_lay,
+	.chase = host_chase,
+};
+
 const struct bb_backend bb_backend_host = {
 	.abi = BB_BACKEND_ABI,
 	.name = "host",
 	.brief = "ranks are threads of this process, over shared memory",
-	.capabilities = BB_CAP_DATA,
+	.has_data = true,
 	.natives = bb_host_natives,
 	.open = host_open,
 	.close = host_close,
 	.abort = host_abort,
-	.max_local = host_max_local,
+	.max_local = BB_HOST_MAX_RANKS,
 	.memory_available = host_memory_available,
 	.attach = host_attach,
 	.detach = host_detach,
@@ -348,22 +354,7 @@ const struct bb_backend bb_backend_host = {
 	.collective = host_collective,
 	.finish = host_finish,
 	.now = host_now,
-	.delay = host_delay,
-	.send = host_send,
-	.recv = host_recv,
-	.recv_any = host_recv_any,
-	.spaces = host_spaces,
-	.space_name = host_space_name,
-	.alloc_in = host_alloc_in,
-	.release_in = host_release_in,
-	.work = host_work,
-	.chase_lay = host_chase_lay,
-	.chase = host_chase,
-	.routes = bb_host_routes,
-	.route_refuses = bb_host_route_refuses,
-	.share = bb_host_share,
-	.reach = bb_host_reach,
-	.unreach = bb_host_unreach,
-	.transfer = bb_host_transfer,
-	.ping = bb_host_ping,
+	.messages = &host_messages,
+	.spaces = &host_spaces,
+	.routes = &bb_host_routes,
 };

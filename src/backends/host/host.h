@@ -17,6 +17,8 @@
 #include "backends/cpu/executor.h"
 #include "backends/cpu/memory.h"
 #include "backends/cpu/queue.h"
+#include "backends/messages.h"
+#include "backends/routes.h"
 #include "topology/probes/machine.h"
 #include "topology/probes/memory.h"
 
@@ -191,17 +193,7 @@ double bb_host_direct_cost(const struct bb_call *call);
 
 /* ---- routes between two members (pair.c) ---------------------------------------------- */
 
-extern const struct bb_route bb_host_routes[];
-const char *bb_host_route_refuses(struct bb_group *group, const struct bb_route *route, int peer);
-BB_MUST bb_status bb_host_share(struct bb_rank *rank, void *memory, size_t bytes,
-				struct bb_token *token);
-BB_MUST bb_status bb_host_reach(struct bb_group *group, int peer, const struct bb_token *token,
-				void **theirs, struct bb_error *error);
-void bb_host_unreach(struct bb_group *group, int peer, void *theirs);
-BB_MUST bb_status bb_host_transfer(struct bb_group *group, const struct bb_route *route, int peer,
-				   const struct bb_half *out, const struct bb_half *in);
-BB_MUST bb_status bb_host_ping(struct bb_group *group, const struct bb_route *route, int peer,
-			       bool first, size_t rounds);
+extern const struct bb_routes bb_host_routes;
 void bb_host_bounce_free(struct bb_group *group);
 
 /* ---- choices (tuning.c) -------------------------------------------------------------- */

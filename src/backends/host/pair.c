@@ -15,7 +15,7 @@ enum way { READ, WRITE, STAGED, WORD, MESSAGE };
 
 static const enum way ways[] = {READ, WRITE, STAGED, WORD, MESSAGE};
 
-const struct bb_route bb_host_routes[] = {
+static const struct bb_route routes[] = {
 	{.name = "read",
 	 .brief = "the target copies from the source's memory",
 	 .uses = BB_ROUTE_TRANSFER,
@@ -52,7 +52,7 @@ static enum way way_of(const struct bb_route *route)
 	return *(const enum way *)route->own;
 }
 
-const char *bb_host_route_refuses(struct bb_group *group, const struct bb_route *route, int peer)
+static const char *route_refuses(struct bb_group *group, const struct bb_route *route, int peer)
 {
 	if (group->rank->context->ports)
 		return "a route is paced by itself, not as a part of what goes through a port";
@@ -61,21 +61,22 @@ const char *bb_host_route_refuses(struct bb_group *group, const struct bb_route 
 	return NULL;
 }
 
-bb_status bb_host_share(struct bb_rank *rank, void *memory, size_t bytes, struct bb_token *token)
+static bb_status route_share(struct bb_rank *rank, void *memory, size_t bytes,
+			     struct bb_token *token)
 {
 	memset(token, 0, sizeof(*token));
 	memcpy(token->bytes, &memory, sizeof(memory));
 	return BB_OK;
 }
 
-bb_status bb_host_reach(struct bb_group *group, int peer, const struct bb_token *token,
-			void **theirs, struct bb_error *error)
+static bb_status route_reach(struct bb_group *group, int peer, const struct bb_token *token,
+			     void **theirs, struct bb_error *error)
 {
 	memcpy(theirs, token->bytes, sizeof(*theirs));
 	return BB_OK;
 }
 
-void bb_host_unreach(struct bb_group *group, int peer, void *theirs)
+static void route_unreach(struct bb_group *group, int peer, void *theirs)
 {
 }
 
@@ -195,8 +196,8 @@ void bb_host_bounce_free(struct bb_group *group)
 	bb_cpu_release(group->bounce, PLACES * PIECE);
 }
 
-bb_status bb_host_transfer(struct bb_group *group, const struct bb_route *route, int peer,
-			   const struct bb_half *out, const struct bb_half *in)
+static bb_status route_transfer(struct bb_group *group, const struct bb_route *route, int peer,
+				const struct bb_half *out, const struct bb_half *in)
 {
 	const double start = bb_clock_now();
 	const bool alone = out->bytes == 0 || in->bytes == 0;
@@ -288,8 +289,8 @@ static void pace_words(struct bb_group *group, const struct bb_route *route, int
 		bb_clock_pause(wait, &group->rank->context->aborted);
 }
 
-bb_status bb_host_ping(struct bb_group *group, const struct bb_route *route, int peer, bool first,
-		       size_t rounds)
+static bb_status route_ping(struct bb_group *group, const struct bb_route *route, int peer,
+			    bool first, size_t rounds)
 {
 	const double start = bb_clock_now();
 	bb_status status = way_of(route) == WORD ? ping_word(group, peer, first, rounds)
@@ -299,3 +300,13 @@ bb_status bb_host_ping(struct bb_group *group, const struct bb_route *route, int
 		pace_words(group, route, peer, rounds, start);
 	return status;
 }
+
+const struct bb_routes bb_host_routes = {
+	.list = routes,
+	.refuses = route_refuses,
+	.share = route_share,
+	.reach = route_reach,
+	.unreach = route_unreach,
+	.transfer = route_transfer,
+	.ping = route_ping,
+};

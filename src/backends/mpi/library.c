@@ -12,7 +12,7 @@
 #define MECHANISM "btl_vader_single_copy_mechanism"
 #define NAMES_BYTES 40
 
-const struct bb_library_state bb_mpi_library_states[] = {
+static const struct bb_library_state states[] = {
 #ifdef OPEN_MPI
 	{"single copy, from process to process", "OMPI_MCA_" MECHANISM "=cma", true},
 	{"shared memory, two copies", "OMPI_MCA_" MECHANISM "=none", false},
@@ -66,13 +66,13 @@ static int speaker(const struct bb_context *context)
 	return 0;
 }
 
-bb_status bb_mpi_library_p2p(struct bb_context *context, bool *p2p, char text[BB_SWITCH_TEXT])
+static bb_status library_p2p(struct bb_context *context, bool *p2p, char text[BB_SWITCH_TEXT])
 {
 	struct bb_mpi_found *found = &context->found;
 	bb_status status = BB_OK;
 
 	*found = (struct bb_mpi_found){.p2p = true};
-	if (!bb_mpi_library_states[0].name)
+	if (!states[0].name)
 		snprintf(found->text, sizeof(found->text),
 			 "as the library does it, which has no known switch");
 	else
@@ -89,3 +89,5 @@ bb_status bb_mpi_library_p2p(struct bb_context *context, bool *p2p, char text[BB
 out:
 	return status;
 }
+
+const struct bb_route_switch bb_mpi_route_switch = {.states = states, .p2p = library_p2p};

@@ -187,11 +187,6 @@ static void mpi_abort(struct bb_context *context)
 
 /* ---- the process and its memory --------------------------------------------------------- */
 
-static int mpi_max_local(void)
-{
-	return 1;
-}
-
 static uint64_t mpi_memory_available(struct bb_context *context)
 {
 	return bb_memory_available() / (uint64_t)context->on_host;
@@ -324,22 +319,17 @@ static double mpi_now(struct bb_rank *rank)
 	return bb_clock_now();
 }
 
-static void mpi_delay(struct bb_rank *rank, double seconds)
-{
-	bb_clock_pause(seconds, &rank->context->aborted);
-}
-
 const struct bb_backend bb_plugin_backend = {
 	.abi = BB_BACKEND_ABI,
 	.name = "mpi",
 	.brief = "ranks are processes, over an MPI library",
-	.capabilities = BB_CAP_DATA | BB_CAP_PROCESSES,
+	.has_data = true,
+	.in_processes = true,
 	.natives = bb_mpi_natives,
-	.discover = bb_mpi_discover,
 	.open = mpi_open,
 	.close = mpi_close,
 	.abort = mpi_abort,
-	.max_local = mpi_max_local,
+	.max_local = 1,
 	.memory_available = mpi_memory_available,
 	.attach = mpi_attach,
 	.detach = mpi_detach,
@@ -367,18 +357,7 @@ const struct bb_backend bb_plugin_backend = {
 	.collective = mpi_collective,
 	.finish = mpi_finish,
 	.now = mpi_now,
-	.delay = mpi_delay,
-	.clock_offset = bb_mpi_clock_offset,
-	.send = bb_mpi_send,
-	.recv = bb_mpi_recv,
-	.recv_any = bb_mpi_recv_any,
-	.routes = bb_mpi_routes,
-	.library_p2p = bb_mpi_library_p2p,
-	.library_states = bb_mpi_library_states,
-	.route_refuses = bb_mpi_route_refuses,
-	.share = bb_mpi_share,
-	.reach = bb_mpi_reach,
-	.unreach = bb_mpi_unreach,
-	.transfer = bb_mpi_transfer,
-	.ping = bb_mpi_ping,
+	.clocks = &bb_mpi_clocks,
+	.messages = &bb_mpi_messages,
+	.routes = &bb_mpi_routes,
 };

@@ -21,7 +21,9 @@
 #include "backends/cpu/executor.h"
 #include "backends/cpu/memory.h"
 #include "backends/cpu/queue.h"
+#include "backends/messages.h"
 #include "backends/mpi/compat.h"
+#include "backends/routes.h"
 #include "topology/probes/machine.h"
 #include "topology/probes/memory.h"
 
@@ -178,16 +180,11 @@ BB_MUST bb_status bb_mpi_await(struct bb_mpi_port *port, MPI_Request *request, M
 size_t bb_mpi_schedule_tmp_bytes(const struct bb_group *group, const struct bb_call *call);
 BB_MUST bb_status bb_mpi_schedule(struct bb_group *group, const struct bb_call *call);
 
-/* ---- messages of queues (messages.c), see backend.h -------------------------------------- */
+/* ---- messages of queues (messages.c) ----------------------------------------------------- */
 
 /* bb_queues' pass. */
 BB_MUST bb_status bb_mpi_message(const struct bb_message *message);
-BB_MUST bb_status bb_mpi_send(struct bb_group *group, struct bb_queue *queue, const int *peer,
-			      const void *data, size_t bytes);
-BB_MUST bb_status bb_mpi_recv(struct bb_group *group, struct bb_queue *queue, int peer, void *data,
-			      size_t bytes);
-BB_MUST bb_status bb_mpi_recv_any(struct bb_group *group, struct bb_queue *queue, void *data,
-				  size_t bytes, int *source);
+extern const struct bb_messages bb_mpi_messages;
 
 /* ---- groups (group.c) ------------------------------------------------------------------- */
 
@@ -230,13 +227,11 @@ BB_MUST bb_status bb_mpi_choose(struct bb_group *group, struct bb_call *call);
 BB_MUST bb_status bb_mpi_tune(struct bb_group *group, struct bb_call *call);
 const char *bb_mpi_refuses(struct bb_group *group, const struct bb_call *call);
 
-/* ---- the library's state (library.c), see backend.h -------------------------------------- */
+/* ---- the library's state (library.c) ----------------------------------------------------- */
 
-extern const struct bb_library_state bb_mpi_library_states[];
-BB_MUST bb_status bb_mpi_library_p2p(struct bb_context *context, bool *p2p,
-				     char text[BB_SWITCH_TEXT]);
+extern const struct bb_route_switch bb_mpi_route_switch;
 
-/* ---- routes (routes.c), see backend.h --------------------------------------------------- */
+/* ---- routes (routes.c) ------------------------------------------------------------------ */
 
 struct bb_mpi_shared {
 	struct bb_mpi_shared *next;
@@ -244,19 +239,9 @@ struct bb_mpi_shared {
 	size_t bytes;
 };
 
-extern const struct bb_route bb_mpi_routes[];
-const char *bb_mpi_route_refuses(struct bb_group *group, const struct bb_route *route, int peer);
-BB_MUST bb_status bb_mpi_share(struct bb_rank *rank, void *memory, size_t bytes,
-			       struct bb_token *token);
+extern const struct bb_routes bb_mpi_routes;
 /* What was shared of BYTES at MEMORY is not any more; no window is open to it. */
 void bb_mpi_unshare(struct bb_rank *rank, const void *memory, size_t bytes);
-BB_MUST bb_status bb_mpi_reach(struct bb_group *group, int peer, const struct bb_token *token,
-			       void **theirs, struct bb_error *error);
-void bb_mpi_unreach(struct bb_group *group, int peer, void *theirs);
-BB_MUST bb_status bb_mpi_transfer(struct bb_group *group, const struct bb_route *route, int peer,
-				  const struct bb_half *out, const struct bb_half *in);
-BB_MUST bb_status bb_mpi_ping(struct bb_group *group, const struct bb_route *route, int peer,
-			      bool first, size_t rounds);
 
 /* ---- the library's collectives (native.c) ----------------------------------------------- */
 
@@ -282,6 +267,6 @@ BB_MUST bb_status bb_mpi_native(struct bb_group *group, const struct bb_call *ca
 
 /* Sets context->one_clock. Collective over the world. Returns an MPI code. */
 int bb_mpi_compare_clocks(struct bb_context *context);
-BB_MUST bb_status bb_mpi_clock_offset(struct bb_rank *rank, double *offset, double *uncertainty);
+extern const struct bb_clocks bb_mpi_clocks;
 
 #endif

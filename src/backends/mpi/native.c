@@ -292,7 +292,8 @@ const char *bb_mpi_native_refuses_group(const struct bb_native *native, int nran
 const struct bb_native bb_mpi_natives[] = {
 	{.name = "native",
 	 .brief = "the MPI library's own collective",
-	 .refuses = bb_mpi_native_refuses},
+	 .refuses = bb_mpi_native_refuses,
+	 .discover = bb_mpi_discover},
 	{.name = NULL},
 };
 

@@ -15,7 +15,7 @@ enum way { SEND, GET, PUT, MESSAGE };
 
 static const enum way ways[] = {SEND, GET, PUT, MESSAGE};
 
-const struct bb_route bb_mpi_routes[] = {
+static const struct bb_route routes[] = {
 	{.name = "send",
 	 .brief = "MPI_Isend and MPI_Irecv",
 	 .uses = BB_ROUTE_TRANSFER,
@@ -50,7 +50,8 @@ static enum way way_of(const struct bb_route *route)
 
 /* ---- windows ----------------------------------------------------------------------------- */
 
-bb_status bb_mpi_share(struct bb_rank *rank, void *memory, size_t bytes, struct bb_token *token)
+static bb_status route_share(struct bb_rank *rank, void *memory, size_t bytes,
+			     struct bb_token *token)
 {
 	struct bb_mpi_shared *s = calloc(1, sizeof(*s));
 	MPI_Aint address;
@@ -111,8 +112,8 @@ static void close_window(struct bb_group *group)
 	MPI_Win_free(&group->window);
 }
 
-bb_status bb_mpi_reach(struct bb_group *group, int peer, const struct bb_token *token,
-		       void **theirs, struct bb_error *error)
+static bb_status route_reach(struct bb_group *group, int peer, const struct bb_token *token,
+			     void **theirs, struct bb_error *error)
 {
 	bb_status status = BB_OK;
 	MPI_Aint address;
@@ -125,13 +126,13 @@ bb_status bb_mpi_reach(struct bb_group *group, int peer, const struct bb_token *
 }
 
 /* The last one closes the window. */
-void bb_mpi_unreach(struct bb_group *group, int peer, void *theirs)
+static void route_unreach(struct bb_group *group, int peer, void *theirs)
 {
 	if (theirs && --group->reached == 0)
 		close_window(group);
 }
 
-const char *bb_mpi_route_refuses(struct bb_group *group, const struct bb_route *route, int peer)
+static const char *route_refuses(struct bb_group *group, const struct bb_route *route, int peer)
 {
 	const enum way way = way_of(route);
 
@@ -223,8 +224,8 @@ static bb_status work_on_window(struct bb_group *group, enum way way, int peer,
 	return bb_mpi_told(group->rank->context, way == GET ? "MPI_Get" : "MPI_Put", code);
 }
 
-bb_status bb_mpi_transfer(struct bb_group *group, const struct bb_route *route, int peer,
-			  const struct bb_half *out, const struct bb_half *in)
+static bb_status route_transfer(struct bb_group *group, const struct bb_route *route, int peer,
+				const struct bb_half *out, const struct bb_half *in)
 {
 	const enum way way = way_of(route);
 	const double start = bb_clock_now();
@@ -265,8 +266,8 @@ static bb_status receive_word(struct bb_mpi_port *port, int peer)
 				   : bb_mpi_told(port->context, "MPI_Irecv", code);
 }
 
-bb_status bb_mpi_ping(struct bb_group *group, const struct bb_route *route, int peer, bool first,
-		      size_t rounds)
+static bb_status route_ping(struct bb_group *group, const struct bb_route *route, int peer,
+			    bool first, size_t rounds)
 {
 	const double start = bb_clock_now();
 	bb_status status = BB_OK;
@@ -286,3 +287,14 @@ bb_status bb_mpi_ping(struct bb_group *group, const struct bb_route *route, int 
 		       &group->rank->context->aborted);
 	return status;
 }
+
+const struct bb_routes bb_mpi_routes = {
+	.list = routes,
+	.library = &bb_mpi_route_switch,
+	.refuses = route_refuses,
+	.share = route_share,
+	.reach = route_reach,
+	.unreach = route_unreach,
+	.transfer = route_transfer,
+	.ping = route_ping,
+};

@@ -82,7 +82,7 @@ bb_status bb_nccl_barrier(struct bb_group *group)
  * Rank 0 reads its clock after this driver came to the first meeting and before it leaves the
  * second one. The closest of some tries counts.
  */
-bb_status bb_nccl_clock_offset(struct bb_rank *rank, double *offset, double *uncertainty)
+static bb_status clock_offset(struct bb_rank *rank, double *offset, double *uncertainty)
 {
 	double *all = calloc((size_t)rank->context->world.nranks, sizeof(*all));
 	bb_status status = all ? BB_OK : no_memory(rank);
@@ -108,6 +108,8 @@ out:
 	free(all);
 	return status;
 }
+
+const struct bb_clocks bb_nccl_clocks = {.offset = clock_offset};
 
 /* ---- communicators ------------------------------------------------------------------- */
 

@@ -219,11 +219,6 @@ static void nccl_abort(struct bb_context *context)
 	atomic_store(&context->aborted, 1);
 }
 
-static int nccl_max_local(void)
-{
-	return BB_NCCL_MAX_LOCAL;
-}
-
 /* ---- ranks
  * --------------------------------------------------------------------------------------- */
 
@@ -394,15 +389,33 @@ static size_t nccl_tmp_bytes(struct bb_group *group, const struct bb_call *call)
 			      : bb_nccl_native_tmp_bytes(call, group->me);
 }
 
+/* What crosses a link is no copy in memory. */
+static double nccl_cost_bytes(struct bb_group *group, const struct bb_call *call)
+{
+	return 0;
+}
+
 static double nccl_now(struct bb_rank *rank)
 {
 	return bb_clock_now();
 }
 
-static void nccl_delay(struct bb_rank *rank, double seconds)
-{
-	bb_clock_pause(seconds, &rank->context->aborted);
-}
+static const struct bb_gpu gpu = {
+	.usable = nccl_usable,
+	.list = bb_nccl_list,
+	.elapsed = bb_nccl_elapsed,
+	.spin = bb_nccl_spin,
+	.gemm = bb_nccl_gemm,
+	.ready = bb_nccl_ready,
+	.batch_begin = bb_nccl_batch_begin,
+	.batch_end = bb_nccl_batch_end,
+};
+
+static const struct bb_library library = {
+	.name = nccl_library,
+	.listen = bb_nccl_listen,
+	.chosen = bb_nccl_chosen,
+};
 
 extern const struct bb_backend bb_plugin_backend;
 
@@ -410,15 +423,13 @@ const struct bb_backend bb_plugin_backend = {
 	.abi = BB_BACKEND_ABI,
 	.name = "nccl",
 	.brief = "ranks are GPUs, over NCCL",
-	.capabilities = BB_CAP_DATA | BB_CAP_PROCESSES | BB_CAP_GPU | BB_CAP_ASYNC,
+	.has_data = true,
+	.in_processes = true,
 	.natives = bb_nccl_natives,
-	.usable = nccl_usable,
-	.list = bb_nccl_list,
 	.open = nccl_open,
 	.close = nccl_close,
-	.library = nccl_library,
 	.abort = nccl_abort,
-	.max_local = nccl_max_local,
+	.max_local = BB_NCCL_MAX_LOCAL,
 	.memory_available = bb_nccl_memory_available,
 	.attach = nccl_attach,
 	.detach = nccl_detach,
@@ -435,6 +446,7 @@ const struct bb_backend bb_plugin_backend = {
 	.tune = nccl_tune,
 	.refuses = nccl_refuses,
 	.tmp_bytes = nccl_tmp_bytes,
+	.cost_bytes = nccl_cost_bytes,
 	.queue_open = bb_nccl_queue_open,
 	.queue_close = bb_nccl_queue_close,
 	.event_open = bb_nccl_event_open,
@@ -445,36 +457,11 @@ const struct bb_backend bb_plugin_backend = {
 	.collective = bb_nccl_collective,
 	.finish = bb_nccl_finish,
 	.now = nccl_now,
-	.delay = nccl_delay,
-	.clock_offset = bb_nccl_clock_offset,
-	.send = bb_nccl_send,
-	.recv = bb_nccl_recv,
-	.spin = bb_nccl_spin,
-	.gemm = bb_nccl_gemm,
-	.routes = bb_nccl_routes,
-	.library_p2p = bb_nccl_library_p2p,
-	.library_states = bb_nccl_library_states,
-	.route_refuses = bb_nccl_route_refuses,
-	.share = bb_nccl_share,
-	.reach = bb_nccl_reach,
-	.unreach = bb_nccl_unreach,
-	.transfer = bb_nccl_transfer,
-	.ping = bb_nccl_ping,
-	.spaces = bb_nccl_spaces,
-	.space_name = bb_nccl_space_name,
-	.alloc_in = bb_nccl_alloc_in,
-	.release_in = bb_nccl_release_in,
-	.work = bb_nccl_work,
-	.chase_lay = bb_nccl_chase_lay,
-	.chase = bb_nccl_chase,
-	.ready = bb_nccl_ready,
-	.batch_begin = bb_nccl_batch_begin,
-	.batch_end = bb_nccl_batch_end,
-	.listen = bb_nccl_listen,
-	.chosen = bb_nccl_chosen,
-	.elapsed = bb_nccl_elapsed,
-	.graph_begin = bb_nccl_graph_begin,
-	.graph_end = bb_nccl_graph_end,
-	.graph_launch = bb_nccl_graph_launch,
-	.graph_close = bb_nccl_graph_close,
+	.clocks = &bb_nccl_clocks,
+	.messages = &bb_nccl_messages,
+	.gpu = &gpu,
+	.library = &library,
+	.routes = &bb_nccl_routes,
+	.spaces = &bb_nccl_spaces,
+	.graphs = &bb_nccl_graphs,
 };

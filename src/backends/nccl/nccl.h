@@ -33,9 +33,15 @@
 #define BB_BACKENDS_NCCL_NCCL_H
 
 #include "backends/backend.h"
+#include "backends/gpu.h"
+#include "backends/graphs.h"
+#include "backends/library.h"
+#include "backends/messages.h"
 #include "backends/nccl/check.h"
 #include "backends/nccl/compat.h"
 #include "backends/nccl/kernels.h"
+#include "backends/routes.h"
+#include "backends/spaces.h"
 
 #define BB_NCCL_MAX_LOCAL 64 /* ranks of one process */
 
@@ -169,19 +175,9 @@ BB_MUST bb_status bb_nccl_register(struct bb_group *group);
 /* MEMORY NULL: all. */
 void bb_nccl_deregister(struct bb_group *group, const struct bb_nccl_memory *memory);
 
-/* ---- works (spaces.c), see backend.h -------------------------------------------------- */
+/* ---- works (spaces.c) ------------------------------------------------------------------ */
 
-int bb_nccl_spaces(struct bb_context *context);
-void bb_nccl_space_name(struct bb_context *context, int space, char name[BB_SPACE_TEXT]);
-BB_MUST bb_status bb_nccl_alloc_in(struct bb_rank *rank, int space, size_t bytes, void **memory,
-				   struct bb_error *error);
-void bb_nccl_release_in(struct bb_rank *rank, int space, void *memory, size_t bytes);
-BB_MUST bb_status bb_nccl_work(struct bb_rank *rank, struct bb_queue *queue,
-			       enum bb_memory_work what, void *a, const void *b, const void *c,
-			       size_t bytes);
-BB_MUST bb_status bb_nccl_chase_lay(struct bb_rank *rank, void *memory, size_t bytes,
-				    uint64_t seed);
-BB_MUST bb_status bb_nccl_chase(struct bb_rank *rank, void *memory, size_t hops);
+extern const struct bb_spaces bb_nccl_spaces;
 
 /* ---- who reaches whom (peers.c) ------------------------------------------------------- */
 
@@ -209,24 +205,16 @@ struct bb_nccl_mapped {
 
 BB_MUST bb_status bb_nccl_peers_open(struct bb_rank *rank);
 void bb_nccl_peers_close(struct bb_rank *rank);
-/* See backend.h. */
+/* See backends/routes.h. */
 BB_MUST bb_status bb_nccl_share(struct bb_rank *rank, void *memory, size_t bytes,
 				struct bb_token *token);
 BB_MUST bb_status bb_nccl_reach(struct bb_group *group, int peer, const struct bb_token *token,
 				void **theirs, struct bb_error *error);
 void bb_nccl_unreach(struct bb_group *group, int peer, void *theirs);
 
-/* ---- routes (routes.c), see backend.h ------------------------------------------------ */
+/* ---- routes (routes.c) --------------------------------------------------------------- */
 
-extern const struct bb_route bb_nccl_routes[];
-extern const struct bb_library_state bb_nccl_library_states[];
-BB_MUST bb_status bb_nccl_library_p2p(struct bb_context *context, bool *p2p,
-				      char text[BB_SWITCH_TEXT]);
-const char *bb_nccl_route_refuses(struct bb_group *group, const struct bb_route *route, int peer);
-BB_MUST bb_status bb_nccl_transfer(struct bb_group *group, const struct bb_route *route, int peer,
-				   const struct bb_half *out, const struct bb_half *in);
-BB_MUST bb_status bb_nccl_ping(struct bb_group *group, const struct bb_route *route, int peer,
-			       bool first, size_t rounds);
+extern const struct bb_routes bb_nccl_routes;
 /* What RANK made for routes. */
 void bb_nccl_routes_close(struct bb_rank *rank);
 
@@ -304,7 +292,7 @@ BB_MUST bb_status bb_nccl_group_open(struct bb_rank *rank, const int *members, i
 				     struct bb_group **group, struct bb_error *error);
 void bb_nccl_group_close(struct bb_group *group);
 BB_MUST bb_status bb_nccl_barrier(struct bb_group *group);
-BB_MUST bb_status bb_nccl_clock_offset(struct bb_rank *rank, double *offset, double *uncertainty);
+extern const struct bb_clocks bb_nccl_clocks;
 BB_MUST bb_status bb_nccl_ready(struct bb_group *group, const struct bb_call *call);
 
 /* ---- the library's collectives (native.c) -------------------------------------------- */
@@ -338,7 +326,7 @@ BB_MUST bb_status bb_nccl_schedule(struct bb_group *group, cudaStream_t stream,
 
 /* ---- matrices (gemm.c) ---------------------------------------------------------------- */
 
-/* Issue FLOPS operations to STREAM, see backend.h's gemm. */
+/* Issue FLOPS operations to STREAM, see backends/gpu.h's gemm. */
 BB_MUST bb_status bb_nccl_multiply(struct bb_rank *rank, cudaStream_t stream, double flops,
 				   struct bb_error *error);
 void bb_nccl_gemm_close(struct bb_rank *rank);
@@ -370,10 +358,7 @@ BB_MUST bb_status bb_nccl_collective(struct bb_group *group, struct bb_queue *qu
 BB_MUST bb_status bb_nccl_spin(struct bb_rank *rank, struct bb_queue *queue, double seconds);
 BB_MUST bb_status bb_nccl_gemm(struct bb_rank *rank, struct bb_queue *queue, double flops,
 			       struct bb_error *error);
-BB_MUST bb_status bb_nccl_send(struct bb_group *group, struct bb_queue *queue, const int *peer,
-			       const void *data, size_t bytes);
-BB_MUST bb_status bb_nccl_recv(struct bb_group *group, struct bb_queue *queue, int peer, void *data,
-			       size_t bytes);
+extern const struct bb_messages bb_nccl_messages;
 BB_MUST bb_status bb_nccl_finish(struct bb_rank *rank, struct bb_queue *queue);
 /* End the library's group if one has begun. */
 BB_MUST bb_status bb_nccl_end_group(struct bb_rank *rank);
@@ -381,11 +366,6 @@ BB_MUST bb_status bb_nccl_batch_begin(struct bb_rank *rank);
 BB_MUST bb_status bb_nccl_batch_end(struct bb_rank *rank);
 BB_MUST bb_status bb_nccl_elapsed(struct bb_rank *rank, struct bb_event *from, struct bb_event *to,
 				  double *seconds);
-BB_MUST bb_status bb_nccl_graph_begin(struct bb_rank *rank, struct bb_queue *queue);
-BB_MUST bb_status bb_nccl_graph_end(struct bb_rank *rank, struct bb_queue *queue,
-				    struct bb_graph **graph);
-BB_MUST bb_status bb_nccl_graph_launch(struct bb_rank *rank, struct bb_queue *queue,
-				       struct bb_graph *graph);
-void bb_nccl_graph_close(struct bb_graph *graph);
+extern const struct bb_graphs bb_nccl_graphs;
 
 #endif

@@ -253,8 +253,8 @@ static bb_status may_issue(const struct bb_group *group, const struct bb_queue *
 	return bb_nccl_aborted(rank->context) ? BB_ETIMEOUT : BB_OK;
 }
 
-bb_status bb_nccl_send(struct bb_group *group, struct bb_queue *queue, const int *peer,
-		       const void *data, size_t bytes)
+static bb_status message_send(struct bb_group *group, struct bb_queue *queue, const int *peer,
+			      const void *data, size_t bytes)
 {
 	const cudaStream_t stream = bb_nccl_stream(group->rank, queue);
 	const bb_status status = may_issue(group, queue);
@@ -265,8 +265,8 @@ bb_status bb_nccl_send(struct bb_group *group, struct bb_queue *queue, const int
 				   ncclSend(data, bytes, ncclInt8, *peer, group->comm, stream)));
 }
 
-bb_status bb_nccl_recv(struct bb_group *group, struct bb_queue *queue, int peer, void *data,
-		       size_t bytes)
+static bb_status message_recv(struct bb_group *group, struct bb_queue *queue, int peer, void *data,
+			      size_t bytes)
 {
 	const cudaStream_t stream = bb_nccl_stream(group->rank, queue);
 	const bb_status status = may_issue(group, queue);
@@ -276,6 +276,8 @@ bb_status bb_nccl_recv(struct bb_group *group, struct bb_queue *queue, int peer,
 	return keep(queue, BB_NCCL(group->rank,
 				   ncclRecv(data, bytes, ncclInt8, peer, group->comm, stream)));
 }
+
+const struct bb_messages bb_nccl_messages = {.send = message_send, .recv = message_recv};
 
 /* ---- events -------------------------------------------------------------------------- */
 
@@ -333,14 +335,25 @@ bb_status bb_nccl_elapsed(struct bb_rank *rank, struct bb_event *from, struct bb
 
 /* ---- graphs -------------------------------------------------------------------------- */
 
-bb_status bb_nccl_graph_begin(struct bb_rank *rank, struct bb_queue *queue)
+static void graph_close(struct bb_graph *graph)
+{
+	if (!graph)
+		return;
+	if (graph->ready)
+		bb_nccl_ignore(BB_CUDA(graph->rank, cudaGraphExecDestroy(graph->ready)));
+	if (graph->graph)
+		bb_nccl_ignore(BB_CUDA(graph->rank, cudaGraphDestroy(graph->graph)));
+	free(graph);
+}
+
+static bb_status graph_begin(struct bb_rank *rank, struct bb_queue *queue)
 {
 	/* Others of the process may allocate meanwhile. */
 	return BB_CUDA(rank, cudaStreamBeginCapture(bb_nccl_stream(rank, queue),
 						    cudaStreamCaptureModeThreadLocal));
 }
 
-bb_status bb_nccl_graph_end(struct bb_rank *rank, struct bb_queue *queue, struct bb_graph **graph)
+static bb_status graph_end(struct bb_rank *rank, struct bb_queue *queue, struct bb_graph **graph)
 {
 	const cudaStream_t stream = bb_nccl_stream(rank, queue);
 	struct bb_graph *g = calloc(1, sizeof(*g));
@@ -359,23 +372,19 @@ bb_status bb_nccl_graph_end(struct bb_rank *rank, struct bb_queue *queue, struct
 	*graph = g;
 	return BB_OK;
 failed:
-	bb_nccl_graph_close(g);
+	graph_close(g);
 	return status;
 }
 
-bb_status bb_nccl_graph_launch(struct bb_rank *rank, struct bb_queue *queue, struct bb_graph *graph)
+static bb_status graph_launch(struct bb_rank *rank, struct bb_queue *queue, struct bb_graph *graph)
 {
 	return keep(queue,
 		    BB_CUDA(rank, cudaGraphLaunch(graph->ready, bb_nccl_stream(rank, queue))));
 }
 
-void bb_nccl_graph_close(struct bb_graph *graph)
-{
-	if (!graph)
-		return;
-	if (graph->ready)
-		bb_nccl_ignore(BB_CUDA(graph->rank, cudaGraphExecDestroy(graph->ready)));
-	if (graph->graph)
-		bb_nccl_ignore(BB_CUDA(graph->rank, cudaGraphDestroy(graph->graph)));
-	free(graph);
-}
+const struct bb_graphs bb_nccl_graphs = {
+	.begin = graph_begin,
+	.end = graph_end,
+	.launch = graph_launch,
+	.close = graph_close,
+};

@@ -19,7 +19,7 @@ enum way { READ, WRITE, READ_KERNEL, WRITE_KERNEL, STAGED, SEND, WORD, COPY };
 
 static const enum way ways[] = {READ, WRITE, READ_KERNEL, WRITE_KERNEL, STAGED, SEND, WORD, COPY};
 
-const struct bb_route bb_nccl_routes[] = {
+static const struct bb_route routes[] = {
 	{.name = "read",
 	 .brief = "the target's copy engine, from the source's memory",
 	 .uses = BB_ROUTE_TRANSFER,
@@ -78,13 +78,13 @@ static enum way way_of(const struct bb_route *route)
 
 /* ---- the library's switch ------------------------------------------------------------ */
 
-const struct bb_library_state bb_nccl_library_states[] = {
+static const struct bb_library_state states[] = {
 	{"P2P where the GPUs have it", "NCCL_P2P_DISABLE=0", true},
 	{"no P2P", "NCCL_P2P_DISABLE=1", false},
 	{NULL, NULL, false},
 };
 
-bb_status bb_nccl_library_p2p(struct bb_context *context, bool *p2p, char text[BB_SWITCH_TEXT])
+static bb_status library_p2p(struct bb_context *context, bool *p2p, char text[BB_SWITCH_TEXT])
 {
 	const char *const disabled = getenv("NCCL_P2P_DISABLE"), *const level =
 									 getenv("NCCL_P2P_LEVEL");
@@ -100,7 +100,7 @@ bb_status bb_nccl_library_p2p(struct bb_context *context, bool *p2p, char text[B
 	return BB_OK;
 }
 
-const char *bb_nccl_route_refuses(struct bb_group *group, const struct bb_route *route, int number)
+static const char *route_refuses(struct bb_group *group, const struct bb_route *route, int number)
 {
 	const struct bb_rank *rank = group->rank;
 	const struct bb_nccl_peer *peer = &rank->peers[group->members[number]];
@@ -172,8 +172,8 @@ static bb_status slow_down(struct bb_rank *rank, double slow, double start)
 	return status;
 }
 
-bb_status bb_nccl_transfer(struct bb_group *group, const struct bb_route *route, int peer,
-			   const struct bb_half *out, const struct bb_half *in)
+static bb_status route_transfer(struct bb_group *group, const struct bb_route *route, int peer,
+				const struct bb_half *out, const struct bb_half *in)
 {
 	struct bb_rank *rank = group->rank;
 	const double start = bb_clock_now();
@@ -247,8 +247,8 @@ static bb_status ping_copy(struct bb_group *group, int number, bool first, size_
 	return status == BB_OK ? bb_nccl_wait(rank, rank->main) : status;
 }
 
-bb_status bb_nccl_ping(struct bb_group *group, const struct bb_route *route, int peer, bool first,
-		       size_t rounds)
+static bb_status route_ping(struct bb_group *group, const struct bb_route *route, int peer,
+			    bool first, size_t rounds)
 {
 	const double start = bb_clock_now();
 	bb_status status = way_of(route) == WORD ? ping_word(group, peer, first, rounds)
@@ -266,3 +266,16 @@ void bb_nccl_routes_close(struct bb_rank *rank)
 	bb_nccl_lanes_close(rank);
 	bb_nccl_peers_close(rank);
 }
+
+static const struct bb_route_switch route_switch = {.states = states, .p2p = library_p2p};
+
+const struct bb_routes bb_nccl_routes = {
+	.list = routes,
+	.library = &route_switch,
+	.refuses = route_refuses,
+	.share = bb_nccl_share,
+	.reach = bb_nccl_reach,
+	.unreach = bb_nccl_unreach,
+	.transfer = route_transfer,
+	.ping = route_ping,
+};

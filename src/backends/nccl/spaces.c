@@ -13,12 +13,12 @@
 
 enum space { DEVICE, HOST, PAGEABLE, SPACES };
 
-int bb_nccl_spaces(struct bb_context *context)
+static int space_count(struct bb_context *context)
 {
 	return SPACES;
 }
 
-void bb_nccl_space_name(struct bb_context *context, int space, char name[BB_SPACE_TEXT])
+static void space_name(struct bb_context *context, int space, char name[BB_SPACE_TEXT])
 {
 	static const char *const names[SPACES] = {"device", "host", "pageable"};
 
@@ -26,8 +26,8 @@ void bb_nccl_space_name(struct bb_context *context, int space, char name[BB_SPAC
 }
 
 /* Pinned memory of the host lies where the driver's thread runs. */
-bb_status bb_nccl_alloc_in(struct bb_rank *rank, int space, size_t bytes, void **memory,
-			   struct bb_error *error)
+static bb_status space_alloc(struct bb_rank *rank, int space, size_t bytes, void **memory,
+			     struct bb_error *error)
 {
 	bb_status status;
 
@@ -41,7 +41,7 @@ bb_status bb_nccl_alloc_in(struct bb_rank *rank, int space, size_t bytes, void *
 	return status;
 }
 
-void bb_nccl_release_in(struct bb_rank *rank, int space, void *memory, size_t bytes)
+static void space_release(struct bb_rank *rank, int space, void *memory, size_t bytes)
 {
 	/* As with buffers: see device_free. */
 	if (!memory || bb_nccl_aborted(rank->context))
@@ -54,8 +54,8 @@ void bb_nccl_release_in(struct bb_rank *rank, int space, void *memory, size_t by
 		bb_nccl_ignore(BB_CUDA(rank, cudaFree(memory)));
 }
 
-bb_status bb_nccl_work(struct bb_rank *rank, struct bb_queue *queue, enum bb_memory_work what,
-		       void *a, const void *b, const void *c, size_t bytes)
+static bb_status space_work(struct bb_rank *rank, struct bb_queue *queue, enum bb_memory_work what,
+			    void *a, const void *b, const void *c, size_t bytes)
 {
 	static const enum bb_gpu_works works[BB_WORKS] = {[BB_WORK_READ] = BB_GPU_READ,
 							  [BB_WORK_WRITE] = BB_GPU_WRITE,
@@ -69,7 +69,7 @@ bb_status bb_nccl_work(struct bb_rank *rank, struct bb_queue *queue, enum bb_mem
 					    sink));
 }
 
-bb_status bb_nccl_chase_lay(struct bb_rank *rank, void *memory, size_t bytes, uint64_t seed)
+static bb_status space_chase_lay(struct bb_rank *rank, void *memory, size_t bytes, uint64_t seed)
 {
 	void *const laid = malloc(bytes);
 	bb_status status;
@@ -83,9 +83,19 @@ bb_status bb_nccl_chase_lay(struct bb_rank *rank, void *memory, size_t bytes, ui
 	return status;
 }
 
-bb_status bb_nccl_chase(struct bb_rank *rank, void *memory, size_t hops)
+static bb_status space_chase(struct bb_rank *rank, void *memory, size_t hops)
 {
 	unsigned long long *const sink = (unsigned long long *)(rank->desk + BB_DESK_WRONG);
 
 	return BB_CUDA(rank, bb_gpu_chase(bb_nccl_lane(rank, rank->main), memory, hops, sink));
 }
+
+const struct bb_spaces bb_nccl_spaces = {
+	.count = space_count,
+	.name = space_name,
+	.alloc = space_alloc,
+	.release = space_release,
+	.work = space_work,
+	.chase_lay = space_chase_lay,
+	.chase = space_chase,
+};

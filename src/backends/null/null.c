@@ -48,11 +48,6 @@ static void null_abort(struct bb_context *context)
 {
 }
 
-static int null_max_local(void)
-{
-	return MAX_RANKS;
-}
-
 static uint64_t null_memory_available(struct bb_context *context)
 {
 	return UINT64_MAX;
@@ -118,7 +113,7 @@ static bb_status null_verify(struct bb_rank *rank, const void *got,
 			     const struct bb_pattern *pattern, size_t first, size_t count,
 			     enum bb_dtype dtype, int ulps, uint64_t *wrong)
 {
-	return BB_EUNSUPPORTED;
+	return BB_OK;
 }
 
 static bb_status null_group_open(struct bb_rank *rank, const int *members, int n,
@@ -220,25 +215,6 @@ static bb_status null_collective(struct bb_group *group, struct bb_queue *queue,
 	return BB_OK;
 }
 
-static bb_status null_send(struct bb_group *group, struct bb_queue *queue, const int *peer,
-			   const void *data, size_t bytes)
-{
-	return BB_OK;
-}
-
-static bb_status null_recv(struct bb_group *group, struct bb_queue *queue, int peer, void *data,
-			   size_t bytes)
-{
-	return BB_OK;
-}
-
-static bb_status null_recv_any(struct bb_group *group, struct bb_queue *queue, void *data,
-			       size_t bytes, int *source)
-{
-	*source = 0;
-	return BB_OK;
-}
-
 static bb_status null_finish(struct bb_rank *rank, struct bb_queue *queue)
 {
 	return BB_OK;
@@ -252,26 +228,18 @@ static double null_now(struct bb_rank *rank)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static void null_delay(struct bb_rank *rank, double seconds)
-{
-	struct timespec t = {.tv_sec = (time_t)seconds};
-
-	t.tv_nsec = (long)((seconds - (double)t.tv_sec) * 1e9);
-	nanosleep(&t, NULL);
-}
-
 static const struct bb_native null_natives[] = {{.name = NULL}};
 
 const struct bb_backend bb_backend_null = {
 	.abi = BB_BACKEND_ABI,
 	.name = "null",
 	.brief = "does nothing: shows what the harness itself takes",
-	.capabilities = BB_CAP_FREE_COST | BB_CAP_PROCESSES,
+	.in_processes = true,
 	.natives = null_natives,
 	.open = null_open,
 	.close = null_close,
 	.abort = null_abort,
-	.max_local = null_max_local,
+	.max_local = MAX_RANKS,
 	.memory_available = null_memory_available,
 	.attach = null_attach,
 	.detach = null_detach,
@@ -299,8 +267,4 @@ const struct bb_backend bb_backend_null = {
 	.collective = null_collective,
 	.finish = null_finish,
 	.now = null_now,
-	.delay = null_delay,
-	.send = null_send,
-	.recv = null_recv,
-	.recv_any = null_recv_any,
 };

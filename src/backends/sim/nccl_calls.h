@@ -6,6 +6,7 @@
 #define BB_BACKENDS_SIM_NCCL_CALLS_H
 
 #include "backends/backend.h"
+#include "backends/library.h"
 #include "simulator/nccl_constants.h"
 #include "simulator/nccl_shape.h"
 

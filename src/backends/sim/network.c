@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-const struct bb_route bb_sim_routes[] = {
+static const struct bb_route routes[] = {
 	{.name = "send",
 	 .brief = "a message over the modelled link",
 	 .uses = BB_ROUTE_TRANSFER,
@@ -16,6 +16,8 @@ const struct bb_route bb_sim_routes[] = {
 	 .direct = true},
 	{.name = NULL},
 };
+
+const struct bb_routes bb_sim_routes = {.list = routes};
 
 static double per_byte(double rate)
 {

@@ -6,6 +6,7 @@
 #define BB_BACKENDS_SIM_NETWORK_H
 
 #include "backends/backend.h"
+#include "backends/routes.h"
 #include "simulator/cluster.h"
 
 struct bb_network {
@@ -33,7 +34,7 @@ void bb_network_free(struct bb_network *network); /* of a zeroed one: nothing */
 bool bb_network_crowd(struct bb_network *network, const struct bb_fabric *fabric,
 		      const int *members, int n, double **crowd);
 
-/* The messages that pairs of ranks send each other; ends with name NULL. */
-extern const struct bb_route bb_sim_routes[];
+/* The messages that pairs of ranks send each other. */
+extern const struct bb_routes bb_sim_routes;
 
 #endif

@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define MAX_RANKS BB_CLUSTER_MOST_RANKS
-
 /* ---- the process ----------------------------------------------------------------------- */
 
 static void sim_close(struct bb_context *context)
@@ -109,11 +107,6 @@ static void sim_abort(struct bb_context *context)
 	atomic_store(&context->aborted, true);
 }
 
-static int sim_max_local(void)
-{
-	return MAX_RANKS;
-}
-
 static uint64_t sim_memory_available(struct bb_context *context)
 {
 	return UINT64_MAX;
@@ -168,7 +161,7 @@ static bb_status sim_verify(struct bb_rank *rank, const void *got, const struct 
 			    size_t first, size_t count, enum bb_dtype dtype, int ulps,
 			    uint64_t *wrong)
 {
-	return BB_EUNSUPPORTED;
+	return BB_OK;
 }
 
 /* ---- groups ------------------------------------------------------------------------------ */
@@ -264,7 +257,7 @@ out:
 	return status;
 }
 
-static const char *gpu_library(const struct bb_context *context)
+static const char *gpu_library_name(const struct bb_context *context)
 {
 	return *context->library ? context->library : NULL;
 }
@@ -340,12 +333,22 @@ static void sim_played(struct bb_group *group, const char **evaluator, double *f
 	*faultless = c->ncourses > 1 ? bb_sim_now(c, bb_sim_sound(c)) : NAN;
 }
 
+static const struct bb_backend over_gpus;
+
+static const struct bb_virtual sim_virtual = {
+	.over_gpus = &over_gpus,
+	.explain = sim_explain,
+	.delay = sim_delay,
+	.evaluate = bb_sim_evaluate,
+	.played = sim_played,
+	.recount = bb_sim_recount,
+};
+
 /* What both tables have in common. */
 #define SIM                                                                                        \
 	.abi = BB_BACKEND_ABI, .name = "sim",                                                      \
 	.brief = "ranks are virtual: times are computed from --link, --cluster or --calibrate",    \
-	.capabilities = BB_CAP_FREE_COST | BB_CAP_VIRTUAL, .close = sim_close,                     \
-	.explain = sim_explain, .abort = sim_abort, .max_local = sim_max_local,                    \
+	.close = sim_close, .abort = sim_abort, .max_local = BB_CLUSTER_MOST_RANKS,                \
 	.memory_available = sim_memory_available, .attach = sim_attach, .detach = sim_detach,      \
 	.locate = sim_locate, .alloc = sim_alloc, .release = sim_release, .copy = sim_copy,        \
 	.fill = sim_fill, .verify = sim_verify, .group_open = bb_sim_group_open,                   \
@@ -355,21 +358,23 @@ static void sim_played(struct bb_group *group, const char **evaluator, double *f
 	.queue_close = sim_queue_close, .event_open = sim_event_open,                              \
 	.event_close = sim_event_close, .event_record = sim_event, .event_wait = sim_event,        \
 	.compute = sim_compute, .collective = bb_sim_collective, .finish = sim_finish,             \
-	.now = sim_now, .delay = sim_delay, .evaluate = bb_sim_evaluate, .played = sim_played,     \
-	.recount = bb_sim_recount, .routes = bb_sim_routes
+	.now = sim_now, .virtual = &sim_virtual, .routes = &bb_sim_routes
+
+static const struct bb_library gpu_library = {
+	.name = gpu_library_name,
+	.listen = gpu_listen,
+	.chosen = gpu_chosen,
+};
 
 static const struct bb_backend over_gpus = {
 	SIM,
 	.natives = bb_sim_nccl_natives,
 	.open = gpu_open,
-	.library = gpu_library,
-	.listen = gpu_listen,
-	.chosen = gpu_chosen,
+	.library = &gpu_library,
 };
 
 const struct bb_backend bb_backend_sim = {
 	SIM,
 	.natives = &(const struct bb_native){.name = NULL},
-	.over_gpus = &over_gpus,
 	.open = sim_open,
 };

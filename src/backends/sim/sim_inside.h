@@ -9,9 +9,11 @@
 #ifndef BB_BACKENDS_SIM_SIM_INSIDE_H
 #define BB_BACKENDS_SIM_SIM_INSIDE_H
 
+#include "backends/library.h"
 #include "backends/sim/calibration_calls.h"
 #include "backends/sim/nccl_calls.h"
 #include "backends/sim/network.h"
+#include "backends/virtual.h"
 
 #include <stdatomic.h>
 

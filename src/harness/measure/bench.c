@@ -3,6 +3,7 @@
  */
 #include "harness/measure/bench.h"
 
+#include "backends/gpu.h"
 #include "core/units.h"
 
 #include <stdio.h>
@@ -25,7 +26,7 @@ static bb_status open_group(struct bb_session *s)
 {
 	struct bb_bench *bench = s->bench;
 	const struct bb_rank_info *infos = bench->run->infos;
-	const bool virtual = bench->backend->capabilities & BB_CAP_VIRTUAL;
+	const bool virtual = bench->backend->virtual;
 	const int nranks = bench->world->nranks;
 	const int rank = virtual ? bench->played_rank : s->engine.driver->rank;
 	bb_status status;
@@ -161,7 +162,7 @@ static bb_status open_arena(struct bb_session *s)
    the same on all ranks. */
 static size_t copied_bytes(const struct bb_bench *bench)
 {
-	const bool gpu = bench->backend->capabilities & BB_CAP_GPU;
+	const bool gpu = bench->backend->gpu;
 	const size_t ranks = (size_t)bench->world->nlocal;
 	const size_t bytes = gpu ? 2 * COPY_BYTES : COPY_BYTES / ranks;
 
@@ -200,8 +201,7 @@ static bb_status open_events(struct bb_session *s)
 	const size_t n = (size_t)bench->options->iters + 1;
 	bb_status status = BB_OK;
 
-	if (!(bench->backend->capabilities & BB_CAP_ASYNC) || !bench->asked.per_iter_timing ||
-	    bench->asked.blocking != 0)
+	if (!bench->backend->gpu || !bench->asked.per_iter_timing || bench->asked.blocking != 0)
 		return BB_OK;
 	s->events = calloc(n, sizeof(*s->events));
 	if (!s->events)
@@ -283,7 +283,7 @@ static bb_status want_patterns(struct bb_session *s, const struct bb_case *c)
 {
 	bb_status status;
 
-	if (!(s->bench->backend->capabilities & BB_CAP_DATA) ||
+	if (!s->bench->backend->has_data ||
 	    (s->patterns_dtype == (int)c->dtype && s->patterns_op == c->op))
 		return BB_OK;
 	bb_pattern_store_give(&s->bench->run->patterns, s->patterns);
@@ -400,8 +400,8 @@ static bb_status agree_on_call(struct bb_session *s, const struct bb_case *c, bo
 		status = make_call(s, c, in_place, stands_in, call);
 		if (status == BB_OK && call->instead)
 			status = tell_stand_in(s, c, call->schedule, call->instead);
-		if (status == BB_OK && backend->ready)
-			status = backend->ready(s->group, call);
+		if (status == BB_OK && backend->gpu)
+			status = backend->gpu->ready(s->group, call);
 		if (status == BB_OK)
 			status = hear_objections(s, call, layout, objection);
 	}

@@ -11,6 +11,7 @@
 #ifndef BB_HARNESS_MEASURE_BENCH_H
 #define BB_HARNESS_MEASURE_BENCH_H
 
+#include "backends/library.h"
 #include "harness/measure/collective.h"
 #include "harness/measure/engine.h"
 #include "harness/results/compare.h"
@@ -88,9 +89,10 @@ struct bb_session {
 	int n;                  /* ranks of the group */
 	bool copies;            /* takes part in measuring the copy speed: one rank per device */
 	struct bb_arena arena;
-	size_t *matrix;                     /* alltoallv: n * n counts */
-	const struct bb_patterns *patterns; /* taken from the bench's store */
-	int patterns_dtype, patterns_op;    /* what they are for; -1: none yet */
+	size_t *matrix; /* alltoallv: n * n counts */
+	const struct bb_patterns
+		*patterns;               /* taken from the bench's store; NULL: there is no data */
+	int patterns_dtype, patterns_op; /* what they are for; -1: none yet */
 	size_t most_samples;
 	/* Of each sample: seconds of an operation, and when its first was entered, in the end on
 	   rank 0's clock; NAN where that says nothing. */
@@ -129,7 +131,7 @@ struct bb_measured {
 /*
  * Measure CALL (complete but for buffers) of case C. Collective over the world. cpu_seconds, with
  * -C: CPU time that the driver's thread spends in the calls; of a queue that runs beside it
- * (BB_CAP_ASYNC) the time until all is issued, as nccl-tests has it.
+ * (GPUs) the time until all is issued, as nccl-tests has it.
  */
 BB_MUST bb_status bb_measure(struct bb_session *s, const struct bb_case *c,
 			     const struct bb_call *call, const struct bb_layout *layout,

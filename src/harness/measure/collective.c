@@ -80,7 +80,7 @@ static bb_status find_played(struct bb_bench *bench)
 	const struct bb_fault *fault = &o->fault;
 	const struct bb_split_rule *split = &bench->asked.split;
 
-	if (!(bench->backend->capabilities & BB_CAP_VIRTUAL))
+	if (!bench->backend->virtual)
 		return BB_OK;
 	if (o->config.flawed)
 		return find_flawed(bench);
@@ -145,7 +145,7 @@ static bb_status plan(struct bb_run *run)
 
 	prepare(run);
 	group_sizes(bench, &request.nroots, &request.nranks, &most);
-	if (bench->backend->capabilities & BB_CAP_VIRTUAL && request.nroots != most)
+	if (bench->backend->virtual && request.nroots != most)
 		return bb_fail(&run->error, BB_EUNSUPPORTED,
 			       "the %s backend plays one group, which stands for all; these have "
 			       "%d to %d ranks: split the world into groups of one size",
@@ -241,7 +241,7 @@ static void tell(struct bb_run *run, struct bb_strbuf *out)
 	if (cluster && run->benchmark->subject == &bb_sendrecv && !run->record.split)
 		add_slowest_way(cluster, run->world.nranks, out);
 	bb_compare_text(of(run)->compare, out);
-	if (run->options.backend->capabilities & BB_CAP_VIRTUAL && run->record.split &&
+	if (run->options.backend->virtual && run->record.split &&
 	    run->options.fault.kind != BB_FAULT_NONE)
 		bb_strbuf_addf(out,
 			       "# Played: the group of rank %d, which --fault is about; all groups "

@@ -2,6 +2,7 @@
  * collective_options.c - from words to values, of what only collectives take: datatypes,
  * operations, root, algorithms and environment; and whether they go together.
  */
+#include "backends/virtual.h"
 #include "core/units.h"
 #include "harness/measure/collective.h"
 #include "harness/run/options_check.h"
@@ -92,7 +93,7 @@ static bool has_own(const struct bb_backend *backend, const char *word)
 		const size_t length = strlen(native->name);
 
 		if (strcmp(native->name, word) == 0 ||
-		    (backend->discover && strncmp(native->name, word, length) == 0 &&
+		    (native->discover && strncmp(native->name, word, length) == 0 &&
 		     word[length] == ':' && word[length + 1]))
 			return true;
 	}
@@ -157,7 +158,7 @@ static bb_status unknown_algorithm(const struct bb_options *o,
 	const char *owner;
 	char hint[64];
 
-	if (o->backend->over_gpus && has_own(o->backend->over_gpus, word))
+	if (o->backend->virtual && has_own(o->backend->virtual->over_gpus, word))
 		return bb_fail(error, BB_EUSAGE,
 			       "--algo: %s is NCCL's own, of which %s has a model over a "
 			       "--cluster of GPUs alone; all else is played with busbench's "
@@ -232,7 +233,7 @@ static bb_status resolve_protocols(struct bb_collective_options *a,
 
 	if (!a->proto_text)
 		return BB_OK;
-	if (!(backend->capabilities & BB_CAP_GPU))
+	if (!backend->gpu)
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "--proto %s: the %s backend has no protocols; only the nccl backend "
 			       "has",
@@ -257,7 +258,7 @@ static bb_status resolve_nccl_algo(struct bb_collective_options *a,
 	static const char *const names[] = {"ring", "tree"};
 	int i;
 
-	if (backend->capabilities & BB_CAP_GPU)
+	if (backend->gpu)
 		return BB_OK; /* the library reads it itself */
 	for (i = 0; i < 2; i++) {
 		if (strcasecmp(value, names[i]) == 0) {
@@ -370,7 +371,7 @@ static bb_status check_supported(const struct bb_collective_options *a, const st
 	size_t i;
 
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		if (rows[i].asked && !(o->backend->capabilities & BB_CAP_GPU))
+		if (rows[i].asked && !o->backend->gpu)
 			return bb_fail(error, BB_EUNSUPPORTED,
 				       "%s %lld: the %s backend has no %s; only the nccl backend "
 				       "has%s%s%s",
@@ -378,7 +379,7 @@ static bb_status check_supported(const struct bb_collective_options *a, const st
 				       rows[i].what, *why ? " (it was chosen because " : "", why,
 				       *why ? ")" : "");
 	}
-	if (a->report_cputime && o->backend->capabilities & BB_CAP_VIRTUAL)
+	if (a->report_cputime && o->backend->virtual)
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "-C 1: what the %s backend computes takes no CPU time of a rank",
 			       o->backend->name);

@@ -170,7 +170,7 @@ static bb_status engine_time_sample(struct bb_engine *e, const struct bb_samplin
 		BB_TRY(status, s->ready(s->own), out);
 	begin = e->backend->now(rank);
 	if (i >= 0 && fault->kind == BB_FAULT_SLOW && fault->rank == e->driver->rank)
-		e->backend->delay(rank, fault->seconds * s->operations);
+		bb_crew_delay(e->driver, fault->seconds * s->operations);
 	BB_TRY(status, s->operate(s->own, i), out);
 	status = s->finish ? s->finish(s->own) : e->backend->finish(rank, NULL);
 	*seconds = (e->backend->now(rank) - begin) / s->operations;

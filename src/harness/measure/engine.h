@@ -122,13 +122,13 @@ static inline bool bb_engine_leads(const struct bb_engine *engine)
 /* Is time virtual, so that this driver stands for all ranks and hears of them? */
 static inline bool bb_engine_is_virtual(const struct bb_engine *engine)
 {
-	return engine->backend->capabilities & BB_CAP_VIRTUAL;
+	return engine->backend->virtual;
 }
 
 /* Is data moved, and to be looked at? */
 static inline bool bb_engine_checks(const struct bb_engine *engine)
 {
-	return (engine->backend->capabilities & BB_CAP_DATA) && engine->run->options.check > 0;
+	return engine->backend->has_data && engine->run->options.check > 0;
 }
 
 /* ---- the plan -------------------------------------------------------------------------------- */

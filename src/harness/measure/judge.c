@@ -141,7 +141,7 @@ static void fill_case(const struct bb_session *s, const struct bb_case *c,
 {
 	const struct bb_options *options = s->bench->options;
 	const struct bb_collective_options *asked = &s->bench->asked;
-	const bool verified = options->check > 0 && (s->bench->backend->capabilities & BB_CAP_DATA);
+	const bool verified = options->check > 0 && s->patterns;
 
 	bb_record_init(&bb_record_result, result);
 	result->collective = s->bench->collective->name;
@@ -342,7 +342,7 @@ static bb_status fill_from_ranks(const struct bb_session *s, const struct bb_mea
 		if (all[r].clock_uncertainty > uncertainty)
 			uncertainty = all[r].clock_uncertainty;
 	}
-	if (!(s->bench->backend->capabilities & BB_CAP_VIRTUAL)) /* the last of all is known */
+	if (!s->bench->backend->virtual) /* the last of all is known */
 		result->rank_mean_us = (struct bb_numbers){means, (size_t)n};
 	if (result->verified) {
 		result->wrong = 0;
@@ -473,8 +473,7 @@ bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct b
 	/* Samples, then arrivals, in one piece. */
 	memmove(s->samples + nsamples, s->arrivals, nsamples * sizeof(*s->samples));
 	fill_case(s, c, call, layout, measured, &result);
-	if (s->bench->backend->cost_bytes)
-		measured->cost_bytes = s->bench->backend->cost_bytes(s->group, call);
+	measured->cost_bytes = s->bench->backend->cost_bytes(s->group, call);
 	measured->part.busbw_bytes = algbw_bytes(call) * s->bench->collective->bus_factor(s->n);
 	status = bb_crew_gather(s->engine.driver, &measured_table, measured, 1, &gathered);
 	if (status != BB_OK)

@@ -5,6 +5,9 @@
  */
 #include "harness/measure/measure.h"
 
+#include "backends/gpu.h"
+#include "backends/library.h"
+#include "backends/virtual.h"
 #include "core/clock.h"
 
 #define POISON_PERIOD 1021
@@ -26,7 +29,7 @@ bb_status bb_job_fill(const struct bb_job *job, int set)
 	struct bb_pattern input;
 	bb_status status;
 
-	if (!(backend->capabilities & BB_CAP_DATA))
+	if (!s->patterns)
 		return BB_OK;
 	input = bb_patterns_get(s->patterns, s->me);
 	status = backend->fill(s->engine.driver->handle, b.out, &ruin, 0, job->layout->out_bytes);
@@ -55,15 +58,16 @@ static bb_status operate(const struct bb_job *job, int set, int64_t times)
 {
 	struct bb_session *s = job->s;
 	const struct bb_backend *backend = s->bench->backend;
-	const bool batch = times > 1 && backend->batch_begin;
-	bb_status status = batch ? backend->batch_begin(s->engine.driver->handle) : BB_OK;
+	const bool batch = times > 1 && backend->gpu;
+	bb_status status = batch ? backend->gpu->batch_begin(s->engine.driver->handle) : BB_OK;
 
 	for (int64_t i = 1; i < times && status == BB_OK; i++)
 		status = backend->collective(s->group, NULL,
 					     &job->calls[set == job->pristine ? 0 : set]);
 	if (status == BB_OK)
 		status = backend->collective(s->group, NULL, &job->calls[set]);
-	return batch && status == BB_OK ? backend->batch_end(s->engine.driver->handle) : status;
+	return batch && status == BB_OK ? backend->gpu->batch_end(s->engine.driver->handle)
+					: status;
 }
 
 bb_status bb_job_finish(const struct bb_job *job)
@@ -198,9 +202,9 @@ static bb_status read_clock(struct bb_session *s, struct reading *r)
 	bb_status status;
 
 	*r = (struct reading){.offset = 0};
-	if (!backend->clock_offset)
+	if (!backend->clocks)
 		return BB_OK;
-	status = backend->clock_offset(s->engine.driver->handle, &r->offset, &r->uncertainty);
+	status = backend->clocks->offset(s->engine.driver->handle, &r->offset, &r->uncertainty);
 	r->at = backend->now(s->engine.driver->handle);
 	return status;
 }
@@ -221,20 +225,20 @@ static void correct_arrivals(struct bb_session *s, size_t n, const struct readin
 static bb_status hear(const struct bb_job *job, char chosen[BB_CHOSEN_TEXT])
 {
 	struct bb_session *s = job->s;
-	const struct bb_backend *backend = s->bench->backend;
+	const struct bb_library *library = s->bench->backend->library;
 	bb_status status;
 
-	if (!backend->listen || !job->calls[0].native || s->bench->asked.cudagraph > 0)
+	if (!library || !job->calls[0].native || s->bench->asked.cudagraph > 0)
 		return BB_OK;
-	backend->listen(s->group, true);
+	library->listen(s->group, true);
 	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
 	BB_TRY(status, bb_job_enter(job, 0, s->bench->asked.agg_iters), out);
 	BB_TRY(status, bb_job_finish(job), out);
 	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
 out:
-	backend->listen(s->group, false);
+	library->listen(s->group, false);
 	if (status == BB_OK)
-		backend->chosen(s->group, chosen);
+		library->chosen(s->group, chosen);
 	return status;
 }
 
@@ -246,8 +250,7 @@ static void set_up(struct bb_job *job, const struct bb_call *call)
 	job->pristine = job->layout->sets - 1;
 	job->rotates =
 		bench->asked.cache == BB_CACHE_ROTATE && !job->refills ? job->layout->sets - 1 : 1;
-	job->runs_ahead =
-		(bench->backend->capabilities & BB_CAP_ASYNC) && bench->asked.blocking == 0;
+	job->runs_ahead = bench->backend->gpu && bench->asked.blocking == 0;
 	make_calls(job, call);
 }
 
@@ -262,10 +265,11 @@ static void sum_up(const struct bb_job *job, struct bb_measured *measured)
 /* Of virtual time: how it is played, and the clock without the fault. */
 static double faultless_now(const struct bb_job *job, struct bb_measured *measured)
 {
+	const struct bb_virtual *virtual = job->s->bench->backend->virtual;
 	double seconds = NAN;
 
-	if (job->s->bench->backend->played)
-		job->s->bench->backend->played(job->s->group, &measured->evaluator, &seconds);
+	if (virtual)
+		virtual->played(job->s->group, &measured->evaluator, &seconds);
 	return seconds;
 }
 

@@ -23,11 +23,14 @@ bb_status bb_plan_natives(const struct bb_native **natives, struct bb_native **o
 			  const struct bb_backend *backend, const char *algorithms,
 			  struct bb_error *error)
 {
+	const bool all = is_discovered(algorithms) || strcmp(algorithms, "all") == 0;
 	bb_status st = BB_OK;
 
 	*owned = NULL;
-	if (backend->discover && (is_discovered(algorithms) || strcmp(algorithms, "all") == 0))
-		st = backend->discover(owned, error);
+	for (const struct bb_native *n = backend->natives; all && n->name && !*owned; n++)
+		if (n->discover)
+			BB_TRY(st, n->discover(owned, error), out);
+out:
 	*natives = *owned ? *owned : backend->natives;
 	return st;
 }
@@ -400,7 +403,7 @@ static bb_status size_case(const struct bb_plan *plan, struct bb_case *c, const 
 		reason = c->choice->schedule->refuses(&shape);
 	if (reason)
 		return skip_case(c, reason);
-	if (c->memory <= request->memory || (plan->backend->capabilities & BB_CAP_FREE_COST))
+	if (c->memory <= request->memory)
 		return BB_OK;
 	snprintf(text, sizeof(text), "needs %.2f GiB for its buffers, %.2f GiB are available",
 		 need / 0x1p30, (double)request->memory / 0x1p30);

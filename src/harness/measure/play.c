@@ -1,5 +1,8 @@
 #include "harness/measure/play_inside.h"
 
+#include "backends/gpu.h"
+#include "backends/messages.h"
+#include "backends/virtual.h"
 #include "core/clock.h"
 
 #include <stdarg.h>
@@ -13,7 +16,7 @@ const char *const bb_stand_in_names[] = {"sleep", "spin", "gemm", NULL};
 
 static bool is_virtual(const struct bb_player *p)
 {
-	return p->backend->capabilities & BB_CAP_VIRTUAL;
+	return p->backend->virtual;
 }
 
 static bb_status no_memory(const struct bb_player *p)
@@ -63,22 +66,26 @@ static bb_status check_program(struct bb_player *p)
 	return BB_OK;
 }
 
+static bool is_message(const struct bb_operation *o)
+{
+	return o->act == BB_ACT_SEND || o->act == BB_ACT_RECV || o->act == BB_ACT_RECV_ANY;
+}
+
 static void judge_operation(struct bb_player *p, const struct bb_operation *o)
 {
 	const struct bb_backend *backend = p->backend;
 	const bool multiplies =
 		o->act == BB_ACT_COMPUTE && !p->play->compute && p->play->stand_in == BB_GEMM;
 
-	if (multiplies && !backend->gemm)
+	if (multiplies && !backend->gpu)
 		bb_player_object(p, "the %s backend multiplies no matrices: it sleeps or spins",
 				 backend->name);
 	else if (multiplies && o->flops == 0 && o->seconds > 0)
 		bb_player_object(p, "how many operations its computations have is not known, so "
 				    "that no matrices can stand in for them");
-	else if ((o->act == BB_ACT_SEND && !backend->send) ||
-		 (o->act == BB_ACT_RECV && !backend->recv))
+	else if (is_message(o) && !backend->messages && backend->has_data)
 		bb_player_object(p, "the %s backend passes no messages", backend->name);
-	else if (o->act == BB_ACT_RECV_ANY && !backend->recv_any)
+	else if (o->act == BB_ACT_RECV_ANY && backend->messages && !backend->messages->recv_any)
 		bb_player_object(p, "the %s backend does not receive from whoever is first",
 				 backend->name);
 }
@@ -94,7 +101,7 @@ static bb_status try_gemm(struct bb_player *p)
 		multiplies |= p->items[i].operation.act == BB_ACT_COMPUTE;
 	if (!multiplies || p->objection[0] || p->play->compute || p->play->stand_in != BB_GEMM)
 		return BB_OK;
-	status = p->backend->gemm(p->driver->handle, NULL, 1, &cause);
+	status = p->backend->gpu->gemm(p->driver->handle, NULL, 1, &cause);
 	if (status == BB_EUNSUPPORTED) {
 		bb_player_object(p, "%s", cause.text);
 		return BB_OK;
@@ -110,8 +117,7 @@ static bb_status try_gemm(struct bb_player *p)
    but the sleeper itself may run on the host: it keeps all others from it. */
 static bb_status open_dues(struct bb_player *p)
 {
-	if (p->play->compute || p->play->stand_in != BB_SLEEP ||
-	    (p->backend->capabilities & BB_CAP_GPU))
+	if (p->play->compute || p->play->stand_in != BB_SLEEP || p->backend->gpu)
 		return BB_OK;
 	p->dues = calloc((size_t)p->program->events + 1, sizeof(*p->dues));
 	return p->dues ? BB_OK : no_memory(p);
@@ -193,8 +199,6 @@ out:
 /* One driver for all ranks. */
 static bb_status open_virtual(struct bb_player *p, struct bb_error *refusal)
 {
-	if (!p->backend->evaluate)
-		bb_player_object(p, "the %s backend evaluates no programs", p->backend->name);
 	for (int r = 0; r < p->program->nranks && p->program->groups > 0; r++) {
 		const bb_status status = bb_player_judge_collectives(p, r);
 
@@ -261,7 +265,7 @@ void bb_player_close(struct bb_player *p)
 	free(p->events);
 	free(p->order);
 	free(p->owned);
-	if (p->failed && (p->backend->capabilities & BB_CAP_ASYNC))
+	if (p->failed && p->backend->gpu)
 		return;
 	free(p->dues);
 	free(p->items);
@@ -275,7 +279,7 @@ static bb_status open_marks(struct bb_player *p)
 {
 	bb_status status = BB_OK;
 
-	if (!(p->backend->capabilities & BB_CAP_ASYNC) || p->origin)
+	if (!p->backend->gpu || p->origin)
 		return BB_OK;
 	for (size_t i = 0; i < p->nitems && status == BB_OK; i++)
 		if (p->items[i].operation.act != BB_ACT_RECORD && !p->items[i].event)
@@ -308,8 +312,8 @@ static bb_status read_times(struct bb_player *p, double start)
 		item->begin = done[q];
 		item->end -= start;
 		if (item->event)
-			status = p->backend->elapsed(p->driver->handle, p->origin, item->event,
-						     &item->end);
+			status = p->backend->gpu->elapsed(p->driver->handle, p->origin, item->event,
+							  &item->end);
 		if (item->operation.act == BB_ACT_RECORD || item->end < item->begin)
 			item->end = item->begin;
 		done[q] = item->end;
@@ -421,8 +425,8 @@ double bb_faultless_now(const struct bb_backend *backend, struct bb_group *world
 	const char *evaluator;
 	double seconds = NAN;
 
-	if (backend->played)
-		backend->played(world, &evaluator, &seconds);
+	if (backend->virtual)
+		backend->virtual->played(world, &evaluator, &seconds);
 	return seconds;
 }
 
@@ -449,7 +453,8 @@ static bb_status play_virtual(struct bb_player *p, const struct bb_timeline_watc
 		return status;
 	shifted.start = p->backend->now(rank);
 	before = bb_faultless_now(p->backend, p->driver->world);
-	status = p->backend->evaluate(rank, p->program, watch ? &hears : NULL, end, &p->run->error);
+	status = p->backend->virtual->evaluate(rank, p->program, watch ? &hears : NULL, end,
+					       &p->run->error);
 	*end -= shifted.start;
 	/* A slow rank is part of the program that obeys it. */
 	if (p->run->options.fault.kind != BB_FAULT_SLOW)

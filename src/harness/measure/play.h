@@ -1,6 +1,6 @@
 /*
  * play.h - has a backend do a program: rank by rank where ranks are real, all at once where time is
- * virtual (backend->evaluate). What comes of it is the same: when each operation began and ended.
+ * virtual (backends/virtual.h). What comes of it is the same: when each operation began and ended.
  */
 #ifndef BB_HARNESS_MEASURE_PLAY_H
 #define BB_HARNESS_MEASURE_PLAY_H

@@ -3,6 +3,7 @@
  * the order of the groups' numbers, so that none of its members waits for one that waits for it in
  * another.
  */
+#include "backends/gpu.h"
 #include "harness/measure/play_inside.h"
 
 #include <stdlib.h>
@@ -372,8 +373,8 @@ static bb_status make_ready(struct bb_player *p)
 		const struct bb_play_group *g = &p->groups[c->like.group];
 		const char *reason;
 
-		if (p->backend->ready)
-			status = p->backend->ready(g->handle, &c->call);
+		if (p->backend->gpu)
+			status = p->backend->gpu->ready(g->handle, &c->call);
 		reason = status == BB_OK ? p->backend->refuses(g->handle, &c->call) : NULL;
 		if (reason)
 			object_to_call(p, &c->like, g->size, reason);
@@ -395,7 +396,7 @@ bb_status bb_player_open_calls(struct bb_player *p)
 	for (int g = 0; g < p->program->groups; g++)
 		if (p->groups[g].handle)
 			BB_TRY(status, settle_group(p, g), out);
-	if (p->backend->ready)
+	if (p->backend->gpu)
 		BB_TRY(status, check_layers(p), out);
 	BB_TRY(status, open_arenas(p), out);
 	BB_TRY(status, bb_crew_hear(p->driver, p->objection), out);

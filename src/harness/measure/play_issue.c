@@ -3,6 +3,8 @@
  */
 #include "harness/measure/play_inside.h"
 
+#include "backends/gpu.h"
+#include "backends/messages.h"
 #include "core/clock.h"
 
 #include <math.h>
@@ -137,9 +139,9 @@ static bb_status issue_computation(struct bb_item *item)
 	if (p->play->stand_in == BB_GEMM && item->operation.flops == 0)
 		return BB_OK; /* it takes no time either */
 	if (p->play->stand_in == BB_GEMM)
-		return backend->gemm(rank, queue, item->operation.flops, &p->run->error);
-	if (p->play->stand_in == BB_SPIN && backend->spin)
-		return backend->spin(rank, queue, item->operation.seconds);
+		return backend->gpu->gemm(rank, queue, item->operation.flops, &p->run->error);
+	if (p->play->stand_in == BB_SPIN && backend->gpu)
+		return backend->gpu->spin(rank, queue, item->operation.seconds);
 	return backend->compute(rank, queue, p->play->stand_in == BB_SPIN ? spin_on : sleep_on,
 				item);
 }
@@ -180,16 +182,21 @@ static bb_status issue_message(struct bb_item *item)
 	const struct bb_player *p = item->player;
 	const struct bb_operation *o = &item->operation;
 	const int *to = o->peer == BB_NO_PEER ? &p->items[o->answers].source : &o->peer;
+	const struct bb_messages *messages = p->backend->messages;
 	struct bb_group *lane = p->lanes[o->lane];
 	struct bb_queue *queue = queue_of(item)->handle;
 	const struct bb_buffers b = buffers_of(item);
 	const size_t bytes = bb_operation_bytes(o);
 
+	if (!messages) { /* Nothing is moved at all: whoever is first is any. */
+		item->source = 0;
+		return BB_OK;
+	}
 	if (o->act == BB_ACT_SEND)
-		return p->backend->send(lane, queue, to, b.in, bytes);
+		return messages->send(lane, queue, to, b.in, bytes);
 	if (o->act == BB_ACT_RECV)
-		return p->backend->recv(lane, queue, o->peer, b.out, bytes);
-	return p->backend->recv_any(lane, queue, b.out, bytes, &item->source);
+		return messages->recv(lane, queue, o->peer, b.out, bytes);
+	return messages->recv_any(lane, queue, b.out, bytes, &item->source);
 }
 
 static bb_status issue_operation(struct bb_item *item)

@@ -52,7 +52,7 @@ static bb_status count_collective(struct bb_player *p, const struct bb_operation
 	*bytes = 0;
 	if (n == 1)
 		return BB_OK;
-	if (p->backend->capabilities & BB_CAP_VIRTUAL)
+	if (p->backend->virtual)
 		status = choose_virtual(p, o, &call);
 	else
 		call = *bb_player_call(p, o);

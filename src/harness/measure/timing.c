@@ -12,6 +12,8 @@
 #include "core/clock.h"
 #include "harness/measure/measure.h"
 
+#include "backends/gpu.h"
+#include "backends/graphs.h"
 #include "core/stats.h"
 
 #include <math.h>
@@ -112,7 +114,7 @@ static bb_status probe_span(const struct bb_job *job, size_t *span)
 static bb_status choose_span(const struct bb_job *job, size_t *span)
 {
 	const struct bb_collective_options *asked = asked_of(job);
-	const bool free = job->s->bench->backend->capabilities & BB_CAP_FREE_COST;
+	const bool free = !job->s->bench->backend->has_data;
 
 	if (is_prepared(job))
 		*span = 1;
@@ -143,15 +145,15 @@ static bb_status prepare(const struct bb_job *job, int set, bool fresh)
 	if (status == BB_OK && (fresh || asked_of(job)->blocking == 3))
 		status = s->bench->backend->barrier(s->engine.world);
 	if (fault->kind == BB_FAULT_SLOW && fault->rank == s->engine.driver->rank &&
-	    !(s->bench->backend->capabilities & BB_CAP_VIRTUAL)) /* which knows of it */
-		s->bench->backend->delay(s->engine.driver->handle, fault->seconds);
+	    !(s->bench->backend->virtual)) /* which knows of it */
+		bb_crew_delay(s->engine.driver, fault->seconds);
 	return status;
 }
 
 static void add_sample(struct bb_job *job, double arrival, double seconds)
 {
 	struct bb_session *s = job->s;
-	const bool virtual = s->bench->backend->capabilities & BB_CAP_VIRTUAL;
+	const bool virtual = s->bench->backend->virtual;
 
 	/* When a queue is told says nothing of when it gets to it; nor does one driver know of
 	   each rank that it stands for. */
@@ -178,8 +180,8 @@ static bb_status add_samples_of_device(struct bb_job *job, size_t span, int64_t 
 	for (size_t i = 0; i < span && status == BB_OK; i++) {
 		double seconds = 0;
 
-		status = s->bench->backend->elapsed(s->engine.driver->handle, s->events[i],
-						    s->events[i + 1], &seconds);
+		status = s->bench->backend->gpu->elapsed(s->engine.driver->handle, s->events[i],
+							 s->events[i + 1], &seconds);
 		add_sample(job, NAN, seconds / (double)times);
 	}
 	return status;
@@ -304,11 +306,11 @@ static bb_status capture(const struct bb_job *job, size_t count, bool verified, 
 {
 	const struct bb_backend *backend = job->s->bench->backend;
 	const struct span span = {.length = count, .verified = verified};
-	bb_status status = backend->graph_begin(job->s->engine.driver->handle, NULL);
+	bb_status status = backend->graphs->begin(job->s->engine.driver->handle, NULL);
 
 	if (status == BB_OK)
 		status = run_span(job, &span, times);
-	return status == BB_OK ? backend->graph_end(job->s->engine.driver->handle, NULL, graph)
+	return status == BB_OK ? backend->graphs->end(job->s->engine.driver->handle, NULL, graph)
 			       : status;
 }
 
@@ -318,7 +320,7 @@ static bb_status launch(struct bb_job *job, struct bb_graph *graph, int64_t laun
 	bb_status status = BB_OK;
 
 	for (int64_t i = 0; i < launches && status == BB_OK; i++)
-		status = backend->graph_launch(job->s->engine.driver->handle, NULL, graph);
+		status = backend->graphs->launch(job->s->engine.driver->handle, NULL, graph);
 	return status;
 }
 
@@ -378,8 +380,8 @@ static bb_status launch_graphs(struct bb_job *job)
 	BB_TRY(status, bb_job_finish(job), out);
 	status = time_graphs(job, NULL, 0, last, 1, 1);
 out:
-	backend->graph_close(all);
-	backend->graph_close(last);
+	backend->graphs->close(all);
+	backend->graphs->close(last);
 	return status;
 }
 

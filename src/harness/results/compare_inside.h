@@ -8,6 +8,7 @@
 #ifndef BB_HARNESS_RESULTS_COMPARE_INSIDE_H
 #define BB_HARNESS_RESULTS_COMPARE_INSIDE_H
 
+#include "backends/library.h"
 #include "harness/results/compare.h"
 
 #define BB_COMPARE_MOST 64     /* algorithms */

@@ -4,6 +4,7 @@
  */
 #include "harness/run/run.h"
 
+#include "backends/virtual.h"
 #include "core/clock.h"
 
 #include <stdio.h>
@@ -31,7 +32,7 @@ static bb_status gather_infos(struct bb_run *run, struct bb_driver *driver,
 			      int (*group_of)(const struct bb_run *run, int rank))
 {
 	/* All of these live in one place, but each is a device of its own. */
-	const bool virtual = run->options.backend->capabilities & BB_CAP_VIRTUAL;
+	const bool virtual = run->options.backend->virtual;
 	struct bb_rank_info mine;
 	const void *all;
 	bb_status status;
@@ -99,7 +100,7 @@ int64_t bb_memory_taken(const struct bb_run *run)
 	const struct bb_backend *backend = run->options.backend;
 	struct rusage usage;
 
-	if (backend->capabilities & BB_CAP_GPU)
+	if (backend->gpu)
 		return -(int64_t)backend->memory_available(run->context);
 	return getrusage(RUSAGE_SELF, &usage) == 0 ? (int64_t)usage.ru_maxrss * 1024 : 0;
 }
@@ -136,8 +137,8 @@ static bb_status compare_clocks(struct bb_run *run, struct bb_driver *driver, do
 	bb_status status = BB_OK;
 
 	*uncertainty = 0;
-	if (backend->clock_offset)
-		status = backend->clock_offset(driver->handle, &offset, &mine);
+	if (backend->clocks)
+		status = backend->clocks->offset(driver->handle, &offset, &mine);
 	if (status == BB_OK)
 		status = bb_crew_gather(driver, &bb_payload_seconds, &mine, 1, &all);
 	for (int r = 0; r < run->world.nranks && status == BB_OK; r++)
@@ -181,7 +182,7 @@ static bb_status compare_hosts(struct bb_run *run, struct bb_driver *driver,
 /* Rank 0: the record, which is complete, the speed of light and what LINES say of hosts. */
 static bb_status begin_output(struct bb_run *run, const struct bb_strbuf *lines)
 {
-	const bool gpus = run->options.backend->capabilities & BB_CAP_GPU;
+	const bool gpus = run->options.backend->gpu;
 	bb_status status;
 
 	run->record.topology = *run->topology_digest ? run->topology_digest : NULL;
@@ -208,12 +209,12 @@ bb_status bb_run_begin(struct bb_run *run, struct bb_driver *driver, double copy
 		goto out;
 	if (run->launch.note)
 		bb_strbuf_addf(&lines, "# Launch: %s\n", run->launch.note);
-	if (run->options.backend->explain)
-		run->options.backend->explain(run->context, &lines);
+	if (run->options.backend->virtual)
+		run->options.backend->virtual->explain(run->context, &lines);
 	/* Virtual ranks live nowhere. */
 	if (!run->options.cluster && run->world.nranks <= BB_MAX_RANKS)
 		record->ranks = (struct bb_rank_infos){run->infos, (size_t)run->world.nranks};
-	if (!(run->options.backend->capabilities & BB_CAP_FREE_COST))
+	if (run->options.backend->has_data)
 		record->copy_GBps = copy_rate / 1e9;
 	record->clock_uncertainty_us = uncertainty * 1e6;
 	record->init_ms = 1e3 * (bb_clock_now() - run->started);

@@ -3,6 +3,7 @@
  */
 #include "harness/run/run.h"
 
+#include "backends/virtual.h"
 #include "core/clock.h"
 
 #include <sys/resource.h>
@@ -61,13 +62,12 @@ static void sum_up(struct bb_run *run)
    in '#' lines. Results of a collective each have an evaluator. */
 static void recount(struct bb_run *run, struct bb_strbuf *by, struct bb_strbuf *text)
 {
-	const struct bb_backend *backend = run->options.backend;
+	const struct bb_virtual *virtual = run->options.backend->virtual;
 	bool modelled;
 
-	if (!(run->benchmark->queues || run->benchmark->programs) || !backend->recount ||
-	    !run->context)
+	if (!(run->benchmark->queues || run->benchmark->programs) || !virtual || !run->context)
 		return;
-	modelled = backend->recount(run->context, by);
+	modelled = virtual->recount(run->context, by);
 	if (by->length > 0)
 		run->end.played_by = bb_strbuf_text(by);
 	bb_strbuf_addf(text, "# Played by: discrete events%s%s\n", by->length > 0 ? "; " : "",

@@ -1,5 +1,6 @@
 #include "harness/run/crew_watch.h"
 
+#include "backends/virtual.h"
 #include "core/clock.h"
 
 #include <stdio.h>
@@ -202,6 +203,16 @@ bb_status bb_crew_part(struct bb_driver *driver, bb_status status)
 	if (status != BB_OK)
 		bb_crew_abandon(driver);
 	return status;
+}
+
+void bb_crew_delay(struct bb_driver *driver, double seconds)
+{
+	const struct bb_virtual *virtual = driver->crew->config->backend->virtual;
+
+	if (virtual)
+		virtual->delay(driver->handle, seconds);
+	else
+		bb_clock_pause(seconds, &driver->crew->stop);
 }
 
 bool bb_crew_is_stopping(const struct bb_driver *driver)

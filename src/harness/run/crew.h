@@ -57,7 +57,7 @@ struct bb_crew_config {
 	struct bb_launch *launch;
 	struct bb_control *control; /* the watch's as long as the crew runs; NULL: one process */
 	/* Every process drives as many ranks as this one: together all of them, but of virtual
-	   ranks (BB_CAP_VIRTUAL) rank 0 alone. */
+	   ranks rank 0 alone. */
 	const struct bb_world *world;
 	const struct bb_backend *backend;
 	struct bb_context *context;
@@ -137,6 +137,9 @@ void bb_crew_abandon(struct bb_driver *driver);
  * others may still read; or it abandons them. Returns STATUS, or why they did not meet.
  */
 BB_MUST bb_status bb_crew_part(struct bb_driver *driver, bb_status status);
+
+/* Let SECONDS pass on the driver's clock; less once the run is being abandoned. */
+void bb_crew_delay(struct bb_driver *driver, double seconds);
 
 /* Is the run being abandoned? From any thread. */
 bool bb_crew_is_stopping(const struct bb_driver *driver);

@@ -24,7 +24,7 @@ struct bb_crew {
 	unsigned passed;         /* barriers passed */
 	double deadline;         /* on the monotonic clock; 0: none */
 	char what[BB_WHAT_TEXT]; /* the deadline is for */
-	atomic_bool stop;        /* the run is being abandoned */
+	atomic_int stop;         /* the run is being abandoned */
 	/* Of the drivers' exchange under way: what all give, and what this process gives. */
 	char *gathered, *given; /* GIVEN lies behind GATHERED */
 	size_t capacity;

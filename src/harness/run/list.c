@@ -1,6 +1,7 @@
 /*
  * list.c - the text of --list.
  */
+#include "backends/gpu.h"
 #include "harness/measure/plan.h"
 
 #include <stdlib.h>
@@ -66,8 +67,8 @@ static void list_backend(struct bb_strbuf *out, const struct bb_backend *backend
 	struct bb_native *owned;
 
 	bb_strbuf_addf(out, "backend %s: %s\n", backend->name, backend->brief);
-	if (backend->list)
-		backend->list(out);
+	if (backend->gpu)
+		backend->gpu->list(out);
 	if (bb_plan_natives(&natives, &owned, backend, "all", &error) != BB_OK)
 		bb_strbuf_addf(out, "  what its library has is not known: %s\n", error.text);
 	bb_strbuf_add(out, "  collectives and their algorithms (--algo)\n");

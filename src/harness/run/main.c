@@ -214,7 +214,7 @@ static void prepare(struct bb_run *run)
 	bb_record_init(&bb_record_end, &run->end);
 	run->end.results = run->end.skipped = run->end.wrong = 0;
 	/* A GPU's is shared with others. */
-	if (run->options.backend->capabilities & BB_CAP_GPU)
+	if (run->options.backend->gpu)
 		run->memory_before = bb_memory_taken(run);
 }
 

@@ -2,6 +2,8 @@
  * options.c - from words to values: backend, fault and link. Whether the values go together is
  * judged in options_check.c, what a benchmark adds by itself.
  */
+#include "backends/gpu.h"
+#include "backends/virtual.h"
 #include "core/units.h"
 #include "harness/run/benchmark.h"
 #include "harness/run/options_check.h"
@@ -93,8 +95,8 @@ static bb_status load_for_gpus(struct bb_plugin *plugin, struct bb_error *why)
 {
 	bb_status st = bb_plugin_load(plugin, bb_loadable_find(BB_GPUS), why);
 
-	if (st == BB_OK && plugin->backend && plugin->backend->usable)
-		st = plugin->backend->usable(why);
+	if (st == BB_OK && plugin->backend && plugin->backend->gpu)
+		st = plugin->backend->gpu->usable(why);
 	else if (st == BB_OK && !plugin->backend)
 		st = bb_fail(why, BB_EBACKEND,
 			     "the " BB_GPUS " backend has no backend; rebuild it");
@@ -207,7 +209,7 @@ static bb_status resolve_launch(struct bb_options *o, const struct bb_launch_hin
 	st = launch->kind && launch->kind->check ? launch->kind->check(error) : BB_OK;
 	if (st != BB_OK || launch->nprocs <= 1)
 		return st;
-	if (!(o->backend->capabilities & BB_CAP_PROCESSES))
+	if (!o->backend->in_processes)
 		return one_process(o, launch, error);
 	o->launch = launch->kind;
 	if (o->launch)
@@ -281,7 +283,7 @@ static bb_status resolve_cluster(struct bb_options *o, bool messages, struct bb_
 
 	if (!o->cluster_text)
 		return BB_OK;
-	if (!(o->backend->capabilities & BB_CAP_VIRTUAL))
+	if (!o->backend->virtual)
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "--cluster %s: the %s backend measures what is there; give "
 			       "--backend sim",
@@ -293,8 +295,8 @@ static bb_status resolve_cluster(struct bb_options *o, bool messages, struct bb_
 	BB_TRY(st, bb_cluster_open(o->cluster_text, bb_plugin_parse_topology, &o->cluster, error),
 	       out);
 	o->config.cluster = o->cluster;
-	if (o->cluster->inside != BB_INSIDE_NOTHING && o->backend->over_gpus && !messages)
-		o->backend = o->backend->over_gpus;
+	if (o->cluster->inside != BB_INSIDE_NOTHING && !messages)
+		o->backend = o->backend->virtual->over_gpus;
 	if (!o->gpus_given && !o->threads_given)
 		o->gpus = o->cluster->ranks;
 	if (o->threads * o->gpus > o->cluster->ranks)
@@ -309,7 +311,7 @@ static bb_status resolve_calibration(struct bb_options *o, struct bb_error *erro
 {
 	if (!o->calibrate_text)
 		return BB_OK;
-	if (!(o->backend->capabilities & BB_CAP_VIRTUAL))
+	if (!o->backend->virtual)
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "--calibrate %s: the %s backend measures what is there; give "
 			       "--backend sim",
@@ -326,7 +328,7 @@ static bb_status resolve_calibration(struct bb_options *o, struct bb_error *erro
 /* Without noise one iteration is like the other, and nothing has to get warm. */
 static void resolve_noise(struct bb_options *o)
 {
-	o->exact = o->backend->capabilities & BB_CAP_VIRTUAL && o->noise == 0;
+	o->exact = o->backend->virtual && o->noise == 0;
 	o->config.link_noise = o->noise;
 	o->config.seed = (uint64_t)o->seed;
 	if (o->exact && !o->iters_given)

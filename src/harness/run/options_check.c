@@ -73,7 +73,7 @@ static bb_status check_ranks(const struct bb_options *o, const struct bb_launch_
 			     struct bb_error *error)
 {
 	const int64_t local = o->threads * o->gpus;
-	const int most = o->shows ? BB_MAX_RANKS : o->backend->max_local();
+	const int most = o->shows ? BB_MAX_RANKS : o->backend->max_local;
 	const int nprocs = launch->nprocs > 1 ? launch->nprocs : 1;
 	char asked[64];
 
@@ -167,7 +167,7 @@ static bb_status check_virtual(const struct bb_options *o, struct bb_error *erro
 {
 	const char *name = o->backend->name;
 
-	if (!(o->backend->capabilities & BB_CAP_VIRTUAL)) {
+	if (!o->backend->virtual) {
 		if (o->noise != 0)
 			return bb_fail(error, BB_EUNSUPPORTED,
 				       "--noise: the %s backend measures what is there; only "

@@ -159,7 +159,7 @@ bb_status bb_options_fault(struct bb_options *o, unsigned known, struct bb_error
 
 	if (!o->fault_text)
 		return BB_OK;
-	if (o->backend->capabilities & BB_CAP_VIRTUAL)
+	if (o->backend->virtual)
 		known |= 1u << BB_FAULT_SLOW_LINK;
 	if (o->cluster_text)
 		known |= OF_CLUSTERS;

@@ -38,8 +38,7 @@ const struct bb_record_kind bb_record_counter = {
 
 static bool reads(const struct bb_run *run)
 {
-	return !(run->options.backend->capabilities & BB_CAP_FREE_COST) &&
-	       bb_assembly_before(&run->assembly) == 0;
+	return run->options.backend->has_data && bb_assembly_before(&run->assembly) == 0;
 }
 
 void bb_run_counters_begin(struct bb_run *run)
@@ -87,7 +86,7 @@ bb_status bb_run_counters_gather(struct bb_run *run)
 	void *all = NULL;
 	bb_status status;
 
-	if (run->launch.nprocs <= 1 || run->options.backend->capabilities & BB_CAP_FREE_COST)
+	if (run->launch.nprocs <= 1 || !run->options.backend->has_data)
 		return BB_OK;
 	find_moves(run, mine);
 	status = bb_assembly_collect(&run->assembly, &move_table, mine, BB_RUN_MOVES, &all);

@@ -3,6 +3,7 @@
  */
 #include "harness/run/run.h"
 
+#include "backends/library.h"
 #include "harness/run/harness.h"
 
 #include <stdio.h>
@@ -37,7 +38,7 @@ void bb_run_unguard(struct bb_run *run)
  */
 static enum bb_launch_callers callers_of(const struct bb_run *run)
 {
-	if (run->benchmark->queues && !(run->options.backend->capabilities & BB_CAP_GPU))
+	if (run->benchmark->queues && !run->options.backend->gpu)
 		return BB_LAUNCH_AT_ONCE;
 	return run->options.threads * run->options.gpus == 1 ? BB_LAUNCH_OPENER : BB_LAUNCH_IN_TURN;
 }
@@ -79,7 +80,7 @@ out:
 static void describe_world(struct bb_run *run)
 {
 	const int local = (int)(run->options.threads * run->options.gpus);
-	const bool virtual = run->options.backend->capabilities & BB_CAP_VIRTUAL;
+	const bool virtual = run->options.backend->virtual;
 
 	run->world = (struct bb_world){
 		.nranks = local * run->launch.nprocs,
@@ -95,12 +96,11 @@ static void describe_world(struct bb_run *run)
 /* Bytes that buffers of a process may take: as many in each, so that all have the same plan. */
 static bb_status share_memory(struct bb_run *run)
 {
-	const struct bb_backend *backend = run->options.backend;
-	uint64_t mine = UINT64_MAX;
+	const uint64_t available = run->options.backend->memory_available(run->context);
+	const uint64_t mine =
+		available == UINT64_MAX ? available : (uint64_t)(MEMORY_SHARE * (double)available);
 	bb_status status;
 
-	if (!(backend->capabilities & BB_CAP_FREE_COST))
-		mine = (uint64_t)(MEMORY_SHARE * (double)backend->memory_available(run->context));
 	status = bb_assembly_agree(&run->assembly, bb_error_status(&run->error));
 	return status == BB_OK ? bb_assembly_least(&run->assembly, mine, &run->memory) : status;
 }
@@ -148,7 +148,7 @@ void bb_run_describe(struct bb_run *run)
 	}
 	if (o->config.link_noise != 0)
 		r->link_noise = o->config.link_noise;
-	r->virtual_time = o->backend->capabilities & BB_CAP_VIRTUAL;
+	r->virtual_time = o->backend->virtual;
 }
 
 /* What the benchmark does not tell itself. */
@@ -159,7 +159,8 @@ static void describe_run(struct bb_run *run)
 
 	bb_run_describe(run);
 	r->backend = o->backend->name;
-	r->library = o->backend->library ? o->backend->library(run->context) : run->launch.library;
+	r->library =
+		o->backend->library ? o->backend->library->name(run->context) : run->launch.library;
 	r->launch = run->launch.library;
 	r->backend_reason = *o->backend_reason ? o->backend_reason : NULL;
 	r->cpu = bb_machine_cpu(run->machine);
@@ -226,7 +227,7 @@ bb_status bb_run_open(struct bb_run *run)
 	BB_TRY(status, bb_assembly_agree(&run->assembly, status), failed);
 	/* One of each host looks; what comes of it is for bounds, without which there is enough to
 	   tell. Virtual ranks do not run on this machine. */
-	if (!(backend->capabilities & BB_CAP_VIRTUAL) && bb_assembly_before(&run->assembly) == 0 &&
+	if (!backend->virtual && bb_assembly_before(&run->assembly) == 0 &&
 	    bb_topology_here(&run->topology, &run->topology_error) != BB_OK)
 		run->topology = NULL;
 	status = bb_machine_open(&run->machine, &run->error);

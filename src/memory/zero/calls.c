@@ -3,6 +3,7 @@
  */
 #include "memory/zero/rank.h"
 
+#include "backends/gpu.h"
 #include "harness/measure/plan.h"
 
 #include <stdio.h>
@@ -64,8 +65,8 @@ static bb_status settle(struct bb_zero_rank *z, struct bb_call *call)
 	if (!choice.schedule && !choice.native)
 		BB_TRY(status, z->backend->choose(group, call), out);
 	BB_TRY(status, z->backend->tune(group, call), out);
-	if (z->backend->ready)
-		BB_TRY(status, z->backend->ready(group, call), out);
+	if (z->backend->gpu)
+		BB_TRY(status, z->backend->gpu->ready(group, call), out);
 	reason = z->backend->refuses(group, call);
 	/* Of a slow link the schedule of that name knows. */
 	if (reason && choice.stand_in && z->run->options.config.slow_link.factor > 0) {
@@ -157,7 +158,7 @@ bb_status bb_zero_calls_open(struct bb_zero_rank *z)
 	BB_TRY(status, bb_crew_hear(z->driver, z->objection), out);
 	if (*z->objection)
 		return BB_EUNSUPPORTED;
-	z->taped = z->zero->overlaps && z->backend->capabilities & BB_CAP_VIRTUAL;
+	z->taped = z->zero->overlaps && z->backend->virtual;
 	if (z->zero->overlaps && !z->taped)
 		BB_TRY(status, z->backend->queue_open(z->driver->handle, &z->queue, &z->run->error),
 		       out);
@@ -227,7 +228,6 @@ bb_status bb_zero_call(struct bb_zero_rank *z, enum bb_zero_kind kind, size_t un
 
 bb_status bb_zero_agree(struct bb_zero_rank *z, bool *found)
 {
-	const bool real = z->backend->capabilities & BB_CAP_DATA;
 	struct bb_call call = z->flag_call;
 	int32_t flag = *found;
 	bb_status status;
@@ -236,14 +236,11 @@ bb_status bb_zero_agree(struct bb_zero_rank *z, bool *found)
 		return BB_OK;
 	call.in = call.out = z->flag.memory;
 	call.tmp = z->tmp.memory;
-	if (real)
-		BB_TRY(status,
-		       z->backend->copy(z->driver->handle, z->flag.memory, &flag, sizeof(flag)),
-		       out);
+	BB_TRY(status, z->backend->copy(z->driver->handle, z->flag.memory, &flag, sizeof(flag)),
+	       out);
 	BB_TRY(status, issue(z, &call), out);
 	BB_TRY(status, bb_zero_settle(z), out);
-	if (real)
-		status = z->backend->copy(z->driver->handle, &flag, z->flag.memory, sizeof(flag));
+	status = z->backend->copy(z->driver->handle, &flag, z->flag.memory, sizeof(flag));
 	*found = flag;
 out:
 	return status;

@@ -18,9 +18,9 @@ static int64_t system_bytes(const struct bb_zero_session *s)
 	long long resident;
 	char statm[128];
 
-	if (backend->capabilities & BB_CAP_FREE_COST)
+	if (!backend->has_data)
 		return BB_ABSENT;
-	if (backend->capabilities & BB_CAP_GPU)
+	if (backend->gpu)
 		return -(int64_t)backend->memory_available(s->engine.run->context);
 	if (!bb_kernel_line("/proc/self/statm", statm, sizeof(statm)) ||
 	    sscanf(statm, "%*d %lld", &resident) != 1)
@@ -82,7 +82,7 @@ static bb_status rehearse(struct bb_zero_session *s, int stage)
 							: s->engine.driver->rank};
 	bb_status status;
 
-	if (s->engine.backend->capabilities & BB_CAP_FREE_COST)
+	if (!s->engine.backend->has_data)
 		return BB_OK;
 	BB_TRY(status, make_small(s->zero, &small, &s->engine.run->error), out);
 	BB_TRY(status, bb_zero_rank_open(&z), out);

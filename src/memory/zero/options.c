@@ -128,13 +128,11 @@ static bb_status check_rank(const struct bb_zero_options *a, struct bb_error *er
 static bb_status check_backend(const struct bb_zero_options *a, const struct bb_options *o,
 			       struct bb_error *error)
 {
-	const unsigned can = o->backend->capabilities;
-
-	if (a->offload && !(can & BB_CAP_GPU))
+	if (a->offload && !o->backend->gpu)
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "--offload: the memory of the %s backend is the host's already",
 			       o->backend->name);
-	if (a->as_rank_given && can & BB_CAP_FREE_COST)
+	if (a->as_rank_given && !o->backend->has_data)
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "--as-rank: the %s backend has no memory of its own to hold",
 			       o->backend->name);
@@ -153,7 +151,7 @@ static bb_status check_compute(const struct bb_zero_options *a, const struct bb_
 		return bb_fail(error, BB_EUSAGE,
 			       "--compute gemm: how many operations passes have is told by --flops "
 			       "and --batch; give them instead of --step-time");
-	if (a->stand_in == BB_GEMM && !o->backend->gemm)
+	if (a->stand_in == BB_GEMM && !o->backend->gpu)
 		return bb_fail(
 			error, BB_EUNSUPPORTED,
 			"--compute gemm: the %s backend multiplies no matrices; it sleeps or "

@@ -28,7 +28,7 @@ size_t bb_zero_size(const struct bb_zero_rank *z)
 
 static bool reaches(const struct bb_zero_rank *z)
 {
-	return !(z->backend->capabilities & BB_CAP_GPU);
+	return !z->backend->gpu;
 }
 
 bb_status bb_zero_see(struct bb_zero_rank *z, int view, char *memory, size_t bytes, bool host,
@@ -69,7 +69,7 @@ bb_status bb_zero_take(struct bb_zero_rank *z, enum bb_holding holding, uint64_t
 {
 	static const uint16_t zeros[2 * PERIOD];
 	const struct bb_pattern pattern = {zeros, PERIOD, sizeof(*zeros), 0};
-	const bool real = z->backend->capabilities & BB_CAP_DATA;
+	const bool real = z->backend->has_data;
 	const bb_status status = bb_ledger_take(&z->ledger, holding, bytes, host, held);
 
 	if (status != BB_OK || !real)
@@ -152,7 +152,7 @@ bb_status bb_zero_rank_open(struct bb_zero_rank *z)
 	z->backend = z->run->options.backend;
 	z->ledger = (struct bb_ledger){
 		.backend = z->backend, .rank = z->driver->handle, .error = &z->run->error};
-	z->data = (z->backend->capabilities & BB_CAP_DATA) && !zero->alone;
+	z->data = z->backend->has_data && !zero->alone;
 	z->tape = (struct bb_zero_tape){.nranks = zero->nranks,
 					.algorithm = strcmp(zero->asked.algo_text, "auto") == 0
 							     ? NULL

@@ -10,6 +10,7 @@
  *   stage 3   likewise; a unit's parameters are gathered before its forward and before its backward
  *             pass, the next one's meanwhile, and freed afterwards
  */
+#include "backends/gpu.h"
 #include "core/clock.h"
 #include "harness/measure/play.h"
 #include "memory/zero/adam.h"
@@ -169,13 +170,13 @@ static bb_status compute(struct bb_zero_rank *z, const struct bb_zero_pass *pass
 	else if (seconds == 0 || z->zero->alone)
 		return BB_OK;
 	else if (stand_in == BB_GEMM)
-		status = backend->gemm(rank, NULL, pass->flops * share, &z->run->error);
-	else if (stand_in == BB_SPIN && backend->spin)
-		status = backend->spin(rank, NULL, seconds);
+		status = backend->gpu->gemm(rank, NULL, pass->flops * share, &z->run->error);
+	else if (stand_in == BB_SPIN && backend->gpu)
+		status = backend->gpu->spin(rank, NULL, seconds);
 	else if (stand_in == BB_SPIN)
 		spin_here(seconds);
 	else
-		backend->delay(rank, seconds);
+		bb_crew_delay(z->driver, seconds);
 	return status == BB_OK && !z->taped && stand_in != BB_SLEEP ? backend->finish(rank, NULL)
 								    : status;
 }

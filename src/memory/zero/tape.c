@@ -1,5 +1,7 @@
 #include "memory/zero/tape.h"
 
+#include "backends/virtual.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -126,7 +128,7 @@ bb_status bb_zero_tape_play(struct bb_zero_tape *t, const struct bb_backend *bac
 	if (t->failed)
 		return bb_fail(t->error, BB_EINTERNAL, "out of memory for a step");
 	BB_TRY(status, bb_program_check(&program, t->error), out);
-	BB_TRY(status, backend->evaluate(rank, &program, &watch, &end, t->error), out);
+	BB_TRY(status, backend->virtual->evaluate(rank, &program, &watch, &end, t->error), out);
 	times->step = end - start;
 out:
 	t->n = 0;

@@ -43,8 +43,7 @@ static void describe(struct bb_zero *zero, const struct bb_run *run)
 
 static bb_status check_sums(const struct bb_zero *zero, struct bb_run *run)
 {
-	if (zero->data.most > 0 || zero->alone ||
-	    !(run->options.backend->capabilities & BB_CAP_DATA))
+	if (zero->data.most > 0 || zero->alone || !run->options.backend->has_data)
 		return BB_OK;
 	return bb_fail(&run->error, BB_EUSAGE,
 		       "--accumulate %lld on %d ranks: sums of so many gradients are not exact in "
@@ -58,9 +57,7 @@ static uint64_t room_for(const struct bb_zero *zero, const struct bb_run *run)
 {
 	const struct bb_backend *backend = run->options.backend;
 
-	if (backend->capabilities & BB_CAP_FREE_COST)
-		return UINT64_MAX;
-	if (zero->alone && backend->capabilities & BB_CAP_GPU)
+	if (zero->alone && backend->gpu)
 		return (uint64_t)(ALONE_SHARE * (double)backend->memory_available(run->context));
 	return run->memory;
 }

@@ -44,8 +44,7 @@ static bb_status plan(struct bb_run *run)
 		return bb_fail(&run->error, BB_EUSAGE,
 			       "--samples %lld: fewer than the %d ranks, each of which needs one",
 			       (long long)dp->asked.samples, run->world.nranks);
-	if (run->options.backend->capabilities & BB_CAP_VIRTUAL || dp->asked.train_given ||
-	    all <= run->memory)
+	if (run->options.backend->virtual || dp->asked.train_given || all <= run->memory)
 		return BB_OK;
 	return bb_fail(&run->error, BB_EUNSUPPORTED,
 		       "--model %s: what is sent and received takes %s on %d ranks, there is room "

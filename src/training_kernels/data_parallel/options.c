@@ -178,10 +178,10 @@ static bb_status check_train(const struct bb_dp_options *a, const struct bb_opti
 		return BB_OK;
 	if (given)
 		return bb_fail(error, BB_EUSAGE, "%s: --train times nothing; leave one out", given);
-	if (!(o->backend->capabilities & BB_CAP_DATA))
+	if (!o->backend->has_data)
 		return bb_fail(error, BB_EUNSUPPORTED, "--train: the %s backend moves no data",
 			       o->backend->name);
-	if (o->backend->capabilities & BB_CAP_GPU)
+	if (o->backend->gpu)
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "--train: its arithmetic is the CPU's, which does not reach the "
 			       "memory of the %s backend",

@@ -31,7 +31,7 @@ static bb_status plan(struct bb_run *run)
 
 	run->record.collective = bb_all_reduce.name;
 	run->record.algorithms = ddp->asked.algo_text;
-	if (run->options.backend->capabilities & BB_CAP_VIRTUAL || all <= run->memory)
+	if (run->options.backend->virtual || all <= run->memory)
 		return BB_OK;
 	return bb_fail(&run->error, BB_EUNSUPPORTED,
 		       "--model %s: its gradients take %s on %d ranks, there is room for %s; take "

@@ -74,7 +74,7 @@ static bb_status check_room(struct bb_run *run, const struct bb_hybrid_shape *sh
 	uint64_t most = 0, all;
 	char need[BB_UNIT_TEXT], have[BB_UNIT_TEXT];
 
-	if (run->options.backend->capabilities & BB_CAP_VIRTUAL)
+	if (run->options.backend->virtual)
 		return BB_OK;
 	for (int rank = 0; rank < run->world.nranks; rank++) {
 		const uint64_t bytes = bb_hybrid_data_bytes(shape, rank);

@@ -223,7 +223,7 @@ static bb_status make_nodes(struct bb_hybrid *h, struct bb_options *o, struct bb
 			       "both, or leave it out");
 	if (!a->node_link_text)
 		return BB_OK;
-	if (!(o->backend->capabilities & BB_CAP_VIRTUAL) || o->config.link_rate <= 0)
+	if (!o->backend->virtual || o->config.link_rate <= 0)
 		return bb_fail(error, BB_EUSAGE,
 			       "--node-link: is of --plan and of virtual time; give --backend sim "
 			       "and --link, or leave it out");

@@ -49,7 +49,7 @@ static bb_status check_room(struct bb_run *run, const struct bb_moe *moe)
 		most = rows > most ? rows : most;
 	}
 	most *= row * (uint64_t)run->world.nlocal;
-	if (run->options.backend->capabilities & BB_CAP_VIRTUAL || most <= run->memory)
+	if (run->options.backend->virtual || most <= run->memory)
 		return BB_OK;
 	return bb_fail(&run->error, BB_EUNSUPPORTED,
 		       "--tokens %lld: rows take up to %s on %d ranks, there is room for %s; give "

@@ -319,7 +319,7 @@ static bb_status check(struct bb_pipeline_job *j)
 	bb_status status;
 
 	/* The CPU computes. */
-	if (!bb_engine_checks(e) || (e->backend->capabilities & BB_CAP_GPU))
+	if (!bb_engine_checks(e) || (e->backend->gpu))
 		return BB_OK;
 	status = bb_engine_alloc(e, bb_pipeline_data_bytes(&j->order), &memory);
 	if (status != BB_OK)

@@ -293,7 +293,7 @@ static void choose_ranks(const struct bb_pipeline_options *a, struct bb_options 
 			 const struct bb_environment *environment)
 {
 	if (!o->threads_given && !o->gpus_given && environment->launch.nprocs <= 1 &&
-	    o->backend->max_local() > 1)
+	    o->backend->max_local > 1)
 		o->gpus = a->stages_given ? a->stages : DEFAULT_STAGES;
 }
 

@@ -17,7 +17,7 @@ static bb_status check_world(struct bb_run *run, const struct bb_pipeline_option
 {
 	const int n = run->world.nranks;
 
-	if (a->predict || (run->options.backend->capabilities & BB_CAP_VIRTUAL) || n == a->stages)
+	if (a->predict || run->options.backend->virtual || n == a->stages)
 		return BB_OK;
 	return bb_fail(&run->error, BB_EUSAGE,
 		       "--stages %lld: a stage is a rank, and there are %d; give as many, or "
@@ -75,7 +75,7 @@ static bool judge(struct bb_run *run, const char **verdict)
 static void tell(struct bb_run *run, struct bb_strbuf *out)
 {
 	const struct bb_pipeline_state *state = run->own;
-	const bool virtual = run->options.backend->capabilities & BB_CAP_VIRTUAL;
+	const bool virtual = run->options.backend->virtual;
 	const char *found = virtual ? "played" : "measured";
 
 	bb_strbuf_addf(

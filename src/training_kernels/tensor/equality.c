@@ -34,11 +34,11 @@ struct job {
 
 const char *bb_tensor_equality_refuses(const struct bb_run *run)
 {
-	const unsigned capabilities = run->options.backend->capabilities;
+	const struct bb_backend *backend = run->options.backend;
 
-	if (!(capabilities & BB_CAP_DATA))
+	if (!backend->has_data)
 		return "the backend moves no data";
-	if (capabilities & BB_CAP_GPU)
+	if (backend->gpu)
 		return "its matrices are multiplied by the CPU, which does not reach the memory of "
 		       "GPUs";
 	if (run->world.nranks > MOST_RANKS)

@@ -220,7 +220,7 @@ bb_status bb_tensor_check(const struct bb_benchmark *benchmark, void *own, struc
 	BB_TRY(status, take_model(t, error), out);
 	/* More than one rank, where nobody says how many. */
 	if (!o->threads_given && !o->gpus_given && environment->launch.nprocs <= 1 &&
-	    o->backend->max_local() > 1)
+	    o->backend->max_local > 1)
 		o->gpus = DEFAULT_RANKS;
 out:
 	return status;
