@@ -3,6 +3,7 @@
  * they come from (test_timeline) and where they come out (cli/test_sim).
  */
 #include "backends/backend.h"
+#include "backends/virtual.h"
 #include "script.h"
 
 #include <math.h>
@@ -84,7 +85,7 @@ static void test_clocks(void **state)
 	near(sim->now(s.rank), now);
 	assert_int_equal(sim->barrier(s.half), BB_OK);
 	near(sim->now(s.rank), now);
-	sim->delay(s.rank, 2);
+	sim->virtual->delay(s.rank, 2);
 	near(sim->now(s.rank), now + 2);
 	assert_int_equal(sim->barrier(s.world), BB_OK);
 	assert_int_equal(sim->collective(s.world, NULL, &all), BB_OK);
@@ -149,22 +150,24 @@ static void test_program(void **state)
 	double end;
 
 	set_up(&s, 0);
-	sim->delay(s.rank, 1);
+	sim->virtual->delay(s.rank, 1);
 	script_open(&program, N);
 	program.program.algorithm = "ring";
 	for (int rank = 0; rank < N; rank++) {
 		script_compute(&program, rank, 0, 0.25);
 		script_all_reduce(&program, rank, 0, 0, 6000);
 	}
-	assert_int_equal(sim->evaluate(s.rank, &program.program, &watch, &end, &s.error), BB_OK);
+	assert_int_equal(sim->virtual->evaluate(s.rank, &program.program, &watch, &end, &s.error),
+			 BB_OK);
 	near(end, 1.25 + ring(N, 24000));
 	near(sim->now(s.rank), end);
 	assert_true(heard.last == end);
 	assert_int_equal(heard.n, 2 * N);
-	assert_int_equal(sim->evaluate(s.rank, &program.program, NULL, &end, &s.error), BB_OK);
+	assert_int_equal(sim->virtual->evaluate(s.rank, &program.program, NULL, &end, &s.error),
+			 BB_OK);
 	near(end, 1.5 + 2 * ring(N, 24000));
 	program.program.algorithm = "none";
-	assert_int_equal(sim->evaluate(s.rank, &program.program, NULL, &end, &s.error),
+	assert_int_equal(sim->virtual->evaluate(s.rank, &program.program, NULL, &end, &s.error),
 			 BB_EUNSUPPORTED);
 	assert_non_null(strstr(s.error.text, "all_reduce has no schedule none"));
 	script_close(&program);
@@ -206,7 +209,7 @@ static void test_abort(void **state)
 	sim->abort(s.context);
 	assert_int_equal(sim->collective(s.world, NULL, &call), BB_ETIMEOUT);
 	assert_int_equal(sim->barrier(s.world), BB_ETIMEOUT);
-	assert_int_equal(sim->evaluate(s.rank, &program.program, NULL, &end, &s.error),
+	assert_int_equal(sim->virtual->evaluate(s.rank, &program.program, NULL, &end, &s.error),
 			 BB_ETIMEOUT);
 	script_close(&program);
 	tear_down(&s);
