@@ -82,7 +82,7 @@ static bb_status add_step(const struct bb_evidence *e, struct bb_json *j, struct
 	double *const values = calloc(room, sizeof(*values));
 
 	if (!values)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for a baseline");
+		return bb_no_memory(error, "a baseline");
 	for (size_t i = 0; i < first->n; i++) {
 		for (int m = 0; bb_metrics[m].name; m++) {
 			const struct bb_read_record *const r = &first->list[i];
@@ -238,7 +238,7 @@ bb_status bb_baselines_open(struct bb_acceptance_session *s, struct bb_baselines
 	b->n = all;
 	b->files = calloc(all + 1, sizeof(*b->files));
 	if (!b->files)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for baselines");
+		return bb_no_memory(error, "baselines");
 	for (size_t i = 0; i < s->n; i++) {
 		const struct bb_profile_step *const step = s->evidence[i].step;
 

@@ -73,7 +73,7 @@ bb_status bb_baseline_add_history(struct bb_strbuf *text, const json_t *former,
 		dump = json_dumps(baseline, DUMP);
 	json_decref(baseline);
 	if (!dump)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for the history of a baseline");
+		return bb_no_memory(error, "the history of a baseline");
 	bb_strbuf_clear(text);
 	bb_strbuf_addf(text, "%s\n", dump);
 	free(dump);

@@ -168,7 +168,7 @@ static bb_status judge_correctness(const struct bb_evidence *e, struct bb_judgem
 	int status = 0;
 
 	if (!j)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for verdicts");
+		return bb_no_memory(error, "verdicts");
 	for (size_t i = 0; i < e->nruns; i++) {
 		for (size_t k = 0; k < e->runs[i].records.n; k++)
 			look_at(e->step, &e->runs[i].records.list[k], &c);
@@ -210,7 +210,7 @@ static bb_status give_up(const struct bb_evidence *e, enum bb_verdict verdict, c
 		struct bb_judgement *const j = bb_judgement_add(judgements, e, gate);
 
 		if (!j)
-			return bb_fail(error, BB_EINTERNAL, "out of memory for verdicts");
+			return bb_no_memory(error, "verdicts");
 		j->verdict = verdict;
 		snprintf(j->subject, sizeof(j->subject), "%s",
 			 !gate          ? bb_own_gate(e->step)

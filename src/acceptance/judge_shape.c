@@ -71,7 +71,7 @@ static bb_status unjudged(const struct bb_evidence *e, const struct bb_gate *gat
 	struct bb_judgement *const j = bb_judgement_add(judgements, e, gate);
 
 	if (!j)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for verdicts");
+		return bb_no_memory(error, "verdicts");
 	j->verdict = BB_UNJUDGED;
 	snprintf(j->subject, sizeof(j->subject), "%s", gate->shape);
 	snprintf(j->reason, sizeof(j->reason), "%s", why);
@@ -103,7 +103,7 @@ static bb_status judge_dip(const struct bb_evidence *e, const struct bb_gate *ga
 	struct bb_dip dip;
 
 	if (!j || !deepest(p, n, e->nruns, &dip))
-		return bb_fail(error, BB_EINTERNAL, "out of memory for verdicts");
+		return bb_no_memory(error, "verdicts");
 	snprintf(j->subject, sizeof(j->subject), "%s", p->series);
 	worst = dip.ratio;
 	if (worst.n == 0) {
@@ -199,7 +199,7 @@ static bb_status judge_crossover(const struct bb_evidence *e, const struct bb_ga
 
 	if (!at || !j) {
 		free(at);
-		return bb_fail(error, BB_EINTERNAL, "out of memory for verdicts");
+		return bb_no_memory(error, "verdicts");
 	}
 	snprintf(j->subject, sizeof(j->subject), "crossover of %s and %s", gate->first,
 		 gate->second);
@@ -238,7 +238,7 @@ bb_status bb_judge_shape(const struct bb_evidence *e, const struct bb_gate *gate
 	bb_status st = BB_OK;
 
 	if (!collect(e, gate, &p)) {
-		st = bb_fail(error, BB_EINTERNAL, "out of memory for verdicts");
+		st = bb_no_memory(error, "verdicts");
 	} else if (p.n == 0) {
 		st = unjudged(e, gate, judgements, "no record is selected by where:", error);
 	} else if (gate->kind == BB_GATE_CROSSOVER) {

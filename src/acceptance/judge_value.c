@@ -322,5 +322,5 @@ bb_status bb_judge_value(const struct bb_evidence *e, const struct bb_gate *gate
 			judge_group(gate, g, j), doubt(e, gate, j);
 	}
 	free_groups(&groups);
-	return good ? BB_OK : bb_fail(error, BB_EINTERNAL, "out of memory for verdicts");
+	return good ? BB_OK : bb_no_memory(error, "verdicts");
 }

@@ -373,7 +373,7 @@ bb_status bb_nodes_judge(const struct bb_evidence *evidence, size_t n,
 		if (!mine || !list_hosts(&evidence[i], nodes, mine, MOST_HOSTS, &hosts) ||
 		    !bb_node_values_find(&evidence[i], judgements, nodes,
 					 hosts == 1 ? &nodes->list[mine[0]] : NULL))
-			st = bb_fail(error, BB_EINTERNAL, "out of memory for nodes");
+			st = bb_no_memory(error, "nodes");
 		else
 			judge_hosts(&evidence[i], worst_of(judgements, evidence[i].step), mine,
 				    hosts, nodes);

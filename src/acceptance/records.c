@@ -63,7 +63,7 @@ bb_status bb_records_read(const char *path, const char *text, size_t length,
 			run = json;
 		if (!append(records, json, run, kind)) {
 			json_decref(json);
-			return bb_fail(error, BB_EINTERNAL, "%s: out of memory", path);
+			return bb_no_memory(error, path);
 		}
 	}
 	return BB_OK;

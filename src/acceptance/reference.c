@@ -129,7 +129,7 @@ bb_status bb_references_read(const char *text, size_t length, struct bb_referenc
 		}
 		if (!append(table, &row)) {
 			bb_references_free(table);
-			return bb_fail(error, BB_EINTERNAL, "out of memory for the references");
+			return bb_no_memory(error, "the references");
 		}
 	}
 	return BB_OK;

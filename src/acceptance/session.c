@@ -225,12 +225,12 @@ static bb_status prepare(struct bb_acceptance_session *s, struct bb_error *error
 		e->runs = calloc(e->nruns, sizeof(*e->runs));
 		e->predicted = calloc(step->ngates + 1, sizeof(*e->predicted));
 		if (!e->runs || !e->predicted)
-			return bb_fail(error, BB_EINTERNAL, "out of memory for steps");
+			return bb_no_memory(error, "steps");
 		for (size_t k = 0; k < e->nruns; k++)
 			e->runs[k].outcome.status = -1;
 	}
 	if (!s->evidence)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for steps");
+		return bb_no_memory(error, "steps");
 	if (s->n == 0)
 		return bb_fail(error, BB_EUSAGE, "%s: no step belongs to --%s", s->profile_path,
 			       mode_name(s->mode));

@@ -137,7 +137,7 @@ bb_status bb_diagnose_announce(struct bb_examiner *s, const struct bb_pilot *pil
 			      "# A link between two nodes that do not meet is not seen: --full "
 			      "measures all pairs\n");
 	add_few_steps(s, &out);
-	status = bb_strbuf_failed(&out) ? bb_fail(&s->run->error, BB_EINTERNAL, "out of memory")
+	status = bb_strbuf_failed(&out) ? bb_no_memory(&s->run->error, "the report")
 					: bb_sinks_comment(&s->run->sinks, bb_strbuf_text(&out));
 	bb_strbuf_free(&out);
 	return status;
@@ -565,7 +565,7 @@ bb_status bb_diagnose_report(struct bb_examiner *s)
 	if (bb_strbuf_failed(&lines))
 		status = BB_EINTERNAL;
 	if (status == BB_EINTERNAL)
-		bb_fail(&s->run->error, status, "out of memory for the report");
+		bb_no_memory(&s->run->error, "the report");
 	if (status == BB_OK)
 		status = bb_sinks_comment(&s->run->sinks, bb_strbuf_text(&lines));
 	bb_strbuf_free(&lines);

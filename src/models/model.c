@@ -18,7 +18,7 @@ static bool grow(struct bb_builder *b, void **array, size_t n, size_t *room, siz
 		return b->status == BB_OK;
 	grown = realloc(*array, wanted * size);
 	if (!grown) {
-		b->status = bb_fail(b->error, BB_EINTERNAL, "out of memory for the model");
+		b->status = bb_no_memory(b->error, "the model");
 		return false;
 	}
 	*array = grown;
@@ -108,7 +108,7 @@ bb_status bb_build_finish(struct bb_builder *b)
 		return b->status;
 	m->order = malloc(m->ntensors * sizeof(*m->order));
 	if (!m->order)
-		return bb_fail(b->error, BB_EINTERNAL, "out of memory for the model");
+		return bb_no_memory(b->error, "the model");
 	for (size_t i = 0; i < m->ntensors; i++)
 		m->order[i] = i;
 	qsort_r(m->order, m->ntensors, sizeof(*m->order), compare_ready, m);

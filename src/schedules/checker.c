@@ -158,7 +158,7 @@ static enum outcome post(const struct check *c, struct member *m, const struct b
 		struct message *sent = realloc(m->sent, capacity * sizeof(*sent));
 
 		if (!sent) {
-			(void)bb_fail(c->error, BB_EINTERNAL, "no memory for the checker");
+			(void)bb_no_memory(c->error, "the checker");
 			return WRONG;
 		}
 		m->sent = sent;
@@ -523,7 +523,7 @@ static bb_status set_up(const struct check *c)
 				       c->algorithm->collective->name, c->algorithm->name,
 				       c->shape->nranks, rank);
 		if (bb_symbols_make(&m->symbols, c->algorithm, c->shape, rank) != BB_OK)
-			return bb_fail(c->error, BB_EINTERNAL, "no memory for the checker");
+			return bb_no_memory(c->error, "the checker");
 	}
 	return BB_OK;
 }
@@ -556,7 +556,7 @@ bb_status bb_check_algorithm(const struct bb_algorithm *algorithm, const struct 
 			       BB_CHECKER_RANKS);
 	check.members = calloc((size_t)shape->nranks, sizeof(*check.members));
 	if (!check.members)
-		return bb_fail(error, BB_EINTERNAL, "no memory for the checker");
+		return bb_no_memory(error, "the checker");
 	st = check_all(&check);
 	for (int rank = 0; rank < shape->nranks; rank++) {
 		bb_symbols_free(&check.members[rank].symbols);

@@ -158,7 +158,7 @@ static bb_status read_lines(struct bb_calibration *c, char *text, struct bb_erro
 
 	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
 		if (!take_line(c, line))
-			return bb_fail(error, BB_EINTERNAL, "out of memory for records");
+			return bb_no_memory(error, "records");
 	return BB_OK;
 }
 
@@ -197,7 +197,7 @@ bb_status bb_calibration_read(struct bb_calibration **calibration, const char *p
 	bb_status st;
 
 	if (!c)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for --calibrate");
+		return bb_no_memory(error, "--calibrate");
 	BB_TRY(st, bb_file_read(&request, &text, &length, error), out);
 	BB_TRY(st, read_lines(c, text, error), out);
 	BB_TRY(st, check_points(c, path, error), out);

@@ -230,7 +230,7 @@ static const struct bb_algorithm *choose(const struct bb_link_model *links,
 	if (failed == BB_ETIMEOUT)
 		(void)bb_fail(error, failed, "the choice of a schedule was given up");
 	else if (!schedule) /* if no other reason is there yet */
-		(void)bb_fail(error, BB_EINTERNAL, "no memory to choose a schedule");
+		(void)bb_no_memory(error, "the choice of a schedule");
 	free(c.times);
 	return schedule;
 }
@@ -316,7 +316,7 @@ const struct bb_algorithm *bb_timeline_choose(const struct bb_link_model *links,
 	chosen.schedule = choose(links, chosen.named, collective, shape, element, error);
 	chosen.shape.chunk = shape->chunk;
 	if (chosen.schedule && kept && !keep(kept, &chosen)) {
-		(void)bb_fail(error, BB_EINTERNAL, "no memory to choose a schedule");
+		(void)bb_no_memory(error, "the choice of a schedule");
 		return NULL;
 	}
 	return chosen.schedule;

@@ -35,7 +35,7 @@ static bb_status append(void *items, int *n, const void *item, size_t size, int 
 		char *more = realloc(*array, (size_t)(*n == 0 ? room : 2 * room) * size);
 
 		if (!more)
-			return bb_fail(error, BB_EINTERNAL, "out of memory for %s", what);
+			return bb_no_memory(error, what);
 		*array = more;
 	}
 	memcpy(*array + (size_t)*n * size, item, size);
@@ -62,7 +62,7 @@ bb_status bb_add_numa(struct bb_topology *t, const struct bb_numa *numa, const c
 		return bb_fail(error, BB_EDATA, "two NUMA nodes have the number %d", numa->os);
 	copy.cpus = cpus && *cpus ? strdup(cpus) : NULL;
 	if (cpus && *cpus && !copy.cpus)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for NUMA nodes");
+		return bb_no_memory(error, "NUMA nodes");
 	st = append(&t->host.numas, &t->host.nnumas, &copy, sizeof(copy), BB_MOST_NUMAS,
 		    "NUMA nodes", index, error);
 	if (st != BB_OK)
@@ -120,8 +120,7 @@ bb_status bb_add_distances(struct bb_topology *t, struct bb_error *error)
 
 	if (!t->host.distances)
 		t->host.distances = calloc(n > 0 ? n * n : 1, sizeof(*t->host.distances));
-	return t->host.distances ? BB_OK
-				 : bb_fail(error, BB_EINTERNAL, "out of memory for distances");
+	return t->host.distances ? BB_OK : bb_no_memory(error, "distances");
 }
 
 bb_status bb_add_p2p(struct bb_topology *t, struct bb_error *error)
@@ -132,7 +131,7 @@ bb_status bb_add_p2p(struct bb_topology *t, struct bb_error *error)
 		return BB_OK;
 	t->p2p = malloc(n > 0 ? n * n : 1);
 	if (!t->p2p)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for peer access");
+		return bb_no_memory(error, "peer access");
 	memset(t->p2p, BB_P2P_UNKNOWN, n * n);
 	return BB_OK;
 }
@@ -346,7 +345,7 @@ bb_status bb_topology_finish(struct bb_topology *t, struct bb_error *error)
 	t->nvswitches = t->nvswitches > 0 ? t->nvswitches : count_nvswitches(t);
 	if (!moved || !drop_idle_ports(t) || !sort_devices(t, moved)) {
 		free(moved);
-		return bb_fail(error, BB_EINTERNAL, "out of memory for the topology");
+		return bb_no_memory(error, "the topology");
 	}
 	for (int l = 0; l < t->nlinks; l++) {
 		t->links[l].device = moved[t->links[l].device];

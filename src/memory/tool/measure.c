@@ -70,7 +70,7 @@ static bb_status prepare(struct measurement *m, const struct options *o)
 		w->same = true;
 		w->forward = calloc(3 * m->passes, sizeof(double));
 		if (!w->forward)
-			return bb_fail(m->job->error, BB_EINTERNAL, "out of memory for times");
+			return bb_no_memory(m->job->error, "times");
 		w->backward = w->forward + m->passes;
 		w->repeated = w->backward + m->passes;
 	}

@@ -25,7 +25,7 @@ static bb_status read_values(struct job *job, struct tensor *t)
 		room += *c == ',';
 	t->x = malloc(room * sizeof(*t->x));
 	if (!t->x)
-		return bb_fail(job->error, BB_EINTERNAL, "out of memory for %zu numbers", room);
+		return bb_no_memory(job->error, "numbers");
 	for (;;) {
 		char *end;
 
@@ -61,7 +61,7 @@ static bb_status make_values(struct job *job, struct tensor *t)
 	t->n = job->o->count;
 	t->x = malloc(t->n * sizeof(*t->x));
 	if (!t->x)
-		return bb_fail(job->error, BB_EINTERNAL, "out of memory for %zu numbers", t->n);
+		return bb_no_memory(job->error, "numbers");
 	for (size_t i = 0; i < t->n; i++) {
 		const double radius = sqrt(-2 * log(next(&seed)));
 

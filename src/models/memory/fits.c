@@ -21,7 +21,7 @@ static bb_status keep(struct search *s, const struct bb_fit *fit)
 		struct bb_fit *grown = realloc(f->list, room * sizeof(*grown));
 
 		if (!grown)
-			return bb_fail(s->error, BB_EINTERNAL, "out of memory for what fits");
+			return bb_no_memory(s->error, "the list of what fits");
 		f->list = grown;
 		s->room = room;
 	}

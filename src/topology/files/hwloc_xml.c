@@ -138,7 +138,7 @@ static bb_status remember(struct reader *r, const struct bb_xml *x, int device)
 		r->room = r->room ? 2 * r->room : 64;
 		more = realloc(r->gps, (size_t)r->room * sizeof(*more));
 		if (!more)
-			return bb_fail(r->error, BB_EINTERNAL, "out of memory for devices");
+			return bb_no_memory(r->error, "devices");
 		r->gps = more;
 	}
 	r->gps[r->ngps++] = (struct bb_gp){gp, device};
@@ -428,7 +428,7 @@ static bb_status order_gpus(struct reader *r)
 	if (!moved || !sorted) {
 		free(moved);
 		free(sorted);
-		return bb_fail(r->error, BB_EINTERNAL, "out of memory for devices");
+		return bb_no_memory(r->error, "devices");
 	}
 	for (int number = 0; number < BB_MOST_DEVICES && n < t->ndevices; number++)
 		for (int d = 0; d < t->ndevices; d++)
@@ -564,7 +564,7 @@ bb_status bb_read_hwloc_xml(const struct bb_xml *root, struct bb_topology *t,
 	bb_status st = BB_OK;
 
 	if (!r)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for a topology");
+		return bb_no_memory(error, "a topology");
 	r->t = t;
 	r->error = error;
 	r->version = (int)strtod(bb_xml_text(root, "version"), NULL);
