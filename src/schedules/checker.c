@@ -7,6 +7,7 @@
 
 #include "schedules/checker.h"
 #include "schedules/symbols.h"
+#include "core/array.h"
 
 struct message {
 	int to;
@@ -147,28 +148,23 @@ static enum outcome load(const struct check *c, struct member *m)
 
 static enum outcome post(const struct check *c, struct member *m, const struct bb_step *step)
 {
+	struct message *sent;
 	int waiting = 0;
 
 	for (size_t i = 0; i < m->nsent; i++)
 		waiting += m->sent[i].to == step->peer && m->sent[i].channel == step->channel;
 	if (waiting >= c->slots)
 		return BLOCKED;
-	if (m->nsent == m->capacity) {
-		size_t capacity = m->capacity ? 2 * m->capacity : 16;
-		struct message *sent = realloc(m->sent, capacity * sizeof(*sent));
-
-		if (!sent) {
-			(void)bb_no_memory(c->error, "the checker");
-			return WRONG;
-		}
-		m->sent = sent;
-		m->capacity = capacity;
+	sent = BB_ARRAY_ADD(m->sent, m->nsent, m->capacity);
+	if (!sent) {
+		(void)bb_no_memory(c->error, "the checker");
+		return WRONG;
 	}
-	m->sent[m->nsent++] = (struct message){.to = step->peer,
-					       .channel = step->channel,
-					       .src = step->src,
-					       .count = step->count,
-					       .round = m->round};
+	*sent = (struct message){.to = step->peer,
+				 .channel = step->channel,
+				 .src = step->src,
+				 .count = step->count,
+				 .round = m->round};
 	return DONE;
 }
 

@@ -1,5 +1,6 @@
 #include "simulator/calibration_parts.h"
 
+#include "core/array.h"
 #include "core/datatype.h"
 #include "core/file.h"
 #include "core/json_find.h"
@@ -96,17 +97,11 @@ static bool read_point(const char *line, bool nccl, struct bb_point *point)
 
 static bool add(struct bb_calibration *c, const struct bb_point *point)
 {
-	if (c->n == c->room) {
-		const size_t room = c->room ? 2 * c->room : 64;
-		struct bb_point *points = realloc(c->points, room * sizeof(*points));
+	struct bb_point *new = BB_ARRAY_ADD(c->points, c->n, c->room);
 
-		if (!points)
-			return false;
-		c->points = points;
-		c->room = room;
-	}
-	c->points[c->n++] = *point;
-	return true;
+	if (new)
+		*new = *point;
+	return new;
 }
 
 static bool take_line(struct bb_calibration *c, const char *line)

@@ -4,6 +4,7 @@
 #include "schedules/parts.h"
 #include "simulator/timeline_parts.h"
 
+#include "core/array.h"
 #include "core/strbuf.h"
 
 #include <stdlib.h>
@@ -281,13 +282,11 @@ static uint64_t place_of_members(const struct bb_link_model *links, int n)
 
 static bool keep(struct bb_choices *choices, const struct bb_chosen *chosen)
 {
-	struct bb_chosen *more = realloc(choices->chosen, (choices->n + 1) * sizeof(*more));
+	struct bb_chosen *new = BB_ARRAY_ADD(choices->chosen, choices->n, choices->room);
 
-	if (!more)
-		return false;
-	choices->chosen = more;
-	more[choices->n++] = *chosen;
-	return true;
+	if (new)
+		*new = *chosen;
+	return new;
 }
 
 const struct bb_algorithm *bb_timeline_choose(const struct bb_link_model *links, const char *name,

@@ -1,5 +1,6 @@
 #include "topology/build.h"
 #include "topology/rates.h"
+#include "core/array.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -19,26 +20,23 @@ struct bb_topology *bb_topology_new(void)
 
 /* ---- arrays that grow ---------------------------------------------------------------------- */
 
-/* Append a copy of ITEM to the array *ITEMS of *N. They double, so *N says how much room there is.
- */
+/* Append a copy of ITEM to the array *ITEMS of *N. Its room is the next power of two, so nobody has
+   to keep it. */
 static bb_status append(void *items, int *n, const void *item, size_t size, int most,
 			const char *what, int *index, struct bb_error *error)
 {
-	char **array = items;
-	int room = 16;
+	char **array = items, *more;
+	size_t room = *n > 0 ? 16 : 0;
 
 	if (*n >= most)
 		return bb_fail(error, BB_EDATA, "more than %d %s in one machine", most, what);
-	while (room < *n)
+	while (room < (size_t)*n)
 		room *= 2;
-	if (*n == 0 || *n == room) {
-		char *more = realloc(*array, (size_t)(*n == 0 ? room : 2 * room) * size);
-
-		if (!more)
-			return bb_no_memory(error, what);
-		*array = more;
-	}
-	memcpy(*array + (size_t)*n * size, item, size);
+	more = bb_array_fit(*array, (size_t)*n, &room, size);
+	if (!more)
+		return bb_no_memory(error, what);
+	*array = more;
+	memcpy(more + (size_t)*n * size, item, size);
 	if (index)
 		*index = *n;
 	++*n;

@@ -5,6 +5,7 @@
 #include "topology/files/formats.h"
 #include "topology/build.h"
 #include "topology/rates.h"
+#include "core/array.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,18 +131,14 @@ static void read_cache(struct reader *r, const struct bb_xml *x)
 static bb_status remember(struct reader *r, const struct bb_xml *x, int device)
 {
 	const int64_t gp = bb_xml_number(x, "gp_index", 0, INT64_MAX, -1);
-	struct bb_gp *more;
+	struct bb_gp *new;
 
 	if (gp < 0)
 		return BB_OK;
-	if (r->ngps == r->room) {
-		r->room = r->room ? 2 * r->room : 64;
-		more = realloc(r->gps, (size_t)r->room * sizeof(*more));
-		if (!more)
-			return bb_no_memory(r->error, "devices");
-		r->gps = more;
-	}
-	r->gps[r->ngps++] = (struct bb_gp){gp, device};
+	new = BB_ARRAY_ADD(r->gps, r->ngps, r->room);
+	if (!new)
+		return bb_no_memory(r->error, "devices");
+	*new = (struct bb_gp){gp, device};
 	return BB_OK;
 }
 
