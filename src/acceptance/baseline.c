@@ -141,7 +141,7 @@ static bool worth_it(const struct bb_judgement *j, const struct bb_evidence *e)
 
 static bb_status check(const struct bb_acceptance_session *s, struct bb_error *error)
 {
-	struct bb_judgements judgements = {NULL, 0};
+	struct bb_judgements judgements = {.n = 0};
 	bb_status st = BB_OK;
 
 	for (size_t i = 0; st == BB_OK && i < s->n; i++) {

@@ -1,4 +1,5 @@
 #include "diagnose/tally.h"
+#include "core/array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,16 +17,11 @@ void bb_verdicts_free(struct bb_verdicts *verdicts)
 
 bb_status bb_verdicts_add(struct bb_verdicts *verdicts, const struct bb_diagnosis *verdict)
 {
-	if (verdicts->n == verdicts->room) {
-		const int room = verdicts->room ? 2 * verdicts->room : 16;
-		struct bb_diagnosis *list = realloc(verdicts->list, (size_t)room * sizeof(*list));
+	struct bb_diagnosis *new = BB_ARRAY_ADD(verdicts->list, verdicts->n, verdicts->room);
 
-		if (!list)
-			return BB_EINTERNAL;
-		verdicts->list = list;
-		verdicts->room = room;
-	}
-	verdicts->list[verdicts->n++] = *verdict;
+	if (!new)
+		return BB_EINTERNAL;
+	*new = *verdict;
 	return BB_OK;
 }
 

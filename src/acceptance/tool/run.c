@@ -237,8 +237,8 @@ static bb_status conclude(const struct begun *b, const struct bb_acceptance_opti
 			  bb_status *verdict, struct bb_error *error)
 {
 	const struct bb_acceptance_session *const s = &b->session;
-	struct bb_judgements judgements = {NULL, 0};
-	struct bb_nodes nodes = {NULL, 0};
+	struct bb_judgements judgements = {.n = 0};
+	struct bb_nodes nodes = {.n = 0};
 	struct bb_strbuf said = {0};
 	struct bb_acceptance a = {s, &judgements, &nodes, {.status = BB_OK}, o->strict};
 	bb_status st = BB_OK;
