@@ -3,6 +3,7 @@
  */
 #include "models/memory/quantise.h"
 #include "memory/tool/tool.h"
+#include "core/random.h"
 
 #include <errno.h>
 #include <math.h>
@@ -43,16 +44,6 @@ static bb_status read_values(struct job *job, struct tensor *t)
 	}
 }
 
-/* Uniform in (0, 1]. */
-static double next(uint64_t *seed)
-{
-	uint64_t z = *seed += UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 */
-
-	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return ((double)((z ^ (z >> 31)) >> 11) + 1) * 0x1p-53;
-}
-
 /* Normal numbers, as weights of a layer nearly are (Box and Muller). */
 static bb_status make_values(struct job *job, struct tensor *t)
 {
@@ -63,9 +54,10 @@ static bb_status make_values(struct job *job, struct tensor *t)
 	if (!t->x)
 		return bb_no_memory(job->error, "numbers");
 	for (size_t i = 0; i < t->n; i++) {
-		const double radius = sqrt(-2 * log(next(&seed)));
+		const double u = bb_random_positive(bb_random_next(&seed));
+		const double v = bb_random_positive(bb_random_next(&seed));
 
-		t->x[i] = (float)(radius * cos(2 * M_PI * next(&seed)));
+		t->x[i] = (float)(sqrt(-2 * log(u)) * cos(2 * M_PI * v));
 	}
 	return BB_OK;
 }

@@ -3,6 +3,7 @@
  */
 #include "models/memory/checkpoint.h"
 #include "core/clock.h"
+#include "core/random.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -65,8 +66,9 @@ static size_t layer_floats(const struct bb_chain *c)
 static void fill(float *x, size_t n, float size, uint64_t *seed)
 {
 	for (size_t i = 0; i < n; i++) {
-		*seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-		x[i] = size * ((float)(*seed >> 40) / (float)(1 << 23) - 1);
+		const uint64_t bits = bb_random_congruential(seed) >> 40;
+
+		x[i] = size * ((float)bits / (float)(1 << 23) - 1);
 	}
 }
 
