@@ -157,18 +157,12 @@ static void add_json(struct bb_json *j, const struct measurement *m, const struc
 		bb_json_null(j);
 	else
 		bb_json_uint(j, w->every);
-	bb_json_key(j, "activation_bytes");
-	bb_json_uint(j, w->cost.most);
-	bb_json_key(j, "calculated_bytes");
-	bb_json_uint(j, bb_chain_expected(&m->chain, w->every));
-	bb_json_key(j, "repeated_layers");
-	bb_json_uint(j, w->cost.repeated);
-	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
-		bb_json_key(j, times[i].key);
-		bb_json_double(j, times[i].value);
-	}
-	bb_json_key(j, "same_result");
-	bb_json_bool(j, w->same);
+	bb_json_add_uint(j, "activation_bytes", w->cost.most);
+	bb_json_add_uint(j, "calculated_bytes", bb_chain_expected(&m->chain, w->every));
+	bb_json_add_uint(j, "repeated_layers", w->cost.repeated);
+	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+		bb_json_add_double(j, times[i].key, times[i].value);
+	bb_json_add_bool(j, "same_result", w->same);
 	bb_json_end(j);
 }
 
@@ -221,14 +215,10 @@ static bb_status tell(struct measurement *m)
 	bb_status st = BB_OK;
 
 	add_header(job, m);
-	bb_json_key(&job->json, "layers");
-	bb_json_uint(&job->json, m->chain.layers);
-	bb_json_key(&job->json, "rows");
-	bb_json_uint(&job->json, m->chain.rows);
-	bb_json_key(&job->json, "width");
-	bb_json_uint(&job->json, m->chain.width);
-	bb_json_key(&job->json, "results");
-	bb_json_array(&job->json);
+	bb_json_add_uint(&job->json, "layers", m->chain.layers);
+	bb_json_add_uint(&job->json, "rows", m->chain.rows);
+	bb_json_add_uint(&job->json, "width", m->chain.width);
+	bb_json_add_array(&job->json, "results");
 	for (size_t i = 0; i < m->n; i++) {
 		add_row(job, m, &m->ways[i]);
 		add_json(&job->json, m, &m->ways[i]);
