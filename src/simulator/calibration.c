@@ -4,6 +4,7 @@
 #include "core/datatype.h"
 #include "core/file.h"
 #include "core/json_find.h"
+#include "core/stats.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -328,29 +329,13 @@ const struct bb_algorithm *bb_calibration_choose(const struct bb_calibration *c,
 /* ---- how well it fits --------------------------------------------------------------------------
  */
 
-static int compare_doubles(const void *a, const void *b)
-{
-	const double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-/* The median of N, which are put in order; NAN of none. */
-static double median(double *values, size_t n)
-{
-	if (n == 0)
-		return NAN;
-	qsort(values, n, sizeof(*values), compare_doubles);
-	return n % 2 ? values[n / 2] : 0.5 * (values[n / 2 - 1] + values[n / 2]);
-}
-
 /* Of points FIRST … FIRST + N: errors of the model alone, and of each that has two neighbours in
    its series when these alone tell what is left of it. ERRORS holds N. */
 static double model_error(const struct bb_point *first, size_t n, double *errors)
 {
 	for (size_t i = 0; i < n; i++)
 		errors[i] = fabs(expm1(-first[i].left));
-	return median(errors, n);
+	return bb_stats_median(errors, n);
 }
 
 static double neighbour_error(const struct bb_point *first, size_t n, double *errors)
@@ -363,7 +348,7 @@ static double neighbour_error(const struct bb_point *first, size_t n, double *er
 		if (compare_series(p - 1, p + 1) == 0)
 			errors[found++] = fabs(expm1(between(p - 1, p + 1, p->bytes) - p->left));
 	}
-	return median(errors, found);
+	return bb_stats_median(errors, found);
 }
 
 static void add_errors(const struct bb_point *first, size_t n, struct bb_strbuf *out)

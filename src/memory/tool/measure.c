@@ -112,14 +112,6 @@ out:
 	return st;
 }
 
-static double median(double *samples, size_t n)
-{
-	struct bb_stats stats;
-
-	bb_stats_compute(samples, n, &stats);
-	return stats.p50;
-}
-
 static bb_status measure(struct measurement *m)
 {
 	struct bb_chain_cost warm_up;
@@ -132,9 +124,9 @@ static bb_status measure(struct measurement *m)
 	for (size_t i = 0; i < m->n; i++) {
 		struct way *w = &m->ways[i];
 
-		w->cost.forward_s = median(w->forward, m->passes);
-		w->cost.backward_s = median(w->backward, m->passes);
-		w->cost.repeated_s = median(w->repeated, m->passes);
+		w->cost.forward_s = bb_stats_median(w->forward, m->passes);
+		w->cost.backward_s = bb_stats_median(w->backward, m->passes);
+		w->cost.repeated_s = bb_stats_median(w->repeated, m->passes);
 	}
 out:
 	return st;
