@@ -4,6 +4,7 @@
 #include "acceptance/baseline.h"
 
 #include "core/json.h"
+#include "core/json_file.h"
 #include "core/version.h"
 #include "harness/results/record.h"
 
@@ -182,17 +183,15 @@ bb_status bb_baseline_open(const char *profile, const struct bb_gate *g, json_t 
 {
 	struct bb_source *const from = g->from;
 	struct bb_error why = {0};
-	char path[1024], *text;
+	char path[1024];
+	const struct bb_file_request request = {.path = path, .most = BB_BASELINE_BYTES};
 	const char *kind;
-	size_t length;
 
 	beside(profile, from->baseline, path, sizeof(path));
-	if (bb_read_whole(path, BB_BASELINE_BYTES, &text, &length, &why) != BB_OK)
+	if (bb_json_file_open(&request, "baseline", file, &why) != BB_OK)
 		return bb_fail(error, BB_EUSAGE,
 			       "%s:%d: from: baseline: %s; `acceptance baseline` makes one",
 			       profile, g->line, why.text);
-	*file = json_loadb(text, length, JSON_REJECT_DUPLICATES, NULL);
-	free(text);
 	kind = bb_record_string(*file, "kind");
 	if (!kind || strcmp(kind, "acceptance_baseline") != 0)
 		return bb_fail(error, BB_EUSAGE, "%s:%d: from: baseline: %s is no baseline",
