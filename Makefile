@@ -89,7 +89,7 @@ LINK    = $(CC) $(CFLAGS) $(LDFLAGS) $(SAN_FLAGS) $(BESIDE) -pthread
 # ---- what there is -------------------------------------------------------------------------
 
 BACKENDS := host sim null
-SOURCES  := $(filter-out %/kernels_isa.c src/launch/mpi.c src/simulator/cluster_file.c,$(wildcard $(foreach d,\
+SOURCES  := $(filter-out %/kernels_isa.c src/launch/mpi.c src/simulator/cluster_file.c src/core/json_file.c,$(wildcard $(foreach d,\
             core schedules programs topology topology/probes launch simulator backends backends/cpu \
             $(BACKENDS:%=backends/%) harness/run harness/measure harness/results,src/$(d)/*.c)))
 OBJECTS  := $(SOURCES:%.c=$(B)/%.o) $(ISAS:%=$(B)/src/backends/cpu/kernels_%.o)
@@ -105,7 +105,7 @@ HAVE_JANSSON     := $(call have,jansson)
 TRAINING_MAINS   := $(wildcard src/training_kernels/*/*_perf.c)
 TRAINING         := $(if $(HAVE_JANSSON),$(notdir $(TRAINING_MAINS:.c=)))
 TRAINING_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out %_perf.c,$(wildcard src/training_kernels/*.c src/training_kernels/*/*.c \
-                    src/models/*.c)))
+                    src/models/*.c)) src/core/json_file.c)
 TRAINING_UNITS   := $(addprefix $(B)/tests/,test_models test_buckets test_step_model test_pipeline test_pipeline_search test_pipeline_program test_ddp test_hybrid test_hybrid_program test_moe test_ways test_train test_tensor)
 # Who is to blame when something is slow.
 DIAGNOSE         := $(B)/diagnose
@@ -115,7 +115,7 @@ ZERO             := $(if $(HAVE_JANSSON),$(B)/zero_perf)
 BINS             := $(COLLECTIVES:%=$(B)/%) $(PAIRS:%=$(B)/%) $(TRAINING:%=$(B)/%) $(ZERO) $(DIAGNOSE)
 
 # The memory that training and inference take, calculated; of models too.
-MODEL_OBJECTS    := $(filter $(B)/src/models/%,$(TRAINING_OBJECTS))
+MODEL_OBJECTS    := $(filter $(B)/src/models/% $(B)/src/core/%,$(TRAINING_OBJECTS))
 MEMORY_OBJECTS   := $(patsubst %.c,$(B)/%.o,$(wildcard src/models/memory/*.c))
 MEMORY_TOOL      := $(patsubst %.c,$(B)/%.o,$(wildcard src/memory/tool/*.c))
 ZERO_OBJECTS     := $(patsubst %.c,$(B)/%.o,$(filter-out %_perf.c,$(wildcard src/memory/zero/*.c))) $(B)/src/models/memory/states.o
@@ -125,7 +125,7 @@ MEMORY_UNITS     := $(addprefix $(B)/tests/,test_states test_memory test_trainin
 
 # Acceptance tests: profiles are YAML, which only this binary reads; left out without libcyaml.
 HAVE_CYAML         := $(call have,jansson cyaml yaml)
-ACCEPTANCE_OBJECTS := $(patsubst %.c,$(B)/%.o,$(wildcard src/acceptance/*.c))
+ACCEPTANCE_OBJECTS := $(patsubst %.c,$(B)/%.o,$(wildcard src/acceptance/*.c) src/core/json_file.c)
 ACCEPTANCE_TOOL    := $(patsubst %.c,$(B)/%.o,$(wildcard src/acceptance/tool/*.c))
 ACCEPTANCE         := $(if $(HAVE_CYAML),$(B)/acceptance)
 ACCEPTANCE_UNITS   := $(addprefix $(B)/tests/,test_acceptance test_claims test_normal)
@@ -460,7 +460,7 @@ fuzz:
 
 $(B)/topology_fuzz: $(filter-out %/main.o,$(TOPOLOGY_OBJECTS)) $(filter $(B)/src/topology/% $(B)/src/simulator/cluster%,$(OBJECTS))
 $(B)/topology_fuzz: LDLIBS += $(call link,expat)
-$(B)/model_fuzz: $(filter %/buckets.o,$(TRAINING_OBJECTS)) $(filter $(B)/src/models/%,$(TRAINING_OBJECTS))
+$(B)/model_fuzz: $(filter %/buckets.o,$(TRAINING_OBJECTS)) $(MODEL_OBJECTS)
 $(B)/ds_config_fuzz: $(MEMORY_OBJECTS) $(MODEL_OBJECTS)
 $(B)/model_fuzz $(B)/ds_config_fuzz: LDLIBS += $(call link,jansson)
 $(B)/profile_fuzz $(B)/claims_fuzz: $(ACCEPTANCE_OBJECTS) $(filter $(B)/src/topology/%,$(OBJECTS)) \

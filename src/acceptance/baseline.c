@@ -4,6 +4,7 @@
 #include "acceptance/baseline.h"
 
 #include "core/json.h"
+#include "core/json_file.h"
 #include "core/version.h"
 #include "harness/results/record.h"
 
@@ -49,28 +50,17 @@ static void add_entry(const struct bb_evidence *e, const struct bb_metric *metri
 		most = fmax(most, values[i]);
 	}
 	bb_json_object(j);
-	bb_json_key(j, "step");
-	bb_json_string(j, e->step->name);
-	bb_json_key(j, "subject");
-	bb_json_string(j, bb_record_subject(subject, record, true));
-	bb_json_key(j, "metric");
-	bb_json_string(j, metric->name);
-	bb_json_key(j, "unit");
-	bb_json_string(j, metric->unit);
-	bb_json_key(j, "n");
-	bb_json_uint(j, n);
-	bb_json_key(j, "mean");
-	bb_json_double(j, c.mean);
-	bb_json_key(j, "stdev");
-	bb_json_double(j, c.stdev);
-	bb_json_key(j, "min");
-	bb_json_double(j, least);
-	bb_json_key(j, "max");
-	bb_json_double(j, most);
-	bb_json_key(j, "low");
-	bb_json_double(j, c.low);
-	bb_json_key(j, "high");
-	bb_json_double(j, c.high);
+	bb_json_add_string(j, "step", e->step->name);
+	bb_json_add_string(j, "subject", bb_record_subject(subject, record, true));
+	bb_json_add_string(j, "metric", metric->name);
+	bb_json_add_string(j, "unit", metric->unit);
+	bb_json_add_uint(j, "n", n);
+	bb_json_add_double(j, "mean", c.mean);
+	bb_json_add_double(j, "stdev", c.stdev);
+	bb_json_add_double(j, "min", least);
+	bb_json_add_double(j, "max", most);
+	bb_json_add_double(j, "low", c.low);
+	bb_json_add_double(j, "high", c.high);
 	bb_json_end(j);
 }
 
@@ -82,7 +72,7 @@ static bb_status add_step(const struct bb_evidence *e, struct bb_json *j, struct
 	double *const values = calloc(room, sizeof(*values));
 
 	if (!values)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for a baseline");
+		return bb_no_memory(error, "a baseline");
 	for (size_t i = 0; i < first->n; i++) {
 		for (int m = 0; bb_metrics[m].name; m++) {
 			const struct bb_read_record *const r = &first->list[i];
@@ -98,8 +88,7 @@ static bb_status add_step(const struct bb_evidence *e, struct bb_json *j, struct
 
 static void add_text(struct bb_json *j, const char *key, const json_t *record, const char *member)
 {
-	bb_json_key(j, key);
-	bb_json_string(j, record ? bb_record_string(record, member) : NULL);
+	bb_json_add_string(j, key, record ? bb_record_string(record, member) : NULL);
 }
 
 static void add_head(const struct bb_acceptance_session *s, struct bb_json *j)
@@ -110,20 +99,13 @@ static void add_head(const struct bb_acceptance_session *s, struct bb_json *j)
 	char now[BB_TIME_TEXT];
 
 	bb_time_text(now);
-	bb_json_key(j, "schema");
-	bb_json_int(j, BB_SCHEMA);
-	bb_json_key(j, "kind");
-	bb_json_string(j, "acceptance_baseline");
-	bb_json_key(j, "run_id");
-	bb_json_string(j, s->run_id);
-	bb_json_key(j, "date");
-	bb_json_string(j, now);
-	bb_json_key(j, "profile");
-	bb_json_string(j, s->profile->name);
-	bb_json_key(j, "n");
-	bb_json_uint(j, s->evidence[0].nruns);
-	bb_json_key(j, "version");
-	bb_json_string(j, BB_VERSION);
+	bb_json_add_int(j, "schema", BB_SCHEMA);
+	bb_json_add_string(j, "kind", "acceptance_baseline");
+	bb_json_add_string(j, "run_id", s->run_id);
+	bb_json_add_string(j, "date", now);
+	bb_json_add_string(j, "profile", s->profile->name);
+	bb_json_add_uint(j, "n", s->evidence[0].nruns);
+	bb_json_add_string(j, "version", BB_VERSION);
 	add_text(j, "backend", r, "backend");
 	add_text(j, "library", r, "library");
 	add_text(j, "host", r, "host");
@@ -141,7 +123,7 @@ static bool worth_it(const struct bb_judgement *j, const struct bb_evidence *e)
 
 static bb_status check(const struct bb_acceptance_session *s, struct bb_error *error)
 {
-	struct bb_judgements judgements = {NULL, 0};
+	struct bb_judgements judgements = {.n = 0};
 	bb_status st = BB_OK;
 
 	for (size_t i = 0; st == BB_OK && i < s->n; i++) {
@@ -174,8 +156,7 @@ bb_status bb_baseline_make(const struct bb_acceptance_session *s, struct bb_strb
 	bb_json_init(&j, out, true);
 	bb_json_object(&j);
 	add_head(s, &j);
-	bb_json_key(&j, "entries");
-	bb_json_array(&j);
+	bb_json_add_array(&j, "entries");
 	for (size_t i = 0; st == BB_OK && i < s->n; i++)
 		st = add_step(&s->evidence[i], &j, error);
 	bb_json_end(&j);
@@ -202,17 +183,15 @@ bb_status bb_baseline_open(const char *profile, const struct bb_gate *g, json_t 
 {
 	struct bb_source *const from = g->from;
 	struct bb_error why = {0};
-	char path[1024], *text;
+	char path[1024];
+	const struct bb_file_request request = {.path = path, .most = BB_BASELINE_BYTES};
 	const char *kind;
-	size_t length;
 
 	beside(profile, from->baseline, path, sizeof(path));
-	if (bb_read_whole(path, BB_BASELINE_BYTES, &text, &length, &why) != BB_OK)
+	if (bb_json_file_open(&request, "baseline", file, &why) != BB_OK)
 		return bb_fail(error, BB_EUSAGE,
 			       "%s:%d: from: baseline: %s; `acceptance baseline` makes one",
 			       profile, g->line, why.text);
-	*file = json_loadb(text, length, JSON_REJECT_DUPLICATES, NULL);
-	free(text);
 	kind = bb_record_string(*file, "kind");
 	if (!kind || strcmp(kind, "acceptance_baseline") != 0)
 		return bb_fail(error, BB_EUSAGE, "%s:%d: from: baseline: %s is no baseline",
@@ -238,7 +217,7 @@ bb_status bb_baselines_open(struct bb_acceptance_session *s, struct bb_baselines
 	b->n = all;
 	b->files = calloc(all + 1, sizeof(*b->files));
 	if (!b->files)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for baselines");
+		return bb_no_memory(error, "baselines");
 	for (size_t i = 0; i < s->n; i++) {
 		const struct bb_profile_step *const step = s->evidence[i].step;
 

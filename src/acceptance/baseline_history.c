@@ -3,6 +3,8 @@
  */
 #include "acceptance/baseline.h"
 
+#include "core/json_file.h"
+
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -14,17 +16,17 @@
 bb_status bb_baseline_former(const char *path, const char *profile, json_t **former,
 			     struct bb_error *error)
 {
+	const struct bb_file_request request = {
+		.option = "--into", .path = path, .most = BB_BASELINE_BYTES};
+	struct bb_error why = {0};
 	const char *kind, *name;
-	size_t length;
-	char *text;
-	bb_status st;
+	bb_status st = BB_OK;
 
 	*former = NULL;
 	if (access(path, F_OK) != 0 && errno == ENOENT)
 		return BB_OK;
-	BB_TRY(st, bb_read_whole(path, BB_BASELINE_BYTES, &text, &length, error), out);
-	*former = json_loadb(text, length, JSON_REJECT_DUPLICATES, NULL);
-	free(text);
+	if (bb_json_file_open(&request, "baseline", former, &why) != BB_OK)
+		return bb_fail(error, BB_EUSAGE, "%s; give a new path or a baseline", why.text);
 	kind = bb_record_string(*former, "kind");
 	name = bb_record_string(*former, "profile");
 	if (!kind || strcmp(kind, "acceptance_baseline") != 0)
@@ -38,7 +40,6 @@ bb_status bb_baseline_former(const char *path, const char *profile, json_t **for
 		json_decref(*former);
 		*former = NULL;
 	}
-out:
 	return st;
 }
 
@@ -73,7 +74,7 @@ bb_status bb_baseline_add_history(struct bb_strbuf *text, const json_t *former,
 		dump = json_dumps(baseline, DUMP);
 	json_decref(baseline);
 	if (!dump)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for the history of a baseline");
+		return bb_no_memory(error, "the history of a baseline");
 	bb_strbuf_clear(text);
 	bb_strbuf_addf(text, "%s\n", dump);
 	free(dump);

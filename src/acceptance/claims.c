@@ -5,6 +5,7 @@
 
 #include "acceptance/records.h"
 #include "schedules/schedule.h"
+#include "core/array.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -14,34 +15,26 @@
 
 struct bb_claims *bb_claims_add(struct bb_claim_file *file)
 {
-	struct bb_claims *list = file->list;
+	struct bb_claims *new;
 
 	if (file->n >= BB_MOST_CLAIMS)
 		return NULL;
-	if ((file->n & (file->n - 1)) == 0) {
-		list = realloc(list, (file->n ? 2 * file->n : 1) * sizeof(*list));
-		if (!list)
-			return NULL;
-		file->list = list;
-	}
-	list[file->n] = (struct bb_claims){.percent_of_bound = NAN};
-	return &list[file->n++];
+	new = BB_ARRAY_ADD(file->list, file->n, file->room);
+	if (new)
+		*new = (struct bb_claims){.percent_of_bound = NAN};
+	return new;
 }
 
 bool bb_claim_add(struct bb_claims *claims, const struct bb_claim *claim)
 {
-	struct bb_claim *list = claims->list;
+	struct bb_claim *new;
 
 	if (claims->n >= BB_MOST_CLAIMS)
 		return false;
-	if ((claims->n & (claims->n - 1)) == 0) {
-		list = realloc(list, (claims->n ? 2 * claims->n : 1) * sizeof(*list));
-		if (!list)
-			return false;
-		claims->list = list;
-	}
-	list[claims->n++] = *claim;
-	return true;
+	new = BB_ARRAY_ADD(claims->list, claims->n, claims->room);
+	if (new)
+		*new = *claim;
+	return new;
 }
 
 void bb_claims_free(struct bb_claim_file *file)

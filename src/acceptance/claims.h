@@ -30,7 +30,7 @@ struct bb_claims {
 	double percent_of_bound; /* of the last of the list */
 	char bound_source[96];
 	struct bb_claim *list;
-	size_t n;
+	size_t n, room;
 	size_t implausible;      /* left out, since their algbw is not their size over their time */
 	size_t not_finite;       /* left out, since nan or inf is among their numbers */
 	bool simulated;          /* in virtual time */
@@ -39,7 +39,7 @@ struct bb_claims {
 
 struct bb_claim_file {
 	struct bb_claims *list;
-	size_t n;
+	size_t n, room;
 	size_t cut; /* rows of a log that end before their numbers do */
 	int cut_line;
 };

@@ -5,6 +5,7 @@
 #include "acceptance/claims.h"
 
 #include "schedules/schedule.h"
+#include "core/array.h"
 
 #include <errno.h>
 #include <math.h>
@@ -25,7 +26,7 @@ struct line {
 struct said {
 	char collective[24], algorithm[32], gpu[64], backend[16];
 	char (*hosts)[64];
-	int64_t nhosts, nranks;
+	int64_t nhosts, nranks, room;
 	bool table;      /* rows go on in the last table */
 	bool in_place;   /* rows of one half are of this placement: the heading names no other */
 	int columns;     /* of both halves of the last row that was whole; 0: unknown */
@@ -245,19 +246,17 @@ static void keep(char *into, size_t room, const char *text)
 
 static bool add_host(struct said *said, const char *host)
 {
-	char(*hosts)[64];
+	char(*new)[64];
 
 	for (int64_t i = said->nhosts; i > 0; i--)
 		if (strncmp(said->hosts[i - 1], host, 63) == 0)
 			return true;
 	if (said->nhosts == MOST_HOSTS)
 		return true;
-	hosts = realloc(said->hosts, (size_t)(said->nhosts + 1) * sizeof(*hosts));
-	if (!hosts)
-		return false;
-	said->hosts = hosts;
-	keep(hosts[said->nhosts++], sizeof(*hosts), host);
-	return true;
+	new = BB_ARRAY_ADD(said->hosts, said->nhosts, said->room);
+	if (new)
+		keep(*new, sizeof(*new), host);
+	return new;
 }
 
 /* "#  Rank  3 Group  0 Pid 17 on  node5 device  3 [0000:1b:00] NVIDIA H100 80GB HBM3" */

@@ -216,7 +216,7 @@ bb_status bb_compare(const struct bb_records *before, const struct bb_records *a
 			      bb_record_number(after->list[i].json, "wrong") > 0;
 	free(a.list);
 	free(b.list);
-	return good ? BB_OK : bb_fail(error, BB_EINTERNAL, "out of memory for a comparison");
+	return good ? BB_OK : bb_no_memory(error, "a comparison");
 }
 
 void bb_differences_free(struct bb_differences *d)

@@ -2,6 +2,7 @@
  * judge.c - whether a step ran, whether its data is right, and then its gates.
  */
 #include "acceptance/judge.h"
+#include "core/array.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -20,29 +21,24 @@ const char *bb_verdict_name(enum bb_verdict verdict)
 struct bb_judgement *bb_judgement_add(struct bb_judgements *j, const struct bb_evidence *evidence,
 				      const struct bb_gate *gate)
 {
-	struct bb_judgement *list = j->list;
+	struct bb_judgement *new = BB_ARRAY_ADD(j->list, j->n, j->room);
 
-	if ((j->n & (j->n - 1)) == 0) {
-		list = realloc(list, (j->n ? 2 * j->n : 1) * sizeof(*list));
-		if (!list)
-			return NULL;
-		j->list = list;
-	}
-	list[j->n] = (struct bb_judgement){.step = evidence->step,
-					   .gate = gate,
-					   .own = gate ? NULL : bb_own_gate(evidence->step),
-					   .runs = evidence->nruns,
-					   .value = NAN,
-					   .low = NAN,
-					   .expected = NAN,
-					   .limit = NAN};
-	return &list[j->n++];
+	if (new)
+		*new = (struct bb_judgement){.step = evidence->step,
+					     .gate = gate,
+					     .own = gate ? NULL : bb_own_gate(evidence->step),
+					     .runs = evidence->nruns,
+					     .value = NAN,
+					     .low = NAN,
+					     .expected = NAN,
+					     .limit = NAN};
+	return new;
 }
 
 void bb_judgements_free(struct bb_judgements *judgements)
 {
 	free(judgements->list);
-	*judgements = (struct bb_judgements){NULL, 0};
+	*judgements = (struct bb_judgements){.n = 0};
 }
 
 struct bb_totals bb_judgements_total(const struct bb_judgements *judgements, bool strict)
@@ -168,7 +164,7 @@ static bb_status judge_correctness(const struct bb_evidence *e, struct bb_judgem
 	int status = 0;
 
 	if (!j)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for verdicts");
+		return bb_no_memory(error, "verdicts");
 	for (size_t i = 0; i < e->nruns; i++) {
 		for (size_t k = 0; k < e->runs[i].records.n; k++)
 			look_at(e->step, &e->runs[i].records.list[k], &c);
@@ -210,7 +206,7 @@ static bb_status give_up(const struct bb_evidence *e, enum bb_verdict verdict, c
 		struct bb_judgement *const j = bb_judgement_add(judgements, e, gate);
 
 		if (!j)
-			return bb_fail(error, BB_EINTERNAL, "out of memory for verdicts");
+			return bb_no_memory(error, "verdicts");
 		j->verdict = verdict;
 		snprintf(j->subject, sizeof(j->subject), "%s",
 			 !gate          ? bb_own_gate(e->step)

@@ -48,7 +48,7 @@ struct bb_judgement {
 
 struct bb_judgements {
 	struct bb_judgement *list;
-	size_t n;
+	size_t n, room;
 };
 
 /* What no profile needs to ask of STEP: correctness, of diagnose its diagnosis. */

@@ -20,7 +20,7 @@ static bb_status warn(const struct bb_evidence *e, const struct bb_moved *m, siz
 	struct bb_strbuf text = {0};
 
 	if (!j)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for verdicts");
+		return bb_no_memory(error, "verdicts");
 	j->own = "counters";
 	j->verdict = BB_WARNED;
 	bb_moved_name(m, &text);
@@ -45,7 +45,7 @@ bb_status bb_judge_counters(const struct bb_evidence *e, struct bb_judgements *j
 
 	for (size_t i = 0; st == BB_OK && i < e->nruns; i++)
 		if (!bb_moved_add(&moved, &e->runs[i].records))
-			st = bb_fail(error, BB_EINTERNAL, "out of memory for counters");
+			st = bb_no_memory(error, "counters");
 	worst = bb_moved_next(&moved, NULL);
 	for (const struct bb_moved *m = worst; m && means_broken(m); m = bb_moved_next(&moved, m))
 		n++;

@@ -5,6 +5,7 @@
 #include "acceptance/judge.h"
 
 #include "acceptance/dip.h"
+#include "core/array.h"
 #include "core/units.h"
 
 #include <math.h>
@@ -22,7 +23,7 @@ struct point {
 
 struct points {
 	struct point *list;
-	size_t n;
+	size_t n, room;
 };
 
 static bool collect(const struct bb_evidence *e, const struct bb_gate *gate, struct points *p)
@@ -30,8 +31,7 @@ static bool collect(const struct bb_evidence *e, const struct bb_gate *gate, str
 	for (size_t run = 0; run < e->nruns; run++) {
 		for (size_t i = 0; i < e->runs[run].records.n; i++) {
 			const struct bb_read_record *const r = &e->runs[run].records.list[i];
-			struct point at = {.run = run};
-			struct point *list = p->list;
+			struct point at = {.run = run}, *new;
 
 			at.size = bb_record_number(r->json, "size_bytes");
 			at.busbw = bb_record_number(r->json, "busbw_GBps");
@@ -41,12 +41,10 @@ static bool collect(const struct bb_evidence *e, const struct bb_gate *gate, str
 			    !(at.busbw > 0) || !(at.time > 0) || !at.algorithm)
 				continue;
 			bb_record_subject(at.series, r, false);
-			if ((p->n & (p->n - 1)) == 0)
-				list = realloc(list, (p->n ? 2 * p->n : 1) * sizeof(*list));
-			if (!list)
+			new = BB_ARRAY_ADD(p->list, p->n, p->room);
+			if (!new)
 				return false;
-			p->list = list;
-			list[p->n++] = at;
+			*new = at;
 		}
 	}
 	return true;
@@ -71,7 +69,7 @@ static bb_status unjudged(const struct bb_evidence *e, const struct bb_gate *gat
 	struct bb_judgement *const j = bb_judgement_add(judgements, e, gate);
 
 	if (!j)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for verdicts");
+		return bb_no_memory(error, "verdicts");
 	j->verdict = BB_UNJUDGED;
 	snprintf(j->subject, sizeof(j->subject), "%s", gate->shape);
 	snprintf(j->reason, sizeof(j->reason), "%s", why);
@@ -103,7 +101,7 @@ static bb_status judge_dip(const struct bb_evidence *e, const struct bb_gate *ga
 	struct bb_dip dip;
 
 	if (!j || !deepest(p, n, e->nruns, &dip))
-		return bb_fail(error, BB_EINTERNAL, "out of memory for verdicts");
+		return bb_no_memory(error, "verdicts");
 	snprintf(j->subject, sizeof(j->subject), "%s", p->series);
 	worst = dip.ratio;
 	if (worst.n == 0) {
@@ -199,7 +197,7 @@ static bb_status judge_crossover(const struct bb_evidence *e, const struct bb_ga
 
 	if (!at || !j) {
 		free(at);
-		return bb_fail(error, BB_EINTERNAL, "out of memory for verdicts");
+		return bb_no_memory(error, "verdicts");
 	}
 	snprintf(j->subject, sizeof(j->subject), "crossover of %s and %s", gate->first,
 		 gate->second);
@@ -234,11 +232,11 @@ static bool has(const struct points *p, const char *algorithm)
 bb_status bb_judge_shape(const struct bb_evidence *e, const struct bb_gate *gate,
 			 struct bb_judgements *judgements, struct bb_error *error)
 {
-	struct points p = {NULL, 0};
+	struct points p = {.n = 0};
 	bb_status st = BB_OK;
 
 	if (!collect(e, gate, &p)) {
-		st = bb_fail(error, BB_EINTERNAL, "out of memory for verdicts");
+		st = bb_no_memory(error, "verdicts");
 	} else if (p.n == 0) {
 		st = unjudged(e, gate, judgements, "no record is selected by where:", error);
 	} else if (gate->kind == BB_GATE_CROSSOVER) {

@@ -6,6 +6,7 @@
  */
 #include "acceptance/judge.h"
 
+#include "core/array.h"
 #include "core/strbuf.h"
 #include "core/units.h"
 
@@ -15,11 +16,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct series {
+	double *list;
+	size_t n, room;
+};
+
 /* What one subject came to in all runs. */
 struct group {
 	char subject[BB_SUBJECT_TEXT];
-	double *values, *expected, *ratios;
-	size_t n, room;
+	struct series values, expected, ratios;
 	size_t runs;     /* in which it was seen */
 	size_t last;     /* of them, plus one */
 	const char *why; /* it has no value or no expectation; NULL: it has */
@@ -27,55 +32,41 @@ struct group {
 
 struct groups {
 	struct group *list;
-	size_t n;
+	size_t n, room;
 };
 
 static void free_groups(struct groups *g)
 {
 	for (size_t i = 0; i < g->n; i++) {
-		free(g->list[i].values);
-		free(g->list[i].expected);
-		free(g->list[i].ratios);
+		free(g->list[i].values.list);
+		free(g->list[i].expected.list);
+		free(g->list[i].ratios.list);
 	}
 	free(g->list);
 }
 
 static struct group *find_group(struct groups *g, const char *subject)
 {
-	struct group *list;
+	struct group *new;
 
 	for (size_t i = 0; i < g->n; i++)
 		if (strcmp(g->list[i].subject, subject) == 0)
 			return &g->list[i];
-	list = realloc(g->list, (g->n + 1) * sizeof(*list));
-	if (!list)
+	new = BB_ARRAY_ADD(g->list, g->n, g->room);
+	if (!new)
 		return NULL;
-	g->list = list;
-	list[g->n] = (struct group){.n = 0};
-	snprintf(list[g->n].subject, sizeof(list[g->n].subject), "%s", subject);
-	return &list[g->n++];
+	*new = (struct group){.runs = 0};
+	snprintf(new->subject, sizeof(new->subject), "%s", subject);
+	return new;
 }
 
-static bool add(struct group *g, double value, double expected)
+static bool add(struct series *s, double value)
 {
-	const size_t room = g->room ? 2 * g->room : 4;
+	double *new = BB_ARRAY_ADD(s->list, s->n, s->room);
 
-	if (g->n == g->room) {
-		double *const v = realloc(g->values, room * sizeof(*v));
-		double *const e = v ? realloc(g->expected, room * sizeof(*e)) : NULL;
-		double *const r = e ? realloc(g->ratios, room * sizeof(*r)) : NULL;
-
-		g->values = v ? v : g->values;
-		g->expected = e ? e : g->expected;
-		g->ratios = r ? r : g->ratios;
-		if (!r)
-			return false;
-		g->room = room;
-	}
-	g->values[g->n] = value;
-	g->expected[g->n] = expected;
-	g->ratios[g->n++] = value / expected;
-	return true;
+	if (new)
+		*new = value;
+	return new;
 }
 
 /* ---- what is expected ----------------------------------------------------------------------- */
@@ -190,7 +181,8 @@ static bool collect(const struct bb_evidence *e, const struct bb_gate *gate, siz
 			g->why = "it has no such number";
 		else if (!isfinite(expected) || expected <= 0)
 			g->why = why;
-		else if (!add(g, value, expected))
+		else if (!add(&g->values, value) || !add(&g->expected, expected) ||
+			 !add(&g->ratios, value / expected))
 			return false;
 	}
 	return true;
@@ -228,9 +220,9 @@ static void tell(const struct bb_gate *gate, const struct bb_confidence *ratio,
 
 static void judge_group(const struct bb_gate *gate, const struct group *g, struct bb_judgement *j)
 {
-	const struct bb_confidence value = bb_confidence_of(g->values, g->n);
-	const struct bb_confidence expected = bb_confidence_of(g->expected, g->n);
-	const struct bb_confidence ratio = bb_confidence_of(g->ratios, g->n);
+	const struct bb_confidence value = bb_confidence_of(g->values.list, g->values.n);
+	const struct bb_confidence expected = bb_confidence_of(g->expected.list, g->expected.n);
+	const struct bb_confidence ratio = bb_confidence_of(g->ratios.list, g->ratios.n);
 	const bool more = gate->measure->more_is_better;
 	/* No bandwidth is negative, however wide the runs spread. */
 	const double worst = more ? fmax(ratio.low, 0) : ratio.high;
@@ -243,7 +235,7 @@ static void judge_group(const struct bb_gate *gate, const struct group *g, struc
 	j->value = value.mean;
 	j->expected = expected.mean;
 	j->limit = limit * expected.mean;
-	if (g->n > 1)
+	if (ratio.n > 1)
 		j->low = worst * expected.mean;
 	j->verdict = BB_PASSED;
 	if (more ? worst < limit : worst > limit) {
@@ -292,7 +284,7 @@ static bool is_idle(const struct bb_evidence *e, const struct bb_gate *gate)
 bb_status bb_judge_value(const struct bb_evidence *e, const struct bb_gate *gate,
 			 struct bb_judgements *judgements, struct bb_error *error)
 {
-	struct groups groups = {NULL, 0};
+	struct groups groups = {.n = 0};
 	bool good = true;
 
 	for (size_t run = 0; good && run < e->nruns; run++)
@@ -322,5 +314,5 @@ bb_status bb_judge_value(const struct bb_evidence *e, const struct bb_gate *gate
 			judge_group(gate, g, j), doubt(e, gate, j);
 	}
 	free_groups(&groups);
-	return good ? BB_OK : bb_fail(error, BB_EINTERNAL, "out of memory for verdicts");
+	return good ? BB_OK : bb_no_memory(error, "verdicts");
 }

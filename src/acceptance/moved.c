@@ -1,4 +1,5 @@
 #include "acceptance/moved.h"
+#include "core/array.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -59,15 +60,18 @@ static void sum_up(struct bb_moved_list *moved)
 
 bool bb_moved_add(struct bb_moved_list *moved, const struct bb_records *records)
 {
-	struct bb_moved *const list =
-		realloc(moved->list, (moved->n + records->n + 1) * sizeof(*list));
+	for (size_t i = 0; i < records->n; i++) {
+		struct bb_moved one, *new;
 
-	if (!list)
-		return false;
-	moved->list = list;
-	for (size_t i = 0; i < records->n; i++)
-		moved->n += read_moved(&records->list[i], &list[moved->n]);
-	qsort(list, moved->n, sizeof(*list), by_name);
+		if (!read_moved(&records->list[i], &one))
+			continue;
+		new = BB_ARRAY_ADD(moved->list, moved->n, moved->room);
+		if (!new)
+			return false;
+		*new = one;
+	}
+	if (moved->n > 0)
+		qsort(moved->list, moved->n, sizeof(*moved->list), by_name);
 	sum_up(moved);
 	return true;
 }

@@ -16,7 +16,7 @@ struct bb_moved {
 
 struct bb_moved_list {         /* zero-initialise */
 	struct bb_moved *list; /* by name, each once */
-	size_t n;
+	size_t n, room;
 };
 
 /* Adds those of RECORDS that mean trouble: no frequency, no traffic. False: no memory. */

@@ -3,6 +3,7 @@
  * other: groups of a split world that are a host each, pairs of ranks, and steps on one host.
  */
 #include "acceptance/nodes.h"
+#include "core/array.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -21,7 +22,7 @@ static bool offer(struct bb_node *node, const struct bb_judgement *j, double val
 {
 	const double m = margin(j, value);
 	const struct bb_node_value new = {j, value, j->limit, m, shared, m < 1};
-	struct bb_node_value *list;
+	struct bb_node_value *added;
 
 	for (size_t i = 0; i < node->nvalues; i++) {
 		struct bb_node_value *const v = &node->values[i];
@@ -32,12 +33,10 @@ static bool offer(struct bb_node *node, const struct bb_judgement *j, double val
 			*v = new;
 		return true;
 	}
-	list = realloc(node->values, (node->nvalues + 1) * sizeof(*list));
-	if (!list)
-		return false;
-	node->values = list;
-	list[node->nvalues++] = new;
-	return true;
+	added = BB_ARRAY_ADD(node->values, node->nvalues, node->room);
+	if (added)
+		*added = new;
+	return added;
 }
 
 /* ---- groups ---------------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
  */
 #include "acceptance/nodes.h"
 
+#include "core/array.h"
 #include "core/units.h"
 
 #include <jansson.h>
@@ -33,7 +34,7 @@ void bb_nodes_free(struct bb_nodes *nodes)
 	for (size_t i = 0; i < nodes->n; i++)
 		free(nodes->list[i].values);
 	free(nodes->list);
-	*nodes = (struct bb_nodes){NULL, 0};
+	*nodes = (struct bb_nodes){.n = 0};
 }
 
 struct bb_node *bb_nodes_find(const struct bb_nodes *nodes, const char *host)
@@ -46,18 +47,17 @@ struct bb_node *bb_nodes_find(const struct bb_nodes *nodes, const char *host)
 
 static struct bb_node *find_node(struct bb_nodes *nodes, const char *host)
 {
-	struct bb_node *const found = bb_nodes_find(nodes, host), *list;
+	struct bb_node *node = bb_nodes_find(nodes, host);
 
-	if (found)
-		return found;
-	list = realloc(nodes->list, (nodes->n + 1) * sizeof(*list));
-	if (!list)
+	if (node)
+		return node;
+	node = BB_ARRAY_ADD(nodes->list, nodes->n, nodes->room);
+	if (!node)
 		return NULL;
-	nodes->list = list;
-	list[nodes->n] = (struct bb_node){.verdict = BB_NODE_OK, .code = "BB-OK"};
-	snprintf(list[nodes->n].host, sizeof(list[nodes->n].host), "%s", host);
-	snprintf(list[nodes->n].reason, sizeof(list[nodes->n].reason), "nothing stands out");
-	return &list[nodes->n++];
+	*node = (struct bb_node){
+		.verdict = BB_NODE_OK, .code = "BB-OK", .reason = "nothing stands out"};
+	snprintf(node->host, sizeof(node->host), "%s", host);
+	return node;
 }
 
 size_t bb_nodes_suspected(const struct bb_nodes *nodes)
@@ -368,12 +368,12 @@ bb_status bb_nodes_judge(const struct bb_evidence *evidence, size_t n,
 	bb_status st = BB_OK;
 	size_t hosts;
 
-	*nodes = (struct bb_nodes){NULL, 0};
+	*nodes = (struct bb_nodes){.n = 0};
 	for (size_t i = 0; st == BB_OK && i < n; i++) {
 		if (!mine || !list_hosts(&evidence[i], nodes, mine, MOST_HOSTS, &hosts) ||
 		    !bb_node_values_find(&evidence[i], judgements, nodes,
 					 hosts == 1 ? &nodes->list[mine[0]] : NULL))
-			st = bb_fail(error, BB_EINTERNAL, "out of memory for nodes");
+			st = bb_no_memory(error, "nodes");
 		else
 			judge_hosts(&evidence[i], worst_of(judgements, evidence[i].step), mine,
 				    hosts, nodes);

@@ -26,12 +26,12 @@ struct bb_node {
 			     diagnose's */
 	char reason[320]; /* names the step and, where known, the rank and its device */
 	struct bb_node_value *values; /* one for each gate, or two: its own, and shared */
-	size_t nvalues;
+	size_t nvalues, room;
 };
 
 struct bb_nodes {
 	struct bb_node *list;
-	size_t n;
+	size_t n, room;
 };
 
 /*

@@ -71,7 +71,7 @@ static bb_status split(struct bb_strbuf *text, const struct bb_profile_step *ste
 	words->words = good ? calloc(length / 2 + 2, sizeof(char *)) : NULL;
 	if (!words->words) {
 		bb_words_free(words);
-		return bb_fail(error, BB_EINTERNAL, "out of memory for a command");
+		return bb_no_memory(error, "a command");
 	}
 	for (word = strtok_r(words->text, blanks, &rest); word;
 	     word = strtok_r(NULL, blanks, &rest))

@@ -103,7 +103,7 @@ bb_status bb_planted_judge(const struct bb_acceptance_session *s, struct bb_judg
 			return BB_OK;
 	j = bb_judgement_add(judgements, &most, NULL);
 	if (!j)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for verdicts");
+		return bb_no_memory(error, "verdicts");
 	j->own = "fault";
 	j->verdict = BB_UNJUDGED;
 	snprintf(j->subject, sizeof(j->subject), "fault");

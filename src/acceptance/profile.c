@@ -147,7 +147,7 @@ bb_status bb_profile_read(const char *path, const char *text, size_t length,
 			       BB_PROFILE_BYTES);
 	err = cyaml_load_data((const uint8_t *)text, length, &c, &profile_schema, &data, NULL);
 	if (err == CYAML_ERR_OOM)
-		return bb_fail(error, BB_EINTERNAL, "%s: out of memory", path);
+		return bb_no_memory(error, path);
 	if (err != CYAML_OK || !data)
 		return bb_fail(error, BB_EUSAGE, "%s:%d: %s", path, said.line,
 			       said.first[0]     ? said.first

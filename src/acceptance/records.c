@@ -3,6 +3,7 @@
  */
 #include "acceptance/records.h"
 
+#include "core/array.h"
 #include "core/file.h"
 #include "core/units.h"
 
@@ -22,16 +23,11 @@ bb_status bb_read_whole(const char *path, size_t most, char **text, size_t *leng
 
 static bool append(struct bb_records *r, json_t *json, const json_t *run, const char *kind)
 {
-	struct bb_read_record *list = r->list;
+	struct bb_read_record *new = BB_ARRAY_ADD(r->list, r->n, r->room);
 
-	if ((r->n & (r->n - 1)) == 0) {
-		list = realloc(list, (r->n ? 2 * r->n : 1) * sizeof(*list));
-		if (!list)
-			return false;
-		r->list = list;
-	}
-	list[r->n++] = (struct bb_read_record){json, run, kind};
-	return true;
+	if (new)
+		*new = (struct bb_read_record){json, run, kind};
+	return new;
 }
 
 bb_status bb_records_read(const char *path, const char *text, size_t length,
@@ -63,7 +59,7 @@ bb_status bb_records_read(const char *path, const char *text, size_t length,
 			run = json;
 		if (!append(records, json, run, kind)) {
 			json_decref(json);
-			return bb_fail(error, BB_EINTERNAL, "%s: out of memory", path);
+			return bb_no_memory(error, path);
 		}
 	}
 	return BB_OK;

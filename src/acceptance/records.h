@@ -23,7 +23,7 @@ struct bb_read_record {
 
 struct bb_records {
 	struct bb_read_record *list;
-	size_t n;
+	size_t n, room;
 	size_t others; /* lines that are no records, such as a launcher's */
 };
 

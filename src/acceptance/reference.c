@@ -3,6 +3,7 @@
  */
 #include "acceptance/reference.h"
 
+#include "core/array.h"
 #include "core/strbuf.h"
 #include "core/units.h"
 #include "topology/cards.h"
@@ -88,16 +89,11 @@ static bool read_row(const char *at, const char *end, struct bb_reference *row)
 
 static bool append(struct bb_references *table, const struct bb_reference *row)
 {
-	struct bb_reference *rows = table->rows;
+	struct bb_reference *new = BB_ARRAY_ADD(table->rows, table->n, table->room);
 
-	if ((table->n & (table->n - 1)) == 0) {
-		rows = realloc(rows, (table->n ? 2 * table->n : 1) * sizeof(*rows));
-		if (!rows)
-			return false;
-		table->rows = rows;
-	}
-	rows[table->n++] = *row;
-	return true;
+	if (new)
+		*new = *row;
+	return new;
 }
 
 bb_status bb_references_read(const char *text, size_t length, struct bb_references *table,
@@ -106,7 +102,7 @@ bb_status bb_references_read(const char *text, size_t length, struct bb_referenc
 	const char *const end = text + length, *next;
 	struct bb_reference row;
 
-	*table = (struct bb_references){NULL, 0};
+	*table = (struct bb_references){.n = 0};
 	for (int line = 1; text < end; line++, text = next) {
 		const char *stop = memchr(text, '\n', (size_t)(end - text));
 
@@ -129,7 +125,7 @@ bb_status bb_references_read(const char *text, size_t length, struct bb_referenc
 		}
 		if (!append(table, &row)) {
 			bb_references_free(table);
-			return bb_fail(error, BB_EINTERNAL, "out of memory for the references");
+			return bb_no_memory(error, "the references");
 		}
 	}
 	return BB_OK;
@@ -144,7 +140,7 @@ bb_status bb_references_own(struct bb_references *table, struct bb_error *error)
 void bb_references_free(struct bb_references *table)
 {
 	free(table->rows);
-	*table = (struct bb_references){NULL, 0};
+	*table = (struct bb_references){.n = 0};
 }
 
 /* Whether KEY is that of ROW: "ID" or "ID:ALGO". */

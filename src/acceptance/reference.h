@@ -29,7 +29,7 @@ struct bb_reference {
 
 struct bb_references {
 	struct bb_reference *rows;
-	size_t n;
+	size_t n, room;
 };
 
 /* Read TEXT, a table with its header line. BB_EUSAGE names the line that is wrong. */

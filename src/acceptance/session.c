@@ -86,20 +86,13 @@ static bb_status begin(struct bb_acceptance_session *s, struct bb_error *error)
 	BB_TRY(st, bb_write_text(path, &text, error), out);
 	bb_json_init(&j, &line, false);
 	bb_json_object(&j);
-	bb_json_key(&j, "run_id");
-	bb_json_string(&j, s->run_id);
-	bb_json_key(&j, "start_time");
-	bb_json_string(&j, s->start_time);
-	bb_json_key(&j, "profile");
-	bb_json_string(&j, whole);
-	bb_json_key(&j, "mode");
-	bb_json_string(&j, mode_name(s->mode));
-	bb_json_key(&j, "repeats");
-	bb_json_int(&j, s->repeats);
-	bb_json_key(&j, "cluster");
-	bb_json_string(&j, s->played.cluster);
-	bb_json_key(&j, "fault");
-	bb_json_string(&j, s->played.fault);
+	bb_json_add_string(&j, "run_id", s->run_id);
+	bb_json_add_string(&j, "start_time", s->start_time);
+	bb_json_add_string(&j, "profile", whole);
+	bb_json_add_string(&j, "mode", mode_name(s->mode));
+	bb_json_add_int(&j, "repeats", s->repeats);
+	bb_json_add_string(&j, "cluster", s->played.cluster);
+	bb_json_add_string(&j, "fault", s->played.fault);
 	bb_json_end(&j);
 	st = append_line(s, &line, error);
 out:
@@ -225,12 +218,12 @@ static bb_status prepare(struct bb_acceptance_session *s, struct bb_error *error
 		e->runs = calloc(e->nruns, sizeof(*e->runs));
 		e->predicted = calloc(step->ngates + 1, sizeof(*e->predicted));
 		if (!e->runs || !e->predicted)
-			return bb_fail(error, BB_EINTERNAL, "out of memory for steps");
+			return bb_no_memory(error, "steps");
 		for (size_t k = 0; k < e->nruns; k++)
 			e->runs[k].outcome.status = -1;
 	}
 	if (!s->evidence)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for steps");
+		return bb_no_memory(error, "steps");
 	if (s->n == 0)
 		return bb_fail(error, BB_EUSAGE, "%s: no step belongs to --%s", s->profile_path,
 			       mode_name(s->mode));
@@ -334,16 +327,11 @@ static bb_status note(struct bb_acceptance_session *s, const struct bb_profile_s
 
 	bb_json_init(&j, &line, false);
 	bb_json_object(&j);
-	bb_json_key(&j, "step");
-	bb_json_string(&j, step->name);
-	bb_json_key(&j, "run");
-	bb_json_uint(&j, run + 1);
-	bb_json_key(&j, "status");
-	bb_json_int(&j, o->status);
-	bb_json_key(&j, "timed_out");
-	bb_json_bool(&j, o->timed_out);
-	bb_json_key(&j, "wall_s");
-	bb_json_double(&j, o->wall_s);
+	bb_json_add_string(&j, "step", step->name);
+	bb_json_add_uint(&j, "run", run + 1);
+	bb_json_add_int(&j, "status", o->status);
+	bb_json_add_bool(&j, "timed_out", o->timed_out);
+	bb_json_add_double(&j, "wall_s", o->wall_s);
 	bb_json_end(&j);
 	st = append_line(s, &line, error);
 	bb_strbuf_free(&line);

@@ -12,46 +12,28 @@
 #include <stdio.h>
 #include <string.h>
 
-static void add_string(struct bb_json *j, const char *key, const char *value)
-{
-	bb_json_key(j, key);
-	bb_json_string(j, value);
-}
-
-static void add_double(struct bb_json *j, const char *key, double value)
-{
-	bb_json_key(j, key);
-	bb_json_double(j, value);
-}
-
-static void add_int(struct bb_json *j, const char *key, int64_t value)
-{
-	bb_json_key(j, key);
-	bb_json_int(j, value);
-}
-
 static void add_judgement(const struct bb_judgement *g, struct bb_json *j)
 {
 	struct bb_strbuf asked = {0};
 
 	bb_json_object(j);
-	add_string(j, "step", g->step->name);
-	add_string(j, "metric", bb_judgement_metric(g));
-	add_string(j, "subject", g->subject);
-	add_string(j, "verdict", bb_verdict_name(g->verdict));
-	add_string(j, "reason", g->reason);
-	add_int(j, "runs", (int64_t)g->runs);
-	add_double(j, "value", g->value);
-	add_double(j, "bound", g->low);
-	add_double(j, "limit", g->limit);
-	add_double(j, "expected", g->expected);
+	bb_json_add_string(j, "step", g->step->name);
+	bb_json_add_string(j, "metric", bb_judgement_metric(g));
+	bb_json_add_string(j, "subject", g->subject);
+	bb_json_add_string(j, "verdict", bb_verdict_name(g->verdict));
+	bb_json_add_string(j, "reason", g->reason);
+	bb_json_add_int(j, "runs", (int64_t)g->runs);
+	bb_json_add_double(j, "value", g->value);
+	bb_json_add_double(j, "bound", g->low);
+	bb_json_add_double(j, "limit", g->limit);
+	bb_json_add_double(j, "expected", g->expected);
 	if (g->gate) {
 		bb_plan_add_gate(&asked, g->gate);
-		add_string(j, "unit", g->gate->measure ? g->gate->measure->unit : "");
-		add_string(j, "gate", bb_strbuf_text(&asked));
-		add_int(j, "line", g->gate->line);
-		add_string(j, "from", bb_source_name(g->gate->from->kind));
-		add_string(j, "provenance", g->gate->from->told);
+		bb_json_add_string(j, "unit", g->gate->measure ? g->gate->measure->unit : "");
+		bb_json_add_string(j, "gate", bb_strbuf_text(&asked));
+		bb_json_add_int(j, "line", g->gate->line);
+		bb_json_add_string(j, "from", bb_source_name(g->gate->from->kind));
+		bb_json_add_string(j, "provenance", g->gate->from->told);
 		bb_strbuf_free(&asked);
 	}
 	bb_json_end(j);
@@ -59,8 +41,7 @@ static void add_judgement(const struct bb_judgement *g, struct bb_json *j)
 
 static void add_words(struct bb_json *j, const char *key, const char *const *words, size_t n)
 {
-	bb_json_key(j, key);
-	bb_json_array(j);
+	bb_json_add_array(j, key);
 	for (size_t i = 0; i < n; i++)
 		bb_json_string(j, words[i]);
 	bb_json_end(j);
@@ -76,7 +57,7 @@ static void add_step_args(const struct bb_acceptance_session *s, const struct bb
 	if (bb_plan_command(s->profile, step, &s->played, &s->places, &words, &why) == BB_OK)
 		add_words(j, "args", (const char *const *)words.words, words.n);
 	else
-		add_string(j, "args", NULL);
+		bb_json_add_string(j, "args", NULL);
 	bb_words_free(&words);
 }
 
@@ -86,13 +67,12 @@ static void add_step(const struct bb_acceptance_session *s, const struct bb_evid
 	char name[128];
 
 	bb_json_object(j);
-	add_string(j, "name", e->step->name);
-	add_string(j, "run", e->step->run);
+	bb_json_add_string(j, "name", e->step->name);
+	bb_json_add_string(j, "run", e->step->run);
 	add_step_args(s, e->step, j);
-	add_int(j, "ranks", e->step->ranks);
-	add_int(j, "nodes", e->step->nodes);
-	bb_json_key(j, "runs");
-	bb_json_array(j);
+	bb_json_add_int(j, "ranks", e->step->ranks);
+	bb_json_add_int(j, "nodes", e->step->nodes);
+	bb_json_add_array(j, "runs");
 	for (size_t i = 0; i < e->nruns; i++) {
 		const struct bb_outcome *const o = &e->runs[i].outcome;
 		const struct bb_read_record *const run =
@@ -100,17 +80,15 @@ static void add_step(const struct bb_acceptance_session *s, const struct bb_evid
 
 		bb_json_object(j);
 		snprintf(name, sizeof(name), "records/%s.%zu.jsonl", e->step->name, i + 1);
-		add_string(j, "records", name);
-		bb_json_key(j, "run_id");
-		bb_json_string(j, run ? bb_record_string(run->json, "run_id") : NULL);
+		bb_json_add_string(j, "records", name);
+		bb_json_add_string(j, "run_id", run ? bb_record_string(run->json, "run_id") : NULL);
 		bb_json_key(j, "exit_status");
 		if (o->status >= 0)
 			bb_json_int(j, o->status);
 		else
 			bb_json_null(j);
-		bb_json_key(j, "timed_out");
-		bb_json_bool(j, o->timed_out);
-		add_double(j, "wall_s", o->wall_s);
+		bb_json_add_bool(j, "timed_out", o->timed_out);
+		bb_json_add_double(j, "wall_s", o->wall_s);
 		bb_json_end(j);
 	}
 	bb_json_end(j);
@@ -120,27 +98,24 @@ static void add_step(const struct bb_acceptance_session *s, const struct bb_evid
 static void add_node(const struct bb_node *node, struct bb_json *j)
 {
 	bb_json_object(j);
-	add_string(j, "host", node->host);
-	add_string(j, "verdict", bb_node_verdict_name(node->verdict));
-	add_string(j, "code", node->code);
-	add_string(j, "reason", node->reason);
-	bb_json_key(j, "values");
-	bb_json_array(j);
+	bb_json_add_string(j, "host", node->host);
+	bb_json_add_string(j, "verdict", bb_node_verdict_name(node->verdict));
+	bb_json_add_string(j, "code", node->code);
+	bb_json_add_string(j, "reason", node->reason);
+	bb_json_add_array(j, "values");
 	for (size_t i = 0; i < node->nvalues; i++) {
 		const struct bb_node_value *const v = &node->values[i];
 
 		bb_json_object(j);
-		add_string(j, "step", v->judgement->step->name);
-		add_string(j, "metric", bb_judgement_metric(v->judgement));
-		add_string(j, "subject", v->judgement->subject);
-		add_int(j, "line", v->judgement->gate->line);
-		add_double(j, "value", v->value);
-		add_double(j, "limit", v->limit);
-		add_string(j, "unit", v->judgement->gate->measure->unit);
-		bb_json_key(j, "shared");
-		bb_json_bool(j, v->shared);
-		bb_json_key(j, "beyond");
-		bb_json_bool(j, v->beyond);
+		bb_json_add_string(j, "step", v->judgement->step->name);
+		bb_json_add_string(j, "metric", bb_judgement_metric(v->judgement));
+		bb_json_add_string(j, "subject", v->judgement->subject);
+		bb_json_add_int(j, "line", v->judgement->gate->line);
+		bb_json_add_double(j, "value", v->value);
+		bb_json_add_double(j, "limit", v->limit);
+		bb_json_add_string(j, "unit", v->judgement->gate->measure->unit);
+		bb_json_add_bool(j, "shared", v->shared);
+		bb_json_add_bool(j, "beyond", v->beyond);
 		bb_json_end(j);
 	}
 	bb_json_end(j);
@@ -153,8 +128,7 @@ static void add_sentences(const struct bb_acceptance *a, struct bb_json *j)
 	char *rest, *line;
 
 	bb_acceptance_sentences(a, &text);
-	bb_json_key(j, "sentences");
-	bb_json_array(j);
+	bb_json_add_array(j, "sentences");
 	if (text.text)
 		for (line = strtok_r(text.text, "\n", &rest); line;
 		     line = strtok_r(NULL, "\n", &rest))
@@ -196,26 +170,25 @@ static void add_head(const struct bb_acceptance *a, struct bb_json *j)
 	char now[BB_TIME_TEXT];
 
 	bb_time_text(now);
-	add_int(j, "schema", BB_SCHEMA);
-	add_string(j, "kind", "acceptance");
-	add_string(j, "run_id", s->run_id);
-	add_string(j, "start_time", s->start_time);
-	add_string(j, "end_time", now);
-	add_string(j, "version", BB_VERSION);
-	add_string(j, "profile", s->profile->name);
-	add_string(j, "profile_path", s->profile_path);
+	bb_json_add_int(j, "schema", BB_SCHEMA);
+	bb_json_add_string(j, "kind", "acceptance");
+	bb_json_add_string(j, "run_id", s->run_id);
+	bb_json_add_string(j, "start_time", s->start_time);
+	bb_json_add_string(j, "end_time", now);
+	bb_json_add_string(j, "version", BB_VERSION);
+	bb_json_add_string(j, "profile", s->profile->name);
+	bb_json_add_string(j, "profile_path", s->profile_path);
 	add_args(a, j);
-	add_string(j, "about", s->profile->about);
-	add_string(j, "system", s->profile->system);
-	add_string(j, "mode", s->mode == BB_QUICK ? "quick" : "full");
-	bb_json_key(j, "virtual_time");
-	bb_json_bool(j, s->played.cluster != NULL);
-	add_string(j, "cluster", s->played.cluster);
-	add_string(j, "fault", s->played.fault);
-	bb_json_key(j, "strict");
-	bb_json_bool(j, a->strict);
-	add_string(j, "verdict", bb_acceptance_word(a));
-	add_int(j, "exit_status", s->stopped_by ? 128 + s->stopped_by : (int)a->totals.status);
+	bb_json_add_string(j, "about", s->profile->about);
+	bb_json_add_string(j, "system", s->profile->system);
+	bb_json_add_string(j, "mode", s->mode == BB_QUICK ? "quick" : "full");
+	bb_json_add_bool(j, "virtual_time", s->played.cluster != NULL);
+	bb_json_add_string(j, "cluster", s->played.cluster);
+	bb_json_add_string(j, "fault", s->played.fault);
+	bb_json_add_bool(j, "strict", a->strict);
+	bb_json_add_string(j, "verdict", bb_acceptance_word(a));
+	bb_json_add_int(j, "exit_status",
+			s->stopped_by ? 128 + s->stopped_by : (int)a->totals.status);
 }
 
 void bb_acceptance_json(const struct bb_acceptance *a, struct bb_strbuf *out)
@@ -226,23 +199,19 @@ void bb_acceptance_json(const struct bb_acceptance *a, struct bb_strbuf *out)
 	bb_json_object(&j);
 	add_head(a, &j);
 	add_sentences(a, &j);
-	bb_json_key(&j, "counts");
-	bb_json_object(&j);
+	bb_json_add_object(&j, "counts");
 	for (int v = BB_PASSED; v <= BB_FAILED; v++)
-		add_int(&j, bb_verdict_name(v), (int64_t)a->totals.of[v]);
+		bb_json_add_int(&j, bb_verdict_name(v), (int64_t)a->totals.of[v]);
 	bb_json_end(&j);
-	bb_json_key(&j, "gates");
-	bb_json_array(&j);
+	bb_json_add_array(&j, "gates");
 	for (size_t i = 0; i < a->judgements->n; i++)
 		add_judgement(&a->judgements->list[i], &j);
 	bb_json_end(&j);
-	bb_json_key(&j, "steps");
-	bb_json_array(&j);
+	bb_json_add_array(&j, "steps");
 	for (size_t i = 0; i < a->session->n; i++)
 		add_step(a->session, &a->session->evidence[i], &j);
 	bb_json_end(&j);
-	bb_json_key(&j, "nodes");
-	bb_json_array(&j);
+	bb_json_add_array(&j, "nodes");
 	for (size_t i = 0; i < a->nodes->n; i++)
 		add_node(&a->nodes->list[i], &j);
 	bb_json_end(&j);

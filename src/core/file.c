@@ -75,8 +75,7 @@ static bb_status read_open(const struct bb_file_request *r, int file, char **tex
 			char *more = realloc(*text, room = room ? 2 * room : FIRST_ROOM);
 
 			if (!more)
-				return bb_fail(error, BB_EINTERNAL, "out of memory for %.200s",
-					       r->path);
+				return bb_no_memory(error, r->path);
 			*text = more;
 		}
 		got = read(file, *text + *length, room - 1 - *length);

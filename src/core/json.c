@@ -164,3 +164,45 @@ void bb_json_null(struct bb_json *j)
 	before_value(j);
 	bb_strbuf_add(j->out, "null");
 }
+
+void bb_json_add_string(struct bb_json *j, const char *key, const char *value)
+{
+	bb_json_key(j, key);
+	bb_json_string(j, value);
+}
+
+void bb_json_add_int(struct bb_json *j, const char *key, int64_t value)
+{
+	bb_json_key(j, key);
+	bb_json_int(j, value);
+}
+
+void bb_json_add_uint(struct bb_json *j, const char *key, uint64_t value)
+{
+	bb_json_key(j, key);
+	bb_json_uint(j, value);
+}
+
+void bb_json_add_double(struct bb_json *j, const char *key, double value)
+{
+	bb_json_key(j, key);
+	bb_json_double(j, value);
+}
+
+void bb_json_add_bool(struct bb_json *j, const char *key, bool value)
+{
+	bb_json_key(j, key);
+	bb_json_bool(j, value);
+}
+
+void bb_json_add_object(struct bb_json *j, const char *key)
+{
+	bb_json_key(j, key);
+	bb_json_object(j);
+}
+
+void bb_json_add_array(struct bb_json *j, const char *key)
+{
+	bb_json_key(j, key);
+	bb_json_array(j);
+}

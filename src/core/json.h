@@ -1,5 +1,9 @@
 /*
  * json.h - writes JSON into a string. Asserts that calls nest as JSON does.
+ *
+ * This is the one writer of records, reports and the topology, and needs libc alone, as the
+ * benchmarks do. What reads JSON is linked with jansson (training kernels, model_memory,
+ * acceptance); json_find.h serves benchmarks that read records back.
  */
 #ifndef BB_CORE_JSON_H
 #define BB_CORE_JSON_H
@@ -32,5 +36,14 @@ void bb_json_double(struct bb_json *j,
 		    double value); /* shortest that reads back; not finite: null */
 void bb_json_bool(struct bb_json *j, bool value);
 void bb_json_null(struct bb_json *j);
+
+/* A key and its value; of an object or array the beginning. */
+void bb_json_add_string(struct bb_json *j, const char *key, const char *value);
+void bb_json_add_int(struct bb_json *j, const char *key, int64_t value);
+void bb_json_add_uint(struct bb_json *j, const char *key, uint64_t value);
+void bb_json_add_double(struct bb_json *j, const char *key, double value);
+void bb_json_add_bool(struct bb_json *j, const char *key, bool value);
+void bb_json_add_object(struct bb_json *j, const char *key);
+void bb_json_add_array(struct bb_json *j, const char *key);
 
 #endif

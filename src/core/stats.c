@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 /* Ascending, with not-a-number last so that the order is total. */
-static int compare(const void *left, const void *right)
+static int compare_doubles(const void *left, const void *right)
 {
 	double a = *(const double *)left, b = *(const double *)right;
 
@@ -13,7 +13,26 @@ static int compare(const void *left, const void *right)
 	return (a > b) - (a < b);
 }
 
-static double percentile(const double *sorted, size_t n, double p)
+static int compare_ints(const void *left, const void *right)
+{
+	const int a = *(const int *)left, b = *(const int *)right;
+
+	return (a > b) - (a < b);
+}
+
+void bb_stats_sort(double *values, size_t n)
+{
+	if (n > 0)
+		qsort(values, n, sizeof(*values), compare_doubles);
+}
+
+void bb_stats_sort_ints(int *values, size_t n)
+{
+	if (n > 0)
+		qsort(values, n, sizeof(*values), compare_ints);
+}
+
+double bb_stats_quantile(const double *sorted, size_t n, double p)
 {
 	double at = (double)(n - 1) * p;
 	size_t low = (size_t)at;
@@ -24,6 +43,12 @@ static double percentile(const double *sorted, size_t n, double p)
 	if (weight == 0)
 		return sorted[low];
 	return sorted[low] + weight * (sorted[low + 1] - sorted[low]);
+}
+
+double bb_stats_median(double *values, size_t n)
+{
+	bb_stats_sort(values, n);
+	return n > 0 ? bb_stats_quantile(values, n, 0.50) : NAN;
 }
 
 /*
@@ -78,13 +103,13 @@ void bb_stats_compute(double *samples, size_t n, struct bb_stats *stats)
 	*stats = (struct bb_stats){.n = n};
 	if (!n)
 		return;
-	qsort(samples, n, sizeof(*samples), compare);
+	bb_stats_sort(samples, n);
 	moments(samples, n, stats);
 	stats->min = samples[0];
 	stats->max = samples[n - 1];
-	stats->p50 = percentile(samples, n, 0.50);
-	stats->p95 = percentile(samples, n, 0.95);
-	stats->p99 = percentile(samples, n, 0.99);
+	stats->p50 = bb_stats_quantile(samples, n, 0.50);
+	stats->p95 = bb_stats_quantile(samples, n, 0.95);
+	stats->p99 = bb_stats_quantile(samples, n, 0.99);
 	outside = outside_interval(n);
 	stats->ci_low = samples[outside];
 	stats->ci_high = samples[n - 1 - outside];

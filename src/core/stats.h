@@ -23,6 +23,15 @@ struct bb_stats {
 /* Sorts SAMPLES in place. n = 0 gives all zeros. */
 void bb_stats_compute(double *samples, size_t n, struct bb_stats *stats);
 
+/* Percentile P (0 to 1) of N > 0 sorted values, by the definition above. */
+double bb_stats_quantile(const double *sorted, size_t n, double p);
+/* The median of VALUES by the definition above; NAN of none. Sorts them. */
+double bb_stats_median(double *values, size_t n);
+
+/* Sort in ascending order, what is not a number last. */
+void bb_stats_sort(double *values, size_t n);
+void bb_stats_sort_ints(int *values, size_t n);
+
 /* Half the confidence interval of the median as a fraction of the median (0 if that is 0). */
 double bb_stats_precision(const struct bb_stats *stats);
 

@@ -21,6 +21,11 @@ bb_status bb_fail(struct bb_error *error, bb_status status, const char *format, 
 	return status;
 }
 
+bb_status bb_no_memory(struct bb_error *error, const char *what)
+{
+	return bb_fail(error, BB_EINTERNAL, "out of memory for %s", what);
+}
+
 bb_status bb_error_status(const struct bb_error *error)
 {
 	return (bb_status)atomic_load(&error->status);

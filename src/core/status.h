@@ -41,6 +41,9 @@ struct bb_error {
 bb_status bb_fail(struct bb_error *error, bb_status status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* The same of memory that is missing for WHAT, such as "verdicts": BB_EINTERNAL. */
+bb_status bb_no_memory(struct bb_error *error, const char *what);
+
 /* The status of the recorded cause, BB_OK if there is none. */
 bb_status bb_error_status(const struct bb_error *error);
 

@@ -1,4 +1,6 @@
 #include "diagnose/tally.h"
+#include "core/array.h"
+#include "core/stats.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,16 +18,11 @@ void bb_verdicts_free(struct bb_verdicts *verdicts)
 
 bb_status bb_verdicts_add(struct bb_verdicts *verdicts, const struct bb_diagnosis *verdict)
 {
-	if (verdicts->n == verdicts->room) {
-		const int room = verdicts->room ? 2 * verdicts->room : 16;
-		struct bb_diagnosis *list = realloc(verdicts->list, (size_t)room * sizeof(*list));
+	struct bb_diagnosis *new = BB_ARRAY_ADD(verdicts->list, verdicts->n, verdicts->room);
 
-		if (!list)
-			return BB_EINTERNAL;
-		verdicts->list = list;
-		verdicts->room = room;
-	}
-	verdicts->list[verdicts->n++] = *verdict;
+	if (!new)
+		return BB_EINTERNAL;
+	*new = *verdict;
 	return BB_OK;
 }
 
@@ -222,11 +219,6 @@ double bb_rail_excess(const double *base, int rails, int rail)
 	return base[rail] - bb_low_median(others, (size_t)rails);
 }
 
-static int by_number(const void *a, const void *b)
-{
-	return *(const int *)a - *(const int *)b;
-}
-
 /* Most nodes are healthy, or nobody knows what is usual: of too many suspects those are left that
    were slow most often; of those who are not suspected the half that was slow least often is
    proven. COUNTS: room for one of each node. */
@@ -237,7 +229,7 @@ static void settle_standing(struct bb_suspects *s, const int *slow, int *counts)
 	for (int i = 0; i < s->nodes; i++)
 		if (s->standing[i] == BB_SUSPECT)
 			counts[n++] = slow[i];
-	qsort(counts, (size_t)n, sizeof(*counts), by_number);
+	bb_stats_sort_ints(counts, (size_t)n);
 	if (n > (s->nodes - 1) / 2)
 		least = counts[n - (s->nodes - 1) / 2 - 1] + 1;
 	n = 0;
@@ -246,7 +238,7 @@ static void settle_standing(struct bb_suspects *s, const int *slow, int *counts)
 			s->standing[i] = BB_UNPROVEN;
 			counts[n++] = slow[i];
 		}
-	qsort(counts, (size_t)n, sizeof(*counts), by_number);
+	bb_stats_sort_ints(counts, (size_t)n);
 	middle = counts[(n - 1) / 2];
 	for (int i = 0; i < s->nodes; i++)
 		if (s->standing[i] == BB_UNPROVEN && slow[i] <= middle)

@@ -75,7 +75,7 @@ bb_status bb_ports_find(struct bb_ports *ports, const struct bb_run *run, int64_
 	ports->rail = calloc((size_t)nranks, sizeof(*ports->rail));
 	if (!counts || !ports->rank || !ports->node || !ports->rail) {
 		free(counts);
-		return bb_fail(error, BB_EINTERNAL, "out of memory for the ports of nodes");
+		return bb_no_memory(error, "the ports of nodes");
 	}
 	ports->nodes = choose_nodes(run, asked, ports->node);
 	count_rails(ports, nranks, counts);

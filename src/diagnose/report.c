@@ -138,7 +138,7 @@ bb_status bb_diagnose_announce(struct bb_examiner *s, const struct bb_pilot *pil
 			      "measures all pairs\n");
 	add_few_steps(s, &out);
 	status = bb_strbuf_failed(&out)
-			 ? bb_fail(&s->engine.run->error, BB_EINTERNAL, "out of memory")
+			 ? bb_no_memory(&s->engine.run->error, "the report")
 			 : bb_sinks_comment(&s->engine.run->sinks, bb_strbuf_text(&out));
 	bb_strbuf_free(&out);
 	return status;
@@ -569,7 +569,7 @@ bb_status bb_diagnose_report(struct bb_examiner *s)
 	if (bb_strbuf_failed(&lines))
 		status = BB_EINTERNAL;
 	if (status == BB_EINTERNAL)
-		bb_fail(&s->engine.run->error, status, "out of memory for the report");
+		bb_no_memory(&s->engine.run->error, "the report");
 	if (status == BB_OK)
 		status = bb_sinks_comment(&s->engine.run->sinks, bb_strbuf_text(&lines));
 	bb_strbuf_free(&lines);

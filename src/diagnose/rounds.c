@@ -1,4 +1,5 @@
 #include "diagnose/rounds.h"
+#include "core/random.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -60,22 +61,13 @@ static void meet(int *round, int a, int b)
 	round[b] = a;
 }
 
-static uint64_t draw(uint64_t *state)
-{
-	uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 */
-
-	x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return x ^ (x >> 31);
-}
-
 /* 0 … n - 1 in an order that STATE draws; NULL without memory. */
 static int *shuffled(int n, uint64_t *state)
 {
 	int *order = malloc((size_t)n * sizeof(*order));
 
 	for (int i = 0; order && i < n; i++) {
-		const int other = (int)(draw(state) % (uint64_t)(i + 1));
+		const int other = (int)(bb_random_next(state) % (uint64_t)(i + 1));
 
 		order[i] = order[other];
 		order[other] = i;
@@ -174,7 +166,7 @@ static bb_status open_pending(struct pending *p, const struct bb_suspects *s, ui
 		if (s->standing[node] == BB_PROVEN)
 			p->proven[p->nproven++] = node;
 		p->left[node] = s->standing[node] >= BB_QUESTIONED ? BB_CONFIRMING : 0;
-		p->next[node] = (int)(draw(&state) % (uint64_t)s->nodes);
+		p->next[node] = (int)(bb_random_next(&state) % (uint64_t)s->nodes);
 	}
 	for (int i = 0; i < s->npairs; i++)
 		p->pairs_left[i] = BB_CONFIRMING;

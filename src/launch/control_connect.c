@@ -405,7 +405,7 @@ bb_status bb_control_open(struct bb_control **control, struct bb_launch *launch,
 	o.star.own = &o;
 	o.offers = calloc(n, sizeof(*o.offers));
 	if (!errors || !o.offers)
-		status = bb_fail(error, BB_EINTERNAL, "out of memory for %zu processes", n);
+		status = bb_no_memory(error, "processes");
 	else if (n > 1)
 		status = run_opening(&o, errors, error);
 	bb_star_close(&o.star);

@@ -161,7 +161,7 @@ static bb_status mpi_open(struct bb_launch *launch, const struct bb_launch_reque
 	bb_status status;
 
 	if (!own)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for the MPI launch");
+		return bb_no_memory(error, "the MPI launch");
 	name_library(own->library);
 	prepare_environment();
 	status = expect_others(own, error);

@@ -216,7 +216,7 @@ static bb_status pmix_open(struct bb_launch *launch, const struct bb_launch_requ
 	bb_status status;
 
 	if (!own)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for the PMIx launch");
+		return bb_no_memory(error, "the PMIx launch");
 	status = load(own, error);
 	if (status == BB_OK)
 		status = join(launch, own, error);

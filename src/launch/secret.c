@@ -56,7 +56,7 @@ bb_status bb_secret_open(struct bb_secret **secret, struct bb_error *error)
 		return status;
 	s = calloc(1, sizeof(*s));
 	if (!s)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for a secret");
+		return bb_no_memory(error, "a secret");
 	s->key = getenv(BB_SECRET_VARIABLE);
 	if (!load(s)) {
 		bb_secret_close(s);

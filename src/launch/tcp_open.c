@@ -153,7 +153,7 @@ static bb_status tcp_open(struct bb_launch *launch, const struct bb_launch_reque
 		return status;
 	tcp = bb_tcp_new(e.proc, e.nprocs);
 	if (!tcp)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for %d processes", e.nprocs);
+		return bb_no_memory(error, "processes");
 	if (e.nprocs > 1)
 		status = connect_all(tcp, &e, launch, request, error);
 	if (status == BB_OK)

@@ -1,7 +1,7 @@
 /*
  * config.c - the hyperparameters in a config.json of Hugging Face's transformers.
  */
-#include "models/json_file.h"
+#include "core/json_file.h"
 #include "models/parts.h"
 
 #include <jansson.h>
@@ -120,10 +120,12 @@ static void read_version(const struct config *c, struct bb_hyper *hyper)
 bb_status bb_config_read(const char *path, struct bb_hyper *hyper, const struct bb_family **family,
 			 struct bb_error *error)
 {
+	const struct bb_file_request request = {
+		.option = "--model", .path = path, .most = BB_JSON_FILE_BYTES};
 	struct config c = {path, NULL, error};
 	bb_status status;
 
-	BB_TRY(status, bb_json_file_open("--model", path, "config.json", &c.root, error), out);
+	BB_TRY(status, bb_json_file_open(&request, "config.json", &c.root, error), out);
 	BB_TRY(status, read_family(&c, family), out);
 	BB_TRY(status, refuse_variants(&c), out);
 	for (int i = 0; i < BB_NHYPERS; i++) {

@@ -2,29 +2,12 @@
  * model.c - putting a model together.
  */
 #include "models/parts.h"
+#include "core/array.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Make room in *ARRAY of N elements for one more. */
-static bool grow(struct bb_builder *b, void **array, size_t n, size_t *room, size_t size)
-{
-	const size_t wanted = *room ? 2 * *room : 64;
-	void *grown;
-
-	if (b->status != BB_OK || n < *room)
-		return b->status == BB_OK;
-	grown = realloc(*array, wanted * size);
-	if (!grown) {
-		b->status = bb_fail(b->error, BB_EINTERNAL, "out of memory for the model");
-		return false;
-	}
-	*array = grown;
-	*room = wanted;
-	return true;
-}
 
 void bb_build_tensor(struct bb_builder *b, uint64_t rows, uint64_t columns, const char *format, ...)
 {
@@ -44,9 +27,13 @@ void bb_build_tensor(struct bb_builder *b, uint64_t rows, uint64_t columns, cons
 				    "--model %s: more than 2^56 parameters; give smaller "
 				    "hyperparameters",
 				    m->name);
-	if (!grow(b, (void **)&m->tensors, m->ntensors, &b->tensor_room, sizeof(*m->tensors)))
+	if (b->status != BB_OK)
 		return;
-	t = &m->tensors[m->ntensors++];
+	t = BB_ARRAY_ADD(m->tensors, m->ntensors, b->tensor_room);
+	if (!t) {
+		b->status = bb_no_memory(b->error, "the model");
+		return;
+	}
 	*t = (struct bb_tensor){.elements = elements,
 				.rows = rows,
 				.columns = columns,
@@ -68,10 +55,16 @@ void bb_build_belongs(struct bb_builder *b, size_t work)
 static void add_work(struct bb_builder *b, struct bb_work work)
 {
 	struct bb_model *m = b->model;
+	struct bb_work *new;
 
+	if (b->status != BB_OK)
+		return;
+	new = BB_ARRAY_ADD(m->works, m->nworks, b->work_room);
 	work.layer = b->layer;
-	if (grow(b, (void **)&m->works, m->nworks, &b->work_room, sizeof(*m->works)))
-		m->works[m->nworks++] = work;
+	if (new)
+		*new = work;
+	else
+		b->status = bb_no_memory(b->error, "the model");
 }
 
 void bb_build_light(struct bb_builder *b)
@@ -108,7 +101,7 @@ bb_status bb_build_finish(struct bb_builder *b)
 		return b->status;
 	m->order = malloc(m->ntensors * sizeof(*m->order));
 	if (!m->order)
-		return bb_fail(b->error, BB_EINTERNAL, "out of memory for the model");
+		return bb_no_memory(b->error, "the model");
 	for (size_t i = 0; i < m->ntensors; i++)
 		m->order[i] = i;
 	qsort_r(m->order, m->ntensors, sizeof(*m->order), compare_ready, m);

@@ -320,7 +320,7 @@ static bb_status look_at_ranks(const struct bb_program_check *check)
 	bb_status status = BB_OK;
 
 	if (!look.events || !look.groups || !look.peers || !look.posted)
-		status = bb_fail(check->error, BB_EINTERNAL, "no memory to check a program");
+		status = bb_no_memory(check->error, "the check of a program");
 	for (int e = 0; look.events && e < p->events; e++)
 		look.events[e].rank = -1;
 	for (int lane = 0; lane < BB_PROGRAM_LANES; lane++)

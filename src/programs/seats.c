@@ -7,7 +7,7 @@ static bb_status count_seats(struct bb_seats *s, const struct bb_program *p, str
 	s->first = calloc((size_t)p->groups + 1, sizeof(*s->first));
 	s->mine = calloc((size_t)p->nranks + 2, sizeof(*s->mine));
 	if (!s->first || !s->mine)
-		return bb_fail(error, BB_EINTERNAL, "no memory for the groups of a program");
+		return bb_no_memory(error, "the groups of a program");
 	for (int g = 0; g < p->groups; g++) {
 		const int size = p->group_size(p, g);
 
@@ -28,7 +28,7 @@ static bb_status name_members(struct bb_seats *s, const struct bb_program *p,
 	s->group = calloc(all + 1, sizeof(*s->group));
 	s->own = calloc(all + 1, sizeof(*s->own));
 	if (!s->rank || !s->group || !s->own)
-		return bb_fail(error, BB_EINTERNAL, "no memory for the groups of a program");
+		return bb_no_memory(error, "the groups of a program");
 	for (int g = 0; g < p->groups; g++) {
 		for (size_t seat = s->first[g]; seat < s->first[g + 1]; seat++) {
 			const int rank = p->member(p, g, (int)(seat - s->first[g]));

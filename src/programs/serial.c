@@ -64,7 +64,7 @@ static bb_status hear(struct serial *s, int rank, int source)
 	if (!a->heard)
 		a->heard = malloc(a->length * sizeof(*a->heard));
 	if (!a->heard)
-		return bb_fail(s->check->error, BB_EINTERNAL, "no memory to check a program");
+		return bb_no_memory(s->check->error, "the check of a program");
 	a->heard[a->next] = source;
 	return BB_OK;
 }
@@ -273,7 +273,7 @@ bb_status bb_program_run_serially(const struct bb_program_check *check)
 	if (s.actors && s.meetings && s.ready)
 		status = run(&s);
 	else
-		status = bb_fail(check->error, BB_EINTERNAL, "no memory to check a program");
+		status = bb_no_memory(check->error, "the check of a program");
 	for (size_t i = 0; s.actors && i < n; i++)
 		free(s.actors[i].heard);
 	free(s.actors);

@@ -7,6 +7,7 @@
 
 #include "schedules/checker.h"
 #include "schedules/symbols.h"
+#include "core/array.h"
 
 struct message {
 	int to;
@@ -147,28 +148,23 @@ static enum outcome load(const struct check *c, struct member *m)
 
 static enum outcome post(const struct check *c, struct member *m, const struct bb_step *step)
 {
+	struct message *sent;
 	int waiting = 0;
 
 	for (size_t i = 0; i < m->nsent; i++)
 		waiting += m->sent[i].to == step->peer && m->sent[i].channel == step->channel;
 	if (waiting >= c->slots)
 		return BLOCKED;
-	if (m->nsent == m->capacity) {
-		size_t capacity = m->capacity ? 2 * m->capacity : 16;
-		struct message *sent = realloc(m->sent, capacity * sizeof(*sent));
-
-		if (!sent) {
-			(void)bb_fail(c->error, BB_EINTERNAL, "no memory for the checker");
-			return WRONG;
-		}
-		m->sent = sent;
-		m->capacity = capacity;
+	sent = BB_ARRAY_ADD(m->sent, m->nsent, m->capacity);
+	if (!sent) {
+		(void)bb_no_memory(c->error, "the checker");
+		return WRONG;
 	}
-	m->sent[m->nsent++] = (struct message){.to = step->peer,
-					       .channel = step->channel,
-					       .src = step->src,
-					       .count = step->count,
-					       .round = m->round};
+	*sent = (struct message){.to = step->peer,
+				 .channel = step->channel,
+				 .src = step->src,
+				 .count = step->count,
+				 .round = m->round};
 	return DONE;
 }
 
@@ -523,7 +519,7 @@ static bb_status set_up(const struct check *c)
 				       c->algorithm->collective->name, c->algorithm->name,
 				       c->shape->nranks, rank);
 		if (bb_symbols_make(&m->symbols, c->algorithm, c->shape, rank) != BB_OK)
-			return bb_fail(c->error, BB_EINTERNAL, "no memory for the checker");
+			return bb_no_memory(c->error, "the checker");
 	}
 	return BB_OK;
 }
@@ -556,7 +552,7 @@ bb_status bb_check_algorithm(const struct bb_algorithm *algorithm, const struct 
 			       BB_CHECKER_RANKS);
 	check.members = calloc((size_t)shape->nranks, sizeof(*check.members));
 	if (!check.members)
-		return bb_fail(error, BB_EINTERNAL, "no memory for the checker");
+		return bb_no_memory(error, "the checker");
 	st = check_all(&check);
 	for (int rank = 0; rank < shape->nranks; rank++) {
 		bb_symbols_free(&check.members[rank].symbols);

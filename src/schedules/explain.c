@@ -578,7 +578,7 @@ bb_status bb_explain(struct bb_strbuf *out, const struct bb_algorithm *algorithm
 		return bb_fail(error, BB_EUNSUPPORTED, "%s", refuses(shape->nranks));
 	BB_TRY(st, bb_check_algorithm(algorithm, shape, 16, error), out);
 	if (set_up(&play) != BB_OK) {
-		st = bb_fail(error, BB_EINTERNAL, "no memory to explain a schedule");
+		st = bb_no_memory(error, "the explanation of a schedule");
 		goto down;
 	}
 	print_intro(&play);
@@ -586,7 +586,7 @@ bb_status bb_explain(struct bb_strbuf *out, const struct bb_algorithm *algorithm
 		play_round(&play, round);
 	print_end(&play);
 	if (bb_strbuf_failed(out))
-		st = bb_fail(error, BB_EINTERNAL, "no memory to explain a schedule");
+		st = bb_no_memory(error, "the explanation of a schedule");
 down:
 	tear_down(&play);
 out:

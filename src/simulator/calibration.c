@@ -1,8 +1,10 @@
 #include "simulator/calibration_parts.h"
 
+#include "core/array.h"
 #include "core/datatype.h"
 #include "core/file.h"
 #include "core/json_find.h"
+#include "core/stats.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -96,17 +98,11 @@ static bool read_point(const char *line, bool nccl, struct bb_point *point)
 
 static bool add(struct bb_calibration *c, const struct bb_point *point)
 {
-	if (c->n == c->room) {
-		const size_t room = c->room ? 2 * c->room : 64;
-		struct bb_point *points = realloc(c->points, room * sizeof(*points));
+	struct bb_point *new = BB_ARRAY_ADD(c->points, c->n, c->room);
 
-		if (!points)
-			return false;
-		c->points = points;
-		c->room = room;
-	}
-	c->points[c->n++] = *point;
-	return true;
+	if (new)
+		*new = *point;
+	return new;
 }
 
 static bool take_line(struct bb_calibration *c, const char *line)
@@ -158,7 +154,7 @@ static bb_status read_lines(struct bb_calibration *c, char *text, struct bb_erro
 
 	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
 		if (!take_line(c, line))
-			return bb_fail(error, BB_EINTERNAL, "out of memory for records");
+			return bb_no_memory(error, "records");
 	return BB_OK;
 }
 
@@ -197,7 +193,7 @@ bb_status bb_calibration_read(struct bb_calibration **calibration, const char *p
 	bb_status st;
 
 	if (!c)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for --calibrate");
+		return bb_no_memory(error, "--calibrate");
 	BB_TRY(st, bb_file_read(&request, &text, &length, error), out);
 	BB_TRY(st, read_lines(c, text, error), out);
 	BB_TRY(st, check_points(c, path, error), out);
@@ -333,29 +329,13 @@ const struct bb_algorithm *bb_calibration_choose(const struct bb_calibration *c,
 /* ---- how well it fits --------------------------------------------------------------------------
  */
 
-static int compare_doubles(const void *a, const void *b)
-{
-	const double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-/* The median of N, which are put in order; NAN of none. */
-static double median(double *values, size_t n)
-{
-	if (n == 0)
-		return NAN;
-	qsort(values, n, sizeof(*values), compare_doubles);
-	return n % 2 ? values[n / 2] : 0.5 * (values[n / 2 - 1] + values[n / 2]);
-}
-
 /* Of points FIRST … FIRST + N: errors of the model alone, and of each that has two neighbours in
    its series when these alone tell what is left of it. ERRORS holds N. */
 static double model_error(const struct bb_point *first, size_t n, double *errors)
 {
 	for (size_t i = 0; i < n; i++)
 		errors[i] = fabs(expm1(-first[i].left));
-	return median(errors, n);
+	return bb_stats_median(errors, n);
 }
 
 static double neighbour_error(const struct bb_point *first, size_t n, double *errors)
@@ -368,7 +348,7 @@ static double neighbour_error(const struct bb_point *first, size_t n, double *er
 		if (compare_series(p - 1, p + 1) == 0)
 			errors[found++] = fabs(expm1(between(p - 1, p + 1, p->bytes) - p->left));
 	}
-	return median(errors, found);
+	return bb_stats_median(errors, found);
 }
 
 static void add_errors(const struct bb_point *first, size_t n, struct bb_strbuf *out)

@@ -191,7 +191,7 @@ static bb_status make_pairs(struct bb_cluster *c, struct bb_error *error)
 
 	c->pairs = malloc(n * n * sizeof(*c->pairs));
 	if (!c->pairs)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for a cluster");
+		return bb_no_memory(error, "a cluster");
 	for (size_t a = 0; a < n; a++)
 		for (size_t b = 0; b < n; b++)
 			c->pairs[a * n + b] = way_inside(c, (int)a, (int)b);
@@ -228,7 +228,7 @@ bb_status bb_cluster_open(const char *text, bb_topology_parser *parse, struct bb
 	bb_status st;
 
 	if (!c)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for a cluster");
+		return bb_no_memory(error, "a cluster");
 	snprintf(c->name, sizeof(c->name), "%s", text);
 	BB_TRY(st, split(text, &asked, error), out);
 	st = build(c, &asked, parse, error);

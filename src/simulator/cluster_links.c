@@ -66,5 +66,5 @@ bb_status bb_cluster_of_links(struct bb_cluster **cluster, int nodes, int ranks,
 no_memory:
 	bb_cluster_free(c);
 	*cluster = NULL;
-	return bb_fail(error, BB_EINTERNAL, "out of memory for a cluster");
+	return bb_no_memory(error, "a cluster");
 }

@@ -1,4 +1,5 @@
 #include "simulator/nccl_shape.h"
+#include "core/stats.h"
 
 #include <limits.h>
 #include <math.h>
@@ -172,13 +173,6 @@ static void find_tapers(struct bb_nccl_slowdown *slowdown, const struct bb_clust
 	}
 }
 
-static int by_rank(const void *a, const void *b)
-{
-	const int x = *(const int *)a, y = *(const int *)b;
-
-	return (x > y) - (x < y);
-}
-
 static struct bb_nccl_machine machine_of(const struct bb_cluster *cluster, int ranks, int domains,
 					 const struct domain *least)
 {
@@ -215,7 +209,7 @@ bool bb_nccl_shape_make(struct bb_nccl_machine *machine, const struct bb_cluster
 	if (!sorted)
 		return false;
 	memcpy(sorted, members, (size_t)n * sizeof(*sorted));
-	qsort(sorted, (size_t)n, sizeof(*sorted), by_rank);
+	bb_stats_sort_ints(sorted, (size_t)n);
 	domains = count_domains(cluster, world, sorted, n, &least);
 	*machine = machine_of(cluster, n, domains, &least);
 	find_tapers(&machine->taper, cluster, sorted, n, domains,

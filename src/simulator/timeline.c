@@ -3,6 +3,7 @@
  * in the round it was sent in, so that no more than the messages of one round are held.
  */
 #include "simulator/timeline_parts.h"
+#include "core/array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -181,18 +182,12 @@ static void line_up(struct sweep *s, int to, struct inbox *box)
 static bb_status put(struct sweep *s, int to, struct message message)
 {
 	struct inbox *box = &s->inboxes[to];
+	struct message *new = BB_ARRAY_ADD(s->messages, s->nmessages, s->capacity);
 	bool last;
 
-	if (s->nmessages == s->capacity) {
-		const size_t capacity = s->capacity ? 2 * s->capacity : 64;
-		struct message *more = realloc(s->messages, capacity * sizeof(*more));
-
-		if (!more)
-			return BB_EINTERNAL;
-		s->messages = more;
-		s->capacity = capacity;
-	}
-	s->messages[s->nmessages++] = message;
+	if (!new)
+		return BB_EINTERNAL;
+	*new = message;
 	/* Only ports have an order of their own. */
 	last = box->first == NONE || !bb_link_ports(s->links) ||
 	       !precedes(s, to, &message, &s->messages[box->last]);
@@ -259,17 +254,11 @@ static bb_status send(struct sweep *s, const struct sending *m)
 static bb_status hold_back(struct sweep *s, const struct sending *sending)
 {
 	const struct bb_fabric_way way = bb_link_way(s->links, sending->from, sending->to);
+	struct sending *new = BB_ARRAY_ADD(s->sendings, s->nsendings, s->sending_room);
 
-	if (s->nsendings == s->sending_room) {
-		const size_t room = s->sending_room ? 2 * s->sending_room : 64;
-		struct sending *more = realloc(s->sendings, room * sizeof(*more));
-
-		if (!more)
-			return BB_EINTERNAL;
-		s->sendings = more;
-		s->sending_room = room;
-	}
-	s->sendings[s->nsendings++] = *sending;
+	if (!new)
+		return BB_EINTERNAL;
+	*new = *sending;
 	bb_loads_add(s->loads, sending->from, sending->to, &way, sending->bytes);
 	return BB_OK;
 }
@@ -292,17 +281,11 @@ static bb_status send_held_back(struct sweep *s)
 
 static bb_status note(struct sweep *s, int rank, const struct bb_step *step)
 {
-	if (s->nreceipts == s->room) {
-		const size_t room = s->room ? 2 * s->room : 64;
-		struct receipt *more = realloc(s->receipts, room * sizeof(*more));
+	struct receipt *new = BB_ARRAY_ADD(s->receipts, s->nreceipts, s->room);
 
-		if (!more)
-			return BB_EINTERNAL;
-		s->receipts = more;
-		s->room = room;
-	}
-	s->receipts[s->nreceipts++] =
-		(struct receipt){rank, step->peer, step->peer2, step->channel};
+	if (!new)
+		return BB_EINTERNAL;
+	*new = (struct receipt){rank, step->peer, step->peer2, step->channel};
 	return BB_OK;
 }
 

@@ -21,7 +21,7 @@
 /* What was chosen so far, on one model of the links. Zero it at first. */
 struct bb_choices {
 	struct bb_chosen *chosen;
-	size_t n;
+	size_t n, room;
 };
 
 void bb_choices_free(struct bb_choices *choices);

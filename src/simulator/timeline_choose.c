@@ -4,6 +4,7 @@
 #include "schedules/parts.h"
 #include "simulator/timeline_parts.h"
 
+#include "core/array.h"
 #include "core/strbuf.h"
 
 #include <stdlib.h>
@@ -230,7 +231,7 @@ static const struct bb_algorithm *choose(const struct bb_link_model *links,
 	if (failed == BB_ETIMEOUT)
 		(void)bb_fail(error, failed, "the choice of a schedule was given up");
 	else if (!schedule) /* if no other reason is there yet */
-		(void)bb_fail(error, BB_EINTERNAL, "no memory to choose a schedule");
+		(void)bb_no_memory(error, "the choice of a schedule");
 	free(c.times);
 	return schedule;
 }
@@ -281,13 +282,11 @@ static uint64_t place_of_members(const struct bb_link_model *links, int n)
 
 static bool keep(struct bb_choices *choices, const struct bb_chosen *chosen)
 {
-	struct bb_chosen *more = realloc(choices->chosen, (choices->n + 1) * sizeof(*more));
+	struct bb_chosen *new = BB_ARRAY_ADD(choices->chosen, choices->n, choices->room);
 
-	if (!more)
-		return false;
-	choices->chosen = more;
-	more[choices->n++] = *chosen;
-	return true;
+	if (new)
+		*new = *chosen;
+	return new;
 }
 
 const struct bb_algorithm *bb_timeline_choose(const struct bb_link_model *links, const char *name,
@@ -316,7 +315,7 @@ const struct bb_algorithm *bb_timeline_choose(const struct bb_link_model *links,
 	chosen.schedule = choose(links, chosen.named, collective, shape, element, error);
 	chosen.shape.chunk = shape->chunk;
 	if (chosen.schedule && kept && !keep(kept, &chosen)) {
-		(void)bb_fail(error, BB_EINTERNAL, "no memory to choose a schedule");
+		(void)bb_no_memory(error, "the choice of a schedule");
 		return NULL;
 	}
 	return chosen.schedule;

@@ -5,6 +5,7 @@
  * comes to, bit for bit.
  */
 #include "simulator/timeline_kinds.h"
+#include "core/array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -234,15 +235,14 @@ static bb_status part(struct play *p, int number, int slot)
 
 		if (g == kept)
 			continue;
-		more = bb_grown(p->classes, p->nclasses, &p->class_room, sizeof(*more));
+		more = BB_ARRAY_ADD(p->classes, p->nclasses, p->class_room);
 		if (!more)
 			return BB_EINTERNAL;
-		p->classes = more;
-		more[p->nclasses] = more[number];
-		more[p->nclasses].first = first;
-		more[p->nclasses].size = p->sizes[g];
+		*more = p->classes[number];
+		more->first = first;
+		more->size = p->sizes[g];
 		first += p->sizes[g];
-		move_in(p, p->nclasses++);
+		move_in(p, p->nclasses - 1);
 	}
 	return BB_OK;
 }

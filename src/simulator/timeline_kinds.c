@@ -2,6 +2,7 @@
  * timeline_kinds.c - ranks by what they do and over what ways, where they keep their partners.
  */
 #include "simulator/timeline_kinds.h"
+#include "core/array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -71,18 +72,6 @@ static uint64_t hash_of(const struct bb_kind_key *key)
 	return hash;
 }
 
-void *bb_grown(void *items, int n, int *room, size_t size)
-{
-	const int more = *room ? 2 * *room : 64;
-
-	if (n < *room)
-		return items;
-	items = realloc(items, (size_t)more * size);
-	if (items)
-		*room = more;
-	return items;
-}
-
 /* The number of the kind that is like KIND, which is added if there is none; -1: no memory. */
 static int number_of(struct finding *f, const struct bb_kind *kind)
 {
@@ -93,12 +82,11 @@ static int number_of(struct finding *f, const struct bb_kind *kind)
 	for (; f->places[at] >= 0; at = (at + 1) & (f->nplaces - 1))
 		if (memcmp(&found->kinds[f->places[at]].key, &kind->key, sizeof(kind->key)) == 0)
 			return f->places[at];
-	more = bb_grown(found->kinds, found->n, &found->room, sizeof(*more));
+	more = BB_ARRAY_ADD(found->kinds, found->n, found->room);
 	if (!more)
 		return -1;
-	found->kinds = more;
-	more[found->n] = *kind;
-	return f->places[at] = found->n++;
+	*more = *kind;
+	return f->places[at] = found->n - 1;
 }
 
 /* PARTNERS: of each rank, by slot. */

@@ -56,8 +56,4 @@ static inline int bb_kind_slot(const int *partners, int partner, int channel)
 	return slot;
 }
 
-/* ITEMS of SIZE bytes, N of *ROOM in use, with room for one more; NULL: no memory, and they stay as
-   they were. */
-void *bb_grown(void *items, int n, int *room, size_t size);
-
 #endif

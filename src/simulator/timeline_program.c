@@ -326,7 +326,7 @@ bb_status bb_timeline_program_by(const struct bb_timeline_performer *performer,
 	status = play(&p);
 
 	if (status == BB_EINTERNAL) /* if no other reason is there yet */
-		(void)bb_fail(error, status, "no memory to play a program");
+		(void)bb_no_memory(error, "the simulation of a program");
 	*end = p.end;
 	let_go(&p);
 	return status;

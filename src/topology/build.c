@@ -1,5 +1,6 @@
 #include "topology/build.h"
 #include "topology/rates.h"
+#include "core/array.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -19,26 +20,23 @@ struct bb_topology *bb_topology_new(void)
 
 /* ---- arrays that grow ---------------------------------------------------------------------- */
 
-/* Append a copy of ITEM to the array *ITEMS of *N. They double, so *N says how much room there is.
- */
+/* Append a copy of ITEM to the array *ITEMS of *N. Its room is the next power of two, so nobody has
+   to keep it. */
 static bb_status append(void *items, int *n, const void *item, size_t size, int most,
 			const char *what, int *index, struct bb_error *error)
 {
-	char **array = items;
-	int room = 16;
+	char **array = items, *more;
+	size_t room = *n > 0 ? 16 : 0;
 
 	if (*n >= most)
 		return bb_fail(error, BB_EDATA, "more than %d %s in one machine", most, what);
-	while (room < *n)
+	while (room < (size_t)*n)
 		room *= 2;
-	if (*n == 0 || *n == room) {
-		char *more = realloc(*array, (size_t)(*n == 0 ? room : 2 * room) * size);
-
-		if (!more)
-			return bb_fail(error, BB_EINTERNAL, "out of memory for %s", what);
-		*array = more;
-	}
-	memcpy(*array + (size_t)*n * size, item, size);
+	more = bb_array_fit(*array, (size_t)*n, &room, size);
+	if (!more)
+		return bb_no_memory(error, what);
+	*array = more;
+	memcpy(more + (size_t)*n * size, item, size);
 	if (index)
 		*index = *n;
 	++*n;
@@ -62,7 +60,7 @@ bb_status bb_add_numa(struct bb_topology *t, const struct bb_numa *numa, const c
 		return bb_fail(error, BB_EDATA, "two NUMA nodes have the number %d", numa->os);
 	copy.cpus = cpus && *cpus ? strdup(cpus) : NULL;
 	if (cpus && *cpus && !copy.cpus)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for NUMA nodes");
+		return bb_no_memory(error, "NUMA nodes");
 	st = append(&t->host.numas, &t->host.nnumas, &copy, sizeof(copy), BB_MOST_NUMAS,
 		    "NUMA nodes", index, error);
 	if (st != BB_OK)
@@ -120,8 +118,7 @@ bb_status bb_add_distances(struct bb_topology *t, struct bb_error *error)
 
 	if (!t->host.distances)
 		t->host.distances = calloc(n > 0 ? n * n : 1, sizeof(*t->host.distances));
-	return t->host.distances ? BB_OK
-				 : bb_fail(error, BB_EINTERNAL, "out of memory for distances");
+	return t->host.distances ? BB_OK : bb_no_memory(error, "distances");
 }
 
 bb_status bb_add_p2p(struct bb_topology *t, struct bb_error *error)
@@ -132,7 +129,7 @@ bb_status bb_add_p2p(struct bb_topology *t, struct bb_error *error)
 		return BB_OK;
 	t->p2p = malloc(n > 0 ? n * n : 1);
 	if (!t->p2p)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for peer access");
+		return bb_no_memory(error, "peer access");
 	memset(t->p2p, BB_P2P_UNKNOWN, n * n);
 	return BB_OK;
 }
@@ -346,7 +343,7 @@ bb_status bb_topology_finish(struct bb_topology *t, struct bb_error *error)
 	t->nvswitches = t->nvswitches > 0 ? t->nvswitches : count_nvswitches(t);
 	if (!moved || !drop_idle_ports(t) || !sort_devices(t, moved)) {
 		free(moved);
-		return bb_fail(error, BB_EINTERNAL, "out of memory for the topology");
+		return bb_no_memory(error, "the topology");
 	}
 	for (int l = 0; l < t->nlinks; l++) {
 		t->links[l].device = moved[t->links[l].device];

@@ -287,7 +287,7 @@ bb_status bb_topology_system(const char *name, struct bb_topology **topology,
 	}
 	b.t = bb_topology_new();
 	if (!b.t)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for the system %s", name);
+		return bb_no_memory(error, name);
 	st = build(&b);
 	if (st == BB_OK)
 		*topology = b.t;

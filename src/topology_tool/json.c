@@ -9,8 +9,7 @@
 
 static void text_member(struct bb_json *j, const char *key, const char *value)
 {
-	bb_json_key(j, key);
-	bb_json_string(j, value && *value ? value : NULL);
+	bb_json_add_string(j, key, value && *value ? value : NULL);
 }
 
 /* UNKNOWN becomes null. */
@@ -35,8 +34,7 @@ static void number_list(struct bb_json *j, const int *values, int n)
 
 static void write_numas(struct bb_json *j, const struct bb_host *h)
 {
-	bb_json_key(j, "numa_nodes");
-	bb_json_array(j);
+	bb_json_add_array(j, "numa_nodes");
 	for (int i = 0; i < h->nnumas; i++) {
 		bb_json_object(j);
 		number(j, "number", h->numas[i].os, -1);
@@ -60,8 +58,7 @@ static void write_numas(struct bb_json *j, const struct bb_host *h)
 static void write_host(struct bb_json *j, const struct bb_host *h)
 {
 	text_member(j, "architecture", h->arch);
-	bb_json_key(j, "packages");
-	bb_json_array(j);
+	bb_json_add_array(j, "packages");
 	for (int i = 0; i < h->npackages; i++) {
 		bb_json_object(j);
 		text_member(j, "model", h->packages[i].model);
@@ -73,8 +70,7 @@ static void write_host(struct bb_json *j, const struct bb_host *h)
 	bb_json_end(j);
 	number(j, "cores", h->ncores, 0);
 	number(j, "threads", h->nthreads, 0);
-	bb_json_key(j, "caches");
-	bb_json_array(j);
+	bb_json_add_array(j, "caches");
 	for (int i = 0; i < h->ncaches; i++) {
 		bb_json_object(j);
 		number(j, "level", h->caches[i].level, 0);
@@ -90,8 +86,7 @@ static void write_host(struct bb_json *j, const struct bb_host *h)
 
 static void write_pcie(struct bb_json *j, const char *key, const struct bb_pcie *link)
 {
-	bb_json_key(j, key);
-	bb_json_object(j);
+	bb_json_add_object(j, key);
 	number(j, "generation", link->gen, 0);
 	number(j, "width", link->width, 0);
 	bb_json_key(j, "GBps");
@@ -108,8 +103,7 @@ static void write_pcis(struct bb_json *j, const struct bb_topology *t)
 	static const char *const acs[] = {NULL, "off", "redirect"};
 	char code[16];
 
-	bb_json_key(j, "pci");
-	bb_json_array(j);
+	bb_json_add_array(j, "pci");
 	for (int i = 0; i < t->npcis; i++) {
 		const struct bb_pci *p = &t->pcis[i];
 
@@ -137,8 +131,7 @@ static void write_devices(struct bb_json *j, const struct bb_topology *t)
 	static const char *const layers[] = {NULL, "InfiniBand", "Ethernet"};
 	static const char *const states[] = {NULL, "up", "down"};
 
-	bb_json_key(j, "devices");
-	bb_json_array(j);
+	bb_json_add_array(j, "devices");
 	for (int i = 0; i < t->ndevices; i++) {
 		const struct bb_device *d = &t->devices[i];
 
@@ -164,8 +157,7 @@ static void write_devices(struct bb_json *j, const struct bb_topology *t)
 
 static void write_links(struct bb_json *j, const struct bb_topology *t)
 {
-	bb_json_key(j, "links");
-	bb_json_array(j);
+	bb_json_add_array(j, "links");
 	for (int i = 0; i < t->nlinks; i++) {
 		const struct bb_link *l = &t->links[i];
 
@@ -196,15 +188,12 @@ static void write_paths(struct bb_json *j, const struct bb_topology *t)
 	char text[BB_PATH_TEXT];
 	int n;
 
-	bb_json_key(j, "paths");
-	bb_json_object(j);
-	bb_json_key(j, "names");
-	bb_json_array(j);
+	bb_json_add_object(j, "paths");
+	bb_json_add_array(j, "names");
 	for (int d = 0; d < t->ndevices; d++)
 		bb_json_string(j, t->devices[d].name);
 	bb_json_end(j);
-	bb_json_key(j, "classes");
-	bb_json_array(j);
+	bb_json_add_array(j, "classes");
 	for (int d = 0; d < t->ndevices; d++) {
 		bb_json_array(j);
 		for (int e = 0; e < t->ndevices; e++) {
@@ -223,8 +212,7 @@ static void write_p2p(struct bb_json *j, const struct bb_topology *t)
 	static const char *const words[] = {"OK", "CNS", "GNS", "TNS", "DR", "NS", NULL};
 	const int n = bb_topology_count(t, BB_GPU);
 
-	bb_json_key(j, "p2p");
-	bb_json_array(j);
+	bb_json_add_array(j, "p2p");
 	for (int a = 0; a < n; a++) {
 		bb_json_array(j);
 		for (int b = 0; b < n; b++)
@@ -242,16 +230,14 @@ static void add_finding(void *context, const char *text)
 static void write_bounds(struct bb_json *j, const struct bb_topology *t,
 			 const struct bb_rank_place *ranks, int n)
 {
-	bb_json_key(j, "bounds");
-	bb_json_object(j);
+	bb_json_add_object(j, "bounds");
 	number(j, "ranks", n, -1);
 	for (int what = BB_BOUND_RING; what < BB_BOUNDS && n > 1; what++) {
 		struct bb_strbuf why = {0};
 		double GBps;
 		bb_status st = bb_speed_of_light(t, ranks, n, (enum bb_bound)what, &GBps, &why);
 
-		bb_json_key(j, bb_bound_name((enum bb_bound)what));
-		bb_json_object(j);
+		bb_json_add_object(j, bb_bound_name((enum bb_bound)what));
 		bb_json_key(j, "GBps");
 		if (st == BB_OK)
 			bb_json_double(j, GBps);
@@ -269,8 +255,7 @@ static void write_pairs(struct bb_json *j, const struct bb_topology *t)
 {
 	const int n = bb_topology_count(t, BB_GPU);
 
-	bb_json_key(j, "pair_GBps");
-	bb_json_array(j);
+	bb_json_add_array(j, "pair_GBps");
 	for (int a = 0; a < n; a++) {
 		bb_json_array(j);
 		for (int b = 0; b < n; b++) {
@@ -317,8 +302,7 @@ void bb_print_json(const struct bb_topology *t, const struct bb_rank_place *rank
 	write_p2p(&j, t);
 	write_pairs(&j, t);
 	write_bounds(&j, t, ranks, n);
-	bb_json_key(&j, "findings");
-	bb_json_array(&j);
+	bb_json_add_array(&j, "findings");
 	bb_topology_findings(t, add_finding, &j);
 	bb_json_end(&j);
 	bb_json_end(&j);

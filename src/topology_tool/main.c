@@ -160,7 +160,7 @@ static bb_status choose_ranks(const struct options *o, const struct bb_topology 
 	*n = t->nodes * each;
 	*ranks = calloc((size_t)*n, sizeof(**ranks));
 	if (!*ranks)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for %d ranks", *n);
+		return bb_no_memory(error, "ranks");
 	for (int i = 0; i < *n; i++)
 		(*ranks)[i] = (struct bb_rank_place){i / each, chosen[i % each]};
 	return BB_OK;
@@ -349,7 +349,7 @@ int main(int argc, char **argv)
 	if (!bb_standard_open())
 		return BB_EINTERNAL;
 	if (!words)
-		st = bb_fail(&error, BB_EINTERNAL, "out of memory");
+		st = bb_no_memory(&error, "options");
 	else
 		st = bb_options_parse(tables, argc, words, &error);
 	if (st != BB_OK)

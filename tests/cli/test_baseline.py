@@ -42,7 +42,7 @@ def baseline_history():
             text = file.read()
         f.run(path).exits(0)
         other = f.profile(open(path).read().replace("name: ", "name: other-", 1), "other.yaml")
-        for path_, into_, why in (other, into, "holds the baseline of profile"), (path, path, "something else than a baseline"):
+        for path_, into_, why in (other, into, "holds the baseline of profile"), (path, path, "give a new path or a baseline"):
             acceptance("baseline", path_, "-n", "2", "--into", into_).exits(2).says(f"--into {into_}: ", why)
         with open(into, encoding="utf-8") as file:
             equal(file.read(), text, "the file after a refusal")

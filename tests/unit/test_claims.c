@@ -165,7 +165,7 @@ static void test_wrong_claims(void **state)
 
 	for (size_t i = 0; i < 2; i++) {
 		const struct bb_circumstances said = {NULL, NULL, 0, 0};
-		const struct bb_references none = {NULL, 0};
+		const struct bb_references none = {.n = 0};
 		struct bb_strbuf out = {0};
 		struct bb_claim_file file;
 		struct bb_error error = {0};

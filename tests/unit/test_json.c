@@ -12,10 +12,8 @@
 static void write_sample(struct bb_json *j)
 {
 	bb_json_object(j);
-	bb_json_key(j, "a");
-	bb_json_int(j, INT64_MIN);
-	bb_json_key(j, "b");
-	bb_json_array(j);
+	bb_json_add_int(j, "a", INT64_MIN);
+	bb_json_add_array(j, "b");
 	bb_json_bool(j, true);
 	bb_json_null(j);
 	bb_json_object(j);
@@ -23,10 +21,8 @@ static void write_sample(struct bb_json *j)
 	bb_json_array(j);
 	bb_json_end(j);
 	bb_json_end(j);
-	bb_json_key(j, "c");
-	bb_json_uint(j, UINT64_MAX);
-	bb_json_key(j, "d");
-	bb_json_string(j, NULL);
+	bb_json_add_uint(j, "c", UINT64_MAX);
+	bb_json_add_string(j, "d", NULL);
 	bb_json_end(j);
 }
 

@@ -202,7 +202,7 @@ static void test_latency(void **state)
 /* The table without the rows of ID. */
 static struct bb_references without(const struct bb_references *table, const char *id)
 {
-	struct bb_references rest = {calloc(table->n, sizeof(*rest.rows)), 0};
+	struct bb_references rest = {.rows = calloc(table->n, sizeof(*rest.rows))};
 
 	assert_non_null(rest.rows);
 	for (size_t i = 0; i < table->n; i++)

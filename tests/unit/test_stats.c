@@ -1,5 +1,6 @@
 #include "core/stats.h"
 
+#include <limits.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -112,13 +113,32 @@ static void test_median_interval(void **state)
 	}
 }
 
+static void test_order(void **state)
+{
+	double values[] = {3, NAN, -INFINITY, 1, 2};
+	int numbers[] = {INT_MAX, -1, INT_MIN, 0};
+
+	bb_stats_sort(values, 5);
+	assert_true(values[0] == -INFINITY && values[1] == 1 && values[3] == 3);
+	assert_true(isnan(values[4]));
+	assert_true(bb_stats_quantile(&values[1], 3, 0) == 1);
+	assert_true(bb_stats_quantile(&values[1], 3, 0.75) == 2.5);
+	assert_true(bb_stats_quantile(&values[1], 3, 1) == 3);
+	values[0] = 9, values[4] = 4;
+	assert_true(bb_stats_median(values, 5) == 3);
+	assert_true(bb_stats_median(values, 4) == 2.5);
+	assert_true(isnan(bb_stats_median(NULL, 0)));
+	bb_stats_sort_ints(numbers, 4);
+	assert_true(numbers[0] == INT_MIN && numbers[1] == -1 && numbers[3] == INT_MAX);
+	bb_stats_sort_ints(NULL, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_known_values),
-		cmocka_unit_test(test_few),
-		cmocka_unit_test(test_large_offset),
-		cmocka_unit_test(test_median_interval),
+		cmocka_unit_test(test_known_values), cmocka_unit_test(test_few),
+		cmocka_unit_test(test_large_offset), cmocka_unit_test(test_median_interval),
+		cmocka_unit_test(test_order),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -66,7 +66,7 @@ bb_status bb_acceptance_check(struct bb_acceptance_job *job, struct bb_error *er
 	};
 	const struct bb_acceptance_options *const o = job->o;
 	const struct bb_circumstances said = {o->gpu, o->collective, o->nodes, o->ranks};
-	struct bb_references references = {NULL, 0};
+	struct bb_references references = {.n = 0};
 	enum bb_normality worst = BB_NORMAL;
 	struct bb_strbuf out = {0};
 	bb_status st;

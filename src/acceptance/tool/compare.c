@@ -28,7 +28,7 @@ static bb_status add_file(const char *path, struct bb_records *records, struct b
 	BB_TRY(st, bb_read_whole(path, BB_RECORDS_BYTES, &text, &length, error), out);
 	BB_TRY(st, bb_records_read(path, text, length, &more, error), out);
 	if (!bb_records_append(records, &more))
-		st = bb_fail(error, BB_EINTERNAL, "%s: out of memory", path);
+		st = bb_no_memory(error, path);
 out:
 	bb_records_free(&more);
 	free(text);
@@ -282,7 +282,7 @@ bb_status bb_acceptance_compare(struct bb_acceptance_job *job, struct bb_error *
 	add_side("after:", job->operands[1], &after, &out);
 	add_changes(&before, &after, &out);
 	if (!add_counters(&before, &after, &out)) {
-		st = bb_fail(error, BB_EINTERNAL, "out of memory for counters");
+		st = bb_no_memory(error, "counters");
 		goto out;
 	}
 	tally = add_rows(&d, tolerance, job->o->all, &out);

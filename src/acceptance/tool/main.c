@@ -139,7 +139,7 @@ static bb_status run(const struct subject *subject, int argc, char **words,
 	int n;
 
 	if (!sorted)
-		return bb_fail(error, BB_EINTERNAL, "out of memory");
+		return bb_no_memory(error, "options");
 	n = divide(subject, argc, words, sorted);
 	job->o = &o;
 	job->operands = sorted + n;

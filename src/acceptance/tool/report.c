@@ -60,7 +60,7 @@ static bb_status make(const struct bb_acceptance_session *s, struct bb_strbuf *t
 
 	add_words(s, text);
 	if (bb_strbuf_failed(text))
-		return bb_fail(error, BB_EINTERNAL, "out of memory for the report");
+		return bb_no_memory(error, "the report");
 	for (char *w = text->text; w <= text->text + text->length; w += strlen(w) + 1)
 		words[n++] = w;
 	words[n] = NULL;

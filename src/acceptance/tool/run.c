@@ -62,11 +62,15 @@ static void name_dir(const struct bb_acceptance_options *o, const struct bb_prof
    profile was, from which other files are found. */
 static bb_status recall(struct begun *b, const char *dir, const char **path, struct bb_error *error)
 {
-	char runs[1200];
+	char runs[1200], *text;
+	struct bb_error none = {0};
+	size_t length;
 
 	snprintf(runs, sizeof(runs), "%s/runs.jsonl", dir);
 	snprintf(b->kept, sizeof(b->kept), "%s/profile.yaml", dir);
-	b->before = json_load_file(runs, JSON_DISABLE_EOF_CHECK, NULL);
+	if (bb_read_whole(runs, BB_RECORDS_BYTES, &text, &length, &none) == BB_OK)
+		b->before = json_loadb(text, length, JSON_DISABLE_EOF_CHECK, NULL);
+	free(text);
 	if (!b->before)
 		return bb_fail(error, BB_EUSAGE, "--resume %s: holds no run of acceptance", dir);
 	*path = bb_record_string(b->before, "profile");
@@ -237,8 +241,8 @@ static bb_status conclude(const struct begun *b, const struct bb_acceptance_opti
 			  bb_status *verdict, struct bb_error *error)
 {
 	const struct bb_acceptance_session *const s = &b->session;
-	struct bb_judgements judgements = {NULL, 0};
-	struct bb_nodes nodes = {NULL, 0};
+	struct bb_judgements judgements = {.n = 0};
+	struct bb_nodes nodes = {.n = 0};
 	struct bb_strbuf said = {0};
 	struct bb_acceptance a = {s, &judgements, &nodes, {.status = BB_OK}, o->strict};
 	bb_status st = BB_OK;

@@ -54,19 +54,15 @@ static void add_estimate(struct job *job, const struct bb_estimate_input *in, si
 					   : "no",
 		       GiB(e.host), GiB(e.gpu), GB(e.host), GB(e.gpu));
 	bb_json_object(&job->json);
-	bb_json_key(&job->json, "zero");
-	bb_json_int(&job->json, ways[i].stage);
-	bb_json_key(&job->json, "offload");
-	bb_json_string(&job->json, offload);
+	bb_json_add_int(&job->json, "zero", ways[i].stage);
+	bb_json_add_string(&job->json, "offload", offload);
 	bb_json_key(&job->json, "zero_init");
 	if (three)
 		bb_json_bool(&job->json, ways[i].zero_init);
 	else
 		bb_json_null(&job->json);
-	bb_json_key(&job->json, "host_bytes");
-	bb_json_uint(&job->json, e.host);
-	bb_json_key(&job->json, "gpu_bytes");
-	bb_json_uint(&job->json, e.gpu);
+	bb_json_add_uint(&job->json, "host_bytes", e.host);
+	bb_json_add_uint(&job->json, "gpu_bytes", e.gpu);
 	bb_json_end(&job->json);
 }
 
@@ -105,13 +101,12 @@ bb_status bb_memory_deepspeed(struct job *job)
 	bb_strbuf_addf(&job->text, "# %5s %-10s %9s %10s %10s %10s %10s\n", "", "", "", "GiB",
 		       "GiB", "GB", "GB");
 	add_input(job, &in);
-	bb_json_key(&job->json, "estimates");
-	bb_json_array(&job->json);
+	bb_json_add_array(&job->json, "estimates");
 	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
 		add_estimate(job, &in, i);
 	bb_json_end(&job->json);
-	bb_json_key(&job->json, "documented_zero2_gpu_bytes");
-	bb_json_uint(&job->json, bb_estimate_zero2_documented(&in));
+	bb_json_add_uint(&job->json, "documented_zero2_gpu_bytes",
+			 bb_estimate_zero2_documented(&in));
 	bb_strbuf_addf(
 		&job->text,
 		"# stage 2 without offload: DeepSpeed's documentation has %.2f GiB for a GPU, "

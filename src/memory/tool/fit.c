@@ -72,10 +72,8 @@ static void add_json(struct bb_json *j, const struct bb_fit *fit)
 
 	bb_json_object(j);
 	bb_memory_add_named(j, numbers);
-	bb_json_key(j, "recompute");
-	bb_json_string(j, bb_recompute_words[t->recompute]);
-	bb_json_key(j, "tightest");
-	bb_json_string(j, bb_category_words[tightest]);
+	bb_json_add_string(j, "recompute", bb_recompute_words[t->recompute]);
+	bb_json_add_string(j, "tightest", bb_category_words[tightest]);
 	bb_json_end(j);
 }
 
@@ -91,10 +89,8 @@ static void add_list(struct job *job, const struct bb_fits *fits, uint64_t limit
 		bb_strbuf_addf(&job->text, "# … and %zu more, all in --json\n", fits->n - ROWS);
 	bb_strbuf_addf(&job->text, "# %zu of %zu fit\n", fits->n, fits->tried);
 
-	bb_json_key(&job->json, "tried");
-	bb_json_uint(&job->json, fits->tried);
-	bb_json_key(&job->json, "fits");
-	bb_json_array(&job->json);
+	bb_json_add_uint(&job->json, "tried", fits->tried);
+	bb_json_add_array(&job->json, "fits");
 	for (size_t i = 0; i < fits->n; i++)
 		add_json(&job->json, &fits->list[i]);
 	bb_json_end(&job->json);
@@ -132,10 +128,8 @@ bb_status bb_memory_fit(struct job *job, const struct bb_training *base)
 			     (unsigned long long)space.gpus);
 		goto out;
 	}
-	bb_json_key(&job->json, "limit_bytes");
-	bb_json_uint(&job->json, space.limit);
-	bb_json_key(&job->json, "gpus");
-	bb_json_uint(&job->json, space.gpus);
+	bb_json_add_uint(&job->json, "limit_bytes", space.limit);
+	bb_json_add_uint(&job->json, "gpus", space.gpus);
 	add_header(job, space.gpus, space.limit);
 	add_list(job, &fits, space.limit);
 	bb_strbuf_add(&job->text, "# not counted: CUDA, buffers of libraries, fragmentation; "

@@ -202,12 +202,9 @@ static bb_status run(const struct subject *subject, const struct options *o, str
 
 	bb_json_init(&job.json, &json, true);
 	bb_json_object(&job.json);
-	bb_json_key(&job.json, "schema");
-	bb_json_int(&job.json, 1);
-	bb_json_key(&job.json, "kind");
-	bb_json_string(&job.json, "model_memory");
-	bb_json_key(&job.json, "subject");
-	bb_json_string(&job.json, subject->word);
+	bb_json_add_int(&job.json, "schema", 1);
+	bb_json_add_string(&job.json, "kind", "model_memory");
+	bb_json_add_string(&job.json, "subject", subject->word);
 	st = subject->run(&job);
 	/* That nothing fits is an answer too. */
 	if (st == BB_OK || (st == BB_EDATA && bb_error_status(error) == BB_OK)) {

@@ -70,7 +70,7 @@ static bb_status prepare(struct measurement *m, const struct options *o)
 		w->same = true;
 		w->forward = calloc(3 * m->passes, sizeof(double));
 		if (!w->forward)
-			return bb_fail(m->job->error, BB_EINTERNAL, "out of memory for times");
+			return bb_no_memory(m->job->error, "times");
 		w->backward = w->forward + m->passes;
 		w->repeated = w->backward + m->passes;
 	}
@@ -112,14 +112,6 @@ out:
 	return st;
 }
 
-static double median(double *samples, size_t n)
-{
-	struct bb_stats stats;
-
-	bb_stats_compute(samples, n, &stats);
-	return stats.p50;
-}
-
 static bb_status measure(struct measurement *m)
 {
 	struct bb_chain_cost warm_up;
@@ -132,9 +124,9 @@ static bb_status measure(struct measurement *m)
 	for (size_t i = 0; i < m->n; i++) {
 		struct way *w = &m->ways[i];
 
-		w->cost.forward_s = median(w->forward, m->passes);
-		w->cost.backward_s = median(w->backward, m->passes);
-		w->cost.repeated_s = median(w->repeated, m->passes);
+		w->cost.forward_s = bb_stats_median(w->forward, m->passes);
+		w->cost.backward_s = bb_stats_median(w->backward, m->passes);
+		w->cost.repeated_s = bb_stats_median(w->repeated, m->passes);
 	}
 out:
 	return st;
@@ -157,18 +149,12 @@ static void add_json(struct bb_json *j, const struct measurement *m, const struc
 		bb_json_null(j);
 	else
 		bb_json_uint(j, w->every);
-	bb_json_key(j, "activation_bytes");
-	bb_json_uint(j, w->cost.most);
-	bb_json_key(j, "calculated_bytes");
-	bb_json_uint(j, bb_chain_expected(&m->chain, w->every));
-	bb_json_key(j, "repeated_layers");
-	bb_json_uint(j, w->cost.repeated);
-	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
-		bb_json_key(j, times[i].key);
-		bb_json_double(j, times[i].value);
-	}
-	bb_json_key(j, "same_result");
-	bb_json_bool(j, w->same);
+	bb_json_add_uint(j, "activation_bytes", w->cost.most);
+	bb_json_add_uint(j, "calculated_bytes", bb_chain_expected(&m->chain, w->every));
+	bb_json_add_uint(j, "repeated_layers", w->cost.repeated);
+	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+		bb_json_add_double(j, times[i].key, times[i].value);
+	bb_json_add_bool(j, "same_result", w->same);
 	bb_json_end(j);
 }
 
@@ -221,14 +207,10 @@ static bb_status tell(struct measurement *m)
 	bb_status st = BB_OK;
 
 	add_header(job, m);
-	bb_json_key(&job->json, "layers");
-	bb_json_uint(&job->json, m->chain.layers);
-	bb_json_key(&job->json, "rows");
-	bb_json_uint(&job->json, m->chain.rows);
-	bb_json_key(&job->json, "width");
-	bb_json_uint(&job->json, m->chain.width);
-	bb_json_key(&job->json, "results");
-	bb_json_array(&job->json);
+	bb_json_add_uint(&job->json, "layers", m->chain.layers);
+	bb_json_add_uint(&job->json, "rows", m->chain.rows);
+	bb_json_add_uint(&job->json, "width", m->chain.width);
+	bb_json_add_array(&job->json, "results");
 	for (size_t i = 0; i < m->n; i++) {
 		add_row(job, m, &m->ways[i]);
 		add_json(&job->json, m, &m->ways[i]);

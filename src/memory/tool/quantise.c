@@ -3,6 +3,7 @@
  */
 #include "models/memory/quantise.h"
 #include "memory/tool/tool.h"
+#include "core/random.h"
 
 #include <errno.h>
 #include <math.h>
@@ -25,7 +26,7 @@ static bb_status read_values(struct job *job, struct tensor *t)
 		room += *c == ',';
 	t->x = malloc(room * sizeof(*t->x));
 	if (!t->x)
-		return bb_fail(job->error, BB_EINTERNAL, "out of memory for %zu numbers", room);
+		return bb_no_memory(job->error, "numbers");
 	for (;;) {
 		char *end;
 
@@ -43,16 +44,6 @@ static bb_status read_values(struct job *job, struct tensor *t)
 	}
 }
 
-/* Uniform in (0, 1]. */
-static double next(uint64_t *seed)
-{
-	uint64_t z = *seed += UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 */
-
-	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return ((double)((z ^ (z >> 31)) >> 11) + 1) * 0x1p-53;
-}
-
 /* Normal numbers, as weights of a layer nearly are (Box and Muller). */
 static bb_status make_values(struct job *job, struct tensor *t)
 {
@@ -61,11 +52,12 @@ static bb_status make_values(struct job *job, struct tensor *t)
 	t->n = job->o->count;
 	t->x = malloc(t->n * sizeof(*t->x));
 	if (!t->x)
-		return bb_fail(job->error, BB_EINTERNAL, "out of memory for %zu numbers", t->n);
+		return bb_no_memory(job->error, "numbers");
 	for (size_t i = 0; i < t->n; i++) {
-		const double radius = sqrt(-2 * log(next(&seed)));
+		const double u = bb_random_positive(bb_random_next(&seed));
+		const double v = bb_random_positive(bb_random_next(&seed));
 
-		t->x[i] = (float)(radius * cos(2 * M_PI * next(&seed)));
+		t->x[i] = (float)(sqrt(-2 * log(u)) * cos(2 * M_PI * v));
 	}
 	return BB_OK;
 }
@@ -73,13 +65,11 @@ static bb_status make_values(struct job *job, struct tensor *t)
 /* What became of a short tensor, number by number. */
 static void add_numbers(struct job *job, const struct bb_quantised *q)
 {
-	bb_json_key(&job->json, "codes");
-	bb_json_array(&job->json);
+	bb_json_add_array(&job->json, "codes");
 	for (size_t i = 0; i < q->n; i++)
 		bb_json_int(&job->json, bb_quantised_code(q, i));
 	bb_json_end(&job->json);
-	bb_json_key(&job->json, "numbers");
-	bb_json_array(&job->json);
+	bb_json_add_array(&job->json, "numbers");
 	for (size_t i = 0; i < q->n; i++)
 		bb_json_double(&job->json, (double)bb_quantised_number(q, i));
 	bb_json_end(&job->json);
@@ -113,15 +103,11 @@ static void add_result(struct job *job, const struct tensor *t, const struct bb_
 		       method, (double)q->scale, (double)q->zero, loss.most, loss.rms,
 		       whole / (double)q->bytes, bb_memory_both(bytes, q->bytes));
 	bb_json_object(&job->json);
-	bb_json_key(&job->json, "bits");
-	bb_json_uint(&job->json, q->bits);
-	bb_json_key(&job->json, "method");
-	bb_json_string(&job->json, method);
-	bb_json_key(&job->json, "bytes");
-	bb_json_uint(&job->json, q->bytes);
+	bb_json_add_uint(&job->json, "bits", q->bits);
+	bb_json_add_string(&job->json, "method", method);
+	bb_json_add_uint(&job->json, "bytes", q->bytes);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-		bb_json_key(&job->json, numbers[i].key);
-		bb_json_double(&job->json, numbers[i].value);
+		bb_json_add_double(&job->json, numbers[i].key, numbers[i].value);
 	}
 	if (t->n <= SHOWN)
 		add_numbers(job, q);
@@ -162,12 +148,9 @@ bb_status bb_memory_quantise(struct job *job)
 				  "zero: what code 0 is\n#\n");
 	bb_strbuf_addf(&job->text, "# %-6s %-7s %13s %13s %13s %13s %7s  %s\n", "format", "method",
 		       "scale", "zero", "most error", "rms error", "smaller", "bytes");
-	bb_json_key(&job->json, "count");
-	bb_json_uint(&job->json, t.n);
-	bb_json_key(&job->json, "whole_bytes");
-	bb_json_uint(&job->json, t.n * sizeof(*t.x));
-	bb_json_key(&job->json, "results");
-	bb_json_array(&job->json);
+	bb_json_add_uint(&job->json, "count", t.n);
+	bb_json_add_uint(&job->json, "whole_bytes", t.n * sizeof(*t.x));
+	bb_json_add_array(&job->json, "results");
 	st = add_all(job, &t);
 	bb_json_end(&job->json);
 out:

@@ -49,8 +49,7 @@ const char *bb_memory_grouped(char text[BB_GROUPED_TEXT], uint64_t number)
 void bb_memory_add_named(struct bb_json *json, const struct named *numbers)
 {
 	for (; numbers->key; numbers++) {
-		bb_json_key(json, numbers->key);
-		bb_json_uint(json, numbers->value);
+		bb_json_add_uint(json, numbers->key, numbers->value);
 	}
 }
 
@@ -63,10 +62,8 @@ void bb_memory_add_recipe(struct job *job, const struct bb_recipe *recipe)
 		       (unsigned long long)each.parameters, (unsigned long long)each.gradients,
 		       (unsigned long long)each.optimizer, recipe->precision->name,
 		       recipe->optimizer->name);
-	bb_json_key(&job->json, "precision");
-	bb_json_string(&job->json, recipe->precision->name);
-	bb_json_key(&job->json, "optimizer");
-	bb_json_string(&job->json, recipe->optimizer->name);
+	bb_json_add_string(&job->json, "precision", recipe->precision->name);
+	bb_json_add_string(&job->json, "optimizer", recipe->optimizer->name);
 }
 
 static void describe(struct job *job)
@@ -75,10 +72,8 @@ static void describe(struct job *job)
 	char number[BB_GROUPED_TEXT];
 
 	bb_memory_grouped(number, job->parameters);
-	bb_json_key(&job->json, "model");
-	bb_json_string(&job->json, job->has_model ? job->model.name : NULL);
-	bb_json_key(&job->json, "parameters");
-	bb_json_uint(&job->json, job->parameters);
+	bb_json_add_string(&job->json, "model", job->has_model ? job->model.name : NULL);
+	bb_json_add_uint(&job->json, "parameters", job->parameters);
 	if (!job->has_model) {
 		bb_strbuf_addf(&job->text, "# %s parameters of which no more is known\n", number);
 		return;

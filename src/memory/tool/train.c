@@ -150,15 +150,11 @@ static void add_json_run(struct job *job, const struct bb_training *t)
 
 	bb_memory_add_named(j, numbers);
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		bb_json_key(j, words[i].key);
-		bb_json_string(j, words[i].value);
+		bb_json_add_string(j, words[i].key, words[i].value);
 	}
-	bb_json_key(j, "trainable");
-	bb_json_double(j, t->trainable);
-	bb_json_key(j, "sequence_parallel");
-	bb_json_bool(j, t->sequence_parallel);
-	bb_json_key(j, "flash_attention");
-	bb_json_bool(j, t->flash);
+	bb_json_add_double(j, "trainable", t->trainable);
+	bb_json_add_bool(j, "sequence_parallel", t->sequence_parallel);
+	bb_json_add_bool(j, "flash_attention", t->flash);
 }
 
 static void add_row(struct job *job, const char *name, uint64_t bytes, uint64_t total,

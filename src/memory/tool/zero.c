@@ -66,8 +66,7 @@ bb_status bb_memory_zero(struct job *job)
 			       "columns to sum; give another one",
 			       recipe.optimizer->name);
 	add_header(job, &recipe);
-	bb_json_key(&job->json, "stages");
-	bb_json_array(&job->json);
+	bb_json_add_array(&job->json, "stages");
 	for (size_t i = 0; i < n; i++)
 		for (int stage = 0; stage < BB_ZERO_STAGES; stage++)
 			add_stage(job, &recipe, stage, o->dp_given ? (uint64_t)o->dp : usual[i]);

@@ -3,6 +3,7 @@
  */
 #include "models/memory/checkpoint.h"
 #include "core/clock.h"
+#include "core/random.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -65,8 +66,9 @@ static size_t layer_floats(const struct bb_chain *c)
 static void fill(float *x, size_t n, float size, uint64_t *seed)
 {
 	for (size_t i = 0; i < n; i++) {
-		*seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-		x[i] = size * ((float)(*seed >> 40) / (float)(1 << 23) - 1);
+		const uint64_t bits = bb_random_congruential(seed) >> 40;
+
+		x[i] = size * ((float)bits / (float)(1 << 23) - 1);
 	}
 }
 
@@ -81,9 +83,7 @@ bb_status bb_chain_make(struct bb_chain *chain, size_t layers, size_t rows, size
 	chain->ascent = malloc(rows_floats(chain) * sizeof(float));
 	chain->weights = malloc(layers * layer_floats(chain) * sizeof(float));
 	if (!chain->input || !chain->ascent || !chain->weights)
-		return bb_fail(error, BB_EINTERNAL,
-			       "out of memory for %zu layers of width %zu and %zu rows", layers,
-			       width, rows);
+		return bb_no_memory(error, "the layers of a chain");
 	fill(chain->input, rows_floats(chain), 1, &seed);
 	fill(chain->ascent, rows_floats(chain), 1, &seed);
 	fill(chain->weights, layers * layer_floats(chain), size, &seed);
@@ -103,8 +103,7 @@ bb_status bb_chain_result_make(struct bb_chain_result *result, const struct bb_c
 {
 	result->n = 2 * rows_floats(chain) + chain->layers * layer_floats(chain);
 	result->numbers = malloc(result->n * sizeof(float));
-	return result->numbers ? BB_OK
-			       : bb_fail(error, BB_EINTERNAL, "out of memory for gradients");
+	return result->numbers ? BB_OK : bb_no_memory(error, "gradients");
 }
 
 void bb_chain_result_free(struct bb_chain_result *result)
@@ -295,7 +294,7 @@ bb_status bb_chain_run(const struct bb_chain *chain, size_t every, struct bb_cha
 	free(p.x);
 	free(p.inside);
 	free(inner);
-	return p.failed ? bb_fail(error, BB_EINTERNAL, "out of memory for activations") : BB_OK;
+	return p.failed ? bb_no_memory(error, "activations") : BB_OK;
 }
 
 uint64_t bb_chain_expected(const struct bb_chain *chain, size_t every)

@@ -2,7 +2,7 @@
  * ds_config.c - DeepSpeed's ds_config.json.
  */
 #include "models/memory/ds_config.h"
-#include "models/json_file.h"
+#include "core/json_file.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -200,12 +200,14 @@ static bb_status read_batch(const struct reader *r, struct bb_ds_config *c)
 
 bb_status bb_ds_config_read(const char *path, struct bb_ds_config *config, struct bb_error *error)
 {
+	const struct bb_file_request request = {
+		.option = "--ds-config", .path = path, .most = BB_JSON_FILE_BYTES};
 	json_t *root = NULL;
 	struct reader r = {path, NULL, error};
 	bb_status status;
 
 	*config = (struct bb_ds_config){.zero = NOT_SAID, .offload = NOT_SAID};
-	BB_TRY(status, bb_json_file_open("--ds-config", path, "ds_config.json", &root, error), out);
+	BB_TRY(status, bb_json_file_open(&request, "ds_config.json", &root, error), out);
 	r.root = root;
 	BB_TRY(status, read_zero(&r, config), out);
 	BB_TRY(status, read_precision(&r, config), out);

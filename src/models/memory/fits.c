@@ -2,6 +2,7 @@
  * fits.c - trying all ways.
  */
 #include "models/memory/fits.h"
+#include "core/array.h"
 
 #include <stdlib.h>
 
@@ -14,18 +15,11 @@ struct search {
 
 static bb_status keep(struct search *s, const struct bb_fit *fit)
 {
-	struct bb_fits *f = s->fits;
+	struct bb_fit *new = BB_ARRAY_ADD(s->fits->list, s->fits->n, s->room);
 
-	if (f->n == s->room) {
-		const size_t room = s->room ? 2 * s->room : 64;
-		struct bb_fit *grown = realloc(f->list, room * sizeof(*grown));
-
-		if (!grown)
-			return bb_fail(s->error, BB_EINTERNAL, "out of memory for what fits");
-		f->list = grown;
-		s->room = room;
-	}
-	f->list[f->n++] = *fit;
+	if (!new)
+		return bb_no_memory(s->error, "the list of what fits");
+	*new = *fit;
 	return BB_OK;
 }
 

@@ -60,7 +60,7 @@ bb_status bb_quantise(struct bb_quantised *q, const float *x, size_t n, unsigned
 	q->bytes = (n * bits + 7) / 8;
 	q->codes = calloc(q->bytes, 1);
 	if (!q->codes)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for %zu codes", n);
+		return bb_no_memory(error, "codes");
 	q->bytes += method == BB_BY_MINMAX ? 2 * sizeof(float) : sizeof(float);
 	for (size_t i = 0; i < n; i++)
 		if (!isfinite(x[i]))

@@ -73,7 +73,7 @@ bb_status bb_model_layout_make(struct bb_model_layout *layout, const struct bb_m
 	*layout = (struct bb_model_layout){.pieces = model ? (size_t)model->blocks + 2 : 3};
 	layout->before = calloc(layout->pieces + 1, sizeof(*layout->before));
 	if (!layout->before)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for the layers of a model");
+		return bb_no_memory(error, "the layers of a model");
 	if (!model)
 		layout->before[1].matrices = parameters;
 	for (size_t i = 0; model && i < model->ntensors; i++) {

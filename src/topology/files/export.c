@@ -1,6 +1,8 @@
 /*
  * export.c - a model as XML of hwloc 2, that hwloc reads. What its format has no place for goes
- * into info attributes (formats.h), so that nothing is lost on the way back.
+ * into info attributes (formats.h), so that nothing is lost on the way back. It is written here,
+ * since libhwloc has no function that adds a NUMA node or a PCI device to a topology, which a known
+ * system or a file of NCCL's describes.
  *
  * hwloc wants a consistent tree: every object says which processors and NUMA nodes are below it and
  * has a number that no other has. Where the model knows no processor at all, one is made up.

@@ -35,7 +35,7 @@ static bb_status parse(const char *text, size_t length, const char *name, struct
 	BB_TRY(st, bb_xml_open(text, length, &document, error), out);
 	t = bb_topology_new();
 	if (!t) {
-		st = bb_fail(error, BB_EINTERNAL, "out of memory for a topology");
+		st = bb_no_memory(error, "a topology");
 		goto out;
 	}
 	BB_TRY(st, read_document(bb_xml_root(document), t, error), out);

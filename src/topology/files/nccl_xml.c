@@ -277,7 +277,7 @@ bb_status bb_read_nccl_xml(const struct bb_xml *root, struct bb_topology *t, str
 	bb_status st = BB_OK;
 
 	if (!r)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for a topology");
+		return bb_no_memory(error, "a topology");
 	r->t = t;
 	r->error = error;
 	if (!first) {

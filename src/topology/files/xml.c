@@ -195,7 +195,7 @@ bb_status bb_xml_open(const char *text, size_t length, struct bb_xml_document **
 		p->parser = XML_ParserCreate(NULL);
 	}
 	if (!p || !p->document || !p->parser)
-		st = bb_fail(error, BB_EINTERNAL, "out of memory for XML");
+		st = bb_no_memory(error, "XML");
 	else
 		st = run(p, text, length, error);
 	if (p) {

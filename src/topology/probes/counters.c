@@ -1,5 +1,6 @@
 #include "topology/probes/counters_parts.h"
 
+#include "core/array.h"
 #include "core/file.h"
 
 #include <errno.h>
@@ -68,21 +69,16 @@ static enum bb_counter_class classify(const char *name)
 void bb_counters_add(struct bb_counters *c, const char *device, const char *name, int64_t value)
 {
 	const enum bb_counter_class class = classify(name);
-	struct bb_counter *list = c->list;
+	struct bb_counter *new;
 
 	if (class == BB_COUNTER_NCLASSES)
 		return;
-	if (c->n == c->room) {
-		list = realloc(list, (2 * c->room + 64) * sizeof(*list));
-		if (!list)
-			return;
-		c->list = list;
-		c->room = 2 * c->room + 64;
-	}
-	list[c->n] = (struct bb_counter){.class = class, .value = value};
-	snprintf(list[c->n].device, BB_COUNTER_DEVICE, "%s", device);
-	snprintf(list[c->n].name, BB_COUNTER_NAME, "%s", name);
-	c->n++;
+	new = BB_ARRAY_ADD(c->list, c->n, c->room);
+	if (!new)
+		return;
+	*new = (struct bb_counter){.class = class, .value = value};
+	snprintf(new->device, BB_COUNTER_DEVICE, "%s", device);
+	snprintf(new->name, BB_COUNTER_NAME, "%s", name);
 }
 
 static bool to_number(const char *text, int64_t *value)

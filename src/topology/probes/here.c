@@ -127,7 +127,7 @@ static bb_status read_hwloc(struct bb_topology *t, struct bb_error *error)
 	bb_status st;
 
 	if (hwloc_topology_init(&topology) != 0)
-		return bb_fail(error, BB_EINTERNAL, "out of memory while looking at the machine");
+		return bb_no_memory(error, "the topology of the machine");
 	for (const char *const *name = unwanted; *name; name++)
 		hwloc_topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
 					      *name);
@@ -151,7 +151,7 @@ bb_status bb_topology_here(struct bb_topology **topology, struct bb_error *error
 	bb_status st;
 
 	if (!t)
-		return bb_fail(error, BB_EINTERNAL, "out of memory while looking at the machine");
+		return bb_no_memory(error, "the topology of the machine");
 	if (gethostname(t->name, sizeof(t->name) - 1) != 0)
 		snprintf(t->name, sizeof(t->name), "this machine");
 	BB_TRY(st, read_hwloc(t, error), failed);

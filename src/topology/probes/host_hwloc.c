@@ -172,5 +172,5 @@ bb_status bb_host_read(hwloc_topology_t topology, struct bb_host *host, struct b
 		goto no_memory;
 	return BB_OK;
 no_memory:
-	return bb_fail(error, BB_EINTERNAL, "out of memory while looking at the machine");
+	return bb_no_memory(error, "the topology of the machine");
 }

@@ -68,7 +68,7 @@ bb_status bb_machine_open(struct bb_machine **machine, struct bb_error *error)
 
 	if (!m || hwloc_topology_init(&m->topology) != 0) {
 		free(m);
-		return bb_fail(error, BB_EINTERNAL, "out of memory while looking at the machine");
+		return bb_no_memory(error, "the topology of the machine");
 	}
 	if (hwloc_topology_load(m->topology) != 0) {
 		bb_machine_close(m);
@@ -84,7 +84,7 @@ bb_status bb_machine_open(struct bb_machine **machine, struct bb_error *error)
 	if (!m->cores || !usable) {
 		hwloc_bitmap_free(usable);
 		bb_machine_close(m);
-		return bb_fail(error, BB_EINTERNAL, "out of memory while looking at the machine");
+		return bb_no_memory(error, "the topology of the machine");
 	}
 	read_cores(m, usable);
 	hwloc_bitmap_free(usable);

@@ -317,7 +317,7 @@ bb_status bb_nvml_read(struct bb_topology *t, bool *found, struct bb_error *erro
 
 	*found = false;
 	if (!r)
-		return bb_fail(error, BB_EINTERNAL, "out of memory while looking at the GPUs");
+		return bb_no_memory(error, "the list of GPUs");
 	r->t = t;
 	r->error = error;
 	if (!load(&r->api)) {
