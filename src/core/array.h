@@ -9,8 +9,9 @@
 #include <stdlib.h>
 
 /*
- * Make room for one more element of SIZE bytes in ITEMS, which holds N and has room for *ROOM.
- * Returns the array, which may have moved, or NULL without memory: then ITEMS and *ROOM stay.
+ * Make room for one more element of SIZE (above 0) bytes in ITEMS, which holds N and has room for
+ * *ROOM. Returns the array, which may have moved, or NULL without memory: then ITEMS and *ROOM
+ * stay.
  */
 static inline void *bb_array_fit(void *items, size_t n, size_t *room, size_t size)
 {

@@ -1,4 +1,5 @@
 #include "diagnose/rounds.h"
+#include "core/array.h"
 #include "core/random.h"
 
 #include <limits.h>
@@ -27,29 +28,22 @@ bool bb_suspects_any(const struct bb_suspects *suspects)
 	return any;
 }
 
-static bool grow(struct bb_rounds *rounds)
-{
-	const size_t room = rounds->room ? 2 * (size_t)rounds->room : 32;
-	int *partner = realloc(rounds->partner, room * (size_t)rounds->nodes * sizeof(*partner));
-	int *rail = realloc(rounds->rail, room * sizeof(*rail));
-
-	rounds->partner = partner ? partner : rounds->partner;
-	rounds->rail = rail ? rail : rounds->rail;
-	if (!partner || !rail)
-		return false;
-	rounds->room = (int)room;
-	return true;
-}
-
 /* One more round, in which everybody sits out. NULL without memory. */
 static int *add_round(struct bb_rounds *rounds)
 {
+	const size_t n = (size_t)rounds->n, nodes = (size_t)rounds->nodes;
+	size_t room = (size_t)rounds->room;
+	int *partner = bb_array_fit(rounds->partner, n, &room, nodes * sizeof(*partner)), *rail;
 	int *round;
 
-	if (rounds->n == rounds->room && !grow(rounds))
+	if (!partner)
 		return NULL;
-	rounds->rail[rounds->n] = -1;
-	round = &rounds->partner[(size_t)rounds->n++ * (size_t)rounds->nodes];
+	rounds->partner = partner;
+	rail = BB_ARRAY_ADD(rounds->rail, rounds->n, rounds->room); /* to the same room */
+	if (!rail)
+		return NULL;
+	*rail = -1;
+	round = &partner[n * nodes];
 	for (int i = 0; i < rounds->nodes; i++)
 		round[i] = BB_NO_PEER;
 	return round;

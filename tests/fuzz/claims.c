@@ -4,6 +4,7 @@
  */
 #include "acceptance/claims.h"
 #include "acceptance/normal.h"
+#include "topology/cards.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -20,13 +21,13 @@ static void check(const struct bb_claims *c)
 {
 	/* The table is the same every time. */
 	struct bb_reference row = {.id = "a",
-				   .gpu = "H100",
+				   .card = bb_card_find("H100"),
 				   .collective = "all_reduce",
 				   .nranks = 8,
 				   .size_bytes = 1 << 20,
 				   .busbw_GBps = 400,
 				   .kind = "measured"};
-	const struct bb_references references = {&row, 1};
+	const struct bb_references references = {.rows = &row, .n = 1};
 	const struct bb_circumstances said = {"H100", NULL, 0, 0};
 	struct bb_strbuf out = {0};
 

@@ -34,8 +34,8 @@ static void check_gate(const struct bb_gate *g)
 
 static void check_step(const struct bb_profile *p, const struct bb_profile_step *s)
 {
-	static const struct bb_plan_cluster played[] = {{NULL, NULL},
-							{"hgx-h100:2", "lost_rail:0:2"}};
+	static const struct bb_plan_cluster played[] = {
+		{.cluster = NULL}, {.cluster = "hgx-h100:2", .fault = "lost_rail:0:2"}};
 	static const struct bb_places places = {"/bin", "out dir"};
 	struct bb_words_list words;
 	struct bb_error error = {0};
