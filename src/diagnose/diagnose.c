@@ -56,13 +56,10 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 			"--fault %s: the factor is of the time that --link says; give --link "
 			"RATE,LATENCY too, as in --link 1GB/s,50us",
 			o->fault_text);
-	if (!o->backend->has_data && !o->backend->virtual)
-		return bb_fail(error, BB_EUNSUPPORTED,
-			       "the %s backend takes no time: there is nothing to diagnose",
-			       o->backend->name);
 	if (!o->backend->messages && !o->backend->virtual)
 		return bb_fail(error, BB_EUNSUPPORTED,
-			       "the %s backend passes no messages between two ranks",
+			       "the %s backend passes no messages between two ranks: there is "
+			       "nothing to diagnose",
 			       o->backend->name);
 	return BB_OK;
 }

@@ -114,7 +114,6 @@ static bb_status probe_span(const struct bb_job *job, size_t *span)
 static bb_status choose_span(const struct bb_job *job, size_t *span)
 {
 	const struct bb_collective_options *asked = asked_of(job);
-	const bool free = !job->s->bench->backend->has_data;
 
 	if (is_prepared(job))
 		*span = 1;
@@ -123,7 +122,7 @@ static bb_status choose_span(const struct bb_job *job, size_t *span)
 	else if (asked->per_iter_timing || asked->per_iter_skip > 0 ||
 		 job->c->size_bytes > PROBED_BYTES)
 		*span = 1;
-	else if (!free) /* null is there to show what all this costs */
+	else if (job->s->patterns) /* null is there to show what all this costs */
 		return probe_span(job, span);
 	else
 		*span = 1;

@@ -36,9 +36,15 @@ const struct bb_record_kind bb_record_counter = {
 
 /* ---- reading and gathering ------------------------------------------------------------------- */
 
+/* Where no data moves no counter does. */
+static bool may_move(const struct bb_run *run)
+{
+	return run->options.backend->has_data;
+}
+
 static bool reads(const struct bb_run *run)
 {
-	return run->options.backend->has_data && bb_assembly_before(&run->assembly) == 0;
+	return may_move(run) && bb_assembly_before(&run->assembly) == 0;
 }
 
 void bb_run_counters_begin(struct bb_run *run)
@@ -86,7 +92,7 @@ bb_status bb_run_counters_gather(struct bb_run *run)
 	void *all = NULL;
 	bb_status status;
 
-	if (run->launch.nprocs <= 1 || !run->options.backend->has_data)
+	if (run->launch.nprocs <= 1 || !may_move(run))
 		return BB_OK;
 	find_moves(run, mine);
 	status = bb_assembly_collect(&run->assembly, &move_table, mine, BB_RUN_MOVES, &all);

@@ -152,7 +152,7 @@ bb_status bb_zero_rank_open(struct bb_zero_rank *z)
 	z->backend = z->run->options.backend;
 	z->ledger = (struct bb_ledger){
 		.backend = z->backend, .rank = z->driver->handle, .error = &z->run->error};
-	z->data = z->backend->has_data && !zero->alone;
+	z->data = bb_zero_trains(zero, z->run);
 	z->tape = (struct bb_zero_tape){.nranks = zero->nranks,
 					.algorithm = strcmp(zero->asked.algo_text, "auto") == 0
 							     ? NULL

@@ -37,7 +37,7 @@ struct bb_zero_measured {
 /* Is something trained? */
 static inline bool bb_zero_has_data(const struct bb_zero_session *s)
 {
-	return (s->engine.backend->has_data) && !s->zero->alone;
+	return bb_zero_trains(s->zero, s->engine.run);
 }
 
 /* Train the reference, where the model is small enough to be checked so. */

@@ -43,7 +43,7 @@ static void describe(struct bb_zero *zero, const struct bb_run *run)
 
 static bb_status check_sums(const struct bb_zero *zero, struct bb_run *run)
 {
-	if (zero->data.most > 0 || zero->alone || !run->options.backend->has_data)
+	if (zero->data.most > 0 || !bb_zero_trains(zero, run))
 		return BB_OK;
 	return bb_fail(&run->error, BB_EUSAGE,
 		       "--accumulate %lld on %d ranks: sums of so many gradients are not exact in "

@@ -103,6 +103,12 @@ BB_MUST bb_status bb_zero_check(const struct bb_benchmark *benchmark, void *own,
 				const struct bb_environment *environment, struct bb_error *error);
 extern const struct bb_experiment bb_zero_experiment;
 
+/* Is something trained? A rank alone, or one without data, computes nothing. */
+static inline bool bb_zero_trains(const struct bb_zero *zero, const struct bb_run *run)
+{
+	return run->options.backend->has_data && !zero->alone;
+}
+
 /* Bytes of the device (not of the host where it is offloaded) that a rank takes at most under
    STAGE, what collectives need left out. BB_EINTERNAL without memory. */
 BB_MUST bb_status bb_zero_need(const struct bb_zero *zero, int stage, uint64_t *bytes,
