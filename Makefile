@@ -463,9 +463,7 @@ $(B)/topology_fuzz: LDLIBS += $(call link,expat)
 $(B)/model_fuzz: $(filter %/buckets.o,$(TRAINING_OBJECTS)) $(MODEL_OBJECTS)
 $(B)/ds_config_fuzz: $(MEMORY_OBJECTS) $(MODEL_OBJECTS)
 $(B)/model_fuzz $(B)/ds_config_fuzz: LDLIBS += $(call link,jansson)
-$(B)/profile_fuzz $(B)/claims_fuzz: $(ACCEPTANCE_OBJECTS) $(filter $(B)/src/topology/%,$(OBJECTS)) \
-                                    $(filter $(B)/src/schedules/% $(B)/src/simulator/cluster%,$(OBJECTS)) \
-                                    $(B)/src/harness/results/record.o $(B)/src/harness/results/record_fields.o
+$(B)/profile_fuzz $(B)/claims_fuzz: $(ACCEPTANCE_OBJECTS) $(LIB)
 $(B)/profile_fuzz $(B)/claims_fuzz: LDLIBS += $(ACCEPTANCE_LIBS)
 $(B)/wire_fuzz $(B)/tests/test_wire: LDFLAGS += -Wl,--wrap=connect
 $(B)/wire_fuzz $(B)/tests/test_wire: $(B)/src/p2p/series.o

@@ -78,7 +78,7 @@ bool bb_moved_add(struct bb_moved_list *moved, const struct bb_records *records)
 
 const struct bb_moved *bb_moved_next(const struct bb_moved_list *moved, const struct bb_moved *at)
 {
-	const struct bb_moved *const end = moved->list + moved->n;
+	const struct bb_moved *const end = moved->n > 0 ? &moved->list[moved->n] : NULL;
 	enum bb_counter_class class = at ? at->class : BB_COUNTER_LINK_DOWN;
 
 	for (at = at ? at + 1 : moved->list; class < BB_COUNTER_FREQUENCY; class ++) {
