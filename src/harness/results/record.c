@@ -288,16 +288,9 @@ void bb_record_csv_row(struct bb_strbuf *out, const struct bb_record_kind *kind,
 
 static const char *type_name(enum bb_field_type type)
 {
-	static const char *const names[] = {
-		[BB_FIELD_STRING] = "string",
-		[BB_FIELD_TEXT] = "string",
-		[BB_FIELD_INT] = "integer",
-		[BB_FIELD_DOUBLE] = "number",
-		[BB_FIELD_BOOL] = "boolean",
-		[BB_FIELD_NUMBERS] = "array of numbers",
-		[BB_FIELD_WORDS] = "array of strings",
-		[BB_FIELD_RANKS] = "array of objects",
-	};
+#define NAME(kind, type, name) [BB_FIELD_##kind] = name,
+	static const char *const names[] = {BB_FIELD_KINDS(NAME)[BB_FIELD_TEXT] = "string"};
+#undef NAME
 
 	return names[type];
 }

@@ -49,41 +49,84 @@ struct bb_pipeline_options {
 
 /* ---- records (record.c) ------------------------------------------------------------ */
 
+#define BB_PIPELINE_FIELDS(FIELD)                                                                  \
+	FIELD(STRING, schedule, "", "as in --schedule")                                            \
+	FIELD(INT, stages, "", "ranks of the pipeline")                                            \
+	FIELD(INT, microbatches, "", "of a step")                                                  \
+	FIELD(INT, chunks, "", "parts of the model on each stage")                                 \
+	FIELD(NUMBERS, layers, "", "of a --model, of each stage; null: all stages are alike")      \
+	FIELD(DOUBLE, f_us, "us",                                                                  \
+	      "forward pass of a microbatch on a stage, all its chunks; of a --model on the "      \
+	      "stage that has most to do")                                                         \
+	FIELD(DOUBLE, b_us, "us", "backward pass, the half for the gradient of the input")         \
+	FIELD(DOUBLE, w_us, "us", "the half for the gradients of the weights")                     \
+	FIELD(DOUBLE, hop_us, "us",                                                                \
+	      "from the end of a pass until another stage has its result, as predicted with")      \
+	FIELD(STRING, hop_source, "", "measured, in virtual time played; --tc or --link")          \
+	FIELD(STRING, compute, "", "what passes were: sleep, spin or gemm; null: nothing ran")     \
+	FIELD(DOUBLE, ideal_us, "us",                                                              \
+	      "what the passes of a stage take, without a bubble: of that which has most to do")   \
+	FIELD(DOUBLE, predicted_us, "us", "a step, from its start until the last pass is done")    \
+	FIELD(DOUBLE, predicted_span_us, "us",                                                     \
+	      "the longest that a stage takes from its first pass to its last")                    \
+	FIELD(DOUBLE, predicted_bubble_over_ideal, "fraction", "predicted_us / ideal_us - 1")      \
+	FIELD(DOUBLE, predicted_bubble_over_total, "fraction", "1 - ideal_us / predicted_us")      \
+	FIELD(DOUBLE, predicted_span_bubble_over_ideal, "fraction",                                \
+	      "the same with predicted_span_us")                                                   \
+	FIELD(DOUBLE, predicted_span_bubble_over_total, "fraction", "likewise")                    \
+	FIELD(DOUBLE, published_bubble_over_total, "fraction",                                     \
+	      "interleaved: predicted with what goes around waited for only by the first of as "   \
+	      "many microbatches as stages, as in Table 5 of arXiv 2401.10241")                    \
+	FIELD(DOUBLE, p50_us, "us", "a step as measured: median")                                  \
+	FIELD(DOUBLE, p99_us, "us", "their 99th percentile")                                       \
+	FIELD(DOUBLE, min_us, "us", "the shortest")                                                \
+	FIELD(DOUBLE, max_us, "us", "the longest")                                                 \
+	FIELD(DOUBLE, span_us, "us", "the longest of stage_us")                                    \
+	FIELD(DOUBLE, bubble_over_ideal, "fraction", "p50_us / ideal_us - 1")                      \
+	FIELD(DOUBLE, bubble_over_total, "fraction", "1 - ideal_us / p50_us")                      \
+	FIELD(DOUBLE, span_bubble_over_ideal, "fraction", "the same with span_us")                 \
+	FIELD(DOUBLE, span_bubble_over_total, "fraction", "likewise")                              \
+	FIELD(DOUBLE, off_percent, "%", "p50_us against predicted_us")                             \
+	FIELD(NUMBERS, predicted_stage_us, "us", "of each stage, from its first pass to its last") \
+	FIELD(NUMBERS, stage_us, "us", "the same as measured: medians")                            \
+	FIELD(NUMBERS, peak_microbatches, "",                                                      \
+	      "of each stage, most activations held, in units of what F leaves of a microbatch")   \
+	FIELD(NUMBERS, stage_peak_bytes, "bytes", "the same in bytes")                             \
+	FIELD(INT, peak_bytes, "bytes", "the most of them")                                        \
+	FIELD(NUMBERS, counted_peak_microbatches, "",                                              \
+	      "peak_microbatches as counted from the passes of the last timed step, as they were " \
+	      "done")                                                                              \
+	FIELD(INT, message_bytes, "bytes", "from one part of the model to the next")               \
+	FIELD(INT, sent_bytes, "bytes", "in a step, by all stages")                                \
+	FIELD(NUMBERS, stage_sent_bytes, "bytes", "by each stage")                                 \
+	FIELD(INT, counted_sent_bytes, "bytes",                                                    \
+	      "as counted from the messages of the last timed step, when they had been sent")      \
+	FIELD(NUMBERS, counted_stage_sent_bytes, "bytes", "by each stage")                         \
+	FIELD(INT, iterations, "", "timed steps")                                                  \
+	FIELD(INT, wrong, "",                                                                      \
+	      "numbers among outputs and gradients that differ from one rank's; null: not "        \
+	      "checked")                                                                           \
+	FIELD(DOUBLE, end_unix_s, "s", "when it was done, since 1970 UTC")
+
 /* One schedule. */
 struct bb_pipeline_record {
-	const char *schedule;
-	int64_t stages, microbatches, chunks;
-	struct bb_numbers layers; /* of each stage */
-	double f_us, b_us, w_us, hop_us;
-	const char *hop_source; /* "measured", "--tc", "--link" */
-	const char *compute;    /* what passes were; NULL: nothing was run */
-	double ideal_us;
-	double predicted_us, predicted_span_us;
-	double predicted_bubble_over_ideal, predicted_bubble_over_total;
-	double predicted_span_bubble_over_ideal, predicted_span_bubble_over_total;
-	double published_bubble_over_total;
-	double p50_us, p99_us, min_us, max_us, span_us;
-	double bubble_over_ideal, bubble_over_total;
-	double span_bubble_over_ideal, span_bubble_over_total;
-	double off_percent;
-	struct bb_numbers predicted_stage_us, stage_us; /* the span of each stage */
-	/* Of each stage; as counted while it was played. */
-	struct bb_numbers peak_microbatches, stage_peak_bytes, counted_peak_microbatches;
-	struct bb_numbers stage_sent_bytes, counted_stage_sent_bytes;
-	int64_t peak_bytes;
-	int64_t message_bytes, sent_bytes, counted_sent_bytes;
-	int64_t iterations, wrong;
-	double end_unix_s;
+	BB_PIPELINE_FIELDS(BB_MEMBER)
 };
+
+#define BB_PASS_FIELDS(FIELD)                                                                      \
+	FIELD(STRING, schedule, "", "as in --schedule")                                            \
+	FIELD(STRING, source, "",                                                                  \
+	      "predicted, or measured in the last timed step, in virtual time played")             \
+	FIELD(INT, stage, "", "that does it")                                                      \
+	FIELD(STRING, pass, "", "F, B, W, or BW: both halves at once")                             \
+	FIELD(INT, chunk, "", "of the stage, from 0")                                              \
+	FIELD(INT, microbatch, "", "from 0")                                                       \
+	FIELD(DOUBLE, from_us, "us", "since the step began")                                       \
+	FIELD(DOUBLE, to_us, "us", "likewise")
 
 /* One pass, with --gantt. */
 struct bb_pass_record {
-	const char *schedule;
-	const char *source; /* "predicted", "measured" */
-	int64_t stage;
-	const char *pass; /* "F", "B", "W", "BW" */
-	int64_t chunk, microbatch;
-	double from_us, to_us;
+	BB_PASS_FIELDS(BB_MEMBER)
 };
 
 extern const struct bb_record_kind bb_record_pipeline, bb_record_pass;
