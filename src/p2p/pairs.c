@@ -346,8 +346,6 @@ static bb_status plan(struct bb_run *run, bb_status (*make)(struct bb_pairs *pai
 				 p2p_names[pairs->asked.p2p], run->options.backend->name,
 				 *pairs->library_text ? "; P2P of the library is " : "",
 				 pairs->library_text);
-	if (!bb_pairs_are_virtual(pairs))
-		run->record.topology_digest = pairs->digest;
 	return status;
 }
 
@@ -357,7 +355,6 @@ static bb_status plan_for_bandwidth(struct bb_run *run)
 
 	if (bb_pairs_are_host(run)) {
 		pairs->run = run;
-		run->record.topology_digest = pairs->digest;
 		return bb_host_pair_plan(pairs);
 	}
 	return plan(run, plan_bandwidth);
@@ -373,27 +370,11 @@ static bb_status plan_for_latency(struct bb_run *run)
 	return plan(run, plan_latency);
 }
 
-static bb_status look_around(struct bb_pairs *pairs)
-{
-	struct bb_topology *t = NULL;
-	bb_status status = bb_topology_here(&t, &pairs->run->error);
-
-	if (status != BB_OK)
-		return status;
-	snprintf(pairs->digest, sizeof(pairs->digest), "%016" PRIx64, bb_topology_digest(t));
-	bb_topology_free(t);
-	return BB_OK;
-}
-
 static bb_status open_results(struct bb_run *run)
 {
 	struct bb_pairs *pairs = of(run);
 	uint64_t bytes = 0;
-	/* Virtual ranks do not run on this machine. */
-	bb_status status = bb_pairs_are_virtual(pairs) ? BB_OK : look_around(pairs);
 
-	if (status != BB_OK)
-		return status;
 	if (pairs->host) {
 		for (size_t i = 0; i < pairs->host->ncases; i++)
 			bytes += pairs->host->cases[i].bytes;

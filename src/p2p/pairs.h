@@ -184,7 +184,6 @@ struct bb_pairs {
 	struct bb_strbuf host_light; /* the sentence that explains its bound */
 
 	/* Rank 0's. */
-	char digest[20];                 /* of the topology */
 	struct bb_pair_matrix *matrices; /* those that are judged: the largest size of each kind */
 	struct bb_pair_value **values;   /* theirs: [matrix][from * n + to] */
 	struct bb_floor **floors;        /* [matrix][end * n + end of its peer], who timed it */

@@ -317,7 +317,8 @@ void bb_record_markdown(struct bb_strbuf *out, const struct bb_record_kind *cons
 		"was measured (`result` of a collective), one row each, arrays as numbers with "
 		"semicolons between. What is not known is `null` in JSON and an empty cell in "
 		"CSV. Units are in the names; GB is 10^9 bytes. Renaming a field raises "
-		"`schema`.\n",
+		"`schema`.\n\n"
+		"Schema 2: `topology_digest` of a run is gone; its `topology` says the same.\n",
 		BB_SCHEMA);
 	for (; *kinds; kinds++) {
 		bb_strbuf_addf(out,

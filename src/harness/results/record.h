@@ -26,7 +26,8 @@
 #include <math.h>
 #include <stddef.h>
 
-#define BB_SCHEMA 1 /* raised when a field is renamed or changes its meaning */
+/* Raised when a field is renamed, goes or changes its meaning; bb_record_markdown says what did. */
+#define BB_SCHEMA 2
 #define BB_ABSENT INT64_MIN
 #define BB_RUN_ID_TEXT 33
 #define BB_TIME_TEXT 32
@@ -186,9 +187,7 @@ struct bb_record_kind {
 	FIELD(DOUBLE, clock_uncertainty_us, "us", "when clocks of two ranks are compared")         \
 	FIELD(DOUBLE, init_ms, "ms", "from the start until every rank was ready")                  \
 	FIELD(STRING, pair_ranks, "",                                                              \
-	      "of pairs: the ranks that these are among, as 0-7,24-31; null: all")                 \
-	FIELD(STRING, topology_digest, "",                                                         \
-	      "of the machine of rank 0, as `topology` prints it; null: not looked at")
+	      "of pairs: the ranks that these are among, as 0-7,24-31; null: all")
 
 /* Once, first. What is needed to repeat the run; never the environment. */
 struct bb_run_record {
@@ -353,7 +352,7 @@ extern const struct bb_record_kind bb_record_run, bb_record_result, bb_record_ar
 /* Every number of RECORD, a struct of KIND, absent, everything else zero. */
 void bb_record_init(const struct bb_record_kind *kind, void *record);
 
-/* One line without newline: {"schema":1,"kind":…,"run_id":…, the fields}. */
+/* One line without newline: {"schema":2,"kind":…,"run_id":…, the fields}. */
 void bb_record_json(struct bb_strbuf *out, const struct bb_record_kind *kind, const char *run_id,
 		    const void *record);
 /* The header line and one row of tidy CSV, both with newline: schema, run_id, the fields. */
