@@ -291,14 +291,14 @@ static bb_status list_systems(struct bb_error *error)
 
 static bb_status inform(const struct options *o, struct bb_error *error)
 {
-	const struct bb_option_table tables[] = {{rows, NULL}, {NULL, NULL}};
+	const struct bb_option_table tables[] = {{rows, NULL, NULL}, {NULL, NULL, NULL}};
 	struct bb_strbuf out = {0};
 	bb_status st;
 
 	if (o->help)
 		bb_options_help(tables, "topology", BRIEF, &out);
 	else if (o->help_markdown)
-		bb_options_markdown(rows, &out);
+		bb_options_markdown(&(struct bb_option_table){.rows = rows}, &out);
 	else
 		bb_strbuf_add(&out, "topology (busbench) " BB_VERSION "\n");
 	st = bb_write_text("-", &out, error);
@@ -341,7 +341,7 @@ static char **spell_out(int *argc, char **argv)
 int main(int argc, char **argv)
 {
 	struct options o;
-	const struct bb_option_table tables[] = {{rows, &o}, {NULL, NULL}};
+	const struct bb_option_table tables[] = {{rows, &o, NULL}, {NULL, NULL, NULL}};
 	struct bb_error error = {0};
 	char **words = spell_out(&argc, argv);
 	bb_status st;

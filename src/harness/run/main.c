@@ -111,11 +111,11 @@ static void give_up(void *argument, int signal)
 
 static void document(const struct bb_benchmark *benchmark, struct bb_strbuf *out)
 {
-	bb_options_markdown(benchmark->options, out);
+	bb_options_markdown(&(struct bb_option_table){.rows = benchmark->options}, out);
 	bb_strbuf_add(out, "\n");
-	bb_options_markdown(bb_size_rows, out);
+	bb_options_markdown(&(struct bb_option_table){.rows = bb_size_rows}, out);
 	bb_strbuf_add(out, "\n");
-	bb_options_markdown(bb_option_rows, out);
+	bb_options_markdown(&(struct bb_option_table){.rows = bb_option_rows}, out);
 }
 
 /* --help, --list and their like. Returns false if a run was asked for. */
@@ -124,10 +124,10 @@ static bool inform(struct bb_run *run, bb_status *status)
 	const struct bb_benchmark *benchmark = run->benchmark;
 	const struct bb_options *o = &run->options;
 	const struct bb_option_table tables[] = {
-		{benchmark->options, NULL},
-		{benchmark->sizeless ? bb_option_rows : bb_size_rows, NULL},
-		{benchmark->sizeless ? NULL : bb_option_rows, NULL},
-		{NULL, NULL}};
+		{benchmark->options, NULL, NULL},
+		{benchmark->sizeless ? bb_option_rows : bb_size_rows, NULL, NULL},
+		{benchmark->sizeless ? NULL : bb_option_rows, NULL, NULL},
+		{NULL, NULL, NULL}};
 	struct bb_strbuf out = {0};
 
 	*status = BB_OK;

@@ -44,16 +44,6 @@ bb_status bb_read_flops(const char *text, double *flops, struct bb_error *error)
 		       text);
 }
 
-bool bb_parse_rank(const char *text, int *rank)
-{
-	int64_t value;
-
-	if (!bb_parse_int(text, &value) || value < 0 || value > INT_MAX)
-		return false;
-	*rank = (int)value;
-	return true;
-}
-
 /* ---- what goes together ------------------------------------------------------------ */
 
 /* "-g 8", "-t 2" or "-t 2 times -g 4". */

@@ -129,7 +129,7 @@ void bb_options_document(const struct bb_option_section *sections, struct bb_str
 	bb_strbuf_add(out, introduction);
 	for (; sections->title; sections++) {
 		bb_strbuf_addf(out, "\n## %s\n\n", sections->title);
-		bb_options_markdown(sections->rows, out);
+		bb_options_markdown(&(struct bb_option_table){.rows = sections->rows}, out);
 	}
 	bb_strbuf_add(out, environment);
 }
