@@ -25,11 +25,32 @@ enum { BB_LATENCY, BB_BANDWIDTH }; /* the quantities */
 #define BB_CONFIRM_PAUSE_S 0.02
 #define BB_STEP_WORK_S 1e-3 /* in virtual time; in earnest less */
 
+#define BB_DIAGNOSE_OPTIONS(OPTION, COMMON)                                                        \
+	OPTION(FLAG, quick, "quick", 0, NULL,                                                      \
+	       "a sample of the pairs: cost linear in the nodes; the default above 32",            \
+	       .section = "Diagnosis")                                                             \
+	OPTION(FLAG, full, "full", 0, NULL, "all pairs; the default up to 32 nodes")               \
+	OPTION(INT, partners, "partners", 0, "12",                                                 \
+	       "that each node meets in the survey; with fewer nodes as many meetings", .min = 2,  \
+	       .max = 1024)                                                                        \
+	OPTION(PERCENT, tolerance, "tolerance", 0, "20%",                                          \
+	       "of its speed that may be missing before something counts as slow",                 \
+	       .argument = "P%")                                                                   \
+	OPTION(INT, node_ranks, "node-ranks", 0, "0",                                              \
+	       "ranks in a row that are a node, a divisor of all; 0: those of a host, or each by " \
+	       "itself",                                                                           \
+	       .min = 0, .max = BB_MOST_RAILS)                                                     \
+	OPTION(INT, steps, "steps", 0, "20",                                                       \
+	       "of work and a collective, to see who comes last; 0: none", .min = 0,               \
+	       .max = 100000)                                                                      \
+	OPTION(SIZE, bytes, "minbytes", 'b', "1M", "size of a large message", .min = 1,            \
+	       .max = BB_MOST_BYTES)                                                               \
+	OPTION(INT, large, "iters", 'n', "5",                                                      \
+	       "large messages of each direction in a round; the median counts", .min = 1,         \
+	       .max = 10000)
+
 struct bb_diagnose_options {
-	bool quick, full;
-	int64_t partners, large, node_ranks, steps;
-	uint64_t bytes;
-	double tolerance;
+	BB_OPTION_MEMBERS(BB_DIAGNOSE_OPTIONS)
 };
 
 #define BB_NODE_FIELDS(FIELD)                                                                      \

@@ -26,11 +26,18 @@ enum bb_memory_kind {
 /* Ranks that work at once. */
 enum bb_workers { BB_WORKERS_ALL, BB_WORKERS_ONE, BB_WORKERS_BOTH };
 
+#define BB_MEMORY_OPTIONS(OPTION, COMMON)                                                          \
+	OPTION(SET, work, "work", 0, "all", "what is done with memory", .choices = work_names,     \
+	       .section = "Memory")                                                                \
+	OPTION(CHOICE, workers, "workers", 0, "both",                                              \
+	       "all ranks of a NUMA node at once, one of them, or the one after the other",        \
+	       .choices = worker_names)                                                            \
+	OPTION(INT, iters, "iters", 'n', "10", "timed iterations", .min = 1, .max = MOST_ITERS)
+
 struct bb_memory_options {
-	const char *work_text;
-	int workers; /* enum bb_workers */
-	int64_t iters;
-	unsigned works; /* bit per kind; worked out from the text */
+	BB_OPTION_MEMBERS(BB_MEMORY_OPTIONS)
+
+	unsigned works; /* bit per enum bb_memory_kind; worked out */
 };
 
 /* What is measured of all places, each by itself. */

@@ -36,13 +36,28 @@ enum bb_p2p_choice { BB_P2P_ON, BB_P2P_OFF, BB_P2P_BOTH };
 enum bb_way_choice { BB_ONE_WAY, BB_BOTH_WAYS, BB_ANY_WAY };
 enum bb_findings_choice { BB_FINDINGS_REPORT, BB_FINDINGS_FAIL };
 
+#define BB_P2P_OPTION(OPTION)                                                                      \
+	OPTION(CHOICE, p2p, "p2p", 0, "both",                                                      \
+	       "on: work on the peer's memory; off: through a place between",                      \
+	       .choices = p2p_names, .section = "Pairs")
+#define BB_FINDINGS_OPTION(OPTION)                                                                 \
+	OPTION(CHOICE, findings, "findings", 0, "report",                                          \
+	       "fail: exit with status 7 if anything looks wrong", .choices = findings_names)
+#define BB_BANDWIDTH_OPTIONS(OPTION, COMMON)                                                       \
+	BB_P2P_OPTION(OPTION)                                                                      \
+	OPTION(CHOICE, ways, "direction", 0, "both",                                               \
+	       "one way, both ways at once, or the one after the other", .choices = way_names)     \
+	BB_FINDINGS_OPTION(OPTION)
+#define BB_LATENCY_OPTIONS(OPTION, COMMON)                                                         \
+	BB_P2P_OPTION(OPTION)                                                                      \
+	BB_FINDINGS_OPTION(OPTION)                                                                 \
+	COMMON("iters", 'n', "1000", "samples of each pair, of 50 round trips each", .min = 1,     \
+	       .max = MAX_ITERS)
+
+/* P2P is an enum bb_p2p_choice, WAYS an enum bb_way_choice, FINDINGS an enum bb_findings_choice. */
 struct bb_pair_options {
-	int p2p; /* enum bb_p2p_choice */
-	bool p2p_given;
-	int ways;      /* enum bb_way_choice */
-	int findings;  /* enum bb_findings_choice */
-	int64_t iters; /* of latency, whose samples are short */
-	bool iters_given;
+	BB_OPTION_MEMBERS(BB_BANDWIDTH_OPTIONS) /* those of latency are among them */
+
 	bool child; /* this process measures for its parent (child.h) */
 };
 

@@ -340,8 +340,8 @@ bb_status bb_options_read(struct bb_options *o, const struct bb_benchmark *bench
 			  struct bb_error *error)
 {
 	const struct bb_option_table tables[] = {{benchmark->options, own, NULL},
-						 {bb_size_rows, o, NULL},
-						 {bb_option_rows, o, NULL},
+						 {bb_size_rows, o, benchmark->refuses},
+						 {bb_option_rows, o, benchmark->refuses},
 						 {NULL, NULL, NULL}};
 	bb_status st;
 

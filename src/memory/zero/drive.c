@@ -251,7 +251,7 @@ bb_status bb_zero_drive(struct bb_driver *driver, void *argument)
 	BB_TRY(status, bb_zero_open_reference(&s), out);
 	BB_TRY(status, bb_run_begin(run, driver, NAN), out);
 	for (int stage = 0; stage < BB_ZERO_STAGES; stage++)
-		if (s.zero->asked.stages[stage])
+		if (s.zero->asked.stages >> stage & 1)
 			BB_TRY(status, run_stage(&s, stage), out);
 	if (bb_driver_leads(driver) && run->end.results == 0)
 		status = bb_fail(&run->error, BB_EUNSUPPORTED,

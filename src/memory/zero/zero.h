@@ -17,28 +17,63 @@
 #ifndef BB_MEMORY_ZERO_ZERO_H
 #define BB_MEMORY_ZERO_ZERO_H
 
+#include "harness/measure/step_options.h"
 #include "harness/run/run.h"
 #include "models/memory/states.h"
 #include "memory/zero/data.h"
 
 enum bb_zero_overlap { BB_ZERO_OVERLAP_ON, BB_ZERO_OVERLAP_OFF };
 
-struct bb_zero_options {
-	/* As given. */
-	const char *model_text, *stages_text, *algo_text, *flops_text;
-	int dtype_choice, overlap; /* enum bb_zero_overlap */
-	int stand_in;              /* enum bb_stand_in */
-	int64_t seq;               /* 0: the model's */
-	int64_t iters, accumulate, overflow, growth, scale;
-	int64_t as_rank, world;
-	int64_t batch;    /* sequences or images of a micro-batch, with flops */
-	uint64_t step_ns; /* forward and backward of a micro-batch; 0: not given */
-	bool offload;
-	bool overflow_given, as_rank_given, world_given, batch_given, compute_given;
+#define BB_ZERO_OPTIONS(OPTION, COMMON)                                                            \
+	OPTION(STRING, model_text, "model", 0, "linear:20x200",                                    \
+	       "what is trained: a preset, a family with its hyperparameters (see --list), a "     \
+	       "config.json, or a number of parameters, such as 7.5M, in 32 layers",               \
+	       .argument = "NAME|FILE|COUNT", .section = "Model")                                  \
+	BB_SEQ_OPTION(OPTION)                                                                      \
+	OPTION(DTYPE, dtype, "datatype", 'd', "half",                                              \
+	       "datatype of parameters and gradients; half and bfloat16 have fp32 copies and a "   \
+	       "loss scale",                                                                       \
+	       .choices = dtypes)                                                                  \
+	OPTION(SET, stages, "stages", 0, "0,1,2,3",                                                \
+	       "what is divided among ranks; 0: nothing, 1: the optimizer, 2: gradients too, 3: "  \
+	       "parameters too",                                                                   \
+	       .choices = stage_names, .section = "ZeRO")                                          \
+	OPTION(STRING, algo_text, "algo", 0, "ring",                                               \
+	       "algorithm of all collectives; auto: whichever is best", .argument = "NAME")        \
+	OPTION(CHOICE, overlap, "overlap", 0, "on",                                                \
+	       "on: collectives run beside the computations; off: one after the other",            \
+	       .choices = overlap_names)                                                           \
+	OPTION(INT, accumulate, "accumulate", 0, "1", "micro-batches of a step", .min = 1,         \
+	       .max = 1024)                                                                        \
+	OPTION(FLAG, offload, "offload", 0, NULL,                                                  \
+	       "the optimizer's states are in the host's memory (of GPUs)")                        \
+	OPTION(INT, iters, "iters", 'n', "5",                                                      \
+	       "steps that are timed, after -w others and without one that overflows", .min = 1,   \
+	       .max = 1000000, .section = "Steps")                                                 \
+	OPTION(DURATION, step_ns, "step-time", 0, NULL,                                            \
+	       "forward and backward pass of a micro-batch, beside what the data takes; without "  \
+	       "it nothing",                                                                       \
+	       .min = 1, .max = BB_YEAR_NS)                                                        \
+	BB_FLOPS_OPTION(OPTION, ", in place of --step-time")                                       \
+	OPTION(INT, batch, "batch", 0, "1",                                                        \
+	       "sequences or images of a micro-batch, whose FLOPs --flops is for", .min = 1,       \
+	       .max = INT64_C(1) << 30)                                                            \
+	BB_COMPUTE_OPTION(OPTION)                                                                  \
+	OPTION(INT, scale, "loss-scale", 0, "65536",                                               \
+	       "before the first step; halves when a gradient overflows", .min = 1, .max = 65536)  \
+	OPTION(INT, growth, "growth-interval", 0, "2000",                                          \
+	       "good steps after which the loss scale doubles, to 65536 at most", .min = 1,        \
+	       .max = BB_MOST_COUNT)                                                               \
+	OPTION(INT, overflow, "overflow", 0, "2",                                                  \
+	       "step in which a gradient of the last rank overflows, from 1; 0: none", .min = 0,   \
+	       .max = 1000000, .argument = "STEP")                                                 \
+	OPTION(INT, as_rank, "as-rank", 0, "0",                                                    \
+	       "hold what this rank of --world would, alone: memory is booked, nothing is sent",   \
+	       .min = 0, .max = MOST_RANKS - 1, .argument = "RANK", .section = "One rank of many") \
+	OPTION(INT, world, "world", 0, "1", "ranks of that world", .min = 1, .max = MOST_RANKS)
 
-	/* Worked out from them. */
-	enum bb_dtype dtype;
-	bool stages[BB_ZERO_STAGES];
+struct bb_zero_options {
+	BB_OPTION_MEMBERS(BB_ZERO_OPTIONS)
 };
 
 #define BB_ZERO_FIELDS(FIELD)                                                                      \

@@ -120,8 +120,8 @@ static bb_status add_way(struct bb_dp_sweep *s, const struct bb_dp_way *way)
 	if (!way->servers)
 		return add_sizes(s, way, 1);
 	if (a->colocated != BB_COLOCATED_ON || !way->synchronous)
-		for (size_t i = 0; i < a->nservers && status == BB_OK; i++)
-			status = add_sizes(s, way, a->servers[i]);
+		for (size_t i = 0; i < a->servers.n && status == BB_OK; i++)
+			status = add_sizes(s, way, a->servers.list[i]);
 	if (a->colocated != BB_COLOCATED_OFF && way->synchronous && status == BB_OK)
 		status = add_sizes(s, way, 0);
 	return status;
@@ -131,7 +131,7 @@ bb_status bb_dp_cells_make(struct bb_dp_sweep *s)
 {
 	const struct bb_dp_options *a = &s->dp->asked;
 	const size_t sizes = 32; /* powers of two that an int holds, and all ranks */
-	const size_t most = a->nways * (a->nservers + 1) * sizes;
+	const size_t most = a->nways * (a->servers.n + 1) * sizes;
 	bb_status status = BB_OK;
 
 	s->cells = calloc(most, sizeof(*s->cells));

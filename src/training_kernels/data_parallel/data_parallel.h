@@ -13,36 +13,71 @@
 #ifndef BB_TRAINING_KERNELS_DATA_PARALLEL_DATA_PARALLEL_H
 #define BB_TRAINING_KERNELS_DATA_PARALLEL_DATA_PARALLEL_H
 
-#include "harness/measure/play.h"
+#include "harness/measure/step_options.h"
 #include "harness/run/run.h"
 #include "models/model.h"
 #include "training_kernels/trials.h"
 #include "training_kernels/ways/way.h"
 
 #define BB_DP_MOST_WAYS 8
-#define BB_DP_MOST_SERVERS 16
 
 enum bb_dp_colocated { BB_COLOCATED_OFF, BB_COLOCATED_ON, BB_COLOCATED_BOTH };
 
+#define BB_DP_OPTIONS(OPTION, COMMON)                                                              \
+	OPTION(CHOICES, way_choices, "way", 0, "all", "ways to do the step (see --list)",          \
+	       .choice = way_name, .section = "Ways")                                              \
+	OPTION(INTS, servers, "servers", 0, "1",                                                   \
+	       "numbers of parameter servers that are ranks of their own, one after the other",    \
+	       .min = 1, .max = BB_MAX_RANKS)                                                      \
+	OPTION(CHOICE, colocated, "colocated", 0, "both",                                          \
+	       "on: of ps, every worker is a server too; both: beside --servers",                  \
+	       .choices = colocated_names)                                                         \
+	OPTION(CHOICE, server_does, "server", 0, "update",                                         \
+	       "what servers do: update parameters, or sum gradients alone, which workers then "   \
+	       "update by",                                                                        \
+	       .choices = server_names)                                                            \
+	OPTION(INT, every, "every", 0, "4",                                                        \
+	       "of average: steps from one averaging of parameters to the next", .min = 1,         \
+	       .max = 1 << 20, .argument = "H")                                                    \
+	OPTION(INT, steps, "steps", 0, "10", "of ps_async: steps of each worker in a row",         \
+	       .min = 1, .max = 1 << 20)                                                           \
+	OPTION(FLAG, scale, "scale", 0, NULL,                                                      \
+	       "also with 1, 2, 4, … of the ranks: speed-up and how it decays")                    \
+	OPTION(STRING, algo_text, "algo", 0, "ring",                                               \
+	       "algorithm of the collectives; the formulas are those of ring", .argument = "NAME") \
+	BB_MODEL_OPTION(OPTION, "resnet50", "whose gradients: ", .section = "Model")               \
+	BB_SEQ_OPTION(OPTION)                                                                      \
+	OPTION(INT, batch, "batch", 0, "1",                                                        \
+	       "sequences or images of each rank, whose FLOPs --flops is for", .min = 1,           \
+	       .max = INT64_C(1) << 30)                                                            \
+	OPTION(DTYPE, dtype, "datatype", 'd', "float", "datatype of the gradients",                \
+	       .choices = bb_ddp_dtypes)                                                           \
+	OPTION(INT, accumulate, "accumulate", 0, "1",                                              \
+	       "batches that a rank computes before it lets go of their gradient", .min = 1,       \
+	       .max = 1 << 20)                                                                     \
+	BB_FLOPS_OPTION(OPTION, ": how long its batch takes", .section = "Time")                   \
+	BB_STEP_TIME_OPTION(OPTION)                                                                \
+	BB_COMPUTE_OPTION(OPTION)                                                                  \
+	COMMON("iters", 'n', "5", "timed programs of each way, over all rounds", .min = 1,         \
+	       .max = 1000000)                                                                     \
+	OPTION(INT, train, "train", 0, NULL,                                                       \
+	       "time nothing; train a small model for N steps and compare with one rank",          \
+	       .min = 1, .max = 1 << 20, .section = "For real")                                    \
+	OPTION(INT, samples, "samples", 0, "61",                                                   \
+	       "of --train: samples of a step, of all workers together", .min = 1,                 \
+	       .max = BB_TRAIN_MOST_SAMPLES)                                                       \
+	OPTION(INT, sampler, "sampler", 0, NULL,                                                   \
+	       "print how a DistributedSampler shares out N samples; run nothing", .min = 1,       \
+	       .max = 1 << 30)                                                                     \
+	OPTION(INT, epochs, "epochs", 0, "2", "of --sampler", .min = 1, .max = 1000)               \
+	OPTION(FLAG, drop_last, "drop-last", 0, NULL, "of --sampler: drop the tail, else pad it")
+
 struct bb_dp_options {
-	/* As given. */
-	const char *model_text, *dtype_text, *flops_text, *algo_text, *ways_text, *servers_text;
-	int64_t seq; /* 0: the model's */
-	int64_t batch, accumulate, every, steps, train, samples, sampler, epochs, iters;
-	uint64_t step_ns; /* forward and backward of a batch; 0: not given */
-	int stand_in;     /* enum bb_stand_in */
-	int colocated;    /* enum bb_dp_colocated */
-	int server_does;
-	bool iters_given, scale, drop_last, samples_given, epochs_given;
-	bool batch_given, step_given, train_given, sampler_given;
+	BB_OPTION_MEMBERS(BB_DP_OPTIONS)
 
 	/* Worked out from them. */
-	enum bb_dtype dtype;
-	double flops; /* of a rank, per second; 0: not given */
 	const struct bb_dp_way *ways[BB_DP_MOST_WAYS];
 	size_t nways;
-	int servers[BB_DP_MOST_SERVERS];
-	size_t nservers;
 };
 
 #define BB_STALENESS_MOST 64 /* the last one counts all from there on */

@@ -14,33 +14,49 @@
 
 #include "core/units.h"
 #include "harness/run/options_check.h"
-#include "harness/measure/play.h"
+#include "harness/measure/step_options.h"
 #include "harness/run/run.h"
 #include "training_kernels/step_model.h"
 
-#define BB_DDP_MOST_CAPS 32
 #define BB_DDP_MOST_ALGORITHMS 32
 
 enum bb_overlap_choice { BB_OVERLAP_ON, BB_OVERLAP_OFF, BB_OVERLAP_BOTH };
 
+#define BB_DDP_OPTIONS(OPTION, COMMON)                                                             \
+	BB_MODEL_OPTION(OPTION, "resnet50", "whose gradients: ", .section = "Model")               \
+	BB_SEQ_OPTION(OPTION)                                                                      \
+	OPTION(INT, batch, "batch", 0, "1",                                                        \
+	       "sequences or images of each rank, whose FLOPs --flops is for", .min = 1,           \
+	       .max = MOST_BATCH)                                                                  \
+	OPTION(DTYPE, dtype, "datatype", 'd', "float", "datatype of the gradients",                \
+	       .choices = bb_ddp_dtypes)                                                           \
+	OPTION(SIZES, caps, "buckets", 0, "1M,5M,10M,25M,50M,100M,200M",                           \
+	       "sizes at which a bucket is closed, one after the other", .min = 1,                 \
+	       .max = BB_MOST_BYTES, .section = "Buckets")                                         \
+	OPTION(SIZE, first_cap, "first-bucket", 0, "1M",                                           \
+	       "size at which the first bucket is closed; cap: that of all others",                \
+	       .argument = "SIZE|cap", .min = 1, .max = BB_MOST_BYTES, .zero = "cap")              \
+	OPTION(STRING, algo_text, "algo", 0, "auto",                                               \
+	       "algorithms of the all-reduce, one after the other; auto: whichever is best",       \
+	       .argument = "LIST|all")                                                             \
+	OPTION(CHOICE, overlap, "overlap", 0, "both",                                              \
+	       "on: buckets are reduced while the backward pass goes on; off: after it",           \
+	       .choices = overlap_names)                                                           \
+	OPTION(INT, accumulate, "accumulate", 0, "1",                                              \
+	       "batches of which only the last one's gradients are reduced", .min = 1,             \
+	       .max = 1 << 20)                                                                     \
+	BB_FLOPS_OPTION(OPTION, ": how long its batch takes", .section = "Time")                   \
+	BB_STEP_TIME_OPTION(OPTION)                                                                \
+	BB_COMPUTE_OPTION(OPTION)                                                                  \
+	COMMON("iters", 'n', "10", "steps of each kind, over all rounds", .min = 1,                \
+	       .max = 1000000)                                                                     \
+	OPTION(FLAG, predict, "predict", 0, NULL,                                                  \
+	       "print the buckets and, with --link, the step; run nothing")
+
 struct bb_ddp_options {
-	/* As given. */
-	const char *model_text, *buckets_text, *first_text, *dtype_text, *flops_text, *algo_text;
-	int64_t seq; /* 0: the model's */
-	int64_t batch, accumulate, iters;
-	bool iters_given;
-	uint64_t step_ns; /* forward and backward of a batch; 0: not given */
-	int overlap;      /* enum bb_overlap_choice */
-	int stand_in;     /* enum bb_stand_in */
-	bool predict;
-	bool batch_given, step_given;
+	BB_OPTION_MEMBERS(BB_DDP_OPTIONS)
 
 	/* Worked out from them. */
-	enum bb_dtype dtype;
-	double flops; /* of a rank, per second; 0: not given */
-	uint64_t caps[BB_DDP_MOST_CAPS];
-	size_t ncaps;
-	uint64_t first_cap; /* 0: as all others */
 	/* --algo, name by name. */
 	char algorithms[BB_DDP_MOST_ALGORITHMS][BB_WORD];
 	size_t nalgorithms;
@@ -159,10 +175,11 @@ BB_MUST bb_status bb_ddp_check(const struct bb_benchmark *benchmark, void *own,
 			       struct bb_options *options, const struct bb_environment *environment,
 			       struct bb_error *error);
 
-/* -d, and whether what is said of time goes together: the same for all
-   that train. BB_EUSAGE with the reason. */
-BB_MUST bb_status bb_ddp_read_dtype(const char *text, enum bb_dtype *dtype, struct bb_error *error);
-BB_MUST bb_status bb_ddp_check_time(const char *flops, bool step_given, bool batch_given,
+/* Datatypes of gradients; ends with NULL. */
+extern const char *const bb_ddp_dtypes[];
+/* Whether what is said of time goes together, the same for all that train. BB_EUSAGE with the
+   reason. */
+BB_MUST bb_status bb_ddp_check_time(bool flops_given, bool step_given, bool batch_given,
 				    struct bb_error *error);
 
 /* Is it known how long a rank computes? Then *FORWARD_S and *BACKWARD_S are that of one batch:

@@ -14,36 +14,83 @@
 #ifndef BB_TRAINING_KERNELS_HYBRID_HYBRID_H
 #define BB_TRAINING_KERNELS_HYBRID_HYBRID_H
 
+#include "harness/measure/step_options.h"
 #include "harness/run/run.h"
 #include "training_kernels/hybrid/plan.h"
 #include "training_kernels/hybrid/program.h"
 #include "training_kernels/moe/exchange.h"
 
+#define BB_HYBRID_OPTIONS(OPTION, COMMON)                                                          \
+	OPTION(CHOICE, preset_choice, "preset", 0, NULL,                                           \
+	       "a published run; what is given besides has precedence", .argument = "NAME",        \
+	       .choice = preset_name, .section = "Model")                                          \
+	BB_MODEL_OPTION(OPTION, "gpt2", "a transformer: ")                                         \
+	BB_SEQ_OPTION(OPTION)                                                                      \
+	OPTION(INT, batch, "batch", 0, NULL,                                                       \
+	       "sequences of a step, of all replicas; without it 4 for each rank", .min = 1,       \
+	       .max = MOST_BATCH)                                                                  \
+	OPTION(INT, micro_batch, "micro-batch", 0, "1",                                            \
+	       "sequences of a micro-batch; with --plan without it whatever is fastest", .min = 1, \
+	       .max = MOST_BATCH)                                                                  \
+	OPTION(CHOICE, precision, "precision", 0, "mixed",                                         \
+	       "formats of parameters, gradients and states", .choices = bb_precision_words)       \
+	OPTION(CHOICE, optimizer, "optimizer", 0, "adamw", "its states",                           \
+	       .choices = bb_optimizer_words)                                                      \
+	OPTION(INT, tp, "tp", 0, NULL,                                                             \
+	       "ranks that divide each layer; with --plan without it, as --pp and --dp, any",      \
+	       .min = 1, .max = MOST_RANKS, .section = "Division")                                 \
+	OPTION(INT, pp, "pp", 0, NULL, "stages of the pipeline", .min = 1, .max = MOST_RANKS)      \
+	OPTION(INT, dp, "dp", 0, NULL, "replicas", .min = 1, .max = MOST_RANKS)                    \
+	OPTION(INT, ep, "ep", 0, "1", "of the replicas, that divide the experts", .min = 1,        \
+	       .max = MOST_RANKS)                                                                  \
+	OPTION(CHOICE, order, "order", 0, "tp-pp-dp",                                              \
+	       "which ranks are next to each other: tensor, then those of the stages or of the "   \
+	       "replicas",                                                                         \
+	       .choices = bb_grid_order_words)                                                     \
+	OPTION(FLAG, sequence_parallel, "sequence-parallel", 0, NULL,                              \
+	       "wherever there is tensor parallelism: all-gather and reduce-scatter instead of "   \
+	       "all-reduce")                                                                       \
+	OPTION(FLAG, scatter, "scatter-gather", 0, NULL,                                           \
+	       "tensor ranks send a part each to the next stage")                                  \
+	OPTION(INT, zero, "zero", 0, "0",                                                          \
+	       "stage of ZeRO among the replicas; steps that are run know 0 and 1", .min = 0,      \
+	       .max = 3)                                                                           \
+	OPTION(CHOICE, recompute, "recompute", 0, "any",                                           \
+	       "what of the forward pass is made again in the backward pass; any: whatever is "    \
+	       "fastest, of steps that are run nothing",                                           \
+	       .choices = recompute_words)                                                         \
+	OPTION(FLAG, plan, "plan", 0, NULL,                                                        \
+	       "hold all ways of dividing the model against each other, by --link, --node-link, "  \
+	       "--flops and --memory; run nothing",                                                \
+	       .section = "Plan")                                                                  \
+	OPTION(INT, ranks, "ranks", 0, NULL, "of the plan", .min = 1, .max = MOST_RANKS)           \
+	OPTION(INT, node, "node", 0, "8", "ranks of a node, between which --link is said",         \
+	       .min = 1, .max = MOST_RANKS)                                                        \
+	OPTION(STRING, node_link_text, "node-link", 0, NULL,                                       \
+	       "of a rank, to another node: 25GB/s,5us; without it as --link; of --plan and sim",  \
+	       .argument = "RATE[,LATENCY]")                                                       \
+	OPTION(SIZE, memory, "memory", 0, "80G", "of a rank", .min = 1, .max = BB_MOST_BYTES)      \
+	BB_FLOPS_OPTION(OPTION, "")                                                                \
+	OPTION(INT, best, "best", 0, "8", "ways that are printed; all are in --json", .min = 1,    \
+	       .max = 1000)                                                                        \
+	COMMON("iters", 'n', "5", "timed steps of each kind", .min = 1, .max = 1000000,            \
+	       .section = "Steps")                                                                 \
+	OPTION(STRING, algo_text, "algo", 0, "auto",                                               \
+	       "algorithm of the collectives; auto: whichever is best for each",                   \
+	       .argument = "NAME")                                                                 \
+	OPTION(DURATION, pass_ns, "pass-time", 0, "30ms",                                          \
+	       "instead of --flops: forward and backward of the layers of a stage for a "          \
+	       "micro-batch; the head's time follows",                                             \
+	       .min = 1, .max = BB_YEAR_NS)                                                        \
+	BB_COMPUTE_OPTION(OPTION)
+
 struct bb_hybrid_options {
-	/* As given. */
-	const char *preset_text, *model_text, *flops_text, *node_link_text, *algo_text;
-	int64_t ranks, node, tp, pp, dp, ep, seq, batch, micro_batch, best;
-	int order;     /* enum bb_grid_order */
-	int recompute; /* enum bb_recompute, or one more: any */
-	int precision, optimizer;
-	int64_t zero;
-	uint64_t memory;
-	bool sequence_parallel, scatter, plan;
-	bool ranks_given, node_given, tp_given, pp_given, dp_given, ep_given, order_given;
-	bool model_given, seq_given, batch_given, micro_batch_given, recompute_given, zero_given,
-		memory_given;
-	bool best_given;
-	int64_t iters;
-	bool iters_given;
-	int stand_in;     /* enum bb_stand_in */
-	uint64_t pass_ns; /* forward and backward of a micro-batch on a stage */
-	bool pass_given, algo_given;
+	BB_OPTION_MEMBERS(BB_HYBRID_OPTIONS)
 
 	/* Worked out from them. */
 	const struct bb_hybrid_preset *preset; /* NULL: none */
 	struct bb_hybrid_link between;
 	bool between_given;
-	double flops; /* 0: not given */
 };
 
 /* A published run; what is asked for besides has precedence. */

@@ -103,7 +103,7 @@ static bb_status open_data(struct session *s)
 
 	if (s->backend->capabilities & BB_CAP_VIRTUAL)
 		return BB_OK;
-	for (size_t i = 0; i < a->nskews; i++) {
+	for (size_t i = 0; i < a->skews.n; i++) {
 		const struct bb_moe_rows rows = rows_of(s, i);
 		const size_t leave = round_up(bb_moe_bytes_mine(&rows));
 		const size_t come = round_up(bb_moe_bytes_theirs(&rows));
@@ -247,7 +247,8 @@ static void add_trial(struct session *s, size_t skew, int kind)
 				       .stand_in = (enum bb_stand_in)a->stand_in,
 				       .buffers = s->memory ? buffers : NULL,
 				       .own = t};
-	snprintf(timed->what, sizeof(timed->what), "%s, skew %g", kinds[kind].name, a->skews[skew]);
+	snprintf(timed->what, sizeof(timed->what), "%s, skew %g", kinds[kind].name,
+		 a->skews.list[skew]);
 	if (kind == LAYER && s->backend->capabilities & BB_CAP_DATA && s->run->options.check > 0) {
 		timed->before_last = before_last;
 		timed->after_last = after_last;
@@ -256,7 +257,7 @@ static void add_trial(struct session *s, size_t skew, int kind)
 
 static bb_status open_session(struct session *s)
 {
-	const size_t n = KINDS * s->moe->asked.nskews;
+	const size_t n = KINDS * s->moe->asked.skews.n;
 	bb_status status;
 
 	BB_TRY(status, bb_run_attend(s->run, s->driver, NULL, &s->world), out);
@@ -267,7 +268,7 @@ static bb_status open_session(struct session *s)
 		status = no_memory(s);
 		goto out;
 	}
-	for (size_t skew = 0; skew < s->moe->asked.nskews; skew++)
+	for (size_t skew = 0; skew < s->moe->asked.skews.n; skew++)
 		for (int kind = 0; kind < KINDS; kind++)
 			add_trial(s, skew, kind);
 	status = bb_run_begin(s->run, s->driver, NAN);
@@ -305,8 +306,8 @@ static void compare(const struct session *s, size_t skew, struct bb_moe_record *
 {
 	const struct bb_moe_options *a = &s->moe->asked;
 
-	for (size_t i = 0; i < a->nskews; i++)
-		if (a->skews[i] == 0 && busiest_bytes(s, i) > 0) {
+	for (size_t i = 0; i < a->skews.n; i++)
+		if (a->skews.list[i] == 0 && busiest_bytes(s, i) > 0) {
 			r->times_even =
 				stats_of(s, skew, DISPATCH)->p50 / stats_of(s, i, DISPATCH)->p50;
 			r->expected_times_even = busiest_bytes(s, skew) / busiest_bytes(s, i);
@@ -346,7 +347,7 @@ static void describe(const struct session *s, size_t skew, struct bb_moe_record 
 	r->hidden = a->hidden;
 	r->tokens = a->tokens;
 	r->dtype = bb_dtype_name(a->dtype);
-	r->skew = a->skews[skew];
+	r->skew = a->skews.list[skew];
 	r->capacity = a->capacity;
 	r->compute = a->expert_ns > 0 ? bb_stand_in_names[a->stand_in] : NULL;
 	describe_load(s, skew, r);
@@ -378,7 +379,7 @@ static bb_status deliver(const struct session *s)
 		if (s->trials.list[i].refusal[0])
 			return bb_fail(&run->error, BB_EUNSUPPORTED, "%s",
 				       s->trials.list[i].refusal);
-	for (size_t skew = 0; skew < s->moe->asked.nskews && status == BB_OK; skew++) {
+	for (size_t skew = 0; skew < s->moe->asked.skews.n && status == BB_OK; skew++) {
 		describe(s, skew, &r);
 		run->end.results++;
 		run->end.wrong += r.wrong != BB_ABSENT && r.wrong > 0;

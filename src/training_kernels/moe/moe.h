@@ -12,10 +12,9 @@
 #ifndef BB_TRAINING_KERNELS_MOE_MOE_H
 #define BB_TRAINING_KERNELS_MOE_MOE_H
 
+#include "harness/measure/step_options.h"
 #include "harness/run/run.h"
 #include "training_kernels/moe/program.h"
-
-#define BB_MOE_MOST_SKEWS 16
 
 /* A published model's layer of experts. */
 struct bb_moe_preset {
@@ -23,21 +22,36 @@ struct bb_moe_preset {
 	int64_t experts, top_k, hidden;
 };
 
-struct bb_moe_options {
-	/* As given. */
-	const char *preset_text, *dtype_text, *skew_text, *capacity_text;
-	int64_t experts; /* 0: two for each rank */
-	int64_t top_k, hidden, tokens, iters;
-	bool iters_given;
-	uint64_t expert_ns; /* 0: experts compute nothing */
-	int stand_in;       /* enum bb_stand_in */
-	bool experts_given, top_k_given, hidden_given;
+#define BB_MOE_OPTIONS(OPTION, COMMON)                                                             \
+	OPTION(CHOICE, preset, "preset", 0, NULL,                                                  \
+	       "experts, top-k and hidden of a published model", .argument = "NAME",               \
+	       .choice = preset_name, .section = "Experts")                                        \
+	OPTION(INT, experts, "experts", 0, NULL,                                                   \
+	       "number of experts of the layer, as many on each rank (default: two on each)",      \
+	       .min = 1, .max = 65536)                                                             \
+	OPTION(INT, top_k, "top-k", 0, "2", "number of experts that a token goes through",         \
+	       .min = 1, .max = 1024)                                                              \
+	OPTION(INT, hidden, "hidden", 0, "1024", "elements of a token", .min = 1, .max = 1 << 20)  \
+	OPTION(INT, tokens, "tokens", 0, "512", "tokens of each rank", .min = 1, .max = 1 << 24)   \
+	OPTION(DTYPE, dtype, "datatype", 'd', "bfloat16", "datatype of tokens", .choices = dtypes) \
+	OPTION(NUMBERS, skews, "skew", 0, "0,0.5,1",                                               \
+	       "exponents of Zipf's law that the experts' loads follow, one after the other; 0: "  \
+	       "even loads",                                                                       \
+	       .min = 0, .max = 16, .section = "Load")                                             \
+	OPTION(NUMBER, capacity, "capacity", 0, "0",                                               \
+	       "most rows of an expert, in even shares of a rank's rows, as in 1.25; further "     \
+	       "rows are dropped; 0: no limit",                                                    \
+	       .argument = "FACTOR", .min = 0, .max = 1000000)                                     \
+	OPTION(DURATION, expert_ns, "expert-time", 0, "0",                                         \
+	       "compute time of a rank's experts under an even load", .min = 0, .max = BB_YEAR_NS, \
+	       .section = "Time")                                                                  \
+	OPTION(CHOICE, stand_in, "compute", 0, "sleep",                                            \
+	       "how computations are stood in for; spin: a busy core, or part of the GPU",         \
+	       .choices = stand_ins)                                                               \
+	COMMON("iters", 'n', "10", "timed steps of each kind", .min = 1, .max = 1000000)
 
-	/* Worked out from them. */
-	enum bb_dtype dtype;
-	double skews[BB_MOE_MOST_SKEWS];
-	size_t nskews;
-	double capacity; /* 0: nothing is dropped */
+struct bb_moe_options {
+	BB_OPTION_MEMBERS(BB_MOE_OPTIONS)
 };
 
 #define BB_MOE_FIELDS(FIELD)                                                                       \

@@ -15,6 +15,7 @@
 #ifndef BB_TRAINING_KERNELS_PIPELINE_PIPELINE_H
 #define BB_TRAINING_KERNELS_PIPELINE_PIPELINE_H
 
+#include "harness/measure/step_options.h"
 #include "harness/run/run.h"
 #include "training_kernels/pipeline/program.h"
 
@@ -22,25 +23,66 @@
 
 enum bb_pipeline_cost { BB_COST_STAGE, BB_COST_STEP };
 
+#define BB_PIPELINE_OPTIONS(OPTION, COMMON)                                                        \
+	OPTION(CHOICES, schedule_choices, "schedule", 0, "all", "schedules, in that order",        \
+	       .choice = schedule_name, .section = "Pipeline")                                     \
+	OPTION(INT, stages, "stages", 0, NULL,                                                     \
+	       "number of stages, a rank each (default: number of ranks, else 4)", .min = 1,       \
+	       .max = BB_PIPELINE_STAGES)                                                          \
+	OPTION(INT, microbatches, "microbatches", 0, "8", "microbatches of a step", .min = 1,      \
+	       .max = MOST_MICROBATCHES)                                                           \
+	OPTION(INT, chunks, "chunks", 0, "2", "parts of the model on each stage, for interleaved", \
+	       .min = 1, .max = MOST_CHUNKS)                                                       \
+	OPTION(INT, memory, "memory", 0, NULL,                                                     \
+	       "for zb-auto: number of microbatches whose activations fit (default: twice the "    \
+	       "stages)",                                                                          \
+	       .min = 1, .max = MOST_MICROBATCHES)                                                 \
+	OPTION(CHOICE, cost, "cost", 0, "stage",                                                   \
+	       "for zb-auto: the cost of a step. stage: the longest time of a stage from its "     \
+	       "first pass to its last; step: the time until the last pass of all is done, as "    \
+	       "where all stages wait for each other before the optimizer",                        \
+	       .choices = costs)                                                                   \
+	OPTION(FLAG, predict, "predict", 0, NULL,                                                  \
+	       "only predict: nothing is run, for any number of stages")                           \
+	OPTION(FLAG, gantt, "gantt", 0, NULL,                                                      \
+	       "draw what each stage does when, and write a record of each pass")                  \
+	OPTION(INT, iters, "iters", 'n', "5", "timed steps of each schedule", .min = 1,            \
+	       .max = 1000000)                                                                     \
+	BB_COMPUTE_OPTION(OPTION)                                                                  \
+	OPTION(DURATION, tf_ns, "tf", 0, "10ms",                                                   \
+	       "forward pass of a microbatch on a stage, all its chunks", .min = 1,                \
+	       .max = BB_YEAR_NS)                                                                  \
+	OPTION(DURATION, tb_ns, "tb", 0, "10ms",                                                   \
+	       "backward pass, the half that makes the gradient of the input", .min = 1,           \
+	       .max = BB_YEAR_NS)                                                                  \
+	OPTION(DURATION, tw_ns, "tw", 0, "10ms",                                                   \
+	       "the half that makes the gradients of the weights", .min = 1, .max = BB_YEAR_NS)    \
+	OPTION(DURATION, tc_ns, "tc", 0, NULL,                                                     \
+	       "for the prediction: time from the end of a pass until another stage has its "      \
+	       "result (default: measured, with --predict 0)",                                     \
+	       .min = 0, .max = BB_YEAR_NS)                                                        \
+	OPTION(SIZE, mb_bytes, "mb", 0, "2M",                                                      \
+	       "activations that F of a microbatch leaves on a stage", .min = 4,                   \
+	       .max = MOST_BYTES)                                                                  \
+	OPTION(SIZE, mw_bytes, "mw", 0, NULL,                                                      \
+	       "what of them W still needs when B is done (default: half of --mb)", .min = 4,      \
+	       .max = MOST_BYTES)                                                                  \
+	OPTION(SIZE, message_bytes, "message", 0, "4K",                                            \
+	       "message of a microbatch from one part to the next", .min = 4, .max = MOST_BYTES)   \
+	BB_MODEL_OPTION(                                                                           \
+		OPTION, NULL,                                                                      \
+		"times and bytes from a transformer instead, with --flops: ", .section = "Model")  \
+	BB_FLOPS_OPTION(OPTION, "")                                                                \
+	BB_SEQ_OPTION(OPTION)                                                                      \
+	OPTION(INT, batch, "batch", 0, "1", "sequences of a microbatch", .min = 1,                 \
+	       .max = INT64_C(1) << 30)
+
 struct bb_pipeline_options {
-	/* As given. */
-	const char *schedule_text;
-	int64_t stages, microbatches, chunks, memory;
-	uint64_t tf_ns, tb_ns, tw_ns, tc_ns;
-	uint64_t mb_bytes, mw_bytes, message_bytes;
-	const char *model_text, *flops_text;
-	int64_t seq, batch;
-	int stand_in; /* enum bb_stand_in */
-	int cost;     /* enum bb_pipeline_cost */
-	int64_t iters;
-	bool iters_given;
-	bool predict, gantt;
-	bool stages_given, tc_given, pass_given, bytes_given, seq_given, batch_given;
+	BB_OPTION_MEMBERS(BB_PIPELINE_OPTIONS)
 
 	/* Worked out from them. */
 	const struct bb_pipeline_schedule *schedules[BB_PIPELINE_SCHEDULES];
 	int nschedules;
-	double rate;                        /* FLOPs per second; 0: not known */
 	int layers;                         /* of a --model: times and bytes are those of one, */
 	struct bb_pipeline_end first, last; /* and beside them these */
 	bool by_link;                       /* it is predicted with --link: */

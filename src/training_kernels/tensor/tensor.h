@@ -14,25 +14,36 @@
 #ifndef BB_TRAINING_KERNELS_TENSOR_TENSOR_H
 #define BB_TRAINING_KERNELS_TENSOR_TENSOR_H
 
+#include "harness/measure/step_options.h"
 #include "harness/run/run.h"
 #include "models/model.h"
 #include "training_kernels/tensor/program.h"
 
 #define BB_TENSOR_MOST_WAYS 16
 
+#define BB_TENSOR_OPTIONS(OPTION, COMMON)                                                          \
+	BB_MODEL_OPTION(OPTION, "gpt2", "whose layer: ", .section = "Model")                       \
+	BB_SEQ_OPTION(OPTION)                                                                      \
+	OPTION(INT, batch, "micro-batch", 0, "1", "sequences that go through the layer at once",   \
+	       .min = 1, .max = INT64_C(1) << 20)                                                  \
+	OPTION(INT, layers, "layers", 0, "1", "of a step, all alike", .min = 1, .max = 1024)       \
+	OPTION(DTYPE, dtype, "datatype", 'd', "bfloat16", "datatype of activations",               \
+	       .choices = dtypes)                                                                  \
+	OPTION(CHOICES, way_choices, "way", 0, "all", "how parts are split, where they can be",    \
+	       .choices = way_names, .section = "Parallelism")                                     \
+	OPTION(FLAG, equality, "equality", 0, NULL,                                                \
+	       "hold split parts against unsplit ones on small matrices; time nothing")            \
+	BB_FLOPS_OPTION(OPTION, ": how long its part takes", .section = "Time")                    \
+	OPTION(DURATION, layer_ns, "layer-time", 0, "40ms",                                        \
+	       "instead: forward and backward pass of the unsplit layer", .min = 1,                \
+	       .max = BB_YEAR_NS)                                                                  \
+	BB_COMPUTE_OPTION(OPTION)                                                                  \
+	COMMON("iters", 'n', "10", "steps of each kind, over all rounds", .min = 1, .max = 1000000)
+
 struct bb_tensor_options {
-	/* As given. */
-	const char *model_text, *way_text, *dtype_text, *flops_text;
-	int64_t seq; /* 0: the model's */
-	int64_t batch, layers, iters;
-	bool iters_given;
-	uint64_t layer_ns; /* forward and backward of the unsplit layer */
-	int stand_in;      /* enum bb_stand_in */
-	bool equality, layer_given;
+	BB_OPTION_MEMBERS(BB_TENSOR_OPTIONS)
 
 	/* Worked out from them. */
-	enum bb_dtype dtype;
-	double flops; /* of a rank, per second; 0: not given */
 	const struct bb_tensor_way *ways[BB_TENSOR_MOST_WAYS];
 	size_t nways;
 };
