@@ -27,21 +27,20 @@ enum { BB_LATENCY, BB_BANDWIDTH }; /* the quantities */
 
 #define BB_DIAGNOSE_OPTIONS(OPTION, COMMON)                                                        \
 	OPTION(FLAG, quick, "quick", 0, NULL,                                                      \
-	       "a sample of the pairs: cost linear in the nodes; the default above 32",            \
+	       "a sample of the pairs, at a cost linear in the nodes (default above 32 nodes)",    \
 	       .section = "Diagnosis")                                                             \
-	OPTION(FLAG, full, "full", 0, NULL, "all pairs; the default up to 32 nodes")               \
+	OPTION(FLAG, full, "full", 0, NULL, "all pairs (default up to 32 nodes)")                  \
 	OPTION(INT, partners, "partners", 0, "12",                                                 \
-	       "that each node meets in the survey; with fewer nodes as many meetings", .min = 2,  \
-	       .max = 1024)                                                                        \
+	       "partners that each node meets in the survey; with fewer nodes as many meetings",   \
+	       .min = 2, .max = 1024)                                                              \
 	OPTION(PERCENT, tolerance, "tolerance", 0, "20%",                                          \
-	       "of its speed that may be missing before something counts as slow",                 \
-	       .argument = "P%")                                                                   \
+	       "loss of speed from which something counts as slow", .argument = "P%")              \
 	OPTION(INT, node_ranks, "node-ranks", 0, "0",                                              \
-	       "ranks in a row that are a node, a divisor of all; 0: those of a host, or each by " \
-	       "itself",                                                                           \
+	       "number of consecutive ranks that form a node, a divisor of all; 0: those of a "    \
+	       "host, or each rank alone",                                                         \
 	       .min = 0, .max = BB_MOST_RAILS)                                                     \
 	OPTION(INT, steps, "steps", 0, "20",                                                       \
-	       "of work and a collective, to see who comes last; 0: none", .min = 0,               \
+	       "steps of work and a collective, to see which rank comes last; 0: none", .min = 0,  \
 	       .max = 100000)                                                                      \
 	OPTION(SIZE, bytes, "minbytes", 'b', "1M", "size of a large message", .min = 1,            \
 	       .max = BB_MOST_BYTES)                                                               \

@@ -27,10 +27,11 @@ enum bb_memory_kind {
 enum bb_workers { BB_WORKERS_ALL, BB_WORKERS_ONE, BB_WORKERS_BOTH };
 
 #define BB_MEMORY_OPTIONS(OPTION, COMMON)                                                          \
-	OPTION(SET, work, "work", 0, "all", "what is done with memory", .choices = work_names,     \
+	OPTION(SET, work, "work", 0, "all", "kinds of work on memory", .choices = work_names,      \
 	       .section = "Memory")                                                                \
 	OPTION(CHOICE, workers, "workers", 0, "both",                                              \
-	       "all ranks of a NUMA node at once, one of them, or the one after the other",        \
+	       "ranks that work at once: all of a NUMA node, one of them, or first all and then "  \
+	       "one",                                                                              \
 	       .choices = worker_names)                                                            \
 	OPTION(INT, iters, "iters", 'n', "10", "timed iterations", .min = 1, .max = MOST_ITERS)
 

@@ -38,7 +38,7 @@ enum bb_findings_choice { BB_FINDINGS_REPORT, BB_FINDINGS_FAIL };
 
 #define BB_P2P_OPTION(OPTION)                                                                      \
 	OPTION(CHOICE, p2p, "p2p", 0, "both",                                                      \
-	       "on: work on the peer's memory; off: through a place between",                      \
+	       "on: one end works on the peer's memory; off: data is staged between them",         \
 	       .choices = p2p_names, .section = "Pairs")
 #define BB_FINDINGS_OPTION(OPTION)                                                                 \
 	OPTION(CHOICE, findings, "findings", 0, "report",                                          \
@@ -46,7 +46,8 @@ enum bb_findings_choice { BB_FINDINGS_REPORT, BB_FINDINGS_FAIL };
 #define BB_BANDWIDTH_OPTIONS(OPTION, COMMON)                                                       \
 	BB_P2P_OPTION(OPTION)                                                                      \
 	OPTION(CHOICE, ways, "direction", 0, "both",                                               \
-	       "one way, both ways at once, or the one after the other", .choices = way_names)     \
+	       "one direction, both at once, or first one and then the other",                     \
+	       .choices = way_names)                                                               \
 	BB_FINDINGS_OPTION(OPTION)
 #define BB_LATENCY_OPTIONS(OPTION, COMMON)                                                         \
 	BB_P2P_OPTION(OPTION)                                                                      \

@@ -23,7 +23,7 @@ enum bb_average { BB_AVERAGE_RANK0, BB_AVERAGE_MEAN, BB_AVERAGE_MIN, BB_AVERAGE_
 	       "algorithms to run one after the other and compare; auto: the backend's choice",    \
 	       .argument = "LIST|all", .section = "What is run")                                   \
 	OPTION(STRING, proto_text, "proto", 0, NULL,                                               \
-	       "of NCCL: LL, LL128, Simple; each algorithm of --algo is run under each",           \
+	       "protocols of NCCL (LL, LL128, Simple), each with every algorithm of --algo",       \
 	       .argument = "LIST")                                                                 \
 	OPTION(SET, dtypes, "datatype", 'd', "float", "element types, run in the order of --list", \
 	       .choice = dtype_name)                                                               \
@@ -73,8 +73,8 @@ enum bb_average { BB_AVERAGE_RANK0, BB_AVERAGE_MEAN, BB_AVERAGE_MIN, BB_AVERAGE_
 	OPTION(INT, device_implementation, "device_implementation", 'D', "0",                      \
 	       "a kernel of the device API instead of the library's", .min = 0, .max = 4,          \
 	       .argument = "0-4")                                                                  \
-	OPTION(INT, device_cta_count, "device_cta_count", 'V', "16", "its thread blocks",          \
-	       .min = 1, .max = 128)                                                               \
+	OPTION(INT, device_cta_count, "device_cta_count", 'V', "16",                               \
+	       "number of thread blocks of that kernel", .min = 1, .max = 128)                     \
 	OPTION(FLAG, explain, "explain", 0, NULL,                                                  \
 	       "show each algorithm of --algo round by round instead of running it",               \
 	       .section = "Explanation")

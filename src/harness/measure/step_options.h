@@ -21,8 +21,8 @@
 /* For steps without which nothing says how long they take. */
 #define BB_STEP_TIME_OPTION(OPTION)                                                                \
 	OPTION(DURATION, step_ns, "step-time", 0, NULL,                                            \
-	       "instead: forward and backward pass of a batch together", .min = 1,                 \
-	       .max = BB_YEAR_NS)
+	       "instead of --flops: time of forward and backward pass of a batch together",        \
+	       .min = 1, .max = BB_YEAR_NS)
 /* STAND_IN is an enum bb_stand_in. */
 #define BB_COMPUTE_OPTION(OPTION)                                                                  \
 	OPTION(CHOICE, stand_in, "compute", 0, "sleep",                                            \

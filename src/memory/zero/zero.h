@@ -26,8 +26,8 @@ enum bb_zero_overlap { BB_ZERO_OVERLAP_ON, BB_ZERO_OVERLAP_OFF };
 
 #define BB_ZERO_OPTIONS(OPTION, COMMON)                                                            \
 	OPTION(STRING, model_text, "model", 0, "linear:20x200",                                    \
-	       "what is trained: a preset, a family with its hyperparameters (see --list), a "     \
-	       "config.json, or a number of parameters, such as 7.5M, in 32 layers",               \
+	       "model that is trained: a preset, a family with its hyperparameters (see --list), " \
+	       "a config.json, or a number of parameters, such as 7.5M, in 32 layers",             \
 	       .argument = "NAME|FILE|COUNT", .section = "Model")                                  \
 	BB_SEQ_OPTION(OPTION)                                                                      \
 	OPTION(DTYPE, dtype, "datatype", 'd', "half",                                              \
@@ -48,19 +48,20 @@ enum bb_zero_overlap { BB_ZERO_OVERLAP_ON, BB_ZERO_OVERLAP_OFF };
 	OPTION(FLAG, offload, "offload", 0, NULL,                                                  \
 	       "the optimizer's states are in the host's memory (of GPUs)")                        \
 	OPTION(INT, iters, "iters", 'n', "5",                                                      \
-	       "steps that are timed, after -w others and without one that overflows", .min = 1,   \
+	       "timed steps, after -w others and without one that overflows", .min = 1,            \
 	       .max = 1000000, .section = "Steps")                                                 \
 	OPTION(DURATION, step_ns, "step-time", 0, NULL,                                            \
-	       "forward and backward pass of a micro-batch, beside what the data takes; without "  \
-	       "it nothing",                                                                       \
+	       "time of forward and backward pass of a micro-batch, beside what the data takes "   \
+	       "(default: none)",                                                                  \
 	       .min = 1, .max = BB_YEAR_NS)                                                        \
 	BB_FLOPS_OPTION(OPTION, ", in place of --step-time")                                       \
 	OPTION(INT, batch, "batch", 0, "1",                                                        \
-	       "sequences or images of a micro-batch, whose FLOPs --flops is for", .min = 1,       \
+	       "sequences or images of a micro-batch, whose FLOPs --flops counts", .min = 1,       \
 	       .max = INT64_C(1) << 30)                                                            \
 	BB_COMPUTE_OPTION(OPTION)                                                                  \
 	OPTION(INT, scale, "loss-scale", 0, "65536",                                               \
-	       "before the first step; halves when a gradient overflows", .min = 1, .max = 65536)  \
+	       "loss scale before the first step; it halves when a gradient overflows", .min = 1,  \
+	       .max = 65536)                                                                       \
 	OPTION(INT, growth, "growth-interval", 0, "2000",                                          \
 	       "good steps after which the loss scale doubles, to 65536 at most", .min = 1,        \
 	       .max = BB_MOST_COUNT)                                                               \
@@ -70,7 +71,8 @@ enum bb_zero_overlap { BB_ZERO_OVERLAP_ON, BB_ZERO_OVERLAP_OFF };
 	OPTION(INT, as_rank, "as-rank", 0, "0",                                                    \
 	       "hold what this rank of --world would, alone: memory is booked, nothing is sent",   \
 	       .min = 0, .max = MOST_RANKS - 1, .argument = "RANK", .section = "One rank of many") \
-	OPTION(INT, world, "world", 0, "1", "ranks of that world", .min = 1, .max = MOST_RANKS)
+	OPTION(INT, world, "world", 0, "1", "number of ranks of that world", .min = 1,             \
+	       .max = MOST_RANKS)
 
 struct bb_zero_options {
 	BB_OPTION_MEMBERS(BB_ZERO_OPTIONS)

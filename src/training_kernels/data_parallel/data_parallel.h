@@ -30,25 +30,23 @@ enum bb_dp_colocated { BB_COLOCATED_OFF, BB_COLOCATED_ON, BB_COLOCATED_BOTH };
 	       "numbers of parameter servers that are ranks of their own, one after the other",    \
 	       .min = 1, .max = BB_MAX_RANKS)                                                      \
 	OPTION(CHOICE, colocated, "colocated", 0, "both",                                          \
-	       "on: of ps, every worker is a server too; both: beside --servers",                  \
+	       "on: every worker of ps is a server too; both: beside --servers",                   \
 	       .choices = colocated_names)                                                         \
 	OPTION(CHOICE, server_does, "server", 0, "update",                                         \
-	       "what servers do: update parameters, or sum gradients alone, which workers then "   \
-	       "update by",                                                                        \
+	       "work of servers: update parameters, or sum gradients, by which workers update",    \
 	       .choices = server_names)                                                            \
 	OPTION(INT, every, "every", 0, "4",                                                        \
-	       "of average: steps from one averaging of parameters to the next", .min = 1,         \
+	       "average: steps from one averaging of parameters to the next", .min = 1,            \
 	       .max = 1 << 20, .argument = "H")                                                    \
-	OPTION(INT, steps, "steps", 0, "10", "of ps_async: steps of each worker in a row",         \
-	       .min = 1, .max = 1 << 20)                                                           \
-	OPTION(FLAG, scale, "scale", 0, NULL,                                                      \
-	       "also with 1, 2, 4, … of the ranks: speed-up and how it decays")                    \
+	OPTION(INT, steps, "steps", 0, "10", "ps_async: steps of each worker in a row", .min = 1,  \
+	       .max = 1 << 20)                                                                     \
+	OPTION(FLAG, scale, "scale", 0, NULL, "speed-up of 1, 2, 4, … ranks, too")                 \
 	OPTION(STRING, algo_text, "algo", 0, "ring",                                               \
 	       "algorithm of the collectives; the formulas are those of ring", .argument = "NAME") \
 	BB_MODEL_OPTION(OPTION, "resnet50", "whose gradients: ", .section = "Model")               \
 	BB_SEQ_OPTION(OPTION)                                                                      \
 	OPTION(INT, batch, "batch", 0, "1",                                                        \
-	       "sequences or images of each rank, whose FLOPs --flops is for", .min = 1,           \
+	       "sequences or images of each rank, whose FLOPs --flops counts", .min = 1,           \
 	       .max = INT64_C(1) << 30)                                                            \
 	OPTION(DTYPE, dtype, "datatype", 'd', "float", "datatype of the gradients",                \
 	       .choices = bb_ddp_dtypes)                                                           \
@@ -64,13 +62,15 @@ enum bb_dp_colocated { BB_COLOCATED_OFF, BB_COLOCATED_ON, BB_COLOCATED_BOTH };
 	       "time nothing; train a small model for N steps and compare with one rank",          \
 	       .min = 1, .max = 1 << 20, .section = "For real")                                    \
 	OPTION(INT, samples, "samples", 0, "61",                                                   \
-	       "of --train: samples of a step, of all workers together", .min = 1,                 \
+	       "with --train: samples of a step, of all workers together", .min = 1,               \
 	       .max = BB_TRAIN_MOST_SAMPLES)                                                       \
 	OPTION(INT, sampler, "sampler", 0, NULL,                                                   \
 	       "print how a DistributedSampler shares out N samples; run nothing", .min = 1,       \
 	       .max = 1 << 30)                                                                     \
-	OPTION(INT, epochs, "epochs", 0, "2", "of --sampler", .min = 1, .max = 1000)               \
-	OPTION(FLAG, drop_last, "drop-last", 0, NULL, "of --sampler: drop the tail, else pad it")
+	OPTION(INT, epochs, "epochs", 0, "2", "number of epochs, with --sampler", .min = 1,        \
+	       .max = 1000)                                                                        \
+	OPTION(FLAG, drop_last, "drop-last", 0, NULL,                                              \
+	       "with --sampler: drop the tail instead of padding it")
 
 struct bb_dp_options {
 	BB_OPTION_MEMBERS(BB_DP_OPTIONS)

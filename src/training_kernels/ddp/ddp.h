@@ -26,7 +26,7 @@ enum bb_overlap_choice { BB_OVERLAP_ON, BB_OVERLAP_OFF, BB_OVERLAP_BOTH };
 	BB_MODEL_OPTION(OPTION, "resnet50", "whose gradients: ", .section = "Model")               \
 	BB_SEQ_OPTION(OPTION)                                                                      \
 	OPTION(INT, batch, "batch", 0, "1",                                                        \
-	       "sequences or images of each rank, whose FLOPs --flops is for", .min = 1,           \
+	       "sequences or images of each rank, whose FLOPs --flops counts", .min = 1,           \
 	       .max = MOST_BATCH)                                                                  \
 	OPTION(DTYPE, dtype, "datatype", 'd', "float", "datatype of the gradients",                \
 	       .choices = bb_ddp_dtypes)                                                           \
@@ -43,7 +43,7 @@ enum bb_overlap_choice { BB_OVERLAP_ON, BB_OVERLAP_OFF, BB_OVERLAP_BOTH };
 	       "on: buckets are reduced while the backward pass goes on; off: after it",           \
 	       .choices = overlap_names)                                                           \
 	OPTION(INT, accumulate, "accumulate", 0, "1",                                              \
-	       "batches of which only the last one's gradients are reduced", .min = 1,             \
+	       "number of batches, of which only the last one's gradients are reduced", .min = 1,  \
 	       .max = 1 << 20)                                                                     \
 	BB_FLOPS_OPTION(OPTION, ": how long its batch takes", .section = "Time")                   \
 	BB_STEP_TIME_OPTION(OPTION)                                                                \

@@ -22,64 +22,67 @@
 
 #define BB_HYBRID_OPTIONS(OPTION, COMMON)                                                          \
 	OPTION(CHOICE, preset_choice, "preset", 0, NULL,                                           \
-	       "a published run; what is given besides has precedence", .argument = "NAME",        \
+	       "a published run; other options override its settings", .argument = "NAME",         \
 	       .choice = preset_name, .section = "Model")                                          \
 	BB_MODEL_OPTION(OPTION, "gpt2", "a transformer: ")                                         \
 	BB_SEQ_OPTION(OPTION)                                                                      \
 	OPTION(INT, batch, "batch", 0, NULL,                                                       \
-	       "sequences of a step, of all replicas; without it 4 for each rank", .min = 1,       \
+	       "sequences of a step, of all replicas (default: 4 for each rank)", .min = 1,        \
 	       .max = MOST_BATCH)                                                                  \
 	OPTION(INT, micro_batch, "micro-batch", 0, "1",                                            \
-	       "sequences of a micro-batch; with --plan without it whatever is fastest", .min = 1, \
+	       "sequences of a micro-batch (default with --plan: whatever is fastest)", .min = 1,  \
 	       .max = MOST_BATCH)                                                                  \
 	OPTION(CHOICE, precision, "precision", 0, "mixed",                                         \
 	       "formats of parameters, gradients and states", .choices = bb_precision_words)       \
-	OPTION(CHOICE, optimizer, "optimizer", 0, "adamw", "its states",                           \
+	OPTION(CHOICE, optimizer, "optimizer", 0, "adamw", "optimizer, whose states take memory",  \
 	       .choices = bb_optimizer_words)                                                      \
 	OPTION(INT, tp, "tp", 0, NULL,                                                             \
-	       "ranks that divide each layer; with --plan without it, as --pp and --dp, any",      \
+	       "ranks that divide each layer (default with --plan: any; likewise --pp, --dp)",     \
 	       .min = 1, .max = MOST_RANKS, .section = "Division")                                 \
-	OPTION(INT, pp, "pp", 0, NULL, "stages of the pipeline", .min = 1, .max = MOST_RANKS)      \
-	OPTION(INT, dp, "dp", 0, NULL, "replicas", .min = 1, .max = MOST_RANKS)                    \
-	OPTION(INT, ep, "ep", 0, "1", "of the replicas, that divide the experts", .min = 1,        \
+	OPTION(INT, pp, "pp", 0, NULL, "number of stages of the pipeline", .min = 1,               \
+	       .max = MOST_RANKS)                                                                  \
+	OPTION(INT, dp, "dp", 0, NULL, "number of replicas", .min = 1, .max = MOST_RANKS)          \
+	OPTION(INT, ep, "ep", 0, "1", "number of replicas that divide the experts", .min = 1,      \
 	       .max = MOST_RANKS)                                                                  \
 	OPTION(CHOICE, order, "order", 0, "tp-pp-dp",                                              \
-	       "which ranks are next to each other: tensor, then those of the stages or of the "   \
+	       "order of ranks: tensor ranks are neighbours, then those of the stages or of the "  \
 	       "replicas",                                                                         \
 	       .choices = bb_grid_order_words)                                                     \
 	OPTION(FLAG, sequence_parallel, "sequence-parallel", 0, NULL,                              \
-	       "wherever there is tensor parallelism: all-gather and reduce-scatter instead of "   \
-	       "all-reduce")                                                                       \
+	       "all-gather and reduce-scatter instead of all-reduce in tensor parallelism")        \
 	OPTION(FLAG, scatter, "scatter-gather", 0, NULL,                                           \
 	       "tensor ranks send a part each to the next stage")                                  \
 	OPTION(INT, zero, "zero", 0, "0",                                                          \
 	       "stage of ZeRO among the replicas; steps that are run know 0 and 1", .min = 0,      \
 	       .max = 3)                                                                           \
 	OPTION(CHOICE, recompute, "recompute", 0, "any",                                           \
-	       "what of the forward pass is made again in the backward pass; any: whatever is "    \
-	       "fastest, of steps that are run nothing",                                           \
+	       "what the backward pass recomputes of the forward pass; any: whatever is fastest, " \
+	       "in steps that are run nothing",                                                    \
 	       .choices = recompute_words)                                                         \
 	OPTION(FLAG, plan, "plan", 0, NULL,                                                        \
-	       "hold all ways of dividing the model against each other, by --link, --node-link, "  \
-	       "--flops and --memory; run nothing",                                                \
+	       "compare all ways of dividing the model, by --link, --node-link, --flops and "      \
+	       "--memory; run nothing",                                                            \
 	       .section = "Plan")                                                                  \
-	OPTION(INT, ranks, "ranks", 0, NULL, "of the plan", .min = 1, .max = MOST_RANKS)           \
-	OPTION(INT, node, "node", 0, "8", "ranks of a node, between which --link is said",         \
-	       .min = 1, .max = MOST_RANKS)                                                        \
+	OPTION(INT, ranks, "ranks", 0, NULL, "number of ranks of the plan", .min = 1,              \
+	       .max = MOST_RANKS)                                                                  \
+	OPTION(INT, node, "node", 0, "8", "ranks of a node, which --link joins", .min = 1,         \
+	       .max = MOST_RANKS)                                                                  \
 	OPTION(STRING, node_link_text, "node-link", 0, NULL,                                       \
-	       "of a rank, to another node: 25GB/s,5us; without it as --link; of --plan and sim",  \
+	       "link of a rank to another node, as in 25GB/s,5us (default: as --link); for "       \
+	       "--plan and sim",                                                                   \
 	       .argument = "RATE[,LATENCY]")                                                       \
-	OPTION(SIZE, memory, "memory", 0, "80G", "of a rank", .min = 1, .max = BB_MOST_BYTES)      \
+	OPTION(SIZE, memory, "memory", 0, "80G", "memory of a rank", .min = 1,                     \
+	       .max = BB_MOST_BYTES)                                                               \
 	BB_FLOPS_OPTION(OPTION, "")                                                                \
-	OPTION(INT, best, "best", 0, "8", "ways that are printed; all are in --json", .min = 1,    \
-	       .max = 1000)                                                                        \
+	OPTION(INT, best, "best", 0, "8", "number of ways that are printed; --json has all",       \
+	       .min = 1, .max = 1000)                                                              \
 	COMMON("iters", 'n', "5", "timed steps of each kind", .min = 1, .max = 1000000,            \
 	       .section = "Steps")                                                                 \
 	OPTION(STRING, algo_text, "algo", 0, "auto",                                               \
 	       "algorithm of the collectives; auto: whichever is best for each",                   \
 	       .argument = "NAME")                                                                 \
 	OPTION(DURATION, pass_ns, "pass-time", 0, "30ms",                                          \
-	       "instead of --flops: forward and backward of the layers of a stage for a "          \
+	       "instead of --flops: time of forward and backward pass of a stage's layers for a "  \
 	       "micro-batch; the head's time follows",                                             \
 	       .min = 1, .max = BB_YEAR_NS)                                                        \
 	BB_COMPUTE_OPTION(OPTION)
@@ -124,12 +127,12 @@ BB_MUST bb_status bb_hybrid_preset_rate(const struct bb_hybrid_preset *preset, d
 	FIELD(INT, place, "", "among all that fit, the fastest being 1")                           \
 	FIELD(STRING, reason, "", "where it wins or loses most")                                   \
 	FIELD(BOOL, published, "", "the division of --preset")                                     \
-	FIELD(INT, nranks, "", "of the plan")                                                      \
+	FIELD(INT, nranks, "", "number of ranks of the plan")                                      \
 	FIELD(INT, node, "", "ranks of a node")                                                    \
 	FIELD(STRING, order, "", "which ranks are next to each other")                             \
 	FIELD(INT, tp, "", "ranks that divide each layer")                                         \
-	FIELD(INT, pp, "", "stages of the pipeline")                                               \
-	FIELD(INT, dp, "", "replicas")                                                             \
+	FIELD(INT, pp, "", "number of stages of the pipeline")                                     \
+	FIELD(INT, dp, "", "number of replicas")                                                   \
 	FIELD(INT, ep, "", "replicas that divide the experts")                                     \
 	FIELD(INT, micro_batch, "", "sequences of a micro-batch")                                  \
 	FIELD(INT, micro_batches, "", "of a step, of each replica")                                \
@@ -178,8 +181,8 @@ struct bb_hybrid_plan_record {
 	FIELD(INT, nranks, "", "of the world")                                                     \
 	FIELD(STRING, order, "", "which ranks are next to each other")                             \
 	FIELD(INT, tp, "", "ranks that divide each layer")                                         \
-	FIELD(INT, pp, "", "stages of the pipeline")                                               \
-	FIELD(INT, dp, "", "replicas")                                                             \
+	FIELD(INT, pp, "", "number of stages of the pipeline")                                     \
+	FIELD(INT, dp, "", "number of replicas")                                                   \
 	FIELD(INT, ep, "", "replicas that divide the experts")                                     \
 	FIELD(INT, zero, "", "stage of ZeRO")                                                      \
 	FIELD(BOOL, sequence_parallel, "", "among the tensor ranks")                               \

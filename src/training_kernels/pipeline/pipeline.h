@@ -24,7 +24,7 @@
 enum bb_pipeline_cost { BB_COST_STAGE, BB_COST_STEP };
 
 #define BB_PIPELINE_OPTIONS(OPTION, COMMON)                                                        \
-	OPTION(CHOICES, schedule_choices, "schedule", 0, "all", "schedules, in that order",        \
+	OPTION(CHOICES, schedule_choices, "schedule", 0, "all", "schedules, one after the other",  \
 	       .choice = schedule_name, .section = "Pipeline")                                     \
 	OPTION(INT, stages, "stages", 0, NULL,                                                     \
 	       "number of stages, a rank each (default: number of ranks, else 4)", .min = 1,       \
@@ -43,9 +43,9 @@ enum bb_pipeline_cost { BB_COST_STAGE, BB_COST_STEP };
 	       "where all stages wait for each other before the optimizer",                        \
 	       .choices = costs)                                                                   \
 	OPTION(FLAG, predict, "predict", 0, NULL,                                                  \
-	       "only predict: nothing is run, for any number of stages")                           \
+	       "predict only, for any number of stages; run nothing")                              \
 	OPTION(FLAG, gantt, "gantt", 0, NULL,                                                      \
-	       "draw what each stage does when, and write a record of each pass")                  \
+	       "draw the passes of each stage over time, and write a record of each")              \
 	OPTION(INT, iters, "iters", 'n', "5", "timed steps of each schedule", .min = 1,            \
 	       .max = 1000000)                                                                     \
 	BB_COMPUTE_OPTION(OPTION)                                                                  \
@@ -56,7 +56,8 @@ enum bb_pipeline_cost { BB_COST_STAGE, BB_COST_STEP };
 	       "backward pass, the half that makes the gradient of the input", .min = 1,           \
 	       .max = BB_YEAR_NS)                                                                  \
 	OPTION(DURATION, tw_ns, "tw", 0, "10ms",                                                   \
-	       "the half that makes the gradients of the weights", .min = 1, .max = BB_YEAR_NS)    \
+	       "backward pass, the half that makes the gradients of the weights", .min = 1,        \
+	       .max = BB_YEAR_NS)                                                                  \
 	OPTION(DURATION, tc_ns, "tc", 0, NULL,                                                     \
 	       "for the prediction: time from the end of a pass until another stage has its "      \
 	       "result (default: measured, with --predict 0)",                                     \
@@ -65,7 +66,7 @@ enum bb_pipeline_cost { BB_COST_STAGE, BB_COST_STEP };
 	       "activations that F of a microbatch leaves on a stage", .min = 4,                   \
 	       .max = MOST_BYTES)                                                                  \
 	OPTION(SIZE, mw_bytes, "mw", 0, NULL,                                                      \
-	       "what of them W still needs when B is done (default: half of --mb)", .min = 4,      \
+	       "part of them that W still needs when B is done (default: half of --mb)", .min = 4, \
 	       .max = MOST_BYTES)                                                                  \
 	OPTION(SIZE, message_bytes, "message", 0, "4K",                                            \
 	       "message of a microbatch from one part to the next", .min = 4, .max = MOST_BYTES)   \

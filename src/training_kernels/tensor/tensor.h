@@ -26,17 +26,18 @@
 	BB_SEQ_OPTION(OPTION)                                                                      \
 	OPTION(INT, batch, "micro-batch", 0, "1", "sequences that go through the layer at once",   \
 	       .min = 1, .max = INT64_C(1) << 20)                                                  \
-	OPTION(INT, layers, "layers", 0, "1", "of a step, all alike", .min = 1, .max = 1024)       \
+	OPTION(INT, layers, "layers", 0, "1", "number of layers of a step, all alike", .min = 1,   \
+	       .max = 1024)                                                                        \
 	OPTION(DTYPE, dtype, "datatype", 'd', "bfloat16", "datatype of activations",               \
 	       .choices = dtypes)                                                                  \
 	OPTION(CHOICES, way_choices, "way", 0, "all", "how parts are split, where they can be",    \
 	       .choices = way_names, .section = "Parallelism")                                     \
 	OPTION(FLAG, equality, "equality", 0, NULL,                                                \
-	       "hold split parts against unsplit ones on small matrices; time nothing")            \
+	       "compare split parts with unsplit ones on small matrices; time nothing")            \
 	BB_FLOPS_OPTION(OPTION, ": how long its part takes", .section = "Time")                    \
 	OPTION(DURATION, layer_ns, "layer-time", 0, "40ms",                                        \
-	       "instead: forward and backward pass of the unsplit layer", .min = 1,                \
-	       .max = BB_YEAR_NS)                                                                  \
+	       "instead of --flops: time of forward and backward pass of the unsplit layer",       \
+	       .min = 1, .max = BB_YEAR_NS)                                                        \
 	BB_COMPUTE_OPTION(OPTION)                                                                  \
 	COMMON("iters", 'n', "10", "steps of each kind, over all rounds", .min = 1, .max = 1000000)
 
