@@ -2,7 +2,7 @@
 
 from report.files import BadChoice, BadFile, Maybe, check
 
-SCHEMA = 1
+SCHEMAS = (1, 2)  # in 1 a run has its topology twice, the second time as topology_digest
 
 RECORD = {"schema": int, "kind": str, "run_id": str}
 RUN = {"start_time": Maybe(str), "program": Maybe(str), "backend": Maybe(str), "host": Maybe(str), "cpu": Maybe(str),
@@ -33,8 +33,8 @@ def runs_of(values):
     for i, record in enumerate(values):
         where = f"record {i + 1}"
         check(record, RECORD, where)
-        if record["schema"] != SCHEMA:
-            raise BadFile(f"{where}: schema {record['schema']}; this program knows {SCHEMA}")
+        if record["schema"] not in SCHEMAS:
+            raise BadFile(f"{where}: schema {record['schema']}; this program knows {SCHEMAS[0]} to {SCHEMAS[-1]}")
         if record["kind"] == "run":
             check(record, RUN, where)
             runs[record["run_id"]] = Run(record, len(runs) + 1)

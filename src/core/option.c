@@ -4,15 +4,19 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define FIRST_VALUE 0x100 /* what getopt_long returns for row i is this plus i; below are keys */
 
-/* A row, and the target of its table. */
+/* A row, and what it is read into. */
 struct place {
 	const struct bb_option *row;
 	char *target;
+	bool *given;         /* NULL: nobody asks */
+	const char *refused; /* why it is; NULL: it is not */
 };
 
 /* All rows, and what getopt_long wants to know of them. */
@@ -29,16 +33,27 @@ struct cursor {
 	char **argv;
 	const char *word;
 	int result;
+	char item[BB_OPTION_WORD]; /* of a list: the one that is wrong */
 };
 
-bool bb_option_hidden(const struct bb_option_table *tables, const struct bb_option_table *at,
-		      const struct bb_option *row)
+static struct place place_of(const struct bb_option_table *table, const struct bb_option *row)
 {
-	for (; tables != at; tables++)
-		for (const struct bb_option *r = tables->rows; r->name; r++)
-			if (strcmp(r->name, row->name) == 0)
-				return true;
-	return false;
+	const struct bb_option *home = row;
+	char *target = table->target;
+
+	for (const struct bb_option_table *t = table + 1; row->common && home == row && t->rows;
+	     t++)
+		for (const struct bb_option *r = t->rows; r->name && home == row; r++)
+			if (strcmp(r->name, row->name) == 0) {
+				home = r;
+				target = t->target;
+			}
+	return (struct place){
+		.row = row,
+		.target = target + home->offset,
+		.given = home->given ? (bool *)(target + home->given) : NULL,
+		.refused = bb_option_refused(table, row),
+	};
 }
 
 /* The rows of all tables that are not hidden into PLACES, if that is not NULL. Returns how many. */
@@ -51,7 +66,7 @@ static size_t list_rows(const struct bb_option_table *tables, struct place *plac
 			if (bb_option_hidden(tables, t, row))
 				continue;
 			if (places)
-				places[n] = (struct place){row, t->target};
+				places[n] = place_of(t, row);
 			n++;
 		}
 	return n;
@@ -125,10 +140,31 @@ static bool within_unsigned(const struct bb_option *row, uint64_t value)
 	return within(row, (int64_t)value);
 }
 
+static bool read_number(const struct bb_option *row, const char *text, double *value)
+{
+	char *end;
+
+	*value = strtod(text, &end);
+	if (end == text || *end || !isfinite(*value))
+		return fail(EINVAL);
+	if ((bb_option_has_min(row) && *value < (double)row->min) ||
+	    (bb_option_has_max(row) && *value > (double)row->max))
+		return fail(ERANGE);
+	return true;
+}
+
+static bool read_size(const struct bb_option *row, const char *text, uint64_t *bytes)
+{
+	*bytes = 0;
+	if (row->zero && strcmp(row->zero, text) == 0)
+		return true;
+	return bb_parse_size(text, bytes) && within_unsigned(row, *bytes);
+}
+
 static bool read_choice(const struct bb_option *row, const char *text, int *index)
 {
-	for (int i = 0; row->choices[i]; i++) {
-		if (!strcmp(row->choices[i], text)) {
+	for (int i = 0; bb_option_choice(row, i); i++) {
+		if (!strcmp(bb_option_choice(row, i), text)) {
 			*index = i;
 			return true;
 		}
@@ -136,8 +172,90 @@ static bool read_choice(const struct bb_option *row, const char *text, int *inde
 	return fail(EINVAL);
 }
 
-/* TEXT into the row's TARGET; on failure errno is EINVAL or ERANGE and TARGET is anything. */
-static bool read_value(const struct bb_option *row, const char *text, void *target)
+static bool read_rank(const char *text, int *rank)
+{
+	const bool all = strcmp(text, "all") == 0 || strcmp(text, "-1") == 0;
+
+	*rank = -1;
+	return all || bb_parse_rank(text, rank) || fail(EINVAL);
+}
+
+static bool read_dtype(const struct bb_option *row, const char *text, enum bb_dtype *dtype)
+{
+	int index;
+
+	if (!read_choice(row, text, &index))
+		return false;
+	*dtype = bb_dtype_named(text);
+	return true;
+}
+
+static bool add_index(struct bb_option_indices *indices, int index, bool once)
+{
+	for (size_t i = 0; once && i < indices->n; i++)
+		if (indices->list[i] == index)
+			return fail(EEXIST);
+	indices->list[indices->n++] = index;
+	return true;
+}
+
+/* One more ITEM of a list, which has room for it. */
+static bool read_item(const struct bb_option *row, const char *item, void *target)
+{
+	struct bb_option_sizes *sizes = target;
+	struct bb_option_numbers *numbers = target;
+	int64_t value;
+	int index;
+
+	switch (row->type) {
+	case BB_OPT_SIZES:
+		return read_size(row, item, &sizes->list[sizes->n++]);
+	case BB_OPT_NUMBERS:
+		return read_number(row, item, &numbers->list[numbers->n++]);
+	case BB_OPT_INTS:
+		return bb_parse_int(item, &value) && within(row, value) &&
+		       add_index(target, (int)value, false);
+	case BB_OPT_CHOICES:
+		return read_choice(row, item, &index) && add_index(target, index, true);
+	default: /* BB_OPT_SET */
+		if (!read_choice(row, item, &index))
+			return false;
+		*(unsigned *)target |= 1u << index;
+		return true;
+	}
+}
+
+/* TEXT is a list, or all where there are choices. ITEM is the last that was looked at. */
+static bool read_list(const struct bb_option *row, const char *text, void *target,
+		      char item[BB_OPTION_WORD])
+{
+	const bool all = bb_option_has_choices(row) && strcmp(text, "all") == 0;
+
+	memset(target, 0, bb_option_kinds[row->type].bytes);
+	for (int i = 0; all && bb_option_choice(row, i); i++)
+		if (!read_item(row, bb_option_choice(row, i), target))
+			return false;
+	for (int n = 0; !all; n++, text++) {
+		const size_t length = strcspn(text, ",");
+
+		snprintf(item, BB_OPTION_WORD, "%.*s", (int)length, text);
+		if (n == BB_OPTION_MOST)
+			return fail(E2BIG);
+		if (length >= BB_OPTION_WORD)
+			return fail(EINVAL);
+		if (!read_item(row, item, target))
+			return false;
+		text += length;
+		if (!*text)
+			break;
+	}
+	return true;
+}
+
+/* TEXT into the row's TARGET; on failure errno says why, ITEM, of a list, at which word, and TARGET
+   is anything. */
+static bool read_value(const struct bb_option *row, const char *text, void *target,
+		       char item[BB_OPTION_WORD])
 {
 	double *fraction = target;
 
@@ -148,7 +266,7 @@ static bool read_value(const struct bb_option *row, const char *text, void *targ
 	case BB_OPT_INT:
 		return bb_parse_int(text, target) && within(row, *(int64_t *)target);
 	case BB_OPT_SIZE:
-		return bb_parse_size(text, target) && within_unsigned(row, *(uint64_t *)target);
+		return read_size(row, text, target);
 	case BB_OPT_COUNT:
 		return bb_parse_count(text, target) && within_unsigned(row, *(uint64_t *)target);
 	case BB_OPT_DURATION:
@@ -157,54 +275,43 @@ static bool read_value(const struct bb_option *row, const char *text, void *targ
 		if (!bb_parse_percent(text, fraction))
 			return false;
 		return *fraction > 0 && *fraction <= 1 ? true : fail(ERANGE);
+	case BB_OPT_NUMBER:
+		return read_number(row, text, target);
+	case BB_OPT_FLOPS:
+		return bb_parse_flops(text, target);
+	case BB_OPT_RANK:
+		return read_rank(text, target);
 	case BB_OPT_CHOICE:
 		return read_choice(row, text, target);
+	case BB_OPT_DTYPE:
+		return read_dtype(row, text, target);
 	case BB_OPT_STRING:
 		*(const char **)target = text;
 		return true;
+	default:
+		return read_list(row, text, target, item);
 	}
-	return fail(EINVAL);
-}
-
-static void set_zero(const struct bb_option *row, char *target)
-{
-	static const size_t sizes[] = {
-		[BB_OPT_FLAG] = sizeof(bool),         [BB_OPT_INT] = sizeof(int64_t),
-		[BB_OPT_SIZE] = sizeof(uint64_t),     [BB_OPT_COUNT] = sizeof(uint64_t),
-		[BB_OPT_DURATION] = sizeof(uint64_t), [BB_OPT_PERCENT] = sizeof(double),
-		[BB_OPT_CHOICE] = sizeof(int),        [BB_OPT_STRING] = sizeof(char *),
-	};
-
-	memset(target + row->offset, 0, sizes[row->type]);
-	if (row->given)
-		*(bool *)(target + row->given) = false;
 }
 
 /* In two passes, so that an alias without a default keeps that of the row it stands for. */
 static bb_status set_defaults(const struct place *places, struct bb_error *error)
 {
-	for (const struct place *p = places; p->row; p++)
-		set_zero(p->row, p->target);
+	char item[BB_OPTION_WORD];
+
+	for (const struct place *p = places; p->row; p++) {
+		memset(p->target, 0, bb_option_kinds[p->row->type].bytes);
+		if (p->row->type == BB_OPT_CHOICE)
+			*(int *)p->target = -1;
+		if (p->given)
+			*p->given = false;
+	}
 	for (const struct place *p = places; p->row; p++)
 		if (p->row->initial && p->row->type != BB_OPT_FLAG &&
-		    !read_value(p->row, p->row->initial, p->target + p->row->offset))
+		    !read_value(p->row, p->row->initial, p->target, item))
 			return bb_fail(error, BB_EINTERNAL, "--%s: its default %s is not valid",
 				       p->row->name, p->row->initial);
 	return BB_OK;
 }
-
-static const struct {
-	const char *is, *expected, *examples;
-} words[] = {
-	[BB_OPT_FLAG] = {"", "", ""},
-	[BB_OPT_INT] = {"not an integer", "an integer", ""},
-	[BB_OPT_SIZE] = {"not a size", "a size", ", such as 8, 64K or 1.5G"},
-	[BB_OPT_COUNT] = {"not a count", "a count", ", such as 7.5B, 124M or 4096"},
-	[BB_OPT_DURATION] = {"not a duration", "a duration", ", such as 500us, 1.5s or 2m"},
-	[BB_OPT_PERCENT] = {"not a percentage", "a percentage", ", such as 0.5% or 10%"},
-	[BB_OPT_CHOICE] = {"not a valid choice", "one of:", ""},
-	[BB_OPT_STRING] = {"", "", ""},
-};
 
 /* The long option that was meant by a word like -minbytes, or NULL. */
 static const char *single_dash(const struct cursor *c)
@@ -219,25 +326,55 @@ static const char *single_dash(const struct cursor *c)
 	return NULL;
 }
 
+/* The choice of ROW that is near to WORD; NULL: none is. */
+static const char *near_choice(const struct bb_option *row, const char *word)
+{
+	const char *names[64] = {bb_option_is_list(row) ? "all" : NULL}, *near;
+	int n = names[0] != NULL;
+
+	for (int i = 0; n < 63 && bb_option_choice(row, i); i++)
+		names[n++] = bb_option_choice(row, i);
+	names[n] = NULL;
+	near = bb_nearest(word, names);
+	return near && strcmp(near, word) != 0 ? near : NULL; /* all, within a list */
+}
+
+/* What is wrong with a value of KIND, for the end of "--option value: ". */
+static void add_cause(struct bb_strbuf *out, const struct bb_option_kind *kind, int why)
+{
+	if (why == ERANGE)
+		bb_strbuf_add(out, "out of range");
+	else if (why == EEXIST)
+		bb_strbuf_add(out, "there twice");
+	else if (why == E2BIG)
+		bb_strbuf_addf(out, "one more than the %d that a list may have", BB_OPTION_MOST);
+	else
+		bb_strbuf_addf(out, "not %s", kind->is);
+}
+
 static bb_status fail_value(const struct cursor *c, const struct bb_option *row, const char *text,
 			    int why, struct bb_error *error)
 {
+	const struct bb_option_kind *kind = &bb_option_kinds[row->type];
 	bool apart = text == c->argv[optind - 1] && text != c->word;
 	const char *meant = apart ? NULL : single_dash(c), *dashes = meant ? "--" : "";
-	struct bb_strbuf range = {0};
+	const bool of_list = bb_option_is_list(row) && strcmp(c->item, text) != 0;
+	struct bb_strbuf cause = {0}, range = {0};
 
-	if (!meant && row->type == BB_OPT_CHOICE)
-		meant = bb_nearest(text, row->choices);
-	bb_option_add_range(row, &range);
-	bb_fail(error, BB_EUSAGE, "%s%s%s: %s%s%s%s%s; expected %s%s%s%s", c->word,
-		apart ? " " : "", apart ? text : "",
-		why == ERANGE ? "out of range" : words[row->type].is,
-		meant ? " (did you mean " : "", meant ? dashes : "", meant ? meant : "",
-		meant ? "?)" : "", words[row->type].expected,
-		bb_option_has_max(row) && bb_option_has_min(row) ? " from "
-		: range.length                                   ? " "
-								 : "",
-		bb_strbuf_text(&range), words[row->type].examples);
+	if (!meant && why == EINVAL && bb_option_has_choices(row))
+		meant = near_choice(row, bb_option_is_list(row) ? c->item : text);
+	if (of_list && !*c->item) {
+		bb_strbuf_add(&cause, "there is an empty word in the list");
+	} else {
+		if (of_list)
+			bb_strbuf_addf(&cause, "\"%s\" is ", c->item);
+		add_cause(&cause, kind, why);
+	}
+	bb_option_add_expected(row, &range);
+	bb_fail(error, BB_EUSAGE, "%s%s%s: %s%s%s%s%s; expected %s", c->word, apart ? " " : "",
+		apart ? text : "", bb_strbuf_text(&cause), meant ? " (did you mean " : "",
+		meant ? dashes : "", meant ? meant : "", meant ? "?)" : "", bb_strbuf_text(&range));
+	bb_strbuf_free(&cause);
 	bb_strbuf_free(&range);
 	return BB_EUSAGE;
 }
@@ -300,7 +437,7 @@ static bb_status fail_option(const struct cursor *c, struct bb_error *error)
 	return bb_fail(error, BB_EUSAGE, "%s: unknown option -%c; see --help", c->word, optopt);
 }
 
-static bb_status take(const struct cursor *c, struct bb_error *error)
+static bb_status take(struct cursor *c, struct bb_error *error)
 {
 	struct place p = {.row = NULL};
 
@@ -308,13 +445,17 @@ static bb_status take(const struct cursor *c, struct bb_error *error)
 		p = find(c, c->result);
 	if (!p.row)
 		return fail_option(c, error);
-	if (p.row->once && *(bool *)(p.target + p.row->given))
+	if (p.refused && p.row->key)
+		return bb_fail(error, BB_EUSAGE, "-%c: %s", p.row->key, p.refused);
+	if (p.refused)
+		return bb_fail(error, BB_EUSAGE, "--%s: %s", p.row->name, p.refused);
+	if (p.row->once && *p.given)
 		return bb_fail(error, BB_EUSAGE, "--%s %s: given twice; %s", p.row->name, optarg,
 			       p.row->once);
-	if (!read_value(p.row, optarg, p.target + p.row->offset))
+	if (!read_value(p.row, optarg, p.target, c->item))
 		return fail_value(c, p.row, optarg, errno, error);
-	if (p.row->given)
-		*(bool *)(p.target + p.row->given) = true;
+	if (p.given)
+		*p.given = true;
 	return BB_OK;
 }
 

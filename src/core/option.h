@@ -1,26 +1,97 @@
 /*
- * option.h - one row describes an option: from it come parsing, --help, the option reference in
- * docs/ and the configuration that records carry. Defaults go through the same parser as the
- * user's words, so the help cannot lie.
+ * option.h - an option is declared once; from its declaration come the member that it is read
+ * into, parsing, --help, the option reference in docs/ and the configuration that records carry.
+ * Defaults go through the same parser as the user's words, so the help cannot lie.
+ *
+ * The options of a program are a list, a macro that calls OPTION for each:
+ *
+ *   #define BB_MOE_OPTIONS(OPTION, COMMON)                                                       \
+ *           OPTION(INT, top_k, "top-k", 0, "2", "experts that a token goes through",            \
+ *                  .min = 1, .max = 1024)                                                       \
+ *           COMMON("iters", 'n', "10", "timed steps", .min = 1, .max = 1000000)
+ *   struct bb_moe_options { BB_OPTION_MEMBERS(BB_MOE_OPTIONS) };     int64_t top_k; bool
+ * top_k_given; #define BB_OPTIONS struct bb_moe_options const struct bb_option bb_moe_rows[] =
+ * BB_OPTION_ROWS(BB_MOE_OPTIONS);
+ *
+ * OPTION has a kind, the member, the long and the short name (0: none), the default as a user
+ * would write it (NULL: zero, or as the kind says), the help and members of struct bb_option.
+ * COMMON gives an INT of a later table, into whose target it is read, another default.
  */
 #ifndef BB_CORE_OPTION_H
 #define BB_CORE_OPTION_H
 
+#include "core/datatype.h"
 #include "core/status.h"
 #include "core/strbuf.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
-enum bb_option_type {
-	BB_OPT_FLAG,     /* bool, no argument; default false whatever initial says */
-	BB_OPT_INT,      /* int64_t within min … max */
-	BB_OPT_SIZE,     /* uint64_t bytes within min … max */
-	BB_OPT_COUNT,    /* uint64_t of something, decimal, within min … max */
-	BB_OPT_DURATION, /* uint64_t nanoseconds within min … max */
-	BB_OPT_PERCENT,  /* double fraction, 0 < f <= 1 */
-	BB_OPT_CHOICE,   /* int, index into choices */
-	BB_OPT_STRING    /* const char *, borrowed from argv or the row's default */
+#define BB_OPTION_MOST 32 /* items of a list */
+
+/* Limits that many have. */
+#define BB_MOST_BYTES (INT64_C(1) << 60)
+#define BB_MOST_COUNT INT64_C(1000000000)
+#define BB_YEAR_NS (INT64_C(8760) * 3600000000000)
+
+struct bb_option_sizes {
+	uint64_t list[BB_OPTION_MOST];
+	size_t n;
 };
+
+struct bb_option_numbers {
+	double list[BB_OPTION_MOST];
+	size_t n;
+};
+
+struct bb_option_indices {
+	int list[BB_OPTION_MOST];
+	size_t n;
+};
+
+/*
+ * KIND(name, type of the member, argument in the help, what it is not when it is malformed, what is
+ * expected, examples). Lists are words with commas between; "all" stands for every choice.
+ */
+#define BB_OPTION_KINDS(KIND)                                                                      \
+	/* No argument. Its default is false. */                                                   \
+	KIND(FLAG, bool, "", "", "", "")                                                           \
+	KIND(INT, int64_t, "N", "an integer", "an integer", "")                                    \
+	/* Bytes; or 0, which row->zero stands for. */                                             \
+	KIND(SIZE, uint64_t, "SIZE", "a size", "a size", ", such as 8, 64K or 1.5G")               \
+	/* Of something, decimal. */                                                               \
+	KIND(COUNT, uint64_t, "COUNT", "a count", "a count", ", such as 7.5B, 124M or 4096")       \
+	/* Nanoseconds. */                                                                         \
+	KIND(DURATION, uint64_t, "TIME", "a duration", "a duration",                               \
+	     ", such as 500us, 1.5s or 2m")                                                        \
+	/* A fraction above 0, up to 1. */                                                         \
+	KIND(PERCENT, double, "PERCENT", "a percentage", "a percentage", ", such as 0.5% or 10%")  \
+	KIND(NUMBER, double, "NUMBER", "a number", "a number", "")                                 \
+	/* FLOPs per second. */                                                                    \
+	KIND(FLOPS, double, "RATE", "a rate", "FLOPs per second with a unit",                      \
+	     ", such as 100T or 1.5PFLOPS")                                                        \
+	/* A rank, or -1: all. */                                                                  \
+	KIND(RANK, int, "RANK|all", "a rank", "a rank from 0, or all", "")                         \
+	/* The index of a choice; -1 without a default. */                                         \
+	KIND(CHOICE, int, "WORD", "a valid choice", "one of:", "")                                 \
+	/* One of the choices, which are names of datatypes. */                                    \
+	KIND(DTYPE, enum bb_dtype, "TYPE", "a datatype of this option", "one of:", "")             \
+	/* Borrowed from argv or the row's default. */                                             \
+	KIND(STRING, const char *, "TEXT", "", "", "")                                             \
+	KIND(SIZES, struct bb_option_sizes, "LIST", "a size", "a list of sizes", "")               \
+	KIND(NUMBERS, struct bb_option_numbers, "LIST", "a number", "a list of numbers", "")       \
+	KIND(INTS, struct bb_option_indices, "LIST", "an integer", "a list of integers", "")       \
+	/* Indices of choices, none twice, in the order of the list. */                            \
+	KIND(CHOICES, struct bb_option_indices, "LIST|all", "a valid choice",                      \
+	     "all or a list of:", "")                                                              \
+	/* A bit for each choice. */                                                               \
+	KIND(SET, unsigned, "LIST|all", "a valid choice", "all or a list of:", "")
+
+#define BB_OPTION_KIND_ENUM(kind, ...) BB_OPT_##kind,
+enum bb_option_type { BB_OPTION_KINDS(BB_OPTION_KIND_ENUM) BB_NOPTION_TYPES };
+
+#define BB_OPTION_KIND_TYPE(kind, type, ...) typedef type bb_option_##kind;
+BB_OPTION_KINDS(BB_OPTION_KIND_TYPE)
 
 struct bb_option {
 	const char *name; /* long name without dashes */
@@ -29,43 +100,84 @@ struct bb_option {
 	size_t offset;        /* of the target in the caller's struct */
 	size_t given;         /* offset of a bool that is set when the user gave it; 0: none */
 	const char *initial;  /* default, as the user would write it; NULL: zero */
-	const char *argument; /* "SIZE" */
+	const char *argument; /* "SIZE"; NULL: that of the type */
 	const char *help;     /* one line */
-	/* INT, SIZE, COUNT, DURATION. Both 0: no limits; max below min: no upper limit. */
+	/* Of numbers, and items of lists of them. Both 0: no limits; max below min: no upper limit.
+	 */
 	int64_t min, max;
-	const char *const *choices; /* CHOICE: ends with NULL */
+	/* CHOICE, DTYPE, CHOICES, SET: ends with NULL; or the same as a function of the index. */
+	const char *const *choices;
+	const char *(*choice)(int index);
+	const char *zero;    /* SIZE: the word for 0 */
 	const char *once;    /* needs given: why a second one is refused; NULL: the last counts */
 	const char *section; /* heading in the help, set on the first row of a section */
+	bool common;         /* another table says where it is read into */
+};
+
+/* The members of a list. */
+#define BB_OPTION_MEMBERS(LIST) LIST(BB_OPTION_MEMBER, BB_OPTION_NO_MEMBER)
+#define BB_OPTION_MEMBER(kind, field, ...)                                                         \
+	bb_option_##kind field;                                                                    \
+	bool field##_given;
+#define BB_OPTION_NO_MEMBER(...)
+
+/* Its rows. BB_OPTIONS is the struct with these members. */
+#define BB_OPTION_ROWS(LIST)                                                                       \
+	{                                                                                          \
+		LIST(BB_OPTION_ROW, BB_OPTION_COMMON)                                              \
+		{                                                                                  \
+			.name = NULL                                                               \
+		}                                                                                  \
+	}
+#define BB_OPTION_ROW(kind, field, word, letter, otherwise, text, ...)                             \
+	{.name = word,                                                                             \
+	 .key = letter,                                                                            \
+	 .type = BB_OPT_##kind,                                                                    \
+	 .offset = offsetof(BB_OPTIONS, field),                                                    \
+	 .given = offsetof(BB_OPTIONS, field##_given),                                             \
+	 .initial = otherwise,                                                                     \
+	 .help = text,                                                                             \
+	 __VA_ARGS__},
+#define BB_OPTION_COMMON(word, letter, otherwise, text, ...)                                       \
+	{.name = word,                                                                             \
+	 .key = letter,                                                                            \
+	 .type = BB_OPT_INT,                                                                       \
+	 .common = true,                                                                           \
+	 .initial = otherwise,                                                                     \
+	 .help = text,                                                                             \
+	 __VA_ARGS__},
+
+/* Options of another table that a program has no use for. */
+struct bb_option_refusal {
+	const char *names; /* long names, a space between */
+	const char *why;   /* and what to give instead */
 };
 
 /* Rows (ending with name NULL) and what they are read into. */
 struct bb_option_table {
 	const struct bb_option *rows;
 	void *target; /* NULL: only to be shown */
+	/* Those of the rows that are not shown, and refused with the reason; ends with names NULL.
+	   NULL: none. */
+	const struct bb_option_refusal *refused;
 };
 
 /*
- * Is ROW of table AT, whose name an earlier table of TABLES has too, hidden by it? So a program
- * gives an option that all have another default.
- */
-bool bb_option_hidden(const struct bb_option_table *tables, const struct bb_option_table *at,
-		      const struct bb_option *row);
-
-/*
  * Parse argv over TABLES (ends with rows NULL) through getopt_long. Every target is set to its
- * default first, but for those of hidden rows, which are left alone. BB_EUSAGE with ERROR naming
- * the offending word, what would be right, and for an unknown option or choice the nearest valid
- * one. Operands (words without a dash) are refused. An option given twice: the last one counts, as
- * in nccl-tests. Two rows may share a target (an alias); the one without a default keeps that of
- * the other. Not reentrant: getopt is not.
+ * default first. BB_EUSAGE with ERROR naming the offending word, what would be right, and for an
+ * unknown option or choice the nearest valid one. Operands (words without a dash) are refused. An
+ * option given twice: the last one counts, as in nccl-tests. Of two rows of a name that of the
+ * earlier table counts, and the target of the other is left alone, unless the earlier one is
+ * common. Two rows may share a target (an alias); the one without a default keeps that of the
+ * other. Not reentrant: getopt is not.
  */
 BB_MUST bb_status bb_options_parse(const struct bb_option_table *tables, int argc, char **argv,
 				   struct bb_error *error);
 
-/* The text of --help for PROGRAM, and of one table the same as Markdown, section by section. */
+/* The text of --help for PROGRAM, and of one TABLE the same as Markdown, section by section. */
 void bb_options_help(const struct bb_option_table *tables, const char *program, const char *brief,
 		     struct bb_strbuf *out);
-void bb_options_markdown(const struct bb_option *rows, struct bb_strbuf *out);
+void bb_options_markdown(const struct bb_option_table *table, struct bb_strbuf *out);
 
 /* The word of WORDS (ends with NULL) nearest to WORD by edit distance, or NULL if none is near. */
 const char *bb_nearest(const char *word, const char *const *words);

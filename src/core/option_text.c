@@ -7,17 +7,52 @@
 #define HELP_WIDTH 100
 #define LABEL_MAX 32 /* a longer label has its help on the next line */
 
+#define MANY_CHOICES 16 /* so many are not spelled out */
+
+#define KIND(kind, type, argument, is, expected, examples)                                         \
+	[BB_OPT_##kind] = {sizeof(type), argument, is, expected, examples},
+const struct bb_option_kind bb_option_kinds[BB_NOPTION_TYPES] = {BB_OPTION_KINDS(KIND)};
+
+const char *bb_option_choice(const struct bb_option *row, int index)
+{
+	return row->choice ? row->choice(index) : row->choices[index];
+}
+
+bool bb_option_hidden(const struct bb_option_table *tables, const struct bb_option_table *at,
+		      const struct bb_option *row)
+{
+	for (; tables != at; tables++)
+		for (const struct bb_option *r = tables->rows; r->name; r++)
+			if (strcmp(r->name, row->name) == 0)
+				return true;
+	return false;
+}
+
+const char *bb_option_refused(const struct bb_option_table *table, const struct bb_option *row)
+{
+	const size_t length = strlen(row->name);
+
+	for (const struct bb_option_refusal *r = table->refused; r && r->names; r++)
+		for (const char *at = strstr(r->names, row->name); at;
+		     at = strstr(at + 1, row->name))
+			if ((at == r->names || at[-1] == ' ') &&
+			    (at[length] == ' ' || at[length] == '\0'))
+				return r->why;
+	return NULL;
+}
+
+/* Are its values, or the items of its list, numbers with limits? */
 static bool has_limits(const struct bb_option *row)
 {
-	bool numeric = row->type == BB_OPT_INT || row->type == BB_OPT_SIZE ||
-		       row->type == BB_OPT_COUNT || row->type == BB_OPT_DURATION;
-
-	return numeric && (row->min || row->max);
+	return !bb_option_has_choices(row) && (row->min || row->max);
 }
 
 bool bb_option_has_min(const struct bb_option *row)
 {
-	return has_limits(row) && (row->type == BB_OPT_INT || row->min > 0 || row->max > 0);
+	const bool is_signed = row->type == BB_OPT_INT || row->type == BB_OPT_NUMBER ||
+			       row->type == BB_OPT_INTS || row->type == BB_OPT_NUMBERS;
+
+	return has_limits(row) && (is_signed || row->min > 0 || row->max > 0);
 }
 
 bool bb_option_has_max(const struct bb_option *row)
@@ -50,7 +85,7 @@ static void add_limit(const struct bb_option *row, int64_t value, struct bb_strb
 {
 	char text[BB_UNIT_TEXT];
 
-	if (row->type == BB_OPT_SIZE)
+	if (row->type == BB_OPT_SIZE || row->type == BB_OPT_SIZES)
 		bb_strbuf_add(out, bb_format_size(text, (uint64_t)value));
 	else if (row->type == BB_OPT_COUNT)
 		bb_strbuf_add(out, bb_format_count(text, (uint64_t)value));
@@ -60,13 +95,24 @@ static void add_limit(const struct bb_option *row, int64_t value, struct bb_strb
 		bb_strbuf_addf(out, "%" PRId64, value);
 }
 
+static void add_choices(const struct bb_option *row, struct bb_strbuf *out)
+{
+	int n = 0;
+
+	while (bb_option_choice(row, n))
+		n++;
+	for (int i = 0; n < MANY_CHOICES && i < n; i++)
+		bb_strbuf_addf(out, "%s%s", i ? ", " : "", bb_option_choice(row, i));
+	if (n >= MANY_CHOICES)
+		bb_strbuf_add(out, "see --list");
+}
+
 void bb_option_add_range(const struct bb_option *row, struct bb_strbuf *out)
 {
 	bool above = bb_option_has_min(row), below = bb_option_has_max(row);
 
-	if (row->type == BB_OPT_CHOICE) {
-		for (const char *const *c = row->choices; *c; c++)
-			bb_strbuf_addf(out, "%s%s", c == row->choices ? "" : ", ", *c);
+	if (bb_option_has_choices(row)) {
+		add_choices(row, out);
 	} else if (row->type == BB_OPT_PERCENT) {
 		bb_strbuf_add(out, "above 0% to 100%");
 	} else if (above && below) {
@@ -79,15 +125,29 @@ void bb_option_add_range(const struct bb_option *row, struct bb_strbuf *out)
 	}
 }
 
+void bb_option_add_expected(const struct bb_option *row, struct bb_strbuf *out)
+{
+	const struct bb_option_kind *kind = &bb_option_kinds[row->type];
+	const bool both = bb_option_has_min(row) && bb_option_has_max(row);
+	size_t start;
+
+	bb_strbuf_add(out, kind->expected);
+	bb_strbuf_add(out, both ? " from " : " ");
+	start = out->length;
+	bb_option_add_range(row, out);
+	if (out->length == start && !out->failed)
+		out->text[--out->length] = '\0'; /* no range: take the blank back */
+	if (row->zero)
+		bb_strbuf_addf(out, " or %s", row->zero);
+	bb_strbuf_add(out, kind->examples);
+	if (bb_option_is_list(row) && !bb_option_has_choices(row) && row->initial)
+		bb_strbuf_addf(out, ", such as %s", row->initial);
+}
+
 static const char *argument(const struct bb_option *row)
 {
-	static const char *const by_type[] = {
-		[BB_OPT_FLAG] = "",       [BB_OPT_INT] = "N",         [BB_OPT_SIZE] = "SIZE",
-		[BB_OPT_COUNT] = "COUNT", [BB_OPT_DURATION] = "TIME", [BB_OPT_PERCENT] = "PERCENT",
-		[BB_OPT_CHOICE] = "WORD", [BB_OPT_STRING] = "TEXT",
-	};
-
-	return row->argument && row->type != BB_OPT_FLAG ? row->argument : by_type[row->type];
+	return row->argument && row->type != BB_OPT_FLAG ? row->argument
+							 : bb_option_kinds[row->type].argument;
 }
 
 static void add_label(const struct bb_option *row, struct bb_strbuf *out)
@@ -142,16 +202,23 @@ static void add_wrapped(struct bb_strbuf *out, const char *text, size_t column, 
 	bb_strbuf_add(out, "\n");
 }
 
+/* Is ROW of TABLE, one of TABLES, in the help? */
+static bool is_shown(const struct bb_option_table *tables, const struct bb_option_table *table,
+		     const struct bb_option *row)
+{
+	return !bb_option_hidden(tables, table, row) && !bb_option_refused(table, row);
+}
+
 static size_t label_width(const struct bb_option_table *tables)
 {
 	size_t width = 0;
 
-	for (; tables->rows; tables++)
-		for (const struct bb_option *row = tables->rows; row->name; row++) {
+	for (const struct bb_option_table *t = tables; t->rows; t++)
+		for (const struct bb_option *row = t->rows; row->name; row++) {
 			const char *name = argument(row);
 			size_t length = 8 + strlen(row->name) + (*name ? 1 + strlen(name) : 0);
 
-			if (length > width && length <= LABEL_MAX)
+			if (length > width && length <= LABEL_MAX && is_shown(tables, t, row))
 				width = length;
 		}
 	return width;
@@ -160,15 +227,18 @@ static size_t label_width(const struct bb_option_table *tables)
 static void add_rows(const struct bb_option_table *tables, const struct bb_option_table *table,
 		     size_t indent, struct bb_strbuf *out)
 {
+	const char *section = NULL; /* whose heading is still to come */
 	struct bb_strbuf text = {0};
 
 	for (const struct bb_option *rows = table->rows; rows->name; rows++) {
 		size_t column;
 
-		if (rows->section)
-			bb_strbuf_addf(out, "\n%s:\n", rows->section);
-		if (bb_option_hidden(tables, table, rows))
+		section = rows->section ? rows->section : section;
+		if (!is_shown(tables, table, rows))
 			continue;
+		if (section)
+			bb_strbuf_addf(out, "\n%s:\n", section);
+		section = NULL;
 		bb_strbuf_clear(&text);
 		add_label(rows, &text);
 		column = text.length;
@@ -235,16 +305,23 @@ static void add_markdown_row(const struct bb_option *row, struct bb_strbuf *out)
 	bb_strbuf_free(&range);
 }
 
-void bb_options_markdown(const struct bb_option *rows, struct bb_strbuf *out)
+void bb_options_markdown(const struct bb_option_table *table, struct bb_strbuf *out)
 {
 	static const char header[] = "| Option | Default | Values | Meaning |\n"
 				     "| --- | --- | --- | --- |\n";
+	const char *section = NULL; /* whose heading is still to come */
+	bool begun = false;
 
-	for (const struct bb_option *row = rows; row->name; row++) {
-		if (row->section)
-			bb_strbuf_addf(out, "%s### %s\n\n", row == rows ? "" : "\n", row->section);
-		if (row->section || row == rows)
+	for (const struct bb_option *row = table->rows; row->name; row++) {
+		section = row->section ? row->section : section;
+		if (bb_option_refused(table, row))
+			continue;
+		if (section)
+			bb_strbuf_addf(out, "%s### %s\n\n", begun ? "\n" : "", section);
+		if (section || !begun)
 			bb_strbuf_add(out, header);
 		add_markdown_row(row, out);
+		section = NULL;
+		begun = true;
 	}
 }

@@ -7,11 +7,42 @@
 
 #include "core/option.h"
 
+#define BB_OPTION_WORD 64 /* longest word of a list, with its end */
+
+/* By enum bb_option_type: bytes of the target, and words. */
+struct bb_option_kind {
+	size_t bytes;
+	const char *argument, *is, *expected, *examples;
+};
+extern const struct bb_option_kind bb_option_kinds[BB_NOPTION_TYPES];
+
+static inline bool bb_option_is_list(const struct bb_option *row)
+{
+	return row->type >= BB_OPT_SIZES;
+}
+
+static inline bool bb_option_has_choices(const struct bb_option *row)
+{
+	return row->choices || row->choice;
+}
+
+/* The choice number INDEX, NULL where they end. Those before it are there. */
+const char *bb_option_choice(const struct bb_option *row, int index);
+
+/* Is ROW of table AT, whose name an earlier table of TABLES has too, hidden by it? So a program
+   gives an option that all have another default. */
+bool bb_option_hidden(const struct bb_option_table *tables, const struct bb_option_table *at,
+		      const struct bb_option *row);
+/* Why TABLE refuses its ROW; NULL: it does not. */
+const char *bb_option_refused(const struct bb_option_table *table, const struct bb_option *row);
+
 /* Whether the row has a limit below or above; see min and max in option.h. */
 bool bb_option_has_min(const struct bb_option *row);
 bool bb_option_has_max(const struct bb_option *row);
 
 /* Append the valid values: "1 to 1000", "at least 4", "ring, tree"; nothing if any will do. */
 void bb_option_add_range(const struct bb_option *row, struct bb_strbuf *out);
+/* The same for the end of an error: "a size from 4 to 1T, such as 8, 64K or 1.5G". */
+void bb_option_add_expected(const struct bb_option *row, struct bb_strbuf *out);
 
 #endif

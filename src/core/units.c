@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -170,6 +171,16 @@ bool bb_parse_int(const char *text, int64_t *value)
 	if (magnitude > (uint64_t)INT64_MAX + negative)
 		return fail(ERANGE);
 	*value = negative ? (int64_t)(0 - magnitude) : (int64_t)magnitude;
+	return true;
+}
+
+bool bb_parse_rank(const char *text, int *rank)
+{
+	int64_t value;
+
+	if (!bb_parse_int(text, &value) || value < 0 || value > INT_MAX)
+		return false;
+	*rank = (int)value;
 	return true;
 }
 

@@ -4,8 +4,8 @@
  * The readers take the whole text or nothing: trailing garbage, a sign where none makes sense,
  * overflow and empty text are refused. They return true on success; otherwise errno is ERANGE for a
  * number that is too large (or zero for a rate) and EINVAL for anything else. Digits beyond the
- * smallest unit are cut off ("1.1K" is 1126 bytes), but "1.5" bytes are refused. The digits in front
- * of a point may be missing (".377ms"), those behind it may not.
+ * smallest unit are cut off ("1.1K" is 1126 bytes), but "1.5" bytes are refused. The digits in
+ * front of a point may be missing (".377ms"), those behind it may not.
  */
 #ifndef BB_CORE_UNITS_H
 #define BB_CORE_UNITS_H
@@ -22,6 +22,8 @@ bool bb_parse_size(const char *text, uint64_t *bytes);
 bool bb_parse_count(const char *text, uint64_t *count);
 /* "20", "-1" decimal. */
 bool bb_parse_int(const char *text, int64_t *value);
+/* "0", "17": from 0 to INT_MAX. */
+bool bb_parse_rank(const char *text, int *rank);
 /* "10ns", "1.5us", "3ms", "2s", "2" (seconds), "5m", "1h" -> nanoseconds. */
 bool bb_parse_duration(const char *text, uint64_t *ns);
 /* "12.5GB/s", "100Gb/s", "10G" (bytes), decimal prefixes -> bytes per second, > 0. A number without

@@ -1,47 +1,18 @@
 #include "diagnose/diagnose.h"
 
-#define BB_TARGET struct bb_diagnose_options
-#include "harness/run/option_rows.h"
-
 /* What the programs themselves contain. */
 #define PLANTED                                                                                    \
 	(1u << BB_FAULT_SLOW | 1u << BB_FAULT_SLOW_LINK | 1u << BB_FAULT_SLOW_NODE |               \
 	 1u << BB_FAULT_FLAPPING_NODE | 1u << BB_FAULT_FLAPPING_LINK | 1u << BB_FAULT_LATE)
 
-const struct bb_option bb_diagnose_rows[] = {
-	{FLAG("quick", 0, quick,
-	      "a sample of the pairs: cost linear in the nodes; the default above 32"),
-	 .section = "Diagnosis"},
-	{FLAG("full", 0, full, "all pairs; the default up to 32 nodes")},
-	{INT("partners", 0, partners, "12", "N", 2, 1024,
-	     "that each node meets in the survey; with fewer nodes as many meetings")},
-	{ROW(BB_OPT_PERCENT, "tolerance", 0, tolerance, "20%", "P%",
-	     "of its speed that may be missing before something counts as slow")},
-	{INT("node-ranks", 0, node_ranks, "0", "N", 0, BB_MOST_RAILS,
-	     "ranks in a row that are a node, a divisor of all; 0: those of a host, or each by "
-	     "itself")},
-	{INT("steps", 0, steps, "20", "N", 0, 100000,
-	     "of work and a collective, to see who comes last; 0: none")},
-	{SIZE("minbytes", 'b', bytes, "1M", "size of a large message")},
-	{INT("iters", 'n', large, "5", "N", 1, 10000,
-	     "large messages of each direction in a round; the median counts")},
-	{.name = NULL},
-};
+#define BB_OPTIONS struct bb_diagnose_options
+const struct bb_option bb_diagnose_rows[] = BB_OPTION_ROWS(BB_DIAGNOSE_OPTIONS);
 
 static bb_status check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
 		       const struct bb_environment *environment, struct bb_error *error)
 {
 	const struct bb_diagnose_options *a = own;
 
-	const char *sweeps = o->max_bytes_given     ? "-e"
-			     : o->step_bytes_given  ? "-i"
-			     : o->step_factor_given ? "-f"
-						    : NULL;
-
-	if (sweeps)
-		return bb_fail(error, BB_EUSAGE,
-			       "%s: large messages have one size, that of -b; leave it out",
-			       sweeps);
 	if (a->quick && a->full)
 		return bb_fail(error, BB_EUSAGE, "--quick and --full: give one of them");
 	if (a->tolerance >= 1)
@@ -123,6 +94,7 @@ const struct bb_benchmark bb_diagnose_benchmark = {
 	.brief = "When something is slow: which node, which rail, which link, and who comes last.",
 	.own_bytes = sizeof(struct bb_diagnose),
 	.options = bb_diagnose_rows,
+	.refuses = {{BB_ALL_SIZES, "large messages have one size, that of -b; leave it out"}},
 	.faults = PLANTED | 1u << BB_FAULT_DIE,
 	.queues = true,
 	.check = check,

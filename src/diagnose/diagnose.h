@@ -25,43 +25,98 @@ enum { BB_LATENCY, BB_BANDWIDTH }; /* the quantities */
 #define BB_CONFIRM_PAUSE_S 0.02
 #define BB_STEP_WORK_S 1e-3 /* in virtual time; in earnest less */
 
+#define BB_DIAGNOSE_OPTIONS(OPTION, COMMON)                                                        \
+	OPTION(FLAG, quick, "quick", 0, NULL,                                                      \
+	       "a sample of the pairs, at a cost linear in the nodes (default above 32 nodes)",    \
+	       .section = "Diagnosis")                                                             \
+	OPTION(FLAG, full, "full", 0, NULL, "all pairs (default up to 32 nodes)")                  \
+	OPTION(INT, partners, "partners", 0, "12",                                                 \
+	       "partners that each node meets in the survey; with fewer nodes as many meetings",   \
+	       .min = 2, .max = 1024)                                                              \
+	OPTION(PERCENT, tolerance, "tolerance", 0, "20%",                                          \
+	       "loss of speed from which something counts as slow", .argument = "P%")              \
+	OPTION(INT, node_ranks, "node-ranks", 0, "0",                                              \
+	       "number of consecutive ranks that form a node, a divisor of all; 0: those of a "    \
+	       "host, or each rank alone",                                                         \
+	       .min = 0, .max = BB_MOST_RAILS)                                                     \
+	OPTION(INT, steps, "steps", 0, "20",                                                       \
+	       "steps of work and a collective, to see which rank comes last; 0: none", .min = 0,  \
+	       .max = 100000)                                                                      \
+	OPTION(SIZE, bytes, "minbytes", 'b', "1M", "size of a large message", .min = 1,            \
+	       .max = BB_MOST_BYTES)                                                               \
+	OPTION(INT, large, "iters", 'n', "5",                                                      \
+	       "large messages of each direction in a round; the median counts", .min = 1,         \
+	       .max = 10000)
+
 struct bb_diagnose_options {
-	bool quick, full;
-	int64_t partners, large, node_ranks, steps;
-	uint64_t bytes;
-	double tolerance;
+	BB_OPTION_MEMBERS(BB_DIAGNOSE_OPTIONS)
 };
+
+#define BB_NODE_FIELDS(FIELD)                                                                      \
+	FIELD(STRING, host, "", "where it is", BB_COLUMN("host", -20, 0), .place = 1)              \
+	FIELD(INT, node, "", "its number", BB_COLUMN("node", 5, 0), .place = 2)                    \
+	FIELD(INT, first_rank, "", "its first rank")                                               \
+	FIELD(STRING, verdict, "", "OK or BAD", BB_COLUMN("verdict", -7, 0), .place = 8)           \
+	FIELD(STRING, code, "",                                                                    \
+	      "BB-OK, BB-SLOW-NODE, BB-SLOW-RAIL, BB-SHARED-RAIL or BB-STRAGGLER; FLAPPING "       \
+	      "instead of SLOW, or before STRAGGLER, if it is so now and then; of several the "    \
+	      "first found",                                                                       \
+	      BB_COLUMN("code", -24, 0), .place = 9)                                               \
+	FIELD(STRING, reason, "", "the same in words; of several the others' codes too")           \
+	FIELD(DOUBLE, sends_GBps, "GB/s", "usual of its large messages, over one rail",            \
+	      BB_COLUMN("sends", 8, 3), .place = 3)                                                \
+	FIELD(DOUBLE, receives_GBps, "GB/s", "likewise of those that it receives",                 \
+	      BB_COLUMN("receives", 8, 3), .place = 5)                                             \
+	FIELD(DOUBLE, latency_us, "us",                                                            \
+	      "usual of small messages that it asks for, there and back",                          \
+	      BB_COLUMN("latency", 9, 2), .place = 7)                                              \
+	FIELD(DOUBLE, sends_share, "fraction", "its speed of sending as a share of what is usual", \
+	      BB_COLUMN("of usual", 8, 0), .place = 4, BB_SHARE)                                   \
+	FIELD(DOUBLE, receives_share, "fraction", "likewise of receiving",                         \
+	      BB_COLUMN("of usual", 8, 0), .place = 6, BB_SHARE)                                   \
+	FIELD(INT, partners, "", "rounds of the survey that it took part in")
 
 /* A node, and what is said of it. */
 struct bb_node_record {
-	const char *host;
-	int64_t node, first_rank;
-	const char *verdict; /* "OK", "BAD" */
-	const char *code;    /* "BB-OK", "BB-SLOW-NODE", … */
-	const char *reason;
-	double sends_GBps, receives_GBps, latency_us; /* usual of its pairs in the survey */
-	double sends_share, receives_share;           /* of the usual speed of all */
-	int64_t partners;
+	BB_NODE_FIELDS(BB_MEMBER)
 };
 
+#define BB_CULPRIT_FIELDS(FIELD)                                                                   \
+	FIELD(STRING, code, "",                                                                    \
+	      "BB-SLOW-NODE, BB-SLOW-RAIL, BB-SHARED-RAIL, BB-SLOW-RAIL-EVERYWHERE, BB-SLOW-LINK " \
+	      "or BB-STRAGGLER; FLAPPING likewise")                                                \
+	FIELD(STRING, host, "", "of the node; null: all")                                          \
+	FIELD(STRING, peer_host, "", "of a link, where it leads")                                  \
+	FIELD(INT, node, "", "null: all")                                                          \
+	FIELD(INT, peer, "", "of a link, the other node")                                          \
+	FIELD(INT, rail, "", "null: all, or most")                                                 \
+	FIELD(INT, rank, "", "the rank, or the node's first")                                      \
+	FIELD(STRING, direction, "", "sends, receives or both; of a link: there, back or both")    \
+	FIELD(STRING, quantity, "", "in which it is slow: latency, bandwidth, both, or arrival")   \
+	FIELD(DOUBLE, factor, "", "of the usual time, when it is slow")                            \
+	FIELD(DOUBLE, share, "fraction", "of its measurements that were slow")                     \
+	FIELD(INT, measured, "", "how many there were, after it was suspected")                    \
+	FIELD(DOUBLE, confidence, "fraction",                                                      \
+	      "1 - the chance that anything healthy in this run looks so")                         \
+	FIELD(BOOL, flapping, "", "slow now and then, not steadily")                               \
+	FIELD(STRING, text, "", "the same as a sentence")
+
 struct bb_culprit_record {
-	const char *code;
-	const char *host, *peer_host;
-	int64_t node, peer, rail, rank;
-	const char *direction; /* "sends", "receives", "both" */
-	const char *quantity;  /* "latency", "bandwidth", "both", "arrival" */
-	double factor, share;
-	int64_t measured;
-	double confidence;
-	bool flapping;
-	const char *text;
+	BB_CULPRIT_FIELDS(BB_MEMBER)
 };
+
+#define BB_MEETING_FIELDS(FIELD)                                                                   \
+	FIELD(STRING, stage, "", "survey, confirm or alone")                                       \
+	FIELD(INT, round, "", "of the stage")                                                      \
+	FIELD(INT, from, "", "node that the data comes from")                                      \
+	FIELD(INT, to, "", "node that asked for it")                                               \
+	FIELD(INT, rail, "", "of both")                                                            \
+	FIELD(DOUBLE, latency_us, "us", "from asking to a small message, median of the round")     \
+	FIELD(DOUBLE, GBps, "GB/s", "of large messages, likewise")
 
 /* One ordered pair over one rail in one round of the survey. */
 struct bb_meeting_record {
-	const char *stage;
-	int64_t round, from, to, rail;
-	double latency_us, GBps;
+	BB_MEETING_FIELDS(BB_MEMBER)
 };
 
 /* What may be said of a node, a rail or a link: steady and flapping, for each enum bb_charge; and

@@ -68,8 +68,8 @@ static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 		bb_strbuf_add(out, "# The pair of a GPU and its host\n");
 	if (run->library_p2p)
 		bb_strbuf_addf(out, "# P2P of the library: %s\n", run->library_p2p);
-	if (run->topology_digest)
-		bb_strbuf_addf(out, "# topology: %s\n", run->topology_digest);
+	if (run->topology)
+		bb_strbuf_addf(out, "# topology: %s\n", run->topology);
 	if (run->pair_ranks)
 		bb_strbuf_addf(out, "# Pairs of %d of the ranks: %s\n", of(sink)->n,
 			       run->pair_ranks);

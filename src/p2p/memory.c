@@ -3,14 +3,10 @@
  */
 #include "p2p/memory.h"
 
-#include "harness/run/options_check.h"
 #include "topology/probes/machine.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define BB_TARGET struct bb_memory_options
-#include "harness/run/option_rows.h"
 
 #define CACHES 4 /* arrays are so many times the last cache, as STREAM has it */
 #define LEAST_BYTES ((uint64_t)64 << 20)
@@ -22,15 +18,8 @@ static const enum bb_memory_kind works[] = {BB_MEMORY_READ, BB_MEMORY_WRITE, BB_
 					    BB_MEMORY_TRIAD, BB_MEMORY_CHASE};
 static const char *const worker_names[] = {"all", "one", "both", NULL};
 
-const struct bb_option bb_memory_rows[] = {
-	{STRING("work", 0, work_text, "all", "LIST|all",
-		"read, write, copy, triad, latency: what is done with memory"),
-	 .section = "Memory"},
-	{CHOICE("workers", workers, "both", "WORD", worker_names,
-		"all ranks of a NUMA node at once, one of them, or the one after the other")},
-	{INT("iters", 'n', iters, "10", "N", 1, MOST_ITERS, "timed iterations")},
-	{.name = NULL},
-};
+#define BB_OPTIONS struct bb_memory_options
+const struct bb_option bb_memory_rows[] = BB_OPTION_ROWS(BB_MEMORY_OPTIONS);
 
 static const char *name_of(enum bb_memory_kind kind)
 {
@@ -55,29 +44,14 @@ double bb_memory_counts(const struct bb_memory_case *c)
 
 /* ---- what is asked for --------------------------------------------------------------------- */
 
-static bb_status read_works(struct bb_memory_options *a, struct bb_error *error)
+/* Copies between spaces go both ways at once, too. */
+static void choose_works(struct bb_memory_options *a)
 {
-	char word[BB_WORD], hint[64];
-	const char *rest = a->work_text;
-
-	if (strcmp(rest, "all") == 0) {
-		a->works = (1u << BB_MEMORY_KINDS) - 1;
-		return BB_OK;
-	}
-	do {
-		const bool whole = bb_next_word(&rest, word);
-		size_t i = 0;
-
-		while (work_names[i] && strcmp(work_names[i], word) != 0)
-			i++;
-		if (!whole || !work_names[i])
-			return bb_fail(error, BB_EUSAGE, "--work: \"%s\" is not a kind of work%s",
-				       word, bb_suggest(hint, word, work_names));
-		a->works |= 1u << works[i];
-	} while (*rest++ == ',');
+	for (int i = 0; work_names[i]; i++)
+		if (a->work >> i & 1)
+			a->works |= 1u << works[i];
 	if (a->works & 1u << BB_MEMORY_COPY)
 		a->works |= 1u << BB_MEMORY_BOTH;
-	return BB_OK;
 }
 
 /* The ranks and sizes that show the memory of this machine, where they were not given. */
@@ -118,7 +92,7 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 	if (!o->backend->spaces)
 		return bb_fail(error, BB_EUNSUPPORTED, "the %s backend has no memory to work on",
 			       o->backend->name);
-	BB_TRY(status, read_works(a, error), out);
+	choose_works(a);
 	BB_TRY(status, choose_defaults(o, error), out);
 	o->iters = a->iters;
 out:
@@ -228,8 +202,8 @@ static bb_status plan(struct bb_run *run)
 			status = add_spaces(m, to, from);
 	if (status == BB_OK && m->plan.ncases == 0)
 		status = bb_fail(&run->error, BB_EUNSUPPORTED,
-				 "--work %s --workers %s: there is nothing of that here",
-				 m->asked.work_text, worker_names[m->asked.workers]);
+				 "--work, --workers %s: there is nothing of that here",
+				 worker_names[m->asked.workers]);
 	return status;
 }
 

@@ -26,11 +26,19 @@ enum bb_memory_kind {
 /* Ranks that work at once. */
 enum bb_workers { BB_WORKERS_ALL, BB_WORKERS_ONE, BB_WORKERS_BOTH };
 
+#define BB_MEMORY_OPTIONS(OPTION, COMMON)                                                          \
+	OPTION(SET, work, "work", 0, "all", "kinds of work on memory", .choices = work_names,      \
+	       .section = "Memory")                                                                \
+	OPTION(CHOICE, workers, "workers", 0, "both",                                              \
+	       "ranks that work at once: all of a NUMA node, one of them, or first all and then "  \
+	       "one",                                                                              \
+	       .choices = worker_names)                                                            \
+	OPTION(INT, iters, "iters", 'n', "10", "timed iterations", .min = 1, .max = MOST_ITERS)
+
 struct bb_memory_options {
-	const char *work_text;
-	int workers; /* enum bb_workers */
-	int64_t iters;
-	unsigned works; /* bit per kind; worked out from the text */
+	BB_OPTION_MEMBERS(BB_MEMORY_OPTIONS)
+
+	unsigned works; /* bit per enum bb_memory_kind; worked out */
 };
 
 /* What is measured of all places, each by itself. */

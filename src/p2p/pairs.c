@@ -13,9 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BB_TARGET struct bb_pair_options
-#include "harness/run/option_rows.h"
-
 /* A sample is to be long against reading the clock: transfers together this many bytes, words there
    and back this often. */
 #define SAMPLE_BYTES ((uint64_t)256 << 10)
@@ -32,34 +29,9 @@ static const char *const p2p_names[] = {"on", "off", "both", NULL};
 static const char *const way_names[] = {"unidirectional", "bidirectional", "both", NULL};
 static const char *const findings_names[] = {"report", "fail", NULL};
 
-#define P2P_ROW                                                                                    \
-	{                                                                                          \
-		CHOICE("p2p", p2p, "both", "WORD", p2p_names,                                      \
-		       "on: work on the peer's memory; off: through a place between"),             \
-			GIVEN(p2p_given), .section = "Pairs"                                       \
-	}
-#define FINDINGS_ROW                                                                               \
-	{                                                                                          \
-		CHOICE("findings", findings, "report", "WORD", findings_names,                     \
-		       "fail: exit with status 7 if anything looks wrong")                         \
-	}
-
-const struct bb_option bb_bandwidth_rows[] = {
-	P2P_ROW,
-	{CHOICE("direction", ways, "both", "WORD", way_names,
-		"one way, both ways at once, or the one after the other")},
-	FINDINGS_ROW,
-	{.name = NULL},
-};
-
-const struct bb_option bb_latency_rows[] = {
-	P2P_ROW,
-	FINDINGS_ROW,
-	{INT("iters", 'n', iters, "1000", "N", 1, MAX_ITERS,
-	     "samples of each pair, of 50 round trips each"),
-	 GIVEN(iters_given)},
-	{.name = NULL},
-};
+#define BB_OPTIONS struct bb_pair_options
+const struct bb_option bb_bandwidth_rows[] = BB_OPTION_ROWS(BB_BANDWIDTH_OPTIONS);
+const struct bb_option bb_latency_rows[] = BB_OPTION_ROWS(BB_LATENCY_OPTIONS);
 
 /* ---- what is asked for ------------------------------------------------------------------- */
 
@@ -120,11 +92,6 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 		return bb_fail(error, BB_EUSAGE,
 			       "-w %lld: links of virtual ranks do not get warm; leave it out",
 			       (long long)o->warmup_iters);
-	if (o->calibrate_text)
-		return bb_fail(error, BB_EUNSUPPORTED,
-			       "--calibrate %s: what is fitted is how long collectives take, no "
-			       "pair's link; give --link or --cluster",
-			       o->calibrate_text);
 	o->config.reached = true;
 	status = bb_child_find(&asked->child, error);
 	if (status == BB_OK && asked->child) {
@@ -134,23 +101,6 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 		o->csv_file = o->json_file = NULL;
 	}
 	return status == BB_OK ? switch_library(asked, o->backend, environment, error) : status;
-}
-
-/* A word has no size. */
-static bb_status check_latency(const struct bb_benchmark *benchmark, void *own,
-			       struct bb_options *o, const struct bb_environment *environment,
-			       struct bb_error *error)
-{
-	const struct bb_pair_options *asked = own;
-	const char *given = bb_options_size_given(o);
-
-	if (given)
-		return bb_fail(error, BB_EUSAGE,
-			       "%s: latency is that of a word, which has no other size; leave it "
-			       "out, or use p2p_bandwidth_perf",
-			       given);
-	bb_options_set_iters(o, asked->iters, asked->iters_given);
-	return check(benchmark, own, o, environment, error);
 }
 
 static void list_backend(struct bb_strbuf *out, const struct bb_backend *backend)
@@ -348,8 +298,6 @@ static bb_status plan(struct bb_run *run, bb_status (*make)(struct bb_pairs *pai
 				 p2p_names[pairs->asked.p2p], run->options.backend->name,
 				 *pairs->library_text ? "; P2P of the library is " : "",
 				 pairs->library_text);
-	if (!bb_pairs_are_virtual(pairs))
-		run->record.topology_digest = pairs->digest;
 	return status;
 }
 
@@ -360,7 +308,6 @@ static bb_status plan_for_bandwidth(struct bb_run *run)
 	if (bb_pairs_are_host(run)) {
 		run->experiment = &bb_memory_experiment;
 		pairs->run = run;
-		run->record.topology_digest = pairs->digest;
 		return bb_host_pair_plan(pairs);
 	}
 	return plan(run, plan_bandwidth);
@@ -376,27 +323,11 @@ static bb_status plan_for_latency(struct bb_run *run)
 	return plan(run, plan_latency);
 }
 
-static bb_status look_around(struct bb_pairs *pairs)
-{
-	struct bb_topology *t = NULL;
-	bb_status status = bb_topology_here(&t, &pairs->run->error);
-
-	if (status != BB_OK)
-		return status;
-	snprintf(pairs->digest, sizeof(pairs->digest), "%016" PRIx64, bb_topology_digest(t));
-	bb_topology_free(t);
-	return BB_OK;
-}
-
 static bb_status open_results(struct bb_run *run)
 {
 	struct bb_pairs *pairs = of(run);
 	uint64_t bytes = 0;
-	/* Virtual ranks do not run on this machine. */
-	bb_status status = bb_pairs_are_virtual(pairs) ? BB_OK : look_around(pairs);
 
-	if (status != BB_OK)
-		return status;
 	if (pairs->host) {
 		for (size_t i = 0; i < pairs->host->ncases; i++)
 			bytes += pairs->host->cases[i].bytes;
@@ -464,10 +395,17 @@ static void close_pairs(struct bb_run *run)
 	(1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_SLOW | 1u << BB_FAULT_DIE |                       \
 	 1u << BB_FAULT_SLOW_LINK)
 
+#define NOT_FITTED                                                                                 \
+	{                                                                                          \
+		"calibrate", "what is fitted is how long collectives take, no pair's link; give "  \
+			     "--link or --cluster"                                                 \
+	}
+
 const struct bb_benchmark bb_bandwidth_benchmark = {
 	.brief = "How fast bytes go from each rank to each, with P2P on and off.",
 	.own_bytes = sizeof(struct bb_pairs),
 	.options = bb_bandwidth_rows,
+	.refuses = {NOT_FITTED},
 	.faults = FAULTS,
 	.programs = true,
 	.check = check,
@@ -487,9 +425,12 @@ const struct bb_benchmark bb_latency_benchmark = {
 	.own_bytes = sizeof(struct bb_pairs),
 	.options = bb_latency_rows,
 	.faults = FAULTS & ~(1u << BB_FAULT_CORRUPT),
+	.refuses = {{BB_ALL_SIZES,
+		     "latency is that of a word, which has no other size; leave it out, or "
+		     "use p2p_bandwidth_perf"},
+		    NOT_FITTED},
 	.programs = true,
-	.sizeless = true,
-	.check = check_latency,
+	.check = check,
 	.list = list,
 	.open_text = bb_sink_matrix_open,
 	.rows = &bb_record_pair,

@@ -37,57 +37,106 @@ enum bb_p2p_choice { BB_P2P_ON, BB_P2P_OFF, BB_P2P_BOTH };
 enum bb_way_choice { BB_ONE_WAY, BB_BOTH_WAYS, BB_ANY_WAY };
 enum bb_findings_choice { BB_FINDINGS_REPORT, BB_FINDINGS_FAIL };
 
+#define BB_P2P_OPTION(OPTION)                                                                      \
+	OPTION(CHOICE, p2p, "p2p", 0, "both",                                                      \
+	       "on: one end works on the peer's memory; off: data is staged between them",         \
+	       .choices = p2p_names, .section = "Pairs")
+#define BB_FINDINGS_OPTION(OPTION)                                                                 \
+	OPTION(CHOICE, findings, "findings", 0, "report",                                          \
+	       "fail: exit with status 7 if anything looks wrong", .choices = findings_names)
+#define BB_BANDWIDTH_OPTIONS(OPTION, COMMON)                                                       \
+	BB_P2P_OPTION(OPTION)                                                                      \
+	OPTION(CHOICE, ways, "direction", 0, "both",                                               \
+	       "one direction, both at once, or first one and then the other",                     \
+	       .choices = way_names)                                                               \
+	BB_FINDINGS_OPTION(OPTION)
+#define BB_LATENCY_OPTIONS(OPTION, COMMON)                                                         \
+	BB_P2P_OPTION(OPTION)                                                                      \
+	BB_FINDINGS_OPTION(OPTION)                                                                 \
+	COMMON("iters", 'n', "1000", "samples of each pair, of 50 round trips each", .min = 1,     \
+	       .max = MAX_ITERS)
+
+/* P2P is an enum bb_p2p_choice, WAYS an enum bb_way_choice, FINDINGS an enum bb_findings_choice. */
 struct bb_pair_options {
-	int p2p; /* enum bb_p2p_choice */
-	bool p2p_given;
-	int ways;      /* enum bb_way_choice */
-	int findings;  /* enum bb_findings_choice */
-	int64_t iters; /* of latency, whose samples are short */
-	bool iters_given;
+	BB_OPTION_MEMBERS(BB_BANDWIDTH_OPTIONS) /* those of latency are among them */
+
 	bool child; /* this process measures for its parent (child.h) */
 };
 
 /* ---- records (pair_record.c) ----------------------------------------------------------- */
 
+#define BB_PAIR_FIELDS(FIELD)                                                                      \
+	FIELD(STRING, quantity, "", "bandwidth or latency")                                        \
+	FIELD(STRING, ends, "", "what the ends are: core, gpu, memory, or a virtual rank")         \
+	FIELD(INT, from, "", "rank that the data comes from; null: the host, or memory")           \
+	FIELD(INT, to, "", "rank that it goes to; itself: a private copy; null: likewise")         \
+	FIELD(STRING, place, "",                                                                   \
+	      "for memory: where the ranks that work are, a NUMA node or a GPU")                   \
+	FIELD(INT, workers, "", "for memory: how many of them work at once")                       \
+	FIELD(STRING, memory_from, "", "for memory: where what is read is")                        \
+	FIELD(STRING, memory_to, "", "for memory: where what is written is")                       \
+	FIELD(STRING, from_host, "", "where that rank lives")                                      \
+	FIELD(STRING, to_host, "", "where the other lives")                                        \
+	FIELD(INT, from_node, "", "of --cluster: the node of that rank")                           \
+	FIELD(INT, to_node, "", "that of the other")                                               \
+	FIELD(INT, from_device, "", "its core or GPU; of --cluster: which GPU of its node")        \
+	FIELD(INT, to_device, "", "that of the other")                                             \
+	FIELD(INT, from_numa, "", "its NUMA node")                                                 \
+	FIELD(INT, to_numa, "", "that of the other")                                               \
+	FIELD(STRING, path, "", "what lies between them")                                          \
+	FIELD(STRING, route, "", "how the bytes go, or what is done with memory: see --list")      \
+	FIELD(STRING, p2p, "",                                                                     \
+	      "on: one end works on the other's memory; off: there is a place between")            \
+	FIELD(STRING, actor, "", "who moves the bytes: target, source or both")                    \
+	FIELD(STRING, direction, "",                                                               \
+	      "unidirectional; bidirectional: both directions at once, added up")                  \
+	FIELD(INT, size_bytes, "bytes", "of one transfer; null for latency")                       \
+	FIELD(DOUBLE, GBps, "GB/s", "median of the rounds")                                        \
+	FIELD(DOUBLE, low_GBps, "GB/s", "their lower quartile")                                    \
+	FIELD(DOUBLE, high_GBps, "GB/s", "their upper quartile")                                   \
+	FIELD(DOUBLE, p50_us, "us", "one transfer, or half a round trip: median of the samples")   \
+	FIELD(DOUBLE, p99_us, "us", "their 99th percentile")                                       \
+	FIELD(DOUBLE, min_us, "us", "the least")                                                   \
+	FIELD(DOUBLE, max_us, "us", "the most")                                                    \
+	FIELD(INT, rounds, "", "times that the pair had its turn among the others")                \
+	FIELD(INT, samples, "", "readings of the clock in all of them")                            \
+	FIELD(INT, repeats, "", "transfers or round trips of one sample")                          \
+	FIELD(INT, wrong, "bytes", "that are not what was sent; null: not checked")                \
+	FIELD(BOOL, child_process, "",                                                             \
+	      "measured by a child process, in which P2P of the library is off")                   \
+	FIELD(DOUBLE, bound_GBps, "GB/s", "what the pair could do")                                \
+	FIELD(DOUBLE, percent_of_bound, "%", "GBps / bound_GBps")                                  \
+	FIELD(STRING, bound_source, "", "where the bound comes from")                              \
+	FIELD(DOUBLE, end_unix_s, "s", "when it was done, since 1970 UTC")
+
 /* One ordered pair over one route at one size; in both directions at once, or words to and fro: one
    unordered pair. */
 struct bb_pair_record {
-	const char *quantity; /* "bandwidth", "latency" */
-	const char *ends;     /* "core", "gpu", "memory", "rank" */
-	int64_t from, to;     /* ranks: the direction of the data */
-	/* Of memory instead: who works, how many at once, and where what is read and written is. */
-	const char *place, *memory_from, *memory_to;
-	int64_t workers;
-	const char *from_host, *to_host;
-	int64_t from_node, to_node; /* of a cluster */
-	int64_t from_device, to_device, from_numa, to_numa;
-	const char *path;      /* "same NUMA node" */
-	const char *route;     /* "read" */
-	const char *p2p;       /* "on", "off" */
-	const char *actor;     /* "target", "source", "both" */
-	const char *direction; /* "unidirectional", "bidirectional" */
-	int64_t size_bytes;
-	double GBps;                           /* median of the rounds */
-	double low_GBps, high_GBps;            /* their quartiles */
-	double p50_us, p99_us, min_us, max_us; /* of one transfer, or of a word one way */
-	int64_t rounds, samples, repeats;
-	int64_t wrong;
-	bool child_process; /* measured by one */
-	double bound_GBps, percent_of_bound;
-	const char *bound_source;
-	double end_unix_s;
+	BB_PAIR_FIELDS(BB_MEMBER)
 };
 
+#define BB_FINDING_FIELDS(FIELD)                                                                   \
+	FIELD(STRING, finding, "",                                                                 \
+	      "P2P slower than staged, slow rank, asymmetry, slow pair, or below bound")           \
+	FIELD(INT, rank, "", "that is slow; null: it is about pairs")                              \
+	FIELD(INT, from, "", "the pair, or the worst of them")                                     \
+	FIELD(INT, to, "", "where its data goes")                                                  \
+	FIELD(INT, pairs, "", "how many pairs it is about")                                        \
+	FIELD(STRING, path, "", "what lies between the pair")                                      \
+	FIELD(STRING, route, "", "where it shows most")                                            \
+	FIELD(STRING, p2p, "", "of that route: on or off")                                         \
+	FIELD(STRING, direction, "", "where it shows most")                                        \
+	FIELD(INT, size_bytes, "bytes", "null for latency")                                        \
+	FIELD(DOUBLE, value_GBps, "GB/s", "what was measured; null for latency")                   \
+	FIELD(DOUBLE, reference_GBps, "GB/s", "what it is held against; null for latency")         \
+	FIELD(DOUBLE, value_us, "us", "what was measured; null for bandwidth")                     \
+	FIELD(DOUBLE, reference_us, "us", "what it is held against; null for bandwidth")           \
+	FIELD(DOUBLE, share, "fraction", "speed as a share of what it is held against")            \
+	FIELD(STRING, cause, "", "why, where it is known")                                         \
+	FIELD(STRING, text, "", "the finding as a sentence")
+
 struct bb_finding_record {
-	const char *finding; /* "asymmetry" */
-	int64_t rank, from, to, pairs;
-	const char *path, *route, *p2p, *direction;
-	int64_t size_bytes;
-	double value_GBps, reference_GBps;
-	double value_us, reference_us;
-	double share; /* of the reference */
-	const char *cause;
-	const char *text;
+	BB_FINDING_FIELDS(BB_MEMBER)
 };
 
 extern const struct bb_record_kind bb_record_pair, bb_record_finding;
@@ -152,7 +201,6 @@ struct bb_pairs {
 	struct bb_strbuf host_light; /* the sentence that explains its bound */
 
 	/* Rank 0's. */
-	char digest[20];                 /* of the topology */
 	struct bb_pair_matrix *matrices; /* those that are judged: the largest size of each kind */
 	struct bb_pair_value **values;   /* theirs: [matrix][from * n + to] */
 	struct bb_floor **floors;        /* [matrix][end * n + end of its peer], who timed it */

@@ -22,56 +22,46 @@
 #define MOST_NODES 1000000
 #define NARROWEST 80
 
-struct options {
-	const char *topology, *system, *json, *xml, *diff, *with, *ranks;
-	bool topology_given, system_given, with_given;
-	int64_t nodes;
-	int print;
-	bool list_systems, help, help_markdown, version;
-};
-
 enum print_choice { PRINT_ALL, PRINT_TREE, PRINT_MATRIX, PRINT_NUMA, PRINT_FINDINGS, PRINT_BOUNDS };
 static const char *const print_words[] = {"all",      "tree",   "matrix", "numa",
 					  "findings", "bounds", NULL};
 
-#define ROW(kind, word, field, text)                                                               \
-	.name = word, .type = kind, .offset = offsetof(struct options, field), .help = text
-#define STRING(word, field, arg, text) ROW(BB_OPT_STRING, word, field, text), .argument = arg
-#define FLAG(word, field, text) ROW(BB_OPT_FLAG, word, field, text)
-#define GIVEN(field) .given = offsetof(struct options, field)
+#define OPTIONS(OPTION, COMMON)                                                                    \
+	OPTION(STRING, topology, "topology", 0, NULL,                                              \
+	       "instead of this machine: XML of hwloc (lstopo), NCCL (NCCL_TOPO_DUMP_FILE) or "    \
+	       "--export",                                                                         \
+	       .argument = "FILE.xml", .section = "What is looked at")                             \
+	OPTION(STRING, system, "system", 0, NULL, "instead of this machine: a known system",       \
+	       .argument = "NAME")                                                                 \
+	OPTION(INT, nodes, "nodes", 0, "0",                                                        \
+	       "so many machines like it, joined by their NICs; 0: as many as it knows of",        \
+	       .min = 0, .max = MOST_NODES)                                                        \
+	OPTION(STRING, ranks, "ranks", 0, NULL,                                                    \
+	       "GPUs of each node that the speed of light is for, such as 0-3,6; default: all",    \
+	       .argument = "LIST")                                                                 \
+	OPTION(FLAG, list_systems, "list-systems", 0, NULL, "the known systems")                   \
+	OPTION(CHOICE, print, "print", 0, "all", "which part", .argument = "PART",                 \
+	       .choices = print_words, .section = "What is printed")                               \
+	OPTION(STRING, json, "json", 0, NULL,                                                      \
+	       "all as JSON; -: to standard output, instead of text", .argument = "FILE|-")        \
+	OPTION(STRING, xml, "export", 0, NULL, "XML that hwloc and --topology read",               \
+	       .argument = "FILE.xml|-")                                                           \
+	OPTION(STRING, diff, "diff", 0, NULL,                                                      \
+	       "in what A and B differ, each a file, a known system, or here; exit status 7 if "   \
+	       "they do",                                                                          \
+	       .argument = "A [B]", .section = "Comparing")                                        \
+	OPTION(STRING, with, "with", 0, "here", "the second of --diff; default: here",             \
+	       .argument = "B")                                                                    \
+	OPTION(FLAG, help, "help", 'h', NULL, "this text", .section = "About")                     \
+	OPTION(FLAG, help_markdown, "help-markdown", 0, NULL, "the same as Markdown tables")       \
+	OPTION(FLAG, version, "version", 0, NULL, "the version")
 
-static const struct bb_option rows[] = {
-	{STRING("topology", topology, "FILE.xml",
-		"instead of this machine: XML of hwloc (lstopo), NCCL (NCCL_TOPO_DUMP_FILE) or "
-		"--export"),
-	 GIVEN(topology_given), .section = "What is looked at"},
-	{STRING("system", system, "NAME", "instead of this machine: a known system"),
-	 GIVEN(system_given)},
-	{ROW(BB_OPT_INT, "nodes", nodes,
-	     "so many machines like it, joined by their NICs; 0: as many as it knows of"),
-	 .argument = "N", .initial = "0", .min = 0, .max = MOST_NODES},
-	{STRING("ranks", ranks, "LIST",
-		"GPUs of each node that the speed of light is for, such as 0-3,6; default: all")},
-	{FLAG("list-systems", list_systems, "the known systems")},
-
-	{ROW(BB_OPT_CHOICE, "print", print, "which part"), .argument = "PART", .initial = "all",
-	 .choices = print_words, .section = "What is printed"},
-	{STRING("json", json, "FILE|-", "all as JSON; -: to standard output, instead of text")},
-	{STRING("export", xml, "FILE.xml|-", "XML that hwloc and --topology read")},
-
-	{STRING("diff", diff, "A [B]",
-		"in what A and B differ, each a file, a known system, or here; exit status 7 if "
-		"they "
-		"do"),
-	 .section = "Comparing"},
-	{STRING("with", with, "B", "the second of --diff; default: here"), .initial = "here",
-	 GIVEN(with_given)},
-
-	{ROW(BB_OPT_FLAG, "help", help, "this text"), .key = 'h', .section = "About"},
-	{FLAG("help-markdown", help_markdown, "the same as Markdown tables")},
-	{FLAG("version", version, "the version")},
-	{0},
+struct options {
+	BB_OPTION_MEMBERS(OPTIONS)
 };
+
+#define BB_OPTIONS struct options
+static const struct bb_option rows[] = BB_OPTION_ROWS(OPTIONS);
 
 /* ---- where the topology comes from ----------------------------------------------------------- */
 
@@ -291,14 +281,14 @@ static bb_status list_systems(struct bb_error *error)
 
 static bb_status inform(const struct options *o, struct bb_error *error)
 {
-	const struct bb_option_table tables[] = {{rows, NULL}, {NULL, NULL}};
+	const struct bb_option_table tables[] = {{rows, NULL, NULL}, {NULL, NULL, NULL}};
 	struct bb_strbuf out = {0};
 	bb_status st;
 
 	if (o->help)
 		bb_options_help(tables, "topology", BRIEF, &out);
 	else if (o->help_markdown)
-		bb_options_markdown(rows, &out);
+		bb_options_markdown(&(struct bb_option_table){.rows = rows}, &out);
 	else
 		bb_strbuf_add(&out, "topology (busbench) " BB_VERSION "\n");
 	st = bb_write_text("-", &out, error);
@@ -341,7 +331,7 @@ static char **spell_out(int *argc, char **argv)
 int main(int argc, char **argv)
 {
 	struct options o;
-	const struct bb_option_table tables[] = {{rows, &o}, {NULL, NULL}};
+	const struct bb_option_table tables[] = {{rows, &o, NULL}, {NULL, NULL, NULL}};
 	struct bb_error error = {0};
 	char **words = spell_out(&argc, argv);
 	bb_status st;

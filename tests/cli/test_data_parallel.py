@@ -148,10 +148,10 @@ def sampler():
 @test
 def refused():
     for line, status, word in (
-        ("--way dp,pss", 2, 'did you mean "ps"'),
+        ("--way dp,pss", 2, "did you mean ps"),
         ("--way dp,dp", 2, "twice"),
-        ("--way dp,", 2, "missing"),
-        ("--servers 0", 2, '"0"'),
+        ("--way dp,", 2, "empty word"),
+        ("--servers 0", 2, "--servers 0: out of range"),
         ("--servers 1,x", 2, '"x"'),
         ("--algo ring,tree", 2, "one algorithm"),
         ("--train 5", 2, "--every"),

@@ -129,11 +129,11 @@ def nodes_of_a_preset():
 
 PLAN = "--plan --ranks 8"
 BAD = [
-    ("--plan --preset blom-176b", "did you mean \"bloom-176b\"?"),
+    ("--plan --preset blom-176b", "did you mean bloom-176b?"),
     (f"--plan {LINKS}", "give --ranks"),
     (f"{PLAN} --flops 1T", "depends on --link"),
     (f"{PLAN} --link 1GB/s", "depends on --flops"),
-    (f"{PLAN} --link 1GB/s --flops 1", "--flops: \"1\" is not a rate"),
+    (f"{PLAN} --link 1GB/s --flops 1", "--flops 1: not a rate"),
     (f"{PLAN} {LINKS} --node-link 5", "--node-link: \"5\" is not a link"),
     (f"{PLAN} {LINKS} --node-link 5GB/s,x", "is not a link"),
     (f"{PLAN} {LINKS} --tp 3", "--tp 3: does not divide the 8 ranks"),
@@ -157,7 +157,7 @@ BAD = [
     ("-g 8 --backend sim --link 1GB/s --node 4", "--node: nodes matter where --node-link says"),
     ("-g 12 --backend sim --link 1GB/s --node-link 1GB/s", "--node 8: 12 ranks cannot be divided"),
     (f"{PLAN} {LINKS} --algo ring", "--algo: --plan runs nothing"),
-    ("-g 8 --algo ring,tree", "--algo ring,tree: one at a time"),
+    ("-g 8 --algo ring,tree", "--algo ring,tree: one algorithm at a time"),
     ("-g 8 --algo rign", "did you mean \"ring\"?"),
     ("-g 8 --batch 3", "--batch 3: cannot be divided"),
     ("-g 4 --model gpt2:layers=2,hidden=64,heads=4,vocab=100,seq=64 --tp 1 --pp 4", "--pp 4: more stages than the 2 layers"),

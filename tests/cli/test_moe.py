@@ -149,13 +149,13 @@ def table_and_list():
 
 
 BAD = [
-    ("--preset mixtrl-8x7b", "did you mean \"mixtral-8x7b\"?"),
-    ("--skew 0,", "--skew: \"\" is not an exponent"),
-    ("--skew -1", "--skew: \"-1\" is not an exponent"),
-    ("--skew nan", "--skew: \"nan\" is not an exponent"),
-    ("--skew " + ",".join(["1"] * 17), "more than 16 exponents"),
-    ("--capacity x", "--capacity: \"x\" is not a factor"),
-    ("-d int8", "\"int8\" is not a datatype of tokens"),
+    ("--preset mixtrl-8x7b", "did you mean mixtral-8x7b?"),
+    ("--skew 0,", "--skew 0,: there is an empty word in the list"),
+    ("--skew -1", "--skew -1: out of range; expected a list of numbers from 0 to 16, such as 0,0.5,1"),
+    ("--skew nan", "--skew nan: not a number"),
+    ("--skew " + ",".join(["1"] * 33), "more than the 32 that a list may have"),
+    ("--capacity x", "--capacity x: not a number"),
+    ("-d int8", "-d int8: not a datatype of this option"),
     ("-g 3 --experts 8", "--experts 8: cannot be divided among 3 ranks"),
     ("-g 2 --experts 2 --top-k 3", "--top-k 3: there are 2 experts"),
     ("--tokens 0", "--tokens"),

@@ -44,7 +44,7 @@ def every_pair_has_a_record():
                 bounded = route != "staged" and r["direction"] == "unidirectional" and r["from"] != r["to"]
                 equal(r["bound_GBps"] is not None, bounded, f"bound of {r['route']} {r['direction']}")
     equal(found["end"][0]["results"], len(found["pair"]), "results")
-    expect(re.fullmatch("[0-9a-f]{16}", found["run"][0]["topology_digest"]), "topology digest")
+    expect(re.fullmatch("[0-9a-f]{16}", found["run"][0]["topology"]), "topology")
 
 
 @test

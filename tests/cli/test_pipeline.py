@@ -224,7 +224,7 @@ def faults():
 @test
 def bad_words():
     for line, words in (
-            ("--schedule zb-h3", ("zb-h3", "--list")),
+            ("--schedule zb-h3", ("zb-h3", "did you mean zb-h1?")),
             ("--schedule 1f1b,1f1b", ("twice",)),
             ("--schedule 1f1b,", ("--schedule",)),
             ("--stages 3 -g 2", ("--stages 3", "--predict")),

@@ -259,7 +259,7 @@ def gpu_stand_ins():
 @test
 def bad_words():
     for line, code, words in (
-            ("--stages 4", 2, ("--stages", "4", "0 to 3")),
+            ("--stages 4", 2, ("--stages", "4", "0, 1, 2, 3")),
             ("--stages 0,,1", 2, ("--stages",)),
             ("-b 1M", 2, ("-b", "--model")),
             ("--precision 1%", 2, ("--precision",)),

@@ -15,25 +15,23 @@
 
 #define PLAYINGS 3
 
+#define OPTIONS(OPTION, COMMON)                                                                    \
+	OPTION(CHOICE, kernel, "kernel", 0, "ddp", "which program", .choices = kernel_names)       \
+	OPTION(CHOICE, stand_in, "compute", 0, "sleep", "of its computations",                     \
+	       .choices = bb_stand_in_names)                                                       \
+	OPTION(STRING, algorithm, "algo", 0, NULL, "of its collectives")                           \
+	OPTION(DURATION, pass_ns, "pass", 0, "2ms", "of a computation", .max = BB_YEAR_NS)         \
+	OPTION(FLAG, overlap, "overlap", 0, NULL,                                                  \
+	       "a collective must end while something is computed")                                \
+	OPTION(FLAG, own_buffers, "own-buffers", 0, NULL,                                          \
+	       "the player's own, the data of which nobody knows")
+
 struct asked {
-	int kernel, stand_in;
-	const char *algorithm; /* NULL: none is named */
-	uint64_t pass_ns;
-	bool overlap, own_buffers;
+	BB_OPTION_MEMBERS(OPTIONS)
 };
 
-#define BB_TARGET struct asked
-#include "harness/run/option_rows.h"
-
-static const struct bb_option rows[] = {
-	{CHOICE("kernel", kernel, "ddp", "NAME", kernel_names, "which program")},
-	{CHOICE("compute", stand_in, "sleep", "HOW", bb_stand_in_names, "of its computations")},
-	{STRING("algo", 0, algorithm, NULL, "NAME", "of its collectives")},
-	{DURATION("pass", 0, pass_ns, "2ms", 0, "of a computation")},
-	{FLAG("overlap", 0, overlap, "a collective must end while something is computed")},
-	{FLAG("own-buffers", 0, own_buffers, "the player's own, the data of which nobody knows")},
-	{.name = NULL},
-};
+#define BB_OPTIONS struct asked
+static const struct bb_option rows[] = BB_OPTION_ROWS(OPTIONS);
 
 struct state {
 	struct asked asked;

@@ -220,7 +220,7 @@ def odd_files(records):
     """(name, text, what is said on stderr): files of which something can be used."""
     lines = [json.dumps(r) for r in records]
     all_of = lambda lines: "\n".join(lines) + "\n"
-    new = dict(records[1], schema=2)
+    new = dict(records[1], schema=3)
     nan = lines[1].replace(str(records[1]["time_us"]), "NaN")
     return [
         ("broken", all_of(lines[:3] + ['{"kind": "res'] + lines[3:]), "line 4 is no JSON"),
@@ -229,7 +229,7 @@ def odd_files(records):
         ("deep", all_of(lines + ["[" * 100000]), "no JSON"),
         ("nan", all_of([lines[0], nan] + lines[2:]), "line 2 is no JSON"),
         ("kind", all_of(lines + [json.dumps(dict(records[1], kind="news"))]), "1 record of kind 'news'"),
-        ("schema", all_of(lines + [json.dumps(new)]), "1 record of schema 2"),
+        ("schema", all_of(lines + [json.dumps(new)]), "1 record of schema 3"),
         ("stray", all_of(lines + [json.dumps(dict(records[1], run_id="x"))]), "1 record of a run that has no record"),
         ("list", all_of(lines + ["[]"]), "no record: it has no kind"),
         ("long", all_of(lines + ['"' + "x" * (33 << 20) + '"']), "longer than 32 MiB"),

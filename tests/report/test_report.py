@@ -373,7 +373,7 @@ def bad_records():
             (good[:1], "no record of it can be drawn"),
             ([r for r in good if r["kind"] != "pipeline"], "no record of it can be drawn; it has end, pass"),
             ([r for r in good if r["kind"] != "pass"], "--gantt"),
-            (put(0, schema=2), "schema 2"),
+            (put(0, schema=3), "schema 3"),
             (put(first, run_id="x"), "of a run that has no record"),
             (put(first, schedule="x"), "'x', which has no record"),
             (put(first, source="guessed"), "none of predicted, measured"),

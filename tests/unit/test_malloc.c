@@ -165,7 +165,7 @@ static bb_status parse(const char *word, struct bb_error *error)
 {
 	char *argv[] = {(char *)"program", (char *)"-n", (char *)"3", (char *)word, NULL};
 	struct request r;
-	const struct bb_option_table tables[] = {{rows, &r}, {NULL, NULL}};
+	const struct bb_option_table tables[] = {{rows, &r, NULL}, {NULL, NULL, NULL}};
 
 	return bb_options_parse(tables, 4, argv, error);
 }
@@ -198,12 +198,12 @@ static bool call_options_refused(bool *orderly)
 
 static bool call_help(bool *orderly)
 {
-	const struct bb_option_table tables[] = {{rows, NULL}, {NULL, NULL}};
+	const struct bb_option_table tables[] = {{rows, NULL, NULL}, {NULL, NULL, NULL}};
 	struct bb_strbuf help = {0}, markdown = {0};
 	bool ok;
 
 	bb_options_help(tables, "program", "brief", &help);
-	bb_options_markdown(rows, &markdown);
+	bb_options_markdown(tables, &markdown);
 	ok = !bb_strbuf_failed(&help) && !bb_strbuf_failed(&markdown);
 	bb_strbuf_free(&help);
 	bb_strbuf_free(&markdown);

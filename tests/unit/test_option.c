@@ -2,6 +2,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -52,7 +53,7 @@ static const struct bb_option rows[] = {
 static bb_status parse_rows(const struct bb_option *table, int argc, char **argv, struct request *r,
 			    struct bb_error *error)
 {
-	const struct bb_option_table tables[] = {{table, r}, {NULL, NULL}};
+	const struct bb_option_table tables[] = {{table, r, NULL}, {NULL, NULL, NULL}};
 
 	return bb_options_parse(tables, argc, argv, error);
 }
@@ -210,7 +211,8 @@ static void test_tables(void **state)
 	struct bb_error error = {0};
 	struct other other;
 	struct request r = {.type = 77};
-	const struct bb_option_table tables[] = {{more, &other}, {rows, &r}, {NULL, NULL}};
+	const struct bb_option_table tables[] = {
+		{more, &other, NULL}, {rows, &r, NULL}, {NULL, NULL, NULL}};
 
 	assert_int_equal(bb_options_parse(tables, 4, argv, &error), BB_OK);
 	assert_true(other.loud && other.n == 5 && r.iters == 4);
@@ -228,7 +230,7 @@ static void test_tables(void **state)
 
 static void test_help(void **state)
 {
-	const struct bb_option_table tables[] = {{rows, NULL}, {NULL, NULL}};
+	const struct bb_option_table tables[] = {{rows, NULL, NULL}, {NULL, NULL, NULL}};
 	static const char *const lines[] = {
 		"Usage: x_perf [OPTION]...\nMeasure x.\n\nSizes:\n",
 		"\n  -b, --minbytes SIZE  smallest size (4 to 1T; default 32M)\n",
@@ -268,10 +270,171 @@ static void test_markdown(void **state)
 	};
 	struct bb_strbuf out = {0};
 
-	bb_options_markdown(rows, &out);
+	bb_options_markdown(&(struct bb_option_table){.rows = rows}, &out);
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
 		if (!strstr(bb_strbuf_text(&out), parts[i]))
 			fail_msg("'%s' is not in\n%s", parts[i], bb_strbuf_text(&out));
+	bb_strbuf_free(&out);
+}
+
+/* ---- a list ------------------------------------------------------------------------------ */
+
+static const char *const shapes[] = {"ring", "tree", "star", NULL};
+static const char *const dtypes[] = {"half", "float", NULL};
+
+static const char *shape_name(int index)
+{
+	return shapes[index];
+}
+
+#define LIST(OPTION, COMMON)                                                                       \
+	OPTION(SIZES, sizes, "sizes", 0, "1K,4M", "sizes", .min = 1, .max = 1 << 30)               \
+	OPTION(NUMBERS, numbers, "numbers", 0, "0,0.5", "numbers", .min = 0, .max = 16)            \
+	OPTION(INTS, ints, "ints", 0, "1", "integers", .min = 1, .max = 8)                         \
+	OPTION(CHOICES, order, "order", 0, "all", "shapes in order", .choice = shape_name)         \
+	OPTION(SET, set, "set", 's', "ring", "a set of shapes", .choices = shapes)                 \
+	OPTION(CHOICE, one, "one", 0, NULL, "a shape", .choices = shapes)                          \
+	OPTION(DTYPE, dtype, "dtype", 0, "float", "a datatype", .choices = dtypes)                 \
+	OPTION(NUMBER, factor, "factor", 0, "1.25", "a factor", .min = 1, .max = 2)                \
+	OPTION(FLOPS, flops, "flops", 0, NULL, "a rate")                                           \
+	OPTION(RANK, root, "root", 0, "0", "a root")                                               \
+	OPTION(SIZE, first, "first", 0, "2M", "the first", .min = 1, .max = 1 << 30,               \
+	       .zero = "cap")                                                                      \
+	COMMON("iters", 'n', "5", "own iterations", .min = 2, .max = 9)
+
+struct listed {
+	BB_OPTION_MEMBERS(LIST)
+};
+
+#define BB_OPTIONS struct listed
+static const struct bb_option listed_rows[] = BB_OPTION_ROWS(LIST);
+static const struct bb_option_refusal refused[] = {
+	{"minbytes maxbytes", "there are no sizes"}, {"check", "nothing is checked"}, {NULL, NULL}};
+
+static bb_status parse_list(int argc, const char *const *argv, struct listed *l, struct request *r,
+			    struct bb_error *error)
+{
+	const struct bb_option_table tables[] = {
+		{listed_rows, l, NULL}, {rows, r, refused}, {NULL, NULL, NULL}};
+
+	*error = (struct bb_error){0};
+	return bb_options_parse(tables, argc, (char **)(uintptr_t)argv, error);
+}
+
+static void test_lists(void **state)
+{
+	static const char *const given[] = {"p",        "--sizes", "8,1M",    "--numbers", "16",
+					    "--ints",   "8,8",     "--order", "star,ring", "-s",
+					    "all",      "--one",   "tree",    "--dtype",   "half",
+					    "--factor", "2",       "--flops", "100T",      "--root",
+					    "all",      "--first", "cap",     "-n",        "7"};
+	struct bb_error error;
+	struct request r;
+	struct listed l;
+
+	assert_int_equal(parse_list(1, given, &l, &r, &error), BB_OK);
+	assert_true(l.sizes.n == 2 && l.sizes.list[0] == 1024 && l.sizes.list[1] == 4 << 20);
+	assert_true(l.numbers.n == 2 && l.numbers.list[1] == 0.5);
+	assert_true(l.ints.n == 1 && l.order.n == 3 && l.order.list[2] == 2 && l.set == 1);
+	assert_true(l.one == -1 && l.dtype == BB_FLOAT && l.factor == 1.25 && l.flops == 0);
+	assert_true(l.root == 0 && l.first == 2 << 20);
+	/* The default is the program's, the target that of all programs. */
+	assert_true(r.iters == 5 && !l.sizes_given && !l.one_given);
+
+	assert_int_equal(parse_list(sizeof(given) / sizeof(given[0]), given, &l, &r, &error),
+			 BB_OK);
+	assert_true(l.sizes.n == 2 && l.sizes.list[0] == 8 && l.sizes_given);
+	assert_true(l.numbers.n == 1 && l.numbers.list[0] == 16);
+	assert_true(l.ints.n == 2 && l.ints.list[1] == 8);
+	assert_true(l.order.n == 2 && l.order.list[0] == 2 && l.order.list[1] == 0);
+	assert_true(l.set == 7 && l.one == 1 && l.dtype == BB_HALF && l.factor == 2);
+	assert_true(l.flops == 1e14 && l.root == -1 && l.first == 0 && l.first_given);
+	assert_int_equal(r.iters, 7);
+}
+
+static void test_bad_lists(void **state)
+{
+#define SHAPES "all or a list of: ring, tree, star"
+	static const char *const cases[][3] = {
+		{"--sizes", "8,x",
+		 ": \"x\" is not a size; expected a list of sizes from 1 to 1G, "
+		 "such as 1K,4M"},
+		{"--sizes", "0",
+		 ": out of range; expected a list of sizes from 1 to 1G, such as "
+		 "1K,4M"},
+		{"--sizes", "8,",
+		 ": there is an empty word in the list; expected a list of sizes "
+		 "from 1 to 1G, such as 1K,4M"},
+		{"--numbers", "nan",
+		 ": not a number; expected a list of numbers from 0 to 16, such "
+		 "as 0,0.5"},
+		{"--ints", "1,9",
+		 ": \"9\" is out of range; expected a list of integers from 1 to "
+		 "8, such as 1"},
+		{"--ints", "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1",
+		 ": \"1\" is one more than the 32 that a list may have; expected a list of "
+		 "integers "
+		 "from 1 to 8, such as 1"},
+		{"--order", "ring,ring", ": \"ring\" is there twice; expected " SHAPES},
+		{"--order", "ring,tere",
+		 ": \"tere\" is not a valid choice (did you mean tree?); "
+		 "expected " SHAPES},
+		{"--set", "all,ring",
+		 ": \"all\" is not a valid choice; "
+		 "expected " SHAPES},
+		{"--dtype", "int8",
+		 ": not a datatype of this option; expected one of: half, float"},
+		{"--factor", "0.5", ": out of range; expected a number from 1 to 2"},
+		{"--flops", "1",
+		 ": not a rate; expected FLOPs per second with a unit, such as 100T "
+		 "or 1.5PFLOPS"},
+		{"--root", "-2", ": not a rank; expected a rank from 0, or all"},
+		{"--first", "x",
+		 ": not a size; expected a size from 1 to 1G or cap, such as 8, 64K "
+		 "or 1.5G"},
+		{"--iters", "1", ": out of range; expected an integer from 2 to 9"},
+	};
+	static const char *const refusals[][2] = {{"-b8", "-b: there are no sizes"},
+						  {"--maxbytes=8", "-e: there are no sizes"},
+						  {"-c", "-c: nothing is checked"}};
+	struct bb_error error;
+	struct request r;
+	struct listed l;
+	char text[512];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *const argv[] = {"p", cases[i][0], cases[i][1], NULL};
+
+		assert_int_equal(parse_list(3, argv, &l, &r, &error), BB_EUSAGE);
+		snprintf(text, sizeof(text), "%s %s%s", cases[i][0], cases[i][1], cases[i][2]);
+		assert_string_equal(error.text, text);
+	}
+	for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+		const char *const argv[] = {"p", refusals[i][0], NULL};
+
+		assert_int_equal(parse_list(2, argv, &l, &r, &error), BB_EUSAGE);
+		assert_string_equal(error.text, refusals[i][1]);
+	}
+}
+
+/* What is refused is not offered. */
+static void test_refused_help(void **state)
+{
+	const struct bb_option_table tables[] = {
+		{listed_rows, NULL, NULL}, {rows, NULL, refused}, {NULL, NULL, NULL}};
+	struct bb_strbuf out = {0};
+
+	bb_options_help(tables, "p", NULL, &out);
+	assert_null(strstr(bb_strbuf_text(&out), "bytes"));
+	assert_null(strstr(bb_strbuf_text(&out), "Sizes:"));
+	assert_null(strstr(bb_strbuf_text(&out), "--check"));
+	assert_non_null(strstr(bb_strbuf_text(&out), "own iterations (2 to 9; default 5)"));
+	assert_null(strstr(bb_strbuf_text(&out), "1 to 1000"));
+	assert_non_null(strstr(bb_strbuf_text(&out), "\n\nRepetition:\n"));
+	bb_strbuf_clear(&out);
+	bb_options_markdown(&tables[1], &out);
+	assert_null(strstr(bb_strbuf_text(&out), "bytes"));
+	assert_true(strncmp(bb_strbuf_text(&out), "### Repetition\n\n| Option", 24) == 0);
 	bb_strbuf_free(&out);
 }
 
@@ -295,10 +458,12 @@ static void test_nearest(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_defaults), cmocka_unit_test(test_values),
-		cmocka_unit_test(test_errors),   cmocka_unit_test(test_wrong_default),
-		cmocka_unit_test(test_tables),   cmocka_unit_test(test_help),
-		cmocka_unit_test(test_markdown), cmocka_unit_test(test_nearest),
+		cmocka_unit_test(test_defaults),     cmocka_unit_test(test_values),
+		cmocka_unit_test(test_errors),       cmocka_unit_test(test_wrong_default),
+		cmocka_unit_test(test_tables),       cmocka_unit_test(test_help),
+		cmocka_unit_test(test_markdown),     cmocka_unit_test(test_nearest),
+		cmocka_unit_test(test_lists),        cmocka_unit_test(test_bad_lists),
+		cmocka_unit_test(test_refused_help),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,7 +45,6 @@ FACTS = (
     ("cores", "usable processors"),
     ("os", "operating system"),
     ("topology", "machine"),
-    ("topology_digest", "topology digest"),
     ("nranks", "ranks"),
     ("nprocs", "processes"),
     ("iters", "iterations"),

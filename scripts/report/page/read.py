@@ -5,7 +5,7 @@ import json
 
 from report import files
 from report.page.values import count, number, short, text
-from report.records import SCHEMA, Run
+from report.records import SCHEMAS, Run
 
 MOST_RECORDS = 100000  # of all files
 MOST_BYTES = 256 << 20  # likewise
@@ -74,7 +74,7 @@ class Reader:
             return True
         if not isinstance(record, dict) or not isinstance(record.get("kind"), str):
             self.broken.append((line_number, "no record: it has no kind"))
-        elif record.get("schema") != SCHEMA:
+        elif record.get("schema") not in SCHEMAS:
             schema = short(str(record.get("schema")), 20)
             self.schemas[schema] = self.schemas.get(schema, 0) + 1
         else:
@@ -117,7 +117,7 @@ class Reader:
         if len(self.broken) > 3:
             note(f"{count(len(self.broken) - 3, 'more line')} like these")
         for schema, n in list(self.schemas.items())[:3]:
-            note(f"{count(n, 'record')} of schema {schema}; this program knows {SCHEMA}: left out")
+            note(f"{count(n, 'record')} of schema {schema}; this program knows {SCHEMAS[0]} to {SCHEMAS[-1]}: left out")
         for kind, n in list(self.unknown.items())[:5]:
             note(f"{count(n, 'record')} of kind {kind!r}, which this program does not know: in tables only")
         if self.strays:

@@ -93,8 +93,8 @@ static void add_changes(const struct bb_records *before, const struct bb_records
 			struct bb_strbuf *out)
 {
 	static const char *const names[] = {
-		"version", "backend", "library", "library_p2p", "launch",          "host", "cpu",
-		"os",      "link",    "cluster", "fault",       "topology_digest", NULL};
+		"version", "backend", "library", "library_p2p", "launch",   "host", "cpu",
+		"os",      "link",    "cluster", "fault",       "topology", NULL};
 
 	for (int i = 0; names[i]; i++) {
 		const char *const a = bb_record_string(first_run(before), names[i]);

@@ -104,8 +104,9 @@ static bb_status show_help(const struct subject *only, bool markdown, struct bb_
 			      "Usage: acceptance SUBJECT FILE... [OPTION]...\n"
 			      "Acceptance tests with gates that say where they come from.\n\n");
 	for (const struct subject *s = subjects; s->word; s++) {
-		const struct bb_option_table tables[] = {
-			{s->rows, NULL}, {bb_acceptance_about_rows, NULL}, {NULL, NULL}};
+		const struct bb_option_table tables[] = {{s->rows, NULL, NULL},
+							 {bb_acceptance_about_rows, NULL, NULL},
+							 {NULL, NULL, NULL}};
 		struct bb_strbuf program = {0};
 
 		if (!only) {
@@ -116,7 +117,7 @@ static bb_status show_help(const struct subject *only, bool markdown, struct bb_
 			continue;
 		bb_strbuf_addf(&program, "acceptance %s %s", s->word, s->operands);
 		if (markdown)
-			bb_options_markdown(s->rows, &out);
+			bb_options_markdown(&(struct bb_option_table){.rows = s->rows}, &out);
 		else
 			bb_options_help(tables, bb_strbuf_text(&program), s->brief, &out);
 		bb_strbuf_free(&program);
@@ -132,8 +133,9 @@ static bb_status run(const struct subject *subject, int argc, char **words,
 		     struct bb_acceptance_job *job, struct bb_error *error)
 {
 	struct bb_acceptance_options o = {.output = NULL};
-	const struct bb_option_table tables[] = {
-		{subject->rows, &o}, {bb_acceptance_about_rows, &o}, {NULL, NULL}};
+	const struct bb_option_table tables[] = {{subject->rows, &o, NULL},
+						 {bb_acceptance_about_rows, &o, NULL},
+						 {NULL, NULL, NULL}};
 	char **const sorted = calloc((size_t)argc + 1, sizeof(*sorted));
 	bb_status st;
 	int n;

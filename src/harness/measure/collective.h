@@ -18,33 +18,75 @@ extern const char *const bb_cache_names[]; /* ends with NULL */
 
 enum bb_average { BB_AVERAGE_RANK0, BB_AVERAGE_MEAN, BB_AVERAGE_MIN, BB_AVERAGE_MAX };
 
+#define BB_COLLECTIVE_OPTIONS(OPTION, COMMON)                                                      \
+	OPTION(STRING, algo_text, "algo", 0, "auto",                                               \
+	       "algorithms to run one after the other and compare; auto: the backend's choice",    \
+	       .argument = "LIST|all", .section = "What is run")                                   \
+	OPTION(STRING, proto_text, "proto", 0, NULL,                                               \
+	       "protocols of NCCL (LL, LL128, Simple), each with every algorithm of --algo",       \
+	       .argument = "LIST")                                                                 \
+	OPTION(SET, dtypes, "datatype", 'd', "float", "element types, run in the order of --list", \
+	       .choice = dtype_name)                                                               \
+	OPTION(SET, ops, "op", 'o', "sum",                                                         \
+	       "reduction operations, of collectives that reduce; in the order of --list",         \
+	       .choice = op_name)                                                                  \
+	OPTION(RANK, root, "root", 'r', "0", "root, of collectives that have one; -1 is all")      \
+	OPTION(INT, unalign, "unalign", 'u', "0",                                                  \
+	       "elements by which buffers are moved off their alignment", .min = 0, .max = 65535)  \
+	OPTION(INT, agg_iters, "agg_iters", 'm', "1", "operations in each iteration", .min = 1,    \
+	       .max = BB_MOST_COUNT, .section = "Iterations and statistics")                       \
+	OPTION(INT, run_cycles, "run_cycles", 'N', "1",                                            \
+	       "times the whole sweep is run; 0: for ever", .min = 0, .max = BB_MOST_COUNT)        \
+	OPTION(INT, blocking, "blocking", 'z', "0",                                                \
+	       "1: wait and barrier after each operation, 2: wait; 3: both after each iteration, " \
+	       "untimed",                                                                          \
+	       .min = 0, .max = 3, .argument = "0-3")                                              \
+	OPTION(INT, average, "average", 'a', "1",                                                  \
+	       "the time printed is that of 0: rank 0, 1: mean, 2: least, 3: most over the ranks", \
+	       .min = 0, .max = 3, .argument = "0-3")                                              \
+	OPTION(INT, per_iter_timing, "per_iter_timing", 'I', "0",                                  \
+	       "print i_min i_max i_p99 i_cv% of single iterations", .min = 0, .max = 1,           \
+	       .argument = "0|1")                                                                  \
+	OPTION(INT, per_iter_skip, "per_iter_skip", 'K', "0",                                      \
+	       "leading iterations left out of these statistics", .min = 0, .max = BB_MOST_COUNT)  \
+	OPTION(CHOICE, cache, "cache", 0, "rotate",                                                \
+	       "rotate through buffer sets, reuse one, or rewrite inputs before each iteration",   \
+	       .argument = "MODE", .choices = bb_cache_names)                                      \
+	OPTION(INT, report_cputime, "report_cputime", 'C', "0",                                    \
+	       "1: print the time spent in the calls instead", .min = 0, .max = 1,                 \
+	       .argument = "0|1", .section = "Output")                                             \
+	OPTION(INT, report_timestamps, "report_timestamps", 'S', "0",                              \
+	       "1: end each row with the date and time", .min = 0, .max = 1, .argument = "0|1")    \
+	OPTION(STRING, output_file, "output_file", 'J', NULL,                                      \
+	       "nccl-tests' JSON (env left empty); must end in .json, an existing file is kept",   \
+	       .argument = "FILE")                                                                 \
+	OPTION(INT, cudagraph, "cudagraph", 'G', "0", "launches of a captured graph", .min = 0,    \
+	       .max = BB_MOST_COUNT, .section = "GPU only")                                        \
+	OPTION(INT, stream_null, "stream_null", 'y', "0", "1: the default stream", .min = 0,       \
+	       .max = 1, .argument = "0|1")                                                        \
+	OPTION(INT, local_register, "local_register", 'R', "0",                                    \
+	       "register buffers; 1: locally, 2: as symmetric windows", .min = 0, .max = 2,        \
+	       .argument = "0-2")                                                                  \
+	OPTION(INT, cta_policy, "cta_policy", 'x', NULL,                                           \
+	       "thread blocks; 0: default, 1: few, 2: none where possible", .min = 0, .max = 2,    \
+	       .argument = "0-2")                                                                  \
+	OPTION(INT, device_implementation, "device_implementation", 'D', "0",                      \
+	       "a kernel of the device API instead of the library's", .min = 0, .max = 4,          \
+	       .argument = "0-4")                                                                  \
+	OPTION(INT, device_cta_count, "device_cta_count", 'V', "16",                               \
+	       "number of thread blocks of that kernel", .min = 1, .max = 128)                     \
+	OPTION(FLAG, explain, "explain", 0, NULL,                                                  \
+	       "show each algorithm of --algo round by round instead of running it",               \
+	       .section = "Explanation")
+
 struct bb_collective_options {
-	/* As given: one target for each row of bb_collective_rows. */
-	int64_t agg_iters;
-	int64_t run_cycles; /* 0: for ever */
-	const char *op_text, *dtype_text, *root_text, *algo_text, *proto_text;
-	int64_t blocking; /* 0 … 3 */
-	int64_t stream_null;
-	int64_t cudagraph;
-	int64_t report_cputime;
-	int64_t average; /* enum bb_average */
-	int64_t local_register, cta_policy, device_implementation, device_cta_count;
-	int64_t report_timestamps;
-	int64_t unalign; /* elements */
-	int64_t per_iter_timing, per_iter_skip;
-	const char *output_file; /* -J; NULL: none */
-	int cache;               /* enum bb_cache */
-	bool explain;
-	bool cta_policy_given, algo_given;
+	BB_OPTION_MEMBERS(BB_COLLECTIVE_OPTIONS)
 
 	/* Worked out from them. */
 	int explained_ranks; /* with --explain: of all processes that a launcher has started */
 	/* Comma list of names, "auto" or "all": --algo or NCCL_ALGO, each under every --proto. */
 	const char *algorithms;
 	char algorithms_text[BB_ALGORITHMS_TEXT]; /* where it had to be made */
-	unsigned dtypes, ops;                     /* bit per enum value */
-	bool dtypes_all, ops_all;
-	int root; /* a rank or BB_ROOT_ALL */
 	struct bb_split_rule split;
 	double min_bw; /* gate in GB/s; the average busbw must reach 0.9 of it; 0: none */
 	double spread; /* alltoallv: 1 as uneven as nccl-tests' default, 0 even */
@@ -53,11 +95,15 @@ struct bb_collective_options {
 /* The options of collectives beside bb_option_rows; ends with name NULL. */
 extern const struct bb_option bb_collective_rows[];
 
-/* LIST, the words of --algo, has names of schedules or of the backend's own algorithms, auto, or all
-   alone. BB_EUSAGE names the first that is none of them. */
+/* LIST, the words of --algo, has names of schedules or of the backend's own algorithms, auto, or
+   all alone. BB_EUSAGE names the first that is none of them. */
 BB_MUST bb_status bb_check_algorithms(const char *list, const struct bb_options *options,
 				      const struct bb_collective *collective,
 				      struct bb_error *error);
+
+/* NAME is one of them, for programs that do everything by one. */
+BB_MUST bb_status bb_check_one_algorithm(const char *name, const struct bb_options *options,
+					 struct bb_error *error);
 
 /* The benchmark of COLLECTIVE. */
 struct bb_benchmark bb_collective_benchmark(const struct bb_collective *collective);

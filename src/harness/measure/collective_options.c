@@ -20,72 +20,6 @@ static bool is_set(const char *text)
 	return text && *text;
 }
 
-/*
- * A list of NAMES, or all, as a bit mask. FLAG and WHAT are for the error's sentence.
- */
-static bb_status resolve_set(const char *flag, const char *what, const char *list,
-			     const char *const *names, unsigned *set, bool *all,
-			     struct bb_error *error)
-{
-	char word[BB_WORD], hint[64];
-	const char *rest = list;
-	int i;
-
-	*set = 0;
-	*all = strcmp(list, "all") == 0;
-	for (i = 0; *all && names[i]; i++)
-		*set |= 1u << i;
-	if (*all)
-		return BB_OK;
-	do {
-		bool whole = bb_next_word(&rest, word);
-
-		if (!*word)
-			return bb_fail(error, BB_EUSAGE,
-				       "%s %s: there is an empty name in the list", flag, list);
-		for (i = 0; names[i] && strcmp(names[i], word) != 0; i++)
-			;
-		if (!whole || !names[i])
-			return bb_fail(error, BB_EUSAGE, "%s: \"%s\" is not %s%s (see --list)",
-				       flag, word, what, bb_suggest(hint, word, names));
-		*set |= 1u << i;
-	} while (*rest++ == ',');
-	return BB_OK;
-}
-
-static bb_status resolve_dtypes(struct bb_collective_options *a, struct bb_error *error)
-{
-	const char *names[BB_NDTYPES + 1] = {NULL};
-	int i;
-
-	for (i = 0; i < BB_NDTYPES; i++)
-		names[i] = bb_dtype_name((enum bb_dtype)i);
-	return resolve_set("-d", "a datatype", a->dtype_text, names, &a->dtypes, &a->dtypes_all,
-			   error);
-}
-
-static bb_status resolve_ops(struct bb_collective_options *a, struct bb_error *error)
-{
-	const char *names[BB_NOPS + 1] = {NULL};
-	int i;
-
-	for (i = 0; i < BB_NOPS; i++)
-		names[i] = bb_op_name((enum bb_op)i);
-	return resolve_set("-o", "an operation", a->op_text, names, &a->ops, &a->ops_all, error);
-}
-
-static bb_status resolve_root(struct bb_collective_options *a, struct bb_error *error)
-{
-	if (strcmp(a->root_text, "all") == 0 || strcmp(a->root_text, "-1") == 0) {
-		a->root = BB_ROOT_ALL;
-		return BB_OK;
-	}
-	if (bb_parse_rank(a->root_text, &a->root))
-		return BB_OK;
-	return bb_fail(error, BB_EUSAGE, "-r: \"%s\" is not a root; give a rank from 0, or all",
-		       a->root_text);
-}
-
 /* Does BACKEND have WORD of its own, or what WORD is a variant of? */
 static bool has_own(const struct bb_backend *backend, const char *word)
 {
@@ -194,6 +128,15 @@ bb_status bb_check_algorithms(const char *list, const struct bb_options *o,
 				       "--algo %s: all stands alone, not in a list", list);
 	} while (*rest++ == ',');
 	return BB_OK;
+}
+
+bb_status bb_check_one_algorithm(const char *name, const struct bb_options *o,
+				 struct bb_error *error)
+{
+	if (strchr(name, ',') || strcmp(name, "all") == 0)
+		return bb_fail(error, BB_EUSAGE, "--algo %s: one algorithm at a time, as in ring",
+			       name);
+	return bb_check_algorithms(name, o, &bb_all_reduce, error);
 }
 
 /* Append ALGORITHM under each of LIST: "ring:LL,ring:LL128". */
@@ -319,7 +262,7 @@ static bb_status resolve_environment(struct bb_collective_options *a,
 
 	if (collective->flags & BB_VARIABLE)
 		BB_TRY(st, refuse_unsupported(e, error), out);
-	if (!a->algo_given && is_set(e->nccl_algo))
+	if (!a->algo_text_given && is_set(e->nccl_algo))
 		BB_TRY(st, resolve_nccl_algo(a, backend, e->nccl_algo, error), out);
 	BB_TRY(st, bb_split_parse(&a->split, e->split, e->split_mask, error), out);
 	BB_TRY(st, resolve_number("NCCL_TESTS_MIN_BW", e->min_bw, 0, 1e9, &a->min_bw, error), out);
@@ -329,11 +272,22 @@ out:
 	return st;
 }
 
+/* Names of the datatypes or operations in SET, commas between. */
+static void add_names(struct bb_strbuf *out, unsigned set, bool dtypes)
+{
+	for (int i = 0; set >> i; i++)
+		if (set >> i & 1)
+			bb_strbuf_addf(out, "%s%s", set & ((1u << i) - 1) ? "," : "",
+				       dtypes ? bb_dtype_name((enum bb_dtype)i)
+					      : bb_op_name((enum bb_op)i));
+}
+
 /* A single datatype and a single operation that exclude each other; lists are sorted out by the
    plan. */
 static bb_status check_op(const struct bb_collective_options *a,
 			  const struct bb_collective *collective, struct bb_error *error)
 {
+	struct bb_strbuf dtypes = {0}, ops = {0};
 	int dtype, op;
 
 	if (!(collective->flags & BB_REDUCES))
@@ -345,10 +299,15 @@ static bb_status check_op(const struct bb_collective_options *a,
 				return BB_OK;
 		}
 	}
-	return bb_fail(error, BB_EUSAGE,
-		       "-o %s does not take -d %s: logical and bitwise operations take integers, "
-		       "maxloc and minloc take %s, all others any number",
-		       a->op_text, a->dtype_text, bb_dtype_name(BB_FLOAT_INT));
+	add_names(&dtypes, a->dtypes, true);
+	add_names(&ops, a->ops, false);
+	bb_fail(error, BB_EUSAGE,
+		"-o %s does not take -d %s: logical and bitwise operations take integers, maxloc "
+		"and minloc take %s, all others any number",
+		bb_strbuf_text(&ops), bb_strbuf_text(&dtypes), bb_dtype_name(BB_FLOAT_INT));
+	bb_strbuf_free(&dtypes);
+	bb_strbuf_free(&ops);
+	return BB_EUSAGE;
 }
 
 /* What only some backends can do. Whoever did not choose the backend is told why it is that one. */
@@ -442,17 +401,17 @@ static bb_status count_explained(struct bb_collective_options *a, const struct b
 static bb_status check_explain(const struct bb_collective_options *a, const struct bb_options *o,
 			       const struct bb_collective *collective, struct bb_error *error)
 {
+	const unsigned others = a->ops & ~(1u << BB_SUM);
 	const int n = a->explained_ranks;
 	const uint64_t least =
 		(collective->flags & BB_ROUNDED ? (uint64_t)n : 1) * bb_dtype_size(BB_FLOAT);
 	char size[BB_UNIT_TEXT];
 
-	if ((collective->flags & BB_REDUCES) && a->ops != 1U << BB_SUM)
+	if ((collective->flags & BB_REDUCES) && others)
 		return bb_fail(error, BB_EUSAGE, "-o %s: --explain shows sums; leave -o out",
-			       a->op_text);
+			       bb_op_name((enum bb_op)__builtin_ctz(others)));
 	if ((collective->flags & BB_ROOTED) && a->root == BB_ROOT_ALL)
-		return bb_fail(error, BB_EUSAGE, "-r %s: --explain shows one root; name it",
-			       a->root_text);
+		return bb_fail(error, BB_EUSAGE, "-r all: --explain shows one root; name it");
 	if (o->min_bytes_given && (o->min_bytes < least || o->min_bytes > BB_EXPLAIN_BYTES))
 		return bb_fail(error, BB_EUSAGE,
 			       "-b %s: --explain shows every element, 4 bytes each; give from "
@@ -460,7 +419,7 @@ static bb_status check_explain(const struct bb_collective_options *a, const stru
 			       bb_format_size(size, o->min_bytes), (unsigned long long)least,
 			       BB_EXPLAIN_BYTES);
 	if (collective->flags & BB_ROOTED)
-		return bb_check_rank("-r", a->root_text, a->root, n, "among", error);
+		return bb_check_rank("-r", NULL, a->root, n, "among", error);
 	return BB_OK;
 }
 
@@ -494,9 +453,6 @@ bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, s
 	struct bb_collective_options *a = own;
 	bb_status st;
 
-	BB_TRY(st, resolve_dtypes(a, error), out);
-	BB_TRY(st, resolve_ops(a, error), out);
-	BB_TRY(st, resolve_root(a, error), out);
 	BB_TRY(st, bb_check_algorithms(a->algo_text, o, collective, error), out);
 	a->algorithms = a->algo_text;
 	BB_TRY(st, resolve_environment(a, o->backend, collective, e, error), out);
@@ -523,7 +479,7 @@ bb_status bb_collective_check_world(const struct bb_collective_options *a,
 {
 	if (!(collective->flags & BB_ROOTED))
 		return BB_OK;
-	return bb_check_rank("-r", a->root_text, a->root, group_min,
+	return bb_check_rank("-r", NULL, a->root, group_min,
 			     group_min < world->nranks ? "in the smallest group, of" : "among",
 			     error);
 }

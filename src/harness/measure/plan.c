@@ -277,13 +277,13 @@ struct expansion {
 	size_t *matrix; /* scratch of alltoallv */
 };
 
-/* A pair that was asked for in so many words is told about, one that `all` made is not. */
+/* A pair that was asked for is told about, one of all datatypes or operations is not. */
 static void drop_pair(struct bb_plan *plan, const struct bb_collective_options *a, int dtype,
 		      int op)
 {
 	struct bb_plan_skip *skip;
 
-	if (a->dtypes_all || a->ops_all)
+	if (a->dtypes == (1u << BB_NDTYPES) - 1 || a->ops == (1u << BB_NOPS) - 1)
 		return;
 	skip = &plan->skips[plan->nskips++];
 	skip->algorithm = a->algorithms;

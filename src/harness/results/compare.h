@@ -11,23 +11,38 @@
 
 struct bb_compare; /* the results so far */
 
+#define BB_WINNER_FIELDS(FIELD)                                                                    \
+	FIELD(STRING, collective, "", "what was done")                                             \
+	FIELD(STRING, dtype, "", "element type")                                                   \
+	FIELD(STRING, op, "", "reduction; none where data is only moved")                          \
+	FIELD(INT, root, "", "rank; -1 where there is none")                                       \
+	FIELD(INT, size_bytes, "bytes", "as in the results")                                       \
+	FIELD(BOOL, in_place, "", "whose times are compared")                                      \
+	FIELD(STRING, algorithm_asked, "", "the fastest, as in --algo")                            \
+	FIELD(STRING, algorithm, "", "what it was: for auto what was chosen")                      \
+	FIELD(DOUBLE, time_us, "us", "its time; of what was run twice, the shorter")               \
+	FIELD(DOUBLE, times_second, "", "the second's time over it")
+
 /* Of several algorithms, the fastest at one size. */
 struct bb_winner_record {
-	const char *collective, *dtype, *op;
-	int64_t root, size_bytes;
-	bool in_place;
-	const char *algorithm_asked; /* as in --algo */
-	const char *algorithm;       /* what ran */
-	double time_us, times_second;
+	BB_WINNER_FIELDS(BB_MEMBER)
 };
+
+#define BB_CROSSING_FIELDS(FIELD)                                                                  \
+	FIELD(STRING, collective, "", "what was done")                                             \
+	FIELD(STRING, dtype, "", "element type")                                                   \
+	FIELD(STRING, op, "", "reduction; none where data is only moved")                          \
+	FIELD(INT, root, "", "rank; -1 where there is none")                                       \
+	FIELD(BOOL, in_place, "", "whose times are compared")                                      \
+	FIELD(STRING, ahead, "", "the faster of two algorithms at the smallest size")              \
+	FIELD(STRING, behind, "", "the other")                                                     \
+	FIELD(NUMBERS, crossing_bytes, "bytes",                                                    \
+	      "where the lead changes, between two sizes by logarithms, the first four; empty: "   \
+	      "nowhere")
 
 /* Two of several algorithms. */
 struct bb_crossing_record {
-	const char *collective, *dtype, *op;
-	int64_t root;
-	bool in_place;
-	const char *ahead, *behind; /* at the smallest size */
-	struct bb_numbers crossing_bytes;
+	BB_CROSSING_FIELDS(BB_MEMBER)
 };
 
 extern const struct bb_record_kind bb_record_winner, bb_record_crossing;

@@ -3,45 +3,15 @@
  * and where the lead changes.
  */
 #include "harness/results/compare_inside.h"
-#include "harness/results/record_rows.h"
 
 #define BB_RECORD bb_winner_record
-static const struct bb_field winner_fields[] = {
-	ROW(STRING, collective, "", "what was done"),
-	ROW(STRING, dtype, "", "element type"),
-	ROW(STRING, op, "", "reduction; none where data is only moved"),
-	ROW(INT, root, "", "rank; -1 where there is none"),
-	ROW(INT, size_bytes, "bytes", "as in the results"),
-	ROW(BOOL, in_place, "", "whose times are compared"),
-	ROW(STRING, algorithm_asked, "", "the fastest, as in --algo"),
-	ROW(STRING, algorithm, "", "what it was: for auto what was chosen"),
-	ROW(DOUBLE, time_us, "us", "its time; of what was run twice, the shorter"),
-	ROW(DOUBLE, times_second, "", "the second's time over it"),
-	{.name = NULL},
-};
+BB_RECORD_KIND(bb_record_winner, BB_WINNER_FIELDS, "winner",
+	       "Several algorithms: the fastest at one size.");
 
 #undef BB_RECORD
 #define BB_RECORD bb_crossing_record
-static const struct bb_field crossing_fields[] = {
-	ROW(STRING, collective, "", "what was done"),
-	ROW(STRING, dtype, "", "element type"),
-	ROW(STRING, op, "", "reduction; none where data is only moved"),
-	ROW(INT, root, "", "rank; -1 where there is none"),
-	ROW(BOOL, in_place, "", "whose times are compared"),
-	ROW(STRING, ahead, "", "the faster of two algorithms at the smallest size"),
-	ROW(STRING, behind, "", "the other"),
-	ROW(NUMBERS, crossing_bytes, "bytes",
-	    "where the lead changes, between two sizes by logarithms, the first four; empty: "
-	    "nowhere"),
-	{.name = NULL},
-};
-
-const struct bb_record_kind bb_record_winner = {"winner",
-						"Several algorithms: the fastest at one size.",
-						winner_fields, sizeof(struct bb_winner_record)};
-const struct bb_record_kind bb_record_crossing = {
-	"crossing", "Several algorithms: two of them, and where one overtakes the other.",
-	crossing_fields, sizeof(struct bb_crossing_record)};
+BB_RECORD_KIND(bb_record_crossing, BB_CROSSING_FIELDS, "crossing",
+	       "Several algorithms: two of them, and where one overtakes the other.");
 
 static bb_status tell_winner(const struct bb_compare_table *t, size_t size, struct bb_sinks *sinks)
 {

@@ -288,16 +288,9 @@ void bb_record_csv_row(struct bb_strbuf *out, const struct bb_record_kind *kind,
 
 static const char *type_name(enum bb_field_type type)
 {
-	static const char *const names[] = {
-		[BB_FIELD_STRING] = "string",
-		[BB_FIELD_TEXT] = "string",
-		[BB_FIELD_INT] = "integer",
-		[BB_FIELD_DOUBLE] = "number",
-		[BB_FIELD_BOOL] = "boolean",
-		[BB_FIELD_NUMBERS] = "array of numbers",
-		[BB_FIELD_WORDS] = "array of strings",
-		[BB_FIELD_RANKS] = "array of objects",
-	};
+#define NAME(kind, type, name) [BB_FIELD_##kind] = name,
+	static const char *const names[] = {BB_FIELD_KINDS(NAME)[BB_FIELD_TEXT] = "string"};
+#undef NAME
 
 	return names[type];
 }
@@ -324,7 +317,8 @@ void bb_record_markdown(struct bb_strbuf *out, const struct bb_record_kind *cons
 		"was measured (`result` of a collective), one row each, arrays as numbers with "
 		"semicolons between. What is not known is `null` in JSON and an empty cell in "
 		"CSV. Units are in the names; GB is 10^9 bytes. Renaming a field raises "
-		"`schema`.\n",
+		"`schema`.\n\n"
+		"Schema 2: `topology_digest` of a run is gone; its `topology` says the same.\n",
 		BB_SCHEMA);
 	for (; *kinds; kinds++) {
 		bb_strbuf_addf(out,

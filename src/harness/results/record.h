@@ -1,9 +1,20 @@
 /*
  * record.h - results as values.
  *
- * One table of fields per kind of record drives the CSV and JSON-lines sinks and docs/records.md.
- * Units are in the names. A double that is not known is NAN, an integer BB_ABSENT, a string
- * NULL: JSON null and an empty CSV cell.
+ * A field is declared once; from its declaration come the struct's member, the CSV and JSON-lines
+ * sinks, the column in the text and docs/records.md. The fields of a record are a list, a macro
+ * that calls FIELD for each:
+ *
+ *   #define BB_MOE_FIELDS(FIELD)                                                                 \
+ *           FIELD(DOUBLE, skew, "", "exponent of Zipf's law", BB_COLUMN("skew", 5, 2))           \
+ *           FIELD(DOUBLE, step_us, "us", "a step", BB_COLUMN("step", 9, 3), BB_MS)
+ *   struct bb_moe_record { BB_MOE_FIELDS(BB_MEMBER) };              double skew; double step_us;
+ *   #define BB_RECORD bb_moe_record
+ *   BB_RECORD_KIND(bb_record_moe, BB_MOE_FIELDS, "experts", "A layer of experts.");
+ *
+ * FIELD has a kind, the name, the unit ("": none), the help and members of struct bb_field. Units
+ * are in the names. A double that is not known is NAN, an integer BB_ABSENT, a string NULL: JSON
+ * null and an empty CSV cell.
  */
 #ifndef BB_HARNESS_RESULTS_RECORD_H
 #define BB_HARNESS_RESULTS_RECORD_H
@@ -13,8 +24,10 @@
 #include "core/strbuf.h"
 
 #include <math.h>
+#include <stddef.h>
 
-#define BB_SCHEMA 1 /* raised when a field is renamed or changes its meaning */
+/* Raised when a field is renamed, goes or changes its meaning; bb_record_markdown says what did. */
+#define BB_SCHEMA 2
 #define BB_ABSENT INT64_MIN
 #define BB_RUN_ID_TEXT 33
 #define BB_TIME_TEXT 32
@@ -39,169 +52,29 @@ struct bb_rank_infos {
 	size_t n;
 };
 
-#define BB_NETWORK_TEXT 256
+/* ---- how a record is declared ----------------------------------------------------------- */
 
-/* Once, first. What is needed to repeat the run; never the environment. */
-struct bb_run_record {
-	char run_id[BB_RUN_ID_TEXT];
-	char start_time[BB_TIME_TEXT]; /* UTC, ISO 8601 */
-	const char *program;           /* "all_reduce_perf" */
-	const char *version;
-	struct bb_words args;
-	const char *collective;
-	const char *backend;
-	const char *backend_reason; /* why it is that one; NULL: it was named */
-	const char *library;        /* that moves the bytes, with its version; NULL: none */
-	const char *library_p2p;    /* whether it works on a peer's memory; NULL: not told */
-	const char *launch;         /* that connects the processes, likewise; NULL: one process */
-	const char *host;
-	const char *cpu;
-	const char *os;
-	const char *topology; /* digest of rank 0's host: the same on hosts that are alike */
-	int64_t cores;        /* that this process may use */
-	int64_t nranks, nprocs;
-	int64_t threads, gpus;
-	struct bb_rank_infos ranks;
-	int64_t min_bytes, max_bytes;
-	int64_t step_factor; /* 1: steps of step_bytes */
-	int64_t step_bytes;
-	int64_t warmup_iters, iters, agg_iters, run_cycles;
-	double precision;
-	int64_t check;
-	int64_t blocking, graph, average, unalign, per_iter_skip;
-	bool per_iter_timing, parallel_init, report_cputime, report_timestamps;
-	const char *cache;
-	int64_t seed;
-	const char *algorithms;
-	const char *fault; /* --fault as given, or NULL; so too link and split */
-	const char *link;
-	const char *cluster;
-	const char *calibrate;
-	char network[BB_NETWORK_TEXT]; /* what that is, in words; empty: none */
-	const char *split;
-	bool virtual_time;           /* times are computed, not measured */
-	double link_noise;           /* fraction; NAN: none */
-	double copy_GBps;            /* private memory copy of all ranks together, measured now */
-	double clock_uncertainty_us; /* when comparing two ranks' clocks */
-	double init_ms;              /* from start until every rank was attached */
-	const char *pair_ranks;      /* "0-7,24-31": those whose pairs are measured; NULL: all */
-	const char *topology_digest; /* of process 0's machine, NULL where it was not looked at */
-};
+#define BB_FIELD_TEXT_BYTES 256
+#define BB_CELL_TEXT 48
 
-/* One case in one placement. */
-struct bb_result_record {
-	const char *collective;
-	const char *algorithm_asked;   /* "auto" */
-	const char *algorithm;         /* the one that ran */
-	const char *library_algorithm; /* what the library says it chose; NULL: not told */
-	const char *dtype;
-	const char *op; /* "none" where there is no reduction */
-	int64_t root;   /* -1: none */
-	int64_t nranks;
-	int64_t size_bytes;
-	int64_t count;
-	bool in_place;
-	double time_us; /* of one operation, reduced over ranks as -a says */
-	double algbw_GBps;
-	double busbw_GBps;
-	int64_t wrong;        /* wrong elements; BB_ABSENT: not checked */
-	int64_t iterations;   /* timed iterations */
-	int64_t samples;      /* that they are told in */
-	const char *verified; /* "pristine set", "refilled"; NULL: not checked */
-	/* Of the samples: the time of an operation, its maximum over the ranks. */
-	double min_us, p50_us, p95_us, p99_us, max_us, mean_us, stdev_us, cv_percent;
-	double ci_low_us, ci_high_us;
-	double busbw_low_GBps, busbw_high_GBps; /* of the interval's ends */
-	struct bb_numbers samples_us;           /* each iteration; empty unless -I */
-	struct bb_numbers rank_mean_us;         /* mean per rank */
-	/* Of a split world, each group by itself; empty otherwise. */
-	struct bb_numbers groups; /* their numbers */
-	struct bb_numbers group_time_us, group_busbw_GBps;
-	int64_t worst_group; /* that furthest behind the median of those of its size */
-	/* How far apart the ranks entered an iteration. */
-	double skew_p50_us, skew_max_us;
-	int64_t last_rank;   /* that entered last most often */
-	double last_share;   /* of the iterations, 0 … 1 */
-	double last_late_us; /* how late it was after the median rank, on average */
-	double clock_uncertainty_us;
-	/* The least time that the bytes of this algorithm can take. */
-	double bound_us;
-	double bound_busbw_GBps; /* in that time */
-	double percent_of_bound; /* bound_us / time_us * 100 */
-	const char *bound_source;
-	const char *cache;
-	int64_t chunk_bytes;   /* of a pipelined schedule */
-	double cpu_time_us;    /* spent in the call itself; -C */
-	int64_t cycle;         /* of -N, from 1 */
-	const char *evaluator; /* of virtual time: how it was played; NULL: time is real */
-	double faultless_us;   /* the same without the fault of virtual time */
-	double end_unix_s;     /* when it was done */
-};
+/* KIND(name, type of the member, what docs/records.md calls it) */
+#define BB_FIELD_KINDS(KIND)                                                                       \
+	KIND(STRING, const char *, "string")                                                       \
+	KIND(INT, int64_t, "integer")                                                              \
+	KIND(DOUBLE, double, "number")                                                             \
+	KIND(BOOL, bool, "boolean")                                                                \
+	KIND(NUMBERS, struct bb_numbers, "array of numbers")                                       \
+	KIND(WORDS, struct bb_words, "array of strings")                                           \
+	KIND(RANKS, struct bb_rank_infos, "array of objects")
 
-/* When one rank entered the iterations of a case in one placement: with -I. */
-struct bb_arrival_record {
-	const char *collective, *algorithm_asked, *algorithm, *dtype, *op;
-	int64_t root, size_bytes;
-	bool in_place;
-	int64_t cycle, rank;
-	struct bb_numbers late_us; /* of each iteration, after the first rank to enter it */
-	double clock_uncertainty_us;
-};
-
-/* What a result in virtual time took of the machine that computed it. */
-struct bb_cost_record {
-	const char *collective, *algorithm_asked, *algorithm, *evaluator;
-	int64_t nranks, size_bytes;
-	bool in_place;
-	double processor_s;
-	int64_t peak_memory_bytes;
-};
-
-/* A case, or a whole algorithm (dtype NULL), that was asked for and is not run. */
-struct bb_skip_record {
-	const char *collective;
-	const char *algorithm;
-	const char *dtype;
-	const char *op;
-	int64_t root;
-	int64_t size_bytes;    /* BB_ABSENT: all of them */
-	const char *placement; /* "out-of-place", "in-place"; NULL: both */
-	const char *reason;
-};
-
-/* Once, last. */
-struct bb_end_record {
-	const char *verdict; /* "passed", "wrong data", "below the gate", "interrupted", … */
-	const char *error;   /* the first cause, NULL if none */
-	int64_t exit_status;
-	int64_t results;
-	int64_t skipped;
-	int64_t wrong;                /* results with wrong elements */
-	double avg_busbw_GBps;        /* over all results; NAN without any */
-	double min_busbw_GBps;        /* the gate; NAN: none */
-	double faulty_s, faultless_s; /* of programs in virtual time, with and without --fault */
-	const char *played_by; /* what collectives of programs in virtual time were done by; NULL */
-	double wall_s;
-	double processor_s; /* of this process */
-	int64_t peak_memory_bytes;
-	int64_t memory_init_bytes, memory_user_bytes, memory_call_bytes; /* -M */
-	char end_time[BB_TIME_TEXT];
-};
-
-/* A random identity, and the present time as UTC text. */
-void bb_run_id(char text[BB_RUN_ID_TEXT]);
-void bb_time_text(char text[BB_TIME_TEXT]);
-
+#define BB_FIELD_KIND_ENUM(kind, ...) BB_FIELD_##kind,
 enum bb_field_type {
-	BB_FIELD_STRING, /* const char * */
-	BB_FIELD_TEXT,   /* char[] */
-	BB_FIELD_INT,    /* int64_t */
-	BB_FIELD_DOUBLE,
-	BB_FIELD_BOOL,
-	BB_FIELD_NUMBERS, /* struct bb_numbers */
-	BB_FIELD_WORDS,   /* struct bb_words */
-	BB_FIELD_RANKS    /* struct bb_rank_infos */
+	BB_FIELD_KINDS(BB_FIELD_KIND_ENUM) BB_FIELD_TEXT /* char[BB_FIELD_TEXT_BYTES] */
 };
+
+#define BB_FIELD_KIND_TYPE(kind, type, name) typedef type bb_field_##kind;
+BB_FIELD_KINDS(BB_FIELD_KIND_TYPE)
+typedef char bb_field_TEXT[BB_FIELD_TEXT_BYTES];
 
 struct bb_field {
 	const char *name;
@@ -209,7 +82,39 @@ struct bb_field {
 	size_t offset;
 	const char *unit; /* "" where there is none */
 	const char *help;
+
+	/* Its column in a table of text (sink_table.h); head NULL: it has none. */
+	const char *head, *head_unit; /* the two lines above it; head_unit NULL: UNIT in brackets */
+	int width;                    /* negative: aligned to the left */
+	/* A number is printed times SCALE (0: 1) with DECIMALS as far as they fit; an absent one as
+	   N/A. */
+	int decimals;
+	double scale;
+	int place; /* among the columns; those of one place stand as the fields do */
+	/* Instead of the field's value: TEXT = what stands there. */
+	void (*cell)(const void *record, char text[BB_CELL_TEXT]);
 };
+
+/* What the rows of a list may end with. */
+#define BB_COLUMN(head_, width_, decimals_) .head = head_, .width = width_, .decimals = decimals_
+#define BB_MS .head_unit = "(ms)", .scale = 1e-3
+#define BB_MB .head_unit = "(MB)", .scale = 1e-6
+#define BB_MIB .head_unit = "(MiB)", .scale = 1.0 / (1 << 20)
+#define BB_SHARE .head_unit = "(%)", .scale = 100
+#define BB_TIMES .head_unit = "(times)"
+
+/* The members of a list; and its kind, where BB_RECORD is the tag of the struct. */
+#define BB_MEMBER(kind, field, ...) bb_field_##kind field;
+#define BB_RECORD_KIND(symbol, LIST, word, text)                                                   \
+	static const struct bb_field symbol##_fields[] = {LIST(BB_FIELD_ROW){.name = NULL}};       \
+	const struct bb_record_kind symbol = {word, text, symbol##_fields, sizeof(struct BB_RECORD)}
+#define BB_FIELD_ROW(kind, field, unit_, help_, ...)                                               \
+	{.name = #field,                                                                           \
+	 .type = BB_FIELD_##kind,                                                                  \
+	 .offset = offsetof(struct BB_RECORD, field),                                              \
+	 .unit = unit_,                                                                            \
+	 .help = help_,                                                                            \
+	 __VA_ARGS__},
 
 /* One kind of record: a struct and what its fields are. Those of a single benchmark are its own. */
 struct bb_record_kind {
@@ -219,13 +124,235 @@ struct bb_record_kind {
 	size_t size;                   /* of the struct */
 };
 
+/* ---- records of every benchmark ----------------------------------------------------------- */
+
+#define BB_RUN_FIELDS(FIELD)                                                                       \
+	FIELD(TEXT, start_time, "", "when it began: UTC, ISO 8601")                                \
+	FIELD(STRING, program, "", "name of the binary")                                           \
+	FIELD(STRING, version, "", "of busbench")                                                  \
+	FIELD(WORDS, args, "", "the command line, word by word")                                   \
+	FIELD(STRING, collective, "", "what is measured")                                          \
+	FIELD(STRING, backend, "", "how bytes move")                                               \
+	FIELD(STRING, backend_reason, "", "why --backend auto is that one; null: it was named")    \
+	FIELD(STRING, library, "", "that moves the bytes, with its version; null: none is used")   \
+	FIELD(STRING, library_p2p, "",                                                             \
+	      "of pairs: whether it lets one end work on the other's memory, and how that is "     \
+	      "known")                                                                             \
+	FIELD(STRING, launch, "", "that connects the processes, likewise; null: there is but one") \
+	FIELD(STRING, host, "", "name of the machine of rank 0")                                   \
+	FIELD(STRING, cpu, "", "its processor")                                                    \
+	FIELD(STRING, os, "", "its operating system")                                              \
+	FIELD(STRING, topology, "",                                                                \
+	      "its digest (build/topology): the same on machines that are alike")                  \
+	FIELD(INT, cores, "", "processors that the process of rank 0 may use")                     \
+	FIELD(INT, nranks, "", "participants in all processes")                                    \
+	FIELD(INT, nprocs, "", "processes")                                                        \
+	FIELD(INT, threads, "", "-t")                                                              \
+	FIELD(INT, gpus, "", "-g")                                                                 \
+	FIELD(RANKS, ranks, "", "per rank: group, pid, host, device, numa, bus, name")             \
+	FIELD(INT, min_bytes, "bytes", "-b")                                                       \
+	FIELD(INT, max_bytes, "bytes", "-e")                                                       \
+	FIELD(INT, step_factor, "", "-f; 1: step_bytes is added instead")                          \
+	FIELD(INT, step_bytes, "bytes", "-i")                                                      \
+	FIELD(INT, warmup_iters, "", "-w")                                                         \
+	FIELD(INT, iters, "", "-n")                                                                \
+	FIELD(INT, agg_iters, "", "-m")                                                            \
+	FIELD(INT, run_cycles, "", "-N")                                                           \
+	FIELD(DOUBLE, precision, "fraction", "--precision; null without")                          \
+	FIELD(INT, check, "", "-c")                                                                \
+	FIELD(INT, blocking, "", "-z")                                                             \
+	FIELD(INT, graph, "", "-G")                                                                \
+	FIELD(INT, average, "",                                                                    \
+	      "-a: time_us is that of 0 rank 0, 1 the mean, 2 the least, 3 the most")              \
+	FIELD(INT, unalign, "elements", "-u")                                                      \
+	FIELD(BOOL, per_iter_timing, "", "-I")                                                     \
+	FIELD(INT, per_iter_skip, "", "-K")                                                        \
+	FIELD(BOOL, parallel_init, "", "-p")                                                       \
+	FIELD(BOOL, report_cputime, "", "-C")                                                      \
+	FIELD(BOOL, report_timestamps, "", "-S")                                                   \
+	FIELD(STRING, cache, "", "--cache: what caches hold before an iteration")                  \
+	FIELD(INT, seed, "", "--seed")                                                             \
+	FIELD(STRING, algorithms, "", "--algo as given, or NCCL_ALGO's")                           \
+	FIELD(STRING, fault, "", "--fault as given")                                               \
+	FIELD(STRING, link, "", "--link as given")                                                 \
+	FIELD(STRING, cluster, "", "--cluster as given")                                           \
+	FIELD(STRING, calibrate, "", "--calibrate as given")                                       \
+	FIELD(TEXT, network, "", "what that is: ranks, nodes, rates, switches")                    \
+	FIELD(BOOL, virtual_time, "",                                                              \
+	      "times are computed from --link, --cluster or --calibrate, not measured")            \
+	FIELD(DOUBLE, link_noise, "fraction", "--noise; null without")                             \
+	FIELD(STRING, split, "", "NCCL_TESTS_SPLIT or its mask as given")                          \
+	FIELD(DOUBLE, copy_GBps, "GB/s",                                                           \
+	      "private memory copy of all ranks at once, measured in this run")                    \
+	FIELD(DOUBLE, clock_uncertainty_us, "us", "when clocks of two ranks are compared")         \
+	FIELD(DOUBLE, init_ms, "ms", "from the start until every rank was ready")                  \
+	FIELD(STRING, pair_ranks, "",                                                              \
+	      "of pairs: the ranks that these are among, as 0-7,24-31; null: all")
+
+/* Once, first. What is needed to repeat the run; never the environment. */
+struct bb_run_record {
+	char run_id[BB_RUN_ID_TEXT];
+	BB_RUN_FIELDS(BB_MEMBER)
+};
+
+#define BB_RESULT_FIELDS(FIELD)                                                                    \
+	FIELD(STRING, collective, "", "what was done")                                             \
+	FIELD(STRING, algorithm_asked, "", "as in --algo")                                         \
+	FIELD(STRING, algorithm, "", "the one that ran: for auto the backend's choice")            \
+	FIELD(STRING, library_algorithm, "",                                                       \
+	      "ring:LL128: what the library says it chose; null: it does not tell")                \
+	FIELD(STRING, dtype, "", "element type")                                                   \
+	FIELD(STRING, op, "", "reduction; none where data is only moved")                          \
+	FIELD(INT, root, "", "rank; -1 where there is none")                                       \
+	FIELD(INT, nranks, "", "ranks that take part in the call")                                 \
+	FIELD(INT, size_bytes, "bytes", "the size that bandwidths are taken over")                 \
+	FIELD(INT, count, "elements", "the call's count parameter")                                \
+	FIELD(BOOL, in_place, "", "input and output lie in one buffer")                            \
+	FIELD(DOUBLE, time_us, "us", "time of one operation, over the ranks as -a says")           \
+	FIELD(DOUBLE, algbw_GBps, "GB/s", "size_bytes / time_us / 1000")                           \
+	FIELD(DOUBLE, busbw_GBps, "GB/s", "algbw_GBps times the factor of the collective")         \
+	FIELD(INT, wrong, "elements", "that differ from the expected result; null: not checked")   \
+	FIELD(INT, iterations, "", "timed iterations")                                             \
+	FIELD(INT, samples, "",                                                                    \
+	      "that they are told in: short iterations share one, or reading the clock would "     \
+	      "count")                                                                             \
+	FIELD(STRING, verified, "", "how the verified iteration was made; null: not checked")      \
+	FIELD(DOUBLE, min_us, "us", "least time of a sample (its maximum over the ranks)")         \
+	FIELD(DOUBLE, p50_us, "us", "its median")                                                  \
+	FIELD(DOUBLE, p95_us, "us", "its 95th percentile")                                         \
+	FIELD(DOUBLE, p99_us, "us", "its 99th percentile")                                         \
+	FIELD(DOUBLE, max_us, "us", "its maximum")                                                 \
+	FIELD(DOUBLE, mean_us, "us", "its mean")                                                   \
+	FIELD(DOUBLE, stdev_us, "us", "its standard deviation")                                    \
+	FIELD(DOUBLE, cv_percent, "%", "stdev_us / mean_us")                                       \
+	FIELD(DOUBLE, ci_low_us, "us",                                                             \
+	      "95% confidence interval of the median, of 6 samples or more, from")                 \
+	FIELD(DOUBLE, ci_high_us, "us", "and to")                                                  \
+	FIELD(DOUBLE, busbw_low_GBps, "GB/s", "busbw in ci_high_us")                               \
+	FIELD(DOUBLE, busbw_high_GBps, "GB/s", "busbw in ci_low_us")                               \
+	FIELD(NUMBERS, samples_us, "us", "time of each sample; with -I: each iteration")           \
+	FIELD(NUMBERS, rank_mean_us, "us", "mean time of each rank")                               \
+	FIELD(NUMBERS, groups, "", "numbers of the groups of a split world")                       \
+	FIELD(NUMBERS, group_time_us, "us", "time of each group, over its ranks as -a says")       \
+	FIELD(NUMBERS, group_busbw_GBps, "GB/s",                                                   \
+	      "busbw of each group, by its own size, factor and time")                             \
+	FIELD(INT, worst_group, "", "group furthest behind the median of those of its size")       \
+	FIELD(DOUBLE, skew_p50_us, "us",                                                           \
+	      "median time between the first and the last rank to enter")                          \
+	FIELD(DOUBLE, skew_max_us, "us", "its maximum")                                            \
+	FIELD(INT, last_rank, "", "rank that entered last most often")                             \
+	FIELD(DOUBLE, last_share, "fraction", "of the iterations that it was last in")             \
+	FIELD(DOUBLE, last_late_us, "us", "how late it was after the median rank, on average")     \
+	FIELD(DOUBLE, clock_uncertainty_us, "us", "of the three times above")                      \
+	FIELD(DOUBLE, bound_us, "us", "least time that this algorithm's bytes can take")           \
+	FIELD(DOUBLE, bound_busbw_GBps, "GB/s", "busbw in bound_us")                               \
+	FIELD(DOUBLE, percent_of_bound, "%", "bound_us / time_us")                                 \
+	FIELD(STRING, bound_source, "", "where the bound comes from")                              \
+	FIELD(STRING, cache, "", "--cache")                                                        \
+	FIELD(INT, chunk_bytes, "bytes", "largest message of a pipelined algorithm")               \
+	FIELD(DOUBLE, cpu_time_us, "us", "spent in the call itself; with -C")                      \
+	FIELD(INT, cycle, "", "of -N, from 1")                                                     \
+	FIELD(STRING, evaluator, "",                                                               \
+	      "how virtual time was played: sweep, loads, alike, classes (docs/simulator.md)")     \
+	FIELD(DOUBLE, faultless_us, "us", "of virtual time: time_us had there been no --fault")    \
+	FIELD(DOUBLE, end_unix_s, "s", "when it was done, since 1970 UTC")
+
+/* One case in one placement. */
+struct bb_result_record {
+	BB_RESULT_FIELDS(BB_MEMBER)
+};
+
+#define BB_ARRIVAL_FIELDS(FIELD)                                                                   \
+	FIELD(STRING, collective, "", "as in the result before it, and so on")                     \
+	FIELD(STRING, algorithm_asked, "", "as in --algo")                                         \
+	FIELD(STRING, algorithm, "", "the one that ran")                                           \
+	FIELD(STRING, dtype, "", "element type")                                                   \
+	FIELD(STRING, op, "", "reduction; none where data is only moved")                          \
+	FIELD(INT, root, "", "rank; -1 where there is none")                                       \
+	FIELD(INT, size_bytes, "bytes", "as in the result")                                        \
+	FIELD(BOOL, in_place, "", "input and output lie in one buffer")                            \
+	FIELD(INT, cycle, "", "of -N, from 1")                                                     \
+	FIELD(INT, rank, "", "whose arrivals they are")                                            \
+	FIELD(NUMBERS, late_us, "us",                                                              \
+	      "of each iteration: how long after the first rank of its group it entered")          \
+	FIELD(DOUBLE, clock_uncertainty_us, "us", "of these times")
+
+/* When one rank entered the iterations of a case in one placement: with -I. */
+struct bb_arrival_record {
+	BB_ARRIVAL_FIELDS(BB_MEMBER)
+};
+
+#define BB_COST_FIELDS(FIELD)                                                                      \
+	FIELD(STRING, collective, "", "as in the result, and so on")                               \
+	FIELD(STRING, algorithm_asked, "", "as in --algo")                                         \
+	FIELD(STRING, algorithm, "", "the one that ran")                                           \
+	FIELD(STRING, evaluator, "", "how it was played")                                          \
+	FIELD(INT, nranks, "", "ranks that took part")                                             \
+	FIELD(INT, size_bytes, "bytes", "as in the result")                                        \
+	FIELD(BOOL, in_place, "", "input and output lie in one buffer")                            \
+	FIELD(DOUBLE, processor_s, "s",                                                            \
+	      "real seconds of a processor for one play, on average; schedules and the lengths "   \
+	      "of their messages were chosen before")                                              \
+	FIELD(INT, peak_memory_bytes, "bytes", "most that the process had taken until it was done")
+
+/* What a result in virtual time took of the machine that computed it. */
+struct bb_cost_record {
+	BB_COST_FIELDS(BB_MEMBER)
+};
+
+#define BB_SKIP_FIELDS(FIELD)                                                                      \
+	FIELD(STRING, collective, "", "what was asked for")                                        \
+	FIELD(STRING, algorithm, "", "as in --algo")                                               \
+	FIELD(STRING, dtype, "", "element type; null: all")                                        \
+	FIELD(STRING, op, "", "reduction; null: all")                                              \
+	FIELD(INT, root, "", "rank; null: all")                                                    \
+	FIELD(INT, size_bytes, "bytes", "null: all")                                               \
+	FIELD(STRING, placement, "", "out-of-place or in-place; null: both")                       \
+	FIELD(STRING, reason, "", "why it was not run")
+
+/* A case, or a whole algorithm (dtype NULL), that was asked for and is not run. */
+struct bb_skip_record {
+	BB_SKIP_FIELDS(BB_MEMBER)
+};
+
+#define BB_END_FIELDS(FIELD)                                                                       \
+	FIELD(TEXT, end_time, "", "UTC, ISO 8601")                                                 \
+	FIELD(STRING, verdict, "", "passed, or what is wrong")                                     \
+	FIELD(STRING, error, "", "first cause of a failure")                                       \
+	FIELD(INT, exit_status, "", "of the process")                                              \
+	FIELD(INT, results, "", "result records")                                                  \
+	FIELD(INT, skipped, "", "skip records")                                                    \
+	FIELD(INT, wrong, "", "results with wrong elements")                                       \
+	FIELD(DOUBLE, avg_busbw_GBps, "GB/s", "mean busbw of all results")                         \
+	FIELD(DOUBLE, min_busbw_GBps, "GB/s", "NCCL_TESTS_MIN_BW: the mean must reach 0.9 of it")  \
+	FIELD(DOUBLE, faulty_s, "s", "virtual time of all programs played under --fault")          \
+	FIELD(DOUBLE, faultless_s, "s", "the same had there been no fault")                        \
+	FIELD(STRING, played_by, "",                                                               \
+	      "all_reduce among 16: nvlstree:Simple model: what did the collectives of programs "  \
+	      "in virtual time; null: time is real, or there are none")                            \
+	FIELD(DOUBLE, wall_s, "s", "from start to end")                                            \
+	FIELD(DOUBLE, processor_s, "s", "that the process of rank 0 had processors, all threads")  \
+	FIELD(INT, peak_memory_bytes, "bytes", "most memory that it had")                          \
+	FIELD(INT, memory_init_bytes, "bytes", "taken by starting up; with -M")                    \
+	FIELD(INT, memory_user_bytes, "bytes", "taken by buffers; with -M")                        \
+	FIELD(INT, memory_call_bytes, "bytes", "taken by the calls; with -M")
+
+/* Once, last. */
+struct bb_end_record {
+	BB_END_FIELDS(BB_MEMBER)
+};
+
+/* A random identity, and the present time as UTC text. */
+void bb_run_id(char text[BB_RUN_ID_TEXT]);
+void bb_time_text(char text[BB_TIME_TEXT]);
+
 extern const struct bb_record_kind bb_record_run, bb_record_result, bb_record_arrival,
 	bb_record_cost, bb_record_skip, bb_record_end;
 
 /* Every number of RECORD, a struct of KIND, absent, everything else zero. */
 void bb_record_init(const struct bb_record_kind *kind, void *record);
 
-/* One line without newline: {"schema":1,"kind":…,"run_id":…, the fields}. */
+/* One line without newline: {"schema":2,"kind":…,"run_id":…, the fields}. */
 void bb_record_json(struct bb_strbuf *out, const struct bb_record_kind *kind, const char *run_id,
 		    const void *record);
 /* The header line and one row of tidy CSV, both with newline: schema, run_id, the fields. */

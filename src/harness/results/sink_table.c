@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define COLUMNS 32 /* of a table at most */
+
 struct table {
 	struct bb_sink sink;
 	const struct bb_table *const *tables;
@@ -44,26 +46,17 @@ static void number(char text[BB_CELL_TEXT], double value, int decimals, int widt
 			 value);
 }
 
-static const struct bb_field *field_of(const struct bb_table *table, const char *name)
+static void cell(const struct bb_field *field, const void *record, char text[BB_CELL_TEXT])
 {
-	const struct bb_field *field = table->kind->fields;
+	const void *at = (const char *)record + field->offset;
+	const double scale = field->scale != 0 ? field->scale : 1;
+	const int width = abs(field->width);
 
-	while (field->name && strcmp(field->name, name) != 0)
-		field++;
-	return field->name ? field : NULL;
-}
-
-static void cell(const struct table *t, const struct bb_column *column, const void *record,
-		 char text[BB_CELL_TEXT])
-{
-	const struct bb_field *field = field_of(t->table, column->field);
-	const void *at = (const char *)record + (field ? field->offset : 0);
-	const double scale = column->scale != 0 ? column->scale : 1;
-	const int width = abs(column->width);
-
-	snprintf(text, BB_CELL_TEXT, "?");
-	if (!field)
+	if (field->cell) {
+		field->cell(record, text);
 		return;
+	}
+	snprintf(text, BB_CELL_TEXT, "?");
 	switch (field->type) {
 	case BB_FIELD_STRING:
 		snprintf(text, BB_CELL_TEXT, "%s",
@@ -73,10 +66,10 @@ static void cell(const struct table *t, const struct bb_column *column, const vo
 		if (*(const int64_t *)at == BB_ABSENT)
 			snprintf(text, BB_CELL_TEXT, "N/A");
 		else
-			number(text, scale * (double)*(const int64_t *)at, column->decimals, width);
+			number(text, scale * (double)*(const int64_t *)at, field->decimals, width);
 		break;
 	case BB_FIELD_DOUBLE:
-		number(text, scale * *(const double *)at, column->decimals, width);
+		number(text, scale * *(const double *)at, field->decimals, width);
 		break;
 	case BB_FIELD_BOOL:
 		snprintf(text, BB_CELL_TEXT, "%s", *(const bool *)at ? "yes" : "no");
@@ -86,35 +79,55 @@ static void cell(const struct table *t, const struct bb_column *column, const vo
 	}
 }
 
-static void add_heads(struct table *t, bool units)
+/* The fields of KIND that are columns, from left to right, into COLUMNS, which ends with NULL. */
+static void list_columns(const struct bb_record_kind *kind,
+			 const struct bb_field *columns[COLUMNS + 1])
 {
-	bb_strbuf_add(&t->out, "#");
-	for (const struct bb_column *c = t->table->columns; c->head; c++)
-		bb_strbuf_addf(&t->out, " %*s", c->width,
-			       units ? (c->unit ? c->unit : "") : c->head);
-	bb_strbuf_add(&t->out, "\n");
+	int n = 0, k;
+
+	for (const struct bb_field *f = kind->fields; f->name && n < COLUMNS; f++) {
+		if (!f->head)
+			continue;
+		for (k = n++; k > 0 && columns[k - 1]->place > f->place; k--)
+			columns[k] = columns[k - 1];
+		columns[k] = f;
+	}
+	columns[n] = NULL;
+}
+
+static void add_heads(struct bb_strbuf *out, const struct bb_field *const *columns)
+{
+	bb_strbuf_add(out, "#\n#");
+	for (const struct bb_field *const *c = columns; *c; c++)
+		bb_strbuf_addf(out, " %*s", (*c)->width, (*c)->head);
+	bb_strbuf_add(out, "\n#");
+	for (const struct bb_field *const *c = columns; *c; c++) {
+		char unit[BB_CELL_TEXT] = "";
+
+		if ((*c)->head_unit || *(*c)->unit)
+			snprintf(unit, sizeof(unit), (*c)->head_unit ? "%s" : "(%s)",
+				 (*c)->head_unit ? (*c)->head_unit : (*c)->unit);
+		bb_strbuf_addf(out, " %*s", (*c)->width, unit);
+	}
+	bb_strbuf_add(out, "\n");
 }
 
 static void add_row(struct table *t, const struct bb_table *table, const void *record)
 {
-	const bool headed = t->table == table;
+	const struct bb_field *columns[COLUMNS + 1];
 	char text[BB_CELL_TEXT];
 
-	t->table = table;
-	if (!headed) {
-		if (t->table->about)
-			t->table->about(record, &t->out);
-		bb_strbuf_add(&t->out, "#\n");
-		add_heads(t, false);
-		add_heads(t, true);
+	list_columns(table->kind, columns);
+	if (t->table != table) {
+		if (table->about)
+			table->about(record, &t->out);
+		add_heads(&t->out, columns);
 	}
+	t->table = table;
 	bb_strbuf_add(&t->out, " ");
-	for (const struct bb_column *c = t->table->columns; c->head; c++) {
-		if (c->cell)
-			c->cell(record, text);
-		else
-			cell(t, c, record, text);
-		bb_strbuf_addf(&t->out, " %*s", c->width, text);
+	for (const struct bb_field *const *c = columns; *c; c++) {
+		cell(*c, record, text);
+		bb_strbuf_addf(&t->out, " %*s", (*c)->width, text);
 	}
 	bb_strbuf_add(&t->out, "\n");
 }

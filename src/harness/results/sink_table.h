@@ -7,23 +7,9 @@
 
 #include "harness/results/sink.h"
 
-#define BB_CELL_TEXT 48
-
-struct bb_column {
-	const char *head, *unit; /* the two lines above it */
-	int width;               /* negative: aligned to the left */
-	/* Its field in the record, of which a number is printed times SCALE (0: 1) with DECIMALS as
-	   far as they fit; absent ones as N/A. */
-	const char *field;
-	double scale;
-	int decimals;
-	/* Instead of a field: TEXT = what stands there. */
-	void (*cell)(const void *record, char text[BB_CELL_TEXT]);
-};
-
+/* Its columns are those of the kind's fields that have a head. */
 struct bb_table {
 	const struct bb_record_kind *kind;
-	const struct bb_column *columns; /* ends with head NULL */
 	/* Append '#' lines that stand once above the table, before its first row, which RECORD is.
 	   NULL: none. */
 	void (*about)(const void *record, struct bb_strbuf *out);

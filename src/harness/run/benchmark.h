@@ -12,6 +12,8 @@ struct bb_driver;
 struct bb_experiment;
 struct bb_run;
 
+#define BB_ALL_SIZES "minbytes maxbytes stepbytes stepfactor" /* bb_size_rows */
+
 struct bb_benchmark {
 	const char *brief;   /* for --help */
 	const void *subject; /* what it measures, where several programs share a benchmark */
@@ -23,8 +25,9 @@ struct bb_benchmark {
 	size_t own_bytes;
 	const struct bb_option *options;
 	unsigned faults; /* bit per enum bb_fault_kind that it obeys */
-	bool sizeless;   /* its check refuses -b, -e, -i and -f, and --help leaves them out */
-	bool queues;     /* its drivers open queues, which may call a library all at once */
+	/* Options of all programs that it has no use for; ends with names NULL. */
+	struct bb_option_refusal refuses[3];
+	bool queues;   /* its drivers open queues, which may call a library all at once */
 	bool programs; /* where time is virtual it plays programs, of messages; QUEUES everywhere */
 
 	/* Do OWN's options ask for what SHOW prints? NULL: there is no such option. */

@@ -110,13 +110,16 @@ static void give_up(void *argument, int signal)
 
 /* ---- what needs no world --------------------------------------------------------------- */
 
-static void document(const struct bb_benchmark *benchmark, struct bb_strbuf *out)
+/* TABLES as Markdown, without those that nothing is left of. */
+static void document(const struct bb_option_table *tables, struct bb_strbuf *out)
 {
-	bb_options_markdown(benchmark->options, out);
-	bb_strbuf_add(out, "\n");
-	bb_options_markdown(bb_size_rows, out);
-	bb_strbuf_add(out, "\n");
-	bb_options_markdown(bb_option_rows, out);
+	for (; tables->rows; tables++) {
+		const size_t before = out->length;
+
+		bb_options_markdown(tables, out);
+		if (tables[1].rows && out->length > before)
+			bb_strbuf_add(out, "\n");
+	}
 }
 
 /* --help, --list and their like. Returns false if a run was asked for. */
@@ -124,11 +127,10 @@ static bool inform(struct bb_run *run, bb_status *status)
 {
 	const struct bb_benchmark *benchmark = run->benchmark;
 	const struct bb_options *o = &run->options;
-	const struct bb_option_table tables[] = {
-		{benchmark->options, NULL},
-		{benchmark->sizeless ? bb_option_rows : bb_size_rows, NULL},
-		{benchmark->sizeless ? NULL : bb_option_rows, NULL},
-		{NULL, NULL}};
+	const struct bb_option_table tables[] = {{benchmark->options, NULL, NULL},
+						 {bb_size_rows, NULL, benchmark->refuses},
+						 {bb_option_rows, NULL, benchmark->refuses},
+						 {NULL, NULL, NULL}};
 	struct bb_strbuf out = {0};
 
 	*status = BB_OK;
@@ -136,7 +138,7 @@ static bool inform(struct bb_run *run, bb_status *status)
 		bb_options_help(tables, o->program, benchmark->brief, &out);
 		bb_options_fault_help(benchmark->faults, &out);
 	} else if (o->help_markdown)
-		document(benchmark, &out);
+		document(tables, &out);
 	else if (o->version)
 		bb_strbuf_addf(&out, "%s (busbench) %s\n", o->program, BB_VERSION);
 	else if (o->list)

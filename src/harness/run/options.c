@@ -341,8 +341,10 @@ bb_status bb_options_read(struct bb_options *o, const struct bb_benchmark *bench
 			  int argc, char **argv, const struct bb_environment *environment,
 			  struct bb_error *error)
 {
-	const struct bb_option_table tables[] = {
-		{benchmark->options, own}, {bb_size_rows, o}, {bb_option_rows, o}, {NULL, NULL}};
+	const struct bb_option_table tables[] = {{benchmark->options, own, NULL},
+						 {bb_size_rows, o, benchmark->refuses},
+						 {bb_option_rows, o, benchmark->refuses},
+						 {NULL, NULL, NULL}};
 	bb_status st;
 
 	memset(o, 0, sizeof(*o));

@@ -61,30 +61,88 @@ extern const struct bb_environment_row {
 } bb_environment_rows[BB_NENVIRONMENT];
 const char *bb_environment_value(const struct bb_environment *environment, int row);
 
-/* What all programs take. */
+/* Of programs whose data has a size. -f above 1: sizes are multiplied; else -i is added, unless it
+   is 0. */
+#define BB_SIZE_OPTIONS(OPTION, COMMON)                                                            \
+	OPTION(SIZE, min_bytes, "minbytes", 'b', "32M", "smallest size; K, M, G are binary",       \
+	       .min = 1, .max = BB_MOST_BYTES, .section = "Sizes")                                 \
+	OPTION(SIZE, max_bytes, "maxbytes", 'e', "32M", "largest size", .min = 1,                  \
+	       .max = BB_MOST_BYTES)                                                               \
+	OPTION(SIZE, step_bytes, "stepbytes", 'i', NULL, "added from size to size", .min = 1,      \
+	       .max = BB_MOST_BYTES)                                                               \
+	OPTION(INT, step_factor, "stepfactor", 'f', "2",                                           \
+	       "sizes are multiplied by it; above 1 it goes before -i", .min = 1, .max = 1 << 30)
+
+/* Of all programs. */
+#define BB_RUN_OPTIONS(OPTION, COMMON)                                                             \
+	OPTION(INT, threads, "nthreads", 't', "1", "threads of this process", .min = 1,            \
+	       .max = BB_MAX_RANKS, .section = "Ranks")                                            \
+	OPTION(INT, gpus, "ngpus", 'g', "1",                                                       \
+	       "ranks per thread: GPUs, CPU ranks on host, virtual ones on sim; on mpi a rank is " \
+	       "a process",                                                                        \
+	       .min = 1, .max = BB_CLUSTER_MOST_RANKS)                                             \
+	OPTION(STRING, backend_text, "backend", 0, "auto",                                         \
+	       "how bytes move, see --list; auto: nccl where GPUs are, mpi under an MPI "          \
+	       "launcher, else host",                                                              \
+	       .argument = "NAME")                                                                 \
+	OPTION(INT, parallel_init, "parallel_init", 'p', "0",                                      \
+	       "1: ranks start up side by side; what the host backend always does", .min = 0,      \
+	       .max = 1, .argument = "0|1")                                                        \
+	OPTION(DURATION, timeout_ns, "timeout", 'T', "120",                                        \
+	       "longest start-up and longest case, in seconds unless a unit follows; 0: no end",   \
+	       .min = 0, .max = BB_YEAR_NS)                                                        \
+	OPTION(INT, iters, "iters", 'n', "20",                                                     \
+	       "timed iterations; on sim, where all are alike without --noise, then 1", .min = 1,  \
+	       .max = MAX_SAMPLES, .section = "How it is measured")                                \
+	OPTION(INT, warmup_iters, "warmup_iters", 'w', "1",                                        \
+	       "untimed iterations before each row; on sim without --noise 0", .min = 0,           \
+	       .max = BB_MOST_COUNT)                                                               \
+	OPTION(INT, check, "check", 'c', "1", "rounds of verification; 0: none, #wrong says N/A",  \
+	       .min = 0, .max = BB_MOST_COUNT)                                                     \
+	OPTION(INT, seed, "seed", 0, "1", "of the input data, and of --noise", .min = 0,           \
+	       .max = INT64_MAX)                                                                   \
+	OPTION(PERCENT, precision, "precision", 0, NULL,                                           \
+	       "repeat until the 95% confidence interval of the median is that tight",             \
+	       .argument = "P%")                                                                   \
+	OPTION(DURATION, max_time_ns, "max-time", 0, "60",                                         \
+	       "longest time that --precision spends on one row", .min = 1000000,                  \
+	       .max = BB_YEAR_NS)                                                                  \
+	OPTION(INT, memory_report, "memory", 'M', "0", "1: end with the memory used", .min = 0,    \
+	       .max = 1, .argument = "0|1", .section = "Results")                                  \
+	OPTION(STRING, csv_file, "csv", 0, NULL,                                                   \
+	       "one CSV row per result; - is stdout instead of the text", .argument = "FILE")      \
+	OPTION(STRING, json_file, "json", 0, NULL, "every record as a line of JSON; - is stdout",  \
+	       .argument = "FILE")                                                                 \
+	OPTION(STRING, output_folder, "output-folder", 0, NULL,                                    \
+	       "where paths of output files begin, and which they may not leave",                  \
+	       .argument = "DIR", .once = "one folder has all output files")                       \
+	OPTION(STRING, fault_text, "fault", 0, NULL,                                               \
+	       "plant one fault, as in slow:2:5ms; the end of --help says which kinds there are",  \
+	       .argument = "SPEC", .once = "only one fault at a time",                             \
+	       .section = "Faults and links")                                                      \
+	OPTION(STRING, link_text, "link", 0, NULL,                                                 \
+	       "pace each pair of ranks, as in 10GB/s,2us, or with port all that one sends; sim "  \
+	       "computes with it",                                                                 \
+	       .argument = "RATE[,LATENCY][,port]")                                                \
+	OPTION(STRING, cluster_text, "cluster", 0, NULL,                                           \
+	       "of sim, instead of --link: nodes of a known system (--list), or what a FILE says", \
+	       .argument = "NAME[:NODES]")                                                         \
+	OPTION(STRING, calibrate_text, "calibrate", 0, NULL,                                       \
+	       "of sim, instead of --link: fit times to FILE, what --json wrote of real runs",     \
+	       .argument = "FILE")                                                                 \
+	OPTION(PERCENT, noise, "noise", 0, NULL,                                                   \
+	       "of sim: by how much each message and each computation varies; --seed draws",       \
+	       .argument = "P%")                                                                   \
+	OPTION(FLAG, list, "list", 0, NULL, "what this build can do, per backend",                 \
+	       .section = "Information")                                                           \
+	OPTION(FLAG, version, "version", 0, NULL, "the version")                                   \
+	OPTION(FLAG, help, "help", 'h', NULL, "this text")                                         \
+	OPTION(FLAG, help_markdown, "help-markdown", 0, NULL,                                      \
+	       "the same as Markdown, as in docs/options.md")
+
 struct bb_options {
-	/* As given: one target for each row of bb_size_rows and bb_option_rows. Strings are
-	 * borrowed from argv. */
-	int64_t threads, gpus;
-	uint64_t min_bytes, max_bytes, step_bytes;
-	int64_t step_factor; /* above 1: sizes are multiplied; else step_bytes is added, unless it
-				is 0 */
-	int64_t iters, warmup_iters;
-	int64_t parallel_init;
-	int64_t check;
-	uint64_t timeout_ns; /* 0: none */
-	int64_t memory_report;
-	const char *csv_file, *json_file; /* NULL: none, as below */
-	const char *output_folder;        /* that output files are in; NULL: anywhere */
-	bool output_folder_given;
-	const char *backend_text, *fault_text, *link_text, *cluster_text, *calibrate_text;
-	double precision;     /* fraction; 0: fixed number of iterations */
-	double noise;         /* fraction */
-	uint64_t max_time_ns; /* of one row under --precision */
-	int64_t seed;
-	bool list, version, help, help_markdown;
-	bool min_bytes_given, max_bytes_given, step_bytes_given, step_factor_given;
-	bool iters_given, warmup_iters_given, fault_given, threads_given, gpus_given;
+	BB_OPTION_MEMBERS(BB_SIZE_OPTIONS)
+	BB_OPTION_MEMBERS(BB_RUN_OPTIONS)
 
 	/* Worked out from them. */
 	bool exact; /* time is virtual and without noise: one iteration is like the other */
@@ -101,8 +159,7 @@ struct bb_options {
 	bool shows; /* the benchmark prints something instead of running: nothing is started */
 };
 
-/* Every option that all programs take, those of sizes apart, which some take only to say why they
-   have no use for them; both end with name NULL. */
+/* Both end with name NULL. */
 extern const struct bb_option bb_option_rows[], bb_size_rows[];
 
 /* The text of docs/options.md: SECTIONS, the last without a title, and what else counts. */
@@ -137,23 +194,5 @@ uint64_t bb_options_next_size(const struct bb_options *options, uint64_t bytes);
 
 /* stdout carries CSV or JSON lines (--csv - or --json -) instead of the text. */
 bool bb_options_stdout_taken(const struct bb_options *options);
-
-/* Which of -b, -e, -i and -f was given, the first of them; NULL: none. Where nothing has a size,
-   the benchmark says why. */
-static inline const char *bb_options_size_given(const struct bb_options *options)
-{
-	return options->min_bytes_given     ? "-b"
-	       : options->max_bytes_given   ? "-e"
-	       : options->step_bytes_given  ? "-i"
-	       : options->step_factor_given ? "-f"
-					    : NULL;
-}
-
-/* -n where it is a benchmark's own row: ITERS, but one is enough where time is exact. */
-static inline void bb_options_set_iters(struct bb_options *options, int64_t iters, bool given)
-{
-	if (given || !options->exact)
-		options->iters = iters;
-}
 
 #endif

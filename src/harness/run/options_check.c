@@ -34,26 +34,6 @@ bool bb_next_word(const char **list, char word[BB_WORD])
 	return length > 0 && length < BB_WORD;
 }
 
-bb_status bb_read_flops(const char *text, double *flops, struct bb_error *error)
-{
-	if (!text || bb_parse_flops(text, flops))
-		return BB_OK;
-	return bb_fail(error, BB_EUSAGE,
-		       "--flops: \"%s\" is not a rate; give FLOPs per second with a unit, as in "
-		       "100T or 1.5PFLOPS",
-		       text);
-}
-
-bool bb_parse_rank(const char *text, int *rank)
-{
-	int64_t value;
-
-	if (!bb_parse_int(text, &value) || value < 0 || value > INT_MAX)
-		return false;
-	*rank = (int)value;
-	return true;
-}
-
 /* ---- what goes together ------------------------------------------------------------ */
 
 /* "-g 8", "-t 2" or "-t 2 times -g 4". */
@@ -156,10 +136,13 @@ out:
 bb_status bb_check_rank(const char *flag, const char *text, int rank, int nranks, const char *where,
 			struct bb_error *error)
 {
+	char number[16];
+
 	if (rank < nranks)
 		return BB_OK;
+	snprintf(number, sizeof(number), "%d", rank);
 	return bb_fail(error, BB_EUSAGE, "%s %s: there is no rank %d %s %d ranks; give 0 … %d",
-		       flag, text, rank, where, nranks, nranks - 1);
+		       flag, text ? text : number, rank, where, nranks, nranks - 1);
 }
 
 /* What makes sense only in virtual time, and what does not. */

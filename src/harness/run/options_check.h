@@ -18,11 +18,7 @@ const char *bb_suggest(char text[64], const char *word, const char *const *names
 #define BB_WORD 64 /* longest name in a list, with its end */
 bool bb_next_word(const char **list, char word[BB_WORD]);
 
-/* *FLOPS = what the TEXT of --flops says; without TEXT it is left. */
-BB_MUST bb_status bb_read_flops(const char *text, double *flops, struct bb_error *error);
-
-bool bb_parse_rank(const char *text, int *rank);
-/* FLAG TEXT names RANK. WHERE: "among" all ranks, or in a smaller group. */
+/* FLAG TEXT (NULL: the number) names RANK. WHERE: "among" all ranks, or in a smaller group. */
 BB_MUST bb_status bb_check_rank(const char *flag, const char *text, int rank, int nranks,
 				const char *where, struct bb_error *error);
 

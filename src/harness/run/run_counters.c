@@ -1,6 +1,5 @@
 #include "harness/run/run_counters.h"
 
-#include "harness/results/record_rows.h"
 #include "harness/run/run.h"
 
 #include <stdlib.h>
@@ -11,28 +10,9 @@
 /* ---- the record ------------------------------------------------------------------------------ */
 
 #define BB_RECORD bb_counter_record
-static const struct bb_field counter_fields[] = {
-	ROW(STRING, host, "", "whose counter it is"),
-	ROW(STRING, device, "", "eth0; mlx5_0:1: port 1 of mlx5_0; tcp and cpu: of the whole host"),
-	ROW(STRING, counter, "",
-	    "the kernel's or the driver's name of it; least_MHz and mean_MHz: over processors"),
-	ROW(STRING, class, "",
-	    "link down, symbol error, error, discard, retransmit, frequency, or traffic, which "
-	    "others are a share of"),
-	ROW(INT, before, "", "its value before the drivers started"),
-	ROW(INT, after, "", "its value after they ended"),
-	ROW(INT, moved, "", "after - before, whoever caused it; below 0: something reset it"),
-	ROW(BOOL, matters, "",
-	    "the text names it: a link went down, a symbol error, or, of a run on several hosts, "
-	    "an error, 100 discards or retransmits, of TCP at least 0.1% of the segments sent"),
-	{.name = NULL},
-};
-
-const struct bb_record_kind bb_record_counter = {
-	"counter",
-	"Before the end: a counter of a host that moved during the run; at most 24 of a host, the "
-	"gravest first.",
-	counter_fields, sizeof(struct bb_counter_record)};
+BB_RECORD_KIND(bb_record_counter, BB_COUNTER_FIELDS, "counter",
+	       "Before the end: a counter of a host that moved during the run; at most 24 of a "
+	       "host, the gravest first.");
 
 /* ---- reading and gathering ------------------------------------------------------------------- */
 

@@ -19,10 +19,25 @@ struct bb_run_counters { /* zero-initialise */
 	int nprocs;                    /* whose moves there are */
 };
 
+#define BB_COUNTER_FIELDS(FIELD)                                                                   \
+	FIELD(STRING, host, "", "whose counter it is")                                             \
+	FIELD(STRING, device, "",                                                                  \
+	      "eth0; mlx5_0:1: port 1 of mlx5_0; tcp and cpu: of the whole host")                  \
+	FIELD(STRING, counter, "",                                                                 \
+	      "the kernel's or the driver's name of it; least_MHz and mean_MHz: over processors")  \
+	FIELD(STRING, class, "",                                                                   \
+	      "link down, symbol error, error, discard, retransmit, frequency, or traffic, which " \
+	      "others are a share of")                                                             \
+	FIELD(INT, before, "", "its value before the drivers started")                             \
+	FIELD(INT, after, "", "its value after they ended")                                        \
+	FIELD(INT, moved, "", "after - before, whoever caused it; below 0: something reset it")    \
+	FIELD(BOOL, matters, "",                                                                   \
+	      "the text names it: a link went down, a symbol error, or, of a run on several "      \
+	      "hosts, an error, 100 discards or retransmits, of TCP at least 0.1% of the "         \
+	      "segments sent")
+
 struct bb_counter_record {
-	const char *host, *device, *counter, *class;
-	int64_t before, after, moved;
-	bool matters;
+	BB_COUNTER_FIELDS(BB_MEMBER)
 };
 
 extern const struct bb_record_kind bb_record_counter;

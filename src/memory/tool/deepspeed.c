@@ -20,7 +20,7 @@ static bb_status read_input(struct job *job, const struct bb_module *largest,
 
 	*in = (struct bb_estimate_input){
 		.parameters = job->parameters,
-		.largest_layer = o->layer_given ? o->largest_layer : largest->parameters,
+		.largest_layer = o->largest_layer_given ? o->largest_layer : largest->parameters,
 		.nodes = (uint64_t)o->nodes,
 		.gpus_per_node = (uint64_t)o->gpus_per_node,
 	};
@@ -93,9 +93,9 @@ bb_status bb_memory_deepspeed(struct job *job)
 	bb_strbuf_addf(&job->text,
 		       "# largest layer %s parameters%s%s; nodes: %llu, GPUs of each: %llu\n"
 		       "# what DeepSpeed calls GB is GiB\n#\n",
-		       layer, job->o->layer_given ? "" : ", ",
-		       job->o->layer_given ? "" : largest.name, (unsigned long long)in.nodes,
-		       (unsigned long long)in.gpus_per_node);
+		       layer, job->o->largest_layer_given ? "" : ", ",
+		       job->o->largest_layer_given ? "" : largest.name,
+		       (unsigned long long)in.nodes, (unsigned long long)in.gpus_per_node);
 	bb_strbuf_addf(&job->text, "# %5s %-10s %9s %10s %10s %10s %10s\n", "stage", "offload",
 		       "zero.Init", "node", "GPU", "node", "GPU");
 	bb_strbuf_addf(&job->text, "# %5s %-10s %9s %10s %10s %10s %10s\n", "", "", "", "GiB",

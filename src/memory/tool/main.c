@@ -52,8 +52,8 @@ static void list_tables(const struct subject *subject, struct options *target,
 	int n = 0;
 
 	for (; subject->rows[n]; n++)
-		tables[n] = (struct bb_option_table){subject->rows[n], target};
-	tables[n] = (struct bb_option_table){NULL, NULL};
+		tables[n] = (struct bb_option_table){subject->rows[n], target, NULL};
+	tables[n] = (struct bb_option_table){NULL, NULL, NULL};
 }
 
 /* Does SUBJECT have the option that WORD ("--bits", "--bits=8") is? */
@@ -153,7 +153,7 @@ static void add_markdown(const struct subject *subject, struct bb_strbuf *out)
 {
 	for (int i = 0; subject->rows[i]; i++) {
 		bb_strbuf_add(out, i > 0 ? "\n" : "");
-		bb_options_markdown(subject->rows[i], out);
+		bb_options_markdown(&(struct bb_option_table){.rows = subject->rows[i]}, out);
 	}
 }
 

@@ -274,7 +274,7 @@ static bb_status zero_run(struct bb_engine *engine)
 	bb_status status = BB_OK;
 
 	for (int stage = 0; stage < BB_ZERO_STAGES && status == BB_OK; stage++)
-		if (s->zero->asked.stages[stage])
+		if (s->zero->asked.stages >> stage & 1)
 			status = run_stage(s, stage);
 	return status;
 }

@@ -18,42 +18,6 @@ static void about(const void *record, struct bb_strbuf *out)
 	bb_strbuf_add(out, "\n");
 }
 
-#define MB(head_, field_)                                                                          \
-	{                                                                                          \
-		.head = head_, .unit = "(MB)", .width = 8, .field = field_, .scale = 1e-6,         \
-		.decimals = 3                                                                      \
-	}
-
-static const struct bb_column columns[] = {
-	{.head = "stage", .width = 5, .field = "stage"},
-	MB("params", "parameters_bytes"),
-	MB("grads", "gradients_bytes"),
-	MB("optim", "optimizer_bytes"),
-	MB("comm", "communication_bytes"),
-	MB("peak", "held_bytes"),
-	MB("frag", "fragmentation_bytes"),
-	{.head = "padding", .width = 7, .field = "padding"},
-	MB("formula", "formula_bytes"),
-	{.head = "off", .unit = "(%)", .width = 6, .field = "states_error_percent", .decimals = 2},
-	MB("system", "system_bytes"),
-	{.head = "off", .unit = "(%)", .width = 6, .field = "system_error_percent", .decimals = 2},
-	MB("model", "model_bytes"),
-	MB("wrapped", "wrapped_bytes"),
-	MB("before", "before_bytes"),
-	MB("after", "after_bytes"),
-	MB("wire", "wire_bytes"),
-	{.head = "wire", .unit = "(models)", .width = 8, .field = "wire_volumes", .decimals = 4},
-	{.head = "step",
-	 .unit = "(ms)",
-	 .width = 8,
-	 .field = "step_us",
-	 .scale = 1e-3,
-	 .decimals = 2},
-	{.head = "checksum", .width = 16, .field = "checksum"},
-	{.head = "#wrong", .width = 6, .field = "wrong"},
-	{.head = NULL},
-};
-
 void bb_zero_text_phases(const struct bb_zero_record *r, struct bb_strbuf *out)
 {
 	bb_strbuf_addf(
@@ -68,7 +32,7 @@ void bb_zero_text_phases(const struct bb_zero_record *r, struct bb_strbuf *out)
 	bb_strbuf_add(out, "\n");
 }
 
-static const struct bb_table table = {&bb_record_zero, columns, about};
+static const struct bb_table table = {&bb_record_zero, about};
 
 bb_status bb_zero_text_open(struct bb_sink **sink, FILE *file, const char *path)
 {

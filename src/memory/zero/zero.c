@@ -77,7 +77,7 @@ static bb_status find_room(struct bb_zero *zero, struct bb_run *run)
 		if (status != BB_OK)
 			return status;
 		bytes *= (uint64_t)run->world.nlocal;
-		if (!zero->asked.stages[stage])
+		if (!(zero->asked.stages >> stage & 1))
 			continue;
 		if (bytes > room) {
 			snprintf(zero->skip_text[stage], sizeof(zero->skip_text[stage]),
@@ -133,7 +133,9 @@ const struct bb_benchmark bb_zero_benchmark = {
 	.own_bytes = sizeof(struct bb_zero),
 	.options = bb_zero_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
-	.sizeless = true,
+	.refuses = {{BB_ALL_SIZES " precision",
+		     "nothing is swept; leave it out, --model says how much "
+		     "is trained, -n how many steps are timed"}},
 	.queues = true,
 	.check = bb_zero_check,
 	.list = bb_model_list,

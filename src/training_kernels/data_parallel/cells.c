@@ -146,8 +146,8 @@ static bb_status add_way(struct bb_dp_sweep *s, const struct bb_dp_way *way)
 	if (!way->servers)
 		return add_sizes(s, way, 1);
 	if (a->colocated != BB_COLOCATED_ON || !way->synchronous)
-		for (size_t i = 0; i < a->nservers && status == BB_OK; i++)
-			status = add_sizes(s, way, a->servers[i]);
+		for (size_t i = 0; i < a->servers.n && status == BB_OK; i++)
+			status = add_sizes(s, way, a->servers.list[i]);
 	if (a->colocated != BB_COLOCATED_OFF && way->synchronous && status == BB_OK)
 		status = add_sizes(s, way, 0);
 	return status;
@@ -174,7 +174,7 @@ bb_status bb_dp_cells_make(struct bb_dp_sweep *s)
 
 	if (status != BB_OK)
 		return status;
-	s->ncells = a->nways * (a->nservers + 1) * sizes;
+	s->ncells = a->nways * (a->servers.n + 1) * sizes;
 	s->cells = calloc(s->ncells, sizeof(*s->cells));
 	if (!s->cells)
 		return no_memory(s);

@@ -72,7 +72,9 @@ const struct bb_benchmark bb_dp_benchmark = {
 	.own_bytes = sizeof(struct bb_dp),
 	.options = bb_dp_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
-	.sizeless = true,
+	.refuses = {{BB_ALL_SIZES,
+		     "what is sent are the model's gradients; leave it out, --model says "
+		     "which"}},
 	.queues = true,
 	.shows = shows,
 	.check = bb_dp_check,

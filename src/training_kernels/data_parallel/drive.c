@@ -7,7 +7,7 @@ static double batch_seconds(const struct bb_dp *dp)
 {
 	const struct bb_dp_options *a = &dp->asked;
 
-	if (a->flops_text)
+	if (a->flops_given)
 		return (dp->model.forward + dp->model.backward) * (double)a->batch / a->flops;
 	return 1e-9 * (double)a->step_ns;
 }

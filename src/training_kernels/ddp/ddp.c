@@ -11,9 +11,9 @@ bool bb_ddp_compute(const struct bb_ddp *ddp, double *forward_s, double *backwar
 	const struct bb_model *m = &ddp->model;
 	double per_flop = 0;
 
-	if (a->step_given)
+	if (a->step_ns_given)
 		per_flop = 1e-9 * (double)a->step_ns / (m->forward + m->backward);
-	else if (a->flops_text)
+	else if (a->flops_given)
 		per_flop = (double)a->batch / a->flops;
 	*forward_s = m->forward * per_flop;
 	*backward_s = m->backward * per_flop;
@@ -65,7 +65,8 @@ const struct bb_benchmark bb_ddp_benchmark = {
 	.own_bytes = sizeof(struct bb_ddp),
 	.options = bb_ddp_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
-	.sizeless = true,
+	.refuses = {{BB_ALL_SIZES, "what is reduced are the model's gradients; leave it out, "
+				   "--buckets says how large the pieces are"}},
 	.queues = true,
 	.shows = shows,
 	.check = bb_ddp_check,

@@ -67,8 +67,8 @@ static bb_status prepare(struct bb_prediction *p)
 	BB_TRY(status, add_row(p, BB_PREDICT_ONE, BB_BUCKET_UNLIMITED), out);
 	BB_TRY(status, add_row(p, BB_PREDICT_TENSOR, 1), out);
 	BB_TRY(status, add_row(p, BB_PREDICT_DEFAULT, DEFAULT_CAP), out);
-	for (size_t i = 0; i < a->ncaps; i++)
-		BB_TRY(status, add_row(p, BB_PREDICT_CAP, a->caps[i]), out);
+	for (size_t i = 0; i < a->caps.n; i++)
+		BB_TRY(status, add_row(p, BB_PREDICT_CAP, a->caps.list[i]), out);
 out:
 	return status;
 }

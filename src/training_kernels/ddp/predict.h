@@ -41,7 +41,7 @@ struct bb_prediction {
 	struct bb_reduce_time reduce; /* the algorithm at hand */
 	/* One row each of what all are compared with, in the order of their kinds; then the caps.
 	 */
-	struct bb_prediction_row rows[BB_PREDICT_CAP + BB_DDP_MOST_CAPS];
+	struct bb_prediction_row rows[BB_PREDICT_CAP + BB_OPTION_MOST];
 	size_t nrows;
 };
 

@@ -51,15 +51,16 @@ static void tell_model(const struct bb_prediction *p)
 static void tell_setting(const struct bb_prediction *p)
 {
 	const struct bb_ddp_options *a = &p->ddp->asked;
-	char forward[BB_UNIT_TEXT], backward[BB_UNIT_TEXT];
+	char forward[BB_UNIT_TEXT], backward[BB_UNIT_TEXT], rate[BB_UNIT_TEXT];
 
 	bb_strbuf_addf(p->out, "# %d rank%s", p->nranks, bb_plural(p->nranks));
 	if (p->computes)
 		bb_strbuf_addf(p->out, ", each: forward %s, backward %s",
 			       bb_format_duration(forward, p->forward_s),
 			       bb_format_duration(backward, p->backward_s));
-	if (a->flops_text)
-		bb_strbuf_addf(p->out, " (batch %lld at %s)", (long long)a->batch, a->flops_text);
+	if (a->flops_given)
+		bb_strbuf_addf(p->out, " (batch %lld at %s)", (long long)a->batch,
+			       bb_format_count(rate, (uint64_t)a->flops));
 	if (a->accumulate > 1)
 		bb_strbuf_addf(p->out, ", %lld batches", (long long)a->accumulate);
 	if (p->links)
@@ -78,8 +79,11 @@ void bb_prediction_tell_model(const struct bb_prediction *p)
 
 static void tell_caps(const struct bb_prediction *p)
 {
+	const uint64_t first = p->ddp->asked.first_cap;
+	char size[BB_UNIT_TEXT];
+
 	bb_strbuf_addf(p->out, "#\n# Buckets; the first one is closed at %s\n",
-		       p->ddp->asked.first_text);
+		       first ? bb_format_size(size, first) : "cap");
 	bb_strbuf_addf(p->out,
 		       "#%9s %8s %10s %10s %10s %10s %8s\n#%9s %8s %10s %10s %10s %10s %8s\n",
 		       "cap", "buckets", "min", "mean", "max", "last", "tensors", "", "", "(MiB)",

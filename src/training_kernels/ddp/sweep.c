@@ -71,11 +71,11 @@ static bb_status make_caps(struct bb_ddp_sweep *s)
 	const uint64_t others[] = {BB_DDP_DEFAULT_CAP, BB_BUCKET_UNLIMITED, 1};
 	bb_status status = BB_OK;
 
-	s->caps = calloc(a->ncaps + 3, sizeof(*s->caps));
+	s->caps = calloc(a->caps.n + 3, sizeof(*s->caps));
 	if (!s->caps)
 		return no_memory(s);
-	for (size_t i = 0; i < a->ncaps && status == BB_OK; i++)
-		status = add_cap(s, a->caps[i]);
+	for (size_t i = 0; i < a->caps.n && status == BB_OK; i++)
+		status = add_cap(s, a->caps.list[i]);
 	for (size_t i = 0; i < 3 && status == BB_OK; i++)
 		status = add_cap(s, others[i]);
 	return status;

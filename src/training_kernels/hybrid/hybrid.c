@@ -129,7 +129,8 @@ const struct bb_benchmark bb_hybrid_benchmark = {
 	.own_bytes = sizeof(struct bb_hybrid),
 	.options = bb_hybrid_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
-	.sizeless = true,
+	.refuses = {{BB_ALL_SIZES, "what is sent follows from the model; leave it out, --batch and "
+				   "--micro-batch say how much it is"}},
 	.queues = true,
 	.shows = shows,
 	.check = bb_hybrid_check,

@@ -15,35 +15,85 @@
 #define BB_TRAINING_KERNELS_HYBRID_HYBRID_H
 
 #include "harness/measure/engine.h"
+#include "harness/measure/step_options.h"
 #include "training_kernels/hybrid/plan.h"
 #include "training_kernels/hybrid/program.h"
 #include "training_kernels/moe/exchange.h"
 
+#define BB_HYBRID_OPTIONS(OPTION, COMMON)                                                          \
+	OPTION(CHOICE, preset_choice, "preset", 0, NULL,                                           \
+	       "a published run; other options override its settings", .argument = "NAME",         \
+	       .choice = preset_name, .section = "Model")                                          \
+	BB_MODEL_OPTION(OPTION, "gpt2", "a transformer: ")                                         \
+	BB_SEQ_OPTION(OPTION)                                                                      \
+	OPTION(INT, batch, "batch", 0, NULL,                                                       \
+	       "sequences of a step, of all replicas (default: 4 for each rank)", .min = 1,        \
+	       .max = MOST_BATCH)                                                                  \
+	OPTION(INT, micro_batch, "micro-batch", 0, "1",                                            \
+	       "sequences of a micro-batch (default with --plan: whatever is fastest)", .min = 1,  \
+	       .max = MOST_BATCH)                                                                  \
+	OPTION(CHOICE, precision, "precision", 0, "mixed",                                         \
+	       "formats of parameters, gradients and states", .choices = bb_precision_words)       \
+	OPTION(CHOICE, optimizer, "optimizer", 0, "adamw", "optimizer, whose states take memory",  \
+	       .choices = bb_optimizer_words)                                                      \
+	OPTION(INT, tp, "tp", 0, NULL,                                                             \
+	       "ranks that divide each layer (default with --plan: any; likewise --pp, --dp)",     \
+	       .min = 1, .max = MOST_RANKS, .section = "Division")                                 \
+	OPTION(INT, pp, "pp", 0, NULL, "number of stages of the pipeline", .min = 1,               \
+	       .max = MOST_RANKS)                                                                  \
+	OPTION(INT, dp, "dp", 0, NULL, "number of replicas", .min = 1, .max = MOST_RANKS)          \
+	OPTION(INT, ep, "ep", 0, "1", "number of replicas that divide the experts", .min = 1,      \
+	       .max = MOST_RANKS)                                                                  \
+	OPTION(CHOICE, order, "order", 0, "tp-pp-dp",                                              \
+	       "order of ranks: tensor ranks are neighbours, then those of the stages or of the "  \
+	       "replicas",                                                                         \
+	       .choices = bb_grid_order_words)                                                     \
+	OPTION(FLAG, sequence_parallel, "sequence-parallel", 0, NULL,                              \
+	       "all-gather and reduce-scatter instead of all-reduce in tensor parallelism")        \
+	OPTION(FLAG, scatter, "scatter-gather", 0, NULL,                                           \
+	       "tensor ranks send a part each to the next stage")                                  \
+	OPTION(INT, zero, "zero", 0, "0",                                                          \
+	       "stage of ZeRO among the replicas; steps that are run know 0 and 1", .min = 0,      \
+	       .max = 3)                                                                           \
+	OPTION(CHOICE, recompute, "recompute", 0, "any",                                           \
+	       "what the backward pass recomputes of the forward pass; any: whatever is fastest, " \
+	       "in steps that are run nothing",                                                    \
+	       .choices = recompute_words)                                                         \
+	OPTION(FLAG, plan, "plan", 0, NULL,                                                        \
+	       "compare all ways of dividing the model, by --link, --node-link, --flops and "      \
+	       "--memory; run nothing",                                                            \
+	       .section = "Plan")                                                                  \
+	OPTION(INT, ranks, "ranks", 0, NULL, "number of ranks of the plan", .min = 1,              \
+	       .max = MOST_RANKS)                                                                  \
+	OPTION(INT, node, "node", 0, "8", "ranks of a node, which --link joins", .min = 1,         \
+	       .max = MOST_RANKS)                                                                  \
+	OPTION(STRING, node_link_text, "node-link", 0, NULL,                                       \
+	       "link of a rank to another node, as in 25GB/s,5us (default: as --link); for "       \
+	       "--plan and sim",                                                                   \
+	       .argument = "RATE[,LATENCY]")                                                       \
+	OPTION(SIZE, memory, "memory", 0, "80G", "memory of a rank", .min = 1,                     \
+	       .max = BB_MOST_BYTES)                                                               \
+	BB_FLOPS_OPTION(OPTION, "")                                                                \
+	OPTION(INT, best, "best", 0, "8", "number of ways that are printed; --json has all",       \
+	       .min = 1, .max = 1000)                                                              \
+	COMMON("iters", 'n', "5", "timed steps of each kind", .min = 1, .max = 1000000,            \
+	       .section = "Steps")                                                                 \
+	OPTION(STRING, algo_text, "algo", 0, "auto",                                               \
+	       "algorithm of the collectives; auto: whichever is best for each",                   \
+	       .argument = "NAME")                                                                 \
+	OPTION(DURATION, pass_ns, "pass-time", 0, "30ms",                                          \
+	       "instead of --flops: time of forward and backward pass of a stage's layers for a "  \
+	       "micro-batch; the head's time follows",                                             \
+	       .min = 1, .max = BB_YEAR_NS)                                                        \
+	BB_COMPUTE_OPTION(OPTION)
+
 struct bb_hybrid_options {
-	/* As given. */
-	const char *preset_text, *model_text, *flops_text, *node_link_text, *algo_text;
-	int64_t ranks, node, tp, pp, dp, ep, seq, batch, micro_batch, best;
-	int order;     /* enum bb_grid_order */
-	int recompute; /* enum bb_recompute, or one more: any */
-	int precision, optimizer;
-	int64_t zero;
-	uint64_t memory;
-	bool sequence_parallel, scatter, plan;
-	bool ranks_given, node_given, tp_given, pp_given, dp_given, ep_given, order_given;
-	bool model_given, seq_given, batch_given, micro_batch_given, recompute_given, zero_given,
-		memory_given;
-	bool best_given;
-	int64_t iters;
-	bool iters_given;
-	int stand_in;     /* enum bb_stand_in */
-	uint64_t pass_ns; /* forward and backward of a micro-batch on a stage */
-	bool pass_given, algo_given;
+	BB_OPTION_MEMBERS(BB_HYBRID_OPTIONS)
 
 	/* Worked out from them. */
 	const struct bb_hybrid_preset *preset; /* NULL: none */
 	struct bb_hybrid_link between;
 	bool between_given;
-	double flops; /* 0: not given */
 };
 
 /* A published run; what is asked for besides has precedence. */
@@ -72,35 +122,107 @@ BB_MUST bb_status bb_hybrid_preset_rate(const struct bb_hybrid_preset *preset, d
 
 /* ---- records (record.c) -------------------------------------------------------------- */
 
+#define BB_HYBRID_PLAN_FIELDS(FIELD)                                                               \
+	FIELD(STRING, model, "", "as it was asked for")                                            \
+	FIELD(INT, place, "", "among all that fit, the fastest being 1")                           \
+	FIELD(STRING, reason, "", "where it wins or loses most")                                   \
+	FIELD(BOOL, published, "", "the division of --preset")                                     \
+	FIELD(INT, nranks, "", "number of ranks of the plan")                                      \
+	FIELD(INT, node, "", "ranks of a node")                                                    \
+	FIELD(STRING, order, "", "which ranks are next to each other")                             \
+	FIELD(INT, tp, "", "ranks that divide each layer")                                         \
+	FIELD(INT, pp, "", "number of stages of the pipeline")                                     \
+	FIELD(INT, dp, "", "number of replicas")                                                   \
+	FIELD(INT, ep, "", "replicas that divide the experts")                                     \
+	FIELD(INT, micro_batch, "", "sequences of a micro-batch")                                  \
+	FIELD(INT, micro_batches, "", "of a step, of each replica")                                \
+	FIELD(STRING, recompute, "", "what of the forward pass is made again")                     \
+	FIELD(INT, zero, "", "stage of ZeRO")                                                      \
+	FIELD(BOOL, sequence_parallel, "", "among the tensor ranks")                               \
+	FIELD(INT, memory_bytes, "bytes", "that the rank needs that needs most")                   \
+	FIELD(INT, memory_limit_bytes, "bytes", "that a rank has")                                 \
+	FIELD(STRING, tightest, "", "what takes most of it")                                       \
+	FIELD(DOUBLE, step_us, "us", "all of it")                                                  \
+	FIELD(DOUBLE, compute_us, "us", "computations of the slowest stage")                       \
+	FIELD(DOUBLE, bubble_us, "us", "what stages wait at the beginning and at the end")         \
+	FIELD(DOUBLE, bubble_over_ideal, "fraction", "(pp - 1) / micro_batches")                   \
+	FIELD(DOUBLE, tensor_us, "us", "communication of tensor parallelism")                      \
+	FIELD(DOUBLE, expert_us, "us", "of expert parallelism")                                    \
+	FIELD(DOUBLE, pipeline_us, "us", "messages between stages, as far as they are waited for") \
+	FIELD(DOUBLE, data_us, "us", "reduction of gradients, and what ZeRO gathers")              \
+	FIELD(DOUBLE, embedding_us, "us", "reduction between head and embedding")                  \
+	FIELD(DOUBLE, tensor_bytes, "bytes", "that a rank of the slowest stage sends in a step")   \
+	FIELD(DOUBLE, expert_bytes, "bytes", "likewise")                                           \
+	FIELD(DOUBLE, pipeline_bytes, "bytes", "likewise")                                         \
+	FIELD(DOUBLE, data_bytes, "bytes", "likewise")                                             \
+	FIELD(DOUBLE, embedding_bytes, "bytes", "likewise")                                        \
+	FIELD(INT, tensor_calls, "", "collectives of a rank in a step")                            \
+	FIELD(INT, expert_calls, "", "likewise")                                                   \
+	FIELD(INT, pipeline_calls, "", "messages that a rank sends in a step")                     \
+	FIELD(INT, data_calls, "", "collectives of a rank in a step")                              \
+	FIELD(INT, activation_bytes, "bytes", "of a micro-batch, from layer to layer")             \
+	FIELD(INT, boundary_bytes, "bytes", "of a message between stages")                         \
+	FIELD(INT, tensor_crossing, "", "tensor groups that cross nodes")                          \
+	FIELD(INT, expert_crossing, "", "expert groups that do")                                   \
+	FIELD(INT, pipeline_crossing, "", "pipelines that do")                                     \
+	FIELD(INT, data_crossing, "", "data-parallel groups that do")
+
 /* One way of dividing the ranks, as planned. */
 struct bb_hybrid_plan_record {
-	const char *model, *order, *recompute, *tightest, *reason;
-	int64_t nranks, node, place;
-	int64_t tp, pp, dp, ep, micro_batch, micro_batches, zero;
-	bool sequence_parallel, published;
-	int64_t memory_bytes, memory_limit_bytes;
-	double step_us, compute_us, bubble_us, tensor_us, expert_us, pipeline_us, data_us;
-	double embedding_us;
-	double bubble_over_ideal;
-	double tensor_bytes, expert_bytes, pipeline_bytes, data_bytes, embedding_bytes;
-	int64_t tensor_calls, expert_calls, pipeline_calls, data_calls;
-	int64_t activation_bytes, boundary_bytes;
-	int64_t tensor_crossing, expert_crossing, pipeline_crossing, data_crossing;
+	BB_HYBRID_PLAN_FIELDS(BB_MEMBER)
 };
+
+#define BB_HYBRID_FIELDS(FIELD)                                                                    \
+	FIELD(STRING, model, "", "as it was asked for")                                            \
+	FIELD(STRING, part, "",                                                                    \
+	      "step: all of it; else a part of it alone: compute, tensor, expert, pipeline, "      \
+	      "data, embedding",                                                                   \
+	      BB_COLUMN("part", -9, 0))                                                            \
+	FIELD(INT, nranks, "", "of the world")                                                     \
+	FIELD(STRING, order, "", "which ranks are next to each other")                             \
+	FIELD(INT, tp, "", "ranks that divide each layer")                                         \
+	FIELD(INT, pp, "", "number of stages of the pipeline")                                     \
+	FIELD(INT, dp, "", "number of replicas")                                                   \
+	FIELD(INT, ep, "", "replicas that divide the experts")                                     \
+	FIELD(INT, zero, "", "stage of ZeRO")                                                      \
+	FIELD(BOOL, sequence_parallel, "", "among the tensor ranks")                               \
+	FIELD(INT, micro_batch, "", "sequences of a micro-batch")                                  \
+	FIELD(INT, micro_batches, "", "of a step, of each replica")                                \
+	FIELD(STRING, algorithm, "", "of the collectives, as it was asked for")                    \
+	FIELD(STRING, compute, "", "what computations stood for: --compute")                       \
+	FIELD(INT, calls, "", "collectives, or messages sent, of the rank that sends most",        \
+	      BB_COLUMN("calls", 8, 0))                                                            \
+	FIELD(DOUBLE, sent_bytes, "bytes",                                                         \
+	      "that it sends in a step, by the algorithm that was run; where that is a library's " \
+	      "own the least that any sends",                                                      \
+	      BB_COLUMN("sent", 10, 3), BB_MB)                                                     \
+	FIELD(INT, crossing, "",                                                                   \
+	      "groups whose members are on several hosts, or nodes of --cluster",                  \
+	      BB_COLUMN("across", 8, 0), .head_unit = "(nodes)")                                   \
+	FIELD(STRING, links, "", "what joins the ranks")                                           \
+	FIELD(DOUBLE, time_us, "us", "until the last rank had done it: median",                    \
+	      BB_COLUMN("alone", 10, 3), BB_MS)                                                    \
+	FIELD(DOUBLE, low_us, "us", "95% confidence interval of that median",                      \
+	      BB_COLUMN("from", 10, 3), BB_MS)                                                     \
+	FIELD(DOUBLE, high_us, "us", "its upper end", BB_COLUMN("to", 10, 3), BB_MS)               \
+	FIELD(INT, samples, "", "steps that were timed")                                           \
+	FIELD(DOUBLE, sent_GBps, "GB/s", "sent_bytes / time_us", BB_COLUMN("rate", 8, 2))          \
+	FIELD(DOUBLE, in_step_us, "us",                                                            \
+	      "that a rank spends on it in a whole step, waiting for partners included; of the "   \
+	      "pipeline that computing waits for messages: mean",                                  \
+	      BB_COLUMN("in step", 10, 3), BB_MS)                                                  \
+	FIELD(DOUBLE, plan_us, "us",                                                               \
+	      "by --plan's formula for the same division, links and FLOPs, collectives by rings; " \
+	      "of the step with the bubble",                                                       \
+	      BB_COLUMN("plan", 10, 3), BB_MS)                                                     \
+	FIELD(DOUBLE, plan_bubble_us, "us", "the bubble in it")                                    \
+	FIELD(INT, wrong, "elements", "of all that was sent and reduced; null: not looked at",     \
+	      BB_COLUMN("#wrong", 7, 0), .head_unit = "")                                          \
+	FIELD(DOUBLE, end_unix_s, "s", "when all was measured, since 1970 UTC")
 
 /* A step, or a part of it alone. */
 struct bb_hybrid_record {
-	const char *model, *part, *order, *algorithm, *compute, *links;
-	int64_t nranks, tp, pp, dp, ep, zero, micro_batch, micro_batches;
-	bool sequence_parallel;
-	int64_t calls, crossing;
-	double sent_bytes, sent_GBps;
-	double time_us, low_us, high_us;
-	int64_t samples;
-	double in_step_us;
-	double plan_us, plan_bubble_us;
-	int64_t wrong;
-	double end_unix_s;
+	BB_HYBRID_FIELDS(BB_MEMBER)
 };
 
 extern const struct bb_record_kind bb_record_hybrid_plan, bb_record_hybrid;

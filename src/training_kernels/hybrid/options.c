@@ -4,87 +4,25 @@
 #include "core/units.h"
 #include "harness/measure/collective.h"
 #include "harness/run/options_check.h"
-#include "harness/measure/play.h"
 #include "simulator/cluster.h"
 #include "training_kernels/hybrid/hybrid.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define BB_TARGET struct bb_hybrid_options
-#include "harness/measure/step_rows.h"
-
 #define MOST_RANKS 1000000
 #define MOST_BATCH (INT64_C(1) << 30)
 #define ANY_RECOMPUTE (BB_RECOMPUTE_FULL + 1)
 
+static const char *preset_name(int index)
+{
+	return bb_hybrid_presets[index].name;
+}
+
 static const char *const recompute_words[] = {"none", "selective", "full", "any", NULL};
 
-const struct bb_option bb_hybrid_rows[] = {
-	{STRING("preset", 0, preset_text, NULL, "NAME",
-		"a published run (see --list); what is given besides has precedence"),
-	 .section = "Model"},
-	{STRING("model", 0, model_text, "gpt2", "NAME|FILE",
-		"a transformer: a preset, a family with its hyperparameters (see --list), or a "
-		"config.json"),
-	 GIVEN(model_given)},
-	{SEQ_ROW, GIVEN(seq_given)},
-	{INT("batch", 0, batch, NULL, "N", 1, MOST_BATCH,
-	     "sequences of a step, of all replicas; without it 4 for each rank"),
-	 GIVEN(batch_given)},
-	{INT("micro-batch", 0, micro_batch, "1", "N", 1, MOST_BATCH,
-	     "sequences of a micro-batch; with --plan without it whatever is fastest"),
-	 GIVEN(micro_batch_given)},
-	{CHOICE("precision", precision, "mixed", "WORD", bb_precision_words,
-		"formats of parameters, gradients and states")},
-	{CHOICE("optimizer", optimizer, "adamw", "WORD", bb_optimizer_words, "its states")},
-	{INT("tp", 0, tp, NULL, "N", 1, MOST_RANKS,
-	     "ranks that divide each layer; with --plan without it, as --pp and --dp, any"),
-	 GIVEN(tp_given), .section = "Division"},
-	{INT("pp", 0, pp, NULL, "N", 1, MOST_RANKS, "stages of the pipeline"), GIVEN(pp_given)},
-	{INT("dp", 0, dp, NULL, "N", 1, MOST_RANKS, "replicas"), GIVEN(dp_given)},
-	{INT("ep", 0, ep, "1", "N", 1, MOST_RANKS, "of the replicas, that divide the experts"),
-	 GIVEN(ep_given)},
-	{CHOICE("order", order, "tp-pp-dp", "WORD", bb_grid_order_words,
-		"which ranks are next to each other: tensor, then those of the stages or of the "
-		"replicas"),
-	 GIVEN(order_given)},
-	{FLAG("sequence-parallel", 0, sequence_parallel,
-	      "wherever there is tensor parallelism: all-gather and reduce-scatter instead of "
-	      "all-reduce")},
-	{FLAG("scatter-gather", 0, scatter, "tensor ranks send a part each to the next stage")},
-	{INT("zero", 0, zero, "0", "N", 0, 3,
-	     "stage of ZeRO among the replicas; steps that are run know 0 and 1"),
-	 GIVEN(zero_given)},
-	{CHOICE("recompute", recompute, "any", "WORD", recompute_words,
-		"what of the forward pass is made again in the backward pass; any: whatever is "
-		"fastest, of steps that are run nothing"),
-	 GIVEN(recompute_given)},
-	{FLAG("plan", 0, plan,
-	      "hold all ways of dividing the model against each other, by --link, --node-link, "
-	      "--flops and --memory; run nothing"),
-	 .section = "Plan"},
-	{INT("ranks", 0, ranks, NULL, "N", 1, MOST_RANKS, "of the plan"), GIVEN(ranks_given)},
-	{INT("node", 0, node, "8", "N", 1, MOST_RANKS,
-	     "ranks of a node, between which --link is said"),
-	 GIVEN(node_given)},
-	{STRING("node-link", 0, node_link_text, NULL, "RATE[,LATENCY]",
-		"of a rank, to another node: 25GB/s,5us; without it as --link; of --plan and sim")},
-	{SIZE("memory", 0, memory, "80G", "of a rank"), GIVEN(memory_given)},
-	{FLOPS_ROW("")},
-	{INT("best", 0, best, "8", "N", 1, 1000, "ways that are printed; all are in --json"),
-	 GIVEN(best_given)},
-	{ITERS_ROW("5", "timed steps of each kind"), GIVEN(iters_given), .section = "Steps"},
-	{STRING("algo", 0, algo_text, "auto", "NAME",
-		"algorithm of the collectives; auto: whichever is best for each"),
-	 GIVEN(algo_given)},
-	{DURATION("pass-time", 0, pass_ns, "30ms", 1,
-		  "instead of --flops: forward and backward of the layers of a stage for a "
-		  "micro-batch; the head's time follows"),
-	 GIVEN(pass_given)},
-	{COMPUTE_ROW},
-	{.name = NULL},
-};
+#define BB_OPTIONS struct bb_hybrid_options
+const struct bb_option bb_hybrid_rows[] = BB_OPTION_ROWS(BB_HYBRID_OPTIONS);
 
 /* ---- each by itself ------------------------------------------------------------------ */
 
@@ -107,22 +45,6 @@ static bb_status read_node_link(struct bb_hybrid_options *a, struct bb_error *er
 		       a->node_link_text);
 }
 
-static bb_status find_preset(struct bb_hybrid_options *a, struct bb_error *error)
-{
-	const char *names[8] = {NULL};
-	char hint[64];
-
-	for (int i = 0; a->preset_text && bb_hybrid_presets[i].name; i++) {
-		names[i] = bb_hybrid_presets[i].name;
-		if (strcmp(names[i], a->preset_text) == 0)
-			a->preset = &bb_hybrid_presets[i];
-	}
-	if (!a->preset_text || a->preset)
-		return BB_OK;
-	return bb_fail(error, BB_EUSAGE, "--preset: \"%s\" is not a preset%s (see --list)",
-		       a->preset_text, bb_suggest(hint, a->preset_text, names));
-}
-
 /* What the preset says and the user does not. */
 static void take_preset(struct bb_hybrid_options *a, struct bb_options *o)
 {
@@ -132,7 +54,7 @@ static void take_preset(struct bb_hybrid_options *a, struct bb_options *o)
 	a->order = a->order_given ? a->order : (int)p->grid.order;
 	a->zero = a->zero_given ? a->zero : p->zero;
 	a->recompute = a->recompute_given ? a->recompute : (int)p->recompute;
-	a->model_text = a->model_given ? a->model_text : p->model;
+	a->model_text = a->model_text_given ? a->model_text : p->model;
 	a->batch = a->batch_given ? a->batch : (int64_t)p->batch;
 	a->micro_batch = a->micro_batch_given ? a->micro_batch : (int64_t)p->micro_batch;
 	a->batch_given = a->micro_batch_given = true;
@@ -158,38 +80,26 @@ static void take_preset(struct bb_hybrid_options *a, struct bb_options *o)
 static bb_status settle_preset(struct bb_hybrid_options *a, struct bb_options *o,
 			       struct bb_error *error)
 {
-	bb_status status = find_preset(a, error);
-
-	if (status != BB_OK || !a->preset)
-		return status;
+	if (!a->preset_choice_given)
+		return BB_OK;
+	a->preset = &bb_hybrid_presets[a->preset_choice];
 	take_preset(a, o);
-	return a->flops_text || a->pass_given ? BB_OK
-					      : bb_hybrid_preset_rate(a->preset, &a->flops, error);
+	return a->flops_given || a->pass_ns_given
+		       ? BB_OK
+		       : bb_hybrid_preset_rate(a->preset, &a->flops, error);
 }
 
 /* ---- together ------------------------------------------------------------------------ */
 
-static bb_status refuse_sizes(const struct bb_options *o, struct bb_error *error)
-{
-	const char *given = bb_options_size_given(o);
-
-	if (!given)
-		return BB_OK;
-	return bb_fail(error, BB_EUSAGE,
-		       "%s: what is sent follows from the model; leave it out, --batch and "
-		       "--micro-batch say how much it is",
-		       given);
-}
-
 static bb_status check_plan(struct bb_hybrid_options *a, const struct bb_options *o,
 			    struct bb_error *error)
 {
-	const char *given = o->fault_given     ? "--fault"
-			    : a->pass_given    ? "--pass-time"
-			    : a->algo_given    ? "--algo"
-			    : o->threads_given ? "-t"
-			    : o->gpus_given    ? "-g"
-					       : NULL;
+	const char *given = o->fault_text_given  ? "--fault"
+			    : a->pass_ns_given   ? "--pass-time"
+			    : a->algo_text_given ? "--algo"
+			    : o->threads_given   ? "-t"
+			    : o->gpus_given      ? "-g"
+						 : NULL;
 
 	if (given)
 		return bb_fail(error, BB_EUSAGE,
@@ -255,7 +165,7 @@ static bb_status check_steps(const struct bb_hybrid_options *a, struct bb_error 
 			       "--zero %lld: steps that are run know stages 0 and 1; give one of "
 			       "them, or --plan",
 			       (long long)a->zero);
-	if (a->flops > 0 && a->pass_given)
+	if (a->flops > 0 && a->pass_ns_given)
 		return bb_fail(error, BB_EUSAGE,
 			       "--flops and --pass-time both say how long computations take; give "
 			       "one");
@@ -298,15 +208,9 @@ bb_status bb_hybrid_check(const struct bb_benchmark *benchmark, void *own, struc
 	struct bb_hybrid_options *a = &h->asked;
 	bb_status status;
 
-	bb_options_set_iters(o, a->iters, a->iters_given);
-	BB_TRY(status, refuse_sizes(o, error), out);
-	BB_TRY(status, bb_read_flops(a->flops_text, &a->flops, error), out);
 	BB_TRY(status, read_node_link(a, error), out);
 	BB_TRY(status, settle_preset(a, o, error), out);
-	if (strpbrk(a->algo_text, ",") || strcmp(a->algo_text, "all") == 0)
-		return bb_fail(error, BB_EUSAGE, "--algo %s: one at a time; give a single name",
-			       a->algo_text);
-	BB_TRY(status, bb_check_algorithms(a->algo_text, o, &bb_all_reduce, error), out);
+	BB_TRY(status, bb_check_one_algorithm(a->algo_text, o, error), out);
 	BB_TRY(status, a->plan ? check_plan(a, o, error) : check_steps(a, error), out);
 	if (a->plan)
 		BB_TRY(status, check_divisions(a, error), out);

@@ -211,7 +211,7 @@ static void tell_preset(const struct show *s)
 	const struct bb_hybrid_preset *p = s->asked->preset;
 
 	bb_strbuf_addf(s->out, "# preset %s: %s; assumed: %s\n", p->name, p->source, p->assumed);
-	if (p->run_flops > 0 && !s->asked->flops_text)
+	if (p->run_flops > 0 && !s->asked->flops_given)
 		bb_strbuf_addf(s->out,
 			       "# the whole run reached %.4g TFLOPS, communication and bubble "
 			       "included: without what is added here computations do %.4g\n",

@@ -34,33 +34,7 @@ static void about(const void *record, struct bb_strbuf *out)
 		      "library's own the least that any sends\n");
 }
 
-#define MS(head_, field_)                                                                          \
-	{                                                                                          \
-		.head = head_, .unit = "(ms)", .width = 10, .field = field_, .scale = 1e-3,        \
-		.decimals = 3                                                                      \
-	}
-
-static const struct bb_column columns[] = {
-	{.head = "part", .width = -9, .field = "part"},
-	{.head = "calls", .width = 8, .field = "calls"},
-	{.head = "sent",
-	 .unit = "(MB)",
-	 .width = 10,
-	 .field = "sent_bytes",
-	 .scale = 1e-6,
-	 .decimals = 3},
-	{.head = "across", .unit = "(nodes)", .width = 8, .field = "crossing"},
-	MS("alone", "time_us"),
-	MS("from", "low_us"),
-	MS("to", "high_us"),
-	{.head = "rate", .unit = "(GB/s)", .width = 8, .field = "sent_GBps", .decimals = 2},
-	MS("in step", "in_step_us"),
-	MS("plan", "plan_us"),
-	{.head = "#wrong", .width = 7, .field = "wrong"},
-	{.head = NULL},
-};
-
-static const struct bb_table table = {&bb_record_hybrid, columns, about};
+static const struct bb_table table = {&bb_record_hybrid, about};
 
 bb_status bb_hybrid_text_open(struct bb_sink **sink, FILE *file, const char *path)
 {

@@ -101,7 +101,7 @@ static bb_status moe_open_data(struct moe_session *s)
 
 	if (bb_engine_is_virtual(&s->engine))
 		return BB_OK;
-	for (size_t i = 0; i < a->nskews; i++) {
+	for (size_t i = 0; i < a->skews.n; i++) {
 		const struct bb_moe_rows rows = moe_rows_of(s, i);
 		const size_t leave = round_up(bb_moe_bytes_mine(&rows));
 		const size_t come = round_up(bb_moe_bytes_theirs(&rows));
@@ -215,7 +215,8 @@ static bb_status moe_add_trial(struct moe_session *s, size_t skew, int kind)
 				      .stand_in = (enum bb_stand_in)a->stand_in,
 				      .buffers = s->memory ? moe_buffers : NULL,
 				      .own = t};
-	snprintf(trial.what, sizeof(trial.what), "%s, skew %g", kinds[kind].name, a->skews[skew]);
+	snprintf(trial.what, sizeof(trial.what), "%s, skew %g", kinds[kind].name,
+		 a->skews.list[skew]);
 	return bb_engine_add(&s->engine, &trial, NULL);
 }
 
@@ -226,10 +227,10 @@ static bb_status moe_open(struct bb_engine *engine)
 
 	s->moe = engine->run->own;
 	BB_TRY(status, moe_open_data(s), out);
-	s->list = calloc(KINDS * s->moe->asked.nskews, sizeof(*s->list));
+	s->list = calloc(KINDS * s->moe->asked.skews.n, sizeof(*s->list));
 	if (!s->list)
 		return moe_no_memory(s);
-	for (size_t skew = 0; skew < s->moe->asked.nskews; skew++)
+	for (size_t skew = 0; skew < s->moe->asked.skews.n; skew++)
 		for (int kind = 0; kind < KINDS; kind++)
 			BB_TRY(status, moe_add_trial(s, skew, kind), out);
 out:
@@ -264,8 +265,8 @@ static void moe_compare_with_even(const struct moe_session *s, size_t skew, stru
 {
 	const struct bb_moe_options *a = &s->moe->asked;
 
-	for (size_t i = 0; i < a->nskews; i++)
-		if (a->skews[i] == 0 && busiest_bytes(s, i) > 0) {
+	for (size_t i = 0; i < a->skews.n; i++)
+		if (a->skews.list[i] == 0 && busiest_bytes(s, i) > 0) {
 			r->times_even =
 				stats_of(s, skew, DISPATCH)->p50 / stats_of(s, i, DISPATCH)->p50;
 			r->expected_times_even = busiest_bytes(s, skew) / busiest_bytes(s, i);
@@ -305,7 +306,7 @@ static void moe_describe(const struct moe_session *s, size_t skew, struct bb_moe
 	r->hidden = a->hidden;
 	r->tokens = a->tokens;
 	r->dtype = bb_dtype_name(a->dtype);
-	r->skew = a->skews[skew];
+	r->skew = a->skews.list[skew];
 	r->capacity = a->capacity;
 	r->compute = a->expert_ns > 0 ? bb_stand_in_names[a->stand_in] : NULL;
 	moe_describe_load(s, skew, r);
@@ -334,7 +335,7 @@ static bb_status moe_deliver(struct bb_engine *engine)
 
 	for (size_t i = 0; i < engine->ntrials; i++)
 		BB_TRY(status, bb_engine_require(engine, i), out);
-	for (size_t skew = 0; skew < s->moe->asked.nskews; skew++) {
+	for (size_t skew = 0; skew < s->moe->asked.skews.n; skew++) {
 		moe_describe(s, skew, &r);
 		BB_TRY(status, bb_engine_deliver(engine, &bb_record_moe, &r, r.wrong), out);
 	}

@@ -41,7 +41,7 @@ static bb_status check_room(struct bb_run *run, const struct bb_moe *moe)
 	char need[BB_UNIT_TEXT], have[BB_UNIT_TEXT];
 	uint64_t most = 0;
 
-	for (size_t i = 0; i < a->nskews; i++) {
+	for (size_t i = 0; i < a->skews.n; i++) {
 		const struct bb_moe_load *l = &moe->loads[i];
 		const uint64_t rows = (uint64_t)(2 * l->rows_before[run->world.nranks] +
 						 bb_moe_rows_at(l, l->busiest));
@@ -66,16 +66,16 @@ static bb_status plan(struct bb_run *run)
 
 	if (status != BB_OK)
 		return status;
-	moe->loads = calloc(a->nskews, sizeof(*moe->loads));
+	moe->loads = calloc(a->skews.n, sizeof(*moe->loads));
 	if (!moe->loads)
 		return bb_fail(&run->error, BB_EINTERNAL, "out of memory for the loads of experts");
-	for (size_t i = 0; i < a->nskews && status == BB_OK; i++)
+	for (size_t i = 0; i < a->skews.n && status == BB_OK; i++)
 		status = bb_moe_load_make(&moe->loads[i],
 					  &(const struct bb_moe_form){.nranks = run->world.nranks,
 								      .experts = (int)a->experts,
 								      .top_k = (int)a->top_k,
 								      .tokens = a->tokens,
-								      .skew = a->skews[i],
+								      .skew = a->skews.list[i],
 								      .capacity = a->capacity},
 					  &run->error);
 	return status == BB_OK ? check_room(run, moe) : status;
@@ -95,7 +95,7 @@ static void close_moe(struct bb_run *run)
 {
 	struct bb_moe *moe = run->own;
 
-	for (size_t i = 0; moe->loads && i < moe->asked.nskews; i++)
+	for (size_t i = 0; moe->loads && i < moe->asked.skews.n; i++)
 		bb_moe_load_free(&moe->loads[i]);
 	free(moe->loads);
 }
@@ -106,7 +106,8 @@ const struct bb_benchmark bb_moe_benchmark = {
 	.own_bytes = sizeof(struct bb_moe),
 	.options = bb_moe_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
-	.sizeless = true,
+	.refuses = {{BB_ALL_SIZES, "what is sent are tokens; leave it out, --tokens and --hidden "
+				   "say how much that is"}},
 	.queues = true,
 	.check = bb_moe_check,
 	.list = list,

@@ -75,7 +75,7 @@ static struct bb_pipeline_form form_of(const struct bb_pipeline_session *s)
 
 	return (struct bb_pipeline_form){
 		.elements = (size_t)(s->asked->message_bytes / sizeof(uint32_t)),
-		.rate = s->asked->rate,
+		.rate = s->asked->flops,
 		.late_stage = slow ? fault->rank : -1,
 		.late = slow ? fault->seconds : 0,
 		.swapped_stage = fault->kind == BB_FAULT_SWAP ? fault->rank : -1,
@@ -412,7 +412,7 @@ out:
 static bb_status settle_hop(struct bb_pipeline_session *s)
 {
 	const struct bb_pipeline_options *a = s->asked;
-	const bool by_measure = !a->predict && !a->tc_given && s->pipeline.stages > 1;
+	const bool by_measure = !a->predict && !a->tc_ns_given && s->pipeline.stages > 1;
 
 	s->hop_source = by_measure   ? (bb_engine_is_virtual(&s->engine) ? "played" : "measured")
 			: a->by_link ? "--link"

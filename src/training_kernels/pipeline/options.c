@@ -2,16 +2,11 @@
  * options.c - what can be asked of pipelines.
  */
 #include "harness/run/options_check.h"
-#include "harness/measure/play.h"
-#include "core/units.h"
 #include "models/memory/activations.h"
 #include "models/model.h"
 #include "training_kernels/pipeline/pipeline.h"
 
 #include <string.h>
-
-#define BB_TARGET struct bb_pipeline_options
-#include "harness/measure/step_rows.h"
 
 #define MOST_MICROBATCHES 65535
 #define MOST_CHUNKS 64
@@ -21,117 +16,22 @@
 #define MOST_KEPT (4 * MOST_BYTES)
 #define DEFAULT_STAGES 4
 
-#define BYTES(word, field, init, text)                                                             \
-	{                                                                                          \
-		ROW(BB_OPT_SIZE, word, 0, field, init, "SIZE", text), .min = 4, .max = MOST_BYTES, \
-								      GIVEN(bytes_given)           \
-	}
-#define PASS_TIME(word, field, text)                                                               \
-	{                                                                                          \
-		DURATION(word, 0, field, "10ms", 1, text), GIVEN(pass_given)                       \
-	}
-
 static const char *const costs[] = {[BB_COST_STAGE] = "stage", [BB_COST_STEP] = "step", NULL};
 
-const struct bb_option bb_pipeline_rows[] = {
-	{STRING("schedule", 0, schedule_text, "all", "LIST",
-		"schedules (see --list), in that order, or all"),
-	 .section = "Pipeline"},
-	{INT("stages", 0, stages, NULL, "N", 1, BB_PIPELINE_STAGES,
-	     "of the pipeline, a rank each; without it as many as there are ranks, or 4"),
-	 GIVEN(stages_given)},
-	{INT("microbatches", 0, microbatches, "8", "N", 1, MOST_MICROBATCHES, "of a step")},
-	{INT("chunks", 0, chunks, "2", "N", 1, MOST_CHUNKS,
-	     "parts of the model on each stage, for interleaved")},
-	{INT("memory", 0, memory, NULL, "N", 1, MOST_MICROBATCHES,
-	     "for zb-auto: activations of that many microbatches fit; without it twice the "
-	     "stages")},
-	{CHOICE("cost", cost, "stage", "WORD", costs,
-		"for zb-auto: what a step costs and is to be little. stage: the longest time of a "
-		"stage "
-		"from its first pass to its last; step: the time until the last pass of all is "
-		"done, "
-		"as where all stages wait for each other before the optimizer")},
-	{FLAG("predict", 0, predict, "only predict: nothing is run, for any number of stages")},
-	{FLAG("gantt", 0, gantt,
-	      "draw what each stage does when, and write a record of each pass")},
-	{ITERS_ROW("5", "timed steps of each schedule"), GIVEN(iters_given)},
-	{COMPUTE_ROW},
-	PASS_TIME("tf", tf_ns, "forward pass of a microbatch on a stage, all its chunks"),
-	PASS_TIME("tb", tb_ns, "backward pass, the half that makes the gradient of the input"),
-	PASS_TIME("tw", tw_ns, "the half that makes the gradients of the weights"),
-	{DURATION("tc", 0, tc_ns, NULL, 0,
-		  "for the prediction: from the end of a pass until another stage has its result; "
-		  "without it measured, with --predict 0"),
-	 GIVEN(tc_given)},
-	BYTES("mb", mb_bytes, "2M", "activations that F of a microbatch leaves on a stage"),
-	BYTES("mw", mw_bytes, NULL,
-	      "what of them W still needs when B is done; without it half of --mb"),
-	BYTES("message", message_bytes, "4K", "what a microbatch takes from one part to the next"),
-	{STRING("model", 0, model_text, NULL, "NAME|FILE",
-		"times and bytes from a transformer instead: a preset, a family with its "
-		"hyperparameters (see --list), or a config.json; needs --flops"),
-	 .section = "Model"},
-	{FLOPS_ROW("")},
-	{SEQ_ROW, GIVEN(seq_given)},
-	{INT("batch", 0, batch, "1", "N", 1, INT64_C(1) << 30, "sequences of a microbatch"),
-	 GIVEN(batch_given)},
-	{.name = NULL},
-};
-
-/* ---- the list ------------------------------------------------------------------------------- */
-
-static bb_status add_schedule(struct bb_pipeline_options *a,
-			      const struct bb_pipeline_schedule *schedule, struct bb_error *error)
+static const char *schedule_name(int index)
 {
-	for (int i = 0; i < a->nschedules; i++)
-		if (a->schedules[i] == schedule)
-			return bb_fail(error, BB_EUSAGE, "--schedule: %s is there twice",
-				       schedule->name);
-	a->schedules[a->nschedules++] = schedule;
-	return BB_OK;
+	return bb_pipeline_schedules[index].name;
 }
 
-static bb_status refuse_schedule(const char *word, struct bb_error *error)
-{
-	const char *names[BB_PIPELINE_SCHEDULES + 2] = {"all"};
-	char hint[64];
-	int n = 1;
-
-	for (const struct bb_pipeline_schedule *s = bb_pipeline_schedules; s->name; s++)
-		names[n++] = s->name;
-	return bb_fail(error, BB_EUSAGE, "--schedule: \"%s\" is not a schedule%s (see --list)",
-		       word, bb_suggest(hint, word, names));
-}
-
-static bb_status read_schedules(struct bb_pipeline_options *a, struct bb_error *error)
-{
-	const char *rest = a->schedule_text;
-	bb_status status = BB_OK;
-	char word[BB_WORD];
-
-	if (strcmp(rest, "all") == 0) {
-		for (const struct bb_pipeline_schedule *s = bb_pipeline_schedules; s->name; s++)
-			a->schedules[a->nschedules++] = s;
-		return BB_OK;
-	}
-	do {
-		const bool whole = bb_next_word(&rest, word);
-		const struct bb_pipeline_schedule *schedule = bb_pipeline_find(word);
-
-		if (!whole || !schedule)
-			return refuse_schedule(word, error);
-		status = add_schedule(a, schedule, error);
-	} while (status == BB_OK && *rest++ == ',');
-	return status;
-}
+#define BB_OPTIONS struct bb_pipeline_options
+const struct bb_option bb_pipeline_rows[] = BB_OPTION_ROWS(BB_PIPELINE_OPTIONS);
 
 /* ---- the model ------------------------------------------------------------------------------ */
 
 /* Nanoseconds of FLOPS; a pass that takes none is none. */
 static int64_t ns_of(const struct bb_pipeline_options *a, double flops)
 {
-	return flops > 0 ? 1 + (int64_t)(1e9 * flops * (double)a->batch / a->rate) : 0;
+	return flops > 0 ? 1 + (int64_t)(1e9 * flops * (double)a->batch / a->flops) : 0;
 }
 
 static void add_work(const struct bb_pipeline_options *a, const struct bb_work *work,
@@ -167,7 +67,7 @@ static bool take_model(const struct bb_model *m, struct bb_pipeline_options *a)
 	const struct bb_layer layer = bb_layer_of_model(m, (uint64_t)a->batch, 2);
 	const uint64_t kept = bb_layer_kept(&layer, BB_RECOMPUTE_NONE);
 	const uint64_t head = m->logits ? bb_head_kept(&layer, (uint64_t)m->hyper.vocab) : 0;
-	const double seconds = (m->forward + m->backward) * (double)a->batch / a->rate;
+	const double seconds = (m->forward + m->backward) * (double)a->batch / a->flops;
 	struct bb_pipeline_end one = {0, 0, 0, 0, 0};
 
 	if (bb_bytes_add(bb_bytes_times(kept, (uint64_t)m->blocks), head) > MOST_KEPT ||
@@ -198,7 +98,6 @@ static bb_status read_model(struct bb_pipeline_options *a, struct bb_error *erro
 	struct bb_model model = {.ntensors = 0};
 	bb_status status = BB_OK;
 
-	BB_TRY(status, bb_read_flops(a->flops_text, &a->rate, error), out);
 	BB_TRY(status, bb_model_open(&model, a->model_text, a->seq, error), out);
 	if (model.hyper.heads == 0 || model.hyper.seq == 0)
 		status = bb_fail(error, BB_EUSAGE,
@@ -222,10 +121,11 @@ out:
 
 static bb_status check_model(struct bb_pipeline_options *a, struct bb_error *error)
 {
-	const char *alone = a->flops_text    ? "--flops"
+	const char *alone = a->flops_given   ? "--flops"
 			    : a->seq_given   ? "--seq"
 			    : a->batch_given ? "--batch"
 					     : NULL;
+	bool passes;
 
 	if (!a->model_text && alone)
 		return bb_fail(error, BB_EUSAGE, "%s is of a --model; give one, or leave it out",
@@ -238,38 +138,25 @@ static bb_status check_model(struct bb_pipeline_options *a, struct bb_error *err
 			a->mw_bytes = a->mb_bytes / 2;
 		return BB_OK;
 	}
-	if (!a->flops_text)
+	if (!a->flops_given)
 		return bb_fail(error, BB_EUSAGE,
 			       "--model: how long its passes take depends on --flops; give it");
-	if (a->pass_given || a->bytes_given)
+	passes = a->tf_ns_given || a->tb_ns_given || a->tw_ns_given;
+	if (passes || a->mb_bytes_given || a->mw_bytes_given || a->message_bytes_given)
 		return bb_fail(error, BB_EUSAGE,
 			       "--model says how long passes take and how large activations and "
 			       "messages are; leave out %s",
-			       a->pass_given ? "--tf, --tb and --tw" : "--mb, --mw and --message");
+			       passes ? "--tf, --tb and --tw" : "--mb, --mw and --message");
 	return read_model(a, error);
 }
 
 /* ---- together ------------------------------------------------------------------------------- */
 
-static bb_status refuse_sizes(const struct bb_options *o, struct bb_error *error)
-{
-	const char *given = bb_options_size_given(o);
-
-	if (!given && o->precision > 0)
-		given = "--precision";
-	if (!given)
-		return BB_OK;
-	return bb_fail(error, BB_EUSAGE,
-		       "%s: a pipeline is not swept; leave it out, --message says how large its "
-		       "messages are, -n how many steps are timed",
-		       given);
-}
-
 /* Nothing is run: one rank that does nothing is enough. The link is the prediction's. */
 static bb_status check_predict(struct bb_pipeline_options *a, struct bb_options *o,
 			       struct bb_error *error)
 {
-	const char *given = o->fault_given                         ? "--fault"
+	const char *given = o->fault_text_given                    ? "--fault"
 			    : o->threads_given                     ? "-t"
 			    : o->gpus_given                        ? "-g"
 			    : strcmp(o->backend_text, "auto") != 0 ? "--backend"
@@ -319,9 +206,9 @@ bb_status bb_pipeline_check(const struct bb_benchmark *benchmark, void *own, str
 	struct bb_pipeline_options *a = &state->asked;
 	bb_status status;
 
-	BB_TRY(status, refuse_sizes(o, error), out);
-	BB_TRY(status, read_schedules(a, error), out);
-	if (a->tc_given && o->link_text)
+	for (size_t i = 0; i < a->schedule_choices.n; i++)
+		a->schedules[a->nschedules++] = &bb_pipeline_schedules[a->schedule_choices.list[i]];
+	if (a->tc_ns_given && o->link_text)
 		return bb_fail(error, BB_EUSAGE,
 			       "--tc and --link both say how long messages take; give one");
 	if (a->predict)
@@ -333,7 +220,8 @@ bb_status bb_pipeline_check(const struct bb_benchmark *benchmark, void *own, str
 	else if (!a->stages_given)
 		a->stages = o->threads * o->gpus *
 			    (environment->launch.nprocs > 1 ? environment->launch.nprocs : 1);
-	bb_options_set_iters(o, a->iters, a->iters_given);
+	if (a->iters_given || !o->exact)
+		o->iters = a->iters;
 	BB_TRY(status, check_model(a, error), out);
 	status = check_size(a, error);
 out:

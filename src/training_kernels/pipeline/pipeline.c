@@ -55,7 +55,7 @@ static bb_status plan(struct bb_run *run)
 	for (int i = 0; i < a->nschedules; i++)
 		if (is_possible(a->schedules[i], &state->pipeline))
 			return status;
-	return bb_fail(&run->error, BB_EUNSUPPORTED, "--schedule %s: %s", a->schedule_text,
+	return bb_fail(&run->error, BB_EUNSUPPORTED, "--schedule %s: %s", a->schedules[0]->name,
 		       bb_pipeline_refuses(a->schedules[0], &state->pipeline));
 }
 
@@ -105,7 +105,9 @@ const struct bb_benchmark bb_pipeline_benchmark = {
 	.options = bb_pipeline_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_SLOW | 1u << BB_FAULT_DIE |
 		  1u << BB_FAULT_SWAP,
-	.sizeless = true,
+	.refuses = {{BB_ALL_SIZES " precision",
+		     "a pipeline is not swept; leave it out, --message says how large its messages "
+		     "are, -n how many steps are timed"}},
 	.queues = true,
 	.programs = true, /* of messages alone */
 	.check = bb_pipeline_check,

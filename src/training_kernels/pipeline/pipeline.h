@@ -16,31 +16,74 @@
 #define BB_TRAINING_KERNELS_PIPELINE_PIPELINE_H
 
 #include "harness/measure/engine.h"
+#include "harness/measure/step_options.h"
 #include "training_kernels/pipeline/program.h"
 
 #define BB_PIPELINE_SCHEDULES 16 /* in a list, at most */
 
 enum bb_pipeline_cost { BB_COST_STAGE, BB_COST_STEP };
 
+#define BB_PIPELINE_OPTIONS(OPTION, COMMON)                                                        \
+	OPTION(CHOICES, schedule_choices, "schedule", 0, "all", "schedules, one after the other",  \
+	       .choice = schedule_name, .section = "Pipeline")                                     \
+	OPTION(INT, stages, "stages", 0, NULL,                                                     \
+	       "number of stages, a rank each (default: number of ranks, else 4)", .min = 1,       \
+	       .max = BB_PIPELINE_STAGES)                                                          \
+	OPTION(INT, microbatches, "microbatches", 0, "8", "microbatches of a step", .min = 1,      \
+	       .max = MOST_MICROBATCHES)                                                           \
+	OPTION(INT, chunks, "chunks", 0, "2", "parts of the model on each stage, for interleaved", \
+	       .min = 1, .max = MOST_CHUNKS)                                                       \
+	OPTION(INT, memory, "memory", 0, NULL,                                                     \
+	       "for zb-auto: number of microbatches whose activations fit (default: twice the "    \
+	       "stages)",                                                                          \
+	       .min = 1, .max = MOST_MICROBATCHES)                                                 \
+	OPTION(CHOICE, cost, "cost", 0, "stage",                                                   \
+	       "for zb-auto: the cost of a step. stage: the longest time of a stage from its "     \
+	       "first pass to its last; step: the time until the last pass of all is done, as "    \
+	       "where all stages wait for each other before the optimizer",                        \
+	       .choices = costs)                                                                   \
+	OPTION(FLAG, predict, "predict", 0, NULL,                                                  \
+	       "predict only, for any number of stages; run nothing")                              \
+	OPTION(FLAG, gantt, "gantt", 0, NULL,                                                      \
+	       "draw the passes of each stage over time, and write a record of each")              \
+	OPTION(INT, iters, "iters", 'n', "5", "timed steps of each schedule", .min = 1,            \
+	       .max = 1000000)                                                                     \
+	BB_COMPUTE_OPTION(OPTION)                                                                  \
+	OPTION(DURATION, tf_ns, "tf", 0, "10ms",                                                   \
+	       "forward pass of a microbatch on a stage, all its chunks", .min = 1,                \
+	       .max = BB_YEAR_NS)                                                                  \
+	OPTION(DURATION, tb_ns, "tb", 0, "10ms",                                                   \
+	       "backward pass, the half that makes the gradient of the input", .min = 1,           \
+	       .max = BB_YEAR_NS)                                                                  \
+	OPTION(DURATION, tw_ns, "tw", 0, "10ms",                                                   \
+	       "backward pass, the half that makes the gradients of the weights", .min = 1,        \
+	       .max = BB_YEAR_NS)                                                                  \
+	OPTION(DURATION, tc_ns, "tc", 0, NULL,                                                     \
+	       "for the prediction: time from the end of a pass until another stage has its "      \
+	       "result (default: measured, with --predict 0)",                                     \
+	       .min = 0, .max = BB_YEAR_NS)                                                        \
+	OPTION(SIZE, mb_bytes, "mb", 0, "2M",                                                      \
+	       "activations that F of a microbatch leaves on a stage", .min = 4,                   \
+	       .max = MOST_BYTES)                                                                  \
+	OPTION(SIZE, mw_bytes, "mw", 0, NULL,                                                      \
+	       "part of them that W still needs when B is done (default: half of --mb)", .min = 4, \
+	       .max = MOST_BYTES)                                                                  \
+	OPTION(SIZE, message_bytes, "message", 0, "4K",                                            \
+	       "message of a microbatch from one part to the next", .min = 4, .max = MOST_BYTES)   \
+	BB_MODEL_OPTION(                                                                           \
+		OPTION, NULL,                                                                      \
+		"times and bytes from a transformer instead, with --flops: ", .section = "Model")  \
+	BB_FLOPS_OPTION(OPTION, "")                                                                \
+	BB_SEQ_OPTION(OPTION)                                                                      \
+	OPTION(INT, batch, "batch", 0, "1", "sequences of a microbatch", .min = 1,                 \
+	       .max = INT64_C(1) << 30)
+
 struct bb_pipeline_options {
-	/* As given. */
-	const char *schedule_text;
-	int64_t stages, microbatches, chunks, memory;
-	uint64_t tf_ns, tb_ns, tw_ns, tc_ns;
-	uint64_t mb_bytes, mw_bytes, message_bytes;
-	const char *model_text, *flops_text;
-	int64_t seq, batch;
-	int stand_in; /* enum bb_stand_in */
-	int cost;     /* enum bb_pipeline_cost */
-	int64_t iters;
-	bool iters_given;
-	bool predict, gantt;
-	bool stages_given, tc_given, pass_given, bytes_given, seq_given, batch_given;
+	BB_OPTION_MEMBERS(BB_PIPELINE_OPTIONS)
 
 	/* Worked out from them. */
 	const struct bb_pipeline_schedule *schedules[BB_PIPELINE_SCHEDULES];
 	int nschedules;
-	double rate;                        /* FLOPs per second; 0: not known */
 	int layers;                         /* of a --model: times and bytes are those of one, */
 	struct bb_pipeline_end first, last; /* and beside them these */
 	bool by_link;                       /* it is predicted with --link: */
@@ -49,41 +92,84 @@ struct bb_pipeline_options {
 
 /* ---- records (record.c) ------------------------------------------------------------ */
 
+#define BB_PIPELINE_FIELDS(FIELD)                                                                  \
+	FIELD(STRING, schedule, "", "as in --schedule")                                            \
+	FIELD(INT, stages, "", "ranks of the pipeline")                                            \
+	FIELD(INT, microbatches, "", "of a step")                                                  \
+	FIELD(INT, chunks, "", "parts of the model on each stage")                                 \
+	FIELD(NUMBERS, layers, "", "of a --model, of each stage; null: all stages are alike")      \
+	FIELD(DOUBLE, f_us, "us",                                                                  \
+	      "forward pass of a microbatch on a stage, all its chunks; of a --model on the "      \
+	      "stage that has most to do")                                                         \
+	FIELD(DOUBLE, b_us, "us", "backward pass, the half for the gradient of the input")         \
+	FIELD(DOUBLE, w_us, "us", "the half for the gradients of the weights")                     \
+	FIELD(DOUBLE, hop_us, "us",                                                                \
+	      "from the end of a pass until another stage has its result, as predicted with")      \
+	FIELD(STRING, hop_source, "", "measured, in virtual time played; --tc or --link")          \
+	FIELD(STRING, compute, "", "what passes were: sleep, spin or gemm; null: nothing ran")     \
+	FIELD(DOUBLE, ideal_us, "us",                                                              \
+	      "what the passes of a stage take, without a bubble: of that which has most to do")   \
+	FIELD(DOUBLE, predicted_us, "us", "a step, from its start until the last pass is done")    \
+	FIELD(DOUBLE, predicted_span_us, "us",                                                     \
+	      "the longest that a stage takes from its first pass to its last")                    \
+	FIELD(DOUBLE, predicted_bubble_over_ideal, "fraction", "predicted_us / ideal_us - 1")      \
+	FIELD(DOUBLE, predicted_bubble_over_total, "fraction", "1 - ideal_us / predicted_us")      \
+	FIELD(DOUBLE, predicted_span_bubble_over_ideal, "fraction",                                \
+	      "the same with predicted_span_us")                                                   \
+	FIELD(DOUBLE, predicted_span_bubble_over_total, "fraction", "likewise")                    \
+	FIELD(DOUBLE, published_bubble_over_total, "fraction",                                     \
+	      "interleaved: predicted with what goes around waited for only by the first of as "   \
+	      "many microbatches as stages, as in Table 5 of arXiv 2401.10241")                    \
+	FIELD(DOUBLE, p50_us, "us", "a step as measured: median")                                  \
+	FIELD(DOUBLE, p99_us, "us", "their 99th percentile")                                       \
+	FIELD(DOUBLE, min_us, "us", "the shortest")                                                \
+	FIELD(DOUBLE, max_us, "us", "the longest")                                                 \
+	FIELD(DOUBLE, span_us, "us", "the longest of stage_us")                                    \
+	FIELD(DOUBLE, bubble_over_ideal, "fraction", "p50_us / ideal_us - 1")                      \
+	FIELD(DOUBLE, bubble_over_total, "fraction", "1 - ideal_us / p50_us")                      \
+	FIELD(DOUBLE, span_bubble_over_ideal, "fraction", "the same with span_us")                 \
+	FIELD(DOUBLE, span_bubble_over_total, "fraction", "likewise")                              \
+	FIELD(DOUBLE, off_percent, "%", "p50_us against predicted_us")                             \
+	FIELD(NUMBERS, predicted_stage_us, "us", "of each stage, from its first pass to its last") \
+	FIELD(NUMBERS, stage_us, "us", "the same as measured: medians")                            \
+	FIELD(NUMBERS, peak_microbatches, "",                                                      \
+	      "of each stage, most activations held, in units of what F leaves of a microbatch")   \
+	FIELD(NUMBERS, stage_peak_bytes, "bytes", "the same in bytes")                             \
+	FIELD(INT, peak_bytes, "bytes", "the most of them")                                        \
+	FIELD(NUMBERS, counted_peak_microbatches, "",                                              \
+	      "peak_microbatches as counted from the passes of the last timed step, as they were " \
+	      "done")                                                                              \
+	FIELD(INT, message_bytes, "bytes", "from one part of the model to the next")               \
+	FIELD(INT, sent_bytes, "bytes", "in a step, by all stages")                                \
+	FIELD(NUMBERS, stage_sent_bytes, "bytes", "by each stage")                                 \
+	FIELD(INT, counted_sent_bytes, "bytes",                                                    \
+	      "as counted from the messages of the last timed step, when they had been sent")      \
+	FIELD(NUMBERS, counted_stage_sent_bytes, "bytes", "by each stage")                         \
+	FIELD(INT, iterations, "", "timed steps")                                                  \
+	FIELD(INT, wrong, "",                                                                      \
+	      "numbers among outputs and gradients that differ from one rank's; null: not "        \
+	      "checked")                                                                           \
+	FIELD(DOUBLE, end_unix_s, "s", "when it was done, since 1970 UTC")
+
 /* One schedule. */
 struct bb_pipeline_record {
-	const char *schedule;
-	int64_t stages, microbatches, chunks;
-	struct bb_numbers layers; /* of each stage */
-	double f_us, b_us, w_us, hop_us;
-	const char *hop_source; /* "measured", "--tc", "--link" */
-	const char *compute;    /* what passes were; NULL: nothing was run */
-	double ideal_us;
-	double predicted_us, predicted_span_us;
-	double predicted_bubble_over_ideal, predicted_bubble_over_total;
-	double predicted_span_bubble_over_ideal, predicted_span_bubble_over_total;
-	double published_bubble_over_total;
-	double p50_us, p99_us, min_us, max_us, span_us;
-	double bubble_over_ideal, bubble_over_total;
-	double span_bubble_over_ideal, span_bubble_over_total;
-	double off_percent;
-	struct bb_numbers predicted_stage_us, stage_us; /* the span of each stage */
-	/* Of each stage; as counted while it was played. */
-	struct bb_numbers peak_microbatches, stage_peak_bytes, counted_peak_microbatches;
-	struct bb_numbers stage_sent_bytes, counted_stage_sent_bytes;
-	int64_t peak_bytes;
-	int64_t message_bytes, sent_bytes, counted_sent_bytes;
-	int64_t iterations, wrong;
-	double end_unix_s;
+	BB_PIPELINE_FIELDS(BB_MEMBER)
 };
+
+#define BB_PASS_FIELDS(FIELD)                                                                      \
+	FIELD(STRING, schedule, "", "as in --schedule")                                            \
+	FIELD(STRING, source, "",                                                                  \
+	      "predicted, or measured in the last timed step, in virtual time played")             \
+	FIELD(INT, stage, "", "that does it")                                                      \
+	FIELD(STRING, pass, "", "F, B, W, or BW: both halves at once")                             \
+	FIELD(INT, chunk, "", "of the stage, from 0")                                              \
+	FIELD(INT, microbatch, "", "from 0")                                                       \
+	FIELD(DOUBLE, from_us, "us", "since the step began")                                       \
+	FIELD(DOUBLE, to_us, "us", "likewise")
 
 /* One pass, with --gantt. */
 struct bb_pass_record {
-	const char *schedule;
-	const char *source; /* "predicted", "measured" */
-	int64_t stage;
-	const char *pass; /* "F", "B", "W", "BW" */
-	int64_t chunk, microbatch;
-	double from_us, to_us;
+	BB_PASS_FIELDS(BB_MEMBER)
 };
 
 extern const struct bb_record_kind bb_record_pipeline, bb_record_pass;

@@ -1,125 +1,24 @@
 /*
  * options.c - what can be asked of tensor and sequence parallelism.
  */
-#include "core/units.h"
-#include "harness/run/options_check.h"
-#include "harness/measure/play.h"
 #include "training_kernels/tensor/tensor.h"
 
 #include <string.h>
 
-#define BB_TARGET struct bb_tensor_options
-#include "harness/measure/step_rows.h"
-
 #define DEFAULT_RANKS 4
 
-const struct bb_option bb_tensor_rows[] = {
-	{STRING("model", 0, model_text, "gpt2", "NAME|FILE",
-		"whose layer: a preset, a family with its hyperparameters (see --list), or a "
-		"config.json"),
-	 .section = "Model"},
-	{SEQ_ROW},
-	{INT("micro-batch", 0, batch, "1", "N", 1, INT64_C(1) << 20,
-	     "sequences that go through the layer at once")},
-	{INT("layers", 0, layers, "1", "N", 1, 1024, "of a step, all alike")},
-	{STRING("datatype", 'd', dtype_text, "bfloat16", "TYPE",
-		"of activations: bfloat16, half or float")},
-	{STRING("way", 0, way_text, "all", "LIST",
-		"how parts are split, where they can be: tensor, sequence, ulysses, ring, gather; "
-		"or "
-		"all"),
-	 .section = "Parallelism"},
-	{FLAG("equality", 0, equality,
-	      "hold split parts against unsplit ones on small matrices; time nothing")},
-	{FLOPS_ROW(": how long its part takes"), .section = "Time"},
-	{DURATION("layer-time", 0, layer_ns, "40ms", 1,
-		  "instead: forward and backward pass of the unsplit layer"),
-	 GIVEN(layer_given)},
-	{COMPUTE_ROW},
-	{ITERS_ROW("10", "steps of each kind, over all rounds"), GIVEN(iters_given)},
-	{.name = NULL},
-};
+static const char *const dtypes[] = {"bfloat16", "half", "float", NULL};
+static const char *const way_names[] = {"tensor", "sequence", "ulysses", "ring", "gather", NULL};
 
-/* ---- each by itself ---------------------------------------------------------------------- */
+#define BB_OPTIONS struct bb_tensor_options
+const struct bb_option bb_tensor_rows[] = BB_OPTION_ROWS(BB_TENSOR_OPTIONS);
 
-static bb_status read_dtype(struct bb_tensor_options *a, struct bb_error *error)
+/* All ways where NAME is NULL, else those of that name. */
+static void add_ways(struct bb_tensor_options *a, const char *name)
 {
-	static const char *const names[] = {"bfloat16", "half", "float", NULL};
-	char hint[64];
-
-	for (int i = 0; names[i]; i++)
-		if (strcmp(names[i], a->dtype_text) == 0) {
-			a->dtype = bb_dtype_named(names[i]);
-			return BB_OK;
-		}
-	return bb_fail(error, BB_EUSAGE,
-		       "-d: \"%s\" is not a datatype of activations%s (bfloat16, half, float)",
-		       a->dtype_text, bb_suggest(hint, a->dtype_text, names));
-}
-
-/* Ways of that name; there are none where only the wrong one is called so. */
-static bool add_ways(struct bb_tensor_options *a, const char *name)
-{
-	const size_t before = a->nways;
-
 	for (const struct bb_tensor_way *w = bb_tensor_ways; w->part; w++)
 		if (w->mode != BB_TENSOR_ROWS && (!name || strcmp(name, w->name) == 0))
 			a->ways[a->nways++] = w;
-	return a->nways > before;
-}
-
-static bool has_way(const struct bb_tensor_options *a, const char *name)
-{
-	for (size_t i = 0; i < a->nways; i++)
-		if (strcmp(a->ways[i]->name, name) == 0)
-			return true;
-	return false;
-}
-
-static bb_status read_ways(struct bb_tensor_options *a, struct bb_error *error)
-{
-	static const char *const names[] = {"tensor", "sequence", "ulysses", "ring",
-					    "gather", "all",      NULL};
-	const char *rest = a->way_text;
-	char word[BB_WORD], hint[64];
-
-	if (strcmp(rest, "all") == 0) {
-		add_ways(a, NULL);
-		return BB_OK;
-	}
-	do {
-		const bool whole = bb_next_word(&rest, word);
-
-		if (whole && has_way(a, word))
-			return bb_fail(error, BB_EUSAGE, "--way: %s is there twice", word);
-		if (!whole || !add_ways(a, word))
-			return bb_fail(error, BB_EUSAGE,
-				       "--way: \"%s\" is not a way to split%s (tensor, sequence, "
-				       "ulysses, ring, gather)",
-				       word, bb_suggest(hint, word, names));
-	} while (*rest++ == ',');
-	return BB_OK;
-}
-
-static bb_status read_time(struct bb_tensor_options *a, struct bb_error *error)
-{
-	if (a->flops_text && a->layer_given)
-		return bb_fail(
-			error, BB_EUSAGE,
-			"--flops and --layer-time both say how long a layer takes; give one");
-	return bb_read_flops(a->flops_text, &a->flops, error);
-}
-
-static bb_status refuse_sizes(const struct bb_options *o, struct bb_error *error)
-{
-	const char *given = bb_options_size_given(o);
-
-	if (!given)
-		return BB_OK;
-	return bb_fail(error, BB_EUSAGE,
-		       "%s: what is sent follows from the model; leave it out, --seq and "
-		       "--micro-batch say how much it is",
-		       given);
 }
 
 /* ---- the layer --------------------------------------------------------------------------- */
@@ -209,11 +108,14 @@ bb_status bb_tensor_check(const struct bb_benchmark *benchmark, void *own, struc
 	struct bb_tensor_options *a = &t->asked;
 	bb_status status;
 
-	bb_options_set_iters(o, a->iters, a->iters_given);
-	BB_TRY(status, refuse_sizes(o, error), out);
-	BB_TRY(status, read_dtype(a, error), out);
-	BB_TRY(status, read_ways(a, error), out);
-	BB_TRY(status, read_time(a, error), out);
+	if (a->flops_given && a->layer_ns_given)
+		return bb_fail(
+			error, BB_EUSAGE,
+			"--flops and --layer-time both say how long a layer takes; give one");
+	if (!a->way_choices_given)
+		add_ways(a, NULL);
+	for (size_t i = 0; a->way_choices_given && i < a->way_choices.n; i++)
+		add_ways(a, way_names[a->way_choices.list[i]]);
 	if (a->equality && o->check == 0)
 		return bb_fail(error, BB_EUSAGE, "--equality: -c 0 checks nothing; leave one out");
 	BB_TRY(status, bb_model_open(&t->model, a->model_text, a->seq, error), out);

@@ -42,7 +42,8 @@ const struct bb_benchmark bb_tensor_benchmark = {
 	.own_bytes = sizeof(struct bb_tensor_run),
 	.options = bb_tensor_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
-	.sizeless = true,
+	.refuses = {{BB_ALL_SIZES, "what is sent follows from the model; leave it out, --seq and "
+				   "--micro-batch say how much it is"}},
 	.queues = true,
 	.check = bb_tensor_check,
 	.list = list,

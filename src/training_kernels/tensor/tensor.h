@@ -15,24 +15,36 @@
 #define BB_TRAINING_KERNELS_TENSOR_TENSOR_H
 
 #include "harness/measure/engine.h"
+#include "harness/measure/step_options.h"
 #include "models/model.h"
 #include "training_kernels/tensor/program.h"
 
 #define BB_TENSOR_MOST_WAYS 16
 
+#define BB_TENSOR_OPTIONS(OPTION, COMMON)                                                          \
+	BB_MODEL_OPTION(OPTION, "gpt2", "whose layer: ", .section = "Model")                       \
+	BB_SEQ_OPTION(OPTION)                                                                      \
+	OPTION(INT, batch, "micro-batch", 0, "1", "sequences that go through the layer at once",   \
+	       .min = 1, .max = INT64_C(1) << 20)                                                  \
+	OPTION(INT, layers, "layers", 0, "1", "number of layers of a step, all alike", .min = 1,   \
+	       .max = 1024)                                                                        \
+	OPTION(DTYPE, dtype, "datatype", 'd', "bfloat16", "datatype of activations",               \
+	       .choices = dtypes)                                                                  \
+	OPTION(CHOICES, way_choices, "way", 0, "all", "how parts are split, where they can be",    \
+	       .choices = way_names, .section = "Parallelism")                                     \
+	OPTION(FLAG, equality, "equality", 0, NULL,                                                \
+	       "compare split parts with unsplit ones on small matrices; time nothing")            \
+	BB_FLOPS_OPTION(OPTION, ": how long its part takes", .section = "Time")                    \
+	OPTION(DURATION, layer_ns, "layer-time", 0, "40ms",                                        \
+	       "instead of --flops: time of forward and backward pass of the unsplit layer",       \
+	       .min = 1, .max = BB_YEAR_NS)                                                        \
+	BB_COMPUTE_OPTION(OPTION)                                                                  \
+	COMMON("iters", 'n', "10", "steps of each kind, over all rounds", .min = 1, .max = 1000000)
+
 struct bb_tensor_options {
-	/* As given. */
-	const char *model_text, *way_text, *dtype_text, *flops_text;
-	int64_t seq; /* 0: the model's */
-	int64_t batch, layers, iters;
-	bool iters_given;
-	uint64_t layer_ns; /* forward and backward of the unsplit layer */
-	int stand_in;      /* enum bb_stand_in */
-	bool equality, layer_given;
+	BB_OPTION_MEMBERS(BB_TENSOR_OPTIONS)
 
 	/* Worked out from them. */
-	enum bb_dtype dtype;
-	double flops; /* of a rank, per second; 0: not given */
 	const struct bb_tensor_way *ways[BB_TENSOR_MOST_WAYS];
 	size_t nways;
 };
@@ -49,17 +61,30 @@ extern const struct bb_benchmark bb_tensor_benchmark;
 
 /* ---- equality ---------------------------------------------------------------------------- */
 
+#define BB_TENSOR_EQUALITY_FIELDS(FIELD)                                                           \
+	FIELD(STRING, module, "", "attention, mlp, embedding or loss",                             \
+	      BB_COLUMN("module", -10, 0))                                                         \
+	FIELD(STRING, way, "", "how it is split", BB_COLUMN("way", -9, 0))                         \
+	FIELD(INT, nranks, "", "over which it is")                                                 \
+	FIELD(INT, outputs, "", "numbers of the forward pass that were compared, of all ranks",    \
+	      BB_COLUMN("outputs", 8, 0))                                                          \
+	FIELD(INT, wrong_outputs, "", "of them differ from the unsplit module's",                  \
+	      BB_COLUMN("#wrong", 8, 0))                                                           \
+	FIELD(INT, gradients, "", "numbers of the backward pass, likewise",                        \
+	      BB_COLUMN("gradients", 9, 0))                                                        \
+	FIELD(INT, wrong_gradients, "", "of them differ", BB_COLUMN("#wrong", 8, 0))               \
+	FIELD(DOUBLE, off_ulps, "ulps",                                                            \
+	      "the furthest off, in units of the last place of its matrix' largest number",        \
+	      BB_COLUMN("off", 9, 1))                                                              \
+	FIELD(DOUBLE, tolerance_ulps, "ulps", "how far is not wrong yet; 0: bit for bit",          \
+	      BB_COLUMN("tolerance", 9, 0))                                                        \
+	FIELD(STRING, verdict, "", "equal, wrong, or wrong, as it must be",                        \
+	      BB_COLUMN("verdict", -22, 0))                                                        \
+	FIELD(BOOL, passed, "", "whether the verdict is what it must be")
+
 /* One module, split one way, against the same unsplit. */
 struct bb_tensor_equality_record {
-	const char *module; /* "attention", "mlp", "embedding", "loss" */
-	const char *way;
-	int64_t nranks;
-	int64_t outputs, gradients; /* numbers of all ranks that were compared */
-	int64_t wrong_outputs, wrong_gradients;
-	double tolerance_ulps; /* 0: bit for bit */
-	double off_ulps;       /* the furthest off */
-	const char *verdict;   /* "equal", "wrong", "wrong, as it must be", … */
-	bool passed;
+	BB_TENSOR_EQUALITY_FIELDS(BB_MEMBER)
 };
 
 extern const struct bb_record_kind bb_record_tensor_equality;
@@ -75,19 +100,53 @@ BB_MUST bb_status bb_tensor_equality(struct bb_engine *engine);
 
 /* ---- time -------------------------------------------------------------------------------- */
 
+#define BB_TENSOR_FIELDS(FIELD)                                                                    \
+	FIELD(STRING, model, "", "as it was asked for")                                            \
+	FIELD(STRING, part, "", "layer, embedding or loss", BB_COLUMN("part", -9, 0))              \
+	FIELD(STRING, way, "", "how it is split: tensor, sequence, ulysses, ring, gather",         \
+	      BB_COLUMN("way", -8, 0))                                                             \
+	FIELD(STRING, dtype, "", "of activations")                                                 \
+	FIELD(INT, nranks, "", "that it is split over")                                            \
+	FIELD(INT, layers, "", "of a step")                                                        \
+	FIELD(INT, seq, "", "tokens of a sequence")                                                \
+	FIELD(INT, batch, "", "sequences of a micro-batch")                                        \
+	FIELD(INT, calls, "", "collectives and messages that a rank begins in a step",             \
+	      BB_COLUMN("calls", 5, 0))                                                            \
+	FIELD(DOUBLE, wire_bytes, "bytes",                                                         \
+	      "that a rank sends in a step, counted from its operations", BB_COLUMN("wire", 9, 3), \
+	      BB_MIB)                                                                              \
+	FIELD(DOUBLE, formula_bytes, "bytes", "the same by the formulas of docs/training.md",      \
+	      BB_COLUMN("formula", 9, 3), BB_MIB)                                                  \
+	FIELD(INT, kept_bytes, "bytes",                                                            \
+	      "activations of a layer that each rank keeps, counted from the matrices that the "   \
+	      "backward pass reads, with those of dropout; null: no layer, or a gated MLP",        \
+	      BB_COLUMN("kept", 9, 3), BB_MIB)                                                     \
+	FIELD(INT, kept_formula_bytes, "bytes", "the same by the formulas; null: no layer",        \
+	      BB_COLUMN("formula", 9, 3), BB_MIB)                                                  \
+	FIELD(INT, kept_unsplit_bytes, "bytes", "that of the unsplit layer")                       \
+	FIELD(STRING, compute, "", "what computations stood for: --compute")                       \
+	FIELD(DOUBLE, compute_us, "us", "computations without communication: median",              \
+	      BB_COLUMN("compute", 8, 3), BB_MS)                                                   \
+	FIELD(DOUBLE, communicate_us, "us", "communication without computations: median",          \
+	      BB_COLUMN("communic.", 8, 3), BB_MS)                                                 \
+	FIELD(DOUBLE, step_us, "us", "both, until the last rank had done it: median",              \
+	      BB_COLUMN("step", 8, 3), BB_MS)                                                      \
+	FIELD(DOUBLE, low_us, "us", "95% confidence interval of that median")                      \
+	FIELD(DOUBLE, high_us, "us", "its upper end")                                              \
+	FIELD(DOUBLE, p95_us, "us", "95th percentile of the steps")                                \
+	FIELD(DOUBLE, exposed_us, "us", "step_us - compute_us: what the step waits for",           \
+	      BB_COLUMN("exposed", 8, 3), BB_MS)                                                   \
+	FIELD(DOUBLE, hidden_us, "us",                                                             \
+	      "communicate_us - exposed_us; null where nothing is computed",                       \
+	      BB_COLUMN("hidden", 8, 3), BB_MS)                                                    \
+	FIELD(DOUBLE, hidden, "fraction", "hidden_us / communicate_us", BB_COLUMN("hidden", 6, 1), \
+	      BB_SHARE)                                                                            \
+	FIELD(INT, samples, "", "steps that were timed")                                           \
+	FIELD(DOUBLE, end_unix_s, "s", "when all was measured, since 1970 UTC")
+
 /* A part, split one way, of a model's size. */
 struct bb_tensor_record {
-	const char *model, *part, *way, *dtype;
-	int64_t nranks, layers, seq, batch;
-	int64_t calls; /* of communication, by a rank */
-	double wire_bytes, formula_bytes;
-	int64_t kept_bytes; /* by each rank, of a layer's activations: counted */
-	int64_t kept_formula_bytes, kept_unsplit_bytes;
-	const char *compute;
-	double compute_us, communicate_us, step_us, low_us, high_us, p95_us;
-	double exposed_us, hidden_us, hidden;
-	int64_t samples;
-	double end_unix_s;
+	BB_TENSOR_FIELDS(BB_MEMBER)
 };
 
 extern const struct bb_record_kind bb_record_tensor;

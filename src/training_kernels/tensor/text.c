@@ -20,19 +20,6 @@ static void about_equality(const void *record, struct bb_strbuf *out)
 		(long long)r->nranks, bb_plural(r->nranks));
 }
 
-static const struct bb_column equality_columns[] = {
-	{.head = "module", .width = -10, .field = "module"},
-	{.head = "way", .width = -9, .field = "way"},
-	{.head = "outputs", .width = 8, .field = "outputs"},
-	{.head = "#wrong", .width = 8, .field = "wrong_outputs"},
-	{.head = "gradients", .width = 9, .field = "gradients"},
-	{.head = "#wrong", .width = 8, .field = "wrong_gradients"},
-	{.head = "off", .unit = "(ulps)", .width = 9, .field = "off_ulps", .decimals = 1},
-	{.head = "tolerance", .unit = "(ulps)", .width = 9, .field = "tolerance_ulps"},
-	{.head = "verdict", .width = -22, .field = "verdict"},
-	{.head = NULL},
-};
-
 static void about(const void *record, struct bb_strbuf *out)
 {
 	const struct bb_tensor_record *r = record;
@@ -51,42 +38,8 @@ static void about(const void *record, struct bb_strbuf *out)
 	bb_strbuf_add(out, "\n# Times are medians.\n");
 }
 
-#define MIB(head_, field_)                                                                         \
-	{                                                                                          \
-		.head = head_, .unit = "(MiB)", .width = 9, .field = field_,                       \
-		.scale = 1.0 / (1 << 20), .decimals = 3                                            \
-	}
-#define MS(head_, field_)                                                                          \
-	{                                                                                          \
-		.head = head_, .unit = "(ms)", .width = 8, .field = field_, .scale = 1e-3,         \
-		.decimals = 3                                                                      \
-	}
-
-static const struct bb_column columns[] = {
-	{.head = "part", .width = -9, .field = "part"},
-	{.head = "way", .width = -8, .field = "way"},
-	{.head = "calls", .width = 5, .field = "calls"},
-	MIB("wire", "wire_bytes"),
-	MIB("formula", "formula_bytes"),
-	MIB("kept", "kept_bytes"),
-	MIB("formula", "kept_formula_bytes"),
-	MS("compute", "compute_us"),
-	MS("communic.", "communicate_us"),
-	MS("step", "step_us"),
-	MS("exposed", "exposed_us"),
-	MS("hidden", "hidden_us"),
-	{.head = "hidden",
-	 .unit = "(%)",
-	 .width = 6,
-	 .field = "hidden",
-	 .scale = 100,
-	 .decimals = 1},
-	{.head = NULL},
-};
-
-static const struct bb_table equality = {&bb_record_tensor_equality, equality_columns,
-					 about_equality};
-static const struct bb_table times = {&bb_record_tensor, columns, about};
+static const struct bb_table equality = {&bb_record_tensor_equality, about_equality};
+static const struct bb_table times = {&bb_record_tensor, about};
 static const struct bb_table *const tables[] = {&equality, &times, NULL};
 
 bb_status bb_tensor_text_open(struct bb_sink **sink, FILE *file, const char *path)

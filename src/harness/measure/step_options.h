@@ -1,0 +1,33 @@
+/*
+ * step_options.h - options that steps of training have in common, each declared once: for lists of
+ * options (core/option.h). What follows OPTION is added to the help or to the row.
+ */
+#ifndef BB_HARNESS_MEASURE_STEP_OPTIONS_H
+#define BB_HARNESS_MEASURE_STEP_OPTIONS_H
+
+#include "core/option.h"
+#include "harness/measure/play.h"
+
+#define BB_MODEL_OPTION(OPTION, initial, what, ...)                                                \
+	OPTION(STRING, model_text, "model", 0, initial,                                            \
+	       what "a preset, a family with its hyperparameters (see --list), or a config.json",  \
+	       .argument = "NAME|FILE", ##__VA_ARGS__)
+#define BB_SEQ_OPTION(OPTION)                                                                      \
+	OPTION(INT, seq, "seq", 0, NULL, "tokens of a sequence (default: as the model says)",      \
+	       .min = 1, .max = INT64_C(1) << 28)
+#define BB_FLOPS_OPTION(OPTION, more, ...)                                                         \
+	OPTION(FLOPS, flops, "flops", 0, NULL,                                                     \
+	       "FLOPs per second of a rank's computations, as in 100T" more, ##__VA_ARGS__)
+/* For steps without which nothing says how long they take. */
+#define BB_STEP_TIME_OPTION(OPTION)                                                                \
+	OPTION(DURATION, step_ns, "step-time", 0, NULL,                                            \
+	       "instead of --flops: time of forward and backward pass of a batch together",        \
+	       .min = 1, .max = BB_YEAR_NS)
+/* STAND_IN is an enum bb_stand_in. */
+#define BB_COMPUTE_OPTION(OPTION)                                                                  \
+	OPTION(CHOICE, stand_in, "compute", 0, "sleep",                                            \
+	       "how computations are stood in for; spin: a busy core, or part of the GPU, gemm: "  \
+	       "cuBLAS",                                                                           \
+	       .choices = bb_stand_in_names)
+
+#endif
