@@ -28,15 +28,18 @@ static bb_status check_binary(const struct bb_planned *plan, const struct bb_pro
 static bb_status check_model(const struct bb_planned *plan, const struct bb_profile_step *step,
 			     const struct bb_gate *gate, struct bb_error *error)
 {
-	struct bb_options link = {.link_text = gate->from->link};
+	struct bb_option_link link;
 	struct bb_cluster *cluster = NULL;
 	struct bb_error why = {0};
-	bb_status st;
+	bb_status st = BB_OK;
 
 	if (gate->from->kind != BB_FROM_SIMULATOR)
 		return BB_OK;
-	st = gate->from->cluster ? bb_cluster_open(gate->from->cluster, plan->parse, &cluster, &why)
-				 : bb_options_link(&link, &why);
+	if (gate->from->cluster)
+		st = bb_cluster_open(gate->from->cluster, plan->parse, &cluster, &why);
+	else if (gate->from->link && !bb_option_read_link(gate->from->link, true, &link))
+		st = bb_fail(&why, BB_EUSAGE, "--link %s: not a link; give one as in 10GB/s,2us",
+			     gate->from->link);
 	if (st == BB_OK && cluster && step->ranks > cluster->ranks)
 		st = bb_fail(&why, BB_EUSAGE, "--cluster %s has %d rank%s, the step %lld",
 			     gate->from->cluster, cluster->ranks, bb_plural(cluster->ranks),

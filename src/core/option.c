@@ -9,6 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of links: beyond these nothing would be measured but a slip of the pen. */
+#define LEAST_RATE 1e3
+#define MOST_RATE 1e15
+#define MOST_LATENCY_NS UINT64_C(60000000000)
+
 #define FIRST_VALUE 0x100 /* what getopt_long returns for row i is this plus i; below are keys */
 
 /* A row, and what it is read into. */
@@ -172,6 +177,42 @@ static bool read_choice(const struct bb_option *row, const char *text, int *inde
 	return fail(EINVAL);
 }
 
+/* What follows the rate: LATENCY, "port", or both. */
+static bool read_link_rest(const char *rest, bool port, struct bb_option_link *link)
+{
+	const size_t length = strcspn(rest, ",");
+	char latency[BB_OPTION_WORD];
+	uint64_t ns;
+
+	link->port = port && strcmp(rest, "port") == 0;
+	if (link->port)
+		return true;
+	link->port = port && strcmp(rest + length, ",port") == 0;
+	if (length >= sizeof(latency) || (rest[length] && !link->port))
+		return fail(EINVAL);
+	snprintf(latency, sizeof(latency), "%.*s", (int)length, rest);
+	if (!bb_parse_duration(latency, &ns))
+		return false;
+	link->latency = (double)ns * 1e-9;
+	return ns <= MOST_LATENCY_NS ? true : fail(ERANGE);
+}
+
+bool bb_option_read_link(const char *text, bool port, struct bb_option_link *link)
+{
+	const size_t length = strcspn(text, ",");
+	char rate[BB_OPTION_WORD];
+
+	*link = (struct bb_option_link){.text = text};
+	if (length >= sizeof(rate))
+		return fail(EINVAL);
+	snprintf(rate, sizeof(rate), "%.*s", (int)length, text);
+	if (!bb_parse_rate(rate, &link->rate))
+		return false;
+	if (text[length] && !read_link_rest(text + length + 1, port, link))
+		return false;
+	return link->rate >= LEAST_RATE && link->rate <= MOST_RATE ? true : fail(ERANGE);
+}
+
 static bool read_rank(const char *text, int *rank)
 {
 	const bool all = strcmp(text, "all") == 0 || strcmp(text, "-1") == 0;
@@ -279,6 +320,8 @@ static bool read_value(const struct bb_option *row, const char *text, void *targ
 		return read_number(row, text, target);
 	case BB_OPT_FLOPS:
 		return bb_parse_flops(text, target);
+	case BB_OPT_LINK:
+		return bb_option_read_link(text, row->port, target);
 	case BB_OPT_RANK:
 		return read_rank(text, target);
 	case BB_OPT_CHOICE:

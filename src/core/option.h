@@ -49,6 +49,12 @@ struct bb_option_indices {
 	size_t n;
 };
 
+struct bb_option_link {
+	const char *text;     /* as given, borrowed as a STRING is; NULL: none */
+	double rate, latency; /* bytes per second, seconds; 0 where not given */
+	bool port;            /* all transfers of a rank share it */
+};
+
 /*
  * KIND(name, type of the member, argument in the help, what it is not when it is malformed, what is
  * expected, examples). Lists are words with commas between; "all" stands for every choice.
@@ -70,6 +76,10 @@ struct bb_option_indices {
 	/* FLOPs per second. */                                                                    \
 	KIND(FLOPS, double, "RATE", "a rate", "FLOPs per second with a unit",                      \
 	     ", such as 100T or 1.5PFLOPS")                                                        \
+	/* The rate of a link and its latency; with row->port ",port" may follow. */               \
+	KIND(LINK, struct bb_option_link, "RATE[,LATENCY]", "a link",                              \
+	     "a rate from 1KB/s to 1000TB/s with its unit and perhaps a latency up to 1m",         \
+	     ", such as 10GB/s or 100Gb/s,2us")                                                    \
 	/* A rank, or -1: all. */                                                                  \
 	KIND(RANK, int, "RANK|all", "a rank", "a rank from 0, or all", "")                         \
 	/* The index of a choice; -1 without a default. */                                         \
@@ -109,6 +119,7 @@ struct bb_option {
 	const char *const *choices;
 	const char *(*choice)(int index);
 	const char *zero;    /* SIZE: the word for 0 */
+	bool port;           /* LINK: may end with ",port", where a rank's transfers share it */
 	const char *once;    /* needs given: why a second one is refused; NULL: the last counts */
 	const char *section; /* heading in the help, set on the first row of a section */
 	bool common;         /* another table says where it is read into */
@@ -173,6 +184,10 @@ struct bb_option_table {
  */
 BB_MUST bb_status bb_options_parse(const struct bb_option_table *tables, int argc, char **argv,
 				   struct bb_error *error);
+
+/* TEXT as options of kind LINK have it, which LINK then borrows. False, with errno EINVAL or
+   ERANGE, where it is none. */
+bool bb_option_read_link(const char *text, bool port, struct bb_option_link *link);
 
 /* The text of --help for PROGRAM, and of one TABLE the same as Markdown, section by section. */
 void bb_options_help(const struct bb_option_table *tables, const char *program, const char *brief,

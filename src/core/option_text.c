@@ -140,6 +140,8 @@ void bb_option_add_expected(const struct bb_option *row, struct bb_strbuf *out)
 	if (row->zero)
 		bb_strbuf_addf(out, " or %s", row->zero);
 	bb_strbuf_add(out, kind->examples);
+	if (row->port)
+		bb_strbuf_add(out, " or 100Gb/s,2us,port");
 	if (bb_option_is_list(row) && !bb_option_has_choices(row) && row->initial)
 		bb_strbuf_addf(out, ", such as %s", row->initial);
 }

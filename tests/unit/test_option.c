@@ -300,6 +300,7 @@ static const char *shape_name(int index)
 	OPTION(RANK, root, "root", 0, "0", "a root")                                               \
 	OPTION(SIZE, first, "first", 0, "2M", "the first", .min = 1, .max = 1 << 30,               \
 	       .zero = "cap")                                                                      \
+	OPTION(LINK, link, "link", 0, NULL, "a link", .port = true)                                \
 	COMMON("iters", 'n', "5", "own iterations", .min = 2, .max = 9)
 
 struct listed {
@@ -350,6 +351,14 @@ static void test_lists(void **state)
 	assert_true(l.set == 7 && l.one == 1 && l.dtype == BB_HALF && l.factor == 2);
 	assert_true(l.flops == 1e14 && l.root == -1 && l.first == 0 && l.first_given);
 	assert_int_equal(r.iters, 7);
+	assert_true(!l.link.text && l.link.rate == 0);
+	for (int port = 0; port < 2; port++) {
+		const char *const argv[] = {"p", "--link", port ? "8Gb/s,port" : "1GB/s,2us"};
+
+		assert_int_equal(parse_list(3, argv, &l, &r, &error), BB_OK);
+		assert_true(l.link.rate == 1e9 && l.link.port == (port == 1) && l.link_given);
+		assert_true(l.link.latency == (port ? 0 : 2000 * 1e-9) && l.link.text == argv[2]);
+	}
 }
 
 static void test_bad_lists(void **state)
@@ -388,6 +397,10 @@ static void test_bad_lists(void **state)
 		{"--flops", "1",
 		 ": not a rate; expected FLOPs per second with a unit, such as 100T "
 		 "or 1.5PFLOPS"},
+		{"--link", "1GB/s,2m",
+		 ": out of range; expected a rate from 1KB/s to 1000TB/s with "
+		 "its unit and perhaps a latency up to 1m, such as 10GB/s "
+		 "or 100Gb/s,2us or 100Gb/s,2us,port"},
 		{"--root", "-2", ": not a rank; expected a rank from 0, or all"},
 		{"--first", "x",
 		 ": not a size; expected a size from 1 to 1G or cap, such as 8, 64K "

@@ -1,6 +1,6 @@
 /*
- * options.c - from words to values: backend, fault and link. Whether the values go together is
- * judged in options_check.c, what a benchmark adds by itself.
+ * options.c - from words to values: backend, cluster and calibration. Whether the values go
+ * together is judged in options_check.c, what a benchmark adds by itself.
  */
 #include "backends/gpu.h"
 #include "backends/virtual.h"
@@ -16,11 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-
-/* --link: beyond these nothing would be measured but a slip of the pen. */
-#define LEAST_RATE 1e3
-#define MOST_RATE 1e15
-#define MOST_LATENCY_NS UINT64_C(60000000000)
 
 #define VARIABLE(name, field)                                                                      \
 	{                                                                                          \
@@ -224,57 +219,6 @@ static bb_status resolve_launch(struct bb_options *o, const struct bb_launch_hin
 		       why.text);
 }
 
-/* What follows the rate: ",LATENCY", ",port", or both. */
-static bool read_link_rest(struct bb_options *o, const char *rest, uint64_t *ns)
-{
-	char latency[64];
-	const char *comma = strchr(rest, ',');
-	const size_t length = comma ? (size_t)(comma - rest) : strlen(rest);
-
-	o->config.link_port = strcmp(rest, "port") == 0;
-	if (o->config.link_port)
-		return true;
-	if (length >= sizeof(latency))
-		return false;
-	memcpy(latency, rest, length);
-	latency[length] = '\0';
-	o->config.link_port = comma && strcmp(comma, ",port") == 0;
-	return bb_parse_duration(latency, ns) && (!comma || o->config.link_port);
-}
-
-bb_status bb_options_link(struct bb_options *o, struct bb_error *error)
-{
-	char rate[64];
-	const char *comma;
-	uint64_t ns = 0;
-	size_t length;
-
-	if (!o->link_text)
-		return BB_OK;
-	errno = EINVAL;
-	comma = strchr(o->link_text, ',');
-	length = comma ? (size_t)(comma - o->link_text) : strlen(o->link_text);
-	if (length >= sizeof(rate))
-		goto bad;
-	memcpy(rate, o->link_text, length);
-	rate[length] = '\0';
-	if (!bb_parse_rate(rate, &o->config.link_rate) ||
-	    (comma && !read_link_rest(o, comma + 1, &ns)))
-		goto bad;
-	errno = ERANGE;
-	if (o->config.link_rate < LEAST_RATE || o->config.link_rate > MOST_RATE ||
-	    ns > MOST_LATENCY_NS)
-		goto bad;
-	o->config.link_latency = (double)ns * 1e-9;
-	return BB_OK;
-bad:
-	return bb_fail(error, BB_EUSAGE,
-		       "--link %s: %s; give a rate from 1KB/s to 1000TB/s with its unit, perhaps a "
-		       "latency up to 1m, and port if all transfers of a rank share it: 10GB/s or "
-		       "100Gb/s,2us or 100Gb/s,2us,port",
-		       o->link_text, errno == ERANGE ? "out of range" : "not understood");
-}
-
 /* Without -g all ranks of a cluster take part. Where nothing but MESSAGES is played no library of
    collectives is modelled. */
 static bb_status resolve_cluster(struct bb_options *o, bool messages, struct bb_error *error)
@@ -288,10 +232,10 @@ static bb_status resolve_cluster(struct bb_options *o, bool messages, struct bb_
 			       "--cluster %s: the %s backend measures what is there; give "
 			       "--backend sim",
 			       o->cluster_text, o->backend->name);
-	if (o->link_text)
+	if (o->link.text)
 		return bb_fail(error, BB_EUSAGE,
 			       "--link %s and --cluster %s both say what links do; give one",
-			       o->link_text, o->cluster_text);
+			       o->link.text, o->cluster_text);
 	BB_TRY(st, bb_cluster_open(o->cluster_text, bb_plugin_parse_topology, &o->cluster, error),
 	       out);
 	o->config.cluster = o->cluster;
@@ -316,11 +260,11 @@ static bb_status resolve_calibration(struct bb_options *o, struct bb_error *erro
 			       "--calibrate %s: the %s backend measures what is there; give "
 			       "--backend sim",
 			       o->calibrate_text, o->backend->name);
-	if (o->link_text || o->cluster_text)
+	if (o->link.text || o->cluster_text)
 		return bb_fail(error, BB_EUSAGE,
 			       "--calibrate %s and %s %s both say what times come from; give one",
-			       o->calibrate_text, o->link_text ? "--link" : "--cluster",
-			       o->link_text ? o->link_text : o->cluster_text);
+			       o->calibrate_text, o->link.text ? "--link" : "--cluster",
+			       o->link.text ? o->link.text : o->cluster_text);
 	o->config.calibrate = o->calibrate_text;
 	return BB_OK;
 }
@@ -357,7 +301,9 @@ bb_status bb_options_read(struct bb_options *o, const struct bb_benchmark *bench
 	o->shows = benchmark->shows && benchmark->shows(own);
 	BB_TRY(st, resolve_backend(o, &environment->launch, error), out);
 	BB_TRY(st, bb_options_fault(o, benchmark->faults, error), out);
-	BB_TRY(st, bb_options_link(o, error), out);
+	o->config.link_rate = o->link.rate;
+	o->config.link_latency = o->link.latency;
+	o->config.link_port = o->link.port;
 	BB_TRY(st, resolve_cluster(o, benchmark->programs, error), out);
 	BB_TRY(st, resolve_calibration(o, error), out);
 	resolve_noise(o);

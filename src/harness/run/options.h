@@ -120,10 +120,10 @@ const char *bb_environment_value(const struct bb_environment *environment, int r
 	       "plant one fault, as in slow:2:5ms; the end of --help says which kinds there are",  \
 	       .argument = "SPEC", .once = "only one fault at a time",                             \
 	       .section = "Faults and links")                                                      \
-	OPTION(STRING, link_text, "link", 0, NULL,                                                 \
+	OPTION(LINK, link, "link", 0, NULL,                                                        \
 	       "pace each pair of ranks, as in 10GB/s,2us, or with port all that one sends; sim "  \
 	       "computes with it",                                                                 \
-	       .argument = "RATE[,LATENCY][,port]")                                                \
+	       .argument = "RATE[,LATENCY][,port]", .port = true)                                  \
 	OPTION(STRING, cluster_text, "cluster", 0, NULL,                                           \
 	       "of sim, instead of --link: nodes of a known system (--list), or what a FILE says", \
 	       .argument = "NAME[:NODES]")                                                         \

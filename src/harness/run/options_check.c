@@ -158,7 +158,7 @@ static bb_status check_virtual(const struct bb_options *o, struct bb_error *erro
 				       name);
 		return BB_OK;
 	}
-	if (!o->link_text && !o->cluster_text && !o->calibrate_text)
+	if (!o->link.text && !o->cluster_text && !o->calibrate_text)
 		return bb_fail(error, BB_EUSAGE,
 			       "the %s backend computes times from what links do; give --link "
 			       "RATE,LATENCY, as in --link 25GB/s,5us, or --cluster "

@@ -27,9 +27,6 @@ BB_MUST bb_status bb_check_rank(const char *flag, const char *text, int rank, in
 BB_MUST bb_status bb_check_outputs(const struct bb_options *options, const char *nccl_file,
 				   bool writes, struct bb_error *error);
 
-/* --link, into the configuration of the backend. */
-BB_MUST bb_status bb_options_link(struct bb_options *options, struct bb_error *error);
-
 /* --fault, where KNOWN has a bit for each kind that the benchmark obeys; backends of virtual time
    know some more. */
 BB_MUST bb_status bb_options_fault(struct bb_options *options, unsigned known,

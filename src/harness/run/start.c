@@ -136,7 +136,7 @@ void bb_run_describe(struct bb_run *run)
 	r->parallel_init = o->parallel_init != 0;
 	r->seed = o->seed;
 	r->fault = o->fault_text;
-	r->link = o->link_text;
+	r->link = o->link.text;
 	r->cluster = o->cluster_text;
 	r->calibrate = o->calibrate_text;
 	if (o->cluster) {

@@ -64,7 +64,7 @@ static void tell_setting(const struct bb_prediction *p)
 	if (a->accumulate > 1)
 		bb_strbuf_addf(p->out, ", %lld batches", (long long)a->accumulate);
 	if (p->links)
-		bb_strbuf_addf(p->out, "; links of %s%s", p->options->link_text,
+		bb_strbuf_addf(p->out, "; links of %s%s", p->options->link.text,
 			       p->options->config.link_port ? "" : " between each two");
 	bb_strbuf_add(p->out, "\n");
 }

@@ -67,10 +67,9 @@
 	       .max = MOST_RANKS)                                                                  \
 	OPTION(INT, node, "node", 0, "8", "ranks of a node, which --link joins", .min = 1,         \
 	       .max = MOST_RANKS)                                                                  \
-	OPTION(STRING, node_link_text, "node-link", 0, NULL,                                       \
+	OPTION(LINK, node_link, "node-link", 0, NULL,                                              \
 	       "link of a rank to another node, as in 25GB/s,5us (default: as --link); for "       \
-	       "--plan and sim",                                                                   \
-	       .argument = "RATE[,LATENCY]")                                                       \
+	       "--plan and sim")                                                                   \
 	OPTION(SIZE, memory, "memory", 0, "80G", "memory of a rank", .min = 1,                     \
 	       .max = BB_MOST_BYTES)                                                               \
 	BB_FLOPS_OPTION(OPTION, "")                                                                \

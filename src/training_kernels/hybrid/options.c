@@ -24,27 +24,6 @@ static const char *const recompute_words[] = {"none", "selective", "full", "any"
 #define BB_OPTIONS struct bb_hybrid_options
 const struct bb_option bb_hybrid_rows[] = BB_OPTION_ROWS(BB_HYBRID_OPTIONS);
 
-/* ---- each by itself ------------------------------------------------------------------ */
-
-static bb_status read_node_link(struct bb_hybrid_options *a, struct bb_error *error)
-{
-	const char *rest = a->node_link_text;
-	char word[BB_WORD];
-	uint64_t ns = 0;
-
-	if (!rest)
-		return BB_OK;
-	if (bb_next_word(&rest, word) && bb_parse_rate(word, &a->between.rate) &&
-	    (*rest == '\0' || bb_parse_duration(rest + 1, &ns))) {
-		a->between.latency = 1e-9 * (double)ns;
-		a->between_given = true;
-		return BB_OK;
-	}
-	return bb_fail(error, BB_EUSAGE,
-		       "--node-link: \"%s\" is not a link; give RATE[,LATENCY], as in 25GB/s,5us",
-		       a->node_link_text);
-}
-
 /* What the preset says and the user does not. */
 static void take_preset(struct bb_hybrid_options *a, struct bb_options *o)
 {
@@ -68,7 +47,7 @@ static void take_preset(struct bb_hybrid_options *a, struct bb_options *o)
 	a->ranks = a->ranks_given ? a->ranks : bb_grid_ranks(&p->grid);
 	a->ranks_given = true;
 	a->memory = a->memory_given ? a->memory : p->memory;
-	if (o->link_text)
+	if (o->link.text)
 		return;
 	link->link_rate = p->inside.rate;
 	link->link_latency = p->inside.latency;
@@ -127,11 +106,11 @@ static bb_status make_nodes(struct bb_hybrid *h, struct bb_options *o, struct bb
 	const int64_t ranks = o->threads * o->gpus;
 	bb_status status;
 
-	if (!a->node_link_text && a->node_given)
+	if (!a->node_link_given && a->node_given)
 		return bb_fail(error, BB_EUSAGE,
 			       "--node: nodes matter where --node-link says what joins them; give "
 			       "both, or leave it out");
-	if (!a->node_link_text)
+	if (!a->node_link_given)
 		return BB_OK;
 	if (!o->backend->virtual || o->config.link_rate <= 0)
 		return bb_fail(error, BB_EUSAGE,
@@ -208,7 +187,8 @@ bb_status bb_hybrid_check(const struct bb_benchmark *benchmark, void *own, struc
 	struct bb_hybrid_options *a = &h->asked;
 	bb_status status;
 
-	BB_TRY(status, read_node_link(a, error), out);
+	a->between_given = a->node_link_given;
+	a->between = (struct bb_hybrid_link){a->node_link.rate, a->node_link.latency};
 	BB_TRY(status, settle_preset(a, o, error), out);
 	BB_TRY(status, bb_check_one_algorithm(a->algo_text, o, error), out);
 	BB_TRY(status, a->plan ? check_plan(a, o, error) : check_steps(a, error), out);

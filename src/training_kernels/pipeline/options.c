@@ -167,10 +167,10 @@ static bb_status check_predict(struct bb_pipeline_options *a, struct bb_options 
 			       given);
 	o->backend = &bb_backend_null;
 	*o->backend_reason = '\0';
-	a->by_link = o->link_text;
+	a->by_link = o->link.text;
 	a->link_rate = o->config.link_rate;
 	a->link_latency = o->config.link_latency;
-	o->link_text = NULL;
+	o->link.text = NULL;
 	o->config.link_rate = o->config.link_latency = 0;
 	return BB_OK;
 }
@@ -208,7 +208,7 @@ bb_status bb_pipeline_check(const struct bb_benchmark *benchmark, void *own, str
 
 	for (size_t i = 0; i < a->schedule_choices.n; i++)
 		a->schedules[a->nschedules++] = &bb_pipeline_schedules[a->schedule_choices.list[i]];
-	if (a->tc_ns_given && o->link_text)
+	if (a->tc_ns_given && o->link.text)
 		return bb_fail(error, BB_EUSAGE,
 			       "--tc and --link both say how long messages take; give one");
 	if (a->predict)
