@@ -259,6 +259,8 @@ static bb_status time_schedule(struct bb_pipeline_job *j)
 					  .stand_in = (enum bb_stand_in)j->s->asked->stand_in,
 					  .own = j},
 				 .timing = BB_TIMING_STEPS,
+				 .steps = (size_t)j->s->asked->iters,
+				 .warm = (size_t)j->s->engine.run->options.warmup_iters,
 				 .watch = {bb_pass_times_note, &j->measured},
 				 .stepped = pipeline_stepped};
 	bb_status status;
