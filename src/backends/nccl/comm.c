@@ -65,7 +65,7 @@ static bb_status meet_group(struct bb_group *group)
 		if (status == BB_OK)
 			status = BB_NCCL(rank, ncclGroupEnd());
 		else
-			ncclGroupEnd();
+			rank->nccl->ncclGroupEnd();
 	}
 	if (status == BB_OK)
 		status = bb_nccl_wait(rank, rank->main);
@@ -140,7 +140,7 @@ static bb_status unmake(struct bb_group *group)
 	if (!comm)
 		return BB_OK;
 	if (bb_nccl_aborted(rank->context)) {
-		ncclCommAbort(comm);
+		rank->nccl->ncclCommAbort(comm);
 		return BB_ETIMEOUT;
 	}
 	for (int d = 0; d < BB_NDTYPES && status == BB_OK; d++) {
@@ -150,7 +150,7 @@ static bb_status unmake(struct bb_group *group)
 	}
 	if (status == BB_OK)
 		return BB_NCCL(rank, ncclCommDestroy(comm));
-	ncclCommAbort(comm);
+	rank->nccl->ncclCommAbort(comm);
 	return status;
 }
 
@@ -288,7 +288,7 @@ static bb_status share_id(const struct bb_group *group, const struct bb_group *w
 		status = BB_NCCL(rank, ncclSend(desk, sizeof(*id), ncclInt8, group->members[m],
 						world->comm, rank->main));
 	if (status != BB_OK) {
-		ncclGroupEnd();
+		rank->nccl->ncclGroupEnd();
 		goto out;
 	}
 	BB_TRY(status, BB_NCCL(rank, ncclGroupEnd()), out);

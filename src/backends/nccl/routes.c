@@ -135,7 +135,7 @@ static bb_status send(struct bb_group *group, int peer, const struct bb_half *ou
 						rank->main));
 	if (status == BB_OK)
 		return BB_NCCL(rank, ncclGroupEnd());
-	ncclGroupEnd();
+	rank->nccl->ncclGroupEnd();
 	return status;
 }
 
