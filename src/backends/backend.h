@@ -19,7 +19,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define BB_BACKEND_ABI 18u
+#define BB_BACKEND_ABI 19u
 #define BB_CHOSEN_TEXT 32
 #define BB_SWITCH_TEXT 160
 
@@ -91,6 +91,8 @@ struct bb_backend_config {
 	enum bb_registration registration;
 	int cta_policy;      /* 0: the library's default, 1: few thread blocks, 2: none if it can */
 	bool reached;        /* other ranks are to reach buffers, over routes */
+	/* Neither collectives nor messages are called: the library of them may be missing. */
+	bool library_optional;
 	bool default_stream; /* the main queue is the device's default stream */
 };
 

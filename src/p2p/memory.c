@@ -121,6 +121,7 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 	BB_TRY(status, read_works(a, error), out);
 	BB_TRY(status, choose_defaults(o, error), out);
 	o->iters = a->iters;
+	o->config.library_optional = true;
 out:
 	return status;
 }

@@ -111,7 +111,7 @@ def place(folder, file=FILE):
     """Programs in FOLDER, with an nccl.so that has the stand-ins for CUDA in it and looks for NCCL."""
     if not os.path.exists(os.path.join(kit.Settings.build, "tests", "fake", "nccl.so")):
         raise kit.Skipped("built without the headers of CUDA and NCCL")
-    for name in ("all_reduce", "alltoall", "gather", "scatter", "broadcast"):
+    for name in ("all_reduce", "alltoall", "gather", "scatter", "broadcast", "mem_bandwidth"):
         shutil.copy(kit.built(f"{name}_perf"), folder)
     os.mkdir(os.path.join(folder, "backends"))
     sources = glob.glob(os.path.join(kit.ROOT, "src", "backends", "nccl", "*.c"))
@@ -314,7 +314,7 @@ def what_is_broken_is_passed_over():
 
 @test
 def no_library():
-    """The sentence names the library, where it was looked for, and how to give it."""
+    """The sentence names the library, where it was looked for, and how to give it; the rest runs."""
     with machine() as (programs, folder, env):
         env["CUDA_HOME"] = folder
         for backend in ("", " --backend nccl"):
@@ -323,6 +323,7 @@ def no_library():
                         "NCCL_HOME (not set)", f"CUDA's folders ({folder})", "Python's packages; set NCCL_HOME")  # fmt: skip
             equal(result.err.count("\n"), 1, "sentences")
         run(programs, "all_reduce --list", env).exits(0).prints("  not usable: the nccl backend needs NCCL")
+        run(programs, "mem_bandwidth -b 64K -e 64K -n 1", env).exits(0).prints("library: NCCL: not found, CUDA ")
 
 
 @test

@@ -183,7 +183,9 @@ static bb_status open_library(struct bb_context *c, struct bb_error *error)
 {
 	const bb_status status = bb_nccl_library_open(&c->nccl, &c->unusable);
 
-	return status == BB_OK ? BB_OK : bb_fail(error, status, "%s", c->unusable.text);
+	if (status == BB_OK || c->config.library_optional)
+		return BB_OK;
+	return bb_fail(error, status, "%s", c->unusable.text);
 }
 
 static bb_status check_config(const struct bb_backend_config *config, struct bb_error *error)

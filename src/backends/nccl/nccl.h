@@ -254,6 +254,10 @@ BB_MUST bb_status bb_nccl_lanes_meet(struct bb_rank *rank, int other,
 void bb_nccl_lanes_close(struct bb_rank *rank);
 BB_MUST bb_status bb_nccl_stage(struct bb_group *group, int peer, const struct bb_half *out,
 				const struct bb_half *in);
+/* Are there lanes between this rank and all others of the group? */
+bool bb_nccl_lanes_join(const struct bb_group *group);
+/* Nobody of the group, whose members lanes join, is behind when it returns. */
+BB_MUST bb_status bb_nccl_lanes_barrier(struct bb_group *group);
 
 /* ---- what the library chooses (chosen.c) ------------------------------------------------ */
 
