@@ -17,7 +17,8 @@
 #   GPU_CHECK_BACKEND=DIR  the stand-ins there in place of the real libraries: it shows that this script works,
 #                          nothing else
 #
-# Exit: 0 nothing failed, 1 something did or nothing was checked, 2 usage, 3 there is nothing to run.
+# Exit: 0 nothing failed, 1 something did or nothing was checked, 2 usage, 3 there is no GPU that can be used, or no
+# program to run.
 set -uo pipefail
 
 HERE=$(cd "$(dirname "$0")/.." && pwd)
@@ -64,7 +65,7 @@ read_arguments() {
 	STAND_IN=${GPU_CHECK_BACKEND:-}
 }
 
-# BIN, TESTS and PLUGINS: where programs, tests and backends are.
+# BIN and TESTS: where programs and tests are.
 find_busbench() {
 	CUDA_HOME=${CUDA_HOME:-/usr/local/cuda}
 	if [ -f "$HERE/bundle.txt" ]; then
@@ -113,3 +114,4 @@ describe
 choose_sizes
 every_check
 summary
+end
