@@ -182,6 +182,7 @@ probe() {
 	[ -z "$SANITIZER" ] || HAVE+=" sanitizer"
 	[ -n "$STAND_IN" ] || HAVE+=" real"
 	[ ! -x "$TESTS/gpu_kernels" ] || HAVE+=" gpu_kernels"
+	[ ! -x "$UNITS/test_nccl" ] || HAVE+=" units"
 	[ ! -x "$BIN/zero_perf" ] || HAVE+=" zero"
 	[ ! -x "$BIN/topology" ] || HAVE+=" topology"
 }
@@ -199,6 +200,7 @@ why_not() {
 	driver) echo "nvidia-smi names no GPU" ;;
 	real) echo "stand-ins have neither speed nor a device" ;;
 	gpu_kernels | zero | topology) echo "$1 was not built" ;;
+	units) echo "the tests of the backend were not built: that needs cmocka" ;;
 	esac
 }
 

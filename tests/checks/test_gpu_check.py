@@ -17,6 +17,8 @@ CI = os.path.join(ROOT, "ci")
 CLEAN = {"MAKEFLAGS": "", "MAKELEVEL": "", "MFLAGS": ""}
 LOCK = threading.Lock()
 OWN = ("gpu_check.sh", "gpu_record.sh", "gpu_find.sh", "gpu_checks.sh", "gpu_like.awk")
+# Tests of the backend, which are linked with stand-ins here, and with the backend in a bundle.
+UNITS = ("test_nccl", "test_nccl_features", "test_nccl_memory", "test_nccl_work")
 # In the place of compute-sanitizer, gpu_kernels, nvidia-smi and nccl-tests: programs that pass.
 SANITIZER = 'while [ "${1#-}" != "$1" ] || [ ! -x "$1" ]; do shift; done\nexec "$@"'
 KERNELS = "echo passed all"
@@ -58,6 +60,8 @@ def chosen_stand_ins(*names):
     with tempfile.TemporaryDirectory(prefix="bb") as folder:
         for name in names:
             os.symlink(os.path.join(stand_ins(), name), os.path.join(folder, name))
+        for name in UNITS:
+            os.symlink(kit.built(f"tests/{name}"), os.path.join(folder, name))
         script(os.path.join(folder, "compute-sanitizer"), SANITIZER)
         script(os.path.join(folder, "gpu_kernels"), KERNELS)
         yield folder
@@ -166,6 +170,7 @@ WITHOUT_NCCL = (
     "2 processes on 1 GPU: CUDA IPC",
     "1 GPU: ZeRO, all stages",
     "1 GPU: one rank of 64 under ZeRO",
+    "memory and patterns",
 )
 
 
@@ -183,6 +188,31 @@ def without_nccl():
     equal(passed, {*WITHOUT_NCCL, *kernels}, "what passed")
     reason = named(run, "1 GPU: all_reduce")["reason"]
     expect(reason.startswith("collectives do not run: all_reduce_perf: the nccl backend needs NCCL 2.18 or newer"), reason)
+
+
+@test
+def units_of_a_bundle_run():
+    """They are linked with the backend that lies beside them."""
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(bundle(), os.path.join(folder, "b"))
+        shutil.copy(os.path.join(stand_ins(), "nccl.so"), os.path.join(folder, "b", "lib", "busbench"))
+        for name in ("test_nccl_memory", "test_nccl_features", "test_nccl_work"):
+            for gpus in ("1", "2", "8"):
+                result = execute([os.path.join(folder, "b", "tests", name)], {"BUSBENCH_TEST_GPUS": gpus}).exits(0)
+                result.says("[  PASSED  ]")
+
+
+def unit(body, gpus, status, reason):
+    with chosen_stand_ins("gpu_speed", "nccl.so") as folder:
+        os.remove(os.path.join(folder, "test_nccl_work"))
+        script(os.path.join(folder, "test_nccl_work"), body)
+        record = checked(["-k", "messages", "units"], {"BUSBENCH_FAKE_GPUS": gpus}, backend=folder).checks[0]
+    equal((record["status"], record["reason"]), (status, reason), "the verdict on a test of the backend")
+
+
+add("a unit fails", unit, "echo tests/gpu/a.c:1: rank 0 of 1: x; exit 5", "1", "failed", "exit status 5: tests/gpu/a.c:1: rank 0 of 1: x")
+add("a unit has too few GPUs", unit, "echo '[  PASSED  ] 0 test(s).'", "1", "skipped", "needs several GPUs; this machine has 1")
+add("a unit is told of GPUs", unit, 'echo "[  PASSED  ] $BUSBENCH_TEST_GPUS test(s)."', "3", "passed", None)
 
 
 def kernel(body, status, reason):
