@@ -157,6 +157,8 @@ CUDA_LIBS    := $(foreach d,$(wildcard $(if $(NCCL_HOME),$(NCCL_HOME)/lib) $(CUD
 HAVE_NCCL_H  := $(if $(filter auto,$(CUDA)),$(call have,nccl),$(filter 1,$(CUDA)))
 HAVE_NVCC    := $(if $(filter auto,$(CUDA)),$(shell command -v $(NVCC) >/dev/null 2>&1 && echo 1),$(filter 1,$(CUDA)))
 NCCL_OBJECTS := $(patsubst %.c,$(B)/%.o,$(wildcard src/backends/nccl/*.c))
+# With a stand-in for NCCL, which nobody looks for.
+FAKED_NCCL   := $(filter-out %/library.o,$(NCCL_OBJECTS))
 CUDA_OBJECTS := $(patsubst %.cu,$(B)/%.o,$(wildcard src/backends/nccl/*.cu))
 FAKE_OBJECTS := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/fake/*.c)) \
                 $(patsubst tests/%.cc,$(B)/tests/%.o,$(wildcard tests/fake/*.cc)) \
@@ -164,7 +166,7 @@ FAKE_OBJECTS := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/fake/*.c)) 
 FAKE_CXX     := $(if $(findstring clang,$(CC)),$(subst clang,clang++,$(CC)),$(if $(findstring gcc,$(CC)),$(subst gcc,g++,$(CC)),g++))
 HAVE_FAKE    := $(if $(HAVE_NCCL_H),$(shell command -v $(firstword $(FAKE_CXX)) >/dev/null 2>&1 && echo 1))
 FAKE_UNITS   := $(if $(HAVE_FAKE),$(patsubst tests/gpu/%.c,$(B)/tests/%,$(wildcard tests/gpu/test_*.c)))
-GPU_TEST_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out tests/gpu/test_%,$(wildcard tests/gpu/*.c)))
+GPU_TEST_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out tests/gpu/test_% %_device.c,$(wildcard tests/gpu/*.c)))
 HAVE_CUDA    := $(and $(HAVE_NCCL_H),$(HAVE_NVCC),$(if $(SAN),,1))
 PLUGINS      += $(if $(HAVE_CUDA),$(B)/backends/nccl.so)
 # The stand-in is called as the library of this CUDA is.
@@ -175,6 +177,8 @@ PLAYER       := $(B)/tests/player
 PLAYER_OBJECTS := $(patsubst %.c,$(B)/%.o,$(wildcard tests/play/*.c))
 GPU_KERNELS_OBJECTS := $(patsubst %.c,$(B)/%.o,$(wildcard tests/gpu/kernels/*.c))
 GPU_KERNELS  := $(if $(HAVE_CUDA),$(B)/tests/gpu_kernels) $(if $(HAVE_FAKE),$(B)/tests/fake/gpu_kernels)
+# Those of them that hold on real GPUs, too, over the backend as it is installed.
+DEVICE_UNITS := $(if $(and $(HAVE_CUDA),$(call have,cmocka)),$(addprefix $(B)/tests/device/,test_nccl test_nccl_features test_nccl_memory test_nccl_work))
 GPU_SPEED    := $(if $(HAVE_CUDA),$(B)/tests/gpu_speed) $(if $(HAVE_FAKE),$(B)/tests/fake/gpu_speed)
 
 # What is built without these is less, and nothing without hwloc and libnuma.
@@ -187,7 +191,7 @@ no-mpi no-nccl: no-%:
 units: $(UNITS) $(PLAYER) $(FAKE_UNITS) $(if $(HAVE_FAKE),$(B)/tests/fake/nccl.so) $(FAKE_CUBLAS) $(GPU_KERNELS) $(GPU_SPEED) $(B)/tests/nvml/libnvidia-ml.so.1
 
 # Tests that need a device, for ci/gpu_bundle.sh.
-gpu-tests: $(filter-out $(B)/tests/fake/%,$(GPU_SPEED) $(GPU_KERNELS))
+gpu-tests: $(filter-out $(B)/tests/fake/%,$(GPU_SPEED) $(GPU_KERNELS)) $(DEVICE_UNITS)
 
 # ---- how it is built -----------------------------------------------------------------------
 
@@ -257,9 +261,9 @@ $(B)/tests/host_speed: $(B)/tests/perf/host_speed.o
 $(B)/tests/test_malloc: LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free
 
 # A backend loaded at run time finds in the binary what it is built on.
-$(BINS) $(PLAYER) $(ACCEPTANCE): USES_LIB := -rdynamic -Wl,--whole-archive $(LIB) -Wl,--no-whole-archive
+$(BINS) $(PLAYER) $(ACCEPTANCE) $(DEVICE_UNITS): USES_LIB := -rdynamic -Wl,--whole-archive $(LIB) -Wl,--no-whole-archive
 $(PLAYER): $(PLAYER_OBJECTS)
-$(BINS) $(UNITS) $(PLAYER) $(FAKE_UNITS) $(REFERENCE) $(B)/tests/host_speed: $(LIB)
+$(BINS) $(UNITS) $(PLAYER) $(FAKE_UNITS) $(DEVICE_UNITS) $(REFERENCE) $(B)/tests/host_speed: $(LIB)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(LINK) -o $@ $(filter %.o,$^) $(USES_LIB) $(LDLIBS)
@@ -296,8 +300,8 @@ $(B)/backends/mpi.so: $(MPI_OBJECTS)
 	$(call say,LINK,$@)
 	$(Q)OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC) $(CFLAGS) $(LDFLAGS) $(SAN_FLAGS) -shared -Wl,-Bsymbolic-functions -pthread -o $@ $(MPI_OBJECTS)
 
-# The nccl backend: its C by the compiler of all else, its kernels by CUDA's. It finds NCCL where it was built, unless
-# LD_LIBRARY_PATH names another (new dtags).
+# The nccl backend: its C by the compiler of all else, its kernels by CUDA's. It opens NCCL when it runs, where it was
+# built unless LD_LIBRARY_PATH names another (new dtags).
 $(NCCL_OBJECTS): private BB_FLAGS += -fPIC $(CUDA_INCLUDE)
 $(FAKE_OBJECTS): private BB_FLAGS += $(FAKE_PIC) $(CUDA_INCLUDE)
 $(NCCL_OBJECTS) $(CUDA_OBJECTS) $(FAKE_OBJECTS) $(GPU_TEST_OBJECTS): $(B)/cuda
@@ -312,7 +316,7 @@ $(CUDA_OBJECTS): $(B)/%.o: %.cu $(B)/flags
 $(B)/backends/nccl.so: $(NCCL_OBJECTS) $(CUDA_OBJECTS) $(B)/cuda
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -pthread -Wl,--enable-new-dtags -o $@ $(filter %.o,$^) -l:libnccl.so.2 $(CUDA_LIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -pthread -Wl,--enable-new-dtags -o $@ $(filter %.o,$^) $(CUDA_LIBS)
 
 # For tests alone: no CUDA, no NCCL, the kernels compiled for the CPU. Nobody finds it who does not
 # name its folder. What its threads have for themselves lies with their stacks: else the C library would
@@ -335,13 +339,18 @@ $(B)/tests/fake/%.o: src/backends/nccl/%.cu $(B)/flags
 	$(call say,CXX,$<)
 	$(Q)$(COMPILE_FAKE) -include cuda_on_cpu.h -c -o $@ $<
 
-$(B)/tests/fake/nccl.so: $(NCCL_OBJECTS) $(FAKE_OBJECTS)
+$(B)/tests/fake/nccl.so: $(FAKED_NCCL) $(FAKE_OBJECTS)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(SAN_FLAGS) -shared -Wl,-Bsymbolic -pthread -o $@ $^
 
-$(FAKE_UNITS): $(B)/tests/%: $(B)/tests/gpu/%.o $(GPU_TEST_OBJECTS) $(NCCL_OBJECTS) $(FAKE_OBJECTS) \
+$(FAKE_UNITS): $(B)/tests/%: $(B)/tests/gpu/%.o $(GPU_TEST_OBJECTS) $(FAKED_NCCL) $(FAKE_OBJECTS) \
                $(B)/tests/unit/ranks.o $(B)/tests/unit/oracle.o
 $(FAKE_UNITS): LDLIBS := $(call link,cmocka) $(LDLIBS)
+
+$(B)/tests/gpu/gpus_device.o: private BB_FLAGS += -Itests/unit
+$(DEVICE_UNITS): $(B)/tests/device/%: $(B)/tests/gpu/%.o $(subst gpus_fake,gpus_device,$(GPU_TEST_OBJECTS)) \
+                 $(B)/tests/unit/ranks.o $(B)/tests/unit/oracle.o $(B)/backends/nccl.so
+$(DEVICE_UNITS): LDLIBS := -L$(B)/backends -Wl,-rpath,\$$ORIGIN/../../backends -l:nccl.so $(call link,cmocka) $(LDLIBS)
 
 # The speed of the kernels, and for tests the same with stand-ins.
 $(B)/tests/perf/gpu_speed.o: private BB_FLAGS += $(CUDA_INCLUDE)

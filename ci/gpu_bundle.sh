@@ -8,7 +8,7 @@
 #
 # FOLDER/bin              benchmarks and topology, stripped; they find lib/busbench by their RPATH
 # FOLDER/lib/busbench     the nccl backend, and the libraries that ldd names but those of the C library, CUDA and NCCL
-# FOLDER/tests            gpu_speed and gpu_kernels
+# FOLDER/tests            gpu_speed, gpu_kernels, and the tests of the backend that hold on real GPUs
 # FOLDER/ci               gpu_check.sh: start it there
 # FOLDER/bundle.txt       what was built, and what it needs of the machine
 #
@@ -20,8 +20,8 @@ set -euo pipefail
 
 MOST_MIB=60
 COMPARED="all_reduce all_gather reduce_scatter broadcast reduce alltoall sendrecv"
-# Of the machine: the C library's, C++'s, CUDA's and NCCL's.
-LEFT_OUT='^(ld-linux.*|linux-vdso|lib(c|m|dl|pthread|rt|resolv|util|stdc\+\+|gcc_s|cuda|cudart|cublas|cublasLt|nccl))\.so'
+# Of the machine: the C library's, C++'s, CUDA's and NCCL's; and the backend, which is packed already.
+LEFT_OUT='^(ld-linux.*|linux-vdso|nccl|lib(c|m|dl|pthread|rt|resolv|util|stdc\+\+|gcc_s|cuda|cudart|cublas|cublasLt|nccl))\.so'
 
 cd "$(dirname "$0")/.."
 if [ $# -gt 1 ] || [[ ${1:-} == -* ]]; then
@@ -102,7 +102,7 @@ trap 'rm -rf "$TEMP"' EXIT
 rm -rf "$FOLDER"
 pack "$FOLDER/bin" "$B"/*_perf "$B/topology"
 pack "$FOLDER/lib/busbench" "$B/backends/nccl.so" "$B/backends/topology.so"
-pack "$FOLDER/tests" "$B/tests/gpu_speed" "$B/tests/gpu_kernels"
+pack "$FOLDER/tests" "$B/tests/gpu_speed" "$B/tests/gpu_kernels" "$B"/tests/device/*
 pack_libraries "$FOLDER"/bin/* "$FOLDER"/lib/busbench/*.so "$FOLDER"/tests/*
 pack_nccl_tests
 mkdir "$FOLDER/ci"

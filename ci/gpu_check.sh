@@ -4,7 +4,7 @@
 #
 #   ci/gpu_check.sh [OPTION...] [PART...]
 #
-#   PART            speed kernels topology features algorithms sanitizers: in this order, by default all
+#   PART            speed kernels units topology features algorithms sanitizers: in this order, by default all
 #   -l              list the checks (part, tab, name) and end
 #   -o FOLDER       where records.jsonl and log.txt are added to (gpu_check in the bundle or the build)
 #   -k WORD         only checks with WORD in their name
@@ -17,12 +17,13 @@
 #   GPU_CHECK_BACKEND=DIR  the stand-ins there in place of the real libraries: it shows that this script works,
 #                          nothing else
 #
-# Exit: 0 nothing failed, 1 something did or nothing was checked, 2 usage, 3 there is nothing to run.
+# Exit: 0 nothing failed, 1 something did or nothing was checked, 2 usage, 3 there is no GPU that can be used, or no
+# program to run.
 set -uo pipefail
 
 HERE=$(cd "$(dirname "$0")/.." && pwd)
-ALL_PARTS="speed kernels topology features algorithms sanitizers"
-declare -A PART_LIMIT=([speed]=300 [kernels]=200 [topology]=30 [features]=240 [algorithms]=300 [sanitizers]=400)
+ALL_PARTS="speed kernels units topology features algorithms sanitizers"
+declare -A PART_LIMIT=([speed]=300 [kernels]=200 [units]=200 [topology]=30 [features]=240 [algorithms]=300 [sanitizers]=400)
 
 usage() {
 	sed -n '2,/^# Exit/s/^# \{0,1\}//p' "$0" >&2
@@ -64,14 +65,14 @@ read_arguments() {
 	STAND_IN=${GPU_CHECK_BACKEND:-}
 }
 
-# BIN, TESTS and PLUGINS: where programs, tests and backends are.
+# BIN, TESTS and UNITS: where programs, tests of kernels and tests of the backend are.
 find_busbench() {
 	CUDA_HOME=${CUDA_HOME:-/usr/local/cuda}
 	if [ -f "$HERE/bundle.txt" ]; then
-		BIN=$HERE/bin TESTS=$HERE/tests OUT=${OUT:-$HERE/gpu_check}
+		BIN=$HERE/bin TESTS=$HERE/tests UNITS=$HERE/tests OUT=${OUT:-$HERE/gpu_check}
 	else
 		B=$(realpath -m "${B:-$HERE/build}")
-		BIN=$B TESTS=$B/tests OUT=${OUT:-$B/gpu_check}
+		BIN=$B TESTS=$B/tests UNITS=$B/tests/device OUT=${OUT:-$B/gpu_check}
 	fi
 	if [ ! -x "$BIN/all_reduce_perf" ]; then
 		echo "gpu_check.sh: $BIN/all_reduce_perf is missing: run make CUDA=1 first, or ci/gpu_bundle.sh where CUDA's compiler is" >&2
@@ -84,14 +85,14 @@ take_stand_in() {
 	mkdir -p "$TEMP/bin" "$TEMP/lib/busbench"
 	cp "$BIN"/*_perf "$BIN"/topology "$TEMP/bin"
 	find "$HERE/lib/busbench" -name 'lib*.so*' -exec ln -s -t "$TEMP/lib/busbench" {} + 2>/dev/null
-	BIN=$TEMP/bin TESTS=$STAND_IN
+	BIN=$TEMP/bin TESTS=$STAND_IN UNITS=$STAND_IN
 	BUSBENCH_BACKEND_DIR=$(realpath "$STAND_IN")
 	export BUSBENCH_BACKEND_DIR
 }
 
 read_arguments "$@"
 if [ -n "$LISTING" ]; then
-	GPUS='' STAND_IN='' BIN='' TESTS=''
+	GPUS='' STAND_IN='' BIN='' TESTS='' UNITS=''
 	choose_sizes
 	every_check
 	exit 0
@@ -113,3 +114,4 @@ describe
 choose_sizes
 every_check
 summary
+end

@@ -79,6 +79,25 @@ kernels() {
 	return $status
 }
 
+# unit NAME: the cases of a test program of the backend; those that need more GPUs skip themselves.
+unit() {
+	local status passed said
+	BUSBENCH_TEST_GPUS=$GPUS limited "$UNITS/$1"
+	status=$?
+	case $status in
+	0) ;;
+	124 | 137) return $status ;;
+	*)
+		said=$(grep -E '^tests/|FAILED' "$TEMP/out" | head -n 3)
+		because "exit status $status: ${said:-$(last_words)}"
+		return 1
+		;;
+	esac
+	passed=$(sed -n 's/^.*PASSED *\] \([0-9]*\) test.*/\1/p' "$TEMP/out" | head -n 1)
+	number cases "${passed:-0}"
+	[ "${passed:-0}" -gt 0 ] || { because "needs several GPUs; this machine has $GPUS"; return 5; }
+}
+
 # Every GPU that the driver knows is in the topology.
 topology_sees() {
 	local wanted found
@@ -223,6 +242,13 @@ list_kernels() {
 	check kernels "beyond 2^32 bytes" "gpu gpu_kernels" kernels "beyond 2^32" --large
 }
 
+list_units() {
+	check units "memory and patterns" "memory units" unit test_nccl_memory
+	check units "collectives and algorithms against an oracle" "collectives units" unit test_nccl
+	check units "batches, graphs, queues and groups" "collectives units" unit test_nccl_features
+	check units "messages, and kernels that wait" "collectives units" unit test_nccl_work
+}
+
 list_topology() {
 	check topology "every GPU of the driver" "topology driver" topology_sees
 }
@@ -247,7 +273,8 @@ list_features() {
 	check features "$1: precision (--precision)" "$2" flags "$3" "--precision 5% --max-time 2"
 	check features "$1: protocols (--proto)" "$2" perf all_reduce -g "$3" --algo ring,tree,auto --proto LL,LL128,Simple "${ONE[@]}"
 	check features "$1: a wrong byte is found" "$2" finds_wrong_byte "$3"
-	check features "$1: ZeRO, all stages" "$2 zero" zero_all "$3"
+	# One rank alone calls no collective.
+	check features "$1: ZeRO, all stages" "$([ "$3" = 1 ] && echo memory || echo "$2") zero" zero_all "$3"
 }
 
 list_algorithms() {
@@ -295,9 +322,10 @@ list_sanitizers() {
 every_check() {
 	list_speed
 	list_kernels
+	list_units
 	list_topology
 	list_features "1 GPU" collectives 1
-	check features "1 GPU: one rank of 64 under ZeRO" "collectives zero" \
+	check features "1 GPU: one rank of 64 under ZeRO" "memory zero" \
 		perf zero --as-rank 0 --world 64 --model "$RANK_MODEL"
 	list_features "several GPUs" "several collectives" "$GPUS"
 	list_algorithms

@@ -153,28 +153,28 @@ can() {
 	fi
 }
 
-# Fills HAVE with gpu (CUDA works), memory and collectives (of the nccl backend), several, multi-rank, nccl-tests,
-# sanitizer, driver (nvidia-smi knows a GPU), real (no stand-ins) and programs that were built; LIBRARY, NCCL_NUMBER
-# and GPUS from what busbench says.
+# Fills HAVE with gpu (CUDA works), memory (the nccl backend works), collectives (with NCCL), several, multi-rank,
+# nccl-tests, sanitizer, driver (nvidia-smi knows a GPU), real (no stand-ins) and programs that were built; LIBRARY,
+# NCCL_NUMBER and GPUS from what busbench says.
 declare -A WHY=()
 probe() {
 	HAVE='' NCCL_NUMBER=0 LIBRARY='' PART_END=$((SECONDS + 60))
 	GPUS=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')
 	[ "$GPUS" -eq 0 ] || HAVE+=" driver"
 	can gpu "$TESTS/gpu_speed" 1K 1K 2 1
-	can memory "$BIN/mem_bandwidth_perf" --backend nccl -b 4K -e 4K -n 1 -w 0
-	can collectives "$BIN/all_reduce_perf" --backend nccl -b 8 -e 8 --json -
-	if [[ $HAVE == *collectives* ]]; then
+	can memory "$BIN/mem_bandwidth_perf" --backend nccl -b 4K -e 4K -n 1 -w 0 --json -
+	if [[ $HAVE == *memory* ]]; then
 		LIBRARY=$(sed -n 's/.*"library": *"\([^"]*\)".*/\1/p' "$TEMP/out" | head -n 1)
 		GPU=${GPU:-$(sed -n 's/.*"ranks":\[{[^}]*"name": *"\([^"]*\)".*/\1/p' "$TEMP/out" | head -n 1)}
 		NCCL_NUMBER=$(sed -n 's/NCCL \([0-9]*\)\.\([0-9]*\).*/\1 \2/p' <<<"$LIBRARY" | awk '{ print 100 * $1 + $2 }')
-		if limited "$BIN/all_reduce_perf" --backend nccl -g 64 -b 8 -e 8; then
+		if limited "$BIN/mem_bandwidth_perf" --backend nccl -g 64 -b 4K -e 4K -n 1 -w 0; then
 			GPUS=64
 		else # the refusal has their number
 			GPUS=$(sed -n 's/.* \([0-9]*\) are there.*/\1/p' "$TEMP/out" | head -n 1)
 		fi
 		GPUS=${GPUS:-1}
 	fi
+	can collectives "$BIN/all_reduce_perf" --backend nccl -b 8 -e 8
 	[ "$GPUS" -lt 2 ] || HAVE+=" several"
 	[ "$NCCL_NUMBER" -lt 230 ] || HAVE+=" multi-rank"
 	WHY[nccl-tests]=$([ -z "$PEERS" ] && echo "NCCL_TESTS_HOME names none" || not_found "$PEERS/all_reduce_perf" | paste -sd ' ' -)
@@ -182,6 +182,7 @@ probe() {
 	[ -z "$SANITIZER" ] || HAVE+=" sanitizer"
 	[ -n "$STAND_IN" ] || HAVE+=" real"
 	[ ! -x "$TESTS/gpu_kernels" ] || HAVE+=" gpu_kernels"
+	[ ! -x "$UNITS/test_nccl" ] || HAVE+=" units"
 	[ ! -x "$BIN/zero_perf" ] || HAVE+=" zero"
 	[ ! -x "$BIN/topology" ] || HAVE+=" topology"
 }
@@ -190,10 +191,8 @@ probe() {
 why_not() {
 	case $1 in
 	gpu) echo "no GPU that CUDA can use: ${WHY[gpu]}" ;;
-	memory | collectives)
-		[ -n "$NCCL_PATH$STAND_IN" ] || printf 'NCCL was not found; '
-		echo "the nccl backend does not run: ${WHY[$1]}"
-		;;
+	memory) echo "the nccl backend does not run: ${WHY[memory]}" ;;
+	collectives) echo "collectives do not run: ${WHY[collectives]}" ;;
 	several) echo "needs several GPUs; this machine has $GPUS" ;;
 	multi-rank) echo "needs NCCL 2.30" ;;
 	nccl-tests) echo "nccl-tests does not run: ${WHY[nccl-tests]}" ;;
@@ -201,6 +200,7 @@ why_not() {
 	driver) echo "nvidia-smi names no GPU" ;;
 	real) echo "stand-ins have neither speed nor a device" ;;
 	gpu_kernels | zero | topology) echo "$1 was not built" ;;
+	units) echo "the tests of the backend were not built: that needs cmocka" ;;
 	esac
 }
 
@@ -221,7 +221,7 @@ describe() {
 	field driver "${DRIVER:-not found}"
 	field CUDA "${RUNTIME_PATH:-no runtime found; busbench brings its own}"
 	field NCCL "${NCCL_VERSION:+$NCCL_VERSION, }${NCCL_PATH:-not found}"
-	field backend "${LIBRARY:-$(why_not collectives)}"
+	field backend "${LIBRARY:-$(why_not memory)}"
 	field GPUs "$GPUS"
 	field nccl-tests "${PEERS:-not found}"
 	field sanitizer "${SANITIZER:-not found}"

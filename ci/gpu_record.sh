@@ -211,7 +211,17 @@ PART='' PART_END=0
 
 # ---- the end -------------------------------------------------------------------------------
 
-# summary: the table; status 0 if something passed and nothing failed.
+# end: leaves with the exit status.
+end() {
+	[ $((${COUNT[failed]:-0} + ${COUNT[timeout]:-0})) -eq 0 ] || exit 1
+	if [[ " $HAVE " != *" gpu "* ]]; then
+		echo "gpu_check.sh: $(why_not gpu)" >&2
+		exit 3
+	fi
+	[ "${COUNT[passed]:-0}" -gt 0 ]
+}
+
+# summary: the table.
 summary() {
 	local part line reason
 	say ''
@@ -230,5 +240,4 @@ summary() {
 	done
 	put end passed "${COUNT[passed]:-0}" failed "${COUNT[failed]:-0}" timeout "${COUNT[timeout]:-0}" \
 		skipped "${COUNT[skipped]:-0}" seconds "$SECONDS"
-	[ $((${COUNT[failed]:-0} + ${COUNT[timeout]:-0})) -eq 0 ] && [ "${COUNT[passed]:-0}" -gt 0 ]
 }

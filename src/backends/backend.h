@@ -20,7 +20,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define BB_BACKEND_ABI 19u
+#define BB_BACKEND_ABI 20u
 
 struct bb_cluster; /* topology/cluster.h */
 
@@ -94,8 +94,10 @@ struct bb_backend_config {
 	int ranks_before; /* on this host, in processes before this one: their GPUs are taken */
 	int ranks_here;   /* on this host, in all processes */
 	enum bb_registration registration;
-	int cta_policy;      /* 0: the library's default, 1: few thread blocks, 2: none if it can */
-	bool reached;        /* other ranks are to reach buffers, over routes */
+	int cta_policy; /* 0: the library's default, 1: few thread blocks, 2: none if it can */
+	bool reached;   /* other ranks are to reach buffers, over routes */
+	/* Neither collectives nor messages are called: the library of them may be missing. */
+	bool library_optional;
 	bool default_stream; /* the main queue is the device's default stream */
 };
 

@@ -95,6 +95,7 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 	choose_works(a);
 	BB_TRY(status, choose_defaults(o, error), out);
 	o->iters = a->iters;
+	o->config.library_optional = true;
 out:
 	return status;
 }

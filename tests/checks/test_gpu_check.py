@@ -17,6 +17,8 @@ CI = os.path.join(ROOT, "ci")
 CLEAN = {"MAKEFLAGS": "", "MAKELEVEL": "", "MFLAGS": ""}
 LOCK = threading.Lock()
 OWN = ("gpu_check.sh", "gpu_record.sh", "gpu_find.sh", "gpu_checks.sh", "gpu_like.awk")
+# Tests of the backend, which are linked with stand-ins here, and with the backend in a bundle.
+UNITS = ("test_nccl", "test_nccl_features", "test_nccl_memory", "test_nccl_work")
 # In the place of compute-sanitizer, gpu_kernels, nvidia-smi and nccl-tests: programs that pass.
 SANITIZER = 'while [ "${1#-}" != "$1" ] || [ ! -x "$1" ]; do shift; done\nexec "$@"'
 KERNELS = "echo passed all"
@@ -58,6 +60,8 @@ def chosen_stand_ins(*names):
     with tempfile.TemporaryDirectory(prefix="bb") as folder:
         for name in names:
             os.symlink(os.path.join(stand_ins(), name), os.path.join(folder, name))
+        for name in UNITS:
+            os.symlink(kit.built(f"tests/{name}"), os.path.join(folder, name))
         script(os.path.join(folder, "compute-sanitizer"), SANITIZER)
         script(os.path.join(folder, "gpu_kernels"), KERNELS)
         yield folder
@@ -101,7 +105,7 @@ def bundle_is_complete():
         said = file.read()
     for word in ("busbench", "commit ", "built with CUDA 1", "headers of NCCL 2.", "sm_80", "sm_90", "needs GLIBC 2."):
         expect(word in said, f"bundle.txt does not say {word!r}: {said}")
-    system = {"linux-vdso", "libc", "libm", "libdl", "libpthread", "librt", "libstdc++", "libgcc_s", "libnccl"}
+    system = {"linux-vdso", "libc", "libm", "libdl", "libpthread", "librt", "libstdc++", "libgcc_s"}
     files = [os.path.join(path, name) for path, _, names in os.walk(folder) for name in names]
     expect(sum(map(os.path.getsize, files)) < 60 << 20, "it is larger than 60 MiB")
     for program in (f for f in files if os.path.basename(os.path.dirname(f)) in ("bin", "tests")):
@@ -157,17 +161,58 @@ def everything_on_two_gpus():
     expect(not wide, f"wider than 80 columns: {wide}")
 
 
-@test
+WITHOUT_NCCL = (
+    "memory: bandwidth and latency",
+    "a GPU and its host: copies",
+    "several GPUs: memory",
+    "several GPUs: bandwidth of pairs",
+    "several GPUs: latency of pairs",
+    "2 processes on 1 GPU: CUDA IPC",
+    "1 GPU: ZeRO, all stages",
+    "1 GPU: one rank of 64 under ZeRO",
+    "memory and patterns",
+)
+
+
+@test(cores=kit.ALL)
 def without_nccl():
-    """What needs none is still checked."""
-    with chosen_stand_ins("gpu_speed") as folder, tempfile.TemporaryDirectory() as empty:
-        run = checked(["kernels", "speed"], {"GPU_CHECK_ROOT": empty, "CUDA_HOME": empty, "NCCL_HOME": ""}, backend=folder)
-    run.result.exits(0).prints("NCCL       not found")
-    equal([r["part"] for r in run.checks], sorted((r["part"] for r in run.checks), reverse=True), "speed comes first")
-    expect({r["part"] for r in run.checks if r["status"] == "passed"} == {"kernels"}, "not the kernels alone passed")
-    equal({r["status"] for r in run.checks if r["part"] == "kernels"}, {"passed"}, "the kernels' statuses")
-    reason = named(run, "memory: bandwidth and latency")["reason"]
-    expect(reason.startswith("the nccl backend does not run:"), reason)
+    """What needs none is still checked, also from a bundle that lies elsewhere; the rest is skipped with the reason."""
+    with chosen_stand_ins("gpu_speed", "nccl.so") as folder, tempfile.TemporaryDirectory() as empty:
+        elsewhere = os.path.join(empty, "a folder")
+        shutil.copytree(bundle(), elsewhere)
+        env = {"GPU_CHECK_ROOT": empty, "CUDA_HOME": empty, "NCCL_HOME": "", "BUSBENCH_FAKE_NCCL": "0", "BUSBENCH_FAKE_GPUS": "2"}
+        run = checked(["-p", str(kit.LIMIT)], env, where=elsewhere, backend=folder)
+    run.result.exits(0).prints("NCCL       not found", "backend    NCCL: not found, CUDA ", "GPUs       2")
+    passed = {r["name"] for r in run.checks if r["status"] == "passed"}
+    kernels = {r["name"] for r in run.checks if r["part"] in ("kernels", "sanitizers") and "all_reduce" not in r["name"]}
+    equal(passed, {*WITHOUT_NCCL, *kernels}, "what passed")
+    reason = named(run, "1 GPU: all_reduce")["reason"]
+    expect(reason.startswith("collectives do not run: all_reduce_perf: the nccl backend needs NCCL 2.18 or newer"), reason)
+
+
+@test
+def units_of_a_bundle_run():
+    """They are linked with the backend that lies beside them."""
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(bundle(), os.path.join(folder, "b"))
+        shutil.copy(os.path.join(stand_ins(), "nccl.so"), os.path.join(folder, "b", "lib", "busbench"))
+        for name in ("test_nccl_memory", "test_nccl_features", "test_nccl_work"):
+            for gpus in ("1", "2", "8"):
+                result = execute([os.path.join(folder, "b", "tests", name)], {"BUSBENCH_TEST_GPUS": gpus}).exits(0)
+                result.says("[  PASSED  ]")
+
+
+def unit(body, gpus, status, reason):
+    with chosen_stand_ins("gpu_speed", "nccl.so") as folder:
+        os.remove(os.path.join(folder, "test_nccl_work"))
+        script(os.path.join(folder, "test_nccl_work"), body)
+        record = checked(["-k", "messages", "units"], {"BUSBENCH_FAKE_GPUS": gpus}, backend=folder).checks[0]
+    equal((record["status"], record["reason"]), (status, reason), "the verdict on a test of the backend")
+
+
+add("a unit fails", unit, "echo tests/gpu/a.c:1: rank 0 of 1: x; exit 5", "1", "failed", "exit status 5: tests/gpu/a.c:1: rank 0 of 1: x")
+add("a unit has too few GPUs", unit, "echo '[  PASSED  ] 0 test(s).'", "1", "skipped", "needs several GPUs; this machine has 1")
+add("a unit is told of GPUs", unit, 'echo "[  PASSED  ] $BUSBENCH_TEST_GPUS test(s)."', "3", "passed", None)
 
 
 def kernel(body, status, reason):
@@ -185,7 +230,8 @@ add("a kernel is skipped", kernel, "echo skipped fill 1: no memory", "skipped", 
 def no_gpu():
     """Nothing can be checked, which is no success."""
     run = checked(["speed", "features"], {"BUSBENCH_FAKE_GPUS": "0"})
-    run.result.exits(1)
+    run.result.exits(3).says("gpu_check.sh: no GPU that CUDA can use: ")
+    equal(run.result.err.count("\n"), 1, "sentences")
     equal(statuses(run).keys(), {"skipped"}, "statuses")
     expect("no GPU" in named(run, "kernels reach 80 percent of a copy")["reason"], "the reason")
 

@@ -26,7 +26,7 @@ def machine(*files, backend=None):
             os.mkdir(os.path.join(folder, "backends"))
             with open(os.path.join(folder, "backends", "nccl.so"), "wb") as file:
                 file.write(backend)
-        for name in ("all_reduce", "ddp_bucket"):
+        for name in ("all_reduce", "ddp_bucket", "pipeline"):
             if os.path.exists(os.path.join(kit.Settings.build, f"{name}_perf")):
                 shutil.copy(kit.built(f"{name}_perf"), folder)
         yield folder, {"BUSBENCH_DEVICE_FOLDER": devices, "CUDA_VISIBLE_DEVICES": "0,1"}
@@ -135,3 +135,4 @@ def what_measures_nothing():
     with machine("nvidia0") as place:
         run(place, "ddp_bucket -g 2 --model resnet50 --predict --flops 1T --link 10GB/s").exits(0)
         run(place, "ddp_bucket -g 2 --model resnet50 -n 1 -w 0").exits(3).says(TO_CPU.strip())
+        run(place, "pipeline --predict --stages 3").exits(0).prints("backend=null")

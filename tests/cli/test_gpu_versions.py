@@ -1,6 +1,8 @@
-"""nccl.so beside older and newer libraries than the headers that it was built with: what of them is used, and the
-sentences where something is not. The libraries are stand-ins that have the functions of a version and no others."""
+"""nccl.so beside older and newer libraries than the headers that it was built with, and beside none: where they are
+found, what of them is used, and the sentences where something is not. The libraries are stand-ins that have the
+functions of a version and no others."""
 
+import contextlib
 import functools
 import glob
 import os
@@ -52,7 +54,8 @@ LISTED = {
     "symmetric windows (2.27)": 22703,
     "ncclAlltoAll, ncclGather and ncclScatter (2.28)": 22803,
 }
-NEEDS_NCCL = "it needs NCCL 2.18 or newer: put the folder of libnccl.so.2 into LD_LIBRARY_PATH"
+FILE = "libnccl.so.2"
+GONE = "libnccl_gone.so.2"  # looked for in its place: no machine has one
 
 
 def text(code):
@@ -76,34 +79,45 @@ def link(path, *words):
 
 
 def stand_ins(of_nccl):
-    """The objects of tests/fake that are NCCL, or the others."""
+    """The objects of tests/fake that are NCCL, or the others; how the backend finds the former is its own affair."""
     found = glob.glob(os.path.join(kit.Settings.build, "tests", "fake", "*.o"))
-    return [path for path in found if (os.path.basename(path)[:-2] in OF_NCCL) == of_nccl]
+    names = {path: os.path.basename(path)[:-2] for path in found}
+    return [path for path in found if names[path] != "fake_library" and (names[path] in OF_NCCL) == of_nccl]
 
 
-def library(folder, names, soname="libnccl.so.2"):
-    """FOLDER/SONAME: the stand-in for NCCL, with these functions of it. What else it needs nccl.so has."""
+def library(folder, names, place, file=FILE):
+    """FOLDER/FILE: the stand-in for NCCL, with these functions of it. What else it needs PLACE's nccl.so has."""
     script = os.path.join(folder, "functions")
-    with open(script, "w", encoding="utf-8") as file:
-        file.write(f"{{ global: {' '.join(name + ';' for name in names)} fake_*; local: *; }};\n")
-    words = [f"-Wl,-soname,{soname}", f"-Wl,--version-script,{script}", *stand_ins(True)]
-    link(os.path.join(folder, soname), *words)
+    with open(script, "w", encoding="utf-8") as text:
+        text.write(f"{{ global: {' '.join(name + ';' for name in names)} fake_*; local: *; }};\n")
+    backends = os.path.join(place, "backends")
+    words = [f"-Wl,-soname,{FILE}", f"-Wl,--version-script,{script}", *stand_ins(True), f"-L{backends}", "-l:nccl.so"]
+    link(os.path.join(folder, file), *words)
 
 
-def place(folder, soname="libnccl.so.2"):
-    """Programs in FOLDER, with an nccl.so that has the stand-ins for CUDA in it and needs a library of NCCL."""
+def searcher(folder, file):
+    """The object of the backend that looks for the library, looking for FILE."""
+    if file == FILE:
+        return os.path.join(kit.Settings.build, "src", "backends", "nccl", "library.o")
+    with open(os.path.join(kit.Settings.build, "cuda"), encoding="utf-8") as text:
+        includes = re.findall(r"-isystem \S+", text.read())
+    source = os.path.join(kit.ROOT, "src", "backends", "nccl", "library.c")
+    words = [f"-I{kit.ROOT}/src", "-D_GNU_SOURCE", f'-DBB_NCCL_FILE="{file}"', *" ".join(includes).split(), "-fPIC", "-c"]
+    kit.execute([*os.environ.get("CC", "cc").split(), *words, "-o", os.path.join(folder, "library.o"), source]).exits(0)
+    return os.path.join(folder, "library.o")
+
+
+def place(folder, file=FILE):
+    """Programs in FOLDER, with an nccl.so that has the stand-ins for CUDA in it and looks for NCCL."""
     if not os.path.exists(os.path.join(kit.Settings.build, "tests", "fake", "nccl.so")):
         raise kit.Skipped("built without the headers of CUDA and NCCL")
-    for name in ("all_reduce", "alltoall", "gather", "scatter", "broadcast"):
+    for name in ("all_reduce", "alltoall", "gather", "scatter", "broadcast", "mem_bandwidth"):
         shutil.copy(kit.built(f"{name}_perf"), folder)
     os.mkdir(os.path.join(folder, "backends"))
-    newest = os.path.join(folder, "newest")
-    os.mkdir(newest)
-    library(newest, functions(99999), soname)
     sources = glob.glob(os.path.join(kit.ROOT, "src", "backends", "nccl", "*.c"))
-    names = [os.path.basename(path)[:-2] for path in sources]
+    names = [os.path.basename(path)[:-2] for path in sources if not path.endswith("/library.c")]
     backend = [os.path.join(kit.Settings.build, "src", "backends", "nccl", f"{name}.o") for name in names]
-    words = ["-Wl,-Bsymbolic", *backend, *stand_ins(False), f"-L{newest}", f"-l:{soname}"]
+    words = ["-Wl,-Bsymbolic,-soname,nccl.so", *backend, searcher(folder, file), *stand_ins(False)]
     link(os.path.join(folder, "backends", "nccl.so"), *words)
 
 
@@ -119,10 +133,10 @@ class Beside:
 
     def __init__(self, folder, code, names=None):
         self.code = code
-        library(folder, names or functions(code))
-        self.env = {"LD_LIBRARY_PATH": folder, "BUSBENCH_FAKE_VERSION": str(code), "BUSBENCH_FAKE_LEAKS": "1"}
         with gpus.LOCK:
             self.programs = shared_place().name
+        library(folder, names or functions(code), self.programs)
+        self.env = {"LD_LIBRARY_PATH": folder, "BUSBENCH_FAKE_VERSION": str(code), "BUSBENCH_FAKE_LEAKS": "1"}
 
     def run(self, line):
         name, *words = line.split()
@@ -205,14 +219,121 @@ def half_a_library():
         result.says("libnccl.so.2 says that it is NCCL 2.21.5 and lacks ncclSend; ")
 
 
+# ---- where it is looked for ------------------------------------------------------------------------
+
+
+@functools.lru_cache(None)
+def looking_for_gone():
+    folder = tempfile.TemporaryDirectory(prefix="bb")
+    place(folder.name, GONE)
+    return folder
+
+
+@contextlib.contextmanager
+def machine():
+    """(programs, an empty folder, an environment that names nothing but what is in it)."""
+    with gpus.LOCK:
+        programs = looking_for_gone().name
+    with tempfile.TemporaryDirectory(prefix="bb") as folder:
+        names = ("NCCL_HOME", "CUDA_HOME", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH")
+        yield programs, folder, {**dict.fromkeys(names, ""), "HOME": folder, "BUSBENCH_FAKE_VERSION": "22809"}
+
+
+def run(programs, line, env):
+    name, *words = line.split()
+    return kit.execute([os.path.join(programs, f"{name}_perf"), *words], env)
+
+
+def install(programs, folder):
+    os.makedirs(folder)
+    library(folder, functions(22809), programs, GONE)
+
+
+def broken(folder):
+    os.makedirs(folder)
+    with open(os.path.join(folder, GONE), "w", encoding="utf-8") as file:
+        file.write("no library")
+
+
+WHEEL = "lib/python3.12/site-packages/nvidia/nccl/lib"
+PLACES = (  # the variable that leads to a folder, and where in it the library is
+    ("LD_LIBRARY_PATH", ""),
+    ("NCCL_HOME", "lib"),
+    ("NCCL_HOME", "lib64"),
+    ("CUDA_HOME", "lib64"),
+    ("CUDA_HOME", "targets/x86_64-linux/lib"),
+    ("VIRTUAL_ENV", WHEEL),
+    ("CONDA_PREFIX", WHEEL),
+    ("HOME", f".local/{WHEEL}"),
+)
+
+
+def found(variable, inside):
+    with machine() as (programs, folder, env):
+        install(programs, os.path.join(folder, "x", inside))
+        env[variable] = os.path.join(folder, "x")
+        out = run(programs, "all_reduce --list", env).exits(0).out
+        expect(f"  library: NCCL 2.28.9 ({os.path.join(folder, 'x', inside, GONE)})" in out.replace("//", "/"), out)
+        gpus.right(run(programs, "all_reduce -g 2 -b 8 -e 8 --backend nccl", env))
+
+
+for variable, inside in PLACES:
+    add(f"found in {variable} {inside}", found, variable, inside)
+
+
+@test
+def found_beside_python():
+    """That of the python3 that PATH names first, in a virtual environment or where a link leads to."""
+    for linked in (False, True):
+        with machine() as (programs, folder, env):
+            install(programs, os.path.join(folder, "py", WHEEL))
+            bin_folder = os.path.join(folder, "py", "bin")
+            os.mkdir(bin_folder)
+            with open(os.path.join(bin_folder, "python3"), "w", encoding="utf-8"):
+                pass
+            if linked:
+                os.makedirs(os.path.join(folder, "other", "bin"))
+                os.symlink(os.path.join(bin_folder, "python3"), os.path.join(folder, "other", "bin", "python3"))
+                bin_folder = os.path.join(folder, "other", "bin")
+            env["PATH"] = f"{bin_folder}:{os.environ['PATH']}"
+            out = run(programs, "all_reduce --list", env).exits(0).out
+            expect(f"  library: NCCL 2.28.9 ({folder}/py/bin/../{WHEEL}/{GONE})" in out, out)
+
+
+@test
+def what_is_broken_is_passed_over():
+    with machine() as (programs, folder, env):
+        broken(os.path.join(folder, "home", "lib"))
+        env["NCCL_HOME"] = os.path.join(folder, "home")
+        result = run(programs, "all_reduce -g 2 -b 8 -e 8 --backend nccl", env).exits(3)
+        result.says("; one does not load: ", f"home/lib/{GONE}")
+        install(programs, os.path.join(folder, "venv", WHEEL))
+        env["VIRTUAL_ENV"] = os.path.join(folder, "venv")
+        gpus.right(run(programs, "all_reduce -g 2 -b 8 -e 8 --backend nccl", env))
+
+
 @test
 def no_library():
-    with tempfile.TemporaryDirectory(prefix="bb") as folder:
-        place(folder, "libnccl_gone.so.2")
-        line = [os.path.join(folder, "all_reduce_perf"), "-b", "8", "-e", "8", "--backend", "nccl"]
-        result = kit.execute(line).exits(3)
-        result.says("the nccl backend cannot be loaded from", "libnccl_gone.so.2: cannot open shared object", NEEDS_NCCL)
-        equal(result.err.count("\n"), 1, "sentences")
+    """The sentence names the library, where it was looked for, and how to give it; the rest runs."""
+    with machine() as (programs, folder, env):
+        env["CUDA_HOME"] = folder
+        for backend in ("", " --backend nccl"):
+            result = run(programs, f"all_reduce -g 2 -b 8 -e 8{backend}", env).exits(3)
+            result.says(f"all_reduce_perf: the nccl backend needs NCCL 2.18 or newer; {GONE} is neither where the dynamic linker",
+                        "NCCL_HOME (not set)", f"CUDA's folders ({folder})", "Python's packages; set NCCL_HOME")  # fmt: skip
+            equal(result.err.count("\n"), 1, "sentences")
+        run(programs, "all_reduce --list", env).exits(0).prints("  not usable: the nccl backend needs NCCL")
+        run(programs, "mem_bandwidth -b 64K -e 64K -n 1", env).exits(0).prints("library: NCCL: not found, CUDA ")
+
+
+@test
+def other_library():
+    """One of that name that is no NCCL is not called."""
+    with machine() as (programs, folder, env):
+        os.mkdir(os.path.join(folder, "lib"))
+        library(os.path.join(folder, "lib"), ["ncclSend"], programs, GONE)
+        env["NCCL_HOME"] = folder
+        run(programs, "all_reduce -g 2 --backend nccl", env).exits(3).says("is no NCCL: it lacks ncclGetVersion")
 
 
 # ---- as it is built ------------------------------------------------------------------------------

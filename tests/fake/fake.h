@@ -9,6 +9,7 @@
  *   fake_region.c   memory that several processes share
  *   fake_stream.c   streams, events, graphs
  *   fake_cuda.c     devices, memory, copies, kernels
+ *   fake_library.c  how the backend finds the library
  *   fake_comm.c     communicators and all that belongs to them
  *   fake_ops.c      collectives and messages, and groups of calls
  *   fake_profiler.c  what a profiler is told
@@ -22,6 +23,7 @@
  * a ring where it lacks the algorithm of NCCL_ALGO, as before 2.24, BUSBENCH_FAKE_INTERNAL=1 call
  * that an internal error; BUSBENCH_FAKE_PEERS=0: no GPU reaches another's memory;
  * BUSBENCH_FAKE_PINS=0: memory of the host cannot be pinned in place;
+ * BUSBENCH_FAKE_NCCL=0: there is no NCCL;
  * BUSBENCH_FAKE_FAIL=NAME:K lets the K-th call of function NAME fail;
  * BUSBENCH_FAKE_LEAKS=1 says on stderr at the end what was not let go, or misused;
  * BUSBENCH_FAKE_CONTEXTS=1 says on stderr at the end on which devices the process had a context;

@@ -1,12 +1,19 @@
 #include "gpus.h"
 
-#include "fake.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
 
 #include <cmocka.h>
+
+int gpus_here(int most)
+{
+	int n = 1;
+
+	while (2 * n <= gpus_count() && 2 * n <= most)
+		n *= 2;
+	return n;
+}
 
 void gpus_open(struct gpus *g, int n, const struct bb_backend_config *config)
 {
@@ -15,16 +22,6 @@ void gpus_open(struct gpus *g, int n, const struct bb_backend_config *config)
 	meeting_open(&g->meeting, n);
 	c.exchange = meeting_exchange(&g->meeting);
 	ranks_open(&g->ranks, &bb_plugin_backend, n, &c);
-}
-
-void gpus_left_nothing(void)
-{
-	char text[256];
-
-	if (fake_leaks(text, sizeof(text)) > 0)
-		fail_msg("not let go: %s", text);
-	if (fake_misuse())
-		fail_msg("%s", fake_misuse());
 }
 
 void gpus_close(struct gpus *g)
@@ -38,7 +35,7 @@ void gpus_close_abandoned(struct gpus *g)
 {
 	ranks_close(&g->ranks);
 	meeting_close(&g->meeting);
-	fake_forget_memory();
+	gpus_forget_memory();
 	gpus_left_nothing();
 }
 

@@ -1,7 +1,6 @@
 /*
- * The nccl backend over stand-ins for CUDA and NCCL: every collective, way and schedule on several
- * numbers of GPUs, in place and not, all datatypes and operations among them, against the oracle;
- * and what only this backend has: ways to switch between, batches, graphs, registration, groups.
+ * The nccl backend: every collective, way and schedule on several numbers of GPUs, in place and
+ * not, all datatypes and operations among them, against the oracle.
  */
 #include "backends/gpu.h"
 #include "core/scalar.h"
@@ -311,17 +310,18 @@ static void try_ways(struct one *me, void *argument)
 static void test_collectives(void **state)
 {
 	static const int sizes[] = {1, 2, 3, 8};
+	int worlds = 0;
 	struct job *job = calloc(1, sizeof(*job));
 
 	assert_non_null(job);
 	job->truth = malloc(sizeof(*job->truth));
 	assert_non_null(job->truth);
 	list_ways(job);
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 4 && sizes[i] <= gpus_count(); i++, worlds++)
 		on_gpus(sizes[i], NULL, try_ways, job);
 	print_message("%d calls, %d refused\n", atomic_load(&job->calls),
 		      atomic_load(&job->skipped));
-	assert_true(atomic_load(&job->calls) > 2000);
+	assert_true(atomic_load(&job->calls) > 500 * worlds);
 	assert_true(atomic_load(&job->skipped) < atomic_load(&job->calls) / 4);
 	free(job->truth);
 	free(job);

@@ -34,10 +34,10 @@ bb_status bb_cuda_told(const struct bb_rank *rank, cudaError_t result, const cha
 	return tell(rank, call, file, line, cudaGetErrorString(result), cudaGetErrorName(result));
 }
 
-void bb_nccl_last_error(char *text, size_t room)
+void bb_nccl_last_error(const struct bb_nccl_library *library, char *text, size_t room)
 {
 	/* Before 2.13 there is none, and nothing of the library is called but what tells that. */
-	const char *last = ncclGetLastError ? ncclGetLastError(NULL) : NULL;
+	const char *last = library->ncclGetLastError ? library->ncclGetLastError(NULL) : NULL;
 	size_t length = 0;
 
 	for (; last && *last && length + 1 < room; last++)
@@ -52,8 +52,8 @@ bb_status bb_nccl_told(const struct bb_rank *rank, ncclResult_t result, const ch
 
 	if (result == ncclSuccess)
 		return BB_OK;
-	bb_nccl_last_error(detail, sizeof(detail));
-	return tell(rank, call, file, line, ncclGetErrorString(result), detail);
+	bb_nccl_last_error(rank->nccl, detail, sizeof(detail));
+	return tell(rank, call, file, line, rank->nccl->ncclGetErrorString(result), detail);
 }
 
 bb_status bb_cuda_asked(struct bb_error *error, cudaError_t result, const char *call,
@@ -65,14 +65,14 @@ bb_status bb_cuda_asked(struct bb_error *error, cudaError_t result, const char *
 		       file, line, cudaGetErrorString(result), cudaGetErrorName(result));
 }
 
-bb_status bb_nccl_asked(struct bb_error *error, ncclResult_t result, const char *call,
-			const char *file, int line)
+bb_status bb_nccl_asked(struct bb_error *error, const struct bb_nccl_library *library,
+			ncclResult_t result, const char *call, const char *file, int line)
 {
 	char detail[DETAIL];
 
 	if (result == ncclSuccess)
 		return BB_OK;
-	bb_nccl_last_error(detail, sizeof(detail));
+	bb_nccl_last_error(library, detail, sizeof(detail));
 	return bb_fail(error, BB_EBACKEND, "%.*s failed in %s:%d: %s: %s", name_length(call), call,
-		       file, line, ncclGetErrorString(result), detail);
+		       file, line, library->ncclGetErrorString(result), detail);
 }

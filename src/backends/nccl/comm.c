@@ -65,7 +65,7 @@ static bb_status meet_group(struct bb_group *group)
 		if (status == BB_OK)
 			status = BB_NCCL(rank, ncclGroupEnd());
 		else
-			ncclGroupEnd();
+			rank->nccl->ncclGroupEnd();
 	}
 	if (status == BB_OK)
 		status = bb_nccl_wait(rank, rank->main);
@@ -75,7 +75,9 @@ out:
 
 bb_status bb_nccl_barrier(struct bb_group *group)
 {
-	return group == world_of(group->rank) ? park(group->rank) : meet_group(group);
+	if (group == world_of(group->rank))
+		return park(group->rank);
+	return group->comm ? meet_group(group) : bb_nccl_lanes_barrier(group);
 }
 
 /*
@@ -142,7 +144,7 @@ static bb_status unmake(struct bb_group *group)
 	if (!comm)
 		return BB_OK;
 	if (bb_nccl_aborted(rank->context)) {
-		ncclCommAbort(comm);
+		rank->nccl->ncclCommAbort(comm);
 		return BB_ETIMEOUT;
 	}
 	for (int d = 0; d < BB_NDTYPES && status == BB_OK; d++) {
@@ -152,7 +154,7 @@ static bb_status unmake(struct bb_group *group)
 	}
 	if (status == BB_OK)
 		return BB_NCCL(rank, ncclCommDestroy(comm));
-	ncclCommAbort(comm);
+	rank->nccl->ncclCommAbort(comm);
 	return status;
 }
 
@@ -255,6 +257,7 @@ bb_status bb_nccl_ready(struct bb_group *group, const struct bb_call *call)
 
 	group->probed = *call;
 	group->refusal[0] = '\0';
+	BB_TRY(status, bb_nccl_need(group->rank), out);
 	if (group->made != want) {
 		group->made = NULL;
 		BB_TRY(status, bb_nccl_wait(group->rank, group->rank->main), out);
@@ -290,7 +293,7 @@ static bb_status share_id(const struct bb_group *group, const struct bb_group *w
 		status = BB_NCCL(rank, ncclSend(desk, sizeof(*id), ncclInt8, group->members[m],
 						world->comm, rank->main));
 	if (status != BB_OK) {
-		ncclGroupEnd();
+		rank->nccl->ncclGroupEnd();
 		goto out;
 	}
 	BB_TRY(status, BB_NCCL(rank, ncclGroupEnd()), out);
@@ -304,6 +307,9 @@ static bb_status make_part(struct bb_group *group, const struct bb_group *world)
 	ncclUniqueId id;
 	bb_status status;
 
+	if (group->rank->version == 0 && bb_nccl_lanes_join(group))
+		return BB_OK;
+	BB_TRY(status, bb_nccl_need(group->rank), out);
 	if (!world->comm)
 		return bb_fail(group->rank->context->error, BB_EINTERNAL,
 			       "rank %d opens a group before that of all ranks", group->rank->rank);
@@ -318,7 +324,9 @@ static bb_status make_world(struct bb_group *group)
 {
 	const bb_status status = bb_nccl_meet(group->rank);
 
-	return status == BB_OK ? make_as(group, &bb_nccl_auto) : status;
+	if (status != BB_OK || group->rank->version == 0)
+		return status;
+	return make_as(group, &bb_nccl_auto);
 }
 
 static int place_of(int rank, const int *members, int n)

@@ -4,8 +4,8 @@
  *
  * nccl.so may be built with newer headers than the library that it is loaded beside. A feature is
  * used where both have it: the headers decide what is compiled, the library's version what is
- * called (bb_nccl_has). All functions of the library but those of every version 2 are weak, so that
- * nccl.so loads beside any version, and says itself what is wrong with it (versions.c).
+ * called (bb_nccl_has). The library is opened at run time (library.c), so that nccl.so loads beside
+ * any version, or none, and says itself what is wrong with it (versions.c).
  */
 #ifndef BB_BACKENDS_NCCL_COMPAT_H
 #define BB_BACKENDS_NCCL_COMPAT_H
@@ -67,8 +67,10 @@
 	FUNCTION(BB_NCCL_LEAST, ncclCommDestroy)                                                   \
 	FUNCTION(BB_NCCL_LEAST, ncclCommGetAsyncError)                                             \
 	FUNCTION(BB_NCCL_LEAST, ncclCommInitRankConfig)                                            \
+	FUNCTION(BB_NCCL_LEAST, ncclGetErrorString)                                                \
 	FUNCTION(BB_NCCL_LEAST, ncclGetLastError)                                                  \
 	FUNCTION(BB_NCCL_LEAST, ncclGetUniqueId)                                                   \
+	FUNCTION(BB_NCCL_LEAST, ncclGetVersion)                                                    \
 	FUNCTION(BB_NCCL_LEAST, ncclGroupEnd)                                                      \
 	FUNCTION(BB_NCCL_LEAST, ncclGroupStart)                                                    \
 	FUNCTION(BB_NCCL_LEAST, ncclRecv)                                                          \
@@ -105,15 +107,18 @@
 #define BB_NCCL_ALLTOALL_FUNCTIONS(FUNCTION)
 #endif
 
-/* All but ncclGetVersion and ncclGetErrorString, which every version 2 has. */
 #define BB_NCCL_FUNCTIONS(FUNCTION)                                                                \
 	BB_NCCL_OLD_FUNCTIONS(FUNCTION)                                                            \
 	BB_NCCL_REGISTRATION_FUNCTIONS(FUNCTION)                                                   \
 	BB_NCCL_WINDOW_FUNCTIONS(FUNCTION)                                                         \
 	BB_NCCL_ALLTOALL_FUNCTIONS(FUNCTION)
 
-#define BB_NCCL_WEAK(since, name) extern __typeof__(name) name __attribute__((weak));
-BB_NCCL_FUNCTIONS(BB_NCCL_WEAK)
-#undef BB_NCCL_WEAK
+/* The library that was found. Of a function that it lacks the pointer is NULL. */
+struct bb_nccl_library {
+	int version; /* 0: it cannot be used */
+#define BB_NCCL_POINTER(since, name) __typeof__(name) *name;
+	BB_NCCL_FUNCTIONS(BB_NCCL_POINTER)
+#undef BB_NCCL_POINTER
+};
 
 #endif

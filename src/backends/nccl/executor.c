@@ -168,7 +168,7 @@ static bb_status exchange(const struct run *run, const struct bb_step *steps, in
 	if (status == BB_OK)
 		status = BB_NCCL(rank, ncclGroupEnd());
 	else
-		ncclGroupEnd();
+		rank->nccl->ncclGroupEnd();
 out:
 	return status;
 }

@@ -17,7 +17,7 @@
 static bool is_library_memory(const struct bb_context *context)
 {
 	return !context->config.reached &&
-	       bb_nccl_has(context->version, BB_NCCL_SINCE_REGISTRATION);
+	       bb_nccl_has(context->nccl.version, BB_NCCL_SINCE_REGISTRATION);
 }
 
 #endif

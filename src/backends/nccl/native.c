@@ -10,6 +10,7 @@
 
 /* One call, in the library's words. */
 struct work {
+	const struct bb_nccl_library *nccl;
 	struct bb_group *group;
 	const struct bb_call *call;
 	const char *in;
@@ -44,29 +45,30 @@ struct collective {
 
 static ncclResult_t all_reduce(const struct work *w)
 {
-	return ncclAllReduce(w->in, w->out, w->count, w->type, w->op, w->comm, w->stream);
+	return w->nccl->ncclAllReduce(w->in, w->out, w->count, w->type, w->op, w->comm, w->stream);
 }
 
 static ncclResult_t all_gather(const struct work *w)
 {
-	return ncclAllGather(w->in, w->out, w->count, w->type, w->comm, w->stream);
+	return w->nccl->ncclAllGather(w->in, w->out, w->count, w->type, w->comm, w->stream);
 }
 
 static ncclResult_t reduce_scatter(const struct work *w)
 {
-	return ncclReduceScatter(w->in, w->out, w->count, w->type, w->op, w->comm, w->stream);
+	return w->nccl->ncclReduceScatter(w->in, w->out, w->count, w->type, w->op, w->comm,
+					  w->stream);
 }
 
 static ncclResult_t broadcast(const struct work *w)
 {
-	return ncclBroadcast(w->in, w->out, w->count, w->type, w->call->shape.root, w->comm,
-			     w->stream);
+	return w->nccl->ncclBroadcast(w->in, w->out, w->count, w->type, w->call->shape.root,
+				      w->comm, w->stream);
 }
 
 static ncclResult_t reduce(const struct work *w)
 {
-	return ncclReduce(w->in, w->out, w->count, w->type, w->op, w->call->shape.root, w->comm,
-			  w->stream);
+	return w->nccl->ncclReduce(w->in, w->out, w->count, w->type, w->op, w->call->shape.root,
+				   w->comm, w->stream);
 }
 
 /* ---- what is made of messages
@@ -77,25 +79,26 @@ static ncclResult_t give(const struct work *w, size_t at, size_t count, int peer
 {
 	if (count == 0)
 		return ncclSuccess;
-	return ncclSend(w->in + at * w->element, count, w->type, peer, w->comm, w->stream);
+	return w->nccl->ncclSend(w->in + at * w->element, count, w->type, peer, w->comm, w->stream);
 }
 
 static ncclResult_t take(const struct work *w, size_t at, size_t count, int peer)
 {
 	if (count == 0)
 		return ncclSuccess;
-	return ncclRecv(w->out + at * w->element, count, w->type, peer, w->comm, w->stream);
+	return w->nccl->ncclRecv(w->out + at * w->element, count, w->type, peer, w->comm,
+				 w->stream);
 }
 
 /* Issue all messages of RANK side by side; the group is ended whatever happens. */
 static ncclResult_t together(const struct work *w, ncclResult_t (*messages)(const struct work *w))
 {
-	ncclResult_t result = ncclGroupStart(), end;
+	ncclResult_t result = w->nccl->ncclGroupStart(), end;
 
 	if (result != ncclSuccess)
 		return result;
 	result = messages(w);
-	end = ncclGroupEnd();
+	end = w->nccl->ncclGroupEnd();
 	return result != ncclSuccess ? result : end;
 }
 
@@ -173,19 +176,19 @@ static ncclResult_t scatter(const struct work *w)
 
 static ncclResult_t newer_alltoall(const struct work *w)
 {
-	return ncclAlltoAll(w->in, w->out, w->count, w->type, w->comm, w->stream);
+	return w->nccl->ncclAlltoAll(w->in, w->out, w->count, w->type, w->comm, w->stream);
 }
 
 static ncclResult_t newer_gather(const struct work *w)
 {
-	return ncclGather(w->in, w->out, w->count, w->type, w->call->shape.root, w->comm,
-			  w->stream);
+	return w->nccl->ncclGather(w->in, w->out, w->count, w->type, w->call->shape.root, w->comm,
+				   w->stream);
 }
 
 static ncclResult_t newer_scatter(const struct work *w)
 {
-	return ncclScatter(w->in, w->out, w->count, w->type, w->call->shape.root, w->comm,
-			   w->stream);
+	return w->nccl->ncclScatter(w->in, w->out, w->count, w->type, w->call->shape.root, w->comm,
+				    w->stream);
 }
 
 #define NEWER(text, function)                                                                      \
@@ -434,7 +437,8 @@ size_t bb_nccl_native_tmp_bytes(const struct bb_call *call, int rank)
 static bb_status prepare(struct work *w, struct bb_group *group, cudaStream_t stream,
 			 const struct bb_call *call)
 {
-	*w = (struct work){.group = group,
+	*w = (struct work){.nccl = group->rank->nccl,
+			   .group = group,
 			   .call = call,
 			   .in = needs_copy(call) ? call->tmp : call->in,
 			   .out = call->out,
@@ -468,7 +472,7 @@ out:
 /* Into group->refusal, if RESULT is one. Some versions call it an internal error. */
 static bool is_refused(struct bb_group *group, ncclResult_t result)
 {
-	bb_nccl_last_error(group->refusal, sizeof(group->refusal));
+	bb_nccl_last_error(group->rank->nccl, group->refusal, sizeof(group->refusal));
 	if (result == ncclInvalidUsage ||
 	    (result == ncclInternalError && strcasestr(group->refusal, "no algorithm")))
 		return true;

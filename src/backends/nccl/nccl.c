@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define NCCL_TEXT (BB_NCCL_VERSION_TEXT + 8)
 #define CHUNK_BYTES ((size_t)4 << 20)
 /* What choose takes a round and a byte to cost; the ratio of the two is what counts. */
 #define ROUND_SECONDS 10e-6
@@ -123,17 +124,29 @@ static bb_status nccl_usable(struct bb_error *error)
 
 /* ---- opening ------------------------------------------------------------------------- */
 
+static void name_nccl(const struct bb_nccl_library *library, char text[NCCL_TEXT])
+{
+	char version[BB_NCCL_VERSION_TEXT];
+
+	bb_nccl_version_text(library->version, version);
+	if (library->version > 0)
+		snprintf(text, NCCL_TEXT, "NCCL %s", version);
+	else
+		snprintf(text, NCCL_TEXT, "NCCL: not %s",
+			 library->ncclGetVersion ? "usable" : "found");
+}
+
 /* A version code of CUDA: 13000 is 13.0. */
 static bb_status name_library(struct bb_context *c, struct bb_error *error)
 {
-	char version[BB_NCCL_VERSION_TEXT];
 	int runtime = 0, driver = 0;
+	char nccl[NCCL_TEXT];
 	bb_status status;
 
 	BB_TRY(status, BB_CUDA_ASKED(error, cudaRuntimeGetVersion(&runtime)), out);
 	BB_TRY(status, BB_CUDA_ASKED(error, cudaDriverGetVersion(&driver)), out);
-	bb_nccl_version_text(c->version, version);
-	snprintf(c->library, sizeof(c->library), "NCCL %s, CUDA %d.%d, driver's %d.%d", version,
+	name_nccl(&c->nccl, nccl);
+	snprintf(c->library, sizeof(c->library), "%s, CUDA %d.%d, driver's %d.%d", nccl,
 		 runtime / 1000, runtime % 1000 / 10, driver / 1000, driver % 1000 / 10);
 out:
 	return status;
@@ -145,24 +158,34 @@ static const char *nccl_library(const struct bb_context *context)
 }
 
 /* What was asked for that not every NCCL has. */
-static bb_status check_features(const struct bb_backend_config *config, int version,
-				struct bb_error *error)
+static bb_status check_features(const struct bb_backend_config *config,
+				const struct bb_nccl_library *library, struct bb_error *error)
 {
 	bb_status status = BB_OK;
 
 	if (config->registration == BB_REGISTER_LOCAL)
-		status = bb_nccl_require(version, BB_NCCL_SINCE_REGISTRATION, "-R 1",
+		status = bb_nccl_require(library, BB_NCCL_SINCE_REGISTRATION, "-R 1",
 					 "registration of buffers", error);
 	if (config->registration == BB_REGISTER_SYMMETRIC)
-		status = bb_nccl_require(version, BB_NCCL_SINCE_WINDOWS, "-R 2",
+		status = bb_nccl_require(library, BB_NCCL_SINCE_WINDOWS, "-R 2",
 					 "registration as symmetric windows", error);
 	if (config->cta_policy == 1 && status == BB_OK)
-		status = bb_nccl_require(version, BB_NCCL_SINCE_POLICIES, "-x 1",
+		status = bb_nccl_require(library, BB_NCCL_SINCE_POLICIES, "-x 1",
 					 "a thread block policy", error);
 	if (config->cta_policy == 2 && status == BB_OK)
-		status = bb_nccl_require(version, BB_NCCL_SINCE_POLICY_ZERO, "-x 2",
+		status = bb_nccl_require(library, BB_NCCL_SINCE_POLICY_ZERO, "-x 2",
 					 "the policy of no thread blocks", error);
 	return status;
+}
+
+/* Without it busbench's own routes and kernels are left. */
+static bb_status open_library(struct bb_context *c, struct bb_error *error)
+{
+	const bb_status status = bb_nccl_library_open(&c->nccl, &c->unusable);
+
+	if (status == BB_OK || c->config.library_optional)
+		return BB_OK;
+	return bb_fail(error, status, "%s", c->unusable.text);
 }
 
 static bb_status check_config(const struct bb_backend_config *config, struct bb_error *error)
@@ -188,8 +211,8 @@ static bb_status nccl_open(struct bb_context **context, const struct bb_world *w
 	c->config = *config;
 	c->error = error;
 	BB_TRY(status, check_config(config, error), failed);
-	BB_TRY(status, bb_nccl_find_version(&c->version, error), failed);
-	BB_TRY(status, check_features(config, c->version, error), failed);
+	BB_TRY(status, open_library(c, error), failed);
+	BB_TRY(status, check_features(config, &c->nccl, error), failed);
 	BB_TRY(status, count_devices(&c->devices, error), failed);
 	BB_TRY(status, name_library(c, error), failed);
 	BB_TRY(status, place_ranks(c, error), failed);
@@ -312,7 +335,8 @@ static bb_status nccl_attach(struct bb_context *context, int local, struct bb_ra
 	r->rank = context->world.first_rank + local;
 	r->local = local;
 	r->device = bb_nccl_device(context, local);
-	r->version = context->version;
+	r->nccl = &context->nccl;
+	r->version = context->nccl.version;
 	BB_TRY(status, BB_CUDA(r, cudaSetDevice(r->device)), failed);
 	BB_TRY(status, read_device(r), failed);
 	BB_TRY(status, read_place(r), failed);

@@ -16,6 +16,7 @@
  *   spaces.c    memory, worked on to see how fast it is
  *   check.h     calls of the libraries, and what is told when they fail
  *   compat.h    what differs between versions
+ *   library.c   where the library is looked for
  *   versions.c  the library that was found: its version, and what is used of it
  *   kernels.h   what the device computes: patterns.cu, reductions.cu, works.cu, transfers.cu;
  *               all go through pieces.cuh
@@ -49,9 +50,10 @@ struct bb_context {
 	struct bb_world world;
 	struct bb_backend_config config;
 	struct bb_error *error;
-	int version;      /* of the library */
-	char library[80]; /* its name and version, and CUDA's */
-	int devices;      /* that this process sees */
+	struct bb_nccl_library nccl;
+	struct bb_error unusable; /* why it cannot be used; without text: it can */
+	char library[96];         /* its name and version, and CUDA's */
+	int devices;              /* that this process sees */
 	int first_device; /* that its first rank would have were there enough; see bb_nccl_device */
 	int sharers;      /* most ranks that one of them may have, in all processes */
 	bool plugged;     /* NCCL_PROFILER_PLUGIN is chosen.c's */
@@ -73,14 +75,16 @@ struct bb_nccl_staging {
 
 struct bb_rank {
 	struct bb_context *context;
+	const struct bb_nccl_library *nccl; /* the context's */
 	int rank;
 	int local;
 	int device;
 	struct bb_location location;
 	int capability;   /* 90: 9.0; */
 	uint64_t machine; /* that memory can be shared within; once the world is open */
-	int version;      /* of the library: once the world is open, the least of all ranks' */
-	unsigned blocks;  /* most thread blocks of a kernel of ours */
+	/* Of the library: once the world is open, the least of all ranks'. 0: some have none. */
+	int version;
+	unsigned blocks; /* most thread blocks of a kernel of ours */
 	cudaStream_t main;
 	struct bb_group *groups; /* all that are open; the world is the last */
 	struct bb_nccl_memory *memories;
@@ -131,11 +135,15 @@ static inline bool bb_nccl_has(int version, int since)
 }
 
 void bb_nccl_version_text(int code, char text[BB_NCCL_VERSION_TEXT]);
-/* *VERSION = that of the library that was found. BB_EBACKEND unless it can be used. */
-BB_MUST bb_status bb_nccl_find_version(int *version, struct bb_error *error);
-/* BB_EUNSUPPORTED, and which of library and headers is too old for OPTION, unless bb_nccl_has. */
-BB_MUST bb_status bb_nccl_require(int version, int since, const char *option, const char *feature,
-				  struct bb_error *error);
+/* Find LIBRARY, its functions and its version. BB_EBACKEND, and why, unless it can be used. */
+BB_MUST bb_status bb_nccl_library_open(struct bb_nccl_library *library, struct bb_error *error);
+/* The same (library.c) without judging what was found: its version stays as it is. */
+BB_MUST bb_status bb_nccl_library_find(struct bb_nccl_library *library, struct bb_error *error);
+/* Before the library is called: BB_EBACKEND, and why, unless all ranks have one. */
+BB_MUST bb_status bb_nccl_need(const struct bb_rank *rank);
+/* BB_EUNSUPPORTED, and which of LIBRARY and headers is too old for OPTION, unless bb_nccl_has. */
+BB_MUST bb_status bb_nccl_require(const struct bb_nccl_library *library, int since,
+				  const char *option, const char *feature, struct bb_error *error);
 /* See backend.h. */
 void bb_nccl_list(struct bb_strbuf *out);
 
@@ -234,6 +242,10 @@ BB_MUST bb_status bb_nccl_lanes_meet(struct bb_rank *rank, int other,
 void bb_nccl_lanes_close(struct bb_rank *rank);
 BB_MUST bb_status bb_nccl_stage(struct bb_group *group, int peer, const struct bb_half *out,
 				const struct bb_half *in);
+/* Are there lanes between this rank and all others of the group? */
+bool bb_nccl_lanes_join(const struct bb_group *group);
+/* Nobody of the group, whose members lanes join, is behind when it returns. */
+BB_MUST bb_status bb_nccl_lanes_barrier(struct bb_group *group);
 
 /* ---- what the library chooses (chosen.c) ------------------------------------------------ */
 
@@ -278,7 +290,7 @@ struct bb_group {
 	int me;
 	int n;
 	int *members;
-	ncclComm_t comm;              /* NULL: none */
+	ncclComm_t comm;              /* NULL: none, or there is no library */
 	const struct bb_native *made; /* as which way comm was made */
 	struct bb_nccl_registration *registrations;
 	bool weighted[BB_NDTYPES]; /* mulsum's operation exists for comm */

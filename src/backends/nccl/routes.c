@@ -14,6 +14,9 @@
 #include <string.h>
 
 #define WORD_BYTES sizeof(uint64_t)
+#define NO_NCCL                                                                                    \
+	"NCCL (libnccl.so.2) is missing or not usable; set NCCL_HOME, or add its folder to "       \
+	"LD_LIBRARY_PATH"
 
 enum way { READ, WRITE, READ_KERNEL, WRITE_KERNEL, STAGED, SEND, WORD, COPY };
 
@@ -89,7 +92,9 @@ static bb_status library_p2p(struct bb_context *context, bool *p2p, char text[BB
 	const char *const disabled = getenv("NCCL_P2P_DISABLE"), *const level =
 									 getenv("NCCL_P2P_LEVEL");
 
-	if (disabled && *disabled)
+	if (context->nccl.version == 0)
+		snprintf(text, BB_SWITCH_TEXT, "there is no NCCL that can be used");
+	else if (disabled && *disabled)
 		snprintf(text, BB_SWITCH_TEXT, "NCCL_P2P_DISABLE=%s", disabled);
 	else if (level && *level)
 		snprintf(text, BB_SWITCH_TEXT, "NCCL_P2P_LEVEL=%s", level);
@@ -97,6 +102,9 @@ static bb_status library_p2p(struct bb_context *context, bool *p2p, char text[BB
 		snprintf(text, BB_SWITCH_TEXT, "NCCL_P2P_DISABLE is not set");
 	*p2p = !(disabled && *disabled && strcmp(disabled, "0") != 0) &&
 	       !(level && (strcmp(level, "LOC") == 0 || strcmp(level, "0") == 0));
+	/* Of several processes only some may lack it, and all must say the same. */
+	if (context->nccl.version == 0 && context->world.nprocs == 1)
+		*p2p = false;
 	return BB_OK;
 }
 
@@ -109,7 +117,10 @@ static const char *route_refuses(struct bb_group *group, const struct bb_route *
 	if (number == group->me)
 		return way <= WRITE_KERNEL ? NULL : "a rank sends itself nothing";
 	if (way == SEND)
-		return NULL;
+		return rank->version > 0 ? NULL : NO_NCCL;
+	/* Then only lanes let two ranks of other processes meet. */
+	if (rank->version == 0 && peer->apart)
+		return peer->apart;
 	if (way == STAGED)
 		return peer->within ? NULL : peer->apart;
 	if (way == WORD && peer->shares_gpu)
@@ -135,7 +146,7 @@ static bb_status send(struct bb_group *group, int peer, const struct bb_half *ou
 						rank->main));
 	if (status == BB_OK)
 		return BB_NCCL(rank, ncclGroupEnd());
-	ncclGroupEnd();
+	rank->nccl->ncclGroupEnd();
 	return status;
 }
 

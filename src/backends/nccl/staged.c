@@ -24,10 +24,12 @@
 #define HEAD_BYTES ((size_t)4096) /* before a ring that processes share: its counts */
 #define SHARED_BYTES (HEAD_BYTES + RING_BYTES)
 
-/* Pieces that are handed over, since the start: into their places, and out of them. */
+/* Pieces that are handed over, since the start: into their places, and out of them; and how often
+   the source came to a barrier. */
 struct counts {
 	_Alignas(64) atomic_ullong put;
 	_Alignas(64) atomic_ullong taken;
+	_Alignas(64) atomic_ullong met;
 };
 
 _Static_assert(sizeof(struct counts) <= HEAD_BYTES, "a ring's head has no room");
@@ -41,6 +43,7 @@ struct bb_nccl_lane {
 	cudaEvent_t full[BB_NCCL_PLACES], empty[BB_NCCL_PLACES]; /* the source's, the target's */
 	bool source_open, target_open;
 	unsigned long long sent, got; /* pieces that the source, the target issued the copy of */
+	unsigned long long awaited;   /* of the source at barriers, by the target */
 };
 
 /* ---- lanes --------------------------------------------------------------------------- */
@@ -361,5 +364,35 @@ bb_status bb_nccl_stage(struct bb_group *group, int peer, const struct bb_half *
 	   rank has emptied can wait: the source asks for them in the next transfer. */
 	if (s.forth->shared && status == BB_OK)
 		status = await(&s, &s.forth->counts->put, s.forth->sent);
+	return status;
+}
+
+/* ---- barriers -------------------------------------------------------------------------- */
+
+bool bb_nccl_lanes_join(const struct bb_group *group)
+{
+	for (int i = 0; i < group->n; i++) {
+		const struct bb_nccl_peer *peer = &group->rank->peers[group->members[i]];
+
+		if (i != group->me && (!peer->known || peer->apart))
+			return false;
+	}
+	return true;
+}
+
+bb_status bb_nccl_lanes_barrier(struct bb_group *group)
+{
+	struct bb_rank *rank = group->rank;
+	const int me = rank->rank, n = group->n;
+	bb_status status = bb_nccl_wait(rank, rank->main);
+
+	for (int distance = 1; distance < n && status == BB_OK; distance *= 2) {
+		const int to = group->members[(group->me + distance) % n];
+		const int from = group->members[(group->me + n - distance) % n];
+		const struct staging s = {rank, lane_of(rank, me, to), lane_of(rank, from, me)};
+
+		atomic_fetch_add_explicit(&s.forth->counts->met, 1, memory_order_release);
+		status = await(&s, &s.back->counts->met, ++s.back->awaited);
+	}
 	return status;
 }

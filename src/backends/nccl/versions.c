@@ -26,24 +26,25 @@ static void since_text(int since, char text[BB_NCCL_VERSION_TEXT])
 }
 
 /* The file of the library. */
-static const char *library_path(void)
+static const char *library_path(const struct bb_nccl_library *library)
 {
 	Dl_info info;
 
-	return dladdr((const void *)ncclGetVersion, &info) ? info.dli_fname : "libnccl.so.2";
+	return dladdr((const void *)library->ncclGetVersion, &info) ? info.dli_fname
+								    : "libnccl.so.2";
 }
 
 /* ---- the library --------------------------------------------------------------------- */
 
-/* A function that this version is called for and the library lacks; NULL: there is none. */
-static const char *missing_function(int version)
+/* A function that VERSION of the library should have and does not; NULL: there is none. */
+static const char *missing_function(const struct bb_nccl_library *library, int version)
 {
 	const struct {
 		int since;
 		bool is_there;
 		const char *name;
 	} functions[] = {
-#define FUNCTION(version, function) {version, function != NULL, #function},
+#define FUNCTION(version, function) {version, library->function != NULL, #function},
 		BB_NCCL_FUNCTIONS(FUNCTION)
 #undef FUNCTION
 	};
@@ -54,31 +55,54 @@ static const char *missing_function(int version)
 	return NULL;
 }
 
-bb_status bb_nccl_find_version(int *version, struct bb_error *error)
+static bb_status judge(const struct bb_nccl_library *library, int version, struct bb_error *error)
 {
-	bb_status status = BB_NCCL_ASKED(error, ncclGetVersion(version));
 	char found[BB_NCCL_VERSION_TEXT];
 	const char *missing;
 
-	if (status != BB_OK)
-		return status;
-	bb_nccl_version_text(*version, found);
-	if (*version < BB_NCCL_LEAST)
+	bb_nccl_version_text(version, found);
+	if (version < BB_NCCL_LEAST)
 		return bb_fail(
 			error, BB_EBACKEND,
 			"the nccl backend needs NCCL 2.18 or newer and found %s (%s); " REMEDY,
-			found, library_path());
-	missing = missing_function(*version);
+			found, library_path(library));
+	missing = missing_function(library, version);
 	if (!missing)
 		return BB_OK;
 	return bb_fail(error, BB_EBACKEND,
 		       "%s says that it is NCCL %s and lacks %s; install it anew, or " REMEDY,
-		       library_path(), found, missing);
+		       library_path(library), found, missing);
 }
 
-bb_status bb_nccl_require(int version, int since, const char *option, const char *feature,
-			  struct bb_error *error)
+bb_status bb_nccl_library_open(struct bb_nccl_library *library, struct bb_error *error)
 {
+	int version = 0;
+	bb_status status;
+
+	*library = (struct bb_nccl_library){.version = 0};
+	BB_TRY(status, bb_nccl_library_find(library, error), out);
+	BB_TRY(status, BB_NCCL_ASKED(error, library, ncclGetVersion(&version)), out);
+	BB_TRY(status, judge(library, version, error), out);
+	library->version = version;
+out:
+	return status;
+}
+
+bb_status bb_nccl_need(const struct bb_rank *rank)
+{
+	struct bb_context *const c = rank->context;
+
+	if (rank->version > 0)
+		return BB_OK;
+	return bb_fail(c->error, BB_EBACKEND, "%s",
+		       c->nccl.version > 0 ? "another process has no NCCL that it can use"
+					   : c->unusable.text);
+}
+
+bb_status bb_nccl_require(const struct bb_nccl_library *library, int since, const char *option,
+			  const char *feature, struct bb_error *error)
+{
+	const int version = library->version;
 	char found[BB_NCCL_VERSION_TEXT], first[BB_NCCL_VERSION_TEXT];
 
 	if (bb_nccl_has(version, since))
@@ -88,7 +112,7 @@ bb_status bb_nccl_require(int version, int since, const char *option, const char
 	if (version < since)
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "%s: %s needs NCCL %s or newer and found %s (%s); " REMEDY, option,
-			       feature, first, found, library_path());
+			       feature, first, found, library_path(library));
 	return bb_fail(error, BB_EUNSUPPORTED,
 		       "%s: %s needs NCCL %s or newer, and busbench was built with the headers of "
 		       "%s; rebuild it with newer ones (NCCL_HOME)",
@@ -126,15 +150,15 @@ void bb_nccl_list(struct bb_strbuf *out)
 {
 	char found[BB_NCCL_VERSION_TEXT], built[BB_NCCL_VERSION_TEXT];
 	struct bb_error error = {.text = ""};
-	int version;
+	struct bb_nccl_library library;
 
-	if (bb_nccl_find_version(&version, &error) != BB_OK) {
+	if (bb_nccl_library_open(&library, &error) != BB_OK) {
 		bb_strbuf_addf(out, "  not usable: %s\n", error.text);
 		return;
 	}
-	bb_nccl_version_text(version, found);
+	bb_nccl_version_text(library.version, found);
 	bb_nccl_version_text(NCCL_VERSION_CODE, built);
 	bb_strbuf_addf(out, "  library: NCCL %s (%s), built with the headers of %s\n", found,
-		       library_path(), built);
-	list_missing(out, version);
+		       library_path(&library), built);
+	list_missing(out, library.version);
 }

@@ -32,6 +32,9 @@ struct bb_benchmark {
 
 	/* Do OWN's options ask for what SHOW prints? NULL: there is no such option. */
 	bool (*shows)(const void *own);
+	/* Do OWN's options ask for what follows without measuring? Then auto is the null backend.
+	   NULL: never. */
+	bool (*predicts)(const void *own);
 	/*
 	 * Before anything is started, in every process: work out and judge OWN's options, with
 	 * OPTIONS read and their backend and fault known. BB_EUSAGE or BB_EUNSUPPORTED, naming the

@@ -143,6 +143,17 @@ static bb_status choose_backend(struct bb_options *o, struct bb_plugin *plugin,
 	return BB_OK;
 }
 
+/* Nothing is measured; MPI's launcher may have started several processes for that. */
+static bb_status choose_null(struct bb_plugin *plugin, const struct bb_launch_hint *launch,
+			     struct bb_error *error)
+{
+	const bool by_mpi = launch->launcher && !launch->kind;
+	const bb_status st = by_mpi ? load_for_launcher(plugin, launch, error) : BB_OK;
+
+	plugin->backend = &bb_backend_null;
+	return st;
+}
+
 static bb_status resolve_backend(struct bb_options *o, const struct bb_launch_hint *launch,
 				 struct bb_error *error)
 {
@@ -152,6 +163,8 @@ static bb_status resolve_backend(struct bb_options *o, const struct bb_launch_hi
 
 	if (strcmp(o->backend_text, "auto") == 0 && o->shows)
 		plugin.backend = bb_backend_find("host"); /* nothing is measured */
+	else if (strcmp(o->backend_text, "auto") == 0 && o->predicts)
+		st = choose_null(&plugin, launch, error);
 	else if (strcmp(o->backend_text, "auto") == 0)
 		st = choose_backend(o, &plugin, launch, error);
 	else if (loadable)
@@ -299,6 +312,7 @@ bb_status bb_options_read(struct bb_options *o, const struct bb_benchmark *bench
 	if (o->step_bytes_given && !o->step_factor_given)
 		o->step_factor = 1;
 	o->shows = benchmark->shows && benchmark->shows(own);
+	o->predicts = benchmark->predicts && benchmark->predicts(own);
 	BB_TRY(st, resolve_backend(o, &environment->launch, error), out);
 	BB_TRY(st, bb_options_fault(o, benchmark->faults, error), out);
 	o->config.link_rate = o->link.rate;

@@ -156,7 +156,8 @@ struct bb_options {
 		*cluster; /* --cluster; NULL: none. The caller of bb_options_read frees it */
 	/* But for what only the run knows: exchange, ranks_before. */
 	struct bb_backend_config config;
-	bool shows; /* the benchmark prints something instead of running: nothing is started */
+	bool shows;    /* the benchmark prints something instead of running: nothing is started */
+	bool predicts; /* it measures nothing */
 };
 
 /* Both end with name NULL. */

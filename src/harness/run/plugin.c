@@ -14,11 +14,7 @@
 #define DIRECTORY "BUSBENCH_BACKEND_DIR"
 
 const struct bb_loadable bb_loadables[] = {
-	{.name = BB_GPUS,
-	 .remedy = "make CUDA=1, which needs nvcc and nccl.h",
-	 .needs = "NCCL 2.18 or newer: put the folder of libnccl.so.2 into LD_LIBRARY_PATH, or "
-		  "build "
-		  "with NCCL_HOME"},
+	{.name = BB_GPUS, .remedy = "make CUDA=1, which needs nvcc and nccl.h", .needs = NULL},
 	{.name = BB_LAUNCHER,
 	 .remedy = "make MPI=1, which needs mpicc",
 	 .needs = "the MPI that it was built with: put the folder of its libraries into "

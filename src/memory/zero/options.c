@@ -154,6 +154,8 @@ bb_status bb_zero_check(const struct bb_benchmark *benchmark, void *own, struct 
 	BB_TRY(status, check_backend(a, o, error), out);
 	BB_TRY(status, check_compute(a, o, error), out);
 	status = open_units(zero, error);
+	o->config.library_optional =
+		a->as_rank_given || (o->threads * o->gpus == 1 && environment->launch.nprocs <= 1);
 out:
 	return status;
 }

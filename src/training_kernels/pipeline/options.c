@@ -165,8 +165,6 @@ static bb_status check_predict(struct bb_pipeline_options *a, struct bb_options 
 	if (given)
 		return bb_fail(error, BB_EUSAGE, "%s: --predict runs nothing; leave one out",
 			       given);
-	o->backend = &bb_backend_null;
-	*o->backend_reason = '\0';
 	a->by_link = o->link.text;
 	a->link_rate = o->config.link_rate;
 	a->link_latency = o->config.link_latency;

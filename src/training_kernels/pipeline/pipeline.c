@@ -25,6 +25,13 @@ static bb_status check_world(struct bb_run *run, const struct bb_pipeline_option
 		       (long long)a->stages, n);
 }
 
+static bool pipeline_predicts(const void *own)
+{
+	const struct bb_pipeline_state *state = own;
+
+	return state->asked.predict;
+}
+
 static bool is_possible(const struct bb_pipeline_schedule *schedule,
 			const struct bb_pipeline *pipeline)
 {
@@ -110,6 +117,7 @@ const struct bb_benchmark bb_pipeline_benchmark = {
 		     "are, -n how many steps are timed"}},
 	.queues = true,
 	.programs = true, /* of messages alone */
+	.predicts = pipeline_predicts,
 	.check = bb_pipeline_check,
 	.list = list,
 	.open_text = bb_sink_pipeline_open,

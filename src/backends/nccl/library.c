@@ -1,0 +1,166 @@
+/*
+ * Where NCCL is looked for: first by the dynamic linker, then in NCCL_HOME, CUDA's folders and
+ * Python's packages. The first file that loads is used, and stays loaded until the process ends.
+ */
+#include "backends/nccl/nccl.h"
+
+#include <dlfcn.h>
+#include <glob.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef BB_NCCL_FILE
+#define BB_NCCL_FILE "libnccl.so.2" /* tests look for one that no machine has */
+#endif
+#define CUDA_FOLDERS "/usr/local/cuda*"
+#define SHOWN 80 /* characters of a path that an error shows */
+
+struct search {
+	void *handle;     /* of the first that loads; NULL: none yet */
+	char broken[240]; /* what the dynamic linker says of the first that does not */
+};
+
+/* ---- candidates ------------------------------------------------------------------------ */
+
+static void open_file(struct search *search, const char *file)
+{
+	if (search->handle)
+		return;
+	search->handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+	if (!search->handle && !search->broken[0])
+		snprintf(search->broken, sizeof(search->broken), "%s", dlerror());
+}
+
+/* Those of the dynamic linker; that it finds none is no failure of a file. */
+static void search_linker(struct search *search)
+{
+	open_file(search, BB_NCCL_FILE);
+	if (strncmp(search->broken, BB_NCCL_FILE ": cannot open", strlen(BB_NCCL_FILE) + 13) == 0)
+		search->broken[0] = '\0';
+}
+
+/* FORMAT makes a path, which may have wildcards. */
+__attribute__((format(printf, 2, 3))) static void search_files(struct search *search,
+							       const char *format, ...)
+{
+	char pattern[PATH_MAX];
+	glob_t found;
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(pattern, sizeof(pattern), format, args);
+	va_end(args);
+	if (search->handle || glob(pattern, 0, NULL, &found) != 0)
+		return;
+	for (size_t i = 0; i < found.gl_pathc; i++)
+		open_file(search, found.gl_pathv[i]);
+	globfree(&found);
+}
+
+/* Below the folder that NCCL or CUDA was installed in. */
+static void search_home(struct search *search, const char *home)
+{
+	static const char *const folders[] = {"lib64", "lib", "targets/x86_64-linux/lib"};
+
+	for (size_t i = 0; home && *home && i < sizeof(folders) / sizeof(folders[0]); i++)
+		search_files(search, "%s/%s/" BB_NCCL_FILE, home, folders[i]);
+}
+
+/* In the packages of the Python that is installed below PREFIX. */
+static void search_packages(struct search *search, const char *prefix)
+{
+	if (prefix && *prefix)
+		search_files(search, "%s/lib/python3*/*-packages/nvidia/*/lib/" BB_NCCL_FILE,
+			     prefix);
+}
+
+/* The first python3 of PATH, below where it is called and below where a link leads to. */
+static void search_path_python(struct search *search)
+{
+	const char *folder = getenv("PATH");
+	char program[PATH_MAX], prefix[PATH_MAX + 16], real[PATH_MAX];
+
+	for (; folder && *folder; folder += *folder == ':') {
+		const int length = (int)strcspn(folder, ":");
+
+		snprintf(program, sizeof(program), "%.*s/python3", length, folder);
+		if (realpath(program, real)) {
+			snprintf(prefix, sizeof(prefix), "%.*s/..", length, folder);
+			search_packages(search, prefix);
+			snprintf(prefix, sizeof(prefix), "%.*s/..",
+				 (int)(strrchr(real, '/') - real), real);
+			search_packages(search, prefix);
+			return;
+		}
+		folder += length;
+	}
+}
+
+static void search_pythons(struct search *search)
+{
+	static const char *const prefixes[] = {"/usr",     "/usr/local",
+					       "/opt/*",   "/opt/*/.venv",
+					       "/opt/*/*", "/root/.pyenv/versions/*"};
+	const char *const home = getenv("HOME");
+	char local[PATH_MAX];
+
+	search_packages(search, getenv("VIRTUAL_ENV"));
+	search_packages(search, getenv("CONDA_PREFIX"));
+	search_path_python(search);
+	snprintf(local, sizeof(local), "%s/.local", home ? home : "");
+	search_packages(search, local);
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+		search_packages(search, prefixes[i]);
+}
+
+/* ---- the library ------------------------------------------------------------------------- */
+
+static const char *or_unset(const char *value)
+{
+	return value && *value ? value : "not set";
+}
+
+static bb_status not_found(const struct search *search, const char *cuda, struct bb_error *error)
+{
+	return bb_fail(
+		error, BB_EBACKEND,
+		"the nccl backend needs NCCL 2.18 or newer; " BB_NCCL_FILE
+		" is neither where the dynamic linker looks nor in NCCL_HOME (%.*s), CUDA's "
+		"folders (%.*s) or Python's packages%s%.*s; set NCCL_HOME, or put the folder "
+		"of the library into LD_LIBRARY_PATH",
+		SHOWN, or_unset(getenv("NCCL_HOME")), SHOWN, cuda,
+		search->broken[0] ? "; one does not load: " : "", SHOWN, search->broken);
+}
+
+/* Through memory, as ISO C has no cast from data to function pointers. */
+static void resolve(void *handle, const char *name, void *function)
+{
+	void *const symbol = dlsym(handle, name);
+
+	memcpy(function, &symbol, sizeof(symbol));
+}
+
+bb_status bb_nccl_library_find(struct bb_nccl_library *library, struct bb_error *error)
+{
+	const char *const given = getenv("CUDA_HOME");
+	const char *const cuda = given && *given ? given : CUDA_FOLDERS;
+	struct search search = {.handle = NULL};
+
+	search_linker(&search);
+	search_home(&search, getenv("NCCL_HOME"));
+	search_home(&search, cuda);
+	search_pythons(&search);
+	if (!search.handle)
+		return not_found(&search, cuda, error);
+#define RESOLVE(since, name) resolve(search.handle, #name, &library->name);
+	BB_NCCL_FUNCTIONS(RESOLVE)
+#undef RESOLVE
+	if (!library->ncclGetVersion || !library->ncclGetErrorString)
+		return bb_fail(error, BB_EBACKEND,
+			       "the " BB_NCCL_FILE " that was found is no NCCL: it lacks "
+			       "ncclGetVersion or ncclGetErrorString");
+	return BB_OK;
+}
