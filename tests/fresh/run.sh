@@ -137,7 +137,7 @@ run_stage() {
 	root=$FOLDER/$name
 	if [ ! -d "$root" ] && ! new_root "$name" >/dev/null; then
 		reason=$(tail -n 1 "$FOLDER/base.log")
-		rm -rf "$root"
+		rm -rf --one-file-system "$root"
 		skip "$stage" "debootstrap: ${reason:-failed}"
 	elif within "$root" "$("stage_$stage")" >"$log" 2>&1; then
 		printf '%-40s %-30s %6d s\n' "fresh/$stage ($SUITE)" passed $((SECONDS - begin))
