@@ -2,7 +2,7 @@
 #
 #   all (default)     the binaries: B/*_perf
 #   bench             the main job: all-reduce from 1M to 1G on 8 ranks, ring, tree and the default, and a report
-#   check             all tests; check-full: and the long ones under sanitizers; check-build: only what they run
+#   check             the tests; check-full: all of them, also under sanitizers; check-build: only what check runs
 #   validate          docs/validation.md: the sim backend against published measurements
 #   perf tune truth   measurements that print tables: speed, the tuning table, known truths
 #   fuzz              what other processes send, and the readers of files; each target for FUZZ_SECONDS (60)
@@ -429,9 +429,11 @@ bench:
 check-build:
 	scripts/setup.sh check
 	+$(BUILD) all units $(REFERENCE)
+
+check-full-build: check-build
 	+$(foreach s,$(SANITIZED),$(BUILD) B=$(B)/$(subst $(comma),-,$(s)) SAN=$(s) all units &&) :
 
-check check-full: check-build
+check check-full: %: %-build
 	$(PYTHON) tests/run.py $(if $(filter %-full,$@),--full) $(B)
 
 validate:
@@ -503,7 +505,7 @@ install: all
 clean:
 	rm -rf $(B)
 
-.PHONY: all units gpu-tests bench check check-build check-full fuzz validate perf tune truth docs help install clean no-mpi no-nccl FORCE
+.PHONY: all units gpu-tests bench check check-build check-full check-full-build fuzz validate perf tune truth docs help install clean no-mpi no-nccl FORCE
 .SECONDARY:
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules

@@ -15,7 +15,6 @@ SANITIZERS = {
     # ThreadSanitizer would wait a second before each end. Who ends without its drivers leaves threads behind.
     "thread": {"TSAN_OPTIONS": "halt_on_error=1 atexit_sleep_ms=0 report_thread_leaks=0"},
 }
-VARIANTS = tuple(SANITIZERS)
 
 
 class Failure(Exception):
@@ -32,6 +31,7 @@ class Settings:
     given = "build"  # the build folder as make knows it
     build = os.path.join(ROOT, "build")
     full = False
+    variants = ()  # of SANITIZERS that are built and tested: all with --full, else none
     under = []  # the command that runs unit tests
 
 
@@ -53,16 +53,18 @@ class Test:
 TESTS = []  # of the module that is being loaded
 
 
-def add(name, function, *arguments, cores=None):
-    """Register function(*arguments). cores: how many it keeps busy (default: CORES of its module, else 1)."""
-    TESTS.append(Test(name, function, arguments, cores))
+def add(name, function, *arguments, cores=None, full=False):
+    """Register function(*arguments). cores: how many it keeps busy (default: CORES of its module, else 1). full: it is
+    slow or wide, and another test covers its kind: only make check-full runs it."""
+    if Settings.full or not full:
+        TESTS.append(Test(name, function, arguments, cores))
 
 
-def test(function=None, *, cores=None):
+def test(function=None, *, cores=None, full=False):
     """Decorator: the function is one test, named after itself."""
 
     def register(f):
-        add(f.__name__, f, cores=cores)
+        add(f.__name__, f, cores=cores, full=full)
         return f
 
     return register(function) if function else register

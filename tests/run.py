@@ -133,7 +133,7 @@ NOT_EMULATED = ("test_child",)
 
 def unit_jobs(report, wanted):
     # Sanitizers do not run under an emulator.
-    for variant in ("",) + (() if kit.Settings.under else kit.VARIANTS):
+    for variant in ("",) + (() if kit.Settings.under else kit.Settings.variants):
         for folder, name in units():
             if variant == "thread" and not has_threads(folder, name):
                 continue
@@ -252,7 +252,7 @@ def run_all(jobs, cores):
 
 def main():
     parser = argparse.ArgumentParser(description="Runs the tests of a build.")
-    parser.add_argument("--full", action="store_true", help="the long ones too")
+    parser.add_argument("--full", action="store_true", help="the slow and wide ones too, and all under sanitizers")
     parser.add_argument("-k", default="", metavar="WORD", help="only tests with WORD in file or name")
     parser.add_argument("-j", type=int, default=os.cpu_count() or 1, metavar="CORES", help="cores to keep busy (default: all)")
     parser.add_argument("--under", default="", metavar="COMMAND", help="what runs the unit tests, such as an emulator")
@@ -262,6 +262,7 @@ def main():
     kit.Settings.given = arguments.build
     kit.Settings.build = os.path.abspath(arguments.build)
     kit.Settings.full = arguments.full
+    kit.Settings.variants = tuple(kit.SANITIZERS) if arguments.full else ()
     kit.Settings.under = shlex.split(arguments.under)
     report = Report()
     jobs = list(module_jobs(report, arguments.k)) + list(unit_jobs(report, arguments.k))

@@ -4,7 +4,7 @@ import os
 import re
 
 import kit
-from kit import SANITIZERS, VARIANTS, add, equal, execute, test
+from kit import SANITIZERS, Settings, add, equal, execute, test
 
 # Each takes a while: they run one by one.
 FAR = [f"{kernel} beyond" for kernel in ("fill", "verify", "copy", "reduce", "read memory", "write memory", "triad")]
@@ -43,7 +43,7 @@ def all_right(variant, *words):
 add("all kernels", all_right, "")
 for each in FAR:
     add(f"{each} 2^32 bytes", all_right, "", "--large", "--only", each)
-for each in VARIANTS:
+for each in Settings.variants:
     add(f"all kernels ({each})", all_right, each)
 
 

@@ -7,7 +7,7 @@ import re
 import gpus
 import mpi
 from accept import Folder, acceptance, profile, step
-from kit import LIMIT, ROOT, VARIANTS, Skipped, add, built, equal, execute, expect, spawn, test
+from kit import LIMIT, ROOT, Settings, Skipped, add, built, equal, execute, expect, spawn, test
 
 THIS_MACHINE = os.path.join(ROOT, "ci", "profiles", "this-machine.yaml")
 GATE = "      - metric: peak\n        from: {copy: 0.1%}\n"
@@ -52,7 +52,7 @@ def small(variant):
         equal(verdict["steps"][0]["args"][-len(words) :], words, "the command line of the step")
 
 
-for variant in ("", VARIANTS[0]):
+for variant in ("", *Settings.variants):
     add(f"small_{variant or 'plain'}", small, variant)
 
 

@@ -1,6 +1,6 @@
 """Every collective under every algorithm gives the right result, and wrong ones are found."""
 
-from kit import COLLECTIVES, Settings, add, equal, listing, passes, run
+from kit import COLLECTIVES, add, equal, listing, passes, run
 
 RANKS = (1, 2, 3, 5, 7, 8)
 HYPERCUBE_RANKS = (1, 2, 4, 8, 16)
@@ -44,10 +44,9 @@ for name in COLLECTIVES:
         add(f"{name} -g {n} --algo all", everything, name, n)
     for n in (4,) if name == "hypercube" else (3, 4):
         add(f"{name} -g {n} -d all -o all", every_type, name, n)
-    if Settings.full:
-        for n in (16, 17, 32, 33):
-            if name != "hypercube" or n in (16, 32):
-                add(f"{name} -g {n} --algo all", everything, name, n)
+    for n in (16, 17, 32, 33):
+        if name != "hypercube" or n in (16, 32):
+            add(f"{name} -g {n} --algo all", everything, name, n, full=True)
 
 for name, names in listing()[0].items():
     for algorithm in names:

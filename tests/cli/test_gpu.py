@@ -7,7 +7,7 @@ import re
 import tempfile
 
 import gpus
-from kit import COLLECTIVES, LONG, SANITIZERS, VARIANTS, Result, add, equal, expect, listing, test
+from kit import COLLECTIVES, LONG, SANITIZERS, Result, Settings, add, equal, expect, listing, test
 
 RANKS = (1, 2, 3, 4, 7, 8)
 HYPERCUBE_RANKS = (1, 2, 4, 8)
@@ -416,7 +416,7 @@ def fails_sanitized(variant, failure):
     clean(gpus.run(f"all_reduce -g 3 -b 1K -e 4K -n 3 {flags}", env, variant)).exits(3)
 
 
-for variant in VARIANTS:
+for variant in Settings.variants:
     for line in SAMPLE:
         add(f"{line} ({variant})", sanitized, variant, line)
     for failure in BROKEN:

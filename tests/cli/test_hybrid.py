@@ -4,7 +4,7 @@ import json
 
 import gpus
 import mpi
-from kit import SANITIZERS, add, equal, expect, run, test
+from kit import SANITIZERS, Settings, add, equal, expect, run, test
 
 BLOOM = "hybrid_parallel --plan --preset bloom-176b"
 LINKS = "--link 300GB/s,3us --node-link 12.5GB/s,5us --flops 150T"
@@ -290,7 +290,7 @@ def sanitized(variant):
     run(f"{BLOOM} --json -", SANITIZERS[variant], variant).exits(0)
 
 
-for variant in SANITIZERS:
+for variant in Settings.variants:
     add(f"planned and played ({variant})", sanitized, variant)
 
 

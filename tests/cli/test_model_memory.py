@@ -6,7 +6,7 @@ import re
 import tempfile
 
 import kit
-from kit import VARIANTS, add, built, equal, execute, expect, test
+from kit import Settings, add, built, equal, execute, expect, test
 
 GB, GiB = 10**9, 2**30
 SUBJECTS = "train infer zero deepspeed checkpoint quantise".split()
@@ -366,7 +366,8 @@ def help_and_version():
 
 
 def sanitized(line):
-    memory(line, VARIANTS[0]).exits(0)
+    for variant in Settings.variants:
+        memory(line, variant).exits(0)
 
 
 for line in [
@@ -378,4 +379,4 @@ for line in [
     CHAIN,
     "quantise --count 101",
 ]:
-    add(f"sanitized: {line}", sanitized, line)
+    add(f"sanitized: {line}", sanitized, line, full=True)

@@ -4,7 +4,7 @@ import json
 
 import gpus
 import mpi
-from kit import SANITIZERS, add, equal, expect, run, test
+from kit import SANITIZERS, Settings, add, equal, expect, run, test
 
 SMALL = "--tokens 50 --hidden 24 -n 3"
 
@@ -52,7 +52,7 @@ def sanitized(variant):
     equal([r["wrong"] for r in layers(run(line, SANITIZERS[variant], variant)).values()], [0], "wrong")
 
 
-for variant in SANITIZERS:
+for variant in Settings.variants:
     add(f"verified ({variant})", sanitized, variant)
 
 

@@ -9,7 +9,7 @@ import tempfile
 
 import kit
 import mpi
-from kit import ALL, COLLECTIVES, Settings, add, built, equal, execute, expect, rows, test
+from kit import ALL, COLLECTIVES, add, built, equal, execute, expect, rows, test
 
 CORES = 2  # of up to 8 ranks that wait by looking; most of the time a launcher waits
 
@@ -214,5 +214,4 @@ def more_than_an_int():
         result.require(result.rows(), "no row: " + result.out)
 
 
-if Settings.full:
-    add("more than 2^31 elements", more_than_an_int, cores=ALL)
+add("more than 2^31 elements", more_than_an_int, cores=ALL, full=True)

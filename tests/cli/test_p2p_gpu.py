@@ -11,7 +11,7 @@ import gpus
 import kit
 import mpi
 import tcp
-from kit import SANITIZERS, add, equal, expect, test
+from kit import SANITIZERS, Settings, add, equal, expect, test
 
 DIRECT = {"read": "target", "write": "source", "read-kernel": "target", "write-kernel": "source"}
 
@@ -409,5 +409,5 @@ def sanitized(variant):
     result.require("Sanitizer" not in result.err and "runtime error" not in result.err, "not clean")
 
 
-for name in SANITIZERS:
+for name in Settings.variants:
     add(f"both halves ({name})", sanitized, name)

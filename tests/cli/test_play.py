@@ -33,7 +33,7 @@ for kernel, ranks in KERNELS.items():
         add(f"{kernel} -g {n} spin", host, f"--kernel {kernel} -g {n} --compute spin")
     add(f"{kernel} own buffers", host, f"--kernel {kernel} -g {ranks[-1]} --own-buffers")
     add(f"{kernel} --link", host, f"--kernel {kernel} -g {ranks[-1]} --link 200MB/s,1ms")
-    for variant in SANITIZERS:
+    for variant in Settings.variants:
         add(f"{kernel} ({variant})", host, f"--kernel {kernel} -g {ranks[-1]}", variant)
 for name in ("ring", "tree", "direct", "busbench:ring", "auto"):
     add(f"--algo {name}", host, f"--kernel ddp -g 4 --algo {name}")
@@ -86,7 +86,7 @@ def on_gpus(line, variant="", env=None):
 
 
 for kernel in ("ddp", "pipeline", "grid", "passes"):
-    for variant in ("", *SANITIZERS):
+    for variant in ("", *Settings.variants):
         add(f"{kernel} on GPUs {variant}", lambda k, v: right(on_gpus(f"--kernel {k} -g 4", v)), kernel, variant)
 for name in ("ring", "tree", "ring:LL", "busbench:ring"):
     add(f"NCCL's {name}", lambda a: right(on_gpus(f"--kernel ddp -g 4 --algo {a}")), name)

@@ -1,4 +1,4 @@
-"""The same under AddressSanitizer with UndefinedBehaviorSanitizer, and under ThreadSanitizer.
+"""The same under AddressSanitizer with UndefinedBehaviorSanitizer, and under ThreadSanitizer (make check-full).
 
 A fixed sample: of each collective every pair of algorithm, datatype, operation, number of ranks, size
 and way to call occurs, both placements each time. With --full the whole product. Where elements are only
@@ -7,7 +7,7 @@ moved, datatypes are one of each size; and few stand for all where only threads 
 
 import itertools
 
-from kit import COLLECTIVES, SANITIZERS, VARIANTS, Settings, add, expect, listing, passes, run
+from kit import COLLECTIVES, SANITIZERS, Settings, add, expect, listing, passes, run
 
 RANKS = (1, 2, 3, 4, 7, 8)
 HYPERCUBE_RANKS = (1, 2, 4, 8)
@@ -86,7 +86,7 @@ def line_of(name, command):
 
 def add_sample():
     algorithms, types = listing()
-    for name, variant in itertools.product(COLLECTIVES, VARIANTS):
+    for name, variant in itertools.product(COLLECTIVES, Settings.variants):
         reduces = name in ("all_reduce", "reduce_scatter", "reduce")
         ranks = HYPERCUBE_RANKS if name == "hypercube" else RANKS
         some = types if reduces else {"sum": ["int8", "half", "float", "float_int"]}
@@ -101,16 +101,15 @@ def add_product():
     for name in COLLECTIVES:
         for n in HYPERCUBE_RANKS if name == "hypercube" else RANKS:
             line = f"{name} --algo all -d all -o all -r all -g {n} -b 4 -e 4000 -f 10 -n 2"
-            for variant in VARIANTS:
+            for variant in Settings.variants:
                 add(f"{name} -g {n} ({variant})", clean, variant, line)
 
 
 add_sample()
-if Settings.full:
-    add_product()
+add_product()
 
 # What the sample does not reach: the ends that are not good, and the machinery around.
-for variant in VARIANTS:
+for variant in Settings.variants:
     for line, code in [
         ("all_reduce -g 4 -b 4K -e 4K --fault corrupt:1", 7),
         ("all_reduce -g 4 -b 4K -e 4K -n 3 --fault slow:1:1ms", 0),
@@ -151,5 +150,5 @@ def split(variant):
         env={**SANITIZERS[variant], "NCCL_TESTS_SPLIT": "MOD 2"}).exits(0)  # fmt: skip
 
 
-for variant in VARIANTS:
+for variant in Settings.variants:
     add(f"split ({variant})", split, variant)

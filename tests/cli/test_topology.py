@@ -305,7 +305,7 @@ def nvml_that_fails():
 # ---- sanitized -----------------------------------------------------------------------------------
 
 
-@test
+@test(full=True)
 def sanitized():
     for name in ("dgx-1v", "gb200-nvl72", "pcie-4090"):
         for words in (["--system", name], ["--system", name, "--json", "-"], ["--system", name, "--export", "-"]):

@@ -292,7 +292,7 @@ def steps_are_measured_and_verified():
 def steps_on_gpus():
     """Computations by a kernel or by sleeping, averages by the library or by busbench's own schedules."""
     cublas = {"LD_LIBRARY_PATH": os.path.join(kit.Settings.build, "tests", "cublas")}
-    for compute, variant in (("spin", ""), ("sleep", ""), ("gemm", ""), ("spin", "address-undefined")):
+    for compute, variant in (("spin", ""), ("sleep", ""), ("gemm", ""), *(("spin", v) for v in kit.Settings.variants)):
         line = f"-g 3 --backend nccl {SMALL} --compute {compute} --algo ring,busbench:ring,auto"
         found, _ = rows(line, lambda words: gpus.run(words, cublas, variant))
         all_are_there(found, ["ring", "busbench:ring", "auto"])
