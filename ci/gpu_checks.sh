@@ -223,14 +223,24 @@ sanitized() {
 list_speed() {
 	local c
 	check speed "kernels reach 80 percent of a copy" gpu kernel_speed
-	check speed "memory: bandwidth and latency" memory memory_speed 1
-	check speed "a GPU and its host: copies" memory perf p2p_bandwidth "${PAIRS[@]}"
 	for c in all_reduce all_gather reduce_scatter broadcast reduce alltoall sendrecv; do
 		check speed "$c: times are nccl-tests'" "nccl-tests collectives" like $c
 	done
-	check speed "several GPUs: memory" "several memory" memory_speed "$GPUS"
-	check speed "several GPUs: bandwidth of pairs" "several memory" perf p2p_bandwidth -g "$GPUS" "${PAIRS[@]}"
-	check speed "several GPUs: latency of pairs" "several memory" perf p2p_latency -g "$GPUS" "${PINGS[@]}"
+}
+
+list_copies() {
+	check copies "a GPU and its host" memory perf p2p_bandwidth "${PAIRS[@]}"
+}
+
+list_memory() {
+	check memory "1 GPU: bandwidth and latency" memory memory_speed 1
+	check memory "several GPUs: bandwidth and latency" "several memory" memory_speed "$GPUS"
+}
+
+list_pairs() {
+	check pairs "2 processes on 1 GPU: CUDA IPC" memory ipc
+	check pairs "several GPUs: bandwidth" "several memory" perf p2p_bandwidth -g "$GPUS" "${PAIRS[@]}"
+	check pairs "several GPUs: latency" "several memory" perf p2p_latency -g "$GPUS" "${PINGS[@]}"
 }
 
 KERNELS="fill verify reduce scale copy ping read write triad chase spin"
@@ -297,7 +307,6 @@ list_algorithms() {
 		check algorithms "2 processes on 1 GPU: $c" collectives shared "$c"
 	done
 	check algorithms "2 processes on 1 GPU: datatypes and operations" collectives shared_types
-	check algorithms "2 processes on 1 GPU: CUDA IPC" memory ipc
 	check algorithms "2 ranks of a process on 1 GPU" "multi-rank real collectives" multi_rank
 	for c in $COLLECTIVES; do
 		check algorithms "several GPUs: $c" "several collectives" every "$c" "$GPUS"
@@ -321,6 +330,9 @@ list_sanitizers() {
 
 every_check() {
 	list_speed
+	list_copies
+	list_memory
+	list_pairs
 	list_kernels
 	list_units
 	list_topology

@@ -138,7 +138,7 @@ def a_folder_of_others_stays():
 # ---- the check ---------------------------------------------------------------------------------
 
 
-@test
+@test(full=True)
 def everything_on_two_gpus():
     with chosen_stand_ins("nccl.so", "gpu_speed") as folder, tempfile.TemporaryDirectory() as tools:
         script(os.path.join(tools, "nvidia-smi"), SMI)
@@ -155,18 +155,18 @@ def everything_on_two_gpus():
     equal(skipped, absent, "what was skipped")
     equal((run.end["passed"], run.end["failed"], run.machine["stand_in"]), (len(listed) - len(skipped), 0, True), "the records")
     expect("Avg bus bandwidth" in run.log and "reduce3" in run.log, "the log lacks what the programs printed")
-    expect(named(run, "memory: bandwidth and latency")["numbers"]["copy_device_GBps"] > 0, "no number of the memory's")
+    expect(named(run, "1 GPU: bandwidth and latency")["numbers"]["copy_device_GBps"] > 0, "no number of the memory's")
     equal(named(run, "4 processes on 1 GPU: all_gather runs pat")["numbers"], {"results": 4}, "results that ran as forced")
     wide = [line for line in run.result.out.splitlines() if len(line) > 80 and not line.startswith("by hand")]
     expect(not wide, f"wider than 80 columns: {wide}")
 
 
 WITHOUT_NCCL = (
-    "memory: bandwidth and latency",
-    "a GPU and its host: copies",
-    "several GPUs: memory",
-    "several GPUs: bandwidth of pairs",
-    "several GPUs: latency of pairs",
+    "a GPU and its host",
+    "1 GPU: bandwidth and latency",
+    "several GPUs: bandwidth and latency",
+    "several GPUs: bandwidth",
+    "several GPUs: latency",
     "2 processes on 1 GPU: CUDA IPC",
     "1 GPU: ZeRO, all stages",
     "1 GPU: one rank of 64 under ZeRO",
@@ -424,7 +424,7 @@ def table_of_stand_ins_is_refused():
 @test
 def misused():
     program = os.path.join(CI, "gpu_check.sh")
-    execute([program, "speeds"]).exits(2).says("no part 'speeds'; the parts are speed kernels")
+    execute([program, "speeds"]).exits(2).says("no part 'speeds'; the parts are speed copies memory pairs kernels")
     execute([program, "-x"]).exits(2).says("ci/gpu_check.sh [OPTION...] [PART...]")
     execute([program, "-t", "soon"]).exits(2).says("-t SECONDS")
     with tempfile.TemporaryDirectory() as empty:
