@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the tests of a build and closes with one line: N passed, N failed.
 
-    tests/run.py [--full] [-k WORD] [-j CORES] [--under COMMAND] BUILD
+    tests/run.py [--full] [-k WORD] [-j CORES] [--slowest N] [--under COMMAND] BUILD
 
 Unit tests are the programs BUILD/tests/test_* (cmocka); tests of the binaries and of the sources are
 the modules test_*.py of tests/checks, tests/cli and tests/report. A program that crashes, hangs or says
@@ -36,14 +36,16 @@ class Report:
         self.lock = threading.Lock()
         self.files = []
         self.failures = []
+        self.times = []  # (seconds, file, test)
 
     def file(self, name):
         self.files.append(File(name))
         return self.files[-1]
 
-    def add(self, file, passed, failures, skips, seconds):
+    def add(self, file, name, passed, failures, skips, seconds):
         """failures: (name, text) each; skips likewise."""
         with self.lock:
+            self.times.append((seconds, file.name, name))
             file.passed += passed
             file.failed += len(failures)
             file.skipped += len(skips)
@@ -68,6 +70,10 @@ class Report:
             for line in text.splitlines():
                 print(f"    {line}")
         sys.stdout.flush()
+
+    def print_slowest(self, count):
+        for seconds, file, name in sorted(self.times, reverse=True)[:count]:
+            print(f"{seconds:8.1f} s  {file}: {name}")
 
     def close(self):
         passed = sum(f.passed for f in self.files)
@@ -154,7 +160,7 @@ def unit_jobs(report, wanted):
                     result = 0, [], [(file.name, "built without the headers of CUDA and NCCL")]
                 else:
                     result = 0, [(file.name, f"{path} was not built")], []
-                report.add(file, *result, time.monotonic() - started)
+                report.add(file, name, *result, time.monotonic() - started)
 
             yield job, 2 if folder == "gpu" else 1
 
@@ -210,7 +216,7 @@ def module_jobs(report, wanted):
                 def job(file=file, test=test):
                     started = time.monotonic()
                     result = run_test(test)
-                    report.add(file, *result, time.monotonic() - started)
+                    report.add(file, test.name, *result, time.monotonic() - started)
 
                 yield job, test.cores
 
@@ -255,6 +261,7 @@ def main():
     parser.add_argument("--full", action="store_true", help="the slow and wide ones too, and all under sanitizers")
     parser.add_argument("-k", default="", metavar="WORD", help="only tests with WORD in file or name")
     parser.add_argument("-j", type=int, default=os.cpu_count() or 1, metavar="CORES", help="cores to keep busy (default: all)")
+    parser.add_argument("--slowest", type=int, default=0, metavar="N", help="print the N slowest tests at the end")
     parser.add_argument("--under", default="", metavar="COMMAND", help="what runs the unit tests, such as an emulator")
     parser.add_argument("build", metavar="BUILD")
     arguments = parser.parse_args()
@@ -267,6 +274,7 @@ def main():
     report = Report()
     jobs = list(module_jobs(report, arguments.k)) + list(unit_jobs(report, arguments.k))
     run_all(jobs, max(arguments.j, 1))
+    report.print_slowest(arguments.slowest)
     return report.close()
 
 

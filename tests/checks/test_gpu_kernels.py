@@ -42,7 +42,7 @@ def all_right(variant, *words):
 
 add("all kernels", all_right, "")
 for each in FAR:
-    add(f"{each} 2^32 bytes", all_right, "", "--large", "--only", each)
+    add(f"{each} 2^32 bytes", all_right, "", "--large", "--only", each, full=True)
 for each in Settings.variants:
     add(f"all kernels ({each})", all_right, each)
 

@@ -374,7 +374,7 @@ def sources_compile(compiler):
 
 for compiler in COMPILERS:
     add(f"headers compile alone with {compiler}", headers_compile_alone, compiler, cores=2)
-add("sources compile with clang", sources_compile, "clang", cores=2)
+add("sources compile with clang", sources_compile, "clang", cores=2, full=True)
 
 
 @test

@@ -31,9 +31,9 @@ def slow(name, rank, algorithm):
 
 
 for name in COLLECTIVES:
-    add(f"slow rank in {name}", slow, name, 2, "auto")
+    add(f"slow rank in {name}", slow, name, 2, "auto", full=name not in ("all_reduce", "gather"))
 for algorithm in ("ring", "tree", "halving_doubling", "naive"):
-    add(f"slow rank under {algorithm}", slow, "all_reduce", 1, algorithm)
+    add(f"slow rank under {algorithm}", slow, "all_reduce", 1, algorithm, full=algorithm != "tree")
 
 
 # ---- a rank that dies --------------------------------------------------------------------------
@@ -47,7 +47,7 @@ def die(name, rank, n, algorithm):
 
 
 for name in COLLECTIVES:
-    add(f"rank 1 dies in {name}", die, name, 1, 4, "auto")
+    add(f"rank 1 dies in {name}", die, name, 1, 4, "auto", full=name not in ("all_reduce", "gather"))
 for algorithm in ("ring", "tree", "naive"):
     add(f"rank 0 dies under {algorithm}", die, "all_reduce", 0, 3, algorithm)
 add("the only rank dies", die, "all_reduce", 0, 1, "auto")

@@ -78,15 +78,16 @@ def named(name, n):
 
 for name in COLLECTIVES:
     for n in HYPERCUBE_RANKS if name == "hypercube" else RANKS:
-        add(f"{name} -g {n}", everything, name, n)
-    add(f"{name} by name", named, name, 4)
+        add(f"{name} -g {n}", everything, name, n, full=n != (4 if name == "hypercube" else 3))
+    add(f"{name} by name", named, name, 4, full=name not in ("all_reduce", "all_gather", "hypercube"))
 for name in REDUCING:
     line = f"{name} --algo ring,busbench:tree,auto -d all -o all -g 3 -b 1000 -e 1000 -n 1"
-    add(f"{name} -d all -o all", gpus.passes, line)
-for name in set(COLLECTIVES) - set(REDUCING):
-    add(f"{name} -d all", gpus.passes, f"{name} --algo all -d all -g 4 -b 1000 -e 1000 -n 1")
+    add(f"{name} -d all -o all", gpus.passes, line, full=name != "all_reduce")
+for name in sorted(set(COLLECTIVES) - set(REDUCING)):
+    add(f"{name} -d all", gpus.passes, f"{name} --algo all -d all -g 4 -b 1000 -e 1000 -n 1", full=name != "sendrecv")
 for name in ROOTED:
-    add(f"{name} -r all", gpus.passes, f"{name} --algo all -r all -g 3 -b 1000 -e 1000 -n 1")
+    line = f"{name} --algo all -r all -g 3 -b 1000 -e 1000 -n 1"
+    add(f"{name} -r all", gpus.passes, line, full=name != "gather")
 
 
 @test

@@ -384,7 +384,7 @@ def links_tell_path_and_bound():
         expect(r["bound_source"].startswith(f"{nvlinks} NVLink4 "), r["bound_source"])
     for r in (r for r in found["pair"] if r["from"] == r["to"]):
         equal((r["path"], r["bound_GBps"]), ("private copy", None), "a rank and itself")
-    for f in found["finding"]:
+    for f in found.get("finding", []):  # none where the machine is too busy to judge
         down = 1 in (f["rank"], f["from"], f["to"])
         equal(f["cause"], "1 NVLink of GPU1 is down" if down else None, f"cause of: {f['text']}")
 
@@ -394,7 +394,7 @@ def nvml_tells_why_there_is_no_p2p():
     line = "p2p_bandwidth -g 2 -b 8K -e 8K -n 7 --p2p on --direction unidirectional"
     found = records(line, with_links("gpus=2 sm=80 p2p=1"))
     between(found)
-    for f in found["finding"]:
+    for f in found.get("finding", []):
         why = None if f["rank"] is not None else "NVML: the chipset does not support P2P between them"
         equal(f["cause"], why, f"cause of: {f['text']}")
 

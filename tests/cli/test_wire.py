@@ -13,7 +13,7 @@ import proxy  # noqa: E402
 RUNS = 60
 
 
-@test
+@test(full=True)
 def altered_messages():
     folder = os.path.dirname(kit.built("all_reduce_perf", "address-undefined"))
     try:

@@ -417,11 +417,12 @@ static void test_barrier(void **state)
 	}
 }
 
-/* A sleeper is woken by whom it waits for, not by the alarm clock that lets it see an abort. */
+/* A sleeper is woken by whom it waits for, not by the alarm clock of 20 ms that lets it see an
+   abort: however busy the machine is, some of its waits for a peer that naps are shorter. */
 static void wake_often(struct one *me, void *argument)
 {
 	struct timespec t;
-	int slow = 0;
+	int woken = 0;
 
 	for (int k = 0; k < 200; k++) {
 		const double start = me->backend->now(me->handle);
@@ -429,9 +430,9 @@ static void wake_often(struct one *me, void *argument)
 		if (me->rank == k % 2)
 			nap(300e-6);
 		CHECK(me, me->backend->barrier(me->world) == BB_OK);
-		slow += me->backend->now(me->handle) - start > 15e-3;
+		woken += me->rank != k % 2 && me->backend->now(me->handle) - start < 15e-3;
 	}
-	CHECK(me, slow < 50);
+	CHECK(me, woken > 0);
 	if (me->rank == 1)
 		nap(0.2);
 	CHECK(me, me->backend->barrier(me->world) == BB_OK);
