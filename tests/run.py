@@ -133,6 +133,9 @@ def was_left_out(folder):
     return folder == "gpu" and not os.path.exists(os.path.join(kit.Settings.build, "tests", "fake", "nccl.so"))
 
 
+# Programs of tests that wait for most of their time, such as for deadlines to pass.
+WAITING = ("test_control", "test_crew", "test_late", "test_tcp", "test_tcp_strangers", "test_wire")
+
 # Programs that start themselves, which a kernel does that knows their instructions.
 NOT_EMULATED = ("test_child",)
 
@@ -162,7 +165,7 @@ def unit_jobs(report, wanted):
                     result = 0, [(file.name, f"{path} was not built")], []
                 report.add(file, name, *result, time.monotonic() - started)
 
-            yield job, 2 if folder == "gpu" else 1
+            yield job, 2 if folder == "gpu" else 1 / 4 if name in WAITING else 1
 
 
 # ---- modules -----------------------------------------------------------------------------
@@ -225,8 +228,9 @@ def module_jobs(report, wanted):
 
 
 def run_all(jobs, cores):
-    """Run jobs, (function, cores that it keeps busy) each: the largest that fits what is free comes next."""
-    waiting = sorted(jobs, key=lambda job: -job[1])
+    """Run jobs, (function, cores that it keeps busy) each: the largest that fits what is free comes next, behind those
+    that mostly wait, which take long. Shares of a core are powers of two, so that sums of them are exact."""
+    waiting = sorted(jobs, key=lambda job: (job[1] >= 1, -job[1]))
     changed = threading.Condition()
     free = cores
 

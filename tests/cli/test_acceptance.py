@@ -249,7 +249,7 @@ def slow_gpus(name):
 
 
 for name in PLANNED:
-    add(f"slow_gpus_{name}", slow_gpus, name)
+    add(f"slow_gpus_{name}", slow_gpus, name, full=name != "hgx-h100")
 
 
 @test

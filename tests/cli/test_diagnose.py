@@ -140,7 +140,7 @@ def cost_is_linear_when_quick():
     equal(len({(r["from"], r["to"]) for r in found["meeting"]}), 72, "ordered pairs")
 
 
-@test
+@test(cores=1 / 2)
 def real_ranks():
     """Threads that send each other real bytes: a rank that takes 20 ms for everything it sends."""
     line = "diagnose --backend host -g 4 -b 4K -n 1 --quick --partners 3 --steps 0 --fault slow:2:20ms"

@@ -203,8 +203,11 @@ FEATURES = [  # and what each record says of it
     ("", {"NCCL_TESTS_DEVICE": "4"}, lambda r: True),
     ("", {"NCCL_ALGO": "ring", "NCCL_PROTO": "LL"}, lambda r: True),
 ]
+# What others of these do as well.
+WIDE = "-z 0,-z 1,-z 3,-G 3,-I 1,-m 300,-R 1,-R 2,-C 1 -G 2,-x 0,-x 2,-w 0,--cache reuse,-R 2 -z 1".split(",")
 for line, env, check in FEATURES:
-    add(" ".join([f"feature {line}", *(f"{k}={v}" for k, v in env.items())]), feature, line, env, check)
+    name = " ".join([f"feature {line}", *(f"{k}={v}" for k, v in env.items())])
+    add(name, feature, line, env, check, full=line in WIDE)
 
 
 def one_set(line):
@@ -220,7 +223,7 @@ def one_set(line):
 
 
 for line in ("", "-G 2", "-G 2 -m 2", "-I 1", "-m 3", "-R 2", "-z 1", "--cache rewrite"):
-    add(f"one set of buffers {line}", one_set, line)
+    add(f"one set of buffers {line}", one_set, line, full=line not in ("", "-G 2 -m 2", "-R 2"))
 
 
 @test

@@ -60,7 +60,7 @@ def several_gpus_each():
     expect(all(r["wrong"] == 0 for r in results), "wrong results")
 
 
-@test
+@test(full=True)
 def features():
     for line, env in (("-G 2 -m 2", {}), ("-I 1", {}), ("-z 1", {}), ("", {"NCCL_TESTS_SPLIT": "MOD 2"})):
         _, results = records(4, f"all_reduce {SOME} --algo {WAYS} {line}", env)
@@ -153,7 +153,7 @@ def each_on_its_own(n, line):
 
 
 for line in EACH[:2]:
-    add(f"contexts of 8 processes: {line}", each_on_its_own, 8, line, full=line != EACH[0])
+    add(f"contexts of 8 processes: {line}", each_on_its_own, 8, line, full=True)
 
 
 @test

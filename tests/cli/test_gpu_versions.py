@@ -190,7 +190,7 @@ def uses(code):
 
 
 for code in VERSIONS:
-    add(f"NCCL {text(code)}", uses, code)
+    add(f"NCCL {text(code)}", uses, code, full=code not in (VERSIONS[0], VERSIONS[-1]))
 
 
 # ---- what is refused -----------------------------------------------------------------------------

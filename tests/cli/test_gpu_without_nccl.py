@@ -90,7 +90,7 @@ def among_processes(n, line, **env):
     return {r["route"] for r in found if r["kind"] == "pair" and r["from"] != r["to"]}
 
 
-@test
+@test(full=True)
 def pairs_of_processes():
     routes = {"read", "write", "read-kernel", "write-kernel", "staged"}
     equal(among_processes(3, "p2p_bandwidth -b 8 -e 3000001 -f 3000 -n 2"), routes, "routes")

@@ -62,7 +62,7 @@ def without_peer_access():
     gpus.run(line, {"BUSBENCH_FAKE_PEERS": "0"}).exits(5).prints("# skipped: word: 0 <-> 1: the GPUs have no access")
 
 
-@test
+@test(full=True)
 def library_switched_off():
     """NCCL is told before it begins; as the user set it, it counts as what it is."""
     found = records("p2p_bandwidth -g 2 -b 64 -e 64 -n 2 --p2p off")
@@ -97,7 +97,7 @@ def wrong_data():
         equal(r["wrong"], int(hit), f"wrong of {r['route']} {r['from']} -> {r['to']}")
 
 
-@test(cores=kit.ALL)
+@test(cores=kit.ALL, full=True)
 def slow_link():
     """What goes one way takes 20 times as long, over every route."""
     line = "p2p_bandwidth -g 2 -b 1K -e 1K -n 5 --direction unidirectional --fault slow_link:1:0:10"
@@ -141,7 +141,7 @@ def staged_between_processes():
     equal(set(skipped), set(DIRECT), "skipped without it")
 
 
-@test
+@test(full=True)
 def staged_has_reasons():
     """What cannot be pinned, and what is on another machine, does not share memory."""
     pairs, skipped = among_processes(2, "-b 64 -e 64 -n 1 --p2p off", {"BUSBENCH_FAKE_PINS": "0"})
@@ -160,7 +160,7 @@ def staged_has_reasons():
     equal(set(skipped), {*DIRECT, "staged"}, "skipped")
 
 
-@test
+@test(full=True)
 def hosts_of_nccl_are_not_machines():
     """NCCL_HOSTID tells NCCL that one GPU is in two hosts, so that two processes may have it; they reach each
     other's memory as on one machine, but do not wait for each other in kernels."""
@@ -343,7 +343,7 @@ def interrupted_with_its_child():
     disturbed(signal.SIGKILL, None).exits(-signal.SIGKILL)
 
 
-@test
+@test(full=True)
 def child_that_is_gone():
     disturbed(None, signal.SIGKILL).exits(3).says("was ended by signal 9 (Killed)")
     disturbed(None, signal.SIGSTOP, "-T 1").exits(4).says("has said nothing for 6 s (-T)")

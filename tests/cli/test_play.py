@@ -30,7 +30,7 @@ def host(line, variant=""):
 for kernel, ranks in KERNELS.items():
     for n in ranks:
         add(f"{kernel} -g {n}", host, f"--kernel {kernel} -g {n}")
-        add(f"{kernel} -g {n} spin", host, f"--kernel {kernel} -g {n} --compute spin")
+        add(f"{kernel} -g {n} spin", host, f"--kernel {kernel} -g {n} --compute spin", full=n != ranks[0])
     add(f"{kernel} own buffers", host, f"--kernel {kernel} -g {ranks[-1]} --own-buffers")
     add(f"{kernel} --link", host, f"--kernel {kernel} -g {ranks[-1]} --link 200MB/s,1ms")
     for variant in Settings.variants:

@@ -11,6 +11,8 @@ from hosts import Hosts
 from kit import LONG, add, built, equal, expect, run, test
 from tcp import TIMEOUT, Job, everything, free_port, keeps_rows, running, told_once
 
+CORES = 1 / 4  # most of the time all wait for what does not come
+
 # BRIEF, and what begins with it, uses up its time, or half of it: that somebody has to come.
 SMALL = f"all_reduce -b 8 -e 64 --backend null -T {LONG}"
 BRIEF = f"all_reduce -b 8 -e 64 --backend null -T {TIMEOUT}"
