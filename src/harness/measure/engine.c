@@ -142,6 +142,20 @@ bb_status bb_engine_sum(struct bb_engine *e, uint64_t *values, size_t n)
 	return BB_OK;
 }
 
+bb_status bb_engine_slowest(struct bb_engine *e, double *seconds, size_t n)
+{
+	const void *all;
+	bb_status status = bb_crew_gather(e->driver, &bb_payload_seconds, seconds, n, &all);
+
+	for (int r = 0; r < e->run->world.nranks && status == BB_OK; r++)
+		for (size_t i = 0; i < n; i++) {
+			const double theirs = ((const double *)all)[(size_t)r * n + i];
+
+			seconds[i] = theirs > seconds[i] ? theirs : seconds[i];
+		}
+	return status;
+}
+
 /* ---- what is timed --------------------------------------------------------------------------- */
 
 bb_status bb_engine_begin(struct bb_engine *e, const char *what)

@@ -171,6 +171,10 @@ BB_MUST bb_status bb_engine_corrupt(struct bb_engine *engine, void *victim);
 /* VALUES[0, n) become the sums over all ranks, the same on all. Collective. */
 BB_MUST bb_status bb_engine_sum(struct bb_engine *engine, uint64_t *values, size_t n);
 
+/* SECONDS[0, n), this rank's own, become those of the rank that took longest, the same on all.
+   Collective. */
+BB_MUST bb_status bb_engine_slowest(struct bb_engine *engine, double *seconds, size_t n);
+
 /* ---- for what is timed outside of trials ----------------------------------------------------- */
 
 /* WHAT begins: a new deadline, the line of progress; under --fault die the rank that it names

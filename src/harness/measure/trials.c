@@ -127,22 +127,6 @@ static bb_status trials_open_samples(struct bb_engine *e)
 
 /* ---- one visit to a trial -------------------------------------------------------------------- */
 
-/* The last N samples, this rank's own, become those of the rank that took longest. */
-static bb_status trial_agree_on_samples(struct bb_engine *e, struct bb_trial *t, size_t n)
-{
-	double *const mine = t->samples + t->n - n;
-	const void *all;
-	bb_status status = bb_crew_gather(e->driver, &bb_payload_seconds, mine, n, &all);
-
-	for (int r = 0; r < e->run->world.nranks && status == BB_OK; r++)
-		for (size_t i = 0; i < n; i++) {
-			const double theirs = ((const double *)all)[(size_t)r * n + i];
-
-			mine[i] = theirs > mine[i] ? theirs : mine[i];
-		}
-	return status;
-}
-
 static bb_status trial_verify(struct bb_engine *e, struct bb_trial *t)
 {
 	void *victims[BB_MOST_VICTIMS];
@@ -202,7 +186,7 @@ static bb_status trial_play_round(struct bb_engine *e, struct bb_trial *t, struc
 		if (status == BB_OK && t->stepped)
 			t->stepped(t->play.own, i);
 	}
-	return status == BB_OK ? trial_agree_on_samples(e, t, steps) : status;
+	return status == BB_OK ? bb_engine_slowest(e, t->samples + t->n - steps, steps) : status;
 }
 
 static bb_status trial_visit(struct bb_engine *e, struct bb_trial *t, int round)

@@ -103,21 +103,15 @@ out:
 /* The step took as long as the last rank needed. */
 static bb_status agree_on_times(struct bb_zero_session *s, struct bb_zero_measured *m)
 {
-	const size_t n = m->timed;
-	const void *all;
 	bb_status status;
 
 	if (s->zero->alone)
 		return BB_OK;
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < m->timed; i++)
 		m->scratch[i] = m->times[i].step;
-	status = bb_crew_gather(s->engine.driver, &bb_payload_seconds, m->scratch, n, &all);
-	for (int r = 0; r < s->engine.run->world.nranks && status == BB_OK; r++)
-		for (size_t i = 0; i < n; i++) {
-			const double theirs = ((const double *)all)[(size_t)r * n + i];
-
-			m->times[i].step = theirs > m->times[i].step ? theirs : m->times[i].step;
-		}
+	status = bb_engine_slowest(&s->engine, m->scratch, m->timed);
+	for (size_t i = 0; i < m->timed && status == BB_OK; i++)
+		m->times[i].step = m->scratch[i];
 	return status;
 }
 
