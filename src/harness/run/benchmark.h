@@ -38,7 +38,7 @@ struct bb_benchmark {
 	/*
 	 * Before anything is started, in every process: work out and judge OWN's options, with
 	 * OPTIONS read and their backend and fault known. BB_EUSAGE or BB_EUNSUPPORTED, naming the
-	 * word.
+	 * word. NULL: the rows say all.
 	 */
 	bb_status (*check)(const struct bb_benchmark *benchmark, void *own,
 			   struct bb_options *options, const struct bb_environment *environment,
@@ -52,7 +52,8 @@ struct bb_benchmark {
 
 	/*
 	 * Once the world is known, in every process, before the drivers: decide what is run, and
-	 * tell run->record what of it is special. BB_EUNSUPPORTED when nothing can be run.
+	 * tell run->record what of it is special. BB_EUNSUPPORTED when nothing can be run. NULL:
+	 * the experiment decides.
 	 */
 	bb_status (*plan)(struct bb_run *run);
 	/* In process 0, with the sinks open. NULL: nothing more is needed. */
@@ -70,7 +71,8 @@ struct bb_benchmark {
 	bb_status (*sum_up)(struct bb_run *run);
 	/* Append '#' lines that end the text. NULL: none. */
 	void (*tell)(struct bb_run *run, struct bb_strbuf *out);
-	void (*close)(struct bb_run *run); /* free what OWN holds; also after a failed plan */
+	/* Free what OWN holds; also after a failed plan. NULL: nothing. */
+	void (*close)(struct bb_run *run);
 };
 
 #endif

@@ -321,7 +321,8 @@ bb_status bb_options_read(struct bb_options *o, const struct bb_benchmark *bench
 	BB_TRY(st, resolve_cluster(o, benchmark->programs, error), out);
 	BB_TRY(st, resolve_calibration(o, error), out);
 	resolve_noise(o);
-	BB_TRY(st, benchmark->check(benchmark, own, o, environment, error), out);
+	if (benchmark->check)
+		BB_TRY(st, benchmark->check(benchmark, own, o, environment, error), out);
 	BB_TRY(st, bb_options_check(o, &environment->launch, error), out);
 	st = resolve_launch(o, &environment->launch, error);
 out:

@@ -173,7 +173,7 @@ static bb_status make_plan(struct bb_run *run)
 {
 	bb_status status = bb_options_check_world(&run->options, &run->world, &run->error);
 
-	return status == BB_OK ? run->benchmark->plan(run) : status;
+	return status == BB_OK && run->benchmark->plan ? run->benchmark->plan(run) : status;
 }
 
 /* Where results go: process 0's affair. */
@@ -245,7 +245,8 @@ failed:
 void bb_run_close(struct bb_run *run)
 {
 	bb_sinks_close(&run->sinks);
-	run->benchmark->close(run);
+	if (run->benchmark->close)
+		run->benchmark->close(run);
 	bb_light_close(&run->light);
 	bb_run_counters_end(run);
 	bb_topology_free(run->topology);
