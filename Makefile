@@ -229,6 +229,7 @@ $(LIB): $(OBJECTS) $(B)/objects
 	$(Q)rm -f $@ && $(AR) rcs $@ $(OBJECTS)
 
 $(COLLECTIVES:%=$(B)/%): $(B)/%: $(B)/src/collectives/%.o
+$(B)/barrier_perf $(REFERENCE): $(B)/src/collectives/barrier.o
 $(PAIRS:%=$(B)/%): $(B)/%: $(B)/src/p2p/%.o $(P2P_OBJECTS)
 $(foreach f,$(TRAINING_MAINS:.c=),$(eval $(B)/$(notdir $(f)): $(B)/$(f).o))
 $(TRAINING:%=$(B)/%): $(TRAINING_OBJECTS) $(MEMORY_OBJECTS)
@@ -513,7 +514,7 @@ MAKEFLAGS += --no-builtin-rules
 -include $(OBJECTS:.o=.d) $(MPI_OBJECTS:.o=.d) $(TOPOLOGY_OBJECTS:.o=.d) $(TRAINING_OBJECTS:.o=.d) $(MEMORY_OBJECTS:.o=.d) $(MEMORY_TOOL:.o=.d) \
          $(ACCEPTANCE_OBJECTS:.o=.d) $(ACCEPTANCE_TOOL:.o=.d) \
          $(ZERO_OBJECTS:.o=.d) $(B)/src/memory/zero/zero_perf.d \
-         $(TRAINING_MAINS:%.c=$(B)/%.d) $(FUZZERS:%=$(B)/tests/fuzz/%.d) $(COLLECTIVES:%=$(B)/src/collectives/%.d) \
+         $(TRAINING_MAINS:%.c=$(B)/%.d) $(FUZZERS:%=$(B)/tests/fuzz/%.d) $(COLLECTIVES:%=$(B)/src/collectives/%.d) $(B)/src/collectives/barrier.d \
          $(PAIRS:%=$(B)/src/p2p/%.d) $(P2P_OBJECTS:.o=.d) $(DIAGNOSE_OBJECTS:.o=.d) $(B)/src/diagnose/main.d \
          $(UNITS:$(B)/tests/%=$(B)/tests/unit/%.d) $(B)/tests/unit/ranks.d $(B)/tests/unit/oracle.d $(B)/tests/unit/pipelines.d \
          $(PLAYER_OBJECTS:.o=.d) $(B)/docs/reference.d $(B)/tests/perf/host_speed.d $(B)/tests/perf/gpu_speed.d $(NCCL_OBJECTS:.o=.d) $(CUDA_OBJECTS:.o=.d) \

@@ -2,6 +2,7 @@
  * reference.c - writes the pages of docs/ that follow from tables in the code: options, records,
  * algorithms.
  */
+#include "collectives/barrier.h"
 #include "diagnose/diagnose.h"
 #include "harness/measure/collective.h"
 #include "harness/results/compare.h"
@@ -27,6 +28,7 @@ static void write_options(struct bb_strbuf *out)
 		{"All programs", bb_option_rows},
 		{"All programs whose data has a size to be chosen", bb_size_rows},
 		{"Collectives", bb_collective_rows},
+		{"barrier_perf", bb_barrier_rows},
 		{"p2p_bandwidth_perf", bb_bandwidth_rows},
 		{"p2p_latency_perf", bb_latency_rows},
 		{"mem_bandwidth_perf", bb_memory_rows},
@@ -52,6 +54,7 @@ static void write_records(struct bb_strbuf *out)
 							     &bb_record_winner,
 							     &bb_record_crossing,
 							     &bb_record_cost,
+							     &bb_record_barrier,
 							     &bb_record_pair,
 							     &bb_record_finding,
 							     &bb_record_ddp,

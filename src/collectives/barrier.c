@@ -1,0 +1,352 @@
+/*
+ * barrier.c - barriers timed one by one.
+ */
+#include "collectives/barrier.h"
+
+#include "core/clock.h"
+#include "core/units.h"
+#include "harness/results/sink_table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LINE 64 /* between a rank's buffers */
+
+/* ---- what can be asked for --------------------------------------------------------------- */
+
+/* What --algo counts: the backend's own barrier, and ways to reduce. */
+enum { BARRIER, AUTO, SCHEDULES };
+
+static const struct bb_algorithm *barrier_schedule(int way)
+{
+	for (int i = 0; bb_algorithms[i]; i++)
+		if (bb_algorithms[i]->collective == &bb_all_reduce && way-- == SCHEDULES)
+			return bb_algorithms[i];
+	return NULL;
+}
+
+static const char *barrier_way(int way)
+{
+	const struct bb_algorithm *schedule = barrier_schedule(way);
+
+	return way == BARRIER ? "barrier" : way == AUTO ? "auto" : schedule ? schedule->name : NULL;
+}
+
+#define BB_OPTIONS struct bb_barrier_options
+const struct bb_option bb_barrier_rows[] = BB_OPTION_ROWS(BB_BARRIER_OPTIONS);
+
+static void barrier_list(struct bb_strbuf *out)
+{
+	bb_strbuf_add(out, "barriers (--algo):\n");
+	for (int way = 0; barrier_way(way); way++)
+		bb_strbuf_addf(out, "    %s\n", barrier_way(way));
+}
+
+/* ---- the experiment ---------------------------------------------------------------------- */
+
+/* A driver's state. */
+struct barrier_session {
+	struct bb_engine engine;
+	const struct bb_patterns *patterns;
+	struct bb_call call; /* its collective is NULL: the backend's own barrier */
+	char *memory;        /* that the call works in */
+	double *samples;
+	size_t n;
+};
+
+static bb_status barrier_open(struct bb_engine *engine)
+{
+	struct barrier_session *s = (struct barrier_session *)engine;
+	const struct bb_options *o = &engine->run->options;
+	const size_t rounds = o->precision != 0 ? BB_ENGINE_MOST_ROUNDS : 1;
+
+	s->samples = calloc((size_t)o->iters * rounds, sizeof(*s->samples));
+	if (!s->samples)
+		return bb_no_memory(&engine->run->error, "samples");
+	return bb_engine_patterns(engine, BB_INT64, BB_SUM, engine->run->world.nranks,
+				  &s->patterns);
+}
+
+/* Settle the call. OBJECTION = why it cannot be made here. Collective. */
+static bb_status barrier_settle(struct barrier_session *s, int way,
+				char objection[BB_OBJECTION_TEXT])
+{
+	const struct bb_backend *backend = s->engine.backend;
+	struct bb_call *call = &s->call;
+	const char *reason = NULL;
+	bb_status status = BB_OK;
+
+	*call = (struct bb_call){.collective = way == BARRIER ? NULL : &bb_all_reduce,
+				 .schedule = barrier_schedule(way),
+				 .dtype = BB_INT64,
+				 .op = BB_SUM,
+				 .shape = {.nranks = s->engine.run->world.nranks, .count = 1}};
+	if (way == BARRIER) {
+		if (bb_engine_is_virtual(&s->engine))
+			reason = "clocks of virtual ranks meet without messages, in no time";
+		goto out;
+	}
+	if (call->schedule && call->schedule->refuses)
+		reason = call->schedule->refuses(&call->shape);
+	if (way == AUTO)
+		status = backend->choose(s->engine.world, call);
+	if (status == BB_EUNSUPPORTED)
+		reason = "the backend has no all-reduce of its own choice";
+	else if (status == BB_OK && !reason)
+		status = backend->tune(s->engine.world, call);
+	if (status == BB_OK && !reason)
+		reason = backend->refuses(s->engine.world, call);
+out:
+	snprintf(objection, BB_OBJECTION_TEXT, "%s", reason ? reason : "");
+	return status == BB_EUNSUPPORTED ? BB_OK : status;
+}
+
+/* What comes out is this rank's input at first, which is no sum. */
+static bb_status barrier_fill(struct barrier_session *s)
+{
+	const struct bb_backend *backend = s->engine.backend;
+	struct bb_rank *rank = s->engine.driver->handle;
+	struct bb_call *call = &s->call;
+	struct bb_pattern input;
+	bb_status status;
+
+	BB_TRY(status,
+	       bb_engine_alloc(&s->engine, 2 * LINE + backend->tmp_bytes(s->engine.world, call),
+			       (void **)&s->memory),
+	       out);
+	if (!s->memory)
+		return BB_OK;
+	call->in = s->memory;
+	call->out = s->memory + LINE;
+	call->tmp = s->memory + 2 * LINE;
+	input = bb_patterns_get(s->patterns, s->engine.driver->rank);
+	BB_TRY(status, backend->fill(rank, s->memory, &input, 0, 1), out);
+	BB_TRY(status, backend->fill(rank, call->out, &input, 0, 1), out);
+	status = backend->finish(rank, NULL);
+out:
+	return status;
+}
+
+static bb_status barrier_verify(struct barrier_session *s, int64_t *wrong)
+{
+	const struct bb_call *call = &s->call;
+	struct bb_pattern sum;
+	uint64_t found = 0;
+	bb_status status;
+
+	*wrong = BB_ABSENT;
+	if (!call->collective || !bb_engine_checks(&s->engine))
+		return BB_OK;
+	sum = bb_patterns_get(s->patterns, BB_REDUCED);
+	BB_TRY(status, bb_engine_corrupt(&s->engine, call->out), out);
+	BB_TRY(status,
+	       s->engine.backend->verify(s->engine.driver->handle, call->out, &sum, 0, 1,
+					 call->dtype, 0, &found),
+	       out);
+	BB_TRY(status, bb_engine_sum(&s->engine, &found, 1), out);
+	*wrong = (int64_t)found;
+out:
+	return status;
+}
+
+static bb_status barrier_meet(void *own)
+{
+	const struct bb_engine *engine = own;
+
+	return engine->backend->barrier(engine->world);
+}
+
+static bb_status barrier_operate(void *own, int64_t sample)
+{
+	struct barrier_session *s = own;
+
+	return s->call.collective ? s->engine.backend->collective(s->engine.world, NULL, &s->call)
+				  : barrier_meet(own);
+}
+
+/* A barrier leaves nothing in the queue. */
+static bb_status barrier_finish(void *own)
+{
+	struct barrier_session *s = own;
+
+	return s->call.collective ? s->engine.backend->finish(s->engine.driver->handle, NULL)
+				  : BB_OK;
+}
+
+static void barrier_heard(void *own, int64_t sample, double seconds)
+{
+	struct barrier_session *s = own;
+
+	s->samples[s->n++] = seconds;
+}
+
+/* -n barriers, and as many again until the median is as precise as asked for. */
+static bb_status barrier_time(struct barrier_session *s, struct bb_stats *stats)
+{
+	const struct bb_options *o = &s->engine.run->options;
+	const double began = s->engine.backend->now(s->engine.driver->handle);
+	struct bb_sampling sampling = {.ready = barrier_meet,
+				       .operate = barrier_operate,
+				       .finish = barrier_finish,
+				       .heard = barrier_heard,
+				       .own = s,
+				       .warm = o->warmup_iters,
+				       .samples = o->iters,
+				       .operations = 1};
+	bool stop = false;
+	bb_status status = BB_OK;
+
+	s->n = 0;
+	for (int round = 1; !stop; round++) {
+		double *const mine = s->samples + s->n;
+
+		BB_TRY(status, bb_engine_sample(&s->engine, &sampling), out);
+		BB_TRY(status, bb_engine_slowest(&s->engine, mine, (size_t)o->iters), out);
+		bb_stats_compute(s->samples, s->n, stats);
+		sampling.warm = 0;
+		stop = o->precision == 0;
+		if (!stop)
+			status =
+				bb_engine_agree_to_stop(&s->engine,
+							bb_stats_precision(stats) <= o->precision ||
+								round >= BB_ENGINE_MOST_ROUNDS,
+							began, &stop);
+		if (status != BB_OK)
+			goto out;
+	}
+out:
+	return status;
+}
+
+static bb_status barrier_deliver(struct barrier_session *s, int way, const struct bb_stats *stats,
+				 int64_t wrong)
+{
+	const struct bb_call *call = &s->call;
+	struct bb_barrier_record r;
+
+	if (!bb_engine_leads(&s->engine))
+		return BB_OK;
+	bb_record_init(&bb_record_barrier, &r);
+	r.algorithm_asked = barrier_way(way);
+	r.algorithm = call->schedule ? call->schedule->name
+		      : call->native ? call->native->name
+				     : "barrier";
+	r.nranks = s->engine.run->world.nranks;
+	r.samples = (int64_t)stats->n;
+	r.min_us = 1e6 * stats->min;
+	r.p50_us = 1e6 * stats->p50;
+	r.p95_us = 1e6 * stats->p95;
+	r.p99_us = 1e6 * stats->p99;
+	r.ci_low_us = 1e6 * stats->ci_low;
+	r.ci_high_us = 1e6 * stats->ci_high;
+	r.wrong = wrong;
+	r.end_unix_s = bb_clock_unix();
+	return bb_engine_deliver(&s->engine, &bb_record_barrier, &r, wrong);
+}
+
+static bb_status barrier_skip(struct barrier_session *s, int way, const char *reason)
+{
+	struct bb_skip_record skip;
+
+	bb_record_init(&bb_record_skip, &skip);
+	skip.collective = "barrier";
+	skip.algorithm = barrier_way(way);
+	skip.reason = reason;
+	return bb_engine_skip(&s->engine, &skip);
+}
+
+static bb_status barrier_measure(struct barrier_session *s, int way)
+{
+	char objection[BB_OBJECTION_TEXT], what[BB_WHAT_TEXT];
+	struct bb_stats stats;
+	int64_t wrong;
+	bb_status status;
+
+	snprintf(what, sizeof(what), "barrier by %s", barrier_way(way));
+	BB_TRY(status, bb_engine_begin(&s->engine, what), out);
+	BB_TRY(status, barrier_settle(s, way, objection), out);
+	BB_TRY(status, bb_crew_hear(s->engine.driver, objection), out);
+	if (*objection)
+		return barrier_skip(s, way, objection);
+	if (s->call.collective)
+		BB_TRY(status, barrier_fill(s), out);
+	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
+	BB_TRY(status, barrier_time(s, &stats), out);
+	BB_TRY(status, barrier_verify(s, &wrong), out);
+	bb_engine_release(&s->engine, s->memory);
+	s->memory = NULL;
+	status = barrier_deliver(s, way, &stats, wrong);
+out:
+	return status;
+}
+
+static bb_status barrier_run(struct bb_engine *engine)
+{
+	const struct bb_barrier_options *asked = engine->run->own;
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; i < asked->ways.n && status == BB_OK; i++)
+		status = barrier_measure((struct barrier_session *)engine, asked->ways.list[i]);
+	return status;
+}
+
+static bb_status barrier_conclude(struct bb_engine *engine)
+{
+	return engine->run->end.results > 0 ? BB_OK
+					    : bb_fail(&engine->run->error, BB_EUNSUPPORTED,
+						      "none of the barriers can be measured here");
+}
+
+static void barrier_close(struct bb_engine *engine)
+{
+	free(((struct barrier_session *)engine)->samples);
+}
+
+static const struct bb_experiment experiment = {
+	.bytes = sizeof(struct barrier_session),
+	.open = barrier_open,
+	.run = barrier_run,
+	.deliver = barrier_conclude,
+	.close = barrier_close,
+};
+
+/* ---- the benchmark ----------------------------------------------------------------------- */
+
+static void barrier_name(const void *record, char text[BB_CELL_TEXT])
+{
+	const struct bb_barrier_record *r = record;
+
+	snprintf(text, BB_CELL_TEXT, strcmp(r->algorithm_asked, "auto") ? "%s" : "%s: %s",
+		 r->algorithm_asked, r->algorithm);
+}
+
+#define BB_RECORD bb_barrier_record
+BB_RECORD_KIND(bb_record_barrier, BB_BARRIER_FIELDS, "barrier", "One kind of barrier, timed.");
+
+static void barrier_about(const void *record, struct bb_strbuf *out)
+{
+	const struct bb_barrier_record *r = record;
+
+	bb_strbuf_addf(out, "# Barrier of %lld rank%s; a sample is one barrier\n",
+		       (long long)r->nranks, bb_plural(r->nranks));
+}
+
+static bb_status barrier_text_open(struct bb_sink **sink, FILE *file, const char *path)
+{
+	static const struct bb_table table = {&bb_record_barrier, barrier_about};
+
+	return bb_sink_table_open(sink, file, path, &table);
+}
+
+const struct bb_benchmark bb_barrier_benchmark = {
+	.brief = "Barriers: how long all ranks need to meet.",
+	.own_bytes = sizeof(struct bb_barrier_options),
+	.options = bb_barrier_rows,
+	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
+	.refuses = {{BB_ALL_SIZES, "a barrier has no size; leave it out"}},
+	.list = barrier_list,
+	.open_text = barrier_text_open,
+	.rows = &bb_record_barrier,
+	.experiment = &experiment,
+};
