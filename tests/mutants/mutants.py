@@ -1,0 +1,108 @@
+"""Planted defects: a change of one file, and the fastest test of `make check`, unsanitized, that notices it.
+
+OLD stands once in FILE. TEST is a word of tests/run.py -k. PROGRAMS are what the test runs beside the unit test that it
+names.
+"""
+
+
+class Mutant:
+    def __init__(self, name, file, old, new, test, programs=""):
+        self.name, self.file, self.old, self.new, self.test = name, file, old, new, test
+        self.programs = programs.split()
+        if test.startswith("unit/"):
+            self.programs.append("tests/" + test.split()[0].split("/")[1])
+
+
+MUTANTS = [
+    # Algorithms.
+    Mutant("ring: all_gather sends backwards", "src/schedules/ring.c",
+           "bb_send(w, next_of(rank, n), from, bb_block_count(blocks, mine));",
+           "bb_send(w, previous_of(rank, n), from, bb_block_count(blocks, mine));", "unit/test_schedules"),
+    Mutant("ring: all_reduce sums into the wrong block", "src/schedules/ring.c",
+           "size_t start = bb_block_start(&blocks, d);\n\n\t\tbb_send(", "size_t start = bb_block_start(&blocks, s);\n\n\t\tbb_send(",
+           "unit/test_schedules"),
+    Mutant("tree: a leaf's parent is its neighbour's", "src/schedules/tree.c",
+           "int parent = (node & ~bit) | 2 * bit;", "int parent = (node | bit) + bit;", "unit/test_schedules"),
+    Mutant("bus factor of all_reduce", "src/schedules/collectives.c",
+           "return 2.0 * (n - 1) / n;", "return 2.0 * n / (n + 1);", "unit/test_schedules"),
+    # Data.
+    Mutant("reduction: min takes the larger", "src/backends/cpu/kernels_isa.c",
+           "return pick(less(lane, b, a), b, a);", "return pick(less(lane, b, a), a, b);", "unit/test_kernels"),
+    Mutant("conversion: rounds towards zero", "src/core/scalar.c",
+           "scaled = rint(ldexp(", "scaled = trunc(ldexp(", "unit/test_scalar"),
+    Mutant("verification: of collectives skipped", "src/harness/measure/measure.c",
+           "for (int64_t round = 0; round < options->check && status == BB_OK; round++) {",
+           "for (int64_t round = 0; round + 1 < options->check && status == BB_OK; round++) {",
+           "cli/test_correct corrupt all_reduce ring", "all_reduce_perf"),
+    Mutant("verification: of training steps skipped", "src/harness/measure/trials.c",
+           "BB_TRY(status, t->expects->verify(t->play.own, &wrong), out);", "wrong = 0;",
+           "cli/test_moe what_is_wrong_is_found", "moe_alltoall_perf"),
+    # Barriers that nobody may leave out.
+    Mutant("barrier: clocks begin during warm-up", "src/harness/measure/measure.c",
+           """	if (status == BB_OK)
+		status = bb_crew_barrier(job->s->engine.driver);
+	return status == BB_OK ? job->s->bench->backend->barrier(job->s->engine.world) : status;
+""",
+           "	return status;\n", "unit/test_late"),
+    Mutant("barrier: clocks begin unaligned", "src/harness/measure/measure.c",
+           "	return status == BB_OK ? job->s->bench->backend->barrier(job->s->engine.world) : status;\n",
+           "	return status;\n", "unit/test_late"),
+    Mutant("barrier: looks at what others still write", "src/harness/measure/measure.c",
+           """			status = bb_crew_barrier(s->engine.driver);
+		if (status == BB_OK)
+			status = bb_engine_corrupt(""",
+           """			status = BB_OK;
+		if (status == BB_OK)
+			status = bb_engine_corrupt(""", "unit/test_late"),
+    # Time.
+    Mutant("quantile: of one value more", "src/core/stats.c",
+           "double at = (double)(n - 1) * p;", "double at = (double)n * p;", "unit/test_stats"),
+    Mutant("warm-up: counted among samples", "src/harness/measure/engine.c",
+           "if (status == BB_OK && i >= 0)\n\t\t\ts->heard(", "if (status == BB_OK)\n\t\t\ts->heard(",
+           "cli/test_barrier in_virtual_time", "barrier_perf"),
+    Mutant("warm-up: a step counted among samples", "src/harness/measure/trials.c",
+           "status = bb_player_play(player, NULL, &end);",
+           "status = bb_player_play(player, NULL, &end), t->samples[t->n++] = end;",
+           "cli/test_moe -g 2", "moe_alltoall_perf"),
+    Mutant("warm-up: left out", "src/harness/measure/measure.c",
+           "for (int64_t i = 0; i < job->s->bench->options->warmup_iters && status == BB_OK; i++)",
+           "for (int64_t i = 0; i < 0 && status == BB_OK; i++)", "unit/test_late"),
+    Mutant("records: time_us in milliseconds", "src/harness/measure/judge.c",
+           "result->time_us = seconds * 1e6;", "result->time_us = seconds * 1e3;", "cli/test_sim closed_forms", "all_reduce_perf"),
+    Mutant("bound: link counted twice", "src/harness/measure/judge.c",
+           "const double links = s->n > 1 && !port ? s->n - 1 : 1;", "const double links = s->n > 1 && !port ? s->n : 1;",
+           "cli/test_sim closed_forms", "all_reduce_perf"),
+    Mutant("bound: of a topology without its factor", "src/topology/bound_node.c",
+           "limit->GBps = GBps * factor;", "limit->GBps = GBps;", "unit/test_topology_bound"),
+    # Virtual time.
+    Mutant("simulator: links half as fast", "src/simulator/timeline_parts.h",
+           "return links->rate > 0 ? bytes / links->rate : 0;", "return links->rate > 0 ? 2 * bytes / links->rate : 0;",
+           "unit/test_sim"),
+    Mutant("simulator: NCCL's ring sends each byte once", "src/simulator/nccl_model.c",
+           "v->bytes * ring_steps(collective, v->m->ranks) / n / ring_bus(v, protocol);",
+           "v->bytes / ring_bus(v, protocol);", "unit/test_nccl_model"),
+    # Training.
+    Mutant("ZeRO: gradients divided from stage 3", "src/models/memory/states.c",
+           "each.gradients * (stage >= 2 ? part : elements)", "each.gradients * (stage >= 3 ? part : elements)",
+           "unit/test_states"),
+    Mutant("ZeRO: a rank sends its own part, too", "src/models/memory/states.c",
+           "return (ranks - 1) * bb_partition(elements, ranks);", "return ranks * bb_partition(elements, ranks);",
+           "unit/test_states"),
+    Mutant("1F1B: one forward pass more ahead", "src/training_kernels/pipeline/order.c",
+           "const int ahead = order->stages - 1 - s;", "const int ahead = order->stages - s;", "unit/test_pipeline"),
+    Mutant("bubble: over the total, not the ideal", "src/training_kernels/pipeline/result.c",
+           "r.bubble_over_ideal = share(r.makespan - r.ideal, r.ideal);",
+           "r.bubble_over_ideal = share(r.makespan - r.ideal, r.makespan);", "unit/test_pipeline"),
+    Mutant("DDP: a full bucket takes one tensor more", "src/training_kernels/buckets.c",
+           "if (open->bytes >= (buckets->n == 1", "if (open->bytes > (buckets->n == 1", "unit/test_buckets"),
+    # Ends.
+    Mutant("deadline: not enforced", "src/harness/run/crew_watch.c",
+           "deadline != 0 && w->now > deadline && w->proc == 0", "deadline != 0 && w->now < 0 && w->proc == 0",
+           "cli/test_faults a_slow_rank_exceeds_the_time", "all_reduce_perf"),
+    Mutant("exit status: wrong data passes", "src/harness/run/conclude.c",
+           "		*verdict = \"wrong data\";\n		return BB_EDATA;", "		*verdict = \"wrong data\";\n		return BB_OK;",
+           "cli/test_correct corrupt all_reduce ring", "all_reduce_perf"),
+    Mutant("secret: HMAC not compared", "src/launch/secret.c",
+           "return bb_secret_prove(secret, data, bytes, right) &&\n\t       secret->compare(right, proof, sizeof(right)) == 0;",
+           "return bb_secret_prove(secret, data, bytes, right);", "unit/test_secret"),
+]

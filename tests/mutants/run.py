@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""Plants each mutant of mutants.py in a copy of the tree and runs the test that must notice.
+
+    tests/mutants/run.py [-k WORD] [-j JOBS] BUILD
+
+Ends with one line: N killed, M survived. The copy has the objects of BUILD, which lies below the sources, so only what
+a mutant changes is compiled. Each test must pass without a mutant before it can kill one.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from mutants import MUTANTS
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+LIMIT = 60  # seconds after which a test that hangs has failed, instead of kit.py's
+KEPT = (".o", ".d", ".a")  # of a build; programs are linked anew
+STAMPS = ("flags", "objects", "mpicc", "cuda")
+
+
+class Broken(Exception):
+    """The table does not fit the tree, or the tree is not in order."""
+
+
+def copy_tree(build, folder):
+    def left_out(path, names):
+        inside = os.path.relpath(path, ROOT)
+        if inside == os.path.normpath(build) or inside.startswith(os.path.normpath(build) + os.sep):
+            return [n for n in names if not os.path.isdir(os.path.join(path, n)) and not n.endswith(KEPT) and n not in STAMPS]
+        return [n for n in names if inside == "." and (n == ".git" or n.startswith("build") and n != build)]
+
+    shutil.copytree(ROOT, folder, symlinks=True, ignore=left_out)
+
+
+def read_with(path, old):
+    """The text of the file, in which OLD stands once."""
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    if text.count(old) != 1:
+        raise Broken(f"{path} has {text.count(old)} times, not once: {old!r}")
+    return text
+
+
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+class Copy:
+    def __init__(self, folder, build, jobs):
+        self.folder, self.build, self.jobs = folder, build, jobs
+        copy_tree(build, folder)
+        kit, limit = self.path("tests/kit.py"), "\nLIMIT = 600\n"
+        write(kit, read_with(kit, limit).replace(limit, f"\nLIMIT = {LIMIT}\n"))
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def make(self, programs):
+        env = {k: v for k, v in os.environ.items() if not k.startswith("MAKE")}
+        targets = [os.path.join(self.build, p) for p in programs]
+        words = ["make", "-s", f"-j{self.jobs}", f"B={self.build}", *targets]
+        done = subprocess.run(words, cwd=self.folder, env=env, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise Broken(f"{' '.join(words)}\n{done.stdout}{done.stderr}")
+
+    def test(self, word):
+        """(how many passed, names of those that failed) of the program or module that WORD begins with: others that -k
+        selects are not built."""
+        words = [sys.executable, "-B", "tests/run.py", "-j1", "-k", word, self.build]
+        done = subprocess.run(words, cwd=self.folder, capture_output=True, text=True)
+        file = re.escape(word.split()[0])
+        passed = re.findall(rf"^{file} +(\d+) passed", done.stdout, re.M)
+        failed = re.findall(rf"^FAILED: ({file}: .*)$", done.stdout, re.M)
+        if not passed:
+            raise Broken(f"{' '.join(words)}\n{done.stdout}{done.stderr}")
+        return int(passed[0]), failed
+
+
+def control(copy, mutants):
+    """Without a mutant every test passes."""
+    copy.make(sorted({p for m in mutants for p in m.programs}))
+    for word in sorted({m.test for m in mutants}):
+        passed, failed = copy.test(word)
+        if failed or passed == 0:
+            raise Broken(f"{word} does not pass without a mutant: {failed or 'no test was run'}")
+
+
+def killer(copy, mutant):
+    """The test that fails with MUTANT planted, or None."""
+    path = copy.path(mutant.file)
+    text = read_with(path, mutant.old)
+    write(path, text.replace(mutant.old, mutant.new))
+    try:
+        copy.make(mutant.programs)
+        failed = copy.test(mutant.test)[1]
+    finally:
+        write(path, text)
+    return failed[0] if failed else None
+
+
+def run(copy, mutants):
+    survived = 0
+    control(copy, mutants)
+    for mutant in mutants:
+        name = killer(copy, mutant)
+        survived += name is None
+        print(f"{mutant.name:<48} {'killed by ' + name if name else 'SURVIVED ' + mutant.test}", flush=True)
+    print(f"{len(mutants) - survived} killed, {survived} survived")
+    return 1 if survived else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Plants mutants; the tests must notice.")
+    parser.add_argument("-k", default="", metavar="WORD", help="only mutants with WORD in name or file")
+    parser.add_argument("-j", type=int, default=os.cpu_count() or 1, metavar="JOBS", help="of make (default: number of cores)")
+    parser.add_argument("build", metavar="BUILD")
+    arguments = parser.parse_args()
+    wanted = [m for m in MUTANTS if arguments.k in f"{m.name} {m.file}"]
+    folder = tempfile.mkdtemp(prefix="busbench-mutants-")
+    try:
+        if not wanted or os.path.isabs(arguments.build):
+            raise Broken(f"no mutant has {arguments.k!r}" if not wanted else f"{arguments.build} is not below the sources")
+        for mutant in wanted:
+            read_with(os.path.join(ROOT, mutant.file), mutant.old)
+        return run(Copy(os.path.join(folder, "tree"), arguments.build, arguments.j), wanted)
+    except Broken as broken:
+        print(f"mutants: {broken}", file=sys.stderr)
+        return 2
+    finally:
+        subprocess.run(["rm", "-rf", "--one-file-system", folder], check=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
