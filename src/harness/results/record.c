@@ -1,5 +1,7 @@
 #include "harness/results/record.h"
 
+#include "core/random.h"
+
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,10 +40,8 @@ void bb_run_id(char text[BB_RUN_ID_TEXT])
 		clock_gettime(CLOCK_REALTIME, &now);
 		seed = (uint64_t)now.tv_sec * 1000000007u + (uint64_t)now.tv_nsec +
 		       (uint64_t)getpid();
-		for (i = 0; i < sizeof(bytes); i++) {
-			seed = seed * 6364136223846793005u + 1442695040888963407u;
-			bytes[i] = (unsigned char)(seed >> 56);
-		}
+		for (i = 0; i < sizeof(bytes); i++)
+			bytes[i] = (unsigned char)(bb_random_congruential(&seed) >> 56);
 	}
 	for (i = 0; i < sizeof(bytes); i++)
 		snprintf(text + 2 * i, 3, "%02x", bytes[i]);
@@ -92,22 +92,15 @@ static void json_words(struct bb_json *j, const struct bb_words *words)
 static void json_rank(struct bb_json *j, int64_t rank, const struct bb_rank_info *info)
 {
 	bb_json_object(j);
-	bb_json_key(j, "rank");
-	bb_json_int(j, rank);
-	bb_json_key(j, "group");
-	bb_json_int(j, info->group);
-	bb_json_key(j, "pid");
-	bb_json_int(j, info->location.pid);
-	bb_json_key(j, "host");
-	bb_json_string(j, info->location.host);
-	bb_json_key(j, "device");
-	bb_json_int(j, info->location.device);
+	bb_json_add_int(j, "rank", rank);
+	bb_json_add_int(j, "group", info->group);
+	bb_json_add_int(j, "pid", info->location.pid);
+	bb_json_add_string(j, "host", info->location.host);
+	bb_json_add_int(j, "device", info->location.device);
 	bb_json_key(j, "numa");
 	json_int(j, info->location.numa < 0 ? BB_ABSENT : info->location.numa);
-	bb_json_key(j, "bus");
-	bb_json_string(j, info->location.bus);
-	bb_json_key(j, "name");
-	bb_json_string(j, info->location.name);
+	bb_json_add_string(j, "bus", info->location.bus);
+	bb_json_add_string(j, "name", info->location.name);
 	bb_json_end(j);
 }
 
@@ -159,12 +152,9 @@ void bb_record_json(struct bb_strbuf *out, const struct bb_record_kind *kind, co
 
 	bb_json_init(&j, out, false);
 	bb_json_object(&j);
-	bb_json_key(&j, "schema");
-	bb_json_int(&j, BB_SCHEMA);
-	bb_json_key(&j, "kind");
-	bb_json_string(&j, kind->name);
-	bb_json_key(&j, "run_id");
-	bb_json_string(&j, run_id);
+	bb_json_add_int(&j, "schema", BB_SCHEMA);
+	bb_json_add_string(&j, "kind", kind->name);
+	bb_json_add_string(&j, "run_id", run_id);
 	for (field = kind->fields; field->name; field++) {
 		bb_json_key(&j, field->name);
 		json_value(&j, field, at(record, field));

@@ -29,27 +29,15 @@ static struct nccl_json *of(struct bb_sink *sink)
 	return (struct nccl_json *)sink;
 }
 
-static void put_string(struct bb_json *j, const char *key, const char *value)
-{
-	bb_json_key(j, key);
-	bb_json_string(j, value);
-}
-
 static void put_int(struct bb_json *j, const char *key, int64_t value)
 {
 	bb_json_key(j, key);
 	bb_json_int(j, value == BB_ABSENT ? 0 : value);
 }
 
-static void put_double(struct bb_json *j, const char *key, double value)
-{
-	bb_json_key(j, key);
-	bb_json_double(j, value);
-}
-
 static void put_bool(struct bb_json *j, const char *key, bool value)
 {
-	put_string(j, key, value ? "true" : "false");
+	bb_json_add_string(j, key, value ? "true" : "false");
 }
 
 static void put_now(struct bb_json *j, const char *key)
@@ -60,7 +48,7 @@ static void put_now(struct bb_json *j, const char *key)
 
 	localtime_r(&now, &local);
 	strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &local);
-	put_string(j, key, text);
+	bb_json_add_string(j, key, text);
 }
 
 /* ---- the head ---------------------------------------------------------------------- */
@@ -69,8 +57,7 @@ static void put_devices(struct bb_json *j, const struct bb_rank_infos *infos)
 {
 	size_t i;
 
-	bb_json_key(j, "devices");
-	bb_json_array(j);
+	bb_json_add_array(j, "devices");
 	for (i = 0; i < infos->n; i++) {
 		const struct bb_location *at = &infos->ranks[i].location;
 
@@ -78,10 +65,10 @@ static void put_devices(struct bb_json *j, const struct bb_rank_infos *infos)
 		put_int(j, "rank", (int64_t)i);
 		put_int(j, "group", infos->ranks[i].group);
 		put_int(j, "pid", at->pid);
-		put_string(j, "hostname", at->host);
+		bb_json_add_string(j, "hostname", at->host);
 		put_int(j, "device", at->device);
-		put_string(j, "device_hex", at->bus);
-		put_string(j, "device_info", at->name);
+		bb_json_add_string(j, "device_hex", at->bus);
+		bb_json_add_string(j, "device_info", at->name);
 		bb_json_end(j);
 	}
 	bb_json_end(j);
@@ -89,8 +76,7 @@ static void put_devices(struct bb_json *j, const struct bb_rank_infos *infos)
 
 static void put_config(struct bb_json *j, const struct bb_run_record *run)
 {
-	bb_json_key(j, "config");
-	bb_json_object(j);
+	bb_json_add_object(j, "config");
 	put_int(j, "nthreads", run->threads);
 	put_int(j, "ngpus", run->gpus);
 	put_int(j, "minimum_bytes", run->min_bytes);
@@ -122,21 +108,18 @@ static void put_tail(struct nccl_json *n, const struct bb_end_record *end)
 	if (end && !isnan(end->avg_busbw_GBps))
 		mean = end->avg_busbw_GBps;
 	bb_json_end(j);
-	bb_json_key(j, "out_of_bounds");
-	bb_json_object(j);
+	bb_json_add_object(j, "out_of_bounds");
 	put_int(j, "count", wrong);
 	put_bool(j, "okay", wrong == 0);
 	bb_json_end(j);
-	bb_json_key(j, "average_bus_bandwidth");
-	bb_json_object(j);
-	put_double(j, "bandwidth", mean);
+	bb_json_add_object(j, "average_bus_bandwidth");
+	bb_json_add_double(j, "bandwidth", mean);
 	if (!end || isnan(end->min_busbw_GBps))
-		put_string(j, "okay", "unchecked");
+		bb_json_add_string(j, "okay", "unchecked");
 	else
 		put_bool(j, "okay", mean >= 0.9 * end->min_busbw_GBps);
 	bb_json_end(j);
-	bb_json_key(j, "errors");
-	bb_json_array(j);
+	bb_json_add_array(j, "errors");
 	if (end && end->error)
 		bb_json_string(j, end->error);
 	bb_json_end(j);
@@ -173,18 +156,15 @@ static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 	bb_json_object(j);
 	put_int(j, "version", LAYOUT_VERSION);
 	put_now(j, "start_time");
-	bb_json_key(j, "args");
-	bb_json_array(j);
+	bb_json_add_array(j, "args");
 	for (i = 0; i < run->args.n; i++)
 		bb_json_string(j, run->args.words[i]);
 	bb_json_end(j);
-	bb_json_key(j, "env");
-	bb_json_array(j);
+	bb_json_add_array(j, "env");
 	bb_json_end(j);
 	put_int(j, "nccl_version", 0);
 	put_config(j, run);
-	bb_json_key(j, "results");
-	bb_json_array(j);
+	bb_json_add_array(j, "results");
 	return commit(n, NULL);
 }
 
@@ -206,21 +186,19 @@ static void put_times(struct bb_json *j, const char *key, const struct bb_number
 static void put_per_iter(struct bb_json *j, const char *key, const struct bb_run_record *run,
 			 const struct bb_result_record *r)
 {
-	bb_json_key(j, key);
-	bb_json_object(j);
+	bb_json_add_object(j, key);
 	put_int(j, "skipped_iterations", run->per_iter_skip);
-	put_double(j, "min_us", r->min_us);
-	put_double(j, "max_us", r->max_us);
-	put_double(j, "avg_us", r->mean_us);
-	put_double(j, "p50_us", r->p50_us);
-	put_double(j, "p95_us", r->p95_us);
-	put_double(j, "p99_us", r->p99_us);
-	put_double(j, "stdev_us", r->stdev_us);
-	put_double(j, "cv_pct", r->cv_percent);
+	bb_json_add_double(j, "min_us", r->min_us);
+	bb_json_add_double(j, "max_us", r->max_us);
+	bb_json_add_double(j, "avg_us", r->mean_us);
+	bb_json_add_double(j, "p50_us", r->p50_us);
+	bb_json_add_double(j, "p95_us", r->p95_us);
+	bb_json_add_double(j, "p99_us", r->p99_us);
+	bb_json_add_double(j, "stdev_us", r->stdev_us);
+	bb_json_add_double(j, "cv_pct", r->cv_percent);
 	put_times(j, "times_us", &r->samples_us);
 	/* Samples are the longest over all ranks, which of one process are all there are. */
-	bb_json_key(j, "per_process_max_times_us");
-	bb_json_array(j);
+	bb_json_add_array(j, "per_process_max_times_us");
 	if (run->nprocs == 1)
 		put_times(j, NULL, &r->samples_us);
 	bb_json_end(j);
@@ -232,14 +210,13 @@ static void put_half(struct nccl_json *n, const struct bb_result_record *r)
 	const struct bb_run_record *run = n->sink.run;
 	struct bb_json *j = &n->json;
 
-	bb_json_key(j, r->in_place ? "in_place" : "out_of_place");
-	bb_json_object(j);
+	bb_json_add_object(j, r->in_place ? "in_place" : "out_of_place");
 	if (run->report_cputime)
-		put_double(j, "cpu_time", r->cpu_time_us);
+		bb_json_add_double(j, "cpu_time", r->cpu_time_us);
 	else
-		put_double(j, "time", r->time_us);
-	put_double(j, "alg_bw", r->algbw_GBps);
-	put_double(j, "bus_bw", r->busbw_GBps);
+		bb_json_add_double(j, "time", r->time_us);
+	bb_json_add_double(j, "alg_bw", r->algbw_GBps);
+	bb_json_add_double(j, "bus_bw", r->busbw_GBps);
 	bb_json_key(j, "nwrong");
 	if (r->wrong == BB_ABSENT)
 		bb_json_null(j);
@@ -260,9 +237,9 @@ static void begin_row(struct nccl_json *n, const struct bb_result_record *r)
 	bb_json_object(j);
 	put_int(j, "size", r->size_bytes);
 	put_int(j, "count", r->count);
-	put_string(j, "type", r->dtype);
-	put_string(j, "redop", r->op);
-	put_string(j, "root", root);
+	bb_json_add_string(j, "type", r->dtype);
+	bb_json_add_string(j, "redop", r->op);
+	bb_json_add_string(j, "root", root);
 	n->row = *r;
 	n->in_row = true;
 }
@@ -272,7 +249,7 @@ static bb_status end_row(struct nccl_json *n)
 	struct bb_json *j = &n->json;
 
 	put_int(j, "actual_iterations", n->row.iterations);
-	put_string(j, "experiment_name", n->row.algorithm_asked);
+	bb_json_add_string(j, "experiment_name", n->row.algorithm_asked);
 	bb_json_end(j);
 	n->in_row = false;
 	return commit(n, NULL);
