@@ -236,7 +236,7 @@ static bb_status start(struct child *c)
 	c->message = malloc(sizeof(struct note) + parts_bytes(c->pairs));
 	if (!environment || !c->message) {
 		free(environment);
-		return bb_fail(&c->pairs->run->error, BB_EINTERNAL, "out of memory for " SUBJECT);
+		return bb_no_memory(&c->pairs->run->error, SUBJECT);
 	}
 	error = pipe2(ends, O_CLOEXEC) == 0 ? 0 : errno;
 	if (error == 0) {
@@ -319,7 +319,7 @@ static bb_status take_cell(struct child *c, const struct note *note)
 		return BB_OK;
 	*to = malloc(bytes);
 	if (!*to)
-		return bb_fail(&c->pairs->run->error, BB_EINTERNAL, "out of memory for results");
+		return bb_no_memory(&c->pairs->run->error, "results");
 	memcpy(*to, c->message + sizeof(*note), bytes);
 	return decode_parts(c, *to, bytes / sizeof(**to));
 }

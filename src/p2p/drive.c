@@ -121,12 +121,10 @@ static bb_status open_lists(struct pairs_session *s)
 	s->parts = calloc(n, sizeof(*s->parts));
 	s->scratch = calloc(s->most_samples, sizeof(*s->scratch));
 	if (!s->with || !s->theirs || !s->series || !s->parts || !s->scratch)
-		return bb_fail(&s->engine.run->error, BB_EINTERNAL, "out of memory for %d ranks",
-			       s->n);
+		return bb_no_memory(&s->engine.run->error, "the ranks");
 	for (size_t i = 0; i < n; i++)
 		if (bb_series_open(&s->series[i], s->most_samples) != BB_OK)
-			return bb_fail(&s->engine.run->error, BB_EINTERNAL,
-				       "out of memory for samples");
+			return bb_no_memory(&s->engine.run->error, "samples");
 	return BB_OK;
 }
 

@@ -104,7 +104,7 @@ bb_status bb_ends_choose(struct bb_pairs *pairs)
 	}
 	free(c.chosen);
 	if (!pairs->ranks || bb_strbuf_failed(&pairs->ends_text))
-		return bb_fail(&run->error, BB_EINTERNAL, "out of memory for %d ranks", c.nranks);
+		return bb_no_memory(&run->error, "the ranks");
 	return BB_OK;
 }
 

@@ -1,6 +1,8 @@
 #include "p2p/findings.h"
 
+#include "core/array.h"
 #include "core/retest.h"
+#include "core/stats.h"
 
 #include <limits.h>
 #include <math.h>
@@ -25,23 +27,11 @@ struct court {
 	int judged; /* values */
 };
 
-static int compare(const void *a, const void *b)
-{
-	const double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* Quantile P of N values, which are sorted. */
 static double quantile(double *values, size_t n, double p)
 {
-	const double at = p * (double)(n - 1);
-	const size_t below = (size_t)at;
-
-	qsort(values, n, sizeof(*values), compare);
-	if (below + 1 >= n)
-		return values[n - 1];
-	return values[below] + (at - (double)below) * (values[below + 1] - values[below]);
+	bb_stats_sort(values, n);
+	return bb_stats_quantile(values, n, p);
 }
 
 static size_t count(const struct bb_pair_matrix *m)
@@ -113,10 +103,9 @@ static bool is_convicted(const struct court *c, const struct bb_finding *f)
 /* One cause is told once, where it shows most. */
 static bb_status add(struct court *c, struct bb_finding f)
 {
-	struct bb_finding *list;
+	struct bb_finding *added;
 
 	f.convicted = is_convicted(c, &f);
-
 	for (size_t i = 0; i < c->found->n; i++) {
 		struct bb_finding *old = &c->found->list[i];
 
@@ -127,11 +116,10 @@ static bb_status add(struct court *c, struct bb_finding f)
 			*old = f;
 		return BB_OK;
 	}
-	list = realloc(c->found->list, (c->found->n + 1) * sizeof(*list));
-	if (!list)
+	added = BB_ARRAY_ADD(c->found->list, c->found->n, c->found->room);
+	if (!added)
 		return BB_EINTERNAL;
-	c->found->list = list;
-	list[c->found->n++] = f;
+	*added = f;
 	return BB_OK;
 }
 

@@ -67,7 +67,7 @@ struct bb_finding {
 
 struct bb_findings { /* zero-initialise */
 	struct bb_finding *list;
-	size_t n;
+	size_t n, room;
 };
 
 /*

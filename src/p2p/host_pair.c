@@ -112,7 +112,7 @@ bb_status bb_host_pair_plan(struct bb_pairs *pairs)
 			"-n, or -g 2");
 	pairs->host = calloc(1, sizeof(*pairs->host));
 	if (!pairs->host)
-		return bb_fail(&run->error, BB_EINTERNAL, "out of memory for the plan");
+		return bb_no_memory(&run->error, "the plan");
 	pairs->host->complete = complete;
 	for (int space = PINNED; space < SPACES && status == BB_OK; space++)
 		if (is_wanted(pairs, space) && pairs->asked.ways != BB_BOTH_WAYS)

@@ -2,6 +2,7 @@
  * matrix.c - pairs as text: a matrix for each route, direction and size, then what looks wrong.
  * Rows are where the data comes from, columns where it goes.
  */
+#include "core/stats.h"
 #include "core/units.h"
 #include "p2p/pairs.h"
 
@@ -119,13 +120,6 @@ static void add_values(struct bb_strbuf *out, const struct matrix *m, const doub
 	}
 }
 
-static int compare(const void *a, const void *b)
-{
-	const double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* "# of the bound: least 91% (0 -> 1), median 95%: SOURCE" */
 static void add_bound(struct bb_strbuf *out, const struct matrix *m)
 {
@@ -141,7 +135,7 @@ static void add_bound(struct bb_strbuf *out, const struct matrix *m)
 			least = i;
 	}
 	if (n > 0) {
-		qsort(sorted, (size_t)n, sizeof(*sorted), compare);
+		bb_stats_sort(sorted, (size_t)n);
 		bb_strbuf_addf(
 			out, "# of the bound: least %.0f%% (%s -> %s), median %.0f%%; bound: %s\n",
 			m->shares[least], end_name(m, least / m->n, from),
@@ -185,7 +179,7 @@ static void add_paths(struct bb_strbuf *out, const struct matrix *m)
 		int least = 0, most = 0;
 		const int n = collect(m, path, values, &least, &most);
 
-		qsort(values, (size_t)n, sizeof(*values), compare);
+		bb_stats_sort(values, (size_t)n);
 		bb_strbuf_addf(out, "# %s: %d pair%s, median %.4g", m->paths[path], n,
 			       n == 1 ? "" : "s", values[n / 2]);
 		if (m->values[least] < ALIKE * m->values[most]) {

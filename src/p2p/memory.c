@@ -3,6 +3,7 @@
  */
 #include "p2p/memory.h"
 
+#include "core/array.h"
 #include "topology/probes/machine.h"
 
 #include <stdlib.h>
@@ -122,14 +123,13 @@ static struct bb_memory *of(struct bb_run *run)
 bb_status bb_memory_plan_add(struct bb_memory_plan *plan, struct bb_run *run,
 			     struct bb_memory_case c)
 {
-	struct bb_memory_case *cases = realloc(plan->cases, (plan->ncases + 1) * sizeof(*cases));
+	struct bb_memory_case *added = BB_ARRAY_ADD(plan->cases, plan->ncases, plan->room);
 
-	if (!cases)
-		return bb_fail(&run->error, BB_EINTERNAL, "out of memory for the plan");
-	plan->cases = cases;
+	if (!added)
+		return bb_no_memory(&run->error, "the plan");
 	if (c.bytes > run->memory / MOST_ARRAYS)
 		c.skip = "its arrays do not fit into the memory";
-	cases[plan->ncases++] = c;
+	*added = c;
 	return BB_OK;
 }
 

@@ -53,7 +53,7 @@ struct bb_memory_case {
 
 struct bb_memory_plan {
 	struct bb_memory_case *cases;
-	size_t ncases;
+	size_t ncases, room;
 	/* On rank 0: add to R, the record of C, what else is known of it. NULL: nothing is. */
 	void (*complete)(struct bb_run *run, const struct bb_memory_case *c,
 			 struct bb_pair_record *r);

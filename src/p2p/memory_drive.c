@@ -5,6 +5,7 @@
 #include "p2p/memory.h"
 
 #include "core/clock.h"
+#include "core/random.h"
 #include "core/units.h"
 
 #include <stdio.h>
@@ -17,7 +18,6 @@
 	((size_t)128 << 20) /* of copies between spaces: against starting them, too */
 #define SAMPLE_REPEATS 1000
 #define HOPS 20000 /* of a chase, in one sample */
-#define ALIEN UINT64_C(0x9e3779b97f4a7c15)
 
 enum array { A, B, C, D, ARRAYS };
 
@@ -78,7 +78,7 @@ static bb_status open_team(struct memory_session *s)
 	bb_status status;
 
 	if (!members)
-		return bb_fail(&s->engine.run->error, BB_EINTERNAL, "out of memory for groups");
+		return bb_no_memory(&s->engine.run->error, "groups");
 	for (int r = 0; r < s->n; r++)
 		if (s->places[r] == s->mine)
 			members[s->nteam++] = r;
@@ -98,8 +98,7 @@ static bb_status open_lists(struct memory_session *s)
 	s->times = calloc(2 * iters, sizeof(*s->times));
 	s->data = calloc(DATA * 2 * PERIOD, sizeof(*s->data));
 	if (!s->places || !s->report || !s->times || !s->data)
-		return bb_fail(&s->engine.run->error, BB_EINTERNAL, "out of memory for %d ranks",
-			       s->n);
+		return bb_no_memory(&s->engine.run->error, "the ranks");
 	for (int i = 0; i < 2 * PERIOD; i++) {
 		s->data[BASE * 2 * PERIOD + i] = i % PERIOD + 1;
 		s->data[TRIPLE * 2 * PERIOD + i] = 3 * (i % PERIOD + 1);
@@ -211,7 +210,7 @@ static bb_status open_arrays(struct memory_session *s, const struct bb_memory_ca
 	if (c->kind == BB_MEMORY_CHASE) {
 		status = s->engine.backend->spaces->chase_lay(
 			s->engine.driver->handle, s->arrays[A].memory, bytes,
-			(uint64_t)s->engine.run->options.seed * ALIEN);
+			(uint64_t)s->engine.run->options.seed * BB_RANDOM_STEP);
 		goto out;
 	}
 	if (c->kind >= BB_MEMORY_COPY)
@@ -285,7 +284,7 @@ out:
 static bb_status chase(struct memory_session *s, size_t sample)
 {
 	const size_t stops = s->arrays[A].bytes / BB_CHASE_STRIDE;
-	const size_t start = (size_t)((sample + 1) * ALIEN >> 16) % stops;
+	const size_t start = (size_t)((sample + 1) * BB_RANDOM_STEP >> 16) % stops;
 
 	return s->engine.backend->spaces->chase(
 		s->engine.driver->handle, (char *)s->arrays[A].memory + start * BB_CHASE_STRIDE,

@@ -3,6 +3,7 @@
  */
 #include "p2p/pairs.h"
 
+#include "core/array.h"
 #include "core/units.h"
 #include "harness/run/plugin.h"
 #include "p2p/memory.h"
@@ -74,7 +75,7 @@ static bb_status switch_library(const struct bb_pair_options *asked,
 	value = strchr(state->setting, '=') + 1;
 	snprintf(name, sizeof(name), "%.*s", (int)(value - state->setting - 1), state->setting);
 	if (setenv(name, value, 1) != 0)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for %s", name);
+		return bb_no_memory(error, name);
 	return BB_OK;
 }
 
@@ -151,18 +152,16 @@ static bool is_wanted(const struct bb_pairs *pairs, const struct bb_route *route
 
 static bb_status add_cell(struct bb_pairs *pairs, struct bb_cell cell, bool childs)
 {
-	struct bb_cell *cells = realloc(pairs->cells, (pairs->ncells + 1) * sizeof(*cells));
+	struct bb_cell *added = BB_ARRAY_ADD(pairs->cells, pairs->ncells, pairs->room);
 	const bool elsewhere = childs && !pairs->asked.child;
 
-	pairs->cells = cells ? cells : pairs->cells;
-	if (elsewhere)
-		cell.child = calloc(1, sizeof(*cell.child));
-	if (!cells || (elsewhere && !cell.child)) {
-		bb_child_cell_free(cell.child);
-		return bb_fail(&pairs->run->error, BB_EINTERNAL, "out of memory for the plan");
-	}
-	cell.direct = !childs && is_direct(pairs, cell.route);
-	cells[pairs->ncells++] = cell;
+	if (added)
+		*added = cell;
+	if (added && elsewhere)
+		added->child = calloc(1, sizeof(*added->child));
+	if (!added || (elsewhere && !added->child))
+		return bb_no_memory(&pairs->run->error, "the plan");
+	added->direct = !childs && is_direct(pairs, cell.route);
 	return BB_OK;
 }
 
@@ -339,7 +338,7 @@ static bb_status open_results(struct bb_run *run)
 	pairs->floors = calloc(pairs->ncells, sizeof(*pairs->floors));
 	pairs->matrix_cells = calloc(pairs->ncells, sizeof(*pairs->matrix_cells));
 	if (!pairs->matrices || !pairs->values || !pairs->floors || !pairs->matrix_cells)
-		return bb_fail(&run->error, BB_EINTERNAL, "out of memory for the findings");
+		return bb_no_memory(&run->error, "the findings");
 	for (size_t i = 0; i < pairs->ncells; i++)
 		bytes += pairs->cells[i].bytes;
 	bb_ticker_start(&run->ticker, pairs->ncells, bytes);

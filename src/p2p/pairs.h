@@ -190,7 +190,7 @@ struct bb_pairs {
 	struct bb_strbuf ends_text;       /* these, where they are not all: "0-7,24-31" */
 	struct bb_virtual_pairs *virtual; /* of virtual ranks, once measured */
 	struct bb_cell *cells;
-	size_t ncells;
+	size_t ncells, room;
 	uint64_t most_bytes; /* of cells that are run */
 	bool library_p2p;    /* routes that are switched are direct */
 	char library_text[BB_SWITCH_TEXT + BB_CHILD_TEXT + 32];

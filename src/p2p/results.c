@@ -352,7 +352,7 @@ bb_status bb_pairs_judge(struct bb_pairs *pairs)
 	bb_status status = bb_findings_make(&found, pairs->matrices, pairs->nmatrices);
 
 	if (status != BB_OK)
-		bb_fail(&pairs->run->error, status, "out of memory for the findings");
+		(void)bb_no_memory(&pairs->run->error, "the findings");
 	for (size_t i = 0; i < found.n && status == BB_OK; i++) {
 		const struct bb_finding *f = &found.list[i];
 

@@ -5,6 +5,7 @@
 #include "p2p/pairs.h"
 
 #include "core/payload.h"
+#include "core/random.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -148,7 +149,7 @@ bb_status bb_review_keep(struct bb_pairs *pairs, size_t number, const struct bb_
 		pairs->nmatrices++;
 	}
 	if (!pairs->floors[k] || !pairs->values[k])
-		return bb_fail(&pairs->run->error, BB_EINTERNAL, "out of memory for the findings");
+		return bb_no_memory(&pairs->run->error, "the findings");
 	pairs->matrix_cells[k] = number;
 	pairs->matrices[k] = (struct bb_pair_matrix){
 		.direct = cell->direct,
@@ -184,7 +185,7 @@ bb_status bb_review_tell(struct bb_pairs *pairs)
 	bb_status status = BB_OK;
 
 	if (!parts)
-		return bb_fail(&pairs->run->error, BB_EINTERNAL, "out of memory for the findings");
+		return bb_no_memory(&pairs->run->error, "the findings");
 	for (size_t k = 0; k < pairs->nmatrices && status == BB_OK; k++) {
 		for (size_t i = 0; i < all; i++)
 			parts[i].floor = pairs->floors[k][i];
@@ -256,8 +257,7 @@ static void shuffle(struct bb_pair_turns *turns, int round)
 		const struct bb_pair_turn last = turns->list[i];
 		int with;
 
-		random = random * 6364136223846793005u + 1442695040888963407u;
-		with = (int)((random >> 33) % (uint64_t)(i + 1));
+		with = (int)((bb_random_congruential(&random) >> 33) % (uint64_t)(i + 1));
 		turns->list[i] = turns->list[with];
 		turns->list[with] = last;
 	}
@@ -270,7 +270,7 @@ bb_status bb_review_list(struct bb_pairs *pairs, int round, struct bb_pair_turns
 
 	turns->n = 0;
 	if (status != BB_OK)
-		bb_fail(&pairs->run->error, status, "out of memory for the findings");
+		(void)bb_no_memory(&pairs->run->error, "the findings");
 	for (size_t i = 0; i < found.n && status == BB_OK; i++) {
 		const struct bb_finding *f = &found.list[i];
 		const bool direct = f->kind == BB_FIND_SLOWER_DIRECT;

@@ -5,6 +5,7 @@
  * timed. They meet once more when they are done, and one of them passes the word to the next pair,
  * so that nobody else is at work.
  */
+#include "core/array.h"
 #include "harness/measure/play.h"
 #include "p2p/pairs.h"
 
@@ -46,19 +47,12 @@ struct bb_virtual_pairs {
 static void add(struct bb_virtual_pairs *v, int rank, struct act act)
 {
 	struct script *s = &v->scripts[v->end_of[rank]];
+	struct act *added = BB_ARRAY_ADD(s->acts, s->n, s->room);
 
-	if (s->n == s->room) {
-		const size_t room = s->room ? 2 * s->room : 64;
-		struct act *more = realloc(s->acts, room * sizeof(*more));
-
-		if (!more) {
-			v->failed = true;
-			return;
-		}
-		s->acts = more;
-		s->room = room;
-	}
-	s->acts[s->n++] = act;
+	if (added)
+		*added = act;
+	else
+		v->failed = true;
 }
 
 /* Of a rank that is to be slow: before whatever it does. */
@@ -197,8 +191,7 @@ static bb_status play(struct bb_virtual_pairs *v, struct bb_engine *engine)
 
 static bb_status no_memory(const struct bb_pairs *pairs)
 {
-	return bb_fail(&pairs->run->error, BB_EINTERNAL, "out of memory for pairs of %d ranks",
-		       pairs->n);
+	return bb_no_memory(&pairs->run->error, "pairs");
 }
 
 static bb_status open_virtual(struct bb_pairs *pairs)

@@ -73,8 +73,7 @@ bb_status bb_ways_find(struct bb_driver *driver, struct bb_run *run, struct bb_g
 		if (way)
 			way->leads = calloc((size_t)n * (size_t)n, sizeof(*way->leads));
 		if (!mine || !way || !way->leads) {
-			status =
-				bb_fail(&run->error, BB_EINTERNAL, "out of memory for %d ranks", n);
+			status = bb_no_memory(&run->error, "the ranks");
 			break;
 		}
 		answer(backend, group, &backend->routes->list[r], driver->rank, n, mine);

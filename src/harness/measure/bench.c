@@ -40,7 +40,7 @@ static bb_status open_group(struct bb_session *s)
 	s->group = NULL;
 	members = calloc((size_t)nranks, sizeof(*members));
 	if (!members)
-		return bb_fail(bench->error, BB_EINTERNAL, "out of memory for groups");
+		return bb_no_memory(bench->error, "groups");
 	s->n = 0;
 	for (int r = 0; r < nranks; r++) {
 		if (infos[r].group != infos[rank].group)
@@ -205,7 +205,7 @@ static bb_status open_events(struct bb_session *s)
 		return BB_OK;
 	s->events = calloc(n, sizeof(*s->events));
 	if (!s->events)
-		return bb_fail(bench->error, BB_EINTERNAL, "out of memory for %zu events", n);
+		return bb_no_memory(bench->error, "events");
 	for (; s->nevents < n && status == BB_OK; s->nevents += status == BB_OK)
 		status = bench->backend->event_open(s->engine.driver->handle,
 						    &s->events[s->nevents], bench->error);
@@ -232,8 +232,7 @@ static bb_status open_samples(struct bb_session *s)
 		s->matrix = calloc((size_t)s->n * (size_t)s->n, sizeof(*s->matrix));
 	if (!s->samples || !s->arrivals ||
 	    ((s->bench->collective->flags & BB_VARIABLE) && !s->matrix))
-		return bb_fail(s->bench->error, BB_EINTERNAL, "out of memory for %zu samples",
-			       s->most_samples);
+		return bb_no_memory(s->bench->error, "samples");
 	return BB_OK;
 }
 
@@ -292,7 +291,7 @@ static bb_status want_patterns(struct bb_session *s, const struct bb_case *c)
 	status = bb_pattern_store_take(&s->bench->run->patterns, c->dtype, c->op, s->n,
 				       (uint64_t)s->bench->options->seed, &s->patterns);
 	if (status != BB_OK)
-		return bb_fail(s->bench->error, status, "out of memory for input data");
+		return bb_no_memory(s->bench->error, "input data");
 	s->patterns_dtype = (int)c->dtype;
 	s->patterns_op = c->op;
 	return BB_OK;
@@ -495,7 +494,7 @@ static bb_status bench_run(struct bb_engine *engine)
 	bb_status status = BB_OK;
 
 	if (bb_engine_leads(engine) && bb_groups_open(&bench->groups, &run->record.ranks) != BB_OK)
-		return bb_fail(bench->error, BB_EINTERNAL, "out of memory for groups");
+		return bb_no_memory(bench->error, "groups");
 	BB_TRY(status, skip_algorithms(s), out);
 	BB_TRY(status, tell_stand_ins(s), out);
 	for (int64_t cycle = 1; cycles == 0 || cycle <= cycles; cycle++) {

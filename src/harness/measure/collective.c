@@ -181,7 +181,7 @@ static bb_status open_results(struct bb_run *run)
 	uint64_t bytes = 0;
 
 	if (bb_compare_open(&bench->compare) != BB_OK || bb_played_open(&bench->played) != BB_OK)
-		return bb_fail(&run->error, BB_EINTERNAL, "out of memory for the comparison");
+		return bb_no_memory(&run->error, "the comparison");
 	for (size_t i = 0; i < p->ncases; i++)
 		bytes += p->cases[i].skip ? 0 : p->cases[i].size_bytes;
 	bb_ticker_start(&run->ticker, p->ncases, bytes);

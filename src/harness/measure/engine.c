@@ -95,7 +95,7 @@ bb_status bb_engine_patterns(struct bb_engine *e, enum bb_dtype dtype, int op, i
 					    (uint64_t)e->run->options.seed, &p->patterns);
 	if (status != BB_OK) {
 		free(p);
-		return bb_fail(&e->run->error, status, "out of memory for the data");
+		return bb_no_memory(&e->run->error, "the data");
 	}
 	p->next = e->patterns;
 	e->patterns = p;
@@ -277,7 +277,7 @@ bb_status bb_engine_drive(struct bb_driver *driver, void *argument)
 	bb_status status;
 
 	if (!e)
-		return bb_fail(&run->error, BB_EINTERNAL, "out of memory for a driver");
+		return bb_no_memory(&run->error, "a driver");
 	e->run = run;
 	e->driver = driver;
 	e->backend = run->options.backend;

@@ -81,13 +81,6 @@ static void fill_statistics(const struct view *v, struct bb_result_record *resul
 	result->ci_high_us = stats.ci_high;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-	const double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* The ranks of rank 0's group: only within a group does one wait for the other. */
 static int members_of_first_group(const struct bb_rank_infos *infos, int *members)
 {
@@ -118,7 +111,7 @@ static void fill_skew(const struct view *v, const int *members, int n,
 			if (sorted[m] > arrival(v, members[latest], i))
 				latest = m;
 		}
-		qsort(sorted, (size_t)n, sizeof(*sorted), compare_doubles);
+		bb_stats_sort(sorted, (size_t)n);
 		median = sorted[(n - 1) / 2];
 		skews[i] = (sorted[n - 1] - sorted[0]) * 1e6;
 		late[latest] += (sorted[n - 1] - median) * 1e6;
@@ -367,7 +360,7 @@ static bb_status deliver_arrivals(const struct bb_session *s, const struct view 
 	double *first = v->work, *late = v->work + v->n;
 
 	if (!members)
-		return bb_fail(s->bench->error, BB_EINTERNAL, "out of memory for arrivals");
+		return bb_no_memory(s->bench->error, "arrivals");
 	n = members_of_first_group(&s->bench->run->record.ranks, members);
 	bb_record_init(&bb_record_arrival, &r);
 	r.collective = result->collective;
@@ -421,7 +414,7 @@ static bb_status put_together(struct bb_session *s, const struct bb_measured *al
 	if (status == BB_OK)
 		status = deliver(s, result, all[0].processor);
 	else
-		bb_fail(s->bench->error, status, "out of memory for statistics");
+		(void)bb_no_memory(s->bench->error, "statistics");
 	if (status == BB_OK && result->samples_us.n > 0 && result->last_rank != BB_ABSENT)
 		status = deliver_arrivals(s, &v, result);
 	free(v.work);
@@ -480,7 +473,7 @@ bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct b
 		return status;
 	all = malloc(n * (sizeof(*all) + sizeof(*scratch)));
 	if (!all)
-		return bb_fail(s->bench->error, BB_EINTERNAL, "out of memory for statistics");
+		return bb_no_memory(s->bench->error, "statistics");
 	scratch = (double *)(all + n);
 	memcpy(all, gathered, n * sizeof(*all));
 	fill_bandwidth(s, call, row_seconds(s, all, scratch), &result);

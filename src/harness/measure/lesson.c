@@ -108,7 +108,7 @@ static bb_status explain_list(struct lesson *l)
 	bb_status st = BB_OK;
 
 	if (!words)
-		return bb_fail(l->error, BB_EINTERNAL, "out of memory");
+		return bb_no_memory(l->error, "the explanation");
 	for (word = strtok_r(words, ",", &rest); word && st == BB_OK;
 	     word = strtok_r(NULL, ",", &rest))
 		st = explain_named(l, word);
@@ -148,7 +148,7 @@ bb_status bb_lesson(struct bb_strbuf *out, const struct bb_options *options,
 	if (collective->flags & BB_VARIABLE) {
 		matrix = calloc((size_t)n * (size_t)n, sizeof(*matrix));
 		if (!matrix)
-			return bb_fail(error, BB_EINTERNAL, "out of memory");
+			return bb_no_memory(error, "the explanation");
 		bb_alltoallv_matrix(matrix, n, l.shape.count, asked->spread);
 		l.shape.matrix = matrix;
 	}

@@ -1,4 +1,5 @@
 #include "harness/measure/pattern.h"
+#include "core/random.h"
 #include "core/scalar.h"
 
 #include <math.h>
@@ -39,12 +40,9 @@ static const struct range ranges[BB_NDTYPES] = {
 	[BB_F8E4M3] = {4, -6, 7},        [BB_F8E5M2] = {3, -14, 15},
 };
 
-static uint64_t mix(uint64_t x) /* splitmix64 */
+static uint64_t mix(uint64_t x)
 {
-	x += 0x9e3779b97f4a7c15u;
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-	return x ^ (x >> 31);
+	return bb_random_next(&x);
 }
 
 static uint64_t draw(const struct maker *m, int rank)

@@ -186,7 +186,7 @@ static bb_status no_native(const struct bb_plan *plan, const char *name, struct 
 	int n = 0;
 
 	if (!names)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for the plan");
+		return bb_no_memory(error, "the plan");
 	for (const struct bb_native *native = plan->natives; native && native->name; native++) {
 		if (!native->refuses || !native->refuses(native, plan->collective))
 			names[n++] = native->name;
@@ -257,7 +257,7 @@ static bb_status choose_algorithms(struct bb_plan *plan, const struct bb_collect
 	}
 	words = strdup(list);
 	if (!words)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for the plan");
+		return bb_no_memory(error, "the plan");
 	for (word = strtok_r(words, ",", &rest); word && st == BB_OK;
 	     word = strtok_r(NULL, ",", &rest))
 		st = add_named(plan, word, list != a->algo_text, error);
@@ -349,7 +349,7 @@ static bb_status expand(struct expansion *e, struct bb_plan *plan, size_t *ncase
 	if (e->request->collective->flags & BB_VARIABLE) {
 		e->matrix = calloc(n * n, sizeof(*e->matrix));
 		if (!e->matrix)
-			return bb_fail(error, BB_EINTERNAL, "out of memory for a traffic matrix");
+			return bb_no_memory(error, "a traffic matrix");
 	}
 	return BB_OK;
 }
@@ -494,7 +494,7 @@ bb_status bb_plan_make(struct bb_plan *plan, const struct bb_plan_request *reque
 		st = nothing_left(plan, error);
 	goto out;
 memory:
-	st = bb_fail(error, BB_EINTERNAL, "out of memory for the plan");
+	st = bb_no_memory(error, "the plan");
 out:
 	free(e.matrix);
 	return st;

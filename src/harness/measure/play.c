@@ -21,10 +21,7 @@ static bool is_virtual(const struct bb_player *p)
 
 static bb_status no_memory(const struct bb_player *p)
 {
-	return bb_fail(&p->run->error, BB_EINTERNAL,
-		       "out of memory for a program of %zu "
-		       "operations",
-		       p->nitems);
+	return bb_no_memory(&p->run->error, "a program");
 }
 
 /* ---- what cannot be done ----------------------------------------------------------------- */
@@ -215,7 +212,7 @@ bb_status bb_player_open(struct bb_player **player, struct bb_run *run, struct b
 	bb_status status;
 
 	if (!p)
-		return bb_fail(&run->error, BB_EINTERNAL, "out of memory for a program");
+		return bb_no_memory(&run->error, "a program");
 	p->run = run;
 	p->driver = driver;
 	p->backend = run->options.backend;

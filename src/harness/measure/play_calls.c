@@ -13,7 +13,7 @@
 
 static bb_status no_memory(const struct bb_player *p)
 {
-	return bb_fail(&p->run->error, BB_EINTERNAL, "out of memory for a program's calls");
+	return bb_no_memory(&p->run->error, "a program's calls");
 }
 
 /* ---- which algorithm --------------------------------------------------------------------- */

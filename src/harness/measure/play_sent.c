@@ -29,7 +29,7 @@ static bb_status choose_virtual(struct bb_player *p, const struct bb_operation *
 	bb_status status;
 
 	if (!members)
-		return bb_fail(&p->run->error, BB_EINTERNAL, "out of memory for a group");
+		return bb_no_memory(&p->run->error, "a group");
 	status = p->backend->group_open(p->driver->handle, members, n, &group.handle,
 					&p->run->error);
 	free(members);

@@ -3,6 +3,8 @@
  */
 #include "harness/measure/engine.h"
 
+#include "core/array.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,22 +12,7 @@
 
 static bb_status trials_no_memory(struct bb_engine *e)
 {
-	return bb_fail(&e->run->error, BB_EINTERNAL, "out of memory for trials");
-}
-
-static bb_status trials_make_room(struct bb_engine *e)
-{
-	const size_t most = 2 * e->most_trials + 8;
-	struct bb_trial *trials;
-
-	if (e->ntrials < e->most_trials)
-		return BB_OK;
-	trials = realloc(e->trials, most * sizeof(*trials));
-	if (!trials)
-		return trials_no_memory(e);
-	e->trials = trials;
-	e->most_trials = most;
-	return BB_OK;
+	return bb_no_memory(&e->run->error, "trials");
 }
 
 static bb_status trial_refuse(struct bb_engine *e, struct bb_trial *t, const char *reason)
@@ -36,12 +23,10 @@ static bb_status trial_refuse(struct bb_engine *e, struct bb_trial *t, const cha
 
 bb_status bb_engine_add(struct bb_engine *e, const struct bb_trial *trial, const char *reason)
 {
-	struct bb_trial *t;
-	bb_status status = trials_make_room(e);
+	struct bb_trial *t = BB_ARRAY_ADD(e->trials, e->ntrials, e->most_trials);
 
-	if (status != BB_OK)
-		return status;
-	t = &e->trials[e->ntrials++];
+	if (!t)
+		return trials_no_memory(e);
 	*t = *trial;
 	t->refusal = NULL;
 	t->samples = NULL;

@@ -4,6 +4,8 @@
  */
 #include "harness/results/compare_inside.h"
 
+#include "core/array.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,22 +67,6 @@ static struct bb_compare_cell *find(struct bb_compare *compare, const struct bb_
 	return NULL;
 }
 
-static struct bb_compare_cell *append(struct bb_compare *compare,
-				      const struct bb_compare_cell *cell)
-{
-	if (compare->ncells == compare->room) {
-		size_t room = compare->room ? 2 * compare->room : 64;
-		struct bb_compare_cell *cells = realloc(compare->cells, room * sizeof(*cells));
-
-		if (!cells)
-			return NULL;
-		compare->cells = cells;
-		compare->room = room;
-	}
-	compare->cells[compare->ncells] = *cell;
-	return &compare->cells[compare->ncells++];
-}
-
 bb_status bb_compare_add(struct bb_compare *compare, const struct bb_result_record *r)
 {
 	struct bb_compare_cell model = {
@@ -97,10 +83,12 @@ bb_status bb_compare_add(struct bb_compare *compare, const struct bb_result_reco
 	if (model.algorithm < 0)
 		return BB_OK;
 	cell = find(compare, &model, r->cycle > 1);
-	if (!cell)
-		cell = append(compare, &model);
-	if (!cell)
-		return BB_EINTERNAL;
+	if (!cell) {
+		cell = BB_ARRAY_ADD(compare->cells, compare->ncells, compare->room);
+		if (!cell)
+			return BB_EINTERNAL;
+		*cell = model;
+	}
 	compare->cycles = r->cycle > compare->cycles ? r->cycle : compare->cycles;
 	run = &cell->runs[r->in_place];
 	run->used = r->algorithm ? r->algorithm : r->algorithm_asked;

@@ -1,5 +1,6 @@
 #include "harness/results/played.h"
 
+#include "core/array.h"
 #include "core/units.h"
 
 #include <math.h>
@@ -33,16 +34,11 @@ void bb_played_close(struct bb_played *played)
 bb_status bb_played_add(struct bb_played *p, const struct bb_result_record *r, double processor,
 			int64_t memory)
 {
-	if (p->n == p->room) {
-		const size_t room = p->room ? 2 * p->room : 64;
-		struct row *rows = realloc(p->rows, room * sizeof(*rows));
+	struct row *row = BB_ARRAY_ADD(p->rows, p->n, p->room);
 
-		if (!rows)
-			return BB_EINTERNAL;
-		p->rows = rows;
-		p->room = room;
-	}
-	p->rows[p->n++] = (struct row){
+	if (!row)
+		return BB_EINTERNAL;
+	*row = (struct row){
 		.cost = {.collective = r->collective,
 			 .algorithm_asked = r->algorithm_asked,
 			 .algorithm = r->algorithm,

@@ -118,7 +118,7 @@ static bb_status add(struct bb_sinks *sinks, bb_sink_open *open, FILE *file, con
 	if (st != BB_OK) {
 		if (owns)
 			fclose(file);
-		return bb_fail(sinks->error, st, "out of memory for the output to %s", path);
+		return bb_no_memory(sinks->error, path);
 	}
 	sink->owns_file = owns;
 	sinks->list[sinks->n++] = sink;

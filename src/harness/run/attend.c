@@ -73,7 +73,7 @@ static bb_status open_world(struct bb_run *run, struct bb_driver *driver, struct
 	bb_status status;
 
 	if (!members)
-		return bb_fail(&run->error, BB_EINTERNAL, "out of memory for groups");
+		return bb_no_memory(&run->error, "groups");
 	for (int r = 0; r < nranks; r++)
 		members[r] = r;
 	status = run->options.backend->group_open(driver->handle, members, nranks, world,
@@ -188,7 +188,7 @@ static bb_status begin_output(struct bb_run *run, const struct bb_strbuf *lines)
 	run->record.topology = *run->topology_digest ? run->topology_digest : NULL;
 	if (bb_light_open(&run->light, run->topology, &run->record.ranks, gpus) != BB_OK ||
 	    bb_strbuf_failed(lines))
-		return bb_fail(&run->error, BB_EINTERNAL, "out of memory for the topology");
+		return bb_no_memory(&run->error, "the topology");
 	run->begun = true;
 	status = bb_sinks_begin(&run->sinks, &run->record);
 	if (status == BB_OK && lines->length > 0)

@@ -54,8 +54,7 @@ static void require_results(struct bb_run *run)
 static void sum_up(struct bb_run *run)
 {
 	if (run->begun && run->benchmark->sum_up && run->benchmark->sum_up(run) != BB_OK)
-		bb_fail(&run->error, BB_EINTERNAL,
-			"out of memory for what follows from the results");
+		(void)bb_no_memory(&run->error, "the comparison of results");
 }
 
 /* What the collectives of programs were done by, in BY, which lasts as long as the end record, and

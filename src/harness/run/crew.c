@@ -92,8 +92,7 @@ static void make_room(struct bb_crew *crew, void *argument)
 	}
 	crew->given = crew->gathered ? crew->gathered + all : NULL;
 	if (!crew->gathered)
-		crew->exchanged = bb_fail(crew->config->error, BB_EINTERNAL,
-					  "out of memory while gathering results");
+		crew->exchanged = bb_no_memory(crew->config->error, "results");
 }
 
 /* Of virtual ranks all but the driven one give what that gives. */

@@ -1,5 +1,6 @@
 #include "harness/run/groups.h"
 
+#include "core/array.h"
 #include "core/stats.h"
 #include "core/units.h"
 
@@ -81,32 +82,19 @@ void bb_groups_close(struct bb_groups *groups)
 
 static struct row *new_row(struct bb_groups *groups)
 {
-	struct row *row;
+	struct row *row = BB_ARRAY_ADD(groups->rows, groups->nrows, groups->room);
 
-	if (groups->nrows == groups->room) {
-		const size_t room = groups->room ? 2 * groups->room : 64;
-
-		row = realloc(groups->rows, room * sizeof(*row));
-		if (!row)
-			return NULL;
-		groups->rows = row;
-		groups->room = room;
-	}
-	row = &groups->rows[groups->nrows];
-	row->busbw = calloc((size_t)groups->n, sizeof(*row->busbw));
-	if (!row->busbw)
+	if (!row)
 		return NULL;
-	groups->nrows++;
-	return row;
+	row->busbw = calloc((size_t)groups->n, sizeof(*row->busbw));
+	groups->nrows -= !row->busbw;
+	return row->busbw ? row : NULL;
 }
 
 static double median(const double *values, int n, double *scratch)
 {
-	struct bb_stats stats;
-
 	memmove(scratch, values, (size_t)n * sizeof(*scratch));
-	bb_stats_compute(scratch, (size_t)n, &stats);
-	return stats.p50;
+	return bb_stats_median(scratch, (size_t)n);
 }
 
 /* BUSBW of GROUP against the median of the groups of its size; NAN: there is no other. */

@@ -209,7 +209,7 @@ bb_status bb_plugin_load(struct bb_plugin *plugin, const struct bb_loadable *wha
 
 	*plugin = (struct bb_plugin){.backend = NULL};
 	if (!places)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for the %s backend", what->name);
+		return bb_no_memory(error, "a backend");
 	BB_TRY(status, list_places(places, what->name, error), out);
 	for (int i = 0; i < places->n; i++) {
 		if (access(places->path[i], F_OK) != 0)

@@ -215,7 +215,7 @@ bb_status bb_run_open(struct bb_run *run)
 	describe_world(run);
 	run->infos = calloc((size_t)run->world.nranks, sizeof(*run->infos));
 	if (!run->infos)
-		bb_fail(&run->error, BB_EINTERNAL, "out of memory for %d ranks", run->world.nranks);
+		(void)bb_no_memory(&run->error, "the ranks");
 	BB_TRY(status, bb_assembly_agree(&run->assembly, run->infos ? BB_OK : BB_EINTERNAL),
 	       failed);
 	config = run->options.config;

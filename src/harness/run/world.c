@@ -34,8 +34,7 @@ static bb_status collect_several(struct bb_assembly *a, const struct bb_payload 
 	*all = here ? calloc((size_t)a->launch->nprocs, count * table->bytes) : NULL;
 	if (here && !*all) {
 		a->lost = true;
-		return bb_fail(a->error, BB_EINTERNAL, "out of memory for %d processes",
-			       a->launch->nprocs);
+		return bb_no_memory(a->error, "the processes");
 	}
 	status = gather ? bb_launch_gather(a->launch, table, mine, count, *all)
 			: bb_launch_all_gather(a->launch, table, mine, count, *all);
@@ -341,8 +340,7 @@ static bb_status keep_members(struct bb_assembly *a, const struct origin *all)
 {
 	a->members = calloc((size_t)a->launch->nprocs, sizeof(*a->members));
 	if (!a->members)
-		return bb_fail(a->error, BB_EINTERNAL, "out of memory for %d processes",
-			       a->launch->nprocs);
+		return bb_no_memory(a->error, "the processes");
 	for (int p = 0; p < a->launch->nprocs; p++)
 		a->members[p] = all[p].member;
 	return BB_OK;
