@@ -2,6 +2,7 @@
  * Pipelines as programs: they keep the rules, take the time that their order takes, and bring about
  * what one rank makes alone, unless two passes are swapped.
  */
+#include "training_kernels/pipeline/draft.h"
 #include "training_kernels/pipeline/pipeline.h"
 
 #include <math.h>
@@ -116,21 +117,21 @@ static void assert_times(const struct bb_pipeline_schedule *schedule, struct mad
 	struct bb_error error = {.text = ""};
 	struct bb_pass_times times;
 	const struct bb_timeline_watch watch = {bb_pass_times_note, &times};
-	struct bb_walk walk;
+	struct bb_draft draft;
 	double end;
 	int stage;
 
 	assert_int_equal(bb_pass_times_open(&times, &m->order, &m->pipe, &error), BB_OK);
 	assert_int_equal(bb_timeline_program(&links, &m->program.program, &watch, &end, &error),
 			 BB_OK);
-	assert_int_equal(bb_walk_open(&walk, &m->order, &m->pipe, &error), BB_OK);
-	while (bb_walk_next(&walk, &stage))
+	assert_int_equal(bb_draft_follow(&draft, &m->order, &m->pipe, &error), BB_OK);
+	while (bb_draft_step(&draft, &stage))
 		;
 	for (size_t i = 0; i < bb_order_slots(&m->order); i++)
-		if (walk.ends[i] >= 0 && fabs(times.to[i] - 1e-9 * (double)walk.ends[i]) > 1e-9)
+		if (draft.ends[i] >= 0 && fabs(times.to[i] - 1e-9 * (double)draft.ends[i]) > 1e-9)
 			fail_msg("%s, %d stages, slot %zu: %g, not %g", schedule->name,
-				 m->pipe.stages, i, times.to[i], 1e-9 * (double)walk.ends[i]);
-	bb_walk_close(&walk);
+				 m->pipe.stages, i, times.to[i], 1e-9 * (double)draft.ends[i]);
+	bb_draft_free(&draft);
 	assert_counts(schedule, m, &times);
 	bb_pass_times_close(&times);
 }

@@ -1,7 +1,7 @@
 /*
  * check.c - is an order right, and how much memory does it take?
  */
-#include "training_kernels/pipeline/order.h"
+#include "training_kernels/pipeline/draft.h"
 
 #include <stdlib.h>
 
@@ -48,33 +48,34 @@ static bb_status check_counts(const struct bb_order *order, struct bb_error *err
 	bb_status status = BB_OK;
 
 	if (!seen)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for a pipeline's order");
+		return bb_no_memory(error, "a pipeline's order");
 	for (int s = 0; s < order->stages && status == BB_OK; s++)
 		status = check_stage(order, s, seen, error);
 	free(seen);
 	return status;
 }
 
-static bb_status tell(const struct bb_walk *walk, int stage, const char *why,
+static bb_status tell(const struct bb_draft *draft, int stage, const char *why,
 		      struct bb_error *error)
 {
-	const struct bb_pass *pass = &bb_order_passes(walk->order, stage)[walk->next[stage]];
+	const struct bb_pass *pass =
+		&bb_order_passes(&draft->order, stage)[draft->stages[stage].written];
 
 	return bb_fail(error, BB_EDATA, PASS " %s", PASS_OF(pass, stage), why);
 }
 
-/* The walk has ended: on a stage whose next pass never begins? The cause goes before its victims.
+/* The draft has ended: on a stage whose next pass never begins? The cause goes before its victims.
  */
-static bb_status check_end(const struct bb_walk *walk, struct bb_error *error)
+static bb_status check_end(const struct bb_draft *draft, struct bb_error *error)
 {
-	const struct bb_order *order = walk->order;
+	const struct bb_order *order = &draft->order;
 
 	for (int s = 0; s < order->stages; s++)
-		if (bb_walk_lacks_own(walk, s))
-			return tell(walk, s, "comes before what it builds on", error);
+		if (bb_draft_lacks_own(draft, s))
+			return tell(draft, s, "comes before what it builds on", error);
 	for (int s = 0; s < order->stages; s++)
-		if (walk->next[s] < order->length)
-			return tell(walk, s,
+		if (draft->stages[s].written < order->length)
+			return tell(draft, s,
 				    "never begins: the stages wait for each other in a circle",
 				    error);
 	return BB_OK;
@@ -83,17 +84,17 @@ static bb_status check_end(const struct bb_walk *walk, struct bb_error *error)
 bb_status bb_order_check(const struct bb_order *order, struct bb_error *error)
 {
 	const struct bb_pipeline anyhow = {.f = 1, .b = 1, .w = 1};
-	struct bb_walk walk = {0};
+	struct bb_draft draft = {0};
 	bb_status status;
 	int stage;
 
 	BB_TRY(status, check_counts(order, error), out);
-	BB_TRY(status, bb_walk_open(&walk, order, &anyhow, error), out);
-	while (bb_walk_next(&walk, &stage))
+	BB_TRY(status, bb_draft_follow(&draft, order, &anyhow, error), out);
+	while (bb_draft_step(&draft, &stage))
 		;
-	status = check_end(&walk, error);
+	status = check_end(&draft, error);
 out:
-	bb_walk_close(&walk);
+	bb_draft_free(&draft);
 	return status;
 }
 

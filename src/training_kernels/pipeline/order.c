@@ -4,7 +4,7 @@
  * Sources: GPipe arXiv 1811.06965; 1F1B arXiv 1806.03377 and 2104.04473, which has the interleaved
  * one too; ZB-H1, ZB-H2 and the search arXiv 2401.10241.
  */
-#include "training_kernels/pipeline/greedy.h"
+#include "training_kernels/pipeline/draft.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,10 +2,8 @@
  * order.h - pipeline schedules as data: which passes each stage does, in which order.
  *
  *   order.c             the schedules, and those that are written down by rule
- *   greedy.c            what those share that are found by trying: zb-auto (zb.c,
- *                       list.c) and zb-v (v.c)
+ *   draft.h             passes put down one by one: list scheduling, zb-auto (zb.c), zb-v (v.c)
  *   part.c              what a part of the model takes
- *   walk.c              one way through an order in which everything has what it needs
  *   check.c             is an order right, and how much memory does it take?
  *
  * Pure: no clock, no I/O. A model of depth chunks x stages is cut into that many parts. Each
@@ -189,31 +187,6 @@ int64_t bb_pass_ns(const struct bb_pipeline *pipeline, const struct bb_order *or
    chunks (M_B). */
 int64_t bb_stage_ns(const struct bb_pipeline *pipeline, const struct bb_order *order, int stage);
 int64_t bb_stage_kept(const struct bb_pipeline *pipeline, const struct bb_order *order, int stage);
-
-/* ---- a way through (walk.c) -------------------------------------------------------- */
-
-/* Passes of all stages in an order in which everything has what it needs: at each step the one that
-   could begin first. */
-struct bb_walk {
-	const struct bb_order *order;
-	const struct bb_pipeline *pipeline;
-	/* Of each stage: */
-	size_t *next;    /* into its list */
-	int64_t *begins; /* when that pass could begin; below 0: not known yet */
-	int64_t *free;   /* when it is done with what was before */
-	int *heap;       /* of stages whose begin is known, WAITING of them */
-	int waiting;
-	int64_t *ends; /* [slot]; below 0: not yet */
-};
-
-BB_MUST bb_status bb_walk_open(struct bb_walk *walk, const struct bb_order *order,
-			       const struct bb_pipeline *pipeline, struct bb_error *error);
-void bb_walk_close(struct bb_walk *walk);
-/* The next pass and its stage; NULL: none can begin, at the end or because each stage that is not
-   done waits for another. */
-const struct bb_pass *bb_walk_next(struct bb_walk *walk, int *stage);
-/* Is the next pass of STAGE before what it builds on, which the stage itself has to do? */
-bool bb_walk_lacks_own(const struct bb_walk *walk, int stage);
 
 /* ---- the checker (check.c) --------------------------------------------------------- */
 

@@ -1,10 +1,11 @@
 /*
  * program.c - orders of passes as programs.
  *
- * The operations of all stages are laid out along one way through the order (walk.c): a
- * pass, then what it sends, at both ends. So each stage's operations are in an order in which they
+ * The operations of all stages are laid out along one draft of the order (draft.h): a pass,
+ * then what it sends, at both ends. So each stage's operations are in an order in which they
  * could be done one at a time, whatever the queue.
  */
+#include "training_kernels/pipeline/draft.h"
 #include "training_kernels/pipeline/program.h"
 
 #include <stdio.h>
@@ -199,17 +200,17 @@ static bb_status lay_out(struct layout *l, struct bb_error *error)
 {
 	const struct bb_order *order = &l->program->order;
 	const struct bb_pass *pass;
-	struct bb_walk walk = {0};
+	struct bb_draft draft = {0};
 	bb_status status;
 	int stage;
 
-	BB_TRY(status, bb_walk_open(&walk, order, &l->program->pipeline, error), out);
+	BB_TRY(status, bb_draft_follow(&draft, order, &l->program->pipeline, error), out);
 	for (int s = 0; s < order->stages; s++)
 		l->events[s] = 0;
-	while ((pass = bb_walk_next(&walk, &stage)))
+	while ((pass = bb_draft_step(&draft, &stage)))
 		add_pass(l, stage, pass);
 out:
-	bb_walk_close(&walk);
+	bb_draft_free(&draft);
 	return status;
 }
 

@@ -3,7 +3,7 @@
  * first stage is the last too (arXiv 2401.10241, 6). The order is found by putting down passes
  * round by round, a B and an F of each stage, and W where a stage would else be idle.
  */
-#include "training_kernels/pipeline/greedy.h"
+#include "training_kernels/pipeline/draft.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ struct fold {
 
 static int done(const struct fold *f, int stage, enum bb_pass_kind kind, int chunk)
 {
-	return f->draft.desks[stage].done[kind][chunk];
+	return f->draft.stages[stage].done[kind][chunk];
 }
 
 /* How much more bubble a stage may have without being the worst. */
@@ -28,18 +28,18 @@ static int64_t slack(const struct fold *f, int stage)
 
 	if (f->granted && f->most_granted - f->granted[stage] > most)
 		most = f->most_granted - f->granted[stage];
-	return most - f->draft.desks[stage].bubble;
+	return most - f->draft.stages[stage].bubble;
 }
 
 static void put(struct fold *f, int stage, enum bb_pass_kind kind, int chunk)
 {
 	struct bb_draft *draft = &f->draft;
-	const struct bb_stage_state *desk = &draft->desks[stage];
+	const struct bb_stage_state *state = &draft->stages[stage];
 	const int64_t arrival = bb_draft_arrival(draft, stage, kind, chunk);
 	const bool always = kind == BB_PASS_B ? chunk == 0 || f->before_b : f->before_f;
 
 	bb_draft_put_fitting_w(draft, stage, arrival);
-	if (desk->waiting > 0 && arrival - desk->time > slack(f, stage) && always)
+	if (state->waiting > 0 && arrival - state->time > slack(f, stage) && always)
 		bb_draft_put_w(draft, stage);
 	bb_draft_put(draft, stage, kind, chunk);
 }
@@ -55,14 +55,14 @@ static void fold_first(struct fold *f)
 	for (int i = 0; i < p; i++)
 		bb_draft_put(draft, i, BB_PASS_F, 0);
 	for (int i = p - 1; i >= 0 && !draft->failed; i--) {
-		const struct bb_stage_state *desk = &draft->desks[i];
+		const struct bb_stage_state *state = &draft->stages[i];
 		const int64_t arrival = bb_draft_arrival(draft, i, BB_PASS_F, 1);
 		const int64_t cost = bb_draft_cost(draft, i, BB_PASS_F, 0);
 		const int64_t memory = bb_draft_change(draft, i, BB_PASS_F, 0);
 
-		while (i < p - 1 && desk->held + memory * (2 + 2 * i) <= bb_draft_room(draft, i) &&
-		       desk->time + cost <= arrival &&
-		       desk->done[BB_PASS_F][0] < draft->microbatches && !draft->failed)
+		while (i < p - 1 && state->held + memory * (2 + 2 * i) <= bb_draft_room(draft, i) &&
+		       state->time + cost <= arrival &&
+		       state->done[BB_PASS_F][0] < draft->microbatches && !draft->failed)
 			for (int j = 0; j <= i; j++)
 				bb_draft_put(draft, j, BB_PASS_F, 0);
 		bb_draft_put(draft, i, BB_PASS_F, 1);
@@ -131,18 +131,18 @@ static bool can(const struct fold *f, int stage, enum bb_pass_kind kind, int chu
 static void do_round(struct fold *f)
 {
 	struct bb_draft *draft = &f->draft;
-	struct bb_stage_state *desks = draft->desks;
+	struct bb_stage_state *stages = draft->stages;
 	const int p = draft->order.stages;
 
 	for (int i = 0; i < p; i++) {
 		bb_draft_make_room(draft, i, BB_PASS_B, 0);
-		desks[i].extra = chunk_of_b(f, i);
+		stages[i].extra = chunk_of_b(f, i);
 	}
 	for (int i = p - 1; i >= 0; i--)
-		if (desks[i].extra == 0 && can(f, i, BB_PASS_B, 0))
+		if (stages[i].extra == 0 && can(f, i, BB_PASS_B, 0))
 			put(f, i, BB_PASS_B, 0);
 	for (int i = 0; i < p; i++)
-		if (desks[i].extra == 1 && can(f, i, BB_PASS_B, 1))
+		if (stages[i].extra == 1 && can(f, i, BB_PASS_B, 1))
 			put(f, i, BB_PASS_B, 1);
 	for (int i = 0; i < p; i++) {
 		const int chunk = chunk_of_f(f, i);
@@ -195,7 +195,7 @@ static void improve(struct fold *f, int64_t *bubbles, int64_t *best, struct bb_o
 			return;
 		last = f->most_granted = f->draft.bubble;
 		for (int s = 0; s < order->stages; s++)
-			bubbles[s] = f->draft.desks[s].bubble;
+			bubbles[s] = f->draft.stages[s].bubble;
 		f->granted = bubbles;
 		if (last >= *best)
 			continue;
@@ -229,7 +229,7 @@ bb_status bb_fill_v(const struct bb_pipeline *pipeline, struct bb_order *order,
 	bb_status status = bb_draft_open(&f.draft, pipeline, order, m, order->stages, error);
 
 	if (status == BB_OK && !bubbles)
-		status = bb_fail(error, BB_EINTERNAL, "out of memory for a pipeline's order");
+		status = bb_no_memory(error, "a pipeline's order");
 	if (status == BB_OK)
 		widen(&f.draft);
 	for (int i = 0; i < 4 && status == BB_OK; i++) {

@@ -3,10 +3,10 @@
  * greedy (arXiv 2401.10241, 3.1). Three questions have no answer that is always best, so both are
  * tried: may a stage be idle before its first B, does B go before F, and is a gap filled by a W
  * that is longer than it? They need room for about as many microbatches as stages; with less, lists
- * (list.c) are better. And what is done by rule is never to be better than the search:
+ * (draft.h) are better. And what is done by rule is never to be better than the search:
  * 1F1B, ZB-H1, ZB-H2, and GPipe in groups of as many microbatches as fit.
  */
-#include "training_kernels/pipeline/greedy.h"
+#include "training_kernels/pipeline/draft.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ struct search {
 
 static void fill_gap(struct search *s, int stage, int64_t arrival)
 {
-	const int64_t slack = s->draft->bubble - s->draft->desks[stage].bubble;
+	const int64_t slack = s->draft->bubble - s->draft->stages[stage].bubble;
 
 	bb_draft_fill_gap(s->draft, stage, arrival, slack, s->eager);
 }
@@ -31,12 +31,12 @@ static void fill_gap(struct search *s, int stage, int64_t arrival)
 static int fitting(const struct search *s, int stage, int64_t arrival, int64_t *time)
 {
 	const struct bb_draft *draft = s->draft;
-	const struct bb_stage_state *desk = &draft->desks[stage];
-	int64_t held = desk->held;
+	const struct bb_stage_state *state = &draft->stages[stage];
+	int64_t held = state->held;
 	int n = 0;
 
-	*time = desk->time;
-	while (desk->done[BB_PASS_F][0] + n < draft->microbatches &&
+	*time = state->time;
+	while (state->done[BB_PASS_F][0] + n < draft->microbatches &&
 	       held + bb_draft_change(draft, stage, BB_PASS_F, 0) <= bb_draft_room(draft, stage) &&
 	       (s->waits ? *time + bb_draft_cost(draft, stage, BB_PASS_F, 0) <= arrival
 			 : *time < arrival)) {
@@ -50,26 +50,26 @@ static int fitting(const struct search *s, int stage, int64_t arrival, int64_t *
 static void warm_up(struct search *s)
 {
 	struct bb_draft *draft = s->draft;
-	struct bb_stage_state *desks = draft->desks;
+	struct bb_stage_state *stages = draft->stages;
 	const int p = draft->order.stages;
 	int64_t arrival = 0, time; /* of the first B of the stage after */
 
 	for (int j = 0; j < p; j++)
 		bb_draft_put(draft, j, BB_PASS_F, 0);
 	for (int j = p - 1; j >= 0; j--) {
-		desks[j].extra = j == p - 1 ? 0 : fitting(s, j, arrival, &time);
+		stages[j].extra = j == p - 1 ? 0 : fitting(s, j, arrival, &time);
 		if (j == p - 1)
-			time = desks[j].time;
+			time = stages[j].time;
 		arrival = (time > arrival ? time : arrival) +
 			  bb_draft_cost(draft, j, BB_PASS_B, 0) + draft->hop;
 	}
 	/* A stage is not ahead of the one that feeds it. */
 	for (int j = 1; j < p; j++)
-		while (desks[j].extra > 0 && desks[j].extra >= desks[j - 1].extra &&
-		       desks[j].done[BB_PASS_F][0] + desks[j].extra < draft->microbatches)
-			desks[j].extra--;
+		while (stages[j].extra > 0 && stages[j].extra >= stages[j - 1].extra &&
+		       stages[j].done[BB_PASS_F][0] + stages[j].extra < draft->microbatches)
+			stages[j].extra--;
 	for (int j = 0; j < p; j++)
-		for (; desks[j].extra > 0; desks[j].extra--)
+		for (; stages[j].extra > 0; stages[j].extra--)
 			bb_draft_put(draft, j, BB_PASS_F, 0);
 }
 
@@ -78,17 +78,17 @@ static void warm_up(struct search *s)
 /* When the stage after this one could be done with one F and one B more, and that B be here. */
 static int64_t next_b(const struct bb_draft *draft, int stage)
 {
-	return draft->desks[stage + 1].time + bb_draft_cost(draft, stage + 1, BB_PASS_F, 0) +
+	return draft->stages[stage + 1].time + bb_draft_cost(draft, stage + 1, BB_PASS_F, 0) +
 	       bb_draft_cost(draft, stage + 1, BB_PASS_B, 0) + draft->hop;
 }
 
 /* The time that W takes which must make room for an F. */
 static int64_t room_time(const struct bb_draft *draft, int stage)
 {
-	const struct bb_stage_state *desk = &draft->desks[stage];
-	int64_t held = desk->held + bb_draft_change(draft, stage, BB_PASS_F, 0), time = 0;
+	const struct bb_stage_state *state = &draft->stages[stage];
+	int64_t held = state->held + bb_draft_change(draft, stage, BB_PASS_F, 0), time = 0;
 
-	for (int n = 0; held > bb_draft_room(draft, stage) && n < desk->waiting; n++) {
+	for (int n = 0; held > bb_draft_room(draft, stage) && n < state->waiting; n++) {
 		held += bb_draft_change(draft, stage, BB_PASS_W, 0);
 		time += bb_draft_cost(draft, stage, BB_PASS_W, 0);
 	}
@@ -99,35 +99,35 @@ static int64_t room_time(const struct bb_draft *draft, int stage)
 static int wants_f(const struct search *s, int stage)
 {
 	const struct bb_draft *draft = s->draft;
-	const struct bb_stage_state *desk = &draft->desks[stage];
+	const struct bb_stage_state *state = &draft->stages[stage];
 	int64_t b;
 
-	if (desk->done[BB_PASS_F][0] == draft->microbatches)
+	if (state->done[BB_PASS_F][0] == draft->microbatches)
 		return 0;
 	if (!s->hurries || stage + 1 == draft->order.stages ||
-	    desk->done[BB_PASS_F][0] < desk[1].done[BB_PASS_F][0] + 2)
+	    state->done[BB_PASS_F][0] < state[1].done[BB_PASS_F][0] + 2)
 		return 1;
 	b = next_b(draft, stage);
-	if (desk->time >= b)
+	if (state->time >= b)
 		return 0;
-	if (desk->time + bb_draft_cost(draft, stage, BB_PASS_F, 0) + room_time(draft, stage) <= b)
+	if (state->time + bb_draft_cost(draft, stage, BB_PASS_F, 0) + room_time(draft, stage) <= b)
 		return 1;
-	return b - desk->time > draft->bubble - desk->bubble;
+	return b - state->time > draft->bubble - state->bubble;
 }
 
 static void do_round(struct search *s)
 {
 	struct bb_draft *draft = s->draft;
-	struct bb_stage_state *desks = draft->desks;
+	struct bb_stage_state *stages = draft->stages;
 	const int p = draft->order.stages;
 
 	for (int j = 0; j < p; j++)
-		desks[j].extra = wants_f(s, j);
+		stages[j].extra = wants_f(s, j);
 	for (int j = p - 2; j >= 0; j--)
-		if (desks[j].extra > desks[j + 1].extra)
-			desks[j].extra = desks[j + 1].extra;
+		if (stages[j].extra > stages[j + 1].extra)
+			stages[j].extra = stages[j + 1].extra;
 	for (int j = 0; j < p; j++) {
-		if (!desks[j].extra)
+		if (!stages[j].extra)
 			continue;
 		bb_draft_make_room(draft, j, BB_PASS_F, 0);
 		fill_gap(s, j, bb_draft_arrival(draft, j, BB_PASS_F, 0));
@@ -136,8 +136,8 @@ static void do_round(struct search *s)
 	for (int j = p - 1; j >= 0; j--) {
 		bb_draft_make_room(draft, j, BB_PASS_B, 0);
 		fill_gap(s, j, bb_draft_arrival(draft, j, BB_PASS_B, 0));
-		while (j == 0 && desks[j].done[BB_PASS_F][0] == draft->microbatches &&
-		       desks[j].waiting > 0 && !draft->failed)
+		while (j == 0 && stages[j].done[BB_PASS_F][0] == draft->microbatches &&
+		       stages[j].waiting > 0 && !draft->failed)
 			bb_draft_put_w(draft, j);
 		bb_draft_put(draft, j, BB_PASS_B, 0);
 	}
@@ -168,7 +168,7 @@ static void follow(struct bb_draft *draft, int reach, int late)
 			bb_draft_put(draft, j, BB_PASS_F, 0);
 	for (int i = 0; i < m; i++) {
 		for (int j = 0; j < p; j++)
-			if (draft->desks[j].done[BB_PASS_F][0] < m)
+			if (draft->stages[j].done[BB_PASS_F][0] < m)
 				bb_draft_put(draft, j, BB_PASS_F, 0);
 		for (int j = p - 1; j >= 0; j--) {
 			bb_draft_put(draft, j, BB_PASS_B, 0);
@@ -198,6 +198,15 @@ static void follow_groups(struct bb_draft *draft, int n)
 	}
 }
 
+static void follow_rule(struct bb_draft *draft, struct bb_list_rule rule)
+{
+	int stage;
+
+	bb_draft_list(draft, rule);
+	while (!draft->failed && bb_draft_step(draft, &stage))
+		;
+}
+
 #define SEARCHES 8
 #define LISTS 4
 #define RULES 3
@@ -212,7 +221,8 @@ static void try(struct bb_draft *draft, int i, int limit)
 	if (i < SEARCHES)
 		search(draft, i);
 	else if ((i -= SEARCHES) < LISTS)
-		bb_draft_list(draft, i & 1 ? BB_PASS_F : BB_PASS_B, i & 2);
+		follow_rule(draft, (struct bb_list_rule){.first = i & 1 ? BB_PASS_F : BB_PASS_B,
+							 .patient = i & 2});
 	else if ((i -= LISTS) < RULES)
 		follow(draft, rules[i][0], rules[i][1]);
 	else
@@ -237,12 +247,12 @@ static struct cost cost_of(const struct bb_draft *draft, bool by_step)
 	int64_t span = 0, end = 0;
 
 	for (int s = 0; s < draft->order.stages; s++) {
-		const struct bb_stage_state *desk = &draft->desks[s];
+		const struct bb_stage_state *state = &draft->stages[s];
 
-		if (desk->time - desk->begin > span)
-			span = desk->time - desk->begin;
-		if (desk->time > end)
-			end = desk->time;
+		if (state->time - state->begin > span)
+			span = state->time - state->begin;
+		if (state->time > end)
+			end = state->time;
 	}
 	return cost(span, end, by_step);
 }

@@ -1,0 +1,346 @@
+/*
+ * draft.c - passes that are put down one by one, and list scheduling: no stage waits that has
+ * something to do.
+ */
+#include "training_kernels/pipeline/draft.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NEVER INT64_MAX
+
+bb_status bb_draft_open(struct bb_draft *draft, const struct bb_pipeline *pipeline,
+			const struct bb_order *order, int microbatches, int64_t limit,
+			struct bb_error *error)
+{
+	const size_t ends = 3 * (size_t)bb_order_depths(order) * (size_t)microbatches;
+
+	*draft = (struct bb_draft){
+		.order = *order,
+		.microbatches = microbatches,
+		.hop = pipeline->hop,
+		.limit = limit,
+		.parts = calloc((size_t)bb_order_depths(order), sizeof(*draft->parts)),
+		.kept = calloc((size_t)order->stages, sizeof(*draft->kept)),
+		.ends = malloc(ends * sizeof(*draft->ends)),
+		.stages = calloc((size_t)order->stages, sizeof(*draft->stages)),
+		.winners = calloc(2 * (size_t)order->stages, sizeof(*draft->winners)),
+	};
+	for (int d = 0; d < bb_order_depths(order) && draft->parts; d++)
+		draft->parts[d] = bb_part_of(pipeline, order, d);
+	for (int s = 0; s < order->stages && draft->kept; s++)
+		draft->kept[s] = bb_stage_kept(pipeline, order, s);
+	draft->order.passes =
+		calloc((size_t)order->stages * order->length, sizeof(*draft->order.passes));
+	return draft->parts && draft->kept && draft->ends && draft->stages && draft->winners &&
+			       draft->order.passes
+		       ? BB_OK
+		       : bb_no_memory(error, "a pipeline's order");
+}
+
+void bb_draft_free(struct bb_draft *draft)
+{
+	bb_order_free(&draft->order);
+	free(draft->parts);
+	free(draft->kept);
+	free(draft->ends);
+	free(draft->stages);
+	free(draft->winners);
+}
+
+void bb_draft_clear(struct bb_draft *draft)
+{
+	const size_t ends =
+		3 * (size_t)bb_order_depths(&draft->order) * (size_t)draft->microbatches;
+
+	memset(draft->stages, 0, (size_t)draft->order.stages * sizeof(*draft->stages));
+	for (size_t i = 0; i < ends; i++)
+		draft->ends[i] = -1;
+	draft->bubble = 0;
+	draft->failed = false;
+}
+
+static int64_t later(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* The end of a pass; BW is a B there. */
+static int64_t *end_of(const struct bb_draft *draft, enum bb_pass_kind kind, int depth,
+		       int microbatch)
+{
+	const int slots = kind == BB_PASS_BW ? BB_PASS_B : (int)kind;
+	const size_t part = (size_t)slots * (size_t)bb_order_depths(&draft->order) + (size_t)depth;
+
+	return &draft->ends[part * (size_t)draft->microbatches + (size_t)microbatch];
+}
+
+/* The time at which PASS has what it needs of another part: 0 where it needs nothing, below 0 where
+   that is not known yet. */
+static int64_t arrival_of(const struct bb_draft *draft, int stage, const struct bb_pass *pass)
+{
+	const struct bb_order *order = &draft->order;
+	const int input = bb_order_input(order, stage, pass);
+	int64_t end;
+
+	if (input < 0)
+		return 0;
+	if (pass->microbatch == draft->microbatches)
+		return -1;
+	end = *end_of(draft, pass->kind, input, pass->microbatch);
+	return end < 0 || bb_order_stage(order, input) == stage ? end : end + draft->hop;
+}
+
+/* The next pass of KIND and CHUNK: microbatches take turns. */
+static struct bb_pass next_pass(const struct bb_draft *draft, int stage, enum bb_pass_kind kind,
+				int chunk)
+{
+	return (struct bb_pass){(uint8_t)kind, (uint8_t)chunk,
+				(uint16_t)draft->stages[stage].done[kind][chunk]};
+}
+
+int64_t bb_draft_arrival(const struct bb_draft *draft, int stage, enum bb_pass_kind kind, int chunk)
+{
+	const struct bb_pass pass = next_pass(draft, stage, kind, chunk);
+
+	return arrival_of(draft, stage, &pass);
+}
+
+/* PASS is done as soon as the stage and what it needs of another part are ready. */
+static void place(struct bb_draft *draft, int stage, struct bb_pass pass)
+{
+	struct bb_stage_state *state = &draft->stages[stage];
+	const int depth = bb_order_depth(&draft->order, stage, pass.chunk);
+	const int64_t from = later(arrival_of(draft, stage, &pass), state->time);
+
+	if (state->written > 0)
+		state->bubble += from - state->time;
+	else
+		state->begin = from;
+	draft->bubble = later(draft->bubble, state->bubble);
+	state->time = from + draft->parts[depth].cost[pass.kind];
+	*end_of(draft, pass.kind, depth, pass.microbatch) = state->time;
+	if (pass.microbatch < draft->order.microbatches)
+		draft->order.passes[(size_t)stage * draft->order.length + state->written++] = pass;
+}
+
+void bb_draft_put(struct bb_draft *draft, int stage, enum bb_pass_kind kind, int chunk)
+{
+	struct bb_stage_state *state = &draft->stages[stage];
+	const struct bb_pass pass = next_pass(draft, stage, kind, chunk);
+
+	state->held += bb_draft_change(draft, stage, kind, chunk);
+	if (draft->failed || bb_draft_arrival(draft, stage, kind, chunk) < 0 ||
+	    pass.microbatch == draft->microbatches || state->held > bb_draft_room(draft, stage) ||
+	    (kind != BB_PASS_F && pass.microbatch >= state->done[kind - 1][chunk])) {
+		draft->failed = true;
+		return;
+	}
+	place(draft, stage, pass);
+	state->done[kind][chunk]++;
+	state->waiting += kind == BB_PASS_B ? 1 : kind == BB_PASS_W ? -1 : 0;
+}
+
+int bb_draft_next_w(const struct bb_draft *draft, int stage)
+{
+	const struct bb_stage_state *state = &draft->stages[stage];
+	int64_t oldest = INT64_MAX;
+	int chunk = 0;
+
+	for (int c = 0; c < draft->order.chunks; c++) {
+		const int next = state->done[BB_PASS_W][c];
+		int64_t since;
+
+		if (next == state->done[BB_PASS_B][c])
+			continue;
+		since = *end_of(draft, BB_PASS_B, bb_order_depth(&draft->order, stage, c), next);
+		if (since < oldest) {
+			oldest = since;
+			chunk = c;
+		}
+	}
+	return chunk;
+}
+
+void bb_draft_put_w(struct bb_draft *draft, int stage)
+{
+	bb_draft_put(draft, stage, BB_PASS_W, bb_draft_next_w(draft, stage));
+}
+
+void bb_draft_make_room(struct bb_draft *draft, int stage, enum bb_pass_kind kind, int chunk)
+{
+	const int64_t change = bb_draft_change(draft, stage, kind, chunk);
+
+	while (!draft->failed && draft->stages[stage].held + change > bb_draft_room(draft, stage))
+		bb_draft_put_w(draft, stage);
+}
+
+void bb_draft_put_fitting_w(struct bb_draft *draft, int stage, int64_t arrival)
+{
+	const struct bb_stage_state *state = &draft->stages[stage];
+
+	while (!draft->failed && state->waiting > 0) {
+		const int chunk = bb_draft_next_w(draft, stage);
+
+		if (state->time + bb_draft_cost(draft, stage, BB_PASS_W, chunk) > arrival)
+			break;
+		bb_draft_put(draft, stage, BB_PASS_W, chunk);
+	}
+}
+
+void bb_draft_fill_gap(struct bb_draft *draft, int stage, int64_t arrival, int64_t slack,
+		       bool eager)
+{
+	const struct bb_stage_state *state = &draft->stages[stage];
+
+	bb_draft_put_fitting_w(draft, stage, arrival);
+	if (state->waiting > 0 && state->time < arrival && (eager || arrival - state->time > slack))
+		bb_draft_put_w(draft, stage);
+}
+
+void bb_draft_finish(struct bb_draft *draft)
+{
+	for (int s = 0; s < draft->order.stages; s++)
+		while (!draft->failed && draft->stages[s].waiting > 0)
+			bb_draft_put_w(draft, s);
+}
+
+/* ---- list scheduling: the next pass of a stage
+ * --------------------------------------------------------------- */
+
+/* The earliest begin of a pass of KIND. */
+static int64_t earliest(const struct bb_draft *draft, int stage, enum bb_pass_kind kind)
+{
+	const struct bb_stage_state *state = &draft->stages[stage];
+	int64_t arrival;
+
+	if (kind == BB_PASS_W)
+		return state->waiting > 0 ? state->time : NEVER;
+	if (kind == BB_PASS_B && state->done[BB_PASS_B][0] == state->done[BB_PASS_F][0])
+		return NEVER;
+	if (kind == BB_PASS_F && (state->done[BB_PASS_F][0] == draft->microbatches ||
+				  state->held + bb_draft_change(draft, stage, BB_PASS_F, 0) >
+					  bb_draft_room(draft, stage)))
+		return NEVER;
+	arrival = bb_draft_arrival(draft, stage, kind, 0);
+	return arrival < 0 ? NEVER : later(arrival, state->time);
+}
+
+static void choose_by_kind(struct bb_draft *draft, int stage)
+{
+	struct bb_stage_state *state = &draft->stages[stage];
+	const enum bb_pass_kind first = draft->rule.first;
+	const enum bb_pass_kind list[] = {first, first == BB_PASS_B ? BB_PASS_F : BB_PASS_B,
+					  BB_PASS_W};
+	const int64_t b = earliest(draft, stage, BB_PASS_B);
+
+	state->begins = NEVER;
+	for (int i = 0; i < 3; i++) {
+		const int64_t at = earliest(draft, stage, list[i]);
+
+		if (draft->rule.patient && list[i] != BB_PASS_B && at < b && b < NEVER &&
+		    at + bb_draft_cost(draft, stage, list[i], 0) > b)
+			continue;
+		if (at < state->begins) {
+			state->begins = at;
+			state->next.kind = (uint8_t)list[i];
+		}
+	}
+}
+
+bool bb_draft_lacks_own(const struct bb_draft *draft, int stage)
+{
+	const size_t written = draft->stages[stage].written;
+	const struct bb_pass *pass = &bb_order_passes(&draft->order, stage)[written];
+
+	return written < draft->order.length && pass->kind != BB_PASS_F &&
+	       *end_of(draft, pass->kind == BB_PASS_W ? BB_PASS_B : BB_PASS_F,
+		       bb_order_depth(&draft->order, stage, pass->chunk), pass->microbatch) < 0;
+}
+
+static void choose_fixed(struct bb_draft *draft, int stage)
+{
+	struct bb_stage_state *state = &draft->stages[stage];
+	int64_t arrival;
+
+	state->begins = NEVER;
+	if (state->written == draft->order.length || bb_draft_lacks_own(draft, stage))
+		return;
+	state->next = bb_order_passes(&draft->order, stage)[state->written];
+	arrival = arrival_of(draft, stage, &state->next);
+	if (arrival >= 0)
+		state->begins = later(arrival, state->time);
+}
+
+static void choose(struct bb_draft *draft, int stage)
+{
+	if (draft->rule.fixed)
+		choose_fixed(draft, stage);
+	else
+		choose_by_kind(draft, stage);
+}
+
+/* ---- the stage that can begin first: a tree of winners, whose last half are the stages ------- */
+
+static void play_off(struct bb_draft *draft, int at)
+{
+	const int a = draft->winners[2 * at], b = draft->winners[2 * at + 1];
+
+	draft->winners[at] = draft->stages[b].begins < draft->stages[a].begins ? b : a;
+}
+
+static void choose_again(struct bb_draft *draft, int stage)
+{
+	choose(draft, stage);
+	for (int at = (draft->order.stages + stage) / 2; at > 0; at /= 2)
+		play_off(draft, at);
+}
+
+void bb_draft_list(struct bb_draft *draft, struct bb_list_rule rule)
+{
+	const int p = draft->order.stages;
+
+	draft->rule = rule;
+	for (int s = 0; s < p; s++) {
+		draft->winners[p + s] = s;
+		choose(draft, s);
+	}
+	for (int at = p - 1; at > 0; at--)
+		play_off(draft, at);
+}
+
+bb_status bb_draft_follow(struct bb_draft *draft, const struct bb_order *order,
+			  const struct bb_pipeline *pipeline, struct bb_error *error)
+{
+	const bb_status status =
+		bb_draft_open(draft, pipeline, order, order->microbatches, 0, error);
+
+	if (status != BB_OK)
+		return status;
+	memcpy(draft->order.passes, order->passes,
+	       (size_t)order->stages * order->length * sizeof(*order->passes));
+	bb_draft_clear(draft);
+	bb_draft_list(draft, (struct bb_list_rule){.fixed = true});
+	return BB_OK;
+}
+
+/* Only the stage itself, and the one that waits for the pass, may have got what they need. */
+const struct bb_pass *bb_draft_step(struct bb_draft *draft, int *stage)
+{
+	const int s = *stage = draft->winners[1];
+	const struct bb_stage_state *state = &draft->stages[s];
+	const struct bb_pass *pass = &bb_order_passes(&draft->order, s)[state->written];
+	int output;
+
+	if (state->begins == NEVER)
+		return NULL;
+	if (draft->rule.fixed)
+		place(draft, s, state->next);
+	else
+		bb_draft_put(draft, s, state->next.kind, 0);
+	choose_again(draft, s);
+	output = bb_order_output(&draft->order, s, pass);
+	if (output >= 0)
+		choose_again(draft, bb_order_stage(&draft->order, output));
+	return pass;
+}
