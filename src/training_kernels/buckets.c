@@ -3,25 +3,26 @@
  */
 #include "training_kernels/buckets.h"
 
+#include "core/array.h"
+
 #include <stdlib.h>
 
 bb_status bb_buckets_make(struct bb_buckets *buckets, const struct bb_model *model,
 			  size_t element_size, uint64_t first_cap, uint64_t cap,
 			  struct bb_error *error)
 {
-	struct bb_bucket *list, *open = NULL;
+	struct bb_bucket *open = NULL;
+	size_t room = 0;
 
-	/* No more buckets than tensors; what is not needed is given back. */
-	*buckets = (struct bb_buckets){.list = calloc(model->ntensors, sizeof(*list))};
-	list = buckets->list;
-	if (!list)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for the buckets");
+	*buckets = (struct bb_buckets){.list = NULL};
 	for (size_t i = 0; i < model->ntensors; i++) {
 		const uint64_t elements = model->tensors[model->order[i]].elements;
 
 		if (!open) {
-			open = &list[buckets->n++];
-			open->first = i;
+			open = BB_ARRAY_ADD(buckets->list, buckets->n, room);
+			if (!open)
+				return bb_no_memory(error, "the buckets");
+			*open = (struct bb_bucket){.first = i};
 		}
 		open->count++;
 		open->elements += elements;
@@ -30,9 +31,6 @@ bb_status bb_buckets_make(struct bb_buckets *buckets, const struct bb_model *mod
 		if (open->bytes >= (buckets->n == 1 ? first_cap : cap))
 			open = NULL;
 	}
-	list = realloc(list, buckets->n * sizeof(*list));
-	if (list)
-		buckets->list = list;
 	return BB_OK;
 }
 

@@ -3,6 +3,8 @@
  */
 #include "training_kernels/reduce_time.h"
 
+#include "core/array.h"
+
 #include <stdlib.h>
 
 /* How long, and by what; where nothing can, r->status says so. */
@@ -17,28 +19,12 @@ static double work_out(struct bb_reduce_time *r, uint64_t bytes, const char **al
 	if (!schedule)
 		r->status = bb_error_status(r->error);
 	else if (!times || bb_timeline_collective(&r->links, schedule, &shape, element, 0, times))
-		r->status = bb_fail(r->error, BB_EINTERNAL, "out of memory for a timeline");
+		r->status = bb_no_memory(r->error, "a timeline");
 	for (size_t i = 0; r->status == BB_OK && i < n; i++)
 		latest = times[i] > latest ? times[i] : latest;
 	*algorithm = schedule ? schedule->name : NULL;
 	free(times);
 	return latest;
-}
-
-static struct bb_reduce_known *add_known(struct bb_reduce_time *r)
-{
-	struct bb_reduce_known *grown;
-
-	if (r->nknown < r->room)
-		return &r->known[r->nknown++];
-	grown = realloc(r->known, (2 * r->room + 32) * sizeof(*grown));
-	if (!grown) {
-		r->status = bb_fail(r->error, BB_EINTERNAL, "out of memory for the times");
-		return NULL;
-	}
-	r->known = grown;
-	r->room = 2 * r->room + 32;
-	return &r->known[r->nknown++];
 }
 
 double bb_reduce_time_seconds(void *own, size_t bucket, uint64_t bytes)
@@ -52,9 +38,11 @@ double bb_reduce_time_seconds(void *own, size_t bucket, uint64_t bytes)
 	for (size_t i = 0; i < r->nknown; i++)
 		if (r->known[i].bytes == bytes)
 			return r->known[i].seconds;
-	known = add_known(r);
-	if (!known)
+	known = BB_ARRAY_ADD(r->known, r->nknown, r->room);
+	if (!known) {
+		r->status = bb_no_memory(r->error, "the times of reductions");
 		return 0;
+	}
 	known->bytes = bytes;
 	known->seconds = work_out(r, bytes, &known->algorithm);
 	return known->seconds;

@@ -1,5 +1,6 @@
 #include "training_kernels/sampler.h"
 
+#include "core/random.h"
 #include "core/units.h"
 
 #include <stdlib.h>
@@ -14,21 +15,6 @@ size_t bb_sampler_length(const struct bb_sampler *s)
 	return s->drop_last ? s->samples / n : (s->samples + n - 1) / n;
 }
 
-static bb_status no_memory(const struct bb_sampler *s, struct bb_error *error)
-{
-	return bb_fail(error, BB_EINTERNAL, "out of memory for %zu samples", s->samples);
-}
-
-/* splitmix64 */
-static uint64_t draw(uint64_t *state)
-{
-	uint64_t x = *state += 0x9e3779b97f4a7c15u;
-
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-	return x ^ (x >> 31);
-}
-
 /* Fisher and Yates, in the order of Durstenfeld 1964. */
 static void permute(size_t *order, size_t n, uint64_t seed)
 {
@@ -37,7 +23,7 @@ static void permute(size_t *order, size_t n, uint64_t seed)
 	for (size_t i = 0; i < n; i++)
 		order[i] = i;
 	for (size_t i = n; i > 1; i--) {
-		const size_t j = (size_t)(((unsigned __int128)draw(&state) * i) >> 64);
+		const size_t j = (size_t)(((unsigned __int128)bb_random_next(&state) * i) >> 64);
 		const size_t last = order[i - 1];
 
 		order[i - 1] = order[j];
@@ -53,7 +39,7 @@ bb_status bb_sampler_order(const struct bb_sampler *s, uint64_t epoch, size_t **
 
 	*order = calloc(room, sizeof(**order));
 	if (!*order)
-		return no_memory(s, error);
+		return bb_no_memory(error, "the samples");
 	permute(*order, s->samples, s->seed + epoch);
 	for (size_t i = s->samples; i < total; i++)
 		(*order)[i] = (*order)[i - s->samples];
@@ -69,7 +55,7 @@ bb_status bb_sampler_coverage(const struct bb_sampler *s, const size_t *order,
 
 	*coverage = (struct bb_coverage){0};
 	if (!owner)
-		return no_memory(s, error);
+		return bb_no_memory(error, "the samples");
 	for (size_t i = 0; i < total; i++) {
 		size_t *o = &owner[order[i]];
 

@@ -1,5 +1,7 @@
 #include "training_kernels/train.h"
 
+#include "core/random.h"
+
 #include <math.h>
 
 #define GRID 64.0
@@ -16,14 +18,10 @@ enum {
 };
 _Static_assert(LOSS == BB_TRAIN_PARAMETERS, "the loss comes behind the parameters");
 
-/* splitmix64 of number I of what SEED draws. */
+/* Word I of splitmix64 with SEED. */
 static uint64_t draw(uint64_t seed, uint64_t i)
 {
-	uint64_t x = seed + (i + 1) * 0x9e3779b97f4a7c15u;
-
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-	return x ^ (x >> 31);
+	return bb_random_mix(seed + (i + 1) * BB_RANDOM_STEP);
 }
 
 double bb_train_round(double value)

@@ -10,7 +10,7 @@
 
 static bb_status no_memory(struct bb_dp_sweep *s)
 {
-	return bb_fail(&s->engine.run->error, BB_EINTERNAL, "out of memory for the ways");
+	return bb_no_memory(&s->engine.run->error, "the ways");
 }
 
 /* ---- what a watched step tells ------------------------------------------------------------ */

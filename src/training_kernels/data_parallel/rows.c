@@ -190,7 +190,7 @@ static bb_status say(const struct bb_dp_sweep *s)
 	for (size_t i = 0; i < s->engine.ntrials; i++)
 		say_row(s, i, &out);
 	if (bb_strbuf_failed(&out))
-		status = bb_fail(&s->engine.run->error, BB_EINTERNAL, "out of memory for the rows");
+		status = bb_no_memory(&s->engine.run->error, "the rows");
 	else
 		status = bb_sinks_comment(&s->engine.run->sinks, bb_strbuf_text(&out));
 	bb_strbuf_free(&out);

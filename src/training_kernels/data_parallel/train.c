@@ -298,7 +298,7 @@ bb_status bb_dp_train_add(struct bb_dp_cell *c, struct bb_trial *trial)
 	bb_status status;
 
 	if (!p)
-		return bb_fail(&e->run->error, BB_EINTERNAL, "out of memory for training");
+		return bb_no_memory(&e->run->error, "training");
 	c->pupil = p;
 	*p = (struct bb_pupil){.cell = c,
 			       .rank = e->driver->rank,

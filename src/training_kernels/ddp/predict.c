@@ -62,7 +62,7 @@ static bb_status prepare(struct bb_prediction *p)
 	p->times = calloc(m->ntensors, sizeof(*p->times));
 	p->numbers = calloc(m->ntensors, 3 * sizeof(*p->numbers));
 	if (!p->ready || !p->times || !p->numbers)
-		return bb_fail(p->error, BB_EINTERNAL, "out of memory for the prediction");
+		return bb_no_memory(p->error, "the prediction");
 	bb_model_ready(m, p->backward_s, p->ready);
 	BB_TRY(status, add_row(p, BB_PREDICT_ONE, BB_BUCKET_UNLIMITED), out);
 	BB_TRY(status, add_row(p, BB_PREDICT_TENSOR, 1), out);
@@ -173,7 +173,7 @@ bb_status bb_ddp_predict(struct bb_run *run, struct bb_strbuf *out)
 	bb_status status;
 
 	if (!p)
-		return bb_fail(&run->error, BB_EINTERNAL, "out of memory for the prediction");
+		return bb_no_memory(&run->error, "the prediction");
 	*p = (struct bb_prediction){
 		.ddp = ddp, .options = o, .run = run, .out = out, .error = &run->error};
 	p->nranks = (int)(o->threads * o->gpus) * (nprocs > 1 ? nprocs : 1);

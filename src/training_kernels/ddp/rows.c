@@ -288,7 +288,7 @@ static bb_status advise(const struct rows *rows)
 			       s->ddp->asked.algorithms[a], 1e3 * stats_of(s, start)->p50);
 	}
 	if (bb_strbuf_failed(&out))
-		status = bb_fail(&s->engine.run->error, BB_EINTERNAL, "out of memory for the rows");
+		status = bb_no_memory(&s->engine.run->error, "the rows");
 	else
 		status = bb_sinks_comment(&s->engine.run->sinks, bb_strbuf_text(&out));
 	bb_strbuf_free(&out);
@@ -352,7 +352,7 @@ static bb_status make_rows(struct rows *rows)
 		if (s->list[i].part == BB_DDP_STEP && !refusal_of(s, &s->list[i]))
 			status = add_row(rows, &s->list[i]);
 	if (status != BB_OK)
-		return bb_fail(&s->engine.run->error, status, "out of memory for the rows");
+		return bb_no_memory(&s->engine.run->error, "the rows");
 	compare(rows);
 	return BB_OK;
 }

@@ -9,8 +9,7 @@
 
 static bb_status no_memory(struct bb_ddp_sweep *s)
 {
-	return bb_fail(&s->engine.run->error, BB_EINTERNAL, "out of memory for the buckets of %s",
-		       s->ddp->model.name);
+	return bb_no_memory(&s->engine.run->error, "the buckets");
 }
 
 /* When each bucket is complete, and where it lies. */

@@ -173,8 +173,7 @@ bb_status bb_hybrid_data_open(struct bb_hybrid_data *d, const struct bb_hybrid_s
 		return BB_OK;
 	d->ranks = calloc((size_t)ep, sizeof(*d->ranks));
 	if (!d->ranks)
-		return bb_fail(&engine->run->error, BB_EINTERNAL,
-			       "out of memory for a step's data");
+		return bb_no_memory(&engine->run->error, "a step's data");
 	for (int i = 0; i < ep; i++)
 		d->ranks[i] = member(d, BB_AXIS_EP, i);
 	/* A rank alone sends nothing. */

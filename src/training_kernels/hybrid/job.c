@@ -185,7 +185,7 @@ bb_status bb_hybrid_job_open(struct bb_hybrid_job *job, const struct bb_hybrid *
 		.experts = calloc((size_t)g->pp, sizeof(*job->experts)),
 	};
 	if (!job->gradients || !job->experts)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for the stages");
+		return bb_no_memory(error, "the stages");
 	if (a->batch_given && (a->batch % g->dp || replica % a->micro_batch))
 		return bb_fail(error, BB_EUSAGE,
 			       "--batch %lld: cannot be divided into micro-batches of %lld for %d "

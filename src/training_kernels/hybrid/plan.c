@@ -1,5 +1,7 @@
 #include "training_kernels/hybrid/plan.h"
 
+#include "core/array.h"
+
 #include <stdlib.h>
 
 #define MOST_MICRO_BATCH 64
@@ -221,18 +223,11 @@ static enum bb_hybrid_misfit judge(const struct search *s, const struct bb_hybri
 
 static bb_status keep(struct search *s, const struct bb_hybrid_way *way)
 {
-	struct bb_hybrid_plan *plan = s->plan;
+	struct bb_hybrid_way *added = BB_ARRAY_ADD(s->plan->list, s->plan->n, s->room);
 
-	if (plan->n == s->room) {
-		const size_t room = s->room ? 2 * s->room : 32;
-		struct bb_hybrid_way *grown = realloc(plan->list, room * sizeof(*grown));
-
-		if (!grown)
-			return bb_fail(s->error, BB_EINTERNAL, "out of memory for the plan");
-		plan->list = grown;
-		s->room = room;
-	}
-	plan->list[plan->n++] = *way;
+	if (!added)
+		return bb_no_memory(s->error, "the plan");
+	*added = *way;
 	return BB_OK;
 }
 

@@ -532,7 +532,7 @@ static bb_status make(struct bb_hybrid_program *h, struct bb_error *error)
 		h->steps = calloc(h->begins[h->shape.grid.pp] + 1, sizeof(*h->steps));
 	}
 	if (!h->steps)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for a step's program");
+		return bb_no_memory(error, "a step's program");
 	lay_out(h, true);
 	return BB_OK;
 }
@@ -554,7 +554,7 @@ bb_status bb_hybrid_program_open(struct bb_program *program, const struct bb_hyb
 		.describe = describe,
 	};
 	if (!h)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for a step's program");
+		return bb_no_memory(error, "a step's program");
 	h->shape = *shape;
 	BB_TRY(status, make_base(h, error), fail);
 	number(h, program);

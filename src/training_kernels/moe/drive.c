@@ -45,7 +45,7 @@ struct moe_session {
 
 static bb_status moe_no_memory(const struct moe_session *s)
 {
-	return bb_fail(&s->engine.run->error, BB_EINTERNAL, "out of memory for the experts' layer");
+	return bb_no_memory(&s->engine.run->error, "the experts' layer");
 }
 
 static int moe_rank_of(const struct moe_session *s)

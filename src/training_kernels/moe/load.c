@@ -80,7 +80,7 @@ bb_status bb_moe_load_make(struct bb_moe_load *load, const struct bb_moe_form *f
 		.rows_before = calloc(n + 1, sizeof(*load->rows_before)),
 	};
 	if (!load->shares || !load->rows || !load->rows_to || !load->rows_before)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for the loads of experts");
+		return bb_no_memory(error, "the loads of experts");
 	share_out(load);
 	count_rows(load);
 	return BB_OK;

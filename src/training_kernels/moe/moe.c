@@ -68,7 +68,7 @@ static bb_status plan(struct bb_run *run)
 		return status;
 	moe->loads = calloc(a->skews.n, sizeof(*moe->loads));
 	if (!moe->loads)
-		return bb_fail(&run->error, BB_EINTERNAL, "out of memory for the loads of experts");
+		return bb_no_memory(&run->error, "the loads of experts");
 	for (size_t i = 0; i < a->skews.n && status == BB_OK; i++)
 		status = bb_moe_load_make(&moe->loads[i],
 					  &(const struct bb_moe_form){.nranks = run->world.nranks,

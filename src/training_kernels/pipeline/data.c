@@ -1,6 +1,7 @@
 /*
  * data.c - numbers that go through the stages, and what must come of them.
  */
+#include "core/random.h"
 #include "training_kernels/pipeline/pipeline.h"
 
 #include <stdlib.h>
@@ -22,14 +23,12 @@ struct bb_pipeline_data {
 
 /* ---- the arithmetic of a part --------------------------------------------------------------- */
 
-/* Numbers that look random and follow from where they are (splitmix64). */
+/* Numbers that look random and follow from their position. */
 static uint32_t draw(uint64_t seed, uint64_t where)
 {
-	uint64_t z = seed * UINT64_C(0x9e3779b97f4a7c15) + where * UINT64_C(0xbf58476d1ce4e5b9);
+	const uint64_t at = seed * BB_RANDOM_STEP + where * UINT64_C(0xbf58476d1ce4e5b9);
 
-	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-	return (uint32_t)((z ^ z >> 31) % PRIME);
+	return (uint32_t)(bb_random_mix(at) % PRIME);
 }
 
 static uint32_t weight(uint64_t seed, int depth, int i)

@@ -46,8 +46,7 @@ static bb_status open_job(struct bb_pipeline_job *j)
 	j->report = calloc(report_length(j), sizeof(double));
 	return open_stages(j) && j->steps && j->report
 		       ? BB_OK
-		       : bb_fail(&s->engine.run->error, BB_EINTERNAL, "out of memory for %s",
-				 j->schedule->name);
+		       : bb_no_memory(&s->engine.run->error, j->schedule->name);
 }
 
 static void close_job(struct bb_pipeline_job *j)
@@ -165,13 +164,6 @@ static void note_passes(struct bb_pipeline_job *j)
 	passes[2 * j->order.length + 1] = (double)j->measured.sent[j->s->stage];
 }
 
-static int compare(const void *a, const void *b)
-{
-	const double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* What STAGE held at most, bytes times chunks, and sent. */
 static void note_counts(struct bb_pipeline_job *j, int stage, double held, double sent)
 {
@@ -186,8 +178,7 @@ static bb_status join(struct bb_pipeline_job *j, const double *reports)
 	double *sorted = calloc(iters, sizeof(*sorted));
 
 	if (!sorted)
-		return bb_fail(&j->s->engine.run->error, BB_EINTERNAL,
-			       "out of memory for the results");
+		return bb_no_memory(&j->s->engine.run->error, "the results");
 	for (int s = 0; s < j->order.stages; s++) {
 		const double *report = &reports[(size_t)s * length];
 
@@ -195,7 +186,7 @@ static bb_status join(struct bb_pipeline_job *j, const double *reports)
 			j->steps[i] = fmax(j->steps[i], report[2 * i + 1]);
 			sorted[i] = report[2 * i + 1] - report[2 * i];
 		}
-		qsort(sorted, iters, sizeof(*sorted), compare);
+		bb_stats_sort(sorted, iters);
 		j->spans[s] = sorted[iters / 2];
 		for (size_t i = 0; i < j->order.length; i++) {
 			j->measured.from[bb_pipeline_job_slot(j, s, i)] = report[2 * (iters + i)];
@@ -328,8 +319,7 @@ static bb_status check(struct bb_pipeline_job *j)
 		return status;
 	data = bb_pipeline_data_open(&j->order, j->s->stage, (uint64_t)e->run->options.seed,
 				     memory);
-	status = data ? check_data(j, data)
-		      : bb_fail(&e->run->error, BB_EINTERNAL, "out of memory for what is checked");
+	status = data ? check_data(j, data) : bb_no_memory(&e->run->error, "what is checked");
 	bb_pipeline_data_close(data);
 	/* Nobody lets go of what others may still read. */
 	if (status == BB_OK)

@@ -247,11 +247,7 @@ static bb_status new_order(const struct bb_pipeline_schedule *schedule,
 			(schedule->split ? 3 : 2) * (size_t)chunks * (size_t)pipeline->microbatches,
 	};
 	order->passes = calloc((size_t)order->stages * order->length, sizeof(*order->passes));
-	return order->passes ? BB_OK
-			     : bb_fail(error, BB_EINTERNAL,
-				       "out of memory for a pipeline of %d "
-				       "stages and %d microbatches",
-				       order->stages, order->microbatches);
+	return order->passes ? BB_OK : bb_no_memory(error, "a pipeline's order");
 }
 
 bb_status bb_order_make(const struct bb_pipeline_schedule *schedule,

@@ -228,8 +228,7 @@ static bb_status settle(struct layout *l, struct bb_error *error)
 	}
 	p->steps = calloc(p->begins[n], sizeof(*p->steps));
 	l->writes = true;
-	return p->steps ? BB_OK
-			: bb_fail(error, BB_EINTERNAL, "out of memory for a pipeline's program");
+	return p->steps ? BB_OK : bb_no_memory(error, "a pipeline's program");
 }
 
 bb_status bb_pipeline_program_make(struct bb_pipeline_program *program,
@@ -259,7 +258,7 @@ bb_status bb_pipeline_program_make(struct bb_pipeline_program *program,
 	l.arrivals = calloc(bb_order_slots(order), sizeof(*l.arrivals));
 	status = program->begins && l.next && l.events && l.arrivals
 			 ? BB_OK
-			 : bb_fail(error, BB_EINTERNAL, "out of memory for a pipeline's program");
+			 : bb_no_memory(error, "a pipeline's program");
 	if (status == BB_OK)
 		status = lay_out(&l, error);
 	if (status == BB_OK)

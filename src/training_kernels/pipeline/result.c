@@ -20,7 +20,7 @@ bb_status bb_pass_times_open(struct bb_pass_times *times, const struct bb_order 
 					.peaks = calloc(n, sizeof(int64_t)),
 					.sent = calloc(n, sizeof(int64_t))};
 	if (!times->from || !times->to || !times->held || !times->peaks || !times->sent)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for the times of passes");
+		return bb_no_memory(error, "the times of passes");
 	for (size_t i = 0; i < slots; i++)
 		times->from[i] = times->to[i] = NAN;
 	return BB_OK;

@@ -2,6 +2,7 @@
  * text.c - schedules as text: a row for what is predicted and one for what was measured,
  * then perhaps who did what when.
  */
+#include "core/array.h"
 #include "core/units.h"
 #include "training_kernels/pipeline/pipeline.h"
 
@@ -156,18 +157,14 @@ static void flush(struct text *t)
 /* The names in a record last as long as the program; the record does not. */
 static bb_status keep(struct text *t, const struct bb_pass_record *r)
 {
-	struct bb_pass_record *passes;
+	struct bb_pass_record *pass;
 
 	if (t->n > 0 && strcmp(t->passes[0].source, r->source) != 0)
 		flush(t);
-	if (t->n == t->room) {
-		t->room = t->room ? 2 * t->room : 256;
-		passes = realloc(t->passes, t->room * sizeof(*passes));
-		if (!passes)
-			return BB_EINTERNAL;
-		t->passes = passes;
-	}
-	t->passes[t->n++] = *r;
+	pass = BB_ARRAY_ADD(t->passes, t->n, t->room);
+	if (!pass)
+		return BB_EINTERNAL;
+	*pass = *r;
 	return BB_OK;
 }
 

@@ -3,6 +3,8 @@
  */
 #include "training_kernels/tensor/build.h"
 
+#include "core/array.h"
+
 #include <stdlib.h>
 
 enum queue { COMPUTING, COMMUNICATING, SENDING = COMMUNICATING, RECEIVING, QUEUES };
@@ -25,20 +27,11 @@ struct builder {
 
 static void put(struct builder *b, struct bb_operation o)
 {
-	struct bb_tensor_program *p = b->p;
-	struct bb_operation *list;
+	struct bb_operation *added = BB_ARRAY_ADD(b->p->list, b->p->n, b->p->room);
 
-	if (p->n == p->room) {
-		p->room = p->room ? 2 * p->room : 64;
-		list = realloc(p->list, p->room * sizeof(*list));
-		b->failed |= !list;
-		if (!list) {
-			p->room = p->n;
-			return;
-		}
-		p->list = list;
-	}
-	p->list[p->n++] = o;
+	b->failed |= !added;
+	if (added)
+		*added = o;
 }
 
 static bool communicates(const struct builder *b)

@@ -87,8 +87,7 @@ static bb_status make_whole(struct job *j, const struct bb_tensor_way *way)
 		.way = form.way, .size = &j->size, .t = 1, .grid = j->mine.grid};
 	memory = malloc(bb_tensor_state_numbers(&j->whole) * sizeof(*memory));
 	if (status == BB_OK && !memory)
-		status = bb_fail(&j->engine->run->error, BB_EINTERNAL,
-				 "out of memory for the unsplit part");
+		status = bb_no_memory(&j->engine->run->error, "the unsplit part");
 	if (status != BB_OK) {
 		bb_tensor_program_free(&program);
 		return status;

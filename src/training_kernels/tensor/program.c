@@ -201,8 +201,7 @@ bb_status bb_tensor_program_make(struct bb_tensor_program *p, const struct bb_te
 		.describe = describe,
 	};
 	if (!bb_tensor_build(p))
-		return bb_fail(error, BB_EINTERNAL, "out of memory for %s of %s", form->way->name,
-			       form->way->part);
+		return bb_no_memory(error, form->way->part);
 	return BB_OK;
 }
 

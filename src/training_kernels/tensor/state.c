@@ -1,5 +1,7 @@
 #include "training_kernels/tensor/state.h"
 
+#include "core/random.h"
+
 #include <string.h>
 
 const struct bb_tensor_results bb_tensor_results[] = {
@@ -218,12 +220,9 @@ uint64_t bb_tensor_kept(const struct bb_tensor_way *way, const struct bb_tensor_
 /* A whole number from -MOST to MOST that follows from SLOT and I. */
 static double drawn(int slot, size_t i, int most)
 {
-	uint64_t x =
-		(uint64_t)slot * 0x9e3779b97f4a7c15u + i * 0xbf58476d1ce4e5b9u; /* splitmix64 */
+	const uint64_t x =
+		bb_random_mix((uint64_t)slot * BB_RANDOM_STEP + i * UINT64_C(0xbf58476d1ce4e5b9));
 
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-	x ^= x >> 31;
 	return (double)(x % (uint64_t)(2 * most + 1)) - most;
 }
 

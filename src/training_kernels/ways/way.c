@@ -1,5 +1,7 @@
 #include "training_kernels/ways/writer.h"
 
+#include "core/array.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,29 +47,14 @@ int bb_way_worker(const struct bb_dp_way *way, const struct bb_way_setting *s, i
 
 /* ---- writing ----------------------------------------------------------------------------- */
 
-static struct bb_operation *append(struct bb_way_writer *w, int rank)
-{
-	struct bb_way_list *l = &w->program->lists[rank];
-
-	if (l->n == l->room && !w->failed) {
-		const size_t room = l->room ? 2 * l->room : 16;
-		struct bb_operation *more = realloc(l->operations, room * sizeof(*more));
-
-		w->failed = !more;
-		if (more) {
-			l->operations = more;
-			l->room = room;
-		}
-	}
-	return w->failed ? NULL : &l->operations[l->n++];
-}
-
 static void add(struct bb_way_writer *w, int rank, struct bb_operation operation)
 {
-	struct bb_operation *place = append(w, rank);
+	struct bb_way_list *l = &w->program->lists[rank];
+	struct bb_operation *added = BB_ARRAY_ADD(l->operations, l->n, l->room);
 
-	if (place)
-		*place = operation;
+	w->failed |= !added;
+	if (added)
+		*added = operation;
 }
 
 void bb_write_batches(struct bb_way_writer *w, int rank)
@@ -245,8 +232,7 @@ bb_status bb_way_program_make(struct bb_way_program *p, const struct bb_dp_way *
 	if (!writer.failed)
 		way->write(&writer, &p->setting);
 	if (writer.failed)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for the program of %s",
-			       way->name);
+		return bb_no_memory(error, way->name);
 	for (int r = 0; r < setting->nranks; r++)
 		if (p->program.events < p->lists[r].events)
 			p->program.events = p->lists[r].events;
