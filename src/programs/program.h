@@ -83,7 +83,8 @@ struct bb_program {
 	size_t (*length)(const struct bb_program *program, int rank);
 	void (*operation)(const struct bb_program *program, int rank, size_t index,
 			  struct bb_operation *operation);
-	/* Members of GROUP, and which rank is number I of them. NULL where there are no groups. */
+	/* The number of members of GROUP, and the rank that is member I. NULL where there are no
+	   groups. */
 	int (*group_size)(const struct bb_program *program, int group);
 	int (*member)(const struct bb_program *program, int group, int i);
 	/* TEXT = what a user calls OPERATION ("all_reduce of bucket 3"). NULL: its act and item. */
@@ -112,6 +113,10 @@ static inline bool bb_operation_ends_early(const struct bb_operation *operation)
 	return operation->collective->flags & BB_ROOTED || operation->collective == &bb_sendrecv ||
 	       operation->count == 0;
 }
+
+/* The group_size and member of a program whose groups have all ranks, in their order. */
+int bb_program_all_ranks(const struct bb_program *program, int group);
+int bb_program_rank_itself(const struct bb_program *program, int group, int i);
 
 /* RANK's place among the members of GROUP, or -1. */
 int bb_program_place(const struct bb_program *program, int group, int rank);

@@ -1,9 +1,11 @@
 /*
  * data_parallel.c - the benchmark of ways of data-parallel training.
  */
-#include "core/units.h"
 #include "training_kernels/data_parallel/data_parallel.h"
+#include "training_kernels/estimate.h"
 #include "training_kernels/sampler.h"
+
+#include <stdio.h>
 
 static void list(struct bb_strbuf *out)
 {
@@ -20,11 +22,9 @@ static void list(struct bb_strbuf *out)
 static bb_status show(struct bb_run *run, struct bb_strbuf *out)
 {
 	const struct bb_dp *dp = run->own;
-	const int nprocs = run->environment.launch.nprocs;
 	const struct bb_sampler sampler = {
 		.samples = (size_t)dp->asked.sampler,
-		.nranks =
-			(int)(run->options.threads * run->options.gpus) * (nprocs > 1 ? nprocs : 1),
+		.nranks = bb_estimate_ranks(&run->options, &run->environment),
 		.drop_last = dp->asked.drop_last,
 		.seed = (uint64_t)run->options.seed,
 	};
@@ -35,22 +35,19 @@ static bb_status show(struct bb_run *run, struct bb_strbuf *out)
 static bb_status plan(struct bb_run *run)
 {
 	const struct bb_dp *dp = run->own;
-	const uint64_t bytes = dp->model.parameters * bb_dtype_size(dp->asked.dtype);
-	const uint64_t all = 2 * bytes * (uint64_t)run->world.nlocal;
-	char need[BB_UNIT_TEXT], have[BB_UNIT_TEXT];
+	char subject[128];
 
 	run->record.algorithms = dp->asked.algo_text;
 	if (dp->asked.train_given && dp->asked.samples < run->world.nranks)
 		return bb_fail(&run->error, BB_EUSAGE,
 			       "--samples %lld: fewer than the %d ranks, each of which needs one",
 			       (long long)dp->asked.samples, run->world.nranks);
-	if (run->options.backend->virtual || dp->asked.train_given || all <= run->memory)
+	if (dp->asked.train_given)
 		return BB_OK;
-	return bb_fail(&run->error, BB_EUNSUPPORTED,
-		       "--model %s: what is sent and received takes %s on %d ranks, there is room "
-		       "for %s; take fewer ranks, a smaller datatype or --backend sim",
-		       dp->asked.model_text, bb_format_bytes(need, all), run->world.nlocal,
-		       bb_format_bytes(have, run->memory));
+	snprintf(subject, sizeof(subject), "--model %s", dp->asked.model_text);
+	return bb_estimate_room(run, 2 * dp->model.parameters * bb_dtype_size(dp->asked.dtype),
+				subject, "gradients and parameters",
+				"fewer ranks, a smaller datatype or --backend sim");
 }
 
 static void close_dp(struct bb_run *run)

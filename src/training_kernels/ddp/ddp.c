@@ -4,6 +4,9 @@
 #include "training_kernels/ddp/ddp.h"
 
 #include "harness/measure/plan.h"
+#include "training_kernels/estimate.h"
+
+#include <stdio.h>
 
 bool bb_ddp_compute(const struct bb_ddp *ddp, double *forward_s, double *backward_s)
 {
@@ -25,19 +28,14 @@ bool bb_ddp_compute(const struct bb_ddp *ddp, double *forward_s, double *backwar
 static bb_status plan(struct bb_run *run)
 {
 	const struct bb_ddp *ddp = run->own;
-	const uint64_t bytes = ddp->model.parameters * bb_dtype_size(ddp->asked.dtype);
-	const uint64_t all = bytes * (uint64_t)run->world.nlocal;
-	char need[BB_UNIT_TEXT], have[BB_UNIT_TEXT];
+	char subject[128];
 
 	run->record.collective = bb_all_reduce.name;
 	run->record.algorithms = ddp->asked.algo_text;
-	if (run->options.backend->virtual || all <= run->memory)
-		return BB_OK;
-	return bb_fail(&run->error, BB_EUNSUPPORTED,
-		       "--model %s: its gradients take %s on %d ranks, there is room for %s; take "
-		       "fewer ranks, a smaller datatype, --predict or --backend sim",
-		       ddp->asked.model_text, bb_format_bytes(need, all), run->world.nlocal,
-		       bb_format_bytes(have, run->memory));
+	snprintf(subject, sizeof(subject), "--model %s", ddp->asked.model_text);
+	return bb_estimate_room(run, ddp->model.parameters * bb_dtype_size(ddp->asked.dtype),
+				subject, "gradients",
+				"fewer ranks, a smaller datatype, --predict or --backend sim");
 }
 
 static void list(struct bb_strbuf *out)

@@ -4,7 +4,7 @@
  *
  *   ddp.c          the benchmark: what it can do, how it ends
  *   options.c      its options
- *   predict.c      --predict: buckets and step worked out, nothing run; predict_text.c tells it
+ *   predict.c      --predict: buckets and step computed, nothing run; predict_text.c prints it
  *   step.c         a step as a program
  *   sweep.c        what every driver does: steps of all sizes of buckets, timed and verified
  *   rows.c         what comes of it; record.c its fields, text.c the table
@@ -19,6 +19,7 @@
 #include "training_kernels/step_model.h"
 
 #define BB_DDP_MOST_ALGORITHMS 32
+#define BB_DDP_DEFAULT_CAP ((uint64_t)25 << 20) /* PyTorch's bucket_cap_mb */
 
 enum bb_overlap_choice { BB_OVERLAP_ON, BB_OVERLAP_OFF, BB_OVERLAP_BOTH };
 

@@ -5,12 +5,10 @@
 #include "training_kernels/ddp/predict.h"
 
 #include "harness/run/options_check.h"
-#include "training_kernels/shown.h"
+#include "training_kernels/estimate.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define DEFAULT_CAP ((uint64_t)25 << 20)
 
 struct bb_train_step bb_prediction_step(struct bb_prediction *p,
 					const struct bb_prediction_row *row, bool overlap,
@@ -66,11 +64,67 @@ static bb_status prepare(struct bb_prediction *p)
 	bb_model_ready(m, p->backward_s, p->ready);
 	BB_TRY(status, add_row(p, BB_PREDICT_ONE, BB_BUCKET_UNLIMITED), out);
 	BB_TRY(status, add_row(p, BB_PREDICT_TENSOR, 1), out);
-	BB_TRY(status, add_row(p, BB_PREDICT_DEFAULT, DEFAULT_CAP), out);
+	BB_TRY(status, add_row(p, BB_PREDICT_DEFAULT, BB_DDP_DEFAULT_CAP), out);
 	for (size_t i = 0; i < a->caps.n; i++)
 		BB_TRY(status, add_row(p, BB_PREDICT_CAP, a->caps.list[i]), out);
 out:
 	return status;
+}
+
+/* ---- records ------------------------------------------------------------------------- */
+
+static void describe_prediction(const struct bb_prediction *p, const struct bb_prediction_row *row,
+				bool overlap, struct bb_ddp_record *r)
+{
+	const struct bb_train_step *s = &row->steps[overlap];
+
+	r->overlap = overlap ? "on" : "off";
+	r->predicted_step_us = 1e6 * s->step_s;
+	r->predicted_reduce_us = 1e6 * s->reduce_s;
+	r->predicted_exposed_us = 1e6 * s->exposed_s;
+	r->predicted_hidden = s->hidden;
+	r->predicted_times_one = p->rows[BB_PREDICT_ONE].steps[overlap].step_s / s->step_s;
+	r->predicted_times_tensor = p->rows[BB_PREDICT_TENSOR].steps[overlap].step_s / s->step_s;
+	r->predicted_times_25M = p->rows[BB_PREDICT_DEFAULT].steps[overlap].step_s / s->step_s;
+}
+
+static bb_status write_rows(struct bb_prediction *p, const char *algorithm)
+{
+	const int asked = p->ddp->asked.overlap;
+	struct bb_ddp_record r;
+	bb_status status = BB_OK;
+
+	bb_ddp_describe(p->ddp, p->nranks, &r);
+	r.algorithm = algorithm;
+	for (size_t i = 0; i < p->nrows && status == BB_OK; i++) {
+		/* 25 MiB only where it is asked for. */
+		if (i == BB_PREDICT_DEFAULT)
+			continue;
+		bb_ddp_describe_buckets(&r, &p->rows[i].buckets, p->rows[i].cap,
+					p->rows[i].first_cap, p->computes ? p->ready : NULL,
+					p->numbers);
+		if (!algorithm)
+			status = bb_estimate_record(p->run, &bb_record_ddp, &r);
+		for (int overlap = 1; overlap >= 0 && algorithm; overlap--) {
+			if (asked == (overlap ? BB_OVERLAP_OFF : BB_OVERLAP_ON))
+				continue;
+			describe_prediction(p, &p->rows[i], overlap == 1, &r);
+			status = bb_estimate_record(p->run, &bb_record_ddp, &r);
+		}
+	}
+	return status;
+}
+
+static bb_status write_skip(struct bb_prediction *p, const char *algorithm, const char *reason)
+{
+	struct bb_skip_record r;
+
+	bb_record_init(&bb_record_skip, &r);
+	r.collective = bb_all_reduce.name;
+	r.algorithm = algorithm;
+	r.reason = reason;
+	p->run->end.skipped++;
+	return bb_sinks_record(&p->run->sinks, &bb_record_skip, &r);
 }
 
 /* ---- algorithms ---------------------------------------------------------------------- */
@@ -102,13 +156,13 @@ static bb_status skip(struct bb_prediction *p, const char *algorithm, const char
 {
 	(void)bb_fail(first, BB_EUNSUPPORTED, "%s", reason);
 	bb_strbuf_addf(p->out, "#\n# skipped: %s: %s\n", algorithm, reason);
-	return bb_prediction_skip(p, algorithm, reason);
+	return write_skip(p, algorithm, reason);
 }
 
 static bb_status deliver(struct bb_prediction *p, const char *algorithm)
 {
 	bb_prediction_tell_steps(p, algorithm);
-	return bb_prediction_record(p, algorithm);
+	return write_rows(p, algorithm);
 }
 
 /* Steps by one algorithm after the other. BB_EUNSUPPORTED where none of them can be predicted. */
@@ -146,7 +200,8 @@ static bb_status predict(struct bb_prediction *p)
 	bb_status status;
 
 	BB_TRY(status, prepare(p), out);
-	BB_TRY(status, bb_prediction_open(p), out);
+	BB_TRY(status, bb_estimate_open(p->run, &bb_record_ddp, p->nranks, p->ddp->asked.algo_text),
+	       out);
 	bb_prediction_tell_model(p);
 	if (!p->computes || !p->links || n > 1)
 		bb_prediction_tell_buckets(p, false);
@@ -154,11 +209,9 @@ static bb_status predict(struct bb_prediction *p)
 		status = predict_steps(p);
 	} else {
 		bb_prediction_tell_missing(p);
-		status = bb_prediction_record(p, NULL);
+		status = write_rows(p, NULL);
 	}
-	status = bb_shown_end(p->run, status);
-	if (bb_options_stdout_taken(p->options))
-		bb_strbuf_clear(p->out);
+	status = bb_estimate_end(p->run, p->out, status);
 out:
 	bb_sinks_close(&p->run->sinks);
 	return status;
@@ -167,7 +220,6 @@ out:
 bb_status bb_ddp_predict(struct bb_run *run, struct bb_strbuf *out)
 {
 	const struct bb_options *o = &run->options;
-	const int nprocs = run->environment.launch.nprocs;
 	struct bb_ddp *ddp = run->own;
 	struct bb_prediction *p = calloc(1, sizeof(*p));
 	bb_status status;
@@ -176,7 +228,7 @@ bb_status bb_ddp_predict(struct bb_run *run, struct bb_strbuf *out)
 		return bb_no_memory(&run->error, "the prediction");
 	*p = (struct bb_prediction){
 		.ddp = ddp, .options = o, .run = run, .out = out, .error = &run->error};
-	p->nranks = (int)(o->threads * o->gpus) * (nprocs > 1 ? nprocs : 1);
+	p->nranks = bb_estimate_ranks(o, &run->environment);
 	status = predict(p);
 	for (size_t i = 0; i < p->nrows; i++)
 		bb_buckets_free(&p->rows[i].buckets);

@@ -1,6 +1,6 @@
 /*
- * predict.h - a prediction under way: predict.c works it out, predict_text.c tells it,
- * predict_data.c makes records of it.
+ * predict.h - a prediction under way: predict.c works it out and makes records of it,
+ * predict_text.c makes text of it.
  */
 #ifndef BB_TRAINING_KERNELS_DDP_PREDICT_H
 #define BB_TRAINING_KERNELS_DDP_PREDICT_H
@@ -56,12 +56,5 @@ void bb_prediction_tell_model(const struct bb_prediction *p);
 void bb_prediction_tell_buckets(struct bb_prediction *p, bool timed);
 void bb_prediction_tell_steps(const struct bb_prediction *p, const char *algorithm);
 void bb_prediction_tell_missing(const struct bb_prediction *p);
-
-/* Records: open where they go, and tell of the run; a record for each row and overlap by ALGORITHM,
-   the one at hand (NULL: no times); one that is skipped. */
-BB_MUST bb_status bb_prediction_open(struct bb_prediction *p);
-BB_MUST bb_status bb_prediction_record(struct bb_prediction *p, const char *algorithm);
-BB_MUST bb_status bb_prediction_skip(struct bb_prediction *p, const char *algorithm,
-				     const char *reason);
 
 #endif

@@ -25,43 +25,25 @@ struct rows {
 	double *ready_s; /* scratch, of each tensor */
 };
 
+/* The first trial of PART by an algorithm with buckets of size number CAP. The broadcast is for one
+   size alone. */
 static const struct bb_ddp_trial *find(const struct bb_ddp_sweep *s, enum bb_ddp_part part,
 				       size_t cap, size_t algorithm)
 {
 	for (size_t i = 0; i < s->engine.ntrials; i++) {
 		const struct bb_ddp_trial *t = &s->list[i];
 
-		if (t->part == part && t->cap == cap && t->algorithm == algorithm)
+		if (t->part == part && (t->cap == cap || part == BB_DDP_START) &&
+		    t->algorithm == algorithm)
 			return t;
 	}
 	return NULL;
 }
 
-/* Rank 0's broadcast of the parameters. */
-static const struct bb_ddp_trial *find_start(const struct bb_ddp_sweep *s, size_t algorithm)
+/* What the engine measured of T. */
+static const struct bb_trial *measured(const struct bb_ddp_sweep *s, const struct bb_ddp_trial *t)
 {
-	for (size_t i = 0; i < s->engine.ntrials; i++)
-		if (s->list[i].part == BB_DDP_START && s->list[i].algorithm == algorithm)
-			return &s->list[i];
-	return NULL;
-}
-
-static const struct bb_stats *stats_of(const struct bb_ddp_sweep *s, const struct bb_ddp_trial *t)
-{
-	return &s->engine.trials[t - s->list].stats;
-}
-
-static const char *refusal_of(const struct bb_ddp_sweep *s, const struct bb_ddp_trial *t)
-{
-	return s->engine.trials[t - s->list].refusal;
-}
-
-static double median(double *values, int n)
-{
-	struct bb_stats stats;
-
-	bb_stats_compute(values, (size_t)n, &stats);
-	return stats.p50;
+	return &s->engine.trials[t - s->list];
 }
 
 /* Of each bucket's reduction alone. */
@@ -74,7 +56,7 @@ static void settle_reductions(struct bb_ddp_stamps *stamps)
 
 		for (int r = 0; r < stamps->rounds; r++)
 			seconds[r] = end[r] - (k > 0 ? end[r - BB_ENGINE_MOST_ROUNDS] : 0);
-		stamps->reduce_s[k] = median(seconds, stamps->rounds);
+		stamps->reduce_s[k] = bb_stats_median(seconds, (size_t)stamps->rounds);
 	}
 }
 
@@ -86,7 +68,7 @@ static void settle(struct bb_ddp_sweep *s)
 
 		if (s->list[i].part == BB_DDP_REDUCTIONS)
 			settle_reductions(stamps);
-		stamps->backward_s[0] = median(stamps->backward_s, stamps->rounds);
+		stamps->backward_s[0] = bb_stats_median(stamps->backward_s, (size_t)stamps->rounds);
 	}
 }
 
@@ -119,7 +101,8 @@ static struct bb_train_step predict(const struct rows *rows, const struct row *r
 				    const struct bb_ddp_trial *reductions)
 {
 	const struct bb_ddp_sweep *s = rows->sweep;
-	const double all_s = stats_of(s, alone)->p50, backward_s = alone->stamps.backward_s[0];
+	const double all_s = measured(s, alone)->stats.p50,
+		     backward_s = alone->stamps.backward_s[0];
 	const struct bb_step_request request = {
 		/* Forward passes, and of all batches but the last the backward passes too. */
 		.compute = {all_s - backward_s, backward_s, rows->ready_s},
@@ -141,8 +124,8 @@ static void measure(const struct rows *rows, struct row *row)
 	const struct bb_ddp_trial *alone = find(s, BB_DDP_ALONE, 0, 0);
 	const struct bb_ddp_trial *reductions =
 		find(s, BB_DDP_REDUCTIONS, step->cap, step->algorithm);
-	const double alone_s = stats_of(s, alone)->p50, step_s = row->stats->p50;
-	const double reduce_s = stats_of(s, reductions)->p50;
+	const double alone_s = measured(s, alone)->stats.p50, step_s = row->stats->p50;
+	const double reduce_s = measured(s, reductions)->stats.p50;
 	const struct bb_train_step predicted = predict(rows, row, alone, reductions);
 	struct bb_ddp_record *r = &row->record;
 
@@ -168,12 +151,13 @@ static void measure(const struct rows *rows, struct row *row)
 	r->predicted_hidden = predicted.hidden;
 	if (step_s > 0)
 		r->error_percent = 100 * (predicted.step_s - step_s) / step_s;
-	r->wrong = s->engine.trials[step - s->list].wrong;
+	r->wrong = measured(s, step)->wrong;
 	for (size_t k = 0; k < step->stamps.nbuckets; k++)
 		row->us[k] = 1e6 * reductions->stamps.reduce_s[k];
 	r->bucket_us = (struct bb_numbers){row->us, step->stamps.nbuckets};
-	if (!refusal_of(s, find_start(s, step->algorithm)))
-		r->broadcast_us = 1e6 * stats_of(s, find_start(s, step->algorithm))->p50;
+	if (!measured(s, find(s, BB_DDP_START, 0, step->algorithm))->refusal)
+		r->broadcast_us =
+			1e6 * measured(s, find(s, BB_DDP_START, 0, step->algorithm))->stats.p50;
 	r->end_unix_s = bb_clock_unix();
 }
 
@@ -278,14 +262,14 @@ static bb_status advise(const struct rows *rows)
 	tell_confidence(rows, than, &out);
 	bb_strbuf_add(&out, "\n");
 	for (size_t a = 0; a < s->ddp->asked.nalgorithms; a++) {
-		const struct bb_ddp_trial *start = find_start(s, a);
+		const struct bb_ddp_trial *start = find(s, BB_DDP_START, 0, a);
 
-		if (refusal_of(s, start))
+		if (measured(s, start)->refusal)
 			continue;
 		bb_strbuf_addf(&out,
 			       "# Before the first step rank 0 broadcasts the parameters (%s): "
 			       "%.2f ms\n",
-			       s->ddp->asked.algorithms[a], 1e3 * stats_of(s, start)->p50);
+			       s->ddp->asked.algorithms[a], 1e3 * measured(s, start)->stats.p50);
 	}
 	if (bb_strbuf_failed(&out))
 		status = bb_no_memory(&s->engine.run->error, "the rows");
@@ -303,7 +287,7 @@ static bb_status add_row(struct rows *rows, const struct bb_ddp_trial *trial)
 	struct row *row = &rows->list[rows->n++];
 
 	row->trial = trial;
-	row->stats = stats_of(rows->sweep, trial);
+	row->stats = &measured(rows->sweep, trial)->stats;
 	row->numbers = calloc(trial->stamps.nbuckets, 3 * sizeof(double));
 	row->us = calloc(trial->stamps.nbuckets, sizeof(double));
 	if (!row->numbers || !row->us)
@@ -324,13 +308,13 @@ static bb_status tell_refusals(struct bb_ddp_sweep *s, size_t nrows)
 	for (size_t a = 0; a < s->ddp->asked.nalgorithms && status == BB_OK; a++) {
 		const struct bb_ddp_trial *t = find(s, BB_DDP_STEP, 0, a);
 
-		if (!refusal_of(s, t))
+		if (!measured(s, t)->refusal)
 			continue;
 		bb_record_init(&bb_record_skip, &skip);
 		skip.collective = bb_all_reduce.name;
 		skip.algorithm = s->ddp->asked.algorithms[a];
 		skip.dtype = bb_dtype_name(s->ddp->asked.dtype);
-		skip.reason = refusal_of(s, t);
+		skip.reason = measured(s, t)->refusal;
 		(void)bb_fail(&first, BB_EUNSUPPORTED, "%s", skip.reason);
 		status = bb_engine_skip(&s->engine, &skip);
 	}
@@ -349,7 +333,7 @@ static bb_status make_rows(struct rows *rows)
 	if (!rows->list || !rows->ready_s)
 		status = BB_EINTERNAL;
 	for (size_t i = 0; i < s->engine.ntrials && status == BB_OK; i++)
-		if (s->list[i].part == BB_DDP_STEP && !refusal_of(s, &s->list[i]))
+		if (s->list[i].part == BB_DDP_STEP && !measured(s, &s->list[i])->refusal)
 			status = add_row(rows, &s->list[i]);
 	if (status != BB_OK)
 		return bb_no_memory(&s->engine.run->error, "the rows");

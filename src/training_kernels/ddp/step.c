@@ -157,16 +157,6 @@ static void operation(const struct bb_program *program, int rank, size_t index,
 	}
 }
 
-static int group_size(const struct bb_program *program, int group)
-{
-	return program->nranks;
-}
-
-static int member(const struct bb_program *program, int group, int i)
-{
-	return i;
-}
-
 static void describe(const struct bb_program *program, const struct bb_operation *o,
 		     char text[BB_PROGRAM_TEXT])
 {
@@ -203,8 +193,8 @@ void bb_ddp_program(struct bb_program *program, const struct bb_ddp_step *step, 
 		.algorithm = algorithm,
 		.length = length,
 		.operation = operation,
-		.group_size = group_size,
-		.member = member,
+		.group_size = bb_program_all_ranks,
+		.member = bb_program_rank_itself,
 		.describe = describe,
 	};
 }

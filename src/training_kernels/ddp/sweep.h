@@ -11,8 +11,6 @@
 #include "training_kernels/ddp/ddp.h"
 #include "training_kernels/ddp/step.h"
 
-#define BB_DDP_DEFAULT_CAP ((uint64_t)25 << 20) /* PyTorch's bucket_cap_mb */
-
 /* One size of buckets. Those that others are held against are measured whether asked for or not. */
 struct bb_ddp_cap {
 	uint64_t bytes; /* BB_BUCKET_UNLIMITED: all in one bucket; 1: each tensor by itself */

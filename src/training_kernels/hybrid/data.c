@@ -208,9 +208,10 @@ static void replica_buffers(const struct bb_hybrid_data *d, const struct bb_oper
 		*in = r->parameters + before * bb_dtype_size(o->dtype);
 }
 
-void bb_hybrid_data_buffers(const struct bb_hybrid_data *d, const struct bb_operation *o, void **in,
+void bb_hybrid_data_buffers(void *own, int rank, const struct bb_operation *o, void **in,
 			    void **out)
 {
+	const struct bb_hybrid_data *d = own;
 	const struct bb_hybrid_half *h = &d->halves[o->item % BB_HYBRID_HALVES];
 
 	switch (o->work) {
@@ -283,8 +284,9 @@ out:
 	return status;
 }
 
-bb_status bb_hybrid_data_fill(struct bb_hybrid_data *d)
+bb_status bb_hybrid_data_fill(void *own)
 {
+	struct bb_hybrid_data *d = own;
 	const struct bb_backend *backend = backend_of(d);
 	const size_t message = bb_hybrid_boundary(d->shape);
 	const int rank = d->engine->driver->rank;
@@ -404,8 +406,9 @@ static bb_status verify_messages(struct bb_hybrid_data *d, uint64_t *wrong)
 	return status;
 }
 
-int bb_hybrid_data_victims(const struct bb_hybrid_data *d, void *victims[BB_MOST_VICTIMS])
+int bb_hybrid_data_victims(void *own, void *victims[BB_MOST_VICTIMS])
 {
+	const struct bb_hybrid_data *d = own;
 	const struct bb_hybrid_replica *r = d->replicas;
 	const size_t element = bb_dtype_size(d->shape->gradient_dtype);
 	const struct bb_moe_rows *rows = &d->rows;
@@ -431,8 +434,9 @@ int bb_hybrid_data_victims(const struct bb_hybrid_data *d, void *victims[BB_MOST
 	return n;
 }
 
-bb_status bb_hybrid_data_verify(struct bb_hybrid_data *d, uint64_t *wrong)
+bb_status bb_hybrid_data_verify(void *own, uint64_t *wrong)
 {
+	struct bb_hybrid_data *d = own;
 	bb_status status = BB_OK;
 
 	for (int i = 0; i < BB_HYBRID_HALVES; i++)

@@ -65,35 +65,8 @@ static void hybrid_hear(void *own, int rank, size_t index, const struct bb_opera
 /* ---- data -------------------------------------------------------------------------------------
  */
 
-static void hybrid_buffers(void *own, int rank, const struct bb_operation *o, void **in, void **out)
-{
-	const struct hybrid_session *s = own;
-
-	bb_hybrid_data_buffers(&s->data, o, in, out);
-}
-
-static bb_status hybrid_fill(void *own)
-{
-	struct hybrid_session *s = own;
-
-	return bb_hybrid_data_fill(&s->data);
-}
-
-static int hybrid_victims(void *own, void *list[BB_MOST_VICTIMS])
-{
-	struct hybrid_session *s = own;
-
-	return bb_hybrid_data_victims(&s->data, list);
-}
-
-static bb_status hybrid_verify(void *own, uint64_t *wrong)
-{
-	struct hybrid_session *s = own;
-
-	return bb_hybrid_data_verify(&s->data, wrong);
-}
-
-static const struct bb_expectation expectation = {hybrid_fill, hybrid_victims, hybrid_verify};
+static const struct bb_expectation expectation = {bb_hybrid_data_fill, bb_hybrid_data_victims,
+						  bb_hybrid_data_verify};
 
 static void keep_most(struct bb_sent *most, const struct bb_sent *sent)
 {
@@ -104,7 +77,7 @@ static void keep_most(struct bb_sent *most, const struct bb_sent *sent)
 /* What this rank sends, or all of them where time is virtual. */
 static bb_status hybrid_opened(void *own, struct bb_player *player)
 {
-	struct hybrid_session *s = own;
+	struct hybrid_session *s = (struct hybrid_session *)((struct bb_hybrid_data *)own)->engine;
 	const bool all = bb_engine_is_virtual(&s->engine);
 	const int first = all ? 0 : s->engine.driver->rank;
 	const int last = all ? s->engine.run->world.nranks - 1 : first;
@@ -148,8 +121,8 @@ static bb_status hybrid_add_trial(struct hybrid_session *s, size_t kind)
 	s->kind_of[s->engine.ntrials] = kind;
 	trial.play = (struct bb_play){.program = &s->programs[kind],
 				      .stand_in = (enum bb_stand_in)s->hybrid->asked.stand_in,
-				      .buffers = s->data.memory ? hybrid_buffers : NULL,
-				      .own = s};
+				      .buffers = s->data.memory ? bb_hybrid_data_buffers : NULL,
+				      .own = &s->data};
 	snprintf(trial.what, sizeof(trial.what), "%s%s", kinds[kind].name,
 		 kind > 0 ? " alone" : "");
 	if (kind == 0) {

@@ -3,8 +3,10 @@
  */
 #include "training_kernels/hybrid/hybrid.h"
 
-#include "core/units.h"
 #include "simulator/cluster.h"
+#include "training_kernels/estimate.h"
+
+#include <stdio.h>
 
 static void list(struct bb_strbuf *out)
 {
@@ -67,28 +69,21 @@ static bb_status settle_grid(struct bb_run *run, struct bb_grid *grid)
 	return BB_EUSAGE;
 }
 
-/* Is there room for the data of all ranks? */
+/* Is there room for the data of the rank that has most? */
 static bb_status check_room(struct bb_run *run, const struct bb_hybrid_shape *shape)
 {
 	const struct bb_hybrid *h = run->own;
-	uint64_t most = 0, all;
-	char need[BB_UNIT_TEXT], have[BB_UNIT_TEXT];
+	char subject[128];
+	uint64_t most = 0;
 
-	if (run->options.backend->virtual)
-		return BB_OK;
-	for (int rank = 0; rank < run->world.nranks; rank++) {
+	for (int rank = 0; rank < run->world.nranks && !run->options.backend->virtual; rank++) {
 		const uint64_t bytes = bb_hybrid_data_bytes(shape, rank);
 
 		most = bytes > most ? bytes : most;
 	}
-	all = most * (uint64_t)run->world.nlocal;
-	if (all <= run->memory)
-		return BB_OK;
-	return bb_fail(&run->error, BB_EUNSUPPORTED,
-		       "--model %s: its gradients and activations take %s on %d ranks, there is "
-		       "room for %s; take a smaller one, --plan or --backend sim",
-		       h->model.name, bb_format_bytes(need, all), run->world.nlocal,
-		       bb_format_bytes(have, run->memory));
+	snprintf(subject, sizeof(subject), "--model %s", h->model.name);
+	return bb_estimate_room(run, most, subject, "gradients and activations",
+				"a smaller one, --plan or --backend sim");
 }
 
 static bb_status plan(struct bb_run *run)

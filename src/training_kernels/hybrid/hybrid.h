@@ -304,15 +304,14 @@ BB_MUST bb_status bb_hybrid_data_open(struct bb_hybrid_data *data,
 				      struct bb_engine *engine);
 void bb_hybrid_data_close(struct bb_hybrid_data *data);
 
-/* A bb_play's buffers, of DATA. */
-void bb_hybrid_data_buffers(const struct bb_hybrid_data *data, const struct bb_operation *o,
-			    void **in, void **out);
-/* Known data; everything that is to be overwritten holds something else. */
-BB_MUST bb_status bb_hybrid_data_fill(struct bb_hybrid_data *data);
-/* The first byte of each thing that is verified; NULL of what there is none. Returns how many. */
-int bb_hybrid_data_victims(const struct bb_hybrid_data *data, void *victims[BB_MOST_VICTIMS]);
-/* Adds to *WRONG the elements that are not what they must be after a step. */
-BB_MUST bb_status bb_hybrid_data_verify(struct bb_hybrid_data *data, uint64_t *wrong);
+/* The buffers of a struct bb_play, and the functions of a struct bb_expectation; OWN is a struct
+   bb_hybrid_data. Everything that a step overwrites is filled with other data. Some victims are
+   NULL. */
+void bb_hybrid_data_buffers(void *own, int rank, const struct bb_operation *o, void **in,
+			    void **out);
+BB_MUST bb_status bb_hybrid_data_fill(void *own);
+int bb_hybrid_data_victims(void *own, void *victims[BB_MOST_VICTIMS]);
+BB_MUST bb_status bb_hybrid_data_verify(void *own, uint64_t *wrong);
 
 extern const struct bb_experiment bb_hybrid_experiment;
 

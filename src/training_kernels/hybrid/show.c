@@ -4,7 +4,7 @@
 #include "core/units.h"
 #include "core/version.h"
 #include "training_kernels/hybrid/hybrid.h"
-#include "training_kernels/shown.h"
+#include "training_kernels/estimate.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -198,7 +198,7 @@ static bb_status write_records(struct show *s)
 		tell_why(&s->plan, i, why);
 		r.place = (int64_t)i + 1;
 		r.reason = why;
-		status = bb_shown_record(s->run, &bb_record_hybrid_plan, &r);
+		status = bb_estimate_record(s->run, &bb_record_hybrid_plan, &r);
 	}
 	return status;
 }
@@ -365,7 +365,8 @@ static bb_status show(struct show *s)
 	if (status != BB_OK)
 		return status;
 	BB_TRY(status, bb_hybrid_plan_make(&s->plan, &s->cluster, &s->space, &s->run->error), out);
-	BB_TRY(status, bb_shown_open(s->run, &bb_record_hybrid_plan, s->cluster.ranks, NULL), out);
+	BB_TRY(status, bb_estimate_open(s->run, &bb_record_hybrid_plan, s->cluster.ranks, NULL),
+	       out);
 	tell_setting(s);
 	tell_plan(s);
 	status = write_records(s);
@@ -374,9 +375,7 @@ static bb_status show(struct show *s)
 				 "--plan: no way to divide %s among %d ranks is possible; the "
 				 "listing says why",
 				 s->model->name, s->cluster.ranks);
-	status = bb_shown_end(s->run, status);
-	if (bb_options_stdout_taken(&s->run->options))
-		bb_strbuf_clear(s->out);
+	status = bb_estimate_end(s->run, s->out, status);
 out:
 	return status;
 }

@@ -3,8 +3,9 @@
  */
 #include "training_kernels/moe/moe.h"
 
-#include "core/units.h"
+#include "training_kernels/estimate.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static void list(struct bb_strbuf *out)
@@ -33,12 +34,12 @@ static bb_status check_experts(struct bb_run *run, struct bb_moe_options *a)
 	return BB_OK;
 }
 
-/* Rows of the rank that most come to: its own, those that come, and those that come back. */
+/* Rows of the busiest rank: its own, those that come, and those that come back. */
 static bb_status check_room(struct bb_run *run, const struct bb_moe *moe)
 {
 	const struct bb_moe_options *a = &moe->asked;
 	const uint64_t row = (uint64_t)a->hidden * bb_dtype_size(a->dtype);
-	char need[BB_UNIT_TEXT], have[BB_UNIT_TEXT];
+	char subject[32];
 	uint64_t most = 0;
 
 	for (size_t i = 0; i < a->skews.n; i++) {
@@ -48,14 +49,8 @@ static bb_status check_room(struct bb_run *run, const struct bb_moe *moe)
 
 		most = rows > most ? rows : most;
 	}
-	most *= row * (uint64_t)run->world.nlocal;
-	if (run->options.backend->virtual || most <= run->memory)
-		return BB_OK;
-	return bb_fail(&run->error, BB_EUNSUPPORTED,
-		       "--tokens %lld: rows take up to %s on %d ranks, there is room for %s; give "
-		       "fewer",
-		       (long long)a->tokens, bb_format_bytes(need, most), run->world.nlocal,
-		       bb_format_bytes(have, run->memory));
+	snprintf(subject, sizeof(subject), "--tokens %lld", (long long)a->tokens);
+	return bb_estimate_room(run, most * row, subject, "rows", "fewer");
 }
 
 static bb_status plan(struct bb_run *run)

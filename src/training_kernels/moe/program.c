@@ -132,16 +132,6 @@ static void operation(const struct bb_program *program, int rank, size_t index,
 	}
 }
 
-static int group_size(const struct bb_program *program, int group)
-{
-	return program->nranks;
-}
-
-static int member(const struct bb_program *program, int group, int i)
-{
-	return i;
-}
-
 static void describe(const struct bb_program *program, const struct bb_operation *o,
 		     char text[BB_PROGRAM_TEXT])
 {
@@ -170,8 +160,8 @@ void bb_moe_program(struct bb_program *program, const struct bb_moe_step *step)
 		.groups = step->parts & BB_MOE_COUNTS ? 1 : 0,
 		.length = length,
 		.operation = operation,
-		.group_size = group_size,
-		.member = member,
+		.group_size = bb_program_all_ranks,
+		.member = bb_program_rank_itself,
 		.describe = describe,
 	};
 }

@@ -237,8 +237,9 @@ static uint64_t verify(const struct bb_pipeline_data *data, int microbatch, uint
 	return wrong;
 }
 
-bb_status bb_pipeline_data_verify(const struct bb_pipeline_data *data, uint64_t *wrong)
+bb_status bb_pipeline_data_verify(void *own, uint64_t *wrong)
 {
+	const struct bb_pipeline_data *data = own;
 	uint32_t(*xs)[N] = calloc((size_t)bb_order_depths(data->order) + 1, sizeof(*xs));
 
 	for (int i = 0; i < data->order->microbatches && xs; i++)

@@ -23,11 +23,12 @@ static bool open_stages(struct bb_pipeline_job *j)
 	double **const all[] = {
 		&j->predicted_spans, &j->spans, &j->predicted_peaks, &j->peaks, &j->predicted_kept,
 		&j->predicted_sent,  &j->sent,  &j->layers};
-	bool ok = true;
+	const size_t n = sizeof(all) / sizeof(all[0]), stages = (size_t)j->order.stages;
+	double *numbers = calloc(n * stages, sizeof(*numbers));
 
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-		ok &= !!(*all[i] = calloc((size_t)j->order.stages, sizeof(double)));
-	return ok;
+	for (size_t i = 0; i < n && numbers; i++)
+		*all[i] = numbers + i * stages;
+	return numbers != NULL;
 }
 
 static bb_status open_job(struct bb_pipeline_job *j)
@@ -56,13 +57,6 @@ static void close_job(struct bb_pipeline_job *j)
 	bb_pass_times_close(&j->measured);
 	bb_order_free(&j->order);
 	free(j->predicted_spans);
-	free(j->spans);
-	free(j->predicted_peaks);
-	free(j->peaks);
-	free(j->predicted_kept);
-	free(j->predicted_sent);
-	free(j->sent);
-	free(j->layers);
 	free(j->steps);
 	free(j->report);
 }
@@ -270,12 +264,7 @@ static int pipeline_victims(void *own, void *victims[BB_MOST_VICTIMS])
 	return 1;
 }
 
-static bb_status pipeline_verify(void *own, uint64_t *wrong)
-{
-	return bb_pipeline_data_verify(own, wrong);
-}
-
-static const struct bb_expectation expectation = {NULL, pipeline_victims, pipeline_verify};
+static const struct bb_expectation expectation = {NULL, pipeline_victims, bb_pipeline_data_verify};
 
 /* Once more, with numbers. */
 static bb_status check_data(struct bb_pipeline_job *j, struct bb_pipeline_data *data)

@@ -23,7 +23,8 @@ struct bb_pipeline_job {
 	struct bb_pipeline_program program;
 	struct bb_pass_times predicted, measured;
 	struct bb_pipeline_result prediction, result;
-	/* Of each stage: times, M_B, bytes, layers. Those without "predicted" are as played. */
+	/* [stage], all in one piece of memory, which begins at PREDICTED_SPANS: seconds, M_B,
+	   bytes, layers. Those without "predicted" are measured. */
 	double *predicted_spans, *spans;
 	double *predicted_peaks, *peaks, *predicted_kept;
 	double *predicted_sent, *sent;

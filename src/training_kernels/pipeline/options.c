@@ -4,6 +4,7 @@
 #include "harness/run/options_check.h"
 #include "models/memory/activations.h"
 #include "models/model.h"
+#include "training_kernels/estimate.h"
 #include "training_kernels/pipeline/pipeline.h"
 
 #include <string.h>
@@ -216,8 +217,7 @@ bb_status bb_pipeline_check(const struct bb_benchmark *benchmark, void *own, str
 	if (!a->stages_given && a->predict)
 		a->stages = DEFAULT_STAGES;
 	else if (!a->stages_given)
-		a->stages = o->threads * o->gpus *
-			    (environment->launch.nprocs > 1 ? environment->launch.nprocs : 1);
+		a->stages = bb_estimate_ranks(o, environment);
 	if (a->iters_given || !o->exact)
 		o->iters = a->iters;
 	BB_TRY(status, check_model(a, error), out);

@@ -32,19 +32,54 @@ static void write_next(struct pen *pen, enum bb_pass_kind kind)
 
 /* ---- one chunk ------------------------------------------------------------------------------ */
 
-/* One microbatch after the other: while one stage works all others wait. */
+/*
+ * A stage does REACH times as many F ahead as there are stages behind it; from then on F and B take
+ * turns. 0: while one stage works all others wait. With W apart from B, W begins when the first
+ * stage begins with it, so that those that are left fill the bubble at the end.
+ */
+static void write_stage(struct bb_order *order, int stage, int reach)
+{
+	const int m = order->microbatches, late = reach * stage;
+	const int64_t ahead = (int64_t)reach * (order->stages - 1 - stage);
+	struct pen pen = begin(order, stage);
+
+	for (int i = 0; i < ahead && i < m; i++)
+		write_next(&pen, BB_PASS_F);
+	for (int i = 0; i < m; i++) {
+		if (pen.written[BB_PASS_F] < m)
+			write_next(&pen, BB_PASS_F);
+		write_next(&pen, order->split ? BB_PASS_B : BB_PASS_BW);
+		if (order->split && i >= late)
+			write_next(&pen, BB_PASS_W);
+	}
+	while (order->split && pen.written[BB_PASS_W] < m)
+		write_next(&pen, BB_PASS_W);
+}
+
+static bb_status write_stages(struct bb_order *order, int reach)
+{
+	for (int s = 0; s < order->stages; s++)
+		write_stage(order, s, reach);
+	return BB_OK;
+}
+
 static bb_status fill_naive(const struct bb_pipeline *pipeline, struct bb_order *order,
 			    struct bb_error *error)
 {
-	for (int s = 0; s < order->stages; s++) {
-		struct pen pen = begin(order, s);
+	return write_stages(order, 0);
+}
 
-		for (int i = 0; i < order->microbatches; i++) {
-			write_next(&pen, BB_PASS_F);
-			write_next(&pen, BB_PASS_BW);
-		}
-	}
-	return BB_OK;
+/* 1F1B, or ZB-H1 where W is apart. */
+static bb_status fill_once(const struct bb_pipeline *pipeline, struct bb_order *order,
+			   struct bb_error *error)
+{
+	return write_stages(order, 1);
+}
+
+static bb_status fill_h2(const struct bb_pipeline *pipeline, struct bb_order *order,
+			 struct bb_error *error)
+{
+	return write_stages(order, 2);
 }
 
 static bb_status fill_gpipe(const struct bb_pipeline *pipeline, struct bb_order *order,
@@ -58,65 +93,6 @@ static bb_status fill_gpipe(const struct bb_pipeline *pipeline, struct bb_order 
 		for (int i = 0; i < order->microbatches; i++)
 			write_next(&pen, BB_PASS_BW);
 	}
-	return BB_OK;
-}
-
-/* A stage does as many F ahead as there are stages behind it; from then on B and F in turn. */
-static bb_status fill_1f1b(const struct bb_pipeline *pipeline, struct bb_order *order,
-			   struct bb_error *error)
-{
-	const int m = order->microbatches;
-
-	for (int s = 0; s < order->stages; s++) {
-		const int ahead = order->stages - 1 - s;
-		struct pen pen = begin(order, s);
-
-		for (int i = 0; i < ahead && i < m; i++)
-			write_next(&pen, BB_PASS_F);
-		for (int i = 0; i < m; i++) {
-			if (pen.written[BB_PASS_F] < m)
-				write_next(&pen, BB_PASS_F);
-			write_next(&pen, BB_PASS_BW);
-		}
-	}
-	return BB_OK;
-}
-
-/* REACH times as many F ahead as 1F1B; W begins when the first stage begins with it, so that the
-   bubble at the end is filled by those that are left. */
-static void fill_handmade(struct bb_order *order, int reach)
-{
-	const int m = order->microbatches;
-
-	for (int s = 0; s < order->stages; s++) {
-		const int ahead = reach * (order->stages - 1 - s), late = reach * s;
-		struct pen pen = begin(order, s);
-
-		for (int i = 0; i < ahead && i < m; i++)
-			write_next(&pen, BB_PASS_F);
-		for (int i = 0; i < m; i++) {
-			if (pen.written[BB_PASS_F] < m)
-				write_next(&pen, BB_PASS_F);
-			write_next(&pen, BB_PASS_B);
-			if (i >= late)
-				write_next(&pen, BB_PASS_W);
-		}
-		while (pen.written[BB_PASS_W] < m)
-			write_next(&pen, BB_PASS_W);
-	}
-}
-
-static bb_status fill_h1(const struct bb_pipeline *pipeline, struct bb_order *order,
-			 struct bb_error *error)
-{
-	fill_handmade(order, 1);
-	return BB_OK;
-}
-
-static bb_status fill_h2(const struct bb_pipeline *pipeline, struct bb_order *order,
-			 struct bb_error *error)
-{
-	fill_handmade(order, 2);
 	return BB_OK;
 }
 
@@ -176,7 +152,7 @@ const struct bb_pipeline_schedule bb_pipeline_schedules[] = {
 	{.name = "1f1b",
 	 .brief = "forward and backward passes in turn: memory for as many microbatches as stages",
 	 .chunks = 1,
-	 .fill = fill_1f1b},
+	 .fill = fill_once},
 	{.name = "interleaved",
 	 .brief = "1f1b with several chunks a stage, one after the other around the stages",
 	 .refuses = refuses_interleaved,
@@ -185,7 +161,7 @@ const struct bb_pipeline_schedule bb_pipeline_schedules[] = {
 	 .brief = "1f1b with W apart from B, to fill the bubble at the end",
 	 .split = true,
 	 .chunks = 1,
-	 .fill = fill_h1},
+	 .fill = fill_once},
 	{.name = "zb-h2",
 	 .brief = "twice as many forward passes ahead: no bubble where F, B and W take the same",
 	 .split = true,

@@ -74,11 +74,6 @@ static bb_status open_results(struct bb_run *run)
 	return BB_OK;
 }
 
-static bool judge(struct bb_run *run, const char **verdict)
-{
-	return true;
-}
-
 static void tell(struct bb_run *run, struct bb_strbuf *out)
 {
 	const struct bb_pipeline_state *state = run->own;
@@ -125,7 +120,6 @@ const struct bb_benchmark bb_pipeline_benchmark = {
 	.plan = plan,
 	.open_results = open_results,
 	.experiment = &bb_pipeline_experiment,
-	.judge = judge,
 	.tell = tell,
 	.close = close_pipeline,
 };

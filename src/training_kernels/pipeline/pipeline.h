@@ -232,6 +232,6 @@ void bb_pipeline_buffers(void *own, int rank, const struct bb_operation *operati
  * after the other: outputs and both gradients of every microbatch on this stage. BB_EINTERNAL
  * without memory.
  */
-BB_MUST bb_status bb_pipeline_data_verify(const struct bb_pipeline_data *data, uint64_t *wrong);
+BB_MUST bb_status bb_pipeline_data_verify(void *own, uint64_t *wrong);
 
 #endif

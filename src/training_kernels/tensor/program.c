@@ -113,16 +113,6 @@ static void operation(const struct bb_program *program, int rank, size_t index,
 		o->peer = BB_NO_PEER;
 }
 
-static int group_size(const struct bb_program *program, int group)
-{
-	return program->nranks;
-}
-
-static int member(const struct bb_program *program, int group, int i)
-{
-	return i;
-}
-
 static void describe(const struct bb_program *program, const struct bb_operation *o,
 		     char text[BB_PROGRAM_TEXT])
 {
@@ -196,8 +186,8 @@ bb_status bb_tensor_program_make(struct bb_tensor_program *p, const struct bb_te
 		.algorithm = form->algorithm,
 		.length = length,
 		.operation = operation,
-		.group_size = group_size,
-		.member = member,
+		.group_size = bb_program_all_ranks,
+		.member = bb_program_rank_itself,
 		.describe = describe,
 	};
 	if (!bb_tensor_build(p))

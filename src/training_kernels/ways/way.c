@@ -180,11 +180,6 @@ static int group_size(const struct bb_program *program, int group)
 	return of(program)->setting.active;
 }
 
-static int member(const struct bb_program *program, int group, int i)
-{
-	return i;
-}
-
 static void describe(const struct bb_program *program, const struct bb_operation *o,
 		     char text[BB_PROGRAM_TEXT])
 {
@@ -222,7 +217,7 @@ bb_status bb_way_program_make(struct bb_way_program *p, const struct bb_dp_way *
 			    .length = length,
 			    .operation = operation,
 			    .group_size = group_size,
-			    .member = member,
+			    .member = bb_program_rank_itself,
 			    .describe = describe},
 		.way = way,
 		.setting = *setting,
