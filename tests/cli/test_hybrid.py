@@ -439,7 +439,7 @@ def a_rank_dies():
 
 @test
 def needs_room():
-    run("hybrid_parallel -g 8 --model gpt3-175b").exits(5).says("its gradients and activations take")
+    run("hybrid_parallel -g 8 --model gpt3-175b").exits(5).says("gradients and activations take")
 
 
 @test

@@ -5,8 +5,7 @@
  *   ways/                     the ways: programs, and what they cost by formula
  *   data_parallel.c           the benchmark
  *   options.c                 its options
- *   cells.c                   which ways with which settings are run
- *   drive.c                   the experiment
+ *   sweep.c                   the experiment: which ways with which settings are run
  *   train.c                   --train: a small model, trained for real
  *   rows.c                    what comes of it; record.c its fields and the table
  */
@@ -197,10 +196,6 @@ bb_sink_open bb_dp_text_open;
 BB_MUST bb_status bb_dp_check(const struct bb_benchmark *benchmark, void *own,
 			      struct bb_options *options, const struct bb_environment *environment,
 			      struct bb_error *error);
-
-/* All cells, with their programs, trials and what they send. Free them whatever comes back. */
-BB_MUST bb_status bb_dp_cells_make(struct bb_dp_sweep *sweep);
-void bb_dp_cells_free(struct bb_dp_sweep *sweep);
 
 /* TRIAL trains by the cell instead of only taking its time. */
 BB_MUST bb_status bb_dp_train_add(struct bb_dp_cell *cell, struct bb_trial *trial);

@@ -7,7 +7,7 @@
  *   predict.c      --predict: buckets and step computed, nothing run; predict_text.c prints it
  *   step.c         a step as a program
  *   sweep.c        what every driver does: steps of all sizes of buckets, timed and verified
- *   rows.c         what comes of it; record.c its fields, text.c the table
+ *   rows.c         what was measured, as rows; record.c their fields and the table
  */
 #ifndef BB_TRAINING_KERNELS_DDP_DDP_H
 #define BB_TRAINING_KERNELS_DDP_DDP_H

@@ -7,7 +7,7 @@
  *   job.c              the step that is run, worked out from the options
  *   drive.c            what every driver does: a step and its parts timed
  *   data.c             known data for what a step sends, and whether it came right
- *   record.c           the fields of its records; text.c the table
+ *   record.c           its records, and the table
  *
  * What it is about: layout.h, volume.h, plan.h, program.h.
  */

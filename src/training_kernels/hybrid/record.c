@@ -1,7 +1,11 @@
 /*
- * record.c - what the records of hybrid-parallel training carry.
+ * record.c - the records of hybrid-parallel training, and the table of its steps.
  */
+#include "core/units.h"
+#include "harness/results/sink_table.h"
 #include "training_kernels/hybrid/hybrid.h"
+
+#include <math.h>
 
 #define BB_RECORD bb_hybrid_plan_record
 BB_RECORD_KIND(bb_record_hybrid_plan, BB_HYBRID_PLAN_FIELDS, "hybrid_plan",
@@ -11,3 +15,39 @@ BB_RECORD_KIND(bb_record_hybrid_plan, BB_HYBRID_PLAN_FIELDS, "hybrid_plan",
 #define BB_RECORD bb_hybrid_record
 BB_RECORD_KIND(bb_record_hybrid, BB_HYBRID_FIELDS, "hybrid",
 	       "Of hybrid-parallel training: a step, or a part of it alone.");
+
+/* ---- the table ------------------------------------------------------------------------------ */
+
+static void about(const void *record, struct bb_strbuf *out)
+{
+	const struct bb_hybrid_record *r = record;
+
+	bb_strbuf_addf(
+		out,
+		"# %s: dp %lld, tp %lld, pp %lld, ep %lld (%s), ZeRO %lld%s, %lld micro-batch%s "
+		"of %lld sequence%s each replica; collectives: %s; computations: %s\n",
+		r->model, (long long)r->dp, (long long)r->tp, (long long)r->pp, (long long)r->ep,
+		r->order, (long long)r->zero, r->sequence_parallel ? ", sequence parallel" : "",
+		(long long)r->micro_batches, r->micro_batches == 1 ? "" : "es",
+		(long long)r->micro_batch, bb_plural(r->micro_batch), r->algorithm, r->compute);
+	bb_strbuf_addf(out, "# links: %s\n", r->links);
+	if (!isnan(r->plan_us))
+		bb_strbuf_addf(out,
+			       "# plan: --plan's formula for the same division, links and FLOPs, "
+			       "by rings: as if all stages were as slow as the slowest; its step "
+			       "has a bubble of %.3f ms\n",
+			       1e-3 * r->plan_bubble_us);
+	bb_strbuf_add(out,
+		      "# alone: median, nothing else being done. in step: mean of all ranks, with "
+		      "what they wait for partners; of the pipeline waiting for messages\n"
+		      "# sent: by the rank that sends most, collectives by the algorithm that does "
+		      "them; of a "
+		      "library's own the least that any sends\n");
+}
+
+static const struct bb_table table = {&bb_record_hybrid, about};
+
+bb_status bb_hybrid_text_open(struct bb_sink **sink, FILE *file, const char *path)
+{
+	return bb_sink_table_open(sink, file, path, &table);
+}

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MLP 1 /* added to a work: its own, not attention's */
-
 const struct bb_tensor_way bb_tensor_ways[] = {
 	{"layer", "tensor", "attention by heads, MLP by columns, then rows", BB_TENSOR_LAYER,
 	 BB_TENSOR_SPLIT},
@@ -116,29 +114,21 @@ static void operation(const struct bb_program *program, int rank, size_t index,
 static void describe(const struct bb_program *program, const struct bb_operation *o,
 		     char text[BB_PROGRAM_TEXT])
 {
+	/* Works of attention, each followed by the same of the MLP. */
+	static const char *const twice[] = {
+		[BB_TW_NORM / 2] = "norm before",
+		[BB_TW_GATHER / 2] = "all-gather of the input of",
+		[BB_TW_INNER / 2] = "matrices of",
+		[BB_TW_SUM / 2] = "sum of the output of",
+		[BB_TW_ADD / 2] = "residual of",
+		[BB_TW_BACK_GATHER / 2] = "all-gather of the gradient of",
+		[BB_TW_GATHER_AGAIN / 2] = "second all-gather of the input of",
+		[BB_TW_BACK_INNER / 2] = "backward pass of",
+		[BB_TW_BACK_SUM / 2] = "sum of the gradient of",
+		[BB_TW_WEIGHTS / 2] = "gradients of the weights of",
+		[BB_TW_BACK_NORM / 2] = "backward pass of the norm before",
+	};
 	static const char *const names[BB_TW_WORKS] = {
-		[BB_TW_NORM] = "norm before attention",
-		[BB_TW_NORM + MLP] = "norm before the MLP",
-		[BB_TW_GATHER] = "gathering of attention's input",
-		[BB_TW_GATHER + MLP] = "gathering of the MLP's input",
-		[BB_TW_INNER] = "attention",
-		[BB_TW_INNER + MLP] = "MLP",
-		[BB_TW_SUM] = "sum of attention",
-		[BB_TW_SUM + MLP] = "sum of the MLP",
-		[BB_TW_ADD] = "residual of attention",
-		[BB_TW_ADD + MLP] = "residual of the MLP",
-		[BB_TW_BACK_GATHER] = "gathering of attention's gradient",
-		[BB_TW_BACK_GATHER + MLP] = "gathering of the MLP's gradient",
-		[BB_TW_GATHER_AGAIN] = "second gathering of attention's input",
-		[BB_TW_GATHER_AGAIN + MLP] = "second gathering of the MLP's input",
-		[BB_TW_BACK_INNER] = "backward of attention",
-		[BB_TW_BACK_INNER + MLP] = "backward of the MLP",
-		[BB_TW_BACK_SUM] = "sum of attention's gradient",
-		[BB_TW_BACK_SUM + MLP] = "sum of the MLP's gradient",
-		[BB_TW_WEIGHTS] = "gradients of attention's weights",
-		[BB_TW_WEIGHTS + MLP] = "gradients of the MLP's weights",
-		[BB_TW_BACK_NORM] = "backward of the norm before attention",
-		[BB_TW_BACK_NORM + MLP] = "backward of the norm before the MLP",
 		[BB_TW_PROJECT] = "queries, keys and values",
 		[BB_TW_TO_HEADS] = "all-to-all from tokens to heads",
 		[BB_TW_CORE] = "core of attention",
@@ -173,7 +163,11 @@ static void describe(const struct bb_program *program, const struct bb_operation
 		[BB_TW_EVENT] = "event",
 	};
 
-	snprintf(text, BB_PROGRAM_TEXT, "%s", names[o->work]);
+	if (o->work < BB_TW_PROJECT)
+		snprintf(text, BB_PROGRAM_TEXT, "%s %s", twice[o->work / 2],
+			 o->work % 2 ? "the MLP" : "attention");
+	else
+		snprintf(text, BB_PROGRAM_TEXT, "%s", names[o->work]);
 }
 
 bb_status bb_tensor_program_make(struct bb_tensor_program *p, const struct bb_tensor_form *form,

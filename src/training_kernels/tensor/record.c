@@ -1,7 +1,12 @@
 /*
- * record.c - what records of tensor parallelism carry.
+ * record.c - the records of tensor parallelism, and its two tables: whether split modules equal
+ * unsplit ones, and the cost of splitting.
  */
+#include "core/units.h"
+#include "harness/results/sink_table.h"
 #include "training_kernels/tensor/tensor.h"
+
+#include <stdio.h>
 
 #define BB_RECORD bb_tensor_record
 BB_RECORD_KIND(bb_record_tensor, BB_TENSOR_FIELDS, "tensor_parallel",
@@ -11,3 +16,44 @@ BB_RECORD_KIND(bb_record_tensor, BB_TENSOR_FIELDS, "tensor_parallel",
 #define BB_RECORD bb_tensor_equality_record
 BB_RECORD_KIND(bb_record_tensor_equality, BB_TENSOR_EQUALITY_FIELDS, "tensor_equality",
 	       "Of tensor parallelism: a module on small matrices, against the unsplit one.");
+
+/* ---- the table ------------------------------------------------------------------------------ */
+
+static void about_equality(const void *record, struct bb_strbuf *out)
+{
+	const struct bb_tensor_equality_record *r = record;
+
+	bb_strbuf_addf(
+		out,
+		"#\n# Split over %lld rank%s against unsplit, on small matrices, forward and "
+		"backward. Bit for bit where the tolerance is 0;\n"
+		"# else in units of the last place of a matrix' largest number.\n",
+		(long long)r->nranks, bb_plural(r->nranks));
+}
+
+static void about(const void *record, struct bb_strbuf *out)
+{
+	const struct bb_tensor_record *r = record;
+
+	bb_strbuf_addf(out,
+		       "#\n# %s over %lld rank%s: %lld layer%s, %lld tokens (%lld x %lld), %s; "
+		       "computations: %s\n"
+		       "# wire: what a rank sends in a step; kept: activations of a layer on a "
+		       "rank; both counted, and by their formulas.",
+		       r->model, (long long)r->nranks, bb_plural(r->nranks), (long long)r->layers,
+		       bb_plural(r->layers), (long long)(r->seq * r->batch), (long long)r->batch,
+		       (long long)r->seq, r->dtype, r->compute);
+	if (r->kept_unsplit_bytes != BB_ABSENT)
+		bb_strbuf_addf(out, " An unsplit layer keeps %.3f MiB.",
+			       (double)r->kept_unsplit_bytes / (1 << 20));
+	bb_strbuf_add(out, "\n# Times are medians.\n");
+}
+
+static const struct bb_table equality = {&bb_record_tensor_equality, about_equality};
+static const struct bb_table times = {&bb_record_tensor, about};
+static const struct bb_table *const tables[] = {&equality, &times, NULL};
+
+bb_status bb_tensor_text_open(struct bb_sink **sink, FILE *file, const char *path)
+{
+	return bb_sink_tables_open(sink, file, path, tables);
+}

@@ -9,7 +9,7 @@
  *                      vocabulary.c, math.c)
  *   equality.c         whether that is what the unsplit part makes
  *   sweep.c            the experiment: parts of a model's size, timed
- *   record.c           what comes of it, text.c as text
+ *   record.c           its records, and the tables
  */
 #ifndef BB_TRAINING_KERNELS_TENSOR_TENSOR_H
 #define BB_TRAINING_KERNELS_TENSOR_TENSOR_H
