@@ -106,7 +106,7 @@ TRAINING_MAINS   := $(wildcard src/training_kernels/*/*_perf.c)
 TRAINING         := $(if $(HAVE_JANSSON),$(notdir $(TRAINING_MAINS:.c=)))
 TRAINING_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out %_perf.c,$(wildcard src/training_kernels/*.c src/training_kernels/*/*.c \
                     src/models/*.c)) src/core/json_file.c)
-TRAINING_UNITS   := $(addprefix $(B)/tests/,test_models test_buckets test_step_model test_pipeline test_pipeline_search test_pipeline_program test_ddp test_hybrid test_hybrid_program test_moe test_ways test_train test_tensor)
+TRAINING_UNITS   := $(addprefix $(B)/tests/,test_models test_buckets test_step_model test_pipeline test_pipeline_search test_pipeline_program test_ddp test_hybrid test_hybrid_program test_moe test_strategies test_train test_tensor)
 # Who is to blame when something is slow.
 DIAGNOSE         := $(B)/diagnose
 DIAGNOSE_OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out %/main.c,$(wildcard src/diagnose/*.c)))

@@ -377,7 +377,7 @@ def what_cannot_be_done_is_told_once():
 
 @test
 def gradients_need_room():
-    run("ddp_bucket -g 8 --model gpt3-175b").exits(5).says("its gradients take")
+    run("ddp_bucket -g 8 --model gpt3-175b").exits(5).says("gradients take")
 
 
 @test

@@ -291,19 +291,19 @@ static void assert_plan(const struct planned *p)
 		sum += plan->misfits[i];
 	assert_int_equal(sum, plan->tried);
 	for (size_t i = 0; i < plan->n; i++) {
-		const struct bb_hybrid_way *way = &plan->list[i];
-		double step = way->cost.compute + way->cost.bubble;
+		const struct bb_hybrid_division *division = &plan->list[i];
+		double step = division->cost.compute + division->cost.bubble;
 
 		for (int k = 0; k < BB_TRAFFICS; k++)
-			step += way->cost.traffic[k];
-		assert_near(way->cost.step, step, 1e-9);
-		assert_int_equal(bb_grid_ranks(&way->grid), p->cluster.ranks);
-		assert_int_equal(p->model.hyper.heads % way->grid.tp, 0);
-		assert_true(way->need.total <= p->cluster.memory);
-		assert_int_equal(way->training.micro_batch * way->training.micro_batches *
-					 (uint64_t)way->grid.dp,
+			step += division->cost.traffic[k];
+		assert_near(division->cost.step, step, 1e-9);
+		assert_int_equal(bb_grid_ranks(&division->grid), p->cluster.ranks);
+		assert_int_equal(p->model.hyper.heads % division->grid.tp, 0);
+		assert_true(division->need.total <= p->cluster.memory);
+		assert_int_equal(division->training.micro_batch * division->training.micro_batches *
+					 (uint64_t)division->grid.dp,
 				 p->space.batch);
-		assert_true(i == 0 || plan->list[i - 1].cost.step <= way->cost.step);
+		assert_true(i == 0 || plan->list[i - 1].cost.step <= division->cost.step);
 	}
 }
 
@@ -330,18 +330,19 @@ static void test_bloom_plan(void **state)
 static void test_rate_of_a_run(void **state)
 {
 	struct planned p;
-	struct bb_hybrid_way way;
+	struct bb_hybrid_division division;
 	double rate;
 
 	plan(&p, "gpt2:layers=4,hidden=64,heads=4,vocab=1,seq=16,tied=0", 2,
 	     UINT64_C(800000000000));
 	p.cluster.inside = p.cluster.between = (struct bb_hybrid_link){INFINITY, 0};
-	way = (struct bb_hybrid_way){.grid = {1, 2, 1, 1, BB_GRID_TP_PP_DP},
-				     .training = p.space.base};
-	way.training.pp = 2;
-	way.training.dp = way.training.tp = way.training.ep = way.training.micro_batch = 1;
-	way.training.micro_batches = 4;
-	rate = bb_hybrid_way_rate(&way, &p.cluster, false, 1e12);
+	division = (struct bb_hybrid_division){.grid = {1, 2, 1, 1, BB_GRID_TP_PP_DP},
+					       .training = p.space.base};
+	division.training.pp = 2;
+	division.training.dp = division.training.tp = division.training.ep =
+		division.training.micro_batch = 1;
+	division.training.micro_batches = 4;
+	rate = bb_hybrid_division_rate(&division, &p.cluster, false, 1e12);
 	/* (m + 1) / m of what the slower stage computes, the head's 6 s h being with it; held
 	   against the mean of both. */
 	assert_near(rate / 1e12,
@@ -349,7 +350,7 @@ static void test_rate_of_a_run(void **state)
 		    1e-9);
 	/* Messages that take longer than all: no rate is fast enough. */
 	p.cluster.inside.latency = 1;
-	assert_near(bb_hybrid_way_rate(&way, &p.cluster, false, 1e12), 0, 0);
+	assert_near(bb_hybrid_division_rate(&division, &p.cluster, false, 1e12), 0, 0);
 	drop(&p);
 }
 
@@ -370,13 +371,14 @@ static void test_nothing_fits(void **state)
 static void test_one_rank(void **state)
 {
 	struct planned p;
-	const struct bb_hybrid_way *way;
+	const struct bb_hybrid_division *division;
 
 	plan(&p, "gpt2", 1, UINT64_C(800000000000));
 	assert_plan(&p);
 	assert_int_equal(p.plan.n, 1);
-	way = &p.plan.list[0];
-	assert_near(way->cost.step, 2048 * (p.model.forward + p.model.backward) / 150e12, 1e-9);
+	division = &p.plan.list[0];
+	assert_near(division->cost.step, 2048 * (p.model.forward + p.model.backward) / 150e12,
+		    1e-9);
 	drop(&p);
 }
 
@@ -384,7 +386,7 @@ static void test_one_rank(void **state)
 static void test_step_by_hand(void **state)
 {
 	struct planned p;
-	struct bb_hybrid_way way;
+	struct bb_hybrid_division division;
 	const double s = 16, h = 64, a = 2 * s * h, rate = 1e9, latency = 1e-6;
 	const char *model = "gpt2:layers=2,hidden=64,heads=4,vocab=128,seq=16,tied=0";
 	double tensor, busy;
@@ -392,23 +394,23 @@ static void test_step_by_hand(void **state)
 	plan(&p, model, 4, UINT64_C(800000000000));
 	p.cluster.inside = p.cluster.between = (struct bb_hybrid_link){rate, latency};
 	p.cluster.flops = 1e9;
-	way = (struct bb_hybrid_way){.grid = {2, 2, 1, 1, BB_GRID_TP_PP_DP},
-				     .training = p.space.base};
-	way.training.tp = way.training.pp = 2;
-	way.training.dp = way.training.ep = way.training.micro_batch = 1;
-	way.training.micro_batches = 4;
-	bb_hybrid_way_cost(&way, &p.cluster, false);
+	division = (struct bb_hybrid_division){.grid = {2, 2, 1, 1, BB_GRID_TP_PP_DP},
+					       .training = p.space.base};
+	division.training.tp = division.training.pp = 2;
+	division.training.dp = division.training.ep = division.training.micro_batch = 1;
+	division.training.micro_batches = 4;
+	bb_hybrid_division_cost(&division, &p.cluster, false);
 	/* Of two ranks an all-reduce of S takes 2 rounds and sends S. The last stage has a layer's
 	   four, one of the head, three of the loss. */
 	tensor = 4 * (5 * (2 * latency + a / rate) + 3 * (2 * latency + 4 * s / rate));
 	/* 3 (s h (24 h + 4 s) + 2 s h V), shared by two. */
 	busy = 4 * 3 * (s * h * (24 * h + 4 * s) + 2 * s * h * 128) / 2 / 1e9;
-	assert_near(way.cost.traffic[BB_TRAFFIC_TENSOR], tensor, 1e-12);
-	assert_near(way.cost.compute, busy, 1e-12);
-	assert_near(way.cost.bubble, (busy + tensor) / 4, 1e-12);
+	assert_near(division.cost.traffic[BB_TRAFFIC_TENSOR], tensor, 1e-12);
+	assert_near(division.cost.compute, busy, 1e-12);
+	assert_near(division.cost.bubble, (busy + tensor) / 4, 1e-12);
 	/* 2 (p-1) (m/p + 1) - 2 messages are waited for. */
-	assert_near(way.cost.traffic[BB_TRAFFIC_PIPELINE], 4 * (latency + a / rate), 1e-12);
-	assert_near(way.cost.traffic[BB_TRAFFIC_DATA], 0, 0);
+	assert_near(division.cost.traffic[BB_TRAFFIC_PIPELINE], 4 * (latency + a / rate), 1e-12);
+	assert_near(division.cost.traffic[BB_TRAFFIC_DATA], 0, 0);
 	drop(&p);
 }
 

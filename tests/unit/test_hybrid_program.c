@@ -190,7 +190,7 @@ static void assert_counts(const struct divided *d)
 static void test_counts(void **state)
 {
 	/* Numbers of elements that the replicas divide, for those are rounded up. */
-	static const struct divided ways[] = {
+	static const struct divided divisions[] = {
 		{{2, 4, 2, 1, BB_GRID_TP_PP_DP}, false, false, 0, false, 50},
 		{{2, 4, 2, 1, BB_GRID_TP_DP_PP}, true, false, 1, true, 50},
 		{{3, 2, 2, 2, BB_GRID_TP_PP_DP}, true, true, 0, false, 0},
@@ -199,8 +199,8 @@ static void test_counts(void **state)
 		{{2, 2, 2, 1, BB_GRID_TP_PP_DP}, true, true, 1, false, 0},
 	};
 
-	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
-		assert_counts(&ways[i]);
+	for (size_t i = 0; i < sizeof(divisions) / sizeof(divisions[0]); i++)
+		assert_counts(&divisions[i]);
 }
 
 /*

@@ -52,20 +52,20 @@ static struct bb_tensor_size gpt3(void)
 				       .loss_dtype = BB_FLOAT};
 }
 
-static const struct bb_tensor_way *way_of(enum bb_tensor_part part, enum bb_tensor_mode mode)
+static const struct bb_tensor_scheme *way_of(enum bb_tensor_part part, enum bb_tensor_mode mode)
 {
-	const struct bb_tensor_way *way = bb_tensor_ways;
+	const struct bb_tensor_scheme *scheme = bb_tensor_schemes;
 
-	while (way->of != part || way->mode != mode)
-		way++;
-	return way;
+	while (scheme->of != part || scheme->mode != mode)
+		scheme++;
+	return scheme;
 }
 
 static void make(struct bb_tensor_program *program, const struct bb_tensor_form *form, int nranks)
 {
 	struct bb_error error = {.text = ""};
 
-	assert_null(bb_tensor_refuses(form->way, form->size, nranks));
+	assert_null(bb_tensor_refuses(form->scheme, form->size, nranks));
 	assert_int_equal(bb_tensor_program_make(program, form, nranks, &error), BB_OK);
 }
 
@@ -77,7 +77,7 @@ static double play(const struct bb_tensor_form *form, int nranks, const struct b
 
 	make(&program, form, nranks);
 	if (bb_program_check(&program.program, &error) != BB_OK)
-		fail_msg("%s of %s, %d ranks: %s", form->way->name, form->way->part, nranks,
+		fail_msg("%s of %s, %d ranks: %s", form->scheme->name, form->scheme->part, nranks,
 			 error.text);
 	assert_int_equal(bb_timeline_program(links, &program.program, NULL, &end, &error), BB_OK);
 	bb_tensor_program_free(&program);
@@ -86,11 +86,11 @@ static double play(const struct bb_tensor_form *form, int nranks, const struct b
 
 /* ---- programs ------------------------------------------------------------------------------- */
 
-static void check_rules(const struct bb_tensor_way *way, int nranks)
+static void check_rules(const struct bb_tensor_scheme *scheme, int nranks)
 {
 	const struct bb_link_model links = {.rate = 1e9, .latency = 1e-6};
 	const struct bb_tensor_size size = even_size();
-	struct bb_tensor_form form = {.way = way, .size = &size, .real = nranks % 2 == 0};
+	struct bb_tensor_form form = {.scheme = scheme, .size = &size, .real = nranks % 2 == 0};
 
 	for (form.layers = 1; form.layers < 4; form.layers += 2) {
 		double times[3];
@@ -102,16 +102,16 @@ static void check_rules(const struct bb_tensor_way *way, int nranks)
 		/* A step takes as long as its longer half, and no longer than both. */
 		assert_true(times[0] >= times[1] && times[0] >= times[2] * (1 - 1e-9));
 		assert_true(times[0] <= (times[1] + times[2]) * (1 + 1e-9));
-		if (way->of == BB_TENSOR_LAYER)
+		if (scheme->of == BB_TENSOR_LAYER)
 			assert_true(fabs(times[1] - (double)form.layers * 48e-3 / nranks) < 1e-12);
 	}
 }
 
 static void rules(void **state)
 {
-	for (const struct bb_tensor_way *way = bb_tensor_ways; way->part; way++)
+	for (const struct bb_tensor_scheme *scheme = bb_tensor_schemes; scheme->part; scheme++)
 		for (int nranks = 1; nranks <= MOST_RANKS; nranks++)
-			check_rules(way, nranks);
+			check_rules(scheme, nranks);
 }
 
 /* With links that are fast enough nothing of the blocks that go around is seen. */
@@ -120,7 +120,7 @@ static void ring_hides(void **state)
 	const struct bb_link_model fast = {.rate = 1e12, .latency = 1e-7};
 	const struct bb_tensor_size size = even_size();
 	struct bb_tensor_form form = {
-		.way = way_of(BB_TENSOR_LAYER, BB_TENSOR_RING), .size = &size, .layers = 1};
+		.scheme = way_of(BB_TENSOR_LAYER, BB_TENSOR_RING), .size = &size, .layers = 1};
 	double step, alone, all;
 
 	step = play(&form, 4, &fast);
@@ -149,10 +149,10 @@ static void refused(void **state)
 
 /* ---- bytes ---------------------------------------------------------------------------------- */
 
-static double counted(const struct bb_tensor_way *way, const struct bb_tensor_size *size,
+static double counted(const struct bb_tensor_scheme *scheme, const struct bb_tensor_size *size,
 		      int nranks, size_t layers, size_t *calls)
 {
-	const struct bb_tensor_form form = {.way = way, .size = size, .layers = layers};
+	const struct bb_tensor_form form = {.scheme = scheme, .size = size, .layers = layers};
 	struct bb_tensor_program program;
 	double bytes;
 
@@ -167,12 +167,13 @@ static void wire_is_the_formula(void **state)
 	struct bb_tensor_size size = even_size();
 
 	for (size_t keys = 1; keys <= 2; keys++, size.keys /= 2, size.kv_heads /= 2)
-		for (const struct bb_tensor_way *way = bb_tensor_ways; way->part; way++)
+		for (const struct bb_tensor_scheme *scheme = bb_tensor_schemes; scheme->part;
+		     scheme++)
 			for (int nranks = 1; nranks <= MOST_RANKS; nranks++) {
-				if (bb_tensor_refuses(way, &size, nranks))
+				if (bb_tensor_refuses(scheme, &size, nranks))
 					continue;
-				assert_true(counted(way, &size, nranks, 1, NULL) ==
-					    rint(bb_tensor_wire_formula(way, &size, nranks)));
+				assert_true(counted(scheme, &size, nranks, 1, NULL) ==
+					    rint(bb_tensor_wire_formula(scheme, &size, nranks)));
 			}
 }
 
@@ -195,12 +196,12 @@ static void known_bytes(void **state)
 	};
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-		const struct bb_tensor_way *way = way_of(known[i].part, known[i].mode);
+		const struct bb_tensor_scheme *scheme = way_of(known[i].part, known[i].mode);
 		size_t calls;
 
-		assert_true(counted(way, &size, 8, 1, &calls) == known[i].bytes);
+		assert_true(counted(scheme, &size, 8, 1, &calls) == known[i].bytes);
 		assert_int_equal(calls, known[i].calls);
-		assert_true(counted(way, &size, 8, 3, NULL) == 3 * known[i].bytes);
+		assert_true(counted(scheme, &size, 8, 3, NULL) == 3 * known[i].bytes);
 	}
 }
 
@@ -209,7 +210,8 @@ static void kept_is_the_formula(void **state)
 {
 	const struct bb_tensor_size size = even_size();
 
-	for (const struct bb_tensor_way *way = bb_tensor_ways; way->of == BB_TENSOR_LAYER; way++)
+	for (const struct bb_tensor_scheme *scheme = bb_tensor_schemes;
+	     scheme->of == BB_TENSOR_LAYER; scheme++)
 		for (size_t t = 1; t <= MOST_RANKS; t++) {
 			const struct bb_layer layer = {.seq = size.seq,
 						       .batch = size.tokens / size.seq,
@@ -222,17 +224,17 @@ static void kept_is_the_formula(void **state)
 						       .bytes = 2,
 						       .tp = t,
 						       .sequence_parallel =
-							       way->mode != BB_TENSOR_SPLIT};
-			const bool ring = way->mode == BB_TENSOR_RING;
+							       scheme->mode != BB_TENSOR_SPLIT};
+			const bool ring = scheme->mode == BB_TENSOR_RING;
 			/* Two numbers of each token and head stand for its scores. */
 			const uint64_t more = ring ? 2 * 2 * size.tokens / t * size.heads : 0;
 
-			assert_int_equal(bb_tensor_kept(way, &size, t, true),
+			assert_int_equal(bb_tensor_kept(scheme, &size, t, true),
 					 bb_layer_kept(&layer, ring ? BB_RECOMPUTE_SELECTIVE
 								    : BB_RECOMPUTE_NONE) +
 						 more);
-			assert_true(bb_tensor_kept(way, &size, t, false) <
-				    bb_tensor_kept(way, &size, t, true));
+			assert_true(bb_tensor_kept(scheme, &size, t, false) <
+				    bb_tensor_kept(scheme, &size, t, true));
 		}
 }
 
@@ -245,21 +247,22 @@ struct whole {
 	struct bb_tensor_program program;
 };
 
-static void open_whole(struct whole *w, const struct bb_tensor_way *way,
+static void open_whole(struct whole *w, const struct bb_tensor_scheme *scheme,
 		       const struct bb_tensor_size *size, bool grid)
 {
 	const struct bb_tensor_form form = {
-		.way = way, .size = &w->size, .layers = 1, .real = true};
+		.scheme = scheme, .size = &w->size, .layers = 1, .real = true};
 
 	w->size = *size;
 	make(&w->program, &form, 1);
-	w->state = (struct bb_tensor_state){.way = way, .size = &w->size, .t = 1, .grid = grid};
+	w->state =
+		(struct bb_tensor_state){.scheme = scheme, .size = &w->size, .t = 1, .grid = grid};
 	bb_tensor_state_fill(&w->state,
 			     malloc(bb_tensor_state_numbers(&w->state) * sizeof(double)));
 }
 
 /* Without a grid, which has no slope. */
-static void open_smooth(struct whole *w, const struct bb_tensor_way *way)
+static void open_smooth(struct whole *w, const struct bb_tensor_scheme *scheme)
 {
 	const struct bb_tensor_size size = {.tokens = 5,
 					    .seq = 5,
@@ -273,7 +276,7 @@ static void open_smooth(struct whole *w, const struct bb_tensor_way *way)
 					    .dtype = BB_DOUBLE,
 					    .loss_dtype = BB_DOUBLE};
 
-	open_whole(w, way, &size, false);
+	open_whole(w, scheme, &size, false);
 }
 
 static void compute(struct whole *w)
@@ -302,7 +305,7 @@ static double objective(struct whole *w)
 	double sum = 0;
 
 	compute(w);
-	if (w->state.way->of == BB_TENSOR_LOSS) {
+	if (w->state.scheme->of == BB_TENSOR_LOSS) {
 		for (size_t i = 0; i < w->size.tokens; i++)
 			sum += w->state.slots[BB_TS_LOSS][i];
 		return sum;
@@ -329,19 +332,21 @@ static void assert_gradient(struct whole *w, int slot, int gradient)
 		compute(w);
 		if (fabs(slope - w->state.slots[gradient][i]) > 1e-6)
 			fail_msg("%s: number %zu of slot %d: slope %g, gradient %g",
-				 w->state.way->name, i, slot, slope, w->state.slots[gradient][i]);
+				 w->state.scheme->name, i, slot, slope,
+				 w->state.slots[gradient][i]);
 	}
 }
 
 /* Against differences; a ring of one block, too. */
 static void gradients(void **state)
 {
-	for (const struct bb_tensor_way *way = bb_tensor_ways; way->of == BB_TENSOR_LAYER; way++) {
+	for (const struct bb_tensor_scheme *scheme = bb_tensor_schemes;
+	     scheme->of == BB_TENSOR_LAYER; scheme++) {
 		struct whole w;
 
-		if (way->mode != BB_TENSOR_SPLIT && way->mode != BB_TENSOR_RING)
+		if (scheme->mode != BB_TENSOR_SPLIT && scheme->mode != BB_TENSOR_RING)
 			continue;
-		open_smooth(&w, way);
+		open_smooth(&w, scheme);
 		assert_gradient(&w, BB_TS_X, BB_TS_DX);
 		for (int m = 0; m < BB_TENSOR_MATRICES; m++)
 			assert_gradient(&w, BB_TS_WEIGHTS + m, BB_TS_DWEIGHTS + m);
@@ -444,7 +449,7 @@ static void done(void *own, int rank, size_t index, const struct bb_operation *o
 	}
 }
 
-static void play_team(struct team *t, const struct bb_tensor_way *way,
+static void play_team(struct team *t, const struct bb_tensor_scheme *scheme,
 		      const struct bb_operation *missing)
 {
 	const struct bb_link_model links = {.rate = 1e9, .latency = 1e-6};
@@ -458,11 +463,11 @@ static void play_team(struct team *t, const struct bb_tensor_way *way,
 	for (size_t r = 0; r < TEAM; r++) {
 		struct bb_tensor_state *s = &t->ranks[r];
 
-		*s = (struct bb_tensor_state){.way = way,
+		*s = (struct bb_tensor_state){.scheme = scheme,
 					      .size = &t->size,
 					      .rank = r,
 					      .t = TEAM,
-					      .grid = way->mode != BB_TENSOR_RING};
+					      .grid = scheme->mode != BB_TENSOR_RING};
 		bb_tensor_state_fill(s, malloc(bb_tensor_state_numbers(s) * sizeof(double)));
 	}
 	assert_int_equal(bb_timeline_program(&links, &t->program.program, &watch, &end, &error),
@@ -489,14 +494,14 @@ static size_t differences(const struct bb_tensor_state *s, const struct bb_tenso
 	return wrong;
 }
 
-static size_t wrong_without(struct team *t, const struct bb_tensor_way *way,
+static size_t wrong_without(struct team *t, const struct bb_tensor_scheme *scheme,
 			    const struct bb_tensor_state *whole, const struct bb_operation *missing)
 {
 	size_t wrong = 0;
 
-	play_team(t, way, missing);
+	play_team(t, scheme, missing);
 	for (const struct bb_tensor_results *r = bb_tensor_results; r->part; r++)
-		for (size_t rank = 0; rank < TEAM && r->of == way->of; rank++) {
+		for (size_t rank = 0; rank < TEAM && r->of == scheme->of; rank++) {
 			for (size_t i = 0; i < r->noutputs; i++)
 				wrong += differences(&t->ranks[rank], whole, r->outputs[i]);
 			for (size_t i = 0; i < r->ngradients; i++)
@@ -507,7 +512,7 @@ static size_t wrong_without(struct team *t, const struct bb_tensor_way *way,
 	return wrong;
 }
 
-static void check_team(const struct bb_tensor_way *way)
+static void check_team(const struct bb_tensor_scheme *scheme)
 {
 	struct team t = {.size = {.tokens = 2 * TEAM,
 				  .seq = 2 * TEAM,
@@ -520,20 +525,23 @@ static void check_team(const struct bb_tensor_way *way)
 				  .vocab = 4 * TEAM,
 				  .dtype = BB_DOUBLE,
 				  .loss_dtype = BB_DOUBLE}};
-	const struct bb_tensor_form form = {.way = way, .size = &t.size, .layers = 1, .real = true};
+	const struct bb_tensor_form form = {
+		.scheme = scheme, .size = &t.size, .layers = 1, .real = true};
 	struct whole w;
 
-	open_whole(&w, way_of(way->of, BB_TENSOR_SPLIT), &t.size, way->mode != BB_TENSOR_RING);
+	open_whole(&w, way_of(scheme->of, BB_TENSOR_SPLIT), &t.size,
+		   scheme->mode != BB_TENSOR_RING);
 	compute(&w);
 	make(&t.program, &form, TEAM);
-	if (wrong_without(&t, way, &w.state, NULL) > 0)
-		fail_msg("%s of %s is wrong", way->name, way->part);
+	if (wrong_without(&t, scheme, &w.state, NULL) > 0)
+		fail_msg("%s of %s is wrong", scheme->name, scheme->part);
 	for (size_t i = 0; i < t.program.n; i++) {
 		const struct bb_operation *o = &t.program.list[i];
 
 		if ((o->act == BB_ACT_COLLECTIVE || o->act == BB_ACT_RECV) &&
-		    wrong_without(&t, way, &w.state, o) == 0)
-			fail_msg("%s of %s: nobody misses operation %zu", way->name, way->part, i);
+		    wrong_without(&t, scheme, &w.state, o) == 0)
+			fail_msg("%s of %s: nobody misses operation %zu", scheme->name,
+				 scheme->part, i);
 	}
 	bb_tensor_program_free(&t.program);
 	close_whole(&w);
@@ -542,8 +550,9 @@ static void check_team(const struct bb_tensor_way *way)
 /* All together make what one makes alone, and not without any one collective or message. */
 static void all_are_needed(void **state)
 {
-	for (const struct bb_tensor_way *way = bb_tensor_ways; way->of != BB_TENSOR_MLP; way++)
-		check_team(way);
+	for (const struct bb_tensor_scheme *scheme = bb_tensor_schemes; scheme->of != BB_TENSOR_MLP;
+	     scheme++)
+		check_team(scheme);
 }
 
 int main(void)

@@ -10,11 +10,12 @@
 static void list(struct bb_strbuf *out)
 {
 	bb_strbuf_add(out, "ways:\n");
-	for (int i = 0; bb_ways[i]; i++) {
-		bb_strbuf_addf(out, "  %-10s %s\n  %-10s %s\n", bb_ways[i]->name, bb_ways[i]->brief,
-			       "", bb_ways[i]->formula);
-		if (bb_ways[i]->shared)
-			bb_strbuf_addf(out, "  %-10s %s, with ports\n", "", bb_ways[i]->shared);
+	for (int i = 0; bb_strategies[i]; i++) {
+		bb_strbuf_addf(out, "  %-10s %s\n  %-10s %s\n", bb_strategies[i]->name,
+			       bb_strategies[i]->brief, "", bb_strategies[i]->formula);
+		if (bb_strategies[i]->shared)
+			bb_strbuf_addf(out, "  %-10s %s, with ports\n", "",
+				       bb_strategies[i]->shared);
 	}
 	bb_model_list(out);
 }

@@ -15,9 +15,9 @@
 #include "harness/measure/engine.h"
 #include "harness/measure/step_options.h"
 #include "models/model.h"
-#include "training_kernels/ways/way.h"
+#include "training_kernels/strategies/strategy.h"
 
-#define BB_DP_MOST_WAYS 8
+#define BB_DP_MOST_STRATEGIES 8
 
 enum bb_dp_colocated { BB_COLOCATED_OFF, BB_COLOCATED_ON, BB_COLOCATED_BOTH };
 
@@ -74,8 +74,8 @@ struct bb_dp_options {
 	BB_OPTION_MEMBERS(BB_DP_OPTIONS)
 
 	/* Worked out from them. */
-	const struct bb_dp_way *ways[BB_DP_MOST_WAYS];
-	size_t nways;
+	const struct bb_strategy *strategies[BB_DP_MOST_STRATEGIES];
+	size_t nstrategies;
 };
 
 #define BB_STALENESS_MOST 64 /* the last one counts all from there on */
@@ -161,9 +161,9 @@ struct bb_dp {
 
 /* A way with a setting, and what came of it on this rank. */
 struct bb_dp_cell {
-	const struct bb_dp_way *way;
-	struct bb_way_setting setting;
-	struct bb_way_program program;
+	const struct bb_strategy *strategy;
+	struct bb_strategy_setting setting;
+	struct bb_strategy_program program;
 	struct bb_dp_sweep *sweep;
 	/* What server 0 saw: gradients by how many updates old their parameters were. */
 	double staleness[BB_STALENESS_MOST];

@@ -13,7 +13,7 @@
 
 static const char *way_name(int index)
 {
-	return bb_ways[index] ? bb_ways[index]->name : NULL;
+	return bb_strategies[index] ? bb_strategies[index]->name : NULL;
 }
 
 static const char *const colocated_names[] = {"off", "on", "both", NULL};
@@ -37,8 +37,8 @@ static bb_status check_sampler(const struct bb_dp_options *a, struct bb_error *e
 
 static bool has_way(const struct bb_dp_options *a, const char *name)
 {
-	for (size_t i = 0; i < a->nways; i++)
-		if (strcmp(a->ways[i]->name, name) == 0)
+	for (size_t i = 0; i < a->nstrategies; i++)
+		if (strcmp(a->strategies[i]->name, name) == 0)
 			return true;
 	return false;
 }
@@ -97,7 +97,7 @@ bb_status bb_dp_check(const struct bb_benchmark *benchmark, void *own, struct bb
 	bb_status status;
 
 	for (size_t i = 0; i < a->way_choices.n; i++)
-		a->ways[a->nways++] = bb_ways[a->way_choices.list[i]];
+		a->strategies[a->nstrategies++] = bb_strategies[a->way_choices.list[i]];
 	BB_TRY(status, bb_ddp_check_time(a->flops_given, a->step_ns_given, a->batch_given, error),
 	       out);
 	BB_TRY(status, bb_check_one_algorithm(a->algo_text, o, error), out);

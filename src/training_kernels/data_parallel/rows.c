@@ -25,33 +25,33 @@ static bool sends_as_schedule(const struct bb_dp_cell *c)
 static void describe(struct bb_dp_record *r, const struct bb_dp_cell *c)
 {
 	const struct bb_dp *dp = c->sweep->dp;
-	const struct bb_way_setting *s = &c->setting;
-	const struct bb_way_memory memory = c->way->memory(s);
+	const struct bb_strategy_setting *s = &c->setting;
+	const struct bb_strategy_memory memory = c->strategy->memory(s);
 
-	r->way = c->way->name;
-	if (c->way->servers) {
+	r->way = c->strategy->name;
+	if (c->strategy->servers) {
 		r->servers = s->servers;
-		r->server_does = s->updates || !c->way->synchronous ? "update" : "aggregate";
+		r->server_does = s->updates || !c->strategy->synchronous ? "update" : "aggregate";
 	}
 	r->colocated = s->colocated;
 	r->nranks = s->active;
-	r->workers = bb_way_workers(c->way, s);
+	r->workers = bb_strategy_workers(c->strategy, s);
 	r->model = dp->asked.train_given ? "two layers" : dp->model.name;
 	r->parameters = (int64_t)s->elements - dp->asked.train_given;
 	r->gradient_bytes = (int64_t)(s->elements * bb_dtype_size(s->dtype));
 	r->dtype = bb_dtype_name(s->dtype);
 	r->compute = dp->asked.train_given ? "real" : bb_stand_in_names[dp->asked.stand_in];
 	r->batches = (int64_t)s->batches;
-	if (strcmp(c->way->name, "average") == 0)
+	if (strcmp(c->strategy->name, "average") == 0)
 		r->every = (int64_t)s->every;
-	r->program_steps = (int64_t)bb_way_steps(c->way, s);
-	r->algorithm = c->way->reduces ? dp->asked.algo_text : NULL;
+	r->program_steps = (int64_t)bb_strategy_steps(c->strategy, s);
+	r->algorithm = c->strategy->reduces ? dp->asked.algo_text : NULL;
 	r->most_bytes = (int64_t)memory.most;
 	if (memory.worker != memory.most)
 		r->worker_bytes = (int64_t)memory.worker;
-	if (!c->way->reduces || sends_as_schedule(c))
-		r->wire_bytes =
-			(int64_t)bb_way_wire(&c->program, bb_algorithm_own(dp->asked.algo_text));
+	if (!c->strategy->reduces || sends_as_schedule(c))
+		r->wire_bytes = (int64_t)bb_strategy_wire(&c->program,
+							  bb_algorithm_own(dp->asked.algo_text));
 	r->end_unix_s = bb_clock_unix();
 }
 
@@ -60,10 +60,11 @@ static void predict(struct bb_dp_record *r, const struct bb_dp_cell *c)
 	const struct bb_dp_sweep *s = c->sweep;
 	const bool ring = strcmp(bb_algorithm_own(s->dp->asked.algo_text), "ring") == 0;
 
-	if (s->links.rate == 0 || (c->way->reduces && !ring))
+	if (s->links.rate == 0 || (c->strategy->reduces && !ring))
 		return;
-	r->formula = s->links.port && c->way->shared ? c->way->shared : c->way->formula;
-	r->predicted_us = 1e6 * c->way->seconds(&c->setting, &s->links);
+	r->formula =
+		s->links.port && c->strategy->shared ? c->strategy->shared : c->strategy->formula;
+	r->predicted_us = 1e6 * c->strategy->seconds(&c->setting, &s->links);
 	r->error_percent = 100 * (r->predicted_us - r->step_us) / r->step_us;
 	/* What is left of rounding would have a sign. */
 	if (fabs(r->error_percent) < 1e-9)
@@ -74,7 +75,7 @@ static void measure(struct bb_dp_record *r, const struct bb_dp_cell *c,
 		    const struct bb_stats *stats)
 {
 	const struct bb_dp_sweep *s = c->sweep;
-	const double us = 1e6 / (double)bb_way_steps(c->way, &c->setting);
+	const double us = 1e6 / (double)bb_strategy_steps(c->strategy, &c->setting);
 	const double batches_us = 1e6 * c->setting.compute_s * (double)c->setting.batches;
 
 	r->batch_us = 1e6 * c->setting.compute_s;
@@ -84,7 +85,7 @@ static void measure(struct bb_dp_record *r, const struct bb_dp_cell *c,
 	r->p95_us = us * stats->p95;
 	r->samples = (int64_t)stats->n;
 	r->exposed_us = r->step_us - batches_us;
-	r->updates_per_s = 1e6 / r->step_us * (c->way->synchronous ? 1 : (double)r->workers);
+	r->updates_per_s = 1e6 / r->step_us * (c->strategy->synchronous ? 1 : (double)r->workers);
 	r->speedup = (double)r->workers * batches_us / r->step_us;
 	r->efficiency = r->speedup / (double)r->nranks;
 	if (s->links.port && r->wire_bytes != BB_ABSENT)
@@ -138,11 +139,12 @@ static void say_formulas(const struct bb_dp_sweep *s, struct bb_strbuf *out)
 	}
 	bb_strbuf_add(
 		out, "# Formulas: C batches, M gradients, B rate, L latency, n ranks, k servers\n");
-	for (size_t i = 0; i < s->dp->asked.nways; i++) {
-		const struct bb_dp_way *way = s->dp->asked.ways[i];
+	for (size_t i = 0; i < s->dp->asked.nstrategies; i++) {
+		const struct bb_strategy *strategy = s->dp->asked.strategies[i];
 
-		bb_strbuf_addf(out, "#   %-9s %s\n", way->name,
-			       s->links.port && way->shared ? way->shared : way->formula);
+		bb_strbuf_addf(out, "#   %-9s %s\n", strategy->name,
+			       s->links.port && strategy->shared ? strategy->shared
+								 : strategy->formula);
 	}
 }
 
@@ -167,8 +169,8 @@ static void say_row(const struct bb_dp_sweep *s, size_t i, struct bb_strbuf *out
 	fill(&r, &s->cells[i], &s->engine.trials[i]);
 	if (r.staleness.n > 0)
 		say_age(&r, out);
-	if (s->cells[i].way->servers && !r.colocated && r.nranks == s->engine.run->world.nranks &&
-	    r.port_busy > 0)
+	if (s->cells[i].strategy->servers && !r.colocated &&
+	    r.nranks == s->engine.run->world.nranks && r.port_busy > 0)
 		bb_strbuf_addf(out,
 			       "# %s, %lld server%s: the busiest port carries %.0f%% of what it "
 			       "could, each way\n",
@@ -205,8 +207,8 @@ static bb_status deliver_skip(struct bb_dp_sweep *s, size_t i)
 	struct bb_skip_record skip;
 
 	bb_record_init(&bb_record_skip, &skip);
-	skip.collective = c->way->name;
-	skip.algorithm = c->way->reduces ? s->dp->asked.algo_text : NULL;
+	skip.collective = c->strategy->name;
+	skip.algorithm = c->strategy->reduces ? s->dp->asked.algo_text : NULL;
 	skip.reason = s->engine.trials[i].refusal;
 	return bb_engine_skip(&s->engine, &skip);
 }

@@ -36,12 +36,12 @@ static void note(void *own, int rank, size_t index, const struct bb_operation *o
 
 /* ---- one cell ----------------------------------------------------------------------------- */
 
-static struct bb_way_setting setting_of(const struct bb_dp_sweep *s, int active)
+static struct bb_strategy_setting setting_of(const struct bb_dp_sweep *s, int active)
 {
 	const struct bb_dp *dp = s->dp;
 	const struct bb_dp_options *a = &dp->asked;
 
-	return (struct bb_way_setting){
+	return (struct bb_strategy_setting){
 		.nranks = s->engine.run->world.nranks,
 		.active = active,
 		.elements = a->train_given ? BB_TRAIN_ELEMENTS : (size_t)dp->model.parameters,
@@ -82,17 +82,17 @@ static bb_status add_timed(struct bb_dp_cell *c, struct bb_trial *trial)
 
 	trial->play.buffers = s->out ? dp_buffers : NULL;
 	trial->play.own = c;
-	if (c->way->synchronous || !c->way->servers)
+	if (c->strategy->synchronous || !c->strategy->servers)
 		return BB_OK;
 	trial->watch = (struct bb_timeline_watch){note, c};
 	c->fetched = calloc((size_t)c->setting.nranks, sizeof(*c->fetched));
 	return c->fetched ? BB_OK : no_memory(s);
 }
 
-static bb_status add_cell(struct bb_dp_sweep *s, const struct bb_dp_way *way,
-			  const struct bb_way_setting *setting)
+static bb_status add_cell(struct bb_dp_sweep *s, const struct bb_strategy *strategy,
+			  const struct bb_strategy_setting *setting)
 {
-	const char *reason = way->refuses ? way->refuses(setting) : NULL;
+	const char *reason = strategy->refuses ? strategy->refuses(setting) : NULL;
 	struct bb_dp_cell *c = &s->cells[s->engine.ntrials];
 	struct bb_trial trial = {.play = {.program = &c->program.program,
 					  .stand_in = (enum bb_stand_in)s->dp->asked.stand_in}};
@@ -101,16 +101,16 @@ static bb_status add_cell(struct bb_dp_sweep *s, const struct bb_dp_way *way,
 	/* What fewer ranks cannot do is no news. */
 	if (reason && setting->active < setting->nranks)
 		return BB_OK;
-	*c = (struct bb_dp_cell){.way = way,
+	*c = (struct bb_dp_cell){.strategy = strategy,
 				 .setting = *setting,
 				 .sweep = s,
 				 .wrong = BB_ABSENT,
 				 .loss = NAN,
 				 .apart = NAN};
-	snprintf(trial.what, sizeof(trial.what), "%s of %d ranks", way->name, setting->active);
+	snprintf(trial.what, sizeof(trial.what), "%s of %d ranks", strategy->name, setting->active);
 	if (!reason) {
-		status = bb_way_program_make(&c->program, way, setting, s->dp->asked.algo_text,
-					     &s->engine.run->error);
+		status = bb_strategy_program_make(&c->program, strategy, setting,
+						  s->dp->asked.algo_text, &s->engine.run->error);
 		if (status == BB_OK)
 			status = s->dp->asked.train_given ? bb_dp_train_add(c, &trial)
 							  : add_timed(c, &trial);
@@ -121,42 +121,42 @@ static bb_status add_cell(struct bb_dp_sweep *s, const struct bb_dp_way *way,
 /* ---- all of them -------------------------------------------------------------------------- */
 
 /* With 1, 2, 4 … ranks and all of them, or with all alone; SERVERS 0: as many as ranks. */
-static bb_status add_sizes(struct bb_dp_sweep *s, const struct bb_dp_way *way, int servers)
+static bb_status add_sizes(struct bb_dp_sweep *s, const struct bb_strategy *strategy, int servers)
 {
 	const int nranks = s->engine.run->world.nranks;
 	bb_status status = BB_OK;
 	int active = s->dp->asked.scale ? 1 : nranks;
 
 	for (; status == BB_OK; active = 2 * active < nranks ? 2 * active : nranks) {
-		struct bb_way_setting setting = setting_of(s, active);
+		struct bb_strategy_setting setting = setting_of(s, active);
 
 		setting.colocated = servers == 0;
 		setting.servers = servers == 0 ? active : servers;
-		status = add_cell(s, way, &setting);
+		status = add_cell(s, strategy, &setting);
 		if (active == nranks)
 			break;
 	}
 	return status;
 }
 
-static bb_status add_way(struct bb_dp_sweep *s, const struct bb_dp_way *way)
+static bb_status add_way(struct bb_dp_sweep *s, const struct bb_strategy *strategy)
 {
 	const struct bb_dp_options *a = &s->dp->asked;
 	bb_status status = BB_OK;
 
-	if (!way->servers)
-		return add_sizes(s, way, 1);
-	if (a->colocated != BB_COLOCATED_ON || !way->synchronous)
+	if (!strategy->servers)
+		return add_sizes(s, strategy, 1);
+	if (a->colocated != BB_COLOCATED_ON || !strategy->synchronous)
 		for (size_t i = 0; i < a->servers.n && status == BB_OK; i++)
-			status = add_sizes(s, way, a->servers.list[i]);
-	if (a->colocated != BB_COLOCATED_OFF && way->synchronous && status == BB_OK)
-		status = add_sizes(s, way, 0);
+			status = add_sizes(s, strategy, a->servers.list[i]);
+	if (a->colocated != BB_COLOCATED_OFF && strategy->synchronous && status == BB_OK)
+		status = add_sizes(s, strategy, 0);
 	return status;
 }
 
 static bb_status open_room(struct bb_dp_sweep *s)
 {
-	const struct bb_way_setting all = setting_of(s, s->engine.run->world.nranks);
+	const struct bb_strategy_setting all = setting_of(s, s->engine.run->world.nranks);
 	/* Parts of one length: up to an element of padding for each rank. */
 	const size_t bytes = (all.elements + (size_t)all.nranks) * bb_dtype_size(all.dtype);
 	bb_status status;
@@ -175,12 +175,12 @@ static bb_status make_cells(struct bb_dp_sweep *s)
 
 	if (status != BB_OK)
 		return status;
-	s->ncells = a->nways * (a->servers.n + 1) * sizes;
+	s->ncells = a->nstrategies * (a->servers.n + 1) * sizes;
 	s->cells = calloc(s->ncells, sizeof(*s->cells));
 	if (!s->cells)
 		return no_memory(s);
-	for (size_t i = 0; i < a->nways && status == BB_OK; i++)
-		status = add_way(s, a->ways[i]);
+	for (size_t i = 0; i < a->nstrategies && status == BB_OK; i++)
+		status = add_way(s, a->strategies[i]);
 	return status;
 }
 
@@ -225,7 +225,7 @@ static void dp_close(struct bb_engine *engine)
 	struct bb_dp_sweep *s = (struct bb_dp_sweep *)engine;
 
 	for (size_t i = 0; i < s->ncells && s->cells; i++) {
-		bb_way_program_free(&s->cells[i].program);
+		bb_strategy_program_free(&s->cells[i].program);
 		free(s->cells[i].fetched);
 		free(s->cells[i].pupil);
 	}

@@ -35,9 +35,9 @@ static size_t part_count(const struct bb_pupil *p, size_t part)
 
 static void compute_batch(struct bb_pupil *p, size_t batch)
 {
-	const struct bb_way_setting *s = &p->cell->setting;
-	const int worker = bb_way_worker(p->cell->way, s, p->rank);
-	const int workers = bb_way_workers(p->cell->way, s);
+	const struct bb_strategy_setting *s = &p->cell->setting;
+	const int worker = bb_strategy_worker(p->cell->strategy, s, p->rank);
+	const int workers = bb_strategy_workers(p->cell->strategy, s);
 	const size_t first = bb_part_start(p->samples, workers, worker);
 	const size_t share = bb_part_count(p->samples, workers, worker);
 
@@ -50,13 +50,13 @@ static void compute_batch(struct bb_pupil *p, size_t batch)
 /* What came from WORKER, or is the server's own, is added to the sum. */
 static void add(struct bb_pupil *p, size_t worker)
 {
-	const struct bb_way_setting *s = &p->cell->setting;
-	const size_t n = (size_t)bb_way_workers(p->cell->way, s);
+	const struct bb_strategy_setting *s = &p->cell->setting;
+	const size_t n = (size_t)bb_strategy_workers(p->cell->strategy, s);
 	const double *from = &p->gathered[worker * p->room];
 	double *to = p->gradient;
 	size_t count = s->elements;
 
-	if (p->cell->way->servers) {
+	if (p->cell->strategy->servers) {
 		const size_t part = (size_t)p->rank;
 		const bool own = s->colocated && worker == part;
 
@@ -73,15 +73,16 @@ static void add(struct bb_pupil *p, size_t worker)
 /* Part PART of the parameters, as servers share them out. */
 static void update_part(struct bb_pupil *p, size_t part)
 {
-	const struct bb_way_setting *s = &p->cell->setting;
+	const struct bb_strategy_setting *s = &p->cell->setting;
 	const bool serves = part == (size_t)p->rank && (s->colocated || s->updates);
 	const size_t first = part_start(p, part);
 	const double *sum = serves ? p->sum : p->gradient + first;
 	double samples = (double)p->samples;
 
-	if (!p->cell->way->synchronous) { /* one worker's gradient, of its share of the samples */
+	if (!p->cell->strategy
+		     ->synchronous) { /* one worker's gradient, of its share of the samples */
 		sum = p->inbox;
-		samples /= bb_way_workers(p->cell->way, s);
+		samples /= bb_strategy_workers(p->cell->strategy, s);
 	}
 	bb_train_update(p->values, first, part_count(p, part), sum, samples);
 }
@@ -89,13 +90,13 @@ static void update_part(struct bb_pupil *p, size_t part)
 /* ITEM: the part, which is the rank where each updates its own. */
 static void update(struct bb_pupil *p, size_t item)
 {
-	const struct bb_way_setting *s = &p->cell->setting;
-	const char *name = p->cell->way->name;
+	const struct bb_strategy_setting *s = &p->cell->setting;
+	const char *name = p->cell->strategy->name;
 	const size_t part = bb_part_count(s->elements, s->active, 0);
 	size_t first = 0, count = s->elements;
 	double samples = (double)p->samples;
 
-	if (p->cell->way->servers) {
+	if (p->cell->strategy->servers) {
 		update_part(p, item);
 		return;
 	}
@@ -110,7 +111,7 @@ static void update(struct bb_pupil *p, size_t item)
 
 static void average(struct bb_pupil *p)
 {
-	const struct bb_way_setting *s = &p->cell->setting;
+	const struct bb_strategy_setting *s = &p->cell->setting;
 
 	for (size_t i = 0; i < BB_TRAIN_PARAMETERS; i++)
 		p->values[i] = bb_train_round(p->values[i] / s->active);
@@ -121,14 +122,14 @@ static void train_compute(void *own, int rank, const struct bb_operation *operat
 {
 	struct bb_pupil *p = own;
 
-	switch ((enum bb_way_work)operation->work) {
-	case BB_WAY_COMPUTE:
+	switch ((enum bb_strategy_work)operation->work) {
+	case BB_STRATEGY_COMPUTE:
 		compute_batch(p, operation->item);
 		break;
-	case BB_WAY_ADD:
+	case BB_STRATEGY_ADD:
 		add(p, operation->item);
 		break;
-	case BB_WAY_UPDATE:
+	case BB_STRATEGY_UPDATE:
 		update(p, operation->item);
 		break;
 	default:
@@ -140,12 +141,12 @@ static void train_compute(void *own, int rank, const struct bb_operation *operat
 
 static void message_buffers(struct bb_pupil *p, const struct bb_operation *o, void **in, void **out)
 {
-	const struct bb_way_setting *s = &p->cell->setting;
-	const bool servers = p->cell->way->servers;
+	const struct bb_strategy_setting *s = &p->cell->setting;
+	const bool servers = p->cell->strategy->servers;
 	const size_t first = servers ? part_start(p, o->item) : 0;
-	const bool parameters = !servers || !p->cell->way->synchronous || s->updates;
+	const bool parameters = !servers || !p->cell->strategy->synchronous || s->updates;
 
-	if (o->work == BB_WAY_PUSH) {
+	if (o->work == BB_STRATEGY_PUSH) {
 		*in = p->gradient + first;
 		*out = servers ? p->inbox
 			       : &p->gathered[(size_t)(o->peer > 0 ? o->peer : 0) * p->room];
@@ -158,7 +159,7 @@ static void message_buffers(struct bb_pupil *p, const struct bb_operation *o, vo
 static void train_buffers(void *own, int rank, const struct bb_operation *o, void **in, void **out)
 {
 	struct bb_pupil *p = own;
-	double *all = o->work == BB_WAY_REDUCE ? p->gradient : p->values;
+	double *all = o->work == BB_STRATEGY_REDUCE ? p->gradient : p->values;
 
 	if (o->act != BB_ACT_COLLECTIVE) {
 		message_buffers(p, o, in, out);
@@ -196,24 +197,24 @@ static int64_t differences(const double *a, const double *b, size_t n)
 /* Has this rank all parameters in the end? A worker of a root has those that it is handed. */
 static bool is_complete(const struct bb_pupil *p)
 {
-	const struct bb_dp_way *way = p->cell->way;
+	const struct bb_strategy *strategy = p->cell->strategy;
 
-	if (strcmp(way->name, "dp") == 0)
+	if (strcmp(strategy->name, "dp") == 0)
 		return p->rank == 0;
-	return bb_way_worker(way, &p->cell->setting, p->rank) >= 0;
+	return bb_strategy_worker(strategy, &p->cell->setting, p->rank) >= 0;
 }
 
 /* The sum of all gradients, or the part of it, that this rank has: where it is, and of what. */
 static const double *sum_of(const struct bb_pupil *p, size_t *first, size_t *count)
 {
-	const struct bb_way_setting *s = &p->cell->setting;
+	const struct bb_strategy_setting *s = &p->cell->setting;
 	const size_t part = bb_part_count(s->elements, s->active, 0);
 
 	*first = 0;
 	*count = 0;
 	if (p->rank >= s->active)
 		return p->gradient;
-	if (p->cell->way->servers) {
+	if (p->cell->strategy->servers) {
 		if (p->rank < s->servers) {
 			*first = part_start(p, (size_t)p->rank);
 			*count = part_count(p, (size_t)p->rank);
@@ -221,9 +222,9 @@ static const double *sum_of(const struct bb_pupil *p, size_t *first, size_t *cou
 		return p->sum;
 	}
 	*count = s->elements;
-	if (strcmp(p->cell->way->name, "dp") == 0 && p->rank > 0)
+	if (strcmp(p->cell->strategy->name, "dp") == 0 && p->rank > 0)
 		*count = 0;
-	if (strcmp(p->cell->way->name, "zero") == 0) {
+	if (strcmp(p->cell->strategy->name, "zero") == 0) {
 		*first =
 			(size_t)p->rank * part < s->elements ? (size_t)p->rank * part : s->elements;
 		*count = s->elements - *first < part ? s->elements - *first : part;
@@ -253,11 +254,11 @@ static struct outcome train_compare(const struct bb_pupil *p)
 	const double *mine = sum_of(p, &first, &count);
 
 	train_alone(p, values, sum);
-	if (p->cell->way->synchronous)
+	if (p->cell->strategy->synchronous)
 		o.wrong += differences(mine, sum + first, count);
 	if (!is_complete(p))
 		return o;
-	if (p->cell->way->synchronous)
+	if (p->cell->strategy->synchronous)
 		o.wrong += differences(p->values, values, BB_TRAIN_ELEMENTS);
 	o.loss = loss_of(p, p->values);
 	o.apart = 0;
@@ -277,9 +278,9 @@ static bb_status train_agree(struct bb_engine *e, struct bb_dp_cell *c, const st
 	if (status != BB_OK)
 		return status;
 	all = gathered;
-	c->wrong = c->way->synchronous ? 0 : BB_ABSENT;
+	c->wrong = c->strategy->synchronous ? 0 : BB_ABSENT;
 	for (int r = 0; r < c->setting.nranks; r++) {
-		if (c->way->synchronous)
+		if (c->strategy->synchronous)
 			c->wrong += all[r].wrong;
 		c->loss = isnan(all[r].loss) ? c->loss : fmax(c->loss, all[r].loss);
 		c->apart = isnan(all[r].apart) ? c->apart : fmax(c->apart, all[r].apart);
@@ -318,7 +319,7 @@ bb_status bb_dp_train_add(struct bb_dp_cell *c, struct bb_trial *trial)
 	trial->play.buffers = train_buffers;
 	trial->play.own = p;
 	trial->timing = BB_TIMING_STEPS;
-	trial->steps = (size_t)a->train / bb_way_steps(c->way, &c->setting);
+	trial->steps = (size_t)a->train / bb_strategy_steps(c->strategy, &c->setting);
 	return BB_OK;
 }
 

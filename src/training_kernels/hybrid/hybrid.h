@@ -115,7 +115,8 @@ struct bb_hybrid_preset {
 extern const struct bb_hybrid_preset bb_hybrid_presets[]; /* ends with name NULL */
 
 /* *FLOPS = what a rank of PRESET computes per second: its flops, or what is left of the rate of the
-   run without what the plan adds (bb_hybrid_way_rate). Failures are those of opening its model. */
+   run without what the plan adds (bb_hybrid_division_rate). Failures are those of opening its
+   model. */
 BB_MUST bb_status bb_hybrid_preset_rate(const struct bb_hybrid_preset *preset, double *flops,
 					struct bb_error *error);
 

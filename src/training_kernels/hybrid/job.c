@@ -113,7 +113,7 @@ static void plan_it(struct bb_hybrid_job *job, const struct bb_hybrid *h,
 					    .inside = link,
 					    .between = link,
 					    .flops = job->flops};
-	struct bb_hybrid_way way = {.grid = h->grid, .training = *t};
+	struct bb_hybrid_division division = {.grid = h->grid, .training = *t};
 
 	if (c) {
 		cluster.node = c->gpus;
@@ -125,8 +125,8 @@ static void plan_it(struct bb_hybrid_job *job, const struct bb_hybrid *h,
 	}
 	if (cluster.inside.rate <= 0)
 		return;
-	bb_hybrid_way_cost(&way, &cluster, false);
-	job->plan = way.cost;
+	bb_hybrid_division_cost(&division, &cluster, false);
+	job->plan = division.cost;
 }
 
 static bb_status share_tokens(struct bb_hybrid_job *job, const struct bb_hybrid *h,

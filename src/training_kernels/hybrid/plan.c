@@ -62,13 +62,13 @@ static double flops_of(const struct bb_training *t, uint64_t stage)
 	return sum * (double)t->micro_batch / (double)t->tp;
 }
 
-static struct bb_hybrid_step step_of(const struct bb_hybrid_way *way, bool scatter)
+static struct bb_hybrid_step step_of(const struct bb_hybrid_division *division, bool scatter)
 {
-	const struct bb_training *t = &way->training;
+	const struct bb_training *t = &division->training;
 	const struct bb_hyper *h = &t->model->hyper;
 
 	return (struct bb_hybrid_step){
-		.grid = way->grid,
+		.grid = division->grid,
 		.seq = (uint64_t)h->seq,
 		.hidden = (uint64_t)h->hidden,
 		.routes = (uint64_t)h->top_k,
@@ -78,7 +78,7 @@ static struct bb_hybrid_step step_of(const struct bb_hybrid_way *way, bool scatt
 		.recipe = t->recipe,
 		.zero = t->zero,
 		.sequence_parallel = t->sequence_parallel,
-		.scatter = scatter && way->grid.tp > 1,
+		.scatter = scatter && division->grid.tp > 1,
 		.made_again = t->recompute == BB_RECOMPUTE_FULL,
 	};
 }
@@ -86,7 +86,7 @@ static struct bb_hybrid_step step_of(const struct bb_hybrid_way *way, bool scatt
 /* ---- cost -------------------------------------------------------------------------------------
  */
 
-static void find_crossings(struct bb_hybrid_way *way, int node)
+static void find_crossings(struct bb_hybrid_division *division, int node)
 {
 	static const enum bb_axis axes[BB_TRAFFICS] = {
 		[BB_TRAFFIC_TENSOR] = BB_AXIS_TP,    [BB_TRAFFIC_EXPERT] = BB_AXIS_EP,
@@ -95,7 +95,7 @@ static void find_crossings(struct bb_hybrid_way *way, int node)
 	};
 
 	for (int i = 0; i < BB_TRAFFICS; i++)
-		way->crosses[i] = bb_grid_crossing(&way->grid, axes[i], node) > 0;
+		division->crosses[i] = bb_grid_crossing(&division->grid, axes[i], node) > 0;
 }
 
 static double seconds_of(const struct bb_volume *v, const struct bb_hybrid_link *link)
@@ -103,17 +103,17 @@ static double seconds_of(const struct bb_volume *v, const struct bb_hybrid_link 
 	return (double)v->rounds * link->latency + v->sent / link->rate;
 }
 
-void bb_hybrid_way_cost(struct bb_hybrid_way *way, const struct bb_hybrid_cluster *cluster,
-			bool scatter)
+void bb_hybrid_division_cost(struct bb_hybrid_division *division,
+			     const struct bb_hybrid_cluster *cluster, bool scatter)
 {
-	const struct bb_training *t = &way->training;
-	const struct bb_hybrid_step step = step_of(way, scatter);
+	const struct bb_training *t = &division->training;
+	const struct bb_hybrid_step step = step_of(division, scatter);
 	const double m = (double)t->micro_batches, p = (double)t->pp;
 	const struct bb_hybrid_link *hop;
-	struct bb_hybrid_cost *cost = &way->cost;
+	struct bb_hybrid_cost *cost = &division->cost;
 	double slowest = -1, data = 0, embedding = 0;
 
-	find_crossings(way, cluster->node);
+	find_crossings(division, cluster->node);
 	for (uint64_t stage = 0; stage < t->pp; stage++) {
 		const struct bb_hybrid_part part = part_of(t, stage);
 		const struct bb_hybrid_volumes v = bb_hybrid_volumes_of(&step, &part);
@@ -121,8 +121,8 @@ void bb_hybrid_way_cost(struct bb_hybrid_way *way, const struct bb_hybrid_cluste
 		double each[BB_TRAFFICS], busy;
 
 		for (int i = 0; i < BB_TRAFFICS; i++)
-			each[i] = seconds_of(&v.of[i], way->crosses[i] ? &cluster->between
-								       : &cluster->inside);
+			each[i] = seconds_of(&v.of[i], division->crosses[i] ? &cluster->between
+									    : &cluster->inside);
 		busy = compute + each[BB_TRAFFIC_TENSOR] + each[BB_TRAFFIC_EXPERT];
 		data = each[BB_TRAFFIC_DATA] > data ? each[BB_TRAFFIC_DATA] : data;
 		if (each[BB_TRAFFIC_EMBEDDING] > embedding)
@@ -130,28 +130,28 @@ void bb_hybrid_way_cost(struct bb_hybrid_way *way, const struct bb_hybrid_cluste
 		if (busy <= slowest)
 			continue;
 		slowest = busy;
-		way->volume = v;
+		division->volume = v;
 		cost->compute = compute;
 		cost->traffic[BB_TRAFFIC_TENSOR] = each[BB_TRAFFIC_TENSOR];
 		cost->traffic[BB_TRAFFIC_EXPERT] = each[BB_TRAFFIC_EXPERT];
 	}
-	hop = way->crosses[BB_TRAFFIC_PIPELINE] ? &cluster->between : &cluster->inside;
+	hop = division->crosses[BB_TRAFFIC_PIPELINE] ? &cluster->between : &cluster->inside;
 	cost->traffic[BB_TRAFFIC_DATA] = data;
 	cost->traffic[BB_TRAFFIC_EMBEDDING] = embedding;
 	cost->traffic[BB_TRAFFIC_PIPELINE] =
 		t->pp == 1 ? 0
 			   : (2 * (p - 1) * (m / p + 1) - 2) *
-				     (hop->latency + (double)way->volume.boundary / hop->rate);
+				     (hop->latency + (double)division->volume.boundary / hop->rate);
 	cost->bubble = (p - 1) / m * slowest;
 	cost->step = cost->compute + cost->bubble;
 	for (int i = 0; i < BB_TRAFFICS; i++)
 		cost->step += cost->traffic[i];
 }
 
-double bb_hybrid_way_rate(struct bb_hybrid_way *way, const struct bb_hybrid_cluster *cluster,
-			  bool scatter, double run)
+double bb_hybrid_division_rate(struct bb_hybrid_division *division,
+			       const struct bb_hybrid_cluster *cluster, bool scatter, double run)
 {
-	const struct bb_training *t = &way->training;
+	const struct bb_training *t = &division->training;
 	struct bb_hybrid_cluster trial = *cluster;
 	double low = run, high = 1e6 * run, stages = 0, step;
 
@@ -161,8 +161,8 @@ double bb_hybrid_way_rate(struct bb_hybrid_way *way, const struct bb_hybrid_clus
 	/* The faster they compute, the shorter is the step. */
 	while (high - low > 1e-12 * high) {
 		trial.flops = (low + high) / 2;
-		bb_hybrid_way_cost(way, &trial, scatter);
-		*(way->cost.step > step ? &low : &high) = trial.flops;
+		bb_hybrid_division_cost(division, &trial, scatter);
+		*(division->cost.step > step ? &low : &high) = trial.flops;
 	}
 	return high < 1e6 * run ? high : 0;
 }
@@ -179,41 +179,43 @@ struct search {
 };
 
 /* Is WAY better than BEST, of which step 0 is none? */
-static void keep_better(struct bb_hybrid_way *best, const struct bb_hybrid_way *way)
+static void keep_better(struct bb_hybrid_division *best, const struct bb_hybrid_division *division)
 {
-	if (best->cost.step == 0 || way->cost.step < best->cost.step)
-		*best = *way;
+	if (best->cost.step == 0 || division->cost.step < best->cost.step)
+		*best = *division;
 }
 
 /* WAY with one kind of recomputation and all micro-batches; BEST is the fastest that fits so far,
    LEAST what needs least. */
-static void try_micro_batches(const struct search *s, struct bb_hybrid_way way,
-			      struct bb_hybrid_way *best, struct bb_hybrid_way *least)
+static void try_micro_batches(const struct search *s, struct bb_hybrid_division division,
+			      struct bb_hybrid_division *best, struct bb_hybrid_division *least)
 {
-	const uint64_t asked = s->space->micro_batch, replica = s->space->batch / way.training.dp;
+	const uint64_t asked = s->space->micro_batch,
+		       replica = s->space->batch / division.training.dp;
 	const uint64_t last = asked ? asked : MOST_MICRO_BATCH;
 
 	for (uint64_t b = asked ? asked : 1; b <= last && replica % b == 0; b *= 2) {
-		way.training.micro_batch = b;
-		way.training.micro_batches = replica / b;
-		way.need = bb_training_most(&way.training);
-		if (least->need.total == 0 || way.need.total < least->need.total)
-			*least = way;
-		if (way.need.total > s->cluster->memory)
+		division.training.micro_batch = b;
+		division.training.micro_batches = replica / b;
+		division.need = bb_training_most(&division.training);
+		if (least->need.total == 0 || division.need.total < least->need.total)
+			*least = division;
+		if (division.need.total > s->cluster->memory)
 			break;
-		bb_hybrid_way_cost(&way, s->cluster, s->space->scatter);
-		keep_better(best, &way);
+		bb_hybrid_division_cost(&division, s->cluster, s->space->scatter);
+		keep_better(best, &division);
 	}
 }
 
-static enum bb_hybrid_misfit judge(const struct search *s, const struct bb_hybrid_way *way)
+static enum bb_hybrid_misfit judge(const struct search *s,
+				   const struct bb_hybrid_division *division)
 {
-	const struct bb_training *t = &way->training;
+	const struct bb_training *t = &division->training;
 	struct bb_error reason = {.text = ""};
 
-	if (t->model->hyper.heads % way->grid.tp)
+	if (t->model->hyper.heads % division->grid.tp)
 		return BB_MISFIT_HEADS;
-	if (way->grid.pp > t->model->blocks)
+	if (division->grid.pp > t->model->blocks)
 		return BB_MISFIT_LAYERS;
 	if (s->space->batch % t->dp ||
 	    (s->space->micro_batch && s->space->batch / t->dp % s->space->micro_batch))
@@ -221,23 +223,23 @@ static enum bb_hybrid_misfit judge(const struct search *s, const struct bb_hybri
 	return bb_training_check(t, &reason) == BB_OK ? BB_MISFITS : BB_MISFIT_OTHER;
 }
 
-static bb_status keep(struct search *s, const struct bb_hybrid_way *way)
+static bb_status keep(struct search *s, const struct bb_hybrid_division *division)
 {
-	struct bb_hybrid_way *added = BB_ARRAY_ADD(s->plan->list, s->plan->n, s->room);
+	struct bb_hybrid_division *added = BB_ARRAY_ADD(s->plan->list, s->plan->n, s->room);
 
 	if (!added)
 		return bb_no_memory(s->error, "the plan");
-	*added = *way;
+	*added = *division;
 	return BB_OK;
 }
 
 static bb_status try_grid(struct search *s, const struct bb_grid *grid)
 {
 	const int asked = s->space->recompute;
-	struct bb_hybrid_way way = {.grid = *grid, .training = s->space->base};
-	struct bb_hybrid_way best = {.cost.step = 0}, least = {.need.total = 0};
+	struct bb_hybrid_division division = {.grid = *grid, .training = s->space->base};
+	struct bb_hybrid_division best = {.cost.step = 0}, least = {.need.total = 0};
 	struct bb_hybrid_plan *plan = s->plan;
-	struct bb_training *t = &way.training;
+	struct bb_training *t = &division.training;
 	enum bb_hybrid_misfit misfit;
 
 	t->tp = (uint64_t)grid->tp;
@@ -247,14 +249,14 @@ static bb_status try_grid(struct search *s, const struct bb_grid *grid)
 	t->sequence_parallel = s->space->base.sequence_parallel && grid->tp > 1;
 	t->micro_batch = t->micro_batches = 1;
 	plan->tried++;
-	misfit = judge(s, &way);
+	misfit = judge(s, &division);
 	if (misfit != BB_MISFITS) {
 		plan->misfits[misfit]++;
 		return BB_OK;
 	}
 	for (int r = asked < 0 ? 0 : asked; r <= (asked < 0 ? BB_RECOMPUTE_FULL : asked); r++) {
 		t->recompute = (enum bb_recompute)r;
-		try_micro_batches(s, way, &best, &least);
+		try_micro_batches(s, division, &best, &least);
 	}
 	if (best.cost.step > 0)
 		return keep(s, &best);
@@ -266,8 +268,8 @@ static bb_status try_grid(struct search *s, const struct bb_grid *grid)
 
 static int compare(const void *a, const void *b)
 {
-	const double x = ((const struct bb_hybrid_way *)a)->cost.step;
-	const double y = ((const struct bb_hybrid_way *)b)->cost.step;
+	const double x = ((const struct bb_hybrid_division *)a)->cost.step;
+	const double y = ((const struct bb_hybrid_division *)b)->cost.step;
 
 	return (x > y) - (x < y);
 }

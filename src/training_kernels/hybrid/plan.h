@@ -48,7 +48,7 @@ struct bb_hybrid_cost {
 	double step;
 };
 
-struct bb_hybrid_way {
+struct bb_hybrid_division {
 	struct bb_grid grid;
 	struct bb_training training;
 	struct bb_need need;             /* of the stage that needs most */
@@ -69,12 +69,13 @@ enum bb_hybrid_misfit {
 extern const char *const bb_misfit_words[BB_MISFITS];
 
 struct bb_hybrid_plan {
-	struct bb_hybrid_way *list; /* of each (dp, tp, pp) the fastest that fits; fastest first */
+	struct bb_hybrid_division
+		*list; /* of each (dp, tp, pp) the fastest that fits; fastest first */
 	size_t n;
 	size_t tried; /* (dp, tp, pp) */
 	size_t misfits[BB_MISFITS];
 	/* What needs least of all that do not fit; total 0: there are none. */
-	struct bb_hybrid_way nearest;
+	struct bb_hybrid_division nearest;
 };
 
 /* BB_EINTERNAL without memory. Free PLAN whatever comes back. */
@@ -84,17 +85,17 @@ BB_MUST bb_status bb_hybrid_plan_make(struct bb_hybrid_plan *plan,
 void bb_hybrid_plan_free(struct bb_hybrid_plan *plan);
 
 /* Volumes, crossings and cost of WAY, of which grid and training are given. */
-void bb_hybrid_way_cost(struct bb_hybrid_way *way, const struct bb_hybrid_cluster *cluster,
-			bool scatter);
+void bb_hybrid_division_cost(struct bb_hybrid_division *division,
+			     const struct bb_hybrid_cluster *cluster, bool scatter);
 
 /*
- * FLOPs per second that a rank must compute at for the step of WAY, as bb_hybrid_way_cost has it,
- * to take what it takes where all of its FLOPs are done at RUN per second and rank: published rates
- * are those of whole runs, with communication and bubble in them. 0: communication alone takes
- * longer.
+ * FLOPs per second that a rank must compute at for the step of WAY, as bb_hybrid_division_cost has
+ * it, to take what it takes where all of its FLOPs are done at RUN per second and rank: published
+ * rates are those of whole runs, with communication and bubble in them. 0: communication alone
+ * takes longer.
  */
-double bb_hybrid_way_rate(struct bb_hybrid_way *way, const struct bb_hybrid_cluster *cluster,
-			  bool scatter, double run);
+double bb_hybrid_division_rate(struct bb_hybrid_division *division,
+			       const struct bb_hybrid_cluster *cluster, bool scatter, double run);
 
 /* FLOPs of a layer's attention between queries, keys and values for a sequence, forward: what
    selective recomputation makes again (models/transformer.c). */

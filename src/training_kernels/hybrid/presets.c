@@ -60,7 +60,7 @@ static double rate_of(const struct bb_hybrid_preset *p, const struct bb_model *m
 						  .node = p->node,
 						  .inside = p->inside,
 						  .between = p->between};
-	struct bb_hybrid_way way = {
+	struct bb_hybrid_division division = {
 		.grid = p->grid,
 		.training = {.model = model,
 			     .layout = layout,
@@ -76,7 +76,7 @@ static double rate_of(const struct bb_hybrid_preset *p, const struct bb_model *m
 			     .micro_batches = p->batch / (uint64_t)p->grid.dp / p->micro_batch,
 			     .recompute = p->recompute}};
 
-	return bb_hybrid_way_rate(&way, &cluster, false, p->run_flops);
+	return bb_hybrid_division_rate(&division, &cluster, false, p->run_flops);
 }
 
 bb_status bb_hybrid_preset_rate(const struct bb_hybrid_preset *p, double *flops,

@@ -76,7 +76,8 @@ static const char *part_word(int part)
 }
 
 /* The part that BEHIND loses most by against AHEAD. */
-static int worst_part(const struct bb_hybrid_way *behind, const struct bb_hybrid_way *ahead)
+static int worst_part(const struct bb_hybrid_division *behind,
+		      const struct bb_hybrid_division *ahead)
 {
 	int worst = 0;
 
@@ -88,13 +89,13 @@ static int worst_part(const struct bb_hybrid_way *behind, const struct bb_hybrid
 }
 
 /* What makes PART of WAY other than that of OTHER, where one thing does. */
-static const char *cause_of(const struct bb_hybrid_way *way, const struct bb_hybrid_way *other,
-			    int part)
+static const char *cause_of(const struct bb_hybrid_division *division,
+			    const struct bb_hybrid_division *other, int part)
 {
 	if (part < BB_TRAFFICS)
-		return way->crosses[part] && !other->crosses[part] ? ", across nodes" : "";
-	if (part > BB_TRAFFICS && way->training.recompute > other->training.recompute)
-		return way->training.recompute == BB_RECOMPUTE_FULL
+		return division->crosses[part] && !other->crosses[part] ? ", across nodes" : "";
+	if (part > BB_TRAFFICS && division->training.recompute > other->training.recompute)
+		return division->training.recompute == BB_RECOMPUTE_FULL
 			       ? ", the forward pass again to fit"
 			       : ", attention again to fit";
 	return "";
@@ -102,8 +103,8 @@ static const char *cause_of(const struct bb_hybrid_way *way, const struct bb_hyb
 
 static void tell_why(const struct bb_hybrid_plan *plan, size_t i, char text[REASON_TEXT])
 {
-	const struct bb_hybrid_way *way = &plan->list[i];
-	const struct bb_hybrid_way *other = &plan->list[i > 0 ? 0 : 1];
+	const struct bb_hybrid_division *division = &plan->list[i];
+	const struct bb_hybrid_division *other = &plan->list[i > 0 ? 0 : 1];
 	char time[BB_UNIT_TEXT];
 	int part;
 
@@ -111,11 +112,13 @@ static void tell_why(const struct bb_hybrid_plan *plan, size_t i, char text[REAS
 		snprintf(text, REASON_TEXT, "the only one that fits");
 		return;
 	}
-	part = i > 0 ? worst_part(way, other) : worst_part(other, way);
-	bb_format_duration(time, i > 0 ? part_of(&way->cost, part) - part_of(&other->cost, part)
-				       : part_of(&other->cost, part) - part_of(&way->cost, part));
+	part = i > 0 ? worst_part(division, other) : worst_part(other, division);
+	bb_format_duration(time,
+			   i > 0 ? part_of(&division->cost, part) - part_of(&other->cost, part)
+				 : part_of(&other->cost, part) - part_of(&division->cost, part));
 	snprintf(text, REASON_TEXT, "%s %s %s%s", part_word(part), time,
-		 i > 0 ? "more than the best" : "less than the next", cause_of(way, other, part));
+		 i > 0 ? "more than the best" : "less than the next",
+		 cause_of(division, other, part));
 }
 
 /* ---- records ----------------------------------------------------------------------------------
@@ -129,10 +132,11 @@ static bool is_published(const struct show *s, const struct bb_grid *g)
 	       g->order == p->grid.order;
 }
 
-static void describe_costs(const struct bb_hybrid_way *way, struct bb_hybrid_plan_record *r)
+static void describe_costs(const struct bb_hybrid_division *division,
+			   struct bb_hybrid_plan_record *r)
 {
-	const struct bb_hybrid_cost *c = &way->cost;
-	const struct bb_volume *of = way->volume.of;
+	const struct bb_hybrid_cost *c = &division->cost;
+	const struct bb_volume *of = division->volume.of;
 
 	r->step_us = 1e6 * c->step;
 	r->compute_us = 1e6 * c->compute;
@@ -142,7 +146,8 @@ static void describe_costs(const struct bb_hybrid_way *way, struct bb_hybrid_pla
 	r->pipeline_us = 1e6 * c->traffic[BB_TRAFFIC_PIPELINE];
 	r->data_us = 1e6 * c->traffic[BB_TRAFFIC_DATA];
 	r->embedding_us = 1e6 * c->traffic[BB_TRAFFIC_EMBEDDING];
-	r->bubble_over_ideal = (double)(way->grid.pp - 1) / (double)way->training.micro_batches;
+	r->bubble_over_ideal =
+		(double)(division->grid.pp - 1) / (double)division->training.micro_batches;
 	r->tensor_bytes = of[BB_TRAFFIC_TENSOR].sent;
 	r->expert_bytes = of[BB_TRAFFIC_EXPERT].sent;
 	r->pipeline_bytes = of[BB_TRAFFIC_PIPELINE].sent;
@@ -152,21 +157,21 @@ static void describe_costs(const struct bb_hybrid_way *way, struct bb_hybrid_pla
 	r->expert_calls = (int64_t)of[BB_TRAFFIC_EXPERT].calls;
 	r->pipeline_calls = (int64_t)of[BB_TRAFFIC_PIPELINE].calls;
 	r->data_calls = (int64_t)of[BB_TRAFFIC_DATA].calls;
-	r->activation_bytes = (int64_t)way->volume.activation;
-	r->boundary_bytes = (int64_t)way->volume.boundary;
+	r->activation_bytes = (int64_t)division->volume.activation;
+	r->boundary_bytes = (int64_t)division->volume.boundary;
 }
 
-static void describe(const struct show *s, const struct bb_hybrid_way *way,
+static void describe(const struct show *s, const struct bb_hybrid_division *division,
 		     struct bb_hybrid_plan_record *r)
 {
-	const struct bb_training *t = &way->training;
-	const struct bb_grid *g = &way->grid;
+	const struct bb_training *t = &division->training;
+	const struct bb_grid *g = &division->grid;
 
 	bb_record_init(&bb_record_hybrid_plan, r);
 	r->model = s->model->name;
 	r->order = bb_grid_order_words[g->order];
 	r->recompute = bb_recompute_words[t->recompute];
-	r->tightest = bb_category_words[bb_need_tightest(&way->need)];
+	r->tightest = bb_category_words[bb_need_tightest(&division->need)];
 	r->nranks = s->cluster.ranks;
 	r->node = s->cluster.node;
 	r->tp = g->tp;
@@ -178,13 +183,13 @@ static void describe(const struct show *s, const struct bb_hybrid_way *way,
 	r->zero = t->zero;
 	r->sequence_parallel = t->sequence_parallel;
 	r->published = is_published(s, g);
-	r->memory_bytes = (int64_t)way->need.total;
+	r->memory_bytes = (int64_t)division->need.total;
 	r->memory_limit_bytes = (int64_t)s->cluster.memory;
 	r->tensor_crossing = bb_grid_crossing(g, BB_AXIS_TP, s->cluster.node);
 	r->expert_crossing = bb_grid_crossing(g, BB_AXIS_EP, s->cluster.node);
 	r->pipeline_crossing = bb_grid_crossing(g, BB_AXIS_PP, s->cluster.node);
 	r->data_crossing = bb_grid_crossing(g, BB_AXIS_DP, s->cluster.node);
-	describe_costs(way, r);
+	describe_costs(division, r);
 }
 
 static bb_status write_records(struct show *s)
@@ -245,34 +250,36 @@ static void tell_setting(const struct show *s)
 		       s->asked->preset ? "; > the published one" : "");
 }
 
-static void add_seconds(struct bb_strbuf *out, const struct bb_hybrid_way *way, int traffic)
+static void add_seconds(struct bb_strbuf *out, const struct bb_hybrid_division *division,
+			int traffic)
 {
-	bb_strbuf_addf(out, " %8.3f%s", way->cost.traffic[traffic],
-		       way->crosses[traffic] ? "*" : " ");
+	bb_strbuf_addf(out, " %8.3f%s", division->cost.traffic[traffic],
+		       division->crosses[traffic] ? "*" : " ");
 }
 
-static void add_way(const struct show *s, const struct bb_hybrid_way *way, const char *why)
+static void add_way(const struct show *s, const struct bb_hybrid_division *division,
+		    const char *why)
 {
-	const struct bb_training *t = &way->training;
-	const struct bb_grid *g = &way->grid;
+	const struct bb_training *t = &division->training;
+	const struct bb_grid *g = &division->grid;
 
 	bb_strbuf_addf(s->out, "%c %5d %4d %4d %5llu %6llu  %-9s %7.1f %8.3f %8.3f %8.3f",
 		       is_published(s, g) ? '>' : ' ', g->dp, g->tp, g->pp,
 		       (unsigned long long)t->micro_batch, (unsigned long long)t->micro_batches,
-		       bb_recompute_words[t->recompute], 1e-9 * (double)way->need.total,
-		       way->cost.step, way->cost.compute, way->cost.bubble);
-	add_seconds(s->out, way, BB_TRAFFIC_TENSOR);
+		       bb_recompute_words[t->recompute], 1e-9 * (double)division->need.total,
+		       division->cost.step, division->cost.compute, division->cost.bubble);
+	add_seconds(s->out, division, BB_TRAFFIC_TENSOR);
 	if (s->model->hyper.experts)
-		add_seconds(s->out, way, BB_TRAFFIC_EXPERT);
-	add_seconds(s->out, way, BB_TRAFFIC_PIPELINE);
-	add_seconds(s->out, way, BB_TRAFFIC_DATA);
+		add_seconds(s->out, division, BB_TRAFFIC_EXPERT);
+	add_seconds(s->out, division, BB_TRAFFIC_PIPELINE);
+	add_seconds(s->out, division, BB_TRAFFIC_DATA);
 	bb_strbuf_addf(s->out, "  %s\n", why);
 }
 
 static void tell_misfits(const struct show *s)
 {
 	const struct bb_hybrid_plan *plan = &s->plan;
-	const struct bb_hybrid_way *n = &plan->nearest;
+	const struct bb_hybrid_division *n = &plan->nearest;
 
 	bb_strbuf_addf(s->out, "#\n# %zu of %zu ways to divide %d rank%s are possible", plan->n,
 		       plan->tried, s->cluster.ranks, bb_plural(s->cluster.ranks));
@@ -304,7 +311,7 @@ static void tell_published(const struct show *s, size_t i)
 }
 
 /* What a rank sends in a step of WAY, and which groups leave their nodes. */
-static void tell_traffic(const struct show *s, const struct bb_hybrid_way *way)
+static void tell_traffic(const struct show *s, const struct bb_hybrid_division *division)
 {
 	static const enum bb_axis axes[] = {[BB_TRAFFIC_TENSOR] = BB_AXIS_TP,
 					    [BB_TRAFFIC_EXPERT] = BB_AXIS_EP,
@@ -314,9 +321,9 @@ static void tell_traffic(const struct show *s, const struct bb_hybrid_way *way)
 	bb_strbuf_addf(s->out,
 		       "#\n# dp %d, tp %d, pp %d: what a rank of the slowest stage sends "
 		       "in a step\n",
-		       way->grid.dp, way->grid.tp, way->grid.pp);
+		       division->grid.dp, division->grid.tp, division->grid.pp);
 	for (int i = 0; i <= BB_TRAFFIC_DATA; i++) {
-		const struct bb_volume *v = &way->volume.of[i];
+		const struct bb_volume *v = &division->volume.of[i];
 
 		if (v->calls == 0)
 			continue;
@@ -324,15 +331,16 @@ static void tell_traffic(const struct show *s, const struct bb_hybrid_way *way)
 			s->out,
 			"#   %-9s %8llu calls %12.3f GB; %d of %d groups of %d cross nodes\n",
 			bb_traffic_words[i], (unsigned long long)v->calls, 1e-9 * v->sent,
-			bb_grid_crossing(&way->grid, axes[i], s->cluster.node),
-			bb_grid_groups(&way->grid, axes[i]), bb_grid_size(&way->grid, axes[i]));
+			bb_grid_crossing(&division->grid, axes[i], s->cluster.node),
+			bb_grid_groups(&division->grid, axes[i]),
+			bb_grid_size(&division->grid, axes[i]));
 	}
 }
 
 static void tell_plan(const struct show *s)
 {
 	const struct bb_hybrid_plan *plan = &s->plan;
-	const struct bb_hybrid_way *published = NULL;
+	const struct bb_hybrid_division *published = NULL;
 	char why[REASON_TEXT];
 
 	bb_strbuf_addf(s->out, "# %5s %4s %4s %5s %6s  %-9s %7s %8s %8s %8s %8s ", "dp", "tp", "pp",

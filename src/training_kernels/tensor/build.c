@@ -85,7 +85,7 @@ static void compute(struct builder *b, int work, struct bb_tensor_cost whole, do
 static void item_call(struct builder *b, int work, size_t item,
 		      const struct bb_collective *collective, size_t count, enum bb_op op)
 {
-	const bool loss = b->p->form.way->of == BB_TENSOR_LOSS && collective == &bb_all_reduce;
+	const bool loss = b->p->form.scheme->of == BB_TENSOR_LOSS && collective == &bb_all_reduce;
 
 	if (!communicates(b))
 		return;
@@ -391,11 +391,11 @@ bool bb_tensor_build(struct bb_tensor_program *p)
 	};
 	struct builder b = {.p = p,
 			    .size = p->form.size,
-			    .mode = p->form.way->mode,
+			    .mode = p->form.scheme->mode,
 			    .t = (size_t)p->program.nranks,
 			    .sent = {-1, -1}};
 
-	builders[p->form.way->of](&b);
+	builders[p->form.scheme->of](&b);
 	p->program.queues = QUEUES;
 	p->program.lanes = b.mode == BB_TENSOR_RING && communicates(&b) ? LANES : 0;
 	p->program.groups = communicates(&b) ? 1 : 0;

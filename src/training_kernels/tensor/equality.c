@@ -65,26 +65,26 @@ static struct bb_tensor_size small_size(size_t t)
 /* ---- the unsplit part -------------------------------------------------------------------- */
 
 /* How PART is done on one rank. */
-static const struct bb_tensor_way *unsplit_way(enum bb_tensor_part part)
+static const struct bb_tensor_scheme *unsplit_way(enum bb_tensor_part part)
 {
-	const struct bb_tensor_way *way = bb_tensor_ways;
+	const struct bb_tensor_scheme *scheme = bb_tensor_schemes;
 
-	while (way->of != part)
-		way++;
-	return way;
+	while (scheme->of != part)
+		scheme++;
+	return scheme;
 }
 
 /* Alone a rank computes one step after the other, and nothing is to be sent. */
-static bb_status make_whole(struct job *j, const struct bb_tensor_way *way)
+static bb_status make_whole(struct job *j, const struct bb_tensor_scheme *scheme)
 {
 	struct bb_tensor_form form = {
-		.way = unsplit_way(way->of), .size = &j->size, .layers = 1, .real = true};
+		.scheme = unsplit_way(scheme->of), .size = &j->size, .layers = 1, .real = true};
 	struct bb_tensor_program program;
 	bb_status status = bb_tensor_program_make(&program, &form, 1, &j->engine->run->error);
 	double *memory;
 
 	j->whole = (struct bb_tensor_state){
-		.way = form.way, .size = &j->size, .t = 1, .grid = j->mine.grid};
+		.scheme = form.scheme, .size = &j->size, .t = 1, .grid = j->mine.grid};
 	memory = malloc(bb_tensor_state_numbers(&j->whole) * sizeof(*memory));
 	if (status == BB_OK && !memory)
 		status = bb_no_memory(&j->engine->run->error, "the unsplit part");
@@ -123,27 +123,27 @@ static bb_status play(struct job *j)
 				 .steps = 1};
 	bb_status status;
 
-	snprintf(trial.what, sizeof(trial.what), "check of %s by %s", j->mine.way->part,
-		 j->mine.way->name);
+	snprintf(trial.what, sizeof(trial.what), "check of %s by %s", j->mine.scheme->part,
+		 j->mine.scheme->name);
 	status = bb_engine_add(j->engine, &trial, NULL);
 	return status == BB_OK ? bb_engine_measure(j->engine) : status;
 }
 
-static bb_status open_mine(struct job *j, const struct bb_tensor_way *way)
+static bb_status open_mine(struct job *j, const struct bb_tensor_scheme *scheme)
 {
 	const struct bb_tensor_form form = {
-		.way = way, .size = &j->size, .layers = 1, .real = true};
+		.scheme = scheme, .size = &j->size, .layers = 1, .real = true};
 	void *memory;
 	bb_status status = bb_tensor_program_make(&j->program, &form, j->engine->run->world.nranks,
 						  &j->engine->run->error);
 
 	if (status != BB_OK)
 		return status;
-	j->mine = (struct bb_tensor_state){.way = way,
+	j->mine = (struct bb_tensor_state){.scheme = scheme,
 					   .size = &j->size,
 					   .rank = (size_t)j->engine->driver->rank,
 					   .t = (size_t)j->engine->run->world.nranks,
-					   .grid = way->mode != BB_TENSOR_RING};
+					   .grid = scheme->mode != BB_TENSOR_RING};
 	status = bb_engine_alloc(j->engine, bb_tensor_state_numbers(&j->mine) * sizeof(double),
 				 &memory);
 	if (status != BB_OK)
@@ -214,13 +214,13 @@ static struct found look(const struct job *j, const struct bb_tensor_results *r)
 static struct bb_tensor_equality_record
 sum_up(const struct job *j, const struct bb_tensor_results *results, const struct found *all)
 {
-	const bool must_differ = j->mine.way->mode == BB_TENSOR_ROWS;
+	const bool must_differ = j->mine.scheme->mode == BB_TENSOR_ROWS;
 	struct bb_tensor_equality_record r;
 	bool equal;
 
 	bb_record_init(&bb_record_tensor_equality, &r);
 	r.module = results->part;
-	r.way = j->mine.way->name;
+	r.way = j->mine.scheme->name;
 	r.nranks = j->engine->run->world.nranks;
 	r.tolerance_ulps = j->mine.grid ? 0 : RING_ULPS;
 	r.outputs = r.gradients = r.wrong_outputs = r.wrong_gradients = 0;
@@ -260,15 +260,15 @@ static bb_status deliver(struct job *j, const struct bb_tensor_results *results)
 	return bb_engine_deliver(j->engine, &bb_record_tensor_equality, &record, !record.passed);
 }
 
-static bb_status check_way(struct job *j, const struct bb_tensor_way *way)
+static bb_status check_way(struct job *j, const struct bb_tensor_scheme *scheme)
 {
 	bb_status status;
 
-	BB_TRY(status, open_mine(j, way), out);
-	BB_TRY(status, make_whole(j, way), out);
+	BB_TRY(status, open_mine(j, scheme), out);
+	BB_TRY(status, make_whole(j, scheme), out);
 	BB_TRY(status, play(j), out);
 	for (const struct bb_tensor_results *r = bb_tensor_results; r->part; r++)
-		if (r->of == way->of)
+		if (r->of == scheme->of)
 			BB_TRY(status, deliver(j, r), out);
 	/* Nobody lets go of what others may still read. */
 	BB_TRY(status, bb_crew_barrier(j->engine->driver), out);
@@ -287,12 +287,12 @@ bb_status bb_tensor_equality(struct bb_engine *engine)
 	struct job j = {.engine = engine, .size = small_size((size_t)nranks)};
 	bb_status status = BB_OK;
 
-	for (const struct bb_tensor_way *way = bb_tensor_ways; way->part && status == BB_OK;
-	     way++) {
+	for (const struct bb_tensor_scheme *scheme = bb_tensor_schemes;
+	     scheme->part && status == BB_OK; scheme++) {
 		/* One rank's rows are all of them. */
-		if (way->mode == BB_TENSOR_ROWS && nranks == 1)
+		if (scheme->mode == BB_TENSOR_ROWS && nranks == 1)
 			continue;
-		status = check_way(&j, way);
+		status = check_way(&j, scheme);
 	}
 	return status;
 }

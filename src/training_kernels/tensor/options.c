@@ -16,9 +16,9 @@ const struct bb_option bb_tensor_rows[] = BB_OPTION_ROWS(BB_TENSOR_OPTIONS);
 /* All ways where NAME is NULL, else those of that name. */
 static void add_ways(struct bb_tensor_options *a, const char *name)
 {
-	for (const struct bb_tensor_way *w = bb_tensor_ways; w->part; w++)
+	for (const struct bb_tensor_scheme *w = bb_tensor_schemes; w->part; w++)
 		if (w->mode != BB_TENSOR_ROWS && (!name || strcmp(name, w->name) == 0))
-			a->ways[a->nways++] = w;
+			a->schemes[a->nschemes++] = w;
 }
 
 /* ---- the layer --------------------------------------------------------------------------- */

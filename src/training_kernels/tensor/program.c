@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct bb_tensor_way bb_tensor_ways[] = {
+const struct bb_tensor_scheme bb_tensor_schemes[] = {
 	{"layer", "tensor", "attention by heads, MLP by columns, then rows", BB_TENSOR_LAYER,
 	 BB_TENSOR_SPLIT},
 	{"layer", "sequence", "the same, and between the matrices by tokens", BB_TENSOR_LAYER,
@@ -55,18 +55,18 @@ static const char *refuse_layer(enum bb_tensor_mode mode, const struct bb_tensor
 	return NULL;
 }
 
-const char *bb_tensor_refuses(const struct bb_tensor_way *way, const struct bb_tensor_size *s,
+const char *bb_tensor_refuses(const struct bb_tensor_scheme *scheme, const struct bb_tensor_size *s,
 			      int nranks)
 {
 	const size_t t = (size_t)nranks;
 
-	if (way->of == BB_TENSOR_LAYER)
-		return refuse_layer(way->mode, s, t);
-	if (way->of != BB_TENSOR_MLP && s->vocab == 0)
+	if (scheme->of == BB_TENSOR_LAYER)
+		return refuse_layer(scheme->mode, s, t);
+	if (scheme->of != BB_TENSOR_MLP && s->vocab == 0)
 		return "the model has no vocabulary";
-	if (way->mode == BB_TENSOR_SEQUENCE && s->tokens % t != 0)
+	if (scheme->mode == BB_TENSOR_SEQUENCE && s->tokens % t != 0)
 		return "the tokens are no multiple of the ranks";
-	if (way->mode == BB_TENSOR_ROWS && s->hidden % t != 0)
+	if (scheme->mode == BB_TENSOR_ROWS && s->hidden % t != 0)
 		return "the width is no multiple of the ranks";
 	return NULL;
 }
@@ -185,7 +185,7 @@ bb_status bb_tensor_program_make(struct bb_tensor_program *p, const struct bb_te
 		.describe = describe,
 	};
 	if (!bb_tensor_build(p))
-		return bb_no_memory(error, form->way->part);
+		return bb_no_memory(error, form->scheme->part);
 	return BB_OK;
 }
 
@@ -231,7 +231,7 @@ double bb_tensor_wire_counted(const struct bb_tensor_program *p, size_t *calls)
 	return bytes * (double)p->form.layers;
 }
 
-double bb_tensor_wire_formula(const struct bb_tensor_way *way, const struct bb_tensor_size *s,
+double bb_tensor_wire_formula(const struct bb_tensor_scheme *scheme, const struct bb_tensor_size *s,
 			      int nranks)
 {
 	const double t = nranks, others = (t - 1) / t, bytes = (double)bb_dtype_size(s->dtype);
@@ -240,13 +240,13 @@ double bb_tensor_wire_formula(const struct bb_tensor_way *way, const struct bb_t
 	const double k = (double)s->tokens * (double)s->keys * bytes;
 	const double column = (double)s->tokens * (double)bb_dtype_size(s->loss_dtype);
 
-	switch (way->mode) {
+	switch (scheme->mode) {
 	case BB_TENSOR_SPLIT:
-		if (way->of == BB_TENSOR_LOSS)
+		if (scheme->of == BB_TENSOR_LOSS)
 			return 3 * 2 * others * column;
-		return (way->of == BB_TENSOR_LAYER ? 4 : 1) * 2 * others * a;
+		return (scheme->of == BB_TENSOR_LAYER ? 4 : 1) * 2 * others * a;
 	case BB_TENSOR_SEQUENCE:
-		return (way->of == BB_TENSOR_LAYER ? 10 : 2) * others * a;
+		return (scheme->of == BB_TENSOR_LAYER ? 10 : 2) * others * a;
 	case BB_TENSOR_ULYSSES: /* of k = q = h: 8 A / t */
 		return 2 * others * (2 * q + 2 * k) / t;
 	case BB_TENSOR_RING:

@@ -37,7 +37,7 @@ enum bb_tensor_mode {
 };
 
 /* A part and how it is split: a row of results. */
-struct bb_tensor_way {
+struct bb_tensor_scheme {
 	const char *part, *name;
 	const char *brief;
 	enum bb_tensor_part of;
@@ -45,7 +45,7 @@ struct bb_tensor_way {
 };
 
 /* All of them; ends with part NULL. */
-extern const struct bb_tensor_way bb_tensor_ways[];
+extern const struct bb_tensor_scheme bb_tensor_schemes[];
 
 /* The part that is split, whole. */
 struct bb_tensor_size {
@@ -124,7 +124,7 @@ size_t bb_tensor_vocab_part(const struct bb_tensor_size *size, size_t t);
 enum bb_tensor_half { BB_TENSOR_STEP, BB_TENSOR_COMPUTE, BB_TENSOR_COMMUNICATE };
 
 struct bb_tensor_form {
-	const struct bb_tensor_way *way;
+	const struct bb_tensor_scheme *scheme;
 	const struct bb_tensor_size *size;
 	size_t layers;            /* LAYER; else 1 */
 	enum bb_tensor_half half; /* all, or its computations or communication alone */
@@ -145,8 +145,8 @@ struct bb_tensor_program {
 };
 
 /* NULL, or why a part of SIZE cannot be split this way among NRANKS: constant. */
-const char *bb_tensor_refuses(const struct bb_tensor_way *way, const struct bb_tensor_size *size,
-			      int nranks);
+const char *bb_tensor_refuses(const struct bb_tensor_scheme *scheme,
+			      const struct bb_tensor_size *size, int nranks);
 
 /*
  * FORM as a program for NRANKS, which bb_tensor_refuses has nothing against. Its way and size must
@@ -163,7 +163,7 @@ void bb_tensor_program_free(struct bb_tensor_program *program); /* of a zeroed o
  */
 double bb_tensor_wire_counted(const struct bb_tensor_program *program, size_t *calls);
 /* The same by the formulas above, for one layer; exact where parts are equal. */
-double bb_tensor_wire_formula(const struct bb_tensor_way *way, const struct bb_tensor_size *size,
-			      int nranks);
+double bb_tensor_wire_formula(const struct bb_tensor_scheme *scheme,
+			      const struct bb_tensor_size *size, int nranks);
 
 #endif

@@ -41,8 +41,8 @@ struct shape {
 
 static bool by_tokens(const struct bb_tensor_state *s)
 {
-	return bb_tensor_gathers(s) || s->way->mode == BB_TENSOR_ULYSSES ||
-	       s->way->mode == BB_TENSOR_RING;
+	return bb_tensor_gathers(s) || s->scheme->mode == BB_TENSOR_ULYSSES ||
+	       s->scheme->mode == BB_TENSOR_RING;
 }
 
 static struct shape of_matrix(const struct bb_tensor_state *s, int matrix)
@@ -108,8 +108,8 @@ static size_t layer_numbers(const struct bb_tensor_state *s, int slot)
 	const size_t rows = by_tokens(s) ? n / t : n;
 	const size_t here = bb_tensor_splits(s) ? n : n / t; /* tokens that go through matrices */
 	const bool sequence = bb_tensor_gathers(s);
-	const bool ulysses = s->way->mode == BB_TENSOR_ULYSSES;
-	const bool ring = s->way->mode == BB_TENSOR_RING;
+	const bool ulysses = s->scheme->mode == BB_TENSOR_ULYSSES;
+	const bool ring = s->scheme->mode == BB_TENSOR_RING;
 
 	if (slot >= BB_TS_WEIGHTS && slot < BB_TS_INNER) {
 		const struct bb_tensor_place p = bb_tensor_place_of(s, (enum bb_tensor_slot)slot);
@@ -167,7 +167,7 @@ static size_t other_numbers(const struct bb_tensor_state *s, int slot)
 
 static bool belongs(const struct bb_tensor_state *s, int slot)
 {
-	switch (s->way->of) {
+	switch (s->scheme->of) {
 	case BB_TENSOR_LAYER:
 		return slot < BB_TS_TABLE;
 	case BB_TENSOR_EMBEDDING:
@@ -196,14 +196,14 @@ size_t bb_tensor_state_numbers(const struct bb_tensor_state *s)
 	return all;
 }
 
-uint64_t bb_tensor_kept(const struct bb_tensor_way *way, const struct bb_tensor_size *size,
+uint64_t bb_tensor_kept(const struct bb_tensor_scheme *scheme, const struct bb_tensor_size *size,
 			size_t t, bool dropout)
 {
 	static const int kept[] = {BB_TS_X,   BB_TS_X + 1, BB_TS_NORM,  BB_TS_NORM + 1,
 				   BB_TS_Q,   BB_TS_Q + 1, BB_TS_Q + 2, BB_TS_SOFTMAX,
 				   BB_TS_OUT, BB_TS_INNER, BB_TS_GELU,  BB_TS_EXP_SUM,
 				   BB_TS_MOST};
-	const struct bb_tensor_state s = {.way = way, .size = size, .t = t};
+	const struct bb_tensor_state s = {.scheme = scheme, .size = size, .t = t};
 	const uint64_t bytes = bb_dtype_size(size->dtype);
 	uint64_t all = 0;
 
@@ -245,7 +245,7 @@ void bb_tensor_state_fill(struct bb_tensor_state *s, double *memory)
 		s->slots[slot] = memory;
 		memory += numbers(s, slot);
 	}
-	switch (s->way->of) {
+	switch (s->scheme->of) {
 	case BB_TENSOR_LAYER:
 		draw(s, BB_TS_X, 8, 0.25);
 		draw(s, BB_TS_DZ, 8, 0.125);

@@ -85,7 +85,7 @@ struct bb_tensor_place {
 };
 
 struct bb_tensor_state {
-	const struct bb_tensor_way *way;
+	const struct bb_tensor_scheme *scheme;
 	const struct bb_tensor_size *size; /* keys as wide as queries, one sequence */
 	size_t rank, t;
 	bool grid; /* see math.h */
@@ -96,13 +96,13 @@ struct bb_tensor_state {
 /* Are the matrices split, or whole on every rank? */
 static inline bool bb_tensor_splits(const struct bb_tensor_state *state)
 {
-	return state->way->mode == BB_TENSOR_SPLIT || state->way->mode == BB_TENSOR_SEQUENCE;
+	return state->scheme->mode == BB_TENSOR_SPLIT || state->scheme->mode == BB_TENSOR_SEQUENCE;
 }
 
 /* Are they split, and what is between them by tokens? */
 static inline bool bb_tensor_gathers(const struct bb_tensor_state *state)
 {
-	return state->way->mode == BB_TENSOR_SEQUENCE;
+	return state->scheme->mode == BB_TENSOR_SEQUENCE;
 }
 
 /* Numbers that the memory of a rank has. */
@@ -119,7 +119,7 @@ struct bb_tensor_place bb_tensor_place_of(const struct bb_tensor_state *state,
  * of the residual stream's size, of a byte each, and where softmax is kept its mask and what it
  * left over. SIZE may be any.
  */
-uint64_t bb_tensor_kept(const struct bb_tensor_way *way, const struct bb_tensor_size *size,
+uint64_t bb_tensor_kept(const struct bb_tensor_scheme *scheme, const struct bb_tensor_size *size,
 			size_t t, bool dropout);
 
 /* Do the computation OPERATION. */

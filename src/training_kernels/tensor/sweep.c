@@ -15,9 +15,9 @@
 struct sweep {
 	struct bb_engine engine; /* its trials are HALVES of each way */
 	struct bb_tensor_run *tensor;
-	const struct bb_tensor_way *ways[BB_TENSOR_MOST_WAYS]; /* that are possible */
-	size_t nways;
-	struct bb_tensor_program programs[HALVES * BB_TENSOR_MOST_WAYS]; /* beside the trials */
+	const struct bb_tensor_scheme *schemes[BB_TENSOR_MOST_SCHEMES]; /* that are possible */
+	size_t nschemes;
+	struct bb_tensor_program programs[HALVES * BB_TENSOR_MOST_SCHEMES]; /* beside the trials */
 };
 
 static const struct bb_tensor_options *asked(const struct sweep *s)
@@ -27,27 +27,27 @@ static const struct bb_tensor_options *asked(const struct sweep *s)
 
 /* ---- what is timed ----------------------------------------------------------------------- */
 
-static bb_status skip(struct sweep *s, const struct bb_tensor_way *way, const char *reason)
+static bb_status skip(struct sweep *s, const struct bb_tensor_scheme *scheme, const char *reason)
 {
 	struct bb_skip_record record;
 
 	bb_record_init(&bb_record_skip, &record);
-	record.collective = way->part;
-	record.algorithm = way->name;
+	record.collective = scheme->part;
+	record.algorithm = scheme->name;
 	record.dtype = bb_dtype_name(asked(s)->dtype);
 	record.reason = reason;
 	return bb_engine_skip(&s->engine, &record);
 }
 
-static bb_status add_trial(struct sweep *s, const struct bb_tensor_way *way,
+static bb_status add_trial(struct sweep *s, const struct bb_tensor_scheme *scheme,
 			   enum bb_tensor_half half)
 {
 	static const char *const names[HALVES] = {"", " alone: computations",
 						  " alone: communication"};
 	const struct bb_tensor_form form = {
-		.way = way,
+		.scheme = scheme,
 		.size = &s->tensor->size,
-		.layers = way->of == BB_TENSOR_LAYER ? (size_t)asked(s)->layers : 1,
+		.layers = scheme->of == BB_TENSOR_LAYER ? (size_t)asked(s)->layers : 1,
 		.half = half};
 	struct bb_tensor_program *program = &s->programs[s->engine.ntrials];
 	struct bb_trial trial = {.play = {.program = &program->program,
@@ -56,7 +56,8 @@ static bb_status add_trial(struct sweep *s, const struct bb_tensor_way *way,
 	bb_status status = bb_tensor_program_make(program, &form, s->engine.run->world.nranks,
 						  &s->engine.run->error);
 
-	snprintf(trial.what, sizeof(trial.what), "%s by %s%s", way->part, way->name, names[half]);
+	snprintf(trial.what, sizeof(trial.what), "%s by %s%s", scheme->part, scheme->name,
+		 names[half]);
 	return status == BB_OK ? bb_engine_add(&s->engine, &trial, NULL) : status;
 }
 
@@ -64,14 +65,14 @@ static bb_status make_trials(struct sweep *s)
 {
 	bb_status status = BB_OK;
 
-	for (size_t i = 0; i < asked(s)->nways && status == BB_OK; i++) {
-		const struct bb_tensor_way *way = asked(s)->ways[i];
+	for (size_t i = 0; i < asked(s)->nschemes && status == BB_OK; i++) {
+		const struct bb_tensor_scheme *scheme = asked(s)->schemes[i];
 
-		if (bb_tensor_refuses(way, &s->tensor->size, s->engine.run->world.nranks))
+		if (bb_tensor_refuses(scheme, &s->tensor->size, s->engine.run->world.nranks))
 			continue;
-		s->ways[s->nways++] = way;
+		s->schemes[s->nschemes++] = scheme;
 		for (int half = 0; half < HALVES && status == BB_OK; half++)
-			status = add_trial(s, way, (enum bb_tensor_half)half);
+			status = add_trial(s, scheme, (enum bb_tensor_half)half);
 	}
 	return status;
 }
@@ -80,13 +81,13 @@ static bb_status tell_skips(struct sweep *s)
 {
 	bb_status status = BB_OK;
 
-	for (size_t i = 0; i < asked(s)->nways && status == BB_OK; i++) {
-		const struct bb_tensor_way *way = asked(s)->ways[i];
+	for (size_t i = 0; i < asked(s)->nschemes && status == BB_OK; i++) {
+		const struct bb_tensor_scheme *scheme = asked(s)->schemes[i];
 		const char *reason =
-			bb_tensor_refuses(way, &s->tensor->size, s->engine.run->world.nranks);
+			bb_tensor_refuses(scheme, &s->tensor->size, s->engine.run->world.nranks);
 
 		if (reason)
-			status = skip(s, way, reason);
+			status = skip(s, scheme, reason);
 	}
 	return status;
 }
@@ -95,34 +96,35 @@ static bb_status tell_skips(struct sweep *s)
 
 /* Ring attention keeps no scores: its blocks are computed again, as selective recomputation does.
    What a gated MLP keeps is not counted: the matrices are those of one without gates. */
-static void describe_memory(const struct sweep *s, const struct bb_tensor_way *way,
+static void describe_memory(const struct sweep *s, const struct bb_tensor_scheme *scheme,
 			    struct bb_tensor_record *r)
 {
 	const bool gated = s->tensor->model.gated;
 	struct bb_layer layer = bb_layer_of_model(&s->tensor->model, (uint64_t)asked(s)->batch,
 						  (unsigned)bb_dtype_size(asked(s)->dtype));
 
-	if (way->of != BB_TENSOR_LAYER)
+	if (scheme->of != BB_TENSOR_LAYER)
 		return;
 	r->kept_unsplit_bytes = (int64_t)bb_layer_kept(&layer, BB_RECOMPUTE_NONE);
 	layer.tp = (uint64_t)r->nranks;
-	layer.sequence_parallel = way->mode != BB_TENSOR_SPLIT;
-	r->kept_formula_bytes = (int64_t)bb_layer_kept(
-		&layer, way->mode == BB_TENSOR_RING ? BB_RECOMPUTE_SELECTIVE : BB_RECOMPUTE_NONE);
+	layer.sequence_parallel = scheme->mode != BB_TENSOR_SPLIT;
+	r->kept_formula_bytes = (int64_t)bb_layer_kept(&layer, scheme->mode == BB_TENSOR_RING
+								       ? BB_RECOMPUTE_SELECTIVE
+								       : BB_RECOMPUTE_NONE);
 	if (!gated)
-		r->kept_bytes = (int64_t)bb_tensor_kept(way, &s->tensor->size, layer.tp, true);
+		r->kept_bytes = (int64_t)bb_tensor_kept(scheme, &s->tensor->size, layer.tp, true);
 }
 
 static void describe(const struct sweep *s, size_t i, struct bb_tensor_record *r)
 {
 	const struct bb_tensor_program *program = &s->programs[HALVES * i];
-	const struct bb_tensor_way *way = s->ways[i];
+	const struct bb_tensor_scheme *scheme = s->schemes[i];
 	size_t calls;
 
 	bb_record_init(&bb_record_tensor, r);
 	r->model = s->tensor->model.name;
-	r->part = way->part;
-	r->way = way->name;
+	r->part = scheme->part;
+	r->way = scheme->name;
 	r->dtype = bb_dtype_name(asked(s)->dtype);
 	r->nranks = s->engine.run->world.nranks;
 	r->layers = (int64_t)program->form.layers;
@@ -131,9 +133,9 @@ static void describe(const struct sweep *s, size_t i, struct bb_tensor_record *r
 	r->compute = bb_stand_in_names[asked(s)->stand_in];
 	r->wire_bytes = bb_tensor_wire_counted(program, &calls);
 	r->calls = (int64_t)calls;
-	r->formula_bytes = (double)r->layers * bb_tensor_wire_formula(way, &s->tensor->size,
+	r->formula_bytes = (double)r->layers * bb_tensor_wire_formula(scheme, &s->tensor->size,
 								      s->engine.run->world.nranks);
-	describe_memory(s, way, r);
+	describe_memory(s, scheme, r);
 }
 
 /* Is there any computation for communication to hide behind? */
@@ -180,10 +182,10 @@ static bb_status deliver(struct sweep *s)
 	struct bb_tensor_record record;
 	bb_status status = BB_OK;
 
-	for (size_t i = 0; i < s->nways && status == BB_OK; i++)
+	for (size_t i = 0; i < s->nschemes && status == BB_OK; i++)
 		if (refusal_of(s, i))
-			status = skip(s, s->ways[i], refusal_of(s, i));
-	for (size_t i = 0; i < s->nways && status == BB_OK; i++) {
+			status = skip(s, s->schemes[i], refusal_of(s, i));
+	for (size_t i = 0; i < s->nschemes && status == BB_OK; i++) {
 		if (refusal_of(s, i))
 			continue;
 		describe(s, i, &record);
@@ -236,7 +238,7 @@ static void tensor_close(struct bb_engine *engine)
 {
 	struct sweep *s = (struct sweep *)engine;
 
-	for (size_t i = 0; i < HALVES * BB_TENSOR_MOST_WAYS; i++)
+	for (size_t i = 0; i < HALVES * BB_TENSOR_MOST_SCHEMES; i++)
 		bb_tensor_program_free(&s->programs[i]);
 }
 

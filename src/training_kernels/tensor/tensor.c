@@ -6,7 +6,7 @@
 static void list(struct bb_strbuf *out)
 {
 	bb_strbuf_add(out, "ways to split:\n");
-	for (const struct bb_tensor_way *w = bb_tensor_ways; w->part; w++)
+	for (const struct bb_tensor_scheme *w = bb_tensor_schemes; w->part; w++)
 		bb_strbuf_addf(out, "    %-10s %-9s %s\n", w->name, w->part, w->brief);
 	bb_model_list(out);
 }
@@ -19,8 +19,8 @@ static bb_status plan(struct bb_run *run)
 
 	if (a->equality && reason)
 		return bb_fail(&run->error, BB_EUNSUPPORTED, "--equality: %s", reason);
-	for (size_t i = 0; i < a->nways && !a->equality; i++) {
-		reason = bb_tensor_refuses(a->ways[i], &tensor->size, run->world.nranks);
+	for (size_t i = 0; i < a->nschemes && !a->equality; i++) {
+		reason = bb_tensor_refuses(a->schemes[i], &tensor->size, run->world.nranks);
 		if (!reason)
 			return BB_OK;
 	}

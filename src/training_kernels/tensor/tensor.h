@@ -19,7 +19,7 @@
 #include "models/model.h"
 #include "training_kernels/tensor/program.h"
 
-#define BB_TENSOR_MOST_WAYS 16
+#define BB_TENSOR_MOST_SCHEMES 16
 
 #define BB_TENSOR_OPTIONS(OPTION, COMMON)                                                          \
 	BB_MODEL_OPTION(OPTION, "gpt2", "whose layer: ", .section = "Model")                       \
@@ -45,8 +45,8 @@ struct bb_tensor_options {
 	BB_OPTION_MEMBERS(BB_TENSOR_OPTIONS)
 
 	/* Worked out from them. */
-	const struct bb_tensor_way *ways[BB_TENSOR_MOST_WAYS];
-	size_t nways;
+	const struct bb_tensor_scheme *schemes[BB_TENSOR_MOST_SCHEMES];
+	size_t nschemes;
 };
 
 /* The state of the benchmark. */

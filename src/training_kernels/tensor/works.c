@@ -12,7 +12,7 @@
 /* Tokens of the residual stream, and those that go through matrices, on this rank. */
 static size_t stream(const struct bb_tensor_state *s)
 {
-	return s->way->mode == BB_TENSOR_SPLIT ? s->size->tokens : s->size->tokens / s->t;
+	return s->scheme->mode == BB_TENSOR_SPLIT ? s->size->tokens : s->size->tokens / s->t;
 }
 
 static size_t here(const struct bb_tensor_state *s)
@@ -159,7 +159,7 @@ static void rows_mlp(struct bb_tensor_state *s, size_t none)
 
 static struct bb_tm_attention attention(const struct bb_tensor_state *s)
 {
-	const bool ring = s->way->mode == BB_TENSOR_RING;
+	const bool ring = s->scheme->mode == BB_TENSOR_RING;
 
 	return (struct bb_tm_attention){
 		.grid = s->grid,
@@ -197,10 +197,10 @@ static void project(struct bb_tensor_state *s, size_t none)
 	for (int m = 0; m < 3; m++) {
 		bb_tm_product(s->slots[BB_TS_Q + m], input(s, 0), weights(s, m), here(s),
 			      s->size->hidden, projected(s), false);
-		if (s->way->mode == BB_TENSOR_ULYSSES)
+		if (s->scheme->mode == BB_TENSOR_ULYSSES)
 			reorder(s, s->slots[BB_TS_PACKED + m], s->slots[BB_TS_Q + m], true);
 	}
-	if (s->way->mode == BB_TENSOR_RING)
+	if (s->scheme->mode == BB_TENSOR_RING)
 		begin_ring(s);
 }
 
@@ -216,9 +216,9 @@ static void divide(struct bb_tensor_state *s)
 
 static void project_out(struct bb_tensor_state *s, size_t none)
 {
-	if (s->way->mode == BB_TENSOR_ULYSSES)
+	if (s->scheme->mode == BB_TENSOR_ULYSSES)
 		reorder(s, s->slots[BB_TS_OUT], s->slots[BB_TS_OUT_PACKED], false);
-	if (s->way->mode == BB_TENSOR_RING)
+	if (s->scheme->mode == BB_TENSOR_RING)
 		divide(s);
 	bb_tm_product(s->slots[BB_TS_PARTIAL], s->slots[BB_TS_OUT], weights(s, 3), here(s),
 		      projected(s), s->size->hidden, false);
@@ -228,9 +228,9 @@ static void back_out(struct bb_tensor_state *s, size_t none)
 {
 	bb_tm_product_bt(s->slots[BB_TS_DOUT], gradient(s, 0), weights(s, 3), here(s),
 			 s->size->hidden, projected(s), false);
-	if (s->way->mode == BB_TENSOR_ULYSSES)
+	if (s->scheme->mode == BB_TENSOR_ULYSSES)
 		reorder(s, s->slots[BB_TS_OUT_PACKED], s->slots[BB_TS_DOUT], true);
-	if (s->way->mode == BB_TENSOR_RING) {
+	if (s->scheme->mode == BB_TENSOR_RING) {
 		begin_ring(s);
 		memset(s->slots[BB_TS_DQ], 0, here(s) * s->size->queries * sizeof(double));
 	}
@@ -254,10 +254,10 @@ static void end_ring(struct bb_tensor_state *s)
 
 static void back_project_input(struct bb_tensor_state *s)
 {
-	if (s->way->mode == BB_TENSOR_RING)
+	if (s->scheme->mode == BB_TENSOR_RING)
 		end_ring(s);
 	for (int m = 0; m < 3; m++) {
-		if (s->way->mode == BB_TENSOR_ULYSSES)
+		if (s->scheme->mode == BB_TENSOR_ULYSSES)
 			reorder(s, s->slots[BB_TS_DQ + m], s->slots[BB_TS_PACKED + m], false);
 		bb_tm_product_bt(s->slots[BB_TS_BACK_PARTIAL], s->slots[BB_TS_DQ + m],
 				 weights(s, m), here(s), projected(s), s->size->hidden, m > 0);
@@ -277,7 +277,7 @@ static void project_weights(struct bb_tensor_state *s)
 static void core(struct bb_tensor_state *s, size_t none)
 {
 	const struct bb_tm_attention a = attention(s);
-	const bool ulysses = s->way->mode == BB_TENSOR_ULYSSES;
+	const bool ulysses = s->scheme->mode == BB_TENSOR_ULYSSES;
 	double **const q = &s->slots[ulysses ? BB_TS_HEADS : BB_TS_Q];
 
 	bb_tm_attend(&a, s->slots[ulysses ? BB_TS_OUT_HEADS : BB_TS_OUT], s->slots[BB_TS_SOFTMAX],
@@ -287,7 +287,7 @@ static void core(struct bb_tensor_state *s, size_t none)
 static void back_core(struct bb_tensor_state *s, size_t none)
 {
 	const struct bb_tm_attention a = attention(s);
-	const bool ulysses = s->way->mode == BB_TENSOR_ULYSSES;
+	const bool ulysses = s->scheme->mode == BB_TENSOR_ULYSSES;
 	double **const q = &s->slots[ulysses ? BB_TS_HEADS : BB_TS_Q];
 	double **const d = &s->slots[ulysses ? BB_TS_DHEADS : BB_TS_DQ];
 

@@ -3,54 +3,54 @@
  * hands its parameters to one worker after the other, works on a batch of its own like all others,
  * gathers the gradients and updates.
  */
-#include "training_kernels/ways/writer.h"
+#include "training_kernels/strategies/writer.h"
 
-static void write_root(struct bb_way_writer *w, const struct bb_way_setting *s)
+static void write_root(struct bb_strategy_writer *w, const struct bb_strategy_setting *s)
 {
 	for (int worker = 1; worker < s->active; worker++)
-		bb_write_send(w, 0, BB_WAY_PULL, worker, 0, 1);
+		bb_write_send(w, 0, BB_STRATEGY_PULL, worker, 0, 1);
 	bb_write_batches(w, 0);
 	for (int worker = 1; worker < s->active; worker++)
-		bb_write_recv(w, 0, BB_WAY_PUSH, worker, 0, 1);
+		bb_write_recv(w, 0, BB_STRATEGY_PUSH, worker, 0, 1);
 	bb_write_order(w, 0, RECEIVING, COMPUTING);
 	for (int worker = 1; worker < s->active; worker++)
-		bb_write_real(w, 0, COMPUTING, BB_WAY_ADD, (size_t)worker);
+		bb_write_real(w, 0, COMPUTING, BB_STRATEGY_ADD, (size_t)worker);
 	/* A worker may have its parameters only late: they stay as they are until then. */
 	bb_write_order(w, 0, SENDING, COMPUTING);
-	bb_write_real(w, 0, COMPUTING, BB_WAY_UPDATE, 0);
+	bb_write_real(w, 0, COMPUTING, BB_STRATEGY_UPDATE, 0);
 }
 
-static void write(struct bb_way_writer *w, const struct bb_way_setting *s)
+static void write(struct bb_strategy_writer *w, const struct bb_strategy_setting *s)
 {
 	write_root(w, s);
 	for (int worker = 1; worker < s->active; worker++) {
-		bb_write_recv(w, worker, BB_WAY_PULL, 0, 0, 1);
+		bb_write_recv(w, worker, BB_STRATEGY_PULL, 0, 0, 1);
 		bb_write_order(w, worker, RECEIVING, COMPUTING);
 		bb_write_batches(w, worker);
 		bb_write_order(w, worker, COMPUTING, SENDING);
-		bb_write_send(w, worker, BB_WAY_PUSH, 0, 0, 1);
+		bb_write_send(w, worker, BB_STRATEGY_PUSH, 0, 0, 1);
 	}
 }
 
 /* Worker i has the parameters after i messages; the gradients follow each other as they do. The
    last one is a message behind. */
-static double seconds(const struct bb_way_setting *s, const struct bb_link_model *links)
+static double seconds(const struct bb_strategy_setting *s, const struct bb_link_model *links)
 {
 	const int n = s->active;
 
-	return bb_way_compute(s) +
-	       (n > 1 ? n * (links->latency + bb_way_slowest_entry(s, links, 1)) : 0);
+	return bb_strategy_compute(s) +
+	       (n > 1 ? n * (links->latency + bb_strategy_slowest_entry(s, links, 1)) : 0);
 }
 
 /* The root keeps the gradients of all until it adds them up. */
-static struct bb_way_memory memory(const struct bb_way_setting *s)
+static struct bb_strategy_memory memory(const struct bb_strategy_setting *s)
 {
-	const uint64_t bytes = (uint64_t)bb_way_bytes(s);
+	const uint64_t bytes = (uint64_t)bb_strategy_bytes(s);
 
-	return (struct bb_way_memory){(uint64_t)(1 + s->active) * bytes, 2 * bytes};
+	return (struct bb_strategy_memory){(uint64_t)(1 + s->active) * bytes, 2 * bytes};
 }
 
-const struct bb_dp_way bb_way_dp = {
+const struct bb_strategy bb_strategy_dp = {
 	.name = "dp",
 	.brief = "a root hands out parameters and gathers gradients, as a single process does",
 	.formula = "C + n (L + M/B)",

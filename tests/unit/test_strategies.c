@@ -2,7 +2,7 @@
  * Ways of a step: their programs keep the rules, take in virtual time what their formulas say, and
  * send what they must.
  */
-#include "training_kernels/ways/way.h"
+#include "training_kernels/strategies/strategy.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -27,73 +27,76 @@ static const struct bb_link_model kinds[] = {
 };
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
-static void near(double got, double want, const char *what, const struct bb_way_setting *s)
+static void near(double got, double want, const char *what, const struct bb_strategy_setting *s)
 {
 	if (!(fabs(got - want) <= 1e-12 * fmax(1e-3, fabs(want))))
 		fail_msg("%s of %d ranks, %d servers: %.17g instead of %.17g", what, s->active,
 			 s->servers, got, want);
 }
 
-static struct bb_way_setting setting_of(int active)
+static struct bb_strategy_setting setting_of(int active)
 {
-	return (struct bb_way_setting){.nranks = active,
-				       .active = active,
-				       .elements = ELEMENTS,
-				       .dtype = BB_FLOAT,
-				       .compute_s = COMPUTE,
-				       .batches = 1,
-				       .every = 1,
-				       .steps = 1,
-				       .servers = 1};
+	return (struct bb_strategy_setting){.nranks = active,
+					    .active = active,
+					    .elements = ELEMENTS,
+					    .dtype = BB_FLOAT,
+					    .compute_s = COMPUTE,
+					    .batches = 1,
+					    .every = 1,
+					    .steps = 1,
+					    .servers = 1};
 }
 
-static void make(struct bb_way_program *p, const char *way, const struct bb_way_setting *setting)
+static void make(struct bb_strategy_program *p, const char *strategy,
+		 const struct bb_strategy_setting *setting)
 {
 	struct bb_error error = {0};
 
-	if (bb_way_program_make(p, bb_way_find(way), setting, "ring", &error) != BB_OK ||
+	if (bb_strategy_program_make(p, bb_strategy_find(strategy), setting, "ring", &error) !=
+		    BB_OK ||
 	    bb_program_check(&p->program, &error) != BB_OK)
-		fail_msg("%s, %d of %d ranks: %s", way, setting->active, setting->nranks,
+		fail_msg("%s, %d of %d ranks: %s", strategy, setting->active, setting->nranks,
 			 error.text);
 }
 
 /* Seconds of a step. */
-static double play(const char *way, const struct bb_way_setting *setting,
+static double play(const char *strategy, const struct bb_strategy_setting *setting,
 		   const struct bb_link_model *links)
 {
-	struct bb_way_program p;
+	struct bb_strategy_program p;
 	struct bb_error error = {0};
 	double end = 0;
 
-	make(&p, way, setting);
+	make(&p, strategy, setting);
 	if (bb_timeline_program(links, &p.program, NULL, &end, &error) != BB_OK)
-		fail_msg("%s, %d ranks: %s", way, setting->active, error.text);
-	end /= (double)bb_way_steps(p.way, setting);
-	bb_way_program_free(&p);
+		fail_msg("%s, %d ranks: %s", strategy, setting->active, error.text);
+	end /= (double)bb_strategy_steps(p.strategy, setting);
+	bb_strategy_program_free(&p);
 	return end;
 }
 
-static bool refuses(const char *way, const struct bb_way_setting *s)
+static bool refuses(const char *strategy, const struct bb_strategy_setting *s)
 {
-	const struct bb_dp_way *w = bb_way_find(way);
+	const struct bb_strategy *w = bb_strategy_find(strategy);
 
 	return w->refuses && w->refuses(s);
 }
 
-static void equal(const char *way, const struct bb_way_setting *s)
+static void equal(const char *strategy, const struct bb_strategy_setting *s)
 {
-	for (size_t i = 0; i < KINDS && !refuses(way, s); i++)
-		near(play(way, s, &kinds[i]), bb_way_find(way)->seconds(s, &kinds[i]), way, s);
+	for (size_t i = 0; i < KINDS && !refuses(strategy, s); i++)
+		near(play(strategy, s, &kinds[i]),
+		     bb_strategy_find(strategy)->seconds(s, &kinds[i]), strategy, s);
 }
 
 /* All kinds of settings, with work for real and without, and with ranks that have nothing to do. */
 static void test_rules(void **state)
 {
-	for (int way = 0; bb_ways[way]; way++)
+	for (int strategy = 0; bb_strategies[strategy]; strategy++)
 		for (int n = 1; n <= MOST; n++)
 			for (int k = 0; k < 16 * n; k++) {
-				struct bb_way_setting s = setting_of(n);
-				struct bb_way_program p;
+				struct bb_strategy_setting s = setting_of(n);
+				struct bb_strategy_program p;
 
 				s.elements = 7;
 				s.nranks = n + (k & 1);
@@ -102,26 +105,26 @@ static void test_rules(void **state)
 				s.colocated = k & 8;
 				s.servers = 1 + k / 16;
 				s.every = s.steps = s.batches = 3;
-				if (refuses(bb_ways[way]->name, &s))
+				if (refuses(bb_strategies[strategy]->name, &s))
 					continue;
-				make(&p, bb_ways[way]->name, &s);
-				bb_way_program_free(&p);
+				make(&p, bb_strategies[strategy]->name, &s);
+				bb_strategy_program_free(&p);
 			}
 }
 
 static void test_formulas(void **state)
 {
-	static const char *const ways[] = {"dp", "ddp", "zero", "average"};
+	static const char *const strategies[] = {"dp", "ddp", "zero", "average"};
 
-	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+	for (size_t i = 0; i < sizeof(strategies) / sizeof(strategies[0]); i++)
 		for (int n = 1; n <= MOST; n++) {
-			struct bb_way_setting s = setting_of(n);
+			struct bb_strategy_setting s = setting_of(n);
 
 			s.every = 1 + (size_t)n % 3;
 			s.batches = 1 + (size_t)n % 2;
-			equal(ways[i], &s);
+			equal(strategies[i], &s);
 			s.elements += 5;
-			equal(ways[i], &s);
+			equal(strategies[i], &s);
 		}
 }
 
@@ -129,7 +132,7 @@ static void test_servers(void **state)
 {
 	for (int servers = 1; servers <= MOST; servers++)
 		for (int workers = servers; workers <= 2 * MOST; workers++) {
-			struct bb_way_setting s = setting_of(servers + workers);
+			struct bb_strategy_setting s = setting_of(servers + workers);
 
 			s.servers = servers;
 			if (workers % servers == 0)
@@ -144,7 +147,7 @@ static void test_servers(void **state)
 static void test_colocated(void **state)
 {
 	for (int n = 1; n <= MOST; n++) {
-		struct bb_way_setting s = setting_of(n);
+		struct bb_strategy_setting s = setting_of(n);
 
 		s.servers = n;
 		s.colocated = true;
@@ -156,16 +159,16 @@ static void test_colocated(void **state)
 /* Each worker waits for a server alone, or the server for none. */
 static void test_async(void **state)
 {
-	struct bb_way_setting s = setting_of(5);
+	struct bb_strategy_setting s = setting_of(5);
 	const struct bb_link_model *links = &kinds[4];
 	double want;
 
 	s.steps = 1000;
-	want = bb_way_find("ps_async")->seconds(&s, links);
+	want = bb_strategy_find("ps_async")->seconds(&s, links);
 	assert_true(fabs(play("ps_async", &s, links) / want - 1) < 0.01);
 	near(want, COMPUTE + 2 * (1e-6 + BYTES / RATE), "alone", &s);
 	s.compute_s = 1e-5;
-	want = bb_way_find("ps_async")->seconds(&s, links);
+	want = bb_strategy_find("ps_async")->seconds(&s, links);
 	assert_true(fabs(play("ps_async", &s, links) / want - 1) < 0.01);
 	near(want, 4 * (1e-6 + BYTES / RATE), "served", &s);
 }
@@ -173,28 +176,28 @@ static void test_async(void **state)
 /* What must be sent by the busiest rank. */
 static void test_wire(void **state)
 {
-	static const char *const ways[] = {"dp", "ddp", "zero", "average", "ps"};
+	static const char *const strategies[] = {"dp", "ddp", "zero", "average", "ps"};
 
 	for (int n = 2; n <= 8; n += 2) {
-		struct bb_way_setting s = setting_of(n);
+		struct bb_strategy_setting s = setting_of(n);
 		const double ring = 2 * (n - 1) * BYTES / n;
 		const double all[] = {(n - 1) * BYTES, ring, ring, ring / 4, BYTES};
 
 		s.every = 4;
 		s.servers = n / 2;
 		for (int i = 0; i < 5; i++) {
-			struct bb_way_program p;
+			struct bb_strategy_program p;
 
-			make(&p, ways[i], &s);
-			near(bb_way_wire(&p, "ring"), all[i], ways[i], &s);
-			bb_way_program_free(&p);
+			make(&p, strategies[i], &s);
+			near(bb_strategy_wire(&p, "ring"), all[i], strategies[i], &s);
+			bb_strategy_program_free(&p);
 		}
 	}
 }
 
 static void test_refusals(void **state)
 {
-	struct bb_way_setting s = setting_of(2);
+	struct bb_strategy_setting s = setting_of(2);
 
 	assert_false(refuses("ps", &s));
 	s.servers = 2;
@@ -202,7 +205,7 @@ static void test_refusals(void **state)
 	s.colocated = true;
 	assert_false(refuses("ps", &s));
 	assert_true(refuses("ps_async", &s));
-	assert_null(bb_way_find("sp"));
+	assert_null(bb_strategy_find("sp"));
 }
 
 int main(void)

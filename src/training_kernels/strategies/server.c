@@ -6,19 +6,19 @@
  * that all servers are busy at once; both sides go through their messages by round, then by worker,
  * so that no two wait for each other, also where a rank that is both does one after the other.
  */
-#include "training_kernels/ways/writer.h"
+#include "training_kernels/strategies/writer.h"
 
-static int rank_of(const struct bb_way_setting *s, int worker)
+static int rank_of(const struct bb_strategy_setting *s, int worker)
 {
 	return s->colocated ? worker : s->servers + worker;
 }
 
-static int workers_of(const struct bb_way_setting *s)
+static int workers_of(const struct bb_strategy_setting *s)
 {
 	return s->colocated ? s->active : s->active - s->servers;
 }
 
-static const char *refuses(const struct bb_way_setting *s)
+static const char *refuses(const struct bb_strategy_setting *s)
 {
 	if (s->colocated && s->servers != s->active)
 		return "of servers that are workers too there are as many as workers";
@@ -30,39 +30,39 @@ static const char *refuses(const struct bb_way_setting *s)
 }
 
 /* Both ends of what worker and server have to do with each other in ROUND. */
-static void write_push(struct bb_way_writer *w, const struct bb_way_setting *s, int worker,
-		       int server)
+static void write_push(struct bb_strategy_writer *w, const struct bb_strategy_setting *s,
+		       int worker, int server)
 {
 	const int rank = rank_of(s, worker);
 
 	if (rank != server) {
-		bb_write_send(w, rank, BB_WAY_PUSH, server, (size_t)server, s->servers);
-		bb_write_recv(w, server, BB_WAY_PUSH, rank, (size_t)server, s->servers);
+		bb_write_send(w, rank, BB_STRATEGY_PUSH, server, (size_t)server, s->servers);
+		bb_write_recv(w, server, BB_STRATEGY_PUSH, rank, (size_t)server, s->servers);
 	}
-	bb_write_real(w, server, RECEIVING, BB_WAY_ADD, (size_t)worker);
+	bb_write_real(w, server, RECEIVING, BB_STRATEGY_ADD, (size_t)worker);
 }
 
-static void write_pull(struct bb_way_writer *w, const struct bb_way_setting *s, int worker,
-		       int server)
+static void write_pull(struct bb_strategy_writer *w, const struct bb_strategy_setting *s,
+		       int worker, int server)
 {
 	const int rank = rank_of(s, worker);
 
 	if (rank == server)
 		return;
-	bb_write_send(w, server, BB_WAY_PULL, rank, (size_t)server, s->servers);
-	bb_write_recv(w, rank, BB_WAY_PULL, server, (size_t)server, s->servers);
+	bb_write_send(w, server, BB_STRATEGY_PULL, rank, (size_t)server, s->servers);
+	bb_write_recv(w, rank, BB_STRATEGY_PULL, server, (size_t)server, s->servers);
 }
 
-static void in_rounds(struct bb_way_writer *w, const struct bb_way_setting *s,
-		      void (*write)(struct bb_way_writer *, const struct bb_way_setting *, int,
-				    int))
+static void in_rounds(struct bb_strategy_writer *w, const struct bb_strategy_setting *s,
+		      void (*write)(struct bb_strategy_writer *, const struct bb_strategy_setting *,
+				    int, int))
 {
 	for (int round = 0; round < s->servers; round++)
 		for (int worker = 0; worker < workers_of(s); worker++)
 			write(w, s, worker, (worker + round) % s->servers);
 }
 
-static void write(struct bb_way_writer *w, const struct bb_way_setting *s)
+static void write(struct bb_strategy_writer *w, const struct bb_strategy_setting *s)
 {
 	const int workers = workers_of(s);
 
@@ -76,13 +76,13 @@ static void write(struct bb_way_writer *w, const struct bb_way_setting *s)
 	in_rounds(w, s, write_push);
 	for (int server = 0; server < s->servers; server++) {
 		if (s->updates)
-			bb_write_real(w, server, RECEIVING, BB_WAY_UPDATE, (size_t)server);
+			bb_write_real(w, server, RECEIVING, BB_STRATEGY_UPDATE, (size_t)server);
 		bb_write_order(w, server, RECEIVING, SENDING);
 	}
 	in_rounds(w, s, write_pull);
 	for (int worker = 0; worker < workers && !s->updates; worker++)
 		for (int part = 0; part < s->servers; part++)
-			bb_write_real(w, rank_of(s, worker), RECEIVING, BB_WAY_UPDATE,
+			bb_write_real(w, rank_of(s, worker), RECEIVING, BB_STRATEGY_UPDATE,
 				      (size_t)part);
 }
 
@@ -92,10 +92,10 @@ static void write(struct bb_way_writer *w, const struct bb_way_setting *s)
  * which is the longer way if it takes more than the others take to come in. Exact where k divides
  * the number of workers or there is no latency; else it may be a latency longer for each server.
  */
-static double push_seconds(const struct bb_way_setting *s, const struct bb_link_model *links)
+static double push_seconds(const struct bb_strategy_setting *s, const struct bb_link_model *links)
 {
 	const int n = workers_of(s), k = s->servers;
-	const double entry = bb_way_slowest_entry(s, links, k);
+	const double entry = bb_strategy_slowest_entry(s, links, k);
 	const double alone = k * (links->latency + entry);
 
 	if (!links->port)
@@ -105,27 +105,27 @@ static double push_seconds(const struct bb_way_setting *s, const struct bb_link_
 
 /* Servers that are workers: each deals with all others in turn, as in a ring. Else a server answers
    one worker after the other. */
-static double seconds(const struct bb_way_setting *s, const struct bb_link_model *links)
+static double seconds(const struct bb_strategy_setting *s, const struct bb_link_model *links)
 {
-	const double way = links->latency + bb_way_slowest_entry(s, links, s->servers);
+	const double strategy = links->latency + bb_strategy_slowest_entry(s, links, s->servers);
 
 	if (s->colocated)
-		return bb_way_compute(s) + 2 * (s->active - 1) * way;
-	return bb_way_compute(s) + push_seconds(s, links) + workers_of(s) * way;
+		return bb_strategy_compute(s) + 2 * (s->active - 1) * strategy;
+	return bb_strategy_compute(s) + push_seconds(s, links) + workers_of(s) * strategy;
 }
 
 /* A server has its part of the sum and room for one more gradient of it, parameters if it updates
    them. */
-static struct bb_way_memory memory(const struct bb_way_setting *s)
+static struct bb_strategy_memory memory(const struct bb_strategy_setting *s)
 {
 	const uint64_t part = bb_part_count(s->elements, s->servers, 0) * bb_dtype_size(s->dtype);
-	const uint64_t worker = 2 * (uint64_t)bb_way_bytes(s);
+	const uint64_t worker = 2 * (uint64_t)bb_strategy_bytes(s);
 	const uint64_t server = (s->updates ? 3 : 2) * part;
 
-	return (struct bb_way_memory){s->colocated ? worker + server : server, worker};
+	return (struct bb_strategy_memory){s->colocated ? worker + server : server, worker};
 }
 
-const struct bb_dp_way bb_way_ps = {
+const struct bb_strategy bb_strategy_ps = {
 	.name = "ps",
 	.brief = "workers push gradients to k servers, which answer once they have all of them",
 	.formula = "C + (k + N) (L + M/kB), N workers; as many: C + 2 (n-1) (L + M/nB)",
@@ -141,14 +141,15 @@ const struct bb_dp_way bb_way_ps = {
 
 /* ---- asynchronous ------------------------------------------------------------------------ */
 
-static const char *refuses_async(const struct bb_way_setting *s)
+static const char *refuses_async(const struct bb_strategy_setting *s)
 {
 	if (s->colocated)
 		return "a server that waits for whoever comes cannot be a worker too";
 	return refuses(s);
 }
 
-static void write_worker(struct bb_way_writer *w, const struct bb_way_setting *s, int worker)
+static void write_worker(struct bb_strategy_writer *w, const struct bb_strategy_setting *s,
+			 int worker)
 {
 	const int rank = rank_of(s, worker);
 
@@ -160,33 +161,35 @@ static void write_worker(struct bb_way_writer *w, const struct bb_way_setting *s
 		for (int round = 0; round < s->servers; round++) {
 			const int server = (worker + round) % s->servers;
 
-			bb_write_send(w, rank, BB_WAY_PUSH, server, (size_t)server, s->servers);
-			bb_write_recv(w, rank, BB_WAY_PULL, server, (size_t)server, s->servers);
+			bb_write_send(w, rank, BB_STRATEGY_PUSH, server, (size_t)server,
+				      s->servers);
+			bb_write_recv(w, rank, BB_STRATEGY_PULL, server, (size_t)server,
+				      s->servers);
 		}
 	}
 }
 
-static void write_async(struct bb_way_writer *w, const struct bb_way_setting *s)
+static void write_async(struct bb_strategy_writer *w, const struct bb_strategy_setting *s)
 {
 	for (int worker = 0; worker < workers_of(s); worker++)
 		write_worker(w, s, worker);
 	for (int server = 0; server < s->servers; server++)
 		for (size_t i = 0; i < s->steps * (size_t)workers_of(s); i++) {
 			bb_write_serve(w, server, (size_t)server, s->servers);
-			bb_write_real(w, server, RECEIVING, BB_WAY_UPDATE, (size_t)server);
+			bb_write_real(w, server, RECEIVING, BB_STRATEGY_UPDATE, (size_t)server);
 			bb_write_answer(w, server, (size_t)server, s->servers);
 		}
 }
 
 /* Either a worker is what takes longest, or a server, which answers all of them in a step. */
-static double async_seconds(const struct bb_way_setting *s, const struct bb_link_model *links)
+static double async_seconds(const struct bb_strategy_setting *s, const struct bb_link_model *links)
 {
-	const double way = links->latency + bb_way_slowest_entry(s, links, s->servers);
+	const double strategy = links->latency + bb_strategy_slowest_entry(s, links, s->servers);
 
-	return fmax(bb_way_compute(s) + (s->servers + 1) * way, workers_of(s) * way);
+	return fmax(bb_strategy_compute(s) + (s->servers + 1) * strategy, workers_of(s) * strategy);
 }
 
-const struct bb_dp_way bb_way_ps_async = {
+const struct bb_strategy bb_strategy_ps_async = {
 	.name = "ps_async",
 	.brief = "servers update by each gradient as it comes, and answer whoever sent it",
 	.formula = "max(C + (k+1) (L + M/kB), N (L + M/kB)), N workers",

@@ -10,27 +10,27 @@
  * C below is what a rank computes for its batches, M the bytes of all gradients (those of the
  * parameters too), B the rate of links and L their latency.
  */
-#ifndef BB_TRAINING_KERNELS_WAYS_WAY_H
-#define BB_TRAINING_KERNELS_WAYS_WAY_H
+#ifndef BB_TRAINING_KERNELS_STRATEGIES_STRATEGY_H
+#define BB_TRAINING_KERNELS_STRATEGIES_STRATEGY_H
 
 #include "programs/program.h"
 #include "simulator/timeline.h"
 
 /* What an operation is; its item says of whom or what. */
-enum bb_way_work {
-	BB_WAY_COMPUTE, /* forward and backward pass of a batch: number ITEM of its step */
-	BB_WAY_ADD,     /* to the sum: the gradient, or part of it, that came from worker ITEM */
-	BB_WAY_UPDATE,  /* parameters, or part ITEM of them, by the sum */
-	BB_WAY_PUSH,    /* messages: part ITEM of a gradient to whoever sums it */
-	BB_WAY_PULL,    /* messages: part ITEM of what comes of it to a worker */
-	BB_WAY_REDUCE,  /* collectives: gradients, */
-	BB_WAY_GATHER,  /* parameters from parts, */
-	BB_WAY_AVERAGE, /* parameters */
-	BB_WAY_READY    /* events */
+enum bb_strategy_work {
+	BB_STRATEGY_COMPUTE, /* forward and backward pass of a batch: number ITEM of its step */
+	BB_STRATEGY_ADD, /* to the sum: the gradient, or part of it, that came from worker ITEM */
+	BB_STRATEGY_UPDATE,  /* parameters, or part ITEM of them, by the sum */
+	BB_STRATEGY_PUSH,    /* messages: part ITEM of a gradient to whoever sums it */
+	BB_STRATEGY_PULL,    /* messages: part ITEM of what comes of it to a worker */
+	BB_STRATEGY_REDUCE,  /* collectives: gradients, */
+	BB_STRATEGY_GATHER,  /* parameters from parts, */
+	BB_STRATEGY_AVERAGE, /* parameters */
+	BB_STRATEGY_READY    /* events */
 };
 
 /* A step as asked for. */
-struct bb_way_setting {
+struct bb_strategy_setting {
 	int nranks;
 	int active; /* ranks 0 … active-1 take part, the others do nothing */
 	size_t elements;
@@ -48,14 +48,14 @@ struct bb_way_setting {
 };
 
 /* Bytes of what a rank holds: parameters, gradients, what sums them. */
-struct bb_way_memory {
+struct bb_strategy_memory {
 	uint64_t most;   /* root or server; where all are alike, each */
 	uint64_t worker; /* the others */
 };
 
-struct bb_way_writer;
+struct bb_strategy_writer;
 
-struct bb_dp_way {
+struct bb_strategy {
 	const char *name, *brief;
 	const char *formula; /* of a step, in the letters above */
 	const char *shared;  /* with ports; NULL: the same */
@@ -63,43 +63,48 @@ struct bb_dp_way {
 	bool servers;        /* settings of servers mean something */
 	bool reduces;        /* by collectives */
 	/* NULL, or why it cannot be had. NULL: always can. */
-	const char *(*refuses)(const struct bb_way_setting *setting);
-	void (*write)(struct bb_way_writer *writer, const struct bb_way_setting *setting);
+	const char *(*refuses)(const struct bb_strategy_setting *setting);
+	void (*write)(struct bb_strategy_writer *writer, const struct bb_strategy_setting *setting);
 	/* Seconds of a step by the formula, collectives being rings. */
-	double (*seconds)(const struct bb_way_setting *setting, const struct bb_link_model *links);
-	struct bb_way_memory (*memory)(const struct bb_way_setting *setting);
+	double (*seconds)(const struct bb_strategy_setting *setting,
+			  const struct bb_link_model *links);
+	struct bb_strategy_memory (*memory)(const struct bb_strategy_setting *setting);
 };
 
 /* In the order in which they are shown; ends with NULL. */
-extern const struct bb_dp_way *const bb_ways[];
-const struct bb_dp_way *bb_way_find(const char *name); /* or NULL */
+extern const struct bb_strategy *const bb_strategies[];
+const struct bb_strategy *bb_strategy_find(const char *name); /* or NULL */
 
 /* Steps that one playing of the program does. */
-size_t bb_way_steps(const struct bb_dp_way *way, const struct bb_way_setting *setting);
+size_t bb_strategy_steps(const struct bb_strategy *strategy,
+			 const struct bb_strategy_setting *setting);
 /* Ranks that compute gradients, of those that are active. */
-int bb_way_workers(const struct bb_dp_way *way, const struct bb_way_setting *setting);
+int bb_strategy_workers(const struct bb_strategy *strategy,
+			const struct bb_strategy_setting *setting);
 /* RANK's number among the workers; -1: it is none. */
-int bb_way_worker(const struct bb_dp_way *way, const struct bb_way_setting *setting, int rank);
+int bb_strategy_worker(const struct bb_strategy *strategy,
+		       const struct bb_strategy_setting *setting, int rank);
 
 /* A way with a setting, written down: all operations of all ranks. */
-struct bb_way_program {
+struct bb_strategy_program {
 	struct bb_program program;
-	const struct bb_dp_way *way;
-	struct bb_way_setting setting;
-	struct bb_way_list *lists; /* [rank] */
+	const struct bb_strategy *strategy;
+	struct bb_strategy_setting setting;
+	struct bb_strategy_list *lists; /* [rank] */
 };
 
 /*
  * PROGRAM, which stays where it is, does WAY, which does not refuse SETTING. ALGORITHM as in struct
  * bb_program. BB_EINTERNAL without memory. To be freed whatever comes back.
  */
-BB_MUST bb_status bb_way_program_make(struct bb_way_program *program, const struct bb_dp_way *way,
-				      const struct bb_way_setting *setting, const char *algorithm,
-				      struct bb_error *error);
-void bb_way_program_free(struct bb_way_program *program); /* of a zeroed one: nothing */
+BB_MUST bb_status bb_strategy_program_make(struct bb_strategy_program *program,
+					   const struct bb_strategy *strategy,
+					   const struct bb_strategy_setting *setting,
+					   const char *algorithm, struct bb_error *error);
+void bb_strategy_program_free(struct bb_strategy_program *program); /* of a zeroed one: nothing */
 
 /* Bytes that the busiest rank sends or receives in a step, whichever are more, collectives by
    ALGORITHM, a schedule's name. 0: it is none. */
-double bb_way_wire(const struct bb_way_program *program, const char *algorithm);
+double bb_strategy_wire(const struct bb_strategy_program *program, const char *algorithm);
 
 #endif

@@ -1,4 +1,4 @@
-#include "training_kernels/ways/writer.h"
+#include "training_kernels/strategies/writer.h"
 
 #include "core/array.h"
 
@@ -6,50 +6,57 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct bb_way_list {
+struct bb_strategy_list {
 	struct bb_operation *operations;
 	size_t n, room;
 	int events;
 };
 
 /* In the order in which they are shown. */
-const struct bb_dp_way *const bb_ways[] = {
-	&bb_way_dp, &bb_way_ps, &bb_way_ps_async, &bb_way_ddp, &bb_way_zero, &bb_way_average, NULL,
+const struct bb_strategy *const bb_strategies[] = {
+	&bb_strategy_dp,
+	&bb_strategy_ps,
+	&bb_strategy_ps_async,
+	&bb_strategy_ddp,
+	&bb_strategy_zero,
+	&bb_strategy_average,
+	NULL,
 };
 
-const struct bb_dp_way *bb_way_find(const char *name)
+const struct bb_strategy *bb_strategy_find(const char *name)
 {
 	int i = 0;
 
-	while (bb_ways[i] && strcmp(bb_ways[i]->name, name) != 0)
+	while (bb_strategies[i] && strcmp(bb_strategies[i]->name, name) != 0)
 		i++;
-	return bb_ways[i];
+	return bb_strategies[i];
 }
 
-size_t bb_way_steps(const struct bb_dp_way *way, const struct bb_way_setting *s)
+size_t bb_strategy_steps(const struct bb_strategy *strategy, const struct bb_strategy_setting *s)
 {
-	if (strcmp(way->name, "average") == 0)
+	if (strcmp(strategy->name, "average") == 0)
 		return s->every;
-	return way->synchronous ? 1 : s->steps;
+	return strategy->synchronous ? 1 : s->steps;
 }
 
-int bb_way_workers(const struct bb_dp_way *way, const struct bb_way_setting *s)
+int bb_strategy_workers(const struct bb_strategy *strategy, const struct bb_strategy_setting *s)
 {
-	return way->servers && !s->colocated ? s->active - s->servers : s->active;
+	return strategy->servers && !s->colocated ? s->active - s->servers : s->active;
 }
 
-int bb_way_worker(const struct bb_dp_way *way, const struct bb_way_setting *s, int rank)
+int bb_strategy_worker(const struct bb_strategy *strategy, const struct bb_strategy_setting *s,
+		       int rank)
 {
-	const int worker = way->servers && !s->colocated ? rank - s->servers : rank;
+	const int worker = strategy->servers && !s->colocated ? rank - s->servers : rank;
 
 	return rank < s->active && worker >= 0 ? worker : -1;
 }
 
 /* ---- writing ----------------------------------------------------------------------------- */
 
-static void add(struct bb_way_writer *w, int rank, struct bb_operation operation)
+static void add(struct bb_strategy_writer *w, int rank, struct bb_operation operation)
 {
-	struct bb_way_list *l = &w->program->lists[rank];
+	struct bb_strategy_list *l = &w->program->lists[rank];
 	struct bb_operation *added = BB_ARRAY_ADD(l->operations, l->n, l->room);
 
 	w->failed |= !added;
@@ -57,22 +64,23 @@ static void add(struct bb_way_writer *w, int rank, struct bb_operation operation
 		*added = operation;
 }
 
-void bb_write_batches(struct bb_way_writer *w, int rank)
+void bb_write_batches(struct bb_strategy_writer *w, int rank)
 {
-	const struct bb_way_setting *s = &w->program->setting;
+	const struct bb_strategy_setting *s = &w->program->setting;
 
 	for (size_t k = 0; k < s->batches; k++)
 		add(w, rank,
 		    (struct bb_operation){.act = BB_ACT_COMPUTE,
 					  .queue = COMPUTING,
-					  .work = BB_WAY_COMPUTE,
+					  .work = BB_STRATEGY_COMPUTE,
 					  .item = k,
 					  .peer = BB_NO_PEER,
 					  .seconds = s->compute_s,
 					  .flops = s->flops});
 }
 
-void bb_write_real(struct bb_way_writer *w, int rank, int queue, enum bb_way_work work, size_t item)
+void bb_write_real(struct bb_strategy_writer *w, int rank, int queue, enum bb_strategy_work work,
+		   size_t item)
 {
 	if (w->program->setting.real)
 		add(w, rank,
@@ -83,10 +91,10 @@ void bb_write_real(struct bb_way_writer *w, int rank, int queue, enum bb_way_wor
 					  .peer = BB_NO_PEER});
 }
 
-static struct bb_operation message(const struct bb_way_writer *w, enum bb_act act,
-				   enum bb_way_work work, int peer, size_t item, int parts)
+static struct bb_operation message(const struct bb_strategy_writer *w, enum bb_act act,
+				   enum bb_strategy_work work, int peer, size_t item, int parts)
 {
-	const struct bb_way_setting *s = &w->program->setting;
+	const struct bb_strategy_setting *s = &w->program->setting;
 
 	return (struct bb_operation){
 		.act = act,
@@ -95,32 +103,33 @@ static struct bb_operation message(const struct bb_way_writer *w, enum bb_act ac
 		.item = item,
 		.count = bb_part_count(s->elements, parts, (int)item),
 		.dtype = s->dtype,
-		.lane = work == BB_WAY_PUSH ? TO_SERVER : TO_WORKER,
+		.lane = work == BB_STRATEGY_PUSH ? TO_SERVER : TO_WORKER,
 		.peer = peer,
 	};
 }
 
-void bb_write_send(struct bb_way_writer *w, int rank, enum bb_way_work work, int peer, size_t item,
-		   int parts)
+void bb_write_send(struct bb_strategy_writer *w, int rank, enum bb_strategy_work work, int peer,
+		   size_t item, int parts)
 {
 	add(w, rank, message(w, BB_ACT_SEND, work, peer, item, parts));
 }
 
-void bb_write_recv(struct bb_way_writer *w, int rank, enum bb_way_work work, int peer, size_t item,
-		   int parts)
+void bb_write_recv(struct bb_strategy_writer *w, int rank, enum bb_strategy_work work, int peer,
+		   size_t item, int parts)
 {
 	add(w, rank, message(w, BB_ACT_RECV, work, peer, item, parts));
 }
 
-void bb_write_serve(struct bb_way_writer *w, int rank, size_t item, int parts)
+void bb_write_serve(struct bb_strategy_writer *w, int rank, size_t item, int parts)
 {
-	add(w, rank, message(w, BB_ACT_RECV_ANY, BB_WAY_PUSH, BB_NO_PEER, item, parts));
+	add(w, rank, message(w, BB_ACT_RECV_ANY, BB_STRATEGY_PUSH, BB_NO_PEER, item, parts));
 }
 
-void bb_write_answer(struct bb_way_writer *w, int rank, size_t item, int parts)
+void bb_write_answer(struct bb_strategy_writer *w, int rank, size_t item, int parts)
 {
-	const struct bb_way_list *l = &w->program->lists[rank];
-	struct bb_operation answer = message(w, BB_ACT_SEND, BB_WAY_PULL, BB_NO_PEER, item, parts);
+	const struct bb_strategy_list *l = &w->program->lists[rank];
+	struct bb_operation answer =
+		message(w, BB_ACT_SEND, BB_STRATEGY_PULL, BB_NO_PEER, item, parts);
 
 	answer.queue = RECEIVING;
 	/* What it answers came right before, or right before it was added up. */
@@ -128,7 +137,7 @@ void bb_write_answer(struct bb_way_writer *w, int rank, size_t item, int parts)
 	add(w, rank, answer);
 }
 
-void bb_write_order(struct bb_way_writer *w, int rank, int from, int to)
+void bb_write_order(struct bb_strategy_writer *w, int rank, int from, int to)
 {
 	const int event = w->program->lists[rank].events++;
 
@@ -136,13 +145,13 @@ void bb_write_order(struct bb_way_writer *w, int rank, int from, int to)
 		add(w, rank,
 		    (struct bb_operation){.act = i == 0 ? BB_ACT_RECORD : BB_ACT_WAIT,
 					  .queue = i == 0 ? from : to,
-					  .work = BB_WAY_READY,
+					  .work = BB_STRATEGY_READY,
 					  .item = (size_t)event,
 					  .peer = BB_NO_PEER,
 					  .event = event});
 }
 
-void bb_write_collective(struct bb_way_writer *w, int rank, enum bb_way_work work,
+void bb_write_collective(struct bb_strategy_writer *w, int rank, enum bb_strategy_work work,
 			 const struct bb_collective *collective, size_t count)
 {
 	add(w, rank,
@@ -159,7 +168,7 @@ void bb_write_collective(struct bb_way_writer *w, int rank, enum bb_way_work wor
 
 /* ---- the program ------------------------------------------------------------------------- */
 
-static const struct bb_way_program *of(const struct bb_program *program)
+static const struct bb_strategy_program *of(const struct bb_program *program)
 {
 	return program->own;
 }
@@ -184,15 +193,15 @@ static void describe(const struct bb_program *program, const struct bb_operation
 		     char text[BB_PROGRAM_TEXT])
 {
 	static const char *const names[] = {
-		[BB_WAY_COMPUTE] = "batch",
-		[BB_WAY_ADD] = "sum, worker",
-		[BB_WAY_UPDATE] = "update of part",
-		[BB_WAY_PUSH] = "gradients, part",
-		[BB_WAY_PULL] = "parameters, part",
-		[BB_WAY_REDUCE] = "sum of gradients",
-		[BB_WAY_GATHER] = "gathering of parameters",
-		[BB_WAY_AVERAGE] = "average of parameters",
-		[BB_WAY_READY] = "event",
+		[BB_STRATEGY_COMPUTE] = "batch",
+		[BB_STRATEGY_ADD] = "sum, worker",
+		[BB_STRATEGY_UPDATE] = "update of part",
+		[BB_STRATEGY_PUSH] = "gradients, part",
+		[BB_STRATEGY_PULL] = "parameters, part",
+		[BB_STRATEGY_REDUCE] = "sum of gradients",
+		[BB_STRATEGY_GATHER] = "gathering of parameters",
+		[BB_STRATEGY_AVERAGE] = "average of parameters",
+		[BB_STRATEGY_READY] = "event",
 	};
 
 	if (o->act == BB_ACT_COLLECTIVE)
@@ -201,40 +210,41 @@ static void describe(const struct bb_program *program, const struct bb_operation
 		snprintf(text, BB_PROGRAM_TEXT, "%s %zu", names[o->work], o->item);
 }
 
-bb_status bb_way_program_make(struct bb_way_program *p, const struct bb_dp_way *way,
-			      const struct bb_way_setting *setting, const char *algorithm,
-			      struct bb_error *error)
+bb_status bb_strategy_program_make(struct bb_strategy_program *p,
+				   const struct bb_strategy *strategy,
+				   const struct bb_strategy_setting *setting, const char *algorithm,
+				   struct bb_error *error)
 {
-	struct bb_way_writer writer = {.program = p};
+	struct bb_strategy_writer writer = {.program = p};
 
-	*p = (struct bb_way_program){
+	*p = (struct bb_strategy_program){
 		.program = {.own = p,
 			    .nranks = setting->nranks,
 			    .queues = QUEUES,
-			    .lanes = way->reduces ? 0 : LANES,
-			    .groups = way->reduces ? 1 : 0,
+			    .lanes = strategy->reduces ? 0 : LANES,
+			    .groups = strategy->reduces ? 1 : 0,
 			    .algorithm = algorithm,
 			    .length = length,
 			    .operation = operation,
 			    .group_size = group_size,
 			    .member = bb_program_rank_itself,
 			    .describe = describe},
-		.way = way,
+		.strategy = strategy,
 		.setting = *setting,
 		.lists = calloc((size_t)setting->nranks, sizeof(*p->lists)),
 	};
 	writer.failed = !p->lists;
 	if (!writer.failed)
-		way->write(&writer, &p->setting);
+		strategy->write(&writer, &p->setting);
 	if (writer.failed)
-		return bb_no_memory(error, way->name);
+		return bb_no_memory(error, strategy->name);
 	for (int r = 0; r < setting->nranks; r++)
 		if (p->program.events < p->lists[r].events)
 			p->program.events = p->lists[r].events;
 	return BB_OK;
 }
 
-void bb_way_program_free(struct bb_way_program *p)
+void bb_strategy_program_free(struct bb_strategy_program *p)
 {
 	for (int r = 0; p->lists && r < p->setting.nranks; r++)
 		free(p->lists[r].operations);
@@ -245,7 +255,7 @@ void bb_way_program_free(struct bb_way_program *p)
 /* ---- what it sends ----------------------------------------------------------------------- */
 
 /* Bytes that the busiest member sends in a collective: with rings it receives as many. */
-static double collective_wire(const struct bb_way_program *p, const struct bb_operation *o,
+static double collective_wire(const struct bb_strategy_program *p, const struct bb_operation *o,
 			      const char *name)
 {
 	const struct bb_algorithm *algorithm = bb_algorithm_find(o->collective, name);
@@ -258,7 +268,7 @@ static double collective_wire(const struct bb_way_program *p, const struct bb_op
 	return (double)wire * (double)bb_dtype_size(o->dtype);
 }
 
-double bb_way_wire(const struct bb_way_program *p, const char *name)
+double bb_strategy_wire(const struct bb_strategy_program *p, const char *name)
 {
 	double most = 0;
 
@@ -277,5 +287,5 @@ double bb_way_wire(const struct bb_way_program *p, const char *name)
 		}
 		most = fmax(most, fmax(sent, received));
 	}
-	return most / (double)bb_way_steps(p->way, &p->setting);
+	return most / (double)bb_strategy_steps(p->strategy, &p->setting);
 }

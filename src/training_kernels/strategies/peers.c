@@ -1,0 +1,115 @@
+/*
+ * peers.c - ways without a root: all ranks do the same.
+ */
+#include "training_kernels/strategies/writer.h"
+
+/* A collective once all before it is computed, and what is computed by it. */
+static void write_step(struct bb_strategy_writer *w, const struct bb_strategy_setting *s, int rank)
+{
+	const size_t part = bb_part_count(s->elements, s->active, 0);
+
+	bb_write_batches(w, rank);
+	if (s->active > 1) {
+		bb_write_order(w, rank, COMPUTING, SENDING);
+		if (w->program->strategy == &bb_strategy_zero)
+			bb_write_collective(w, rank, BB_STRATEGY_REDUCE, &bb_reduce_scatter, part);
+		else
+			bb_write_collective(w, rank, BB_STRATEGY_REDUCE, &bb_all_reduce,
+					    s->elements);
+		bb_write_order(w, rank, SENDING, COMPUTING);
+	}
+	bb_write_real(w, rank, COMPUTING, BB_STRATEGY_UPDATE, (size_t)rank);
+	if (s->active > 1 && w->program->strategy == &bb_strategy_zero) {
+		bb_write_order(w, rank, COMPUTING, SENDING);
+		bb_write_collective(w, rank, BB_STRATEGY_GATHER, &bb_all_gather, part);
+	}
+}
+
+static void write(struct bb_strategy_writer *w, const struct bb_strategy_setting *s)
+{
+	for (int rank = 0; rank < s->active; rank++)
+		write_step(w, s, rank);
+}
+
+/* Each rank updates by gradients of its own, until parameters are averaged. */
+static void write_average(struct bb_strategy_writer *w, const struct bb_strategy_setting *s)
+{
+	for (int rank = 0; rank < s->active; rank++) {
+		for (size_t k = 0; k < s->every; k++) {
+			bb_write_batches(w, rank);
+			bb_write_real(w, rank, COMPUTING, BB_STRATEGY_UPDATE, (size_t)rank);
+		}
+		if (s->active == 1)
+			continue;
+		bb_write_order(w, rank, COMPUTING, SENDING);
+		bb_write_collective(w, rank, BB_STRATEGY_AVERAGE, &bb_all_reduce, s->elements);
+		bb_write_order(w, rank, SENDING, COMPUTING);
+		bb_write_real(w, rank, COMPUTING, BB_STRATEGY_AVERAGE, 0);
+	}
+}
+
+/* 2 (n-1) rounds, in each of which the largest part goes over some link. */
+static double ring(const struct bb_strategy_setting *s, const struct bb_link_model *links)
+{
+	return 2 * (s->active - 1) *
+	       (links->latency + bb_strategy_slowest_entry(s, links, s->active));
+}
+
+static double seconds(const struct bb_strategy_setting *s, const struct bb_link_model *links)
+{
+	return bb_strategy_compute(s) + ring(s, links);
+}
+
+static double average_seconds(const struct bb_strategy_setting *s,
+			      const struct bb_link_model *links)
+{
+	return bb_strategy_compute(s) + ring(s, links) / (double)s->every;
+}
+
+static struct bb_strategy_memory memory(const struct bb_strategy_setting *s)
+{
+	const uint64_t bytes = 2 * (uint64_t)bb_strategy_bytes(s);
+
+	return (struct bb_strategy_memory){bytes, bytes};
+}
+
+/* Parts are of one length: the last ranks' may have padding. */
+static struct bb_strategy_memory padded_memory(const struct bb_strategy_setting *s)
+{
+	const size_t part = bb_part_count(s->elements, s->active, 0) * bb_dtype_size(s->dtype);
+	const uint64_t bytes = 2 * (uint64_t)part * (uint64_t)s->active;
+
+	return (struct bb_strategy_memory){bytes, bytes};
+}
+
+const struct bb_strategy bb_strategy_ddp = {
+	.name = "ddp",
+	.brief = "gradients are summed by an all-reduce, every rank updates",
+	.formula = "C + 2 (n-1) (L + M/nB)",
+	.synchronous = true,
+	.reduces = true,
+	.write = write,
+	.seconds = seconds,
+	.memory = memory,
+};
+
+const struct bb_strategy bb_strategy_zero = {
+	.name = "zero",
+	.brief = "each rank gets the sum of a part (reduce-scatter), updates it, and all gather",
+	.formula = "C + 2 (n-1) (L + M/nB)",
+	.synchronous = true,
+	.reduces = true,
+	.write = write,
+	.seconds = seconds,
+	.memory = padded_memory,
+};
+
+const struct bb_strategy bb_strategy_average = {
+	.name = "average",
+	.brief = "each rank goes its own way; every H steps their parameters are averaged",
+	.formula = "C + 2 (n-1) (L + M/nB) / H",
+	.reduces = true,
+	.write = write_average,
+	.seconds = average_seconds,
+	.memory = memory,
+};

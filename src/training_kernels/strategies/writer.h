@@ -1,0 +1,62 @@
+/*
+ * writer.h - writing programs down, operation by operation. Known to ways/ only.
+ */
+#ifndef BB_TRAINING_KERNELS_STRATEGIES_WRITER_H
+#define BB_TRAINING_KERNELS_STRATEGIES_WRITER_H
+
+#include "training_kernels/strategies/strategy.h"
+
+#include <math.h>
+
+enum { COMPUTING, SENDING, RECEIVING, QUEUES };
+enum { TO_SERVER, TO_WORKER, LANES };
+
+extern const struct bb_strategy bb_strategy_dp, bb_strategy_ps, bb_strategy_ps_async,
+	bb_strategy_ddp, bb_strategy_zero, bb_strategy_average;
+
+/* Operations are appended to those of a rank; the first failure stays. */
+struct bb_strategy_writer {
+	struct bb_strategy_program *program;
+	bool failed;
+};
+
+/* The batches of a step. */
+void bb_write_batches(struct bb_strategy_writer *w, int rank);
+/* A computation of no seconds; nothing unless it is done for real. */
+void bb_write_real(struct bb_strategy_writer *w, int rank, int queue, enum bb_strategy_work work,
+		   size_t item);
+/* Part ITEM of PARTS of all elements. */
+void bb_write_send(struct bb_strategy_writer *w, int rank, enum bb_strategy_work work, int peer,
+		   size_t item, int parts);
+void bb_write_recv(struct bb_strategy_writer *w, int rank, enum bb_strategy_work work, int peer,
+		   size_t item, int parts);
+/* Of a rank that serves whoever comes, in the queue that receives: from any, and to whom it was. */
+void bb_write_serve(struct bb_strategy_writer *w, int rank, size_t item, int parts);
+void bb_write_answer(struct bb_strategy_writer *w, int rank, size_t item, int parts);
+/* What comes in queue TO waits for what came in FROM. */
+void bb_write_order(struct bb_strategy_writer *w, int rank, int from, int to);
+/* In place, among all that are active. */
+void bb_write_collective(struct bb_strategy_writer *w, int rank, enum bb_strategy_work work,
+			 const struct bb_collective *collective, size_t count);
+
+static inline double bb_strategy_compute(const struct bb_strategy_setting *s)
+{
+	return s->compute_s * (double)s->batches;
+}
+
+/* Bytes of all gradients. */
+static inline double bb_strategy_bytes(const struct bb_strategy_setting *s)
+{
+	return (double)s->elements * (double)bb_dtype_size(s->dtype);
+}
+
+/* How long the largest of PARTS parts takes to enter a link. */
+static inline double bb_strategy_slowest_entry(const struct bb_strategy_setting *s,
+					       const struct bb_link_model *links, int parts)
+{
+	const size_t most = bb_part_count(s->elements, parts, 0);
+
+	return links->rate > 0 ? (double)(most * bb_dtype_size(s->dtype)) / links->rate : 0;
+}
+
+#endif
