@@ -357,10 +357,11 @@ static bb_status sweep(struct sweep *s)
 	return BB_OK;
 }
 
-static bb_status sweep_all(bool shares, const struct bb_link_model *links,
-			   const struct bb_algorithm *schedule, const struct bb_shape *shape,
-			   size_t element, uint64_t call, double *times)
+static bb_status sweep_all(const struct bb_link_model *links, const struct bb_algorithm *schedule,
+			   const struct bb_shape *shape, size_t element, uint64_t call,
+			   double *times)
 {
+	const bool shares = bb_link_shares(links);
 	const size_t n = (size_t)shape->nranks;
 	struct sweep s = {
 		.links = links,
@@ -397,22 +398,19 @@ static bb_status sweep_all(bool shares, const struct bb_link_model *links,
 
 #define SWEEP_MOST 4e6 /* rounds of all ranks: a sweep, where alike would be off by an element */
 
-const char *bb_evaluator_name(enum bb_evaluator evaluator)
+const char *bb_evaluator_name(enum bb_evaluator evaluator, const struct bb_link_model *links)
 {
-	static const char *const names[BB_EVALUATORS] = {
-		[BB_EVALUATOR_SWEEP] = "sweep",     [BB_EVALUATOR_LOADS] = "loads",
-		[BB_EVALUATOR_ALIKE] = "alike",     [BB_EVALUATOR_ALIKE_LOADS] = "alike+loads",
-		[BB_EVALUATOR_CLASSES] = "classes",
-	};
-
-	return names[evaluator];
+	if (evaluator == BB_EVALUATOR_CLASSES)
+		return "classes";
+	if (evaluator == BB_EVALUATOR_ALIKE)
+		return bb_link_shares(links) ? "alike+loads" : "alike";
+	return bb_link_shares(links) ? "loads" : "sweep";
 }
 
 enum bb_evaluator bb_timeline_evaluator(const struct bb_link_model *links,
 					const struct bb_algorithm *schedule,
 					const struct bb_shape *shape)
 {
-	const bool shares = links->fabric && bb_fabric_shares_any(links->fabric);
 	bool alike = schedule->flags & BB_SHIFT_INVARIANT && links->noise == 0 && !shape->matrix;
 	struct bb_role role;
 
@@ -421,10 +419,10 @@ enum bb_evaluator bb_timeline_evaluator(const struct bb_link_model *links,
 		alike = (double)role.rounds * shape->nranks > SWEEP_MOST;
 	}
 	if (alike)
-		return shares ? BB_EVALUATOR_ALIKE_LOADS : BB_EVALUATOR_ALIKE;
-	if (schedule->partners && links->noise == 0 && !shares)
+		return BB_EVALUATOR_ALIKE;
+	if (schedule->partners && links->noise == 0 && !bb_link_shares(links))
 		return BB_EVALUATOR_CLASSES;
-	return shares ? BB_EVALUATOR_LOADS : BB_EVALUATOR_SWEEP;
+	return BB_EVALUATOR_SWEEP;
 }
 
 bb_status bb_timeline_collective_by(enum bb_evaluator evaluator, const struct bb_link_model *links,
@@ -434,13 +432,12 @@ bb_status bb_timeline_collective_by(enum bb_evaluator evaluator, const struct bb
 {
 	bb_status status = BB_EUNSUPPORTED;
 
-	if (evaluator == BB_EVALUATOR_ALIKE || evaluator == BB_EVALUATOR_ALIKE_LOADS)
+	if (evaluator == BB_EVALUATOR_ALIKE)
 		status = bb_timeline_alike(links, schedule, shape, (double)element, times);
 	if (evaluator == BB_EVALUATOR_CLASSES)
 		return bb_timeline_classes(links, schedule, shape, (double)element, times);
 	if (status == BB_EUNSUPPORTED)
-		status = sweep_all(evaluator == BB_EVALUATOR_LOADS, links, schedule, shape, element,
-				   call, times);
+		status = sweep_all(links, schedule, shape, element, call, times);
 	return status;
 }
 

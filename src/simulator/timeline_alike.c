@@ -439,7 +439,7 @@ static void let_go(struct alike *a)
 bb_status bb_timeline_alike(const struct bb_link_model *links, const struct bb_algorithm *schedule,
 			    const struct bb_shape *shape, double element, double *times)
 {
-	const bool shares = links->fabric && bb_fabric_shares_any(links->fabric);
+	const bool shares = bb_link_shares(links);
 	struct alike a = {
 		.links = links,
 		.schedule = schedule,

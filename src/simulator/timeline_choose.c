@@ -36,9 +36,7 @@ static size_t rounds_of(const struct bb_algorithm *schedule, const struct bb_sha
 static bool is_long(const struct choosing *c, const struct bb_algorithm *schedule,
 		    const struct bb_shape *shape)
 {
-	const enum bb_evaluator by = bb_timeline_evaluator(&c->links, schedule, shape);
-
-	if (by == BB_EVALUATOR_ALIKE || by == BB_EVALUATOR_ALIKE_LOADS)
+	if (bb_timeline_evaluator(&c->links, schedule, shape) == BB_EVALUATOR_ALIKE)
 		return bb_alike_work(&c->links, schedule, shape) > ALIKE_MOST;
 	return rounds_of(schedule, shape) > SWEEP_MOST / (size_t)shape->nranks;
 }

@@ -328,7 +328,7 @@ bb_status bb_messages_open(struct bb_timeline *p, size_t queues)
 {
 	const struct bb_flows_watch watch = {change_end, p};
 	const size_t n = (size_t)p->program->nranks, lanes = n * (size_t)p->program->lanes;
-	const bool shares = p->links.fabric && bb_fabric_shares_any(p->links.fabric);
+	const bool shares = bb_link_shares(&p->links);
 
 	p->landed = malloc((lanes + n) * sizeof(*p->landed));
 	p->out = calloc(2 * n, sizeof(*p->out));

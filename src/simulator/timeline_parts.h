@@ -41,13 +41,19 @@ static inline int bb_link_member(const struct bb_link_model *links, int member)
 	return links->members ? links->members[member] : member;
 }
 
-/* Do messages of a rank share ways out and in? */
+/* Do messages of a rank share ports? */
 static inline bool bb_link_ports(const struct bb_link_model *links)
 {
 	return links->port || links->fabric;
 }
 
-/* So many times as long as alone MEMBER has what it shares on LEVEL. */
+/* Do several ranks share links? */
+static inline bool bb_link_shares(const struct bb_link_model *links)
+{
+	return links->fabric && bb_fabric_shares_any(links->fabric);
+}
+
+/* How many times as long as alone a byte takes over MEMBER's shared resource of LEVEL. */
 static inline double bb_link_crowd(const struct bb_link_model *links, enum bb_fabric_level level,
 				   int member)
 {

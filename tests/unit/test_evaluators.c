@@ -69,7 +69,6 @@ static void same(const struct bb_algorithm *schedule, const struct bb_shape *sha
 /* Every algorithm whose ranks are alike, begun together and not. */
 static int hold_alike(const struct bb_link_model *links, int n)
 {
-	const bool shares = links->fabric && bb_fabric_shares_any(links->fabric);
 	double late[MOST] = {0}, a[MOST], b[MOST];
 	int held = 0;
 
@@ -86,10 +85,10 @@ static int hold_alike(const struct bb_link_model *links, int n)
 			    ((*s)->collective->refuses && (*s)->collective->refuses(n)))
 				continue;
 			for (int skewed = 0; skewed < 2; skewed++) {
-				play(shares ? BB_EVALUATOR_LOADS : BB_EVALUATOR_SWEEP, links, *s,
-				     &shape, skewed ? late : NULL, a);
-				play(shares ? BB_EVALUATOR_ALIKE_LOADS : BB_EVALUATOR_ALIKE, links,
-				     *s, &shape, skewed ? late : NULL, b);
+				play(BB_EVALUATOR_SWEEP, links, *s, &shape, skewed ? late : NULL,
+				     a);
+				play(BB_EVALUATOR_ALIKE, links, *s, &shape, skewed ? late : NULL,
+				     b);
 				same(*s, &shape, a, b);
 			}
 			held++;
@@ -198,27 +197,6 @@ static void test_classes_without_some(void **state)
 	assert_true(isinf(a[5]));
 }
 
-/* Where nothing is shared, dividing loads changes nothing: any algorithm, in uneven parts. */
-static void test_loads_are_the_sweep(void **state)
-{
-	const struct bb_fabric fabric = fabric_of(3, own_rails, 1);
-	const struct bb_link_model links = {.fabric = &fabric};
-	double a[MOST], b[MOST];
-
-	assert_false(bb_fabric_shares_any(&fabric));
-	for (const struct bb_algorithm *const *s = bb_algorithms; *s; s++) {
-		const struct bb_shape shape = {.nranks = 12, .count = 1001};
-
-		if ((*s)->collective->flags & BB_VARIABLE ||
-		    ((*s)->refuses && (*s)->refuses(&shape)) ||
-		    ((*s)->collective->refuses && (*s)->collective->refuses(12)))
-			continue;
-		play(BB_EVALUATOR_SWEEP, &links, *s, &shape, NULL, a);
-		play(BB_EVALUATOR_LOADS, &links, *s, &shape, NULL, b);
-		same(*s, &shape, a, b);
-	}
-}
-
 static double last(const struct bb_link_model *links, const struct bb_collective *collective,
 		   const char *name, int n, size_t count)
 {
@@ -284,10 +262,10 @@ static void test_what_is_shared(void **state)
 	double times[MOST];
 	struct bb_shape shape = {.nranks = 8, .count = count};
 
-	play(BB_EVALUATOR_LOADS, &on_two, pairs_of, &shape, NULL, times);
+	play(BB_EVALUATOR_SWEEP, &on_two, pairs_of, &shape, NULL, times);
 	assert_true(times[0] > 4 * 2 * bytes * RAIL); /* four partners are on the other node */
 	shape.nranks = 16;
-	play(BB_EVALUATOR_LOADS, &on_tapered, pairs_of, &shape, NULL, times);
+	play(BB_EVALUATOR_SWEEP, &on_tapered, pairs_of, &shape, NULL, times);
 	assert_true(times[0] > 8 * 2 * bytes * RAIL); /* eight are below another leaf */
 	play(BB_EVALUATOR_SWEEP, &on_even, pairs_of, &shape, NULL, times);
 	assert_true(times[0] < 8 * 2 * bytes * RAIL);
@@ -437,16 +415,20 @@ static void test_choice(void **state)
 	struct bb_shape shape = {.nranks = 16, .count = 1600};
 
 	assert_int_equal(bb_timeline_evaluator(&plain, ring, &shape), BB_EVALUATOR_ALIKE);
-	assert_int_equal(bb_timeline_evaluator(&loaded, ring, &shape), BB_EVALUATOR_ALIKE_LOADS);
+	assert_int_equal(bb_timeline_evaluator(&loaded, ring, &shape), BB_EVALUATOR_ALIKE);
 	assert_int_equal(bb_timeline_evaluator(&plain, tree, &shape), BB_EVALUATOR_CLASSES);
-	assert_int_equal(bb_timeline_evaluator(&loaded, tree, &shape), BB_EVALUATOR_LOADS);
+	assert_int_equal(bb_timeline_evaluator(&loaded, tree, &shape), BB_EVALUATOR_SWEEP);
 	assert_int_equal(bb_timeline_evaluator(&noisy, ring, &shape), BB_EVALUATOR_SWEEP);
 	assert_int_equal(bb_timeline_evaluator(&noisy, tree, &shape), BB_EVALUATOR_SWEEP);
 	shape.count = 1601; /* parts differ: exact, as long as that takes no time */
 	assert_int_equal(bb_timeline_evaluator(&plain, ring, &shape), BB_EVALUATOR_SWEEP);
 	shape.nranks = 16384;
 	assert_int_equal(bb_timeline_evaluator(&plain, ring, &shape), BB_EVALUATOR_ALIKE);
-	assert_string_equal(bb_evaluator_name(BB_EVALUATOR_ALIKE_LOADS), "alike+loads");
+	assert_string_equal(bb_evaluator_name(BB_EVALUATOR_ALIKE, &loaded), "alike+loads");
+	assert_string_equal(bb_evaluator_name(BB_EVALUATOR_ALIKE, &plain), "alike");
+	assert_string_equal(bb_evaluator_name(BB_EVALUATOR_SWEEP, &loaded), "loads");
+	assert_string_equal(bb_evaluator_name(BB_EVALUATOR_SWEEP, &plain), "sweep");
+	assert_string_equal(bb_evaluator_name(BB_EVALUATOR_CLASSES, &plain), "classes");
 }
 
 int main(void)
@@ -457,7 +439,6 @@ int main(void)
 		cmocka_unit_test(test_alike_is_the_sweep_with_faults),
 		cmocka_unit_test(test_classes_are_the_sweep),
 		cmocka_unit_test(test_classes_without_some),
-		cmocka_unit_test(test_loads_are_the_sweep),
 		cmocka_unit_test(test_closed_forms_at_scale),
 		cmocka_unit_test(test_ring_over_nodes),
 		cmocka_unit_test(test_what_is_shared),

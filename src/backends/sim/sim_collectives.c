@@ -151,7 +151,8 @@ static bb_status play_schedule(struct bb_group *group, int course, const struct 
 	const struct bb_link_model links = links_of(group, course, all);
 	bb_status status;
 
-	group->evaluator = bb_evaluator_name(bb_timeline_evaluator(&links, call->schedule, &shape));
+	group->evaluator =
+		bb_evaluator_name(bb_timeline_evaluator(&links, call->schedule, &shape), &links);
 	status = bb_timeline_collective(&links, call->schedule, &shape, bb_dtype_size(call->dtype),
 					number, times);
 	if (status == BB_EINTERNAL)
