@@ -88,6 +88,23 @@ const struct bb_algorithm *bb_algorithm_find(const struct bb_collective *collect
 	return NULL;
 }
 
+/* ---- prepare ------------------------------------------------------------------------- */
+
+void bb_prepare_others(const struct bb_shape *shape, int rank, struct bb_role *role)
+{
+	bb_role_fill(role, rank, (size_t)shape->nranks - 1);
+}
+
+void bb_prepare_twice_others(const struct bb_shape *shape, int rank, struct bb_role *role)
+{
+	bb_role_fill(role, rank, 2 * ((size_t)shape->nranks - 1));
+}
+
+void bb_prepare_log(const struct bb_shape *shape, int rank, struct bb_role *role)
+{
+	bb_role_fill(role, rank, (size_t)bb_log2_up(shape->nranks));
+}
+
 /* ---- cost ---------------------------------------------------------------------------- */
 
 #define WALK_MOST 2000000 /* rounds of all ranks that are walked one by one */

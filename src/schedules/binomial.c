@@ -126,12 +126,6 @@ static size_t held_for_others(const struct bb_shape *shape, int rank)
 	return bb_binomial_held(&b);
 }
 
-static void log_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
-{
-	role->rank = rank;
-	role->rounds = bb_most(1, (size_t)bb_log2_up(shape->nranks));
-}
-
 /* ---- gather, scatter ----------------------------------------------------------------- */
 
 static int gather_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
@@ -154,7 +148,7 @@ const struct bb_algorithm bb_tree_gather = {
 	.meaning = "A binomial tree: in round k, ranks 2^k apart join the 2^k blocks that each of "
 		   "them holds, until the root holds all.",
 	.tmp_count = held_for_others,
-	.prepare = log_prepare,
+	.prepare = bb_prepare_log,
 	.round = gather_round,
 };
 
@@ -178,7 +172,7 @@ const struct bb_algorithm bb_tree_scatter = {
 	.meaning = "A binomial tree: the root hands half of all blocks to one rank, then both hand "
 		   "on half of what they hold, until every rank holds its own block.",
 	.tmp_count = held_for_others,
-	.prepare = log_prepare,
+	.prepare = bb_prepare_log,
 	.round = scatter_round,
 };
 
@@ -213,8 +207,8 @@ static void alltoall_prepare(const struct bb_shape *shape, int rank, struct bb_r
 {
 	int n = shape->nranks;
 
-	role->rank = rank;
-	role->rounds = shape->in_place + bb_most(1, (size_t)n * (size_t)bb_log2_up(n));
+	bb_role_fill(role, rank, (size_t)n * (size_t)bb_log2_up(n));
+	role->rounds += shape->in_place;
 }
 
 static int alltoall_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
@@ -224,11 +218,8 @@ static int alltoall_round(const struct bb_shape *shape, const struct bb_role *ro
 	size_t depth = (size_t)bb_log2_up(shape->nranks);
 	struct bb_binomial b;
 
-	if (shape->in_place && !round) {
-		bb_alltoall_save(&w, shape, role->rank);
+	if (bb_alltoall_saves(&w, shape, role->rank, &round))
 		return w.n;
-	}
-	round -= shape->in_place;
 	if (!round)
 		bb_alltoall_keep(&w, shape, role->rank);
 	if (!depth)
@@ -282,8 +273,7 @@ static size_t sendrecv_tmp(const struct bb_shape *shape, int rank)
 
 static void sendrecv_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
 {
-	role->rank = rank;
-	role->rounds = bb_most(1, 2 * (size_t)bb_log2_up(shape->nranks));
+	bb_role_fill(role, rank, 2 * (size_t)bb_log2_up(shape->nranks));
 }
 
 static int sendrecv_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
@@ -296,8 +286,7 @@ static int sendrecv_round(const struct bb_shape *shape, const struct bb_role *ro
 	struct bb_place in = bb_at(BB_IN, 0), out = bb_at(BB_OUT, 0);
 
 	if (!depth) {
-		if (!shape->in_place)
-			bb_copy(&w, in, out, shape->count, true);
+		bb_copy_over(&w, shape, 0, shape->count);
 	} else if (!down) {
 		bb_binomial_gather(&w, &b, round);
 		if (!round && !role->rank)

@@ -6,12 +6,6 @@
 
 /* ---- all_gather ---------------------------------------------------------------------- */
 
-static void all_gather_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
-{
-	role->rank = rank;
-	role->rounds = bb_most(1, (size_t)bb_log2_up(shape->nranks));
-}
-
 /* The blocks of ranks [first, first + number) in the one or two runs that they make up. */
 static void runs_of(int n, int first, int number, int from[2], int length[2])
 {
@@ -53,7 +47,7 @@ const struct bb_algorithm bb_bruck_all_gather = {
 	.collective = &bb_all_gather,
 	.meaning = "In round k every rank sends all the blocks it has (as many as are missing) to "
 		   "the rank 2^k behind and receives those of the rank 2^k ahead.",
-	.prepare = all_gather_prepare,
+	.prepare = bb_prepare_log,
 	.round = all_gather_round,
 };
 
@@ -166,11 +160,8 @@ static int alltoall_round(const struct bb_shape *shape, const struct bb_role *ro
 	struct bb_place arrived = bb_plus(packed, (size_t)n / 2 * shape->count);
 	struct stage s;
 
-	if (shape->in_place && !round) {
-		bb_alltoall_save(&w, shape, rank);
+	if (bb_alltoall_saves(&w, shape, rank, &round))
 		return w.n;
-	}
-	round -= shape->in_place;
 	if (!round) {
 		bb_alltoall_keep(&w, shape, rank);
 		return w.n;

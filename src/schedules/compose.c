@@ -4,41 +4,24 @@
 #include "schedules/families.h"
 #include "schedules/parts.h"
 
-static struct bb_tree *tree_of(struct bb_role *role)
-{
-	return (struct bb_tree *)role->at;
-}
-
-static const struct bb_tree *tree_in(const struct bb_role *role)
-{
-	return (const struct bb_tree *)role->at;
-}
-
-static void copy_alone(struct bb_writer *w, const struct bb_shape *shape)
-{
-	if (!shape->in_place)
-		bb_copy(w, bb_at(BB_IN, 0), bb_at(BB_OUT, 0), shape->count, true);
-}
-
 /* ---- all_reduce = reduce + broadcast ---------------------------------------------------- */
 
 static void reduce_broadcast_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
 {
-	bb_tree_prepare(tree_of(role), shape->nranks, rank, 0, shape->count, shape->chunk);
-	role->rank = rank;
-	role->rounds = shape->nranks > 1 ? 2 * bb_tree_rounds(tree_of(role)) : 1;
+	bb_tree_prepare(bb_tree_of(role), shape->nranks, rank, 0, shape->count, shape->chunk);
+	bb_role_fill(role, rank, shape->nranks > 1 ? 2 * bb_tree_rounds(bb_tree_of(role)) : 1);
 }
 
 static int reduce_broadcast_round(const struct bb_shape *shape, const struct bb_role *role,
 				  size_t round, struct bb_step *steps)
 {
 	struct bb_writer w = {steps, 0};
-	const struct bb_tree *tree = tree_in(role);
+	const struct bb_tree *tree = bb_tree_in(role);
 	struct bb_place out = bb_at(BB_OUT, 0);
 	size_t up = bb_tree_rounds(tree);
 
 	if (shape->nranks == 1) {
-		copy_alone(&w, shape);
+		bb_copy_over(&w, shape, 0, shape->count);
 	} else if (round < up) {
 		bb_tree_up(&w, tree, round, bb_at(BB_IN, 0), out, false);
 		for (int k = 0; k < w.n; k++)
@@ -64,9 +47,8 @@ static void gather_broadcast_prepare(const struct bb_shape *shape, int rank, str
 {
 	int n = shape->nranks;
 
-	bb_tree_prepare(tree_of(role), n, rank, 0, shape->count * (size_t)n, shape->chunk);
-	role->rank = rank;
-	role->rounds = n > 1 ? (size_t)n - 1 + bb_tree_rounds(tree_of(role)) : 1;
+	bb_tree_prepare(bb_tree_of(role), n, rank, 0, shape->count * (size_t)n, shape->chunk);
+	bb_role_fill(role, rank, n > 1 ? (size_t)n - 1 + bb_tree_rounds(bb_tree_of(role)) : 1);
 }
 
 static int gather_broadcast_round(const struct bb_shape *shape, const struct bb_role *role,
@@ -82,7 +64,7 @@ static int gather_broadcast_round(const struct bb_shape *shape, const struct bb_
 	if (round < others)
 		bb_linear_gather_part(&w, shape->nranks, role->rank, 0, round, &blocks, out, false);
 	else if (others)
-		bb_tree_down(&w, tree_in(role), round - others, out, out);
+		bb_tree_down(&w, bb_tree_in(role), round - others, out, out);
 	return w.n;
 }
 
@@ -97,12 +79,6 @@ const struct bb_algorithm bb_gather_broadcast_all_gather = {
 
 /* ---- all_reduce = reduce_scatter + all_gather ------------------------------------------- */
 
-static void two_exchanges_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
-{
-	role->rank = rank;
-	role->rounds = bb_most(1, 2 * ((size_t)shape->nranks - 1));
-}
-
 static int reduce_scatter_all_gather_round(const struct bb_shape *shape, const struct bb_role *role,
 					   size_t round, struct bb_step *steps)
 {
@@ -113,7 +89,7 @@ static int reduce_scatter_all_gather_round(const struct bb_shape *shape, const s
 	size_t others = (size_t)n - 1;
 
 	if (n == 1)
-		copy_alone(&w, shape);
+		bb_copy_over(&w, shape, 0, shape->count);
 	else if (round < others)
 		bb_pairwise_reduce_scatter_part(&w, n, rank, round, &blocks, own, false);
 	else
@@ -127,7 +103,7 @@ const struct bb_algorithm bb_reduce_scatter_all_gather_all_reduce = {
 	.meaning = "Every rank collects and adds up one n-th of the data directly from all others, "
 		   "then sends that n-th directly to all others.",
 	.flags = BB_SHIFT_INVARIANT,
-	.prepare = two_exchanges_prepare,
+	.prepare = bb_prepare_twice_others,
 	.round = reduce_scatter_all_gather_round,
 };
 
@@ -135,8 +111,7 @@ const struct bb_algorithm bb_reduce_scatter_all_gather_all_reduce = {
 
 static void scatter_all_gather_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
 {
-	role->rank = rank;
-	role->rounds = bb_most(1, (size_t)bb_log2_up(shape->nranks) + (size_t)shape->nranks - 1);
+	bb_role_fill(role, rank, (size_t)bb_log2_up(shape->nranks) + (size_t)shape->nranks - 1);
 }
 
 static int scatter_all_gather_round(const struct bb_shape *shape, const struct bb_role *role,

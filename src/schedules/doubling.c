@@ -7,24 +7,15 @@
 
 /* ---- all_reduce ---------------------------------------------------------------------- */
 
-struct plan {
-	int levels; /* log2 of power */
-	int power;
-	int rest;   /* ranks beyond it */
-	bool saves; /* in place and nothing else would free IN for being written */
-};
-
-static struct plan plan_of(const struct bb_shape *shape)
+/* In place, does IN have to be copied first, as nothing else would free it for being written? */
+static bool saves_in(const struct bb_shape *shape, const struct bb_power *plan)
 {
-	int levels = bb_log2_down(shape->nranks);
-
-	return (struct plan){levels, 1 << levels, shape->nranks - (1 << levels),
-			     shape->in_place && levels % 2};
+	return shape->in_place && plan->levels % 2;
 }
 
 static size_t all_reduce_tmp(const struct bb_shape *shape, int rank)
 {
-	struct plan plan = plan_of(shape);
+	struct bb_power plan = bb_power_of(shape->nranks);
 
 	if (shape->nranks == 1 || rank >= plan.power)
 		return 0;
@@ -33,22 +24,21 @@ static size_t all_reduce_tmp(const struct bb_shape *shape, int rank)
 
 static void all_reduce_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
 {
-	struct plan plan = plan_of(shape);
+	struct bb_power plan = bb_power_of(shape->nranks);
 
-	role->rank = rank;
-	role->rounds = (size_t)plan.levels + (plan.rest || plan.saves) + (plan.rest > 0);
-	role->rounds = bb_most(1, role->rounds);
+	bb_role_fill(role, rank,
+		     (size_t)plan.levels + (plan.rest || saves_in(shape, &plan)) + (plan.rest > 0));
 }
 
 /* Sums alternate between OUT and TMP, as a rank may not overwrite what its partner still reads;
    the last one goes to OUT. */
-static enum bb_buffer sum_of(const struct plan *plan, int level)
+static enum bb_buffer sum_of(const struct bb_power *plan, int level)
 {
 	return (plan->levels - 1 - level) % 2 ? BB_TMP : BB_OUT;
 }
 
 static void all_reduce_before(struct bb_writer *w, const struct bb_shape *shape,
-			      const struct plan *plan, int rank)
+			      const struct bb_power *plan, int rank)
 {
 	struct bb_place in = bb_at(BB_IN, 0), sum = bb_at(sum_of(plan, -1), 0);
 
@@ -56,7 +46,7 @@ static void all_reduce_before(struct bb_writer *w, const struct bb_shape *shape,
 		bb_send(w, rank - plan->power, in, shape->count);
 	else if (rank < plan->rest)
 		bb_add(w, rank + plan->power, in, sum, shape->count, false);
-	else if (plan->saves)
+	else if (saves_in(shape, plan))
 		bb_copy(w, in, sum, shape->count, false);
 }
 
@@ -64,18 +54,17 @@ static int all_reduce_round(const struct bb_shape *shape, const struct bb_role *
 			    struct bb_step *steps)
 {
 	struct bb_writer w = {steps, 0};
-	struct plan plan = plan_of(shape);
-	bool before = plan.rest || plan.saves;
+	struct bb_power plan = bb_power_of(shape->nranks);
+	bool saves = saves_in(shape, &plan), before = plan.rest || saves;
 	int rank = role->rank, level = (int)round - before;
 	struct bb_place in = bb_at(BB_IN, 0), out = bb_at(BB_OUT, 0);
 
 	if (shape->nranks == 1) {
-		if (!shape->in_place)
-			bb_copy(&w, in, out, shape->count, true);
+		bb_copy_over(&w, shape, 0, shape->count);
 	} else if (level < 0) {
 		all_reduce_before(&w, shape, &plan, rank);
 	} else if (level < plan.levels && rank < plan.power) {
-		bool untouched = !level && rank >= plan.rest && !plan.saves;
+		bool untouched = !level && rank >= plan.rest && !saves;
 		struct bb_place from = untouched ? in : bb_at(sum_of(&plan, level - 1), 0);
 
 		bb_send(&w, rank ^ (1 << level), from, shape->count);
@@ -104,16 +93,15 @@ const struct bb_algorithm bb_doubling_all_reduce = {
 
 static void all_gather_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
 {
-	struct plan plan = plan_of(shape);
+	struct bb_power plan = bb_power_of(shape->nranks);
 
-	role->rank = rank;
-	role->rounds = bb_most(1, (size_t)plan.levels + 2 * (plan.rest > 0));
+	bb_role_fill(role, rank, (size_t)plan.levels + 2 * (plan.rest > 0));
 }
 
 /* The blocks of ranks [from, from + 2^level), and of those that they are proxies for; on two
    channels, so that the swap cannot lock up however few messages may be under way. */
-static void swap_level(struct bb_writer *w, const struct bb_shape *shape, const struct plan *plan,
-		       int rank, int level)
+static void swap_level(struct bb_writer *w, const struct bb_shape *shape,
+		       const struct bb_power *plan, int rank, int level)
 {
 	int width = 1 << level, partner = rank ^ width;
 	bool final = level == plan->levels - 1 && rank >= plan->rest;
@@ -141,7 +129,7 @@ static int all_gather_round(const struct bb_shape *shape, const struct bb_role *
 			    struct bb_step *steps)
 {
 	struct bb_writer w = {steps, 0};
-	struct plan plan = plan_of(shape);
+	struct bb_power plan = bb_power_of(shape->nranks);
 	int rank = role->rank, level = (int)round - (plan.rest > 0);
 	size_t all = shape->count * (size_t)shape->nranks;
 	struct bb_place in = bb_at(BB_IN, 0), out = bb_at(BB_OUT, 0);
@@ -188,12 +176,6 @@ const struct bb_algorithm bb_hypercube_hypercube = {
 
 /* ---- broadcast, reduce: binomial, unpipelined ---------------------------------------------- */
 
-static void log_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
-{
-	role->rank = rank;
-	role->rounds = bb_most(1, (size_t)bb_log2_up(shape->nranks));
-}
-
 static int broadcast_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
 			   struct bb_step *steps)
 {
@@ -206,8 +188,8 @@ static int broadcast_round(const struct bb_shape *shape, const struct bb_role *r
 	else if (self >= width && self < 2 * width)
 		bb_recv(&w, bb_wrap(role->rank - width, n), out, shape->count,
 			self + 2 * width >= n);
-	if (!self && !round && !shape->in_place)
-		bb_copy(&w, in, out, shape->count, true);
+	if (!self && !round)
+		bb_copy_over(&w, shape, 0, shape->count);
 	return w.n;
 }
 
@@ -217,7 +199,7 @@ const struct bb_algorithm bb_doubling_broadcast = {
 	.meaning =
 		"A binomial tree: in round k, each of the 2^k ranks that have the data sends all "
 		"of it to one that has not.",
-	.prepare = log_prepare,
+	.prepare = bb_prepare_log,
 	.round = broadcast_round,
 };
 
@@ -242,8 +224,7 @@ static int reduce_round(const struct bb_shape *shape, const struct bb_role *role
 	struct bb_place in = bb_at(BB_IN, 0), sum = bb_at(self ? BB_TMP : BB_OUT, 0);
 
 	if (n == 1) {
-		if (!shape->in_place)
-			bb_copy(&w, in, sum, shape->count, true);
+		bb_copy_over(&w, shape, 0, shape->count);
 		return w.n;
 	}
 	width = 1 << (bb_log2_up(n) - 1 - (int)round);
@@ -263,6 +244,6 @@ const struct bb_algorithm bb_doubling_reduce = {
 		"A binomial tree: in every round half of the ranks that still hold a sum send all "
 		"of it to the other half.",
 	.tmp_count = reduce_tmp,
-	.prepare = log_prepare,
+	.prepare = bb_prepare_log,
 	.round = reduce_round,
 };

@@ -5,33 +5,13 @@
 #include "schedules/families.h"
 #include "schedules/parts.h"
 
-struct plan {
-	int levels;
-	int power;
-	int rest; /* ranks beyond it */
-};
-
-static struct plan plan_of(int n)
-{
-	int levels = bb_log2_down(n);
-
-	return (struct plan){levels, 1 << levels, n - (1 << levels)};
-}
-
-static void copy_alone(struct bb_writer *w, const struct bb_shape *shape)
-{
-	if (!shape->in_place)
-		bb_copy(w, bb_at(BB_IN, 0), bb_at(BB_OUT, 0), shape->count, true);
-}
-
 /* ---- all_reduce: halving, then doubling ------------------------------------------------ */
 
 static void all_reduce_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
 {
-	struct plan plan = plan_of(shape->nranks);
+	struct bb_power plan = bb_power_of(shape->nranks);
 
-	role->rank = rank;
-	role->rounds = bb_most(1, 2 * ((size_t)plan.levels + (plan.rest > 0)));
+	bb_role_fill(role, rank, 2 * ((size_t)plan.levels + (plan.rest > 0)));
 }
 
 /* Elements of the blocks [from, from + width). */
@@ -65,13 +45,13 @@ static int all_reduce_round(const struct bb_shape *shape, const struct bb_role *
 			    struct bb_step *steps)
 {
 	struct bb_writer w = {steps, 0};
-	struct plan plan = plan_of(shape->nranks);
+	struct bb_power plan = bb_power_of(shape->nranks);
 	struct bb_blocks blocks = bb_blocks_of(0, shape->count, plan.power);
 	int rank = role->rank, level = (int)round - (plan.rest > 0);
 	struct bb_place in = bb_at(BB_IN, 0), out = bb_at(BB_OUT, 0);
 
 	if (shape->nranks == 1) {
-		copy_alone(&w, shape);
+		bb_copy_over(&w, shape, 0, shape->count);
 	} else if (level < 0) {
 		if (rank >= plan.power)
 			bb_send(&w, rank - plan.power, in, shape->count);
@@ -105,14 +85,14 @@ const struct bb_algorithm bb_halving_all_reduce = {
 /* ---- reduce_scatter ------------------------------------------------------------------ */
 
 /* Sums wait in TMP: block k at (k - first) * count. */
-static int first_block(const struct plan *plan, int rank)
+static int first_block(const struct bb_power *plan, int rank)
 {
 	return plan->rest ? 0 : rank & (plan->power / 2);
 }
 
 static size_t reduce_scatter_tmp(const struct bb_shape *shape, int rank)
 {
-	struct plan plan = plan_of(shape->nranks);
+	struct bb_power plan = bb_power_of(shape->nranks);
 
 	if (rank >= plan.power || shape->nranks < 3)
 		return 0;
@@ -121,15 +101,14 @@ static size_t reduce_scatter_tmp(const struct bb_shape *shape, int rank)
 
 static void reduce_scatter_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
 {
-	struct plan plan = plan_of(shape->nranks);
+	struct bb_power plan = bb_power_of(shape->nranks);
 
-	role->rank = rank;
-	role->rounds = bb_most(1, (size_t)plan.levels + 2 * (plan.rest > 0));
+	bb_role_fill(role, rank, (size_t)plan.levels + 2 * (plan.rest > 0));
 }
 
 struct side {
 	const struct bb_shape *shape;
-	struct plan plan;
+	struct bb_power plan;
 	int rank;
 	int width;
 	enum bb_buffer from;
@@ -167,12 +146,12 @@ static int reduce_scatter_round(const struct bb_shape *shape, const struct bb_ro
 				size_t round, struct bb_step *steps)
 {
 	struct bb_writer w = {steps, 0};
-	struct plan plan = plan_of(shape->nranks);
+	struct bb_power plan = bb_power_of(shape->nranks);
 	int rank = role->rank, level = (int)round - (plan.rest > 0);
 	size_t all = shape->count * (size_t)shape->nranks;
 
 	if (shape->nranks == 1) {
-		copy_alone(&w, shape);
+		bb_copy_over(&w, shape, 0, shape->count);
 	} else if (level < 0) {
 		if (rank >= plan.power)
 			bb_send(&w, rank - plan.power, bb_at(BB_IN, 0), all);

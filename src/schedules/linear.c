@@ -61,18 +61,6 @@ static struct bb_blocks equal_blocks(const struct bb_shape *shape)
 	return bb_blocks_within(0, shape->count, shape->count);
 }
 
-static void once_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
-{
-	role->rank = rank;
-	role->rounds = bb_most(1, (size_t)shape->nranks - 1);
-}
-
-static void twice_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
-{
-	role->rank = rank;
-	role->rounds = bb_most(1, 2 * ((size_t)shape->nranks - 1));
-}
-
 /* The root's own data goes to its place in round 0. */
 static void copy_own(struct bb_writer *w, const struct bb_shape *shape, size_t round,
 		     struct bb_place from, struct bb_place to, bool final)
@@ -101,7 +89,7 @@ const struct bb_algorithm bb_linear_broadcast = {
 	.name = "linear",
 	.collective = &bb_broadcast,
 	.meaning = "The root sends all of its data to every other rank, one after the other.",
-	.prepare = once_prepare,
+	.prepare = bb_prepare_others,
 	.round = broadcast_round,
 };
 
@@ -123,7 +111,7 @@ const struct bb_algorithm bb_linear_reduce = {
 	.name = "linear",
 	.collective = &bb_reduce,
 	.meaning = "Every rank sends all of its data to the root, which adds one after the other.",
-	.prepare = once_prepare,
+	.prepare = bb_prepare_others,
 	.round = reduce_round,
 };
 
@@ -146,7 +134,7 @@ const struct bb_algorithm bb_linear_gather = {
 	.name = "linear",
 	.collective = &bb_gather,
 	.meaning = "Every rank sends its block to the root, which takes one after the other.",
-	.prepare = once_prepare,
+	.prepare = bb_prepare_others,
 	.round = gather_round,
 };
 
@@ -170,7 +158,7 @@ const struct bb_algorithm bb_linear_scatter = {
 	.name = "linear",
 	.collective = &bb_scatter,
 	.meaning = "The root sends every other rank its block, one after the other.",
-	.prepare = once_prepare,
+	.prepare = bb_prepare_others,
 	.round = scatter_round,
 };
 
@@ -199,7 +187,7 @@ const struct bb_algorithm bb_linear_all_reduce = {
 	.collective = &bb_all_reduce,
 	.meaning = "A parameter server: every rank sends all of its data to rank 0, which adds it "
 		   "up and sends the result back to every rank.",
-	.prepare = twice_prepare,
+	.prepare = bb_prepare_twice_others,
 	.round = all_reduce_round,
 };
 
@@ -226,7 +214,7 @@ const struct bb_algorithm bb_linear_all_gather = {
 	.name = "linear",
 	.collective = &bb_all_gather,
 	.meaning = "Every rank sends its block to rank 0, which sends all of them to every rank.",
-	.prepare = twice_prepare,
+	.prepare = bb_prepare_twice_others,
 	.round = all_gather_round,
 };
 
@@ -263,6 +251,6 @@ const struct bb_algorithm bb_linear_reduce_scatter = {
 	.meaning = "Every rank sends all of its data to rank 0, which adds it up and sends every "
 		   "rank its block.",
 	.tmp_count = reduce_scatter_tmp,
-	.prepare = twice_prepare,
+	.prepare = bb_prepare_twice_others,
 	.round = reduce_scatter_round,
 };

@@ -7,12 +7,6 @@
 
 #define AT_ONCE 7 /* peers of one round of the naive exchange: 7 sends, 7 receives, one copy */
 
-static void others_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
-{
-	role->rank = rank;
-	role->rounds = bb_most(1, (size_t)shape->nranks - 1);
-}
-
 /* ---- what alltoall and alltoallv share ----------------------------------------------- */
 
 size_t bb_alltoall_saved(const struct bb_shape *shape, int rank)
@@ -25,9 +19,14 @@ struct bb_place bb_alltoall_from(const struct bb_shape *shape, int rank, int des
 	return bb_at(shape->in_place ? BB_TMP : BB_IN, bb_alltoall_in(shape, rank, destination));
 }
 
-void bb_alltoall_save(struct bb_writer *w, const struct bb_shape *shape, int rank)
+bool bb_alltoall_saves(struct bb_writer *w, const struct bb_shape *shape, int rank, size_t *round)
 {
+	if (!shape->in_place)
+		return false;
+	if ((*round)-- > 0)
+		return false;
 	bb_copy(w, bb_at(BB_IN, 0), bb_at(BB_TMP, 0), bb_alltoall_saved(shape, rank), false);
+	return true;
 }
 
 void bb_alltoall_keep(struct bb_writer *w, const struct bb_shape *shape, int rank)
@@ -68,11 +67,8 @@ static int exchange_round(const struct bb_shape *shape, int rank, size_t round, 
 {
 	struct bb_writer w = {steps, 0};
 
-	if (shape->in_place && !round) {
-		bb_alltoall_save(&w, shape, rank);
+	if (bb_alltoall_saves(&w, shape, rank, &round))
 		return w.n;
-	}
-	round -= shape->in_place;
 	for (int k = 0; k < at_once; k++) {
 		int i = (int)round * at_once + k;
 
@@ -86,7 +82,7 @@ static int exchange_round(const struct bb_shape *shape, int rank, size_t round, 
 
 static void pairwise_alltoall_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
 {
-	others_prepare(shape, rank, role);
+	bb_prepare_others(shape, rank, role);
 	role->rounds += shape->in_place;
 }
 
@@ -119,8 +115,7 @@ const struct bb_algorithm bb_pairwise_alltoallv = {
 
 static void naive_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
 {
-	role->rank = rank;
-	role->rounds = bb_pieces((size_t)shape->nranks - 1, AT_ONCE);
+	bb_role_fill(role, rank, bb_pieces((size_t)shape->nranks - 1, AT_ONCE));
 }
 
 static void naive_alltoall_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
@@ -167,12 +162,6 @@ void bb_pairwise_reduce_scatter_part(struct bb_writer *w, int n, int rank, size_
 	bb_add(w, from, i ? sum : own, sum, bb_block_count(blocks, rank), final && (int)i == n - 2);
 }
 
-static void copy_alone(struct bb_writer *w, const struct bb_shape *shape)
-{
-	if (!shape->in_place)
-		bb_copy(w, bb_at(BB_IN, 0), bb_at(BB_OUT, 0), shape->count, true);
-}
-
 static int pairwise_reduce_scatter_round(const struct bb_shape *shape, const struct bb_role *role,
 					 size_t round, struct bb_step *steps)
 {
@@ -180,7 +169,7 @@ static int pairwise_reduce_scatter_round(const struct bb_shape *shape, const str
 	struct bb_blocks blocks = bb_blocks_within(0, shape->count, shape->count);
 
 	if (shape->nranks == 1)
-		copy_alone(&w, shape);
+		bb_copy_over(&w, shape, 0, shape->count);
 	else
 		bb_pairwise_reduce_scatter_part(&w, shape->nranks, role->rank, round, &blocks,
 						bb_at(BB_OUT, 0), true);
@@ -193,7 +182,7 @@ const struct bb_algorithm bb_pairwise_reduce_scatter = {
 	.meaning = "In round i every rank sends the block of the rank i ahead directly to it and "
 		   "adds what comes from the rank i behind to its own block.",
 	.flags = BB_SHIFT_INVARIANT,
-	.prepare = others_prepare,
+	.prepare = bb_prepare_others,
 	.round = pairwise_reduce_scatter_round,
 };
 
@@ -240,7 +229,7 @@ const struct bb_algorithm bb_pairwise_all_gather = {
 		"In round i every rank sends its block directly to the rank i ahead and receives "
 		"the block of the rank i behind.",
 	.flags = BB_SHIFT_INVARIANT,
-	.prepare = others_prepare,
+	.prepare = bb_prepare_others,
 	.round = pairwise_all_gather_round,
 };
 
@@ -275,8 +264,7 @@ static size_t naive_all_reduce_tmp(const struct bb_shape *shape, int rank)
 static void naive_reduce_scatter_prepare(const struct bb_shape *shape, int rank,
 					 struct bb_role *role)
 {
-	role->rank = rank;
-	role->rounds = bb_pieces((size_t)shape->nranks - 1, 2);
+	bb_role_fill(role, rank, bb_pieces((size_t)shape->nranks - 1, 2));
 }
 
 static void naive_all_reduce_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
@@ -309,7 +297,7 @@ static int naive_all_reduce_round(const struct bb_shape *shape, const struct bb_
 	int n = shape->nranks, first = 2 * (int)(round - saved) + 1;
 
 	if (n == 1) {
-		copy_alone(&w, shape);
+		bb_copy_over(&w, shape, 0, shape->count);
 	} else if (saved && !round) {
 		bb_copy(&w, bb_at(BB_IN, 0), own, shape->count, false);
 	} else {
@@ -338,7 +326,7 @@ static int naive_reduce_scatter_round(const struct bb_shape *shape, const struct
 	int n = shape->nranks, first = 2 * (int)round + 1;
 
 	if (n == 1) {
-		copy_alone(&w, shape);
+		bb_copy_over(&w, shape, 0, shape->count);
 		return w.n;
 	}
 	for (int d = first; d < first + 2 && d < n; d++) {

@@ -89,6 +89,15 @@ static inline void bb_copy(struct bb_writer *w, struct bb_place src, struct bb_p
 				      .count = count});
 }
 
+/* What a rank gives itself: [start, start + count) of IN to the same place in OUT, unless in place
+   they are one. */
+static inline void bb_copy_over(struct bb_writer *w, const struct bb_shape *shape, size_t start,
+				size_t count)
+{
+	if (!shape->in_place)
+		bb_copy(w, bb_at(BB_IN, start), bb_at(BB_OUT, start), count, true);
+}
+
 /* ---- arithmetic ---------------------------------------------------------------------- */
 
 static inline size_t bb_least(size_t a, size_t b)
@@ -118,11 +127,40 @@ static inline int bb_log2_down(int n)
 	return 31 - __builtin_clz((unsigned)n);
 }
 
+/* N ranks as the greatest power of two below or at it, and REST ranks beyond. */
+struct bb_power {
+	int levels; /* log2 of POWER */
+	int power;
+	int rest;
+};
+
+static inline struct bb_power bb_power_of(int n)
+{
+	const int levels = bb_log2_down(n);
+
+	return (struct bb_power){levels, 1 << levels, n - (1 << levels)};
+}
+
 /* Pieces of at most CHUNK that COUNT falls into, at least 1; CHUNK 0: one. */
 static inline size_t bb_pieces(size_t count, size_t chunk)
 {
 	return !chunk || count <= chunk ? 1 : (count - 1) / chunk + 1;
 }
+
+/* ---- roles of algorithms that keep nothing else ---------------------------------------- */
+
+/* ROUNDS, but at least one. */
+static inline void bb_role_fill(struct bb_role *role, int rank, size_t rounds)
+{
+	role->rank = rank;
+	role->rounds = bb_most(1, rounds);
+}
+
+/* algorithms.c: bb_algorithm's prepare for a round with each of the n - 1 others, for two with
+   each, and for log2(n) rounds, rounded up. */
+void bb_prepare_others(const struct bb_shape *shape, int rank, struct bb_role *role);
+void bb_prepare_twice_others(const struct bb_shape *shape, int rank, struct bb_role *role);
+void bb_prepare_log(const struct bb_shape *shape, int rank, struct bb_role *role);
 
 /* ---- blocks: n pieces of a buffer, one per rank -------------------------------------- */
 
@@ -220,8 +258,9 @@ static inline size_t bb_slab_most(size_t total, size_t limit)
 size_t bb_alltoall_saved(const struct bb_shape *shape, int rank);
 /* Where RANK finds what it sends to DESTINATION. */
 struct bb_place bb_alltoall_from(const struct bb_shape *shape, int rank, int destination);
-/* Save IN (in place; emitted in round 0, the algorithm proper begins in round 1). */
-void bb_alltoall_save(struct bb_writer *w, const struct bb_shape *shape, int rank);
+/* In place, round 0 saves IN, and the algorithm proper begins in round 1. True: this was round 0;
+   else *ROUND becomes that of the algorithm proper. */
+bool bb_alltoall_saves(struct bb_writer *w, const struct bb_shape *shape, int rank, size_t *round);
 /* Bring the rank's own block to its place. */
 void bb_alltoall_keep(struct bb_writer *w, const struct bb_shape *shape, int rank);
 /* The longest block of all. */
@@ -259,6 +298,16 @@ struct bb_tree { /* lies at the front of role.at */
 };
 
 _Static_assert(sizeof(struct bb_tree) <= sizeof(((struct bb_role *)0)->at), "fits a role");
+
+static inline struct bb_tree *bb_tree_of(struct bb_role *role)
+{
+	return (struct bb_tree *)role->at;
+}
+
+static inline const struct bb_tree *bb_tree_in(const struct bb_role *role)
+{
+	return (const struct bb_tree *)role->at;
+}
 
 /* In place of a root, where there is none: ranks 0 and 1 each stand above one of the trees, so that
    no rank has the top of both. */

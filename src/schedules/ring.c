@@ -50,9 +50,7 @@ static int all_reduce_round(const struct bb_shape *shape, const struct bb_role *
 	struct bb_blocks blocks = bb_blocks_of(slab.start, slab.count, n);
 
 	if (n == 1) {
-		if (!shape->in_place)
-			bb_copy(&w, bb_at(BB_IN, slab.start), bb_at(BB_OUT, slab.start), slab.count,
-				true);
+		bb_copy_over(&w, shape, slab.start, slab.count);
 	} else if (i < n - 1) {
 		int s = bb_wrap(rank - i - 1, n), d = bb_wrap(rank - i - 2, n);
 		size_t start = bb_block_start(&blocks, d);
@@ -138,8 +136,7 @@ static int reduce_scatter_round(const struct bb_shape *shape, const struct bb_ro
 	struct bb_place out = bb_at(BB_OUT, slab.start);
 
 	if (n == 1) {
-		if (!shape->in_place)
-			bb_copy(&w, bb_at(BB_IN, slab.start), out, slab.count, true);
+		bb_copy_over(&w, shape, slab.start, slab.count);
 		return w.n;
 	}
 	bb_send(&w, next_of(rank, n),
@@ -194,9 +191,8 @@ static int broadcast_round(const struct bb_shape *shape, const struct bb_role *r
 			chunk.count);
 	if (behind && chunk_of(role, round, behind - 1, &chunk))
 		bb_recv(&w, previous_of(rank, n), bb_at(BB_OUT, chunk.start), chunk.count, last);
-	if (!behind && !shape->in_place && chunk_of(role, round, 0, &chunk))
-		bb_copy(&w, bb_at(BB_IN, chunk.start), bb_at(BB_OUT, chunk.start), chunk.count,
-			true);
+	if (!behind && chunk_of(role, round, 0, &chunk))
+		bb_copy_over(&w, shape, chunk.start, chunk.count);
 	return w.n;
 }
 
@@ -235,9 +231,8 @@ static int reduce_round(const struct bb_shape *shape, const struct bb_role *role
 		bb_add(&w, previous_of(rank, n), bb_at(BB_IN, chunk.start),
 		       root ? bb_at(BB_OUT, chunk.start) : slot(0, chunk.index, length),
 		       chunk.count, root);
-	if (n == 1 && !shape->in_place && chunk_of(role, round, 0, &chunk))
-		bb_copy(&w, bb_at(BB_IN, chunk.start), bb_at(BB_OUT, chunk.start), chunk.count,
-			true);
+	if (n == 1 && chunk_of(role, round, 0, &chunk))
+		bb_copy_over(&w, shape, chunk.start, chunk.count);
 	return w.n;
 }
 
@@ -390,11 +385,8 @@ static int alltoall_round(const struct bb_shape *shape, const struct bb_role *ro
 	size_t saved = bb_alltoall_saved(shape, rank), start, count, length;
 	struct bb_slab slab;
 
-	if (shape->in_place && !round) {
-		bb_alltoall_save(&w, shape, rank);
+	if (bb_alltoall_saves(&w, shape, rank, &round))
 		return w.n;
-	}
-	round -= shape->in_place;
 	if (!round)
 		bb_alltoall_keep(&w, shape, rank);
 	if (n == 1)
@@ -478,9 +470,8 @@ static int sendrecv_round(const struct bb_shape *shape, const struct bb_role *ro
 	size_t length = bb_slab_longest(role);
 
 	if (n == 1) {
-		if (!shape->in_place && chunk_of(role, round, 0, &chunk))
-			bb_copy(&w, bb_at(BB_IN, chunk.start), bb_at(BB_OUT, chunk.start),
-				chunk.count, true);
+		if (chunk_of(role, round, 0, &chunk))
+			bb_copy_over(&w, shape, chunk.start, chunk.count);
 		return w.n;
 	}
 	if (chunk_of(role, round, saved, &chunk)) {

@@ -3,12 +3,8 @@
  */
 #include <stdlib.h>
 
+#include "schedules/parts.h"
 #include "schedules/symbols.h"
-
-static size_t larger(size_t a, size_t b)
-{
-	return a > b ? a : b;
-}
 
 static void lay_out(struct bb_symbols *s, const struct bb_algorithm *algorithm,
 		    const struct bb_shape *shape, int rank)
@@ -27,7 +23,7 @@ static void lay_out(struct bb_symbols *s, const struct bb_algorithm *algorithm,
 			collective->in_place_out ? collective->in_place_out(shape, rank) : 0;
 	}
 	s->start[BB_TMP] =
-		larger(s->start[BB_IN] + s->count[BB_IN], s->start[BB_OUT] + s->count[BB_OUT]);
+		bb_most(s->start[BB_IN] + s->count[BB_IN], s->start[BB_OUT] + s->count[BB_OUT]);
 }
 
 bb_status bb_symbols_make(struct bb_symbols *symbols, const struct bb_algorithm *algorithm,

@@ -176,32 +176,22 @@ void bb_tree_down(struct bb_writer *w, const struct bb_tree *tree, size_t round,
 	}
 }
 
-static struct bb_tree *tree_of(struct bb_role *role)
-{
-	return (struct bb_tree *)role->at;
-}
-
-static const struct bb_tree *tree_in(const struct bb_role *role)
-{
-	return (const struct bb_tree *)role->at;
-}
-
 /* A rank that is alone, or the root, brings its own data to its place, in two halves' chunks. */
 static void copy_round(struct bb_writer *w, const struct bb_shape *shape,
 		       const struct bb_tree *tree, size_t round)
 {
-	for (int which = 0; which < 2 && !shape->in_place; which++) {
+	for (int which = 0; which < 2; which++) {
 		size_t k = 0, start = 0;
 		size_t count = chunk_at(tree, &tree->lanes[which], round, 0, &k, &start);
 
-		bb_copy(w, bb_at(BB_IN, start), bb_at(BB_OUT, start), count, true);
+		bb_copy_over(w, shape, start, count);
 	}
 }
 
 /* Chunks are due by a rank's depth in either tree. */
 static uint64_t partners_of(const struct bb_role *role, int partners[BB_CHANNELS][BB_PARTNERS])
 {
-	const struct bb_tree *tree = tree_in(role);
+	const struct bb_tree *tree = bb_tree_in(role);
 
 	for (int which = 0; which < 2; which++) {
 		const struct bb_lane *lane = &tree->lanes[which];
@@ -217,7 +207,7 @@ static uint64_t partners_of(const struct bb_role *role, int partners[BB_CHANNELS
 
 static void all_reduce_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
 {
-	struct bb_tree *tree = tree_of(role);
+	struct bb_tree *tree = bb_tree_of(role);
 
 	bb_tree_prepare(tree, shape->nranks, rank, BB_TREES_APART, shape->count, shape->chunk);
 	role->rank = rank;
@@ -228,7 +218,7 @@ static int all_reduce_round(const struct bb_shape *shape, const struct bb_role *
 			    struct bb_step *steps)
 {
 	struct bb_writer w = {steps, 0};
-	const struct bb_tree *tree = tree_in(role);
+	const struct bb_tree *tree = bb_tree_in(role);
 	struct bb_place in = bb_at(BB_IN, 0), out = bb_at(BB_OUT, 0);
 
 	if (!tree->depth) {
@@ -258,7 +248,7 @@ const struct bb_algorithm bb_tree_all_reduce = {
 
 static void rooted_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
 {
-	struct bb_tree *tree = tree_of(role);
+	struct bb_tree *tree = bb_tree_of(role);
 
 	bb_tree_prepare(tree, shape->nranks, rank, shape->root, shape->count, shape->chunk);
 	role->rank = rank;
@@ -270,9 +260,9 @@ static int broadcast_round(const struct bb_shape *shape, const struct bb_role *r
 {
 	struct bb_writer w = {steps, 0};
 
-	bb_tree_down(&w, tree_in(role), round, bb_at(BB_IN, 0), bb_at(BB_OUT, 0));
+	bb_tree_down(&w, bb_tree_in(role), round, bb_at(BB_IN, 0), bb_at(BB_OUT, 0));
 	if (role->rank == shape->root)
-		copy_round(&w, shape, tree_in(role), round);
+		copy_round(&w, shape, bb_tree_in(role), round);
 	return w.n;
 }
 
@@ -298,9 +288,9 @@ static int reduce_round(const struct bb_shape *shape, const struct bb_role *role
 	bool root = role->rank == shape->root;
 
 	if (shape->nranks == 1)
-		copy_round(&w, shape, tree_in(role), round);
+		copy_round(&w, shape, bb_tree_in(role), round);
 	else
-		bb_tree_up(&w, tree_in(role), round, bb_at(BB_IN, 0),
+		bb_tree_up(&w, bb_tree_in(role), round, bb_at(BB_IN, 0),
 			   bb_at(root ? BB_OUT : BB_TMP, 0), !root);
 	return w.n;
 }
@@ -319,9 +309,10 @@ const struct bb_algorithm bb_tree_reduce = {
 
 /* ---- all_gather: binomial gather to rank 0, then broadcast of everything ---------------- */
 
-static void all_gather_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
+/* Everything passes rank 0: by blocks on one side, on the double tree on the other. */
+static void over_root_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
 {
-	struct bb_tree *tree = tree_of(role);
+	struct bb_tree *tree = bb_tree_of(role);
 	int n = shape->nranks;
 
 	bb_tree_prepare(tree, n, rank, 0, shape->count * (size_t)n, shape->chunk);
@@ -333,7 +324,7 @@ static int all_gather_round(const struct bb_shape *shape, const struct bb_role *
 			    struct bb_step *steps)
 {
 	struct bb_writer w = {steps, 0};
-	const struct bb_tree *tree = tree_in(role);
+	const struct bb_tree *tree = bb_tree_in(role);
 	struct bb_place out = bb_at(BB_OUT, 0);
 	struct bb_binomial up = {.n = shape->nranks,
 				 .rank = role->rank,
@@ -358,7 +349,7 @@ const struct bb_algorithm bb_tree_all_gather = {
 	.meaning =
 		"Blocks are gathered at rank 0 on a binomial tree; rank 0 then broadcasts all of "
 		"them on the double binary tree.",
-	.prepare = all_gather_prepare,
+	.prepare = over_root_prepare,
 	.round = all_gather_round,
 };
 
@@ -388,16 +379,11 @@ static size_t reduce_scatter_tmp(const struct bb_shape *shape, int rank)
 		       bb_binomial_held(&down));
 }
 
-static void reduce_scatter_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
-{
-	all_gather_prepare(shape, rank, role);
-}
-
 static int reduce_scatter_round(const struct bb_shape *shape, const struct bb_role *role,
 				size_t round, struct bb_step *steps)
 {
 	struct bb_writer w = {steps, 0};
-	const struct bb_tree *tree = tree_in(role);
+	const struct bb_tree *tree = bb_tree_in(role);
 	struct bb_binomial down = scatter_below_zero(shape, role->rank);
 	size_t up = bb_tree_rounds(tree);
 
@@ -422,6 +408,6 @@ const struct bb_algorithm bb_tree_reduce_scatter = {
 		"Everything is reduced to rank 0 on the double binary tree; rank 0 then scatters "
 		"the blocks on a binomial tree.",
 	.tmp_count = reduce_scatter_tmp,
-	.prepare = reduce_scatter_prepare,
+	.prepare = over_root_prepare,
 	.round = reduce_scatter_round,
 };
