@@ -184,26 +184,6 @@ static void add_meaning(const struct bb_option *row, struct bb_strbuf *out)
 		bb_strbuf_add(out, ")");
 }
 
-/* TEXT in lines of WIDTH, the first one continued from COLUMN, the others indented to INDENT. */
-static void add_wrapped(struct bb_strbuf *out, const char *text, size_t column, size_t indent)
-{
-	while (*(text += strspn(text, " "))) {
-		size_t word = strcspn(text, " ");
-		bool first = column <= indent;
-
-		if (!first && column + 1 + word > HELP_WIDTH) {
-			bb_strbuf_add(out, "\n");
-			column = 0;
-			first = true;
-		}
-		bb_strbuf_addf(out, "%*s", first ? (int)(indent - column) : 1, "");
-		column = (first ? indent : column + 1) + word;
-		bb_strbuf_add_bytes(out, text, word);
-		text += word;
-	}
-	bb_strbuf_add(out, "\n");
-}
-
 /* Is ROW of TABLE, one of TABLES, in the help? */
 static bool is_shown(const struct bb_option_table *tables, const struct bb_option_table *table,
 		     const struct bb_option *row)
@@ -251,7 +231,7 @@ static void add_rows(const struct bb_option_table *tables, const struct bb_optio
 			bb_strbuf_add(out, "\n");
 			column = 0;
 		}
-		add_wrapped(out, bb_strbuf_text(&text), column, indent);
+		bb_strbuf_wrap(out, bb_strbuf_text(&text), (int)column, (int)indent, HELP_WIDTH);
 	}
 	out->failed |= text.failed;
 	bb_strbuf_free(&text);
@@ -264,7 +244,7 @@ void bb_options_help(const struct bb_option_table *tables, const char *program, 
 
 	bb_strbuf_addf(out, "Usage: %s [OPTION]...\n", program);
 	if (brief)
-		add_wrapped(out, brief, 0, 0);
+		bb_strbuf_wrap(out, brief, 0, 0, HELP_WIDTH);
 	if (tables->rows && tables->rows->name && !tables->rows->section)
 		bb_strbuf_add(out, "\n");
 	for (const struct bb_option_table *t = tables; t->rows; t++)

@@ -74,6 +74,35 @@ void bb_strbuf_addf(struct bb_strbuf *s, const char *format, ...)
 	va_end(args);
 }
 
+int bb_strbuf_columns(const char *text, size_t length)
+{
+	int n = 0;
+
+	for (size_t i = 0; i < length; i++)
+		n += ((unsigned char)text[i] & 0xc0) != 0x80;
+	return n;
+}
+
+void bb_strbuf_wrap(struct bb_strbuf *s, const char *text, int at, int indent, int width)
+{
+	while (*(text += strspn(text, " "))) {
+		const size_t length = strcspn(text, " ");
+		const int word = bb_strbuf_columns(text, length);
+		int blanks = at > indent ? 1 : indent - at;
+
+		if (at > indent && at + 1 + word > width) {
+			bb_strbuf_add(s, "\n");
+			at = 0;
+			blanks = indent;
+		}
+		bb_strbuf_addf(s, "%*s", blanks, "");
+		bb_strbuf_add_bytes(s, text, length);
+		at += blanks + word;
+		text += length;
+	}
+	bb_strbuf_add(s, "\n");
+}
+
 void bb_strbuf_clear(struct bb_strbuf *s)
 {
 	s->length = 0;

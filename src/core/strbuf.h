@@ -23,6 +23,11 @@ void bb_strbuf_addf(struct bb_strbuf *s, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void bb_strbuf_vaddf(struct bb_strbuf *s, const char *format, va_list args)
 	__attribute__((format(printf, 2, 0)));
+/* Columns of LENGTH bytes of TEXT: its characters, in UTF-8. */
+int bb_strbuf_columns(const char *text, size_t length);
+/* The words of TEXT as lines of at most WIDTH columns, where words are no longer, indented to
+   INDENT. The first line begins at column AT; the last one ends, too. */
+void bb_strbuf_wrap(struct bb_strbuf *s, const char *text, int at, int indent, int width);
 void bb_strbuf_clear(struct bb_strbuf *s); /* empty it, keep the memory and a failure */
 void bb_strbuf_free(struct bb_strbuf *s);
 const char *bb_strbuf_text(const struct bb_strbuf *s); /* never NULL */

@@ -2,6 +2,8 @@
  * checker.c - runs an algorithm on symbols. The ranks are deterministic processes that meet only
  * in messages, so that one greedy execution decides about deadlock and data for every timing.
  */
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,12 +43,26 @@ struct check {
 
 enum outcome { DONE, BLOCKED, WRONG };
 
-/* Report what is wrong with the step that M is at. */
+static bb_status refute(const struct check *c, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* What is wrong, after the names of the algorithm and of the shape. */
+static bb_status refute(const struct check *c, const char *format, ...)
+{
+	char text[160];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	return bb_fail(c->error, BB_EDATA, "%s %s, %d ranks: %s", c->algorithm->collective->name,
+		       c->algorithm->name, c->shape->nranks, text);
+}
+
+/* What is wrong with the step that M is at. */
 static enum outcome wrong_step(const struct check *c, const struct member *m, const char *what)
 {
-	(void)bb_fail(c->error, BB_EDATA, "%s %s, %d ranks: rank %d, round %zu, step %d %s",
-		      c->algorithm->collective->name, c->algorithm->name, c->shape->nranks, m->rank,
-		      m->round, m->next, what);
+	(void)refute(c, "rank %d, round %zu, step %d %s", m->rank, m->round, m->next, what);
 	return WRONG;
 }
 
@@ -312,12 +328,9 @@ static bb_status run(const struct check *c)
 		const struct member *m = &c->members[rank];
 
 		if (m->nsent)
-			return bb_fail(
-				c->error, BB_EDATA,
-				"%s %s, %d ranks: rank %d, round %zu: nobody receives what is "
-				"sent to rank %d",
-				c->algorithm->collective->name, c->algorithm->name,
-				c->shape->nranks, rank, m->sent[0].round, m->sent[0].to);
+			return refute(c,
+				      "rank %d, round %zu: no step receives the message to rank %d",
+				      rank, m->sent[0].round, m->sent[0].to);
 	}
 	return BB_OK;
 }
@@ -340,19 +353,16 @@ static bb_status compare(const struct check *c, int rank)
 			struct bb_symbol want = bb_symbol_expected(&segment, c->shape->nranks, i);
 
 			if (out[i].ranks != want.ranks || out[i].index != want.index)
-				return bb_fail(
-					c->error, BB_EDATA,
-					"%s %s, %d ranks: OUT[%zu] of rank %d holds element %u "
-					"of ranks %#llx instead of %u of %#llx",
-					collective->name, c->algorithm->name, c->shape->nranks,
-					segment.out + i, rank, out[i].index,
-					(unsigned long long)out[i].ranks, want.index,
-					(unsigned long long)want.ranks);
+				return refute(c,
+					      "OUT[%zu] of rank %d holds element %u of ranks %#llx "
+					      "instead of %u of %#llx",
+					      segment.out + i, rank, out[i].index,
+					      (unsigned long long)out[i].ranks, want.index,
+					      (unsigned long long)want.ranks);
 		}
 	}
 	if (covered != symbols->count[BB_OUT])
-		return bb_fail(c->error, BB_EDATA, "%s: segments of rank %d do not tile OUT",
-			       collective->name, rank);
+		return refute(c, "segments of rank %d do not tile OUT", rank);
 	return BB_OK;
 }
 
@@ -398,12 +408,8 @@ static bb_status check_shift(const struct check *c, int rank)
 		int nb = c->algorithm->round(c->shape, &c->members[0].role, round, b);
 
 		if (!same_round(a, na, b, nb, rank, c->shape->nranks))
-			return bb_fail(
-				c->error, BB_EDATA,
-				"%s %s, %d ranks: round %zu of rank %d is not that of rank 0 "
-				"shifted",
-				c->algorithm->collective->name, c->algorithm->name,
-				c->shape->nranks, round, rank);
+			return refute(c, "round %zu of rank %d is not that of rank 0 shifted",
+				      round, rank);
 	}
 	return BB_OK;
 }
@@ -494,12 +500,10 @@ static bb_status check_partners(const struct check *c, int rank)
 		for (int i = 0; same && i < n; i++)
 			same = same_but_partners(&p, &a[i], &q, &b[i]);
 		if (!same || !keeps_partners(c, rank, &p, a, n))
-			return bb_fail(
-				c->error, BB_EDATA,
-				"%s %s, %d ranks: round %zu of rank %d is not that of rank %d "
-				"with other partners",
-				c->algorithm->collective->name, c->algorithm->name,
-				c->shape->nranks, round, rank, like);
+			return refute(c,
+				      "round %zu of rank %d is not that of rank %d with other "
+				      "partners",
+				      round, rank, like);
 	}
 	return BB_OK;
 }
@@ -514,10 +518,7 @@ static bb_status set_up(const struct check *c)
 		m->rank = rank;
 		c->algorithm->prepare(c->shape, rank, &m->role);
 		if (m->role.rank != rank || m->role.rounds != c->members[0].role.rounds)
-			return bb_fail(c->error, BB_EDATA,
-				       "%s %s, %d ranks: the role of rank %d does not fit",
-				       c->algorithm->collective->name, c->algorithm->name,
-				       c->shape->nranks, rank);
+			return refute(c, "the role of rank %d does not fit", rank);
 		if (bb_symbols_make(&m->symbols, c->algorithm, c->shape, rank) != BB_OK)
 			return bb_no_memory(c->error, "the checker");
 	}

@@ -389,21 +389,7 @@ static void play_round(struct play *p, size_t round)
 
 static void print_wrapped(struct bb_strbuf *out, const char *text)
 {
-	size_t column = 0;
-
-	while (*text) {
-		size_t word = strcspn(text, " ");
-
-		if (column && column + 1 + word > LINE - 2) {
-			bb_strbuf_add(out, "\n");
-			column = 0;
-		}
-		bb_strbuf_add(out, column ? " " : "  ");
-		bb_strbuf_add_bytes(out, text, word);
-		column += word + 1;
-		text += word + strspn(text + word, " ");
-	}
-	bb_strbuf_add(out, "\n");
+	bb_strbuf_wrap(out, text, 0, 2, LINE - 1);
 }
 
 static void print_names(const struct play *p)

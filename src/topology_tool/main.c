@@ -239,7 +239,7 @@ out:
 static void add_difference(void *context, const char *text)
 {
 	bb_strbuf_add(context, "  - ");
-	bb_print_wrapped(context, text, 4, 4, terminal_width());
+	bb_strbuf_wrap(context, text, 4, 4, terminal_width());
 }
 
 /* Exit status 7, without a message, if they differ. */

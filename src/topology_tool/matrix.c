@@ -97,7 +97,7 @@ static void print_legend(const struct bb_topology *t, int n, int width, struct b
 		bb_strbuf_addf(&nics, "NIC%d=%s ", d - gpus, t->devices[d].name);
 	if (n > gpus) {
 		bb_strbuf_add(out, "  ");
-		bb_print_wrapped(out, bb_strbuf_text(&nics), 2, 2, width);
+		bb_strbuf_wrap(out, bb_strbuf_text(&nics), 2, 2, width);
 	}
 	bb_strbuf_free(&nics);
 	bb_strbuf_add(out, "\n");

@@ -24,9 +24,6 @@ void bb_print_bounds(const struct bb_topology *t, const struct bb_rank_place *ra
 void bb_print_json(const struct bb_topology *t, const struct bb_rank_place *ranks, int n,
 		   struct bb_strbuf *out);
 
-/* TEXT at column INDENT, broken at spaces; the first line continues at column AT. */
-void bb_print_wrapped(struct bb_strbuf *out, const char *text, int at, int indent, int width);
-
 /* "1.5 TiB" into TEXT. Returns TEXT. */
 #define BB_BYTES_TEXT 24
 const char *bb_bytes_text(char text[BB_BYTES_TEXT], int64_t bytes);

@@ -17,7 +17,7 @@ static void add_finding(void *context, const char *text)
 	struct list *list = context;
 
 	bb_strbuf_add(list->out, "  ! ");
-	bb_print_wrapped(list->out, text, 4, 4, list->width);
+	bb_strbuf_wrap(list->out, text, 4, 4, list->width);
 }
 
 void bb_print_findings(const struct bb_topology *t, int width, struct bb_strbuf *out)
@@ -39,7 +39,7 @@ static void print_bound(const char *name, bb_status st, double GBps, const struc
 		bb_strbuf_addf(out, "  %-10s %6.4g ", name, GBps);
 	else
 		bb_strbuf_addf(out, "  %-10s %6s ", name, "-");
-	bb_print_wrapped(out, bb_strbuf_text(why), SENTENCE_AT, SENTENCE_AT, width);
+	bb_strbuf_wrap(out, bb_strbuf_text(why), SENTENCE_AT, SENTENCE_AT, width);
 }
 
 /* The slowest and, if it differs, the fastest pair of RANKS. */

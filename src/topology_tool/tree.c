@@ -6,41 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Characters of UTF-8, as columns. */
-static int columns_of(const char *text, size_t length)
-{
-	int n = 0;
-
-	for (size_t i = 0; i < length; i++)
-		n += ((unsigned char)text[i] & 0xc0) != 0x80;
-	return n;
-}
-
-static int columns(const char *text)
-{
-	return columns_of(text, strlen(text));
-}
-
-void bb_print_wrapped(struct bb_strbuf *out, const char *text, int at, int indent, int width)
-{
-	while (*text) {
-		const size_t length = strcspn(text, " ");
-		const int n = columns_of(text, length);
-
-		if (at > indent && at + 1 + n > width) {
-			bb_strbuf_addf(out, "\n%*s", indent, "");
-			at = indent;
-		} else if (at > indent) {
-			bb_strbuf_add(out, " ");
-			at++;
-		}
-		bb_strbuf_add_bytes(out, text, length);
-		at += n;
-		text += length + strspn(text + length, " ");
-	}
-	bb_strbuf_add(out, "\n");
-}
-
 const char *bb_bytes_text(char text[BB_BYTES_TEXT], int64_t bytes)
 {
 	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
@@ -76,7 +41,7 @@ static void line(struct printer *p, int indent, const char *format, ...)
 	va_end(args);
 	if (room < 8)
 		room = 8;
-	if (columns(text) > room && room < (int)sizeof(text))
+	if (bb_strbuf_columns(text, strlen(text)) > room && room < (int)sizeof(text))
 		snprintf(text + room - 3, sizeof(text) - (size_t)(room - 3), "...");
 	bb_strbuf_addf(p->out, "%*s%s\n", indent, "", text);
 }
@@ -96,7 +61,7 @@ static void print_cpus(struct printer *p)
 		bb_strbuf_addf(&s, "%s%d core%s, %d thread%s", s.length ? ", " : "", h->ncores,
 			       bb_plural(h->ncores), h->nthreads, bb_plural(h->nthreads));
 	if (s.length > 0)
-		bb_print_wrapped(p->out, bb_strbuf_text(&s), 0, 0, p->width);
+		bb_strbuf_wrap(p->out, bb_strbuf_text(&s), 0, 0, p->width);
 	bb_strbuf_clear(&s);
 	if (bb_host_memory(h) > 0)
 		bb_strbuf_addf(&s, "%s of memory in %d NUMA node%s",
@@ -106,7 +71,7 @@ static void print_cpus(struct printer *p)
 		bb_strbuf_addf(&s, "%sL%d %s × %d", s.length ? ", " : "", h->caches[i].level,
 			       bb_bytes_text(text, h->caches[i].bytes), h->caches[i].count);
 	if (s.length > 0)
-		bb_print_wrapped(p->out, bb_strbuf_text(&s), 0, 0, p->width);
+		bb_strbuf_wrap(p->out, bb_strbuf_text(&s), 0, 0, p->width);
 	bb_strbuf_free(&s);
 }
 
@@ -201,7 +166,8 @@ static bool tells_size(const char *model)
 static void print_device(struct printer *p, int indent, int index)
 {
 	const struct bb_device *d = &p->t->devices[index];
-	const int name = columns(d->name) > DEVICE_NAME ? columns(d->name) : DEVICE_NAME;
+	const int length = bb_strbuf_columns(d->name, strlen(d->name));
+	const int name = length > DEVICE_NAME ? length : DEVICE_NAME;
 	char memory[BB_BYTES_TEXT];
 	struct bb_strbuf s = {0};
 
@@ -220,8 +186,7 @@ static void print_device(struct printer *p, int indent, int index)
 		add_links(p->t, index, &s);
 	else if (d->kind == BB_NIC)
 		add_nic(d, &s);
-	bb_print_wrapped(p->out, bb_strbuf_text(&s), indent + name + 1, indent + name + 1,
-			 p->width);
+	bb_strbuf_wrap(p->out, bb_strbuf_text(&s), indent + name + 1, indent + name + 1, p->width);
 	bb_strbuf_free(&s);
 }
 
