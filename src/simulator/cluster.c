@@ -5,6 +5,7 @@
 
 #include "core/file.h"
 #include "core/units.h"
+#include "topology/systems.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -139,21 +140,13 @@ out:
 	return st;
 }
 
-static bool is_system(const char *name)
-{
-	for (int i = 0; bb_system_name(i); i++)
-		if (strcmp(bb_system_name(i), name) == 0)
-			return true;
-	return false;
-}
-
 /* What is no name of a system but looks like a file is taken for one. */
 static bb_status read_what(struct bb_cluster *c, const char *what, bb_topology_parser *parse,
 			   struct bb_error *error)
 {
 	bb_status st;
 
-	if (!is_system(what) && strpbrk(what, "./"))
+	if (!bb_system_find(what) && strpbrk(what, "./"))
 		return read_any_file(c, what, parse, error);
 	st = bb_topology_system(what, &c->node, error);
 	return st == BB_OK ? read_known(c, what, error) : st;

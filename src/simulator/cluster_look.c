@@ -56,12 +56,13 @@ static void limit_to_links(const struct bb_cluster *c, int gpu, struct bb_limit 
 	const int links = c->inside == BB_INSIDE_SWITCH
 				  ? bb_topology_nvlinks(t, gpu, BB_PEER_SWITCH)
 				  : links_between(t, gpu, c->gpus);
-	const double usable = bb_nvlink_usable(t->devices[gpu].sm);
+	const struct bb_nvlink nvlink = bb_nvlink_of(t->devices[gpu].sm);
+	const double usable = nvlink.usable;
 
-	bb_limit_to(
-		limit, links * usable, 1, BB_BOUND_RING,
-		usable > 0 ? "%d NVLink%d × %s GB/s usable = %s GB/s" : "the rate of its NVLinks",
-		links, bb_nvlink_version(t->devices[gpu].sm), GBPS(usable), GBPS(links * usable));
+	bb_limit_to(limit, links * usable, 1, BB_BOUND_RING,
+		    usable > 0 ? "%d NVLink%d × %s GB/s usable = %s GB/s"
+			       : "the rate of its NVLinks",
+		    links, nvlink.version, GBPS(usable), GBPS(links * usable));
 }
 
 /* GBPS 0: unknown. */

@@ -219,11 +219,8 @@ static bb_status bound_inside(const struct world *w, const struct group *g, enum
 	enum bb_fabric_kind fabric = bb_fabric_of(w->t, g->set);
 	bb_status st;
 
-	if (what == BB_BOUND_NVLS &&
-	    (fabric != BB_FABRIC_SWITCH || !switches_reduce(w->t, g->set))) {
-		*limit = (struct bb_limit){0, "NVLS needs NVSwitches that reduce, of NVLink4 on"};
-		return BB_EUNSUPPORTED;
-	}
+	if (what == BB_BOUND_NVLS && (fabric != BB_FABRIC_SWITCH || !switches_reduce(w->t, g->set)))
+		return bb_limit_unknown(limit, "NVLS needs NVSwitches that reduce, of NVLink4 on");
 	if (fabric == BB_FABRIC_SWITCH)
 		st = bb_bound_switch(w->t, g->set, &in);
 	else if (fabric == BB_FABRIC_MESH)
@@ -280,14 +277,10 @@ static bb_status bound_outside(const struct world *w, const struct group *g, int
 	const double factor = outside_factor(what, g->ranks, w->n, groups);
 	char text[200];
 
-	if (g->out.nics == 0) {
-		*limit = (struct bb_limit){0, "no NIC whose rate is known"};
-		return BB_EUNSUPPORTED;
-	}
-	if (what == BB_BOUND_SHARP && g->out.layer != BB_INFINIBAND) {
-		*limit = (struct bb_limit){0, "SHARP needs InfiniBand"};
-		return BB_EUNSUPPORTED;
-	}
+	if (g->out.nics == 0)
+		return bb_limit_unknown(limit, "no NIC whose rate is known");
+	if (what == BB_BOUND_SHARP && g->out.layer != BB_INFINIBAND)
+		return bb_limit_unknown(limit, "SHARP needs InfiniBand");
 	describe_egress(g, text);
 	bb_limit_to(limit, g->GBps, factor, what, "out of %s: %s",
 		    w->span > 1 ? "an NVLink domain" : "a node", text);
@@ -318,14 +311,11 @@ static bb_status bound_all(const struct world *w, enum bb_bound what, struct bb_
 	struct bb_egress last_out = {0};
 	bb_status st = BB_OK;
 
-	if (groups == 1 && w->on_host) {
-		*limit = (struct bb_limit){0, "ranks share the memory of one host: no link's rate"};
-		return BB_EUNSUPPORTED;
-	}
-	if (groups == 1 && what == BB_BOUND_SHARP) {
-		*limit = (struct bb_limit){0, "SHARP needs several nodes, on InfiniBand"};
-		return BB_EUNSUPPORTED;
-	}
+	if (groups == 1 && w->on_host)
+		return bb_limit_unknown(limit,
+					"ranks share the memory of one host: no link's rate");
+	if (groups == 1 && what == BB_BOUND_SHARP)
+		return bb_limit_unknown(limit, "SHARP needs several nodes, on InfiniBand");
 	for (int first = 0; first < w->nodes; first += w->span) {
 		struct group g = read_group(w, first, &last_set, &last_out);
 
@@ -333,10 +323,8 @@ static bb_status bound_all(const struct world *w, enum bb_bound what, struct bb_
 			continue;
 		if (g.ranks > 1 && !w->on_host)
 			BB_TRY(st, bound_inside(w, &g, what, limit), out);
-		if (what == BB_BOUND_NVLS && g.ranks == 1) {
-			*limit = (struct bb_limit){0, "NVLS needs several GPUs on each node"};
-			return BB_EUNSUPPORTED;
-		}
+		if (what == BB_BOUND_NVLS && g.ranks == 1)
+			return bb_limit_unknown(limit, "NVLS needs several GPUs on each node");
 		if (groups > 1)
 			BB_TRY(st, bound_outside(w, &g, groups, what, limit), out);
 		last = g;
@@ -358,10 +346,9 @@ static bb_status bound_pair(const struct world *w, const struct bb_rank_place *r
 		a = b;
 		b = BB_ON_HOST;
 	}
-	if (a == BB_ON_HOST) {
-		*limit = (struct bb_limit){0, "ranks share the memory of one host: no link's rate"};
-		return BB_EUNSUPPORTED;
-	}
+	if (a == BB_ON_HOST)
+		return bb_limit_unknown(limit,
+					"ranks share the memory of one host: no link's rate");
 	if (a == b) /* the same GPU of two nodes: as any other on these switches */
 		b = a == 0 ? bb_topology_count(w->t, BB_GPU) - 1 : 0;
 	return bb_bound_pair(w->t, a, b, limit);

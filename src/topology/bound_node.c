@@ -35,10 +35,7 @@ void bb_limit_to(struct bb_limit *limit, double GBps, double factor, enum bb_bou
 			 bb_bound_name(what), GBPS(GBps * factor));
 }
 
-static bb_status unknown(struct bb_limit *limit, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
-static bb_status unknown(struct bb_limit *limit, const char *format, ...)
+bb_status bb_limit_unknown(struct bb_limit *limit, const char *format, ...)
 {
 	va_list args;
 
@@ -156,8 +153,8 @@ bb_status bb_bound_switch(const struct bb_topology *t, bb_gpus set, struct bb_li
 		double rate = payload(t, gpu);
 
 		if (rate <= 0)
-			return unknown(limit, "the rate of an NVLink of %s is not known",
-				       t->devices[gpu].name);
+			return bb_limit_unknown(limit, "the rate of an NVLink of %s is not known",
+						t->devices[gpu].name);
 		bb_limit_to(limit, count * rate, 1, BB_BOUND_RING,
 			    "%d %s × %s GB/s payload = %s GB/s", count, link_name(name, t, gpu),
 			    GBPS(rate), GBPS(count * rate));
@@ -228,8 +225,8 @@ bb_status bb_bound_mesh(const struct bb_topology *t, bb_gpus set, enum bb_bound 
 	read_mesh(t, set, &m);
 	all = (1u << m.n) - 1;
 	if (rate <= 0)
-		return unknown(limit, "the rate of an NVLink of %s is not known",
-			       t->devices[m.gpus[0]].name);
+		return bb_limit_unknown(limit, "the rate of an NVLink of %s is not known",
+					t->devices[m.gpus[0]].name);
 	link_name(name, t, m.gpus[0]);
 	/* Every way to part the set in two; as links go both ways, one side of each will do. */
 	for (unsigned part = 1; part < all; part++) {
@@ -273,13 +270,6 @@ static const char *pcie_text(char text[24], const struct bb_pcie *link)
 	return text;
 }
 
-static bool reachable(const struct bb_topology *t, int a, int b)
-{
-	enum bb_peer_access p2p = bb_topology_p2p(t, a, b);
-
-	return p2p == BB_P2P_OK || p2p == BB_P2P_UNKNOWN;
-}
-
 /* How often the bus bandwidth's worth of traffic crosses a PCIe link that PART is below, in one
    direction. What goes through host memory crosses it even between two of PART. */
 static double pcie_crossings(const struct bb_topology *t, enum bb_bound what, bb_gpus set,
@@ -292,7 +282,7 @@ static double pcie_crossings(const struct bb_topology *t, enum bb_bound what, bb
 	for (bb_gpus a = part; a; a &= a - 1)
 		for (bb_gpus b = set & ~(1ull << first_of(a)); b; b &= b - 1) {
 			int i = first_of(a), j = first_of(b);
-			bool through_host = in(part, j) && !reachable(t, i, j);
+			bool through_host = in(part, j) && !bb_topology_reaches(t, i, j);
 
 			staged = staged || through_host;
 			pairs +=
@@ -338,7 +328,8 @@ static bb_status limit_to_slots(const struct bb_topology *t, bb_gpus set, enum b
 
 			link = d->pci >= 0 ? bb_pci_link(t, d->pci) : link;
 			if (d->pci < 0 || bb_pcie_payload(&link) <= 0)
-				return unknown(limit, "the PCIe link of %s is not known", d->name);
+				return bb_limit_unknown(limit, "the PCIe link of %s is not known",
+							d->name);
 			GBps += bb_pcie_payload(&link);
 		}
 		times = what == BB_BOUND_ALLTOALL ? pcie_crossings(t, what, set, part) : 1;
@@ -405,7 +396,7 @@ static bb_status limit_to_slot(const struct bb_topology *t, int gpu, const char 
 	char text[24];
 
 	if (link.GBps <= 0)
-		return unknown(limit, "the PCIe link of %s is not known", d->name);
+		return bb_limit_unknown(limit, "the PCIe link of %s is not known", d->name);
 	bb_limit_to(limit, bb_pcie_payload(&link), 1, BB_BOUND_PAIR,
 		    "%s: %s GB/s × 256/280 payload = %s GB/s%s", pcie_text(text, &link),
 		    GBPS(link.GBps), GBPS(bb_pcie_payload(&link)), after);
@@ -445,12 +436,12 @@ bb_status bb_bound_pair(const struct bb_topology *t, int a, int b, struct bb_lim
 		double GBps = bb_topology_link(t, a, BB_NVLINK)->GBps;
 
 		if (GBps <= 0)
-			return unknown(limit, "the rate of an NVLink of %s is not known",
-				       t->devices[a].name);
+			return bb_limit_unknown(limit, "the rate of an NVLink of %s is not known",
+						t->devices[a].name);
 		limit_to_links(t, a, count, GBps, limit);
 		return BB_OK;
 	}
-	if (!reachable(t, a, b))
+	if (!bb_topology_reaches(t, a, b))
 		after = ", through host memory for want of P2P";
 	st = limit_to_slot(t, a, after, limit);
 	return st == BB_OK ? limit_to_slot(t, b, after, limit) : st;

@@ -19,6 +19,10 @@ struct bb_limit {
 void bb_limit_to(struct bb_limit *limit, double GBps, double factor, enum bb_bound what,
 		 const char *format, ...) __attribute__((format(printf, 5, 6)));
 
+/* No bound, for the reason that FORMAT gives: BB_EUNSUPPORTED. */
+bb_status bb_limit_unknown(struct bb_limit *limit, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
 /* "371", "20.6", "1404": three digits, or all before the point. */
 const char *bb_gbps_text(char text[16], double GBps);
 #define GBPS(x) bb_gbps_text((char[16]){""}, x)

@@ -237,7 +237,7 @@ static int compare_names(const char *a, const char *b)
 
 struct entry {
 	struct bb_device device;
-	int index;
+	int number, index;
 };
 
 static int compare_entries(const void *left, const void *right)
@@ -247,7 +247,9 @@ static int compare_entries(const void *left, const void *right)
 
 	if (a->device.kind != b->device.kind)
 		return a->device.kind < b->device.kind ? -1 : 1;
-	if (a->device.kind != BB_GPU)
+	if (a->device.kind == BB_GPU)
+		order = a->number - b->number;
+	else
 		order = compare_names(a->device.name, b->device.name);
 	return order ? order : a->index - b->index;
 }
@@ -292,8 +294,7 @@ static void name_devices(struct bb_topology *t)
 	}
 }
 
-/* MOVED[i] is where device i went. */
-static bool sort_devices(struct bb_topology *t, int *moved)
+bool bb_sort_devices(struct bb_topology *t, const int *numbers, int *moved)
 {
 	size_t n = (size_t)t->ndevices;
 	struct entry *entries = calloc(n ? n : 1, sizeof(*entries));
@@ -301,7 +302,7 @@ static bool sort_devices(struct bb_topology *t, int *moved)
 	if (!entries)
 		return false;
 	for (int d = 0; d < t->ndevices; d++)
-		entries[d] = (struct entry){t->devices[d], d};
+		entries[d] = (struct entry){t->devices[d], numbers ? numbers[d] : 0, d};
 	qsort(entries, n, sizeof(*entries), compare_entries);
 	for (int d = 0; d < t->ndevices; d++) {
 		t->devices[d] = entries[d].device;
@@ -338,13 +339,11 @@ static void place_all(struct bb_topology *t)
 
 bb_status bb_topology_finish(struct bb_topology *t, struct bb_error *error)
 {
-	int *moved = calloc(t->ndevices > 0 ? (size_t)t->ndevices : 1, sizeof(*moved));
+	int moved[BB_MOST_DEVICES];
 
 	t->nvswitches = t->nvswitches > 0 ? t->nvswitches : count_nvswitches(t);
-	if (!moved || !drop_idle_ports(t) || !sort_devices(t, moved)) {
-		free(moved);
+	if (!drop_idle_ports(t) || !bb_sort_devices(t, NULL, moved))
 		return bb_no_memory(error, "the topology");
-	}
 	for (int l = 0; l < t->nlinks; l++) {
 		t->links[l].device = moved[t->links[l].device];
 		if (t->links[l].peer >= 0)
@@ -355,6 +354,5 @@ bb_status bb_topology_finish(struct bb_topology *t, struct bb_error *error)
 	place_all(t);
 	clean_texts(t);
 	name_devices(t);
-	free(moved);
 	return BB_OK;
 }

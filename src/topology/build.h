@@ -50,6 +50,11 @@ enum bb_pci_role bb_port_role(const struct bb_topology *t, int parent);
 /* A device for PCI object P: kind, NUMA node, and what its model says. */
 struct bb_device bb_device_of(const struct bb_topology *t, int p, enum bb_device_kind kind);
 
+/* Sort the devices: GPUs by NUMBERS[device], as their driver counts them (NULL: as they came),
+   before NICs and disks by name. MOVED[device] is where it went; both have room for
+   BB_MOST_DEVICES. False: out of memory. */
+bool bb_sort_devices(struct bb_topology *t, const int *numbers, int *moved);
+
 /*
  * Sort the devices (GPUs as they came, NICs and disks by name), give those without a name one,
  * drop ports with no device below, and order the links. From then on indices hold.

@@ -66,14 +66,6 @@ static uint64_t own_signature(const struct bb_topology *t, int d)
 	return hash;
 }
 
-/* What one of the two sources does not know is no difference. */
-static bool reachable(const struct bb_topology *t, int d, int e)
-{
-	enum bb_peer_access p2p = bb_topology_p2p(t, d, e);
-
-	return p2p == BB_P2P_OK || p2p == BB_P2P_UNKNOWN;
-}
-
 /* How device D stands to E. */
 static uint64_t pair_signature(const struct bb_topology *t, int d, int e)
 {
@@ -82,7 +74,7 @@ static uint64_t pair_signature(const struct bb_topology *t, int d, int e)
 
 	hash = mix(hash, (uint64_t)nvlinks);
 	if (t->devices[d].kind == BB_GPU && t->devices[e].kind == BB_GPU)
-		hash = mix(hash, reachable(t, d, e));
+		hash = mix(hash, bb_topology_reaches(t, d, e));
 	return hash;
 }
 
@@ -401,7 +393,7 @@ static void compare_pair(struct diff *f, int d, int e, int *pairs)
 			a->devices[e].name, left, f->name_a, right, f->name_b);
 	else
 		bb_tell(&f->out, "between %s and %s: P2P in %s only", a->devices[d].name,
-			a->devices[e].name, reachable(a, d, e) ? f->name_a : f->name_b);
+			a->devices[e].name, bb_topology_reaches(a, d, e) ? f->name_a : f->name_b);
 }
 
 static void compare_devices(struct diff *f)

@@ -63,37 +63,18 @@ double bb_pcie_usable(const struct bb_pcie *link)
  */
 static const struct {
 	int from, to; /* compute capability */
-	int version;
-	double payload, usable;
+	struct bb_nvlink link;
 } nvlinks[] = {
-	{60, 62, 1, 20, 18},      {70, 75, 2, 25, 20},   {80, 80, 3, 25, 20},
-	{86, 87, 3, 14.0625, 12}, {90, 90, 4, 25, 20.6}, {100, 103, 5, 50, 40.1},
+	{60, 62, {1, 20, 18}},      {70, 75, {2, 25, 20}},   {80, 80, {3, 25, 20}},
+	{86, 87, {3, 14.0625, 12}}, {90, 90, {4, 25, 20.6}}, {100, 103, {5, 50, 40.1}},
 };
 
-#define NVLINKS (sizeof(nvlinks) / sizeof(nvlinks[0]))
-
-int bb_nvlink_version(int sm)
+struct bb_nvlink bb_nvlink_of(int sm)
 {
-	for (size_t i = 0; i < NVLINKS; i++)
+	for (size_t i = 0; i < sizeof(nvlinks) / sizeof(nvlinks[0]); i++)
 		if (sm >= nvlinks[i].from && sm <= nvlinks[i].to)
-			return nvlinks[i].version;
-	return 0;
-}
-
-double bb_nvlink_payload(int sm)
-{
-	for (size_t i = 0; i < NVLINKS; i++)
-		if (sm >= nvlinks[i].from && sm <= nvlinks[i].to)
-			return nvlinks[i].payload;
-	return 0;
-}
-
-double bb_nvlink_usable(int sm)
-{
-	for (size_t i = 0; i < NVLINKS; i++)
-		if (sm >= nvlinks[i].from && sm <= nvlinks[i].to)
-			return nvlinks[i].usable;
-	return 0;
+			return nvlinks[i].link;
+	return (struct bb_nvlink){0};
 }
 
 /* ---- NICs --------------------------------------------------------------------------------- */

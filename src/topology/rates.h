@@ -21,11 +21,13 @@ double bb_pcie_usable(const struct bb_pcie *link);  /* width x 12/16 GB/s for ge
 
 /* ---- NVLink ---- */
 
-/* The version of NVLink of an NVIDIA GPU, by compute capability: NVML's own word for it was wrong
-   for H100. 0: none, or unknown. */
-int bb_nvlink_version(int sm);
-double bb_nvlink_payload(int sm); /* of one link; 0 unknown */
-double bb_nvlink_usable(int sm);
+struct bb_nvlink {
+	int version;
+	double payload, usable; /* of one link */
+};
+/* The NVLink of an NVIDIA GPU of compute capability SM, as NVML reported a wrong version for H100.
+   All zero: none, or unknown. */
+struct bb_nvlink bb_nvlink_of(int sm);
 
 /* ---- NICs ---- */
 

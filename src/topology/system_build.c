@@ -199,13 +199,13 @@ static int digit(char c)
 
 static bb_status link_gpu(struct builder *b, int gpu, int peer, int count)
 {
-	const int sm = b->s->gpu->sm;
+	const struct bb_nvlink nvlink = bb_nvlink_of(b->s->gpu->sm);
 	struct bb_link l = {.kind = BB_NVLINK,
 			    .device = bb_topology_device(b->t, BB_GPU, gpu),
 			    .peer = peer,
-			    .version = bb_nvlink_version(sm),
+			    .version = nvlink.version,
 			    .count = count,
-			    .GBps = bb_nvlink_payload(sm)};
+			    .GBps = nvlink.payload};
 
 	if (peer >= 0)
 		l.peer = bb_topology_device(b->t, BB_GPU, peer);

@@ -96,13 +96,21 @@ enum bb_peer_access bb_topology_p2p(const struct bb_topology *t, int a, int b)
 	return (enum bb_peer_access)t->p2p[a * ngpus + b];
 }
 
+bool bb_topology_reaches(const struct bb_topology *t, int a, int b)
+{
+	const enum bb_peer_access p2p = bb_topology_p2p(t, a, b);
+
+	return p2p == BB_P2P_OK || p2p == BB_P2P_UNKNOWN;
+}
+
 /* ---- paths ------------------------------------------------------------------------------- */
 
-int bb_pci_switch(const struct bb_topology *t, int p)
+bool bb_pci_begins_root(const struct bb_topology *t, int p)
 {
-	while (p >= 0 && t->pcis[p].role != BB_PCI_SWITCH_UP)
-		p = t->pcis[p].parent;
-	return p;
+	for (int before = 0; before < p; before++)
+		if (t->pcis[before].parent < 0 && t->pcis[before].root == t->pcis[p].root)
+			return false;
+	return t->pcis[p].parent < 0;
 }
 
 /* Switches from P up to, and without, the port ABOVE. */

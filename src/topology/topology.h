@@ -125,6 +125,8 @@ const struct bb_link *bb_topology_link(const struct bb_topology *t, int gpu,
 				       enum bb_link_kind kind);
 /* Whether GPU B's memory can be reached from A; GPUs joined by NVLink always can. */
 enum bb_peer_access bb_topology_p2p(const struct bb_topology *t, int a, int b);
+/* Whether it can, as far as is known. */
+bool bb_topology_reaches(const struct bb_topology *t, int a, int b);
 
 /* ---- paths ----------------------------------------------------------------------------- */
 
@@ -152,8 +154,8 @@ const char *bb_topology_path_text(char text[BB_PATH_TEXT], enum bb_path path, in
 const char *bb_path_meaning(enum bb_path path);
 const char *bb_path_word(enum bb_path path);
 
-/* The nearest port above PCI object P, or P itself, that is the upstream end of a switch; -1. */
-int bb_pci_switch(const struct bb_topology *t, int p);
+/* Whether PCI object P is the first below its host bridge, with none above it. */
+bool bb_pci_begins_root(const struct bb_topology *t, int p);
 
 /* ---- sources --------------------------------------------------------------------------- */
 

@@ -3,6 +3,7 @@
 #include "core/json.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 #define SCHEMA 1
@@ -20,6 +21,12 @@ static void number(struct bb_json *j, const char *key, int64_t value, int64_t un
 		bb_json_null(j);
 	else
 		bb_json_int(j, value);
+}
+
+/* 0 becomes null. */
+static void rate(struct bb_json *j, const char *key, double GBps)
+{
+	bb_json_add_double(j, key, GBps > 0 ? GBps : NAN);
 }
 
 static void number_list(struct bb_json *j, const int *values, int n)
@@ -89,11 +96,7 @@ static void write_pcie(struct bb_json *j, const char *key, const struct bb_pcie 
 	bb_json_add_object(j, key);
 	number(j, "generation", link->gen, 0);
 	number(j, "width", link->width, 0);
-	bb_json_key(j, "GBps");
-	if (link->GBps > 0)
-		bb_json_double(j, link->GBps);
-	else
-		bb_json_null(j);
+	rate(j, "GBps", link->GBps);
 	bb_json_end(j);
 }
 
@@ -171,11 +174,7 @@ static void write_links(struct bb_json *j, const struct bb_topology *t)
 		number(j, "version", l->version, 0);
 		number(j, "count", l->count, -1);
 		number(j, "down", l->down, -1);
-		bb_json_key(j, "link_GBps");
-		if (l->GBps > 0)
-			bb_json_double(j, l->GBps);
-		else
-			bb_json_null(j);
+		rate(j, "link_GBps", l->GBps);
 		bb_json_end(j);
 	}
 	bb_json_end(j);
@@ -238,11 +237,7 @@ static void write_bounds(struct bb_json *j, const struct bb_topology *t,
 		bb_status st = bb_speed_of_light(t, ranks, n, (enum bb_bound)what, &GBps, &why);
 
 		bb_json_add_object(j, bb_bound_name((enum bb_bound)what));
-		bb_json_key(j, "GBps");
-		if (st == BB_OK)
-			bb_json_double(j, GBps);
-		else
-			bb_json_null(j);
+		rate(j, "GBps", st == BB_OK ? GBps : 0);
 		text_member(j, "why", bb_strbuf_text(&why));
 		bb_json_end(j);
 		bb_strbuf_free(&why);
@@ -263,11 +258,10 @@ static void write_pairs(struct bb_json *j, const struct bb_topology *t)
 			struct bb_strbuf why = {0};
 			double GBps;
 
-			if (a != b &&
-			    bb_speed_of_light(t, pair, 2, BB_BOUND_PAIR, &GBps, &why) == BB_OK)
-				bb_json_double(j, GBps);
-			else
-				bb_json_null(j);
+			if (a == b ||
+			    bb_speed_of_light(t, pair, 2, BB_BOUND_PAIR, &GBps, &why) != BB_OK)
+				GBps = NAN;
+			bb_json_double(j, GBps);
 			bb_strbuf_free(&why);
 		}
 		bb_json_end(j);

@@ -7,6 +7,7 @@
 #include "core/version.h"
 #include "topology/build.h"
 #include "topology/files/files.h"
+#include "topology/systems.h"
 #include "topology_tool/print.h"
 
 #include <stddef.h>
@@ -65,21 +66,13 @@ static const struct bb_option rows[] = BB_OPTION_ROWS(OPTIONS);
 
 /* ---- where the topology comes from ----------------------------------------------------------- */
 
-static bool is_system(const char *name)
-{
-	for (int i = 0; bb_system_name(i); i++)
-		if (strcmp(bb_system_name(i), name) == 0)
-			return true;
-	return false;
-}
-
 /* "here", a known system or a file. */
 static bb_status open_any(const char *what, struct bb_topology **t, struct bb_error *error)
 {
 	if (strcmp(what, "here") == 0)
 		return bb_topology_here(t, error);
-	return is_system(what) ? bb_topology_system(what, t, error)
-			       : bb_topology_load(what, t, error);
+	return bb_system_find(what) ? bb_topology_system(what, t, error)
+				    : bb_topology_load(what, t, error);
 }
 
 static bb_status open_topology(const struct options *o, struct bb_topology **t,

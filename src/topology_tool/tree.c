@@ -211,14 +211,6 @@ static void print_below(struct printer *p, int indent, int index)
 			print_below(p, indent, c);
 }
 
-static bool begins_root(const struct bb_topology *t, int index)
-{
-	for (int p = 0; p < index; p++)
-		if (t->pcis[p].parent < 0 && t->pcis[p].root == t->pcis[index].root)
-			return false;
-	return t->pcis[index].parent < 0;
-}
-
 /* All below one host bridge, which shows where it has several things below. */
 static void print_root(struct printer *p, int indent, int first)
 {
@@ -239,7 +231,7 @@ static void print_root(struct printer *p, int indent, int first)
 static void print_io(struct printer *p, int indent, int numa)
 {
 	for (int i = 0; i < p->t->npcis; i++)
-		if (p->t->pcis[i].numa == numa && begins_root(p->t, i))
+		if (p->t->pcis[i].numa == numa && bb_pci_begins_root(p->t, i))
 			print_root(p, indent, i);
 	for (int d = 0; d < p->t->ndevices; d++)
 		if (p->t->devices[d].pci < 0 && p->t->devices[d].numa == numa)

@@ -162,8 +162,8 @@ static void test_rates(void **state)
 	assert_int_equal(bb_pcie_gen(8), 3);
 	assert_int_equal(bb_pcie_gen(16.0), 4);
 	assert_int_equal(bb_pcie_gen(12.3), 0);
-	assert_int_equal(bb_nvlink_version(90), 4);
-	assert_int_equal(bb_nvlink_version(89), 0);
+	assert_int_equal(bb_nvlink_of(90).version, 4);
+	assert_int_equal(bb_nvlink_of(89).version, 0);
 	assert_int_equal(bb_gpu_sm("NVIDIA H100 80GB HBM3"), 90);
 	assert_int_equal(bb_gpu_sm("NVIDIA A100-SXM4-80GB"), 80);
 	assert_int_equal(bb_gpu_sm("NVIDIA A10G"), 86);

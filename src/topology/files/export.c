@@ -307,14 +307,6 @@ static void write_pci(struct writer *w, int index, int depth)
 	end(w);
 }
 
-static bool first_of_root(const struct bb_topology *t, int index)
-{
-	for (int p = 0; p < index; p++)
-		if (t->pcis[p].parent < 0 && t->pcis[p].root == t->pcis[index].root)
-			return false;
-	return t->pcis[index].parent < 0;
-}
-
 static void write_root(struct writer *w, int first)
 {
 	const struct bb_topology *t = w->t;
@@ -344,7 +336,7 @@ static void write_io(struct writer *w, int numa)
 	const struct bb_topology *t = w->t;
 
 	for (int p = 0; p < t->npcis; p++)
-		if (t->pcis[p].numa == numa && first_of_root(t, p))
+		if (t->pcis[p].numa == numa && bb_pci_begins_root(t, p))
 			write_root(w, p);
 	for (int d = 0; d < t->ndevices; d++)
 		if (t->devices[d].pci < 0 && t->devices[d].numa == numa)

@@ -123,12 +123,14 @@ static void read_ends(const struct bb_gp *gps, int ngps, const char *text, struc
 static bb_status add_links(int a, int b, double MBps, struct bb_topology *t, struct bb_error *error)
 {
 	struct bb_link l = {.kind = BB_NVLINK, .device = a, .peer = b};
+	struct bb_nvlink nvlink;
 	double each;
 
 	if (!is_gpu(t, a) || (b >= 0 && !is_gpu(t, b)) || b == NO_PEER || a == b || MBps <= 0)
 		return BB_OK;
-	l.version = bb_nvlink_version(t->devices[a].sm);
-	l.GBps = bb_nvlink_payload(t->devices[a].sm);
+	nvlink = bb_nvlink_of(t->devices[a].sm);
+	l.version = nvlink.version;
+	l.GBps = nvlink.payload;
 	each = l.GBps > 0 ? l.GBps * 1000 : MBps;
 	l.count = (int)lround(MBps / each);
 	return l.count > 0 && l.count < 1000 ? bb_add_link(t, &l, error) : BB_OK;

@@ -3,7 +3,8 @@
  *
  * It is read here and not by libhwloc, for two reasons: libhwloc 2 refuses files of hwloc 3, and a
  * malformed file may end the process. Of 600 mutations of tests/fuzz/seeds/topology/own.xml,
- * libhwloc 2.9 died of 78 (SIGSEGV or a failed assertion); this reader names the line that is wrong.
+ * libhwloc 2.9 died of 78 (SIGSEGV or a failed assertion); this reader names the line that is
+ * wrong.
  */
 #include "topology/files/formats.h"
 #include "topology/build.h"
@@ -417,38 +418,15 @@ static void place_numas(struct bb_topology *t)
 				t->host.numas[i].package = t->host.cores[c].package;
 }
 
-/* GPUs in the order that their driver gives them; others keep theirs. */
 static bb_status order_gpus(struct reader *r)
 {
-	struct bb_topology *t = r->t;
-	int *moved = calloc((size_t)t->ndevices + 1, sizeof(*moved));
-	struct bb_device *sorted = calloc((size_t)t->ndevices + 1, sizeof(*sorted));
-	int n = 0;
+	int moved[BB_MOST_DEVICES];
 
-	if (!moved || !sorted) {
-		free(moved);
-		free(sorted);
+	if (!bb_sort_devices(r->t, r->order, moved))
 		return bb_no_memory(r->error, "devices");
-	}
-	for (int number = 0; number < BB_MOST_DEVICES && n < t->ndevices; number++)
-		for (int d = 0; d < t->ndevices; d++)
-			if (t->devices[d].kind == BB_GPU && r->order[d] == number) {
-				sorted[n] = t->devices[d];
-				moved[d] = n++;
-			}
-	for (int d = 0; d < t->ndevices; d++)
-		if (t->devices[d].kind != BB_GPU ||
-		    !(r->order[d] >= 0 && r->order[d] < BB_MOST_DEVICES)) {
-			sorted[n] = t->devices[d];
-			moved[d] = n++;
-		}
-	if (t->ndevices > 0)
-		memcpy(t->devices, sorted, (size_t)t->ndevices * sizeof(*sorted));
 	for (int i = 0; i < r->ngps; i++)
 		if (r->gps[i].device >= 0)
 			r->gps[i].device = moved[r->gps[i].device];
-	free(moved);
-	free(sorted);
 	return BB_OK;
 }
 
@@ -530,14 +508,6 @@ static void read_own_machine(struct bb_topology *t, const struct bb_xml *machine
 	snprintf(t->driver, sizeof(t->driver), "%s", info(machine, BB_INFO_DRIVER));
 }
 
-static const struct bb_xml *find(const struct bb_xml *root, const char *name)
-{
-	for (const struct bb_xml *c = root->child; c; c = c->next)
-		if (bb_xml_is(c, name))
-			return c;
-	return NULL;
-}
-
 static bb_status read_matrices(struct reader *r, const struct bb_xml *root)
 {
 	const bool has_links = r->t->nlinks > 0; /* busbench's own, which say more */
@@ -560,7 +530,7 @@ bb_status bb_read_hwloc_xml(const struct bb_xml *root, struct bb_topology *t,
 {
 	struct reader *r = calloc(1, sizeof(*r));
 	const struct place nowhere = {-1, -1, -1, -1, -1};
-	const struct bb_xml *machine = find(root, "object");
+	const struct bb_xml *machine = bb_xml_child(root, "object");
 	bb_status st = BB_OK;
 
 	if (!r)

@@ -21,6 +21,7 @@ struct reader {
 	/* Of each device: the element of a GPU, and its number as NCCL counts. */
 	const struct bb_xml *elements[BB_MOST_DEVICES];
 	int numbers[BB_MOST_DEVICES];
+	int moved[BB_MOST_DEVICES]; /* where it is once they are in order */
 };
 
 /* ---- PCI ------------------------------------------------------------------------------------- */
@@ -30,14 +31,6 @@ static struct bb_pcie link_of(const struct bb_xml *x)
 {
 	return bb_pcie(bb_pcie_gen(strtod(bb_xml_text(x, "link_speed"), NULL)),
 		       (int)bb_xml_number(x, "link_width", 0, 255, 0));
-}
-
-static bool has_child(const struct bb_xml *x, const char *name)
-{
-	for (const struct bb_xml *c = x->child; c; c = c->next)
-		if (bb_xml_is(c, name))
-			return true;
-	return false;
 }
 
 static bb_status add_pci(struct reader *r, const struct bb_xml *x, int parent, int *index)
@@ -55,7 +48,8 @@ static bb_status add_pci(struct reader *r, const struct bb_xml *x, int parent, i
 	if (!bb_pci_id(p.id, bb_xml_text(x, "busid")))
 		return bb_fail(r->error, BB_EDATA, "line %d: \"%.32s\" is no PCI bus id", x->line,
 			       bb_xml_text(x, "busid"));
-	p.role = has_child(x, "pci") || p.class_code == 0x0604 ? BB_PCI_SWITCH_UP : BB_PCI_ENDPOINT;
+	p.role = bb_xml_child(x, "pci") || p.class_code == 0x0604 ? BB_PCI_SWITCH_UP
+								  : BB_PCI_ENDPOINT;
 	return bb_add_pci(r->t, &p, index, r->error);
 }
 
@@ -183,7 +177,7 @@ static int peer_of(const struct bb_topology *t, const struct bb_xml *x)
 
 static bb_status add_link(struct reader *r, const struct bb_xml *x, int gpu)
 {
-	const int sm = r->t->devices[gpu].sm;
+	const struct bb_nvlink nvlink = bb_nvlink_of(r->t->devices[gpu].sm);
 	struct bb_link l = {.device = gpu, .count = (int)bb_xml_number(x, "count", 1, 999, 1)};
 
 	if (bb_xml_is(x, "c2c")) {
@@ -193,8 +187,8 @@ static bb_status add_link(struct reader *r, const struct bb_xml *x, int gpu)
 	} else {
 		l.kind = BB_NVLINK;
 		l.peer = peer_of(r->t, x);
-		l.version = bb_nvlink_version(sm);
-		l.GBps = bb_nvlink_payload(sm);
+		l.version = nvlink.version;
+		l.GBps = nvlink.payload;
 	}
 	return l.peer == gpu || l.peer == NO_PEER ? BB_OK : bb_add_link(r->t, &l, r->error);
 }
@@ -207,43 +201,13 @@ static bb_status read_links(struct reader *r)
 		for (const struct bb_xml *l = r->elements[d] ? r->elements[d]->child : NULL; l;
 		     l = l->next)
 			if (bb_xml_is(l, "nvlink") || bb_xml_is(l, "c2c"))
-				BB_TRY(st, add_link(r, l, d), out);
+				BB_TRY(st, add_link(r, l, r->moved[d]), out);
 out:
 	return st;
 }
 
 /* ---- the document
  * -------------------------------------------------------------------------------- */
-
-static void swap(struct reader *r, int a, int b)
-{
-	const struct bb_device device = r->t->devices[a];
-	const struct bb_xml *element = r->elements[a];
-	const int number = r->numbers[a];
-
-	r->t->devices[a] = r->t->devices[b];
-	r->elements[a] = r->elements[b];
-	r->numbers[a] = r->numbers[b];
-	r->t->devices[b] = device;
-	r->elements[b] = element;
-	r->numbers[b] = number;
-}
-
-/* GPUs by NCCL's number; those with the same stay as they are. */
-static void order_gpus(struct reader *r)
-{
-	const struct bb_topology *t = r->t;
-
-	for (int d = 1; d < t->ndevices; d++)
-		for (int at = d; at > 0; at--) {
-			const bool before = t->devices[at - 1].kind == BB_GPU &&
-					    r->numbers[at - 1] <= r->numbers[at];
-
-			if (t->devices[at].kind != BB_GPU || before)
-				break;
-			swap(r, at - 1, at);
-		}
-}
 
 /* Machines other than that of FIRST. */
 static int count_others(const struct bb_xml *root, const char *first)
@@ -261,17 +225,9 @@ static int count_others(const struct bb_xml *root, const char *first)
 	return n;
 }
 
-static const struct bb_xml *first_cpu(const struct bb_xml *root)
-{
-	for (const struct bb_xml *c = root->child; c; c = c->next)
-		if (bb_xml_is(c, "cpu"))
-			return c;
-	return NULL;
-}
-
 bb_status bb_read_nccl_xml(const struct bb_xml *root, struct bb_topology *t, struct bb_error *error)
 {
-	const struct bb_xml *first = first_cpu(root);
+	const struct bb_xml *first = bb_xml_child(root, "cpu");
 	struct reader *r = calloc(1, sizeof(*r));
 	const char *host = first ? bb_xml_text(first, "host_hash") : "";
 	bb_status st = BB_OK;
@@ -289,8 +245,10 @@ bb_status bb_read_nccl_xml(const struct bb_xml *root, struct bb_topology *t, str
 		if (bb_xml_is(c, "cpu") && strcmp(bb_xml_text(c, "host_hash"), host) == 0)
 			BB_TRY(st, read_cpu(r, c), out);
 	t->nodes = t->nvlink_nodes = 1 + count_others(root, host);
-	order_gpus(r);
-	st = read_links(r);
+	if (!bb_sort_devices(t, r->numbers, r->moved))
+		st = bb_no_memory(error, "devices");
+	else
+		st = read_links(r);
 out:
 	free(r);
 	return st;

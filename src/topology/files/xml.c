@@ -237,7 +237,7 @@ bb_status bb_xml_check(const struct bb_xml_document *document, struct bb_error *
 	return st == BB_OK ? BB_OK : bb_fail(error, st, "%s", document->error.text);
 }
 
-const char *bb_xml_get(const struct bb_xml *x, const char *name)
+static const char *find_attribute(const struct bb_xml *x, const char *name)
 {
 	for (int i = 0; i < x->nattributes; i++)
 		if (strcmp(x->attributes[i].name, name) == 0)
@@ -247,9 +247,18 @@ const char *bb_xml_get(const struct bb_xml *x, const char *name)
 
 const char *bb_xml_text(const struct bb_xml *x, const char *name)
 {
-	const char *value = bb_xml_get(x, name);
+	const char *value = find_attribute(x, name);
 
 	return value ? value : "";
+}
+
+const struct bb_xml *bb_xml_child(const struct bb_xml *x, const char *name)
+{
+	const struct bb_xml *c = x->child;
+
+	while (c && !bb_xml_is(c, name))
+		c = c->next;
+	return c;
 }
 
 bool bb_xml_is(const struct bb_xml *x, const char *name)
@@ -260,7 +269,7 @@ bool bb_xml_is(const struct bb_xml *x, const char *name)
 int64_t bb_xml_number(const struct bb_xml *x, const char *name, int64_t low, int64_t high,
 		      int64_t otherwise)
 {
-	const char *text = bb_xml_get(x, name);
+	const char *text = find_attribute(x, name);
 	long long value;
 	char *end;
 

@@ -40,9 +40,9 @@ const struct bb_xml *bb_xml_root(const struct bb_xml_document *document);
 /* BB_EDATA where bb_xml_number has found a number that is none, with its line. */
 BB_MUST bb_status bb_xml_check(const struct bb_xml_document *document, struct bb_error *error);
 
-/* The value of an attribute, NULL if there is none. */
-const char *bb_xml_get(const struct bb_xml *x, const char *name);
-/* The same, or an empty string. */
+/* The first child called NAME; NULL: none. */
+const struct bb_xml *bb_xml_child(const struct bb_xml *x, const char *name);
+/* The value of an attribute, or an empty string. */
 const char *bb_xml_text(const struct bb_xml *x, const char *name);
 bool bb_xml_is(const struct bb_xml *x, const char *name);
 

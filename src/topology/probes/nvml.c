@@ -194,10 +194,11 @@ static int link_peer(struct reader *r, nvmlDevice_t handle, unsigned link)
 static bb_status add_nvlinks(struct reader *r, int i)
 {
 	const int sm = r->t->devices[r->devices[i]].sm;
+	const struct bb_nvlink nvlink = bb_nvlink_of(sm);
 	struct bb_link l = {.kind = BB_NVLINK,
 			    .device = r->devices[i],
-			    .version = bb_nvlink_version(sm),
-			    .GBps = bb_nvlink_payload(sm)};
+			    .version = nvlink.version,
+			    .GBps = nvlink.payload};
 	int down = 0;
 	bb_status st = BB_OK;
 

@@ -51,8 +51,9 @@ typedef struct {
 #define BB_NVML_REMOTE_GPU 0
 #define BB_NVML_REMOTE_IBMNPU 1
 #define BB_NVML_REMOTE_SWITCH 2
-#define BB_NVML_P2P_READ 0 /* a capability; the answer is 0 OK, 1 to 6 as in enum bb_peer_access   \
-			    */
+#define BB_NVML_P2P_READ                                                                           \
+	0 /* a capability; the answer is 0 OK, 1 to 6 as in enum bb_peer_access                    \
+	   */
 
 /* X(result name, parameters) of every function; all return nvmlReturn_t. The first line is needed,
    the others are asked for and may be missing in an old driver. */
