@@ -2,6 +2,7 @@
 #include "core/units.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* TEXT without blanks around it, cut in place. */
@@ -72,20 +73,53 @@ bb_status bb_settings_next(struct bb_settings *s, bool *more, struct bb_error *e
 	return BB_OK;
 }
 
+static bool read_number(const char *text, double *value)
+{
+	char *end;
+
+	*value = strtod(text, &end);
+	return end != text && !*end;
+}
+
+static bool read_share(const char *text, double *value)
+{
+	char *end;
+	double of;
+
+	if (bb_parse_percent(text, value))
+		return *value <= 1;
+	*value = strtod(text, &end);
+	if (end == text || *end != '/' || !read_number(end + 1, &of))
+		return false;
+	*value /= of;
+	return *value > 0 && *value <= 1;
+}
+
 bool bb_setting_read(enum bb_setting_unit unit, const char *text, double *value)
 {
-	uint64_t ns;
+	uint64_t whole = 0;
+	int64_t count = 0;
+	bool is_good = false;
 
 	switch (unit) {
 	case BB_SETTING_RATE:
 		return bb_parse_rate(text, value);
 	case BB_SETTING_SHARE:
-		return bb_parse_percent(text, value) && *value <= 1;
+		return read_share(text, value);
+	case BB_SETTING_NUMBER:
+		return read_number(text, value);
 	case BB_SETTING_TIME:
-		if (!bb_parse_duration(text, &ns))
-			return false;
-		*value = (double)ns * 1e-9;
-		return true;
+		is_good = bb_parse_duration(text, &whole);
+		*value = (double)whole * 1e-9;
+		break;
+	case BB_SETTING_SIZE:
+		is_good = bb_parse_size(text, &whole);
+		*value = (double)whole;
+		break;
+	case BB_SETTING_COUNT:
+		is_good = bb_parse_int(text, &count);
+		*value = (double)count;
+		break;
 	}
-	return false;
+	return is_good;
 }

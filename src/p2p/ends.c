@@ -33,13 +33,13 @@ static void choose_rank(const struct choice *c, int rank)
    switches, a leaf and a pod. */
 static void choose_nodes(const struct choice *c, const struct bb_cluster *cluster)
 {
-	const struct bb_cluster_figure *f = cluster->figures;
+	const double *f = cluster->figures;
 
 	for (int i = 0; i < FIRST_NODES; i++)
 		choose_node(c, i);
 	choose_node(c, cluster->domain);
-	choose_node(c, (int)f[BB_FIGURE_LEAF_NODES].value);
-	choose_node(c, (int)f[BB_FIGURE_POD_NODES].value);
+	choose_node(c, (int)f[BB_FIGURE_LEAF_NODES]);
+	choose_node(c, (int)f[BB_FIGURE_POD_NODES]);
 }
 
 static void choose_faulty(const struct choice *c)

@@ -36,7 +36,7 @@ static double over_link(const struct bb_pairs *pairs, double bytes, int from, in
 				     bb_pair_rank(pairs, to));
 		*source = "its way in --cluster, without a fault";
 		return bytes / way.rate + way.latency +
-		       o->cluster->figures[BB_FIGURE_MESSAGE_OVERHEAD].value;
+		       o->cluster->figures[BB_FIGURE_MESSAGE_OVERHEAD];
 	}
 	*source = "--link";
 	return o->config.link_rate > 0 ? bytes / o->config.link_rate + o->config.link_latency : 0;

@@ -156,8 +156,8 @@ static bb_status read_what(struct bb_cluster *c, const char *what, bb_topology_p
 
 static struct bb_cluster_way way_inside(const struct bb_cluster *c, int a, int b)
 {
-	const struct bb_cluster_figure *f = c->figures;
-	struct bb_cluster_way way = {BB_WAY_NVLINK, 0, c->gpu_rate, f[BB_FIGURE_GPU_LATENCY].value};
+	const double *f = c->figures;
+	struct bb_cluster_way way = {BB_WAY_NVLINK, 0, c->gpu_rate, f[BB_FIGURE_GPU_LATENCY]};
 	int links = 0, all = 0;
 
 	if (a == b)
@@ -172,9 +172,9 @@ static struct bb_cluster_way way_inside(const struct bb_cluster *c, int a, int b
 		return way;
 	}
 	way.path = BB_WAY_PCIE;
-	way.latency = f[BB_FIGURE_PCIE_LATENCY].value;
+	way.latency = f[BB_FIGURE_PCIE_LATENCY];
 	if (c->inside == BB_INSIDE_LINKS)
-		way.rate = bb_cluster_pcie_rate(c->node, a, b) * f[BB_FIGURE_GPU_EFFICIENCY].value;
+		way.rate = bb_cluster_pcie_rate(c->node, a, b) * f[BB_FIGURE_GPU_EFFICIENCY];
 	return way;
 }
 
@@ -196,7 +196,7 @@ static bb_status make_pairs(struct bb_cluster *c, struct bb_error *error)
 static bb_status build(struct bb_cluster *c, const struct asked *asked, bb_topology_parser *parse,
 		       struct bb_error *error)
 {
-	const struct bb_cluster_figure *f = c->figures;
+	const double *f = c->figures;
 	bb_status st;
 
 	BB_TRY(st, read_what(c, asked->what, parse, error), out);
@@ -206,8 +206,8 @@ static bb_status build(struct bb_cluster *c, const struct asked *asked, bb_topol
 	if (c->nodes == 0)
 		c->nodes = c->node->nodes;
 	BB_TRY(st, bb_cluster_look(c, error), out);
-	c->gpu_rate = f[BB_FIGURE_GPU_RATE].value * f[BB_FIGURE_GPU_EFFICIENCY].value;
-	c->nic_rate = f[BB_FIGURE_NIC_RATE].value * f[BB_FIGURE_NIC_EFFICIENCY].value;
+	c->gpu_rate = f[BB_FIGURE_GPU_RATE] * f[BB_FIGURE_GPU_EFFICIENCY];
+	c->nic_rate = f[BB_FIGURE_NIC_RATE] * f[BB_FIGURE_NIC_EFFICIENCY];
 	st = make_pairs(c, error);
 out:
 	return st;
@@ -247,8 +247,8 @@ const char *bb_cluster_path_name(enum bb_cluster_path path)
 
 static enum bb_cluster_path path_between(const struct bb_cluster *c, int from, int to)
 {
-	const int leaf = (int)c->figures[BB_FIGURE_LEAF_NODES].value;
-	const int pod = (int)c->figures[BB_FIGURE_POD_NODES].value;
+	const int leaf = (int)c->figures[BB_FIGURE_LEAF_NODES];
+	const int pod = (int)c->figures[BB_FIGURE_POD_NODES];
 	const int a = bb_cluster_node(c, from), b = bb_cluster_node(c, to);
 
 	if (a / pod != b / pod)
@@ -261,18 +261,17 @@ static enum bb_cluster_path path_between(const struct bb_cluster *c, int from, i
 struct bb_cluster_way bb_cluster_way(const struct bb_cluster *c, int from, int to)
 {
 	const int a = bb_cluster_node(c, from), b = bb_cluster_node(c, to);
-	const struct bb_cluster_figure *f = c->figures;
+	const double *f = c->figures;
 	struct bb_cluster_way way = {.rate = c->nic_rate};
 
 	if (a == b)
 		return c->pairs[from % c->gpus * c->gpus + to % c->gpus];
 	if (a / c->domain == b / c->domain)
 		return (struct bb_cluster_way){BB_WAY_NVLINK, 0, c->gpu_rate,
-					       f[BB_FIGURE_GPU_LATENCY].value};
+					       f[BB_FIGURE_GPU_LATENCY]};
 	way.path = path_between(c, from, to);
 	way.switches = 1 + 2 * (int)(way.path - BB_WAY_LEAF);
-	way.latency = f[BB_FIGURE_NET_LATENCY].value +
-		      (way.switches - 1) * f[BB_FIGURE_SWITCH_LATENCY].value;
+	way.latency = f[BB_FIGURE_NET_LATENCY] + (way.switches - 1) * f[BB_FIGURE_SWITCH_LATENCY];
 	return way;
 }
 
@@ -283,8 +282,8 @@ void bb_cluster_describe(const struct bb_cluster *c, struct bb_strbuf *out)
 	static const char *const inside[] = {[BB_INSIDE_SWITCH] = "NVSwitches",
 					     [BB_INSIDE_LINKS] = "NVLinks between pairs",
 					     [BB_INSIDE_PCIE] = "PCIe"};
-	const int leaf = (int)c->figures[BB_FIGURE_LEAF_NODES].value;
-	const int pod = (int)c->figures[BB_FIGURE_POD_NODES].value;
+	const int leaf = (int)c->figures[BB_FIGURE_LEAF_NODES];
+	const int pod = (int)c->figures[BB_FIGURE_POD_NODES];
 
 	bb_strbuf_addf(out, "room for %d rank%s on %d node%s of %s", c->ranks, bb_plural(c->ranks),
 		       c->nodes, bb_plural(c->nodes), c->node->name);
@@ -297,20 +296,8 @@ void bb_cluster_describe(const struct bb_cluster *c, struct bb_strbuf *out)
 	bb_strbuf_addf(out, "; %d rail%s of %.4g GB/s; leaves of %d node%s", c->rails,
 		       bb_plural(c->rails), c->nic_rate / 1e9, leaf, bb_plural(leaf));
 	if (c->nodes > leaf)
-		bb_strbuf_addf(out, ", taper %g", c->figures[BB_FIGURE_LEAF_TAPER].value);
+		bb_strbuf_addf(out, ", taper %g", c->figures[BB_FIGURE_LEAF_TAPER]);
 	if (c->nodes > pod)
 		bb_strbuf_addf(out, "; pods of %d nodes, taper %g", pod,
-			       c->figures[BB_FIGURE_POD_TAPER].value);
-}
-
-void bb_cluster_figures(const struct bb_cluster *c, struct bb_strbuf *out)
-{
-	for (int f = 0; f < BB_FIGURES; f++) {
-		const struct bb_cluster_figure *figure = &c->figures[f];
-
-		if (*figure->source)
-			bb_strbuf_addf(out, "%s = %.6g: %s (%s)\n",
-				       bb_figure_name((enum bb_figure)f), figure->value,
-				       bb_figure_meaning((enum bb_figure)f), figure->source);
-	}
+			       c->figures[BB_FIGURE_POD_TAPER]);
 }

@@ -13,7 +13,6 @@
 #include "topology/topology.h"
 
 #define BB_CLUSTER_MOST_RANKS 1048576
-#define BB_SOURCE_TEXT 192
 
 /* Rates are in bytes per second, times in seconds, efficiencies fractions. */
 enum bb_figure {
@@ -36,11 +35,6 @@ enum bb_figure {
 	BB_FIGURE_NCCL_TREE_FILL,   /* of the pipeline of NVLSTree, for each level of nodes */
 	BB_FIGURE_NCCL_ISSUE,       /* no operation follows another sooner */
 	BB_FIGURES
-};
-
-struct bb_cluster_figure {
-	double value;
-	char source[BB_SOURCE_TEXT];
 };
 
 enum bb_inside {
@@ -78,13 +72,9 @@ struct bb_cluster {
 	int rail_of[BB_MOST_GPUS];   /* of each GPU */
 	int rail_gpus[BB_MOST_GPUS]; /* GPUs that share a rail */
 	double gpu_rate, nic_rate;   /* with their efficiencies */
-	struct bb_cluster_figure figures[BB_FIGURES];
+	double figures[BB_FIGURES];
 	struct bb_cluster_way *pairs; /* [from * gpus + to] of one node */
 };
-
-/* "gpu_rate", as files call it, and a sentence on it. */
-const char *bb_figure_name(enum bb_figure figure);
-const char *bb_figure_meaning(enum bb_figure figure);
 
 /* Makes a topology of the LENGTH bytes of a file called NAME. *T is to be freed. */
 typedef bb_status bb_topology_parser(const char *text, size_t length, const char *name,
@@ -140,8 +130,7 @@ static inline int bb_cluster_rail(const struct bb_cluster *c, int rank)
 	return c->rail_of[rank % c->gpus];
 }
 
-/* One line on what it is, and a line for each figure with its source. */
+/* Append one line that describes it: ranks, links, rails, leaves and pods. */
 void bb_cluster_describe(const struct bb_cluster *c, struct bb_strbuf *out);
-void bb_cluster_figures(const struct bb_cluster *c, struct bb_strbuf *out);
 
 #endif

@@ -4,11 +4,9 @@
 #include "simulator/cluster_parts.h"
 
 #include "core/option.h"
-#include "core/settings.h"
-#include "core/units.h"
 
+#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The data file is part of the program: a binary that is copied elsewhere has it too. */
@@ -20,88 +18,47 @@ __asm__(".pushsection .rodata\n"
 	".byte 0\n"
 	".popsection\n");
 
-enum unit { RATE, SHARE, TIME, NODES, TAPER };
+#define FIGURE(figure, name, unit) [BB_FIGURE_##figure] = {name, BB_SETTING_##unit}
 
 static const struct {
 	const char *name;
-	enum unit unit;
-	const char *meaning;
+	enum bb_setting_unit unit;
 } rows[BB_FIGURES] = {
-	[BB_FIGURE_GPU_RATE] = {"gpu_rate", RATE,
-				"what a GPU sends, and receives at once, within its node"},
-	[BB_FIGURE_NIC_RATE] = {"nic_rate", RATE, "one rail of a node, each way"},
-	[BB_FIGURE_GPU_EFFICIENCY] = {"gpu_efficiency", SHARE, "what of gpu_rate is reached"},
-	[BB_FIGURE_NIC_EFFICIENCY] = {"nic_efficiency", SHARE, "what of nic_rate is reached"},
-	[BB_FIGURE_GPU_LATENCY] = {"gpu_latency", TIME, "a message over NVLink"},
-	[BB_FIGURE_PCIE_LATENCY] = {"pcie_latency", TIME, "a message over PCIe within the node"},
-	[BB_FIGURE_NET_LATENCY] = {"net_latency", TIME,
-				   "a message to another node through one switch"},
-	[BB_FIGURE_SWITCH_LATENCY] = {"switch_latency", TIME, "each further switch on its way"},
-	[BB_FIGURE_MESSAGE_OVERHEAD] =
-		{"message_overhead", TIME,
-		 "what a message takes of the way out and in beside its bytes"},
-	[BB_FIGURE_LEAF_NODES] = {"leaf_nodes", NODES,
-				  "nodes whose NICs of a rail meet in one leaf switch"},
-	[BB_FIGURE_LEAF_TAPER] = {"leaf_taper", TAPER, "a leaf's rate down, over its rate up"},
-	[BB_FIGURE_POD_NODES] = {"pod_nodes", NODES, "nodes below one set of spine switches"},
-	[BB_FIGURE_POD_TAPER] = {"pod_taper", TAPER, "a pod's rate down, over its rate up"},
-	[BB_FIGURE_NCCL_NIC_LATENCY] = {"nccl_nic_latency", TIME,
-					"what NCCL's plug-in for the network adds to a hop"},
-	[BB_FIGURE_NCCL_TREE_FILL] =
-		{"nccl_tree_fill", TIME,
-		 "what each level of nodes takes to fill the pipeline of NVLSTree"},
-	[BB_FIGURE_NCCL_ISSUE] = {"nccl_issue", TIME,
-				  "from one operation of NCCL's to the next at least"},
+	FIGURE(GPU_RATE, "gpu_rate", RATE),
+	FIGURE(NIC_RATE, "nic_rate", RATE),
+	FIGURE(GPU_EFFICIENCY, "gpu_efficiency", SHARE),
+	FIGURE(NIC_EFFICIENCY, "nic_efficiency", SHARE),
+	FIGURE(GPU_LATENCY, "gpu_latency", TIME),
+	FIGURE(PCIE_LATENCY, "pcie_latency", TIME),
+	FIGURE(NET_LATENCY, "net_latency", TIME),
+	FIGURE(SWITCH_LATENCY, "switch_latency", TIME),
+	FIGURE(MESSAGE_OVERHEAD, "message_overhead", TIME),
+	FIGURE(LEAF_NODES, "leaf_nodes", COUNT),
+	FIGURE(LEAF_TAPER, "leaf_taper", NUMBER),
+	FIGURE(POD_NODES, "pod_nodes", COUNT),
+	FIGURE(POD_TAPER, "pod_taper", NUMBER),
+	FIGURE(NCCL_NIC_LATENCY, "nccl_nic_latency", TIME),
+	FIGURE(NCCL_TREE_FILL, "nccl_tree_fill", TIME),
+	FIGURE(NCCL_ISSUE, "nccl_issue", TIME),
 };
 
 static const char *const examples[] = {
-	[RATE] = "a rate as in 48GB/s",      [SHARE] = "a share as in 97%",
-	[TIME] = "a time as in 2.7us",       [NODES] = "a number of nodes from 1 to 1048576",
-	[TAPER] = "a factor from 1 to 1000",
+	[BB_SETTING_RATE] = "a rate as in 48GB/s",
+	[BB_SETTING_SHARE] = "a share as in 97%",
+	[BB_SETTING_TIME] = "a time as in 2.7us",
+	[BB_SETTING_COUNT] = "a number of nodes from 1 to 1048576",
+	[BB_SETTING_NUMBER] = "a factor from 1 to 1000",
 };
 
-const char *bb_figure_name(enum bb_figure figure)
+static bool read_value(enum bb_setting_unit unit, const char *text, double *value)
 {
-	return rows[figure].name;
-}
+	const double most = unit == BB_SETTING_COUNT    ? BB_CLUSTER_MOST_RANKS
+			    : unit == BB_SETTING_NUMBER ? 1000
+							: INFINITY;
 
-const char *bb_figure_meaning(enum bb_figure figure)
-{
-	return rows[figure].meaning;
-}
-
-static bool read_count(const char *text, int *count)
-{
-	int64_t value;
-
-	if (!bb_parse_int(text, &value) || value < 1 || value > BB_CLUSTER_MOST_RANKS)
+	if (!bb_setting_read(unit, text, value))
 		return false;
-	*count = (int)value;
-	return true;
-}
-
-static bool read_value(enum unit unit, const char *text, double *value)
-{
-	int count;
-	char *end;
-
-	switch (unit) {
-	case RATE:
-		return bb_setting_read(BB_SETTING_RATE, text, value);
-	case SHARE:
-		return bb_setting_read(BB_SETTING_SHARE, text, value);
-	case TIME:
-		return bb_setting_read(BB_SETTING_TIME, text, value);
-	case NODES:
-		if (!read_count(text, &count))
-			return false;
-		*value = count;
-		return true;
-	case TAPER:
-		*value = strtod(text, &end);
-		return end != text && !*end && *value >= 1 && *value <= 1000;
-	}
-	return false;
+	return isinf(most) || (*value >= 1 && *value <= most);
 }
 
 /* ---- lines ---------------------------------------------------------------------------- */
@@ -140,38 +97,31 @@ static bb_status wrong_value(const struct bb_settings *l, const char *right, str
 		       l->key, l->value, right);
 }
 
-static bb_status read_figure(const struct bb_settings *l, enum bb_figure f,
-			     struct bb_cluster_figure *figure, struct bb_error *error)
-{
-	if (!read_value(rows[f].unit, l->value, &figure->value))
-		return wrong_value(l, examples[rows[f].unit], error);
-	snprintf(figure->source, BB_SOURCE_TEXT, "%s", l->source ? l->source : l->name);
-	return BB_OK;
-}
-
-static bb_status read_line(const struct bb_settings *l, struct bb_cluster_figure *figures,
+static bb_status read_line(const struct bb_settings *l, double *figures,
 			   struct bb_figure_head *head, struct bb_error *error)
 {
 	const int f = find_figure(l->key);
+	double value;
 
 	if (f < BB_FIGURES) {
-		struct bb_cluster_figure unused;
-
-		return read_figure(l, (enum bb_figure)f, figures ? &figures[f] : &unused, error);
+		if (!read_value(rows[f].unit, l->value, figures ? &figures[f] : &value))
+			return wrong_value(l, examples[rows[f].unit], error);
+		return BB_OK;
 	}
 	if (head && strcmp(l->key, "system") == 0)
 		snprintf(head->system, sizeof(head->system), "%s", l->value);
 	else if (head && strcmp(l->key, "topology") == 0)
 		snprintf(head->topology, sizeof(head->topology), "%s", l->value);
-	else if (head && strcmp(l->key, "nodes") == 0)
-		return read_count(l->value, &head->nodes) ? BB_OK
-							  : wrong_value(l, examples[NODES], error);
-	else
+	else if (!head || strcmp(l->key, "nodes") != 0)
 		return unknown_key(l, head, error);
+	else if (!read_value(BB_SETTING_COUNT, l->value, &value))
+		return wrong_value(l, examples[BB_SETTING_COUNT], error);
+	else
+		head->nodes = (int)value;
 	return BB_OK;
 }
 
-bb_status bb_figures_read(const struct bb_figure_text *in, struct bb_cluster_figure *figures,
+bb_status bb_figures_read(const struct bb_figure_text *in, double *figures,
 			  struct bb_figure_head *head, struct bb_error *error)
 {
 	struct bb_settings l = {.name = in->name, .rest = in->text, .section = in->section};
@@ -186,11 +136,9 @@ bb_status bb_figures_read(const struct bb_figure_text *in, struct bb_cluster_fig
 	return st;
 }
 
-bb_status bb_figures_check(const char *name, const struct bb_cluster_figure *figures,
-			   struct bb_error *error)
+bb_status bb_figures_check(const char *name, const double *figures, struct bb_error *error)
 {
-	const double leaf = figures[BB_FIGURE_LEAF_NODES].value;
-	const double pod = figures[BB_FIGURE_POD_NODES].value;
+	const double leaf = figures[BB_FIGURE_LEAF_NODES], pod = figures[BB_FIGURE_POD_NODES];
 
 	if (pod < leaf)
 		return bb_fail(error, BB_EUSAGE,

@@ -9,7 +9,7 @@
 
 static void set(struct bb_cluster *c, enum bb_figure figure, double value)
 {
-	c->figures[figure].value = value;
+	c->figures[figure] = value;
 }
 
 static void join(struct bb_cluster *c, const struct bb_cluster_link *inside)

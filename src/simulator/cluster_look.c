@@ -5,9 +5,6 @@
 #include "simulator/cluster_parts.h"
 #include "topology/rates.h"
 
-#include <stdio.h>
-#include <string.h>
-
 static bb_gpus all_gpus(int n)
 {
 	return n >= 64 ? ~(bb_gpus)0 : ((bb_gpus)1 << n) - 1;
@@ -50,57 +47,47 @@ double bb_cluster_pcie_rate(const struct bb_topology *t, int a, int b)
 	return least;
 }
 
-static void limit_to_links(const struct bb_cluster *c, int gpu, struct bb_limit *limit)
+/* What GPU's NVLinks to the others are known to reach, bytes per second; 0 unknown. */
+static double nvlink_rate(const struct bb_cluster *c, int gpu)
 {
 	const struct bb_topology *t = c->node;
 	const int links = c->inside == BB_INSIDE_SWITCH
 				  ? bb_topology_nvlinks(t, gpu, BB_PEER_SWITCH)
 				  : links_between(t, gpu, c->gpus);
-	const struct bb_nvlink nvlink = bb_nvlink_of(t->devices[gpu].sm);
-	const double usable = nvlink.usable;
 
-	bb_limit_to(limit, links * usable, 1, BB_BOUND_RING,
-		    usable > 0 ? "%d NVLink%d × %s GB/s usable = %s GB/s"
-			       : "the rate of its NVLinks",
-		    links, nvlink.version, GBPS(usable), GBPS(links * usable));
+	return 1e9 * (links * bb_nvlink_of(t->devices[gpu].sm).usable);
 }
 
-/* GBPS 0: unknown. */
-static struct bb_limit rate_inside(const struct bb_cluster *c)
+/* The least of all GPUs, so that no collective waits for one of them; 0 unknown. */
+static double rate_inside(const struct bb_cluster *c)
 {
-	struct bb_limit limit = {.GBps = INFINITY};
+	double least = INFINITY;
 
 	for (int gpu = 0; gpu < c->gpus; gpu++)
-		if (c->inside == BB_INSIDE_SWITCH || c->inside == BB_INSIDE_LINKS)
-			limit_to_links(c, gpu, &limit);
-		else if (c->inside == BB_INSIDE_PCIE && gpu > 0)
-			bb_limit_to(&limit, bb_cluster_pcie_rate(c->node, 0, gpu) / 1e9, 1,
-				    BB_BOUND_RING, "PCIe, what NCCL's kernels are known to reach");
-	return limit;
+		if (c->inside == BB_INSIDE_PCIE && gpu > 0)
+			least = fmin(least, bb_cluster_pcie_rate(c->node, 0, gpu));
+		else if (c->inside != BB_INSIDE_PCIE)
+			least = fmin(least, nvlink_rate(c, gpu));
+	return least;
 }
 
 static bb_status look_inside(struct bb_cluster *c, struct bb_error *error)
 {
-	struct bb_cluster_figure *figure = &c->figures[BB_FIGURE_GPU_RATE];
-	struct bb_limit limit;
+	double *rate = &c->figures[BB_FIGURE_GPU_RATE];
 
-	if (c->inside == BB_INSIDE_NOTHING || figure->value > 0)
+	if (c->inside == BB_INSIDE_NOTHING || *rate > 0)
 		return BB_OK;
-	limit = rate_inside(c);
-	if (!(limit.GBps > 0))
-		return bb_fail(error, BB_EUNSUPPORTED,
-			       "--cluster %s: what joins its GPUs is not known (%s); give gpu_rate "
-			       "in a file",
-			       c->name, limit.why);
-	figure->value = 1e9 * limit.GBps;
-	snprintf(figure->source, BB_SOURCE_TEXT, "%.150s", limit.why);
-	return BB_OK;
+	*rate = rate_inside(c);
+	if (*rate > 0)
+		return BB_OK;
+	return bb_fail(error, BB_EUNSUPPORTED,
+		       "--cluster %s: the rate of its %s is unknown; give gpu_rate in a file",
+		       c->name, c->inside == BB_INSIDE_PCIE ? "PCIe links" : "NVLinks");
 }
 
 /* ---- out of the node -------------------------------------------------------------------- */
 
 struct ways_out {
-	int nics;                /* that serve any GPU */
 	int first[BB_MOST_GPUS]; /* of each rail: the NIC that it was made for */
 	int rails;
 	double GBps; /* of all NICs */
@@ -149,7 +136,6 @@ static void find_rails(struct bb_cluster *c, struct ways_out *out)
 
 		for (int gpu = 0; gpu < c->gpus && !serves; gpu++)
 			serves = bb_nic_serves(t, is_host ? -1 : gpu, nic);
-		out->nics += serves;
 		out->GBps += serves ? bb_nic_GBps(t, nic) : 0;
 	}
 }
@@ -157,12 +143,12 @@ static void find_rails(struct bb_cluster *c, struct ways_out *out)
 /* Without a NIC that is known, nic_rate makes one for each GPU. */
 static bb_status look_outside(struct bb_cluster *c, struct bb_error *error)
 {
-	struct bb_cluster_figure *figure = &c->figures[BB_FIGURE_NIC_RATE];
+	double *rate = &c->figures[BB_FIGURE_NIC_RATE];
 	struct ways_out out = {0};
 
 	find_rails(c, &out);
 	c->rails = out.rails;
-	for (int gpu = 0; gpu < c->gpus && out.rails == 0 && figure->value > 0; gpu++) {
+	for (int gpu = 0; gpu < c->gpus && out.rails == 0 && *rate > 0; gpu++) {
 		c->rail_of[gpu] = c->rails++;
 		c->rail_gpus[gpu] = 1;
 	}
@@ -171,12 +157,10 @@ static bb_status look_outside(struct bb_cluster *c, struct bb_error *error)
 			       "--cluster %s: the machine has no NIC whose rate is known; give "
 			       "nic_rate in a file",
 			       c->name);
-	if (c->rails == 0 || figure->value > 0)
+	if (c->rails == 0 || *rate > 0)
 		return BB_OK;
 	/* Where a GPU has several for itself they are one rail. */
-	figure->value = 1e9 * out.GBps / out.rails;
-	snprintf(figure->source, BB_SOURCE_TEXT, "payload of %d NICs with %s GB/s in all, %d rails",
-		 out.nics, GBPS(out.GBps), out.rails);
+	*rate = 1e9 * out.GBps / out.rails;
 	return BB_OK;
 }
 

@@ -9,7 +9,7 @@
 
 /* A file of figures, or a section of clusters.txt. */
 struct bb_figure_text {
-	const char *name;    /* for errors and, where a line has none, as the source */
+	const char *name;    /* for errors */
 	const char *text;    /* NUL-terminated */
 	const char *section; /* only lines of that section; NULL: there are none */
 };
@@ -29,13 +29,11 @@ extern const char bb_cluster_data[];
  * Figures of TEXT into FIGURES (NULL: not wanted), the rest into HEAD (NULL: it may not be there).
  * BB_EUSAGE names the line that is wrong.
  */
-BB_MUST bb_status bb_figures_read(const struct bb_figure_text *text,
-				  struct bb_cluster_figure *figures, struct bb_figure_head *head,
-				  struct bb_error *error);
+BB_MUST bb_status bb_figures_read(const struct bb_figure_text *text, double *figures,
+				  struct bb_figure_head *head, struct bb_error *error);
 
 /* Can a cluster have these figures together? NAME is for the error. */
-BB_MUST bb_status bb_figures_check(const char *name, const struct bb_cluster_figure *figures,
-				   struct bb_error *error);
+BB_MUST bb_status bb_figures_check(const char *name, const double *figures, struct bb_error *error);
 
 /* From the machine: ranks of a node, what joins them, rails; and both rates where FIGURES has none
    yet. BB_EUNSUPPORTED: it does not say enough. */

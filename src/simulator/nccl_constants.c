@@ -4,9 +4,7 @@
 #include "simulator/nccl_constants.h"
 
 #include "core/settings.h"
-#include "core/units.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 extern const char bb_nccl_data[];
@@ -18,22 +16,20 @@ __asm__(".pushsection .rodata\n"
 	".byte 0\n"
 	".popsection\n");
 
-enum unit { RATE, PART, TIME, SIZE, NUMBER };
-
 struct row {
 	const char *key;
 	size_t offset;
-	enum unit unit;
+	enum bb_setting_unit unit;
 	int values;
 };
 
 #define ROW(name, field, of, n)                                                                    \
 	{                                                                                          \
-		name, offsetof(struct bb_nccl_constants, field), of, n                             \
+		name, offsetof(struct bb_nccl_constants, field), BB_SETTING_##of, n                \
 	}
 #define BY_PROTOCOL(name, field) ROW(name, field, TIME, BB_NCCL_PROTOCOLS)
 #define BY_SPAN(name) ROW(#name, name, RATE, BB_NCCL_SPANS)
-#define BY_SIZE(name, protocol) ROW(name, tree_share[protocol], PART, BB_NCCL_TREE_SIZES)
+#define BY_SIZE(name, protocol) ROW(name, tree_share[protocol], SHARE, BB_NCCL_TREE_SIZES)
 #define SIMPLE(name, field) ROW(name, field[BB_NCCL_SIMPLE], TIME, 1)
 #define ONE(name, unit) ROW(#name, name, unit, 1)
 
@@ -55,13 +51,13 @@ static const struct row rows[] = {
 	BY_SIZE("tree_share_simple", BB_NCCL_SIMPLE),
 	BY_PROTOCOL("ring_net_least", ring_net_least[0]),
 	BY_PROTOCOL("ring_net_least_amd", ring_net_least[1]),
-	ONE(ring_ll_part, PART),
-	ONE(ring_ll128_part, PART),
-	ONE(tree_part, PART),
-	ONE(tree_ll_part, PART),
-	ROW("tree_ll128_part", tree_ll128_part, PART, BB_NCCL_SPANS),
-	ONE(pat_part, PART),
-	ONE(pat_hop_part, PART),
+	ONE(ring_ll_part, SHARE),
+	ONE(ring_ll128_part, SHARE),
+	ONE(tree_part, SHARE),
+	ONE(tree_ll_part, SHARE),
+	ROW("tree_ll128_part", tree_ll128_part, SHARE, BB_NCCL_SPANS),
+	ONE(pat_part, SHARE),
+	ONE(pat_hop_part, SHARE),
 	ONE(pat_rank, TIME),
 	ONE(fill_most, SIZE),
 	ONE(nvls_least, NUMBER),
@@ -77,9 +73,9 @@ static const struct row rows[] = {
 	BY_SPAN(tree_channel),
 	ROW("nvlstree_channel", nvlstree_channel, RATE, BB_NCCL_SPANS - 1),
 	ONE(nvlstree_by_size, NUMBER),
-	ONE(nvls_share, PART),
+	ONE(nvls_share, SHARE),
 	ONE(ring_ll_rate, RATE),
-	ONE(ring_ll128_share, PART),
+	ONE(ring_ll128_share, SHARE),
 	ONE(ring_simple_hop, TIME),
 	ONE(nvls_base, TIME),
 	ONE(nvls_fill, TIME),
@@ -91,7 +87,7 @@ static const struct row rows[] = {
 	ONE(nvlstree_rate, RATE),
 	ONE(messages_base, TIME),
 	ONE(messages_fill, TIME),
-	ONE(messages_share, PART),
+	ONE(messages_share, SHARE),
 };
 
 static const struct row *find(const char *key)
@@ -100,51 +96,6 @@ static const struct row *find(const char *key)
 		if (strcmp(rows[i].key, key) == 0)
 			return &rows[i];
 	return NULL;
-}
-
-static bool read_number(const char *text, double *value)
-{
-	char *end;
-
-	*value = strtod(text, &end);
-	return end != text && !*end && *value > 0;
-}
-
-/* "92%" or, as NCCL has it, "7/9". */
-static bool read_part(char *text, double *value)
-{
-	char *slash = strchr(text, '/');
-	double of;
-
-	if (!slash)
-		return bb_setting_read(BB_SETTING_SHARE, text, value);
-	*slash = '\0';
-	if (!read_number(text, value) || !read_number(slash + 1, &of) || *value > of)
-		return false;
-	*value /= of;
-	return true;
-}
-
-static bool read_one(enum unit unit, char *text, double *value)
-{
-	uint64_t bytes;
-
-	switch (unit) {
-	case RATE:
-		return bb_setting_read(BB_SETTING_RATE, text, value);
-	case PART:
-		return read_part(text, value);
-	case TIME:
-		return bb_setting_read(BB_SETTING_TIME, text, value);
-	case SIZE:
-		if (!bb_parse_size(text, &bytes))
-			return false;
-		*value = (double)bytes;
-		return true;
-	case NUMBER:
-		return read_number(text, value);
-	}
-	return false;
 }
 
 /* "6.6us / 14us / 8.4us", cut in place: exactly as many as ROW has. */
@@ -157,7 +108,7 @@ static bool read_values(const struct row *row, char *text, struct bb_nccl_consta
 	for (char *word = strsep(&rest, " "); word; word = strsep(&rest, " ")) {
 		if (!*word || strcmp(word, "/") == 0)
 			continue;
-		if (n == row->values || !read_one(row->unit, word, &values[n]))
+		if (n == row->values || !bb_setting_read(row->unit, word, &values[n]))
 			return false;
 		n++;
 	}

@@ -155,7 +155,7 @@ static void find_tapers(struct bb_nccl_slowdown *slowdown, const struct bb_clust
 		      {BB_FIGURE_POD_NODES, BB_FIGURE_POD_TAPER}};
 
 	for (size_t level = 0; level < sizeof(levels) / sizeof(*levels); level++) {
-		const int of = (int)cluster->figures[levels[level].nodes].value / cluster->domain;
+		const int of = (int)cluster->figures[levels[level].nodes] / cluster->domain;
 		int most = 1, here = 0, before = -1;
 
 		/* A domain may be larger than what is below a leaf. */
@@ -169,16 +169,16 @@ static void find_tapers(struct bb_nccl_slowdown *slowdown, const struct bb_clust
 			before = domain;
 		}
 		bb_nccl_taper(slowdown, domains, most, level == 0 ? rails : 1,
-			      cluster->figures[levels[level].taper].value);
+			      cluster->figures[levels[level].taper]);
 	}
 }
 
 static struct bb_nccl_machine machine_of(const struct bb_cluster *cluster, int ranks, int domains,
 					 const struct domain *least)
 {
-	const struct bb_cluster_figure *f = cluster->figures;
+	const double *f = cluster->figures;
 	const struct bb_host *host = &cluster->node->host;
-	const double share = f[BB_FIGURE_GPU_EFFICIENCY].value;
+	const double share = f[BB_FIGURE_GPU_EFFICIENCY];
 	const bool one = cluster->inside == BB_INSIDE_NOTHING;
 
 	return (struct bb_nccl_machine){
@@ -194,9 +194,9 @@ static struct bb_nccl_machine machine_of(const struct bb_cluster *cluster, int r
 		.net_rate = least->ways * cluster->nic_rate,
 		.rank_rate = least->each * cluster->nic_rate,
 		.rail_rate = least->least * cluster->nic_rate,
-		.nic_latency = f[BB_FIGURE_NCCL_NIC_LATENCY].value,
-		.net_fill = f[BB_FIGURE_NCCL_TREE_FILL].value,
-		.issue = f[BB_FIGURE_NCCL_ISSUE].value,
+		.nic_latency = f[BB_FIGURE_NCCL_NIC_LATENCY],
+		.net_fill = f[BB_FIGURE_NCCL_TREE_FILL],
+		.issue = f[BB_FIGURE_NCCL_ISSUE],
 	};
 }
 

@@ -112,7 +112,7 @@ bool bb_network_crowd(struct bb_network *network, const struct bb_fabric *f, con
 bool bb_network_make(struct bb_network *network, const struct bb_cluster *c, int ranks,
 		     const struct bb_fabric_flaw *flaw)
 {
-	const struct bb_cluster_figure *f = c->figures;
+	const double *f = c->figures;
 	const int n = c->gpus * c->gpus;
 
 	network->ranks = ranks;
@@ -126,21 +126,21 @@ bool bb_network_make(struct bb_network *network, const struct bb_cluster *c, int
 		.nodes = c->nodes,
 		.per_node = c->gpus,
 		.domain = c->domain,
-		.leaf = (int)f[BB_FIGURE_LEAF_NODES].value,
-		.pod = (int)f[BB_FIGURE_POD_NODES].value,
+		.leaf = (int)f[BB_FIGURE_LEAF_NODES],
+		.pod = (int)f[BB_FIGURE_POD_NODES],
 		.rails = c->rails,
 		.rail_of = c->rail_of,
 		.pairs = network->pairs,
 		.domain_second_per_byte = per_byte(c->gpu_rate),
-		.domain_latency = f[BB_FIGURE_GPU_LATENCY].value,
+		.domain_latency = f[BB_FIGURE_GPU_LATENCY],
 		.rail_second_per_byte = per_byte(c->nic_rate),
-		.overhead = f[BB_FIGURE_MESSAGE_OVERHEAD].value,
-		.leaf_taper = f[BB_FIGURE_LEAF_TAPER].value,
-		.pod_taper = f[BB_FIGURE_POD_TAPER].value,
+		.overhead = f[BB_FIGURE_MESSAGE_OVERHEAD],
+		.leaf_taper = f[BB_FIGURE_LEAF_TAPER],
+		.pod_taper = f[BB_FIGURE_POD_TAPER],
 	};
 	for (int hops = 0; hops < 3; hops++)
-		network->fabric.latency[hops] = f[BB_FIGURE_NET_LATENCY].value +
-						2 * hops * f[BB_FIGURE_SWITCH_LATENCY].value;
+		network->fabric.latency[hops] =
+			f[BB_FIGURE_NET_LATENCY] + 2 * hops * f[BB_FIGURE_SWITCH_LATENCY];
 	network->faulty = network->fabric;
 	if (flaw) {
 		network->flaw = *flaw;

@@ -118,10 +118,10 @@ static void plan_it(struct bb_hybrid_job *job, const struct bb_hybrid *h,
 	if (c) {
 		cluster.node = c->gpus;
 		cluster.inside = (struct bb_hybrid_link){c->gpu_rate,
-							 c->figures[BB_FIGURE_GPU_LATENCY].value};
+							 c->figures[BB_FIGURE_GPU_LATENCY]};
 		cluster.between =
 			(struct bb_hybrid_link){c->nic_rate / (c->rails ? c->rail_gpus[0] : 1),
-						c->figures[BB_FIGURE_NET_LATENCY].value};
+						c->figures[BB_FIGURE_NET_LATENCY]};
 	}
 	if (cluster.inside.rate <= 0)
 		return;
