@@ -8,6 +8,7 @@
 #include "topology/tell.h"
 #include "topology/topology.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,7 +157,22 @@ struct diff {
 	struct match m;
 	const char *name_a, *name_b;
 	struct bb_teller out;
+	char label[64];
 };
+
+static const char *label(struct diff *f, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* What differs, until the next label. */
+static const char *label(struct diff *f, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(f->label, sizeof(f->label), format, args);
+	va_end(args);
+	return f->label;
+}
 
 /* Empty is unknown, which differs from nothing. */
 static void tell_text(struct diff *f, const char *what, const char *a, const char *b)
@@ -197,43 +213,40 @@ static void compare_packages(struct diff *f)
 	tell_text(f, "architecture", a->arch, b->arch);
 	tell_known(f, "packages", a->npackages, b->npackages);
 	for (int i = 0; i < a->npackages && i < b->npackages; i++) {
-		char what[32];
 
-		snprintf(what, sizeof(what), "package %d", i);
-		tell_text(f, what, a->packages[i].model, b->packages[i].model);
+		tell_text(f, label(f, "package %d", i), a->packages[i].model, b->packages[i].model);
 	}
 	tell_known(f, "cores", a->ncores, b->ncores);
 	tell_known(f, "hardware threads", a->nthreads, b->nthreads);
 	for (int i = 0; i < a->ncaches; i++)
 		for (int j = 0; j < b->ncaches; j++) {
-			char what[32];
 
 			if (a->caches[i].level != b->caches[j].level)
 				continue;
-			snprintf(what, sizeof(what), "L%d cache, KiB", a->caches[i].level);
-			tell_known(f, what, a->caches[i].bytes / 1024, b->caches[j].bytes / 1024);
+			tell_known(f, label(f, "L%d cache, KiB", a->caches[i].level),
+				   a->caches[i].bytes / 1024, b->caches[j].bytes / 1024);
 		}
 }
 
 static void compare_numas(struct diff *f)
 {
 	const struct bb_host *a = &f->m.a->host, *b = &f->m.b->host;
-	char what[64];
 
 	tell_number(f, "NUMA nodes", a->nnumas, b->nnumas);
 	if (a->nnumas != b->nnumas)
 		return;
 	for (int i = 0; i < a->nnumas; i++) {
-		snprintf(what, sizeof(what), "memory of NUMA node %d", a->numas[i].os);
-		tell_bytes(f, what, a->numas[i].bytes, b->numas[i].bytes);
-		snprintf(what, sizeof(what), "cores of NUMA node %d", a->numas[i].os);
-		tell_text(f, what, a->numas[i].cpus ? a->numas[i].cpus : "",
+		tell_bytes(f, label(f, "memory of NUMA node %d", a->numas[i].os), a->numas[i].bytes,
+			   b->numas[i].bytes);
+		tell_text(f, label(f, "cores of NUMA node %d", a->numas[i].os),
+			  a->numas[i].cpus ? a->numas[i].cpus : "",
 			  b->numas[i].cpus ? b->numas[i].cpus : "");
 	}
 	for (int i = 0; a->distances && b->distances && i < a->nnumas * a->nnumas; i++) {
-		snprintf(what, sizeof(what), "distance from NUMA node %d to %d",
-			 a->numas[i / a->nnumas].os, a->numas[i % a->nnumas].os);
-		tell_number(f, what, a->distances[i], b->distances[i]);
+		tell_number(f,
+			    label(f, "distance from NUMA node %d to %d", a->numas[i / a->nnumas].os,
+				  a->numas[i % a->nnumas].os),
+			    a->distances[i], b->distances[i]);
 	}
 }
 
@@ -322,18 +335,14 @@ static void compare_pcie(struct diff *f, int d, int e)
 {
 	const struct bb_pci *a, *b;
 	const char *name = f->m.a->devices[d].name;
-	char what[64];
 
 	if (f->m.a->devices[d].pci < 0 || f->m.b->devices[e].pci < 0)
 		return;
 	a = &f->m.a->pcis[f->m.a->devices[d].pci];
 	b = &f->m.b->pcis[f->m.b->devices[e].pci];
-	snprintf(what, sizeof(what), "PCIe lanes of %s", name);
-	tell_known(f, what, a->now.width, b->now.width);
-	snprintf(what, sizeof(what), "most PCIe lanes of %s", name);
-	tell_known(f, what, a->most.width, b->most.width);
-	snprintf(what, sizeof(what), "PCIe generation of %s", name);
-	tell_known(f, what, a->most.gen, b->most.gen);
+	tell_known(f, label(f, "PCIe lanes of %s", name), a->now.width, b->now.width);
+	tell_known(f, label(f, "most PCIe lanes of %s", name), a->most.width, b->most.width);
+	tell_known(f, label(f, "PCIe generation of %s", name), a->most.gen, b->most.gen);
 }
 
 static void compare_links(struct diff *f, int d, int e)
@@ -341,12 +350,11 @@ static void compare_links(struct diff *f, int d, int e)
 	const struct bb_topology *a = f->m.a, *b = f->m.b;
 	const struct bb_link *x = bb_topology_link(a, d, BB_C2C);
 	const struct bb_link *y = bb_topology_link(b, e, BB_C2C);
-	char what[64];
 
-	snprintf(what, sizeof(what), "NVLinks of %s", a->devices[d].name);
-	tell_number(f, what, bb_topology_nvlinks_all(a, d), bb_topology_nvlinks_all(b, e));
-	snprintf(what, sizeof(what), "NVLink-C2C of %s", a->devices[d].name);
-	tell_number(f, what, x ? x->count : 0, y ? y->count : 0);
+	tell_number(f, label(f, "NVLinks of %s", a->devices[d].name), bb_topology_nvlinks_all(a, d),
+		    bb_topology_nvlinks_all(b, e));
+	tell_number(f, label(f, "NVLink-C2C of %s", a->devices[d].name), x ? x->count : 0,
+		    y ? y->count : 0);
 }
 
 static void compare_device(struct diff *f, int d, int e)
@@ -354,21 +362,15 @@ static void compare_device(struct diff *f, int d, int e)
 	static const char *const layers[] = {"", "InfiniBand", "Ethernet"};
 	static const char *const states[] = {"", "up", "down"};
 	const struct bb_device *a = &f->m.a->devices[d], *b = &f->m.b->devices[e];
-	char what[64];
 
-	snprintf(what, sizeof(what), "model of %s", a->name);
-	tell_text(f, what, a->model, b->model);
-	snprintf(what, sizeof(what), "memory of %s", a->name);
-	tell_bytes(f, what, a->bytes, b->bytes);
-	snprintf(what, sizeof(what), "NUMA node of %s", a->name);
+	tell_text(f, label(f, "model of %s", a->name), a->model, b->model);
+	tell_bytes(f, label(f, "memory of %s", a->name), a->bytes, b->bytes);
 	if (a->numa >= 0 && b->numa >= 0)
-		tell_number(f, what, numa_number(f->m.a, d), numa_number(f->m.b, e));
-	snprintf(what, sizeof(what), "Mb/s of %s", a->name);
-	tell_known(f, what, a->rate_Mbps, b->rate_Mbps);
-	snprintf(what, sizeof(what), "link layer of %s", a->name);
-	tell_text(f, what, layers[a->layer], layers[b->layer]);
-	snprintf(what, sizeof(what), "port of %s", a->name);
-	tell_text(f, what, states[a->state], states[b->state]);
+		tell_number(f, label(f, "NUMA node of %s", a->name), numa_number(f->m.a, d),
+			    numa_number(f->m.b, e));
+	tell_known(f, label(f, "Mb/s of %s", a->name), a->rate_Mbps, b->rate_Mbps);
+	tell_text(f, label(f, "link layer of %s", a->name), layers[a->layer], layers[b->layer]);
+	tell_text(f, label(f, "port of %s", a->name), states[a->state], states[b->state]);
 	compare_pcie(f, d, e);
 	if (a->kind == BB_GPU)
 		compare_links(f, d, e);

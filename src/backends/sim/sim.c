@@ -92,8 +92,7 @@ static bb_status sim_open(struct bb_context **context, const struct bb_world *wo
 fail:
 	if (c)
 		sim_close(c);
-	return bb_fail(error, BB_EINTERNAL, "out of memory for the clocks of %d ranks",
-		       world->nranks);
+	return bb_no_memory(error, "the clocks of all ranks");
 }
 
 static void sim_explain(const struct bb_context *context, struct bb_strbuf *out)
@@ -117,7 +116,7 @@ static bb_status sim_attach(struct bb_context *context, int local, struct bb_ran
 {
 	*rank = malloc(sizeof(**rank));
 	if (!*rank)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for the driver of all ranks");
+		return bb_no_memory(error, "the driver of all ranks");
 	(*rank)->context = context;
 	return BB_OK;
 }
@@ -208,7 +207,7 @@ bb_status bb_sim_group_open(struct bb_rank *rank, const int *members, int n,
 	return BB_OK;
 fail:
 	bb_sim_group_close(g);
-	return bb_fail(error, BB_EINTERNAL, "out of memory for a group");
+	return bb_no_memory(error, "a group");
 }
 
 static bb_status sim_barrier(struct bb_group *group)

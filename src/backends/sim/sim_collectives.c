@@ -156,8 +156,7 @@ static bb_status play_schedule(struct bb_group *group, int course, const struct 
 	status = bb_timeline_collective(&links, call->schedule, &shape, bb_dtype_size(call->dtype),
 					number, times);
 	if (status == BB_EINTERNAL)
-		(void)bb_fail(error, status, "out of memory for the messages of %d ranks",
-			      group->n);
+		(void)bb_no_memory(error, "the messages of a collective");
 	return status;
 }
 

@@ -42,7 +42,7 @@ struct bb_context {
 	bool over_gpus;                     /* names are NCCL's, as far as it has them */
 	struct bb_choices choices;
 	struct bb_sim_count *counts; /* what collectives were done by so far */
-	size_t ncounts;
+	size_t ncounts, count_room;
 	struct bb_error *error;
 	uint64_t calls, programs; /* made, evaluated: each draws its own noise */
 	struct bb_listener listener;

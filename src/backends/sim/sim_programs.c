@@ -2,6 +2,7 @@
  * sim_programs.c - programs in virtual time, on every course.
  */
 #include "backends/sim/sim_inside.h"
+#include "core/random.h"
 
 #include <stdlib.h>
 
@@ -68,8 +69,8 @@ static bb_status play(struct bb_rank *rank, int course, const struct bb_program 
 	bb_status status;
 
 	if (!p.groups)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for the groups of a program");
-	p.links.seed += c->programs * UINT64_C(0x9e3779b97f4a7c15);
+		return bb_no_memory(error, "the groups of a program");
+	p.links.seed += c->programs * BB_RANDOM_STEP;
 	status = bb_timeline_program_by(&performer, &p.links, program, watch, seconds, error);
 	for (int g = 0; g < program->groups; g++)
 		bb_sim_group_close(p.groups[g]);

@@ -3,6 +3,7 @@
  * message by message, and why not the former.
  */
 #include "backends/sim/sim_inside.h"
+#include "core/array.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,11 +69,10 @@ bb_status bb_sim_count(const struct bb_group *group, const struct bb_call *call,
 	for (size_t i = 0; i < c->ncounts; i++)
 		if (is_done_alike(&c->counts[i], &count))
 			return BB_OK;
-	more = realloc(c->counts, (c->ncounts + 1) * sizeof(*more));
+	more = BB_ARRAY_ADD(c->counts, c->ncounts, c->count_room);
 	if (!more)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for what was played");
-	c->counts = more;
-	more[c->ncounts++] = count;
+		return bb_no_memory(error, "the list of collectives");
+	*more = count;
 	return BB_OK;
 }
 
