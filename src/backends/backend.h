@@ -10,8 +10,9 @@
 #ifndef BB_BACKENDS_BACKEND_H
 #define BB_BACKENDS_BACKEND_H
 
-#include "core/payload.h"
 #include "core/datatype.h"
+#include "core/payload.h"
+#include "core/random.h"
 #include "core/status.h"
 #include "core/strbuf.h"
 #include "schedules/schedule.h"
@@ -215,11 +216,7 @@ struct bb_pattern {
 
 static inline size_t bb_pattern_rotation(const struct bb_pattern *pattern, uint64_t block)
 {
-	uint64_t x = pattern->seed + block * 0x9e3779b97f4a7c15u; /* splitmix64 */
-
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-	return (size_t)((x ^ (x >> 31)) % pattern->period);
+	return (size_t)(bb_random_mix(pattern->seed + block * BB_RANDOM_STEP) % pattern->period);
 }
 
 struct bb_backend {

@@ -157,8 +157,7 @@ bb_status bb_cpu_queue_open(const struct bb_queues *queues, struct bb_queue **qu
 	struct bb_queue *q = calloc(1, sizeof(*q));
 
 	if (!q)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for a queue of rank %d",
-			       queues->number);
+		return bb_no_memory(error, "a queue");
 	q->queues = queues;
 	q->last = &q->first;
 	pthread_mutex_init(&q->lock, NULL);
@@ -196,8 +195,7 @@ bb_status bb_cpu_event_open(const struct bb_queues *queues, struct bb_event **ev
 	struct bb_event *e = calloc(1, sizeof(*e));
 
 	if (!e)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for an event of rank %d",
-			       queues->number);
+		return bb_no_memory(error, "an event");
 	e->aborted = queues->aborted;
 	pthread_mutex_init(&e->lock, NULL);
 	pthread_cond_init(&e->changed, NULL);

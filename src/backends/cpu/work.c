@@ -1,6 +1,7 @@
 #include "backends/cpu/work.h"
 
 #include "backends/cpu/memory.h"
+#include "core/random.h"
 
 #include <numa.h>
 #include <stdio.h>
@@ -150,18 +151,13 @@ void bb_cpu_chase_lay(void *memory, void *at, size_t bytes, uint64_t seed)
 {
 	struct stop *const stops = memory, *const there = at;
 	const size_t n = bytes / sizeof(*stops);
-	uint64_t state = seed | 1;
 
 	for (size_t i = 0; i < n; i++)
 		stops[i].next = &there[i];
 	for (size_t i = n; i-- > 1;) {
 		struct stop *const kept = stops[i].next;
-		size_t j;
+		const size_t j = (size_t)(bb_random_next(&seed) % i);
 
-		state ^= state << 13; /* xorshift64 (Marsaglia, 2003) */
-		state ^= state >> 7;
-		state ^= state << 17;
-		j = (size_t)(state % i);
 		stops[i].next = stops[j].next;
 		stops[j].next = kept;
 	}

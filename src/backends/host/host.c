@@ -13,7 +13,7 @@ static bb_status open_ports(struct bb_context *c, int n, struct bb_error *error)
 {
 	c->ports = aligned_alloc(BB_LINE, (size_t)n * sizeof(*c->ports));
 	if (!c->ports)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for %d ports", n);
+		return bb_no_memory(error, "ports");
 	memset(c->ports, 0, (size_t)n * sizeof(*c->ports));
 	return BB_OK;
 }
@@ -25,7 +25,7 @@ static bb_status host_open(struct bb_context **context, const struct bb_world *w
 	bb_status status;
 
 	if (!c)
-		return bb_fail(error, BB_EINTERNAL, "out of memory while opening the host backend");
+		return bb_no_memory(error, "the host backend");
 	if (world->nprocs != 1) {
 		free(c);
 		return bb_fail(error, BB_EBACKEND,
@@ -111,8 +111,7 @@ static bb_status host_attach(struct bb_context *context, int local, struct bb_ra
 	struct bb_rank *r = calloc(1, sizeof(*r));
 
 	if (!r)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for rank %d",
-			       context->world.first_rank + local);
+		return bb_no_memory(error, "a rank");
 	r->context = context;
 	r->rank = context->world.first_rank + local;
 	r->core = core_of(context, local);

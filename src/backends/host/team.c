@@ -152,7 +152,7 @@ bb_status bb_host_group_open(struct bb_rank *rank, const int *members, int n,
 	return BB_OK;
 no_memory:
 	bb_host_group_close(g);
-	return bb_fail(error, BB_EINTERNAL, "out of memory for a group of %d ranks", n);
+	return bb_no_memory(error, "a group");
 }
 
 void bb_host_group_close(struct bb_group *group)

@@ -172,8 +172,7 @@ bb_status bb_mpi_discover(struct bb_native **natives, struct bb_error *error)
 		MPI_T_finalize();
 	}
 	*natives = make_natives(all, n);
-	return *natives ? BB_OK
-			: bb_fail(error, BB_EINTERNAL, "out of memory for %d algorithms", n);
+	return *natives ? BB_OK : bb_no_memory(error, "algorithms");
 }
 
 /* ---- forcing ---------------------------------------------------------------------------- */

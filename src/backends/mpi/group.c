@@ -62,7 +62,7 @@ bb_status bb_mpi_group_open(struct bb_rank *rank, const int *members, int n,
 	bb_status status;
 
 	if (!g)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for a group of %d ranks", n);
+		return bb_no_memory(error, "a group");
 	g->rank = rank;
 	g->n = n;
 	while (g->me < n && members[g->me] != context->world.proc)
@@ -76,7 +76,7 @@ bb_status bb_mpi_group_open(struct bb_rank *rank, const int *members, int n,
 	if (g->members)
 		memcpy(g->members, members, (size_t)n * sizeof(*members));
 	if (!g->members || !g->counts || !g->offsets)
-		status = bb_fail(error, BB_EINTERNAL, "out of memory for a group of %d ranks", n);
+		status = bb_no_memory(error, "a group");
 	else if (g->me == n)
 		status = bb_fail(error, BB_EINTERNAL, "rank %d opens a group it is no member of",
 				 context->world.proc);
@@ -143,7 +143,7 @@ static bb_status make_way(struct bb_group *group, const struct bb_native *native
 	int value;
 
 	if (!way)
-		return bb_fail(context->error, BB_EINTERNAL, "out of memory for an algorithm");
+		return bb_no_memory(context->error, "an algorithm");
 	*way = (struct bb_mpi_way){.next = group->ways,
 				   .native = native,
 				   .row = row,

@@ -99,7 +99,7 @@ static bb_status open_alone(struct bb_context *c, const struct bb_world *world,
 	int level = MPI_THREAD_SINGLE;
 
 	if (!c)
-		return bb_fail(error, BB_EINTERNAL, "out of memory while opening the mpi backend");
+		return bb_no_memory(error, "the mpi backend");
 	c->world = *world;
 	c->config = *config;
 	c->error = error;
@@ -109,8 +109,7 @@ static bb_status open_alone(struct bb_context *c, const struct bb_world *world,
 	MPI_Query_thread(&level);
 	c->threads = level == MPI_THREAD_MULTIPLE;
 	if (!c->hosts)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for %d processes",
-			       world->nprocs);
+		return bb_no_memory(error, "processes");
 	if (!c->kernels)
 		return bb_fail(error, BB_EUSAGE,
 			       "BUSBENCH_ISA=%s: expected one this CPU can run of plain, avx2, "
@@ -205,8 +204,7 @@ static bb_status mpi_attach(struct bb_context *context, int local, struct bb_ran
 	struct bb_rank *r = calloc(1, sizeof(*r));
 
 	if (!r)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for rank %d",
-			       context->world.proc);
+		return bb_no_memory(error, "a rank");
 	r->context = context;
 	r->queues = (struct bb_queues){.rank = r,
 				       .number = context->world.proc,

@@ -57,8 +57,7 @@ static bb_status route_share(struct bb_rank *rank, void *memory, size_t bytes,
 	MPI_Aint address;
 
 	if (!s)
-		return bb_fail(rank->context->error, BB_EINTERNAL, "out of memory for rank %d",
-			       rank->context->world.proc);
+		return bb_no_memory(rank->context->error, "a rank");
 	*s = (struct bb_mpi_shared){rank->shared, memory, bytes};
 	rank->shared = s;
 	MPI_Get_address(memory, &address);

@@ -135,12 +135,13 @@ static bool means_the_same(MPI_Datatype type, MPI_Op op, enum bb_dtype dtype, en
 {
 	const size_t size = bb_dtype_size(dtype);
 	char in[SAMPLES * sizeof(uint64_t)], inout[sizeof(in)], expected[sizeof(in)];
-	uint32_t x = 1;
+	uint64_t state = 1;
 
 	for (size_t i = 0; i < sizeof(in); i++) {
-		x = x * 1664525u + 1013904223u; /* Knuth and Lewis */
-		in[i] = (char)(x >> 24);
-		inout[i] = (char)(x >> 16);
+		const uint64_t word = bb_random_next(&state);
+
+		in[i] = (char)word;
+		inout[i] = (char)(word >> 8);
 	}
 	memcpy(expected, inout, sizeof(inout));
 	for (size_t i = 0; i < SAMPLES; i++)

@@ -134,7 +134,7 @@ bb_status bb_nccl_plug(struct bb_context *context, struct bb_error *error)
 	    strlen(here.dli_fname) > LONGEST_PATH)
 		return BB_OK;
 	if (setenv(VARIABLE, here.dli_fname, 0) != 0)
-		return bb_fail(error, BB_EINTERNAL, "out of memory while opening the nccl backend");
+		return bb_no_memory(error, "the nccl backend");
 	context->plugged = true;
 	return BB_OK;
 }

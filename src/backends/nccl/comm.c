@@ -28,7 +28,7 @@ static struct bb_group *world_of(const struct bb_rank *rank)
 
 static bb_status no_memory(const struct bb_rank *rank)
 {
-	return bb_fail(rank->context->error, BB_EINTERNAL, "out of memory for rank %d", rank->rank);
+	return bb_no_memory(rank->context->error, "a rank");
 }
 
 /* ---- meeting ------------------------------------------------------------------------- */

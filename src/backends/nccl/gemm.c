@@ -93,13 +93,13 @@ static bb_status load(struct bb_nccl_gemm *g, struct bb_error *error)
 /* Numbers in [-2, 2) but for those near 0, from a generator whose seed does not matter. */
 static void make_numbers(uint16_t *numbers, size_t n)
 {
-	uint64_t x = 0x9e3779b97f4a7c15u;
+	uint64_t x = BB_RANDOM_STEP;
 
 	for (size_t i = 0; i < n; i++) {
 		const unsigned exponent = 12 + (unsigned)(x >> 40) % 4;
 
 		numbers[i] = (uint16_t)((x >> 48 & 0x8000) | exponent << 10 | (x >> 20 & 0x3ff));
-		x = x * 6364136223846793005u + 1442695040888963407u;
+		bb_random_congruential(&x);
 	}
 }
 
@@ -109,8 +109,7 @@ static bb_status fill(struct bb_rank *rank)
 	bb_status status = BB_OK;
 
 	if (!numbers)
-		return bb_fail(rank->context->error, BB_EINTERNAL, "out of memory for rank %d",
-			       rank->rank);
+		return bb_no_memory(rank->context->error, "a rank");
 	make_numbers(numbers, BLOCK_BYTES / sizeof(*numbers));
 	for (size_t at = 0; at < MATRICES * MATRIX_BYTES && status == BB_OK; at += BLOCK_BYTES)
 		status = bb_nccl_copy(rank, rank->gemm->matrices + at, numbers, BLOCK_BYTES);
@@ -127,8 +126,7 @@ static bb_status open_gemm(struct bb_rank *rank, struct bb_error *error)
 	if (!g)
 		g = rank->gemm = calloc(1, sizeof(*g));
 	if (!g)
-		return bb_fail(rank->context->error, BB_EINTERNAL, "out of memory for rank %d",
-			       rank->rank);
+		return bb_no_memory(rank->context->error, "a rank");
 	if (g->matrices)
 		return BB_OK;
 	BB_TRY(status, load(g, error), out);

@@ -122,8 +122,7 @@ bb_status bb_nccl_meet(struct bb_rank *rank)
 	bb_status status;
 
 	if (!cards)
-		return bb_fail(rank->context->error, BB_EINTERNAL, "out of memory for rank %d",
-			       rank->rank);
+		return bb_no_memory(rank->context->error, "a rank");
 	rank->machine = identify_machine(rank->location.host);
 	mine = describe(rank);
 	status = bb_nccl_gather(rank, &card_table, &mine, cards);

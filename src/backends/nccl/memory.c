@@ -49,8 +49,7 @@ bb_status bb_nccl_alloc(struct bb_rank *rank, size_t bytes, void **memory)
 	bb_status status;
 
 	if (!m)
-		return bb_fail(rank->context->error, BB_EINTERNAL, "out of memory for rank %d",
-			       rank->rank);
+		return bb_no_memory(rank->context->error, "a rank");
 	m->bytes = bytes + ALIGNMENT;
 	BB_TRY(status, device_alloc(rank, m->bytes, &m->base), failed);
 	m->next = rank->memories;
@@ -151,8 +150,7 @@ bb_status bb_nccl_register(struct bb_group *group)
 			continue;
 		r = calloc(1, sizeof(*r));
 		if (!r)
-			return bb_fail(rank->context->error, BB_EINTERNAL,
-				       "out of memory for rank %d", rank->rank);
+			return bb_no_memory(rank->context->error, "a rank");
 		*r = (struct bb_nccl_registration){.next = group->registrations, .memory = m};
 		status = make_known(group, r);
 		if (status == BB_OK)

@@ -206,7 +206,7 @@ static bb_status nccl_open(struct bb_context **context, const struct bb_world *w
 	bb_status status;
 
 	if (!c)
-		return bb_fail(error, BB_EINTERNAL, "out of memory while opening the nccl backend");
+		return bb_no_memory(error, "the nccl backend");
 	c->world = *world;
 	c->config = *config;
 	c->error = error;
@@ -329,8 +329,7 @@ static bb_status nccl_attach(struct bb_context *context, int local, struct bb_ra
 	bb_status status;
 
 	if (!r)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for rank %d",
-			       context->world.first_rank + local);
+		return bb_no_memory(error, "a rank");
 	r->context = context;
 	r->rank = context->world.first_rank + local;
 	r->local = local;

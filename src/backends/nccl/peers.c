@@ -121,8 +121,7 @@ static bb_status reach_out(struct bb_rank *rank, const struct shared *s, void **
 	bb_status status;
 
 	if (!m)
-		return bb_fail(rank->context->error, BB_EINTERNAL, "out of memory for rank %d",
-			       rank->rank);
+		return bb_no_memory(rank->context->error, "a rank");
 	status = map(rank, s->base_handle, &m->base);
 	if (status != BB_OK) {
 		free(m);
@@ -193,9 +192,7 @@ void bb_nccl_unreach(struct bb_group *group, int number, void *theirs)
 bb_status bb_nccl_peers_open(struct bb_rank *rank)
 {
 	rank->peers = calloc((size_t)rank->context->world.nranks, sizeof(*rank->peers));
-	return rank->peers ? BB_OK
-			   : bb_fail(rank->context->error, BB_EINTERNAL,
-				     "out of memory for rank %d", rank->rank);
+	return rank->peers ? BB_OK : bb_no_memory(rank->context->error, "a rank");
 }
 
 /* What is still mapped goes with the process: the run has failed. */

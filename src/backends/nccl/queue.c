@@ -116,8 +116,7 @@ bb_status bb_nccl_queue_open(struct bb_rank *rank, struct bb_queue **queue, stru
 	bb_status status;
 
 	if (!q)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for a queue of rank %d",
-			       rank->rank);
+		return bb_no_memory(error, "a queue");
 	q->rank = rank;
 	BB_TRY(status, BB_CUDA(rank, cudaStreamCreateWithFlags(&q->stream, cudaStreamNonBlocking)),
 	       failed);
@@ -287,8 +286,7 @@ bb_status bb_nccl_event_open(struct bb_rank *rank, struct bb_event **event, stru
 	bb_status status;
 
 	if (!e)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for an event of rank %d",
-			       rank->rank);
+		return bb_no_memory(error, "an event");
 	e->rank = rank;
 	BB_TRY(status, BB_CUDA(rank, cudaEventCreateWithFlags(&e->event, cudaEventDefault)),
 	       failed);
@@ -360,8 +358,7 @@ static bb_status graph_end(struct bb_rank *rank, struct bb_queue *queue, struct 
 	bb_status status;
 
 	if (!g)
-		return bb_fail(rank->context->error, BB_EINTERNAL,
-			       "out of memory for a graph of rank %d", rank->rank);
+		return bb_no_memory(rank->context->error, "a graph");
 	g->rank = rank;
 	BB_TRY(status, BB_CUDA(rank, cudaStreamEndCapture(stream, &g->graph)), failed);
 	BB_TRY(status, BB_CUDA(rank, cudaGraphInstantiateWithFlags(&g->ready, g->graph, 0)),

@@ -75,8 +75,7 @@ static bb_status space_chase_lay(struct bb_rank *rank, void *memory, size_t byte
 	bb_status status;
 
 	if (!laid)
-		return bb_fail(rank->context->error, BB_EINTERNAL, "out of memory for rank %d",
-			       rank->rank);
+		return bb_no_memory(rank->context->error, "a rank");
 	bb_cpu_chase_lay(laid, memory, bytes, seed);
 	status = bb_nccl_copy(rank, memory, laid, bytes);
 	free(laid);

@@ -82,9 +82,7 @@ bb_status bb_nccl_lanes_open(struct bb_context *context)
 	const size_t n = (size_t)context->world.nlocal;
 
 	context->lanes = make_lanes(n * n);
-	return context->lanes ? BB_OK
-			      : bb_fail(context->error, BB_EINTERNAL,
-					"out of memory while opening the nccl backend");
+	return context->lanes ? BB_OK : bb_no_memory(context->error, "the nccl backend");
 }
 
 static bb_status open_events(struct bb_rank *rank, cudaEvent_t events[BB_NCCL_PLACES])
@@ -217,8 +215,7 @@ bb_status bb_nccl_lanes_meet(struct bb_rank *rank, int other, const struct bb_nc
 		return BB_OK;
 	peer->lanes = make_lanes(2);
 	if (!peer->lanes)
-		return bb_fail(rank->context->error, BB_EINTERNAL, "out of memory for rank %d",
-			       rank->rank);
+		return bb_no_memory(rank->context->error, "a rank");
 	peer->apart = map_lane(&rank->staging, other, &peer->lanes[0]);
 	if (!peer->apart)
 		peer->apart = map_lane(staging, rank->rank, &peer->lanes[1]);

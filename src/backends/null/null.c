@@ -34,7 +34,7 @@ static bb_status null_open(struct bb_context **context, const struct bb_world *w
 			       "--link: the null backend moves nothing that could be paced");
 	*context = malloc(sizeof(**context));
 	if (!*context)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for the null backend");
+		return bb_no_memory(error, "the null backend");
 	(*context)->world = *world;
 	return BB_OK;
 }
@@ -69,7 +69,7 @@ static bb_status null_attach(struct bb_context *context, int local, struct bb_ra
 	return BB_OK;
 fail:
 	free(r);
-	return bb_fail(error, BB_EINTERNAL, "out of memory for a rank of the null backend");
+	return bb_no_memory(error, "a rank of the null backend");
 }
 
 static void null_detach(struct bb_rank *rank)
@@ -121,7 +121,7 @@ static bb_status null_group_open(struct bb_rank *rank, const int *members, int n
 {
 	*group = malloc(sizeof(**group));
 	if (!*group)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for a group");
+		return bb_no_memory(error, "a group");
 	(*group)->nranks = n;
 	return BB_OK;
 }

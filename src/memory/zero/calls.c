@@ -133,7 +133,7 @@ static bb_status settle_all(struct bb_zero_rank *z, size_t *tmp)
 
 	z->calls = calloc(BB_ZERO_KINDS * z->zero->units.n, sizeof(*z->calls));
 	if (!z->calls)
-		return bb_fail(&z->run->error, BB_EINTERNAL, "out of memory for collectives");
+		return bb_no_memory(&z->run->error, "collectives");
 	for (int k = 0; k < BB_ZERO_KINDS; k++)
 		for (size_t u = 0; u < z->zero->units.n && needs(z->stage, k); u++)
 			if (status == BB_OK && !*z->objection)

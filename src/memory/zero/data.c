@@ -1,5 +1,6 @@
 #include "memory/zero/data.h"
 
+#include "core/random.h"
 #include "core/scalar.h"
 #include "memory/zero/adam.h"
 
@@ -19,13 +20,6 @@ int bb_zero_most_draw(enum bb_dtype dtype, int nranks, int64_t microbatches)
 	return most < BB_ZERO_MOST_DRAW ? (int)most : BB_ZERO_MOST_DRAW;
 }
 
-static uint64_t mix(uint64_t x)
-{
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u; /* splitmix64 */
-	x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-	return x ^ (x >> 31);
-}
-
 static uint32_t bits_at(enum bb_dtype dtype, const void *elements, size_t i)
 {
 	return dtype == BB_FLOAT ? ((const uint32_t *)elements)[i]
@@ -38,7 +32,8 @@ void bb_zero_initial(enum bb_dtype dtype, uint64_t first, size_t n, void *parame
 	char *to = parameters;
 
 	for (size_t i = 0; i < n; i++) {
-		const float value = (float)(int)(mix(first + i + 1) % 2047 - 1023) * 0x1p-14f;
+		const float value =
+			(float)(int)(bb_random_mix(first + i + 1) % 2047 - 1023) * 0x1p-14f;
 
 		bb_adam_narrow(dtype, &value, to + i * bb_dtype_size(dtype), 1);
 	}
@@ -49,20 +44,22 @@ uint64_t bb_zero_sum(enum bb_dtype dtype, uint64_t first, size_t n, const void *
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < n; i++)
-		sum += mix((first + i) << 32 ^ bits_at(dtype, parameters, i) ^ 0x5bd1e995);
+		sum += bb_random_mix((first + i) << 32 ^ bits_at(dtype, parameters, i) ^
+				     0x5bd1e995);
 	return sum;
 }
 
 /* A seed for all gradients of a batch, and one of them. */
 static uint64_t batch_seed(const struct bb_zero_batch *b, int rank, int64_t microbatch)
 {
-	return mix(b->forward ^
-		   mix((uint64_t)b->step << 40 ^ (uint64_t)microbatch << 20 ^ (uint64_t)rank));
+	return bb_random_mix(b->forward ^
+			     bb_random_mix((uint64_t)b->step << 40 ^ (uint64_t)microbatch << 20 ^
+					   (uint64_t)rank));
 }
 
 static int draw(const struct bb_zero_data *d, uint64_t seed, uint64_t index, uint32_t bits)
 {
-	const uint64_t x = mix(seed ^ (index << 32 ^ bits));
+	const uint64_t x = bb_random_mix(seed ^ (index << 32 ^ bits));
 
 	return (int)(x % (uint64_t)(2 * d->most + 1)) - d->most;
 }
@@ -125,7 +122,7 @@ bb_status bb_zero_reference_open(struct bb_zero_reference *r, const struct bb_ze
 	r->seeds = calloc(r->nseeds, sizeof(*r->seeds));
 	if (!r->parameters || !r->master || !r->moment1 || !r->moment2 || !r->seeds) {
 		bb_zero_reference_close(r);
-		return bb_fail(error, BB_EINTERNAL, "out of memory to check %zu parameters", n);
+		return bb_no_memory(error, "the check of parameters");
 	}
 	bb_zero_initial(data->dtype, 0, n, r->parameters);
 	for (size_t i = 0; i < n; i++)

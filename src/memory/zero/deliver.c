@@ -181,7 +181,7 @@ static bb_status deliver_phases(const struct bb_zero_session *s, const struct bb
 
 	bb_zero_text_phases(r, &out);
 	if (bb_strbuf_failed(&out))
-		status = bb_fail(&s->engine.run->error, BB_EINTERNAL, "out of memory for a line");
+		status = bb_no_memory(&s->engine.run->error, "a line");
 	else
 		status = bb_sinks_comment(&s->engine.run->sinks, bb_strbuf_text(&out));
 	bb_strbuf_free(&out);

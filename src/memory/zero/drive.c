@@ -53,7 +53,7 @@ static bb_status make_small(const struct bb_zero *zero, struct bb_zero *small,
 	*units = (struct bb_zero_units){.list = calloc(zero->units.n, sizeof(*units->list)),
 					.n = zero->units.n};
 	if (!units->list)
-		return bb_fail(error, BB_EINTERNAL, "out of memory for the layers of a rehearsal");
+		return bb_no_memory(error, "the layers of a rehearsal");
 	for (size_t u = 0; u < units->n; u++) {
 		units->list[u] = zero->units.list[u];
 		units->list[u].first = units->elements;
@@ -189,7 +189,7 @@ static bb_status measure(struct bb_zero_session *s, struct bb_zero_rank *z,
 	m->times = calloc((size_t)s->steps, sizeof(*m->times));
 	m->scratch = calloc((size_t)s->steps, sizeof(*m->scratch));
 	if (!m->times || !m->scratch)
-		return bb_fail(&s->engine.run->error, BB_EINTERNAL, "out of memory for times");
+		return bb_no_memory(&s->engine.run->error, "times");
 	BB_TRY(status, look_at_system(s, &m->system_at_first), out);
 	BB_TRY(status, rehearse(s, z->stage), out);
 	BB_TRY(status, look_at_system(s, &m->system_before), out);

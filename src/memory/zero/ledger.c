@@ -1,5 +1,7 @@
 #include "memory/zero/ledger.h"
 
+#include "core/array.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,41 +41,36 @@ static struct bb_block *find_free(struct bb_ledger *l, size_t bytes, bool host)
 	return NULL;
 }
 
-static bb_status make_room(struct bb_ledger *l)
+static void block_free(const struct bb_ledger *l, void *memory, size_t bytes, bool host)
 {
-	const size_t room = l->room ? 2 * l->room : 32;
-	struct bb_block *blocks;
-
-	if (l->n < l->room)
-		return BB_OK;
-	blocks = realloc(l->blocks, room * sizeof(*blocks));
-	if (!blocks)
-		return bb_fail(l->error, BB_EINTERNAL, "out of memory for a ledger");
-	l->blocks = blocks;
-	l->room = room;
-	return BB_OK;
+	if (host)
+		free(memory);
+	else
+		l->backend->release(l->rank, memory, bytes);
 }
 
 static bb_status add_block(struct bb_ledger *l, size_t bytes, bool host, struct bb_block **block)
 {
-	struct bb_block b = {.bytes = bytes, .host = host};
-	bb_status status = make_room(l);
+	void *memory = NULL;
+	bb_status status = BB_OK;
 
-	if (status != BB_OK)
-		return status;
 	if (host)
-		b.memory = aligned_alloc(BB_LEDGER_PAGE, bytes);
+		memory = aligned_alloc(BB_LEDGER_PAGE, bytes);
 	else
-		status = l->backend->alloc(l->rank, bytes, (void **)&b.memory);
-	if (status != BB_OK || !b.memory)
+		status = l->backend->alloc(l->rank, bytes, &memory);
+	if (status != BB_OK || !memory)
 		return bb_fail(l->error, status == BB_OK ? BB_EINTERNAL : status,
 			       "cannot allocate %zu bytes%s, with %llu taken already", bytes,
 			       host ? " of the host's memory" : "",
 			       (unsigned long long)(host ? l->now.host : l->now.reserved));
+	*block = BB_ARRAY_ADD(l->blocks, l->n, l->room);
+	if (!*block) {
+		block_free(l, memory, bytes, host);
+		return bb_no_memory(l->error, "a ledger");
+	}
+	**block = (struct bb_block){.memory = memory, .bytes = bytes, .host = host};
 	if (!host)
 		l->now.reserved += bytes;
-	l->blocks[l->n] = b;
-	*block = &l->blocks[l->n++];
 	return BB_OK;
 }
 
@@ -112,12 +109,8 @@ void bb_ledger_give(struct bb_ledger *l, struct bb_held *held)
 
 void bb_ledger_close(struct bb_ledger *l)
 {
-	for (size_t i = 0; i < l->n; i++) {
-		if (l->blocks[i].host)
-			free(l->blocks[i].memory);
-		else
-			l->backend->release(l->rank, l->blocks[i].memory, l->blocks[i].bytes);
-	}
+	for (size_t i = 0; i < l->n; i++)
+		block_free(l, l->blocks[i].memory, l->blocks[i].bytes, l->blocks[i].host);
 	free(l->blocks);
 	l->blocks = NULL;
 	l->n = l->room = 0;

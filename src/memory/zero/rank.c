@@ -49,7 +49,7 @@ bb_status bb_zero_blocks_open(struct bb_zero_blocks *blocks, struct bb_error *er
 		blocks->views[v] = calloc(BB_ZERO_BLOCK, sizeof(float));
 		blocks->floats[v] = calloc(BB_ZERO_BLOCK, sizeof(float));
 		if (!blocks->views[v] || !blocks->floats[v])
-			return bb_fail(error, BB_EINTERNAL, "out of memory for blocks");
+			return bb_no_memory(error, "blocks");
 	}
 	return BB_OK;
 }
@@ -140,8 +140,7 @@ static bb_status open_moments(struct bb_zero_rank *z)
 {
 	z->most_moments = 4 + 2 * z->zero->units.n * (size_t)z->zero->asked.accumulate;
 	z->moments = calloc(z->most_moments, sizeof(*z->moments));
-	return z->moments ? BB_OK
-			  : bb_fail(&z->run->error, BB_EINTERNAL, "out of memory for moments");
+	return z->moments ? BB_OK : bb_no_memory(&z->run->error, "moments");
 }
 
 bb_status bb_zero_rank_open(struct bb_zero_rank *z)

@@ -1,6 +1,7 @@
 #include "memory/zero/tape.h"
 
 #include "backends/virtual.h"
+#include "core/array.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,17 +12,11 @@ enum queue { COMPUTING, COMMUNICATING, QUEUES };
 
 static void add(struct bb_zero_tape *t, const struct bb_operation *operation)
 {
-	if (t->n == t->room) {
-		const size_t room = t->room ? 2 * t->room : 256;
-		struct bb_operation *list = realloc(t->list, room * sizeof(*list));
+	struct bb_operation *new = BB_ARRAY_ADD(t->list, t->n, t->room);
 
-		t->failed |= !list;
-		if (!list)
-			return;
-		t->list = list;
-		t->room = room;
-	}
-	t->list[t->n++] = *operation;
+	t->failed |= !new;
+	if (new)
+		*new = *operation;
 }
 
 /* TO waits for all that is in FROM. */
@@ -126,7 +121,7 @@ bb_status bb_zero_tape_play(struct bb_zero_tape *t, const struct bb_backend *bac
 
 	*times = (struct bb_zero_times){0};
 	if (t->failed)
-		return bb_fail(t->error, BB_EINTERNAL, "out of memory for a step");
+		return bb_no_memory(t->error, "a step");
 	BB_TRY(status, bb_program_check(&program, t->error), out);
 	BB_TRY(status, backend->virtual->evaluate(rank, &program, &watch, &end, t->error), out);
 	times->step = end - start;

@@ -4,15 +4,10 @@
 
 #include <stdlib.h>
 
-static bb_status no_memory(struct bb_error *error)
-{
-	return bb_fail(error, BB_EINTERNAL, "out of memory for the layers of a model");
-}
-
 static bb_status make_list(struct bb_zero_units *units, size_t n, struct bb_error *error)
 {
 	*units = (struct bb_zero_units){.list = calloc(n, sizeof(*units->list)), .n = n};
-	return units->list ? BB_OK : no_memory(error);
+	return units->list ? BB_OK : bb_no_memory(error, "the layers of a model");
 }
 
 /* The work of a layer belongs to the unit that begins with one of its tensors, or to the last. */
@@ -90,7 +85,7 @@ bb_status bb_zero_places_make(struct bb_zero_places *places, const struct bb_zer
 {
 	*places = (struct bb_zero_places){.list = calloc(units->n, sizeof(*places->list))};
 	if (!places->list)
-		return no_memory(error);
+		return bb_no_memory(error, "the layers of a model");
 	for (size_t u = 0; u < units->n; u++) {
 		struct bb_zero_place *p = &places->list[u];
 		const uint64_t n = stage == 0 ? 1 : (uint64_t)nranks;

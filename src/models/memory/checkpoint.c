@@ -10,7 +10,6 @@
 #include <string.h>
 
 #define WIDER 4
-#define SEED UINT64_C(0x9e3779b97f4a7c15)
 
 /* ---- arithmetic ---------------------------------------------------------------------------------
  */
@@ -76,7 +75,7 @@ bb_status bb_chain_make(struct bb_chain *chain, size_t layers, size_t rows, size
 			struct bb_error *error)
 {
 	const float size = 1 / sqrtf((float)(WIDER * width));
-	uint64_t seed = SEED;
+	uint64_t seed = BB_RANDOM_STEP;
 
 	*chain = (struct bb_chain){.layers = layers, .rows = rows, .width = width};
 	chain->input = malloc(rows_floats(chain) * sizeof(float));
