@@ -21,7 +21,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define BB_BACKEND_ABI 20u
+#define BB_BACKEND_ABI 21u
 
 struct bb_cluster; /* topology/cluster.h */
 
@@ -101,6 +101,15 @@ struct bb_backend_config {
 	bool library_optional;
 	bool default_stream; /* the main queue is the device's default stream */
 };
+
+/* By how much longer than healthy a route from rank FROM to rank TO takes: 0: no longer. */
+static inline double bb_route_slowness(const struct bb_backend_config *config, int from, int to)
+{
+	return config->slow_link.factor != 0 && config->slow_link.from == from &&
+			       config->slow_link.to == to
+		       ? config->slow_link.factor - 1
+		       : 0;
+}
 
 struct bb_context; /* a backend opened in this process; shared by its drivers */
 struct bb_rank;    /* one rank's view; its driver's alone */
@@ -217,6 +226,15 @@ struct bb_pattern {
 static inline size_t bb_pattern_rotation(const struct bb_pattern *pattern, uint64_t block)
 {
 	return (size_t)(bb_random_mix(pattern->seed + block * BB_RANDOM_STEP) % pattern->period);
+}
+
+/* Where RANK is among the N MEMBERS of a group; -1: nowhere. */
+static inline int bb_member_index(const int *members, int n, int rank)
+{
+	for (int i = 0; i < n; i++)
+		if (members[i] == rank)
+			return i;
+	return -1;
 }
 
 struct bb_backend {

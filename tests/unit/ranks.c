@@ -162,7 +162,7 @@ void ranks_host(int n, bool crowded, ranks_job *job, void *argument)
 	int failures;
 
 	ranks_open(&ranks, &bb_backend_host, n, NULL);
-	ranks.context->crowded = crowded;
+	ranks.context->cpu.crowded = crowded;
 	failures = ranks_run(&ranks, job, argument);
 	ranks_close(&ranks);
 	assert_int_equal(failures, 0);

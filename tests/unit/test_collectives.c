@@ -448,7 +448,7 @@ static void test_collectives(void **state)
 				break;
 		bench.ncases = end - i;
 		ranks_open(&ranks, &bb_backend_host, ranks_of[value[RANKS]], NULL);
-		ranks.context->crowded = value[CROWDED]; /* both on any machine */
+		ranks.context->cpu.crowded = value[CROWDED]; /* both on any machine */
 		failures = ranks_run(&ranks, run_cases, &bench);
 		ranks_close(&ranks);
 		assert_int_equal(failures, 0);

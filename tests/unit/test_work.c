@@ -21,9 +21,9 @@ static struct arrays open_arrays(void)
 {
 	struct arrays s;
 
-	assert_int_equal(bb_cpu_alloc(BYTES + BB_WORK_ALIGNMENT, (void **)&s.a), BB_OK);
-	assert_int_equal(bb_cpu_alloc(BYTES, (void **)&s.b), BB_OK);
-	assert_int_equal(bb_cpu_alloc(BYTES, (void **)&s.c), BB_OK);
+	assert_int_equal(bb_cpu_alloc(NULL, BYTES + BB_WORK_ALIGNMENT, (void **)&s.a), BB_OK);
+	assert_int_equal(bb_cpu_alloc(NULL, BYTES, (void **)&s.b), BB_OK);
+	assert_int_equal(bb_cpu_alloc(NULL, BYTES, (void **)&s.c), BB_OK);
 	for (size_t i = 0; i < BYTES / sizeof(double); i++) {
 		s.a[i] = -1;
 		s.b[i] = (double)i;
@@ -39,9 +39,9 @@ static void close_arrays(struct arrays *s)
 
 	for (int i = 0; i < BB_WORK_ALIGNMENT; i++)
 		assert_int_equal(behind[i], 0x77);
-	bb_cpu_release(s->a, BYTES + BB_WORK_ALIGNMENT);
-	bb_cpu_release(s->b, BYTES);
-	bb_cpu_release(s->c, BYTES);
+	bb_cpu_release(NULL, s->a, BYTES + BB_WORK_ALIGNMENT);
+	bb_cpu_release(NULL, s->b, BYTES);
+	bb_cpu_release(NULL, s->c, BYTES);
 }
 
 /* All of A is FACTOR times B in the first BYTES, untouched behind. */
@@ -55,26 +55,35 @@ static void expect(const struct arrays *s, size_t bytes, double factor)
 	}
 }
 
+static void work(struct bb_cpu_context *cpu, enum bb_memory_work what, void *a, const void *b,
+		 const void *c, size_t bytes)
+{
+	struct bb_cpu_rank rank = {cpu};
+
+	assert_int_equal(bb_cpu_spaces.work((struct bb_rank *)&rank, NULL, what, a, b, c, bytes),
+			 BB_OK);
+}
+
 static void test_bandwidth(void **state)
 {
 	static const char *const isas[] = {"plain", "avx2", "avx512"};
 	static const size_t sizes[] = {BB_WORK_ALIGNMENT, 48 * 1024 + BB_WORK_ALIGNMENT, BYTES};
 
 	for (size_t k = 0; k < 9; k++) {
-		const struct bb_kernels *const kernels = bb_kernels_named(isas[k / 3]);
+		struct bb_cpu_context cpu = {.kernels = bb_kernels_named(isas[k / 3])};
 		const size_t bytes = sizes[k % 3];
 		struct arrays s;
 
-		if (!kernels)
+		if (!cpu.kernels)
 			continue;
 		s = open_arrays();
-		bb_cpu_work(kernels, BB_WORK_READ, s.a, NULL, NULL, bytes);
+		work(&cpu, BB_WORK_READ, s.a, NULL, NULL, bytes);
 		expect(&s, 0, 0);
-		bb_cpu_work(kernels, BB_WORK_COPY, s.a, s.b, NULL, bytes);
+		work(&cpu, BB_WORK_COPY, s.a, s.b, NULL, bytes);
 		expect(&s, bytes, 1);
-		bb_cpu_work(kernels, BB_WORK_TRIAD, s.a, s.b, s.c, bytes);
+		work(&cpu, BB_WORK_TRIAD, s.a, s.b, s.c, bytes);
 		expect(&s, bytes, 7);
-		bb_cpu_work(kernels, BB_WORK_WRITE, s.a, NULL, NULL, bytes);
+		work(&cpu, BB_WORK_WRITE, s.a, NULL, NULL, bytes);
 		for (size_t i = 0; i < bytes; i++)
 			assert_int_equal(((char *)s.a)[i], 1);
 		assert_true(bytes == BYTES || s.a[bytes / sizeof(double)] == -1);
@@ -91,7 +100,7 @@ static void test_chase(void **state)
 	char *at = (char *)s.b;
 	size_t steps = 0, near = 0;
 
-	bb_cpu_chase_lay(s.b, s.b, BYTES, 42);
+	assert_int_equal(bb_cpu_spaces.chase_lay(NULL, s.b, BYTES, 42), BB_OK);
 	do {
 		char *const next = *(char **)at;
 		const size_t stop = (size_t)(next - (char *)s.b) / BB_CHASE_STRIDE;
@@ -104,7 +113,7 @@ static void test_chase(void **state)
 	} while (at != (char *)s.b);
 	assert_int_equal(steps, stops);
 	assert_true(near < stops / 100);
-	bb_cpu_chase(s.b, 2 * stops);
+	assert_int_equal(bb_cpu_spaces.chase(NULL, s.b, 2 * stops), BB_OK);
 	free(seen);
 	close_arrays(&s);
 }
@@ -112,21 +121,23 @@ static void test_chase(void **state)
 static void test_spaces(void **state)
 {
 	struct bb_error error = {0};
-	struct bb_machine *machine;
+	struct bb_cpu_context cpu = {.machine = NULL};
+	struct bb_context *const context = (struct bb_context *)&cpu;
+	struct bb_rank *const rank = (struct bb_rank *)&(struct bb_cpu_rank){&cpu};
 	char name[BB_SPACE_TEXT];
 
-	assert_int_equal(bb_machine_open(&machine, &error), BB_OK);
-	assert_true(bb_cpu_spaces(machine) >= 1);
-	for (int space = 0; space < bb_cpu_spaces(machine); space++) {
+	assert_int_equal(bb_cpu_open(&cpu, &error), BB_OK);
+	assert_true(bb_cpu_spaces.count(context) >= 1);
+	for (int space = 0; space < bb_cpu_spaces.count(context); space++) {
 		void *memory;
 
-		bb_cpu_space_name(machine, space, name);
+		bb_cpu_spaces.name(context, space, name);
 		assert_memory_equal(name, "node ", 5);
-		assert_int_equal(bb_cpu_alloc_in(machine, space, BYTES, &memory, &error), BB_OK);
+		assert_int_equal(bb_cpu_spaces.alloc(rank, space, BYTES, &memory, &error), BB_OK);
 		memset(memory, 1, BYTES);
-		bb_cpu_release(memory, BYTES);
+		bb_cpu_spaces.release(rank, space, memory, BYTES);
 	}
-	bb_machine_close(machine);
+	bb_cpu_close(&cpu);
 }
 
 int main(void)

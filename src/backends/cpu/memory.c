@@ -1,7 +1,6 @@
 #include "backends/cpu/memory.h"
 #include "core/scalar.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -15,20 +14,7 @@ static size_t mapped_bytes(size_t bytes)
 	return ((bytes ? bytes : 1) + page - 1) & ~(page - 1);
 }
 
-void bb_cpu_locate(const struct bb_machine *machine, int core, const char *unbound,
-		   struct bb_location *location)
-{
-	const struct bb_core c = bb_machine_core(machine, core);
-
-	bb_location_here(location);
-	location->device = c.pu;
-	location->numa = c.numa;
-	snprintf(location->bus, sizeof(location->bus), "%04x:%02x:%02x", c.package & 0xffff,
-		 c.numa & 0xff, c.pu & 0xff);
-	snprintf(location->name, sizeof(location->name), "%s%s", bb_machine_cpu(machine), unbound);
-}
-
-bb_status bb_cpu_alloc(size_t bytes, void **memory)
+bb_status bb_cpu_alloc(struct bb_rank *rank, size_t bytes, void **memory)
 {
 	const size_t size = mapped_bytes(bytes);
 	const size_t slack = size >= HUGE_PAGE ? HUGE_PAGE : 0;
@@ -52,28 +38,10 @@ bb_status bb_cpu_alloc(size_t bytes, void **memory)
 	return BB_OK;
 }
 
-void bb_cpu_release(void *memory, size_t bytes)
+void bb_cpu_release(struct bb_rank *rank, void *memory, size_t bytes)
 {
 	if (memory)
 		munmap(memory, mapped_bytes(bytes));
-}
-
-/*
- * Non-temporal stores save reading what is overwritten, but send it to memory. They pay once the
- * buffers of a core exceed its L2 by far and those of all ranks a good part of the L3; ranks that
- * share cores leave more of each other's data there.
- */
-#define STREAM_L2S 4
-#define STREAM_L3_PART 5
-#define CROWDED_STREAM_L3_PART 4
-
-bool bb_cpu_streams(const struct bb_machine *machine, size_t bytes, int n, int cores, bool crowded)
-{
-	const size_t total = bytes * (size_t)n;
-	const size_t part = crowded ? CROWDED_STREAM_L3_PART : STREAM_L3_PART;
-
-	return total / (size_t)(n < cores ? n : cores) >= STREAM_L2S * bb_machine_l2(machine) &&
-	       total >= bb_machine_l3(machine) / part;
 }
 
 /* The longest piece of the table that holds elements FIRST …, at most COUNT of them. */
@@ -89,7 +57,8 @@ static const char *piece(const struct bb_pattern *pattern, size_t first, size_t 
 	return (const char *)pattern->table + start * pattern->element_size;
 }
 
-void bb_cpu_fill(void *dst, const struct bb_pattern *pattern, size_t first, size_t count)
+bb_status bb_cpu_fill(struct bb_rank *rank, void *dst, const struct bb_pattern *pattern,
+		      size_t first, size_t count)
 {
 	char *to = dst;
 	size_t length;
@@ -100,6 +69,7 @@ void bb_cpu_fill(void *dst, const struct bb_pattern *pattern, size_t first, size
 		memcpy(to, from, length * pattern->element_size);
 		to += length * pattern->element_size;
 	}
+	return BB_OK;
 }
 
 static uint64_t count_wrong(const char *got, const char *expected, size_t count, size_t size,
@@ -114,19 +84,18 @@ static uint64_t count_wrong(const char *got, const char *expected, size_t count,
 	return wrong;
 }
 
-uint64_t bb_cpu_verify(const void *got, const struct bb_pattern *pattern, size_t first,
-		       size_t count, enum bb_dtype dtype, int ulps)
+bb_status bb_cpu_verify(struct bb_rank *rank, const void *got, const struct bb_pattern *pattern,
+			size_t first, size_t count, enum bb_dtype dtype, int ulps, uint64_t *wrong)
 {
 	const size_t size = pattern->element_size;
 	const char *at = got;
-	uint64_t wrong = 0;
 	size_t length;
 
 	for (; count > 0; first += length, count -= length, at += length * size) {
 		const char *const expected = piece(pattern, first, count, &length);
 
 		if (memcmp(at, expected, length * size) != 0)
-			wrong += count_wrong(at, expected, length, size, dtype, ulps);
+			*wrong += count_wrong(at, expected, length, size, dtype, ulps);
 	}
-	return wrong;
+	return BB_OK;
 }

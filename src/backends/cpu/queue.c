@@ -8,7 +8,7 @@
 #define TURN_SECONDS 20e-6 /* between two looks at whose turn it is */
 
 struct bb_event {
-	const atomic_int *aborted;
+	const struct bb_cpu_context *context;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	uint64_t recorded; /* number of the latest record */
@@ -20,9 +20,7 @@ enum work_kind { WORK_COLLECTIVE, WORK_MESSAGE, WORK_COMPUTE, WORK_RECORD, WORK_
 struct queued {
 	struct queued *next;
 	enum work_kind kind;
-	const struct bb_queues *queues;
-	struct bb_group *group;
-	struct bb_turns *turns;
+	struct bb_cpu_group *group;
 	uint32_t turn;
 	struct bb_call call;
 	struct bb_message message;
@@ -33,7 +31,7 @@ struct queued {
 };
 
 struct bb_queue {
-	const struct bb_queues *queues;
+	struct bb_rank *rank;
 	pthread_t worker;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -43,11 +41,6 @@ struct bb_queue {
 	bool closing;
 	bb_status status; /* the first error */
 };
-
-static bool is_set(const atomic_int *flag)
-{
-	return atomic_load_explicit(flag, memory_order_relaxed) != 0;
-}
 
 static void event_reach(struct bb_event *event, uint64_t number)
 {
@@ -63,32 +56,41 @@ static bb_status event_await(struct bb_event *event, uint64_t number)
 	bool reached;
 
 	pthread_mutex_lock(&event->lock);
-	while (event->reached < number && !is_set(event->aborted))
+	while (event->reached < number && !bb_cpu_aborted(event->context))
 		bb_clock_wait_moment(&event->changed, &event->lock);
-	reached = event->reached >= number && !is_set(event->aborted);
+	reached = event->reached >= number && !bb_cpu_aborted(event->context);
 	pthread_mutex_unlock(&event->lock);
 	return reached ? BB_OK : BB_ETIMEOUT;
 }
 
-bb_status bb_cpu_await_turn(const struct bb_queues *queues, const struct bb_turns *turns,
-			    uint32_t turn)
+/* Run CALL when it is the TURN-th collective of GROUP to run, and let the next one go. */
+static bb_status run_in_turn(struct bb_cpu_group *group, uint32_t turn, const struct bb_call *call)
 {
-	while (atomic_load_explicit(&turns->completed, memory_order_acquire) != turn) {
-		if (is_set(queues->aborted))
+	struct bb_cpu_context *context = bb_cpu_of(group->rank);
+	bb_status status;
+
+	while (atomic_load_explicit(&group->turns.completed, memory_order_acquire) != turn) {
+		if (bb_cpu_aborted(context))
 			return BB_ETIMEOUT;
-		bb_clock_pause(TURN_SECONDS, queues->aborted);
+		bb_clock_pause(TURN_SECONDS, &context->aborted);
 	}
-	return BB_OK;
+	status = context->run((struct bb_group *)group, call);
+	atomic_store_explicit(&group->turns.completed, turn + 1, memory_order_release);
+	return status;
+}
+
+static bb_status pass(const struct bb_message *message)
+{
+	return bb_cpu_of(((struct bb_cpu_group *)message->group)->rank)->pass(message);
 }
 
 static bb_status run_queued(struct queued *work)
 {
 	switch (work->kind) {
 	case WORK_COLLECTIVE:
-		return bb_cpu_run_in_turn(work->queues, work->group, work->turns, work->turn,
-					  &work->call);
+		return run_in_turn(work->group, work->turn, &work->call);
 	case WORK_MESSAGE:
-		return work->queues->pass(&work->message);
+		return pass(&work->message);
 	case WORK_COMPUTE:
 		work->function(work->argument);
 		return BB_OK;
@@ -110,17 +112,18 @@ static void skip_queued(struct bb_queue *queue, struct queued *work)
 	if (work->kind == WORK_RECORD)
 		event_reach(work->event, work->number);
 	else if (work->kind == WORK_COLLECTIVE || work->kind == WORK_MESSAGE)
-		atomic_store(queue->queues->aborted, 1);
+		atomic_store(&bb_cpu_of(queue->rank)->aborted, 1);
 }
 
 static void *work_off(void *argument)
 {
 	struct bb_queue *queue = argument;
+	const struct bb_cpu_context *context = bb_cpu_of(queue->rank);
 
 	/* Stand-ins for kernels sleep: they are to wake when they should. */
 	prctl(PR_SET_TIMERSLACK, 1);
-	if (queue->queues->settle)
-		queue->queues->settle(queue->queues->rank);
+	if (context->settle)
+		context->settle(queue->rank);
 	pthread_mutex_lock(&queue->lock);
 	for (;;) {
 		struct queued *work = queue->first;
@@ -151,14 +154,13 @@ static void *work_off(void *argument)
 	return NULL;
 }
 
-bb_status bb_cpu_queue_open(const struct bb_queues *queues, struct bb_queue **queue,
-			    struct bb_error *error)
+bb_status bb_cpu_queue_open(struct bb_rank *rank, struct bb_queue **queue, struct bb_error *error)
 {
 	struct bb_queue *q = calloc(1, sizeof(*q));
 
 	if (!q)
 		return bb_no_memory(error, "a queue");
-	q->queues = queues;
+	q->rank = rank;
 	q->last = &q->first;
 	pthread_mutex_init(&q->lock, NULL);
 	pthread_cond_init(&q->changed, NULL);
@@ -166,11 +168,9 @@ bb_status bb_cpu_queue_open(const struct bb_queues *queues, struct bb_queue **qu
 		pthread_cond_destroy(&q->changed);
 		pthread_mutex_destroy(&q->lock);
 		free(q);
-		return bb_fail(error, BB_EINTERNAL, "no thread for a queue of rank %d",
-			       queues->number);
+		return bb_fail(error, BB_EINTERNAL, "cannot start a thread for a queue");
 	}
-	if (queues->opened)
-		atomic_fetch_add(queues->opened, 1);
+	atomic_fetch_add(&bb_cpu_of(rank)->queues, 1);
 	*queue = q;
 	return BB_OK;
 }
@@ -189,14 +189,13 @@ void bb_cpu_queue_close(struct bb_queue *queue)
 	free(queue);
 }
 
-bb_status bb_cpu_event_open(const struct bb_queues *queues, struct bb_event **event,
-			    struct bb_error *error)
+bb_status bb_cpu_event_open(struct bb_rank *rank, struct bb_event **event, struct bb_error *error)
 {
 	struct bb_event *e = calloc(1, sizeof(*e));
 
 	if (!e)
 		return bb_no_memory(error, "an event");
-	e->aborted = queues->aborted;
+	e->context = bb_cpu_of(rank);
 	pthread_mutex_init(&e->lock, NULL);
 	pthread_cond_init(&e->changed, NULL);
 	*event = e;
@@ -266,34 +265,25 @@ bb_status bb_cpu_compute(struct bb_rank *rank, struct bb_queue *queue,
 	return issue(queue, &work);
 }
 
-bb_status bb_cpu_message(const struct bb_queues *queues, struct bb_queue *queue,
-			 const struct bb_message *message)
+bb_status bb_cpu_collective(struct bb_group *group, struct bb_queue *queue,
+			    const struct bb_call *call)
 {
-	const struct queued work = {.kind = WORK_MESSAGE, .queues = queues, .message = *message};
+	struct bb_cpu_group *const g = (struct bb_cpu_group *)group;
+	const uint32_t turn = g->turns.issued++;
 
-	return issue(queue, &work);
+	if (!queue)
+		return run_in_turn(g, turn, call);
+	return issue(
+		queue,
+		&(struct queued){.kind = WORK_COLLECTIVE, .group = g, .turn = turn, .call = *call});
 }
 
-bb_status bb_cpu_enqueue(const struct bb_queues *queues, struct bb_group *group,
-			 struct bb_turns *turns, uint32_t turn, struct bb_queue *queue,
-			 const struct bb_call *call)
-{
-	const struct queued work = {.kind = WORK_COLLECTIVE,
-				    .queues = queues,
-				    .group = group,
-				    .turns = turns,
-				    .turn = turn,
-				    .call = *call};
-
-	return issue(queue, &work);
-}
-
-bb_status bb_cpu_finish(const struct bb_queues *queues, struct bb_queue *queue)
+bb_status bb_cpu_finish(struct bb_rank *rank, struct bb_queue *queue)
 {
 	bb_status status;
 
 	if (!queue)
-		return is_set(queues->aborted) ? BB_ETIMEOUT : BB_OK;
+		return bb_cpu_aborted(bb_cpu_of(rank)) ? BB_ETIMEOUT : BB_OK;
 	pthread_mutex_lock(&queue->lock);
 	while (queue->first || queue->busy)
 		bb_clock_wait_moment(&queue->changed, &queue->lock);
@@ -301,3 +291,46 @@ bb_status bb_cpu_finish(const struct bb_queues *queues, struct bb_queue *queue)
 	pthread_mutex_unlock(&queue->lock);
 	return status;
 }
+
+/* ---- messages ---------------------------------------------------------------------------- */
+
+static bb_status issue_message(struct bb_queue *queue, struct bb_message message)
+{
+	return issue(queue, &(struct queued){.kind = WORK_MESSAGE, .message = message});
+}
+
+static bb_status message_send(struct bb_group *group, struct bb_queue *queue, const int *peer,
+			      const void *data, size_t bytes)
+{
+	return issue_message(queue, (struct bb_message){.kind = BB_MESSAGE_SEND,
+							.group = group,
+							.to = peer,
+							.out = data,
+							.bytes = bytes});
+}
+
+static bb_status message_recv(struct bb_group *group, struct bb_queue *queue, int peer, void *data,
+			      size_t bytes)
+{
+	return issue_message(queue, (struct bb_message){.kind = BB_MESSAGE_RECV,
+							.group = group,
+							.from = peer,
+							.in = data,
+							.bytes = bytes});
+}
+
+static bb_status message_recv_any(struct bb_group *group, struct bb_queue *queue, void *data,
+				  size_t bytes, int *source)
+{
+	return issue_message(queue, (struct bb_message){.kind = BB_MESSAGE_RECV_ANY,
+							.group = group,
+							.source = source,
+							.in = data,
+							.bytes = bytes});
+}
+
+const struct bb_messages bb_cpu_messages = {
+	.send = message_send,
+	.recv = message_recv,
+	.recv_any = message_recv_any,
+};

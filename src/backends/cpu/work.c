@@ -12,25 +12,30 @@
 
 /* ---- where ------------------------------------------------------------------------------- */
 
-/* Nodes that have memory; without NUMA there is one. */
-int bb_cpu_spaces(const struct bb_machine *machine)
+static const struct bb_host *host_of(const struct bb_context *context)
 {
-	const int n = bb_machine_host(machine)->nnumas;
+	return bb_machine_host(((const struct bb_cpu_context *)context)->machine);
+}
+
+/* Nodes that have memory; without NUMA there is one. */
+static int space_count(struct bb_context *context)
+{
+	const int n = host_of(context)->nnumas;
 
 	return n > 0 ? n : 1;
 }
 
 /* The system's number of SPACE's node; -1: there is but one. */
-static int node_of(const struct bb_machine *machine, int space)
+static int node_of(const struct bb_rank *rank, int space)
 {
-	const struct bb_host *host = bb_machine_host(machine);
+	const struct bb_host *host = bb_machine_host(bb_cpu_of(rank)->machine);
 
 	return host->nnumas > 1 && numa_available() >= 0 ? host->numas[space].os : -1;
 }
 
-void bb_cpu_space_name(const struct bb_machine *machine, int space, char name[BB_SPACE_TEXT])
+static void space_name(struct bb_context *context, int space, char name[BB_SPACE_TEXT])
 {
-	const struct bb_host *host = bb_machine_host(machine);
+	const struct bb_host *host = host_of(context);
 
 	snprintf(name, BB_SPACE_TEXT, "node %d", host->nnumas > 0 ? host->numas[space].os : 0);
 }
@@ -50,27 +55,32 @@ static bool is_on(const char *memory, size_t bytes, int node)
 	return true;
 }
 
-bb_status bb_cpu_alloc_in(const struct bb_machine *machine, int space, size_t bytes, void **memory,
-			  struct bb_error *error)
+static bb_status space_alloc(struct bb_rank *rank, int space, size_t bytes, void **memory,
+			     struct bb_error *error)
 {
-	const int node = node_of(machine, space);
+	const int node = node_of(rank, space);
 	struct bitmask *nodes;
 	bb_status status;
 
 	if (node < 0)
-		return bb_cpu_alloc(bytes, memory);
+		return bb_cpu_alloc(rank, bytes, memory);
 	nodes = numa_allocate_nodemask();
 	if (!nodes)
 		return BB_EINTERNAL;
 	numa_bitmask_setbit(nodes, (unsigned)node);
 	numa_set_membind(nodes);
-	status = bb_cpu_alloc(bytes, memory);
+	status = bb_cpu_alloc(rank, bytes, memory);
 	numa_set_localalloc();
 	numa_bitmask_free(nodes);
 	if (status != BB_OK || is_on(*memory, bytes, node))
 		return status;
-	bb_cpu_release(*memory, bytes);
+	bb_cpu_release(rank, *memory, bytes);
 	return bb_fail(error, BB_EBACKEND, "the system does not put memory on NUMA node %d", node);
+}
+
+static void space_release(struct bb_rank *rank, int space, void *memory, size_t bytes)
+{
+	bb_cpu_release(rank, memory, bytes);
 }
 
 /* ---- bandwidth --------------------------------------------------------------------------- */
@@ -119,9 +129,13 @@ static void triad(const struct bb_kernels *kernels, void *a, const void *b, cons
 	kernels->reduce[BB_DOUBLE][BB_MULSUM](&a, 1, sources, 2, bytes / sizeof(double), &args);
 }
 
-void bb_cpu_work(const struct bb_kernels *kernels, enum bb_memory_work what, void *a, const void *b,
-		 const void *c, size_t bytes)
+static bb_status space_work(struct bb_rank *rank, struct bb_queue *queue, enum bb_memory_work what,
+			    void *a, const void *b, const void *c, size_t bytes)
 {
+	const struct bb_kernels *kernels = bb_cpu_of(rank)->kernels;
+
+	if (queue)
+		return BB_EUNSUPPORTED;
 	switch (what) {
 	case BB_WORK_READ:
 		read_all(a, bytes);
@@ -135,6 +149,7 @@ void bb_cpu_work(const struct bb_kernels *kernels, enum bb_memory_work what, voi
 	default:
 		triad(kernels, a, b, c, bytes);
 	}
+	return BB_OK;
 }
 
 /* ---- latency ----------------------------------------------------------------------------- */
@@ -163,11 +178,28 @@ void bb_cpu_chase_lay(void *memory, void *at, size_t bytes, uint64_t seed)
 	}
 }
 
-void bb_cpu_chase(void *memory, size_t hops)
+static bb_status space_chase_lay(struct bb_rank *rank, void *memory, size_t bytes, uint64_t seed)
+{
+	bb_cpu_chase_lay(memory, memory, bytes, seed);
+	return BB_OK;
+}
+
+static bb_status space_chase(struct bb_rank *rank, void *memory, size_t hops)
 {
 	const struct stop *at = memory;
 
 	while (hops-- > 0)
 		at = at->next;
 	__asm__ volatile("" : : "r"(at));
+	return BB_OK;
 }
+
+const struct bb_spaces bb_cpu_spaces = {
+	.count = space_count,
+	.name = space_name,
+	.alloc = space_alloc,
+	.release = space_release,
+	.work = space_work,
+	.chase_lay = space_chase_lay,
+	.chase = space_chase,
+};

@@ -47,7 +47,8 @@ static void reduce_piece(const struct work *work, const struct bb_segment *s, in
 {
 	const struct bb_call *call = work->call;
 	const int n = call->shape.nranks;
-	bb_reduce_fn *reduce = work->group->rank->context->kernels->reduce[call->dtype][call->op];
+	bb_reduce_fn *reduce =
+		work->group->rank->context->cpu.kernels->reduce[call->dtype][call->op];
 	const void *src[BB_KERNEL_STREAMS];
 	void *dst[BB_KERNEL_STREAMS];
 	uint8_t weight[BB_KERNEL_STREAMS];
@@ -84,7 +85,7 @@ static void reduce_piece(const struct work *work, const struct bb_segment *s, in
 static void copy_piece(const struct work *work, const char *from, const struct bb_segment *s,
 		       int first, int ndst)
 {
-	const struct bb_kernels *kernels = work->group->rank->context->kernels;
+	const struct bb_kernels *kernels = work->group->rank->context->cpu.kernels;
 	const int n = work->call->shape.nranks;
 	void *dst[BB_KERNEL_STREAMS];
 	int to = 0;
@@ -377,19 +378,19 @@ bb_status bb_host_direct(struct bb_group *group, const struct bb_call *call)
 		refresh(group);
 	/* What was just read is in the cache: storing there again is cheap, past it is not. */
 	work.stream = !(call->shape.in_place && (call->collective->flags & BB_REDUCES)) &&
-		      bb_host_streams(context, 2 * size, n);
-	if (!context->crowded && size <= BB_FLAT_BYTES)
+		      bb_cpu_streams(&context->cpu, 2 * size, n);
+	if (!context->cpu.crowded && size <= BB_FLAT_BYTES)
 		return run_flat(group, &work, in_bytes_of(call, group->me));
 	desk->in = call->in;
 	desk->out = call->out;
 	if (needs_staging(call)) {
 		void *tmp = call->tmp;
 
-		context->kernels->copy(&tmp, 1, call->in, in_bytes_of(call, group->me), false);
+		context->cpu.kernels->copy(&tmp, 1, call->in, in_bytes_of(call, group->me), false);
 		desk->in = tmp;
 	}
-	return context->crowded ? run_pooled(group, &work, size * (size_t)n)
-				: run_static(group, &work);
+	return context->cpu.crowded ? run_pooled(group, &work, size * (size_t)n)
+				    : run_static(group, &work);
 }
 
 /* Reads and writes of a segment, in place not counting what lies where it belongs already. */

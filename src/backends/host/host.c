@@ -4,7 +4,7 @@
 #include "backends/host/host.h"
 
 #include "backends/cpu/work.h"
-#include "core/clock.h"
+#include "topology/probes/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,56 +18,67 @@ static bb_status open_ports(struct bb_context *c, int n, struct bb_error *error)
 	return BB_OK;
 }
 
-static bb_status host_open(struct bb_context **context, const struct bb_world *world,
-			   const struct bb_backend_config *config, struct bb_error *error)
+static bb_status host_run(struct bb_group *group, const struct bb_call *call)
 {
-	struct bb_context *c = calloc(1, sizeof(*c));
-	bb_status status;
+	const struct bb_context *c = group->rank->context;
+	const size_t size =
+		bb_size_count(call->collective, &call->shape) * bb_dtype_size(call->dtype);
+	const struct bb_executor executor = {
+		.p2p = &bb_host_p2p,
+		.port = group,
+		.rank = group->me,
+		.kernels = c->cpu.kernels,
+		.stream = bb_cpu_streams(&c->cpu, 2 * size, group->team->n),
+	};
 
-	if (!c)
-		return bb_no_memory(error, "the host backend");
-	if (world->nprocs != 1) {
-		free(c);
-		return bb_fail(error, BB_EBACKEND,
-			       "the host backend joins threads of one process, not %d processes",
-			       world->nprocs);
-	}
-	c->kernels = bb_kernels_select();
-	if (!c->kernels) {
-		free(c);
-		return bb_fail(
-			error, BB_EUSAGE,
-			"BUSBENCH_ISA=%s: expected one this CPU can run of plain, avx2, avx512",
-			getenv("BUSBENCH_ISA"));
-	}
-	status = bb_machine_open(&c->machine, error);
-	if (status == BB_OK && config->link_port)
-		status = open_ports(c, world->nlocal, error);
-	if (status != BB_OK) {
-		bb_machine_close(c->machine);
-		free(c);
-		return status;
-	}
-	c->world = *world;
-	c->config = *config;
-	c->crowded = world->nlocal > bb_machine_cores(c->machine);
-	pthread_mutex_init(&c->lock, NULL);
-	*context = c;
-	return BB_OK;
+	return call->native ? bb_host_direct(group, call) : bb_execute(&executor, call);
+}
+
+/* The workers of a rank's queues share its core. */
+static void host_settle(struct bb_rank *rank)
+{
+	bb_machine_pin(rank->context->cpu.machine, rank->core);
 }
 
 static void host_close(struct bb_context *context)
 {
 	bb_host_teams_free(context);
 	pthread_mutex_destroy(&context->lock);
-	bb_machine_close(context->machine);
+	bb_cpu_close(&context->cpu);
 	free(context->ports);
 	free(context);
 }
 
-static void host_abort(struct bb_context *context)
+static bb_status host_open(struct bb_context **context, const struct bb_world *world,
+			   const struct bb_backend_config *config, struct bb_error *error)
 {
-	atomic_store(&context->aborted, 1);
+	struct bb_context *c;
+	bb_status status;
+
+	if (world->nprocs != 1)
+		return bb_fail(error, BB_EBACKEND,
+			       "the host backend joins threads of one process, not %d processes",
+			       world->nprocs);
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return bb_no_memory(error, "the host backend");
+	c->world = *world;
+	c->config = *config;
+	c->cpu.settle = host_settle;
+	c->cpu.run = host_run;
+	c->cpu.pass = bb_host_message;
+	pthread_mutex_init(&c->lock, NULL);
+	BB_TRY(status, bb_cpu_open(&c->cpu, error), failed);
+	if (config->link_port)
+		BB_TRY(status, open_ports(c, world->nlocal, error), failed);
+	c->cpu.ranks = world->nlocal;
+	c->cpu.cores = bb_machine_cores(c->cpu.machine);
+	c->cpu.crowded = c->cpu.ranks > c->cpu.cores;
+	*context = c;
+	return BB_OK;
+failed:
+	host_close(c);
+	return status;
 }
 
 static uint64_t host_memory_available(struct bb_context *context)
@@ -78,31 +89,9 @@ static uint64_t host_memory_available(struct bb_context *context)
 /* Neighbours in rank share a core, or sit on neighbouring ones. */
 static int core_of(const struct bb_context *context, int local)
 {
-	int cores = bb_machine_cores(context->machine);
+	const struct bb_cpu_context *c = &context->cpu;
 
-	return context->crowded ? (int)((int64_t)local * cores / context->world.nlocal) : local;
-}
-
-static bb_status host_run(struct bb_group *group, const struct bb_call *call)
-{
-	const struct bb_context *c = group->rank->context;
-	const size_t size =
-		bb_size_count(call->collective, &call->shape) * bb_dtype_size(call->dtype);
-	const struct bb_executor executor = {
-		.p2p = &bb_host_p2p,
-		.port = group,
-		.rank = group->me,
-		.kernels = c->kernels,
-		.stream = bb_host_streams(c, 2 * size, group->team->n),
-	};
-
-	return call->native ? bb_host_direct(group, call) : bb_execute(&executor, call);
-}
-
-/* The workers of a rank's queues share its core. */
-static void host_settle(struct bb_rank *rank)
-{
-	bb_machine_pin(rank->context->machine, rank->core);
+	return c->crowded ? (int)((int64_t)local * c->cores / c->ranks) : local;
 }
 
 static bb_status host_attach(struct bb_context *context, int local, struct bb_rank **rank,
@@ -115,14 +104,7 @@ static bb_status host_attach(struct bb_context *context, int local, struct bb_ra
 	r->context = context;
 	r->rank = context->world.first_rank + local;
 	r->core = core_of(context, local);
-	r->pinned = bb_machine_pin(context->machine, r->core);
-	r->queues = (struct bb_queues){.rank = r,
-				       .number = r->rank,
-				       .aborted = &context->aborted,
-				       .opened = &context->queues,
-				       .settle = host_settle,
-				       .run = host_run,
-				       .pass = bb_host_message};
+	r->pinned = bb_machine_pin(context->cpu.machine, r->core);
 	*rank = r;
 	return BB_OK;
 }
@@ -136,41 +118,8 @@ static void host_detach(struct bb_rank *rank)
 
 static void host_locate(struct bb_rank *rank, struct bb_location *location)
 {
-	bb_cpu_locate(rank->context->machine, rank->core, rank->pinned ? "" : " (not pinned)",
+	bb_cpu_locate(&rank->context->cpu, rank->core, rank->pinned ? "" : " (not pinned)",
 		      location);
-}
-
-static bb_status host_alloc(struct bb_rank *rank, size_t bytes, void **memory)
-{
-	return bb_cpu_alloc(bytes, memory);
-}
-
-static void host_release(struct bb_rank *rank, void *memory, size_t bytes)
-{
-	bb_cpu_release(memory, bytes);
-}
-
-static bb_status host_copy(struct bb_rank *rank, void *dst, const void *src, size_t bytes)
-{
-	const struct bb_context *c = rank->context;
-
-	c->kernels->copy(&dst, 1, src, bytes, bb_host_streams(c, 2 * bytes, c->world.nlocal));
-	return BB_OK;
-}
-
-static bb_status host_fill(struct bb_rank *rank, void *dst, const struct bb_pattern *pattern,
-			   size_t first, size_t count)
-{
-	bb_cpu_fill(dst, pattern, first, count);
-	return BB_OK;
-}
-
-static bb_status host_verify(struct bb_rank *rank, const void *got,
-			     const struct bb_pattern *pattern, size_t first, size_t count,
-			     enum bb_dtype dtype, int ulps, uint64_t *wrong)
-{
-	*wrong += bb_cpu_verify(got, pattern, first, count, dtype, ulps);
-	return BB_OK;
 }
 
 static const char *host_refuses(struct bb_group *group, const struct bb_call *call)
@@ -198,124 +147,6 @@ static double host_cost_bytes(struct bb_group *group, const struct bb_call *call
 				  : bb_algorithm_cost(call->schedule, &call->shape, NULL, NULL));
 }
 
-static bb_status host_queue_open(struct bb_rank *rank, struct bb_queue **queue,
-				 struct bb_error *error)
-{
-	return bb_cpu_queue_open(&rank->queues, queue, error);
-}
-
-static bb_status host_event_open(struct bb_rank *rank, struct bb_event **event,
-				 struct bb_error *error)
-{
-	return bb_cpu_event_open(&rank->queues, event, error);
-}
-
-static bb_status host_collective(struct bb_group *group, struct bb_queue *queue,
-				 const struct bb_call *call)
-{
-	return bb_cpu_collective(&group->rank->queues, group, &group->turns, queue, call);
-}
-
-static bb_status host_send(struct bb_group *group, struct bb_queue *queue, const int *peer,
-			   const void *data, size_t bytes)
-{
-	const struct bb_message message = {
-		.kind = BB_MESSAGE_SEND, .group = group, .to = peer, .out = data, .bytes = bytes};
-
-	return bb_cpu_message(&group->rank->queues, queue, &message);
-}
-
-static bb_status host_recv(struct bb_group *group, struct bb_queue *queue, int peer, void *data,
-			   size_t bytes)
-{
-	const struct bb_message message = {
-		.kind = BB_MESSAGE_RECV, .group = group, .from = peer, .in = data, .bytes = bytes};
-
-	return bb_cpu_message(&group->rank->queues, queue, &message);
-}
-
-static bb_status host_recv_any(struct bb_group *group, struct bb_queue *queue, void *data,
-			       size_t bytes, int *source)
-{
-	const struct bb_message message = {.kind = BB_MESSAGE_RECV_ANY,
-					   .group = group,
-					   .source = source,
-					   .in = data,
-					   .bytes = bytes};
-
-	return bb_cpu_message(&group->rank->queues, queue, &message);
-}
-
-static const struct bb_messages host_messages = {
-	.send = host_send,
-	.recv = host_recv,
-	.recv_any = host_recv_any,
-};
-
-static bb_status host_finish(struct bb_rank *rank, struct bb_queue *queue)
-{
-	return bb_cpu_finish(&rank->queues, queue);
-}
-
-static double host_now(struct bb_rank *rank)
-{
-	return bb_clock_now();
-}
-
-/* ---- memory, worked on --------------------------------------------------------------- */
-
-static int host_space_count(struct bb_context *context)
-{
-	return bb_cpu_spaces(context->machine);
-}
-
-static void host_space_name(struct bb_context *context, int space, char name[BB_SPACE_TEXT])
-{
-	bb_cpu_space_name(context->machine, space, name);
-}
-
-static bb_status host_alloc_in(struct bb_rank *rank, int space, size_t bytes, void **memory,
-			       struct bb_error *error)
-{
-	return bb_cpu_alloc_in(rank->context->machine, space, bytes, memory, error);
-}
-
-static void host_release_in(struct bb_rank *rank, int space, void *memory, size_t bytes)
-{
-	bb_cpu_release(memory, bytes);
-}
-
-static bb_status host_work(struct bb_rank *rank, struct bb_queue *queue, enum bb_memory_work what,
-			   void *a, const void *b, const void *c, size_t bytes)
-{
-	if (queue)
-		return BB_EUNSUPPORTED;
-	bb_cpu_work(rank->context->kernels, what, a, b, c, bytes);
-	return BB_OK;
-}
-
-static bb_status host_chase_lay(struct bb_rank *rank, void *memory, size_t bytes, uint64_t seed)
-{
-	bb_cpu_chase_lay(memory, memory, bytes, seed);
-	return BB_OK;
-}
-
-static bb_status host_chase(struct bb_rank *rank, void *memory, size_t hops)
-{
-	bb_cpu_chase(memory, hops);
-	return BB_OK;
-}
-
-static const struct bb_spaces host_spaces = {
-	.count = host_space_count,
-	.name = host_space_name,
-	.alloc = host_alloc_in,
-	.release = host_release_in,
-	.work = host_work,
-	.chase_lay = host_chase_lay,
-	.chase = host_chase,
-};
-
 const struct bb_backend bb_backend_host = {
 	.abi = BB_BACKEND_ABI,
 	.name = "host",
@@ -324,17 +155,17 @@ const struct bb_backend bb_backend_host = {
 	.natives = bb_host_natives,
 	.open = host_open,
 	.close = host_close,
-	.abort = host_abort,
+	.abort = bb_cpu_abort,
 	.max_local = BB_HOST_MAX_RANKS,
 	.memory_available = host_memory_available,
 	.attach = host_attach,
 	.detach = host_detach,
 	.locate = host_locate,
-	.alloc = host_alloc,
-	.release = host_release,
-	.copy = host_copy,
-	.fill = host_fill,
-	.verify = host_verify,
+	.alloc = bb_cpu_alloc,
+	.release = bb_cpu_release,
+	.copy = bb_cpu_copy,
+	.fill = bb_cpu_fill,
+	.verify = bb_cpu_verify,
 	.group_open = bb_host_group_open,
 	.group_close = bb_host_group_close,
 	.barrier = bb_host_barrier,
@@ -343,17 +174,17 @@ const struct bb_backend bb_backend_host = {
 	.refuses = host_refuses,
 	.tmp_bytes = host_tmp_bytes,
 	.cost_bytes = host_cost_bytes,
-	.queue_open = host_queue_open,
+	.queue_open = bb_cpu_queue_open,
 	.queue_close = bb_cpu_queue_close,
-	.event_open = host_event_open,
+	.event_open = bb_cpu_event_open,
 	.event_close = bb_cpu_event_close,
 	.event_record = bb_cpu_event_record,
 	.event_wait = bb_cpu_event_wait,
 	.compute = bb_cpu_compute,
-	.collective = host_collective,
-	.finish = host_finish,
-	.now = host_now,
-	.messages = &host_messages,
-	.spaces = &host_spaces,
+	.collective = bb_cpu_collective,
+	.finish = bb_cpu_finish,
+	.now = bb_cpu_now,
+	.messages = &bb_cpu_messages,
+	.spaces = &bb_cpu_spaces,
 	.routes = &bb_host_routes,
 };

@@ -17,10 +17,7 @@
 #include "backends/cpu/executor.h"
 #include "backends/cpu/memory.h"
 #include "backends/cpu/queue.h"
-#include "backends/messages.h"
 #include "backends/routes.h"
-#include "topology/probes/machine.h"
-#include "topology/probes/memory.h"
 
 #include <pthread.h>
 
@@ -34,14 +31,10 @@ struct bb_host_port {
 };
 
 struct bb_context {
+	struct bb_cpu_context cpu;
 	struct bb_world world;
 	struct bb_backend_config config;
-	struct bb_machine *machine;
-	const struct bb_kernels *kernels;
 	struct bb_host_port *ports; /* [local]; NULL: links are not ports */
-	bool crowded;               /* more ranks than cores */
-	atomic_int queues;          /* opened so far: threads beside the drivers */
-	atomic_int aborted;
 	pthread_mutex_t lock;       /* teams */
 	struct bb_host_team *teams; /* those open or being joined */
 };
@@ -51,7 +44,6 @@ struct bb_rank {
 	int rank;
 	int core;
 	bool pinned;
-	struct bb_queues queues;
 	struct bb_choices choices; /* over paced links */
 };
 
@@ -66,7 +58,8 @@ struct bb_bell {
 /* Do threads wait asleep, so that they leave the core to others? */
 static inline bool bb_host_sleeps(const struct bb_context *context)
 {
-	return context->crowded || atomic_load_explicit(&context->queues, memory_order_relaxed) > 0;
+	return context->cpu.crowded ||
+	       atomic_load_explicit(&context->cpu.queues, memory_order_relaxed) > 0;
 }
 
 /* Wait until *word has reached TARGET (counters may wrap). BB_ETIMEOUT once aborted. */
@@ -160,6 +153,7 @@ struct bb_host_team {
 /* One rank's view of a team. */
 struct bb_group {
 	struct bb_rank *rank;
+	struct bb_turns turns;
 	struct bb_host_team *team;
 	int me;
 	uint32_t calls;    /* direct calls made */
@@ -171,8 +165,9 @@ struct bb_group {
 	double *link_free; /* [peer]: when the paced link to it is free again */
 	uint32_t *words;   /* [peer]: pings that have come from it */
 	char *bounce;      /* the place of what this member stages; NULL: nothing yet */
-	struct bb_turns turns;
 };
+
+BB_CPU_STRUCTS_FIT;
 
 BB_MUST bb_status bb_host_group_open(struct bb_rank *rank, const int *members, int n,
 				     struct bb_group **group, struct bb_error *error);
@@ -200,11 +195,5 @@ void bb_host_bounce_free(struct bb_group *group);
 
 BB_MUST bb_status bb_host_choose(struct bb_group *group, struct bb_call *call);
 BB_MUST bb_status bb_host_tune(struct bb_group *group, struct bb_call *call);
-/* Should results bypass the caches when each of N ranks reads and writes BYTES in all? */
-static inline bool bb_host_streams(const struct bb_context *context, size_t bytes, int n)
-{
-	return bb_cpu_streams(context->machine, bytes, n, bb_machine_cores(context->machine),
-			      context->crowded);
-}
 
 #endif

@@ -111,7 +111,7 @@ static void host_release(void *port, int peer, int channel)
 	const double ready_at = pipe->slots[number % BB_SLOTS].ready_at;
 
 	if (ready_at != 0)
-		bb_clock_pause(ready_at - bb_clock_now(), &group->rank->context->aborted);
+		bb_clock_pause(ready_at - bb_clock_now(), &group->rank->context->cpu.aborted);
 	bb_host_signal(group->rank->context, &group->team->bells[peer], &pipe->taken, number);
 }
 
@@ -160,10 +160,11 @@ static bb_status pass_in(struct bb_group *group, int peer, const struct bb_messa
 
 	if (status != BB_OK)
 		return status;
-	c->kernels->copy(&in, 1, data, m->bytes, bb_host_streams(c, 2 * m->bytes, group->team->n));
+	c->cpu.kernels->copy(&in, 1, data, m->bytes,
+			     bb_cpu_streams(&c->cpu, 2 * m->bytes, group->team->n));
 	host_release(group, peer, 0);
 	/* Then it may not have waited for the link. */
-	return atomic_load_explicit(&c->aborted, memory_order_relaxed) ? BB_ETIMEOUT : BB_OK;
+	return bb_cpu_aborted(&c->cpu) ? BB_ETIMEOUT : BB_OK;
 }
 
 /* The next message from PEER; NULL: it has not been sent. */

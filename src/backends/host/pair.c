@@ -13,43 +13,37 @@
 
 enum way { READ, WRITE, STAGED, WORD, MESSAGE };
 
-static const enum way ways[] = {READ, WRITE, STAGED, WORD, MESSAGE};
-
 static const struct bb_route routes[] = {
-	{.name = "read",
-	 .brief = "the target copies from the source's memory",
-	 .uses = BB_ROUTE_TRANSFER,
-	 .actor = BB_BY_TARGET,
-	 .direct = true,
-	 .own = &ways[READ]},
-	{.name = "write",
-	 .brief = "the source copies into the target's memory",
-	 .uses = BB_ROUTE_TRANSFER,
-	 .actor = BB_BY_SOURCE,
-	 .direct = true,
-	 .own = &ways[WRITE]},
-	{.name = "staged",
-	 .brief = "the source copies into a bounce buffer, the target out of it, in pieces",
-	 .uses = BB_ROUTE_TRANSFER,
-	 .actor = BB_BY_BOTH,
-	 .own = &ways[STAGED]},
-	{.name = "word",
-	 .brief = "each spins on a word that the other writes",
-	 .uses = BB_ROUTE_PING,
-	 .actor = BB_BY_BOTH,
-	 .direct = true,
-	 .own = &ways[WORD]},
-	{.name = "message",
-	 .brief = "a small message, as collectives send it",
-	 .uses = BB_ROUTE_PING,
-	 .actor = BB_BY_BOTH,
-	 .own = &ways[MESSAGE]},
+	[READ] = {.name = "read",
+		  .brief = "the target copies from the source's memory",
+		  .uses = BB_ROUTE_TRANSFER,
+		  .actor = BB_BY_TARGET,
+		  .direct = true},
+	[WRITE] = {.name = "write",
+		   .brief = "the source copies into the target's memory",
+		   .uses = BB_ROUTE_TRANSFER,
+		   .actor = BB_BY_SOURCE,
+		   .direct = true},
+	[STAGED] =
+		{.name = "staged",
+		 .brief = "the source copies into a bounce buffer, the target out of it, in pieces",
+		 .uses = BB_ROUTE_TRANSFER,
+		 .actor = BB_BY_BOTH},
+	[WORD] = {.name = "word",
+		  .brief = "each spins on a word that the other writes",
+		  .uses = BB_ROUTE_PING,
+		  .actor = BB_BY_BOTH,
+		  .direct = true},
+	[MESSAGE] = {.name = "message",
+		     .brief = "a small message, as collectives send it",
+		     .uses = BB_ROUTE_PING,
+		     .actor = BB_BY_BOTH},
 	{.name = NULL},
 };
 
 static enum way way_of(const struct bb_route *route)
 {
-	return *(const enum way *)route->own;
+	return (enum way)(route - routes);
 }
 
 static const char *route_refuses(struct bb_group *group, const struct bb_route *route, int peer)
@@ -82,16 +76,11 @@ static void route_unreach(struct bb_group *group, int peer, void *theirs)
 
 /* ---- pacing ------------------------------------------------------------------------------ */
 
-/* By how much longer than healthy what goes FROM one member TO another takes. */
 static double slowness(const struct bb_group *group, int from, int to)
 {
-	const struct bb_backend_config *c = &group->rank->context->config;
 	const int *members = group->team->members;
 
-	if (c->slow_link.factor == 0 || members[from] != c->slow_link.from ||
-	    members[to] != c->slow_link.to)
-		return 0;
-	return c->slow_link.factor - 1;
+	return bb_route_slowness(&group->rank->context->config, members[from], members[to]);
 }
 
 /* BYTES have gone FROM … TO since START: not before a paced link is through with them. ALONE: the
@@ -112,7 +101,7 @@ static void pace(const struct bb_group *group, int from, int to, size_t bytes, d
 	if (until < now)
 		until = now;
 	until += slow * (until - start);
-	(alone ? bb_clock_hold : bb_clock_pause)(until - now, &context->aborted);
+	(alone ? bb_clock_hold : bb_clock_pause)(until - now, &context->cpu.aborted);
 }
 
 /* ---- transfers --------------------------------------------------------------------------- */
@@ -121,7 +110,7 @@ static void copy(const struct bb_group *group, void *dst, const void *src, size_
 {
 	const struct bb_context *c = group->rank->context;
 
-	c->kernels->copy(&dst, 1, src, bytes, bb_host_streams(c, 2 * all, 1));
+	c->cpu.kernels->copy(&dst, 1, src, bytes, bb_cpu_streams(&c->cpu, 2 * all, 1));
 }
 
 /* One end of a staged transfer: what it has put into its own place, and taken out of the other's.
@@ -178,7 +167,7 @@ static bb_status stage(struct bb_group *group, int peer, const struct bb_half *o
 	bb_status status = BB_OK;
 
 	if (out->bytes && !group->bounce)
-		status = bb_cpu_alloc(PLACES * PIECE, (void **)&group->bounce);
+		status = bb_cpu_alloc(group->rank, PLACES * PIECE, (void **)&group->bounce);
 	while (status == BB_OK && (s.put < out->bytes || s.taken < in->bytes)) {
 		if (s.put < out->bytes)
 			status = put(&s, out);
@@ -193,7 +182,7 @@ static bb_status stage(struct bb_group *group, int peer, const struct bb_half *o
 
 void bb_host_bounce_free(struct bb_group *group)
 {
-	bb_cpu_release(group->bounce, PLACES * PIECE);
+	bb_cpu_release(group->rank, group->bounce, PLACES * PIECE);
 }
 
 static bb_status route_transfer(struct bb_group *group, const struct bb_route *route, int peer,
@@ -286,7 +275,7 @@ static void pace_words(struct bb_group *group, const struct bb_route *route, int
 			    slowness(group, peer, group->me) * (one_way + link);
 
 	if (wait > 0)
-		bb_clock_pause(wait, &group->rank->context->aborted);
+		bb_clock_pause(wait, &group->rank->context->cpu.aborted);
 }
 
 static bb_status route_ping(struct bb_group *group, const struct bb_route *route, int peer,

@@ -68,14 +68,6 @@ static struct bb_host_team *team_new(const int *members, int n)
 	return team;
 }
 
-static int member_index(const int *members, int n, int rank)
-{
-	for (int i = 0; i < n; i++)
-		if (members[i] == rank)
-			return i;
-	return -1;
-}
-
 /* The oldest team with these members that ME has not joined yet, made if there is none. */
 static struct bb_host_team *team_join(struct bb_context *context, const int *members, int n, int me)
 {
@@ -133,7 +125,7 @@ bb_status bb_host_group_open(struct bb_rank *rank, const int *members, int n,
 	if (!g)
 		goto no_memory;
 	g->rank = rank;
-	g->me = member_index(members, n, rank->rank);
+	g->me = bb_member_index(members, n, rank->rank);
 	if (g->me < 0) {
 		free(g);
 		return bb_fail(error, BB_EINTERNAL, "rank %d opens a group it is no member of",

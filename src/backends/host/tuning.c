@@ -33,7 +33,7 @@ static const char *measured_best(const struct bb_group *group, const struct bb_c
 
 	for (const struct choice *c = choices; c->collective; c++)
 		if (strcmp(c->collective, call->collective->name) == 0 &&
-		    c->crowded == group->rank->context->crowded &&
+		    c->crowded == group->rank->context->cpu.crowded &&
 		    call->shape.nranks <= c->max_ranks && bytes <= c->max_bytes)
 			return c->algorithm;
 	return "direct";
@@ -93,7 +93,7 @@ bb_status bb_host_choose(struct bb_group *group, struct bb_call *call)
 
 bb_status bb_host_tune(struct bb_group *group, struct bb_call *call)
 {
-	const size_t bytes = group->rank->context->crowded ? CROWDED_CHUNK_BYTES : CHUNK_BYTES;
+	const size_t bytes = group->rank->context->cpu.crowded ? CROWDED_CHUNK_BYTES : CHUNK_BYTES;
 
 	call->shape.chunk = bytes / bb_dtype_size(call->dtype);
 	if (group->rank->context->config.link_rate != 0 && call->schedule)

@@ -41,11 +41,6 @@ static void ring(struct bb_bell *bell)
 	syscall(SYS_futex, &bell->rung, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-static bool aborted(struct bb_context *context)
-{
-	return atomic_load_explicit(&context->aborted, memory_order_relaxed) != 0;
-}
-
 /* What a waiter looks at; its loads are ordered behind the announcement that it sleeps. */
 typedef bool come_fn(const void *argument);
 
@@ -72,7 +67,7 @@ WITH_COME bb_status wait_asleep(struct bb_context *context, struct bb_bell *bell
 		if (come(argument))
 			return BB_OK;
 	}
-	while (!aborted(context)) {
+	while (!bb_cpu_aborted(&context->cpu)) {
 		uint32_t rung = atomic_load(&bell->rung);
 
 		atomic_fetch_add(&bell->sleeping, 1);
@@ -94,7 +89,7 @@ WITH_COME bb_status wait_awake(struct bb_context *context, come_fn *come, const 
 			return BB_OK;
 		relax();
 	}
-	for (int i = 0; !aborted(context); i++) {
+	for (int i = 0; !bb_cpu_aborted(&context->cpu); i++) {
 		if (i < YIELDS)
 			sched_yield();
 		else

@@ -37,7 +37,7 @@ static int make_comms(struct bb_context *context, const int *members, int n, str
 	MPI_Group_free(&group);
 	if (code == MPI_SUCCESS)
 		code = MPI_Comm_set_errhandler(g->comm, MPI_ERRORS_RETURN);
-	g->crowded = context->crowded;
+	g->crowded = context->cpu.crowded;
 	if (code == MPI_SUCCESS)
 		code = MPI_Allreduce(MPI_IN_PLACE, &g->crowded, 1, MPI_INT, MPI_MAX, g->comm);
 	if (code == MPI_SUCCESS)
@@ -65,8 +65,7 @@ bb_status bb_mpi_group_open(struct bb_rank *rank, const int *members, int n,
 		return bb_no_memory(error, "a group");
 	g->rank = rank;
 	g->n = n;
-	while (g->me < n && members[g->me] != context->world.proc)
-		g->me++;
+	g->me = bb_member_index(members, n, context->world.proc);
 	g->one_host = live_together(context, members, n);
 	g->comm = g->port.comm = MPI_COMM_NULL;
 	g->window = MPI_WIN_NULL;
@@ -77,7 +76,7 @@ bb_status bb_mpi_group_open(struct bb_rank *rank, const int *members, int n,
 		memcpy(g->members, members, (size_t)n * sizeof(*members));
 	if (!g->members || !g->counts || !g->offsets)
 		status = bb_no_memory(error, "a group");
-	else if (g->me == n)
+	else if (g->me < 0)
 		status = bb_fail(error, BB_EINTERNAL, "rank %d opens a group it is no member of",
 				 context->world.proc);
 	else

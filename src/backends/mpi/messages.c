@@ -62,39 +62,3 @@ bb_status bb_mpi_message(const struct bb_message *message)
 		*message->source = peer;
 	return status;
 }
-
-static bb_status message_send(struct bb_group *group, struct bb_queue *queue, const int *peer,
-			      const void *data, size_t bytes)
-{
-	const struct bb_message message = {
-		.kind = BB_MESSAGE_SEND, .group = group, .to = peer, .out = data, .bytes = bytes};
-
-	return bb_cpu_message(&group->rank->queues, queue, &message);
-}
-
-static bb_status message_recv(struct bb_group *group, struct bb_queue *queue, int peer, void *data,
-			      size_t bytes)
-{
-	const struct bb_message message = {
-		.kind = BB_MESSAGE_RECV, .group = group, .from = peer, .in = data, .bytes = bytes};
-
-	return bb_cpu_message(&group->rank->queues, queue, &message);
-}
-
-static bb_status message_recv_any(struct bb_group *group, struct bb_queue *queue, void *data,
-				  size_t bytes, int *source)
-{
-	const struct bb_message message = {.kind = BB_MESSAGE_RECV_ANY,
-					   .group = group,
-					   .source = source,
-					   .in = data,
-					   .bytes = bytes};
-
-	return bb_cpu_message(&group->rank->queues, queue, &message);
-}
-
-const struct bb_messages bb_mpi_messages = {
-	.send = message_send,
-	.recv = message_recv,
-	.recv_any = message_recv_any,
-};

@@ -4,7 +4,7 @@
  */
 #include "backends/mpi/mpi.h"
 
-#include "core/clock.h"
+#include "topology/probes/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,33 +21,41 @@ bb_status bb_mpi_failed(struct bb_context *context, const char *function, int co
 		       function, text);
 }
 
+static bb_status mpi_run(struct bb_group *group, const struct bb_call *call)
+{
+	if (bb_mpi_aborted(group->rank->context))
+		return BB_ETIMEOUT;
+	return call->native ? bb_mpi_native(group, call) : bb_mpi_schedule(group, call);
+}
+
 /* ---- opening ---------------------------------------------------------------------------- */
 
 /* Whom this process shares its cores with. */
 static int look_at_host(struct bb_context *c, MPI_Comm host)
 {
-	const int mine = bb_machine_core(c->machine, 0).pu, cores = bb_machine_cores(c->machine);
+	const int mine = bb_machine_core(c->cpu.machine, 0).pu,
+		  cores = bb_machine_cores(c->cpu.machine);
 	int *pus, me, code, lowest = c->world.proc;
 
-	MPI_Comm_size(host, &c->on_host);
+	MPI_Comm_size(host, &c->cpu.ranks);
 	MPI_Comm_rank(host, &me);
 	code = MPI_Bcast(&lowest, 1, MPI_INT, 0, host);
 	if (code == MPI_SUCCESS)
 		code = MPI_Allgather(&lowest, 1, MPI_INT, c->hosts, 1, MPI_INT, c->comm);
 	if (code != MPI_SUCCESS)
 		return code;
-	pus = calloc((size_t)c->on_host, sizeof(*pus));
+	pus = calloc((size_t)c->cpu.ranks, sizeof(*pus));
 	if (!pus)
 		return MPI_ERR_NO_MEM;
 	code = MPI_Allgather(&mine, 1, MPI_INT, pus, 1, MPI_INT, host);
-	for (int i = 0; i < c->on_host; i++) {
+	for (int i = 0; i < c->cpu.ranks; i++) {
 		c->place += i < me && pus[i] == mine;
 		c->sharing += pus[i] == mine;
 	}
 	free(pus);
 	if (code == MPI_SUCCESS) {
-		c->crowded = c->sharing > cores;
-		c->cores = c->crowded ? c->on_host / c->sharing * cores : c->on_host;
+		c->cpu.crowded = c->sharing > cores;
+		c->cpu.cores = c->cpu.crowded ? c->cpu.ranks / c->sharing * cores : c->cpu.ranks;
 	}
 	return code;
 }
@@ -105,17 +113,13 @@ static bb_status open_alone(struct bb_context *c, const struct bb_world *world,
 	c->error = error;
 	c->comm = MPI_COMM_NULL;
 	c->hosts = calloc((size_t)world->nprocs, sizeof(*c->hosts));
-	c->kernels = bb_kernels_select();
+	c->cpu.run = mpi_run;
+	c->cpu.pass = bb_mpi_message;
 	MPI_Query_thread(&level);
 	c->threads = level == MPI_THREAD_MULTIPLE;
 	if (!c->hosts)
 		return bb_no_memory(error, "processes");
-	if (!c->kernels)
-		return bb_fail(error, BB_EUSAGE,
-			       "BUSBENCH_ISA=%s: expected one this CPU can run of plain, avx2, "
-			       "avx512",
-			       getenv("BUSBENCH_ISA"));
-	return bb_machine_open(&c->machine, error);
+	return bb_cpu_open(&c->cpu, error);
 }
 
 /*
@@ -157,7 +161,7 @@ static bb_status mpi_open(struct bb_context **context, const struct bb_world *wo
 		status = bb_mpi_told(c, "looking around", look_around(c));
 	if (status == BB_OK)
 		status = bb_mpi_told(c, "MPI_Op_create",
-				     bb_mpi_types_open(&c->types, c->kernels, c->comm));
+				     bb_mpi_types_open(&c->types, c->cpu.kernels, c->comm));
 	if (status == BB_OK)
 		*context = c;
 	else if (c)
@@ -174,28 +178,16 @@ static void mpi_close(struct bb_context *context)
 	/* After a failure others may never come to free it. */
 	if (healthy && context->comm != MPI_COMM_NULL)
 		MPI_Comm_free(&context->comm);
-	bb_machine_close(context->machine);
+	bb_cpu_close(&context->cpu);
 	free(context->hosts);
 	free(context);
-}
-
-static void mpi_abort(struct bb_context *context)
-{
-	atomic_store(&context->aborted, 1);
 }
 
 /* ---- the process and its memory --------------------------------------------------------- */
 
 static uint64_t mpi_memory_available(struct bb_context *context)
 {
-	return bb_memory_available() / (uint64_t)context->on_host;
-}
-
-static bb_status mpi_run(struct bb_group *group, const struct bb_call *call)
-{
-	if (bb_mpi_aborted(group->rank->context))
-		return BB_ETIMEOUT;
-	return call->native ? bb_mpi_native(group, call) : bb_mpi_schedule(group, call);
+	return bb_memory_available() / (uint64_t)context->cpu.ranks;
 }
 
 static bb_status mpi_attach(struct bb_context *context, int local, struct bb_rank **rank,
@@ -206,12 +198,6 @@ static bb_status mpi_attach(struct bb_context *context, int local, struct bb_ran
 	if (!r)
 		return bb_no_memory(error, "a rank");
 	r->context = context;
-	r->queues = (struct bb_queues){.rank = r,
-				       .number = context->world.proc,
-				       .aborted = &context->aborted,
-				       .opened = &context->queues,
-				       .run = mpi_run,
-				       .pass = bb_mpi_message};
 	*rank = r;
 	return BB_OK;
 }
@@ -227,45 +213,16 @@ static void mpi_detach(struct bb_rank *rank)
 static void mpi_locate(struct bb_rank *rank, struct bb_location *location)
 {
 	const struct bb_context *c = rank->context;
-	const int cores = bb_machine_cores(c->machine);
-	const int place = c->crowded ? (int)((int64_t)c->place * cores / c->sharing) : c->place;
+	const int cores = bb_machine_cores(c->cpu.machine);
+	const int place = c->cpu.crowded ? (int)((int64_t)c->place * cores / c->sharing) : c->place;
 
-	bb_cpu_locate(c->machine, place, cores == 1 ? "" : " (not bound)", location);
-}
-
-static bb_status mpi_alloc(struct bb_rank *rank, size_t bytes, void **memory)
-{
-	return bb_cpu_alloc(bytes, memory);
+	bb_cpu_locate(&c->cpu, place, cores == 1 ? "" : " (not bound)", location);
 }
 
 static void mpi_release(struct bb_rank *rank, void *memory, size_t bytes)
 {
 	bb_mpi_unshare(rank, memory, bytes);
-	bb_cpu_release(memory, bytes);
-}
-
-static bb_status mpi_copy(struct bb_rank *rank, void *dst, const void *src, size_t bytes)
-{
-	const struct bb_context *c = rank->context;
-
-	c->kernels->copy(&dst, 1, src, bytes,
-			 bb_cpu_streams(c->machine, 2 * bytes, c->on_host, c->cores, c->crowded));
-	return BB_OK;
-}
-
-static bb_status mpi_fill(struct bb_rank *rank, void *dst, const struct bb_pattern *pattern,
-			  size_t first, size_t count)
-{
-	bb_cpu_fill(dst, pattern, first, count);
-	return BB_OK;
-}
-
-static bb_status mpi_verify(struct bb_rank *rank, const void *got, const struct bb_pattern *pattern,
-			    size_t first, size_t count, enum bb_dtype dtype, int ulps,
-			    uint64_t *wrong)
-{
-	*wrong += bb_cpu_verify(got, pattern, first, count, dtype, ulps);
-	return BB_OK;
+	bb_cpu_release(rank, memory, bytes);
 }
 
 /* ---- calls ------------------------------------------------------------------------------ */
@@ -292,29 +249,7 @@ static bb_status mpi_queue_open(struct bb_rank *rank, struct bb_queue **queue,
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "queues need an MPI that several threads may call at once "
 			       "(MPI_THREAD_MULTIPLE)");
-	return bb_cpu_queue_open(&rank->queues, queue, error);
-}
-
-static bb_status mpi_event_open(struct bb_rank *rank, struct bb_event **event,
-				struct bb_error *error)
-{
-	return bb_cpu_event_open(&rank->queues, event, error);
-}
-
-static bb_status mpi_collective(struct bb_group *group, struct bb_queue *queue,
-				const struct bb_call *call)
-{
-	return bb_cpu_collective(&group->rank->queues, group, &group->turns, queue, call);
-}
-
-static bb_status mpi_finish(struct bb_rank *rank, struct bb_queue *queue)
-{
-	return bb_cpu_finish(&rank->queues, queue);
-}
-
-static double mpi_now(struct bb_rank *rank)
-{
-	return bb_clock_now();
+	return bb_cpu_queue_open(rank, queue, error);
 }
 
 const struct bb_backend bb_plugin_backend = {
@@ -326,17 +261,17 @@ const struct bb_backend bb_plugin_backend = {
 	.natives = bb_mpi_natives,
 	.open = mpi_open,
 	.close = mpi_close,
-	.abort = mpi_abort,
+	.abort = bb_cpu_abort,
 	.max_local = 1,
 	.memory_available = mpi_memory_available,
 	.attach = mpi_attach,
 	.detach = mpi_detach,
 	.locate = mpi_locate,
-	.alloc = mpi_alloc,
+	.alloc = bb_cpu_alloc,
 	.release = mpi_release,
-	.copy = mpi_copy,
-	.fill = mpi_fill,
-	.verify = mpi_verify,
+	.copy = bb_cpu_copy,
+	.fill = bb_cpu_fill,
+	.verify = bb_cpu_verify,
 	.group_open = bb_mpi_group_open,
 	.group_close = bb_mpi_group_close,
 	.barrier = bb_mpi_barrier,
@@ -347,15 +282,15 @@ const struct bb_backend bb_plugin_backend = {
 	.cost_bytes = mpi_cost_bytes,
 	.queue_open = mpi_queue_open,
 	.queue_close = bb_cpu_queue_close,
-	.event_open = mpi_event_open,
+	.event_open = bb_cpu_event_open,
 	.event_close = bb_cpu_event_close,
 	.event_record = bb_cpu_event_record,
 	.event_wait = bb_cpu_event_wait,
 	.compute = bb_cpu_compute,
-	.collective = mpi_collective,
-	.finish = mpi_finish,
-	.now = mpi_now,
+	.collective = bb_cpu_collective,
+	.finish = bb_cpu_finish,
+	.now = bb_cpu_now,
 	.clocks = &bb_mpi_clocks,
-	.messages = &bb_mpi_messages,
+	.messages = &bb_cpu_messages,
 	.routes = &bb_mpi_routes,
 };

@@ -21,11 +21,8 @@
 #include "backends/cpu/executor.h"
 #include "backends/cpu/memory.h"
 #include "backends/cpu/queue.h"
-#include "backends/messages.h"
 #include "backends/mpi/compat.h"
 #include "backends/routes.h"
-#include "topology/probes/machine.h"
-#include "topology/probes/memory.h"
 
 /* ---- datatypes and operations (types.c) ------------------------------------------------- */
 
@@ -100,30 +97,23 @@ struct bb_mpi_found {
 /* ---- the process ------------------------------------------------------------------------ */
 
 struct bb_context {
+	struct bb_cpu_context cpu;
 	struct bb_world world;
 	struct bb_backend_config config;
 	struct bb_error *error; /* where the library's errors are told */
-	struct bb_machine *machine;
-	const struct bb_kernels *kernels;
-	MPI_Comm comm;  /* of the world; groups are made of it */
-	bool threads;   /* several threads may call the library at once */
-	int *hosts;     /* [rank]: the lowest rank of its host */
-	int on_host;    /* processes of this host */
-	int sharing;    /* of them on the cores that this one may use, itself included */
-	int place;      /* of this one among them, by rank */
-	int cores;      /* that those of this host may use in all */
-	bool crowded;   /* they are more than their cores */
-	bool one_clock; /* all processes of the world read the same */
+	MPI_Comm comm;          /* of the world; groups are made of it */
+	bool threads;           /* several threads may call the library at once */
+	int *hosts;             /* [rank]: the lowest rank of its host */
+	int sharing;            /* of them on the cores that this one may use, itself included */
+	int place;              /* of this one among them, by rank */
+	bool one_clock;         /* all processes of the world read the same */
 	struct bb_mpi_types types;
 	struct bb_mpi_controls controls;
 	struct bb_mpi_found found;
-	atomic_int queues; /* opened so far: threads beside the driver */
-	atomic_int aborted;
 };
 
 struct bb_rank {
 	struct bb_context *context;
-	struct bb_queues queues;
 	struct bb_mpi_shared *shared; /* memory that others may reach */
 };
 
@@ -139,7 +129,7 @@ BB_MUST static inline bb_status bb_mpi_told(struct bb_context *context, const ch
 
 static inline bool bb_mpi_aborted(const struct bb_context *context)
 {
-	return atomic_load_explicit(&context->aborted, memory_order_relaxed) != 0;
+	return bb_cpu_aborted(&context->cpu);
 }
 
 /* ---- messages (p2p.c) ------------------------------------------------------------------- */
@@ -182,9 +172,8 @@ BB_MUST bb_status bb_mpi_schedule(struct bb_group *group, const struct bb_call *
 
 /* ---- messages of queues (messages.c) ----------------------------------------------------- */
 
-/* bb_queues' pass. */
+/* bb_cpu_context's pass. */
 BB_MUST bb_status bb_mpi_message(const struct bb_message *message);
-extern const struct bb_messages bb_mpi_messages;
 
 /* ---- groups (group.c) ------------------------------------------------------------------- */
 
@@ -203,6 +192,7 @@ struct bb_mpi_way {
 
 struct bb_group {
 	struct bb_rank *rank;
+	struct bb_turns turns;
 	MPI_Comm comm;
 	int me;
 	int n;
@@ -215,9 +205,10 @@ struct bb_group {
 	struct bb_mpi_way *ways;
 	bb_mpi_count *counts;   /* 2 n, for the functions that take them */
 	bb_mpi_offset *offsets; /* likewise */
-	struct bb_turns turns;
 	struct bb_mpi_port port;
 };
+
+BB_CPU_STRUCTS_FIT;
 
 BB_MUST bb_status bb_mpi_group_open(struct bb_rank *rank, const int *members, int n,
 				    struct bb_group **group, struct bb_error *error);

@@ -14,7 +14,6 @@ struct work {
 	const struct bb_mpi_way *way;
 	const void *in;
 	bool in_place;     /* and OUT holds the input as MPI wants it */
-	size_t count;      /* the shape's, in units */
 	size_t unit;       /* elements that one count stands for */
 	MPI_Datatype type; /* of a unit */
 	MPI_Op op;
@@ -26,22 +25,14 @@ struct bb_mpi_row {
 	/* What can be forced on it; the first that knows the algorithm's name counts. */
 	enum bb_mpi_function functions[2];
 	const char *lacks; /* why an algorithm cannot be forced */
-	int (*run)(const struct work *work);
+	/* Do N units from element AT on; returns an MPI code. Only rows without MOST are called
+	   with AT above 0. */
+	int (*run)(const struct work *work, size_t at, bb_mpi_count n);
 	/* The most elements that one count speaks of; NULL: it is cut into pieces. */
 	size_t (*most)(const struct bb_shape *shape, int rank);
 };
 
-static void copy(const struct work *w, void *dst, const void *src, size_t bytes)
-{
-	const struct bb_context *c = w->group->rank->context;
-
-	c->kernels->copy(&dst, 1, src, bytes,
-			 bb_cpu_streams(c->machine, 2 * bytes, c->on_host, c->cores, c->crowded));
-}
-
-/* ---- reductions, and what is cut as they are -------------------------------------------- */
-
-#define PIECE ((size_t)1 << 30)
+/* ---- reductions and broadcast ----------------------------------------------------------- */
 
 /* Element AT of what MEMORY holds. */
 static void *element(const struct work *w, const void *memory, size_t at)
@@ -49,85 +40,57 @@ static void *element(const struct work *w, const void *memory, size_t at)
 	return at == 0 ? (void *)memory : (char *)memory + at * bb_dtype_size(w->call->dtype);
 }
 
-static size_t piece(const struct work *w, size_t at)
+/* SRC, which OUT is to hold from element AT on. */
+static void copy_out(const struct work *w, const void *src, size_t at, size_t n)
 {
-	const size_t left = w->count - at;
-
-	return left > BB_MPI_MOST ? PIECE : left;
+	bb_cpu_copy(w->group->rank, element(w, w->call->out, at), src,
+		    n * bb_dtype_size(w->call->dtype));
 }
 
-static int all_reduce(const struct work *w)
+static int all_reduce(const struct work *w, size_t at, bb_mpi_count n)
 {
-	size_t at = 0;
-	int code;
-
-	do {
-		const size_t n = piece(w, at);
-
-		code = BB_MPI(Allreduce)(w->in_place ? MPI_IN_PLACE : element(w, w->in, at),
-					 element(w, w->call->out, at), (bb_mpi_count)n, w->type,
-					 w->op, w->way->comm);
-		at += n;
-	} while (code == MPI_SUCCESS && at < w->count);
-	return code;
+	return BB_MPI(Allreduce)(w->in_place ? MPI_IN_PLACE : element(w, w->in, at),
+				 element(w, w->call->out, at), n, w->type, w->op, w->way->comm);
 }
 
-static int reduce(const struct work *w)
+static int reduce(const struct work *w, size_t at, bb_mpi_count n)
 {
 	const bool at_root = w->group->me == w->call->shape.root;
-	size_t at = 0;
-	int code;
 
-	do {
-		const size_t n = piece(w, at);
-		void *out = at_root ? element(w, w->call->out, at) : NULL;
-
-		code = BB_MPI(Reduce)(w->in_place && at_root ? MPI_IN_PLACE : element(w, w->in, at),
-				      out, (bb_mpi_count)n, w->type, w->op, w->call->shape.root,
-				      w->way->comm);
-		at += n;
-	} while (code == MPI_SUCCESS && at < w->count);
-	return code;
+	return BB_MPI(Reduce)(w->in_place && at_root ? MPI_IN_PLACE : element(w, w->in, at),
+			      at_root ? element(w, w->call->out, at) : NULL, n, w->type, w->op,
+			      w->call->shape.root, w->way->comm);
 }
 
 /* MPI has one buffer for it: the root's is IN. */
-static int broadcast(const struct work *w)
+static int broadcast(const struct work *w, size_t at, bb_mpi_count n)
 {
 	const bool at_root = w->group->me == w->call->shape.root;
-	size_t at = 0;
-	int code;
+	void *buffer = element(w, at_root ? w->in : w->call->out, at);
+	const int code = BB_MPI(Bcast)(buffer, n, w->type, w->call->shape.root, w->way->comm);
 
-	do {
-		const size_t n = piece(w, at);
-		void *buffer = element(w, at_root ? w->in : w->call->out, at);
-
-		code = BB_MPI(Bcast)(buffer, (bb_mpi_count)n, w->type, w->call->shape.root,
-				     w->way->comm);
-		at += n;
-	} while (code == MPI_SUCCESS && at < w->count);
 	if (code == MPI_SUCCESS && at_root && w->in != w->call->out)
-		copy(w, w->call->out, w->in, w->count * bb_dtype_size(w->call->dtype));
+		copy_out(w, buffer, at, (size_t)n);
 	return code;
 }
 
 /* In place the result belongs into this rank's block, where MPI would put it into the first: it
    goes through TMP, unless that already holds the input. */
-static int reduce_scatter(const struct work *w)
+static int reduce_scatter(const struct work *w, size_t at, bb_mpi_count n)
 {
 	const struct bb_group *g = w->group;
 	void *result = w->in_place ? w->call->tmp : w->call->out;
 	int code;
 
 	for (int r = 0; w->way->function == BB_MPI_REDUCE_SCATTER && r < g->n; r++)
-		g->counts[r] = (bb_mpi_count)w->count;
+		g->counts[r] = n;
 	if (w->way->function == BB_MPI_REDUCE_SCATTER)
 		code = BB_MPI(Reduce_scatter)(w->in, result, g->counts, w->type, w->op,
 					      w->way->comm);
 	else
-		code = BB_MPI(Reduce_scatter_block)(w->in, result, (bb_mpi_count)w->count, w->type,
-						    w->op, w->way->comm);
+		code = BB_MPI(Reduce_scatter_block)(w->in, result, n, w->type, w->op, w->way->comm);
 	if (code == MPI_SUCCESS && result != w->call->out)
-		copy(w, w->call->out, result, w->count * bb_dtype_size(w->call->dtype));
+		copy_out(w, result, 0, (size_t)n);
 	return code;
 }
 
@@ -138,26 +101,22 @@ static size_t whole(const struct bb_shape *shape, int rank)
 
 /* ---- moving data ------------------------------------------------------------------------ */
 
-static int all_gather(const struct work *w)
+static int all_gather(const struct work *w, size_t at, bb_mpi_count n)
 {
-	const bb_mpi_count n = (bb_mpi_count)w->count;
-
 	return BB_MPI(Allgather)(w->in_place ? MPI_IN_PLACE : w->in, n, w->type, w->call->out, n,
 				 w->type, w->way->comm);
 }
 
-static int gather(const struct work *w)
+static int gather(const struct work *w, size_t at, bb_mpi_count n)
 {
-	const bb_mpi_count n = (bb_mpi_count)w->count;
 	const int root = w->call->shape.root;
 
 	return BB_MPI(Gather)(w->in_place && w->group->me == root ? MPI_IN_PLACE : w->in, n,
 			      w->type, w->call->out, n, w->type, root, w->way->comm);
 }
 
-static int scatter(const struct work *w)
+static int scatter(const struct work *w, size_t at, bb_mpi_count n)
 {
-	const bb_mpi_count n = (bb_mpi_count)w->count;
 	const int root = w->call->shape.root;
 
 	return BB_MPI(Scatter)(w->in, n, w->type,
@@ -165,16 +124,14 @@ static int scatter(const struct work *w)
 			       w->type, root, w->way->comm);
 }
 
-static int alltoall(const struct work *w)
+static int alltoall(const struct work *w, size_t at, bb_mpi_count n)
 {
-	const bb_mpi_count n = (bb_mpi_count)w->count;
-
 	return BB_MPI(Alltoall)(w->in_place ? MPI_IN_PLACE : w->in, n, w->type, w->call->out, n,
 				w->type, w->way->comm);
 }
 
 /* In place MPI wants as much to come from a rank as goes to it: the input is in TMP instead. */
-static int alltoallv(const struct work *w)
+static int alltoallv(const struct work *w, size_t at, bb_mpi_count n)
 {
 	const struct bb_shape *shape = &w->call->shape;
 	const struct bb_group *g = w->group;
@@ -195,7 +152,8 @@ static int alltoallv(const struct work *w)
 		out_at += back;
 	}
 	if (w->in_place)
-		copy(w, w->call->tmp, w->in, in_at * w->unit * bb_dtype_size(w->call->dtype));
+		bb_cpu_copy(w->group->rank, w->call->tmp, w->in,
+			    in_at * w->unit * bb_dtype_size(w->call->dtype));
 	return BB_MPI(Alltoallv)(in, sent, from, w->type, w->call->out, received, to, w->type,
 				 w->way->comm);
 }
@@ -208,9 +166,8 @@ static size_t row_or_column(const struct bb_shape *shape, int rank)
 	return row > column ? row : column;
 }
 
-static int sendrecv(const struct work *w)
+static int sendrecv(const struct work *w, size_t at, bb_mpi_count n)
 {
-	const bb_mpi_count n = (bb_mpi_count)w->count;
 	const int next = w->group->me + 1 == w->group->n ? 0 : w->group->me + 1;
 	const int previous = (w->group->me ? w->group->me : w->group->n) - 1;
 
@@ -358,16 +315,32 @@ size_t bb_mpi_native_tmp_bytes(const struct bb_call *call, int rank)
 	return c == &bb_alltoallv ? c->in_count(&call->shape, rank) * element : 0;
 }
 
+#define PIECE ((size_t)1 << 30)
+
+static int run_in_pieces(const struct work *w)
+{
+	const size_t count = w->call->shape.count;
+	size_t at = 0;
+	int code;
+
+	do {
+		const size_t n = count - at > BB_MPI_MOST ? PIECE : count - at;
+
+		code = w->way->row->run(w, at, (bb_mpi_count)n);
+		at += n;
+	} while (code == MPI_SUCCESS && at < count);
+	return code;
+}
+
 static int run_in_units(struct work *w)
 {
 	int code = MPI_Type_contiguous((int)w->unit, w->type, &w->type);
 
 	if (code != MPI_SUCCESS)
 		return code;
-	w->count /= w->unit;
 	code = MPI_Type_commit(&w->type);
 	if (code == MPI_SUCCESS)
-		code = w->way->row->run(w);
+		code = w->way->row->run(w, 0, (bb_mpi_count)(w->call->shape.count / w->unit));
 	MPI_Type_free(&w->type);
 	return code;
 }
@@ -375,7 +348,7 @@ static int run_in_units(struct work *w)
 bb_status bb_mpi_native(struct bb_group *group, const struct bb_call *call)
 {
 	const struct bb_mpi_types *types = &group->rank->context->types;
-	const struct bb_kernels *kernels = group->rank->context->kernels;
+	const struct bb_kernels *kernels = group->rank->context->cpu.kernels;
 	const struct bb_mpi_way *way = call->prepared;
 	const struct bb_mpi_row *row = way->row;
 	struct work w = {.group = group,
@@ -383,7 +356,6 @@ bb_status bb_mpi_native(struct bb_group *group, const struct bb_call *call)
 			 .way = way,
 			 .in = call->in,
 			 .in_place = call->shape.in_place,
-			 .count = call->shape.count,
 			 .unit = row->most ? unit_for(row->most(&call->shape, group->me)) : 1,
 			 .type = types->type[call->dtype],
 			 .op = types->op[call->dtype][call->op]};
@@ -395,7 +367,11 @@ bb_status bb_mpi_native(struct bb_group *group, const struct bb_call *call)
 		w.in = call->tmp;
 		w.in_place = false;
 	}
-	code = w.unit == 1 ? row->run(&w) : run_in_units(&w);
+	if (w.unit > 1)
+		code = run_in_units(&w);
+	else
+		code = row->most ? row->run(&w, 0, (bb_mpi_count)call->shape.count)
+				 : run_in_pieces(&w);
 	status = bb_mpi_told(group->rank->context, row->name, code);
 	if (status == BB_OK && bb_call_divides(call))
 		bb_cpu_divide(kernels, call, group->me);

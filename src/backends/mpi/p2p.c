@@ -33,7 +33,8 @@ void bb_mpi_port_init(struct bb_mpi_port *port, struct bb_context *context, MPI_
 
 bb_status bb_mpi_await(struct bb_mpi_port *port, MPI_Request *request, MPI_Status *message)
 {
-	const struct timespec nap = {.tv_nsec = port->context->crowded ? CROWDED_NAP_NS : NAP_NS};
+	const struct timespec nap = {.tv_nsec =
+					     port->context->cpu.crowded ? CROWDED_NAP_NS : NAP_NS};
 	int done, code;
 
 	for (unsigned i = 1;; i++) {
@@ -45,7 +46,7 @@ bb_status bb_mpi_await(struct bb_mpi_port *port, MPI_Request *request, MPI_Statu
 		if (i % TESTS == 0 && bb_mpi_aborted(port->context))
 			return BB_ETIMEOUT;
 		if (i >= TESTS &&
-		    atomic_load_explicit(&port->context->queues, memory_order_relaxed) > 0)
+		    atomic_load_explicit(&port->context->cpu.queues, memory_order_relaxed) > 0)
 			nanosleep(&nap, NULL);
 	}
 }
@@ -212,7 +213,7 @@ static bool streams(const struct bb_group *group, const struct bb_call *call)
 	const size_t out = call->collective->out_count(&call->shape, group->me);
 	const size_t bytes = 2 * (in > out ? in : out) * bb_dtype_size(call->dtype);
 
-	return bb_cpu_streams(c->machine, bytes, c->on_host, c->cores, c->crowded);
+	return bb_cpu_streams(&c->cpu, bytes, c->cpu.ranks);
 }
 
 bb_status bb_mpi_schedule(struct bb_group *group, const struct bb_call *call)
@@ -222,7 +223,7 @@ bb_status bb_mpi_schedule(struct bb_group *group, const struct bb_call *call)
 		.p2p = &p2p,
 		.port = port,
 		.rank = group->me,
-		.kernels = group->rank->context->kernels,
+		.kernels = group->rank->context->cpu.kernels,
 		.stream = streams(group, call),
 	};
 

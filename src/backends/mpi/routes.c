@@ -13,39 +13,33 @@
 
 enum way { SEND, GET, PUT, MESSAGE };
 
-static const enum way ways[] = {SEND, GET, PUT, MESSAGE};
-
 static const struct bb_route routes[] = {
-	{.name = "send",
-	 .brief = "MPI_Isend and MPI_Irecv",
-	 .uses = BB_ROUTE_TRANSFER,
-	 .actor = BB_BY_BOTH,
-	 .direct = true,
-	 .switched = true,
-	 .own = &ways[SEND]},
-	{.name = "get",
-	 .brief = "MPI_Get: the target reads the source's window",
-	 .uses = BB_ROUTE_TRANSFER,
-	 .actor = BB_BY_TARGET,
-	 .direct = true,
-	 .own = &ways[GET]},
-	{.name = "put",
-	 .brief = "MPI_Put: the source writes the target's window",
-	 .uses = BB_ROUTE_TRANSFER,
-	 .actor = BB_BY_SOURCE,
-	 .direct = true,
-	 .own = &ways[PUT]},
-	{.name = "message",
-	 .brief = "a small message, which has no single copy in any case",
-	 .uses = BB_ROUTE_PING,
-	 .actor = BB_BY_BOTH,
-	 .own = &ways[MESSAGE]},
+	[SEND] = {.name = "send",
+		  .brief = "MPI_Isend and MPI_Irecv",
+		  .uses = BB_ROUTE_TRANSFER,
+		  .actor = BB_BY_BOTH,
+		  .direct = true,
+		  .switched = true},
+	[GET] = {.name = "get",
+		 .brief = "MPI_Get: the target reads the source's window",
+		 .uses = BB_ROUTE_TRANSFER,
+		 .actor = BB_BY_TARGET,
+		 .direct = true},
+	[PUT] = {.name = "put",
+		 .brief = "MPI_Put: the source writes the target's window",
+		 .uses = BB_ROUTE_TRANSFER,
+		 .actor = BB_BY_SOURCE,
+		 .direct = true},
+	[MESSAGE] = {.name = "message",
+		     .brief = "a small message, which has no single copy in any case",
+		     .uses = BB_ROUTE_PING,
+		     .actor = BB_BY_BOTH},
 	{.name = NULL},
 };
 
 static enum way way_of(const struct bb_route *route)
 {
-	return *(const enum way *)route->own;
+	return (enum way)(route - routes);
 }
 
 /* ---- windows ----------------------------------------------------------------------------- */
@@ -148,12 +142,8 @@ static const char *route_refuses(struct bb_group *group, const struct bb_route *
 
 static double slowness(const struct bb_group *group, int from, int to)
 {
-	const struct bb_context *c = group->rank->context;
-
-	if (c->config.slow_link.factor == 0 || group->members[from] != c->config.slow_link.from ||
-	    group->members[to] != c->config.slow_link.to)
-		return 0;
-	return c->config.slow_link.factor - 1;
+	return bb_route_slowness(&group->rank->context->config, group->members[from],
+				 group->members[to]);
 }
 
 /* What began at START went FROM … TO: it takes longer there. */
@@ -162,20 +152,15 @@ static void slow_down(const struct bb_group *group, int from, int to, double sta
 	const double slow = slowness(group, from, to);
 
 	if (slow > 0)
-		bb_clock_pause(slow * (bb_clock_now() - start), &group->rank->context->aborted);
+		bb_clock_pause(slow * (bb_clock_now() - start), &group->rank->context->cpu.aborted);
 }
 
 /* ---- transfers --------------------------------------------------------------------------- */
 
-static size_t least(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
 /* BYTES behind AT, as far as one call goes. */
 static int part(size_t bytes, size_t at)
 {
-	return at < bytes ? (int)least(bytes - at, MOST) : 0;
+	return (int)(bytes - at < MOST ? bytes - at : MOST);
 }
 
 static bb_status exchange(struct bb_group *group, int peer, const struct bb_half *out,
@@ -196,7 +181,8 @@ static bb_status exchange(struct bb_group *group, int peer, const struct bb_half
 					 MPI_BYTE, peer, 0, port->comm, &requests[1]);
 		status = bb_mpi_told(port->context, "MPI_Isend or MPI_Irecv", code);
 		for (int i = 0; i < 2 && status == BB_OK; i++)
-			status = bb_mpi_await(port, &requests[i], MPI_STATUS_IGNORE);
+			if (requests[i] != MPI_REQUEST_NULL)
+				status = bb_mpi_await(port, &requests[i], MPI_STATUS_IGNORE);
 	}
 	return status;
 }
@@ -243,47 +229,28 @@ static bb_status route_transfer(struct bb_group *group, const struct bb_route *r
 
 /* ---- words ------------------------------------------------------------------------------- */
 
-static bb_status send_word(struct bb_mpi_port *port, int peer)
-{
-	const uint64_t word = 0;
-	MPI_Request request;
-	const int code =
-		MPI_Isend(&word, (int)sizeof(word), MPI_BYTE, peer, 0, port->comm, &request);
-
-	return code == MPI_SUCCESS ? bb_mpi_await(port, &request, MPI_STATUS_IGNORE)
-				   : bb_mpi_told(port->context, "MPI_Isend", code);
-}
-
-static bb_status receive_word(struct bb_mpi_port *port, int peer)
-{
-	uint64_t word;
-	MPI_Request request;
-	const int code =
-		MPI_Irecv(&word, (int)sizeof(word), MPI_BYTE, peer, 0, port->comm, &request);
-
-	return code == MPI_SUCCESS ? bb_mpi_await(port, &request, MPI_STATUS_IGNORE)
-				   : bb_mpi_told(port->context, "MPI_Irecv", code);
-}
-
 static bb_status route_ping(struct bb_group *group, const struct bb_route *route, int peer,
 			    bool first, size_t rounds)
 {
+	static const struct bb_half nothing = {.bytes = 0};
+	uint64_t word = 0;
+	const struct bb_half half = {.mine = &word, .bytes = sizeof(word)};
 	const double start = bb_clock_now();
 	bb_status status = BB_OK;
 	double one_way;
 
 	for (size_t i = 0; i < rounds && status == BB_OK; i++) {
 		if (first)
-			status = send_word(&group->port, peer);
+			status = exchange(group, peer, &half, &nothing);
 		if (status == BB_OK)
-			status = receive_word(&group->port, peer);
+			status = exchange(group, peer, &nothing, &half);
 		if (status == BB_OK && !first)
-			status = send_word(&group->port, peer);
+			status = exchange(group, peer, &half, &nothing);
 	}
 	one_way = 0.5 * (bb_clock_now() - start);
 	bb_clock_pause((slowness(group, group->me, peer) + slowness(group, peer, group->me)) *
 			       one_way,
-		       &group->rank->context->aborted);
+		       &group->rank->context->cpu.aborted);
 	return status;
 }
 

@@ -269,7 +269,7 @@ bb_status bb_nccl_fill(struct bb_rank *rank, void *dst, const struct bb_pattern 
 	bb_status status = is_for_host(rank, dst, &for_host);
 
 	if (status == BB_OK && for_host)
-		bb_cpu_fill(dst, pattern, first, count);
+		status = bb_cpu_fill(rank, dst, pattern, first, count);
 	if (status != BB_OK || for_host)
 		return status;
 	BB_TRY(status, lay_out(rank, pattern, &laid), out);
@@ -289,7 +289,7 @@ bb_status bb_nccl_verify(struct bb_rank *rank, const void *got, const struct bb_
 	bb_status status = is_for_host(rank, got, &for_host);
 
 	if (status == BB_OK && for_host)
-		*wrong += bb_cpu_verify(got, pattern, first, count, dtype, ulps);
+		status = bb_cpu_verify(rank, got, pattern, first, count, dtype, ulps, wrong);
 	if (status != BB_OK || for_host)
 		return status;
 	BB_TRY(status, lay_out(rank, pattern, &laid), out);

@@ -35,7 +35,7 @@ static bb_status space_alloc(struct bb_rank *rank, int space, size_t bytes, void
 		return BB_CUDA(rank, cudaMallocHost(memory, bytes));
 	if (space == DEVICE)
 		return BB_CUDA(rank, cudaMalloc(memory, bytes));
-	status = bb_cpu_alloc(bytes, memory);
+	status = bb_cpu_alloc(rank, bytes, memory);
 	if (status == BB_OK)
 		memset(*memory, 0, bytes);
 	return status;
@@ -47,7 +47,7 @@ static void space_release(struct bb_rank *rank, int space, void *memory, size_t 
 	if (!memory || bb_nccl_aborted(rank->context))
 		return;
 	if (space == PAGEABLE)
-		bb_cpu_release(memory, bytes);
+		bb_cpu_release(rank, memory, bytes);
 	else if (space == HOST)
 		bb_nccl_ignore(BB_CUDA(rank, cudaFreeHost(memory)));
 	else
