@@ -32,7 +32,6 @@ struct bb_route {
 	/* The one end works on the other's memory (P2P on); else there is a place between them (P2P
 	   off). */
 	bool direct;
-	const void *own; /* the backend's affair */
 	/* It is the library's: direct only as long as its switch says so. */
 	bool switched;
 };

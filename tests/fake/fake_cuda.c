@@ -119,9 +119,14 @@ cudaError_t cudaDeviceGetPCIBusId(char *text, int room, int ordinal)
 
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int ordinal)
 {
+	const int capability = (int)fake_number("BUSBENCH_FAKE_CAPABILITY", 90);
+
 	FAKE_CUDA();
 	memset(properties, 0, sizeof(*properties));
 	snprintf(properties->name, sizeof(properties->name), "Fake GPU");
+	properties->major = capability / 10;
+	properties->minor = capability % 10;
+	properties->multiProcessorCount = 2;
 	return cudaSuccess;
 }
 

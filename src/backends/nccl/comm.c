@@ -46,31 +46,47 @@ static bb_status park(struct bb_rank *rank)
 	return status;
 }
 
+bb_status bb_nccl_messages_end(const struct bb_rank *rank, bb_status status)
+{
+	if (status == BB_OK)
+		return BB_NCCL(rank, ncclGroupEnd());
+	rank->nccl->ncclGroupEnd();
+	return status;
+}
+
+bb_status bb_nccl_exchange(struct bb_group *group, int to, const struct bb_half *out, int from,
+			   const struct bb_half *in)
+{
+	struct bb_rank *rank = group->rank;
+	bb_status status = BB_NCCL(rank, ncclGroupStart());
+
+	if (status != BB_OK)
+		return status;
+	if (out->bytes)
+		status = BB_NCCL(rank, ncclSend(out->mine, out->bytes, ncclInt8, to, group->comm,
+						rank->main));
+	if (in->bytes && status == BB_OK)
+		status = BB_NCCL(rank, ncclRecv(in->mine, in->bytes, ncclInt8, from, group->comm,
+						rank->main));
+	return bb_nccl_messages_end(rank, status);
+}
+
 /* Nobody of the group is behind when it returns. */
 static bb_status meet_group(struct bb_group *group)
 {
 	struct bb_rank *rank = group->rank;
 	char *const token = rank->desk + BB_DESK_ID;
+	const struct bb_half out = {.mine = token, .bytes = 1};
+	const struct bb_half in = {.mine = token + 1, .bytes = 1};
 	bb_status status = BB_OK;
 
 	for (int distance = 1; distance < group->n && status == BB_OK; distance *= 2) {
 		const int to = (group->me + distance) % group->n;
 		const int from = (group->me + group->n - distance) % group->n;
 
-		BB_TRY(status, BB_NCCL(rank, ncclGroupStart()), out);
-		status = BB_NCCL(rank, ncclSend(token, 1, ncclInt8, to, group->comm, rank->main));
-		if (status == BB_OK)
-			status = BB_NCCL(rank, ncclRecv(token + 1, 1, ncclInt8, from, group->comm,
-							rank->main));
-		if (status == BB_OK)
-			status = BB_NCCL(rank, ncclGroupEnd());
-		else
-			rank->nccl->ncclGroupEnd();
+		status = bb_nccl_exchange(group, to, &out, from, &in);
 	}
-	if (status == BB_OK)
-		status = bb_nccl_wait(rank, rank->main);
-out:
-	return status;
+	return status == BB_OK ? bb_nccl_wait(rank, rank->main) : status;
 }
 
 bb_status bb_nccl_barrier(struct bb_group *group)
@@ -292,11 +308,7 @@ static bb_status share_id(const struct bb_group *group, const struct bb_group *w
 	for (int m = 1; group->me == 0 && m < group->n && status == BB_OK; m++)
 		status = BB_NCCL(rank, ncclSend(desk, sizeof(*id), ncclInt8, group->members[m],
 						world->comm, rank->main));
-	if (status != BB_OK) {
-		rank->nccl->ncclGroupEnd();
-		goto out;
-	}
-	BB_TRY(status, BB_NCCL(rank, ncclGroupEnd()), out);
+	BB_TRY(status, bb_nccl_messages_end(rank, status), out);
 	status = bb_nccl_copy(rank, id, desk, sizeof(*id));
 out:
 	return status;
@@ -329,14 +341,6 @@ static bb_status make_world(struct bb_group *group)
 	return make_as(group, &bb_nccl_auto);
 }
 
-static int place_of(int rank, const int *members, int n)
-{
-	for (int i = 0; i < n; i++)
-		if (members[i] == rank)
-			return i;
-	return -1;
-}
-
 bb_status bb_nccl_group_open(struct bb_rank *rank, const int *members, int n,
 			     struct bb_group **group, struct bb_error *error)
 {
@@ -353,7 +357,7 @@ bb_status bb_nccl_group_open(struct bb_rank *rank, const int *members, int n,
 	memcpy(g->members, members, (size_t)n * sizeof(*members));
 	g->rank = rank;
 	g->n = n;
-	g->me = place_of(rank->rank, members, n);
+	g->me = bb_member_index(members, n, rank->rank);
 	if (g->me < 0) {
 		free(g->members);
 		free(g);

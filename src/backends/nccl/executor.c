@@ -164,11 +164,7 @@ static bb_status exchange(const struct run *run, const struct bb_step *steps, in
 	if (messages == 0)
 		return BB_OK;
 	BB_TRY(status, BB_NCCL(rank, ncclGroupStart()), out);
-	status = issue_messages(run, steps, n);
-	if (status == BB_OK)
-		status = BB_NCCL(rank, ncclGroupEnd());
-	else
-		rank->nccl->ncclGroupEnd();
+	status = bb_nccl_messages_end(rank, issue_messages(run, steps, n));
 out:
 	return status;
 }

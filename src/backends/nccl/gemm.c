@@ -62,15 +62,6 @@ static bb_status told(const struct bb_rank *rank, cublasStatus_t result, const c
 		       rank->gemm->cublasGetStatusString(result), result);
 }
 
-/* Through memory, as ISO C has no cast from data to function pointers. */
-static bool resolve(void *library, const char *name, void *function)
-{
-	void *symbol = dlsym(library, name);
-
-	memcpy(function, &symbol, sizeof(symbol));
-	return symbol;
-}
-
 static bb_status load(struct bb_nccl_gemm *g, struct bb_error *error)
 {
 	char name[32];
@@ -82,7 +73,7 @@ static bb_status load(struct bb_nccl_gemm *g, struct bb_error *error)
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "gemm needs cuBLAS, which cannot be loaded: %s", dlerror());
 #define RESOLVE(result, function, parameters)                                                      \
-	complete = resolve(g->library, #function, &g->function) && complete;
+	complete = bb_nccl_resolve(g->library, #function, &g->function) && complete;
 	BB_CUBLAS_FUNCTIONS(RESOLVE)
 #undef RESOLVE
 	if (!complete)

@@ -135,14 +135,6 @@ static bb_status not_found(const struct search *search, const char *cuda, struct
 		search->broken[0] ? "; one does not load: " : "", SHOWN, search->broken);
 }
 
-/* Through memory, as ISO C has no cast from data to function pointers. */
-static void resolve(void *handle, const char *name, void *function)
-{
-	void *const symbol = dlsym(handle, name);
-
-	memcpy(function, &symbol, sizeof(symbol));
-}
-
 bb_status bb_nccl_library_find(struct bb_nccl_library *library, struct bb_error *error)
 {
 	const char *const given = getenv("CUDA_HOME");
@@ -155,7 +147,7 @@ bb_status bb_nccl_library_find(struct bb_nccl_library *library, struct bb_error 
 	search_pythons(&search);
 	if (!search.handle)
 		return not_found(&search, cuda, error);
-#define RESOLVE(since, name) resolve(search.handle, #name, &library->name);
+#define RESOLVE(since, name) bb_nccl_resolve(search.handle, #name, &library->name);
 	BB_NCCL_FUNCTIONS(RESOLVE)
 #undef RESOLVE
 	if (!library->ncclGetVersion || !library->ncclGetErrorString)

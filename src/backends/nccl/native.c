@@ -25,10 +25,11 @@ struct work {
 
 enum algorithm { RING = 1, TREE = 2, COLLNET = 4, NVLS = 8, NVLSTREE = 16, PAT = 32 };
 
-/* A function of the library, or of its messages. */
+/* A function of the library, or its messages, which are issued side by side. */
 struct form {
 	const char *name; /* for errors */
 	ncclResult_t (*run)(const struct work *w);
+	bool is_messages;
 };
 
 struct collective {
@@ -90,19 +91,7 @@ static ncclResult_t take(const struct work *w, size_t at, size_t count, int peer
 				 w->stream);
 }
 
-/* Issue all messages of RANK side by side; the group is ended whatever happens. */
-static ncclResult_t together(const struct work *w, ncclResult_t (*messages)(const struct work *w))
-{
-	ncclResult_t result = w->nccl->ncclGroupStart(), end;
-
-	if (result != ncclSuccess)
-		return result;
-	result = messages(w);
-	end = w->nccl->ncclGroupEnd();
-	return result != ncclSuccess ? result : end;
-}
-
-static ncclResult_t sendrecv_messages(const struct work *w)
+static ncclResult_t sendrecv(const struct work *w)
 {
 	const int n = w->group->n, me = w->group->me;
 	ncclResult_t result = give(w, 0, w->count, (me + 1) % n);
@@ -110,7 +99,7 @@ static ncclResult_t sendrecv_messages(const struct work *w)
 	return result == ncclSuccess ? take(w, 0, w->count, (me + n - 1) % n) : result;
 }
 
-static ncclResult_t alltoallv_messages(const struct work *w)
+static ncclResult_t alltoallv(const struct work *w)
 {
 	const struct bb_shape *shape = &w->call->shape;
 	const int me = w->group->me;
@@ -130,17 +119,7 @@ static ncclResult_t alltoallv_messages(const struct work *w)
 	return result;
 }
 
-static ncclResult_t sendrecv(const struct work *w)
-{
-	return together(w, sendrecv_messages);
-}
-
-static ncclResult_t alltoallv(const struct work *w)
-{
-	return together(w, alltoallv_messages);
-}
-
-static ncclResult_t gather_messages(const struct work *w)
+static ncclResult_t gather(const struct work *w)
 {
 	const int root = w->call->shape.root;
 	ncclResult_t result = give(w, 0, w->count, root);
@@ -151,7 +130,7 @@ static ncclResult_t gather_messages(const struct work *w)
 	return result;
 }
 
-static ncclResult_t scatter_messages(const struct work *w)
+static ncclResult_t scatter(const struct work *w)
 {
 	const int root = w->call->shape.root;
 	ncclResult_t result = ncclSuccess;
@@ -160,16 +139,6 @@ static ncclResult_t scatter_messages(const struct work *w)
 	     peer++)
 		result = give(w, (size_t)peer * w->count, w->count, peer);
 	return result == ncclSuccess ? take(w, 0, w->count, root) : result;
-}
-
-static ncclResult_t gather(const struct work *w)
-{
-	return together(w, gather_messages);
-}
-
-static ncclResult_t scatter(const struct work *w)
-{
-	return together(w, scatter_messages);
 }
 
 #if NCCL_VERSION_CODE >= BB_NCCL_SINCE_ALLTOALL
@@ -199,7 +168,7 @@ static ncclResult_t newer_scatter(const struct work *w)
 
 #define OWN(function)                                                                              \
 	{                                                                                          \
-		.name = "ncclSend and ncclRecv", .run = function                                   \
+		.name = "ncclSend and ncclRecv", .run = function, .is_messages = true              \
 	}
 
 static const struct collective collectives[] = {
@@ -243,69 +212,53 @@ static const struct form *form_of(const struct bb_group *group, const struct bb_
 /* ---- ways to make communicators
  * -------------------------------------------------------------------- */
 
-static const char *refuses_unless(const struct bb_collective *collective, unsigned algorithms)
+static const char *native_refuses(const struct bb_native *native,
+				  const struct bb_collective *collective)
 {
+	const struct bb_nccl_way *way = native->own;
 	const struct collective *c = find(collective);
 
 	if (!c)
 		return "it is an algorithm of its own, not a collective of NCCL";
+	if (way->algorithms == 0)
+		return NULL;
 	if (c->algorithms == 0)
 		return "NCCL_ALGO and NCCL_PROTO do not govern NCCL's messages";
-	return c->algorithms & algorithms ? NULL : "NCCL has no such algorithm for this collective";
+	return c->algorithms & way->algorithms ? NULL
+					       : "NCCL has no such algorithm for this collective";
 }
 
-#define REFUSES(name, algorithms)                                                                  \
-	static const char *name##_refuses(const struct bb_native *native,                          \
-					  const struct bb_collective *collective)                  \
+#define WAY(text, sentence, among, algo, proto)                                                    \
 	{                                                                                          \
-		return refuses_unless(collective, algorithms);                                     \
-	}
-
-REFUSES(ring, RING)
-REFUSES(tree, TREE)
-REFUSES(collnet, COLLNET)
-REFUSES(nvls, NVLS)
-REFUSES(nvlstree, NVLSTREE)
-REFUSES(pat, PAT)
-REFUSES(any, RING | TREE)
-
-static const char *auto_refuses(const struct bb_native *native,
-				const struct bb_collective *collective)
-{
-	return find(collective) ? NULL : "it is an algorithm of its own, not a collective of NCCL";
-}
-
-#define WAY(text, sentence, check, algo, proto)                                                    \
-	{                                                                                          \
-		.name = text, .brief = sentence, .refuses = check##_refuses,                       \
+		.name = text, .brief = sentence, .refuses = native_refuses,                        \
 		.own = &(const struct bb_nccl_way)                                                 \
 		{                                                                                  \
-			.algorithm = algo, .protocol = proto                                       \
+			.algorithms = among, .algorithm = algo, .protocol = proto                  \
 		}                                                                                  \
 	}
 
 const struct bb_native bb_nccl_natives[] = {
-	WAY("ring", "NCCL_ALGO=Ring", ring, "Ring", NULL),
-	WAY("tree", "NCCL_ALGO=Tree", tree, "Tree", NULL),
-	WAY("collnet", "NCCL_ALGO=CollnetDirect,CollnetChain: reduced by the network", collnet,
+	WAY("ring", "NCCL_ALGO=Ring", RING, "Ring", NULL),
+	WAY("tree", "NCCL_ALGO=Tree", TREE, "Tree", NULL),
+	WAY("collnet", "NCCL_ALGO=CollnetDirect,CollnetChain: reduced by the network", COLLNET,
 	    "CollnetDirect,CollnetChain", NULL),
-	WAY("nvls", "NCCL_ALGO=NVLS: reduced by NVSwitch", nvls, "NVLS", NULL),
-	WAY("nvlstree", "NCCL_ALGO=NVLSTree: NVSwitch in a node, a tree between them", nvlstree,
+	WAY("nvls", "NCCL_ALGO=NVLS: reduced by NVSwitch", NVLS, "NVLS", NULL),
+	WAY("nvlstree", "NCCL_ALGO=NVLSTree: NVSwitch in a node, a tree between them", NVLSTREE,
 	    "NVLSTree", NULL),
-	WAY("pat", "NCCL_ALGO=PAT: parallel aggregated trees", pat, "PAT", NULL),
-	WAY("ring:LL", "and NCCL_PROTO=LL", ring, "Ring", "LL"),
-	WAY("ring:LL128", "and NCCL_PROTO=LL128", ring, "Ring", "LL128"),
-	WAY("ring:Simple", "and NCCL_PROTO=Simple", ring, "Ring", "Simple"),
-	WAY("tree:LL", "and NCCL_PROTO=LL", tree, "Tree", "LL"),
-	WAY("tree:LL128", "and NCCL_PROTO=LL128", tree, "Tree", "LL128"),
-	WAY("tree:Simple", "and NCCL_PROTO=Simple", tree, "Tree", "Simple"),
-	WAY("auto:LL", "NCCL's choice under NCCL_PROTO=LL", any, NULL, "LL"),
-	WAY("auto:LL128", "NCCL's choice under NCCL_PROTO=LL128", any, NULL, "LL128"),
-	WAY("auto:Simple", "NCCL's choice under NCCL_PROTO=Simple", any, NULL, "Simple"),
+	WAY("pat", "NCCL_ALGO=PAT: parallel aggregated trees", PAT, "PAT", NULL),
+	WAY("ring:LL", "and NCCL_PROTO=LL", RING, "Ring", "LL"),
+	WAY("ring:LL128", "and NCCL_PROTO=LL128", RING, "Ring", "LL128"),
+	WAY("ring:Simple", "and NCCL_PROTO=Simple", RING, "Ring", "Simple"),
+	WAY("tree:LL", "and NCCL_PROTO=LL", TREE, "Tree", "LL"),
+	WAY("tree:LL128", "and NCCL_PROTO=LL128", TREE, "Tree", "LL128"),
+	WAY("tree:Simple", "and NCCL_PROTO=Simple", TREE, "Tree", "Simple"),
+	WAY("auto:LL", "NCCL's choice under NCCL_PROTO=LL", RING | TREE, NULL, "LL"),
+	WAY("auto:LL128", "NCCL's choice under NCCL_PROTO=LL128", RING | TREE, NULL, "LL128"),
+	WAY("auto:Simple", "NCCL's choice under NCCL_PROTO=Simple", RING | TREE, NULL, "Simple"),
 	{.name = NULL},
 };
 
-const struct bb_native bb_nccl_auto = WAY("auto", "NCCL's own choice", auto, NULL, NULL);
+const struct bb_native bb_nccl_auto = WAY("auto", "NCCL's own choice", 0, NULL, NULL);
 
 /* ---- types and operations
  * --------------------------------------------------------------------------- */
@@ -450,6 +403,21 @@ static bb_status prepare(struct work *w, struct bb_group *group, cudaStream_t st
 	return find_op(group, call, &w->op);
 }
 
+/* A group of messages is ended whatever happens. */
+static ncclResult_t run_form(const struct form *form, const struct work *w)
+{
+	ncclResult_t result, end;
+
+	if (!form->is_messages)
+		return form->run(w);
+	result = w->nccl->ncclGroupStart();
+	if (result != ncclSuccess)
+		return result;
+	result = form->run(w);
+	end = w->nccl->ncclGroupEnd();
+	return result != ncclSuccess ? result : end;
+}
+
 bb_status bb_nccl_native(struct bb_group *group, cudaStream_t stream, const struct bb_call *call)
 {
 	const struct form *const form = form_of(group, call);
@@ -464,7 +432,7 @@ bb_status bb_nccl_native(struct bb_group *group, cudaStream_t stream, const stru
 						     bb_nccl_native_tmp_bytes(call, group->me),
 						     cudaMemcpyDeviceToDevice, stream)),
 		       out);
-	status = bb_nccl_told(rank, form->run(&w), form->name, __FILE__, __LINE__);
+	status = bb_nccl_told(rank, run_form(form, &w), form->name, __FILE__, __LINE__);
 out:
 	return status;
 }
@@ -497,7 +465,7 @@ bb_status bb_nccl_native_probe(struct bb_group *group, const struct bb_call *cal
 	probe.in = area;
 	probe.out = area + (size_t)group->n * BB_DESK_PROBE;
 	BB_TRY(status, prepare(&w, group, rank->main, &probe), out);
-	result = form->run(&w);
+	result = run_form(form, &w);
 	if (is_refused(group, result))
 		return BB_OK;
 	BB_TRY(status, bb_nccl_told(rank, result, form->name, __FILE__, __LINE__), out);

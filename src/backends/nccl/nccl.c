@@ -275,7 +275,7 @@ static int numa_of(const char *bus)
 	return node;
 }
 
-static bb_status read_place(struct bb_rank *rank)
+static bb_status read_device(struct bb_rank *rank)
 {
 	struct bb_location *const here = &rank->location;
 	struct cudaDeviceProp properties;
@@ -293,29 +293,8 @@ static bb_status read_place(struct bb_rank *rank)
 	bus[strcspn(bus, ".")] = '\0';
 	snprintf(here->bus, sizeof(here->bus), "%.15s", bus);
 	snprintf(here->name, sizeof(here->name), "%.63s", properties.name);
-out:
-	return status;
-}
-
-static bb_status read_device(struct bb_rank *rank)
-{
-	int major, minor, processors;
-	bb_status status;
-
-	BB_TRY(status,
-	       BB_CUDA(rank, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor,
-						    rank->device)),
-	       out);
-	BB_TRY(status,
-	       BB_CUDA(rank, cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor,
-						    rank->device)),
-	       out);
-	BB_TRY(status,
-	       BB_CUDA(rank, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
-						    rank->device)),
-	       out);
-	rank->capability = 10 * major + minor;
-	rank->blocks = (unsigned)processors * BB_GPU_BLOCKS_PER_PROCESSOR;
+	rank->capability = 10 * properties.major + properties.minor;
+	rank->blocks = (unsigned)properties.multiProcessorCount * BB_GPU_BLOCKS_PER_PROCESSOR;
 out:
 	return status;
 }
@@ -338,7 +317,6 @@ static bb_status nccl_attach(struct bb_context *context, int local, struct bb_ra
 	r->version = context->nccl.version;
 	BB_TRY(status, BB_CUDA(r, cudaSetDevice(r->device)), failed);
 	BB_TRY(status, read_device(r), failed);
-	BB_TRY(status, read_place(r), failed);
 	if (!context->config.default_stream)
 		BB_TRY(status,
 		       BB_CUDA(r, cudaStreamCreateWithFlags(&r->main, cudaStreamNonBlocking)),

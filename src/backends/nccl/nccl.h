@@ -139,6 +139,8 @@ void bb_nccl_version_text(int code, char text[BB_NCCL_VERSION_TEXT]);
 BB_MUST bb_status bb_nccl_library_open(struct bb_nccl_library *library, struct bb_error *error);
 /* The same (library.c) without judging what was found: its version stays as it is. */
 BB_MUST bb_status bb_nccl_library_find(struct bb_nccl_library *library, struct bb_error *error);
+/* *FUNCTION, a pointer to a function, = symbol NAME of HANDLE; false: there is none, NULL. */
+bool bb_nccl_resolve(void *handle, const char *name, void *function);
 /* Before the library is called: BB_EBACKEND, and why, unless all ranks have one. */
 BB_MUST bb_status bb_nccl_need(const struct bb_rank *rank);
 /* BB_EUNSUPPORTED, and which of LIBRARY and headers is too old for OPTION, unless bb_nccl_has. */
@@ -282,6 +284,18 @@ BB_MUST bb_status bb_nccl_gather(struct bb_rank *rank, const struct bb_payload *
  */
 BB_MUST bb_status bb_nccl_meet(struct bb_rank *rank);
 
+/* ---- messages issued as one (comm.c) --------------------------------------------------- */
+
+/*
+ * After ncclGroupStart, and whatever STATUS what was issued since then has: end the library's
+ * group. Returns the first failure.
+ */
+BB_MUST bb_status bb_nccl_messages_end(const struct bb_rank *rank, bb_status status);
+/* Issue to the main stream, at once: OUT goes to member TO of GROUP, IN comes from member FROM. A
+   message of 0 bytes is none. */
+BB_MUST bb_status bb_nccl_exchange(struct bb_group *group, int to, const struct bb_half *out,
+				   int from, const struct bb_half *in);
+
 /* ---- groups (comm.c) ----------------------------------------------------------------- */
 
 struct bb_group {
@@ -311,6 +325,7 @@ BB_MUST bb_status bb_nccl_ready(struct bb_group *group, const struct bb_call *ca
 
 /* bb_native's own. */
 struct bb_nccl_way {
+	unsigned algorithms;   /* that it may come to (native.c); 0: whatever the library has */
 	const char *algorithm; /* NCCL_ALGO; NULL: as it is */
 	const char *protocol;  /* NCCL_PROTO; likewise */
 };

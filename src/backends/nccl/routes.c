@@ -20,63 +20,53 @@
 
 enum way { READ, WRITE, READ_KERNEL, WRITE_KERNEL, STAGED, SEND, WORD, COPY };
 
-static const enum way ways[] = {READ, WRITE, READ_KERNEL, WRITE_KERNEL, STAGED, SEND, WORD, COPY};
-
 static const struct bb_route routes[] = {
-	{.name = "read",
-	 .brief = "the target's copy engine, from the source's memory",
-	 .uses = BB_ROUTE_TRANSFER,
-	 .actor = BB_BY_TARGET,
-	 .direct = true,
-	 .own = &ways[READ]},
-	{.name = "write",
-	 .brief = "the source's copy engine, into the target's memory",
-	 .uses = BB_ROUTE_TRANSFER,
-	 .actor = BB_BY_SOURCE,
-	 .direct = true,
-	 .own = &ways[WRITE]},
-	{.name = "read-kernel",
-	 .brief = "a kernel of the target that loads from the source's memory",
-	 .uses = BB_ROUTE_TRANSFER,
-	 .actor = BB_BY_TARGET,
-	 .direct = true,
-	 .own = &ways[READ_KERNEL]},
-	{.name = "write-kernel",
-	 .brief = "a kernel of the source that stores into the target's memory",
-	 .uses = BB_ROUTE_TRANSFER,
-	 .actor = BB_BY_SOURCE,
-	 .direct = true,
-	 .own = &ways[WRITE_KERNEL]},
-	{.name = "staged",
-	 .brief = "through pinned memory of the host, in pieces",
-	 .uses = BB_ROUTE_TRANSFER,
-	 .actor = BB_BY_BOTH,
-	 .own = &ways[STAGED]},
-	{.name = "send",
-	 .brief = "ncclSend and ncclRecv",
-	 .uses = BB_ROUTE_TRANSFER,
-	 .actor = BB_BY_BOTH,
-	 .direct = true,
-	 .switched = true,
-	 .own = &ways[SEND]},
-	{.name = "word",
-	 .brief = "a kernel of each spins on a word that the other's writes",
-	 .uses = BB_ROUTE_PING,
-	 .actor = BB_BY_BOTH,
-	 .direct = true,
-	 .own = &ways[WORD]},
-	{.name = "copy",
-	 .brief = "8 bytes by copy engine, there and back",
-	 .uses = BB_ROUTE_PING,
-	 .actor = BB_BY_SOURCE,
-	 .direct = true,
-	 .own = &ways[COPY]},
+	[READ] = {.name = "read",
+		  .brief = "the target's copy engine, from the source's memory",
+		  .uses = BB_ROUTE_TRANSFER,
+		  .actor = BB_BY_TARGET,
+		  .direct = true},
+	[WRITE] = {.name = "write",
+		   .brief = "the source's copy engine, into the target's memory",
+		   .uses = BB_ROUTE_TRANSFER,
+		   .actor = BB_BY_SOURCE,
+		   .direct = true},
+	[READ_KERNEL] = {.name = "read-kernel",
+			 .brief = "a kernel of the target that loads from the source's memory",
+			 .uses = BB_ROUTE_TRANSFER,
+			 .actor = BB_BY_TARGET,
+			 .direct = true},
+	[WRITE_KERNEL] = {.name = "write-kernel",
+			  .brief = "a kernel of the source that stores into the target's memory",
+			  .uses = BB_ROUTE_TRANSFER,
+			  .actor = BB_BY_SOURCE,
+			  .direct = true},
+	[STAGED] = {.name = "staged",
+		    .brief = "through pinned memory of the host, in pieces",
+		    .uses = BB_ROUTE_TRANSFER,
+		    .actor = BB_BY_BOTH},
+	[SEND] = {.name = "send",
+		  .brief = "ncclSend and ncclRecv",
+		  .uses = BB_ROUTE_TRANSFER,
+		  .actor = BB_BY_BOTH,
+		  .direct = true,
+		  .switched = true},
+	[WORD] = {.name = "word",
+		  .brief = "a kernel of each spins on a word that the other's writes",
+		  .uses = BB_ROUTE_PING,
+		  .actor = BB_BY_BOTH,
+		  .direct = true},
+	[COPY] = {.name = "copy",
+		  .brief = "8 bytes by copy engine, there and back",
+		  .uses = BB_ROUTE_PING,
+		  .actor = BB_BY_SOURCE,
+		  .direct = true},
 	{.name = NULL},
 };
 
 static enum way way_of(const struct bb_route *route)
 {
-	return *(const enum way *)route->own;
+	return (enum way)(route - routes);
 }
 
 /* ---- the library's switch ------------------------------------------------------------ */
@@ -130,26 +120,6 @@ static const char *route_refuses(struct bb_group *group, const struct bb_route *
 
 /* ---- transfers ----------------------------------------------------------------------- */
 
-static bb_status send(struct bb_group *group, int peer, const struct bb_half *out,
-		      const struct bb_half *in)
-{
-	struct bb_rank *rank = group->rank;
-	bb_status status = BB_NCCL(rank, ncclGroupStart());
-
-	if (status != BB_OK)
-		return status;
-	if (out->bytes)
-		status = BB_NCCL(rank, ncclSend(out->mine, out->bytes, ncclInt8, peer, group->comm,
-						rank->main));
-	if (in->bytes && status == BB_OK)
-		status = BB_NCCL(rank, ncclRecv(in->mine, in->bytes, ncclInt8, peer, group->comm,
-						rank->main));
-	if (status == BB_OK)
-		return BB_NCCL(rank, ncclGroupEnd());
-	rank->nccl->ncclGroupEnd();
-	return status;
-}
-
 static bb_status move(struct bb_rank *rank, bool by_kernel, void *dst, const void *src,
 		      size_t bytes)
 {
@@ -160,15 +130,10 @@ static bb_status move(struct bb_rank *rank, bool by_kernel, void *dst, const voi
 	return BB_CUDA(rank, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, rank->main));
 }
 
-/* By how much longer than healthy what goes FROM one member TO another takes. */
 static double slowness(const struct bb_group *group, int from, int to)
 {
-	const struct bb_backend_config *c = &group->rank->context->config;
-
-	if (c->slow_link.factor == 0 || group->members[from] != c->slow_link.from ||
-	    group->members[to] != c->slow_link.to)
-		return 0;
-	return c->slow_link.factor - 1;
+	return bb_route_slowness(&group->rank->context->config, group->members[from],
+				 group->members[to]);
 }
 
 /* What was issued at START is waited for, and SLOW times as long again. */
@@ -198,7 +163,7 @@ static bb_status route_transfer(struct bb_group *group, const struct bb_route *r
 	if (way == STAGED)
 		status = bb_nccl_stage(group, peer, out, in);
 	else if (way == SEND)
-		status = send(group, peer, out, in);
+		status = bb_nccl_exchange(group, peer, out, peer, in);
 	else if (outward)
 		status = move(rank, way == WRITE_KERNEL, out->theirs, out->mine, out->bytes);
 	else

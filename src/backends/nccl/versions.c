@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
+#include <string.h>
 
 #define REMEDY "put the folder of a newer libnccl.so.2 first in LD_LIBRARY_PATH"
 
@@ -35,6 +36,15 @@ static const char *library_path(const struct bb_nccl_library *library)
 }
 
 /* ---- the library --------------------------------------------------------------------- */
+
+/* Through memory, as ISO C has no cast from data to function pointers. */
+bool bb_nccl_resolve(void *handle, const char *name, void *function)
+{
+	void *const symbol = dlsym(handle, name);
+
+	memcpy(function, &symbol, sizeof(symbol));
+	return symbol;
+}
 
 /* A function that VERSION of the library should have and does not; NULL: there is none. */
 static const char *missing_function(const struct bb_nccl_library *library, int version)
