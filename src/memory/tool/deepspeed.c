@@ -66,18 +66,6 @@ static void add_estimate(struct job *job, const struct bb_estimate_input *in, si
 	bb_json_end(&job->json);
 }
 
-static void add_input(struct job *job, const struct bb_estimate_input *in)
-{
-	const struct named numbers[] = {
-		{"largest_layer", in->largest_layer},
-		{"nodes", in->nodes},
-		{"gpus_per_node", in->gpus_per_node},
-		{NULL, 0},
-	};
-
-	bb_memory_add_named(&job->json, numbers);
-}
-
 bb_status bb_memory_deepspeed(struct job *job)
 {
 	char layer[BB_GROUPED_TEXT];
@@ -100,7 +88,9 @@ bb_status bb_memory_deepspeed(struct job *job)
 		       "zero.Init", "node", "GPU", "node", "GPU");
 	bb_strbuf_addf(&job->text, "# %5s %-10s %9s %10s %10s %10s %10s\n", "", "", "", "GiB",
 		       "GiB", "GB", "GB");
-	add_input(job, &in);
+	bb_json_add_uint(&job->json, "largest_layer", in.largest_layer);
+	bb_json_add_uint(&job->json, "nodes", in.nodes);
+	bb_json_add_uint(&job->json, "gpus_per_node", in.gpus_per_node);
 	bb_json_add_array(&job->json, "estimates");
 	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
 		add_estimate(job, &in, i);

@@ -4,6 +4,8 @@
 #include "models/memory/fits.h"
 #include "memory/tool/tool.h"
 
+#include <stdio.h>
+
 #define ROWS 24
 #define LEAST_SIZE (1 << 20)
 
@@ -40,38 +42,31 @@ static void add_text(struct job *job, const struct bb_fit *fit, uint64_t limit)
 	const struct bb_training *t = &fit->training;
 	const enum bb_category tightest = bb_need_tightest(&fit->need);
 	const bool known = bb_training_has_activations(t);
-	struct bb_strbuf batch = {0};
+	char batch[24];
 
-	if (known)
-		bb_strbuf_addf(&batch, "%llu", (unsigned long long)t->micro_batch);
-	bb_strbuf_addf(
-		&job->text, "%7llu %4llu %4llu %5d  %-10s %11s %9.2f %9.2f %5.0f%%  %s\n",
-		(unsigned long long)t->dp, (unsigned long long)t->tp, (unsigned long long)t->pp,
-		t->zero, known ? bb_recompute_words[t->recompute] : "-",
-		known ? bb_strbuf_text(&batch) : "-", GB(fit->need.total), GiB(fit->need.total),
-		100 * (double)fit->need.total / (double)limit, bb_category_words[tightest]);
-	job->text.failed |= batch.failed;
-	bb_strbuf_free(&batch);
+	snprintf(batch, sizeof(batch), "%llu", (unsigned long long)t->micro_batch);
+	bb_strbuf_addf(&job->text, "%7llu %4llu %4llu %5d  %-10s %11s %9.2f %9.2f %5.0f%%  %s\n",
+		       (unsigned long long)t->dp, (unsigned long long)t->tp,
+		       (unsigned long long)t->pp, t->zero,
+		       known ? bb_recompute_words[t->recompute] : "-", known ? batch : "-",
+		       GB(fit->need.total), GiB(fit->need.total),
+		       100 * (double)fit->need.total / (double)limit, bb_category_words[tightest]);
 }
 
 static void add_json(struct bb_json *j, const struct bb_fit *fit)
 {
 	const struct bb_training *t = &fit->training;
 	const enum bb_category tightest = bb_need_tightest(&fit->need);
-	const struct named numbers[] = {
-		{"dp", t->dp},
-		{"tp", t->tp},
-		{"pp", t->pp},
-		{"zero", (uint64_t)t->zero},
-		{"micro_batch", t->micro_batch},
-		{"micro_batches", t->micro_batches},
-		{"total_bytes", fit->need.total},
-		{"tightest_bytes", fit->need.bytes[tightest]},
-		{NULL, 0},
-	};
 
 	bb_json_object(j);
-	bb_memory_add_named(j, numbers);
+	bb_json_add_uint(j, "dp", t->dp);
+	bb_json_add_uint(j, "tp", t->tp);
+	bb_json_add_uint(j, "pp", t->pp);
+	bb_json_add_int(j, "zero", t->zero);
+	bb_json_add_uint(j, "micro_batch", t->micro_batch);
+	bb_json_add_uint(j, "micro_batches", t->micro_batches);
+	bb_json_add_uint(j, "total_bytes", fit->need.total);
+	bb_json_add_uint(j, "tightest_bytes", fit->need.bytes[tightest]);
 	bb_json_add_string(j, "recompute", bb_recompute_words[t->recompute]);
 	bb_json_add_string(j, "tightest", bb_category_words[tightest]);
 	bb_json_end(j);

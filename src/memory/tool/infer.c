@@ -100,31 +100,20 @@ static void add_text(struct job *job, const struct parts *p)
 
 static void add_json(struct job *job, const struct parts *p)
 {
-	const struct {
-		const char *key;
-		uint64_t value;
-		bool known;
-	} numbers[] = {
-		{"bits", (uint64_t)job->o->bits, true},
-		{"tp", (uint64_t)job->o->tp, true},
-		{"weights_bytes", p->weights, true},
-		{"rule_bytes", p->rule, true},
-		{"rounded_billions", p->billions, p->billions > 0},
-		{"cache_bits", (uint64_t)job->o->cache_bits, p->has_cache},
-		{"batch", (uint64_t)job->o->batch, p->has_cache},
-		{"context", p->context, p->has_cache},
-		{"token_bytes", p->token, p->has_cache},
-		{"cache_bytes", p->cache, p->has_cache},
-		{"total_bytes", bb_bytes_add(p->weights, p->cache), p->has_cache},
-	};
+	const struct options *o = job->o;
+	struct bb_json *j = &job->json;
 
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-		bb_json_key(&job->json, numbers[i].key);
-		if (numbers[i].known)
-			bb_json_uint(&job->json, numbers[i].value);
-		else
-			bb_json_null(&job->json);
-	}
+	bb_json_add_int(j, "bits", o->bits);
+	bb_json_add_int(j, "tp", o->tp);
+	bb_json_add_uint(j, "weights_bytes", p->weights);
+	bb_json_add_uint(j, "rule_bytes", p->rule);
+	bb_memory_add_known(j, "rounded_billions", p->billions > 0, p->billions);
+	bb_memory_add_known(j, "cache_bits", p->has_cache, (uint64_t)o->cache_bits);
+	bb_memory_add_known(j, "batch", p->has_cache, (uint64_t)o->batch);
+	bb_memory_add_known(j, "context", p->has_cache, p->context);
+	bb_memory_add_known(j, "token_bytes", p->has_cache, p->token);
+	bb_memory_add_known(j, "cache_bytes", p->has_cache, p->cache);
+	bb_memory_add_known(j, "total_bytes", p->has_cache, bb_bytes_add(p->weights, p->cache));
 }
 
 bb_status bb_memory_infer(struct job *job)

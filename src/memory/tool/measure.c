@@ -6,7 +6,7 @@
 #include "models/memory/checkpoint.h"
 #include "memory/tool/tool.h"
 
-#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define MOST_WAYS 16
@@ -134,26 +134,14 @@ out:
 
 static void add_json(struct bb_json *j, const struct measurement *m, const struct way *w)
 {
-	const struct {
-		const char *key;
-		double value;
-	} times[] = {
-		{"forward_s", w->cost.forward_s},
-		{"backward_s", w->cost.backward_s},
-		{"repeated_s", w->cost.repeated_s},
-	};
-
 	bb_json_object(j);
-	bb_json_key(j, "every");
-	if (w->every == BB_CHECKPOINT_NEVER)
-		bb_json_null(j);
-	else
-		bb_json_uint(j, w->every);
+	bb_memory_add_known(j, "every", w->every != BB_CHECKPOINT_NEVER, w->every);
 	bb_json_add_uint(j, "activation_bytes", w->cost.most);
 	bb_json_add_uint(j, "calculated_bytes", bb_chain_expected(&m->chain, w->every));
 	bb_json_add_uint(j, "repeated_layers", w->cost.repeated);
-	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
-		bb_json_add_double(j, times[i].key, times[i].value);
+	bb_json_add_double(j, "forward_s", w->cost.forward_s);
+	bb_json_add_double(j, "backward_s", w->cost.backward_s);
+	bb_json_add_double(j, "repeated_s", w->cost.repeated_s);
 	bb_json_add_bool(j, "same_result", w->same);
 	bb_json_end(j);
 }
@@ -161,23 +149,18 @@ static void add_json(struct bb_json *j, const struct measurement *m, const struc
 static void add_row(struct job *job, const struct measurement *m, const struct way *w)
 {
 	const struct bb_chain_cost *all = &m->ways[0].cost, *c = &w->cost;
-	struct bb_strbuf every = {0};
+	char every[24] = "keep all";
 
-	if (w->every == BB_CHECKPOINT_NEVER)
-		bb_strbuf_add(&every, "keep all");
-	else
-		bb_strbuf_addf(&every, "%zu", w->every);
+	if (w->every != BB_CHECKPOINT_NEVER)
+		snprintf(every, sizeof(every), "%zu", w->every);
 	bb_strbuf_addf(
 		&job->text,
-		"%10s %10.3f %10.3f %10.3f %6.1f%% %9.3f %9.3f %9.3f %8.1f%% %7.1f%%  %s\n",
-		bb_strbuf_text(&every), MB(c->most), MiB(c->most),
-		MB(bb_chain_expected(&m->chain, w->every)),
+		"%10s %10.3f %10.3f %10.3f %6.1f%% %9.3f %9.3f %9.3f %8.1f%% %7.1f%%  %s\n", every,
+		MB(c->most), MiB(c->most), MB(bb_chain_expected(&m->chain, w->every)),
 		100 * (1 - (double)c->most / (double)all->most), c->forward_s * 1e3,
 		c->backward_s * 1e3, c->repeated_s * 1e3, 100 * c->repeated_s / c->forward_s,
 		100 * ((c->forward_s + c->backward_s) / (all->forward_s + all->backward_s) - 1),
 		w->same ? "same" : "DIFFERS");
-	job->text.failed |= every.failed;
-	bb_strbuf_free(&every);
 }
 
 static void add_header(struct job *job, const struct measurement *m)

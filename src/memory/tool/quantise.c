@@ -87,31 +87,25 @@ static void add_result(struct job *job, const struct tensor *t, const struct bb_
 {
 	const struct bb_quantise_loss loss = bb_quantise_loss(q, t->x);
 	const double whole = (double)(t->n * sizeof(*t->x));
-	const struct {
-		const char *key;
-		double value;
-	} numbers[] = {
-		{"scale", (double)q->scale},
-		{"zero", (double)q->zero},
-		{"error_most", loss.most},
-		{"error_rms", loss.rms},
-		{"times_smaller", whole / (double)q->bytes},
-	};
+	const double smaller = whole / (double)q->bytes;
+	struct bb_json *j = &job->json;
 	char bytes[BB_BOTH_TEXT];
 
 	bb_strbuf_addf(&job->text, "int%-5u %-7s %13.6g %13.6g %13.6g %13.6g %7.2f  %s\n", q->bits,
-		       method, (double)q->scale, (double)q->zero, loss.most, loss.rms,
-		       whole / (double)q->bytes, bb_memory_both(bytes, q->bytes));
-	bb_json_object(&job->json);
-	bb_json_add_uint(&job->json, "bits", q->bits);
-	bb_json_add_string(&job->json, "method", method);
-	bb_json_add_uint(&job->json, "bytes", q->bytes);
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-		bb_json_add_double(&job->json, numbers[i].key, numbers[i].value);
-	}
+		       method, (double)q->scale, (double)q->zero, loss.most, loss.rms, smaller,
+		       bb_memory_both(bytes, q->bytes));
+	bb_json_object(j);
+	bb_json_add_uint(j, "bits", q->bits);
+	bb_json_add_string(j, "method", method);
+	bb_json_add_uint(j, "bytes", q->bytes);
+	bb_json_add_double(j, "scale", (double)q->scale);
+	bb_json_add_double(j, "zero", (double)q->zero);
+	bb_json_add_double(j, "error_most", loss.most);
+	bb_json_add_double(j, "error_rms", loss.rms);
+	bb_json_add_double(j, "times_smaller", smaller);
 	if (t->n <= SHOWN)
 		add_numbers(job, q);
-	bb_json_end(&job->json);
+	bb_json_end(j);
 }
 
 static bb_status add_all(struct job *job, const struct tensor *t)

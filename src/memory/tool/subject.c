@@ -46,11 +46,13 @@ const char *bb_memory_grouped(char text[BB_GROUPED_TEXT], uint64_t number)
 	return text;
 }
 
-void bb_memory_add_named(struct bb_json *json, const struct named *numbers)
+void bb_memory_add_known(struct bb_json *json, const char *key, bool known, uint64_t value)
 {
-	for (; numbers->key; numbers++) {
-		bb_json_add_uint(json, numbers->key, numbers->value);
-	}
+	bb_json_key(json, key);
+	if (known)
+		bb_json_uint(json, value);
+	else
+		bb_json_null(json);
 }
 
 void bb_memory_add_recipe(struct job *job, const struct bb_recipe *recipe)

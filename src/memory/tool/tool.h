@@ -193,12 +193,8 @@ BB_MUST bb_status bb_memory_open_subject(struct job *job);
 /* What is kept of a parameter, into text and JSON. */
 void bb_memory_add_recipe(struct job *job, const struct bb_recipe *recipe);
 
-/* Whole numbers by their keys, which end with NULL, into an open object. */
-struct named {
-	const char *key;
-	uint64_t value;
-};
-void bb_memory_add_named(struct bb_json *json, const struct named *numbers);
+/* VALUE under KEY into an open object; null unless it is KNOWN. */
+void bb_memory_add_known(struct bb_json *json, const char *key, bool known, uint64_t value);
 
 /* "13.48 GB = 12.55 GiB", in units that suit; bytes below 1000 alone. Returns TEXT. */
 #define BB_BOTH_TEXT 64

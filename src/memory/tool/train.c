@@ -4,7 +4,7 @@
 #include "models/memory/ds_config.h"
 #include "memory/tool/tool.h"
 
-#include <string.h>
+#include <stdio.h>
 
 /* What the file says and the command line does not; both, if they say the same. */
 static bb_status merge(struct job *job, const char *option, bool given, uint64_t *value, bool said,
@@ -128,30 +128,18 @@ static void describe_run(struct job *job, const struct bb_training *t)
 static void add_json_run(struct job *job, const struct bb_training *t)
 {
 	struct bb_json *j = &job->json;
-	const struct named numbers[] = {
-		{"dp", t->dp},
-		{"tp", t->tp},
-		{"pp", t->pp},
-		{"ep", t->ep},
-		{"zero", (uint64_t)t->zero},
-		{"chunks", t->chunks},
-		{"micro_batch", t->micro_batch},
-		{"micro_batches", t->micro_batches},
-		{NULL, 0},
-	};
-	const struct {
-		const char *key, *value;
-	} words[] = {
 
-		{"offload", bb_offload_words[t->offload]},
-		{"schedule", bb_pipeline_words[t->schedule]},
-		{"recompute", bb_recompute_words[t->recompute]},
-	};
-
-	bb_memory_add_named(j, numbers);
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		bb_json_add_string(j, words[i].key, words[i].value);
-	}
+	bb_json_add_uint(j, "dp", t->dp);
+	bb_json_add_uint(j, "tp", t->tp);
+	bb_json_add_uint(j, "pp", t->pp);
+	bb_json_add_uint(j, "ep", t->ep);
+	bb_json_add_int(j, "zero", t->zero);
+	bb_json_add_uint(j, "chunks", t->chunks);
+	bb_json_add_uint(j, "micro_batch", t->micro_batch);
+	bb_json_add_uint(j, "micro_batches", t->micro_batches);
+	bb_json_add_string(j, "offload", bb_offload_words[t->offload]);
+	bb_json_add_string(j, "schedule", bb_pipeline_words[t->schedule]);
+	bb_json_add_string(j, "recompute", bb_recompute_words[t->recompute]);
 	bb_json_add_double(j, "trainable", t->trainable);
 	bb_json_add_bool(j, "sequence_parallel", t->sequence_parallel);
 	bb_json_add_bool(j, "flash_attention", t->flash);
@@ -176,7 +164,7 @@ static void add_need(struct job *job, const struct bb_training *t, const struct 
 		[BB_NEED_MADE_AGAIN] = "of one layer, when it is computed again",
 		[BB_NEED_ENDS] = "of embedding, last norm, head and logits",
 	};
-	struct bb_strbuf key = {0};
+	char key[32];
 
 	bb_strbuf_addf(&job->text,
 		       "#\n# of the rank that needs most, of stage %llu of the "
@@ -186,34 +174,18 @@ static void add_need(struct job *job, const struct bb_training *t, const struct 
 	for (int i = 0; i < BB_CATEGORIES; i++) {
 		const bool known = i < BB_NEED_ACTIVATIONS || bb_training_has_activations(t);
 
-		bb_strbuf_clear(&key);
-		bb_strbuf_addf(&key, "%s_bytes", bb_category_words[i]);
-		bb_json_key(&job->json, bb_strbuf_text(&key));
-		if (known)
-			bb_json_uint(&job->json, need->bytes[i]);
-		else
-			bb_json_null(&job->json);
+		snprintf(key, sizeof(key), "%s_bytes", bb_category_words[i]);
+		bb_memory_add_known(&job->json, key, known, need->bytes[i]);
 		if (known && (need->bytes[i] > 0 || i <= BB_NEED_OPTIMIZER))
 			add_row(job, bb_category_words[i], need->bytes[i], need->total, notes[i]);
 	}
 	add_row(job, "all", need->total, need->total, NULL);
 	if (need->host > 0)
 		add_row(job, "on the host", need->host, 0, NULL);
-	job->text.failed |= key.failed;
-	bb_strbuf_free(&key);
-}
-
-static void add_numbers(struct job *job, const struct bb_need *need)
-{
-	const struct named numbers[] = {
-		{"total_bytes", need->total},
-		{"host_bytes", need->host},
-		{"stage", need->stage},
-		{"rank_parameters", need->elements},
-		{NULL, 0},
-	};
-
-	bb_memory_add_named(&job->json, numbers);
+	bb_json_add_uint(&job->json, "total_bytes", need->total);
+	bb_json_add_uint(&job->json, "host_bytes", need->host);
+	bb_json_add_uint(&job->json, "stage", need->stage);
+	bb_json_add_uint(&job->json, "rank_parameters", need->elements);
 }
 
 static bb_status check_options(const struct job *job)
@@ -248,7 +220,6 @@ bb_status bb_memory_train(struct job *job)
 	describe_run(job, &t);
 	add_json_run(job, &t);
 	add_need(job, &t, &need);
-	add_numbers(job, &need);
 	bb_strbuf_add(&job->text, "# not counted: CUDA, buffers of libraries, fragmentation\n");
 out:
 	return st;

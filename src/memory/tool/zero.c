@@ -13,17 +13,7 @@ static void add_stage(struct job *job, const struct bb_recipe *recipe, int stage
 	const struct bb_states s = bb_states_of_rank(recipe, n, 0, stage, ranks);
 	const uint64_t sum = bb_states_sum(&s);
 	const uint64_t sent = bb_zero_bytes(recipe, n, stage, ranks, steps);
-	const struct named numbers[] = {
-		{"dp", ranks},
-		{"zero", (uint64_t)stage},
-		{"parameters_bytes", s.parameters},
-		{"gradients_bytes", s.gradients},
-		{"optimizer_bytes", s.optimizer},
-		{"total_bytes", sum},
-		{"world_bytes", bb_bytes_times(sum, ranks)},
-		{"sent_bytes", sent},
-		{NULL, 0},
-	};
+	struct bb_json *j = &job->json;
 
 	bb_strbuf_addf(&job->text,
 		       "%7llu %5d %-13s %10.3f %10.3f %10.3f %10.3f %10.3f %11.1f %7.2f %9.3f\n",
@@ -31,9 +21,16 @@ static void add_stage(struct job *job, const struct bb_recipe *recipe, int stage
 		       GB(s.gradients), GB(s.optimizer), GB(sum), GiB(sum),
 		       GB(bb_bytes_times(sum, ranks)), (double)bb_states_sum(&whole) / (double)sum,
 		       GB(sent));
-	bb_json_object(&job->json);
-	bb_memory_add_named(&job->json, numbers);
-	bb_json_end(&job->json);
+	bb_json_object(j);
+	bb_json_add_uint(j, "dp", ranks);
+	bb_json_add_int(j, "zero", stage);
+	bb_json_add_uint(j, "parameters_bytes", s.parameters);
+	bb_json_add_uint(j, "gradients_bytes", s.gradients);
+	bb_json_add_uint(j, "optimizer_bytes", s.optimizer);
+	bb_json_add_uint(j, "total_bytes", sum);
+	bb_json_add_uint(j, "world_bytes", bb_bytes_times(sum, ranks));
+	bb_json_add_uint(j, "sent_bytes", sent);
+	bb_json_end(j);
 }
 
 static void add_header(struct job *job, const struct bb_recipe *recipe)
