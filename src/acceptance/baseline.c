@@ -16,23 +16,22 @@
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-/* Values of METRIC of the subject of RECORD in all runs of E, at most ROOM. */
-static size_t gather(const struct bb_evidence *e, const struct bb_metric *metric,
-		     const struct bb_read_record *record, double *values, size_t room)
+/* The values of METRIC of RECORD's subject in all runs of E, at most ROOM. */
+static size_t values_gather(const struct bb_evidence *e, const struct bb_metric *metric,
+			    const struct bb_read_record *record, double *values, size_t room)
 {
 	char wanted[BB_SUBJECT_TEXT], subject[BB_SUBJECT_TEXT];
+	struct bb_evidence_cursor at = {0};
+	const struct bb_read_record *r;
 	size_t n = 0;
 
 	bb_record_subject(wanted, record, true);
-	for (size_t run = 0; run < e->nruns; run++) {
-		for (size_t i = 0; i < e->runs[run].records.n && n < room; i++) {
-			const struct bb_read_record *const r = &e->runs[run].records.list[i];
-			const double value = bb_record_metric(r->json, metric);
+	while (n < room && (r = bb_evidence_next(e, &at))) {
+		const double value = bb_record_metric(r->json, metric);
 
-			if (isfinite(value) && strcmp(r->kind, record->kind) == 0 &&
-			    strcmp(bb_record_subject(subject, r, true), wanted) == 0)
-				values[n++] = value;
-		}
+		if (isfinite(value) && strcmp(r->kind, record->kind) == 0 &&
+		    strcmp(bb_record_subject(subject, r, true), wanted) == 0)
+			values[n++] = value;
 	}
 	return n;
 }
@@ -76,7 +75,7 @@ static bb_status add_step(const struct bb_evidence *e, struct bb_json *j, struct
 	for (size_t i = 0; i < first->n; i++) {
 		for (int m = 0; bb_metrics[m].name; m++) {
 			const struct bb_read_record *const r = &first->list[i];
-			const size_t n = gather(e, &bb_metrics[m], r, values, room);
+			const size_t n = values_gather(e, &bb_metrics[m], r, values, room);
 
 			if (n > 0)
 				add_entry(e, &bb_metrics[m], r, values, n, j);
@@ -86,16 +85,12 @@ static bb_status add_step(const struct bb_evidence *e, struct bb_json *j, struct
 	return BB_OK;
 }
 
-static void add_text(struct bb_json *j, const char *key, const json_t *record, const char *member)
-{
-	bb_json_add_string(j, key, record ? bb_record_string(record, member) : NULL);
-}
-
 static void add_head(const struct bb_acceptance_session *s, struct bb_json *j)
 {
 	const struct bb_read_record *const run =
 		bb_records_first(&s->evidence[0].runs[0].records, "run");
-	const json_t *const r = run ? run->json : NULL;
+	static const char *const members[] = {"backend", "library", "host",
+					      "cpu",     "os",      "topology"};
 	char now[BB_TIME_TEXT];
 
 	bb_time_text(now);
@@ -106,42 +101,39 @@ static void add_head(const struct bb_acceptance_session *s, struct bb_json *j)
 	bb_json_add_string(j, "profile", s->profile->name);
 	bb_json_add_uint(j, "n", s->evidence[0].nruns);
 	bb_json_add_string(j, "version", BB_VERSION);
-	add_text(j, "backend", r, "backend");
-	add_text(j, "library", r, "library");
-	add_text(j, "host", r, "host");
-	add_text(j, "cpu", r, "cpu");
-	add_text(j, "os", r, "os");
-	add_text(j, "topology", r, "topology");
+	for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
+		bb_json_add_string(j, members[i],
+				   bb_record_string(run ? run->json : NULL, members[i]));
 }
 
-/* Only what ran and is right is worth comparing with; in virtual time nothing can be wrong. */
-static bool worth_it(const struct bb_judgement *j, const struct bb_evidence *e)
+/* Only steps that ran and are right are worth comparing with; in virtual time nothing can be wrong.
+ */
+static bool is_worth_it(const struct bb_judgement *j, const struct bb_evidence *e)
 {
 	return j->verdict <= BB_WARNED ||
 	       (j->verdict == BB_SKIPPED && e->runs[0].outcome.status == BB_OK);
 }
 
-static bb_status check(const struct bb_acceptance_session *s, struct bb_error *error)
+/* Without their gates. */
+static bb_status steps_check(const struct bb_acceptance_session *s, struct bb_error *error)
 {
-	struct bb_judgements judgements = {.n = 0};
 	bb_status st = BB_OK;
 
 	for (size_t i = 0; st == BB_OK && i < s->n; i++) {
 		struct bb_profile_step plain = *s->evidence[i].step;
+		struct bb_judgements judgements = {.n = 0};
 		struct bb_evidence e = s->evidence[i];
-		const size_t own = judgements.n;
+		const struct bb_judgement *own;
 
 		plain.ngates = 0;
 		e.step = &plain;
 		st = bb_judge_step(&e, &judgements, error);
-		if (st == BB_OK && !worth_it(&judgements.list[own], &e)) {
-			const struct bb_judgement *const j = &judgements.list[own];
-
-			st = bb_fail(error, j->verdict == BB_FAILED ? BB_EDATA : BB_EBACKEND,
-				     "no baseline: %s: %s", plain.name, j->reason);
-		}
+		own = judgements.list;
+		if (st == BB_OK && !is_worth_it(own, &e))
+			st = bb_fail(error, own->verdict == BB_FAILED ? BB_EDATA : BB_EBACKEND,
+				     "no baseline: %s: %s", plain.name, own->reason);
+		bb_judgements_free(&judgements);
 	}
-	bb_judgements_free(&judgements);
 	return st;
 }
 
@@ -149,7 +141,7 @@ bb_status bb_baseline_make(const struct bb_acceptance_session *s, struct bb_strb
 			   struct bb_error *error)
 {
 	struct bb_json j;
-	bb_status st = check(s, error);
+	bb_status st = steps_check(s, error);
 
 	if (st != BB_OK)
 		return st;
@@ -178,6 +170,13 @@ static void beside(const char *profile, const char *name, char *path, size_t roo
 		snprintf(path, room, "%.*s/%s", (int)(slash - profile), profile, name);
 }
 
+static const char *string_or_unknown(const json_t *file, const char *member)
+{
+	const char *const string = bb_record_string(file, member);
+
+	return string ? string : "?";
+}
+
 bb_status bb_baseline_open(const char *profile, const struct bb_gate *g, json_t **file,
 			   struct bb_error *error)
 {
@@ -198,11 +197,9 @@ bb_status bb_baseline_open(const char *profile, const struct bb_gate *g, json_t 
 			       profile, g->line, path);
 	snprintf(from->told, sizeof(from->told),
 		 "%s: %lld runs on %s, %s, busbench %s, topology %s", from->baseline,
-		 (long long)bb_record_int(*file, "n"),
-		 bb_record_string(*file, "host") ? bb_record_string(*file, "host") : "?",
-		 bb_record_string(*file, "date") ? bb_record_string(*file, "date") : "?",
-		 bb_record_string(*file, "version") ? bb_record_string(*file, "version") : "?",
-		 bb_record_string(*file, "topology") ? bb_record_string(*file, "topology") : "?");
+		 (long long)bb_record_int(*file, "n"), string_or_unknown(*file, "host"),
+		 string_or_unknown(*file, "date"), string_or_unknown(*file, "version"),
+		 string_or_unknown(*file, "topology"));
 	return BB_OK;
 }
 

@@ -83,7 +83,7 @@ static void describe(struct bb_claims *c, const struct bb_read_record *r)
 	c->nranks = n > 0 ? n : 0;
 	c->hosts = count_hosts(ranks);
 	c->rounding = 1e-9;
-	c->simulated = json_is_true(json_object_get(r->run, "virtual_time"));
+	c->simulated = bb_record_bool(r->run, "virtual_time");
 }
 
 /* The table that RECORD belongs to: the last one, if that is of its run and algorithm. */
@@ -121,7 +121,7 @@ static bool take_record(struct bb_claim_file *file, const struct bb_read_record 
 	c->wrong += wrong > 0;
 	c->unchecked += wrong < 0;
 	claim.size_bytes = (uint64_t)size;
-	claim.in_place = json_is_true(json_object_get(r->json, "in_place"));
+	claim.in_place = bb_record_bool(r->json, "in_place");
 	claim.time_us = bb_record_number(r->json, "time_us");
 	claim.algbw_GBps = bb_record_number(r->json, "algbw_GBps");
 	claim.busbw_GBps = bb_record_number(r->json, "busbw_GBps");

@@ -55,8 +55,7 @@ static double error_within(const json_t *record)
 
 static bool is_exact(const json_t *run)
 {
-	return run && json_is_true(json_object_get(run, "virtual_time")) &&
-	       !(bb_record_number(run, "link_noise") > 0);
+	return bb_record_bool(run, "virtual_time") && !(bb_record_number(run, "link_noise") > 0);
 }
 
 static int by_subject(const void *a, const void *b)

@@ -72,15 +72,15 @@ double bb_student_quantile(double p, double degrees)
 	return (low + high) / 2;
 }
 
-struct bb_confidence bb_confidence_of(const double *values, size_t n)
+struct bb_confidence bb_confidence_every(const double *values, size_t n, size_t step)
 {
 	struct bb_confidence c = {.n = n};
 	double squares = 0, half = 0;
 
 	for (size_t i = 0; i < n; i++)
-		c.mean += values[i] / (double)n;
+		c.mean += values[i * step] / (double)n;
 	for (size_t i = 0; i < n; i++)
-		squares += (values[i] - c.mean) * (values[i] - c.mean);
+		squares += (values[i * step] - c.mean) * (values[i * step] - c.mean);
 	if (n > 1) {
 		c.stdev = sqrt(squares / (double)(n - 1));
 		half = bb_student_quantile(0.95, (double)(n - 1)) * c.stdev / sqrt((double)n);

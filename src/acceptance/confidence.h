@@ -1,5 +1,5 @@
 /*
- * confidence.h - what repeats say of the mean behind them.
+ * confidence.h - confidence bounds of a mean from repeats.
  */
 #ifndef BB_ACCEPTANCE_CONFIDENCE_H
 #define BB_ACCEPTANCE_CONFIDENCE_H
@@ -16,9 +16,14 @@ struct bb_confidence {
 };
 
 /*
- * Of N >= 1 values of independent runs: mean -+ t(0.95, n-1) s / sqrt(n) (Student, 1908). One value
- * says nothing of its spread: both bounds are the value.
+ * Of N >= 1 values of independent runs, every STEP-th from VALUES on: mean -+ t(0.95, n-1) s /
+ * sqrt(n) (Student, 1908). One value says nothing of its spread: both bounds are the value.
  */
-struct bb_confidence bb_confidence_of(const double *values, size_t n);
+struct bb_confidence bb_confidence_every(const double *values, size_t n, size_t step);
+/* The same of neighbours. */
+static inline struct bb_confidence bb_confidence_of(const double *values, size_t n)
+{
+	return bb_confidence_every(values, n, 1);
+}
 
 #endif

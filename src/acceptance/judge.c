@@ -6,6 +6,7 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,21 +19,49 @@ const char *bb_verdict_name(enum bb_verdict verdict)
 	return names[verdict];
 }
 
-struct bb_judgement *bb_judgement_add(struct bb_judgements *j, const struct bb_evidence *evidence,
-				      const struct bb_gate *gate)
+const struct bb_read_record *bb_evidence_next(const struct bb_evidence *e,
+					      struct bb_evidence_cursor *at)
 {
-	struct bb_judgement *new = BB_ARRAY_ADD(j->list, j->n, j->room);
+	while (at->run < e->nruns && at->next == e->runs[at->run].records.n) {
+		at->run++;
+		at->next = 0;
+	}
+	return at->run < e->nruns ? &e->runs[at->run].records.list[at->next++] : NULL;
+}
 
+struct bb_judgement bb_judgement_of(const struct bb_evidence *e, const struct bb_gate *gate,
+				    const char *subject)
+{
+	struct bb_judgement j = {.step = e->step,
+				 .gate = gate,
+				 .own = gate ? NULL : bb_own_gate(e->step),
+				 .runs = e->nruns,
+				 .value = NAN,
+				 .low = NAN,
+				 .expected = NAN,
+				 .limit = NAN};
+
+	snprintf(j.subject, sizeof(j.subject), "%s", subject);
+	return j;
+}
+
+void bb_judgement_decide(struct bb_judgement *j, enum bb_verdict verdict, const char *reason, ...)
+{
+	va_list args;
+
+	j->verdict = verdict;
+	va_start(args, reason);
+	vsnprintf(j->reason, sizeof(j->reason), reason, args);
+	va_end(args);
+}
+
+void bb_judgements_add(struct bb_judgements *all, const struct bb_judgement *j)
+{
+	struct bb_judgement *const new = BB_ARRAY_ADD(all->list, all->n, all->room);
+
+	all->failed |= !new;
 	if (new)
-		*new = (struct bb_judgement){.step = evidence->step,
-					     .gate = gate,
-					     .own = gate ? NULL : bb_own_gate(evidence->step),
-					     .runs = evidence->nruns,
-					     .value = NAN,
-					     .low = NAN,
-					     .expected = NAN,
-					     .limit = NAN};
-	return new;
+		*new = *j;
 }
 
 void bb_judgements_free(struct bb_judgements *judgements)
@@ -59,48 +88,40 @@ const char *bb_own_gate(const struct bb_profile_step *step)
 	return bb_step_diagnoses(step) ? "diagnosis" : "correctness";
 }
 
-/* The run that keeps the step from being judged, or NULL; WHY, and whether that is unsupported. */
-static const struct bb_step_run *obstacle(const struct bb_evidence *e, bool *unsupported)
+/* Whether R cannot be judged: then J says why. */
+static bool is_obstacle(const struct bb_step_run *r, struct bb_judgement *j)
 {
-	for (size_t i = 0; i < e->nruns; i++) {
-		const struct bb_step_run *const r = &e->runs[i];
-		const int status = r->outcome.status;
+	const struct bb_outcome *const o = &r->outcome;
+	const char *const colon = r->trouble[0] ? ": " : "";
 
-		*unsupported = status == BB_EUNSUPPORTED && !r->outcome.timed_out;
-		if (r->outcome.timed_out || r->outcome.stopped_by || r->records.n == 0 ||
-		    (status != BB_OK && status != BB_EDATA) || r->trouble[0])
-			return r;
-	}
-	return NULL;
-}
-
-static void tell_obstacle(const struct bb_evidence *e, const struct bb_step_run *r, char *text,
-			  size_t room)
-{
-	if (r->outcome.timed_out)
-		snprintf(text, room, "ran past its time limit of %.6g s",
-			 (double)e->step->limit_ns / 1e9);
-	else if (r->outcome.stopped_by)
-		snprintf(text, room, "interrupted");
-	else if (r->outcome.status < 0)
-		snprintf(text, room, "was not run");
-	else if (r->outcome.status > 128)
-		snprintf(text, room, "signal %d ended it%s%s", r->outcome.status - 128,
-			 r->trouble[0] ? ": " : "", r->trouble);
-	else if (r->outcome.status != BB_OK && r->outcome.status != BB_EDATA)
-		snprintf(text, room, "exit status %d%s%s", r->outcome.status,
-			 r->trouble[0] ? ": " : "", r->trouble);
+	if (o->timed_out)
+		bb_judgement_decide(j, BB_UNJUDGED, "ran past its time limit of %.6g s",
+				    (double)j->step->limit_ns / 1e9);
+	else if (o->stopped_by)
+		bb_judgement_decide(j, BB_UNJUDGED, "interrupted");
+	else if (o->status < 0)
+		bb_judgement_decide(j, BB_UNJUDGED, "was not run");
+	else if (o->status > 128)
+		bb_judgement_decide(j, BB_UNJUDGED, "ended by signal %d%s%s", o->status - 128,
+				    colon, r->trouble);
+	else if (o->status != BB_OK && o->status != BB_EDATA)
+		bb_judgement_decide(j, o->status == BB_EUNSUPPORTED ? BB_SKIPPED : BB_UNJUDGED,
+				    "exit status %d%s%s", o->status, colon, r->trouble);
+	else if (r->trouble[0] || r->records.n == 0)
+		bb_judgement_decide(j, BB_UNJUDGED, "%s",
+				    r->trouble[0] ? r->trouble
+						  : "it wrote no records; does it know --json?");
 	else
-		snprintf(text, room, "%s",
-			 r->trouble[0] ? r->trouble : "it wrote no records; does it know --json?");
+		return false;
+	return true;
 }
 
-/* What was wrong and checked in all runs, and the verdict of the last that did not pass. */
+/* The data of all runs. */
 struct checked {
 	int64_t wrong, results, looked_at;
 	int64_t ranks; /* of a run that had others than the profile says; 0: none had */
 	bool virtual_time;
-	const char *verdict;
+	const char *verdict; /* of the last run that did not pass */
 	char first[BB_SUBJECT_TEXT];
 	/* Of diagnose: the first culprit, and how many that run found. */
 	const char *culprit;
@@ -108,7 +129,7 @@ struct checked {
 	size_t culprits;
 };
 
-static void look_at_culprit(const struct bb_read_record *r, struct checked *c)
+static void culprit_check(const struct bb_read_record *r, struct checked *c)
 {
 	if (c->culprits > 0 && r->run != c->culprit_run)
 		return;
@@ -118,24 +139,24 @@ static void look_at_culprit(const struct bb_read_record *r, struct checked *c)
 	}
 }
 
-static void look_at(const struct bb_profile_step *step, const struct bb_read_record *r,
-		    struct checked *c)
+static void record_check(const struct bb_profile_step *step, const struct bb_read_record *r,
+			 struct checked *c)
 {
 	const json_t *const wrong = json_object_get(r->json, "wrong");
 	const int64_t ranks = bb_record_int(r->json, "nranks");
 	const char *const quantity = bb_record_string(r->json, "quantity");
-	/* A word that goes there and back carries no data that could be checked. */
+	/* A ping carries no data that could be checked. */
 	const bool latency = quantity && strcmp(quantity, "latency") == 0;
 
 	if (strcmp(r->kind, "run") == 0) {
 		if (step->counted && ranks > 0 && ranks != step->ranks)
 			c->ranks = ranks;
-		c->virtual_time |= json_is_true(json_object_get(r->json, "virtual_time"));
+		c->virtual_time |= bb_record_bool(r->json, "virtual_time");
 	} else if (strcmp(r->kind, "end") == 0) {
 		if (bb_record_int(r->json, "exit_status") > 0)
 			c->verdict = bb_record_string(r->json, "verdict");
 	} else if (strcmp(r->kind, "culprit") == 0) {
-		look_at_culprit(r, c);
+		culprit_check(r, c);
 	} else if (wrong && !latency) {
 		c->results++;
 		c->looked_at += json_is_integer(wrong);
@@ -145,101 +166,83 @@ static void look_at(const struct bb_profile_step *step, const struct bb_read_rec
 }
 
 /* "exit status 7: culprit found: rank 3 …, and 1 more" */
-static void tell_status(int status, const struct checked *c, char *text, size_t room)
+static void status_decide(struct bb_judgement *j, int status, const struct checked *c)
 {
-	int n = snprintf(text, room, "exit status %d: %.60s", status,
-			 c->verdict ? c->verdict : "not passed");
+	char more[40] = "";
 
-	if (c->culprit && n > 0)
-		n += snprintf(text + n, room - (size_t)n, ": %.270s", c->culprit);
 	if (c->culprits > 1)
-		snprintf(text + n, room - (size_t)n, ", and %zu more", c->culprits - 1);
+		snprintf(more, sizeof(more), ", and %zu more", c->culprits - 1);
+	bb_judgement_decide(j, BB_FAILED, "exit status %d: %.60s%s%.270s%s", status,
+			    c->verdict ? c->verdict : "not passed", c->culprit ? ": " : "",
+			    c->culprit ? c->culprit : "", more);
 }
 
-static bb_status judge_correctness(const struct bb_evidence *e, struct bb_judgements *judgements,
-				   struct bb_error *error)
+static struct bb_judgement correctness_judge(const struct bb_evidence *e)
 {
-	struct bb_judgement *const j = bb_judgement_add(judgements, e, NULL);
+	struct bb_judgement j = bb_judgement_of(e, NULL, bb_own_gate(e->step));
+	struct bb_evidence_cursor at = {0};
+	const struct bb_read_record *r;
 	struct checked c = {.wrong = 0};
 	int status = 0;
 
-	if (!j)
-		return bb_no_memory(error, "verdicts");
-	for (size_t i = 0; i < e->nruns; i++) {
-		for (size_t k = 0; k < e->runs[i].records.n; k++)
-			look_at(e->step, &e->runs[i].records.list[k], &c);
+	while ((r = bb_evidence_next(e, &at)))
+		record_check(e->step, r, &c);
+	for (size_t i = 0; i < e->nruns; i++)
 		status = e->runs[i].outcome.status ? e->runs[i].outcome.status : status;
-	}
-	snprintf(j->subject, sizeof(j->subject), "%s", bb_own_gate(e->step));
-	j->verdict = BB_FAILED;
 	if (c.wrong > 0)
-		snprintf(j->reason, sizeof(j->reason),
-			 "wrong data in %lld of %lld results, first %.160s", (long long)c.wrong,
-			 (long long)c.results, c.first);
+		bb_judgement_decide(&j, BB_FAILED,
+				    "wrong data in %lld of %lld results, first %.160s",
+				    (long long)c.wrong, (long long)c.results, c.first);
 	else if (status != 0)
-		tell_status(status, &c, j->reason, sizeof(j->reason));
+		status_decide(&j, status, &c);
 	else if (c.ranks > 0)
 		/* Under a launcher that it does not understand each process would be alone. */
-		j->verdict = BB_UNJUDGED,
-		snprintf(j->reason, sizeof(j->reason), "ran on %lld ranks, the profile says %lld",
-			 (long long)c.ranks, (long long)e->step->ranks);
-	else if (c.results > 0 && c.looked_at == 0 && !c.virtual_time)
-		j->verdict = BB_UNJUDGED,
-		snprintf(j->reason, sizeof(j->reason), "no result was checked (-c 0?)");
+		bb_judgement_decide(&j, BB_UNJUDGED, "ran on %lld ranks, the profile says %lld",
+				    (long long)c.ranks, (long long)e->step->ranks);
 	else if (c.looked_at == 0 && c.virtual_time)
-		j->verdict = BB_SKIPPED,
-		snprintf(j->reason, sizeof(j->reason), "virtual time moves no data");
+		bb_judgement_decide(&j, BB_SKIPPED, "virtual time moves no data");
+	else if (c.results > 0 && c.looked_at == 0)
+		bb_judgement_decide(&j, BB_UNJUDGED, "no result was checked (-c 0?)");
+	else if (c.looked_at > 0)
+		bb_judgement_decide(&j, BB_PASSED, "#wrong is 0 in all %lld results",
+				    (long long)c.looked_at);
 	else
-		j->verdict = BB_PASSED,
-		snprintf(j->reason, sizeof(j->reason),
-			 c.looked_at > 0 ? "#wrong is 0 in all %lld results" : "exit status 0",
-			 (long long)c.looked_at);
-	return BB_OK;
+		bb_judgement_decide(&j, BB_PASSED, "exit status 0");
+	return j;
 }
 
-/* The step could not be judged: it and each of its gates say so, once. */
-static bb_status give_up(const struct bb_evidence *e, enum bb_verdict verdict, const char *why,
-			 struct bb_judgements *judgements, struct bb_error *error)
+/* The step could not be judged: it and each of its gates get the verdict of WHY, once. */
+static void step_abandon(const struct bb_evidence *e, const struct bb_judgement *why,
+			 struct bb_judgements *judgements)
 {
-	for (int i = -1; i < (int)e->step->ngates; i++) {
-		const struct bb_gate *const gate = i < 0 ? NULL : &e->step->gates[i];
-		struct bb_judgement *const j = bb_judgement_add(judgements, e, gate);
+	bb_judgements_add(judgements, why);
+	for (uint32_t i = 0; i < e->step->ngates; i++) {
+		const struct bb_gate *const gate = &e->step->gates[i];
+		struct bb_judgement j =
+			bb_judgement_of(e, gate, gate->metric ? gate->metric : gate->shape);
 
-		if (!j)
-			return bb_no_memory(error, "verdicts");
-		j->verdict = verdict;
-		snprintf(j->subject, sizeof(j->subject), "%s",
-			 !gate          ? bb_own_gate(e->step)
-			 : gate->metric ? gate->metric
-					: gate->shape);
-		snprintf(j->reason, sizeof(j->reason), "%s", why);
+		bb_judgement_decide(&j, why->verdict, "%s", why->reason);
+		bb_judgements_add(judgements, &j);
 	}
-	return BB_OK;
 }
 
 bb_status bb_judge_step(const struct bb_evidence *e, struct bb_judgements *judgements,
 			struct bb_error *error)
 {
-	const struct bb_step_run *broken;
-	bool unsupported;
-	char why[360];
-	bb_status st;
+	struct bb_judgement own = bb_judgement_of(e, NULL, bb_own_gate(e->step));
+	bool obstacle = false;
 
-	broken = obstacle(e, &unsupported);
-	if (broken) {
-		tell_obstacle(e, broken, why, sizeof(why));
-		return give_up(e, unsupported ? BB_SKIPPED : BB_UNJUDGED, why, judgements, error);
+	for (size_t i = 0; i < e->nruns && !obstacle; i++)
+		obstacle = is_obstacle(&e->runs[i], &own);
+	if (obstacle) {
+		step_abandon(e, &own, judgements);
+	} else {
+		own = correctness_judge(e);
+		bb_judgements_add(judgements, &own);
+		for (uint32_t i = 0; i < e->step->ngates; i++)
+			(e->step->gates[i].kind == BB_GATE_VALUE ? bb_judge_value : bb_judge_shape)(
+				e, &e->step->gates[i], judgements);
+		bb_judge_counters(e, judgements);
 	}
-	BB_TRY(st, judge_correctness(e, judgements, error), out);
-	for (uint32_t i = 0; i < e->step->ngates; i++) {
-		const struct bb_gate *const g = &e->step->gates[i];
-
-		BB_TRY(st,
-		       g->kind == BB_GATE_VALUE ? bb_judge_value(e, g, judgements, error)
-						: bb_judge_shape(e, g, judgements, error),
-		       out);
-	}
-	st = bb_judge_counters(e, judgements, error);
-out:
-	return st;
+	return judgements->failed ? bb_no_memory(error, "verdicts") : BB_OK;
 }

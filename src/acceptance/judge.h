@@ -1,5 +1,5 @@
 /*
- * judge.h - what was measured held against gates.
+ * judge.h - measurements held against gates.
  */
 #ifndef BB_ACCEPTANCE_JUDGE_H
 #define BB_ACCEPTANCE_JUDGE_H
@@ -18,13 +18,14 @@ const char *bb_verdict_name(enum bb_verdict verdict);
 struct bb_step_run {
 	struct bb_outcome outcome;
 	struct bb_records records;
-	char trouble[256]; /* what it said where it failed, or why its records cannot be read */
+	char trouble[256]; /* its message if it failed, or why its records cannot be read */
 };
 
 /* All runs of a step, as many as it declares. */
 struct bb_evidence {
 	const struct bb_profile_step *step;
-	const struct bb_plan_cluster *played; /* NULL, or without a cluster: it ran for real */
+	/* NULL, or without a cluster: the step ran on real nodes. */
+	const struct bb_plan_cluster *simulated;
 	struct bb_step_run *runs;
 	size_t nruns;
 	/* For gates that need it: */
@@ -32,58 +33,74 @@ struct bb_evidence {
 	const struct json_t *const *baselines; /* one for each gate; or NULL */
 };
 
+/* A position in the records of all runs of a step; zero-initialise. */
+struct bb_evidence_cursor {
+	size_t run; /* of the record that bb_evidence_next returned last */
+	size_t next;
+};
+/* The next record of E; NULL after the last. */
+const struct bb_read_record *bb_evidence_next(const struct bb_evidence *e,
+					      struct bb_evidence_cursor *cursor);
+
 /* One subject under one gate. */
 struct bb_judgement {
 	const struct bb_profile_step *step;
-	const struct bb_gate *gate; /* NULL: one that no profile asks for, OWN */
+	const struct bb_gate *gate; /* NULL: OWN, a gate that no profile asks for */
 	const char *own;            /* bb_own_gate, "counters" or "fault" */
 	char subject[BB_SUBJECT_TEXT];
 	enum bb_verdict verdict;
 	size_t runs;
-	/* NAN where there is none. low is the confidence bound on the side that can fail, of
-	   several runs; limit is what that, or the value of one run, must keep to. */
+	/* NAN if there is none. low is the confidence bound, over several runs, on the side that
+	   can fail; low, or the value of one run, must keep to limit. */
 	double value, low, expected, limit;
 	char reason[360];
 };
 
-struct bb_judgements {
+struct bb_judgements { /* zero-initialise; free the list */
 	struct bb_judgement *list;
 	size_t n, room;
+	bool failed; /* a judgement is missing: out of memory */
 };
 
-/* What no profile needs to ask of STEP: correctness, of diagnose its diagnosis. */
+/* The gate that every profile has for STEP: correctness; for a step of diagnose its diagnosis. */
 const char *bb_own_gate(const struct bb_profile_step *step);
 
 /*
- * Judge a step: its own gate first, then its gates in order, each subject by itself, and a warning
- * where a link of its hosts went down or made symbol errors. Appends to JUDGEMENTS, which is to be
- * freed. BB_EINTERNAL without memory.
+ * Judge a step: its own gate first, then its gates in order, each subject by itself. Adds a warning
+ * if a link of its hosts went down or made symbol errors. Appends to JUDGEMENTS. BB_EINTERNAL
+ * without memory.
  */
 BB_MUST bb_status bb_judge_step(const struct bb_evidence *evidence,
 				struct bb_judgements *judgements, struct bb_error *error);
 void bb_judgements_free(struct bb_judgements *judgements);
 
-/* Passed with warnings is passed, unless STRICT. */
+/* A run that passed with warnings has passed, unless STRICT. */
 struct bb_totals {
 	size_t of[BB_FAILED + 1];
 	bb_status status; /* BB_OK, BB_EBACKEND: could not judge, BB_EDATA: below a gate */
 };
 struct bb_totals bb_judgements_total(const struct bb_judgements *judgements, bool strict);
 
-/* ---- of judge.c's own ---- */
+/* ---- for those who judge ----------------------------------------------------------------- */
 
-/* The next judgement, with what is known of it already; NULL without memory. */
-struct bb_judgement *bb_judgement_add(struct bb_judgements *judgements,
-				      const struct bb_evidence *evidence,
-				      const struct bb_gate *gate);
-/* What a gate expects of RECORD: NAN, and WHY. */
+/* A judgement of SUBJECT without numbers, which still needs a verdict. GATE NULL: the step's own.
+ */
+struct bb_judgement bb_judgement_of(const struct bb_evidence *evidence, const struct bb_gate *gate,
+				    const char *subject);
+/* Give J its verdict and the reason. */
+void bb_judgement_decide(struct bb_judgement *j, enum bb_verdict verdict, const char *reason, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Append a copy of J; without memory JUDGEMENTS have failed. */
+void bb_judgements_add(struct bb_judgements *judgements, const struct bb_judgement *j);
+
+/* The value that a gate expects of RECORD; NAN, and *WHY: there is none. */
 double bb_expected(const struct bb_evidence *evidence, const struct bb_gate *gate,
 		   const struct bb_read_record *record, const char **why);
-BB_MUST bb_status bb_judge_value(const struct bb_evidence *evidence, const struct bb_gate *gate,
-				 struct bb_judgements *judgements, struct bb_error *error);
-BB_MUST bb_status bb_judge_shape(const struct bb_evidence *evidence, const struct bb_gate *gate,
-				 struct bb_judgements *judgements, struct bb_error *error);
-BB_MUST bb_status bb_judge_counters(const struct bb_evidence *evidence,
-				    struct bb_judgements *judgements, struct bb_error *error);
+/* Append what a gate, or the counters of the step's hosts, come to. */
+void bb_judge_value(const struct bb_evidence *evidence, const struct bb_gate *gate,
+		    struct bb_judgements *judgements);
+void bb_judge_shape(const struct bb_evidence *evidence, const struct bb_gate *gate,
+		    struct bb_judgements *judgements);
+void bb_judge_counters(const struct bb_evidence *evidence, struct bb_judgements *judgements);
 
 #endif

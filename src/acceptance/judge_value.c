@@ -7,7 +7,6 @@
 #include "acceptance/judge.h"
 
 #include "core/array.h"
-#include "core/strbuf.h"
 #include "core/units.h"
 
 #include <jansson.h>
@@ -16,15 +15,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct series {
-	double *list;
-	size_t n, room;
+/* One measurement of a subject. */
+struct sample {
+	double value, expected, ratio;
 };
 
 /* What one subject came to in all runs. */
 struct group {
 	char subject[BB_SUBJECT_TEXT];
-	struct series values, expected, ratios;
+	struct sample *list;
+	size_t n, room;
 	size_t runs;     /* in which it was seen */
 	size_t last;     /* of them, plus one */
 	const char *why; /* it has no value or no expectation; NULL: it has */
@@ -35,17 +35,15 @@ struct groups {
 	size_t n, room;
 };
 
-static void free_groups(struct groups *g)
+static void groups_free(struct groups *g)
 {
-	for (size_t i = 0; i < g->n; i++) {
-		free(g->list[i].values.list);
-		free(g->list[i].expected.list);
-		free(g->list[i].ratios.list);
-	}
+	for (size_t i = 0; i < g->n; i++)
+		free(g->list[i].list);
 	free(g->list);
 }
 
-static struct group *find_group(struct groups *g, const char *subject)
+/* The group of SUBJECT; NULL without memory. */
+static struct group *group_find(struct groups *g, const char *subject)
 {
 	struct group *new;
 
@@ -60,20 +58,11 @@ static struct group *find_group(struct groups *g, const char *subject)
 	return new;
 }
 
-static bool add(struct series *s, double value)
-{
-	double *new = BB_ARRAY_ADD(s->list, s->n, s->room);
-
-	if (new)
-		*new = value;
-	return new;
-}
-
 /* ---- what is expected ----------------------------------------------------------------------- */
 
 /* The value that METRIC would have at the bound of RECORD. */
-static double at_bound(const struct bb_read_record *record, const struct bb_gate *gate,
-		       const char **why)
+static double bound_expected(const struct bb_read_record *record, const struct bb_gate *gate,
+			     const char **why)
 {
 	const double percent = bb_record_number(record->json, "percent_of_bound");
 	const double value = bb_record_number(record->json, gate->measure->field);
@@ -90,9 +79,9 @@ static double at_bound(const struct bb_read_record *record, const struct bb_gate
 	return value * 100 / percent;
 }
 
-/* In what the simulator says of this gate. */
-static double simulated(const struct bb_evidence *e, const struct bb_gate *gate,
-			const struct bb_read_record *record, const char **why)
+/* The value of the same result in virtual time. */
+static double simulator_expected(const struct bb_evidence *e, const struct bb_gate *gate,
+				 const struct bb_read_record *record, const char **why)
 {
 	const struct bb_step_run *const p = &e->predicted[gate - e->step->gates];
 	char wanted[BB_SUBJECT_TEXT], subject[BB_SUBJECT_TEXT];
@@ -106,8 +95,8 @@ static double simulated(const struct bb_evidence *e, const struct bb_gate *gate,
 	return NAN;
 }
 
-static double before(const struct bb_evidence *e, const struct bb_gate *gate,
-		     const struct bb_read_record *record, const char **why)
+static double baseline_expected(const struct bb_evidence *e, const struct bb_gate *gate,
+				const struct bb_read_record *record, const char **why)
 {
 	const json_t *const entries =
 		json_object_get(e->baselines[gate - e->step->gates], "entries");
@@ -139,15 +128,15 @@ double bb_expected(const struct bb_evidence *e, const struct bb_gate *gate,
 	switch (from->kind) {
 	case BB_FROM_COPY:
 	case BB_FROM_BOUND:
-		return from->percent * at_bound(record, gate, why);
+		return from->percent * bound_expected(record, gate, why);
 	case BB_FROM_TOPOLOGY:
 		return from->percent * from->GBps;
 	case BB_FROM_REFERENCE:
 		return from->GBps;
 	case BB_FROM_SIMULATOR:
-		return simulated(e, gate, record, why);
+		return simulator_expected(e, gate, record, why);
 	case BB_FROM_BASELINE:
-		return before(e, gate, record, why);
+		return baseline_expected(e, gate, record, why);
 	default:
 		return NAN;
 	}
@@ -155,74 +144,65 @@ double bb_expected(const struct bb_evidence *e, const struct bb_gate *gate,
 
 /* ---- the verdict ---------------------------------------------------------------------------- */
 
-/* Into GROUPS what GATE is about in run number RUN. */
-static bool collect(const struct bb_evidence *e, const struct bb_gate *gate, size_t run,
-		    struct groups *groups)
+/* R, of run number RUN, into GROUPS. Returns false without memory. */
+static bool record_collect(const struct bb_evidence *e, const struct bb_gate *gate,
+			   const struct bb_read_record *r, size_t run, struct groups *groups)
 {
-	const struct bb_records *const records = &e->runs[run].records;
+	char subject[BB_SUBJECT_TEXT];
+	struct group *const g = group_find(groups, bb_record_subject(subject, r, true));
+	const char *why = NULL;
+	const double value = bb_record_metric(r->json, gate->measure);
+	const double expected = bb_expected(e, gate, r, &why);
+	struct sample *new;
 
-	for (size_t i = 0; i < records->n; i++) {
-		const struct bb_read_record *const r = &records->list[i];
-		char subject[BB_SUBJECT_TEXT];
-		const char *why = NULL;
-		struct group *g;
-		double value, expected;
-
-		if (!bb_where_selects(gate->where, r))
-			continue;
-		g = find_group(groups, bb_record_subject(subject, r, true));
-		if (!g)
-			return false;
-		g->runs += g->last != run + 1;
-		g->last = run + 1;
-		value = bb_record_metric(r->json, gate->measure);
-		expected = bb_expected(e, gate, r, &why);
-		if (!isfinite(value))
-			g->why = "it has no such number";
-		else if (!isfinite(expected) || expected <= 0)
-			g->why = why;
-		else if (!add(&g->values, value) || !add(&g->expected, expected) ||
-			 !add(&g->ratios, value / expected))
-			return false;
+	if (!g)
+		return false;
+	g->runs += g->last != run + 1;
+	g->last = run + 1;
+	if (!isfinite(value) || !isfinite(expected) || expected <= 0) {
+		g->why = isfinite(value) ? why : "it has no such number";
+		return true;
 	}
-	return true;
+	new = BB_ARRAY_ADD(g->list, g->n, g->room);
+	if (new)
+		*new = (struct sample){value, expected, value / expected};
+	return new;
 }
 
 /* "97.6%", "12000%": three digits, and no exponent. */
-static const char *format_percent(char text[BB_UNIT_TEXT], double ratio)
+static const char *percent_format(char text[BB_UNIT_TEXT], double ratio)
 {
 	snprintf(text, BB_UNIT_TEXT, fabs(ratio) < 9.995 ? "%.3g%%" : "%.0f%%", 100 * ratio);
 	return text;
 }
 
 /* "412 GB/s is 98% of 420"; of several runs the mean of their ratios, which is not the ratio of the
-   means, and what bounds it. */
-static void tell(const struct bb_gate *gate, const struct bb_confidence *ratio,
-		 struct bb_judgement *j, const char *words)
+   means, and its bound. */
+static void ratio_decide(const struct bb_gate *gate, const struct bb_confidence *ratio,
+			 struct bb_judgement *j, enum bb_verdict verdict, const char *words)
 {
+	const double worst = gate->measure->more_is_better ? fmax(ratio->low, 0) : ratio->high;
 	char mean[BB_UNIT_TEXT], bound[BB_UNIT_TEXT];
-	struct bb_strbuf s = {0};
 
-	bb_strbuf_addf(&s, "%s: %.4g %s", words, j->value, gate->measure->unit);
-	format_percent(mean, ratio->mean);
+	percent_format(mean, ratio->mean);
+	percent_format(bound, worst);
 	if (ratio->n == 1)
-		bb_strbuf_addf(&s, " is %s of %.4g", mean, j->expected);
+		bb_judgement_decide(
+			j, verdict, "%s: %.4g %s is %s of %.4g; limit %.4g; 1 run: no interval",
+			words, j->value, gate->measure->unit, mean, j->expected, j->limit);
 	else
-		bb_strbuf_addf(
-			&s, ", expected %.4g; the ratios of %zu runs have the mean %s, bound %s",
-			j->expected, ratio->n, mean,
-			format_percent(bound, gate->measure->more_is_better ? fmax(ratio->low, 0)
-									    : ratio->high));
-	bb_strbuf_addf(&s, "; limit %.4g%s", j->limit, ratio->n == 1 ? "; 1 run: no interval" : "");
-	snprintf(j->reason, sizeof(j->reason), "%s", bb_strbuf_text(&s));
-	bb_strbuf_free(&s);
+		bb_judgement_decide(j, verdict,
+				    "%s: %.4g %s, expected %.4g; the ratios of %zu runs have the "
+				    "mean %s, bound %s; limit %.4g",
+				    words, j->value, gate->measure->unit, j->expected, ratio->n,
+				    mean, bound, j->limit);
 }
 
-static void judge_group(const struct bb_gate *gate, const struct group *g, struct bb_judgement *j)
+static void group_judge(const struct bb_gate *gate, const struct group *g, struct bb_judgement *j)
 {
-	const struct bb_confidence value = bb_confidence_of(g->values.list, g->values.n);
-	const struct bb_confidence expected = bb_confidence_of(g->expected.list, g->expected.n);
-	const struct bb_confidence ratio = bb_confidence_of(g->ratios.list, g->ratios.n);
+	const struct bb_confidence value = bb_confidence_every(&g->list->value, g->n, 3);
+	const struct bb_confidence expected = bb_confidence_every(&g->list->expected, g->n, 3);
+	const struct bb_confidence ratio = bb_confidence_every(&g->list->ratio, g->n, 3);
 	const bool more = gate->measure->more_is_better;
 	/* No bandwidth is negative, however wide the runs spread. */
 	const double worst = more ? fmax(ratio.low, 0) : ratio.high;
@@ -237,27 +217,23 @@ static void judge_group(const struct bb_gate *gate, const struct group *g, struc
 	j->limit = limit * expected.mean;
 	if (ratio.n > 1)
 		j->low = worst * expected.mean;
-	j->verdict = BB_PASSED;
-	if (more ? worst < limit : worst > limit) {
-		const bool mean_passes = more ? ratio.mean >= limit : ratio.mean <= limit;
-
+	if (more ? ratio.mean < limit : ratio.mean > limit)
+		ratio_decide(gate, &ratio, j, BB_FAILED, "beyond the limit");
+	else if (more ? worst < limit : worst > limit)
 		/* A mean that passes is no evidence of a fault. */
-		j->verdict = mean_passes ? BB_UNJUDGED : BB_FAILED;
-		tell(gate, &ratio, j,
-		     mean_passes ? "not shown, the runs spread too much" : "beyond the limit");
-	} else if (behind > gate->warning) {
-		j->verdict = BB_WARNED;
-		tell(gate, &ratio, j, "near the limit");
-	} else if (ahead > surprise) {
-		j->verdict = BB_WARNED;
-		tell(gate, &ratio, j, "better than expected: does the source fit?");
-	} else {
-		tell(gate, &ratio, j, "within");
-	}
+		ratio_decide(gate, &ratio, j, BB_UNJUDGED, "not shown, the runs spread too much");
+	else if (behind > gate->warning)
+		ratio_decide(gate, &ratio, j, BB_WARNED, "near the limit");
+	else if (ahead > surprise)
+		ratio_decide(gate, &ratio, j, BB_WARNED,
+			     "better than expected: does the source fit?");
+	else
+		ratio_decide(gate, &ratio, j, BB_PASSED, "within");
 }
 
 /* A baseline of a machine that is not like this one is worth a warning. */
-static void doubt(const struct bb_evidence *e, const struct bb_gate *gate, struct bb_judgement *j)
+static void baseline_doubt(const struct bb_evidence *e, const struct bb_gate *gate,
+			   struct bb_judgement *j)
 {
 	const struct bb_read_record *const run = bb_records_first(&e->runs[0].records, "run");
 	const char *here, *there;
@@ -266,53 +242,53 @@ static void doubt(const struct bb_evidence *e, const struct bb_gate *gate, struc
 		return;
 	here = bb_record_string(run->json, "topology");
 	there = bb_record_string(e->baselines[gate - e->step->gates], "topology");
-	if (!here || !there || strcmp(here, there) == 0)
-		return;
-	j->verdict = BB_WARNED;
-	snprintf(j->reason, sizeof(j->reason),
-		 "the baseline is of another kind of machine: topology %.32s, here %.32s", there,
-		 here);
+	if (here && there && strcmp(here, there) != 0)
+		bb_judgement_decide(j, BB_WARNED,
+				    "the baseline is of another kind of machine: topology %.32s, "
+				    "here %.32s",
+				    there, here);
 }
 
 /* A step in virtual time without a fault cannot fail where virtual time is what is expected. */
 static bool is_idle(const struct bb_evidence *e, const struct bb_gate *gate)
 {
-	return gate->from->kind == BB_FROM_SIMULATOR && e->played && e->played->cluster &&
-	       !bb_played_faulty(e->played, e->step);
+	return gate->from->kind == BB_FROM_SIMULATOR && e->simulated && e->simulated->cluster &&
+	       !bb_plan_has_fault(e->simulated, e->step);
 }
 
-bb_status bb_judge_value(const struct bb_evidence *e, const struct bb_gate *gate,
-			 struct bb_judgements *judgements, struct bb_error *error)
+void bb_judge_value(const struct bb_evidence *e, const struct bb_gate *gate,
+		    struct bb_judgements *judgements)
 {
+	struct bb_judgement j = bb_judgement_of(e, gate, gate->metric);
+	struct bb_evidence_cursor at = {0};
 	struct groups groups = {.n = 0};
-	bool good = true;
+	const struct bb_read_record *r;
 
-	for (size_t run = 0; good && run < e->nruns; run++)
-		good = collect(e, gate, run, &groups);
-	for (size_t i = 0; good && (i < groups.n || (i == 0 && groups.n == 0)); i++) {
-		const struct group *const g = groups.n > 0 ? &groups.list[i] : NULL;
-		struct bb_judgement *const j = bb_judgement_add(judgements, e, gate);
-
-		good = j != NULL;
-		if (!good)
-			break;
-		j->verdict = BB_UNJUDGED;
-		snprintf(j->subject, sizeof(j->subject), "%s", g ? g->subject : gate->metric);
-		if (!g)
-			snprintf(j->reason, sizeof(j->reason), "no record is selected by where:");
-		else if (is_idle(e, gate))
-			j->verdict = BB_SKIPPED,
-			snprintf(j->reason, sizeof(j->reason),
-				 "the simulator would be held against itself; with --fault it says "
-				 "something");
-		else if (g->why)
-			snprintf(j->reason, sizeof(j->reason), "%s", g->why);
-		else if (g->runs < e->nruns)
-			snprintf(j->reason, sizeof(j->reason), "measured in %zu of %zu runs",
-				 g->runs, e->nruns);
-		else
-			judge_group(gate, g, j), doubt(e, gate, j);
+	while ((r = bb_evidence_next(e, &at)) && !judgements->failed)
+		if (bb_where_selects(gate->where, r))
+			judgements->failed |= !record_collect(e, gate, r, at.run, &groups);
+	if (groups.n == 0) {
+		bb_judgement_decide(&j, BB_UNJUDGED, "no record is selected by where:");
+		bb_judgements_add(judgements, &j);
 	}
-	free_groups(&groups);
-	return good ? BB_OK : bb_no_memory(error, "verdicts");
+	for (size_t i = 0; i < groups.n; i++) {
+		const struct group *const g = &groups.list[i];
+
+		j = bb_judgement_of(e, gate, g->subject);
+		if (is_idle(e, gate)) {
+			bb_judgement_decide(&j, BB_SKIPPED,
+					    "the simulator would be compared with itself; give "
+					    "--fault");
+		} else if (g->why) {
+			bb_judgement_decide(&j, BB_UNJUDGED, "%s", g->why);
+		} else if (g->runs < e->nruns) {
+			bb_judgement_decide(&j, BB_UNJUDGED, "measured in %zu of %zu runs", g->runs,
+					    e->nruns);
+		} else {
+			group_judge(gate, g, &j);
+			baseline_doubt(e, gate, &j);
+		}
+		bb_judgements_add(judgements, &j);
+	}
+	groups_free(&groups);
 }

@@ -16,10 +16,12 @@ static double margin(const struct bb_judgement *j, double value)
 	return j->gate->measure->more_is_better ? value / j->limit : j->limit / value;
 }
 
-/* Put down VALUE of NODE under the gate of J. Of what is its own the worst counts; of what it
-   shares with others the best, since that of a bad partner says nothing against it. */
-static bool offer(struct bb_node *node, const struct bb_judgement *j, double value, bool shared)
+/* Note VALUE of NODES' number AT under the gate of J. Of its own numbers the worst counts; of those
+   that it shares with others the best, since that of a bad partner says nothing against it. */
+static void value_note(struct bb_nodes *nodes, size_t at, const struct bb_judgement *j,
+		       double value, bool shared)
 {
+	struct bb_node *const node = &nodes->list[at];
 	const double m = margin(j, value);
 	const struct bb_node_value new = {j, value, j->limit, m, shared, m < 1};
 	struct bb_node_value *added;
@@ -31,25 +33,25 @@ static bool offer(struct bb_node *node, const struct bb_judgement *j, double val
 			continue;
 		if (shared ? m > v->margin : m < v->margin)
 			*v = new;
-		return true;
+		return;
 	}
 	added = BB_ARRAY_ADD(node->values, node->nvalues, node->room);
+	nodes->failed |= !added;
 	if (added)
 		*added = new;
-	return added;
 }
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* What a metric is called of groups; NULL: they have none. */
-static const char *of_groups(const struct bb_metric *metric)
+/* The field of a metric of groups; NULL: they have none. */
+static const char *group_field(const struct bb_metric *metric)
 {
 	if (!metric->best && strcmp(metric->name, "busbw") == 0)
 		return "group_busbw_GBps";
 	return strcmp(metric->name, "time") == 0 ? "group_time_us" : NULL;
 }
 
-/* Where GROUP stands in GROUPS, -1: nowhere. */
+/* Where GROUP stands in GROUPS; -1: nowhere. */
 static int position(const json_t *groups, int64_t group)
 {
 	size_t i;
@@ -67,8 +69,9 @@ static int position(const json_t *groups, int64_t group)
 	return -1;
 }
 
-/* The host of each group into HOSTS; NULL: it has several. */
-static void find_hosts(const struct bb_read_record *r, const json_t *groups, const char **hosts)
+/* HOSTS[group] = the host of the group's ranks, NULL: it has several. */
+static void group_hosts_find(const struct bb_read_record *r, const json_t *groups,
+			     const char **hosts)
 {
 	static const char several[] = "";
 	size_t i;
@@ -93,19 +96,18 @@ struct sum {
 	size_t n;
 };
 
-static bool add_groups(const struct bb_read_record *r, const struct bb_judgement *j,
+static void groups_sum(const struct bb_read_record *r, const struct bb_judgement *j,
 		       struct bb_nodes *nodes, struct sum *sums)
 {
 	const json_t *const groups = json_object_get(r->json, "groups");
-	const json_t *const values = json_object_get(r->json, of_groups(j->gate->measure));
+	const json_t *const values = json_object_get(r->json, group_field(j->gate->measure));
 	const size_t n = json_array_size(groups);
 	const char **const hosts = calloc(n + 1, sizeof(*hosts));
 
-	if (!hosts)
-		return false;
-	if (json_array_size(values) == n)
-		find_hosts(r, groups, hosts);
-	for (size_t g = 0; g < n; g++) {
+	nodes->failed |= !hosts;
+	if (hosts && json_array_size(values) == n)
+		group_hosts_find(r, groups, hosts);
+	for (size_t g = 0; hosts && g < n; g++) {
 		const double value = json_number_value(json_array_get(values, g));
 		const struct bb_node *const node = hosts[g] ? bb_nodes_find(nodes, hosts[g]) : NULL;
 
@@ -115,79 +117,61 @@ static bool add_groups(const struct bb_read_record *r, const struct bb_judgement
 		sums[node - nodes->list].n++;
 	}
 	free(hosts);
-	return true;
 }
 
 /* ---- one judgement --------------------------------------------------------------------------- */
 
-/* What the two ends of a pair have: within a host its own, between two each has it in common. */
-static bool add_pair(const struct bb_read_record *r, const struct bb_judgement *j,
-		     struct bb_nodes *nodes)
+/* A pair within a host is its own number, one between two hosts they share. */
+static void pair_note(const struct bb_read_record *r, const struct bb_judgement *j,
+		      struct bb_nodes *nodes)
 {
 	const char *const ends[] = {bb_record_string(r->json, "from_host"),
 				    bb_record_string(r->json, "to_host")};
 	const bool shared = ends[0] && ends[1] && strcmp(ends[0], ends[1]) != 0;
-	bool good = true;
 
 	for (int i = 0; i < 1 + shared; i++) {
-		struct bb_node *const node = ends[i] ? bb_nodes_find(nodes, ends[i]) : NULL;
+		const struct bb_node *const node = ends[i] ? bb_nodes_find(nodes, ends[i]) : NULL;
 
 		if (node)
-			good &= offer(node, j, j->value, shared);
+			value_note(nodes, (size_t)(node - nodes->list), j, j->value, shared);
 	}
-	return good;
 }
 
-/* All records that J speaks of. */
-static bool add_records(const struct bb_evidence *e, const struct bb_judgement *j,
-			struct bb_nodes *nodes, struct sum *sums)
-{
-	bool good = true;
-
-	for (size_t run = 0; run < e->nruns; run++) {
-		for (size_t i = 0; good && i < e->runs[run].records.n; i++) {
-			const struct bb_read_record *const r = &e->runs[run].records.list[i];
-			char subject[BB_SUBJECT_TEXT];
-
-			if (!bb_where_selects(j->gate->where, r) ||
-			    strcmp(bb_record_subject(subject, r, true), j->subject) != 0)
-				continue;
-			if (strcmp(r->kind, "pair") == 0)
-				good = add_pair(r, j, nodes);
-			else if (of_groups(j->gate->measure))
-				good = add_groups(r, j, nodes, sums);
-		}
-	}
-	return good;
-}
-
-static bool add_judgement(const struct bb_evidence *e, const struct bb_judgement *j,
-			  struct bb_nodes *nodes, struct bb_node *alone)
+static void judgement_note(const struct bb_evidence *e, const struct bb_judgement *j,
+			   struct bb_nodes *nodes, struct bb_node *alone)
 {
 	struct sum *const sums = calloc(nodes->n + 1, sizeof(*sums));
-	bool good = sums && add_records(e, j, nodes, sums);
+	struct bb_evidence_cursor at = {0};
+	const struct bb_read_record *r;
+	char subject[BB_SUBJECT_TEXT];
 
-	for (size_t i = 0; good && i < nodes->n; i++)
+	nodes->failed |= !sums;
+	while (sums && (r = bb_evidence_next(e, &at))) {
+		if (!bb_where_selects(j->gate->where, r) ||
+		    strcmp(bb_record_subject(subject, r, true), j->subject) != 0)
+			continue;
+		if (strcmp(r->kind, "pair") == 0)
+			pair_note(r, j, nodes);
+		else if (group_field(j->gate->measure))
+			groups_sum(r, j, nodes, sums);
+	}
+	for (size_t i = 0; sums && i < nodes->n; i++)
 		if (sums[i].n > 0)
-			good = offer(&nodes->list[i], j, sums[i].sum / (double)sums[i].n, false);
+			value_note(nodes, i, j, sums[i].sum / (double)sums[i].n, false);
 	/* The number of a step on one host is that host's. */
-	if (good && alone)
-		good = offer(alone, j, j->value, false);
+	if (alone)
+		value_note(nodes, (size_t)(alone - nodes->list), j, j->value, false);
 	free(sums);
-	return good;
 }
 
-bool bb_node_values_find(const struct bb_evidence *e, const struct bb_judgements *judgements,
+void bb_node_values_find(const struct bb_evidence *e, const struct bb_judgements *judgements,
 			 struct bb_nodes *nodes, struct bb_node *alone)
 {
-	bool good = true;
-
-	for (size_t i = 0; good && i < judgements->n; i++) {
+	for (size_t i = 0; i < judgements->n; i++) {
 		const struct bb_judgement *const j = &judgements->list[i];
 
 		if (j->step == e->step && j->gate && j->gate->kind == BB_GATE_VALUE &&
 		    j->value > 0 && j->limit > 0)
-			good = add_judgement(e, j, nodes, alone);
+			judgement_note(e, j, nodes, alone);
 	}
-	return good;
 }

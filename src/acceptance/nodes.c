@@ -45,13 +45,15 @@ struct bb_node *bb_nodes_find(const struct bb_nodes *nodes, const char *host)
 	return NULL;
 }
 
-static struct bb_node *find_node(struct bb_nodes *nodes, const char *host)
+/* NULL without memory: then NODES have failed. */
+static struct bb_node *node_of(struct bb_nodes *nodes, const char *host)
 {
 	struct bb_node *node = bb_nodes_find(nodes, host);
 
 	if (node)
 		return node;
 	node = BB_ARRAY_ADD(nodes->list, nodes->n, nodes->room);
+	nodes->failed |= !node;
 	if (!node)
 		return NULL;
 	*node = (struct bb_node){
@@ -69,129 +71,117 @@ size_t bb_nodes_suspected(const struct bb_nodes *nodes)
 	return n;
 }
 
-static void blame(struct bb_node *node, enum bb_node_verdict verdict, const char *code,
-		  const char *reason)
+static void host_blame(struct bb_nodes *nodes, const char *host, enum bb_node_verdict verdict,
+		       const char *code, const char *reason)
 {
-	if (verdict <= node->verdict)
+	struct bb_node *const node = node_of(nodes, host);
+
+	if (!node || verdict <= node->verdict)
 		return;
 	node->verdict = verdict;
 	snprintf(node->code, sizeof(node->code), "%s", code);
 	snprintf(node->reason, sizeof(node->reason), "%s", reason);
 }
 
-/* The hosts that took part in E, into NODES and their indices into MINE, room for MOST. */
-static bool list_hosts(const struct bb_evidence *e, struct bb_nodes *nodes, size_t *mine,
-		       size_t most, size_t *n)
+/* Mark the hosts that took part in E. Returns how many there are. */
+static size_t hosts_mark(const struct bb_evidence *e, struct bb_nodes *nodes)
 {
-	*n = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < nodes->n; i++)
+		nodes->list[i].present = false;
 	for (size_t i = 0; i < e->nruns; i++) {
 		const struct bb_read_record *const run =
 			bb_records_first(&e->runs[i].records, "run");
 		/* In virtual time no host is at work. */
-		const bool real = run && !json_is_true(json_object_get(run->json, "virtual_time"));
-		const json_t *const ranks = real ? json_object_get(run->json, "ranks") : NULL;
+		const bool real = run && !bb_record_bool(run->json, "virtual_time");
 		size_t r;
 		json_t *rank;
 
-		json_array_foreach(ranks, r, rank)
+		json_array_foreach(real ? json_object_get(run->json, "ranks") : NULL, r, rank)
 		{
 			const char *const host = bb_record_string(rank, "host");
-			struct bb_node *const node = host ? find_node(nodes, host) : NULL;
-			size_t k = 0;
+			struct bb_node *const node = host ? node_of(nodes, host) : NULL;
 
-			if (!node && host)
-				return false;
-			while (node && k < *n && mine[k] != (size_t)(node - nodes->list))
-				k++;
-			if (node && k == *n && k < most)
-				mine[(*n)++] = (size_t)(node - nodes->list);
+			if (!node || node->present)
+				continue;
+			node->present = true;
+			n++;
 		}
 	}
-	return true;
+	return n;
 }
 
-/* How results of a step speak for one rank as the straggler. */
+/* ---- stragglers ---------------------------------------------------------------------------- */
+
+/* How the results of a step accuse one rank. */
 struct late {
 	int64_t rank;
-	size_t results, accused; /* that tell who was last; that accuse this rank */
-	/* Means over those that do: how late, and how long the operation takes its ranks. */
-	double us, time;
+	size_t accused, results; /* results that accuse it, of those that know who came last */
+	double us, time;         /* sums over those */
 };
 
-/* One result's say: the rank that it accuses, or -1. */
-static int64_t accused(const struct bb_read_record *r, double *us, double *time)
+static bool has_arrival(const struct bb_read_record *r)
 {
-	const int64_t rank = bb_record_int(r->json, "last_rank");
-	const double last = bb_record_number(r->json, "last_share");
+	return strcmp(r->kind, "result") == 0 && bb_record_int(r->json, "last_rank") >= 0;
+}
+
+/* The rank that came last in R and cost much of its time; -1: none. */
+static int64_t accused_by(const struct bb_read_record *r, double *us, double *time)
+{
 	const double uncertain = bb_record_number(r->json, "clock_uncertainty_us");
 
 	*us = bb_record_number(r->json, "last_late_us");
 	*time = bb_record_number(r->json, "p50_us");
 	if (!(*time > 0))
 		*time = bb_record_number(r->json, "time_us");
-	return rank >= 0 && bb_record_int(r->json, "iterations") >= OPERATIONS &&
-			       last >= LAST_SHARE && *us >= LATE_SHARE * *time && *us >= LATE_US &&
+	return has_arrival(r) && bb_record_int(r->json, "iterations") >= OPERATIONS &&
+			       bb_record_number(r->json, "last_share") >= LAST_SHARE &&
+			       *us >= LATE_SHARE * *time && *us >= LATE_US &&
 			       (isnan(uncertain) || *us > 4 * uncertain)
-		       ? rank
+		       ? bb_record_int(r->json, "last_rank")
 		       : -1;
 }
 
-/* The rank that most results accuse; a majority, else none. */
-static bool straggler(const struct bb_evidence *e, struct late *found)
+/* The rank that the majority of results accuses. Returns whether there is one. */
+static bool straggler_find(const struct bb_evidence *e, struct late *found)
 {
-	struct late best = {.rank = -1};
+	struct bb_evidence_cursor at = {0}, again = {0};
+	const struct bb_read_record *r;
+	size_t votes = 0;
+	double us, time;
 
-	for (size_t i = 0; i < e->nruns; i++) {
-		for (size_t k = 0; k < e->runs[i].records.n; k++) {
-			const struct bb_read_record *const r = &e->runs[i].records.list[k];
-			double us, time;
-			int64_t rank;
+	*found = (struct late){.rank = -1};
+	/* Boyer and Moore's majority vote. */
+	while ((r = bb_evidence_next(e, &at))) {
+		const int64_t rank = accused_by(r, &us, &time);
 
-			if (strcmp(r->kind, "result") != 0 ||
-			    bb_record_int(r->json, "last_rank") < 0)
-				continue;
-			best.results++;
-			rank = accused(r, &us, &time);
-			if (rank < 0)
-				continue;
-			/* Boyer and Moore's majority vote. */
-			if (best.accused == 0) {
-				best.rank = rank;
-				best.accused = 1;
-			} else {
-				best.accused += rank == best.rank ? 1 : (size_t)-1;
-			}
-		}
+		found->results += has_arrival(r);
+		if (rank < 0)
+			continue;
+		found->rank = votes == 0 ? rank : found->rank;
+		votes += rank == found->rank ? 1 : (size_t)-1;
 	}
-	*found = (struct late){.rank = best.rank, .results = best.results};
-	for (size_t i = 0; i < e->nruns && best.rank >= 0; i++) {
-		for (size_t k = 0; k < e->runs[i].records.n; k++) {
-			double us, time;
-
-			if (strcmp(e->runs[i].records.list[k].kind, "result") != 0 ||
-			    accused(&e->runs[i].records.list[k], &us, &time) != best.rank)
-				continue;
-			found->accused++;
-			found->us += us;
-			found->time += time;
-		}
+	while (found->rank >= 0 && (r = bb_evidence_next(e, &again))) {
+		if (accused_by(r, &us, &time) != found->rank)
+			continue;
+		found->accused++;
+		found->us += us;
+		found->time += time;
 	}
-	found->us /= found->accused ? (double)found->accused : 1;
-	found->time /= found->accused ? (double)found->accused : 1;
 	return 2 * found->accused > found->results;
 }
 
-/* What ran as rank LATE->rank, into REASON; its host, or NULL. */
-static const char *describe(const struct bb_evidence *e, const struct late *late, char *reason,
-			    size_t room)
+/* The host of rank LATE->rank, or NULL; into REASON what it did. */
+static const char *straggler_describe(const struct bb_evidence *e, const struct late *late,
+				      char *reason, size_t room)
 {
 	const struct bb_read_record *const run = bb_records_first(&e->runs[0].records, "run");
-	const json_t *const ranks = run ? json_object_get(run->json, "ranks") : NULL;
 	char us[BB_UNIT_TEXT], time[BB_UNIT_TEXT];
 	size_t i;
 	json_t *rank;
 
-	json_array_foreach(ranks, i, rank)
+	json_array_foreach(run ? json_object_get(run->json, "ranks") : NULL, i, rank)
 	{
 		if (bb_record_int(rank, "rank") != late->rank)
 			continue;
@@ -200,11 +190,102 @@ static const char *describe(const struct bb_evidence *e, const struct late *late
 			 "late; the operation takes %s",
 			 e->step->name, (long long)late->rank,
 			 (long long)bb_record_int(rank, "device"), late->accused, late->results,
-			 bb_format_duration(us, late->us / 1e6),
-			 bb_format_duration(time, late->time / 1e6));
+			 bb_format_duration(us, late->us / (double)late->accused / 1e6),
+			 bb_format_duration(time, late->time / (double)late->accused / 1e6));
 		return bb_record_string(rank, "host");
 	}
 	return NULL;
+}
+
+/* ---- diagnose -------------------------------------------------------------------------------- */
+
+static enum bb_node_verdict verdict_named(const char *word)
+{
+	int v = BB_NODE_OK;
+
+	while (v < BB_NODE_BAD && strcmp(word, bb_node_verdict_name(v)) != 0)
+		v++;
+	return v;
+}
+
+/* A link within a host is that host's; of a link between two either may be to blame. */
+static void culprit_blame(const struct bb_read_record *r, const char *host, struct bb_nodes *nodes)
+{
+	const char *const peer = bb_record_string(r->json, "peer_host");
+	const char *const code = bb_record_string(r->json, "code");
+	const char *const text = bb_record_string(r->json, "text");
+	enum bb_node_verdict verdict;
+
+	if (!peer || !code || !text)
+		return;
+	verdict = strcmp(host, peer) == 0 ? BB_NODE_BAD : BB_NODE_SUSPECT;
+	host_blame(nodes, host, verdict, code, text);
+	host_blame(nodes, peer, verdict, code, text);
+}
+
+/* Take over what a step of diagnose says of nodes and of links. Returns whether it says anything.
+ */
+static bool diagnosis_adopt(const struct bb_evidence *e, struct bb_nodes *nodes)
+{
+	struct bb_evidence_cursor at = {0};
+	const struct bb_read_record *r;
+	bool any = false;
+
+	while ((r = bb_evidence_next(e, &at))) {
+		const char *const host = bb_record_string(r->json, "host");
+		const char *const verdict = bb_record_string(r->json, "verdict");
+		const char *const code = bb_record_string(r->json, "code");
+		const char *const reason = bb_record_string(r->json, "reason");
+		const bool is_node = strcmp(r->kind, "node") == 0 && verdict;
+
+		any = any || (is_node && host);
+		/* In virtual time no host is at work. */
+		if (!host || bb_record_bool(r->run, "virtual_time"))
+			continue;
+		if (strcmp(r->kind, "culprit") == 0)
+			culprit_blame(r, host, nodes);
+		else if (is_node && verdict_named(verdict) != BB_NODE_OK)
+			host_blame(nodes, host, verdict_named(verdict), code ? code : "BB-DIAGNOSE",
+				   reason ? reason : verdict);
+	}
+	return any;
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+/*
+ * Blame those of E's N hosts whose own numbers are beyond a limit. Numbers that hosts share blame
+ * them only while most others keep to the limit: who is slow with everybody is slow. Returns
+ * whether anybody is blamed.
+ */
+static bool values_blame(const struct bb_evidence *e, size_t n, struct bb_nodes *nodes)
+{
+	size_t beyond = 0, blamed = 0;
+	char reason[320];
+
+	for (int count = 1; count >= 0; count--) /* first counts those that are shared */
+		for (size_t i = 0; i < nodes->n; i++)
+			for (size_t k = 0; nodes->list[i].present && k < nodes->list[i].nvalues;
+			     k++) {
+				const struct bb_node_value *const v = &nodes->list[i].values[k];
+				const struct bb_judgement *const j = v->judgement;
+
+				if (j->step != e->step || !v->beyond)
+					continue;
+				beyond += count && v->shared;
+				if (count || j->verdict == BB_UNJUDGED ||
+				    (v->shared && 2 * beyond >= n))
+					continue;
+				snprintf(reason, sizeof(reason),
+					 "%s: %s here %.4g %s, limit %.4g: %.160s", e->step->name,
+					 j->gate->measure->name, v->value, j->gate->measure->unit,
+					 v->limit, j->subject);
+				host_blame(nodes, nodes->list[i].host,
+					   j->verdict == BB_FAILED ? BB_NODE_BAD : BB_NODE_SUSPECT,
+					   "BB-BELOW-GATE", reason);
+				blamed++;
+			}
+	return blamed > 0;
 }
 
 /* The worst judgement of a step. */
@@ -219,165 +300,54 @@ static const struct bb_judgement *worst_of(const struct bb_judgements *j,
 	return worst;
 }
 
-static enum bb_node_verdict verdict_of(const char *word)
-{
-	for (int v = BB_NODE_OK; v < BB_NODE_BAD; v++)
-		if (strcmp(word, bb_node_verdict_name(v)) == 0)
-			return v;
-	return BB_NODE_BAD;
-}
-
-static void blame_host(struct bb_nodes *nodes, const char *host, enum bb_node_verdict verdict,
-		       const char *code, const char *reason)
-{
-	struct bb_node *const node = find_node(nodes, host);
-
-	if (node)
-		blame(node, verdict, code ? code : "BB-DIAGNOSE", reason);
-}
-
-/* A way within a host is that host's; of one between two either may be to blame. */
-static void take_link(const struct bb_read_record *r, const char *host, struct bb_nodes *nodes)
-{
-	const char *const peer = bb_record_string(r->json, "peer_host");
-	const char *const code = bb_record_string(r->json, "code");
-	const char *const text = bb_record_string(r->json, "text");
-	enum bb_node_verdict verdict;
-
-	if (!peer || !text)
-		return;
-	verdict = strcmp(host, peer) == 0 ? BB_NODE_BAD : BB_NODE_SUSPECT;
-	blame_host(nodes, host, verdict, code, text);
-	blame_host(nodes, peer, verdict, code, text);
-}
-
-/* What a step of diagnose says of each node, and of ways between them, is taken over. Returns
-   whether it says anything. */
-static bool take_over(const struct bb_evidence *e, struct bb_nodes *nodes)
-{
-	bool any = false;
-
-	for (size_t i = 0; i < e->nruns; i++) {
-		for (size_t k = 0; k < e->runs[i].records.n; k++) {
-			const struct bb_read_record *const r = &e->runs[i].records.list[k];
-			const char *const host = bb_record_string(r->json, "host");
-			const char *const verdict = bb_record_string(r->json, "verdict");
-			const char *const code = bb_record_string(r->json, "code");
-			const char *const reason = bb_record_string(r->json, "reason");
-			const bool is_node = strcmp(r->kind, "node") == 0 && verdict;
-
-			any = any || (is_node && host);
-			/* In virtual time no host is at work. */
-			if (!host || json_is_true(json_object_get(r->run, "virtual_time")))
-				continue;
-			if (strcmp(r->kind, "culprit") == 0)
-				take_link(r, host, nodes);
-			else if (is_node && verdict_of(verdict) != BB_NODE_OK)
-				blame_host(nodes, host, verdict_of(verdict), code,
-					   reason ? reason : verdict);
-		}
-	}
-	return any;
-}
-
-/* How V of one gate is beyond its limit, into REASON. */
-static void tell_value(const struct bb_evidence *e, const struct bb_node_value *v, char *reason,
-		       size_t room)
-{
-	const struct bb_metric *const m = v->judgement->gate->measure;
-
-	snprintf(reason, room, "%s: %s here %.4g %s, limit %.4g: %.160s", e->step->name, m->name,
-		 v->value, m->unit, v->limit, v->judgement->subject);
-}
-
-/*
- * Blame those of E's N hosts MINE whose own numbers are beyond a limit. Numbers that hosts share
- * blame them while most others keep to it: he who is slow with everybody is slow. Returns whether
- * anybody is.
- */
-static bool blame_values(const struct bb_evidence *e, const size_t *mine, size_t n,
-			 struct bb_nodes *nodes)
-{
-	size_t beyond = 0, blamed = 0;
-	char reason[320];
-
-	for (size_t i = 0; i < n; i++)
-		for (size_t k = 0; k < nodes->list[mine[i]].nvalues; k++) {
-			const struct bb_node_value *const v = &nodes->list[mine[i]].values[k];
-
-			beyond += v->judgement->step == e->step && v->shared && v->beyond;
-		}
-	for (size_t i = 0; i < n; i++) {
-		struct bb_node *const node = &nodes->list[mine[i]];
-
-		for (size_t k = 0; k < node->nvalues; k++) {
-			const struct bb_node_value *const v = &node->values[k];
-			const bool failed = v->judgement->verdict == BB_FAILED;
-
-			if (v->judgement->step != e->step || !v->beyond ||
-			    v->judgement->verdict == BB_UNJUDGED || (v->shared && 2 * beyond >= n))
-				continue;
-			tell_value(e, v, reason, sizeof(reason));
-			blame(node, failed ? BB_NODE_BAD : BB_NODE_SUSPECT, "BB-BELOW-GATE",
-			      reason);
-			blamed++;
-		}
-	}
-	return blamed > 0;
-}
-
-static void judge_hosts(const struct bb_evidence *e, const struct bb_judgement *worst,
-			const size_t *mine, size_t n, struct bb_nodes *nodes)
+/* The N hosts of E, which are marked. */
+static void hosts_judge(const struct bb_evidence *e, const struct bb_judgement *worst, size_t n,
+			struct bb_nodes *nodes)
 {
 	const bool failed = worst && worst->verdict == BB_FAILED;
+	const bool wrong = failed && !worst->gate;
 	struct late late;
 	char reason[320];
 	const char *host = NULL;
 
-	if (take_over(e, nodes))
+	if (diagnosis_adopt(e, nodes))
 		return;
-	if (n > 0 && !(failed && !worst->gate) && straggler(e, &late))
-		host = describe(e, &late, reason, sizeof(reason));
+	if (n > 0 && !wrong && straggler_find(e, &late))
+		host = straggler_describe(e, &late, reason, sizeof(reason));
 	if (host) {
-		blame(find_node(nodes, host), failed ? BB_NODE_BAD : BB_NODE_SUSPECT,
-		      "BB-STRAGGLER", reason);
+		host_blame(nodes, host, failed ? BB_NODE_BAD : BB_NODE_SUSPECT, "BB-STRAGGLER",
+			   reason);
 		return;
 	}
-	if (n > 1 && !(failed && !worst->gate) && blame_values(e, mine, n, nodes) && failed)
+	if (n > 1 && !wrong && values_blame(e, n, nodes) && failed)
 		return;
 	if (!worst || worst->verdict <= BB_SKIPPED)
 		return;
 	snprintf(reason, sizeof(reason), "%s: %.100s: %.150s%s", e->step->name, worst->subject,
-		 worst->reason,
-		 failed && n > 1 ? "; no rank stands out, build/diagnose tells" : "");
-	for (size_t i = 0; i < n; i++)
-		blame(&nodes->list[mine[i]], failed && n == 1 ? BB_NODE_BAD : BB_NODE_UNKNOWN,
-		      !failed       ? "BB-NOT-JUDGED"
-		      : worst->gate ? "BB-BELOW-GATE"
-				    : "BB-WRONG-DATA",
-		      reason);
+		 worst->reason, failed && n > 1 ? "; no rank stands out, run build/diagnose" : "");
+	for (size_t i = 0; i < nodes->n; i++)
+		if (nodes->list[i].present)
+			host_blame(nodes, nodes->list[i].host,
+				   failed && n == 1 ? BB_NODE_BAD : BB_NODE_UNKNOWN,
+				   !failed ? "BB-NOT-JUDGED"
+				   : wrong ? "BB-WRONG-DATA"
+					   : "BB-BELOW-GATE",
+				   reason);
 }
-
-#define MOST_HOSTS 65536
 
 bb_status bb_nodes_judge(const struct bb_evidence *evidence, size_t n,
 			 const struct bb_judgements *judgements, struct bb_nodes *nodes,
 			 struct bb_error *error)
 {
-	size_t *const mine = calloc(MOST_HOSTS, sizeof(*mine));
-	bb_status st = BB_OK;
-	size_t hosts;
-
 	*nodes = (struct bb_nodes){.n = 0};
-	for (size_t i = 0; st == BB_OK && i < n; i++) {
-		if (!mine || !list_hosts(&evidence[i], nodes, mine, MOST_HOSTS, &hosts) ||
-		    !bb_node_values_find(&evidence[i], judgements, nodes,
-					 hosts == 1 ? &nodes->list[mine[0]] : NULL))
-			st = bb_no_memory(error, "nodes");
-		else
-			judge_hosts(&evidence[i], worst_of(judgements, evidence[i].step), mine,
-				    hosts, nodes);
+	for (size_t i = 0; i < n; i++) {
+		const size_t hosts = hosts_mark(&evidence[i], nodes);
+		struct bb_node *alone = NULL;
+
+		for (size_t k = 0; k < nodes->n && hosts == 1; k++)
+			alone = nodes->list[k].present ? &nodes->list[k] : alone;
+		bb_node_values_find(&evidence[i], judgements, nodes, alone);
+		hosts_judge(&evidence[i], worst_of(judgements, evidence[i].step), hosts, nodes);
 	}
-	free(mine);
-	return st;
+	return nodes->failed ? bb_no_memory(error, "nodes") : BB_OK;
 }

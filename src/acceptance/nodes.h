@@ -1,5 +1,5 @@
 /*
- * nodes.h - which node is to blame, as far as the records of collectives tell.
+ * nodes.h - which node is to blame, by the records of steps.
  */
 #ifndef BB_ACCEPTANCE_NODES_H
 #define BB_ACCEPTANCE_NODES_H
@@ -10,12 +10,12 @@ enum bb_node_verdict { BB_NODE_OK, BB_NODE_SUSPECT, BB_NODE_UNKNOWN, BB_NODE_BAD
 /* "OK", "SUSPECT", "UNKNOWN", "BAD" */
 const char *bb_node_verdict_name(enum bb_node_verdict verdict);
 
-/* What the number of a gate is on one host. */
+/* The number of a gate on one host. */
 struct bb_node_value {
 	const struct bb_judgement *judgement;
 	double value, limit;
 	double margin; /* how far it keeps to the limit; below 1 it does not */
-	bool shared;   /* it is between this host and others, the best of these */
+	bool shared;   /* it is between this host and others: the best of these */
 	bool beyond;   /* the limit */
 };
 
@@ -27,35 +27,36 @@ struct bb_node {
 	char reason[320]; /* names the step and, where known, the rank and its device */
 	struct bb_node_value *values; /* one for each gate, or two: its own, and shared */
 	size_t nvalues, room;
+	bool present; /* took part in the step that is judged */
 };
 
 struct bb_nodes {
 	struct bb_node *list;
 	size_t n, room;
+	bool failed; /* a node or value is missing: out of memory */
 };
 
 /*
- * What the evidence of N steps says of each host that took part, the worst of all steps; JUDGEMENTS
- * are those of all. A straggler is blamed if it entered last in most operations and most of the
- * time that these took was waiting for it; where a gate failed and numbers tell hosts apart, those
- * beyond its limit are; where nobody stands out, all are unknown, unless there was one host alone.
- * BB_EINTERNAL without memory; NODES are to be freed.
+ * NODES = the worst verdict of N steps on each host that took part; JUDGEMENTS are those of all
+ * steps. A straggler is blamed if it entered last in most operations and most of the time that
+ * these took was waiting for it. If a gate failed and its numbers differ between hosts, the hosts
+ * beyond its limit are blamed. If nobody stands out, all are unknown, unless there was one host
+ * alone. BB_EINTERNAL without memory; free NODES.
  */
 BB_MUST bb_status bb_nodes_judge(const struct bb_evidence *evidence, size_t n,
 				 const struct bb_judgements *judgements, struct bb_nodes *nodes,
 				 struct bb_error *error);
 void bb_nodes_free(struct bb_nodes *nodes);
 
-/* Of how many nothing is proven, but something stands out: as a warning, which --strict fails. */
+/* How many nodes stand out without proof: a warning, which --strict fails. */
 size_t bb_nodes_suspected(const struct bb_nodes *nodes);
 
-/* ---- of nodes.c's own ---- */
+/* ---- for nodes.c ------------------------------------------------------------------------- */
 
 /* The node of that host, or NULL. */
 struct bb_node *bb_nodes_find(const struct bb_nodes *nodes, const char *host);
-/* Give NODES what the numbers of E's gates are on each; ALONE: the only host of E, NULL: several.
-   Returns false without memory. */
-bool bb_node_values_find(const struct bb_evidence *e, const struct bb_judgements *judgements,
+/* Give NODES the numbers of E's gates on each; ALONE: the only host of E, NULL: several. */
+void bb_node_values_find(const struct bb_evidence *e, const struct bb_judgements *judgements,
 			 struct bb_nodes *nodes, struct bb_node *alone);
 
 #endif

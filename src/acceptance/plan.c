@@ -91,8 +91,8 @@ static const char *arguments(const struct bb_profile_step *step)
 }
 
 /* STEP in virtual time: the last of several words for the same counts. */
-static void add_played(struct bb_strbuf *text, const struct bb_profile_step *step, const char *what,
-		       const char *value)
+static void add_simulated(struct bb_strbuf *text, const struct bb_profile_step *step,
+			  const char *what, const char *value)
 {
 	bb_strbuf_add(text, COMMAND);
 	substitute(text, arguments(step), step);
@@ -120,24 +120,24 @@ static void add_launched(struct bb_strbuf *text, const struct bb_profile *profil
 	substitute(text, arguments(step), step);
 }
 
-bool bb_played_faulty(const struct bb_plan_cluster *played, const struct bb_profile_step *step)
+bool bb_plan_has_fault(const struct bb_plan_cluster *simulated, const struct bb_profile_step *step)
 {
 	/* Without a number of ranks all of the cluster take part. */
-	return played->fault && (step->ranks <= 1 || step->ranks >= played->faulty);
+	return simulated->fault && (step->ranks <= 1 || step->ranks >= simulated->faulty);
 }
 
 bb_status bb_plan_command(const struct bb_profile *profile, const struct bb_profile_step *step,
-			  const struct bb_plan_cluster *played, const struct bb_places *places,
+			  const struct bb_plan_cluster *simulated, const struct bb_places *places,
 			  struct bb_words_list *words, struct bb_error *error)
 {
 	struct bb_strbuf text = {0};
 
-	if (played->cluster)
-		add_played(&text, step, "--cluster", played->cluster);
+	if (simulated->cluster)
+		add_simulated(&text, step, "--cluster", simulated->cluster);
 	else
 		add_launched(&text, profile, step);
-	if (bb_played_faulty(played, step))
-		bb_strbuf_addf(&text, " --fault %s", played->fault);
+	if (bb_plan_has_fault(simulated, step))
+		bb_strbuf_addf(&text, " --fault %s", simulated->fault);
 	bb_strbuf_add(&text, " --json -");
 	return split(&text, step, places, words, error);
 }
@@ -148,8 +148,8 @@ bb_status bb_plan_simulation(const struct bb_profile_step *step, const struct bb
 {
 	struct bb_strbuf text = {0};
 
-	add_played(&text, step, gate->from->cluster ? "--cluster" : "--link",
-		   gate->from->cluster ? gate->from->cluster : gate->from->link);
+	add_simulated(&text, step, gate->from->cluster ? "--cluster" : "--link",
+		      gate->from->cluster ? gate->from->cluster : gate->from->link);
 	bb_strbuf_add(&text, " --json -");
 	return split(&text, step, places, words, error);
 }

@@ -24,7 +24,7 @@ struct bb_plan_cluster {
 	int per_node;                /* ranks of a node of the cluster */
 };
 /* Does STEP have the fault? Steps of fewer ranks are played without it. */
-bool bb_played_faulty(const struct bb_plan_cluster *played, const struct bb_profile_step *step);
+bool bb_plan_has_fault(const struct bb_plan_cluster *simulated, const struct bb_profile_step *step);
 
 /* Folders of the binaries and, for all files that a step names in run:, of outputs. */
 struct bb_places {
@@ -39,7 +39,7 @@ struct bb_places {
  */
 BB_MUST bb_status bb_plan_command(const struct bb_profile *profile,
 				  const struct bb_profile_step *step,
-				  const struct bb_plan_cluster *played,
+				  const struct bb_plan_cluster *simulated,
 				  const struct bb_places *places, struct bb_words_list *words,
 				  struct bb_error *error);
 /* What is known of the steps of MODE before any is run. BB_EUSAGE: a binary is not in FOLDER; a
@@ -50,7 +50,7 @@ struct bb_planned {
 	const struct bb_profile *profile;
 	const char *path, *folder;
 	enum bb_mode mode;
-	struct bb_plan_cluster *played; /* its FAULTY is found */
+	struct bb_plan_cluster *simulated; /* its FAULTY is found */
 	bb_topology_parser *parse;
 };
 BB_MUST bb_status bb_plan_check(const struct bb_planned *plan, struct bb_error *error);

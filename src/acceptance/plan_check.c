@@ -92,13 +92,13 @@ static int first_of(const struct bb_options *o, const struct bb_cluster *cluster
 
 /* --fault by its own reader: what no program obeys, or what is not in CLUSTER. What only some obey
    the first step refuses that does not. */
-static bb_status check_fault(struct bb_plan_cluster *played, const struct bb_cluster *cluster,
+static bb_status check_fault(struct bb_plan_cluster *simulated, const struct bb_cluster *cluster,
 			     struct bb_error *error)
 {
 	struct bb_options o = {.backend = bb_backend_find("sim"),
 			       .program = "acceptance",
-			       .fault_text = played->fault,
-			       .cluster_text = played->cluster};
+			       .fault_text = simulated->fault,
+			       .cluster_text = simulated->cluster};
 	const struct bb_world world = {.nranks = cluster->ranks, .nprocs = 1};
 	const unsigned all = ((1u << BB_NFAULTS) - 1) & ~(1u << BB_FAULT_NONE);
 	bb_status st;
@@ -106,38 +106,38 @@ static bb_status check_fault(struct bb_plan_cluster *played, const struct bb_clu
 	BB_TRY(st, bb_options_fault(&o, all, error), out);
 	o.cluster = (struct bb_cluster *)cluster;
 	BB_TRY(st, bb_options_check_world(&o, &world, error), out);
-	played->faulty = 1 + first_of(&o, cluster);
-	played->per_node = cluster->gpus;
+	simulated->faulty = 1 + first_of(&o, cluster);
+	simulated->per_node = cluster->gpus;
 out:
 	return st;
 }
 
-static bb_status check_played(const struct bb_planned *plan, struct bb_error *error)
+static bb_status check_simulated(const struct bb_planned *plan, struct bb_error *error)
 {
-	struct bb_plan_cluster *const played = plan->played;
+	struct bb_plan_cluster *const simulated = plan->simulated;
 	struct bb_cluster *cluster = NULL;
 	bb_status st = BB_OK;
 
-	if (!played->cluster && played->fault)
+	if (!simulated->cluster && simulated->fault)
 		return bb_fail(error, BB_EUSAGE,
 			       "--fault %s: faults are planted in a --cluster that is simulated; "
 			       "real steps have theirs in run:",
-			       played->fault);
-	if (!played->cluster)
+			       simulated->fault);
+	if (!simulated->cluster)
 		return BB_OK;
 	/* Words of commands are split there. */
-	if (strpbrk(played->cluster, " \t\r\n") ||
-	    (played->fault && strpbrk(played->fault, " \t\r\n")))
+	if (strpbrk(simulated->cluster, " \t\r\n") ||
+	    (simulated->fault && strpbrk(simulated->fault, " \t\r\n")))
 		return bb_fail(error, BB_EUSAGE, "--cluster and --fault take no blanks");
-	BB_TRY(st, bb_cluster_open(played->cluster, plan->parse, &cluster, error), out);
+	BB_TRY(st, bb_cluster_open(simulated->cluster, plan->parse, &cluster, error), out);
 	for (uint32_t i = 0; i < plan->profile->nsteps; i++)
 		if (plan->profile->steps[i].mode & plan->mode)
 			BB_TRY(st,
-			       check_places(&plan->profile->steps[i], cluster, played->cluster,
+			       check_places(&plan->profile->steps[i], cluster, simulated->cluster,
 					    error),
 			       out);
-	if (played->fault)
-		st = check_fault(played, cluster, error);
+	if (simulated->fault)
+		st = check_fault(simulated, cluster, error);
 out:
 	bb_cluster_free(cluster);
 	return st;
@@ -156,7 +156,7 @@ bb_status bb_plan_check(const struct bb_planned *plan, struct bb_error *error)
 		for (uint32_t k = 0; k < step->ngates; k++)
 			BB_TRY(st, check_model(plan, step, &step->gates[k], error), out);
 	}
-	st = check_played(plan, error);
+	st = check_simulated(plan, error);
 out:
 	return st;
 }

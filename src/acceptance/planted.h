@@ -1,6 +1,6 @@
 /*
- * planted.h - whether a planted fault was in the way of anything: a run that passes with a fault
- * that no step touched says nothing.
+ * planted.h - whether a planted fault could be noticed: a run that passes with a fault that no step
+ * touched proves nothing.
  */
 #ifndef BB_ACCEPTANCE_PLANTED_H
 #define BB_ACCEPTANCE_PLANTED_H
@@ -9,10 +9,8 @@
 
 /*
  * If --fault was planted in the steps of S and changed none of their times, append a judgement
- * "fault" that could not be judged: it names the steps that would see it. BB_EINTERNAL without
- * memory.
+ * "fault" that could not be judged: it names the steps that would see it.
  */
-BB_MUST bb_status bb_planted_judge(const struct bb_acceptance_session *s,
-				   struct bb_judgements *judgements, struct bb_error *error);
+void bb_planted_judge(const struct bb_acceptance_session *s, struct bb_judgements *judgements);
 
 #endif

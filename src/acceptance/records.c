@@ -110,6 +110,11 @@ int64_t bb_record_int(const struct json_t *record, const char *name)
 	return json_is_integer(value) ? (int64_t)json_integer_value(value) : BB_NO_NUMBER;
 }
 
+bool bb_record_bool(const struct json_t *record, const char *name)
+{
+	return json_is_true(json_object_get(record, name));
+}
+
 double bb_record_metric(const struct json_t *record, const struct bb_metric *metric)
 {
 	const double value = bb_record_number(record, metric->field);

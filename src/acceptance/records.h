@@ -41,11 +41,12 @@ void bb_records_free(struct bb_records *records);
 BB_MUST bb_status bb_read_whole(const char *path, size_t most, char **text, size_t *length,
 				struct bb_error *error);
 
-/* Members of RECORD. NULL, NAN, ABSENT where it has none of that type. */
+/* Members of RECORD; NULL, NAN, BB_NO_NUMBER or false if it has none of that type. */
 #define BB_NO_NUMBER INT64_MIN
 const char *bb_record_string(const struct json_t *record, const char *name);
 double bb_record_number(const struct json_t *record, const char *name);
 int64_t bb_record_int(const struct json_t *record, const char *name);
+bool bb_record_bool(const struct json_t *record, const char *name);
 double bb_record_metric(const struct json_t *record, const struct bb_metric *metric);
 
 /* Whether WHERE (NULL: any result) selects RECORD. */

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,12 +29,21 @@ static bb_status make_folder(const char *path, struct bb_error *error)
 }
 
 #define PATH_TEXT 1024
-static bb_status path_of(const struct bb_acceptance_session *s, const char *rest,
-			 char path[PATH_TEXT], struct bb_error *error)
+#define NAME_TEXT 96 /* of a step's run, whose name has 60 letters at most */
+
+/* PATH = DIR/FORMAT. bb_session_open has checked that it fits. */
+static void path_make(const struct bb_acceptance_session *s, char path[PATH_TEXT],
+		      const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+static void path_make(const struct bb_acceptance_session *s, char path[PATH_TEXT],
+		      const char *format, ...)
 {
-	if (snprintf(path, PATH_TEXT, "%s/%s", s->dir, rest) < PATH_TEXT)
-		return BB_OK;
-	return bb_fail(error, BB_EUSAGE, "-o: the path is too long");
+	const int n = snprintf(path, PATH_TEXT, "%s/", s->dir);
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(path + n, (size_t)(PATH_TEXT - n), format, args);
+	va_end(args);
 }
 
 static bb_status append_line(struct bb_acceptance_session *s, struct bb_strbuf *line,
@@ -41,22 +51,16 @@ static bb_status append_line(struct bb_acceptance_session *s, struct bb_strbuf *
 {
 	struct bb_strbuf whole = {0};
 	char path[PATH_TEXT];
+	bb_status st = BB_OK;
 	int file;
-	bool good;
-	bb_status st = path_of(s, "runs.jsonl", path, error);
 
-	if (st != BB_OK)
-		return st;
-	bb_strbuf_add(line, "\n");
+	path_make(s, path, "runs.jsonl");
 	/* After a line that a killed session left unfinished. */
-	if (s->cut_off)
-		bb_strbuf_add(&whole, "\n");
+	bb_strbuf_addf(&whole, "%s%s\n", s->cut_off ? "\n" : "", bb_strbuf_text(line));
 	s->cut_off = false;
-	bb_strbuf_add(&whole, bb_strbuf_text(line));
 	file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-	good = file >= 0 && !bb_strbuf_failed(line) && !bb_strbuf_failed(&whole) &&
-	       write(file, whole.text, whole.length) == (ssize_t)whole.length && fsync(file) == 0;
-	if (!good)
+	if (file < 0 || bb_strbuf_failed(line) || bb_strbuf_failed(&whole) ||
+	    write(file, whole.text, whole.length) != (ssize_t)whole.length || fsync(file) != 0)
 		st = bb_fail(error, BB_EUSAGE, "%s: %s", path, strerror(errno));
 	if (file >= 0)
 		close(file);
@@ -81,7 +85,7 @@ static bb_status begin(struct bb_acceptance_session *s, struct bb_error *error)
 
 	bb_run_id(s->run_id);
 	bb_time_text(s->start_time);
-	BB_TRY(st, path_of(s, "profile.yaml", path, error), out);
+	path_make(s, path, "profile.yaml");
 	bb_strbuf_add(&text, s->text);
 	BB_TRY(st, bb_write_text(path, &text, error), out);
 	bb_json_init(&j, &line, false);
@@ -91,8 +95,8 @@ static bb_status begin(struct bb_acceptance_session *s, struct bb_error *error)
 	bb_json_add_string(&j, "profile", whole);
 	bb_json_add_string(&j, "mode", mode_name(s->mode));
 	bb_json_add_int(&j, "repeats", s->repeats);
-	bb_json_add_string(&j, "cluster", s->played.cluster);
-	bb_json_add_string(&j, "fault", s->played.fault);
+	bb_json_add_string(&j, "cluster", s->simulated.cluster);
+	bb_json_add_string(&j, "fault", s->simulated.fault);
 	bb_json_end(&j);
 	st = append_line(s, &line, error);
 out:
@@ -122,7 +126,7 @@ static void take_line(struct bb_acceptance_session *s, const json_t *line)
 		return;
 	o = &e->runs[run - 1].outcome;
 	o->status = (int)status;
-	o->timed_out = json_is_true(json_object_get(line, "timed_out"));
+	o->timed_out = bb_record_bool(line, "timed_out");
 	o->wall_s = bb_record_number(line, "wall_s");
 }
 
@@ -148,8 +152,8 @@ static bb_status check_first(struct bb_acceptance_session *s, const json_t *firs
 			       mode, mode_name(s->mode));
 	if (bb_record_int(first, "repeats") != s->repeats)
 		return bb_fail(error, BB_EUSAGE, "--resume %s: that had another -n", s->dir);
-	if (!is_same(first, "cluster", s->played.cluster) ||
-	    !is_same(first, "fault", s->played.fault))
+	if (!is_same(first, "cluster", s->simulated.cluster) ||
+	    !is_same(first, "fault", s->simulated.fault))
 		return bb_fail(error, BB_EUSAGE,
 			       "--resume %s: that had another --cluster or --fault", s->dir);
 	snprintf(s->run_id, sizeof(s->run_id), "%s", id);
@@ -164,14 +168,14 @@ static bb_status read_state(struct bb_acceptance_session *s, struct bb_error *er
 	bb_status st;
 	bool first = true;
 
-	BB_TRY(st, path_of(s, "profile.yaml", path, error), out);
+	path_make(s, path, "profile.yaml");
 	BB_TRY(st, bb_read_whole(path, BB_PROFILE_BYTES, &old, &length, error), out);
 	if (strcmp(old, s->text) != 0)
 		BB_TRY(st,
 		       bb_fail(error, BB_EUSAGE, "--resume %s: %s is not the profile of that run",
 			       s->dir, s->profile_path),
 		       out);
-	BB_TRY(st, path_of(s, "runs.jsonl", path, error), out);
+	path_make(s, path, "runs.jsonl");
 	BB_TRY(st, bb_read_whole(path, BB_RECORDS_BYTES, &text, &length, error), out);
 	s->cut_off = length > 0 && text[length - 1] != '\n';
 	for (line = strtok_r(text, "\n", &rest); line && st == BB_OK;
@@ -196,7 +200,7 @@ int64_t bb_session_repeats(const struct bb_acceptance_session *s,
 			   const struct bb_profile_step *step)
 {
 	/* Virtual time without noise is the same each time: more runs would show nothing. */
-	return s->played.cluster ? 1 : s->repeats > 0 ? s->repeats : step->repeats;
+	return s->simulated.cluster ? 1 : s->repeats > 0 ? s->repeats : step->repeats;
 }
 
 /* Room for the runs of all steps of this mode. */
@@ -213,7 +217,7 @@ static bb_status prepare(struct bb_acceptance_session *s, struct bb_error *error
 			continue;
 		s->n++;
 		e->step = step;
-		e->played = &s->played;
+		e->simulated = &s->simulated;
 		e->nruns = (size_t)bb_session_repeats(s, step);
 		e->runs = calloc(e->nruns, sizeof(*e->runs));
 		e->predicted = calloc(step->ngates + 1, sizeof(*e->predicted));
@@ -235,22 +239,24 @@ bb_status bb_session_open(struct bb_acceptance_session *s, struct bb_error *erro
 	char path[PATH_TEXT];
 	bb_status st;
 
+	if (strlen(s->dir) + NAME_TEXT + sizeof("/records/.jsonl") > PATH_TEXT)
+		return bb_fail(error, BB_EUSAGE, "-o: the path is too long");
 	BB_TRY(st, prepare(s, error), out);
 	if (s->resume) {
 		st = read_state(s, error);
 		goto out;
 	}
 	BB_TRY(st, make_folder(s->dir, error), out);
-	BB_TRY(st, path_of(s, "runs.jsonl", path, error), out);
+	path_make(s, path, "runs.jsonl");
 	if (access(path, F_OK) == 0)
 		BB_TRY(st,
 		       bb_fail(error, BB_EUSAGE,
 			       "-o %s: holds a run already; --resume %s goes on with it", s->dir,
 			       s->dir),
 		       out);
-	BB_TRY(st, path_of(s, "records", path, error), out);
+	path_make(s, path, "records");
 	BB_TRY(st, make_folder(path, error), out);
-	BB_TRY(st, path_of(s, "logs", path, error), out);
+	path_make(s, path, "logs");
 	BB_TRY(st, make_folder(path, error), out);
 	BB_TRY(st, make_folder(s->places.outputs, error), out);
 	st = begin(s, error);
@@ -339,17 +345,13 @@ static bb_status note(struct bb_acceptance_session *s, const struct bb_profile_s
 }
 
 /* Run WORDS, whose outputs are called NAME, unless that was done; then read what it wrote. */
-static bb_status execute(struct bb_acceptance_session *s, const struct bb_profile_step *step,
-			 const char *name, const struct bb_words_list *words,
-			 struct bb_step_run *run, struct bb_error *error)
+static void execute(struct bb_acceptance_session *s, const struct bb_profile_step *step,
+		    const char *name, const struct bb_words_list *words, struct bb_step_run *run)
 {
-	char rest[160], out[PATH_TEXT], err[PATH_TEXT];
-	bb_status st;
+	char out[PATH_TEXT], err[PATH_TEXT];
 
-	snprintf(rest, sizeof(rest), "records/%s.jsonl", name);
-	BB_TRY(st, path_of(s, rest, out, error), out);
-	snprintf(rest, sizeof(rest), "logs/%s.txt", name);
-	BB_TRY(st, path_of(s, rest, err, error), out);
+	path_make(s, out, "records/%s.jsonl", name);
+	path_make(s, err, "logs/%s.txt", name);
 	if (run->outcome.status < 0) {
 		const struct bb_command command = {words->words, out, err, step->limit_ns};
 		struct bb_error why = {0};
@@ -357,13 +359,11 @@ static bb_status execute(struct bb_acceptance_session *s, const struct bb_profil
 		if (bb_command_run(&command, &run->outcome, &why) != BB_OK) {
 			run->outcome.status = 127;
 			snprintf(run->trouble, sizeof(run->trouble), "%.250s", why.text);
-			goto out;
+			return;
 		}
 		s->stopped_by = run->outcome.stopped_by;
 	}
 	read_run(run, out, err);
-out:
-	return st;
 }
 
 /* A step in virtual time that ended as a mistake in its options has found one of --cluster, --fault
@@ -371,29 +371,24 @@ out:
 static bb_status refuse(const struct bb_acceptance_session *s, const struct bb_profile_step *step,
 			const char *name, struct bb_error *error)
 {
-	char rest[160], path[PATH_TEXT], said[480] = "";
-	bb_status st;
+	char path[PATH_TEXT], said[480] = "";
 
-	snprintf(rest, sizeof(rest), "logs/%s.txt", name);
-	BB_TRY(st, path_of(s, rest, path, error), out);
+	path_make(s, path, "logs/%s.txt", name);
 	read_trouble(path, said, sizeof(said));
-	BB_TRY(st, path_of(s, "runs.jsonl", path, error), out);
+	path_make(s, path, "runs.jsonl");
 	if (unlink(path) != 0)
-		st = bb_fail(error, BB_EUSAGE, "%s: %s", path, strerror(errno));
-	else
-		st = bb_fail(error, BB_EUSAGE, "step %s: %s", step->name, said);
-out:
-	return st;
+		return bb_fail(error, BB_EUSAGE, "%s: %s", path, strerror(errno));
+	return bb_fail(error, BB_EUSAGE, "step %s: %s", step->name, said);
 }
 
 static bb_status run_step(struct bb_acceptance_session *s, struct bb_evidence *e,
 			  struct bb_error *error)
 {
 	struct bb_words_list words = {.n = 0};
-	char name[96];
+	char name[NAME_TEXT];
 	bb_status st;
 
-	BB_TRY(st, bb_plan_command(s->profile, e->step, &s->played, &s->places, &words, error),
+	BB_TRY(st, bb_plan_command(s->profile, e->step, &s->simulated, &s->places, &words, error),
 	       out);
 	for (size_t i = 0; i < e->nruns && !s->stopped_by; i++) {
 		struct bb_step_run *const run = &e->runs[i];
@@ -402,8 +397,8 @@ static bb_status run_step(struct bb_acceptance_session *s, struct bb_evidence *e
 		if (fresh && !s->quiet)
 			bb_say("acceptance", "%s, run %zu of %zu", e->step->name, i + 1, e->nruns);
 		snprintf(name, sizeof(name), "%s.%zu", e->step->name, i + 1);
-		BB_TRY(st, execute(s, e->step, name, &words, run, error), out);
-		if (s->played.cluster && run->outcome.status == BB_EUSAGE)
+		execute(s, e->step, name, &words, run);
+		if (s->simulated.cluster && run->outcome.status == BB_EUSAGE)
 			BB_TRY(st, refuse(s, e->step, name, error), out);
 		if (fresh && !s->stopped_by)
 			BB_TRY(st, note(s, e->step, i, &run->outcome, error), out);
@@ -418,7 +413,7 @@ static bb_status simulate(struct bb_acceptance_session *s, struct bb_evidence *e
 			  struct bb_error *error)
 {
 	bb_status st = BB_OK;
-	char name[96];
+	char name[NAME_TEXT];
 
 	for (uint32_t i = 0; st == BB_OK && i < e->step->ngates && !s->stopped_by; i++) {
 		const struct bb_gate *const g = &e->step->gates[i];
@@ -431,7 +426,7 @@ static bb_status simulate(struct bb_acceptance_session *s, struct bb_evidence *e
 		snprintf(name, sizeof(name), "%s.sim%u", e->step->name, i + 1);
 		st = bb_plan_simulation(e->step, g, &s->places, &words, error);
 		if (st == BB_OK)
-			st = execute(s, e->step, name, &words, run, error);
+			execute(s, e->step, name, &words, run);
 		if (st == BB_OK && run->outcome.status != 0 && !run->trouble[0])
 			snprintf(run->trouble, sizeof(run->trouble),
 				 "the simulator ends with exit status %d", run->outcome.status);

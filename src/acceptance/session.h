@@ -21,7 +21,7 @@ struct bb_acceptance_session {
 	struct bb_places places;         /* in it, what steps write */
 	enum bb_mode mode;
 	int64_t repeats; /* of each step; 0: as it declares */
-	struct bb_plan_cluster played;
+	struct bb_plan_cluster simulated;
 	bool resume, quiet;
 	/* Filled: */
 	char run_id[40], start_time[40];

@@ -62,7 +62,7 @@ static void add_worst(const struct bb_acceptance *a, struct bb_strbuf *out)
 	if (!w || w->verdict == BB_PASSED)
 		bb_strbuf_addf(out, "Every gate %sholds%s%s.\n",
 			       left_out(a->judgements) ? "that was not skipped " : "",
-			       a->session->played.cluster ? "" : " and no result has wrong data",
+			       a->session->simulated.cluster ? "" : " and no result has wrong data",
 			       a->strict && bb_nodes_suspected(a->nodes) > 0
 				       ? "; --strict fails for a node that is suspect"
 				       : "");
@@ -99,12 +99,12 @@ static void add_culprit(const struct bb_acceptance *a, struct bb_strbuf *out)
 		bb_strbuf_addf(out, "No node of %zu stands out.\n", a->nodes->n);
 }
 
-static void add_played(const struct bb_acceptance_session *s, struct bb_strbuf *out)
+static void add_simulated(const struct bb_acceptance_session *s, struct bb_strbuf *out)
 {
 	bb_printable_line(
 		out, "Simulated on --cluster %s%s%s: nothing was measured, no node was at work.",
-		s->played.cluster, s->played.fault ? " with --fault " : "",
-		s->played.fault ? s->played.fault : "");
+		s->simulated.cluster, s->simulated.fault ? " with --fault " : "",
+		s->simulated.fault ? s->simulated.fault : "");
 }
 
 void bb_acceptance_sentences(const struct bb_acceptance *a, struct bb_strbuf *out)
@@ -119,8 +119,8 @@ void bb_acceptance_sentences(const struct bb_acceptance *a, struct bb_strbuf *ou
 		a->session->n, bb_plural(a->session->n), of[BB_WARNED], of[BB_FAILED],
 		of[BB_UNJUDGED], of[BB_SKIPPED]);
 	add_worst(a, out);
-	if (a->session->played.cluster)
-		add_played(a->session, out);
+	if (a->session->simulated.cluster)
+		add_simulated(a->session, out);
 	else
 		add_culprit(a, out);
 }
@@ -185,8 +185,8 @@ static void add_drain(const struct bb_nodes *nodes, struct bb_strbuf *out)
 
 void bb_acceptance_text(const struct bb_acceptance *a, struct bb_strbuf *out)
 {
-	if (a->session->played.cluster)
-		add_played(a->session, out);
+	if (a->session->simulated.cluster)
+		add_simulated(a->session, out);
 	bb_strbuf_addf(out, "%-15s %-16s %-11s %10s %10s %10s %10s %-9s %s\n", "verdict", "step",
 		       "metric", "value", "bound", "limit", "expected", "from", "subject");
 	for (size_t i = 0; i < a->judgements->n; i++)
@@ -196,7 +196,7 @@ void bb_acceptance_text(const struct bb_acceptance *a, struct bb_strbuf *out)
 	bb_strbuf_add(out, "\n");
 	add_nodes(a->nodes, out);
 	bb_strbuf_addf(out, "\nVerdict: %s%s\n", bb_acceptance_word(a),
-		       a->session->played.cluster ? " (simulated)" : "");
+		       a->session->simulated.cluster ? " (simulated)" : "");
 	bb_acceptance_sentences(a, out);
 	add_drain(a->nodes, out);
 	bb_printable_line(out, "All of it: %s", a->session->dir);

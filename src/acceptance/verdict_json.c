@@ -54,7 +54,7 @@ static void add_step_args(const struct bb_acceptance_session *s, const struct bb
 	struct bb_words_list words = {.n = 0};
 	struct bb_error why = {0};
 
-	if (bb_plan_command(s->profile, step, &s->played, &s->places, &words, &why) == BB_OK)
+	if (bb_plan_command(s->profile, step, &s->simulated, &s->places, &words, &why) == BB_OK)
 		add_words(j, "args", (const char *const *)words.words, words.n);
 	else
 		bb_json_add_string(j, "args", NULL);
@@ -153,13 +153,13 @@ static void add_args(const struct bb_acceptance *a, struct bb_json *j)
 		words[n++] = "--quick";
 	if (a->strict)
 		words[n++] = "--strict";
-	if (s->played.cluster) {
+	if (s->simulated.cluster) {
 		words[n++] = "--cluster";
-		words[n++] = s->played.cluster;
+		words[n++] = s->simulated.cluster;
 	}
-	if (s->played.fault) {
+	if (s->simulated.fault) {
 		words[n++] = "--fault";
-		words[n++] = s->played.fault;
+		words[n++] = s->simulated.fault;
 	}
 	add_words(j, "args", words, n);
 }
@@ -182,9 +182,9 @@ static void add_head(const struct bb_acceptance *a, struct bb_json *j)
 	bb_json_add_string(j, "about", s->profile->about);
 	bb_json_add_string(j, "system", s->profile->system);
 	bb_json_add_string(j, "mode", s->mode == BB_QUICK ? "quick" : "full");
-	bb_json_add_bool(j, "virtual_time", s->played.cluster != NULL);
-	bb_json_add_string(j, "cluster", s->played.cluster);
-	bb_json_add_string(j, "fault", s->played.fault);
+	bb_json_add_bool(j, "virtual_time", s->simulated.cluster != NULL);
+	bb_json_add_string(j, "cluster", s->simulated.cluster);
+	bb_json_add_string(j, "fault", s->simulated.fault);
 	bb_json_add_bool(j, "strict", a->strict);
 	bb_json_add_string(j, "verdict", bb_acceptance_word(a));
 	bb_json_add_int(j, "exit_status",
@@ -327,9 +327,9 @@ void bb_acceptance_junit(const struct bb_acceptance *a, struct bb_strbuf *out)
 {
 	bb_strbuf_add(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"");
 	add_xml(out, a->session->profile->name);
-	if (a->session->played.cluster) {
+	if (a->session->simulated.cluster) {
 		bb_strbuf_add(out, ", simulated on ");
-		add_xml(out, a->session->played.cluster);
+		add_xml(out, a->session->simulated.cluster);
 	}
 	bb_strbuf_add(out, "\">\n");
 	for (size_t i = 0; i < a->session->n; i++)

@@ -3,7 +3,7 @@
  */
 #include "acceptance/compare.h"
 
-#include "acceptance/moved.h"
+#include "acceptance/counters.h"
 #include "core/printable.h"
 #include "acceptance/tool/tool.h"
 #include "core/output.h"
@@ -108,44 +108,42 @@ static void add_changes(const struct bb_records *before, const struct bb_records
 
 #define COUNTERS 10 /* lines about counters of a side */
 
-static void add_only(const char *side, const struct bb_moved_list *mine,
-		     const struct bb_moved_list *theirs, struct bb_strbuf *out)
+static void add_only(const char *side, const struct bb_rises *mine, const struct bb_rises *theirs,
+		     struct bb_strbuf *out)
 {
 	struct bb_strbuf name = {0};
-	size_t more = 0, shown = 0;
+	size_t n = 0;
 
-	for (const struct bb_moved *m = NULL; (m = bb_moved_next(mine, m));) {
-		if (bb_moved_has(theirs, m))
+	for (size_t i = 0; i < mine->n; i++) {
+		const struct bb_rise *const rise = &mine->list[i];
+
+		if (bb_rises_have(theirs, rise) || n++ >= COUNTERS)
 			continue;
-		if (shown == COUNTERS) {
-			more++;
-			continue;
-		}
-		shown++;
 		bb_strbuf_clear(&name);
-		bb_moved_name(m, &name);
+		bb_rise_name(rise, &name);
 		bb_printable_line(out, "# only %s: %s rose by %lld (%s)", side,
-				  bb_strbuf_text(&name), (long long)m->moved,
-				  bb_counter_class_name(m->class));
+				  bb_strbuf_text(&name), (long long)rise->by,
+				  bb_counter_class_name(rise->class));
 	}
-	if (more > 0)
-		bb_strbuf_addf(out, "# only %s: %zu more counters rose\n", side, more);
+	if (n > COUNTERS)
+		bb_strbuf_addf(out, "# only %s: %zu more counter%s rose\n", side, n - COUNTERS,
+			       bb_plural((long long)(n - COUNTERS)));
 	bb_strbuf_free(&name);
 }
 
-/* Counters that rose on one side alone. False: no memory. */
+/* Counters that rose on one side alone. Returns false without memory. */
 static bool add_counters(const struct bb_records *before, const struct bb_records *after,
 			 struct bb_strbuf *out)
 {
-	struct bb_moved_list a = {.n = 0}, b = {.n = 0};
-	const bool good = bb_moved_add(&a, before) && bb_moved_add(&b, after);
+	struct bb_rises a = {.n = 0}, b = {.n = 0};
+	const bool good = bb_rises_add(&a, before) && bb_rises_add(&b, after);
 
 	if (good) {
 		add_only("after", &b, &a, out);
 		add_only("before", &a, &b, out);
 	}
-	bb_moved_free(&a);
-	bb_moved_free(&b);
+	free(a.list);
+	free(b.list);
 	return good;
 }
 

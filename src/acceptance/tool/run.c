@@ -86,8 +86,8 @@ static void choose(const struct bb_acceptance_options *o, const json_t *before,
 	const char *const mode = bb_record_string(before, "mode");
 
 	s->mode = o->quick || (!o->full && mode && strcmp(mode, "quick") == 0) ? BB_QUICK : BB_FULL;
-	s->played.cluster = o->cluster ? o->cluster : bb_record_string(before, "cluster");
-	s->played.fault = o->fault ? o->fault : bb_record_string(before, "fault");
+	s->simulated.cluster = o->cluster ? o->cluster : bb_record_string(before, "cluster");
+	s->simulated.fault = o->fault ? o->fault : bb_record_string(before, "fault");
 }
 
 static bb_status begin(const struct bb_acceptance_job *job, struct begun *b, struct bb_error *error)
@@ -122,7 +122,7 @@ static bb_status begin(const struct bb_acceptance_job *job, struct begun *b, str
 						    .quiet = o->quiet};
 	choose(o, b->before, &b->session);
 	st = bb_plan_check(&(struct bb_planned){b->profile, path, b->folder, b->session.mode,
-						&b->session.played, bb_plugin_parse_topology},
+						&b->session.simulated, bb_plugin_parse_topology},
 			   error);
 out:
 	return st;
@@ -206,7 +206,7 @@ static bb_status dry_run(const struct begun *b, struct bb_error *error)
 
 		if (!(step->mode & b->session.mode))
 			continue;
-		st = bb_plan_command(b->profile, step, &b->session.played, &b->session.places,
+		st = bb_plan_command(b->profile, step, &b->session.simulated, &b->session.places,
 				     &words, error);
 		if (st == BB_OK)
 			add_step(b, step, &out, &words);
@@ -250,7 +250,10 @@ static bb_status conclude(const struct begun *b, const struct bb_acceptance_opti
 	for (size_t i = 0; st == BB_OK && i < s->n; i++)
 		st = bb_judge_step(&s->evidence[i], &judgements, error);
 	BB_TRY(st, st, out);
-	BB_TRY(st, bb_planted_judge(s, &judgements, error), out);
+	bb_planted_judge(s, &judgements);
+	if (judgements.failed)
+		st = bb_no_memory(error, "verdicts");
+	BB_TRY(st, st, out);
 	BB_TRY(st, bb_nodes_judge(s->evidence, s->n, &judgements, &nodes, error), out);
 	a.totals = bb_judgements_total(&judgements, o->strict);
 	if (o->strict && bb_nodes_suspected(&nodes) > 0)
