@@ -3,6 +3,8 @@
  * algorithms.
  */
 #include "collectives/barrier.h"
+#include "core/json.h"
+#include "core/option_text.h"
 #include "diagnose/diagnose.h"
 #include "harness/measure/collective.h"
 #include "harness/results/compare.h"
@@ -22,28 +24,61 @@
 #include <stdio.h>
 #include <string.h>
 
+static const struct bb_option_section sections[] = {
+	{"All programs", bb_option_rows},
+	{"All programs whose data has a size to be chosen", bb_size_rows},
+	{"Collectives", bb_collective_rows},
+	{"barrier_perf", bb_barrier_rows},
+	{"p2p_bandwidth_perf", bb_bandwidth_rows},
+	{"p2p_latency_perf", bb_latency_rows},
+	{"mem_bandwidth_perf", bb_memory_rows},
+	{"ddp_bucket_perf", bb_ddp_rows},
+	{"pipeline_perf", bb_pipeline_rows},
+	{"tensor_parallel_perf", bb_tensor_rows},
+	{"hybrid_parallel_perf", bb_hybrid_rows},
+	{"moe_alltoall_perf", bb_moe_rows},
+	{"zero_perf", bb_zero_rows},
+	{"data_parallel_perf", bb_dp_rows},
+	{"diagnose", bb_diagnose_rows},
+	{NULL, NULL},
+};
+
 static void write_options(struct bb_strbuf *out)
 {
-	static const struct bb_option_section sections[] = {
-		{"All programs", bb_option_rows},
-		{"All programs whose data has a size to be chosen", bb_size_rows},
-		{"Collectives", bb_collective_rows},
-		{"barrier_perf", bb_barrier_rows},
-		{"p2p_bandwidth_perf", bb_bandwidth_rows},
-		{"p2p_latency_perf", bb_latency_rows},
-		{"mem_bandwidth_perf", bb_memory_rows},
-		{"ddp_bucket_perf", bb_ddp_rows},
-		{"pipeline_perf", bb_pipeline_rows},
-		{"tensor_parallel_perf", bb_tensor_rows},
-		{"hybrid_parallel_perf", bb_hybrid_rows},
-		{"moe_alltoall_perf", bb_moe_rows},
-		{"zero_perf", bb_zero_rows},
-		{"data_parallel_perf", bb_dp_rows},
-		{"diagnose", bb_diagnose_rows},
-		{NULL, NULL},
-	};
-
 	bb_options_document(sections, out);
+}
+
+#define KIND_NAME(kind, ...) #kind,
+static const char *const kind_names[] = {BB_OPTION_KINDS(KIND_NAME)};
+
+static void write_option(const char *section, const struct bb_option *row, struct bb_strbuf *out)
+{
+	struct bb_json j;
+
+	bb_json_init(&j, out, false);
+	bb_json_object(&j);
+	bb_json_add_string(&j, "section", section);
+	bb_json_add_string(&j, "name", row->name);
+	bb_json_add_string(&j, "type", kind_names[row->type]);
+	if (bb_option_has_min(row))
+		bb_json_add_int(&j, "min", row->min);
+	if (bb_option_has_max(row))
+		bb_json_add_int(&j, "max", row->max);
+	bb_json_add_string(&j, "zero", row->zero);
+	bb_json_add_array(&j, "choices");
+	for (int i = 0; bb_option_has_choices(row) && bb_option_choice(row, i); i++)
+		bb_json_string(&j, bb_option_choice(row, i));
+	bb_json_end(&j);
+	bb_json_end(&j);
+	bb_strbuf_add(out, "\n");
+}
+
+/* The declarations of all options, an object a line: the tests derive cases from them. */
+static void write_schema(struct bb_strbuf *out)
+{
+	for (const struct bb_option_section *s = sections; s->rows; s++)
+		for (const struct bb_option *row = s->rows; row->name; row++)
+			write_option(s->title, row, out);
 }
 
 static void write_records(struct bb_strbuf *out)
@@ -86,6 +121,7 @@ static const struct {
 	{"options", write_options},
 	{"records", write_records},
 	{"algorithms", bb_document_algorithms},
+	{"schema", write_schema},
 };
 
 int main(int argc, char **argv)
@@ -102,6 +138,6 @@ int main(int argc, char **argv)
 	}
 	bb_strbuf_free(&out);
 	if (!written)
-		fprintf(stderr, "usage: reference options|records|algorithms\n");
+		fprintf(stderr, "usage: reference options|records|algorithms|schema\n");
 	return written ? 0 : 1;
 }

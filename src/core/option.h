@@ -9,9 +9,11 @@
  *           OPTION(INT, top_k, "top-k", 0, "2", "experts that a token goes through",            \
  *                  .min = 1, .max = 1024)                                                       \
  *           COMMON("iters", 'n', "10", "timed steps", .min = 1, .max = 1000000)
- *   struct bb_moe_options { BB_OPTION_MEMBERS(BB_MOE_OPTIONS) };     int64_t top_k; bool
- * top_k_given; #define BB_OPTIONS struct bb_moe_options const struct bb_option bb_moe_rows[] =
- * BB_OPTION_ROWS(BB_MOE_OPTIONS);
+ *   struct bb_moe_options { BB_OPTION_MEMBERS(BB_MOE_OPTIONS) };
+ *   #define BB_OPTIONS struct bb_moe_options
+ *   const struct bb_option bb_moe_rows[] = BB_OPTION_ROWS(BB_MOE_OPTIONS);
+ *
+ * The struct above has the members "int64_t top_k; bool top_k_given;".
  *
  * OPTION has a kind, the member, the long and the short name (0: none), the default as a user
  * would write it (NULL: zero, or as the kind says), the help and members of struct bb_option.
