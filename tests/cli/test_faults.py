@@ -4,6 +4,7 @@ import csv
 import fcntl
 import json
 import os
+import re
 import resource
 import signal
 import tempfile
@@ -54,6 +55,49 @@ for algorithm in ("ring", "tree", "naive"):
     add(f"rank 0 dies under {algorithm}", die, "all_reduce", 0, 3, algorithm)
 add("the only rank dies", die, "all_reduce", 0, 1, "auto")
 add("the last of 32 ranks dies", die, "all_reduce", 31, 32, "ring")
+
+
+# ---- every fault of every program ----------------------------------------------------------------
+
+SMALL = {  # programs that are no collective, and words that make them quick
+    "barrier_perf": "",
+    "data_parallel_perf": "--train 4",
+    "ddp_bucket_perf": "--step-time 2ms",
+    "hybrid_parallel_perf": "",
+    "mem_bandwidth_perf": "-b 64K -e 64K",
+    "moe_alltoall_perf": "",
+    "p2p_bandwidth_perf": "-b 4K -e 4K",
+    "p2p_latency_perf": "",
+    "pipeline_perf": "--schedule 1f1b",
+    "tensor_parallel_perf": "",
+    "zero_perf": "--model 1001",
+}
+FAULTS = {  # of each kind one, and its exit status where that is the same for all programs
+    "corrupt": ("corrupt:1", 7),
+    "swap": ("swap:1", 7),
+    "die": ("die:1", 3),
+    "slow": ("slow:1:1ms", None),
+    "slow_link": ("slow_link:0:1:2", None),
+    "late": ("late:1:1ms", None),
+    "flapping_node": ("flapping_node:1:2:0.5", None),
+}
+
+
+def every_fault(program, words):
+    """What --help lists is obeyed, what it does not list is refused."""
+    text = kit.execute([built(program), "--help"]).exits(0).out
+    kinds = re.findall(r"^ {6}(\w+):\S+", text.split("Of --fault this program obeys:")[1].split("Of --fault, where")[0], re.M)
+    expect(set(kinds) <= {*FAULTS, "slow_node"} and "die" in kinds, f"{program}: {kinds}")
+    for kind, (fault, code) in FAULTS.items():
+        line = [built(program), *f"-g 2 -n 2 -w 0 {words} -T {kit.LONG} --fault {fault}".split()]
+        if kind not in kinds:
+            kit.execute(line).exits(2).says(fault, "die:RANK")
+        elif code:
+            kit.execute(line).exits(code)
+
+
+for program, words in SMALL.items():
+    add(f"every fault of {program}", every_fault, program, words)
 
 
 # ---- time is up --------------------------------------------------------------------------------
