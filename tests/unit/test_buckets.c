@@ -121,6 +121,22 @@ static void test_extremes(void **state)
 	bb_model_free(&m);
 }
 
+/* A layer's weights and bias fill a bucket to the byte: nothing else comes into it. */
+static void test_full(void **state)
+{
+	struct bb_model m = open_model("linear:4x8");
+	const uint64_t layer = (8 * 8 + 8) * 4;
+	struct bb_buckets b = make(&m, 4, layer, layer);
+
+	assert_int_equal(b.n, 4);
+	for (size_t i = 0; i < b.n; i++) {
+		assert_int_equal(b.list[i].bytes, layer);
+		assert_int_equal(b.list[i].count, 2);
+	}
+	bb_buckets_free(&b);
+	bb_model_free(&m);
+}
+
 /* Every tensor is in one bucket, in order; all but the last reach the cap, and would not without
    their last tensor. */
 static void test_rules(void **state)
@@ -162,7 +178,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_counts),     cmocka_unit_test(test_resnet50_at_25),
 		cmocka_unit_test(test_gpt2_at_25), cmocka_unit_test(test_llama),
-		cmocka_unit_test(test_extremes),   cmocka_unit_test(test_rules),
+		cmocka_unit_test(test_extremes),   cmocka_unit_test(test_full),
+		cmocka_unit_test(test_rules),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
