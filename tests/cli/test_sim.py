@@ -47,6 +47,16 @@ def closed_forms():
 
 
 @test
+def bounds():
+    """The bytes that a rank sends, spread over all its links or through its port, at the rate of a link."""
+    for n in (2, 8):
+        for port, links in (("", n - 1), (",port", 1)):
+            for r in records(f"all_reduce {SIM}{port} -g {n} -b 1M -e 16M -f 16 --algo ring"):
+                near(r["bound_us"], 2e6 * (n - 1) / n * r["size_bytes"] / links / RATE, f"bound of {n}{port}")
+                near(r["percent_of_bound"], 100 * r["bound_us"] / r["time_us"], "percentage of it")
+
+
+@test
 def chunks():
     """broadcast by ring is a chain; how long its messages are is chosen, told, and what the time follows from."""
     for r in records(f"broadcast {SIM} -g 8 -b 64M -e 1G -f 4 --algo ring"):
