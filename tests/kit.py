@@ -233,6 +233,18 @@ COLLECTIVES = (
 
 
 @functools.lru_cache(None)
+def table_rows(text, keys=1):
+    """The words of each row of a table; one that is too wide for 80 columns is printed in parts, with KEYS each."""
+    parts = [[]]
+    for line in text.splitlines():
+        if line.startswith(" "):
+            parts[-1].append(line.split())
+        elif parts[-1]:
+            parts.append([])
+    parts = [part for part in parts if part]
+    return [sum((part[i][keys if n else 0 :] for n, part in enumerate(parts)), []) for i in range(len(parts[0]))]
+
+
 def listing():
     """--list of the host backend: {collective: [algorithm…]}, and {op: [datatype…]}."""
     algorithms, types = {}, {}

@@ -54,7 +54,7 @@ struct bb_diagnose_options {
 
 #define BB_NODE_FIELDS(FIELD)                                                                      \
 	FIELD(STRING, host, "", "where it is", BB_COLUMN("host", -20, 0), .place = 1)              \
-	FIELD(INT, node, "", "its number", BB_COLUMN("node", 5, 0), .place = 2)                    \
+	FIELD(INT, node, "", "its number", BB_COLUMN("node", 5, 0), BB_KEY, .place = 2)            \
 	FIELD(INT, first_rank, "", "its first rank")                                               \
 	FIELD(STRING, verdict, "", "OK or BAD", BB_COLUMN("verdict", -7, 0), .place = 8)           \
 	FIELD(STRING, code, "",                                                                    \

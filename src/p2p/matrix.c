@@ -3,13 +3,14 @@
  * Rows are where the data comes from, columns where it goes.
  */
 #include "core/stats.h"
+#include "core/table.h"
 #include "core/units.h"
 #include "p2p/pairs.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define CELL 8 /* characters of a column */
+#define CELL 7 /* characters of a column */
 #define END_TEXT 16
 
 #define MOST_PATHS 16
@@ -17,7 +18,6 @@
 
 struct matrix {
 	struct bb_sink sink;
-	struct bb_strbuf out;   /* what is not written yet */
 	int n;                  /* ends: ranks, or a GPU alone */
 	int *ranks;             /* [end], ascending */
 	bool hosted;            /* and the host behind it */
@@ -60,7 +60,7 @@ static bool begin_matrices(struct matrix *m, const struct bb_run_record *run)
 
 static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 {
-	struct bb_strbuf *out = &of(sink)->out;
+	struct bb_strbuf *out = &sink->out;
 
 	if (!begin_matrices(of(sink), run))
 		return BB_EINTERNAL;
@@ -105,19 +105,20 @@ static int end_of(const struct matrix *m, int64_t rank)
 
 static void add_values(struct bb_strbuf *out, const struct matrix *m, const double *values)
 {
+	struct bb_text_table t = {.limit = bb_table_limit(m->sink.file)};
 	char text[BB_NUMBER_TEXT], name[END_TEXT];
 
-	bb_strbuf_addf(out, "%*s", CELL, "D\\D");
+	bb_table_column(&t, "D\\D", "", CELL);
+	bb_table_key(&t);
 	for (int to = 0; to < m->n; to++)
-		bb_strbuf_addf(out, " %*s", CELL - 1, end_name(m, to, name));
-	bb_strbuf_add(out, "\n");
+		bb_table_column(&t, end_name(m, to, name), "", CELL);
 	for (int from = 0; from < m->n; from++) {
-		bb_strbuf_addf(out, "%*s", CELL, end_name(m, from, name));
+		bb_table_cell(&t, end_name(m, from, name));
 		for (int to = 0; to < m->n; to++)
-			bb_strbuf_addf(out, " %s",
-				       bb_format_fit(text, values[from * m->n + to], CELL - 1));
-		bb_strbuf_add(out, "\n");
+			bb_table_cell(&t, bb_format_fit(text, values[from * m->n + to], CELL));
 	}
+	bb_table_print(&t, out);
+	bb_table_free(&t);
 }
 
 /* "# of the bound: least 91% (0 -> 1), median 95%: SOURCE" */
@@ -200,12 +201,13 @@ static void add_title(struct bb_strbuf *out, const struct bb_pair_record *r, con
 		bb_strbuf_addf(out, ", %s", bb_format_size(size, (uint64_t)r->size_bytes));
 }
 
-static bb_status flush(struct matrix *m)
+static void flush(struct bb_sink *sink)
 {
-	struct bb_strbuf *out = &m->out;
+	struct matrix *m = of(sink);
+	struct bb_strbuf *out = &sink->out;
 
 	if (!m->of.quantity)
-		return BB_OK;
+		return;
 	if (strcmp(m->of.quantity, "latency") == 0) {
 		add_title(out, &m->of, "One-way latency");
 		bb_strbuf_add(out, ", ns, median: row <-> column\n");
@@ -226,7 +228,6 @@ static bb_status flush(struct matrix *m)
 	}
 	add_paths(out, m);
 	memset(&m->of, 0, sizeof(m->of));
-	return bb_sink_write(&m->sink, out);
 }
 
 static bool belongs(const struct matrix *m, const struct bb_pair_record *r)
@@ -257,17 +258,16 @@ static int find_path(struct matrix *m, const char *path)
 	return i < MOST_PATHS ? i : MOST_PATHS - 1;
 }
 
-static bb_status pair(struct matrix *m, const struct bb_pair_record *r)
+static void pair(struct matrix *m, const struct bb_pair_record *r)
 {
 	const bool latency = strcmp(r->quantity, "latency") == 0;
 	const bool both = latency || strcmp(r->direction, "bidirectional") == 0;
 	const int from = end_of(m, r->from), to = end_of(m, r->to);
 	const int at = from * m->n + to, back = to * m->n + from;
 	char a[END_TEXT], b[END_TEXT];
-	bb_status status = BB_OK;
 
 	if (!belongs(m, r)) {
-		BB_TRY(status, flush(m), out);
+		flush(&m->sink);
 		clear(m);
 	}
 	if (!belongs(m, r) || r->bound_source)
@@ -282,69 +282,33 @@ static bb_status pair(struct matrix *m, const struct bb_pair_record *r)
 		m->tails[back] = m->tails[at];
 	}
 	if (r->wrong != BB_ABSENT && r->wrong > 0)
-		bb_strbuf_addf(&m->out, "# wrong data: %s -> %s over %s: %lld bytes\n",
+		bb_strbuf_addf(&m->sink.out, "# wrong data: %s -> %s over %s: %lld bytes\n",
 			       end_name(m, from, a), end_name(m, to, b), r->route,
 			       (long long)r->wrong);
 	m->filled += from != to;
 	if (m->filled == m->n * (m->n - 1) / (both ? 2 : 1))
-		status = flush(m);
-out:
-	return status;
+		flush(&m->sink);
 }
 
 static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind, const void *r)
 {
-	struct matrix *m = of(sink);
 	const struct bb_finding_record *f = r;
-	const struct bb_skip_record *s = r;
-	char size[32];
-	bb_status status;
 
 	if (kind == &bb_record_pair)
-		return pair(m, r);
-	BB_TRY(status, flush(m), out);
+		pair(of(sink), r);
+	else
+		flush(sink);
 	if (kind == &bb_record_finding)
-		bb_strbuf_addf(&m->out, "# finding: %s\n", f->text);
+		bb_strbuf_addf(&sink->out, "# finding: %s\n", f->text);
 	if (kind == &bb_record_skip)
-		snprintf(size, sizeof(size), " %lld B", (long long)s->size_bytes);
-	if (kind == &bb_record_skip)
-		bb_strbuf_addf(&m->out, "# skipped: %s%s: %s\n", s->algorithm,
-			       s->size_bytes == BB_ABSENT ? "" : size, s->reason);
-	status = bb_sink_write(sink, &m->out);
-out:
-	return status;
-}
-
-/* ---- the end --------------------------------------------------------------------------------- */
-
-static bb_status comment(struct bb_sink *sink, const char *lines)
-{
-	struct matrix *m = of(sink);
-	bb_status status = flush(m);
-
-	if (status != BB_OK)
-		return status;
-	bb_strbuf_add(&m->out, lines);
-	return bb_sink_write(sink, &m->out);
-}
-
-static bb_status end(struct bb_sink *sink, const struct bb_end_record *r)
-{
-	struct matrix *m = of(sink);
-	struct bb_strbuf *out = &m->out;
-	bb_status status = flush(m);
-
-	if (status != BB_OK)
-		return status;
-	bb_sink_add_end(out, r);
-	return bb_sink_write(sink, out);
+		bb_sink_add_skip(&sink->out, NULL, r);
+	return bb_sink_write(sink, &sink->out);
 }
 
 static void release(struct bb_sink *sink)
 {
 	struct matrix *m = of(sink);
 
-	bb_strbuf_free(&m->out);
 	free(m->values);
 	free(m->tails);
 	free(m->shares);
@@ -355,8 +319,9 @@ static void release(struct bb_sink *sink)
 static const struct bb_sink_ops matrix_ops = {
 	.begin = begin,
 	.record = record,
-	.comment = comment,
-	.end = end,
+	.comment = bb_text_comment,
+	.end = bb_text_end,
+	.flush = flush,
 	.release = release,
 };
 

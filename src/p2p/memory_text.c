@@ -4,12 +4,14 @@
  */
 #include "p2p/memory.h"
 
+#include "core/array.h"
+#include "core/table.h"
 #include "core/units.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define CELL 10 /* characters of a matrix's column */
+#define NUMBER 7 /* characters of a speed */
 
 /* One row, kept for the matrices. */
 struct kept {
@@ -19,10 +21,9 @@ struct kept {
 
 struct text {
 	struct bb_sink sink;
-	struct bb_strbuf out; /* what is not written yet */
-	bool headed;
+	struct bb_text_table table; /* of the rows that are not printed yet */
 	struct kept *rows;
-	size_t n;
+	size_t n, room;
 };
 
 static struct text *of(struct bb_sink *sink)
@@ -32,7 +33,7 @@ static struct text *of(struct bb_sink *sink)
 
 static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 {
-	struct bb_strbuf *out = &of(sink)->out;
+	struct bb_strbuf *out = &sink->out;
 
 	bb_sink_add_head(out, run);
 	bb_strbuf_add(
@@ -60,56 +61,62 @@ static void name_space(char text[2 * BB_SPACE_TEXT], const struct bb_pair_record
 			 r->memory_from ? r->memory_from : r->memory_to);
 }
 
-static void add_head(struct text *t)
+static void add_columns(struct text *t)
 {
-	if (!t->headed)
-		bb_strbuf_addf(&t->out,
-			       "#\n# %9s  %7s  %7s  %10s  %14s  %8s  %8s  %8s  %8s  %6s\n"
-			       "# %9s  %7s  %7s  %10s  %14s  %8s  %8s  %8s  %8s  %6s\n",
-			       "size", "work", "workers", "on", "memory", "p50", "low", "high",
-			       "time", "#wrong", "(B)", "", "", "", "", "(GB/s)", "(GB/s)",
-			       "(GB/s)", "(us)", "(B)");
-	t->headed = true;
+	struct bb_text_table *table = &t->table;
+
+	bb_strbuf_add(&t->sink.out, "#\n");
+	table->limit = bb_table_limit(t->sink.file);
+	bb_table_column(table, "size", "(B)", 6);
+	bb_table_column(table, "work", "", 7);
+	bb_table_column(table, "workers", "", 7);
+	bb_table_column(table, "on", "", 6);
+	bb_table_key(table);
+	bb_table_column(table, "p50", "(GB/s)", NUMBER);
+	bb_table_column(table, "low", "(GB/s)", NUMBER);
+	bb_table_column(table, "high", "(GB/s)", NUMBER);
+	bb_table_column(table, "time", "(us)", NUMBER + 1);
+	bb_table_column(table, "#wrong", "(B)", 6);
+	bb_table_column(table, "memory", "", -8);
 }
 
-static void add_row(struct text *t, const struct bb_pair_record *r, const char *space)
+static bool chases(const struct bb_pair_record *r)
 {
-	const bool chases = strcmp(r->quantity, "latency") == 0;
-	char size[BB_UNIT_TEXT], p50[BB_NUMBER_TEXT], low[BB_NUMBER_TEXT], high[BB_NUMBER_TEXT];
-	char time[BB_NUMBER_TEXT], wrong[32];
-
-	snprintf(wrong, sizeof(wrong), "%lld", (long long)r->wrong);
-	bb_strbuf_addf(&t->out, "  %9s  %7s  %7lld  %10s  %14s  %8s  %8s  %8s  %8s  %6s\n",
-		       bb_format_size(size, (uint64_t)r->size_bytes), r->route,
-		       (long long)r->workers, r->place, space,
-		       chases ? "-" : bb_format_fit(p50, r->GBps, 8),
-		       chases ? "-" : bb_format_fit(low, r->low_GBps, 8),
-		       chases ? "-" : bb_format_fit(high, r->high_GBps, 8),
-		       chases ? "" : bb_format_fit(time, r->p50_us, 8),
-		       r->wrong == BB_ABSENT ? "N/A" : wrong);
+	return strcmp(r->quantity, "latency") == 0;
 }
 
-/* A load takes less than a microsecond: three decimals. */
-static void add_latency(struct text *t, const struct bb_pair_record *r, const char *space)
+/* A load takes less than a microsecond: four decimals. */
+static void add_row(struct bb_text_table *table, const struct bb_pair_record *r, const char *space)
 {
-	char size[BB_UNIT_TEXT];
+	const double speeds[] = {r->GBps, r->low_GBps, r->high_GBps};
+	char text[BB_NUMBER_TEXT], size[BB_UNIT_TEXT];
 
-	bb_strbuf_addf(&t->out, "  %9s  %7s  %7lld  %10s  %14s  %8s  %8s  %8s  %8.4f  %6s\n",
-		       bb_format_size(size, (uint64_t)r->size_bytes), r->route,
-		       (long long)r->workers, r->place, space, "-", "-", "-", r->p50_us, "N/A");
+	bb_table_cell(table, bb_format_size(size, (uint64_t)r->size_bytes));
+	bb_table_cell(table, r->route);
+	bb_table_cellf(table, "%lld", (long long)r->workers);
+	bb_table_cell(table, r->place);
+	for (int i = 0; i < 3; i++)
+		bb_table_cell(table, chases(r) ? NULL : bb_format_fit(text, speeds[i], NUMBER));
+	if (chases(r))
+		bb_table_cellf(table, "%.4f", r->p50_us);
+	else
+		bb_table_cell(table, bb_format_fit(text, r->p50_us, NUMBER + 1));
+	if (r->wrong == BB_ABSENT)
+		bb_table_cell(table, "N/A");
+	else
+		bb_table_cellf(table, "%lld", (long long)r->wrong);
+	bb_table_cell(table, space);
 }
 
 static bb_status keep(struct text *t, const struct bb_pair_record *r, const char *space)
 {
-	struct kept *rows = realloc(t->rows, (t->n + 1) * sizeof(*rows));
+	struct kept *row = BB_ARRAY_ADD(t->rows, t->n, t->room);
 
-	if (!rows)
+	if (!row)
 		return BB_EINTERNAL;
-	t->rows = rows;
-	rows[t->n].r = *r; /* names of place and spaces do not last: they are never looked at */
-	snprintf(rows[t->n].place, sizeof(rows[t->n].place), "%s", r->place);
-	snprintf(rows[t->n].space, sizeof(rows[t->n].space), "%s", space);
-	t->n++;
+	row->r = *r; /* names of place and spaces do not last: they are never looked at */
+	snprintf(row->place, sizeof(row->place), "%s", r->place);
+	snprintf(row->space, sizeof(row->space), "%s", space);
 	return BB_OK;
 }
 
@@ -117,25 +124,20 @@ static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind,
 {
 	struct text *t = of(sink);
 	const struct bb_pair_record *r = data;
-	const struct bb_skip_record *s = data;
 	char space[2 * BB_SPACE_TEXT];
-	bb_status status;
+	bb_status status = BB_OK;
 
-	if (kind == &bb_record_skip) {
-		bb_strbuf_addf(&t->out, "# skipped: %s %lld B: %s\n", s->algorithm,
-			       (long long)s->size_bytes, s->reason);
-		return bb_sink_write(sink, &t->out);
+	if (kind == &bb_record_skip)
+		bb_sink_add_skip(&sink->out, NULL, data);
+	if (kind == &bb_record_pair) {
+		if (t->n == 0)
+			add_columns(t);
+		name_space(space, r);
+		add_row(&t->table, r, space);
+		bb_table_print(&t->table, &sink->out);
+		status = keep(t, r, space);
 	}
-	if (kind != &bb_record_pair)
-		return BB_OK;
-	name_space(space, r);
-	add_head(t);
-	if (strcmp(r->quantity, "latency") == 0)
-		add_latency(t, r, space);
-	else
-		add_row(t, r, space);
-	status = keep(t, r, space);
-	return status == BB_OK ? bb_sink_write(sink, &t->out) : status;
+	return status == BB_OK ? bb_sink_write(sink, &sink->out) : status;
 }
 
 /* ---- matrices ------------------------------------------------------------------------------- */
@@ -159,49 +161,57 @@ static size_t first_like(const struct text *t, size_t i, bool place)
 	return i;
 }
 
-static void add_cell(struct text *t, size_t first, size_t place, size_t space)
+static void add_cell(const struct text *t, struct bb_text_table *table, size_t first, size_t place,
+		     size_t space)
 {
 	char text[BB_NUMBER_TEXT];
 
 	for (size_t i = first; i < t->n; i++) {
 		const struct kept *k = &t->rows[i];
-		const bool chases = strcmp(k->r.quantity, "latency") == 0;
 
 		if (!same_matrix(k, &t->rows[first]) ||
 		    strcmp(k->place, t->rows[place].place) != 0 ||
 		    strcmp(k->space, t->rows[space].space) != 0)
 			continue;
-		bb_strbuf_addf(&t->out, "  %*s", CELL,
-			       bb_format_fit(text, chases ? 1e3 * k->r.p50_us : k->r.GBps, 8));
+		bb_table_cell(
+			table,
+			bb_format_fit(text, chases(&k->r) ? 1e3 * k->r.p50_us : k->r.GBps, NUMBER));
 		return;
 	}
-	bb_strbuf_addf(&t->out, "  %*s", CELL, "-");
+	bb_table_cell(table, NULL);
+}
+
+/* Is row I of the matrix of row FIRST, and the first of its place (or space)? */
+static bool begins(const struct text *t, size_t first, size_t i, bool place)
+{
+	return same_matrix(&t->rows[i], &t->rows[first]) && first_like(t, i, place) == i;
 }
 
 static void add_matrix(struct text *t, size_t first)
 {
+	struct bb_text_table table = {.limit = t->table.limit, .mark = "#"};
 	const struct bb_pair_record *r = &t->rows[first].r;
-	const bool chases = strcmp(r->quantity, "latency") == 0;
 	char size[BB_UNIT_TEXT];
 
-	bb_strbuf_addf(&t->out, "#\n# %s, %s, %s at once, %s: ranks on row, memory of column\n",
-		       r->route, chases ? "ns" : "GB/s", r->workers == 1 ? "one rank" : "all ranks",
+	bb_strbuf_addf(&t->sink.out,
+		       "#\n# %s, %s, %s at once, %s: ranks on row, memory of column\n", r->route,
+		       chases(r) ? "ns" : "GB/s", r->workers == 1 ? "one rank" : "all ranks",
 		       bb_format_size(size, (uint64_t)r->size_bytes));
-	bb_strbuf_addf(&t->out, "# %10s", "");
+	bb_table_column(&table, "", "", 0);
+	bb_table_key(&table);
 	for (size_t i = first; i < t->n; i++)
-		if (same_matrix(&t->rows[i], &t->rows[first]) && first_like(t, i, false) == i)
-			bb_strbuf_addf(&t->out, "  %*s", CELL, t->rows[i].space);
-	bb_strbuf_add(&t->out, "\n");
+		if (begins(t, first, i, false))
+			bb_table_column(&table, t->rows[i].space, "", NUMBER);
 	for (size_t i = first; i < t->n; i++) {
-		if (!same_matrix(&t->rows[i], &t->rows[first]) || first_like(t, i, true) != i)
+		if (!begins(t, first, i, true))
 			continue;
-		bb_strbuf_addf(&t->out, "# %10s", t->rows[i].place);
+		bb_table_cell(&table, t->rows[i].place);
 		for (size_t k = first; k < t->n; k++)
-			if (same_matrix(&t->rows[k], &t->rows[first]) &&
-			    first_like(t, k, false) == k)
-				add_cell(t, first, i, k);
-		bb_strbuf_add(&t->out, "\n");
+			if (begins(t, first, k, false))
+				add_cell(t, &table, first, i, k);
 	}
+	bb_table_print(&table, &t->sink.out);
+	bb_table_free(&table);
 }
 
 /* Several cells: else the row says it all. */
@@ -225,20 +235,13 @@ static bb_status end(struct bb_sink *sink, const struct bb_end_record *r)
 		if (first == i && is_worth_it(t, i))
 			add_matrix(t, i);
 	}
-	bb_strbuf_add(&t->out, "#\n");
-	bb_sink_add_end(&t->out, r);
-	return bb_sink_write(sink, &t->out);
-}
-
-static bb_status comment(struct bb_sink *sink, const char *lines)
-{
-	bb_strbuf_add(&of(sink)->out, lines);
-	return bb_sink_write(sink, &of(sink)->out);
+	bb_strbuf_add(&sink->out, "#\n");
+	return bb_text_end(sink, r);
 }
 
 static void release(struct bb_sink *sink)
 {
-	bb_strbuf_free(&of(sink)->out);
+	bb_table_free(&of(sink)->table);
 	free(of(sink)->rows);
 }
 
@@ -246,7 +249,7 @@ bb_status bb_sink_memory_open(struct bb_sink **sink, FILE *file, const char *pat
 {
 	static const struct bb_sink_ops ops = {.begin = begin,
 					       .record = record,
-					       .comment = comment,
+					       .comment = bb_text_comment,
 					       .end = end,
 					       .release = release};
 

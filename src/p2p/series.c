@@ -98,8 +98,8 @@ static const struct bb_payload_field part_fields[] = {
 			BB_FLOOR_TIMES, .high = BB_PAYLOAD_MOST_SECONDS),
 	BB_PAYLOAD_FIELD("the number of shortest times", BB_PAYLOAD_SIGNED, struct bb_pair_part,
 			 floor.rounds, .high = INT32_MAX),
-	BB_PAYLOAD_FIELD("the number of undisturbed rounds", BB_PAYLOAD_SIGNED,
-			 struct bb_pair_part, floor.near, .high = INT32_MAX),
+	BB_PAYLOAD_FIELD("the number of undisturbed rounds", BB_PAYLOAD_SIGNED, struct bb_pair_part,
+			 floor.near, .high = INT32_MAX),
 	BB_PAYLOAD_FIELD("the mark of a check", BB_PAYLOAD_UNSIGNED, struct bb_pair_part, checked,
 			 .high = 1),
 	{.name = NULL}};

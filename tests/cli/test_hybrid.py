@@ -4,7 +4,7 @@ import json
 
 import gpus
 import mpi
-from kit import SANITIZERS, Settings, add, equal, expect, run, test
+from kit import SANITIZERS, Settings, add, equal, expect, run, table_rows, test
 
 BLOOM = "hybrid_parallel --plan --preset bloom-176b"
 LINKS = "--link 300GB/s,3us --node-link 12.5GB/s,5us --flops 150T"
@@ -445,6 +445,6 @@ def needs_room():
 @test
 def table_of_parts():
     out = run(f"hybrid_parallel -g 4 {SHORT}").exits(0).out
-    lines = [line.split() for line in out.splitlines() if not line.startswith("#")]
+    lines = table_rows(out)
     equal([line[0] for line in lines], ["step", "compute", "tensor", "pipeline", "embedding"], "rows")
     expect("dp 1, tp 2, pp 2, ep 1 (tp-pp-dp), ZeRO 0, 4 micro-batches of 1" in out, out)

@@ -4,7 +4,7 @@ import json
 
 import gpus
 import mpi
-from kit import SANITIZERS, Settings, add, equal, expect, run, test
+from kit import SANITIZERS, Settings, add, equal, expect, run, table_rows, test
 
 SMALL = "--tokens 50 --hidden 24 -n 3"
 
@@ -141,7 +141,7 @@ def a_rank_dies():
 @test
 def table_and_list():
     out = run(f"moe_alltoall -g 2 {SMALL} --capacity 1.25").exits(0).out
-    lines = [line.split() for line in out.splitlines() if not line.startswith("#")]
+    lines = table_rows(out)
     equal([(line[0], line[-1]) for line in lines], [("0.00", "0"), ("0.50", "0"), ("1.00", "0")], "rows")
     expect("# an expert takes at most 1.25 times its even share" in out, out)
     out = run("moe_alltoall --list").exits(0).out

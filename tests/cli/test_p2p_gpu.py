@@ -237,7 +237,7 @@ def one_gpu_as_text():
     for route, p2p in HOST_ROUTES.items():
         lines = out.split(f"# Unidirectional bandwidth, {route} (P2P {p2p}), 64K")[1].splitlines()
         cells = [line.split() for line in lines[1:4]]
-        equal((cells[0], cells[1][:2], cells[2][0], cells[2][2]), (["D\\D", "0", "host"], ["0", "N/A"], "host", "N/A"), out)
+        equal((cells[0], cells[1][:2], cells[2][0], cells[2][2]), (["#", "D\\D", "0", "host"], ["0", "N/A"], "host", "N/A"), out)
         expect(float(cells[1][2]) > 0 and float(cells[2][1]) > 0, "speeds")
         equal(lines[4].startswith("# of the bound: ") and "PCIe Gen" in lines[4], p2p == "on", lines[4])
         expect(f"# Bidirectional bandwidth, {route} (P2P {p2p}), 64K" in out, "both ways")

@@ -9,7 +9,7 @@ import tempfile
 import gpus
 import kit
 import mpi
-from kit import add, equal, expect, execute, run, test
+from kit import add, equal, expect, execute, run, table_rows, test
 
 PREDICT = "ddp_bucket --predict"
 LINK = "-g 8 --link 10GB/s,5us"
@@ -383,7 +383,7 @@ def gradients_need_room():
 @test
 def table_of_steps():
     out = run(f"ddp_bucket -g 2 {SMALL}").exits(0).out
-    lines = [line.split() for line in out.splitlines() if not line.startswith("#")]
+    lines = table_rows(out, keys=5)
     equal([line[0] for line in lines if line[4] == "on"], ["64K", "1M", "25M", "one", "tensor"], "rows")
     equal({line[-1] for line in lines}, {"0"}, "#wrong")
     expect("# Best buckets, overlap on: " in out and "broadcasts the parameters" in out, out)

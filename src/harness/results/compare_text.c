@@ -3,12 +3,15 @@
  */
 #include "harness/results/compare_inside.h"
 
+#include "core/table.h"
 #include "core/units.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define BLOCK 4 /* algorithms side by side, so that a row fits; one less with bounds */
+#define SIZES_WIDTH 10
+#define TIME_WIDTH 10
+#define BOUND_WIDTH 5
 
 static bool bounds_known(const struct bb_compare_table *t)
 {
@@ -35,65 +38,62 @@ static const char *about(char text[BB_UNIT_TEXT], double bytes)
 	return text;
 }
 
-/* Of the algorithm at PLACE: its name, or a time and perhaps a percentage. */
-static int column_width(const struct bb_compare_table *t, int place, bool percents)
-{
-	int name = (int)strlen(t->all->names[t->order[place]]), cell = percents ? 17 : 10;
-
-	return name > cell ? name : cell;
-}
-
-static void print_time(struct bb_strbuf *out, double us, int width)
+static void add_time(struct bb_text_table *table, double us)
 {
 	if (isnan(us))
-		bb_strbuf_addf(out, "  %*s", width, "-");
+		bb_table_cell(table, NULL);
 	else
-		bb_strbuf_addf(out, "  %*.*f", width, us < 100 ? 2 : us < 10000 ? 1 : 0, us);
+		bb_table_cellf(table, "%.*f", us < 100 ? 2 : us < 10000 ? 1 : 0, us);
 }
 
-static void print_row(const struct bb_compare_table *t, struct bb_strbuf *out, size_t size,
-		      int from, int to, bool percents)
+static void add_percent(struct bb_text_table *table, double percent)
 {
-	char text[BB_UNIT_TEXT];
+	if (isnan(percent))
+		bb_table_cell(table, NULL);
+	else
+		bb_table_cellf(table, "%.*f%%", percent < 10 ? 1 : 0, percent);
+}
+
+static void add_winner(struct bb_text_table *table, const struct bb_compare_table *t, size_t size)
+{
 	double lead;
-	int i, who;
+	const int who = bb_compare_winner(t, size, &lead);
 
-	bb_strbuf_addf(out, "# %10s", bb_format_size(text, (uint64_t)t->sizes[size]));
-	for (i = from; i < to; i++) {
-		const struct bb_compare_run *run = bb_compare_at(t, size, t->order[i]);
-		double percent = run ? run->percent : NAN;
-
-		print_time(out, bb_compare_time(t, size, t->order[i]),
-			   column_width(t, i, percents) - (percents ? 7 : 0));
-		if (percents && isnan(percent))
-			bb_strbuf_addf(out, " %6s", "-");
-		else if (percents)
-			bb_strbuf_addf(out, " %5.*f%%", percent < 10 ? 1 : 0, percent);
-	}
-	who = t->norder > 1 && to == t->norder ? bb_compare_winner(t, size, &lead) : -1;
 	if (who >= 0 && !isnan(lead))
-		bb_strbuf_addf(out, "  %s %.2fx", bb_compare_ran(t, size, who), lead);
-	bb_strbuf_add(out, "\n");
+		bb_table_cellf(table, "%s %.2fx", bb_compare_ran(t, size, who), lead);
+	else
+		bb_table_cell(table, "");
 }
 
-static void print_block(const struct bb_compare_table *t, struct bb_strbuf *out, int from, int to,
-			bool percents)
+/* A row a size; of each algorithm its time and, where bounds are known, what percentage it is. */
+static void print_times(const struct bb_compare_table *t, struct bb_strbuf *out, bool percents)
 {
-	size_t size;
-	int i;
+	struct bb_text_table table = {.mark = "#"};
+	char text[BB_UNIT_TEXT];
 
-	bb_strbuf_addf(out, "# %10s", "size");
-	for (i = from; i < to; i++)
-		bb_strbuf_addf(out, "  %*s", column_width(t, i, percents),
-			       t->all->names[t->order[i]]);
-	bb_strbuf_addf(out, "%s\n", t->norder > 1 && to == t->norder ? "  winner, ahead" : "");
-	bb_strbuf_addf(out, "# %10s", "(B)");
-	for (i = from; i < to; i++)
-		bb_strbuf_addf(out, "  %*s%s", column_width(t, i, percents) - (percents ? 7 : 0),
-			       "(us)", percents ? "  bound" : "");
-	bb_strbuf_add(out, "\n");
-	for (size = 0; size < t->nsizes; size++)
-		print_row(t, out, size, from, to, percents);
+	bb_table_column(&table, "size", "(B)", SIZES_WIDTH);
+	bb_table_key(&table);
+	for (int i = 0; i < t->norder; i++) {
+		bb_table_column(&table, t->all->names[t->order[i]], "(us)", TIME_WIDTH);
+		if (percents)
+			bb_table_column(&table, "", "bound", BOUND_WIDTH);
+	}
+	if (t->norder > 1)
+		bb_table_column(&table, "winner, ahead", "", -1);
+	for (size_t size = 0; size < t->nsizes; size++) {
+		bb_table_cell(&table, bb_format_size(text, (uint64_t)t->sizes[size]));
+		for (int i = 0; i < t->norder; i++) {
+			const struct bb_compare_run *run = bb_compare_at(t, size, t->order[i]);
+
+			add_time(&table, run ? run->time : NAN);
+			if (percents)
+				add_percent(&table, run ? run->percent : NAN);
+		}
+		if (t->norder > 1)
+			add_winner(&table, t, size);
+	}
+	bb_table_print(&table, out);
+	bb_table_free(&table);
 }
 
 /* Where the bound of an algorithm comes from; NULL: it has none. */
@@ -213,13 +213,12 @@ static void print_pairs(const struct bb_compare_table *t, struct bb_strbuf *out)
 
 static void print_table(const struct bb_compare_table *t, struct bb_strbuf *out)
 {
-	bool percents = bounds_known(t);
-	int i, block = percents ? BLOCK - 1 : BLOCK;
+	const bool percents = bounds_known(t);
 
 	print_heading(t, out);
-	for (i = 0; (t->norder > 1 || percents) && i < t->norder; i += block)
-		print_block(t, out, i, i + block < t->norder ? i + block : t->norder, percents);
-	for (i = 0; i < t->norder; i++) {
+	if (t->norder > 1 || percents)
+		print_times(t, out, percents);
+	for (int i = 0; i < t->norder; i++) {
 		if (bb_compare_is_auto(t, t->order[i]))
 			print_auto(t, t->order[i], out);
 	}

@@ -1,6 +1,7 @@
 #include "harness/results/played.h"
 
 #include "core/array.h"
+#include "core/table.h"
 #include "core/units.h"
 
 #include <math.h>
@@ -106,23 +107,29 @@ static bool is_told(const struct bb_played *p, size_t i)
 
 static void add_costs(const struct bb_played *p, const char *fault, struct bb_strbuf *out)
 {
+	struct bb_text_table t = {.mark = "#"};
+
 	bb_strbuf_addf(out, "# What --fault %s costs\n", fault);
-	bb_strbuf_add(
-		out,
-		"#       size                 algorithm     without        with      as long\n");
-	bb_strbuf_add(
-		out,
-		"#        (B)                                  (us)        (us)      (times)\n");
+	bb_table_column(&t, "size", "(B)", 10);
+	bb_table_column(&t, "algorithm", "", 10);
+	bb_table_key(&t);
+	bb_table_column(&t, "without", "(us)", 10);
+	bb_table_column(&t, "with", "(us)", 10);
+	bb_table_column(&t, "as long", "(times)", 10);
 	for (size_t i = 0; i < p->n; i++) {
 		const struct row *r = &p->rows[i];
 		char size[BB_UNIT_TEXT];
 
 		if (isnan(r->faultless_us) || is_told(p, i))
 			continue;
-		bb_strbuf_addf(out, "# %10s  %24s  %10.2f  %10.2f  %11.3f\n",
-			       bb_format_size(size, (uint64_t)r->cost.size_bytes),
-			       r->cost.algorithm, r->faultless_us, r->us, r->us / r->faultless_us);
+		bb_table_cell(&t, bb_format_size(size, (uint64_t)r->cost.size_bytes));
+		bb_table_cell(&t, r->cost.algorithm);
+		bb_table_cellf(&t, "%.2f", r->faultless_us);
+		bb_table_cellf(&t, "%.2f", r->us);
+		bb_table_cellf(&t, "%.3f", r->us / r->faultless_us);
 	}
+	bb_table_print(&t, out);
+	bb_table_free(&t);
 }
 
 void bb_played_text(const struct bb_played *p, const char *fault, struct bb_strbuf *out)

@@ -91,12 +91,14 @@ struct bb_field {
 	int decimals;
 	double scale;
 	int place; /* among the columns; those of one place stand as the fields do */
+	bool key; /* names a row, with the columns before it: stands in each part of a wide table */
 	/* Instead of the field's value: TEXT = what stands there. */
 	void (*cell)(const void *record, char text[BB_CELL_TEXT]);
 };
 
 /* What the rows of a list may end with. */
 #define BB_COLUMN(head_, width_, decimals_) .head = head_, .width = width_, .decimals = decimals_
+#define BB_KEY .key = true
 #define BB_MS .head_unit = "(ms)", .scale = 1e-3
 #define BB_MB .head_unit = "(MB)", .scale = 1e-6
 #define BB_MIB .head_unit = "(MiB)", .scale = 1.0 / (1 << 20)
@@ -192,6 +194,7 @@ struct bb_record_kind {
 /* Once, first. What is needed to repeat the run; never the environment. */
 struct bb_run_record {
 	char run_id[BB_RUN_ID_TEXT];
+	bool lists_all; /* -v: the text names every rank */
 	BB_RUN_FIELDS(BB_MEMBER)
 };
 

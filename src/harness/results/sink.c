@@ -12,6 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MOST_RANKS 16 /* of more the head names the first, unless -v is given */
+#define FIRST_RANKS 8
+
 /* ---- for the kinds ----------------------------------------------------------------- */
 
 void *bb_sink_new(size_t size, const struct bb_sink_ops *ops, FILE *file, const char *path)
@@ -47,6 +50,7 @@ void bb_sink_close(struct bb_sink *sink)
 		sink->ops->release(sink);
 	if (sink->owns_file)
 		fclose(sink->file);
+	bb_strbuf_free(&sink->out);
 	free(sink);
 }
 
@@ -282,12 +286,24 @@ void bb_sink_add_virtual(struct bb_strbuf *out, const struct bb_run_record *run)
 			       run->link);
 }
 
+/* All of a few, or of many with -v. */
+static void add_some_ranks(struct bb_strbuf *out, const struct bb_run_record *run)
+{
+	struct bb_rank_infos shown = run->ranks;
+
+	if (shown.n > MOST_RANKS && !run->lists_all)
+		shown.n = FIRST_RANKS;
+	bb_sink_add_ranks(out, &shown);
+	if (shown.n < run->ranks.n)
+		bb_strbuf_addf(out, "#  and %zu more; -v lists them\n", run->ranks.n - shown.n);
+}
+
 void bb_sink_add_head(struct bb_strbuf *out, const struct bb_run_record *run)
 {
 	bb_strbuf_addf(out, "# busbench version %s backend=%s\n", run->version, run->backend);
 	bb_strbuf_addf(out, "# %s: %lld rank%s\n", run->program, (long long)run->nranks,
 		       bb_plural(run->nranks));
-	bb_sink_add_ranks(out, &run->ranks);
+	add_some_ranks(out, run);
 	if (run->backend_reason)
 		bb_strbuf_addf(out, "# Backend %s was chosen: %s\n", run->backend,
 			       run->backend_reason);
@@ -322,4 +338,41 @@ void bb_sink_add_end(struct bb_strbuf *out, const struct bb_end_record *end)
 	bb_strbuf_addf(out, "# verdict: %s\n", end->verdict);
 	if (end->error)
 		bb_strbuf_addf(out, "# error: %s\n", end->error);
+}
+
+void bb_sink_add_skip(struct bb_strbuf *out, const char *collective,
+		      const struct bb_skip_record *skip)
+{
+	bb_strbuf_addf(out, "# skipped: %s", collective ? collective : skip->algorithm);
+	if (collective && skip->algorithm)
+		bb_strbuf_addf(out, " by %s", skip->algorithm);
+	if (skip->size_bytes != BB_ABSENT)
+		bb_strbuf_addf(out, " %lld B", (long long)skip->size_bytes);
+	bb_strbuf_addf(out, ": %s\n", skip->reason);
+}
+
+bb_status bb_text_begin(struct bb_sink *sink, const struct bb_run_record *run)
+{
+	bb_sink_add_head(&sink->out, run);
+	return bb_sink_write(sink, &sink->out);
+}
+
+static void flush_text(struct bb_sink *sink)
+{
+	if (sink->ops->flush)
+		sink->ops->flush(sink);
+}
+
+bb_status bb_text_comment(struct bb_sink *sink, const char *lines)
+{
+	flush_text(sink);
+	bb_strbuf_add(&sink->out, lines);
+	return bb_sink_write(sink, &sink->out);
+}
+
+bb_status bb_text_end(struct bb_sink *sink, const struct bb_end_record *end)
+{
+	flush_text(sink);
+	bb_sink_add_end(&sink->out, end);
+	return bb_sink_write(sink, &sink->out);
 }

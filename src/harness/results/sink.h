@@ -23,6 +23,8 @@ struct bb_sink_ops {
 			    const void *record);
 	bb_status (*comment)(struct bb_sink *sink, const char *lines);
 	bb_status (*end)(struct bb_sink *sink, const struct bb_end_record *end);
+	/* For bb_text_comment and bb_text_end: appends to OUT the rows that wait for others. */
+	void (*flush)(struct bb_sink *sink);
 	void (*release)(struct bb_sink *sink); /* frees what the kind owns, not the sink or file */
 };
 
@@ -31,7 +33,8 @@ struct bb_sink {
 	const struct bb_run_record *run;   /* borrowed between begin and end */
 	const struct bb_record_kind *rows; /* of which a table has rows */
 	FILE *file;
-	const char *path; /* for reports */
+	const char *path;     /* for reports */
+	struct bb_strbuf out; /* what is not written yet */
 	bool owns_file;
 	bool failed; /* nothing more is written; reported, or another thread holds it for ever */
 };
@@ -52,10 +55,16 @@ void bb_sink_add_ranks(struct bb_strbuf *out, const struct bb_rank_infos *infos)
 /* What virtual time is computed from; nothing for real runs. */
 void bb_sink_add_virtual(struct bb_strbuf *out, const struct bb_run_record *run);
 
-/* For text that is not nccl-tests': what ran, where and how; and what it came to. Whole '#' lines.
- */
+/* For text that is not nccl-tests': what ran, where and how; what is skipped, of COLLECTIVE where
+   it is named; and what it came to. Whole '#' lines. */
 void bb_sink_add_head(struct bb_strbuf *out, const struct bb_run_record *run);
+void bb_sink_add_skip(struct bb_strbuf *out, const char *collective,
+		      const struct bb_skip_record *skip);
 void bb_sink_add_end(struct bb_strbuf *out, const struct bb_end_record *end);
+/* These as functions of a kind (struct bb_sink_ops). */
+bb_status bb_text_begin(struct bb_sink *sink, const struct bb_run_record *run);
+bb_status bb_text_comment(struct bb_sink *sink, const char *lines);
+bb_status bb_text_end(struct bb_sink *sink, const struct bb_end_record *end);
 
 /* All sinks of a run. One thread at a time. */
 #define BB_MAX_SINKS 4

@@ -3,18 +3,11 @@
  */
 #include "harness/results/sink.h"
 
-struct jsonl {
-	struct bb_sink sink;
-	struct bb_strbuf line;
-};
-
 static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind, const void *r)
 {
-	struct jsonl *jsonl = (struct jsonl *)sink;
-
-	bb_record_json(&jsonl->line, kind, sink->run->run_id, r);
-	bb_strbuf_add(&jsonl->line, "\n");
-	return bb_sink_write(sink, &jsonl->line);
+	bb_record_json(&sink->out, kind, sink->run->run_id, r);
+	bb_strbuf_add(&sink->out, "\n");
+	return bb_sink_write(sink, &sink->out);
 }
 
 static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
@@ -27,16 +20,10 @@ static bb_status end(struct bb_sink *sink, const struct bb_end_record *r)
 	return record(sink, &bb_record_end, r);
 }
 
-static void release(struct bb_sink *sink)
-{
-	bb_strbuf_free(&((struct jsonl *)sink)->line);
-}
-
-static const struct bb_sink_ops jsonl_ops = {
-	.begin = begin, .record = record, .end = end, .release = release};
+static const struct bb_sink_ops jsonl_ops = {.begin = begin, .record = record, .end = end};
 
 bb_status bb_sink_jsonl_open(struct bb_sink **sink, FILE *file, const char *path)
 {
-	*sink = bb_sink_new(sizeof(struct jsonl), &jsonl_ops, file, path);
+	*sink = bb_sink_new(sizeof(struct bb_sink), &jsonl_ops, file, path);
 	return *sink ? BB_OK : BB_EINTERNAL;
 }

@@ -15,7 +15,6 @@
 
 struct nccl_json {
 	struct bb_sink sink;
-	struct bb_strbuf text;       /* what is not written yet */
 	struct bb_json json;         /* inside the array of results, or inside a row */
 	long row_end;                /* in the file: where the next row goes */
 	bool in_row;                 /* an out-of-place half waits for its other */
@@ -125,7 +124,7 @@ static void put_tail(struct nccl_json *n, const struct bb_end_record *end)
 	bb_json_end(j);
 	put_now(j, "end_time");
 	bb_json_end(j);
-	bb_strbuf_add(&n->text, "\n");
+	bb_strbuf_add(&n->sink.out, "\n");
 }
 
 /* Write what is pending over the old end, and a new end. */
@@ -136,10 +135,10 @@ static bb_status commit(struct nccl_json *n, const struct bb_end_record *end)
 
 	if (fseek(file, n->row_end, SEEK_SET) != 0)
 		return BB_EINTERNAL;
-	BB_TRY(st, bb_sink_write(&n->sink, &n->text), out);
+	BB_TRY(st, bb_sink_write(&n->sink, &n->sink.out), out);
 	n->row_end = ftell(file);
 	put_tail(n, end);
-	BB_TRY(st, bb_sink_write(&n->sink, &n->text), out);
+	BB_TRY(st, bb_sink_write(&n->sink, &n->sink.out), out);
 	if (ftruncate(fileno(file), ftell(file)) != 0)
 		st = BB_EINTERNAL;
 out:
@@ -152,7 +151,7 @@ static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 	struct bb_json *j = &n->json;
 	size_t i;
 
-	bb_json_init(j, &n->text, false);
+	bb_json_init(j, &n->sink.out, false);
 	bb_json_object(j);
 	put_int(j, "version", LAYOUT_VERSION);
 	put_now(j, "start_time");
@@ -312,13 +311,7 @@ out:
 	return st;
 }
 
-static void release(struct bb_sink *sink)
-{
-	bb_strbuf_free(&of(sink)->text);
-}
-
-static const struct bb_sink_ops nccl_json_ops = {
-	.begin = begin, .record = record, .end = end, .release = release};
+static const struct bb_sink_ops nccl_json_ops = {.begin = begin, .record = record, .end = end};
 
 bb_status bb_sink_nccl_json_open(struct bb_sink **sink, FILE *file, const char *path)
 {

@@ -1,5 +1,7 @@
 #include "harness/results/sink_table.h"
 
+#include "core/table.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,8 +11,9 @@ struct table {
 	struct bb_sink sink;
 	const struct bb_table *const *tables;
 	const struct bb_table *one[2]; /* what TABLES is where there is only one */
-	const struct bb_table *table;  /* whose heads stand above the rows; NULL: none's yet */
-	struct bb_strbuf out;          /* what is not written yet */
+	const struct bb_table *table;  /* of the rows; NULL: there was none yet */
+	struct bb_text_table rows;
+	bool waits; /* the rows are too wide for one line: they are printed together */
 };
 
 static struct table *of(struct bb_sink *sink)
@@ -18,16 +21,7 @@ static struct table *of(struct bb_sink *sink)
 	return (struct table *)sink;
 }
 
-static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
-{
-	struct bb_strbuf *out = &of(sink)->out;
-
-	bb_sink_add_head(out, run);
-	return bb_sink_write(sink, out);
-}
-
-/* ---- rows --------------------------------------------------------------------------------------
- */
+/* ---- rows -------------------------------------------------------------------------------- */
 
 /* VALUE with as many of DECIMALS as WIDTH has room for. */
 static void number(char text[BB_CELL_TEXT], double value, int decimals, int width)
@@ -95,21 +89,31 @@ static void list_columns(const struct bb_record_kind *kind,
 	columns[n] = NULL;
 }
 
-static void add_heads(struct bb_strbuf *out, const struct bb_field *const *columns)
+/* Columns up to the last that is a key name a row; where none is, the first does. */
+static void add_columns(struct bb_text_table *rows, const struct bb_field *const *columns)
 {
-	bb_strbuf_add(out, "#\n#");
-	for (const struct bb_field *const *c = columns; *c; c++)
-		bb_strbuf_addf(out, " %*s", (*c)->width, (*c)->head);
-	bb_strbuf_add(out, "\n#");
-	for (const struct bb_field *const *c = columns; *c; c++) {
+	size_t nkeys = 1;
+
+	for (size_t i = 0; columns[i]; i++) {
+		const struct bb_field *f = columns[i];
 		char unit[BB_CELL_TEXT] = "";
 
-		if ((*c)->head_unit || *(*c)->unit)
-			snprintf(unit, sizeof(unit), (*c)->head_unit ? "%s" : "(%s)",
-				 (*c)->head_unit ? (*c)->head_unit : (*c)->unit);
-		bb_strbuf_addf(out, " %*s", (*c)->width, unit);
+		if (f->head_unit || *f->unit)
+			snprintf(unit, sizeof(unit), f->head_unit ? "%s" : "(%s)",
+				 f->head_unit ? f->head_unit : f->unit);
+		bb_table_column(rows, f->head, unit, f->width);
+		nkeys = f->key ? i + 1 : nkeys;
 	}
-	bb_strbuf_add(out, "\n");
+	rows->nkeys = nkeys;
+}
+
+/* Rows that wait for the others of their table. */
+static void flush(struct bb_sink *sink)
+{
+	struct table *t = of(sink);
+
+	if (t->rows.ncells > 0)
+		bb_table_print(&t->rows, &t->sink.out);
 }
 
 static void add_row(struct table *t, const struct bb_table *table, const void *record)
@@ -119,27 +123,21 @@ static void add_row(struct table *t, const struct bb_table *table, const void *r
 
 	list_columns(table->kind, columns);
 	if (t->table != table) {
+		flush(&t->sink);
 		if (table->about)
-			table->about(record, &t->out);
-		add_heads(&t->out, columns);
+			table->about(record, &t->sink.out);
+		bb_strbuf_add(&t->sink.out, "#\n");
+		bb_table_clear(&t->rows);
+		add_columns(&t->rows, columns);
+		t->waits = bb_table_is_wide(&t->rows);
 	}
 	t->table = table;
-	bb_strbuf_add(&t->out, " ");
 	for (const struct bb_field *const *c = columns; *c; c++) {
 		cell(*c, record, text);
-		bb_strbuf_addf(&t->out, " %*s", (*c)->width, text);
+		bb_table_cell(&t->rows, text);
 	}
-	bb_strbuf_add(&t->out, "\n");
-}
-
-static void add_skip(struct table *t, const struct bb_skip_record *s)
-{
-	bb_strbuf_addf(&t->out, "# skipped: %s", s->collective);
-	if (s->algorithm)
-		bb_strbuf_addf(&t->out, " by %s", s->algorithm);
-	if (s->size_bytes != BB_ABSENT)
-		bb_strbuf_addf(&t->out, " %lld B", (long long)s->size_bytes);
-	bb_strbuf_addf(&t->out, ": %s\n", s->reason);
+	if (!t->waits)
+		bb_table_print(&t->rows, &t->sink.out);
 }
 
 static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind, const void *r)
@@ -150,37 +148,21 @@ static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind,
 		if (kind == (*table)->kind)
 			add_row(t, *table, r);
 	if (kind == &bb_record_skip)
-		add_skip(t, r);
-	return bb_sink_write(sink, &t->out);
-}
-
-/* ---- the end
- * ------------------------------------------------------------------------------------- */
-
-static bb_status comment(struct bb_sink *sink, const char *lines)
-{
-	bb_strbuf_add(&of(sink)->out, lines);
-	return bb_sink_write(sink, &of(sink)->out);
-}
-
-static bb_status end(struct bb_sink *sink, const struct bb_end_record *r)
-{
-	struct bb_strbuf *out = &of(sink)->out;
-
-	bb_sink_add_end(out, r);
-	return bb_sink_write(sink, out);
+		bb_sink_add_skip(&t->sink.out, ((const struct bb_skip_record *)r)->collective, r);
+	return bb_sink_write(sink, &t->sink.out);
 }
 
 static void release(struct bb_sink *sink)
 {
-	bb_strbuf_free(&of(sink)->out);
+	bb_table_free(&of(sink)->rows);
 }
 
 static const struct bb_sink_ops table_ops = {
-	.begin = begin,
+	.begin = bb_text_begin,
 	.record = record,
-	.comment = comment,
-	.end = end,
+	.comment = bb_text_comment,
+	.end = bb_text_end,
+	.flush = flush,
 	.release = release,
 };
 
@@ -192,6 +174,8 @@ bb_status bb_sink_tables_open(struct bb_sink **sink, FILE *file, const char *pat
 	if (!t)
 		return BB_EINTERNAL;
 	t->tables = tables;
+	t->rows.limit = bb_table_limit(file);
+	t->rows.mark = " ";
 	*sink = &t->sink;
 	return BB_OK;
 }

@@ -10,7 +10,6 @@
 
 struct text {
 	struct bb_sink sink;
-	struct bb_strbuf out;       /* what is not written yet */
 	bool half;                  /* out ends in a row that lacks its in-place half */
 	char algorithm[32];         /* of the table that was begun; "" none yet */
 	int64_t row_size, row_root; /* what the half row is about */
@@ -103,7 +102,7 @@ static void add_extras(struct bb_strbuf *out, const struct bb_run_record *run)
 
 static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 {
-	struct bb_strbuf *out = &of(sink)->out;
+	struct bb_strbuf *out = &sink->out;
 	bool factor = run->step_factor > 1;
 
 	bb_strbuf_addf(out, "# busbench version %s backend=%s\n", run->version, run->backend);
@@ -199,9 +198,9 @@ static void begin_row(struct text *t, const struct bb_result_record *r)
 {
 	if (strcmp(t->algorithm, r->algorithm_asked) != 0) {
 		snprintf(t->algorithm, sizeof(t->algorithm), "%s", r->algorithm_asked);
-		add_table_head(&t->out, t->sink.run, r->algorithm_asked);
+		add_table_head(&t->sink.out, t->sink.run, r->algorithm_asked);
 	}
-	bb_strbuf_addf(&t->out, "%12lld  %12lld  %8s  %6s  %6lld", (long long)r->size_bytes,
+	bb_strbuf_addf(&t->sink.out, "%12lld  %12lld  %8s  %6s  %6lld", (long long)r->size_bytes,
 		       (long long)r->count, r->dtype, r->op, (long long)r->root);
 	t->row_size = r->size_bytes;
 	t->row_root = r->root;
@@ -219,15 +218,15 @@ static void end_row(struct text *t, double end_unix_s)
 	if (t->sink.run->report_timestamps) {
 		localtime_r(&when, &local);
 		strftime(stamp, sizeof(stamp), "%Y-%m-%d %H:%M:%S", &local);
-		bb_strbuf_addf(&t->out, "%21s", stamp);
+		bb_strbuf_addf(&t->sink.out, "%21s", stamp);
 	}
-	bb_strbuf_add(&t->out, "\n");
+	bb_strbuf_add(&t->sink.out, "\n");
 }
 
 static void finish_skips(struct text *t)
 {
 	if (t->more_skips > 0)
-		bb_strbuf_addf(&t->out, "# skipped: %s, %d more for the same reason\n",
+		bb_strbuf_addf(&t->sink.out, "# skipped: %s, %d more for the same reason\n",
 			       t->skipped.algorithm, t->more_skips);
 	t->more_skips = 0;
 	t->skipped.algorithm = NULL;
@@ -237,7 +236,7 @@ static void finish_half(struct text *t)
 {
 	if (!t->half)
 		return;
-	add_no_half(&t->out, t->sink.run);
+	add_no_half(&t->sink.out, t->sink.run);
 	end_row(t, NAN);
 	t->half = false;
 }
@@ -258,14 +257,14 @@ static bb_status result(struct bb_sink *sink, const struct bb_result_record *r)
 		finish_half(t);
 		begin_row(t, r);
 		if (r->in_place)
-			add_no_half(&t->out, sink->run);
+			add_no_half(&t->sink.out, sink->run);
 	}
-	add_half(&t->out, sink->run, r);
+	add_half(&t->sink.out, sink->run, r);
 	t->half = !r->in_place;
 	if (t->half)
 		return BB_OK;
 	end_row(t, r->end_unix_s);
-	return bb_sink_write(sink, &t->out);
+	return bb_sink_write(sink, &t->sink.out);
 }
 
 /* ---- everything else --------------------------------------------------------------- */
@@ -291,19 +290,19 @@ static bb_status skip(struct bb_sink *sink, const struct bb_skip_record *r)
 	t->skipped = *r;
 	snprintf(t->skip_reason, sizeof(t->skip_reason), "%s", r->reason);
 	finish_half(t);
-	bb_strbuf_addf(&t->out, "# skipped: %s", r->algorithm);
+	bb_strbuf_addf(&t->sink.out, "# skipped: %s", r->algorithm);
 	if (r->size_bytes != BB_ABSENT)
-		bb_strbuf_addf(&t->out, " %lld B", (long long)r->size_bytes);
+		bb_strbuf_addf(&t->sink.out, " %lld B", (long long)r->size_bytes);
 	if (r->dtype)
-		bb_strbuf_addf(&t->out, " %s", r->dtype);
+		bb_strbuf_addf(&t->sink.out, " %s", r->dtype);
 	if (r->op && strcmp(r->op, "none") != 0)
-		bb_strbuf_addf(&t->out, " %s", r->op);
+		bb_strbuf_addf(&t->sink.out, " %s", r->op);
 	if (r->root != BB_ABSENT && r->root >= 0)
-		bb_strbuf_addf(&t->out, " root %lld", (long long)r->root);
+		bb_strbuf_addf(&t->sink.out, " root %lld", (long long)r->root);
 	if (r->placement)
-		bb_strbuf_addf(&t->out, " %s", r->placement);
-	bb_strbuf_addf(&t->out, ": %s\n", r->reason);
-	return bb_sink_write(sink, &t->out);
+		bb_strbuf_addf(&t->sink.out, " %s", r->placement);
+	bb_strbuf_addf(&t->sink.out, ": %s\n", r->reason);
+	return bb_sink_write(sink, &t->sink.out);
 }
 
 static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind, const void *r)
@@ -319,8 +318,8 @@ static bb_status comment(struct bb_sink *sink, const char *lines)
 
 	finish_skips(t);
 	finish_half(t);
-	bb_strbuf_add(&t->out, lines);
-	return bb_sink_write(sink, &t->out);
+	bb_strbuf_add(&t->sink.out, lines);
+	return bb_sink_write(sink, &t->sink.out);
 }
 
 static void add_amount(struct bb_strbuf *out, const char *name, int64_t bytes)
@@ -360,7 +359,7 @@ static void add_memory(struct bb_strbuf *out, const struct bb_end_record *r)
 static bb_status end(struct bb_sink *sink, const struct bb_end_record *r)
 {
 	struct text *t = of(sink);
-	struct bb_strbuf *out = &t->out;
+	struct bb_strbuf *out = &t->sink.out;
 	double mean = isnan(r->avg_busbw_GBps) ? 0 : r->avg_busbw_GBps;
 	const char *gate = "";
 
@@ -387,17 +386,11 @@ static bb_status end(struct bb_sink *sink, const struct bb_end_record *r)
 	return bb_sink_write(sink, out);
 }
 
-static void release(struct bb_sink *sink)
-{
-	bb_strbuf_free(&of(sink)->out);
-}
-
 static const struct bb_sink_ops text_ops = {
 	.begin = begin,
 	.record = record,
 	.comment = comment,
 	.end = end,
-	.release = release,
 };
 
 bb_status bb_sink_text_open(struct bb_sink **sink, FILE *file, const char *path)

@@ -2,6 +2,7 @@
 
 #include "core/array.h"
 #include "core/stats.h"
+#include "core/table.h"
 #include "core/units.h"
 
 #include <stdlib.h>
@@ -169,24 +170,37 @@ bb_status bb_groups_add(struct bb_groups *groups, const struct bb_group_part *pa
 
 /* ---- text ------------------------------------------------------------------------------ */
 
-static void add_head(const struct bb_groups *groups, struct bb_strbuf *out)
+static void add_columns(const struct bb_groups *groups, struct bb_text_table *t)
 {
-	bb_strbuf_addf(out, "#\n# Groups, %d of them, busbw in GB/s\n#       size", groups->n);
-	bb_strbuf_addf(out, "  %-20s %-8s %-6s %-12s", "algorithm", "type", "redop", "placement");
-	if (groups->n > COLUMNS)
-		bb_strbuf_addf(out, " %9s %9s %9s", "least", "median", "most");
-	for (int g = 0; g < groups->n && groups->n <= COLUMNS; g++)
-		bb_strbuf_addf(out, " %9d", (int)groups->colors[g]);
-	bb_strbuf_addf(out, "  %s\n", "worst group");
+	bb_table_column(t, "size", "", 10);
+	bb_table_column(t, "algorithm", "", -9);
+	bb_table_column(t, "type", "", -4);
+	bb_table_column(t, "redop", "", -5);
+	bb_table_column(t, "placement", "", -12);
+	bb_table_key(t);
+	if (groups->n > COLUMNS) {
+		bb_table_column(t, "least", "", 8);
+		bb_table_column(t, "median", "", 8);
+		bb_table_column(t, "most", "", 8);
+	}
+	for (int g = 0; g < groups->n && groups->n <= COLUMNS; g++) {
+		char color[16];
+
+		snprintf(color, sizeof(color), "%d", (int)groups->colors[g]);
+		bb_table_column(t, color, "", 8);
+	}
+	bb_table_column(t, "worst group", "", 0);
 }
 
-static void add_row(const struct bb_groups *groups, const struct row *row, struct bb_strbuf *out)
+static void add_row(const struct bb_groups *groups, const struct row *row, struct bb_text_table *t)
 {
 	char size[BB_UNIT_TEXT];
 
-	bb_strbuf_addf(out, "# %10s  %-20s %-8s %-6s %-12s",
-		       bb_format_size(size, (uint64_t)row->size_bytes), row->algorithm, row->dtype,
-		       row->op, row->in_place ? "in-place" : "out-of-place");
+	bb_table_cell(t, bb_format_size(size, (uint64_t)row->size_bytes));
+	bb_table_cell(t, row->algorithm);
+	bb_table_cell(t, row->dtype);
+	bb_table_cell(t, row->op);
+	bb_table_cell(t, row->in_place ? "in-place" : "out-of-place");
 	if (groups->n > COLUMNS) {
 		double least = INFINITY, most = 0;
 
@@ -194,14 +208,16 @@ static void add_row(const struct bb_groups *groups, const struct row *row, struc
 			least = row->busbw[g] < least ? row->busbw[g] : least;
 			most = row->busbw[g] > most ? row->busbw[g] : most;
 		}
-		bb_strbuf_addf(out, " %9.2f %9.2f %9.2f", least,
-			       median(row->busbw, groups->n, groups->seconds), most);
+		bb_table_cellf(t, "%.2f", least);
+		bb_table_cellf(t, "%.2f", median(row->busbw, groups->n, groups->seconds));
+		bb_table_cellf(t, "%.2f", most);
 	}
 	for (int g = 0; g < groups->n && groups->n <= COLUMNS; g++)
-		bb_strbuf_addf(out, " %9.2f", row->busbw[g]);
+		bb_table_cellf(t, "%.2f", row->busbw[g]);
 	if (row->worst >= 0)
-		bb_strbuf_addf(out, "  %d", (int)groups->colors[row->worst]);
-	bb_strbuf_add(out, "\n");
+		bb_table_cellf(t, "%d", (int)groups->colors[row->worst]);
+	else
+		bb_table_cell(t, "");
 }
 
 /* How a group stands against those of its size, mean over all results; NAN: there is no other. */
@@ -231,15 +247,19 @@ static void add_members(const struct bb_groups *groups, int group, struct bb_str
 
 void bb_groups_text(const struct bb_groups *groups, struct bb_strbuf *out)
 {
+	struct bb_text_table t = {.mark = "#"};
 	double least = INFINITY;
 	size_t times = 0;
 	int worst = -1;
 
 	if (!groups || groups->nrows == 0)
 		return;
-	add_head(groups, out);
+	bb_strbuf_addf(out, "#\n# Groups, %d of them, busbw in GB/s\n", groups->n);
+	add_columns(groups, &t);
 	for (size_t i = 0; i < groups->nrows; i++)
-		add_row(groups, &groups->rows[i], out);
+		add_row(groups, &groups->rows[i], &t);
+	bb_table_print(&t, out);
+	bb_table_free(&t);
 	for (int g = 0; g < groups->n; g++) {
 		const double mine = standing(groups, g);
 

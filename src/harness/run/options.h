@@ -107,8 +107,10 @@ const char *bb_environment_value(const struct bb_environment *environment, int r
 	OPTION(DURATION, max_time_ns, "max-time", 0, "60",                                         \
 	       "longest time that --precision spends on one row", .min = 1000000,                  \
 	       .max = BB_YEAR_NS)                                                                  \
+	OPTION(FLAG, verbose, "verbose", 'v', NULL,                                                \
+	       "every rank in the text, however many there are", .section = "Results")             \
 	OPTION(INT, memory_report, "memory", 'M', "0", "1: end with the memory used", .min = 0,    \
-	       .max = 1, .argument = "0|1", .section = "Results")                                  \
+	       .max = 1, .argument = "0|1")                                                        \
 	OPTION(STRING, csv_file, "csv", 0, NULL,                                                   \
 	       "one CSV row per result; - is stdout instead of the text", .argument = "FILE")      \
 	OPTION(STRING, json_file, "json", 0, NULL, "every record as a line of JSON; - is stdout",  \

@@ -165,6 +165,7 @@ static void describe_run(struct bb_run *run)
 	r->backend_reason = *o->backend_reason ? o->backend_reason : NULL;
 	r->cpu = bb_machine_cpu(run->machine);
 	r->cores = bb_machine_cores(run->machine);
+	r->lists_all = o->verbose;
 	r->nranks = run->world.nranks;
 	r->nprocs = run->world.nprocs;
 }

@@ -77,7 +77,7 @@ struct bb_ddp_options {
 	FIELD(STRING, algorithm, "", "of the all-reduce, as it was asked for",                     \
 	      BB_COLUMN("algo", 13, 0), .place = 4)                                                \
 	FIELD(STRING, overlap, "", "on: reduced while the backward pass goes on; off: after it",   \
-	      BB_COLUMN("overlap", 7, 0), .place = 5)                                              \
+	      BB_COLUMN("overlap", 7, 0), BB_KEY, .place = 5)                                      \
 	FIELD(INT, tensors, "", "of the model")                                                    \
 	FIELD(INT, parameters, "", "of the model")                                                 \
 	FIELD(INT, gradient_bytes, "bytes", "of all gradients")                                    \

@@ -64,7 +64,7 @@ extern const struct bb_benchmark bb_tensor_benchmark;
 #define BB_TENSOR_EQUALITY_FIELDS(FIELD)                                                           \
 	FIELD(STRING, module, "", "attention, mlp, embedding or loss",                             \
 	      BB_COLUMN("module", -10, 0))                                                         \
-	FIELD(STRING, way, "", "how it is split", BB_COLUMN("way", -9, 0))                         \
+	FIELD(STRING, way, "", "how it is split", BB_COLUMN("way", -9, 0), BB_KEY)                 \
 	FIELD(INT, nranks, "", "over which it is")                                                 \
 	FIELD(INT, outputs, "", "numbers of the forward pass that were compared, of all ranks",    \
 	      BB_COLUMN("outputs", 8, 0))                                                          \
@@ -104,7 +104,7 @@ BB_MUST bb_status bb_tensor_equality(struct bb_engine *engine);
 	FIELD(STRING, model, "", "as it was asked for")                                            \
 	FIELD(STRING, part, "", "layer, embedding or loss", BB_COLUMN("part", -9, 0))              \
 	FIELD(STRING, way, "", "how it is split: tensor, sequence, ulysses, ring, gather",         \
-	      BB_COLUMN("way", -8, 0))                                                             \
+	      BB_COLUMN("way", -8, 0), BB_KEY)                                                     \
 	FIELD(STRING, dtype, "", "of activations")                                                 \
 	FIELD(INT, nranks, "", "that it is split over")                                            \
 	FIELD(INT, layers, "", "of a step")                                                        \
