@@ -1,5 +1,5 @@
 /*
- * ddp.c - the benchmark of data-parallel training.
+ * ddp.c - the descriptor of the benchmark of data-parallel training.
  */
 #include "training_kernels/ddp/ddp.h"
 
@@ -23,7 +23,8 @@ bool bb_ddp_compute(const struct bb_ddp *ddp, double *forward_s, double *backwar
 	return per_flop > 0;
 }
 
-/* ---- what is run --------------------------------------------------------------------------- */
+/* ---- the descriptor ---------------------------------------------------------------------------
+ */
 
 static bb_status plan(struct bb_run *run)
 {
@@ -59,12 +60,12 @@ static bool shows(const void *own)
 }
 
 const struct bb_benchmark bb_ddp_benchmark = {
-	.brief = "Data-parallel training: how large should the buckets of gradients be?",
+	.brief = "Data-parallel training: the best size of gradient buckets.",
 	.own_bytes = sizeof(struct bb_ddp),
 	.options = bb_ddp_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
-	.refuses = {{BB_ALL_SIZES, "what is reduced are the model's gradients; leave it out, "
-				   "--buckets says how large the pieces are"}},
+	.refuses = {{BB_ALL_SIZES, "the model's gradients are reduced; leave it out, --buckets "
+				   "sets the sizes of buckets"}},
 	.queues = true,
 	.shows = shows,
 	.check = bb_ddp_check,

@@ -1,5 +1,5 @@
 /*
- * options.c - what can be asked of data-parallel training.
+ * options.c - the options of data-parallel training.
  */
 #include "harness/measure/collective.h"
 #include "harness/run/options_check.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define MOST_BATCH (INT64_C(1) << 30)
-#define STEP_NS 50000000 /* where nothing says how long a batch takes */
+#define STEP_NS 50000000 /* of a batch, unless an option sets it */
 
 const char *const bb_ddp_dtypes[] = {"float", "half", "bfloat16", "double", NULL};
 static const char *const overlap_names[] = {"on", "off", "both", NULL};
@@ -17,7 +17,7 @@ static const char *const overlap_names[] = {"on", "off", "both", NULL};
 #define BB_OPTIONS struct bb_ddp_options
 const struct bb_option bb_ddp_rows[] = BB_OPTION_ROWS(BB_DDP_OPTIONS);
 
-/* ---- each by itself ------------------------------------------------------------------ */
+/* ---- algorithms ------------------------------------------------------------------ */
 
 static bb_status add_algorithm(struct bb_ddp_options *a, const char *name, struct bb_error *error)
 {
@@ -28,7 +28,7 @@ static bb_status add_algorithm(struct bb_ddp_options *a, const char *name, struc
 	return BB_OK;
 }
 
-/* Where the backend's library has one of this name, busbench's is named as its own. */
+/* A schedule of busbench gets its prefix if the backend's library has the name too. */
 static bb_status add_schedule(struct bb_ddp_options *a, const char *name, struct bb_error *error)
 {
 	char own[BB_WORD];
@@ -40,7 +40,7 @@ static bb_status add_schedule(struct bb_ddp_options *a, const char *name, struct
 	return add_algorithm(a, name, error);
 }
 
-/* Those of the list, which is a good one. */
+/* The algorithms of --algo, which has passed its check. */
 static bb_status read_algorithms(struct bb_ddp_options *a, const struct bb_backend *backend,
 				 struct bb_error *error)
 {
@@ -64,18 +64,19 @@ static bb_status read_algorithms(struct bb_ddp_options *a, const struct bb_backe
 	return status;
 }
 
-/* ---- together ------------------------------------------------------------------------ */
+/* ---- the check ------------------------------------------------------------------------ */
 
 bb_status bb_ddp_check_time(bool flops_given, bool step_given, bool batch_given,
 			    struct bb_error *error)
 {
 	if (flops_given && step_given)
 		return bb_fail(error, BB_EUSAGE,
-			       "--flops and --step-time both say how long a batch takes; give one");
+			       "--flops and --step-time both set the time of a batch; give one");
 	if (step_given && batch_given)
-		return bb_fail(error, BB_EUSAGE,
-			       "--batch: --step-time is that of a whole batch, however large; "
-			       "leave one out");
+		return bb_fail(
+			error, BB_EUSAGE,
+			"--batch: --step-time is the time of a batch of any size; leave one of "
+			"them out");
 	return BB_OK;
 }
 
@@ -87,7 +88,8 @@ bb_status bb_ddp_check(const struct bb_benchmark *benchmark, void *own, struct b
 	bb_status status;
 
 	if (a->predict && o->fault_text_given)
-		return bb_fail(error, BB_EUSAGE, "--fault: --predict runs nothing; leave one out");
+		return bb_fail(error, BB_EUSAGE,
+			       "--fault: --predict runs nothing; leave one of them out");
 	BB_TRY(status, bb_ddp_check_time(a->flops_given, a->step_ns_given, a->batch_given, error),
 	       out);
 	BB_TRY(status, bb_check_algorithms(a->algo_text, o, &bb_all_reduce, error), out);

@@ -1,6 +1,6 @@
 /*
- * predict.c - the buckets of a model and the step that follows from them. Nothing is run: no
- * world, no clock.
+ * predict.c - the buckets of a model and the step that follows from them, without a run: no world,
+ * no clock.
  */
 #include "training_kernels/ddp/predict.h"
 
@@ -97,7 +97,7 @@ static bb_status write_rows(struct bb_prediction *p, const char *algorithm)
 	bb_ddp_describe(p->ddp, p->nranks, &r);
 	r.algorithm = algorithm;
 	for (size_t i = 0; i < p->nrows && status == BB_OK; i++) {
-		/* 25 MiB only where it is asked for. */
+		/* 25 MiB only if requested. */
 		if (i == BB_PREDICT_DEFAULT)
 			continue;
 		bb_ddp_describe_buckets(&r, &p->rows[i].buckets, p->rows[i].cap,
@@ -130,7 +130,8 @@ static bb_status write_skip(struct bb_prediction *p, const char *algorithm, cons
 /* ---- algorithms ---------------------------------------------------------------------- */
 
 /* The steps of all rows by ALGORITHM. BB_EUNSUPPORTED with the reason in CAUSE. */
-static bb_status work_out(struct bb_prediction *p, const char *algorithm, struct bb_error *cause)
+static bb_status predict_rows(struct bb_prediction *p, const char *algorithm,
+			      struct bb_error *cause)
 {
 	const struct bb_backend_config *link = &p->options->config;
 
@@ -159,13 +160,13 @@ static bb_status skip(struct bb_prediction *p, const char *algorithm, const char
 	return write_skip(p, algorithm, reason);
 }
 
-static bb_status deliver(struct bb_prediction *p, const char *algorithm)
+static bb_status deliver_algorithm(struct bb_prediction *p, const char *algorithm)
 {
 	bb_prediction_tell_steps(p, algorithm);
 	return write_rows(p, algorithm);
 }
 
-/* Steps by one algorithm after the other. BB_EUNSUPPORTED where none of them can be predicted. */
+/* Steps by each algorithm. BB_EUNSUPPORTED if none of them can be predicted. */
 static bb_status predict_steps(struct bb_prediction *p)
 {
 	const char(*names)[BB_WORD] = p->ddp->asked.algorithms;
@@ -176,7 +177,7 @@ static bb_status predict_steps(struct bb_prediction *p)
 
 	for (size_t i = 0; i < n; i++) {
 		struct bb_error cause = {.text = ""};
-		const bb_status status = work_out(p, names[i], &cause);
+		const bb_status status = predict_rows(p, names[i], &cause);
 
 		if (status != BB_OK && status != BB_EUNSUPPORTED)
 			return bb_fail(p->error, status, "%s", cause.text);
@@ -185,7 +186,7 @@ static bb_status predict_steps(struct bb_prediction *p)
 		if (status != BB_OK)
 			BB_TRY(written, skip(p, names[i], cause.text, &first), out);
 		else
-			BB_TRY(written, deliver(p, names[i]), out);
+			BB_TRY(written, deliver_algorithm(p, names[i]), out);
 		told += status == BB_OK;
 	}
 	if (!told)

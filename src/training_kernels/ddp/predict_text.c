@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define MIB (1.0 / (1 << 20))
-#define MOST_LINES 7 /* of a list of buckets, before its last */
+#define MOST_LINES 7 /* of a list of buckets, before the last one */
 
 /* ---- model and setting --------------------------------------------------------------- */
 
@@ -65,7 +65,7 @@ static void tell_setting(const struct bb_prediction *p)
 		bb_strbuf_addf(p->out, ", %lld batches", (long long)a->accumulate);
 	if (p->links)
 		bb_strbuf_addf(p->out, "; links of %s%s", p->options->link.text,
-			       p->options->config.link_port ? "" : " between each two");
+			       p->options->config.link_port ? "" : " per pair of ranks");
 	bb_strbuf_add(p->out, "\n");
 }
 
@@ -82,7 +82,7 @@ static void tell_caps(const struct bb_prediction *p)
 	const uint64_t first = p->ddp->asked.first_cap;
 	char size[BB_UNIT_TEXT];
 
-	bb_strbuf_addf(p->out, "#\n# Buckets; the first one is closed at %s\n",
+	bb_strbuf_addf(p->out, "#\n# Buckets; the first is closed at %s\n",
 		       first ? bb_format_size(size, first) : "cap");
 	bb_strbuf_addf(p->out,
 		       "#%9s %8s %10s %10s %10s %10s %8s\n#%9s %8s %10s %10s %10s %10s %8s\n",
@@ -100,7 +100,7 @@ static void tell_caps(const struct bb_prediction *p)
 	}
 }
 
-/* The bucket behind those that are like number FIRST. */
+/* The first bucket after FIRST that differs from it. */
 static size_t behind(const struct bb_buckets *b, size_t first)
 {
 	size_t k = first + 1;
@@ -127,7 +127,7 @@ static void tell_bucket(const struct bb_prediction *p, const struct bb_buckets *
 	bb_strbuf_add(p->out, "\n");
 }
 
-/* Those that are alike in one line. */
+/* Equal buckets share a line. */
 static void tell_list(struct bb_prediction *p, const struct bb_prediction_row *row, bool timed)
 {
 	const struct bb_buckets *b = &row->buckets;
@@ -170,7 +170,7 @@ void bb_prediction_tell_buckets(struct bb_prediction *p, bool timed)
 
 /* ---- the step ------------------------------------------------------------------------ */
 
-/* How many times as fast as BASE. */
+/* Speed relative to BASE. */
 static void add_gain(struct bb_strbuf *out, const struct bb_train_step *step,
 		     const struct bb_train_step *base)
 {
@@ -204,7 +204,7 @@ static const struct bb_prediction_row *best(const struct bb_prediction *p, bool 
 	return found;
 }
 
-/* Is number I the first of those that are done by its algorithm? */
+/* Is number I the first with its algorithm? */
 static bool is_first(const struct bb_reduce_time *r, size_t i)
 {
 	for (size_t k = 0; k < i; k++)
@@ -213,7 +213,7 @@ static bool is_first(const struct bb_reduce_time *r, size_t i)
 	return true;
 }
 
-/* What auto was, from the smallest to the largest bucket by each. */
+/* The choices of auto: the smallest and the largest bucket of each. */
 static void tell_choices(const struct bb_prediction *p)
 {
 	const struct bb_reduce_time *r = &p->reduce;
@@ -241,8 +241,8 @@ void bb_prediction_tell_steps(const struct bb_prediction *p, const char *algorit
 	const int asked = p->ddp->asked.overlap;
 
 	bb_strbuf_addf(p->out,
-		       "#\n# Step by %s: %.3f ms of computing, and what of the reductions is "
-		       "exposed\n",
+		       "#\n# Step by %s: %.3f ms of computations and the exposed time of "
+		       "reductions\n",
 		       algorithm, 1e3 * p->rows[0].steps[0].compute_s);
 	bb_strbuf_addf(p->out,
 		       "#%9s %7s %10s %10s %10s %6s %8s %8s %8s\n"
@@ -252,7 +252,7 @@ void bb_prediction_tell_steps(const struct bb_prediction *p, const char *algorit
 	for (int overlap = 1; overlap >= 0; overlap--) {
 		if (asked == (overlap ? BB_OVERLAP_OFF : BB_OVERLAP_ON))
 			continue;
-		/* 25 MiB only where it is asked for; the extremes always. */
+		/* 25 MiB only if requested; the extremes always. */
 		for (size_t i = 0; i < p->nrows; i++)
 			if (i != BB_PREDICT_DEFAULT)
 				tell_step(p, &p->rows[i], overlap);
@@ -266,9 +266,11 @@ void bb_prediction_tell_steps(const struct bb_prediction *p, const char *algorit
 void bb_prediction_tell_missing(const struct bb_prediction *p)
 {
 	if (!p->links)
-		bb_strbuf_add(p->out, "#\n# The step needs --link RATE,LATENCY, as in 10GB/s,5us: "
-				      "how fast gradients go from rank to rank\n");
+		bb_strbuf_add(p->out,
+			      "#\n# The step needs --link RATE,LATENCY, the links of ranks, as in "
+			      "10GB/s,5us\n");
 	if (!p->computes)
-		bb_strbuf_add(p->out, "#\n# The step needs --flops RATE or --step-time TIME: how "
-				      "long a rank computes\n");
+		bb_strbuf_add(p->out,
+			      "#\n# The step needs --flops RATE or --step-time TIME, the time of "
+			      "computations\n");
 }

@@ -18,7 +18,7 @@ static void cap_cell(const void *record, char text[BB_CELL_TEXT])
 
 #define BB_RECORD bb_ddp_record
 BB_RECORD_KIND(bb_record_ddp, BB_DDP_FIELDS, "data_parallel",
-	       "Of data-parallel training: one way to put gradients into buckets.");
+	       "Data-parallel training: one size of gradient buckets.");
 
 void bb_ddp_describe(const struct bb_ddp *ddp, int nranks, struct bb_ddp_record *r)
 {
@@ -82,13 +82,13 @@ static void about(const void *record, struct bb_strbuf *out)
 
 	bb_strbuf_addf(out, "# %s: %lld parameters, %.2f MiB of gradients (%s)\n", r->model,
 		       (long long)r->parameters, (double)r->gradient_bytes / (1 << 20), r->dtype);
-	bb_strbuf_addf(out, "# A batch: forward %s, backward %s (%s)",
+	bb_strbuf_addf(out, "# Batch: forward %s, backward %s (%s)",
 		       bb_format_duration(forward, 1e-6 * r->forward_us),
 		       bb_format_duration(backward, 1e-6 * r->backward_us), r->compute);
 	if (r->batches > 1)
-		bb_strbuf_addf(out, "; %lld batches a step", (long long)r->batches);
+		bb_strbuf_addf(out, "; %lld batches per step", (long long)r->batches);
 	bb_strbuf_add(out,
-		      "\n# Buckets: one = all gradients in one, tensor = each by itself. Times "
+		      "\n# Buckets: one = a single bucket, tensor = a bucket per tensor. Times "
 		      "are medians.\n");
 }
 

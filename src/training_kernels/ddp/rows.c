@@ -1,5 +1,5 @@
 /*
- * rows.c - what a sweep comes to.
+ * rows.c - the results of a sweep.
  */
 #include "core/clock.h"
 #include "core/units.h"
@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEAST_SEEN 0.01 /* of a step */
+#define LEAST_SEEN 0.01 /* of a step: shorter reductions are not judged */
 
 /* A row in the making. */
 struct row {
 	const struct bb_ddp_trial *trial; /* the step */
-	const struct bb_stats *stats;     /* its */
+	const struct bb_stats *stats;     /* of that trial */
 	struct bb_ddp_record record;
 	double *numbers, *us; /* of each bucket; owned */
 };
@@ -46,7 +46,7 @@ static const struct bb_trial *measured(const struct bb_ddp_sweep *s, const struc
 	return &s->engine.trials[t - s->list];
 }
 
-/* Of each bucket's reduction alone. */
+/* The reduction of each bucket alone. */
 static void settle_reductions(struct bb_ddp_stamps *stamps)
 {
 	double seconds[BB_ENGINE_MOST_ROUNDS];
@@ -60,7 +60,7 @@ static void settle_reductions(struct bb_ddp_stamps *stamps)
 	}
 }
 
-/* The watched rounds become medians. */
+/* Watched rounds become medians. */
 static void settle(struct bb_ddp_sweep *s)
 {
 	for (size_t i = 0; i < s->engine.ntrials; i++) {
@@ -74,7 +74,7 @@ static void settle(struct bb_ddp_sweep *s)
 
 /* ---- one row --------------------------------------------------------------------------------- */
 
-/* What was asked for. */
+/* The fields that follow from the request. */
 static void describe(const struct rows *rows, struct row *row)
 {
 	const struct bb_ddp_sweep *s = rows->sweep;
@@ -95,7 +95,7 @@ static double reduce_seconds(void *own, size_t bucket, uint64_t bytes)
 	return ((const struct bb_ddp_stamps *)own)->reduce_s[bucket];
 }
 
-/* The step model, fed with what was measured of the parts alone. */
+/* The step model, from the parts as measured alone. */
 static struct bb_train_step predict(const struct rows *rows, const struct row *row,
 				    const struct bb_ddp_trial *alone,
 				    const struct bb_ddp_trial *reductions)
@@ -104,7 +104,7 @@ static struct bb_train_step predict(const struct rows *rows, const struct row *r
 	const double all_s = measured(s, alone)->stats.p50,
 		     backward_s = alone->stamps.backward_s[0];
 	const struct bb_step_request request = {
-		/* Forward passes, and of all batches but the last the backward passes too. */
+		/* All forward passes, and all backward passes but the last. */
 		.compute = {all_s - backward_s, backward_s, rows->ready_s},
 		.buckets = &s->caps[row->trial->cap].buckets,
 		.overlap = row->trial->overlap,
@@ -139,7 +139,7 @@ static void measure(const struct rows *rows, struct row *row)
 	if (reduce_s > 0)
 		r->reduce_busbw_GBps = 1e-9 * (double)s->bytes / reduce_s *
 				       bb_all_reduce.bus_factor(s->engine.run->world.nranks);
-	/* What is shorter than the steps' own spread cannot be seen in them. */
+	/* Reductions shorter than the spread of steps cannot be seen in them. */
 	if (reduce_s > row->stats->ci_high - row->stats->ci_low && reduce_s > LEAST_SEEN * step_s)
 		r->hidden = 1 - (step_s - alone_s) / reduce_s;
 	r->exposed_us = 1e6 * (step_s - alone_s);
@@ -161,7 +161,7 @@ static void measure(const struct rows *rows, struct row *row)
 	r->end_unix_s = bb_clock_unix();
 }
 
-/* ---- rows against each other ------------------------------------------------------------------
+/* ---- comparison of rows ------------------------------------------------------------------
  */
 
 static double times(const struct rows *rows, const struct row *row, uint64_t cap)
@@ -205,24 +205,25 @@ static void compare(struct rows *rows)
 	}
 }
 
-/* ---- what to take ------------------------------------------------------------------------------
+/* ---- the recommendation
+ * ------------------------------------------------------------------------------
  */
 
-/* "25M (ring)", "all in one (ring)" */
+/* "25M (ring)", "one bucket (ring)" */
 static void add_row_name(const struct rows *rows, const struct row *row, struct bb_strbuf *out)
 {
 	const uint64_t cap = rows->sweep->caps[row->trial->cap].bytes;
 	char text[BB_UNIT_TEXT];
 
 	bb_strbuf_addf(out, "%s (%s)",
-		       cap == BB_BUCKET_UNLIMITED ? "all in one"
-		       : cap == 1                 ? "each tensor by itself"
+		       cap == BB_BUCKET_UNLIMITED ? "one bucket"
+		       : cap == 1                 ? "a bucket per tensor"
 						  : bb_format_size(text, cap),
 		       row->record.algorithm);
 }
 
-/* The others that may be as good, and the first that is not. */
-static void tell_confidence(const struct rows *rows, const struct row *than, struct bb_strbuf *out)
+/* The rows that are tied with the best, and the next one. */
+static void add_ties(const struct rows *rows, const struct row *than, struct bb_strbuf *out)
 {
 	const struct row *next = NULL;
 	int others = 0;
@@ -233,9 +234,7 @@ static void tell_confidence(const struct rows *rows, const struct row *than, str
 		if (row == than || row->trial->overlap != than->trial->overlap)
 			continue;
 		if (row->record.as_good) {
-			bb_strbuf_add(out, others++ ? ", "
-						    : "; not to be told apart from it with 95% "
-						      "confidence: ");
+			bb_strbuf_add(out, others++ ? ", " : "; tied (95% confidence): ");
 			add_row_name(rows, row, out);
 		} else if (!next || row->record.step_us < next->record.step_us) {
 			next = row;
@@ -243,13 +242,13 @@ static void tell_confidence(const struct rows *rows, const struct row *than, str
 	}
 	if (!next)
 		return;
-	bb_strbuf_add(out, "; the next, ");
+	bb_strbuf_add(out, "; next: ");
 	add_row_name(rows, next, out);
-	bb_strbuf_addf(out, ", takes %.1f%% longer",
+	bb_strbuf_addf(out, ", %.1f%% longer",
 		       100 * (next->record.step_us / than->record.step_us - 1));
 }
 
-static bb_status advise(const struct rows *rows)
+static bb_status recommend(const struct rows *rows)
 {
 	const struct bb_ddp_sweep *s = rows->sweep;
 	const struct row *than = best(rows, s->ddp->asked.overlap != BB_OVERLAP_OFF);
@@ -258,8 +257,8 @@ static bb_status advise(const struct rows *rows)
 
 	bb_strbuf_addf(&out, "# Best buckets, overlap %s: ", than->record.overlap);
 	add_row_name(rows, than, &out);
-	bb_strbuf_addf(&out, ", a step of %.2f ms", 1e-3 * than->record.step_us);
-	tell_confidence(rows, than, &out);
+	bb_strbuf_addf(&out, ", step %.2f ms", 1e-3 * than->record.step_us);
+	add_ties(rows, than, &out);
 	bb_strbuf_add(&out, "\n");
 	for (size_t a = 0; a < s->ddp->asked.nalgorithms; a++) {
 		const struct bb_ddp_trial *start = find(s, BB_DDP_START, 0, a);
@@ -267,7 +266,7 @@ static bb_status advise(const struct rows *rows)
 		if (measured(s, start)->refusal)
 			continue;
 		bb_strbuf_addf(&out,
-			       "# Before the first step rank 0 broadcasts the parameters (%s): "
+			       "# Rank 0 broadcasts the parameters before the first step (%s): "
 			       "%.2f ms\n",
 			       s->ddp->asked.algorithms[a], 1e3 * measured(s, start)->stats.p50);
 	}
@@ -297,7 +296,7 @@ static bb_status add_row(struct rows *rows, const struct bb_ddp_trial *trial)
 	return BB_OK;
 }
 
-/* What cannot be done cannot with buckets of any size: told once for its algorithm. BB_EUNSUPPORTED
+/* A refusal holds for buckets of any size: it is reported once for its algorithm. BB_EUNSUPPORTED
    if there are no rows. */
 static bb_status tell_refusals(struct bb_ddp_sweep *s, size_t nrows)
 {
@@ -355,7 +354,7 @@ bb_status bb_ddp_deliver(struct bb_ddp_sweep *sweep)
 		status = bb_engine_deliver(&sweep->engine, &bb_record_ddp, &rows.list[i].record,
 					   rows.list[i].record.wrong);
 	if (status == BB_OK && rows.n > 0)
-		status = advise(&rows);
+		status = recommend(&rows);
 	for (size_t i = 0; i < rows.n; i++) {
 		free(rows.list[i].numbers);
 		free(rows.list[i].us);

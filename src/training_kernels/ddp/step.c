@@ -16,11 +16,11 @@ enum queue { COMPUTING, COMMUNICATING, QUEUES };
  */
 struct layout {
 	size_t buckets;
-	size_t pass;       /* operations of a microbatch's computations */
+	size_t pass;       /* computations of a microbatch */
 	size_t before;     /* of all microbatches but the last */
 	size_t per_bucket; /* of the last one's backward pass */
 	size_t last;       /* of the last microbatch, with its reductions */
-	size_t end;        /* record, wait and optimise */
+	size_t end;        /* record, wait and optimize */
 };
 
 static bool computes(const struct bb_ddp_step *step)
@@ -103,7 +103,7 @@ static void event(struct bb_operation *o, bool record, enum queue queue, size_t 
 	o->event = (int)event;
 }
 
-/* The last microbatch with its reductions: operation K of it. */
+/* Operation K of the last microbatch with its reductions. */
 static void last_pass(const struct bb_ddp_step *step, const struct layout *l, size_t k,
 		      struct bb_operation *o)
 {
@@ -161,11 +161,11 @@ static void describe(const struct bb_program *program, const struct bb_operation
 		     char text[BB_PROGRAM_TEXT])
 {
 	static const char *const names[] = {
-		[BB_DDP_FORWARD] = "forward of microbatch",
-		[BB_DDP_BACKWARD] = "backward until bucket",
+		[BB_DDP_FORWARD] = "forward pass of microbatch",
+		[BB_DDP_BACKWARD] = "backward pass until bucket",
 		[BB_DDP_REDUCE] = "all-reduce of bucket",
 		[BB_DDP_BROADCAST] = "broadcast of bucket",
-		[BB_DDP_OPTIMISE] = "optimiser",
+		[BB_DDP_OPTIMISE] = "optimizer",
 		[BB_DDP_READY] = "event",
 	};
 	const struct bb_ddp_step *step = program->own;

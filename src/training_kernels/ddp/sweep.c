@@ -12,7 +12,7 @@ static bb_status no_memory(struct bb_ddp_sweep *s)
 	return bb_no_memory(&s->engine.run->error, "the buckets");
 }
 
-/* When each bucket is complete, and where it lies. */
+/* The time at which each bucket is complete, and its offset. */
 static bb_status lay_out(struct bb_ddp_sweep *s, struct bb_ddp_cap *cap)
 {
 	const struct bb_model *model = &s->ddp->model;
@@ -37,7 +37,7 @@ static bb_status lay_out(struct bb_ddp_sweep *s, struct bb_ddp_cap *cap)
 	return BB_OK;
 }
 
-/* Which of the sizes is BYTES; all of them: none. */
+/* The index of BYTES among the caps; ncaps: none. */
 static size_t index_of(const struct bb_ddp_sweep *s, uint64_t bytes)
 {
 	size_t i = 0;
@@ -80,9 +80,9 @@ static bb_status make_caps(struct bb_ddp_sweep *s)
 	return status;
 }
 
-/* ---- what a watched step tells --------------------------------------------------------------- */
+/* ---- observation of steps --------------------------------------------------------------- */
 
-/* Ranks that this driver plays and hears of. */
+/* Ranks that this driver observes. */
 static int heard_ranks(const struct bb_ddp_sweep *s)
 {
 	return bb_engine_is_virtual(&s->engine) ? s->engine.run->world.nranks : 1;
@@ -132,7 +132,7 @@ static void ddp_buffers(void *own, int rank, const struct bb_operation *operatio
 		     cap->offsets[operation->item] * bb_dtype_size(operation->dtype);
 }
 
-/* The pattern goes on from bucket to bucket: none is like the other. */
+/* The pattern continues from bucket to bucket, so that all differ. */
 static bb_status ddp_fill(void *own)
 {
 	const struct bb_ddp_trial *t = own;
@@ -157,7 +157,7 @@ static int ddp_victims(void *own, void *victims[BB_MOST_VICTIMS])
 	return 1;
 }
 
-/* The average of all ranks' gradients is what must come out. */
+/* The result must be the average of the gradients of all ranks. */
 static bb_status ddp_verify(void *own, uint64_t *wrong)
 {
 	const struct bb_ddp_trial *t = own;
@@ -203,7 +203,7 @@ static void name_trial(const struct bb_ddp_trial *t, char what[BB_WHAT_TEXT])
 	}
 }
 
-/* Of a second: the model's are done in the time that is asked for. */
+/* FLOPs per second, for the requested time of a batch. */
 static double flops_of(const struct bb_ddp_sweep *s)
 {
 	const struct bb_model *m = &s->ddp->model;
@@ -272,12 +272,12 @@ static bb_status make_trials(struct bb_ddp_sweep *s)
 	s->list = calloc(most, sizeof(*s->list));
 	if (!s->list)
 		return no_memory(s);
-	/* The computations are the same whatever the buckets. */
+	/* Computations do not depend on the buckets. */
 	status = add_trial(s, (struct bb_ddp_trial){.part = BB_DDP_ALONE});
 	for (size_t c = 0; c < s->ncaps; c++)
 		for (size_t a = 0; a < s->ddp->asked.nalgorithms && status == BB_OK; a++)
 			status = add_steps(s, c, a);
-	/* All parameters at once: PyTorch has pieces of 250 MB, more than most buckets. */
+	/* All parameters at once: PyTorch broadcasts pieces of 250 MB, more than most buckets. */
 	for (size_t a = 0; a < s->ddp->asked.nalgorithms && status == BB_OK; a++)
 		status = add_trial(s, (struct bb_ddp_trial){.cap = index_of(s, BB_BUCKET_UNLIMITED),
 							    .algorithm = a,
@@ -285,7 +285,8 @@ static bb_status make_trials(struct bb_ddp_sweep *s)
 	return status;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- the experiment
+ * ------------------------------------------------------------------------------- */
 
 static bb_status ddp_open(struct bb_engine *engine)
 {

@@ -1,5 +1,5 @@
 /*
- * check.c - is an order right, and how much memory does it take?
+ * check.c - the checker of orders, and the memory that they take.
  */
 #include "training_kernels/pipeline/draft.h"
 
@@ -18,7 +18,7 @@ static bool is_possible(const struct bb_order *order, const struct bb_pass *pass
 	       pass->chunk < order->chunks && pass->microbatch < order->microbatches;
 }
 
-/* All that are in the list are there once; with its length, none is missing. */
+/* Each pass of the list is there once; with its length, none is missing. */
 static bb_status check_stage(const struct bb_order *order, int stage, bool *seen,
 			     struct bb_error *error)
 {
@@ -29,13 +29,13 @@ static bb_status check_stage(const struct bb_order *order, int stage, bool *seen
 
 		if (!is_possible(order, &passes[i]))
 			return bb_fail(error, BB_EDATA,
-				       "there is no pass like number %zu of "
+				       "no such pass: number %zu of "
 				       "stage %d: kind %d, microbatch %d, chunk %d",
 				       i, stage, passes[i].kind, passes[i].microbatch,
 				       passes[i].chunk);
 		slot = bb_order_slot(order, stage, &passes[i]);
 		if (seen[slot])
-			return bb_fail(error, BB_EDATA, PASS " is done twice",
+			return bb_fail(error, BB_EDATA, PASS " appears twice",
 				       PASS_OF(&passes[i], stage));
 		seen[slot] = true;
 	}
@@ -55,8 +55,8 @@ static bb_status check_counts(const struct bb_order *order, struct bb_error *err
 	return status;
 }
 
-static bb_status tell(const struct bb_draft *draft, int stage, const char *why,
-		      struct bb_error *error)
+static bb_status check_fail(const struct bb_draft *draft, int stage, const char *why,
+			    struct bb_error *error)
 {
 	const struct bb_pass *pass =
 		&bb_order_passes(&draft->order, stage)[draft->stages[stage].written];
@@ -64,32 +64,33 @@ static bb_status tell(const struct bb_draft *draft, int stage, const char *why,
 	return bb_fail(error, BB_EDATA, PASS " %s", PASS_OF(pass, stage), why);
 }
 
-/* The draft has ended: on a stage whose next pass never begins? The cause goes before its victims.
- */
+/* The draft has ended: is a stage left whose next pass never begins? The cause is reported before
+   its victims. */
 static bb_status check_end(const struct bb_draft *draft, struct bb_error *error)
 {
 	const struct bb_order *order = &draft->order;
 
 	for (int s = 0; s < order->stages; s++)
 		if (bb_draft_lacks_own(draft, s))
-			return tell(draft, s, "comes before what it builds on", error);
+			return check_fail(draft, s, "comes before a pass that it depends on",
+					  error);
 	for (int s = 0; s < order->stages; s++)
 		if (draft->stages[s].written < order->length)
-			return tell(draft, s,
-				    "never begins: the stages wait for each other in a circle",
-				    error);
+			return check_fail(draft, s,
+					  "never begins: the stages wait for each other in a cycle",
+					  error);
 	return BB_OK;
 }
 
 bb_status bb_order_check(const struct bb_order *order, struct bb_error *error)
 {
-	const struct bb_pipeline anyhow = {.f = 1, .b = 1, .w = 1};
+	const struct bb_pipeline equal = {.f = 1, .b = 1, .w = 1};
 	struct bb_draft draft = {0};
 	bb_status status;
 	int stage;
 
 	BB_TRY(status, check_counts(order, error), out);
-	BB_TRY(status, bb_draft_follow(&draft, order, &anyhow, error), out);
+	BB_TRY(status, bb_draft_follow(&draft, order, &equal, error), out);
 	while (bb_draft_step(&draft, &stage))
 		;
 	status = check_end(&draft, error);

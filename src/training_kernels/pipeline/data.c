@@ -1,5 +1,5 @@
 /*
- * data.c - numbers that go through the stages, and what must come of them.
+ * data.c - numbers that go through the stages, and their verification.
  */
 #include "core/random.h"
 #include "training_kernels/pipeline/pipeline.h"
@@ -11,7 +11,7 @@
 #define PRIME UINT64_C(2147483647)
 #define BLOCK (N * sizeof(uint32_t))
 
-/* What is kept of each chunk and microbatch. */
+/* Blocks of each chunk and microbatch. */
 enum block { BLOCK_X, BLOCK_Y, BLOCK_DY, BLOCK_DX, BLOCK_G, BLOCK_DW, BLOCKS };
 
 struct bb_pipeline_data {
@@ -57,7 +57,7 @@ static void forward(uint64_t seed, int depth, const uint32_t *x, uint32_t *y)
 	}
 }
 
-/* G, what both halves need of DY, is left for W. */
+/* G, which both halves need, is kept for W. */
 static void backward_input(uint64_t seed, int depth, const uint32_t *x, const uint32_t *dy,
 			   uint32_t *dx, uint32_t *g)
 {
@@ -107,7 +107,7 @@ static uint32_t *block_of(const struct bb_pipeline_data *data, int chunk, int mi
 	return data->memory + (at * BLOCKS + block) * N;
 }
 
-/* The chunk of this stage at DEPTH; -1: it is another's, or there is none. */
+/* The chunk of this stage at DEPTH; -1: none, or of another stage. */
 static int chunk_at(const struct bb_pipeline_data *data, int depth)
 {
 	const struct bb_order *order = data->order;
@@ -162,7 +162,7 @@ void bb_pipeline_compute(void *own, int rank, const struct bb_operation *operati
 				block_of(data, pass.chunk, pass.microbatch, BLOCK_DW));
 }
 
-/* What is sent is what the pass made; what comes in is what the chunk next to it needs. */
+/* A message carries the result of its pass, and arrives where the next chunk needs it. */
 void bb_pipeline_buffers(void *own, int rank, const struct bb_operation *operation, void **in,
 			 void **out)
 {
@@ -185,7 +185,8 @@ void *bb_pipeline_data_output(const struct bb_pipeline_data *data)
 	return block_of(data, 0, 0, BLOCK_Y);
 }
 
-/* ---- one rank that does everything itself --------------------------------------------------- */
+/* ---- comparison with one rank that computes all parts
+ * --------------------------------------------------- */
 
 static uint64_t compare(const uint32_t *got, const uint32_t *expected)
 {
@@ -215,7 +216,7 @@ static uint64_t compare_backward(const struct bb_pipeline_data *data, int depth,
 	       compare(block_of(data, chunk, microbatch, BLOCK_DW), dw);
 }
 
-/* XS has room for a block of each depth and one more. */
+/* XS has room for one block more than there are depths. */
 static uint64_t verify(const struct bb_pipeline_data *data, int microbatch, uint32_t (*xs)[N])
 {
 	const int depths = bb_order_depths(data->order);

@@ -1,12 +1,12 @@
 /*
- * deliver.c - what a schedule came to, as records.
+ * deliver.c - the results of a schedule, as records.
  */
 #include "core/stats.h"
 #include "training_kernels/pipeline/inside.h"
 
 #include <time.h>
 
-/* What a pass of all chunks takes on the stage that has most to do. */
+/* The passes of all chunks of the busiest stage. */
 static void fill_passes(const struct bb_pipeline_job *j, struct bb_pipeline_record *r)
 {
 	const struct bb_pipeline *p = &j->s->pipeline;
@@ -90,8 +90,8 @@ static void to_microseconds(double *seconds, int n)
 		seconds[i] *= 1e6;
 }
 
-static bb_status tell_passes(const struct bb_pipeline_job *j, const struct bb_pass_times *times,
-			     const char *source)
+static bb_status deliver_passes(const struct bb_pipeline_job *j, const struct bb_pass_times *times,
+				const char *source)
 {
 	struct bb_sinks *sinks = &j->s->engine.run->sinks;
 	bb_status status = BB_OK;
@@ -141,10 +141,10 @@ bb_status bb_pipeline_deliver(struct bb_pipeline_job *j)
 	r.end_unix_s = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 	status = bb_engine_deliver(&s->engine, &bb_record_pipeline, &r, r.wrong);
 	if (status == BB_OK && s->asked->gantt)
-		status = tell_passes(j, &j->predicted, "predicted");
+		status = deliver_passes(j, &j->predicted, "predicted");
 	if (status == BB_OK && s->asked->gantt && !s->asked->predict)
-		status = tell_passes(j, &j->measured,
-				     bb_engine_is_virtual(&s->engine) ? "played" : "measured");
+		status = deliver_passes(j, &j->measured,
+					bb_engine_is_virtual(&s->engine) ? "played" : "measured");
 	return status;
 }
 

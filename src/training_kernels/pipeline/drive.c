@@ -1,5 +1,5 @@
 /*
- * drive.c - the experiment: measure a hop, then each schedule: predict it, time it, check it.
+ * drive.c - the experiment: a hop is measured, then each schedule is predicted, timed and verified.
  */
 #include "core/stats.h"
 #include "training_kernels/pipeline/inside.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define HOP_PASS_NS 1000000 /* long enough to sleep in, as the passes that are measured are */
+#define HOP_PASS_NS 1000000 /* long enough to sleep, as measured passes are */
 #define HOP_SAMPLES 15
 
 /* ---- memory --------------------------------------------------------------------------------- */
@@ -17,7 +17,7 @@ static size_t report_length(const struct bb_pipeline_job *j)
 	return 2 * ((size_t)j->s->asked->iters + j->order.length + 1);
 }
 
-/* Numbers of each stage. */
+/* The numbers of each stage. */
 static bool open_stages(struct bb_pipeline_job *j)
 {
 	double **const all[] = {
@@ -75,9 +75,9 @@ static struct bb_pipeline_form form_of(const struct bb_pipeline_session *s)
 	};
 }
 
-/* ---- predicted ------------------------------------------------------------------------------ */
+/* ---- prediction ------------------------------------------------------------------------------ */
 
-/* On rank 0: what the links make of the order, under FORM. */
+/* Rank 0: the result of the order over modelled links, under FORM. */
 static bb_status evaluate(struct bb_pipeline_job *j, const struct bb_pipeline_form *form,
 			  struct bb_pipeline_result *result)
 {
@@ -131,9 +131,10 @@ out:
 	return status;
 }
 
-/* ---- measured ------------------------------------------------------------------------------- */
+/* ---- measurement -------------------------------------------------------------------------------
+ */
 
-/* What this rank, or where time is virtual all stages, came to in iteration I. */
+/* Iteration I of this rank, or of all stages in virtual time. */
 static void note_iteration(struct bb_pipeline_job *j, size_t i)
 {
 	const size_t first = bb_pipeline_job_slot(j, j->s->stage, 0);
@@ -158,14 +159,14 @@ static void note_passes(struct bb_pipeline_job *j)
 	passes[2 * j->order.length + 1] = (double)j->measured.sent[j->s->stage];
 }
 
-/* What STAGE held at most, bytes times chunks, and sent. */
+/* The most that STAGE held, in bytes times chunks, and the bytes that it sent. */
 static void note_counts(struct bb_pipeline_job *j, int stage, double held, double sent)
 {
 	j->peaks[stage] = held / (double)bb_stage_kept(&j->s->pipeline, &j->order, stage);
 	j->sent[stage] = sent;
 }
 
-/* Rank 0: REPORTS of all ranks together. The passes are those of the last iteration. */
+/* Rank 0: joins the REPORTS of all ranks. */
 static bb_status join(struct bb_pipeline_job *j, const double *reports)
 {
 	const size_t iters = (size_t)j->s->asked->iters, length = report_length(j);
@@ -192,8 +193,7 @@ static bb_status join(struct bb_pipeline_job *j, const double *reports)
 	return BB_OK;
 }
 
-/* Where time is virtual rank 0 has heard of everything, and one step is like the other but for
-   noise. */
+/* In virtual time rank 0 has observed all stages; steps differ by noise only. */
 static void join_virtual(struct bb_pipeline_job *j)
 {
 	for (int64_t i = 0; i < j->s->asked->iters; i++)
@@ -218,7 +218,7 @@ static bb_status gather(struct bb_pipeline_job *j)
 	return status == BB_OK && bb_engine_leads(e) ? join(j, all) : status;
 }
 
-/* What was heard of the step is noted, and that of the next one begins. */
+/* Keeps the observations of a step, and begins those of the next. */
 static void pipeline_stepped(void *own, size_t step)
 {
 	struct bb_pipeline_job *j = own;
@@ -228,7 +228,7 @@ static void pipeline_stepped(void *own, size_t step)
 		bb_pass_times_begin(&j->measured);
 }
 
-/* Have TRIAL measured, which must be possible. */
+/* Measures TRIAL, which must be possible. */
 static bb_status measure(struct bb_pipeline_session *s, const struct bb_trial *trial)
 {
 	bb_status status = bb_engine_add(&s->engine, trial, NULL);
@@ -256,7 +256,8 @@ static bb_status time_schedule(struct bb_pipeline_job *j)
 	return status == BB_OK ? gather(j) : status;
 }
 
-/* ---- checked -------------------------------------------------------------------------------- */
+/* ---- verification
+ * -------------------------------------------------------------------------------- */
 
 static int pipeline_victims(void *own, void *victims[BB_MOST_VICTIMS])
 {
@@ -266,7 +267,7 @@ static int pipeline_victims(void *own, void *victims[BB_MOST_VICTIMS])
 
 static const struct bb_expectation expectation = {NULL, pipeline_victims, bb_pipeline_data_verify};
 
-/* Once more, with numbers. */
+/* Runs the schedule once more, with data. */
 static bb_status check_data(struct bb_pipeline_job *j, struct bb_pipeline_data *data)
 {
 	struct bb_pipeline_session *s = j->s;
@@ -300,7 +301,7 @@ static bb_status check(struct bb_pipeline_job *j)
 	void *memory;
 	bb_status status;
 
-	/* The CPU computes. */
+	/* The verification computes on the CPU. */
 	if (!bb_engine_checks(e) || (e->backend->gpu))
 		return BB_OK;
 	status = bb_engine_alloc(e, bb_pipeline_data_bytes(&j->order), &memory);
@@ -308,9 +309,9 @@ static bb_status check(struct bb_pipeline_job *j)
 		return status;
 	data = bb_pipeline_data_open(&j->order, j->s->stage, (uint64_t)e->run->options.seed,
 				     memory);
-	status = data ? check_data(j, data) : bb_no_memory(&e->run->error, "what is checked");
+	status = data ? check_data(j, data) : bb_no_memory(&e->run->error, "the verification");
 	bb_pipeline_data_close(data);
-	/* Nobody lets go of what others may still read. */
+	/* Memory is released once no rank reads it any more. */
 	if (status == BB_OK)
 		status = bb_crew_barrier(e->driver);
 	if (status == BB_OK)
@@ -322,11 +323,11 @@ static bb_status check(struct bb_pipeline_job *j)
 
 struct hop {
 	struct bb_pipeline_job job;
-	double passes; /* seconds that the passes take */
+	double passes; /* seconds of all passes */
 	double samples[HOP_SAMPLES];
 };
 
-/* On the clock of the first stage. */
+/* The first stage sees the begin and the end of the step. */
 static void hop_stepped(void *own, size_t step)
 {
 	struct hop *h = own;
@@ -337,13 +338,13 @@ static void hop_stepped(void *own, size_t step)
 	bb_pass_times_begin(&h->job.measured);
 }
 
-/* One microbatch there and back over all stages: on its way twice as many hops as there are pairs
-   of neighbours, and the rest is what its passes take. */
+/* One microbatch goes through all stages and back: twice as many hops as pairs of neighbours, and
+   its passes. */
 static bb_status time_hops(struct bb_pipeline_session *s, struct hop *h, double *hop)
 {
 	const struct bb_trial trial = {
 		.play = {.program = &h->job.program.program, .stand_in = BB_SLEEP, .own = h},
-		.what = "a hop between stages",
+		.what = "hop between stages",
 		.timing = BB_TIMING_STEPS,
 		.steps = HOP_SAMPLES,
 		.warm = 1,
@@ -405,9 +406,9 @@ static bb_status settle_hop(struct bb_pipeline_session *s)
 	return by_measure ? measure_hop(s) : BB_OK;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------ */
+/* ---- schedules ------------------------------------------------------------------------------ */
 
-/* BB_EUNSUPPORTED, with the reason in REFUSAL, where there is no such order. */
+/* BB_EUNSUPPORTED, with the reason in REFUSAL, if there is no such order. */
 static bb_status make_order(struct bb_pipeline_job *j, struct bb_error *refusal)
 {
 	const struct bb_pipeline *p = &j->s->pipeline;

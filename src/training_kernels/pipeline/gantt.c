@@ -1,8 +1,8 @@
 /*
- * gantt.c - who did what when: a line for each stage, time from left to right.
+ * gantt.c - a chart of passes: a line for each stage, time from left to right.
  *
- * A pass is its letter, the number of its microbatch and dashes, as far as there is room; letters
- * are small for odd chunks. Dots: the stage waits.
+ * A pass is its letter, the number of its microbatch and dashes, as far as there is room; odd
+ * chunks have small letters. Dots are waits.
  */
 #include "training_kernels/pipeline/pipeline.h"
 
@@ -20,7 +20,7 @@ static const char *colour_of(const struct bb_pass_record *pass)
 				    : "\033[43;30m"; /* yellow */
 }
 
-/* Column C, of WIDTH, of one that ends after END. */
+/* The column of TIME, of WIDTH columns for END. */
 static int column(double time, double end, int width)
 {
 	const int c = (int)(time / end * width + 0.5);
@@ -37,7 +37,7 @@ static void add_pass(struct bb_strbuf *out, const struct bb_pass_record *pass, i
 	snprintf(text, sizeof(text), "%c%lld", pass->chunk % 2 ? tolower(*pass->pass) : *pass->pass,
 		 (long long)pass->microbatch);
 	n = (int)strlen(text);
-	if (n > length) /* a number that is cut off would be another one */
+	if (n > length) /* a truncated number would be another one */
 		n = 1;
 	if (length <= 0)
 		return;
@@ -67,6 +67,11 @@ static void add_stage(struct bb_strbuf *out, const struct bb_pass_record *passes
 	bb_strbuf_add(out, "|\n");
 }
 
+const char *bb_pipeline_source_word(const char *source)
+{
+	return strcmp(source, "played") == 0 ? "simulated" : source;
+}
+
 void bb_pipeline_gantt(struct bb_strbuf *out, const struct bb_pass_record *passes, size_t n,
 		       int width, bool colours)
 {
@@ -74,7 +79,8 @@ void bb_pipeline_gantt(struct bb_strbuf *out, const struct bb_pass_record *passe
 
 	for (size_t i = 0; i < n; i++)
 		end = fmax(end, passes[i].to_us);
-	bb_strbuf_addf(out, "# %s, %s: %.2f ms\n", passes[0].schedule, passes[0].source, end / 1e3);
+	bb_strbuf_addf(out, "# %s, %s: %.2f ms\n", passes[0].schedule,
+		       bb_pipeline_source_word(passes[0].source), end / 1e3);
 	for (size_t i = 0, next; i < n; i = next) {
 		for (next = i; next < n && passes[next].stage == passes[i].stage; next++)
 			;

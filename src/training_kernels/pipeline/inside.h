@@ -1,5 +1,5 @@
 /*
- * inside.h - what drive.c and deliver.c share.
+ * inside.h - the state of the experiment, known to drive.c and deliver.c only.
  */
 #ifndef BB_TRAINING_KERNELS_PIPELINE_INSIDE_H
 #define BB_TRAINING_KERNELS_PIPELINE_INSIDE_H
@@ -15,7 +15,7 @@ struct bb_pipeline_session {
 	int stage; /* this rank's */
 };
 
-/* One schedule under way, on one rank; what only rank 0 needs is NULL elsewhere. */
+/* One schedule on one rank. */
 struct bb_pipeline_job {
 	struct bb_pipeline_session *s;
 	const struct bb_pipeline_schedule *schedule;
@@ -29,22 +29,23 @@ struct bb_pipeline_job {
 	double *predicted_peaks, *peaks, *predicted_kept;
 	double *predicted_sent, *sent;
 	double *layers;
-	double *steps;    /* makespans */
-	double *report;   /* this rank's: of each iteration when its first pass began and its last
-			     ended; then of each pass of the last iteration the same */
-	double published; /* bubble over total with first_wraps; NAN: not interleaved */
-	int64_t wrong;    /* BB_ABSENT: not looked at */
+	double *steps; /* makespans */
+	/* Of this rank: begin and end of each iteration, then of each pass of the last one, then
+	   activations held and bytes sent. */
+	double *report;
+	double published; /* bubble_over_total with first_wraps; NAN: not interleaved */
+	int64_t wrong;    /* BB_ABSENT: not verified */
 };
 
-/* Of the pass that STAGE does as number I. */
+/* The slot of pass number I of STAGE. */
 static inline size_t bb_pipeline_job_slot(const struct bb_pipeline_job *j, int stage, size_t i)
 {
 	return bb_order_slot(&j->order, stage, &bb_order_passes(&j->order, stage)[i]);
 }
 
-/* Rank 0: what J came to, to the sinks. */
+/* Rank 0: the records of J to the sinks. */
 BB_MUST bb_status bb_pipeline_deliver(struct bb_pipeline_job *j);
-/* That the schedule NAME is not run; all ranks but 0 do nothing. */
+/* The schedule NAME is skipped for REASON; a no-op on all ranks but 0. */
 BB_MUST bb_status bb_pipeline_skip(struct bb_pipeline_session *s, const char *name,
 				   const char *reason);
 

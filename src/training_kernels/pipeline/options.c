@@ -1,5 +1,5 @@
 /*
- * options.c - what can be asked of pipelines.
+ * options.c - the options of the pipeline benchmark.
  */
 #include "harness/run/options_check.h"
 #include "models/memory/activations.h"
@@ -12,7 +12,7 @@
 #define MOST_MICROBATCHES 65535
 #define MOST_CHUNKS 64
 #define MOST_BYTES (INT64_C(1) << 40)
-/* Of a microbatch of a model, so that sums of all passes are whole numbers. */
+/* Limits for a microbatch of a model, so that sums over all passes do not overflow. */
 #define MOST_SECONDS 1000
 #define MOST_KEPT (4 * MOST_BYTES)
 #define DEFAULT_STAGES 4
@@ -29,7 +29,7 @@ const struct bb_option bb_pipeline_rows[] = BB_OPTION_ROWS(BB_PIPELINE_OPTIONS);
 
 /* ---- the model ------------------------------------------------------------------------------ */
 
-/* Nanoseconds of FLOPS; a pass that takes none is none. */
+/* Nanoseconds of FLOPS; 0 FLOPs take no time. */
 static int64_t ns_of(const struct bb_pipeline_options *a, double flops)
 {
 	return flops > 0 ? 1 + (int64_t)(1e9 * flops * (double)a->batch / a->flops) : 0;
@@ -43,8 +43,8 @@ static void add_work(const struct bb_pipeline_options *a, const struct bb_work *
 	to->w += ns_of(a, work->weights);
 }
 
-/* What W of a layer needs: inputs of its products with weights and gradients of their outputs, of
-   all routes. 32 s b h of an inner width 4 h (arXiv 2401.10241, 2.3). */
+/* Bytes that W of a layer needs: inputs of its matrix products and gradients of their outputs, of
+   all routes; 32 s b h for an inner width of 4 h (arXiv 2401.10241, 2.3). */
 static uint64_t weights_need(const struct bb_layer *l)
 {
 	const uint64_t attention = 2 * l->hidden + 2 * l->queries + 2 * l->keys;
@@ -59,9 +59,9 @@ static uint64_t least(uint64_t a, uint64_t b)
 }
 
 /*
- * Layers take the FLOPs of the model's halves and keep what memory/activations.h says, in 16 bits.
- * The embedding is on the first stage, norm, head or pooler and the loss on the last. From part to
- * part go 2 s b h bytes. False: more than can be added up.
+ * Takes the times of layers from the FLOPs of the model, and their activations, in 16 bits, from
+ * models/memory/activations.h. The embedding is on the first stage; norm, head or pooler and the
+ * loss are on the last. Messages have 2 s b h bytes. False: the numbers exceed the limits.
  */
 static bool take_model(const struct bb_model *m, struct bb_pipeline_options *a)
 {
@@ -89,7 +89,7 @@ static bool take_model(const struct bb_model *m, struct bb_pipeline_options *a)
 	a->mw_bytes = least(weights_need(&layer), kept);
 	a->first.kept = (int64_t)bb_embedding_kept(&layer);
 	a->last.kept = (int64_t)head;
-	/* Half of the inputs is the head's; of the logits come their gradients. */
+	/* W needs the input of the head and the gradients of the logits. */
 	a->last.kept_w = (int64_t)(head - (head ? layer.seq * layer.batch * layer.hidden * 2 : 0));
 	return true;
 }
@@ -102,19 +102,18 @@ static bb_status read_model(struct bb_pipeline_options *a, struct bb_error *erro
 	BB_TRY(status, bb_model_open(&model, a->model_text, a->seq, error), out);
 	if (model.hyper.heads == 0 || model.hyper.seq == 0)
 		status = bb_fail(error, BB_EUSAGE,
-				 "--model %s: is no transformer; give --tf, --tb and --tw",
+				 "--model %s: not a transformer; give --tf, --tb and --tw",
 				 a->model_text);
 	else if (model.blocks < a->stages)
 		status = bb_fail(error, BB_EUSAGE,
-				 "--stages %lld: more than the %d layers of %s, which are not cut; "
+				 "--stages %lld: more than the %d layers of %s; "
 				 "give at most as many",
 				 (long long)a->stages, model.blocks, a->model_text);
 	else if (!take_model(&model, a))
-		status = bb_fail(
-			error, BB_EUSAGE,
-			"--model: a microbatch takes more than %d s, or more than 4 TiB of it "
-			"are kept; give a smaller --batch or --seq, or more --flops",
-			MOST_SECONDS);
+		status = bb_fail(error, BB_EUSAGE,
+				 "--model: a microbatch takes more than %d s or more than 4 TiB; "
+				 "give a smaller --batch or --seq, or more --flops",
+				 MOST_SECONDS);
 out:
 	bb_model_free(&model);
 	return status;
@@ -129,11 +128,11 @@ static bb_status check_model(struct bb_pipeline_options *a, struct bb_error *err
 	bool passes;
 
 	if (!a->model_text && alone)
-		return bb_fail(error, BB_EUSAGE, "%s is of a --model; give one, or leave it out",
-			       alone);
+		return bb_fail(error, BB_EUSAGE, "%s needs --model; give it, or leave %s out",
+			       alone, alone);
 	if (a->stand_in == BB_GEMM && !a->model_text)
 		return bb_fail(error, BB_EUSAGE,
-			       "--compute gemm multiplies as a --model does; give one");
+			       "--compute gemm needs the FLOPs of --model; give it");
 	if (!a->model_text) {
 		if (!a->mw_bytes)
 			a->mw_bytes = a->mb_bytes / 2;
@@ -141,19 +140,19 @@ static bb_status check_model(struct bb_pipeline_options *a, struct bb_error *err
 	}
 	if (!a->flops_given)
 		return bb_fail(error, BB_EUSAGE,
-			       "--model: how long its passes take depends on --flops; give it");
+			       "--model: the times of its passes need --flops; give it");
 	passes = a->tf_ns_given || a->tb_ns_given || a->tw_ns_given;
 	if (passes || a->mb_bytes_given || a->mw_bytes_given || a->message_bytes_given)
 		return bb_fail(error, BB_EUSAGE,
-			       "--model says how long passes take and how large activations and "
-			       "messages are; leave out %s",
+			       "--model sets the times of passes and the sizes of activations and "
+			       "messages; leave out %s",
 			       passes ? "--tf, --tb and --tw" : "--mb, --mw and --message");
 	return read_model(a, error);
 }
 
 /* ---- together ------------------------------------------------------------------------------- */
 
-/* Nothing is run: one rank that does nothing is enough. The link is the prediction's. */
+/* One rank that runs nothing is enough, and the link is that of the prediction. */
 static bb_status check_predict(struct bb_pipeline_options *a, struct bb_options *o,
 			       struct bb_error *error)
 {
@@ -164,8 +163,8 @@ static bb_status check_predict(struct bb_pipeline_options *a, struct bb_options 
 								   : NULL;
 
 	if (given)
-		return bb_fail(error, BB_EUSAGE, "%s: --predict runs nothing; leave one out",
-			       given);
+		return bb_fail(error, BB_EUSAGE,
+			       "%s: --predict runs nothing; leave one of them out", given);
 	a->by_link = o->link.text;
 	a->link_rate = o->config.link_rate;
 	a->link_latency = o->config.link_latency;
@@ -174,7 +173,7 @@ static bb_status check_predict(struct bb_pipeline_options *a, struct bb_options 
 	return BB_OK;
 }
 
-/* A rank for each stage, where nobody says how many there are. */
+/* A rank for each stage, unless the number of ranks is given. */
 static void choose_ranks(const struct bb_pipeline_options *a, struct bb_options *o,
 			 const struct bb_environment *environment)
 {
@@ -189,11 +188,11 @@ static bb_status check_size(const struct bb_pipeline_options *a, struct bb_error
 
 	if (a->mw_bytes > a->mb_bytes)
 		return bb_fail(error, BB_EUSAGE,
-			       "--mw: what W needs is a part of what F leaves; give at most --mb");
+			       "--mw: more than --mb, of which it is a part; give at most --mb");
 	if (3 * a->stages * a->microbatches * chunks > BB_PIPELINE_PASSES)
 		return bb_fail(error, BB_EUSAGE,
 			       "--stages, --microbatches and --chunks make more than %lld passes; "
-			       "give less",
+			       "give fewer",
 			       (long long)BB_PIPELINE_PASSES);
 	return BB_OK;
 }
@@ -209,7 +208,7 @@ bb_status bb_pipeline_check(const struct bb_benchmark *benchmark, void *own, str
 		a->schedules[a->nschedules++] = &bb_pipeline_schedules[a->schedule_choices.list[i]];
 	if (a->tc_ns_given && o->link.text)
 		return bb_fail(error, BB_EUSAGE,
-			       "--tc and --link both say how long messages take; give one");
+			       "--tc and --link both set the time of messages; give one");
 	if (a->predict)
 		BB_TRY(status, check_predict(a, o, error), out);
 	else

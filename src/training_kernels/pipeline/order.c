@@ -1,8 +1,8 @@
 /*
- * order.c - the schedules, and the lists of those that are written down by rule.
+ * order.c - the schedules, and the lists of those that follow a rule.
  *
- * Sources: GPipe arXiv 1811.06965; 1F1B arXiv 1806.03377 and 2104.04473, which has the interleaved
- * one too; ZB-H1, ZB-H2 and the search arXiv 2401.10241.
+ * Sources: GPipe arXiv 1811.06965; 1F1B arXiv 1806.03377 and 2104.04473, also interleaved;
+ * ZB-H1, ZB-H2 and the search arXiv 2401.10241.
  */
 #include "training_kernels/pipeline/draft.h"
 
@@ -11,7 +11,7 @@
 
 const char *const bb_pass_names[BB_PASS_KINDS] = {"F", "B", "W", "BW"};
 
-/* ---- a stage's list, written from front to back --------------------------------------------- */
+/* ---- the list of a stage, from front to back --------------------------------------------- */
 
 struct pen {
 	struct bb_pass *at;
@@ -23,7 +23,7 @@ static struct pen begin(struct bb_order *order, int stage)
 	return (struct pen){.at = &order->passes[(size_t)stage * order->length]};
 }
 
-/* Of one chunk: the next microbatch. */
+/* The pass of the next microbatch, of the only chunk. */
 static void write_next(struct pen *pen, enum bb_pass_kind kind)
 {
 	*pen->at++ = (struct bb_pass){.kind = (uint8_t)kind,
@@ -34,7 +34,7 @@ static void write_next(struct pen *pen, enum bb_pass_kind kind)
 
 /*
  * A stage does REACH times as many F ahead as there are stages behind it; from then on F and B take
- * turns. 0: while one stage works all others wait. With W apart from B, W begins when the first
+ * turns. 0: while one stage works all others wait. With W split from B, W begins when the first
  * stage begins with it, so that those that are left fill the bubble at the end.
  */
 static void write_stage(struct bb_order *order, int stage, int reach)
@@ -69,7 +69,7 @@ static bb_status fill_naive(const struct bb_pipeline *pipeline, struct bb_order 
 	return write_stages(order, 0);
 }
 
-/* 1F1B, or ZB-H1 where W is apart. */
+/* 1F1B, or ZB-H1 if W is split. */
 static bb_status fill_once(const struct bb_pipeline *pipeline, struct bb_order *order,
 			   struct bb_error *error)
 {
@@ -102,11 +102,11 @@ static const char *refuses_interleaved(const struct bb_pipeline *pipeline)
 {
 	return pipeline->microbatches % pipeline->stages == 0
 		       ? NULL
-		       : "needs a number of microbatches that the stages divide";
+		       : "needs a number of microbatches that the number of stages divides";
 }
 
-/* Number I of a stage's F or, mirrored, BW: as many microbatches as there are stages go through a
-   chunk before the next one has its turn. */
+/* Number I of the F of a stage or, mirrored, of its BW: as many microbatches as there are stages go
+   through a chunk before the next chunk. */
 static struct bb_pass interleaved_pass(const struct bb_order *order, enum bb_pass_kind kind, int i)
 {
 	const int p = order->stages, v = order->chunks;
@@ -138,37 +138,36 @@ static bb_status fill_interleaved(const struct bb_pipeline *pipeline, struct bb_
 	return BB_OK;
 }
 
-/* ---- all of them ---------------------------------------------------------------------------- */
+/* ---- the schedules ----------------------------------------------------------------------------
+ */
 
 const struct bb_pipeline_schedule bb_pipeline_schedules[] = {
-	{.name = "naive",
-	 .brief = "one microbatch after the other",
-	 .chunks = 1,
-	 .fill = fill_naive},
+	{.name = "naive", .brief = "one microbatch after another", .chunks = 1, .fill = fill_naive},
 	{.name = "gpipe",
 	 .brief = "all forward passes, then all backward passes",
 	 .chunks = 1,
 	 .fill = fill_gpipe},
 	{.name = "1f1b",
-	 .brief = "forward and backward passes in turn: memory for as many microbatches as stages",
+	 .brief =
+		 "forward and backward passes alternate: memory for as many microbatches as stages",
 	 .chunks = 1,
 	 .fill = fill_once},
 	{.name = "interleaved",
-	 .brief = "1f1b with several chunks a stage, one after the other around the stages",
+	 .brief = "1f1b with several chunks per stage, in rounds over the stages",
 	 .refuses = refuses_interleaved,
 	 .fill = fill_interleaved},
 	{.name = "zb-h1",
-	 .brief = "1f1b with W apart from B, to fill the bubble at the end",
+	 .brief = "1f1b with W split from B, to fill the bubble at the end",
 	 .split = true,
 	 .chunks = 1,
 	 .fill = fill_once},
 	{.name = "zb-h2",
-	 .brief = "twice as many forward passes ahead: no bubble where F, B and W take the same",
+	 .brief = "twice as many forward passes ahead: no bubble if F, B and W are equal",
 	 .split = true,
 	 .chunks = 1,
 	 .fill = fill_h2},
 	{.name = "zb-v",
-	 .brief = "two chunks a stage, there and back: no bubble with the memory of 1f1b",
+	 .brief = "two chunks per stage, folded: no bubble with the memory of 1f1b",
 	 .split = true,
 	 .folded = true,
 	 .chunks = 2,

@@ -1,15 +1,15 @@
 /*
- * order.h - pipeline schedules as data: which passes each stage does, in which order.
+ * order.h - pipeline schedules as data: the passes of each stage, in their order.
  *
- *   order.c             the schedules, and those that are written down by rule
+ *   order.c             the schedules, and the lists of those that follow a rule
  *   draft.h             passes put down one by one: list scheduling, zb-auto (zb.c), zb-v (v.c)
- *   part.c              what a part of the model takes
- *   check.c             is an order right, and how much memory does it take?
+ *   part.c              time and memory of a part of the model
+ *   check.c             the checker, and the memory of an order
  *
- * Pure: no clock, no I/O. A model of depth chunks x stages is cut into that many parts. Each
- * microbatch goes forward through all of them and back again. The backward pass has two halves: the
- * gradient of the input (B), which the stage before waits for, and that of the weights (W), which
- * nobody waits for.
+ * Pure: no clock, no I/O. A model is cut into chunks x stages parts; the place of a part is its
+ * depth. Each microbatch goes forward through all of them and back again. The backward pass has two
+ * halves: the gradient of the input (B), which the stage before waits for, and that of the weights
+ * (W), which no stage waits for.
  */
 #ifndef BB_TRAINING_KERNELS_PIPELINE_ORDER_H
 #define BB_TRAINING_KERNELS_PIPELINE_ORDER_H
@@ -20,9 +20,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BB_PIPELINE_STAGES 4096               /* at most */
-#define BB_PIPELINE_PASSES (INT64_C(1) << 22) /* of all stages, at most */
-#define BB_PIPELINE_TRIED (1 << 25) /* passes that zb-auto tries, unless one limit takes more */
+#define BB_PIPELINE_STAGES 4096               /* most */
+#define BB_PIPELINE_PASSES (INT64_C(1) << 22) /* most, of all stages */
+#define BB_PIPELINE_TRIED                                                                          \
+	(1 << 25) /* passes that zb-auto tries; the first memory limit may take more */
 
 enum bb_pass_kind {
 	BB_PASS_F,
@@ -39,32 +40,31 @@ struct bb_pass {
 	uint16_t microbatch;
 };
 
-/* What an end of the model has beside its layers, of one microbatch. */
+/* Additional cost of an end of the model, for one microbatch. */
 struct bb_pipeline_end {
 	int64_t f, b, w, kept, kept_w;
 };
 
-/* What is to be scheduled. Without LAYERS times and bytes are those of one microbatch on one stage,
-   all of its chunks together, and a chunk has the same share of them as any other. With LAYERS they
-   are those of one layer; a part of the model has whole layers, the first one the embedding too,
-   the last one the head. */
+/* A pipeline to be scheduled. Without LAYERS, times and bytes are those of one microbatch on one
+   stage, divided equally among its chunks. With LAYERS they are those of one layer: a part of the
+   model has whole layers, the first part also the embedding and the last part the head. */
 struct bb_pipeline {
 	int stages, microbatches, chunks;
-	int layers;      /* 0: all parts are alike */
+	int layers;      /* 0: all parts are equal */
 	int64_t f, b, w; /* nanoseconds of a pass */
 	int64_t hop;     /* nanoseconds from the end of a pass until another stage has its result */
-	/* Bytes of activations that F leaves, and those of them that W still needs after B. */
+	/* Bytes of activations that F leaves, and the part of them that W still needs after B. */
 	int64_t kept, kept_w;
 	int64_t limit;                      /* zb-auto: memory of a stage, in units of KEPT */
 	struct bb_pipeline_end first, last; /* with layers */
-	bool by_step; /* zb-auto: the end of the last pass is to be early, rather than the longest
-			 time of a stage from its first pass to its last be short */
+	bool by_step; /* zb-auto: minimize the end of the last pass, not the longest time of a stage
+			 from its first pass to its last */
 };
 
 /* Lists of all stages, of LENGTH passes each: that of stage s begins at passes[s * length]. */
 struct bb_order {
 	int stages, microbatches, chunks;
-	bool split;  /* B and W are passes of their own */
+	bool split;  /* B and W are separate passes */
 	bool folded; /* odd chunks run from the last stage to the first */
 	size_t length;
 	struct bb_pass *passes; /* owned */
@@ -73,12 +73,12 @@ struct bb_order {
 struct bb_pipeline_schedule {
 	const char *name, *brief;
 	bool split, folded;
-	int chunks;  /* that it needs; 0: one or more, as asked */
-	bool by_hop; /* what it comes to depends on pipeline->hop */
-	/* NULL, or why there is no such order ("needs …"). */
+	int chunks;  /* required number; 0: as requested */
+	bool by_hop; /* the order depends on pipeline->hop */
+	/* The reason why there is no such order ("needs …"), or NULL. May itself be NULL. */
 	const char *(*refuses)(const struct bb_pipeline *pipeline);
-	/* Fill the lists. BB_EUNSUPPORTED where the memory limit does not suffice, BB_EINTERNAL
-	   without memory. */
+	/* Fills the lists. BB_EUNSUPPORTED if no order is found within the memory limit,
+	   BB_EINTERNAL without memory. */
 	bb_status (*fill)(const struct bb_pipeline *pipeline, struct bb_order *order,
 			  struct bb_error *error);
 };
@@ -87,16 +87,16 @@ struct bb_pipeline_schedule {
 extern const struct bb_pipeline_schedule bb_pipeline_schedules[];
 const struct bb_pipeline_schedule *bb_pipeline_find(const char *name); /* or NULL */
 
-/* The chunks that SCHEDULE cuts a stage of PIPELINE into. */
+/* Chunks of a stage of PIPELINE under SCHEDULE. */
 int bb_pipeline_chunks(const struct bb_pipeline_schedule *schedule,
 		       const struct bb_pipeline *pipeline);
 
-/* NULL, or why SCHEDULE has no order for PIPELINE ("needs …"). */
+/* The reason why SCHEDULE has no order for PIPELINE ("needs …"), or NULL. */
 const char *bb_pipeline_refuses(const struct bb_pipeline_schedule *schedule,
 				const struct bb_pipeline *pipeline);
 
-/* *ORDER = the lists of SCHEDULE, which does not refuse PIPELINE; chunks as it needs them. To be
-   freed whatever comes back. */
+/* *ORDER = the lists of SCHEDULE, which does not refuse PIPELINE. Failures are those of fill. Free
+   ORDER whatever comes back. */
 BB_MUST bb_status bb_order_make(const struct bb_pipeline_schedule *schedule,
 				const struct bb_pipeline *pipeline, struct bb_order *order,
 				struct bb_error *error);
@@ -107,7 +107,7 @@ static inline const struct bb_pass *bb_order_passes(const struct bb_order *order
 	return &order->passes[(size_t)stage * order->length];
 }
 
-/* Where CHUNK of STAGE is in the model, from 0 on; and back. */
+/* The depth of CHUNK of STAGE, from 0; the stage at a depth. */
 static inline int bb_order_depth(const struct bb_order *order, int stage, int chunk)
 {
 	return chunk * order->stages +
@@ -126,7 +126,7 @@ static inline int bb_order_stage(const struct bb_order *order, int depth)
 	return order->folded && depth / order->stages % 2 ? order->stages - 1 - at : at;
 }
 
-/* Of the pass, BW being a B: a number below bb_order_slots, its own among those of all stages. */
+/* The unique number of a pass among those of all stages, below bb_order_slots; BW counts as B. */
 static inline size_t bb_order_slot(const struct bb_order *order, int stage,
 				   const struct bb_pass *pass)
 {
@@ -143,8 +143,8 @@ static inline size_t bb_order_slots(const struct bb_order *order)
 	return 3 * (size_t)bb_order_depths(order) * (size_t)order->microbatches;
 }
 
-/* The depth whose pass of the same kind and microbatch this one waits for, or -1: F comes from the
-   part before, B and BW from the part after, W from neither. */
+/* The depth whose pass of the same kind and microbatch this one waits for, or -1: F waits for the
+   part before, B and BW for the part after, W for none. */
 static inline int bb_order_input(const struct bb_order *order, int stage,
 				 const struct bb_pass *pass)
 {
@@ -157,7 +157,7 @@ static inline int bb_order_input(const struct bb_order *order, int stage,
 	return depth + 1;
 }
 
-/* The depth that waits for what the pass makes, or -1. */
+/* The depth that waits for the result of the pass, or -1. */
 static inline int bb_order_output(const struct bb_order *order, int stage,
 				  const struct bb_pass *pass)
 {
@@ -170,36 +170,36 @@ static inline int bb_order_output(const struct bb_order *order, int stage,
 	return depth + 1 < bb_order_depths(order) ? depth + 1 : -1;
 }
 
-/* A part of the model, one microbatch. */
+/* Passes of a microbatch in a part of the model. */
 struct bb_part {
-	int64_t cost[BB_PASS_KINDS];   /* nanoseconds of its passes */
-	int64_t change[BB_PASS_KINDS]; /* of memory by them, bytes times chunks */
+	int64_t cost[BB_PASS_KINDS];   /* nanoseconds */
+	int64_t change[BB_PASS_KINDS]; /* of memory, bytes times chunks */
 };
 struct bb_part bb_part_of(const struct bb_pipeline *pipeline, const struct bb_order *order,
 			  int depth);
-/* The layers of a part: as even as whole layers can be. */
+/* The layers of a part, as equal as whole layers allow. */
 int bb_part_layers(const struct bb_pipeline *pipeline, const struct bb_order *order, int depth);
 
-/* Nanoseconds that the pass takes. */
+/* Nanoseconds of a pass. */
 int64_t bb_pass_ns(const struct bb_pipeline *pipeline, const struct bb_order *order, int stage,
 		   const struct bb_pass *pass);
-/* Nanoseconds of all passes of a microbatch on STAGE; what all its F leave of it, in bytes times
-   chunks (M_B). */
+/* Nanoseconds of all passes of a microbatch on STAGE; the activations that its F leave, in bytes
+   times chunks (M_B). */
 int64_t bb_stage_ns(const struct bb_pipeline *pipeline, const struct bb_order *order, int stage);
 int64_t bb_stage_kept(const struct bb_pipeline *pipeline, const struct bb_order *order, int stage);
 
 /* ---- the checker (check.c) --------------------------------------------------------- */
 
 /*
- * Does ORDER have every pass once, none before what it needs, and does it end? BB_EDATA, with
- * ERROR naming the stage and the pass, or BB_EINTERNAL without memory.
+ * Checks that ORDER has every pass once, none before what it needs, and that it ends. BB_EDATA,
+ * with ERROR naming the stage and the pass, or BB_EINTERNAL without memory.
  */
 BB_MUST bb_status bb_order_check(const struct bb_order *order, struct bb_error *error);
 
 /*
- * PEAKS, one of each stage, = the most activations that it ever holds, in units of what F of all
- * its chunks leaves of one microbatch (M_B): F adds its share of it, B leaves KEPT_W of that and W
- * nothing. (arXiv 2401.10241, 2.3.) M_B is the stage's own.
+ * PEAKS[stage] = the most activations that the stage holds, in units of what F of all its chunks
+ * leaves of one microbatch (M_B): F adds its share, B leaves KEPT_W of it and W nothing
+ * (arXiv 2401.10241, 2.3).
  */
 void bb_order_memory(const struct bb_order *order, const struct bb_pipeline *pipeline,
 		     double *peaks);

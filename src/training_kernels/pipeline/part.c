@@ -1,5 +1,5 @@
 /*
- * part.c - what a part of the model takes: time and memory of its passes.
+ * part.c - time and memory of the passes of a part of the model.
  */
 #include "training_kernels/pipeline/order.h"
 
@@ -10,7 +10,7 @@ int bb_part_layers(const struct bb_pipeline *pipeline, const struct bb_order *or
 	return (int)((depth + 1) * layers / parts - depth * layers / parts);
 }
 
-/* Of a part: its layers, and the end of the model if it is there. */
+/* The layers of a part, and the ends of the model that it has. */
 static struct bb_pipeline_end share_of(const struct bb_pipeline *p, const struct bb_order *order,
 				       int depth)
 {

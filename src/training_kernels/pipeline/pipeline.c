@@ -1,5 +1,5 @@
 /*
- * pipeline.c - the benchmark of pipelines: what it can do, how it begins and ends.
+ * pipeline.c - the descriptor of the pipeline benchmark.
  */
 #include "training_kernels/pipeline/pipeline.h"
 
@@ -20,8 +20,8 @@ static bb_status check_world(struct bb_run *run, const struct bb_pipeline_option
 	if (a->predict || run->options.backend->virtual || n == a->stages)
 		return BB_OK;
 	return bb_fail(&run->error, BB_EUSAGE,
-		       "--stages %lld: a stage is a rank, and there are %d; give as many, or "
-		       "--predict",
+		       "--stages %lld: each stage is a rank, and the number of ranks is %d; give "
+		       "as many, or --predict",
 		       (long long)a->stages, n);
 }
 
@@ -74,26 +74,27 @@ static bb_status open_results(struct bb_run *run)
 	return BB_OK;
 }
 
-static void tell(struct bb_run *run, struct bb_strbuf *out)
+static void pipeline_tell(struct bb_run *run, struct bb_strbuf *out)
 {
 	const struct bb_pipeline_state *state = run->own;
 	const bool virtual = run->options.backend->virtual;
-	const char *found = virtual ? "played" : "measured";
+	const char *found = virtual ? "simulated" : "measured";
 
 	bb_strbuf_addf(
 		out,
-		"# step: from its start until the last pass is done, the median of %s ones; stage: "
-		"the longest that a stage takes from its first pass to its last,\n"
-		"# which is what a step costs where no stage waits for all at its end. /ideal: "
-		"bubble / what the passes take; /total: bubble / all\n",
+		"# step: time until the last pass ends, median of %s steps. /ideal: bubble / time "
+		"of "
+		"the passes. /total: bubble / step\n"
+		"# stage: longest time of a stage from its first pass to its last, the cost of a "
+		"step if stages do not meet at its end\n",
 		found);
 	if (state->asked.gantt)
 		bb_strbuf_addf(
 			out,
-			"# charts: a line for each stage; a pass is its letter, the number of "
-			"its microbatch where there is room, and dashes;\n"
-			"# small letters: odd chunks; B with W at once is a long B; dots: the "
-			"stage waits; %s ones are the last step's\n",
+			"# charts: a line per stage; each pass is its letter, the number of its "
+			"microbatch if there is room, and dashes;\n"
+			"# small letters: odd chunks; long B: B and W together; dots: waits; %s "
+			"charts show the last step\n",
 			found);
 }
 
@@ -107,9 +108,10 @@ const struct bb_benchmark bb_pipeline_benchmark = {
 	.options = bb_pipeline_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_SLOW | 1u << BB_FAULT_DIE |
 		  1u << BB_FAULT_SWAP,
-	.refuses = {{BB_ALL_SIZES " precision",
-		     "a pipeline is not swept; leave it out, --message says how large its messages "
-		     "are, -n how many steps are timed"}},
+	.refuses =
+		{{BB_ALL_SIZES " precision",
+		  "a pipeline has no sweep of sizes; leave it out, --message sets the size of its "
+		  "messages, -n the number of timed steps"}},
 	.queues = true,
 	.programs = true, /* of messages alone */
 	.predicts = pipeline_predicts,
@@ -120,6 +122,6 @@ const struct bb_benchmark bb_pipeline_benchmark = {
 	.plan = plan,
 	.open_results = open_results,
 	.experiment = &bb_pipeline_experiment,
-	.tell = tell,
+	.tell = pipeline_tell,
 	.close = close_pipeline,
 };

@@ -1,9 +1,8 @@
 /*
  * program.c - orders of passes as programs.
  *
- * The operations of all stages are laid out along one draft of the order (draft.h): a pass,
- * then what it sends, at both ends. So each stage's operations are in an order in which they
- * could be done one at a time, whatever the queue.
+ * Operations are laid out as a draft follows the order (draft.h): a pass, then its message, at both
+ * ends. So the operations of each stage could also be done one at a time, whatever their queue.
  */
 #include "training_kernels/pipeline/draft.h"
 #include "training_kernels/pipeline/program.h"
@@ -12,18 +11,18 @@
 #include <stdlib.h>
 
 #define COMPUTES 0
-#define SENDS 1    /* and the next one: forward, backward */
-#define RECEIVES 3 /* and those after it: by lane */
+#define SENDS 1    /* and the next queue: forward, backward */
+#define RECEIVES 3 /* and the next queues: by lane */
 #define ELEMENT BB_UINT32
 
 struct bb_pipeline_step {
 	uint8_t act, queue, lane;
 	uint16_t peer;
 	uint32_t event;
-	uint32_t slot; /* of the pass that is done, or that makes what is sent */
+	uint32_t slot; /* of the pass, or of that whose result is sent */
 };
 
-/* ---- read by whoever plays it --------------------------------------------------------------- */
+/* ---- functions of the program --------------------------------------------------------------- */
 
 static size_t length(const struct bb_program *program, int rank)
 {
@@ -46,7 +45,7 @@ struct bb_pass bb_order_pass(const struct bb_order *order, size_t slot, int *sta
 	};
 }
 
-/* The slot that is done where SLOT's turn is. */
+/* The slot of the pass that is done in the place of SLOT: another one if they are swapped. */
 static size_t done_at(const struct bb_pipeline_program *p, int rank, size_t slot)
 {
 	const struct bb_pass *f = bb_order_passes(&p->order, rank);
@@ -113,14 +112,14 @@ static void describe(const struct bb_program *program, const struct bb_operation
 		 bb_pass_names[pass.kind], pass.microbatch, pass.chunk);
 }
 
-/* ---- laid out ------------------------------------------------------------------------------- */
+/* ---- layout ------------------------------------------------------------------------------- */
 
-/* Laid out twice: first only counted, then written. */
+/* The layout is made twice: counted, then written. */
 struct layout {
 	struct bb_pipeline_program *program;
-	size_t *next;       /* of each stage */
-	uint32_t *events;   /* of each stage, so far */
-	uint32_t *arrivals; /* [slot of what is sent]: the event of its arrival, of its receiver */
+	size_t *next;       /* [stage] */
+	uint32_t *events;   /* [stage]: so far */
+	uint32_t *arrivals; /* [slot]: the receiver's event of the arrival of its result */
 	bool writes;
 };
 
@@ -132,7 +131,7 @@ static void add(struct layout *l, int stage, struct bb_pipeline_step step)
 		l->program->steps[at] = step;
 }
 
-/* Is what goes from depth to depth for MICROBATCH sent, rather than being there already? */
+/* Does MICROBATCH need a message from depth FROM to depth TO? */
 static bool is_sent(const struct layout *l, int from, int to, int microbatch)
 {
 	const struct bb_order *order = &l->program->order;
@@ -143,7 +142,7 @@ static bool is_sent(const struct layout *l, int from, int to, int microbatch)
 	return !l->program->form.first_wraps || !wraps || microbatch % order->stages == 0;
 }
 
-/* The lane of what a pass at DEPTH sends: messages of one always come from the same side. */
+/* The lane of the message of a pass at DEPTH: those of a lane always come from the same side. */
 static int lane_of(const struct bb_order *order, const struct bb_pass *pass, int depth)
 {
 	const int backward = pass->kind != BB_PASS_F;
@@ -214,7 +213,7 @@ out:
 	return status;
 }
 
-/* What was counted: where each stage's operations begin, and how many events there are. */
+/* After the count: where the operations of each stage begin, and the number of events. */
 static bb_status settle(struct layout *l, struct bb_error *error)
 {
 	struct bb_pipeline_program *p = l->program;

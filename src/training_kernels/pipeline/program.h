@@ -1,10 +1,9 @@
 /*
- * program.h - an order of passes as a program (schedules/program.h): a stage is a rank.
+ * program.h - an order of passes as a program (programs/program.h): a stage is a rank.
  *
- * Queue 0 of a stage computes. What a pass hands to another stage leaves on a queue of its own and
- * comes in on one; forward and backward have a lane each, in folded orders one for each chunk.
- * Receives are issued as early as the messages before them allow, so that no pass waits for more
- * than what it needs.
+ * Queue 0 of a stage computes. Results for other stages are sent and received on queues of their
+ * own; forward and backward have a lane each, in folded orders one for each chunk. Receives are
+ * issued as early as the messages before them allow, so that a pass waits only for what it needs.
  */
 #ifndef BB_TRAINING_KERNELS_PIPELINE_PROGRAM_H
 #define BB_TRAINING_KERNELS_PIPELINE_PROGRAM_H
@@ -17,22 +16,22 @@ struct bb_pipeline_step;
 
 struct bb_pipeline_form {
 	size_t elements; /* of each message, BB_UINT32 */
-	double rate;     /* FLOPs per second that passes are timed by; 0: not known */
-	/* Of what goes around from the last stage to the first, or back, only that of the first
-	   microbatch of as many as there are stages is sent and waited for. So was interleaved
-	   evaluated for Table 5 of arXiv 2401.10241. */
+	double rate;     /* FLOPs per second that the times of passes follow from; 0: unknown */
+	/* Messages around the ring, between the last stage and the first, are sent only for the
+	   first of as many microbatches as stages. Table 5 of arXiv 2401.10241 evaluates
+	   interleaved so. */
 	bool first_wraps;
-	int late_stage; /* whose passes take LATE seconds more; -1: none */
+	int late_stage; /* its passes take LATE seconds more; -1: none */
 	double late;
-	int swapped_stage; /* whose first F and its B change places; -1: none */
+	int swapped_stage; /* its first F and that microbatch's B are swapped; -1: none */
 };
 
-/* What the program's own points to. Operations of messages and computations have as WORK the kind
-   of the pass that makes what is sent, or is done, and as ITEM its slot. */
+/* The program's own. The work and item of a computation are the kind and slot of its pass; those of
+   a message are of the pass whose result it carries. */
 struct bb_pipeline_program {
 	struct bb_program program;
 	struct bb_order order;       /* borrowed lists */
-	struct bb_pipeline pipeline; /* whose times the passes take */
+	struct bb_pipeline pipeline; /* the times of its passes */
 	struct bb_pipeline_form form;
 	struct bb_pipeline_step *steps; /* of all stages */
 	size_t *begins;                 /* [stage]; one more for the end */
@@ -40,8 +39,8 @@ struct bb_pipeline_program {
 };
 
 /*
- * PROGRAM does ORDER, which has passed its check and lasts as long as PROGRAM, which stays where it
- * is. BB_EINTERNAL without memory. To be freed whatever comes back.
+ * PROGRAM performs ORDER, which has passed its check and outlives PROGRAM. PROGRAM must not move.
+ * BB_EINTERNAL without memory. Free PROGRAM whatever comes back.
  */
 BB_MUST bb_status bb_pipeline_program_make(struct bb_pipeline_program *program,
 					   const struct bb_order *order,
@@ -50,42 +49,42 @@ BB_MUST bb_status bb_pipeline_program_make(struct bb_pipeline_program *program,
 					   struct bb_error *error);
 void bb_pipeline_program_free(struct bb_pipeline_program *program);
 
-/* The pass that has SLOT of ORDER; BW is B there where the order is not split. */
+/* The pass with SLOT of ORDER, and its STAGE; where the order is not split, BW instead of B. */
 struct bb_pass bb_order_pass(const struct bb_order *order, size_t slot, int *stage);
 
-/* ---- what comes of it (result.c) --------------------------------------------------- */
+/* ---- results (result.c) --------------------------------------------------- */
 
-/* What was heard of a step, as it was played. */
+/* What was observed of a step. */
 struct bb_pass_times {
 	const struct bb_order *order; /* borrowed */
 	const struct bb_pipeline *pipeline;
-	double *from, *to; /* [slot] of passes, in seconds on their stage's clock; NAN: not yet */
-	/* Of each stage: activations held, and at most, bytes times chunks; bytes sent. */
+	double *from, *to; /* [slot]: seconds on the clock of the stage; NAN: not yet */
+	/* [stage]: activations held now and at most, bytes times chunks; bytes sent. */
 	int64_t *held, *peaks, *sent;
 };
 
-/* PIPELINE and ORDER last as long. */
+/* PIPELINE and ORDER are borrowed. Close TIMES whatever comes back. */
 BB_MUST bb_status bb_pass_times_open(struct bb_pass_times *times, const struct bb_order *order,
 				     const struct bb_pipeline *pipeline, struct bb_error *error);
 void bb_pass_times_close(struct bb_pass_times *times);
-/* Before each step: nothing is held or sent. */
+/* A step begins: nothing is held or sent. */
 void bb_pass_times_begin(struct bb_pass_times *times);
-/* A bb_timeline_watch's done; its own is a struct bb_pass_times. */
+/* The done of a struct bb_timeline_watch; TIMES is a struct bb_pass_times. */
 void bb_pass_times_note(void *times, int rank, size_t index, const struct bb_operation *operation,
 			double from, double to, int source);
 
-/* Of one step, all times in seconds. */
+/* One step, all times in seconds. */
 struct bb_pipeline_result {
-	double makespan; /* from 0 until the last pass is done */
-	double span;     /* the longest that a stage takes from its first pass to its last */
+	double makespan; /* end of the last pass, from 0 */
+	double span;     /* longest time of a stage from its first pass to its last */
 	int span_stage;
-	double ideal; /* what the passes of a stage take, of that which has most to do */
-	/* Idle time as a share of IDEAL, and of all; by either definition of what a step costs. */
+	double ideal; /* all passes of the busiest stage */
+	/* Idle time as a share of IDEAL, and of the whole; by either definition of the cost. */
 	double bubble_over_ideal, bubble_over_total;
 	double span_bubble_over_ideal, span_bubble_over_total;
 };
 
-/* SPANS, one of each stage, may be NULL. All passes have been noted. */
+/* SPANS: NULL, or [stage]: the span of each. All passes have been observed. */
 struct bb_pipeline_result bb_pipeline_result_of(const struct bb_pass_times *times,
 						const struct bb_pipeline *pipeline, double *spans);
 

@@ -1,5 +1,5 @@
 /*
- * result.c - what the times of the passes come to.
+ * result.c - results from the times of passes.
  */
 #include "training_kernels/pipeline/program.h"
 
@@ -70,7 +70,7 @@ void bb_pass_times_note(void *own, int rank, size_t index, const struct bb_opera
 	times->to[operation->item] = to;
 }
 
-/* A stage does its passes in order: the first begins first and the last ends last. */
+/* A stage does its passes in the order of its list. */
 static double span_of(const struct bb_pass_times *times, int stage, double *end)
 {
 	const struct bb_order *order = times->order;
@@ -80,7 +80,7 @@ static double span_of(const struct bb_pass_times *times, int stage, double *end)
 	return *end - times->from[bb_order_slot(order, stage, &passes[0])];
 }
 
-/* PART / WHOLE; what is not more than the rounding of sums is no bubble. */
+/* PART / WHOLE, without what is only rounding of sums. */
 static double share(double part, double whole)
 {
 	return fabs(part) < 1e-9 * whole ? 0 : part / whole;

@@ -1,6 +1,5 @@
 /*
- * text.c - schedules as text: a row for what is predicted and one for what was measured,
- * then perhaps who did what when.
+ * text.c - schedules as text: a row of the prediction and one of the measurement, and charts.
  */
 #include "core/array.h"
 #include "core/units.h"
@@ -12,16 +11,16 @@
 #include <unistd.h>
 
 #define MARGIN 9      /* of a Gantt chart: "#    0 |" and "|" */
-#define NARROW 40     /* no chart is narrower */
-#define PLAIN 108     /* where there is no terminal */
-#define MOST_LINES 16 /* stages that have a line each; those of more are in the records */
+#define NARROW 40     /* least width of a chart */
+#define PLAIN 108     /* width without a terminal */
+#define MOST_LINES 16 /* with more stages, they are in the records alone */
 
 struct text {
 	struct bb_sink sink;
-	struct bb_strbuf out; /* what is not written yet */
+	struct bb_strbuf out; /* not written yet */
 	bool headed;
-	const char *found; /* what was not predicted is: measured, or played in virtual time */
-	struct bb_pass_record *passes; /* of one chart, that is not drawn yet */
+	const char *found;             /* the row that is not predicted: measured or simulated */
+	struct bb_pass_record *passes; /* of a chart that is not drawn yet */
 	size_t n, room;
 };
 
@@ -34,7 +33,7 @@ static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 {
 	struct bb_strbuf *out = &of(sink)->out;
 
-	of(sink)->found = run->virtual_time ? "played" : "measured";
+	of(sink)->found = run->virtual_time ? "simulated" : "measured";
 	bb_sink_add_head(out, run);
 	return bb_sink_write(sink, out);
 }
@@ -47,12 +46,13 @@ static void add_head(struct bb_strbuf *out, const struct bb_pipeline_record *r)
 	char message[BB_UNIT_TEXT];
 
 	bb_strbuf_addf(out,
-		       "# %lld stage%s, %lld microbatch%s; F %s, B %s, W %s; a hop %s (%s), a "
+		       "# %lld stage%s, %lld microbatch%s; F %s, B %s, W %s; hop %s (%s), "
 		       "message %s",
 		       (long long)r->stages, bb_plural(r->stages), (long long)r->microbatches,
 		       r->microbatches == 1 ? "" : "es", bb_format_duration(f, 1e-6 * r->f_us),
 		       bb_format_duration(b, 1e-6 * r->b_us), bb_format_duration(w, 1e-6 * r->w_us),
-		       bb_format_duration(hop, 1e-6 * r->hop_us), r->hop_source,
+		       bb_format_duration(hop, 1e-6 * r->hop_us),
+		       bb_pipeline_source_word(r->hop_source),
 		       bb_format_size(message, (uint64_t)r->message_bytes));
 	if (r->compute)
 		bb_strbuf_addf(out, "; passes: %s", r->compute);
@@ -74,7 +74,7 @@ static double most_of(const struct bb_numbers *numbers)
 	return most;
 }
 
-/* What one stage came to, of what is predicted and of what was measured or counted. */
+/* One stage: predicted, and measured or counted. */
 static void add_stage(struct bb_strbuf *out, const struct bb_pipeline_record *r, const char *found,
 		      size_t s)
 {
@@ -123,13 +123,14 @@ static void add_rows(struct bb_strbuf *out, const struct bb_pipeline_record *r, 
 			bb_strbuf_addf(out, "%7lld\n", (long long)r->wrong);
 	}
 	if (!isnan(r->published_bubble_over_total))
-		bb_strbuf_addf(out,
-			       "  %-16s as published, going around waited for by the first of %lld "
-			       "microbatches: bubble/total %.4f\n",
-			       "", (long long)r->stages, r->published_bubble_over_total);
-	if (r->stages > MOST_LINES) {
 		bb_strbuf_addf(
-			out, "# %16s of each stage: predicted_stage_us and more with --json\n", "");
+			out,
+			"  %-16s as published, with waits around the ring at the first of %lld "
+			"microbatches: bubble/total %.4f\n",
+			"", (long long)r->stages, r->published_bubble_over_total);
+	if (r->stages > MOST_LINES) {
+		bb_strbuf_addf(out, "# %16s per stage: --json, predicted_stage_us and others\n",
+			       "");
 		return;
 	}
 	for (size_t s = 0; s < (size_t)r->stages; s++)
@@ -154,8 +155,8 @@ static void flush(struct text *t)
 	t->n = 0;
 }
 
-/* The names in a record last as long as the program; the record does not. */
-static bb_status keep(struct text *t, const struct bb_pass_record *r)
+/* The strings of a record are constant; the record itself is not. */
+static bb_status keep_pass(struct text *t, const struct bb_pass_record *r)
 {
 	struct bb_pass_record *pass;
 
@@ -174,7 +175,7 @@ static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind,
 	const struct bb_skip_record *s = r;
 
 	if (kind == &bb_record_pass)
-		return keep(t, r);
+		return keep_pass(t, r);
 	flush(t);
 	if (kind == &bb_record_pipeline && !t->headed) {
 		add_head(&t->out, r);

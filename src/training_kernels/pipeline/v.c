@@ -1,7 +1,7 @@
 /*
- * v.c - zb-v: each stage has a chunk of the way there and one of the way back, and so the
- * first stage is the last too (arXiv 2401.10241, 6). The order is found by putting down passes
- * round by round, a B and an F of each stage, and W where a stage would else be idle.
+ * v.c - zb-v: the parts of the model are folded over the stages, so each stage has two chunks and
+ * the first stage is also the last (arXiv 2401.10241, 6). Passes are put down round by round, a B
+ * and an F of each stage, and W where a stage would otherwise be idle.
  */
 #include "training_kernels/pipeline/draft.h"
 
@@ -10,8 +10,8 @@
 
 struct fold {
 	struct bb_draft draft;
-	bool before_f, before_b; /* is a gap before the pass filled by a W that is longer? */
-	/* The bubbles of the try before, which this one may have too; NULL: none. */
+	bool before_f, before_b; /* a W may fill a shorter gap before the pass */
+	/* [stage]: bubbles of the previous try, which this one may have too; NULL: none. */
 	const int64_t *granted;
 	int64_t most_granted;
 };
@@ -21,7 +21,7 @@ static int done(const struct fold *f, int stage, enum bb_pass_kind kind, int chu
 	return f->draft.stages[stage].done[kind][chunk];
 }
 
-/* How much more bubble a stage may have without being the worst. */
+/* The bubble that a stage may add without being the worst. */
 static int64_t slack(const struct fold *f, int stage)
 {
 	int64_t most = f->draft.bubble;
@@ -46,7 +46,7 @@ static void put(struct fold *f, int stage, enum bb_pass_kind kind, int chunk)
 
 /* ---- before the first B --------------------------------------------------------------------- */
 
-/* There and back once; on the way back each stage puts in what F fit until its turn has come. */
+/* One microbatch there and back; on the way back each stage adds the F that fit before its turn. */
 static void fold_first(struct fold *f)
 {
 	struct bb_draft *draft = &f->draft;
@@ -69,7 +69,7 @@ static void fold_first(struct fold *f)
 	}
 }
 
-/* Every stage does as many F as the one before it. */
+/* Each stage gets as many F as the one before it. */
 static void even_out(struct fold *f)
 {
 	struct bb_draft *draft = &f->draft;
@@ -90,8 +90,8 @@ static void even_out(struct fold *f)
 
 /* ---- then round by round -------------------------------------------------------------------- */
 
-/* The chunk whose B a stage does next: that which ends the way there as soon as its result has come
-   in, else that which begins the way back. */
+/* The chunk whose B a stage does next: the first chunk once its input has arrived, else the
+   second. */
 static int chunk_of_b(const struct fold *f, int stage)
 {
 	const bool all_back = done(f, stage, BB_PASS_B, 1) == f->draft.microbatches;
@@ -101,7 +101,7 @@ static int chunk_of_b(const struct fold *f, int stage)
 	return all_back || bb_draft_arrival(&f->draft, stage, BB_PASS_B, 0) >= 0 ? 0 : 1;
 }
 
-/* Likewise of F; -1: none can be done now. */
+/* The chunk whose F it does next; -1: none now. */
 static int chunk_of_f(const struct fold *f, int stage)
 {
 	const int there = done(f, stage, BB_PASS_F, 0), back = done(f, stage, BB_PASS_F, 1);
@@ -117,9 +117,9 @@ static int chunk_of_f(const struct fold *f, int stage)
 	return -1;
 }
 
-/* Has the stage what the pass needs? Always, where all parts take the same; else a stage may miss a
+/* Does the stage have what the pass needs? Always if all parts are equal; else it may skip a
    turn. */
-static bool can(const struct fold *f, int stage, enum bb_pass_kind kind, int chunk)
+static bool is_ready(const struct fold *f, int stage, enum bb_pass_kind kind, int chunk)
 {
 	const int of = done(f, stage, kind, chunk);
 
@@ -139,22 +139,22 @@ static void do_round(struct fold *f)
 		stages[i].extra = chunk_of_b(f, i);
 	}
 	for (int i = p - 1; i >= 0; i--)
-		if (stages[i].extra == 0 && can(f, i, BB_PASS_B, 0))
+		if (stages[i].extra == 0 && is_ready(f, i, BB_PASS_B, 0))
 			put(f, i, BB_PASS_B, 0);
 	for (int i = 0; i < p; i++)
-		if (stages[i].extra == 1 && can(f, i, BB_PASS_B, 1))
+		if (stages[i].extra == 1 && is_ready(f, i, BB_PASS_B, 1))
 			put(f, i, BB_PASS_B, 1);
 	for (int i = 0; i < p; i++) {
 		const int chunk = chunk_of_f(f, i);
 
-		if (chunk < 0 || !can(f, i, BB_PASS_F, chunk))
+		if (chunk < 0 || !is_ready(f, i, BB_PASS_F, chunk))
 			continue;
 		bb_draft_make_room(draft, i, BB_PASS_F, chunk);
 		put(f, i, BB_PASS_F, chunk);
 	}
 }
 
-/* Passes of all stages, but W. */
+/* Passes of all stages, without W. */
 static int64_t all_done(const struct fold *f)
 {
 	int64_t n = 0;
@@ -182,7 +182,7 @@ static void try(struct fold *f)
 
 /* ---- the search ----------------------------------------------------------------------------- */
 
-/* Try, then again with the bubbles of that try granted, as long as that makes it better. */
+/* Tries again and again, with the bubbles of the previous try allowed, while that improves it. */
 static void improve(struct fold *f, int64_t *bubbles, int64_t *best, struct bb_order *order)
 {
 	const size_t bytes = (size_t)order->stages * order->length * sizeof(*order->passes);
@@ -204,8 +204,8 @@ static void improve(struct fold *f, int64_t *bubbles, int64_t *best, struct bb_o
 	}
 }
 
-/* On the way there a stage has about twice as many microbatches as stages of its first chunk, on
-   the way back of its second: the larger of the two takes the room of both. */
+/* A stage holds about twice as many microbatches as stages of its first chunk and later of its
+   second: memory is for twice the larger of the two. */
 static void widen(struct bb_draft *draft)
 {
 	for (int s = 0; s < draft->order.stages; s++) {
@@ -219,8 +219,7 @@ static void widen(struct bb_draft *draft)
 bb_status bb_fill_v(const struct bb_pipeline *pipeline, struct bb_order *order,
 		    struct bb_error *error)
 {
-	/* The way there and back is full with that many; those beyond what is asked for are left
-	   out in the end. */
+	/* That many microbatches fill the pipeline; those beyond the requested are not written. */
 	const int least = 2 * order->stages - 1;
 	const int m = order->microbatches > least ? order->microbatches : least;
 	int64_t *bubbles = calloc((size_t)order->stages, sizeof(*bubbles));
@@ -238,9 +237,10 @@ bb_status bb_fill_v(const struct bb_pipeline *pipeline, struct bb_order *order,
 		improve(&f, bubbles, &best, order);
 	}
 	if (status == BB_OK && best == INT64_MAX)
-		status = bb_fail(error, BB_EUNSUPPORTED,
-				 "no order folds %d stages with such times and activations",
-				 order->stages);
+		status = bb_fail(
+			error, BB_EUNSUPPORTED,
+			"no folded order of %d stages is found for these times and activations",
+			order->stages);
 	bb_draft_free(&f.draft);
 	free(bubbles);
 	return status;

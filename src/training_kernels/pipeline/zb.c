@@ -1,10 +1,10 @@
 /*
  * zb.c - zb-auto: the best of several tries within a memory limit. Eight of them are
- * greedy (arXiv 2401.10241, 3.1). Three questions have no answer that is always best, so both are
- * tried: may a stage be idle before its first B, does B go before F, and is a gap filled by a W
- * that is longer than it? They need room for about as many microbatches as stages; with less, lists
- * (draft.h) are better. And what is done by rule is never to be better than the search:
- * 1F1B, ZB-H1, ZB-H2, and GPipe in groups of as many microbatches as fit.
+ * greedy (arXiv 2401.10241, 3.1), with each answer to three questions: may a stage be idle before
+ * its first B, does B go before F, and may a W fill a gap that is shorter than it? They need memory
+ * for about as many microbatches as stages; with less, list scheduling (draft.h) is better. The
+ * rules are tried too, so that none is better than the search: 1F1B, ZB-H1, ZB-H2, and GPipe in
+ * groups of as many microbatches as fit.
  */
 #include "training_kernels/pipeline/draft.h"
 
@@ -25,9 +25,10 @@ static void fill_gap(struct search *s, int stage, int64_t arrival)
 	bb_draft_fill_gap(s->draft, stage, arrival, slack, s->eager);
 }
 
-/* ---- until each stage has done its first B -------------------------------------------------- */
+/* ---- warm-up: until each stage has done its first B
+ * -------------------------------------------------- */
 
-/* F that fit before the first B of a stage, which can begin at ARRIVAL, in time and in memory. */
+/* F that fit, in time and in memory, before the first B of a stage, which can begin at ARRIVAL. */
 static int fitting(const struct search *s, int stage, int64_t arrival, int64_t *time)
 {
 	const struct bb_draft *draft = s->draft;
@@ -52,7 +53,7 @@ static void warm_up(struct search *s)
 	struct bb_draft *draft = s->draft;
 	struct bb_stage_state *stages = draft->stages;
 	const int p = draft->order.stages;
-	int64_t arrival = 0, time; /* of the first B of the stage after */
+	int64_t arrival = 0, time; /* of the first B of the next stage */
 
 	for (int j = 0; j < p; j++)
 		bb_draft_put(draft, j, BB_PASS_F, 0);
@@ -63,7 +64,7 @@ static void warm_up(struct search *s)
 		arrival = (time > arrival ? time : arrival) +
 			  bb_draft_cost(draft, j, BB_PASS_B, 0) + draft->hop;
 	}
-	/* A stage is not ahead of the one that feeds it. */
+	/* No stage is ahead of the one that feeds it. */
 	for (int j = 1; j < p; j++)
 		while (stages[j].extra > 0 && stages[j].extra >= stages[j - 1].extra &&
 		       stages[j].done[BB_PASS_F][0] + stages[j].extra < draft->microbatches)
@@ -73,16 +74,17 @@ static void warm_up(struct search *s)
 			bb_draft_put(draft, j, BB_PASS_F, 0);
 }
 
-/* ---- then each stage does an F, if any, and a B --------------------------------------------- */
+/* ---- rounds: each stage does an F, if any, and a B ---------------------------------------------
+ */
 
-/* When the stage after this one could be done with one F and one B more, and that B be here. */
+/* The arrival of a B from the next stage, once that has done one more F and B. */
 static int64_t next_b(const struct bb_draft *draft, int stage)
 {
 	return draft->stages[stage + 1].time + bb_draft_cost(draft, stage + 1, BB_PASS_F, 0) +
 	       bb_draft_cost(draft, stage + 1, BB_PASS_B, 0) + draft->hop;
 }
 
-/* The time that W takes which must make room for an F. */
+/* The time of the W that must make room for an F. */
 static int64_t room_time(const struct bb_draft *draft, int stage)
 {
 	const struct bb_stage_state *state = &draft->stages[stage];
@@ -95,7 +97,7 @@ static int64_t room_time(const struct bb_draft *draft, int stage)
 	return time;
 }
 
-/* Is the stage to do an F now? With HURRIES not if it is well ahead and its B would be late. */
+/* Should the stage do an F now? With HURRIES not if it is well ahead and its B would be late. */
 static int wants_f(const struct search *s, int stage)
 {
 	const struct bb_draft *draft = s->draft;
@@ -143,7 +145,7 @@ static void do_round(struct search *s)
 	}
 }
 
-/* ---- what is tried -------------------------------------------------------------------------- */
+/* ---- tries -------------------------------------------------------------------------- */
 
 static void search(struct bb_draft *draft, int flags)
 {
@@ -157,8 +159,8 @@ static void search(struct bb_draft *draft, int flags)
 	bb_draft_finish(draft);
 }
 
-/* By rule: REACH times as many F ahead as there are stages behind, W as many B late as LATE times
-   the stages before. 1F1B is 1 and 0, ZB-H1 1 and 1, ZB-H2 2 and 2. */
+/* A rule: REACH times as many F ahead as there are stages behind, and W delayed by LATE times as
+   many B as there are stages before. 1F1B is 1 and 0, ZB-H1 1 and 1, ZB-H2 2 and 2. */
 static void follow(struct bb_draft *draft, int reach, int late)
 {
 	const int p = draft->order.stages, m = draft->microbatches;
@@ -212,7 +214,7 @@ static void follow_rule(struct bb_draft *draft, struct bb_list_rule rule)
 #define RULES 3
 #define TRIES (SEARCHES + LISTS + RULES + 1)
 
-/* Number I of TRIES, within the memory of LIMIT microbatches. */
+/* Try number I of TRIES, within the memory of LIMIT microbatches. */
 static void try(struct bb_draft *draft, int i, int limit)
 {
 	static const int rules[RULES][2] = {{1, 0}, {1, 1}, {2, 2}};
@@ -229,10 +231,10 @@ static void try(struct bb_draft *draft, int i, int limit)
 		follow_groups(draft, limit);
 }
 
-/* ---- the best of it ------------------------------------------------------------------------- */
+/* ---- the best try ------------------------------------------------------------------------- */
 
-/* What a draft came to: the longest time that a stage takes from its first pass to its last, and
-   when the last one ends. FIRST is what is to be short, of several the REST. */
+/* The longest time of a stage from its first pass to its last, and the end of the last pass. FIRST
+   is the one to minimize, REST decides between equals. */
 struct cost {
 	int64_t first, rest;
 };
@@ -262,8 +264,7 @@ static bool is_better(struct cost a, struct cost b)
 	return a.first != b.first ? a.first < b.first : a.rest < b.rest;
 }
 
-/* No order costs less: a stage has all its passes to do, and before them waits for one F of each
-   stage before. */
+/* A bound from below: a stage does all its passes, after one F of each stage before it. */
 static struct cost least(const struct bb_pipeline *pipeline, const struct bb_order *order)
 {
 	int64_t before = 0, span = 0, end = 0;
@@ -278,7 +279,7 @@ static struct cost least(const struct bb_pipeline *pipeline, const struct bb_ord
 	return cost(span, end, pipeline->by_step);
 }
 
-/* All tries within LIMIT microbatches; what is better than BEST is kept in ORDER. */
+/* All tries within LIMIT microbatches; the best, if better than BEST, is copied to ORDER. */
 static void try_all(struct bb_draft *draft, const struct bb_pipeline *pipeline, int limit,
 		    struct bb_order *order, struct cost *best)
 {
@@ -296,7 +297,7 @@ static void try_all(struct bb_draft *draft, const struct bb_pipeline *pipeline, 
 	}
 }
 
-/* What fits into less memory fits, too, and is sometimes better; so more memory is never worse. */
+/* Lower limits are tried too, as they are sometimes better; so more memory is never worse. */
 bb_status bb_fill_auto(const struct bb_pipeline *pipeline, struct bb_order *order,
 		       struct bb_error *error)
 {
