@@ -1,5 +1,5 @@
 /*
- * buckets.c - gradients in buckets.
+ * buckets.c - the buckets of gradients.
  */
 #include "training_kernels/buckets.h"
 

@@ -7,8 +7,8 @@
 
 #include <stdlib.h>
 
-/* How long, and by what; where nothing can, r->status says so. */
-static double work_out(struct bb_reduce_time *r, uint64_t bytes, const char **algorithm)
+/* The seconds and the algorithm; r->status if there is none. */
+static double evaluate_reduce(struct bb_reduce_time *r, uint64_t bytes, const char **algorithm)
 {
 	const size_t element = bb_dtype_size(r->dtype), n = (size_t)r->nranks;
 	struct bb_shape shape = {.nranks = r->nranks, .in_place = true, .count = bytes / element};
@@ -44,7 +44,7 @@ double bb_reduce_time_seconds(void *own, size_t bucket, uint64_t bytes)
 		return 0;
 	}
 	known->bytes = bytes;
-	known->seconds = work_out(r, bytes, &known->algorithm);
+	known->seconds = evaluate_reduce(r, bytes, &known->algorithm);
 	return known->seconds;
 }
 

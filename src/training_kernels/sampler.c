@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHOWN 8 /* samples of a rank in a line, at most */
+#define SHOWN 8 /* most samples of a rank in a line */
 
 size_t bb_sampler_length(const struct bb_sampler *s)
 {
@@ -72,7 +72,7 @@ bb_status bb_sampler_coverage(const struct bb_sampler *s, const size_t *order,
 	return BB_OK;
 }
 
-/* ---- told -------------------------------------------------------------------------------- */
+/* ---- text -------------------------------------------------------------------------------- */
 
 static void tell_rank(const struct bb_sampler *s, const size_t *order, int rank,
 		      struct bb_strbuf *out)
@@ -116,7 +116,7 @@ static size_t same_places(const struct bb_sampler *s, const size_t *a, const siz
 	return same;
 }
 
-/* What another epoch changes, and what a run sees that never says which epoch it is. */
+/* The effect of set_epoch, and of forgetting it. */
 static bb_status tell_mistake(const struct bb_sampler *s, struct bb_strbuf *out,
 			      struct bb_error *error)
 {
@@ -127,8 +127,8 @@ static bb_status tell_mistake(const struct bb_sampler *s, struct bb_strbuf *out,
 	BB_TRY(status, bb_sampler_order(s, 0, &first, error), out);
 	BB_TRY(status, bb_sampler_order(s, 1, &next, error), out);
 	bb_strbuf_addf(out,
-		       "#\n# With set_epoch, epoch 1 has %zu of %zu places as epoch 0 has them\n"
-		       "# Without, which is the usual mistake, %zu of %zu: every epoch has the "
+		       "#\n# With set_epoch, %zu of %zu places are equal in epochs 0 and 1\n"
+		       "# Without it, the usual mistake, %zu of %zu: every epoch has the "
 		       "order of the first\n",
 		       same_places(s, first, next), total, total, total);
 out:

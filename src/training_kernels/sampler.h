@@ -1,13 +1,12 @@
 /*
- * sampler.h - which samples each rank trains on, shared out as PyTorch's DistributedSampler does
- * it.
+ * sampler.h - the samples of each rank, divided as PyTorch's DistributedSampler does.
  *
- * The samples are put into an order that follows from seed + epoch. With n ranks the order is made
- * a multiple of n: filled up with samples from its start, over and over if need be, or cut off with
- * drop_last. Rank r then takes number r, r + n, r + 2n, ….
+ * The order of samples follows from seed + epoch. Its length becomes a multiple of the n ranks: it
+ * is padded with samples from its start, repeatedly if necessary, or cut with drop_last. Rank r has
+ * numbers r, r + n, r + 2n, ….
  *
- * The permutation is busbench's own, so indices differ from those of PyTorch's generator; what
- * holds of them is the same.
+ * The permutation is busbench's own, so indices differ from those of PyTorch's generator; their
+ * properties are the same.
  */
 #ifndef BB_TRAINING_KERNELS_SAMPLER_H
 #define BB_TRAINING_KERNELS_SAMPLER_H
@@ -31,21 +30,21 @@ size_t bb_sampler_length(const struct bb_sampler *sampler);
 
 /*
  * *ORDER = the samples of all ranks in EPOCH, bb_sampler_length * nranks of them: rank r's sample i
- * is number i * nranks + r. To be freed. BB_EINTERNAL without memory.
+ * is number i * nranks + r. The caller frees it. BB_EINTERNAL without memory.
  */
 BB_MUST bb_status bb_sampler_order(const struct bb_sampler *sampler, uint64_t epoch, size_t **order,
 				   struct bb_error *error);
 
-/* How an order covers the samples, counted. */
+/* How an order covers the samples. */
 struct bb_coverage {
-	size_t covered;  /* samples that some rank has */
-	size_t repeated; /* places that hold a sample which another place holds too */
-	size_t overlaps; /* samples that more than one rank has */
+	size_t covered;  /* samples in the order */
+	size_t repeated; /* places with a sample that an earlier place has */
+	size_t overlaps; /* samples of more than one rank */
 };
 BB_MUST bb_status bb_sampler_coverage(const struct bb_sampler *sampler, const size_t *order,
 				      struct bb_coverage *coverage, struct bb_error *error);
 
-/* Append the shares of all ranks in EPOCHS epochs, and what holds of them. */
+/* Append the samples of all ranks in EPOCHS epochs, and their coverage. */
 BB_MUST bb_status bb_sampler_tell(const struct bb_sampler *sampler, uint64_t epochs,
 				  struct bb_strbuf *out, struct bb_error *error);
 

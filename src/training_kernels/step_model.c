@@ -1,5 +1,5 @@
 /*
- * step_model.c - how long a step takes.
+ * step_model.c - the time of a step.
  */
 #include "training_kernels/step_model.h"
 
@@ -26,7 +26,7 @@ struct bb_train_step bb_step_model(const struct bb_step_request *r, struct bb_bu
 	}
 	step.exposed_s = end - c->backward_s;
 	step.step_s = compute + step.exposed_s;
-	/* Never below 0 but for rounding. */
+	/* Below 0 only by rounding. */
 	step.hidden = step.reduce_s > 0 ? fmax(0, 1 - step.exposed_s / step.reduce_s) : NAN;
 	return step;
 }

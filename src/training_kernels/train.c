@@ -6,9 +6,9 @@
 
 #define GRID 64.0
 #define LIMIT 2.0
-#define RATE 0.5 /* of learning: a power of two, so that multiplying by it is exact */
+#define RATE 0.5 /* of learning: a power of two, so products are exact */
 
-/* Where things lie among the parameters. */
+/* Offsets among the parameters. */
 enum {
 	WEIGHTS1 = 0, /* [hidden][input] */
 	BIASES1 = BB_TRAIN_HIDDEN * BB_TRAIN_INPUTS,
@@ -36,7 +36,7 @@ void bb_train_begin(double *values, uint64_t seed)
 	values[LOSS] = 0;
 }
 
-/* A sample: its inputs, and the target, which something can be learned of. */
+/* The inputs of a sample; returns its target, which follows from them. */
 static double sample(uint64_t seed, size_t number, double input[BB_TRAIN_INPUTS])
 {
 	for (int i = 0; i < BB_TRAIN_INPUTS; i++)
@@ -59,7 +59,7 @@ static double forward(const double *values, const double *input, double hidden[B
 	return output;
 }
 
-/* Half the square of the error is what is made least: its derivative is the error. */
+/* The objective is half the square of the error, whose derivative is the error. */
 static void backward(const double *values, const double *input, const double *hidden, double error,
 		     double *gradient)
 {

@@ -1,8 +1,8 @@
 /*
- * train.h - a small model that is trained for real: two layers with a ReLU between, least squares.
- * Sums of its gradients are exact in double precision, so that they are the same in any order and
- * however the samples are shared out; they are divided by the number of samples once they are
- * complete, and updated parameters are rounded to a grid.
+ * train.h - a small model that is trained: two layers with a ReLU between them, least squares. Sums
+ * of its gradients are exact in double precision, so they do not depend on their order or on the
+ * division of samples. Complete sums are divided by the number of samples, and updated parameters
+ * are rounded to a grid.
  *
  * Why sums are exact: parameters are multiples of 1/64 from -2 to 2, inputs -1, 0 or 1, targets
  * multiples of 1/64. Outputs are then multiples of 2^-12 below 2^8, squares of errors multiples of
@@ -17,20 +17,21 @@
 #define BB_TRAIN_INPUTS 6
 #define BB_TRAIN_HIDDEN 8
 #define BB_TRAIN_PARAMETERS (BB_TRAIN_HIDDEN * (BB_TRAIN_INPUTS + 2) + 1)
-/* Behind the parameters the loss, behind their gradients the sum of squares that it is made of. */
+/* The loss follows the parameters; its sum of squares follows their gradients. */
 #define BB_TRAIN_ELEMENTS (BB_TRAIN_PARAMETERS + 1)
 #define BB_TRAIN_MOST_SAMPLES 4096
 
-/* The same on all ranks; values[BB_TRAIN_ELEMENTS], a loss of 0. */
+/* Initial parameters, the same on all ranks, and a loss of 0: values[BB_TRAIN_ELEMENTS]. */
 void bb_train_begin(double *values, uint64_t seed);
 
-/* gradient[BB_TRAIN_ELEMENTS] += that of samples FIRST … FIRST+COUNT-1 of the data that SEED makes,
-   at VALUES. */
+/* gradient[BB_TRAIN_ELEMENTS] += the gradient at VALUES of COUNT samples from FIRST, of the data of
+   SEED. */
 void bb_train_add(const double *values, uint64_t seed, size_t first, size_t count,
 		  double *gradient);
 
-/* Elements FIRST … FIRST+COUNT-1 of VALUES by their sum over SAMPLES, where sum[0] is that of
-   element FIRST: a step of gradient descent; the loss before it, if it is among them. */
+/* A step of gradient descent for COUNT elements of VALUES from FIRST, by their gradient SUM over
+   SAMPLES, where sum[0] belongs to element FIRST. The loss, if among them, is that before the step.
+ */
 void bb_train_update(double *values, size_t first, size_t count, const double *sum, double samples);
 
 /* VALUE on the grid of parameters. */

@@ -1,5 +1,5 @@
 /*
- * data_parallel.c - the benchmark of ways of data-parallel training.
+ * data_parallel.c - the descriptor of the benchmark of data-parallel strategies.
  */
 #include "training_kernels/data_parallel/data_parallel.h"
 #include "training_kernels/estimate.h"
@@ -9,7 +9,7 @@
 
 static void list(struct bb_strbuf *out)
 {
-	bb_strbuf_add(out, "ways:\n");
+	bb_strbuf_add(out, "strategies (--way):\n");
 	for (int i = 0; bb_strategies[i]; i++) {
 		bb_strbuf_addf(out, "  %-10s %s\n  %-10s %s\n", bb_strategies[i]->name,
 			       bb_strategies[i]->brief, "", bb_strategies[i]->formula);
@@ -40,9 +40,10 @@ static bb_status plan(struct bb_run *run)
 
 	run->record.algorithms = dp->asked.algo_text;
 	if (dp->asked.train_given && dp->asked.samples < run->world.nranks)
-		return bb_fail(&run->error, BB_EUSAGE,
-			       "--samples %lld: fewer than the %d ranks, each of which needs one",
-			       (long long)dp->asked.samples, run->world.nranks);
+		return bb_fail(
+			&run->error, BB_EUSAGE,
+			"--samples %lld: fewer than the %d ranks; give at least one for each rank",
+			(long long)dp->asked.samples, run->world.nranks);
 	if (dp->asked.train_given)
 		return BB_OK;
 	snprintf(subject, sizeof(subject), "--model %s", dp->asked.model_text);
@@ -66,13 +67,12 @@ static bool shows(const void *own)
 }
 
 const struct bb_benchmark bb_dp_benchmark = {
-	.brief = "Data-parallel training: what the same step takes by different ways.",
+	.brief = "Data-parallel training: the same step by different strategies.",
 	.own_bytes = sizeof(struct bb_dp),
 	.options = bb_dp_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
-	.refuses = {{BB_ALL_SIZES,
-		     "what is sent are the model's gradients; leave it out, --model says "
-		     "which"}},
+	.refuses = {{BB_ALL_SIZES, "the model's gradients are sent; leave it out, --model selects "
+				   "them"}},
 	.queues = true,
 	.shows = shows,
 	.check = bb_dp_check,

@@ -1,6 +1,6 @@
 /*
- * Data-parallel training: what the same step takes by a root, by parameter servers, by all-reduce,
- * by reduce-scatter and all-gather, and by averaging parameters.
+ * Data-parallel training: the same step by a root, by parameter servers, by all-reduce, by
+ * reduce-scatter and all-gather, and by averaging parameters.
  */
 #include "harness/run/harness.h"
 #include "training_kernels/data_parallel/data_parallel.h"

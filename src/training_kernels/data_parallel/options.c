@@ -1,5 +1,5 @@
 /*
- * options.c - what can be asked of ways of data-parallel training.
+ * options.c - the options of data-parallel strategies.
  */
 #include "harness/measure/collective.h"
 #include "harness/run/options_check.h"
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#define STEP_NS 50000000 /* where nothing says how long a batch takes */
+#define STEP_NS 50000000 /* of a batch, unless an option sets it */
 
 static const char *way_name(int index)
 {
@@ -22,12 +22,12 @@ static const char *const server_names[] = {"aggregate", "update", NULL};
 #define BB_OPTIONS struct bb_dp_options
 const struct bb_option bb_dp_rows[] = BB_OPTION_ROWS(BB_DP_OPTIONS);
 
-/* ---- together ------------------------------------------------------------------------ */
+/* ---- the check ------------------------------------------------------------------------ */
 
 static bb_status check_sampler(const struct bb_dp_options *a, struct bb_error *error)
 {
 	if (!a->sampler_given && (a->drop_last || a->epochs_given))
-		return bb_fail(error, BB_EUSAGE, "%s: only with --sampler N",
+		return bb_fail(error, BB_EUSAGE, "%s needs --sampler; give both or neither",
 			       a->drop_last ? "--drop-last" : "--epochs");
 	if (a->sampler_given && a->train_given)
 		return bb_fail(error, BB_EUSAGE,
@@ -52,21 +52,22 @@ static bb_status check_train(const struct bb_dp_options *a, const struct bb_opti
 					     : NULL;
 
 	if (!a->train_given && a->samples_given)
-		return bb_fail(error, BB_EUSAGE, "--samples: only with --train N");
+		return bb_fail(error, BB_EUSAGE, "--samples needs --train; give both or neither");
 	if (!a->train_given && o->fault.kind == BB_FAULT_CORRUPT)
-		return bb_fail(error, BB_EUSAGE, "--fault %s: only --train looks at what comes out",
+		return bb_fail(error, BB_EUSAGE, "--fault %s: only --train verifies data",
 			       o->fault_text);
 	if (!a->train_given)
 		return BB_OK;
 	if (given)
-		return bb_fail(error, BB_EUSAGE, "%s: --train times nothing; leave one out", given);
+		return bb_fail(error, BB_EUSAGE, "%s: --train times nothing; leave one of them out",
+			       given);
 	if (!o->backend->has_data)
 		return bb_fail(error, BB_EUNSUPPORTED, "--train: the %s backend moves no data",
 			       o->backend->name);
 	if (o->backend->gpu)
 		return bb_fail(error, BB_EUNSUPPORTED,
-			       "--train: its arithmetic is the CPU's, which does not reach the "
-			       "memory of the %s backend",
+			       "--train: the CPU computes, and cannot access the memory of the %s "
+			       "backend",
 			       o->backend->name);
 	if (has_way(a, "average") && a->train % a->every != 0)
 		return bb_fail(error, BB_EUSAGE,
@@ -75,8 +76,8 @@ static bb_status check_train(const struct bb_dp_options *a, const struct bb_opti
 	return BB_OK;
 }
 
-/* What --sampler would ignore. */
-static bb_status check_shown(const struct bb_options *o, struct bb_error *error)
+/* Options that --sampler would ignore. */
+static bb_status check_sampler_alone(const struct bb_options *o, struct bb_error *error)
 {
 	const char *given = o->csv_file           ? "--csv"
 			    : o->json_file        ? "--json"
@@ -86,7 +87,7 @@ static bb_status check_shown(const struct bb_options *o, struct bb_error *error)
 	if (!given)
 		return BB_OK;
 	return bb_fail(error, BB_EUSAGE,
-		       "%s: --sampler runs nothing and prints text; leave one out", given);
+		       "%s: --sampler runs nothing and prints text; leave one of them out", given);
 }
 
 bb_status bb_dp_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
@@ -104,7 +105,7 @@ bb_status bb_dp_check(const struct bb_benchmark *benchmark, void *own, struct bb
 	BB_TRY(status, check_sampler(a, error), out);
 	BB_TRY(status, check_train(a, o, error), out);
 	if (a->sampler_given) {
-		status = check_shown(o, error);
+		status = check_sampler_alone(o, error);
 		goto out;
 	}
 	if (!a->flops_given && !a->step_ns_given)

@@ -1,5 +1,5 @@
 /*
- * record.c - what a row carries, and the table that is printed.
+ * record.c - the record of a strategy, and its table.
  */
 #include "core/units.h"
 #include "harness/results/sink_table.h"
@@ -22,7 +22,7 @@ static void servers_cell(const void *record, char text[BB_CELL_TEXT])
 
 #define BB_RECORD bb_dp_record
 BB_RECORD_KIND(bb_record_way, BB_DP_FIELDS, "way",
-	       "Of data-parallel training: a step done in one way.");
+	       "Data-parallel training: a step by one strategy.");
 
 /* ---- the table ---------------------------------------------------------------------------- */
 
@@ -37,16 +37,17 @@ static void about(const void *record, struct bb_strbuf *out)
 		bb_strbuf_addf(
 			out,
 			"# Trained for %lld steps of %lld samples; nothing is timed. #wrong: "
-			"bits unlike one rank's with all samples\n",
+			"numbers that differ from one rank with all samples\n",
 			(long long)r->train_steps, (long long)r->samples);
 		return;
 	}
-	bb_strbuf_addf(out, "# A batch: forward and backward %s (%s)",
+	bb_strbuf_addf(out, "# Batch: forward and backward %s (%s)",
 		       bb_format_duration(batch, 1e-6 * r->batch_us), r->compute);
 	if (r->batches > 1)
-		bb_strbuf_addf(out, "; %lld batches a step", (long long)r->batches);
-	bb_strbuf_add(out, "\n# k: servers, all: every worker is one. root: memory of a root or "
-			   "server, worker: of the others. wire: of the busiest rank\n");
+		bb_strbuf_addf(out, "; %lld batches per step", (long long)r->batches);
+	bb_strbuf_add(out,
+		      "\n# k: number of servers; all: every worker is one. root, worker: memory "
+		      "of a root or server, and of a worker. wire: bytes of the busiest rank\n");
 }
 
 static const struct bb_table table = {&bb_record_way, about};

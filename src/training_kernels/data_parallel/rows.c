@@ -1,5 +1,5 @@
 /*
- * rows.c - what comes of the ways: rows, and what to say of them.
+ * rows.c - the results of strategies: rows and notes.
  */
 #include "core/clock.h"
 #include "core/units.h"
@@ -9,8 +9,8 @@
 
 /* ---- one row ------------------------------------------------------------------------------ */
 
-/* Does a rank send what the schedule of the name sends? A library's own tree is another one; rings
-   are alike. */
+/* Does a rank send the bytes of the schedule with this name? A library's own tree differs; rings
+   are equal. */
 static bool sends_as_schedule(const struct bb_dp_cell *c)
 {
 	const char *name = c->sweep->dp->asked.algo_text, *own = bb_algorithm_own(name);
@@ -66,7 +66,7 @@ static void predict(struct bb_dp_record *r, const struct bb_dp_cell *c)
 		s->links.port && c->strategy->shared ? c->strategy->shared : c->strategy->formula;
 	r->predicted_us = 1e6 * c->strategy->seconds(&c->setting, &s->links);
 	r->error_percent = 100 * (r->predicted_us - r->step_us) / r->step_us;
-	/* What is left of rounding would have a sign. */
+	/* Without the rest of rounding, which has a sign. */
 	if (fabs(r->error_percent) < 1e-9)
 		r->error_percent = 0;
 }
@@ -93,7 +93,7 @@ static void measure(struct bb_dp_record *r, const struct bb_dp_cell *c,
 	predict(r, c);
 }
 
-static void tell_age(struct bb_dp_record *r, const struct bb_dp_cell *c)
+static void describe_staleness(struct bb_dp_record *r, const struct bb_dp_cell *c)
 {
 	double all = 0, sum = 0;
 
@@ -117,7 +117,7 @@ static void fill(struct bb_dp_record *r, const struct bb_dp_cell *c, const struc
 	describe(r, c);
 	if (!a->train_given) {
 		measure(r, c, &trial->stats);
-		tell_age(r, c);
+		describe_staleness(r, c);
 		return;
 	}
 	r->train_steps = a->train;
@@ -127,14 +127,12 @@ static void fill(struct bb_dp_record *r, const struct bb_dp_cell *c, const struc
 	r->wrong = c->wrong;
 }
 
-/* ---- what to say -------------------------------------------------------------------------- */
+/* ---- notes -------------------------------------------------------------------------- */
 
-static void say_formulas(const struct bb_dp_sweep *s, struct bb_strbuf *out)
+static void add_formulas(const struct bb_dp_sweep *s, struct bb_strbuf *out)
 {
 	if (s->links.rate == 0) {
-		bb_strbuf_add(
-			out,
-			"# No formula without --link RATE,LATENCY[,port]: how fast bytes go\n");
+		bb_strbuf_add(out, "# Formulas need --link RATE,LATENCY[,port]\n");
 		return;
 	}
 	bb_strbuf_add(
@@ -148,19 +146,20 @@ static void say_formulas(const struct bb_dp_sweep *s, struct bb_strbuf *out)
 	}
 }
 
-static void say_age(const struct bb_dp_record *r, struct bb_strbuf *out)
+static void add_staleness(const struct bb_dp_record *r, struct bb_strbuf *out)
 {
 	bb_strbuf_addf(out,
-		       "# Staleness of %lld workers, %lld server%s: mean %.2f updates, most %lld:",
-		       (long long)r->workers, (long long)r->servers, bb_plural(r->servers),
-		       r->staleness_mean, (long long)r->staleness_most);
+		       "# Staleness with %lld worker%s and %lld server%s: mean %.2f updates, "
+		       "maximum %lld:",
+		       (long long)r->workers, bb_plural(r->workers), (long long)r->servers,
+		       bb_plural(r->servers), r->staleness_mean, (long long)r->staleness_most);
 	for (size_t age = 0; age < r->staleness.n; age++)
 		if (r->staleness.values[age] > 0)
 			bb_strbuf_addf(out, " %zu:%.0f", age, r->staleness.values[age]);
 	bb_strbuf_add(out, "\n");
 }
 
-static void say_row(const struct bb_dp_sweep *s, size_t i, struct bb_strbuf *out)
+static void add_notes(const struct bb_dp_sweep *s, size_t i, struct bb_strbuf *out)
 {
 	struct bb_dp_record r;
 
@@ -168,29 +167,30 @@ static void say_row(const struct bb_dp_sweep *s, size_t i, struct bb_strbuf *out
 		return;
 	fill(&r, &s->cells[i], &s->engine.trials[i]);
 	if (r.staleness.n > 0)
-		say_age(&r, out);
+		add_staleness(&r, out);
 	if (s->cells[i].strategy->servers && !r.colocated &&
 	    r.nranks == s->engine.run->world.nranks && r.port_busy > 0)
 		bb_strbuf_addf(out,
-			       "# %s, %lld server%s: the busiest port carries %.0f%% of what it "
-			       "could, each way\n",
+			       "# %s, %lld server%s: the busiest port is %.0f%% busy in each "
+			       "direction\n",
 			       r.way, (long long)r.servers, bb_plural(r.servers),
 			       100 * r.port_busy);
 }
 
-static bb_status say(const struct bb_dp_sweep *s)
+static bb_status deliver_notes(const struct bb_dp_sweep *s)
 {
 	struct bb_strbuf out = {0};
 	bb_status status;
 
 	if (!s->dp->asked.train_given)
-		say_formulas(s, &out);
+		add_formulas(s, &out);
 	else
-		bb_strbuf_add(&out,
-			      "# average and ps_async go their own way by design: apart and loss "
-			      "say how far\n");
+		bb_strbuf_add(
+			&out,
+			"# average and ps_async differ from one rank by design; see apart and "
+			"loss\n");
 	for (size_t i = 0; i < s->engine.ntrials; i++)
-		say_row(s, i, &out);
+		add_notes(s, i, &out);
 	if (bb_strbuf_failed(&out))
 		status = bb_no_memory(&s->engine.run->error, "the rows");
 	else
@@ -199,7 +199,7 @@ static bb_status say(const struct bb_dp_sweep *s)
 	return status;
 }
 
-/* ---- all of it ---------------------------------------------------------------------------- */
+/* ---- delivery ---------------------------------------------------------------------------- */
 
 static bb_status deliver_skip(struct bb_dp_sweep *s, size_t i)
 {
@@ -228,5 +228,5 @@ bb_status bb_dp_deliver(struct bb_engine *engine)
 
 	for (size_t i = 0; i < engine->ntrials && status == BB_OK; i++)
 		status = engine->trials[i].refusal ? deliver_skip(s, i) : deliver_row(s, i);
-	return status == BB_OK ? say(s) : status;
+	return status == BB_OK ? deliver_notes(s) : status;
 }

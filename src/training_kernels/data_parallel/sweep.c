@@ -11,14 +11,14 @@
 
 static bb_status no_memory(struct bb_dp_sweep *s)
 {
-	return bb_no_memory(&s->engine.run->error, "the ways");
+	return bb_no_memory(&s->engine.run->error, "the strategies");
 }
 
-/* ---- what a watched step tells ------------------------------------------------------------ */
+/* ---- observation of steps ------------------------------------------------------------ */
 
-/* Of server 0: each gradient that comes, and whose it is, who was answered by the update before. */
-static void note(void *own, int rank, size_t index, const struct bb_operation *operation,
-		 double from, double to, int source)
+/* Server 0: the staleness of each gradient that arrives. */
+static void observe(void *own, int rank, size_t index, const struct bb_operation *operation,
+		    double from, double to, int source)
 {
 	struct bb_dp_cell *c = own;
 	uint64_t age;
@@ -84,7 +84,7 @@ static bb_status add_timed(struct bb_dp_cell *c, struct bb_trial *trial)
 	trial->play.own = c;
 	if (c->strategy->synchronous || !c->strategy->servers)
 		return BB_OK;
-	trial->watch = (struct bb_timeline_watch){note, c};
+	trial->watch = (struct bb_timeline_watch){observe, c};
 	c->fetched = calloc((size_t)c->setting.nranks, sizeof(*c->fetched));
 	return c->fetched ? BB_OK : no_memory(s);
 }
@@ -98,7 +98,7 @@ static bb_status add_cell(struct bb_dp_sweep *s, const struct bb_strategy *strat
 					  .stand_in = (enum bb_stand_in)s->dp->asked.stand_in}};
 	bb_status status = BB_OK;
 
-	/* What fewer ranks cannot do is no news. */
+	/* Refusals of fewer ranks are not reported. */
 	if (reason && setting->active < setting->nranks)
 		return BB_OK;
 	*c = (struct bb_dp_cell){.strategy = strategy,
@@ -118,9 +118,9 @@ static bb_status add_cell(struct bb_dp_sweep *s, const struct bb_strategy *strat
 	return status == BB_OK ? bb_engine_add(&s->engine, &trial, reason) : status;
 }
 
-/* ---- all of them -------------------------------------------------------------------------- */
+/* ---- cells -------------------------------------------------------------------------- */
 
-/* With 1, 2, 4 … ranks and all of them, or with all alone; SERVERS 0: as many as ranks. */
+/* With 1, 2, 4, … and all ranks, or with all ranks only; SERVERS 0: colocated. */
 static bb_status add_sizes(struct bb_dp_sweep *s, const struct bb_strategy *strategy, int servers)
 {
 	const int nranks = s->engine.run->world.nranks;
@@ -157,7 +157,7 @@ static bb_status add_way(struct bb_dp_sweep *s, const struct bb_strategy *strate
 static bb_status open_room(struct bb_dp_sweep *s)
 {
 	const struct bb_strategy_setting all = setting_of(s, s->engine.run->world.nranks);
-	/* Parts of one length: up to an element of padding for each rank. */
+	/* Parts have one length: up to one element of padding for each rank. */
 	const size_t bytes = (all.elements + (size_t)all.nranks) * bb_dtype_size(all.dtype);
 	bb_status status;
 
@@ -170,7 +170,7 @@ static bb_status open_room(struct bb_dp_sweep *s)
 static bb_status make_cells(struct bb_dp_sweep *s)
 {
 	const struct bb_dp_options *a = &s->dp->asked;
-	const size_t sizes = 32; /* powers of two that an int holds, and all ranks */
+	const size_t sizes = 32; /* powers of two of an int, and all ranks */
 	bb_status status = open_room(s);
 
 	if (status != BB_OK)
@@ -208,7 +208,7 @@ static bb_status dp_open(struct bb_engine *engine)
 	return make_cells(s);
 }
 
-/* What was trained is compared. */
+/* Compares trained models. */
 static bb_status dp_gather(struct bb_engine *engine)
 {
 	struct bb_dp_sweep *s = (struct bb_dp_sweep *)engine;
@@ -227,7 +227,7 @@ static void dp_close(struct bb_engine *engine)
 	for (size_t i = 0; i < s->ncells && s->cells; i++) {
 		bb_strategy_program_free(&s->cells[i].program);
 		free(s->cells[i].fetched);
-		free(s->cells[i].pupil);
+		free(s->cells[i].trainee);
 	}
 	free(s->cells);
 }

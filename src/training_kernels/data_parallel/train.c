@@ -1,6 +1,6 @@
 /*
- * train.c - a small model trained by a way for real, on every rank its part; in the
- * end each rank compares with what it comes to alone, with all samples.
+ * train.c - a small model is trained by a strategy; at the end each rank compares its result with
+ * that of one rank with all samples.
  */
 #include "training_kernels/data_parallel/data_parallel.h"
 #include "training_kernels/train.h"
@@ -9,31 +9,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A rank's training, in elements of doubles; as long as all, with padding. */
-struct bb_pupil {
+/* The training of one rank; each array has room for all elements with padding. */
+struct bb_trainee {
 	struct bb_dp_cell *cell;
 	int rank;
 	uint64_t seed;
 	size_t samples, room;
-	double *values, *gradient; /* what workers have; the root's gradient becomes the sum */
-	double *sum, *inbox;       /* a server's */
-	double *gathered;          /* the root's: [worker * room] */
-	size_t added;              /* gradients that the server has summed up */
+	double *values, *gradient; /* of a worker; the gradient of a root becomes the sum */
+	double *sum, *inbox;       /* of a server */
+	double *gathered;          /* of a root: [worker * room] */
+	size_t added;              /* gradients that the server has summed */
 };
 
-static size_t part_start(const struct bb_pupil *p, size_t part)
+static size_t part_start(const struct bb_trainee *p, size_t part)
 {
 	return bb_part_start(p->cell->setting.elements, p->cell->setting.servers, (int)part);
 }
 
-static size_t part_count(const struct bb_pupil *p, size_t part)
+static size_t part_count(const struct bb_trainee *p, size_t part)
 {
 	return bb_part_count(p->cell->setting.elements, p->cell->setting.servers, (int)part);
 }
 
 /* ---- computations ------------------------------------------------------------------------- */
 
-static void compute_batch(struct bb_pupil *p, size_t batch)
+static void compute_batch(struct bb_trainee *p, size_t batch)
 {
 	const struct bb_strategy_setting *s = &p->cell->setting;
 	const int worker = bb_strategy_worker(p->cell->strategy, s, p->rank);
@@ -47,8 +47,8 @@ static void compute_batch(struct bb_pupil *p, size_t batch)
 		     bb_part_count(share, (int)s->batches, (int)batch), p->gradient);
 }
 
-/* What came from WORKER, or is the server's own, is added to the sum. */
-static void add(struct bb_pupil *p, size_t worker)
+/* Adds the gradient of WORKER, or the server's own, to the sum. */
+static void add(struct bb_trainee *p, size_t worker)
 {
 	const struct bb_strategy_setting *s = &p->cell->setting;
 	const size_t n = (size_t)bb_strategy_workers(p->cell->strategy, s);
@@ -70,8 +70,8 @@ static void add(struct bb_pupil *p, size_t worker)
 		to[i] += from[i];
 }
 
-/* Part PART of the parameters, as servers share them out. */
-static void update_part(struct bb_pupil *p, size_t part)
+/* Updates part PART of the parameters, as divided among servers. */
+static void update_part(struct bb_trainee *p, size_t part)
 {
 	const struct bb_strategy_setting *s = &p->cell->setting;
 	const bool serves = part == (size_t)p->rank && (s->colocated || s->updates);
@@ -79,16 +79,15 @@ static void update_part(struct bb_pupil *p, size_t part)
 	const double *sum = serves ? p->sum : p->gradient + first;
 	double samples = (double)p->samples;
 
-	if (!p->cell->strategy
-		     ->synchronous) { /* one worker's gradient, of its share of the samples */
+	if (!p->cell->strategy->synchronous) { /* the gradient of one worker, from its samples */
 		sum = p->inbox;
 		samples /= bb_strategy_workers(p->cell->strategy, s);
 	}
 	bb_train_update(p->values, first, part_count(p, part), sum, samples);
 }
 
-/* ITEM: the part, which is the rank where each updates its own. */
-static void update(struct bb_pupil *p, size_t item)
+/* ITEM: the part; it is the rank if each rank updates its own. */
+static void update(struct bb_trainee *p, size_t item)
 {
 	const struct bb_strategy_setting *s = &p->cell->setting;
 	const char *name = p->cell->strategy->name;
@@ -109,7 +108,7 @@ static void update(struct bb_pupil *p, size_t item)
 	bb_train_update(p->values, first, count, p->gradient + first, samples);
 }
 
-static void average(struct bb_pupil *p)
+static void average(struct bb_trainee *p)
 {
 	const struct bb_strategy_setting *s = &p->cell->setting;
 
@@ -120,7 +119,7 @@ static void average(struct bb_pupil *p)
 
 static void train_compute(void *own, int rank, const struct bb_operation *operation)
 {
-	struct bb_pupil *p = own;
+	struct bb_trainee *p = own;
 
 	switch ((enum bb_strategy_work)operation->work) {
 	case BB_STRATEGY_COMPUTE:
@@ -139,7 +138,8 @@ static void train_compute(void *own, int rank, const struct bb_operation *operat
 
 /* ---- communication ------------------------------------------------------------------------ */
 
-static void message_buffers(struct bb_pupil *p, const struct bb_operation *o, void **in, void **out)
+static void message_buffers(struct bb_trainee *p, const struct bb_operation *o, void **in,
+			    void **out)
 {
 	const struct bb_strategy_setting *s = &p->cell->setting;
 	const bool servers = p->cell->strategy->servers;
@@ -158,7 +158,7 @@ static void message_buffers(struct bb_pupil *p, const struct bb_operation *o, vo
 
 static void train_buffers(void *own, int rank, const struct bb_operation *o, void **in, void **out)
 {
-	struct bb_pupil *p = own;
+	struct bb_trainee *p = own;
 	double *all = o->work == BB_STRATEGY_REDUCE ? p->gradient : p->values;
 
 	if (o->act != BB_ACT_COLLECTIVE) {
@@ -172,10 +172,10 @@ static void train_buffers(void *own, int rank, const struct bb_operation *o, voi
 		*in = all + (size_t)rank * o->count;
 }
 
-/* ---- what came of it ---------------------------------------------------------------------- */
+/* ---- comparison ---------------------------------------------------------------------- */
 
 /* One rank with all samples. *SUM = the last gradient, undivided. */
-static void train_alone(const struct bb_pupil *p, double *values, double *sum)
+static void train_alone(const struct bb_trainee *p, double *values, double *sum)
 {
 	bb_train_begin(values, p->seed);
 	for (int64_t k = 0; k < p->cell->sweep->dp->asked.train; k++) {
@@ -194,8 +194,9 @@ static int64_t differences(const double *a, const double *b, size_t n)
 	return wrong;
 }
 
-/* Has this rank all parameters in the end? A worker of a root has those that it is handed. */
-static bool is_complete(const struct bb_pupil *p)
+/* Does this rank have all parameters at the end? A worker of a root has those of the step before.
+ */
+static bool is_complete(const struct bb_trainee *p)
 {
 	const struct bb_strategy *strategy = p->cell->strategy;
 
@@ -204,8 +205,8 @@ static bool is_complete(const struct bb_pupil *p)
 	return bb_strategy_worker(strategy, &p->cell->setting, p->rank) >= 0;
 }
 
-/* The sum of all gradients, or the part of it, that this rank has: where it is, and of what. */
-static const double *sum_of(const struct bb_pupil *p, size_t *first, size_t *count)
+/* The sum of gradients on this rank, or its part from element *FIRST with *COUNT elements. */
+static const double *sum_of(const struct bb_trainee *p, size_t *first, size_t *count)
 {
 	const struct bb_strategy_setting *s = &p->cell->setting;
 	const size_t part = bb_part_count(s->elements, s->active, 0);
@@ -238,7 +239,7 @@ struct outcome {
 };
 
 /* Loss of VALUES over all samples. */
-static double loss_of(const struct bb_pupil *p, const double *values)
+static double loss_of(const struct bb_trainee *p, const double *values)
 {
 	double sum[BB_TRAIN_ELEMENTS] = {0};
 
@@ -246,7 +247,7 @@ static double loss_of(const struct bb_pupil *p, const double *values)
 	return sum[BB_TRAIN_PARAMETERS] / (double)p->samples;
 }
 
-static struct outcome train_compare(const struct bb_pupil *p)
+static struct outcome train_compare(const struct bb_trainee *p)
 {
 	double values[BB_TRAIN_ELEMENTS], sum[BB_TRAIN_ELEMENTS];
 	struct outcome o = {0, NAN, NAN};
@@ -267,7 +268,7 @@ static struct outcome train_compare(const struct bb_pupil *p)
 	return o;
 }
 
-/* All ranks learn what came of all. */
+/* All ranks get the outcome of all ranks. */
 static bb_status train_agree(struct bb_engine *e, struct bb_dp_cell *c, const struct outcome *mine)
 {
 	const struct outcome *all;
@@ -288,24 +289,24 @@ static bb_status train_agree(struct bb_engine *e, struct bb_dp_cell *c, const st
 	return BB_OK;
 }
 
-/* ---- all of it ---------------------------------------------------------------------------- */
+/* ---- the trial ---------------------------------------------------------------------------- */
 
 bb_status bb_dp_train_add(struct bb_dp_cell *c, struct bb_trial *trial)
 {
 	struct bb_engine *e = &c->sweep->engine;
 	const struct bb_dp_options *a = &c->sweep->dp->asked;
 	const size_t n = (size_t)c->setting.active, room = c->setting.elements + n;
-	struct bb_pupil *p = calloc(1, sizeof(*p));
+	struct bb_trainee *p = calloc(1, sizeof(*p));
 	bb_status status;
 
 	if (!p)
 		return bb_no_memory(&e->run->error, "training");
-	c->pupil = p;
-	*p = (struct bb_pupil){.cell = c,
-			       .rank = e->driver->rank,
-			       .seed = (uint64_t)e->run->options.seed,
-			       .samples = (size_t)a->samples,
-			       .room = room};
+	c->trainee = p;
+	*p = (struct bb_trainee){.cell = c,
+				 .rank = e->driver->rank,
+				 .seed = (uint64_t)e->run->options.seed,
+				 .samples = (size_t)a->samples,
+				 .room = room};
 	status = bb_engine_alloc(e, (4 + n) * room * sizeof(double), (void **)&p->values);
 	if (status != BB_OK)
 		return status;
@@ -326,12 +327,12 @@ bb_status bb_dp_train_add(struct bb_dp_cell *c, struct bb_trial *trial)
 bb_status bb_dp_train_compare(struct bb_dp_cell *c)
 {
 	struct bb_engine *e = &c->sweep->engine;
-	const struct bb_pupil *p = c->pupil;
+	const struct bb_trainee *p = c->trainee;
 	struct outcome mine;
 	bb_status status;
 
 	BB_TRY(status, bb_engine_corrupt(e, p->values), out);
-	BB_TRY(status, bb_engine_corrupt(e, p->sum), out); /* all that some servers have */
+	BB_TRY(status, bb_engine_corrupt(e, p->sum), out); /* a server may have nothing else */
 	mine = train_compare(p);
 	status = train_agree(e, c, &mine);
 out:

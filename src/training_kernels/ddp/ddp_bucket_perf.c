@@ -1,5 +1,5 @@
 /*
- * Data-parallel training: how large the buckets should be that gradients are reduced in.
+ * Data-parallel training: the best size of the buckets in which gradients are reduced.
  */
 #include "harness/run/harness.h"
 #include "training_kernels/ddp/ddp.h"

@@ -1,6 +1,6 @@
 /*
- * drive.c - the experiment: layers of experts and their parts timed against each other; rows
- * verified, at the experts and where they came from.
+ * drive.c - the experiment: layers of experts and their parts, timed against each other; rows are
+ * verified at the experts and after their return.
  */
 #include "core/clock.h"
 #include "training_kernels/moe/moe.h"
@@ -36,11 +36,11 @@ struct moe_session {
 	struct bb_engine engine; /* its trials are KINDS of each skew */
 	struct bb_moe *moe;
 	struct moe_trial *list; /* beside the engine's */
-	/* Of this rank, for the largest load: rows as in struct bb_moe_rows; and counts that it
-	   gives and gets, one for each expert. NULL: there is no data. */
+	/* Of this rank, for the largest load: rows as in struct bb_moe_rows; counts that it sends
+	   and receives, one for each expert. NULL: no data. */
 	char *memory, *mine, *theirs, *back, *gives, *gets;
 	const struct bb_patterns *patterns;
-	int64_t *counts; /* room for as many where the CPU reaches them */
+	int64_t *counts; /* room for as many in CPU memory */
 };
 
 static bb_status moe_no_memory(const struct moe_session *s)
@@ -124,7 +124,7 @@ static bb_status moe_open_data(struct moe_session *s)
 				  &s->patterns);
 }
 
-/* Everything that is to be overwritten holds something else. */
+/* What the layer overwrites is filled with other data. */
 static bb_status moe_fill(void *own)
 {
 	const struct moe_trial *t = own;
@@ -148,7 +148,7 @@ out:
 	return status;
 }
 
-/* Each rank says how many rows its tokens have for each expert here. */
+/* Each rank has sent the number of its rows for each expert here. */
 static bb_status moe_verify_counts(const struct moe_trial *t, uint64_t *wrong)
 {
 	const struct moe_session *s = t->s;
@@ -163,7 +163,7 @@ static bb_status moe_verify_counts(const struct moe_trial *t, uint64_t *wrong)
 	return status;
 }
 
-/* One byte of each thing that is verified, where there is one. */
+/* A byte of each buffer that is verified and not empty. */
 static int moe_victims(void *own, void *list[BB_MOST_VICTIMS])
 {
 	const struct moe_trial *t = own;
@@ -245,7 +245,7 @@ static void moe_close(struct bb_engine *engine)
 	free(s->counts);
 }
 
-/* ---- what comes of it -------------------------------------------------------------------------
+/* ---- records -------------------------------------------------------------------------
  */
 
 static const struct bb_stats *stats_of(const struct moe_session *s, size_t skew, int kind)
@@ -260,7 +260,7 @@ static double busiest_bytes(const struct moe_session *s, size_t skew)
 	return bb_moe_bytes_of(&s->list[KINDS * skew].step, l->busiest).received;
 }
 
-/* Held against a skew of 0, if there is one. */
+/* Compared with a skew of 0, if it was measured. */
 static void moe_compare_with_even(const struct moe_session *s, size_t skew, struct bb_moe_record *r)
 {
 	const struct bb_moe_options *a = &s->moe->asked;

@@ -3,7 +3,7 @@
 /* ---- operations -------------------------------------------------------------------------------
  */
 
-/* The greatest that divides both. */
+/* The greatest common divisor. */
 static int divisor(int a, int b)
 {
 	while (b) {
@@ -27,8 +27,7 @@ void bb_moe_message(const struct bb_moe_exchange *x, bool combines, int place, s
 	const int shift = (int)(k / 2) + 1;
 	const bool sends = (k % 2 == 0) != (place < divisor(n, shift));
 	const int peer = (sends ? place + shift : place - shift + n) % n;
-	/* Who the rows belong to decides how many there are: the one whose experts they go through.
-	 */
+	/* The number of rows depends on the rank whose experts they go through. */
 	const int at = sends != combines ? peer : place;
 
 	o->act = sends ? BB_ACT_SEND : BB_ACT_RECV;
@@ -77,7 +76,7 @@ size_t bb_moe_bytes_theirs(const struct bb_moe_rows *rows)
 	return (size_t)bb_moe_rows_at(rows->load, rows->place) * row_bytes(rows);
 }
 
-/* Where those at the experts begin that PEER sent. */
+/* The first row from PEER at the experts. */
 static char *theirs_of(const struct bb_moe_rows *rows, int peer)
 {
 	return rows->theirs +

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Shares of TOP_K in proportion to (e + 1)^-skew, none above 1, as sums of those below. Weights
-   fall, so those that are cut off at 1 come first. */
+/* Shares of TOP_K in proportion to (e + 1)^-skew, at most 1 each, as running sums. Weights fall, so
+   the shares that are cut at 1 come first. */
 static void share_out(struct bb_moe_load *load)
 {
 	const struct bb_moe_form *f = &load->form;
@@ -21,7 +21,7 @@ static void share_out(struct bb_moe_load *load)
 
 		shares[e] = below;
 		below += mine;
-		/* Once nothing is cut off any more, what is left stays in proportion. */
+		/* After the last cut share, the rest stays in proportion. */
 		left -= mine;
 		rest -= weight;
 	}

@@ -1,17 +1,16 @@
 /*
- * load.h - which experts the tokens of a mixture of experts go through, and what that makes of
- * the ranks' loads. Pure arithmetic.
+ * load.h - the experts of each token in a mixture of experts, and the loads of ranks that follow.
+ * Pure arithmetic.
  *
- * Experts are divided among the ranks in order, as many on each. Each token goes through top_k
- * different experts. Expert e is chosen by a share of the tokens that falls as (e + 1)^-skew (Zipf;
- * 0: evenly), no share being above 1: what a share would have above goes to the others. Choices are
- * drawn evenly spaced (systematic sampling), so that they meet the shares as well as whole tokens
- * can, the same for the tokens of each rank. Real routers differ from rank to rank and from step
- * to step; here only what is asked for is skewed.
+ * Experts are divided equally among the ranks, in order. Each token goes through top_k different
+ * experts. The share of tokens that choose expert e falls as (e + 1)^-skew (Zipf; 0: evenly), up to
+ * 1; the excess goes to the other experts. Choices are evenly spaced (systematic sampling), so they
+ * meet the shares as well as whole tokens can, and are the same on each rank. Real routers also
+ * differ between ranks and steps.
  *
- * With a capacity factor c an expert takes at most ceil(c tokens top_k / experts) rows of a rank,
+ * With a capacity factor c an expert takes at most ceil(c tokens top_k / experts) rows of each rank
  * and drops those of later tokens, as in GShard (arXiv 2006.16668) and Switch Transformer
- * (2101.03961, section 2.2), where each rank has its own share of an expert's capacity.
+ * (2101.03961, section 2.2).
  */
 #ifndef BB_TRAINING_KERNELS_MOE_LOAD_H
 #define BB_TRAINING_KERNELS_MOE_LOAD_H
@@ -23,10 +22,10 @@
 struct bb_moe_form {
 	int nranks, experts, top_k; /* nranks divides experts; top_k <= experts */
 	int64_t tokens;             /* of a rank */
-	double skew, capacity;      /* capacity 0: nothing is dropped */
+	double skew, capacity;      /* capacity 0: no limit */
 };
 
-/* A row is a token on its way through one expert. */
+/* A row is a token for one of its experts. */
 struct bb_moe_load {
 	struct bb_moe_form form;
 	double *shares;   /* [e]: of the tokens that choose one of the experts below e; e <= experts
@@ -35,7 +34,7 @@ struct bb_moe_load {
 	int64_t *rows_to; /* [r]: of a rank's tokens, through the experts of rank r */
 	int64_t *rows_before; /* [r]: to ranks below r; one more for the end */
 	int64_t dropped;      /* rows of a rank */
-	int busiest;          /* the rank that most rows come to */
+	int busiest;          /* the rank that receives most rows */
 };
 
 /* BB_EINTERNAL without memory. Free LOAD whatever comes back. */
@@ -43,12 +42,12 @@ BB_MUST bb_status bb_moe_load_make(struct bb_moe_load *load, const struct bb_moe
 				   struct bb_error *error);
 void bb_moe_load_free(struct bb_moe_load *load);
 
-/* The expert that TOKEN (0 … tokens - 1) of any rank goes through as its number SLOT (0 … top_k -
-   1); ascends with SLOT. Dropped or not. */
+/* Expert number SLOT (0 to top_k - 1) of TOKEN (0 to tokens - 1), on any rank, dropped or not. It
+   ascends with SLOT. */
 int bb_moe_choice(const struct bb_moe_load *load, int64_t token, int slot);
 
-/* Rows that come to RANK, from all ranks, itself among them; and how many times the mean of all
-   ranks the busiest one has. */
+/* Rows at the experts of RANK, from all ranks including itself; rows of the busiest rank over the
+   mean. */
 int64_t bb_moe_rows_at(const struct bb_moe_load *load, int rank);
 double bb_moe_imbalance(const struct bb_moe_load *load);
 

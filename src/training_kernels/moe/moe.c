@@ -1,5 +1,5 @@
 /*
- * moe.c - the benchmark of expert parallelism.
+ * moe.c - the descriptor of the benchmark of expert parallelism.
  */
 #include "training_kernels/moe/moe.h"
 
@@ -76,14 +76,14 @@ static bb_status plan(struct bb_run *run)
 	return status == BB_OK ? check_room(run, moe) : status;
 }
 
-static void tell(struct bb_run *run, struct bb_strbuf *out)
+static void moe_tell(struct bb_run *run, struct bb_strbuf *out)
 {
 	bb_strbuf_add(
 		out,
-		"# busiest: times the mean rows of a rank. GB/s: what comes to the busiest rank "
-		"(combine: leaves it), and to the mean one,\n"
-		"# over the time. even: times as long as without skew, and what the busiest "
-		"rank's bytes would make of it\n");
+		"# busiest: rows of the busiest rank / mean. GB/s: bytes that the busiest rank "
+		"receives (combine: sends) / time; mean: of the mean rank\n"
+		"# even: dispatch time relative to no skew; bytes: the same ratio of the busiest "
+		"rank's bytes\n");
 }
 
 static void close_moe(struct bb_run *run)
@@ -101,8 +101,8 @@ const struct bb_benchmark bb_moe_benchmark = {
 	.own_bytes = sizeof(struct bb_moe),
 	.options = bb_moe_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
-	.refuses = {{BB_ALL_SIZES, "what is sent are tokens; leave it out, --tokens and --hidden "
-				   "say how much that is"}},
+	.refuses = {{BB_ALL_SIZES, "tokens are sent; leave it out, --tokens and --hidden set their "
+				   "size"}},
 	.queues = true,
 	.check = bb_moe_check,
 	.list = list,
@@ -110,6 +110,6 @@ const struct bb_benchmark bb_moe_benchmark = {
 	.rows = &bb_record_moe,
 	.plan = plan,
 	.experiment = &bb_moe_experiment,
-	.tell = tell,
+	.tell = moe_tell,
 	.close = close_moe,
 };

@@ -1,13 +1,13 @@
 /*
- * moe.h - the benchmark of expert parallelism: tokens go to experts on other ranks and come back,
- * under loads that are more or less even.
+ * moe.h - the benchmark of expert parallelism: tokens go to experts on other ranks and back, under
+ * even and uneven loads.
  *
- *   moe.c          the benchmark: what it can do, how it begins
+ *   moe.c          the descriptor of the benchmark
  *   options.c      its options
  *   drive.c        the experiment: layers and their parts timed, rows verified
- *   record.c       the fields of its records, and the table
+ *   record.c       its record and the table
  *
- * What it is about: load.h, program.h.
+ * Loads are in load.h, programs in program.h.
  */
 #ifndef BB_TRAINING_KERNELS_MOE_MOE_H
 #define BB_TRAINING_KERNELS_MOE_MOE_H
@@ -27,26 +27,24 @@ struct bb_moe_preset {
 	       "experts, top-k and hidden of a published model", .argument = "NAME",               \
 	       .choice = preset_name, .section = "Experts")                                        \
 	OPTION(INT, experts, "experts", 0, NULL,                                                   \
-	       "number of experts of the layer, as many on each rank (default: two on each)",      \
-	       .min = 1, .max = 65536)                                                             \
-	OPTION(INT, top_k, "top-k", 0, "2", "number of experts that a token goes through",         \
-	       .min = 1, .max = 1024)                                                              \
+	       "number of experts of the layer (default: 2 per rank)", .min = 1, .max = 65536)     \
+	OPTION(INT, top_k, "top-k", 0, "2", "number of experts per token", .min = 1, .max = 1024)  \
 	OPTION(INT, hidden, "hidden", 0, "1024", "elements of a token", .min = 1, .max = 1 << 20)  \
 	OPTION(INT, tokens, "tokens", 0, "512", "tokens of each rank", .min = 1, .max = 1 << 24)   \
 	OPTION(DTYPE, dtype, "datatype", 'd', "bfloat16", "datatype of tokens", .choices = dtypes) \
 	OPTION(NUMBERS, skews, "skew", 0, "0,0.5,1",                                               \
-	       "exponents of Zipf's law that the experts' loads follow, one after the other; 0: "  \
+	       "exponents of Zipf's law for the loads of experts; 0: "                             \
 	       "even loads",                                                                       \
 	       .min = 0, .max = 16, .section = "Load")                                             \
 	OPTION(NUMBER, capacity, "capacity", 0, "0",                                               \
-	       "most rows of an expert, in even shares of a rank's rows, as in 1.25; further "     \
+	       "most rows of an expert relative to an even share, as in 1.25; further "            \
 	       "rows are dropped; 0: no limit",                                                    \
 	       .argument = "FACTOR", .min = 0, .max = 1000000)                                     \
 	OPTION(DURATION, expert_ns, "expert-time", 0, "0",                                         \
-	       "compute time of a rank's experts under an even load", .min = 0, .max = BB_YEAR_NS, \
-	       .section = "Time")                                                                  \
+	       "compute time of the experts of a rank under an even load", .min = 0,               \
+	       .max = BB_YEAR_NS, .section = "Time")                                               \
 	OPTION(CHOICE, stand_in, "compute", 0, "sleep",                                            \
-	       "how computations are stood in for; spin: a busy core, or part of the GPU",         \
+	       "stand-in for computations; spin: a busy core, or part of the GPU",                 \
 	       .choices = stand_ins)                                                               \
 	COMMON("iters", 'n', "10", "timed steps of each kind", .min = 1, .max = 1000000)
 
@@ -55,38 +53,37 @@ struct bb_moe_options {
 };
 
 #define BB_MOE_FIELDS(FIELD)                                                                       \
-	FIELD(INT, nranks, "", "that experts are divided among")                                   \
-	FIELD(INT, experts, "", "of the layer")                                                    \
-	FIELD(INT, top_k, "", "experts that a token goes through")                                 \
-	FIELD(INT, hidden, "", "numbers of a token")                                               \
-	FIELD(INT, tokens, "", "of each rank")                                                     \
-	FIELD(STRING, dtype, "", "of tokens")                                                      \
-	FIELD(DOUBLE, skew, "", "exponent of Zipf's law that the experts' shares follow",          \
+	FIELD(INT, nranks, "", "number of ranks")                                                  \
+	FIELD(INT, experts, "", "experts of the layer")                                            \
+	FIELD(INT, top_k, "", "experts per token")                                                 \
+	FIELD(INT, hidden, "", "elements of a token")                                              \
+	FIELD(INT, tokens, "", "tokens of each rank")                                              \
+	FIELD(STRING, dtype, "", "datatype of tokens")                                             \
+	FIELD(DOUBLE, skew, "", "exponent of Zipf's law for the loads of experts",                 \
 	      BB_COLUMN("skew", 5, 2))                                                             \
-	FIELD(DOUBLE, capacity, "", "of an expert, in even shares; 0: without limit")              \
-	FIELD(INT, dropped_rows, "", "of each rank")                                               \
-	FIELD(DOUBLE, dropped_share, "fraction", "of all rows", BB_COLUMN("dropped", 7, 2),        \
-	      BB_SHARE)                                                                            \
-	FIELD(INT, busiest, "", "the rank that most rows come to")                                 \
-	FIELD(DOUBLE, imbalance, "", "its rows, in means of all ranks",                            \
+	FIELD(DOUBLE, capacity, "",                                                                \
+	      "most rows of an expert relative to an even share; 0: no limit")                     \
+	FIELD(INT, dropped_rows, "", "dropped rows of each rank")                                  \
+	FIELD(DOUBLE, dropped_share, "fraction", "dropped share of all rows",                      \
+	      BB_COLUMN("dropped", 7, 2), BB_SHARE)                                                \
+	FIELD(INT, busiest, "", "rank that receives most rows")                                    \
+	FIELD(DOUBLE, imbalance, "", "rows of the busiest rank / mean rows of a rank",             \
 	      BB_COLUMN("busiest", 7, 3), BB_TIMES)                                                \
-	FIELD(INT, sent_bytes, "bytes", "that a rank's rows are, before any are dropped")          \
-	FIELD(INT, busiest_bytes, "bytes",                                                         \
-	      "that come to the busiest rank from others in a dispatch",                           \
+	FIELD(INT, sent_bytes, "bytes", "size of the rows of a rank, before any are dropped")      \
+	FIELD(INT, busiest_bytes, "bytes", "bytes that the busiest rank receives in a dispatch",   \
 	      BB_COLUMN("receives", 9, 3), BB_MB)                                                  \
-	FIELD(INT, mean_bytes, "bytes", "that come to a rank, in the mean")                        \
+	FIELD(INT, mean_bytes, "bytes", "bytes that a rank receives in a dispatch: mean")          \
 	FIELD(DOUBLE, counts_us, "us",                                                             \
-	      "exchange of counts alone: median, until the last rank is done",                     \
+	      "exchange of counts alone, until the last rank ends: median",                        \
 	      BB_COLUMN("counts", 10, 2))                                                          \
-	FIELD(DOUBLE, dispatch_us, "us", "dispatch alone, likewise", BB_COLUMN("dispatch", 10, 2)) \
-	FIELD(DOUBLE, combine_us, "us", "combine alone, likewise", BB_COLUMN("combine", 10, 2))    \
-	FIELD(DOUBLE, layer_us, "us", "counts, dispatch, experts and combine, likewise",           \
+	FIELD(DOUBLE, dispatch_us, "us", "dispatch alone: median", BB_COLUMN("dispatch", 10, 2))   \
+	FIELD(DOUBLE, combine_us, "us", "combine alone: median", BB_COLUMN("combine", 10, 2))      \
+	FIELD(DOUBLE, layer_us, "us", "counts, dispatch, experts and combine together: median",    \
 	      BB_COLUMN("layer", 10, 2))                                                           \
-	FIELD(DOUBLE, low_us, "us", "95% confidence interval of that median")                      \
+	FIELD(DOUBLE, low_us, "us", "95% confidence interval of layer_us, lower end")              \
 	FIELD(DOUBLE, high_us, "us", "its upper end")                                              \
-	FIELD(INT, samples, "", "layers that were timed")                                          \
-	FIELD(STRING, compute, "",                                                                 \
-	      "what experts stood for: --compute; null: they compute nothing")                     \
+	FIELD(INT, samples, "", "number of timed layers")                                          \
+	FIELD(STRING, compute, "", "stand-in for experts: --compute; null: they compute nothing")  \
 	FIELD(DOUBLE, dispatch_GBps, "GB/s", "busiest_bytes / dispatch_us",                        \
 	      BB_COLUMN("dispatch", 9, 3))                                                         \
 	FIELD(DOUBLE, dispatch_mean_GBps, "GB/s", "mean_bytes / dispatch_us",                      \
@@ -94,16 +91,16 @@ struct bb_moe_options {
 	FIELD(DOUBLE, combine_GBps, "GB/s", "busiest_bytes / combine_us",                          \
 	      BB_COLUMN("combine", 9, 3))                                                          \
 	FIELD(DOUBLE, times_even, "",                                                              \
-	      "dispatch_us, in that of a skew of 0; null: that was not asked for",                 \
+	      "dispatch_us / dispatch_us without skew; null: not measured",                        \
 	      BB_COLUMN("even", 7, 3), BB_TIMES)                                                   \
-	FIELD(DOUBLE, expected_times_even, "", "busiest_bytes, likewise",                          \
+	FIELD(DOUBLE, expected_times_even, "", "busiest_bytes / busiest_bytes without skew",       \
 	      BB_COLUMN("bytes", 7, 3), BB_TIMES)                                                  \
 	FIELD(INT, wrong, "elements",                                                              \
-	      "of rows and counts, at experts and back; null: not looked at",                      \
+	      "wrong elements of rows and counts, at experts and back; null: not verified",        \
 	      BB_COLUMN("#wrong", 6, 0), .head_unit = "")                                          \
-	FIELD(DOUBLE, end_unix_s, "s", "when all was measured, since 1970 UTC")
+	FIELD(DOUBLE, end_unix_s, "s", "time of the end, since 1970 UTC")
 
-/* One skew. */
+/* The layer under one skew. */
 struct bb_moe_record {
 	BB_MOE_FIELDS(BB_MEMBER)
 };

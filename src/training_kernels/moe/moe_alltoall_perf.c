@@ -1,6 +1,6 @@
 /*
- * Expert parallelism: what sending tokens to their experts and back costs, and what uneven loads do
- * to it.
+ * Expert parallelism: the cost of sending tokens to their experts and back, under even and uneven
+ * loads.
  */
 #include "harness/run/harness.h"
 #include "training_kernels/moe/moe.h"

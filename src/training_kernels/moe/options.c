@@ -1,5 +1,5 @@
 /*
- * options.c - what can be asked of expert parallelism.
+ * options.c - the options of expert parallelism.
  */
 #include "training_kernels/moe/moe.h"
 
@@ -15,7 +15,7 @@ static const char *preset_name(int index)
 }
 
 static const char *const dtypes[] = {"bfloat16", "half", "float", "f8e4m3", "f8e5m2", NULL};
-/* FLOPs of experts, which a GEMM would be of, are not known. */
+/* No gemm: the FLOPs of experts are unknown. */
 static const char *const stand_ins[] = {[BB_SLEEP] = "sleep", [BB_SPIN] = "spin", [BB_GEMM] = NULL};
 
 #define BB_OPTIONS struct bb_moe_options

@@ -1,10 +1,10 @@
 /*
- * program.c - operations in this order, those of parts that are not asked for left out:
+ * program.c - operations in this order, without those of parts that the step leaves out:
  *
  *     counts   [record, wait, wait]   dispatch   [record, record, wait, wait]   experts
  *     [record, wait, wait]   combine
  *
- * Brackets stand wherever something comes before and behind.
+ * Brackets stand between two parts.
  */
 #include "training_kernels/moe/program.h"
 
@@ -57,7 +57,7 @@ static void experts(const struct bb_moe_step *step, int rank, struct bb_operatio
 /* ---- the order --------------------------------------------------------------------------------
  */
 
-/* Pieces of a program in their order, and how many operations of each. */
+/* Pieces of a program, in their order. */
 enum piece {
 	COUNTS,
 	BEFORE_DISPATCH,

@@ -1,6 +1,5 @@
 /*
- * record.c - what the record of a layer of experts carries, and the table that it is printed
- * as.
+ * record.c - the record of a layer of experts, and its table.
  */
 #include "core/units.h"
 #include "harness/results/sink_table.h"
@@ -8,7 +7,7 @@
 
 #define BB_RECORD bb_moe_record
 BB_RECORD_KIND(bb_record_moe, BB_MOE_FIELDS, "experts",
-	       "Of expert parallelism: a layer of experts under one load.");
+	       "Expert parallelism: a layer of experts under one load.");
 
 static void about(const void *record, struct bb_strbuf *out)
 {
@@ -17,7 +16,7 @@ static void about(const void *record, struct bb_strbuf *out)
 	bb_strbuf_addf(out,
 		       "# %lld expert%s on %lld rank%s; %lld tokens of each rank through %lld "
 		       "expert%s each, "
-		       "%lld numbers of %s: %.3f MB a rank\n",
+		       "%lld elements of %s: %.3f MB per rank\n",
 		       (long long)r->experts, bb_plural(r->experts), (long long)r->nranks,
 		       bb_plural(r->nranks), (long long)r->tokens, (long long)r->top_k,
 		       bb_plural(r->top_k), (long long)r->hidden, r->dtype,

@@ -1,9 +1,9 @@
 /*
- * peers.c - ways without a root: all ranks do the same.
+ * peers.c - strategies without a root: all ranks do the same.
  */
 #include "training_kernels/strategies/writer.h"
 
-/* A collective once all before it is computed, and what is computed by it. */
+/* The batches, a collective of their gradients, and the update. */
 static void write_step(struct bb_strategy_writer *w, const struct bb_strategy_setting *s, int rank)
 {
 	const size_t part = bb_part_count(s->elements, s->active, 0);
@@ -31,7 +31,7 @@ static void write(struct bb_strategy_writer *w, const struct bb_strategy_setting
 		write_step(w, s, rank);
 }
 
-/* Each rank updates by gradients of its own, until parameters are averaged. */
+/* Each rank updates by its own gradients, until parameters are averaged. */
 static void write_average(struct bb_strategy_writer *w, const struct bb_strategy_setting *s)
 {
 	for (int rank = 0; rank < s->active; rank++) {
@@ -48,7 +48,7 @@ static void write_average(struct bb_strategy_writer *w, const struct bb_strategy
 	}
 }
 
-/* 2 (n-1) rounds, in each of which the largest part goes over some link. */
+/* 2 (n-1) rounds, each with the largest part on some link. */
 static double ring(const struct bb_strategy_setting *s, const struct bb_link_model *links)
 {
 	return 2 * (s->active - 1) *
@@ -73,7 +73,7 @@ static struct bb_strategy_memory memory(const struct bb_strategy_setting *s)
 	return (struct bb_strategy_memory){bytes, bytes};
 }
 
-/* Parts are of one length: the last ranks' may have padding. */
+/* All parts have one length; those of the last ranks may have padding. */
 static struct bb_strategy_memory padded_memory(const struct bb_strategy_setting *s)
 {
 	const size_t part = bb_part_count(s->elements, s->active, 0) * bb_dtype_size(s->dtype);
@@ -95,7 +95,7 @@ const struct bb_strategy bb_strategy_ddp = {
 
 const struct bb_strategy bb_strategy_zero = {
 	.name = "zero",
-	.brief = "each rank gets the sum of a part (reduce-scatter), updates it, and all gather",
+	.brief = "each rank sums and updates a part (reduce-scatter), then all gather it",
 	.formula = "C + 2 (n-1) (L + M/nB)",
 	.synchronous = true,
 	.reduces = true,
@@ -106,7 +106,7 @@ const struct bb_strategy bb_strategy_zero = {
 
 const struct bb_strategy bb_strategy_average = {
 	.name = "average",
-	.brief = "each rank goes its own way; every H steps their parameters are averaged",
+	.brief = "ranks update independently; every H steps parameters are averaged",
 	.formula = "C + 2 (n-1) (L + M/nB) / H",
 	.reduces = true,
 	.write = write_average,

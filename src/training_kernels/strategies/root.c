@@ -1,7 +1,7 @@
 /*
  * root.c - data parallelism with a root, as in a single process that drives all devices: rank 0
- * hands its parameters to one worker after the other, works on a batch of its own like all others,
- * gathers the gradients and updates.
+ * sends its parameters to one worker after another, computes a batch like all others, gathers the
+ * gradients and updates.
  */
 #include "training_kernels/strategies/writer.h"
 
@@ -15,7 +15,7 @@ static void write_root(struct bb_strategy_writer *w, const struct bb_strategy_se
 	bb_write_order(w, 0, RECEIVING, COMPUTING);
 	for (int worker = 1; worker < s->active; worker++)
 		bb_write_real(w, 0, COMPUTING, BB_STRATEGY_ADD, (size_t)worker);
-	/* A worker may have its parameters only late: they stay as they are until then. */
+	/* Parameters stay unchanged until the last worker has them. */
 	bb_write_order(w, 0, SENDING, COMPUTING);
 	bb_write_real(w, 0, COMPUTING, BB_STRATEGY_UPDATE, 0);
 }
@@ -32,8 +32,8 @@ static void write(struct bb_strategy_writer *w, const struct bb_strategy_setting
 	}
 }
 
-/* Worker i has the parameters after i messages; the gradients follow each other as they do. The
-   last one is a message behind. */
+/* Worker i has the parameters after i messages, and gradients follow each other likewise; the last
+   one arrives a message later. */
 static double seconds(const struct bb_strategy_setting *s, const struct bb_link_model *links)
 {
 	const int n = s->active;
@@ -42,7 +42,7 @@ static double seconds(const struct bb_strategy_setting *s, const struct bb_link_
 	       (n > 1 ? n * (links->latency + bb_strategy_slowest_entry(s, links, 1)) : 0);
 }
 
-/* The root keeps the gradients of all until it adds them up. */
+/* The root keeps the gradients of all ranks until it sums them. */
 static struct bb_strategy_memory memory(const struct bb_strategy_setting *s)
 {
 	const uint64_t bytes = (uint64_t)bb_strategy_bytes(s);
@@ -52,7 +52,7 @@ static struct bb_strategy_memory memory(const struct bb_strategy_setting *s)
 
 const struct bb_strategy bb_strategy_dp = {
 	.name = "dp",
-	.brief = "a root hands out parameters and gathers gradients, as a single process does",
+	.brief = "a root sends parameters and gathers gradients, as a single process does",
 	.formula = "C + n (L + M/B)",
 	.synchronous = true,
 	.write = write,

@@ -1,10 +1,10 @@
 /*
- * server.c - parameter servers: each has a part of the parameters, gets the gradients of that part
- * from all workers, and answers with what comes of them.
+ * server.c - parameter servers: each has a part of the parameters, receives the gradients of that
+ * part from all workers, and answers with the result.
  *
- * Messages are exchanged in rounds. In round j worker w has to do with server (w + j) mod k, so
- * that all servers are busy at once; both sides go through their messages by round, then by worker,
- * so that no two wait for each other, also where a rank that is both does one after the other.
+ * Messages are exchanged in rounds. In round j worker w communicates with server (w + j) mod k, so
+ * that all servers are busy at once. Both sides order their messages by round, then by worker, so
+ * that no two wait for each other, even if a rank that is both does one operation at a time.
  */
 #include "training_kernels/strategies/writer.h"
 
@@ -21,15 +21,15 @@ static int workers_of(const struct bb_strategy_setting *s)
 static const char *refuses(const struct bb_strategy_setting *s)
 {
 	if (s->colocated && s->servers != s->active)
-		return "of servers that are workers too there are as many as workers";
+		return "with colocated servers, every worker is a server";
 	if (!s->colocated && s->servers >= s->active)
-		return "no rank is left that could be a worker";
+		return "no rank is left for a worker";
 	if (!s->colocated && 2 * s->servers > s->active)
-		return "fewer workers than servers: what limits a step are the workers' links";
+		return "fewer workers than servers: the links of the workers limit a step";
 	return NULL;
 }
 
-/* Both ends of what worker and server have to do with each other in ROUND. */
+/* Both ends of the gradients from WORKER to SERVER, and of the answer. */
 static void write_push(struct bb_strategy_writer *w, const struct bb_strategy_setting *s,
 		       int worker, int server)
 {
@@ -69,7 +69,7 @@ static void write(struct bb_strategy_writer *w, const struct bb_strategy_setting
 	for (int worker = 0; worker < workers; worker++) {
 		bb_write_batches(w, rank_of(s, worker));
 		bb_write_order(w, rank_of(s, worker), COMPUTING, SENDING);
-		/* A server that is a worker adds its own gradient too. */
+		/* A colocated server also adds its own gradient. */
 		if (s->real && s->colocated && worker < s->servers)
 			bb_write_order(w, worker, COMPUTING, RECEIVING);
 	}
@@ -87,10 +87,10 @@ static void write(struct bb_strategy_writer *w, const struct bb_strategy_setting
 }
 
 /*
- * How long all workers take to push. With ports a server's way in has a part of each worker one
- * after the other; the first of those that wait at a server are a latency away from the next one,
- * which is the longer way if it takes more than the others take to come in. Exact where k divides
- * the number of workers or there is no latency; else it may be a latency longer for each server.
+ * Seconds until all workers have pushed. With ports, the parts of the workers enter a server one
+ * after another; a worker that has been served is a latency away from its next server, which
+ * dominates if that is longer than the entry of the others. Exact if k divides the number of
+ * workers or there is no latency; otherwise it may be one latency too long for each server.
  */
 static double push_seconds(const struct bb_strategy_setting *s, const struct bb_link_model *links)
 {
@@ -103,8 +103,8 @@ static double push_seconds(const struct bb_strategy_setting *s, const struct bb_
 	return fmax(n * entry + links->latency, alone + ((n + k - 1) / k - 1) * entry);
 }
 
-/* Servers that are workers: each deals with all others in turn, as in a ring. Else a server answers
-   one worker after the other. */
+/* Colocated servers communicate with all others in turn, as in a ring. Otherwise a server answers
+   one worker after another. */
 static double seconds(const struct bb_strategy_setting *s, const struct bb_link_model *links)
 {
 	const double strategy = links->latency + bb_strategy_slowest_entry(s, links, s->servers);
@@ -114,8 +114,8 @@ static double seconds(const struct bb_strategy_setting *s, const struct bb_link_
 	return bb_strategy_compute(s) + push_seconds(s, links) + workers_of(s) * strategy;
 }
 
-/* A server has its part of the sum and room for one more gradient of it, parameters if it updates
-   them. */
+/* A server holds its part of the sum and of one gradient, and of the parameters if it updates them.
+ */
 static struct bb_strategy_memory memory(const struct bb_strategy_setting *s)
 {
 	const uint64_t part = bb_part_count(s->elements, s->servers, 0) * bb_dtype_size(s->dtype);
@@ -127,7 +127,7 @@ static struct bb_strategy_memory memory(const struct bb_strategy_setting *s)
 
 const struct bb_strategy bb_strategy_ps = {
 	.name = "ps",
-	.brief = "workers push gradients to k servers, which answer once they have all of them",
+	.brief = "workers push gradients to k servers, which answer once all have arrived",
 	.formula = "C + (k + N) (L + M/kB), N workers; as many: C + 2 (n-1) (L + M/nB)",
 	.shared = "C + max(L + N M/kB, k L + (k + ceil(N/k) - 1) M/kB) + N (L + M/kB); as many: "
 		  "C + 2 (n-1) (L + M/nB)",
@@ -144,7 +144,7 @@ const struct bb_strategy bb_strategy_ps = {
 static const char *refuses_async(const struct bb_strategy_setting *s)
 {
 	if (s->colocated)
-		return "a server that waits for whoever comes cannot be a worker too";
+		return "a server that receives from any worker cannot be a worker";
 	return refuses(s);
 }
 
@@ -181,7 +181,7 @@ static void write_async(struct bb_strategy_writer *w, const struct bb_strategy_s
 		}
 }
 
-/* Either a worker is what takes longest, or a server, which answers all of them in a step. */
+/* The bound is a worker, or a server, which answers all workers in a step. */
 static double async_seconds(const struct bb_strategy_setting *s, const struct bb_link_model *links)
 {
 	const double strategy = links->latency + bb_strategy_slowest_entry(s, links, s->servers);
@@ -191,7 +191,7 @@ static double async_seconds(const struct bb_strategy_setting *s, const struct bb
 
 const struct bb_strategy bb_strategy_ps_async = {
 	.name = "ps_async",
-	.brief = "servers update by each gradient as it comes, and answer whoever sent it",
+	.brief = "servers update by each gradient as it arrives, and answer its worker",
 	.formula = "max(C + (k+1) (L + M/kB), N (L + M/kB)), N workers",
 	.servers = true,
 	.refuses = refuses_async,

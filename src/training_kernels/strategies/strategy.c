@@ -12,7 +12,6 @@ struct bb_strategy_list {
 	int events;
 };
 
-/* In the order in which they are shown. */
 const struct bb_strategy *const bb_strategies[] = {
 	&bb_strategy_dp,
 	&bb_strategy_ps,
@@ -52,7 +51,7 @@ int bb_strategy_worker(const struct bb_strategy *strategy, const struct bb_strat
 	return rank < s->active && worker >= 0 ? worker : -1;
 }
 
-/* ---- writing ----------------------------------------------------------------------------- */
+/* ---- the writer ----------------------------------------------------------------------------- */
 
 static void add(struct bb_strategy_writer *w, int rank, struct bb_operation operation)
 {
@@ -132,7 +131,7 @@ void bb_write_answer(struct bb_strategy_writer *w, int rank, size_t item, int pa
 		message(w, BB_ACT_SEND, BB_STRATEGY_PULL, BB_NO_PEER, item, parts);
 
 	answer.queue = RECEIVING;
-	/* What it answers came right before, or right before it was added up. */
+	/* The request is the operation before, or the one before its sum. */
 	answer.answers = l->n - 1 - w->program->setting.real;
 	add(w, rank, answer);
 }
@@ -199,7 +198,7 @@ static void describe(const struct bb_program *program, const struct bb_operation
 		[BB_STRATEGY_PUSH] = "gradients, part",
 		[BB_STRATEGY_PULL] = "parameters, part",
 		[BB_STRATEGY_REDUCE] = "sum of gradients",
-		[BB_STRATEGY_GATHER] = "gathering of parameters",
+		[BB_STRATEGY_GATHER] = "all-gather of parameters",
 		[BB_STRATEGY_AVERAGE] = "average of parameters",
 		[BB_STRATEGY_READY] = "event",
 	};
@@ -252,9 +251,9 @@ void bb_strategy_program_free(struct bb_strategy_program *p)
 	p->lists = NULL;
 }
 
-/* ---- what it sends ----------------------------------------------------------------------- */
+/* ---- bytes ----------------------------------------------------------------------- */
 
-/* Bytes that the busiest member sends in a collective: with rings it receives as many. */
+/* Bytes that the busiest member sends in a collective; by a ring it receives as many. */
 static double collective_wire(const struct bb_strategy_program *p, const struct bb_operation *o,
 			      const char *name)
 {

@@ -1,14 +1,14 @@
 /*
- * way.h - ways of doing a step of data-parallel training, as programs, each with the model of what
- * it costs.
+ * strategy.h - strategies of data-parallel training: a step of each as a program, with a formula of
+ * its time.
  *
- *   way.c     the table of ways; programs put together, and what they send
- *   root.c    dp: one rank hands out parameters and gathers gradients
- *   server.c  ps and ps_async: parameter servers
- *   peers.c   ddp, zero and average: all ranks alike
+ *   strategy.c  the table of strategies; their programs, and the bytes that they send
+ *   root.c      dp: one rank sends parameters and gathers gradients
+ *   server.c    ps and ps_async: parameter servers
+ *   peers.c     ddp, zero and average: all ranks are equal
  *
- * C below is what a rank computes for its batches, M the bytes of all gradients (those of the
- * parameters too), B the rate of links and L their latency.
+ * In the formulas C is the time of the batches of a rank, M the bytes of all gradients (and of all
+ * parameters), B the rate of links and L their latency.
  */
 #ifndef BB_TRAINING_KERNELS_STRATEGIES_STRATEGY_H
 #define BB_TRAINING_KERNELS_STRATEGIES_STRATEGY_H
@@ -16,76 +16,75 @@
 #include "programs/program.h"
 #include "simulator/timeline.h"
 
-/* What an operation is; its item says of whom or what. */
+/* The work of an operation, and its item. */
 enum bb_strategy_work {
-	BB_STRATEGY_COMPUTE, /* forward and backward pass of a batch: number ITEM of its step */
-	BB_STRATEGY_ADD, /* to the sum: the gradient, or part of it, that came from worker ITEM */
-	BB_STRATEGY_UPDATE,  /* parameters, or part ITEM of them, by the sum */
-	BB_STRATEGY_PUSH,    /* messages: part ITEM of a gradient to whoever sums it */
-	BB_STRATEGY_PULL,    /* messages: part ITEM of what comes of it to a worker */
-	BB_STRATEGY_REDUCE,  /* collectives: gradients, */
-	BB_STRATEGY_GATHER,  /* parameters from parts, */
-	BB_STRATEGY_AVERAGE, /* parameters */
-	BB_STRATEGY_READY    /* events */
+	BB_STRATEGY_COMPUTE, /* forward and backward pass of batch ITEM of the step */
+	BB_STRATEGY_ADD,     /* the gradient of worker ITEM, or a part of it, to the sum */
+	BB_STRATEGY_UPDATE,  /* of the parameters, or of part ITEM, by the sum */
+	BB_STRATEGY_PUSH,    /* message: part ITEM of a gradient to the rank that sums it */
+	BB_STRATEGY_PULL,    /* message: part ITEM of the result to a worker */
+	BB_STRATEGY_REDUCE,  /* collective: sum of gradients */
+	BB_STRATEGY_GATHER,  /* collective: parameters from parts */
+	BB_STRATEGY_AVERAGE, /* collective: average of parameters */
+	BB_STRATEGY_READY    /* event */
 };
 
-/* A step as asked for. */
+/* The setting of a step. */
 struct bb_strategy_setting {
 	int nranks;
-	int active; /* ranks 0 … active-1 take part, the others do nothing */
+	int active; /* ranks 0 to active-1 take part, the others are idle */
 	size_t elements;
 	enum bb_dtype dtype;
 	double compute_s, flops; /* of a batch */
-	size_t batches;          /* that a rank computes before it lets go of a gradient */
+	size_t batches;          /* of a rank for one gradient */
 	size_t every;            /* average: steps from one averaging to the next */
 	size_t steps;            /* ps_async: of each worker, in one program */
-	int servers;             /* of ps and ps_async, each with a part of the parameters */
-	bool colocated;          /* all ranks are servers and workers, else servers are none */
-	bool updates;            /* servers update parameters, else workers do, by the sum */
-	/* Sums and updates are computed for real: they have operations of their own, of no
-	   seconds. */
+	int servers;    /* ps and ps_async: number of servers, each with a part of the parameters */
+	bool colocated; /* all ranks are servers and workers; else servers are not workers */
+	bool updates;   /* servers update parameters; else workers do, by the sum */
+	/* Sums and updates are computed, by operations of their own that take no time. */
 	bool real;
 };
 
-/* Bytes of what a rank holds: parameters, gradients, what sums them. */
+/* Bytes that a rank holds: parameters, gradients, sums. */
 struct bb_strategy_memory {
-	uint64_t most;   /* root or server; where all are alike, each */
-	uint64_t worker; /* the others */
+	uint64_t most;   /* of a root or server; of any rank if all are equal */
+	uint64_t worker; /* of the other ranks */
 };
 
 struct bb_strategy_writer;
 
 struct bb_strategy {
 	const char *name, *brief;
-	const char *formula; /* of a step, in the letters above */
-	const char *shared;  /* with ports; NULL: the same */
-	bool synchronous;    /* all gradients of a step are of the same parameters */
-	bool servers;        /* settings of servers mean something */
-	bool reduces;        /* by collectives */
-	/* NULL, or why it cannot be had. NULL: always can. */
+	const char *formula; /* time of a step, in the letters above */
+	const char *shared;  /* the formula with ports; NULL: the same */
+	bool synchronous;    /* all gradients of a step belong to the same parameters */
+	bool servers;        /* it has servers */
+	bool reduces;        /* it communicates by collectives */
+	/* The reason why the setting is impossible, or NULL. May itself be NULL. */
 	const char *(*refuses)(const struct bb_strategy_setting *setting);
 	void (*write)(struct bb_strategy_writer *writer, const struct bb_strategy_setting *setting);
-	/* Seconds of a step by the formula, collectives being rings. */
+	/* Seconds of a step by the formula, with rings as collectives. */
 	double (*seconds)(const struct bb_strategy_setting *setting,
 			  const struct bb_link_model *links);
 	struct bb_strategy_memory (*memory)(const struct bb_strategy_setting *setting);
 };
 
-/* In the order in which they are shown; ends with NULL. */
+/* In the order of the table; ends with NULL. */
 extern const struct bb_strategy *const bb_strategies[];
 const struct bb_strategy *bb_strategy_find(const char *name); /* or NULL */
 
-/* Steps that one playing of the program does. */
+/* Steps of one run of the program. */
 size_t bb_strategy_steps(const struct bb_strategy *strategy,
 			 const struct bb_strategy_setting *setting);
-/* Ranks that compute gradients, of those that are active. */
+/* The number of active ranks that compute gradients. */
 int bb_strategy_workers(const struct bb_strategy *strategy,
 			const struct bb_strategy_setting *setting);
-/* RANK's number among the workers; -1: it is none. */
+/* The number of RANK among the workers; -1: not a worker. */
 int bb_strategy_worker(const struct bb_strategy *strategy,
 		       const struct bb_strategy_setting *setting, int rank);
 
-/* A way with a setting, written down: all operations of all ranks. */
+/* A strategy with a setting: all operations of all ranks. */
 struct bb_strategy_program {
 	struct bb_program program;
 	const struct bb_strategy *strategy;
@@ -94,17 +93,17 @@ struct bb_strategy_program {
 };
 
 /*
- * PROGRAM, which stays where it is, does WAY, which does not refuse SETTING. ALGORITHM as in struct
- * bb_program. BB_EINTERNAL without memory. To be freed whatever comes back.
+ * PROGRAM performs STRATEGY, which does not refuse SETTING. PROGRAM must not move. ALGORITHM: see
+ * struct bb_program. BB_EINTERNAL without memory. Free PROGRAM whatever comes back.
  */
 BB_MUST bb_status bb_strategy_program_make(struct bb_strategy_program *program,
 					   const struct bb_strategy *strategy,
 					   const struct bb_strategy_setting *setting,
 					   const char *algorithm, struct bb_error *error);
-void bb_strategy_program_free(struct bb_strategy_program *program); /* of a zeroed one: nothing */
+void bb_strategy_program_free(struct bb_strategy_program *program); /* zeroed: no-op */
 
-/* Bytes that the busiest rank sends or receives in a step, whichever are more, collectives by
-   ALGORITHM, a schedule's name. 0: it is none. */
+/* The maximum over ranks of bytes sent and bytes received in a step, with collectives by the
+   schedule ALGORITHM; those of an unknown schedule count 0. */
 double bb_strategy_wire(const struct bb_strategy_program *program, const char *algorithm);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * writer.h - writing programs down, operation by operation. Known to ways/ only.
+ * writer.h - writes programs operation by operation. Known to strategies/ only.
  */
 #ifndef BB_TRAINING_KERNELS_STRATEGIES_WRITER_H
 #define BB_TRAINING_KERNELS_STRATEGIES_WRITER_H
@@ -14,7 +14,7 @@ enum { TO_SERVER, TO_WORKER, LANES };
 extern const struct bb_strategy bb_strategy_dp, bb_strategy_ps, bb_strategy_ps_async,
 	bb_strategy_ddp, bb_strategy_zero, bb_strategy_average;
 
-/* Operations are appended to those of a rank; the first failure stays. */
+/* Functions append operations to those of RANK; FAILED once memory is missing. */
 struct bb_strategy_writer {
 	struct bb_strategy_program *program;
 	bool failed;
@@ -22,20 +22,21 @@ struct bb_strategy_writer {
 
 /* The batches of a step. */
 void bb_write_batches(struct bb_strategy_writer *w, int rank);
-/* A computation of no seconds; nothing unless it is done for real. */
+/* A computation that takes no time; no-op unless the setting is real. */
 void bb_write_real(struct bb_strategy_writer *w, int rank, int queue, enum bb_strategy_work work,
 		   size_t item);
-/* Part ITEM of PARTS of all elements. */
+/* Messages with part ITEM of PARTS of all elements. */
 void bb_write_send(struct bb_strategy_writer *w, int rank, enum bb_strategy_work work, int peer,
 		   size_t item, int parts);
 void bb_write_recv(struct bb_strategy_writer *w, int rank, enum bb_strategy_work work, int peer,
 		   size_t item, int parts);
-/* Of a rank that serves whoever comes, in the queue that receives: from any, and to whom it was. */
+/* A server's receive from any worker, and the answer to that worker, both in the receiving queue.
+ */
 void bb_write_serve(struct bb_strategy_writer *w, int rank, size_t item, int parts);
 void bb_write_answer(struct bb_strategy_writer *w, int rank, size_t item, int parts);
-/* What comes in queue TO waits for what came in FROM. */
+/* Later operations of queue TO wait for the earlier ones of FROM. */
 void bb_write_order(struct bb_strategy_writer *w, int rank, int from, int to);
-/* In place, among all that are active. */
+/* A collective of all active ranks, in place. */
 void bb_write_collective(struct bb_strategy_writer *w, int rank, enum bb_strategy_work work,
 			 const struct bb_collective *collective, size_t count);
 
@@ -50,7 +51,7 @@ static inline double bb_strategy_bytes(const struct bb_strategy_setting *s)
 	return (double)s->elements * (double)bb_dtype_size(s->dtype);
 }
 
-/* How long the largest of PARTS parts takes to enter a link. */
+/* Seconds that the largest of PARTS parts takes to enter a link. */
 static inline double bb_strategy_slowest_entry(const struct bb_strategy_setting *s,
 					       const struct bb_link_model *links, int parts)
 {
