@@ -220,7 +220,8 @@ static bb_status bound_inside(const struct world *w, const struct group *g, enum
 	bb_status st;
 
 	if (what == BB_BOUND_NVLS && (fabric != BB_FABRIC_SWITCH || !switches_reduce(w->t, g->set)))
-		return bb_limit_unknown(limit, "NVLS needs NVSwitches that reduce, of NVLink4 on");
+		return bb_limit_unknown(limit,
+					"NVLS needs NVSwitches that reduce: NVLink4 or newer");
 	if (fabric == BB_FABRIC_SWITCH)
 		st = bb_bound_switch(w->t, g->set, &in);
 	else if (fabric == BB_FABRIC_MESH)
@@ -267,7 +268,7 @@ static void describe_egress(const struct group *g, char text[200])
 	if (e->rate_Mbps > 0)
 		at += snprintf(text + at, (size_t)(200 - at), " × %.4g Gb/s%s%s × %.3g payload",
 			       (double)e->rate_Mbps / 1000, layers[e->layer],
-			       e->assumed ? " (most of its model)" : "", bb_nic_share(e->layer));
+			       e->assumed ? " (maximum of its model)" : "", bb_nic_share(e->layer));
 	snprintf(text + at, (size_t)(200 - at), " = %s GB/s", GBPS(g->GBps));
 }
 
@@ -313,7 +314,7 @@ static bb_status bound_all(const struct world *w, enum bb_bound what, struct bb_
 
 	if (groups == 1 && w->on_host)
 		return bb_limit_unknown(limit,
-					"ranks share the memory of one host: no link's rate");
+					"ranks share one host's memory: no link limits them");
 	if (groups == 1 && what == BB_BOUND_SHARP)
 		return bb_limit_unknown(limit, "SHARP needs several nodes, on InfiniBand");
 	for (int first = 0; first < w->nodes; first += w->span) {
@@ -348,7 +349,7 @@ static bb_status bound_pair(const struct world *w, const struct bb_rank_place *r
 	}
 	if (a == BB_ON_HOST)
 		return bb_limit_unknown(limit,
-					"ranks share the memory of one host: no link's rate");
+					"ranks share one host's memory: no link limits them");
 	if (a == b) /* the same GPU of two nodes: as any other on these switches */
 		b = a == 0 ? bb_topology_count(w->t, BB_GPU) - 1 : 0;
 	return bb_bound_pair(w->t, a, b, limit);

@@ -442,7 +442,7 @@ bb_status bb_bound_pair(const struct bb_topology *t, int a, int b, struct bb_lim
 		return BB_OK;
 	}
 	if (!bb_topology_reaches(t, a, b))
-		after = ", through host memory for want of P2P";
+		after = ", through host memory without P2P";
 	st = limit_to_slot(t, a, after, limit);
 	return st == BB_OK ? limit_to_slot(t, b, after, limit) : st;
 }

@@ -1,11 +1,11 @@
 /*
- * compare.c - whether two machines are alike and, if not, in what they differ.
+ * compare.c - the differences between two machines.
  *
- * First a one-to-one map of the devices is sought under which everything is the same, as a bus may
- * be numbered otherwise. Only if there is none are devices matched by what is likely, bus number
- * first, and each difference told.
+ * Buses may be numbered differently, so first a one-to-one map of the devices is sought under which
+ * everything is the same. Only if there is none, devices are matched by likelihood, bus number
+ * first, and each difference is reported.
  */
-#include "topology/tell.h"
+#include "topology/reporter.h"
 #include "topology/topology.h"
 
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define TRIES 200000 /* steps of the search for a map; symmetric machines succeed at once */
-#define PAIRS_TOLD 8
+#define PAIRS_REPORTED 8
 
 /* ---- signatures ------------------------------------------------------------------------------ */
 
@@ -151,12 +151,12 @@ static bool map_rest(struct match *m, int d)
 	return false;
 }
 
-/* ---- telling --------------------------------------------------------------------------------- */
+/* ---- reporting ------------------------------------------------------------------------------- */
 
 struct diff {
 	struct match m;
 	const char *name_a, *name_b;
-	struct bb_teller out;
+	struct bb_reporter out;
 	char label[64];
 };
 
@@ -175,33 +175,34 @@ static const char *label(struct diff *f, const char *format, ...)
 }
 
 /* Empty is unknown, which differs from nothing. */
-static void tell_text(struct diff *f, const char *what, const char *a, const char *b)
+static void report_text(struct diff *f, const char *what, const char *a, const char *b)
 {
 	if (*a && *b && strcmp(a, b) != 0)
-		bb_tell(&f->out, "%s: %s in %s, %s in %s", what, a, f->name_a, b, f->name_b);
+		bb_reporter_add(&f->out, "%s: %s in %s, %s in %s", what, a, f->name_a, b,
+				f->name_b);
 }
 
-static void tell_number(struct diff *f, const char *what, int64_t a, int64_t b)
+static void report_number(struct diff *f, const char *what, int64_t a, int64_t b)
 {
 	if (a != b)
-		bb_tell(&f->out, "%s: %lld in %s, %lld in %s", what, (long long)a, f->name_a,
-			(long long)b, f->name_b);
+		bb_reporter_add(&f->out, "%s: %lld in %s, %lld in %s", what, (long long)a,
+				f->name_a, (long long)b, f->name_b);
 }
 
 /* Of numbers that are above 0 where they are known. */
-static void tell_known(struct diff *f, const char *what, int64_t a, int64_t b)
+static void report_known(struct diff *f, const char *what, int64_t a, int64_t b)
 {
 	if (a > 0 && b > 0)
-		tell_number(f, what, a, b);
+		report_number(f, what, a, b);
 }
 
-static void tell_bytes(struct diff *f, const char *what, int64_t a, int64_t b)
+static void report_bytes(struct diff *f, const char *what, int64_t a, int64_t b)
 {
 	const double most = (double)(a > b ? a : b), gap = (double)(a > b ? a - b : b - a);
 
 	if (a > 0 && b > 0 && gap > most / 100)
-		bb_tell(&f->out, "%s: %.1f GiB in %s, %.1f GiB in %s", what, (double)a / (1 << 30),
-			f->name_a, (double)b / (1 << 30), f->name_b);
+		bb_reporter_add(&f->out, "%s: %.1f GiB in %s, %.1f GiB in %s", what,
+				(double)a / (1 << 30), f->name_a, (double)b / (1 << 30), f->name_b);
 }
 
 /* ---- the host -------------------------------------------------------------------------------- */
@@ -210,21 +211,22 @@ static void compare_packages(struct diff *f)
 {
 	const struct bb_host *a = &f->m.a->host, *b = &f->m.b->host;
 
-	tell_text(f, "architecture", a->arch, b->arch);
-	tell_known(f, "packages", a->npackages, b->npackages);
+	report_text(f, "architecture", a->arch, b->arch);
+	report_known(f, "packages", a->npackages, b->npackages);
 	for (int i = 0; i < a->npackages && i < b->npackages; i++) {
 
-		tell_text(f, label(f, "package %d", i), a->packages[i].model, b->packages[i].model);
+		report_text(f, label(f, "package %d", i), a->packages[i].model,
+			    b->packages[i].model);
 	}
-	tell_known(f, "cores", a->ncores, b->ncores);
-	tell_known(f, "hardware threads", a->nthreads, b->nthreads);
+	report_known(f, "cores", a->ncores, b->ncores);
+	report_known(f, "hardware threads", a->nthreads, b->nthreads);
 	for (int i = 0; i < a->ncaches; i++)
 		for (int j = 0; j < b->ncaches; j++) {
 
 			if (a->caches[i].level != b->caches[j].level)
 				continue;
-			tell_known(f, label(f, "L%d cache, KiB", a->caches[i].level),
-				   a->caches[i].bytes / 1024, b->caches[j].bytes / 1024);
+			report_known(f, label(f, "L%d cache, KiB", a->caches[i].level),
+				     a->caches[i].bytes / 1024, b->caches[j].bytes / 1024);
 		}
 }
 
@@ -232,21 +234,21 @@ static void compare_numas(struct diff *f)
 {
 	const struct bb_host *a = &f->m.a->host, *b = &f->m.b->host;
 
-	tell_number(f, "NUMA nodes", a->nnumas, b->nnumas);
+	report_number(f, "NUMA nodes", a->nnumas, b->nnumas);
 	if (a->nnumas != b->nnumas)
 		return;
 	for (int i = 0; i < a->nnumas; i++) {
-		tell_bytes(f, label(f, "memory of NUMA node %d", a->numas[i].os), a->numas[i].bytes,
-			   b->numas[i].bytes);
-		tell_text(f, label(f, "cores of NUMA node %d", a->numas[i].os),
-			  a->numas[i].cpus ? a->numas[i].cpus : "",
-			  b->numas[i].cpus ? b->numas[i].cpus : "");
+		report_bytes(f, label(f, "memory of NUMA node %d", a->numas[i].os),
+			     a->numas[i].bytes, b->numas[i].bytes);
+		report_text(f, label(f, "cores of NUMA node %d", a->numas[i].os),
+			    a->numas[i].cpus ? a->numas[i].cpus : "",
+			    b->numas[i].cpus ? b->numas[i].cpus : "");
 	}
 	for (int i = 0; a->distances && b->distances && i < a->nnumas * a->nnumas; i++) {
-		tell_number(f,
-			    label(f, "distance from NUMA node %d to %d", a->numas[i / a->nnumas].os,
-				  a->numas[i % a->nnumas].os),
-			    a->distances[i], b->distances[i]);
+		report_number(f,
+			      label(f, "distance from NUMA node %d to %d",
+				    a->numas[i / a->nnumas].os, a->numas[i % a->nnumas].os),
+			      a->distances[i], b->distances[i]);
 	}
 }
 
@@ -313,21 +315,21 @@ static void describe(const struct bb_topology *t, int d, char *text, size_t size
 					       bb_path_word(best), t->devices[g].name);
 }
 
-static void tell_missing(struct diff *f)
+static void report_missing(struct diff *f)
 {
 	char text[200];
 
 	for (int d = 0; d < f->m.a->ndevices; d++)
 		if (f->m.map[d] < 0) {
 			describe(f->m.a, d, text, sizeof(text));
-			bb_tell(&f->out, "%s is missing in %s (%s)", f->m.a->devices[d].name,
-				f->name_b, text);
+			bb_reporter_add(&f->out, "%s is missing from %s (%s)",
+					f->m.a->devices[d].name, f->name_b, text);
 		}
 	for (int e = 0; e < f->m.b->ndevices; e++)
 		if (!f->m.taken[e]) {
 			describe(f->m.b, e, text, sizeof(text));
-			bb_tell(&f->out, "%s is only in %s (%s)", f->m.b->devices[e].name,
-				f->name_b, text);
+			bb_reporter_add(&f->out, "%s is only in %s (%s)", f->m.b->devices[e].name,
+					f->name_b, text);
 		}
 }
 
@@ -340,9 +342,9 @@ static void compare_pcie(struct diff *f, int d, int e)
 		return;
 	a = &f->m.a->pcis[f->m.a->devices[d].pci];
 	b = &f->m.b->pcis[f->m.b->devices[e].pci];
-	tell_known(f, label(f, "PCIe lanes of %s", name), a->now.width, b->now.width);
-	tell_known(f, label(f, "most PCIe lanes of %s", name), a->most.width, b->most.width);
-	tell_known(f, label(f, "PCIe generation of %s", name), a->most.gen, b->most.gen);
+	report_known(f, label(f, "PCIe lanes of %s", name), a->now.width, b->now.width);
+	report_known(f, label(f, "maximum PCIe lanes of %s", name), a->most.width, b->most.width);
+	report_known(f, label(f, "PCIe generation of %s", name), a->most.gen, b->most.gen);
 }
 
 static void compare_links(struct diff *f, int d, int e)
@@ -351,10 +353,10 @@ static void compare_links(struct diff *f, int d, int e)
 	const struct bb_link *x = bb_topology_link(a, d, BB_C2C);
 	const struct bb_link *y = bb_topology_link(b, e, BB_C2C);
 
-	tell_number(f, label(f, "NVLinks of %s", a->devices[d].name), bb_topology_nvlinks_all(a, d),
-		    bb_topology_nvlinks_all(b, e));
-	tell_number(f, label(f, "NVLink-C2C of %s", a->devices[d].name), x ? x->count : 0,
-		    y ? y->count : 0);
+	report_number(f, label(f, "NVLinks of %s", a->devices[d].name),
+		      bb_topology_nvlinks_all(a, d), bb_topology_nvlinks_all(b, e));
+	report_number(f, label(f, "NVLink-C2C of %s", a->devices[d].name), x ? x->count : 0,
+		      y ? y->count : 0);
 }
 
 static void compare_device(struct diff *f, int d, int e)
@@ -363,14 +365,14 @@ static void compare_device(struct diff *f, int d, int e)
 	static const char *const states[] = {"", "up", "down"};
 	const struct bb_device *a = &f->m.a->devices[d], *b = &f->m.b->devices[e];
 
-	tell_text(f, label(f, "model of %s", a->name), a->model, b->model);
-	tell_bytes(f, label(f, "memory of %s", a->name), a->bytes, b->bytes);
+	report_text(f, label(f, "model of %s", a->name), a->model, b->model);
+	report_bytes(f, label(f, "memory of %s", a->name), a->bytes, b->bytes);
 	if (a->numa >= 0 && b->numa >= 0)
-		tell_number(f, label(f, "NUMA node of %s", a->name), numa_number(f->m.a, d),
-			    numa_number(f->m.b, e));
-	tell_known(f, label(f, "Mb/s of %s", a->name), a->rate_Mbps, b->rate_Mbps);
-	tell_text(f, label(f, "link layer of %s", a->name), layers[a->layer], layers[b->layer]);
-	tell_text(f, label(f, "port of %s", a->name), states[a->state], states[b->state]);
+		report_number(f, label(f, "NUMA node of %s", a->name), numa_number(f->m.a, d),
+			      numa_number(f->m.b, e));
+	report_known(f, label(f, "rate of %s in Mb/s", a->name), a->rate_Mbps, b->rate_Mbps);
+	report_text(f, label(f, "link layer of %s", a->name), layers[a->layer], layers[b->layer]);
+	report_text(f, label(f, "port of %s", a->name), states[a->state], states[b->state]);
 	compare_pcie(f, d, e);
 	if (a->kind == BB_GPU)
 		compare_links(f, d, e);
@@ -384,18 +386,20 @@ static void compare_pair(struct diff *f, int d, int e, int *pairs)
 	int n;
 	enum bb_path path;
 
-	if (pair_signature(a, d, e) == pair_signature(b, x, y) || (*pairs)++ >= PAIRS_TOLD)
+	if (pair_signature(a, d, e) == pair_signature(b, x, y) || (*pairs)++ >= PAIRS_REPORTED)
 		return;
 	path = bb_topology_path(a, d, e, &n);
 	bb_topology_path_text(left, path, n);
 	path = bb_topology_path(b, x, y, &n);
 	bb_topology_path_text(right, path, n);
 	if (strcmp(left, right) != 0)
-		bb_tell(&f->out, "between %s and %s: %s in %s, %s in %s", a->devices[d].name,
-			a->devices[e].name, left, f->name_a, right, f->name_b);
+		bb_reporter_add(&f->out, "between %s and %s: %s in %s, %s in %s",
+				a->devices[d].name, a->devices[e].name, left, f->name_a, right,
+				f->name_b);
 	else
-		bb_tell(&f->out, "between %s and %s: P2P in %s only", a->devices[d].name,
-			a->devices[e].name, bb_topology_reaches(a, d, e) ? f->name_a : f->name_b);
+		bb_reporter_add(&f->out, "between %s and %s: P2P in %s only", a->devices[d].name,
+				a->devices[e].name,
+				bb_topology_reaches(a, d, e) ? f->name_a : f->name_b);
 }
 
 static void compare_devices(struct diff *f)
@@ -410,7 +414,7 @@ static void compare_devices(struct diff *f)
 	match_by(m, same_by_itself);
 	match_by(m, same_place);
 	match_by(m, same_kind);
-	tell_missing(f);
+	report_missing(f);
 	for (int d = 0; d < m->a->ndevices; d++)
 		if (m->map[d] >= 0)
 			compare_device(f, d, m->map[d]);
@@ -418,8 +422,8 @@ static void compare_devices(struct diff *f)
 		for (int e = d + 1; e < m->a->ndevices; e++)
 			if (m->map[d] >= 0 && m->map[e] >= 0)
 				compare_pair(f, d, e, &pairs);
-	if (pairs > PAIRS_TOLD)
-		bb_tell(&f->out, "and %d more pairs of devices", pairs - PAIRS_TOLD);
+	if (pairs > PAIRS_REPORTED)
+		bb_reporter_add(&f->out, "and %d more pairs of devices", pairs - PAIRS_REPORTED);
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */
@@ -449,21 +453,21 @@ static void close_match(struct match *m)
 }
 
 int bb_topology_diff(const struct bb_topology *a, const struct bb_topology *b, const char *name_a,
-		     const char *name_b, void (*teller)(void *context, const char *text),
+		     const char *name_b, void (*add)(void *context, const char *text),
 		     void *context)
 {
 	struct diff f = {
-		.name_a = name_a, .name_b = name_b, .out = {.hear = teller, .context = context}};
+		.name_a = name_a, .name_b = name_b, .out = {.add = add, .context = context}};
 
 	if (!open_match(&f.m, a, b)) {
-		bb_tell(&f.out, "out of memory for comparing");
+		bb_reporter_add(&f.out, "out of memory for the comparison");
 	} else {
-		tell_text(&f, "driver of the GPUs", a->driver, b->driver);
+		report_text(&f, "driver of the GPUs", a->driver, b->driver);
 		compare_packages(&f);
 		compare_numas(&f);
 		if (a->ndevices != b->ndevices || !map_rest(&f.m, 0))
 			compare_devices(&f);
 	}
 	close_match(&f.m);
-	return f.out.told;
+	return f.out.n;
 }

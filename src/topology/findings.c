@@ -1,18 +1,18 @@
 /*
- * findings.c - what looks wrong on a machine: links that are not what both ends could do, devices
- * that are less than their like.
+ * findings.c - what looks wrong on a machine: links below the capability of both ends, devices that
+ * are slower than others of their model.
  */
 #include "core/units.h"
 #include "topology/bound.h"
 #include "topology/rates.h"
-#include "topology/tell.h"
+#include "topology/reporter.h"
 
 #include <stdio.h>
 #include <string.h>
 
 struct report {
 	const struct bb_topology *t;
-	struct bb_teller out;
+	struct bb_reporter out;
 };
 
 /* ---- GPUs and NVLink ----------------------------------------------------------------------- */
@@ -42,13 +42,13 @@ static int down_links(const struct bb_topology *t, int gpu, enum bb_link_kind ki
 	return down;
 }
 
-static void tell_down(struct report *f, int gpu, enum bb_link_kind kind, const char *what)
+static void report_down(struct report *f, int gpu, enum bb_link_kind kind, const char *what)
 {
 	int all = 0, down = down_links(f->t, gpu, kind, &all);
 
 	if (down > 0)
-		bb_tell(&f->out, "%s: %d of %d %s %s down", f->t->devices[gpu].name, down, all,
-			what, down > 1 ? "are" : "is");
+		bb_reporter_add(&f->out, "%s: %d of %d %s %s down", f->t->devices[gpu].name, down,
+				all, what, down > 1 ? "are" : "is");
 }
 
 static void check_nvlinks(struct report *f)
@@ -56,16 +56,17 @@ static void check_nvlinks(struct report *f)
 	const struct bb_topology *t = f->t;
 
 	for (int d = 0; d < bb_topology_count(t, BB_GPU); d++) {
-		tell_down(f, d, BB_NVLINK, "NVLinks");
-		tell_down(f, d, BB_C2C, "NVLink-C2C");
+		report_down(f, d, BB_NVLINK, "NVLinks");
+		report_down(f, d, BB_C2C, "NVLink-C2C");
 	}
 	for (int d = 0; d < bb_topology_count(t, BB_GPU); d++) {
 		int n = bb_topology_nvlinks_all(t, d), most = most_nvlinks(t, t->devices[d].model);
 		int all = 0;
 
 		if (n < most && down_links(t, d, BB_NVLINK, &all) == 0)
-			bb_tell(&f->out, "%s: %d NVLinks, where others of its model have %d",
-				t->devices[d].name, n, most);
+			bb_reporter_add(&f->out,
+					"%s: %d NVLinks, where others of its model have %d",
+					t->devices[d].name, n, most);
 	}
 }
 
@@ -81,9 +82,9 @@ static void check_both_ends(struct report *f)
 			continue;
 		back = bb_topology_nvlinks(t, a->peer, a->device);
 		if (back != a->count)
-			bb_tell(&f->out, "%s has %d NVLinks to %s, which has %d back",
-				t->devices[a->device].name, a->count, t->devices[a->peer].name,
-				back);
+			bb_reporter_add(&f->out, "%s has %d NVLinks to %s, which has %d back",
+					t->devices[a->device].name, a->count,
+					t->devices[a->peer].name, back);
 	}
 }
 
@@ -105,11 +106,12 @@ static void check_width(struct report *f, const char *name, const struct bb_pci 
 	if (now == 0 || now >= most)
 		return;
 	if (port && port->most.width <= now)
-		bb_tell(&f->out, "%s: runs at PCIe x%d; the card could do x%d, its slot has x%d",
-			name, now, most, port->most.width);
+		bb_reporter_add(&f->out,
+				"%s: runs at PCIe x%d; the card supports x%d, its slot has x%d",
+				name, now, most, port->most.width);
 	else
-		bb_tell(&f->out, "%s: runs at PCIe x%d; the card could do x%d%s", name, now, most,
-			port ? " and so could its slot: reseat or replace it" : "");
+		bb_reporter_add(&f->out, "%s: runs at PCIe x%d; the card supports x%d%s", name, now,
+				most, port ? " and so does its slot: reseat or replace it" : "");
 }
 
 /* Not of GPUs: they lower their speed while they sleep. */
@@ -121,8 +123,8 @@ static void check_speed(struct report *f, const char *name, const struct bb_pci 
 	if (port && port->most.gen > 0 && port->most.gen < possible)
 		possible = port->most.gen;
 	if (p->now.gen > 0 && p->now.gen < possible)
-		bb_tell(&f->out, "%s: runs at PCIe generation %d; both ends could do %d", name,
-			p->now.gen, possible);
+		bb_reporter_add(&f->out, "%s: runs at PCIe generation %d; both ends support %d",
+				name, p->now.gen, possible);
 }
 
 static void check_slot(struct report *f, const char *name, const struct bb_pci *p)
@@ -130,8 +132,9 @@ static void check_slot(struct report *f, const char *name, const struct bb_pci *
 	const struct bb_pci *port = port_of(f->t, p);
 
 	if (port && port->most.gen > 0 && port->most.gen < p->most.gen)
-		bb_tell(&f->out, "%s: a card of PCIe generation %d in a slot of generation %d",
-			name, p->most.gen, port->most.gen);
+		bb_reporter_add(&f->out,
+				"%s: a card of PCIe generation %d in a slot of generation %d", name,
+				p->most.gen, port->most.gen);
 }
 
 static void check_links(struct report *f)
@@ -165,7 +168,7 @@ static void check_links(struct report *f)
 static const char *const p2p_reasons[] = {
 	[BB_P2P_CHIPSET] = "the chipset does not support it",
 	[BB_P2P_GPU] = "the GPU does not support it",
-	[BB_P2P_TOPOLOGY] = "the way between them does not support it",
+	[BB_P2P_TOPOLOGY] = "the path between them does not support it",
 	[BB_P2P_DISABLED] = "it is disabled in the driver's settings",
 	[BB_P2P_NOT_SUPPORTED] = "it is not supported",
 };
@@ -186,11 +189,13 @@ static void check_p2p(struct report *f)
 					b = j;
 				}
 		if (pairs == n * (n - 1) / 2 && pairs > 0)
-			bb_tell(&f->out, "no P2P between any two GPUs: %s", p2p_reasons[code]);
+			bb_reporter_add(&f->out, "no P2P between any two GPUs: %s",
+					p2p_reasons[code]);
 		else if (pairs > 0)
-			bb_tell(&f->out, "no P2P between %d pair%s of GPUs, such as %s and %s: %s",
-				pairs, bb_plural(pairs), t->devices[a].name, t->devices[b].name,
-				p2p_reasons[code]);
+			bb_reporter_add(&f->out,
+					"no P2P between %d pair%s of GPUs, such as %s and %s: %s",
+					pairs, bb_plural(pairs), t->devices[a].name,
+					t->devices[b].name, p2p_reasons[code]);
 	}
 }
 
@@ -209,7 +214,8 @@ static void check_acs(struct report *f)
 			first = port;
 	}
 	if (ports > 0)
-		bb_tell(&f->out,
+		bb_reporter_add(
+			&f->out,
 			"ACS sends P2P of %d device%s up to the host bridge, at port %s%s: slow; "
 			"disable it if no virtual machine needs it",
 			ports, bb_plural(ports), t->pcis[first].id, ports > 1 ? " and others" : "");
@@ -217,7 +223,7 @@ static void check_acs(struct report *f)
 
 /* ---- NICs ---------------------------------------------------------------------------------- */
 
-/* On-board Ethernet that nobody uses is none of our business. */
+/* An on-board Ethernet port that is not used is no finding. */
 static bool has_like_up(const struct bb_topology *t, const struct bb_device *nic)
 {
 	for (int d = 0; d < t->ndevices; d++)
@@ -261,14 +267,15 @@ static void check_nics(struct report *f)
 			continue;
 		if (nic->state == BB_STATE_DOWN) {
 			if (nic->layer == BB_INFINIBAND || has_like_up(t, nic))
-				bb_tell(&f->out, "%s: its port is down", nic->name);
+				bb_reporter_add(&f->out, "%s: its port is down", nic->name);
 			continue;
 		}
 		for (int e = 0; e < t->ndevices; e++)
 			if (is_like(t, d, e) && t->devices[e].rate_Mbps > most)
 				most = t->devices[e].rate_Mbps;
 		if (nic->rate_Mbps > 0 && nic->rate_Mbps < most)
-			bb_tell(&f->out, "%s: %.4g Gb/s, where others of its model run at %.4g",
+			bb_reporter_add(
+				&f->out, "%s: %.4g Gb/s, where others of its model run at %.4g",
 				nic->name, (double)nic->rate_Mbps / 1000, (double)most / 1000);
 	}
 }
@@ -288,8 +295,9 @@ static void check_nic_slots(struct report *f)
 		link = bb_pci_link(t, nic->pci);
 		GBps = (double)nic->rate_Mbps / 8000 * bb_nic_share(nic->layer);
 		if (link.GBps > 0 && bb_pcie_payload(&link) < 0.97 * GBps)
-			bb_tell(&f->out, "%s: its PCIe link carries %.3g GB/s, its port %.3g",
-				nic->name, bb_pcie_payload(&link), GBps);
+			bb_reporter_add(&f->out,
+					"%s: its PCIe link carries %.3g GB/s, its port %.3g",
+					nic->name, bb_pcie_payload(&link), GBps);
 	}
 }
 
@@ -302,22 +310,23 @@ static void check_numa(struct report *f)
 	for (int i = 0; i < t->host.nnumas && t->host.nnumas > 1; i++)
 		if (t->host.numas[i].cpus && t->host.numas[i].bytes == 0 &&
 		    bb_host_memory(&t->host) > 0)
-			bb_tell(&f->out, "NUMA node %d has cores but no memory",
-				t->host.numas[i].os);
+			bb_reporter_add(&f->out, "NUMA node %d has cores but no memory",
+					t->host.numas[i].os);
 	for (int d = 0; d < t->ndevices && t->host.nnumas > 1; d++)
 		if (t->devices[d].numa < 0 && t->devices[d].kind != BB_NVME)
-			bb_tell(&f->out, "%s: the firmware does not say which NUMA node it is at",
-				t->devices[d].name);
+			bb_reporter_add(&f->out, "%s: the firmware does not name its NUMA node",
+					t->devices[d].name);
 }
 
-int bb_topology_findings(const struct bb_topology *t,
-			 void (*teller)(void *context, const char *text), void *context)
+int bb_topology_findings(const struct bb_topology *t, void (*add)(void *context, const char *text),
+			 void *context)
 {
-	struct report f = {.t = t, .out = {.hear = teller, .context = context}};
+	struct report f = {.t = t, .out = {.add = add, .context = context}};
 
 	if (t->hidden_gpus > 0)
-		bb_tell(&f.out,
-			"%d GPU%s on the bus that the driver does not show: dead, or not of this "
+		bb_reporter_add(
+			&f.out,
+			"%d GPU%s on the bus that the driver does not show: dead, or outside this "
 			"container",
 			t->hidden_gpus, t->hidden_gpus > 1 ? "s are" : " is");
 	check_nvlinks(&f);
@@ -328,5 +337,5 @@ int bb_topology_findings(const struct bb_topology *t,
 	check_nics(&f);
 	check_nic_slots(&f);
 	check_numa(&f);
-	return f.out.told;
+	return f.out.n;
 }

@@ -159,11 +159,11 @@ bool bb_pci_begins_root(const struct bb_topology *t, int p);
 
 /* ---- sources --------------------------------------------------------------------------- */
 
-/* This machine: hwloc, sysfs, and NVML if its library is there. It looks at PCI, which takes a
-   while. *T is to be freed. */
+/* This machine: hwloc, sysfs, and NVML if its library is there. Reading PCI takes a while. The
+   caller frees *T. */
 BB_MUST bb_status bb_topology_here(struct bb_topology **t, struct bb_error *error);
 
-/* A known system by its name (bb_system_names). BB_EUSAGE with the nearest name if there is none.
+/* A known system by its name (bb_system_name). BB_EUSAGE with the nearest name if there is none.
  */
 BB_MUST bb_status bb_topology_system(const char *name, struct bb_topology **t,
 				     struct bb_error *error);
@@ -171,27 +171,27 @@ BB_MUST bb_status bb_topology_system(const char *name, struct bb_topology **t,
 const char *bb_system_name(int i);
 const char *bb_system_brief(int i);
 
-/* ---- what follows from it --------------------------------------------------------------- */
+/* ---- conclusions ------------------------------------------------------------------------ */
 
-/* What looks wrong, most serious first: one call of TELL for each, with a sentence. Returns how
-   many. */
-int bb_topology_findings(const struct bb_topology *t, void (*tell)(void *context, const char *text),
+/* Call ADD with a sentence for each thing that looks wrong, most serious first. Returns how many.
+ */
+int bb_topology_findings(const struct bb_topology *t, void (*add)(void *context, const char *text),
 			 void *context);
 
 /*
- * In what two machines differ: one call of TELL for each, with a sentence that calls them by
- * NAME_A and NAME_B. Returns how many.
+ * Call ADD with a sentence for each difference between two machines, which it calls NAME_A and
+ * NAME_B. Returns how many.
  *
- * Not differences, as they vary between machines that are alike: the numbers and the order of PCI
+ * What varies between machines of one kind is no difference: the numbers and the order of PCI
  * buses, and with them the order of devices; serial numbers and host names; less than 1 percent of
- * memory; the generation at which a sleeping GPU's link runs; which nodes are counted.
+ * memory; the generation at which a sleeping GPU's link runs; the number of nodes.
  */
 int bb_topology_diff(const struct bb_topology *a, const struct bb_topology *b, const char *name_a,
-		     const char *name_b, void (*tell)(void *context, const char *text),
+		     const char *name_b, void (*add)(void *context, const char *text),
 		     void *context);
 
-/* A number for what bb_topology_diff compares: the same on machines that are alike, but for
-   memory, which counts in whole GiB. */
+/* A digest of what bb_topology_diff compares: equal for machines without differences, except that
+   memory counts in whole GiB. */
 uint64_t bb_topology_digest(const struct bb_topology *t);
 
 #endif

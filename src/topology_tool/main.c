@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 #define BRIEF                                                                                      \
-	"what this machine, a known one or a captured one is made of, and the speed of light of "  \
-	"its links"
+	"devices and links of this machine, a known system or a captured one, and the speed of "   \
+	"light of its links"
 #define MOST_NODES 1000000
 #define NARROWEST 80
 
@@ -29,30 +29,29 @@ static const char *const print_words[] = {"all",      "tree",   "matrix", "numa"
 
 #define OPTIONS(OPTION, COMMON)                                                                    \
 	OPTION(STRING, topology, "topology", 0, NULL,                                              \
-	       "instead of this machine: XML of hwloc (lstopo), NCCL (NCCL_TOPO_DUMP_FILE) or "    \
-	       "--export",                                                                         \
-	       .argument = "FILE.xml", .section = "What is looked at")                             \
-	OPTION(STRING, system, "system", 0, NULL, "instead of this machine: a known system",       \
+	       "machine to read: XML of hwloc (lstopo), NCCL (NCCL_TOPO_DUMP_FILE) or --export; "  \
+	       "default: this machine",                                                            \
+	       .argument = "FILE.xml", .section = "Machine")                                       \
+	OPTION(STRING, system, "system", 0, NULL, "known system to show instead of this machine",  \
 	       .argument = "NAME")                                                                 \
 	OPTION(INT, nodes, "nodes", 0, "0",                                                        \
-	       "so many machines like it, joined by their NICs; 0: as many as it knows of",        \
+	       "number of such machines, joined by their NICs; 0: as many as the source names",    \
 	       .min = 0, .max = MOST_NODES)                                                        \
 	OPTION(STRING, ranks, "ranks", 0, NULL,                                                    \
-	       "GPUs of each node that the speed of light is for, such as 0-3,6; default: all",    \
+	       "GPUs of each node for the speed of light, such as 0-3,6; default: all",            \
 	       .argument = "LIST")                                                                 \
-	OPTION(FLAG, list_systems, "list-systems", 0, NULL, "the known systems")                   \
-	OPTION(CHOICE, print, "print", 0, "all", "which part", .argument = "PART",                 \
-	       .choices = print_words, .section = "What is printed")                               \
+	OPTION(FLAG, list_systems, "list-systems", 0, NULL, "list of known systems")               \
+	OPTION(CHOICE, print, "print", 0, "all", "part to print", .argument = "PART",              \
+	       .choices = print_words, .section = "Output")                                        \
 	OPTION(STRING, json, "json", 0, NULL,                                                      \
-	       "all as JSON; -: to standard output, instead of text", .argument = "FILE|-")        \
+	       "everything as JSON; -: to standard output instead of text", .argument = "FILE|-")  \
 	OPTION(STRING, xml, "export", 0, NULL, "XML that hwloc and --topology read",               \
 	       .argument = "FILE.xml|-")                                                           \
 	OPTION(STRING, diff, "diff", 0, NULL,                                                      \
-	       "in what A and B differ, each a file, a known system, or here; exit status 7 if "   \
-	       "they do",                                                                          \
-	       .argument = "A [B]", .section = "Comparing")                                        \
-	OPTION(STRING, with, "with", 0, "here", "the second of --diff; default: here",             \
-	       .argument = "B")                                                                    \
+	       "differences between A and B, each a file, a known system or here; exit status 7 "  \
+	       "if there are any",                                                                 \
+	       .argument = "A [B]", .section = "Comparison")                                       \
+	OPTION(STRING, with, "with", 0, "here", "second machine of --diff", .argument = "B")       \
 	OPTION(FLAG, help, "help", 'h', NULL, "this text", .section = "About")                     \
 	OPTION(FLAG, help_markdown, "help-markdown", 0, NULL, "the same as Markdown tables")       \
 	OPTION(FLAG, version, "version", 0, NULL, "the version")

@@ -167,7 +167,7 @@ def differences():
     end = whole.index("</object>", whole.index("</object>", card.end()) + 1) + len("</object>\n")
     cases = [
         ("alike", whole, 0, []),
-        ("no-nic", whole[: card.start()] + whole[end:], 7, ["mlx5_5 is missing in", "PIX to GPU5"]),
+        ("no-nic", whole[: card.start()] + whole[end:], 7, ["mlx5_5 is missing from", "PIX to GPU5"]),
         ("lost-links", changed(whole, ('"0 -1 4 18 0 25000"', '"0 -1 4 12 6 25000"')), 7, ["NVLinks of GPU0: 18", "12"]),
         ("no-p2p", changed(whole, ('"00000000"', '"03333333"')), 0, []),  # NVLink is P2P
         ("other-buses", changed(whole, ("0000:0", "0001:0")), 0, []),
@@ -277,7 +277,7 @@ def nvml_faults():
         ("gpus=8 sm=80 switch=12 down=5:0 down=5:1", ["GPU5: 2 of 12 NVLinks are down"]),
         ("gpus=4 sm=89 p2p=1", ["no P2P between any two GPUs: the chipset does not support it"]),
         ("gpus=2 sm=89 p2p=4", ["no P2P between any two GPUs: it is disabled in the driver's settings"]),
-        ("gpus=2 sm=89 width=8", ["GPU0: runs at PCIe x8; the card could do x16", "GPU1: runs at PCIe x8; the card could do x16"]),
+        ("gpus=2 sm=89 width=8", ["GPU0: runs at PCIe x8; the card supports x16", "GPU1: runs at PCIe x8; the card supports x16"]),
     ]:  # fmt: skip
         equal(read_json(env=driver(words))["findings"], findings, f"findings of {words}")
 

@@ -230,7 +230,7 @@ static void test_narrow_slot(void **state)
 
 	p->now = bb_pcie(5, 8);
 	told = findings_of(t);
-	only(&told, "GPU3: runs at PCIe x8; the card could do x16", "reseat");
+	only(&told, "GPU3: runs at PCIe x8; the card supports x16", "reseat");
 	t->pcis[p->parent].most.width = 8;
 	told = findings_of(t);
 	only(&told, "GPU3: runs at PCIe x8", "its slot has x8");
@@ -248,7 +248,7 @@ static void test_low_speed(void **state)
 	assert_int_equal(told.n, 0);
 	slot_of(t, "mlx5_2")->now = bb_pcie(3, 16);
 	told = findings_of(t);
-	only(&told, "mlx5_2", "generation 3; both ends could do 5");
+	only(&told, "mlx5_2", "generation 3; both ends support 5");
 	bb_topology_free(t);
 }
 
@@ -287,7 +287,7 @@ static void test_p2p_and_acs(void **state)
 
 	t->p2p[0 * 8 + 4] = t->p2p[4 * 8 + 0] = BB_P2P_TOPOLOGY;
 	told = findings_of(t);
-	only(&told, "no P2P between 1 pair of GPUs, such as GPU0 and GPU4", "way between them");
+	only(&told, "no P2P between 1 pair of GPUs, such as GPU0 and GPU4", "path between them");
 	t->p2p[0 * 8 + 4] = t->p2p[4 * 8 + 0] = BB_P2P_OK;
 	t->pcis[slot_of(t, "GPU0")->parent].acs = BB_ACS_REDIRECT;
 	told = findings_of(t);
@@ -326,11 +326,11 @@ static void test_hidden_gpu(void **state)
 
 	t->hidden_gpus = 1;
 	told = findings_of(t);
-	only(&told, "1 GPU is on the bus", "not of this container");
+	only(&told, "1 GPU is on the bus", "outside this container");
 	t->hidden_gpus = 0;
 	t->devices[0].numa = -1;
 	told = findings_of(t);
-	only(&told, "GPU0", "which NUMA node");
+	only(&told, "GPU0", "NUMA node");
 	bb_topology_free(t);
 }
 
@@ -421,7 +421,7 @@ static void test_missing_nic(void **state)
 	for (int d = bb_topology_find(b, "mlx5_6"); d < b->ndevices; d++)
 		snprintf(b->devices[d].name, sizeof(b->devices[d].name), "mlx5_%d", d - 8);
 	told = diff_of(a, b);
-	only(&told, "mlx5_5 is missing in B", "PIX to GPU5");
+	only(&told, "mlx5_5 is missing from B", "PIX to GPU5");
 	told = diff_of(b, a);
 	only(&told, "mlx5_5 is only in B", "400 Gb/s");
 	bb_topology_free(a);

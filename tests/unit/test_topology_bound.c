@@ -318,7 +318,7 @@ static void test_sentences(void **state)
 	explains("dgx-a100", 4, 8, RING,
 		 "out of a node: 8 NICs × 200 Gb/s InfiniBand × 0.994 payload = 199 GB/s");
 	explains("gb200-nvl72", 36, 4, A2A, "out of an NVLink domain: 72 NICs × 400 Gb/s");
-	explains("pcie-4090", 1, 2, BB_BOUND_PAIR, "through host memory for want of P2P");
+	explains("pcie-4090", 1, 2, BB_BOUND_PAIR, "through host memory without P2P");
 	explains("dgx-a100", 1, 8, NVLS, "NVLS needs NVSwitches that reduce");
 	explains("hgx-h100", 4, 1, NVLS, "NVLS needs several GPUs");
 }

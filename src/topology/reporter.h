@@ -1,0 +1,18 @@
+/*
+ * reporter.h - sentences about machines, handed to a callback one at a time.
+ */
+#ifndef BB_TOPOLOGY_REPORTER_H
+#define BB_TOPOLOGY_REPORTER_H
+
+#define BB_REPORT_TEXT 320 /* bytes; a longer sentence is cut */
+
+struct bb_reporter {
+	void (*add)(void *context, const char *text);
+	void *context;
+	int n; /* sentences so far */
+};
+
+void bb_reporter_add(struct bb_reporter *reporter, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+#endif
