@@ -15,7 +15,7 @@ struct config {
 
 /* ---- its keys ------------------------------------------------------------------------ */
 
-/* VALUE as it stands in the file, cut to what a sentence can hold. */
+/* Refuse VALUE, which is quoted as in the file, cut to fit into a sentence. */
 static bb_status wrong(const struct config *c, const char *key, const json_t *value,
 		       const struct bb_hyper_row *row)
 {
@@ -44,7 +44,7 @@ static bb_status read_value(const struct config *c, const char *key, const json_
 	return *into < row->min || *into > row->max ? wrong(c, key, value, row) : BB_OK;
 }
 
-/* null is what transformers writes for what follows from the others. */
+/* transformers writes null for a value that follows from others. */
 static bb_status read_row(const struct config *c, const struct bb_hyper_row *row, int64_t *into)
 {
 	const char *by = NULL;
@@ -62,7 +62,7 @@ static bb_status read_row(const struct config *c, const struct bb_hyper_row *row
 		if (by && found != *into)
 			return bb_fail(
 				c->error, BB_EUSAGE,
-				"--model %.200s: %s is %lld and %s is %lld; they mean the same",
+				"--model %.200s: %s is %lld and %s is %lld, but both mean the same",
 				c->path, by, (long long)*into, *key, (long long)found);
 		*into = found;
 		by = *key;
@@ -70,7 +70,7 @@ static bb_status read_row(const struct config *c, const struct bb_hyper_row *row
 	return BB_OK;
 }
 
-/* What would change the tensors and is not known here. */
+/* Refuse settings that change the tensors in an unknown way. */
 static bb_status refuse_variants(const struct config *c)
 {
 	static const char *const keys[] = {"attention_bias", "mlp_bias", "add_cross_attention",
@@ -80,8 +80,7 @@ static bb_status refuse_variants(const struct config *c)
 		if (json_is_true(json_object_get(c->root, keys[i])))
 			return bb_fail(
 				c->error, BB_EUSAGE,
-				"--model %.200s: %s is true; its tensors are not known here, "
-				"only those without",
+				"--model %.200s: %s is true; only models without it are known",
 				c->path, keys[i]);
 	return BB_OK;
 }
@@ -97,12 +96,13 @@ static bb_status read_family(const struct config *c, const struct bb_family **fa
 		return BB_OK;
 	bb_family_config_types(&types);
 	if (!type)
-		bb_fail(c->error, BB_EUSAGE, "--model %.200s: model_type is missing; one of %s",
-			c->path, bb_strbuf_text(&types));
+		bb_fail(c->error, BB_EUSAGE,
+			"--model %.200s: model_type is missing; expected one of %s", c->path,
+			bb_strbuf_text(&types));
 	else
 		bb_fail(c->error, BB_EUSAGE,
 			"--model %.200s: model_type: \"%.60s\" is not one of %s", c->path,
-			json_is_string(type) ? json_string_value(type) : "(no text)",
+			json_is_string(type) ? json_string_value(type) : "(not a string)",
 			bb_strbuf_text(&types));
 	bb_strbuf_free(&types);
 	return BB_EUSAGE;

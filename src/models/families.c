@@ -1,5 +1,5 @@
 /*
- * families.c - which hyperparameters a family has, presets, and models in words.
+ * families.c - hyperparameters of the families, presets, and models in words.
  */
 #include "core/option.h"
 #include "core/units.h"
@@ -30,7 +30,7 @@ enum {
 
 #define AT(field) offsetof(struct bb_hyper, field)
 
-/* Limits far beyond anything built, so that products of three fit into 64 bits. */
+/* Limits far beyond any built model; products of three fit into 64 bits. */
 const struct bb_hyper_row bb_hyper_rows[BB_NHYPERS] = {
 	[LAYERS] = {"layers", AT(layers), 1, 4096, {"num_hidden_layers", "n_layer"}, false},
 	[HIDDEN] = {"hidden", AT(hidden), 1, 1 << 20, {"hidden_size", "n_embd", "n_embed"}, false},
@@ -139,7 +139,7 @@ static const struct bb_family *find_family(const char *name, size_t length)
 	return f->name ? f : NULL;
 }
 
-/* ---- what a config.json may be of ---------------------------------------------------- */
+/* ---- families with a config.json ---------------------------------------------------- */
 
 static bool has_config(const struct bb_family *family)
 {
@@ -176,7 +176,7 @@ static bb_status missing(struct bb_builder *b, const struct bb_family *family,
 	struct bb_strbuf form = {0};
 
 	if (b->from_file)
-		return bb_fail(b->error, BB_EUSAGE, "--model %s: %s is missing, which %s needs",
+		return bb_fail(b->error, BB_EUSAGE, "--model %s: %s is missing; %s needs it",
 			       b->model->name, row->keys[0], family->name);
 	add_needed(&form, family);
 	bb_fail(b->error, BB_EUSAGE, "--model %s: %s is missing; give %s", b->model->name,
@@ -185,7 +185,7 @@ static bb_status missing(struct bb_builder *b, const struct bb_family *family,
 	return BB_EUSAGE;
 }
 
-/* What is needed is there, and what the family has not is not. */
+/* Check that what the family needs is given; clear what it lacks. */
 static bb_status check_said(struct bb_builder *b, const struct bb_family *family)
 {
 	for (int i = 0; i < BB_NHYPERS; i++) {
@@ -216,7 +216,7 @@ static bb_status check_heads(struct bb_builder *b)
 		if (h->hidden % h->heads)
 			return bb_fail(b->error, BB_EUSAGE,
 				       "--model %s: %lld heads do not divide a width of %lld; give "
-				       "a number that does, or head_dim where the family has it",
+				       "a divisor, or head_dim if the family has it",
 				       b->model->name, (long long)h->heads, (long long)h->hidden);
 		h->head_dim = h->hidden / h->heads;
 	}
@@ -226,7 +226,7 @@ static bb_status check_heads(struct bb_builder *b)
 	if (h->heads % h->kv_heads)
 		return bb_fail(b->error, BB_EUSAGE,
 			       "--model %s: %lld heads cannot share %lld heads of keys and values; "
-			       "give a number that divides them",
+			       "give a divisor",
 			       b->model->name, (long long)h->heads, (long long)h->kv_heads);
 	return BB_OK;
 }
@@ -251,13 +251,14 @@ static bb_status complete(struct bb_builder *b, const struct bb_family *family, 
 	choose(&h->tied, family->tied);
 	h->seq = seq ? seq : h->seq;
 	if (h->positions && h->seq > h->positions)
-		return bb_fail(b->error, BB_EUSAGE,
-			       "--seq %lld: %s has embeddings for %lld positions; give fewer",
-			       (long long)h->seq, b->model->name, (long long)h->positions);
+		return bb_fail(
+			b->error, BB_EUSAGE,
+			"--seq %lld: %s has embeddings for only %lld positions; give fewer tokens",
+			(long long)h->seq, b->model->name, (long long)h->positions);
 	if (h->top_k > h->experts)
 		return bb_fail(b->error, BB_EUSAGE,
-			       "--model %s: a token cannot go through %lld of %lld experts",
-			       b->model->name, (long long)h->top_k, (long long)h->experts);
+			       "--model %s: top_k=%lld exceeds the %lld experts", b->model->name,
+			       (long long)h->top_k, (long long)h->experts);
 out:
 	return status;
 }
@@ -316,7 +317,7 @@ static bb_status read_row(struct bb_builder *b, const struct bb_family *family, 
 		item += length + (item[length] == 'x');
 	}
 	if (status == BB_OK && *item)
-		return bb_fail(b->error, BB_EUSAGE, "--model %s: \"%s\" is too much (see --list)",
+		return bb_fail(b->error, BB_EUSAGE, "--model %s: unexpected \"%s\" (see --list)",
 			       b->model->name, item);
 	return status;
 }
@@ -332,7 +333,7 @@ static bb_status read_word(struct bb_builder *b, const struct bb_family *family,
 		snprintf(item, sizeof(item), "%.*s", (int)length, list);
 		if (length == 0 || length >= sizeof(item))
 			return bb_fail(b->error, BB_EUSAGE,
-				       "--model %s: \"%s\" is not a hyperparameter and its number",
+				       "--model %s: \"%s\" is not of the form NAME=NUMBER",
 				       b->model->name, item);
 		status =
 			strchr(item, '=') ? read_named(b, family, item) : read_row(b, family, item);
@@ -357,7 +358,7 @@ static bb_status unknown(const char *word, struct bb_error *error)
 
 	if (family) {
 		add_needed(&text, family);
-		bb_fail(error, BB_EUSAGE, "--model %s: a family; give its hyperparameters: %s",
+		bb_fail(error, BB_EUSAGE, "--model %s is a family; give its hyperparameters: %s",
 			word, bb_strbuf_text(&text));
 		bb_strbuf_free(&text);
 		return BB_EUSAGE;
@@ -369,15 +370,15 @@ static bb_status unknown(const char *word, struct bb_error *error)
 	bb_strbuf_add_bytes(&text, word, length);
 	near = bb_nearest(bb_strbuf_text(&text), names);
 	bb_fail(error, BB_EUSAGE,
-		"--model: \"%.200s\" is not a model%s%s%s (see --list; a file is given with a / or "
-		".json)",
+		"--model: \"%.200s\" is not a model%s%s%s (see --list; the path of a file has a / "
+		"or ends with .json)",
 		bb_strbuf_text(&text), near ? "; did you mean \"" : "", near ? near : "",
 		near ? "\"?" : "");
 	bb_strbuf_free(&text);
 	return BB_EUSAGE;
 }
 
-/* Hyperparameters as they are said, none of them yet made up. */
+/* The hyperparameters that WORD names, without defaults. */
 static bb_status read_hyper(struct bb_builder *b, const char *word, const struct bb_family **family)
 {
 	const char *text = word, *colon;
@@ -420,7 +421,7 @@ void bb_model_list(struct bb_strbuf *out)
 	for (size_t i = 0; i < NPRESETS; i++)
 		bb_strbuf_addf(out, "    %-13s %s\n    %-13s   from %s\n", presets[i].name,
 			       presets[i].word, "", presets[i].source);
-	bb_strbuf_add(out, "or a family and its hyperparameters, those in [] where they differ\n");
+	bb_strbuf_add(out, "or a family and its hyperparameters; those in [] are optional\n");
 	for (const struct bb_family *f = families; f->name; f++) {
 		bb_strbuf_addf(out, "    %-13s %s\n    %-13s  ", f->name, f->brief, "");
 		for (int i = 0; i < BB_NHYPERS; i++)
@@ -431,7 +432,7 @@ void bb_model_list(struct bb_strbuf *out)
 					       f->uses[i] == BB_HYPER_OPTIONAL ? "]" : "");
 		bb_strbuf_add(out, "\n");
 	}
-	bb_strbuf_add(out, "or a config.json of Hugging Face, its model_type one of ");
+	bb_strbuf_add(out, "or a config.json of Hugging Face with model_type ");
 	bb_family_config_types(out);
 	bb_strbuf_add(out, "\n");
 }

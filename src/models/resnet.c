@@ -70,8 +70,7 @@ static const struct depth *find_depth(struct bb_builder *b)
 		if (depths[i].layers == b->model->hyper.layers)
 			return &depths[i];
 	b->status = bb_fail(b->error, BB_EUSAGE,
-			    "--model %s: there is no ResNet of %lld layers; give 18, 34, 50, 101 "
-			    "or 152",
+			    "--model %s: no ResNet has %lld layers; give 18, 34, 50, 101 or 152",
 			    b->model->name, (long long)b->model->hyper.layers);
 	return NULL;
 }

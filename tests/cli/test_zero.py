@@ -206,7 +206,7 @@ def virtual_time():
           (1875000000 + 16 * large["padding"] // 64, 32 * 40, 0), "7.5B on 64")
     # No machine has room for that: what it takes and what there is, in one form.
     result = run("zero --as-rank 0 --world 2 --model 999T --stages 0,1").exits(5)
-    expect(re.search(r"stage 0 takes 16(\.\d)? PB on 1 rank, there is room for [\d.]+ [MGT]B; take a smaller --model",
+    expect(re.search(r"stage 0 needs 16(\.\d)? PB on 1 rank, but only [\d.]+ [MGT]B are available; give a smaller --model",
                      result.err), f"refusal: {result.err}")
 
 
@@ -293,7 +293,7 @@ def bad_words():
 @test
 def tables():
     run(f"zero -g 2 --model linear:3x9 {SHORT}").exits(0).prints("270 parameters in 3 layers, half", "checksum", "#wrong")
-    run("zero --as-rank 1 --world 8 --model 1M").exits(0).prints("rank 1 of 8, alone", "N/A")
+    run("zero --as-rank 1 --world 8 --model 1M").exits(0).prints("only rank 1 of 8", "N/A")
     run("zero --list").exits(0).prints("linear")
     lines = run(f"zero -g 2 --model linear:3x9 {SHORT} --csv -").exits(0).out.splitlines()
     equal(len(lines), 5, "a row for each stage")

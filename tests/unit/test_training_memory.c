@@ -363,9 +363,9 @@ static void test_refused(void **state)
 	t.tp = 3;
 	refused(&t, "--tp 3: does not divide the 32 heads");
 	t = s->training, t.pp = 33;
-	refused(&t, "--pp 33: more stages than the 32 layers");
+	refused(&t, "--pp 33: exceeds the 32 layers");
 	t = s->training, t.chunks = 2;
-	refused(&t, "--chunks 2: only with --schedule interleaved");
+	refused(&t, "--chunks 2: valid only with --schedule interleaved");
 	t.schedule = BB_INTERLEAVED, t.chunks = 1;
 	refused(&t, "--schedule interleaved: needs --chunks 2 or more");
 	t.chunks = 2, t.pp = 3;
@@ -373,19 +373,19 @@ static void test_refused(void **state)
 	t = s->training, t.ep = 2;
 	refused(&t, "--ep 2: the model has no experts");
 	t = s->training, t.sequence_parallel = true;
-	refused(&t, "--sequence-parallel: among the ranks of --tp");
+	refused(&t, "--sequence-parallel: needs --tp 2");
 	t = s->training, t.offload = BB_OFFLOAD_OPTIMIZER;
 	refused(&t, "--offload optimizer: needs --zero 1, 2 or 3");
 	t.offload = BB_OFFLOAD_PARAMETERS, t.zero = 2;
 	refused(&t, "--offload parameters: needs --zero 3");
 	t = s->training, t.recipe.optimizer = &bb_optimizers[3], t.zero = 1;
-	refused(&t, "--optimizer adafactor: what --zero 1 divides is flat");
+	refused(&t, "--optimizer adafactor: needs rows and columns of tensors, but --zero 1");
 	t = s->training, t.recipe.optimizer = &bb_optimizers[3], t.trainable = 0.5;
-	refused(&t, "--trainable 50%: which tensors");
+	refused(&t, "--trainable 50%: --optimizer adafactor needs the shapes");
 	t = size->training, t.recipe.optimizer = &bb_optimizers[3];
 	refused(&t, "give --model instead of --params");
 	t = s->training, t.micro_batch = UINT64_C(1) << 62;
-	refused(&t, "more bytes than 64 bits can say");
+	refused(&t, "the bytes exceed 64 bits");
 	close_subject(size);
 	close_subject(s);
 }

@@ -26,12 +26,12 @@ static bb_status read_input(struct job *job, const struct bb_module *largest,
 	};
 	if (in->largest_layer > in->parameters)
 		return bb_fail(job->error, BB_EUSAGE,
-			       "--largest-layer %llu: more than the %llu parameters of the model",
+			       "--largest-layer %llu: exceeds the %llu parameters of the model",
 			       (unsigned long long)in->largest_layer,
 			       (unsigned long long)in->parameters);
 	if (in->largest_layer == 0)
 		return bb_fail(job->error, BB_EUSAGE,
-			       "--params: stage 3 needs the parameters of the largest layer too; "
+			       "--params: stage 3 also needs the parameters of the largest layer; "
 			       "give --largest-layer, or --model");
 	return BB_OK;
 }
@@ -79,8 +79,8 @@ bb_status bb_memory_deepspeed(struct job *job)
 	BB_TRY(st, read_input(job, &largest, &in), out);
 	bb_memory_grouped(layer, in.largest_layer);
 	bb_strbuf_addf(&job->text,
-		       "# largest layer %s parameters%s%s; nodes: %llu, GPUs of each: %llu\n"
-		       "# what DeepSpeed calls GB is GiB\n#\n",
+		       "# largest layer: %s parameters%s%s; nodes: %llu, GPUs per node: %llu\n"
+		       "# GiB are the GB of DeepSpeed\n#\n",
 		       layer, job->o->largest_layer_given ? "" : ", ",
 		       job->o->largest_layer_given ? "" : largest.name,
 		       (unsigned long long)in.nodes, (unsigned long long)in.gpus_per_node);
@@ -97,11 +97,10 @@ bb_status bb_memory_deepspeed(struct job *job)
 	bb_json_end(&job->json);
 	bb_json_add_uint(&job->json, "documented_zero2_gpu_bytes",
 			 bb_estimate_zero2_documented(&in));
-	bb_strbuf_addf(
-		&job->text,
-		"# stage 2 without offload: DeepSpeed's documentation has %.2f GiB for a GPU, "
-		"4 P + 16 P / GPUs;\n# its code computes 2 P + 18 P / GPUs, as above\n",
-		GiB(bb_estimate_zero2_documented(&in)));
+	bb_strbuf_addf(&job->text,
+		       "# stage 2 without offload: DeepSpeed's documentation says %.2f GiB per "
+		       "GPU, 4 P + 16 P / GPUs;\n# its code computes 2 P + 18 P / GPUs, as above\n",
+		       GiB(bb_estimate_zero2_documented(&in)));
 out:
 	return st;
 }

@@ -1,5 +1,5 @@
 /*
- * fit.c - which ways of dividing a training run fit.
+ * fit.c - the combinations of parallelism that fit into GPUs.
  */
 #include "models/memory/fits.h"
 #include "memory/tool/tool.h"
@@ -15,25 +15,24 @@ static void add_header(struct job *job, uint64_t gpus, uint64_t limit)
 
 	bb_memory_both(whole, job->o->fits);
 	bb_memory_both(left, limit);
-	bb_strbuf_addf(&job->text, "# what fits into so many GPUs: %llu, each of %s",
-		       (unsigned long long)gpus, whole);
+	bb_strbuf_addf(&job->text, "# GPUs: %llu, memory of each: %s", (unsigned long long)gpus,
+		       whole);
 	if (job->o->reserve > 0)
-		bb_strbuf_addf(&job->text, ", of which %s are left", left);
-	bb_strbuf_add(
-		&job->text,
-		"\n# tightest: the category that takes most of the rank that needs most\n#\n");
+		bb_strbuf_addf(&job->text, ", %s after --reserve", left);
+	bb_strbuf_add(&job->text,
+		      "\n# tightest: the largest category on the rank that needs most\n#\n");
 	bb_strbuf_addf(&job->text, "# %5s %4s %4s %5s  %-10s %11s %9s %9s %6s  %s\n", "dp", "tp",
 		       "pp", "ZeRO", "recompute", "micro-batch", "GB", "GiB", "full", "tightest");
 }
 
-/* A size without a unit is bytes, which is never meant of a GPU. */
+/* A size without a unit is in bytes, which nobody means for a GPU. */
 static bb_status check_size(const struct job *job, const char *name, uint64_t bytes)
 {
 	if (bytes == 0 || bytes >= LEAST_SIZE)
 		return BB_OK;
 	return bb_fail(job->error, BB_EUSAGE,
-		       "%s %llu: so few bytes are no GPU's memory; give a unit, as in %s %lluG",
-		       name, (unsigned long long)bytes, name,
+		       "%s %llu: too few bytes for a GPU; give a unit, as in %s %lluG", name,
+		       (unsigned long long)bytes, name,
 		       (unsigned long long)(bytes < 1024 ? bytes : 80));
 }
 
@@ -77,7 +76,7 @@ static void add_list(struct job *job, const struct bb_fits *fits, uint64_t limit
 	for (size_t i = 0; i < fits->n && i < ROWS; i++)
 		add_text(job, &fits->list[i], limit);
 	if (fits->n == 0) {
-		bb_strbuf_add(&job->text, "# nothing fits; what comes nearest:\n");
+		bb_strbuf_add(&job->text, "# nothing fits; the nearest combination:\n");
 		add_text(job, &fits->nearest, limit);
 	}
 	if (fits->n > ROWS)
@@ -114,11 +113,12 @@ bb_status bb_memory_fit(struct job *job, const struct bb_training *base)
 	BB_TRY(st, check_size(job, "--fits", o->fits), out);
 	BB_TRY(st, check_size(job, "--reserve", o->reserve), out);
 	if (o->reserve >= o->fits)
-		return bb_fail(job->error, BB_EUSAGE, "--reserve: leaves nothing of --fits");
+		return bb_fail(job->error, BB_EUSAGE,
+			       "--reserve: leaves nothing of --fits; give less");
 	BB_TRY(st, bb_fits_find(&fits, base, &space, job->error), out);
 	if (fits.tried == 0) {
 		st = bb_fail(job->error, BB_EUSAGE,
-			     "--fits: no way of dividing the model among --gpus %llu goes with the "
+			     "--fits: no division of the model among --gpus %llu agrees with the "
 			     "other options",
 			     (unsigned long long)space.gpus);
 		goto out;

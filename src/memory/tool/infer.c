@@ -17,15 +17,14 @@ static bb_status check(const struct job *job)
 	const int64_t heads = job->has_model ? job->model.hyper.heads : 0;
 
 	if (o->context_given && job->has_model && job->model.encoder)
-		return bb_fail(
-			job->error, BB_EUSAGE,
-			"--context %lld: %s is an encoder, which reads all tokens at once and "
-			"keeps no keys and values; leave it out",
-			(long long)o->context, job->model.name);
+		return bb_fail(job->error, BB_EUSAGE,
+			       "--context %lld: %s is an encoder, which reads all tokens at once "
+			       "and keeps no keys and values; leave it out",
+			       (long long)o->context, job->model.name);
 	if (o->context_given && heads == 0)
 		return bb_fail(job->error, BB_EUSAGE,
-			       "--context %lld: a cache is known of transformers alone; give "
-			       "--model with one",
+			       "--context %lld: a cache is known only for transformers; give one "
+			       "with --model",
 			       (long long)o->context);
 	if (heads % o->tp)
 		return bb_fail(job->error, BB_EUSAGE, "--tp %lld: does not divide the %lld heads",
@@ -33,7 +32,7 @@ static bb_status check(const struct job *job)
 	return BB_OK;
 }
 
-/* Heads of keys and values that there are fewer of than ranks are on several of them. */
+/* Where ranks outnumber the heads of keys and values, several ranks hold the same head. */
 static void add_cache(const struct job *job, struct parts *p)
 {
 	const struct options *o = job->o;
@@ -56,7 +55,7 @@ static void add_line(struct job *job, const char *name, uint64_t bytes, const ch
 		       note ? "  " : "", note ? note : "");
 }
 
-/* As articles work out the weights in their head. */
+/* The estimate of the weights that articles use. */
 static void add_spoken(struct job *job, const struct parts *p)
 {
 	const double each = bb_spoken_gib((unsigned)job->o->bits);
@@ -64,7 +63,7 @@ static void add_spoken(struct job *job, const struct parts *p)
 
 	if (p->billions > 0 && job->o->tp == 1)
 		bb_strbuf_addf(&job->text,
-			       "%-12s %12.3f %12.3f  %llu billion x %.3f GiB, which many call GB\n",
+			       "%-12s %12.3f %12.3f  %llu billion x %.3f GiB, often called GB\n",
 			       "rounded", all * (double)(1 << 30) / 1e9, all,
 			       (unsigned long long)p->billions, each);
 }
@@ -74,28 +73,29 @@ static void add_text(struct job *job, const struct parts *p)
 	const struct options *o = job->o;
 	char token[BB_BOTH_TEXT];
 
-	bb_strbuf_addf(&job->text, "# %lld bits a weight", (long long)o->bits);
+	bb_strbuf_addf(&job->text, "# bits per weight: %lld", (long long)o->bits);
 	if (p->has_cache)
-		bb_strbuf_addf(&job->text,
-			       ", %lld bits a key or value; %lld sequences of %llu tokens",
-			       (long long)o->cache_bits, (long long)o->batch,
-			       (unsigned long long)p->context);
-	bb_strbuf_addf(&job->text, "; tensor-parallel ranks: %lld, what each needs\n",
+		bb_strbuf_addf(
+			&job->text,
+			"; bits per key or value: %lld; sequences: %lld, tokens per sequence: %llu",
+			(long long)o->cache_bits, (long long)o->batch,
+			(unsigned long long)p->context);
+	bb_strbuf_addf(&job->text, "\n# tensor-parallel ranks: %lld, memory of each:\n",
 		       (long long)o->tp);
 	bb_strbuf_addf(&job->text, "#\n# %-10s %12s %12s\n", "", "GB", "GiB");
 	add_line(job, "weights", p->weights, NULL);
 	if (p->has_cache) {
-		bb_strbuf_addf(&job->text, "%-12s %12.3f %12.3f  %s a token\n", "KV cache",
+		bb_strbuf_addf(&job->text, "%-12s %12.3f %12.3f  %s per token\n", "KV cache",
 			       GB(p->cache), GiB(p->cache), bb_memory_both(token, p->token));
 		add_line(job, "all", bb_bytes_add(p->weights, p->cache), NULL);
 	} else if (job->has_model && job->model.encoder) {
-		bb_strbuf_addf(&job->text, "%-12s %12s %12s  an encoder reads all tokens at once\n",
+		bb_strbuf_addf(&job->text,
+			       "%-12s %12s %12s  none: an encoder reads all tokens at once\n",
 			       "KV cache", "N/A", "N/A");
 	}
-	add_line(job, "rule", p->rule, "P x 4 / (32 / Q) x 1.2, whatever batch and context are");
+	add_line(job, "rule", p->rule, "P x 4 / (32 / Q) x 1.2, for any batch and context");
 	add_spoken(job, p);
-	bb_strbuf_add(&job->text,
-		      "# not counted: activations of a step, CUDA, buffers of libraries\n");
+	bb_strbuf_add(&job->text, "# not counted: activations, CUDA, buffers of libraries\n");
 }
 
 static void add_json(struct job *job, const struct parts *p)
@@ -131,10 +131,10 @@ bb_status bb_memory_infer(struct job *job)
 	p.billions = bb_spoken_billions(job->parameters);
 	add_cache(job, &p);
 	if (p.cache == UINT64_MAX)
-		return bb_fail(job->error, BB_EUSAGE,
-			       "--context %llu: more bytes than 64 bits can say; give fewer tokens "
-			       "or sequences",
-			       (unsigned long long)p.context);
+		return bb_fail(
+			job->error, BB_EUSAGE,
+			"--context %llu: the bytes exceed 64 bits; give fewer tokens or sequences",
+			(unsigned long long)p.context);
 	add_text(job, &p);
 	add_json(job, &p);
 out:

@@ -1,5 +1,5 @@
 /*
- * main.c - the binary model_memory: which subject, and where what it says goes.
+ * main.c - the program model_memory: choice of the subject, output of its result.
  */
 #include "core/output.h"
 #include "core/standard.h"
@@ -18,20 +18,20 @@ static const struct subject {
 	const struct bb_option *rows[MOST_TABLES]; /* ends with NULL */
 } subjects[] = {
 	{"train",
-	 "what a rank of a training run needs; with --fits: which runs fit",
+	 "memory of a rank of a training run; with --fits: the runs that fit",
 	 bb_memory_train,
 	 {bb_memory_model_rows, bb_memory_states_rows, bb_memory_parallel_rows, bb_memory_fits_rows,
 	  bb_memory_about_rows}},
 	{"infer",
-	 "what inference needs: weights, KV cache, and the rule of thumb",
+	 "memory of inference: weights, KV cache, and the rule of thumb",
 	 bb_memory_infer,
 	 {bb_memory_model_rows, bb_memory_infer_rows, bb_memory_about_rows}},
 	{"zero",
-	 "stages of ZeRO and FSDP side by side: what a rank keeps and sends",
+	 "stages of ZeRO and FSDP side by side: bytes that a rank keeps and sends",
 	 bb_memory_zero,
 	 {bb_memory_model_rows, bb_memory_states_rows, bb_memory_zero_rows, bb_memory_about_rows}},
 	{"deepspeed",
-	 "DeepSpeed's own estimates for stages 2 and 3, figure for figure",
+	 "DeepSpeed's own estimates for stages 2 and 3",
 	 bb_memory_deepspeed,
 	 {bb_memory_model_rows, bb_memory_deepspeed_rows, bb_memory_about_rows}},
 	{"checkpoint",
@@ -45,7 +45,7 @@ static const struct subject {
 	{.word = NULL},
 };
 
-/* Tables of SUBJECT, read into TARGET. */
+/* TABLES = those of SUBJECT, to be read into TARGET. */
 static void list_tables(const struct subject *subject, struct options *target,
 			struct bb_option_table tables[MOST_TABLES + 1])
 {
@@ -56,7 +56,7 @@ static void list_tables(const struct subject *subject, struct options *target,
 	tables[n] = (struct bb_option_table){NULL, NULL, NULL};
 }
 
-/* Does SUBJECT have the option that WORD ("--bits", "--bits=8") is? */
+/* Does SUBJECT have the option in WORD ("--bits", "--bits=8")? */
 static bool has_option(const struct subject *subject, const char *word)
 {
 	const size_t length = strcspn(word + 2, "=");
@@ -69,7 +69,7 @@ static bool has_option(const struct subject *subject, const char *word)
 	return false;
 }
 
-/* The first option of WORDS that SUBJECT does not have, or NULL. */
+/* The first option in WORDS that SUBJECT lacks, or NULL. */
 static const char *foreign_option(const struct subject *subject, char **words)
 {
 	for (; *words; words++)
@@ -78,7 +78,7 @@ static const char *foreign_option(const struct subject *subject, char **words)
 	return NULL;
 }
 
-/* Where no subject is named it is the first that has all options. */
+/* Without a named subject: the first that has all options. */
 static const struct subject *guess_subject(char **words)
 {
 	for (const struct subject *s = subjects; s->word; s++)
@@ -87,7 +87,8 @@ static const struct subject *guess_subject(char **words)
 	return subjects;
 }
 
-/* An option that another subject has is told with it; others are refused where they are read. */
+/* An option of another subject is refused with its name; unknown options are refused by the parser.
+ */
 static bb_status check_options(const struct subject *subject, char **words, struct bb_error *error)
 {
 	const char *word = foreign_option(subject, words);
@@ -96,12 +97,13 @@ static bb_status check_options(const struct subject *subject, char **words, stru
 		if (has_option(s, word))
 			return bb_fail(
 				error, BB_EUSAGE,
-				"%.*s: an option of model_memory %s, not of %s; leave one out",
+				"%.*s: an option of model_memory %s, not of %s; leave it out",
 				(int)strcspn(word, "="), word, s->word, subject->word);
 	return BB_OK;
 }
 
-/* The subject that the first word names, which is then taken from ARGV, or that has the options. */
+/* *SUBJECT = the one that the first word names, which is removed from ARGV, or one that has the
+ * options. */
 static bb_status find_subject(int *argc, char ***argv, const struct subject **subject,
 			      struct bb_error *error)
 {
@@ -128,13 +130,13 @@ static bb_status find_subject(int *argc, char ***argv, const struct subject **su
 
 static void add_subjects(struct bb_strbuf *out)
 {
-	bb_strbuf_add(out,
-		      "Usage: model_memory [SUBJECT] [OPTION]...\n"
-		      "The memory that models take, in GB (10^9 bytes) and GiB (2^30 bytes).\n\n"
-		      "Subjects; without one it is the first that has all options given:\n");
+	bb_strbuf_add(
+		out, "Usage: model_memory [SUBJECT] [OPTION]...\n"
+		     "Calculates the memory of models, in GB (10^9 bytes) and GiB (2^30 bytes).\n\n"
+		     "Subjects (default: the first that has all given options):\n");
 	for (const struct subject *s = subjects; s->word; s++)
 		bb_strbuf_addf(out, "  %-11s %s\n", s->word, s->brief);
-	bb_strbuf_add(out, "model_memory SUBJECT --help shows the options of one.\n\n");
+	bb_strbuf_add(out, "model_memory SUBJECT --help shows the options of a subject.\n\n");
 }
 
 static void add_help(const struct subject *subject, struct bb_strbuf *out)
@@ -206,7 +208,7 @@ static bb_status run(const struct subject *subject, const struct options *o, str
 	bb_json_add_string(&job.json, "kind", "model_memory");
 	bb_json_add_string(&job.json, "subject", subject->word);
 	st = subject->run(&job);
-	/* That nothing fits is an answer too. */
+	/* "Nothing fits" is a result, not an error. */
 	if (st == BB_OK || (st == BB_EDATA && bb_error_status(error) == BB_OK)) {
 		written = write_all(&job, &json);
 		st = written == BB_OK ? st : written;

@@ -1,6 +1,6 @@
 /*
- * measure.c - activation checkpointing, measured: passes over a chain, those that keep all beside
- * those that compute again, taking turns.
+ * measure.c - activation checkpointing, measured: passes over a chain that keep all activations or
+ * recompute some, in turn.
  */
 #include "core/stats.h"
 #include "models/memory/checkpoint.h"
@@ -14,7 +14,7 @@
 #define MB(bytes) ((double)(bytes) / 1e6)
 #define MiB(bytes) ((double)(bytes) / (double)(1 << 20))
 
-/* A distance between checkpoints, and what its passes cost. */
+/* A distance between checkpoints, and the cost of its passes. */
 struct way {
 	size_t every;
 	struct bb_chain_cost cost;             /* bytes and layers; times: medians */
@@ -44,7 +44,7 @@ static void choose_ways(struct measurement *m, const struct options *o)
 		m->ways[m->n++].every = layers;
 }
 
-/* Weights and two sets of gradients, and activations where all are kept. */
+/* Bytes of weights, two sets of gradients, and all activations. */
 static uint64_t chain_bytes(const struct options *o)
 {
 	const uint64_t layers = (uint64_t)o->layers, width = (uint64_t)o->width;
@@ -57,11 +57,10 @@ static bb_status prepare(struct measurement *m, const struct options *o)
 	bb_status st;
 
 	if (chain_bytes(o) > MOST_BYTES)
-		return bb_fail(
-			m->job->error, BB_EUSAGE,
-			"--layers %lld --width %lld --rows %lld: more than 4 GiB of weights, "
-			"gradients and activations; give a smaller chain",
-			(long long)o->layers, (long long)o->width, (long long)o->rows);
+		return bb_fail(m->job->error, BB_EUSAGE,
+			       "--layers %lld --width %lld --rows %lld: weights, gradients and "
+			       "activations exceed 4 GiB; give a smaller chain",
+			       (long long)o->layers, (long long)o->width, (long long)o->rows);
 	m->passes = (size_t)o->repeat;
 	choose_ways(m, o);
 	for (size_t i = 0; i < m->n; i++) {
@@ -93,7 +92,7 @@ static void release(struct measurement *m)
 	bb_chain_free(&m->chain);
 }
 
-/* A pass of each way, compared with the first that kept all. */
+/* A pass of each variant, compared with the first one that kept all activations. */
 static bb_status pass_of_each(struct measurement *m, size_t pass)
 {
 	bb_status st;
@@ -168,14 +167,13 @@ static void add_header(struct job *job, const struct measurement *m)
 	const struct bb_chain *c = &m->chain;
 
 	bb_strbuf_addf(&job->text,
-		       "# %zu layers, %zu rows of %zu numbers in fp32, 4 x %zu inside a layer; one "
-		       "thread, %zu passes of each, medians\n",
+		       "# layers: %zu, rows: %zu, width: %zu fp32 numbers, 4 x %zu inside; one "
+		       "thread, passes: %zu, medians\n",
 		       c->layers, c->rows, c->width, c->width, m->passes);
-	bb_strbuf_add(
-		&job->text,
-		"# most: bytes of activations at a time, counted; calculated: what they must "
-		"be; again: forward\n# passes inside the backward pass, and in percent of the "
-		"forward pass; step: forward and backward\n#\n");
+	bb_strbuf_add(&job->text,
+		      "# most: peak of the activations, counted; calculated: its formula; again: "
+		      "recomputed forward\n# passes within the backward pass, and their share of "
+		      "the forward pass; step: forward and backward\n#\n");
 	bb_strbuf_addf(&job->text, "# %8s %10s %10s %10s %7s %9s %9s %9s %9s %8s  %s\n", "every",
 		       "most", "most", "calculated", "saved", "forward", "backward", "again",
 		       "again", "step", "result");
@@ -183,7 +181,7 @@ static void add_header(struct job *job, const struct measurement *m)
 		       "MiB", "MB", "", "ms", "ms", "ms", "", "longer");
 }
 
-/* All rows, and the first way whose result is another one as a failure. */
+/* All rows. BB_EDATA if a result or a peak is not as it must be. */
 static bb_status tell(struct measurement *m)
 {
 	struct job *job = m->job;

@@ -34,8 +34,8 @@ static bb_status read_values(struct job *job, struct tensor *t)
 		t->x[t->n] = strtof(text, &end);
 		if (end == text || (*end && *end != ',') || !isfinite(t->x[t->n]))
 			return bb_fail(job->error, BB_EUSAGE,
-				       "--values %.200s: \"%.40s\" does not begin with a number of "
-				       "fp32; expected such as 1,2,3",
+				       "--values %.200s: \"%.40s\" does not begin with an fp32 "
+				       "number; expected a list such as 1,2,3",
 				       job->o->values, text);
 		t->n++;
 		if (!*end)
@@ -44,7 +44,7 @@ static bb_status read_values(struct job *job, struct tensor *t)
 	}
 }
 
-/* Normal numbers, as weights of a layer nearly are (Box and Muller). */
+/* Normally distributed numbers, much like weights of a layer (Box and Muller). */
 static bb_status make_values(struct job *job, struct tensor *t)
 {
 	uint64_t seed = (uint64_t)job->o->seed;
@@ -62,7 +62,7 @@ static bb_status make_values(struct job *job, struct tensor *t)
 	return BB_OK;
 }
 
-/* What became of a short tensor, number by number. */
+/* Codes and decoded numbers of a short tensor. */
 static void add_numbers(struct job *job, const struct bb_quantised *q)
 {
 	bb_json_add_array(&job->json, "codes");
@@ -136,10 +136,10 @@ bb_status bb_memory_quantise(struct job *job)
 	bb_status st;
 
 	BB_TRY(st, job->o->values ? read_values(job, &t) : make_values(job, &t), out);
-	bb_strbuf_addf(&job->text, "# %zu numbers in fp32: %s\n", t.n,
+	bb_strbuf_addf(&job->text, "# fp32 numbers: %zu, %s\n", t.n,
 		       bb_memory_both(bytes, t.n * sizeof(*t.x)));
-	bb_strbuf_add(&job->text, "# error: of what comes back; scale: between neighbouring codes; "
-				  "zero: what code 0 is\n#\n");
+	bb_strbuf_add(&job->text, "# error: of the decoded numbers; scale: distance of "
+				  "neighbouring codes; zero: value of code 0\n#\n");
 	bb_strbuf_addf(&job->text, "# %-6s %-7s %13s %13s %13s %13s %7s  %s\n", "format", "method",
 		       "scale", "zero", "most error", "rms error", "smaller", "bytes");
 	bb_json_add_uint(&job->json, "count", t.n);

@@ -1,5 +1,5 @@
 /*
- * subject.c - the model or the size that is asked about, and numbers in words.
+ * subject.c - the model or size of a subject, and formatted numbers.
  */
 #include "core/units.h"
 #include "memory/tool/tool.h"
@@ -60,7 +60,7 @@ void bb_memory_add_recipe(struct job *job, const struct bb_recipe *recipe)
 	const struct bb_states each = bb_states_each(recipe);
 
 	bb_strbuf_addf(&job->text,
-		       "# bytes of a parameter: %llu, its gradient %llu, optimiser %llu (%s, %s)\n",
+		       "# bytes per parameter: %llu, gradient %llu, optimizer %llu (%s, %s)\n",
 		       (unsigned long long)each.parameters, (unsigned long long)each.gradients,
 		       (unsigned long long)each.optimizer, recipe->precision->name,
 		       recipe->optimizer->name);
@@ -77,13 +77,13 @@ static void describe(struct job *job)
 	bb_json_add_string(&job->json, "model", job->has_model ? job->model.name : NULL);
 	bb_json_add_uint(&job->json, "parameters", job->parameters);
 	if (!job->has_model) {
-		bb_strbuf_addf(&job->text, "# %s parameters of which no more is known\n", number);
+		bb_strbuf_addf(&job->text, "# %s parameters of an unknown model\n", number);
 		return;
 	}
 	bb_strbuf_addf(&job->text, "# %s (%s): %s parameters", job->model.name, job->model.family,
 		       number);
 	if (h->heads)
-		bb_strbuf_addf(&job->text, ", %d layers, sequences of %lld tokens",
+		bb_strbuf_addf(&job->text, ", %d layers, %lld tokens per sequence",
 			       job->model.blocks, (long long)h->seq);
 	bb_strbuf_add(&job->text, "\n");
 	if (h->experts)
@@ -98,11 +98,11 @@ bb_status bb_memory_open_subject(struct job *job)
 
 	if (o->model_given == o->params_given)
 		return bb_fail(job->error, BB_EUSAGE,
-			       o->model_given ? "--model and --params: only one of them"
+			       o->model_given ? "--model and --params: give only one of them"
 					      : "nothing to calculate: give --model llama2-7b, or "
 						"--params 7.5B (--list names the models)");
 	if (o->params_given && o->seq > 0)
-		return bb_fail(job->error, BB_EUSAGE, "--seq %lld: only with --model",
+		return bb_fail(job->error, BB_EUSAGE, "--seq %lld: valid only with --model",
 			       (long long)o->seq);
 	job->has_model = o->model_given;
 	job->parameters = o->params;

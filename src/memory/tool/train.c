@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-/* What the file says and the command line does not; both, if they say the same. */
+/* Take FROM_FILE where the file SAID it. BB_EUSAGE if the option was GIVEN another value. */
 static bb_status merge(struct job *job, const char *option, bool given, uint64_t *value, bool said,
 		       uint64_t from_file)
 {
@@ -55,7 +55,7 @@ static bb_status merge_file(struct job *job, struct bb_training *t)
 
 	BB_TRY(st, bb_ds_config_read(o->ds_config, &c, job->error), out);
 	BB_TRY(st, merge_states(job, &c, t), out);
-	/* How the batch is divided is a question for each way that is tried. */
+	/* With --fits each combination divides the batch in its own way. */
 	if (o->fits_given)
 		goto out;
 	BB_TRY(st,
@@ -105,24 +105,23 @@ static void describe_run(struct job *job, const struct bb_training *t)
 {
 	const bool known = bb_training_has_activations(t);
 
-	bb_strbuf_addf(
-		&job->text,
-		"# ranks: %llu = dp %llu x tp %llu%s x pp %llu (%s; micro-batches of a step: "
-		"%llu, sequences of each: %llu)\n",
-		(unsigned long long)(t->dp * t->tp * t->pp), (unsigned long long)t->dp,
-		(unsigned long long)t->tp, t->sequence_parallel ? " sequence-parallel" : "",
-		(unsigned long long)t->pp, bb_pipeline_words[t->schedule],
-		(unsigned long long)t->micro_batches, (unsigned long long)t->micro_batch);
 	bb_strbuf_addf(&job->text,
-		       "# ZeRO stage %d, offload %s, recomputation %s%s; trained: %g%% of the "
-		       "parameters\n",
+		       "# ranks: %llu = dp %llu x tp %llu%s x pp %llu (%s; microbatches per step: "
+		       "%llu, sequences per microbatch: %llu)\n",
+		       (unsigned long long)(t->dp * t->tp * t->pp), (unsigned long long)t->dp,
+		       (unsigned long long)t->tp, t->sequence_parallel ? " sequence-parallel" : "",
+		       (unsigned long long)t->pp, bb_pipeline_words[t->schedule],
+		       (unsigned long long)t->micro_batches, (unsigned long long)t->micro_batch);
+	bb_strbuf_addf(&job->text,
+		       "# ZeRO stage %d, offload %s, recomputation %s%s; %g%% of the parameters "
+		       "are trained\n",
 		       t->zero, bb_offload_words[t->offload], bb_recompute_words[t->recompute],
 		       t->flash ? ", FlashAttention" : "", 100 * t->trainable);
 	bb_memory_add_recipe(job, &t->recipe);
 	if (!known)
-		bb_strbuf_add(&job->text,
-			      "# activations are known of transformers alone: these are "
-			      "states only\n");
+		bb_strbuf_add(
+			&job->text,
+			"# activations are known only for transformers: these are states only\n");
 }
 
 static void add_json_run(struct job *job, const struct bb_training *t)
@@ -156,21 +155,19 @@ static void add_row(struct job *job, const char *name, uint64_t bytes, uint64_t 
 	bb_strbuf_add(&job->text, "\n");
 }
 
-/* Categories that the run has; those of activations as null where they are not known. */
+/* The categories of the run; activations are null in JSON where they are not known. */
 static void add_need(struct job *job, const struct bb_training *t, const struct bb_need *need)
 {
 	static const char *const notes[BB_CATEGORIES] = {
-		[BB_NEED_GATHERED] = "the largest layer, whole: parameters and gradients",
-		[BB_NEED_MADE_AGAIN] = "of one layer, when it is computed again",
-		[BB_NEED_ENDS] = "of embedding, last norm, head and logits",
+		[BB_NEED_GATHERED] = "parameters and gradients of the largest layer, whole",
+		[BB_NEED_MADE_AGAIN] = "of one layer at a time",
+		[BB_NEED_ENDS] = "embedding, last norm, head and logits",
 	};
 	char key[32];
 
-	bb_strbuf_addf(&job->text,
-		       "#\n# of the rank that needs most, of stage %llu of the "
-		       "pipeline\n",
+	bb_strbuf_addf(&job->text, "#\n# rank that needs most: in pipeline stage %llu\n",
 		       (unsigned long long)need->stage);
-	bb_strbuf_addf(&job->text, "# %-10s %12s %12s %8s\n", "", "GB", "GiB", "of all");
+	bb_strbuf_addf(&job->text, "# %-10s %12s %12s %8s\n", "", "GB", "GiB", "share");
 	for (int i = 0; i < BB_CATEGORIES; i++) {
 		const bool known = i < BB_NEED_ACTIVATIONS || bb_training_has_activations(t);
 
@@ -193,10 +190,10 @@ static bb_status check_options(const struct job *job)
 	const struct options *o = job->o;
 
 	if (!o->fits_given && o->gpus_given)
-		return bb_fail(job->error, BB_EUSAGE, "--gpus %lld: only with --fits",
+		return bb_fail(job->error, BB_EUSAGE, "--gpus %lld: valid only with --fits",
 			       (long long)o->gpus);
 	if (!o->fits_given && o->reserve > 0)
-		return bb_fail(job->error, BB_EUSAGE, "--reserve: only with --fits");
+		return bb_fail(job->error, BB_EUSAGE, "--reserve: valid only with --fits");
 	return BB_OK;
 }
 

@@ -5,7 +5,7 @@
 
 static const char *const fsdp[BB_ZERO_STAGES] = {"NO_SHARD", "-", "SHARD_GRAD_OP", "FULL_SHARD"};
 
-/* One stage among RANKS: as a line and as an object. */
+/* One stage with RANKS ranks: a line of text and an object of JSON. */
 static void add_stage(struct job *job, const struct bb_recipe *recipe, int stage, uint64_t ranks)
 {
 	const uint64_t n = job->parameters, steps = (uint64_t)job->o->micro_batches;
@@ -37,8 +37,8 @@ static void add_header(struct job *job, const struct bb_recipe *recipe)
 {
 	bb_memory_add_recipe(job, recipe);
 	bb_strbuf_addf(&job->text,
-		       "# all: states of one rank; world: of all ranks; saved: how many times less "
-		       "than stage 0;\n# sent: by one rank in a step (micro-batches: %lld)\n#\n",
+		       "# all: states of one rank; world: of all ranks; saved: factor against "
+		       "stage 0;\n# sent: by one rank per step (microbatches: %lld)\n#\n",
 		       (long long)job->o->micro_batches);
 	bb_strbuf_addf(&job->text, "# %5s %5s %-13s %10s %10s %10s %10s %10s %11s %7s %9s\n", "dp",
 		       "ZeRO", "FSDP", "parameters", "gradients", "optimizer", "all", "all",
@@ -49,7 +49,7 @@ static void add_header(struct job *job, const struct bb_recipe *recipe)
 
 bb_status bb_memory_zero(struct job *job)
 {
-	static const uint64_t usual[] = {1, 4, 16, 64, 256, 1024}; /* table 1 of the paper */
+	static const uint64_t usual[] = {1, 4, 16, 64, 256, 1024}; /* table 1 of the ZeRO paper */
 	const struct options *o = job->o;
 	const struct bb_recipe recipe = {&bb_precisions[o->precision],
 					 &bb_optimizers[o->optimizer]};
@@ -59,8 +59,8 @@ bb_status bb_memory_zero(struct job *job)
 	BB_TRY(st, bb_memory_open_subject(job), out);
 	if (recipe.optimizer->factored)
 		return bb_fail(job->error, BB_EUSAGE,
-			       "--optimizer %s: what ZeRO divides is flat and has no rows and "
-			       "columns to sum; give another one",
+			       "--optimizer %s needs rows and columns of tensors, but ZeRO divides "
+			       "flat arrays; give another optimizer",
 			       recipe.optimizer->name);
 	add_header(job, &recipe);
 	bb_json_add_array(&job->json, "stages");

@@ -29,7 +29,7 @@ static struct bb_zero_call *call_of(const struct bb_zero_rank *z, enum bb_zero_k
 static void object(struct bb_zero_rank *z, const struct bb_call *call, const char *reason)
 {
 	if (!*z->objection)
-		snprintf(z->objection, sizeof(z->objection), "%s by %s among %d ranks: %s",
+		snprintf(z->objection, sizeof(z->objection), "%s by %s on %d ranks: %s",
 			 call->collective->name, z->zero->asked.algo_text, z->zero->nranks, reason);
 }
 
@@ -79,7 +79,7 @@ static bb_status settle(struct bb_zero_rank *z, struct bb_call *call)
 		object(z, call, reason);
 out:
 	if (status == BB_EUNSUPPORTED) {
-		object(z, call, "the backend has none");
+		object(z, call, "the backend has no such algorithm");
 		return BB_OK;
 	}
 	return status;

@@ -239,8 +239,8 @@ static bb_status run_stage(struct bb_zero_session *s, int stage)
 	return status;
 }
 
-/* Alone: once to take everything, and once with all of it there. Else as many as asked for, and one
-   more in place of a timed one that is skipped. */
+/* A rank alone: one step that allocates everything and one that finds it allocated. Else the
+   requested steps, and one more where a timed one overflows. */
 static int64_t steps_of(const struct bb_zero_session *s)
 {
 	const int64_t warm = s->engine.run->options.warmup_iters, all = warm + s->zero->asked.iters;
@@ -278,7 +278,7 @@ static bb_status zero_deliver(struct bb_engine *engine)
 	if (engine->run->end.results > 0)
 		return BB_OK;
 	return bb_fail(&engine->run->error, BB_EUNSUPPORTED,
-		       "none of the stages can be run so: see the skipped ones");
+		       "no stage can run with these options: see the skipped ones");
 }
 
 static void zero_close(struct bb_engine *engine)

@@ -60,8 +60,8 @@ static bb_status add_block(struct bb_ledger *l, size_t bytes, bool host, struct 
 		status = l->backend->alloc(l->rank, bytes, &memory);
 	if (status != BB_OK || !memory)
 		return bb_fail(l->error, status == BB_OK ? BB_EINTERNAL : status,
-			       "cannot allocate %zu bytes%s, with %llu taken already", bytes,
-			       host ? " of the host's memory" : "",
+			       "cannot allocate %zu bytes%s beside the %llu already allocated",
+			       bytes, host ? " of the host's memory" : "",
 			       (unsigned long long)(host ? l->now.host : l->now.reserved));
 	*block = BB_ARRAY_ADD(l->blocks, l->n, l->room);
 	if (!*block) {

@@ -1,5 +1,5 @@
 /*
- * options.c - what can be asked of training under ZeRO.
+ * options.c - options of training under ZeRO.
  */
 #include "core/units.h"
 #include "harness/measure/collective.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define MOST_RANKS (1 << 20)
-#define MOST_PARAMETERS UINT64_C(1000000000000000) /* bytes of so many fit into 64 bits */
+#define MOST_PARAMETERS UINT64_C(1000000000000000) /* whose bytes fit into 64 bits */
 
 static const char *const dtypes[] = {"half", "bfloat16", "float", NULL};
 static const char *const stage_names[] = {"0", "1", "2", "3", NULL};
@@ -26,11 +26,11 @@ static bb_status check_scaling(const struct bb_zero_options *a, const struct bb_
 
 	if (a->overflow_given && a->overflow > 0 && a->dtype == BB_FLOAT)
 		return bb_fail(error, BB_EUSAGE,
-			       "--overflow: fp32 has no loss scale that makes gradients overflow; "
-			       "take -d half or bfloat16");
+			       "--overflow: fp32 has no loss scale, so gradients cannot overflow; "
+			       "give -d half or bfloat16");
 	if (a->overflow_given && a->overflow > steps)
 		return bb_fail(error, BB_EUSAGE,
-			       "--overflow %lld: there are %lld steps (-w and -n together)",
+			       "--overflow %lld: exceeds the %lld steps (-w and -n together)",
 			       (long long)a->overflow, steps);
 	return BB_OK;
 }
@@ -39,8 +39,8 @@ static bb_status check_rank(const struct bb_zero_options *a, struct bb_error *er
 {
 	if (a->as_rank_given != a->world_given)
 		return bb_fail(error, BB_EUSAGE,
-			       "--as-rank and --world belong together: rank 0 of 64 is --as-rank 0 "
-			       "--world 64");
+			       "--as-rank and --world go together: for rank 0 of 64 give --as-rank "
+			       "0 --world 64");
 	if (a->as_rank >= a->world)
 		return bb_fail(error, BB_EUSAGE, "--as-rank %lld: --world %lld has ranks 0 to %lld",
 			       (long long)a->as_rank, (long long)a->world, (long long)a->world - 1);
@@ -52,11 +52,10 @@ static bb_status check_backend(const struct bb_zero_options *a, const struct bb_
 {
 	if (a->offload && !o->backend->gpu)
 		return bb_fail(error, BB_EUNSUPPORTED,
-			       "--offload: the memory of the %s backend is the host's already",
+			       "--offload: the %s backend already uses host memory",
 			       o->backend->name);
 	if (a->as_rank_given && !o->backend->has_data)
-		return bb_fail(error, BB_EUNSUPPORTED,
-			       "--as-rank: the %s backend has no memory of its own to hold",
+		return bb_fail(error, BB_EUNSUPPORTED, "--as-rank: the %s backend has no memory",
 			       o->backend->name);
 	return BB_OK;
 }
@@ -71,18 +70,17 @@ static bb_status check_compute(const struct bb_zero_options *a, const struct bb_
 			       "--compute: passes take no time; give --step-time or --flops");
 	if (a->stand_in == BB_GEMM && !a->flops_given)
 		return bb_fail(error, BB_EUSAGE,
-			       "--compute gemm: how many operations passes have is told by --flops "
-			       "and --batch; give them instead of --step-time");
+			       "--compute gemm: needs the number of operations; give --flops and "
+			       "--batch instead of --step-time");
 	if (a->stand_in == BB_GEMM && !o->backend->gpu)
 		return bb_fail(
 			error, BB_EUNSUPPORTED,
-			"--compute gemm: the %s backend multiplies no matrices; it sleeps or "
-			"spins",
+			"--compute gemm: the %s backend multiplies no matrices; give sleep or spin",
 			o->backend->name);
 	return BB_OK;
 }
 
-/* How long a micro-batch takes: FORWARD and BACKWARD are FLOPs of a sample; 0: not known. */
+/* Set the duration of a microbatch. FORWARD and BACKWARD are FLOPs of a sample; 0: unknown. */
 static bb_status read_time(struct bb_zero *zero, double forward, double backward,
 			   struct bb_error *error)
 {
@@ -92,15 +90,13 @@ static bb_status read_time(struct bb_zero *zero, double forward, double backward
 	if (a->flops_given && a->step_ns)
 		return bb_fail(
 			error, BB_EUSAGE,
-			"--flops and --step-time both say how long a micro-batch takes; give "
-			"one");
+			"--flops and --step-time both set the duration of a microbatch; give one");
 	if (a->batch_given && !a->flops_given)
-		return bb_fail(error, BB_EUSAGE, "--batch: it is --flops that counts them");
+		return bb_fail(error, BB_EUSAGE, "--batch: valid only with --flops");
 	if (a->flops_given && forward == 0)
-		return bb_fail(
-			error, BB_EUSAGE,
-			"--flops: of a number of parameters no FLOPs are known; give a model, "
-			"or --step-time");
+		return bb_fail(error, BB_EUSAGE,
+			       "--flops: the FLOPs of a bare number of parameters are unknown; "
+			       "give a model, or --step-time");
 	if (a->flops_given)
 		per_flop = (double)a->batch / a->flops;
 	else if (forward > 0)
@@ -117,7 +113,7 @@ static bb_status open_size(struct bb_zero *zero, uint64_t count, struct bb_error
 	bb_status status;
 
 	if (count == 0 || count > MOST_PARAMETERS)
-		return bb_fail(error, BB_EUSAGE, "--model %s: 1 to 1000T parameters",
+		return bb_fail(error, BB_EUSAGE, "--model %s: expected 1 to 1000T parameters",
 			       zero->asked.model_text);
 	status = bb_zero_units_of_size(&zero->units, count, error);
 	return status == BB_OK ? read_time(zero, 0, 0, error) : status;

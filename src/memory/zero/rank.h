@@ -17,7 +17,7 @@ enum bb_zero_point {
 	BB_ZERO_WRAPPED, /* and what communication needs */
 	BB_ZERO_FORWARD, /* of a layer, while its parameters are still there */
 	BB_ZERO_BACKWARD,
-	BB_ZERO_BEFORE, /* the optimiser */
+	BB_ZERO_BEFORE, /* the optimizer */
 	BB_ZERO_AFTER,
 	BB_ZERO_POINTS
 };
@@ -81,7 +81,7 @@ struct bb_zero_rank {
 	char objection[BB_OBJECTION_TEXT];
 
 	int64_t step;   /* from 1 */
-	uint64_t taken; /* steps of the optimiser */
+	uint64_t taken; /* steps of the optimizer */
 	struct bb_zero_scale scale;
 	uint64_t forward; /* sum of the forward pass */
 	uint64_t wire;    /* bytes sent in this step */

@@ -287,7 +287,7 @@ out:
 	return status;
 }
 
-/* ---- the optimiser --------------------------------------------------------------------------- */
+/* ---- the optimizer --------------------------------------------------------------------------- */
 
 /* A piece of this rank's part of a unit: where it begins in the rows. */
 struct piece {

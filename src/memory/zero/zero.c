@@ -1,5 +1,5 @@
 /*
- * zero.c - the benchmark of ZeRO: what it can do, how it begins and ends.
+ * zero.c - the benchmark of ZeRO: its plan and its limits.
  */
 #include "memory/zero/zero.h"
 
@@ -46,13 +46,13 @@ static bb_status check_sums(const struct bb_zero *zero, struct bb_run *run)
 	if (zero->data.most > 0 || !bb_zero_trains(zero, run))
 		return BB_OK;
 	return bb_fail(&run->error, BB_EUSAGE,
-		       "--accumulate %lld on %d ranks: sums of so many gradients are not exact in "
-		       "%s; take fewer, or another -d",
-		       (long long)zero->asked.accumulate, zero->nranks,
+		       "--accumulate %lld on %d rank%s: sums of so many gradients are not exact in "
+		       "%s; give a smaller number or another -d",
+		       (long long)zero->asked.accumulate, zero->nranks, bb_plural(zero->nranks),
 		       bb_dtype_name(zero->asked.dtype));
 }
 
-/* Bytes that all ranks here may take. Who is alone on a GPU need leave nothing for others. */
+/* Bytes that the ranks of this process may take. A rank alone on a GPU may take nearly all. */
 static uint64_t room_for(const struct bb_zero *zero, const struct bb_run *run)
 {
 	const struct bb_backend *backend = run->options.backend;
@@ -62,7 +62,7 @@ static uint64_t room_for(const struct bb_zero *zero, const struct bb_run *run)
 	return run->memory;
 }
 
-/* What does not fit is skipped; BB_EUNSUPPORTED where that is all. */
+/* Stages that do not fit are skipped; BB_EUNSUPPORTED if none fits. */
 static bb_status find_room(struct bb_zero *zero, struct bb_run *run)
 {
 	const uint64_t room = room_for(zero, run);
@@ -81,7 +81,7 @@ static bb_status find_room(struct bb_zero *zero, struct bb_run *run)
 			continue;
 		if (bytes > room) {
 			snprintf(zero->skip_text[stage], sizeof(zero->skip_text[stage]),
-				 "takes %s on %d rank%s, there is room for %s; take a smaller "
+				 "needs %s on %d rank%s, but only %s are available; give a smaller "
 				 "--model",
 				 bb_format_bytes(need, bytes), run->world.nlocal,
 				 bb_plural(run->world.nlocal), bb_format_bytes(have, room));
@@ -103,8 +103,7 @@ static bb_status plan(struct bb_run *run)
 	run->record.algorithms = zero->asked.algo_text;
 	if (zero->asked.as_rank_given && run->world.nranks > 1)
 		return bb_fail(&run->error, BB_EUSAGE,
-			       "--as-rank: it is one rank that is alone, and there are %d; leave "
-			       "-t and -g out",
+			       "--as-rank: runs one rank alone, not %d; leave -t and -g out",
 			       run->world.nranks);
 	describe(zero, run);
 	status = check_sums(zero, run);
@@ -113,11 +112,10 @@ static bb_status plan(struct bb_run *run)
 
 static void tell(struct bb_run *run, struct bb_strbuf *out)
 {
-	bb_strbuf_add(out,
-		      "# MB: 1e6 bytes, of one rank when it held most. formula: states that ZeRO "
-		      "calculates (Rajbhandari et al.), with the padding;\n"
-		      "# comm: gathered layers, buckets and what collectives need; frag: taken "
-		      "from the system and not held. wire: that a rank sends in a step\n");
+	bb_strbuf_add(out, "# MB: 1e6 bytes, of one rank at its peak. formula: states by the ZeRO "
+			   "paper (Rajbhandari et al.), with padding;\n"
+			   "# comm: gathered layers, buckets, buffers of collectives; frag: "
+			   "allocated but not held; wire: sent by a rank per step\n");
 }
 
 static void close_zero(struct bb_run *run)
@@ -133,9 +131,9 @@ const struct bb_benchmark bb_zero_benchmark = {
 	.own_bytes = sizeof(struct bb_zero),
 	.options = bb_zero_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
-	.refuses = {{BB_ALL_SIZES " precision",
-		     "nothing is swept; leave it out, --model says how much "
-		     "is trained, -n how many steps are timed"}},
+	.refuses =
+		{{BB_ALL_SIZES " precision",
+		  "no size is swept; leave it out: --model sets the size, -n the number of steps"}},
 	.queues = true,
 	.check = bb_zero_check,
 	.list = bb_model_list,

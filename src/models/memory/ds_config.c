@@ -19,7 +19,7 @@ struct reader {
 	struct bb_error *error;
 };
 
-/* VALUE is not what KEY of SECTION ("": of the whole) takes, which is WANTED. */
+/* Refuse VALUE of KEY in SECTION ("": the root), where WANTED is expected. */
 static bb_status wrong(const struct reader *r, const char *section, const char *key,
 		       const json_t *value, const char *wanted)
 {
@@ -48,7 +48,7 @@ static bb_status read_object(const struct reader *r, const json_t *parent, const
 		       : wrong(r, section, key, value, "an object");
 }
 
-/* Leaves INTO alone where it is missing or "auto". */
+/* INTO stays as it is where the key is missing or "auto". */
 static bb_status read_number(const struct reader *r, const json_t *parent, const char *section,
 			     const char *key, int64_t min, int64_t max, int64_t *into)
 {
@@ -67,7 +67,7 @@ static bb_status read_number(const struct reader *r, const json_t *parent, const
 	return wrong(r, section, key, value, wanted);
 }
 
-/* zero_optimization.offload_optimizer and .offload_param: whether their device is another one. */
+/* *AWAY: the device of KEY (offload_optimizer, offload_param) is not the GPU. */
 static bb_status read_device(const struct reader *r, const json_t *zero, const char *key,
 			     bool *away)
 {
@@ -109,7 +109,7 @@ out:
 	return status;
 }
 
-/* Whether KEY ("fp16") is on; SAID false where that is "auto". */
+/* *ON: KEY ("fp16") is enabled; *SAID = false where that is "auto". */
 static bb_status read_format(const struct reader *r, const char *key, bool *on, bool *said)
 {
 	const json_t *object = NULL, *enabled;
@@ -142,7 +142,7 @@ static bb_status read_precision(const struct reader *r, struct bb_ds_config *c)
 	if (fp16 && bf16)
 		status = bb_fail(r->error, BB_EUSAGE,
 				 "--ds-config %.200s: fp16.enabled and bf16.enabled are both true; "
-				 "only one of them",
+				 "set only one",
 				 r->path);
 	else if (fp16 || bf16)
 		c->precision = find_precision("mixed");
@@ -154,7 +154,7 @@ out:
 
 static bb_status read_optimizer(const struct reader *r, struct bb_ds_config *c)
 {
-	/* DeepSpeed takes them in any case; those of others beside its own. */
+	/* DeepSpeed ignores their case. */
 	static const char *const names[][2] = {
 		{"adamw", "adamw"},
 		{"adam", "adamw"},
@@ -174,7 +174,7 @@ static bb_status read_optimizer(const struct reader *r, struct bb_ds_config *c)
 				c->optimizer++;
 	return c->optimizer ? BB_OK
 			    : wrong(r, "optimizer", "type", type,
-				    "one whose states are known here: Adam, AdamW, Lamb or SGD");
+				    "a known optimizer: Adam, AdamW, Lamb or SGD");
 }
 
 static bb_status read_batch(const struct reader *r, struct bb_ds_config *c)

@@ -1,5 +1,5 @@
 /*
- * fits.c - trying all ways.
+ * fits.c - search of all combinations.
  */
 #include "models/memory/fits.h"
 #include "core/array.h"
@@ -27,7 +27,7 @@ static bb_status keep(struct search *s, const struct bb_fit *fit)
 static bb_status try_micro_batches(struct search *s, struct bb_training way)
 {
 	const uint64_t given = s->space->micro_batch;
-	/* Without activations one is as good as the other. */
+	/* Without activations all sizes need the same. */
 	const bool one = given > 0 || !bb_training_has_activations(&way);
 	const uint64_t first = given ? given : 1, last = one ? first : s->space->most_micro_batch;
 	struct bb_fit best = {.need = {.total = 0}};
@@ -61,7 +61,7 @@ static bb_status try_recompute(struct search *s, struct bb_training way)
 	return st;
 }
 
-/* Those that do not go together are not among what is tried. */
+/* Invalid combinations are not tried. */
 static bool goes(const struct bb_training *way)
 {
 	struct bb_error reason = {.text = ""};

@@ -67,7 +67,7 @@ bb_status bb_quantise(struct bb_quantised *q, const float *x, size_t n, unsigned
 			return bb_fail(error, BB_EUSAGE, "number %zu is not finite", i);
 	choose_scale(q, x, method);
 	if (!isfinite(q->scale) || !isfinite(q->zero))
-		return bb_fail(error, BB_EUSAGE, "the numbers are too far apart for fp32");
+		return bb_fail(error, BB_EUSAGE, "the range of the numbers exceeds fp32");
 	for (size_t i = 0; i < n && q->scale > 0; i++) {
 		const float code = rintf((x[i] - q->zero) / q->scale);
 		const float most = (float)largest_code(q); /* a rounded scale can lead beyond */

@@ -1,5 +1,5 @@
 /*
- * states.c - bytes of parameters, gradients and optimiser.
+ * states.c - bytes of parameters, gradients and optimizer.
  */
 #include "models/memory/states.h"
 
@@ -8,11 +8,11 @@
 #define FP32 4
 
 const struct bb_precision bb_precisions[] = {
-	{"mixed", "fp16 or bf16, the optimiser with an fp32 copy of the parameters",
+	{"mixed", "fp16 or bf16, the optimizer with an fp32 copy of the parameters",
 	 "ZeRO (arXiv 1910.02054), section 3.1; DeepSpeed", 2, 2, FP32, FP32},
 	{"megatron-bf16", "bf16 parameters, fp32 gradients, an fp32 copy of the parameters",
 	 "Megatron-LM, distributed optimizer: 18 bytes, 6 + 12/d divided", 2, FP32, FP32, FP32},
-	{"megatron-fp16", "fp16, the optimiser with fp32 copies of parameters and gradients",
+	{"megatron-fp16", "fp16, the optimizer with fp32 copies of parameters and gradients",
 	 "Megatron-LM, distributed optimizer: 20 bytes, 4 + 16/d divided", 2, 2, 2 * FP32, FP32},
 	{"fp32", "all in fp32", "Megatron-LM, distributed optimizer: 16 bytes, 8 + 8/d divided",
 	 FP32, FP32, 0, FP32},

@@ -1,9 +1,9 @@
 /*
  * states.h - what training keeps of each parameter: the parameter itself, its gradient and the
- * state of the optimiser; and how ZeRO divides them among data-parallel ranks. Pure functions of
+ * state of the optimizer; and how ZeRO divides them among data-parallel ranks. Pure functions of
  * numbers: nothing is measured or allocated. All bytes are exact.
  *
- *   stage   parameters   gradients   optimiser    FSDP
+ *   stage   parameters   gradients   optimizer    FSDP
  *   0       whole        whole       whole        NO_SHARD (and DistributedDataParallel)
  *   1       whole        whole       divided
  *   2       whole        divided     divided      SHARD_GRAD_OP
@@ -26,8 +26,8 @@ struct bb_precision {
 	const char *source;
 	unsigned parameter; /* as the forward pass reads it */
 	unsigned gradient;  /* as the backward pass writes it, and ranks reduce it */
-	unsigned master;    /* belongs to the optimiser: fp32 copies of parameter and gradient */
-	unsigned moment;    /* of each moment of the optimiser, unless that has its own format */
+	unsigned master;    /* belongs to the optimizer: fp32 copies of parameter and gradient */
+	unsigned moment;    /* of each moment of the optimizer, unless that has its own format */
 };
 
 struct bb_optimizer {
@@ -70,7 +70,7 @@ uint64_t bb_partition(uint64_t elements, uint64_t ranks);
 /*
  * What a rank keeps of ELEMENTS (at most 2^56) under ZeRO STAGE (0 … 3) among RANKS data-parallel
  * ranks. FACTORED: elements that the sums of rows and columns have (bb_factored_elements), which
- * stage 0 alone allows, for a flat row has no rows and columns; 0 where the optimiser is not
+ * stage 0 alone allows, for a flat row has no rows and columns; 0 where the optimizer is not
  * factored.
  */
 struct bb_states bb_states_of_rank(const struct bb_recipe *recipe, uint64_t elements,

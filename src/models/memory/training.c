@@ -19,7 +19,7 @@ const char *const bb_category_words[BB_CATEGORIES] = {
 	[BB_NEED_ENDS] = "ends",
 };
 
-/* ---- where the elements are -------------------------------------------------------------------
+/* ---- elements of layers -------------------------------------------------------------------
  */
 
 static void add(struct bb_piece *to, const struct bb_piece *piece)
@@ -93,7 +93,7 @@ void bb_model_layout_free(struct bb_model_layout *layout)
 	*layout = (struct bb_model_layout){.before = NULL};
 }
 
-/* ---- what goes together -------------------------------------------------------------------------
+/* ---- valid combinations -------------------------------------------------------------------------
  */
 
 bool bb_training_has_activations(const struct bb_training *t)
@@ -117,8 +117,8 @@ static bb_status check_experts(const struct bb_training *t, struct bb_error *err
 			       (unsigned long long)t->ep);
 	if (experts % t->ep || t->dp % t->ep)
 		return bb_fail(error, BB_EUSAGE,
-			       "--ep %llu: does not divide %s; give a number that divides %llu "
-			       "experts and --dp %llu",
+			       "--ep %llu: does not divide %s; give a divisor of %llu experts and "
+			       "of --dp %llu",
 			       (unsigned long long)t->ep,
 			       experts % t->ep ? "the experts" : "the data-parallel ranks",
 			       (unsigned long long)experts, (unsigned long long)t->dp);
@@ -130,14 +130,14 @@ static bb_status check_pipeline(const struct bb_training *t, struct bb_error *er
 	const uint64_t layers = blocks(t);
 
 	if (t->model && t->pp > layers)
-		return bb_fail(error, BB_EUSAGE,
-			       "--pp %llu: more stages than the %llu layers of the model",
+		return bb_fail(error, BB_EUSAGE, "--pp %llu: exceeds the %llu layers of the model",
 			       (unsigned long long)t->pp, (unsigned long long)layers);
 	if (t->schedule == BB_INTERLEAVED && t->chunks == 1)
 		return bb_fail(error, BB_EUSAGE,
 			       "--schedule interleaved: needs --chunks 2 or more");
 	if (t->schedule != BB_INTERLEAVED && t->chunks > 1)
-		return bb_fail(error, BB_EUSAGE, "--chunks %llu: only with --schedule interleaved",
+		return bb_fail(error, BB_EUSAGE,
+			       "--chunks %llu: valid only with --schedule interleaved",
 			       (unsigned long long)t->chunks);
 	if (t->chunks > 1 && layers % (t->pp * t->chunks))
 		return bb_fail(error, BB_EUSAGE,
@@ -156,8 +156,7 @@ static bb_status check_tensor(const struct bb_training *t, struct bb_error *erro
 		return bb_fail(error, BB_EUSAGE, "--tp %llu: does not divide the %llu heads",
 			       (unsigned long long)t->tp, (unsigned long long)heads);
 	if (t->sequence_parallel && t->tp == 1)
-		return bb_fail(error, BB_EUSAGE,
-			       "--sequence-parallel: among the ranks of --tp, which is 1");
+		return bb_fail(error, BB_EUSAGE, "--sequence-parallel: needs --tp 2 or more");
 	if (t->sequence_parallel && t->model && (uint64_t)t->model->hyper.seq % t->tp)
 		return bb_fail(error, BB_EUSAGE,
 			       "--sequence-parallel: the %lld tokens of a sequence cannot be "
@@ -170,26 +169,25 @@ static bb_status check_states(const struct bb_training *t, struct bb_error *erro
 {
 	if (t->recipe.optimizer->factored && !t->model)
 		return bb_fail(error, BB_EUSAGE,
-			       "--optimizer %s: depends on rows and columns of the tensors; give "
-			       "--model instead of --params",
+			       "--optimizer %s: needs rows and columns of tensors; give --model "
+			       "instead of --params",
 			       t->recipe.optimizer->name);
 	if (t->recipe.optimizer->factored && t->trainable < 1)
-		return bb_fail(
-			error, BB_EUSAGE,
-			"--trainable %g%%: which tensors are trained is not known, and --optimizer "
-			"%s depends on their shapes; give another optimiser",
-			100 * t->trainable, t->recipe.optimizer->name);
+		return bb_fail(error, BB_EUSAGE,
+			       "--trainable %g%%: --optimizer %s needs the shapes of the trained "
+			       "tensors, which are not known; give another optimizer",
+			       100 * t->trainable, t->recipe.optimizer->name);
 	if (t->recipe.optimizer->factored && t->zero > 0)
 		return bb_fail(error, BB_EUSAGE,
-			       "--optimizer %s: what --zero %d divides is flat and has no rows and "
-			       "columns; give --zero 0",
+			       "--optimizer %s: needs rows and columns of tensors, but --zero %d "
+			       "divides flat arrays; give --zero 0",
 			       t->recipe.optimizer->name, t->zero);
-	/* Each micro-batch adds to the gradients, which are whole until all have come back through
-	   the stage: stage 2 saves nothing, and would reduce them for each. */
+	/* Each microbatch adds to the gradients, which stay whole until the last one has passed
+	   back through the stage: stage 2 would save nothing and reduce them each time. */
 	if (t->zero > 1 && t->pp > 1)
 		return bb_fail(error, BB_EUSAGE,
-			       "--zero %d: in a pipeline gradients stay whole while micro-batches "
-			       "add to them; give --zero 1, or --pp 1",
+			       "--zero %d: gradients of a pipeline stay whole while microbatches "
+			       "add to them; give --zero 1 or --pp 1",
 			       t->zero);
 	if (t->offload == BB_OFFLOAD_OPTIMIZER && t->zero == 0)
 		return bb_fail(error, BB_EUSAGE, "--offload optimizer: needs --zero 1, 2 or 3");
@@ -208,8 +206,8 @@ bb_status bb_training_check(const struct bb_training *t, struct bb_error *error)
 	BB_TRY(st, check_states(t, error), out);
 	if (bb_training_most(t).total == UINT64_MAX)
 		st = bb_fail(error, BB_EUSAGE,
-			     "--micro-batch %llu: more bytes than 64 bits can say; give fewer or "
-			     "shorter sequences",
+			     "--micro-batch %llu: the bytes exceed 64 bits; give fewer or shorter "
+			     "sequences",
 			     (unsigned long long)t->micro_batch);
 out:
 	return st;
@@ -237,7 +235,7 @@ static struct bb_piece piece_of_stage(const struct bb_training *t, uint64_t stag
 		last ? t->layout->pieces : 1 + bb_layers_before(layers, t->pp, stage + 1);
 	struct bb_piece piece = between(&t->layout->before[end], &t->layout->before[begin]);
 
-	if (!t->model) /* nothing is known but that there are so many */
+	if (!t->model) /* only their number is known */
 		return (struct bb_piece){
 			.matrices = bb_partition(t->layout->before[end].matrices, t->pp)};
 	if (last && t->pp > 1)

@@ -17,7 +17,7 @@
 /* DeepSpeed's ZeRO-Offload: what is in the memory of the host instead. */
 enum bb_offload {
 	BB_OFFLOAD_NONE,
-	BB_OFFLOAD_OPTIMIZER, /* and gradients, which the optimiser there needs; from stage 1 on */
+	BB_OFFLOAD_OPTIMIZER, /* and gradients, which the optimizer there needs; from stage 1 on */
 	BB_OFFLOAD_PARAMETERS /* all; stage 3 */
 };
 extern const char *const bb_offload_words[];
