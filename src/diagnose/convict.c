@@ -27,7 +27,6 @@ struct trial {
 	struct hearing hearings[BB_QUANTITIES];
 	int charges;
 	unsigned char *paired; /* [node]: an end of a suspected pair */
-	int proven;            /* nodes that are */
 };
 
 static struct bb_tally *port_of(const struct trial *t, const struct hearing *h, int node, int rail,
@@ -97,13 +96,9 @@ struct controls {
 	struct bb_tally tally;
 };
 
-/* Where a single node is proven it is compared with those of which merely a way is suspected. */
 static bool is_control(const struct trial *t, int from, int to)
 {
-	const unsigned char *standing = t->suspects->standing;
-	const unsigned char worst = t->proven > 1 ? BB_PROVEN : BB_QUESTIONED;
-
-	return standing[from] <= worst && standing[to] <= worst && !is_pair(t, from, to);
+	return is_proven(t, from) && is_proven(t, to) && !is_pair(t, from, to);
 }
 
 static void take_control(const struct trial *t, struct hearing *h, int from, int to, int rail,
@@ -211,24 +206,10 @@ static void count_meeting(const struct trial *t, struct hearing *h, int round, i
 	bb_tally_count(&h->nodes[node * DIRECTIONS + way], usual_excess(t, h, round, to), h->limit);
 }
 
-/* Does NODE meet half of the proven ones over suspected ways, or more? Then it is to blame. */
-static bool is_surrounded(const struct trial *t, int node)
-{
-	int proven = 0, suspected = 0;
-
-	for (int i = 0; i < t->nodes && t->paired[node]; i++)
-		if (i != node && is_proven(t, i)) {
-			proven++;
-			suspected += is_pair(t, i, node);
-		}
-	return suspected > 0 && 2 * suspected >= proven;
-}
-
 /* Is what goes between NODE, which is on trial, and OTHER about NODE? */
 static bool is_about(const struct trial *t, int node, int other)
 {
-	return !is_proven(t, node) && is_proven(t, other) &&
-	       (!is_pair(t, node, other) || is_surrounded(t, node));
+	return !is_proven(t, node) && is_proven(t, other) && !is_pair(t, node, other);
 }
 
 static void count_meetings(const struct trial *t, struct hearing *h)
@@ -363,14 +344,10 @@ static bb_status judge_node(struct trial *t, int node)
 	is_node = (judge_port(t, node, -1, &whole) && is_whole(t, &whole, rails)) ||
 		  merge_rails(t, node, rails, guilty, &whole);
 	if (is_node)
-		status = bb_verdicts_add(t->verdicts, &whole);
-	for (int k = 0; k < t->rails && status == BB_OK; k++) {
-		/* All that such a rail does may be all that the node does. */
-		rails[k].part = is_node;
-		if (guilty[k] && !(is_node && (rails[k].flapping || t->rails == 1)) &&
-		    (is_node || stands_out(t, node, k)))
+		return bb_verdicts_add(t->verdicts, &whole);
+	for (int k = 0; k < t->rails && status == BB_OK; k++)
+		if (guilty[k] && stands_out(t, node, k))
 			status = bb_verdicts_add(t->verdicts, &rails[k]);
-	}
 	return status;
 }
 
@@ -429,7 +406,7 @@ static bool is_blamed(const struct trial *t, int node)
 	for (int i = 0; i < t->verdicts->n; i++) {
 		const struct bb_diagnosis *v = &t->verdicts->list[i];
 
-		if (v->node == node && !v->contended && !v->part &&
+		if (v->node == node && !v->contended &&
 		    (v->charge == BB_CHARGE_NODE || v->charge == BB_CHARGE_PORT))
 			return true;
 	}
@@ -480,7 +457,6 @@ static void count_plane(const struct trial *t, struct hearing *h, int from, int 
 		bb_tally_count(&p->tally, y - p->usual, h->limit);
 }
 
-/* A rail that is slow on all nodes was so in the survey too. */
 static bb_status judge_rail(struct trial *t, int rail)
 {
 	struct bb_diagnosis v = {
@@ -492,8 +468,7 @@ static bb_status judge_rail(struct trial *t, int rail)
 		const double beyond = bb_rail_excess(h->base, t->rails, rail);
 		struct plane p = {.rail = rail, .usual = h->base[rail] - beyond};
 
-		if (!h->controlled || beyond <= h->limit ||
-		    bb_rail_excess(h->view->fit.base, t->rails, rail) <= h->view->limit)
+		if (!h->controlled || beyond <= h->limit)
 			continue;
 		each(t, h, count_plane, &p);
 		if (!is_guilty(t, h, &p.tally, false))
@@ -522,10 +497,8 @@ static bb_status open_trial(struct trial *t, const struct bb_view *views,
 	int charged = t->suspects->npairs;
 	bb_status status = BB_OK;
 
-	for (int i = 0; i < t->nodes; i++) {
+	for (int i = 0; i < t->nodes; i++)
 		charged += t->suspects->standing[i] >= BB_QUESTIONED;
-		t->proven += is_proven(t, i);
-	}
 	t->charges = (charged * DIRECTIONS + 1) * (t->rails > 1 ? t->rails + 1 : 1) * t->n;
 	t->paired = calloc((size_t)t->nodes, 1);
 	if (!t->paired)

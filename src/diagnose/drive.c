@@ -20,8 +20,6 @@ static bool leads(const struct bb_examiner *s)
 	return bb_driver_leads(s->engine.driver);
 }
 
-#define MOST_TIMES (1 << 20) /* that a suspect is measured alone */
-
 /* ---- what rank 0 decides, and all do -------------------------------------------------------- */
 
 /* COUNT payloads at DATA become rank 0's on all ranks. Collective. */
@@ -63,15 +61,14 @@ static bb_status follow_pairs(struct bb_examiner *s, struct bb_suspects *suspect
 
 static bb_status follow_lone(struct bb_examiner *s, struct bb_lone *list, int n)
 {
-	const int nodes = s->ports.nodes, rails = s->ports.rails;
+	const int nodes = s->ports.nodes;
 	const struct bb_payload_field fields[] = {
-		/* A rail of all nodes needs another one to be compared with. */
 		BB_PAYLOAD_FIELD("the node", BB_PAYLOAD_SIGNED, struct bb_lone, node,
-				 .low = rails > 1 ? -1 : 0, .high = nodes - 1),
+				 .high = nodes - 1),
 		BB_PAYLOAD_FIELD("its peer", BB_PAYLOAD_SIGNED, struct bb_lone, peer, .low = -1,
 				 .high = nodes - 1),
-		BB_PAYLOAD_FIELD("the rail", BB_PAYLOAD_SIGNED, struct bb_lone, rail,
-				 .low = BB_EACH_RAIL, .high = rails - 1),
+		BB_PAYLOAD_FIELD("the rail", BB_PAYLOAD_SIGNED, struct bb_lone, rail, .low = -1,
+				 .high = s->ports.rails - 1),
 		{.name = NULL}};
 	const struct bb_payload table = {"what to measure alone", sizeof(struct bb_lone), fields,
 					 NULL};
@@ -295,7 +292,7 @@ static bb_status play_alone(struct bb_examiner *s, const struct bb_suspects *sus
 {
 	bb_status status;
 
-	if (bb_rounds_alone(&stage->rounds, suspects, s->ports.rails, list, n, times) != BB_OK)
+	if (bb_rounds_alone(&stage->rounds, suspects, list, n, times) != BB_OK)
 		return no_memory(s);
 	stage->pause_s = BB_RETEST_PAUSE_S;
 	stage->in_turn = true;
@@ -312,14 +309,15 @@ static bb_status hear_alone(struct bb_examiner *s, const struct bb_suspects *sus
 	struct bb_lone list[BB_MOST_LONE] = {{0}};
 	struct bb_quantity measured[BB_QUANTITIES];
 	int n = leads(s) ? bb_lone_list(&s->verdicts, first, list) : 0;
-	int times = leads(s) ? bb_lone_times(&s->verdicts, first, s->ports.rails) : 0;
+	int times = leads(s) ? bb_lone_times(&s->verdicts, first) : 0;
 	bb_status status;
 
 	BB_TRY(status,
 	       follow_numbers(s, "how many to measure alone", BB_MOST_LONE, &n, sizeof(n), 1), out);
 	if (n == 0)
 		return BB_OK;
-	BB_TRY(status, follow_numbers(s, "how often", MOST_TIMES, &times, sizeof(times), 1), out);
+	BB_TRY(status, follow_numbers(s, "how often", BB_CONFIRMING, &times, sizeof(times), 1),
+	       out);
 	BB_TRY(status, follow_lone(s, list, n), out);
 	BB_TRY(status, play_alone(s, suspects, stage, list, n, times), out);
 	if (!leads(s))

@@ -45,8 +45,7 @@ struct bb_diagnosis {
 	int measured;
 	double chance; /* that a healthy one looks so, for all charges together */
 	bool flapping;
-	bool part;  /* PORT: of the node before it, which is blamed as a whole: it does not count */
-	bool alone; /* was it measured alone too, */
+	bool alone;     /* was it measured alone too, */
 	bool contended; /* and was fast then? It is not to blame */
 	bool shares;    /* PORT: nor is it slow alone, but with other rails of its node: they are */
 };
@@ -92,7 +91,7 @@ BB_MUST bb_status bb_convict_links(struct bb_verdicts *verdicts, const struct bb
 int bb_lone_list(const struct bb_verdicts *verdicts, int first, struct bb_lone list[BB_MOST_LONE]);
 
 /* How often each of them is to be. */
-int bb_lone_times(const struct bb_verdicts *verdicts, int first, int rails);
+int bb_lone_times(const struct bb_verdicts *verdicts, int first);
 
 /*
  * What bb_rounds_alone measured of that list: whose slow measurements are likelier of those that

@@ -6,7 +6,6 @@
 #define LEAST_NODES 2    /* of a part */
 #define CLEARLY_FAST 0.5 /* of the limit */
 #define FASTEST 0.25
-#define DOUBT 0.1        /* of the limit: by so much may ways differ that are alike */
 #define MOST_ROUNDS 1024 /* beyond them the search takes longer than the measuring */
 
 void bb_parts_free(struct bb_parts *parts)
@@ -98,16 +97,6 @@ static void take_meeting(const struct bb_view *v, int round, int a, int b, doubl
 	}
 }
 
-/* Of an even number the mean of the two in the middle: of two ways one may be slow by chance. */
-static double middle(double *values, size_t n)
-{
-	const double low = bb_low_median(values, n);
-
-	for (size_t i = 0; i < n; i++)
-		values[i] = -values[i];
-	return (low - bb_low_median(values, n)) / 2;
-}
-
 static bool met_before(const struct bb_rounds *rounds, int round, int node)
 {
 	const int partner = bb_rounds_partner(rounds, round, node);
@@ -128,7 +117,7 @@ static double all_meetings(const struct bb_view *v, int round, int node, double 
 	for (int r = round; r < rounds->n; r++)
 		if (bb_rounds_partner(rounds, r, node) == partner)
 			take_meeting(v, r, node, partner, values, &n);
-	return middle(values, n);
+	return bb_low_median(values, n);
 }
 
 static void list_pairs(struct joining *j, const struct bb_view *v)
@@ -304,18 +293,13 @@ static double settle_levels(struct bb_parts *parts, const struct bb_view *v, dou
 	return usual;
 }
 
-/* NODE beside what its ways would take if it were of a part. */
-struct likeness {
-	double excess;    /* the median of what they take longer */
-	double deviation; /* the mean of how far they are from it */
-};
-
-static struct likeness compare(const struct bb_parts *parts, const struct bb_view *v, int node,
-			       int part, double *values)
+/* How much the ways of NODE differ from those of a node of PART, but for a factor: the mean
+   distance from their median. INFINITY if NODE met nobody. */
+static double deviation_of(const struct bb_parts *parts, const struct bb_view *v, int node,
+			   int part, double *values)
 {
 	const struct bb_rounds *rounds = v->measured.rounds;
-	struct likeness l = {.excess = INFINITY, .deviation = INFINITY};
-	double sum = 0;
+	double middle, sum = 0;
 	size_t n = 0;
 
 	for (int r = 0; r < rounds->n; r++) {
@@ -328,35 +312,29 @@ static struct likeness compare(const struct bb_parts *parts, const struct bb_vie
 		for (size_t i = before; i < n; i++)
 			values[i] -= parts->level[parts->of[partner]][part];
 	}
-	if (n == 0)
-		return l;
-	l.excess = bb_low_median(values, n);
+	middle = bb_low_median(values, n);
 	for (size_t i = 0; i < n; i++)
-		sum += fabs(values[i] - l.excess);
-	l.deviation = sum / (double)n;
-	return l;
+		sum += fabs(values[i] - middle);
+	return n > 0 ? sum / (double)n : INFINITY;
 }
 
-/* The part of which the ways are most like those of NODE, but for a factor; where several are, that
-   which blames it least. CHOICES: of so many. Returns -1: it met nobody. */
+/* The part whose ways are most like those of NODE, but for a factor. CHOICES: of so many. Returns
+   -1 if NODE met nobody. */
 static int most_like(const struct bb_parts *parts, const struct bb_view *v, int node, int choices,
 		     double *values)
 {
-	const double doubt = choices > parts->n ? DOUBT * v->limit : 0;
-	struct likeness all[BB_MOST_PARTS];
-	int best = 0, least;
+	double least = INFINITY;
+	int best = -1;
 
 	for (int p = 0; p < choices; p++) {
-		all[p] = compare(parts, v, node, p, values);
-		if (all[p].deviation < all[best].deviation)
+		const double d = deviation_of(parts, v, node, p, values);
+
+		if (d < least) {
+			least = d;
 			best = p;
+		}
 	}
-	least = best;
-	for (int p = 0; p < choices; p++)
-		if (all[p].deviation <= all[least].deviation + doubt &&
-		    all[p].excess < all[best].excess - v->limit / 2)
-			best = p;
-	return choices > 0 && !isinf(all[least].deviation) ? best : -1;
+	return best;
 }
 
 /* Who is slow is fast with nobody, and in a sample a node may not have met those of its part: these

@@ -65,24 +65,19 @@ static void add_left_out(const struct bb_examiner *s, struct bb_strbuf *out)
 static void add_suspect_cost(const struct bb_examiner *s, const struct bb_pilot *pilot,
 			     double steps_s, struct bb_strbuf *out)
 {
-	const struct bb_verdicts none = {0};
-	const int rails = s->ports.rails, usual = bb_lone_times(&none, 0, rails);
-	const int times = 2 * rails > BB_CONFIRMING ? 2 * rails : BB_CONFIRMING;
 	const double confirm = BB_CONFIRMING * (pilot->round_s + BB_CONFIRM_PAUSE_S);
-	/* In turn with what it is compared with. */
+	/* In turn with the reference. */
 	const double alone = 2 * (pilot->round_s + BB_RETEST_PAUSE_S);
-	/* Of a link both ends are confirmed too; of a node each rail is tried. */
-	const double most = steps_s + (rails > 1 ? fmax(confirm + 2 * times * alone,
-							2 * confirm + times * alone)
-						 : 2 * confirm + times * alone);
+	/* Of a link both ends are confirmed too. */
+	const double most = steps_s + 2 * confirm + BB_CONFIRMING * alone;
 	char about[BB_UNIT_TEXT], text[BB_UNIT_TEXT];
 
-	bb_strbuf_addf(out,
-		       "; each suspect adds about %s, at most %s: a link, or %s; longer "
-		       "where it is slower than the first round was\n",
-		       bb_format_duration(about, confirm + usual * alone),
-		       bb_format_duration(text, most),
-		       rails > 1 ? "a node whose rails are tried one by one" : "what flaps");
+	bb_strbuf_addf(
+		out,
+		"; each suspect adds about %s, at most %s (a link that flaps), more if it is "
+		"slower than the first round\n",
+		bb_format_duration(about, confirm + BB_RETEST_ROUNDS * alone),
+		bb_format_duration(text, most));
 }
 
 static void add_cost(const struct bb_examiner *s, const struct bb_pilot *pilot,
@@ -347,7 +342,7 @@ static bb_status tell_verdict(struct report *report, const struct bb_diagnosis *
 	struct bb_strbuf text = {0};
 	bb_status status;
 
-	if (v->part || is_told(report, v))
+	if (is_told(report, v))
 		return BB_OK;
 	add_subject(s, v, &text);
 	add_charge(s, v, &text);

@@ -315,47 +315,18 @@ static void meet_compared(int *round, const struct bb_suspects *s, const struct 
 		meet(round, a, b);
 }
 
-/* All that are proven, each with its neighbour among them. */
-static void meet_all(int *round, const struct bb_suspects *s, int turn)
-{
-	int last = BB_NO_PEER;
-
-	for (int i = 0; i < s->nodes; i++) {
-		const int node = (i + turn) % s->nodes;
-
-		if (s->standing[node] != BB_PROVEN)
-			continue;
-		if (last == BB_NO_PEER || is_suspected(s, last, node)) {
-			last = node;
-			continue;
-		}
-		meet(round, last, node);
-		last = BB_NO_PEER;
-	}
-}
-
-bb_status bb_rounds_alone(struct bb_rounds *rounds, const struct bb_suspects *suspects, int rails,
+bb_status bb_rounds_alone(struct bb_rounds *rounds, const struct bb_suspects *suspects,
 			  const struct bb_lone *lone, int n, int times)
 {
 	rounds->nodes = suspects->nodes;
 	for (int i = 0; i < 2 * n * times; i++) {
 		const struct bb_lone *l = &lone[i / 2 % n];
-		const int turn = i / 2 / n;
-		const bool compares = i % 2;
 		int *round = add_round(rounds);
 
 		if (!round)
 			return BB_EINTERNAL;
-		rounds->rail[i] = l->rail == BB_EACH_RAIL ? turn % rails : l->rail;
-		if (l->node < 0) {
-			meet_all(round, suspects, turn);
-			if (compares)
-				rounds->rail[i] = (l->rail + 1 + turn % (rails - 1)) % rails;
-		} else if (compares) {
-			meet_compared(round, suspects, l, turn);
-		} else {
-			meet_lone(round, suspects, l, turn);
-		}
+		rounds->rail[i] = l->rail;
+		(i % 2 ? meet_compared : meet_lone)(round, suspects, l, i / 2 / n);
 	}
 	return BB_OK;
 }

@@ -87,20 +87,18 @@ BB_MUST bb_status bb_rounds_confirm(struct bb_rounds *rounds, const struct bb_su
 
 #define BB_MOST_LONE 64 /* that are measured alone */
 
-#define BB_EACH_RAIL (-2) /* one rail after the other */
-
-/* What is measured with all others silent: a node, a rail of it, a link; NODE -1: a rail of all. */
+/* What is measured with all others silent: a node, a rail of it, or a link. */
 struct bb_lone {
 	int32_t node, peer, rail; /* PEER -1: whoever is proven; RAIL -1: all at once */
 };
 
 /*
- * ROUNDS in which the N of LONE are measured in turn, TIMES each, and after each of them nodes that
- * are not suspected of anything, for comparison: round 2 * (t * n + i) is of LONE[i], the next one
- * is what it is compared with. Over as many rails; of a rail of all nodes, all proven ones over
- * another rail. Rounds in which nobody is left to meet stay empty. BB_EINTERNAL without memory.
+ * ROUNDS in which the N of LONE are measured in turn, TIMES each, and after each of them, as the
+ * reference, two nodes that are not suspected of anything, over as many rails: round 2 * (t * n +
+ * i) is of LONE[i], the next one is its reference. Rounds in which nobody is left to meet stay
+ * empty. BB_EINTERNAL without memory.
  */
 BB_MUST bb_status bb_rounds_alone(struct bb_rounds *rounds, const struct bb_suspects *suspects,
-				  int rails, const struct bb_lone *lone, int n, int times);
+				  const struct bb_lone *lone, int n, int times);
 
 #endif

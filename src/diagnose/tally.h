@@ -6,16 +6,14 @@
 
 #include "diagnose/judge.h"
 
-#define BB_SIGMAS 4        /* of the noise, from which on a measurement is slow */
-#define BB_LEAST_SHARE 0.1 /* of either half of the measurements of what is guilty are slow */
-#define BB_LEAST_TIMES 3   /* that what flaps was slow, with others between */
+#define BB_SIGMAS 4      /* of the noise, from which on a measurement is slow */
+#define BB_LEAST_TIMES 3 /* that what flaps was slow, with others between */
 
 /* Measurements of one thing, in the order in which they were made. */
 struct bb_tally {
 	int slow, of;
 	int times; /* that it was slow, with others between */
 	bool last;
-	uint64_t early; /* which of the first 64 were slow */
 	int half;   /* that were at least half as far off: what is slow by little is so steadily too
 		     */
 	double sum; /* of the logarithms of the factors of the slow ones */
@@ -29,8 +27,6 @@ static inline void bb_tally_count(struct bb_tally *t, double excess, double limi
 
 	if (isnan(excess))
 		return;
-	if (slow && t->of < 64)
-		t->early |= UINT64_C(1) << t->of;
 	t->of++;
 	t->slow += slow;
 	t->half += excess > limit / 2;
@@ -50,19 +46,10 @@ static inline bool bb_tally_is_steady(const struct bb_tally *t)
 	return t->of > 0 && t->half >= BB_STEADY * t->of;
 }
 
-/* Was it slow in the first half of its measurements, and in the second? What passed by was not. */
-static inline bool bb_tally_lasts(const struct bb_tally *t)
-{
-	const int half = t->of < 64 ? t->of / 2 : 32;
-	const int first = __builtin_popcountll(t->early & ((UINT64_C(1) << half) - 1));
-
-	return first >= BB_LEAST_SHARE * half && t->slow - first >= BB_LEAST_SHARE * (t->of - half);
-}
-
 /* CHANCE: that a healthy one is slow as often. */
 static inline bool bb_tally_convicts(const struct bb_tally *t, double chance)
 {
-	if (t->slow == 0 || chance > BB_FALSE_BLAME || !bb_tally_lasts(t))
+	if (t->slow == 0 || chance > BB_FALSE_BLAME)
 		return false;
 	return bb_tally_is_steady(t) || t->times >= BB_LEAST_TIMES;
 }

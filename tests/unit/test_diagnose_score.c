@@ -310,9 +310,9 @@ static void hear_alone(struct cluster *c, const struct bb_parts *parts,
 
 	if (n == 0)
 		return;
-	assert_int_equal(bb_rounds_alone(&alone.rounds, suspects, c->rails, list, n,
-					 bb_lone_times(verdicts, first, c->rails)),
-			 BB_OK);
+	assert_int_equal(
+		bb_rounds_alone(&alone.rounds, suspects, list, n, bb_lone_times(verdicts, first)),
+		BB_OK);
 	take(c, parts, &alone);
 	assert_int_equal(bb_acquit(verdicts, first, views, alone.of, BB_QUANTITIES), BB_OK);
 	drop(&alone);
@@ -412,7 +412,7 @@ static void judge(const struct cluster *c, const struct bb_verdicts *verdicts, s
 	for (int i = 0; i < verdicts->n; i++) {
 		bool right = false;
 
-		if (verdicts->list[i].contended || verdicts->list[i].part)
+		if (verdicts->list[i].contended)
 			continue;
 		for (int f = 0; f < c->nfaults; f++)
 			right = right || matches(c, &c->faults[f], &verdicts->list[i]);
