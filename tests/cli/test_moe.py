@@ -159,7 +159,7 @@ BAD = [
     ("-g 3 --experts 8", "--experts 8: cannot be divided among 3 ranks"),
     ("-g 2 --experts 2 --top-k 3", "--top-k 3: there are 2 experts"),
     ("--tokens 0", "--tokens"),
-    ("-b 8", "-b: what is sent are tokens"),
+    ("-b 8", "-b: tokens are sent; leave it out"),
     ("--compute gemm", "--compute gemm"),
 ]  # fmt: skip
 

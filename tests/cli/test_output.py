@@ -310,7 +310,7 @@ def the_comparison():
     for algorithm in ("ring", "tree", "auto"):
         expect(f"# Algorithm: {algorithm}\n" in out, f"no table of {algorithm}")
     block = out[out.index("# Comparison of all_reduce") :]
-    sizes = re.findall(r"^# +(\d+K) .*  (\w+) \d+\.\d+x", block, re.M)
+    sizes = re.findall(r"^# +(\d+K) .* (\w+) \d+\.\d+x", block, re.M)
     equal([size for size, _ in sizes], ["1K", "8K", "64K"], "sizes in the comparison")
     expect("auto chose" in block and "%" in block, "no choice or no bound in the comparison")
     expect("faster than" in block, "nothing about who overtakes whom")
