@@ -2,6 +2,7 @@
 
 #include "backends/virtual.h"
 #include "core/clock.h"
+#include "harness/run/guard.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -374,6 +375,7 @@ struct bb_crew_outcome bb_crew_run(const struct bb_crew_config *config)
 	pthread_sigmask(SIG_BLOCK, &signals, &before);
 	if (pthread_create(&crew->watch, NULL, watch_main, crew) == 0) {
 		run_drivers(crew, threads);
+		bb_guard_wake(crew->watch);
 		pthread_join(crew->watch, NULL);
 		outcome = crew->outcome;
 	} else {

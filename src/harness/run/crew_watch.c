@@ -9,6 +9,7 @@
 #include "harness/run/crew_watch.h"
 
 #include "core/clock.h"
+#include "harness/run/guard.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -434,7 +435,6 @@ static bool is_silent(const struct watch *w, bool speaks_for_host)
 
 struct bb_crew_outcome bb_watch_run(struct bb_crew *crew)
 {
-	const struct timespec look = {.tv_nsec = BB_MOMENT_NS};
 	struct watch w = {
 		.crew = crew,
 		.config = crew->config,
@@ -443,14 +443,10 @@ struct bb_crew_outcome bb_watch_run(struct bb_crew *crew)
 		.left = -1,
 		.culprit = -1,
 	};
-	sigset_t signals;
 	bool ended;
 
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGTERM);
 	do {
-		const int signal = sigtimedwait(&signals, NULL, &look);
+		const int signal = bb_guard_wait(true);
 
 		w.now = bb_clock_now();
 		ended = bb_crew_ended(crew);

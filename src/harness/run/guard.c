@@ -2,7 +2,10 @@
 
 #include "core/clock.h"
 
+#include <signal.h>
 #include <time.h>
+
+#define WAKE SIGURG /* ignored by a thread that does not wait for it */
 
 static void fill_set(sigset_t *signals)
 {
@@ -19,31 +22,47 @@ void bb_guard_signals(void)
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 }
 
+int bb_guard_wait(bool signals)
+{
+	const struct timespec moment = {.tv_nsec = BB_MOMENT_NS};
+	sigset_t set;
+	int signal;
+
+	sigemptyset(&set);
+	if (signals)
+		fill_set(&set);
+	sigaddset(&set, WAKE);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	signal = sigtimedwait(&set, NULL, &moment);
+	return signal > 0 && signal != WAKE ? signal : 0;
+}
+
+void bb_guard_wake(pthread_t thread)
+{
+	pthread_kill(thread, WAKE);
+}
+
 int bb_guard_sleep(double seconds)
 {
 	const double until = bb_clock_now() + seconds;
-	const struct timespec look = {.tv_nsec = BB_MOMENT_NS};
-	sigset_t signals;
 	int signal = 0;
 
-	fill_set(&signals);
-	while (signal <= 0 && bb_clock_now() < until)
-		signal = sigtimedwait(&signals, NULL, &look);
-	return signal > 0 ? signal : 0;
+	while (signal == 0 && bb_clock_now() < until)
+		signal = bb_guard_wait(true);
+	return signal;
 }
 
 static void *watch(void *argument)
 {
-	const struct timespec look = {.tv_nsec = BB_MOMENT_NS};
 	struct bb_guard *guard = argument;
 
 	while (!atomic_load(&guard->done)) {
-		int signal = sigtimedwait(&guard->signals, NULL, &look);
-		bool late = guard->deadline != 0 && bb_clock_now() > guard->deadline;
+		const int signal = bb_guard_wait(guard->signals);
+		const bool late = guard->deadline != 0 && bb_clock_now() > guard->deadline;
 
-		if (signal <= 0 && !late)
+		if (signal == 0 && !late)
 			continue;
-		guard->call(guard->argument, signal > 0 ? signal : 0);
+		guard->call(guard->argument, signal);
 		break;
 	}
 	return NULL;
@@ -55,12 +74,10 @@ bb_status bb_guard_start(struct bb_guard *guard, uint64_t timeout_ns, bool signa
 {
 	*guard = (struct bb_guard){
 		.deadline = timeout_ns ? bb_clock_now() + 1e-9 * (double)timeout_ns : 0,
+		.signals = signals,
 		.call = call,
 		.argument = argument,
 	};
-	sigemptyset(&guard->signals);
-	if (signals)
-		fill_set(&guard->signals);
 	if (pthread_create(&guard->thread, NULL, watch, guard) != 0)
 		return bb_fail(error, BB_EINTERNAL,
 			       "the system gives no thread to watch over the process");
@@ -70,5 +87,6 @@ bb_status bb_guard_start(struct bb_guard *guard, uint64_t timeout_ns, bool signa
 void bb_guard_stop(struct bb_guard *guard)
 {
 	atomic_store(&guard->done, true);
+	bb_guard_wake(guard->thread);
 	pthread_join(guard->thread, NULL);
 }

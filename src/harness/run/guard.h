@@ -8,14 +8,13 @@
 #include "core/status.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 struct bb_guard {
 	pthread_t thread;
-	sigset_t signals;
+	bool signals; /* SIGINT and SIGTERM are its business */
 	atomic_bool done;
 	double deadline; /* on the monotonic clock; 0: none */
 	/* Called once, on the guard's thread: the deadline has passed (SIGNAL 0), or SIGINT or
@@ -29,6 +28,11 @@ struct bb_guard {
  * that waits for them shall get them.
  */
 void bb_guard_signals(void);
+
+/* Wait for at most BB_MOMENT_NS: returns SIGINT or SIGTERM if SIGNALS and one came, else 0. */
+int bb_guard_wait(bool signals);
+/* End the bb_guard_wait that THREAD is in, or its next one. */
+void bb_guard_wake(pthread_t thread);
 
 /* Sleep, but not through SIGINT or SIGTERM: returns the signal, or 0. */
 int bb_guard_sleep(double seconds);
