@@ -3,6 +3,7 @@
 #   all (default)     the binaries: B/*_perf
 #   bench             the main job: all-reduce from 1M to 1G on 8 ranks, ring, tree and the default, and a report
 #   check             the tests; check-full: all of them, also under sanitizers; check-build: only what check runs
+#   mutants           plants small defects, one after the other: the tests must notice each of them
 #   validate          docs/validation.md: the sim backend against published measurements
 #   perf tune truth   measurements that print tables: speed, the tuning table, known truths
 #   fuzz              what other processes send, and the readers of files; each target for FUZZ_SECONDS (60)
@@ -437,6 +438,11 @@ check-full-build: check-build
 check check-full: %: %-build
 	$(PYTHON) tests/run.py $(if $(filter %-full,$@),--full) $(B)
 
+mutants:
+	scripts/setup.sh check
+	+$(BUILD) all units
+	$(PYTHON) tests/mutants/run.py $(B)
+
 validate:
 	+$(BUILD) all
 	$(PYTHON) scripts/validate_left_out.py $(B) >$(B)/left_out.csv
@@ -506,7 +512,7 @@ install: all
 clean:
 	rm -rf $(B)
 
-.PHONY: all units gpu-tests bench check check-build check-full check-full-build fuzz validate perf tune truth docs help install clean no-mpi no-nccl FORCE
+.PHONY: all units gpu-tests bench check check-build check-full check-full-build mutants fuzz validate perf tune truth docs help install clean no-mpi no-nccl FORCE
 .SECONDARY:
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules

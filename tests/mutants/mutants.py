@@ -54,12 +54,14 @@ MUTANTS = [
            """			status = BB_OK;
 		if (status == BB_OK)
 			status = bb_engine_corrupt(""", "unit/test_late"),
+    Mutant("barrier: opens for all but one", "src/backends/host/team.c",
+           "== number * (uint32_t)team->n)", "== number * (uint32_t)team->n - 1)", "unit/test_host"),
     # Time.
     Mutant("quantile: of one value more", "src/core/stats.c",
            "double at = (double)(n - 1) * p;", "double at = (double)n * p;", "unit/test_stats"),
     Mutant("warm-up: counted among samples", "src/harness/measure/engine.c",
            "if (status == BB_OK && i >= 0)\n\t\t\ts->heard(", "if (status == BB_OK)\n\t\t\ts->heard(",
-           "cli/test_barrier in_virtual_time", "barrier_perf"),
+           "cli/test_barrier on_null", "barrier_perf"),
     Mutant("warm-up: a step counted among samples", "src/harness/measure/trials.c",
            "status = bb_player_play(player, NULL, &end);",
            "status = bb_player_play(player, NULL, &end), t->samples[t->n++] = end;",
@@ -71,7 +73,7 @@ MUTANTS = [
            "result->time_us = seconds * 1e6;", "result->time_us = seconds * 1e3;", "cli/test_sim closed_forms", "all_reduce_perf"),
     Mutant("bound: link counted twice", "src/harness/measure/judge.c",
            "const double links = s->n > 1 && !port ? s->n - 1 : 1;", "const double links = s->n > 1 && !port ? s->n : 1;",
-           "cli/test_sim closed_forms", "all_reduce_perf"),
+           "cli/test_sim bounds", "all_reduce_perf"),
     Mutant("bound: of a topology without its factor", "src/topology/bound_node.c",
            "limit->GBps = GBps * factor;", "limit->GBps = GBps;", "unit/test_topology_bound"),
     # Virtual time.
@@ -92,9 +94,22 @@ MUTANTS = [
            "const int ahead = order->stages - 1 - s;", "const int ahead = order->stages - s;", "unit/test_pipeline"),
     Mutant("bubble: over the total, not the ideal", "src/training_kernels/pipeline/result.c",
            "r.bubble_over_ideal = share(r.makespan - r.ideal, r.ideal);",
-           "r.bubble_over_ideal = share(r.makespan - r.ideal, r.makespan);", "unit/test_pipeline"),
+           "r.bubble_over_ideal = share(r.makespan - r.ideal, r.makespan);", "unit/test_pipeline_program"),
     Mutant("DDP: a full bucket takes one tensor more", "src/training_kernels/buckets.c",
            "if (open->bytes >= (buckets->n == 1", "if (open->bytes > (buckets->n == 1", "unit/test_buckets"),
+    Mutant("DDP: a bucket does not wait for the one before", "src/training_kernels/step_model.c",
+           "const double start = may > end ? may : end;", "const double start = may;", "unit/test_step_model"),
+    Mutant("program: received into two queues", "src/programs/check.c",
+           "if (lane->receiver != o->queue)", "if (lane->receiver < 0)", "unit/test_program"),
+    # What goes in and comes out.
+    Mutant("option: one more than its limit", "src/core/option.c",
+           "(bb_option_has_max(row) && value > row->max))", "(bb_option_has_max(row) && value > row->max + 1))",
+           "unit/test_option"),
+    Mutant("size: KB is 1024 bytes", "src/core/units.c", "unit *= 1000;", "unit *= 1024;", "unit/test_units"),
+    Mutant("JSON: a quote ends the string", "src/core/json.c",
+           "bb_strbuf_add(out, \"\\\\\\\"\");", "bb_strbuf_add(out, \"\\\"\");", "unit/test_json"),
+    Mutant("comparison: the crossover is the next size", "src/harness/results/compare.c",
+           "exp(before_size + (here - before_size) * before / (before - now));", "exp(here);", "unit/test_compare"),
     # Ends.
     Mutant("deadline: not enforced", "src/harness/run/crew_watch.c",
            "deadline != 0 && w->now > deadline && w->proc == 0", "deadline != 0 && w->now < 0 && w->proc == 0",

@@ -19,8 +19,8 @@ from mutants import MUTANTS
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LIMIT = 60  # seconds after which a test that hangs has failed, instead of kit.py's
-KEPT = (".o", ".d", ".a")  # of a build; programs are linked anew
-STAMPS = ("flags", "objects", "mpicc", "cuda")
+OBJECTS = (".o", ".d", ".a")  # of a build; programs are linked anew
+BUILD = ("src", "tests", "flags", "objects", "mpicc", "cuda", "libbusbench.a")
 
 
 class Broken(Exception):
@@ -28,13 +28,19 @@ class Broken(Exception):
 
 
 def copy_tree(build, folder):
-    def left_out(path, names):
-        inside = os.path.relpath(path, ROOT)
-        if inside == os.path.normpath(build) or inside.startswith(os.path.normpath(build) + os.sep):
-            return [n for n in names if not os.path.isdir(os.path.join(path, n)) and not n.endswith(KEPT) and n not in STAMPS]
-        return [n for n in names if inside == "." and (n == ".git" or n.startswith("build") and n != build)]
+    """The sources, and the objects of BUILD, as old as they are there."""
+    whole = os.path.join(ROOT, build)
 
-    shutil.copytree(ROOT, folder, symlinks=True, ignore=left_out)
+    def no_source(path, names):
+        return [n for n in names if path == ROOT and (n == ".git" or n.startswith("build"))]
+
+    def no_object(path, names):
+        if path == whole:
+            return [n for n in names if n not in BUILD]
+        return [n for n in names if not n.endswith(OBJECTS) and not os.path.isdir(os.path.join(path, n))]
+
+    shutil.copytree(ROOT, folder, symlinks=True, ignore=no_source)
+    shutil.copytree(whole, os.path.join(folder, build), ignore=no_object)
 
 
 def read_with(path, old):
@@ -124,8 +130,10 @@ def main():
     wanted = [m for m in MUTANTS if arguments.k in f"{m.name} {m.file}"]
     folder = tempfile.mkdtemp(prefix="busbench-mutants-")
     try:
-        if not wanted or os.path.isabs(arguments.build):
-            raise Broken(f"no mutant has {arguments.k!r}" if not wanted else f"{arguments.build} is not below the sources")
+        if not wanted:
+            raise Broken(f"no mutant has {arguments.k!r}")
+        if not re.fullmatch(r"build[\w.-]*", arguments.build):
+            raise Broken(f"{arguments.build} is no folder build* of the sources")
         for mutant in wanted:
             read_with(os.path.join(ROOT, mutant.file), mutant.old)
         return run(Copy(os.path.join(folder, "tree"), arguments.build, arguments.j), wanted)
