@@ -65,8 +65,9 @@ static void test_two(void **state)
 
 	assert_int_equal(bb_compare_open(&c), BB_OK);
 	for (int64_t size = 1024; size <= 16384; size *= 2) {
-		/* Equal at 4 KiB times the square root of two, in logarithms half way. */
-		add(c, "ring", "ring", size, false, size < 8192 ? 20 : 10, NAN);
+		/* Equal at 4 KiB times 2^(2/3): in logarithms two thirds of the way from 4 to 1/2.
+		 */
+		add(c, "ring", "ring", size, false, size < 8192 ? 40 : 10, NAN);
 		add(c, "ring", "ring", size, true, 1, NAN);
 	}
 	for (int64_t size = 1024; size <= 16384; size *= 2) {
@@ -78,12 +79,12 @@ static void test_two(void **state)
 			    "# Comparison of all_reduce float sum, out of place\n"
 			    "#       size       ring       tree winner, ahead\n"
 			    "#        (B)       (us)       (us)\n"
-			    "#         1K      20.00      10.00 tree 2.00x\n"
-			    "#         2K      20.00      10.00 tree 2.00x\n"
-			    "#         4K      20.00      10.00 tree 2.00x\n"
+			    "#         1K      40.00      10.00 tree 4.00x\n"
+			    "#         2K      40.00      10.00 tree 4.00x\n"
+			    "#         4K      40.00      10.00 tree 4.00x\n"
 			    "#         8K      10.00      20.00 ring 2.00x\n"
 			    "#        16K      10.00      20.00 ring 2.00x\n"
-			    "# tree is faster than ring below about 5.66K, slower above\n");
+			    "# tree is faster than ring below about 6.35K, slower above\n");
 	bb_strbuf_free(&out);
 	bb_compare_close(c);
 }
