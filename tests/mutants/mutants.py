@@ -1,13 +1,14 @@
 """Planted defects: a change of one file, and the fastest test of `make check`, unsanitized, that notices it.
 
-OLD stands once in FILE. TEST is a word of tests/run.py -k. PROGRAMS are what the test runs beside the unit test that it
-names.
+OLD stands once in FILE. TEST is a word of tests/run.py -k; PROGRAMS are what it runs, if it is no unit test. With a
+mutant that HANGS the test fails by its limit.
 """
 
 
 class Mutant:
-    def __init__(self, name, file, old, new, test, programs=""):
+    def __init__(self, name, file, old, new, test, programs="", hangs=False):
         self.name, self.file, self.old, self.new, self.test = name, file, old, new, test
+        self.hangs = hangs
         self.programs = programs.split()
         if test.startswith("unit/"):
             self.programs.append("tests/" + test.split()[0].split("/")[1])
@@ -102,7 +103,21 @@ MUTANTS = [
            "const double start = may > end ? may : end;", "const double start = may;", "unit/test_step_model"),
     Mutant("program: received into two queues", "src/programs/check.c",
            "if (lane->receiver != o->queue)", "if (lane->receiver < 0)", "unit/test_program"),
+    Mutant("MoE: the busiest rank is the idlest", "src/training_kernels/moe/load.c",
+           "load->rows_to[r] > load->rows_to[load->busiest]", "load->rows_to[r] < load->rows_to[load->busiest]",
+           "unit/test_moe"),
+    Mutant("hybrid: recomputation sends nothing", "src/training_kernels/hybrid/volume.c",
+           "(s->made_again ? 3 : 2); /* sums", "2; /* sums", "unit/test_hybrid"),
+    # Who is to blame.
+    Mutant("diagnose: the largest value is the median", "src/diagnose/fit.c",
+           "return selected(values, n, ((ptrdiff_t)n - 1) / 2);", "return selected(values, n, (ptrdiff_t)n - 1);",
+           "unit/test_diagnose"),
+    Mutant("pairs: fast ones are slow", "src/p2p/findings.c",
+           "v->best < fmin(SLOW, 1 / factor) * reference", "v->best > fmin(SLOW, 1 / factor) * reference",
+           "unit/test_findings"),
     # What goes in and comes out.
+    Mutant("payload: no upper limit", "src/core/payload.c",
+           "if (value >= f->low && value <= f->high)", "if (value >= f->low)", "unit/test_payload"),
     Mutant("option: one more than its limit", "src/core/option.c",
            "(bb_option_has_max(row) && value > row->max))", "(bb_option_has_max(row) && value > row->max + 1))",
            "unit/test_option"),
@@ -114,7 +129,7 @@ MUTANTS = [
     # Ends.
     Mutant("deadline: not enforced", "src/harness/run/crew_watch.c",
            "deadline != 0 && w->now > deadline && w->proc == 0", "deadline != 0 && w->now < 0 && w->proc == 0",
-           "cli/test_faults a_slow_rank_exceeds_the_time", "all_reduce_perf"),
+           "cli/test_faults a_slow_rank_exceeds_the_time", "all_reduce_perf", hangs=True),
     Mutant("exit status: wrong data passes", "src/harness/run/conclude.c",
            "		*verdict = \"wrong data\";\n		return BB_EDATA;", "		*verdict = \"wrong data\";\n		return BB_OK;",
            "cli/test_correct corrupt all_reduce ring", "all_reduce_perf"),

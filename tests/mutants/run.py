@@ -18,7 +18,8 @@ import tempfile
 from mutants import MUTANTS
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-LIMIT = 60  # seconds after which a test that hangs has failed, instead of kit.py's
+# After fewer seconds a test that hangs has failed.
+KIT, PATIENT, SHORT = "tests/kit.py", "\nLIMIT = 600\n", "\nLIMIT = 60\n"
 OBJECTS = (".o", ".d", ".a")  # of a build; programs are linked anew
 BUILD = ("src", "tests", "flags", "objects", "mpicc", "cuda", "libbusbench.a")
 
@@ -61,8 +62,6 @@ class Copy:
     def __init__(self, folder, build, jobs):
         self.folder, self.build, self.jobs = folder, build, jobs
         copy_tree(build, folder)
-        kit, limit = self.path("tests/kit.py"), "\nLIMIT = 600\n"
-        write(kit, read_with(kit, limit).replace(limit, f"\nLIMIT = {LIMIT}\n"))
 
     def path(self, name):
         return os.path.join(self.folder, name)
@@ -99,14 +98,16 @@ def control(copy, mutants):
 
 def killer(copy, mutant):
     """The test that fails with MUTANT planted, or None."""
-    path = copy.path(mutant.file)
-    text = read_with(path, mutant.old)
-    write(path, text.replace(mutant.old, mutant.new))
+    edits = [(mutant.file, mutant.old, mutant.new)] + [(KIT, PATIENT, SHORT)] * mutant.hangs
+    texts = [read_with(copy.path(file), old) for file, old, _ in edits]
+    for (file, old, new), text in zip(edits, texts):
+        write(copy.path(file), text.replace(old, new))
     try:
         copy.make(mutant.programs)
         failed = copy.test(mutant.test)[1]
     finally:
-        write(path, text)
+        for (file, _, _), text in zip(edits, texts):
+            write(copy.path(file), text)
     return failed[0] if failed else None
 
 
