@@ -129,7 +129,7 @@ MUTANTS = [
     # Ends.
     Mutant("deadline: not enforced", "src/harness/run/crew_watch.c",
            "deadline != 0 && w->now > deadline && w->proc == 0", "deadline != 0 && w->now < 0 && w->proc == 0",
-           "cli/test_faults a_slow_rank_exceeds_the_time", "all_reduce_perf", hangs=True),
+           "cli/test_faults a_slow_link_exceeds_the_time", "all_reduce_perf", hangs=True),
     Mutant("exit status: wrong data passes", "src/harness/run/conclude.c",
            "		*verdict = \"wrong data\";\n		return BB_EDATA;", "		*verdict = \"wrong data\";\n		return BB_OK;",
            "cli/test_correct corrupt all_reduce ring", "all_reduce_perf"),

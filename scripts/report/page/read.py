@@ -16,6 +16,7 @@ NO_RECORD = "no record in it can be used"
 
 MEASURED = (
     "result",
+    "barrier",
     "pair",
     "data_parallel",
     "pipeline",

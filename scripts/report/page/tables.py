@@ -59,6 +59,7 @@ COLUMNS = {
 }
 NAMES = {
     "result": "Results",
+    "barrier": "Barriers",
     "pair": "Pairs",
     "data_parallel": "Steps by buckets",
     "pipeline": "Schedules",
